@@ -9,7 +9,7 @@
 #include "base/units.h"
 
 /* What lived was read after how much it was: of a run that goes on it may be a later, greater peak's. */
-static void settle(const struct trace *t, struct moment *m)
+static void take_rest(const struct trace *t, struct moment *m)
 {
     int64_t held = 0;
     for (size_t i = 0; i < m->count; i++)
@@ -140,7 +140,7 @@ int moments_load(struct trace *t, const struct export_options *o, struct moment 
                           o->at);
     for (size_t i = 0; status == EXIT_GOOD && i < *n; i++) {
         struct moment *m = &(*out)[i];
-        settle(t, m);
+        take_rest(t, m);
         if (m->rest < 0) /* a damaged file: no sum of what it has can be right */
             status = complain("export: %s is damaged: device %lld held less than what lived there", t->path,
                               (long long)m->device);

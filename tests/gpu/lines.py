@@ -16,9 +16,9 @@ import re
 import sqlite3
 import sys
 
+from python_frames import users
+
 HERE = os.path.dirname(os.path.abspath(__file__))
-LIBRARIES = re.compile(r"-packages/(torch|functorch|triton|jax|jaxlib|cupy|numba|rmm|cuda)/|/lib/python3[^/]*/(?!(site|dist)-packages/)"
-                       r"|^<frozen |^<eval_with_key>|/torchinductor_|/vramscope/python/")
 LOG = os.environ.get("CPU_BLOCKS_LOG")
 WANTED = 0.995
 STEPS = 3
@@ -100,9 +100,8 @@ def open_driver():
 def made_at(node):
     """FILE:LINE of the program's own innermost line of the call that made NODE, else its name."""
     text = "".join(node.metadata.get("traceback_", []))
-    places = re.findall(r'File "(.*)", line (\d+), in ', text)[::-1]
-    users = [place for place in places if not LIBRARIES.search(place[0])] or places
-    return "%s:%s" % users[0] if users else type(node).__name__
+    own = users(re.findall(r'File "(.*)", line (\d+), in (.*)', text)[::-1])
+    return "%s:%s" % own[:2] if own else type(node).__name__
 
 
 def lines(path):

@@ -108,8 +108,18 @@ LIBRARIES = re.compile(r"-packages/(torch|functorch|triton|jax|jaxlib|cupy|numba
 
 
 def users(frames):
-    """The innermost frame outside the libraries."""
-    return next((f for f in frames if not LIBRARIES.search(f[0])), frames[0] if frames else None)
+    """The innermost frame of the program's own: outside the libraries, and the packages that it calls (shim/trace/store/line.c)."""
+    found = []  # of packages, up to the call of a module
+    for file, line, function in frames:
+        package = re.search(r"-packages/([^/]+)", file)
+        if file.endswith("torch/nn/modules/module.py") and function.endswith("_call_impl") and found:
+            break
+        if LIBRARIES.search(file):
+            continue
+        if not package:
+            return file, line, function
+        found.append((package[1], (file, line, function)))
+    return next((f for p, f in found if p == found[-1][0]), None) if found else frames[0] if frames else None
 
 
 def plain(frames):

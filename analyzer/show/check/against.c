@@ -27,8 +27,8 @@ static const struct device_report *device_in(const struct check_file *f, const s
 }
 
 /* Where the base's own figure is in doubt the limit is, too. */
-static void settle_against(struct check_row *r, struct check_file *f, struct check_file *base,
-                           int64_t base_device, const struct measured *of_base, const struct check_options *o)
+static void judge_against(struct check_row *r, struct check_file *f, struct check_file *base,
+                          int64_t base_device, const struct measured *of_base, const struct check_options *o)
 {
     char *doubt = check_doubt(base, base_device, o), *here = check_doubt(f, r->device, o);
     r->base_bytes = of_base->value;
@@ -36,7 +36,7 @@ static void settle_against(struct check_row *r, struct check_file *f, struct che
     int64_t least = tolerance_limit(&o->tolerance, of_base->least),
             most = doubt || of_base->most == NO_BOUND ? INT64_MAX
                                                       : tolerance_limit(&o->tolerance, of_base->most);
-    check_settle(r, here, least, most);
+    check_judge(r, here, least, most);
     if (r->verdict == VERDICT_UNTOLD && !r->why && doubt)
         r->why = xformat("of %s: %s", base->trace.path, doubt);
     free(doubt);
@@ -65,7 +65,7 @@ static void against_peak(struct check *c, struct check_file *f, const struct dev
     r->m = check_measure_peak(f, d, reserved, &r->why);
     struct measured m = check_measure_peak(base, b, reserved, &of_base);
     free(of_base);
-    settle_against(r, f, base, b->device, &m, o);
+    judge_against(r, f, base, b->device, &m, o);
     if (r->verdict == VERDICT_BEYOND && d->allocated)
         cause_against(r, f, d, base, b);
 }
@@ -84,7 +84,7 @@ static void against_phase(struct check *c, struct check_file *f, const struct tr
                          base_unknown ? NO_BOUND : q->allocated};
     if (unknown || base_unknown)
         r->why = xstrdup("a library's pool does not report what it uses of its memory");
-    settle_against(r, f, base, q->device, &m, o);
+    judge_against(r, f, base, q->device, &m, o);
     if (r->verdict == VERDICT_BEYOND)
         check_cause_of_phase(r, f, p, base, q);
 }

@@ -43,7 +43,7 @@ static char *given_limit(const struct limit *l)
     return xstrdup(l->given);
 }
 
-void check_settle(struct check_row *r, char *doubt, int64_t limit_least, int64_t limit_most)
+void check_judge(struct check_row *r, char *doubt, int64_t limit_least, int64_t limit_most)
 {
     if (doubt)
         r->m.most = NO_BOUND;
@@ -216,7 +216,7 @@ static void check_peak(struct check *c, struct check_file *f, const struct devic
     struct check_row *r = check_add(c, f, d->device, index, given_limit(l), xstrdup(l->words));
     r->limit_bytes = l->bytes;
     r->m = check_measure_peak(f, d, l->reserved, &r->why);
-    check_settle(r, check_doubt(f, d->device, o), l->bytes, l->bytes);
+    check_judge(r, check_doubt(f, d->device, o), l->bytes, l->bytes);
     const struct trace_oom_kept *oom =
         r->verdict == VERDICT_UNTOLD ? asked_beyond(f, d->device, l->reserved, l->bytes) : NULL;
     if (oom) {
@@ -271,7 +271,7 @@ static void check_phase(struct check *c, struct check_file *f, const struct devi
     bool high =
         r->m.value == UNKNOWN || check_too_high(&f->trace, d->device, l->reserved ? "reserved" : "allocated");
     r->m.least = high ? 0 : r->m.value;
-    check_settle(r, doubt, l->bytes, l->bytes);
+    check_judge(r, doubt, l->bytes, l->bytes);
     if (r->verdict == VERDICT_BEYOND && !l->reserved)
         check_cause_of_phase(r, f, p, NULL, NULL);
 }
@@ -401,7 +401,7 @@ static void check_held(struct check *c, struct check_file *f, const struct devic
         r->m.least = 0;
     if (!doubt && d->allocated && d->allocated->at_least)
         doubt = xstrdup("a library's pool does not report what it uses of its memory");
-    check_settle(r, doubt, l->bytes, l->bytes);
+    check_judge(r, doubt, l->bytes, l->bytes);
 }
 
 void check_limit(struct check *c, struct check_file *f, size_t index, const struct check_options *o)

@@ -14,7 +14,7 @@ bool check_too_high(const struct trace *t, int64_t device, const char *kind);
 const struct trace_phase *check_find_phase(const struct trace *t, int64_t device, const char *name);
 
 /* The verdict on R's figure.  DOUBT, which it takes: the figure may have been greater; NULL. */
-void check_settle(struct check_row *r, char *doubt, int64_t limit_least, int64_t limit_most);
+void check_judge(struct check_row *r, char *doubt, int64_t limit_least, int64_t limit_most);
 
 /* The moment of a cause. */
 void check_cause_at(struct check_cause *cause, struct trace *t, int64_t when, const char *phase);

@@ -169,7 +169,7 @@ static bool any_kept(const struct entry *e, size_t from, size_t to)
 }
 
 /* In the run of native frames from FROM to TO shows torch.empty only if no other operator called it. */
-static void settle_empty(struct entry *e, size_t from, size_t to)
+static void decide_on_empty(struct entry *e, size_t from, size_t to)
 {
     size_t outermost = to;
     bool others = false;
@@ -184,12 +184,12 @@ static void settle_empty(struct entry *e, size_t from, size_t to)
         e[outermost].kept = true;
 }
 
-static void settle_runs(struct entry *e, size_t n)
+static void decide_on_runs(struct entry *e, size_t n)
 {
     for (size_t from = 0, to; from < n; from = to + 1) {
         for (to = from; to < n && !e[to].symbolic; to++) {
         }
-        settle_empty(e, from, to);
+        decide_on_empty(e, from, to);
     }
 }
 
@@ -197,7 +197,7 @@ static void choose(struct entry *e, size_t n)
 {
     drop_useless(e, n);
     drop_repetition(e, n);
-    settle_runs(e, n);
+    decide_on_runs(e, n);
     if (!any_kept(e, 0, n))
         for (size_t i = 0; i < n; i++)
             e[i].kept = true;

@@ -191,7 +191,7 @@ struct vs_store {
     uint64_t contexts[4], devices; /* bits */
     uint32_t next_string;          /* own ids */
     struct vs_table owner_ids;     /* module id -> string id of its file name */
-    struct vs_table users_files;   /* string id of a Python file -> 1 where it is the program's own */
+    struct vs_table file_classes;  /* string id of a Python file -> what it is (line.c) */
     struct vs_table kind_ids;      /* hash -> id + chain */
     VS_LIST(struct vs_kind, kinds);
     size_t kinds_written;
@@ -250,7 +250,24 @@ void vs_bits_add(struct vs_bits *b, uint64_t id);
 
 /* stacks.c */
 int vs_store_stack(struct vs_store *s, uint32_t id); /* its rows, and those of its callers */
-bool vs_store_users_file(const char *path);          /* whether a Python file is the program's own */
+
+/* line.c: the frames of a stack, innermost first, until its own line is known */
+enum { VS_LINE_PACKAGES = 12 };
+struct vs_line {
+    uint32_t frame; /* 0: none */
+    bool forward;   /* it did not run then: it made the autograd node that did */
+};
+struct vs_line_search {
+    struct vs_line best, any; /* the line so far; the innermost frame */
+    struct vs_line innermost[VS_LINE_PACKAGES];
+    uint32_t package[VS_LINE_PACKAGES];
+    size_t packages;
+    bool done;
+};
+void vs_line_see(struct vs_store *s, struct vs_line_search *l, uint32_t frame, const struct vs_frame_row *f,
+                 bool forward);
+void vs_line_see_node(struct vs_line_search *l);
+struct vs_line vs_line_found(const struct vs_line_search *l);
 
 /* access.c */
 int vs_access_write(struct vs_store *s, const struct vs_commit *c);

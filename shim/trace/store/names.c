@@ -309,7 +309,7 @@ void vs_names_forget(struct vs_store *s)
     clear_bits(&s->frames);
     clear_bits(&s->threads);
     vs_table_free(&s->owner_ids);
-    vs_table_free(&s->users_files);
+    vs_table_free(&s->file_classes);
     memset(s->contexts, 0, sizeof s->contexts);
     s->devices = 0;
     s->next_module = 1;
@@ -327,7 +327,7 @@ void vs_names_free(struct vs_store *s)
     vs_access_free(s);
     free(s->kinds.at);
     vs_table_free(&s->owner_ids);
-    vs_table_free(&s->users_files);
+    vs_table_free(&s->file_classes);
     vs_table_free(&s->kind_ids);
     vs_table_free(&s->phase_ids);
 }

@@ -231,4 +231,9 @@ printf 'import pytest\n@pytest.mark.vram_limit("2 gigs")\ndef test_x():\n    pas
 pytest --vramscope test_mark.py
 says 'vram_limit takes an amount such as "2 GiB"'
 says "1 failed"
+# a file that was never made is not waited for as one that grows, and by the next test not at all
+SECONDS=0
+for _ in 1 2 3; do echo "{\"database\": \"$dir/none.db\", \"key\": \"k\", \"range\": \"r\", \"wait\": 20}"; done |
+    timeout 30 python3 -I -S "$BUILD/share/vramscope/python/vramscope/_pytest_reader.py" >"$dir/out"
+[ $SECONDS -le 8 ] && [ "$(grep -c 'none.db was not made' "$dir/out")" = 3 ] || fail "a file that is not there: $SECONDS s: $(cat "$dir/out")"
 echo "limits of tests are held"

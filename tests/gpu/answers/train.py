@@ -8,7 +8,7 @@ import torch
 from transformers import LlamaConfig, LlamaForCausalLM
 
 parser = argparse.ArgumentParser(description=__doc__)
-parser.add_argument("--lengths", default="1024,4096,512,2048", help="tokens of a sequence, step by step")
+parser.add_argument("--lengths", default="1024,4096,512", help="tokens of a sequence, step by step")
 parser.add_argument("--batch", type=int, default=2, help="sequences of a step")
 parser.add_argument("--layers", type=int, default=16)
 parser.add_argument("--hidden", type=int, default=2048)

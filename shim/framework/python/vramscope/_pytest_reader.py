@@ -10,6 +10,7 @@ the mark and which is open at it.  What it added is the peak while that range wa
 """
 
 import json
+import os
 import sqlite3
 import sys
 import time
@@ -105,11 +106,24 @@ def connect(path, until):
     return connection
 
 
+MISSING = 3  # seconds for the file itself, which comes with the first events: a hundredth as a rule
+patience = MISSING
+
+
 def wait_for(path, question, seconds):
-    until = time.monotonic() + seconds
+    global patience
+    began = time.monotonic()
+    until = began + seconds
     why = "its events did not come to %s within %d s" % (path, seconds)
     while time.monotonic() < until:
         connection = None
+        if not os.path.exists(path):
+            if time.monotonic() > began + patience:
+                patience = 0.1  # the next test does not wait for it again
+                why = "%s was not made: its folder may be gone, full or not writable (vramscope says which on stderr)" % path
+                break
+            time.sleep(0.01)
+            continue
         try:
             connection = connect(path, until)
             found = question(connection, until - 1)

@@ -834,9 +834,10 @@ static void line_is_the_innermost_of_the_programs_own_python_code(void **state)
     } files[] = {
         {"/home/ada/train.py", true},
         {"/usr/lib/python3.12/threading.py", false},
-        {"/venv/lib/python3.12/site-packages/transformers/trainer.py", true},
+        {"/venv/lib/python3.12/site-packages/transformers/trainer.py", false},
         {"/venv/lib/python3.12/site-packages/torch/nn/modules/linear.py", false},
-        {"/usr/lib/python3/dist-packages/model/layers.py", true},
+        {"/usr/lib/python3/dist-packages/model/layers.py", false},
+        {"/venv/bin/accelerate", false},
         {"/usr/lib/python3/dist-packages/torch/nn/functional.py", false},
         {"/tmp/torchinductor_ada/xy/cxy.py", false},
         {"/venv/lib/python3.12/site-packages/vramscope/share/vramscope/python/vramscope/_torch.py", false},
@@ -879,6 +880,70 @@ static void line_is_the_innermost_of_the_programs_own_python_code(void **state)
         (int)n + 1);
     assert_int_equal(ask(job.db, "SELECT line IS NULL FROM frame WHERE function='g'"), 1);
     assert_int_equal(ask(job.db, "SELECT count(*) FROM frame WHERE kind=1 AND offset=5"), 1);
+}
+
+/* Stacks of a program that calls packages, each innermost frame first: P the program, E einops, T
+ * transformers, F torch, C torch's call of a module, M its other methods, S Python's library, B the script of
+ * a package's command, N an autograd node. */
+static void helpers_of_packages_are_passed_over_and_their_modules_are_not(void **state)
+{
+    static const struct {
+        const char *frames;
+        int line;                              /* from 0 */
+    } cases[] = {{"FEP", 2},     {"EP", 1},    /* rearrange(x) in the program's forward */
+                 {"FSTSTP", 5},                /* optimizer.step() in a trainer that the program started */
+                 {"MTMTP", 4},                 /* PreTrainedModel.to, by the program */
+                 {"FTCP", 1},                  /* a package's module that the program calls */
+                 {"FTTCTCP", 1},               /* its innermost, as near as can be */
+                 {"FETCP", 2},                 /* a helper of it */
+                 {"TETCP", 0},                 /* which it calls back */
+                 {"FPCTCP", 1},                /* the program's module inside of a package's */
+                 {"FCTCP", 2},                 /* torch's own module inside of it */
+                 {"FTB", 1},                   /* a package that is a program: no line is the program's own */
+                 {"FETTB", 2},                 /* the innermost of it, not of its helper */
+                 {"FSTMS", 2},   {"ENPCP", 0}, /* a helper's backward */
+                 {"FNETCP", 3},                /* the forward's line */
+                 {"FMS", 0}};
+    static const struct {
+        char kind;
+        const char *file, *function;
+    } files[] = {{'P', "/a/train.py", "f"},
+                 {'E', "/v/lib/python3.12/site-packages/einops/einops.py", "rearrange"},
+                 {'T', "/v/lib/python3.12/site-packages/transformers/a.py", "g"},
+                 {'F', "/v/lib/python3.12/site-packages/torch/nn/functional.py", "linear"},
+                 {'C', "/v/lib/python3.12/site-packages/torch/nn/modules/module.py", "Module._call_impl"},
+                 {'M', "/v/lib/python3.12/site-packages/torch/nn/modules/module.py", "Module.to"},
+                 {'S', "/usr/lib/python3.12/contextlib.py", "inner"},
+                 {'B', "/v/bin/accelerate", "<module>"}};
+    size_t n = sizeof cases / sizeof *cases;
+    char sql[256];
+    struct job job;
+    job_open(&job, "packages");
+    for (size_t i = 0; i < n; i++) {
+        uint32_t stack = 0;
+        for (size_t at = strlen(cases[i].frames); at-- > 0;) {
+            size_t k = 0;
+            while (k < sizeof files / sizeof *files && files[k].kind != cases[i].frames[at])
+                k++;
+            stack = vs_journal_stack(
+                job.j, stack,
+                cases[i].frames[at] == 'N'
+                    ? marking(&job, VS_FRAME_NODE, "AddmmBackward0")
+                    : python_frame(&job, files[k].file, (uint32_t)at + 1, files[k].function));
+        }
+        emit(job.j, &(struct vs_event){.op = VS_OP_ALLOC,
+                                       .space = VS_SPACE_DEVICE,
+                                       .address = 0x1000 * (i + 1),
+                                       .size = i + 1,
+                                       .stack = stack});
+    }
+    job_close(&job);
+    for (size_t i = 0; i < n; i++) {
+        snprintf(sql, sizeof sql, "SELECT line LIKE '%%:%d %%' FROM leak WHERE size_bytes=%zu",
+                 cases[i].line + 1, i + 1);
+        if (ask(job.db, sql) != 1)
+            fail_msg("%s: another line than frame %d", cases[i].frames, cases[i].line);
+    }
 }
 
 /* A number in every range's name: the phases end at 1024, which is said once, and continuing changes nothing.
@@ -936,6 +1001,7 @@ int main(void)
         cmocka_unit_test(network_mode_writes_without_shared_memory),
         cmocka_unit_test(owner_is_the_first_library_that_is_not_cudas),
         cmocka_unit_test(line_is_the_innermost_of_the_programs_own_python_code),
+        cmocka_unit_test(helpers_of_packages_are_passed_over_and_their_modules_are_not),
         cmocka_unit_test(what_was_born_in_backward_has_a_line_that_ran_there_or_else_the_forwards),
         cmocka_unit_test(endless_phase_names_end_in_one_phase),
     };
