@@ -78,14 +78,14 @@ static int end_destination(struct destination *d, int status, const char *path)
 }
 
 /* The script that draws PICTURE into the file NAME, which messages call PATH. */
-static int write_script(const struct picture *p, const char *name, enum picture_format format,
+static int write_script(const struct drawing *p, const char *name, enum picture_format format,
                         const char *picture, const char *path)
 {
     FILE *out = fopen(name, "w");
     if (!out)
         return refuse(path, errno);
     char *terminal = terminal_of(format, p->size);
-    gnuplot_write(p, out, terminal, picture);
+    p->write(p->context, out, terminal, picture);
     free(terminal);
     return close_written(out, path);
 }
@@ -163,7 +163,7 @@ static int copy_to(const char *drawn, const char *path)
 }
 
 /* Draws into the file DRAWN, by a script of ours. */
-static int draw_into(const struct picture *p, const char *drawn, enum picture_format format, const char *path)
+static int draw_into(const struct drawing *p, const char *drawn, enum picture_format format, const char *path)
 {
     struct stat st;
     char *script = make_temporary();
@@ -182,7 +182,7 @@ static int draw_into(const struct picture *p, const char *drawn, enum picture_fo
 }
 
 /* What can't get a name afterwards: standard output, a pipe, a device. */
-static int draw_and_copy(const struct picture *p, const char *path, enum picture_format format)
+static int draw_and_copy(const struct drawing *p, const char *path, enum picture_format format)
 {
     char *drawn = make_temporary();
     if (!drawn)
@@ -197,7 +197,7 @@ static int draw_and_copy(const struct picture *p, const char *path, enum picture
     return status;
 }
 
-static int draw_picture(const struct picture *p, const char *path, enum picture_format format)
+static int draw_picture(const struct drawing *p, const char *path, enum picture_format format)
 {
     struct destination to;
     if (!strcmp(path, "-"))
@@ -238,11 +238,11 @@ static char *with_extension(const char *path, const char *extension)
     return xformat("%.*s%s", (int)stem, path, extension);
 }
 
-static int draw_script(const struct picture *p, const char *path)
+static int draw_script(const struct drawing *p, const char *path)
 {
     if (!strcmp(path, "-")) {
         char *terminal = terminal_of(FORMAT_PNG, p->size);
-        gnuplot_write(p, stdout, terminal, "vramscope.png");
+        p->write(p->context, stdout, terminal, "vramscope.png");
         free(terminal);
         return 0;
     }
@@ -254,10 +254,21 @@ static int draw_script(const struct picture *p, const char *path)
     return end_destination(&to, status, path);
 }
 
+int output_draw_script(const struct drawing *d, const char *path, enum picture_format format)
+{
+    return format == FORMAT_GP ? draw_script(d, path) : draw_picture(d, path, format);
+}
+
+static void write_picture(void *context, FILE *out, const char *terminal, const char *output)
+{
+    gnuplot_write(context, out, terminal, output);
+}
+
 int output_draw(const struct picture *p, const char *path, enum picture_format format)
 {
     if (format == FORMAT_TEXT)
         return draw_text(p, path && strcmp(path, "-") != 0 ? path : NULL);
-    path = path ? path : "-";
-    return format == FORMAT_GP ? draw_script(p, path) : draw_picture(p, path, format);
+    struct picture copy = *p; /* the writer's context is not const */
+    struct drawing d = {write_picture, &copy, {p->size[0], p->size[1]}};
+    return output_draw_script(&d, path ? path : "-", format);
 }

@@ -13,4 +13,14 @@ enum picture_format output_format(const char *path, const char *format);
 /* Draws P into PATH ("-": standard output; NULL: likewise, as text); 0, or 2, said. */
 int output_draw(const struct picture *p, const char *path, enum picture_format format);
 
+/* What writes a whole gnuplot script of its own: TERMINAL is the line after "set terminal", OUTPUT the file
+ * that it draws. */
+struct drawing {
+    void (*write)(void *context, FILE *out, const char *terminal, const char *output);
+    void *context;
+    int64_t size[2]; /* pixels */
+};
+/* Likewise; FORMAT is not text, PATH not NULL. */
+int output_draw_script(const struct drawing *d, const char *path, enum picture_format format);
+
 #endif

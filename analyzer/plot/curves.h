@@ -1,0 +1,45 @@
+/*
+ * curves.h - curves over a number that is no time (a batch, a length): one panel below the other, each curve
+ * a line with the band between its least and its greatest.
+ */
+#ifndef VS_PLOT_CURVES_H
+#define VS_PLOT_CURVES_H
+
+#include "base/base.h"
+
+#define CURVES_MOST   16
+#define CURVES_PANELS 4
+
+struct curve_point {
+    double x, least, mean, greatest;
+};
+
+struct curve {
+    char *name;
+    struct curve_point *points;
+    size_t n;
+    bool dashed; /* predicted, not measured */
+    int color;   /* curves of one number share a colour */
+};
+
+struct curve_panel {
+    const char *title, *unit;
+    double limit; /* a line across, such as a capacity; 0: none */
+    struct curve curves[CURVES_MOST];
+    size_t n;
+};
+
+struct curves {
+    char *title;
+    const char *x; /* what the axis below is */
+    struct curve_panel panels[CURVES_PANELS];
+    size_t n;
+};
+
+/* Into PATH in the format of its name (.png, .svg, .pdf, .gp); 0, or 2, said in the name of COMMAND. */
+int curves_draw(const struct curves *c, const char *command, const char *path);
+/* The next curve of a panel; NULL: it is full. */
+struct curve *curves_add(struct curve_panel *panel, char *name, int color, bool dashed);
+void curves_free(struct curves *c);
+
+#endif
