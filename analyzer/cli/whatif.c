@@ -16,6 +16,7 @@
 #include "base/table.h"
 #include "base/units.h"
 #include "base/wrap.h"
+#include "law/law.h"
 #include "read/trace.h"
 #include "replay/replay.h"
 
@@ -27,6 +28,7 @@ static const char *const policy_names[] = {"live",  "torch-native", "torch-expan
 
 struct options {
     const char *policy, *capacity;
+    struct law_request sizes; /* --batch and --seq: of several recordings */
     int64_t device, process;
     bool json, bytes;
 };
@@ -36,6 +38,12 @@ static const struct option_row rows[] = {
      "live,torch-native,torch-expandable,arena,packed: these alone"},
     {"capacity", 'c', "SIZE", ARG_TEXT, offsetof(struct options, capacity),
      "what the allocator can have, such as 80GiB"},
+    {"batch", 0, "LIST", ARG_TEXT, offsetof(struct options, sizes.batch),
+     "from several recordings: at these batches, 1..64 (doubled), 1,2,3 or 4"},
+    {"seq", 0, "LIST", ARG_TEXT, offsetof(struct options, sizes.seq),
+     "from several recordings: at these lengths (of images: sides)"},
+    {"plot", 0, "FILE", ARG_TEXT, offsetof(struct options, sizes.plot),
+     "with --batch or --seq: a picture of it, .png, .svg, .pdf or .gp"},
     {"device", 'd', "N", ARG_COUNT, offsetof(struct options, device), "this device alone"},
     {"process", 0, "N", ARG_COUNT, offsetof(struct options, process),
      "of a file with several processes this one"},
@@ -54,7 +62,10 @@ static const struct command_help help = {
     "each\n"
     "would have run out.\n"
     "Settings of PyTorch's: max_split_size=SIZE large_segment_size=SIZE roundup_power2_divisions=N\n"
-    "garbage_collection_threshold=0.8 (needs --capacity).",
+    "garbage_collection_threshold=0.8 (needs --capacity).\n"
+    "With --batch or --seq, several short recordings, each with its size as run.db:batch=2,seq=512: what "
+    "the\n"
+    "program would hold at other sizes, and the longest that fits.",
     rows, false};
 
 struct question {
@@ -466,6 +477,20 @@ static int answer(struct trace *t, const struct question *q)
     return EXIT_GOOD;
 }
 
+/* Laws of several recordings: whatif --batch=1..64 a.db:batch=1,seq=512 b.db:batch=2,seq=512 ... */
+static int answer_sizes(const struct options *o, char **files, int n)
+{
+    struct law_request request = o->sizes;
+    request.device = o->device;
+    request.json = o->json;
+    request.bytes = o->bytes;
+    if (o->policy)
+        return complain("whatif: --policy does not go with --batch and --seq, which answer for all");
+    if (o->capacity && !read_size(o->capacity, &request.capacity))
+        return complain("whatif: --capacity takes a size such as 80GiB, not '%s'", shown(o->capacity));
+    return law_whatif(&request, files, (size_t)n);
+}
+
 int cmd_whatif(int argc, char **argv)
 {
     struct options o = {.device = UNKNOWN};
@@ -477,6 +502,10 @@ int cmd_whatif(int argc, char **argv)
         return n == -1 ? EXIT_GOOD : EXIT_USAGE;
     if (n == 0)
         return complain("whatif: name a recording: vramscope whatif run.db");
+    if (o.sizes.batch || o.sizes.seq)
+        return answer_sizes(&o, operands, n);
+    if (o.sizes.plot)
+        return complain("whatif: --plot goes with --batch or --seq; vramscope plot draws a recording");
     int status = read_question(&q, operands + 1, n - 1);
     if (status)
         return status;

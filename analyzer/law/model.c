@@ -1,0 +1,325 @@
+/*
+ * model.c - see model.h.
+ *
+ * Most blocks of a run have the sizes of some other block in every run (layers are alike): a law is fitted
+ * once for each such row of sizes.
+ */
+#include "model.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "align.h"
+
+#define UNSPLIT (UINT64_C(1) << 20) /* PyTorch's native allocator leaves as much of a large block unsplit */
+#define ROUND   512
+
+const char *const law_policy_names[LAW_POLICIES] = {"live", "torch-native", "torch-expandable", "arena"};
+
+/* ---- which block is which ---- */
+
+/* Segment by segment, so that a difference in one step cannot shift another. */
+static bool align_run(const struct law_run *a, const struct law_run *b, uint32_t *out)
+{
+    size_t from_a = 0, from_b = 0, most = a->tape.ids > b->tape.ids ? a->tape.ids : b->tape.ids;
+    uint64_t *keys = xrealloc(NULL, (2 * most + 1) * sizeof *keys);
+    bool good = true;
+    for (size_t s = 0; s < a->steps && good; s++) {
+        size_t n = a->ends[s] - from_a, m = b->ends[s] - from_b;
+        for (size_t i = 0; i < n; i++)
+            keys[i] = a->blocks[from_a + i].key;
+        for (size_t i = 0; i < m; i++)
+            keys[most + i] = b->blocks[from_b + i].key;
+        good = align(keys, n, keys + most, m, out + from_a);
+        for (size_t i = 0; i < n && good; i++)
+            if (out[from_a + i] != ALIGN_NONE)
+                out[from_a + i] += (uint32_t)from_b;
+        from_a = a->ends[s];
+        from_b = b->ends[s];
+    }
+    free(keys);
+    return good;
+}
+
+/* Whether at least half of the blocks of either run are in the other. */
+static bool alike(const struct law_run *a, const struct law_run *b, const uint32_t *found)
+{
+    size_t n = 0, most = a->tape.ids > b->tape.ids ? a->tape.ids : b->tape.ids;
+    for (size_t i = 0; i < a->tape.ids; i++)
+        n += found[i] != ALIGN_NONE;
+    return n * 2 >= most;
+}
+
+static void count_missing(struct law_model *m, const struct law_run *run, const uint32_t *found)
+{
+    uint64_t bytes = 0;
+    size_t n = 0, next = 0;
+    for (size_t i = 0; i < run->tape.ids; i++) {
+        while (next < m->base->tape.ids && (found[next] == ALIGN_NONE || found[next] < i))
+            next++;
+        if (next < m->base->tape.ids && found[next] == i)
+            continue;
+        bytes += run->blocks[i].size;
+        n++;
+    }
+    if (n > m->missing)
+        m->missing = n;
+    if (bytes > m->missing_bytes)
+        m->missing_bytes = bytes;
+}
+
+static int align_all(struct law_model *m, uint32_t **found)
+{
+    const struct law_runs *runs = m->runs;
+    for (size_t r = 0; r < runs->n; r++) {
+        found[r] = xrealloc(NULL, (m->base->tape.ids + 1) * sizeof **found);
+        if (!align_run(m->base, &runs->at[r], found[r]) || !alike(m->base, &runs->at[r], found[r]))
+            return complain("whatif: %s and %s are not of one program: their blocks have no counterparts",
+                            m->base->path, runs->at[r].path);
+        count_missing(m, &runs->at[r], found[r]);
+        for (size_t i = 0; i < m->base->tape.ids; i++)
+            m->places[i] += found[r][i] != ALIGN_NONE;
+    }
+    return 0;
+}
+
+/* ---- laws ---- */
+
+static int by_sizes(const void *a, const void *b, void *context)
+{
+    const struct law_row *rows = context;
+    return memcmp(rows[*(const uint32_t *)a].sizes, rows[*(const uint32_t *)b].sizes, sizeof rows->sizes);
+}
+
+static size_t samples_of(const struct law_model *m, const struct law_row *row, struct law_sample *out)
+{
+    const struct law_runs *runs = m->runs;
+    size_t n = 0;
+    for (size_t i = 0; i <= runs->n; i++) { /* the largest run last */
+        size_t r = i == runs->n ? runs->largest : i;
+        const struct law_run *run = &runs->at[r];
+        if (!row->sizes[r] || (i < runs->n && r == runs->largest))
+            continue;
+        uint64_t over = ROUND - 1;
+        if (!run->requests && row->sizes[r] > UNSPLIT)
+            over += UNSPLIT;
+        out[n++] = (struct law_sample){{run->batch, run->seq}, row->sizes[r], over};
+    }
+    return n;
+}
+
+struct known {
+    struct law law;
+    size_t blocks;
+};
+
+static int by_blocks(const void *a, const void *b)
+{
+    const struct known *x = a, *y = b;
+    return (x->blocks < y->blocks) - (x->blocks > y->blocks);
+}
+
+/* Laws that need no doubt, the most frequent first. */
+static struct law *known_laws(const struct law_model *m, size_t *n)
+{
+    struct known *known = NULL;
+    struct law *laws = NULL;
+    size_t count = 0;
+    for (size_t i = 0; i < m->law_count; i++)
+        if (m->laws[i].trust == LAW_EXACT)
+            *PUSH(known, count) = (struct known){m->laws[i], m->blocks_of[i]};
+    if (count)
+        qsort(known, count, sizeof *known, by_blocks);
+    *n = 0;
+    for (size_t i = 0; i < count; i++)
+        *PUSH(laws, *n) = known[i].law;
+    free(known);
+    return laws;
+}
+
+static void fit_rows(struct law_model *m, const struct law_row *rows, const uint32_t *order)
+{
+    const struct law_row *before = NULL;
+    size_t n = 0;
+    struct law_sample samples[LAW_RUNS_MOST];
+    for (size_t i = 0; i < m->base->tape.ids; i++) {
+        const struct law_row *row = &rows[order[i]];
+        if (!before || memcmp(before->sizes, row->sizes, sizeof row->sizes)) {
+            *PUSH(m->rows, n) = *row;
+            n--;
+            *PUSH(m->blocks_of, n) = 0;
+            n--;
+            *PUSH(m->laws, n) = law_fit(samples, samples_of(m, row, samples), NULL, 0);
+        }
+        before = row;
+        m->law_of[order[i]] = (uint32_t)(n - 1);
+        m->blocks_of[n - 1]++;
+    }
+    m->law_count = n;
+    size_t known_count;
+    struct law *known = known_laws(m, &known_count);
+    for (size_t i = 0; i < n; i++)
+        if (m->laws[i].trust != LAW_EXACT)
+            m->laws[i] = law_fit(samples, samples_of(m, &m->rows[i], samples), known, known_count);
+    free(known);
+}
+
+static void fit_all(struct law_model *m, uint32_t **found)
+{
+    size_t n = m->base->tape.ids;
+    struct law_row *rows = xrealloc(NULL, (n + 1) * sizeof *rows);
+    uint32_t *order = xrealloc(NULL, (n + 1) * sizeof *order);
+    memset(rows, 0, (n + 1) * sizeof *rows);
+    for (size_t i = 0; i < n; i++) {
+        order[i] = rows[i].block = (uint32_t)i;
+        for (size_t r = 0; r < m->runs->n; r++)
+            if (found[r][i] != ALIGN_NONE)
+                rows[i].sizes[r] = m->runs->at[r].blocks[found[r][i]].size;
+    }
+    qsort_r(order, n, sizeof *order, by_sizes, rows);
+    fit_rows(m, rows, order);
+    for (size_t i = 0; i < n; i++) {
+        m->by_trust[m->laws[m->law_of[i]].trust]++;
+        m->some += m->places[i] < m->runs->n;
+    }
+    free(rows);
+    free(order);
+}
+
+static uint64_t unit_of(const struct law_runs *runs)
+{
+    for (size_t r = 0; r < runs->n; r++)
+        for (size_t i = 0; i < runs->at[r].tape.ids; i++)
+            if (runs->at[r].blocks[i].size % ROUND)
+                return 1;
+    return ROUND;
+}
+
+static struct torch_settings settings_of(const struct trace_tape *tape)
+{
+    struct torch_settings s = torch_defaults();
+    if (tape->max_split > 0)
+        s.max_split = (uint64_t)tape->max_split;
+    if (tape->roundup > 0)
+        s.roundup = (uint32_t)tape->roundup;
+    if (tape->large_segment >= INT64_C(2) << 20)
+        s.large_segment = (uint64_t)tape->large_segment;
+    return s;
+}
+
+int law_model(struct law_model *m, const struct law_runs *runs)
+{
+    uint32_t *found[LAW_RUNS_MOST] = {NULL};
+    *m = (struct law_model){.runs = runs, .base = &runs->at[runs->largest]};
+    m->law_of = xrealloc(NULL, (m->base->tape.ids + 1) * sizeof *m->law_of);
+    m->places = xrealloc(NULL, (m->base->tape.ids + 1) * sizeof *m->places);
+    memset(m->places, 0, (m->base->tape.ids + 1) * sizeof *m->places);
+    m->unit = unit_of(runs);
+    m->settings = settings_of(&m->base->tape);
+    int bad = align_all(m, found);
+    if (!bad) {
+        fit_all(m, found);
+        m->work = m->base->tape;
+        m->work.at = xrealloc(NULL, (m->work.n + 1) * sizeof *m->work.at);
+        memcpy(m->work.at, m->base->tape.at, m->work.n * sizeof *m->work.at);
+    }
+    for (size_t r = 0; r < runs->n; r++)
+        free(found[r]);
+    return bad;
+}
+
+void law_free_model(struct law_model *m)
+{
+    free(m->law_of);
+    free(m->laws);
+    free(m->rows);
+    free(m->blocks_of);
+    free(m->places);
+    free(m->work.at);
+    *m = (struct law_model){0};
+}
+
+/* ---- at a size ---- */
+
+static uint64_t round_up(double bytes, uint64_t unit)
+{
+    uint64_t whole = (uint64_t)ceil(bytes - 1e-6 * (bytes < 1e6 ? 1 : bytes / 1e6));
+    return whole < 1 ? unit : (whole + unit - 1) / unit * unit;
+}
+
+static void set_sizes(struct law_model *m, struct law_point at)
+{
+    uint64_t *sizes = xrealloc(NULL, (m->law_count + 1) * sizeof *sizes);
+    for (size_t i = 0; i < m->law_count; i++)
+        sizes[i] = round_up(law_bytes(&m->laws[i], at.batch, at.seq), m->unit);
+    for (size_t i = 0; i < m->work.n; i++)
+        if (m->work.at[i].what == TAPE_ALLOC || m->work.at[i].what == TAPE_FREE)
+            m->work.at[i].size = sizes[m->law_of[m->work.at[i].id]];
+    free(sizes);
+}
+
+struct law_answer law_play(struct law_model *m, struct law_point at, enum law_policy policy,
+                           uint64_t capacity)
+{
+    struct torch_settings s = m->settings;
+    struct replay_result r;
+    set_sizes(m, at);
+    s.expandable = policy == LAW_EXPANDABLE;
+    s.capacity = capacity ? capacity : UINT64_MAX;
+    if (policy == LAW_LIVE)
+        replay_live(&m->work, capacity, &r);
+    else if (policy == LAW_ARENA)
+        replay_arena(&m->work, capacity, &r);
+    else
+        replay_torch(&m->work, &s, false, &r);
+    return (struct law_answer){r.reserved, r.retries, !r.ran_out};
+}
+
+static size_t find_peak(const struct law_model *m, uint64_t *bytes)
+{
+    uint64_t live = 0;
+    size_t peak = 0;
+    *bytes = 0;
+    for (size_t i = 0; i < m->work.n; i++) {
+        const struct tape_event *e = &m->work.at[i];
+        if (e->what == TAPE_ALLOC)
+            live += e->size;
+        else if (e->what == TAPE_FREE)
+            live -= e->size;
+        if (live > *bytes) {
+            *bytes = live;
+            peak = i;
+        }
+    }
+    return peak;
+}
+
+static void add_law(struct law_peak *p, const struct law_model *m, uint32_t id, int sign, uint64_t size)
+{
+    const struct law *law = &m->laws[m->law_of[id]];
+    if (law->trust == LAW_NONE)
+        p->guessed = sign > 0 ? p->guessed + size : p->guessed - size;
+    for (int i = 0; i < TERMS; i++)
+        p->sum.of[i] += sign * law->of[i];
+}
+
+struct law_peak law_peak(struct law_model *m, struct law_point at)
+{
+    struct law_peak p = {0};
+    set_sizes(m, at);
+    size_t end = find_peak(m, &p.bytes);
+    for (size_t i = 0; i <= end && i < m->work.n; i++) {
+        const struct tape_event *e = &m->work.at[i];
+        if (e->what == TAPE_ALLOC || e->what == TAPE_FREE)
+            add_law(&p, m, e->id, e->what == TAPE_ALLOC ? 1 : -1, e->size);
+        if (e->what == TAPE_ALLOC)
+            p.block = e->id;
+    }
+    const struct law_block *b = &m->base->blocks[p.block];
+    const struct trace_stack_row *row = b->stack ? trace_find_stack(&m->base->stacks, b->stack) : NULL;
+    p.phase = b->phase < m->base->t.phase_name_count ? m->base->t.phase_names[b->phase] : NULL;
+    p.line = row ? row->line : NULL;
+    p.layer = row ? row->layer : NULL;
+    return p;
+}

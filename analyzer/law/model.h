@@ -1,0 +1,65 @@
+/*
+ * model.h - what several recordings of a program say of its blocks at any size: the sequence of requests and
+ * frees of the largest recording, with a law for each block.
+ */
+#ifndef VS_LAW_MODEL_H
+#define VS_LAW_MODEL_H
+
+#include "fit.h"
+#include "replay/replay.h"
+#include "runs.h"
+
+/* In the order of what is shown. */
+enum law_policy { LAW_LIVE, LAW_NATIVE, LAW_EXPANDABLE, LAW_ARENA, LAW_POLICIES };
+extern const char *const law_policy_names[LAW_POLICIES];
+
+struct law_row {                   /* blocks of one law */
+    uint64_t sizes[LAW_RUNS_MOST]; /* in each run, 0: not there */
+    uint32_t block;                /* one of them */
+};
+
+struct law_model {
+    const struct law_runs *runs;
+    const struct law_run *base; /* the largest run, whose sequence it is */
+    uint32_t *law_of;           /* of each of its blocks, index into laws */
+    struct law *laws;
+    struct law_row *rows; /* of each law */
+    size_t *blocks_of;    /* how many blocks have each law */
+    size_t law_count;
+    uint32_t *places; /* of each block: in how many runs it was found */
+    size_t by_trust[3];
+    size_t some;    /* blocks of the base that not all runs have */
+    size_t missing; /* blocks that other runs have and the base has not, and of them the most of one run */
+    uint64_t missing_bytes;
+    struct torch_settings settings; /* recorded ones, without a capacity */
+    uint64_t unit;                  /* sizes are multiples of it: 512, or 1 */
+    struct trace_tape work;         /* the sequence, whose sizes law_play sets */
+};
+
+/* 0, or 2, said: the recordings are not of one program. */
+int law_model(struct law_model *m, const struct law_runs *runs);
+void law_free_model(struct law_model *m);
+
+struct law_answer {
+    uint64_t bytes; /* live: allocated; else the most that is held of the driver */
+    uint64_t retries;
+    bool fits;
+};
+
+/* What POLICY holds at most at AT, if the program makes the steps that the recordings made.  CAPACITY 0: no
+ * end. */
+struct law_answer law_play(struct law_model *m, struct law_point at, enum law_policy policy,
+                           uint64_t capacity);
+
+/* The peak of allocated at AT: how much, and of the blocks alive then what depends on what. */
+struct law_peak {
+    uint64_t bytes;
+    uint32_t block;           /* whose birth reached it */
+    struct law sum;           /* of all laws of the blocks alive then */
+    uint64_t guessed;         /* bytes of those without a law */
+    const char *phase;        /* of the birth */
+    const char *line, *layer; /* NULL: unknown */
+};
+struct law_peak law_peak(struct law_model *m, struct law_point at);
+
+#endif

@@ -1,0 +1,51 @@
+/*
+ * runs.h - short recordings of one program at several sizes, as sequences of blocks that can be laid beside
+ * each other.
+ *
+ *      a run    FILE:batch=4,seq=1024; its blocks in the order of their births, up to the end of some step
+ *      key      of a block: a number made of its call stack (texts, not addresses) and its phase, so that the
+ *               same place of the program has the same key in every recording
+ *      segment  the blocks that were born up to the end of step 1, in step 2, in step 3 ...
+ */
+#ifndef VS_LAW_RUNS_H
+#define VS_LAW_RUNS_H
+
+#include "read/lives.h"
+#include "read/trace.h"
+
+#define LAW_RUNS_LEAST 3
+#define LAW_RUNS_MOST  16
+#define LAW_STEPS      4 /* of each run at most: an allocator's cache has met all sizes by then */
+
+struct law_block {
+    uint64_t key, size; /* size as recorded */
+    uint32_t stack;     /* 0 none */
+    uint16_t phase;     /* index into trace.phase_names */
+};
+
+struct law_run {
+    struct trace t;
+    struct trace_tape tape; /* cut behind the last step that is used */
+    struct trace_stacks stacks;
+    struct law_block *blocks; /* by their ids in the tape */
+    size_t ends[LAW_STEPS];   /* blocks born up to the end of step i + 1 */
+    size_t steps;
+    char *path;
+    int64_t batch, seq;
+    int64_t peak, reserved; /* of the framework's blocks, recorded over the whole run; reserved UNKNOWN */
+    bool requests; /* sizes are what was asked for, rounded to 512 at most; else up to 1 MiB more where large
+                    */
+};
+
+struct law_runs {
+    struct law_run *at;
+    size_t n;
+    int64_t device;
+    size_t largest; /* by tokens: the index of the run that others are laid beside */
+};
+
+/* Reads FILES ("run.db:batch=4,seq=1024"), DEVICE UNKNOWN: the first that has blocks.  0, or 2, said. */
+int law_load(struct law_runs *runs, char **files, size_t n, int64_t device);
+void law_free_runs(struct law_runs *runs);
+
+#endif

@@ -1,0 +1,87 @@
+#!/bin/bash
+# From short recordings of a program with known laws: what it holds at other sizes to the byte, the longest that fits, where the peak lies; a
+# workspace that switches with the size is named; and what cannot be answered is one line.
+# shellcheck source-path=SCRIPTDIR
+. "$(dirname "$0")/../lib/lib.bash"
+V=$BUILD/bin/vramscope
+cd "$dir" || exit 1
+record() { # NAME BATCH SEQ WORD...
+    local name=$1
+    shift
+    timeout 20 "$V" run -q --simulated -o "$name" -- "$tests/prog_sizes" "$@" >"$name.most" 2>"$name.err" || fail "$name: $(cat "$name.err")"
+}
+refused() { # TEXT ARGUMENT...
+    local text=$1
+    shift
+    timeout 20 "$V" whatif "$@" >out 2>err
+    [ $? = 2 ] && [ "$(wc -l <err)" = 1 ] && [ ! -s out ] && grep -qF -- "$text" err || fail "whatif $*: not one line '$text': $(head -c 400 err out)"
+}
+field() { # FILE EXPRESSION
+    python3 -c 'import json, sys
+d = json.load(open(sys.argv[1]))
+print(eval(sys.argv[2]))' "$@"
+}
+runs=()
+for size in 2x256 2x512 4x256 4x384; do
+    record "a-$size.db" "${size%x*}" "${size#*x}"
+    record "switch-$size.db" "${size%x*}" "${size#*x}" switch
+    runs+=("a-$size.db:batch=${size%x*},seq=${size#*x}")
+done
+
+# the peak at sizes far away, to the byte; in the optimizer first, in backward from some length on
+record far.db 3 1792
+most=$(cat far.db.most)
+timeout 20 "$V" whatif --json --batch=3 --seq=64..2048,1792 "${runs[@]}" >out 2>err && fail "a range and a list"
+timeout 20 "$V" whatif --json --batch=3 --seq=64,1792 "${runs[@]}" >far.json || fail "whatif"
+[ "$(field far.json 'd["points"][1]["live"]["bytes"]')" = "$most" ] || fail "at 3 x 1792 $(field far.json 'd["points"][1]["live"]'), measured $most"
+[ "$(field far.json '[s["phase"] for s in d["shape"]]')" = "['optimizer', 'backward']" ] || fail "phases $(field far.json 'd["shape"]')"
+[ "$(field far.json 'd["blocks_without_law"], d["blocks_near"], d["blocks_not_in_all"]')" = "(0, 0, 0)" ] || fail "laws: $(cat far.json)"
+# the length where backward passes the optimizer's 40 MiB, worked out: three layers and three gradients
+turn=$(python3 -c 'n = 64
+r = lambda x: -(-x // 512) * 512
+held = lambda s: 3 * (r(3072 * s) + r(12 * s * s) + r(s * s) + r(12288)) + (6 << 20)
+while held(n) <= 40 << 20: n += 64
+print(n)')
+[ "$(field far.json 'd["shape"][1]["from_seq"]')" = "$turn" ] || fail "backward peaks from $(field far.json 'd["shape"]') on, not $turn"
+
+# the longest that fits into 300 MiB by what lives, worked out
+want=$(python3 -c 'n = 64
+r = lambda x: -(-x // 512) * 512
+held = lambda s: 3 * (r(2048 * s) + r(8 * s * s) + r(s * s) + r(8192)) + (12 << 20)
+while held(n + 64) <= 300 << 20: n += 64
+print(n)')
+timeout 20 "$V" whatif --json --batch=2 --seq=64..131072 --capacity=300MiB "${runs[@]}" >fit.json || fail "whatif --capacity"
+got=$(field fit.json '[(x["policy"], x["found"], x["seq"]) for x in d["largest"]]')
+[ "$(field fit.json 'd["largest"][0]["seq"]')" = "$want" ] || fail "the longest is $want, not $got"
+field fit.json '[x["seq"] <= d["largest"][0]["seq"] for x in d["largest"]] + [0]' | grep -q False && fail "an allocator fits more than what lives: $got"
+timeout 20 "$V" whatif --batch=2..8 --seq=512 --capacity=100MiB "${runs[@]}" >largest.txt || fail "the largest batch"
+grep -q 'the largest batch that fits into 100.0 MiB' largest.txt || fail "$(cat largest.txt)"
+
+# a workspace that switches: no law, and its sizes are named
+switched=()
+for size in 2x256 2x512 4x256 4x384; do switched+=("switch-$size.db:batch=${size%x*},seq=${size#*x}"); done
+timeout 20 "$V" whatif --batch=2 --seq=256 "${switched[@]}" >same.txt || fail "whatif"
+grep -q 'no law:' same.txt && fail "below the switch the workspace is constant: $(cat same.txt)"
+record switch-4x1024.db 4 1024 switch
+timeout 20 "$V" whatif --batch=2 --seq=256 "${switched[@]}" switch-4x1024.db:batch=4,seq=1024 >switched.txt || fail "whatif"
+grep -q 'no law: .*1.00 MiB at 4 x 384, 3.39 MiB at 4 x 1024' switched.txt || fail "the switch is not told: $(cat switched.txt)"
+
+# a picture, and sizes out of paths
+mkdir -p batch=2,seq=256 batch=2,seq=512 batch=4,seq=256
+for size in 2x256 2x512 4x256; do cp "a-$size.db" "batch=${size%x*},seq=${size#*x}/run.db"; done
+timeout 20 "$V" whatif --batch=2,4 --seq=256..1024 --plot=p.gp batch=*/run.db >paths.txt || fail "sizes from paths"
+grep -q 'batch 4, torch-expandable' p.gp || fail "the picture"
+
+# what cannot be answered
+refused "three to 16 short recordings, and 2 are given" --batch=2 --seq=512 "${runs[@]:0:2}"
+refused "are not known: name it as FILE:batch=4,seq=1024" --batch=2 --seq=512 "${runs[@]:0:2}" a-4x256.db
+refused "every recording has batch=2, which says nothing of others" --batch=8 --seq=512 "${runs[0]}" "${runs[1]}" a-4x256.db:batch=2,seq=999
+refused "can't tell what grows with" --batch=2 --seq=512 a-2x256.db:batch=1,seq=512 a-2x512.db:batch=2,seq=256 a-4x256.db:batch=4,seq=128
+refused "--seq takes 4, 1,2,4 or 1..64" --batch=2 --seq=9..3 "${runs[@]}"
+refused "--policy does not go with" --policy=arena --batch=2 "${runs[@]}"
+refused "--plot goes with --batch or --seq" --plot=x.png a-2x256.db
+timeout 20 "$V" run -q --simulated -o oom.db -- "$tests/prog_sizes" 4 2048 oom >/dev/null 2>&1
+refused "oom.db ran out of memory: record at a smaller size" --batch=2 --seq=512 "${runs[@]:0:2}" oom.db:batch=4,seq=2048
+timeout 20 "$V" run -q --simulated -o other.db -- "$tests/prog_steps" 9000 >/dev/null 2>&1
+refused "are not of one program" --batch=2 --seq=512 "${runs[@]:0:2}" other.db:batch=4,seq=256
+echo "sizes follow from a few short runs"

@@ -1,0 +1,154 @@
+// link: cuda
+/*
+ * prog_sizes.c - a training job whose blocks follow known laws of batch and length, as the framework's
+ * reports show it:
+ *
+ *      prog_sizes BATCH SEQ [switch] [oom|crash|hang|leave|slow]
+ *
+ *      always          3 weights of 2 MiB, their gradients in backward, 40 MiB in the optimizer
+ *      in each layer   1024 B a token, 4 B x batch x length^2, length^2 bytes; 4096 B a batch
+ *      switch          a workspace of 1 MiB up to 2048 tokens, beyond of 3 MiB + 100 B a token (another way
+ * through the code)
+ *
+ * oom: more than 4096 tokens are refused, as PyTorch says it, and the program ends with 1; crash: a signal
+ * beyond 4096 tokens; hang: beyond 4096 tokens it never ends, and does not mind being asked to; leave: a
+ * child is left behind that sleeps.  Prints the most that was allocated.
+ */
+#define _GNU_SOURCE
+#include "prog.h"
+#include "vramscope.h"
+
+#include <dlfcn.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <unistd.h>
+
+enum { STEPS = 4, LAYERS = 3, MOST = 64, LIMIT = 4096 };
+
+struct device {
+    int8_t type, index;
+};
+typedef void report_fn(void *, int64_t, size_t, size_t, struct device);
+typedef void oom_fn(int64_t, size_t, size_t, struct device);
+static report_fn *report;
+static CUdeviceptr base;
+static size_t allocated, most, top, sizes[MOST], places[MOST], count;
+static const size_t reserved = 1024 * MIB;
+
+static size_t rounded(size_t size)
+{
+    return (size + 511) / 512 * 512;
+}
+
+static void take(size_t size)
+{
+    size = rounded(size);
+    CHECK(count < MOST && top + size <= reserved);
+    places[count] = top;
+    sizes[count++] = size;
+    top += size;
+    allocated += size;
+    most = allocated > most ? allocated : most;
+    if (report)
+        report((void *)(uintptr_t)(base + places[count - 1]), (int64_t)size, allocated, reserved,
+               (struct device){1, 0});
+}
+
+static void give(void)
+{
+    count--;
+    top -= sizes[count];
+    allocated -= sizes[count];
+    if (report)
+        report((void *)(uintptr_t)(base + places[count]), -(int64_t)sizes[count], allocated, reserved,
+               (struct device){1, 0});
+}
+
+static __attribute__((noinline)) void layer(size_t batch, size_t seq)
+{
+    take(1024 * batch * seq);
+    take(4 * batch * seq * seq);
+    take(seq * seq);
+    take(4096 * batch);
+}
+
+static __attribute__((noinline)) void workspace(size_t tokens)
+{
+    take(tokens <= 2048 ? MIB : 3 * MIB + 100 * tokens);
+}
+
+static void step(size_t batch, size_t seq, bool switches)
+{
+    size_t before = count;
+    vramscope_range_push("forward");
+    for (int i = 0; i < LAYERS; i++)
+        layer(batch, seq);
+    if (switches)
+        workspace(batch * seq);
+    vramscope_range_pop();
+    vramscope_range_push("backward");
+    for (int i = 0; i < 3; i++)
+        take(2 * MIB);
+    vramscope_range_pop();
+    while (count > before)
+        give();
+    vramscope_range_push("optimizer");
+    take(40 * MIB);
+    give();
+    vramscope_range_pop();
+    vramscope_step();
+}
+
+static bool has(int argc, char **argv, const char *word)
+{
+    for (int i = 3; i < argc; i++)
+        if (!strcmp(argv[i], word))
+            return true;
+    return false;
+}
+
+static void run_out(void)
+{
+    oom_fn *oom = (oom_fn *)dlsym(RTLD_DEFAULT, "_ZN3c1027reportOutOfMemoryToProfilerElmmNS_6DeviceE");
+    if (oom)
+        oom(1 << 30, allocated, reserved, (struct device){1, 0});
+    fprintf(stderr, "out of memory\n");
+    exit(1);
+}
+
+static void hang(void)
+{
+    signal(SIGTERM, SIG_IGN);
+    if (fork() == 0)
+        signal(SIGHUP, SIG_IGN);
+    for (;;)
+        pause();
+}
+
+int main(int argc, char **argv)
+{
+    CHECK(argc >= 3);
+    size_t batch = strtoul(argv[1], NULL, 10), seq = strtoul(argv[2], NULL, 10);
+    report = (report_fn *)dlsym(RTLD_DEFAULT, "_ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6DeviceE");
+    begin();
+    OK(cuMemAlloc(&base, reserved));
+    for (int i = 0; i < 3; i++)
+        take(2 * MIB);
+    for (int i = 0; i < STEPS; i++) {
+        if (i == 2 && batch * seq > LIMIT && has(argc, argv, "oom"))
+            run_out();
+        if (i == 2 && batch * seq > LIMIT && has(argc, argv, "crash"))
+            raise(SIGSEGV);
+        if (i == 2 && batch * seq > LIMIT && has(argc, argv, "hang"))
+            hang();
+        if (has(argc, argv, "slow"))
+            usleep(10000);
+        step(batch, seq, has(argc, argv, "switch"));
+    }
+    printf("%zu\n", most);
+    if (has(argc, argv, "leave") && fork() == 0)
+        for (;;)
+            pause();
+    return 0;
+}

@@ -1,0 +1,64 @@
+#!/usr/bin/env bash
+# sweep.sh TREE OUT - from five short recordings of a program, what it holds at other batches and lengths, and the longest that fits; then the same
+# measured, with a bisection for the longest.
+#
+# Programs: a Hugging Face Llama with eager attention and with sdpa, GPT-2 under autocast, ResNet-50 over batch and image size; each with PyTorch's
+# allocator as it is and with expandable segments.  Series run beside each other, each under a limit of LIMIT bytes (torch.cuda.set_per_process_memory_fraction).
+#
+# TREE: an installed vramscope.  OUT: folder for logs.  Needs a GPU with 120 GiB, PyTorch, transformers, torchvision; about three minutes.  Ends with
+# "N within, N missed"; exit 77 without a GPU.  SERIES="gpt2-native": these alone.
+set -u
+tree=$(realpath "$1") out=$2 here=$(dirname "$(realpath "$0")")
+mkdir -p "$out" && out=$(realpath "$out")
+python=${TEST_PYTHON:-python3}
+"$python" -c 'import torch, sys; sys.exit(not torch.cuda.is_available())' 2>/dev/null || { echo "SKIP: no GPU or no PyTorch"; exit 77; }
+LIMIT=${LIMIT:-12884901888}
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+export OMP_NUM_THREADS=1
+
+shapes() { # MODEL: the short runs, the grid, the lengths asked about
+  case $1 in
+    llama-eager) runs="2x512 2x1024 4x512 4x1024 8x512" grid=2x512,2x1536,2x2048,4x768,4x1280 lengths=512,768,1280,1536,2048,4096 ;;
+    cnn) runs="8x128 8x160 16x128 16x192 8x256" grid=8x224,8x320,16x224,16x256 lengths=224,256,320,1024 ;;
+    *) runs="2x512 4x512 2x2048 4x1024 4x2048" grid=2x512,2x3072,2x6144,4x1536,4x3072 lengths=512,1536,3072,6144,12288 ;;
+  esac
+}
+
+one() { # SERIES: record, predict, measure
+  local series=$1 model=${1%-*} files=() conf='' runs grid lengths
+  shapes "$model"
+  [[ $series = *expandable ]] && conf=expandable_segments:True
+  export PYTORCH_CUDA_ALLOC_CONF=$conf PYTORCH_ALLOC_CONF=$conf
+  local d=$work/$series
+  mkdir "$d"
+  timeout 170 "$python" "$here/sweep_program.py" measure "$model" "$LIMIT" "$grid" "$d/measured.json" >"$d/measured.log" 2>&1 &
+  for r in $runs; do
+    timeout 60 "$tree/bin/vramscope" run -q -o "$d/$r.db" -- "$python" "$here/sweep_program.py" train "$model" "${r%x*}" "${r#*x}" >"$d/$r.log" 2>&1 ||
+      { echo "$series $r failed:"; tail -n 3 "$d/$r.log"; }
+    files+=("$d/$r.db:batch=${r%x*},seq=${r#*x}")
+  done
+  local batches
+  batches=$(tr , '\n' <<<"$grid" | cut -dx -f1 | sort -nu | paste -sd,)
+  "$tree/bin/vramscope" whatif --json --batch "$batches" --seq "$lengths" --capacity "$LIMIT" "${files[@]}" >"$d/predicted.json" 2>"$d/predicted.err"
+  "$tree/bin/vramscope" whatif --batch "$batches" --seq "$lengths" --capacity "$LIMIT" "${files[@]}" >"$d/predicted.txt" 2>&1
+  echo "$series predicted after $SECONDS s" >>"$out/times.txt"
+  wait
+  echo "$series measured after $SECONDS s" >>"$out/times.txt"
+}
+
+all=${SERIES:-llama-eager-native llama-eager-expandable llama-sdpa-native llama-sdpa-expandable gpt2-native gpt2-expandable cnn-native cnn-expandable}
+for s in $all; do one "$s" & done
+wait
+within=0 missed=0
+for s in $all; do
+  if "$python" "$here/sweep_verdict.py" "$s" "$work/$s/predicted.json" "$work/$s/measured.json" 2>"$work/$s/verdict.err"; then
+    within=$((within + 1))
+  else
+    missed=$((missed + 1))
+    tail -n 2 "$work/$s/verdict.err" "$work/$s/predicted.err" "$work/$s/measured.log" 2>/dev/null | cut -c1-300
+  fi
+done
+(cd "$work" && tar czf "$out/sweep.tgz" ./*)
+echo "$within within, $missed missed"
+[ "$missed" = 0 ]

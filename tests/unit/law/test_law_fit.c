@@ -1,0 +1,119 @@
+/* test_law_fit.c - laws of size: known ones are found again from few samples, noise of an allocator is told
+ * from growth, and what follows none says so. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "law/fit.h"
+
+#define N(a) (sizeof(a) / sizeof *(a))
+
+static const struct law_point design[] = {{2, 512}, {4, 512}, {2, 1024}, {4, 1536}};
+
+static void sample(struct law_sample *out, const double *of, uint64_t over)
+{
+    struct law law = {{0}, 0, 0};
+    for (int i = 0; i < TERMS; i++)
+        law.of[i] = of[i];
+    for (size_t i = 0; i < N(design); i++) {
+        uint64_t size = (uint64_t)law_bytes(&law, design[i].batch, design[i].seq);
+        out[i] = (struct law_sample){design[i], (size + 511) / 512 * 512, over};
+    }
+}
+
+static void expect(const double *of, uint64_t over, enum law_trust trust)
+{
+    struct law_sample samples[N(design)];
+    sample(samples, of, over);
+    struct law law = law_fit(samples, N(samples), NULL, 0);
+    assert_int_equal(law.trust, trust);
+    for (int i = 0; i < TERMS; i++)
+        assert_true(fabs(law.of[i] - of[i]) <= 1e-6 * fabs(of[i]));
+}
+
+static void test_one_and_two_terms_are_found_again(void **state)
+{
+    (void)state;
+    static const double laws[][TERMS] = {
+        {[TERM_ONE] = 33554432},
+        {[TERM_TOKENS] = 8192},
+        {[TERM_SQUARE] = 64},
+        {[TERM_BATCH] = 51200},
+        {[TERM_LENGTH] = 1024},
+        {[TERM_LENGTH_SQUARE] = 4},
+        {[TERM_ONE] = 1 << 20, [TERM_TOKENS] = 4096},
+        {[TERM_TOKENS] = 64000, [TERM_BATCH] = -64000}, /* logits but for the last token */
+        {[TERM_TOKENS] = 4096, [TERM_SQUARE] = 32},
+    };
+    for (size_t i = 0; i < N(laws); i++)
+        expect(laws[i], 511, LAW_EXACT);
+}
+
+static void test_far_away_the_size_is_right_to_the_byte(void **state)
+{
+    (void)state;
+    struct law_sample samples[N(design)];
+    sample(samples, (const double[TERMS]){[TERM_TOKENS] = 12345}, 511);
+    struct law law = law_fit(samples, N(samples), NULL, 0);
+    assert_true(law_bytes(&law, 64, 131072) == 12345.0 * 64 * 131072);
+}
+
+static void test_a_block_given_whole_is_no_growth(void **state)
+{
+    (void)state;
+    struct law_sample samples[N(design)];
+    sample(samples, (const double[TERMS]){[TERM_TOKENS] = 8192}, 511 + (1 << 20));
+    samples[1].size += 700 << 10; /* the allocator had nothing smaller */
+    struct law law = law_fit(samples, N(samples), NULL, 0);
+    assert_int_equal(law.trust, LAW_NEAR);
+    assert_true(law.of[TERM_TOKENS] == 8192 && law.of[TERM_ONE] == 0);
+}
+
+static void test_a_law_of_others_is_believed_where_sizes_are_uncertain(void **state)
+{
+    (void)state;
+    struct law known = {{[TERM_TOKENS] = 6144}, 1 << TERM_TOKENS, LAW_EXACT};
+    struct law_sample samples[N(design)];
+    sample(samples, known.of, 511 + (1 << 20));
+    samples[0].size += 37 << 10;
+    samples[1].size += 777 << 10;
+    samples[2].size += 401 << 10;
+    struct law law = law_fit(samples, N(samples), &known, 1);
+    assert_true(law.of[TERM_TOKENS] == 6144 && law.of[TERM_ONE] == 0);
+}
+
+static void test_what_follows_no_law_says_so(void **state)
+{
+    (void)state;
+    static const uint64_t sizes[] = {8 << 20, 8 << 20, 30 << 20, 17 << 20};
+    struct law_sample samples[N(design)];
+    for (size_t i = 0; i < N(samples); i++)
+        samples[i] = (struct law_sample){design[i], sizes[i], 511};
+    assert_int_equal(law_fit(samples, N(samples), NULL, 0).trust, LAW_NONE);
+}
+
+static void test_sizes_that_tell_two_terms_apart(void **state)
+{
+    (void)state;
+    enum law_term a, b;
+    static const struct law_point same[] = {{1, 1024}, {2, 512}, {4, 256}}; /* always as many tokens */
+    assert_false(law_same_terms(design, N(design), &a, &b));
+    assert_true(law_same_terms(same, N(same), &a, &b));
+    assert_true(a == TERM_ONE && b == TERM_TOKENS);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_one_and_two_terms_are_found_again),
+        cmocka_unit_test(test_far_away_the_size_is_right_to_the_byte),
+        cmocka_unit_test(test_a_block_given_whole_is_no_growth),
+        cmocka_unit_test(test_a_law_of_others_is_believed_where_sizes_are_uncertain),
+        cmocka_unit_test(test_what_follows_no_law_says_so),
+        cmocka_unit_test(test_sizes_that_tell_two_terms_apart),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

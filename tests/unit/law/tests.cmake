@@ -1,0 +1,2 @@
+vs_analyzer_test(law_fit LIBS room_law)
+vs_analyzer_test(law_align LIBS room_law)
