@@ -8,8 +8,8 @@
 #define MOST 4503599627370496.0 /* 2^52: beyond any memory, and double is exact up to here */
 
 const char *const estimate_row_names[ESTIMATE_ROWS] = {
-    "parameters",         "gradients", "optimizer states", "activations", "logits", "optimizer temporaries",
-    "gathered parameters"};
+    "parameters", "gradients",           "optimizer states",      "activations",
+    "logits",     "gradients of logits", "optimizer temporaries", "gathered parameters"};
 const char *const estimate_phase_names[ESTIMATE_PHASES] = {"forward", "logits", "backward", "optimizer"};
 
 /* ---- the parts ---- */
@@ -18,7 +18,7 @@ struct parts { /* bytes; NAN is not used: KNOWN_* says what is there */
     bool activations_known, logits_known, gathered_known;
     double forward, last_layer,
         first_layer; /* activations: of all layers; in the last and the first layer's backward */
-    double loss_forward, loss_backward, head_gradient;
+    double loss_forward, log_softmax, loss_gradients, head_gradient;
 };
 
 static bool counted(const struct setup *s)
@@ -71,7 +71,8 @@ static struct parts parts_of_step(const struct setup *s)
         double vocab = (double)m->vocab / (double)s->tensor_parallel;
         double fused = formula_loss_fused((double)s->chunk < n ? (double)s->chunk : n, vocab, s->element);
         p.loss_forward = s->fused_loss ? fused : formula_loss_forward(n, vocab, s->element);
-        p.loss_backward = s->fused_loss ? 0 : formula_loss_backward(n, vocab);
+        p.log_softmax = s->fused_loss ? 0 : formula_logits(n, vocab, 4);
+        p.loss_gradients = s->fused_loss ? 0 : formula_loss_backward(n, vocab) - p.log_softmax;
     }
     if (m->embedding != UNKNOWN && s->stage < 2 && s->offload == OFFLOAD_NONE)
         p.head_gradient = (double)m->embedding * s->each.gradients / (double)s->tensor_parallel;
@@ -95,22 +96,24 @@ static double sum(const double *rows)
 static void backward(double *rows, const struct parts *p, const struct setup *s, double gradients)
 {
     const struct {
-        double gradients, activations, logits;
+        double gradients, activations, logits, logits_gradients;
     } moments[] = {
-        {s->keep_gradients ? gradients : 0, p->forward, p->loss_backward},
-        {s->keep_gradients ? gradients : p->head_gradient, p->last_layer, 0},
-        {gradients, p->first_layer, 0},
-        {gradients + (s->model.tied ? p->head_gradient : 0), 0, 0},
+        {s->keep_gradients ? gradients : 0, p->forward, p->log_softmax, p->loss_gradients},
+        {s->keep_gradients ? gradients : p->head_gradient, p->last_layer, 0, 0},
+        {gradients, p->first_layer, 0, 0},
+        {gradients + (s->model.tied ? p->head_gradient : 0), 0, 0, 0},
     };
     double most = -1;
     for (size_t i = 0; i < sizeof moments / sizeof *moments; i++) {
-        double here = moments[i].gradients + moments[i].activations + moments[i].logits;
+        double here =
+            moments[i].gradients + moments[i].activations + moments[i].logits + moments[i].logits_gradients;
         if (here <= most)
             continue;
         most = here;
         rows[ROW_GRADIENTS] = moments[i].gradients;
         rows[ROW_ACTIVATIONS] = moments[i].activations;
         rows[ROW_LOGITS] = moments[i].logits;
+        rows[ROW_LOGITS_GRADIENTS] = moments[i].logits_gradients;
     }
 }
 
@@ -127,6 +130,7 @@ static void fill(phase_rows *out, const struct setup *s, const struct parts *p)
         out[i][ROW_GRADIENTS] = i == PHASE_OPTIMIZER || s->keep_gradients ? fixed.gradients : 0;
         out[i][ROW_ACTIVATIONS] = i == PHASE_OPTIMIZER ? 0 : p->forward;
         out[i][ROW_LOGITS] = i == PHASE_LOGITS ? p->loss_forward : 0;
+        out[i][ROW_LOGITS_GRADIENTS] = 0;
         out[i][ROW_FOREACH] =
             i == PHASE_OPTIMIZER ? formula_foreach(parameters, &s->each, s->stage, gpus, s->offload) : 0;
         out[i][ROW_GATHERED] = i == PHASE_OPTIMIZER ? 0 : gathered;
@@ -165,10 +169,13 @@ static void explain(struct estimate *e, const struct setup *s)
         host ? xstrdup("on the host") : sharded(s->each.gradients, "", s->stage >= 2, s->gpus);
     e->from[ROW_STATES] = host ? xstrdup("on the host") : sharded(s->each.states, "", s->stage >= 1, s->gpus);
     e->from[ROW_ACTIVATIONS] = activations_from(s);
-    e->from[ROW_LOGITS] = s->fused_loss ? xformat("fused: %lld tokens at a time", (long long)s->chunk)
-                          : s->element < 4
-                              ? xformat("forward %g + 4 + 4, backward 3 x 4 bytes each", s->element)
-                              : xstrdup("forward 4 + 4, backward 3 x 4 bytes each");
+    e->from[ROW_LOGITS] =
+        s->fused_loss ? xformat("fused: %lld tokens at a time", (long long)s->chunk)
+        : s->element < 4
+            ? xformat("%g + 4 (fp32) + 4 (log-softmax) bytes each; in backward log-softmax", s->element)
+            : xstrdup("4 + 4 (log-softmax) bytes each; in backward log-softmax");
+    if (!s->fused_loss)
+        e->from[ROW_LOGITS_GRADIENTS] = xstrdup("by log-softmax and by the fp32 logits, 4 bytes each");
     if (s->each.copy > 0 && !host)
         e->from[ROW_FOREACH] = sharded(s->each.copy, " (foreach)", s->stage >= 1, s->gpus);
     if (s->stage >= 3)
@@ -179,10 +186,10 @@ static void explain(struct estimate *e, const struct setup *s)
 
 static bool row_known(const struct parts *p, int row)
 {
-    return row == ROW_ACTIVATIONS ? p->activations_known
-           : row == ROW_LOGITS    ? p->logits_known
-           : row == ROW_GATHERED  ? p->gathered_known
-                                  : true;
+    return row == ROW_ACTIVATIONS                             ? p->activations_known
+           : row == ROW_LOGITS || row == ROW_LOGITS_GRADIENTS ? p->logits_known
+           : row == ROW_GATHERED                              ? p->gathered_known
+                                                              : true;
 }
 
 int estimate_make(struct estimate *e, const struct setup *s, char *why, size_t size)

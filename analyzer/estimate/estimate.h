@@ -1,17 +1,15 @@
 /*
- * estimate.h - the memory of a training step before anything was run: what there is in each phase, row by
- * row.
+ * estimate.h - the memory of a training step before anything was run: what there is in each phase, by rows.
  *
- *      phase       has
  *      forward     parameters, optimizer states, activations
  *      logits      the same, and the loss's copies of the logits
- *      backward    the higher of its begin (activations, three fp32 copies of the logits), the last layer's
- * backward, and its end (all gradients, one layer's activations) optimizer   parameters, gradients, states,
- * the optimizer's temporaries
+ *      backward    the highest of four moments: its begin (activations, log-softmax, two fp32 gradients),
+ *                  the last layer's backward, the first layer's, and the embedding's (all gradients)
+ *      optimizer   parameters, gradients, states, the optimizer's temporaries
  *
  * A step in mid-run is meant, where the states exist.  Without KEEP_GRADIENTS they are freed before forward
- * (zero_grad with set_to_none).  What is not asked of a formula has no row: the cache of the allocator,
- * workspaces of cuBLAS, NCCL's buffers.
+ * (zero_grad with set_to_none).  What no formula gives has no row: the allocator's cache, workspaces of
+ * cuBLAS, NCCL's buffers.
  */
 #ifndef VS_ESTIMATE_ESTIMATE_H
 #define VS_ESTIMATE_ESTIMATE_H
@@ -25,6 +23,7 @@ enum estimate_row {
     ROW_STATES,
     ROW_ACTIVATIONS,
     ROW_LOGITS,
+    ROW_LOGITS_GRADIENTS, /* of the fp32 logits and of log-softmax: in backward alone */
     ROW_FOREACH,
     ROW_GATHERED,
     ESTIMATE_ROWS

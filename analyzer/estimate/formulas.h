@@ -1,23 +1,28 @@
 /*
- * formulas.h - the formulas of training memory that are in use everywhere, each with its source.  Bytes, as
- * double: exact up to 2^53, and without overflow for whatever a user may ask.
+ * formulas.h - the formulas of training memory that are in use everywhere, each with its source.  In bytes,
+ * as double: exact up to 2^53, and without overflow for whatever a user may ask.
  *
  *  [zero]    Rajbhandari et al., "ZeRO: Memory Optimizations Toward Training Trillion Parameter Models"
- * (arXiv 1910.02054), table 1: W weights, G gradients, O optimizer states, bytes a parameter each, over N
- * GPUs none  (W + G + O) P        1  (W + G) P + O P / N        2  W P + (G + O) P / N        3  (W + G + O)
- * P / N With mixed-precision Adam W = 2, G = 2, O = 12: weights in fp32, two moments. [offload] Ren et al.,
- * "ZeRO-Offload" (arXiv 2101.06840): gradients and states on the host, W P / N stays with ZeRO 3. DeepSpeed's
- * estimate_zero3_model_states_mem_needs (deepspeed/runtime/zero/stage3.py) adds the largest layer: 4 L + 18 P
- * / N;   optimizer on the host 4 L + 2 P / N;   parameters too 4 L [korth]   Korthikanti et al., "Reducing
- * Activation Recomputation in Large Transformer Models" (arXiv 2205.05198), tables 2 and equations 1 to 6: a
- * layer of GPT's in 2 bytes with dropout, s tokens, batch b, hidden h, a heads, over t GPUs none s b h (34 +
- * 5 a s / h) tensor parallel        s b h (10 + 24 / t + 5 a s / (h t)) and sequence parallel  s b h / t (34
- * + 5 a s / h) selective recompute    without the terms of 5 a s / h full recompute         2 s b h [loss]
- * Hugging Face's loss (transformers/loss/loss_utils.py), b s = n tokens, V vocabulary: logits in the model's
- * type, e bytes; `.float()`, 4; log-softmax, 4.  In backward the log-softmax, the gradient by it and the
- * gradient by the fp32 logits: 3 x 4.  Fused and chunked: chunk V e and nothing that grows with n V.
- *  [foreach] torch/optim/adam.py, _multi_tensor_adam: torch._foreach_sqrt makes a copy of all exp_avg_sq at
- * once.
+ *            (arXiv 1910.02054), section 5: W weights, G gradients, O states, bytes a parameter, N GPUs
+ *                none  (W + G + O) P              1  (W + G) P + O P / N
+ *                2     W P + (G + O) P / N        3  (W + G + O) P / N
+ *            With mixed-precision Adam W = 2, G = 2, O = 12: weights in fp32, two moments.
+ *  [offload] Ren et al., "ZeRO-Offload" (arXiv 2101.06840): gradients and states are on the host, and of
+ *            ZeRO 3 W P / N stays.  DeepSpeed's estimate_zero3_model_states_mem_needs
+ *            (deepspeed/runtime/zero/stage3.py) adds the largest layer, L parameters:
+ *                4 L + 18 P / N; with the optimizer on the host 4 L + 2 P / N; parameters too 4 L
+ *  [korth]   Korthikanti et al., "Reducing Activation Recomputation in Large Transformer Models" (arXiv
+ *            2205.05198), equations 1 to 6: a layer of GPT's in 2 bytes with dropout, s tokens, batch b,
+ *            hidden h, a heads, over t GPUs
+ *                none                   s b h (34 + 5 a s / h)
+ *                tensor parallel        s b h (10 + 24 / t + 5 a s / (h t))
+ *                and sequence parallel  s b h / t (34 + 5 a s / h)
+ *                selective recompute    without the terms of 5 a s / h
+ *                full recompute         2 s b h
+ *  [loss]    Hugging Face's loss (transformers/loss/loss_utils.py), n tokens, V vocabulary: logits in the
+ *            model's type, e bytes; `.float()`, 4; log-softmax, 4.  In backward log-softmax, the gradient
+ *            by it and the gradient by the fp32 logits: 3 x 4.  Fused: chunk V e, and nothing with n V.
+ *  [foreach] torch/optim/adam.py, _multi_tensor_adam: torch._foreach_sqrt copies all exp_avg_sq at once.
  */
 #ifndef VS_ESTIMATE_FORMULAS_H
 #define VS_ESTIMATE_FORMULAS_H

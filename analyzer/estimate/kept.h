@@ -6,13 +6,15 @@
  * type of E bytes (2 or 4), with scaled_dot_product_attention that writes no scores, and without
  * checkpointing.  For a token, with H hidden, Q and K as in model.h, F feed-forward, a heads:
  *
- *      RMSNorm (llama)    its input in fp32 4 H, 1 / rms 4, what it multiplies its weight with E H, its
- * output E H RMSNorm (gemma)    the input in fp32, 1 / rms, the product in fp32 4 H, the output E H LayerNorm
- * the input E H, mean and 1 / deviation 8, the output E H attention          queries E Q, keys and values 2 E
- * K, the output E Q, its log-sum-exp 4 a norms of heads     (4 + E) (Q + K) + 4 (a + key heads) gated MLP
- * gate, its activation, up, their product: 4 E F GPT-2's MLP        the input of gelu_new, its tanh, and the
- * two factors of its product, and that: 5 E F falcon's MLP       the input of gelu, its output: 2 E F dropout
- * a byte an element of its mask (GPT-2: twice H)
+ *      RMSNorm (llama)   its input in fp32 4 H, 1 / rms 4, the normalized input E H, its output E H
+ *      RMSNorm (gemma)   the input in fp32, 1 / rms, the normalized input in fp32 4 H, the output E H
+ *      LayerNorm         the input E H, mean and 1 / deviation 8, the output E H
+ *      attention         queries E Q, keys and values 2 E K, the output E Q, its log-sum-exp 4 a
+ *      norms of heads    (4 + E) (Q + K) + 4 (a + key heads)
+ *      gated MLP         gate, its activation, up, their product: 4 E F
+ *      GPT-2's MLP       the input of gelu_new, its tanh, the two factors of its product, and that: 5 E F
+ *      falcon's MLP      the input of gelu, its output: 2 E F
+ *      dropout           a byte an element of its mask (GPT-2: twice H)
  *
  * An output that several operations read is kept once.
  */

@@ -31,10 +31,25 @@ static enum estimate_row row_of_role(const struct trace_live *l)
     return ESTIMATE_ROWS;
 }
 
+/* Whether the blocks of this row are each as large as the logits in one of their types: an allocator's block
+ * is up to 1 MiB larger than what was asked for. */
+static bool of_logits(const struct trace_live *l, const struct setup *s)
+{
+    if (s->model.vocab == UNKNOWN || s->tokens == UNKNOWN || s->fused_loss || l->count < 1)
+        return false;
+    double n = (double)s->batch * (double)s->tokens, vocab = (double)s->model.vocab, each[] = {s->element, 4};
+    double size = (double)l->size / (double)l->count;
+    for (int i = 0; i < 2; i++)
+        if (size >= formula_logits(n, vocab, each[i]) &&
+            size <= formula_logits(n, vocab, each[i]) + (1 << 20))
+            return true;
+    return false;
+}
+
 /* Of a block without a role, at a peak in PEAK: what was born in the optimizer's step and lives at its own
  * peak is its temporary, what was born in forward or logits and lives until backward an activation or a copy
  * of the logits. */
-static enum estimate_row row_of_birth(const struct trace_live *l, const char *peak)
+static enum estimate_row row_of_birth(const struct trace_live *l, const char *peak, const struct setup *s)
 {
     bool block = is(l->category, "framework block"); /* what a library took of the driver is none of these */
     bool optimizer = is(peak, "optimizer");
@@ -44,6 +59,8 @@ static enum estimate_row row_of_birth(const struct trace_live *l, const char *pe
         return optimizer ? ROW_FOREACH : ESTIMATE_ROWS;
     if (optimizer)
         return ESTIMATE_ROWS;
+    if (is(l->phase, "backward"))
+        return is(peak, "backward") && of_logits(l, s) ? ROW_LOGITS_GRADIENTS : ESTIMATE_ROWS;
     return is(l->phase, "forward") ? ROW_ACTIVATIONS : is(l->phase, "logits") ? ROW_LOGITS : ESTIMATE_ROWS;
 }
 
@@ -69,13 +86,14 @@ static void add_measured(struct beside *b, char *name, enum estimate_row of, int
     free(name);
 }
 
-static void fill_rows(struct beside *b, const struct device_report *d, const struct estimate *e)
+static void fill_rows(struct beside *b, const struct device_report *d, const struct setup *s,
+                      const struct estimate *e)
 {
     for (int row = 0; row < ESTIMATE_ROWS; row++)
         add_measured(b, xstrdup(estimate_row_names[row]), (enum estimate_row)row, e->bytes[b->phase][row], 0);
     for (size_t i = 0; i < d->live_count; i++) {
         enum estimate_row role = row_of_role(&d->live[i]),
-                          birth = row_of_birth(&d->live[i], d->phase_at_peak),
+                          birth = row_of_birth(&d->live[i], d->phase_at_peak, s),
                           row = role < ESTIMATE_ROWS ? role : birth;
         if (row < ESTIMATE_ROWS)
             b->rows[row].measured += d->live[i].size;
@@ -139,7 +157,7 @@ struct beside beside_make(const struct report *r, const struct device_report *d,
     fill_phases(&b, r->trace);
     fill_driver(&b, d);
     if (b.roles && b.allocated != UNKNOWN)
-        fill_rows(&b, d, e);
+        fill_rows(&b, d, s, e);
     if (b.row_count && s->element < 4 && s->model.vocab != UNKNOWN && s->tokens != UNKNOWN) {
         int64_t copy =
             (int64_t)formula_logits((double)(s->batch * s->tokens), (double)s->model.vocab, s->element);

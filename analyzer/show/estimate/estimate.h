@@ -2,13 +2,14 @@
  * estimate.h - `vramscope estimate`: the page of an estimate, alone or beside what a recording measured.
  *
  * Beside a recording each row of the estimate has the bytes that lived at the device's measured peak and were
- * for the same:
+ * for the same: by the block's role, as PyTorch or its accesses say it, and where it has none, or is said to
+ * be temporary, by the phase of its birth:
  *
- *      parameters, gradients, optimizer states     the block's role, as PyTorch itself said it
- *      activations                                 role activation; without a role, born in forward, at a
- * peak before the optimizer's step logits                                      role logits; likewise born in
- * logits optimizer temporaries                       at a peak in the optimizer's step: without a role, born
- * there gathered parameters                         role communication buffer
+ *      activations             born in forward, at a peak before the optimizer's step
+ *      logits                  born in logits, likewise
+ *      gradients of logits     at a peak in backward: born there, as large as the logits
+ *      optimizer temporaries   at a peak in the optimizer's step: born there
+ *      gathered parameters     role communication buffer
  *
  * What is none of these has a row of its own without an estimate.  Under them stand what was reserved and not
  * allocated, and what the driver says the process uses beyond (context, code), when the device was fullest.
