@@ -91,16 +91,16 @@ int trace_inspect(struct trace *t)
 
 /* ---- what the file defines ---- */
 
-/* This program's own schema: names of tables for an IN (...), and views. */
+/* This program's own schema: names of tables and of views for an IN (...), and the views. */
 static struct {
-    char *tables, *views;
+    char *tables, *view_names, *views;
 } schema;
 
-static int add_table(void *unused, int n, char **row, char **names)
+static int add_name(void *list, int n, char **row, char **names)
 {
-    char *more = xformat("%s%s'%s'", schema.tables ? schema.tables : "", schema.tables ? ", " : "", row[0]);
-    free(schema.tables);
-    schema.tables = more;
+    char **text = list, *more = xformat("%s%s'%s'", *text ? *text : "", *text ? ", " : "", row[0]);
+    free(*text);
+    *text = more;
     return 0;
 }
 
@@ -119,7 +119,10 @@ static bool know_schema(void)
         return true;
     if (sqlite3_open_v2(":memory:", &db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, NULL) == SQLITE_OK &&
         sqlite3_exec(db, vs_schema_sql, NULL, NULL, NULL) == SQLITE_OK) {
-        sqlite3_exec(db, "SELECT name FROM sqlite_master WHERE type = 'table'", add_table, NULL, NULL);
+        sqlite3_exec(db, "SELECT name FROM sqlite_master WHERE type = 'table'", add_name, &schema.tables,
+                     NULL);
+        sqlite3_exec(db, "SELECT name FROM sqlite_master WHERE type = 'view'", add_name, &schema.view_names,
+                     NULL);
         sqlite3_exec(db, "SELECT sql FROM sqlite_master WHERE type = 'view'", add_view, NULL, NULL);
     }
     sqlite3_close(db);
@@ -127,15 +130,16 @@ static bool know_schema(void)
 }
 
 /* Rejects tables that are something else: a view (perhaps an endless one), a virtual table, computed
- * columns. */
+ * columns; and what has the name of a view and is none. */
 static int check_tables(struct trace *t)
 {
     char *sql =
         xformat("SELECT name FROM main.sqlite_master WHERE name IN (%s) AND (type <> 'table' OR "
                 "rootpage IS NULL OR rootpage < 1) UNION ALL SELECT m.name FROM main.sqlite_master m, "
                 "pragma_table_xinfo(m.name, 'main') x WHERE m.type = 'table' AND m.rootpage > 0 AND "
-                "m.name IN (%s) AND x.hidden LIMIT 1",
-                schema.tables, schema.tables);
+                "m.name IN (%s) AND x.hidden UNION ALL SELECT name FROM main.sqlite_master WHERE "
+                "name COLLATE NOCASE IN (%s) AND type <> 'view' LIMIT 1",
+                schema.tables, schema.tables, schema.view_names);
     struct sqlite3_stmt *s = trace_sql(t, sql, 0);
     int code = s ? sqlite3_step(s) : SQLITE_ERROR;
     const char *name = code == SQLITE_ROW ? trace_sql_text(t, s, 0) : NULL;
@@ -148,14 +152,25 @@ static int check_tables(struct trace *t)
     return name ? -1 : 0;
 }
 
-/* Creates this program's own views over the file's tables, as temporary views, which SQLite finds before the
- * file's. */
-static int use_own_views(struct trace *t)
+/* This program's own views over the file's tables are temporary views, which SQLite finds before the file's.
+ * To make them takes twice the time of all that the page of a job asks of a file, which needs none: so they
+ * are made for the first query that cannot do without.  Until then such a query fails, because the views of
+ * the file itself are forbidden (guard_connection). */
+bool trace_own_views(struct trace *t)
 {
+    if (t->own_views)
+        return false;
+    t->own_views = true;
+    return sqlite3_exec(t->db, schema.views, NULL, NULL, NULL) == SQLITE_OK;
+}
+
+static int check_file(struct trace *t)
+{
+    t->own_views = false;
     if (!know_schema())
         snprintf(t->why, sizeof t->why, "out of memory");
     else if (check_tables(t) == 0)
-        return sqlite3_exec(t->db, schema.views, NULL, NULL, NULL) == SQLITE_OK ? 0 : trace_sql_error(t);
+        return sqlite3_libversion_number() >= 3035000 || trace_own_views(t) ? 0 : trace_sql_error(t);
     return -1;
 }
 
@@ -183,7 +198,7 @@ int trace_connect(struct trace *t)
         code = open_with(t, uri, SQLITE_OPEN_URI);
         sqlite3_free(uri);
     }
-    return code == SQLITE_OK ? use_own_views(t) : trace_sql_error(t);
+    return code == SQLITE_OK ? check_file(t) : trace_sql_error(t);
 }
 
 void trace_disconnect(struct trace *t)

@@ -9,12 +9,17 @@
 
 #include "sql.h"
 
+/* The view `folded`, from its table: every command asks this of every file, and makes no views for it. */
+#define FOLDED                                                                                               \
+    "(SELECT t_first AS from_ns, t_last AS to_ns, first_step, last_step, folded AS stretches, "              \
+    "last_seq - first_seq + 1 AS events, ranges, steps, samples FROM stretch WHERE folded > 0)"
+
 void trace_load_folded(struct trace *t)
 {
     struct sqlite3_stmt *s =
         trace_sql(t,
                   "SELECT count(*), min(from_ns), max(to_ns), min(first_step), max(last_step), sum(events), "
-                  "sum(ranges), sum(steps), sum(samples), max(stretches) FROM folded",
+                  "sum(ranges), sum(steps), sum(samples), max(stretches) FROM " FOLDED,
                   0);
     struct trace_folded *f = &t->folded;
     int64_t *const fields[] = {&f->stretches, &f->from,   &f->to,    &f->first_step, &f->last_step,
@@ -51,9 +56,9 @@ bool trace_all_events(struct trace *t, int64_t first_seq, int64_t last_seq)
 
 bool trace_folded_at(struct trace *t, int64_t from, int64_t to, int64_t *first_step, int64_t *last_step)
 {
-    struct sqlite3_stmt *s =
-        trace_sql(t, "SELECT first_step, last_step FROM folded WHERE from_ns <= ?2 AND to_ns >= ?1 LIMIT 1",
-                  2, from, to);
+    struct sqlite3_stmt *s = trace_sql(
+        t, "SELECT first_step, last_step FROM " FOLDED " WHERE from_ns <= ?2 AND to_ns >= ?1 LIMIT 1", 2,
+        from, to);
     bool found = s && t->folded.stretches > 0 && sqlite3_step(s) == SQLITE_ROW;
     if (found) {
         *first_step = trace_sql_int(s, 0);
@@ -66,9 +71,9 @@ bool trace_folded_at(struct trace *t, int64_t from, int64_t to, int64_t *first_s
 bool trace_step_folded(struct trace *t, int64_t step, int64_t *first_step, int64_t *last_step)
 {
     *first_step =
-        one_of_two(t, "SELECT first_step FROM folded WHERE ?1 BETWEEN first_step AND last_step", step, 0);
+        one_of_two(t, "SELECT first_step FROM " FOLDED " WHERE ?1 BETWEEN first_step AND last_step", step, 0);
     *last_step =
-        one_of_two(t, "SELECT last_step FROM folded WHERE ?1 BETWEEN first_step AND last_step", step, 0);
+        one_of_two(t, "SELECT last_step FROM " FOLDED " WHERE ?1 BETWEEN first_step AND last_step", step, 0);
     return t->folded.stretches > 0 && *first_step != UNKNOWN && *last_step != UNKNOWN;
 }
 

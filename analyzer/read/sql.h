@@ -12,6 +12,8 @@ struct sqlite3_stmt;
 /* The file's first bytes: 1 = empty, 0 = looks like a database, -1 = t->why (file.c). */
 int trace_inspect(struct trace *t);
 int trace_connect(struct trace *t);
+/* Makes this program's own views; false: they are there, or can't be made. */
+bool trace_own_views(struct trace *t);
 /* Restricts all later queries to the rows of t->wanted_process, or of the first process (process.c). */
 int trace_select(struct trace *t);
 void trace_disconnect(struct trace *t);

@@ -322,6 +322,15 @@ char **trace_files(char *const *paths, size_t n, size_t *count, char *why, size_
     return files;
 }
 
+bool trace_directory(char *const *paths, size_t n)
+{
+    struct stat st;
+    for (size_t i = 0; i < n; i++)
+        if (stat(paths[i], &st) == 0 && S_ISDIR(st.st_mode))
+            return true;
+    return false;
+}
+
 const char *trace_label(char *const *files, size_t n, size_t i)
 {
     for (size_t k = 0; k < n; k++)

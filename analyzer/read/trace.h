@@ -251,6 +251,7 @@ struct trace {
     bool thinned;   /* some events have no row: they were folded, or there was no room */
     struct trace_folded folded;
     int64_t unwritten, unwritten_from; /* events that never had a row, for lack of room; when that began */
+    bool own_views;                    /* the views of this program were made (file.c) */
     long recovered;                    /* events merged from a journal on opening, 0 = none */
     const char *version;
     int64_t t_first, t_last; /* of anything recorded */
@@ -310,6 +311,8 @@ const char *trace_end_name(const struct trace *t);
 /* The files among PATHS, and the databases in the directories among them, sorted by name; NULL with WHY: one
  * can't be used. */
 char **trace_files(char *const *paths, size_t n, size_t *count, char *why, size_t why_size);
+/* Whether a directory is among PATHS. */
+bool trace_directory(char *const *paths, size_t n);
 /* The label of file I. */
 const char *trace_label(char *const *files, size_t n, size_t i);
 /* Likewise, with the rank in front if there is one: for pages about several files. */

@@ -90,6 +90,13 @@ for (name,) in good.execute("SELECT name FROM sqlite_master WHERE type = 'view'"
     db.execute(f"DROP VIEW {name}")
     db.execute(f"CREATE VIEW {name} AS {sys.argv[1]} i AS seq, i AS t_ns FROM n")
 db.commit()
+# a table in a view's place, by another spelling: nothing may ask it
+shutil.copy("good.db", "table-as-view.db")
+db = sqlite3.connect("table-as-view.db")
+db.execute("DROP VIEW live_at_peak")
+db.execute("CREATE TABLE Live_at_peak(process, device, phase, category, size_bytes, stack, owner, line, layer, role)")
+db.execute("INSERT INTO Live_at_peak VALUES(1, 0, 'x', 'x', 1, 0, 'x', 'x', 'x', 'x')")
+db.commit()
 # a column that computes
 shutil.copy("good.db", "computed.db")
 db = sqlite3.connect("computed.db")
@@ -138,6 +145,7 @@ for db in view-*.db; do
 done
 every "ev is not its table" view-ev.db
 every "loss is not its table" computed.db
+every "Live_at_peak is not its table" table-as-view.db
 every "pages.db is damaged: its tables do not end where its size says" pages.db
 soon "$V" report own-views.db
 sed -i 's/own-views.db/good.db/' out
