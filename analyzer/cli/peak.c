@@ -20,6 +20,7 @@
 #include "trace/journal/journal.h"
 #include "analysis/layers.h"
 #include "analysis/relabel.h"
+#include "show/ranks/ranks.h"
 #include "show/report/report.h"
 #include "show/report/stack.h"
 #include "base/shown.h"
@@ -485,12 +486,14 @@ static int at_oom(struct trace *t, int64_t role, const struct options *o, int on
     return status;
 }
 
-static int show_file(const char *file, const struct options *o, int only, struct json *j, bool several)
+static int show_file(const char *file, const struct options *o, int only, struct json *j, bool several,
+                     struct ranks_seen *seen)
 {
     struct trace t;
     struct report r;
     if (relabel_open(&t, file, &o->relabel))
         return complain("%s", t.why);
+    ranks_seen_add(seen, &t);
     if (t.end != TRACE_END_RUNNING && (only < 0 || only == BY_STACK)) {
         char why[256]; /* ignored: frames without names are shown as module+offset */
         vs_symbols_fill(file, why, sizeof why);
@@ -522,7 +525,7 @@ static int question(const char *by)
     return -1;
 }
 
-static int show_all(char *const *files, size_t n, const struct options *o, int only)
+static int show_all(char *const *files, size_t n, const struct options *o, int only, struct ranks_seen *seen)
 {
     struct json j;
     int status = EXIT_GOOD;
@@ -532,7 +535,7 @@ static int show_all(char *const *files, size_t n, const struct options *o, int o
         json_begin(&j, "files", '[');
     }
     for (size_t i = 0; i < n; i++)
-        status = exit_worse(status, show_file(files[i], o, only, o->json ? &j : NULL, n > 1));
+        status = exit_worse(status, show_file(files[i], o, only, o->json ? &j : NULL, n > 1, seen));
     if (o->json) {
         json_end(&j);
         json_end(&j);
@@ -566,8 +569,11 @@ int cmd_peak(int argc, char **argv)
         return complain("%s", why);
     if (!o.json)
         wrap_page_begin(false);
-    int status = show_all(files, count, &o, only);
+    struct ranks_seen seen = {0};
+    int status = show_all(files, count, &o, only, &seen);
     wrap_page_end();
+    bool tell = status != EXIT_USAGE && trace_directory(operands, (size_t)n);
+    status = exit_worse(status, ranks_seen_end(&seen, tell));
     trace_free_files(files, count);
     return status;
 }

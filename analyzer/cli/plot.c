@@ -12,6 +12,7 @@
 #include "plot/output.h"
 #include "plot/overlay_runs.h"
 #include "plot/window.h"
+#include "show/ranks/ranks.h"
 #include "analysis/relabel.h"
 #include "base/shown.h"
 
@@ -233,8 +234,9 @@ static int plot(struct trace *traces, size_t n, const struct options *o)
     return exit_worse(status, whole);
 }
 
-static int plot_files(char *const *files, size_t count, const struct options *o)
+static int plot_files(char *const *files, size_t count, const struct options *o, bool directory)
 {
+    struct ranks_seen seen = {0};
     struct trace *traces = xrealloc(NULL, count * sizeof *traces);
     size_t open = 0;
     int status = 0;
@@ -248,6 +250,9 @@ static int plot_files(char *const *files, size_t count, const struct options *o)
             traces[open].label = trace_label(files, count, open);
     if (!status)
         status = plot(traces, count, o);
+    for (size_t i = 0; directory && i < open; i++)
+        ranks_seen_add(&seen, &traces[i]);
+    status = exit_worse(status, ranks_seen_end(&seen, status != EXIT_USAGE));
     while (open-- > 0)
         trace_close(&traces[open]);
     free(traces);
@@ -289,7 +294,7 @@ int cmd_plot(int argc, char **argv)
     char **files = trace_files(operands, (size_t)n, &count, why, sizeof why);
     if (!files)
         return complain("%s", why);
-    int status = plot_files(files, count, &o);
+    int status = plot_files(files, count, &o, trace_directory(operands, (size_t)n));
     trace_free_files(files, count);
     return status;
 }

@@ -18,6 +18,7 @@
 #include "read/guard.h"
 #include "read/lives.h"
 #include "read/symbols.h"
+#include "show/ranks/ranks.h"
 #include "view/name.h"
 #include "view/view.h"
 
@@ -218,8 +219,10 @@ static bool has_rows(const struct job *job, int64_t device)
 }
 
 /* FILES, into the page PATH. */
-static int view_files(char *const *files, size_t count, const char *path, const struct options *o)
+static int view_files(char *const *files, size_t count, const char *path, const struct options *o,
+                      bool directory)
 {
+    struct ranks_seen seen = {0};
     struct job job = {.made_of = view_made_of(files, count)};
     int status = 0;
     for (size_t i = 0; !status && i < count; i++)
@@ -240,6 +243,9 @@ static int view_files(char *const *files, size_t count, const char *path, const 
         int whole = tell_incomplete(&job);
         status = o->open ? exit_worse(show(path), whole) : whole;
     }
+    for (size_t i = 0; directory && i < job.count; i++)
+        ranks_seen_add(&seen, job.traces[i]);
+    status = exit_worse(status, ranks_seen_end(&seen, status != EXIT_USAGE));
     close_job(&job);
     return status;
 }
@@ -264,7 +270,7 @@ int cmd_view(int argc, char **argv)
     if (!files)
         return complain("%s", why);
     char *path = o.output ? xstrdup(o.output) : view_name(operands, (size_t)n);
-    int status = view_files(files, count, path, &o);
+    int status = view_files(files, count, path, &o, trace_directory(operands, (size_t)n));
     free(path);
     trace_free_files(files, count);
     return status;

@@ -9,6 +9,7 @@
 #include "base/args.h"
 #include "base/commands.h"
 #include "base/wrap.h"
+#include "show/ranks/ranks.h"
 #include "show/report/waste.h"
 
 struct options {
@@ -68,12 +69,14 @@ static int show_devices(const struct report *r, const struct options *o, struct 
     return status;
 }
 
-static int show_file(const char *file, const struct options *o, struct json *j, bool several)
+static int show_file(const char *file, const struct options *o, struct json *j, bool several,
+                     struct ranks_seen *seen)
 {
     struct trace t;
     struct report r;
     if (relabel_open(&t, file, &o->relabel))
         return complain("%s", t.why);
+    ranks_seen_add(seen, &t);
     t.oom_total = 0; /* not asked here */
     int status = report_load_brief(&r, &t) ? complain("%s", t.why) : EXIT_GOOD;
     report_file_begin(&t, file, several, j);
@@ -87,7 +90,7 @@ static int show_file(const char *file, const struct options *o, struct json *j, 
     return status;
 }
 
-static int show_all(char *const *files, size_t n, const struct options *o)
+static int show_all(char *const *files, size_t n, const struct options *o, struct ranks_seen *seen)
 {
     struct json j;
     int status = EXIT_GOOD;
@@ -97,7 +100,7 @@ static int show_all(char *const *files, size_t n, const struct options *o)
         json_begin(&j, "files", '[');
     }
     for (size_t i = 0; i < n; i++)
-        status = exit_worse(status, show_file(files[i], o, o->json ? &j : NULL, n > 1));
+        status = exit_worse(status, show_file(files[i], o, o->json ? &j : NULL, n > 1, seen));
     if (o->json) {
         json_end(&j);
         json_end(&j);
@@ -123,8 +126,11 @@ int cmd_waste(int argc, char **argv)
         return complain("%s", why);
     if (!o.json)
         wrap_page_begin(false);
-    int status = show_all(files, count, &o);
+    struct ranks_seen seen = {0};
+    int status = show_all(files, count, &o, &seen);
     wrap_page_end();
+    bool tell = status != EXIT_USAGE && trace_directory(operands, (size_t)n);
+    status = exit_worse(status, ranks_seen_end(&seen, tell));
     trace_free_files(files, count);
     return status;
 }

@@ -100,22 +100,38 @@ static int64_t end_of(const struct trace *t)
                                                                       : t->process.start_realtime_ns + last;
 }
 
+static struct rank_file file_of(const struct trace *t)
+{
+    const struct trace_process *p = &t->process;
+    return (struct rank_file){.label = copy(t->label),
+                              .path = copy(t->path),
+                              .host = copy(p->host),
+                              .command = copy(p->command),
+                              .whole = trace_whole(t),
+                              .rank = p->rank,
+                              .world_size = p->world_size,
+                              .pid = p->pid,
+                              .steps = t->steps,
+                              .from_ns = p->start_realtime_ns,
+                              .to_ns = end_of(t)};
+}
+
+struct rank_file ranks_file_start(const struct trace *t)
+{
+    struct rank_file f = file_of(t);
+    for (size_t i = 0; i < t->device_count; i++)
+        *PUSH(f.devices, f.device_count) = (struct rank_device){.device = t->devices[i].id,
+                                                                .allocated = UNKNOWN,
+                                                                .reserved = UNKNOWN,
+                                                                .residual = UNKNOWN,
+                                                                .uuid = copy(t->devices[i].uuid)};
+    return f;
+}
+
 struct rank_file ranks_file_of(const struct report *r)
 {
-    const struct trace *t = r->trace;
-    const struct trace_process *p = &t->process;
-    struct rank_file f = {.label = copy(t->label),
-                          .path = copy(t->path),
-                          .host = copy(p->host),
-                          .command = copy(p->command),
-                          .state = state_of(r),
-                          .whole = trace_whole(t),
-                          .rank = p->rank,
-                          .world_size = p->world_size,
-                          .pid = p->pid,
-                          .steps = t->steps,
-                          .from_ns = p->start_realtime_ns,
-                          .to_ns = end_of(t)};
+    struct rank_file f = file_of(r->trace);
+    f.state = state_of(r);
     for (size_t i = 0; i < r->device_count; i++)
         *PUSH(f.devices, f.device_count) = device_of(r, &r->devices[i]);
     return f;

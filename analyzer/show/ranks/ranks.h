@@ -15,6 +15,8 @@
 
 #define RANK_COMPLETE "complete" /* the state of a file without any problem */
 
+/* Which job T is of, and on which devices it ran. */
+struct rank_file ranks_file_start(const struct trace *t);
 /* Copies the part of a report that the page of the ranks needs. */
 struct rank_file ranks_file_of(const struct report *r);
 
@@ -35,5 +37,18 @@ bool ranks_text(const struct rank_file *files, size_t n, const struct relabel *r
                 const struct choice *choice, FILE *out, bool exact);
 bool ranks_json(const struct rank_file *files, size_t n, const struct relabel *relabel,
                 struct json *j); /* the array "jobs" */
+
+/* "1, 4-6": N ranks in order; the caller frees it. */
+char *ranks_list(const int64_t *ranks, size_t n);
+
+/* For commands whose pages show the files of a directory one by one: the jobs that they are of. */
+struct ranks_seen {
+    struct rank_file *files;
+    size_t count;
+};
+void ranks_seen_add(struct ranks_seen *seen, const struct trace *t);
+/* Where TELL, says on stderr, in a line a job, which ranks have no file; frees SEEN.  EXIT_INCOMPLETE: it
+ * said so.  (Of files that were named one by one nobody expects the others.) */
+int ranks_seen_end(struct ranks_seen *seen, bool tell);
 
 #endif

@@ -13,7 +13,6 @@
 #include "show/report/code.h"
 
 #define B(n)           units_bytes(n, exact).s
-#define MISSING_SHOWN  24
 #define TROUBLES_SHOWN 8
 #define UUID_SHOWN     12 /* "GPU-1a2b3c4d" */
 
@@ -29,23 +28,15 @@ struct page {
 
 /* ---- above the table ---- */
 
-/* "ranks 2, 5-7": runs of ranks in one piece each. */
 static void print_missing(const struct page *p)
 {
-    size_t n, shown = 0;
+    size_t n;
     int64_t *missing = ranks_missing(p->job, &n);
+    char *list = ranks_list(missing, n);
     if (n)
-        fprintf(p->out, "MISSING: no file of rank%s ", n > 1 ? "s" : "");
-    for (size_t i = 0, k; i < n && shown < MISSING_SHOWN; i = k, shown++) {
-        for (k = i + 1; k < n && missing[k] == missing[k - 1] + 1; k++) {
-        }
-        fprintf(p->out, "%s%lld", i ? ", " : "", (long long)missing[i]);
-        if (k > i + 1)
-            fprintf(p->out, "-%lld", (long long)missing[k - 1]);
-    }
-    if (n)
-        fprintf(p->out, "%s (%zu of %lld)\n", shown == MISSING_SHOWN ? ", ..." : "", n,
+        fprintf(p->out, "MISSING: no file of rank%s %s (%zu of %lld)\n", n > 1 ? "s" : "", list, n,
                 (long long)p->job->world_size);
+    free(list);
     free(missing);
 }
 
