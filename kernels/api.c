@@ -77,6 +77,9 @@ int lce_plan_create_chunk(struct lce *library, const struct lce_problem *problem
                         (long long)chunk);
     struct lce_problem complete;
     int status = lce_problem_check(problem, &complete);
+    if (!status && mode == LCE_NAIVE && (lce_in_parts(&complete) || complete.wants & LCE_WANT_ENTROPY))
+        status = lce_fail(LCE_BAD_ARGUMENT, "lce_plan_create: LCE_NAIVE has no entropy and no vocabulary in "
+                                            "parts; use another mode");
     return status ? status : library->operations->plan_create(library, &complete, mode, chunk, budget, plan);
 }
 

@@ -25,7 +25,7 @@ struct lce {
 
 struct lce_plan {
     struct lce *library;
-    struct lce_problem problem; /* strides and dtypes filled in */
+    struct lce_problem problem; /* strides, dtypes, temperature and vocab_total filled in */
     struct lce_plan_info info;
 };
 
@@ -39,6 +39,8 @@ int lce_fail(int status, const char *format, ...) __attribute__((format(printf, 
 int lce_problem_check(const struct lce_problem *problem, struct lce_problem *complete);
 int lce_buffers_check(const struct lce_plan *plan, const struct lce_buffers *buffers);
 bool lce_wants_gradients(const struct lce_problem *problem);
+/* Whether the problem is one rank's share: its first run or its second. */
+bool lce_in_parts(const struct lce_problem *problem);
 size_t lce_dtype_size(int dtype);
 
 /* Reserves COUNT * SIZE bytes of the workspace at *TOTAL and moves *TOTAL to the next multiple of 256.

@@ -5,10 +5,10 @@
  *
  *     Tokens i < N with hidden states x_i (H numbers), an output layer W of V rows, labels y_i:
  *
- *         z_ic  = <x_i, W_c> + bias_c                  the logits; with a softcap C: C tanh(z / C)
- *         lse_i = log sum_c exp(z_ic)
- *         ce_i  = (1 - s) w_y (lse_i - z_iy) + (s / V) sum_c w_c (lse_i - z_ic)
- *         zl_i  = q lse_i^2
+ *         z_ic  = <x_i, W_c> + bias_c                  the logits; with a softcap C: C tanh(z / C); then with
+ * a temperature T: z / T lse_i = log sum_c exp(z_ic) ce_i  = (1 - s) w_y (lse_i - z_iy) + (s / V) sum_c w_c
+ * (lse_i - z_ic) zl_i  = q lse_i^2 H_i   = - sum_c p_ic log p_ic                the entropy, if wanted; p_ic
+ * = exp(z_ic - lse_i)
  *
  *     with label smoothing s, class weights w (1 where there are none), z-loss q.  A token counts where its
  *     label is not ignore_index.  Over the counted tokens, D = sum of w_y and n = their number:
@@ -17,12 +17,17 @@
  *         LCE_SUM    loss   = sum of ce_i + sum of zl_i
  *         LCE_MEAN   loss   = sum of ce_i / D + sum of zl_i / n
  *
- *     With p_ic = exp(z_ic - lse_i), and u_i the upstream gradient of the token's loss (for the mean divided
- *     by D, its z-loss by n), the gradient g over the logits and those that are wanted (grad_input,
- *     grad_weight and grad_bias of struct lce_buffers; here dinput, dweight, dbias):
+ *     LCE_NONE without smoothing, class weights and z-loss is minus the log-probability of each label at
+ *     temperature T: what policy gradients are made of.  Entropies are per token with every reduction, 0
+ *     where ignored.
  *
- *         g_ic = u_i (p_ic ((1 - s) w_y + (s / V) sum w) - (1 - s) w_y [c = y] - (s / V) w_c
- *                     + 2 q lse_i p_ic) (1 - (z_ic / C)^2)
+ *     With u_i the upstream gradient of the token's loss (for the mean divided by D, its z-loss by n), v_i
+ *     that of its entropy, the gradient g over the logits and those that are wanted (grad_input, grad_weight
+ *     and grad_bias of struct lce_buffers; here dinput, dweight, dbias):
+ *
+ *         g_ic = (u_i (p_ic ((1 - s) w_y + (s / V) sum w) - (1 - s) w_y [c = y] - (s / V) w_c
+ *                      + 2 q lse_i p_ic)
+ *                 - v_i p_ic (log p_ic + H_i)) (1 - (T z_ic / C)^2) / T
  *         dinput = g W        dweight = g^T x        dbias_c = sum_i g_ic
  *
  *     ce and its reductions are torch.nn.functional.cross_entropy's, label smoothing (Szegedy et al. 2016)
@@ -64,6 +69,24 @@
  *     later call of another plan that wants gradients only: nothing is kept between the two, the logits are
  *     computed again.  Where an upstream gradient is known only later (always with LCE_NONE), that is the
  *     way; with mean and sum one may also scale the gradients of the first call.
+ *
+ * A vocabulary in parts
+ *
+ *     Several ranks may hold the rows of the weight between them: each has a problem with its own rows
+ *     (vocab, vocab_begin) of vocab_total, all tokens, and labels of the whole vocabulary.  It takes two
+ *     runs, with an exchange between them that the caller makes in whatever way its processes talk:
+ *
+ *         1. a plan with wants = LCE_WANT_PARTIAL writes buffers.partial: struct lce_partial [N].
+ *         2. the caller collects every rank's, in the same order everywhere: [parts][N], 20 bytes a token
+ *            and rank (an all-gather).
+ *         3. a plan with parts = the number of ranks reads them as buffers.partials.  Each rank gets the
+ *            same loss and entropies, bit for bit; dweight and dbias of its own rows; and its rows' share
+ *            of dinput, which the caller sums over the ranks (an all-reduce).
+ *
+ *     The bias is that of the rank's own rows, class_weights those of the whole vocabulary.  The logits are
+ *     computed in both runs: four products instead of three; without gradients the second run has none.
+ *     Each rank's share of dinput is rounded to its type before it is summed.  Ranks may have different
+ *     numbers of rows, budgets and devices.
  *
  * How exact it is
  *
@@ -129,6 +152,8 @@ enum lce_want {
     LCE_WANT_GRAD_INPUT = 2,
     LCE_WANT_GRAD_WEIGHT = 4,
     LCE_WANT_GRAD_BIAS = 8,
+    LCE_WANT_ENTROPY = 16, /* of each token, whatever the reduction; not with LCE_NAIVE */
+    LCE_WANT_PARTIAL = 32, /* alone: see "A vocabulary in parts" */
 };
 
 enum lce_flag {
@@ -191,23 +216,42 @@ struct lce_problem {
     float softcap;         /* C; 0, the default, is none */
     /* dweight = beta dweight + ..., and so dbias.  With 0, the default, what was there is not read. */
     float grad_weight_beta;
+    float temperature; /* T; 0, the default, is 1 */
+    /* A vocabulary in parts: over how many ranks' partial results the second run goes (0, the default: the
+       vocabulary is whole); which class row 0 of the weight is, and how many classes all ranks have
+       together (0: vocab).  Not with LCE_NAIVE. */
+    int32_t parts;
+    int64_t vocab_begin, vocab_total;
+};
+
+/* What one rank's classes contribute to a token's loss and entropy; all 0 where the token does not count. */
+struct lce_partial {
+    float largest; /* of the logits without the label's; -infinity if there are none */
+    float sum;     /* of exp(z - largest) over them */
+    float weighed; /* the sum of w z over all of the rank's classes; made only where there is smoothing */
+    float target;  /* the label's logit; 0 on a rank that does not have it */
+    float moment;  /* the sum of (z - largest) exp(z - largest), without the label's; for the entropy */
 };
 
 /* Where everything lies.  What the problem wants must be there; other outputs are ignored. */
 struct lce_buffers {
-    const void *input;          /* [N, H]; aligned to 16 bytes */
-    const void *weight;         /* [V, H]; 16 bytes */
-    const void *bias;           /* [V], or NULL; 16 bytes */
-    const void *labels;         /* [N]; aligned to its element */
-    const float *class_weights; /* [V], or NULL */
-    const float *grad_output;   /* upstream: [1] for mean and sum, [N] for none; NULL is 1 */
-    float *loss;                /* [1]; [N] for none */
-    void *grad_input;           /* [N, H]; 16 bytes */
-    void *grad_weight;          /* [V, H]; 16 bytes */
-    void *grad_bias;            /* [V]; 16 bytes */
-    int32_t *error_flag;        /* enum lce_device_error is or-ed in, nothing ever cleared; or NULL */
-    void *workspace;            /* 256 bytes (CPU: 64) */
-    size_t workspace_size;      /* at least lce_plan_info(plan)->workspace_size */
+    const void *input;                  /* [N, H]; aligned to 16 bytes */
+    const void *weight;                 /* [V, H]; 16 bytes */
+    const void *bias;                   /* [V], or NULL; 16 bytes; -infinity masks a class */
+    const void *labels;                 /* [N]; aligned to its element */
+    const float *class_weights;         /* [V] (of all parts), or NULL */
+    const float *grad_output;           /* upstream: [1] for mean and sum, [N] for none; NULL is 1 */
+    float *loss;                        /* [1]; [N] for none */
+    void *grad_input;                   /* [N, H]; 16 bytes */
+    void *grad_weight;                  /* [V, H]; 16 bytes */
+    void *grad_bias;                    /* [V]; 16 bytes */
+    int32_t *error_flag;                /* enum lce_device_error is or-ed in, nothing ever cleared; or NULL */
+    void *workspace;                    /* 256 bytes (CPU: 64) */
+    size_t workspace_size;              /* at least lce_plan_info(plan)->workspace_size */
+    float *entropy;                     /* [N] */
+    const float *grad_entropy;          /* [N]: upstream, v above; NULL is 0 */
+    struct lce_partial *partial;        /* [N], of this rank: the first run's result */
+    const struct lce_partial *partials; /* [parts][N], of all: for the second run */
 };
 
 enum lce_device_error {
@@ -258,11 +302,12 @@ LCE_API const char *lce_status_name(int status);
  * The same problem in double precision, for tests: one logit after the other from the formulas above.  All
  * pointers are in host memory, of any alignment; outputs that are NULL are not computed; no other memory than
  * the outputs and one row of logits.  dweight [V, H], dbias [V] and dinput [N, H] are dense and do not add to
- * what is there.
+ * what is there.  The vocabulary is whole: problems with parts or a partial result are refused.
  */
 struct lce_reference {
     double *loss; /* [1]; [N] for none */
     double *grad_input, *grad_weight, *grad_bias;
+    double *entropy; /* [N] */
 };
 LCE_API int lce_reference_run(const struct lce_problem *problem, const struct lce_buffers *buffers,
                               const struct lce_reference *out);

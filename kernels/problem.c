@@ -30,6 +30,11 @@ bool lce_wants_gradients(const struct lce_problem *problem)
     return problem->wants & (LCE_WANT_GRAD_INPUT | LCE_WANT_GRAD_WEIGHT | LCE_WANT_GRAD_BIAS);
 }
 
+bool lce_in_parts(const struct lce_problem *problem)
+{
+    return problem->parts > 0 || problem->wants & LCE_WANT_PARTIAL;
+}
+
 size_t lce_part(size_t *total, size_t count, size_t size)
 {
     size_t begin = *total;
@@ -55,10 +60,17 @@ static int check_types(const struct lce_problem *p)
 
 static int check_choices(const struct lce_problem *p)
 {
-    const uint32_t wants = LCE_WANT_LOSS | LCE_WANT_GRAD_INPUT | LCE_WANT_GRAD_WEIGHT | LCE_WANT_GRAD_BIAS;
+    const uint32_t wants = LCE_WANT_LOSS | LCE_WANT_GRAD_INPUT | LCE_WANT_GRAD_WEIGHT | LCE_WANT_GRAD_BIAS |
+                           LCE_WANT_ENTROPY | LCE_WANT_PARTIAL;
     if (!p->wants || p->wants & ~wants)
         return lce_fail(LCE_BAD_ARGUMENT, "problem: wants is 0x%x; or together members of enum lce_want",
                         p->wants);
+    if (p->wants & LCE_WANT_PARTIAL && p->wants != LCE_WANT_PARTIAL)
+        return lce_fail(
+            LCE_BAD_ARGUMENT,
+            "problem: wants is 0x%x; LCE_WANT_PARTIAL (0x%x) must be alone: the rest is the second "
+            "run's, with parts",
+            p->wants, (unsigned int)LCE_WANT_PARTIAL);
     if (p->flags & ~(uint32_t)(LCE_ALLOW_TF32 | LCE_F32_ACCUMULATE | LCE_F32_LOGITS))
         return lce_fail(LCE_BAD_ARGUMENT, "problem: flags is 0x%x; or together members of enum lce_flag",
                         p->flags);
@@ -74,6 +86,11 @@ static int check_choices(const struct lce_problem *p)
     if (!(p->softcap >= 0) || isinf(p->softcap))
         return lce_fail(LCE_BAD_ARGUMENT, "problem: softcap is %g; it must be 0 (none) or more, and finite",
                         p->softcap);
+    if (!(p->temperature >= 0) || isinf(p->temperature))
+        return lce_fail(
+            LCE_BAD_ARGUMENT,
+            "problem: temperature is %g; it must be above 0, and finite, or 0 for the default of 1",
+            p->temperature);
     if (!isfinite(p->grad_weight_beta))
         return lce_fail(LCE_BAD_ARGUMENT, "problem: grad_weight_beta is %g; it must be finite",
                         p->grad_weight_beta);
@@ -101,6 +118,34 @@ static int check_sizes(const struct lce_problem *p)
         return lce_fail(LCE_BAD_ARGUMENT,
                         "problem: max_counted is %lld; it must be 0 (no promise) .. tokens (%lld)",
                         (long long)p->max_counted, (long long)p->tokens);
+    return LCE_OK;
+}
+
+static int check_parts(struct lce_problem *p)
+{
+    if (p->vocab_total == 0 && p->vocab_begin == 0)
+        p->vocab_total = p->vocab;
+    if (p->parts < 0 || (p->parts > 0 && p->wants & LCE_WANT_PARTIAL))
+        return lce_fail(
+            LCE_BAD_ARGUMENT,
+            "problem: parts is %d; it must be 0, or in the second run the number of partial results",
+            p->parts);
+    if (p->vocab_begin < 0 || p->vocab_begin > p->vocab_total - p->vocab)
+        return lce_fail(LCE_BAD_ARGUMENT,
+                        "problem: %lld classes from vocab_begin %lld on do not lie within vocab_total %lld",
+                        (long long)p->vocab, (long long)p->vocab_begin, (long long)p->vocab_total);
+    if (p->vocab_total > INT32_MAX - 64)
+        return lce_fail(LCE_TOO_LARGE, "problem: vocab_total is %lld; it must be at most %d",
+                        (long long)p->vocab_total, INT32_MAX - 64);
+    if (p->vocab_total != p->vocab && !lce_in_parts(p))
+        return lce_fail(LCE_BAD_ARGUMENT,
+                        "problem: vocab is %lld of vocab_total %lld; want LCE_WANT_PARTIAL alone, or say how "
+                        "many parts there are",
+                        (long long)p->vocab, (long long)p->vocab_total);
+    int64_t bytes;
+    if (__builtin_mul_overflow((int64_t)sizeof(struct lce_partial) * p->parts, p->tokens, &bytes))
+        return lce_fail(LCE_TOO_LARGE, "problem: %d partial results of %lld tokens do not fit an address",
+                        p->parts, (long long)p->tokens);
     return LCE_OK;
 }
 
@@ -133,6 +178,8 @@ int lce_problem_check(const struct lce_problem *problem, struct lce_problem *com
     if (!status)
         status = check_sizes(p);
     if (!status)
+        status = check_parts(p);
+    if (!status)
         status = check_stride("input_stride", &p->input_stride, p->tokens, p->hidden);
     if (!status)
         status = check_stride("weight_stride", &p->weight_stride, p->vocab, p->hidden);
@@ -142,6 +189,8 @@ int lce_problem_check(const struct lce_problem *problem, struct lce_problem *com
         status = check_stride("grad_weight_stride", &p->grad_weight_stride, p->vocab, p->hidden);
     if (p->grad_weight_dtype == -1)
         p->grad_weight_dtype = p->dtype;
+    if (p->temperature == 0)
+        p->temperature = 1;
     return status;
 }
 
@@ -177,6 +226,10 @@ int lce_buffers_check(const struct lce_plan *plan, const struct lce_buffers *b)
         {"grad_weight", b->grad_weight, 16, p->wants & LCE_WANT_GRAD_WEIGHT},
         {"grad_bias", b->grad_bias, 16, p->wants & LCE_WANT_GRAD_BIAS},
         {"error_flag", b->error_flag, 4, false},
+        {"entropy", b->entropy, 4, p->wants & LCE_WANT_ENTROPY && tokens},
+        {"grad_entropy", b->grad_entropy, 4, false},
+        {"partial", b->partial, 4, p->wants & LCE_WANT_PARTIAL && tokens},
+        {"partials", b->partials, 4, p->parts > 0 && tokens},
         {"workspace", b->workspace, plan->library->operations->workspace_alignment,
          plan->info.workspace_size > 0},
     };

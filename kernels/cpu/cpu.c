@@ -30,7 +30,7 @@ static size_t layout_fill(const struct lce_problem *p, int64_t chunk, struct cpu
     size_t total = 0;
     l->chunk = chunk;
     l->state = lce_part(&total, (size_t)p->tokens, 1);
-    l->logits = lce_part(&total, n * v, sizeof(float));
+    l->logits = lce_part(&total, cpu_needs_logits(p) ? n * v : 0, sizeof(float));
     l->x = lce_part(&total, n * h, sizeof(float));
     l->dx = lce_part(&total, p->wants & LCE_WANT_GRAD_INPUT ? n * h : 0, sizeof(float));
     l->index = lce_part(&total, n, sizeof(int32_t));
@@ -246,7 +246,8 @@ static void make_dbias(const struct cpu_run *r, int64_t count, bool first, bool 
         lce_store(r->b->grad_bias, p->grad_weight_dtype, c, r->dbias[c]);
 }
 
-/* Writes the rows of dinput that no chunk has written: 0 for ignored tokens, NaN for labels out of range. */
+/* Writes the results of tokens that no chunk has written: 0 for ignored tokens, NaN for labels out of range;
+ * of those a partial result is 0, too. */
 static void blank(const struct cpu_run *r)
 {
     const struct lce_problem *p = r->p;
@@ -258,13 +259,18 @@ static void blank(const struct cpu_run *r)
             lce_store(r->b->grad_input, p->dtype, i * p->grad_input_stride + h, value);
         if (p->wants & LCE_WANT_LOSS && p->reduction == LCE_NONE)
             r->b->loss[i] = value;
+        if (p->wants & LCE_WANT_ENTROPY)
+            r->b->entropy[i] = value;
+        if (p->wants & LCE_WANT_PARTIAL)
+            memset(r->b->partial + i, 0, sizeof *r->b->partial);
     }
 }
 
 static void run_chunk(const struct cpu_run *r, int64_t count, bool first, bool last)
 {
     const uint32_t wants = r->p->wants;
-    make_logits(r, count);
+    if (cpu_needs_logits(r->p))
+        make_logits(r, count);
     cpu_softmax(r, count);
     if (wants & LCE_WANT_GRAD_INPUT)
         make_dinput(r, count);

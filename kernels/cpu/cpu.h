@@ -36,7 +36,13 @@ struct cpu_run {
 
 /* Fills the states and those sums that need no logits; sets the error flag. */
 void cpu_count(const struct cpu_run *r);
-/* Computes the loss of COUNT rows of logits and overwrites the logits with their gradients. */
+/* Without gradients the second run of a vocabulary in parts needs no logits. */
+static inline bool cpu_needs_logits(const struct lce_problem *p)
+{
+    return p->parts == 0 || lce_wants_gradients(p);
+}
+/* Computes the loss, and what else is wanted, of COUNT rows of logits and overwrites the logits with their
+ * gradients. */
 void cpu_softmax(const struct cpu_run *r, int64_t count);
 float cpu_reduced(const struct cpu_run *r);
 

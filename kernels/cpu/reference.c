@@ -64,7 +64,8 @@ static double logits(const struct reference *r, int64_t token)
         for (int64_t h = 0; h < p->hidden; h++)
             z += (double)lce_load(r->b->input, p->dtype, token * p->input_stride + h) *
                  (double)lce_load(r->b->weight, p->dtype, c * p->weight_stride + h);
-        r->z[c] = p->softcap > 0 ? (double)p->softcap * tanh(z / (double)p->softcap) : z;
+        r->z[c] =
+            (p->softcap > 0 ? (double)p->softcap * tanh(z / (double)p->softcap) : z) / (double)p->temperature;
         most = fmax(most, r->z[c]);
     }
     for (int64_t c = 0; c < p->vocab; c++)
@@ -79,6 +80,21 @@ static double cross_entropy(const struct reference *r, int64_t label, double lse
         smooth += class_weight(r, c) * (lse - r->z[c]);
     return (1 - smoothing) * class_weight(r, label) * (lse - r->z[label]) +
            smoothing / (double)r->p->vocab * smooth;
+}
+
+/* p_c log p_c: 0 in the limit of p_c = 0 */
+static double weighed_log(const struct reference *r, int64_t c, double lse)
+{
+    const double probability = exp(r->z[c] - lse);
+    return probability > 0 ? probability * (r->z[c] - lse) : probability;
+}
+
+static double entropy(const struct reference *r, double lse)
+{
+    double sum = 0;
+    for (int64_t c = 0; c < r->p->vocab; c++)
+        sum -= weighed_log(r, c, lse);
+    return sum;
 }
 
 static double upstream(const struct reference *r, int64_t token)
@@ -112,13 +128,17 @@ static void gradients(const struct reference *r, int64_t token, int64_t label, d
            u_zl = upstream(r, token) / (mean ? (double)r->counted : 1);
     double hard = (1 - (double)p->label_smoothing) * class_weight(r, label);
     double soft = (double)p->label_smoothing / (double)p->vocab;
+    double u_entropy = r->b->grad_entropy ? (double)r->b->grad_entropy[token] : 0;
+    double all = u_entropy != 0 ? entropy(r, lse) : 0;
     for (int64_t c = 0; c < p->vocab; c++) {
         double probability = exp(r->z[c] - lse);
         double g = u_ce * (probability * (hard + soft * r->all_weights) - (c == label ? hard : 0) -
                            soft * class_weight(r, c)) +
                    u_zl * 2 * (double)p->z_loss * lse * probability;
-        if (p->softcap > 0)
-            g *= 1 - r->z[c] / (double)p->softcap * (r->z[c] / (double)p->softcap);
+        if (u_entropy != 0)
+            g -= u_entropy * (weighed_log(r, c, lse) + probability * all);
+        const double share = p->softcap > 0 ? r->z[c] * (double)p->temperature / (double)p->softcap : 0;
+        g *= (1 - share * share) / (double)p->temperature;
         add_gradient(r, token, c, g);
     }
 }
@@ -129,6 +149,8 @@ static void poison(const struct reference *r, int64_t token)
         r->out->grad_input[token * r->p->hidden + h] = NAN;
     if (r->out->loss && r->p->reduction == LCE_NONE)
         r->out->loss[token] = NAN;
+    if (r->out->entropy)
+        r->out->entropy[token] = NAN;
 }
 
 static void tokens(struct reference *r)
@@ -148,6 +170,8 @@ static void tokens(struct reference *r)
         r->zl_sum += zl;
         if (r->out->loss && p->reduction == LCE_NONE)
             r->out->loss[i] = ce + zl;
+        if (r->out->entropy)
+            r->out->entropy[i] = entropy(r, lse);
         gradients(r, i, label, lse);
     }
 }
@@ -161,6 +185,8 @@ static void clear(const struct lce_problem *p, const struct lce_reference *out)
         memset(out->grad_weight, 0, v * h * sizeof(double));
     if (out->grad_bias)
         memset(out->grad_bias, 0, v * sizeof(double));
+    if (out->entropy)
+        memset(out->entropy, 0, n * sizeof(double));
     if (out->loss)
         memset(out->loss, 0, (p->reduction == LCE_NONE ? n : 1) * sizeof(double));
 }
@@ -183,6 +209,10 @@ int lce_reference_run(const struct lce_problem *problem, const struct lce_buffer
     int status = lce_problem_check(problem, &complete);
     if (status)
         return status;
+    if (lce_in_parts(&complete))
+        return lce_fail(LCE_BAD_ARGUMENT,
+                        "lce_reference_run: the reference is of a whole vocabulary; leave out parts "
+                        "and LCE_WANT_PARTIAL");
     struct reference r = {.p = &complete, .b = buffers, .out = out};
     r.z = malloc((size_t)complete.vocab * sizeof(double));
     if (!r.z)

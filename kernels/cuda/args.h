@@ -20,6 +20,7 @@ struct lce_stats {
         u_zl; /* factors of g that all tokens share: the mean's division, a common upstream gradient */
     float loss_ce, loss_zl; /* factors of the loss: the mean's division */
     float zero, one, beta;  /* factors of the old output, in device memory like alpha */
+    float u_entropy;        /* as u_ce, of the entropy's upstream gradient */
 };
 #define LCE_F16_SCALE 1024.0f
 
@@ -27,8 +28,9 @@ struct lce_labels {
     const void *labels;
     int64_t ignore_index;
     int64_t tokens;
-    int32_t wide; /* int64 labels */
-    int32_t vocab;
+    int32_t wide;         /* int64 labels */
+    int32_t vocab;        /* of this rank's weight */
+    int32_t begin, total; /* the class of its row 0; how many classes all ranks have */
 };
 
 struct lce_prepare_args {
@@ -36,21 +38,24 @@ struct lce_prepare_args {
     const float *class_weights;
     const float *grad_output; /* for alpha */
     struct lce_stats *stats;
-    uint8_t *state; /* [N] */
-    int32_t *index; /* [max_counted] the counted tokens, then -1; or NULL */
-    float *loss;    /* [N] of the tokens that do not count; or NULL */
+    uint8_t *state;               /* [N] */
+    int32_t *index;               /* [max_counted] the counted tokens, then -1; or NULL */
+    float *loss, *entropy;        /* [N] of the tokens that do not count; or NULL */
+    struct lce_slab_row *partial; /* likewise */
     int32_t *error_flag;
     int64_t max_counted;
     float beta;
     int32_t reduction;
     int32_t scaled; /* u_ce is LCE_F16_SCALE */
+    int32_t mixed;  /* there is an upstream gradient of the entropy, too: then alpha is 1 / LCE_F16_SCALE */
 };
 
-/* Partial sums of a row of logits, over the classes that were processed so far. */
+/* Partial sums of a row of logits, over the classes that were processed so far: struct lce_partial. */
 struct lce_slab_row {
     float largest, sum; /* over all classes but the label: the largest logit, the sum of exp(z - largest) */
     float weighed;      /* the sum of w z */
-    float target;       /* the label's logit, if it was among them */
+    float target;       /* the label's logit, if it was among them; else 0 */
+    float moment;       /* the sum of (z - largest) exp(z - largest), without the label */
 };
 
 struct lce_softmax_args {
@@ -62,12 +67,14 @@ struct lce_softmax_args {
     const uint8_t *state;
     const int32_t *index;
     const void *bias;
-    const float *class_weights;
+    const float *class_weights; /* of row 0 of the weight and those after it */
     const float *grad_output;
-    float *loss; /* [N] or NULL */
-    float smoothing, z_loss, softcap;
+    const float *grad_entropy; /* [N] or NULL */
+    float *loss, *entropy;     /* [N] or NULL */
+    float smoothing, z_loss, softcap, temperature;
     int32_t reduction;
     int32_t gradients;          /* whether g is wanted */
+    int32_t moments;            /* whether the entropy or its gradient is, so that sums need moments */
     int32_t skips;              /* whether rows without a token are not written, see device.cuh */
     struct lce_slab_row *known; /* from row 0 on: where to keep each row's sums; or NULL */
 };
@@ -76,6 +83,16 @@ struct lce_slab_args {
     struct lce_softmax_args softmax; /* its logits are those of the slab: [rows, COLUMNS] */
     struct lce_slab_row *rows;       /* of the block */
     int32_t begin, columns;          /* classes of the slab */
+    int32_t by_token;                /* rows is of all tokens */
+};
+
+/* Turns the partial results of all ranks into the sums of each row. */
+struct lce_parts_args {
+    struct lce_softmax_args softmax;
+    const struct lce_slab_row *partials; /* [parts][N] */
+    struct lce_slab_row *rows;           /* [count] */
+    int64_t count;
+    int32_t parts;
 };
 
 /* Copies rows between two matrices, by an index. */

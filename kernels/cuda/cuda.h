@@ -48,6 +48,7 @@ struct cuda_kernels {
     CUfunction prepare, gather, scatter, reduce, blank, column_sum, store;
     CUfunction upcast, log_softmax, gradient, cast;
     CUfunction scan[2], slab_gradient[2], store_input; /* slabs: plain, general */
+    CUfunction parts;
     CUfunction tail_logits, tail_dinput, tail_dweight;
     struct cuda_softmax plain, general;
 };
@@ -102,7 +103,7 @@ static inline bool cuda_sliced(const struct cuda_plan *plan)
 /* Whether the sums of every row are kept, and not only those of the present block. */
 static inline bool cuda_knows_all(const struct cuda_plan *plan)
 {
-    return plan->borrowed > 0 || plan->begin > 0;
+    return plan->borrowed > 0 || plan->begin > 0 || plan->base.problem.parts > 0;
 }
 
 /* Whether dinput is a sum of several parts (slabs, or the tail).  It is then made in fp32 in the workspace,
@@ -150,6 +151,8 @@ struct cuda_run {
 
 /* The arguments of the softmax for the rows from FIRST on. */
 struct lce_softmax_args cuda_softmax_args(const struct cuda_run *run, int64_t first);
+/* Whether that takes a pass that supports all options. */
+bool cuda_general(const struct lce_softmax_args *arguments);
 /* naive.c: from the logits to g. */
 int cuda_naive_softmax(const struct cuda_run *run);
 
@@ -164,6 +167,8 @@ struct cuda_slab {
 int cuda_slab_scan(const struct cuda_run *run, const struct cuda_slab *slab, int64_t first, int64_t rows);
 int cuda_slab_gradient(const struct cuda_run *run, const struct cuda_slab *slab, int64_t first, int64_t rows);
 int cuda_slab_store(const struct cuda_run *run, int64_t first, int64_t rows);
+/* The losses and the sums of all rows from all ranks' partial results. */
+int cuda_parts(const struct cuda_run *run);
 
 /* tail.c: how many of the last classes do not go through cuBLASLt, and their share of each product. */
 struct cuda_sum { /* out = beta out + ... */

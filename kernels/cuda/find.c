@@ -85,7 +85,7 @@ static int find_slabs(struct cuda_plan *plan)
         if (!status)
             status = cuda_find(cuda_of(plan), IMAGE_SLAB, name, &plan->kernels.slab_gradient[i]);
     }
-    return status;
+    return status ? status : cuda_find(cuda_of(plan), IMAGE_SLAB, "lce_parts", &plan->kernels.parts);
 }
 
 static int find_naive(struct cuda_plan *plan)
@@ -143,7 +143,7 @@ int cuda_find_kernels(struct cuda_plan *plan)
         status = find_typed(plan, IMAGE_TOKENS, "store", p->dtype, &k->store_input);
     if (!status)
         status = plan->own ? cuda_own_find(plan) : find_tail(plan);
-    if (!status && cuda_sliced(plan))
+    if (!status && (cuda_sliced(plan) || lce_in_parts(p)))
         return find_slabs(plan);
     if (!status)
         status = find_plain(plan);

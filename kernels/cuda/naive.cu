@@ -62,7 +62,7 @@ template <typename L, typename T> __device__ void upcast(const lce_naive_args &n
         float z = lce::to_float(static_cast<const L *>(a.logits)[row * a.stride + c]);
         if (a.bias)
             z += lce::to_float(static_cast<const T *>(a.bias)[c]);
-        n.upcast[row * vocab + c] = a.softcap > 0 ? a.softcap * tanhf(z / a.softcap) : z;
+        n.upcast[row * vocab + c] = (a.softcap > 0 ? a.softcap * tanhf(z / a.softcap) : z) / a.temperature;
     }
 }
 
@@ -94,7 +94,7 @@ extern "C" __global__ void lce_naive_gradient(const lce_naive_args n)
 {
     const lce_softmax_args &a = n.softmax;
     const lce::NaiveRow r = lce::naive_row(a);
-    const float own = a.grad_output && a.reduction == 2 ? a.grad_output[r.row] : 1;
+    const float own = (a.grad_output && a.reduction == 2 ? a.grad_output[r.row] : 1) / a.temperature;
     const float ce = own * a.stats->u_ce, zl = own * a.stats->u_zl;
     const float hard = ce * (1 - a.smoothing) * (r.counted ? lce::naive_weight(a, r.label) : 0);
     const float soft = ce * a.smoothing / a.labels.vocab;
@@ -103,8 +103,10 @@ extern "C" __global__ void lce_naive_gradient(const lce_naive_args n)
     for (int64_t c = threadIdx.x; c < a.labels.vocab; c += blockDim.x) {
         const float log_p = n.log_probability[r.row * a.labels.vocab + c], z = log_p + n.lse[r.row];
         float g = scale * expf(log_p) - (c == r.label ? hard : 0) - soft * lce::naive_weight(a, c);
-        if (a.softcap > 0)
-            g *= 1 - z / a.softcap * (z / a.softcap);
+        if (a.softcap > 0) {
+            const float share = z * a.temperature / a.softcap;
+            g *= 1 - share * share;
+        }
         n.upcast[r.row * a.labels.vocab + c] = r.counted ? g : 0;
     }
 }

@@ -20,7 +20,7 @@ template <int Threads> __device__ inline Part block_combine(Part part, Shared<Th
     if (threadIdx.x % 32 == 0)
         shared->warp[threadIdx.x / 32] = part;
     __syncthreads();
-    part = threadIdx.x % 32 < Threads / 32 ? shared->warp[threadIdx.x % 32] : Part{-CUDART_INF_F, 0, 0};
+    part = threadIdx.x % 32 < Threads / 32 ? shared->warp[threadIdx.x % 32] : Part{-CUDART_INF_F, 0, 0, 0};
     return warp_combine(part);
 }
 
@@ -51,13 +51,22 @@ template <typename T> __device__ inline Pack<T> load(const uint4 *line, int32_t 
     return v;
 }
 
-/* Writes the row's loss, in one thread of the row; then computes the gradient's factors, in every thread. */
+/* Writes the row's loss and entropy, in one thread of the row; then computes the gradient's factors, in every
+ * thread.  Entropies are GENERAL. */
+template <bool General = true>
 __device__ inline void finish_row(const lce_softmax_args &a, Row &r, const Part &all, float target,
                                   bool writer)
 {
     row_shares(r, all, target);
+    const bool moments = General && a.moments;
+    if (moments || (writer && a.loss))
+        r.ce = row_surprise(all, target);
+    if (moments)
+        r.entropy = row_entropy(r, all);
     if (writer && a.loss)
-        a.loss[r.token] = row_loss(a, r, all, target);
+        a.loss[r.token] = row_loss(a, r, all);
+    if (General && writer && a.entropy)
+        a.entropy[r.token] = r.entropy;
     if (a.gradients)
         row_factors(a, r);
 }

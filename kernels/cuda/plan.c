@@ -42,9 +42,9 @@ static size_t lay_out(struct cuda_plan *plan, int64_t chunk)
     l->accumulator = lce_part(&total, plan->accumulates ? v * h : 0, sizeof(float));
     l->logits = lce_part(&total, plan->borrowed ? 0 : n * (size_t)plan->stride, cuda_logit_size(plan));
     l->known = lce_part(&total,
-                        cuda_sliced(plan) ? n
-                        : plan->borrowed  ? (size_t)plan->rows
-                                          : 0,
+                        plan->borrowed || p->parts ? (size_t)plan->rows
+                        : cuda_sliced(plan)        ? n
+                                                   : 0,
                         sizeof(struct lce_slab_row));
     l->rest_logits =
         lce_part(&total, plan->borrowed ? n * (size_t)cuda_round_up(plan->rest_columns, LCE_SLAB_UNIT) : 0,

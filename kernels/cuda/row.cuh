@@ -14,6 +14,11 @@
  * fused multiply-add, whose product is exact.  It requires logits below 2.3e38 in size, so that the product
  * is finite.
  *
+ * The entropy is a sum of positive numbers for that reason, too:
+ *
+ *     H = p_y ce + sum over c != y of p_c (lse - z_c)
+ *       = p_y ce + (S' (lse - m) - M) / Z,       M = sum over c != y of (z_c - m) exp(z_c - m) <= 0
+ *
  * L is the type of the logits, T that of the bias.  This file does not depend on where a row lies.
  */
 #ifndef LCE_CUDA_ROW_CUH
@@ -39,10 +44,10 @@ __device__ inline float exp2_fast(float x)
 #endif
 }
 
-/* Partial sums over a set of logits.  Without the label's: the largest, and the sum of exp(z - largest);
- * with it: the sum of w z. */
+/* Partial sums over a set of logits.  Without the label's: the largest, the sum of exp(z - largest), and,
+ * where the entropy matters, that of (z - largest) exp(z - largest); with it: the sum of w z. */
 struct Part {
-    float largest, sum, weighed;
+    float largest, sum, weighed, moment;
 };
 
 __device__ inline float finite_or_zero(float largest)
@@ -50,12 +55,18 @@ __device__ inline float finite_or_zero(float largest)
     return largest == -CUDART_INF_F ? 0 : largest;
 }
 
+/* The moment of PART relative to SHIFT instead of its largest logit; FACTOR is exp(largest - shift). */
+__device__ inline float moved(const Part &part, float shift, float factor)
+{
+    return factor == 0 ? 0 : factor * (part.moment + (part.largest - shift) * part.sum);
+}
+
 __device__ inline Part combine(Part a, Part b)
 {
-    float largest = fmaxf(a.largest, b.largest), shift = finite_or_zero(largest);
-    return {largest,
-            a.sum * exp2_fast((a.largest - shift) * log2e) + b.sum * exp2_fast((b.largest - shift) * log2e),
-            a.weighed + b.weighed};
+    const float largest = fmaxf(a.largest, b.largest), shift = finite_or_zero(largest);
+    const float of_a = exp2_fast((a.largest - shift) * log2e), of_b = exp2_fast((b.largest - shift) * log2e);
+    return {largest, a.sum * of_a + b.sum * of_b, a.weighed + b.weighed,
+            moved(a, shift, of_a) + moved(b, shift, of_b)};
 }
 
 __device__ inline float warp_most(float value)
@@ -77,7 +88,7 @@ __device__ inline Part warp_combine(Part part)
     for (int step = 16; step > 0; step /= 2) /* the smaller lane's first, in both lanes of each pair */
     {
         Part other = {__shfl_xor_sync(~0u, part.largest, step), __shfl_xor_sync(~0u, part.sum, step),
-                      __shfl_xor_sync(~0u, part.weighed, step)};
+                      __shfl_xor_sync(~0u, part.weighed, step), __shfl_xor_sync(~0u, part.moment, step)};
         part = threadIdx.x & step ? combine(other, part) : combine(part, other);
     }
     return part;
@@ -85,12 +96,15 @@ __device__ inline Part warp_combine(Part part)
 
 /* Factors of one row: p_c = exp(z_c - shift) inverse, and before the softcap's slope
  *     g_c = scale p_c - soft w_c,    of the label    g_y = rest p_y - hard others - soft w_y,
- * where scale = hard + rest, and others = 1 - p_y. */
+ * where scale = hard + rest, and others = 1 - p_y.  With the entropy's upstream gradient, `above`, not 0,
+ * each g_c has above p_c (-log p_c - entropy) besides; -log p_c is (shift - z_c) + log_sum, of the label ce.
+ */
 struct Row {
     int64_t token;
-    int32_t label;
+    int32_t label; /* from the first class of this rank on; not among its classes if another has it */
     bool counted;
     float lse, shift, inverse, others;
+    float log_sum, ce, entropy, above;
     float scale, rest, hard, soft;
     float at_label; /* g_y without softcap and class weights */
 };
@@ -108,7 +122,7 @@ __device__ inline Row row_of(const lce_softmax_args &a, int64_t row)
 {
     Row r = token_of(a, row);
     if (r.counted)
-        r.label = static_cast<int32_t>(label_of(a.labels, r.token));
+        r.label = static_cast<int32_t>(label_of(a.labels, r.token) - a.labels.begin);
     return r;
 }
 
@@ -117,7 +131,7 @@ __device__ inline float class_weight(const lce_softmax_args &a, int32_t c)
     return a.class_weights ? a.class_weights[c] : 1.0f;
 }
 
-/* The logit of class C, with bias and softcap. */
+/* The logit of class C, with bias, softcap and temperature. */
 template <typename T, bool General>
 __device__ inline float logit(const lce_softmax_args &a, float z, int32_t c)
 {
@@ -126,6 +140,7 @@ __device__ inline float logit(const lce_softmax_args &a, float z, int32_t c)
             z += to_float(static_cast<const T *>(a.bias)[c]);
         if (a.softcap > 0)
             z = a.softcap * tanhf(z / a.softcap);
+        z /= a.temperature;
     }
     return z;
 }
@@ -137,10 +152,20 @@ __device__ inline float row_surprise(const Part &all, float target)
     return fmaxf(t, 0) + log1pf(expf(-fabsf(t)));
 }
 
-__device__ inline float row_loss(const lce_softmax_args &a, const Row &r, const Part &all, float target)
+/* After row_shares and with r.ce. */
+__device__ inline float row_entropy(const Row &r, const Part &all)
 {
-    const float soft = a.smoothing / a.labels.vocab;
-    float ce = (1 - a.smoothing) * class_weight(a, r.label) * row_surprise(all, target);
+    const float own = 1 - r.others, of_others = exp2_fast((all.largest - r.shift) * log2e) * r.inverse;
+    float sum = own == 0 ? 0 : own * r.ce; /* ce may be infinite */
+    if (all.sum != 0)
+        sum += of_others * (all.sum * ((r.shift - all.largest) + r.log_sum) - all.moment);
+    return sum;
+}
+
+__device__ inline float row_loss(const lce_softmax_args &a, const Row &r, const Part &all)
+{
+    const float soft = a.smoothing / a.labels.total;
+    float ce = (1 - a.smoothing) * class_weight(a, r.label) * r.ce;
     if (soft > 0)
         ce += soft * (static_cast<float>(a.stats->all_weights) * r.lse - all.weighed);
     return ce * a.stats->loss_ce + a.z_loss * r.lse * r.lse * a.stats->loss_zl;
@@ -150,13 +175,14 @@ __device__ inline float row_loss(const lce_softmax_args &a, const Row &r, const 
  * fp16, the scale instead. */
 __device__ inline void row_factors(const lce_softmax_args &a, Row &r)
 {
-    const float own = a.grad_output && a.reduction == 2 ? a.grad_output[r.token] : 1;
+    const float own = (a.grad_output && a.reduction == 2 ? a.grad_output[r.token] : 1) / a.temperature;
     const float ce = own * a.stats->u_ce, zl = own * a.stats->u_zl;
     r.hard = ce * (1 - a.smoothing) * class_weight(a, r.label);
-    r.soft = ce * a.smoothing / a.labels.vocab;
+    r.soft = ce * a.smoothing / a.labels.total;
     r.rest = r.soft * static_cast<float>(a.stats->all_weights) + zl * 2 * a.z_loss * r.lse;
     r.scale = r.hard + r.rest;
     r.at_label = r.rest * (1 - r.others) - r.hard * r.others;
+    r.above = a.grad_entropy ? a.grad_entropy[r.token] * a.stats->u_entropy / a.temperature : 0;
 }
 
 /* Computes the factors of the row's probabilities from its sums. */
@@ -168,7 +194,8 @@ __device__ inline void row_shares(Row &r, const Part &all, float target)
     const float sum = others + exp2_fast((target - r.shift) * log2e);
     r.inverse = 1 / sum;
     r.others = others * r.inverse;
-    r.lse = largest + logf(sum);
+    r.log_sum = logf(sum);
+    r.lse = largest + r.log_sum;
 }
 
 template <typename T>
@@ -178,15 +205,20 @@ __device__ inline float gradient(const lce_softmax_args &a, const Row &r, float 
     const float p = exp2_fast((z - r.shift) * log2e) * r.inverse;
     float g = c == r.label ? r.rest * p - r.hard * r.others : r.scale * p;
     g -= r.soft * class_weight(a, c);
-    if (a.softcap > 0)
-        g *= 1 - z / a.softcap * (z / a.softcap);
+    if (r.above != 0 && p != 0)
+        g += r.above * p * ((c == r.label ? r.ce : (r.shift - z) + r.log_sum) - r.entropy);
+    if (a.softcap > 0) {
+        const float share = z * a.temperature / a.softcap;
+        g *= 1 - share * share;
+    }
     return g;
 }
 
 template <typename L, typename T>
 __device__ inline Part part_of(const lce_softmax_args &a, const Row &r, const Pack<L> &v, int32_t base)
 {
-    Part part = {-CUDART_INF_F, 0, 0};
+    const bool moments = a.moments;
+    Part part = {-CUDART_INF_F, 0, 0, 0};
     float z[Pack<L>::count];
     widen(v, z);
 #pragma unroll
@@ -202,8 +234,12 @@ __device__ inline Part part_of(const lce_softmax_args &a, const Row &r, const Pa
     }
     const float shift = finite_or_zero(part.largest);
 #pragma unroll
-    for (int i = 0; i < Pack<L>::count; i++)
-        part.sum += exp2_fast((z[i] - shift) * log2e);
+    for (int i = 0; i < Pack<L>::count; i++) {
+        const float e = exp2_fast((z[i] - shift) * log2e);
+        part.sum += e;
+        if (moments && e > 0) /* z may be -inf */
+            part.moment += (z[i] - shift) * e;
+    }
     return part;
 }
 

@@ -12,6 +12,8 @@
  *       borrowed  as plain, without the rows of dweight that are borrowed for the logits; then, for the
  *                 classes of these rows: (gather)  for each slab: logits = x slab^T   logits become g
  *                 the slab's dweight
+ *       parts     the first run as the first pass of slabs, the second as the second, with the sums that were
+ *                 made at its beginning of all ranks'; slabs may be whole rows
  *
  *     at the end  dweight and dbias in their type, rows of dinput that no chunk made, the loss
  */
@@ -31,7 +33,9 @@ static struct lce_labels labels_of(const struct cuda_run *r)
                                .ignore_index = p->ignore_index,
                                .tokens = p->tokens,
                                .wide = p->label_dtype == LCE_I64,
-                               .vocab = (int32_t)p->vocab};
+                               .vocab = (int32_t)p->vocab,
+                               .begin = (int32_t)p->vocab_begin,
+                               .total = (int32_t)p->vocab_total};
 }
 
 static int prepare(const struct cuda_run *r)
@@ -45,11 +49,14 @@ static int prepare(const struct cuda_run *r)
         .state = r->state,
         .index = r->plan->compacts ? r->index : NULL,
         .loss = r->loss,
+        .entropy = wants(r, LCE_WANT_ENTROPY) ? r->buffers->entropy : NULL,
+        .partial = (struct lce_slab_row *)(wants(r, LCE_WANT_PARTIAL) ? r->buffers->partial : NULL),
         .error_flag = r->buffers->error_flag,
         .max_counted = r->plan->compacts ? r->plan->rows : p->max_counted,
         .beta = p->grad_weight_beta,
         .reduction = p->reduction,
         .scaled = r->plan->scaled,
+        .mixed = r->buffers->grad_entropy != NULL,
     };
     return cuda_launch(r, r->plan->kernels.prepare, 1, 1024, &a);
 }
@@ -57,6 +64,8 @@ static int prepare(const struct cuda_run *r)
 struct lce_softmax_args cuda_softmax_args(const struct cuda_run *r, int64_t first)
 {
     const struct lce_problem *p = &r->plan->base.problem;
+    const struct lce_buffers *b = r->buffers;
+    const bool gradients = lce_wants_gradients(p);
     return (struct lce_softmax_args){
         .labels = labels_of(r),
         .logits = cuda_logits(r),
@@ -65,25 +74,36 @@ struct lce_softmax_args cuda_softmax_args(const struct cuda_run *r, int64_t firs
         .stats = r->stats,
         .state = r->state,
         .index = r->plan->compacts ? r->index : NULL,
-        .bias = r->buffers->bias,
-        .class_weights = r->buffers->class_weights,
-        .grad_output = r->buffers->grad_output,
+        .bias = b->bias,
+        .class_weights = b->class_weights ? b->class_weights + p->vocab_begin : NULL,
+        .grad_output = b->grad_output,
+        .grad_entropy = b->grad_entropy,
         .loss = r->loss,
+        .entropy = wants(r, LCE_WANT_ENTROPY) ? b->entropy : NULL,
         .smoothing = p->label_smoothing,
         .z_loss = p->z_loss,
         .softcap = p->softcap,
+        .temperature = p->temperature,
         .reduction = p->reduction,
-        .gradients = lce_wants_gradients(p),
+        .gradients = gradients,
+        /* a partial result has its moment always: the second run may want it */
+        .moments = p->wants & (LCE_WANT_ENTROPY | LCE_WANT_PARTIAL) || (gradients && b->grad_entropy),
         .skips = r->plan->own,
         .known = r->plan->borrowed ? (struct lce_slab_row *)cuda_at(r, r->plan->layout.known) + first : NULL,
     };
+}
+
+bool cuda_general(const struct lce_softmax_args *a)
+{
+    return a->bias || a->class_weights || a->smoothing > 0 || a->softcap > 0 || a->temperature != 1 ||
+           a->moments;
 }
 
 static int softmax(const struct cuda_run *r, int64_t first, int64_t rows)
 {
     const struct cuda_kernels *k = &r->plan->kernels;
     const struct lce_softmax_args a = cuda_softmax_args(r, first);
-    const bool general = a.bias || a.class_weights || a.smoothing > 0 || a.softcap > 0;
+    const bool general = cuda_general(&a);
     if (r->plan->base.info.mode == LCE_NAIVE)
         return cuda_naive_softmax(r);
     return cuda_launch_cluster(r, general ? &k->general : &k->plain, rows, &a);
@@ -227,6 +247,16 @@ static struct cuda_slab slab_of(const struct cuda_plan *plan, const struct block
                               .products = &plan->products[b->rows != plan->chunk][shorter]};
 }
 
+/* Copies the block's dinput to the caller's rows, where it was made elsewhere. */
+static int store_dinput(const struct cuda_run *r, const struct block *b)
+{
+    if (cuda_sums_dinput(r->plan))
+        return cuda_slab_store(r, b->first, b->rows);
+    if (r->plan->compacts && !r->plan->own && wants(r, LCE_WANT_GRAD_INPUT))
+        return move_rows(r, false, b->first, b->rows);
+    return LCE_OK;
+}
+
 static int whole_rows(const struct cuda_run *r, const struct block *b)
 {
     const struct cuda_plan *plan = r->plan;
@@ -237,14 +267,11 @@ static int whole_rows(const struct cuda_run *r, const struct block *b)
         status = softmax(r, b->first, b->rows);
     if (!status)
         status = gradients(r, b, &all, naive ? cuda_at(r, plan->layout.g) : cuda_logits(r), true);
-    if (!status && cuda_sums_dinput(plan))
-        status = cuda_slab_store(r, b->first, b->rows);
-    else if (!status && plan->compacts && !plan->own && wants(r, LCE_WANT_GRAD_INPUT))
-        status = move_rows(r, false, b->first, b->rows);
-    return status;
+    return status ? status : store_dinput(r, b);
 }
 
-/* The second pass goes backwards, because the last slab's logits are still there from the first. */
+/* The second pass goes backwards, because the last slab's logits are still there from the first; not so if
+ * the first was another run. */
 static int slab_gradients(const struct cuda_run *r, const struct block *b)
 {
     const struct cuda_plan *plan = r->plan;
@@ -252,16 +279,14 @@ static int slab_gradients(const struct cuda_run *r, const struct block *b)
     int status = LCE_OK;
     for (int64_t begin = last; !status && begin >= 0; begin -= plan->columns) {
         const struct cuda_slab s = slab_of(plan, b, begin);
-        if (begin != last)
+        if (begin != last || plan->base.problem.parts)
             status = logits(r, b, &s);
         if (!status)
             status = cuda_slab_gradient(r, &s, b->first, b->rows);
         if (!status)
             status = gradients(r, b, &s, cuda_logits(r), begin == last);
     }
-    if (!status && cuda_sums_dinput(plan))
-        status = cuda_slab_store(r, b->first, b->rows);
-    return status;
+    return status ? status : store_dinput(r, b);
 }
 
 static int in_slabs(const struct cuda_run *r, const struct block *b)
@@ -307,7 +332,9 @@ static int chunk(const struct cuda_run *r, int64_t first, int64_t rows)
         return status;
     if (plan->begin > 0)
         return rest_of(r, &b);
-    return cuda_sliced(plan) ? in_slabs(r, &b) : whole_rows(r, &b);
+    if (p->parts)
+        return slab_gradients(r, &b);
+    return cuda_sliced(plan) || lce_in_parts(p) ? in_slabs(r, &b) : whole_rows(r, &b);
 }
 
 static int chunks(const struct cuda_run *r)
@@ -409,7 +436,9 @@ int cuda_run(const struct lce_plan *base, const struct lce_buffers *buffers, voi
     int status = right_context(cuda_of(plan));
     if (!status)
         status = prepare(&r);
-    if (!status)
+    if (!status && base->problem.parts)
+        status = cuda_parts(&r);
+    if (!status && (!base->problem.parts || lce_wants_gradients(&base->problem)))
         status = chunks(&r);
     if (!status && plan->borrowed) {
         r.plan = plan->rest;

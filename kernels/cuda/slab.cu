@@ -13,6 +13,9 @@
  * they go into the front half of their row.  Then round i overwrites logits of rounds up to i / 2 only, and
  * its own only in round 0, so one barrier per round, between loads and stores, suffices.  If they are as
  * wide, each thread overwrites what it read.  Sums are combined in a fixed order.
+ *
+ * The same two passes serve a vocabulary in parts: the sums of a scan are then one rank's partial result, and
+ * those that `gradient` reads are made of all ranks' by `parts`.
  */
 #include "pass.cuh"
 
@@ -32,22 +35,25 @@ __device__ inline Part slab_part(const lce_softmax_args &a, const Row &r, Pack<L
     take_out(v, r.label - base, &target);
     const One<L> one = {v};
     const float largest = largest_of(v);
-    return {largest, Plain<L, 1>().sum(one, largest), 0};
+    return {largest, Plain<L, 1>().sum(one, largest), 0, 0};
 }
 
 /* In one thread: adds this slab's PART to the row's sums, and writes the loss if this is the last slab. */
 template <typename L, typename T, bool General>
 __device__ inline void add_part(const lce_slab_args &a, Row r, const L *logits, Part part)
 {
-    lce_slab_row *row = a.rows + blockIdx.x;
+    lce_slab_row *row = a.rows + (a.by_token ? r.token : blockIdx.x);
     const int32_t at = r.label - a.begin;
     if (at >= 0 && at < a.columns)
         row->target = logit<T, General>(a.softmax, to_float(logits[at]), r.label);
+    else if (a.begin == 0)
+        row->target = 0;
     if (a.begin > 0)
-        part = combine({row->largest, row->sum, row->weighed}, part);
+        part = combine({row->largest, row->sum, row->weighed, row->moment}, part);
     row->largest = part.largest;
     row->sum = part.sum;
     row->weighed = part.weighed;
+    row->moment = part.moment;
     if (a.begin + a.columns == a.softmax.labels.vocab)
         finish_row(a.softmax, r, part, row->target, true);
 }
@@ -61,7 +67,7 @@ template <typename L, typename T, bool General> __device__ inline void scan(cons
     const Row r = row_of(a.softmax, blockIdx.x);
     if (!r.counted) /* the whole CTA returns */
         return;
-    Part part = {-CUDART_INF_F, 0, 0};
+    Part part = {-CUDART_INF_F, 0, 0, 0};
 #pragma unroll 2
     for (int32_t i = static_cast<int32_t>(threadIdx.x); i < vectors; i += threads)
         part = combine(part, slab_part<L, T, General>(a.softmax, r, load<L>(line, i, a.columns),
@@ -91,7 +97,7 @@ template <typename L, typename T, bool General> __device__ inline void gradient_
     Row r = row_of(a.softmax, blockIdx.x);
     if (r.counted) {
         const lce_slab_row row = a.rows[blockIdx.x];
-        finish_row(a.softmax, r, {row.largest, row.sum, row.weighed}, row.target, false);
+        finish_row(a.softmax, r, {row.largest, row.sum, row.weighed, row.moment}, row.target, false);
     }
     Plain<L, 1> pass;
     pass.begin(r, 0);
@@ -108,7 +114,32 @@ template <typename L, typename T, bool General> __device__ inline void gradient_
     }
 }
 
+/* The loss, and the sums over all ranks' classes, of each row; a thread takes a row. */
+__device__ inline void parts_of_rows(const lce_parts_args &a)
+{
+    const int64_t row = static_cast<int64_t>(blockIdx.x) * threads + threadIdx.x;
+    if (row >= a.count)
+        return;
+    Row r = row_of(a.softmax, row);
+    if (!r.counted)
+        return;
+    Part all = {-CUDART_INF_F, 0, 0, 0};
+    float target = 0;
+    for (int32_t i = 0; i < a.parts; i++) {
+        const lce_slab_row part = a.partials[i * a.softmax.labels.tokens + r.token];
+        all = combine(all, {part.largest, part.sum, part.weighed, part.moment});
+        target += part.target;
+    }
+    a.rows[row] = {all.largest, all.sum, all.weighed, target, all.moment};
+    finish_row(a.softmax, r, all, target, true);
+}
+
 } // namespace lce
+
+extern "C" __global__ void __launch_bounds__(256) lce_parts(const lce_parts_args a)
+{
+    lce::parts_of_rows(a);
+}
 
 #define PASSES(name, L, T, kind, general)                                                                    \
     extern "C" __global__ void __launch_bounds__(256) lce_slab_scan_##name##_##kind(const lce_slab_args a)   \

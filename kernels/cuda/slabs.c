@@ -6,13 +6,30 @@ static int pass(const struct cuda_run *r, const CUfunction functions[2], const s
                 int64_t first, int64_t rows)
 {
     struct lce_slab_row *known = cuda_at(r, r->plan->layout.known);
+    const bool partial = r->plan->base.problem.wants & LCE_WANT_PARTIAL;
     const struct lce_slab_args a = {.softmax = cuda_softmax_args(r, first),
-                                    .rows = known + (cuda_knows_all(r->plan) ? first : 0),
+                                    .rows = partial ? (struct lce_slab_row *)r->buffers->partial
+                                                    : known + (cuda_knows_all(r->plan) ? first : 0),
                                     .begin = (int32_t)s->begin,
-                                    .columns = (int32_t)s->columns};
-    const struct lce_softmax_args *o = &a.softmax;
-    const bool general = o->bias || o->class_weights || o->smoothing > 0 || o->softcap > 0;
-    return cuda_launch(r, functions[general], (unsigned int)rows, 256, &a);
+                                    .columns = (int32_t)s->columns,
+                                    .by_token = partial};
+    return cuda_launch(r, functions[cuda_general(&a.softmax)], (unsigned int)rows, 256, &a);
+}
+
+_Static_assert(sizeof(struct lce_slab_row) == sizeof(struct lce_partial),
+               "the kernels write struct lce_partial");
+
+int cuda_parts(const struct cuda_run *r)
+{
+    const struct cuda_plan *plan = r->plan;
+    const struct lce_parts_args a = {.softmax = cuda_softmax_args(r, 0),
+                                     .partials = (const struct lce_slab_row *)r->buffers->partials,
+                                     .rows = cuda_at(r, plan->layout.known),
+                                     .count = plan->rows,
+                                     .parts = plan->base.problem.parts};
+    if (plan->rows == 0)
+        return LCE_OK;
+    return cuda_launch(r, plan->kernels.parts, (unsigned int)((plan->rows + 255) / 256), 256, &a);
 }
 
 int cuda_slab_scan(const struct cuda_run *r, const struct cuda_slab *s, int64_t first, int64_t rows)

@@ -25,10 +25,10 @@
  * below.
  *
  * `plain` supports none of the options that need a logit's own class (bias, softcap, class weights,
- * smoothing); `general` supports all.  `kept` is plain, but keeps the exponentials of the sum in fp32 for
- * the gradient: one exponential per element instead of two, for twice the registers.  With fp32 logits that
- * takes no further registers, so there plain keeps them too.  `loop` reads the row twice and takes any
- * length.
+ * smoothing), no temperature and no entropy; `general` supports all.  `kept` is plain, but keeps the
+ * exponentials of the sum in fp32 for the gradient: one exponential per element instead of two, for twice the
+ * registers.  With fp32 logits that takes no further registers, so there plain keeps them too.  `loop` reads
+ * the row twice and takes any length.
  */
 #include <cooperative_groups.h>
 #include <type_traits>
@@ -47,7 +47,7 @@ __device__ inline Part cluster_combine(Part part, Shared<threads> *shared)
     if (threadIdx.x == 0)
         shared->total = part;
     cluster.sync();
-    Part all = {-CUDART_INF_F, 0, 0};
+    Part all = {-CUDART_INF_F, 0, 0, 0};
     for (unsigned i = 0; i < cluster.num_blocks(); i++)
         all = combine(all, *cluster.map_shared_rank(&shared->total, i));
     return all;
@@ -86,7 +86,7 @@ __device__ inline Part cluster_sums(Sum own, Sums *sums)
 #pragma unroll
     for (unsigned i = 0; i < most_cluster * warps / 32; i++)
         sum += part[i].sum * exp2_fast((part[i].largest - finite_or_zero(largest)) * log2e);
-    return {largest, warp_sum(sum), 0};
+    return {largest, warp_sum(sum), 0, 0};
 }
 
 enum Kind { PLAIN, KEPT, GENERAL };
@@ -119,7 +119,7 @@ __device__ inline void softmax_rows(const lce_softmax_args &a)
     r.label = static_cast<int32_t>(label_of(a.labels, r.token));
     const uint32_t to_label = static_cast<uint32_t>(r.label / Pack<L>::count - first); /* in vectors */
     const bool mine = to_label < Vectors * threads && to_label % threads == 0;
-    Part part = {-CUDART_INF_F, 0, 0};
+    Part part = {-CUDART_INF_F, 0, 0, 0};
     float target = 0, largest = 0;
     typename std::conditional<kind == KEPT, Kept<L, Vectors>, Plain<L, Vectors>>::type pass;
     if constexpr (kind == GENERAL) {
@@ -142,9 +142,9 @@ __device__ inline void softmax_rows(const lce_softmax_args &a)
     }
     cluster.barrier_arrive(); /* others may still read our part, so no CTA ends before all have read */
     const bool writer = cluster.block_rank() == 0 && threadIdx.x == 0;
-    finish_row(a, r, part, target, writer);
+    finish_row<kind == GENERAL>(a, r, part, target, writer);
     if (writer && a.known)
-        a.known[row] = {part.largest, part.sum, part.weighed, target};
+        a.known[row] = {part.largest, part.sum, part.weighed, target, part.moment};
     if (a.gradients) {
         pass.begin(r, largest);
 #pragma unroll
@@ -176,7 +176,7 @@ template <typename L, typename T> __device__ inline void softmax_loop(const lce_
         return;
     L *logits = static_cast<L *>(a.logits) + blockIdx.x * a.stride;
     const uint4 *line = reinterpret_cast<const uint4 *>(logits);
-    Part part = {-CUDART_INF_F, 0, 0};
+    Part part = {-CUDART_INF_F, 0, 0, 0};
     const float target = r.counted ? logit<T, true>(a, to_float(logits[r.label]), r.label) : 0;
     for (int32_t i = static_cast<int32_t>(threadIdx.x); r.counted && i < vectors; i += threads)
         part = combine(part, part_of<L, T>(a, r, load<L>(line, i, a.labels.vocab), i * Pack<L>::count));
@@ -184,7 +184,7 @@ template <typename L, typename T> __device__ inline void softmax_loop(const lce_
     if (r.counted)
         finish_row(a, r, part, target, threadIdx.x == 0);
     if (r.counted && threadIdx.x == 0 && a.known)
-        a.known[blockIdx.x] = {part.largest, part.sum, part.weighed, target};
+        a.known[blockIdx.x] = {part.largest, part.sum, part.weighed, target, part.moment};
     for (int32_t begin = 0; a.gradients && begin < vectors; begin += threads) {
         const int32_t i = begin + static_cast<int32_t>(threadIdx.x);
         float g[Pack<L>::count] = {};

@@ -18,7 +18,7 @@ __device__ inline int state_of(const lce_labels &l, int64_t label)
 {
     if (label == l.ignore_index)
         return LCE_IGNORED;
-    return label >= 0 && label < l.vocab ? LCE_COUNTED : LCE_INVALID;
+    return label >= 0 && label < l.total ? LCE_COUNTED : LCE_INVALID;
 }
 
 /* The number of threads with VOTE before this one in the block; *ALL is the number of all. */
@@ -51,8 +51,13 @@ __device__ inline double place(const lce_prepare_args &a, int64_t token, int64_t
     }
     a.state[token] = static_cast<uint8_t>(state);
     if (state != LCE_COUNTED) {
+        const float value = state == LCE_INVALID ? CUDART_NAN_F : 0.0f;
         if (a.loss)
-            a.loss[token] = state == LCE_INVALID ? CUDART_NAN_F : 0.0f;
+            a.loss[token] = value;
+        if (a.entropy)
+            a.entropy[token] = value;
+        if (a.partial)
+            a.partial[token] = {0, 0, 0, 0, 0};
         return 0;
     }
     if (a.index)
@@ -63,7 +68,7 @@ __device__ inline double place(const lce_prepare_args &a, int64_t token, int64_t
 __device__ inline lce_stats stats_of(const lce_prepare_args &a, double weights, double all_weights,
                                      int64_t counted)
 {
-    lce_stats s = {weights, all_weights, counted, 0, 0, 0, 0, 0, 0, 1, a.beta};
+    lce_stats s = {weights, all_weights, counted, 0, 0, 0, 0, 0, 0, 1, a.beta, 0};
     const double upstream = a.grad_output && a.reduction != 2 ? *a.grad_output : 1;
     if (counted == 0) /* g is 0 everywhere, and a factor of 1 / 0 would turn it into NaN */
         return s;
@@ -71,6 +76,14 @@ __device__ inline lce_stats stats_of(const lce_prepare_args &a, double weights, 
                  over_count = a.reduction == 0 ? 1.0 / counted : 1;
     s.loss_ce = static_cast<float>(over_weights);
     s.loss_zl = static_cast<float>(over_count);
+    s.u_entropy = a.scaled ? LCE_F16_SCALE : 1;
+    if (a.scaled && a.mixed) {
+        const double scale = static_cast<double>(LCE_F16_SCALE);
+        s.alpha = static_cast<float>(1 / scale);
+        s.u_ce = static_cast<float>(scale * upstream * over_weights);
+        s.u_zl = static_cast<float>(scale * upstream * over_count);
+        return s;
+    }
     s.alpha = static_cast<float>(upstream * over_weights / static_cast<double>(LCE_F16_SCALE));
     s.u_ce = a.scaled ? LCE_F16_SCALE : static_cast<float>(upstream * over_weights);
     s.u_zl = a.scaled ? static_cast<float>(static_cast<double>(LCE_F16_SCALE) * over_count / over_weights)
@@ -81,9 +94,9 @@ __device__ inline lce_stats stats_of(const lce_prepare_args &a, double weights, 
 __device__ inline double sum_of_weights(const lce_prepare_args &a)
 {
     if (!a.class_weights)
-        return a.labels.vocab;
+        return a.labels.total;
     double sum = 0;
-    for (int32_t c = static_cast<int32_t>(threadIdx.x); c < a.labels.vocab;
+    for (int32_t c = static_cast<int32_t>(threadIdx.x); c < a.labels.total;
          c += static_cast<int32_t>(blockDim.x))
         sum += a.class_weights[c];
     return block_sum(sum);

@@ -1,8 +1,8 @@
 /*
  * driver.cpp - the few functions of the CUDA driver that the linear cross-entropy and its checks call, over
  * host memory: streams have their work done when it is put on them, and kernels are found by name in this
- * library.  For tests/e2e/cross_entropy/cross_entropy_emulated.sh alone; tests/simcuda is the driver that is simulated in
- * earnest.
+ * library.  For tests/e2e/cross_entropy/cross_entropy_emulated.sh alone; tests/simcuda is the driver that is
+ * simulated in earnest.
  */
 #include <cuda.h>
 #include <dlfcn.h>
@@ -167,7 +167,7 @@ static void (*caller(const char *name))(const void *)
         {"lce_reduce", call<lce_reduce_args>},   {"lce_blank", call<lce_blank_args>},
         {"lce_column_sum", call<lce_sum_args>},  {"lce_store", call<lce_store_args>},
         {"lce_naive", call<lce_naive_args>},     {"lce_slab", call<lce_slab_args>},
-        {"lce_tail", call<lce_tail_args>},
+        {"lce_tail", call<lce_tail_args>},       {"lce_parts", call<lce_parts_args>},
     };
     for (const auto &row : rows)
         if (!strncmp(name, row.prefix, strlen(row.prefix)))

@@ -3,12 +3,15 @@
 An output that is not wanted has to keep its bytes, every buffer has a guard behind it, and what a run may only write is
 filled with NaN before.
 """
+import sys
+
 import numpy as np
 import kernels_lce as K
 
 LIMIT = {K.F32: 3e-5, K.F16: 2.5e-3, K.BF16: 1.5e-2}  # relative norm of a gradient
 NAMES = {K.F32: "f32", K.F16: "f16", K.BF16: "bf16"}
-WANT = {"loss": K.LOSS, "grad_input": K.GRAD_INPUT, "grad_weight": K.GRAD_WEIGHT, "grad_bias": K.GRAD_BIAS}
+WANT = {"loss": K.LOSS, "grad_input": K.GRAD_INPUT, "grad_weight": K.GRAD_WEIGHT, "grad_bias": K.GRAD_BIAS, "entropy": K.ENTROPY}
+EMULATED = "--emulated" in sys.argv  # every thread is a coroutine there: fewer of the same
 count = {"passed": 0, "failed": 0}
 
 
@@ -30,7 +33,7 @@ def refused(what, status, word, function):
 class Case:
     """Random inputs for a problem in MEMORY, and what the reference says."""
 
-    def __init__(self, library, memory, problem, *, bias=False, weights=False, upstream=False, ignored=0.0, invalid=(),
+    def __init__(self, library, memory, problem, *, bias=False, weights=False, upstream=False, above=False, ignored=0.0, invalid=(),
                  scale=1.0, seed=1, change=None, reference=True):
         self.library, self.memory, self.problem = library, memory, problem
         p, random = problem, np.random.default_rng(seed)
@@ -47,6 +50,7 @@ class Case:
         values = {
             "input": matrix(n, x, scale), "weight": matrix(v, w, 1.0), "bias": matrix(1, v, 1.0) if bias else None,
             "class_weights": random.uniform(0.25, 2, v).astype(np.float32) if weights else None,
+            "grad_entropy": random.uniform(-2, 2, max(n, 1)).astype(np.float32) if above else None,
             "grad_output": random.uniform(-2, 2, max(n, 1)).astype(np.float32) if upstream else None,
             "labels": labels.astype(np.int32 if p.label_dtype == K.I32 else np.int64),
         }
@@ -55,6 +59,7 @@ class Case:
         self.outputs = {
             "loss": (K.F32, (n if p.reduction == K.NONE else 1, 1), 1),
             "grad_input": (p.dtype, (n, dx), h), "grad_weight": (dw_type, (v, dw), h), "grad_bias": (dw_type, (v, 1), 1),
+            "entropy": (K.F32, (n, 1), 1),
         }
         if change:
             change(values)
@@ -66,7 +71,7 @@ class Case:
         for name, array in self.values.items():
             setattr(host, name, None if array is None else array.ctypes.data)
         shapes = {"loss": self.outputs["loss"][1], "grad_input": (p.tokens, p.hidden), "grad_weight": (p.vocab, p.hidden),
-                  "grad_bias": (p.vocab, 1)}
+                  "grad_bias": (p.vocab, 1), "entropy": (p.tokens, 1)}
         want = {name: np.zeros(shape) for name, shape in shapes.items()}
         for name, array in want.items():
             setattr(out, name, array.ctypes.data)
@@ -103,7 +108,7 @@ class Case:
             a, b = K.from_type(got[name], dtype)[:, :columns], self.want[name]
             exact = self.problem.dtype == K.F32 and not self.problem.flags & K.TF32
             fine = exact or self.problem.dtype != K.F32 and self.problem.flags & K.F32_LOGITS
-            limit_here = 1e-5 if name == "loss" and fine else limit or LIMIT[self.problem.dtype]
+            limit_here = 1e-5 if name in ("loss", "entropy") and fine else limit or LIMIT[self.problem.dtype]
             if (np.isnan(a) != np.isnan(b)).any():
                 problems.append(f"{name} has {np.isnan(a).sum()} NaN where {np.isnan(b).sum()} belong")
                 continue

@@ -9,7 +9,7 @@ CPU, CUDA = 0, 1
 F32, F16, BF16 = 0, 1, 2
 I64, I32 = 0, 1
 MEAN, SUM, NONE = 0, 1, 2
-LOSS, GRAD_INPUT, GRAD_WEIGHT, GRAD_BIAS = 1, 2, 4, 8
+LOSS, GRAD_INPUT, GRAD_WEIGHT, GRAD_BIAS, ENTROPY, PARTIAL = 1, 2, 4, 8, 16, 32
 TF32, F32_ACCUMULATE, F32_LOGITS = 1, 2, 4
 KEEP_EXPONENTIALS = 1 << 12  # in proposals: the other softmax pass
 CUBLASLT, BORROW = 1 << 13, 1 << 15  # whose products; logits in dweight's rows
@@ -28,7 +28,9 @@ class Problem(C.Structure):
         + fields("dtype label_dtype grad_weight_dtype reduction proposals", C.c_int32)
         + fields("tokens hidden vocab input_stride weight_stride grad_input_stride grad_weight_stride", C.c_int64)
         + fields("ignore_index max_counted", C.c_int64)
-        + fields("label_smoothing z_loss softcap grad_weight_beta", C.c_float)
+        + fields("label_smoothing z_loss softcap grad_weight_beta temperature", C.c_float)
+        + fields("parts", C.c_int32)
+        + fields("vocab_begin vocab_total", C.c_int64)
     )
 
 
@@ -37,6 +39,7 @@ class Buffers(C.Structure):
         fields("input weight bias labels class_weights grad_output loss grad_input grad_weight grad_bias", C.c_void_p)
         + fields("error_flag workspace", C.c_void_p)
         + [("workspace_size", C.c_size_t)]
+        + fields("entropy grad_entropy partial partials", C.c_void_p)
     )
 
 
@@ -50,7 +53,7 @@ class Info(C.Structure):
 
 
 class Reference(C.Structure):
-    _fields_ = fields("loss grad_input grad_weight grad_bias", C.c_void_p)
+    _fields_ = fields("loss grad_input grad_weight grad_bias entropy", C.c_void_p)
 
 
 class Error(Exception):

@@ -113,6 +113,16 @@ static inline void kit_fill(struct kit *k, bool bias, bool weights, bool upstrea
     k->reference.grad_bias = kit_memory((size_t)p->vocab * 8);
 }
 
+/* Entropies, too, with their upstream gradient if ABOVE. */
+static inline void kit_entropy(struct kit *k, bool above)
+{
+    const size_t count = (size_t)k->problem.tokens;
+    k->problem.wants |= LCE_WANT_ENTROPY;
+    k->buffers.entropy = kit_memory(count * 4);
+    k->buffers.grad_entropy = above ? kit_matrix(k, 1, k->problem.tokens, LCE_F32, 2) : NULL;
+    k->reference.entropy = kit_memory(count * 8);
+}
+
 static inline void kit_free(struct kit *k)
 {
     struct lce_buffers *b = &k->buffers;
@@ -127,6 +137,9 @@ static inline void kit_free(struct kit *k)
                          b->grad_weight,
                          b->grad_bias,
                          b->workspace,
+                         b->entropy,
+                         b->grad_entropy,
+                         k->reference.entropy,
                          k->reference.loss,
                          k->reference.grad_input,
                          k->reference.grad_weight,
@@ -160,6 +173,7 @@ static inline void kit_run(struct kit *k, int mode, int64_t chunk)
     kit_guarded(k->buffers.grad_input, k->grad_input_bytes);
     kit_guarded(k->buffers.grad_weight, k->grad_weight_bytes);
     kit_guarded(k->buffers.grad_bias, k->grad_bias_bytes);
+    kit_guarded(k->buffers.entropy, (size_t)k->problem.tokens * 4);
     lce_plan_destroy(plan);
     lce_close(library);
     free(k->buffers.workspace);

@@ -6,9 +6,10 @@
 
 struct option_case {
     const char *name;
-    float smoothing, z_loss, softcap, beta;
+    float smoothing, z_loss, softcap, beta, temperature;
     bool bias, weights, upstream, invalid;
-    int ignored; /* every so many-th token */
+    bool entropy, above; /* wanted; with an upstream gradient */
+    int ignored;         /* every so many-th token */
 };
 
 static const struct option_case cases[] = {
@@ -24,10 +25,16 @@ static const struct option_case cases[] = {
     {.name = "beta", .beta = 0.5f, .bias = true},
     {.name = "smoothing, ignore, weights", .smoothing = 0.3f, .ignored = 4, .weights = true},
     {.name = "label out of range", .invalid = true},
+    {.name = "temperature", .temperature = 0.6f},
+    {.name = "entropy", .entropy = true, .invalid = true, .ignored = 4},
+    {.name = "entropy with a gradient", .entropy = true, .above = true, .temperature = 2},
     {.name = "everything",
      .smoothing = 0.2f,
      .z_loss = 0.05f,
      .softcap = 3,
+     .temperature = 1.5f,
+     .entropy = true,
+     .above = true,
      .beta = -1,
      .bias = true,
      .weights = true,
@@ -48,8 +55,11 @@ static void prepare(struct kit *k, const struct option_case *c, int dtype, int r
     p->z_loss = c->z_loss;
     p->softcap = c->softcap;
     p->grad_weight_beta = c->beta;
+    p->temperature = c->temperature;
     p->ignore_index = c->ignored == 5 ? 7 : -100; /* also inside the vocabulary */
     kit_fill(k, c->bias, c->weights, c->upstream);
+    if (c->entropy)
+        kit_entropy(k, c->above);
     for (int64_t i = 0; c->ignored && i < p->tokens; i += c->ignored)
         kit_label(k, i, p->ignore_index);
     if (c->invalid) {
@@ -75,11 +85,12 @@ static void compare(struct kit *k, const char *name, int chunk, double tolerance
         kit_distance(b->grad_input, p->dtype, p->hidden, r->grad_input, p->tokens, p->hidden),
         kit_distance(b->grad_weight, p->dtype, p->hidden, r->grad_weight, p->vocab, p->hidden),
         kit_distance(b->grad_bias, p->dtype, 1, r->grad_bias, p->vocab, 1),
+        b->entropy ? kit_distance(b->entropy, LCE_F32, 1, r->entropy, p->tokens, 1) : 0,
     };
     static const double rounded[] = {[LCE_F32] = 1e-5, [LCE_F16] = 2e-4, [LCE_BF16] = 1.5e-3};
     const double loss_tolerance = p->flags & LCE_F32_LOGITS ? 1e-5 : rounded[p->dtype];
-    for (int i = 0; i < 4; i++)
-        if (!(distance[i] <= (i == 0 ? loss_tolerance : tolerance)))
+    for (int i = 0; i < 5; i++)
+        if (!(distance[i] <= (i % 4 == 0 ? loss_tolerance : tolerance)))
             fail_msg("%s, dtype %d, flags %u, reduction %d, chunk %d: output %d differs by %g", name,
                      p->dtype, p->flags, p->reduction, chunk, i, distance[i]);
 }
@@ -100,7 +111,7 @@ static void one_case(const struct option_case *c, int dtype, uint32_t flags, int
     assert_int_equal(lce_reference_run(&k.problem, &k.buffers, &k.reference), LCE_OK);
     add_before(&k, k.reference.grad_weight, k.buffers.grad_weight, count);
     add_before(&k, k.reference.grad_bias, k.buffers.grad_bias, k.problem.vocab);
-    kit_run(&k, chunk == 29 ? LCE_NAIVE : LCE_FAST, chunk);
+    kit_run(&k, chunk == 29 && !c->entropy ? LCE_NAIVE : LCE_FAST, chunk);
     assert_int_equal(k.error_flag, c->invalid ? LCE_DEVICE_LABEL : 0);
     compare(&k, c->name, chunk, tolerance[dtype]);
     kit_free(&k);
@@ -152,14 +163,16 @@ static void a_peaked_softmax_in_bf16_is_right_to_half_a_percent_with_fp32_logits
     }
 }
 
-/* the loss as one number: for none, weighed with the upstream gradients */
+/* the loss as one number: for none, weighed with the upstream gradients; and so the entropies */
 static double total(struct kit *k)
 {
-    struct lce_reference out = {.loss = k->reference.loss};
+    struct lce_reference out = {.loss = k->reference.loss, .entropy = k->reference.entropy};
     assert_int_equal(lce_reference_run(&k->problem, &k->buffers, &out), LCE_OK);
     double sum = 0;
     for (size_t i = 0; i < k->loss_count; i++)
         sum += out.loss[i] * (k->buffers.grad_output ? (double)k->buffers.grad_output[i] : 1);
+    for (int64_t i = 0; k->buffers.grad_entropy && i < k->problem.tokens; i++)
+        sum += out.entropy[i] * (double)k->buffers.grad_entropy[i];
     return sum;
 }
 
@@ -209,12 +222,14 @@ static void the_plain_loss_of_a_known_case(void **state)
     struct kit k; /* logits 0 and log 3: probabilities 1/4 and 3/4 */
     kit_defaults(&k, 1, 1, 2);
     kit_fill(&k, false, false, false);
+    kit_entropy(&k, false);
     ((float *)(uintptr_t)k.buffers.input)[0] = 1;
     ((float *)(uintptr_t)k.buffers.weight)[0] = 0;
     ((float *)(uintptr_t)k.buffers.weight)[1] = 1.0986122887f;
     kit_label(&k, 0, 0);
     assert_int_equal(lce_reference_run(&k.problem, &k.buffers, &k.reference), LCE_OK);
     assert_true(fabs(k.reference.loss[0] - log(4)) < 1e-7);
+    assert_true(fabs(k.reference.entropy[0] - (log(4) - 0.75 * log(3))) < 1e-7);
     assert_true(fabs(k.reference.grad_weight[0] + 0.75) < 1e-7 &&
                 fabs(k.reference.grad_weight[1] - 0.75) < 1e-7);
     assert_true(fabs(k.reference.grad_input[0] - 0.75 * 1.0986122887) < 1e-7);

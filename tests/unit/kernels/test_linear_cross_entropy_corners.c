@@ -275,13 +275,23 @@ static void refused(const char *what, int want, const char *word, void (*change)
     X(label_dtype, LCE_BAD_DTYPE, "label_dtype", k->problem.label_dtype = 2)                                 \
     X(weight_dtype, LCE_BAD_DTYPE, "grad_weight_dtype", k->problem.grad_weight_dtype = LCE_F16)              \
     X(wants_nothing, LCE_BAD_ARGUMENT, "wants", k->problem.wants = 0)                                        \
-    X(wants_more, LCE_BAD_ARGUMENT, "wants", k->problem.wants = 16)                                          \
+    X(wants_more, LCE_BAD_ARGUMENT, "wants", k->problem.wants = 64)                                          \
     X(flags, LCE_BAD_ARGUMENT, "flags", k->problem.flags = 8)                                                \
     X(reduction, LCE_BAD_ARGUMENT, "reduction", k->problem.reduction = 3)                                    \
     X(smoothing, LCE_BAD_ARGUMENT, "label_smoothing", k->problem.label_smoothing = 1.5f)                     \
     X(smoothing_nan, LCE_BAD_ARGUMENT, "label_smoothing", k->problem.label_smoothing = NAN)                  \
     X(z_loss, LCE_BAD_ARGUMENT, "z_loss", k->problem.z_loss = -1)                                            \
     X(softcap, LCE_BAD_ARGUMENT, "softcap", k->problem.softcap = -1)                                         \
+    X(temperature, LCE_BAD_ARGUMENT, "temperature", k->problem.temperature = -1)                             \
+    X(partial, LCE_BAD_ARGUMENT, "alone", k->problem.wants = LCE_WANT_PARTIAL | LCE_WANT_LOSS)               \
+    X(no_entropy, LCE_BAD_ARGUMENT, "entropy", k->problem.wants = LCE_WANT_ENTROPY)                          \
+    X(no_partial, LCE_BAD_ARGUMENT, "partial", k->problem.wants = LCE_WANT_PARTIAL)                          \
+    X(no_partials, LCE_BAD_ARGUMENT, "partials", k->problem.parts = 2)                                       \
+    X(parts, LCE_BAD_ARGUMENT, "parts", k->problem.parts = -1)                                               \
+    X(classes, LCE_BAD_ARGUMENT, "vocab_total", k->problem.vocab_begin = 1)                                  \
+    X(part_of, LCE_BAD_ARGUMENT, "vocab_total", k->problem.vocab_total = 1000)                               \
+    X(huge_total, LCE_TOO_LARGE, "vocab_total",                                                              \
+      (k->problem.vocab_total = INT64_C(1) << 31, k->problem.parts = 2))                                     \
     X(beta, LCE_BAD_ARGUMENT, "grad_weight_beta", k->problem.grad_weight_beta = INFINITY)                    \
     X(negative_tokens, LCE_BAD_ARGUMENT, "tokens -1", k->problem.tokens = -1)                                \
     X(no_hidden, LCE_BAD_ARGUMENT, "hidden 0", k->problem.hidden = 0)                                        \

@@ -592,7 +592,7 @@ static size_t parts_of(const struct lce_plan *plan)
                             rows ? n * (size_t)p->hidden * e : 0,
                             (size_t)p->vocab * 4,
                             n * (size_t)plan->info.slab_columns * wide,
-                            n * 16,
+                            n * sizeof(struct lce_slab_row),
                             e == 2 || rows ? n * (size_t)p->hidden * 4 : 0};
     size_t total = plan->info.gemm_size;
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
