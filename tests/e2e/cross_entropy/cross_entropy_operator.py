@@ -17,10 +17,10 @@ from vramscope.cross_entropy import linear_cross_entropy  # noqa: E402
 EVERY = L.LOSS | L.GRAD_INPUT | L.GRAD_WEIGHT | L.GRAD_BIAS
 
 
-def arguments(reduction, wants, dtype=torch.float32, biased=True, upstream=None, **tensors):
+def arguments(reduction, wants, dtype=torch.float32, biased=True, upstream=None, above=None, **tensors):
     x, w, b = leaf(6, 16, dtype=dtype), leaf(40, 16, dtype=dtype), leaf(40, dtype=dtype) if biased else None
     x, w = tensors.get("x", x), tensors.get("w", w)
-    return x, w, b, labels_for(6, vocab=40, ignored=0.2), None, upstream, wants, *L.Options(reduction, -100, 0.1, 0.0, 3.0, 0, "auto", 0, 0, dtype)
+    return x, w, b, labels_for(6, vocab=40, ignored=0.2), None, upstream, above, wants, *L.Options(reduction, -100, 0.1, 0.0, 3.0, 1.5, 0, "auto", 0, 0, dtype)
 
 
 def test_torch_library_finds_nothing_wrong_with_the_operator():
@@ -32,6 +32,8 @@ def test_torch_library_finds_nothing_wrong_with_the_operator():
     check(operator, arguments("mean", L.LOSS | L.GRAD_INPUT, w=torch.randn(40, 16, device=DEVICE)))
     check(operator, arguments("mean", EVERY & ~L.LOSS, upstream=torch.ones((), device=DEVICE)))
     check(operator, arguments("none", EVERY, upstream=torch.ones(6, device=DEVICE), x=leaf(6, 40)[:, 3:19]))
+    check(operator, arguments("mean", L.LOSS | L.ENTROPY))
+    check(operator, arguments("none", EVERY & ~L.LOSS, upstream=torch.ones(6, device=DEVICE), above=torch.ones(6, device=DEVICE)))
     kept = torch.ops.vramscope.linear_cross_entropy_kept_promise.default
     check(kept, (torch.ones((), device=DEVICE), torch.ones((), device=DEVICE)))
 

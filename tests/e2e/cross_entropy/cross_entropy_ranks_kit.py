@@ -1,4 +1,7 @@
-"""cross_entropy_ranks_kit.py - two processes that run the tests of a file together, on the CPU or a GPU each."""
+"""cross_entropy_ranks_kit.py - two processes that run the tests of a file together, on the CPU or a GPU each.
+
+With ONE_GPU=1 they share the first GPU and talk through Gloo; NCCL refuses that.
+"""
 import os
 import runpy
 import sys
@@ -14,11 +17,12 @@ from torch.nn.parallel import DistributedDataParallel
 from cross_entropy_binding_kit import DEVICE, main
 
 RANKS = 2
+ONE_GPU = bool(os.environ.get("ONE_GPU"))
 
 
 def here():
     """This process's device."""
-    return torch.device("cuda", dist.get_rank()) if DEVICE.type == "cuda" else DEVICE
+    return torch.device("cuda", 0 if ONE_GPU else dist.get_rank()) if DEVICE.type == "cuda" else DEVICE
 
 
 def mesh(*shape):
@@ -35,9 +39,9 @@ def whole(tensor):
 
 def _process(rank, file, folder):
     if DEVICE.type == "cuda":
-        torch.cuda.set_device(rank)
+        torch.cuda.set_device(0 if ONE_GPU else rank)
     torch.set_num_threads(1)
-    backend = "nccl" if DEVICE.type == "cuda" else "gloo"
+    backend = "nccl" if DEVICE.type == "cuda" and not ONE_GPU else "gloo"
     dist.init_process_group(backend, init_method=f"file://{folder}/meet", rank=rank, world_size=RANKS, timeout=timedelta(seconds=60))
     if rank:
         sys.stdout = open(os.devnull, "w")
@@ -48,7 +52,7 @@ def _process(rank, file, folder):
 
 def spawn(file):
     """Runs the tests of FILE in both processes at once, and ends with their status; 77 where there are too few GPUs."""
-    if DEVICE.type == "cuda" and torch.cuda.device_count() < RANKS:
+    if DEVICE.type == "cuda" and not ONE_GPU and torch.cuda.device_count() < RANKS:
         print(f"skipped: {RANKS} GPUs are needed, and {torch.cuda.device_count()} here")
         sys.exit(77)
     with tempfile.TemporaryDirectory() as meeting:

@@ -20,9 +20,10 @@ import torch
 DTYPES = {torch.float32: 0, torch.float16: 1, torch.bfloat16: 2}
 LABEL_DTYPES = {torch.int64: 0, torch.int32: 1}
 REDUCTIONS, MODES = {"mean": 0, "sum": 1, "none": 2}, {"auto": 0, "fast": 1, "lean": 2, "naive": 3}
-LOSS, GRAD_INPUT, GRAD_WEIGHT, GRAD_BIAS = 1, 2, 4, 8
+LOSS, GRAD_INPUT, GRAD_WEIGHT, GRAD_BIAS, ENTROPY, PARTIAL = 1, 2, 4, 8, 16, 32
+PARTIAL_NUMBERS = 5  # of fp32 in a struct lce_partial
 ALLOW_TF32, F32_ACCUMULATE, F32_LOGITS = 1, 2, 4
-BAD_LABEL, TOO_MANY, BROKEN_PROMISE = 1, 2, 4  # the error flag's bits; the last is set here, not by the library
+BAD_LABEL, TOO_MANY, BROKEN_PROMISE, BROKEN_PARTS = 1, 2, 4, 8  # the error flag's bits; the last two are not set by the library
 MOST_PLANS = 256
 
 
@@ -44,7 +45,9 @@ class _Problem(C.Structure):
         + _fields("proposals", C.c_uint32)
         + _fields("tokens hidden vocab input_stride weight_stride grad_input_stride grad_weight_stride", C.c_int64)
         + _fields("ignore_index max_counted", C.c_int64)
-        + _fields("label_smoothing z_loss softcap grad_weight_beta", C.c_float)
+        + _fields("label_smoothing z_loss softcap grad_weight_beta temperature", C.c_float)
+        + _fields("parts", C.c_int32)
+        + _fields("vocab_begin vocab_total", C.c_int64)
     )
 
 
@@ -53,6 +56,7 @@ class _Buffers(C.Structure):
         _fields("input weight bias labels class_weights grad_output loss grad_input grad_weight grad_bias", C.c_void_p)
         + _fields("error_flag workspace", C.c_void_p)
         + _fields("workspace_size", C.c_size_t)
+        + _fields("entropy grad_entropy partial partials", C.c_void_p)
     )
 
 
@@ -203,6 +207,7 @@ def check(device=None):
         BAD_LABEL: "a label was neither ignore_index nor in 0 .. vocabulary - 1",
         TOO_MANY: "more tokens counted than max_counted promised",
         BROKEN_PROMISE: "the gradient from above was not the promised `upstream`",
+        BROKEN_PARTS: "the classes of the group's ranks, in their order, did not make up the vocabulary",
     }
     if bits:
         raise ValueError("linear_cross_entropy: since the last check() " + "; ".join(words[b] for b in words if bits & b))
@@ -219,6 +224,7 @@ class Options(NamedTuple):
     label_smoothing: float
     z_loss: float
     softcap: float
+    temperature: float
     max_counted: int
     mode: str
     budget: int
@@ -243,9 +249,17 @@ def _problem(wants, options, dtype, labels, tokens, weight_shape, strides, beta)
     fields["input_stride"], fields["weight_stride"], fields["grad_weight_stride"] = strides
     tf32 = dtype == torch.float32 and _tf32()  # as F.linear: when it runs
     fields["flags"] = options.flags | (ALLOW_TF32 if tf32 else 0)
-    for name in "ignore_index max_counted label_smoothing z_loss softcap".split():
+    for name in "ignore_index max_counted label_smoothing z_loss softcap temperature".split():
         fields[name] = getattr(options, name)
     return tuple(fields.items())
+
+
+class Parts(NamedTuple):
+    """A vocabulary whose classes several ranks hold."""
+
+    begin: int  # this rank's first class
+    total: int  # how many classes all have
+    partials: torch.Tensor | None  # [ranks, N, PARTIAL_NUMBERS]: of all; None in the first run, which makes this rank's
 
 
 def _rows(matrix, dtype):
@@ -271,10 +285,12 @@ def _address(tensor):
     return None if tensor is None else tensor.data_ptr()
 
 
-def run(wants, options, input, weight, bias, labels, class_weights, upstream, weight_sum=None, bias_sum=None):
-    """One lce_run: the loss, and the gradients of input, weight and bias; None for each that is not in WANTS.
+def run(wants, options, input, weight, bias, labels, class_weights, upstream, above=None, weight_sum=None, bias_sum=None, parts=None):
+    """One lce_run: the loss, the gradients of input, weight and bias, and the entropies (the first run of a vocabulary in
+    parts: its partial result); None for each that is not in WANTS.
 
-    Where WEIGHT_SUM is given, the gradients of weight and bias are added to it and to BIAS_SUM, and are these.
+    ABOVE is the gradient of the entropies.  Where WEIGHT_SUM is given, the gradients of weight and bias are added to it and
+    to BIAS_SUM, and are these.
     """
     with on(input.device):
         library = library_for(input.device)
@@ -282,7 +298,7 @@ def run(wants, options, input, weight, bias, labels, class_weights, upstream, we
         x, w, b = _rows(input, dtype), _rows(weight, dtype), _vector(bias, dtype)
         labels, class_weights = labels.contiguous(), _vector(class_weights, torch.float32)
         adds = weight_sum is not None and bool(wants & GRAD_WEIGHT)
-        loss = dx = dw = db = None
+        loss = dx = dw = db = entropy = partial = partials = None
         if wants & LOSS:
             loss = torch.empty(labels.shape if options.reduction == "none" else (), dtype=torch.float32, device=device)
         if wants & GRAD_INPUT:
@@ -291,17 +307,25 @@ def run(wants, options, input, weight, bias, labels, class_weights, upstream, we
             dw = weight_sum if adds else torch.empty(weight.shape, dtype=options.grad_dtype, device=device)
         if wants & GRAD_BIAS:
             db = bias_sum if adds else torch.empty(bias.shape, dtype=options.grad_dtype, device=device)
+        if wants & ENTROPY:
+            entropy = torch.empty(labels.shape, dtype=torch.float32, device=device)
+        if wants & PARTIAL:
+            entropy = partial = torch.empty((*labels.shape, PARTIAL_NUMBERS), dtype=torch.float32, device=device)
         strides = _stride(x), _stride(w), 0 if dw is None else _stride(dw)
         fields = _problem(wants, options, dtype, labels.dtype, labels.numel(), weight.shape, strides, float(adds))
+        if parts:
+            partials = parts.partials
+            fields += ("vocab_begin", parts.begin), ("vocab_total", parts.total), ("parts", 0 if partials is None else len(partials))
         plan = library.plan(fields, MODES[options.mode], options.budget)
         size = plan.info.workspace_size
         workspace = torch.empty(size, dtype=torch.uint8, device=device)
         order = x, w, b, labels, class_weights, upstream, loss, dx, dw, db, library.flag, workspace
         stream = torch.cuda.current_stream(device) if library.cuda else None
         plan.used(stream)
-        buffers = _Buffers(*map(_address, order), size)
+        own = None if partial is not None else entropy
+        buffers = _Buffers(*map(_address, order), size, *map(_address, (own, above, partial, partials)))
         library.check(library.c.lce_run(plan.handle, C.byref(buffers), stream.cuda_stream if stream else None))
-        return loss, dx, dw, db
+        return loss, dx, dw, db, entropy
 
 
 def workspace_size(wants, options, dtype, tokens, hidden, vocab, device):

@@ -17,6 +17,9 @@ is needed first: the forward computes the loss and the backward the gradients, w
 time.  A caller that knows the upstream gradient beforehand passes it (`upstream`), and nothing is computed twice.
 Only check() waits for the GPU.  The workspace comes from PyTorch's allocator and goes back with the call.
 
+With temperature and return_entropy it gives what policy gradients are made of (linear_log_probability); with `group` the
+rows of the weight may lie on several ranks (vocabulary-parallel, in cross_entropy_parts.py).
+
 The work is an operator of PyTorch, torch.ops.vramscope.linear_cross_entropy, so that torch.compile has it in its graph
 without a break (but for `main_grad`, which the operator does not have).
 
@@ -27,36 +30,38 @@ import torch
 from torch.autograd import forward_ad
 
 from ._cross_entropy_library import (
-    BROKEN_PROMISE, DTYPES, F32_ACCUMULATE, F32_LOGITS, GRAD_BIAS, GRAD_INPUT, GRAD_WEIGHT, LABEL_DTYPES, LOSS, MODES,
+    BROKEN_PROMISE, DTYPES, ENTROPY, F32_ACCUMULATE, F32_LOGITS, GRAD_BIAS, GRAD_INPUT, GRAD_WEIGHT, LABEL_DTYPES, LOSS, MODES,
     REDUCTIONS, Error, Options, check, library_for, on, run, workspace_size,
 )  # fmt: skip
 
-__all__ = ["linear_cross_entropy", "check", "workspace_bytes", "Error"]
+__all__ = ["linear_cross_entropy", "linear_log_probability", "check", "workspace_bytes", "Error"]
 
-# ---- the operator: loss, dinput, dweight and dbias, an empty tensor for each that is not in `wants` ----
+# ---- the operator: loss, dinput, dweight, dbias and entropies, an empty tensor for each that is not in `wants` ----
 
 NAME = "vramscope::linear_cross_entropy"
 SCHEMA = """linear_cross_entropy(Tensor input, Tensor weight, Tensor? bias, Tensor labels, Tensor? class_weights,
-    Tensor? upstream, int wants, str reduction, int ignore_index, float label_smoothing, float z_loss, float softcap,
-    SymInt max_counted, str mode, int budget, int flags, ScalarType grad_dtype) -> (Tensor, Tensor, Tensor, Tensor)"""
-INPUTS = 6 + 1 + len(Options._fields)
+    Tensor? upstream, Tensor? above, int wants, str reduction, int ignore_index, float label_smoothing, float z_loss,
+    float softcap, float temperature, SymInt max_counted, str mode, int budget, int flags, ScalarType grad_dtype) -> (
+    Tensor, Tensor, Tensor, Tensor, Tensor)"""
+INPUTS = 7 + 1 + len(Options._fields)
+EVERY_GRADIENT = GRAD_INPUT | GRAD_WEIGHT | GRAD_BIAS
 KEPT_PROMISE = "linear_cross_entropy_kept_promise(Tensor upstream, Tensor promise) -> Tensor"
 
 
-def _real(input, weight, bias, labels, class_weights, upstream, wants, *options):
-    results = run(wants, Options(*options), input, weight, bias, labels, class_weights, upstream)
+def _real(input, weight, bias, labels, class_weights, upstream, above, wants, *options):
+    results = run(wants, Options(*options), input, weight, bias, labels, class_weights, upstream, above)
     return tuple(_nothing(input, what, options) if result is None else result for what, result in enumerate(results))
 
 
 def _nothing(input, what, options):
-    dtype = (torch.float32, input.dtype, options[-1], options[-1])[what]
+    dtype = (torch.float32, input.dtype, options[-1], options[-1], torch.float32)[what]
     return torch.empty(0, dtype=dtype, device=input.device)
 
 
-def _fake(input, weight, bias, labels, class_weights, upstream, wants, *options):
+def _fake(input, weight, bias, labels, class_weights, upstream, above, wants, *options):
     """The shapes and types of the results of _real."""
-    shapes = labels.shape if options[0] == "none" else (), input.shape, weight.shape, None if bias is None else bias.shape
-    results = [_nothing(input, what, options) for what in range(4)]
+    shapes = labels.shape if options[0] == "none" else (), input.shape, weight.shape, None if bias is None else bias.shape, labels.shape
+    results = [_nothing(input, what, options) for what in range(5)]
     return tuple(result.new_empty(shapes[what]) if wants >> what & 1 else result for what, result in enumerate(results))
 
 
@@ -66,26 +71,33 @@ def _setup(ctx, inputs, output):
     Gradients of the forward are for an upstream gradient of 1, or for the promised one.
     """
     ctx.set_materialize_grads(False)
-    ctx.mark_non_differentiable(*output[1 if inputs[6] & LOSS else 0 :])
-    ctx.wants, ctx.options, ctx.promised = inputs[6], inputs[7:], inputs[5] is not None
-    ctx.save_for_backward(*([inputs[5], *output[1:]] if ctx.wants != LOSS else inputs[:5]))
+    ctx.wants, ctx.options, ctx.promised = inputs[7], inputs[8:], inputs[5] is not None
+    ctx.mark_non_differentiable(*(result for what, result in enumerate(output) if not ctx.wants & (LOSS | ENTROPY) & 1 << what))
+    ctx.save_for_backward(*([inputs[5], *output[1:4]] if ctx.wants & EVERY_GRADIENT else inputs[:5]))
 
 
-def _backward(ctx, upstream, *_):
+def _backward(ctx, upstream, _dx, _dw, _db, above):
     rest = (None,) * (INPUTS - 3)
-    if upstream is None:
+    if upstream is None and above is None:
         return None, None, None, *rest
     _refuse_second_derivative()
     bits, needs = (GRAD_INPUT, GRAD_WEIGHT, GRAD_BIAS), ctx.needs_input_grad[:3]
-    if ctx.wants == LOSS:
+    if not ctx.wants & EVERY_GRADIENT:
         wants = sum(bit for bit, need in zip(bits, needs) if need)
-        upstream = upstream.float().contiguous()
-        gradients = torch.ops.vramscope.linear_cross_entropy(*ctx.saved_tensors, upstream, wants, *ctx.options)[1:]
+        upstream, above = _both(ctx.saved_tensors[3], ctx.options[0], upstream, above)
+        gradients = torch.ops.vramscope.linear_cross_entropy(*ctx.saved_tensors, upstream, above, wants, *ctx.options)[1:4]
     else:
         promise, *gradients = ctx.saved_tensors
         needs = [need and ctx.wants & bit for bit, need in zip(bits, needs)]
         gradients = _finished([gradient if need else None for gradient, need in zip(gradients, needs)], upstream, promise)
     return *(gradient if need else None for gradient, need in zip(gradients, needs)), *rest
+
+
+def _both(labels, reduction, upstream, above):
+    """The gradients of loss and entropies as the library takes them: that of the loss, without one, is 0."""
+    if upstream is None:
+        upstream = torch.zeros(labels.shape if reduction == "none" else (), dtype=torch.float32, device=labels.device)
+    return upstream.float().contiguous(), None if above is None else above.float().contiguous()
 
 
 def _refuse_second_derivative():
@@ -161,7 +173,7 @@ class _IntoMainGrad(torch.autograd.Function):
         if not ctx.promised:
             ctx.save_for_backward(*tensors)
             return run(LOSS, options, *tensors, None)[0]
-        loss, dinput, *_ = run(wants, options, *tensors, promise, *sums)
+        loss, dinput, *_ = run(wants, options, *tensors, promise, None, *sums)
         ctx.save_for_backward(promise, dinput)
         return loss
 
@@ -172,7 +184,7 @@ class _IntoMainGrad(torch.autograd.Function):
             promise, dinput = ctx.saved_tensors
             dinput = _finished([dinput], upstream, promise)[0]
         else:
-            dinput = run(ctx.wants, ctx.options, *ctx.saved_tensors, upstream.float().contiguous(), *ctx.sums)[1]
+            dinput = run(ctx.wants, ctx.options, *ctx.saved_tensors, upstream.float().contiguous(), None, *ctx.sums)[1]
         return None, None, None, None, dinput, None, None, None, None
 
 
@@ -291,17 +303,37 @@ def _choices(reduction, mode, f32_logits, f32_accumulate, dtype):
     return flags | (F32_ACCUMULATE if f32_accumulate else 0)
 
 
+def _check_choices(temperature, return_entropy, group, vocab_range, upstream, main_grad, mode):
+    if not 0 < temperature < float("inf"):
+        _refuse(f"temperature is {temperature}; it must be above 0 and finite")
+    if vocab_range is not None and group is None:
+        _refuse("vocab_range is given, and no group whose ranks have the other classes")
+    for name, asked in (("return_entropy", return_entropy), ("group", group is not None)):
+        if asked and mode == "naive":
+            _refuse(f"mode naive has no {name}; use another")
+        if asked and (upstream is not None or main_grad):
+            _refuse(f"{name} goes with neither upstream nor main_grad")
+
+
 def linear_cross_entropy(
     input, weight, labels, bias=None, *,
-    class_weights=None, ignore_index=-100, reduction="mean", label_smoothing=0.0, z_loss=0.0, softcap=0.0,
-    upstream=None, main_grad=False, max_counted=0, mode="auto", budget=None, f32_logits=False, f32_accumulate=False,
+    class_weights=None, ignore_index=-100, reduction="mean", label_smoothing=0.0, z_loss=0.0, softcap=0.0, temperature=1.0,
+    return_entropy=False, group=None, vocab_range=None, upstream=None, main_grad=False, max_counted=0, mode="auto", budget=None, f32_logits=False, f32_accumulate=False,
 ):  # fmt: skip
     """cross_entropy(input @ weight.T + bias, labels), in fp32, without holding the logits.
 
     input [..., H], weight [V, H], bias [V] in float32, float16 or bfloat16; labels [...] in int64 or int32.  Under
     autocast they are computed with in its type, as F.linear does; the weight's gradient then is exact to the weight's own.
     class_weights, ignore_index, reduction, label_smoothing are those of F.cross_entropy; z_loss q adds q lse^2 a token;
-    softcap c makes the logits c tanh(logits / c).
+    softcap c makes the logits c tanh(logits / c); temperature t then divides them by t.
+
+    return_entropy   (loss, entropies): that of each token's softmax, of labels' shape, 0 where ignored; both have gradients,
+                 which are computed in the backward, with the logits once more
+    group        vocabulary-parallel: each rank of this process group has a part of the weight's (and the bias's) rows, and
+                 the same input and labels (of the whole vocabulary).  All get the same loss; input.grad is summed over them,
+                 and those of weight and bias are of their rows.  class_weights are of the whole vocabulary.  Parts are of
+                 equal size, or `vocab_range` is (this rank's first class, the number of all classes).  torch.compile breaks
+                 its graph there
 
     A weight that is a DTensor is gathered for the call; its gradient is the mean over the ranks of its mesh, as with FSDP2,
     and comes back sharded.  Inside of a module that fully_shard wraps the weight is whole already.
@@ -319,10 +351,13 @@ def linear_cross_entropy(
     """
     _refuse_transforms(input, weight, bias)
     tensors = (("input", input), ("weight", weight), ("labels", labels), ("bias", bias), ("class_weights", class_weights))
+    if group is not None and any(hasattr(tensor, "full_tensor") for _, tensor in tensors):
+        _refuse("with group, give each rank its own part of weight and bias (to_local), not a DTensor")
     input, weight, labels, bias, class_weights = (_whole(name, tensor) for name, tensor in tensors)
-    _check_tensors(input, weight, labels, bias, class_weights)
+    _check_tensors(input, weight, labels, bias, class_weights if group is None else None)
     dtype = _compute_dtype(input, weight, bias)
     flags = _choices(reduction, mode, f32_logits, f32_accumulate, dtype)
+    _check_choices(temperature, return_entropy, group, vocab_range, upstream, main_grad, mode)
     rows, label_row = input.reshape(-1, weight.size(1)).to(dtype), labels.reshape(-1)
     if weight.dtype != torch.float32 and not main_grad:  # an fp32 weight is rounded in the call, and its gradient is not
         weight = weight.to(dtype)
@@ -332,15 +367,37 @@ def linear_cross_entropy(
     wants = LOSS | sum(bit for bit, needed in zip((GRAD_INPUT, GRAD_WEIGHT, GRAD_BIAS), needs) if needed)
     promise = _promised(upstream, label_row.shape if reduction == "none" else torch.Size(), input.device)
     grad_dtype = torch.float32 if weight.dtype == torch.float32 else dtype
-    options = Options(reduction, int(ignore_index), float(label_smoothing), float(z_loss), float(softcap), max_counted, mode,
-                      int(budget or 0), flags, grad_dtype)  # fmt: skip
-    if main_grad and wants & (GRAD_WEIGHT | GRAD_BIAS):
+    options = Options(reduction, int(ignore_index), float(label_smoothing), float(z_loss), float(softcap), float(temperature),
+                      max_counted, mode, int(budget or 0), flags, grad_dtype)  # fmt: skip
+    if group is not None:
+        from .cross_entropy_parts import parallel
+
+        loss, entropy = parallel(group, vocab_range, return_entropy, options, rows, weight, bias, label_row, class_weights)
+    elif main_grad and wants & (GRAD_WEIGHT | GRAD_BIAS):
         loss = _into_main_grad(wants, options, promise, rows, weight, bias, label_row, class_weights)
     else:
         now = LOSS if promise is None and reduction == "none" else wants
-        given = rows, weight, bias, label_row, class_weights, None if wants == LOSS else promise
-        loss = torch.ops.vramscope.linear_cross_entropy(*given, now, *options)[0]
-    return loss.reshape(labels.shape) if reduction == "none" else loss
+        if return_entropy:
+            now = LOSS | ENTROPY
+        given = rows, weight, bias, label_row, class_weights, None if wants == LOSS or return_entropy else promise
+        loss, *_, entropy = torch.ops.vramscope.linear_cross_entropy(*given, None, now, *options)
+    loss = loss.reshape(labels.shape) if reduction == "none" else loss
+    return (loss, entropy.reshape(labels.shape)) if return_entropy else loss
+
+
+def linear_log_probability(input, weight, labels, bias=None, *, temperature=1.0, return_entropy=False, **options):
+    """log_softmax((input @ weight.T + bias) / temperature) at each label, of labels' shape; 0 where it is ignored.
+
+    With return_entropy (log-probabilities, entropies): what policy gradients are made of.  OPTIONS are those of
+    linear_cross_entropy: ignore_index, softcap (before the temperature), group, vocab_range, max_counted, mode, budget,
+    f32_logits, f32_accumulate.
+    """
+    refused = set(options) - set("ignore_index softcap group vocab_range max_counted mode budget f32_logits f32_accumulate".split())
+    if refused:
+        raise TypeError(f"linear_log_probability: {', '.join(sorted(refused))} belongs to linear_cross_entropy")
+    loss = linear_cross_entropy(input, weight, labels, bias, reduction="none", temperature=temperature,
+                                return_entropy=return_entropy, **options)  # fmt: skip
+    return (-loss[0], loss[1]) if return_entropy else -loss
 
 
 def workspace_bytes(tokens, hidden, vocab, dtype=torch.bfloat16, device="cuda", mode="auto", budget=None, bias=False,
@@ -350,6 +407,6 @@ def workspace_bytes(tokens, hidden, vocab, dtype=torch.bfloat16, device="cuda", 
     if device.type == "cuda" and device.index is None:
         device = torch.device("cuda", torch.cuda.current_device())
     flags = _choices("mean", mode, f32_logits, False, dtype)
-    options = Options("mean", -100, 0.0, 0.0, 0.0, 0, mode, int(budget or 0), flags, dtype)
+    options = Options("mean", -100, 0.0, 0.0, 0.0, 1.0, 0, mode, int(budget or 0), flags, dtype)
     wants = LOSS | GRAD_INPUT | GRAD_WEIGHT | (GRAD_BIAS if bias else 0)
     return workspace_size(wants, options, dtype, tokens, hidden, vocab, device)
