@@ -28,6 +28,18 @@ LIMIT 50;
 SELECT device, phase, category, owner, count(*) AS allocations, sum(size_bytes) >> 20 AS mib
 FROM live_at_peak GROUP BY device, phase, category, owner ORDER BY device, sum(size_bytes) DESC LIMIT 20;
 
+-- Which lines of the program held them, in which layers?
+SELECT line, layer, count(*) AS allocations, sum(size_bytes) >> 20 AS mib
+FROM live_at_peak WHERE device = 0 GROUP BY line, layer ORDER BY sum(size_bytes) DESC LIMIT 20;
+
+-- What are they for?  NULL: nobody said; `vramscope run --access` follows each use of memory, and then knows.
+SELECT role, count(*) AS allocations, sum(size_bytes) >> 20 AS mib
+FROM live_at_peak WHERE device = 0 GROUP BY role ORDER BY sum(size_bytes) DESC;
+
+-- Who held the device when it ran out of memory?  (No answer: it never did.)
+SELECT phase, line, layer, count(*) AS allocations, sum(size_bytes) >> 20 AS mib
+FROM live_at_oom GROUP BY phase, line, layer ORDER BY sum(size_bytes) DESC LIMIT 20;
+
 -- The largest single allocations, and through which entry point of the driver they came.
 SELECT seq, size_bytes >> 20 AS mib, phase, op, api, t_ns / 1e9 AS seconds FROM event
 WHERE op IN ('alloc', 'block_alloc', 'phys_create') AND status = 0

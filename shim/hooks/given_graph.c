@@ -74,7 +74,7 @@ static int by_word(const struct word *a, const struct word *b)
 }
 
 /* Sorts by word (in place: qsort may allocate), and leaves one of each, with all kinds and the last name. */
-static void settle(struct list *l)
+static void sort_and_merge(struct list *l)
 {
     for (uint32_t gap = l->count / 2; gap > 0; gap /= 2)
         for (uint32_t i = gap; i < l->count; i++) {
@@ -116,7 +116,7 @@ struct reading {
 
 static void grow(struct reading *r)
 {
-    settle(r->list);
+    sort_and_merge(r->list);
     if (r->list->count < r->list->room / 2)
         return;
     struct list *more = new_list(r->list->room * 2);
@@ -297,7 +297,7 @@ void vs_given_graph_made(CUgraphExec exec, CUgraph graph)
     read_graph(&r, graph, 0);
     if (r.list == NULL)
         return;
-    settle(r.list);
+    sort_and_merge(r.list);
     struct slot *s = probe(exec, true);
     if (s == NULL) {
         end_list(r.list);
@@ -342,7 +342,7 @@ static struct slot *begin_change(CUgraphExec exec, struct reading *r)
 
 static void end_change(struct slot *s, const struct reading *r)
 {
-    settle(r->list);
+    sort_and_merge(r->list);
     atomic_store_explicit(&s->list, r->list, memory_order_release);
 }
 

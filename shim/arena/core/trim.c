@@ -62,7 +62,7 @@ int vs_trim_aliases(struct vs_arena *a, uint32_t queue)
     return 0;
 }
 
-static int let_go(struct vs_arena *a, uint32_t first, uint32_t count)
+static int unmap_chunks(struct vs_arena *a, uint32_t first, uint32_t count)
 {
     const struct vs_backing *b = &a->backing;
     struct vs_arena_stats *s = &a->stats;
@@ -96,7 +96,7 @@ static void trim_heap(struct vs_arena *a, uint32_t heap, uint64_t keep)
         while (slot > h->first && a->idle - (end - slot) > keep && can_go(a, slot - 1) &&
                !is_aliased(a, slot - 1))
             slot--;
-        if (let_go(a, slot, end - slot) != 0)
+        if (unmap_chunks(a, slot, end - slot) != 0)
             return;
     }
 }

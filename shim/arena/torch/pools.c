@@ -356,7 +356,7 @@ uint32_t vs_torch_queue(struct vs_served *s, uint64_t address, CUstream stream)
 
 /* ---- the end of a pool ---- */
 
-static void let_go(struct vs_served *s, struct vs_torch_pool *pool)
+static void release_pool(struct vs_served *s, struct vs_torch_pool *pool)
 {
     struct vs_arena *arena = vs_served_arena(s);
     struct owner *of = owners[s - vs_served];
@@ -378,13 +378,13 @@ static void let_go(struct vs_served *s, struct vs_torch_pool *pool)
 
 /* Releases the pools that ended up to END; one that was taken into use again since then will end once more.
  */
-static bool let_go_up_to(struct vs_served *s, uint64_t end)
+static bool release_ended_pools(struct vs_served *s, uint64_t end)
 {
     bool any = false;
     vs_lock_take(&lock);
     for (int i = 0; i < POOLS; i++)
         if (pools[i].taken && pools[i].ended && pools[i].ended <= end && pools[i].device == s - vs_served) {
-            let_go(s, &pools[i]);
+            release_pool(s, &pools[i]);
             any = true;
         }
     vs_lock_give(&lock);
@@ -410,5 +410,5 @@ bool vs_torch_pools_retire(struct vs_served *s)
     if (vs_backing_cuda_synchronize(&s->cuda) != 0)
         return false;
     vs_arena_synchronized(arena, ticket);
-    return let_go_up_to(s, end);
+    return release_ended_pools(s, end);
 }

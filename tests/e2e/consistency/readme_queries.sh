@@ -34,6 +34,25 @@ while IFS= read -r line; do
 done <"$dir/lines"
 
 sqlite3 -bail -box "$dir/run.db" <examples/queries.sql >"$dir/out" 2>&1 || fail "queries.sql: $(tail -n 3 "$dir/out")"
+# each of them by itself: it answers, but where nothing was folded, left, lost, refused or short of memory
+python3 - "$dir/run.db" examples/queries.sql <<'PY' || fail "queries.sql"
+import re
+import sqlite3
+import sys
+
+queries, query = [], ""
+for part in re.sub("--[^\n]*", "", open(sys.argv[2]).read()).split(";")[:-1]:
+    query += part + ";"
+    if sqlite3.complete_statement(query):
+        queries.append(query.strip())
+        query = ""
+assert len(queries) == 20 and not query, len(queries)
+db = sqlite3.connect("file:%s?mode=ro" % sys.argv[1], uri=True)
+for query in queries:
+    rows = db.execute(query).fetchall()
+    silent = re.search("FROM (folded|leak|loss|mismatch|live_at_oom)|op = 'oom'", query)
+    assert bool(rows) != bool(silent), (rows[:2], query)
+PY
 for phase in forward logits backward optimizer; do
     grep -q "$phase" "$dir/out" || fail "queries.sql never shows the phase $phase"
 done

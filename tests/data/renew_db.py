@@ -1,0 +1,46 @@
+#!/usr/bin/env python3
+"""renew_db.py SCHEMA OLD[.xz] NEW - a recording of an earlier schema as one of SCHEMA (shim/trace/schema.sql).
+
+Tables keep what both versions have; columns that came later are NULL.  For recordings that lie in tests/data, which nobody makes anew
+because they come from a GPU.
+"""
+import lzma
+import os
+import re
+import sqlite3
+import sys
+
+
+def renew(schema, old, new):
+    source = old
+    if old.endswith(".xz"):
+        source = new + ".old"
+        with lzma.open(old) as packed, open(source, "wb") as plain:
+            plain.write(packed.read())
+    with open(os.path.join(os.path.dirname(schema), "schema_version.h")) as f:
+        version = int(re.search(r"VS_SCHEMA_VERSION (\d+)", f.read())[1])
+    db = sqlite3.connect(new)
+    with open(schema) as f:
+        db.executescript(f.read())
+    db.execute("ATTACH ? AS old", (source,))
+    tables = "SELECT name FROM {}.sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%'"
+    theirs = {name for (name,) in db.execute(tables.format("old"))}
+    for (name,) in db.execute(tables.format("main")).fetchall():
+        if name not in theirs:
+            continue
+        known = {row[1] for row in db.execute(f"PRAGMA old.table_info('{name}')")}
+        columns = ", ".join(f'"{row[1]}"' for row in db.execute(f"PRAGMA main.table_info('{name}')") if row[1] in known)
+        db.execute(f'DELETE FROM main."{name}"')
+        db.execute(f'INSERT INTO main."{name}"({columns}) SELECT {columns} FROM old."{name}"')
+    db.execute("UPDATE meta SET value = ? WHERE key = 'schema_version'", (version,))
+    application = db.execute("PRAGMA old.application_id").fetchone()[0]
+    db.execute(f"PRAGMA main.application_id = {application}")
+    db.commit()
+    db.execute("DETACH old")
+    db.close()
+    if source != old:
+        os.unlink(source)
+
+
+if __name__ == "__main__":
+    renew(*sys.argv[1:])
