@@ -213,7 +213,7 @@ static struct torch_settings settings_of(const struct answers *a)
     const struct trace_tape *tape = &a->tape;
     if (tape->max_split > 0)
         s.max_split = (uint64_t)tape->max_split;
-    if (tape->roundup > 0)
+    if (tape->roundup > 0 && tape->imported) /* else blocks are recorded, which are rounded already */
         s.roundup = (uint32_t)tape->roundup;
     if (tape->large_segment >= INT64_C(2) << 20)
         s.large_segment = (uint64_t)tape->large_segment;
@@ -233,9 +233,21 @@ static bool recorded_under(const struct answers *a, enum policy policy)
     return policy == (a->tape.expandable ? EXPANDABLE : NATIVE);
 }
 
-static void ask(struct answers *a, enum policy policy)
+static void ask_torch(struct answers *a, enum policy policy)
 {
     struct torch_settings s = settings_of(a);
+    const struct trace_device *device = trace_find_device(a->t, a->device);
+    bool compare = recorded_under(a, policy);
+    s.expandable = policy == EXPANDABLE;
+    if (compare && device && device->total_bytes > 0)
+        s.memory = (uint64_t)device->total_bytes;
+    if (compare)
+        s.limit = replay_first_limit(&a->tape, device ? device->total_bytes : UNKNOWN);
+    replay_torch(&a->tape, &s, compare, &a->of[policy]);
+}
+
+static void ask(struct answers *a, enum policy policy)
+{
     struct replay_result *r = &a->of[policy];
     switch (policy) {
     case LIVE:
@@ -243,8 +255,7 @@ static void ask(struct answers *a, enum policy policy)
         break;
     case NATIVE:
     case EXPANDABLE:
-        s.expandable = policy == EXPANDABLE;
-        replay_torch(&a->tape, &s, recorded_under(a, policy), r);
+        ask_torch(a, policy);
         break;
     case ARENA:
         replay_arena(&a->tape, a->q->capacity, r);
@@ -264,23 +275,21 @@ static char *reliance(const struct answers *a, enum policy policy)
 {
     const struct replay_result *r = &a->of[policy];
     const struct trace_tape *tape = &a->tape;
-    bool collects = policy == NATIVE && tape->gc_threshold > 0; /* of expandable segments nothing */
     if (policy == LIVE)
         return xstrdup(tape->imported ? "no allocator needs less"
                                       : "no allocator needs less of these block sizes");
     if (policy == PACKED)
         return xformat("%s; no packing needs less than %s", r->method,
                        units_bytes((int64_t)r->bound, a->q->o->bytes).s);
-    if (r->compared)
-        return xformat(
-            "%s: %" PRIu64 " of %" PRIu64 " addresses and %" PRIu64 " of %" PRIu64
-            " segment events as recorded%s",
-            all_same(r) ? "exact" : "not exact", r->blocks_same, r->blocks, r->segments_same, r->segments,
-            all_same(r)             ? ""
-            : !tape->streams_known  ? " (streams are not recorded, and were taken as one)"
-            : !tape->settings_known ? " (the allocator's settings are not recorded)"
-            : collects ? " (garbage_collection_threshold is a share of a memory that is not recorded)"
-                       : "");
+    if (r->compared) {
+        char *why = all_same(r) ? xstrdup("") : replay_why_not(&a->tape, policy == EXPANDABLE);
+        char *text = xformat("%s: %" PRIu64 " of %" PRIu64 " addresses and %" PRIu64 " of %" PRIu64
+                             " segment events as recorded%s%s%s",
+                             all_same(r) ? "exact" : "not exact", r->blocks_same, r->blocks, r->segments_same,
+                             r->segments, *why ? " (" : "", why, *why ? ")" : "");
+        free(why);
+        return text;
+    }
     if (a->late)
         return xstrdup("not exact: the framework held memory before the recording began");
     if (tape->start)

@@ -2,48 +2,131 @@
  * tape.c - what a caching allocator was asked for and what it asked of the driver, in order: the input of a
  * replay.
  *
- * Blocks are paired by their addresses here, so that an event names the block it is about by a number.
+ * Blocks are paired by their addresses here, so that an event names the block it is about by a number.  A
+ * recording of `run` says a request's stream by its number, which pool it went to by the scopes that were
+ * open, and when a deferred free ended by the CUDA events that the allocator recorded for it.
  */
 #include <sqlite3.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "sql.h"
+#include "tape.h"
 #include "trace/ledger/addresses.h"
 
-#define BYTES(c)     "CASE WHEN " c " < 0 THEN -" c " ELSE " c " * 512 END"
-#define SIZE_MOST    (UINT64_C(1) << 46)
-#define ADDRESS_MOST (UINT64_C(1) << 62)
-#define STREAMS_MOST 60000
+#define BYTES(c)      "CASE WHEN " c " < 0 THEN -" c " ELSE " c " * 512 END"
+#define SIZE_MOST     (UINT64_C(1) << 46)
+#define ADDRESS_MOST  (UINT64_C(1) << 62)
+#define STREAMS_MOST  60000
+#define OUT_OF_MEMORY 2 /* CUresult */
+#define CAPTURED      1 /* of a scope, vs_op POOL_BEGIN */
+
+struct scope { /* requests of a thread, or of a stream, go to a private pool */
+    uint64_t pool;
+    int64_t thread;
+    uint64_t stream; /* 0: of the thread */
+};
+
+struct waiting { /* a block whose free was deferred */
+    size_t free; /* its event */
+    uint32_t events;
+};
 
 struct reading {
     struct trace_tape *tape;
     struct vs_table living, deferred; /* blocks by address: their numbers */
     struct vs_table pieces;           /* the framework's driver memory, by address or handle: 0 */
     struct vs_table streams;
+    struct vs_table refused;              /* by thread, how often since its last request */
+    struct vs_table over;                 /* CUDA events: the block's place in `waiting` */
+    struct vs_spans reserved, unfinished; /* reservations; blocks that wait for CUDA events, likewise */
+    struct waiting *waiting;
+    size_t waiting_count;
+    struct scope *scopes;
+    size_t scope_count;
 };
 
-static uint16_t stream_of(struct reading *r, uint64_t handle)
+struct row {
+    struct tape_event e;
+    int op;
+    bool managed, refused;
+    uint64_t number, handle; /* kind.stream; of a map its memory */
+    int64_t thread, space;
+};
+
+/* ---- streams and pools ---- */
+
+static uint16_t stream_of(struct reading *r, uint64_t handle, uint64_t pool)
 {
-    uint32_t known = vs_table_get(&r->streams, handle);
+    uint64_t key = pool ? handle ^ (pool + 1) * UINT64_C(0x9E3779B97F4A7C15) : handle;
+    uint32_t known = vs_table_get(&r->streams, key);
     if (known == VS_TABLE_NONE) {
         if (r->tape->streams >= STREAMS_MOST)
             return 0;
-        known = r->tape->streams++;
-        vs_table_put(&r->streams, handle, known);
+        size_t n = known = r->tape->streams++;
+        *PUSH(r->tape->private_pool, n) = pool != 0;
+        vs_table_put(&r->streams, key, known);
     }
     return (uint16_t)known;
 }
+
+/* The pool that a request goes to: that of the last scope that is open for it; 0: the common one. */
+static uint64_t pool_of(const struct reading *r, const struct row *row)
+{
+    for (size_t i = r->scope_count; i-- > 0;) {
+        const struct scope *s = &r->scopes[i];
+        if (s->stream ? s->stream == row->number : s->thread == row->thread)
+            return s->pool;
+    }
+    return 0;
+}
+
+static void begin_scope(struct reading *r, const struct row *row)
+{
+    struct scope s = {row->e.address, row->thread, row->number & CAPTURED ? row->number >> 1 : 0};
+    *PUSH(r->scopes, r->scope_count) = s;
+}
+
+static void end_scope(struct reading *r, const struct row *row)
+{
+    for (size_t i = r->scope_count; i-- > 0;) {
+        if (r->scopes[i].pool != row->e.address)
+            continue;
+        memmove(r->scopes + i, r->scopes + i + 1, (--r->scope_count - i) * sizeof *r->scopes);
+        return;
+    }
+}
+
+/* ---- blocks ---- */
 
 static void push(struct reading *r, struct tape_event e)
 {
     *PUSH(r->tape->at, r->tape->n) = e;
 }
 
-static void block_alloc(struct reading *r, struct tape_event e)
+/* The free was none that waits, or its end was not seen: its block was there to be used. */
+static void not_deferred(struct reading *r, struct waiting *w)
 {
+    if (!w->events)
+        return;
+    struct tape_event *e = &r->tape->at[w->free];
+    w->events = 0;
+    e->deferred = false;
+    r->tape->unwatched++;
+    vs_spans_remove(&r->unfinished, e->address);
+}
+
+static void block_alloc(struct reading *r, const struct row *row)
+{
+    struct tape_event e = row->e;
+    const struct vs_span *waits;
+    while ((waits = vs_spans_from(&r->unfinished, e.address)) && waits->start < e.address + e.size)
+        not_deferred(r, &r->waiting[waits->value]);
+    bool ours = !r->tape->imported && row->space != VS_SPACE_ARENA;
     e.id = r->tape->ids++;
     e.what = TAPE_ALLOC;
+    e.stream = ours && !row->number ? STREAM_UNKNOWN : stream_of(r, row->number, ours ? pool_of(r, row) : 0);
+    r->tape->arena = r->tape->arena || row->space == VS_SPACE_ARENA;
     vs_table_put(&r->living, e.address, e.id);
     push(r, e);
 }
@@ -56,14 +139,41 @@ static void block_free(struct reading *r, struct tape_event e)
         push(r, e);
 }
 
-/* Says of the free just before that its block is not reusable yet. */
-static void block_deferred(struct reading *r, uint64_t address)
+/* The block that was freed last waits for the CUDA event EVENT too. */
+static void waits_for(struct reading *r, size_t free_event, uint64_t event)
 {
-    struct tape_event *last = r->tape->n ? &r->tape->at[r->tape->n - 1] : NULL;
-    if (!last || last->what != TAPE_FREE || last->address != address)
+    struct waiting *last = r->waiting_count ? &r->waiting[r->waiting_count - 1] : NULL;
+    struct tape_event *e = &r->tape->at[free_event];
+    uint32_t other = vs_table_remove(&r->over, event);
+    if (other != VS_TABLE_NONE)
+        not_deferred(r, &r->waiting[other]); /* the allocator uses an event again when it is over */
+    if (!last || last->free != free_event || !last->events) {
+        last = PUSH(r->waiting, r->waiting_count);
+        *last = (struct waiting){free_event, 0};
+        vs_spans_insert(&r->unfinished, e->address, e->address + (e->size ? e->size : 1),
+                        (uint32_t)(r->waiting_count - 1));
+    }
+    e->deferred = true;
+    last->events++;
+    vs_table_put(&r->over, event, (uint32_t)(r->waiting_count - 1));
+}
+
+/* Says of the free just before that its block is not reusable yet. */
+static void block_deferred(struct reading *r, const struct row *row)
+{
+    size_t i = r->tape->n;
+    while (i-- > 0 && r->tape->n - i < 8) {
+        struct tape_event *e = &r->tape->at[i];
+        if (e->what != TAPE_FREE || e->address != row->e.address)
+            continue; /* another thread's event came between */
+        if (row->number && !r->tape->imported) {
+            waits_for(r, i, row->number);
+        } else {
+            e->deferred = true;
+            vs_table_put(&r->deferred, e->address, e->id);
+        }
         return;
-    last->deferred = true;
-    vs_table_put(&r->deferred, address, last->id);
+    }
 }
 
 static void block_reusable(struct reading *r, struct tape_event e)
@@ -74,10 +184,32 @@ static void block_reusable(struct reading *r, struct tape_event e)
         push(r, e);
 }
 
-/* Driver memory that a framework carves: told by what the file says of its birth, ended by its address. */
-static void driver_memory(struct reading *r, struct tape_event e, int op, bool managed, uint64_t handle)
+static void event_done(struct reading *r, struct tape_event e)
 {
-    bool begins = op == VS_OP_ALLOC || op == VS_OP_PHYS_CREATE;
+    uint32_t at = vs_table_remove(&r->over, e.address);
+    struct waiting *w = at == VS_TABLE_NONE ? NULL : &r->waiting[at];
+    if (!w || !w->events || --w->events)
+        return;
+    const struct tape_event *freed = &r->tape->at[w->free];
+    vs_spans_remove(&r->unfinished, freed->address);
+    e.what = TAPE_REUSABLE;
+    e.address = freed->address;
+    e.size = freed->size;
+    e.id = freed->id;
+    push(r, e);
+}
+
+/* ---- the driver ---- */
+
+/* Driver memory that a framework carves: told by what the file says of its birth, ended by its address. */
+static void driver_memory(struct reading *r, const struct row *row)
+{
+    struct tape_event e = row->e;
+    int op = row->op;
+    bool begins = op == VS_OP_ALLOC || op == VS_OP_PHYS_CREATE, managed = row->managed;
+    e.stream = STREAM_UNKNOWN;
+    if (r->tape->imported)
+        e.stream = op == VS_OP_ALLOC ? stream_of(r, row->number, 0) : 0;
     if (begins && managed)
         vs_table_put(&r->pieces, e.address, 0);
     else if (op == VS_OP_PHYS_RELEASE)
@@ -90,7 +222,7 @@ static void driver_memory(struct reading *r, struct tape_event e, int op, bool m
         push(r, e);
     } else if (op == VS_OP_FREE && vs_table_remove(&r->pieces, e.address) != VS_TABLE_NONE) {
         push(r, e);
-    } else if (op == VS_OP_MAP && vs_table_get(&r->pieces, handle) != VS_TABLE_NONE) {
+    } else if (op == VS_OP_MAP && vs_table_get(&r->pieces, row->handle) != VS_TABLE_NONE) {
         vs_table_put(&r->pieces, e.address, 1);
         r->tape->expandable = true;
         push(r, e);
@@ -99,42 +231,96 @@ static void driver_memory(struct reading *r, struct tape_event e, int op, bool m
     }
 }
 
-static void read_row(struct reading *r, struct sqlite3_stmt *s)
+static void plain(struct reading *r, struct tape_event e, enum tape_what what)
 {
-    int op = sqlite3_column_int(s, 0);
-    struct tape_event e = {.t = trace_sql_amount(s, 1),
-                           .address = (uint64_t)trace_sql_amount(s, 2),
-                           .size = (uint64_t)trace_sql_amount(s, 3)};
-    if (e.size >= SIZE_MOST || e.address >= ADDRESS_MOST)
-        return; /* damaged */
-    bool block = op >= VS_OP_BLOCK_ALLOC && op <= VS_OP_BLOCK_REUSABLE;
-    if (block || op == VS_OP_ALLOC)
-        e.stream = stream_of(r, (uint64_t)sqlite3_column_int64(s, 4));
-    switch (op) {
+    e.what = what;
+    e.stream = 0;
+    push(r, e);
+}
+
+static void note_refusal(struct reading *r, const struct row *row)
+{
+    uint32_t before = vs_table_get(&r->refused, (uint64_t)row->thread);
+    if (row->op == VS_OP_ALLOC || row->op == VS_OP_PHYS_CREATE)
+        vs_table_put(&r->refused, (uint64_t)row->thread, before == VS_TABLE_NONE ? 1 : before + 1);
+}
+
+/* The request of ROW met the refusals that its thread met before it. */
+static void push_refusals(struct reading *r, const struct row *row)
+{
+    uint32_t n = vs_table_remove(&r->refused, (uint64_t)row->thread);
+    for (uint32_t i = 0; n != VS_TABLE_NONE && i < n; i++)
+        plain(r, row->e, TAPE_REFUSED);
+}
+
+/* ---- rows ---- */
+
+static void read_row(struct reading *r, const struct row *row)
+{
+    const struct tape_event e = row->e;
+    if (row->refused) {
+        note_refusal(r, row);
+        return;
+    }
+    switch (row->op) {
     case VS_OP_BLOCK_ALLOC:
-        r->tape->arena = r->tape->arena || sqlite3_column_int(s, 6) == VS_SPACE_ARENA;
-        block_alloc(r, e);
+        push_refusals(r, row);
+        block_alloc(r, row);
         break;
     case VS_OP_BLOCK_FREE:
         block_free(r, e);
         break;
     case VS_OP_BLOCK_OOM:
-        e.what = TAPE_OOM;
-        push(r, e);
+        push_refusals(r, row);
+        plain(r, e, TAPE_OOM);
         break;
     case VS_OP_BLOCK_DEFERRED:
-        block_deferred(r, e.address);
+        block_deferred(r, row);
         break;
     case VS_OP_BLOCK_REUSABLE:
         block_reusable(r, e);
+        break;
+    case VS_OP_EVENT_DONE:
+        event_done(r, e);
+        break;
+    case VS_OP_VA_RESERVE:
+        vs_spans_insert(&r->reserved, e.address, e.address + e.size, 0);
         break;
     case VS_OP_RECORD_START:
         if (r->tape->imported)
             r->tape->start = r->tape->n;
         break;
+    case VS_OP_EMPTY_CACHE:
+        plain(r, e, TAPE_EMPTY_CACHE);
+        break;
+    case VS_OP_MEMORY_LIMIT:
+        plain(r, e, TAPE_LIMIT);
+        break;
+    case VS_OP_POOL_BEGIN:
+        begin_scope(r, row);
+        break;
+    case VS_OP_POOL_END:
+        end_scope(r, row);
+        break;
     default:
-        driver_memory(r, e, op, sqlite3_column_int(s, 5) != 0, (uint64_t)trace_sql_amount(s, 7));
+        driver_memory(r, row);
     }
+}
+
+static void take_row(struct reading *r, struct sqlite3_stmt *s)
+{
+    struct row row = {.op = sqlite3_column_int(s, 0),
+                      .e = {.t = trace_sql_amount(s, 1),
+                            .address = (uint64_t)trace_sql_amount(s, 2),
+                            .size = (uint64_t)trace_sql_amount(s, 3)},
+                      .number = (uint64_t)sqlite3_column_int64(s, 4),
+                      .managed = sqlite3_column_int(s, 5) != 0,
+                      .space = sqlite3_column_int(s, 6),
+                      .handle = (uint64_t)trace_sql_amount(s, 7),
+                      .thread = sqlite3_column_int64(s, 8),
+                      .refused = sqlite3_column_int(s, 9) == OUT_OF_MEMORY};
+    if (row.e.size < SIZE_MOST && row.e.address < ADDRESS_MOST) /* else damaged */
+        read_row(r, &row);
 }
 
 static const char *fact(struct trace *t, const char *key)
@@ -162,6 +348,11 @@ static void read_settings(struct trace *t, struct trace_tape *tape)
     tape->roundup = roundup ? strtoll(roundup, NULL, 10) : 0;
     tape->large_segment = segment ? strtoll(strchr(segment, ':') + 1, NULL, 10) & 0xffff : 0;
     tape->large_segment <<= 20;
+    const char *fraction = fact(t, "torch_memory_fraction");
+    tape->fraction = fraction ? strtod(fraction, NULL) : 0;
+    tape->version = fact(t, "torch_version");
+    tape->changed = fact(t, "torch_settings_changed") != NULL;
+    tape->calls_known = !tape->imported && tape->version;
 }
 
 int trace_tape(struct trace *t, int64_t device, struct trace_tape *tape)
@@ -169,32 +360,43 @@ int trace_tape(struct trace *t, int64_t device, struct trace_tape *tape)
     *tape = (struct trace_tape){0};
     struct reading r = {.tape = tape};
     read_settings(t, tape);
-    /* maps have no device of their own, the beginning of the trace has none */
+    /* maps, reservations and events have no device of their own, the beginning of the trace has none */
     struct sqlite3_stmt *s = trace_sql(
         t,
         "SELECT e.op, e.t, " BYTES("e.address") ", " BYTES(
             "e.size") ", k.stream, k.managed OR EXISTS (SELECT 1 FROM amend a WHERE a.seq = e.seq AND a.op = "
                       "50), k.space, "
                       "CASE WHEN e.op = 7 THEN (SELECT " BYTES(
-                          "p.address") " FROM ev p WHERE p.seq = e.mate) END "
+                          "p.address") " FROM ev p WHERE p.seq = e.mate) END, k.thread, k.status "
                                        "FROM ev e CROSS JOIN kind k ON k.id = e.kind WHERE (e.device = ?1 OR "
-                                       "e.op IN (7, 8, 34)) AND "
-                                       "e.op IN (1, 2, 4, 6, 7, 8, 20, 21, 22, 27, 28, 34) AND k.status = 0 "
+                                       "e.op IN (7, 8, 9, 29, 34, 36)) AND "
+                                       "e.op IN (1, 2, 4, 6, 7, 8, 9, 20, 21, 22, 27, 28, 29, 34, 36, 37, "
+                                       "38, 39) AND k.status IN (0, 2) "
                                        "AND e.seq NOT IN (SELECT seq FROM amend WHERE op = 3) ORDER BY e.seq",
         1, device);
     int code = SQLITE_ERROR;
     while (s && (code = sqlite3_step(s)) == SQLITE_ROW)
-        read_row(&r, s);
-    tape->streams_known = tape->imported || tape->arena;
+        take_row(&r, s);
+    tape->streams_known = tape->imported || tape->arena || tape_find_streams(tape, &r.reserved);
+    for (size_t i = 0; i < tape->n && tape->arena; i++)
+        if (tape->at[i].stream == STREAM_UNKNOWN)
+            tape->at[i].stream = 0;
     vs_table_free(&r.living);
     vs_table_free(&r.deferred);
     vs_table_free(&r.pieces);
     vs_table_free(&r.streams);
+    vs_table_free(&r.over);
+    vs_table_free(&r.refused);
+    vs_spans_free(&r.reserved);
+    vs_spans_free(&r.unfinished);
+    free(r.waiting);
+    free(r.scopes);
     return trace_sql_done(t, s, code);
 }
 
 void trace_free_tape(struct trace_tape *tape)
 {
     free(tape->at);
+    free(tape->private_pool);
     *tape = (struct trace_tape){0};
 }

@@ -375,23 +375,33 @@ enum tape_what {
     TAPE_SEGMENT_ALLOC,
     TAPE_SEGMENT_FREE,
     TAPE_MAP, /* of an expandable segment; in pieces as they were recorded */
-    TAPE_UNMAP
+    TAPE_UNMAP,
+    TAPE_REFUSED,     /* the driver had no memory, at first, for the request that comes next */
+    TAPE_EMPTY_CACHE, /* the program called empty_cache() */
+    TAPE_LIMIT        /* the framework may hold SIZE bytes from here on */
 };
 struct tape_event {
     uint64_t address,
         size; /* of a block as recorded: of an import what was requested, else the block's own */
     int64_t t;
-    uint32_t id; /* of the block, from 0 */
-    uint16_t stream;
-    uint8_t what;  /* enum tape_what */
-    bool deferred; /* a free whose block other streams still used */
+    uint32_t id;     /* of the block, from 0 */
+    uint16_t stream; /* a number of the tape's own; memory of a private pool has numbers of its own */
+    uint8_t what;    /* enum tape_what */
+    bool deferred;   /* a free whose block other streams still used */
 };
 struct trace_tape {
     struct tape_event *at;
     size_t n, start; /* events before START set up what there was when recording began */
     uint32_t ids, streams;
+    bool *private_pool;               /* by stream: its memory is a private pool's */
     bool imported, expandable, arena; /* arena: blocks were the arena's own */
     bool streams_known, settings_known;
+    bool calls_known;    /* the driver's refusals and the program's calls of the allocator are events of it */
+    bool changed;        /* settings were changed while the framework held memory */
+    uint32_t guessed;    /* streams of requests that were not recorded, and follow from their segments */
+    uint32_t unwatched;  /* frees that were not deferred after all, or whose end was not seen */
+    const char *version; /* PyTorch's; NULL: unknown */
+    double fraction;     /* of the device's memory that it may hold from the start on; 0: all */
     /* PyTorch's settings where they are known: bytes, -1 none; 0 none, -1 not the same for all sizes; bytes,
      * 0 the default; a share */
     int64_t max_split, roundup, large_segment;

@@ -38,6 +38,13 @@ void replay_arena(const struct trace_tape *tape, uint64_t capacity, struct repla
 void replay_packed(const struct trace_tape *tape, uint64_t capacity, struct replay_result *r);
 void replay_live(const struct trace_tape *tape, uint64_t capacity, struct replay_result *r);
 
+/* What PyTorch's allocator may hold from the start of the recording on, by its settings, on a device of
+ * MEMORY bytes (UNKNOWN); UINT64_MAX: no limit. */
+uint64_t replay_first_limit(const struct trace_tape *tape, int64_t memory);
+/* Why a comparison under the recorded policy may have found differences, as far as the recording shows; the
+ * caller frees it. */
+char *replay_why_not(const struct trace_tape *tape, bool expandable);
+
 /* CPU time of this thread, ns. */
 int64_t replay_now(void);
 

@@ -7,8 +7,10 @@
  *      SEGMENT_ALLOC 0x7f..., 20 MiB      asked: the simulation must ask for 20 MiB too, and gets that
  * address ALLOC         0x7f...              same:  it must hand out that address
  *
- * Segments that went back have two reasons.  Where a cached block serves the next request, or a free follows,
- * the program called empty_cache(); where none does, the driver had refused and the allocator made room.
+ * Segments that went back have a cause: the allocator made room for a request, collected garbage, the program
+ * called empty_cache(), or a private pool ended.  A recording of `run` has the driver's refusals, the limit
+ * and the calls; of others the cause follows: where a cached block serves the next request, or a free
+ * follows, it was empty_cache(); where none does, the driver had refused.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -25,7 +27,10 @@ struct replay {
     struct replay_result *r;
     uint32_t *blocks; /* by id */
     uint64_t live, made_up;
-    bool compare, refuse;
+    bool compare;
+    bool emptying;                    /* the program called empty_cache(), and what went back comes now */
+    uint32_t refuse;                  /* requests of the driver that fail from here on */
+    bool *kept;                       /* by stream: of a private pool */
     struct tape_event *asked, *given; /* recorded, and not predicted yet */
     size_t asked_count, given_count;
 };
@@ -86,7 +91,7 @@ static bool ask(void *context, enum torch_ask kind, uint64_t *address, uint64_t 
         return true;
     }
     if (p->refuse) {
-        p->refuse = false;
+        p->refuse--;
         return false;
     }
     if (kind == TORCH_SEGMENT)
@@ -114,23 +119,62 @@ static void see_reserved(struct replay *p)
 static void forget_recorded(struct replay *p)
 {
     p->asked_count = p->given_count = 0;
+    p->refuse = 0;
+    p->emptying = false;
+}
+
+static bool is_private(const struct replay *p, uint16_t stream)
+{
+    return p->tape->private_pool && stream < p->tape->streams && p->tape->private_pool[stream];
+}
+
+/* Pools that gave memory back are ones whose memory may go back: nobody holds them any more. */
+static bool let_go(struct replay *p, bool may)
+{
+    bool common = false;
+    for (size_t i = 0; i < p->given_count; i++) {
+        if (is_private(p, p->given[i].stream))
+            p->kept[p->given[i].stream] = !may;
+        else
+            common = true;
+    }
+    return common;
 }
 
 static void emptied_cache(struct replay *p)
 {
     if (!p->given_count)
         return;
-    torch_empty_cache(&p->torch);
+    if (let_go(p, true)) {
+        torch_empty_cache(&p->torch);
+    } else { /* of private pools alone, as one ends */
+        for (uint16_t s = 0; s < p->tape->streams; s++)
+            if (is_private(p, s) && !p->kept[s])
+                torch_return_stream(&p->torch, s);
+    }
+    for (uint16_t s = 0; s < p->tape->streams; s++)
+        p->kept[s] = is_private(p, s);
     p->given_count = 0;
+    p->emptying = false;
+}
+
+/* Memory went back before this request.  Where the tape says what the driver refused, and which limit the
+ * allocator had, the simulation finds out by itself whether that was to make room; else it did unless a
+ * cached block serves the request. */
+static void find_cause(struct replay *p, const struct tape_event *e)
+{
+    if (p->given_count && (p->emptying || torch_hits(&p->torch, e->size, e->stream)))
+        emptied_cache(p);
+    else if (p->given_count && !p->tape->calls_known)
+        p->refuse = 1;
+    let_go(p, true);
 }
 
 static bool allocate(struct replay *p, const struct tape_event *e)
 {
-    if (p->given_count && torch_hits(&p->torch, e->size, e->stream))
-        emptied_cache(p);
-    p->refuse = p->given_count > 0;
+    find_cause(p, e);
     uint32_t block = torch_malloc(&p->torch, e->size, e->stream);
-    p->refuse = false;
+    let_go(p, false);
     p->blocks[e->id] = block;
     see_reserved(p);
     forget_recorded(p);
@@ -154,8 +198,11 @@ static void ran_out(struct replay *p, const struct tape_event *e)
 
 static void note_driver(struct replay *p, const struct tape_event *e, bool counts)
 {
-    if (!p->compare)
+    if (!p->compare) {
+        if (e->what == TAPE_SEGMENT_FREE && is_private(p, e->stream))
+            torch_return_stream(&p->torch, e->stream); /* the pool has ended */
         return;
+    }
     p->r->segments += counts;
     if (e->what == TAPE_SEGMENT_ALLOC || e->what == TAPE_MAP)
         *PUSH(p->asked, p->asked_count) = *e;
@@ -193,9 +240,24 @@ static bool play(struct replay *p, const struct tape_event *e)
         break;
     case TAPE_OOM:
         if (p->compare) { /* the recorded allocator gave back what it could, and went on */
+            p->torch.pools[torch_is_small(torch_round(&p->torch.settings, e->size))].calls++;
+            let_go(p, true);
             torch_empty_cache(&p->torch);
+            let_go(p, false);
             forget_recorded(p);
         }
+        break;
+    case TAPE_REFUSED:
+        p->refuse += p->compare;
+        break;
+    case TAPE_EMPTY_CACHE:
+        p->emptying = p->compare;
+        if (!p->compare)
+            torch_empty_cache(&p->torch);
+        break;
+    case TAPE_LIMIT:
+        if (p->compare)
+            p->torch.settings.limit = e->size;
         break;
     default:
         note_driver(p, e, true);
@@ -212,6 +274,10 @@ void replay_torch(const struct trace_tape *tape, const struct torch_settings *se
     p.blocks = xrealloc(NULL, (tape->ids + 1) * sizeof *p.blocks);
     memset(p.blocks, 0, (tape->ids + 1) * sizeof *p.blocks);
     torch_init(&p.torch, settings, &(struct torch_driver){&p, ask, give});
+    p.kept = xrealloc(NULL, (tape->streams + 1) * sizeof *p.kept);
+    for (uint16_t s = 0; s < tape->streams; s++)
+        p.kept[s] = is_private(&p, s);
+    p.torch.kept = p.kept;
     if (compare) {
         p.live = start_state(&p.torch, tape, p.blocks);
         from = tape->start;
@@ -227,6 +293,7 @@ void replay_torch(const struct trace_tape *tape, const struct torch_settings *se
     r->retries = p.torch.retries;
     torch_free(&p.torch);
     free(p.blocks);
+    free(p.kept);
     free(p.asked);
     free(p.given);
 }

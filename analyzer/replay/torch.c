@@ -17,8 +17,10 @@
 
 struct torch_settings torch_defaults(void)
 {
-    return (struct torch_settings){
-        .max_split = TORCH_NO_SPLIT_LIMIT, .large_segment = MIB(20), .capacity = UINT64_MAX};
+    return (struct torch_settings){.max_split = TORCH_NO_SPLIT_LIMIT,
+                                   .large_segment = MIB(20),
+                                   .limit = UINT64_MAX,
+                                   .capacity = UINT64_MAX};
 }
 
 void torch_init(struct torch *t, const struct torch_settings *settings, const struct torch_driver *driver)
@@ -207,7 +209,8 @@ bool torch_hits(struct torch *t, uint64_t requested, uint16_t stream)
 static uint32_t new_segment(struct torch *t, uint64_t size, uint16_t stream, bool small)
 {
     uint64_t segment = torch_segment_size(&t->settings, size), address = 0;
-    if (segment > t->settings.capacity || t->reserved > t->settings.capacity - segment)
+    uint64_t most = torch_limit(t);
+    if (segment > most || t->reserved > most - segment)
         return 0;
     if (t->settings.expandable)
         return torch_grow(t, size, stream, small);
@@ -259,7 +262,7 @@ uint32_t torch_malloc(struct torch *t, uint64_t requested, uint16_t stream)
     bool small = torch_is_small(size);
     uint32_t block = find_free(t, size, stream, small);
     if (!block) {
-        if (t->settings.gc_threshold > 0 && t->settings.capacity != UINT64_MAX)
+        if (t->settings.gc_threshold > 0 && torch_limit(t) != UINT64_MAX)
             torch_collect(t);
         block = new_segment_or_retry(t, size, stream, small);
     }

@@ -23,8 +23,10 @@ struct torch_settings {
     uint64_t max_split;     /* TORCH_NO_SPLIT_LIMIT: none */
     uint64_t large_segment; /* 20 MiB, or large_segment_size_mb */
     uint32_t roundup;       /* roundup_power2_divisions; 0 and 1: none */
-    double gc_threshold;    /* of the capacity; 0: none */
+    double gc_threshold;    /* of the limit, or else of the capacity; 0: none */
+    uint64_t limit;         /* set_per_process_memory_fraction's; UINT64_MAX: none */
     uint64_t capacity;      /* what the driver has for it; UINT64_MAX: no end */
+    uint64_t memory;        /* of the device, for reservations of addresses; 0: as much as the capacity */
 };
 
 struct torch_settings torch_defaults(void);
@@ -67,6 +69,8 @@ struct torch {
     struct torch_pool pools[2]; /* large, small */
     uint32_t *pending; /* blocks that were, in the order of their frees; pending_now of them still are */
     size_t pending_count, pending_now;
+    const bool *kept; /* by stream, the caller's: its cached memory goes back by torch_return_stream alone, as
+                         that of a private pool; NULL: none */
     uint64_t reserved, retries;
 };
 
@@ -82,6 +86,8 @@ void torch_reusable(struct torch *t, uint32_t block);
 bool torch_hits(struct torch *t, uint64_t size, uint16_t stream);
 /* empty_cache(): what is cached and whole goes back. */
 void torch_empty_cache(struct torch *t);
+/* What is cached of STREAM, a private pool's, goes back. */
+void torch_return_stream(struct torch *t, uint16_t stream);
 
 /* What a request is rounded to; whether it is for the small pool. */
 uint64_t torch_round(const struct torch_settings *s, uint64_t size);

@@ -26,6 +26,11 @@ static inline struct ordered_key unmapped_key(const struct torch_block *b)
 {
     return (struct ordered_key){b->stream, b->address};
 }
+/* What may be held; of an expandable segment's pieces only the driver's end counts. */
+static inline uint64_t torch_limit(const struct torch *t)
+{
+    return t->settings.limit < t->settings.capacity ? t->settings.limit : t->settings.capacity;
+}
 /* Whether a neighbour may be merged with, or grown into. */
 static inline bool allocatable(const struct torch_block *b)
 {

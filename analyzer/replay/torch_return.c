@@ -62,14 +62,23 @@ static void finish_pending(struct torch *t)
         torch_reusable(t, t->pending[i]);
 }
 
-static void return_pool(struct torch *t, bool small)
+#define ALL_STREAMS (-1)
+
+static bool is_kept(const struct torch *t, const struct torch_block *b)
+{
+    return t->kept && t->kept[b->stream];
+}
+
+/* Of STREAM, or of all whose memory goes back by itself. */
+static void return_pool(struct torch *t, bool small, int stream)
 {
     const struct ordered *o = &t->pools[small].free;
     uint32_t *blocks = NULL;
     size_t n = 0;
     for (struct ordered_place p = {0, 0}; !ordered_ends(o, p); p = ordered_next(o, p)) {
         const struct torch_block *b = at(t, ordered_value(o, p));
-        if (b->expandable || whole(b))
+        bool goes = stream == ALL_STREAMS ? !is_kept(t, b) : b->stream == stream;
+        if (goes && (b->expandable || whole(b)))
             *PUSH(blocks, n) = ordered_value(o, p);
     }
     for (size_t i = 0; i < n; i++) {
@@ -90,8 +99,14 @@ static void return_pool(struct torch *t, bool small)
 void torch_return_all(struct torch *t)
 {
     finish_pending(t);
-    return_pool(t, false);
-    return_pool(t, true);
+    return_pool(t, false, ALL_STREAMS);
+    return_pool(t, true, ALL_STREAMS);
+}
+
+void torch_return_stream(struct torch *t, uint16_t stream)
+{
+    return_pool(t, false, stream);
+    return_pool(t, true, stream);
 }
 
 void torch_empty_cache(struct torch *t)
@@ -106,21 +121,22 @@ static uint64_t age_of(const struct torch *t, const struct torch_block *b)
     return t->pools[0].calls - b->gc_base;
 }
 
-static bool collectable(const struct torch_block *b)
+static bool collectable(const struct torch *t, const struct torch_block *b)
 {
-    return whole(b) && !b->expandable;
+    return whole(b) && !b->expandable && !is_kept(t, b);
 }
 
-/* Returns the blocks of at least THRESHOLD calls' age; how many bytes. */
-static uint64_t return_aged(struct torch *t, uint64_t threshold, uint64_t *ages, uint64_t *count)
+/* Returns the blocks of at least the mean age, of COUNT ones whose ages add up to AGES; how many bytes. */
+static uint64_t return_aged(struct torch *t, uint64_t *ages, uint64_t *count)
 {
+    double mean = (double)*ages / (double)*count;
     const struct ordered *o = &t->pools[0].free;
     uint32_t *blocks = NULL;
     size_t n = 0;
     uint64_t bytes = 0;
     for (struct ordered_place p = {0, 0}; !ordered_ends(o, p); p = ordered_next(o, p)) {
         const struct torch_block *b = at(t, ordered_value(o, p));
-        if (collectable(b) && age_of(t, b) >= threshold)
+        if (collectable(t, b) && (double)age_of(t, b) >= mean)
             *PUSH(blocks, n) = ordered_value(o, p);
     }
     for (size_t i = 0; i < n; i++) {
@@ -137,16 +153,16 @@ static uint64_t return_aged(struct torch *t, uint64_t threshold, uint64_t *ages,
 void torch_collect(struct torch *t)
 {
     const struct ordered *o = &t->pools[0].free;
-    uint64_t limit = (uint64_t)(t->settings.gc_threshold * (double)t->settings.capacity), ages = 0, count = 0;
+    uint64_t limit = (uint64_t)(t->settings.gc_threshold * (double)torch_limit(t)), ages = 0, count = 0;
     if (t->reserved <= limit)
         return;
     for (struct ordered_place p = {0, 0}; !ordered_ends(o, p); p = ordered_next(o, p)) {
         const struct torch_block *b = at(t, ordered_value(o, p));
-        if (collectable(b)) {
+        if (collectable(t, b)) {
             ages += age_of(t, b);
             count++;
         }
     }
     for (uint64_t wanted = t->reserved - limit, got = 0, some = 1; got < wanted && some && count; got += some)
-        some = return_aged(t, ages / count, &ages, &count);
+        some = return_aged(t, &ages, &count);
 }

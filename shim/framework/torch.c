@@ -28,6 +28,9 @@
 #include "core/hot.h"
 #include "record/block.h"
 #include "record/record.h"
+#include "torch_events.h"
+#include "torch_facts.h"
+#include "torch_stream.h"
 
 /* c10::Device is trivially copyable: two bytes, type and index, passed in one integer register, like this
  * structure. */
@@ -130,29 +133,32 @@ void *vs_torch_library(const char *name)
     return dl_iterate_phdr(find_candidate, &s) ? dlopen(s.path, RTLD_NOLOAD | RTLD_LAZY) : NULL;
 }
 
-static __attribute__((noinline)) void look_up_once(void)
+/* CALLER: the code that reported the first block. */
+static __attribute__((noinline)) void look_up_once(const void *caller)
 {
     int saved = errno;
 
     /* Threads that come here at the same time find the same.  If nothing is found the search ends for good:
      * the caller is libc10_cuda, so libc10 is loaded already. */
     look_up();
+    vs_torch_stream_find(caller);
+    vs_torch_events_watch(caller);
     dlerror(); /* the host must not see the error of our search */
     /* Release: a thread that sees `done` sees the pointers. */
     __atomic_store_n(&real.done, 1, __ATOMIC_RELEASE);
     errno = saved;
 }
 
-static void need_real(void)
+static void need_real(const void *caller)
 {
     if (__builtin_expect(!__atomic_load_n(&real.done, __ATOMIC_ACQUIRE), 0))
-        look_up_once();
+        look_up_once(caller);
 }
 
 /* The pointer is not there yet, or this is a fork child, whose vs_hot was wiped. */
 static __attribute__((noinline, cold)) usage_fn *find_usage(void)
 {
-    need_real();
+    need_real(NULL);
     usage_fn *usage = __atomic_load_n(&real.usage, __ATOMIC_RELAXED);
 
     /* Relaxed, as above. */
@@ -179,6 +185,7 @@ static void record(uint8_t op, const void *ptr, uint64_t size, size_t allocated,
     struct vs_event event = {.op = op,
                              .space = VS_SPACE_DEVICE,
                              .device = index_of(device),
+                             .context = op == VS_OP_BLOCK_ALLOC ? vs_torch_stream(index_of(device)) : 0,
                              .address = (uintptr_t)ptr,
                              .size = size,
                              .arg0 = allocated,
@@ -190,12 +197,19 @@ static void record(uint8_t op, const void *ptr, uint64_t size, size_t allocated,
 
 /* Records every report that does not go straight into the ring. */
 static __attribute__((noinline, cold)) void report_slowly(void *ptr, int64_t size, size_t allocated,
-                                                          size_t reserved, c10_device device)
+                                                          size_t reserved, c10_device device,
+                                                          const void *caller)
 {
     uint8_t op = size > 0 ? VS_OP_BLOCK_ALLOC : VS_OP_BLOCK_FREE;
 
+    if (type_of(device) == C10_CUDA)
+        need_real(caller);
+    vs_torch_facts_due(); /* what was said before the block was requested */
     if (size != 0 && vs_record_enabled())
         record(op, ptr, size > 0 ? (uint64_t)size : 0 - (uint64_t)size, allocated, reserved, device);
+    if (type_of(device) == C10_CUDA && vs_self.events)
+        vs_torch_events_report(size < 0, (uintptr_t)ptr, index_of(device));
+    vs_torch_facts_due(); /* likewise, where the report began the recording */
     report_to_profiler(ptr, size, allocated, reserved, device);
 }
 
@@ -203,15 +217,18 @@ _Static_assert(VS_OP_BLOCK_FREE == VS_OP_BLOCK_ALLOC + 1, "the sign's bit tells 
 
 VS_HOT_CODE void vs_c10_usage(void *ptr, int64_t size, size_t allocated, size_t reserved, c10_device device)
 {
-    /* Without a branch, because allocations and frees come in no predictable order. */
     uint64_t negative = (uint64_t)size >> 63, bytes = ((uint64_t)size ^ -negative) + negative;
     uint8_t op = (uint8_t)(VS_OP_BLOCK_ALLOC + negative);
+    usage_fn *usage = (usage_fn *)atomic_load_explicit(&vs_hot.profiler, memory_order_relaxed);
+    /* without the real function this is the first report, or a fork child's */
+    bool cuda = __builtin_expect(type_of(device) == C10_CUDA && size != 0 && usage, 1);
+    uint8_t stream = cuda && !negative ? vs_torch_stream(index_of(device)) : 0;
 
-    if (__builtin_expect(type_of(device) == C10_CUDA && size != 0, 1) &&
-        vs_record_block(op, VS_SPACE_DEVICE, index_of(device), (uintptr_t)ptr, bytes, allocated, reserved))
-        report_to_profiler(ptr, size, allocated, reserved, device);
+    if (cuda && vs_record_block(op, VS_SPACE_DEVICE, index_of(device), stream, (uintptr_t)ptr, bytes,
+                                allocated, reserved))
+        usage(ptr, size, allocated, reserved, device);
     else
-        report_slowly(ptr, size, allocated, reserved, device);
+        report_slowly(ptr, size, allocated, reserved, device, __builtin_return_address(0));
 }
 
 static void oom(oom_fn *first, oom_fn *second, int64_t size, size_t allocated, size_t reserved,
@@ -226,7 +243,7 @@ static void oom(oom_fn *first, oom_fn *second, int64_t size, size_t allocated, s
 void vs_c10_oom_l(int64_t size, size_t allocated, size_t reserved, c10_device device)
 {
     record(VS_OP_BLOCK_OOM, NULL, (uint64_t)size, allocated, reserved, device);
-    need_real();
+    need_real(__builtin_return_address(0));
     oom(real.oom_l, real.oom_m, size, allocated, reserved, device);
 }
 
@@ -234,7 +251,7 @@ void vs_c10_oom_l(int64_t size, size_t allocated, size_t reserved, c10_device de
 void vs_c10_oom_m(int64_t size, size_t allocated, size_t reserved, c10_device device)
 {
     record(VS_OP_BLOCK_OOM, NULL, (uint64_t)size, allocated, reserved, device);
-    need_real();
+    need_real(__builtin_return_address(0));
     oom(real.oom_m, real.oom_l, size, allocated, reserved, device);
 }
 

@@ -12,6 +12,7 @@
 #include "framework/autograd.h"
 #include "framework/layers.h"
 #include "framework/ranges.h"
+#include "framework/torch_events.h"
 #include "hooks/meminfo.h"
 #include "hooks/provided.h"
 #include "hooks/symbols/symbols.h"
@@ -75,6 +76,7 @@ static void put_together(void)
                                          .round = vs_stack_refresh,
                                          .second_thread = vs_sampler_run,
                                          .last_look = vs_sampler_last_look};
+    vs_torch_rebind = vs_rebind_object;
     vs_sampler_init((struct vs_sampler_driver){vs_cuda_current, vs_cuda_used_bytes});
 }
 

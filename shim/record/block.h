@@ -3,10 +3,10 @@
  *
  * Nearly all events of a training step are of this kind, so they have a fast path, which does the same as
  * vs_record in the usual case: the recording is on and the record window open, the thread is known and not
- * inside vramscope's own code, the event needs no call stack, no push or pop waits to be written, the
- * thread's clock has a fresh anchor, the ring has room, and no other producer wins the race.  Two cache
- * lines and the ring's own tell whether that is so (hot.h), and the slot is filled from registers.  Otherwise
- * nothing is changed, and the report goes through vs_record.
+ * inside vramscope's own code, it recorded no CUDA event, the report needs no call stack, no push or pop
+ * waits to be written, the thread's clock has a fresh anchor, the ring has room, and no other producer wins
+ * the race.  Two cache lines and the ring's own tell whether that is so (hot.h), and the slot is filled from
+ * registers.  Otherwise nothing is changed, and the report goes through vs_record.
  */
 #ifndef VS_RECORD_BLOCK_H
 #define VS_RECORD_BLOCK_H
@@ -42,12 +42,13 @@ static inline bool vs_record_block_careful(uint8_t op)
     return unlikely(reasons != 0) && (reasons != VS_CAREFUL_STACKS || op == VS_OP_BLOCK_ALLOC);
 }
 
-/* The event's fields behind `arg1`, as the words of a slot (event.h has the layout; status and context are
- * 0). */
+/* The event's fields behind `arg1`, as the words of a slot (event.h has the layout; status is 0, and context
+ * has the stream). */
 static inline uint64_t vs_record_block_last_word(const struct vs_self *s, uint8_t op, uint8_t space,
-                                                 int8_t device)
+                                                 int8_t device, uint8_t stream)
 {
-    return (uint64_t)s->id | (uint64_t)op << 16 | (uint64_t)space << 24 | (uint64_t)(uint8_t)device << 32;
+    return (uint64_t)s->id | (uint64_t)op << 16 | (uint64_t)space << 24 | (uint64_t)(uint8_t)device << 32 |
+           (uint64_t)stream << 40;
 }
 
 static inline void vs_record_block_put(struct vs_slot *slot, unsigned word, uint64_t value)
@@ -56,11 +57,11 @@ static inline void vs_record_block_put(struct vs_slot *slot, unsigned word, uint
     atomic_store_explicit(&slot->word[word], value, memory_order_relaxed);
 }
 
-/* Records a BLOCK_ALLOC or BLOCK_FREE of these fields, errno kept; false: nothing was done.  Any thread, any
- * signal handler. */
+/* Records a BLOCK_ALLOC or BLOCK_FREE of these fields, errno kept; false: nothing was done.  STREAM: its
+ * number, 0 unknown.  Any thread, any signal handler. */
 static inline __attribute__((always_inline)) bool vs_record_block(uint8_t op, uint8_t space, int8_t device,
-                                                                  uint64_t address, uint64_t size,
-                                                                  uint64_t arg0, uint64_t arg1)
+                                                                  uint8_t stream, uint64_t address,
+                                                                  uint64_t size, uint64_t arg0, uint64_t arg1)
 {
     struct vs_self *self = &vs_self;
     struct vs_ring ring;
@@ -72,7 +73,7 @@ static inline __attribute__((always_inline)) bool vs_record_block(uint8_t op, ui
     vs_fetch_to_write(&ring.header->head);
     /* Relaxed: as in vs_record, a change that another thread makes at the same moment may take effect one
      * event later. */
-    if (unlikely(self->internal) ||
+    if (unlikely(self->internal) || unlikely(self->events) ||
         unlikely(self->generation != atomic_load_explicit(&vs_hot.generation, memory_order_relaxed)) ||
         unlikely(vs_record_block_careful(op)))
         return false;
@@ -91,7 +92,7 @@ static inline __attribute__((always_inline)) bool vs_record_block(uint8_t op, ui
     vs_record_block_put(slot, 3, arg0);
     vs_record_block_put(slot, 4, arg1);
     vs_record_block_put(slot, 5, (uint64_t)range << 32); /* no stack */
-    vs_record_block_put(slot, 6, vs_record_block_last_word(self, op, space, device));
+    vs_record_block_put(slot, 6, vs_record_block_last_word(self, op, space, device, stream));
     vs_ring_fetch(slot);
     bool published = vs_ring_publish(&ring, seq);
     if (unlikely(!published) ||

@@ -295,7 +295,7 @@ static bool bind_symbols(struct vs_python *p, void *handle)
            p->code_type && p->unicode_type && p->bytes_type;
 }
 
-enum vs_python_found vs_python_find(struct vs_python *p, char *why, size_t why_size)
+static enum vs_python_found find(struct vs_python *p, char *why, size_t why_size)
 {
     struct search s = {NULL, NULL, false};
     uint32_t hex;
@@ -322,4 +322,11 @@ enum vs_python_found vs_python_find(struct vs_python *p, char *why, size_t why_s
         return VS_PYTHON_REFUSED;
     }
     return VS_PYTHON_FOUND;
+}
+
+enum vs_python_found vs_python_find(struct vs_python *p, char *why, size_t why_size)
+{
+    enum vs_python_found found = find(p, why, why_size);
+    dlerror(); /* the host must not see the error of our search */
+    return found;
 }

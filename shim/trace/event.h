@@ -69,6 +69,7 @@
      */                                                                                                      \
     /* own allocator's, and arg1 = stream.  arg0 VS_BYTES_UNKNOWN: nobody said the totals, and arg1 = stream \
      */                                                                                                      \
+    /* Else `context` of an allocation is the number of its stream, 0: unknown (framework/torch_stream.h) */ \
     X(20, BLOCK_ALLOC, "block_alloc")                                                                        \
     X(21, BLOCK_FREE, "block_free")                                                                          \
     X(22, BLOCK_OOM, "oom") /* size = bytes requested, arg0 / arg1 as above */                               \
@@ -87,10 +88,12 @@
      * address, size, arg0, arg1 = figures 4 * part to 4 * part + 3 of enum vs_arena_figure.  No row of ev   \
      */                                                                                                      \
     X(26, ARENA_FIGURES, "arena_figures")                                                                    \
-    /* the block freed just before is still in use by other streams: its bytes count as freed, and are not   \
-     * to be had before BLOCK_REUSABLE.  address.  Of imported traces alone */                               \
+    /* the block freed just before is still in use by another stream: its bytes count as freed, and are not  \
+     * to be had before BLOCK_REUSABLE, which only imported traces have, or before EVENT_DONE of arg0.       \
+     * address; arg0 = the CUDA event that the allocator recorded there (0: imported), one row each */       \
     X(27, BLOCK_DEFERRED, "block_deferred")                                                                  \
     X(28, BLOCK_REUSABLE, "block_reusable") /* address: those streams are done with it */                    \
+    X(29, EVENT_DONE, "event_done")         /* the allocator saw that its event was over: address = event */ \
     /* range = its id; address = id of its name; size = id of its NVTX domain's name (0: none); */           \
     /* arg0 = parent range id on the same thread; arg1 = enum vs_range_source | VS_RANGE_* flags; */         \
     /* stack = id of the phase that it names where that is not its own name (0: it is) */                    \
@@ -101,6 +104,13 @@
     X(33, STEP, "step")                                                                                      \
     X(34, RECORD_START, "record_start")                                                                      \
     X(35, RECORD_STOP, "record_stop")                                                                        \
+    /* the program asks PyTorch's allocator to give back what is cached; recorded before the call */         \
+    X(36, EMPTY_CACHE, "empty_cache")                                                                        \
+    X(37, MEMORY_LIMIT, "memory_limit") /* size = bytes that PyTorch's allocator may hold from here on */    \
+    /* requests of the thread go to a private pool of PyTorch's allocator from here on; address = its number \
+     * (arg0: 0, or of any thread on a stream that is captured, twice that stream's number, and 1) */        \
+    X(38, POOL_BEGIN, "pool_begin")                                                                          \
+    X(39, POOL_END, "pool_end") /* address: no more */                                                       \
     /* size = driver's used bytes, arg0 = enum vs_sample_source, arg1 = host RSS bytes, */                   \
     /* address = pinned bytes */                                                                             \
     X(40, SAMPLE, "sample")                                                                                  \
@@ -111,6 +121,9 @@
     /* what a framework says that blocks are for: address, size, arg0 = where they begin (0: none), arg1 =   \
      * enum vs_framework_role.  No row of ev */                                                              \
     X(42, FRAMEWORK_ROLE, "framework_role")                                                                  \
+    /* what a framework says of itself: address, size = ids of the strings that are key and value of table   \
+     * meta.  No row of ev */                                                                                \
+    X(43, FRAMEWORK_FACT, "framework_fact")                                                                  \
     /* made by the ledger only: a direct driver allocation turned out to be managed; address, size */        \
     X(50, RECLASSIFY, "reclassify")                                                                          \
     /* made by the ledger only: physical VMM memory went away because its last mapping did (an unmap may end \

@@ -25,10 +25,12 @@
 --   op             what happened, op.name        api      the driver function that was called, api.name
 --   space          which kind of memory, space.name: only `device`, `pool`, `array`, `graph` and `arena` are in a device's totals
 --   status         the driver's CUresult, 0 success; an event with another one changed no total
---   stream         the stream's handle (1 legacy, 2 per-thread default), 0 the default one; and the second number of what has no
+--   stream         the stream's handle (1 legacy, 2 per-thread default), 0 the default one; of a block_alloc of PyTorch's own allocator its
+--                  number: 1 the default stream, others from 2 on as they came, 0 unknown; and the second number of what has no
 --                  stream: of a graph_node the graph (or the captured stream), of context_create and context_destroy the kind
 --                  (1 primary, 2 created, 3 green), of module_load the bytes of the image, of limit the new value, of overhead
---                  what took it, of bind and unbind where in the object
+--                  what took it, of bind and unbind where in the object, of block_deferred the CUDA event that the block waits for, of
+--                  pool_begin 0 where it is of its thread's requests, else twice the number of the stream that is captured, and 1
 --   framework_bytes, direct_bytes   the device's totals after the event: what a framework's allocator has given out, and
 --                  driver allocations that no such allocator carves up
 --   allocated_bytes                 their sum
@@ -49,10 +51,12 @@
 --   SELECT phase, allocated_bytes, reserved_bytes FROM phase_peak;
 --   SELECT size_bytes, line, phase, category, owner FROM live_at_peak ORDER BY size_bytes DESC LIMIT 20;
 
--- facts about a process's recording, and (process 0) about the file, a key and its value a row: schema_version (9), version (of the tool), named_frames (how many frames there were when names were looked up, absent before; these three of process 0), start_realtime_ns, start_monotonic_ns (CLOCK_MONOTONIC at t = 0), max_bytes, clean_end (1 = the process ended in good order),
+-- facts about a process's recording, and (process 0) about the file, a key and its value a row: schema_version (10), version (of the tool), named_frames (how many frames there were when names were looked up, absent before; these three of process 0), start_realtime_ns, start_monotonic_ns (CLOCK_MONOTONIC at t = 0), max_bytes, clean_end (1 = the process ended in good order),
 -- journal (path of what has the rest while the process runs, and after a kill), journal_merged (1 = the process was cut off, and its journal has been merged to its end; with
 -- neither this nor clean_end the end may be missing), thinned_from_seq (absent, or: from where on there was no room for each event's row although everything
 -- old had been folded: table stretch), live_incomplete (absent, or 1: no room was left to keep table live).
+-- Where a program imported PyTorch: torch_version, torch_alloc_conf (PYTORCH_ALLOC_CONF or PYTORCH_CUDA_ALLOC_CONF, whichever it read), torch_memory_fraction (of that; absent: none),
+-- torch_settings_changed (1: after its allocator had memory), and torch_max_split_size and those behind it below, as that says them.
 -- Of a recording that was made of a PyTorch snapshot: imported (the snapshot's path; then rows before the one of op record_start set up what the trace found), torch_max_split_size,
 -- torch_garbage_collection_threshold, torch_roundup_power2_divisions, torch_expandable_segments, torch_alloc_conf (its allocator's settings, absent where it does not say)
 CREATE TABLE meta(key TEXT, value, process INT DEFAULT 1, PRIMARY KEY(process, key)) WITHOUT ROWID;

@@ -49,17 +49,70 @@ def crowd(rounds):
             kept.pop(0)
 
 
+def churn(rounds):
+    """Sizes that change, and blocks that go in the order in which they came: what is cached grows old."""
+    import torch
+
+    kept = []
+    for i in range(rounds):
+        kept.append(torch.empty((21 + 47 * i % 230) << 20, dtype=torch.uint8, device="cuda"))
+        if len(kept) > 6:
+            kept.pop(0)
+
+
+def pools():
+    """Two private pools beside the common one; one ends before the program does."""
+    import torch
+
+    for size in (1, 2):
+        pool = torch.cuda.MemPool()
+        for step in range(4):
+            with torch.cuda.use_mem_pool(pool):
+                inside = [torch.empty((1 + 3 * i * size + step) << 20, dtype=torch.uint8, device="cuda") for i in range(8)]
+            train(1, width=512)
+            del inside[::2]
+        del inside
+        torch.cuda.empty_cache()
+        del pool
+        train(2, width=1024)
+
+
+def graphs():
+    """A captured forward and backward, replayed between steps that are not."""
+    import torch
+
+    net, x = model(1024), torch.randn(512, 1024, device="cuda")
+    side = torch.cuda.Stream()
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        for _ in range(3):
+            net(x).square().mean().backward()
+    torch.cuda.current_stream().wait_stream(side)
+    net.zero_grad(set_to_none=True)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        net(x).square().mean().backward()
+    for _ in range(3):
+        graph.replay()
+        train(1, width=1024)
+
+
 def run(case, path):
     import torch
 
-    if case in ("retry", "gc", "expandable_retry", "split"):
+    limited = case in ("retry", "gc", "expandable_retry", "split", "collect")
+    if limited:
         total = torch.cuda.get_device_properties(0).total_memory
         torch.cuda.set_per_process_memory_fraction(LIMIT_GIB * 2**30 / total)
     if case == "midway":
         train(3)
     torch.cuda.memory._record_memory_history(max_entries=1_000_000, stacks="python")
-    if case in ("retry", "gc", "expandable_retry", "split"):
+    if case == "collect":
+        churn(300)
+    elif limited:
         crowd(200)
+    elif case in ("pools", "graphs"):
+        {"pools": pools, "graphs": graphs}[case]()
     elif case == "empty_cache":
         for _ in range(3):
             train(2)

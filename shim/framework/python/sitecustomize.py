@@ -66,6 +66,7 @@ _PARTS = {
     "torch": (
         ("vramscope._simulated", lambda: os.environ.get("VRAMSCOPE_SIMULATED") == "1", "PyTorch on the simulated driver"),
         ("vramscope._arena", lambda: os.environ.get("VRAMSCOPE_ALLOCATOR") == "arena", "PyTorch keeps its own allocator"),
+        ("vramscope._allocator", lambda: True, "its allocator's settings are not known"),
         ("vramscope._torch", lambda: not _is_off("VRAMSCOPE_AUTO_PHASES"), "no automatic phases"),
     ),
     "jax": _POOLS,

@@ -5,6 +5,7 @@
 #define VS_HOOKS_SYMBOLS_SYMBOLS_H
 
 #include <stdbool.h>
+#include <stddef.h>
 
 /* Called once by the library's constructor, before any other code of the process runs (the library is linked
  * -z initfirst): references that bound to our exports and would not have found the driver go back to what
@@ -13,6 +14,12 @@ void vs_hooks_init(void);
 
 /* Whether the library was loaded behind the C library, by dlopen: then nothing is hooked. */
 bool vs_hooks_late(void);
+
+/* Has the calls that the object with the code at INSIDE makes to the functions NAMES, which begin with "cu",
+ * come to OURS, for good; *REAL gets the function itself before the first call comes.  At most 8.  Returns
+ * how many references were changed.  Takes the loader's lock; keeps nothing of the arguments. */
+size_t vs_rebind_object(const void *inside, const char *const *names, void *const *ours, void **const *real,
+                        size_t n);
 
 /* ---- between the files of this folder ---- */
 

@@ -55,6 +55,7 @@ void vs_output_clear(struct vs_output *out)
     out->rows.n = out->ranges.n = out->range_peaks.n = out->zones.n = out->samples.n = out->steps.n = 0;
     out->arenas.n = out->marks.n = out->mismatches.n = out->amends.n = out->phases.n = out->peaks.n =
         out->counts.n = out->doubts.n = out->pools.n = out->roles.n = 0;
+    out->facts.n = 0;
     out->born.n = out->died.n = out->stretches.n = out->accesses.n = 0;
     out->dropped = out->no_memory = 0;
 }
@@ -65,7 +66,8 @@ void vs_output_free(struct vs_output *out)
                      out->samples.at,   out->steps.at,  out->marks.at,       out->mismatches.at,
                      out->amends.at,    out->phases.at, out->peaks.at,       out->counts.at,
                      out->born.at,      out->died.at,   out->arenas.at,      out->doubts.at,
-                     out->stretches.at, out->pools.at,  out->accesses.at,    out->roles.at};
+                     out->stretches.at, out->pools.at,  out->accesses.at,    out->roles.at,
+                     out->facts.at};
     for (size_t i = 0; i < sizeof lists / sizeof *lists; i++)
         free(lists[i]);
     *out = (struct vs_output){0};
@@ -92,6 +94,13 @@ static void apply_pool_use(struct vs_ledger *l, const struct vs_event *e)
         vs_list_push(&l->out->pools, l->out->no_memory,
                      (struct vs_pool_row){(int64_t)e->t_ns - l->config.start_ns, e->size, e->arg0, e->arg1,
                                           (uint32_t)e->address, e->device});
+}
+
+static void apply_fact(struct vs_ledger *l, const struct vs_event *e)
+{
+    if (!l->restoring)
+        vs_list_push(&l->out->facts, l->out->no_memory,
+                     (struct vs_fact_row){(uint32_t)e->address, (uint32_t)e->size});
 }
 
 static void apply_step(struct vs_ledger *l, const struct vs_event *e)
@@ -178,6 +187,9 @@ static void apply_by_kind(struct vs_ledger *l, const struct vs_event *e, enum ve
         break;
     case VS_OP_FRAMEWORK_ROLE:
         vs_apply_role(l, e);
+        break;
+    case VS_OP_FRAMEWORK_FACT:
+        apply_fact(l, e);
         break;
     case VS_OP_STEP:
         apply_step(l, e);

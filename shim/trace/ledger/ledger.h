@@ -142,6 +142,10 @@ struct vs_arena_row { /* a sample of the arena's figures */
     uint64_t figure[VS_FIGURE_END];
 };
 
+struct vs_fact_row { /* of table meta: strings */
+    uint32_t key, value;
+};
+
 struct vs_pool_row { /* a library's pool as it reports itself; VS_BYTES_UNKNOWN: not reported */
     int64_t t;
     uint64_t used, peak, held;
@@ -349,6 +353,7 @@ struct vs_output {
     VS_LIST(struct vs_arena_row, arenas);
     VS_LIST(struct vs_pool_row, pools);
     VS_LIST(struct vs_role_row, roles);
+    VS_LIST(struct vs_fact_row, facts);
     VS_LIST(struct vs_step_row, steps);
     VS_LIST(struct vs_access_ended, accesses);
     VS_LIST(struct vs_mark_row, marks);

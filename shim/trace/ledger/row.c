@@ -27,6 +27,8 @@ static uint64_t second_number(const struct vs_event *e)
     case VS_OP_MODULE_LOAD:
     case VS_OP_LIMIT:
     case VS_OP_OVERHEAD:
+    case VS_OP_BLOCK_DEFERRED:
+    case VS_OP_POOL_BEGIN:
         return e->arg0;
     case VS_OP_BIND:
     case VS_OP_UNBIND:
@@ -34,6 +36,13 @@ static uint64_t second_number(const struct vs_event *e)
     default:
         return 0;
     }
+}
+
+static uint64_t block_stream(const struct vs_event *e)
+{
+    if (e->space == VS_SPACE_ARENA || e->arg0 == VS_BYTES_UNKNOWN)
+        return e->arg1;
+    return e->op == VS_OP_BLOCK_ALLOC ? e->context : 0;
 }
 
 uint32_t vs_event_phase(struct vs_ledger *l, const struct vs_event *e)
@@ -62,7 +71,8 @@ void vs_row_begin(struct vs_ledger *l, struct vs_row *r, const struct vs_event *
                          .device = e->device};
     l->t = r->t;
     if (is_block(e->op)) { /* most events are, and have no api */
-        r->stream = e->space == VS_SPACE_ARENA || e->arg0 == VS_BYTES_UNKNOWN ? e->arg1 : 0;
+        r->stream = block_stream(e);
+        r->context = 0;
         return;
     }
     if (vs_has_api(e->op))

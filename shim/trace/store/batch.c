@@ -97,6 +97,15 @@ static int write_pools(struct vs_store *s, const struct vs_output *out)
     return rc;
 }
 
+static int write_facts(struct vs_store *s, const struct vs_output *out)
+{
+    const struct vs_fact_row *f;
+    int rc = 0;
+    EACH(out->facts, f)
+    rc = vs_sql_run(s, VS_SQL_FACT, "ii", (int64_t)f->key, (int64_t)f->value);
+    return rc;
+}
+
 static int write_moments(struct vs_store *s, const struct vs_output *out)
 {
     const struct vs_step_row *step;
@@ -186,8 +195,8 @@ static int write_all(struct vs_store *s, const struct vs_commit *c)
 {
     int rc = vs_names_for_batch(s, c->out);
     int (*const parts[])(struct vs_store *, const struct vs_output *) = {
-        write_events, write_ranges,  write_zones,      write_samples,   write_arenas,
-        write_pools,  write_moments, write_mismatches, write_statistics};
+        write_events, write_ranges, write_zones,   write_samples,    write_arenas,
+        write_pools,  write_facts,  write_moments, write_mismatches, write_statistics};
     for (size_t i = 0; rc == 0 && i < sizeof parts / sizeof *parts; i++)
         rc = parts[i](s, c->out);
     if (rc == 0)

@@ -96,6 +96,8 @@ struct vs_access_key { /* a row of access_kind: strings, phases by their ids */
     X(MARK, "INSERT OR REPLACE INTO mark VALUES(" VS_PROCESS ",?,?,?)")                                      \
     X(RESUME, "INSERT INTO resume VALUES(?,?,?,?,?,?)")                                                      \
     X(META, "INSERT OR REPLACE INTO meta VALUES(?,?," VS_PROCESS ")")                                        \
+    X(FACT, "INSERT OR REPLACE INTO meta SELECT k.text, v.text, " VS_PROCESS                                 \
+            " FROM string k CROSS JOIN string v WHERE k.id = ? AND v.id = ?")                                \
     X(FRAMEWORK_ROLE, "INSERT OR REPLACE INTO framework_role VALUES(?,?)")                                   \
     X(FRAMEWORK_ROLE_GONE,                                                                                   \
       "DELETE FROM framework_role WHERE alloc_seq = ?1 AND NOT EXISTS (SELECT 1 FROM device d CROSS JOIN "   \

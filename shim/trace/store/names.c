@@ -289,6 +289,11 @@ int vs_names_for_batch(struct vs_store *s, struct vs_output *out)
         rc = write_string(s, out->marks.at[i].name);
     for (size_t i = 0; rc == 0 && i < out->pools.n; i++)
         rc = write_string(s, out->pools.at[i].name);
+    for (size_t i = 0; rc == 0 && i < out->facts.n; i++) {
+        rc = write_string(s, out->facts.at[i].key);
+        if (rc == 0)
+            rc = write_string(s, out->facts.at[i].value);
+    }
     for (size_t i = 0; rc == 0 && i < out->born.n; i++) /* thinned: their rows may be missing */
         rc = vs_store_stack(s, out->born.at[i].stack);
     if (rc == 0)

@@ -39,6 +39,8 @@ int vramscope_auto_pop(void);
 int vramscope_auto_mark(const char *name);
 unsigned vramscope_auto_layer(const char *path, const char *type);
 unsigned *vramscope_auto_cell(void);
+int vramscope_auto_allocator(unsigned op, int device, uint64_t number, uint64_t more, const char *key,
+                             const char *value);
 int vramscope_auto_roles(const uint64_t *addresses, unsigned count, unsigned role);
 int vramscope_range_push(const char *name);
 int vramscope_range_pop(void);
@@ -80,6 +82,13 @@ unsigned *vramscope_auto_cell(void)
 }
 
 /* Nothing is recorded: no storage is looked at. */
+/* What is said of the allocator is nothing that these tests look at. */
+int vramscope_auto_allocator(unsigned op, int device, uint64_t number, uint64_t more, const char *key,
+                             const char *value)
+{
+    return 1;
+}
+
 int vramscope_auto_roles(const uint64_t *addresses, unsigned count, unsigned role)
 {
     return 0;

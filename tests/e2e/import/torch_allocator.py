@@ -1,7 +1,8 @@
 """torch_allocator.py - PyTorch's caching allocator in its plainest form, and the snapshots that it would write.
 
 Written from the description of the algorithm and not from the C code that it checks: blocks lie in plain lists, and every search
-looks at all of them.  Random programs run on it; what they did is pickled as torch.cuda.memory._dump_snapshot would.
+looks at all of them.  Random programs run on it; what they did is pickled as torch.cuda.memory._dump_snapshot would, or happens on a driver
+(live_allocator.py).
 """
 import pickle
 import random
@@ -16,7 +17,7 @@ class OutOfMemory(Exception):
 class Block:
     def __init__(self, segment, address, size, state="inactive"):
         self.segment, self.address, self.size, self.state, self.requested = segment, address, size, state, 0
-        self.mapped = True
+        self.mapped, self.since = True, 0
 
 
 class Segment:
@@ -26,7 +27,8 @@ class Segment:
 
 
 class Allocator:
-    def __init__(self, capacity=1 << 40, max_split=None, roundup=0, expandable=False, seed=0):
+    def __init__(self, capacity=1 << 40, max_split=None, roundup=0, expandable=False, seed=0, collect_above=None):
+        self.collect_above, self.searches = collect_above, {True: 0, False: 0}
         self.capacity, self.max_split, self.roundup, self.expandable = capacity, max_split, roundup, expandable
         self.segments, self.trace, self.time, self.next_address = [], [], 1_700_000_000_000_000, 0x100000000000 + (seed << 40)
         self.random = random.Random(seed)
@@ -38,6 +40,17 @@ class Allocator:
         key = "device_free" if action == "oom" else "addr"
         frames = [{"name": n, "filename": f, "line": line} for n, f, line in stack or ()]
         self.trace.append({"action": action, key: address, "size": size, "stream": stream, "time_us": self.time, "frames": frames})
+
+    # ---- the driver
+
+    def take_segment(self, size):
+        address = self.next_address
+        self.next_address += size + self.random.randrange(1, 5) * 64 * MIB
+        return address
+
+    def take_addresses(self):
+        self.next_address += 128 << 30
+        return self.next_address - (128 << 30)
 
     def reserved(self):
         return sum(b.size for s in self.segments for b in s.blocks if b.mapped)
@@ -68,6 +81,7 @@ class Allocator:
         return sorted(found, key=lambda b: (b.size, b.address))
 
     def find(self, size, stream, small):
+        self.searches[small] += 1
         fits = [b for b in self.free_blocks(stream, small) if b.size >= size]
         if not fits:
             return None
@@ -91,8 +105,9 @@ class Allocator:
             return None
         if self.expandable:
             return self.grow(size, stream, small)
-        address = self.next_address
-        self.next_address += wanted + self.random.randrange(1, 5) * 64 * MIB
+        address = self.take_segment(wanted)
+        if address is None:
+            return None
         segment = Segment(address, wanted, stream, small)
         self.segments.append(segment)
         self.note("segment_alloc", address, wanted, stream)
@@ -101,7 +116,7 @@ class Allocator:
     def map(self, block, size):
         unit = 2 * MIB if block.segment.small else 20 * MIB
         size = min(-(-size // unit) * unit, block.size)
-        if self.reserved() + size > self.capacity:
+        if not self.has_memory(size):
             return None
         blocks = block.segment.blocks
         i = blocks.index(block)
@@ -113,6 +128,9 @@ class Allocator:
             block.size = size
         block.mapped = True
         return self.merge(block)
+
+    def has_memory(self, size):
+        return self.reserved() + size <= self.capacity
 
     def grow(self, size, stream, small):
         for s in sorted((s for s in self.segments if s.stream == stream and s.small == small), key=lambda s: s.address):
@@ -128,8 +146,7 @@ class Allocator:
                 if sum(x.size for x in run) < size:
                     continue
                 return self.map_run(run[0], size)
-        segment = Segment(self.next_address, 64 << 30, stream, small)
-        self.next_address += 128 << 30
+        segment = Segment(self.take_addresses(), 64 << 30, stream, small)
         segment.blocks[0].mapped = False
         self.segments.append(segment)
         return self.map_run(segment.blocks[0], size)
@@ -145,7 +162,10 @@ class Allocator:
     def malloc(self, requested, stream=0, stack=None):
         size = self.round(requested)
         small = size <= MIB
-        block = self.find(size, stream, small) or self.new_segment(size, stream, small)
+        block = self.find(size, stream, small)
+        if not block and self.collect_above:
+            self.collect(int(self.collect_above * self.capacity))
+        block = block or self.new_segment(size, stream, small)
         if not block and self.max_split:
             block = self.release_oversize(size, stream, small) and self.new_segment(size, stream, small)
         if not block:
@@ -158,6 +178,7 @@ class Allocator:
         if rest >= 512 if small or self.expandable else (not self.max_split or size < self.max_split) and rest > MIB:
             blocks = block.segment.blocks
             tail = Block(block.segment, block.address + size, rest)
+            tail.since = self.searches[small]
             blocks.insert(blocks.index(block) + 1, tail)
             block.size = size
         block.state, block.requested = "active_allocated", requested
@@ -189,7 +210,23 @@ class Allocator:
             return
         self.note("free_completed", block.address, block.requested, block.segment.stream)
         block.state = "inactive"
-        self.merge(block)
+        self.merge(block).since = self.searches[block.segment.small]
+
+    def is_kept(self, segment):
+        return False
+
+    def collect(self, most):
+        """Whole large blocks go back, those of at least the mean age first, until MOST is met."""
+        wanted, got = self.reserved() - most, 0
+        while wanted > got:
+            whole = [s for s in self.segments if not s.small and len(s.blocks) == 1 and s.blocks[0].state == "inactive" and not self.is_kept(s)]
+            ages = {id(s): self.searches[False] - s.blocks[0].since for s in whole}
+            old = [s for s in whole if ages[id(s)] >= sum(ages.values()) / len(whole)]
+            if not old:
+                break
+            got += sum(s.blocks[0].size for s in old)
+            for s in old:
+                self.release(s)
 
     def release(self, segment):
         self.segments.remove(segment)
@@ -214,7 +251,7 @@ class Allocator:
             for b in list(s.blocks):
                 self.complete(b)
         for small in (False, True):
-            for s in [s for s in self.segments if s.small == small]:
+            for s in [s for s in self.segments if s.small == small and not self.is_kept(s)]:
                 if not self.expandable and len(s.blocks) == 1 and s.blocks[0].state == "inactive":
                     self.release(s)
                 elif self.expandable:

@@ -49,6 +49,10 @@ def _load():
         "auto_layer": ([ctypes.c_char_p, ctypes.c_char_p], ctypes.c_uint32),
         "auto_cell": ([], ctypes.c_void_p),
         "auto_roles": ([ctypes.c_void_p, ctypes.c_uint, ctypes.c_uint], ctypes.c_int),
+        "auto_allocator": (
+            [ctypes.c_uint, ctypes.c_int, ctypes.c_uint64, ctypes.c_uint64, ctypes.c_char_p, ctypes.c_char_p],
+            ctypes.c_int,
+        ),
         "mark": ([ctypes.c_char_p], None),
         "step": ([], None),
         "record_start": ([], None),

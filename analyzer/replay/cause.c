@@ -1,0 +1,76 @@
+/*
+ * cause.c - why a replay under the policy of the recording may not meet it, by what the recording lacks; and
+ * the limit that PyTorch's allocator had.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/shown.h"
+#include "base/units.h"
+#include "replay.h"
+
+#define KEPT_MOST (UINT64_C(1) << 20) /* of a rest that a large block keeps */
+
+uint64_t replay_first_limit(const struct trace_tape *tape, int64_t memory)
+{
+    return tape->fraction > 0 && memory > 0 ? (uint64_t)(tape->fraction * (double)memory) : UINT64_MAX;
+}
+
+/* PyTorch "2.11.0+cu130": whether its allocator is the one that is simulated. */
+static bool is_simulated(const char *version)
+{
+    unsigned major = 0, minor = 0;
+    return sscanf(version, "%u.%u", &major, &minor) == 2 && major == 2 && minor >= 3 && minor <= 11;
+}
+
+static bool has(const struct trace_tape *tape, enum tape_what what)
+{
+    size_t i = 0;
+    while (i < tape->n && tape->at[i].what != what)
+        i++;
+    return i < tape->n;
+}
+
+/* Whether there is a block of which it matters by how much it is larger than the request, which no report
+ * says: the request may be below the limit on splitting and the block above it. */
+static bool requests_matter(const struct trace_tape *tape)
+{
+    if (tape->imported || tape->max_split <= 0)
+        return false;
+    size_t i = 0;
+    while (i < tape->n && (tape->at[i].what != TAPE_ALLOC || tape->at[i].size < (uint64_t)tape->max_split ||
+                           tape->at[i].size - (uint64_t)tape->max_split >= KEPT_MOST))
+        i++;
+    return i < tape->n;
+}
+
+static bool has_private_pools(const struct trace_tape *tape)
+{
+    uint32_t s = tape->private_pool ? 0 : tape->streams;
+    while (s < tape->streams && !tape->private_pool[s])
+        s++;
+    return s < tape->streams;
+}
+
+char *replay_why_not(const struct trace_tape *tape, bool expandable)
+{
+    if (!tape->streams_known)
+        return xstrdup("streams are not recorded, and were taken as one");
+    if (!tape->settings_known)
+        return xstrdup("the allocator's settings are not recorded");
+    if (tape->changed)
+        return xstrdup("the allocator's settings were changed in mid-run");
+    if (tape->version && !is_simulated(tape->version))
+        return xformat("recorded with PyTorch %s: simulated is the allocator of 2.3 to 2.11",
+                       shown(tape->version));
+    if (!expandable && tape->gc_threshold > 0 && tape->fraction <= 0 && !has(tape, TAPE_LIMIT))
+        return xstrdup("garbage_collection_threshold is a share of a memory that is not recorded");
+    if (requests_matter(tape))
+        return xstrdup("max_split_size decides by requests, and blocks are recorded");
+    if (has_private_pools(tape))
+        return xstrdup("of private pools not every request is known to be theirs");
+    if (tape->unwatched)
+        return xformat("of %s other streams may have held longer than was seen",
+                       units_count(tape->unwatched, "freed block").s);
+    return xstrdup("nothing that the recording lacks is known to be the cause");
+}

@@ -1,0 +1,185 @@
+"""_allocator - what a replay has to know of PyTorch's caching allocator and no report of a block says.
+
+    its settings     PyTorch's version and PYTORCH_ALLOC_CONF / PYTORCH_CUDA_ALLOC_CONF as they were read, as rows of table meta;
+                     a limit (set_per_process_memory_fraction) in bytes
+    empty_cache      as an event before the call
+    private pools    from where on a thread's requests (use_mem_pool), or those of a stream that is captured (CUDA graphs), go to
+                     a pool of their own, and until where
+
+The functions of torch._C that all of PyTorch's own functions for this end in are wrapped; each wrapper records one event, and
+calls what it stands for.  What happens before the first allocation is kept by the library until the recording begins.
+"""
+
+import functools
+import os
+import re
+import weakref
+
+import vramscope
+from . import _dynamo as vramscope_dynamo
+
+EMPTY_CACHE, MEMORY_LIMIT, POOL_BEGIN, POOL_END, FACT = 36, 37, 38, 39, 43  # enum vs_op
+CAPTURE = 1  # of POOL_BEGIN
+
+_MIB = 1 << 20
+_NEW_NAME = (2, 10)  # from this version on PYTORCH_ALLOC_CONF is read, and preferred
+
+
+def _tell(op, device=-1, number=0, more=0, key=b"", value=b""):
+    return vramscope._library.get("auto_allocator", lambda *_: 0)(op, device, number, more, key, value)
+
+
+def _fact(key, value):
+    _tell(FACT, key=key.encode(), value=str(value).encode("utf-8", "replace"))
+
+
+# ---- settings ----
+
+
+def _words(conf):
+    """The settings of a configuration's text: name -> value; a list in brackets stays a text."""
+    found = {}
+    for name, value in re.findall(r"([A-Za-z_0-9]+)\s*:\s*(\[[^\]]*\]|[^,]*)", conf):
+        found[name] = value.strip()
+    return found
+
+
+def _divisions(text):
+    """The divisions for all sizes; -1 where they differ by size."""
+    numbers = [int(n) for n in re.findall(r":\s*(\d+)", text)] if text.startswith("[") else [int(text)]
+    same = len(set(numbers)) == 1 and (not text.startswith("[") or "256:" in text.replace(" ", ""))
+    return numbers[0] if same else -1
+
+
+def _tell_settings(conf):
+    words = _words(conf)
+    split = words.get("max_split_size_mb")
+    roundup = words.get("roundup_power2_divisions")
+    _fact("torch_alloc_conf", conf)
+    _fact("torch_max_split_size", int(split) * _MIB if split else -1)
+    _fact("torch_garbage_collection_threshold", float(words.get("garbage_collection_threshold", 0)))
+    _fact("torch_roundup_power2_divisions", _divisions(roundup) if roundup else 0)
+    _fact("torch_expandable_segments", int(words.get("expandable_segments", "False") == "True"))
+    if "per_process_memory_fraction" in words:
+        _fact("torch_memory_fraction", float(words["per_process_memory_fraction"]))
+
+
+def _version(torch):
+    return tuple(int(n) for n in re.findall(r"\d+", torch.__version__)[:2])
+
+
+def _conf(torch):
+    """The configuration that PyTorch reads."""
+    old = os.environ.get("PYTORCH_CUDA_ALLOC_CONF", "")
+    return os.environ.get("PYTORCH_ALLOC_CONF") or old if _version(torch) >= _NEW_NAME else old
+
+
+# ---- wrappers ----
+
+
+def _before(function, tell):
+    @functools.wraps(function)
+    def wrapper(*args, **kwargs):
+        try:
+            tell(*args, **kwargs)
+        except Exception:
+            pass  # the call is the program's, and must happen
+        return function(*args, **kwargs)
+
+    vramscope_dynamo.skip(wrapper)
+    return wrapper
+
+
+def _after(function, tell):
+    @functools.wraps(function)
+    def wrapper(*args, **kwargs):
+        result = function(*args, **kwargs)
+        try:
+            tell(*args, **kwargs)
+        except Exception:
+            pass
+        return result
+
+    vramscope_dynamo.skip(wrapper)
+    return wrapper
+
+
+_unnamed = 1 << 62  # numbers of pools whose ids are not known yet
+_numbers = {}  # pool's id -> its number, where that is not made of the id
+
+
+def _number(pool):
+    """A pool's id, which is two numbers, as one that is not 0."""
+    return _numbers.get(tuple(pool), (pool[0] << 32 | pool[1] & 0xFFFFFFFF) & (1 << 61) - 1)
+
+
+def _wrap(torch, name, how, tell):
+    """Every name by which PyTorch's own code calls torch._C.NAME."""
+    function = getattr(torch._C, name, None)
+    if function is None:
+        return
+    wrapper = how(function, tell)
+    setattr(torch._C, name, wrapper)
+    memory = getattr(getattr(torch, "cuda", None), "memory", None)
+    if getattr(memory, name, None) is function:
+        setattr(memory, name, wrapper)
+
+
+def _wrap_captures(torch):
+    graph = getattr(getattr(torch.cuda, "graphs", None), "CUDAGraph", None)
+    if graph is None or "capture_begin" not in graph.__dict__ or "capture_end" not in graph.__dict__:
+        return
+
+    open_captures = weakref.WeakKeyDictionary()  # graph -> number
+
+    def began(self, pool=None, *_, **__):
+        global _unnamed
+        if pool is None:  # the graph says its pool's id when the capture has ended
+            _unnamed += 1
+        open_captures[self] = _unnamed if pool is None else _number(pool)
+        _tell(POOL_BEGIN, torch.cuda.current_device(), open_captures[self], CAPTURE)
+
+    def ended(self, *_, **__):
+        number = open_captures.pop(self)
+        _tell(POOL_END, torch.cuda.current_device(), number)
+        if number != _number(self.pool()):
+            _numbers[tuple(self.pool())] = number
+
+    graph.capture_begin = _after(graph.capture_begin, began)
+    graph.capture_end = _after(graph.capture_end, ended)
+
+
+def install(torch):
+    """Called once, when torch has been imported."""
+    if "auto_allocator" not in vramscope._library or not hasattr(getattr(torch, "_C", None), "_cuda_emptyCache"):
+        return
+
+    def limited(fraction, device=None, *_):
+        device = torch.cuda.current_device() if device is None else int(device)
+        _tell(MEMORY_LIMIT, device, int(fraction * torch.cuda.get_device_properties(device).total_memory))
+
+    def set_settings(conf, *_):
+        _tell_settings(conf)
+        if torch.cuda.is_initialized() and torch.cuda.memory_reserved():
+            _fact("torch_settings_changed", 1)
+
+    def begins(device, pool, *_):
+        _tell(POOL_BEGIN, int(device), _number(pool))
+
+    def ends(device, pool, *_):
+        _tell(POOL_END, int(device), _number(pool))
+
+    _fact("torch_version", torch.__version__)
+    try:
+        _tell_settings(_conf(torch))
+    except ValueError:
+        pass  # PyTorch does not take it either
+    for name in ("_cuda_emptyCache", "_accelerator_emptyCache"):
+        _wrap(torch, name, _before, lambda *_: _tell(EMPTY_CACHE))
+    _wrap(torch, "_cuda_setMemoryFraction", _after, limited)
+    for name in ("_cuda_cudaCachingAllocator_set_allocator_settings", "_accelerator_setAllocatorSettings"):
+        _wrap(torch, name, _after, set_settings)
+    for name in ("_cuda_beginAllocateToPool", "_cuda_beginAllocateCurrentStreamToPool", "_cuda_beginAllocateCurrentThreadToPool"):
+        _wrap(torch, name, _before, begins)
+    _wrap(torch, "_cuda_endAllocateToPool", _after, ends)
+    _wrap_captures(torch)

@@ -1,0 +1,120 @@
+/*
+ * torch_events.c - see torch_events.h.
+ *
+ * A block that other streams use (record_stream) does not become free when it is freed.  The allocator
+ * records a CUDA event on each of these streams, and reports the free; at later requests it queries the
+ * events, and the block is free when all of them are over.  It calls the runtime for that, so the runtime's
+ * functions as libc10_cuda.so finds them are ours:
+ *
+ *      free:    cudaEventRecord(a), cudaEventRecord(b), report(-size)      BLOCK_FREE, DEFERRED a, DEFERRED b
+ *      malloc:  cudaEventQuery(a) = success, ..., report(size)             EVENT_DONE a, ..., BLOCK_ALLOC
+ *
+ * libc10_cuda.so has other users of events: an event that it makes a stream wait for, or destroys, is not
+ * the allocator's.  What remains is decided by the reader, who knows what came after (read/tape.c): no block
+ * waits for an event when its memory is handed out again.
+ *
+ * Calls of other libraries (torch.cuda.Event, NCCL) do not come here.
+ */
+#include "torch_events.h"
+
+#include "core/hot.h"
+#include "record/record.h"
+
+#define EVENTS_MOST 16 /* streams that use one block */
+
+typedef int record_fn(void *event, void *stream);
+typedef int event_fn(void *event);
+typedef int wait_fn(void *stream, void *event, unsigned flags);
+
+size_t (*vs_torch_rebind)(const void *inside, const char *const *names, void *const *ours, void **const *real,
+                          size_t n);
+
+static struct {
+    record_fn *record;
+    event_fn *query, *synchronize, *destroy;
+    wait_fn *wait;
+} real;
+
+static __thread uint64_t recorded[EVENTS_MOST]; /* vs_self.events of them */
+
+/* ---- what is recorded ---- */
+
+static int event_record(void *event, void *stream)
+{
+    int status = real.record(event, stream);
+    if (status == 0 && vs_self.events < EVENTS_MOST)
+        recorded[vs_self.events++] = (uintptr_t)event;
+    return status;
+}
+
+/* EVENT is not the allocator's. */
+static void forget(const void *event)
+{
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < vs_self.events; i++)
+        if (recorded[i] != (uintptr_t)event)
+            recorded[kept++] = recorded[i];
+    vs_self.events = kept;
+}
+
+static int event_wait(void *stream, void *event, unsigned flags)
+{
+    forget(event);
+    return real.wait(stream, event, flags);
+}
+
+static int event_destroy(void *event)
+{
+    forget(event);
+    return real.destroy(event);
+}
+
+/* ---- what is over ---- */
+
+static int done(void *event, int status)
+{
+    struct vs_event over = {.op = VS_OP_EVENT_DONE, .device = VS_DEVICE_UNKNOWN, .address = (uintptr_t)event};
+    if (status == 0 && vs_record_enabled())
+        vs_record(&over);
+    return status;
+}
+
+static int event_query(void *event)
+{
+    return done(event, real.query(event));
+}
+
+static int event_synchronize(void *event)
+{
+    return done(event, real.synchronize(event));
+}
+
+/* ---- reports ---- */
+
+void vs_torch_events_report(bool is_free, uint64_t block, int8_t device)
+{
+    uint32_t n = vs_self.events;
+    vs_self.events = 0;
+    for (uint32_t i = 0; is_free && i < n; i++) {
+        struct vs_event event = {.op = VS_OP_BLOCK_DEFERRED,
+                                 .space = VS_SPACE_DEVICE,
+                                 .device = device,
+                                 .address = block,
+                                 .arg0 = recorded[i]};
+        if (vs_record_enabled())
+            vs_record(&event);
+    }
+}
+
+void vs_torch_events_watch(const void *caller)
+{
+    static const char *const names[] = {"cudaEventRecord", "cudaEventQuery", "cudaEventSynchronize",
+                                        "cudaEventDestroy", "cudaStreamWaitEvent"};
+    static void *const ours[] = {(void *)event_record, (void *)event_query, (void *)event_synchronize,
+                                 (void *)event_destroy, (void *)event_wait};
+    static void **const functions[] = {(void **)&real.record, (void **)&real.query,
+                                       (void **)&real.synchronize, (void **)&real.destroy,
+                                       (void **)&real.wait};
+    if (vs_torch_rebind)
+        vs_torch_rebind(caller, names, ours, functions, sizeof names / sizeof *names);
+}

@@ -1,0 +1,99 @@
+/*
+ * torch_facts.c - see torch_facts.h.
+ *
+ * A recording begins with the first allocation, and settings are made before.  What is said by then waits
+ * here and is recorded with the first block's report.  Python's lock is held by whoever says something, so
+ * entries are written by one thread at a time; whoever records them takes all that there are.
+ */
+#include "torch_facts.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "record/record.h"
+#include "torch_stream.h"
+#include "vramscope.h"
+
+/* Python's: what happens, to a device (-1: all), with a number, or (VS_OP_FRAMEWORK_FACT) a row of table
+ * meta.  1, or 0 where nothing is recorded and nothing more can wait. */
+VRAMSCOPE_API int vramscope_auto_allocator(unsigned op, int device, uint64_t number, uint64_t more,
+                                           const char *key, const char *value);
+
+#define FACTS_MOST 32
+
+struct fact {
+    struct vs_event event;
+    char key[40], value[400];
+};
+
+static struct fact waiting[FACTS_MOST];
+_Atomic unsigned vs_torch_facts_waiting;
+
+static void record(struct vs_journal *j, const struct fact *f)
+{
+    struct vs_event event = f->event;
+    if (event.op == VS_OP_FRAMEWORK_FACT) {
+        event.address = vs_journal_string(j, f->key, strlen(f->key));
+        event.size = vs_journal_string(j, f->value, strlen(f->value));
+    }
+    vs_record(&event);
+}
+
+void vs_torch_facts_record(void)
+{
+    struct vs_journal *j = vs_record_enabled() ? vs_record_journal() : NULL;
+    if (!j)
+        return;
+    int saved = errno;
+    /* acquire: pairs with the release behind the last entry's writing */
+    unsigned n = atomic_exchange_explicit(&vs_torch_facts_waiting, 0, memory_order_acquire);
+    for (unsigned i = 0; i < n; i++)
+        record(j, &waiting[i]);
+    errno = saved;
+}
+
+static void copy(char *to, size_t room, const char *from)
+{
+    size_t n = from ? strlen(from) : 0;
+    n = n < room ? n : room - 1;
+    memcpy(to, from ? from : "", n);
+    to[n] = '\0';
+}
+
+static bool is_said_by_python(unsigned op)
+{
+    return op == VS_OP_EMPTY_CACHE || op == VS_OP_MEMORY_LIMIT || op == VS_OP_POOL_BEGIN ||
+           op == VS_OP_POOL_END || op == VS_OP_FRAMEWORK_FACT;
+}
+
+int vramscope_auto_allocator(unsigned op, int device, uint64_t number, uint64_t more, const char *key,
+                             const char *value)
+{
+    if (!is_said_by_python(op) || device > INT8_MAX)
+        return 0;
+    int saved = errno;
+    struct fact f = {.event = {.op = (uint8_t)op, .device = (int8_t)device, .arg0 = more}};
+    if (op == VS_OP_POOL_BEGIN && more) /* of a stream that is captured, which is the thread's current one */
+        f.event.arg0 = (uint64_t)vs_torch_stream((int8_t)device) << 1 | 1;
+    if (op == VS_OP_MEMORY_LIMIT)
+        f.event.size = number;
+    else
+        f.event.address = number;
+    copy(f.key, sizeof f.key, key);
+    copy(f.value, sizeof f.value, value);
+    vs_torch_facts_due();
+    unsigned n = atomic_load_explicit(&vs_torch_facts_waiting, memory_order_relaxed);
+    struct vs_journal *j = vs_record_enabled() ? vs_record_journal() : NULL;
+    bool kept = j != NULL || n < FACTS_MOST;
+    if (j) {
+        record(j, &f);
+    } else if (kept) {
+        waiting[n] = f;
+        atomic_store_explicit(&vs_torch_facts_waiting, n + 1, memory_order_release);
+    }
+    errno = saved;
+    return kept;
+}

@@ -1,0 +1,62 @@
+#!/bin/bash
+# What vramscope itself records of a PyTorch allocator replays exactly: every address, every segment event, with several streams,
+# deferred frees, limits, refusals, collections, private pools and empty_cache; and where something is not recorded, it says what.
+# shellcheck source-path=SCRIPTDIR
+. "$(dirname "$0")/../lib/lib.bash"
+here=$(cd "$(dirname "$0")" && pwd)
+V=$BUILD/bin/vramscope
+export COLUMNS=2000 # a sentence is a line
+include=$(sed -n 's/^CUDA_INCLUDE_DIR:[A-Z]*=//p' "$BUILD/CMakeCache.txt")
+# make FLAG...: the three libraries
+make() {
+    rm -rf "${dir:?}/lib" && mkdir "$dir/lib"
+    build() { "${CC:-cc}" -std=gnu11 -O1 -I"$include" -shared -fPIC -o "$dir/lib/$1" "$here/live_torch.c" "${@:2}" || fail "$1 can't be built"; }
+    build libcudart.so.13 -DRUNTIME -Wl,-soname,libcudart.so.13
+    build libc10.so -DREAL -Wl,-soname,libc10.so
+    build libc10_cuda.so -DCALLER "$@" -Wl,-rpath,"\$ORIGIN" "$dir/lib/libc10.so" "$dir/lib/libcudart.so.13" "$BUILD/sim/libcuda.so.1"
+}
+export PYTHONPATH=$here:$here/../../../shim/framework/python PYTHONDONTWRITEBYTECODE=1
+live() { # CASE [NAME=VALUE...]
+    local conf
+    conf=$(python3 "$here/live_allocator.py" conf "$1")
+    shim_env=(PYTORCH_ALLOC_CONF="$conf" SIMCUDA_CAPACITY=1GiB VRAMSCOPE_AUTO_PHASES=off VRAMSCOPE_REEXEC=off "${@:2}")
+    shimmed python3 "$here/live_allocator.py" "$dir/lib/libc10_cuda.so" "$1"
+    [ "$status" = 0 ] || fail "$1: status $status"
+    policy=torch-native
+    [ "${1#expandable}" = "$1" ] || policy=torch-expandable
+    "$V" whatif --policy=$policy "$db" >"$run/text" 2>&1 || fail "$1: whatif: $(cat "$run/text")"
+}
+exact() { # CASE: all of its requests, and at least its segment events (pieces of expandable segments are more)
+    local requests events met
+    read -r requests events <"$run/out"
+    met=$(sed -n "s/^  $policy:\( fits after [^;]*;\)\{0,1\} exact: $requests of $requests addresses and \([0-9]*\) of \2 segment events as recorded$/\2/p" "$run/text")
+    [ "${met:-0}" -ge "$events" ] || fail "$1: $requests requests and $events segment events, and: $(cat "$run/text")"
+}
+
+make -Wl,-z,now
+stacks=python
+for case in $(python3 "$here/live_allocator.py" cases); do
+    live "$case" VRAMSCOPE_STACKS=$stacks
+    exact "$case"
+    [ $stacks = off ] && stacks=python || stacks=off # by both ways of a report
+done
+expect_sql "SELECT value FROM meta WHERE key = 'torch_version'" 2.11.0+cu130
+
+# references that are bound at their first call
+make -Wl,-z,lazy
+live limit
+exact limit
+expect_sql "SELECT count(DISTINCT stream) FROM event WHERE op = 'block_alloc'" 3
+expect_sql "SELECT count(*) > 0 FROM event WHERE op = 'event_done'" 1
+
+# without what was recorded the reason is said
+without() { # SQL TEXT
+    cp "$db" "$run/less.db"
+    sqlite3 "$run/less.db" "$1" || fail "$1"
+    "$V" whatif --policy=$policy "$run/less.db" >"$run/text" 2>&1
+    grep -qF -- "$2" "$run/text" || fail "$1: not '$2': $(cat "$run/text")"
+}
+without "UPDATE kind SET stream = 0" "(streams are not recorded, and were taken as one)"
+without "DELETE FROM meta WHERE key LIKE 'torch_max%'; DELETE FROM ev WHERE op IN (29, 37)" "(the allocator's settings are not recorded)"
+without "UPDATE meta SET value = '2.19.0' WHERE key = 'torch_version'; DELETE FROM ev WHERE op = 37" "recorded with PyTorch 2.19.0"
+echo ok

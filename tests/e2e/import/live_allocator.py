@@ -1,0 +1,210 @@
+"""live_allocator.py LIBRARY CASE - the allocator of torch_allocator.py on a driver, under a recorder: segments are the driver's,
+each block is reported as c10 reports it, deferred frees have CUDA events, and what a program says to PyTorch's Python functions
+is said to the functions that vramscope has wrapped.  Prints its counters: requests, segment events.
+
+Random programs: see CASES.
+"""
+import ctypes
+import random
+import sys
+import types
+
+import torch_allocator as plain
+from torch_allocator import MIB
+
+STREAMS = (0, 0x123, 0x7F00DEADBEE0)  # PyTorch's ids: the default stream, one of a pool, an external one
+LIMIT = 1 << 30
+
+
+class Live(plain.Allocator):
+    def __init__(self, lib, limited=True, **settings):
+        super().__init__(**settings)
+        self.lib, self.limited, self.kept_pools, self.allocated, self.requests, self.driver = lib, limited, set(), 0, 0, 0
+        self.free_events, self.waiting = [], {}  # handles; block -> its events
+
+    # ---- the driver
+
+    def has_memory(self, size):
+        return True  # PyTorch's own limit is looked at before, by whole segments
+
+    def new_segment(self, size, stream, small):
+        capacity, self.capacity = self.capacity, self.capacity if self.limited else 1 << 60
+        try:
+            return super().new_segment(size, stream, small)
+        finally:
+            self.capacity = capacity
+
+    def take_segment(self, size):
+        return self.lib.live_segment(size) or None
+
+    def take_addresses(self):
+        return self.lib.live_reserve(64 << 30)
+
+    def note(self, action, address, size, stream, stack=None):
+        unit = 20 * MIB if any(s.address <= address < s.address + (64 << 30) and not s.small for s in self.segments) else 2 * MIB
+        self.driver += action.startswith("segment")
+        if action == "segment_free":
+            assert self.lib.live_segment_free(address) == 0
+        elif action == "segment_map":
+            assert self.lib.live_map(address, size, unit) == 0
+        elif action == "segment_unmap":
+            assert self.lib.live_unmap(address, size, unit) == 0
+
+    # ---- reports
+
+    def malloc(self, requested, stream=0, stack=None):
+        self.lib.live_stream(stream[1] if isinstance(stream, tuple) else stream)
+        try:
+            block = super().malloc(requested, stream, stack)
+        except plain.OutOfMemory:
+            self.lib.live_oom(self.round(requested), self.allocated, self.reserved())
+            raise
+        self.allocated += block.size
+        self.requests += 1
+        self.lib.live_report(block.address, block.size, self.allocated, self.reserved())
+        return block
+
+    def event(self):
+        if not self.free_events:
+            self.free_events.append(ctypes.c_int(0))
+        return self.free_events.pop()
+
+    def free(self, block, deferred=False):
+        address, size = block.address, block.size
+        if self.random.random() < 0.1:  # other users of events in libc10_cuda
+            other = ctypes.c_int(0)
+            self.lib.live_record(ctypes.byref(other))
+            self.lib.live_wait(ctypes.byref(other))
+            self.lib.live_destroy(ctypes.byref(other))
+        if deferred:
+            self.waiting[block] = [self.event() for _ in range(self.random.randrange(1, 3))]
+            for e in self.waiting[block]:
+                e.value = 0
+                self.lib.live_record(ctypes.byref(e))
+        super().free(block, deferred)
+        self.allocated -= size
+        self.lib.live_report(address, -size, self.allocated, self.reserved())
+
+    def complete(self, block):
+        for e in self.waiting.pop(block, ()):
+            self.lib.live_query(ctypes.byref(e))  # not yet
+            e.value = 1
+            (self.lib.live_synchronize if self.random.random() < 0.2 else self.lib.live_query)(ctypes.byref(e))
+            self.free_events.append(e)
+        super().complete(block)
+
+    # ---- private pools
+
+    def is_kept(self, segment):
+        return isinstance(segment.stream, tuple) and segment.stream[0] in self.kept_pools
+
+
+def stub(total):
+    """As much of torch as vramscope's wrappers look at, and it wrapped."""
+    functions = ("_cuda_emptyCache", "_cuda_setMemoryFraction", "_cuda_beginAllocateCurrentThreadToPool", "_cuda_endAllocateToPool")
+    torch = types.ModuleType("torch")
+    torch.__version__ = "2.11.0+cu130"
+    torch._C = types.SimpleNamespace(**{name: lambda *_: None for name in functions})
+    torch.cuda = types.SimpleNamespace(
+        current_device=lambda: 0,
+        is_initialized=lambda: True,
+        memory_reserved=lambda: 1,
+        get_device_properties=lambda _: types.SimpleNamespace(total_memory=total),
+    )
+    from vramscope import _allocator
+
+    _allocator.install(torch)
+    return torch
+
+
+def pools(a, torch, steps):
+    """Two private pools in turn, beside the common one; the second ends, and its memory goes back.  The first request is the
+    first pool's."""
+    r = random.Random(5)
+    for pool in ((0, 1), (7, 0)):
+        a.kept_pools.add(pool)
+        kept = []
+        for step in range(steps):
+            torch._C._cuda_beginAllocateCurrentThreadToPool(0, pool)
+            kept += [a.malloc(r.randrange(1, 30 * MIB), (pool, r.choice(STREAMS))) for _ in range(6)]
+            torch._C._cuda_endAllocateToPool(0, pool)
+            kept += [a.malloc(r.randrange(1, 30 * MIB), r.choice(STREAMS)) for _ in range(6)]
+            r.shuffle(kept)
+            for b in kept[6:]:
+                a.free(b)
+            del kept[6:]
+        for b in kept:
+            a.free(b)
+    torch._C._cuda_emptyCache()
+    a.release_all()
+    a.kept_pools.clear()
+    for s in [s for s in a.segments if isinstance(s.stream, tuple) and s.stream[0] == (7, 0)]:
+        if len(s.blocks) == 1:
+            a.release(s)
+    a.kept_pools.add((0, 1))
+    plain.program(a, 2, 9)
+
+
+def empty(a, torch, steps):
+    for step in range(steps):
+        plain.program(a, 2, step, STREAMS, 0.3)
+        torch._C._cuda_emptyCache()
+        a.release_all()
+
+
+CASES = {  # settings of the allocator, of the program
+    "native": ({}, {}),
+    "streams": ({}, {"streams": STREAMS, "deferred": 0.4}),
+    "limit": ({"capacity": 400 * MIB}, {"streams": STREAMS, "deferred": 0.3}),
+    "refused": ({"limited": False}, {"streams": STREAMS, "deferred": 0.2, "largest": 200 * MIB}),
+    "split": ({"capacity": 500 * MIB, "max_split": 64 * MIB}, {"streams": STREAMS, "largest": 120 * MIB}),
+    "collect": ({"capacity": 700 * MIB, "collect_above": 0.5}, {"streams": STREAMS[:2], "deferred": 0.2, "largest": 100 * MIB}),
+    "roundup": ({"roundup": 4}, {"streams": STREAMS}),
+    "empty": ({}, empty),
+    "pools": ({}, pools),
+    "expandable": ({"expandable": True}, {"streams": STREAMS, "deferred": 0.4}),
+    "expandable_limit": ({"expandable": True, "capacity": 500 * MIB}, {"streams": STREAMS, "deferred": 0.3}),
+}
+
+
+def conf(settings):
+    words = {
+        "max_split_size_mb": settings.get("max_split", 0) // MIB,
+        "garbage_collection_threshold": settings.get("collect_above"),
+        "roundup_power2_divisions": settings.get("roundup"),
+        "expandable_segments": settings.get("expandable"),
+    }
+    return ",".join(f"{k}:{v}" for k, v in words.items() if v)
+
+
+def main(library, case):
+    settings, program = CASES[case]
+    lib = ctypes.PyDLL(library)
+    for name in ("live_segment", "live_reserve"):
+        getattr(lib, name).restype = ctypes.c_uint64
+    lib.live_segment.argtypes = lib.live_reserve.argtypes = [ctypes.c_size_t]
+    lib.live_segment_free.argtypes = [ctypes.c_uint64]
+    lib.live_map.argtypes = lib.live_unmap.argtypes = [ctypes.c_uint64, ctypes.c_size_t, ctypes.c_size_t]
+    lib.live_report.argtypes = [ctypes.c_uint64, ctypes.c_int64, ctypes.c_size_t, ctypes.c_size_t]
+    lib.live_oom.argtypes = [ctypes.c_int64, ctypes.c_size_t, ctypes.c_size_t]
+    lib.live_stream.argtypes = [ctypes.c_int64]
+    torch = stub(LIMIT * 4)
+    if lib.live_begin():
+        raise SystemExit("no driver")
+    a = Live(lib, seed=3, **settings)
+    if "capacity" in settings:
+        torch._C._cuda_setMemoryFraction(settings["capacity"] / (LIMIT * 4), 0)
+    if callable(program):
+        program(a, torch, 8)
+    else:
+        plain.program(a, 12, 11, **program)
+    print(a.requests, a.driver)
+
+
+if __name__ == "__main__":
+    if sys.argv[1] == "conf":
+        print(conf(CASES[sys.argv[2]][0]))
+    elif sys.argv[1] == "cases":
+        print(*CASES)
+    else:
+        main(*sys.argv[1:])
