@@ -371,7 +371,11 @@ function drawMarks(c, place) {
     c.lineTo(x, top + 8);
     c.fill();
     c.textAlign = 'left';
-    c.fillText(text, x + 7 + wide < right ? x + 7 : x - 7 - wide, top + (bottom - top) * 0.3);
+    const at = x + 7 + wide < right ? x + 7 : x - 7 - wide, y = top + (bottom - top) * 0.3;
+    c.fillStyle = css('--paper');
+    c.fillRect(at - 2, y - 7, wide + 4, 13);
+    c.fillStyle = css('--mark');
+    c.fillText(text, at, y);
   }
 }
 

@@ -5,11 +5,14 @@
 const flame = { native: false, root: null, zoom: null, boxes: [], hover: null };
 const FLAME_ROW = 18;
 
-const inPython = (frame) => frame.kind === 2 || frame.kind === 3;
+const inPython = (frame) => (frame.kind === 2 || frame.kind === 3) && !/\/vramscope\/python\/vramscope\//.test(frame.file || '');
+
+/* As everywhere a file in site-packages is shown from its package on. */
+const shortFile = (file) => file.replace(/^.*\/(site|dist)-packages\//, '');
 
 function framePath(row, b) {
   const frames = framesOf(row, b).reverse(), chosen = flame.native ? frames : frames.filter(inPython);
-  return chosen.map((f) => (f.file ? `${f.text}  ${f.file}` : f.text));
+  return chosen.map((f) => (f.file ? `${f.text}  ${shortFile(f.file)}` : f.text));
 }
 
 function buildFlame(row, t, allocated) {

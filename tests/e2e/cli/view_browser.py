@@ -104,6 +104,10 @@ def check_flame(page):
         page.js(f"vramscope.flame.native = {native}; vramscope.drawIcicle()")
         root, all_of = page.js("[vramscope.flame.root.bytes, +document.getElementById('moment').dataset.allocated]")
         assert root == all_of, (native, root, all_of)
+        # vramscope's own wrappers are no lines of the program's, and a package's file is shown from the package on
+        names = page.js("(() => { const all = [], add = (n) => { all.push(n.name); n.children.forEach(add); }; add(vramscope.flame.root); return all; })()")
+        assert any("_torch.py" in name for name in names) == (native == "true"), (native, names)
+        assert any(name.endswith(" torch/a.py:9") for name in names) and not any("-packages" in name for name in names), (native, names)
 
 
 def check_frames(page):
@@ -158,6 +162,12 @@ def look(work):
     db = make(work / "run.db", "--steps", "40", "--devices", "2", "--fast")
     # what PyTorch says of blocks counts without any access, too
     db.execute("INSERT INTO framework_role SELECT alloc_seq, 1 FROM live_at_peak WHERE device = 0 AND phase = 'none' AND category = 'framework block'")
+    # a stack of each block of the program's goes through a package, and through vramscope's own wrapper
+    for number, file in (901, "/v/site-packages/torch/a.py"), (902, "/v/share/vramscope/python/vramscope/_torch.py"):
+        db.execute("INSERT INTO frame(id, kind, function, file, line) VALUES(?, 2, 'call', ?, 9)", (number, file))
+        db.execute("INSERT INTO stack(id, parent, frame, line) SELECT ?, parent, ?, line FROM stack WHERE id = (SELECT max(id) FROM stack WHERE line IS NOT NULL AND id < 900)", (number, number))
+    db.execute("UPDATE stack SET parent = 901 WHERE id = 902")
+    db.execute("UPDATE stack SET parent = 902 WHERE id = (SELECT max(id) FROM stack WHERE line IS NOT NULL AND id < 900)")
     db.commit()
     other = make(work / "other.db", "--steps", "40", "--extra", "300", "--fast")
     other.close()
