@@ -234,6 +234,100 @@ const char **ranks_phases(const struct rank_job *job, size_t *n)
     return names;
 }
 
+/* ---- GPUs that several files used ---- */
+
+struct use { /* of a GPU by a file */
+    const struct rank_file *file;
+    const struct rank_device *device;
+};
+
+static int64_t amount(int64_t n)
+{
+    return n == UNKNOWN ? 0 : n;
+}
+
+static int order(const char *a, const char *b)
+{
+    return strcmp(a ? a : "", b ? b : "");
+}
+
+/* By GPU, and of one GPU who reserved most first. */
+static int by_gpu(const void *a, const void *b)
+{
+    const struct use *x = a, *y = b;
+    int64_t most = amount(x->device->reserved), other = amount(y->device->reserved);
+    int c = order(x->file->host, y->file->host);
+    c = c ? c : order(x->device->uuid, y->device->uuid);
+    if (c || most != other)
+        return c ? c : most > other ? -1 : 1;
+    return x->file->rank != y->file->rank ? (x->file->rank < y->file->rank ? -1 : 1)
+           : x->file < y->file            ? -1
+                                          : 1;
+}
+
+static bool same_gpu(const struct use *a, const struct use *b)
+{
+    return same(a->file->host, b->file->host) && same(a->device->uuid, b->device->uuid);
+}
+
+static int64_t driver_bytes(const struct rank_device *d)
+{
+    return amount(d->reserved) + (d->whole_device ? 0 : amount(d->residual));
+}
+
+static int by_foreign(const void *a, const void *b)
+{
+    const struct rank_gpu *x = a, *y = b;
+    if (x->foreign != y->foreign)
+        return x->foreign > y->foreign ? -1 : 1;
+    return x->owner->rank != y->owner->rank ? (x->owner->rank < y->owner->rank ? -1 : 1)
+                                            : order(x->device->uuid, y->device->uuid);
+}
+
+static struct rank_gpu gpu_of(const struct use *uses, size_t n)
+{
+    struct rank_gpu g = {uses[0].file, uses[0].device, NULL, 0, driver_bytes(uses[0].device), 0, 0, false};
+    for (size_t i = 1; i < n; i++) {
+        const struct rank_device *d = uses[i].device;
+        *PUSH(g.others, g.other_count) = uses[i].file;
+        g.foreign += driver_bytes(d);
+        g.foreign_allocated += amount(d->allocated);
+        g.at_least = g.at_least || d->whole_device || d->residual == UNKNOWN;
+    }
+    return g;
+}
+
+struct rank_gpu *ranks_shared_gpus(const struct rank_job *job, size_t *n)
+{
+    struct rank_gpu *gpus = NULL;
+    struct use *uses = NULL;
+    size_t count = 0, next;
+    *n = 0;
+    for (size_t i = 0; i < job->file_count; i++)
+        for (size_t k = 0; k < job->files[i]->device_count; k++)
+            if (job->files[i]->devices[k].uuid)
+                *PUSH(uses, count) = (struct use){job->files[i], &job->files[i]->devices[k]};
+    if (count)
+        qsort(uses, count, sizeof *uses, by_gpu);
+    for (size_t i = 0; i < count; i = next) {
+        for (next = i + 1; next < count && same_gpu(&uses[i], &uses[next]); next++) {
+        }
+        if (next > i + 1)
+            *PUSH(gpus, *n) = gpu_of(&uses[i], next - i);
+    }
+    free(uses);
+    if (*n)
+        qsort(gpus, *n, sizeof *gpus, by_foreign);
+    return gpus;
+}
+
+void ranks_free_gpus(struct rank_gpu *gpus, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        free(gpus[i].others);
+    free(gpus);
+}
+
 /* ---- hosts and devices ---- */
 
 size_t ranks_hosts(const struct rank_job *job)

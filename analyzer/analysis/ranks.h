@@ -70,6 +70,22 @@ struct rank_span ranks_phase_span(const struct rank_job *job, const char *name,
 /* The names of all phases, in the order of their first appearance; the texts belong to the job. */
 const char **ranks_phases(const struct rank_job *job, size_t *n);
 
+/* A GPU that several files of a job used: whose it is, and what the others have there. */
+struct rank_gpu {
+    const struct rank_file *owner;    /* who reserved most on it; the first of equals */
+    const struct rank_device *device; /* the owner's */
+    const struct rank_file **others;
+    size_t other_count;
+    int64_t own,
+        foreign; /* bytes of the driver that the owner, and the others together, had at most: reserved
+                    and what is beyond; without the latter where the driver said it of all processes */
+    int64_t foreign_allocated; /* of them what the others' programs used */
+    bool at_least;             /* of one of the others only reserved is known */
+};
+/* Such GPUs of JOB, the one with the most foreign bytes first; for ranks_free_gpus.  By host and UUID. */
+struct rank_gpu *ranks_shared_gpus(const struct rank_job *job, size_t *n);
+void ranks_free_gpus(struct rank_gpu *gpus, size_t n);
+
 /* The number of hosts; and whether different devices of one host have the same number, as happens if
  * CUDA_VISIBLE_DEVICES gives each process one device. */
 size_t ranks_hosts(const struct rank_job *job);

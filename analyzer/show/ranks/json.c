@@ -72,8 +72,46 @@ static void excess_json(const struct rank_span *peaks, const struct relabel *rel
         json_text(j, names[by][0], e.name[by]);
         json_int(j, names[by][1], e.name[by] ? e.bytes[by] : UNKNOWN);
     }
+    json_int(j, "communication_bytes", e.communication);
+    json_int(j, "gathered_bytes", e.gathered);
     json_end(j);
     ranks_free_excess(&e);
+}
+
+static void shared_json(const struct rank_job *job, struct json *j)
+{
+    size_t n;
+    struct rank_gpu *gpus = ranks_shared_gpus(job, &n);
+    json_begin(j, "shared_gpus", '[');
+    for (size_t i = 0; i < n; i++) {
+        const struct rank_gpu *g = &gpus[i];
+        json_begin(j, NULL, '{');
+        json_text(j, "host", g->owner->host);
+        json_text(j, "uuid", g->device->uuid);
+        json_int(j, "rank", g->owner->rank);
+        json_text(j, "file", g->owner->path);
+        json_int(j, "own_bytes", g->own);
+        json_int(j, "others_bytes", g->foreign);
+        json_int(j, "others_allocated_bytes", g->foreign_allocated);
+        json_bool(j, "at_least", g->at_least);
+        json_begin(j, "others", '[');
+        for (size_t k = 0; k < g->other_count; k++)
+            json_text(j, NULL, g->others[k]->path);
+        json_end(j);
+        json_end(j);
+    }
+    json_end(j);
+    ranks_free_gpus(gpus, n);
+}
+
+static void beyond_json(const struct rank_span *residual, const struct relabel *relabel, struct json *j)
+{
+    struct rank_beyond b;
+    bool known = ranks_beyond(residual, relabel, &b);
+    json_begin(j, "residual_over_min", '{');
+    json_text(j, "part", b.part);
+    json_int(j, "part_bytes", known ? b.bytes : UNKNOWN);
+    json_end(j);
 }
 
 static void job_json(const struct rank_job *job, const struct relabel *relabel, struct json *j)
@@ -90,6 +128,8 @@ static void job_json(const struct rank_job *job, const struct relabel *relabel, 
     excess_json(&allocated, relabel, j);
     span_json(j, "peak_reserved", &reserved, "bytes");
     span_json(j, "residual", &residual, "bytes");
+    beyond_json(&residual, relabel, j);
+    shared_json(job, j);
     phases_json(job, j);
     json_end(j);
 }

@@ -25,11 +25,25 @@ struct rank_excess {
     char *name[3]; /* NULL: unknown, or nothing */
     int64_t bytes[3];
     char *words; /* of all three; NULL: there is none */
+    int64_t
+        communication; /* by how much more it had of what a communication library asked for or was given */
+    int64_t gathered;  /* likewise of what gathers of FSDP and ZeRO made */
 };
 /* Reads the files of PEAKS' highest and lowest device again, as RELABEL says; empty if they are equal or
  * unknown. */
 struct rank_excess ranks_excess(const struct rank_span *peaks, const struct relabel *relabel, bool exact);
 void ranks_free_excess(struct rank_excess *e);
+/* Whether F is a function of PyTorch's FSDP or of DeepSpeed that gathers parameters. */
+bool ranks_gather_frame(const struct trace_frame *f);
+
+/* Why the driver has more beyond what was reserved for one device than for another: which part differs most.
+ */
+struct rank_beyond {
+    const char *part; /* "context", "code", ..., "of unknown cause"; NULL: nothing, or not known */
+    int64_t bytes;
+};
+/* False where there is nothing to say. */
+bool ranks_beyond(const struct rank_span *residuals, const struct relabel *relabel, struct rank_beyond *out);
 
 /* RELABEL: as for reading the files; the files with the highest and the lowest peak are read again.  Both
  * return whether everything is there: all ranks, and of each file the end and all events. */

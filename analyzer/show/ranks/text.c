@@ -14,6 +14,7 @@
 
 #define B(n)           units_bytes(n, exact).s
 #define TROUBLES_SHOWN 8
+#define GPUS_SHOWN     3
 #define UUID_SHOWN     12 /* "GPU-1a2b3c4d" */
 
 struct page {
@@ -103,6 +104,11 @@ static void print_code(const struct page *p)
     trace_close(&t);
 }
 
+static char *name_of(const struct rank_file *f)
+{
+    return f->rank != UNKNOWN ? xformat("rank %lld", (long long)f->rank) : xstrdup(units_pid(f->pid).s);
+}
+
 /* What the highest has beyond the lowest. */
 static void print_why(const struct page *p)
 {
@@ -111,14 +117,82 @@ static void print_why(const struct page *p)
         return;
     struct rank_excess e = ranks_excess(&p->top, p->relabel, exact);
     if (e.words) {
-        const struct rank_file *low = p->top.least_file;
-        char *who = low->rank != UNKNOWN ? xformat("rank %lld", (long long)low->rank)
-                                         : xstrdup(units_pid(low->pid).s);
+        char *who = name_of(p->top.least_file);
         wrap_print(p->out, 4, 6, "%s more than the lowest, %s: most of all %s", B(p->top.most - p->top.least),
                    who, e.words);
         free(who);
     }
+    if (e.communication > 0)
+        wrap_print(p->out, 4, 6, "of communication (NCCL's own memory and buffers) it holds %s more",
+                   B(e.communication));
+    if (e.gathered > 0)
+        wrap_print(p->out, 4, 6, "of parameters gathered by FSDP or ZeRO it holds %s more", B(e.gathered));
     ranks_free_excess(&e);
+}
+
+/* ---- what the driver has beyond reserved ---- */
+
+#define BEYOND_LEAST (INT64_C(32) << 20) /* less is the noise of the driver's own bookkeeping */
+
+static void print_beyond(const struct page *p)
+{
+    bool exact = p->exact;
+    struct rank_span rest = ranks_span(p->job, FIGURE_RESIDUAL);
+    struct rank_beyond b;
+    if (rest.n < 2 || rest.most - rest.least < BEYOND_LEAST || !ranks_beyond(&rest, p->relabel, &b))
+        return;
+    char *high = name_of(rest.file), *low = name_of(rest.least_file);
+    wrap_print(p->out, 0, 2, "beyond reserved the driver has %s more for %s than for %s: most of all %s, +%s",
+               B(rest.most - rest.least), high, low, b.part, B(b.bytes));
+    free(high);
+    free(low);
+}
+
+/* "rank 1", "ranks 1-7", "3 processes" */
+static char *others_of(const struct rank_gpu *g)
+{
+    int64_t *ranks = NULL;
+    size_t n = 0;
+    for (size_t i = 0; i < g->other_count; i++)
+        if (g->others[i]->rank != UNKNOWN && g->others[i]->rank != g->owner->rank)
+            *PUSH(ranks, n) = g->others[i]->rank;
+    bool ordered = n == g->other_count && n > 0;
+    for (size_t i = 0; ordered && i < n; i++) /* by_gpu has them by bytes, then by rank */
+        for (size_t k = i; k > 0 && ranks[k - 1] > ranks[k]; k--) {
+            int64_t swap = ranks[k];
+            ranks[k] = ranks[k - 1];
+            ranks[k - 1] = swap;
+        }
+    char *list = ranks_list(ranks, ordered ? n : 0),
+         *text = ordered ? xformat("rank%s %s", n > 1 ? "s" : "", list)
+                         : xformat("%zu other process%s", g->other_count, g->other_count > 1 ? "es" : "");
+    free(list);
+    free(ranks);
+    return text;
+}
+
+static void print_shared(const struct page *p)
+{
+    bool exact = p->exact;
+    size_t n;
+    struct rank_gpu *gpus = ranks_shared_gpus(p->job, &n);
+    for (size_t i = 0; i < n && i < GPUS_SHOWN; i++) {
+        const struct rank_gpu *g = &gpus[i];
+        char *owner = name_of(g->owner), *others = others_of(g);
+        wrap_print(p->out, 0, 2,
+                   "on the GPU of %s (%s, device %lld) %s took memory too: %s at their peaks%s, %s of it "
+                   "allocated; its own peak is %s",
+                   owner, g->owner->host ? shown(g->owner->host) : "an unknown host",
+                   (long long)g->device->device, others, B(g->foreign),
+                   g->at_least ? " without their contexts (not known)" : "", B(g->foreign_allocated),
+                   B(g->own));
+        free(owner);
+        free(others);
+    }
+    if (n > GPUS_SHOWN)
+        fprintf(p->out, "%s more shared by several processes\n",
+                units_count((int64_t)(n - GPUS_SHOWN), "GPU").s);
+    ranks_free_gpus(gpus, n);
 }
 
 static void print_head(const struct page *p)
@@ -137,6 +211,8 @@ static void print_head(const struct page *p)
     print_top(p);
     print_why(p);
     print_code(p);
+    print_beyond(p);
+    print_shared(p);
     if (job->ranked)
         fprintf(p->out, "\n  command  %s\n  started  %s\n",
                 first->command ? shown(first->command) : "unknown", units_date(first->from_ns).s);

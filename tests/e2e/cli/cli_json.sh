@@ -82,7 +82,7 @@ for command in report peak waste diff check whatif estimate doctor recover; do
 done
 # runs beside the ones above, for the sake of what only they have
 make_db thinned.db --kind thinned && "$V" report --json thinned.db >thinned.json || exit 1
-make_db job0.db --rank 0 --world 2 && make_db job1.db --rank 1 --world 2
+make_db job0.db --rank 0 --world 2 && make_db job1.db --rank 1 --world 2 --extra 8
 "$V" report --json job0.db job1.db >ranks.json || exit 1
 "$V" peak --json --at=oom oom.db >oom.json || exit 1
 "$V" diff --json train.db leak.db >runs.json || exit 1

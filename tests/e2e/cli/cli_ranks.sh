@@ -33,6 +33,45 @@ grep -qx 'MISSING: no file of rank 2 (1 of 4)' out || no "report: $(head -3 out)
 status=$?
 [ $status = 2 ] && [ "$(wc -l <err)" = 1 ] || no "a bad option: status $status, $(cat err)"
 
+# ---- why a rank is higher ----
+
+mkdir why
+for rank in 0 1 2 3; do make_db why/r$rank.db --rank $rank --world 4 --gpu $((rank / 3)); done
+page() { "$V" report why 2>&1 | tr -s '\n ' ' '; }
+page >out
+grep -q 'more than the lowest\|of communication\|gathered by\|beyond reserved' out && no "equal ranks differ: $(cat out)"
+grep -qF 'on the GPU of rank 0 (gpu-7, device 0) ranks 1-2 took memory too: 21.31 GiB at their peaks, 13.92 GiB of it allocated; its own peak is 10.66 GiB' out ||
+    no "a GPU of three ranks: $(grep -o 'on the GPU.*' out)"
+grep -q 'on the GPU of rank 3' out && no "a GPU of one rank is shared"
+make_db why/r2.db.new --rank 2 --world 4 --extra 64 && mv why/r2.db.new why/r2.db
+page >out
+grep -qF '64.00 MiB more than the lowest, rank 0: most of all made in logits, +64.00 MiB' out || no "what it is for: $(cat out)"
+grep -q 'of communication\|gathered by' out && no "neither communication nor gathers are there: $(cat out)"
+# its direct allocation is NCCL's, and one of its blocks was made by a gather
+sqlite3 why/r2.db "INSERT INTO string VALUES(9000, 'libnccl.so.2');
+    UPDATE stack SET owner = 9000 WHERE id IN (SELECT stack FROM live_at_peak WHERE category = 'direct');
+    INSERT INTO frame(id, kind, function, file, line) VALUES(9000, 2, 'foreach_all_gather', '/x/site-packages/torch/distributed/fsdp/_fully_shard/_fsdp_collectives.py', 3);
+    UPDATE stack SET frame = 9000 WHERE id IN (SELECT stack FROM live_at_peak WHERE phase = 'forward' AND category = 'framework block')" || exit 1
+page >out
+grep -qF "of communication (NCCL's own memory and buffers) it holds 33.00 MiB more" out || no "NCCL's memory: $(cat out)"
+grep -qF "of parameters gathered by FSDP or ZeRO it holds 768.0 MiB more" out || no "gathered parameters: $(cat out)"
+# the driver has more for rank 1: at first nobody knows why, then it is the context
+sqlite3 why/r1.db "UPDATE sample SET driver_used_bytes = driver_used_bytes + (200 << 20)" || exit 1
+page >out
+grep -qF 'beyond reserved the driver has 200.0 MiB more for rank 1 than for rank 0: most of all of unknown cause, +200.0 MiB' out || no "the residual: $(cat out)"
+sqlite3 why/r1.db "UPDATE ev SET size = size + (150 << 11) WHERE op = 16" || exit 1
+page >out
+grep -qF 'most of all context, +150.0 MiB' out || no "the residual's part: $(cat out)"
+"$V" report --json why >why.json || no "report --json: status $?"
+python3 - <<'PY' || failures=$((failures + 1))
+import json
+(job,) = json.load(open("why.json"))["jobs"]
+over, (gpu,) = job["max_over_min"], job["shared_gpus"]
+assert (over["communication_bytes"] >> 20, over["gathered_bytes"] >> 20) == (33, 768), over
+assert job["residual_over_min"] == {"part": "context", "part_bytes": 150 << 20}, job["residual_over_min"]
+assert gpu["rank"] == 0 and gpu["others"] == ["why/r1.db", "why/r2.db"] and not gpu["at_least"], gpu
+PY
+
 # ---- a job of 1000 files ----
 
 python3 - "$SRC" <<'PY' || exit 1

@@ -171,6 +171,34 @@ static void a_world_size_that_is_none_makes_nobody_missing(void **state)
     ranks_free_jobs(jobs, 1);
 }
 
+static void a_gpu_that_several_files_used_is_whose_reserved_most(void **state)
+{
+    size_t n;
+    file(0, 4, 0, 0, 10, 90);
+    file(1, 4, 0, 0, 10, 90); /* its context on rank 0's GPU */
+    file(2, 4, 0, 2, 10, 90);
+    file(3, 4, 1, 0, 10, 90); /* another host's */
+    devices[1].reserved = 0;
+    devices[1].allocated = 0;
+    devices[1].residual = 500;
+    devices[0].residual = 600;
+    struct rank_job *jobs = jobs_of(1);
+    struct rank_gpu *gpus = ranks_shared_gpus(&jobs[0], &n);
+    assert_int_equal(n, 1);
+    assert_ptr_equal(gpus[0].owner, &files[0]);
+    assert_int_equal(gpus[0].other_count, 1);
+    assert_ptr_equal(gpus[0].others[0], &files[1]);
+    assert_true(gpus[0].own == 2600 && gpus[0].foreign == 500 && gpus[0].foreign_allocated == 0 &&
+                !gpus[0].at_least);
+    ranks_free_gpus(gpus, n);
+    /* the driver's figure is everybody's: theirs is not known */
+    devices[1].whole_device = true;
+    gpus = ranks_shared_gpus(&jobs[0], &n);
+    assert_true(n == 1 && gpus[0].foreign == 0 && gpus[0].at_least);
+    ranks_free_gpus(gpus, n);
+    ranks_free_jobs(jobs, 1);
+}
+
 #define T(f) cmocka_unit_test_setup(f, none)
 
 int main(void)
@@ -183,6 +211,7 @@ int main(void)
         T(files_without_a_rank_stand_apart_and_miss_nobody),
         T(figures_go_over_all_ranks_and_name_the_highest),
         T(a_world_size_that_is_none_makes_nobody_missing),
+        T(a_gpu_that_several_files_used_is_whose_reserved_most),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
