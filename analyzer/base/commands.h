@@ -1,6 +1,6 @@
 /*
- * commands.h - the subcommands of `vramscope`: one function each, in cli/, run/ and doctor/; cli/main.c has
- * the table of them.
+ * commands.h - the subcommands of `vramscope`: one function each, in cli/, run/, sweep/ and doctor/;
+ * cli/main.c has the table of them.
  *
  * A command gets its own name in argv[0] and returns the exit status: 0 good, 1 a check failed, 2 usage, bad
  * input, or output that can't be written (said in one line on stderr), 3 shown, but incomplete or not known
@@ -31,6 +31,7 @@ int cmd_export(int argc, char **argv);
 int cmd_import(int argc, char **argv);
 int cmd_whatif(int argc, char **argv);
 int cmd_estimate(int argc, char **argv);
+int cmd_sweep(int argc, char **argv);
 int cmd_top(int argc, char **argv);
 int cmd_recover(int argc, char **argv);
 int cmd_doctor(int argc, char **argv);

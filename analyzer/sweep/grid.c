@@ -1,0 +1,171 @@
+/* grid.c - see grid.h. */
+#include "grid.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/shown.h"
+
+static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._+-";
+
+static bool is_word(const char *text)
+{
+    return *text && !text[strspn(text, letters)] && strcmp(text, ".") != 0 && strcmp(text, "..") != 0;
+}
+
+static int add_value(struct grid_axis *axis, const char *value)
+{
+    if (axis->n == GRID_VALUES)
+        return complain("sweep: --grid %s has more than %d values", axis->name, GRID_VALUES);
+    for (size_t i = 0; i < axis->n; i++)
+        if (!strcmp(axis->values[i], value))
+            return complain("sweep: --grid %s has %s twice", axis->name, value);
+    axis->values[axis->n++] = xstrdup(value);
+    return 0;
+}
+
+/* "512..2048": doubled from the first on, the last included.  1: it is no range. */
+static int add_range(struct grid_axis *axis, const char *text)
+{
+    char *end;
+    long long first = strtoll(text, &end, 10);
+    if (end == text || first < 1 || strncmp(end, "..", 2) != 0)
+        return 1;
+    const char *second = end + 2;
+    long long last = strtoll(second, &end, 10);
+    if (end == second || *end || last < first || last > 1ll << 40)
+        return 1;
+    int bad = 0;
+    for (long long x = first; x < last && !bad; x *= 2) {
+        char *value = xformat("%lld", x);
+        bad = add_value(axis, value);
+        free(value);
+    }
+    char *value = xformat("%lld", last);
+    bad = bad ? bad : add_value(axis, value);
+    free(value);
+    return bad;
+}
+
+static int add_list(struct grid_axis *axis, const char *text)
+{
+    char *list = xstrdup(text), *rest = list, *word;
+    int bad = 0;
+    while (!bad && (word = strsep(&rest, ",")))
+        bad = is_word(word) ? add_value(axis, word)
+                            : complain("sweep: --grid %s: '%s' is no value: letters, digits and ._+- are",
+                                       axis->name, shown(word));
+    free(list);
+    return bad;
+}
+
+static int read_axis(struct grid *g, const char *word)
+{
+    size_t n = strcspn(word, "=");
+    if (!word[n] || !n || strspn(word, letters) < n)
+        return complain("sweep: --grid takes NAME=1,2,4 or NAME=1..64, not '%s'", shown(word));
+    if (g->n == GRID_AXES)
+        return complain("sweep: more than %d --grid", GRID_AXES);
+    struct grid_axis *axis = &g->axes[g->n++];
+    axis->name = xformat("%.*s", (int)n, word);
+    for (size_t i = 0; i + 1 < g->n; i++)
+        if (!strcmp(g->axes[i].name, axis->name))
+            return complain("sweep: --grid %s is given twice", axis->name);
+    int bad = add_range(axis, word + n + 1);
+    return bad == 1 ? add_list(axis, word + n + 1) : bad;
+}
+
+int grid_read(struct grid *g, const struct arg_list *words)
+{
+    int bad = 0;
+    *g = (struct grid){.points = 1};
+    if (!words->count)
+        return complain(
+            "sweep: which sizes? vramscope sweep -o DIR --grid batch=1,2,4 -- COMMAND --batch={batch}");
+    for (size_t i = 0; i < words->count && !bad; i++) {
+        bad = read_axis(g, words->values[i]);
+        if (!bad)
+            g->points *= g->axes[g->n - 1].n;
+        if (!bad && g->points > GRID_POINTS)
+            bad = complain("sweep: more than %d points", GRID_POINTS);
+    }
+    return bad;
+}
+
+void grid_free(struct grid *g)
+{
+    for (size_t a = 0; a < g->n; a++) {
+        free(g->axes[a].name);
+        for (size_t i = 0; i < g->axes[a].n; i++)
+            free(g->axes[a].values[i]);
+    }
+    *g = (struct grid){0};
+}
+
+const char *grid_value(const struct grid *g, size_t point, size_t axis)
+{
+    for (size_t a = g->n - 1; a > axis; a--)
+        point /= g->axes[a].n;
+    return g->axes[axis].values[point % g->axes[axis].n];
+}
+
+int64_t grid_number(const struct grid *g, size_t point, const char *name)
+{
+    for (size_t a = 0; a < g->n; a++) {
+        char *end;
+        if (strcmp(g->axes[a].name, name) != 0)
+            continue;
+        long long x = strtoll(grid_value(g, point, a), &end, 10);
+        return *end || x < 1 ? UNKNOWN : x;
+    }
+    return UNKNOWN;
+}
+
+char *grid_name(const struct grid *g, size_t point)
+{
+    char *text = xstrdup("");
+    for (size_t a = 0; a < g->n; a++) {
+        char *longer = xformat("%s%s%s=%s", text, a ? "," : "", g->axes[a].name, grid_value(g, point, a));
+        free(text);
+        text = longer;
+    }
+    return text;
+}
+
+/* The axis whose name stands in braces at AT; g->n: none. */
+static size_t axis_at(const struct grid *g, const char *at)
+{
+    for (size_t a = 0; a < g->n && *at == '{'; a++) {
+        size_t n = strlen(g->axes[a].name);
+        if (!strncmp(at + 1, g->axes[a].name, n) && at[n + 1] == '}')
+            return a;
+    }
+    return g->n;
+}
+
+char *grid_fill(const struct grid *g, size_t point, const char *word)
+{
+    char *text = NULL;
+    size_t size;
+    FILE *out = xmemstream(&text, &size);
+    while (*word) {
+        size_t a = axis_at(g, word);
+        if (a == g->n) {
+            fputc(*word++, out);
+        } else {
+            fputs(grid_value(g, point, a), out);
+            word += strlen(g->axes[a].name) + 2;
+        }
+    }
+    fclose(out);
+    return text;
+}
+
+bool grid_uses(const struct grid *g, size_t axis, char *const *words)
+{
+    for (; *words; words++)
+        for (const char *at = *words; (at = strchr(at, '{')); at++)
+            if (axis_at(g, at) == axis)
+                return true;
+    return false;
+}

@@ -1,0 +1,42 @@
+/*
+ * grid.h - the points of a sweep: every combination of the values of its axes.
+ *
+ *      --grid batch=1,2 --grid seq=512..2048     6 points, the last axis the fastest
+ *      "--batch={batch}"                          becomes "--batch=1"
+ *      batch=1,seq=512                            a point's name, which is its folder's too
+ */
+#ifndef VS_SWEEP_GRID_H
+#define VS_SWEEP_GRID_H
+
+#include "base/args.h"
+
+#define GRID_AXES   6
+#define GRID_VALUES 64
+#define GRID_POINTS 4096
+
+struct grid_axis {
+    char *name;
+    char *values[GRID_VALUES];
+    size_t n;
+};
+
+struct grid {
+    struct grid_axis axes[GRID_AXES];
+    size_t n, points;
+};
+
+/* 0, or 2, said. */
+int grid_read(struct grid *g, const struct arg_list *words);
+void grid_free(struct grid *g);
+
+/* The value of axis AXIS at point POINT. */
+const char *grid_value(const struct grid *g, size_t point, size_t axis);
+/* That of the axis NAME as a number; UNKNOWN where there is none, or it is none. */
+int64_t grid_number(const struct grid *g, size_t point, const char *name);
+/* The caller frees both. */
+char *grid_name(const struct grid *g, size_t point);
+char *grid_fill(const struct grid *g, size_t point, const char *word);
+/* Whether "{NAME}" of axis AXIS stands in one of the words. */
+bool grid_uses(const struct grid *g, size_t axis, char *const *words);
+
+#endif

@@ -1,0 +1,219 @@
+/* point.c - see point.h. */
+#include "point.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/destination.h"
+#include "read/trace.h"
+
+#define DEVICES_MOST 64
+
+const char *const outcome_names[OUTCOMES + 1] = {"ok", "oom", "crash", "hang", NULL};
+
+/* ---- recordings ---- */
+
+static int64_t peak_of(const struct trace *t, int64_t device, const char *kind)
+{
+    const struct trace_peak *p = trace_find_peak(t, device, kind);
+    return p ? p->bytes : UNKNOWN;
+}
+
+static void take_peaks(struct rank_figures *r, const struct trace *t)
+{
+    for (int64_t d = 0; d < DEVICES_MOST; d++) {
+        int64_t reserved = peak_of(t, d, "reserved");
+        if (reserved == UNKNOWN || (r->reserved != UNKNOWN && reserved <= r->reserved))
+            continue;
+        r->reserved = reserved;
+        r->allocated = peak_of(t, d, "allocated");
+        r->framework_allocated = peak_of(t, d, "framework");
+        r->framework_reserved = peak_of(t, d, "managed_reserved");
+        if (r->framework_allocated == 0)
+            r->framework_allocated = r->framework_reserved = UNKNOWN;
+    }
+}
+
+/* The first step has what is made once: it does not count. */
+static double rate_of(struct trace *t)
+{
+    struct trace_step_end *ends = NULL;
+    size_t n = 0;
+    double rate = NAN;
+    if (!trace_step_ends(t, &ends, &n) && n >= 2 && ends[n - 1].t > ends[0].t)
+        rate = (double)(n - 1) / ((double)(ends[n - 1].t - ends[0].t) / 1e9);
+    free(ends);
+    return rate;
+}
+
+/* Whether the recording says that it ran out of memory. */
+static bool read_rank(struct rank_figures *r, const char *path)
+{
+    struct trace t;
+    *r = (struct rank_figures){xstrdup(path), UNKNOWN, UNKNOWN, UNKNOWN, UNKNOWN,
+                               UNKNOWN,       UNKNOWN, UNKNOWN, NAN};
+    if (trace_open(&t, path))
+        return false;
+    r->rank = t.process.rank;
+    r->world_size = t.process.world_size;
+    r->steps = t.steps;
+    take_peaks(r, &t);
+    r->rate = rate_of(&t);
+    bool oom = !trace_load_ooms(&t) && t.oom_total > 0;
+    trace_close(&t);
+    return oom;
+}
+
+static int by_rank(const void *a, const void *b)
+{
+    const struct rank_figures *x = a, *y = b;
+    if (x->rank != y->rank)
+        return x->rank < y->rank ? -1 : 1;
+    return strcmp(x->path, y->path);
+}
+
+static void free_ranks(struct point *p)
+{
+    for (size_t i = 0; i < p->n; i++)
+        free(p->ranks[i].path);
+    free(p->ranks);
+    p->ranks = NULL;
+    p->n = 0;
+}
+
+/* Whether one of them ran out of memory. */
+static bool read_ranks(struct point *p)
+{
+    char why[512];
+    size_t n = 0;
+    bool oom = false;
+    free_ranks(p);
+    p->expected = 1;
+    char **files = trace_files(&p->folder, 1, &n, why, sizeof why);
+    for (size_t i = 0; files && i < n; i++) {
+        struct rank_figures *r = PUSH(p->ranks, p->n);
+        oom = read_rank(r, files[i]) || oom;
+        if (r->world_size != UNKNOWN && r->world_size > p->expected)
+            p->expected = r->world_size;
+    }
+    if (files)
+        trace_free_files(files, n);
+    if (p->n)
+        qsort(p->ranks, p->n, sizeof *p->ranks, by_rank);
+    return oom;
+}
+
+/* ---- outcomes ---- */
+
+void point_load(struct point *p)
+{
+    char word[16] = "", *path = xformat("%s/outcome", p->folder);
+    int left = 0;
+    FILE *in = fopen(path, "r");
+    p->done = false;
+    p->predicted_allocated = p->predicted_reserved = UNKNOWN;
+    if (in && fscanf(in, "%15s %d %" SCNd64 " %d", word, &p->status, &p->ns, &left) == 4)
+        for (int i = 0; i < OUTCOMES; i++)
+            if (!strcmp(word, outcome_names[i])) {
+                p->outcome = (enum outcome)i;
+                p->done = true;
+            }
+    p->left = left != 0;
+    if (in)
+        fclose(in);
+    free(path);
+    if (p->done)
+        read_ranks(p);
+}
+
+static int write_outcome(const struct point *p)
+{
+    char *path = xformat("%s/outcome", p->folder);
+    struct destination to;
+    destination_find(&to, path);
+    FILE *out = fopen(destination_name(&to), "w");
+    bool good = out && fprintf(out, "%s %d %" PRId64 " %d\n", outcome_names[p->outcome], p->status, p->ns,
+                               p->left) > 0;
+    if (out)
+        good = fclose(out) == 0 && good;
+    int error = destination_end(&to, good);
+    int bad = !good || error ? complain("sweep: %s can't be written: is the disk full?", path) : 0;
+    free(path);
+    return bad;
+}
+
+int point_finish(struct point *p, const struct child_end *end)
+{
+    p->status = end->status;
+    p->ns = end->ns;
+    p->left = end->left;
+    bool oom = read_ranks(p);
+    p->outcome = end->timed_out ? POINT_HANG : end->status == 0 ? POINT_OK : oom ? POINT_OOM : POINT_CRASH;
+    int bad = write_outcome(p);
+    p->done = !bad;
+    return bad;
+}
+
+void point_clear(const struct point *p)
+{
+    DIR *folder = opendir(p->folder);
+    for (struct dirent *e; folder && (e = readdir(folder));) {
+        bool ours =
+            !strncmp(e->d_name, "run", 3) || !strcmp(e->d_name, "log") || !strcmp(e->d_name, "outcome");
+        char *path = xformat("%s/%s", p->folder, e->d_name);
+        if (ours)
+            unlink(path);
+        free(path);
+    }
+    if (folder)
+        closedir(folder);
+}
+
+void point_free(struct point *p)
+{
+    free_ranks(p);
+    free(p->name);
+    free(p->folder);
+}
+
+char *point_status(const struct point *p)
+{
+    if (WIFSIGNALED(p->status))
+        return xformat("signal %d", WTERMSIG(p->status));
+    return WEXITSTATUS(p->status) ? xformat("exit %d", WEXITSTATUS(p->status)) : xstrdup("");
+}
+
+static double figure(const struct rank_figures *r, enum point_figure what)
+{
+    int64_t n = what == FIGURE_POINT_ALLOCATED   ? r->allocated
+                : what == FIGURE_POINT_RESERVED  ? r->reserved
+                : what == FIGURE_POINT_FRAMEWORK ? r->framework_reserved
+                                                 : UNKNOWN;
+    if (what == FIGURE_POINT_RATE)
+        return r->rate;
+    return n == UNKNOWN ? NAN : (double)n;
+}
+
+bool point_span(const struct point *p, enum point_figure what, double *least, double *mean, double *greatest)
+{
+    double sum = 0;
+    size_t n = 0;
+    for (size_t i = 0; i < p->n; i++) {
+        double x = figure(&p->ranks[i], what);
+        if (isnan(x))
+            continue;
+        *least = n == 0 || x < *least ? x : *least;
+        *greatest = n == 0 || x > *greatest ? x : *greatest;
+        sum += x;
+        n++;
+    }
+    *mean = n ? sum / (double)n : NAN;
+    return n > 0;
+}

@@ -1,0 +1,286 @@
+/* show.c - see show.h. */
+#include "show.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/destination.h"
+#include "base/shown.h"
+#include "base/table.h"
+#include "base/units.h"
+#include "plot/curves.h"
+
+/* ---- table ---- */
+
+static void bytes_cell(struct table *t, const struct point *p, enum point_figure what)
+{
+    double least, mean, greatest;
+    if (!point_span(p, what, &least, &mean, &greatest))
+        table_cell(t, "-");
+    else if (least == greatest)
+        table_cell(t, "%s", units_bytes((int64_t)mean, false).s);
+    else
+        table_cell(t, "%s to %s", units_bytes((int64_t)least, false).s,
+                   units_bytes((int64_t)greatest, false).s);
+}
+
+static void rate_cell(struct table *t, const struct point *p)
+{
+    double least, mean, greatest;
+    if (point_span(p, FIGURE_POINT_RATE, &least, &mean, &greatest))
+        table_cell(t, "%.3g", mean);
+    else
+        table_cell(t, "-");
+}
+
+static void outcome_cell(struct table *t, const struct point *p)
+{
+    char *status = point_status(p);
+    bool say = p->outcome == POINT_CRASH;
+    table_cell(t, "%s%s%s", p->done ? outcome_names[p->outcome] : "not run", say ? ", " : "",
+               say ? status : "");
+    free(status);
+}
+
+static void point_row(struct table *t, const struct point *p)
+{
+    table_cell(t, "%s", p->name);
+    outcome_cell(t, p);
+    table_cell(t, "%s", p->done ? units_time(p->ns).s : "-");
+    if (p->n < (size_t)p->expected)
+        table_cell(t, "%zu of %" PRId64, p->n, p->expected);
+    else
+        table_cell(t, "%zu", p->n);
+    bytes_cell(t, p, FIGURE_POINT_ALLOCATED);
+    bytes_cell(t, p, FIGURE_POINT_RESERVED);
+    bytes_cell(t, p, FIGURE_POINT_FRAMEWORK);
+    if (p->predicted_reserved == UNKNOWN)
+        table_cell(t, "-");
+    else
+        table_cell(t, "%s%s", units_bytes(p->predicted_reserved, false).s, p->fitted ? " (fitted)" : "");
+    rate_cell(t, p);
+}
+
+static bool predicts(const struct sweep *s)
+{
+    for (size_t i = 0; i < s->n; i++)
+        if (s->points[i].predicted_reserved != UNKNOWN)
+            return true;
+    return false;
+}
+
+void show_table(const struct sweep *s)
+{
+    static const char *const header[] = {"POINT",    "OUTCOME",      "TIME",      "RANKS",  "ALLOCATED",
+                                         "RESERVED", "OF FRAMEWORK", "PREDICTED", "STEPS/S"};
+    struct table t;
+    table_init(&t, "<<>>>>>>>", header);
+    table_drops(&t, "--312----");
+    for (size_t i = 0; i < s->n; i++)
+        point_row(&t, &s->points[i]);
+    table_print(&t, stdout, 0);
+    table_free(&t);
+    if (predicts(s))
+        puts("predicted: what the framework's allocator reserves, by laws of the points marked fitted");
+}
+
+/* ---- CSV ---- */
+
+static void number(FILE *out, int64_t n)
+{
+    if (n == UNKNOWN)
+        fputc(',', out);
+    else
+        fprintf(out, ",%" PRId64, n);
+}
+
+/* Values and names of a grid need no quotes; a path may. */
+static void text(FILE *out, const char *word)
+{
+    fputs(",\"", out);
+    for (; *word; word++) {
+        if (*word == '"')
+            fputc('"', out);
+        fputc(*word, out);
+    }
+    fputc('"', out);
+}
+
+static void csv_row(const struct sweep *s, size_t i, const struct rank_figures *r, FILE *out)
+{
+    static const struct rank_figures none = {NULL,    UNKNOWN, UNKNOWN, UNKNOWN, UNKNOWN,
+                                             UNKNOWN, UNKNOWN, UNKNOWN, NAN};
+    const struct point *p = &s->points[i];
+    char *status = point_status(p);
+    for (size_t a = 0; a < s->grid.n; a++)
+        fprintf(out, "%s,", grid_value(&s->grid, i, a));
+    fprintf(out, "%s,%s,%.3f,%zu,%" PRId64, outcome_names[p->outcome], status, (double)p->ns / 1e9, p->n,
+            p->expected);
+    r = r ? r : &none;
+    number(out, r->rank);
+    number(out, r->allocated);
+    number(out, r->reserved);
+    number(out, r->framework_allocated);
+    number(out, r->framework_reserved);
+    number(out, p->predicted_allocated);
+    number(out, p->predicted_reserved);
+    fprintf(out, ",%d", p->fitted);
+    number(out, r->steps);
+    if (isnan(r->rate))
+        fputc(',', out);
+    else
+        fprintf(out, ",%.6g", r->rate);
+    text(out, r->path ? r->path : "");
+    fputc('\n', out);
+    free(status);
+}
+
+static void write_csv(const struct sweep *s, FILE *out)
+{
+    for (size_t a = 0; a < s->grid.n; a++)
+        fprintf(out, "%s,", s->grid.axes[a].name);
+    fputs("outcome,status,seconds,files,ranks,rank,allocated_bytes,reserved_bytes,framework_allocated_bytes,"
+          "framework_reserved_bytes,predicted_framework_allocated_bytes,predicted_framework_reserved_bytes,"
+          "fitted,"
+          "steps,steps_per_second,file\n",
+          out);
+    for (size_t i = 0; i < s->n; i++) {
+        const struct point *p = &s->points[i];
+        for (size_t r = 0; p->done && r < p->n; r++)
+            csv_row(s, i, &p->ranks[r], out);
+        if (p->done && !p->n)
+            csv_row(s, i, NULL, out);
+    }
+}
+
+int show_csv(const struct sweep *s, const char *path)
+{
+    struct destination to;
+    destination_find(&to, path);
+    FILE *out = fopen(destination_name(&to), "w");
+    if (!out)
+        return complain("sweep: %s can't be written: %s", path, strerror(errno));
+    write_csv(s, out);
+    bool good = !ferror(out);
+    good = fclose(out) == 0 && good;
+    int error = destination_end(&to, good);
+    if (!good || error)
+        return complain("sweep: %s can't be written: %s", path,
+                        error ? strerror(error) : "is the disk full?");
+    return 0;
+}
+
+/* ---- picture ---- */
+
+/* The axis below: the last one of numbers that has several values; grid.n: none. */
+static size_t axis_below(const struct grid *g)
+{
+    for (size_t a = g->n; a-- > 0;) {
+        bool numbers = g->axes[a].n > 1;
+        for (size_t i = 0; i < g->axes[a].n; i++)
+            numbers = numbers && g->axes[a].values[i][strspn(g->axes[a].values[i], "0123456789")] == 0;
+        if (numbers)
+            return a;
+    }
+    return g->n;
+}
+
+/* "batch=2", of the axes but BELOW. */
+static char *curve_name(const struct grid *g, size_t point, size_t below, const char *behind)
+{
+    char *name = xstrdup("");
+    for (size_t a = 0; a < g->n; a++) {
+        if (a == below)
+            continue;
+        char *longer =
+            xformat("%s%s%s=%s", name, *name ? ", " : "", g->axes[a].name, grid_value(g, point, a));
+        free(name);
+        name = longer;
+    }
+    char *whole =
+        xformat("%s%s%s", name, *name && *behind ? ", " : "", *name || *behind ? behind : "measured");
+    free(name);
+    return whole;
+}
+
+static struct curve *curve_of(struct curve_panel *panel, char *name, int color, bool dashed)
+{
+    for (size_t i = 0; i < panel->n; i++)
+        if (!strcmp(panel->curves[i].name, name)) {
+            free(name);
+            return &panel->curves[i];
+        }
+    return curves_add(panel, name, color, dashed);
+}
+
+/* Which of the combinations of the other axes the point has, from 0. */
+static int color_of(const struct grid *g, size_t point, size_t below)
+{
+    size_t n = 1;
+    for (size_t a = below + 1; a < g->n; a++)
+        n *= g->axes[a].n;
+    return (int)(point / (n * g->axes[below].n) * n + point % n);
+}
+
+static void add_point(struct curve *c, double x, double least, double mean, double greatest)
+{
+    if (c)
+        *PUSH(c->points, c->n) = (struct curve_point){x, least, mean, greatest};
+}
+
+static void add_measured(const struct sweep *s, size_t i, size_t below, struct curve_panel *panel,
+                         enum point_figure what, double unit)
+{
+    double least, mean, greatest, x = strtod(grid_value(&s->grid, i, below), NULL);
+    if (s->points[i].done && s->points[i].outcome == POINT_OK &&
+        point_span(&s->points[i], what, &least, &mean, &greatest))
+        add_point(curve_of(panel, curve_name(&s->grid, i, below, ""), color_of(&s->grid, i, below), false), x,
+                  least / unit, mean / unit, greatest / unit);
+}
+
+static void add_predicted(const struct sweep *s, size_t i, size_t below, struct curve_panel *panel,
+                          double unit)
+{
+    const struct point *p = &s->points[i];
+    if (p->predicted_reserved == UNKNOWN)
+        return;
+    double x = strtod(grid_value(&s->grid, i, below), NULL), y = (double)p->predicted_reserved / unit;
+    add_point(
+        curve_of(panel, curve_name(&s->grid, i, below, "predicted"), color_of(&s->grid, i, below), true), x,
+        y, y, y);
+}
+
+int show_picture(const struct sweep *s, const char *path)
+{
+    size_t below = axis_below(&s->grid);
+    double gib = 1 << 30;
+    if (below == s->grid.n)
+        return complain("sweep: a picture needs a --grid of two numbers or more");
+    struct curves *c = xrealloc(NULL, sizeof *c);
+    *c = (struct curves){
+        .title = xstrdup("least, mean and most over the ranks"), .x = s->grid.axes[below].name, .n = 4};
+    c->panels[0] = (struct curve_panel){.title = "allocated", .unit = "GiB"};
+    c->panels[1] = (struct curve_panel){.title = "reserved", .unit = "GiB"};
+    c->panels[2] = (struct curve_panel){.title = "reserved by the framework's allocator", .unit = "GiB"};
+    c->panels[3] = (struct curve_panel){.title = "iterations", .unit = "steps a second"};
+    for (size_t i = 0; i < s->n; i++) {
+        add_measured(s, i, below, &c->panels[0], FIGURE_POINT_ALLOCATED, gib);
+        add_measured(s, i, below, &c->panels[1], FIGURE_POINT_RESERVED, gib);
+        add_measured(s, i, below, &c->panels[2], FIGURE_POINT_FRAMEWORK, gib);
+        add_measured(s, i, below, &c->panels[3], FIGURE_POINT_RATE, 1);
+        add_predicted(s, i, below, &c->panels[2], gib);
+    }
+    size_t kept = 0; /* a panel without a curve is none */
+    for (size_t i = 0; i < c->n; i++)
+        if (c->panels[i].n)
+            c->panels[kept++] = c->panels[i];
+    c->n = kept;
+    int status = kept ? curves_draw(c, "sweep", path)
+                      : complain("sweep: no point ended well: there is nothing to draw");
+    curves_free(c);
+    free(c);
+    return status;
+}

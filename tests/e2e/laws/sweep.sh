@@ -1,0 +1,96 @@
+#!/bin/bash
+# A sweep runs a command at every point of a grid and keeps what it finds: points that hang (all their processes are ended, also those that made
+# a session of their own), crash or run out of memory are results; every rank is collected, one that is missing is said; the same command goes
+# on where it was interrupted; predictions stand beside measurements.
+# shellcheck source-path=SCRIPTDIR
+. "$(dirname "$0")/../lib/lib.bash"
+V=$BUILD/bin/vramscope
+cd "$dir" || exit 1
+refused() { # TEXT ARGUMENT...
+    local text=$1
+    shift
+    timeout 20 "$V" sweep "$@" >out 2>err
+    local status=$?
+    if [ $status != 2 ] || [ "$(wc -l <err)" != 1 ] || [ -s out ] || ! grep -qF -- "$text" err; then
+        fail "sweep $*: not one line '$text': $status $(head -c 400 err out)"
+    fi
+}
+column() { # FILE NAME: POINT VALUE lines, of all ranks
+    python3 -c 'import csv, sys
+for r in csv.DictReader(open(sys.argv[1])):
+    print(r["batch"] + "x" + r["seq"], r[sys.argv[2]])' "$@"
+}
+word=sweep-$$ # in the command lines of this test's programs
+none_lives() { ! pgrep -f "prog_sizes .* $word" >/dev/null || fail "$*: $(pgrep -af "prog_sizes .* $word")"; }
+outcomes() { column "$1/sweep.csv" outcome | tr '\n' ' '; }
+
+# outcomes: beyond 4096 tokens it hangs, or crashes, or runs out of memory
+for how in hang crash oom; do
+    timeout 60 "$V" sweep --simulated -o "$how" --timeout=1s --grid batch=2,4 --grid seq=512,1024,2048 -- \
+        "$tests/prog_sizes" '{batch}' '{seq}' "$word" $how >"$how.txt" 2>err || fail "sweep $how: $? $(cat err "$how.txt")"
+    [ "$(outcomes $how)" = "2x512 ok 2x1024 ok 2x2048 ok 4x512 ok 4x1024 ok 4x2048 $how " ] || fail "$how: $(outcomes $how)"
+done
+none_lives "a point that hung was not ended"
+column crash/sweep.csv status | grep -q '4x2048 signal 11' || fail "the signal: $(column crash/sweep.csv status)"
+column hang/sweep.csv steps | grep -q '4x2048 2' || fail "what a hung point had done: $(column hang/sweep.csv steps)"
+[ "$(column hang/sweep.csv steps_per_second | awk '$2 > 0' | wc -l)" = 6 ] || fail "iterations a second: $(column hang/sweep.csv steps_per_second)"
+
+# predictions of the larger points, made of the smaller ones, are what was measured
+python3 - oom/sweep.csv <<'PY' || fail "predictions"
+import csv, sys
+rows = list(csv.DictReader(open(sys.argv[1])))
+assert [r["fitted"] for r in rows].count("1") in (3, 4), [r["fitted"] for r in rows]
+told = [r for r in rows if r["fitted"] == "0" and r["outcome"] == "ok"]
+assert told and all(r["predicted_framework_allocated_bytes"] == r["framework_allocated_bytes"] for r in told), told
+assert all(r["predicted_framework_reserved_bytes"] for r in rows)
+PY
+
+# what is done is not run again; a larger grid adds points; --again runs those that ended so
+touch -d @1 oom/*/outcome
+timeout 60 "$V" sweep --simulated -o oom --plot=p.gp --grid batch=2,4 --grid seq=256,512,1024,2048 -- "$tests/prog_sizes" '{batch}' '{seq}' "$word" oom >more.txt 2>err || fail "more points: $(cat err)"
+[ "$(find oom -name outcome -newermt @2 | wc -l)" = 2 ] || fail "not the two new points alone were run: $(cat more.txt)"
+grep -q 'steps a second' p.gp || fail "the picture"
+timeout 60 "$V" sweep --simulated -o oom --again=oom --grid batch=2,4 --grid seq=256,512,1024,2048 -- "$tests/prog_sizes" '{batch}' '{seq}' "$word" oom >again.txt 2>err || fail "again"
+[ "$(find oom -name outcome -newermt @2 | wc -l)" = 3 ] || fail "--again=oom did not run one point: $(cat again.txt)"
+
+# interrupted: the point under way is none, its processes are ended, and the same command goes on
+timeout --foreground -s INT 1.5 "$V" sweep --simulated --timeout=2s -o stop --grid batch=4 --grid seq=512,1024,2048 -- "$tests/prog_sizes" '{batch}' '{seq}' "$word" hang >stop.txt 2>err
+grep -q 'interrupted: the same command goes on' err || fail "interrupted: $(cat err stop.txt)"
+[ "$(find stop -name outcome | wc -l)" = 2 ] || fail "an interrupted point counts as done"
+none_lives "an interrupted point lives on"
+timeout 60 "$V" sweep --simulated --timeout=1s -o stop --grid batch=4 --grid seq=512,1024,2048 -- "$tests/prog_sizes" '{batch}' '{seq}' "$word" hang >stop.txt 2>err || fail "goes on: $(cat err)"
+[ "$(outcomes stop)" = "4x512 ok 4x1024 ok 4x2048 hang " ] || fail "after the interruption: $(outcomes stop)"
+
+# ranks, of which workers have sessions of their own and one is missing at a point; and what a point leaves behind is ended
+cat >launch <<'END'
+#!/bin/bash
+for r in 0 1; do
+    [ "$r$2" = 11024 ] || RANK=$r WORLD_SIZE=2 setsid "$PROG" "$@" &
+done
+wait
+END
+chmod +x launch
+PROG=$tests/prog_sizes timeout 60 "$V" sweep --simulated -o ranks --grid batch=4 --grid seq=512,1024 -- ./launch '{batch}' '{seq}' "$word" >ranks.txt 2>err
+[ $? = 3 ] || fail "a missing rank is not said: $(cat ranks.txt)"
+grep -q '1 of 2' ranks.txt || fail "$(cat ranks.txt)"
+[ "$(column ranks/sweep.csv rank | tr '\n' ' ')" = "4x512 0 4x512 1 4x1024 0 " ] || fail "ranks: $(column ranks/sweep.csv rank)"
+PROG=$tests/prog_sizes timeout 60 "$V" sweep --simulated -o rankhang --timeout=1s --grid batch=4 --grid seq=2048 -- ./launch '{batch}' '{seq}' "$word" hang >rankhang.txt 2>err || fail "ranks that hang: $(cat err rankhang.txt)"
+[ "$(column rankhang/sweep.csv outcome | sort -u)" = "4x2048 hang" ] || fail "$(cat rankhang.txt)"
+timeout 60 "$V" sweep --simulated -o leave --grid batch=4 --grid seq=512 -- "$tests/prog_sizes" '{batch}' '{seq}' "$word" leave >leave.txt 2>err || fail "leave: $(cat err)"
+grep -q 'left behind were ended' leave.txt || fail "$(cat leave.txt)"
+none_lives "a rank, or what was left behind, lives on"
+
+# the program has the limits that it would have without us; and the recordings are those of a directory
+timeout 20 "$V" whatif --batch=4 --seq=512..4096 oom/*/run.db >out 2>err && fail "a recording that ran out of memory was taken"
+timeout 20 "$V" whatif --batch=4 --seq=512..4096 oom/batch=2,*/run.db oom/batch=4,seq={512,1024}/run.db >out 2>err || fail "whatif of a sweep: $(cat err)"
+
+refused "where to?" --grid batch=1 -- true
+refused "which sizes?" -o x -- true
+refused "which command?" -o x --grid batch=1,2
+refused "{seq} stands nowhere in the command" -o x --grid batch=1 --grid seq=2 -- echo '{batch}'
+refused "has points of another command" -o oom --grid batch=2 -- echo '{batch}'
+refused "--grid takes NAME=1,2,4 or NAME=1..64" -o x --grid batch -- echo
+refused "is no value" -o x --grid 'batch=1,../x' -- echo '{batch}'
+refused "--again takes hang, crash, oom and ok" -o x --again=all --grid batch=1 -- echo '{batch}'
+[ ! -e x ] || fail "a refused sweep makes a folder"
+echo "a sweep keeps what it finds"
