@@ -130,7 +130,8 @@ static struct vs_kernel *make(const void *handle, uint32_t name, bool reaches,
                             .packed = packed,
                             .runs = runs,
                             .known = p->known,
-                            .reaches = reaches};
+                            .reaches = reaches,
+                            .list = p->list};
     for (uint32_t i = 0, n = 0; i < p->count; i++)
         n += run_of(i, p->at[i].offset, p->at[i].size, &k->run[n < runs ? n : 0]);
     return k;
@@ -195,10 +196,11 @@ static void see_map(void *use, uint64_t word, bool map)
     vs_use_word(&u, word);
 }
 
-void vs_kernel_given(const struct vs_kernel *k, struct vs_use *u, void *const *params, const void *buffer,
-                     size_t size)
+/* From the run FROM on. */
+static void given(const struct vs_kernel *k, uint32_t from, struct vs_use *u, void *const *params,
+                  const void *buffer, size_t size)
 {
-    for (uint32_t i = 0; i < k->runs; i++) {
+    for (uint32_t i = from; i < k->runs; i++) {
         const struct vs_kernel_run *run = &k->run[i];
         const char *value = value_of(run, params, buffer, size);
         if (value == NULL)
@@ -209,6 +211,25 @@ void vs_kernel_given(const struct vs_kernel *k, struct vs_use *u, void *const *p
     }
     if (!k->known && buffer != NULL)
         vs_use_words(u, buffer, size / sizeof(uint64_t));
+}
+
+void vs_kernel_given(const struct vs_kernel *k, struct vs_use *u, void *const *params, const void *buffer,
+                     size_t size)
+{
+    given(k, 0, u, params, buffer, size);
+}
+
+/* The first parameter is the first run, since it has words. */
+void vs_kernel_given_lists(const struct vs_kernel *k, struct vs_use *u, void *const *params, uint32_t blocks)
+{
+    const struct vs_foreach *f = &k->list;
+    const char *list = params != NULL ? params[0] : NULL;
+    uint32_t tensors = list != NULL ? vs_foreach_tensors(f, list, blocks) : 0;
+    for (uint32_t i = 0; tensors != 0 && i < f->lists; i++)
+        vs_use_words(u, list + 8u * i * f->tensors, tensors);
+    if (tensors != 0 && f->steps != 0)
+        vs_use_words(u, list + f->steps, tensors);
+    given(k, tensors != 0, u, params, NULL, 0);
 }
 
 void vs_kernel_each(const struct vs_kernel *k, void *const *params, const void *buffer, size_t size,

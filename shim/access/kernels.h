@@ -8,6 +8,7 @@
 #ifndef VS_ACCESS_KERNELS_H
 #define VS_ACCESS_KERNELS_H
 
+#include "foreach.h"
 #include "use.h"
 
 #define VS_KERNEL_PARAMS 512u /* the parameters of a kernel with more count as unknown */
@@ -26,8 +27,9 @@ struct vs_kernel {
     uint32_t name;          /* string id */
     uint32_t packed;        /* bytes of the buffer of all parameters */
     uint16_t runs;
-    bool known;   /* false: the driver does not give its parameters */
-    bool reaches; /* finds addresses in memory */
+    bool known;             /* false: the driver does not give its parameters */
+    bool reaches;           /* finds addresses in memory */
+    struct vs_foreach list; /* its first parameter, where that is a list of tensors */
     struct vs_kernel_run run[];
 };
 
@@ -35,6 +37,7 @@ struct vs_kernel {
 struct vs_kernel_params {
     uint32_t count;
     bool known;
+    struct vs_foreach list;
     struct {
         uint16_t offset, size;
     } at[VS_KERNEL_PARAMS];
@@ -54,6 +57,8 @@ void vs_kernels_reset(void);
  * of SIZE bytes (one of the two is NULL).  Both NULL: there are none. */
 void vs_kernel_given(const struct vs_kernel *k, struct vs_use *u, void *const *params, const void *buffer,
                      size_t size);
+/* Likewise from PARAMS, by a launch of BLOCKS blocks; of a list of tensors only what is in use. */
+void vs_kernel_given_lists(const struct vs_kernel *k, struct vs_use *u, void *const *params, uint32_t blocks);
 /* Calls SEE for every word and for every tensor map's address, instead of
  * recording uses. */
 void vs_kernel_each(const struct vs_kernel *k, void *const *params, const void *buffer, size_t size,

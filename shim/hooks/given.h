@@ -14,8 +14,9 @@
 
 /* ---- given.c ---- */
 
-/* A launch of F, which may be a CUkernel, with PARAMS or EXTRA as cuLaunchKernel takes them. */
-void vs_given_launch(CUfunction f, CUstream stream, void **params, void **extra);
+/* A launch of F, which may be a CUkernel, BLOCKS blocks wide, with PARAMS or EXTRA as cuLaunchKernel takes
+ * them. */
+void vs_given_launch(CUfunction f, CUstream stream, uint32_t blocks, void **params, void **extra);
 
 /* SIZE bytes from FROM to TO; KINDS: VS_ACCESS_HOST where one of the two is the host's by the call's name. */
 void vs_given_copy(enum vs_api api, CUstream stream, uint64_t to, uint64_t from, uint64_t size,

@@ -344,13 +344,14 @@
     vs_hook_leave();                                                                                         \
     return status;
 /* PARAMS and EXTRA: as the call was given them */
-#define VS_SHAPE_LAUNCH(CALL, kernel, STREAM, PARAMS, EXTRA)                                                 \
+#define VS_SHAPE_LAUNCH(CALL, kernel, STREAM, BLOCKS, PARAMS, EXTRA)                                         \
     vs_first launched = vs_once_launch(kernel);                                                              \
     if (vs_access_on() && launched == NULL) {                                                                \
         VS_AROUND_AS_(false, CALL,                                                                           \
-                      if (status == CUDA_SUCCESS) vs_given_launch(kernel, STREAM, PARAMS, EXTRA))            \
+                      if (status == CUDA_SUCCESS) vs_given_launch(kernel, STREAM, BLOCKS, PARAMS, EXTRA))    \
     }                                                                                                        \
-    VS_COST_(CALL, CODE, kernel, launched, if (vs_access_on()) vs_given_launch(kernel, STREAM, PARAMS, EXTRA))
+    VS_COST_(CALL, CODE, kernel, launched,                                                                   \
+             if (vs_access_on()) vs_given_launch(kernel, STREAM, BLOCKS, PARAMS, EXTRA))
 /* ... and the module of the function that it returns */
 #define VS_SHAPE_MODULE_FUNCTION(CALL, f, module, name)                                                      \
     VS_COST_(CALL, CODE, module, vs_once_module(api, module, name),                                          \

@@ -31,9 +31,9 @@ bool vs_record_thread_is_autograd(void)
 
 static uint64_t address[BLOCKS];
 static struct vs_kernel_params small = {
-    9, true, {{0, 8}, {8, 8}, {16, 8}, {24, 4}, {32, 8}, {40, 4}, {48, 32}, {80, 8}, {88, 4}}};
-static struct vs_kernel_params elementwise = {3, true, {{0, 4}, {8, 16}, {24, 448}}};
-static struct vs_kernel_params foreach = {2, true, {{0, 3200}, {3200, 4}}};
+    9, true, .at = {{0, 8}, {8, 8}, {16, 8}, {24, 4}, {32, 8}, {40, 4}, {48, 32}, {80, 8}, {88, 4}}};
+static struct vs_kernel_params elementwise = {3, true, .at = {{0, 4}, {8, 16}, {24, 448}}};
+static struct vs_kernel_params foreach = {2, true, .at = {{0, 3200}, {3200, 4}}};
 static const struct vs_kernel *kernels[3];
 static uint64_t value[LAUNCHES][400];
 static char *other;

@@ -39,7 +39,7 @@ judge() { # PROGRAM: its verdict on stdout
     cmp -s "$work/$p.1.out" "$work/$p.2.out" || { echo "FAIL $p: other results: $(cut -c 1-120 "$work/$p.1.out") | $(cut -c 1-120 "$work/$p.2.out")"; return; }
     "$python" "$plan" same "$work/$p.1.log" "$work/$p.2.log" >"$work/$p.same" 2>&1 || { echo "FAIL $p: $(tail -n 1 "$work/$p.same")"; return; }
     for n in 1 2 3; do # a use may be seen that did not happen: then the program survives, and the next is taken
-        "$python" "$plan" make "$work/$p.1.db" "$work/$p.1.log" "$work/$p.planted" $n >"$work/$p.plants" 2>&1 || { echo "FAIL $p: $(tail -n 1 "$work/$p.plants")"; return; }
+        "$python" "$plan" make "$work/$p.1.db" "$work/$p.1.log" "$work/$p.planted" $n >"$work/$p.plants" 2>&1 || { echo "FAIL $p: $(tail -n 1 "$work/$p.says"); $(tail -n 1 "$work/$p.plants")"; return; }
         play "$p" 3 WITNESS_PLAN="$work/$p.planted"
         status=$?
         [ $status = 0 ] || break

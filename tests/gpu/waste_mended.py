@@ -21,7 +21,7 @@ STEPS = 5
 def outputs(torch, mended):
     import transformers
 
-    model = transformers.GPT2LMHeadModel(transformers.GPT2Config(n_layer=6, n_positions=512)).cuda()
+    model = transformers.GPT2LMHeadModel(transformers.GPT2Config(n_layer=4, n_positions=512)).cuda()
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4)
     for _ in range(STEPS):
         ids = torch.randint(0, 50257, (8, 512), device="cuda")
@@ -100,7 +100,7 @@ def extractor(torch, mended):
     vit = torchvision.models.vit_b_16().cuda().eval()
     vit.heads = torch.nn.Identity()
     with torch.no_grad():
-        features = torch.cat([vit(torch.randn(64, 3, 224, 224, device="cuda")) for _ in range(8)])
+        features = torch.cat([vit(torch.randn(8, 3, 224, 224, device="cuda")) for _ in range(64)])
     if mended:
         del vit
     labels = torch.randint(0, 1000, (len(features),), device="cuda")

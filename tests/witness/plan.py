@@ -9,6 +9,7 @@ A block is idle from its birth to its first use, in the longest pause that the l
 ledger says may have been used unseen (block_use.unseen) is left alone, as `vramscope waste` does.
 """
 import bisect
+import collections
 import sqlite3
 import struct
 import sys
@@ -81,8 +82,9 @@ def make(path, log, plan, planted):
         print(f"planted: block {birth} of {size} bytes is taken before its last use, by {by[:80]}")
     with open(plan, "w") as f:
         f.writelines(" ".join(map(str, s)) + "\n" for s in spans)
-    everything = sum(run.sizes)
-    print(f"{len(blocks)} blocks of {everything >> 20} MiB, {len(run.times)} works; {len(spans)} idle spans; left alone {left >> 20} MiB")
+    everything, why = sum(run.sizes), collections.Counter(b[5] for b in blocks if b[5])
+    why = " (" + ", ".join(f"{n} {what}" for what, n in why.items()) + ")" if why else ""
+    print(f"{len(blocks)} blocks of {everything >> 20} MiB, {len(run.times)} works; {len(spans)} idle spans; left alone {left >> 20} MiB{why}")
 
 
 def same(a, b):

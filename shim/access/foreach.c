@@ -1,0 +1,82 @@
+/*
+ * foreach.c - see foreach.h.  The structures are those of ATen/native/cuda/MultiTensorApply.cuh:
+ *
+ *      TensorListMetadata<n>, FusedOptimizerTensorListMetadata<n>      110, 64, 48, 36, 30 tensors for n = 1
+ * to 5 TensorListScalarListMetadata<T, n>                               96, 64, 48, 36, 30
+ *
+ * each with 320 blocks: a byte for a block's tensor, an int for its chunk of it.
+ */
+#include "foreach.h"
+
+#include <string.h>
+
+#define BLOCKS 320u
+#define TABLES (BLOCKS * 5u)
+
+static const uint16_t most[] = {110, 64, 48, 36, 30}, most_with_scalars[] = {96, 64, 48, 36, 30};
+
+/* The number in "Li<n>E" at AT; 0: it is none from 1 to 5. */
+static uint32_t lists_at(const char *at)
+{
+    return at[0] == 'L' && at[1] == 'i' && at[2] >= '1' && at[2] <= '5' && at[3] == 'E'
+               ? (uint32_t)(at[2] - '0')
+               : 0;
+}
+
+/* Behind TYPE in NAME; an empty text: it is not there. */
+static const char *behind(const char *name, const char *type)
+{
+    const char *at = strstr(name, type);
+    return at != NULL ? at + strlen(type) : "";
+}
+
+static uint32_t to_eight(uint32_t bytes)
+{
+    return (bytes + 7) / 8 * 8;
+}
+
+static struct vs_foreach checked(uint32_t lists, uint32_t tensors, uint32_t extra, bool extra_is_list,
+                                 uint32_t rest, uint32_t size)
+{
+    uint32_t begin = (lists + 1) * tensors * 8, blocks = begin + extra;
+    if (lists == 0 || to_eight(blocks + TABLES + rest) != size)
+        return (struct vs_foreach){0};
+    return (struct vs_foreach){(uint8_t)lists, (uint16_t)tensors, extra_is_list ? (uint16_t)begin : 0,
+                               (uint16_t)blocks};
+}
+
+struct vs_foreach vs_foreach_of(const char *name, uint32_t size)
+{
+    const char *kernel = behind(name, "25multi_tensor_apply_kernelI");
+    const char *fused = behind(kernel, "32FusedOptimizerTensorListMetadataI");
+    const char *scalars = behind(kernel, "28TensorListScalarListMetadataI");
+    const char *plain = behind(kernel, "18TensorListMetadataI");
+    uint32_t n;
+    if ((n = lists_at(fused)) != 0)
+        return checked(n, most[n - 1], 8u * most_with_scalars[n - 1], true, 4, size);
+    if ((scalars[0] == 'f' || scalars[0] == 'd') && (n = lists_at(scalars + 1)) != 0)
+        return checked(n, most_with_scalars[n - 1], (scalars[0] == 'f' ? 4u : 8u) * most_with_scalars[n - 1],
+                       false, 0, size);
+    if ((n = lists_at(plain)) != 0)
+        return checked(n, most[n - 1], 0, false, 4, size);
+    return (struct vs_foreach){0};
+}
+
+/* The blocks of a launch go through the tensors in their order, and through the chunks of each; the first may
+ * go on with a tensor of the launch before. */
+uint32_t vs_foreach_tensors(const struct vs_foreach *f, const void *param, uint32_t blocks)
+{
+    const uint8_t *tensor = (const uint8_t *)param + f->blocks;
+    int32_t chunk[BLOCKS];
+    uint32_t wrong;
+    if (f->lists == 0 || blocks == 0 || blocks > BLOCKS)
+        return 0;
+    memcpy(chunk, tensor + BLOCKS, blocks * sizeof *chunk);
+    wrong = (tensor[0] != 0) | (chunk[0] < 0);
+    for (uint32_t i = 1; i < blocks; i++) {
+        uint32_t next = (uint32_t)tensor[i] - tensor[i - 1];
+        wrong |= (next > 1) | (chunk[i] != (next ? 0 : chunk[i - 1] + 1));
+    }
+    uint32_t count = tensor[blocks - 1] + 1u;
+    return wrong || count > f->tensors || (f->steps != 0 && count > (f->blocks - f->steps) / 8u) ? 0 : count;
+}
