@@ -9,6 +9,7 @@ set -u
 tree=$(realpath "${1:?TREE: an installed tree}") out=${2:?OUT: a folder} here=$(cd "$(dirname "$0")" && pwd)
 mkdir -p "$out" && out=$(realpath "$out")
 python=${TEST_PYTHON:-python3} V=$tree/bin/vramscope
+export NCCL_NVLS_ENABLE=0 TORCH_SYMM_MEM_DISABLE_MULTICAST=1 # multicast can put the host's GPUs out of service
 gpus=$("$python" -c 'import torch; print(torch.cuda.device_count())' 2>/dev/null || echo 0)
 [ "$gpus" -ge 1 ] || { echo "SKIP: no GPU or no PyTorch"; exit 77; }
 work=$(mktemp -d) && trap 'rm -rf "$work"' EXIT
