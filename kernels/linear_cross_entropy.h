@@ -165,6 +165,9 @@ enum lce_flag {
     /* The logits of a 16-bit problem are kept in fp32; see "How exact it is".  Without it they are rounded
        to the input's type, by both back ends.  fp32 problems have it anyway. */
     LCE_F32_LOGITS = 4,
+    /* For tests: on any GPU, the kernels and products of those that have neither thread block clusters nor
+       WGMMA (compute capability 8.x).  The CPU ignores it. */
+    LCE_PORTABLE = 8,
 };
 
 enum lce_mode {

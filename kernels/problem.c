@@ -71,7 +71,7 @@ static int check_choices(const struct lce_problem *p)
             "problem: wants is 0x%x; LCE_WANT_PARTIAL (0x%x) must be alone: the rest is the second "
             "run's, with parts",
             p->wants, (unsigned int)LCE_WANT_PARTIAL);
-    if (p->flags & ~(uint32_t)(LCE_ALLOW_TF32 | LCE_F32_ACCUMULATE | LCE_F32_LOGITS))
+    if (p->flags & ~(uint32_t)(LCE_ALLOW_TF32 | LCE_F32_ACCUMULATE | LCE_F32_LOGITS | LCE_PORTABLE))
         return lce_fail(LCE_BAD_ARGUMENT, "problem: flags is 0x%x; or together members of enum lce_flag",
                         p->flags);
     if (p->reduction < LCE_MEAN || p->reduction > LCE_NONE)

@@ -64,7 +64,7 @@ static void check_loss(struct doctor *d)
                    "there is no %s", library);
     else if (elf_imports(library, "dlopen"))
         doctor_say(d, DOCTOR_OK, "fused loss", NULL,
-                   "%s, with kernels for GPUs of compute capability 9.0 and later", library);
+                   "%s, with kernels for GPUs of compute capability 8.0 and later", library);
     else
         doctor_say(d, DOCTOR_OK, "fused loss", "build vramscope where nvcc is to have it on a GPU",
                    "%s, for the CPU alone", library);

@@ -29,9 +29,9 @@ static int check_device(struct cuda_library *l)
         status = l->driver.attribute(&l->major, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, device);
     if (status)
         return device_failed(l, "asking the device", status);
-    if (l->major < 9)
+    if (l->major < 8)
         return lce_fail(LCE_BACKEND_MISSING,
-                        "lce_open: this GPU has compute capability %d.x; 9.0 (Hopper) or later is needed",
+                        "lce_open: this GPU has compute capability %d.x; 8.0 (Ampere) or later is needed",
                         l->major);
     return LCE_OK;
 }

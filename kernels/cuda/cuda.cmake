@@ -1,10 +1,10 @@
 # The CUDA back end: C over the driver and cuBLASLt, both found at run time, and the kernels as fat binaries: machine code
-# for Hopper, PTX for what comes after it.  The passes are bound by memory, and local memory would be more of that: none.
+# for Ampere (without clusters) and Hopper, PTX for what comes after each.  The passes are bound by memory, and local memory would be more of that: none.
 set(LCE_IMAGES)
 foreach(name softmax tokens naive slab tail)
   set(image ${CMAKE_CURRENT_BINARY_DIR}/${name}.fatbin)
   add_custom_command(OUTPUT ${image}
-    COMMAND ${NVCC} -fatbin -O3 -std=c++17 -gencode arch=compute_90,code=[sm_90,compute_90]
+    COMMAND ${NVCC} -fatbin -O3 -std=c++17 -gencode arch=compute_80,code=[sm_80,compute_80] -gencode arch=compute_90,code=[sm_90,compute_90]
             -Xptxas -warn-lmem-usage,-Werror -I${CMAKE_CURRENT_SOURCE_DIR}/cuda -o ${image} ${CMAKE_CURRENT_SOURCE_DIR}/cuda/${name}.cu
     DEPENDS cuda/${name}.cu cuda/device.cuh cuda/row.cuh cuda/pass.cuh cuda/args.h VERBATIM)
   list(APPEND LCE_IMAGES ${image})

@@ -36,7 +36,7 @@ struct cuda_products {
 /* A kernel that is launched with clusters of CTAs. */
 struct cuda_softmax {
     CUfunction function;
-    unsigned int cluster;
+    unsigned int cluster; /* 0: the kernel knows nothing of clusters */
 };
 
 struct cuda_own_kernels {
@@ -92,6 +92,12 @@ static inline int64_t cuda_round_up(int64_t count, int64_t unit)
 static inline size_t cuda_logit_size(const struct cuda_plan *plan)
 {
     return plan->wide ? sizeof(float) : lce_dtype_size(plan->base.problem.dtype);
+}
+
+/* Whether kernels may use thread block clusters. */
+static inline bool cuda_has_clusters(const struct cuda_plan *plan)
+{
+    return cuda_of(plan)->major >= 9 && !(plan->base.problem.flags & LCE_PORTABLE);
 }
 
 /* Whether the logits' buffer holds fewer than all classes at a time. */

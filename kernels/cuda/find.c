@@ -38,8 +38,9 @@ static int vectors_for(const struct cuda_plan *plan, int64_t each, bool general)
     return general || each > 12 ? 16 : 12;
 }
 
-/* Finds the smallest cluster whose registers hold a row with at most MOST vectors per thread (the largest
- * cluster may have more); `loop` if there is none. */
+/* Finds `loop`, which takes rows of any length and needs no cluster, if there are none; else the smallest
+ * cluster whose registers hold a row with at most MOST vectors per thread (the largest cluster may have
+ * more); `loop` if there is none. */
 static int find_softmax(struct cuda_plan *plan, const char *kind, int64_t most, struct cuda_softmax *softmax)
 {
     const int64_t vectors = plan->stride * (int64_t)cuda_logit_size(plan) / 16;
@@ -52,9 +53,9 @@ static int find_softmax(struct cuda_plan *plan, const char *kind, int64_t most, 
         if (each <= most || softmax->cluster == MOST_CLUSTER)
             break;
     }
-    const int count = vectors_for(plan, each, general);
+    const int count = cuda_has_clusters(plan) ? vectors_for(plan, each, general) : 0;
     if (count == 0) {
-        softmax->cluster = 1;
+        softmax->cluster = 0;
         snprintf(name, sizeof name, "lce_softmax_%s_loop", softmax_types(plan));
     } else {
         snprintf(name, sizeof name, "lce_softmax_%s_%s_%d", softmax_types(plan), kind, count);

@@ -43,7 +43,7 @@ int cuda_launch_cluster(const struct cuda_run *run, const struct cuda_softmax *s
     attribute.value.clusterDim.x = softmax->cluster;
     attribute.value.clusterDim.y = 1;
     attribute.value.clusterDim.z = 1;
-    const CUlaunchConfig config = {.gridDimX = (unsigned int)rows * softmax->cluster,
+    const CUlaunchConfig config = {.gridDimX = (unsigned int)rows * (softmax->cluster ? softmax->cluster : 1),
                                    .gridDimY = 1,
                                    .gridDimZ = 1,
                                    .blockDimX = 512,
@@ -51,7 +51,7 @@ int cuda_launch_cluster(const struct cuda_run *run, const struct cuda_softmax *s
                                    .blockDimZ = 1,
                                    .hStream = run->stream,
                                    .attrs = &attribute,
-                                   .numAttrs = 1};
+                                   .numAttrs = softmax->cluster ? 1 : 0};
     return launch(run, softmax->function, &config, arguments);
 }
 

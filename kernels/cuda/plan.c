@@ -297,7 +297,8 @@ static int make_products(const struct cuda_plan *plan, int64_t n, int64_t column
                   dx = plan->compacts || cuda_sums_dinput(plan) ? p->hidden : p->grad_input_stride;
     struct lce_product common = {.dtype = p->dtype, .out_dtype = p->dtype, .tf32 = p->flags & LCE_ALLOW_TF32};
     struct lce_product logits = common, dinput = common, dweight = common;
-    if (cuda_of(plan)->major == 9 && p->dtype != LCE_F32) /* no other case was measured */
+    if (cuda_of(plan)->major == 9 && cuda_has_clusters(plan) &&
+        p->dtype != LCE_F32) /* no other case was measured */
         logits.role = LCE_LOGITS, dweight.role = LCE_DWEIGHT;
     logits.m = n, logits.n = columns, logits.k = p->hidden;
     logits.a_stride = x, logits.b_stride = p->weight_stride, logits.out_stride = plan->stride;

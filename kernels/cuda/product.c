@@ -43,8 +43,9 @@ bool cuda_own_fits(const struct cuda_plan *plan)
     const int64_t rows[] = {p->hidden, p->weight_stride,
                             p->wants & LCE_WANT_GRAD_INPUT ? p->grad_input_stride : 0,
                             p->wants & LCE_WANT_GRAD_WEIGHT ? p->grad_weight_stride : 0};
-    if (!cuda_of(plan)->images[IMAGE_PRODUCT] || p->dtype == LCE_F32 || all || few || lce_in_parts(p) ||
-        plan->base.info.mode == LCE_NAIVE || p->hidden < 64 || p->vocab < LCE_TILE_N)
+    if (!cuda_of(plan)->images[IMAGE_PRODUCT] || !cuda_has_clusters(plan) || p->dtype == LCE_F32 || all ||
+        few || lce_in_parts(p) || plan->base.info.mode == LCE_NAIVE || p->hidden < 64 ||
+        p->vocab < LCE_TILE_N)
         return false;
     for (int i = 0; i < 4; i++)
         if (rows[i] % 8)

@@ -28,17 +28,24 @@
  * smoothing), no temperature and no entropy; `general` supports all.  `kept` is plain, but keeps the
  * exponentials of the sum in fp32 for the gradient: one exponential per element instead of two, for twice the
  * registers.  With fp32 logits that takes no further registers, so there plain keeps them too.  `loop` reads
- * the row twice and takes any length.
+ * the row twice, takes any length and needs no cluster: it is all that GPUs of compute capability 8.x have.
  */
 #include <cooperative_groups.h>
 #include <type_traits>
 
 #include "pass.cuh"
 
+#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
+#define LCE_CLUSTERS
+#endif
+
 namespace lce
 {
 
 constexpr int threads = 512;
+
+#ifdef LCE_CLUSTERS
+
 constexpr unsigned most_cluster = 8; /* CTAs */
 
 __device__ inline Part cluster_combine(Part part, Shared<threads> *shared)
@@ -164,6 +171,8 @@ __device__ inline void softmax_rows(const lce_softmax_args &a)
     cluster.barrier_wait();
 }
 
+#endif
+
 /* One CTA reads the row twice, 512 vectors per round.  If gradients are narrower than logits, round i
  * overwrites logits of rounds up to i / 2 only, and its own only in round 0, so one barrier per round,
  * between loads and stores, suffices.  If they are as wide, each thread overwrites what it read. */
@@ -199,11 +208,17 @@ template <typename L, typename T> __device__ inline void softmax_loop(const lce_
 
 } // namespace lce
 
+#ifdef LCE_CLUSTERS
+#define CLUSTER_ONLY(call) call
+#else
+#define CLUSTER_ONLY(call) /* no plan takes the kernel */
+#endif
+
 #define ROWS(name, L, T, kind, Kind, vectors, ctas)                                                          \
     extern "C" __global__ void __launch_bounds__(512, ctas)                                                  \
         lce_softmax_##name##_##kind##_##vectors(const lce_softmax_args a)                                    \
     {                                                                                                        \
-        lce::softmax_rows<L, T, vectors, lce::Kind>(a);                                                      \
+        CLUSTER_ONLY((lce::softmax_rows<L, T, vectors, lce::Kind>(a)));                                      \
     }
 #define SHORT(name, L, T, kind, Kind)                                                                        \
     ROWS(name, L, T, kind, Kind, 1, 2)                                                                       \

@@ -42,9 +42,18 @@ API cuDeviceGet(CUdevice *device, int)
     *device = 0;
     return CUDA_SUCCESS;
 }
+/* The compute capability's first number; 8 has no clusters. */
+static int major_number()
+{
+    const char *given = getenv("EMULATED_MAJOR");
+    return given ? atoi(given) : 9;
+}
 API cuDeviceGetAttribute(int *value, CUdevice_attribute attribute, CUdevice)
 {
-    *value = attribute == CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT ? 132 : 9;
+    const char *count = getenv("EMULATED_PROCESSORS");
+    *value = attribute == CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT       ? (count ? atoi(count) : 132)
+             : attribute == CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR ? major_number()
+                                                                         : 0;
     return CUDA_SUCCESS;
 }
 API cuDevicePrimaryCtxRetain(CUcontext *context, CUdevice)
@@ -183,6 +192,10 @@ API cuLaunchKernelEx(const CUlaunchConfig *c, CUfunction function, void **argume
         dladdr(kernel_now, &info) && info.dli_sname ? caller(info.dli_sname) : nullptr;
     if (!kernel)
         return CUDA_ERROR_NOT_FOUND;
+    if (major_number() < 9 &&
+        (c->numAttrs ||
+         (info.dli_sname && !strncmp(info.dli_sname, "lce_softmax", 11) && !strstr(info.dli_sname, "_loop"))))
+        return CUDA_ERROR_NOT_SUPPORTED;
     const unsigned cluster = c->numAttrs ? c->attrs[0].value.clusterDim.x : 1;
     emulated::launch(kernel, arguments[0], c->gridDimX, cluster, c->blockDimX);
     return CUDA_SUCCESS;

@@ -167,6 +167,19 @@ def budgets(library, memory, quick):
         report("a budget too small is refused", [] if error.status == 5 and "needs" in error.message else [str(error)])
 
 
+def portable(library, memory, quick):
+    """What GPUs of compute capability 8.x run, without clusters and WGMMA, forced wherever this runs."""
+    few = ("plain", "everything, fp32 logits") if EMULATED else ("plain", "fp32 logits", "entropy and its gradient", "everything", "everything, fp32 logits")
+    for name in few:
+        values, extras = OPTIONS[name]
+        for dtype in (K.BF16,) if quick else (K.F32, K.F16, K.BF16):
+            for n, h, v in ((100, 48, 331), (3, 16, 20001)) if quick else ((100, 48, 331), (3, 16, 20001), (3, 8, 270001), (600, 64, 1000)):
+                p = problem(library, n, h, v, dtype=dtype, **dict(values, flags=values.get("flags", 0) | K.PORTABLE))
+                case = Case(library, memory, p, **dict(extras, ignored=0.0 if n < 10 else 0.2))
+                for how in ({}, {"chunk": (n + 1) // 2}, {"chunk": n, "slab": 64 if v < 4096 else 8192}):
+                    case.check(f"portable {n} x {h} x {v} {NAMES[dtype]} {name}", **how)
+
+
 def repeated(library, memory, quick):
     for name in ("plain", "everything", "fp32 logits"):
         values, extras = OPTIONS[name]
@@ -184,7 +197,7 @@ def main():
     library = K.Library(path, K.CUDA if backend == "cuda" else K.CPU)
     if "--digest" in sys.argv:
         return print(kernels_hostile.digest(library, memory))
-    groups = (options, tf32, shapes, compaction, borrowed, corners, budgets, repeated, kernels_regimes.regimes, kernels_parts.parts, kernels_parts.refusals, kernels_products.products) + kernels_hostile.GROUPS
+    groups = (options, tf32, shapes, compaction, borrowed, corners, budgets, portable, repeated, kernels_regimes.regimes, kernels_parts.parts, kernels_parts.refusals, kernels_products.products) + kernels_hostile.GROUPS
     if "--emulated" in sys.argv:
         left_out = (tf32, budgets, repeated, kernels_products.products, kernels_hostile.streams, kernels_hostile.graphs)
         groups = [group for group in groups if group not in left_out]

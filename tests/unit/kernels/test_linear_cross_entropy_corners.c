@@ -276,7 +276,7 @@ static void refused(const char *what, int want, const char *word, void (*change)
     X(weight_dtype, LCE_BAD_DTYPE, "grad_weight_dtype", k->problem.grad_weight_dtype = LCE_F16)              \
     X(wants_nothing, LCE_BAD_ARGUMENT, "wants", k->problem.wants = 0)                                        \
     X(wants_more, LCE_BAD_ARGUMENT, "wants", k->problem.wants = 64)                                          \
-    X(flags, LCE_BAD_ARGUMENT, "flags", k->problem.flags = 8)                                                \
+    X(flags, LCE_BAD_ARGUMENT, "flags", k->problem.flags = 16)                                               \
     X(reduction, LCE_BAD_ARGUMENT, "reduction", k->problem.reduction = 3)                                    \
     X(smoothing, LCE_BAD_ARGUMENT, "label_smoothing", k->problem.label_smoothing = 1.5f)                     \
     X(smoothing_nan, LCE_BAD_ARGUMENT, "label_smoothing", k->problem.label_smoothing = NAN)                  \

@@ -274,6 +274,7 @@ static struct cuda_library library = {
              .algorithm_get = fake_algorithm_get,
              .matmul = fake_matmul},
     .processors = 132,
+    .major = 10,
 };
 
 /* ---- the names in the fat binaries ---- */
@@ -479,8 +480,8 @@ static void rows_of_logits_get_the_kernel_for_their_length(void **state)
         {128256, LCE_BF16, LCE_F32_LOGITS, 0, "lce_softmax_wide_bf16_plain_8", 8},
         {152064, LCE_F16, LCE_F32_LOGITS, 0, "lce_softmax_wide_f16_plain_12", 8},
         {256000, LCE_BF16, LCE_F32_LOGITS, 0, "lce_softmax_wide_bf16_plain_16", 8},
-        {270001, LCE_BF16, LCE_F32_LOGITS, 0, "lce_softmax_wide_bf16_loop", 1},
-        {270001, LCE_BF16, 0, 0, "lce_softmax_bf16_loop", 1},
+        {270001, LCE_BF16, LCE_F32_LOGITS, 0, "lce_softmax_wide_bf16_loop", 0},
+        {270001, LCE_BF16, 0, 0, "lce_softmax_bf16_loop", 0},
         {256000, LCE_F32, LCE_F32_LOGITS, 0, "lce_softmax_f32_plain_16", 8},
         {100, LCE_F16, LCE_F32_LOGITS, 1 << 12, "lce_softmax_wide_f16_plain_1", 1},
     };
@@ -492,6 +493,29 @@ static void rows_of_logits_get_the_kernel_for_their_length(void **state)
         assert_int_equal(((struct cuda_plan *)plan)->kernels.plain.cluster, rows[i].cluster);
         cuda_plan_destroy(plan);
     }
+}
+
+/* 8.x has neither, whatever its number of multiprocessors; LCE_PORTABLE forces the same. */
+static void gpus_without_clusters_get_no_cluster_and_no_products_of_ours(void **state)
+{
+    static const int processors[] = {1, 16, 54, 84, 108, 148, 192};
+    for (size_t i = 0; i < sizeof processors / sizeof *processors; i++)
+        for (int forced = 0; forced < 2; forced++)
+            for (int64_t tokens = 1; tokens <= 65536; tokens *= 16) {
+                struct lce_problem p = problem_of(tokens, 1024, 50257, LCE_BF16, forced ? LCE_PORTABLE : 0);
+                p.proposals = 1 << 14; /* ours, if they can be had */
+                library.major = forced ? 9 : 8;
+                library.processors = processors[i];
+                struct lce_plan *plan = plan_of(&p, LCE_AUTO, 0, 0);
+                const struct cuda_plan *all = (const struct cuda_plan *)plan;
+                assert_false(all->own);
+                assert_true(cuda_sliced(all) ||
+                            (all->kernels.plain.cluster == 0 && all->kernels.general.cluster == 0));
+                assert_in_range(plan->info.chunk_tokens, 1, tokens);
+                cuda_plan_destroy(plan);
+            }
+    library.major = 10;
+    library.processors = 132;
 }
 
 static void fp32_logits_halve_the_chunk_and_keep_the_budget(void **state)
@@ -709,7 +733,7 @@ static uint64_t tile_of_logits(int major, int dtype)
     const uint64_t tile = products[0].logits.algorithm.data[0];
     assert_int_equal(products[0].dinput.algorithm.data[0], CUBLASLT_MATMUL_TILE_320x128);
     cuda_plan_destroy(plan);
-    library.major = 0;
+    library.major = 10;
     return tile;
 }
 
@@ -767,6 +791,7 @@ int main(void)
         cmocka_unit_test(own_products_stay_in_their_buffers_and_are_all_there_is),
         cmocka_unit_test(own_products_are_for_long_chunks_and_many_tokens),
         cmocka_unit_test(rows_of_logits_get_the_kernel_for_their_length),
+        cmocka_unit_test(gpus_without_clusters_get_no_cluster_and_no_products_of_ours),
         cmocka_unit_test(fp32_logits_halve_the_chunk_and_keep_the_budget),
         cmocka_unit_test(slabs_are_taken_where_whole_rows_would_be_slow),
         cmocka_unit_test(small_budgets_borrow_rows_of_dweight),
