@@ -9,6 +9,12 @@ in bf16; the optimizer is AdamW with its states in bf16, or (--state-dtype fp32)
 16 bytes a parameter in all.  The text is made up: each token is mostly followed by the same other one, so that the loss
 falls.
 
+A long context on one GPU, the whole model: weights and gradients on the device, of each layer's activations only its input
+is kept, in pinned host memory, where the optimizer's states are, too (62 GiB of it with bf16 states):
+
+    PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True vramscope run -o long.db -- python examples/torch_llama.py \\
+        --layers 32 --tokens 131072 --batch 1 --steps 2 --offload --memory-limit 78
+
 What the loss does is marked as the phase "logits" in both variants: `vramscope run` finds an output layer that is
 called as a module, and the fused loss calls none.  The other phases are found automatically.
 Prints the loss of each step and the step's time; --facts FILE writes them with PyTorch's counters as JSON.
@@ -20,10 +26,12 @@ import json
 import os
 import sys
 import time
+from contextlib import nullcontext
 
 import torch
 import torch.nn as nn
 import torch.nn.functional as F
+from torch.autograd.graph import save_on_cpu
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.checkpoint import checkpoint
 
@@ -59,10 +67,14 @@ def rotate(x, tables):
     return x * cos + torch.cat((-right, left), dim=-1) * sin
 
 
+ATTENTION = {"flash": SDPBackend.FLASH_ATTENTION, "cudnn": SDPBackend.CUDNN_ATTENTION}
+
+
 class Attention(nn.Module):
     def __init__(self, a):
         super().__init__()
         self.size = a.hidden // a.heads
+        self.kernels = [ATTENTION[a.attention]]  # PyTorch's choice would differ between versions, and with it the memory
         width = a.kv_heads * self.size
         self.q_proj, self.o_proj = nn.Linear(a.hidden, a.hidden, bias=False), nn.Linear(a.hidden, a.hidden, bias=False)
         self.k_proj, self.v_proj = nn.Linear(a.hidden, width, bias=False), nn.Linear(a.hidden, width, bias=False)
@@ -70,8 +82,7 @@ class Attention(nn.Module):
     def forward(self, x, tables):
         batch, length, hidden = x.shape
         q, k, v = (f(x).view(batch, length, -1, self.size).transpose(1, 2) for f in (self.q_proj, self.k_proj, self.v_proj))
-        # the GPU's choice of a kernel would differ between versions, and with it the memory
-        with sdpa_kernel([SDPBackend.FLASH_ATTENTION] if x.is_cuda else [SDPBackend.FLASH_ATTENTION, SDPBackend.MATH]):
+        with sdpa_kernel(self.kernels if x.is_cuda else [SDPBackend.FLASH_ATTENTION, SDPBackend.MATH]):
             y = F.scaled_dot_product_attention(rotate(q, tables), rotate(k, tables), v, is_causal=True, enable_gqa=True)
         return self.o_proj(y.transpose(1, 2).reshape(batch, length, hidden))
 
@@ -101,7 +112,7 @@ class Llama(nn.Module):
         if a.tied:
             self.lm_head.weight = self.embed_tokens.weight
         self.tables = rotary_tables(a.tokens // a.batch, a.hidden // a.heads)
-        self.loss, self.checkpointing = loss, a.checkpointing
+        self.loss, self.checkpointing, self.offload = loss, a.checkpointing or a.offload, a.offload
         for parameter in self.parameters():
             if parameter.dim() == 2:
                 nn.init.normal_(parameter, std=0.02)
@@ -109,7 +120,8 @@ class Llama(nn.Module):
     def forward(self, ids, labels):
         x = self.embed_tokens(ids)
         for layer in self.layers:
-            x = checkpoint(layer, x, self.tables, use_reentrant=False) if self.checkpointing else layer(x, self.tables)
+            with save_on_cpu(pin_memory=x.is_cuda) if self.offload else nullcontext():  # what is saved is the layer's input alone
+                x = checkpoint(layer, x, self.tables, use_reentrant=False) if self.checkpointing else layer(x, self.tables)
         x = self.norm(x)
         with phase("logits"):
             return self.loss(x, self.lm_head.weight, labels)
@@ -134,19 +146,25 @@ def fused(hidden, weight, labels):
     return linear_cross_entropy(hidden, weight, labels)
 
 
+DTYPES = {"bf16": torch.bfloat16, "fp32": torch.float32}
 LOSSES = {"eager": eager, "halves": halves, "fused": fused}
 
 
-# ---- the optimizer with fp32 states ----
+# ---- the optimizer that works by pieces ----
 
 
-class MasterAdamW(torch.optim.Optimizer):
-    """AdamW in fp32 on fp32 copies of the weights.  Works through a weight by pieces: its temporaries stay small."""
+class PiecewiseAdamW(torch.optim.Optimizer):
+    """AdamW in fp32, a piece of a weight at a time, so that its temporaries stay small.
+
+    Its states are in STATE_DTYPE; where that is wider than the weights, a copy of these is among them.  With ON_HOST they
+    lie in pinned host memory: each piece's go to the device and back, in the order of the stream.
+    """
 
     PIECE = 1 << 24  # elements
 
-    def __init__(self, parameters, lr, betas, weight_decay):
-        super().__init__(parameters, dict(lr=lr, betas=betas, weight_decay=weight_decay))
+    def __init__(self, parameters, state_dtype, on_host, **choices):
+        super().__init__(parameters, choices)
+        self.state_dtype, self.on_host = state_dtype, on_host
 
     @torch.no_grad()
     def step(self):
@@ -155,28 +173,41 @@ class MasterAdamW(torch.optim.Optimizer):
                 if parameter.grad is not None:
                     self._update(parameter, group, self.state[parameter])
 
+    def _home(self, piece):
+        """Where a state of a piece stays between steps."""
+        pinned = self.on_host and piece.is_cuda
+        return torch.empty(piece.shape, dtype=self.state_dtype, device="cpu" if self.on_host else piece.device, pin_memory=pinned)
+
     def _update(self, parameter, group, state):
+        pieces = list(zip(parameter.view(-1).split(self.PIECE), parameter.grad.view(-1).split(self.PIECE)))
         if not state:
-            state["step"] = 0
-            state["master"] = parameter.float()
-            state["mean"], state["square"] = torch.zeros_like(state["master"]), torch.zeros_like(state["master"])
+            master = torch.finfo(self.state_dtype).bits > torch.finfo(parameter.dtype).bits
+            state["step"], state["homes"] = 0, [[self._home(value) for _ in range(3 if master else 2)] for value, _ in pieces]
         state["step"] += 1
+        for (value, grad), homes in zip(pieces, state["homes"]):
+            self._update_piece(value, grad.float(), homes, group, state["step"])
+
+    def _update_piece(self, value, grad, homes, group, step):
+        if step == 1:
+            mean, square, master = torch.zeros_like(grad), torch.zeros_like(grad), value.float()
+        else:
+            here = [home.to(value.device, non_blocking=True).float() for home in homes]
+            mean, square, master = here if len(here) == 3 else (*here, value.float())
         first, second = group["betas"]
         lr, decay = group["lr"], 1 - group["lr"] * group["weight_decay"]
-        bias, root = 1 - first ** state["step"], (1 - second ** state["step"]) ** 0.5
-        flat = (parameter, parameter.grad, state["master"], state["mean"], state["square"])
-        for value, grad, master, mean, square in zip(*(t.view(-1).split(self.PIECE) for t in flat)):
-            grad = grad.float()
-            mean.lerp_(grad, 1 - first)
-            square.mul_(second).addcmul_(grad, grad, value=1 - second)
-            master.mul_(decay).addcdiv_(mean, square.sqrt().div_(root).add_(1e-8), value=-lr / bias)
-            value.copy_(master)
+        bias, root = 1 - first**step, (1 - second**step) ** 0.5
+        mean.lerp_(grad, 1 - first)
+        square.mul_(second).addcmul_(grad, grad, value=1 - second)
+        master.mul_(decay).addcdiv_(mean, square.sqrt().div_(root).add_(1e-8), value=-lr / bias)
+        value.copy_(master)
+        for home, new in zip(homes, (mean, square, master)):
+            home.copy_(new.to(home.dtype), non_blocking=True)
 
 
 def make_optimizer(model, a):
     choices = dict(lr=a.lr, betas=(0.9, 0.95), weight_decay=0.1)
-    if a.state_dtype == "fp32" and a.dtype != "fp32":
-        return MasterAdamW(model.parameters(), **choices)
+    if a.offload or (a.state_dtype == "fp32" and a.dtype != "fp32"):
+        return PiecewiseAdamW(model.parameters(), DTYPES[a.state_dtype], a.offload, **choices)
     return torch.optim.AdamW(model.parameters(), fused=True, **choices)  # without temporaries, unlike foreach
 
 
@@ -214,6 +245,9 @@ def parse():
     p.add_argument("--lr", type=float, default=5e-5)
     p.add_argument("--warmup", type=int, default=10, help="steps in which the learning rate rises to --lr")
     p.add_argument("--checkpointing", action="store_true", help="keeps a layer's input, and computes the rest again")
+    p.add_argument("--offload", action="store_true", help="--checkpointing, with the inputs and the optimizer's states in the host's memory")
+    p.add_argument("--memory-limit", type=float, metavar="GIB", help="as if the GPU had so much for PyTorch")
+    p.add_argument("--attention", choices=ATTENTION, default="flash", help="on a GPU")
     p.add_argument("--tied", action="store_true", help="the embedding's weight is the output layer's")
     p.add_argument("--dtype", choices=("bf16", "fp32"), default="bf16")
     p.add_argument("--state-dtype", choices=("bf16", "fp32"), default="bf16", help="AdamW's states")
@@ -231,7 +265,7 @@ def parse():
 def build(a):
     """The model and its optimizer, weights and tables born on the device in their type."""
     torch.manual_seed(a.seed)
-    torch.set_default_dtype({"bf16": torch.bfloat16, "fp32": torch.float32}[a.dtype])
+    torch.set_default_dtype(DTYPES[a.dtype])
     with torch.device(a.device):
         model = Llama(a, LOSSES[a.loss])
     torch.set_default_dtype(torch.float32)
@@ -266,6 +300,8 @@ def main():
     if a.deterministic:
         torch.use_deterministic_algorithms(True, warn_only=True)
         torch.utils.deterministic.fill_uninitialized_memory = False
+    if a.memory_limit and a.device.startswith("cuda"):
+        torch.cuda.set_per_process_memory_fraction(min(1.0, a.memory_limit * 2**30 / torch.cuda.get_device_properties(a.device).total_memory))
     model, optimizer = build(a)
     text, losses, step_ms = Text(a), [], []
     parameters = sum(p.numel() for p in model.parameters())

@@ -38,6 +38,9 @@ checks = {
     "the same seed gives the same losses": train("--loss", "fused") == fused,
     "another seed gives other losses": train("--loss", "fused", "--seed", "1") != fused,
     "checkpointing changes nothing": train("--loss", "fused", "--checkpointing") == fused,
+    "offloading what checkpoints keep and fp32 states changes nothing": train("--loss", "fused", "--state-dtype", "fp32", "--offload")
+    == train("--loss", "fused", "--state-dtype", "fp32", "--checkpointing"),
+    "the loss falls with bf16 states on the host": train("--loss", "fused", "--offload")[-1] < 0.9 * fused[0],
     f"tied, fp32 states: eager and fused agree: {far(tied_eager, tied_fused):.1e}": far(tied_eager, tied_fused) < 1e-3,
     "tied, fp32 states: the loss falls": tied_fused[-1] < tied_fused[0] - 0.3,
 }
