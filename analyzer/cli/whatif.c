@@ -18,7 +18,9 @@
 #include "base/wrap.h"
 #include "law/law.h"
 #include "read/trace.h"
+#include "replay/feed.h"
 #include "replay/replay.h"
+#include "whatif_edits.h"
 
 #define SIZE_MOST (INT64_C(1) << 50)
 
@@ -30,10 +32,13 @@ struct options {
     const char *policy, *capacity;
     struct law_request sizes; /* --batch and --seq: of several recordings */
     int64_t device, process;
+    struct arg_list edits;
     bool json, bytes;
 };
 
 static const struct option_row rows[] = {
+    {"edit", 'e', "NAME=VALUE", ARG_LIST, offsetof(struct options, edits),
+     "the program changed so; several are made one after the other"},
     {"policy", 'p', "LIST", ARG_TEXT, offsetof(struct options, policy),
      "live,torch-native,torch-expandable,arena,packed: these alone"},
     {"capacity", 'c', "SIZE", ARG_TEXT, offsetof(struct options, capacity),
@@ -61,6 +66,9 @@ static const struct command_help help = {
     "was made under one of them, the replay is held against it, address by address.  With --capacity: where "
     "each\n"
     "would have run out.\n"
+    "And the program changed: alone, with no option, each of a list of changes is tried; --edit takes\n"
+    "loss=fused foreach=no optimizer=fused states=bf16|8bit|host gradients=in-backward set_to_none=yes|no\n"
+    "accumulate=N checkpoint=K batch=X sequence=X types=bf16 zero=STAGE:RANKS.\n"
     "Settings of PyTorch's: max_split_size=SIZE large_segment_size=SIZE roundup_power2_divisions=N\n"
     "garbage_collection_threshold=0.8 (needs --capacity).\n"
     "With --batch or --seq, several short recordings, each with its size as run.db:batch=2,seq=512: what "
@@ -185,7 +193,9 @@ static int read_question(struct question *q, char **words, int n)
     q->setting_count = n;
     if (q->o->capacity && !read_size(q->o->capacity, &q->capacity))
         return complain("whatif: --capacity takes a size such as 80GiB, not '%s'", shown(q->o->capacity));
-    int bad = read_policies(q);
+    int bad = edits_check(&q->o->edits);
+    if (!bad)
+        bad = read_policies(q);
     for (int i = 0; i < n && !bad; i++)
         bad = read_setting(&settings, words[i]);
     if (!bad && settings.gc_threshold > 0 && !q->capacity)
@@ -368,8 +378,6 @@ static void print_text(const struct answers *a)
 
 static void print_json(const struct answers *a, struct json *j)
 {
-    json_begin(j, NULL, '{');
-    json_int(j, "device", a->device);
     json_int(j, "blocks", a->tape.ids);
     json_int(j, "live_bytes", (int64_t)a->live);
     json_int(j, "recorded_reserved_bytes", a->recorded);
@@ -403,7 +411,6 @@ static void print_json(const struct answers *a, struct json *j)
         free(relies);
     }
     json_end(j);
-    json_end(j);
 }
 
 static bool is_late(const struct trace *t, int64_t device)
@@ -412,6 +419,57 @@ static bool is_late(const struct trace *t, int64_t device)
         if (t->mismatches[i].device == device && trace_mismatch_is_late(&t->mismatches[i]))
             return true;
     return false;
+}
+
+static void ask_policies(struct answers *a, struct json *j)
+{
+    const struct trace_peak *peak = trace_find_peak(a->t, a->device, "managed_reserved");
+    a->recorded = peak && peak->bytes > 0 ? peak->bytes : UNKNOWN;
+    struct replay_result live;
+    replay_live(&a->tape, 0, &live);
+    a->live = live.reserved;
+    for (int i = 0; i < POLICIES; i++)
+        if (a->q->wanted[i])
+            ask(a, i);
+    if (j)
+        print_json(a, j);
+    else
+        print_text(a);
+}
+
+static void no_edits(struct json *j)
+{
+    json_begin(j, "edits", '[');
+    json_end(j);
+}
+
+/* Edits are asked for, or nothing special is. */
+static bool wants_edits(const struct question *q)
+{
+    return q->o->edits.count || (!q->o->policy && !q->capacity && !q->setting_count);
+}
+
+/* Blocks that the framework had when the recording began are in no event. */
+static bool lacks_blocks(const struct trace *t, int64_t device)
+{
+    for (size_t i = 0; i < t->mismatch_count; i++)
+        if (t->mismatches[i].device == device && !strcmp(t->mismatches[i].what, "late_allocated"))
+            return true;
+    return false;
+}
+
+static int ask_edits(struct answers *a, struct json *j)
+{
+    bool wanted[FEED_POLICIES] = {a->q->wanted[LIVE], a->q->wanted[NATIVE], a->q->wanted[EXPANDABLE],
+                                  a->q->wanted[ARENA]};
+    wanted[FEED_LIVE] = true; /* what the others are compared by */
+    struct torch_settings settings = settings_of(a);
+    const struct trace_tape *tape = &a->tape;
+    bool native = !tape->imported && !tape->arena && !tape->expandable;
+    struct edits_question q = {&a->q->o->edits, &settings, wanted, native, lacks_blocks(a->t, a->device),
+                               a->q->o->bytes};
+    trace_free_tape(&a->tape); /* as large as the program that is read now */
+    return edits_answer(a->t, a->device, &q, j);
 }
 
 /* 1: answered, 0: the device had no blocks, -1: said why not. */
@@ -424,22 +482,23 @@ static int answer_device(struct trace *t, const struct question *q, int64_t devi
         free(a);
         return -1;
     }
-    const struct trace_peak *peak = trace_find_peak(t, device, "managed_reserved");
-    a->recorded = peak && peak->bytes > 0 ? peak->bytes : UNKNOWN;
-    struct replay_result live;
-    replay_live(&a->tape, 0, &live);
-    a->live = live.reserved;
     bool any = a->tape.ids > 0;
-    for (int i = 0; i < POLICIES && any; i++)
-        if (q->wanted[i])
-            ask(a, i);
+    int status = 0;
+    if (any && j) {
+        json_begin(j, NULL, '{');
+        json_int(j, "device", device);
+    }
+    if (any && (j || !q->o->edits.count))
+        ask_policies(a, j);
+    if (any && wants_edits(q))
+        status = ask_edits(a, j);
+    else if (any && j)
+        no_edits(j);
     if (any && j)
-        print_json(a, j);
-    else if (any)
-        print_text(a);
+        json_end(j);
     trace_free_tape(&a->tape);
     free(a);
-    return any;
+    return status ? -1 : any;
 }
 
 /* A replay of some of the events would be one of another run. */

@@ -1,0 +1,461 @@
+/*
+ * whatif_edits.c - `vramscope whatif`: what the recorded program would take if it were changed (edit/).
+ *
+ * Without --edit each change is tried alone; with it those that are named, one after the other.  Every change
+ * is another program, and independent of the others: as many are worked out at a time as there are
+ * processors, where memory allows it.
+ */
+#include "whatif_edits.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/shown.h"
+#include "base/table.h"
+#include "base/units.h"
+#include "edit/answer.h"
+
+#define THREADS_MOST  8
+#define ONE_AT_A_TIME (UINT64_C(1) << 21) /* events from which memory counts for more than time */
+
+static const char *const policy_names[FEED_POLICIES] = {"live", "torch-native", "torch-expandable", "arena"};
+
+struct answered {
+    const struct edit *edits;
+    size_t edit_count;
+    char *name, *why, *assumes;
+    const char *cost;
+    bool nothing;
+    struct answer low, high;
+};
+
+struct work {
+    const struct program *from;
+    const struct edits_question *q;
+    struct answered *rows;
+    size_t count, next;
+    pthread_mutex_t lock;
+};
+
+/* ---- working it out ---- */
+
+static void note(char **line, const char *more)
+{
+    char *joined = *line && more ? xformat("%s; %s", *line, more) : xstrdup(*line ? *line : more);
+    free(*line);
+    *line = joined;
+}
+
+/* The edits of a row, one on the other; both ends are taken along. */
+static void work_out(const struct work *w, struct answered *row)
+{
+    struct program low = {0}, high = {0};
+    for (size_t i = 0; i < row->edit_count; i++) {
+        struct edit_result r = edit_apply(i ? &low : w->from, &row->edits[i]), other = {0};
+        if (r.why) {
+            row->why = row->edit_count > 1 ? xformat("%s: %s", row->edits[i].text, r.why) : xstrdup(r.why);
+            row->nothing = r.nothing;
+            edit_free_result(&r);
+            break;
+        }
+        if (high.event_count)
+            other = edit_apply(&high, &row->edits[i]);
+        note(&row->assumes, r.assumes);
+        row->cost = row->edit_count == 1 ? r.cost : NULL;
+        struct program next_low = r.low, next_high = other.low;
+        if (other.high.event_count) {
+            next_high = other.high;
+            program_free(&other.low);
+        } else if (r.high.event_count) {
+            next_high = r.high;
+            r.high = (struct program){0};
+        }
+        r.low = other.low = other.high = (struct program){0};
+        edit_free_result(&r);
+        edit_free_result(&other);
+        program_free(&low);
+        program_free(&high);
+        low = next_low;
+        high = next_high;
+    }
+    if (!row->why) {
+        row->low = answer_of(row->edit_count ? &low : w->from, w->q->settings, w->q->wanted);
+        row->high = high.event_count ? answer_of(&high, w->q->settings, w->q->wanted) : row->low;
+    }
+    program_free(&low);
+    program_free(&high);
+}
+
+static void *worker(void *context)
+{
+    struct work *w = context;
+    for (;;) {
+        pthread_mutex_lock(&w->lock);
+        size_t i = w->next++;
+        pthread_mutex_unlock(&w->lock);
+        if (i >= w->count)
+            return NULL;
+        work_out(w, &w->rows[i]);
+    }
+}
+
+static void work_all(struct work *w)
+{
+    long processors = sysconf(_SC_NPROCESSORS_ONLN);
+    size_t n = processors < 1 ? 1 : processors > THREADS_MOST ? THREADS_MOST : (size_t)processors;
+    pthread_t threads[THREADS_MOST];
+    size_t started = 0;
+    if (w->from->event_count >= ONE_AT_A_TIME)
+        n = 1;
+    pthread_mutex_init(&w->lock, NULL);
+    while (started + 1 < n && pthread_create(&threads[started], NULL, worker, w) == 0)
+        started++;
+    worker(w);
+    for (size_t i = 0; i < started; i++)
+        pthread_join(threads[i], NULL);
+    pthread_mutex_destroy(&w->lock);
+}
+
+/* ---- figures ---- */
+
+static uint64_t allocated(const struct answer *a)
+{
+    return a->of[FEED_LIVE].peak.allocated;
+}
+
+/* Between them is what a change can mean; an edited order may turn its ends round. */
+static void ends(uint64_t a, uint64_t b, int64_t *low, int64_t *high)
+{
+    *low = (int64_t)(a < b ? a : b);
+    *high = (int64_t)(a < b ? b : a);
+}
+
+static char *between(uint64_t a, uint64_t b, bool exact)
+{
+    int64_t low, high;
+    ends(a, b, &low, &high);
+    struct text from = units_bytes(low, exact), to = units_bytes(high, exact);
+    if (!strcmp(from.s, to.s))
+        return xstrdup(to.s);
+    char *unit = strchr(from.s, ' '), *other = strchr(to.s, ' ');
+    if (unit && other && !strcmp(unit, other)) /* once for both */
+        *unit = '\0';
+    return xformat("%s to %s", from.s, to.s);
+}
+
+static const char *phase_name(const struct program *p, uint16_t phase)
+{
+    const char *name = phase && phase < p->facts->phase_count ? p->facts->phase_names[phase] : NULL;
+    return name ? name : "no phase";
+}
+
+/* What the change saves for certain. */
+static int64_t saves(const struct answered *base, const struct answered *row)
+{
+    int64_t low, high;
+    ends(allocated(&row->low), allocated(&row->high), &low, &high);
+    return (int64_t)allocated(&base->low) - high;
+}
+
+static int by_savings(const void *a, const void *b, void *base)
+{
+    int64_t x = saves(base, a), y = saves(base, b);
+    return x < y   ? 1
+           : x > y ? -1
+                   : strcmp(((const struct answered *)a)->name, ((const struct answered *)b)->name);
+}
+
+/* ---- text ---- */
+
+static void print_row(struct table *table, const struct edits_question *q, const struct answered *base,
+                      const struct answered *row)
+{
+    table_cell(table, "%s", row->name);
+    for (int p = 0; p < FEED_POLICIES; p++) {
+        const struct answer_policy *low = &row->low.of[p], *high = &row->high.of[p];
+        if (!q->wanted[p])
+            continue;
+        char *text = between(low->peak.reserved, high->peak.reserved, q->bytes);
+        bool out = low->ran_out || high->ran_out;
+        table_cell(table, "%s", out ? "runs out" : text);
+        free(text);
+    }
+    if (row == base)
+        table_cell(table, "-");
+    else
+        table_cell(table, "%s", units_bytes_change(-saves(base, row), q->bytes).s);
+}
+
+/* A column of each policy; the arena's goes first where the page is narrow. */
+static void begin_table(struct table *table, const struct edits_question *q)
+{
+    static const char *const columns[FEED_POLICIES] = {"ALLOCATED", "NATIVE", "EXPANDABLE", "ARENA"};
+    const char *header[FEED_POLICIES + 2] = {"CHANGE"};
+    char shape[FEED_POLICIES + 3] = "<";
+    static char drops[FEED_POLICIES + 3];
+    size_t n = 1;
+    drops[0] = '-';
+    for (int p = 0; p < FEED_POLICIES; p++)
+        if (q->wanted[p]) {
+            shape[n] = '>';
+            drops[n] = p == FEED_LIVE ? '-' : (char)('1' + FEED_ARENA - p);
+            header[n++] = columns[p];
+        }
+    shape[n] = '>';
+    drops[n] = '-';
+    header[n++] = "DIFFERENCE";
+    shape[n] = drops[n] = '\0';
+    table_init(table, shape, header);
+    table_drops(table, drops);
+}
+
+static void print_table(const struct edits_question *q, const struct answered *rows, size_t n)
+{
+    struct table table;
+    begin_table(&table, q);
+    for (size_t i = 0; i < n; i++)
+        if (!rows[i].why)
+            print_row(&table, q, rows, &rows[i]);
+    table_print(&table, stdout, 2);
+    table_free(&table);
+}
+
+static void print_note(const struct program *from, const struct edits_question *q, const struct answered *row)
+{
+    uint16_t phase = row->low.of[FEED_LIVE].peak.phase;
+    char *where = phase ? xformat("in %s", phase_name(from, phase)) : xstrdup("outside of any phase");
+    printf("  %s: the peak is %s then, its largest part %s (%s)", row->name, where,
+           answer_kind(row->low.most), units_bytes((int64_t)row->low.most_bytes, q->bytes).s);
+    free(where);
+    if (row->cost)
+        printf("; costs: %s", row->cost);
+    if (row->assumes)
+        printf("; if: %s", row->assumes);
+    puts("");
+}
+
+/* Those that have the same reason, on one line. */
+static void print_refused(const struct answered *rows, size_t n)
+{
+    bool *told = xrealloc(NULL, n);
+    memset(told, 0, n);
+    for (size_t i = 1; i < n; i++) {
+        if (!rows[i].why || told[i])
+            continue;
+        printf("  %s", rows[i].name);
+        for (size_t k = i + 1; k < n; k++)
+            if (rows[k].why && !strcmp(rows[k].why, rows[i].why)) {
+                printf(", %s", rows[k].name);
+                told[k] = true;
+            }
+        printf(": %s%s\n", rows[i].nothing ? "nothing to change: " : "not known: ", rows[i].why);
+    }
+    free(told);
+}
+
+static void print_phases(const struct program *from, const struct edits_question *q,
+                         const struct answered *base, const struct answered *row)
+{
+    static const char *const header[] = {"PHASE", "AS RECORDED", "CHANGED"};
+    struct table table;
+    table_init(&table, "<>>", header);
+    for (size_t p = 0; p < row->low.phases; p++) {
+        uint64_t was = base->low.of[FEED_LIVE].phase_allocated[p];
+        uint64_t low = row->low.of[FEED_LIVE].phase_allocated[p],
+                 high = row->high.of[FEED_LIVE].phase_allocated[p];
+        if (!was && !high)
+            continue;
+        char *text = between(low, high, q->bytes);
+        table_cell(&table, "%s", phase_name(from, (uint16_t)p));
+        table_cell(&table, "%s", units_bytes((int64_t)was, q->bytes).s);
+        table_cell(&table, "%s", text);
+        free(text);
+    }
+    table_print(&table, stdout, 2);
+    table_free(&table);
+}
+
+static void print_text(const struct program *from, const struct edits_question *q,
+                       const struct answered *rows, size_t n)
+{
+    printf("%s: the most that is allocated at once, and what PyTorch's allocators and the arena reserve:\n",
+           q->edits->count ? "the program changed" : "changes of the program, each alone");
+    print_table(q, rows, n);
+    if (q->edits->count && n > 1 && !rows[1].why)
+        print_phases(from, q, &rows[0], &rows[1]);
+    for (size_t i = 1; i < n; i++)
+        if (!rows[i].why)
+            print_note(from, q, &rows[i]);
+    print_refused(rows, n);
+}
+
+/* ---- JSON ---- */
+
+static void json_ends(struct json *j, const char *what, uint64_t a, uint64_t b)
+{
+    int64_t low, high;
+    ends(a, b, &low, &high);
+    char *name = xformat("%s_low_bytes", what);
+    json_int(j, name, low);
+    free(name);
+    name = xformat("%s_high_bytes", what);
+    json_int(j, name, high);
+    free(name);
+}
+
+static void print_policy_json(struct json *j, const struct program *from, const struct answered *row, int p)
+{
+    const struct answer_policy *low = &row->low.of[p], *high = &row->high.of[p];
+    json_begin(j, NULL, '{');
+    json_text(j, "policy", policy_names[p]);
+    json_ends(j, "allocated", low->peak.allocated, high->peak.allocated);
+    json_ends(j, "reserved", low->peak.reserved, high->peak.reserved);
+    json_bool(j, "fits", !low->ran_out && !high->ran_out);
+    json_begin(j, "phases", '[');
+    for (size_t i = 0; i < row->low.phases; i++) {
+        if (!low->phase_allocated[i] && !high->phase_allocated[i])
+            continue;
+        json_begin(j, NULL, '{');
+        json_text(j, "phase", i ? phase_name(from, (uint16_t)i) : "none");
+        json_ends(j, "allocated", low->phase_allocated[i], high->phase_allocated[i]);
+        json_ends(j, "reserved", low->phase_reserved[i], high->phase_reserved[i]);
+        json_end(j);
+    }
+    json_end(j);
+    json_end(j);
+}
+
+static void print_json(struct json *j, const struct program *from, const struct edits_question *q,
+                       const struct answered *rows, size_t n)
+{
+    json_begin(j, "edits", '[');
+    for (size_t i = 0; i < n; i++) {
+        const struct answered *row = &rows[i];
+        json_begin(j, NULL, '{');
+        json_text(j, "edit", i ? row->name : NULL);
+        json_text(j, "refused", row->why);
+        json_bool(j, "nothing_to_change", row->nothing);
+        json_text(j, "assumes", row->assumes);
+        json_text(j, "cost", row->cost);
+        json_text(j, "peak_phase", row->why ? NULL : phase_name(from, row->low.of[FEED_LIVE].peak.phase));
+        json_text(j, "peak_most", row->why ? NULL : answer_kind(row->low.most));
+        json_int(j, "peak_most_bytes", row->why ? UNKNOWN : (int64_t)row->low.most_bytes);
+        json_int(j, "saves_bytes", row->why ? UNKNOWN : saves(rows, row));
+        json_begin(j, "policies", '[');
+        for (int p = 0; p < FEED_POLICIES && !row->why; p++)
+            if (q->wanted[p])
+                print_policy_json(j, from, row, p);
+        json_end(j);
+        json_end(j);
+    }
+    json_end(j);
+}
+
+/* ---- the command's part ---- */
+
+int edits_check(const struct arg_list *edits)
+{
+    for (size_t i = 0; i < edits->count; i++) {
+        struct edit e;
+        char *why;
+        if (edit_parse(edits->values[i], &e, &why))
+            continue;
+        int status = complain("whatif: --edit %s: %s", shown(edits->values[i]), why);
+        free(why);
+        return status;
+    }
+    return 0;
+}
+
+static struct answered *rows_of(const struct arg_list *names, struct edit **own, size_t *n)
+{
+    size_t count = 1;
+    const struct edit *edits = names->count ? NULL : edit_all(&count);
+    struct answered *rows = xrealloc(NULL, (count + 1) * sizeof *rows);
+    rows[0] = (struct answered){.name = xstrdup("as recorded")};
+    *own = NULL;
+    *n = count + 1;
+    if (edits) {
+        for (size_t i = 0; i < count; i++)
+            rows[i + 1] =
+                (struct answered){.edits = &edits[i], .edit_count = 1, .name = xstrdup(edits[i].text)};
+        return rows;
+    }
+    char *name = NULL, *why;
+    *own = xrealloc(NULL, names->count * sizeof **own);
+    for (size_t i = 0; i < names->count; i++) {
+        edit_parse(names->values[i], &(*own)[i], &why);
+        char *longer = name ? xformat("%s %s", name, names->values[i]) : xstrdup(names->values[i]);
+        free(name);
+        name = longer;
+    }
+    rows[1] = (struct answered){.edits = *own, .edit_count = names->count, .name = name};
+    return rows;
+}
+
+static void free_rows(struct answered *rows, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        bool shared = rows[i].high.of[FEED_LIVE].phase_allocated == rows[i].low.of[FEED_LIVE].phase_allocated;
+        if (!shared)
+            answer_free(&rows[i].high);
+        answer_free(&rows[i].low);
+        free(rows[i].name);
+        free(rows[i].why);
+        free(rows[i].assumes);
+    }
+    free(rows);
+}
+
+/* What lived before the recording began is in no block: a sum without it would be no answer. */
+static int refuse_late(const struct edits_question *q, struct json *j)
+{
+    static const char why[] = "the framework held memory before the recording began";
+    if (j) {
+        json_begin(j, "edits", '[');
+        json_end(j);
+    } else if (q->edits->count) {
+        return complain("whatif: --edit: not known: %s", why);
+    } else {
+        printf("changes of the program: not known: %s\n", why);
+    }
+    return 0;
+}
+
+int edits_answer(struct trace *t, int64_t device, const struct edits_question *q, struct json *j)
+{
+    struct edit_facts facts;
+    struct program from;
+    struct edit *own;
+    size_t n;
+    if (q->late)
+        return refuse_late(q, j);
+    if (program_read(t, device, SIZE_MAX, q->native, &from, &facts)) {
+        complain("whatif: %s", t->why);
+        program_free_facts(&facts);
+        return EXIT_FAILURE;
+    }
+    struct answered *rows = rows_of(q->edits, &own, &n);
+    struct work w = {.from = &from, .q = q, .rows = rows, .count = n};
+    work_all(&w);
+    int status = 0;
+    if (q->edits->count && rows[1].why) {
+        char *names = rows[1].edit_count > 1 ? xstrdup("") : xformat("%s: ", rows[1].name);
+        if (!j)
+            status =
+                complain("whatif: %s%s%s", names, rows[1].nothing ? "nothing to change: " : "", rows[1].why);
+        free(names);
+    }
+    qsort_r(rows + 1, n - 1, sizeof *rows, by_savings, rows);
+    if (j)
+        print_json(j, &from, q, rows, n);
+    else if (!status)
+        print_text(&from, q, rows, n);
+    free_rows(rows, n);
+    free(own);
+    program_free(&from);
+    program_free_facts(&facts);
+    return status;
+}

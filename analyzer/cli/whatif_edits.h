@@ -1,0 +1,23 @@
+/* whatif_edits.h - the part of `vramscope whatif` that is about changes of the program (whatif_edits.c). */
+#ifndef VS_CLI_WHATIF_EDITS_H
+#define VS_CLI_WHATIF_EDITS_H
+
+#include "base/args.h"
+#include "base/json.h"
+#include "read/trace.h"
+#include "replay/torch.h"
+
+struct edits_question {
+    const struct arg_list *edits;          /* one after the other; none: each of all alone */
+    const struct torch_settings *settings; /* of PyTorch's policies; its capacity is every policy's */
+    const bool *wanted;                    /* by enum feed_policy */
+    bool native;                           /* recorded under PyTorch's native allocator, without requests */
+    bool late;                             /* the framework held memory before the recording */
+    bool bytes;                            /* exact */
+};
+
+/* 0, or the exit status of what was complained about.  J: NULL for text. */
+int edits_check(const struct arg_list *edits);
+int edits_answer(struct trace *t, int64_t device, const struct edits_question *q, struct json *j);
+
+#endif

@@ -1,0 +1,125 @@
+/* answer.c - see answer.h. */
+#include "answer.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static uint64_t *zeros(size_t n)
+{
+    uint64_t *p = xrealloc(NULL, (n + 1) * sizeof *p);
+    memset(p, 0, (n + 1) * sizeof *p);
+    return p;
+}
+
+/* False: out of memory. */
+static bool play(struct feed *f, const struct program *p, const struct trace_moment *e)
+{
+    switch (e->what) {
+    case MOMENT_BORN:
+        return feed_born(f, e->block, p->blocks[e->block].size, p->blocks[e->block].stream);
+    case MOMENT_DIED:
+        feed_died(f, e->block, e->deferred);
+        break;
+    case MOMENT_REUSABLE:
+        feed_reusable(f, e->block);
+        break;
+    default:
+        break;
+    }
+    return true;
+}
+
+static void see(struct answer_policy *a, struct feed_totals now, uint16_t phase, size_t phases)
+{
+    if (now.allocated > a->peak.allocated) {
+        a->peak.allocated = now.allocated;
+        a->peak.phase = phase;
+    }
+    a->peak.reserved = now.reserved > a->peak.reserved ? now.reserved : a->peak.reserved;
+    if (phase >= phases)
+        return;
+    if (now.allocated > a->phase_allocated[phase])
+        a->phase_allocated[phase] = now.allocated;
+    if (now.reserved > a->phase_reserved[phase])
+        a->phase_reserved[phase] = now.reserved;
+}
+
+static size_t replay(const struct program *p, enum feed_policy policy, const struct torch_settings *settings,
+                     struct answer_policy *a, size_t phases)
+{
+    struct feed *f = feed_begin(policy, settings, p->block_count);
+    size_t at = 0;
+    a->phase_allocated = zeros(phases);
+    a->phase_reserved = zeros(phases);
+    for (size_t i = 0; i < p->event_count && !a->ran_out; i++) {
+        const struct trace_moment *e = &p->events[i];
+        uint64_t before = a->peak.allocated;
+        a->ran_out = !play(f, p, e);
+        struct feed_totals now = feed_now(f);
+        if (a->ran_out) {
+            a->out_event = i;
+            a->out_size = p->blocks[e->block].size;
+            a->out_reserved = now.reserved;
+        }
+        if (e->what == MOMENT_BORN || e->what == MOMENT_DIED)
+            see(a, now, e->phase, phases);
+        at = a->peak.allocated > before ? i : at;
+    }
+    feed_end(f);
+    return at;
+}
+
+/* What lives after event AT, by kind: the one with the most. */
+static void find_most(const struct program *p, size_t at, struct answer *a)
+{
+    uint64_t bytes[KIND_REQUEST + 1] = {0};
+    for (size_t i = 0; i < p->block_count; i++) {
+        const struct edit_block *b = &p->blocks[i];
+        if (b->born <= at && (b->died == BLOCK_NEVER || b->died > at))
+            bytes[b->kind <= KIND_REQUEST ? b->kind : 0] += b->size;
+    }
+    for (int k = 0; k <= KIND_REQUEST; k++)
+        if (bytes[k] > a->most_bytes) {
+            a->most_bytes = bytes[k];
+            a->most = (enum edit_kind)k;
+        }
+}
+
+struct answer answer_of(const struct program *p, const struct torch_settings *settings, const bool *wanted)
+{
+    struct answer a = {.phases = p->facts->phase_count};
+    for (int i = 0; i < FEED_POLICIES; i++) {
+        a.of[i].wanted = wanted[i];
+        if (!wanted[i])
+            continue;
+        size_t at = replay(p, (enum feed_policy)i, settings, &a.of[i], a.phases);
+        if (i == FEED_LIVE)
+            find_most(p, at, &a);
+    }
+    return a;
+}
+
+void answer_free(struct answer *a)
+{
+    for (int i = 0; i < FEED_POLICIES; i++) {
+        free(a->of[i].phase_allocated);
+        free(a->of[i].phase_reserved);
+    }
+    *a = (struct answer){.phases = 0};
+}
+
+const char *answer_kind(enum edit_kind kind)
+{
+    static const char *const names[] = {"blocks whose use is not known",
+                                        "parameters",
+                                        "buffers",
+                                        "optimizer states",
+                                        "gradients",
+                                        "temporaries of the optimizer",
+                                        "logits",
+                                        "what is saved for backward",
+                                        "temporaries of forward",
+                                        "temporaries of backward",
+                                        "the request"};
+    return names[kind <= KIND_REQUEST ? kind : 0];
+}

@@ -1,0 +1,39 @@
+/*
+ * answer.h - an edited program under each allocator: the most that was allocated and reserved, over all and
+ * by phase, and what the peak is made of.
+ */
+#ifndef VS_EDIT_ANSWER_H
+#define VS_EDIT_ANSWER_H
+
+#include "edits.h"
+#include "replay/feed.h"
+
+struct answer_peak {
+    uint64_t allocated, reserved;
+    uint16_t phase; /* at the allocated peak */
+};
+
+struct answer_policy {
+    bool wanted;
+    struct answer_peak peak;
+    uint64_t *phase_allocated, *phase_reserved; /* by phase, the most while it was the innermost */
+    bool ran_out;
+    uint64_t out_size, out_reserved; /* asked for; held then */
+    size_t out_event;
+};
+
+struct answer { /* of one program */
+    struct answer_policy of[FEED_POLICIES];
+    size_t phases;
+    enum edit_kind most; /* at the peak of what lives, the kind with the most bytes, and these */
+    uint64_t most_bytes;
+};
+
+/* The policies of WANTED.  SETTINGS: of PyTorch's; its capacity is every policy's. */
+struct answer answer_of(const struct program *p, const struct torch_settings *settings, const bool *wanted);
+void answer_free(struct answer *a);
+
+/* "saved for backward" */
+const char *answer_kind(enum edit_kind kind);
+
+#endif

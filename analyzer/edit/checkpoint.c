@@ -1,0 +1,221 @@
+/*
+ * checkpoint.c - activation checkpointing: units of the model that keep their input alone in forward, and are
+ * computed again when backward comes to them.
+ *
+ *      forward    | unit 0 |  unit 1  |        what it would have saved is freed at the unit's end
+ *      backward   | unit 1 again | backward of unit 1 | unit 0 again | ...
+ *
+ * What a unit makes and later units save, its output, dies in backward before the unit's own backward begins:
+ * that stays as it is, and is not made again.  Where there is none the unit saves its output itself, as one
+ * that ends with a ReLU in place does: the first of what backward frees.  That stays up to the unit's
+ * backward, and is made again.  The second forward is the recorded one, block by block, and what was saved
+ * lives from there on as recorded.
+ *
+ * Nothing says how long what is not saved any more lives in the first forward: to the end of the unit, or
+ * only until the next part of it has made something.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "apply.h"
+
+#define SMALL (UINT64_C(64) << 10) /* no unit's output */
+
+struct pass {        /* of a unit in one forward, and the backward that belongs to it */
+    size_t from, to; /* events: the first birth, behind the last one */
+    size_t backward; /* where its backward begins; SIZE_MAX: not seen */
+    uint32_t
+        output; /* the block that is saved by the unit itself, and its output; BLOCK_NEVER: another one is */
+};
+
+struct checkpointing {
+    struct build b;
+    int64_t every;
+    struct pass *passes; /* by unit, of the forward that was last */
+    uint32_t *pending;   /* blocks that are freed at the end of their unit's forward, of the old program */
+    size_t pending_count;
+    uint16_t unit, layer; /* that forward is in */
+    bool any, late;
+};
+
+static uint16_t unit_of(const struct program *p, size_t i)
+{
+    return p->events[i].what == MOMENT_BORN ? program_stack(p, &p->blocks[p->events[i].block])->unit
+                                            : EDIT_NO_UNIT;
+}
+
+static bool chosen(const struct checkpointing *c, uint16_t unit)
+{
+    return unit != EDIT_NO_UNIT && unit % c->every == 0;
+}
+
+/* Whether a block that UNIT makes in forward is saved by it, and made again. */
+static bool is_inner(const struct checkpointing *c, const struct edit_block *b, uint16_t unit)
+{
+    return b->kind == KIND_SAVED && b->died != BLOCK_NEVER && b->died >= c->passes[unit].backward;
+}
+
+static void find_output(struct checkpointing *c, uint16_t unit)
+{
+    const struct program *p = c->b.from;
+    struct pass *pass = &c->passes[unit];
+    if (pass->backward == SIZE_MAX)
+        return;
+    for (size_t i = pass->from; i < pass->to; i++) {
+        const struct edit_block *b = &p->blocks[p->events[i].block];
+        if (unit_of(p, i) != unit || b->kind != KIND_SAVED || b->size < SMALL)
+            continue;
+        if (!is_inner(c, b, unit)) {
+            pass->output = BLOCK_NEVER;
+            return;
+        }
+        if (pass->output == BLOCK_NEVER || b->died < p->blocks[pass->output].died)
+            pass->output = p->events[i].block;
+    }
+}
+
+/* The passes of the forward that begins with event I, and where backward comes to each. */
+static void find_passes(struct checkpointing *c, size_t i)
+{
+    const struct program *p = c->b.from;
+    const struct edit_facts *f = p->facts;
+    for (size_t u = 0; u < f->units; u++)
+        c->passes[u] = (struct pass){SIZE_MAX, 0, SIZE_MAX, BLOCK_NEVER};
+    for (; i < p->event_count && p->events[i].phase != f->backward && p->events[i].what != MOMENT_STEP; i++) {
+        uint16_t unit = unit_of(p, i);
+        if (unit == EDIT_NO_UNIT || !program_is_forward(f, p->events[i].phase))
+            continue;
+        struct pass *pass = &c->passes[unit];
+        pass->from = pass->from == SIZE_MAX ? i : pass->from;
+        pass->to = i + 1;
+    }
+    for (; i < p->event_count && p->events[i].phase == f->backward; i++) {
+        uint16_t unit = unit_of(p, i);
+        if (unit != EDIT_NO_UNIT && c->passes[unit].backward == SIZE_MAX)
+            c->passes[unit].backward = i;
+    }
+    for (uint16_t u = 0; u < f->units; u++)
+        find_output(c, u);
+}
+
+/* The first N of what is pending. */
+static void end_some(struct checkpointing *c, uint16_t phase, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        uint32_t *now = &c->b.now[c->pending[i]];
+        build_died(&c->b, *now, phase);
+        *now = BLOCK_NEVER; /* until it is made again */
+    }
+    c->pending_count -= n;
+    memmove(c->pending, c->pending + n, c->pending_count * sizeof *c->pending);
+}
+
+static void end_unit(struct checkpointing *c, uint16_t phase)
+{
+    if (c->pending_count)
+        end_some(c, phase, c->pending_count);
+}
+
+/* The unit's forward once more, where backward comes to it. */
+static void again(struct checkpointing *c, uint16_t unit)
+{
+    const struct program *p = c->b.from;
+    const struct pass *pass = &c->passes[unit];
+    uint16_t phase = p->facts->backward;
+    if (pass->output != BLOCK_NEVER)
+        build_died(&c->b, c->b.now[pass->output], phase);
+    for (size_t i = pass->from; i < pass->to; i++) {
+        const struct trace_moment *e = &p->events[i];
+        if (e->what != MOMENT_BORN && e->what != MOMENT_DIED)
+            continue;
+        const struct edit_block *b = &p->blocks[e->block];
+        bool in = b->born >= pass->from && program_stack(p, b)->unit == unit;
+        bool inner = in && is_inner(c, b, unit), passing = in && b->kind == KIND_FORWARD;
+        if (e->what == MOMENT_BORN && (inner || passing))
+            c->b.now[e->block] = build_born(&c->b, b, b->size, phase, KIND_SAVED);
+        else if (e->what == MOMENT_DIED && passing)
+            build_died(&c->b, c->b.now[e->block], phase);
+    }
+    /* temporaries that were freed behind the unit's last birth */
+    for (size_t i = pass->from; i < pass->to; i++)
+        if (p->events[i].what == MOMENT_BORN && unit_of(p, i) == unit &&
+            p->blocks[p->events[i].block].kind == KIND_FORWARD)
+            build_died(&c->b, c->b.now[p->events[i].block], phase);
+}
+
+static void forward_event(struct checkpointing *c, size_t i)
+{
+    const struct program *p = c->b.from;
+    const struct trace_moment *e = &p->events[i];
+    uint16_t unit = unit_of(p, i);
+    if (e->what == MOMENT_BORN && unit != c->unit) {
+        end_unit(c, e->phase);
+        c->unit = unit;
+    }
+    uint16_t layer = e->what == MOMENT_BORN ? program_stack(p, &p->blocks[e->block])->layer : c->layer;
+    size_t before = c->pending_count;
+    build_copy(&c->b, i);
+    if (layer != c->layer && !c->late && before > 1)
+        end_some(c, e->phase, before - 1);
+    c->layer = layer;
+    if (chosen(c, unit) && c->passes[unit].backward != SIZE_MAX && is_inner(c, &p->blocks[e->block], unit)) {
+        if (e->block != c->passes[unit].output)
+            *PUSH(c->pending, c->pending_count) = e->block;
+        c->any = true;
+    }
+}
+
+static void backward_event(struct checkpointing *c, size_t i)
+{
+    uint16_t unit = unit_of(c->b.from, i);
+    if (chosen(c, unit) && c->passes[unit].backward == i && c->passes[unit].from != SIZE_MAX)
+        again(c, unit);
+    build_copy(&c->b, i);
+}
+
+static bool begins_forward(const struct program *p, size_t i)
+{
+    const struct edit_facts *f = p->facts;
+    return program_is_forward(f, p->events[i].phase) &&
+           (i == 0 || !program_is_forward(f, p->events[i - 1].phase));
+}
+
+struct program apply_checkpoint(const struct program *from, const struct edit *e, struct edit_result *r,
+                                bool high)
+{
+    const struct edit_facts *f = from->facts;
+    if (!needs_steps(from, r) || !needs_layers(from, r))
+        return (struct program){0};
+    struct checkpointing c = {.every = e->n, .unit = EDIT_NO_UNIT, .late = high};
+    c.passes = xrealloc(NULL, f->units * sizeof *c.passes);
+    build_begin(&c.b, from);
+    bool in = false;
+    for (size_t i = 0; i < from->event_count; i++) {
+        const struct trace_moment *at = &from->events[i];
+        bool forward = program_is_forward(f, at->phase) && at->what != MOMENT_STEP;
+        if (!in && begins_forward(from, i)) {
+            find_passes(&c, i);
+            in = true;
+        }
+        if (in && (at->what == MOMENT_STEP || (at->phase && at->phase == f->backward)))
+            in = false;
+        if (!forward && c.pending_count)
+            end_unit(&c, f->forward);
+        if (forward)
+            forward_event(&c, i);
+        else if (at->phase && at->phase == f->backward)
+            backward_event(&c, i);
+        else
+            build_copy(&c.b, i);
+    }
+    struct program to = build_end(&c.b);
+    free(c.passes);
+    free(c.pending);
+    if (c.any) {
+        r->assumes = xformat("%s: a unit of %d; the second forward runs up to the last block that is saved",
+                             f->units_name, (int)f->units);
+        return to;
+    }
+    program_free(&to);
+    return refuse_nothing(r, "no unit of %s saves anything for backward", f->units_name);
+}

@@ -1,0 +1,189 @@
+/* edits.c - the table of edits: their words, and what they cost. */
+#include "edits.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "apply.h"
+#include "base/args.h"
+#include "base/shown.h"
+
+#define FACTOR_MOST 1024
+
+typedef struct program apply(const struct program *from, const struct edit *e, struct edit_result *r,
+                             bool high);
+
+struct row {
+    const char *name, *values; /* as a message names them */
+    apply *apply;
+    const char *cost;
+};
+
+static const struct row table[EDIT_KINDS] = {
+    [EDIT_LOSS] = {"loss", "fused", apply_loss, "about as fast, or faster"},
+    [EDIT_FOREACH] = {"foreach", "no", apply_foreach, "a slower step of the optimizer: many small kernels"},
+    [EDIT_OPTIMIZER] = {"optimizer", "fused", apply_optimizer, "a faster step of the optimizer"},
+    [EDIT_STATES] = {"states", "bf16, 8bit or host", apply_states, NULL},
+    [EDIT_GRADIENTS] = {"gradients", "in-backward", apply_gradients,
+                        "no clipping by the norm of all gradients, no accumulation"},
+    [EDIT_SET_TO_NONE] = {"set_to_none", "yes or no", apply_set_to_none, "nothing"},
+    [EDIT_ACCUMULATE] = {"accumulate", "a number of batches, 2 to 1000", apply_accumulate,
+                         "a step takes as many batches"},
+    [EDIT_CHECKPOINT] = {"checkpoint", "K, every K-th layer", apply_checkpoint,
+                         "the forward of those layers a second time"},
+    [EDIT_BATCH] = {"batch", "a factor such as 2 or 0.5", apply_batch, "as many samples a step"},
+    [EDIT_SEQUENCE] = {"sequence", "a factor such as 2 or 0.5", apply_sequence, "as many tokens a sample"},
+    [EDIT_TYPES] = {"types", "bf16", apply_types, "fewer digits"},
+    [EDIT_ZERO] = {"zero", "STAGE:RANKS, such as 2:8", apply_zero, "communication at every step"},
+};
+
+/* ---- words ---- */
+
+static bool is(const char *value, const char *word)
+{
+    return !strcmp(value, word);
+}
+
+static bool read_number(const char *value, int64_t least, int64_t most, int64_t *out)
+{
+    char *end;
+    long long n = strtoll(value, &end, 10);
+    *out = n;
+    return end != value && !*end && n >= least && n <= most;
+}
+
+static bool read_factor(const char *value, double *out)
+{
+    char *end;
+    *out = strtod(value, &end);
+    return end != value && !*end && *out >= 1.0 / FACTOR_MOST && *out <= FACTOR_MOST;
+}
+
+static bool read_zero(const char *value, struct edit *e)
+{
+    e->stage = *value - '0';
+    return e->stage >= 1 && e->stage <= 3 && value[1] == ':' && read_number(value + 2, 2, 1 << 20, &e->n);
+}
+
+static bool read_states(const char *value, struct edit *e)
+{
+    e->n = is(value, "bf16") ? STATES_BF16 : is(value, "8bit") ? STATES_8BIT : STATES_HOST;
+    return e->n != STATES_HOST || is(value, "host");
+}
+
+static bool read_value(const char *value, struct edit *e)
+{
+    switch (e->what) {
+    case EDIT_LOSS:
+    case EDIT_OPTIMIZER:
+        return is(value, "fused");
+    case EDIT_FOREACH:
+        return is(value, "no");
+    case EDIT_STATES:
+        return read_states(value, e);
+    case EDIT_GRADIENTS:
+        return is(value, "in-backward");
+    case EDIT_SET_TO_NONE:
+        e->yes = is(value, "yes");
+        return e->yes || is(value, "no");
+    case EDIT_ACCUMULATE:
+        return read_number(value, 2, 1000, &e->n);
+    case EDIT_CHECKPOINT:
+        return read_number(value, 1, 1000, &e->n);
+    case EDIT_BATCH:
+    case EDIT_SEQUENCE:
+        return read_factor(value, &e->factor);
+    case EDIT_TYPES:
+        return is(value, "bf16");
+    default:
+        return read_zero(value, e);
+    }
+}
+
+bool edit_parse(const char *text, struct edit *e, char **why)
+{
+    const char *equals = strchrnul(text, '='), *names[EDIT_KINDS + 1] = {NULL};
+    size_t n = (size_t)(equals - text);
+    int i = 0;
+    while (i < EDIT_KINDS && (strlen(table[i].name) != n || strncmp(table[i].name, text, n)))
+        i++;
+    *e = (struct edit){.what = (enum edit_what)i, .text = text};
+    if (i == EDIT_KINDS) {
+        for (int k = 0; k < EDIT_KINDS; k++)
+            names[k] = table[k].name;
+        char *word = xformat("%.*s", (int)n, text);
+        const char *near = args_nearest(word, names);
+        *why = near ? xformat("no edit '%s': did you mean '%s'?", shown(word), near)
+                    : xformat("no edit '%s': vramscope-whatif(1) has all of them", shown(word));
+        free(word);
+        return false;
+    }
+    if (*equals && read_value(equals + 1, e))
+        return true;
+    *why = xformat("%s takes %s", table[i].name, table[i].values);
+    return false;
+}
+
+/* ---- applying ---- */
+
+static bool same(const struct program *a, const struct program *b)
+{
+    if (a->event_count != b->event_count || a->block_count != b->block_count ||
+        memcmp(a->events, b->events, a->event_count * sizeof *a->events))
+        return false;
+    for (size_t i = 0; i < a->block_count; i++)
+        if (a->blocks[i].size != b->blocks[i].size)
+            return false;
+    return true;
+}
+
+struct edit_result edit_apply(const struct program *from, const struct edit *e)
+{
+    struct edit_result r = {.cost = table[e->what].cost};
+    r.low = table[e->what].apply(from, e, &r, false);
+    if (r.why) {
+        free(r.assumes);
+        r.assumes = NULL;
+        return r;
+    }
+    struct edit_result again = {0};
+    r.high = table[e->what].apply(from, e, &again, true);
+    free(again.why);
+    free(again.assumes);
+    if (same(&r.low, &r.high))
+        program_free(&r.high);
+    return r;
+}
+
+void edit_free_result(struct edit_result *r)
+{
+    program_free(&r->low);
+    program_free(&r->high);
+    free(r->why);
+    free(r->assumes);
+    *r = (struct edit_result){.why = NULL};
+}
+
+const struct edit *edit_all(size_t *n)
+{
+    static const struct edit all[] = {
+        {.what = EDIT_LOSS, .text = "loss=fused"},
+        {.what = EDIT_FOREACH, .text = "foreach=no"},
+        {.what = EDIT_OPTIMIZER, .text = "optimizer=fused"},
+        {.what = EDIT_STATES, .text = "states=8bit", .n = STATES_8BIT},
+        {.what = EDIT_STATES, .text = "states=bf16", .n = STATES_BF16},
+        {.what = EDIT_STATES, .text = "states=host", .n = STATES_HOST},
+        {.what = EDIT_GRADIENTS, .text = "gradients=in-backward"},
+        {.what = EDIT_SET_TO_NONE, .text = "set_to_none=yes", .yes = true},
+        {.what = EDIT_CHECKPOINT, .text = "checkpoint=1", .n = 1},
+        {.what = EDIT_CHECKPOINT, .text = "checkpoint=2", .n = 2},
+        {.what = EDIT_BATCH, .text = "batch=0.5", .factor = 0.5},
+        {.what = EDIT_SEQUENCE, .text = "sequence=0.5", .factor = 0.5},
+        {.what = EDIT_TYPES, .text = "types=bf16"},
+        {.what = EDIT_ZERO, .text = "zero=1:8", .stage = 1, .n = 8},
+        {.what = EDIT_ZERO, .text = "zero=2:8", .stage = 2, .n = 8},
+        {.what = EDIT_ZERO, .text = "zero=3:8", .stage = 3, .n = 8},
+    };
+    *n = sizeof all / sizeof *all;
+    return all;
+}

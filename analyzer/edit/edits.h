@@ -1,0 +1,70 @@
+/*
+ * edits.h - changes of a training program, each an edit of its recorded blocks.
+ *
+ *      loss=fused            the loss in chunks: no logits, no gradient of them
+ *      foreach=no            the optimizer takes one parameter after the other
+ *      optimizer=fused       it needs no temporaries
+ *      states=bf16|8bit|host the optimizer's states, smaller or not on the device
+ *      gradients=in-backward each parameter is updated, and its gradient freed, as soon as that is there
+ *      set_to_none=yes|no    zero_grad() frees gradients, or keeps them
+ *      accumulate=N          N times forward and backward for a step of the optimizer
+ *      checkpoint=K          every K-th unit keeps its input alone and is computed again in backward
+ *      batch=X, sequence=X   X times the samples, X times the length
+ *      types=bf16            parameters, gradients, states and activations in 16 bits
+ *      zero=S:N              ZeRO stage S over N ranks
+ *
+ * An edit has a low and a high answer: the program with the least and with the most memory that the change
+ * can mean.  Where both are the same there is one program.  An edit that the recording cannot answer is
+ * refused with a sentence that says what is missing.
+ */
+#ifndef VS_EDIT_EDITS_H
+#define VS_EDIT_EDITS_H
+
+#include "program.h"
+
+enum edit_what {
+    EDIT_LOSS,
+    EDIT_FOREACH,
+    EDIT_OPTIMIZER,
+    EDIT_STATES,
+    EDIT_GRADIENTS,
+    EDIT_SET_TO_NONE,
+    EDIT_ACCUMULATE,
+    EDIT_CHECKPOINT,
+    EDIT_BATCH,
+    EDIT_SEQUENCE,
+    EDIT_TYPES,
+    EDIT_ZERO,
+    EDIT_KINDS
+};
+
+enum edit_states { STATES_BF16 = 2, STATES_8BIT = 1, STATES_HOST = 0 };
+
+struct edit {
+    enum edit_what what;
+    const char *text; /* "states=8bit", static or the command line's */
+    double factor;    /* of batch and sequence */
+    int64_t n;        /* accumulate, checkpoint, ranks of zero; of states an enum edit_states */
+    int64_t stage;
+    bool yes; /* of set_to_none */
+};
+
+/* Of "NAME=VALUE"; false with *WHY, which the caller frees. */
+bool edit_parse(const char *text, struct edit *e, char **why);
+
+struct edit_result {
+    struct program low, high; /* high is empty where both are the same */
+    char *why;                /* refused: a sentence, owned; then there is no program */
+    char *assumes;            /* what the answer takes for granted; owned, NULL: nothing */
+    const char *cost;         /* what the change costs, where that is known; NULL */
+    bool nothing;             /* it is refused since the program does so already, or has nothing to change */
+};
+
+/* FROM is left as it is. */
+struct edit_result edit_apply(const struct program *from, const struct edit *e);
+void edit_free_result(struct edit_result *r);
+
+/* Those that `whatif` tries by itself. */
+const struct edit *edit_all(size_t *n);
+
+#endif

@@ -1,0 +1,186 @@
+/*
+ * loss.c - the loss fused with the output layer, in chunks of tokens: its gradients are made together with
+ * it.
+ *
+ *      recorded   logits |L  L' ...|   backward |G  G' ...  W  D|
+ *      fused      logits |D  W  C| -C  backward |               |
+ *
+ * L are logits, G their gradient, W the gradient of the layer's weight and D that of its input; C is a chunk
+ * of logits, of at most 2048 tokens.  How large a chunk is depends on the kernel: at the least half of that.
+ *
+ * What fused losses do is the same in the libraries that have one (this one's own, Liger, cut cross-entropy's
+ * gradients are made in backward, which takes less).
+ */
+#include <math.h>
+#include <stdlib.h>
+
+#include "apply.h"
+
+#define TOKENS_MOST  2048
+#define TOKENS_LEAST 1024
+#define SCRATCH      (UINT64_C(4) << 20) /* of the kernel, beside the chunk */
+#define SMALL        (UINT64_C(1) << 20) /* what is less is left as it is */
+
+struct head {               /* of one pass through the output layer */
+    size_t from, to;        /* its events in logits */
+    uint64_t logits;        /* L */
+    uint32_t weight, input; /* blocks that are W and D; BLOCK_NEVER: not seen */
+    size_t end;             /* the first event behind what backward does for it */
+    uint16_t layer;
+};
+
+static bool is_born(const struct program *p, size_t i)
+{
+    return p->events[i].what == MOMENT_BORN;
+}
+
+static const struct edit_block *block_of(const struct program *p, size_t i)
+{
+    return &p->blocks[p->events[i].block];
+}
+
+/* Events of logits from I on, and the largest block of them. */
+static void see_logits(const struct program *p, size_t i, struct head *h)
+{
+    *h = (struct head){.from = i, .weight = BLOCK_NEVER, .input = BLOCK_NEVER};
+    for (; i < p->event_count && p->events[i].phase == p->facts->logits; i++)
+        if (is_born(p, i) && block_of(p, i)->kind == KIND_LOGITS && block_of(p, i)->size > h->logits) {
+            h->logits = block_of(p, i)->size;
+            h->layer = program_stack(p, block_of(p, i))->layer;
+        }
+    h->to = h->end = i;
+}
+
+/* Whether BLOCK is a parameter's gradient: where a weight is used twice, that is added to another one. */
+static bool is_weight(const struct program *p, uint32_t block)
+{
+    const struct edit_block *b = &p->blocks[block];
+    if (b->kind == KIND_GRADIENT)
+        return true;
+    for (size_t i = 0; i < p->block_count; i++)
+        if (p->blocks[i].kind == KIND_PARAMETER && p->blocks[i].size == b->size)
+            return true;
+    return false;
+}
+
+/* What backward makes first: gradients of logits, and those of the output layer, which are made by one node.
+ */
+static void see_backward(const struct program *p, struct head *h)
+{
+    size_t i = h->to;
+    uint32_t stack = 0;
+    while (i < p->event_count && p->events[i].phase != p->facts->backward &&
+           p->events[i].phase != p->facts->logits && p->events[i].what != MOMENT_STEP)
+        i++;
+    for (; i < p->event_count && p->events[i].phase == p->facts->backward; i++) {
+        if (!is_born(p, i))
+            continue;
+        const struct edit_block *b = block_of(p, i);
+        bool heads = h->layer && program_stack(p, b)->layer == h->layer && b->size < h->logits;
+        if (stack && b->stack != stack)
+            break;
+        if (!heads || b->size < SMALL / 16)
+            continue;
+        stack = b->stack;
+        if (h->weight == BLOCK_NEVER)
+            h->weight = p->events[i].block;
+        else if (h->input == BLOCK_NEVER)
+            h->input = p->events[i].block;
+    }
+    h->end = i;
+    if (h->input != BLOCK_NEVER && is_weight(p, h->input) && !is_weight(p, h->weight)) {
+        uint32_t other = h->weight;
+        h->weight = h->input;
+        h->input = other;
+    }
+}
+
+/* Tokens of a pass, by the sizes of logits (N x V), input (N x H) and weight (V x H), in elements of BYTES.
+ */
+static double tokens(const struct program *p, const struct head *h, double bytes)
+{
+    if (h->weight == BLOCK_NEVER || h->input == BLOCK_NEVER)
+        return 0;
+    return sqrt((double)h->logits * (double)p->blocks[h->input].size /
+                ((double)p->blocks[h->weight].size * bytes));
+}
+
+static uint64_t chunk(const struct program *p, const struct head *h, bool high)
+{
+    double n = tokens(p, h, high ? 4 : 2), most = high ? TOKENS_MOST : TOKENS_LEAST;
+    double share = n > most ? most / n : 1;
+    return (uint64_t)((double)h->logits * share) + (high ? SCRATCH : 0);
+}
+
+struct fusing {
+    struct build b;
+    struct head head;
+    bool in, high;
+    uint32_t chunk;
+};
+
+static void begin(struct fusing *f, size_t i)
+{
+    const struct program *p = f->b.from;
+    struct head *h = &f->head;
+    uint16_t phase = p->events[i].phase;
+    see_logits(p, i, h);
+    see_backward(p, h);
+    f->in = true;
+    if (h->input != BLOCK_NEVER) {
+        const struct edit_block *d = &p->blocks[h->input];
+        f->b.now[h->input] = build_born(&f->b, d, d->size, phase, d->kind);
+    }
+    if (h->weight != BLOCK_NEVER) {
+        const struct edit_block *w = &p->blocks[h->weight];
+        f->b.now[h->weight] = build_born(&f->b, w, w->size, phase, w->kind);
+    }
+    const struct edit_block *like = block_of(p, i);
+    f->chunk = build_born(&f->b, like, chunk(p, h, f->high), phase, KIND_LOGITS);
+}
+
+/* Whether event I of a pass is gone, or was made before. */
+static bool is_gone(const struct fusing *f, size_t i)
+{
+    const struct program *p = f->b.from;
+    const struct trace_moment *e = &p->events[i];
+    if (e->what == MOMENT_STEP || e->what == MOMENT_REFUSED)
+        return false;
+    const struct edit_block *b = &p->blocks[e->block];
+    if (e->what != MOMENT_BORN)
+        return false; /* the death of what is not there is no event */
+    if (e->block == f->head.weight || e->block == f->head.input || b->kind == KIND_REQUEST)
+        return f->b.now[e->block] != BLOCK_NEVER;
+    if (b->kind == KIND_LOGITS && i < f->head.to)
+        return b->size >= SMALL;
+    return i >= f->head.to && i < f->head.end && b->kind == KIND_BACKWARD && b->size >= f->head.logits / 4;
+}
+
+struct program apply_loss(const struct program *from, const struct edit *e, struct edit_result *r, bool high)
+{
+    (void)e;
+    bool any = false;
+    if (!needs_steps(from, r))
+        return (struct program){0};
+    for (size_t i = 0; i < from->block_count && !any; i++)
+        any = from->blocks[i].kind == KIND_LOGITS && from->blocks[i].size >= SMALL;
+    if (!any)
+        return refuse_nothing(r, "no output layer made logits to speak of in a phase 'logits'");
+    struct fusing f = {.high = high, .chunk = BLOCK_NEVER};
+    build_begin(&f.b, from);
+    for (size_t i = 0; i < from->event_count; i++) {
+        const struct trace_moment *at = &from->events[i];
+        if (f.in && i >= f.head.to) {
+            build_died(&f.b, f.chunk, from->facts->logits);
+            f.chunk = BLOCK_NEVER;
+            f.in = i < f.head.end;
+        }
+        if (at->what == MOMENT_BORN && from->blocks[at->block].kind == KIND_LOGITS &&
+            from->blocks[at->block].size >= SMALL && (!f.in || i >= f.head.end))
+            begin(&f, i);
+        if (!f.in || !is_gone(&f, i))
+            build_copy(&f.b, i);
+    }
+    r->assumes = xstrdup("the chunk has between 1024 and 2048 tokens");
+    return build_end(&f.b);
+}

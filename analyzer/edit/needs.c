@@ -1,0 +1,61 @@
+/* needs.c - what an edit needs of a recording, and how it is refused where that is not there (apply.h). */
+#include <stdarg.h>
+#include <stdlib.h>
+
+#include "apply.h"
+
+static struct program refused(struct edit_result *r, bool nothing, const char *format, va_list args)
+{
+    char *text = NULL;
+    size_t size;
+    FILE *out = xmemstream(&text, &size);
+    vfprintf(out, format, args);
+    fclose(out);
+    free(r->why);
+    r->why = text;
+    r->nothing = nothing;
+    return (struct program){0};
+}
+
+struct program refuse(struct edit_result *r, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    struct program none = refused(r, false, format, args);
+    va_end(args);
+    return none;
+}
+
+struct program refuse_nothing(struct edit_result *r, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    struct program none = refused(r, true, format, args);
+    va_end(args);
+    return none;
+}
+
+bool needs_steps(const struct program *p, struct edit_result *r)
+{
+    if (p->facts->backward)
+        return true;
+    refuse(r, "it has no phases: vramscope run records them");
+    return false;
+}
+
+bool needs_roles(const struct program *p, struct edit_result *r)
+{
+    if (p->facts->roles)
+        return true;
+    refuse(r, "it is not known which blocks are parameters: PyTorch tells under vramscope run");
+    return false;
+}
+
+bool needs_layers(const struct program *p, struct edit_result *r)
+{
+    if (p->facts->units >= 2)
+        return true;
+    refuse(r, p->facts->layers ? "the model has no numbered layers"
+                               : "it has no layers: vramscope run records them");
+    return false;
+}

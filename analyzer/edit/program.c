@@ -1,0 +1,259 @@
+/*
+ * program.c - reads a program and says what its blocks are for (program.h).
+ *
+ * What PyTorch itself said counts first.  It is not asked at every step, so the rest follows from where a
+ * block was born and where it died:
+ *
+ *      backward .. after it, as large as a parameter       gradient
+ *      optimizer .. the same optimizer's step              temporary of it
+ *      optimizer .. a later step, or never                 state
+ *      forward .. backward                                 saved for backward
+ *
+ * In a run that ended in a refusal nothing of its last step may have died: then what an optimizer's
+ * arithmetic made is a temporary, as the call stack says.
+ */
+#include "program.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "requests.h"
+#include "stacks.h"
+
+#define SMALL     (UINT64_C(1) << 20)
+#define ROLE_MOST 4
+
+static uint16_t phase_named(const struct edit_facts *f, const char *name)
+{
+    for (size_t i = 1; i < f->phase_count && i < UINT16_MAX; i++)
+        if (f->phase_names[i] && !strcmp(f->phase_names[i], name))
+            return (uint16_t)i;
+    return 0;
+}
+
+static void read_phases(struct trace *t, struct edit_facts *f)
+{
+    f->phase_names = t->phase_names;
+    f->phase_count = t->phase_name_count;
+    f->forward = phase_named(f, "forward");
+    f->logits = phase_named(f, "logits");
+    f->backward = phase_named(f, "backward");
+    f->optimizer = phase_named(f, "optimizer");
+    f->evaluation = phase_named(f, "evaluation");
+}
+
+/* ---- sizes of parameters ---- */
+
+struct sizes { /* sorted */
+    uint64_t *at;
+    size_t n;
+};
+
+static int by_size(const void *a, const void *b)
+{
+    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+    return (x > y) - (x < y);
+}
+
+static struct sizes parameter_sizes(const struct trace_blocks *blocks)
+{
+    struct sizes s = {0};
+    for (size_t i = 0; i < blocks->block_count; i++)
+        if (blocks->blocks[i].role == 1)
+            *PUSH(s.at, s.n) = blocks->blocks[i].size;
+    if (s.n)
+        qsort(s.at, s.n, sizeof *s.at, by_size);
+    return s;
+}
+
+/* Whether a parameter has SIZE, give or take what an allocator does not split off. */
+static bool is_parameters(const struct sizes *s, uint64_t size)
+{
+    uint64_t slack = size > SMALL ? SMALL : 0, from = size - slack;
+    size_t low = 0, high = s->n;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (s->at[middle] < from)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low < s->n && s->at[low] <= size + slack;
+}
+
+/* ---- kinds ---- */
+
+struct reading {
+    const struct trace_blocks *blocks;
+    const struct edit_facts *facts;
+    struct program *p;
+    uint32_t *step; /* of each event */
+    struct sizes parameters;
+};
+
+static enum edit_kind by_role(uint8_t role)
+{
+    static const enum edit_kind kinds[ROLE_MOST + 1] = {KIND_OTHER, KIND_PARAMETER, KIND_GRADIENT, KIND_STATE,
+                                                        KIND_BUFFER};
+    return kinds[role <= ROLE_MOST ? role : 0];
+}
+
+static enum edit_kind optimizers(const struct reading *r, const struct edit_block *b, bool same)
+{
+    const struct edit_stack *s = program_stack(r->p, b);
+    if (b->died == BLOCK_NEVER)
+        return s->update ? KIND_UPDATE : KIND_STATE;
+    return same && r->p->events[b->died].phase == r->facts->optimizer ? KIND_UPDATE
+           : same                                                     ? KIND_OTHER
+                                                                      : KIND_STATE;
+}
+
+static enum edit_kind kind_of(const struct reading *r, const struct edit_block *b)
+{
+    const struct edit_facts *f = r->facts;
+    uint16_t born = r->p->events[b->born].phase, died = 0;
+    bool lives = b->died == BLOCK_NEVER, same = !lives && r->step[b->born] == r->step[b->died];
+    if (!lives)
+        died = r->p->events[b->died].phase;
+    if (!born)
+        return KIND_OTHER;
+    if (born == f->optimizer)
+        return optimizers(r, b, same);
+    if (born == f->backward) {
+        if (same && died == f->backward)
+            return KIND_BACKWARD;
+        bool sized = !r->parameters.n || is_parameters(&r->parameters, b->size);
+        return sized ? KIND_GRADIENT : KIND_OTHER;
+    }
+    if (!program_is_forward(f, born))
+        return KIND_OTHER;
+    if (born == f->logits)
+        return KIND_LOGITS;
+    if (same && died == f->backward)
+        return KIND_SAVED;
+    if (same && program_is_forward(f, died))
+        return KIND_FORWARD;
+    return KIND_OTHER;
+}
+
+static void number_steps(struct reading *r)
+{
+    uint32_t step = 0;
+    r->step = xrealloc(NULL, (r->p->event_count + 1) * sizeof *r->step);
+    for (size_t i = 0; i < r->p->event_count; i++) {
+        r->step[i] = step;
+        step += r->p->events[i].what == MOMENT_STEP;
+    }
+}
+
+static void find_kinds(struct reading *r)
+{
+    struct program *p = r->p;
+    number_steps(r);
+    r->parameters = parameter_sizes(r->blocks);
+    for (size_t i = 0; i < p->block_count; i++)
+        if (p->blocks[i].kind == KIND_OTHER)
+            p->blocks[i].kind = (uint8_t)kind_of(r, &p->blocks[i]);
+    free(r->step);
+    free(r->parameters.at);
+}
+
+/* ---- reading ---- */
+
+/* Events up to the refusal, and the request itself. */
+static void cut(struct program *p, const struct trace_blocks *blocks, size_t refusal)
+{
+    size_t at = 0;
+    while (at < p->event_count &&
+           (p->events[at].what != MOMENT_REFUSED || p->events[at].block != (uint32_t)refusal))
+        at++;
+    if (at == p->event_count)
+        return;
+    const struct trace_refusal *asked = &blocks->refusals[refusal];
+    for (size_t i = 0; i < p->block_count; i++)
+        if (p->blocks[i].died != BLOCK_NEVER && p->blocks[i].died > at)
+            p->blocks[i].died = BLOCK_NEVER;
+    while (p->block_count && p->blocks[p->block_count - 1].born > at)
+        p->block_count--;
+    p->event_count = at;
+    *PUSH(p->events, p->event_count) = (struct trace_moment){
+        .block = (uint32_t)p->block_count, .phase = p->events[at].phase, .what = MOMENT_BORN};
+    *PUSH(p->blocks, p->block_count) = (struct edit_block){.size = asked->size,
+                                                           .stack = asked->stack,
+                                                           .born = (uint32_t)at,
+                                                           .died = BLOCK_NEVER,
+                                                           .kind = KIND_REQUEST};
+}
+
+static void take(struct program *p, struct trace_blocks *from)
+{
+    p->blocks = xrealloc(NULL, (from->block_count + 1) * sizeof *p->blocks);
+    p->block_count = from->block_count;
+    for (size_t i = 0; i < from->block_count; i++) {
+        const struct trace_made *m = &from->blocks[i];
+        p->blocks[i] = (struct edit_block){.size = m->size,
+                                           .stack = m->stack,
+                                           .born = m->born,
+                                           .died = m->died,
+                                           .stream = m->stream,
+                                           .kind = (uint8_t)by_role(m->role)};
+    }
+    p->events = xrealloc(NULL, (from->moment_count + 1) * sizeof *p->events);
+    memcpy(p->events, from->moments, from->moment_count * sizeof *p->events);
+    p->event_count = from->moment_count;
+}
+
+int program_read(struct trace *t, int64_t device, size_t refusal, bool native, struct program *p,
+                 struct edit_facts *facts)
+{
+    struct trace_blocks blocks;
+    *facts = (struct edit_facts){0};
+    *p = (struct program){.facts = facts};
+    read_phases(t, facts);
+    if (trace_blocks(t, device, &blocks))
+        return -1;
+    if (stacks_read(t, facts)) {
+        trace_free_blocks(&blocks);
+        return -1;
+    }
+    facts->steps = blocks.steps;
+    facts->roles = blocks.roles > 0;
+    facts->refusals = (int64_t)blocks.refusal_count;
+    stacks_order_units(facts, &blocks);
+    take(p, &blocks);
+    if (refusal < blocks.refusal_count)
+        cut(p, &blocks, refusal);
+    struct reading r = {.blocks = &blocks, .facts = facts, .p = p};
+    find_kinds(&r);
+    trace_free_blocks(&blocks);
+    if (native)
+        requests_estimate(p);
+    return 0;
+}
+
+void program_free(struct program *p)
+{
+    free(p->blocks);
+    free(p->events);
+    *p = (struct program){0};
+}
+
+void program_free_facts(struct edit_facts *f)
+{
+    free(f->stacks);
+    free(f->units_name);
+    *f = (struct edit_facts){0};
+}
+
+uint64_t program_most(const struct program *p, enum edit_kind kind)
+{
+    uint64_t now = 0, most = 0;
+    for (size_t i = 0; i < p->event_count; i++) {
+        const struct trace_moment *e = &p->events[i];
+        if ((e->what != MOMENT_BORN && e->what != MOMENT_DIED) || p->blocks[e->block].kind != kind)
+            continue;
+        now += e->what == MOMENT_BORN ? p->blocks[e->block].size : -p->blocks[e->block].size;
+        most = now > most ? now : most;
+    }
+    return most;
+}

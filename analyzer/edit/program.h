@@ -1,0 +1,95 @@
+/*
+ * program.h - the recorded program as blocks and events that can be edited and replayed.
+ *
+ *      events   | step 1: born 0, born 1, died 0, ... | step end | step 2 ...
+ *      blocks   how large, what for (kind), in which unit of the model, by which call stack
+ *
+ * An edit makes another program of one (build.h), so edits can follow each other.  What is the same for all
+ * of them, names of phases and what is known of call stacks, is in struct edit_facts, which they share.
+ *
+ * Sizes are bytes.  Not thread-safe; a program that nobody changes can be read by several threads.
+ */
+#ifndef VS_EDIT_PROGRAM_H
+#define VS_EDIT_PROGRAM_H
+
+#include "read/blocks.h"
+
+enum edit_kind {
+    KIND_OTHER,
+    KIND_PARAMETER,
+    KIND_BUFFER,
+    KIND_STATE,    /* the optimizer's, kept */
+    KIND_GRADIENT, /* of a parameter */
+    KIND_UPDATE,   /* temporary of an optimizer's step */
+    KIND_LOGITS,   /* born in logits */
+    KIND_SAVED,    /* born in forward, died in backward */
+    KIND_FORWARD,  /* born and died in forward or logits */
+    KIND_BACKWARD, /* born and died in backward */
+    KIND_REQUEST   /* the one that was refused */
+};
+
+#define EDIT_NO_UNIT UINT16_MAX
+
+struct edit_stack { /* what is known of a call stack */
+    uint16_t unit;  /* of the model: one of its repeated layers, in the order of their first forward */
+    uint16_t layer; /* 0: none; else a number of the layer's path */
+    bool foreach;   /* PyTorch's foreach implementation of an optimizer */
+    bool adam;      /* of Adam or AdamW */
+    bool single;    /* the implementation that takes one parameter after the other */
+    bool update;    /* in the optimizer's arithmetic, whichever it is */
+    bool upcast; /* in a function that takes a copy of its input in fp32: Hugging Face's losses and RMS norms
+                  */
+};
+
+struct edit_facts {
+    uint16_t none, forward, logits, backward, optimizer, evaluation; /* index into phase_names; 0: unused */
+    const char *const *phase_names;
+    size_t phase_count;
+    struct edit_stack *stacks; /* by id */
+    size_t stack_count;
+    uint16_t units;
+    char *units_name;   /* "LlamaForCausalLM.model.layers.*"; NULL: none */
+    bool layers, roles; /* whether anything is known of them */
+    bool requests;      /* sizes are requests; else blocks', up to 1 MiB more */
+    int64_t steps;
+    int64_t refusals;
+};
+
+struct edit_block {
+    uint64_t size;
+    uint32_t stack, born, died; /* born, died: index into events, BLOCK_NEVER */
+    uint16_t stream;
+    uint8_t kind; /* enum edit_kind */
+    bool made;    /* by an edit */
+};
+
+struct program {
+    const struct edit_facts *facts;
+    struct edit_block *blocks;
+    size_t block_count;
+    struct trace_moment *events;
+    size_t event_count;
+};
+
+/* Of the blocks of DEVICE, up to REFUSAL (its index; SIZE_MAX: all of them): then the request that was
+ * refused is the last event.  NATIVE: blocks are PyTorch's native allocator's, whose sizes may be more than
+ * what was asked for (requests.h).  0, or -1 with t->why.  FACTS live as long as the program and those made
+ * of it. */
+int program_read(struct trace *t, int64_t device, size_t refusal, bool native, struct program *p,
+                 struct edit_facts *facts);
+void program_free(struct program *p);
+void program_free_facts(struct edit_facts *f);
+
+static inline const struct edit_stack *program_stack(const struct program *p, const struct edit_block *b)
+{
+    return &p->facts->stacks[b->stack < p->facts->stack_count ? b->stack : 0];
+}
+/* Whether a phase is part of a model's forward. */
+static inline bool program_is_forward(const struct edit_facts *f, uint16_t phase)
+{
+    return phase && (phase == f->forward || phase == f->logits);
+}
+/* Bytes of all blocks of a kind that live at once, at the most. */
+uint64_t program_most(const struct program *p, enum edit_kind kind);
+
+#endif

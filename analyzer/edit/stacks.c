@@ -1,0 +1,186 @@
+/*
+ * stacks.c - reads the call stacks: see stacks.h.
+ *
+ * A unit is a repeated part of the model, as its path says: the first number in it, alone or behind an
+ * underscore, ends the unit's name.
+ *
+ *      LlamaForCausalLM.model.layers.3.mlp        -> LlamaForCausalLM.model.layers.3
+ *      VisionTransformer.encoder.layers.encoder_layer_3.ln_1 -> ....encoder_layer_3
+ *
+ * Numbers of a model that has several lists (ResNet.layer1.0, ResNet.layer2.0) are units of their own.
+ */
+#include "stacks.h"
+
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "read/lives.h"
+#include "read/stream.h"
+#include "trace/journal/journal.h"
+
+#define UNITS_MOST 4096
+
+/* The length of the unit's name in PATH; 0: it is in none. */
+static size_t unit_length(const char *path)
+{
+    const char *from = path;
+    while (*from) {
+        const char *end = strchrnul(from, '.'), *digit = end;
+        while (digit > from && isdigit((unsigned char)digit[-1]))
+            digit--;
+        if (from != path && digit < end && (digit == from || digit[-1] == '_'))
+            return (size_t)(end - path);
+        from = *end ? end + 1 : end;
+    }
+    return 0;
+}
+
+struct names { /* texts by number */
+    const char **text;
+    size_t *length;
+    size_t n;
+};
+
+static uint16_t number_of(struct names *names, const char *text, size_t length)
+{
+    for (size_t i = names->n; i-- > 0;)
+        if (names->length[i] == length && !memcmp(names->text[i], text, length))
+            return (uint16_t)i;
+    if (names->n >= UNITS_MOST)
+        return EDIT_NO_UNIT;
+    names->text = grow(names->text, names->n, sizeof *names->text);
+    names->length = grow(names->length, names->n, sizeof *names->length);
+    names->text[names->n] = text;
+    names->length[names->n] = length;
+    return (uint16_t)names->n++;
+}
+
+static void name_units(struct edit_facts *f, const struct names *units)
+{
+    if (!units->n)
+        return;
+    size_t head = units->length[0];
+    while (head > 0 && isdigit((unsigned char)units->text[0][head - 1]))
+        head--;
+    f->units_name = xformat("%.*s*", (int)head, units->text[0]);
+}
+
+static int read_layers(struct trace *t, struct edit_facts *f)
+{
+    struct trace_stacks stacks;
+    struct names units = {0}, layers = {0};
+    if (trace_stacks(t, &stacks))
+        return -1;
+    f->stack_count = 1;
+    for (size_t i = 0; i < stacks.count; i++)
+        if (stacks.rows[i].id >= (int64_t)f->stack_count && stacks.rows[i].id < UINT32_MAX)
+            f->stack_count = (size_t)stacks.rows[i].id + 1;
+    f->stacks = xrealloc(NULL, f->stack_count * sizeof *f->stacks);
+    for (size_t i = 0; i < f->stack_count; i++)
+        f->stacks[i] = (struct edit_stack){.unit = EDIT_NO_UNIT};
+    number_of(&layers, "", 0);
+    for (size_t i = 0; i < stacks.count; i++) {
+        const struct trace_stack_row *row = &stacks.rows[i];
+        if (row->id <= 0 || row->id >= (int64_t)f->stack_count)
+            continue;
+        struct edit_stack *s = &f->stacks[row->id];
+        if (!row->layer)
+            continue;
+        f->layers = true;
+        size_t n = unit_length(row->layer);
+        s->layer = number_of(&layers, row->layer, strlen(row->layer));
+        s->unit = n ? number_of(&units, row->layer, n) : EDIT_NO_UNIT;
+    }
+    f->units = (uint16_t)units.n;
+    name_units(f, &units);
+    free(units.text);
+    free(units.length);
+    free(layers.text);
+    free(layers.length);
+    trace_free_stacks(&stacks);
+    return 0;
+}
+
+/* Whose code takes a copy of its input in fp32, whatever that is. */
+static bool upcasts(const struct trace_frame *frame)
+{
+    if (frame->kind == VS_FRAME_LAYER)
+        return frame->file && strstr(frame->file, "RMSNorm");
+    return !strcmp(frame->function, "ForCausalLMLoss") || !strcmp(frame->function, "fixed_cross_entropy");
+}
+
+static bool begins(const char *text, const char *with)
+{
+    return !strncmp(text, with, strlen(with));
+}
+
+/* What a frame says of all stacks that go through it. */
+static void see_frame(struct edit_stack *s, const char *function)
+{
+    const char *name = strrchr(function, '.');
+    name = name ? name + 1 : function;
+    if (begins(name, "_multi_tensor_") || begins(name, "_foreach_"))
+        s->foreach = s->update = true;
+    else if (begins(name, "_single_tensor_"))
+        s->single = s->update = true;
+    else if (begins(name, "_fused_"))
+        s->update = true;
+    if (!strcmp(name, "_multi_tensor_adam") || !strcmp(name, "_multi_tensor_adamw") ||
+        !strcmp(name, "_single_tensor_adam") || !strcmp(name, "_single_tensor_adamw"))
+        s->adam = true;
+}
+
+static int read_optimizer(struct trace *t, struct edit_facts *f)
+{
+    struct trace_paths paths;
+    if (trace_load_paths(t, &paths))
+        return -1;
+    for (size_t i = 1; i < f->stack_count; i++) {
+        const struct trace_node *node = trace_find_node(&paths, (int64_t)i);
+        if (!node)
+            continue;
+        struct edit_stack *s = &f->stacks[i];
+        if (node->parent > 0 && node->parent < (int64_t)i) { /* a parent comes before its children */
+            const struct edit_stack *above = &f->stacks[node->parent];
+            s->foreach = above->foreach;
+            s->single = above->single;
+            s->adam = above->adam;
+            s->upcast = above->upcast;
+            s->update = above->update;
+        }
+        if (node->frame >= 0 && (size_t)node->frame < paths.frame_count &&
+            paths.frames[node->frame].function) {
+            see_frame(s, paths.frames[node->frame].function);
+            s->upcast = s->upcast || upcasts(&paths.frames[node->frame]);
+        }
+    }
+    trace_free_paths(&paths);
+    return 0;
+}
+
+int stacks_read(struct trace *t, struct edit_facts *facts)
+{
+    return read_layers(t, facts) || read_optimizer(t, facts) ? -1 : 0;
+}
+
+void stacks_order_units(struct edit_facts *f, const struct trace_blocks *blocks)
+{
+    uint16_t *order = xrealloc(NULL, (f->units + 1u) * sizeof *order), next = 0;
+    for (size_t i = 0; i < f->units; i++)
+        order[i] = EDIT_NO_UNIT;
+    for (size_t i = 0; i < blocks->block_count && next < f->units; i++) {
+        uint32_t stack = blocks->blocks[i].stack;
+        uint16_t unit = stack < f->stack_count ? f->stacks[stack].unit : EDIT_NO_UNIT;
+        if (unit != EDIT_NO_UNIT && order[unit] == EDIT_NO_UNIT &&
+            program_is_forward(f, blocks->moments[blocks->blocks[i].born].phase))
+            order[unit] = next++;
+    }
+    for (size_t i = 0; i < f->units; i++)
+        if (order[i] == EDIT_NO_UNIT)
+            order[i] = next++; /* made nothing in forward */
+    for (size_t i = 0; i < f->stack_count; i++)
+        if (f->stacks[i].unit != EDIT_NO_UNIT)
+            f->stacks[i].unit = order[f->stacks[i].unit];
+    free(order);
+}

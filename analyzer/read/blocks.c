@@ -1,0 +1,199 @@
+/*
+ * blocks.c - one pass over the events of a caching allocator's blocks, in their order (blocks.h).
+ *
+ * A free names its allocation by number, and blocks are born in the order of their numbers: a binary search
+ * finds the block.  The ends of steps and the roles come in the same order, and are merged in.
+ */
+#include "blocks.h"
+
+#include <sqlite3.h>
+#include <stdlib.h>
+
+#include "sql.h"
+#include "trace/event.h"
+#include "trace/ledger/addresses.h"
+
+#define BYTES(c)     "CASE WHEN " c " < 0 THEN -" c " ELSE " c " * 512 END"
+#define SIZE_MOST    (INT64_C(1) << 46)
+#define BLOCKS_MOST  (BLOCK_NEVER - 1)
+#define STREAMS_MOST 60000
+
+struct reading {
+    struct trace *t;
+    struct trace_blocks *out;
+    struct vs_table streams;
+    uint32_t stream_count;
+    struct trace_step_end *steps;
+    size_t step_count, step;
+};
+
+static uint16_t stream_of(struct reading *r, uint64_t handle)
+{
+    uint32_t known = vs_table_get(&r->streams, handle);
+    if (known == VS_TABLE_NONE) {
+        if (r->stream_count >= STREAMS_MOST)
+            return 0;
+        known = r->stream_count++;
+        vs_table_put(&r->streams, handle, known);
+    }
+    return (uint16_t)known;
+}
+
+static uint32_t find(const struct trace_blocks *b, int64_t seq)
+{
+    size_t low = 0, high = b->block_count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (b->blocks[middle].seq < seq)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low < b->block_count && b->blocks[low].seq == seq ? (uint32_t)low : BLOCK_NEVER;
+}
+
+static void note(struct reading *r, enum trace_moment_what what, uint32_t block, int64_t phase)
+{
+    bool known = phase > 0 && phase < (int64_t)r->t->phase_name_count && phase < UINT16_MAX;
+    *PUSH(r->out->moments, r->out->moment_count) =
+        (struct trace_moment){.block = block, .phase = known ? (uint16_t)phase : 0, .what = (uint8_t)what};
+}
+
+/* Steps that ended before event SEQ. */
+static void end_steps(struct reading *r, int64_t seq)
+{
+    for (; r->step < r->step_count && r->steps[r->step].seq < seq; r->step++) {
+        note(r, MOMENT_STEP, 0, 0);
+        r->out->steps++;
+    }
+}
+
+struct row {
+    int64_t seq, op, t, size, phase, stack, stream, mate;
+};
+
+static void born(struct reading *r, const struct row *e)
+{
+    struct trace_blocks *b = r->out;
+    if (b->block_count >= BLOCKS_MOST || e->size < 0 || e->size >= SIZE_MOST)
+        return;
+    note(r, MOMENT_BORN, (uint32_t)b->block_count, e->phase);
+    *PUSH(b->blocks, b->block_count) =
+        (struct trace_made){.seq = e->seq,
+                            .size = (uint64_t)e->size,
+                            .stack = e->stack > 0 && e->stack < UINT32_MAX ? (uint32_t)e->stack : 0,
+                            .born = (uint32_t)(b->moment_count - 1),
+                            .died = BLOCK_NEVER,
+                            .stream = stream_of(r, (uint64_t)e->stream)};
+}
+
+static void died(struct reading *r, const struct row *e)
+{
+    uint32_t block = find(r->out, e->mate);
+    if (block == BLOCK_NEVER || r->out->blocks[block].died != BLOCK_NEVER)
+        return;
+    note(r, MOMENT_DIED, block, e->phase);
+    r->out->blocks[block].died = (uint32_t)(r->out->moment_count - 1);
+}
+
+/* Says of the free just before that its block is not reusable yet, or that it is now. */
+static void deferred(struct reading *r, const struct row *e, bool ends)
+{
+    struct trace_blocks *b = r->out;
+    uint32_t block = find(b, e->mate);
+    if (block == BLOCK_NEVER || b->blocks[block].died == BLOCK_NEVER)
+        return;
+    if (ends && b->moments[b->blocks[block].died].deferred)
+        note(r, MOMENT_REUSABLE, block, e->phase);
+    else if (!ends)
+        b->moments[b->blocks[block].died].deferred = true;
+}
+
+static void refused(struct reading *r, const struct row *e)
+{
+    struct trace_blocks *b = r->out;
+    if (e->size < 0 || e->size >= SIZE_MOST)
+        return;
+    note(r, MOMENT_REFUSED, (uint32_t)b->refusal_count, e->phase);
+    *PUSH(b->refusals, b->refusal_count) = (struct trace_refusal){
+        e->seq, e->t, (uint64_t)e->size, e->stack > 0 && e->stack < UINT32_MAX ? (uint32_t)e->stack : 0};
+}
+
+static void read_row(struct reading *r, const struct row *e)
+{
+    end_steps(r, e->seq);
+    if (r->out->moment_count >= UINT32_MAX - 4)
+        return;
+    switch (e->op) {
+    case VS_OP_BLOCK_ALLOC:
+        born(r, e);
+        break;
+    case VS_OP_BLOCK_FREE:
+        died(r, e);
+        break;
+    case VS_OP_BLOCK_OOM:
+        refused(r, e);
+        break;
+    case VS_OP_BLOCK_DEFERRED:
+    case VS_OP_BLOCK_REUSABLE:
+        deferred(r, e, e->op == VS_OP_BLOCK_REUSABLE);
+        break;
+    default:
+        break;
+    }
+}
+
+static int read_events(struct reading *r, int64_t device)
+{
+    struct sqlite3_stmt *s = trace_sql(
+        r->t,
+        "SELECT e.seq, e.op, e.t, " BYTES("e.size") ", e.phase, e.stack, k.stream, e.mate FROM ev e "
+                                                    "CROSS JOIN kind k ON k.id = e.kind WHERE e.device = ?1 "
+                                                    "AND e.op IN (20, 21, 22, 27, 28) AND "
+                                                    "(k.status = 0 OR e.op = 22) ORDER BY e.seq",
+        1, device);
+    int code = SQLITE_ERROR;
+    while (s && (code = sqlite3_step(s)) == SQLITE_ROW) {
+        struct row e = {sqlite3_column_int64(s, 0), sqlite3_column_int64(s, 1), trace_sql_amount(s, 2),
+                        trace_sql_amount(s, 3),     sqlite3_column_int64(s, 4), sqlite3_column_int64(s, 5),
+                        sqlite3_column_int64(s, 6), sqlite3_column_int64(s, 7)};
+        read_row(r, &e);
+    }
+    end_steps(r, INT64_MAX);
+    return trace_sql_done(r->t, s, code);
+}
+
+static int read_roles(struct trace *t, struct trace_blocks *b)
+{
+    struct sqlite3_stmt *s = trace_sql(t, "SELECT alloc_seq, role FROM framework_role ORDER BY alloc_seq", 0);
+    int code = SQLITE_ERROR;
+    while (s && (code = sqlite3_step(s)) == SQLITE_ROW) {
+        uint32_t block = find(b, sqlite3_column_int64(s, 0));
+        int64_t role = sqlite3_column_int64(s, 1);
+        if (block == BLOCK_NEVER || role < 1 || role > 4)
+            continue;
+        b->blocks[block].role = (uint8_t)role;
+        b->roles++;
+    }
+    return trace_sql_done(t, s, code);
+}
+
+int trace_blocks(struct trace *t, int64_t device, struct trace_blocks *out)
+{
+    struct reading r = {.t = t, .out = out};
+    *out = (struct trace_blocks){0};
+    int result = trace_step_ends(t, &r.steps, &r.step_count) || read_events(&r, device) || read_roles(t, out);
+    vs_table_free(&r.streams);
+    free(r.steps);
+    if (result)
+        trace_free_blocks(out);
+    return result ? -1 : 0;
+}
+
+void trace_free_blocks(struct trace_blocks *b)
+{
+    free(b->blocks);
+    free(b->moments);
+    free(b->refusals);
+    *b = (struct trace_blocks){0};
+}

@@ -1,0 +1,235 @@
+/* feed.c - see feed.h. */
+#include "feed.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "arena/core/arena.h"
+#include "arena/core/backing_count.h"
+
+#define TOP          (UINT64_C(1) << 60) /* addresses that no driver gives, and below */
+#define REGION       (UINT64_C(32) << 20)
+#define CHUNK        (UINT64_C(2) << 20)
+#define ADDRESS_MOST (UINT64_C(192) << 30)
+#define QUEUES       (VS_ARENA_QUEUES - 1)
+#define UNIT         512u
+
+struct gap {
+    uint64_t address, size;
+};
+
+struct feed {
+    enum feed_policy policy;
+    struct torch_settings settings;
+    uint64_t allocated;
+    struct gap *gaps; /* addresses of the driver's regions that nothing has, in no order */
+    size_t gap_count;
+    uint64_t lowest;
+    uint64_t *size;   /* by block; 0: not alive */
+    uint32_t *number; /* of PyTorch's policies */
+    struct torch torch;
+    struct vs_arena *arena;
+    struct vs_backing_count backing;
+    uint32_t queue[QUEUES];
+    uint64_t *address;
+    uint16_t *stream;
+};
+
+/* ---- the driver: where it puts segments decides which of two equal blocks is taken first ---- */
+
+/* cuMemAlloc takes a gap of a region that it has, else a new region below all others: multiples of 32 MiB. */
+static uint64_t take_address(struct feed *f, uint64_t size)
+{
+    size_t best = f->gap_count;
+    for (size_t i = 0; i < f->gap_count; i++)
+        if (f->gaps[i].size >= size && (best == f->gap_count || f->gaps[i].size < f->gaps[best].size))
+            best = i;
+    if (best == f->gap_count) {
+        uint64_t region = (size + REGION - 1) / REGION * REGION;
+        f->lowest -= region;
+        *PUSH(f->gaps, f->gap_count) = (struct gap){f->lowest, region};
+    }
+    struct gap *g = &f->gaps[best];
+    uint64_t address = g->address;
+    g->address += size;
+    g->size -= size;
+    if (!g->size)
+        *g = f->gaps[--f->gap_count];
+    return address;
+}
+
+static void give_address(struct feed *f, uint64_t address, uint64_t size)
+{
+    for (size_t i = 0; i < f->gap_count;) {
+        struct gap *g = &f->gaps[i];
+        bool behind = g->address == address + size, before = g->address + g->size == address;
+        /* regions are given back whole: gaps are not joined over their bounds */
+        if ((behind && (address + size) % REGION) || (before && address % REGION)) {
+            address = behind ? address : g->address;
+            size += g->size;
+            *g = f->gaps[--f->gap_count];
+        } else {
+            i++;
+        }
+    }
+    *PUSH(f->gaps, f->gap_count) = (struct gap){address, size};
+}
+
+static bool ask(void *context, enum torch_ask kind, uint64_t *address, uint64_t size)
+{
+    struct feed *f = context;
+    if (kind == TORCH_SEGMENT)
+        *address = take_address(f, size);
+    else if (kind == TORCH_RESERVE)
+        *address = f->lowest -= (size + REGION - 1) / REGION * REGION;
+    return true;
+}
+
+static void give(void *context, enum torch_give kind, uint64_t address, uint64_t size)
+{
+    if (kind == TORCH_FREE_SEGMENT)
+        give_address(context, address, size);
+}
+
+static void *zeros(size_t n, size_t size)
+{
+    void *p = xrealloc(NULL, (n + 1) * size);
+    memset(p, 0, (n + 1) * size);
+    return p;
+}
+
+/* An arena takes half a GiB of addresses, and what the analyzer may have of them is bounded (read/guard.h).
+ */
+static pthread_mutex_t one_arena = PTHREAD_MUTEX_INITIALIZER;
+
+static void begin_arena(struct feed *f, size_t count)
+{
+    pthread_mutex_lock(&one_arena);
+    bool ends = f->settings.capacity != UINT64_MAX;
+    f->backing.capacity = ends ? f->settings.capacity / CHUNK : 0;
+    struct vs_backing backing = vs_backing_of_counters(&f->backing, CHUNK);
+    struct vs_arena_config config = {.capacity = ends ? f->settings.capacity : ADDRESS_MOST};
+    if (vs_arena_create(&f->arena, &backing, &config) != 0)
+        exit(complain("out of memory"));
+    f->address = zeros(count, sizeof *f->address);
+    f->stream = zeros(count, sizeof *f->stream);
+}
+
+struct feed *feed_begin(enum feed_policy policy, const struct torch_settings *settings, size_t count)
+{
+    struct feed *f = zeros(1, sizeof *f);
+    f->policy = policy;
+    f->settings = *settings;
+    f->settings.expandable = policy == FEED_EXPANDABLE;
+    f->lowest = TOP;
+    if (policy == FEED_LIVE || policy == FEED_ARENA)
+        f->size = zeros(count, sizeof *f->size);
+    else
+        f->number = zeros(count, sizeof *f->number);
+    if (policy == FEED_ARENA)
+        begin_arena(f, count);
+    else if (policy != FEED_LIVE)
+        torch_init(&f->torch, &f->settings, &(struct torch_driver){f, ask, give});
+    return f;
+}
+
+/* A stream beyond those that the arena tells apart has no queue, as in a program. */
+static uint32_t queue_of(struct feed *f, uint16_t stream)
+{
+    if (stream >= QUEUES)
+        return VS_ARENA_ANY;
+    if (!f->queue[stream] && vs_arena_open_queue(f->arena, stream, 0, &f->queue[stream]) != 0)
+        return VS_ARENA_ANY;
+    return f->queue[stream];
+}
+
+bool feed_born(struct feed *f, uint32_t block, uint64_t size, uint16_t stream)
+{
+    uint64_t rounded = (size + UNIT - 1) / UNIT * UNIT;
+    if (f->policy == FEED_LIVE) {
+        if (f->settings.capacity - f->allocated < rounded)
+            return false;
+        f->size[block] = rounded;
+    } else if (f->policy == FEED_ARENA) {
+        f->backing.now++;
+        if (vs_arena_malloc(f->arena, queue_of(f, stream), size, &f->address[block]) != 0)
+            return false;
+        f->size[block] = rounded;
+        f->stream[block] = stream;
+    } else {
+        uint32_t number = torch_malloc(&f->torch, size, stream);
+        f->number[block] = number;
+        if (!number)
+            return false;
+        rounded = f->torch.blocks[number].size;
+    }
+    f->allocated += rounded;
+    return true;
+}
+
+static void died_torch(struct feed *f, uint32_t block, bool deferred)
+{
+    uint32_t number = f->number[block];
+    if (!number)
+        return;
+    f->allocated -= f->torch.blocks[number].size;
+    if (deferred)
+        f->torch.blocks[number].tag = block;
+    else
+        f->number[block] = 0;
+    torch_release(&f->torch, number, deferred);
+}
+
+void feed_died(struct feed *f, uint32_t block, bool deferred)
+{
+    if (f->number) {
+        died_torch(f, block, deferred);
+        return;
+    }
+    if (!f->size[block])
+        return;
+    if (f->policy == FEED_ARENA) {
+        uint32_t queue = queue_of(f, f->stream[block]);
+        f->backing.now++;
+        vs_arena_free(f->arena, f->address[block], queue,
+                      deferred || queue == VS_ARENA_ANY ? VS_FREE_DEFER : 0);
+    }
+    f->allocated -= f->size[block];
+    f->size[block] = 0;
+}
+
+void feed_reusable(struct feed *f, uint32_t block)
+{
+    uint32_t number = f->number ? f->number[block] : 0;
+    if (!number)
+        return;
+    const struct torch_block *b = &f->torch.blocks[number];
+    if (b->pending && b->tag == block) /* a retry may have completed it */
+        torch_reusable(&f->torch, number);
+    f->number[block] = 0;
+}
+
+struct feed_totals feed_now(const struct feed *f)
+{
+    uint64_t reserved = f->policy == FEED_LIVE    ? f->allocated
+                        : f->policy == FEED_ARENA ? f->backing.chunks * CHUNK
+                                                  : f->torch.reserved;
+    return (struct feed_totals){f->allocated, reserved};
+}
+
+void feed_end(struct feed *f)
+{
+    if (f->policy == FEED_ARENA) {
+        vs_arena_destroy(f->arena);
+        pthread_mutex_unlock(&one_arena);
+    } else if (f->policy != FEED_LIVE) {
+        torch_free(&f->torch);
+    }
+    free(f->gaps);
+    free(f->size);
+    free(f->number);
+    free(f->address);
+    free(f->stream);
+    free(f);
+}

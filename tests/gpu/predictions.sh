@@ -1,0 +1,57 @@
+#!/usr/bin/env bash
+# predictions.sh TREE OUT - what `vramscope whatif --edit` says of a change, before the change is made, held against what it then took.
+#
+# Each model is recorded once, under PyTorch's native allocator.  Of that recording every edit is predicted, for native, for expandable
+# segments and for the arena, and written to OUT/predictions.json.  Only then the program is changed and run, under each of the three, and
+# PyTorch's own counters of allocated and reserved (of the arena: its own of what it holds) are set beside the prediction.
+#
+# TREE: an installed vramscope, with the fused loss.  OUT: folder for the figures (peaks.jsonl) and the table (table.md).  Needs a GPU and
+# PyTorch with transformers and torchvision; some three minutes on 16 cores.  MODELS="qwen vit bert-lengths": those that no rule was made
+# on.  Ends with the medians and "N within, N outside"; exit 77 without a GPU.
+set -u
+tree=$(realpath "$1") out=$2 here=$(dirname "$(realpath "$0")")
+mkdir -p "$out" && out=$(realpath "$out")
+python=${TEST_PYTHON:-python3}
+"$python" -c 'import torch, sys; sys.exit(not torch.cuda.is_available())' 2>/dev/null || { echo "SKIP: no GPU or no PyTorch"; exit 77; }
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+export tree here python work TRITON_CACHE_DIR=$work/triton OMP_NUM_THREADS=2
+models=${MODELS:-llama cnn lengths}
+edits="foreach=no optimizer=fused states=bf16 states=8bit states=host gradients=in-backward accumulate=3 set_to_none=no checkpoint=1 checkpoint=2 types=bf16 batch=2"
+
+# shellcheck disable=SC2317 # xargs calls both
+one() { # one ALLOCATOR MODEL EDIT: trains, recorded; what PyTorch and the recording say goes to a file
+  local name=$2.$3.$1 conf='' args=()
+  [ "$1" = expandable ] && conf=expandable_segments:True
+  [ "$1" = arena ] && args=(--allocator=arena)
+  PYTORCH_CUDA_ALLOC_CONF=$conf timeout 100 "$tree/bin/vramscope" run -q "${args[@]}" -o "$work/$name.db" -- \
+    "$python" "$here/predictions_model.py" "$2" "$3" >"$work/$name.json" 2>"$work/$name.err" ||
+    echo "bad $name: $(tail -n 2 "$work/$name.err" | tr '\n' ' ' | cut -c1-300)"
+}
+# shellcheck disable=SC2317
+predict() { # predict MODEL EDIT
+  "$tree/bin/vramscope" whatif --json -e "$2" "$work/$1.base.native.db" >"$work/$1.$2.predicted" 2>"$work/$1.$2.err" || true
+}
+export -f one predict
+
+for m in $models; do echo "native $m base"; done >"$work/bases"
+xargs -P 12 -L 1 bash -c 'one "$@"' _ <"$work/bases"
+for m in $models; do
+  own=$edits
+  case $m in cnn | vit) ;; *) own="$own sequence=2" ;; esac
+  case $m in llama | qwen | lengths) own="$own loss=fused" ;; esac
+  for e in $own; do
+    echo "$m $e" >>"$work/predict"
+    for a in native expandable arena; do echo "$a $m $e" >>"$work/jobs"; done
+  done
+  for a in expandable arena; do echo "$a $m base" >>"$work/jobs"; done
+done
+xargs -P 8 -L 1 bash -c 'predict "$@"' _ <"$work/predict"
+"$python" "$here/predictions_table.py" gather "$work" "$out/predictions.json"
+sha256sum "$out/predictions.json"
+timeout 330 xargs -P 12 -L 1 bash -c 'one "$@"' _ <"$work/jobs"
+"$python" "$here/predictions_table.py" measure "$work" "$out/peaks.jsonl"
+"$python" "$here/predictions_table.py" table "$out/predictions.json" "$out/peaks.jsonl" | tee "$out/table.md"
+status=${PIPESTATUS[0]}
+if [ -n "${KEEP:-}" ]; then (cd "$work" && tar cf - -- *.native.db) | xz -T12 -4 >"$out/native.txz"; fi
+exit "$status"

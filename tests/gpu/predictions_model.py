@@ -1,0 +1,242 @@
+"""predictions_model.py MODEL [EDIT[=VALUE]...] - trains MODEL for some steps, changed as the edits say; prints PyTorch's own peaks as JSON.
+
+What `vramscope whatif --edit` predicts of a recording of MODEL alone, this program does: predictions.sh holds one against the other.
+
+MODEL: llama, cnn, lengths (a GPT-2 whose batches have other lengths each time); and those that no rule was made on: qwen (tied
+embeddings, grouped heads), vit, bert-lengths.  EDIT: the names of `vramscope whatif --edit`.
+"""
+
+import json
+import sys
+import time
+
+import torch
+from torch import nn
+from torch.utils.checkpoint import checkpoint
+
+LENGTHS = (137, 512, 300, 768, 64, 431, 650, 222, 768, 90, 377, 512, 601, 245)
+
+
+def transformer(which):
+    import transformers as T
+
+    if which == "llama":
+        c = T.LlamaConfig(vocab_size=32000, hidden_size=1024, intermediate_size=2816, num_hidden_layers=6, num_attention_heads=16,
+                          num_key_value_heads=16, max_position_embeddings=4096)
+        return T.LlamaForCausalLM(c), (4, 512), 32000
+    if which == "qwen":
+        c = T.Qwen2Config(vocab_size=50000, hidden_size=896, intermediate_size=4864, num_hidden_layers=5, num_attention_heads=14,
+                          num_key_value_heads=2, tie_word_embeddings=True, max_position_embeddings=4096)
+        return T.Qwen2ForCausalLM(c), (3, 1024), 50000
+    if which == "lengths":
+        c = T.GPT2Config(vocab_size=20000, n_embd=768, n_layer=6, n_head=12, n_positions=2048)
+        return T.GPT2LMHeadModel(c), (6, None), 20000
+    c = T.BertConfig(vocab_size=30522, hidden_size=512, num_hidden_layers=8, num_attention_heads=8, intermediate_size=2048,
+                     max_position_embeddings=2048)
+    return T.BertForMaskedLM(c), (12, None), 30522
+
+
+def layers_of(net, which):
+    if which in ("llama", "qwen"):
+        return list(net.model.layers)
+    if which == "lengths":
+        return list(net.transformer.h)
+    if which == "bert-lengths":
+        return list(net.bert.encoder.layer)
+    if which == "vit":
+        return list(net.encoder.layers)
+    return [block for stage in (net.layer1, net.layer2, net.layer3, net.layer4) for block in stage]
+
+
+def vision(which):
+    import torchvision
+
+    if which == "cnn":
+        return torchvision.models.resnet50(), (32, 224)
+    return torchvision.models.vit_b_32(image_size=384), (24, 384)
+
+
+def workload(which, batch_scale, sequence_scale, dtype, device):
+    """The model, its layers, and a function that gives the loss of a step."""
+    if which in ("cnn", "vit"):
+        net, (batch, size) = vision(which)
+        batch = int(batch * batch_scale)
+        net = net.to(device=device, dtype=dtype).train()
+
+        def loss(step):
+            x = torch.randn(batch, 3, size, size, device=device, dtype=dtype)
+            y = torch.randint(1000, (batch,), device=device)
+            return nn.functional.cross_entropy(net(x), y)
+
+        return net, loss
+    net, (batch, length), vocabulary = transformer(which)
+    batch = int(batch * batch_scale)
+    net.config.use_cache = False  # a cache of keys and values is of no use in training
+    net = net.to(device=device, dtype=dtype).train()
+
+    def loss(step):
+        s = int((length or LENGTHS[step % len(LENGTHS)]) * sequence_scale)
+        ids = torch.randint(vocabulary, (batch, s), device=device)
+        return net(input_ids=ids, labels=ids).loss
+
+    return net, loss
+
+
+def recompute(layers, every):
+    for i, layer in enumerate(layers):
+        if i % every == 0:
+            def forward(*args, _was=layer.forward, **kwargs):
+                return checkpoint(_was, *args, use_reentrant=False, **kwargs)
+            layer.forward = forward
+
+
+# ---- optimizers: states of fewer bytes by a kernel that needs no temporaries, states on the host, one in backward ----
+
+
+def small_kernel():
+    import triton
+    import triton.language as tl
+
+    @triton.jit
+    def adam(p, g, m, v, ms, vs, n, lr, BYTES: tl.constexpr):
+        i = tl.program_id(0)
+        at = i * 256 + tl.arange(0, 256)
+        live = at < n
+        grad = tl.load(g + at, live, 0).to(tl.float32)
+        if BYTES == 1:
+            a = tl.load(m + at, live, 0).to(tl.float32) * tl.load(ms + i)
+            b = tl.load(v + at, live, 0).to(tl.float32) * tl.load(vs + i)
+        else:
+            a = tl.load(m + at, live, 0).to(tl.float32)
+            b = tl.load(v + at, live, 0).to(tl.float32)
+        a = 0.9 * a + 0.1 * grad
+        b = 0.999 * b + 0.001 * grad * grad
+        x = tl.load(p + at, live, 0).to(tl.float32)
+        tl.store(p + at, (x - lr * a / (tl.sqrt(b) + 1e-8)), live)
+        if BYTES == 1:
+            x, y = tl.max(tl.abs(a)) / 127 + 1e-30, tl.max(b) / 127 + 1e-30
+            tl.store(ms + i, x)
+            tl.store(vs + i, y)
+            tl.store(m + at, (a / x).to(tl.int8), live)
+            tl.store(v + at, (b / y).to(tl.int8), live)
+        else:
+            tl.store(m + at, a, live)
+            tl.store(v + at, b, live)
+
+    return adam
+
+
+class SmallStates(torch.optim.Optimizer):
+    """Adam whose states are bf16, or 8 bits with a scale per 256 (tensors below 4096 elements stay fp32), as bitsandbytes has them."""
+
+    def __init__(self, params, bytes_each):
+        super().__init__(list(params), {})
+        self.each, self.kernel = bytes_each, small_kernel()
+
+    @torch.no_grad()
+    def step(self, closure=None):
+        for group in self.param_groups:
+            for p in group["params"]:
+                if p.grad is None:
+                    continue
+                s, n = self.state[p], p.numel()
+                tiny = self.each == 1 and n < 4096
+                if not s:
+                    dtype = torch.float32 if tiny else torch.int8 if self.each == 1 else torch.bfloat16
+                    s["m"], s["v"] = (torch.zeros(p.shape, dtype=dtype, device=p.device) for _ in range(2))
+                    if self.each == 1 and not tiny:
+                        s["ms"], s["vs"] = (torch.zeros((n + 255) // 256, device=p.device) for _ in range(2))
+                self.kernel[((n + 255) // 256,)](p, p.grad.contiguous(), s["m"], s["v"], s.get("ms", p), s.get("vs", p), n, 1e-4,
+                                                 BYTES=1 if self.each == 1 and not tiny else 2)
+
+
+class OnHost(torch.optim.Optimizer):
+    """The states, a copy of the parameters and the update are the host's."""
+
+    def __init__(self, params):
+        super().__init__(list(params), {})
+        self.device_params = [p for g in self.param_groups for p in g["params"]]
+        self.host = [torch.nn.Parameter(p.detach().cpu()) for p in self.device_params]
+        self.inner = torch.optim.AdamW(self.host)
+
+    @torch.no_grad()
+    def step(self, closure=None):
+        for p, h in zip(self.device_params, self.host):
+            h.grad = None if p.grad is None else p.grad.cpu()
+        self.inner.step()
+        for p, h in zip(self.device_params, self.host):
+            p.copy_(h)
+
+
+class InBackward:
+    """An optimizer for each parameter, which steps as soon as its gradient is there, and frees that."""
+
+    def __init__(self, params):
+        self.optimizers = {p: torch.optim.AdamW([p], foreach=False) for p in params}
+        for p in self.optimizers:
+            p.register_post_accumulate_grad_hook(self.now)
+
+    def now(self, p):
+        self.optimizers[p].step()
+        p.grad = None
+
+    def step(self):
+        pass
+
+    def zero_grad(self, set_to_none=True):
+        pass
+
+
+def optimizer_of(net, edits):
+    params = list(net.parameters())
+    if "gradients" in edits:
+        return InBackward(params)
+    if edits.get("states") in ("bf16", "8bit"):
+        return SmallStates(params, 1 if edits["states"] == "8bit" else 2)
+    if edits.get("states") == "host":
+        return OnHost(params)
+    if "optimizer" in edits:
+        return torch.optim.AdamW(params, fused=True)
+    return torch.optim.AdamW(params, foreach=False if "foreach" in edits else None)
+
+
+def train(which, edits, steps, device="cuda"):
+    torch.manual_seed(1)
+    dtype = torch.bfloat16 if edits.get("types") == "bf16" else torch.float32
+    net, loss = workload(which, float(edits.get("batch", 1)), float(edits.get("sequence", 1)), dtype, device)
+    if "checkpoint" in edits:
+        recompute(layers_of(net, which), int(edits["checkpoint"] or 1))
+    if "loss" in edits:
+        import vramscope
+
+        vramscope.patch_loss(net)
+    optimizer = optimizer_of(net, edits)
+    keep = edits.get("set_to_none") == "no"
+    for step in range(steps):
+        for part in range(int(edits.get("accumulate", 1))):
+            loss(step).backward()
+        optimizer.step()
+        optimizer.zero_grad(set_to_none=not keep)
+
+
+def main(which, *words):
+    begun = time.time()
+    edits = {w.partition("=")[0]: w.partition("=")[2] for w in words}
+    refused = None
+    if "limit" in edits:  # MiB; the run is to end there
+        total = torch.cuda.get_device_properties(0).total_memory
+        torch.cuda.set_per_process_memory_fraction(float(edits["limit"]) * 2**20 / total)
+    try:
+        train(which, edits, int(edits.get("steps", len(LENGTHS) if "lengths" in which else 5)))
+        torch.cuda.synchronize()
+    except torch.OutOfMemoryError as error:
+        refused = str(error)[:400]
+    try:
+        peaks = {"allocated": torch.cuda.max_memory_allocated(), "reserved": torch.cuda.max_memory_reserved()}
+    except Exception:  # an allocator that does not count
+        peaks = {}
+    print(json.dumps({"model": which, "edits": edits, "refused": refused, "seconds": round(time.time() - begun, 1), **peaks}))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

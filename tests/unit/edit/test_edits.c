@@ -1,0 +1,434 @@
+/*
+ * test_edits.c - changes of a program whose every byte is known: what each takes away, adds and moves.
+ *
+ * The program is a text of events, one letter a phase and one a block:
+ *
+ *      f+a f-a         in forward a is born, and dies        |   the end of a step
+ *
+ * Phases: . none, f forward, l logits, b backward, o optimizer.  Sizes, kinds and call stacks of the blocks
+ * are in a table.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "edit/answer.h"
+
+enum { NONE, FORWARD, LOGITS, BACKWARD, OPTIMIZER, NAMES };
+static const char *const names[NAMES] = {"none", "forward", "logits", "backward", "optimizer"};
+#define KIB(n) ((uint64_t)(n) << 10)
+#define MIB(n) ((uint64_t)(n) << 20)
+
+/* What stack S knows is in row S: units 0 and 1, the output layer, Adam by lists. */
+enum { NOWHERE, UNIT0, UNIT1, HEAD, LOSS, FOREACH, NODE0, NODE1, STACKS };
+static struct edit_stack stacks[STACKS] = {
+    [NOWHERE] = {.unit = EDIT_NO_UNIT},
+    [UNIT0] = {.unit = 0, .layer = 1},
+    [UNIT1] = {.unit = 1, .layer = 2},
+    [HEAD] = {.unit = EDIT_NO_UNIT, .layer = 3},
+    [LOSS] = {.unit = EDIT_NO_UNIT, .layer = 4},
+    [FOREACH] = {.unit = EDIT_NO_UNIT, .foreach = true, .adam = true, .update = true},
+    [NODE0] = {.unit = 0, .layer = 1},
+    [NODE1] = {.unit = 1, .layer = 2},
+};
+static char units_name[] = "Net.layers.*";
+static const struct edit_facts facts = {.forward = FORWARD,
+                                        .logits = LOGITS,
+                                        .backward = BACKWARD,
+                                        .optimizer = OPTIMIZER,
+                                        .phase_names = names,
+                                        .phase_count = NAMES,
+                                        .stacks = stacks,
+                                        .stack_count = STACKS,
+                                        .units = 2,
+                                        .units_name = units_name,
+                                        .layers = true,
+                                        .roles = true,
+                                        .steps = 2};
+
+struct known {
+    char name;
+    uint64_t size;
+    enum edit_kind kind;
+    uint32_t stack;
+};
+
+struct made {
+    struct program p;
+    struct edit_block blocks[64];
+    struct trace_moment events[256];
+};
+
+static const struct known *known_as(const struct known *table, char name)
+{
+    while (table->name && table->name != name)
+        table++;
+    assert_int_not_equal(table->name, 0);
+    return table;
+}
+
+static uint32_t living(const struct made *m, const char *of, char name)
+{
+    for (size_t i = m->p.block_count; i-- > 0;)
+        if (of[i] == name && m->blocks[i].died == BLOCK_NEVER)
+            return (uint32_t)i;
+    fail_msg("%c does not live", name);
+    return 0;
+}
+
+static void make(struct made *m, const char *text, const struct known *table)
+{
+    static const char phases[] = ".flbo";
+    char of[64] = {0};
+    *m = (struct made){.p = {.facts = &facts}};
+    m->p.blocks = m->blocks;
+    m->p.events = m->events;
+    for (; *text; text++) {
+        uint32_t at = (uint32_t)m->p.event_count;
+        if (*text == ' ')
+            continue;
+        if (*text == '|') {
+            m->events[m->p.event_count++] = (struct trace_moment){.what = MOMENT_STEP};
+            continue;
+        }
+        uint16_t phase = (uint16_t)(strchr(phases, text[0]) - phases);
+        if (text[1] == '+') {
+            const struct known *k = known_as(table, text[2]);
+            of[m->p.block_count] = k->name;
+            m->blocks[m->p.block_count] = (struct edit_block){
+                .size = k->size, .kind = k->kind, .stack = k->stack, .born = at, .died = BLOCK_NEVER};
+            m->events[m->p.event_count++] = (struct trace_moment){
+                .block = (uint32_t)m->p.block_count++, .phase = phase, .what = MOMENT_BORN};
+        } else {
+            uint32_t block = living(m, of, text[2]);
+            m->blocks[block].died = at;
+            m->events[m->p.event_count++] =
+                (struct trace_moment){.block = block, .phase = phase, .what = MOMENT_DIED};
+        }
+        text += 2;
+    }
+}
+
+struct peaks {
+    uint64_t low, high, phase[NAMES]; /* phase: of the low end */
+};
+
+static uint64_t peak_of(const struct program *p, uint64_t *phases)
+{
+    static const bool wanted[FEED_POLICIES] = {[FEED_LIVE] = true};
+    struct torch_settings settings = torch_defaults();
+    struct answer a = answer_of(p, &settings, wanted);
+    uint64_t peak = a.of[FEED_LIVE].peak.allocated;
+    if (phases)
+        memcpy(phases, a.of[FEED_LIVE].phase_allocated, NAMES * sizeof *phases);
+    answer_free(&a);
+    return peak;
+}
+
+/* Every block that dies was born before, once. */
+static void check_whole(const struct program *p)
+{
+    bool *lives = calloc(p->block_count + 1, 1);
+    for (size_t i = 0; i < p->event_count; i++) {
+        const struct trace_moment *e = &p->events[i];
+        if (e->what != MOMENT_BORN && e->what != MOMENT_DIED)
+            continue;
+        assert_true(e->block < p->block_count);
+        assert_int_equal(lives[e->block], e->what == MOMENT_DIED);
+        lives[e->block] = e->what == MOMENT_BORN;
+    }
+    free(lives);
+}
+
+static struct peaks edited(const struct made *m, const char *text)
+{
+    struct edit e;
+    char *why = NULL;
+    struct peaks peaks;
+    assert_true(edit_parse(text, &e, &why));
+    struct edit_result r = edit_apply(&m->p, &e);
+    assert_null(r.why);
+    check_whole(&r.low);
+    peaks.low = peak_of(&r.low, peaks.phase);
+    peaks.high = peaks.low;
+    if (r.high.event_count) {
+        check_whole(&r.high);
+        peaks.high = peak_of(&r.high, NULL);
+    }
+    edit_free_result(&r);
+    return peaks;
+}
+
+static void assert_refused(const struct made *m, const char *text, const char *because)
+{
+    struct edit e;
+    char *why = NULL;
+    assert_true(edit_parse(text, &e, &why));
+    struct edit_result r = edit_apply(&m->p, &e);
+    assert_non_null(r.why);
+    assert_non_null(strstr(r.why, because));
+    assert_int_equal(r.low.event_count, 0);
+    edit_free_result(&r);
+}
+
+/* ---- a step with two parameters, w and v; s and t are their states, x and y what Adam makes by lists ----
+ */
+
+static const struct known step[] = {
+    {'w', KIB(400), KIND_PARAMETER, NOWHERE}, {'v', KIB(100), KIND_PARAMETER, NOWHERE},
+    {'a', KIB(1000), KIND_SAVED, UNIT0},      {'c', KIB(2000), KIND_SAVED, UNIT1},
+    {'g', KIB(400), KIND_GRADIENT, NODE1},    {'h', KIB(100), KIND_GRADIENT, NODE0},
+    {'s', KIB(400), KIND_STATE, FOREACH},     {'t', KIB(100), KIND_STATE, FOREACH},
+    {'x', KIB(400), KIND_UPDATE, FOREACH},    {'y', KIB(100), KIND_UPDATE, FOREACH},
+    {'k', KIB(32), KIND_OTHER, NOWHERE},      {0}};
+
+#define FIRST  ".+w .+v f+k f+a f+c b+g b-c b+h b-a o+s o+s o+t o+t o+x o+y o-x o-y .-g .-h |"
+#define SECOND " f+a f+c b+g b-c b+h b-a o+x o+y o-x o-y .-g .-h |"
+
+static void recorded_peak_is_the_sum_of_what_lives(void **state)
+{
+    (void)state;
+    struct made m;
+    make(&m, FIRST SECOND, step);
+    uint64_t phases[NAMES];
+    assert_int_equal(peak_of(&m.p, phases), KIB(500 + 1000 + 32 + 3000 + 400));
+    assert_int_equal(phases[OPTIMIZER], KIB(500 + 1000 + 32 + 500 + 500));
+}
+
+static void without_lists_the_optimizer_has_three_of_one_parameter_at_most(void **state)
+{
+    (void)state;
+    struct made m;
+    make(&m, FIRST SECOND, step);
+    struct peaks p = edited(&m, "foreach=no");
+    /* w: root and quotient; v: root and quotient beside w's quotient */
+    assert_int_equal(p.phase[OPTIMIZER], KIB(500 + 1000 + 32 + 500 + 800));
+    assert_int_equal(p.low, p.high);
+}
+
+static void a_fused_optimizer_has_no_temporaries(void **state)
+{
+    (void)state;
+    struct made m;
+    make(&m, FIRST SECOND, step);
+    assert_int_equal(edited(&m, "optimizer=fused").phase[OPTIMIZER], KIB(500 + 1000 + 32 + 500));
+}
+
+static void states_shrink_to_their_bytes_and_scales(void **state)
+{
+    (void)state;
+    struct made m;
+    make(&m, FIRST SECOND, step);
+    uint64_t others = KIB(500 + 32 + 3000 + 400);
+    assert_int_equal(edited(&m, "states=bf16").low, others + KIB(500));
+    /* 102400 and 25600 elements, a scale of 4 bytes for each 256 */
+    assert_int_equal(edited(&m, "states=8bit").low, others + 2 * (102400 + 2048 + 25600 + 512));
+    assert_int_equal(edited(&m, "states=host").low, others);
+}
+
+static void in_backward_a_gradient_lives_beside_its_own_update_alone(void **state)
+{
+    (void)state;
+    struct made m;
+    make(&m, FIRST SECOND, step);
+    struct peaks p = edited(&m, "gradients=in-backward");
+    /* g and what updates w, while a lives; c is freed before the next node makes h */
+    assert_int_equal(p.phase[BACKWARD], KIB(500 + 1000 + 32 + 3000 + 400));
+    assert_int_equal(p.phase[OPTIMIZER], 0);
+    assert_int_equal(p.phase[FORWARD], KIB(500 + 1000 + 32 + 3000));
+}
+
+static void kept_gradients_are_there_in_forward_and_freed_again_by_the_opposite(void **state)
+{
+    (void)state;
+    struct made m;
+    make(&m, FIRST SECOND SECOND, step);
+    struct edit e;
+    char *why = NULL;
+    assert_true(edit_parse("set_to_none=no", &e, &why));
+    struct edit_result r = edit_apply(&m.p, &e);
+    assert_null(r.why);
+    uint64_t phases[NAMES];
+    peak_of(&r.low, phases);
+    assert_int_equal(phases[FORWARD], KIB(500 + 1000 + 32 + 500 + 3000));
+    assert_int_equal(phases[BACKWARD], KIB(500 + 1000 + 32 + 500 + 3000 + 400));
+    edit_free_result(&r);
+    assert_refused(&m, "set_to_none=yes", "already");
+}
+
+static void accumulation_keeps_gradients_and_makes_no_second_workspace(void **state)
+{
+    (void)state;
+    struct made m;
+    make(&m, FIRST SECOND, step);
+    struct peaks p = edited(&m, "accumulate=4");
+    assert_int_equal(p.phase[FORWARD], KIB(500 + 1000 + 32 + 500 + 3000));
+    assert_int_equal(p.phase[BACKWARD], KIB(500 + 1000 + 32 + 500 + 3000 + 400));
+    assert_int_equal(p.phase[OPTIMIZER], KIB(500 + 1000 + 32 + 500 + 500));
+}
+
+static void steps_that_accumulate_already_are_refused(void **state)
+{
+    (void)state;
+    struct made m;
+    make(&m, ".+w f+a b+g b-a f+a b-a .-g |", step);
+    assert_refused(&m, "accumulate=2", "2 forwards and backwards already");
+}
+
+/* ---- a loss: l and m are logits, d and e their gradients, W and I the output layer's ---- */
+
+static const struct known losses[] = {
+    {'h', MIB(4), KIND_SAVED, UNIT0},    {'l', MIB(64), KIND_LOGITS, HEAD},
+    {'m', MIB(64), KIND_LOGITS, LOSS},   {'d', MIB(64), KIND_BACKWARD, LOSS},
+    {'e', MIB(64), KIND_BACKWARD, LOSS}, {'W', MIB(16), KIND_GRADIENT, HEAD},
+    {'I', MIB(4), KIND_BACKWARD, HEAD},  {'x', MIB(2), KIND_BACKWARD, UNIT0},
+    {'w', MIB(16), KIND_PARAMETER, 0},   {0}};
+
+static void a_fused_loss_has_no_logits_and_makes_its_gradients_in_logits(void **state)
+{
+    (void)state;
+    struct made m;
+    make(&m, ".+w f+h l+l l+m l-l b+d b+e b-d b-m b+W b+I b-e b+x b-h b-I b-x .-W |", losses);
+    assert_int_equal(peak_of(&m.p, NULL), MIB(16 + 4 + 3 * 64));
+    struct peaks p = edited(&m, "loss=fused");
+    /* 64 x 4 / 16 MiB of 4 B elements: 2048 tokens, one chunk at the most */
+    assert_int_equal(p.high, MIB(16 + 4 + 16 + 4 + 64 + 4));
+    /* of 2 B elements: 2896 tokens, chunks of 1024 at the least */
+    assert_in_range(p.low, MIB(16 + 4 + 16 + 4 + 22), MIB(16 + 4 + 16 + 4 + 23));
+    assert_int_equal(p.phase[BACKWARD], MIB(16 + 4 + 16 + 4 + 2));
+}
+
+static void without_logits_nothing_is_fused(void **state)
+{
+    (void)state;
+    struct made m;
+    make(&m, FIRST SECOND, step);
+    assert_refused(&m, "loss=fused", "logits");
+}
+
+/* ---- two units: i is the input, p q r unit 0's with r its output, P Q R unit 1's ---- */
+
+static const struct known units[] = {{'i', MIB(1), KIND_SAVED, NOWHERE},
+                                     {'p', MIB(10), KIND_SAVED, UNIT0},
+                                     {'q', MIB(3), KIND_FORWARD, UNIT0},
+                                     {'r', MIB(1), KIND_SAVED, UNIT0},
+                                     {'P', MIB(10), KIND_SAVED, UNIT1},
+                                     {'R', MIB(1), KIND_SAVED, UNIT1},
+                                     {'y', MIB(1), KIND_BACKWARD, UNIT1},
+                                     {'z', MIB(1), KIND_BACKWARD, UNIT0},
+                                     {0}};
+#define UNITS "f+i f+p f+q f-q f+r f+P f+R b-R b+y b-P b-r b+z b-y b-p b-i b-z |"
+
+static void checkpointed_units_keep_their_input_and_are_made_again_one_by_one(void **state)
+{
+    (void)state;
+    struct made m;
+    make(&m, UNITS UNITS, units);
+    assert_int_equal(peak_of(&m.p, NULL), MIB(1 + 10 + 1 + 10 + 1));
+    struct peaks p = edited(&m, "checkpoint=1");
+    /* unit 0 again: its temporary as well, beside i, r's successor y; unit 1 again: i, r, P, y */
+    assert_int_equal(p.phase[FORWARD], MIB(1 + 10 + 3));
+    assert_int_equal(p.phase[BACKWARD], MIB(1 + 10 + 3 + 1));
+    /* every second unit, from the first: unit 1 is as it was */
+    assert_int_equal(edited(&m, "checkpoint=2").phase[FORWARD], MIB(1 + 10 + 3));
+    assert_int_equal(edited(&m, "checkpoint=2").phase[BACKWARD], MIB(1 + 10 + 3 + 1));
+}
+
+static void an_output_that_its_unit_saves_is_kept_and_made_again(void **state)
+{
+    (void)state;
+    static const struct known relu[] = {{'i', MIB(1), KIND_SAVED, NOWHERE},
+                                        {'p', MIB(10), KIND_SAVED, UNIT0},
+                                        {'r', MIB(4), KIND_SAVED, UNIT0},
+                                        {'R', MIB(4), KIND_SAVED, UNIT1},
+                                        {'y', MIB(1), KIND_BACKWARD, UNIT1},
+                                        {'z', MIB(1), KIND_BACKWARD, UNIT0},
+                                        {0}};
+    struct made m;
+    make(&m, "f+i f+p f+r f+R b+y b-R b+z b-y b-r b-p b-i b-z |", relu);
+    struct peaks p = edited(&m, "checkpoint=1");
+    assert_int_equal(p.phase[FORWARD], MIB(1 + 10 + 4));
+    /* unit 1 again beside i, r and R; unit 0 again: i, p, r, y */
+    assert_int_equal(p.phase[BACKWARD], MIB(1 + 10 + 4 + 1 + 1));
+}
+
+static void without_layers_checkpointing_is_refused_with_what_is_missing(void **state)
+{
+    (void)state;
+    struct edit_facts none = facts;
+    struct made m;
+    none.units = 0;
+    none.layers = false;
+    make(&m, FIRST, step);
+    m.p.facts = &none;
+    assert_refused(&m, "checkpoint=1", "no layers");
+    none.backward = 0;
+    assert_refused(&m, "foreach=no", "no phases");
+}
+
+/* ---- sizes ---- */
+
+static void a_batch_scales_what_is_made_of_data_and_nothing_else(void **state)
+{
+    (void)state;
+    struct made m;
+    make(&m, FIRST SECOND, step);
+    struct peaks p = edited(&m, "batch=2");
+    assert_int_equal(p.high, KIB(500 + 1000 + 32 + 6000 + 400));
+    assert_int_equal(edited(&m, "batch=0.5").high, KIB(500 + 1000 + 32 + 1500 + 400));
+}
+
+static void zero_divides_by_ranks_what_its_stage_says(void **state)
+{
+    (void)state;
+    struct made m;
+    make(&m, FIRST SECOND, step);
+    assert_int_equal(edited(&m, "zero=1:4").low, KIB(500 + 250 + 32 + 3000 + 400));
+    assert_int_equal(edited(&m, "zero=2:4").low, KIB(500 + 250 + 32 + 3000 + 100));
+    /* the largest parameter whole, twice: while it is used and the next one is fetched */
+    assert_int_equal(edited(&m, "zero=3:4").low, KIB(125 + 800 + 250 + 32 + 3000 + 100));
+    assert_true(edited(&m, "zero=1:4").high > MIB(1024));
+}
+
+static void words_that_are_no_edit_are_named(void **state)
+{
+    (void)state;
+    static const char *const bad[] = {
+        "foreach",  "foreach=yes", "states=4bit",  "batch=0", "batch=nan", "checkpoint=0",
+        "zero=4:8", "zero=1:1",    "accumulate=1", "",        "=",         "sequence=1e9",
+        "zero=:",   "zero="};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        struct edit e;
+        char *why = NULL;
+        assert_false(edit_parse(bad[i], &e, &why));
+        assert_non_null(why);
+        free(why);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(recorded_peak_is_the_sum_of_what_lives),
+        cmocka_unit_test(without_lists_the_optimizer_has_three_of_one_parameter_at_most),
+        cmocka_unit_test(a_fused_optimizer_has_no_temporaries),
+        cmocka_unit_test(states_shrink_to_their_bytes_and_scales),
+        cmocka_unit_test(in_backward_a_gradient_lives_beside_its_own_update_alone),
+        cmocka_unit_test(kept_gradients_are_there_in_forward_and_freed_again_by_the_opposite),
+        cmocka_unit_test(accumulation_keeps_gradients_and_makes_no_second_workspace),
+        cmocka_unit_test(steps_that_accumulate_already_are_refused),
+        cmocka_unit_test(a_fused_loss_has_no_logits_and_makes_its_gradients_in_logits),
+        cmocka_unit_test(without_logits_nothing_is_fused),
+        cmocka_unit_test(checkpointed_units_keep_their_input_and_are_made_again_one_by_one),
+        cmocka_unit_test(an_output_that_its_unit_saves_is_kept_and_made_again),
+        cmocka_unit_test(without_layers_checkpointing_is_refused_with_what_is_missing),
+        cmocka_unit_test(a_batch_scales_what_is_made_of_data_and_nothing_else),
+        cmocka_unit_test(zero_divides_by_ranks_what_its_stage_says),
+        cmocka_unit_test(words_that_are_no_edit_are_named),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

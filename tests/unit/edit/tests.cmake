@@ -1,0 +1,1 @@
+vs_analyzer_test(edits LIBS room_edit)
