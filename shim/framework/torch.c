@@ -222,7 +222,8 @@ VS_HOT_CODE void vs_c10_usage(void *ptr, int64_t size, size_t allocated, size_t 
     usage_fn *usage = (usage_fn *)atomic_load_explicit(&vs_hot.profiler, memory_order_relaxed);
     /* without the real function this is the first report, or a fork child's */
     bool cuda = __builtin_expect(type_of(device) == C10_CUDA && size != 0 && usage, 1);
-    uint8_t stream = cuda && !negative ? vs_torch_stream(index_of(device)) : 0;
+    bool asks = cuda && !negative && atomic_load_explicit(&vs_hot.ring_header, memory_order_relaxed);
+    uint8_t stream = asks ? vs_torch_stream(index_of(device)) : 0;
 
     if (cuda && vs_record_block(op, VS_SPACE_DEVICE, index_of(device), stream, (uintptr_t)ptr, bytes,
                                 allocated, reserved))

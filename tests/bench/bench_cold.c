@@ -31,13 +31,9 @@
 #define LINE      64u
 #define KIB       1024u
 
-struct device {
-    int8_t type, index;
-};
-
-/* libvramscope's, which stands before that of libc10 (bench_c10.c) */
-extern void report(void *, int64_t, size_t, size_t,
-                   struct device) __asm__("_ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6DeviceE");
+/* reports to libvramscope, which stands before libc10; the stream that blocks are for (bench_c10.c) */
+extern void bench_report(void *, int64_t, size_t, size_t);
+extern void bench_stream(int64_t id);
 extern void vramscope_benchmark_pause(void) __attribute__((weak));
 extern void vramscope_benchmark_resume(void) __attribute__((weak));
 
@@ -73,7 +69,7 @@ static void one_report(void)
 {
     uint64_t n = sequence++;
     int64_t size = n & 16 ? -4096 : 4096;
-    report((char *)0x7f0000000000 + (n & 15) * 4096, size, 1 << 20, 1 << 21, (struct device){1, 0});
+    bench_report((char *)0x7f0000000000 + (n & 15) * 4096, size, 1 << 20, 1 << 21);
 }
 
 static int by_value(const void *a, const void *b)
@@ -166,6 +162,10 @@ int main(int argc, char **argv)
         return 2;
     double tick = ns_of_a_tick();
     one_report();
+    for (int i = 0; i < WORKS; i++)
+        measure(&works[i], turns, tick);
+    bench_stream(0x123);
+    puts("on a stream that is not the default one:");
     for (int i = 0; i < WORKS; i++)
         measure(&works[i], turns, tick);
     return 0;

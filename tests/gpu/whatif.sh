@@ -6,7 +6,7 @@
 # Both are to be met in every address and segment event.
 #
 #   native, streams (record_stream on three), midway (the trace begins late), empty_cache, retry (a limit of 3 GiB), gc, collect
-#   (collections), split, roundup, pools, graphs, expandable, expandable_streams, expandable_retry
+#   (collections), split, roundup, pools, graphs, expandable, expandable_streams, expandable_retry, and, where there are two GPUs, fsdp
 #
 # TREE: an installed vramscope.  OUT: folder for logs.  Needs a GPU and PyTorch; about two minutes.  Ends with "N passed, N failed"; exit 77
 # without a GPU.  CASES="native gc": these alone.
@@ -16,10 +16,11 @@ mkdir -p "$out" && out=$(realpath "$out")
 python=${TEST_PYTHON:-python3}
 "$python" -c 'import torch, sys; sys.exit(not torch.cuda.is_available())' 2>/dev/null || { echo "SKIP: no GPU or no PyTorch"; exit 77; }
 passed=0 failed=0
+gpus=$("$python" -c 'import torch; print(torch.cuda.device_count())')
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 "$python" -c 'import torch; print("PyTorch", torch.__version__, torch.cuda.get_device_name())'
-for case in ${CASES:-native streams midway empty_cache retry gc collect split roundup pools graphs expandable expandable_streams expandable_retry}; do
+for case in ${CASES:-native streams midway empty_cache retry gc collect split roundup pools graphs expandable expandable_streams expandable_retry fsdp}; do
   conf=''
   case $case in
     gc | collect) conf=garbage_collection_threshold:0.6 ;;
@@ -27,18 +28,30 @@ for case in ${CASES:-native streams midway empty_cache retry gc collect split ro
     roundup) conf=roundup_power2_divisions:4 ;;
     expandable*) conf=expandable_segments:True ;;
   esac
+  launch=("$python") ranks=('')
+  if [ "$case" = fsdp ]; then
+    [ "$gpus" -ge 2 ] || { echo "SKIP fsdp: one GPU" && continue; }
+    launch=("$python" -m torch.distributed.run --standalone --nproc-per-node 2) ranks=(0 1)
+  fi
   rm -f "$work"/*
   PYTORCH_CUDA_ALLOC_CONF=$conf PYTORCH_ALLOC_CONF=$conf timeout 90 "$tree/bin/vramscope" run -q -o "$work/run.db" -- \
-    "$python" "$here/whatif.py" "$case" "$work/snapshot.pickle" >"$out/$case.log" 2>&1 || tail -n 5 "$out/$case.log"
-  "$tree/bin/vramscope" import -o "$work/import.db" "$work/snapshot.pickle" >>"$out/$case.log" 2>&1
-  "$tree/bin/vramscope" whatif --json "$work/import.db" >"$work/import.json" 2>>"$out/$case.log"
+    "${launch[@]}" "$here/whatif.py" "$case" "$work/snapshot.pickle" >"$out/$case.log" 2>&1 || tail -n 5 "$out/$case.log"
   bound=1
   case $case in gc | collect | pools | graphs) bound=0 ;; esac
   count() { if "$@"; then passed=$((passed + 1)); else failed=$((failed + 1)); fi; }
-  count "$python" "$here/whatif.py" verdict "$case, PyTorch's snapshot" "$work/import.json" $bound
-  "$tree/bin/vramscope" whatif --json "$work/run.db" >"$work/run.json" 2>>"$out/$case.log"
-  count "$python" "$here/whatif.py" verdict "$case, recorded by vramscope" "$work/run.json"
-  [ -z "${KEEP:-}" ] || cp "$work/run.db" "$out/$case.db"
+  for rank in "${ranks[@]}"; do
+    "$tree/bin/vramscope" import -o "$work/import$rank.db" "$work/snapshot.pickle$rank" >>"$out/$case.log" 2>&1
+    "$tree/bin/vramscope" whatif --json "$work/import$rank.db" >"$work/import.json" 2>>"$out/$case.log"
+    count "$python" "$here/whatif.py" verdict "$case$rank, PyTorch's snapshot" "$work/import.json" $bound
+  done
+  for db in "$work"/run*.db; do
+    [ "$case" != fsdp ] || [[ ${db##*/} =~ [0-9] ]] || continue # of fsdp the ranks' own
+    "$tree/bin/vramscope" whatif --json "$db" >"$work/run.json" 2>"$work/err"
+    if grep -q 'nothing to replay' "$work/err"; then continue; fi # the launcher's
+    cat "$work/err" >>"$out/$case.log"
+    count "$python" "$here/whatif.py" verdict "$case, recorded by vramscope" "$work/run.json"
+    [ -z "${KEEP:-}" ] || cp "$db" "$out/$case-${db##*/}"
+  done
 done
 echo "$passed passed, $failed failed"
 [ "$failed" = 0 ]

@@ -17,7 +17,8 @@ LIMIT = 1 << 30
 
 
 class Live(plain.Allocator):
-    def __init__(self, lib, limited=True, **settings):
+    def __init__(self, lib, limited=True, elsewhere=0, **settings):
+        self.elsewhere = elsewhere
         super().__init__(**settings)
         self.lib, self.limited, self.kept_pools, self.allocated, self.requests, self.driver = lib, limited, set(), 0, 0, 0
         self.free_events, self.waiting = [], {}  # handles; block -> its events
@@ -54,6 +55,8 @@ class Live(plain.Allocator):
 
     def malloc(self, requested, stream=0, stack=None):
         self.lib.live_stream(stream[1] if isinstance(stream, tuple) else stream)
+        if self.random.random() < self.elsewhere:  # raw_alloc_with_stream: the thread's current stream is another
+            self.lib.live_stream(0x143)
         try:
             block = super().malloc(requested, stream, stack)
         except plain.OutOfMemory:
@@ -154,7 +157,7 @@ def empty(a, torch, steps):
 
 CASES = {  # settings of the allocator, of the program
     "native": ({}, {}),
-    "streams": ({}, {"streams": STREAMS, "deferred": 0.4}),
+    "streams": ({"elsewhere": 0.03}, {"streams": STREAMS, "deferred": 0.4}),
     "limit": ({"capacity": 400 * MIB}, {"streams": STREAMS, "deferred": 0.3}),
     "refused": ({"limited": False}, {"streams": STREAMS, "deferred": 0.2, "largest": 200 * MIB}),
     "split": ({"capacity": 500 * MIB, "max_split": 64 * MIB}, {"streams": STREAMS, "largest": 120 * MIB}),
