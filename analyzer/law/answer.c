@@ -51,9 +51,11 @@ static struct fidelity fidelity(struct answer *a)
     for (size_t i = 0; i < a->runs.n; i++) {
         const struct law_run *run = &a->runs.at[i];
         struct law_point at = {run->batch, run->seq};
-        widen(f.live, law_play(&a->model, at, LAW_LIVE, 0).bytes, run->peak);
-        if (run->tape.expandable == a->model.base->tape.expandable)
-            widen(f.reserved, law_play(&a->model, at, f.policy, 0).bytes, run->reserved);
+        struct law_answer one = law_play(&a->model, at, f.policy, 0);
+        if (run->tape.expandable != a->model.base->tape.expandable)
+            continue;
+        widen(f.live, one.allocated, run->peak);
+        widen(f.reserved, one.bytes, run->reserved);
     }
     return f;
 }
@@ -278,7 +280,9 @@ static void json_points(struct answer *a, struct json *j)
             for (int p = 0; p < LAW_POLICIES; p++) {
                 struct law_answer one = law_play(&a->model, at, (enum law_policy)p, a->q->capacity);
                 json_begin(j, law_policy_names[p], '{');
-                json_int(j, "bytes", (int64_t)law_play(&a->model, at, (enum law_policy)p, 0).bytes);
+                struct law_answer whole = law_play(&a->model, at, (enum law_policy)p, 0);
+                json_int(j, "bytes", (int64_t)whole.bytes);
+                json_int(j, "allocated_bytes", whole.allocated ? (int64_t)whole.allocated : UNKNOWN);
                 json_bool(j, "fits", one.fits);
                 json_int(j, "retries", (int64_t)one.retries);
                 json_end(j);
@@ -421,8 +425,11 @@ int law_forecast(char **files, size_t n, struct law_forecast *points, size_t cou
         struct law_point at = {points[i].batch, points[i].seq};
         bool off = (a.batch.n == 1 && at.batch != a.batch.at[0]) || (a.seq.n == 1 && at.seq != a.seq.at[0]);
         enum law_policy policy = !bad && a.model.base->tape.expandable ? LAW_EXPANDABLE : LAW_NATIVE;
-        points[i].allocated = bad || off ? UNKNOWN : (int64_t)law_play(&a.model, at, LAW_LIVE, 0).bytes;
-        points[i].reserved = bad || off ? UNKNOWN : (int64_t)law_play(&a.model, at, policy, 0).bytes;
+        struct law_answer one = {0};
+        if (!bad && !off)
+            one = law_play(&a.model, at, policy, 0);
+        points[i].allocated = bad || off ? UNKNOWN : (int64_t)one.allocated;
+        points[i].reserved = bad || off ? UNKNOWN : (int64_t)one.bytes;
     }
     law_free_model(&a.model);
     law_free_runs(&a.runs);

@@ -273,7 +273,8 @@ struct law_answer law_play(struct law_model *m, struct law_point at, enum law_po
         replay_arena(&m->work, capacity, &r);
     else
         replay_torch(&m->work, &s, false, &r);
-    return (struct law_answer){r.reserved, r.retries, !r.ran_out};
+    uint64_t allocated = policy == LAW_LIVE ? r.reserved : r.blocks_most;
+    return (struct law_answer){r.reserved, allocated, r.retries, !r.ran_out};
 }
 
 static size_t find_peak(const struct law_model *m, uint64_t *bytes)

@@ -41,7 +41,8 @@ int law_model(struct law_model *m, const struct law_runs *runs);
 void law_free_model(struct law_model *m);
 
 struct law_answer {
-    uint64_t bytes; /* live: allocated; else the most that is held of the driver */
+    uint64_t bytes;     /* live: what is asked for; else the most that is held of the driver */
+    uint64_t allocated; /* as the allocator counts it: whole blocks; 0 of the arena */
     uint64_t retries;
     bool fits;
 };

@@ -11,13 +11,14 @@
 #include "torch.h"
 
 struct replay_result {
-    uint64_t reserved; /* the most that was held of the driver, up to where it ran out */
-    uint64_t events;   /* requests and frees */
-    int64_t ns;        /* that the replay took */
-    uint64_t retries;  /* times that everything cached went back to make room */
-    bool ran_out;      /* a request failed: nothing after it was replayed */
-    bool out_at_start; /* what lived when the trace began had no room */
-    int64_t out_t;     /* when */
+    uint64_t reserved;    /* the most that was held of the driver, up to where it ran out */
+    uint64_t blocks_most; /* of PyTorch's policies: the most that its blocks took, which it calls allocated */
+    uint64_t events;      /* requests and frees */
+    int64_t ns;           /* that the replay took */
+    uint64_t retries;     /* times that everything cached went back to make room */
+    bool ran_out;         /* a request failed: nothing after it was replayed */
+    bool out_at_start;    /* what lived when the trace began had no room */
+    int64_t out_t;        /* when */
     uint64_t out_size, out_live, out_reserved; /* asked for; alive and held then */
 
     bool compared;                    /* with what was recorded under the same policy */

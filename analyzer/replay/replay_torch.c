@@ -25,8 +25,8 @@ struct replay {
     const struct trace_tape *tape;
     struct torch torch;
     struct replay_result *r;
-    uint32_t *blocks; /* by id */
-    uint64_t live, made_up;
+    uint32_t *blocks;             /* by id */
+    uint64_t live, held, made_up; /* held: blocks, which may be larger than what was asked for */
     bool compare;
     bool emptying;                    /* the program called empty_cache(), and what went back comes now */
     uint32_t refuse;                  /* requests of the driver that fail from here on */
@@ -181,6 +181,8 @@ static bool allocate(struct replay *p, const struct tape_event *e)
     if (!block)
         return false;
     p->live += e->size;
+    p->held += p->torch.blocks[block].size;
+    p->r->blocks_most = p->held > p->r->blocks_most ? p->held : p->r->blocks_most;
     p->r->blocks++;
     p->r->blocks_same += p->torch.blocks[block].address == e->address;
     return true;
@@ -229,6 +231,7 @@ static bool play(struct replay *p, const struct tape_event *e)
         emptied_cache(p);
         p->r->events++;
         p->live -= p->blocks[e->id] ? e->size : 0;
+        p->held -= p->blocks[e->id] ? p->torch.blocks[p->blocks[e->id]].size : 0;
         if (p->blocks[e->id])
             torch_release(&p->torch, p->blocks[e->id], e->deferred);
         if (p->blocks[e->id] && e->deferred)
@@ -275,8 +278,8 @@ void replay_torch(const struct trace_tape *tape, const struct torch_settings *se
     memset(p.blocks, 0, (tape->ids + 1) * sizeof *p.blocks);
     torch_init(&p.torch, settings, &(struct torch_driver){&p, ask, give});
     p.kept = xrealloc(NULL, (tape->streams + 1) * sizeof *p.kept);
-    for (uint16_t s = 0; s < tape->streams; s++)
-        p.kept[s] = is_private(&p, s);
+    for (uint32_t s = 0; s <= tape->streams; s++) /* of a tape without streams all is on number 0 */
+        p.kept[s] = is_private(&p, (uint16_t)s);
     p.torch.kept = p.kept;
     if (compare) {
         p.live = start_state(&p.torch, tape, p.blocks);

@@ -17,7 +17,7 @@ for batch, seq, got in measured["grid"]:
     if not got:
         print(f"  {batch:3} x {seq:5}: ran out; predicted {'to fit' if p[policy]['fits'] else 'to run out'}")
         continue
-    off = [100 * (p["live"]["bytes"] / got[0] - 1), 100 * (p[policy]["bytes"] / got[1] - 1)]
+    off = [100 * (p[policy]["allocated_bytes"] / got[0] - 1), 100 * (p[policy]["bytes"] / got[1] - 1)]
     for key, x in zip(worst, off):
         worst[key] = max(worst[key], abs(x))
     print(f"  {batch:3} x {seq:5}: allocated {got[0] / 2**20:9.2f} MiB {off[0]:+6.2f} %   reserved {got[1] / 2**20:8.0f} MiB {off[1]:+6.2f} %"
@@ -25,7 +25,7 @@ for batch, seq, got in measured["grid"]:
 for batch, best, _ in measured["longest"]:
     said = next(x for x in predicted["largest"] if x["policy"] == policy and x["batch"] == batch)
     off = (said["seq"] or 0) - best
-    good = abs(off) <= (32 if "cnn" in series else 256)
+    good = abs(off) <= (32 if series.startswith(("cnn", "convnext")) else 256)
     bad = bad or not good
     print(f"  longest at batch {batch}: {said['seq']} ({said['found']}), by bisection {best}: {off:+d}{'' if good else '   MISSED'}")
 print(f"  worst: allocated {worst['allocated']:.2f} %, reserved {worst['reserved']:.2f} %")
