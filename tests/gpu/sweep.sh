@@ -2,8 +2,8 @@
 # sweep.sh TREE OUT - from five short recordings of a program, what it holds at other batches and lengths, and the longest that fits; then the same
 # measured, with a bisection for the longest.
 #
-# Programs: a Hugging Face Llama with eager attention and with sdpa, GPT-2 under autocast, ResNet-50 over batch and image size; each with PyTorch's
-# allocator as it is and with expandable segments.  Series run beside each other, each under a limit of LIMIT bytes (torch.cuda.set_per_process_memory_fraction).
+# Programs: a Hugging Face Llama with eager attention and with sdpa, GPT-2 under autocast, Qwen2 with checkpoints, ResNet-50 and ConvNeXt over batch and image
+# size; each with PyTorch's allocator as it is and with expandable segments.  Beside them `vramscope sweep` of GPT-2, to where it runs out.  Series run beside each other, each under a limit of LIMIT bytes (torch.cuda.set_per_process_memory_fraction).
 #
 # TREE: an installed vramscope.  OUT: folder for logs.  Needs a GPU with 120 GiB, PyTorch, transformers, torchvision; about three minutes.  Ends with
 # "N within, N missed"; exit 77 without a GPU.  SERIES="gpt2-native": these alone.
@@ -20,6 +20,8 @@ export OMP_NUM_THREADS=1
 shapes() { # MODEL: the short runs, the grid, the lengths asked about
   case $1 in
     llama-eager) runs="2x512 2x1024 4x512 4x1024 8x512" grid=2x512,2x1536,2x2048,4x768,4x1280 lengths=512,768,1280,1536,2048,4096 ;;
+    qwen) runs="2x256 4x256 2x768 4x512 4x640" grid=2x512,2x1024,3x640 lengths=512,640,1024,4096 ;;
+    convnext) runs="8x128 8x160 16x128 16x192 8x256" grid=8x224,8x384,16x224,16x320 lengths=224,320,384,1024 ;;
     cnn) runs="8x128 8x160 16x128 16x192 8x256" grid=8x224,8x320,16x224,16x256 lengths=224,256,320,1024 ;;
     *) runs="2x512 4x512 2x2048 4x1024 4x2048" grid=2x512,2x3072,2x6144,4x1536,4x3072 lengths=512,1536,3072,6144,12288 ;;
   esac
@@ -47,9 +49,17 @@ one() { # SERIES: record, predict, measure
   echo "$series measured after $SECONDS s" >>"$out/times.txt"
 }
 
-all=${SERIES:-llama-eager-native llama-eager-expandable llama-sdpa-native llama-sdpa-expandable gpt2-native gpt2-expandable cnn-native cnn-expandable}
+all=${SERIES:-llama-eager-native llama-eager-expandable llama-sdpa-native llama-sdpa-expandable gpt2-native gpt2-expandable qwen-native qwen-expandable
+  cnn-native cnn-expandable convnext-native convnext-expandable}
 for s in $all; do one "$s" & done
+FRACTION=$("$python" -c 'import torch, sys; print(int(sys.argv[1]) / torch.cuda.get_device_properties(0).total_memory)' "$LIMIT")
+export FRACTION
+PYTORCH_CUDA_ALLOC_CONF='' timeout 170 "$tree/bin/vramscope" sweep -o "$work/sweep" --timeout=60s --grid batch=2,4 --grid seq=512,1024,1536,2048 --plot="$out/sweep.svg" -- \
+  "$python" "$here/sweep_program.py" train gpt2 '{batch}' '{seq}' >"$out/sweep.txt" 2>&1
+echo "vramscope sweep: status $? after $SECONDS s" >>"$out/times.txt"
 wait
+COLUMNS=160 "$tree/bin/vramscope" sweep -q -o "$work/sweep" --grid batch=2,4 --grid seq=512,1024,1536,2048 -- "$python" "$here/sweep_program.py" train gpt2 '{batch}' '{seq}'
+cp "$work/sweep/sweep.csv" "$out/sweep.csv"
 within=0 missed=0
 for s in $all; do
   if "$python" "$here/sweep_verdict.py" "$s" "$work/$s/predicted.json" "$work/$s/measured.json" 2>"$work/$s/verdict.err"; then

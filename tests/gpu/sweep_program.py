@@ -26,6 +26,14 @@ def make(name):
         config = LlamaConfig(max_position_embeddings=1 << 17, attn_implementation=name.split("-")[1], **size)
         with torch.device(DEVICE):
             return LlamaForCausalLM(config).to(torch.bfloat16), size["vocab_size"]
+    if name == "qwen":  # with checkpoints: forward runs again in backward
+        from transformers import Qwen2Config, Qwen2ForCausalLM
+        size = dict(vocab_size=2000, hidden_size=128, intermediate_size=344, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2) if CPU else \
+            dict(vocab_size=152064, hidden_size=896, intermediate_size=4864, num_hidden_layers=12, num_attention_heads=14, num_key_value_heads=2)
+        with torch.device(DEVICE):
+            model = Qwen2ForCausalLM(Qwen2Config(max_position_embeddings=1 << 17, **size)).to(torch.bfloat16)
+        model.gradient_checkpointing_enable()
+        return model, size["vocab_size"]
     if name == "gpt2":
         from transformers import GPT2Config, GPT2LMHeadModel
         size = dict(vocab_size=2000, n_embd=128, n_layer=2, n_head=4) if CPU else dict(n_embd=768, n_layer=12, n_head=12)
@@ -33,11 +41,12 @@ def make(name):
             return GPT2LMHeadModel(GPT2Config(n_positions=1 << 15, **size)), size.get("vocab_size", 50257)
     import torchvision
     with torch.device(DEVICE):
-        return torchvision.models.resnet50(num_classes=1000), 0
+        return (torchvision.models.convnext_tiny if name == "convnext" else torchvision.models.resnet50)(num_classes=1000), 0
 
 
 def train(name, batch, seq):
     model, vocab = make(name)
+    model.train()
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4)
     for _ in range(STEPS):
         if vocab:
@@ -87,16 +96,19 @@ def measure(name, limit, grid, out):
     sizes = [tuple(map(int, g.split("x"))) for g in grid.split(",")]
     result = {"grid": [[b, s, point(name, b, s)] for b, s in sizes], "longest": []}
     json.dump(result, open(out, "w"))
-    step = 32 if name == "cnn" else 64
+    images = name in ("cnn", "convnext")
+    step = 32 if images else 64
     for batch in sorted({b for b, _ in sizes}):
         least = min(s for b, s in sizes if b == batch)
-        most = 1024 if name == "cnn" else 4096 if name == "llama-eager" else 12288
+        most = 1024 if images else 4096 if name == "llama-eager" else 12288
         best, tried = longest(name, batch, least, most, step)
         result["longest"].append([batch, best, {str(k): v for k, v in tried.items()}])
         json.dump(result, open(out, "w"))
 
 
 if sys.argv[1] == "train":
+    if "FRACTION" in os.environ:
+        torch.cuda.set_per_process_memory_fraction(float(os.environ["FRACTION"]))
     print(train(sys.argv[2], int(sys.argv[3]), int(sys.argv[4])))
 else:
     measure(sys.argv[2], int(sys.argv[3]), sys.argv[4], sys.argv[5])
