@@ -77,6 +77,10 @@ static uint32_t make_frame(struct convert *c, const struct snapshot_frame *f)
     bool native = phases_native(f), placed = f->file_length && !(f->file_length == 2 && f->file[0] == '?');
     uint32_t name = f->name_length ? string_of(c, f->name, f->name_length) : string_of(c, "?", 1);
     uint32_t file = placed ? file_of(c, f) : 0;
+    const char *node;
+    size_t node_length = phases_exported_node(f, &node);
+    if (node_length)
+        return vs_journal_named_frame(c->journal, VS_FRAME_NODE, string_of(c, node, node_length), 0, 0);
     return vs_journal_named_frame(c->journal, native ? VS_FRAME_NATIVE : VS_FRAME_PYTHON, name, file,
                                   f->line);
 }

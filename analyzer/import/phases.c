@@ -55,6 +55,16 @@ bool phases_recorder(const struct snapshot_frame *f)
            begins(f->name, f->name_length, "torch::cuda::(anonymous namespace)::gather");
 }
 
+size_t phases_exported_node(const struct snapshot_frame *f, const char **name)
+{
+    static const char before[] = "backward: ";
+    if (f->file_length != 8 || memcmp(f->file, "autograd", 8) != 0 ||
+        !begins(f->name, f->name_length, before))
+        return 0;
+    *name = f->name + sizeof before - 1;
+    return f->name_length - (sizeof before - 1);
+}
+
 size_t phases_node(const struct snapshot_frame *f, const char **name)
 {
     static const char space[] = "torch::autograd::", generated[] = "generated::", after[] = "::apply(";
@@ -72,11 +82,11 @@ size_t phases_node(const struct snapshot_frame *f, const char **name)
 
 static enum import_phase by_frame(const struct snapshot_frame *f)
 {
-    const char *name = f->name;
+    const char *name = f->name, *node;
     size_t n = f->name_length;
     if (holds(f->file, f->file_length, "/torch/optim/") || holds(f->file, f->file_length, "\\torch\\optim\\"))
         return begins(name, n, "zero_grad") ? IMPORT_NONE : IMPORT_OPTIMIZER;
-    if (begins(name, n, "torch::autograd::Engine::") ||
+    if (begins(name, n, "torch::autograd::Engine::") || phases_exported_node(f, &node) ||
         (begins(name, n, "backward") && file_is(f, "/torch/_tensor.py")) ||
         file_is(f, "/torch/autograd/__init__.py") ||
         (begins(name, n, "_engine_run_backward") && file_is(f, "/torch/autograd/graph.py")))

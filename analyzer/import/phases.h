@@ -39,6 +39,9 @@ static inline enum import_phase phase_of(const struct phases *p, uint32_t stack)
 
 /* The autograd node that frame F runs, "MmBackward0": its length and where it begins; 0 none. */
 size_t phases_node(const struct snapshot_frame *f, const char **name);
+/* Likewise of a frame as `vramscope export` writes a node, which knows no C++ name of it ("backward:
+ * MmBackward0" in "autograd"): its callers are the frames of the forward. */
+size_t phases_exported_node(const struct snapshot_frame *f, const char **name);
 /* Whether F is native code; else it is Python's. */
 bool phases_native(const struct snapshot_frame *f);
 /* Whether F is how the allocator took the stack, which says nothing about who asked. */

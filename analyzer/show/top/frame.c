@@ -236,8 +236,11 @@ static void put_details(struct page *p, const struct choice *c)
                device ? shown(device->name) : "unknown name",
                device ? units_bytes((int64_t)device->total_bytes, false).s : "unknown size",
                units_bytes((int64_t)d->peak_allocated, false).s, units_time(d->peak_t).s);
-    put_format(p, "step %llu under way%s%s", (unsigned long long)l->now.steps + 1, *path ? "; in " : "",
-               path);
+    if (l->now.steps > 0)
+        put_format(p, "step %llu under way%s%s", (unsigned long long)l->now.steps + 1, *path ? "; in " : "",
+                   path);
+    else
+        put_format(p, "no step has ended%s%s", *path ? "; in " : "", path);
     if (d->flags & VS_NOW_USE_UNKNOWN)
         put_line(p, "a library's pool does not report what it uses: allocated is the least that it is");
     if (d->out_of_memory)

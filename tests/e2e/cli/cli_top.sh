@@ -145,4 +145,11 @@ status=$?
 [ $status = 0 ] && grep -q "^pid $five still runs, but its journal is gone" frame && ! grep -q "has ended" frame || fail "a removed journal: status $status: $(cat frame err)"
 exec {five_in}>&-
 wait "$five"
+
+# a program without steps is in none
+start six still
+six=$pid six_in=$in
+shows "^no step has ended; in forward > attention" "$six"
+exec {six_in}>&-
+wait "$six"
 echo "top shows what is there, and says what is not"

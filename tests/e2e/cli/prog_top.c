@@ -1,7 +1,8 @@
 // link: cuda
 /*
  * prog_top.c - a training job to be watched: three steps, then it stands still inside two ranges (hold) or
- * goes on stepping (steps), until a line or the end comes on standard input.  Says "ready" when it is there.
+ * goes on stepping (steps), or only that, without a step (still), until a line or the end comes on standard
+ * input.  Says "ready" when it is there.
  */
 #include "prog.h"
 #include "vramscope.h"
@@ -31,7 +32,7 @@ int main(int argc, char **argv)
     CHECK(argc == 2);
     begin();
     CUdeviceptr weights = get(128 * MIB), more;
-    for (int i = 0; i < 3; i++)
+    for (int i = 0; i < 3 && strcmp(argv[1], "still"); i++)
         step();
     vramscope_range_push("forward");
     vramscope_range_push("attention");

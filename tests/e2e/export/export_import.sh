@@ -45,4 +45,11 @@ fi
 shimmed "$tests/prog_roles"
 [ "$status" = 0 ] || fail "prog_roles: status $status"
 there_and_back "'allocated'"
+# a real training: what was born in backward is so still, with the line of its forward
+python3 "$(dirname "$0")/../../data/renew_db.py" "$(dirname "$0")/../../../shim/trace/schema.sql" "$(dirname "$0")/../../data/llama-h200.db.xz" "$dir/llama.db" || fail "renew_db.py"
+db=$dir/llama.db
+there_and_back "'allocated', 'reserved'"
+lines() { sqlite3 "$1" "SELECT line, sum(size_bytes) FROM live_at_peak WHERE line LIKE 'forward: %' AND size_bytes > 1 << 30 GROUP BY 1 ORDER BY 1"; }
+[ -n "$(lines "$db")" ] && [ "$(lines "$db")" = "$(lines "$dir/back.db")" ] || fail "lines of the forward: $(lines "$db") became $(lines "$dir/back.db")"
+[ "$("$V" report "$dir/back.db" | grep -c 'step 2, in backward$')" = 1 ] || fail "the peak is in backward: $("$V" report "$dir/back.db" | grep 'peak:')"
 echo "what was exported and imported is the same"
