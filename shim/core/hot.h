@@ -42,10 +42,12 @@ struct vs_ring {
 
 /* `careful`: why a block's report must take the general way.  The bits above these count pushes and pops
  * that wait. */
-#define VS_CAREFUL_WINDOW  UINT64_C(1) /* the record window is closed */
-#define VS_CAREFUL_STACKS  UINT64_C(2) /* blocks get their call stack */
-#define VS_CAREFUL_ACCESS  UINT64_C(4) /* the access ledger tracks blocks */
-#define VS_CAREFUL_PENDING 32u         /* pending.c: the bits from here on count */
+#define VS_CAREFUL_WINDOW  UINT64_C(1)  /* the record window is closed */
+#define VS_CAREFUL_STACKS  UINT64_C(2)  /* blocks get their native call stack */
+#define VS_CAREFUL_ACCESS  UINT64_C(4)  /* the access ledger tracks blocks */
+#define VS_CAREFUL_PYTHON  UINT64_C(8)  /* blocks get their Python frames alone: allocations ask for them */
+#define VS_CAREFUL_BIRTHS  UINT64_C(16) /* no reason: births of autograd nodes get their stack */
+#define VS_CAREFUL_PENDING 32u          /* pending.c: the bits from here on count */
 
 /* Read at every report of a block, written rarely.  The kernel wipes its page in a fork child (hot.c), which
  * finds no ring here and therefore calls vs_record. */
@@ -53,8 +55,9 @@ struct vs_hot {
     /* record.c: the ring, while reports of blocks may go straight into it; otherwise its header is NULL */
     struct vs_journal_header *_Atomic ring_header;
     struct vs_slot *ring_slot;
-    uint64_t ring_mask;
-    _Atomic uint64_t nudge_mask; /* events whose sequence has none of these bits nudge the drain */
+    struct vs_journal *journal; /* of that ring */
+    uint32_t ring_mask;
+    _Atomic uint32_t nudge_mask; /* events whose sequence has none of these bits nudge the drain */
     _Atomic uint64_t careful;    /* VS_CAREFUL_* */
     _Atomic uint32_t generation; /* of the recording */
     _Atomic uint32_t access;     /* not 0: accesses are recorded (access/use.h) */

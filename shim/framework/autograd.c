@@ -43,6 +43,7 @@
 #include "core/fork.h"
 #include "core/hot.h"
 #include "core/options.h"
+#include "record/block.h"
 #include "record/record.h"
 #include "record/suppliers.h"
 
@@ -75,7 +76,7 @@ typedef struct shared_node node_fn(void);
 
 __attribute__((visibility("default"))) uint64_t vs_sequence_number(void) __asm__(NUMBER);
 
-static struct {
+static VS_HOT struct {
     _Alignas(64) number_fn *_Atomic number;
     task_fn *_Atomic task; /* NULL until the others are there */
     number_fn *thread;
@@ -99,6 +100,7 @@ struct ring {
 static struct ring *_Atomic rings[RINGS]; /* by the thread's id */
 static __thread struct ring *own;
 static __thread uint64_t own_id;
+static __thread bool in_forward; /* a birth has asked already: no node runs */
 
 static uint32_t mark_of(uint64_t thread, uint64_t number)
 {
@@ -259,7 +261,7 @@ int vs_autograd_task(void)
 /* Whether a node runs; gets its birth and the address of its virtual table. */
 static inline bool running(struct vs_journal *j, uint64_t *birth, uintptr_t *table)
 {
-    if (vs_autograd_task() == -1)
+    if (in_forward || vs_autograd_task() == -1)
         return false;
     struct shared_node s = real.node();
     if (!s.node) /* a callback at the end of backward */
@@ -329,7 +331,9 @@ static void note_birth(struct vs_journal *j, uint64_t number)
         return;
     bool backward = running(j, &outer, &table);
     unsigned nested = backward ? BIRTH_NESTED(outer) + 1 : 0;
+    in_forward = !backward;
     uint64_t stack = nested > NESTED ? 0 : vs_suppliers.python_stack(j);
+    in_forward = false;
     uint64_t birth =
         stack | (uint64_t)(nested > NESTED ? 0 : nested) << 32 | (uint64_t)mark_of(own_id, number) << 35;
     atomic_store_explicit(&r->birth[number % RING_BIRTHS], birth, memory_order_relaxed);
@@ -342,9 +346,8 @@ VS_HOT_CODE uint64_t vs_sequence_number(void)
     if (__builtin_expect(!call, 0))
         call = look_up();
     uint64_t number = call();
-    struct vs_journal *j = vs_record_journal();
-    if (j && vs_options.stacks >= VS_STACKS_PYTHON &&
-        atomic_load_explicit(&real.task, memory_order_acquire) && vs_record_takes())
+    struct vs_journal *j = vs_record_of_births();
+    if (j && atomic_load_explicit(&real.task, memory_order_acquire))
         note_birth(j, number);
     return number;
 }

@@ -3,10 +3,8 @@
  *
  * Nearly all events of a training step are of this kind, so they have a fast path, which does the same as
  * vs_record in the usual case: the recording is on and the record window open, the thread is known and not
- * inside vramscope's own code, it recorded no CUDA event, the report needs no call stack, no push or pop
- * waits to be written, the thread's clock has a fresh anchor, the ring has room, and no other producer wins
- * the race.  Two cache lines and the ring's own tell whether that is so (hot.h), and the slot is filled from
- * registers.  Otherwise nothing is changed, and the report goes through vs_record.
+    vs_record_block_put(slot, 5, (uint64_t)range << 32 | stack);
+    vs_record_block_put(slot, 6, vs_record_block_last_word(self, op, space, device, stream));
  */
 #ifndef VS_RECORD_BLOCK_H
 #define VS_RECORD_BLOCK_H
@@ -16,6 +14,7 @@
 
 #include "core/hot.h"
 #include "trace/event.h"
+#include "suppliers.h"
 #include "trace/journal/claim.h"
 
 /* The rare work after the claimed and filled SEQ of RING: publishes it if PUBLISHED is false
@@ -34,12 +33,24 @@ static inline uint32_t vs_record_block_range(const struct vs_self *s)
     return range;
 }
 
-/* Whether a report of OP must take the general way.  If stacks are the only reason, frees need not, because
- * they have none. */
-static inline bool vs_record_block_careful(uint8_t op)
+/* Whether a report of OP must take the general way for REASONS.  If stacks are the only one, frees need not,
+ * because they have none. */
+static inline bool vs_record_block_careful(uint64_t reasons, uint8_t op)
+{
+    uint64_t of_stacks = op == VS_OP_BLOCK_ALLOC ? VS_CAREFUL_PYTHON : VS_CAREFUL_PYTHON | VS_CAREFUL_STACKS;
+    return (reasons & ~(of_stacks | VS_CAREFUL_BIRTHS)) != 0;
+}
+
+/* The journal for the stack of an autograd node that is born now on the calling thread; NULL: none is taken,
+ * as vs_record_takes() says it for events. */
+static inline struct vs_journal *vs_record_of_births(void)
 {
     uint64_t reasons = atomic_load_explicit(&vs_hot.careful, memory_order_relaxed);
-    return unlikely(reasons != 0) && (reasons != VS_CAREFUL_STACKS || op == VS_OP_BLOCK_ALLOC);
+    /* Acquire: pairs with vs_record_into(). */
+    if ((reasons & (VS_CAREFUL_BIRTHS | VS_CAREFUL_WINDOW)) != VS_CAREFUL_BIRTHS || vs_self.internal ||
+        !atomic_load_explicit(&vs_hot.ring_header, memory_order_acquire))
+        return NULL;
+    return vs_hot.journal;
 }
 
 /* The event's fields behind `arg1`, as the words of a slot (event.h has the layout; status is 0, and context
@@ -73,13 +84,16 @@ static inline __attribute__((always_inline)) bool vs_record_block(uint8_t op, ui
     vs_fetch_to_write(&ring.header->head);
     /* Relaxed: as in vs_record, a change that another thread makes at the same moment may take effect one
      * event later. */
+    uint64_t reasons = atomic_load_explicit(&vs_hot.careful, memory_order_relaxed);
     if (unlikely(self->internal) || unlikely(self->events) ||
         unlikely(self->generation != atomic_load_explicit(&vs_hot.generation, memory_order_relaxed)) ||
-        unlikely(vs_record_block_careful(op)))
+        unlikely(vs_record_block_careful(reasons, op)))
         return false;
-    uint32_t range = vs_record_block_range(self);
+    uint32_t range = vs_record_block_range(self), stack = 0;
     if (unlikely(range == VS_RANGE_UNKNOWN))
         return false;
+    if (op == VS_OP_BLOCK_ALLOC && reasons & VS_CAREFUL_PYTHON)
+        stack = vs_suppliers.python_stack(vs_hot.journal);
     uint64_t now = vs_event_clock_of(&self->clock);
     ring.slot = vs_hot.ring_slot;
     ring.mask = vs_hot.ring_mask;
@@ -91,7 +105,7 @@ static inline __attribute__((always_inline)) bool vs_record_block(uint8_t op, ui
     vs_record_block_put(slot, 2, size);
     vs_record_block_put(slot, 3, arg0);
     vs_record_block_put(slot, 4, arg1);
-    vs_record_block_put(slot, 5, (uint64_t)range << 32); /* no stack */
+    vs_record_block_put(slot, 5, (uint64_t)range << 32 | stack);
     vs_record_block_put(slot, 6, vs_record_block_last_word(self, op, space, device, stream));
     vs_ring_fetch(slot);
     bool published = vs_ring_publish(&ring, seq);

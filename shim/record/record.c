@@ -234,7 +234,8 @@ void vs_record_into(const struct vs_journal *j)
     }
     struct vs_ring ring = vs_journal_ring(j);
     vs_hot.ring_slot = ring.slot;
-    vs_hot.ring_mask = ring.mask;
+    vs_hot.ring_mask = (uint32_t)ring.mask;
+    vs_hot.journal = (struct vs_journal *)(uintptr_t)j;
     atomic_store_explicit(&vs_hot.access,
                           atomic_load_explicit(&vs_hot.careful, memory_order_relaxed) & VS_CAREFUL_ACCESS,
                           memory_order_relaxed);
@@ -265,7 +266,9 @@ static void get_ready(struct vs_recording *r, struct vs_journal *j)
         r->tracked_traits = TRACKED;
     }
     careful(VS_CAREFUL_ACCESS, vs_options.access);
-    careful(VS_CAREFUL_STACKS, r->stack_traits & BLOCK_STACK);
+    careful(VS_CAREFUL_STACKS, r->stack_traits & ~r->python_traits & BLOCK_STACK);
+    careful(VS_CAREFUL_PYTHON, r->python_traits);
+    careful(VS_CAREFUL_BIRTHS, r->stack_traits & BLOCK_STACK);
     if (atomic_load_explicit(&window_closed, memory_order_relaxed))
         careful(VS_CAREFUL_WINDOW,
                 true); /* a fork child's line was wiped; at worst it stays on the general way */

@@ -3,6 +3,7 @@
  */
 #include "suppliers.h"
 
+#include "core/hot.h"
 #include "record.h"
 
 static uint32_t no_range(void)
@@ -32,16 +33,16 @@ static void no_round(struct vs_journal *j) {}
 
 static void nobody(struct vs_recording *r) {}
 
-struct vs_suppliers vs_suppliers = {.range = no_range,
-                                    .stack = no_stack,
-                                    .python_stack = no_python_stack,
-                                    .track = no_track,
-                                    .before = no_before,
-                                    .after = no_after,
-                                    .prepare = nothing,
-                                    .round = no_round,
-                                    .second_thread = nobody,
-                                    .last_look = nobody};
+VS_HOT struct vs_suppliers vs_suppliers = {.range = no_range,
+                                           .stack = no_stack,
+                                           .python_stack = no_python_stack,
+                                           .track = no_track,
+                                           .before = no_before,
+                                           .after = no_after,
+                                           .prepare = nothing,
+                                           .round = no_round,
+                                           .second_thread = nobody,
+                                           .last_look = nobody};
 
 void vs_record_get_ready(void)
 {

@@ -22,11 +22,10 @@ uint64_t vs_sequence_number(void) __asm__("_ZN2at15sequence_number17get_and_incr
 
 static struct {
     uint32_t stack; /* of whoever asks now */
-    bool takes;
     uint64_t lost;
     char strings[64][64];
     unsigned count;
-} standin = {.takes = true, .count = 1};
+} standin = {.count = 1};
 static void *fake_library;
 static struct vs_journal *const standin_journal = (struct vs_journal *)&standin;
 
@@ -38,14 +37,17 @@ static uint32_t standin_stack(struct vs_journal *j)
 }
 struct vs_suppliers vs_suppliers = {.python_stack = standin_stack};
 
+/* The recorder takes births, or does not: before a recording, or while it is paused. */
+static inline void standin_takes(bool takes)
+{
+    vs_hot.journal = standin_journal;
+    atomic_store(&vs_hot.careful, VS_CAREFUL_BIRTHS);
+    atomic_store(&vs_hot.ring_header, takes ? (struct vs_journal_header *)&standin : NULL);
+}
+
 struct vs_journal *vs_record_journal(void)
 {
     return standin_journal;
-}
-
-bool vs_record_takes(void)
-{
-    return standin.takes;
 }
 
 void vs_journal_lost_birth(struct vs_journal *j)

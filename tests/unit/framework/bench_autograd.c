@@ -37,12 +37,13 @@ int main(int argc, char **argv)
     for (int i = 0; i < TIMES; i++)
         number();
     say("a number of torch's alone", begin);
+    standin_takes(true);
     standin.stack = 7;
     begin = now();
     for (int i = 0; i < TIMES; i++)
         node.number = vs_sequence_number();
     say("a number, its birth kept", begin);
-    standin.takes = false;
+    standin_takes(false);
     begin = now();
     for (int i = 0; i < TIMES; i++)
         vs_sequence_number();

@@ -57,7 +57,7 @@ static struct fake_node node_of(uint64_t thread, uint64_t number)
 static int setup(void **state)
 {
     *torch() = (struct fake_thread){.id = 1, .task = -1};
-    standin.takes = true;
+    standin_takes(true);
     standin.lost = 0;
     return 0;
 }
@@ -111,9 +111,9 @@ static void what_was_never_born_here_has_its_name_alone(void **state)
     assert_int_equal(born_in(&leaf).forward, 0);
     assert_int_equal(born_in(&later).forward, 0); /* the fields lie elsewhere in this torch */
     assert_int_equal(born_in(&other).forward, 0);
-    standin.takes = false; /* before the recording, or while it is paused */
+    standin_takes(false);
     struct fake_node unseen = node_of(1, birth(12));
-    standin.takes = true;
+    standin_takes(true);
     assert_int_equal(born_in(&unseen).forward, 0);
     assert_string_equal(standin_string(born_in(&unseen).node), "AddmmBackward0");
     assert_int_equal(standin.lost, 0);

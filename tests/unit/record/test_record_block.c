@@ -215,6 +215,48 @@ IN_CHILD(a_block_that_gets_a_call_stack_takes_the_long_way_and_its_free_does_not
     CHECK(!straight(VS_OP_BLOCK_ALLOC, 2) && straight(VS_OP_BLOCK_FREE, 1));
 }
 
+static uint32_t python_stack(struct vs_journal *j)
+{
+    return j == vs_record_journal() ? 77 : 0;
+}
+
+IN_CHILD(a_block_with_python_frames_alone_goes_straight_with_them)
+{
+    struct vs_event *e;
+    vs_options.stacks = VS_STACKS_PYTHON;
+    vs_suppliers.python_stack = python_stack;
+    CHECK(slowly(VS_OP_BLOCK_ALLOC, 1) != VS_SEQ_NONE);
+    CHECK(straight(VS_OP_BLOCK_ALLOC, 1) && straight(VS_OP_BLOCK_FREE, 1));
+    vs_drain_finish();
+    CHECK(load(&e) == 3);
+    CHECK(e[1].stack == 77 && e[2].stack == 0);
+    e[0].t_ns = e[1].t_ns = e[0].state = e[1].state = 0;
+    CHECK(memcmp(&e[0], &e[1], sizeof *e) == 0);
+}
+
+IN_CHILD(births_are_taken_with_python_frames_while_the_recording_runs)
+{
+    vs_options.stacks = VS_STACKS_PYTHON;
+    CHECK(!vs_record_of_births());
+    CHECK(vs_record_start() && vs_record_of_births() == vs_record_journal());
+    vs_record_window(false);
+    CHECK(!vs_record_of_births());
+    vs_record_window(true);
+    vs_record_enter_internal();
+    CHECK(!vs_record_of_births());
+    vs_record_leave_internal();
+    vs_record_into(NULL); /* a benchmark pauses the recording */
+    CHECK(!vs_record_of_births());
+    vs_record_into(vs_record_journal());
+    CHECK(vs_record_of_births() == vs_record_journal());
+}
+
+IN_CHILD(births_are_not_taken_without_python_frames)
+{
+    vs_options.stacks = VS_STACKS_DRIVER;
+    CHECK(vs_record_start() && !vs_record_of_births());
+}
+
 IN_CHILD(a_full_ring_is_left_to_the_long_way_which_counts)
 {
     struct vs_journal_stats s;
@@ -350,6 +392,9 @@ int main(void)
         T(nothing_goes_straight_before_the_recording_and_its_thread_are_known),
         T(what_is_to_be_looked_at_first_takes_the_long_way),
         T(a_block_that_gets_a_call_stack_takes_the_long_way_and_its_free_does_not),
+        T(a_block_with_python_frames_alone_goes_straight_with_them),
+        T(births_are_taken_with_python_frames_while_the_recording_runs),
+        T(births_are_not_taken_without_python_frames),
         T(a_full_ring_is_left_to_the_long_way_which_counts),
         T(a_fork_child_never_writes_into_its_parents_ring),
         T(a_raw_clone_child_does_not_either),
