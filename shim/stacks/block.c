@@ -108,6 +108,11 @@ void vs_block_forget_python(struct vs_block *block)
     wipe(block->python->stacks, block->python->text);
 }
 
+void vs_block_forget_python_names(struct vs_block *block)
+{
+    wipe(block->python->stacks, (char *)block->python->grafts);
+}
+
 static bool thread_gone(const struct vs_block *block, pid_t pid)
 {
     return block->live && syscall(SYS_tgkill, pid, block->tid, 0) == -1 && errno == ESRCH;

@@ -135,6 +135,8 @@ struct vs_block *vs_block_current(void);
 void vs_block_forget(struct vs_block *block);
 /* The same of Python's, which the block has. */
 void vs_block_forget_python(struct vs_block *block);
+/* Of these only which stack or frame belongs to which code objects. */
+void vs_block_forget_python_names(struct vs_block *block);
 
 /* Unmaps the blocks of threads that have ended.  One thread at a time. */
 void vs_blocks_reap(void);

@@ -49,9 +49,11 @@
 #define AT(type, base, offset) VS_PYTHON_AT(type, base, offset)
 #define unlikely_(x)           __builtin_expect(!!(x), 0)
 
-#define RENEW_AFTER 1024 /* captures after which names that nothing proves are made again */
+/* Captures after which names that nothing proves are made again.  A training step has some hundred, whose
+ * names take a millisecond to make. */
+#define RENEW_AFTER 16384
 
-static struct {
+static VS_HOT struct {
     struct vs_python layout;
     _Atomic uint32_t looking; /* vs_fork_number() of the process in which somebody looks for an interpreter */
     _Atomic int logged;       /* what was said last: 2 refused, 1 found */
@@ -276,9 +278,11 @@ static inline bool renew(struct vs_block *block, struct vs_journal *j, const str
     bool proved = p->kind == VS_PYTHON_VERSIONS;
     if (unlikely_(!block->python) && !vs_block_add_python(block))
         return false;
-    if (unlikely_(block->python_journal != j || (++block->python_captures % RENEW_AFTER == 0 && !proved))) {
+    if (unlikely_(block->python_journal != j)) {
         vs_block_forget_python(block);
         block->python_journal = j;
+    } else if (!proved && unlikely_(++block->python_captures % RENEW_AFTER == 0)) {
+        vs_block_forget_python_names(block);
     }
     return true;
 }
