@@ -21,12 +21,12 @@ grep -oE '^VS_API\([0-9]+, [A-Za-z0-9_]+' "$rows" | sed 's/.*, //' | sort >rows
 grep '@' exports >versioned && fail "exported with a version (a hook under a version is silently dead): $(cat versioned)"
 grep '^cu' exports | diff rows - >difference || fail "exports and driver.def differ: $(cat difference)"
 # and beside the driver's names exactly these: the program's look-ups, PyTorch's two reports (one with the type that two
-# versions give its size), the function that numbers its autograd nodes, injection by NVTX and by the driver, the functions of vramscope.h, the eight of the Python package, the two
+# versions give its size), the function that numbers its autograd nodes, injection by NVTX and by the driver, the functions of vramscope.h, those of the Python package, the three
 # of benchmarks (pause.c), what AddressSanitizer asks (sanitizer.c), and those that PyTorch is given
 grep -v '^cu[A-Z]' exports >others
 {
     printf '%s\n' __asan_default_options dlsym dlvsym InitializeInjection InitializeInjectionNvtx2 InitializeInjectionNvtxExtension \
-        vramscope_auto_push vramscope_auto_pop vramscope_auto_mark vramscope_auto_layer vramscope_auto_cell vramscope_auto_roles vramscope_auto_allocator vramscope_auto_takes vramscope_pool_use vramscope_benchmark_pause vramscope_benchmark_resume \
+        vramscope_auto_push vramscope_auto_pop vramscope_auto_mark vramscope_auto_layer vramscope_auto_cell vramscope_auto_call vramscope_auto_caller vramscope_auto_roles vramscope_auto_allocator vramscope_auto_takes vramscope_pool_use vramscope_benchmark_parts vramscope_benchmark_pause vramscope_benchmark_resume \
         _ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6DeviceE \
         _ZN3c1027reportOutOfMemoryToProfilerElmmNS_6DeviceE _ZN3c1027reportOutOfMemoryToProfilerEmmmNS_6DeviceE \
         _ZN2at15sequence_number17get_and_incrementEv
