@@ -3,6 +3,7 @@
  *
  *      void vramscope_benchmark_pause(void);
  *      void vramscope_benchmark_resume(void);
+ *      void vramscope_benchmark_parts(unsigned parts);
  *
  * Steps with and without recording inside one process can be compared to the percent, two processes hardly
  * can.  During a pause every hook goes straight to the real function, the framework's reports and the
@@ -14,12 +15,23 @@
  * `recover`.
  *
  * Both must be called outside of ranges; they may be called repeatedly.
+ *
+ * parts() switches what a recording with Python frames does beside its events, so that the cost of each can
+ * be told: the stacks of blocks, the births of autograd nodes, what completes a stack (the node that runs and
+ * its birth, the layer), and the access ledger where there is one; to be called during a pause.
+ * A recording without Python frames has none of them, and stays so.
  */
+#include "core/hot.h"
 #include "hooks/uncovered.h"
 #include "record/recording.h"
+#include "record/suppliers.h"
+#include "stacks/stacks.h"
+
+enum { PART_BLOCKS = 1, PART_BIRTHS = 2, PART_PLACES = 4, PART_ACCESSES = 8 };
 
 __attribute__((visibility("default"))) void vramscope_benchmark_pause(void);
 __attribute__((visibility("default"))) void vramscope_benchmark_resume(void);
+__attribute__((visibility("default"))) void vramscope_benchmark_parts(unsigned parts);
 
 void vramscope_benchmark_pause(void)
 {
@@ -50,4 +62,33 @@ void vramscope_benchmark_resume(void)
     /* release: as start() in record.c */
     atomic_store_explicit(&r->journal, j, memory_order_release);
     atomic_store_explicit(&r->state, VS_RECORDING_ON, memory_order_release);
+}
+
+static void careful(uint64_t reason, bool is)
+{
+    if (is)
+        atomic_fetch_or_explicit(&vs_hot.careful, reason, memory_order_relaxed);
+    else
+        atomic_fetch_and_explicit(&vs_hot.careful, ~reason, memory_order_relaxed);
+}
+
+void vramscope_benchmark_parts(unsigned parts)
+{
+    static uint32_t (*placed)(struct vs_journal *);
+    static uint32_t blocks, tracked;
+    struct vs_recording *r = vs_recording;
+    if (!placed) {
+        if (r->python_traits == 0)
+            return;
+        placed = vs_suppliers.python_stack;
+        blocks = r->python_traits;
+        tracked = r->tracked_traits;
+    }
+    bool accesses = tracked && parts & PART_ACCESSES;
+    vs_suppliers.python_stack = parts & PART_PLACES ? placed : vs_python_capture;
+    r->stack_traits = parts & PART_BLOCKS ? r->stack_traits | blocks : r->stack_traits & ~blocks;
+    r->tracked_traits = accesses ? tracked : 0;
+    careful(VS_CAREFUL_PYTHON, parts & PART_BLOCKS);
+    careful(VS_CAREFUL_BIRTHS, parts & PART_BIRTHS);
+    careful(VS_CAREFUL_ACCESS, accesses); /* vs_hot.access follows it when the recording is resumed */
 }

@@ -1,0 +1,33 @@
+#!/usr/bin/env bash
+# cost_parts.sh TREE OUT - what the parts of `vramscope run` cost the host in a training step, part by part, inside one process.
+#
+# For each of MODELS: the parts are switched on one by one, by turns of one step (cost_parts.py says which); then the calls that PyTorch makes are
+# timed one by one by a library in front of ours (cost_probe.c); and for each of ACCESS_MODELS what the access ledger adds.
+#
+# TREE: an installed vramscope.  OUT: folder for figures.  ROUNDS=220 takes half a minute a model.  Prints a table each; exit 77 without a GPU.
+set -u
+tree=$(realpath "$1") out=$2 here=$(dirname "$(realpath "$0")")
+mkdir -p "$out" && out=$(realpath "$out")
+python=${TEST_PYTHON:-python3} device=${DEVICE:-cuda}
+[ "$device" = cpu ] || "$python" -c 'import torch, sys; sys.exit(not torch.cuda.is_available())' 2>/dev/null || { echo "SKIP: no GPU or no PyTorch"; exit 77; }
+more=("--device" "$device")
+[ "$device" = cuda ] || more+=(--tiny)
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+"${CC:-cc}" -O2 -shared -fPIC -o "$scratch/probe.so" "$here/cost_probe.c" || exit 1
+failed=0
+one() { # NAME MODEL PRELOADED-IN-FRONT ROUNDS [--access]
+  # shellcheck disable=SC2016  # the shell that `run` starts knows what it preloads
+  timeout 150 "$tree/bin/vramscope" run -q "${@:5}" -o "$scratch/$1.db" -- sh -c 'LD_PRELOAD="$0$LD_PRELOAD" exec "$@"' "$3" \
+    "$python" "$here/cost_parts.py" turns "$out/$1.json" "$2" --rounds "$4" "${more[@]}" "${@:5}" >"$out/$1.log" 2>&1 || { failed=1; tail -n 5 "$out/$1.log"; }
+  rm -f "$scratch/$1".db*
+  "$python" "$here/cost_parts.py" table "$out/$1.json" || failed=1
+}
+for model in ${MODELS:-small cnn vit gpt2}; do
+  one "parts-$model" "$model" "" "${ROUNDS:-220}"
+  one "calls-$model" "$model" "$scratch/probe.so:" "${CALLS_ROUNDS:-100}"
+done
+for model in ${ACCESS_MODELS-small cnn}; do
+  one "access-$model" "$model" "" "${ROUNDS:-220}" --access
+done
+exit $failed
