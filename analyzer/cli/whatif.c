@@ -213,6 +213,7 @@ struct answers {
     struct replay_result of[POLICIES];
     uint64_t live;    /* the most that was alive */
     int64_t recorded; /* the most that the framework held as recorded; UNKNOWN */
+    int64_t limit;    /* that the program set last for PyTorch's allocator; UNKNOWN: none */
     bool late;
 };
 
@@ -251,7 +252,8 @@ static void ask_torch(struct answers *a, enum policy policy)
     s.expandable = policy == EXPANDABLE;
     if (compare && device && device->total_bytes > 0)
         s.memory = (uint64_t)device->total_bytes;
-    if (compare)
+    s.follow_limits = compare || !a->q->capacity; /* --capacity asks about another end */
+    if (s.follow_limits)
         s.limit = replay_first_limit(&a->tape, device ? device->total_bytes : UNKNOWN);
     replay_torch(&a->tape, &s, compare, &a->of[policy]);
 }
@@ -361,6 +363,9 @@ static void print_text(const struct answers *a)
            units_count((int64_t)a->tape.ids, "block").s, units_bytes((int64_t)a->live, exact).s);
     if (a->recorded != UNKNOWN)
         printf("; %s reserved as recorded", units_bytes(a->recorded, exact).s);
+    if (a->limit != UNKNOWN)
+        printf("; PyTorch limited to %s%s", units_bytes(a->limit, exact).s,
+               a->q->capacity ? ", which --capacity stands for" : "");
     puts("");
     print_table(a);
     for (int i = 0; i < POLICIES; i++) {
@@ -381,6 +386,7 @@ static void print_json(const struct answers *a, struct json *j)
     json_int(j, "blocks", a->tape.ids);
     json_int(j, "live_bytes", (int64_t)a->live);
     json_int(j, "recorded_reserved_bytes", a->recorded);
+    json_int(j, "limit_bytes", a->limit);
     json_begin(j, "policies", '[');
     for (int i = 0; i < POLICIES; i++) {
         const struct replay_result *r = &a->of[i];
@@ -425,6 +431,7 @@ static void ask_policies(struct answers *a, struct json *j)
 {
     const struct trace_peak *peak = trace_find_peak(a->t, a->device, "managed_reserved");
     a->recorded = peak && peak->bytes > 0 ? peak->bytes : UNKNOWN;
+    a->limit = replay_last_limit(&a->tape, trace_find_device(a->t, a->device));
     struct replay_result live;
     replay_live(&a->tape, 0, &live);
     a->live = live.reserved;

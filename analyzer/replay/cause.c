@@ -16,6 +16,16 @@ uint64_t replay_first_limit(const struct trace_tape *tape, int64_t memory)
     return tape->fraction > 0 && memory > 0 ? (uint64_t)(tape->fraction * (double)memory) : UINT64_MAX;
 }
 
+int64_t replay_last_limit(const struct trace_tape *tape, const struct trace_device *device)
+{
+    uint64_t first = replay_first_limit(tape, device ? device->total_bytes : UNKNOWN);
+    int64_t limit = first == UINT64_MAX ? UNKNOWN : (int64_t)first;
+    for (size_t i = 0; i < tape->n; i++)
+        if (tape->at[i].what == TAPE_LIMIT)
+            limit = (int64_t)tape->at[i].size;
+    return limit;
+}
+
 /* PyTorch "2.11.0+cu130": whether its allocator is the one that is simulated. */
 static bool is_simulated(const char *version)
 {

@@ -42,6 +42,8 @@ void replay_live(const struct trace_tape *tape, uint64_t capacity, struct replay
 /* What PyTorch's allocator may hold from the start of the recording on, by its settings, on a device of
  * MEMORY bytes (UNKNOWN); UINT64_MAX: no limit. */
 uint64_t replay_first_limit(const struct trace_tape *tape, int64_t memory);
+/* The limit that was set last, or that one; UNKNOWN: none. */
+int64_t replay_last_limit(const struct trace_tape *tape, const struct trace_device *device);
 /* Why a comparison under the recorded policy may have found differences, as far as the recording shows; the
  * caller frees it. */
 char *replay_why_not(const struct trace_tape *tape, bool expandable);

@@ -259,7 +259,7 @@ static bool play(struct replay *p, const struct tape_event *e)
             torch_empty_cache(&p->torch);
         break;
     case TAPE_LIMIT:
-        if (p->compare)
+        if (p->torch.settings.follow_limits)
             p->torch.settings.limit = e->size;
         break;
     default:

@@ -25,6 +25,7 @@ struct torch_settings {
     uint32_t roundup;       /* roundup_power2_divisions; 0 and 1: none */
     double gc_threshold;    /* of the limit, or else of the capacity; 0: none */
     uint64_t limit;         /* set_per_process_memory_fraction's; UINT64_MAX: none */
+    bool follow_limits;     /* the tape's are set as they come */
     uint64_t capacity;      /* what the driver has for it; UINT64_MAX: no end */
     uint64_t memory;        /* of the device, for reservations of addresses; 0: as much as the capacity */
 };

@@ -45,7 +45,6 @@ for case in ${CASES:-native streams midway empty_cache retry gc collect split ro
     count "$python" "$here/whatif.py" verdict "$case$rank, PyTorch's snapshot" "$work/import.json" $bound
   done
   for db in "$work"/run*.db; do
-    [ "$case" != fsdp ] || [[ ${db##*/} =~ [0-9] ]] || continue # of fsdp the ranks' own
     "$tree/bin/vramscope" whatif --json "$db" >"$work/run.json" 2>"$work/err"
     if grep -q 'nothing to replay' "$work/err"; then continue; fi # the launcher's
     cat "$work/err" >>"$out/$case.log"

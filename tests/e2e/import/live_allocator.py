@@ -102,6 +102,22 @@ class Live(plain.Allocator):
         return isinstance(segment.stream, tuple) and segment.stream[0] in self.kept_pools
 
 
+class Graph:
+    """A captured graph says its pool's id once the capture has ended."""
+
+    ended = None
+
+    def capture_begin(self, pool=None, capture_error_mode="global"):
+        self.wanted = pool or (0, 40 + id(self) % 1000)
+
+    def capture_end(self):
+        self.ended = self.wanted
+
+    def pool(self):
+        assert self.ended, "no capture has ended"
+        return self.ended
+
+
 def stub(total):
     """As much of torch as vramscope's wrappers look at, and it wrapped."""
     functions = ("_cuda_emptyCache", "_cuda_setMemoryFraction", "_cuda_beginAllocateCurrentThreadToPool", "_cuda_endAllocateToPool")
@@ -109,6 +125,7 @@ def stub(total):
     torch.__version__ = "2.11.0+cu130"
     torch._C = types.SimpleNamespace(**{name: lambda *_: None for name in functions})
     torch.cuda = types.SimpleNamespace(
+        graphs=types.SimpleNamespace(CUDAGraph=Graph),
         current_device=lambda: 0,
         is_initialized=lambda: True,
         memory_reserved=lambda: 1,
@@ -148,6 +165,22 @@ def pools(a, torch, steps):
     plain.program(a, 2, 9)
 
 
+def graphs(a, torch, steps):
+    """Requests of a stream that is captured go to the graph's pool, others of the same thread do not; two graphs share one."""
+    r, first, side = random.Random(6), torch.cuda.graphs.CUDAGraph(), STREAMS[1]
+    plain.program(a, 2, 1, STREAMS)
+    for graph, shared in ((first, None), (torch.cuda.graphs.CUDAGraph(), True), (torch.cuda.graphs.CUDAGraph(), None)):
+        key = "first" if shared or graph is first else "third"
+        a.lib.live_stream(side)
+        graph.capture_begin(pool=first.pool() if shared else None)
+        a.kept_pools.add(key)
+        kept = [a.malloc(r.choice((r.randrange(1, MIB), r.randrange(1, 9 * MIB))), (key, side) if i % 3 else 0) for i in range(40)]
+        graph.capture_end()
+        for b in kept[::2]:
+            a.free(b)
+        plain.program(a, steps // 4, 2, STREAMS)
+
+
 def empty(a, torch, steps):
     for step in range(steps):
         plain.program(a, 2, step, STREAMS, 0.3)
@@ -165,6 +198,7 @@ CASES = {  # settings of the allocator, of the program
     "roundup": ({"roundup": 4}, {"streams": STREAMS}),
     "empty": ({}, empty),
     "pools": ({}, pools),
+    "graphs": ({}, graphs),
     "expandable": ({"expandable": True}, {"streams": STREAMS, "deferred": 0.4}),
     "expandable_limit": ({"expandable": True, "capacity": 500 * MIB}, {"streams": STREAMS, "deferred": 0.3}),
 }

@@ -104,13 +104,13 @@ def _after(function, tell):
     return wrapper
 
 
-_unnamed = 1 << 62  # numbers of pools whose ids are not known yet
+_unnamed = 1 << 56  # numbers of pools whose ids are not known yet; a reader takes no number from 1 << 61 on
 _numbers = {}  # pool's id -> its number, where that is not made of the id
 
 
 def _number(pool):
     """A pool's id, which is two numbers, as one that is not 0."""
-    return _numbers.get(tuple(pool), (pool[0] << 32 | pool[1] & 0xFFFFFFFF) & (1 << 61) - 1)
+    return _numbers.get(tuple(pool), (pool[0] << 32 | pool[1] & 0xFFFFFFFF) & (1 << 56) - 1)
 
 
 def _wrap(torch, name, how, tell):
