@@ -36,7 +36,8 @@ struct lce_labels {
 struct lce_prepare_args {
     struct lce_labels labels;
     const float *class_weights;
-    const float *grad_output; /* for alpha */
+    const float *grad_output;  /* for alpha */
+    const float *grad_entropy; /* likewise; or NULL */
     struct lce_stats *stats;
     uint8_t *state;               /* [N] */
     int32_t *index;               /* [max_counted] the counted tokens, then -1; or NULL */
@@ -47,7 +48,6 @@ struct lce_prepare_args {
     float beta;
     int32_t reduction;
     int32_t scaled; /* u_ce is LCE_F16_SCALE */
-    int32_t mixed;  /* there is an upstream gradient of the entropy, too: then alpha is 1 / LCE_F16_SCALE */
 };
 
 /* Partial sums of a row of logits, over the classes that were processed so far: struct lce_partial. */

@@ -126,6 +126,21 @@ template <typename T> __device__ inline T block_sum(T value)
     return sum;
 }
 
+/* Likewise the largest; valid in every thread. */
+__device__ inline float block_max(float value)
+{
+    LCE_SHARED(PerWarp<float>, part);
+    for (int step = 16; step > 0; step /= 2)
+        value = fmaxf(value, __shfl_down_sync(~0u, value, step));
+    __syncthreads();
+    if (threadIdx.x % 32 == 0)
+        part[threadIdx.x / 32] = value;
+    __syncthreads();
+    for (unsigned i = 0; i < blockDim.x / 32; i++)
+        value = fmaxf(value, part[i]);
+    return value;
+}
+
 } // namespace lce
 
 #endif

@@ -30,20 +30,6 @@ __device__ inline float naive_weight(const lce_softmax_args &a, int64_t c)
     return a.class_weights ? a.class_weights[c] : 1;
 }
 
-__device__ inline float block_max(float value)
-{
-    LCE_SHARED(PerWarp<float>, part);
-    for (int step = 16; step > 0; step /= 2)
-        value = fmaxf(value, __shfl_down_sync(~0u, value, step));
-    __syncthreads();
-    if (threadIdx.x % 32 == 0)
-        part[threadIdx.x / 32] = value;
-    __syncthreads();
-    for (unsigned i = 0; i < blockDim.x / 32; i++)
-        value = fmaxf(value, part[i]);
-    return value;
-}
-
 __device__ inline float naive_loss(const lce_softmax_args &a, const NaiveRow &r, const float *log_probability,
                                    float lse, float weighed)
 {

@@ -45,6 +45,7 @@ static int prepare(const struct cuda_run *r)
         .labels = labels_of(r),
         .class_weights = r->buffers->class_weights,
         .grad_output = r->buffers->grad_output,
+        .grad_entropy = lce_wants_gradients(p) ? r->buffers->grad_entropy : NULL,
         .stats = r->stats,
         .state = r->state,
         .index = r->plan->compacts ? r->index : NULL,
@@ -56,7 +57,6 @@ static int prepare(const struct cuda_run *r)
         .beta = p->grad_weight_beta,
         .reduction = p->reduction,
         .scaled = r->plan->scaled,
-        .mixed = r->buffers->grad_entropy != NULL,
     };
     return cuda_launch(r, r->plan->kernels.prepare, 1, 1024, &a);
 }

@@ -65,8 +65,9 @@ __device__ inline double place(const lce_prepare_args &a, int64_t token, int64_t
     return a.class_weights ? a.class_weights[label] : 1;
 }
 
+/* MOST: the largest upstream gradient of an entropy, in size. */
 __device__ inline lce_stats stats_of(const lce_prepare_args &a, double weights, double all_weights,
-                                     int64_t counted)
+                                     int64_t counted, float most)
 {
     lce_stats s = {weights, all_weights, counted, 0, 0, 0, 0, 0, 0, 1, a.beta, 0};
     const double upstream = a.grad_output && a.reduction != 2 ? *a.grad_output : 1;
@@ -76,12 +77,15 @@ __device__ inline lce_stats stats_of(const lce_prepare_args &a, double weights, 
                  over_count = a.reduction == 0 ? 1.0 / counted : 1;
     s.loss_ce = static_cast<float>(over_weights);
     s.loss_zl = static_cast<float>(over_count);
-    s.u_entropy = a.scaled ? LCE_F16_SCALE : 1;
-    if (a.scaled && a.mixed) {
-        const double scale = static_cast<double>(LCE_F16_SCALE);
-        s.alpha = static_cast<float>(1 / scale);
+    s.u_entropy = 1;
+    if (a.scaled &&
+        a.grad_entropy) { /* relative to the larger of the two upstream gradients, so that none overflows */
+        const double own = fabs(upstream) * over_weights, common = own > most ? own : most;
+        const double scale = common > 0 ? static_cast<double>(LCE_F16_SCALE) / common : 0;
+        s.alpha = scale > 0 ? static_cast<float>(1 / scale) : 0;
         s.u_ce = static_cast<float>(scale * upstream * over_weights);
         s.u_zl = static_cast<float>(scale * upstream * over_count);
+        s.u_entropy = static_cast<float>(scale);
         return s;
     }
     s.alpha = static_cast<float>(upstream * over_weights / static_cast<double>(LCE_F16_SCALE));
@@ -109,6 +113,7 @@ extern "C" __global__ void __launch_bounds__(1024) lce_prepare(const lce_prepare
 {
     int64_t counted = 0;
     double weights = 0;
+    float most = 0;
     int32_t flags = 0;
     for (int64_t base = 0; base < a.labels.tokens; base += 1024) {
         const int64_t token = base + threadIdx.x;
@@ -119,6 +124,8 @@ extern "C" __global__ void __launch_bounds__(1024) lce_prepare(const lce_prepare
         const int rank = lce::rank_in_block(state == LCE_COUNTED, &all);
         if (inside)
             weights += lce::place(a, token, label, state, counted + rank, &flags);
+        if (inside && a.grad_entropy && state == LCE_COUNTED)
+            most = fmaxf(most, fabsf(a.grad_entropy[token]));
         counted += all;
     }
     if (flags && a.error_flag)
@@ -128,9 +135,10 @@ extern "C" __global__ void __launch_bounds__(1024) lce_prepare(const lce_prepare
     for (int64_t i = counted + threadIdx.x; a.index && i < a.max_counted; i += 1024)
         a.index[i] = -1;
     weights = lce::block_sum(weights);
+    most = lce::block_max(most);
     const double all_weights = lce::sum_of_weights(a);
     if (threadIdx.x == 0)
-        *a.stats = lce::stats_of(a, weights, all_weights, counted);
+        *a.stats = lce::stats_of(a, weights, all_weights, counted, most);
 }
 
 /* Copies row index[r] of `from` to row r of `to`; zeros if the index is -1. */

@@ -154,6 +154,15 @@ def corners(library, memory, quick):
             report("large gaps are finite", [n for n, a in got.items() if case.problem.wants & WANT[n] and not np.isfinite(K.from_type(a, case.outputs[n][0])).all()])
 
 
+def half_precision(library, memory, quick):
+    """Upstream gradients of loss and entropy of any size beside each other: in fp16 neither overflows, nor vanishes."""
+    for reduction in (K.MEAN, K.SUM):
+        for ce, entropy in ((300.0, 1.0), (1.0, 300.0), (1e-3, 1.0), (0.0, 1.0), (1.0, 0.0)):
+            change = lambda values: values.update(grad_output=np.full(60, ce, np.float32), grad_entropy=np.full(60, entropy / 60, np.float32))
+            case = Case(library, memory, problem(library, 60, 32, 200, dtype=K.F16, reduction=reduction, grad_weight_dtype=K.F32, wants=31), change=change, scale=0.5)
+            case.check(f"fp16, upstream {ce} and {entropy}, reduction {reduction}", chunk=40)
+
+
 def budgets(library, memory, quick):
     case = Case(library, memory, problem(library, 512, 64, 4000))
     small = (32 << 10, 128 << 10, 512 << 10) if memory.stream is not None else ()
@@ -197,7 +206,7 @@ def main():
     library = K.Library(path, K.CUDA if backend == "cuda" else K.CPU)
     if "--digest" in sys.argv:
         return print(kernels_hostile.digest(library, memory))
-    groups = (options, tf32, shapes, compaction, borrowed, corners, budgets, portable, repeated, kernels_regimes.regimes, kernels_parts.parts, kernels_parts.refusals, kernels_products.products) + kernels_hostile.GROUPS
+    groups = (options, tf32, shapes, compaction, borrowed, corners, half_precision, budgets, portable, repeated, kernels_regimes.regimes, kernels_parts.parts, kernels_parts.refusals, kernels_products.products) + kernels_hostile.GROUPS
     if "--emulated" in sys.argv:
         left_out = (tf32, budgets, repeated, kernels_products.products, kernels_hostile.streams, kernels_hostile.graphs)
         groups = [group for group in groups if group not in left_out]

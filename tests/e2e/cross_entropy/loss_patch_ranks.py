@@ -38,7 +38,7 @@ def agree(model, name, limit=2e-5):
 
 def test_ddp_patched_before_and_after():
     for name, early in itertools.product(NAMES, (False, True)):
-        model = make(name, device=here())
+        model = make(name).to(here())
         if early:
             vramscope.patch_loss(model)
         model = ddp(model)
@@ -63,7 +63,7 @@ def test_fsdp2_patched_before_and_after():
     for name, early, head in itertools.product(NAMES, (False, True), (False, True)):
         if head and name != "Llama":
             continue  # a tied weight belongs to one group
-        model = make(name, device=here())
+        model = make(name).to(here())
         if early:
             vramscope.patch_loss(model)
         model = sharded(model, head)
@@ -78,7 +78,7 @@ def test_fsdp2_patched_before_and_after():
 
 
 def test_fsdp2_that_computes_in_bf16():
-    model = make("Llama", device=here())
+    model = make("Llama").to(here())
     policy = MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32)
     fully_shard(model.lm_head, mesh=mesh(RANKS), mp_policy=policy)
     model = fully_shard(model, mesh=mesh(RANKS), mp_policy=policy)
@@ -88,7 +88,7 @@ def test_fsdp2_that_computes_in_bf16():
 
 def test_gpu_fsdp1():
     for original, head in itertools.product((True, False), (False, True)):
-        model = make("Llama", device=here())
+        model = make("Llama").to(here())
         if head:
             model.lm_head = FullyShardedDataParallel(model.lm_head, use_orig_params=original)
         model = FullyShardedDataParallel(model, use_orig_params=original)
@@ -104,11 +104,11 @@ def test_gpu_fsdp1():
 
 def test_compiled_and_sharded():
     torch._dynamo.reset()
-    model = make("Llama", device=here())
+    model = make("Llama").to(here())
     vramscope.patch_loss(model)
     agree(torch.compile(ddp(model), backend="aot_eager"), "Llama")
     torch._dynamo.reset()
-    model = sharded(make("Llama", device=here()), True)
+    model = sharded(make("Llama").to(here()), True)
     vramscope.patch_loss(model)
     agree(torch.compile(model, backend="aot_eager"), "Llama")
 
