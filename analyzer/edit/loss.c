@@ -39,14 +39,16 @@ static const struct edit_block *block_of(const struct program *p, size_t i)
     return &p->blocks[p->events[i].block];
 }
 
-/* Events of logits from I on, and the largest block of them. */
+/* Events of logits from I on, the largest block of them, and the layer of the first: the phase begins when
+ * the output layer is called, and what the loss then makes of its logits (copies in fp32) is the model's. */
 static void see_logits(const struct program *p, size_t i, struct head *h)
 {
     *h = (struct head){.from = i, .weight = BLOCK_NEVER, .input = BLOCK_NEVER};
     for (; i < p->event_count && p->events[i].phase == p->facts->logits; i++)
-        if (is_born(p, i) && block_of(p, i)->kind == KIND_LOGITS && block_of(p, i)->size > h->logits) {
-            h->logits = block_of(p, i)->size;
-            h->layer = program_stack(p, block_of(p, i))->layer;
+        if (is_born(p, i) && block_of(p, i)->kind == KIND_LOGITS && block_of(p, i)->size >= SMALL) {
+            if (!h->logits)
+                h->layer = program_stack(p, block_of(p, i))->layer;
+            h->logits = block_of(p, i)->size > h->logits ? block_of(p, i)->size : h->logits;
         }
     h->to = h->end = i;
 }
