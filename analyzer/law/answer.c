@@ -115,6 +115,10 @@ static void print_lawless(const struct answer *a)
                    a->runs.at[r].batch, a->runs.at[r].seq);
         puts("");
     }
+    struct law_list lengths;
+    law_own_list(&a->runs, false, &lengths);
+    if (n && lengths.n == 2)
+        puts("  a recording at a third length tells growth with length from growth with its square");
     if (n)
         puts("  (taken as the nearest line through these, by tokens or by batch x length^2)");
 }

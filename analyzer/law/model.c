@@ -12,8 +12,9 @@
 
 #include "align.h"
 
-#define UNSPLIT (UINT64_C(1) << 20) /* PyTorch's native allocator leaves as much of a large block unsplit */
-#define ROUND   512
+#define UNSPLIT    (UINT64_C(1) << 20) /* PyTorch's native allocator leaves as much of a large block unsplit */
+#define ROUND      512
+#define BLOCK_MOST 0x1p46 /* no device has it; sums stay within 64 bits */
 
 const char *const law_policy_names[LAW_POLICIES] = {"live", "torch-native", "torch-expandable", "arena"};
 
@@ -244,6 +245,7 @@ void law_free_model(struct law_model *m)
 
 static uint64_t round_up(double bytes, uint64_t unit)
 {
+    bytes = bytes < BLOCK_MOST ? bytes : BLOCK_MOST;
     uint64_t whole = (uint64_t)ceil(bytes - 1e-6 * (bytes < 1e6 ? 1 : bytes / 1e6));
     return whole < 1 ? unit : (whole + unit - 1) / unit * unit;
 }

@@ -12,7 +12,7 @@
 #include "analysis/relabel.h"
 #include "base/shown.h"
 
-#define BATCH_MOST   (INT64_C(1) << 30)
+#define BATCH_MOST   (INT64_C(1) << 24)
 #define DEVICES_MOST 64
 
 /* ---- sizes ---- */
@@ -221,6 +221,7 @@ static int load_one(struct law_run *run, const char *word, int64_t *device)
         return bad;
     if (relabel_open(&run->t, run->path, &(struct relabel){0}))
         return complain("%s", run->t.why);
+    run->open = true;
     bad = find_device(run, device);
     if (!bad && (trace_tape(&run->t, *device, &run->tape) || trace_stacks(&run->t, &run->stacks) ||
                  trace_lives(&run->t, *device, &lives)))
@@ -278,7 +279,7 @@ void law_free_runs(struct law_runs *runs)
         trace_free_stacks(&run->stacks);
         free(run->blocks);
         free(run->path);
-        if (run->t.db)
+        if (run->open)
             trace_close(&run->t);
     }
     free(runs->at);

@@ -31,6 +31,7 @@ struct law_run {
     size_t ends[LAW_STEPS];   /* blocks born up to the end of step i + 1 */
     size_t steps;
     char *path;
+    bool open; /* t is */
     int64_t batch, seq;
     int64_t peak, reserved; /* of the framework's blocks, recorded over the whole run; reserved UNKNOWN */
     bool requests; /* sizes are what was asked for, rounded to 512 at most; else up to 1 MiB more where large

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define NUMBER_MOST (INT64_C(1) << 30)
+#define NUMBER_MOST (INT64_C(1) << 24)
 #define GRANULE     64
 
 static bool read_number(const char **at, int64_t *out)
