@@ -227,7 +227,7 @@ int relabel_open(struct trace *t, const char *path, const struct relabel *r)
     bool asked = r->phases || r->steps;
     if (trace_open_process(t, path, r->process))
         return -1;
-    if (!r->process && t->processes > 1)
+    if (!t->wanted_process && t->processes > 1)
         say_which(t);
     if (asked && t->thinned)
         snprintf(

@@ -29,6 +29,7 @@ int cmd_plot(int argc, char **argv);
 int cmd_view(int argc, char **argv);
 int cmd_export(int argc, char **argv);
 int cmd_import(int argc, char **argv);
+int cmd_merge(int argc, char **argv);
 int cmd_whatif(int argc, char **argv);
 int cmd_estimate(int argc, char **argv);
 int cmd_sweep(int argc, char **argv);

@@ -165,7 +165,7 @@ static int export_file(const char *path, const struct format *f, const struct op
     if (relabel_open(&t, path, &given->relabel))
         return complain("%s", t.why);
     if (t.end != TRACE_END_RUNNING && f->write != export_csv)
-        vs_symbols_fill(path, why, sizeof why);
+        vs_symbols_fill(t.file, why, sizeof why);
     int status = set_steps(&t, given->steps, o);
     if (!status)
         status = export_past_end(&t, "--from", given->from);

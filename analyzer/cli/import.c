@@ -127,7 +127,7 @@ static int import_one(const char *output, char **snapshots, int i)
     struct import_job job = {.snapshot = snapshots[i], .database = part, .version = VRAMSCOPE_VERSION};
     int rc = import_snapshot(&job, &r, why, sizeof why);
     if (rc == 0 && i > 0)
-        rc = vs_store_merge(first, part, i + 1, why, sizeof why);
+        rc = vs_store_merge(first, part, i + 1, 0, why, sizeof why);
     if (rc == 0)
         tell(snapshots[i], &r);
     else

@@ -24,6 +24,7 @@ const struct command vramscope_commands[] = {
      "what a training step will hold, by formulas; beside a recording, what it did"},
     {"sweep", cmd_sweep, "a command over a grid of sizes: every rank, hangs and crashes included"},
     {"import", cmd_import, "make a recording of PyTorch memory snapshots"},
+    {"merge", cmd_merge, "the files of a job in one database"},
     {"top", cmd_top, "what processes that record now hold, live"},
     {"recover", cmd_recover, "complete the file of a killed process from the journal that it left"},
     {"doctor", cmd_doctor, "check that this machine can record"},

@@ -496,7 +496,7 @@ static int show_file(const char *file, const struct options *o, int only, struct
     ranks_seen_add(seen, &t);
     if (t.end != TRACE_END_RUNNING && (only < 0 || only == BY_STACK)) {
         char why[256]; /* ignored: frames without names are shown as module+offset */
-        vs_symbols_fill(file, why, sizeof why);
+        vs_symbols_fill(t.file, why, sizeof why);
     }
     t.oom_total = 0; /* not shown on this page */
     int status = report_load(&r, &t) ? complain("%s", t.why) : EXIT_GOOD;
@@ -565,14 +565,14 @@ int cmd_peak(int argc, char **argv)
     if (relabel_check(&o.relabel, why, sizeof why))
         return complain("peak: %s", why);
     char **files = trace_files(operands, (size_t)n, &count, why, sizeof why);
-    if (!files)
+    if (!files || (!o.relabel.process && trace_spread(&files, &count, why, sizeof why)))
         return complain("%s", why);
     if (!o.json)
         wrap_page_begin(false);
     struct ranks_seen seen = {0};
     int status = show_all(files, count, &o, only, &seen);
     wrap_page_end();
-    bool tell = status != EXIT_USAGE && trace_directory(operands, (size_t)n);
+    bool tell = status != EXIT_USAGE && (count > (size_t)n || trace_directory(operands, (size_t)n));
     status = exit_worse(status, ranks_seen_end(&seen, tell));
     trace_free_files(files, count);
     return status;

@@ -234,6 +234,15 @@ static int plot(struct trace *traces, size_t n, const struct options *o)
     return exit_worse(status, whole);
 }
 
+/* Whether PATH is the file that NAME means. */
+static bool is_recording(const char *path, const char *name)
+{
+    char *file = trace_file(name, NULL);
+    bool same = same_file(path, file);
+    free(file);
+    return same;
+}
+
 static int plot_files(char *const *files, size_t count, const struct options *o, bool directory)
 {
     struct ranks_seen seen = {0};
@@ -241,7 +250,7 @@ static int plot_files(char *const *files, size_t count, const struct options *o,
     size_t open = 0;
     int status = 0;
     for (size_t i = 0; !status && o->output && i < count; i++)
-        if (same_file(o->output, files[i]))
+        if (is_recording(o->output, files[i]))
             status = complain("plot: %s is the recording: give the picture another name with -o", o->output);
     for (; !status && open < count; open += !status)
         if (relabel_open(&traces[open], files[open], &o->relabel))
@@ -292,9 +301,9 @@ int cmd_plot(int argc, char **argv)
     if (relabel_check(&o.relabel, why, sizeof why))
         return complain("plot: %s", why);
     char **files = trace_files(operands, (size_t)n, &count, why, sizeof why);
-    if (!files)
+    if (!files || (!o.relabel.process && trace_spread(&files, &count, why, sizeof why)))
         return complain("%s", why);
-    int status = plot_files(files, count, &o, trace_directory(operands, (size_t)n));
+    int status = plot_files(files, count, &o, count > (size_t)n || trace_directory(operands, (size_t)n));
     trace_free_files(files, count);
     return status;
 }

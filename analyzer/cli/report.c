@@ -64,7 +64,7 @@ static int show(char *const *files, size_t n, size_t i, const struct options *o,
     t.only_device = o->choice.device;
     if (t.end != TRACE_END_RUNNING && n == 1) {
         char why[256]; /* ignored: frames without names are shown as module+offset */
-        vs_symbols_fill(files[i], why, sizeof why);
+        vs_symbols_fill(t.file, why, sizeof why);
     }
     int status = EXIT_GOOD;
     if (!j && n > 1 ? report_load_brief(&r, &t) : report_load(&r, &t)) {
@@ -132,7 +132,7 @@ int cmd_report(int argc, char **argv)
     if (relabel_check(&o.relabel, why, sizeof why))
         return complain("report: %s", why);
     char **files = trace_files(operands, (size_t)n, &count, why, sizeof why);
-    if (!files)
+    if (!files || (!o.relabel.process && trace_spread(&files, &count, why, sizeof why)))
         return complain("%s", why);
     if (!o.json)
         wrap_page_begin(false);

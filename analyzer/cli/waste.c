@@ -122,14 +122,14 @@ int cmd_waste(int argc, char **argv)
     if (relabel_check(&o.relabel, why, sizeof why))
         return complain("waste: %s", why);
     char **files = trace_files(operands, (size_t)n, &count, why, sizeof why);
-    if (!files)
+    if (!files || (!o.relabel.process && trace_spread(&files, &count, why, sizeof why)))
         return complain("%s", why);
     if (!o.json)
         wrap_page_begin(false);
     struct ranks_seen seen = {0};
     int status = show_all(files, count, &o, &seen);
     wrap_page_end();
-    bool tell = status != EXIT_USAGE && trace_directory(operands, (size_t)n);
+    bool tell = status != EXIT_USAGE && (count > (size_t)n || trace_directory(operands, (size_t)n));
     status = exit_worse(status, ranks_seen_end(&seen, tell));
     trace_free_files(files, count);
     return status;

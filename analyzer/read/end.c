@@ -106,7 +106,7 @@ static int end_from_journal(struct trace *t)
         t->journal ? leftover_look(t->journal, start, why, sizeof why) : LEFTOVER_NONE;
     if (state == LEFTOVER_DEAD) {
         trace_disconnect(t);
-        state = leftover_merge(t->journal, t->path, &t->recovered, why, sizeof why);
+        state = leftover_merge(t->journal, t->file, &t->recovered, why, sizeof why);
         if (trace_connect(t) || trace_select(t))
             return -1;
     }
@@ -124,15 +124,15 @@ static int end_from_journal(struct trace *t)
 /* An empty file does not name its journal, so search for it. */
 static int fill_empty(struct trace *t)
 {
-    char why[sizeof t->why] = "", *journal = leftover_find(t->path);
+    char why[sizeof t->why] = "", *journal = leftover_find(t->file);
     enum leftover_state state =
-        journal ? leftover_merge(journal, t->path, &t->recovered, why, sizeof why) : LEFTOVER_NONE;
+        journal ? leftover_merge(journal, t->file, &t->recovered, why, sizeof why) : LEFTOVER_NONE;
     free(journal);
     if (state == LEFTOVER_RECOVERED)
         return trace_connect(t) || trace_check_schema(t) ? -1 : 0;
     if (state == LEFTOVER_RUNNING)
         snprintf(t->why, sizeof t->why, "%s is still empty: its process has just begun, try again", t->path);
-    else if (state == LEFTOVER_NONE && leftover_others(t->path, why, sizeof why))
+    else if (state == LEFTOVER_NONE && leftover_others(t->file, why, sizeof why))
         snprintf(t->why, sizeof t->why, "%s is empty: only its owner can find its journal: %.400s", t->path,
                  why);
     else if (state == LEFTOVER_NONE)

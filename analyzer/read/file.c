@@ -45,7 +45,7 @@ static bool has_strange_neighbour(struct trace *t)
     struct stat st;
     bool strange = false;
     for (size_t i = 0; i < sizeof suffixes / sizeof *suffixes && !strange; i++) {
-        char *path = xformat("%s%s", t->path, suffixes[i]);
+        char *path = xformat("%s%s", t->file, suffixes[i]);
         strange = lstat(path, &st) == 0 && !S_ISREG(st.st_mode);
         if (strange)
             snprintf(t->why, sizeof t->why,
@@ -58,7 +58,7 @@ static bool has_strange_neighbour(struct trace *t)
 /* The first bytes, and the size in *ST; how many there are, or -1 with t->why. */
 static ssize_t read_head(struct trace *t, unsigned char head[HEAD], struct stat *st)
 {
-    int fd = guard_open(t->path);
+    int fd = guard_open(t->file);
     ssize_t n = fd < 0 ? -1 : fstat(fd, st) == 0 ? pread(fd, head, HEAD, 0) : -1;
     if (fd < 0 && errno == EINVAL)
         snprintf(t->why, sizeof t->why, "%s is no regular file: give a database that vramscope wrote",
@@ -82,7 +82,7 @@ int trace_inspect(struct trace *t)
         return 1;
     if (memcmp(head, "SQLite format 3", n < 16 ? (size_t)n : 16))
         snprintf(t->why, sizeof t->why, "%s is not a database: give a file that vramscope wrote", t->path);
-    else if (n < HEAD || is_truncated(head, st.st_size, t->path))
+    else if (n < HEAD || is_truncated(head, st.st_size, t->file))
         snprintf(t->why, sizeof t->why, "%s is truncated: its end is missing, copy it again", t->path);
     else
         return 0;
@@ -189,12 +189,12 @@ static int open_with(struct trace *t, const char *name, int flags)
 
 int trace_connect(struct trace *t)
 {
-    t->steps_left = guard_budget(t->path);
-    int code = open_with(t, t->path, 0);
+    t->steps_left = guard_budget(t->file);
+    int code = open_with(t, t->file, 0);
     if (code == SQLITE_CANTOPEN || code == SQLITE_READONLY || code == SQLITE_READONLY_CANTINIT) {
         /* a WAL file in a directory where we can't write: no process writes it, so it may be read as it is */
         sqlite3_close(t->db);
-        char *uri = sqlite3_mprintf("file:%s?immutable=1", t->path);
+        char *uri = sqlite3_mprintf("file:%s?immutable=1", t->file);
         code = open_with(t, uri, SQLITE_OPEN_URI);
         sqlite3_free(uri);
     }

@@ -16,8 +16,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "guard.h"
+#include "lives.h"
 #include "sql.h"
 #include "trace/loss.h"
+#include "trace/store/merge.h"
 
 /* (For the budget of guard_steps, SQLite executes count(*) in one step, however many rows there are.) */
 #define STEPS_SQL "SELECT count(process) FROM step"
@@ -241,8 +244,10 @@ int trace_open(struct trace *t, const char *path)
 
 int trace_open_process(struct trace *t, const char *path, int64_t process)
 {
+    int64_t named;
     memset(t, 0, sizeof *t);
-    t->wanted_process = process;
+    t->file = trace_file(path, &named);
+    t->wanted_process = process ? process : named;
     t->only_device = UNKNOWN;
     t->path = xstrdup(path);
     t->label = name_of(t->path);
@@ -273,10 +278,84 @@ void trace_close(struct trace *t)
     free(t->end_line);
     free(t->journal);
     free(t->path);
+    free(t->file);
     memset(t, 0, sizeof *t);
 }
 
+char *trace_file(const char *name, int64_t *process)
+{
+    struct stat st;
+    const char *sign = strrchr(name, '#');
+    char *file = xstrdup(name), *end = NULL;
+    long long n = sign && sign[1] >= '1' && sign[1] <= '9' ? strtoll(sign + 1, &end, 10) : 0;
+    if (process)
+        *process = 0;
+    if (n <= 0 || *end || stat(name, &st) == 0)
+        return file;
+    file[sign - name] = '\0';
+    if (stat(file, &st) != 0) {
+        file[sign - name] = '#';
+        return file;
+    }
+    if (process)
+        *process = n;
+    return file;
+}
+
 /* ---- several files ---- */
+
+/* Whether `vramscope merge` made FILE, by the first bytes of SQLite's format. */
+static bool is_merged(const char *file)
+{
+    unsigned char head[64];
+    static const unsigned char sign[] = {VS_MERGED >> 24 & 255, VS_MERGED >> 16 & 255, VS_MERGED >> 8 & 255,
+                                         VS_MERGED & 255};
+    int fd = guard_open(file);
+    ssize_t n = fd < 0 ? -1 : pread(fd, head, sizeof head, 0);
+    if (fd >= 0)
+        close(fd);
+    return n == (ssize_t)sizeof head && !memcmp(head, "SQLite format 3", 16) && !memcmp(head + 60, sign, 4);
+}
+
+static int add_processes(char ***files, size_t *n, const char *file, char *why, size_t why_size)
+{
+    struct trace t;
+    int64_t *ids = NULL;
+    size_t count = 0;
+    if (trace_open(&t, file)) {
+        snprintf(why, why_size, "%s", t.why);
+        return -1;
+    }
+    int result = trace_process_ids(&t, &ids, &count);
+    if (result)
+        snprintf(why, why_size, "%s", t.why);
+    for (size_t i = 0; !result && i < count; i++)
+        *PUSH(*files, *n) = xformat("%s#%lld", file, (long long)ids[i]);
+    free(ids);
+    trace_close(&t);
+    return result;
+}
+
+int trace_spread(char ***files, size_t *count, char *why, size_t why_size)
+{
+    char **all = NULL;
+    size_t n = 0;
+    int result = 0;
+    for (size_t i = 0; !result && i < *count; i++) {
+        if (is_merged((*files)[i]))
+            result = add_processes(&all, &n, (*files)[i], why, why_size);
+        else
+            *PUSH(all, n) = xstrdup((*files)[i]);
+    }
+    trace_free_files(*files, *count);
+    *files = all;
+    *count = n;
+    if (result) {
+        trace_free_files(all, n);
+        *files = NULL;
+    }
+    return result;
+}
 
 static int by_name(const void *a, const void *b)
 {
@@ -307,7 +386,9 @@ char **trace_files(char *const *paths, size_t n, size_t *count, char *why, size_
     *count = 0;
     for (size_t i = 0; i < n; i++) {
         struct stat st;
-        bool good = stat(paths[i], &st) == 0;
+        char *file = trace_file(paths[i], NULL);
+        bool good = stat(file, &st) == 0;
+        free(file);
         if (!good)
             snprintf(why, why_size, "%s: %s", paths[i], strerror(errno));
         else if (!S_ISDIR(st.st_mode))

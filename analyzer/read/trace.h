@@ -241,7 +241,8 @@ enum trace_end {
 
 struct trace {
     struct sqlite3 *db;
-    char *path;
+    char *path;        /* as it was given */
+    char *file;        /* of it the file: trace_file */
     const char *label; /* the file's name, or its path if names are equal */
     char why[512];
     int64_t steps_left; /* how many steps SQLite may still take (guard.h) */
@@ -296,6 +297,9 @@ int trace_open(struct trace *t, const char *path);
 /* Likewise; of a file with several processes PROCESS is shown, 0: the first. */
 int trace_open_process(struct trace *t, const char *path, int64_t process);
 void trace_close(struct trace *t);
+/* The file that NAME means: "job.db#3" is process 3 of job.db where no file has that name; *PROCESS, which
+ * may be NULL, gets it, else 0.  The caller frees the name. */
+char *trace_file(const char *name, int64_t *process);
 
 /* Whether the file is known to have its whole run: it has the end, no event was lost, and no call bypassed
  * the recording. */
@@ -311,6 +315,9 @@ const char *trace_end_name(const struct trace *t);
 /* The files among PATHS, and the databases in the directories among them, sorted by name; NULL with WHY: one
  * can't be used. */
 char **trace_files(char *const *paths, size_t n, size_t *count, char *why, size_t why_size);
+/* Puts "job.db#1", "job.db#2", ... in the place of files that `vramscope merge` made, of which each process
+ * stands for a file; 0, or -1 with WHY. */
+int trace_spread(char ***files, size_t *count, char *why, size_t why_size);
 /* Whether a directory is among PATHS. */
 bool trace_directory(char *const *paths, size_t n);
 /* The label of file I. */

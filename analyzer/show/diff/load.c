@@ -71,7 +71,7 @@ static int load_side(struct diff_side *s, const char *operand)
     size_t n;
     char *paths[] = {(char *)operand};
     char **files = trace_files(paths, 1, &n, why, sizeof why);
-    if (!files)
+    if (!files || (!s->relabel->process && trace_spread(&files, &n, why, sizeof why)))
         return complain("%s", why);
     int status = n > 1 ? load_job(s, operand, files, n) : open_shown(s, files[0]);
     if (!status && n == 1) {

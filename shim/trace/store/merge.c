@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "internal.h"
+#include "schema.h"
 
 /* What a column holds: its value moves up by that kind's offset where it is above 0, as 0, negative numbers
  * and NULL say that there is none. */
@@ -71,15 +72,33 @@ static bool is_shared(const char *table)
     return strncmp(table, "sqlite_", 7) == 0;
 }
 
+/* Columns with the number of a phase, which is another one where the files name other phases. */
+static const struct {
+    const char *table, *columns;
+} phased[] = {
+    {"ev", " phase "},        {"live", " phase "},
+    {"zone", " phase "},      {"range_fold", " phase "},
+    {"rng", " phase "},       {"phase_stat", " phase "},
+    {"peak_live", " phase "}, {"oom", " phase "},
+    {"oom_live", " phase "},  {"access_kind", " first_phase last_phase "},
+};
+
 struct merge {
     sqlite3 *db;
     int64_t process, by[MOVES];
+    bool other_phases; /* temp.phase_of has the numbers that differ */
+    int64_t steps;     /* that are left */
     sqlite3_str *into, *select;
+    char error[256]; /* the first: what follows it in SQLite clears it there */
 };
 
 static int run(struct merge *m, const char *sql)
 {
-    return sqlite3_exec(m->db, sql, NULL, NULL, NULL) == SQLITE_OK ? 0 : -1;
+    if (sqlite3_exec(m->db, sql, NULL, NULL, NULL) == SQLITE_OK)
+        return 0;
+    if (!m->error[0])
+        snprintf(m->error, sizeof m->error, "%s", sqlite3_errmsg(m->db));
+    return -1;
 }
 
 static int64_t number(struct merge *m, const char *sql)
@@ -101,16 +120,42 @@ static bool holds(const char *words, const char *word)
     return strstr(words, spaced) != NULL;
 }
 
+/* Numbers of phases by their names; zone.held has them in lists of [phase, ...] (schema.sql). */
+static bool add_phase(struct merge *m, const char *table, const char *column, const char *comma)
+{
+    if (!strcmp(table, "zone") && !strcmp(column, "held")) {
+        sqlite3_str_appendf(
+            m->select,
+            "%s(SELECT json_group_array(json_set(h.value, '$[0]', coalesce((SELECT new FROM temp.phase_of "
+            "WHERE old = json_extract(h.value, '$[0]')), json_extract(h.value, '$[0]')))) "
+            "FROM json_each(held) h)",
+            comma);
+        return true;
+    }
+    for (size_t i = 0; i < sizeof phased / sizeof *phased; i++) {
+        if (strcmp(phased[i].table, table) != 0 || !holds(phased[i].columns, column))
+            continue;
+        sqlite3_str_appendf(m->select,
+                            "%scoalesce((SELECT new FROM temp.phase_of WHERE old = \"%w\"), \"%w\")", comma,
+                            column, column);
+        return true;
+    }
+    return false;
+}
+
 static void add_column(struct merge *m, const char *table, const char *column)
 {
     const char *comma = sqlite3_str_length(m->into) ? ", " : "";
     sqlite3_str_appendf(m->into, "%s\"%w\"", comma, column);
     bool names_process = !strcmp(column, "process") ||
                          (!strcmp(column, "id") && (!strcmp(table, "process") || !strcmp(table, "mark")));
-    if (names_process) {
-        sqlite3_str_appendf(m->select, "%s%lld", comma, (long long)m->process);
+    if (names_process) { /* 0 in meta: of the file */
+        sqlite3_str_appendf(m->select, "%sCASE WHEN \"%w\" > 0 THEN \"%w\" + %lld ELSE \"%w\" END", comma,
+                            column, column, (long long)m->process - 1, column);
         return;
     }
+    if (m->other_phases && add_phase(m, table, column, comma))
+        return;
     for (size_t i = 0; i < sizeof moved / sizeof *moved; i++) {
         if (strcmp(moved[i].table, table) != 0 || !holds(moved[i].columns, column))
             continue;
@@ -177,6 +222,38 @@ static int copy_all(struct merge *m)
     return rc;
 }
 
+/* Gives the other file's phases numbers of ours: those of phases that we have by name, or new ones. */
+static int match_phases(struct merge *m)
+{
+    if (run(m, "DROP TABLE IF EXISTS temp.phase_of;"
+               "INSERT OR IGNORE INTO main.phase(name) SELECT name FROM other.phase o WHERE NOT EXISTS "
+               "(SELECT 1 FROM main.phase p WHERE p.id = o.id AND p.name = o.name) ORDER BY id;"
+               "CREATE TEMP TABLE phase_of AS SELECT o.id AS old, p.id AS new FROM other.phase o "
+               "JOIN main.phase p ON p.name = o.name WHERE p.id <> o.id;"
+               "CREATE INDEX temp.phase_of_old ON phase_of(old)"))
+        return -1;
+    m->other_phases = number(m, "SELECT count(*) FROM temp.phase_of") > 0;
+    return 0;
+}
+
+/* The other file is not trusted: what it defines beside tables does nothing here, and copying it ends. */
+static int count_down(void *steps)
+{
+    *(int64_t *)steps -= 1000;
+    return *(int64_t *)steps < 0;
+}
+
+static void guard(struct merge *m)
+{
+    sqlite3_db_config(m->db, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
+    sqlite3_db_config(m->db, SQLITE_DBCONFIG_ENABLE_TRIGGER, 0, NULL);
+#ifdef SQLITE_DBCONFIG_TRUSTED_SCHEMA
+    sqlite3_db_config(m->db, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, NULL);
+#endif
+    if (m->steps > 0)
+        sqlite3_progress_handler(m->db, 1000, count_down, &m->steps);
+}
+
 static int attach(struct merge *m, const char *from)
 {
     char *sql = sqlite3_mprintf("ATTACH %Q AS other", from);
@@ -185,19 +262,66 @@ static int attach(struct merge *m, const char *from)
     return rc;
 }
 
-int vs_store_merge(const char *into, const char *from, int64_t process, char *why, size_t why_size)
+static void say(const struct merge *m, const char *into, char *why, size_t size)
 {
-    struct merge m = {.process = process};
+    const char *text = m->error[0] ? m->error : m->db ? sqlite3_errmsg(m->db) : "out of memory";
+    snprintf(why, size, "%s: %s", into, text);
+}
+
+int vs_store_merge(const char *into, const char *from, int64_t process, int64_t steps, char *why,
+                   size_t why_size)
+{
+    struct merge m = {.process = process, .steps = steps};
     int rc = sqlite3_open_v2(into, &m.db, SQLITE_OPEN_READWRITE, NULL) == SQLITE_OK ? 0 : -1;
+    if (rc == 0)
+        guard(&m);
     if (rc == 0)
         rc = run(&m, "PRAGMA synchronous=OFF; PRAGMA temp_store=MEMORY") || attach(&m, from) ||
              run(&m, "BEGIN IMMEDIATE");
     if (rc == 0) {
         measure(&m);
-        rc = copy_all(&m) || run(&m, "COMMIT");
+        rc = match_phases(&m) || copy_all(&m) || run(&m, "COMMIT");
     }
     if (rc)
-        snprintf(why, why_size, "%s: %s", into, m.db ? sqlite3_errmsg(m.db) : "out of memory");
+        say(&m, into, why, why_size);
     sqlite3_close(m.db); /* rolls back what was not committed */
+    return rc ? -1 : 0;
+}
+
+/* Tables whose rows are found by their process, and of which no key begins with it. */
+static const char indices[] =
+    "CREATE INDEX merged_kind ON kind(process); CREATE INDEX merged_rng ON rng(process);"
+    "CREATE INDEX merged_step ON step(process); CREATE INDEX merged_moment ON moment(process);"
+    "CREATE INDEX merged_sample ON sample(process); CREATE INDEX merged_oom ON oom(process);"
+    "CREATE INDEX merged_pool_use ON pool_use(process); CREATE INDEX merged_arena ON arena_sample(process);"
+    "CREATE INDEX merged_loss ON loss(process); CREATE INDEX merged_mismatch ON mismatch(process);";
+
+int vs_store_merge_begin(const char *into, const char *like, char *why, size_t why_size)
+{
+    struct merge m = {.db = NULL};
+    int rc =
+        sqlite3_open_v2(into, &m.db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, NULL) == SQLITE_OK ? 0 : -1;
+    if (rc == 0)
+        guard(&m);
+    if (rc == 0)
+        rc = run(&m, "PRAGMA synchronous=OFF") || run(&m, vs_schema_sql) || attach(&m, like) ||
+             run(&m, "BEGIN IMMEDIATE;"
+                     "INSERT INTO main.op SELECT id, name FROM other.op;"
+                     "INSERT INTO main.space SELECT id, name FROM other.space;"
+                     "INSERT INTO main.api SELECT id, name FROM other.api;"
+                     "INSERT INTO main.phase SELECT id, name FROM other.phase;"
+                     "INSERT INTO main.meta(process, key, value) SELECT process, key, value FROM other.meta "
+                     "WHERE process = 0 AND key IN ('schema_version', 'version')");
+    if (rc == 0 && run(&m, indices) == 0) {
+        char *sql = sqlite3_mprintf("PRAGMA application_id=%d; PRAGMA user_version=%d; COMMIT",
+                                    VS_APPLICATION_ID, VS_MERGED);
+        rc = sql ? run(&m, sql) : -1;
+        sqlite3_free(sql);
+    } else {
+        rc = -1;
+    }
+    if (rc)
+        say(&m, into, why, why_size);
+    sqlite3_close(m.db);
     return rc ? -1 : 0;
 }

@@ -92,7 +92,7 @@ static void every_number_of_an_event_moves(void **state)
              VS_OP_OVERHEAD);
     assert_int_equal(sqlite3_exec(db, sql, NULL, NULL, NULL), SQLITE_OK);
     sqlite3_close(db);
-    if (vs_store_merge(into, from, 2, why, sizeof why))
+    if (vs_store_merge(into, from, 2, 0, why, sizeof why))
         fail_msg("%s", why);
 
     assert_int_equal(sqlite3_open(into, &db), SQLITE_OK);
@@ -115,9 +115,85 @@ static void every_number_of_an_event_moves(void **state)
     sqlite3_close(db);
 }
 
+#define PHASED_TABLE                                                                                         \
+    "SELECT m.name, group_concat(9) FROM sqlite_master m, pragma_table_info(m.name) c WHERE m.type = "       \
+    "'table' GROUP BY m.name HAVING max(c.name LIKE '%phase')"
+#define EACH_PHASE                                                                                           \
+    "SELECT m.name, c.name FROM sqlite_master m, pragma_table_info(m.name) c WHERE m.type = 'table' "        \
+    "AND c.name LIKE '%phase'"
+
+/* The same number is another phase in another file. */
+static void phases_are_matched_by_their_names(void **state)
+{
+    char why[256] = "", sql[512];
+    sqlite3 *db = empty(into);
+    assert_int_equal(
+        sqlite3_exec(db, "INSERT INTO phase VALUES(0, 'none'), (9, 'loading')", NULL, NULL, NULL), SQLITE_OK);
+    sqlite3_close(db);
+    db = empty(from);
+    sqlite3_stmt *q;
+    assert_int_equal(sqlite3_prepare_v2(db, PHASED_TABLE, -1, &q, NULL), SQLITE_OK);
+    while (sqlite3_step(q) == SQLITE_ROW) {
+        snprintf(sql, sizeof sql, "INSERT INTO %s VALUES(%s)", (const char *)sqlite3_column_text(q, 0),
+                 (const char *)sqlite3_column_text(q, 1));
+        if (sqlite3_exec(db, sql, NULL, NULL, NULL) != SQLITE_OK)
+            fail_msg("%s: %s", sql, sqlite3_errmsg(db));
+    }
+    sqlite3_finalize(q);
+    assert_int_equal(sqlite3_exec(db,
+                                  "INSERT INTO phase VALUES(0, 'none'), (9, 'warm-up'), (3, 'loading');"
+                                  "UPDATE zone SET held = '[[9,4096,512],[3,1,0],[-1,5,0]]'",
+                                  NULL, NULL, NULL),
+                     SQLITE_OK);
+    sqlite3_close(db);
+    if (vs_store_merge(into, from, 2, 0, why, sizeof why))
+        fail_msg("%s", why);
+
+    assert_int_equal(sqlite3_open(into, &db), SQLITE_OK);
+    assert_int_equal(number(db, "SELECT id FROM phase WHERE name = 'warm-up'"), 10);
+    assert_int_equal(number(db, "SELECT count(*) FROM phase"), 3);
+    int columns = 0;
+    assert_int_equal(sqlite3_prepare_v2(db, EACH_PHASE, -1, &q, NULL), SQLITE_OK);
+    for (; sqlite3_step(q) == SQLITE_ROW; columns++) {
+        const char *table = (const char *)sqlite3_column_text(q, 0);
+        const char *column = (const char *)sqlite3_column_text(q, 1);
+        snprintf(sql, sizeof sql, "SELECT min(%s) FROM %s", column, table);
+        if (number(db, sql) != 10)
+            fail_msg("%s.%s is %lld", table, column, (long long)number(db, sql));
+    }
+    sqlite3_finalize(q);
+    assert_true(columns >= 10);
+    assert_int_equal(number(db, "SELECT held = '[[10,4096,512],[9,1,0],[-1,5,0]]' FROM zone"), 1);
+    sqlite3_close(db);
+}
+
+/* A table that does not end would fill the disk. */
+static void copying_takes_no_more_steps_than_it_may(void **state)
+{
+    char why[256] = "";
+    sqlite3 *db = empty(into);
+    sqlite3_close(db);
+    db = empty(from);
+    assert_int_equal(
+        sqlite3_exec(db,
+                     "INSERT INTO mismatch(seq) WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT "
+                     "i + 1 FROM n WHERE i < 20000) SELECT i FROM n",
+                     NULL, NULL, NULL),
+        SQLITE_OK);
+    sqlite3_close(db);
+    assert_int_equal(vs_store_merge(into, from, 2, 20000, why, sizeof why), -1);
+    assert_non_null(strstr(why, "interrupted"));
+    assert_int_equal(sqlite3_open(into, &db), SQLITE_OK);
+    assert_int_equal(number(db, "SELECT count(*) FROM mismatch"), 0);
+    sqlite3_close(db);
+    assert_int_equal(vs_store_merge(into, from, 2, 0, why, sizeof why), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(every_number_of_an_event_moves, make_dir, drop_dir)};
+        cmocka_unit_test_setup_teardown(every_number_of_an_event_moves, make_dir, drop_dir),
+        cmocka_unit_test_setup_teardown(phases_are_matched_by_their_names, make_dir, drop_dir),
+        cmocka_unit_test_setup_teardown(copying_takes_no_more_steps_than_it_may, make_dir, drop_dir)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,173 @@
+/*
+ * merge.c - `vramscope merge`: the files of a job in one database, each as a process of its own.
+ *
+ * Each file is opened as every command opens it, so that journals of killed processes are merged first and
+ * what is no recording is refused; then it is copied behind what is there (shim/trace/store/merge.c).  The
+ * output is written beside its name, and gets that when it is whole.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/args.h"
+#include "base/commands.h"
+#include "base/destination.h"
+#include "base/shown.h"
+#include "base/units.h"
+#include "read/guard.h"
+#include "read/lives.h"
+#include "show/ranks/ranks.h"
+#include "trace/store/merge.h"
+
+#define ROUNDS 64 /* steps of SQLite's machine that copying a step's worth of reading may take */
+
+struct options {
+    const char *output;
+};
+
+static const struct option_row rows[] = {
+    {"output", 'o', "FILE", ARG_TEXT, offsetof(struct options, output), "the database to write"}, {0}};
+
+static const struct command_help help = {
+    "merge", "-o FILE FILE...|DIR",
+    "Puts the files of a job into one database, each as a process of its own: ranks, devices, losses and all "
+    "that\n"
+    "was recorded stay as they are. report, peak, waste, plot, check, diff and view show it as they show a\n"
+    "directory; of one process 'FILE#N', or --process N.\n"
+    "Exit status 3: merged, but events are missing, or the end of a run is not known to be there.",
+    rows, false};
+
+/* What was opened so far, to tell a process that comes twice. */
+struct parts {
+    struct ranks_seen seen;
+    int64_t processes; /* that are in the output */
+    bool whole;
+};
+
+static bool same_text(const char *a, const char *b)
+{
+    return a && b ? !strcmp(a, b) : a == b;
+}
+
+/* 0, or 2, said: the last process of P is there already. */
+static int check_twice(const struct parts *p)
+{
+    const struct rank_file *last = &p->seen.files[p->seen.count - 1];
+    for (size_t i = 0; i + 1 < p->seen.count; i++) {
+        const struct rank_file *f = &p->seen.files[i];
+        if (f->pid == last->pid && f->from_ns == last->from_ns && same_text(f->host, last->host))
+            return complain("merge: %s and %s are the same process", f->path, last->path);
+    }
+    return 0;
+}
+
+/* 0, or 2, said: a rank comes twice in different runs. */
+static int check_jobs(const struct parts *p)
+{
+    size_t n;
+    struct rank_job *jobs = ranks_jobs(p->seen.files, p->seen.count, &n);
+    int status = 0;
+    for (size_t i = 1; !status && i < n; i++)
+        if (jobs[i].ranked && jobs[i - 1].ranked)
+            status = complain(
+                "merge: %s and %s are of different jobs (report tells them apart): merge the files of one",
+                jobs[i - 1].files[0]->path, jobs[i].files[0]->path);
+    ranks_free_jobs(jobs, n);
+    return status;
+}
+
+/* Opens each process of FILE, and says what is the matter with it. */
+static int look_at(struct parts *p, const char *file, int64_t *processes)
+{
+    struct trace t;
+    int64_t *ids = NULL;
+    size_t n = 0;
+    if (trace_open(&t, file))
+        return complain("%s", t.why);
+    int status = t.end == TRACE_END_RUNNING
+                     ? complain("%s: its process is still running: merge it when that has ended", t.path)
+                 : trace_process_ids(&t, &ids, &n) ? complain("%s", t.why)
+                                                   : 0;
+    *processes = n ? ids[n - 1] : 1;
+    p->whole = p->whole && trace_whole(&t);
+    trace_close(&t);
+    for (size_t i = 0; !status && i < n; i++) {
+        if (trace_open_process(&t, file, ids[i])) {
+            status = complain("%s", t.why);
+            break;
+        }
+        p->whole = p->whole && trace_whole(&t);
+        ranks_seen_add(&p->seen, &t);
+        trace_close(&t);
+        status = check_twice(p);
+    }
+    free(ids);
+    return status;
+}
+
+static int copy(struct parts *p, const char *into, const char *file, int64_t processes)
+{
+    char why[768];
+    int64_t steps = ROUNDS * guard_budget(file);
+    if (p->processes == 0 && vs_store_merge_begin(into, file, why, sizeof why))
+        return complain("merge: %s", why);
+    if (vs_store_merge(into, file, p->processes + 1, steps, why, sizeof why))
+        return complain("merge: %s can't be copied: %s", file, why);
+    p->processes += processes;
+    return 0;
+}
+
+static int merge(char *const *files, size_t n, const char *output)
+{
+    struct destination d;
+    struct parts p = {.whole = true};
+    int64_t *processes = xrealloc(NULL, n * sizeof *processes);
+    int status = 0;
+    for (size_t i = 0; !status && i < n; i++)
+        status = same_file(output, files[i])
+                     ? complain("merge: %s is one of the recordings: give another name with -o", output)
+                     : look_at(&p, files[i], &processes[i]);
+    if (!status)
+        status = check_jobs(&p);
+    if (!status) {
+        destination_find(&d, output);
+        const char *into = destination_name(&d);
+        unlink(into); /* what a merge that was killed left */
+        for (size_t i = 0; !status && i < n; i++)
+            status = copy(&p, into, files[i], processes[i]);
+        int error = destination_end(&d, !status);
+        if (!status && error)
+            status = complain("merge: %s can't be written: %s", output, strerror(error));
+    }
+    if (!status) {
+        printf("%s: %s of %s\n", shown(output), units_count((int64_t)p.seen.count, "recording").s,
+               units_count((int64_t)n, "file").s);
+        status = p.whole ? EXIT_GOOD : EXIT_INCOMPLETE;
+    }
+    status = exit_worse(status, ranks_seen_end(&p.seen, status != EXIT_USAGE));
+    free(processes);
+    return status;
+}
+
+int cmd_merge(int argc, char **argv)
+{
+    struct options o = {0};
+    char **operands, why[512];
+    size_t count;
+    struct stat st;
+    int n = args_parse(&help, argc, argv, &o, &operands);
+    if (n < 0)
+        return n == -1 ? EXIT_GOOD : EXIT_USAGE;
+    if (n == 0 || !o.output)
+        return complain("merge: vramscope merge -o FILE DIR");
+    if (stat(o.output, &st) == 0 && !S_ISREG(st.st_mode))
+        return complain("merge: %s is no regular file: give another name with -o", o.output);
+    char **files = trace_files(operands, (size_t)n, &count, why, sizeof why);
+    if (!files)
+        return complain("%s", why);
+    int status = merge(files, count, o.output);
+    trace_free_files(files, count);
+    return status;
+}

@@ -1,0 +1,147 @@
+#!/bin/bash
+# `vramscope merge`: the files of a job in one database are shown as the directory is, each process as its own file is, whatever names, phases and losses
+# the files have; what cannot be merged is one line, and leaves nothing behind.
+set -u
+: "${BUILD:?the build directory}"
+SRC=$(cd "$(dirname "$0")/../../.." && pwd)
+V=$BUILD/bin/vramscope
+D=$(mktemp -d)
+trap 'rm -rf "$D"' EXIT
+cd "$D" || exit 1
+failures=0
+no() { echo "FAILED: $*" && failures=$((failures + 1)); }
+make_db() { python3 "$SRC/tests/data/make_db.py" "$SRC/shim/trace/schema.sql" "$@" || exit 1; }
+
+mkdir job
+make_db job/a.db --rank 0 --world 4 --arena
+make_db job/b.db --rank 1 --world 4 --gpu 1 --steps 5 --extra 96 --leak 8
+make_db job/c.db --rank 2 --world 4 --gpu 2 --kind killed
+make_db job/d.db --rank 3 --world 4 --gpu 3 --devices 2 --extra 40
+# the same number is another phase in another file, and one file has names that others lack
+name_phase() { # FILE NAME: of what was in no phase
+    sqlite3 "$1" "INSERT INTO phase VALUES(9, '$2'); UPDATE ev SET phase = 9 WHERE phase = 0; UPDATE live SET phase = 9 WHERE phase = 0;
+        UPDATE zone SET phase = 9 WHERE phase = 0; UPDATE phase_stat SET phase = 9 WHERE phase = 0; UPDATE peak_live SET phase = 9 WHERE phase = 0;
+        UPDATE zone SET held = '[[9,4096,512],[2,1,0],[-1,5,0]]'" || exit 1
+}
+for db in job/*.db; do sqlite3 "$db" "UPDATE rng SET source = 2" || exit 1; done # as NVTX has them, so that --phases means them
+name_phase job/a.db warm-up
+name_phase job/b.db loading
+sqlite3 job/b.db "INSERT INTO string VALUES(9000, 'libnew.so'); UPDATE stack SET owner = 9000 WHERE owner > 0;
+    INSERT INTO framework_role SELECT alloc_seq, 1 FROM live_at_peak WHERE category = 'framework block'" || exit 1
+
+"$V" merge -o job.db job >out 2>err
+[ $? = 3 ] && grep -qx 'job.db: 4 recordings of 4 files' out && [ ! -s err ] || no "merge: $(cat out err)"
+[ -e job.db.part ] && no "job.db.part is left"
+[ "$(sqlite3 job.db 'PRAGMA integrity_check; SELECT count(*), count(DISTINCT rank), max(id) FROM process')" = $'ok\n4|4|4' ] || no "the processes: $(sqlite3 job.db 'SELECT * FROM process')"
+
+# ---- the job, as of the directory ----
+
+plain() { sed -E 's/─+/─/g; s#job/a\.db#P1#g; s#job/b\.db#P2#g; s#job/c\.db#P3#g; s#job/d\.db#P4#g; s#job\.db\#([1-4])#P\1#g; s#\b([abcd])\.db\b#\1#g; s/ \(process [1-4] of the file.s [0-9 ,and]*\)//; s/"process": [1-4],/"process": 1,/; s/"processes": [1-4],/"processes": 1,/;
+    s/stack [0-9]+ +/stack /; s/"(stack|zone|range|alloc_seq|seq)": [0-9]+/"\1": 0/' "$1" | sed -E 's#\b([abcd])\b *$##; s# *$##; s#P[1-4] *$##; s# *$##'; }
+# same DIRECTORY-COMMAND: IT is the directory or the merged file
+same() {
+    COLUMNS=200 "${@//IT/job}" >apart.out 2>apart.err
+    echo "status $?" >>apart.out
+    COLUMNS=200 "${@//IT/job.db}" >merged.out 2>merged.err
+    echo "status $?" >>merged.out
+    diff <(plain apart.out) <(plain merged.out) >difference || no "$*: $(head -20 difference)"
+    diff <(plain apart.err) <(plain merged.err) >difference || no "$*, stderr: $(head -5 difference)"
+    [ "$(wc -c <apart.out)" -gt 100 ] || no "$* says nothing: $(cat apart.out apart.err)"
+}
+same "$V" report IT --bytes
+same "$V" report IT --phases 'mine=f*'
+same "$V" peak IT --by line
+same "$V" peak IT --by phase
+same "$V" waste IT
+# check has the processes of every file, and says which
+for limit in 7GiB 6GiB 8GiB; do
+    "$V" check job --max-peak=$limit >apart.out 2>&1
+    apart=$?
+    "$V" check job.db --max-peak=$limit >merged.out 2>&1
+    merged=$?
+    [ $apart = $merged ] && [ "$(grep -cE '^ *(within|BEYOND|CANNOT)' apart.out)" = "$(grep -cE '^ *(within|BEYOND|CANNOT)' merged.out)" ] || no "check: $apart and $merged, $(cat merged.out)"
+done
+for process in 1 2 3 4; do
+    file=job/$(cut -c$process <<<abcd).db
+    for command in report "peak --by role" "waste --json" plot "report --json"; do
+        # shellcheck disable=SC2086
+        "$V" $command "$file" >apart.out 2>apart.err
+        # shellcheck disable=SC2086
+        "$V" $command job.db#$process >merged.out 2>merged.err
+        diff <(plain apart.out) <(plain merged.out) >difference || no "$command of process $process: $(head -10 difference)"
+        cmp -s <(plain apart.err) <(plain merged.err) || no "$command of process $process, stderr: $(cat merged.err)"
+    done
+done
+"$V" diff job job.db >out 2>err
+[ $? = 3 ] && [ ! -s err ] || no "diff of the directory and the file: $(cat err)" # events are missing in one
+grep -qE '^ +(total|allocated).*[+-][0-9.]+ [KMG]iB' out && no "the directory and the file differ: $(cat out)"
+"$V" view -o page.html job.db >out 2>&1
+[ $? = 3 ] && [ -s page.html ] || no "view: $(cat out)" # rank 2 was killed and lost events
+"$V" report job.db --process 2 >out 2>err && grep -q 'rank 1 of 4' out && [ ! -s err ] || no "--process of a merged file: $(head -5 out err)"
+
+# ---- the views, by process ----
+
+views=$(sqlite3 job.db "SELECT m.name FROM sqlite_master m WHERE m.type = 'view' AND m.name NOT IN ('arena', 'open_allocation') AND EXISTS (SELECT 1 FROM pragma_table_info(m.name) WHERE name = 'process') ORDER BY m.name")
+[ "$(wc -w <<<"$views")" -ge 12 ] || no "views: $views"
+for process in 1 2 3 4; do
+    own=job/$(cut -c$process <<<abcd).db
+    for view in $views; do
+        columns=$(sqlite3 job.db "SELECT group_concat('total(' || name || ')', ', ') FROM pragma_table_info('$view') WHERE name LIKE '%bytes' OR name LIKE '%ns' OR name = 'size'")
+        names=$(sqlite3 job.db "SELECT group_concat('group_concat(DISTINCT ' || name || ')', ', ') FROM pragma_table_info('$view') WHERE name IN ('phase', 'owner', 'line', 'layer', 'role', 'name', 'op')")
+        sum="count(*)${columns:+, $columns}${names:+, $names}"
+        mine=$(sqlite3 "$own" "SELECT $sum FROM (SELECT * FROM $view ORDER BY ${names:+phase,} 1)" 2>/dev/null || sqlite3 "$own" "SELECT $sum FROM $view") || no "$own: $view"
+        merged=$(sqlite3 job.db "SELECT $sum FROM (SELECT * FROM $view WHERE process = $process ORDER BY ${names:+phase,} 1)" 2>/dev/null || sqlite3 job.db "SELECT $sum FROM $view WHERE process = $process") || no "job.db: $view"
+        [ "$mine" = "$merged" ] || no "view $view of process $process: $merged instead of $mine"
+    done
+done
+[ "$(sqlite3 job.db "SELECT DISTINCT process, phase FROM zone_held WHERE phase IN ('warm-up', 'loading') ORDER BY 1")" = $'1|warm-up\n2|loading' ] || no "who held: $(sqlite3 job.db 'SELECT DISTINCT process, phase FROM zone_held')"
+
+# ---- merged files are merged again ----
+
+mkdir two
+"$V" merge -o two/first.db job/a.db job/b.db >out 2>err
+[ $? = 3 ] && grep -q '2 recordings of 2 files' out || no "two files: $(cat out err)"
+cp job/d.db two
+"$V" merge -o again.db two >out 2>err # rank 2 is in none of them
+[ $? = 3 ] && grep -q '3 recordings of 2 files' out && grep -q 'of the job.s 4 ranks 1 has no file, and not shown: 2' err || no "a merged file and another: $(cat out err)"
+[ "$(sqlite3 again.db "SELECT group_concat(rank) FROM (SELECT rank FROM process ORDER BY id)")" = 3,0,1 ] || no "its ranks"
+diff <("$V" peak --by line job/b.db | tail -n +2) <("$V" peak --by line again.db#3 | tail -n +2) >difference || no "its third process: $(head difference)"
+
+# ---- bad input ----
+
+fails() {
+    local pattern=$1 status
+    shift
+    rm -f new.db
+    "$V" merge "$@" >out 2>err
+    status=$?
+    if [ $status != 2 ] || [ -s out ] || [ "$(wc -l <err)" != 1 ] || ! grep -qF -e "$pattern" err; then no "merge $*: status $status, $(head -3 out err)"; fi
+    if [ -e new.db ] || [ -e new.db.part ]; then no "merge $* leaves $(ls new.db*)"; fi
+}
+mkdir empty bad old rerun
+echo junk >bad/x.db
+make_db old/r0.db --rank 0 --world 2 && make_db old/r1.db --rank 1 --world 2 --schema-version 4
+make_db rerun/r0.db --rank 0 --world 2 && make_db rerun/r1.db --rank 1 --world 2 --gpu 1 && make_db rerun/s0.db --rank 0 --world 2 --start 500
+head -c 20000 job/a.db >bad/cut.db
+fails 'merge -o FILE DIR' job
+fails 'merge -o FILE DIR' -o new.db
+fails 'no database' -o new.db empty
+fails 'bad/x.db is not a database' -o new.db job bad/x.db
+fails 'is truncated' -o new.db job/b.db bad/cut.db
+fails 'old/r1.db was made by a vramscope older' -o new.db old
+fails 'job/b.db and job/b.db are the same process' -o new.db job/b.db job/b.db
+fails 'are of different jobs' -o new.db rerun
+fails 'is one of the recordings' -o job/b.db job
+fails 'is no regular file' -o empty job
+fails 'nowhere/new.db' -o nowhere/new.db job
+cp job.db kept.db
+fails 'bad/x.db is not a database' -o kept.db bad/x.db
+cmp -s job.db kept.db || no "what failed took the place of the file that was there"
+"$V" plot -o job.db job.db >out 2>err
+status=$?
+[ $status = 2 ] && cmp -s job.db kept.db || no "plot over the merged file: $(cat out err)"
+"$V" report job.db#9 >out 2>err
+status=$?
+[ $status = 2 ] && grep -q 'job.db#9 has no process 9: it has 1, 2, 3 and 4' err || no "a process that is not there: $(cat err)"
+
+[ $failures = 0 ] && echo "a merged job is shown as its directory" || exit 1
