@@ -308,6 +308,9 @@ static char *reliance(const struct answers *a, enum policy policy)
         return xstrdup("not exact: begins with an empty cache, the recording did not");
     if (!tape->streams_known && policy != ARENA)
         return xstrdup("not exact: streams are not recorded, taken as one; sizes are blocks', not requests");
+    if (!tape->imported && tape->expandable && tape->settings_known && tape->roundup <= 1 && !tape->changed)
+        return xstrdup(
+            "requests as recorded, each in multiples of 512 B"); /* which blocks are cut to there */
     return xstrdup(tape->imported ? "requests as recorded" : "not exact: sizes are blocks', not requests");
 }
 

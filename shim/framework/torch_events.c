@@ -13,14 +13,19 @@
  * the allocator's.  What remains is decided by the reader, who knows what came after (read/tape.c): no block
  * waits for an event when its memory is handed out again.
  *
- * Calls of other libraries (torch.cuda.Event, NCCL) do not come here.
+ * Calls of other libraries (torch.cuda.Event, NCCL) do not come here.  Of those that do (torch.Event) none is
+ * recorded that no freed block waits for: a program may query its own event a million times.
  */
 #include "torch_events.h"
+
+#include <stdatomic.h>
 
 #include "core/hot.h"
 #include "record/record.h"
 
 #define EVENTS_MOST 16 /* streams that use one block */
+#define WAITED_MOST 8192
+#define WINDOW      16 /* words that an event can be in */
 
 typedef int record_fn(void *event, void *stream);
 typedef int event_fn(void *event);
@@ -69,12 +74,46 @@ static int event_destroy(void *event)
     return real.destroy(event);
 }
 
+/* ---- what is waited for ---- */
+
+/* Events that freed blocks wait for, each somewhere in the window that begins at its hash.  Relaxed: an event
+ * is put in and taken out under the allocator's mutex of its device. */
+static _Atomic uint64_t waited[WAITED_MOST];
+static _Atomic bool too_many; /* not all found room: every one that is over may be one of them */
+
+static _Atomic uint64_t *place_of(uint64_t event, size_t i)
+{
+    return &waited[((event * UINT64_C(0x9E3779B97F4A7C15) >> 48) + i) % WAITED_MOST];
+}
+
+/* Puts INSTEAD in the place of WHAT in EVENT's window; false: WHAT is not there. */
+static bool replace(uint64_t event, uint64_t what, uint64_t instead)
+{
+    for (size_t i = 0; i < WINDOW; i++) {
+        uint64_t there = what;
+        if (atomic_load_explicit(place_of(event, i), memory_order_relaxed) == what &&
+            atomic_compare_exchange_strong_explicit(place_of(event, i), &there, instead, memory_order_relaxed,
+                                                    memory_order_relaxed))
+            return true;
+    }
+    return false;
+}
+
+static void wait_for(uint64_t event)
+{
+    if (!replace(event, event, event) && !replace(event, 0, event))
+        atomic_store_explicit(&too_many, true, memory_order_relaxed);
+}
+
 /* ---- what is over ---- */
 
 static int done(void *event, int status)
 {
     struct vs_event over = {.op = VS_OP_EVENT_DONE, .device = VS_DEVICE_UNKNOWN, .address = (uintptr_t)event};
-    if (status == 0 && vs_record_enabled())
+    if (status != 0)
+        return status;
+    bool is_waited = replace(over.address, over.address, 0);
+    if ((is_waited || atomic_load_explicit(&too_many, memory_order_relaxed)) && vs_record_enabled())
         vs_record(&over);
     return status;
 }
@@ -101,6 +140,7 @@ void vs_torch_events_report(bool is_free, uint64_t block, int8_t device)
                                  .device = device,
                                  .address = block,
                                  .arg0 = recorded[i]};
+        wait_for(recorded[i]);
         if (vs_record_enabled())
             vs_record(&event);
     }

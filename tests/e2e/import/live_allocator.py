@@ -235,6 +235,9 @@ def main(library, case):
         program(a, torch, 8)
     else:
         plain.program(a, 12, 11, **program)
+    own = ctypes.c_int(1)  # a program's own event, which it queries again and again
+    for _ in range(1000):
+        lib.live_query(ctypes.byref(own))
     print(a.requests, a.driver)
 
 
