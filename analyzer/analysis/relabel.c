@@ -225,7 +225,7 @@ static void say_which(const struct trace *t)
 int relabel_open(struct trace *t, const char *path, const struct relabel *r)
 {
     bool asked = r->phases || r->steps;
-    if (trace_open_process(t, path, r->process))
+    if (r->brief && !asked ? trace_open_brief(t, path, r->process) : trace_open_process(t, path, r->process))
         return -1;
     if (!t->wanted_process && t->processes > 1)
         say_which(t);

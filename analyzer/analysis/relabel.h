@@ -16,6 +16,7 @@
 struct relabel {
     const char *phases; /* NAME=PATTERN[,NAME=PATTERN...]; NULL: as recorded */
     const char *steps;  /* PATTERN of the names whose ranges are steps; NULL: as recorded */
+    bool brief;         /* by trace_open_brief; not together with rules */
     int64_t process;    /* of a file with several; 0: the first, with a line on stderr that says so */
 };
 

@@ -58,7 +58,9 @@ static int show(char *const *files, size_t n, size_t i, const struct options *o,
 {
     struct trace t;
     struct report r;
-    if (relabel_open(&t, files[i], &o->relabel))
+    struct relabel relabel = o->relabel;
+    relabel.brief = !j && n > 1;
+    if (relabel_open(&t, files[i], &relabel))
         return complain("%s", t.why);
     t.label = trace_label(files, n, i);
     t.only_device = o->choice.device;

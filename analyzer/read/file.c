@@ -153,9 +153,10 @@ static int check_tables(struct trace *t)
 }
 
 /* This program's own views over the file's tables are temporary views, which SQLite finds before the file's.
- * To make them takes twice the time of all that the page of a job asks of a file, which needs none: so they
- * are made for the first query that cannot do without.  Until then such a query fails, because the views of
- * the file itself are forbidden (guard_connection). */
+ * To make them takes twice the time of all that the page of a job asks of a file, which needs none: so there
+ * they are made for the first query that cannot do without (t->brief).  Until then such a query fails,
+ * because the views of the file itself are forbidden (guard_connection).  They cannot be made while another
+ * query runs, so that everybody else has them from the start. */
 bool trace_own_views(struct trace *t)
 {
     if (t->own_views)
@@ -170,7 +171,9 @@ static int check_file(struct trace *t)
     if (!know_schema())
         snprintf(t->why, sizeof t->why, "out of memory");
     else if (check_tables(t) == 0)
-        return sqlite3_libversion_number() >= 3035000 || trace_own_views(t) ? 0 : trace_sql_error(t);
+        return (t->brief && sqlite3_libversion_number() >= 3035000) || trace_own_views(t)
+                   ? 0
+                   : trace_sql_error(t);
     return -1;
 }
 

@@ -52,7 +52,6 @@ static int run_over(struct trace *t, const char *sql)
 
 int trace_relabel_begin(struct trace *t, struct trace_relabel_text **names, size_t *n)
 {
-    trace_own_views(t); /* what is run here may use them */
     if (run(t, "CREATE TEMP TABLE new_phase(name INTEGER PRIMARY KEY, phase INT);"
                "CREATE TEMP TABLE new_step(name INTEGER PRIMARY KEY);"
                "CREATE TEMP TABLE phase(id INTEGER PRIMARY KEY, name TEXT);"

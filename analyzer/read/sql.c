@@ -32,7 +32,7 @@ struct sqlite3_stmt *trace_sql(struct trace *t, const char *sql, int bound, ...)
     struct sqlite3_stmt *s = NULL;
     va_list list;
     int code = sqlite3_prepare_v2(t->db, sql, -1, &s, NULL);
-    if (code == SQLITE_ERROR && trace_own_views(t)) /* it may need a view */
+    if (code == SQLITE_ERROR && t->brief && trace_own_views(t)) /* it may need a view */
         code = sqlite3_prepare_v2(t->db, sql, -1, &s, NULL);
     if (code != SQLITE_OK) {
         trace_sql_error(t);

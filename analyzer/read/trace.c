@@ -242,10 +242,11 @@ int trace_open(struct trace *t, const char *path)
     return trace_open_process(t, path, 0);
 }
 
-int trace_open_process(struct trace *t, const char *path, int64_t process)
+static int open_process(struct trace *t, const char *path, int64_t process, bool brief)
 {
     int64_t named;
     memset(t, 0, sizeof *t);
+    t->brief = brief;
     t->file = trace_file(path, &named);
     t->wanted_process = process ? process : named;
     t->only_device = UNKNOWN;
@@ -258,6 +259,16 @@ int trace_open_process(struct trace *t, const char *path, int64_t process)
     trace_close(t);
     memcpy(t->why, why, sizeof why);
     return -1;
+}
+
+int trace_open_process(struct trace *t, const char *path, int64_t process)
+{
+    return open_process(t, path, process, false);
+}
+
+int trace_open_brief(struct trace *t, const char *path, int64_t process)
+{
+    return open_process(t, path, process, true);
 }
 
 void trace_close(struct trace *t)

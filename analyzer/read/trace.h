@@ -252,6 +252,7 @@ struct trace {
     bool thinned;   /* some events have no row: they were folded, or there was no room */
     struct trace_folded folded;
     int64_t unwritten, unwritten_from; /* events that never had a row, for lack of room; when that began */
+    bool brief;                        /* opened by trace_open_brief */
     bool own_views;                    /* the views of this program were made (file.c) */
     long recovered;                    /* events merged from a journal on opening, 0 = none */
     const char *version;
@@ -296,6 +297,9 @@ struct trace {
 int trace_open(struct trace *t, const char *path);
 /* Likewise; of a file with several processes PROCESS is shown, 0: the first. */
 int trace_open_process(struct trace *t, const char *path, int64_t process);
+/* Likewise, for the few figures of one of many files: in a third of the time.  No query may be asked within
+ * another. */
+int trace_open_brief(struct trace *t, const char *path, int64_t process);
 void trace_close(struct trace *t);
 /* The file that NAME means: "job.db#3" is process 3 of job.db where no file has that name; *PROCESS, which
  * may be NULL, gets it, else 0.  The caller frees the name. */
