@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analysis/oom.h"
 #include "analysis/relabel.h"
 #include "base/args.h"
 #include "base/commands.h"
@@ -359,6 +360,21 @@ static void print_table(const struct answers *a)
     table_free(&table);
 }
 
+/* What fits without a request that was refused says nothing of the run with it. */
+static void print_refused(const struct answers *a)
+{
+    struct trace_oom_kept *kept = NULL;
+    size_t n = 0;
+    bool read = trace_ooms_kept(a->t, &kept, &n) == 0;
+    for (size_t i = 0; read && i < n; i++)
+        if (kept[i].role & OOM_LAST && kept[i].device == a->device && kept[i].requested > 0)
+            printf(
+                "  NOTE: %s were refused at %s: no block is of that request, and all of the above is without "
+                "it\n",
+                units_bytes(kept[i].requested, a->q->o->bytes).s, units_time(kept[i].t).s);
+    free(kept);
+}
+
 static void print_text(const struct answers *a)
 {
     bool exact = a->q->o->bytes;
@@ -382,6 +398,7 @@ static void print_text(const struct answers *a)
         free(relies);
         free(out);
     }
+    print_refused(a);
 }
 
 static void print_json(const struct answers *a, struct json *j)

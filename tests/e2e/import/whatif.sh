@@ -62,6 +62,10 @@ END
 [ "$(field small.json live fits)" = True ] || no "live does not fit 21 MiB"
 "$V" whatif --capacity=21MiB known.db | grep -q 'runs out at' || no "the text does not say where it runs out"
 "$V" whatif --capacity=4MiB known.db | grep -q 'live *> ' || no "less than what lives, and live fits"
+# what was refused is in no block, and "yes" is no answer for it
+"$V" whatif known.db | grep -q 'refused' && no "a refusal where none was"
+cp known.db refused.db && sqlite3 refused.db "INSERT INTO oom(process, role, seq, t_ns, device, op, requested_bytes) VALUES(1, 2, 3, 5000000, 0, 22, 7 << 30)"
+"$V" whatif --capacity=64GiB refused.db | grep -q '^  NOTE: 7.00 GiB were refused at 5 ms: no block is of that request' || no "a refused request: $("$V" whatif --capacity=64GiB refused.db)"
 
 "$V" whatif --policy=torch-native --capacity=400MiB retry.db | grep -q 'fits after [0-9]* emptied cache' || no "400 MiB, as it ran: no retry"
 "$V" whatif --policy=live --capacity=100MiB midway.db | grep -q 'no room for what was alive when the trace began' || no "a capacity below what lived at the start"
