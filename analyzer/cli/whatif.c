@@ -468,6 +468,7 @@ static void no_edits(struct json *j)
 {
     json_begin(j, "edits", '[');
     json_end(j);
+    json_text(j, "refusal", NULL);
 }
 
 /* Edits are asked for, or nothing special is. */

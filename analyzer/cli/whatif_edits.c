@@ -41,51 +41,48 @@ struct work {
 
 /* ---- working it out ---- */
 
-static void note(char **line, const char *more)
+/* The ends of an interval, which an edited order may turn round.  ABOUT: kernels are not the recorded ones,
+ * or it is not recorded how long something lives: allocated may be off by 1 % more, reserved by 2.5 %. */
+static void order_two(uint64_t *a, uint64_t *b, uint64_t part)
 {
-    char *joined = *line && more ? xformat("%s; %s", *line, more) : xstrdup(*line ? *line : more);
-    free(*line);
-    *line = joined;
+    uint64_t low = *a < *b ? *a : *b, high = *a < *b ? *b : *a;
+    *a = part ? low - low / part : low;
+    *b = part ? high + high / part : high;
 }
 
-/* The edits of a row, one on the other; both ends are taken along. */
+static void order(struct answer *low, struct answer *high, bool about)
+{
+    for (int p = 0; p < FEED_POLICIES; p++) {
+        struct answer_policy *a = &low->of[p], *b = &high->of[p];
+        if (!a->wanted)
+            continue;
+        order_two(&a->peak.allocated, &b->peak.allocated, about ? 100 : 0);
+        order_two(&a->peak.reserved, &b->peak.reserved, about ? p == FEED_LIVE ? 100 : 40 : 0);
+        for (size_t i = 0; i < low->phases; i++) {
+            order_two(&a->phase_allocated[i], &b->phase_allocated[i], about ? 100 : 0);
+            order_two(&a->phase_reserved[i], &b->phase_reserved[i], about ? p == FEED_LIVE ? 100 : 40 : 0);
+        }
+    }
+}
+
 static void work_out(const struct work *w, struct answered *row)
 {
-    struct program low = {0}, high = {0};
-    for (size_t i = 0; i < row->edit_count; i++) {
-        struct edit_result r = edit_apply(i ? &low : w->from, &row->edits[i]), other = {0};
-        if (r.why) {
-            row->why = row->edit_count > 1 ? xformat("%s: %s", row->edits[i].text, r.why) : xstrdup(r.why);
-            row->nothing = r.nothing;
-            edit_free_result(&r);
-            break;
-        }
-        if (high.event_count)
-            other = edit_apply(&high, &row->edits[i]);
-        note(&row->assumes, r.assumes);
-        row->cost = row->edit_count == 1 ? r.cost : NULL;
-        struct program next_low = r.low, next_high = other.low;
-        if (other.high.event_count) {
-            next_high = other.high;
-            program_free(&other.low);
-        } else if (r.high.event_count) {
-            next_high = r.high;
-            r.high = (struct program){0};
-        }
-        r.low = other.low = other.high = (struct program){0};
-        edit_free_result(&r);
-        edit_free_result(&other);
-        program_free(&low);
-        program_free(&high);
-        low = next_low;
-        high = next_high;
-    }
+    const struct edit **edits = xrealloc(NULL, (row->edit_count + 1) * sizeof *edits);
+    for (size_t i = 0; i < row->edit_count; i++)
+        edits[i] = &row->edits[i];
+    struct edit_result r = edit_apply_all(w->from, edits, row->edit_count);
+    row->why = r.why ? xstrdup(r.why) : NULL;
+    row->nothing = r.nothing;
     if (!row->why) {
-        row->low = answer_of(row->edit_count ? &low : w->from, w->q->settings, w->q->wanted);
-        row->high = high.event_count ? answer_of(&high, w->q->settings, w->q->wanted) : row->low;
+        const struct program *low = row->edit_count ? &r.low : w->from;
+        row->assumes = xstrdup(r.assumes);
+        row->cost = r.cost;
+        row->low = answer_of(low, w->q->settings, w->q->wanted);
+        row->high = answer_of(r.high.event_count ? &r.high : low, w->q->settings, w->q->wanted);
+        order(&row->low, &row->high, r.about);
     }
-    program_free(&low);
-    program_free(&high);
+    edit_free_result(&r);
+    free(edits);
 }
 
 static void *worker(void *context)
@@ -398,9 +395,7 @@ static struct answered *rows_of(const struct arg_list *names, struct edit **own,
 static void free_rows(struct answered *rows, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
-        bool shared = rows[i].high.of[FEED_LIVE].phase_allocated == rows[i].low.of[FEED_LIVE].phase_allocated;
-        if (!shared)
-            answer_free(&rows[i].high);
+        answer_free(&rows[i].high);
         answer_free(&rows[i].low);
         free(rows[i].name);
         free(rows[i].why);
@@ -416,6 +411,7 @@ static int refuse_late(const struct edits_question *q, struct json *j)
     if (j) {
         json_begin(j, "edits", '[');
         json_end(j);
+        json_text(j, "refusal", NULL);
     } else if (q->edits->count) {
         return complain("whatif: --edit: not known: %s", why);
     } else {
@@ -432,6 +428,8 @@ int edits_answer(struct trace *t, int64_t device, const struct edits_question *q
     size_t n;
     if (q->late)
         return refuse_late(q, j);
+    if (refusal_ended(t, device))
+        return refusal_print(t, device, q, j);
     if (program_read(t, device, SIZE_MAX, q->native, &from, &facts)) {
         complain("whatif: %s", t->why);
         program_free_facts(&facts);
@@ -457,5 +455,7 @@ int edits_answer(struct trace *t, int64_t device, const struct edits_question *q
     free(own);
     program_free(&from);
     program_free_facts(&facts);
+    if (j)
+        json_text(j, "refusal", NULL);
     return status;
 }

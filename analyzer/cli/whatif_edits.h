@@ -20,4 +20,8 @@ struct edits_question {
 int edits_check(const struct arg_list *edits);
 int edits_answer(struct trace *t, int64_t device, const struct edits_question *q, struct json *j);
 
+/* Whether the run ended when a framework gave up on a request on DEVICE; then that is what is asked about. */
+bool refusal_ended(struct trace *t, int64_t device);
+int refusal_print(struct trace *t, int64_t device, const struct edits_question *q, struct json *j);
+
 #endif

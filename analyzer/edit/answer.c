@@ -23,6 +23,9 @@ static bool play(struct feed *f, const struct program *p, const struct trace_mom
     case MOMENT_REUSABLE:
         feed_reusable(f, e->block);
         break;
+    case MOMENT_EMPTIED:
+        feed_emptied(f);
+        break;
     default:
         break;
     }

@@ -52,15 +52,16 @@ static bool chosen(const struct checkpointing *c, uint16_t unit)
 /* Whether a block that UNIT makes in forward is saved by it, and made again. */
 static bool is_inner(const struct checkpointing *c, const struct edit_block *b, uint16_t unit)
 {
-    return b->kind == KIND_SAVED && b->died != BLOCK_NEVER && b->died >= c->passes[unit].backward;
+    const struct pass *pass = &c->passes[unit];
+    if (pass->backward == SIZE_MAX) /* cut off by a refusal before backward came */
+        return b->kind == KIND_SAVED && b->died == BLOCK_NEVER;
+    return b->kind == KIND_SAVED && b->died != BLOCK_NEVER && b->died >= pass->backward;
 }
 
 static void find_output(struct checkpointing *c, uint16_t unit)
 {
     const struct program *p = c->b.from;
     struct pass *pass = &c->passes[unit];
-    if (pass->backward == SIZE_MAX)
-        return;
     for (size_t i = pass->from; i < pass->to; i++) {
         const struct edit_block *b = &p->blocks[p->events[i].block];
         if (unit_of(p, i) != unit || b->kind != KIND_SAVED || b->size < SMALL)
@@ -69,7 +70,8 @@ static void find_output(struct checkpointing *c, uint16_t unit)
             pass->output = BLOCK_NEVER;
             return;
         }
-        if (pass->output == BLOCK_NEVER || b->died < p->blocks[pass->output].died)
+        if (pass->backward == SIZE_MAX || pass->output == BLOCK_NEVER ||
+            b->died < p->blocks[pass->output].died) /* of a cut off one: the last that was made */
             pass->output = p->events[i].block;
     }
 }
@@ -158,7 +160,7 @@ static void forward_event(struct checkpointing *c, size_t i)
     if (layer != c->layer && !c->late && before > 1)
         end_some(c, e->phase, before - 1);
     c->layer = layer;
-    if (chosen(c, unit) && c->passes[unit].backward != SIZE_MAX && is_inner(c, &p->blocks[e->block], unit)) {
+    if (chosen(c, unit) && is_inner(c, &p->blocks[e->block], unit)) {
         if (e->block != c->passes[unit].output)
             *PUSH(c->pending, c->pending_count) = e->block;
         c->any = true;
@@ -212,8 +214,8 @@ struct program apply_checkpoint(const struct program *from, const struct edit *e
     free(c.passes);
     free(c.pending);
     if (c.any) {
-        r->assumes = xformat("%s: a unit of %d; the second forward runs up to the last block that is saved",
-                             f->units_name, (int)f->units);
+        r->assumes = xformat("of the %d layers %s each is computed again up to the last block that it saves",
+                             (int)f->units, f->units_name);
         return to;
     }
     program_free(&to);

@@ -17,10 +17,11 @@ struct row {
     const char *name, *values; /* as a message names them */
     apply *apply;
     const char *cost;
+    bool about;
 };
 
 static const struct row table[EDIT_KINDS] = {
-    [EDIT_LOSS] = {"loss", "fused", apply_loss, "about as fast, or faster"},
+    [EDIT_LOSS] = {"loss", "fused", apply_loss, "about as fast, or faster", true},
     [EDIT_FOREACH] = {"foreach", "no", apply_foreach, "a slower step of the optimizer: many small kernels"},
     [EDIT_OPTIMIZER] = {"optimizer", "fused", apply_optimizer, "a faster step of the optimizer"},
     [EDIT_STATES] = {"states", "bf16, 8bit or host", apply_states, NULL},
@@ -30,11 +31,12 @@ static const struct row table[EDIT_KINDS] = {
     [EDIT_ACCUMULATE] = {"accumulate", "a number of batches, 2 to 1000", apply_accumulate,
                          "a step takes as many batches"},
     [EDIT_CHECKPOINT] = {"checkpoint", "K, every K-th layer", apply_checkpoint,
-                         "the forward of those layers a second time"},
-    [EDIT_BATCH] = {"batch", "a factor such as 2 or 0.5", apply_batch, "as many samples a step"},
-    [EDIT_SEQUENCE] = {"sequence", "a factor such as 2 or 0.5", apply_sequence, "as many tokens a sample"},
-    [EDIT_TYPES] = {"types", "bf16", apply_types, "fewer digits"},
-    [EDIT_ZERO] = {"zero", "STAGE:RANKS, such as 2:8", apply_zero, "communication at every step"},
+                         "the forward of those layers a second time", true},
+    [EDIT_BATCH] = {"batch", "a factor such as 2 or 0.5", apply_batch, "as many samples a step", true},
+    [EDIT_SEQUENCE] = {"sequence", "a factor such as 2 or 0.5", apply_sequence, "as many tokens a sample",
+                       true},
+    [EDIT_TYPES] = {"types", "bf16", apply_types, "fewer digits", true},
+    [EDIT_ZERO] = {"zero", "STAGE:RANKS, such as 2:8", apply_zero, "communication at every step", true},
 };
 
 /* ---- words ---- */
@@ -139,7 +141,7 @@ static bool same(const struct program *a, const struct program *b)
 
 struct edit_result edit_apply(const struct program *from, const struct edit *e)
 {
-    struct edit_result r = {.cost = table[e->what].cost};
+    struct edit_result r = {.cost = table[e->what].cost, .about = table[e->what].about};
     r.low = table[e->what].apply(from, e, &r, false);
     if (r.why) {
         free(r.assumes);
@@ -152,6 +154,56 @@ struct edit_result edit_apply(const struct program *from, const struct edit *e)
     free(again.assumes);
     if (same(&r.low, &r.high))
         program_free(&r.high);
+    return r;
+}
+
+static void join(char **line, const char *more)
+{
+    char *joined = *line && more ? xformat("%s; %s", *line, more) : xstrdup(*line ? *line : more);
+    free(*line);
+    *line = joined;
+}
+
+/* What edit E makes of both ends of R. */
+static void go_on(struct edit_result *r, const struct program *from, const struct edit *e, bool first)
+{
+    struct edit_result low = edit_apply(first ? from : &r->low, e), high = {.why = NULL};
+    if (r->high.event_count && !low.why)
+        high = edit_apply(&r->high, e);
+    if (low.why || high.why) {
+        r->why = xstrdup(low.why ? low.why : high.why);
+        r->nothing = low.nothing;
+    } else {
+        struct edit_result *of_high = r->high.event_count ? &high : &low;
+        bool one = !of_high->high.event_count;
+        program_free(&r->low);
+        program_free(&r->high);
+        r->high = one ? high.low : of_high->high;
+        r->low = low.low;
+        if (!one)
+            of_high->high = (struct program){0};
+        if (one)
+            high.low = (struct program){0};
+        low.low = (struct program){0};
+        join(&r->assumes, low.assumes);
+        r->about = r->about || low.about;
+        r->cost = first ? low.cost : NULL;
+    }
+    edit_free_result(&low);
+    edit_free_result(&high);
+}
+
+struct edit_result edit_apply_all(const struct program *from, const struct edit *const *edits, size_t n)
+{
+    struct edit_result r = {.why = NULL};
+    for (size_t i = 0; i < n && !r.why; i++) {
+        go_on(&r, from, edits[i], i == 0);
+        if (r.why && n > 1) {
+            char *why = xformat("%s: %s", edits[i]->text, r.why);
+            free(r.why);
+            r.why = why;
+        }
+    }
     return r;
 }
 

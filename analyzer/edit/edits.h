@@ -57,11 +57,14 @@ struct edit_result {
     char *why;                /* refused: a sentence, owned; then there is no program */
     char *assumes;            /* what the answer takes for granted; owned, NULL: nothing */
     const char *cost;         /* what the change costs, where that is known; NULL */
-    bool nothing;             /* it is refused since the program does so already, or has nothing to change */
+    bool about;   /* kernels or lifetimes that nobody recorded: a figure is one of an interval, not exact */
+    bool nothing; /* it is refused since the program does so already, or has nothing to change */
 };
 
 /* FROM is left as it is. */
 struct edit_result edit_apply(const struct program *from, const struct edit *e);
+/* N of them, each of what those before it made. */
+struct edit_result edit_apply_all(const struct program *from, const struct edit *const *edits, size_t n);
 void edit_free_result(struct edit_result *r);
 
 /* Those that `whatif` tries by itself. */

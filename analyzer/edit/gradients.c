@@ -44,7 +44,7 @@ static bool node_done(const struct program *from, size_t i, const struct pending
 
 static bool is_kind(const struct program *p, size_t i, enum trace_moment_what what, enum edit_kind kind)
 {
-    return p->events[i].what == what && p->blocks[p->events[i].block].kind == kind;
+    return p->events[i].what == (uint8_t)what && p->blocks[p->events[i].block].kind == (uint8_t)kind;
 }
 
 static bool is_gradient_born(const struct program *p, size_t i)
@@ -148,7 +148,7 @@ static void update_and_free(struct build *b, uint32_t block, uint16_t phase, voi
 static bool is_behind(const struct build *b, size_t i)
 {
     const struct trace_moment *e = &b->from->events[i];
-    if (e->what == MOMENT_STEP || e->what == MOMENT_REFUSED)
+    if (e->what == MOMENT_STEP || e->what == MOMENT_REFUSED || e->what == MOMENT_EMPTIED)
         return false;
     enum edit_kind kind = b->from->blocks[e->block].kind;
     return kind == KIND_UPDATE ||

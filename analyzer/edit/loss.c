@@ -21,11 +21,12 @@
 #define SCRATCH      (UINT64_C(4) << 20) /* of the kernel, beside the chunk */
 #define SMALL        (UINT64_C(1) << 20) /* what is less is left as it is */
 
-struct head {               /* of one pass through the output layer */
-    size_t from, to;        /* its events in logits */
-    uint64_t logits;        /* L */
-    uint32_t weight, input; /* blocks that are W and D; BLOCK_NEVER: not seen */
-    size_t end;             /* the first event behind what backward does for it */
+struct head {                         /* of one pass through the output layer */
+    size_t from, to;                  /* its events in logits */
+    uint64_t logits;                  /* L */
+    uint32_t weight, input;           /* blocks that are W and D; BLOCK_NEVER: not seen */
+    uint64_t weight_size, input_size; /* of W and D; of a pass that did not come so far they are inferred */
+    size_t end;                       /* the first event behind what backward does for it */
     uint16_t layer;
 };
 
@@ -39,13 +40,21 @@ static const struct edit_block *block_of(const struct program *p, size_t i)
     return &p->blocks[p->events[i].block];
 }
 
+/* The request that was refused may be the one for them. */
+static bool is_logits(const struct program *p, const struct edit_block *b)
+{
+    bool request =
+        b->kind == KIND_REQUEST && p->events[b->born].phase == p->facts->logits && p->facts->logits;
+    return (b->kind == KIND_LOGITS || request) && b->size >= SMALL;
+}
+
 /* Events of logits from I on, the largest block of them, and the layer of the first: the phase begins when
  * the output layer is called, and what the loss then makes of its logits (copies in fp32) is the model's. */
 static void see_logits(const struct program *p, size_t i, struct head *h)
 {
     *h = (struct head){.from = i, .weight = BLOCK_NEVER, .input = BLOCK_NEVER};
     for (; i < p->event_count && p->events[i].phase == p->facts->logits; i++)
-        if (is_born(p, i) && block_of(p, i)->kind == KIND_LOGITS && block_of(p, i)->size >= SMALL) {
+        if (is_born(p, i) && is_logits(p, block_of(p, i))) {
             if (!h->logits)
                 h->layer = program_stack(p, block_of(p, i))->layer;
             h->logits = block_of(p, i)->size > h->logits ? block_of(p, i)->size : h->logits;
@@ -99,19 +108,30 @@ static void see_backward(const struct program *p, struct head *h)
 
 /* Tokens of a pass, by the sizes of logits (N x V), input (N x H) and weight (V x H), in elements of BYTES.
  */
-static double tokens(const struct program *p, const struct head *h, double bytes)
+static double tokens(const struct head *h, double bytes)
 {
-    if (h->weight == BLOCK_NEVER || h->input == BLOCK_NEVER)
+    if (!h->weight_size || !h->input_size)
         return 0;
-    return sqrt((double)h->logits * (double)p->blocks[h->input].size /
-                ((double)p->blocks[h->weight].size * bytes));
+    return sqrt((double)h->logits * (double)h->input_size / ((double)h->weight_size * bytes));
 }
 
-static uint64_t chunk(const struct program *p, const struct head *h, bool high)
+static uint64_t chunk(const struct head *h, bool high)
 {
-    double n = tokens(p, h, high ? 4 : 2), most = high ? TOKENS_MOST : TOKENS_LEAST;
+    double n = tokens(h, high ? 4 : 2), most = high ? TOKENS_MOST : TOKENS_LEAST;
     double share = n > most ? most / n : 1;
     return (uint64_t)((double)h->logits * share) + (high ? SCRATCH : 0);
+}
+
+/* Of a pass that was cut off before backward: W is the largest parameter, as output layers' are, and D as
+ * large as what forward saved last, which is the layer's input. */
+static void infer(const struct program *p, size_t from, struct head *h)
+{
+    for (size_t i = 0; i < p->block_count && h->weight == BLOCK_NEVER; i++)
+        if (p->blocks[i].kind == KIND_PARAMETER && p->blocks[i].size > h->weight_size)
+            h->weight_size = p->blocks[i].size;
+    for (size_t i = from; i-- > 0 && !h->input_size && p->events[i].what != MOMENT_STEP;)
+        if (is_born(p, i) && block_of(p, i)->kind == KIND_SAVED && block_of(p, i)->size >= SMALL / 16)
+            h->input_size = block_of(p, i)->size;
 }
 
 struct fusing {
@@ -128,6 +148,14 @@ static void begin(struct fusing *f, size_t i)
     uint16_t phase = p->events[i].phase;
     see_logits(p, i, h);
     see_backward(p, h);
+    if (h->weight != BLOCK_NEVER && h->input != BLOCK_NEVER) {
+        h->weight_size = p->blocks[h->weight].size;
+        h->input_size = p->blocks[h->input].size;
+    } else {
+        infer(p, i, h);
+        build_born(&f->b, block_of(p, i), h->input_size, phase, KIND_BACKWARD);
+        build_born(&f->b, block_of(p, i), h->weight_size, phase, KIND_GRADIENT);
+    }
     f->in = true;
     if (h->input != BLOCK_NEVER) {
         const struct edit_block *d = &p->blocks[h->input];
@@ -138,24 +166,23 @@ static void begin(struct fusing *f, size_t i)
         f->b.now[h->weight] = build_born(&f->b, w, w->size, phase, w->kind);
     }
     const struct edit_block *like = block_of(p, i);
-    f->chunk = build_born(&f->b, like, chunk(p, h, f->high), phase, KIND_LOGITS);
+    f->chunk = build_born(&f->b, like, chunk(h, f->high), phase, KIND_LOGITS);
 }
 
-/* Whether event I of a pass is gone, or was made before. */
+/* Whether event I of a pass is gone, or was made before.  The death of what is not there is no event. */
 static bool is_gone(const struct fusing *f, size_t i)
 {
     const struct program *p = f->b.from;
     const struct trace_moment *e = &p->events[i];
-    if (e->what == MOMENT_STEP || e->what == MOMENT_REFUSED)
+    if (e->what != MOMENT_BORN)
         return false;
     const struct edit_block *b = &p->blocks[e->block];
-    if (e->what != MOMENT_BORN)
-        return false; /* the death of what is not there is no event */
-    if (e->block == f->head.weight || e->block == f->head.input || b->kind == KIND_REQUEST)
+    if (e->block == f->head.weight || e->block == f->head.input)
         return f->b.now[e->block] != BLOCK_NEVER;
-    if (b->kind == KIND_LOGITS && i < f->head.to)
-        return b->size >= SMALL;
-    return i >= f->head.to && i < f->head.end && b->kind == KIND_BACKWARD && b->size >= f->head.logits / 4;
+    bool request = b->kind == KIND_REQUEST;
+    if (i < f->head.to)
+        return (b->kind == KIND_LOGITS || request) && b->size >= SMALL;
+    return i < f->head.end && (b->kind == KIND_BACKWARD || request) && b->size >= f->head.logits / 4;
 }
 
 struct program apply_loss(const struct program *from, const struct edit *e, struct edit_result *r, bool high)
@@ -165,7 +192,7 @@ struct program apply_loss(const struct program *from, const struct edit *e, stru
     if (!needs_steps(from, r))
         return (struct program){0};
     for (size_t i = 0; i < from->block_count && !any; i++)
-        any = from->blocks[i].kind == KIND_LOGITS && from->blocks[i].size >= SMALL;
+        any = is_logits(from, &from->blocks[i]);
     if (!any)
         return refuse_nothing(r, "no output layer made logits to speak of in a phase 'logits'");
     struct fusing f = {.high = high, .chunk = BLOCK_NEVER};
@@ -177,8 +204,8 @@ struct program apply_loss(const struct program *from, const struct edit *e, stru
             f.chunk = BLOCK_NEVER;
             f.in = i < f.head.end;
         }
-        if (at->what == MOMENT_BORN && from->blocks[at->block].kind == KIND_LOGITS &&
-            from->blocks[at->block].size >= SMALL && (!f.in || i >= f.head.end))
+        if (at->what == MOMENT_BORN && is_logits(from, &from->blocks[at->block]) &&
+            (!f.in || i >= f.head.end))
             begin(&f, i);
         if (!f.in || !is_gone(&f, i))
             build_copy(&f.b, i);

@@ -37,7 +37,8 @@ struct program refuse_nothing(struct edit_result *r, const char *format, ...)
 
 bool needs_steps(const struct program *p, struct edit_result *r)
 {
-    if (p->facts->backward)
+    const struct edit_facts *f = p->facts;
+    if (f->forward != EDIT_NO_PHASE || f->backward != EDIT_NO_PHASE || f->optimizer != EDIT_NO_PHASE)
         return true;
     refuse(r, "it has no phases: vramscope run records them");
     return false;

@@ -42,6 +42,19 @@ static void read_phases(struct trace *t, struct edit_facts *f)
     f->evaluation = phase_named(f, "evaluation");
 }
 
+/* Phases are in the file whether there is anything in them or not. */
+static void forget_unused(struct edit_facts *f, const struct trace_blocks *b)
+{
+    uint16_t *phases[] = {&f->forward, &f->logits, &f->backward, &f->optimizer, &f->evaluation};
+    bool *used = xrealloc(NULL, UINT16_MAX + 1);
+    memset(used, 0, UINT16_MAX + 1);
+    for (size_t i = 0; i < b->moment_count; i++)
+        used[b->moments[i].phase] = true;
+    for (size_t i = 0; i < sizeof phases / sizeof *phases; i++)
+        *phases[i] = *phases[i] && used[*phases[i]] ? *phases[i] : EDIT_NO_PHASE;
+    free(used);
+}
+
 /* ---- sizes of parameters ---- */
 
 struct sizes { /* sorted */
@@ -83,12 +96,19 @@ static bool is_parameters(const struct sizes *s, uint64_t size)
 
 /* ---- kinds ---- */
 
+/* cuBLAS's workspace, which its first call makes, is as large as this by PyTorch's default. */
+static bool is_workspace(uint64_t size)
+{
+    return size == UINT64_C(32) << 20 || size == (UINT64_C(8) << 20) + (UINT64_C(128) << 10);
+}
+
 struct reading {
     const struct trace_blocks *blocks;
     const struct edit_facts *facts;
     struct program *p;
     uint32_t *step; /* of each event */
     struct sizes parameters;
+    bool cut; /* the last step ended in a refusal: what lives then would have died */
 };
 
 static enum edit_kind by_role(uint8_t role)
@@ -108,6 +128,19 @@ static enum edit_kind optimizers(const struct reading *r, const struct edit_bloc
                                                                       : KIND_STATE;
 }
 
+/* Of a block of the step that a refusal ended. */
+static enum edit_kind unfinished(const struct reading *r, const struct edit_block *b, uint16_t born)
+{
+    const struct edit_facts *f = r->facts;
+    if (born == f->optimizer)
+        return optimizers(r, b, true);
+    if (born == f->logits)
+        return KIND_LOGITS;
+    if (born == f->backward)
+        return is_parameters(&r->parameters, b->size) ? KIND_GRADIENT : KIND_BACKWARD;
+    return born == f->forward && !is_workspace(b->size) ? KIND_SAVED : KIND_OTHER;
+}
+
 static enum edit_kind kind_of(const struct reading *r, const struct edit_block *b)
 {
     const struct edit_facts *f = r->facts;
@@ -117,6 +150,8 @@ static enum edit_kind kind_of(const struct reading *r, const struct edit_block *
         died = r->p->events[b->died].phase;
     if (!born)
         return KIND_OTHER;
+    if (lives && r->cut && r->step[b->born] == r->step[r->p->event_count - 1])
+        return unfinished(r, b, born);
     if (born == f->optimizer)
         return optimizers(r, b, same);
     if (born == f->backward) {
@@ -216,14 +251,17 @@ int program_read(struct trace *t, int64_t device, size_t refusal, bool native, s
         trace_free_blocks(&blocks);
         return -1;
     }
+    forget_unused(facts, &blocks);
     facts->steps = blocks.steps;
     facts->roles = blocks.roles > 0;
     facts->refusals = (int64_t)blocks.refusal_count;
+    if (refusal < blocks.refusal_count)
+        facts->limit = blocks.refusals[refusal].limit;
     stacks_order_units(facts, &blocks);
     take(p, &blocks);
     if (refusal < blocks.refusal_count)
         cut(p, &blocks, refusal);
-    struct reading r = {.blocks = &blocks, .facts = facts, .p = p};
+    struct reading r = {.blocks = &blocks, .facts = facts, .p = p, .cut = refusal < blocks.refusal_count};
     find_kinds(&r);
     trace_free_blocks(&blocks);
     if (native)

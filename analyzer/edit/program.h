@@ -28,7 +28,8 @@ enum edit_kind {
     KIND_REQUEST   /* the one that was refused */
 };
 
-#define EDIT_NO_UNIT UINT16_MAX
+#define EDIT_NO_UNIT  UINT16_MAX
+#define EDIT_NO_PHASE UINT16_MAX
 
 struct edit_stack { /* what is known of a call stack */
     uint16_t unit;  /* of the model: one of its repeated layers, in the order of their first forward */
@@ -37,12 +38,14 @@ struct edit_stack { /* what is known of a call stack */
     bool adam;      /* of Adam or AdamW */
     bool single;    /* the implementation that takes one parameter after the other */
     bool update;    /* in the optimizer's arithmetic, whichever it is */
+    bool attends;   /* in a function, or a method of a class, that is named for attention */
     bool upcast; /* in a function that takes a copy of its input in fp32: Hugging Face's losses and RMS norms
                   */
 };
 
 struct edit_facts {
-    uint16_t none, forward, logits, backward, optimizer, evaluation; /* index into phase_names; 0: unused */
+    uint16_t none, forward, logits, backward, optimizer,
+        evaluation; /* index into phase_names; EDIT_NO_PHASE: unused */
     const char *const *phase_names;
     size_t phase_count;
     struct edit_stack *stacks; /* by id */
@@ -53,6 +56,7 @@ struct edit_facts {
     bool requests;      /* sizes are requests; else blocks', up to 1 MiB more */
     int64_t steps;
     int64_t refusals;
+    uint64_t limit; /* of the allocator when the request was refused; 0: none is known */
 };
 
 struct edit_block {

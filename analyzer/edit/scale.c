@@ -7,10 +7,11 @@
  * other way round).  Several recordings of different sizes say more.
  */
 #include <stdlib.h>
+#include <string.h>
 
 #include "apply.h"
 
-#define SLACK 50 /* of what is saved for backward: by how much the other type's kernels may need more */
+#define SLACK 25 /* of what is saved for backward: by how much the other type's kernels may need more */
 #define SURE  (UINT64_C(64) << 10) /* a block that is smaller may be of any kind */
 
 /* ---- parameters' sizes ---- */
@@ -64,15 +65,45 @@ static struct program scale(const struct program *from, factor_of *factor, void 
     return build_end(&b);
 }
 
+/* What a unit of the model gives to the next one, N x H: the last that it saves in forward.  Attention that
+ * is not fused makes blocks of the length's square, which are larger. */
+static uint64_t *unit_outputs(const struct program *p)
+{
+    size_t n = p->facts->units;
+    uint64_t *outputs = xrealloc(NULL, (2 * n + 2) * sizeof *outputs), *last = outputs + n + 1;
+    memset(outputs, 0, (2 * n + 2) * sizeof *outputs);
+    for (size_t i = 0; i < p->event_count; i++) {
+        const struct trace_moment *e = &p->events[i];
+        const struct edit_block *b = e->what == MOMENT_BORN ? &p->blocks[e->block] : NULL;
+        uint16_t unit = b ? program_stack(p, b)->unit : EDIT_NO_UNIT;
+        if (unit < n && b->kind == KIND_SAVED && b->size > SURE)
+            last[unit] = b->size;
+        for (size_t u = 0; u < n && (e->what == MOMENT_STEP || i + 1 == p->event_count); u++)
+            outputs[u] = last[u] > outputs[u] ? last[u] : outputs[u]; /* of the longest step */
+    }
+    return outputs;
+}
+
+static bool is_square(const struct program *p, const struct edit_block *b, const uint64_t *outputs)
+{
+    const struct edit_stack *s = program_stack(p, b);
+    bool made = b->kind == KIND_SAVED || b->kind == KIND_FORWARD || b->kind == KIND_BACKWARD;
+    return made && s->attends && s->unit < p->facts->units && outputs[s->unit] &&
+           b->size / 7 > outputs[s->unit] / 2;
+}
+
 struct data {
     double factor;
     bool least; /* what may be fixed is */
     struct sizes sizes;
+    uint64_t *outputs; /* of units; NULL: nothing grows with a square */
 };
 
 static double data_factor(const struct program *p, const struct edit_block *b, void *context)
 {
     const struct data *d = context;
+    if (d->outputs && is_square(p, b, d->outputs))
+        return d->factor * d->factor;
     switch (b->kind) {
     case KIND_LOGITS:
     case KIND_SAVED:
@@ -95,7 +126,10 @@ static struct program apply_data(const struct program *from, const struct edit *
     if (!needs_steps(from, r) || !needs_roles(from, r))
         return (struct program){0};
     struct data d = {.factor = e->factor, .least = high != (e->factor > 1), .sizes = static_sizes(from)};
+    if (e->what == EDIT_SEQUENCE)
+        d.outputs = unit_outputs(from);
     struct program to = scale(from, data_factor, &d);
+    free(d.outputs);
     free(d.sizes.at);
     return to;
 }
@@ -104,18 +138,23 @@ struct program apply_batch(const struct program *from, const struct edit *e, str
 {
     struct program to = apply_data(from, e, r, high);
     if (!r->why)
-        r->assumes = xstrdup("the same kernels, with workspaces that grow alike");
+        r->assumes = xstrdup("kernels stay the same, and their workspaces grow alike");
     return to;
 }
 
 struct program apply_sequence(const struct program *from, const struct edit *e, struct edit_result *r,
                               bool high)
 {
-    if (!from->facts->logits)
-        return refuse(r, "the model has no phase 'logits': it is not known to have a sequence");
+    bool words = false;
+    for (size_t i = 0; i < from->block_count && !words; i++)
+        words = from->blocks[i].kind == KIND_LOGITS && from->blocks[i].size > SURE;
+    if (!words)
+        return refuse(r, "nothing was made in a phase 'logits': the data are not known to be sequences");
     struct program to = apply_data(from, e, r, high);
     if (!r->why)
-        r->assumes = xstrdup("attention is fused: nothing grows with the square of the length");
+        r->assumes =
+            xstrdup("kernels stay the same; what attention makes that is larger than queries, keys and "
+                    "values grows with the square");
     return to;
 }
 
@@ -123,8 +162,9 @@ struct program apply_sequence(const struct program *from, const struct edit *e, 
 
 struct halving {
     bool high;
-    uint16_t head;   /* the output layer */
-    uint32_t logits; /* what it made last, and a copy in fp32 of that: blocks of the new program */
+    uint64_t *outputs; /* of units */
+    uint16_t head;     /* the output layer */
+    uint32_t logits;   /* what it made last, and a copy in fp32 of that: blocks of the new program */
     uint32_t copy;
 };
 
@@ -133,6 +173,8 @@ struct halving {
 static double half_factor(const struct program *p, const struct edit_block *b, const struct halving *h)
 {
     const struct edit_stack *s = program_stack(p, b);
+    if (!h->high && is_square(p, b, h->outputs)) /* in 16 bits attention may be fused */
+        return 0;
     switch (b->kind) {
     case KIND_PARAMETER:
     case KIND_GRADIENT:
@@ -144,6 +186,8 @@ static double half_factor(const struct program *p, const struct edit_block *b, c
     case KIND_BACKWARD: /* a loss is known to do so; a norm keeps more or less of it */
         if (s->upcast && (h->high || s->unit == EDIT_NO_UNIT))
             return 1;
+        if (!h->high && b->kind == KIND_SAVED)
+            return 0.5 - 0.5 / SLACK;
         return h->high && b->kind != KIND_SAVED && s->unit == EDIT_NO_UNIT ? 1 : 0.5;
     case KIND_LOGITS:
         return s->layer != h->head && (s->upcast || h->high) ? 1 : 0.5;
@@ -194,7 +238,7 @@ struct program apply_types(const struct program *from, const struct edit *e, str
     (void)e;
     if (!needs_steps(from, r) || !needs_roles(from, r))
         return (struct program){0};
-    struct halving h = {high, find_head(from), BLOCK_NEVER, BLOCK_NEVER};
+    struct halving h = {high, unit_outputs(from), find_head(from), BLOCK_NEVER, BLOCK_NEVER};
     bool upcast = loss_upcasts(from) || high;
     struct edit_block like = {.stream = 0};
     struct build b;
@@ -216,6 +260,7 @@ struct program apply_types(const struct program *from, const struct edit *e, str
             build_copy(&b, i);
         }
     }
-    r->assumes = xstrdup("everything is fp32 now, and kernels need no other workspaces");
+    free(h.outputs);
+    r->assumes = xstrdup("everything is fp32 now");
     return build_end(&b);
 }

@@ -147,12 +147,14 @@ static int read_optimizer(struct trace *t, struct edit_facts *f)
             s->single = above->single;
             s->adam = above->adam;
             s->upcast = above->upcast;
+            s->attends = above->attends;
             s->update = above->update;
         }
         if (node->frame >= 0 && (size_t)node->frame < paths.frame_count &&
             paths.frames[node->frame].function) {
             see_frame(s, paths.frames[node->frame].function);
             s->upcast = s->upcast || upcasts(&paths.frames[node->frame]);
+            s->attends = s->attends || strcasestr(paths.frames[node->frame].function, "attention");
         }
     }
     trace_free_paths(&paths);

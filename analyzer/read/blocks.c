@@ -115,8 +115,9 @@ static void refused(struct reading *r, const struct row *e)
     if (e->size < 0 || e->size >= SIZE_MOST)
         return;
     note(r, MOMENT_REFUSED, (uint32_t)b->refusal_count, e->phase);
-    *PUSH(b->refusals, b->refusal_count) = (struct trace_refusal){
-        e->seq, e->t, (uint64_t)e->size, e->stack > 0 && e->stack < UINT32_MAX ? (uint32_t)e->stack : 0};
+    *PUSH(b->refusals, b->refusal_count) =
+        (struct trace_refusal){e->seq, e->t, (uint64_t)e->size, b->limit,
+                               e->stack > 0 && e->stack < UINT32_MAX ? (uint32_t)e->stack : 0};
 }
 
 static void read_row(struct reading *r, const struct row *e)
@@ -138,6 +139,12 @@ static void read_row(struct reading *r, const struct row *e)
     case VS_OP_BLOCK_REUSABLE:
         deferred(r, e, e->op == VS_OP_BLOCK_REUSABLE);
         break;
+    case VS_OP_EMPTY_CACHE:
+        note(r, MOMENT_EMPTIED, 0, e->phase);
+        break;
+    case VS_OP_MEMORY_LIMIT:
+        r->out->limit = e->size > 0 ? (uint64_t)e->size : 0;
+        break;
     default:
         break;
     }
@@ -149,7 +156,7 @@ static int read_events(struct reading *r, int64_t device)
         r->t,
         "SELECT e.seq, e.op, e.t, " BYTES("e.size") ", e.phase, e.stack, k.stream, e.mate FROM ev e "
                                                     "CROSS JOIN kind k ON k.id = e.kind WHERE e.device = ?1 "
-                                                    "AND e.op IN (20, 21, 22, 27, 28) AND "
+                                                    "AND e.op IN (20, 21, 22, 27, 28, 36, 37) AND "
                                                     "(k.status = 0 OR e.op = 22) ORDER BY e.seq",
         1, device);
     int code = SQLITE_ERROR;

@@ -21,7 +21,14 @@ struct trace_made {
     uint8_t role;        /* what PyTorch said: 1 parameter, 2 gradient, 3 state, 4 buffer; 0 nothing */
 };
 
-enum trace_moment_what { MOMENT_BORN, MOMENT_DIED, MOMENT_REUSABLE, MOMENT_STEP, MOMENT_REFUSED };
+enum trace_moment_what {
+    MOMENT_BORN,
+    MOMENT_DIED,
+    MOMENT_REUSABLE,
+    MOMENT_STEP,
+    MOMENT_REFUSED,
+    MOMENT_EMPTIED /* the program called empty_cache() */
+};
 struct trace_moment {
     uint32_t block; /* of BORN, DIED and REUSABLE; of REFUSED: index into refusals */
     uint16_t phase; /* index into phase_names */
@@ -31,7 +38,7 @@ struct trace_moment {
 
 struct trace_refusal { /* the allocator gave up */
     int64_t seq, t;
-    uint64_t size;
+    uint64_t size, limit; /* asked for; of the allocator then, 0: none is known */
     uint32_t stack;
 };
 
@@ -42,6 +49,7 @@ struct trace_blocks {
     size_t moment_count;
     struct trace_refusal *refusals;
     size_t refusal_count;
+    uint64_t limit;       /* of the allocator, as it was last set */
     int64_t steps, roles; /* how many ends of steps, blocks with a role there are */
 };
 

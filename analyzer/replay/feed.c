@@ -210,6 +210,12 @@ void feed_reusable(struct feed *f, uint32_t block)
     f->number[block] = 0;
 }
 
+void feed_emptied(struct feed *f)
+{
+    if (f->number)
+        torch_empty_cache(&f->torch);
+}
+
 struct feed_totals feed_now(const struct feed *f)
 {
     uint64_t reserved = f->policy == FEED_LIVE    ? f->allocated

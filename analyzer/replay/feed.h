@@ -23,6 +23,8 @@ struct feed *feed_begin(enum feed_policy policy, const struct torch_settings *se
 bool feed_born(struct feed *f, uint32_t block, uint64_t size, uint16_t stream);
 void feed_died(struct feed *f, uint32_t block, bool deferred);
 void feed_reusable(struct feed *f, uint32_t block);
+/* empty_cache() of PyTorch's. */
+void feed_emptied(struct feed *f);
 struct feed_totals feed_now(const struct feed *f);
 void feed_end(struct feed *f);
 

@@ -7,7 +7,7 @@
 #
 # TREE: an installed vramscope, with the fused loss.  OUT: folder for the figures (peaks.jsonl) and the table (table.md).  Needs a GPU and
 # PyTorch with transformers and torchvision; some three minutes on 16 cores.  MODELS="qwen vit bert-lengths": those that no rule was made
-# on.  Ends with the medians and "N within, N outside"; exit 77 without a GPU.
+# on.  SECONDS_MOST: of the changed runs, 330.  Ends with the medians and "N within, N outside"; exit 77 without a GPU.
 set -u
 tree=$(realpath "$1") out=$2 here=$(dirname "$(realpath "$0")")
 mkdir -p "$out" && out=$(realpath "$out")
@@ -49,7 +49,7 @@ done
 xargs -P 8 -L 1 bash -c 'predict "$@"' _ <"$work/predict"
 "$python" "$here/predictions_table.py" gather "$work" "$out/predictions.json"
 sha256sum "$out/predictions.json"
-timeout 330 xargs -P 12 -L 1 bash -c 'one "$@"' _ <"$work/jobs"
+timeout "${SECONDS_MOST:-330}" xargs -P 14 -L 1 bash -c 'one "$@"' _ <"$work/jobs"
 "$python" "$here/predictions_table.py" measure "$work" "$out/peaks.jsonl"
 "$python" "$here/predictions_table.py" table "$out/predictions.json" "$out/peaks.jsonl" | tee "$out/table.md"
 status=${PIPESTATUS[0]}

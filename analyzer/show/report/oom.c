@@ -13,6 +13,7 @@
 #include "base/shown.h"
 #include "base/table.h"
 #include "base/units.h"
+#include "edit/refusal.h"
 
 #define B(n)      units_bytes(n, exact).s
 #define HELD_MOST 8
@@ -306,6 +307,36 @@ static void print_stacks(const struct oom_report *r, struct trace *t, FILE *out,
     fprintf(out, "    all of it: vramscope peak --at oom %s\n", shown(t->path));
 }
 
+#define CHANGES     3
+#define EVENTS_MOST 3000000 /* more take longer than a report is to take */
+
+static void print_change(const struct refusal_change *c, FILE *out, bool exact)
+{
+    fprintf(out, "        %s frees %s: %s", c->name, units_bytes(c->frees, exact).s,
+            refusal_says(c->verdict));
+    if (c->assumes)
+        fprintf(out, ", if %s", c->assumes);
+    fputc('\n', out);
+}
+
+/* The changes of the program that would have let the request pass, or free the most. */
+static void print_changes(const struct oom_report *r, struct trace *t, FILE *out, bool exact)
+{
+    struct refusal_answer a;
+    bool whole = !t->thinned && !trace_has_loss(t, LOSS_EVENTS);
+    if (r->lead->op != OOM_FRAMEWORK || r->steps_after > 0 || !whole || t->events > EVENTS_MOST ||
+        refusal_answer(t, r->lead, NULL, 0, &a))
+        return;
+    if (a.count)
+        fputs("    with the program changed, and of what comes after it nothing is said:\n", out);
+    for (size_t i = 0; i < a.count && i < CHANGES; i++)
+        print_change(&a.changes[i], out, exact);
+    if (a.count > CHANGES)
+        fprintf(out, "        %s: vramscope whatif %s\n",
+                units_count((int64_t)(a.count - CHANGES), "more change").s, shown(t->path));
+    refusal_free(&a);
+}
+
 static void print_other(const char *what, const struct trace_oom_kept *o, FILE *out, bool exact)
 {
     char *place = place_of(o), *request = request_text(o, exact);
@@ -359,6 +390,7 @@ void oom_report_text(const struct oom_report *r, struct trace *t, FILE *out, boo
         free(cause);
         print_driver(r, out, exact);
         print_pieces(r, out, exact);
+        print_changes(r, t, out, exact);
         print_who(r, t, out, full);
         report_parts_text(r->live, r->live_count, r->live_bytes, out, exact);
         report_code_text(t, r->live, r->live_count, r->live_bytes, out, exact);

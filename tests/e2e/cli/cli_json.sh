@@ -33,6 +33,7 @@ grep -q '"kind": "never used"' waste.json || { echo "no waste: the test tests no
 "$V" check --json train.db killed.db --max-peak=1GiB >check.json
 [ $? = 1 ] || exit 1
 "$V" whatif --json train.db >whatif.json || exit 1
+sqlite3 oom.db "INSERT INTO framework_role SELECT alloc_seq, 3 FROM live_at_oom WHERE category = 'framework block'" && "$V" whatif --json oom.db >whatif_oom.json || exit 1
 cat >config.json <<'CONFIG'
 {"model_type": "gpt2", "n_embd": 768, "n_layer": 12, "n_head": 12, "vocab_size": 50257, "n_positions": 1024}
 CONFIG
@@ -68,6 +69,8 @@ for command in ("report", "peak", "waste", "diff", "check", "whatif", "estimate"
     keys, names = written(json.load(open(command + ".json"))), documented(command)
     if command == "report":
         report_file = names
+    if command == "whatif":
+        keys |= written(json.load(open("whatif_oom.json")))
     keys -= {"json_version"}    # of all commands: docs/json.md
     # these pages say that a file is described as report does
     allowed = names | (report_file if command in ("peak", "waste", "diff") else set())
@@ -97,7 +100,7 @@ for command in report peak waste; do
     "$V" $command --json imported.db >imported_$command.json || exit 1
 done
 "$V" diff --json imported.db train.db >imported_a.json && "$V" diff --json train.db imported.db >imported_b.json || exit 1
-pages=(report=report.json report=ranks.json report=thinned.json peak=peak.json peak=oom.json waste=waste.json diff=diff.json diff=runs.json recover=recover.json check=check.json check=limits.json whatif=whatif.json whatif=small.json estimate=estimate.json estimate=sizes.json
+pages=(report=report.json report=ranks.json report=thinned.json peak=peak.json peak=oom.json waste=waste.json diff=diff.json diff=runs.json recover=recover.json check=check.json check=limits.json whatif=whatif.json whatif=whatif_oom.json whatif=small.json estimate=estimate.json estimate=sizes.json
     report=imported_report.json peak=imported_peak.json waste=imported_waste.json diff=imported_a.json diff=imported_b.json)
 "$SRC/scripts/json_page.py" "$SRC/docs/json.md" "${pages[@]}" doctor=doctor.json ${UPDATE:+--update} || exit 1
 echo "--json is what the manual says"

@@ -17,6 +17,7 @@
 #include <cmocka.h>
 
 #include "edit/answer.h"
+#include "edit/refusal.h"
 
 enum { NONE, FORWARD, LOGITS, BACKWARD, OPTIMIZER, NAMES };
 static const char *const names[NAMES] = {"none", "forward", "logits", "backward", "optimizer"};
@@ -366,8 +367,80 @@ static void without_layers_checkpointing_is_refused_with_what_is_missing(void **
     make(&m, FIRST, step);
     m.p.facts = &none;
     assert_refused(&m, "checkpoint=1", "no layers");
-    none.backward = 0;
+    none.forward = none.backward = none.optimizer = EDIT_NO_PHASE;
     assert_refused(&m, "foreach=no", "no phases");
+}
+
+/* ---- a run that ended in a refusal: n is the request ---- */
+
+static const struct known died[] = {{'w', MIB(8), KIND_PARAMETER, NOWHERE},
+                                    {'s', MIB(16), KIND_STATE, FOREACH},
+                                    {'a', MIB(20), KIND_SAVED, UNIT0},
+                                    {'b', MIB(2), KIND_SAVED, UNIT0},
+                                    {'c', MIB(20), KIND_SAVED, UNIT1},
+                                    {'n', MIB(20), KIND_REQUEST, UNIT1},
+                                    {0}};
+#define DIED ".+w o+s | f+a f+b f+c f+n"
+
+static const struct refusal_change *change(const struct refusal_answer *a, const char *name)
+{
+    for (size_t i = 0; i < a->count; i++)
+        if (!strcmp(a->changes[i].name, name))
+            return &a->changes[i];
+    return NULL;
+}
+
+static struct refusal_answer asked(const struct made *m, uint64_t capacity)
+{
+    struct refusal_answer a = {.why = NULL};
+    struct torch_settings settings = torch_defaults();
+    settings.capacity = capacity;
+    refusal_ask(&m->p, FEED_LIVE, &settings, NULL, 0, &a);
+    return a;
+}
+
+static void a_request_passes_where_what_a_change_frees_is_enough(void **state)
+{
+    (void)state;
+    struct made m;
+    make(&m, DIED, died);
+    /* 86 MiB with the request; without the states 70 */
+    struct refusal_answer a = asked(&m, MIB(72));
+    assert_null(a.why);
+    assert_non_null(change(&a, "states=host"));
+    assert_int_equal(change(&a, "states=host")->frees, MIB(16));
+    assert_int_equal(change(&a, "states=host")->verdict, REFUSAL_PASSES);
+    assert_int_equal(change(&a, "states=bf16")->verdict, REFUSAL_SHORT);
+    /* unit 0 keeps b, its output */
+    assert_int_equal(change(&a, "checkpoint=1")->frees, MIB(20));
+    assert_null(change(&a, "foreach=no"));
+    refusal_free(&a);
+}
+
+static void where_no_change_is_enough_a_pair_is_named(void **state)
+{
+    (void)state;
+    struct made m;
+    make(&m, DIED, died);
+    /* at most 31 MiB by one change, types=bf16 */
+    struct refusal_answer a = asked(&m, MIB(48));
+    assert_null(a.why);
+    assert_true(a.count > 1);
+    assert_int_equal(a.changes[0].verdict, REFUSAL_PASSES);
+    assert_non_null(strchr(a.changes[0].name, ' '));
+    assert_int_equal(change(&a, "states=host")->verdict, REFUSAL_SHORT);
+    refusal_free(&a);
+}
+
+static void a_request_that_the_replay_does_not_refuse_has_no_advice(void **state)
+{
+    (void)state;
+    struct made m;
+    make(&m, DIED, died);
+    struct refusal_answer a = asked(&m, MIB(86));
+    assert_non_null(a.why);
+    assert_int_equal(a.count, 0);
+    refusal_free(&a);
 }
 
 /* ---- sizes ---- */
@@ -426,6 +499,9 @@ int main(void)
         cmocka_unit_test(checkpointed_units_keep_their_input_and_are_made_again_one_by_one),
         cmocka_unit_test(an_output_that_its_unit_saves_is_kept_and_made_again),
         cmocka_unit_test(without_layers_checkpointing_is_refused_with_what_is_missing),
+        cmocka_unit_test(a_request_passes_where_what_a_change_frees_is_enough),
+        cmocka_unit_test(where_no_change_is_enough_a_pair_is_named),
+        cmocka_unit_test(a_request_that_the_replay_does_not_refuse_has_no_advice),
         cmocka_unit_test(a_batch_scales_what_is_made_of_data_and_nothing_else),
         cmocka_unit_test(zero_divides_by_ranks_what_its_stage_says),
         cmocka_unit_test(words_that_are_no_edit_are_named),

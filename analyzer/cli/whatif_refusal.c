@@ -1,0 +1,105 @@
+/*
+ * whatif_refusal.c - `vramscope whatif` of a run that ended in an out-of-memory: what would have let that
+ * request pass (edit/refusal.h).
+ */
+#include <stdlib.h>
+
+#include "analysis/oom.h"
+#include "base/units.h"
+#include "edit/refusal.h"
+#include "whatif_edits.h"
+
+static void print_refusal_json(struct json *j, const struct refusal_answer *a, const struct trace_oom_kept *o)
+{
+    json_begin(j, "refusal", '{');
+    json_int(j, "t_ns", o->t);
+    json_int(j, "request_bytes", o->requested);
+    json_int(j, "capacity_bytes", a->capacity);
+    json_text(j, "why_not", a->why);
+    json_begin(j, "changes", '[');
+    for (size_t i = 0; i < a->count; i++) {
+        json_begin(j, NULL, '{');
+        json_text(j, "edit", a->changes[i].name);
+        json_text(j, "says", refusal_says(a->changes[i].verdict));
+        json_int(j, "frees_bytes", a->changes[i].frees);
+        json_text(j, "assumes", a->changes[i].assumes);
+        json_end(j);
+    }
+    json_end(j);
+    json_end(j);
+}
+
+static void print_change(const struct refusal_change *c, bool exact)
+{
+    printf("  %s frees %s: %s", c->name, units_bytes(c->frees, exact).s, refusal_says(c->verdict));
+    if (c->assumes)
+        printf(", if %s", c->assumes);
+    puts("");
+}
+
+static void print_refusal(const struct refusal_answer *a, const struct trace_oom_kept *o, bool exact)
+{
+    printf(
+        "the request of %s at %s, for which there was no memory; of what comes after it nothing is said:\n",
+        units_bytes(o->requested, exact).s, units_time(o->t).s);
+    if (a->why)
+        printf("  not known: %s\n", a->why);
+    else if (!a->count)
+        puts("  no change that is tried frees anything before it");
+    for (size_t i = 0; i < a->count; i++)
+        print_change(&a->changes[i], exact);
+}
+
+/* The last request that a framework gave up on, on this device, if no step ended after it. */
+static bool find_last(struct trace *t, int64_t device, struct trace_oom_kept *out)
+{
+    struct trace_oom_kept *kept = NULL;
+    size_t n = 0;
+    bool any = false;
+    if (trace_ooms_kept(t, &kept, &n))
+        return false;
+    for (size_t i = 0; i < n; i++)
+        if (kept[i].device == device && kept[i].op == OOM_FRAMEWORK && (!any || kept[i].seq > out->seq)) {
+            *out = kept[i];
+            any = true;
+        }
+    free(kept);
+    return any && trace_steps_after(t, out->t) <= 0;
+}
+
+bool refusal_ended(struct trace *t, int64_t device)
+{
+    struct trace_oom_kept last;
+    return find_last(t, device, &last);
+}
+
+/* Of such a run nothing is known of what comes after the request: the changes are asked about it alone. */
+int refusal_print(struct trace *t, int64_t device, const struct edits_question *q, struct json *j)
+{
+    struct refusal_answer a;
+    struct trace_oom_kept last, *o = &last;
+    if (!find_last(t, device, o))
+        return 0;
+    size_t n = q->edits->count;
+    struct edit *own = xrealloc(NULL, (n + 1) * sizeof *own);
+    const struct edit **edits = xrealloc(NULL, (n + 1) * sizeof *edits);
+    char *why;
+    for (size_t i = 0; i < n; i++) {
+        edit_parse(q->edits->values[i], &own[i], &why);
+        edits[i] = &own[i];
+    }
+    int status = 0;
+    if (refusal_answer(t, o, edits, n, &a)) {
+        status = complain("whatif: %s", t->why);
+    } else if (j) {
+        json_begin(j, "edits", '[');
+        json_end(j);
+        print_refusal_json(j, &a, o);
+    } else {
+        print_refusal(&a, o, q->bytes);
+    }
+    refusal_free(&a);
+    free(own);
+    free(edits);
+    return status;
+}

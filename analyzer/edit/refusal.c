@@ -1,0 +1,256 @@
+/* refusal.c - see refusal.h. */
+#include "refusal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "answer.h"
+
+#define BEST 4 /* single changes of which pairs are tried where none is enough */
+
+struct asking {
+    struct program from;
+    struct torch_settings settings;
+    enum feed_policy policy;
+    uint64_t alive; /* with the request, as it was */
+};
+
+/* What lives at the end of the program, the request with it. */
+static uint64_t alive(const struct program *p)
+{
+    uint64_t bytes = 0;
+    for (size_t i = 0; i < p->block_count; i++)
+        bytes += p->blocks[i].died == BLOCK_NEVER ? p->blocks[i].size : 0;
+    return bytes;
+}
+
+/* ABOUT: the kernels are not the recorded ones, so a little has to be left. */
+static bool passes(const struct asking *q, const struct program *p, bool about)
+{
+    bool wanted[FEED_POLICIES] = {false};
+    struct torch_settings settings = q->settings;
+    if (about)
+        settings.capacity -= settings.capacity / 40;
+    wanted[q->policy] = true;
+    struct answer a = answer_of(p, &settings, wanted);
+    bool good = !a.of[q->policy].ran_out;
+    answer_free(&a);
+    return good;
+}
+
+static char *names_of(const struct edit *const *edits, size_t n)
+{
+    char *names = xstrdup(edits[0]->text);
+    for (size_t i = 1; i < n; i++) {
+        char *longer = xformat("%s %s", names, edits[i]->text);
+        free(names);
+        names = longer;
+    }
+    return names;
+}
+
+/* False: one of the edits does not apply; *WHY, where it is not NULL, gets the reason. */
+static bool ask(const struct asking *q, const struct edit *const *edits, size_t n, struct refusal_change *c,
+                char **why)
+{
+    struct edit_result r = edit_apply_all(&q->from, edits, n);
+    if (r.why) {
+        if (why)
+            *why = xstrdup(r.why);
+        edit_free_result(&r);
+        return false;
+    }
+    const struct program *high = r.high.event_count ? &r.high : &r.low;
+    uint64_t most = alive(high) > alive(&r.low) ? alive(high) : alive(&r.low);
+    bool one = passes(q, &r.low, false), other = passes(q, high, r.about);
+    *c = (struct refusal_change){.name = names_of(edits, n),
+                                 .verdict = one && other   ? REFUSAL_PASSES
+                                            : one || other ? REFUSAL_MAY_PASS
+                                                           : REFUSAL_SHORT,
+                                 .frees = (int64_t)q->alive - (int64_t)most};
+    c->assumes = xstrdup(r.assumes);
+    edit_free_result(&r);
+    return true;
+}
+
+static void free_change(struct refusal_change *c)
+{
+    free(c->name);
+    free(c->assumes);
+}
+
+static int by_worth(const void *a, const void *b)
+{
+    const struct refusal_change *x = a, *y = b;
+    if (x->verdict != y->verdict)
+        return x->verdict < y->verdict ? -1 : 1;
+    return x->frees < y->frees ? 1 : x->frees > y->frees ? -1 : strcmp(x->name, y->name);
+}
+
+/* What a run could be told to do where it stands: not what it is to compute, nor on how many devices. */
+static bool is_advice(const struct edit *e)
+{
+    return e->what != EDIT_ZERO && e->what != EDIT_SEQUENCE;
+}
+
+static void sort(struct refusal_answer *a)
+{
+    if (a->count)
+        qsort(a->changes, a->count, sizeof *a->changes, by_worth);
+}
+
+static const struct edit *named(const char *name)
+{
+    size_t n;
+    const struct edit *all = edit_all(&n);
+    for (size_t i = 0; i < n; i++)
+        if (!strcmp(all[i].text, name))
+            return &all[i];
+    return NULL;
+}
+
+/* Where no change is enough alone: the pairs of those that free the most, but of two values of the same. */
+static void ask_pairs(const struct asking *q, struct refusal_answer *a)
+{
+    size_t n = a->count < BEST ? a->count : BEST;
+    const struct edit *best[BEST];
+    for (size_t i = 0; i < n; i++)
+        best[i] = named(a->changes[i].name);
+    for (size_t i = 0; i < n; i++)
+        for (size_t k = i + 1; k < n; k++) {
+            const struct edit *both[] = {best[i], best[k]};
+            struct refusal_change c;
+            if (both[0]->what == both[1]->what || !ask(q, both, 2, &c, NULL))
+                continue;
+            if (c.verdict == REFUSAL_PASSES)
+                *PUSH(a->changes, a->count) = c;
+            else
+                free_change(&c);
+        }
+}
+
+static void ask_all(const struct asking *q, struct refusal_answer *a)
+{
+    size_t n;
+    const struct edit *all = edit_all(&n);
+    for (size_t i = 0; i < n; i++) {
+        const struct edit *one = &all[i];
+        struct refusal_change c;
+        if (!is_advice(one) || !ask(q, &one, 1, &c, NULL))
+            continue;
+        if (c.frees > 0 || c.verdict == REFUSAL_PASSES)
+            *PUSH(a->changes, a->count) = c;
+        else
+            free_change(&c);
+    }
+    sort(a);
+    if (a->count && a->changes[0].verdict == REFUSAL_SHORT)
+        ask_pairs(q, a);
+    sort(a);
+}
+
+/* These, one after the other. */
+static void ask_these(const struct asking *q, const struct edit *const *edits, size_t n,
+                      struct refusal_answer *a)
+{
+    struct refusal_change c;
+    if (ask(q, edits, n, &c, &a->why))
+        *PUSH(a->changes, a->count) = c;
+}
+
+/* What the framework's allocator could have had; UNKNOWN. */
+static int64_t capacity_of(const struct trace_oom_kept *o, uint64_t limit)
+{
+    int64_t held = o->managed, driver = UNKNOWN;
+    if (o->reserved_then != UNKNOWN && o->reserved != UNKNOWN)
+        held += o->reserved_then - o->reserved; /* and gave back before it gave up */
+    if (o->free != UNKNOWN)
+        driver = held + o->free;
+    if (limit && (driver == UNKNOWN || (int64_t)limit < driver))
+        return (int64_t)limit;
+    return o->refusals > 0 ? driver : UNKNOWN; /* not asked: a limit of its own, which is not known */
+}
+
+static size_t find_refusal(const struct trace_blocks *b, int64_t seq)
+{
+    for (size_t i = 0; i < b->refusal_count; i++)
+        if (b->refusals[i].seq == seq)
+            return i;
+    return SIZE_MAX;
+}
+
+void refusal_ask(const struct program *p, enum feed_policy policy, const struct torch_settings *settings,
+                 const struct edit *const *edits, size_t n, struct refusal_answer *out)
+{
+    struct asking q = {.from = *p, .settings = *settings, .policy = policy, .alive = alive(p)};
+    if (passes(&q, p, false))
+        out->why = xstrdup("the replay of the run does not meet the refusal");
+    else if (n)
+        ask_these(&q, edits, n, out);
+    else
+        ask_all(&q, out);
+}
+
+/* The program up to the refusal O, and the allocator that it ran with. */
+static int read_program(struct trace *t, const struct trace_oom_kept *o, struct program *p,
+                        struct edit_facts *facts, struct torch_settings *settings, enum feed_policy *policy,
+                        struct refusal_answer *out)
+{
+    struct trace_tape tape;
+    struct trace_blocks blocks;
+    if (trace_blocks(t, o->device, &blocks))
+        return -1;
+    size_t refusal = find_refusal(&blocks, o->seq);
+    trace_free_blocks(&blocks);
+    if (trace_tape(t, o->device, &tape))
+        return -1;
+    *settings = torch_defaults();
+    if (tape.max_split > 0)
+        settings->max_split = (uint64_t)tape.max_split;
+    *policy = tape.arena ? FEED_ARENA : tape.expandable ? FEED_EXPANDABLE : FEED_NATIVE;
+    bool native = !tape.imported && *policy == FEED_NATIVE;
+    trace_free_tape(&tape);
+    if (refusal == SIZE_MAX) {
+        out->why = xstrdup("the request is not a framework's");
+        return 0;
+    }
+    return program_read(t, o->device, refusal, native, p, facts);
+}
+
+int refusal_answer(struct trace *t, const struct trace_oom_kept *o, const struct edit *const *edits, size_t n,
+                   struct refusal_answer *out)
+{
+    struct program from = {0};
+    struct edit_facts facts = {0};
+    struct torch_settings settings;
+    enum feed_policy policy = FEED_NATIVE;
+    *out = (struct refusal_answer){.capacity = UNKNOWN};
+    int bad = read_program(t, o, &from, &facts, &settings, &policy, out);
+    if (!bad && !out->why) {
+        out->capacity = capacity_of(o, facts.limit);
+        settings.capacity = out->capacity > 0 ? (uint64_t)out->capacity : 0;
+        if (out->capacity == UNKNOWN)
+            out->why = xstrdup("it is not known what the allocator could have had");
+        else
+            refusal_ask(&from, policy, &settings, edits, n, out);
+    }
+    program_free(&from);
+    program_free_facts(&facts);
+    return bad;
+}
+
+void refusal_free(struct refusal_answer *a)
+{
+    for (size_t i = 0; i < a->count; i++)
+        free_change(&a->changes[i]);
+    free(a->changes);
+    free(a->why);
+    *a = (struct refusal_answer){.why = NULL};
+}
+
+const char *refusal_says(enum refusal_verdict v)
+{
+    static const char *const says[] = {"this request would have passed", "this request may have passed",
+                                       "not enough alone"};
+    return says[v];
+}

@@ -1,0 +1,43 @@
+/*
+ * refusal.h - a run that ended in an out-of-memory: would a change of the program have let that request pass?
+ *
+ * The program up to the refusal is edited and replayed under the allocator that it ran with, which may hold
+ * what that one could: its limit, or what it held then and what the driver had free.  Nothing is said of what
+ * comes after the request.
+ */
+#ifndef VS_EDIT_REFUSAL_H
+#define VS_EDIT_REFUSAL_H
+
+#include "edits.h"
+#include "replay/feed.h"
+
+enum refusal_verdict { REFUSAL_PASSES, REFUSAL_MAY_PASS, REFUSAL_SHORT };
+
+struct refusal_change {
+    char *name; /* "loss=fused", "states=8bit checkpoint=2" */
+    enum refusal_verdict verdict;
+    int64_t frees; /* bytes that do not live when the request is made, at the least */
+    char *assumes; /* what is taken for granted; NULL: nothing */
+};
+
+struct refusal_answer {
+    char *why;                      /* nothing is known, and why; NULL */
+    struct refusal_change *changes; /* those that let it pass first, then by what they free */
+    size_t count;
+    int64_t capacity; /* that the framework's allocator could have had */
+};
+
+/* Of the refusal O, a framework's: of the N edits, one after the other, or (0) of each that is tried, and of
+ * pairs where none is enough.  0, or -1 with t->why. */
+int refusal_answer(struct trace *t, const struct trace_oom_kept *o, const struct edit *const *edits, size_t n,
+                   struct refusal_answer *out);
+/* The same of a program that ends with a request, under POLICY; SETTINGS have the capacity.  OUT->why: it
+ * passes. */
+void refusal_ask(const struct program *p, enum feed_policy policy, const struct torch_settings *settings,
+                 const struct edit *const *edits, size_t n, struct refusal_answer *out);
+void refusal_free(struct refusal_answer *a);
+
+/* "this request would have passed"; static. */
+const char *refusal_says(enum refusal_verdict v);
+
+#endif
