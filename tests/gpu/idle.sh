@@ -4,19 +4,19 @@
 # and parameters to the last bit.  A third run in which one block is taken one use too early has to die of it.  See tests/witness/witness.c.
 #
 # TREE: an installed vramscope with the component "witness" (tests/witness/CMakeLists.txt).  Needs PyTorch, torchvision, transformers and
-# torch_geometric ($TEST_PYTHON or python3), JAX for one program; what lacks its package is skipped with a line.  About two minutes.  Ends with
+# torch_geometric ($TEST_PYTHON or python3); what lacks its package is skipped with a line.  About two minutes.  Ends with
 # "N passed, N failed"; exit 77 without a GPU.
 set -u
 tree=$(realpath "${1:?TREE: an installed tree}") out=${2:?OUT: a folder} here=$(cd "$(dirname "$0")" && pwd)
 shift 2
 programs=("$@")
-[ ${#programs[@]} -gt 0 ] || programs=(mlp cnn vit gpt2 llama checkpoint gnn lstm graph ema jax)
+[ ${#programs[@]} -gt 0 ] || programs=(mlp cnn vit gpt2 llama checkpoint gnn lstm graph ema)
 mkdir -p "$out" && out=$(realpath "$out")
 python=${TEST_PYTHON:-python3} plan=$here/../witness/plan.py
 "$python" -c 'import torch, sys; sys.exit(not torch.cuda.is_available())' 2>/dev/null || { echo "SKIP: no GPU or no PyTorch"; exit 77; }
 [ -f "$tree/lib/witness/libvramscope.so" ] || { echo "FAIL: no $tree/lib/witness/libvramscope.so"; exit 1; }
 work=$(mktemp -d) && trap 'rm -rf "$work"' EXIT
-export PYTORCH_NO_CUDA_MEMORY_CACHING=1 CUBLAS_WORKSPACE_CONFIG=:4096:8 XLA_PYTHON_CLIENT_ALLOCATOR=platform XLA_FLAGS='--xla_gpu_autotune_level=0 --xla_gpu_enable_command_buffer='
+export PYTORCH_NO_CUDA_MEMORY_CACHING=1 CUBLAS_WORKSPACE_CONFIG=:4096:8
 export VRAMSCOPE_STACKS=off VRAMSCOPE_ACCESS=on VRAMSCOPE_ALLOCATOR=arena OMP_NUM_THREADS=2
 
 play() { # PROGRAM RUN [VARIABLE=VALUE]: stdout and stderr in $work/PROGRAM.RUN.*
@@ -29,7 +29,7 @@ why() { # PROGRAM RUN: its error, in few words
 
 judge() { # PROGRAM: its verdict on stdout
     local p=$1 module survived=''
-    case $p in gpt2 | llama | checkpoint) module=transformers ;; cnn | vit | ema) module=torchvision ;; gnn) module=torch_geometric ;; jax) module=jax ;; *) module=torch ;; esac
+    case $p in gpt2 | llama | checkpoint) module=transformers ;; cnn | vit | ema) module=torchvision ;; gnn) module=torch_geometric ;; *) module=torch ;; esac
     "$python" -c "import importlib.util, sys; sys.exit(importlib.util.find_spec('$module') is None)" || { echo "SKIP $p: no $module"; return; }
     play "$p" 1 || { echo "FAIL $p: the recorded run ended with $?: $(why "$p" 1)"; return; }
     "$python" "$plan" make "$work/$p.1.db" "$work/$p.1.log" "$work/$p.plan" >"$work/$p.says" 2>&1 || { echo "FAIL $p: $(tail -n 1 "$work/$p.says")"; return; }

@@ -1,6 +1,6 @@
 """idle_programs.py NAME - small trainings for tests/gpu/idle.sh, the same in each run to the last bit; prints the losses and a hash of the parameters.
 
-Each tensor is an allocation of its own there (PYTORCH_NO_CUDA_MEMORY_CACHING=1, or XLA's platform allocator).
+Each tensor is an allocation of its own there (PYTORCH_NO_CUDA_MEMORY_CACHING=1).
 """
 import hashlib
 import sys
@@ -147,27 +147,6 @@ def ema(torch):
     return model, losses
 
 
-def jax_mlp():
-    import jax
-    import jax.numpy as jnp
-
-    keys = jax.random.split(jax.random.key(0), 6)
-    weights = [jax.random.normal(k, (2048, 2048)) * 0.02 for k in keys]
-    x = jax.random.normal(jax.random.key(1), (4096, 2048))
-
-    def loss(weights, x):
-        for w in weights:
-            x = jax.nn.gelu(x @ w)
-        return jnp.mean(x * x)
-
-    step = jax.jit(lambda weights, x: (lambda value, grads: (value, [w - 0.1 * g for w, g in zip(weights, grads)]))(*jax.value_and_grad(loss)(weights, x)))
-    losses = []
-    for _ in range(5):
-        value, weights = step(weights, x)
-        losses.append(float(value))
-    return losses, hashlib.sha256(b"".join(bytes(memoryview(__import__("numpy").asarray(w))) for w in weights)).hexdigest()
-
-
 def train(torch, model, loss, steps=4):
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4)
     losses = []
@@ -181,32 +160,28 @@ def train(torch, model, loss, steps=4):
 
 
 def main(name):
-    if name == "jax":
-        losses, digest = jax_mlp()
-    else:
-        import torch
+    import torch
 
-        torch.manual_seed(0)
-        torch.use_deterministic_algorithms(True, warn_only=True)
-        torch.backends.cudnn.benchmark = False
-        torch.utils.deterministic.fill_uninitialized_memory = False
-        programs = {"mlp": lambda: train(torch, *mlp(torch)),
-                    "cnn": lambda: train(torch, *vision(torch, "resnet50", 32, 128)),
-                    "vit": lambda: train(torch, *vision(torch, "vit_b_16", 8, 224)),
-                    "gpt2": lambda: train(torch, *gpt2(torch)),
-                    "llama": lambda: train(torch, *checkpointed_llama(torch, False)),
-                    "checkpoint": lambda: train(torch, *checkpointed_llama(torch, True)),
-                    "gnn": lambda: train(torch, *gnn(torch)),
-                    "lstm": lambda: train(torch, *lstm(torch)),
-                    "graph": lambda: graph(torch),
-                    "ema": lambda: ema(torch)}
-        model, losses = programs[name]()
-        torch.cuda.synchronize()
-        h = hashlib.sha256()
-        for p in model.parameters():
-            h.update(p.detach().cpu().numpy().tobytes())
-        digest = h.hexdigest()
-    print(" ".join(float(x).hex() for x in losses), digest, flush=True)
+    torch.manual_seed(0)
+    torch.use_deterministic_algorithms(True, warn_only=True)
+    torch.backends.cudnn.benchmark = False
+    torch.utils.deterministic.fill_uninitialized_memory = False
+    programs = {"mlp": lambda: train(torch, *mlp(torch)),
+                "cnn": lambda: train(torch, *vision(torch, "resnet50", 32, 128)),
+                "vit": lambda: train(torch, *vision(torch, "vit_b_16", 8, 224)),
+                "gpt2": lambda: train(torch, *gpt2(torch)),
+                "llama": lambda: train(torch, *checkpointed_llama(torch, False)),
+                "checkpoint": lambda: train(torch, *checkpointed_llama(torch, True)),
+                "gnn": lambda: train(torch, *gnn(torch)),
+                "lstm": lambda: train(torch, *lstm(torch)),
+                "graph": lambda: graph(torch),
+                "ema": lambda: ema(torch)}
+    model, losses = programs[name]()
+    torch.cuda.synchronize()
+    h = hashlib.sha256()
+    for p in model.parameters():
+        h.update(p.detach().cpu().numpy().tobytes())
+    print(" ".join(float(x).hex() for x in losses), h.hexdigest(), flush=True)
 
 
 if __name__ == "__main__":
