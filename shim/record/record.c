@@ -315,6 +315,11 @@ bool vs_record_start(void)
     return atomic_load_explicit(&r->state, memory_order_acquire) == VS_RECORDING_ON;
 }
 
+void vs_record_get_ready(void)
+{
+    vs_suppliers.prepare();
+}
+
 struct vs_journal *vs_record_journal(void)
 {
     return atomic_load_explicit(&vs_recording->journal, memory_order_acquire);

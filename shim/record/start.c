@@ -23,6 +23,7 @@
 #include "core/options.h"
 #include "output.h"
 #include "recording.h"
+#include "suppliers.h"
 #include "core/rlimits.h"
 
 #define RING_DEFAULT     (1u << 18) /* the journal's own */
@@ -157,7 +158,7 @@ struct vs_journal *vs_start(struct vs_recording *r)
     if (getauxval(AT_SECURE)) /* a user with fewer rights than the program would choose the names */
         return NULL;
     vs_options_complain();
-    vs_record_get_ready();
+    vs_suppliers.prepare();
     vs_event_clock_prepare(NULL);
     int err = vs_output_claim(r->database, sizeof r->database);
     if (err) {

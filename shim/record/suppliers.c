@@ -4,7 +4,6 @@
 #include "suppliers.h"
 
 #include "core/hot.h"
-#include "record.h"
 
 static uint32_t no_range(void)
 {
@@ -43,8 +42,3 @@ VS_HOT struct vs_suppliers vs_suppliers = {.range = no_range,
                                            .round = no_round,
                                            .second_thread = nobody,
                                            .last_look = nobody};
-
-void vs_record_get_ready(void)
-{
-    vs_suppliers.prepare();
-}
