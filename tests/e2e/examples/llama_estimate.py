@@ -9,6 +9,7 @@ import sys
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [os.path.join(HERE, "../../../examples"), os.path.join(HERE, "../../../shim/framework/python"), os.path.join(HERE, "../../gpu")]
 import llama_estimate as E  # noqa: E402
+import llama_long as long  # noqa: E402
 
 GIB, MIB = 1 << 30, 1 << 20
 SMALL = dict(batch=2, hidden=128, heads=4, kv_heads=2, ffn=448)
@@ -67,13 +68,13 @@ def highest(step):
     return peak, level
 
 
-def measured(shape, loss):
+def measured(shape, loss, *more):
     """Phase to its peak over what a step begins with, as PyTorch's allocator was asked for it."""
     import torch_llama as T
 
     sizes = [f"--{name.replace('_', '-')}={getattr(shape, name)}"
              for name in "tokens batch layers hidden heads kv_heads ffn vocab state_dtype".split()]  # fmt: skip
-    sys.argv = ["torch_llama.py", "--device=cpu", "--loss=" + loss, *sizes, *(["--tied"] if shape.tied else [])]
+    sys.argv = ["torch_llama.py", "--device=cpu", "--loss=" + loss, *sizes, *more, *(["--tied"] if shape.tied else [])]
     a = T.parse()
     model, optimizer = T.build(a)
     ids, labels = T.Text(a).batch("cpu")
@@ -112,6 +113,19 @@ def against_pytorch():
                 expect(f"{name}, {loss}, {phase}", want - base, got[phase], 512)
 
 
+def long_context():
+    """The backward's peak where layers are computed again; their inputs, in device memory here, are said apart."""
+    for tokens, layers in ((64, 3), (128, 2)):
+        shape = E.Shape(**{**SMALL, "batch": 1, "tokens": tokens, "layers": layers, "vocab": 300})
+        got = measured(shape, "fused", "--checkpointing")["backward"]
+        always = {"weights", "rotary tables, token ids, labels", "cuBLAS"}  # there before the step
+        want = sum(size for name, _, size in long.parts(shape) if name not in always)
+        one = 2 * tokens * shape.hidden  # a layer's input; whether one more is there depends on when its owner goes
+        expect(f"long context, {tokens} tokens, {layers} layers, backward", want + 3 * one // 2, got, one // 2 + 5632)  # 5056: the generator's state
+    at_size = dict((name, size) for name, _, size in long.host_parts(long.shape(131072, 32)))
+    expect("its checkpoints at the real size, GiB", list(at_size.values())[0] / GIB, 32)
+
+
 def main():
     published()
     llama_3_8b()
@@ -122,6 +136,7 @@ def main():
     else:
         torch.set_num_threads(1)
         against_pytorch()
+        long_context()
     print(f"{len(bad)} wrong")
     return bool(bad)
 
