@@ -8,6 +8,7 @@
 #include "shapes.h"
 
 #include "caller.h"
+#include "record/suppliers.h"
 
 static void vs_prepare_once(void)
 {

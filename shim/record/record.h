@@ -65,8 +65,4 @@ void vs_record_simulated(bool simulated);
 /* Called at the exit before the last drain, by the thread that exits; it must not wait. */
 extern void (*vs_record_at_exit)(void);
 
-/* Loads libraries that recording will need, such as the unwinder.  To be called where loading a library is
- * safe, before the first event; repeated calls cost next to nothing. */
-void vs_record_get_ready(void);
-
 #endif

@@ -25,6 +25,7 @@
 #include "recording.h"
 #include "suppliers.h"
 #include "core/rlimits.h"
+#include "suppliers.h"
 
 #define RING_DEFAULT     (1u << 18) /* the journal's own */
 #define ACCESSES         (1u << 18) /* blocks that live, or were freed and are not yet written */

@@ -44,4 +44,8 @@ struct vs_suppliers {
 };
 extern struct vs_suppliers vs_suppliers;
 
+/* Loads libraries that recording will need, such as the unwinder.  To be called where loading a library is
+ * safe, before the first event; repeated calls cost next to nothing. */
+void vs_record_get_ready(void);
+
 #endif

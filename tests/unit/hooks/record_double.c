@@ -13,6 +13,7 @@
 #include "hooks/symbols/symbols.h"
 #include "sample/sampler.h"
 #include "trace/journal/journal.h"
+#include "record/suppliers.h"
 
 #define PUBLIC __attribute__((visibility("default")))
 
