@@ -24,7 +24,7 @@ static void quiet(void)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static struct bytes good;
-    static char path[128], other[128], name[16], option[32];
+    static char path[128], other[128], merged[160], name[16], option[160];
     static const struct {
         command_fn *run;
         const char *name, *option;
@@ -46,12 +46,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
                 {cmd_diff, "diff", "--json"},
                 {cmd_plot, "plot", "--overlay"},
                 {cmd_check, "check", "--no-growth"},
-                {cmd_check, "check", "--max=line=a.py:1"}};
+                {cmd_check, "check", "--max=line=a.py:1"},
+                {cmd_merge, "merge", merged}};
     enum { ALONE = 14, WAYS = sizeof ways / sizeof *ways }; /* from there on beside a whole file */
     if (!good.at) {
         good = kit_database();
         snprintf(path, sizeof path, "%s", kit_path("x.db"));
         snprintf(other, sizeof other, "%s", kit_path("other.db"));
+        snprintf(merged, sizeof merged, "--output=%s", kit_path("merged.db"));
         kit_write(other, good.at, good.n);
         quiet();
     }
