@@ -587,30 +587,38 @@ static int answer_sizes(const struct options *o, char **files, int n)
     return law_whatif(&request, files, (size_t)n);
 }
 
-int cmd_whatif(int argc, char **argv)
+static int answer_file(struct options *o, char **operands, int n)
 {
-    struct options o = {.device = UNKNOWN};
-    struct question q = {.o = &o};
+    struct question q = {.o = o};
     struct trace t;
-    char **operands;
-    int n = args_parse(&help, argc, argv, &o, &operands);
-    if (n < 0)
-        return n == -1 ? EXIT_GOOD : EXIT_USAGE;
-    if (n == 0)
-        return complain("whatif: name a recording: vramscope whatif run.db");
-    if (o.sizes.batch || o.sizes.seq)
-        return answer_sizes(&o, operands, n);
-    if (o.sizes.plot)
-        return complain("whatif: --plot goes with --batch or --seq; vramscope plot draws a recording");
     int status = read_question(&q, operands + 1, n - 1);
     if (status)
         return status;
-    if (relabel_open(&t, operands[0], &(struct relabel){.process = o.process}))
+    if (relabel_open(&t, operands[0], &(struct relabel){.process = o->process}))
         return complain("%s", t.why);
-    if (!o.json)
+    if (!o->json)
         wrap_page_begin(false);
     status = answer(&t, &q);
     wrap_page_end();
     trace_close(&t);
+    return status;
+}
+
+int cmd_whatif(int argc, char **argv)
+{
+    struct options o = {.device = UNKNOWN};
+    char **operands;
+    int n = args_parse(&help, argc, argv, &o, &operands), status;
+    if (n < 0)
+        status = n == -1 ? EXIT_GOOD : EXIT_USAGE;
+    else if (n == 0)
+        status = complain("whatif: name a recording: vramscope whatif run.db");
+    else if (o.sizes.batch || o.sizes.seq)
+        status = answer_sizes(&o, operands, n);
+    else if (o.sizes.plot)
+        status = complain("whatif: --plot goes with --batch or --seq; vramscope plot draws a recording");
+    else
+        status = answer_file(&o, operands, n);
+    free(o.edits.values);
     return status;
 }
