@@ -87,10 +87,11 @@ static int by_worth(const void *a, const void *b)
     return x->frees < y->frees ? 1 : x->frees > y->frees ? -1 : strcmp(x->name, y->name);
 }
 
-/* What a run could be told to do where it stands: not what it is to compute, nor on how many devices. */
+/* What a run could be told to do where it stands: not what it is to compute or with how many digits (whether
+ * its elements have 4 bytes is not recorded), nor on how many devices. */
 static bool is_advice(const struct edit *e)
 {
-    return e->what != EDIT_ZERO && e->what != EDIT_SEQUENCE;
+    return e->what != EDIT_ZERO && e->what != EDIT_SEQUENCE && e->what != EDIT_TYPES;
 }
 
 static void sort(struct refusal_answer *a)

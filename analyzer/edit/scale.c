@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "apply.h"
+#include "widths.h"
 
 #define SLACK 25 /* of what is saved for backward: by how much the other type's kernels may need more */
 #define SURE  (UINT64_C(64) << 10) /* a block that is smaller may be of any kind */
@@ -238,6 +239,13 @@ struct program apply_types(const struct program *from, const struct edit *e, str
     (void)e;
     if (!needs_steps(from, r) || !needs_roles(from, r))
         return (struct program){0};
+    enum widths widths = widths_of(from);
+    if (widths == WIDTHS_AUTOCAST)
+        return refuse(r, "element types are not known: forward makes blocks of half the size of most "
+                         "parameters, as autocast's copies in 16 bits are");
+    if (widths == WIDTHS_HALF)
+        return refuse(r, "element types are not known: norms, or the loss, make blocks of twice the size of "
+                         "others, as copies in fp32 of 16 bits are");
     struct halving h = {high, unit_outputs(from), find_head(from), BLOCK_NEVER, BLOCK_NEVER};
     bool upcast = loss_upcasts(from) || high;
     struct edit_block like = {.stream = 0};
@@ -261,6 +269,6 @@ struct program apply_types(const struct program *from, const struct edit *e, str
         }
     }
     free(h.outputs);
-    r->assumes = xstrdup("everything is fp32 now");
+    r->assumes = xstrdup("everything is fp32 now, which no recording says");
     return build_end(&b);
 }

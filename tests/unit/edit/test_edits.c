@@ -25,7 +25,7 @@ static const char *const names[NAMES] = {"none", "forward", "logits", "backward"
 #define MIB(n) ((uint64_t)(n) << 20)
 
 /* What stack S knows is in row S: units 0 and 1, the output layer, Adam by lists. */
-enum { NOWHERE, UNIT0, UNIT1, HEAD, LOSS, FOREACH, NODE0, NODE1, STACKS };
+enum { NOWHERE, UNIT0, UNIT1, HEAD, LOSS, FOREACH, NODE0, NODE1, NORM, STACKS };
 static struct edit_stack stacks[STACKS] = {
     [NOWHERE] = {.unit = EDIT_NO_UNIT},
     [UNIT0] = {.unit = 0, .layer = 1},
@@ -35,6 +35,7 @@ static struct edit_stack stacks[STACKS] = {
     [FOREACH] = {.unit = EDIT_NO_UNIT, .foreach = true, .adam = true, .update = true},
     [NODE0] = {.unit = 0, .layer = 1},
     [NODE1] = {.unit = 1, .layer = 2},
+    [NORM] = {.unit = 0, .layer = 5, .upcast = true},
 };
 static char units_name[] = "Net.layers.*";
 static const struct edit_facts facts = {.forward = FORWARD,
@@ -422,7 +423,7 @@ static void where_no_change_is_enough_a_pair_is_named(void **state)
     (void)state;
     struct made m;
     make(&m, DIED, died);
-    /* at most 31 MiB by one change, types=bf16 */
+    /* at most 20 MiB by one change */
     struct refusal_answer a = asked(&m, MIB(48));
     assert_null(a.why);
     assert_true(a.count > 1);
@@ -453,6 +454,25 @@ static void a_batch_scales_what_is_made_of_data_and_nothing_else(void **state)
     struct peaks p = edited(&m, "batch=2");
     assert_int_equal(p.high, KIB(500 + 1000 + 32 + 6000 + 400));
     assert_int_equal(edited(&m, "batch=0.5").high, KIB(500 + 1000 + 32 + 1500 + 400));
+}
+
+/* w and v are parameters, c and d copies of them in 16 bits; u is twice p, both of a norm. */
+static const struct known wide[] = {
+    {'w', MIB(8), KIND_PARAMETER, NOWHERE}, {'v', MIB(6), KIND_PARAMETER, NOWHERE},
+    {'c', MIB(4), KIND_SAVED, UNIT0},       {'d', MIB(3), KIND_SAVED, UNIT1},
+    {'p', MIB(1), KIND_SAVED, NORM},        {'u', MIB(2), KIND_SAVED, NORM},
+    {'q', MIB(2), KIND_SAVED, UNIT1},       {0}};
+
+static void what_has_two_bytes_an_element_is_not_halved_again(void **state)
+{
+    (void)state;
+    struct made m;
+    make(&m, ".+w .+v f+c f+d f+q b-q b-d b-c |", wide); /* autocast */
+    assert_refused(&m, "types=bf16", "element types are not known");
+    make(&m, ".+w .+v f+u f+p f+q b-q b-p b-u |", wide); /* a norm copies to fp32 */
+    assert_refused(&m, "types=bf16", "element types are not known");
+    make(&m, ".+w .+v f+u f+u f+q b-q b-u b-u |", wide); /* and where its input is that already */
+    assert_in_range(edited(&m, "types=bf16").low, MIB(9), MIB(11));
 }
 
 static void zero_divides_by_ranks_what_its_stage_says(void **state)
@@ -503,6 +523,7 @@ int main(void)
         cmocka_unit_test(where_no_change_is_enough_a_pair_is_named),
         cmocka_unit_test(a_request_that_the_replay_does_not_refuse_has_no_advice),
         cmocka_unit_test(a_batch_scales_what_is_made_of_data_and_nothing_else),
+        cmocka_unit_test(what_has_two_bytes_an_element_is_not_halved_again),
         cmocka_unit_test(zero_divides_by_ranks_what_its_stage_says),
         cmocka_unit_test(words_that_are_no_edit_are_named),
     };

@@ -1,0 +1,129 @@
+/*
+ * widths.c - no recording says how many bytes an element has.  Two signs of 16 bits are in the sizes.
+ *
+ *      autocast      forward makes a block of half the size of most parameters: the copies of weights
+ *      bf16, fp16    a norm, or a loss, that takes a copy of its input in fp32 makes one of twice its size:
+ *                    both are made there, where of an fp32 input the copy is none
+ *
+ * A model whose activations happen to be half as large as its weights looks like the first.  Where neither
+ * is seen the elements may still have 2 bytes: not every model has such a norm or loss.
+ */
+#include "widths.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define SURE  (UINT64_C(64) << 10) /* a block that is smaller may be of any kind */
+#define SLACK 1024                 /* sizes are rounded up to 512 bytes */
+
+static int by_size(const void *a, const void *b)
+{
+    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+    return (x > y) - (x < y);
+}
+
+static bool is_about(uint64_t a, uint64_t b)
+{
+    return a + SLACK >= b && b + SLACK >= a;
+}
+
+static bool in_forward(const struct program *p, const struct edit_block *b)
+{
+    return program_is_forward(p->facts, p->events[b->born].phase) && b->size > SURE / 2;
+}
+
+/* The parameters' sizes, sorted. */
+static uint64_t *parameter_sizes(const struct program *p, size_t *n)
+{
+    uint64_t *sizes = NULL;
+    *n = 0;
+    for (size_t i = 0; i < p->block_count; i++)
+        if (p->blocks[i].kind == KIND_PARAMETER && p->blocks[i].size > SURE)
+            *PUSH(sizes, *n) = p->blocks[i].size;
+    if (*n)
+        qsort(sizes, *n, sizeof *sizes, by_size);
+    return sizes;
+}
+
+/* Of the N sizes the first that is about SIZE or larger. */
+static size_t first_about(const uint64_t *sizes, size_t n, uint64_t size)
+{
+    size_t low = 0, high = n;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (sizes[middle] + SLACK < size)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+/* Bytes of parameters for each of which there is a block of half its size among those made in forward in the
+ * events from *I up to a step's end. */
+static uint64_t halved(const struct program *p, const uint64_t *sizes, size_t n, size_t *i, bool *taken)
+{
+    uint64_t bytes = 0;
+    memset(taken, 0, n);
+    for (; *i < p->event_count && p->events[*i].what != MOMENT_STEP; ++*i) {
+        if (p->events[*i].what != MOMENT_BORN)
+            continue;
+        const struct edit_block *b = &p->blocks[p->events[*i].block];
+        if (!in_forward(p, b))
+            continue;
+        size_t k = first_about(sizes, n, 2 * b->size);
+        while (k < n && is_about(sizes[k], 2 * b->size) && taken[k])
+            k++;
+        if (k < n && is_about(sizes[k], 2 * b->size)) {
+            taken[k] = true;
+            bytes += sizes[k];
+        }
+    }
+    ++*i;
+    return bytes;
+}
+
+static bool is_autocast(const struct program *p)
+{
+    size_t n;
+    uint64_t *sizes = parameter_sizes(p, &n), all = 0, most = 0;
+    bool *taken = xrealloc(NULL, n + 1);
+    for (size_t i = 0; i < n; i++)
+        all += sizes[i];
+    for (size_t i = 0; n && i < p->event_count;) {
+        uint64_t bytes = halved(p, sizes, n, &i, taken);
+        most = bytes > most ? bytes : most;
+    }
+    free(taken);
+    free(sizes);
+    return all && most >= all / 2;
+}
+
+/* Whether what such code makes in one go has two sizes, one twice the other. */
+static bool doubles(const struct program *p)
+{
+    uint16_t layer = 0;
+    uint64_t least = 0;
+    for (size_t i = 0; i < p->event_count; i++) {
+        if (p->events[i].what == MOMENT_STEP)
+            layer = 0;
+        if (p->events[i].what != MOMENT_BORN)
+            continue;
+        const struct edit_block *b = &p->blocks[p->events[i].block];
+        const struct edit_stack *s = program_stack(p, b);
+        if (!s->upcast || !s->layer || s->layer != layer)
+            least = 0;
+        layer = s->layer;
+        if (!s->upcast || !in_forward(p, b))
+            continue;
+        if (least && (is_about(b->size, 2 * least) || is_about(2 * b->size, least)))
+            return true;
+        least = b->size;
+    }
+    return false;
+}
+
+enum widths widths_of(const struct program *p)
+{
+    return is_autocast(p) ? WIDTHS_AUTOCAST : doubles(p) ? WIDTHS_HALF : WIDTHS_UNKNOWN;
+}
