@@ -62,7 +62,8 @@ EXPORT void vs_c10_oom_m(int64_t, size_t, size_t, c10_device) __asm__(OOM_M);
 static struct {
     usage_fn *usage; /* atomic; every report finds it in vs_hot.profiler */
     oom_fn *oom_l, *oom_m;
-    int done; /* atomic; 1: all three are final */
+    int done;     /* atomic; 1: all three are final */
+    int searched; /* atomic; 1: streams and events are, too, which takes a caller */
 } real;
 
 /* ---- the real functions ---- */
@@ -133,36 +134,45 @@ void *vs_torch_library(const char *name)
     return dl_iterate_phdr(find_candidate, &s) ? dlopen(s.path, RTLD_NOLOAD | RTLD_LAZY) : NULL;
 }
 
-/* CALLER: the code that reported the first block. */
+/* Threads that come here at the same time find the same.  If nothing is found the search ends for good: a
+ * caller's library has libc10 loaded.  Release: a thread that sees the mark sees the pointers. */
 static __attribute__((noinline)) void look_up_once(const void *caller)
 {
     int saved = errno;
 
-    /* Threads that come here at the same time find the same.  If nothing is found the search ends for good:
-     * the caller is libc10_cuda, so libc10 is loaded already. */
-    look_up();
-    vs_torch_stream_find(caller);
-    vs_torch_events_watch(caller);
+    if (!__atomic_load_n(&real.done, __ATOMIC_ACQUIRE)) {
+        look_up();
+        __atomic_store_n(&real.done, 1, __ATOMIC_RELEASE);
+    }
+    if (caller) {
+        vs_torch_stream_find(caller);
+        vs_torch_events_watch(caller);
+        __atomic_store_n(&real.searched, 1, __ATOMIC_RELEASE);
+    }
     dlerror(); /* the host must not see the error of our search */
-    /* Release: a thread that sees `done` sees the pointers. */
-    __atomic_store_n(&real.done, 1, __ATOMIC_RELEASE);
     errno = saved;
 }
 
+/* CALLER: the code that reported a block of CUDA's; NULL: something else needs the functions, as the reports
+ * of libc10's CPU allocator do under torch's profiler. */
 static void need_real(const void *caller)
 {
-    if (__builtin_expect(!__atomic_load_n(&real.done, __ATOMIC_ACQUIRE), 0))
+    const int *mark = caller ? &real.searched : &real.done;
+
+    if (__builtin_expect(!__atomic_load_n(mark, __ATOMIC_ACQUIRE), 0))
         look_up_once(caller);
 }
 
-/* The pointer is not there yet, or this is a fork child, whose vs_hot was wiped. */
+/* The pointer is not there yet, or this is a fork child, whose vs_hot was wiped.  With the pointer in vs_hot
+ * reports may go straight into the ring, which the first one of CUDA's must not. */
 static __attribute__((noinline, cold)) usage_fn *find_usage(void)
 {
     need_real(NULL);
     usage_fn *usage = __atomic_load_n(&real.usage, __ATOMIC_RELAXED);
 
     /* Relaxed, as above. */
-    atomic_store_explicit(&vs_hot.profiler, (void (*)(void))usage, memory_order_relaxed);
+    if (__atomic_load_n(&real.searched, __ATOMIC_RELAXED))
+        atomic_store_explicit(&vs_hot.profiler, (void (*)(void))usage, memory_order_relaxed);
     return usage;
 }
 
@@ -244,7 +254,7 @@ static void oom(oom_fn *first, oom_fn *second, int64_t size, size_t allocated, s
 void vs_c10_oom_l(int64_t size, size_t allocated, size_t reserved, c10_device device)
 {
     record(VS_OP_BLOCK_OOM, NULL, (uint64_t)size, allocated, reserved, device);
-    need_real(__builtin_return_address(0));
+    need_real(type_of(device) == C10_CUDA ? __builtin_return_address(0) : NULL);
     oom(real.oom_l, real.oom_m, size, allocated, reserved, device);
 }
 
@@ -252,7 +262,7 @@ void vs_c10_oom_l(int64_t size, size_t allocated, size_t reserved, c10_device de
 void vs_c10_oom_m(int64_t size, size_t allocated, size_t reserved, c10_device device)
 {
     record(VS_OP_BLOCK_OOM, NULL, (uint64_t)size, allocated, reserved, device);
-    need_real(__builtin_return_address(0));
+    need_real(type_of(device) == C10_CUDA ? __builtin_return_address(0) : NULL);
     oom(real.oom_m, real.oom_l, size, allocated, reserved, device);
 }
 

@@ -202,6 +202,7 @@ CASES = {  # settings of the allocator, of the program
     "expandable": ({"expandable": True}, {"streams": STREAMS, "deferred": 0.4}),
     "expandable_limit": ({"expandable": True, "capacity": 500 * MIB}, {"streams": STREAMS, "deferred": 0.3}),
 }
+CPU_FIRST = ("streams", "limit")  # torch's profiler runs, and something on the CPU is reported before all
 
 
 def conf(settings):
@@ -226,6 +227,9 @@ def main(library, case):
     lib.live_oom.argtypes = [ctypes.c_int64, ctypes.c_size_t, ctypes.c_size_t]
     lib.live_stream.argtypes = [ctypes.c_int64]
     torch = stub(LIMIT * 4)
+    if case in CPU_FIRST:
+        lib.live_report_cpu.argtypes = [ctypes.c_uint64, ctypes.c_int64]
+        lib.live_report_cpu(0x1000, 64)
     if lib.live_begin():
         raise SystemExit("no driver")
     a = Live(lib, seed=3, **settings)

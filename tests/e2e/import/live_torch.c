@@ -79,6 +79,11 @@ void live_report(uint64_t p, int64_t size, size_t allocated, size_t reserved)
 {
     usage((void *)p, size, allocated, reserved, (struct device){1, 0});
 }
+/* As libc10's CPU allocator reports under torch's profiler. */
+void live_report_cpu(uint64_t p, int64_t size)
+{
+    usage((void *)p, size, 64, 64, (struct device){0, -1});
+}
 void live_oom(int64_t size, size_t allocated, size_t reserved)
 {
     oom(size, allocated, reserved, (struct device){1, 0});
