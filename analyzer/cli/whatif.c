@@ -582,6 +582,8 @@ static int answer_sizes(const struct options *o, char **files, int n)
     request.bytes = o->bytes;
     if (o->policy)
         return complain("whatif: --policy does not go with --batch and --seq, which answer for all");
+    if (o->edits.count)
+        return complain("whatif: --edit does not go with --batch and --seq: ask it of one recording");
     if (o->capacity && !read_size(o->capacity, &request.capacity))
         return complain("whatif: --capacity takes a size such as 80GiB, not '%s'", shown(o->capacity));
     return law_whatif(&request, files, (size_t)n);

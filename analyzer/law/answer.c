@@ -147,12 +147,28 @@ static void print_trust(struct answer *a)
 
 /* ---- text ---- */
 
+/* WHOLE: of the same without a limit. */
+static bool fits(struct answer *a, struct law_point at, enum law_policy policy,
+                 const struct law_answer *whole)
+{
+    return whole->bytes <= a->q->capacity || law_play(&a->model, at, policy, a->q->capacity).fits;
+}
+
+/* "yes", "no", or by allocator: "not native", "arena only". */
+static const char *fits_text(const bool *fit)
+{
+    static const char *const words[] = {"no",         "native only",    "expandable only", "not arena",
+                                        "arena only", "not expandable", "not native",      "yes"};
+    return words[fit[LAW_NATIVE] + 2 * fit[LAW_EXPANDABLE] + 4 * fit[LAW_ARENA]];
+}
+
 static void print_points(struct answer *a)
 {
     static const char *const header[] = {"BATCH", "SEQ", "ALLOCATED", "TORCH-NATIVE", "TORCH-EXPANDABLE",
-                                         "ARENA"};
+                                         "ARENA", "FITS"};
     struct table table;
-    table_init(&table, ">>>>>>", header);
+    bool limited = a->q->capacity != 0, fit[LAW_POLICIES];
+    table_init(&table, limited ? ">>>>>><" : ">>>>>>", header);
     for (size_t b = 0; b < a->batch.n; b++)
         for (size_t s = 0; s < a->seq.n; s++) {
             table_cell(&table, "%" PRId64, a->batch.at[b]);
@@ -162,7 +178,10 @@ static void print_points(struct answer *a)
                 struct law_answer one = law_play(&a->model, at, (enum law_policy)p, 0);
                 table_cell(&table, "%s%s", one.fits ? "" : "> ",
                            units_bytes((int64_t)one.bytes, a->q->bytes).s);
+                fit[p] = limited && fits(a, at, (enum law_policy)p, &one);
             }
+            if (limited)
+                table_cell(&table, "%s", fits_text(fit));
         }
     table_print(&table, stdout, 2);
     table_free(&table);

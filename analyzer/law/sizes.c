@@ -8,6 +8,7 @@
 
 #define NUMBER_MOST (INT64_C(1) << 24)
 #define GRANULE     64
+#define BATCH_MOST  (INT64_C(1) << 20) /* that is searched */
 
 static bool read_number(const char **at, int64_t *out)
 {
@@ -165,7 +166,13 @@ enum law_found law_largest(struct law_model *m, int64_t seq, int64_t least, int6
                            enum law_policy policy, uint64_t capacity, int64_t *batch, uint64_t *retries)
 {
     struct search s = {m, policy, capacity, {0, seq}};
-    return halve(&s, least, most, 1, batch, retries);
+    enum law_found found = halve(&s, least, most, 1, batch, retries);
+    while (found == LAW_ALL_FIT && most < BATCH_MOST) {
+        least = most; /* fits */
+        most *= 2;
+        found = halve(&s, least, most, 1, batch, retries);
+    }
+    return found;
 }
 
 /* ---- where the peak lies ---- */

@@ -29,7 +29,7 @@ enum law_found { LAW_FOUND, LAW_NOTHING_FITS, LAW_ALL_FIT };
  * on. */
 enum law_found law_longest(struct law_model *m, int64_t batch, int64_t least, int64_t most,
                            enum law_policy policy, uint64_t capacity, int64_t *seq, uint64_t *retries);
-/* Likewise the largest batch at SEQ. */
+/* Likewise the largest batch at SEQ, also above MOST: LAW_ALL_FIT where there is no end to it. */
 enum law_found law_largest(struct law_model *m, int64_t seq, int64_t least, int64_t most,
                            enum law_policy policy, uint64_t capacity, int64_t *batch, uint64_t *retries);
 

@@ -108,6 +108,8 @@ static void begin_arena(struct feed *f, size_t count)
     pthread_mutex_lock(&one_arena);
     bool ends = f->settings.capacity != UINT64_MAX;
     f->backing.capacity = ends ? f->settings.capacity / CHUNK : 0;
+    if (ends && f->settings.capacity < CHUNK) /* none at all, which 0 does not mean */
+        f->backing.chunks = f->backing.capacity = 1;
     struct vs_backing backing = vs_backing_of_counters(&f->backing, CHUNK);
     struct vs_arena_config config = {.capacity = ends ? f->settings.capacity : ADDRESS_MOST};
     if (vs_arena_create(&f->arena, &backing, &config) != 0)

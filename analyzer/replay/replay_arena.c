@@ -72,6 +72,8 @@ void replay_arena(const struct trace_tape *tape, uint64_t capacity, struct repla
     struct vs_backing backing = vs_backing_of_counters(&p.count, CHUNK);
     struct vs_arena_config config = {.capacity = capacity ? capacity : ADDRESS_MOST};
     *r = (struct replay_result){0};
+    if (capacity && capacity < CHUNK) /* none at all, which 0 does not mean */
+        p.count.chunks = p.count.capacity = 1;
     if (vs_arena_create(&p.arena, &backing, &config) != 0)
         exit(complain("out of memory"));
     p.address = xrealloc(NULL, (tape->ids + 1) * sizeof *p.address);

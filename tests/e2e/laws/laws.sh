@@ -59,6 +59,18 @@ MALLOC_PERTURB_=85 timeout 20 "$V" whatif --json --batch=2 --seq=64..8192 --capa
 [ "$(field retry.json '[x["retries"] > 0 for x in d["largest"]]')" = "[False, True, True, False]" ] || fail "no cache is emptied: $(field retry.json 'd["largest"]')"
 timeout 20 "$V" whatif --batch=2..8 --seq=512 --capacity=100MiB "${runs[@]}" >largest.txt || fail "the largest batch"
 grep -q 'the largest batch that fits into 100.0 MiB' largest.txt || fail "$(cat largest.txt)"
+# also beyond the list, and the same one as with a list that reaches it
+timeout 20 "$V" whatif --json --batch=2..64 --seq=512 --capacity=100MiB "${runs[@]}" >within.json || fail "the largest batch within the list"
+timeout 20 "$V" whatif --json --batch=2,3 --seq=512 --capacity=100MiB "${runs[@]}" >beyond.json || fail "the largest batch beyond the list"
+[ "$(field beyond.json '[x["batch"] for x in d["largest"]]')" = "$(field within.json '[x["batch"] for x in d["largest"]]')" ] && [ "$(field beyond.json 'd["largest"][0]["batch"] > 3')" = True ] ||
+    fail "the largest batch beyond the list: $(field beyond.json 'd["largest"]')"
+# one size: whether it fits
+timeout 20 "$V" whatif --batch=4 --seq=512 --capacity=1 "${runs[@]}" >one.txt || fail "one size"
+grep -Eq 'ARENA +FITS' one.txt && grep -Eq '^ +4 +512 .* no$' one.txt || fail "whether 4 x 512 fits into a byte: $(cat one.txt)"
+timeout 20 "$V" whatif --batch=4 --seq=512 --capacity=46MiB "${runs[@]}" >one.txt || fail "one size"
+grep -Eq '^ +4 +512 .* arena only$' one.txt || fail "by allocator, whether 4 x 512 fits into 46 MiB: $(cat one.txt)"
+timeout 20 "$V" whatif --batch=4 --seq=512 --capacity=80GiB "${runs[@]}" >one.txt || fail "one size"
+grep -Eq '^ +4 +512 .* yes$' one.txt || fail "whether 4 x 512 fits into 80 GiB: $(cat one.txt)"
 
 # a workspace that switches: no law, and its sizes are named
 switched=()
@@ -82,6 +94,7 @@ refused "every recording has batch=2, which says nothing of others" --batch=8 --
 refused "can't tell what grows with" --batch=2 --seq=512 a-2x256.db:batch=1,seq=512 a-2x512.db:batch=2,seq=256 a-4x256.db:batch=4,seq=128
 refused "--seq takes 4, 1,2,4 or 1..64" --batch=2 --seq=9..3 "${runs[@]}"
 refused "--policy does not go with" --policy=arena --batch=2 "${runs[@]}"
+refused "--edit does not go with" --edit=loss=fused --batch=2 "${runs[@]}"
 refused "--plot goes with --batch or --seq" --plot=x.png a-2x256.db
 timeout 20 "$V" run -q --simulated -o oom.db -- "$tests/prog_sizes" 4 2048 oom >/dev/null 2>&1
 refused "oom.db ran out of memory: record at a smaller size" --batch=2 --seq=512 "${runs[@]:0:2}" oom.db:batch=4,seq=2048
