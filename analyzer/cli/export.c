@@ -17,6 +17,7 @@ struct options {
     int64_t device, from, to;
     int64_t steps[2];
     struct relabel relabel;
+    bool force;
 };
 
 static const struct option_row rows[] = {
@@ -24,6 +25,7 @@ static const struct option_row rows[] = {
      offsetof(struct options, format), "the other tool's format"},
     {"output", 'o', "FILE", ARG_TEXT, offsetof(struct options, output),
      "write FILE (default, and -: standard output)"},
+    {"force", 0, NULL, ARG_FLAG, offsetof(struct options, force), "replace another recording"},
     {"at", 0, "MOMENT", ARG_TEXT, offsetof(struct options, at),
      "speedscope, folded, pprof: peak (default), oom, first-oom, largest-oom, or a time such as 1.5s"},
     {"frames", 0, "all|python|native", ARG_TEXT, offsetof(struct options, frames),
@@ -143,11 +145,11 @@ static int tell_incomplete(const struct trace *t)
     return line ? EXIT_INCOMPLETE : EXIT_GOOD;
 }
 
-static int write_file(struct trace *t, const struct format *f, const char *output,
+static int write_file(struct trace *t, const struct format *f, const struct options *given,
                       const struct export_options *o)
 {
     struct sink sink;
-    int status = sink_open(&sink, output, f->binary, t->path);
+    int status = sink_open(&sink, given->output, f->binary, given->force, t->path);
     if (status)
         return status;
     status = f->write(t, o, &sink);
@@ -170,7 +172,7 @@ static int export_file(const char *path, const struct format *f, const struct op
     if (!status)
         status = export_past_end(&t, "--from", given->from);
     if (!status)
-        status = write_file(&t, f, given->output, o);
+        status = write_file(&t, f, given, o);
     trace_close(&t);
     return status;
 }

@@ -18,6 +18,7 @@
 #include "base/units.h"
 #include "read/guard.h"
 #include "read/lives.h"
+#include "read/replace.h"
 #include "show/ranks/ranks.h"
 #include "trace/store/merge.h"
 
@@ -25,10 +26,13 @@
 
 struct options {
     const char *output;
+    bool force;
 };
 
 static const struct option_row rows[] = {
-    {"output", 'o', "FILE", ARG_TEXT, offsetof(struct options, output), "the database to write"}, {0}};
+    {"output", 'o', "FILE", ARG_TEXT, offsetof(struct options, output), "the database to write"},
+    {"force", 'f', NULL, ARG_FLAG, offsetof(struct options, force), "replace a recording that is there"},
+    {0}};
 
 static const struct command_help help = {
     "merge", "-o FILE FILE...|DIR",
@@ -119,9 +123,31 @@ static int copy(struct parts *p, const char *into, const char *file, int64_t pro
     return 0;
 }
 
-static int merge(char *const *files, size_t n, const char *output)
+/* Writes the files into OUTPUT; 0, or 2, said. */
+static int write_output(struct parts *p, char *const *files, size_t n, const int64_t *processes,
+                        const char *output)
 {
     struct destination d;
+    int status = 0;
+    bool replaces = replace_is_recording(output);
+    destination_find(&d, output);
+    char *path = xstrdup(d.path);
+    const char *into = destination_name(&d);
+    unlink(into); /* what a merge that was killed left */
+    for (size_t i = 0; !status && i < n; i++)
+        status = copy(p, into, files[i], processes[i]);
+    int error = destination_end(&d, !status);
+    if (!status && error)
+        status = complain("merge: %s can't be written: %s", output, strerror(error));
+    if (!status && replaces)
+        replace_end(path);
+    free(path);
+    return status;
+}
+
+static int merge(char *const *files, size_t n, const char *output, bool force)
+{
+    char why[512];
     struct parts p = {.whole = true};
     int64_t *processes = xrealloc(NULL, n * sizeof *processes);
     int status = 0;
@@ -131,16 +157,10 @@ static int merge(char *const *files, size_t n, const char *output)
                      : look_at(&p, files[i], &processes[i]);
     if (!status)
         status = check_jobs(&p);
-    if (!status) {
-        destination_find(&d, output);
-        const char *into = destination_name(&d);
-        unlink(into); /* what a merge that was killed left */
-        for (size_t i = 0; !status && i < n; i++)
-            status = copy(&p, into, files[i], processes[i]);
-        int error = destination_end(&d, !status);
-        if (!status && error)
-            status = complain("merge: %s can't be written: %s", output, strerror(error));
-    }
+    if (!status && replace_check(output, force, why, sizeof why))
+        status = complain("merge: %s", why);
+    if (!status)
+        status = write_output(&p, files, n, processes, output);
     if (!status) {
         printf("%s: %s of %s\n", shown(output), units_count((int64_t)p.seen.count, "recording").s,
                units_count((int64_t)n, "file").s);
@@ -167,7 +187,7 @@ int cmd_merge(int argc, char **argv)
     char **files = trace_files(operands, (size_t)n, &count, why, sizeof why);
     if (!files)
         return complain("%s", why);
-    int status = merge(files, count, o.output);
+    int status = merge(files, count, o.output, o.force);
     trace_free_files(files, count);
     return status;
 }

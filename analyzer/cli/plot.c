@@ -12,6 +12,7 @@
 #include "plot/output.h"
 #include "plot/overlay_runs.h"
 #include "plot/window.h"
+#include "read/replace.h"
 #include "show/ranks/ranks.h"
 #include "analysis/relabel.h"
 #include "base/shown.h"
@@ -252,6 +253,8 @@ static int plot_files(char *const *files, size_t count, const struct options *o,
     for (size_t i = 0; !status && o->output && i < count; i++)
         if (is_recording(o->output, files[i]))
             status = complain("plot: %s is the recording: give the picture another name with -o", o->output);
+    if (!status && o->output && replace_is_recording(o->output))
+        status = complain("plot: %s is a recording: give the picture another name with -o", o->output);
     for (; !status && open < count; open += !status)
         if (relabel_open(&traces[open], files[open], &o->relabel))
             status = complain("%s", traces[open].why);

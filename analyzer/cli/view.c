@@ -17,6 +17,7 @@
 #include "base/shown.h"
 #include "read/guard.h"
 #include "read/lives.h"
+#include "read/replace.h"
 #include "read/symbols.h"
 #include "show/ranks/ranks.h"
 #include "view/name.h"
@@ -143,6 +144,8 @@ static int check_output(const struct job *job, const char *path, bool asked, cha
 {
     if (is_input(path, files, n))
         return complain("view: %s is the recording: give the page another name with -o", path);
+    if (replace_is_recording(path))
+        return complain("view: %s is a recording: give the page another name with -o", path);
     if (!asked && view_is_other(path, job->made_of))
         return complain("view: %s is there, and was made of something else: give the page a name with -o",
                         path);

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/commands.h"
+#include "read/replace.h"
 
 #define BUFFER (1 << 20) /* bytes */
 
@@ -24,8 +25,9 @@ static int open_stdout(struct sink *s, bool binary)
     return 0;
 }
 
-int sink_open(struct sink *s, const char *path, bool binary, const char *source)
+int sink_open(struct sink *s, const char *path, bool binary, bool force, const char *source)
 {
+    char why[512];
     struct stat st;
     *s = (struct sink){0};
     if (!path || !strcmp(path, "-"))
@@ -34,6 +36,9 @@ int sink_open(struct sink *s, const char *path, bool binary, const char *source)
         return complain("export: %s is the recording itself: give -o another name", path);
     if (!stat(path, &st) && S_ISDIR(st.st_mode))
         return complain("export: %s is a directory: give -o the name of a file in it", path);
+    if (replace_check(path, force, why, sizeof why))
+        return complain("export: %s", why);
+    s->replaces = replace_is_recording(path);
     s->path = path;
     destination_find(&s->to, path);
     s->file = fopen(destination_name(&s->to), "we");
@@ -72,7 +77,11 @@ int sink_close(struct sink *s, bool good)
         status = complain("export: %s can't be written: %s", s->path ? s->path : "standard output",
                           strerror(s->error));
     good = good && !status;
+    char *path = s->path ? xstrdup(s->to.path) : NULL;
     int error = s->path ? destination_end(&s->to, good) : 0;
+    if (good && !error && s->replaces)
+        replace_end(path);
+    free(path);
     return error ? refuse(s->path, error) : status;
 }
 

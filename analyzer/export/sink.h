@@ -15,12 +15,13 @@ struct sink {
     FILE *file;
     const char *path; /* NULL: standard output */
     struct destination to;
-    int error; /* errno of the first write that failed; 0: none did */
+    bool replaces; /* another recording */
+    int error;     /* errno of the first write that failed; 0: none did */
 };
 
 /* PATH NULL or "-": standard output, which can't be a terminal where BINARY.  SOURCE is the recording, which
- * is never written over.  0, or EXIT_USAGE with the line said. */
-int sink_open(struct sink *s, const char *path, bool binary, const char *source);
+ * is never written over; another one is where FORCE.  0, or EXIT_USAGE with the line said. */
+int sink_open(struct sink *s, const char *path, bool binary, bool force, const char *source);
 /* Makes the file what it is called where GOOD, and removes it where not, or where something was not written.
  * 0, or EXIT_USAGE with the line said. */
 int sink_close(struct sink *s, bool good);

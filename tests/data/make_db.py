@@ -29,6 +29,7 @@ class Run:
         self.kind_of_run = kind
         self.db = sqlite3.connect(out)
         self.db.executescript(open(schema).read())
+        self.db.execute("PRAGMA application_id = 0x76736370")  # VS_APPLICATION_ID
         self.seq = 0
         self.t = 0
         self.rows = []

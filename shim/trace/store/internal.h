@@ -28,7 +28,6 @@
 #include "trace/ledger/addresses.h"
 #include "trace/schema_version.h"
 
-#define VS_APPLICATION_ID  0x76736370         /* "vscp" */
 #define VS_OWN_STRINGS     (1u << 30)         /* string ids from here on are the store's, not the journal's */
 #define VS_EVENT_BYTES     192                /* of one event at most: a row, half a range and its peaks */
 #define VS_FILE_SHARE(max) ((max) / 100 * 82) /* of the limit; a larger file is folded more */

@@ -137,6 +137,25 @@ fails 'nowhere/new.db' -o nowhere/new.db job
 cp job.db kept.db
 fails 'bad/x.db is not a database' -o kept.db bad/x.db
 cmp -s job.db kept.db || no "what failed took the place of the file that was there"
+fails 'is a recording, never replaced without --force' -o kept.db job/a.db job/b.db
+fails 'is a recording, never replaced without --force' -o old/r1.db job/a.db job/b.db # of another schema
+make_db one.db --rank 0
+ln -s one.db link.db
+fails 'is a recording, never replaced without --force' -o link.db job/a.db job/b.db
+"$V" report one.db >out 2>err || no "a recording was touched: $(cat err)"
+echo 'of what was there' >one.db-wal
+"$V" merge --force -o link.db job/a.db job/b.db >out 2>err
+status=$?
+[ $status = 3 ] && [ -L link.db ] && [ ! -e one.db-wal ] && [ "$(sqlite3 one.db 'SELECT count(*) FROM process')" = 2 ] || no "merge --force: $status $(cat out err)"
+echo text >text.db
+"$V" merge -o text.db job/a.db job/b.db >out 2>err
+[ $? = 3 ] && [ "$(sqlite3 text.db 'SELECT count(*) FROM process')" = 2 ] || no "merge over what is no recording: $(cat out err)"
+# pages and pictures never replace one
+"$V" plot --format=png -o kept.db job/a.db >out 2>err
+[ $? = 2 ] && grep -q 'kept.db is a recording' err || no "plot over a recording: $(cat out err)"
+"$V" view -o kept.db job/a.db >out 2>err
+[ $? = 2 ] && grep -q 'kept.db is a recording' err || no "view over a recording: $(cat out err)"
+cmp -s job.db kept.db || no "a recording was replaced"
 "$V" plot -o job.db job.db >out 2>err
 status=$?
 [ $status = 2 ] && cmp -s job.db kept.db || no "plot over the merged file: $(cat out err)"

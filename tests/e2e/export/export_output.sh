@@ -51,6 +51,13 @@ ln run.db same.db
 refused 'the recording itself' --format=csv run.db -o same.db
 refused 'is a directory' --format=csv run.db -o .
 refused 'No such file or directory' --format=csv run.db -o nowhere/out
+cp run.db other.db
+for name in other.db /dev/fd/9; do
+    refused 'is a recording, never replaced without --force' --format=csv run.db -o $name 9>>other.db
+done
+cmp -s run.db other.db || no "another recording was replaced"
+"$V" export --force --format=csv run.db -o other.db 2>err && head -n 1 other.db | grep -q '^process,' || no "export --force: $(cat err)"
+refused 'the recording itself' --format=csv --force run.db -o run.db
 [ ! -e run.db.part ] || no "a part of the recording's name was left"
 "$V" peak run.db >/dev/null || no "the recording was touched"
 
