@@ -45,6 +45,12 @@ expect_sql "SELECT value FROM meta WHERE key = 'torch_version'" 2.11.0+cu130
 "$V" whatif --policy=torch-native "$db" >"$run/text" 2>&1
 grep -q "PyTorch limited to 500.0 MiB" "$run/text" && grep -q "requests as recorded, each in multiples of 512 B" "$run/text" || fail "$(cat "$run/text")"
 
+# of the two variables the old one counts, even if it is empty
+live split PYTORCH_CUDA_ALLOC_CONF=max_split_size_mb:64 PYTORCH_ALLOC_CONF=max_split_size_mb:222
+exact split
+live native PYTORCH_CUDA_ALLOC_CONF= PYTORCH_ALLOC_CONF=max_split_size_mb:64
+expect_sql "SELECT value FROM meta WHERE key IN ('torch_alloc_conf', 'torch_max_split_size') ORDER BY key" $'\n'-1
+
 # references that are bound at their first call
 make -Wl,-z,lazy
 live limit

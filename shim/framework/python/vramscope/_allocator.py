@@ -22,7 +22,7 @@ EMPTY_CACHE, MEMORY_LIMIT, POOL_BEGIN, POOL_END, FACT = 36, 37, 38, 39, 43  # en
 CAPTURE = 1  # of POOL_BEGIN
 
 _MIB = 1 << 20
-_NEW_NAME = (2, 10)  # from this version on PYTORCH_ALLOC_CONF is read, and preferred
+_NEW_NAME = (2, 10)  # from this version on PYTORCH_ALLOC_CONF is read, where the old name is not in the environment
 
 
 def _tell(op, device=-1, number=0, more=0, key=b"", value=b""):
@@ -70,8 +70,8 @@ def _version(torch):
 
 def _conf(torch):
     """The configuration that PyTorch reads."""
-    old = os.environ.get("PYTORCH_CUDA_ALLOC_CONF", "")
-    return os.environ.get("PYTORCH_ALLOC_CONF") or old if _version(torch) >= _NEW_NAME else old
+    new = os.environ.get("PYTORCH_ALLOC_CONF", "") if _version(torch) >= _NEW_NAME else ""
+    return os.environ.get("PYTORCH_CUDA_ALLOC_CONF", new)
 
 
 # ---- wrappers ----
