@@ -50,6 +50,12 @@ static void order_two(uint64_t *a, uint64_t *b, uint64_t part)
     *b = part ? high + high / part : high;
 }
 
+/* No allocator reserves less than is allocated. */
+static void hold_reserved(const uint64_t *allocated, uint64_t *reserved)
+{
+    *reserved = *reserved < *allocated ? *allocated : *reserved;
+}
+
 static void order(struct answer *low, struct answer *high, bool about)
 {
     for (int p = 0; p < FEED_POLICIES; p++) {
@@ -58,9 +64,11 @@ static void order(struct answer *low, struct answer *high, bool about)
             continue;
         order_two(&a->peak.allocated, &b->peak.allocated, about ? 100 : 0);
         order_two(&a->peak.reserved, &b->peak.reserved, about ? p == FEED_LIVE ? 100 : 40 : 0);
+        hold_reserved(&a->peak.allocated, &a->peak.reserved);
         for (size_t i = 0; i < low->phases; i++) {
             order_two(&a->phase_allocated[i], &b->phase_allocated[i], about ? 100 : 0);
             order_two(&a->phase_reserved[i], &b->phase_reserved[i], about ? p == FEED_LIVE ? 100 : 40 : 0);
+            hold_reserved(&a->phase_allocated[i], &a->phase_reserved[i]);
         }
     }
 }

@@ -47,11 +47,38 @@ static void see(struct answer_policy *a, struct feed_totals now, uint16_t phase,
         a->phase_reserved[phase] = now.reserved;
 }
 
+/* What is there when a phase begins; of one that then makes and frees nothing that is all there is to say. */
+struct begun {
+    struct feed_totals *most; /* by phase */
+    bool *busy;               /* it makes or frees something */
+};
+
+static void see_begin(struct begun *b, struct feed_totals now, uint16_t phase, size_t phases)
+{
+    if (phase >= phases)
+        return;
+    struct feed_totals *most = &b->most[phase];
+    most->allocated = now.allocated > most->allocated ? now.allocated : most->allocated;
+    most->reserved = now.reserved > most->reserved ? now.reserved : most->reserved;
+}
+
+static void fill_idle(const struct begun *b, struct answer_policy *a, size_t phases)
+{
+    for (size_t i = 0; i < phases; i++)
+        if (!b->busy[i]) {
+            a->phase_allocated[i] = b->most[i].allocated;
+            a->phase_reserved[i] = b->most[i].reserved;
+        }
+}
+
 static size_t replay(const struct program *p, enum feed_policy policy, const struct torch_settings *settings,
                      struct answer_policy *a, size_t phases)
 {
     struct feed *f = feed_begin(policy, settings, p->block_count);
+    struct begun begun = {xrealloc(NULL, (phases + 1) * sizeof *begun.most), xrealloc(NULL, phases + 1)};
     size_t at = 0;
+    memset(begun.most, 0, (phases + 1) * sizeof *begun.most);
+    memset(begun.busy, 0, phases + 1);
     a->phase_allocated = zeros(phases);
     a->phase_reserved = zeros(phases);
     for (size_t i = 0; i < p->event_count && !a->ran_out; i++) {
@@ -64,11 +91,18 @@ static size_t replay(const struct program *p, enum feed_policy policy, const str
             a->out_size = p->blocks[e->block].size;
             a->out_reserved = now.reserved;
         }
-        if (e->what == MOMENT_BORN || e->what == MOMENT_DIED)
+        if (e->what == MOMENT_BORN || e->what == MOMENT_DIED) {
             see(a, now, e->phase, phases);
+            begun.busy[e->phase < phases ? e->phase : phases] = true;
+        } else if (e->what == MOMENT_PHASE) {
+            see_begin(&begun, now, e->phase, phases);
+        }
         at = a->peak.allocated > before ? i : at;
     }
     feed_end(f);
+    fill_idle(&begun, a, phases);
+    free(begun.most);
+    free(begun.busy);
     return at;
 }
 

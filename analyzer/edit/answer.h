@@ -16,7 +16,8 @@ struct answer_peak {
 struct answer_policy {
     bool wanted;
     struct answer_peak peak;
-    uint64_t *phase_allocated, *phase_reserved; /* by phase, the most while it was the innermost */
+    uint64_t *phase_allocated, *phase_reserved; /* by phase, the most while it was the innermost, or when
+                                                    it began where it makes and frees nothing */
     bool ran_out;
     uint64_t out_size, out_reserved; /* asked for; held then */
     size_t out_event;

@@ -148,7 +148,8 @@ static void update_and_free(struct build *b, uint32_t block, uint16_t phase, voi
 static bool is_behind(const struct build *b, size_t i)
 {
     const struct trace_moment *e = &b->from->events[i];
-    if (e->what == MOMENT_STEP || e->what == MOMENT_REFUSED || e->what == MOMENT_EMPTIED)
+    if (e->what == MOMENT_STEP || e->what == MOMENT_REFUSED || e->what == MOMENT_EMPTIED ||
+        e->what == MOMENT_PHASE)
         return false;
     enum edit_kind kind = b->from->blocks[e->block].kind;
     return kind == KIND_UPDATE ||

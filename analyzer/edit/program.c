@@ -238,6 +238,27 @@ static void take(struct program *p, struct trace_blocks *from)
     p->event_count = from->moment_count;
 }
 
+/* Where another phase begins an event says so: an edit may leave nothing else of it. */
+static void mark_phases(struct program *p)
+{
+    struct trace_moment *events = NULL;
+    size_t n = 0;
+    for (size_t i = 0; i < p->event_count; i++) {
+        const struct trace_moment *e = &p->events[i];
+        bool block = e->what == MOMENT_BORN || e->what == MOMENT_DIED;
+        if (block && e->phase && (!n || events[n - 1].phase != e->phase))
+            *PUSH(events, n) = (struct trace_moment){.phase = e->phase, .what = MOMENT_PHASE};
+        if (e->what == MOMENT_BORN)
+            p->blocks[e->block].born = (uint32_t)n;
+        else if (e->what == MOMENT_DIED)
+            p->blocks[e->block].died = (uint32_t)n;
+        *PUSH(events, n) = *e;
+    }
+    free(p->events);
+    p->events = events;
+    p->event_count = n;
+}
+
 int program_read(struct trace *t, int64_t device, size_t refusal, bool native, struct program *p,
                  struct edit_facts *facts)
 {
@@ -266,6 +287,7 @@ int program_read(struct trace *t, int64_t device, size_t refusal, bool native, s
     trace_free_blocks(&blocks);
     if (native)
         requests_estimate(p);
+    mark_phases(p);
     return 0;
 }
 

@@ -2,6 +2,7 @@
  * program.h - the recorded program as blocks and events that can be edited and replayed.
  *
  *      events   | step 1: born 0, born 1, died 0, ... | step end | step 2 ...
+ *               where another phase begins there is an event more (MOMENT_PHASE), which edits leave
  *      blocks   how large, what for (kind), in which unit of the model, by which call stack
  *
  * An edit makes another program of one (build.h), so edits can follow each other.  What is the same for all

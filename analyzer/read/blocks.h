@@ -27,7 +27,8 @@ enum trace_moment_what {
     MOMENT_REUSABLE,
     MOMENT_STEP,
     MOMENT_REFUSED,
-    MOMENT_EMPTIED /* the program called empty_cache() */
+    MOMENT_EMPTIED, /* the program called empty_cache() */
+    MOMENT_PHASE    /* a phase begins: in an edited program alone (edit/program.h) */
 };
 struct trace_moment {
     uint32_t block; /* of BORN, DIED and REUSABLE; of REFUSED: index into refusals */

@@ -42,6 +42,11 @@ if "logits" not in (refused.get("loss=fused") or "") or any(r["policies"] for r 
     bad.append(f"refused: {refused}")
 if {r["edit"] for r in rows} < {None, "foreach=no", "states=8bit", "checkpoint=1", "batch=0.5", "zero=1:8"}:
     bad.append("not all edits were tried")
+policies = [p for r in rows for p in r["policies"]]
+if any(p["reserved_low_bytes"] < p["allocated_low_bytes"] for p in policies):
+    bad.append("less is reserved than allocated")
+if any("optimizer" not in {phase["phase"] for phase in p["phases"]} for p in policies):
+    bad.append("the optimizer's phase has nothing, though parameters live")
 print("\n".join(bad))
 raise SystemExit(bool(bad))
 PY
