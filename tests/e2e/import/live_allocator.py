@@ -118,11 +118,15 @@ class Graph:
         return self.ended
 
 
-def stub(total):
+def stub(total, case):
     """As much of torch as vramscope's wrappers look at, and it wrapped."""
-    functions = ("_cuda_emptyCache", "_cuda_setMemoryFraction", "_cuda_beginAllocateCurrentThreadToPool", "_cuda_endAllocateToPool")
+    pools = {
+        "old_pools": ("2.7.1", "_cuda_beginAllocateCurrentStreamToPool", "_cuda_endAllocateCurrentStreamToPool"),
+    }
+    version, *names = pools.get(case, ("2.11.0+cu130", "_cuda_beginAllocateCurrentThreadToPool", "_cuda_endAllocateToPool"))
+    functions = ("_cuda_emptyCache", "_cuda_setMemoryFraction", *names)
     torch = types.ModuleType("torch")
-    torch.__version__ = "2.11.0+cu130"
+    torch.__version__ = version
     torch._C = types.SimpleNamespace(**{name: lambda *_: None for name in functions})
     torch.cuda = types.SimpleNamespace(
         graphs=types.SimpleNamespace(CUDAGraph=Graph),
@@ -165,6 +169,29 @@ def pools(a, torch, steps):
     plain.program(a, 2, 9)
 
 
+def old_pools(a, torch, steps):
+    """Before PyTorch 2.8: a pool is for the stream that is current where it begins, and its end may not name it."""
+    r = random.Random(7)
+    plain.program(a, 2, 1, STREAMS)
+    for pool in ((0, 1), (7, 0)):
+        a.kept_pools.add(pool)
+        kept = []
+        for step in range(steps):
+            side = r.choice(STREAMS[1:])
+            a.lib.live_stream(side)
+            torch._C._cuda_beginAllocateCurrentStreamToPool(0, pool)
+            kept += [a.malloc(r.randrange(1, 30 * MIB), (pool, side) if i % 3 else 0) for i in range(6)]
+            torch._C._cuda_endAllocateCurrentStreamToPool(0, *([pool] if step % 2 else []))
+            kept += [a.malloc(r.randrange(1, 30 * MIB), r.choice(STREAMS)) for _ in range(6)]
+            r.shuffle(kept)
+            for b in kept[6:]:
+                a.free(b)
+            del kept[6:]
+        for b in kept:
+            a.free(b)
+    plain.program(a, 2, 9, STREAMS)
+
+
 def graphs(a, torch, steps):
     """Requests of a stream that is captured go to the graph's pool, others of the same thread do not; two graphs share one."""
     r, first, side = random.Random(6), torch.cuda.graphs.CUDAGraph(), STREAMS[1]
@@ -198,6 +225,7 @@ CASES = {  # settings of the allocator, of the program
     "roundup": ({"roundup": 4}, {"streams": STREAMS}),
     "empty": ({}, empty),
     "pools": ({}, pools),
+    "old_pools": ({}, old_pools),
     "graphs": ({}, graphs),
     "expandable": ({"expandable": True}, {"streams": STREAMS, "deferred": 0.4}),
     "expandable_limit": ({"expandable": True, "capacity": 500 * MIB}, {"streams": STREAMS, "deferred": 0.3}),
@@ -226,7 +254,7 @@ def main(library, case):
     lib.live_report.argtypes = [ctypes.c_uint64, ctypes.c_int64, ctypes.c_size_t, ctypes.c_size_t]
     lib.live_oom.argtypes = [ctypes.c_int64, ctypes.c_size_t, ctypes.c_size_t]
     lib.live_stream.argtypes = [ctypes.c_int64]
-    torch = stub(LIMIT * 4)
+    torch = stub(LIMIT * 4, case)
     if case in CPU_FIRST:
         lib.live_report_cpu.argtypes = [ctypes.c_uint64, ctypes.c_int64]
         lib.live_report_cpu(0x1000, 64)

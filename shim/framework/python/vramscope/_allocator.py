@@ -19,7 +19,7 @@ import vramscope
 from . import _dynamo as vramscope_dynamo
 
 EMPTY_CACHE, MEMORY_LIMIT, POOL_BEGIN, POOL_END, FACT = 36, 37, 38, 39, 43  # enum vs_op
-CAPTURE = 1  # of POOL_BEGIN
+CAPTURE = 1  # of POOL_BEGIN: requests of the current stream, as those that are captured are, and not of the thread
 
 _MIB = 1 << 20
 _NEW_NAME = (2, 10)  # from this version on PYTORCH_ALLOC_CONF is read, where the old name is not in the environment
@@ -149,6 +149,32 @@ def _wrap_captures(torch):
     graph.capture_end = _after(graph.capture_end, ended)
 
 
+def _wrap_pools(torch):
+    """Before 2.8 the end has the name of the current stream's begin, and once had no pool."""
+    names = ("_cuda_endAllocateToPool", "_cuda_endAllocateCurrentStreamToPool")
+    if not any(hasattr(torch._C, name) for name in names):
+        return
+
+    open_pools = {}  # device -> numbers
+
+    def begins(device, pool, *_, flags=0):
+        open_pools.setdefault(int(device), []).append(_number(pool))
+        _tell(POOL_BEGIN, int(device), _number(pool), flags)
+
+    def ends(device, pool=None, *_):
+        begun = open_pools.get(int(device), [])
+        number = _number(pool) if pool is not None else begun[-1]
+        if number in begun:
+            begun.remove(number)
+        _tell(POOL_END, int(device), number)
+
+    for name in ("_cuda_beginAllocateToPool", "_cuda_beginAllocateCurrentThreadToPool"):
+        _wrap(torch, name, _before, begins)
+    _wrap(torch, "_cuda_beginAllocateCurrentStreamToPool", _before, functools.partial(begins, flags=CAPTURE))
+    for name in names:
+        _wrap(torch, name, _after, ends)
+
+
 def install(torch):
     """Called once, when torch has been imported."""
     if "auto_allocator" not in vramscope._library or not hasattr(getattr(torch, "_C", None), "_cuda_emptyCache"):
@@ -163,12 +189,6 @@ def install(torch):
         if torch.cuda.is_initialized() and torch.cuda.memory_reserved():
             _fact("torch_settings_changed", 1)
 
-    def begins(device, pool, *_):
-        _tell(POOL_BEGIN, int(device), _number(pool))
-
-    def ends(device, pool, *_):
-        _tell(POOL_END, int(device), _number(pool))
-
     _fact("torch_version", torch.__version__)
     try:
         _tell_settings(_conf(torch))
@@ -179,7 +199,5 @@ def install(torch):
     _wrap(torch, "_cuda_setMemoryFraction", _after, limited)
     for name in ("_cuda_cudaCachingAllocator_set_allocator_settings", "_accelerator_setAllocatorSettings"):
         _wrap(torch, name, _after, set_settings)
-    for name in ("_cuda_beginAllocateToPool", "_cuda_beginAllocateCurrentStreamToPool", "_cuda_beginAllocateCurrentThreadToPool"):
-        _wrap(torch, name, _before, begins)
-    _wrap(torch, "_cuda_endAllocateToPool", _after, ends)
+    _wrap_pools(torch)
     _wrap_captures(torch)
