@@ -41,6 +41,8 @@ struct work {
 
 /* ---- working it out ---- */
 
+#define ABOUT_RESERVED 40 /* a 40th of it */
+
 /* The ends of an interval, which an edited order may turn round.  ABOUT: kernels are not the recorded ones,
  * or it is not recorded how long something lives: allocated may be off by 1 % more, reserved by 2.5 %. */
 static void order_two(uint64_t *a, uint64_t *b, uint64_t part)
@@ -63,18 +65,32 @@ static void order(struct answer *low, struct answer *high, bool about)
         if (!a->wanted)
             continue;
         order_two(&a->peak.allocated, &b->peak.allocated, about ? 100 : 0);
-        order_two(&a->peak.reserved, &b->peak.reserved, about ? p == FEED_LIVE ? 100 : 40 : 0);
+        order_two(&a->peak.reserved, &b->peak.reserved, about ? p == FEED_LIVE ? 100 : ABOUT_RESERVED : 0);
         hold_reserved(&a->peak.allocated, &a->peak.reserved);
         for (size_t i = 0; i < low->phases; i++) {
             order_two(&a->phase_allocated[i], &b->phase_allocated[i], about ? 100 : 0);
-            order_two(&a->phase_reserved[i], &b->phase_reserved[i], about ? p == FEED_LIVE ? 100 : 40 : 0);
+            order_two(&a->phase_reserved[i], &b->phase_reserved[i],
+                      about ? p == FEED_LIVE ? 100 : ABOUT_RESERVED : 0);
             hold_reserved(&a->phase_allocated[i], &a->phase_reserved[i]);
         }
     }
 }
 
+/* PART: as above, of the capacity. */
+static void fit(const struct work *w, struct answer *a, const struct program *p, int64_t part)
+{
+    struct torch_settings settings = *w->q->settings;
+    if (settings.capacity == UINT64_MAX)
+        return;
+    if (part)
+        settings.capacity = (uint64_t)((int64_t)settings.capacity + (int64_t)settings.capacity / part);
+    answer_fit(a, p, &settings);
+}
+
 static void work_out(const struct work *w, struct answered *row)
 {
+    struct torch_settings endless = *w->q->settings;
+    endless.capacity = UINT64_MAX;
     const struct edit **edits = xrealloc(NULL, (row->edit_count + 1) * sizeof *edits);
     for (size_t i = 0; i < row->edit_count; i++)
         edits[i] = &row->edits[i];
@@ -85,8 +101,11 @@ static void work_out(const struct work *w, struct answered *row)
         const struct program *low = row->edit_count ? &r.low : w->from;
         row->assumes = xstrdup(r.assumes);
         row->cost = r.cost;
-        row->low = answer_of(low, w->q->settings, w->q->wanted);
-        row->high = answer_of(r.high.event_count ? &r.high : low, w->q->settings, w->q->wanted);
+        const struct program *high = r.high.event_count ? &r.high : low;
+        row->low = answer_of(low, &endless, w->q->wanted);
+        row->high = answer_of(high, &endless, w->q->wanted);
+        fit(w, &row->low, low, r.about ? ABOUT_RESERVED : 0);
+        fit(w, &row->high, high, r.about ? -ABOUT_RESERVED : 0);
         order(&row->low, &row->high, r.about);
     }
     edit_free_result(&r);
@@ -172,6 +191,76 @@ static int by_savings(const void *a, const void *b, void *base)
                    : strcmp(((const struct answered *)a)->name, ((const struct answered *)b)->name);
 }
 
+/* ---- what fits ---- */
+
+enum fit { FIT_NO, FIT_PERHAPS, FIT_YES };
+
+static bool limited(const struct edits_question *q)
+{
+    return q->settings->capacity != UINT64_MAX;
+}
+
+static enum fit fit_of(const struct answered *row, int policy)
+{
+    bool low = !row->low.of[policy].ran_out, high = !row->high.of[policy].ran_out;
+    return low && high ? FIT_YES : low || high ? FIT_PERHAPS : FIT_NO;
+}
+
+/* Whether what the others are compared by is all that was asked about. */
+static bool live_alone(const struct edits_question *q)
+{
+    return !q->wanted[FEED_NATIVE] && !q->wanted[FEED_EXPANDABLE] && !q->wanted[FEED_ARENA];
+}
+
+/* "yes", "no", "perhaps", or the allocators that have enough: "native perhaps, arena".  The caller frees it.
+ */
+static char *fit_text(const struct edits_question *q, const struct answered *row)
+{
+    static const char *const words[] = {"no", "perhaps", "yes"}, *const names[FEED_POLICIES] = {
+                                                                     "live", "native", "expandable", "arena"};
+    size_t count[FIT_YES + 1] = {0}, asked = 0;
+    char *text = xstrdup("");
+    for (int p = live_alone(q) ? FEED_LIVE : FEED_NATIVE; p < FEED_POLICIES; p++) {
+        if (!q->wanted[p])
+            continue;
+        enum fit fit = fit_of(row, p);
+        count[fit]++;
+        asked++;
+        if (fit == FIT_NO)
+            continue;
+        char *longer =
+            xformat("%s%s%s%s", text, *text ? ", " : "", names[p], fit == FIT_PERHAPS ? " perhaps" : "");
+        free(text);
+        text = longer;
+    }
+    for (int fit = FIT_NO; fit <= FIT_YES; fit++)
+        if (count[fit] == asked) {
+            free(text);
+            return xstrdup(words[fit]);
+        }
+    return text;
+}
+
+/* The one of both ends that ran out, where one did. */
+static const struct answer_policy *out_of(const struct answered *row, int policy)
+{
+    return row->high.of[policy].ran_out  ? &row->high.of[policy]
+           : row->low.of[policy].ran_out ? &row->low.of[policy]
+                                         : NULL;
+}
+
+static void print_out(const struct program *from, const struct edits_question *q, const struct answered *row)
+{
+    for (int p = live_alone(q) ? FEED_LIVE : FEED_NATIVE; p < FEED_POLICIES; p++) {
+        const struct answer_policy *out = q->wanted[p] ? out_of(row, p) : NULL;
+        if (out)
+            printf("  %s: %s %s no room for %s in %s, with %s held\n", row->name, policy_names[p],
+                   fit_of(row, p) == FIT_NO ? "has" : "perhaps has",
+                   units_bytes((int64_t)out->out_size, q->bytes).s, phase_name(from, out->out_phase),
+                   units_bytes((int64_t)out->out_reserved, q->bytes).s);
+    }
+}
+
 /* ---- text ---- */
 
 static void print_row(struct table *table, const struct edits_question *q, const struct answered *base,
@@ -183,23 +272,26 @@ static void print_row(struct table *table, const struct edits_question *q, const
         if (!q->wanted[p])
             continue;
         char *text = between(low->peak.reserved, high->peak.reserved, q->bytes);
-        bool out = low->ran_out || high->ran_out;
-        table_cell(table, "%s", out ? "runs out" : text);
+        table_cell(table, "%s", text);
         free(text);
     }
     if (row == base)
         table_cell(table, "-");
     else
         table_cell(table, "%s", units_bytes_change(-saves(base, row), q->bytes).s);
+    char *text = fit_text(q, row);
+    if (limited(q))
+        table_cell(table, "%s", text);
+    free(text);
 }
 
 /* A column of each policy; the arena's goes first where the page is narrow. */
 static void begin_table(struct table *table, const struct edits_question *q)
 {
     static const char *const columns[FEED_POLICIES] = {"ALLOCATED", "NATIVE", "EXPANDABLE", "ARENA"};
-    const char *header[FEED_POLICIES + 2] = {"CHANGE"};
-    char shape[FEED_POLICIES + 3] = "<";
-    static char drops[FEED_POLICIES + 3];
+    const char *header[FEED_POLICIES + 3] = {"CHANGE"};
+    char shape[FEED_POLICIES + 4] = "<";
+    static char drops[FEED_POLICIES + 4];
     size_t n = 1;
     drops[0] = '-';
     for (int p = 0; p < FEED_POLICIES; p++)
@@ -211,6 +303,11 @@ static void begin_table(struct table *table, const struct edits_question *q)
     shape[n] = '>';
     drops[n] = '-';
     header[n++] = "DIFFERENCE";
+    if (limited(q)) {
+        shape[n] = '<';
+        drops[n] = '-';
+        header[n++] = "FITS";
+    }
     shape[n] = drops[n] = '\0';
     table_init(table, shape, header);
     table_drops(table, drops);
@@ -287,9 +384,15 @@ static void print_text(const struct program *from, const struct edits_question *
 {
     printf("%s: the most that is allocated at once, and what PyTorch's allocators and the arena reserve:\n",
            q->edits->count ? "the program changed" : "changes of the program, each alone");
+    if (limited(q))
+        printf("  (as much as each takes without an end, and whether %s are enough)\n",
+               units_bytes((int64_t)q->settings->capacity, q->bytes).s);
     print_table(q, rows, n);
     if (q->edits->count && n > 1 && !rows[1].why)
         print_phases(from, q, &rows[0], &rows[1]);
+    for (size_t i = 0; i < n; i++)
+        if (!rows[i].why)
+            print_out(from, q, &rows[i]);
     for (size_t i = 1; i < n; i++)
         if (!rows[i].why)
             print_note(from, q, &rows[i]);
@@ -317,7 +420,12 @@ static void print_policy_json(struct json *j, const struct program *from, const 
     json_text(j, "policy", policy_names[p]);
     json_ends(j, "allocated", low->peak.allocated, high->peak.allocated);
     json_ends(j, "reserved", low->peak.reserved, high->peak.reserved);
-    json_bool(j, "fits", !low->ran_out && !high->ran_out);
+    const struct answer_policy *out = out_of(row, p);
+    json_bool(j, "fits", fit_of(row, p) == FIT_YES);
+    json_bool(j, "may_fit", fit_of(row, p) != FIT_NO);
+    json_int(j, "ran_out_request_bytes", out ? (int64_t)out->out_size : UNKNOWN);
+    json_int(j, "ran_out_reserved_bytes", out ? (int64_t)out->out_reserved : UNKNOWN);
+    json_text(j, "ran_out_phase", !out ? NULL : out->out_phase ? phase_name(from, out->out_phase) : "none");
     json_begin(j, "phases", '[');
     for (size_t i = 0; i < row->low.phases; i++) {
         if (!low->phase_allocated[i] && !high->phase_allocated[i])

@@ -90,7 +90,10 @@ static size_t replay(const struct program *p, enum feed_policy policy, const str
             a->out_event = i;
             a->out_size = p->blocks[e->block].size;
             a->out_reserved = now.reserved;
+            a->out_phase = e->phase;
         }
+        a->end_allocated = now.allocated;
+        a->end_reserved = now.reserved;
         if (e->what == MOMENT_BORN || e->what == MOMENT_DIED) {
             see(a, now, e->phase, phases);
             begun.busy[e->phase < phases ? e->phase : phases] = true;
@@ -134,6 +137,33 @@ struct answer answer_of(const struct program *p, const struct torch_settings *se
             find_most(p, at, &a);
     }
     return a;
+}
+
+static void take_out(struct answer_policy *a, const struct answer_policy *limited)
+{
+    a->ran_out = true;
+    a->out_size = limited->out_size;
+    a->out_reserved = limited->out_reserved;
+    a->out_event = limited->out_event;
+    a->out_phase = limited->out_phase;
+}
+
+void answer_fit(struct answer *a, const struct program *p, const struct torch_settings *settings)
+{
+    for (int i = 0; i < FEED_POLICIES; i++) {
+        struct answer_policy *whole = &a->of[i], limited = {.wanted = true};
+        if (!whole->wanted || (whole->peak.reserved <= settings->capacity && settings->gc_threshold <= 0))
+            continue;
+        replay(p, (enum feed_policy)i, settings, &limited, a->phases);
+        if (limited.ran_out) {
+            take_out(whole, &limited);
+        } else {
+            whole->peak.reserved = limited.peak.reserved;
+            memcpy(whole->phase_reserved, limited.phase_reserved, a->phases * sizeof *limited.phase_reserved);
+        }
+        free(limited.phase_allocated);
+        free(limited.phase_reserved);
+    }
 }
 
 void answer_free(struct answer *a)

@@ -21,6 +21,8 @@ struct answer_policy {
     bool ran_out;
     uint64_t out_size, out_reserved; /* asked for; held then */
     size_t out_event;
+    uint16_t out_phase;
+    uint64_t end_allocated, end_reserved; /* after the last event, or when it ran out */
 };
 
 struct answer { /* of one program */
@@ -33,6 +35,9 @@ struct answer { /* of one program */
 /* The policies of WANTED.  SETTINGS: of PyTorch's; its capacity is every policy's. */
 struct answer answer_of(const struct program *p, const struct torch_settings *settings, const bool *wanted);
 void answer_free(struct answer *a);
+/* Of A, the answer without an end, whether each policy has enough with the capacity of SETTINGS: ran_out and
+ * out_*.  Where it has, what is reserved is what it is then, as caches can have been emptied on the way. */
+void answer_fit(struct answer *a, const struct program *p, const struct torch_settings *settings);
 
 /* "saved for backward" */
 const char *answer_kind(enum edit_kind kind);

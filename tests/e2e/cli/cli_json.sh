@@ -92,6 +92,18 @@ make_db job0.db --rank 0 --world 2 && make_db job1.db --rank 1 --world 2 --extra
 "$V" check --json job0.db killed.db --against=leak.db --max device=7:1 >limits.json
 [ $? = 3 ] || exit 1
 "$V" whatif --json --capacity=4GiB train.db >small.json || exit 1
+"$V" whatif --json --capacity=4MiB -e batch=0.5 train.db >edit_small.json && "$V" whatif --json -e batch=0.5 train.db >edit_whole.json || exit 1
+python3 - <<'PY' || exit 1 # an end changes no figure of what is taken without one
+import json
+small, whole = (json.load(open("edit_%s.json" % name))["devices"][0]["edits"] for name in ("small", "whole"))
+for a, b in zip(small, whole, strict=True):
+    for x, y in zip(a["policies"], b["policies"], strict=True):
+        phases = [[(p["phase"], p["allocated_high_bytes"]) for p in z["phases"]] for z in (x, y)]
+        if phases[0] != phases[1] or x["allocated_high_bytes"] != y["allocated_high_bytes"] or a["saves_bytes"] != b["saves_bytes"]:
+            raise SystemExit(f"with an end {x}, without {y}")
+        if x["fits"] or x["may_fit"] or not x["ran_out_request_bytes"] or not y["fits"]:
+            raise SystemExit(f"what fits into 4 MiB: {x}")
+PY
 "$V" estimate --json --params=7e9 --context=1GiB killed.db >sizes.json # no roles, no --seq
 [ $? = 3 ] || exit 1
 # a PyTorch snapshot names no process, no host and no command, and has no reports of its own
@@ -100,7 +112,7 @@ for command in report peak waste; do
     "$V" $command --json imported.db >imported_$command.json || exit 1
 done
 "$V" diff --json imported.db train.db >imported_a.json && "$V" diff --json train.db imported.db >imported_b.json || exit 1
-pages=(report=report.json report=ranks.json report=thinned.json peak=peak.json peak=oom.json waste=waste.json diff=diff.json diff=runs.json recover=recover.json check=check.json check=limits.json whatif=whatif.json whatif=whatif_oom.json whatif=small.json estimate=estimate.json estimate=sizes.json
+pages=(report=report.json report=ranks.json report=thinned.json peak=peak.json peak=oom.json waste=waste.json diff=diff.json diff=runs.json recover=recover.json check=check.json check=limits.json whatif=whatif.json whatif=whatif_oom.json whatif=small.json whatif=edit_small.json estimate=estimate.json estimate=sizes.json
     report=imported_report.json peak=imported_peak.json waste=imported_waste.json diff=imported_a.json diff=imported_b.json)
 "$SRC/scripts/json_page.py" "$SRC/docs/json.md" "${pages[@]}" doctor=doctor.json ${UPDATE:+--update} || exit 1
 echo "--json is what the manual says"

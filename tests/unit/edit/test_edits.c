@@ -450,6 +450,41 @@ static void a_request_that_the_replay_does_not_refuse_has_no_advice(void **state
     refusal_free(&a);
 }
 
+/* ---- an end of memory ---- */
+
+static void an_end_of_memory_leaves_figures_and_says_which_request_has_no_room(void **state)
+{
+    (void)state;
+    static const bool wanted[FEED_POLICIES] = {[FEED_LIVE] = true, [FEED_ARENA] = true};
+    struct torch_settings settings = torch_defaults();
+    struct made m;
+    make(&m, DIED, died);
+    struct answer a = answer_of(&m.p, &settings, wanted);
+    settings.capacity = MIB(66);
+    answer_fit(&a, &m.p, &settings);
+    for (int p = 0; p < FEED_POLICIES; p++) {
+        if (!wanted[p])
+            continue;
+        assert_true(a.of[p].ran_out);
+        assert_int_equal(a.of[p].out_size, MIB(20));
+        assert_int_equal(a.of[p].out_phase, FORWARD);
+        assert_int_equal(a.of[p].peak.allocated, MIB(86));
+    }
+    answer_free(&a);
+    /* less than the arena's smallest piece is nothing, not everything */
+    settings.capacity = UINT64_MAX;
+    a = answer_of(&m.p, &settings, wanted);
+    settings.capacity = 1;
+    answer_fit(&a, &m.p, &settings);
+    assert_true(a.of[FEED_LIVE].ran_out && a.of[FEED_ARENA].ran_out);
+    settings.capacity = MIB(200);
+    answer_free(&a);
+    a = answer_of(&m.p, &settings, wanted);
+    answer_fit(&a, &m.p, &settings);
+    assert_false(a.of[FEED_LIVE].ran_out || a.of[FEED_ARENA].ran_out);
+    answer_free(&a);
+}
+
 /* ---- sizes ---- */
 
 static void a_batch_scales_what_is_made_of_data_and_nothing_else(void **state)
@@ -528,6 +563,7 @@ int main(void)
         cmocka_unit_test(a_request_passes_where_what_a_change_frees_is_enough),
         cmocka_unit_test(where_no_change_is_enough_a_pair_is_named),
         cmocka_unit_test(a_request_that_the_replay_does_not_refuse_has_no_advice),
+        cmocka_unit_test(an_end_of_memory_leaves_figures_and_says_which_request_has_no_room),
         cmocka_unit_test(a_batch_scales_what_is_made_of_data_and_nothing_else),
         cmocka_unit_test(what_has_two_bytes_an_element_is_not_halved_again),
         cmocka_unit_test(zero_divides_by_ranks_what_its_stage_says),
