@@ -114,8 +114,19 @@ static void narrow(const struct table *t, size_t *width, const bool *gone, size_
     }
 }
 
+/* Whether nothing but "-" stands in column I. */
+static bool is_empty(const struct table *t, int i)
+{
+    for (size_t at = (size_t)i; at < t->cell_count; at += (size_t)t->columns)
+        if (t->cells[at] && *t->cells[at] && strcmp(t->cells[at], "-") != 0)
+            return false;
+    return true;
+}
+
 static void drop(const struct table *t, const size_t *width, bool *gone, size_t room)
 {
+    for (int i = 0; t->drops && i < t->columns; i++)
+        gone[i] = t->drops[i] == '0' && is_empty(t, i);
     for (char step = '1'; t->drops && step <= '9' && total(t, width, gone) > room; step++)
         for (int i = 0; i < t->columns; i++)
             gone[i] = gone[i] || t->drops[i] == step;
@@ -205,7 +216,7 @@ static void put_gone(const struct table *t, FILE *out, int indent, const bool *g
 {
     bool any = false;
     for (int i = 0; i < t->columns; i++) {
-        if (!gone[i] || !*t->header[i])
+        if (!gone[i] || !*t->header[i] || t->drops[i] == '0')
             continue;
         if (any)
             fprintf(out, ", %s", t->header[i]);

@@ -37,7 +37,8 @@ struct table {
 /* SHAPE: one character per column, '<' (left-aligned) or '>' (right-aligned). */
 void table_init(struct table *t, const char *shape, const char *const *header);
 void table_cell(struct table *t, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* ORDER: one character a column, '-' stays, '1' goes first, then '2' ...; several may have the same. */
+/* ORDER: one character a column, '-' stays, '1' goes first, then '2' ...; several may have the same.  '0':
+ * where nothing but "-" stands in it, before all others, and unsaid. */
 void table_drops(struct table *t, const char *order);
 void table_rule(struct table *t); /* a thin horizontal line */
 void table_print(const struct table *t, FILE *out, int indent);

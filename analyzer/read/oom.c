@@ -67,6 +67,22 @@ int trace_ooms_kept(struct trace *t, struct trace_oom_kept **out, size_t *n)
     return trace_sql_done(t, s, code);
 }
 
+int64_t trace_last_refused(struct trace *t)
+{
+    if (!has_table(t))
+        return UNKNOWN;
+    struct sqlite3_stmt *s = trace_sql(
+        t,
+        "SELECT max(o.requested_bytes, 0) FROM (SELECT seq, requested_bytes FROM oom WHERE role & 26 "
+        "ORDER BY seq DESC LIMIT 1) o WHERE NOT EXISTS (SELECT 1 FROM ev e CROSS JOIN kind k "
+        "ON k.id = e.kind WHERE e.seq > o.seq AND e.op IN (1, 4, 7, 20) AND k.status = 0) "
+        "AND NOT EXISTS (SELECT 1 FROM step WHERE seq > o.seq)",
+        0);
+    int64_t bytes = s && sqlite3_step(s) == SQLITE_ROW ? trace_sql_amount(s, 0) : UNKNOWN;
+    sqlite3_finalize(s);
+    return bytes;
+}
+
 int trace_live_at_oom(struct trace *t, int64_t seq, struct trace_live **out, size_t *n)
 {
     struct sqlite3_stmt *s = trace_sql(

@@ -335,6 +335,9 @@ int trace_load_ooms(struct trace *t);
 
 /* Out-of-memory that reached the program; the caller frees the arrays.  SEQ: its event. */
 int trace_ooms_kept(struct trace *t, struct trace_oom_kept **out, size_t *n);
+/* Bytes of the last request that was refused, where nothing was got and no step ended after it, by anybody
+ * (0: the call does not say how many); UNKNOWN: there is none. */
+int64_t trace_last_refused(struct trace *t);
 int trace_live_at_oom(struct trace *t, int64_t seq, struct trace_live **out, size_t *n);
 int trace_blocks_at_oom(struct trace *t, int64_t seq, struct trace_span **out, size_t *n);
 int trace_managed_events(struct trace *t, int64_t seq, int64_t device, struct trace_managed **out, size_t *n);

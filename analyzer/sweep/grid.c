@@ -51,10 +51,16 @@ static int add_list(struct grid_axis *axis, const char *text)
 {
     char *list = xstrdup(text), *rest = list, *word;
     int bad = 0;
-    while (!bad && (word = strsep(&rest, ",")))
-        bad = is_word(word) ? add_value(axis, word)
-                            : complain("sweep: --grid %s: '%s' is no value: letters, digits and ._+- are",
-                                       axis->name, shown(word));
+    while (!bad && (word = strsep(&rest, ","))) {
+        if (!is_word(word))
+            bad = complain("sweep: --grid %s: '%s' is no value: letters, digits and ._+- are", axis->name,
+                           shown(word));
+        else if (strstr(word, ".."))
+            bad = complain("sweep: --grid %s: '%s' is no range: 1..64 is, whole numbers that rise",
+                           axis->name, shown(word));
+        else
+            bad = add_value(axis, word);
+    }
     free(list);
     return bad;
 }
@@ -159,6 +165,28 @@ char *grid_fill(const struct grid *g, size_t point, const char *word)
     }
     fclose(out);
     return text;
+}
+
+/* Of a word in braces at AT, "{name}", its length with them; 0: there is none.  What a shell or a regular
+ * expression means by braces is none: ${name}, {2}, {}, { name }. */
+static size_t placeholder_at(const char *at, bool after_dollar)
+{
+    static const char *const digits = "0123456789";
+    if (*at != '{' || after_dollar || strchr(digits, at[1]))
+        return 0;
+    size_t n = strspn(at + 1, letters);
+    return n && at[n + 1] == '}' ? n + 2 : 0;
+}
+
+char *grid_unknown(const struct grid *g, char *const *words)
+{
+    for (; *words; words++)
+        for (const char *at = *words; (at = strchr(at, '{')); at++) {
+            size_t n = placeholder_at(at, at > *words && at[-1] == '$');
+            if (n && axis_at(g, at) == g->n)
+                return xformat("%.*s", (int)n, at);
+        }
+    return NULL;
 }
 
 bool grid_uses(const struct grid *g, size_t axis, char *const *words)

@@ -36,6 +36,8 @@ int64_t grid_number(const struct grid *g, size_t point, const char *name);
 /* The caller frees both. */
 char *grid_name(const struct grid *g, size_t point);
 char *grid_fill(const struct grid *g, size_t point, const char *word);
+/* The first "{NAME}" in the words that no axis has; NULL: none.  The caller frees it. */
+char *grid_unknown(const struct grid *g, char *const *words);
 /* Whether "{NAME}" of axis AXIS stands in one of the words. */
 bool grid_uses(const struct grid *g, size_t axis, char *const *words);
 

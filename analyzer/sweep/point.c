@@ -58,7 +58,7 @@ static bool read_rank(struct rank_figures *r, const char *path)
 {
     struct trace t;
     *r = (struct rank_figures){xstrdup(path), UNKNOWN, UNKNOWN, UNKNOWN, UNKNOWN,
-                               UNKNOWN,       UNKNOWN, UNKNOWN, NAN};
+                               UNKNOWN,       UNKNOWN, UNKNOWN, NAN,     UNKNOWN};
     if (trace_open(&t, path))
         return false;
     r->rank = t.process.rank;
@@ -66,7 +66,8 @@ static bool read_rank(struct rank_figures *r, const char *path)
     r->steps = t.steps;
     take_peaks(r, &t);
     r->rate = rate_of(&t);
-    bool oom = !trace_load_ooms(&t) && t.oom_total > 0;
+    r->refused = trace_last_refused(&t);
+    bool oom = r->refused != UNKNOWN || (!trace_load_ooms(&t) && t.oom_total > 0);
     trace_close(&t);
     return oom;
 }
@@ -188,6 +189,15 @@ char *point_status(const struct point *p)
     if (WIFSIGNALED(p->status))
         return xformat("signal %d", WTERMSIG(p->status));
     return WEXITSTATUS(p->status) ? xformat("exit %d", WEXITSTATUS(p->status)) : xstrdup("");
+}
+
+int64_t point_refused(const struct point *p)
+{
+    int64_t most = UNKNOWN;
+    for (size_t i = 0; p->outcome == POINT_OOM && i < p->n; i++)
+        if (p->ranks[i].refused > 0 && p->ranks[i].refused > most)
+            most = p->ranks[i].refused;
+    return most;
 }
 
 static double figure(const struct rank_figures *r, enum point_figure what)

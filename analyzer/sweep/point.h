@@ -21,7 +21,8 @@ struct rank_figures { /* of one recording; UNKNOWN: not recorded */
     int64_t allocated, reserved;                     /* the most, of the device where it is highest */
     int64_t framework_allocated, framework_reserved; /* of the framework's allocator there */
     int64_t steps;
-    double rate; /* steps a second, without the first; NAN */
+    double rate;     /* steps a second, without the first; NAN */
+    int64_t refused; /* of the last request, which nothing followed; 0: it was, and nobody said how much */
 };
 
 struct point {
@@ -48,6 +49,8 @@ void point_free(struct point *p);
 
 /* "exit 1", "signal 9"; "" where it ended well.  The caller frees it. */
 char *point_status(const struct point *p);
+/* The largest request that was refused in the end; UNKNOWN: none, or nobody said how much. */
+int64_t point_refused(const struct point *p);
 /* The least, mean and greatest of a figure over the ranks that have it; false: none has. */
 enum point_figure {
     FIGURE_POINT_ALLOCATED,

@@ -39,9 +39,15 @@ static void rate_cell(struct table *t, const struct point *p)
 static void outcome_cell(struct table *t, const struct point *p)
 {
     char *status = point_status(p);
-    bool say = p->outcome == POINT_CRASH;
-    table_cell(t, "%s%s%s", p->done ? outcome_names[p->outcome] : "not run", say ? ", " : "",
-               say ? status : "");
+    int64_t refused = point_refused(p);
+    if (!p->done)
+        table_cell(t, "not run");
+    else if (p->outcome == POINT_CRASH)
+        table_cell(t, "crash, %s", status);
+    else if (refused != UNKNOWN)
+        table_cell(t, "oom, asked %s", units_bytes(refused, false).s);
+    else
+        table_cell(t, "%s", outcome_names[p->outcome]);
     free(status);
 }
 
@@ -78,7 +84,7 @@ void show_table(const struct sweep *s)
                                          "RESERVED", "OF FRAMEWORK", "PREDICTED", "STEPS/S"};
     struct table t;
     table_init(&t, "<<>>>>>>>", header);
-    table_drops(&t, "--312----");
+    table_drops(&t, "--312-000");
     for (size_t i = 0; i < s->n; i++)
         point_row(&t, &s->points[i]);
     table_print(&t, stdout, 0);
@@ -112,7 +118,7 @@ static void text(FILE *out, const char *word)
 static void csv_row(const struct sweep *s, size_t i, const struct rank_figures *r, FILE *out)
 {
     static const struct rank_figures none = {NULL,    UNKNOWN, UNKNOWN, UNKNOWN, UNKNOWN,
-                                             UNKNOWN, UNKNOWN, UNKNOWN, NAN};
+                                             UNKNOWN, UNKNOWN, UNKNOWN, NAN,     UNKNOWN};
     const struct point *p = &s->points[i];
     char *status = point_status(p);
     for (size_t a = 0; a < s->grid.n; a++)
@@ -133,6 +139,7 @@ static void csv_row(const struct sweep *s, size_t i, const struct rank_figures *
         fputc(',', out);
     else
         fprintf(out, ",%.6g", r->rate);
+    number(out, p->outcome == POINT_OOM && r->refused ? r->refused : UNKNOWN);
     text(out, r->path ? r->path : "");
     fputc('\n', out);
     free(status);
@@ -145,7 +152,7 @@ static void write_csv(const struct sweep *s, FILE *out)
     fputs("outcome,status,seconds,files,ranks,rank,allocated_bytes,reserved_bytes,framework_allocated_bytes,"
           "framework_reserved_bytes,predicted_framework_allocated_bytes,predicted_framework_reserved_bytes,"
           "fitted,"
-          "steps,steps_per_second,file\n",
+          "steps,steps_per_second,refused_bytes,file\n",
           out);
     for (size_t i = 0; i < s->n; i++) {
         const struct point *p = &s->points[i];

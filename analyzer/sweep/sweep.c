@@ -66,7 +66,14 @@ static int check_command(const struct grid *g, char **command)
         if (!grid_uses(g, a, command))
             return complain("sweep: {%s} stands nowhere in the command: every point would be the same",
                             g->axes[a].name);
-    return 0;
+    char *unknown = grid_unknown(g, command);
+    int bad = unknown
+                  ? complain("sweep: %s is in the command, and no --grid has that name (braces that are the "
+                             "command's own: put them into a script)",
+                             shown(unknown))
+                  : 0;
+    free(unknown);
+    return bad;
 }
 
 static bool again(const struct options *o, enum outcome outcome)
@@ -167,16 +174,19 @@ static void say(const struct point *p)
 {
     double least, mean, greatest;
     char *status = point_status(p);
-    bool crash = p->outcome == POINT_CRASH;
-    printf("%s: %s%s%s, %s", p->name, outcome_names[p->outcome], crash ? ", " : "", crash ? status : "",
+    bool bad = p->outcome == POINT_CRASH || p->outcome == POINT_OOM;
+    int64_t refused = point_refused(p);
+    printf("%s: %s%s%s, %s", p->name, outcome_names[p->outcome], bad ? ", " : "", bad ? status : "",
            units_time(p->ns).s);
     free(status);
+    if (refused != UNKNOWN)
+        printf(", %s refused", units_bytes(refused, false).s);
     if (point_span(p, FIGURE_POINT_RESERVED, &least, &mean, &greatest))
         printf(", at most %s reserved", units_bytes((int64_t)greatest, false).s);
-    if (p->n < (size_t)p->expected)
-        printf(", %zu of %" PRId64 " ranks recorded", p->n, p->expected);
     if (!p->n)
-        printf(" (%s/log)", p->folder);
+        printf(", nothing recorded: no process used the GPU (%s/log)", p->folder);
+    else if (p->n < (size_t)p->expected)
+        printf(", %zu of %" PRId64 " ranks recorded", p->n, p->expected);
     if (p->left)
         printf("; processes that it had left behind were ended");
     puts("");
@@ -289,9 +299,14 @@ static void predict(struct sweep *s)
 static int run_all(struct sweep *s, const struct options *o, char *const *command)
 {
     int status = 0;
+    bool any = false;
     for (size_t i = 0; i < s->n && !status; i++)
-        if (!s->points[i].done || again(o, s->points[i].outcome))
+        if (!s->points[i].done || again(o, s->points[i].outcome)) {
+            any = true;
             status = run_point(s, i, o, command);
+        }
+    if (!any && !o->quiet)
+        printf("nothing was run: every point is done (--again runs those that ended so)\n");
     return status;
 }
 

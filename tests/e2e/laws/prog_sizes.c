@@ -3,16 +3,17 @@
  * prog_sizes.c - a training job whose blocks follow known laws of batch and length, as the framework's
  * reports show it:
  *
- *      prog_sizes BATCH SEQ [switch] [oom|crash|hang|leave|slow]
+ *      prog_sizes BATCH SEQ [switch] [oom|refused|recovers|crash|hang|leave|slow]
  *
  *      always          3 weights of 2 MiB, their gradients in backward, 40 MiB in the optimizer
  *      in each layer   1024 B a token, 4 B x batch x length^2, length^2 bytes; 4096 B a batch
  *      switch          a workspace of 1 MiB up to 2048 tokens, beyond of 3 MiB + 100 B a token (another way
  * through the code)
  *
- * oom: more than 4096 tokens are refused, as PyTorch says it, and the program ends with 1; crash: a signal
- * beyond 4096 tokens; hang: beyond 4096 tokens it never ends, and does not mind being asked to; leave: a
- * child is left behind that sleeps.  Prints the most that was allocated.
+ * oom: more than 4096 tokens are refused, as PyTorch says it, and the program ends with 1; refused: the
+ * driver refuses 1024 GiB, nobody says so, and it ends with 1; recovers: likewise, after it got less; crash:
+ * a signal beyond 4096 tokens; hang: beyond 4096 tokens it never ends, and does not mind being asked to;
+ * leave: a child is left behind that sleeps.  Prints the most that was allocated.
  */
 #define _GNU_SOURCE
 #include "prog.h"
@@ -117,6 +118,16 @@ static void run_out(void)
     exit(1);
 }
 
+/* As a program without a framework finds it. */
+static void refuse(bool recovers)
+{
+    CUdeviceptr more;
+    CHECK(cuMemAlloc(&more, (size_t)1024 * 1024 * MIB) == CUDA_ERROR_OUT_OF_MEMORY);
+    if (recovers)
+        OK(cuMemAlloc(&more, MIB));
+    exit(1);
+}
+
 static void hang(void)
 {
     signal(SIGTERM, SIG_IGN);
@@ -138,6 +149,8 @@ int main(int argc, char **argv)
     for (int i = 0; i < STEPS; i++) {
         if (i == 2 && batch * seq > LIMIT && has(argc, argv, "oom"))
             run_out();
+        if (i == 2 && batch * seq > LIMIT && (has(argc, argv, "refused") || has(argc, argv, "recovers")))
+            refuse(has(argc, argv, "recovers"));
         if (i == 2 && batch * seq > LIMIT && has(argc, argv, "crash"))
             raise(SIGSEGV);
         if (i == 2 && batch * seq > LIMIT && has(argc, argv, "hang"))

@@ -31,6 +31,20 @@ for how in hang crash oom; do
     [ "$(outcomes $how)" = "2x512 ok 2x1024 ok 2x2048 ok 4x512 ok 4x1024 ok 4x2048 $how " ] || fail "$how: $(outcomes $how)"
 done
 none_lives "a point that hung was not ended"
+
+# the driver's refusal is one too, whoever asked, where nothing follows it; the request is said
+timeout 60 "$V" sweep --simulated -o refused --grid batch=4 --grid seq=512,2048 -- "$tests/prog_sizes" '{batch}' '{seq}' "$word" refused >refused.txt 2>err || fail "sweep refused: $(cat err)"
+[ "$(outcomes refused)" = "4x512 ok 4x2048 oom " ] || fail "what the driver refused: $(outcomes refused)"
+grep -q '^batch=4,seq=2048: oom, exit 1, .*, 1.00 TiB refused' refused.txt && grep -q 'oom, asked 1.00 TiB' refused.txt || fail "its size: $(cat refused.txt)"
+column refused/sweep.csv refused_bytes | grep -q '4x2048 1099511627776' || fail "its bytes: $(cat refused/sweep.csv)"
+timeout 60 "$V" sweep --simulated -o recovers --grid batch=4 --grid seq=2048 -- "$tests/prog_sizes" '{batch}' '{seq}' "$word" recovers >recovers.txt 2>err || fail "sweep recovers: $(cat err)"
+[ "$(outcomes recovers)" = "4x2048 crash " ] || fail "a refusal that the program lived on after: $(outcomes recovers)"
+
+# what is done is not run again, and that is said; columns that nothing stands in are left out first
+timeout 60 "$V" sweep --simulated -o bare --grid batch=1 --grid seq=2 -- echo '{batch}' '{seq}' '${x} {2} {}' >bare.txt 2>err
+grep -q 'nothing recorded: no process used the GPU (bare/batch=1,seq=2/log)' bare.txt || fail "why nothing was recorded: $(cat bare.txt)"
+COLUMNS=80 timeout 60 "$V" sweep --simulated -o bare --grid batch=1 --grid seq=2 -- echo '{batch}' '{seq}' '${x} {2} {}' >bare.txt 2>err
+grep -q '^nothing was run' bare.txt && grep -q 'RANKS  ALLOCATED  RESERVED$' bare.txt && ! grep -q 'PREDICTED\|no room' bare.txt || fail "again: $(cat bare.txt)"
 column crash/sweep.csv status | grep -q '4x2048 signal 11' || fail "the signal: $(column crash/sweep.csv status)"
 column hang/sweep.csv steps | grep -q '4x2048 2' || fail "what a hung point had done: $(column hang/sweep.csv steps)"
 [ "$(column hang/sweep.csv steps_per_second | awk '$2 > 0' | wc -l)" = 6 ] || fail "iterations a second: $(column hang/sweep.csv steps_per_second)"
@@ -88,6 +102,10 @@ refused "where to?" --grid batch=1 -- true
 refused "which sizes?" -o x -- true
 refused "which command?" -o x --grid batch=1,2
 refused "{seq} stands nowhere in the command" -o x --grid batch=1 --grid seq=2 -- echo '{batch}'
+refused "{sq} is in the command" -o x --grid batch=1 -- echo '{batch}' 'a{sq}'
+for range in 8..1 1...4 1..x 1,2..4; do
+    refused "is no range" -o x --grid "batch=$range" -- echo '{batch}'
+done
 refused "has points of another command" -o oom --grid batch=2 -- echo '{batch}'
 refused "--grid takes NAME=1,2,4 or NAME=1..64" -o x --grid batch -- echo
 refused "is no value" -o x --grid 'batch=1,../x' -- echo '{batch}'
