@@ -19,6 +19,7 @@
 #include "torch_events.h"
 
 #include <stdatomic.h>
+#include <string.h>
 
 #include "core/hot.h"
 #include "record/record.h"
@@ -44,11 +45,15 @@ static __thread uint64_t recorded[EVENTS_MOST]; /* vs_self.events of them */
 
 /* ---- what is recorded ---- */
 
+/* If there are too many the first goes: the allocator's are the last before its report. */
 static int event_record(void *event, void *stream)
 {
     int status = real.record(event, stream);
-    if (status == 0 && vs_self.events < EVENTS_MOST)
-        recorded[vs_self.events++] = (uintptr_t)event;
+    if (status != 0)
+        return status;
+    if (vs_self.events == EVENTS_MOST)
+        memmove(recorded, recorded + 1, --vs_self.events * sizeof *recorded);
+    recorded[vs_self.events++] = (uintptr_t)event;
     return status;
 }
 

@@ -17,11 +17,12 @@ LIMIT = 1 << 30
 
 
 class Live(plain.Allocator):
-    def __init__(self, lib, limited=True, elsewhere=0, **settings):
+    def __init__(self, lib, limited=True, elsewhere=0, own_events=0, **settings):
         self.elsewhere = elsewhere
         super().__init__(**settings)
         self.lib, self.limited, self.kept_pools, self.allocated, self.requests, self.driver = lib, limited, set(), 0, 0, 0
         self.free_events, self.waiting = [], {}  # handles; block -> its events
+        self.own = [ctypes.c_int(1) for _ in range(own_events)]  # the program's; recorded before a free, over soon
 
     # ---- the driver
 
@@ -80,6 +81,8 @@ class Live(plain.Allocator):
             self.lib.live_wait(ctypes.byref(other))
             self.lib.live_destroy(ctypes.byref(other))
         if deferred:
+            for e in self.own:
+                self.lib.live_record(ctypes.byref(e))
             self.waiting[block] = [self.event() for _ in range(self.random.randrange(1, 3))]
             for e in self.waiting[block]:
                 e.value = 0
@@ -87,6 +90,8 @@ class Live(plain.Allocator):
         super().free(block, deferred)
         self.allocated -= size
         self.lib.live_report(address, -size, self.allocated, self.reserved())
+        for e in self.own if deferred else ():
+            self.lib.live_query(ctypes.byref(e))
 
     def complete(self, block):
         for e in self.waiting.pop(block, ()):
@@ -218,6 +223,7 @@ def empty(a, torch, steps):
 CASES = {  # settings of the allocator, of the program
     "native": ({}, {}),
     "streams": ({"elsewhere": 0.03}, {"streams": STREAMS, "deferred": 0.4}),
+    "own_events": ({"own_events": 20, "capacity": 500 * MIB}, {"streams": STREAMS, "deferred": 0.4}),
     "limit": ({"capacity": 400 * MIB}, {"streams": STREAMS, "deferred": 0.3}),
     "refused": ({"limited": False}, {"streams": STREAMS, "deferred": 0.2, "largest": 200 * MIB}),
     "split": ({"capacity": 500 * MIB, "max_split": 64 * MIB}, {"streams": STREAMS, "largest": 120 * MIB}),
