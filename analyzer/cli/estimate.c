@@ -2,6 +2,7 @@
  * estimate.c - `vramscope estimate`: what a training step will need by formulas, and beside a recording what
  * it did.
  */
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -251,23 +252,35 @@ static void show_devices(const struct report *r, const struct setup *s, const st
                r->device_count ? "the recording has nothing on that device" : trace_no_device(r->trace));
 }
 
-static int show_beside(const char *file, const struct setup *s, const struct estimate *e,
-                       const struct options *o, struct json *j)
-{
+struct recording {
     struct trace t;
     struct report r;
+};
+
+/* 0, or 2, said, and nothing is open. */
+static int open_recording(struct recording *rec, const char *file, const struct options *o)
+{
     struct relabel relabel = {.process = o->process};
-    if (relabel_open(&t, file, &relabel))
-        return complain("%s", t.why);
-    int status = report_load(&r, &t) ? complain("%s", t.why) : EXIT_GOOD;
-    if (!status && !j)
+    if (relabel_open(&rec->t, file, &relabel))
+        return complain("%s", rec->t.why);
+    if (!report_load(&rec->r, &rec->t))
+        return 0;
+    int status = complain("%s", rec->t.why);
+    report_free(&rec->r);
+    trace_close(&rec->t);
+    return status;
+}
+
+/* And closes it. */
+static int show_beside(struct recording *rec, const char *file, const struct setup *s,
+                       const struct estimate *e, const struct options *o, struct json *j)
+{
+    if (!j)
         printf("\nbeside %s\n", shown(file));
-    if (!status)
-        show_devices(&r, s, e, o, j);
-    if (!trace_whole(&t))
-        status = exit_worse(status, EXIT_INCOMPLETE);
-    report_free(&r);
-    trace_close(&t);
+    show_devices(&rec->r, s, e, o, j);
+    int status = trace_whole(&rec->t) ? EXIT_GOOD : EXIT_INCOMPLETE;
+    report_free(&rec->r);
+    trace_close(&rec->t);
     return status;
 }
 
@@ -275,12 +288,17 @@ static int show_beside(const char *file, const struct setup *s, const struct est
 
 static int show(const struct setup *s, const struct options *o, int64_t context, const char *recording)
 {
+    struct recording rec;
     struct estimate e;
     struct json j;
     char why[256];
     int status = EXIT_GOOD;
     if (estimate_make(&e, s, why, sizeof why))
         return complain("estimate: %s", why);
+    if (recording && open_recording(&rec, recording, o)) { /* before anything is shown */
+        estimate_free(&e);
+        return EXIT_USAGE;
+    }
     if (o->json) {
         json_open(&j, stdout);
         json_document(&j);
@@ -291,7 +309,7 @@ static int show(const struct setup *s, const struct options *o, int64_t context,
         estimate_text(s, &e, context, stdout, o->bytes);
     }
     if (recording)
-        status = show_beside(recording, s, &e, o, o->json ? &j : NULL);
+        status = show_beside(&rec, recording, s, &e, o, o->json ? &j : NULL);
     if (o->json) {
         json_end(&j);
         json_end(&j);
@@ -315,25 +333,38 @@ static bool is_config(const char *path, char **config)
     return true;
 }
 
+/* A recording that is not there is most likely the name of a model, mistyped. */
+static int check_there(const char *path)
+{
+    struct stat st;
+    char *file = trace_file(path, NULL);
+    int error = stat(file, &st) ? errno : 0;
+    free(file);
+    return error ? complain("estimate: %s: %s", shown(path), strerror(error)) : 0;
+}
+
 static int estimate(const struct options *o, char *const *operands, int n)
 {
     struct setup s = {.model = model_none()};
     char *config = NULL;
     const char *recording = NULL;
     int64_t context = 0;
-    int configs = 0, recordings = 0;
-    for (int i = 0; i < n; i++) {
+    int configs = 0, recordings = 0, status = 0;
+    for (int i = 0; i < n && !status; i++) {
         if (is_config(operands[i], &config)) {
             configs++;
         } else {
             recording = operands[i];
             recordings++;
+            status = check_there(recording);
         }
     }
-    int status =
-        configs > 1 || recordings > 1
-            ? complain("estimate: one config.json and one recording: vramscope estimate config.json run.db")
-            : read_setup(o, &s);
+    if (!status)
+        status =
+            configs > 1 || recordings > 1
+                ? complain(
+                      "estimate: one config.json and one recording: vramscope estimate config.json run.db")
+                : read_setup(o, &s);
     if (!status)
         status = read_sizes(o, &s, config);
     if (!status && config)

@@ -147,11 +147,12 @@ static void print_gap(const struct beside *b, const struct estimate *e, FILE *ou
 {
     int64_t gap, part;
     char *name = beside_explains(b, e, &gap, &part);
+    bool most = name && (part > 0 ? part : -part) > (gap > 0 ? gap : -gap) / 2;
     if (name)
-        wrap_print(out, 2, 4, "%s %s the estimate: %s. Most of that is %s: %s",
+        wrap_print(out, 2, 4, "%s %s the estimate: %s. %s of that is %s: %s",
                    b->driver_used != UNKNOWN ? "the driver's figure is" : "what was reserved is",
-                   gap > 0 ? "above" : "below", units_bytes_change(gap, exact).s, shown(name),
-                   units_bytes_change(part, exact).s);
+                   gap > 0 ? "above" : "below", units_bytes_change(gap, exact).s,
+                   most ? "Most" : "The largest part", shown(name), units_bytes_change(part, exact).s);
     free(name);
     if (b->by_birth > 0)
         wrap_print(out, 2, 4,

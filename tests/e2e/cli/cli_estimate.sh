@@ -94,7 +94,7 @@ if parts[d["explained_by"]] != min(parts.values()) or d["explained_bytes"] != mi
 PY
 # an estimate that is too low by the optimizer's blocks: what explains it is said
 says "the row that explains a gap" "the driver's figure is above the estimate.*" --params=1.5e8 --recipe=bf16 --optimizer=sgd run.db
-tr -s '\n ' ' ' <out | grep -qF 'Most of that is reserved and not allocated: +3.' || no "which row it is: $(tail -5 out)"
+tr -s '\n ' ' ' <out | grep -qF 'The largest part of that is reserved and not allocated: +3.' || no "which row it is: $(tail -5 out)"
 # without roles: phases alone, and no row
 make_db plain.db
 says "a recording without roles" 'no row by row: the roles of blocks are not recorded' falcon.json --recipe=bf16 --seq=128 plain.db
@@ -104,6 +104,8 @@ make_db killed.db --kind killed
 status=$?
 [ $status = 3 ] || no "a recording that is not whole: status $status"
 
+says "the row that explains more than half" "the driver's figure is below the estimate.*" --params=5e9 --recipe=bf16 --optimizer=adam run.db
+tr -s '\n ' ' ' <out | grep -qF 'Most of that is optimizer states: -' || no "more than half: $(tail -5 out)"
 # bad input: one line, status 2, nothing on stdout
 fails() {
     local pattern=$1
@@ -119,6 +121,11 @@ mkfifo fifo.json
 mkdir empty
 printf '{"model_type": "ll\x1b[31mama"' >escape.json
 fails 'of which model'
+fails 'Llama-3.2-1B/: No such file or directory' Llama-3.2-1B/ --recipe=bf16
+fails 'config.jsn: No such file or directory' config.jsn
+fails 'none.db: No such file or directory' falcon.json none.db
+head -c 20000 run.db >cut.db
+fails 'cut.db is truncated' falcon.json cut.db
 fails 'model_type mamba are not known here' mamba.json
 fails 'num_hidden_layers is missing' short.json
 fails 'it is no regular file' fifo.json
