@@ -2,6 +2,7 @@
 #include "destination.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -28,6 +29,37 @@ static char *target_of(const char *path)
     return xformat("%.*s%.*s", folder, path, (int)n, target);
 }
 
+/* Whether SQLite would take a file that is there for what it left beside PATH. */
+static bool has_beside(const char *path)
+{
+    static const char *const endings[] = {"-journal", "-wal", "-shm"};
+    struct stat st;
+    bool has = false;
+    for (size_t i = 0; !has && i < sizeof endings / sizeof *endings; i++) {
+        char *name = xformat("%s%s", path, endings[i]);
+        has = lstat(name, &st) == 0;
+        free(name);
+    }
+    return has;
+}
+
+/* A new file beside PATH, of a name that nothing had: what is there is never written, nor removed. */
+static void make_part(struct destination *d)
+{
+    int fd = -1;
+    d->part = xformat("%s.part", d->path);
+    for (int i = 2;
+         has_beside(d->part) ||
+         ((fd = open(d->part, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666)) < 0 && errno == EEXIST);
+         i++) {
+        free(d->part);
+        d->part = xformat("%s.part%d", d->path, i);
+    }
+    d->made = fd >= 0; /* where not, opening it says why */
+    if (fd >= 0)
+        close(fd);
+}
+
 void destination_find(struct destination *d, const char *path)
 {
     struct stat st;
@@ -45,7 +77,7 @@ void destination_find(struct destination *d, const char *path)
         d->path = xstrdup(path);
         return;
     }
-    d->part = xformat("%s.part", d->path);
+    make_part(d);
 }
 
 const char *destination_name(const struct destination *d)
@@ -56,7 +88,7 @@ const char *destination_name(const struct destination *d)
 int destination_end(struct destination *d, bool good)
 {
     int error = d->part && good && rename(d->part, d->path) ? errno : 0;
-    if (d->part && (!good || error))
+    if (d->made && (!good || error))
         unlink(d->part);
     free(d->part);
     free(d->path);

@@ -1,8 +1,9 @@
 /*
  * destination.h - the file that a command writes: whole, or not at all.
  *
- * A regular file is written beside its name, as FILE.part, and gets its name when it is whole: nobody finds
- * half of it, and the one that was there stays until then.  Where the name is a link, that is its target, and
+ * A regular file is written beside its name, as FILE.part (FILE.part2 and so on where that is there: it is
+ * somebody's), and gets its name when it is whole: nobody finds half of it, and the one that was there stays
+ * until then.  Where the name is a link, that is its target, and
  * the link stays.  What is no regular file (a pipe, a device) is written as it is, and never replaced.
  */
 #ifndef VS_BASE_DESTINATION_H
@@ -13,8 +14,10 @@
 struct destination {
     char *path; /* where links lead to */
     char *part; /* what is written meanwhile; NULL: PATH itself */
+    bool made;  /* PART is there, and ours */
 };
 
+/* Makes the part, too: destination_end must follow. */
 void destination_find(struct destination *d, const char *path);
 /* The name to open for writing. */
 const char *destination_name(const struct destination *d);

@@ -131,17 +131,19 @@ static int write_output(struct parts *p, char *const *files, size_t n, const int
     int status = 0;
     bool replaces = replace_is_recording(output);
     destination_find(&d, output);
-    char *path = xstrdup(d.path);
     const char *into = destination_name(&d);
-    unlink(into); /* what a merge that was killed left */
+    if (!replaces && replace_has_log(d.path))
+        status =
+            complain("merge: a log of SQLite's lies beside %s and would be taken for the new file's: give "
+                     "another -o",
+                     output);
     for (size_t i = 0; !status && i < n; i++)
         status = copy(p, into, files[i], processes[i]);
-    int error = destination_end(&d, !status);
+    int error = !status && replaces ? replace_begin(d.path) : 0,
+        ended = destination_end(&d, !status && !error);
+    error = error ? error : ended;
     if (!status && error)
         status = complain("merge: %s can't be written: %s", output, strerror(error));
-    if (!status && replaces)
-        replace_end(path);
-    free(path);
     return status;
 }
 

@@ -77,11 +77,9 @@ int sink_close(struct sink *s, bool good)
         status = complain("export: %s can't be written: %s", s->path ? s->path : "standard output",
                           strerror(s->error));
     good = good && !status;
-    char *path = s->path ? xstrdup(s->to.path) : NULL;
-    int error = s->path ? destination_end(&s->to, good) : 0;
-    if (good && !error && s->replaces)
-        replace_end(path);
-    free(path);
+    int error = good && s->replaces ? replace_begin(s->to.path) : 0,
+        ended = s->path ? destination_end(&s->to, good && !error) : 0;
+    error = error ? error : ended;
     return error ? refuse(s->path, error) : status;
 }
 

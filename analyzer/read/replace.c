@@ -1,6 +1,7 @@
 /* replace.c - see replace.h. */
 #include "replace.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,13 +12,19 @@
 #include "trace.h"
 #include "trace/schema_version.h"
 
-/* What was written last may still be in SQLite's log: a new recording's id, too. */
-static bool has_log(const char *path)
+/* What SQLite leaves beside a database whose writer was killed, and applies to what it finds there. */
+static const char *const logs[] = {"-wal", "-journal"};
+#define LOGS (sizeof logs / sizeof *logs)
+
+bool replace_has_log(const char *path)
 {
     struct stat st;
-    char *name = xformat("%s-wal", path);
-    bool has = stat(name, &st) == 0 && st.st_size > 0;
-    free(name);
+    bool has = false;
+    for (size_t i = 0; !has && i < LOGS; i++) {
+        char *name = xformat("%s%s", path, logs[i]);
+        has = stat(name, &st) == 0 && st.st_size > 0;
+        free(name);
+    }
     return has;
 }
 
@@ -32,7 +39,7 @@ bool replace_is_recording(const char *path)
     if (fd >= 0)
         close(fd);
     return n == (ssize_t)sizeof head && !memcmp(head, "SQLite format 3", 16) &&
-           (!memcmp(head + 68, ours, 4) || (!memcmp(head + 68, none, 4) && has_log(path)));
+           (!memcmp(head + 68, ours, 4) || (!memcmp(head + 68, none, 4) && replace_has_log(path)));
 }
 
 int replace_check(const char *path, bool force, char *why, size_t why_size)
@@ -53,12 +60,19 @@ int replace_check(const char *path, bool force, char *why, size_t why_size)
     return running ? -1 : 0;
 }
 
-void replace_end(const char *path)
+/* 0, or errno */
+static int remove_beside(const char *path, const char *ending)
 {
-    static const char *const parts[] = {"-wal", "-shm"};
-    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
-        char *name = xformat("%s%s", path, parts[i]);
-        unlink(name);
-        free(name);
-    }
+    char *name = xformat("%s%s", path, ending);
+    int error = unlink(name) && errno != ENOENT ? errno : 0;
+    free(name);
+    return error;
+}
+
+int replace_begin(const char *path)
+{
+    int error = 0;
+    for (size_t i = 0; !error && i < LOGS; i++)
+        error = remove_beside(path, logs[i]);
+    return error ? error : remove_beside(path, "-shm");
 }

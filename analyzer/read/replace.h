@@ -13,8 +13,11 @@ bool replace_is_recording(const char *path);
 /* 0, or -1 with a line in WHY: PATH is a recording, and not FORCE, or its process is still running. */
 int replace_check(const char *path, bool force, char *why, size_t why_size);
 
-/* Removes what SQLite had beside the recording that PATH was: a log of it would be taken for the new file's.
- */
-void replace_end(const char *path);
+/* Whether a log of SQLite's with something in it lies beside PATH: what gets that name is changed by it. */
+bool replace_has_log(const char *path);
+
+/* Removes what SQLite had beside the recording that PATH is, right before another file takes its place.  0,
+ * or errno: then that must not. */
+int replace_begin(const char *path);
 
 #endif

@@ -168,8 +168,11 @@ int show_csv(const struct sweep *s, const char *path)
     struct destination to;
     destination_find(&to, path);
     FILE *out = fopen(destination_name(&to), "w");
-    if (!out)
-        return complain("sweep: %s can't be written: %s", path, strerror(errno));
+    if (!out) {
+        int status = complain("sweep: %s can't be written: %s", path, strerror(errno));
+        destination_end(&to, false);
+        return status;
+    }
     write_csv(s, out);
     bool good = !ferror(out);
     good = fclose(out) == 0 && good;

@@ -150,6 +150,37 @@ status=$?
 echo text >text.db
 "$V" merge -o text.db job/a.db job/b.db >out 2>err
 [ $? = 3 ] && [ "$(sqlite3 text.db 'SELECT count(*) FROM process')" = 2 ] || no "merge over what is no recording: $(cat out err)"
+# what is there under a name that we would write meanwhile is somebody's
+mkdir parts
+cp job/a.db parts/out.db.part
+echo mine >parts/out.db.part2-journal
+"$V" merge -o parts/out.db parts/out.db.part job/b.db >out 2>err
+[ $? = 3 ] && cmp -s job/a.db parts/out.db.part && [ "$(sqlite3 parts/out.db 'SELECT count(*) FROM process')" = 2 ] || no "an operand out.db.part: $(cat out err)"
+[ "$(cat parts/out.db.part2-journal)" = mine ] && [ "$(cd parts && echo *)" = 'out.db out.db.part out.db.part2-journal' ] || no "what was there is changed: $(ls parts)"
+echo text >parts/page.csv.part
+"$V" export --format=csv -o parts/page.csv job/a.db >out 2>err
+[ -s parts/page.csv ] && [ "$(cat parts/page.csv.part)" = text ] || no "export: page.csv.part: $(cat err)"
+fails 'bad/x.db is not a database' -o parts/out2.db bad/x.db
+# a log of SQLite's is applied to whatever gets the name
+for log in -wal -journal; do
+    echo log >new2.db$log
+    fails 'lies beside new2.db' -o new2.db job/a.db job/b.db
+    [ "$(echo new2.db*)" = new2.db$log ] || no "a refused merge leaves $(echo new2.db*)"
+    rm new2.db$log
+done
+make_db killed.db --rank 0
+python3 - <<'PY' || no "no log"
+import os, sqlite3, sys
+db = sqlite3.connect("killed.db")
+db.execute("PRAGMA journal_mode=WAL")
+db.execute("PRAGMA wal_autocheckpoint=0")
+db.execute("CREATE TABLE more AS SELECT * FROM sqlite_master")
+db.commit()
+os._exit(0)
+PY
+[ -s killed.db-wal ] || no "no log of a killed writer"
+"$V" merge --force -o killed.db job/a.db job/b.db >out 2>err
+[ $? = 3 ] && [ "$(sqlite3 killed.db 'PRAGMA integrity_check; SELECT count(*) FROM process')" = $'ok\n2' ] || no "merge --force over what was killed: $(cat out err)"
 # pages and pictures never replace one
 "$V" plot --format=png -o kept.db job/a.db >out 2>err
 [ $? = 2 ] && grep -q 'kept.db is a recording' err || no "plot over a recording: $(cat out err)"
