@@ -25,8 +25,7 @@ static const char *const policy_names[FEED_POLICIES] = {"live", "torch-native", 
 struct answered {
     const struct edit *edits;
     size_t edit_count;
-    char *name, *why, *assumes;
-    const char *cost;
+    char *name, *why, *assumes, *cost;
     bool nothing;
     struct answer low, high;
 };
@@ -100,7 +99,7 @@ static void work_out(const struct work *w, struct answered *row)
     if (!row->why) {
         const struct program *low = row->edit_count ? &r.low : w->from;
         row->assumes = xstrdup(r.assumes);
-        row->cost = r.cost;
+        row->cost = xstrdup(r.costs);
         const struct program *high = r.high.event_count ? &r.high : low;
         row->low = answer_of(low, &endless, w->q->wanted);
         row->high = answer_of(high, &endless, w->q->wanted);
@@ -278,7 +277,8 @@ static void print_row(struct table *table, const struct edits_question *q, const
     if (row == base)
         table_cell(table, "-");
     else
-        table_cell(table, "%s", units_bytes_change(-saves(base, row), q->bytes).s);
+        table_cell(table, "%s%s", allocated(&row->low) == allocated(&row->high) ? "" : "<= ",
+                   units_bytes_change(-saves(base, row), q->bytes).s);
     char *text = fit_text(q, row);
     if (limited(q))
         table_cell(table, "%s", text);
@@ -470,16 +470,18 @@ static void print_json(struct json *j, const struct program *from, const struct 
 
 int edits_check(const struct arg_list *edits)
 {
-    for (size_t i = 0; i < edits->count; i++) {
-        struct edit e;
-        char *why;
-        if (edit_parse(edits->values[i], &e, &why))
-            continue;
-        int status = complain("whatif: --edit %s: %s", shown(edits->values[i]), why);
+    struct edit *all = xrealloc(NULL, (edits->count + 1) * sizeof *all);
+    int status = 0;
+    for (size_t i = 0; i < edits->count && !status; i++) {
+        char *why = NULL;
+        if (edit_parse(edits->values[i], &all[i], &why))
+            why = edit_contradiction(all, i + 1);
+        if (why)
+            status = complain("whatif: --edit %s: %s", shown(edits->values[i]), why);
         free(why);
-        return status;
     }
-    return 0;
+    free(all);
+    return status;
 }
 
 static struct answered *rows_of(const struct arg_list *names, struct edit **own, size_t *n)
@@ -516,6 +518,7 @@ static void free_rows(struct answered *rows, size_t n)
         free(rows[i].name);
         free(rows[i].why);
         free(rows[i].assumes);
+        free(rows[i].cost);
     }
     free(rows);
 }

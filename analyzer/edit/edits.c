@@ -28,14 +28,13 @@ static const struct row table[EDIT_KINDS] = {
     [EDIT_STATES] = {"states", "bf16, 8bit or host", apply_states, NULL, false},
     [EDIT_GRADIENTS] = {"gradients", "in-backward", apply_gradients,
                         "no clipping by the norm of all gradients, no accumulation", false},
-    [EDIT_SET_TO_NONE] = {"set_to_none", "yes or no", apply_set_to_none, "nothing", false},
+    [EDIT_SET_TO_NONE] = {"set_to_none", "yes or no", apply_set_to_none, NULL, false},
     [EDIT_ACCUMULATE] = {"accumulate", "a number of batches, 2 to 1000", apply_accumulate,
                          "a step takes as many batches", false},
     [EDIT_CHECKPOINT] = {"checkpoint", "K, every K-th layer", apply_checkpoint,
                          "the forward of those layers a second time", true},
-    [EDIT_BATCH] = {"batch", "a factor such as 2 or 0.5", apply_batch, "as many samples a step", true},
-    [EDIT_SEQUENCE] = {"sequence", "a factor such as 2 or 0.5", apply_sequence, "as many tokens a sample",
-                       true},
+    [EDIT_BATCH] = {"batch", "a factor such as 2 or 0.5", apply_batch, NULL, true},
+    [EDIT_SEQUENCE] = {"sequence", "a factor such as 2 or 0.5", apply_sequence, NULL, true},
     [EDIT_TYPES] = {"types", "bf16", apply_types, "fewer digits", true},
     [EDIT_ZERO] = {"zero", "STAGE:RANKS, such as 2:8", apply_zero, "communication at every step", true},
 };
@@ -103,6 +102,38 @@ static bool read_value(const char *value, struct edit *e)
     }
 }
 
+static char *all_names(void)
+{
+    char *all = xstrdup(table[0].name);
+    for (int k = 1; k < EDIT_KINDS; k++) {
+        char *longer = xformat("%s%s%s", all, k + 1 < EDIT_KINDS ? ", " : " and ", table[k].name);
+        free(all);
+        all = longer;
+    }
+    return all;
+}
+
+/* Whether a program can't have both. */
+static bool contradict(const struct edit *a, const struct edit *b)
+{
+    if (a->what == b->what)
+        return a->what != EDIT_BATCH && a->what != EDIT_SEQUENCE;
+    if (a->what == EDIT_STATES)
+        return b->what == EDIT_TYPES; /* states that are fp32, and are not */
+    bool kept = b->what == EDIT_ACCUMULATE || (b->what == EDIT_SET_TO_NONE && !b->yes);
+    return a->what == EDIT_GRADIENTS && kept;
+}
+
+char *edit_contradiction(const struct edit *edits, size_t n)
+{
+    for (size_t i = 1; i < n; i++)
+        for (size_t k = 0; k < i; k++)
+            if (contradict(&edits[i], &edits[k]) || contradict(&edits[k], &edits[i]))
+                return xformat("it can't go with %s%s", shown(edits[k].text),
+                               edits[i].what == edits[k].what ? " before it" : "");
+    return NULL;
+}
+
 bool edit_parse(const char *text, struct edit *e, char **why)
 {
     const char *equals = strchrnul(text, '='), *names[EDIT_KINDS + 1] = {NULL};
@@ -114,10 +145,11 @@ bool edit_parse(const char *text, struct edit *e, char **why)
     if (i == EDIT_KINDS) {
         for (int k = 0; k < EDIT_KINDS; k++)
             names[k] = table[k].name;
-        char *word = xformat("%.*s", (int)n, text);
+        char *word = xformat("%.*s", (int)n, text), *all = all_names();
         const char *near = args_nearest(word, names);
         *why = near ? xformat("no edit '%s': did you mean '%s'?", shown(word), near)
-                    : xformat("no edit '%s': vramscope-whatif(1) has all of them", shown(word));
+                    : xformat("no edit '%s': there are %s", shown(word), all);
+        free(all);
         free(word);
         return false;
     }
@@ -155,11 +187,17 @@ struct edit_result edit_apply(const struct program *from, const struct edit *e)
     free(again.assumes);
     if (same(&r.low, &r.high))
         program_free(&r.high);
+    if (!r.high.event_count && same(from, &r.low)) {
+        edit_free_result(&r);
+        refuse_nothing(&r, "all blocks stay as they are");
+    }
     return r;
 }
 
 static void join(char **line, const char *more)
 {
+    if (*line && more && strstr(*line, more))
+        return;
     char *joined = *line && more ? xformat("%s; %s", *line, more) : xstrdup(*line ? *line : more);
     free(*line);
     *line = joined;
@@ -188,7 +226,7 @@ static void go_on(struct edit_result *r, const struct program *from, const struc
         low.low = (struct program){0};
         join(&r->assumes, low.assumes);
         r->about = r->about || low.about;
-        r->cost = first ? low.cost : NULL;
+        join(&r->costs, low.cost);
     }
     edit_free_result(&low);
     edit_free_result(&high);
@@ -200,7 +238,8 @@ struct edit_result edit_apply_all(const struct program *from, const struct edit 
     for (size_t i = 0; i < n && !r.why; i++) {
         go_on(&r, from, edits[i], i == 0);
         if (r.why && n > 1) {
-            char *why = xformat("%s: %s", edits[i]->text, r.why);
+            const char *after = i && r.nothing ? " after the changes before it" : "";
+            char *why = xformat("%s%s: %s", edits[i]->text, after, r.why);
             free(r.why);
             r.why = why;
         }
@@ -214,6 +253,7 @@ void edit_free_result(struct edit_result *r)
     program_free(&r->high);
     free(r->why);
     free(r->assumes);
+    free(r->costs);
     *r = (struct edit_result){.why = NULL};
 }
 

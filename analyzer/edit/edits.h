@@ -52,11 +52,15 @@ struct edit {
 /* Of "NAME=VALUE"; false with *WHY, which the caller frees. */
 bool edit_parse(const char *text, struct edit *e, char **why);
 
+/* Of N edits that one program can't have: a sentence, which the caller frees; NULL: it can have all. */
+char *edit_contradiction(const struct edit *edits, size_t n);
+
 struct edit_result {
     struct program low, high; /* high is empty where both are the same */
     char *why;                /* refused: a sentence, owned; then there is no program */
     char *assumes;            /* what the answer takes for granted; owned, NULL: nothing */
-    const char *cost;         /* what the change costs, where that is known; NULL */
+    const char *cost;         /* of one change, what it costs where that is known; NULL */
+    char *costs;              /* of several, likewise; owned */
     bool about;   /* kernels or lifetimes that nobody recorded: a figure is one of an interval, not exact */
     bool nothing; /* it is refused since the program does so already, or has nothing to change */
 };

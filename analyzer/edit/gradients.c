@@ -283,5 +283,6 @@ struct program apply_set_to_none(const struct program *from, const struct edit *
                         : e->yes ? free_gradients(from, kept)
                                  : keep_gradients(from);
     free(kept);
+    r->cost = e->yes ? "gradients are allocated anew at each step" : "gradients are set to zero at each step";
     return to;
 }

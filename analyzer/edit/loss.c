@@ -15,6 +15,7 @@
 #include <stdlib.h>
 
 #include "apply.h"
+#include "widths.h"
 
 #define TOKENS_MOST  2048
 #define TOKENS_LEAST 1024
@@ -137,8 +138,8 @@ static void infer(const struct program *p, size_t from, struct head *h)
 struct fusing {
     struct build b;
     struct head head;
-    bool in, high;
-    uint32_t chunk;
+    bool in, high, autocast;
+    uint32_t chunk, more; /* more: what W in fp32 has over W in 16 bits, until backward makes the fp32 one */
 };
 
 static void begin(struct fusing *f, size_t i)
@@ -166,6 +167,8 @@ static void begin(struct fusing *f, size_t i)
         f->b.now[h->weight] = build_born(&f->b, w, w->size, phase, w->kind);
     }
     const struct edit_block *like = block_of(p, i);
+    if (f->autocast && f->high && (h->weight == BLOCK_NEVER || p->blocks[h->weight].kind != KIND_GRADIENT))
+        f->more = build_born(&f->b, like, h->weight_size, phase, KIND_GRADIENT);
     f->chunk = build_born(&f->b, like, chunk(h, f->high), phase, KIND_LOGITS);
 }
 
@@ -193,15 +196,23 @@ struct program apply_loss(const struct program *from, const struct edit *e, stru
         return (struct program){0};
     for (size_t i = 0; i < from->block_count && !any; i++)
         any = is_logits(from, &from->blocks[i]);
+    for (size_t i = 0; i < from->block_count; i++)
+        if (from->blocks[i].kind == KIND_GRADIENT && from->events[from->blocks[i].born].phase &&
+            from->events[from->blocks[i].born].phase == from->facts->logits)
+            return refuse_nothing(r, "the loss makes a parameter's gradient in logits: it is fused already");
     if (!any)
         return refuse_nothing(r, "no output layer made logits to speak of in a phase 'logits'");
-    struct fusing f = {.high = high, .chunk = BLOCK_NEVER};
+    struct fusing f = {.high = high,
+                       .autocast = widths_of(from) == WIDTHS_AUTOCAST,
+                       .chunk = BLOCK_NEVER,
+                       .more = BLOCK_NEVER};
     build_begin(&f.b, from);
     for (size_t i = 0; i < from->event_count; i++) {
         const struct trace_moment *at = &from->events[i];
         if (f.in && i >= f.head.to) {
             build_died(&f.b, f.chunk, from->facts->logits);
-            f.chunk = BLOCK_NEVER;
+            build_died(&f.b, f.more, from->facts->logits);
+            f.chunk = f.more = BLOCK_NEVER;
             f.in = i < f.head.end;
         }
         if (at->what == MOMENT_BORN && is_logits(from, &from->blocks[at->block]) &&
@@ -210,6 +221,8 @@ struct program apply_loss(const struct program *from, const struct edit *e, stru
         if (!f.in || !is_gone(&f, i))
             build_copy(&f.b, i);
     }
-    r->assumes = xstrdup("the chunk has between 1024 and 2048 tokens");
+    r->assumes = xstrdup(f.autocast ? "the chunk has between 1024 and 2048 tokens, and the weight's gradient "
+                                      "16 bits or, under autocast, 32"
+                                    : "the chunk has between 1024 and 2048 tokens");
     return build_end(&f.b);
 }

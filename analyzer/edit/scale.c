@@ -140,6 +140,7 @@ struct program apply_batch(const struct program *from, const struct edit *e, str
     struct program to = apply_data(from, e, r, high);
     if (!r->why)
         r->assumes = xstrdup("kernels stay the same, and their workspaces grow alike");
+    r->cost = e->factor < 1 ? "fewer samples a step" : "a longer step, of more samples";
     return to;
 }
 
@@ -156,6 +157,7 @@ struct program apply_sequence(const struct program *from, const struct edit *e, 
         r->assumes =
             xstrdup("kernels stay the same; what attention makes that is larger than queries, keys and "
                     "values grows with the square");
+    r->cost = e->factor < 1 ? "fewer tokens a sample" : "a longer step, of more tokens";
     return to;
 }
 

@@ -60,6 +60,8 @@ one_line() { # TEXT ARGUMENTS...
     [ $? = 2 ] && [ "$(wc -l <"$dir/err")" = 1 ] && grep -qF -- "$text" "$dir/err" || fail "whatif $*: not one line '$text': $(cat "$dir/err")"
 }
 one_line "did you mean 'foreach'" -e forach=no "$dir/base.db"
+one_line "there are loss, foreach" -e foo "$dir/base.db"
+one_line "it can't go with states=8bit" -e states=8bit -e states=host "$dir/base.db"
 one_line "takes" -e checkpoint=0 "$dir/base.db"
 one_line "loss=fused" -e foreach=no -e loss=fused "$dir/base.db"
 echo "a change of a program took what was said of it"

@@ -310,6 +310,81 @@ static void a_fused_loss_has_no_logits_and_makes_its_gradients_in_logits(void **
     assert_int_equal(p.phase[BACKWARD], MIB(16 + 4 + 16 + 4 + 2));
 }
 
+/* c is a copy of w in 16 bits, V the gradient of that. */
+static void under_autocast_the_fused_loss_may_make_its_gradient_in_fp32(void **state)
+{
+    (void)state;
+    static const struct known cast[] = {{'h', MIB(4), KIND_SAVED, UNIT0},
+                                        {'l', MIB(64), KIND_LOGITS, HEAD},
+                                        {'d', MIB(64), KIND_BACKWARD, LOSS},
+                                        {'V', MIB(8), KIND_BACKWARD, HEAD},
+                                        {'I', MIB(4), KIND_BACKWARD, HEAD},
+                                        {'W', MIB(16), KIND_GRADIENT, LOSS},
+                                        {'w', MIB(16), KIND_PARAMETER, 0},
+                                        {'c', MIB(8), KIND_SAVED, HEAD},
+                                        {0}};
+    struct made m;
+    make(&m, ".+w f+h f+c l+l b+d b+V b+I b-d b-l b-c b+W b-V b-I b-h .-W |", cast);
+    struct peaks p = edited(&m, "loss=fused");
+    /* both V, which a fused one has in 16 or 32 bits; 2896 tokens of 4 bytes: a chunk of 2048 */
+    assert_in_range(p.high, MIB(16 + 4 + 8 + 16 + 4 + 45 + 4), MIB(16 + 4 + 8 + 16 + 4 + 64 + 4));
+    assert_in_range(p.low, MIB(16 + 4 + 8 + 8 + 4 + 16), MIB(16 + 4 + 8 + 8 + 4 + 32));
+}
+
+static void a_change_of_nothing_is_refused(void **state)
+{
+    (void)state;
+    struct made m;
+    make(&m, FIRST SECOND, step);
+    assert_refused(&m, "batch=1", "stay as they are");
+    static const struct known fused[] = {{'h', MIB(4), KIND_SAVED, UNIT0},
+                                         {'l', MIB(16), KIND_LOGITS, HEAD},
+                                         {'W', MIB(16), KIND_GRADIENT, HEAD},
+                                         {0}};
+    make(&m, "f+h l+l l+W l-l b-h .-W |", fused);
+    assert_refused(&m, "loss=fused", "fused already");
+}
+
+static void changes_that_contradict_each_other_are_named(void **state)
+{
+    (void)state;
+    static const char *const bad[][2] = {{"states=8bit", "states=host"},
+                                         {"loss=fused", "loss=fused"},
+                                         {"types=bf16", "states=bf16"},
+                                         {"accumulate=2", "gradients=in-backward"},
+                                         {"gradients=in-backward", "set_to_none=no"}};
+    static const char *const good[][2] = {
+        {"batch=2", "batch=2"}, {"states=host", "loss=fused"}, {"gradients=in-backward", "set_to_none=yes"}};
+    struct edit e[2];
+    char *why = NULL;
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        assert_true(edit_parse(bad[i][0], &e[0], &why) && edit_parse(bad[i][1], &e[1], &why));
+        why = edit_contradiction(e, 2);
+        assert_non_null(why);
+        assert_non_null(strstr(why, bad[i][0]));
+        free(why);
+    }
+    for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
+        assert_true(edit_parse(good[i][0], &e[0], &why) && edit_parse(good[i][1], &e[1], &why));
+        assert_null(edit_contradiction(e, 2));
+    }
+}
+
+static void of_several_changes_each_says_what_it_costs(void **state)
+{
+    (void)state;
+    struct made m;
+    struct edit e[2];
+    char *why = NULL;
+    make(&m, FIRST SECOND, step);
+    assert_true(edit_parse("batch=0.5", &e[0], &why) && edit_parse("optimizer=fused", &e[1], &why));
+    const struct edit *both[] = {&e[0], &e[1]};
+    struct edit_result r = edit_apply_all(&m.p, both, 2);
+    assert_null(r.why);
+    assert_string_equal(r.costs, "fewer samples a step; a faster step of the optimizer");
+    edit_free_result(&r);
+}
+
 static void without_logits_nothing_is_fused(void **state)
 {
     (void)state;
@@ -556,6 +631,10 @@ int main(void)
         cmocka_unit_test(accumulation_keeps_gradients_and_makes_no_second_workspace),
         cmocka_unit_test(steps_that_accumulate_already_are_refused),
         cmocka_unit_test(a_fused_loss_has_no_logits_and_makes_its_gradients_in_logits),
+        cmocka_unit_test(under_autocast_the_fused_loss_may_make_its_gradient_in_fp32),
+        cmocka_unit_test(a_change_of_nothing_is_refused),
+        cmocka_unit_test(changes_that_contradict_each_other_are_named),
+        cmocka_unit_test(of_several_changes_each_says_what_it_costs),
         cmocka_unit_test(without_logits_nothing_is_fused),
         cmocka_unit_test(checkpointed_units_keep_their_input_and_are_made_again_one_by_one),
         cmocka_unit_test(an_output_that_its_unit_saves_is_kept_and_made_again),
