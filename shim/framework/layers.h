@@ -25,7 +25,6 @@ struct vs_layer_now {
     uint32_t ranges;    /* the path of the open ranges; 0: none is open */
     uint32_t ranges_in; /* `module` when the innermost of them opened */
     int task;           /* vs_autograd_task() then */
-    uint32_t inside;    /* of an outermost module's call; written by Python, for calls.c */
 };
 extern __thread struct vs_layer_now vs_layer_now;
 

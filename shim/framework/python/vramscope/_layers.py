@@ -6,98 +6,51 @@ module are determined at its first call.  A module that was added later is searc
 two places has the path under which it was found first, unless the module it was found in turns out to be a part of another.
 
 The open module of a thread is one number in a cell of the library's, which the library reads when memory is allocated.  A call
-writes its module's number and restores the old one at the end.  For modules whose number is known the library does that itself
-(in_front), without running Python code, while the thread is inside of an outermost call, which another word of the cell says.
+writes its module's number and restores the old one at the end.  That needs no hook and no call of a function, and takes a
+fifth of a microsecond.
 """
 
 import ctypes
 import functools
 import sys
-import sysconfig
-import types
 import weakref
 
 import vramscope
 
 NONE = 0
-MODULE, INSIDE, WORDS = 0, 4, 5  # of a cell (struct vs_layer_now)
 indices = {}  # id of a module that was called -> number of its layer; the fast path of nearly every call
 
 _known = {}  # id of a module -> (weak reference, path, id of the outermost module)
 _numbers = {}  # (path, class) -> number
 _lacking = set()  # (path of a caller, class): not found in the caller
-_calls = set()  # code objects whose frames have the caller: the wrapper's, and torch's own, which is called without it
-_through_python = set()  # ids of modules whose calls all go through the wrapper
-_direct = vramscope._library.get("auto_call", lambda *_: 0)
-_is_complete = {"auto_layer", "auto_cell", "auto_call", "auto_caller"} <= set(vramscope._library)  # an older library's cell is one word
+_calls = set()  # code objects of the wrapper, whose frames have the caller
 
 
 def new_cell():
-    """The calling thread's cell, to be written as cell[MODULE] and cell[INSIDE]; a list where nothing is recorded."""
-    address = vramscope._library["auto_cell"]() if _is_complete else None
+    """The calling thread's cell, to be written as cell[0]; a list where nothing is recorded."""
+    address = vramscope._library.get("auto_cell", lambda: None)() if "auto_layer" in vramscope._library else None
     if not address:
-        return [NONE] * WORDS
-    return memoryview((ctypes.c_uint32 * WORDS).from_address(address)).cast("B").cast("I")
+        return [NONE]
+    return memoryview(ctypes.c_uint32.from_address(address)).cast("B").cast("I")
 
 
 def are_recorded():
-    return _is_complete and bool(vramscope._library["auto_cell"]())
+    return "auto_layer" in vramscope._library and bool(vramscope._library.get("auto_cell", lambda: None)())
 
 
 def calls_are_in(wrapper):
     _calls.add(wrapper.__code__)
 
 
-class _PythonCalls(ctypes.Structure):
-    """struct vramscope_python_calls of shim/framework/calls.c."""
-
-    _fields_ = [(name, ctypes.c_void_p) for name in ("PyObject_Vectorcall", "PyVectorcall_Call", "PyMethod_New", "Py_IncRef",
-                                                     "PyType_FromSpec", "PyObject_CallObject", "call", "wrapper")]
-
-
-def in_front(call, wrapper):
-    """What stands for WRAPPER, which calls CALL, as nn.Module.__call__: an object of the library's that calls CALL itself where it
-    can.  WRAPPER itself where the interpreter is not known to have such objects, or their layout is another one."""
-    if sys.implementation.name != "cpython" or not (3, 10) <= sys.version_info < (3, 15) or not _is_complete:
-        return wrapper
-    if hasattr(sys, "gettotalrefcount") or sysconfig.get_config_var("Py_GIL_DISABLED") or not isinstance(call, types.FunctionType):
-        return wrapper
-    try:
-        calls = _PythonCalls(call=id(call), wrapper=id(wrapper))
-        for name, _ in _PythonCalls._fields_[:-2]:
-            if name == "PyObject_Vectorcall" and sys.version_info < (3, 11):
-                function = ctypes.pythonapi._PyFunction_Vectorcall  # both are Python's functions, and the other is no symbol there
-            else:
-                function = getattr(ctypes.pythonapi, name)
-            setattr(calls, name, ctypes.cast(function, ctypes.c_void_p).value)
-        front = vramscope._library["auto_caller"](ctypes.addressof(calls))
-    except (AttributeError, SystemError, MemoryError):
-        return wrapper
-    _calls.add(call.__code__)
-    return front
-
-
-def call_in_python(key):
-    """All calls of the module with this id go through the wrapper."""
-    _through_python.add(key)
-    _direct(key, NONE)
-
-
-def _forget(key):
-    indices.pop(key, None)
-    _direct(key, NONE)
-
-
 def _gone(key, _reference):
-    _forget(key)
-    _through_python.discard(key)
+    indices.pop(key, None)
     _known.pop(key, None)
 
 
 def _note(module, path, root):
     key = id(module)
     _known[key] = (weakref.ref(module, functools.partial(_gone, key)), path, root)
-    _forget(key)
+    indices.pop(key, None)
 
 
 def _register(outermost):
@@ -155,8 +108,6 @@ def index(module):
             texts = (text.encode("utf-8", "replace") for text in key)
             number = _numbers[key] = vramscope._library["auto_layer"](*texts)
         indices[id(module)] = number
-        if id(module) not in _through_python:
-            _direct(id(module), number)
         return number
     except Exception:
         return NONE  # a module whose attributes can't be read has no layer

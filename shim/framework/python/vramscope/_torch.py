@@ -24,8 +24,7 @@ told to skip all functions of these files (_dynamo), as it skips nn.Module's own
 When an optimizer has stepped, and when a model's first call has ended, PyTorch is asked which memory is parameters, gradients,
 states and buffers (_roles).
 
-Each call of a module also records the module as open (_layers).  Calls within an outermost one, but for those of output layers, do
-nothing else, so the library makes them without this wrapper.  While the engine runs no module is open: memory of
+Each call of a module also records the module as open (_layers).  While the engine runs no module is open: memory of
 a node has the layer of the node's birth, and recomputed modules are called again.
 
 Ranges that open here have the lowest precedence: the program's own markers and NVTX ranges win.  If something
@@ -83,11 +82,6 @@ _thread = _Thread()
 
 
 # ---- opening and closing ----
-
-
-def _set_inside(t, inside):
-    t.inside = inside
-    t.cell[vramscope_layers.INSIDE] = inside
 
 
 def _open(t, name):
@@ -156,7 +150,7 @@ def _begin_call(t, name):
     t.base = len(t.names)
     t.linger = False
     _open(t, name)
-    _set_inside(t, True)
+    t.inside = True
 
 
 def _begin_outermost(t, module):
@@ -192,7 +186,7 @@ def _begin_head(t):
 
 
 def _end_outermost(t, failed):
-    _set_inside(t, False)
+    t.inside = False
     if t.is_new:
         t.is_new = False
         vramscope_roles.look(_torch)
@@ -233,7 +227,7 @@ def _wrap_call_in_layers(call):
         finally:
             cell[0] = outer
             if outermost:
-                _set_inside(t, False)
+                t.inside = False
                 _guarded(_end_outermost, failed)
 
     vramscope_layers.calls_are_in(__call__)
@@ -278,7 +272,7 @@ def _begin_generate():
 
 
 def _end_generate():
-    _set_inside(_thread, False)
+    _thread.inside = False
     _guarded(_end_outermost, False)
 
 
@@ -525,9 +519,7 @@ def install(torch):
     _put(torch.autograd, "backward", _wrap_backward(torch.autograd.backward))
     _put(torch.autograd, "grad", _wrap_backward(torch.autograd.grad))
     wrap_call = _wrap_call_in_layers if vramscope_layers.are_recorded() else _wrap_call
-    call = torch.nn.Module.__call__
-    put_call = functools.partial(vramscope_layers.in_front, call) if wrap_call is _wrap_call_in_layers else None
-    _put(torch.nn.Module, "__call__", wrap_call(call), put_call or (lambda function: function))
+    _put(torch.nn.Module, "__call__", wrap_call(torch.nn.Module.__call__))
     _put(Optimizer, "__init__", _wrap_constructor(Optimizer.__init__))
     if scaler is not None:
         _put(scaler, "step", _wrap_scaler_step(scaler.step))

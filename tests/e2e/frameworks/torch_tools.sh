@@ -1,0 +1,12 @@
+#!/bin/bash
+# Under vramscope run PyTorch's own tools see modules as they do without it: torch.compile traces every way to call one, the profiler names
+# each module's call, and sorts its memory into categories.
+here=$(cd "$(dirname "$0")" && pwd)
+# shellcheck source-path=SCRIPTDIR
+. "$here/../lib/lib.bash"
+"${TEST_PYTHON:-python3}" -c "import torch" 2>/dev/null || { echo "SKIPPED: ${TEST_PYTHON:-python3} has no torch (TEST_PYTHON names one that has)"; exit 77; }
+plain=$(timeout 120 "${TEST_PYTHON:-python3}" "$here/torch_tools.py" 2>&1) || fail "without vramscope: $plain"
+new_run
+seen=$(timeout 120 "$BUILD/bin/vramscope" run -q -o "$db" -- "${TEST_PYTHON:-python3}" "$here/torch_tools.py" 2>&1) || fail "under run: $seen"
+[ "$(grep ^= <<<"$seen")" = "$(grep ^= <<<"$plain")" ] || fail "without: $plain"$'\n'"with: $seen"
+echo "torch.compile and the profiler see modules as before: $(grep -c ^= <<<"$plain") findings"
