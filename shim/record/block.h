@@ -3,8 +3,10 @@
  *
  * Nearly all events of a training step are of this kind, so they have a fast path, which does the same as
  * vs_record in the usual case: the recording is on and the record window open, the thread is known and not
-    vs_record_block_put(slot, 5, (uint64_t)range << 32 | stack);
-    vs_record_block_put(slot, 6, vs_record_block_last_word(self, op, space, device, stream));
+ * inside vramscope's own code, it recorded no CUDA event, no push or pop waits to be written, the thread's
+ * clock has a fresh anchor, the ring has room, and no other producer wins the race.  Two cache lines and the
+ * ring's own tell whether that is so (hot.h), and the slot is filled from registers.  Otherwise nothing is
+ * changed, and the report goes through vs_record.
  */
 #ifndef VS_RECORD_BLOCK_H
 #define VS_RECORD_BLOCK_H
