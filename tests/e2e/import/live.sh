@@ -50,6 +50,10 @@ live split PYTORCH_CUDA_ALLOC_CONF=max_split_size_mb:64 PYTORCH_ALLOC_CONF=max_s
 exact split
 live native PYTORCH_CUDA_ALLOC_CONF= PYTORCH_ALLOC_CONF=max_split_size_mb:64
 expect_sql "SELECT value FROM meta WHERE key IN ('torch_alloc_conf', 'torch_max_split_size') ORDER BY key" $'\n'-1
+# and it may be set after torch's import
+live split PYTORCH_ALLOC_CONF=max_split_size_mb:222 LATE_CONF=max_split_size_mb:64
+exact split
+expect_sql "SELECT value FROM meta WHERE key = 'torch_alloc_conf'" max_split_size_mb:64
 
 # references that are bound at their first call
 make -Wl,-z,lazy

@@ -5,6 +5,7 @@ is said to the functions that vramscope has wrapped.  Prints its counters: reque
 Random programs: see CASES.
 """
 import ctypes
+import os
 import random
 import sys
 import types
@@ -132,11 +133,13 @@ def stub(total, case):
     functions = ("_cuda_emptyCache", "_cuda_setMemoryFraction", *names)
     torch = types.ModuleType("torch")
     torch.__version__ = version
+    torch.queued = []  # what is called when CUDA is initialized
     torch._C = types.SimpleNamespace(**{name: lambda *_: None for name in functions})
     torch.cuda = types.SimpleNamespace(
         graphs=types.SimpleNamespace(CUDAGraph=Graph),
         current_device=lambda: 0,
         is_initialized=lambda: True,
+        _lazy_call=torch.queued.append,
         memory_reserved=lambda: 1,
         get_device_properties=lambda _: types.SimpleNamespace(total_memory=total),
     )
@@ -264,6 +267,10 @@ def main(library, case):
     if case in CPU_FIRST:
         lib.live_report_cpu.argtypes = [ctypes.c_uint64, ctypes.c_int64]
         lib.live_report_cpu(0x1000, 64)
+    if "LATE_CONF" in os.environ:  # the program's own, after torch's import
+        os.environ["PYTORCH_CUDA_ALLOC_CONF"] = os.environ["LATE_CONF"]
+    for call in torch.queued:
+        call()
     if lib.live_begin():
         raise SystemExit("no driver")
     a = Live(lib, seed=3, **settings)

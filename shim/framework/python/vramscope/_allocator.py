@@ -74,6 +74,22 @@ def _conf(torch):
     return os.environ.get("PYTORCH_CUDA_ALLOC_CONF", new)
 
 
+_settings_told = None  # the configuration's text
+
+
+def _read_settings(torch):
+    """At torch's import, and again where CUDA is initialized: PyTorch reads its settings when it first needs them."""
+    global _settings_told
+    conf = _conf(torch)
+    if conf == _settings_told:
+        return
+    _settings_told = conf
+    try:
+        _tell_settings(conf)
+    except Exception:
+        pass  # PyTorch does not take it either
+
+
 # ---- wrappers ----
 
 
@@ -184,16 +200,22 @@ def install(torch):
         device = torch.cuda.current_device() if device is None else int(device)
         _tell(MEMORY_LIMIT, device, int(fraction * torch.cuda.get_device_properties(device).total_memory))
 
+    set_by_program = []
+
+    def initialized():
+        if not set_by_program:
+            _read_settings(torch)
+
     def set_settings(conf, *_):
+        set_by_program.append(conf)
         _tell_settings(conf)
         if torch.cuda.is_initialized() and torch.cuda.memory_reserved():
             _fact("torch_settings_changed", 1)
 
     _fact("torch_version", torch.__version__)
-    try:
-        _tell_settings(_conf(torch))
-    except ValueError:
-        pass  # PyTorch does not take it either
+    _read_settings(torch)
+    if hasattr(torch.cuda, "_lazy_call"):
+        torch.cuda._lazy_call(initialized)
     for name in ("_cuda_emptyCache", "_accelerator_emptyCache"):
         _wrap(torch, name, _before, lambda *_: _tell(EMPTY_CACHE))
     _wrap(torch, "_cuda_setMemoryFraction", _after, limited)
