@@ -308,7 +308,8 @@ static char *reliance(const struct answers *a, enum policy policy)
     if (tape->start)
         return xstrdup("not exact: begins with an empty cache, the recording did not");
     if (!tape->streams_known && policy != ARENA)
-        return xstrdup("not exact: streams are not recorded, taken as one; sizes are blocks', not requests");
+        return xstrdup("not exact: the stream of some blocks is not known, taken as the default one; sizes "
+                       "are blocks', not requests");
     if (!tape->imported && tape->expandable && tape->settings_known && tape->roundup <= 1 && !tape->changed)
         return xstrdup(
             "requests as recorded, each in multiples of 512 B"); /* which blocks are cut to there */

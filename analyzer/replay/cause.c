@@ -65,7 +65,7 @@ static bool has_private_pools(const struct trace_tape *tape)
 char *replay_why_not(const struct trace_tape *tape, bool expandable)
 {
     if (!tape->streams_known)
-        return xstrdup("streams are not recorded, and were taken as one");
+        return xstrdup("the stream of some blocks is not known, and was taken as the default one");
     if (!tape->settings_known)
         return xstrdup("the allocator's settings are not recorded");
     if (tape->changed)

@@ -69,7 +69,7 @@ without() { # SQL TEXT
     "$V" whatif --policy=$policy "$run/less.db" >"$run/text" 2>&1
     grep -qF -- "$2" "$run/text" || fail "$1: not '$2': $(cat "$run/text")"
 }
-without "UPDATE kind SET stream = 0" "(streams are not recorded, and were taken as one)"
+without "UPDATE kind SET stream = 0" "(the stream of some blocks is not known, and was taken as the default one)"
 without "DELETE FROM meta WHERE key LIKE 'torch_max%'; DELETE FROM ev WHERE op IN (29, 37)" "(the allocator's settings are not recorded)"
 without "UPDATE meta SET value = '2.19.0' WHERE key = 'torch_version'; DELETE FROM ev WHERE op = 37" "recorded with PyTorch 2.19.0"
 echo ok
