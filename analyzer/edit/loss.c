@@ -28,6 +28,7 @@ struct head {                         /* of one pass through the output layer */
     uint32_t weight, input;           /* blocks that are W and D; BLOCK_NEVER: not seen */
     uint64_t weight_size, input_size; /* of W and D; of a pass that did not come so far they are inferred */
     size_t end;                       /* the first event behind what backward does for it */
+    bool cut;                         /* a refusal ended it before backward made both */
     uint16_t layer;
 };
 
@@ -63,27 +64,45 @@ static void see_logits(const struct program *p, size_t i, struct head *h)
     h->to = h->end = i;
 }
 
-/* Whether BLOCK is a parameter's gradient: where a weight is used twice, that is added to another one. */
-static bool is_weight(const struct program *p, uint32_t block)
+struct sizes { /* of parameters, sorted */
+    uint64_t *at;
+    size_t n;
+};
+
+static int by_size(const void *a, const void *b)
 {
-    const struct edit_block *b = &p->blocks[block];
-    if (b->kind == KIND_GRADIENT)
-        return true;
+    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+    return (x > y) - (x < y);
+}
+
+static struct sizes parameter_sizes(const struct program *p)
+{
+    struct sizes s = {0};
     for (size_t i = 0; i < p->block_count; i++)
-        if (p->blocks[i].kind == KIND_PARAMETER && p->blocks[i].size == b->size)
-            return true;
-    return false;
+        if (p->blocks[i].kind == KIND_PARAMETER)
+            *PUSH(s.at, s.n) = p->blocks[i].size;
+    if (s.n)
+        qsort(s.at, s.n, sizeof *s.at, by_size);
+    return s;
+}
+
+/* Whether B is a parameter's gradient: where a weight is used twice, that is added to another one. */
+static bool is_weight(const struct sizes *s, const struct edit_block *b)
+{
+    return b->kind == KIND_GRADIENT || (s->n && bsearch(&b->size, s->at, s->n, sizeof *s->at, by_size));
 }
 
 /* What backward makes first: gradients of logits, and those of the output layer, which are made by one node.
  */
-static void see_backward(const struct program *p, struct head *h)
+static void see_backward(const struct program *p, const struct sizes *parameters, struct head *h)
 {
     size_t i = h->to;
     uint32_t stack = 0;
-    while (i < p->event_count && p->events[i].phase != p->facts->backward &&
-           p->events[i].phase != p->facts->logits && p->events[i].what != MOMENT_STEP)
-        i++;
+    bool next = false; /* another forward begins before any backward */
+    for (; i < p->event_count && p->events[i].phase != p->facts->backward &&
+           p->events[i].phase != p->facts->logits && p->events[i].what != MOMENT_STEP;
+         i++)
+        next = next || (is_born(p, i) && p->events[i].phase == p->facts->forward);
     for (; i < p->event_count && p->events[i].phase == p->facts->backward; i++) {
         if (!is_born(p, i))
             continue;
@@ -100,7 +119,9 @@ static void see_backward(const struct program *p, struct head *h)
             h->input = p->events[i].block;
     }
     h->end = i;
-    if (h->input != BLOCK_NEVER && is_weight(p, h->input) && !is_weight(p, h->weight)) {
+    h->cut = i == p->event_count && !next && is_born(p, i - 1) && block_of(p, i - 1)->kind == KIND_REQUEST;
+    if (h->input != BLOCK_NEVER && is_weight(parameters, &p->blocks[h->input]) &&
+        !is_weight(parameters, &p->blocks[h->weight])) {
         uint32_t other = h->weight;
         h->weight = h->input;
         h->input = other;
@@ -123,24 +144,23 @@ static uint64_t chunk(const struct head *h, bool high)
     return (uint64_t)((double)h->logits * share) + (high ? SCRATCH : 0);
 }
 
-/* Of a pass that was cut off before backward: W is the largest parameter, as output layers' are, and D as
- * large as what forward saved last, which is the layer's input. */
-static void infer(const struct program *p, size_t from, struct head *h)
-{
-    for (size_t i = 0; i < p->block_count && h->weight == BLOCK_NEVER; i++)
-        if (p->blocks[i].kind == KIND_PARAMETER && p->blocks[i].size > h->weight_size)
-            h->weight_size = p->blocks[i].size;
-    for (size_t i = from; i-- > 0 && !h->input_size && p->events[i].what != MOMENT_STEP;)
-        if (is_born(p, i) && block_of(p, i)->kind == KIND_SAVED && block_of(p, i)->size >= SMALL / 16)
-            h->input_size = block_of(p, i)->size;
-}
-
 struct fusing {
     struct build b;
     struct head head;
     bool in, high, autocast;
     uint32_t chunk, more; /* more: what W in fp32 has over W in 16 bits, until backward makes the fp32 one */
+    struct sizes parameters;
+    uint64_t saved; /* what forward saved last in this step */
 };
+
+/* Where backward did not make both: W is the largest parameter, as output layers' are, and D as large as
+ * what forward saved last, which is the layer's input. */
+static void infer(const struct fusing *f, struct head *h)
+{
+    if (h->weight == BLOCK_NEVER && f->parameters.n)
+        h->weight_size = f->parameters.at[f->parameters.n - 1];
+    h->input_size = f->saved;
+}
 
 static void begin(struct fusing *f, size_t i)
 {
@@ -148,15 +168,17 @@ static void begin(struct fusing *f, size_t i)
     struct head *h = &f->head;
     uint16_t phase = p->events[i].phase;
     see_logits(p, i, h);
-    see_backward(p, h);
+    see_backward(p, &f->parameters, h);
     if (h->weight != BLOCK_NEVER && h->input != BLOCK_NEVER) {
         h->weight_size = p->blocks[h->weight].size;
         h->input_size = p->blocks[h->input].size;
     } else {
-        infer(p, i, h);
-        build_born(&f->b, block_of(p, i), h->input_size, phase, KIND_BACKWARD);
-        build_born(&f->b, block_of(p, i), h->weight_size, phase, KIND_GRADIENT);
+        infer(f, h);
     }
+    if (h->cut && h->input == BLOCK_NEVER)
+        build_born(&f->b, block_of(p, i), h->input_size, phase, KIND_BACKWARD);
+    if (h->cut && h->weight == BLOCK_NEVER)
+        build_born(&f->b, block_of(p, i), h->weight_size, phase, KIND_GRADIENT);
     f->in = true;
     if (h->input != BLOCK_NEVER) {
         const struct edit_block *d = &p->blocks[h->input];
@@ -167,7 +189,8 @@ static void begin(struct fusing *f, size_t i)
         f->b.now[h->weight] = build_born(&f->b, w, w->size, phase, w->kind);
     }
     const struct edit_block *like = block_of(p, i);
-    if (f->autocast && f->high && (h->weight == BLOCK_NEVER || p->blocks[h->weight].kind != KIND_GRADIENT))
+    bool made = h->weight == BLOCK_NEVER ? h->cut : p->blocks[h->weight].kind != KIND_GRADIENT;
+    if (f->autocast && f->high && made)
         f->more = build_born(&f->b, like, h->weight_size, phase, KIND_GRADIENT);
     f->chunk = build_born(&f->b, like, chunk(h, f->high), phase, KIND_LOGITS);
 }
@@ -205,7 +228,8 @@ struct program apply_loss(const struct program *from, const struct edit *e, stru
     struct fusing f = {.high = high,
                        .autocast = widths_of(from) == WIDTHS_AUTOCAST,
                        .chunk = BLOCK_NEVER,
-                       .more = BLOCK_NEVER};
+                       .more = BLOCK_NEVER,
+                       .parameters = parameter_sizes(from)};
     build_begin(&f.b, from);
     for (size_t i = 0; i < from->event_count; i++) {
         const struct trace_moment *at = &from->events[i];
@@ -215,12 +239,17 @@ struct program apply_loss(const struct program *from, const struct edit *e, stru
             f.chunk = f.more = BLOCK_NEVER;
             f.in = i < f.head.end;
         }
-        if (at->what == MOMENT_BORN && is_logits(from, &from->blocks[at->block]) &&
-            (!f.in || i >= f.head.end))
+        const struct edit_block *born = at->what == MOMENT_BORN ? &from->blocks[at->block] : NULL;
+        if (born && is_logits(from, born) && (!f.in || i >= f.head.end))
             begin(&f, i);
+        if (born && born->kind == KIND_SAVED && born->size >= SMALL / 16)
+            f.saved = born->size;
+        else if (at->what == MOMENT_STEP)
+            f.saved = 0;
         if (!f.in || !is_gone(&f, i))
             build_copy(&f.b, i);
     }
+    free(f.parameters.at);
     r->assumes = xstrdup(f.autocast ? "the chunk has between 1024 and 2048 tokens, and the weight's gradient "
                                       "16 bits or, under autocast, 32"
                                     : "the chunk has between 1024 and 2048 tokens");

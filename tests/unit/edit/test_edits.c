@@ -385,6 +385,37 @@ static void of_several_changes_each_says_what_it_costs(void **state)
     edit_free_result(&r);
 }
 
+#define PASS " f+h l+l l+m l-l l-m f-h"
+
+static void a_fused_loss_invents_no_gradients_where_no_backward_follows(void **state)
+{
+    (void)state;
+    struct made m;
+    make(&m, ".+w" PASS PASS PASS " |", losses);
+    struct peaks p = edited(&m, "loss=fused");
+    assert_int_equal(p.high, MIB(16 + 4 + 64 + 4));
+    assert_in_range(p.low, MIB(16 + 4 + 22), MIB(16 + 4 + 23));
+    /* the output layer is frozen: backward makes its input's gradient alone */
+    make(&m, ".+w f+h l+l b+I b-l b-h b-I | f+h l+l b+I b-l b-h b-I | f+h l+l b+I b-l b-h b-I |", losses);
+    assert_in_range(edited(&m, "loss=fused").high, MIB(16 + 4 + 4), MIB(16 + 4 + 4 + 64 + 4));
+}
+
+static void a_pass_that_a_refusal_cut_off_has_the_gradients_that_would_have_come(void **state)
+{
+    (void)state;
+    struct known refused[] = {{'w', MIB(16), KIND_PARAMETER, 0},
+                              {'h', MIB(4), KIND_SAVED, UNIT0},
+                              {'l', MIB(64), KIND_LOGITS, HEAD},
+                              {'n', MIB(64), KIND_REQUEST, LOSS},
+                              {0}};
+    struct made m;
+    make(&m, ".+w f+h l+l l+n", refused);
+    assert_int_equal(edited(&m, "loss=fused").high, MIB(16 + 4 + 16 + 4 + 64 + 4));
+    /* an earlier pass, and the forward behind it was refused */
+    make(&m, ".+w f+h l+l l-l f-h f+h f+n", refused);
+    assert_int_equal(edited(&m, "loss=fused").high, MIB(16 + 4 + 64 + 4));
+}
+
 static void without_logits_nothing_is_fused(void **state)
 {
     (void)state;
@@ -635,6 +666,8 @@ int main(void)
         cmocka_unit_test(a_change_of_nothing_is_refused),
         cmocka_unit_test(changes_that_contradict_each_other_are_named),
         cmocka_unit_test(of_several_changes_each_says_what_it_costs),
+        cmocka_unit_test(a_fused_loss_invents_no_gradients_where_no_backward_follows),
+        cmocka_unit_test(a_pass_that_a_refusal_cut_off_has_the_gradients_that_would_have_come),
         cmocka_unit_test(without_logits_nothing_is_fused),
         cmocka_unit_test(checkpointed_units_keep_their_input_and_are_made_again_one_by_one),
         cmocka_unit_test(an_output_that_its_unit_saves_is_kept_and_made_again),
