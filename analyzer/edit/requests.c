@@ -75,14 +75,21 @@ static void count_places(struct seeking *s)
     memset(s->places.least, 0xff, (s->places.count + 1) * sizeof *s->places.least);
 }
 
-/* How many blocks of each stack the step from event I on has, into s->whole. */
+/* How many blocks of each stack the step from event I on has, into s->whole, which is all zeros. */
 static size_t count_step(struct seeking *s, size_t i)
 {
-    memset(s->whole, 0, s->p->facts->stack_count * sizeof *s->whole);
     for (; i < s->p->event_count && s->p->events[i].what != MOMENT_STEP; i++)
         if (s->p->events[i].what == MOMENT_BORN)
             s->whole[stack_of(s->p, &s->p->events[i])]++;
     return i;
+}
+
+/* Zeros again: there may be far more stacks than a step has blocks. */
+static void forget_step(struct seeking *s, size_t i, size_t end)
+{
+    for (; i < end; i++)
+        if (s->p->events[i].what == MOMENT_BORN)
+            s->whole[stack_of(s->p, &s->p->events[i])] = 0;
 }
 
 typedef void place_visit(struct seeking *s, struct edit_block *b, uint64_t *least);
@@ -94,7 +101,7 @@ static void each_place(struct seeking *s, place_visit *visit)
     uint32_t step = 0;
     forget_orders(s);
     for (size_t i = 0; i < p->event_count;) {
-        size_t end = count_step(s, i);
+        size_t from = i, end = count_step(s, i);
         for (; i < end; i++) {
             const struct trace_moment *e = &p->events[i];
             if (e->what != MOMENT_BORN)
@@ -103,6 +110,7 @@ static void each_place(struct seeking *s, place_visit *visit)
             if (stack && s->whole[stack] == s->places.most[stack])
                 visit(s, &p->blocks[e->block], &s->places.least[s->places.first[stack] + n]);
         }
+        forget_step(s, from, end);
         i = end + 1;
         step++;
     }
@@ -208,6 +216,7 @@ void requests_estimate(struct program *p)
     s.whole = xrealloc(NULL, n * sizeof *s.whole);
     s.places.most = xrealloc(NULL, n * sizeof *s.places.most);
     s.places.first = xrealloc(NULL, n * sizeof *s.places.first);
+    memset(s.whole, 0, n * sizeof *s.whole);
     memset(s.places.most, 0, n * sizeof *s.places.most);
     count_places(&s);
     each_place(&s, find_least);
