@@ -8,15 +8,18 @@
  * same command line goes on where a sweep was interrupted, and a larger grid adds points.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/args.h"
 #include "base/commands.h"
+#include "base/destination.h"
 #include "base/shown.h"
 #include "base/units.h"
 #include "law/law.h"
@@ -24,6 +27,7 @@
 
 #define FIT_LEAST 3
 #define FIT_MOST  5
+#define SIZE_MOST (INT64_C(1) << 24) /* laws go no further */
 
 struct options {
     const char *output, *csv, *plot, *again;
@@ -99,32 +103,73 @@ static int check_again(const char *list)
     return 0;
 }
 
-/* A folder belongs to one command: points of another would be beside its own. */
+/* Held until we and every process of a point have ended, also where we are killed: whoever of them runs on
+ * has the GPU, and its recording. */
+static int lock_folder(const char *folder)
+{
+    int fd = open(folder, O_RDONLY | O_DIRECTORY); /* children have it, too */
+    if (fd < 0)
+        return complain("sweep: %s can't be opened: %s", folder, strerror(errno));
+    if (flock(fd, LOCK_EX | LOCK_NB) && errno == EWOULDBLOCK) { /* some file systems have none */
+        close(fd);
+        return complain("sweep: another sweep runs in %s, or a process that one left behind", folder);
+    }
+    return 0;
+}
+
+/* 1: PATH has these SIZE bytes; 0: others; -1 and errno */
+static int has_text(const char *path, const char *text, size_t size)
+{
+    char *was = xrealloc(NULL, size + 1);
+    FILE *in = fopen(path, "re");
+    int same = -1;
+    if (in) {
+        size_t n = fread(was, 1, size + 1, in);
+        same = ferror(in) ? -1 : n == size && !memcmp(was, text, size);
+        fclose(in);
+    }
+    free(was);
+    return same;
+}
+
+static int write_text(const char *path, const char *text, size_t size)
+{
+    struct destination to;
+    destination_find(&to, path);
+    FILE *out = fopen(destination_name(&to), "we");
+    bool good = out && fwrite(text, 1, size, out) == size;
+    int error = good ? 0 : errno;
+    if (out && fclose(out) && good) {
+        error = errno;
+        good = false;
+    }
+    int ended = destination_end(&to, good);
+    error = good ? ended : error;
+    return good && !ended ? 0 : complain("sweep: %s can't be written: %s", path, strerror(error));
+}
+
+/* A folder belongs to one command, its words each with a 0 behind it: points of another would be beside its
+ * own. */
 static int check_folder(const char *folder, char *const *command)
 {
-    char *path = xformat("%s/command", folder), *text = NULL, *was = NULL;
-    size_t size, room = 0;
-    FILE *out = xmemstream(&text, &size);
+    char *path = xformat("%s/command", folder), *text = NULL;
+    size_t size;
+    FILE *words = xmemstream(&text, &size);
     for (; *command; command++)
-        fprintf(out, "%s%c", *command, command[1] ? ' ' : '\n');
-    fclose(out);
-    int bad = 0;
-    if (mkdir(folder, 0777) && errno != EEXIST)
-        bad = complain("sweep: %s can't be made: %s", folder, strerror(errno));
-    FILE *in = bad ? NULL : fopen(path, "r");
-    if (in && getdelim(&was, &room, 0, in) >= 0 && strcmp(was, text) != 0)
+        fwrite(*command, 1, strlen(*command) + 1, words);
+    fclose(words);
+    int bad = mkdir(folder, 0777) && errno != EEXIST
+                  ? complain("sweep: %s can't be made: %s", folder, strerror(errno))
+                  : lock_folder(folder);
+    int same = bad ? 1 : has_text(path, text, size);
+    if (same == 0)
         bad =
             complain("sweep: %s has points of another command (%s/command): give another -o", folder, folder);
-    if (in)
-        fclose(in);
-    FILE *to = bad || in ? NULL : fopen(path, "w");
-    if (!bad && !in && (!to || fputs(text, to) < 0))
-        bad = complain("sweep: %s can't be written: %s", path, strerror(errno));
-    if (to && fclose(to) && !bad)
-        bad = complain("sweep: %s can't be written: %s", path, strerror(errno));
+    else if (same < 0)
+        bad = errno == ENOENT ? write_text(path, text, size)
+                              : complain("sweep: %s can't be read: %s", path, strerror(errno));
     free(path);
     free(text);
-    free(was);
     return bad;
 }
 
@@ -220,6 +265,17 @@ static int run_point(struct sweep *s, size_t i, const struct options *o, char *c
 
 /* ---- predictions ---- */
 
+static bool is_size(int64_t x)
+{
+    return x >= 1 && x <= SIZE_MOST;
+}
+
+/* Whether both axes are numbers at point I, which laws have: "auto" is none. */
+static bool has_sizes(const struct sweep *s, size_t i)
+{
+    return is_size(grid_number(&s->grid, i, "batch")) && is_size(grid_number(&s->grid, i, "seq"));
+}
+
 static bool tells(const struct sweep *s, const size_t *order, size_t n, const char *axis)
 {
     int64_t first = UNKNOWN;
@@ -230,7 +286,7 @@ static bool tells(const struct sweep *s, const size_t *order, size_t n, const ch
         first = x;
     }
     for (size_t i = 0; i < s->n; i++) /* the axis has one value: nothing is to be told */
-        if (grid_number(&s->grid, i, axis) != first)
+        if (has_sizes(s, i) && grid_number(&s->grid, i, axis) != first)
             return false;
     return true;
 }
@@ -255,42 +311,47 @@ static size_t points_for_laws(const struct sweep *s, const size_t *order, size_t
     return 0;
 }
 
-static void take_forecasts(struct sweep *s, const struct law_forecast *all, const size_t *order, size_t used)
+/* What laws made of the first USED points in ORDER say of all of which the sizes are known. */
+static void forecast(struct sweep *s, const size_t *order, size_t used)
 {
-    for (size_t i = 0; i < s->n; i++) {
-        s->points[i].predicted_allocated = all[i].allocated;
-        s->points[i].predicted_reserved = all[i].reserved;
-    }
+    size_t n = 0, *of = xrealloc(NULL, s->n * sizeof *of);
+    char **files = xrealloc(NULL, used * sizeof *files);
+    struct law_forecast *all = xrealloc(NULL, s->n * sizeof *all);
     for (size_t i = 0; i < used; i++)
-        s->points[order[i]].fitted = true;
+        files[i] = s->points[order[i]].ranks[0].path;
+    for (size_t i = 0; i < s->n; i++)
+        if (has_sizes(s, i)) {
+            of[n] = i;
+            all[n++] = (struct law_forecast){grid_number(&s->grid, i, "batch"),
+                                             grid_number(&s->grid, i, "seq"), UNKNOWN, UNKNOWN};
+        }
+    if (!law_forecast(files, used, all, n)) {
+        for (size_t i = 0; i < n; i++) {
+            s->points[of[i]].predicted_allocated = all[i].allocated;
+            s->points[of[i]].predicted_reserved = all[i].reserved;
+        }
+        for (size_t i = 0; i < used; i++)
+            s->points[order[i]].fitted = true;
+    }
+    free(of);
+    free(files);
+    free(all);
 }
 
 static void predict(struct sweep *s)
 {
     size_t n = 0, *order = NULL;
-    if (grid_number(&s->grid, 0, "batch") == UNKNOWN || grid_number(&s->grid, 0, "seq") == UNKNOWN ||
-        s->grid.n != 2)
+    if (s->grid.n != 2)
         return;
     for (size_t i = 0; i < s->n; i++)
-        if (s->points[i].done && s->points[i].outcome == POINT_OK && s->points[i].n &&
+        if (has_sizes(s, i) && s->points[i].done && s->points[i].outcome == POINT_OK && s->points[i].n &&
             s->points[i].ranks[0].framework_allocated != UNKNOWN)
             *PUSH(order, n) = i;
     if (n)
         qsort_r(order, n, sizeof *order, by_tokens, s);
     size_t used = points_for_laws(s, order, n);
-    if (used) {
-        char **files = xrealloc(NULL, used * sizeof *files);
-        struct law_forecast *all = xrealloc(NULL, s->n * sizeof *all);
-        for (size_t i = 0; i < used; i++)
-            files[i] = s->points[order[i]].ranks[0].path;
-        for (size_t i = 0; i < s->n; i++)
-            all[i] = (struct law_forecast){grid_number(&s->grid, i, "batch"), grid_number(&s->grid, i, "seq"),
-                                           UNKNOWN, UNKNOWN};
-        if (!law_forecast(files, used, all, s->n))
-            take_forecasts(s, all, order, used);
-        free(files);
-        free(all);
-    }
+    if (used)
+        forecast(s, order, used);
     free(order);
 }
 

@@ -59,6 +59,24 @@ assert told and all(r["predicted_framework_allocated_bytes"] == r["framework_all
 assert all(r["predicted_framework_reserved_bytes"] for r in rows)
 PY
 
+# a value that is no number has no prediction, and none is made of it; nor beyond what laws take
+cat >some <<'END'
+#!/bin/bash
+case $1-$2 in auto-256) exec "$PROG" 3 256 "$3" crash ;; auto-*) exec "$PROG" 2 4096 "$3" crash ;; *) exec "$PROG" "$1" "$2" "$3" crash ;; esac
+END
+chmod +x some
+PROG=$tests/prog_sizes timeout 60 "$V" sweep --simulated -o auto --timeout=5s --grid batch=2,4,auto --grid seq=256,512,1024,99999999999 -- ./some '{batch}' '{seq}' "$word" >auto.txt 2>err || fail "a batch that is no number: $(cat err)"
+python3 - auto/sweep.csv <<'PY' || fail "predictions where a batch is no number: $(cat auto.txt)"
+import csv, sys
+rows = list(csv.DictReader(open(sys.argv[1])))
+assert len(rows) == 12, rows
+for r in rows:
+    known = r["batch"] != "auto" and int(r["seq"]) < 2**24
+    assert bool(r["predicted_framework_allocated_bytes"]) == known, r
+PY
+PROG=$tests/prog_sizes timeout 60 "$V" sweep --simulated -o first --grid batch=auto,2,4 --grid seq=256,512,1024 -- ./some '{batch}' '{seq}' "$word" >first.txt 2>err || fail "the first batch is no number: $(cat err)"
+[ "$(column first/sweep.csv predicted_framework_allocated_bytes | awk 'NF == 2' | grep -vc auto)" = 6 ] || fail "no predictions behind a batch that is no number: $(cat first.txt)"
+
 # what is done is not run again; a larger grid adds points; --again runs those that ended so
 touch -d @1 oom/*/outcome
 timeout 60 "$V" sweep --simulated -o oom --plot=p.gp --grid batch=2,4 --grid seq=256,512,1024,2048 -- "$tests/prog_sizes" '{batch}' '{seq}' "$word" oom >more.txt 2>err || fail "more points: $(cat err)"
@@ -107,6 +125,27 @@ for range in 8..1 1...4 1..x 1,2..4; do
     refused "is no range" -o x --grid "batch=$range" -- echo '{batch}'
 done
 refused "has points of another command" -o oom --grid batch=2 -- echo '{batch}'
+# words are words: where one ends counts
+"$V" sweep -q --simulated -o words --grid n=1 -- sh -c 'echo {n}; exit' x >out 2>err
+refused "has points of another command" -o words --grid n=1 -- sh -c 'echo {n};' 'exit x'
+refused "has points of another command" -o words --grid n=1 -- sh -c 'echo {n}; exit x'
+: >words/command
+refused "has points of another command" -o words --grid n=1 -- sh -c 'echo {n}; exit' x
+# one sweep at a time, and none beside what a killed one left running
+mkfifo go
+"$V" sweep -q --simulated -o alone --grid n=1 -- sh -c 'echo {n} >begun; read x <go' >alone.txt 2>&1 &
+sweeping=$!
+for ((i = 0; i < 200; i++)); do [ -s begun ] && break || sleep 0.05; done
+[ -s begun ] || fail "the first sweep does not begin: $(cat alone.txt alone/*/log)"
+refused "another sweep runs in alone" -o alone --grid n=1 -- sh -c 'echo {n} >begun; read x <go'
+kill -9 $sweeping
+wait $sweeping 2>/dev/null
+refused "another sweep runs in alone, or a process that one left behind" -o alone --grid n=1 -- sh -c 'echo {n} >begun; read x <go'
+echo >go
+for ((i = 0; i < 200; i++)); do flock -n alone true && break || sleep 0.05; done
+(echo >go) &
+timeout 20 "$V" sweep -q --simulated -o alone --grid n=1 -- sh -c 'echo {n} >begun; read x <go' >alone.txt 2>&1
+grep -q '^ *n=1 *ok' alone.txt || fail "after a killed sweep's point has ended: $(cat alone.txt)"
 refused "--grid takes NAME=1,2,4 or NAME=1..64" -o x --grid batch -- echo
 refused "is no value" -o x --grid 'batch=1,../x' -- echo '{batch}'
 refused "--again takes hang, crash, oom and ok" -o x --again=all --grid batch=1 -- echo '{batch}'
