@@ -378,7 +378,7 @@ static void print_refused(const struct answers *a)
 
 static void print_text(const struct answers *a)
 {
-    bool exact = a->q->o->bytes;
+    bool exact = a->q->o->bytes, ended = refusal_ended(a->t, a->device);
     printf("device %" PRId64 ": %s, at most %s alive at once", a->device,
            units_count((int64_t)a->tape.ids, "block").s, units_bytes((int64_t)a->live, exact).s);
     if (a->recorded != UNKNOWN)
@@ -394,7 +394,8 @@ static void print_text(const struct answers *a)
         char *relies = reliance(a, i), *out = a->of[i].ran_out ? where_out(a, &a->of[i]) : NULL;
         printf("  %s: %s%s", policy_names[i], out ? out : "", out ? "; " : "");
         if (!out && a->of[i].retries)
-            printf("fits after %s; ", units_count((int64_t)a->of[i].retries, "emptied cache").s);
+            printf("%sfits after %s; ", ended ? "up to the refused request " : "",
+                   units_count((int64_t)a->of[i].retries, "emptied cache").s);
         puts(relies);
         free(relies);
         free(out);
@@ -487,16 +488,29 @@ static bool lacks_blocks(const struct trace *t, int64_t device)
     return false;
 }
 
+/* As struct edits_question has it. */
+static int one_policy(const struct question *q)
+{
+    int policy = -1;
+    for (int i = 0; i < POLICIES && q->o->policy; i++)
+        if (q->wanted[i])
+            policy = policy >= 0 || i == PACKED ? FEED_POLICIES : i;
+    return policy;
+}
+
 static int ask_edits(struct answers *a, struct json *j)
 {
     bool wanted[FEED_POLICIES] = {a->q->wanted[LIVE], a->q->wanted[NATIVE], a->q->wanted[EXPANDABLE],
                                   a->q->wanted[ARENA]};
+    int policy = one_policy(a->q);
     wanted[FEED_LIVE] = true; /* what the others are compared by */
     struct torch_settings settings = settings_of(a);
     const struct trace_tape *tape = &a->tape;
+    bool other = policy >= 0 || a->q->capacity || a->q->setting_count;
     bool native = !tape->imported && !tape->arena && !tape->expandable;
-    struct edits_question q = {&a->q->o->edits, &settings, wanted, native, lacks_blocks(a->t, a->device),
-                               a->q->o->bytes};
+    struct edits_question q = {
+        &a->q->o->edits, &settings, wanted, policy, other, native, lacks_blocks(a->t, a->device),
+        a->q->o->bytes};
     trace_free_tape(&a->tape); /* as large as the program that is read now */
     return edits_answer(a->t, a->device, &q, j);
 }

@@ -20,7 +20,7 @@
 #define THREADS_MOST  8
 #define ONE_AT_A_TIME (UINT64_C(1) << 21) /* events from which memory counts for more than time */
 
-static const char *const policy_names[FEED_POLICIES] = {"live", "torch-native", "torch-expandable", "arena"};
+const char *const feed_policy_names[FEED_POLICIES] = {"live", "torch-native", "torch-expandable", "arena"};
 
 struct answered {
     const struct edit *edits;
@@ -253,7 +253,7 @@ static void print_out(const struct program *from, const struct edits_question *q
     for (int p = live_alone(q) ? FEED_LIVE : FEED_NATIVE; p < FEED_POLICIES; p++) {
         const struct answer_policy *out = q->wanted[p] ? out_of(row, p) : NULL;
         if (out)
-            printf("  %s: %s %s no room for %s in %s, with %s held\n", row->name, policy_names[p],
+            printf("  %s: %s %s no room for %s in %s, with %s held\n", row->name, feed_policy_names[p],
                    fit_of(row, p) == FIT_NO ? "has" : "perhaps has",
                    units_bytes((int64_t)out->out_size, q->bytes).s, phase_name(from, out->out_phase),
                    units_bytes((int64_t)out->out_reserved, q->bytes).s);
@@ -417,7 +417,7 @@ static void print_policy_json(struct json *j, const struct program *from, const 
 {
     const struct answer_policy *low = &row->low.of[p], *high = &row->high.of[p];
     json_begin(j, NULL, '{');
-    json_text(j, "policy", policy_names[p]);
+    json_text(j, "policy", feed_policy_names[p]);
     json_ends(j, "allocated", low->peak.allocated, high->peak.allocated);
     json_ends(j, "reserved", low->peak.reserved, high->peak.reserved);
     const struct answer_policy *out = out_of(row, p);

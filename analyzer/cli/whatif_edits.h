@@ -11,10 +11,14 @@ struct edits_question {
     const struct arg_list *edits;          /* one after the other; none: each of all alone */
     const struct torch_settings *settings; /* of PyTorch's policies; its capacity is every policy's */
     const bool *wanted;                    /* by enum feed_policy */
+    int policy;                            /* the one that is named, -1: none is, FEED_POLICIES: several */
+    bool other;                            /* a policy, a capacity or a setting is */
     bool native;                           /* recorded under PyTorch's native allocator, without requests */
     bool late;                             /* the framework held memory before the recording */
     bool bytes;                            /* exact */
 };
+
+extern const char *const feed_policy_names[]; /* by enum feed_policy */
 
 /* 0, or the exit status of what was complained about.  J: NULL for text. */
 int edits_check(const struct arg_list *edits);

@@ -15,13 +15,18 @@ static void print_refusal_json(struct json *j, const struct refusal_answer *a, c
     json_int(j, "t_ns", o->t);
     json_int(j, "request_bytes", o->requested);
     json_int(j, "capacity_bytes", a->capacity);
+    json_text(j, "policy", a->policy < FEED_POLICIES ? feed_policy_names[a->policy] : NULL);
     json_text(j, "why_not", a->why);
     json_begin(j, "changes", '[');
     for (size_t i = 0; i < a->count; i++) {
         json_begin(j, NULL, '{');
         json_text(j, "edit", a->changes[i].name);
-        json_text(j, "says", refusal_says(a->changes[i].verdict));
+        json_text(j, "says", refusal_says(&a->changes[i]));
+        json_bool(j, "made", a->changes[i].made);
         json_int(j, "frees_bytes", a->changes[i].frees);
+        json_int(j, "room_bytes", a->changes[i].room);
+        json_bool(j, "earlier", a->changes[i].earlier);
+        json_int(j, "unused_less_bytes", a->changes[i].pieces);
         json_text(j, "assumes", a->changes[i].assumes);
         json_end(j);
     }
@@ -29,25 +34,23 @@ static void print_refusal_json(struct json *j, const struct refusal_answer *a, c
     json_end(j);
 }
 
-static void print_change(const struct refusal_change *c, bool exact)
+static void print_refusal(const struct refusal_answer *a, const struct trace_oom_kept *o, bool under,
+                          bool exact)
 {
-    printf("  %s frees %s: %s", c->name, units_bytes(c->frees, exact).s, refusal_says(c->verdict));
-    if (c->assumes)
-        printf(", if %s", c->assumes);
-    puts("");
-}
-
-static void print_refusal(const struct refusal_answer *a, const struct trace_oom_kept *o, bool exact)
-{
-    printf(
-        "the request of %s at %s, for which there was no memory; of what comes after it nothing is said:\n",
-        units_bytes(o->requested, exact).s, units_time(o->t).s);
+    printf("the request of %s at %s, for which there was no memory", units_bytes(o->requested, exact).s,
+           units_time(o->t).s);
+    if (under)
+        printf(", asked of %s with %s", feed_policy_names[a->policy], units_bytes(a->capacity, exact).s);
+    puts("; of what comes after it nothing is said:");
     if (a->why)
-        printf("  not known: %s\n", a->why);
+        printf("  %s%s\n", a->passes && under ? "" : "not known: ", a->why);
     else if (!a->count)
         puts("  no change that is tried frees anything before it");
-    for (size_t i = 0; i < a->count; i++)
-        print_change(&a->changes[i], exact);
+    for (size_t i = 0; i < a->count; i++) {
+        char *text = refusal_text(a, &a->changes[i], exact);
+        printf("  %s\n", text);
+        free(text);
+    }
 }
 
 /* The last request that a framework gave up on, on this device, if no step ended after it. */
@@ -89,14 +92,25 @@ int refusal_print(struct trace *t, int64_t device, const struct edits_question *
         edits[i] = &own[i];
     }
     int status = 0;
-    if (refusal_answer(t, o, edits, n, &a)) {
+    struct refusal_under under = {q->settings, q->policy}, *other = q->other ? &under : NULL;
+    if (q->policy == FEED_POLICIES) {
+        a = (struct refusal_answer){.capacity = UNKNOWN,
+                                    .policy = FEED_POLICIES,
+                                    .why = xstrdup("a run that ended out of memory is asked "
+                                                   "about under one allocator: --policy "
+                                                   "takes one, and not packed, with --edit")};
+        status = j ? 0 : complain("whatif: %s", a.why);
+    } else if (refusal_answer(t, o, other, edits, n, &a)) {
         status = complain("whatif: %s", t->why);
+    }
+    if (status) {
+        /* said */
     } else if (j) {
         json_begin(j, "edits", '[');
         json_end(j);
         print_refusal_json(j, &a, o);
     } else {
-        print_refusal(&a, o, q->bytes);
+        print_refusal(&a, o, other != NULL, q->bytes);
     }
     refusal_free(&a);
     free(own);

@@ -92,6 +92,7 @@ static size_t replay(const struct program *p, enum feed_policy policy, const str
             a->out_reserved = now.reserved;
             a->out_phase = e->phase;
         }
+        a->before_reserved = a->end_reserved;
         a->end_allocated = now.allocated;
         a->end_reserved = now.reserved;
         if (e->what == MOMENT_BORN || e->what == MOMENT_DIED) {

@@ -23,6 +23,7 @@ struct answer_policy {
     size_t out_event;
     uint16_t out_phase;
     uint64_t end_allocated, end_reserved; /* after the last event, or when it ran out */
+    uint64_t before_reserved;             /* before that event */
 };
 
 struct answer { /* of one program */

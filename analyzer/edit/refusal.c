@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "answer.h"
+#include "base/units.h"
 
 #define BEST 4 /* single changes of which pairs are tried where none is enough */
 
@@ -13,6 +14,7 @@ struct asking {
     struct torch_settings settings;
     enum feed_policy policy;
     uint64_t alive; /* with the request, as it was */
+    int64_t unused; /* held and free when it was refused; UNKNOWN */
 };
 
 /* What lives at the end of the program, the request with it. */
@@ -25,7 +27,7 @@ static uint64_t alive(const struct program *p)
 }
 
 /* ABOUT: the kernels are not the recorded ones, so a little has to be left. */
-static bool passes(const struct asking *q, const struct program *p, bool about)
+static struct answer_policy play(const struct asking *q, const struct program *p, bool about)
 {
     bool wanted[FEED_POLICIES] = {false};
     struct torch_settings settings = q->settings;
@@ -33,9 +35,27 @@ static bool passes(const struct asking *q, const struct program *p, bool about)
         settings.capacity -= settings.capacity / 40;
     wanted[q->policy] = true;
     struct answer a = answer_of(p, &settings, wanted);
-    bool good = !a.of[q->policy].ran_out;
+    struct answer_policy end = a.of[q->policy];
     answer_free(&a);
-    return good;
+    end.phase_allocated = end.phase_reserved = NULL;
+    return end;
+}
+
+/* What CAPACITY has beyond what is held, or lacks of it; UNKNOWN where pages decide. */
+static int64_t room_of(const struct answer_policy *end, uint64_t capacity)
+{
+    if (!end->ran_out)
+        return (int64_t)capacity - (int64_t)end->end_reserved;
+    int64_t missing = (int64_t)(end->out_size + end->out_reserved) - (int64_t)capacity;
+    return missing > 0 ? -missing : UNKNOWN;
+}
+
+static uint64_t request_of(const struct program *p)
+{
+    for (size_t i = p->block_count; i-- > 0;)
+        if (p->blocks[i].kind == KIND_REQUEST)
+            return p->blocks[i].size;
+    return 0;
 }
 
 static char *names_of(const struct edit *const *edits, size_t n)
@@ -47,6 +67,19 @@ static char *names_of(const struct edit *const *edits, size_t n)
         names = longer;
     }
     return names;
+}
+
+/* Of both ends the one that has less left. */
+static void see_passed(const struct asking *q, struct refusal_change *c, const struct answer_policy *one,
+                       const struct answer_policy *other, bool about)
+{
+    uint64_t capacity = q->settings.capacity;
+    int64_t first = room_of(one, capacity), second = room_of(other, capacity - (about ? capacity / 40 : 0));
+    const struct answer_policy *end = first < second ? one : other;
+    c->room = first < second ? first : second;
+    c->held = end->end_reserved <= end->before_reserved;
+    if (q->unused != UNKNOWN)
+        c->pieces = q->unused - (int64_t)(end->end_reserved - end->end_allocated);
 }
 
 /* False: one of the edits does not apply; *WHY, where it is not NULL, gets the reason. */
@@ -62,12 +95,21 @@ static bool ask(const struct asking *q, const struct edit *const *edits, size_t 
     }
     const struct program *high = r.high.event_count ? &r.high : &r.low;
     uint64_t most = alive(high) > alive(&r.low) ? alive(high) : alive(&r.low);
-    bool one = passes(q, &r.low, false), other = passes(q, high, r.about);
+    struct answer_policy one = play(q, &r.low, false), other = play(q, high, r.about);
     *c = (struct refusal_change){.name = names_of(edits, n),
-                                 .verdict = one && other   ? REFUSAL_PASSES
-                                            : one || other ? REFUSAL_MAY_PASS
-                                                           : REFUSAL_SHORT,
-                                 .frees = (int64_t)q->alive - (int64_t)most};
+                                 .verdict = !one.ran_out && !other.ran_out   ? REFUSAL_PASSES
+                                            : !one.ran_out || !other.ran_out ? REFUSAL_MAY_PASS
+                                                                             : REFUSAL_SHORT,
+                                 .made = request_of(&r.low) || request_of(high),
+                                 .room = UNKNOWN,
+                                 .pieces = UNKNOWN};
+    c->frees = (int64_t)q->alive - (int64_t)most - (c->made ? 0 : (int64_t)request_of(&q->from));
+    if (c->verdict == REFUSAL_PASSES)
+        see_passed(q, c, &one, &other, r.about);
+    else if (c->verdict == REFUSAL_SHORT) {
+        c->room = room_of(&one, q->settings.capacity);
+        c->earlier = one.out_event + 1 < r.low.event_count;
+    }
     c->assumes = xstrdup(r.assumes);
     edit_free_result(&r);
     return true;
@@ -183,8 +225,16 @@ static size_t find_refusal(const struct trace_blocks *b, int64_t seq)
 void refusal_ask(const struct program *p, enum feed_policy policy, const struct torch_settings *settings,
                  const struct edit *const *edits, size_t n, struct refusal_answer *out)
 {
-    struct asking q = {.from = *p, .settings = *settings, .policy = policy, .alive = alive(p)};
-    if (passes(&q, p, false))
+    struct asking q = {
+        .from = *p, .settings = *settings, .policy = policy, .alive = alive(p), .unused = UNKNOWN};
+    struct answer_policy end = play(&q, p, false);
+    int64_t room = room_of(&end, settings->capacity);
+    out->policy = policy;
+    out->missing = end.ran_out && room != UNKNOWN ? -room : UNKNOWN;
+    if (end.ran_out && end.out_event + 1 == p->event_count)
+        q.unused = (int64_t)(end.out_reserved - end.end_allocated);
+    out->passes = !end.ran_out;
+    if (!end.ran_out)
         out->why = xstrdup("the replay of the run does not meet the refusal");
     else if (n)
         ask_these(&q, edits, n, out);
@@ -218,22 +268,31 @@ static int read_program(struct trace *t, const struct trace_oom_kept *o, struct 
     return program_read(t, o->device, refusal, native, p, facts);
 }
 
-int refusal_answer(struct trace *t, const struct trace_oom_kept *o, const struct edit *const *edits, size_t n,
-                   struct refusal_answer *out)
+int refusal_answer(struct trace *t, const struct trace_oom_kept *o, const struct refusal_under *under,
+                   const struct edit *const *edits, size_t n, struct refusal_answer *out)
 {
     struct program from = {0};
     struct edit_facts facts = {0};
     struct torch_settings settings;
     enum feed_policy policy = FEED_NATIVE;
-    *out = (struct refusal_answer){.capacity = UNKNOWN};
+    *out = (struct refusal_answer){.capacity = UNKNOWN, .missing = UNKNOWN};
     int bad = read_program(t, o, &from, &facts, &settings, &policy, out);
     if (!bad && !out->why) {
         out->capacity = capacity_of(o, facts.limit);
+        if (under) {
+            settings = *under->settings;
+            policy = under->policy >= 0 ? (enum feed_policy)under->policy : policy;
+            out->capacity = settings.capacity == UINT64_MAX ? out->capacity : (int64_t)settings.capacity;
+        }
         settings.capacity = out->capacity > 0 ? (uint64_t)out->capacity : 0;
         if (out->capacity == UNKNOWN)
             out->why = xstrdup("it is not known what the allocator could have had");
         else
             refusal_ask(&from, policy, &settings, edits, n, out);
+    }
+    if (under && out->passes) {
+        free(out->why);
+        out->why = xstrdup("it passes so without a change");
     }
     program_free(&from);
     program_free_facts(&facts);
@@ -249,9 +308,40 @@ void refusal_free(struct refusal_answer *a)
     *a = (struct refusal_answer){.why = NULL};
 }
 
-const char *refusal_says(enum refusal_verdict v)
+const char *refusal_says(const struct refusal_change *c)
 {
     static const char *const says[] = {"this request would have passed", "this request may have passed",
                                        "not enough alone"};
-    return says[v];
+    return c->verdict == REFUSAL_PASSES && !c->made ? "this request would not be made" : says[c->verdict];
+}
+
+/* Why it passes, where that it frees is not the reason; or how much is missing. */
+static char *more_text(const struct refusal_answer *a, const struct refusal_change *c, bool exact)
+{
+    if (c->verdict == REFUSAL_SHORT && c->earlier)
+        return xstrdup(", another request before it has no room");
+    if (c->verdict == REFUSAL_SHORT && c->room != UNKNOWN)
+        return xformat(", short by %s", units_bytes(-c->room, exact).s);
+    if (c->verdict != REFUSAL_PASSES || !c->made)
+        return xstrdup("");
+    char *left = xformat(", %s left", units_bytes(c->room, exact).s), *why = NULL;
+    bool enough = a->missing != UNKNOWN && c->frees >= a->missing;
+    if (!enough && c->pieces != UNKNOWN && c->pieces > 0)
+        why = xformat("%s, as %s less lies unused in pieces", left, units_bytes(c->pieces, exact).s);
+    else if (!enough && c->held)
+        why = xformat("%s, in a piece that is free then", left);
+    if (why)
+        free(left);
+    return why ? why : left;
+}
+
+char *refusal_text(const struct refusal_answer *a, const struct refusal_change *c, bool exact)
+{
+    char *more = more_text(a, c, exact);
+    char *text =
+        xformat("%s %s %s%s: %s%s%s%s", c->name, c->frees < 0 ? "needs" : "frees",
+                units_bytes(c->frees < 0 ? -c->frees : c->frees, exact).s, c->frees < 0 ? " more" : "",
+                refusal_says(c), more, c->assumes ? ", if " : "", c->assumes ? c->assumes : "");
+    free(more);
+    return text;
 }

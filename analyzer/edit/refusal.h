@@ -16,21 +16,36 @@ enum refusal_verdict { REFUSAL_PASSES, REFUSAL_MAY_PASS, REFUSAL_SHORT };
 struct refusal_change {
     char *name; /* "loss=fused", "states=8bit checkpoint=2" */
     enum refusal_verdict verdict;
-    int64_t frees; /* bytes that do not live when the request is made, at the least */
-    char *assumes; /* what is taken for granted; NULL: nothing */
+    bool made;      /* the request is; without it nothing is asked for there */
+    int64_t frees;  /* bytes less that would live with the request (without it, where it is not made), at the
+                       least; below 0: more */
+    int64_t room;   /* that is left when it has passed; below 0: short of it by so much; UNKNOWN */
+    bool earlier;   /* short of another request before it */
+    bool held;      /* passes in memory that is held, and free */
+    int64_t pieces; /* passes: less that is held and free then than when it was refused; UNKNOWN */
+    char *assumes;  /* what is taken for granted; NULL: nothing */
 };
 
 struct refusal_answer {
     char *why;                      /* nothing is known, and why; NULL */
     struct refusal_change *changes; /* those that let it pass first, then by what they free */
     size_t count;
-    int64_t capacity; /* that the framework's allocator could have had */
+    int64_t capacity; /* that the framework's allocator could have had, or was asked about */
+    enum feed_policy policy;
+    int64_t missing; /* bytes that the request was short of; UNKNOWN */
+    bool passes;     /* without a change, under what was asked about; WHY says so */
 };
 
-/* Of the refusal O, a framework's: of the N edits, one after the other, or (0) of each that is tried, and of
- * pairs where none is enough.  0, or -1 with t->why. */
-int refusal_answer(struct trace *t, const struct trace_oom_kept *o, const struct edit *const *edits, size_t n,
-                   struct refusal_answer *out);
+/* Another allocator, or another end, than those of the run. */
+struct refusal_under {
+    const struct torch_settings *settings; /* its capacity UINT64_MAX: that of the run */
+    int policy;                            /* an enum feed_policy; -1: the run's */
+};
+
+/* UNDER: NULL, as the run was.  Of the refusal O, a framework's: of the N edits, one after the other, or (0)
+ * of each that is tried, and of pairs where none is enough.  0, or -1 with t->why. */
+int refusal_answer(struct trace *t, const struct trace_oom_kept *o, const struct refusal_under *under,
+                   const struct edit *const *edits, size_t n, struct refusal_answer *out);
 /* The same of a program that ends with a request, under POLICY; SETTINGS have the capacity.  OUT->why: it
  * passes. */
 void refusal_ask(const struct program *p, enum feed_policy policy, const struct torch_settings *settings,
@@ -38,6 +53,8 @@ void refusal_ask(const struct program *p, enum feed_policy policy, const struct 
 void refusal_free(struct refusal_answer *a);
 
 /* "this request would have passed"; static. */
-const char *refusal_says(enum refusal_verdict v);
+const char *refusal_says(const struct refusal_change *c);
+/* "states=8bit frees 1.2 GiB: this request would have passed, 120 MiB left": of the answer A; owned. */
+char *refusal_text(const struct refusal_answer *a, const struct refusal_change *c, bool exact);
 
 #endif

@@ -8,12 +8,13 @@
 #include "arena/core/arena.h"
 #include "arena/core/backing_count.h"
 
-#define TOP          (UINT64_C(1) << 60) /* addresses that no driver gives, and below */
-#define REGION       (UINT64_C(32) << 20)
-#define CHUNK        (UINT64_C(2) << 20)
-#define ADDRESS_MOST (UINT64_C(192) << 30)
-#define QUEUES       (VS_ARENA_QUEUES - 1)
-#define UNIT         512u
+#define TOP           (UINT64_C(1) << 60) /* addresses that no driver gives, and below */
+#define REGION        (UINT64_C(32) << 20)
+#define CHUNK         (UINT64_C(2) << 20)
+#define ADDRESS_MOST  (UINT64_C(192) << 30)
+#define CAPACITY_MOST (UINT64_C(1) << 39) /* more is no end, and too many addresses */
+#define QUEUES        (VS_ARENA_QUEUES - 1)
+#define UNIT          512u
 
 struct gap {
     uint64_t address, size;
@@ -111,7 +112,8 @@ static void begin_arena(struct feed *f, size_t count)
     if (ends && f->settings.capacity < CHUNK) /* none at all, which 0 does not mean */
         f->backing.chunks = f->backing.capacity = 1;
     struct vs_backing backing = vs_backing_of_counters(&f->backing, CHUNK);
-    struct vs_arena_config config = {.capacity = ends ? f->settings.capacity : ADDRESS_MOST};
+    struct vs_arena_config config = {
+        .capacity = ends && f->settings.capacity < CAPACITY_MOST ? f->settings.capacity : ADDRESS_MOST};
     if (vs_arena_create(&f->arena, &backing, &config) != 0)
         exit(complain("out of memory"));
     f->address = zeros(count, sizeof *f->address);

@@ -9,9 +9,10 @@
 #include "arena/core/backing_count.h"
 #include "replay.h"
 
-#define CHUNK        (UINT64_C(2) << 20)
-#define ADDRESS_MOST (UINT64_C(192) << 30) /* of a device whose memory is not told */
-#define QUEUES       (VS_ARENA_QUEUES - 1)
+#define CHUNK         (UINT64_C(2) << 20)
+#define ADDRESS_MOST  (UINT64_C(192) << 30) /* of a device whose memory is not told */
+#define CAPACITY_MOST (UINT64_C(1) << 39)   /* more is no end, and too many addresses */
+#define QUEUES        (VS_ARENA_QUEUES - 1)
 
 struct replay {
     struct vs_arena *arena;
@@ -70,7 +71,8 @@ void replay_arena(const struct trace_tape *tape, uint64_t capacity, struct repla
 {
     struct replay p = {.count = {.capacity = capacity / CHUNK}, .tape = tape, .r = r};
     struct vs_backing backing = vs_backing_of_counters(&p.count, CHUNK);
-    struct vs_arena_config config = {.capacity = capacity ? capacity : ADDRESS_MOST};
+    struct vs_arena_config config = {.capacity =
+                                         capacity && capacity < CAPACITY_MOST ? capacity : ADDRESS_MOST};
     *r = (struct replay_result){0};
     if (capacity && capacity < CHUNK) /* none at all, which 0 does not mean */
         p.count.chunks = p.count.capacity = 1;

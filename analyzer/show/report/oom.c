@@ -310,13 +310,12 @@ static void print_stacks(const struct oom_report *r, struct trace *t, FILE *out,
 #define CHANGES     3
 #define EVENTS_MOST 3000000 /* more take longer than a report is to take */
 
-static void print_change(const struct refusal_change *c, FILE *out, bool exact)
+static void print_change(const struct refusal_answer *a, const struct refusal_change *c, FILE *out,
+                         bool exact)
 {
-    fprintf(out, "        %s frees %s: %s", c->name, units_bytes(c->frees, exact).s,
-            refusal_says(c->verdict));
-    if (c->assumes)
-        fprintf(out, ", if %s", c->assumes);
-    fputc('\n', out);
+    char *text = refusal_text(a, c, exact);
+    fprintf(out, "        %s\n", text);
+    free(text);
 }
 
 /* The changes of the program that would have let the request pass, or free the most. */
@@ -325,12 +324,12 @@ static void print_changes(const struct oom_report *r, struct trace *t, FILE *out
     struct refusal_answer a;
     bool whole = !t->thinned && !trace_has_loss(t, LOSS_EVENTS);
     if (r->lead->op != OOM_FRAMEWORK || r->steps_after > 0 || !whole || t->events > EVENTS_MOST ||
-        refusal_answer(t, r->lead, NULL, 0, &a))
+        refusal_answer(t, r->lead, NULL, NULL, 0, &a))
         return;
     if (a.count)
         fputs("    with the program changed, and of what comes after it nothing is said:\n", out);
     for (size_t i = 0; i < a.count && i < CHANGES; i++)
-        print_change(&a.changes[i], out, exact);
+        print_change(&a, &a.changes[i], out, exact);
     if (a.count > CHANGES)
         fprintf(out, "        %s: vramscope whatif %s\n",
                 units_count((int64_t)(a.count - CHANGES), "more change").s, shown(t->path));

@@ -104,6 +104,18 @@ for a, b in zip(small, whole, strict=True):
         if x["fits"] or x["may_fit"] or not x["ran_out_request_bytes"] or not y["fits"]:
             raise SystemExit(f"what fits into 4 MiB: {x}")
 PY
+# of a run that ended out of memory: under what is asked, or not at all
+"$V" whatif --json --capacity=1MiB --policy=arena -e batch=0.5 oom.db >oom_small.json && "$V" whatif --json --capacity=4TiB -e batch=0.5 oom.db >oom_large.json || exit 1
+python3 - <<'PY' || exit 1
+import json
+small, large = (json.load(open("oom_%s.json" % name))["devices"][0]["refusal"] for name in ("small", "large"))
+if (small["capacity_bytes"], small["policy"]) != (1 << 20, "arena") or [c for c in small["changes"] if c["says"] != "not enough alone"]:
+    raise SystemExit(f"asked of 1 MiB: {small}")
+if large["capacity_bytes"] != 4 << 40 or "without a change" not in str(large["why_not"]):
+    raise SystemExit(f"asked of 4 TiB: {large}")
+PY
+"$V" whatif --policy=arena,packed -e batch=0.5 oom.db >out 2>err
+[ $? = 2 ] && [ ! -s out ] && [ "$(wc -l <err)" = 1 ] || { echo "two allocators at once: $(cat out err)" && exit 1; }
 "$V" estimate --json --params=7e9 --context=1GiB killed.db >sizes.json # no roles, no --seq
 [ $? = 3 ] || exit 1
 # a PyTorch snapshot names no process, no host and no command, and has no reports of its own
@@ -112,7 +124,7 @@ for command in report peak waste; do
     "$V" $command --json imported.db >imported_$command.json || exit 1
 done
 "$V" diff --json imported.db train.db >imported_a.json && "$V" diff --json train.db imported.db >imported_b.json || exit 1
-pages=(report=report.json report=ranks.json report=thinned.json peak=peak.json peak=oom.json waste=waste.json diff=diff.json diff=runs.json recover=recover.json check=check.json check=limits.json whatif=whatif.json whatif=whatif_oom.json whatif=small.json whatif=edit_small.json estimate=estimate.json estimate=sizes.json
+pages=(report=report.json report=ranks.json report=thinned.json peak=peak.json peak=oom.json waste=waste.json diff=diff.json diff=runs.json recover=recover.json check=check.json check=limits.json whatif=whatif.json whatif=whatif_oom.json whatif=oom_small.json whatif=oom_large.json whatif=small.json whatif=edit_small.json estimate=estimate.json estimate=sizes.json
     report=imported_report.json peak=imported_peak.json waste=imported_waste.json diff=imported_a.json diff=imported_b.json)
 "$SRC/scripts/json_page.py" "$SRC/docs/json.md" "${pages[@]}" doctor=doctor.json ${UPDATE:+--update} || exit 1
 echo "--json is what the manual says"

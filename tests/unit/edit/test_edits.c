@@ -530,6 +530,71 @@ static void a_request_passes_where_what_a_change_frees_is_enough(void **state)
     refusal_free(&a);
 }
 
+static void assert_says(const struct refusal_answer *a, const char *name, const char *text)
+{
+    assert_non_null(change(a, name));
+    char *said = refusal_text(a, change(a, name), false);
+    assert_string_equal(said, text);
+    free(said);
+}
+
+static void a_change_says_by_how_much_a_request_passes_or_stays_short(void **state)
+{
+    (void)state;
+    struct made m;
+    make(&m, DIED, died);
+    struct refusal_answer a = asked(&m, MIB(72));
+    assert_int_equal(a.missing, MIB(14));
+    assert_int_equal(change(&a, "states=host")->room, MIB(2));
+    assert_int_equal(change(&a, "states=bf16")->room, -MIB(6));
+    refusal_free(&a);
+    static const struct refusal_answer was = {.missing = 10 << 20};
+    struct refusal_change c = {.name = (char[]){"x"},
+                               .made = true,
+                               .frees = 12 << 20,
+                               .room = 2 << 20,
+                               .pieces = 5 << 20,
+                               .held = true};
+    struct refusal_answer one = was;
+    one.changes = &c;
+    one.count = 1;
+    assert_says(&one, "x", "x frees 12.00 MiB: this request would have passed, 2.00 MiB left");
+    c.frees = 0;
+    assert_says(&one, "x",
+                "x frees 0 B: this request would have passed, 2.00 MiB left, as 5.00 MiB less lies unused in "
+                "pieces");
+    c.pieces = 0;
+    assert_says(&one, "x",
+                "x frees 0 B: this request would have passed, 2.00 MiB left, in a piece that is free then");
+    c.verdict = REFUSAL_SHORT;
+    c.frees = -(3 << 20);
+    c.room = -(13 << 20);
+    assert_says(&one, "x", "x needs 3.00 MiB more: not enough alone, short by 13.00 MiB");
+    c.earlier = true;
+    assert_says(&one, "x", "x needs 3.00 MiB more: not enough alone, another request before it has no room");
+}
+
+/* n is the logits */
+static void a_request_that_a_change_does_not_make_is_said_to_be_gone(void **state)
+{
+    (void)state;
+    struct known logits[sizeof died / sizeof *died];
+    memcpy(logits, died, sizeof died);
+    for (struct known *k = logits; k->name; k++)
+        if (k->name == 'n')
+            *k = (struct known){'n', MIB(64), KIND_REQUEST, HEAD};
+    struct made m;
+    make(&m, ".+w o+s | f+a f+b f+c l+n", logits);
+    struct refusal_answer a = asked(&m, MIB(129));
+    const struct refusal_change *c = change(&a, "loss=fused");
+    assert_non_null(c);
+    assert_false(c->made);
+    assert_string_equal(refusal_says(c), "this request would not be made");
+    assert_true(c->frees <= 0); /* the request itself is nothing that lived */
+    assert_true(change(&a, "states=host")->made);
+    refusal_free(&a);
+}
+
 static void where_no_change_is_enough_a_pair_is_named(void **state)
 {
     (void)state;
@@ -673,6 +738,8 @@ int main(void)
         cmocka_unit_test(an_output_that_its_unit_saves_is_kept_and_made_again),
         cmocka_unit_test(without_layers_checkpointing_is_refused_with_what_is_missing),
         cmocka_unit_test(a_request_passes_where_what_a_change_frees_is_enough),
+        cmocka_unit_test(a_change_says_by_how_much_a_request_passes_or_stays_short),
+        cmocka_unit_test(a_request_that_a_change_does_not_make_is_said_to_be_gone),
         cmocka_unit_test(where_no_change_is_enough_a_pair_is_named),
         cmocka_unit_test(a_request_that_the_replay_does_not_refuse_has_no_advice),
         cmocka_unit_test(an_end_of_memory_leaves_figures_and_says_which_request_has_no_room),
