@@ -61,22 +61,20 @@ static size_t first_about(const uint64_t *sizes, size_t n, uint64_t size)
 
 /* Bytes of parameters for each of which there is a block of half its size among those made in forward in the
  * events from *I up to a step's end. */
-static uint64_t halved(const struct program *p, const uint64_t *sizes, size_t n, size_t *i, bool *taken)
+static uint64_t halved(const struct program *p, const uint64_t *sizes, size_t n, size_t *i, size_t *taken)
 {
     uint64_t bytes = 0;
-    memset(taken, 0, n);
+    memset(taken, 0, n * sizeof *taken);
     for (; *i < p->event_count && p->events[*i].what != MOMENT_STEP; ++*i) {
         if (p->events[*i].what != MOMENT_BORN)
             continue;
         const struct edit_block *b = &p->blocks[p->events[*i].block];
         if (!in_forward(p, b))
             continue;
-        size_t k = first_about(sizes, n, 2 * b->size);
-        while (k < n && is_about(sizes[k], 2 * b->size) && taken[k])
-            k++;
-        if (k < n && is_about(sizes[k], 2 * b->size)) {
-            taken[k] = true;
-            bytes += sizes[k];
+        size_t k = first_about(sizes, n, 2 * b->size), next = k < n ? k + taken[k] : n;
+        if (next < n && is_about(sizes[next], 2 * b->size)) {
+            taken[k]++;
+            bytes += sizes[next];
         }
     }
     ++*i;
@@ -87,7 +85,7 @@ static bool is_autocast(const struct program *p)
 {
     size_t n;
     uint64_t *sizes = parameter_sizes(p, &n), all = 0, most = 0;
-    bool *taken = xrealloc(NULL, n + 1);
+    size_t *taken = xrealloc(NULL, (n + 1) * sizeof *taken); /* of those from each on, how many */
     for (size_t i = 0; i < n; i++)
         all += sizes[i];
     for (size_t i = 0; n && i < p->event_count;) {
