@@ -3,11 +3,16 @@
  *
  * A recording begins with the first allocation, and settings are made before.  What is said by then waits
  * here and is recorded with the first block's report.  Python's lock is held by whoever says something, so
- * entries are written by one thread at a time; whoever records them takes all that there are.
+ * entries are written by one thread at a time, the one behind the last; whoever records them takes all that
+ * there are, and no lock.
+ *
+ *      vs_torch_facts_waiting      0, 1, 2 ... n entries ──▶ TAKEN, read by one thread ──▶ 0
  */
 #include "torch_facts.h"
 
 #include <errno.h>
+#include <limits.h>
+#include <sched.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -23,6 +28,8 @@ VRAMSCOPE_API int vramscope_auto_allocator(unsigned op, int device, uint64_t num
                                            const char *key, const char *value);
 
 #define FACTS_MOST 32
+#define TAKEN      UINT_MAX
+#define PATIENCE   1000 /* a fork child may have its parent's TAKEN, which nobody ends */
 
 struct fact {
     struct vs_event event;
@@ -48,10 +55,18 @@ void vs_torch_facts_record(void)
     if (!j)
         return;
     int saved = errno;
+    unsigned n = atomic_load_explicit(&vs_torch_facts_waiting, memory_order_relaxed);
     /* acquire: pairs with the release behind the last entry's writing */
-    unsigned n = atomic_exchange_explicit(&vs_torch_facts_waiting, 0, memory_order_acquire);
-    for (unsigned i = 0; i < n; i++)
-        record(j, &waiting[i]);
+    while (n != 0 && n != TAKEN &&
+           !atomic_compare_exchange_weak_explicit(&vs_torch_facts_waiting, &n, TAKEN, memory_order_acquire,
+                                                  memory_order_relaxed)) {
+    }
+    if (n != 0 && n != TAKEN) {
+        for (unsigned i = 0; i < n; i++)
+            record(j, &waiting[i]);
+        /* release: the entries are read */
+        atomic_store_explicit(&vs_torch_facts_waiting, 0, memory_order_release);
+    }
     errno = saved;
 }
 
@@ -61,6 +76,28 @@ static void copy(char *to, size_t room, const char *from)
     n = n < room ? n : room - 1;
     memcpy(to, from ? from : "", n);
     to[n] = '\0';
+}
+
+/* The recording's journal, when what waited for it is in it; NULL: there is none. */
+static struct vs_journal *begun(void)
+{
+    for (int i = 0; i < PATIENCE; i++) {
+        if (atomic_load_explicit(&vs_torch_facts_waiting, memory_order_acquire) != TAKEN)
+            break;
+        sched_yield();
+    }
+    return vs_record_enabled() ? vs_record_journal() : NULL;
+}
+
+/* false: there is no room, or the others have just been taken. */
+static bool keep(const struct fact *f)
+{
+    unsigned n = atomic_load_explicit(&vs_torch_facts_waiting, memory_order_acquire);
+    if (n >= FACTS_MOST)
+        return false;
+    waiting[n] = *f;
+    return atomic_compare_exchange_strong_explicit(&vs_torch_facts_waiting, &n, n + 1, memory_order_release,
+                                                   memory_order_relaxed);
 }
 
 static bool is_said_by_python(unsigned op)
@@ -85,15 +122,12 @@ int vramscope_auto_allocator(unsigned op, int device, uint64_t number, uint64_t 
     copy(f.key, sizeof f.key, key);
     copy(f.value, sizeof f.value, value);
     vs_torch_facts_due();
-    unsigned n = atomic_load_explicit(&vs_torch_facts_waiting, memory_order_relaxed);
-    struct vs_journal *j = vs_record_enabled() ? vs_record_journal() : NULL;
-    bool kept = j != NULL || n < FACTS_MOST;
-    if (j) {
+    struct vs_journal *j = begun();
+    bool kept = j == NULL && keep(&f);
+    if (!kept && j == NULL)
+        j = begun();
+    if (j != NULL)
         record(j, &f);
-    } else if (kept) {
-        waiting[n] = f;
-        atomic_store_explicit(&vs_torch_facts_waiting, n + 1, memory_order_release);
-    }
     errno = saved;
-    return kept;
+    return kept || j != NULL;
 }

@@ -7,7 +7,7 @@
 
 #include <stdatomic.h>
 
-/* How many things that were said before the recording began wait to be recorded. */
+/* How many things that were said before the recording began wait to be recorded; not 0 while they are. */
 extern _Atomic unsigned vs_torch_facts_waiting;
 
 void vs_torch_facts_record(void);

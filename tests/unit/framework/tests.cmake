@@ -1,4 +1,5 @@
 vs_unit_test(ranges LIBS room_framework)
+vs_unit_test(facts LIBS room_framework)
 
 add_executable(bench_ranges ${CMAKE_CURRENT_SOURCE_DIR}/bench/bench_ranges.c)
 target_include_directories(bench_ranges PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})
