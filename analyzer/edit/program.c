@@ -96,12 +96,6 @@ static bool is_parameters(const struct sizes *s, uint64_t size)
 
 /* ---- kinds ---- */
 
-/* cuBLAS's workspace, which its first call makes, is as large as this by PyTorch's default. */
-static bool is_workspace(uint64_t size)
-{
-    return size == UINT64_C(32) << 20 || size == (UINT64_C(8) << 20) + (UINT64_C(128) << 10);
-}
-
 struct reading {
     const struct trace_blocks *blocks;
     const struct edit_facts *facts;
@@ -138,7 +132,7 @@ static enum edit_kind unfinished(const struct reading *r, const struct edit_bloc
         return KIND_LOGITS;
     if (born == f->backward)
         return is_parameters(&r->parameters, b->size) ? KIND_GRADIENT : KIND_BACKWARD;
-    return born == f->forward && !is_workspace(b->size) ? KIND_SAVED : KIND_OTHER;
+    return born == f->forward && !program_is_workspace(b->size) ? KIND_SAVED : KIND_OTHER;
 }
 
 static enum edit_kind kind_of(const struct reading *r, const struct edit_block *b)

@@ -94,6 +94,11 @@ static inline bool program_is_forward(const struct edit_facts *f, uint16_t phase
 {
     return phase && (phase == f->forward || phase == f->logits);
 }
+/* cuBLAS's workspace, which its first call makes, is as large as this by PyTorch's default. */
+static inline bool program_is_workspace(uint64_t size)
+{
+    return size == UINT64_C(32) << 20 || size == (UINT64_C(8) << 20) + (UINT64_C(128) << 10);
+}
 /* Bytes of all blocks of a kind that live at once, at the most. */
 uint64_t program_most(const struct program *p, enum edit_kind kind);
 

@@ -3,7 +3,7 @@
  *
  * What a step makes for its data grows with the data; parameters, gradients and states do not.  From one
  * recording it is not known of every block which it is: one that backward makes as large as a parameter may
- * be a part of a gradient.  At the low end it stays and at the high end it grows (where data shrink, the
+ * be a part of a gradient, and one that outlives its step an output that is kept or a table.  At the low end it stays and at the high end it grows (where data shrink, the
  * other way round).  Several recordings of different sizes say more.
  */
 #include <stdlib.h>
@@ -93,6 +93,13 @@ static bool is_square(const struct program *p, const struct edit_block *b, const
            b->size / 7 > outputs[s->unit] / 2;
 }
 
+/* Made by a pass and not gone with it: caches, outputs of which the last ones are kept. */
+static bool is_kept(const struct program *p, const struct edit_block *b)
+{
+    uint16_t phase = p->events[b->born].phase;
+    return b->kind == KIND_OTHER && phase && phase != p->facts->optimizer && !program_is_workspace(b->size);
+}
+
 struct data {
     double factor;
     bool least; /* what may be fixed is */
@@ -118,7 +125,7 @@ static double data_factor(const struct program *p, const struct edit_block *b, v
     }
     /* inputs: they are made before forward, and go within the step */
     bool input = b->kind == KIND_OTHER && b->died != BLOCK_NEVER && p->events[b->born].phase == 0;
-    return input && !d->least ? d->factor : 1;
+    return (input || is_kept(p, b)) && !d->least ? d->factor : 1;
 }
 
 static struct program apply_data(const struct program *from, const struct edit *e, struct edit_result *r,
@@ -194,8 +201,8 @@ static double half_factor(const struct program *p, const struct edit_block *b, c
         return h->high && b->kind != KIND_SAVED && s->unit == EDIT_NO_UNIT ? 1 : 0.5;
     case KIND_LOGITS:
         return s->layer != h->head && (s->upcast || h->high) ? 1 : 0.5;
-    default:
-        return 1;
+    default: /* of what is kept it is not known whether it is of numbers */
+        return !h->high && is_kept(p, b) ? 0.5 : 1;
     }
 }
 

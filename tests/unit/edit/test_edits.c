@@ -665,8 +665,31 @@ static void a_batch_scales_what_is_made_of_data_and_nothing_else(void **state)
     struct made m;
     make(&m, FIRST SECOND, step);
     struct peaks p = edited(&m, "batch=2");
-    assert_int_equal(p.high, KIB(500 + 1000 + 32 + 6000 + 400));
+    assert_int_equal(p.low, KIB(500 + 1000 + 32 + 6000 + 400));
+    /* k, which forward makes once and which stays, may be a cache */
+    assert_int_equal(p.high, KIB(500 + 1000 + 64 + 6000 + 400));
     assert_int_equal(edited(&m, "batch=0.5").high, KIB(500 + 1000 + 32 + 1500 + 400));
+}
+
+/* o is the output, which lives until the next one is there; c is cuBLAS's workspace. */
+static void an_output_that_outlives_its_step_may_grow_with_the_data(void **state)
+{
+    (void)state;
+    static const struct known kept[] = {{'w', MIB(8), KIND_PARAMETER, NOWHERE},
+                                        {'o', MIB(20), KIND_OTHER, UNIT1},
+                                        {'c', MIB(32), KIND_OTHER, UNIT0},
+                                        {0}};
+    struct made m;
+    make(&m, ".+w f+c f+o | f+o .-o | f+o .-o |", kept);
+    struct peaks p = edited(&m, "batch=2");
+    assert_int_equal(p.low, MIB(8 + 32 + 2 * 20));
+    assert_int_equal(p.high, MIB(8 + 32 + 4 * 20));
+    p = edited(&m, "batch=0.5");
+    assert_int_equal(p.low, MIB(8 + 32 + 20));
+    assert_int_equal(p.high, MIB(8 + 32 + 2 * 20));
+    p = edited(&m, "types=bf16");
+    assert_in_range(p.low, MIB(4 + 32 + 20), MIB(4 + 32 + 21));
+    assert_in_range(p.high, MIB(4 + 32 + 40), MIB(4 + 32 + 42));
 }
 
 /* w and v are parameters, c and d copies of them in 16 bits; u is twice p, both of a norm. */
@@ -745,6 +768,7 @@ int main(void)
         cmocka_unit_test(a_request_that_the_replay_does_not_refuse_has_no_advice),
         cmocka_unit_test(an_end_of_memory_leaves_figures_and_says_which_request_has_no_room),
         cmocka_unit_test(a_batch_scales_what_is_made_of_data_and_nothing_else),
+        cmocka_unit_test(an_output_that_outlives_its_step_may_grow_with_the_data),
         cmocka_unit_test(what_has_two_bytes_an_element_is_not_halved_again),
         cmocka_unit_test(zero_divides_by_ranks_what_its_stage_says),
         cmocka_unit_test(words_that_are_no_edit_are_named),
