@@ -210,12 +210,16 @@ int estimate_make(struct estimate *e, const struct setup *s, char *why, size_t s
         }
         for (int row = 0; row < ESTIMATE_ROWS; row++) {
             e->bytes[i][row] = row_known(&p, row) || i == PHASE_OPTIMIZER ? (int64_t)rows[i][row] : UNKNOWN;
-            e->whole = e->whole && e->bytes[i][row] != UNKNOWN;
+            e->least[i] = e->least[i] || e->bytes[i][row] == UNKNOWN;
         }
+        e->whole = e->whole && !e->least[i];
         e->total[i] = (int64_t)total;
         if (e->total[i] > e->total[e->peak])
             e->peak = (enum estimate_phase)i;
     }
+    e->peak_known = true;
+    for (int i = 0; i < ESTIMATE_PHASES; i++)
+        e->peak_known = e->peak_known && (i == (int)e->peak || !e->least[i]);
     explain(e, s);
     return 0;
 }

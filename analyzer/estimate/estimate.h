@@ -48,9 +48,11 @@ struct setup {
 struct estimate {
     int64_t bytes[ESTIMATE_PHASES][ESTIMATE_ROWS]; /* UNKNOWN: a size is missing */
     int64_t total[ESTIMATE_PHASES];                /* of the rows that are known */
-    char *from[ESTIMATE_ROWS]; /* the formula in words; NULL: the row is empty in every phase */
-    enum estimate_phase peak;
-    bool whole; /* no row is unknown */
+    char *from[ESTIMATE_ROWS];   /* the formula in words; NULL: the row is empty in every phase */
+    bool least[ESTIMATE_PHASES]; /* there are others: the total is a bound */
+    enum estimate_phase peak;    /* of the greatest total */
+    bool peak_known;             /* no other phase may be above it */
+    bool whole;                  /* no row is unknown */
 };
 
 /* 0; for estimate_free.  -1: figures beyond any memory, or no parameters, with a line in WHY. */

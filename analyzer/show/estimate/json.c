@@ -50,7 +50,7 @@ void estimate_json(const struct setup *s, const struct estimate *e, int64_t cont
     json_int(j, "batch", s->batch);
     json_int(j, "tokens", s->tokens);
     json_bool(j, "whole", e->whole);
-    json_text(j, "peak_phase", estimate_phase_names[e->peak]);
+    json_text(j, "peak_phase", e->peak_known ? estimate_phase_names[e->peak] : NULL);
     json_int(j, "peak_bytes", e->total[e->peak]);
     json_int(j, "context_bytes", context > 0 ? context : UNKNOWN);
     json_begin(j, "phases", '[');

@@ -73,7 +73,8 @@ void estimate_text(const struct setup *s, const struct estimate *e, int64_t cont
     table_rule(&t);
     table_cell(&t, "%s", "allocated");
     for (int i = 0; i < ESTIMATE_PHASES; i++)
-        table_cell(&t, "%s%s%s", i == (int)e->peak ? "▸ " : "", e->whole ? "" : "≥ ", B(e->total[i]));
+        table_cell(&t, "%s%s%s", e->peak_known && i == (int)e->peak ? "▸ " : "", e->least[i] ? "≥ " : "",
+                   B(e->total[i]));
     table_print(&t, out, 2);
     table_free(&t);
     fputc('\n', out);
@@ -81,7 +82,7 @@ void estimate_text(const struct setup *s, const struct estimate *e, int64_t cont
         if (has_row(e, row) && e->from[row])
             wrap_print(out, 2, 4, "%s: %s", estimate_row_names[row], e->from[row]);
     if (context > 0)
-        fprintf(out, "  with the context's %s: %s of the device\n", B(context),
+        fprintf(out, "  with the context's %s: %s%s of the device\n", B(context), e->whole ? "" : "≥ ",
                 B(e->total[e->peak] + context));
     int64_t largest = model_largest(&s->model);
     if (s->stage == 3 && largest != UNKNOWN)
