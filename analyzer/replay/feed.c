@@ -12,7 +12,7 @@
 #define REGION        (UINT64_C(32) << 20)
 #define CHUNK         (UINT64_C(2) << 20)
 #define ADDRESS_MOST  (UINT64_C(192) << 30)
-#define CAPACITY_MOST (UINT64_C(1) << 39) /* more is no end, and too many addresses */
+#define CAPACITY_MOST (UINT64_C(320) << 30) /* more is no end, and too many addresses */
 #define QUEUES        (VS_ARENA_QUEUES - 1)
 #define UNIT          512u
 

@@ -11,7 +11,7 @@
 
 #define CHUNK         (UINT64_C(2) << 20)
 #define ADDRESS_MOST  (UINT64_C(192) << 30) /* of a device whose memory is not told */
-#define CAPACITY_MOST (UINT64_C(1) << 39)   /* more is no end, and too many addresses */
+#define CAPACITY_MOST (UINT64_C(320) << 30) /* more is no end, and too many addresses */
 #define QUEUES        (VS_ARENA_QUEUES - 1)
 
 struct replay {

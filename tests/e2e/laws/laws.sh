@@ -54,6 +54,9 @@ timeout 20 "$V" whatif --json --batch=2 --seq=64..131072 --capacity=300MiB "${ru
 got=$(field fit.json '[(x["policy"], x["found"], x["seq"]) for x in d["largest"]]')
 [ "$(field fit.json 'd["largest"][0]["seq"]')" = "$want" ] || fail "the longest is $want, not $got"
 field fit.json '[x["seq"] <= d["largest"][0]["seq"] for x in d["largest"]] + [0]' | grep -q False && fail "an allocator fits more than what lives: $got"
+# more than any device has is no end, to the arena's addresses either
+timeout 20 "$V" whatif --policy=arena --capacity=500GiB a-4x384.db >big.txt 2>&1
+grep -Eq '^  arena .* yes$' big.txt || fail "500 GiB for the arena: $(cat big.txt)"
 # what is cached goes back for a request that has no room, also where a recording knows no streams (memory that was used before is not zero)
 MALLOC_PERTURB_=85 timeout 20 "$V" whatif --json --batch=2 --seq=64..8192 --capacity=60MiB "${runs[@]}" >retry.json || fail "whatif --capacity=60MiB"
 [ "$(field retry.json '[x["retries"] > 0 for x in d["largest"]]')" = "[False, True, True, False]" ] || fail "no cache is emptied: $(field retry.json 'd["largest"]')"
