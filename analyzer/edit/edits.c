@@ -183,8 +183,13 @@ struct edit_result edit_apply(const struct program *from, const struct edit *e)
     }
     struct edit_result again = {0};
     r.high = table[e->what].apply(from, e, &again, true);
-    free(again.why);
     free(again.assumes);
+    if (again.why) {
+        edit_free_result(&r);
+        r.why = again.why;
+        r.nothing = again.nothing;
+        return r;
+    }
     if (same(&r.low, &r.high))
         program_free(&r.high);
     if (!r.high.event_count && same(from, &r.low)) {

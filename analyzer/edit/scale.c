@@ -3,8 +3,9 @@
  *
  * What a step makes for its data grows with the data; parameters, gradients and states do not.  From one
  * recording it is not known of every block which it is: one that backward makes as large as a parameter may
- * be a part of a gradient, and one that outlives its step an output that is kept or a table.  At the low end it stays and at the high end it grows (where data shrink, the
- * other way round).  Several recordings of different sizes say more.
+ * be a part of a gradient, and one that outlives its step an output that is kept or a table.  At the low end
+ * it stays and at the high end it grows (where data shrink, the other way round).  Several recordings of
+ * different sizes say more.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -12,7 +13,8 @@
 #include "apply.h"
 #include "widths.h"
 
-#define SLACK 25 /* of what is saved for backward: by how much the other type's kernels may need more */
+#define SLACK 25     /* of what is saved for backward: by how much the other type's kernels may need more */
+#define MOST  0x1p50 /* bytes at once; sums of more have no meaning */
 #define SURE  (UINT64_C(64) << 10) /* a block that is smaller may be of any kind */
 
 /* ---- parameters' sizes ---- */
@@ -48,22 +50,33 @@ static bool has(const struct sizes *s, uint64_t size)
 
 typedef double factor_of(const struct program *p, const struct edit_block *b, void *context);
 
-static struct program scale(const struct program *from, factor_of *factor, void *context)
+static struct program scale(const struct program *from, factor_of *factor, void *context,
+                            struct edit_result *r)
 {
     struct build b;
+    double lives = 0;
     build_begin(&b, from);
     for (size_t i = 0; i < from->event_count; i++) {
         const struct trace_moment *e = &from->events[i];
         if (e->what == MOMENT_BORN) {
             const struct edit_block *was = &from->blocks[e->block];
             double size = (double)was->size * factor(from, was, context);
+            lives += size;
+            if (lives > MOST)
+                break;
             uint64_t bytes = size < 1 ? 1 : (uint64_t)(size + 0.5);
             b.now[e->block] = build_born(&b, was, bytes, e->phase, was->kind);
         } else {
+            if (e->what == MOMENT_DIED)
+                lives -= (double)from->blocks[e->block].size * factor(from, &from->blocks[e->block], context);
             build_copy(&b, i);
         }
     }
-    return build_end(&b);
+    struct program to = build_end(&b);
+    if (lives <= MOST)
+        return to;
+    program_free(&to);
+    return refuse(r, "more than 1 PiB would be allocated at once");
 }
 
 /* What a unit of the model gives to the next one, N x H: the last that it saves in forward.  Attention that
@@ -136,7 +149,7 @@ static struct program apply_data(const struct program *from, const struct edit *
     struct data d = {.factor = e->factor, .least = high != (e->factor > 1), .sizes = static_sizes(from)};
     if (e->what == EDIT_SEQUENCE)
         d.outputs = unit_outputs(from);
-    struct program to = scale(from, data_factor, &d);
+    struct program to = scale(from, data_factor, &d, r);
     free(d.outputs);
     free(d.sizes.at);
     return to;

@@ -671,6 +671,22 @@ static void a_batch_scales_what_is_made_of_data_and_nothing_else(void **state)
     assert_int_equal(edited(&m, "batch=0.5").high, KIB(500 + 1000 + 32 + 1500 + 400));
 }
 
+static void what_no_machine_holds_is_refused_at_either_end(void **state)
+{
+    (void)state;
+    static const struct known large[] = {{'w', MIB(8), KIND_PARAMETER, NOWHERE},
+                                         {'a', MIB(1) << 19, KIND_SAVED, UNIT0},
+                                         {'o', MIB(1) << 20, KIND_OTHER, UNIT1},
+                                         {0}};
+    struct made m;
+    make(&m, ".+w f+a b-a | f+a b-a |", large);
+    assert_int_equal(edited(&m, "batch=1024").high, MIB(8) + (MIB(1) << 29));
+    make(&m, ".+w f+a f+a b-a b-a |", large);
+    assert_refused(&m, "batch=1024", "1 PiB");
+    make(&m, ".+w f+o | .-o |", large); /* at the high end alone */
+    assert_refused(&m, "batch=1024", "1 PiB");
+}
+
 /* o is the output, which lives until the next one is there; c is cuBLAS's workspace. */
 static void an_output_that_outlives_its_step_may_grow_with_the_data(void **state)
 {
@@ -768,6 +784,7 @@ int main(void)
         cmocka_unit_test(a_request_that_the_replay_does_not_refuse_has_no_advice),
         cmocka_unit_test(an_end_of_memory_leaves_figures_and_says_which_request_has_no_room),
         cmocka_unit_test(a_batch_scales_what_is_made_of_data_and_nothing_else),
+        cmocka_unit_test(what_no_machine_holds_is_refused_at_either_end),
         cmocka_unit_test(an_output_that_outlives_its_step_may_grow_with_the_data),
         cmocka_unit_test(what_has_two_bytes_an_element_is_not_halved_again),
         cmocka_unit_test(zero_divides_by_ranks_what_its_stage_says),
