@@ -87,7 +87,7 @@ const char *destination_name(const struct destination *d)
 
 int destination_end(struct destination *d, bool good)
 {
-    int error = d->part && good && rename(d->part, d->path) ? errno : 0;
+    int error = !d->part || !good ? 0 : !d->made ? EEXIST : rename(d->part, d->path) ? errno : 0;
     if (d->made && (!good || error))
         unlink(d->part);
     free(d->part);

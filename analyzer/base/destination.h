@@ -3,8 +3,8 @@
  *
  * A regular file is written beside its name, as FILE.part (FILE.part2 and so on where that is there: it is
  * somebody's), and gets its name when it is whole: nobody finds half of it, and the one that was there stays
- * until then.  Where the name is a link, that is its target, and
- * the link stays.  What is no regular file (a pipe, a device) is written as it is, and never replaced.
+ * until then.  Where the name is a link, that is its target, and the link stays.  What is no regular file (a
+ * pipe, a device) is written as it is, and never replaced.
  */
 #ifndef VS_BASE_DESTINATION_H
 #define VS_BASE_DESTINATION_H

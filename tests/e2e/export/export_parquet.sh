@@ -17,6 +17,7 @@ if ! "$python" -c 'import pyarrow' 2>/dev/null; then
     echo "skipped: $python has no pyarrow (TEST_PYTHON names another)"
     exit 77
 fi
+echo mine >out.parquet.part # a name that we would write meanwhile
 for rows in allocations events; do
     "$python" -m vramscope.parquet run.db out.parquet --rows=$rows 2>err || no "$rows: $(cat err)"
     "$BUILD/bin/vramscope" export --format=csv --rows=$rows run.db -o out.csv || no "csv of $rows"
@@ -29,7 +30,8 @@ assert [{k: "" if v is None else str(v) for k, v in r.items()} for r in table] =
 assert all(isinstance(r["size_bytes"], (int, type(None))) for r in table)
 PY
 done
-rm -f out.parquet
+[ "$(cat out.parquet.part)" = mine ] && [ "$(echo out.parquet*)" = "out.parquet out.parquet.part" ] || no "out.parquet.part was somebody's: $(echo out.parquet*)"
+rm -f out.parquet out.parquet.part
 "$python" -m vramscope.parquet none.db out.parquet 2>err
 [ $? = 2 ] && [ ! -e out.parquet ] && [ ! -e out.parquet.part ] && [ "$(wc -l <err)" = 1 ] && grep -q 'No such file' err ||
     no "a file that is not there: $(cat err)"

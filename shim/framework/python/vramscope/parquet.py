@@ -57,17 +57,29 @@ def _convert(source, out):
             writer.write_batch(batch)
 
 
+def _part(out):
+    """A new file beside OUT, of a name that nothing had: what is there is somebody's."""
+    number = 1
+    while True:
+        part = f"{out}.part{number if number > 1 else ''}"
+        try:
+            os.close(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666))
+            return part
+        except FileExistsError:
+            number += 1
+
+
 def write(recording, out, *options):
     """Writes OUT and returns vramscope's exit status: 0, or 3 where events are missing, which it says on stderr.  Raises
     RuntimeError, and leaves no file, where there is nothing to write."""
-    part = os.fspath(out) + ".part"
     command = [_command(), "export", "--format=csv", *options, "--", os.fspath(recording)]
     environment = {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}  # it is not to be recorded itself
-    done = False
+    part = None
     with tempfile.TemporaryFile() as said, subprocess.Popen(command, stdout=subprocess.PIPE, stderr=said, env=environment) as process:
         try:
             first, wrong = process.stdout.peek(1), None
             if first:
+                part = _part(os.fsdecode(out))
                 wrong = _copy(process.stdout, part)
             status = process.wait() if not wrong else process.poll()
             if wrong and status in (None, 0, 3):
@@ -75,12 +87,13 @@ def write(recording, out, *options):
             if status not in (0, 3) or not first:
                 raise RuntimeError(_said(said) or f"vramscope export: exit status {status}")
             os.replace(part, out)
-            done = True
+            part = None
+        except BaseException:
+            process.kill()
+            raise
         finally:
-            if not done:
-                process.kill()
-                if os.path.exists(part):
-                    os.unlink(part)
+            if part and os.path.exists(part):
+                os.unlink(part)
         said.seek(0)
         sys.stderr.write(said.read().decode("utf-8", "replace"))
     return status
