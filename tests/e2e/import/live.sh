@@ -29,7 +29,7 @@ live() { # CASE [NAME=VALUE...]
 exact() { # CASE: all of its requests, and at least its segment events (pieces of expandable segments are more)
     local requests events met
     read -r requests events <"$run/out"
-    met=$(sed -n "s/^  $policy:\( fits after [^;]*;\)\{0,1\} exact: $requests of $requests addresses and \([0-9]*\) of \2 segment events as recorded$/\2/p" "$run/text")
+    met=$(sed -n "s/^  $policy:\( up to the refused request\)\{0,1\}\( fits after [^;]*;\)\{0,1\} exact: $requests of $requests addresses and \([0-9]*\) of \3 segment events as recorded$/\3/p" "$run/text")
     [ "${met:-0}" -ge "$events" ] || fail "$1: $requests requests and $events segment events, and: $(cat "$run/text")"
 }
 
