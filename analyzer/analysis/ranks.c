@@ -284,6 +284,28 @@ static int by_foreign(const void *a, const void *b)
                                             : order(x->device->uuid, y->device->uuid);
 }
 
+/* Whether both ran at the same time, by their host's one clock.  Unknown times do not exclude it. */
+static bool at_once(const struct rank_file *a, const struct rank_file *b)
+{
+    if (a->from_ns == UNKNOWN || b->from_ns == UNKNOWN || a->to_ns == UNKNOWN || b->to_ns == UNKNOWN)
+        return true;
+    return a->from_ns < b->to_ns && b->from_ns < a->to_ns;
+}
+
+/* Moves those that ran while the first did behind it; how many there are with it. */
+static size_t beside_first(struct use *uses, size_t n)
+{
+    size_t together = 1;
+    for (size_t i = 1; i < n; i++) {
+        if (!at_once(uses[0].file, uses[i].file))
+            continue;
+        struct use moved = uses[i];
+        memmove(&uses[together + 1], &uses[together], (i - together) * sizeof *uses);
+        uses[together++] = moved;
+    }
+    return together;
+}
+
 static struct rank_gpu gpu_of(const struct use *uses, size_t n)
 {
     struct rank_gpu g = {uses[0].file, uses[0].device, NULL, 0, driver_bytes(uses[0].device), 0, 0, false};
@@ -312,6 +334,7 @@ struct rank_gpu *ranks_shared_gpus(const struct rank_job *job, size_t *n)
     for (size_t i = 0; i < count; i = next) {
         for (next = i + 1; next < count && same_gpu(&uses[i], &uses[next]); next++) {
         }
+        next = i + beside_first(&uses[i], next - i); /* the rest is another group */
         if (next > i + 1)
             *PUSH(gpus, *n) = gpu_of(&uses[i], next - i);
     }

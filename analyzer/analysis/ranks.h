@@ -70,7 +70,7 @@ struct rank_span ranks_phase_span(const struct rank_job *job, const char *name,
 /* The names of all phases, in the order of their first appearance; the texts belong to the job. */
 const char **ranks_phases(const struct rank_job *job, size_t *n);
 
-/* A GPU that several files of a job used: whose it is, and what the others have there. */
+/* A GPU that several files of a job used at the same time: whose it is, and what the others have there. */
 struct rank_gpu {
     const struct rank_file *owner;    /* who reserved most on it; the first of equals */
     const struct rank_device *device; /* the owner's */

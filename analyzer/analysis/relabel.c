@@ -229,7 +229,10 @@ int relabel_open(struct trace *t, const char *path, const struct relabel *r)
         return -1;
     if (!t->wanted_process && t->processes > 1)
         say_which(t);
-    if (asked && t->thinned)
+    if (r->process && t->processes == 1 && t->process.id != r->process && !r->several)
+        snprintf(t->why, sizeof t->why, "%s has no process %lld: it has %s", path, (long long)r->process,
+                 t->process_names);
+    else if (asked && t->thinned)
         snprintf(
             t->why, sizeof t->why,
             "%s: --phases and --steps need every event, and old ones are folded (VRAMSCOPE_MAX_BYTES): give "

@@ -44,6 +44,7 @@ int cmd_diff(int argc, char **argv)
         return EXIT_USAGE;
     if (relabel_check(&o.relabel, why, sizeof why))
         return complain("diff: %s", why);
+    o.relabel.several = true;
     int status = diff_load(&d, operands[0], operands[1], &o.relabel, &o.choice);
     json_open(&j, stdout);
     if (!status && o.json) {

@@ -565,6 +565,7 @@ int cmd_peak(int argc, char **argv)
     if (relabel_check(&o.relabel, why, sizeof why))
         return complain("peak: %s", why);
     char **files = trace_files(operands, (size_t)n, &count, why, sizeof why);
+    o.relabel.several = files && count > 1;
     if (!files || (!o.relabel.process && trace_spread(&files, &count, why, sizeof why)))
         return complain("%s", why);
     if (!o.json)

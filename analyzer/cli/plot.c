@@ -304,6 +304,7 @@ int cmd_plot(int argc, char **argv)
     if (relabel_check(&o.relabel, why, sizeof why))
         return complain("plot: %s", why);
     char **files = trace_files(operands, (size_t)n, &count, why, sizeof why);
+    o.relabel.several = files && count > 1;
     if (!files || (!o.relabel.process && trace_spread(&files, &count, why, sizeof why)))
         return complain("%s", why);
     int status = plot_files(files, count, &o, count > (size_t)n || trace_directory(operands, (size_t)n));

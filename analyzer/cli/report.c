@@ -134,6 +134,7 @@ int cmd_report(int argc, char **argv)
     if (relabel_check(&o.relabel, why, sizeof why))
         return complain("report: %s", why);
     char **files = trace_files(operands, (size_t)n, &count, why, sizeof why);
+    o.relabel.several = files && count > 1;
     if (!files || (!o.relabel.process && trace_spread(&files, &count, why, sizeof why)))
         return complain("%s", why);
     if (!o.json)

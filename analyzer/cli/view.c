@@ -270,6 +270,7 @@ int cmd_view(int argc, char **argv)
     if (relabel_check(&o.relabel, why, sizeof why))
         return complain("view: %s", why);
     char **files = trace_files(operands, (size_t)n, &count, why, sizeof why);
+    o.relabel.several = files && count > 1;
     if (!files)
         return complain("%s", why);
     char *path = o.output ? xstrdup(o.output) : view_name(operands, (size_t)n);

@@ -122,6 +122,7 @@ int cmd_waste(int argc, char **argv)
     if (relabel_check(&o.relabel, why, sizeof why))
         return complain("waste: %s", why);
     char **files = trace_files(operands, (size_t)n, &count, why, sizeof why);
+    o.relabel.several = files && count > 1;
     if (!files || (!o.relabel.process && trace_spread(&files, &count, why, sizeof why)))
         return complain("%s", why);
     if (!o.json)

@@ -390,8 +390,9 @@ static int read_axis(const struct answer *a, const char *text, bool batch, struc
     if (!text)
         law_own_list(&a->runs, batch, list);
     else if (!law_read_list(text, list))
-        return complain("whatif: --%s takes 4, 1,2,4 or 1..64 (rising, %d at most), not '%s'",
-                        batch ? "batch" : "seq", SIZES_MOST, shown(text));
+        return complain("whatif: --%s takes 4, 1,2,4 or 1..64 (rising, %d values at most, none above "
+                        "%lld), not '%s'",
+                        batch ? "batch" : "seq", SIZES_MOST, (long long)NUMBER_MOST, shown(text));
     return 0;
 }
 

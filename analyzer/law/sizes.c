@@ -6,9 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define NUMBER_MOST (INT64_C(1) << 24)
-#define GRANULE     64
-#define BATCH_MOST  (INT64_C(1) << 20) /* that is searched */
+#define GRANULE    64
+#define BATCH_MOST (INT64_C(1) << 20) /* that is searched */
 
 static bool read_number(const char **at, int64_t *out)
 {

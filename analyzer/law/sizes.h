@@ -6,7 +6,8 @@
 
 #include "model.h"
 
-#define SIZES_MOST 64 /* of a list */
+#define SIZES_MOST  64 /* of a list */
+#define NUMBER_MOST (INT64_C(1) << 24)
 
 struct law_list {
     int64_t at[SIZES_MOST]; /* rising */

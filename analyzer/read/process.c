@@ -126,7 +126,8 @@ int trace_select(struct trace *t)
     t->processes = (int64_t)n;
     free(t->process_names);
     t->process_names = names_of(ids, n);
-    if (!result && n > 1 && chosen && !there) {
+    bool strict = n > 1 || strcmp(t->path, t->file) != 0; /* FILE#N means no other process */
+    if (!result && n && chosen && !there && strict) {
         snprintf(t->why, sizeof t->why, "%s has no process %lld: it has %s", t->path, (long long)chosen,
                  t->process_names);
         result = -1;

@@ -13,18 +13,22 @@ int trace_sql_endless(struct trace *t)
     return -1;
 }
 
-int trace_sql_error(struct trace *t)
+static int say(struct trace *t, int code, const char *text)
 {
-    int code = sqlite3_errcode(t->db);
     if (code == SQLITE_NOTADB || code == SQLITE_CORRUPT)
-        snprintf(t->why, sizeof t->why, "%s is truncated or damaged: %s", t->path, sqlite3_errmsg(t->db));
+        snprintf(t->why, sizeof t->why, "%s is truncated or damaged: %s", t->path, text);
     else if (code == SQLITE_INTERRUPT || code == SQLITE_TOOBIG)
         trace_sql_endless(t);
     else if (code == SQLITE_BUSY)
         snprintf(t->why, sizeof t->why, "%s is locked by another program: try again", t->path);
     else
-        snprintf(t->why, sizeof t->why, "%s can't be read: %s", t->path, sqlite3_errmsg(t->db));
+        snprintf(t->why, sizeof t->why, "%s can't be read: %s", t->path, text);
     return -1;
+}
+
+int trace_sql_error(struct trace *t)
+{
+    return say(t, sqlite3_errcode(t->db), sqlite3_errmsg(t->db));
 }
 
 struct sqlite3_stmt *trace_sql(struct trace *t, const char *sql, int bound, ...)
@@ -47,7 +51,11 @@ struct sqlite3_stmt *trace_sql(struct trace *t, const char *sql, int bound, ...)
 
 int trace_sql_done(struct trace *t, struct sqlite3_stmt *s, int code)
 {
-    int result = code == SQLITE_DONE || code == SQLITE_ROW ? 0 : trace_sql_error(t);
+    int result = code == SQLITE_DONE || code == SQLITE_ROW ? 0 : -1;
+    if (result && s && sqlite3_errcode(t->db) != (code & 0xff)) /* another query came between */
+        say(t, code & 0xff, sqlite3_errstr(code));
+    else if (result && s)
+        trace_sql_error(t);
     sqlite3_finalize(s);
     return result;
 }

@@ -25,6 +25,26 @@ expect() {
 
 make_db good.db || exit 1
 
+# a page of the events is damaged: found in the middle of a query, after others went well
+make_db torn.db --kind oom --steps 200 || exit 1
+python3 - torn.db <<'PY' || exit 1
+import sqlite3, struct, sys
+root, = sqlite3.connect(sys.argv[1]).execute("SELECT rootpage FROM sqlite_master WHERE name = 'ev'").fetchone()
+with open(sys.argv[1], "r+b") as f:
+    def page(n):
+        f.seek((n - 1) * 4096)
+        return f.read(4096)
+    at = root
+    while page(at)[0] == 5:  # down the middle of the tree
+        head = page(at)
+        cells = struct.unpack(">H", head[3:5])[0]
+        cell = struct.unpack(">H", head[12 + cells // 2 * 2:14 + cells // 2 * 2])[0]
+        at = struct.unpack(">I", head[cell:cell + 4])[0]
+    f.seek((at - 1) * 4096)
+    f.write(b"\0" * 4096)
+PY
+expect 2 "torn.db is truncated or damaged: database disk image is malformed" "$V" report torn.db
+
 # commands and options
 expect 2 "unknown command 'repotr': did you mean 'report'" "$V" repotr good.db
 expect 2 "unknown command 'frobnicate': 'vramscope --help'" "$V" frobnicate

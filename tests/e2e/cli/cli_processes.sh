@@ -61,6 +61,13 @@ grep -q 'host .*pid 4211 (process 1 of the file.s 1 and 2), rank 0 of 2' out || 
 grep -q 'process 1' out && no "a file of one process has a number: $(grep 'process 1' out)"
 "$V" report both.db --process 3 >out 2>err
 [ $? = 2 ] && [ "$(cat err)" = "vramscope: both.db has no process 3: it has 1 and 2" ] || no "a process that is not there: $(cat out err)"
+for command in report peak waste plot whatif "export --format=csv" "estimate --params=1e9"; do
+    # shellcheck disable=SC2086
+    "$V" $command --process=9 one.db >out 2>err
+    [ $? = 2 ] && [ ! -s out ] && [ "$(cat err)" = "vramscope: one.db has no process 9: it has 1" ] || no "$command of a process that is not there: $(head -3 out err)"
+done
+"$V" report one.db#9 >out 2>err
+[ $? = 2 ] && grep -q 'has no process 9: it has 1' err || no "one.db#9: $(head -3 out err)"
 "$V" report one.db --process 1 >/dev/null 2>err || no "the one process by its number: $(cat err)"
 "$V" recover both.db >out 2>&1 || no "recover: $(cat out)"
 

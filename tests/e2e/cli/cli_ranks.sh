@@ -43,6 +43,17 @@ grep -q 'more than the lowest\|of communication\|gathered by\|beyond reserved' o
 grep -qF 'on the GPU of rank 0 (gpu-7, device 0) ranks 1-2 took memory too: 21.31 GiB at their peaks, 13.92 GiB of it allocated; its own peak is 10.66 GiB' out ||
     no "a GPU of three ranks: $(grep -o 'on the GPU.*' out)"
 grep -q 'on the GPU of rank 3' out && no "a GPU of one rank is shared"
+# runs one after the other share nothing
+mkdir apart
+make_db apart/a.db && make_db apart/b.db --extra 8
+"$V" report apart >out 2>&1
+tr -s '\n ' ' ' <out | grep -q '1 other process took memory too' || no "two processes at once: $(cat out)"
+make_db apart/c.db --extra 16 --start 5 # takes the GPU when a and b have ended
+"$V" report apart >out 2>&1
+tr -s '\n ' ' ' <out | grep -q '1 other process took memory too' && ! grep -q '2 other' out || no "a third process later: $(cat out)"
+rm apart/b.db
+"$V" report apart >out 2>&1
+grep -q 'took memory too' out && no "runs one after the other: $(cat out)"
 make_db why/r2.db.new --rank 2 --world 4 --extra 64 && mv why/r2.db.new why/r2.db
 page >out
 grep -qF '64.00 MiB more than the lowest, rank 0: most of all made in logits, +64.00 MiB' out || no "what it is for: $(cat out)"
