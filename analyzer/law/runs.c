@@ -6,6 +6,7 @@
  */
 #include "runs.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -245,6 +246,18 @@ static int tokens_order(const struct law_run *a, const struct law_run *b)
     return x != y ? (x > y) - (x < y) : (a->batch > b->batch) - (a->batch < b->batch);
 }
 
+/* A size that comes twice is no evidence of how it grows: the last run against those before it. */
+static int check_new_size(const struct law_runs *runs)
+{
+    const struct law_run *last = &runs->at[runs->n - 1];
+    for (const struct law_run *run = runs->at; run < last; run++)
+        if (run->batch == last->batch && run->seq == last->seq)
+            return complain("whatif: %s and %s are both of batch=%" PRId64 ",seq=%" PRId64
+                            ": a law takes recordings at different sizes",
+                            run->path, last->path, last->batch, last->seq);
+    return 0;
+}
+
 int law_load(struct law_runs *runs, char **files, size_t n, int64_t device)
 {
     *runs = (struct law_runs){.device = device};
@@ -259,6 +272,8 @@ int law_load(struct law_runs *runs, char **files, size_t n, int64_t device)
     for (size_t i = 0; i < n && !bad; i++) {
         bad = load_one(&runs->at[i], files[i], &runs->device);
         runs->n++;
+        if (!bad)
+            bad = check_new_size(runs);
         if (!bad && runs->at[i].steps < steps)
             steps = runs->at[i].steps;
         if (!bad && tokens_order(&runs->at[i], &runs->at[runs->largest]) > 0)

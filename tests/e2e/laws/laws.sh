@@ -94,6 +94,7 @@ grep -q 'batch 4, torch-expandable' p.gp || fail "the picture"
 refused "three to 16 short recordings, and 2 are given" --batch=2 --seq=512 "${runs[@]:0:2}"
 refused "are not known: name it as FILE:batch=4,seq=1024" --batch=2 --seq=512 "${runs[@]:0:2}" a-4x256.db
 refused "every recording has batch=2, which says nothing of others" --batch=8 --seq=512 "${runs[0]}" "${runs[1]}" a-4x256.db:batch=2,seq=999
+refused "are both of batch=2,seq=256: a law takes recordings at different sizes" --batch=2 --seq=512 "${runs[0]}" "${runs[0]}" "${runs[2]}"
 refused "can't tell what grows with" --batch=2 --seq=512 a-2x256.db:batch=1,seq=512 a-2x512.db:batch=2,seq=256 a-4x256.db:batch=4,seq=128
 refused "--seq takes 4, 1,2,4 or 1..64" --batch=2 --seq=9..3 "${runs[@]}"
 refused "--policy does not go with" --policy=arena --batch=2 "${runs[@]}"
