@@ -32,7 +32,9 @@ struct checkpointing {
     struct build b;
     int64_t every;
     struct pass *passes; /* by unit, of the forward that was last */
-    uint32_t *pending;   /* blocks that are freed at the end of their unit's forward, of the old program */
+    uint16_t *units;     /* that it or its backward came to: all others' passes are empty */
+    size_t unit_count;
+    uint32_t *pending; /* blocks that are freed at the end of their unit's forward, of the old program */
     size_t pending_count;
     uint16_t unit, layer; /* that forward is in */
     bool any, late;
@@ -76,28 +78,42 @@ static void find_output(struct checkpointing *c, uint16_t unit)
     }
 }
 
+static struct pass *pass_of(struct checkpointing *c, uint16_t unit)
+{
+    struct pass *pass = &c->passes[unit];
+    if (pass->from == SIZE_MAX && pass->backward == SIZE_MAX)
+        c->units[c->unit_count++] = unit;
+    return pass;
+}
+
+static void forget_passes(struct checkpointing *c)
+{
+    for (size_t i = 0; i < c->unit_count; i++)
+        c->passes[c->units[i]] = (struct pass){SIZE_MAX, 0, SIZE_MAX, BLOCK_NEVER};
+    c->unit_count = 0;
+}
+
 /* The passes of the forward that begins with event I, and where backward comes to each. */
 static void find_passes(struct checkpointing *c, size_t i)
 {
     const struct program *p = c->b.from;
     const struct edit_facts *f = p->facts;
-    for (size_t u = 0; u < f->units; u++)
-        c->passes[u] = (struct pass){SIZE_MAX, 0, SIZE_MAX, BLOCK_NEVER};
+    forget_passes(c);
     for (; i < p->event_count && p->events[i].phase != f->backward && p->events[i].what != MOMENT_STEP; i++) {
         uint16_t unit = unit_of(p, i);
         if (unit == EDIT_NO_UNIT || !program_is_forward(f, p->events[i].phase))
             continue;
-        struct pass *pass = &c->passes[unit];
+        struct pass *pass = pass_of(c, unit);
         pass->from = pass->from == SIZE_MAX ? i : pass->from;
         pass->to = i + 1;
     }
     for (; i < p->event_count && p->events[i].phase == f->backward; i++) {
         uint16_t unit = unit_of(p, i);
         if (unit != EDIT_NO_UNIT && c->passes[unit].backward == SIZE_MAX)
-            c->passes[unit].backward = i;
+            pass_of(c, unit)->backward = i;
     }
-    for (uint16_t u = 0; u < f->units; u++)
-        find_output(c, u);
+    for (size_t u = 0; u < c->unit_count; u++)
+        find_output(c, c->units[u]);
 }
 
 /* The first N of what is pending. */
@@ -190,6 +206,9 @@ struct program apply_checkpoint(const struct program *from, const struct edit *e
         return (struct program){0};
     struct checkpointing c = {.every = e->n, .unit = EDIT_NO_UNIT, .late = high};
     c.passes = xrealloc(NULL, f->units * sizeof *c.passes);
+    c.units = xrealloc(NULL, f->units * sizeof *c.units);
+    for (uint16_t u = 0; u < f->units; u++)
+        c.units[c.unit_count++] = u; /* of the passes none is made yet */
     build_begin(&c.b, from);
     bool in = false;
     for (size_t i = 0; i < from->event_count; i++) {
@@ -212,6 +231,7 @@ struct program apply_checkpoint(const struct program *from, const struct edit *e
     }
     struct program to = build_end(&c.b);
     free(c.passes);
+    free(c.units);
     free(c.pending);
     if (c.any) {
         r->assumes = xformat("of the %d layers %s each is computed again up to the last block that it saves",

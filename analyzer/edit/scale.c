@@ -85,16 +85,24 @@ static uint64_t *unit_outputs(const struct program *p)
 {
     size_t n = p->facts->units;
     uint64_t *outputs = xrealloc(NULL, (2 * n + 2) * sizeof *outputs), *last = outputs + n + 1;
+    size_t *step = xrealloc(NULL, (n + 1) * sizeof *step), steps = 0; /* that a unit's last one is of */
     memset(outputs, 0, (2 * n + 2) * sizeof *outputs);
+    memset(step, 0, (n + 1) * sizeof *step);
     for (size_t i = 0; i < p->event_count; i++) {
         const struct trace_moment *e = &p->events[i];
         const struct edit_block *b = e->what == MOMENT_BORN ? &p->blocks[e->block] : NULL;
         uint16_t unit = b ? program_stack(p, b)->unit : EDIT_NO_UNIT;
-        if (unit < n && b->kind == KIND_SAVED && b->size > SURE)
-            last[unit] = b->size;
-        for (size_t u = 0; u < n && (e->what == MOMENT_STEP || i + 1 == p->event_count); u++)
-            outputs[u] = last[u] > outputs[u] ? last[u] : outputs[u]; /* of the longest step */
+        steps += e->what == MOMENT_STEP;
+        if (unit >= n || b->kind != KIND_SAVED || b->size <= SURE)
+            continue;
+        if (step[unit] != steps && last[unit] > outputs[unit])
+            outputs[unit] = last[unit]; /* of the longest step */
+        step[unit] = steps;
+        last[unit] = b->size;
     }
+    for (size_t u = 0; u < n; u++)
+        outputs[u] = last[u] > outputs[u] ? last[u] : outputs[u];
+    free(step);
     return outputs;
 }
 
