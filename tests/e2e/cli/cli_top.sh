@@ -34,8 +34,17 @@ shows() { # PATTERN ARGUMENT...
     fail "top --once $* does not show '$pattern': $(cat frame frame.err)"
 }
 
-top --once >frame 2>err
-[ $? = 3 ] && grep -q "no process records on this host" err || fail "nothing there: $(cat frame err)"
+mkdir empty
+top --once empty >frame 2>err
+[ $? = 3 ] && grep -q "no process of empty records now" err || fail "nothing of a directory: $(cat frame err)"
+# of the host there may be processes of other tests: until none is there
+for ((i = 0; i < 100; i++)); do
+    top --once >frame 2>err
+    status=$?
+    [ $status = 0 ] && grep -q '[0-9] process' frame || break
+    sleep 0.2
+done
+[ $status = 3 ] && grep -q "no process records on this host" err || [ $i = 100 ] || fail "nothing there: $(cat frame err)"
 
 start one hold RANK=3 WORLD_SIZE=8
 one=$pid one_in=$in
