@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/destination.h"
+#include "read/leftover.h"
 #include "read/trace.h"
 
 #define DEVICES_MOST 64
@@ -162,19 +163,38 @@ int point_finish(struct point *p, const struct child_end *end)
     return bad;
 }
 
-void point_clear(const struct point *p)
+/* What a killed process left for DATABASE in memory is for nobody once that is gone. */
+static void remove_journal(const char *database)
+{
+    char *journal = leftover_find(database), *names = NULL, why[256];
+    long events;
+    if (journal && leftover_database(journal, &names, why, sizeof why) == LEFTOVER_DEAD)
+        leftover_merge(journal, NULL, &events, why, sizeof why);
+    free(names);
+    free(journal);
+}
+
+static void clear(const struct point *p, bool journals)
 {
     DIR *folder = opendir(p->folder);
     for (struct dirent *e; folder && (e = readdir(folder));) {
-        bool ours =
-            !strncmp(e->d_name, "run", 3) || !strcmp(e->d_name, "log") || !strcmp(e->d_name, "outcome");
+        bool run = !strncmp(e->d_name, "run", 3);
+        size_t n = strlen(e->d_name);
         char *path = xformat("%s/%s", p->folder, e->d_name);
-        if (ours)
+        if (journals && run && n > 3 && !strcmp(e->d_name + n - 3, ".db"))
+            remove_journal(path);
+        else if (!journals && (run || !strcmp(e->d_name, "log") || !strcmp(e->d_name, "outcome")))
             unlink(path);
         free(path);
     }
     if (folder)
         closedir(folder);
+}
+
+void point_clear(const struct point *p)
+{
+    clear(p, true); /* which needs the databases with their logs */
+    clear(p, false);
 }
 
 void point_free(struct point *p)

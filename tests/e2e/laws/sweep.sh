@@ -92,6 +92,7 @@ grep -q 'interrupted: the same command goes on' err || fail "interrupted: $(cat 
 none_lives "an interrupted point lives on"
 timeout 60 "$V" sweep --simulated --timeout=1s -o stop --grid batch=4 --grid seq=512,1024,2048 -- "$tests/prog_sizes" '{batch}' '{seq}' "$word" hang >stop.txt 2>err || fail "goes on: $(cat err)"
 [ "$(outcomes stop)" = "4x512 ok 4x1024 ok 4x2048 hang " ] || fail "after the interruption: $(outcomes stop)"
+left=$(grep -laF "$PWD/stop/" /dev/shm/vramscope-* 2>/dev/null) && fail "journals of points that ran again or were ended: $left"
 
 # ranks, of which workers have sessions of their own and one is missing at a point; and what a point leaves behind is ended
 cat >launch <<'END'
