@@ -30,7 +30,8 @@ def limited():
 
 
 def program(directory, seed, times):
-    return subprocess.Popen([BUILD / "tests/prog_random", str(seed), f"{directory}/log", str(times)], env=environment(seed, directory),
+    env = environment(seed, directory) | {"VRAMSCOPE_RING_EVENTS": "65536"}  # the journal is copied for each try
+    return subprocess.Popen([BUILD / "tests/prog_random", str(seed), f"{directory}/log", str(times)], env=env,
                             stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
 

@@ -70,6 +70,11 @@ def merged(db):
     return value == 1
 
 
+def names(journal, db):
+    with open(journal, "rb") as f:  # its first bytes: the whole is many MiB
+        return f"{db}\0".encode() in f.read(1 << 16)
+
+
 def judge(directory):
     """Complaints, and whether the oracle was asked; None where there is nothing to judge: the kill came before the first
     event was on its way."""
@@ -81,7 +86,7 @@ def judge(directory):
     connection = sqlite3.connect(f"{directory}/run.db")
     (holes,) = connection.execute("SELECT count(*) FROM loss WHERE events > 0").fetchone()
     connection.close()
-    left = [p for p in pathlib.Path(directory).glob("*.vsj") if f"{directory}/run.db\0".encode() in p.read_bytes()[:1 << 16]]
+    left = [p for p in pathlib.Path(directory).glob("*.vsj") if names(p, f"{directory}/run.db")]
     # a command that was killed between its last commit and the removal leaves the journal, which is merged: nothing is lost
     found = [f"{p.name} is left behind" for p in left if not merged(f"{directory}/run.db")]
     if not holes:  # killed in the middle of an event, which is said: then no sum can agree
