@@ -87,8 +87,9 @@ def train(case, steps, facts, cpu):
         import torch.distributed as dist
         from torch.distributed.fsdp import fully_shard
 
-        torch.cuda.set_device(rank)
-        dist.init_process_group("nccl")
+        if not cpu:
+            torch.cuda.set_device(rank)
+        dist.init_process_group("gloo" if cpu else "nccl")
     if cpu:
         import ctypes
 
@@ -97,11 +98,14 @@ def train(case, steps, facts, cpu):
         assert driver.cuInit(0) == driver.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0) == driver.cuCtxSetCurrent(context) == 0
     model, loss_of, shape = make(torch, case, device, cpu)
     if case == "fsdp":
+        mesh = dist.device_mesh.init_device_mesh(device, (dist.get_world_size(),))
         for block in model.blocks:
-            fully_shard(block)
-        fully_shard(model)
+            fully_shard(block, mesh=mesh)
+        fully_shard(model, mesh=mesh)
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4)
-    parameters, saved = {p.untyped_storage().data_ptr() for p in model.parameters()}, []
+    # a sharded parameter has no storage of its own, but that of this rank's shard
+    shards = (p.to_local() if hasattr(p, "to_local") else p for p in model.parameters())
+    parameters, saved = {shard.untyped_storage().data_ptr() for shard in shards}, []
 
     def pack(tensor):
         address = tensor.untyped_storage().data_ptr() if type(tensor) is torch.Tensor else 0

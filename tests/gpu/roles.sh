@@ -24,8 +24,13 @@ for case in llama cnn checkpoint accumulate; do
     { "$V" report "$work/$case.db" | head -n 25; "$V" peak --by role --why "$work/$case.db"; "$V" waste "$work/$case.db"; } >"$out/$case.txt" 2>&1
 done
 if [ "$gpus" -ge 2 ]; then
+    # each rank writes its own log: what a failed rank said last stands there, not in the launcher's summary
     timeout 180 "$V" run --access -q -o "$work/fsdp-%r.db" -- "$python" -m torch.distributed.run --standalone --nproc-per-node 2 \
-        "$here/roles.py" train fsdp 8 "$work/fsdp.json" >"$work/log" 2>&1 || { echo "FAIL: fsdp ended with $?"; tail -n 5 "$work/log"; }
+        --log-dir "$work/ranks" --redirects 3 "$here/roles.py" train fsdp 8 "$work/fsdp.json" >"$work/log" 2>&1 || {
+        echo "FAIL: fsdp ended with $?"
+        find "$work/ranks" -name stderr.log -size +0 -exec tail -n 12 {} +
+        tail -n 5 "$work/log"
+    }
     for rank in 0 1; do
         "$python" "$here/roles.py" check fsdp "$work/fsdp-$rank.db" "$work/fsdp.json.$rank"
         verdict $?
