@@ -1,13 +1,18 @@
 /*
- * foreach.c - see foreach.h.  The structures are those of ATen/native/cuda/MultiTensorApply.cuh:
+ * foreach.c - see foreach.h.  The structures are those of ATen/native/cuda/MultiTensorApply.cuh, for n = 1 to
+ * 5
  *
- *      TensorListMetadata<n>, FusedOptimizerTensorListMetadata<n>      110, 64, 48, 36, 30 tensors for n = 1
- * to 5 TensorListScalarListMetadata<T, n>                               96, 64, 48, 36, 30
+ *      TensorListMetadata<n>, FusedOptimizerTensorListMetadata<n>      110, 64, 48, 36, 30 tensors
+ *      TensorListScalarListMetadata<T, n>                               96, 64, 48, 36, 30
  *
- * each with 320 blocks: a byte for a block's tensor, an int for its chunk of it.
+ * each with 320 blocks: a byte for a block's tensor, an int for its chunk of it; and of Shape.cu
+ *
+ *      CatArrInputTensorMetadata<T, unsigned, n, m>    n tensors: three ints and a byte of each, 32 bytes of
+ * each of m
  */
 #include "foreach.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #define BLOCKS 320u
@@ -41,11 +46,27 @@ static struct vs_foreach checked(uint32_t lists, uint32_t tensors, uint32_t extr
     uint32_t begin = (lists + 1) * tensors * 8, blocks = begin + extra;
     if (lists == 0 || to_eight(blocks + TABLES + rest) != size)
         return (struct vs_foreach){0};
-    return (struct vs_foreach){(uint8_t)lists, (uint16_t)tensors, extra_is_list ? (uint16_t)begin : 0,
-                               (uint16_t)blocks};
+    return (struct vs_foreach){.lists = (uint8_t)lists,
+                               .tensors = (uint16_t)tensors,
+                               .steps = extra_is_list ? (uint16_t)begin : 0,
+                               .blocks = (uint16_t)blocks};
 }
 
-struct vs_foreach vs_foreach_of(const char *name, uint32_t size)
+/* CatArrayBatchedCopy...<T, unsigned, dimensions, n, m, ...> */
+static struct vs_foreach cat_of(const char *name, uint32_t size)
+{
+    const char *at = strstr(behind(name, "CatArrayBatchedCopy"), "jLi");
+    unsigned dimensions, n, m;
+    if (at == NULL || strstr(at, "25CatArrInputTensorMetadataI") == NULL ||
+        sscanf(at, "jLi%1uELi%3uELi%3uE", &dimensions, &n, &m) != 3)
+        return (struct vs_foreach){0};
+    uint32_t bytes = n * (sizeof(void *) + 3 * sizeof(int) + 1);
+    if (n == 0 || n % 4 != 0 || to_eight(bytes + m * 8 * sizeof(int)) != size)
+        return (struct vs_foreach){0};
+    return (struct vs_foreach){.lists = 1, .param = 1, .tensors = (uint16_t)n};
+}
+
+static struct vs_foreach foreach_of(const char *name, uint32_t size)
 {
     const char *kernel = behind(name, "25multi_tensor_apply_kernelI");
     const char *fused = behind(kernel, "32FusedOptimizerTensorListMetadataI");
@@ -62,14 +83,20 @@ struct vs_foreach vs_foreach_of(const char *name, uint32_t size)
     return (struct vs_foreach){0};
 }
 
+struct vs_foreach vs_foreach_of(const char *name, uint32_t first, uint32_t second)
+{
+    struct vs_foreach f = foreach_of(name, first);
+    return f.lists != 0 ? f : cat_of(name, second);
+}
+
 /* The blocks of a launch go through the tensors in their order, and through the chunks of each; the first may
  * go on with a tensor of the launch before. */
-uint32_t vs_foreach_tensors(const struct vs_foreach *f, const void *param, uint32_t blocks)
+static uint32_t tensors_of_blocks(const struct vs_foreach *f, const void *param, uint32_t blocks)
 {
     const uint8_t *tensor = (const uint8_t *)param + f->blocks;
     int32_t chunk[BLOCKS];
     uint32_t wrong;
-    if (f->lists == 0 || blocks == 0 || blocks > BLOCKS)
+    if (blocks == 0 || blocks > BLOCKS)
         return 0;
     memcpy(chunk, tensor + BLOCKS, blocks * sizeof *chunk);
     wrong = (tensor[0] != 0) | (chunk[0] < 0);
@@ -79,4 +106,13 @@ uint32_t vs_foreach_tensors(const struct vs_foreach *f, const void *param, uint3
     }
     uint32_t count = tensor[blocks - 1] + 1u;
     return wrong || count > f->tensors || (f->steps != 0 && count > (f->blocks - f->steps) / 8u) ? 0 : count;
+}
+
+uint32_t vs_foreach_tensors(const struct vs_foreach *f, const void *param, struct vs_grid grid)
+{
+    if (f->lists == 0)
+        return 0;
+    if (f->blocks != 0)
+        return grid.y == 1 ? tensors_of_blocks(f, param, grid.x) : 0;
+    return grid.y <= f->tensors ? grid.y : 0;
 }

@@ -196,15 +196,64 @@ static void see_map(void *use, uint64_t word, bool map)
     vs_use_word(&u, word);
 }
 
-/* From the run FROM on. */
-static void given(const struct vs_kernel *k, uint32_t from, struct vs_use *u, void *const *params,
-                  const void *buffer, size_t size)
+/* The words of a parameter that count: all of its run, or those of its lists that are in use. */
+struct part {
+    const char *at;
+    uint32_t words;
+};
+
+#define PARTS 6u /* five lists, and one more */
+
+/* Of a structure with lists at VALUE, the first word of RUN; 0: it is not known how much of them is in use.
+ */
+static uint32_t parts_of(const struct vs_foreach *f, const struct vs_kernel_run *run, struct vs_grid grid,
+                         const char *value, struct part *parts)
 {
-    for (uint32_t i = from; i < k->runs; i++) {
+    const char *list = value - run->at;
+    uint32_t n = 0, tensors = vs_foreach_tensors(f, list, grid);
+    for (; tensors != 0 && n < f->lists; n++)
+        parts[n] = (struct part){list + 8u * n * f->tensors, tensors};
+    if (tensors != 0 && f->steps != 0)
+        parts[n++] = (struct part){list + f->steps, tensors};
+    return n;
+}
+
+static inline bool has_lists(const struct vs_kernel *k, const struct vs_kernel_run *run)
+{
+    return __builtin_expect(k->list.lists != 0, 0) && run->param == k->list.param;
+}
+
+/* The parts of RUN, whose first word is at VALUE; at least one. */
+static uint32_t each_part(const struct vs_kernel *k, const struct vs_kernel_run *run, struct vs_grid grid,
+                          const char *value, struct part *parts)
+{
+    uint32_t n = has_lists(k, run) ? parts_of(&k->list, run, grid, value, parts) : 0;
+    if (n == 0)
+        parts[n++] = (struct part){value, run->words};
+    return n;
+}
+
+static __attribute__((noinline)) void given_lists(const struct vs_kernel *k, const struct vs_kernel_run *run,
+                                                  struct vs_use *u, struct vs_grid grid, const char *value)
+{
+    struct part parts[PARTS];
+    uint32_t n = each_part(k, run, grid, value, parts);
+    for (uint32_t i = 0; i < n; i++)
+        vs_use_words(u, parts[i].at, parts[i].words);
+}
+
+void vs_kernel_given(const struct vs_kernel *k, struct vs_use *u, struct vs_grid grid, void *const *params,
+                     const void *buffer, size_t size)
+{
+    for (uint32_t i = 0; i < k->runs; i++) {
         const struct vs_kernel_run *run = &k->run[i];
         const char *value = value_of(run, params, buffer, size);
         if (value == NULL)
             continue;
+        if (has_lists(k, run)) {
+            given_lists(k, run, u, grid, value);
+            continue;
+        }
         vs_use_words(u, value, run->words);
         if (may_have_maps(run))
             look_for_maps(run, value, see_map, u);
@@ -213,43 +262,28 @@ static void given(const struct vs_kernel *k, uint32_t from, struct vs_use *u, vo
         vs_use_words(u, buffer, size / sizeof(uint64_t));
 }
 
-void vs_kernel_given(const struct vs_kernel *k, struct vs_use *u, void *const *params, const void *buffer,
-                     size_t size)
+static void see_words(const char *at, size_t words, void (*see)(void *, uint64_t, bool), void *context)
 {
-    given(k, 0, u, params, buffer, size);
+    for (size_t w = 0; w < words; w++) {
+        uint64_t word;
+        memcpy(&word, at + 8 * w, sizeof word);
+        see(context, word, false);
+    }
 }
 
-/* The first parameter is the first run, since it has words. */
-void vs_kernel_given_lists(const struct vs_kernel *k, struct vs_use *u, void *const *params, uint32_t blocks)
-{
-    const struct vs_foreach *f = &k->list;
-    const char *list = params != NULL ? params[0] : NULL;
-    uint32_t tensors = list != NULL ? vs_foreach_tensors(f, list, blocks) : 0;
-    for (uint32_t i = 0; tensors != 0 && i < f->lists; i++)
-        vs_use_words(u, list + 8u * i * f->tensors, tensors);
-    if (tensors != 0 && f->steps != 0)
-        vs_use_words(u, list + f->steps, tensors);
-    given(k, tensors != 0, u, params, NULL, 0);
-}
-
-void vs_kernel_each(const struct vs_kernel *k, void *const *params, const void *buffer, size_t size,
-                    void (*see)(void *context, uint64_t word, bool map), void *context)
+void vs_kernel_each(const struct vs_kernel *k, struct vs_grid grid, void *const *params, const void *buffer,
+                    size_t size, void (*see)(void *context, uint64_t word, bool map), void *context)
 {
     for (uint32_t i = 0; i < k->runs; i++) {
         const struct vs_kernel_run *run = &k->run[i];
         const char *value = value_of(run, params, buffer, size);
-        uint64_t word;
-        for (uint32_t w = 0; value != NULL && w < run->words; w++) {
-            memcpy(&word, value + 8 * w, sizeof word);
-            see(context, word, false);
-        }
-        if (value != NULL && may_have_maps(run))
+        struct part parts[PARTS];
+        uint32_t n = value != NULL ? each_part(k, run, grid, value, parts) : 0;
+        for (uint32_t p = 0; p < n; p++)
+            see_words(parts[p].at, parts[p].words, see, context);
+        if (value != NULL && !has_lists(k, run) && may_have_maps(run))
             look_for_maps(run, value, see, context);
     }
     if (!k->known && buffer != NULL)
-        for (size_t w = 0; w < size / sizeof(uint64_t); w++) {
-            uint64_t word;
-            memcpy(&word, (const char *)buffer + 8 * w, sizeof word);
-            see(context, word, false);
-        }
+        see_words(buffer, size / sizeof(uint64_t), see, context);
 }

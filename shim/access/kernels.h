@@ -29,7 +29,7 @@ struct vs_kernel {
     uint16_t runs;
     bool known;             /* false: the driver does not give its parameters */
     bool reaches;           /* finds addresses in memory */
-    struct vs_foreach list; /* its first parameter, where that is a list of tensors */
+    struct vs_foreach list; /* a parameter of it that has lists of tensors */
     struct vs_kernel_run run[];
 };
 
@@ -53,15 +53,13 @@ void vs_kernels_doubt(void);
 /* To be called when a recording begins, because names have other ids then. */
 void vs_kernels_reset(void);
 
-/* Records the parameters of a launch of K as uses: from PARAMS, pointers to their values, or from a BUFFER
- * of SIZE bytes (one of the two is NULL).  Both NULL: there are none. */
-void vs_kernel_given(const struct vs_kernel *k, struct vs_use *u, void *const *params, const void *buffer,
-                     size_t size);
-/* Likewise from PARAMS, by a launch of BLOCKS blocks; of a list of tensors only what is in use. */
-void vs_kernel_given_lists(const struct vs_kernel *k, struct vs_use *u, void *const *params, uint32_t blocks);
-/* Calls SEE for every word and for every tensor map's address, instead of
- * recording uses. */
-void vs_kernel_each(const struct vs_kernel *k, void *const *params, const void *buffer, size_t size,
-                    void (*see)(void *context, uint64_t word, bool map), void *context);
+/* Records the parameters of a launch of K over GRID as uses: from PARAMS, pointers to their values, or from a
+ * BUFFER of SIZE bytes (one of the two is NULL); of lists of tensors only what is in use.  Both NULL: there
+ * are none. */
+void vs_kernel_given(const struct vs_kernel *k, struct vs_use *u, struct vs_grid grid, void *const *params,
+                     const void *buffer, size_t size);
+/* Calls SEE for each of these words and for every tensor map's address, instead of recording uses. */
+void vs_kernel_each(const struct vs_kernel *k, struct vs_grid grid, void *const *params, const void *buffer,
+                    size_t size, void (*see)(void *context, uint64_t word, bool map), void *context);
 
 #endif

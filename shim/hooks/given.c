@@ -90,9 +90,8 @@ static __attribute__((noinline)) const struct vs_kernel *ask(struct vs_journal *
         vs_drv_cuKernelGetName(&name, (CUkernel)f) != CUDA_SUCCESS)
         name = NULL;
     uint32_t id = name != NULL ? vs_journal_string(j, name, strlen(name)) : 0;
-    params.list = name != NULL && params.count > 0 && params.at[0].offset == 0
-                      ? vs_foreach_of(name, params.at[0].size)
-                      : (struct vs_foreach){0};
+    params.list = name != NULL && params.count > 1 ? vs_foreach_of(name, params.at[0].size, params.at[1].size)
+                                                   : (struct vs_foreach){0};
     return vs_kernel_learn(f, id, name != NULL && vs_use_name_reaches(name), &params);
 }
 
@@ -129,7 +128,7 @@ bool vs_given_captured(CUstream stream)
            vs_capturing(stream) == VS_CAPTURE_YES;
 }
 
-void vs_given_launch(CUfunction f, CUstream stream, uint32_t blocks, void **params, void **extra)
+void vs_given_launch(CUfunction f, CUstream stream, struct vs_grid grid, void **params, void **extra)
 {
     if (vs_given_captured(stream))
         return;
@@ -141,10 +140,7 @@ void vs_given_launch(CUfunction f, CUstream stream, uint32_t blocks, void **para
     size_t size = 0;
     const void *buffer = __builtin_expect(extra != NULL, 0) ? vs_given_buffer(extra, &size) : NULL;
     struct vs_use u = vs_use_begin(k->name, VS_ACCESS_KERNEL);
-    if (__builtin_expect(k->list.lists != 0, 0) && buffer == NULL)
-        vs_kernel_given_lists(k, &u, params, blocks);
-    else
-        vs_kernel_given(k, &u, buffer != NULL ? NULL : params, buffer, size);
+    vs_kernel_given(k, &u, grid, buffer != NULL ? NULL : params, buffer, size);
     if (__builtin_expect(k->reaches || (!k->known && buffer == NULL), 0))
         vs_use_reaching();
 }

@@ -9,14 +9,14 @@
 #ifndef VS_HOOKS_GIVEN_H
 #define VS_HOOKS_GIVEN_H
 
+#include "access/foreach.h"
 #include "access/use.h"
 #include "driver.h"
 
 /* ---- given.c ---- */
 
-/* A launch of F, which may be a CUkernel, BLOCKS blocks wide, with PARAMS or EXTRA as cuLaunchKernel takes
- * them. */
-void vs_given_launch(CUfunction f, CUstream stream, uint32_t blocks, void **params, void **extra);
+/* A launch of F, which may be a CUkernel, over GRID, with PARAMS or EXTRA as cuLaunchKernel takes them. */
+void vs_given_launch(CUfunction f, CUstream stream, struct vs_grid grid, void **params, void **extra);
 
 /* SIZE bytes from FROM to TO; KINDS: VS_ACCESS_HOST where one of the two is the host's by the call's name. */
 void vs_given_copy(enum vs_api api, CUstream stream, uint64_t to, uint64_t from, uint64_t size,
@@ -57,7 +57,7 @@ void vs_given_graph_gone(CUgraphExec exec);
 /* EXEC was launched. */
 void vs_given_graph(CUgraphExec exec, CUstream stream);
 /* A node of EXEC has these parameters now. */
-void vs_given_node_kernel(CUgraphExec exec, CUfunction f, void **params, void **extra);
+void vs_given_node_kernel(CUgraphExec exec, CUfunction f, struct vs_grid grid, void **params, void **extra);
 void vs_given_node_copy(CUgraphExec exec, const CUDA_MEMCPY3D *copy);
 void vs_given_node_fill(CUgraphExec exec, uint64_t to);
 void vs_given_node_graph(CUgraphExec exec, CUgraph graph);

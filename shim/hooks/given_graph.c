@@ -154,7 +154,7 @@ static void unseen(struct reading *r)
         r->list->unseen = true;
 }
 
-static void read_kernel(struct reading *r, CUfunction f, void **params, void **extra)
+static void read_kernel(struct reading *r, CUfunction f, struct vs_grid grid, void **params, void **extra)
 {
     size_t size = 0;
     const void *buffer = vs_given_buffer(extra, &size);
@@ -164,7 +164,7 @@ static void read_kernel(struct reading *r, CUfunction f, void **params, void **e
     if (k == NULL)
         return;
     r->name = k->name;
-    vs_kernel_each(k, buffer != NULL ? NULL : params, buffer, size, see, r);
+    vs_kernel_each(k, grid, buffer != NULL ? NULL : params, buffer, size, see, r);
 }
 
 static void read_kernel_node(struct reading *r, CUgraphNode node)
@@ -177,10 +177,10 @@ static void read_kernel_node(struct reading *r, CUgraphNode node)
         *(const int *)&updatable != 0)
         unseen(r);
     if (vs_drv_cuGraphKernelNodeGetParams_v2(node, &params) == CUDA_SUCCESS)
-        read_kernel(r, params.func != NULL ? params.func : (CUfunction)params.kern, params.kernelParams,
-                    params.extra);
+        read_kernel(r, params.func != NULL ? params.func : (CUfunction)params.kern,
+                    vs_grid(params.gridDimX, params.gridDimY), params.kernelParams, params.extra);
     else if (vs_drv_cuGraphKernelNodeGetParams(node, &old) == CUDA_SUCCESS)
-        read_kernel(r, old.func, old.kernelParams, old.extra);
+        read_kernel(r, old.func, vs_grid(old.gridDimX, old.gridDimY), old.kernelParams, old.extra);
     else
         unseen(r);
 }
@@ -354,9 +354,9 @@ static void end_change(struct slot *s, const struct reading *r)
     READ;                                                                                                    \
     end_change(s, &r);
 
-void vs_given_node_kernel(CUgraphExec exec, CUfunction f, void **params, void **extra)
+void vs_given_node_kernel(CUgraphExec exec, CUfunction f, struct vs_grid grid, void **params, void **extra)
 {
-    CHANGE(exec, read_kernel(&r, f, params, extra))
+    CHANGE(exec, read_kernel(&r, f, grid, params, extra))
 }
 
 void vs_given_node_copy(CUgraphExec exec, const CUDA_MEMCPY3D *copy)
@@ -379,7 +379,7 @@ static void read_params(struct reading *r, const CUgraphNodeParams *p)
     switch ((int)p->type) {
     case CU_GRAPH_NODE_TYPE_KERNEL:
         read_kernel(r, p->kernel.func != NULL ? p->kernel.func : (CUfunction)p->kernel.kern,
-                    p->kernel.kernelParams, p->kernel.extra);
+                    vs_grid(p->kernel.gridDimX, p->kernel.gridDimY), p->kernel.kernelParams, p->kernel.extra);
         break;
     case CU_GRAPH_NODE_TYPE_MEMCPY:
         read_copy(r, &p->memcpy.copyParams);

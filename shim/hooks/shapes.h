@@ -343,15 +343,17 @@
     errno = saved;                                                                                           \
     vs_hook_leave();                                                                                         \
     return status;
+#define VS_GRID_OF(config)                                                                                   \
+    ((config) != NULL ? vs_grid((config)->gridDimX, (config)->gridDimY) : vs_grid(0, 0))
 /* PARAMS and EXTRA: as the call was given them */
-#define VS_SHAPE_LAUNCH(CALL, kernel, STREAM, BLOCKS, PARAMS, EXTRA)                                         \
+#define VS_SHAPE_LAUNCH(CALL, kernel, STREAM, GRID, PARAMS, EXTRA)                                           \
     vs_first launched = vs_once_launch(kernel);                                                              \
     if (vs_access_on() && launched == NULL) {                                                                \
         VS_AROUND_AS_(false, CALL,                                                                           \
-                      if (status == CUDA_SUCCESS) vs_given_launch(kernel, STREAM, BLOCKS, PARAMS, EXTRA))    \
+                      if (status == CUDA_SUCCESS) vs_given_launch(kernel, STREAM, GRID, PARAMS, EXTRA))      \
     }                                                                                                        \
     VS_COST_(CALL, CODE, kernel, launched,                                                                   \
-             if (vs_access_on()) vs_given_launch(kernel, STREAM, BLOCKS, PARAMS, EXTRA))
+             if (vs_access_on()) vs_given_launch(kernel, STREAM, GRID, PARAMS, EXTRA))
 /* ... and the module of the function that it returns */
 #define VS_SHAPE_MODULE_FUNCTION(CALL, f, module, name)                                                      \
     VS_COST_(CALL, CODE, module, vs_once_module(api, module, name),                                          \

@@ -65,7 +65,7 @@ static void launch(uint32_t l)
         params[i] = &value[l][which == 0 ? i : 0];
     k = vs_kernel_find((void *)k->handle);
     struct vs_use u = vs_use_begin(k->name, VS_ACCESS_KERNEL);
-    vs_kernel_given(k, &u, params, NULL, 0);
+    vs_kernel_given(k, &u, vs_grid(1, 1), params, NULL, 0);
 }
 
 /* COLD: between two launches the program touches 256 KiB of its own. */

@@ -217,8 +217,13 @@ CUresult cuKernelGetName(const char **name, CUkernel kernel)
 
 /* ---- launches ---- */
 
+struct sim_grid {
+    unsigned x, y, z;
+};
+
 struct sim_launch {
     unsigned references;
+    struct sim_grid grid;
     const struct kernel *kernel;
     void *params[PARAMS];
     unsigned char values[BYTES];
@@ -284,7 +289,7 @@ CUresult sim_launch_run(const struct sim_launch *launch)
     return CUDA_SUCCESS;
 }
 
-static CUresult launch(CUfunction f, CUstream stream, void **params, void **extra)
+static CUresult launch(CUfunction f, CUstream stream, struct sim_grid grid, void **params, void **extra)
 {
     struct sim_launch *made;
     CUresult result = sim_stream_check(stream);
@@ -295,6 +300,7 @@ static CUresult launch(CUfunction f, CUstream stream, void **params, void **extr
     struct sim_graph *graph = sim_capture_graph(stream, &result);
     struct sim_node *node = graph ? sim_graph_add(graph, CU_GRAPH_NODE_TYPE_KERNEL) : NULL;
     if (node) {
+        made->grid = grid;
         node->launch = made;
         return result;
     }
@@ -309,7 +315,7 @@ CUresult cuLaunchKernel(CUfunction f, unsigned int gx, unsigned int gy, unsigned
                         void **extra)
 {
     SIM_CALL(SIM_CONTEXT);
-    return launch(f, stream, params, extra);
+    return launch(f, stream, (struct sim_grid){gx, gy, gz}, params, extra);
 }
 
 CUresult cuLaunchKernel_ptsz(CUfunction f, unsigned int gx, unsigned int gy, unsigned int gz, unsigned int bx,
@@ -317,19 +323,25 @@ CUresult cuLaunchKernel_ptsz(CUfunction f, unsigned int gx, unsigned int gy, uns
                              void **params, void **extra)
 {
     SIM_CALL(SIM_CONTEXT);
-    return launch(f, sim_ptsz(stream), params, extra);
+    return launch(f, sim_ptsz(stream), (struct sim_grid){gx, gy, gz}, params, extra);
+}
+
+static struct sim_grid grid_of(const CUlaunchConfig *config)
+{
+    return (struct sim_grid){config->gridDimX, config->gridDimY, config->gridDimZ};
 }
 
 CUresult cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction f, void **params, void **extra)
 {
     SIM_CALL(SIM_CONTEXT);
-    return config ? launch(f, config->hStream, params, extra) : CUDA_ERROR_INVALID_VALUE;
+    return config ? launch(f, config->hStream, grid_of(config), params, extra) : CUDA_ERROR_INVALID_VALUE;
 }
 
 CUresult cuLaunchKernelEx_ptsz(const CUlaunchConfig *config, CUfunction f, void **params, void **extra)
 {
     SIM_CALL(SIM_CONTEXT);
-    return config ? launch(f, sim_ptsz(config->hStream), params, extra) : CUDA_ERROR_INVALID_VALUE;
+    return config ? launch(f, sim_ptsz(config->hStream), grid_of(config), params, extra)
+                  : CUDA_ERROR_INVALID_VALUE;
 }
 
 CUresult cuLaunchCooperativeKernel(CUfunction f, unsigned int gx, unsigned int gy, unsigned int gz,
@@ -337,7 +349,7 @@ CUresult cuLaunchCooperativeKernel(CUfunction f, unsigned int gx, unsigned int g
                                    CUstream stream, void **params)
 {
     SIM_CALL(SIM_CONTEXT);
-    return launch(f, stream, params, NULL);
+    return launch(f, stream, (struct sim_grid){gx, gy, gz}, params, NULL);
 }
 
 CUresult cuLaunchCooperativeKernel_ptsz(CUfunction f, unsigned int gx, unsigned int gy, unsigned int gz,
@@ -345,7 +357,7 @@ CUresult cuLaunchCooperativeKernel_ptsz(CUfunction f, unsigned int gx, unsigned 
                                         unsigned int shared, CUstream stream, void **params)
 {
     SIM_CALL(SIM_CONTEXT);
-    return launch(f, sim_ptsz(stream), params, NULL);
+    return launch(f, sim_ptsz(stream), (struct sim_grid){gx, gy, gz}, params, NULL);
 }
 
 /* ---- nodes ---- */
@@ -356,7 +368,10 @@ CUresult cuGraphKernelNodeGetParams_v2(CUgraphNode handle, CUDA_KERNEL_NODE_PARA
     const struct sim_node *node = sim_graph_node(handle);
     if (!node || node->type != CU_GRAPH_NODE_TYPE_KERNEL || !params)
         return CUDA_ERROR_INVALID_VALUE;
-    *params = (CUDA_KERNEL_NODE_PARAMS){.kernelParams = node->launch->params};
+    *params = (CUDA_KERNEL_NODE_PARAMS){.kernelParams = node->launch->params,
+                                        .gridDimX = node->launch->grid.x,
+                                        .gridDimY = node->launch->grid.y,
+                                        .gridDimZ = node->launch->grid.z};
     if (node->launch->kernel->function)
         params->func = (CUfunction)(uintptr_t)node->launch->kernel->range.start;
     else
@@ -376,6 +391,7 @@ CUresult cuGraphExecKernelNodeSetParams_v2(CUgraphExec exec, CUgraphNode handle,
                                       params->kernelParams, params->extra);
     if (result != CUDA_SUCCESS)
         return result;
+    made->grid = (struct sim_grid){params->gridDimX, params->gridDimY, params->gridDimZ};
     sim_launch_unref(node->launch);
     node->launch = made;
     return CUDA_SUCCESS;

@@ -68,6 +68,11 @@ used graphs <<END
 20|1|1|3|3|two|two|none|3|
 24|0|0||||||0|
 END
+# of PyTorch's lists of tensors (foreach in a graph, also where a node was changed; cat) what is in use, not what was left behind it
+run_shimmed "$tests/prog_access" lists
+expect_clean
+expect_sql "SELECT group_concat((size_bytes / 1024) || ':' || uses, ' ') FROM (SELECT size_bytes, uses FROM block_use WHERE size_bytes % 4096 = 0 ORDER BY 1)" \
+    '4:2 8:2 12:0 16:1 20:1 24:0 28:1 32:0 100:3'
 used reaching <<END
 4|0|0||||||0|reachable
 8|0|0||||||0|

@@ -12,6 +12,10 @@
 
 #define KIB 1024ull
 
+/* names with PyTorch's templates in them */
+#define FOREACH "simcuda_nothing_25multi_tensor_apply_kernelI18TensorListMetadataILi1EEE"
+#define CAT     "simcuda_nothing_19CatArrayBatchedCopyIfjLi1ELi128ELi1EEEvPT_25CatArrInputTensorMetadataI"
+
 static const char ptx[] =
     ".version 8.0\n.target sm_80\n.address_size 64\n"
     ".visible .entry simcuda_nothing_two(.param .u64 a, .param .u32 n, .param .u64 b) { ret; }\n"
@@ -19,7 +23,9 @@ static const char ptx[] =
     ".visible .entry simcuda_nothing_map(.param .align 64 .b8 m[128]) { ret; }\n"
     ".visible .entry simcuda_nothing_none() { ret; }\n"
     ".visible .entry simcuda_nothing_ncclDevKernel(.param .u64 work) { ret; }\n"
-    ".visible .entry simcuda_nothing_list(.param .align 8 .b8 s[3200]) { ret; }\n";
+    ".visible .entry simcuda_nothing_list(.param .align 8 .b8 s[3200]) { ret; }\n"
+    ".visible .entry " FOREACH "(.param .align 8 .b8 s[3368], .param .u64 other) { ret; }\n"
+    ".visible .entry " CAT "(.param .u64 out, .param .align 8 .b8 s[2720]) { ret; }\n";
 
 static CUmodule module;
 static CUfunction two, structure, mapped, none, nccl, list;
@@ -211,6 +217,50 @@ static void graphs(void)
     OK(cuGraphDestroy(other));
 }
 
+/* Two tensors in each list, and behind them an address that was left there; in graphs and outside of them. */
+static void lists(void)
+{
+    static uint64_t words[2][421];
+    CUdeviceptr tensor[8], out = block(100 * KIB);
+    CUfunction foreach, cat;
+    CUstream stream;
+    CUgraph graph;
+    CUgraphExec exec;
+    OK(cuModuleGetFunction(&foreach, module, FOREACH));
+    OK(cuModuleGetFunction(&cat, module, CAT));
+    OK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+    for (unsigned i = 0; i < 8; i++)
+        tensor[i] = block((i + 1) * 4 * KIB);
+    for (unsigned i = 0; i < 3; i++) {
+        words[0][i] = tensor[i];
+        words[1][i] = tensor[i + 3];
+    }
+    ((unsigned char *)words[0])[1761] = 1; /* the second block has the second tensor */
+    OK(cuLaunchKernel(cat, 1, 2, 1, 1, 1, 1, 0, NULL, (void *[]){&out, words[1]}, NULL));
+    OK(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
+    OK(cuLaunchKernel(foreach, 2, 1, 1, 1, 1, 1, 0, stream, (void *[]){words[0], &out}, NULL));
+    OK(cuStreamEndCapture(stream, &graph));
+    OK(cuGraphInstantiate(&exec, graph, 0));
+    OK(cuGraphLaunch(exec, stream));
+    size_t count = 1;
+    CUgraphNode node;
+    OK(cuGraphGetNodes(graph, &node, &count));
+    words[0][0] = tensor[6];
+    words[0][1] = tensor[7];
+    CUDA_KERNEL_NODE_PARAMS changed = {.func = foreach,
+                                       .gridDimX = 1, /* the first tensor alone */
+                                       .gridDimY = 1,
+                                       .gridDimZ = 1,
+                                       .blockDimX = 1,
+                                       .blockDimY = 1,
+                                       .blockDimZ = 1,
+                                       .kernelParams = (void *[]){words[0], &out}};
+    OK(cuGraphExecKernelNodeSetParams(exec, node, &changed));
+    OK(cuGraphLaunch(exec, stream));
+    OK(cuGraphExecDestroy(exec));
+    OK(cuGraphDestroy(graph));
+}
+
 /* ---- what is reached by way of memory ---- */
 
 static void reaching(void)
@@ -275,9 +325,10 @@ static void killed(void)
 
 int main(int argc, char **argv)
 {
-    static const struct part parts[] = {
-        {"params", params}, {"reuse", reuse}, {"unload", unload},     {"maps", maps}, {"copies", copies},
-        {"graphs", graphs}, {"waste", waste}, {"reaching", reaching}, {"many", many}, {"killed", killed}};
+    static const struct part parts[] = {{"params", params}, {"reuse", reuse},   {"unload", unload},
+                                        {"maps", maps},     {"copies", copies}, {"graphs", graphs},
+                                        {"lists", lists},   {"waste", waste},   {"reaching", reaching},
+                                        {"many", many},     {"killed", killed}};
     begin();
     load();
     return play_part(argc, argv, parts, sizeof parts / sizeof *parts);

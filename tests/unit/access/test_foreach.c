@@ -41,17 +41,17 @@ struct fused {
 
 static void a_kernel_is_known_by_its_name_and_the_size_of_its_list(void **state)
 {
-    struct vs_foreach f = vs_foreach_of(PLAIN, sizeof(struct plain));
+    struct vs_foreach f = vs_foreach_of(PLAIN, sizeof(struct plain), 4);
     assert_int_equal(f.lists, 2);
     assert_int_equal(f.tensors, 64);
     assert_int_equal(f.steps, 0);
     assert_int_equal(f.blocks, offsetof(struct plain, block_to_tensor));
-    f = vs_foreach_of(BEFORE "NS1_28TensorListScalarListMetadataIfLi1EEE", sizeof(struct scalars));
+    f = vs_foreach_of(BEFORE "NS1_28TensorListScalarListMetadataIfLi1EEE", sizeof(struct scalars), 4);
     assert_int_equal(f.lists, 1);
     assert_int_equal(f.tensors, 96);
     assert_int_equal(f.steps, 0);
     assert_int_equal(f.blocks, offsetof(struct scalars, block_to_tensor));
-    f = vs_foreach_of(BEFORE "NS1_32FusedOptimizerTensorListMetadataILi4EEE", sizeof(struct fused));
+    f = vs_foreach_of(BEFORE "NS1_32FusedOptimizerTensorListMetadataILi4EEE", sizeof(struct fused), 4);
     assert_int_equal(f.lists, 4);
     assert_int_equal(f.tensors, 36);
     assert_int_equal(f.steps, offsetof(struct fused, steps));
@@ -69,14 +69,48 @@ static void a_kernel_of_another_name_or_size_is_none(void **state)
         ""};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         for (uint32_t size = 0; size <= 4096; size += 4)
-            assert_int_equal(vs_foreach_of(names[i], size).lists, 0);
+            assert_int_equal(vs_foreach_of(names[i], size, size).lists, 0);
     /* the type of another library by that name has int sizes */
-    assert_int_equal(
-        vs_foreach_of("_Z25multi_tensor_apply_kernelI18TensorListMetadataILi2EEE", 2 * 64 * 8 + 64 * 4 + 1604)
-            .lists,
-        0);
-    assert_int_equal(vs_foreach_of(PLAIN, sizeof(struct plain) - 8).lists, 0);
-    assert_int_equal(vs_foreach_of(PLAIN, sizeof(struct plain) + 8).lists, 0);
+    assert_int_equal(vs_foreach_of("_Z25multi_tensor_apply_kernelI18TensorListMetadataILi2EEE",
+                                   2 * 64 * 8 + 64 * 4 + 1604, 4)
+                         .lists,
+                     0);
+    assert_int_equal(vs_foreach_of(PLAIN, sizeof(struct plain) - 8, 4).lists, 0);
+    assert_int_equal(vs_foreach_of(PLAIN, sizeof(struct plain) + 8, 4).lists, 0);
+}
+
+/* As in PyTorch. */
+struct cat {
+    const void *input[64];
+    unsigned offset[64], extent[64], elements[64];
+    bool contiguous[64];
+    struct {
+        unsigned size[4], stride[4];
+    } strides[64];
+};
+#define CAT                                                                                                  \
+    "_ZN2at6native40_GLOBAL__N__0f1a8107_8_Shape_cu_49f7391c26CatArrayBatchedCopy_contigINS1_"               \
+    "10OpaqueTypeILj4EEEj"
+#define TAIL "EEvPT_NS1_25CatArrInputTensorMetadataIS5_T0_XT2_EXT3_EEENS1_16TensorSizeStrideIS8_Lj4EEEiS8_"
+
+static void cat_has_a_row_of_blocks_for_each_tensor(void **state)
+{
+    struct cat c;
+    struct vs_foreach f = vs_foreach_of(CAT "Li2ELi64ELi64E" TAIL, 8, sizeof c);
+    assert_int_equal(f.lists, 1);
+    assert_int_equal(f.param, 1);
+    assert_int_equal(f.tensors, 64);
+    assert_int_equal(vs_foreach_tensors(&f, &c, vs_grid(7, 3)), 3);
+    assert_int_equal(vs_foreach_tensors(&f, &c, vs_grid(1, 64)), 64);
+    assert_int_equal(vs_foreach_tensors(&f, &c, vs_grid(1, 65)), 0);
+    assert_int_equal(vs_foreach_tensors(&f, &c, vs_grid(1, 0)), 0);
+    f = vs_foreach_of(CAT "Li4ELi128ELi1ELi16ELi8E" TAIL, 8,
+                      2720); /* the vectorized one has two numbers more */
+    assert_int_equal(f.tensors, 128);
+    assert_int_equal(vs_foreach_of(CAT "Li2ELi64ELi64E" TAIL, 8, sizeof c + 8).lists, 0);
+    assert_int_equal(vs_foreach_of(CAT "Li2ELi64ELi64E" TAIL, sizeof c, 8).lists, 0);
+    assert_int_equal(vs_foreach_of(CAT "Li2ELi64E" TAIL, 8, sizeof c).lists, 0);
+    assert_int_equal(vs_foreach_of("_Z19CatArrayBatchedCopyIfjLi2ELi64ELi64EEEvPT_", 8, sizeof c).lists, 0);
 }
 
 /* Three tensors of 2, 1 and 3 chunks; the rest is what was there before. */
@@ -91,47 +125,47 @@ static struct plain three(void)
 
 static void the_tensors_are_those_of_the_blocks_of_the_launch(void **state)
 {
-    struct vs_foreach f = vs_foreach_of(PLAIN, sizeof(struct plain));
+    struct vs_foreach f = vs_foreach_of(PLAIN, sizeof(struct plain), 4);
     struct plain p = three();
-    assert_int_equal(vs_foreach_tensors(&f, &p, 6), 3);
-    assert_int_equal(vs_foreach_tensors(&f, &p, 3), 2);
-    assert_int_equal(vs_foreach_tensors(&f, &p, 1), 1);
+    assert_int_equal(vs_foreach_tensors(&f, &p, vs_grid(6, 1)), 3);
+    assert_int_equal(vs_foreach_tensors(&f, &p, vs_grid(3, 1)), 2);
+    assert_int_equal(vs_foreach_tensors(&f, &p, vs_grid(1, 1)), 1);
     p.block_to_chunk[0] = 7; /* the launch before ended within the tensor */
     p.block_to_chunk[1] = 8;
-    assert_int_equal(vs_foreach_tensors(&f, &p, 6), 3);
+    assert_int_equal(vs_foreach_tensors(&f, &p, vs_grid(6, 1)), 3);
 }
 
 static void tables_that_do_not_agree_with_the_launch_tell_nothing(void **state)
 {
-    struct vs_foreach f = vs_foreach_of(PLAIN, sizeof(struct plain)), none = {0};
+    struct vs_foreach f = vs_foreach_of(PLAIN, sizeof(struct plain), 4), none = {0};
     struct plain p = three();
-    assert_int_equal(vs_foreach_tensors(&none, &p, 6), 0);
-    assert_int_equal(vs_foreach_tensors(&f, &p, 0), 0);
-    assert_int_equal(vs_foreach_tensors(&f, &p, 7), 0); /* the next is not from this launch */
-    assert_int_equal(vs_foreach_tensors(&f, &p, 321), 0);
+    assert_int_equal(vs_foreach_tensors(&none, &p, vs_grid(6, 1)), 0);
+    assert_int_equal(vs_foreach_tensors(&f, &p, vs_grid(0, 1)), 0);
+    assert_int_equal(vs_foreach_tensors(&f, &p, vs_grid(7, 1)), 0); /* the next is not from this launch */
+    assert_int_equal(vs_foreach_tensors(&f, &p, vs_grid(321, 1)), 0);
     p = three();
     p.block_to_tensor[0] = 1;
-    assert_int_equal(vs_foreach_tensors(&f, &p, 6), 0);
+    assert_int_equal(vs_foreach_tensors(&f, &p, vs_grid(6, 1)), 0);
     p = three();
     p.block_to_tensor[3] = 3; /* a tensor is left out */
-    assert_int_equal(vs_foreach_tensors(&f, &p, 4), 0);
+    assert_int_equal(vs_foreach_tensors(&f, &p, vs_grid(4, 1)), 0);
     p = three();
     p.block_to_chunk[2] = 1; /* a tensor does not begin with its begin */
-    assert_int_equal(vs_foreach_tensors(&f, &p, 6), 0);
+    assert_int_equal(vs_foreach_tensors(&f, &p, vs_grid(6, 1)), 0);
     p = three();
     p.block_to_chunk[5] = 3; /* a chunk is left out */
-    assert_int_equal(vs_foreach_tensors(&f, &p, 6), 0);
+    assert_int_equal(vs_foreach_tensors(&f, &p, vs_grid(6, 1)), 0);
     p = three();
     p.block_to_chunk[0] = -1;
-    assert_int_equal(vs_foreach_tensors(&f, &p, 1), 0);
+    assert_int_equal(vs_foreach_tensors(&f, &p, vs_grid(1, 1)), 0);
     for (int i = 0; i < 320; i++) {
         p.block_to_tensor[i] = (unsigned char)i;
         p.block_to_chunk[i] = 0;
     }
-    assert_int_equal(vs_foreach_tensors(&f, &p, 64), 64);
-    assert_int_equal(vs_foreach_tensors(&f, &p, 65), 0); /* more than there is room for */
-    assert_int_equal(vs_foreach_tensors(&f, &p, 256), 0);
-    assert_int_equal(vs_foreach_tensors(&f, &p, 257), 0);
+    assert_int_equal(vs_foreach_tensors(&f, &p, vs_grid(64, 1)), 64);
+    assert_int_equal(vs_foreach_tensors(&f, &p, vs_grid(65, 1)), 0); /* more than there is room for */
+    assert_int_equal(vs_foreach_tensors(&f, &p, vs_grid(256, 1)), 0);
+    assert_int_equal(vs_foreach_tensors(&f, &p, vs_grid(257, 1)), 0);
 }
 
 int main(void)
@@ -139,6 +173,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_kernel_is_known_by_its_name_and_the_size_of_its_list),
         cmocka_unit_test(a_kernel_of_another_name_or_size_is_none),
+        cmocka_unit_test(cat_has_a_row_of_blocks_for_each_tensor),
         cmocka_unit_test(the_tensors_are_those_of_the_blocks_of_the_launch),
         cmocka_unit_test(tables_that_do_not_agree_with_the_launch_tell_nothing),
     };

@@ -219,7 +219,7 @@ static void words_are_those_at_multiples_of_eight_of_the_layout(void **state)
         born(VS_OP_BLOCK_ALLOC, BASE + i * 512, 512);
     const struct vs_kernel *k = kernel(0x1000, &p);
     struct vs_use u = vs_use_begin(k->name, VS_ACCESS_KERNEL);
-    vs_kernel_given(k, &u, (void *[]){&n, &s, &last}, NULL, 0);
+    vs_kernel_given(k, &u, vs_grid(1, 1), (void *[]){&n, &s, &last}, NULL, 0);
     assert_int_equal(died(VS_OP_BLOCK_FREE, BASE)->uses, 0);
     assert_int_equal(died(VS_OP_BLOCK_FREE, BASE + 512)->uses, 1);
     assert_int_equal(died(VS_OP_BLOCK_FREE, BASE + 1024)->uses, 1);
@@ -228,8 +228,8 @@ static void words_are_those_at_multiples_of_eight_of_the_layout(void **state)
     uint64_t again = BASE + 1536;
     memset(buffer, 0, sizeof buffer);
     memcpy(buffer + 32, &again, 8);
-    vs_kernel_given(k, &u, NULL, buffer, 36);
-    vs_kernel_given(k, &u, NULL, buffer, 40);
+    vs_kernel_given(k, &u, vs_grid(1, 1), NULL, buffer, 36);
+    vs_kernel_given(k, &u, vs_grid(1, 1), NULL, buffer, 40);
     assert_int_equal(died(VS_OP_BLOCK_FREE, BASE + 1536)->uses, 1);
 }
 
@@ -272,7 +272,7 @@ static void a_tensor_map_is_known_by_its_content(void **state)
     memcpy(param + 8, map, sizeof map); /* 64 bytes into the structure */
     const struct vs_kernel *k = kernel(0x3000, &p);
     struct vs_use u = vs_use_begin(k->name, VS_ACCESS_KERNEL);
-    vs_kernel_given(k, &u, (void *[]){&zero, param}, NULL, 0);
+    vs_kernel_given(k, &u, vs_grid(1, 1), (void *[]){&zero, param}, NULL, 0);
     const struct vs_access_row *r = died(VS_OP_BLOCK_FREE, BASE);
     assert_int_equal(r->uses, 1);
     assert_int_equal(r->kinds, VS_ACCESS_KERNEL | VS_ACCESS_MAP);
@@ -287,7 +287,7 @@ static void words_behind_the_tensors_of_a_foreach_launch_are_not_given(void **st
     static uint64_t list[421];
     uint64_t other = BASE + 2048;
     unsigned char *tensor = (unsigned char *)list + 1760;
-    p.list = vs_foreach_of("_Z25multi_tensor_apply_kernelI18TensorListMetadataILi1EEE", 3368);
+    p.list = vs_foreach_of("_Z25multi_tensor_apply_kernelI18TensorListMetadataILi1EEE", 3368, 8);
     assert_int_equal(p.list.lists, 1);
     for (uint64_t i = 0; i < 5; i++)
         born(VS_OP_BLOCK_ALLOC, BASE + i * 512, 512);
@@ -297,14 +297,14 @@ static void words_behind_the_tensors_of_a_foreach_launch_are_not_given(void **st
     tensor[1] = 1;
     const struct vs_kernel *k = kernel(0x4000, &p);
     struct vs_use u = vs_use_begin(k->name, VS_ACCESS_KERNEL);
-    vs_kernel_given_lists(k, &u, (void *[]){list, &other}, 2);
+    vs_kernel_given(k, &u, vs_grid(2, 1), (void *[]){list, &other}, NULL, 0);
     for (uint64_t i = 0; i < 5; i++)
         assert_int_equal(died(VS_OP_BLOCK_FREE, BASE + i * 512)->uses, i < 2 || i == 4);
     for (uint64_t i = 0; i < 5; i++)
         born(VS_OP_BLOCK_ALLOC, BASE + i * 512, 512);
     u = vs_use_begin(k->name, VS_ACCESS_KERNEL);
     tensor[0] = 1;
-    vs_kernel_given_lists(k, &u, (void *[]){list, &other}, 2);
+    vs_kernel_given(k, &u, vs_grid(2, 1), (void *[]){list, &other}, NULL, 0);
     for (uint64_t i = 0; i < 5; i++)
         assert_int_equal(died(VS_OP_BLOCK_FREE, BASE + i * 512)->uses, 1);
 }
