@@ -158,7 +158,7 @@ char *holders_nameless(const struct holder *h, const struct trace_live *live, si
     const char *all = imported ? "a snapshot with stacks=\"all\"" : "VRAMSCOPE_STACKS=all";
     bool framework = h->category && !strcmp(h->category, "framework block"), any = false;
     if (h->no_native)
-        return xformat("framework (Python frames only: %s)", all);
+        return xformat("framework (by library: %s)", all);
     if (!h->no_stack)
         return xstrdup("unknown");
     if (h->category && !strcmp(h->category, "before recording"))

@@ -147,6 +147,51 @@ static void fit(const struct table *t, size_t *width, bool *gone, size_t room)
     narrow(t, width, gone, room);
 }
 
+/* The end of TEXT in at most WIDTH columns. */
+static const char *last_columns(const char *text, size_t width)
+{
+    int32_t code;
+    while (*text && text_width(text) > width)
+        text += shown_next((const unsigned char *)text, &code);
+    return text;
+}
+
+/* Bytes of "model.py:41" where TEXT begins with a place in the code; 0: it does not. */
+static size_t place_length(const char *text)
+{
+    for (const char *colon = strchr(text, ':'); colon; colon = strchr(colon + 1, ':')) {
+        size_t digits = strspn(colon + 1, "0123456789");
+        if (digits && colon > text && (colon[1 + digits] == ' ' || !colon[1 + digits]))
+            return (size_t)(colon - text) + 1 + digits;
+    }
+    return 0;
+}
+
+#define TAIL_LEAST 6 /* columns of a function's name, below which nothing of it is shown */
+
+/* TEXT, a place of LENGTH bytes and the function in it, in at most WIDTH columns: folders go first, then the
+ * function's beginning, then the beginning of the file's name. */
+static char *cut_place(const char *text, size_t length, size_t width)
+{
+    const char *slash = memrchr(text, '/', length);
+    if (slash && text_width(slash + 1) + 3 <= width)
+        return xformat("...%s", last_columns(text, width - 3));
+    if (slash) {
+        length -= (size_t)(slash + 1 - text);
+        text = slash + 1;
+    }
+    char *place = xformat("%.*s", (int)length, text), *cut;
+    size_t taken = text_width(place);
+    if (taken > width)
+        cut = xformat("...%s", last_columns(place, width - 3));
+    else if (taken + 4 + TAIL_LEAST > width)
+        cut = xstrdup(place);
+    else
+        cut = xformat("%s ...%s", place, last_columns(text + length, width - taken - 4));
+    free(place);
+    return cut;
+}
+
 /* TEXT in at most WIDTH columns: its middle is left out, as ends tell more; the caller frees it. */
 static char *cut_middle(const char *text, size_t width)
 {
@@ -154,6 +199,8 @@ static char *cut_middle(const char *text, size_t width)
     size_t n = 0, at = 0, head = (width - 3) / 3, tail = width - 3 - head, whole = text_width(text);
     if (whole <= width || width < 8)
         return xstrdup(text);
+    if (place_length(text))
+        return cut_place(text, place_length(text), width);
     while (text[at] && n < head) {
         size_t bytes = (size_t)shown_next((const unsigned char *)text + at, &code);
         char *one = xformat("%.*s", (int)bytes, text + at);
@@ -161,10 +208,7 @@ static char *cut_middle(const char *text, size_t width)
         at += bytes;
         free(one);
     }
-    const char *end = text + at;
-    while (*end && text_width(end) > tail)
-        end += shown_next((const unsigned char *)end, &code);
-    return xformat("%.*s...%s", (int)at, text, end);
+    return xformat("%.*s...%s", (int)at, text, last_columns(text + at, tail));
 }
 
 /* ---- onto the page ---- */
@@ -226,6 +270,14 @@ static void put_gone(const struct table *t, FILE *out, int indent, const bool *g
     }
     if (any)
         fputs("; COLUMNS=200 shows it)\n", out);
+}
+
+size_t table_needs(const struct table *t)
+{
+    static const bool none_gone[TABLE_COLUMNS];
+    size_t width[TABLE_COLUMNS] = {0};
+    measure(t, width);
+    return total(t, width, none_gone);
 }
 
 void table_drops(struct table *t, const char *order)

@@ -11,7 +11,8 @@
  * Columns are as wide as their widest cell, counted in characters as a terminal shows them.  A table that is
  * wider than the page (page.h) loses detail in this order: texts of more than TABLE_NAME columns are cut in
  * their middle, as little as is needed; then the columns that table_drops names go, and a line below says
- * which.
+ * which.  A place in the code ("model.py:41 Block.forward") keeps its file and line: what is cut is the
+ * function's name.
  */
 #ifndef VS_BASE_TABLE_H
 #define VS_BASE_TABLE_H
@@ -40,7 +41,8 @@ void table_cell(struct table *t, const char *format, ...) __attribute__((format(
 /* ORDER: one character a column, '-' stays, '1' goes first, then '2' ...; several may have the same.  '0':
  * where nothing but "-" stands in it, before all others, and unsaid. */
 void table_drops(struct table *t, const char *order);
-void table_rule(struct table *t); /* a thin horizontal line */
+void table_rule(struct table *t);          /* a thin horizontal line */
+size_t table_needs(const struct table *t); /* columns that it takes where nothing is cut, without an indent */
 void table_print(const struct table *t, FILE *out, int indent);
 void table_free(struct table *t);
 

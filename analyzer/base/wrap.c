@@ -48,7 +48,7 @@ void wrap_print(FILE *out, int indent, int hang, const char *format, ...)
     vfprintf(memory, format, list);
     va_end(list);
     fclose(memory);
-    print_words(out, indent, hang, PAGE_WIDTH, text);
+    print_words(out, indent, hang, page_width(), text);
     free(text);
 }
 

@@ -13,6 +13,7 @@
 #include "base/args.h"
 #include "base/choice.h"
 #include "base/commands.h"
+#include "base/page.h"
 #include "base/wrap.h"
 #include "show/report/frames.h"
 #include "show/report/parts.h"
@@ -106,6 +107,19 @@ static char *group_name(const struct page *p, const struct holder *h, enum holde
     return h->stack ? xformat("stack %" PRId64, h->stack) : nameless(p, h);
 }
 
+/* The name in the table: a call stack's number says nothing alone, so the line of Python stands beside it, or
+ * the innermost informative function. */
+static char *row_name(const struct page *p, const struct holder *h, enum holder_by by)
+{
+    char *name = group_name(p, h, by);
+    if (by != BY_STACK || !h->stack)
+        return name;
+    char *place = stack_where(p->t, h->stack), *both = xformat("%s, %s", name, place);
+    free(name);
+    free(place);
+    return both;
+}
+
 /* Greatest first, as they come, or by how many they are, or by name. */
 static void sort_groups(const struct page *p, struct holder *groups, size_t n, enum holder_by by)
 {
@@ -183,7 +197,7 @@ static void print_groups(const struct page *p, enum holder_by by)
     sort_groups(p, groups, n, by);
     table_init(&table, "<>>>", header);
     for (size_t i = 0; i < shown; i++) {
-        char *name = group_name(p, &groups[i], by);
+        char *name = row_name(p, &groups[i], by);
         group_row(&table, name, groups[i].bytes, groups[i].count, p->d->allocated->bytes, p->o->bytes);
         sum += groups[i].bytes;
         free(name);
@@ -215,19 +229,25 @@ static bool has_any(const struct device_report *d, enum holder_by by)
 
 enum { LAYER_ROWS = 80, LAYER_LEAST = 500 }; /* a row has at least 1 / LAYER_LEAST of the peak */
 
-/* The sizes of several layers in one row, as one text if they print alike. */
+/* The sizes of several layers in one row: as one text if they print alike, with one unit if they have the
+ * same. */
 static void spread_cell(struct table *table, int64_t least, int64_t most, bool exact)
 {
     struct text low = units_bytes(least, exact), high = units_bytes(most, exact);
+    const char *of_low = strrchr(low.s, ' '), *of_high = strrchr(high.s, ' ');
+    bool one_unit = of_low && of_high && !strcmp(of_low, of_high);
     if (strcmp(low.s, high.s) == 0)
-        table_cell(table, "%s each", high.s);
+        table_cell(table, "%s", high.s);
     else
-        table_cell(table, "%s to %s", low.s, high.s);
+        table_cell(table, "%.*s to %s", (int)(one_unit ? (size_t)(of_low - low.s) : strlen(low.s)), low.s,
+                   high.s);
 }
 
-static void layer_cells(struct table *table, const struct layer_row *r, int64_t whole, bool exact)
+/* CLASSES: a layer's class stands behind its name. */
+static void layer_cells(struct table *table, const struct layer_row *r, int64_t whole, bool exact,
+                        bool classes)
 {
-    char *type = r->type ? xformat(" (%s)", r->type) : xstrdup("");
+    char *type = classes && r->type ? xformat(" (%s)", shown(r->type)) : xstrdup("");
     if (r->layers > 1)
         table_cell(table, "%*s%s x%" PRId64 "%s", 2 * r->depth, "", shown(r->name), r->layers, type);
     else
@@ -244,22 +264,20 @@ static void layer_cells(struct table *table, const struct layer_row *r, int64_t 
 static void layer_row(struct table *table, const char *name, int64_t bytes, const struct page *p)
 {
     struct layer_row row = {.name = (char *)name, .bytes = bytes, .layers = 1};
-    layer_cells(table, &row, p->d->allocated->bytes, p->o->bytes);
+    layer_cells(table, &row, p->d->allocated->bytes, p->o->bytes, false);
 }
 
-/* Layers are nested: the outermost rows and the rows after the layers sum to the peak. */
-static void print_layers(const struct page *p)
+/* Layers are nested: the outermost rows and the rows after the layers sum to the peak.  REST: bytes that were
+ * made in no layer. */
+static struct table layers_table(const struct page *p, const struct layer_row *tree, size_t n, int64_t rest,
+                                 bool classes)
 {
-    static const char *const header[] = {"by layer", "held", "share", ""};
-    int64_t peak = p->d->allocated->bytes, rest, told = 0;
-    bool all = p->o->choice.top == 0;
+    static const char *const header[] = {"by layer", "held", "share", "each"};
+    int64_t peak = p->d->allocated->bytes, told = 0;
     struct table table;
-    size_t n;
-    struct layer_row *tree = layers_tree(p->d->live, p->d->live_count, all ? 0 : peak / LAYER_LEAST,
-                                         all ? 0 : LAYER_ROWS, &n, &rest);
     table_init(&table, "<>>>", header);
     for (size_t i = 0; i < n; i++) {
-        layer_cells(&table, &tree[i], peak, p->o->bytes);
+        layer_cells(&table, &tree[i], peak, p->o->bytes, classes);
         told += tree[i].depth == 0 ? tree[i].bytes : 0;
     }
     int64_t smaller = p->d->held_bytes - rest - told;
@@ -271,8 +289,27 @@ static void print_layers(const struct page *p)
         layer_row(&table, "not in the file (unknown)", peak - p->d->held_bytes, p);
     table_rule(&table);
     layer_row(&table, whole_name(p), peak, p);
+    return table;
+}
+
+/* On a narrow page the classes go before a layer's name is cut: the name says where it is. */
+static void print_layers(const struct page *p)
+{
+    int64_t peak = p->d->allocated->bytes, rest;
+    bool all = p->o->choice.top == 0;
+    size_t n;
+    struct layer_row *tree = layers_tree(p->d->live, p->d->live_count, all ? 0 : peak / LAYER_LEAST,
+                                         all ? 0 : LAYER_ROWS, &n, &rest);
+    struct table table = layers_table(p, tree, n, rest, true);
+    bool narrow = table_needs(&table) + 2 > page_width();
+    if (narrow) {
+        table_free(&table);
+        table = layers_table(p, tree, n, rest, false);
+    }
     putchar('\n');
     table_print(&table, stdout, 2);
+    if (narrow)
+        puts("  (no room for: each layer's class; COLUMNS=200 shows it)");
     table_free(&table);
     layers_free(tree, n);
 }

@@ -15,9 +15,8 @@
 #include "stack.h"
 
 #define B(n) units_bytes(n, exact).s
-#define CODE 3  /* places in code that are shown at most, */
-#define ROWS 4  /* and rows in all, with those without a place that are larger */
-#define ROOM 54 /* columns for a place */
+#define CODE 3 /* places in code that are shown at most, */
+#define ROWS 4 /* and rows in all, with those without a place that are larger */
 
 struct place {
     char *text;
@@ -91,11 +90,9 @@ static struct places places_of(struct trace *t, const struct trace_live *live, s
 
 static void place_row(struct table *table, const struct place *p, int64_t whole, bool exact)
 {
-    char *text = shown_cut(p->text, ROOM);
     table_cell(table, "%s", B(p->bytes));
     table_cell(table, "%s", units_share(p->bytes, whole).s);
-    table_cell(table, "%s", text);
-    free(text);
+    table_cell(table, "%s", p->text);
 }
 
 void report_code_text(struct trace *t, const struct trace_live *live, size_t n, int64_t whole, FILE *out,

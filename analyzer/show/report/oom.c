@@ -13,7 +13,9 @@
 #include "base/shown.h"
 #include "base/table.h"
 #include "base/units.h"
+#include "base/wrap.h"
 #include "edit/refusal.h"
+#include "trace/journal/journal.h"
 
 #define B(n)      units_bytes(n, exact).s
 #define HELD_MOST 8
@@ -183,13 +185,39 @@ static void print_pieces(const struct oom_report *r, FILE *out, bool exact)
     fputc('\n', out);
 }
 
-static void print_who(const struct oom_report *r, struct trace *t, FILE *out, bool full)
+/* Where the program made the request: "train.py:41 main, in Model.head"; the caller frees it. */
+static char *request_place(struct trace *t, int64_t stack)
+{
+    struct trace_frame *frames;
+    const char *layer = NULL;
+    char *place = stack_where(t, stack);
+    size_t n;
+    if (trace_stack(t, stack, &frames, &n))
+        return place;
+    for (size_t i = 0; i < n && !layer; i++)
+        layer = frames[i].kind == VS_FRAME_LAYER ? frames[i].function : NULL;
+    char *text = xformat("%s%s%s", place, layer ? ", in " : "", layer ? shown(layer) : "");
+    free(place);
+    free(frames);
+    return text;
+}
+
+/* Prints who made the request, in a sentence; the whole call stack comes below the first screen. */
+static void print_who(const struct oom_report *r, struct trace *t, FILE *out)
 {
     const struct trace_oom_kept *o = r->lead;
-    fprintf(out, "    asked by %s, thread %s%s\n", o->owner ? shown(o->owner) : "an unknown library",
-            o->thread_name && *o->thread_name ? shown(o->thread_name) : "unknown",
-            o->stack > 0 ? ":" : " (no call stack)");
-    stack_print(t, o->stack, full ? 0 : FRAMES, full, 8, out);
+    char *place = o->stack > 0 ? request_place(t, o->stack) : xstrdup("no call stack");
+    wrap_print(out, 4, 6, "asked by %s, thread %s: %s", o->owner ? shown(o->owner) : "an unknown library",
+               o->thread_name && *o->thread_name ? shown(o->thread_name) : "unknown", place);
+    free(place);
+}
+
+static void print_request(const struct oom_report *r, struct trace *t, FILE *out, bool full)
+{
+    if (r->lead->stack <= 0)
+        return;
+    fputs("\n    the request came from\n", out);
+    stack_print(t, r->lead->stack, full ? 0 : FRAMES, full, 8, out);
 }
 
 static void row(struct table *t, const char *sign, const char *name, int64_t bytes, int64_t whole, bool exact)
@@ -389,11 +417,12 @@ void oom_report_text(const struct oom_report *r, struct trace *t, FILE *out, boo
         free(cause);
         print_driver(r, out, exact);
         print_pieces(r, out, exact);
-        print_changes(r, t, out, exact);
-        print_who(r, t, out, full);
+        print_who(r, t, out);
         report_parts_text(r->live, r->live_count, r->live_bytes, out, exact);
         report_code_text(t, r->live, r->live_count, r->live_bytes, out, exact);
+        print_changes(r, t, out, exact);
         print_held(r, out, exact);
+        print_request(r, t, out, full);
         print_stacks(r, t, out, exact, full);
         print_all(r, out, exact);
     } else if (t->oom_total > 0 || t->refused_total - r->absorbed > 0) {

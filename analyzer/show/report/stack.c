@@ -348,6 +348,20 @@ char *stack_place(const struct trace_frame *frames, size_t n)
     return place;
 }
 
+char *stack_where(struct trace *t, int64_t stack)
+{
+    struct trace_frame *frames;
+    const char *line = trace_line(t, stack);
+    size_t n;
+    if (line)
+        return line_text(line);
+    if (trace_stack(t, stack, &frames, &n))
+        return xstrdup("an unknown place");
+    char *place = stack_place(frames, n);
+    free(frames);
+    return place ? place : xstrdup("an unknown place");
+}
+
 size_t stack_print(struct trace *t, int64_t stack, size_t most, bool full, int indent, FILE *out)
 {
     struct trace_frame *frames;

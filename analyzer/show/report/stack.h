@@ -33,6 +33,9 @@ void stack_lines_free(struct stack_lines *s);
  * caller frees it. */
 char *stack_place(const struct trace_frame *frames, size_t n);
 
+/* The line of Python of call stack STACK ("train.py:41 main"), else its stack_place; the caller frees it. */
+char *stack_where(struct trace *t, int64_t stack);
+
 /* Prints the MOST innermost lines (0: all) of call stack STACK, each at INDENT.  Returns the number of
  * frames that were left out as uninformative. */
 size_t stack_print(struct trace *t, int64_t stack, size_t most, bool full, int indent, FILE *out);

@@ -218,6 +218,27 @@ static char *where_text(const struct device_report *d)
     return text;
 }
 
+static bool has_framework_block(const struct device_report *d)
+{
+    for (size_t i = 0; i < d->live_count; i++)
+        if (d->live[i].category && !strcmp(d->live[i].category, "framework block"))
+            return true;
+    return false;
+}
+
+/* Points to what changes of the program would make of the run: once, where the file has all of a framework's
+ * blocks.  An out-of-memory has its changes at the head of the report. */
+static void print_changes(const struct report *r, const struct device_report *d, FILE *out)
+{
+    for (const struct device_report *before = r->devices; before < d; before++)
+        if (has_framework_block(before))
+            return;
+    if (has_framework_block(d) && !r->oom.lead && !r->trace->thinned &&
+        !trace_has_loss(r->trace, LOSS_EVENTS))
+        wrap_print(out, 4, 6, "what changes of the program would make of it: vramscope whatif %s",
+                   shown(r->trace->path));
+}
+
 /* Prints how high the peak was and why, for the first screen. */
 static void print_peak(const struct report *r, const struct device_report *d, FILE *out, bool exact)
 {
@@ -301,6 +322,7 @@ void report_text(const struct report *r, FILE *out, bool exact, bool full)
             fprintf(out, ", %s", B(d->total_bytes));
         fputc('\n', out);
         print_peak(r, d, out, exact);
+        print_changes(r, d, out);
         fputc('\n', out);
         print_phases(r, d, out, exact);
         report_pools_text(r->trace, d->device, out, exact);

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/page.h"
 #include "base/shown.h"
 #include "base/table.h"
 #include "base/units.h"
@@ -103,33 +104,57 @@ static void print_kinds(const struct waste_page *p, FILE *out, bool exact)
     table_free(&t);
 }
 
-/* "train.py:41 main, in Llama.layers.*, activation" */
-static char *place_of(const struct waste_group *g)
+/* "train.py:41 main" */
+static char *line_of(const struct waste_group *g)
 {
-    char *line = g->line ? line_text(g->line) : xstrdup("no Python line");
-    char *text = xformat("%s%s%s%s%s", line, g->layer ? ", in " : "", g->layer ? shown(g->layer) : "",
-                         g->role ? ", " : "", g->role ? g->role : "");
+    return g->line ? line_text(g->line) : xstrdup("no Python line");
+}
+
+/* "in Llama.layers.*, activation"; "": neither is known */
+static char *layer_of(const struct waste_group *g)
+{
+    const char *role = g->role ? g->role : "";
+    if (!g->layer)
+        return xstrdup(role);
+    return xformat("in %s%s%s", shown(g->layer), *role ? ", " : "", role);
+}
+
+static void group_row(struct table *t, const struct waste_group *g, int64_t peak, bool exact, bool apart)
+{
+    char *line = line_of(g), *layer = layer_of(g);
+    table_cell(t, "%s", B(peak - g->bound.mended));
+    table_cell(t, "%s", B(g->bound.most));
+    table_cell(t, "%s", names[g->kind]);
+    table_cell(t, "%s%s%s", line, !apart && *layer ? ", " : "", apart ? "" : layer);
+    for (int i = 0; apart && *layer && i < 3; i++)
+        table_cell(t, "%s", "");
+    if (apart && *layer)
+        table_cell(t, "  %s", layer);
     free(line);
-    return text;
+    free(layer);
+}
+
+/* APART: the layer and the role of each group are in a line below its own. */
+static struct table groups_table(const struct waste_report *w, size_t rows, bool exact, bool apart)
+{
+    static const char *const header[] = {"at most lower", "unused", "", "asked for by"};
+    struct table t;
+    table_init(&t, ">><<", header);
+    for (size_t i = 0; i < rows; i++)
+        group_row(&t, &w->groups[i], w->peak, exact, apart);
+    return t;
 }
 
 static void print_groups(const struct waste_page *p, FILE *out, int64_t top, bool exact, bool full)
 {
-    static const char *const header[] = {"at most lower", "unused", "", "asked for by"};
     const struct waste_report *w = &p->report;
     size_t rows = top && (size_t)top < w->count ? (size_t)top : w->count;
-    struct table t;
-    table_init(&t, ">><<", header);
-    t.sentences = full; /* else a place has what room the page leaves */
-    for (size_t i = 0; i < rows; i++) {
-        const struct waste_group *g = &w->groups[i];
-        char *place = place_of(g);
-        table_cell(&t, "%s", B(w->peak - g->bound.mended));
-        table_cell(&t, "%s", B(g->bound.most));
-        table_cell(&t, "%s", names[g->kind]);
-        table_cell(&t, "%s", place);
-        free(place);
+    struct table t = groups_table(w, rows, exact, false);
+    if (!full && table_needs(&t) + 2 > page_width()) {
+        table_free(&t);
+        t = groups_table(w, rows, exact, true);
     }
+    t.sentences = full; /* else a place has what room the page leaves */
     fputs("\n  each line and layer alone; unused: the most at one time\n", out);
     table_print(&t, out, 2);
     table_free(&t);

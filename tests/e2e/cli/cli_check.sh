@@ -46,7 +46,7 @@ expect 1 "0 within, 1 beyond, 1 that nobody can tell" a.db --max-peak=6GiB --max
 expect 3 "it has no phase 'logit': did you mean 'logits'?" a.db --max-peak=7GiB --max phase=logit:1MiB
 expect 3 "device 3 is not used in it" a.db --max device=3:7GiB
 expect 3 "no file is of rank 0" a.db --max rank=0,reserved:70GiB
-[ "$("$V" check a.db --max-peak=6GiB | wc -L)" -le 80 ] || fail "a line wider than 80 columns"
+[ "$(COLUMNS=80 "$V" check a.db --max-peak=6GiB | wc -L)" -le 80 ] || fail "a line wider than 80 columns"
 
 # ---- what stands against "within" ----
 make_db lost.db --kind killed # events were lost, and it was killed

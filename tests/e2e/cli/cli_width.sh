@@ -83,8 +83,10 @@ for line in piped(V, "doctor", "--quick").splitlines():
 # a place has the room that there is, and with --full is never cut
 place = "model.py:17 Model.__init__, in Model.decoder.layers.self_attention, unused"
 assert place in piped(V, "waste", "waste.db", COLUMNS="140") and place in " ".join(piped(V, "waste", "--full", "waste.db", COLUMNS="60").split())
-narrow = piped(V, "waste", "waste.db")
-assert max(map(len, re.findall(r"never used  (model.*)", narrow))) > 28 and place not in narrow, narrow
+for columns in ("70", "80"):  # where there is no room for both the layer goes below, and is what is cut
+    narrow = piped(V, "waste", "waste.db", COLUMNS=columns)
+    rows = re.findall(r"never used  (\S.*)\n +in (Mod.*)", narrow)
+    assert [line for line, _ in rows] == ["model.py:17 Model.__init__", "no Python line", "model.py:41 Model.forward"] and place not in narrow, narrow
 
 # colours: on a terminal that has them, and nowhere else
 colored = on_terminal(100, V, "diff", "train.db", "leak.db", TERM="xterm")

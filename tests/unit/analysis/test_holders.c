@@ -178,7 +178,7 @@ static void blocks_with_python_frames_alone_say_which_option_takes_native_ones(v
         {0, 100, 9, 4, "forward", "framework block", NULL, "/a.py:1 f", NULL, NULL, NULL},
         {0, 70, 9, 5, "forward", "direct", NULL, "/a.py:1 f", NULL, NULL, NULL}};
     char *name = name_of_row(rows, 2, BY_LIBRARY, 0), *direct = name_of_row(rows, 2, BY_LIBRARY, 1);
-    assert_string_equal(name, "framework (Python frames only: VRAMSCOPE_STACKS=all)");
+    assert_string_equal(name, "framework (by library: VRAMSCOPE_STACKS=all)");
     assert_string_equal(direct, "unknown");
     free(name);
     free(direct);
@@ -196,7 +196,7 @@ static void an_imported_snapshot_is_advised_what_pytorch_can_take(void **state)
     char *first = holders_nameless(none, bare, 1, true),
          *second = holders_nameless(no_native, python, 1, true);
     assert_string_equal(first, "framework (no call stacks: a snapshot with stacks=\"all\")");
-    assert_string_equal(second, "framework (Python frames only: a snapshot with stacks=\"all\")");
+    assert_string_equal(second, "framework (by library: a snapshot with stacks=\"all\")");
     free(none);
     free(no_native);
     free(first);

@@ -123,6 +123,34 @@ static void a_table_loses_detail_in_the_order_that_is_stated(void **state)
     table_free(&t);
 }
 
+static void a_place_in_the_code_keeps_its_line(void **state)
+{
+    static const struct {
+        const char *place, *columns, *shown;
+    } cases[] = {
+        {"modeling_llama.py:217 LlamaDecoderLayer.forward", "80",
+         "modeling_llama.py:217 LlamaDecoderLayer.forward"},
+        {"modeling_llama.py:217 LlamaDecoderLayer.forward", "47",
+         "modeling_llama.py:217 ...DecoderLayer.forward"},
+        {"forward: modeling_llama.py:217 Layer.forward", "44", "forward: modeling_llama.py:217 ....forward"},
+        {"forward: modeling_llama.py:217 Layer.forward", "40", "forward: modeling_llama.py:217"},
+        {"a_file_with_a_very_long_name_indeed.py:217 f", "30", "...y_long_name_indeed.py:217"},
+        {"/home/ada/far/away/train.py:5 Model.forward", "32", "...ay/train.py:5 Model.forward"},
+        {"Llama.model.layers.self_attn.q_proj.weight", "30", "Llama.mo...ttn.q_proj.weight"}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct table t;
+        table_init(&t, "<", NULL);
+        table_cell(&t, "%s", cases[i].place);
+        setenv("COLUMNS", cases[i].columns, 1);
+        char *text = printed(&t);
+        text[strcspn(text, "\n")] = 0;
+        assert_string_equal(text + 2, cases[i].shown);
+        free(text);
+        table_free(&t);
+    }
+    unsetenv("COLUMNS");
+}
+
 static void an_order_that_there_is_not_is_refused(void **state)
 {
     struct choice c = CHOICE_NONE;
@@ -146,6 +174,7 @@ int main(void)
         cmocka_unit_test(the_first_locale_that_is_set_says_whether_ascii_is_wanted),
         cmocka_unit_test(wide_characters_take_two_columns_and_colours_none),
         cmocka_unit_test(a_table_loses_detail_in_the_order_that_is_stated),
+        cmocka_unit_test(a_place_in_the_code_keeps_its_line),
         cmocka_unit_test(an_order_that_there_is_not_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
