@@ -12,9 +12,9 @@
  *
  * The end: the constructor registers vs_drain_finish so that it runs after every other exit handler and
  * every library's destructors.  It wakes the thread for a last round, which takes the events that were
- * recorded until then, and waits two seconds at most.  From then on a thread that records an event also
- * drains it (late mode).  Without the thread (it could not be started, or is gone) the finisher does the
- * last round itself.
+ * recorded until then, and waits two seconds at most (VRAMSCOPE_EXIT_MS).  From then on a thread that records
+ * an event also drains it (late mode).  Without the thread (it could not be started, or is gone) the finisher
+ * does the last round itself.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -53,7 +53,6 @@
 #define HELD_NS       (20 * MS)
 #define RETRY_NS      (500 * MS)
 #define RETRY_MAX     (30000 * MS)
-#define FINISH_NS     (2000 * MS)
 #define STRAGGLERS_NS (5 * MS)
 #define STACK_BYTES   (1024 * 1024)
 
@@ -228,7 +227,7 @@ static long drain_stragglers(struct drain *d, uint64_t until)
  * event falls between the two. */
 static void finish(struct drain *d)
 {
-    uint64_t until = vs_clock_ns() + FINISH_NS * 3 / 4;
+    uint64_t until = vs_clock_ns() + vs_options.exit_ms * MS * 3 / 4;
     mend_writer(d);
     if (!note_cut_short(d) || !open_writer(d))
         return;
@@ -442,7 +441,7 @@ void vs_drain_nudge(struct vs_recording *r)
 
 static void wait_drained(struct vs_recording *r)
 {
-    uint64_t until = vs_clock_ns() + FINISH_NS;
+    uint64_t until = vs_clock_ns() + vs_options.exit_ms * MS;
     while (!atomic_load_explicit(&r->drained, memory_order_acquire) && vs_clock_ns() < until)
         futex_wait(&r->drained, 0, 100 * MS);
 }

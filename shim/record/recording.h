@@ -116,7 +116,7 @@ void vs_drain_here(struct vs_recording *r, struct vs_journal *j);
 /* Wakes the drain thread or, after its end, drains on the spot.  errno is kept. */
 void vs_drain_nudge(struct vs_recording *r);
 
-/* Requests the final drain and waits for it, two seconds at most.  Does nothing in a process without a
+/* Requests the final drain and waits for it, VRAMSCOPE_EXIT_MS at most.  Does nothing in a process without a
  * recording of its own, such as a fork child. */
 void vs_drain_finish(void);
 

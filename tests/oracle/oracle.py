@@ -52,7 +52,7 @@ def environment(seed, directory):
     shim = BUILD / "lib/libvramscope.so"
     env = dict(os.environ, LD_LIBRARY_PATH=str(BUILD / "sim"), LD_PRELOAD=str(shim), NVTX_INJECTION64_PATH=str(shim),
                VRAMSCOPE_OUTPUT=f"{directory}/run.db", VRAMSCOPE_JOURNAL_DIR=str(directory), SIMCUDA_BANNER="0")
-    env["VRAMSCOPE_RING_EVENTS"] = "1048576"  # all of it, where a busy machine lets the drain's thread wait
+    env |= {"VRAMSCOPE_RING_EVENTS": "1048576", "VRAMSCOPE_EXIT_MS": "60000"}  # all of it, on a busy machine as well
     env["VRAMSCOPE_STACKS"] = ("driver", "off", "all", "driver")[seed % 4]
     env["VRAMSCOPE_SAMPLE_MS"] = ("100", "0", "1")[seed % 3]
     return env
@@ -63,7 +63,7 @@ def run_seed(seed, keep=None):
     directory = keep or tempfile.mkdtemp(prefix="vramscope-oracle.")
     try:
         done = subprocess.run([BUILD / "tests/prog_random", str(seed), f"{directory}/log"], env=environment(seed, directory),
-                              stdin=subprocess.DEVNULL, capture_output=True, timeout=60, text=True)
+                              stdin=subprocess.DEVNULL, capture_output=True, timeout=100, text=True)
         if done.returncode:
             return [f"the program ended with {done.returncode}: {done.stderr.strip()[-300:]}"]
         found = check(f"{directory}/run.db", f"{directory}/log")

@@ -4,6 +4,7 @@
 # shellcheck source-path=SCRIPTDIR
 . "$(dirname "$0")/../lib/lib.bash"
 
+export VRAMSCOPE_EXIT_MS=2000 # the default
 ms() { # of a run of COMMAND
     local before
     before=$(date +%s%N)

@@ -1,5 +1,5 @@
 #!/bin/bash
-# A process ends while more is in its journal than the last drain writes in two seconds: what goes on with the file continues the
+# A process ends while more is in its journal than the last drain writes in its time: what goes on with the file continues the
 # steps, the ranges and the phases where it stopped, and the whole is as if one writer had written it.
 # shellcheck source-path=SCRIPTDIR
 . "$(dirname "$0")/../lib/lib.bash"
@@ -8,7 +8,7 @@
 limit=60
 slow=$dir/slow_disk.so
 "${CC:-cc}" -shared -fPIC -o "$slow" "$(dirname "$0")/slow_disk.c" || fail "slow_disk.c"
-shim_env=(LD_PRELOAD="$slow:$shim" SLOW_US=1000 VRAMSCOPE_RING_EVENTS=4194304)
+shim_env=(LD_PRELOAD="$slow:$shim" SLOW_US=1000 VRAMSCOPE_RING_EVENTS=4194304 VRAMSCOPE_EXIT_MS=500)
 shimmed "$tests/prog_steps" 1000000
 [ "$status" = 0 ] || fail "status $status"
 rest=$(find "$run" -name '*.vsj')

@@ -80,6 +80,8 @@ static void each_type_takes_what_its_help_says(void **state)
     assert_int_equal(vs_options.stack_depth, 256);
     assert_string_equal(load("VRAMSCOPE_SAMPLE_MS=20ms"), "");
     assert_int_equal(vs_options.sample_ms, 20);
+    assert_string_equal(load("VRAMSCOPE_EXIT_MS=0"), "");
+    assert_int_equal(vs_options.exit_ms, 0);
     assert_string_equal(load("VRAMSCOPE_RING_EVENTS=1024"), "");
     assert_int_equal(vs_options.ring_events, 1024);
     assert_string_equal(load("VRAMSCOPE_ALLOCATOR=arena"), "");
@@ -107,6 +109,7 @@ static void nonsense_is_one_line_with_variable_value_choices_and_default(void **
         {"VRAMSCOPE_MAX_BYTES=4X", "=4X", "using 4GiB"},
         {"VRAMSCOPE_MAX_BYTES=99999999T", "T", "using 4GiB"},
         {"VRAMSCOPE_VERBOSE=perhaps", "=perhaps", "on or off"},
+        {"VRAMSCOPE_EXIT_MS=3600001", "=3600001", "using 2000"},
         {"VRAMSCOPE_SAMPLE_MS=1s", "=1s", "milliseconds"},
         {"VRAMSCOPE_ALLOCATOR=Arena", "=Arena", "one of [off,arena]; using off"},
         {"VRAMSCOPE_ARENA_FREE=never", "=never", "one of [auto,wait,defer]; using auto"},
