@@ -9,6 +9,11 @@ static bool same(const char *a, const char *b)
     return a && b && !strcmp(a, b);
 }
 
+static bool same_or_none(const char *a, const char *b)
+{
+    return a && b ? !strcmp(a, b) : a == b;
+}
+
 /* ---- which files are one job ---- */
 
 static bool share_device(const struct rank_file *a, const struct rank_file *b)
@@ -36,6 +41,8 @@ static bool fits(const struct rank_job *job, const struct rank_file *f)
 {
     bool together = false;
     if (job->ranked != (f->rank != UNKNOWN) || (job->ranked && job->world_size != f->world_size))
+        return false;
+    if (!same_or_none(job->files[0]->labels, f->labels)) /* a launcher's ranks inherit one run's labels */
         return false;
     for (size_t i = 0; job->ranked && i < job->file_count; i++) {
         const struct rank_file *g = job->files[i];
@@ -111,7 +118,7 @@ static void free_device(struct rank_device *d)
 
 void ranks_free_file(struct rank_file *f)
 {
-    char *texts[] = {f->label, f->path, f->host, f->command, f->state};
+    char *texts[] = {f->label, f->path, f->host, f->command, f->state, f->labels};
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
         free(texts[i]);
     for (size_t i = 0; i < f->device_count; i++)

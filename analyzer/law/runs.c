@@ -55,21 +55,39 @@ static int64_t in_path(const char *path, const char *name)
     return n;
 }
 
-/* Divides WORD into the file and its sizes; 0, or 2, said. */
-static int read_word(struct law_run *run, const char *word)
+/* Divides WORD into the file and its sizes, which are UNKNOWN where it has none. */
+static void read_word(struct law_run *run, const char *word)
 {
     const char *colon = strrchr(word, ':');
-    if (colon && read_sizes(colon + 1, &run->batch, &run->seq)) {
-        run->path = xformat("%.*s", (int)(colon - word), word);
-        return 0;
+    bool sized = colon && read_sizes(colon + 1, &run->batch, &run->seq);
+    run->path = sized ? xformat("%.*s", (int)(colon - word), word) : xstrdup(word);
+    if (!sized)
+        run->batch = run->seq = UNKNOWN;
+}
+
+static int64_t in_label(const struct trace *t, const char *name)
+{
+    int64_t n;
+    const char *value = trace_run_label(t, name);
+    return value && read_number(&value, &n) && !*value ? n : UNKNOWN;
+}
+
+/* What the word does not say, the recording's labels do (`run --label batch=4`), or its path.  0, or 2, said.
+ */
+static int find_sizes(struct law_run *run)
+{
+    if (run->batch == UNKNOWN || run->seq == UNKNOWN) {
+        run->batch = in_label(&run->t, "batch");
+        run->seq = in_label(&run->t, "seq");
     }
-    run->path = xstrdup(word);
-    run->batch = in_path(word, "batch=");
-    run->seq = in_path(word, "seq=");
+    if (run->batch == UNKNOWN)
+        run->batch = in_path(run->path, "batch=");
+    if (run->seq == UNKNOWN)
+        run->seq = in_path(run->path, "seq=");
     if (run->batch == UNKNOWN || run->seq == UNKNOWN)
         return complain("whatif: the batch and the length of %s are not known: name it as "
-                        "FILE:batch=4,seq=1024",
-                        shown(word));
+                        "FILE:batch=4,seq=1024, or record with --label batch=4 --label seq=1024",
+                        shown(run->path));
     return 0;
 }
 
@@ -217,13 +235,14 @@ static int load_one(struct law_run *run, const char *word, int64_t *device)
 {
     struct trace_lives lives = {0};
     int64_t *born = NULL;
-    int bad = read_word(run, word);
-    if (bad)
-        return bad;
+    run->batch = run->seq = UNKNOWN;
+    read_word(run, word);
     if (relabel_open(&run->t, run->path, &(struct relabel){0}))
         return complain("%s", run->t.why);
     run->open = true;
-    bad = find_device(run, device);
+    int bad = find_sizes(run);
+    if (!bad)
+        bad = find_device(run, device);
     if (!bad && (trace_tape(&run->t, *device, &run->tape) || trace_stacks(&run->t, &run->stacks) ||
                  trace_lives(&run->t, *device, &lives)))
         bad = complain("whatif: %s", run->t.why);

@@ -47,6 +47,9 @@ int trace_live_rows(struct trace *t, struct sqlite3_stmt *s, struct trace_live *
 /* Reads which stretches were folded, and the number of steps (fold.c). */
 void trace_load_folded(struct trace *t);
 
+/* What the user calls the process's run by (labels.c). */
+int trace_load_labels(struct trace *t);
+
 /* Out-of-memory events, first and last moment (rows.c). */
 int trace_load_extent(struct trace *t);
 int64_t trace_unfinished_step(struct trace *t);

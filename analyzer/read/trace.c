@@ -197,8 +197,8 @@ static int load_small(struct trace *t)
     written -= written == UNKNOWN ? 0 : t->before;
     if (t->events == UNKNOWN || (written != UNKNOWN && written > t->events))
         t->events = written == UNKNOWN ? 0 : written;
-    if (load_process(t) || load_devices(t) || load_phases(t) || load_peaks(t) || load_bounds(t) ||
-        load_losses(t) || load_mismatches(t) || load_phase_names(t))
+    if (load_process(t) || trace_load_labels(t) || load_devices(t) || load_phases(t) || load_peaks(t) ||
+        load_bounds(t) || load_losses(t) || load_mismatches(t) || load_phase_names(t))
         return -1;
     t->unfinished_step = trace_unfinished_step(t);
     return trace_load_extent(t);
@@ -278,6 +278,7 @@ void trace_close(struct trace *t)
     for (size_t i = 0; i < t->text_count; i++)
         free(t->texts[i]);
     free(t->texts);
+    free(t->labels);
     free(t->devices);
     free(t->phases);
     free(t->peaks);

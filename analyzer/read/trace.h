@@ -19,6 +19,10 @@ struct trace_process {
     bool simulated;
 };
 
+struct trace_run_label { /* that the user gave the run: `vramscope run --label batch=4` */
+    const char *name, *value;
+};
+
 struct trace_device {
     int64_t id, total_bytes;
     const char *name, *uuid;
@@ -261,13 +265,15 @@ struct trace {
     int64_t unfinished_step;  /* the step in progress when the recording ended; UNKNOWN: none */
     int64_t uncalled_classes; /* of an output layer that ran where no hook sees it; UNKNOWN: none */
     int64_t reports; /* a framework's reports, whose totals were compared with ours; UNKNOWN: not counted */
-    int64_t reports_mismatched;   /* of these */
-    struct trace_process process; /* the one that is shown */
-    int64_t wanted_process;       /* process.id; 0: the first */
-    int64_t only_device;          /* that reports are about; UNKNOWN, as trace_open leaves it: all */
-    int64_t processes;            /* that the file has */
-    char *process_names;          /* "1 and 2" */
-    int64_t before;               /* the shown process's event numbers count from this one (schema.sql) */
+    int64_t reports_mismatched;     /* of these */
+    struct trace_process process;   /* the one that is shown */
+    struct trace_run_label *labels; /* of the process, by name */
+    size_t label_count;
+    int64_t wanted_process; /* process.id; 0: the first */
+    int64_t only_device;    /* that reports are about; UNKNOWN, as trace_open leaves it: all */
+    int64_t processes;      /* that the file has */
+    char *process_names;    /* "1 and 2" */
+    int64_t before;         /* the shown process's event numbers count from this one (schema.sql) */
     struct trace_device *devices;
     size_t device_count;
     struct trace_phase *phases;
@@ -328,6 +334,10 @@ bool trace_directory(char *const *paths, size_t n);
 const char *trace_label(char *const *files, size_t n, size_t i);
 /* Likewise, with the rank in front if there is one: for pages about several files. */
 const char *trace_rank_label(struct trace *t, const char *label);
+/* What the user calls the run by: the value of the label NAME, NULL where it has none of that name; and all,
+ * "batch=4, seq=1024", which the caller frees, NULL where there is none. */
+const char *trace_run_label(const struct trace *t, const char *name);
+char *trace_run_labels(const struct trace *t);
 void trace_free_files(char **files, size_t n);
 
 /* Reads the out-of-memory events into t->ooms; scans all events. */

@@ -25,6 +25,7 @@
 #include "base/args.h"
 #include "base/commands.h"
 #include "environment.h"
+#include "labels.h"
 #include "place.h"
 #include "outputs.h"
 #include "read/guard.h"
@@ -33,6 +34,7 @@
 struct options {
     const char *output, *stacks, *stack_depth, *sample_ms, *phases, *max_bytes, *journal_dir, *ring_events,
         *allocator;
+    struct arg_list labels;
     bool access, no_auto_phases, no_nvtx, no_injection, simulated, quiet, verbose, off, force;
 };
 
@@ -47,6 +49,8 @@ static const struct option_row rows[] = {
      "with --force; "
      "its directory is made; DIR/ is a name of its own in DIR"},
     {"force", 'f', NULL, ARG_FLAG, offsetof(struct options, force), "replace a recording that is there"},
+    {"label", 'l', "NAME=VALUE", ARG_LIST, offsetof(struct options, labels),
+     "what the run is called by, e.g. batch=4; several times; reports, diff and whatif read it"},
     ENV_ROW("stacks", "WHICH", stacks, "call stacks: off, driver, python or all (default python)"),
     ENV_ROW("stack-depth", "N", stack_depth, "frames kept of a call stack"),
     ENV_ROW("sample-ms", "MS", sample_ms, "time between samples of the driver's own figures; 0 = none"),
@@ -215,6 +219,8 @@ static int check_values(const struct options *o)
     static const char *const allocators[] = {"off", "arena", NULL};
     const char *const numbers[][2] = {
         {"stack-depth", o->stack_depth}, {"sample-ms", o->sample_ms}, {"ring-events", o->ring_events}};
+    if (labels_check(&o->labels))
+        return EXIT_USAGE;
     if (o->allocator && !is_one_of(o->allocator, allocators))
         return complain("run: --allocator takes off or arena, not '%s'", o->allocator);
     if (!build_has_arena() && o->allocator && !strcmp(o->allocator, "arena"))
@@ -269,6 +275,9 @@ static int set_environment(const struct options *o, const char *output, const ch
     set_given("VRAMSCOPE_STACK_DEPTH", o->stack_depth);
     set_given("VRAMSCOPE_SAMPLE_MS", o->sample_ms);
     set_given("VRAMSCOPE_PHASES", o->phases);
+    char *labels = labels_join(&o->labels, o->labels.count);
+    set_given("VRAMSCOPE_LABELS", *labels ? labels : NULL);
+    free(labels);
     set_given("VRAMSCOPE_MAX_BYTES", o->max_bytes);
     set_given("VRAMSCOPE_JOURNAL_DIR", o->journal_dir);
     set_given("VRAMSCOPE_RING_EVENTS", o->ring_events);
@@ -440,5 +449,6 @@ int cmd_run(int argc, char **argv)
     if (!status)
         status = conduct(command, &output, &o);
     free(output.path);
+    free(o.labels.values);
     return status;
 }

@@ -206,6 +206,10 @@ static char **command_at(const struct sweep *s, size_t i, const struct options *
     *PUSH(words, n) = xstrdup("-q");
     *PUSH(words, n) = xstrdup("-o");
     *PUSH(words, n) = xformat("%s/run.db", s->points[i].folder);
+    for (size_t a = 0; a < s->grid.n; a++) {
+        *PUSH(words, n) = xstrdup("--label");
+        *PUSH(words, n) = xformat("%s=%s", s->grid.axes[a].name, grid_value(&s->grid, i, a));
+    }
     if (o->simulated)
         *PUSH(words, n) = xstrdup("--simulated");
     *PUSH(words, n) = xstrdup("--");

@@ -12,9 +12,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "labels.h"
 #include "log.h"
 
-enum type { TEXT, ENUM, FLAG, COUNT, BYTES, MS };
+enum type { TEXT, LABELS, ENUM, FLAG, COUNT, BYTES, MS };
 
 struct option {
     enum type type;
@@ -127,6 +128,12 @@ static bool parse_bytes(const char *value, uint64_t *out)
     return !__builtin_mul_overflow(*out, UINT64_C(1) << (10 * (letter - letters + 1)), out);
 }
 
+static bool parse_labels(const char *value, const char **out)
+{
+    size_t at;
+    return !vs_labels_wrong(value, &at) && (*out = keep(value)) != NULL;
+}
+
 static bool parse(const struct option *o, const char *value, struct vs_options *options)
 {
     void *field = (char *)options + o->offset;
@@ -134,6 +141,8 @@ static bool parse(const struct option *o, const char *value, struct vs_options *
     switch (o->type) {
     case TEXT:
         return (*(const char **)field = keep(value)) != NULL;
+    case LABELS:
+        return parse_labels(value, field);
     case ENUM:
         return parse_enum(o->help, value, field);
     case FLAG:
@@ -162,6 +171,8 @@ static const char *allowed(const struct option *o)
         return "a number";
     case TEXT:
         return "a shorter text";
+    case LABELS:
+        return "labels";
     case ENUM:
         break;
     }

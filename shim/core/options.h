@@ -7,12 +7,13 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define VS_OPTION_TYPE_TEXT  const char *
-#define VS_OPTION_TYPE_ENUM  unsigned
-#define VS_OPTION_TYPE_FLAG  bool
-#define VS_OPTION_TYPE_COUNT uint64_t
-#define VS_OPTION_TYPE_BYTES uint64_t
-#define VS_OPTION_TYPE_MS    uint64_t
+#define VS_OPTION_TYPE_TEXT   const char *
+#define VS_OPTION_TYPE_LABELS const char *
+#define VS_OPTION_TYPE_ENUM   unsigned
+#define VS_OPTION_TYPE_FLAG   bool
+#define VS_OPTION_TYPE_COUNT  uint64_t
+#define VS_OPTION_TYPE_BYTES  uint64_t
+#define VS_OPTION_TYPE_MS     uint64_t
 
 struct vs_options {
 #define OPTION(type, field, name, otherwise, help) VS_OPTION_TYPE_##type field;

@@ -114,6 +114,7 @@ static bool open_writer(struct drain *d)
         .host = vs_journal_fact(d->j, "host"),
         .boot_id = vs_journal_fact(d->j, "boot_id"),
         .command = vs_journal_fact(d->j, "command"),
+        .labels = vs_journal_fact(d->j, "labels"),
         .pid = getpid(),
         .rank = fact_number(d->j, "rank"),
         .local_rank = fact_number(d->j, "local_rank"),

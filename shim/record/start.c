@@ -76,6 +76,8 @@ static void describe(struct vs_journal *j)
     number_fact(j, "world_size", launch.world_size);
     number_fact(j, "max_bytes", (int64_t)vs_options.max_bytes);
     vs_journal_set_fact(j, "version", VRAMSCOPE_VERSION);
+    if (*vs_options.labels)
+        vs_journal_set_fact(j, "labels", vs_options.labels);
 }
 
 /* Removes a claimed database that nothing will be written to. */

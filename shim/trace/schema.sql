@@ -55,6 +55,7 @@
 -- journal (path of what has the rest while the process runs, and after a kill), journal_merged (1 = the process was cut off, and its journal has been merged to its end; with
 -- neither this nor clean_end the end may be missing), thinned_from_seq (absent, or: from where on there was no room for each event's row although everything
 -- old had been folded: table stretch), live_incomplete (absent, or 1: no room was left to keep table live).
+-- label.NAME, with its value: what the user calls the run by (VRAMSCOPE_LABELS, `vramscope run --label`), absent where nobody gave it a label.
 -- Where a program imported PyTorch: torch_version, torch_alloc_conf (PYTORCH_ALLOC_CONF or PYTORCH_CUDA_ALLOC_CONF, whichever it read), torch_memory_fraction (of that; absent: none),
 -- torch_settings_changed (1: after its allocator had memory), and torch_max_split_size and those behind it below, as that says them.
 -- Of a recording that was made of a PyTorch snapshot: imported (the snapshot's path; then rows before the one of op record_start set up what the trace found), torch_max_split_size,

@@ -35,6 +35,10 @@ static void print_side(const struct diff *d, int side, FILE *out)
     if (t->steps > 0)
         fprintf(out, ", %s", units_count(t->steps, "step").s);
     fprintf(out, ", started %s\n", units_date(t->process.start_realtime_ns).s);
+    char *labels = trace_run_labels(t);
+    if (labels)
+        fprintf(out, "   %s\n", shown(labels));
+    free(labels);
     if (s->file_count > 1 && s->shown->rank != UNKNOWN)
         fprintf(out, "   the highest of %s: rank %lld\n", units_count((int64_t)s->file_count, "file").s,
                 (long long)s->shown->rank);

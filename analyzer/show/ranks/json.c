@@ -122,6 +122,7 @@ static void job_json(const struct rank_job *job, const struct relabel *relabel, 
     json_bool(j, "ranked", job->ranked);
     json_bool(j, "complete", ranks_whole(job));
     json_int(j, "world_size", job->world_size);
+    json_text(j, "labels", job->files[0]->labels);
     json_int(j, "hosts", (int64_t)ranks_hosts(job));
     lists_json(job, j);
     span_json(j, "peak_allocated", &allocated, "bytes");

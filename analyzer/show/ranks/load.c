@@ -107,6 +107,7 @@ static struct rank_file file_of(const struct trace *t)
                               .path = copy(t->path),
                               .host = copy(p->host),
                               .command = copy(p->command),
+                              .labels = trace_run_labels(t),
                               .whole = trace_whole(t),
                               .rank = p->rank,
                               .world_size = p->world_size,

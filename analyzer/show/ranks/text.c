@@ -206,6 +206,8 @@ static void print_head(const struct page *p)
     else
         fprintf(p->out, "job of %s", units_count(job->world_size, "rank").s);
     fprintf(p->out, " on %s\n", units_count((int64_t)ranks_hosts(job), "host").s);
+    if (first->labels)
+        fprintf(p->out, "labels %s\n", shown(first->labels));
     print_missing(p);
     print_troubles(p);
     print_top(p);

@@ -76,12 +76,25 @@ static void folded_json(const struct trace *t, struct json *j)
     json_end(j);
 }
 
+static void labels_json(const struct trace *t, struct json *j)
+{
+    json_begin(j, "labels", '[');
+    for (size_t i = 0; i < t->label_count; i++) {
+        json_begin(j, NULL, '{');
+        json_text(j, "name", t->labels[i].name);
+        json_text(j, "value", t->labels[i].value);
+        json_end(j);
+    }
+    json_end(j);
+}
+
 void report_file_json(const struct trace *t, struct json *j)
 {
     const struct trace_process *p = &t->process;
     json_text(j, "file", t->path);
     json_text(j, "command", p->command);
     json_text(j, "host", p->host);
+    labels_json(t, j);
     json_int(j, "process", p->id);
     json_int(j, "processes", t->processes);
     json_int(j, "pid", p->pid);

@@ -109,6 +109,10 @@ void report_header_text(const struct report *r, FILE *out, bool exact, bool full
         fprintf(out, ", rank %lld", (long long)p->rank);
     if (p->rank != UNKNOWN && p->world_size != UNKNOWN)
         fprintf(out, " of %lld", (long long)p->world_size);
+    char *labels = trace_run_labels(t);
+    if (labels)
+        fprintf(out, "\n  labels    %s", shown(labels));
+    free(labels);
     fprintf(out, "\n  started   %s\n", units_date(p->start_realtime_ns).s);
     fprintf(out, "  recorded  %s", units_time(t->t_last == UNKNOWN ? 0 : t->t_last).s);
     if (t->steps > 0)

@@ -243,8 +243,8 @@ bool vs_journal_owner_alive(const struct vs_journal *j);
 /* Whether it was written since this machine was booted. */
 bool vs_journal_this_boot(const struct vs_journal *j);
 /* Facts about the recording process that recover needs to make the `process` row: up to 32 short key/value
- * strings (host, boot_id, command, rank, local_rank, world_size, simulated, max_bytes, version). Set by the
- * owner at any time. */
+ * strings (host, boot_id, command, rank, local_rank, world_size, simulated, max_bytes, version, labels). Set
+ * by the owner at any time. */
 void vs_journal_set_fact(struct vs_journal *j, const char *key, const char *value);
 const char *vs_journal_fact(const struct vs_journal *j, const char *key); /* NULL = not set */
 

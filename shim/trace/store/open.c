@@ -6,6 +6,7 @@
  * see whole batches at any moment); on network file systems, which have no shared memory between machines,
  * an exclusively locked file with a truncated rollback journal.  Closing leaves one plain file.
  */
+#include "core/labels.h"
 #include "internal.h"
 #include "schema.h"
 #include "vfs.h"
@@ -161,6 +162,21 @@ static int insert_meta(struct vs_store *s)
     return rc;
 }
 
+/* A row of meta for each: "label.batch". */
+static int insert_labels(struct vs_store *s)
+{
+    const char *list = s->config.labels ? s->config.labels : "";
+    struct vs_label label;
+    int rc = 0;
+    while (rc == 0 && vs_label_next(&list, &label)) {
+        char *sql = sqlite3_mprintf("INSERT OR IGNORE INTO meta VALUES('label.%.*q',%.*Q," VS_PROCESS ")",
+                                    (int)label.name_length, label.name, (int)label.value_length, label.value);
+        rc = sql ? vs_store_exec(s, sql) : -ENOMEM;
+        sqlite3_free(sql);
+    }
+    return rc;
+}
+
 static int create(struct vs_store *s)
 {
     char sql[64];
@@ -176,6 +192,8 @@ static int create(struct vs_store *s)
         rc = insert_process(s);
     if (rc == 0)
         rc = insert_meta(s);
+    if (rc == 0)
+        rc = insert_labels(s);
     return rc == 0 ? vs_store_exec(s, "COMMIT") : rc;
 }
 

@@ -22,6 +22,7 @@ struct vs_store_config {
     const char *path;
     uint64_t max_bytes; /* 0 = unbounded */
     const char *version, *host, *boot_id, *command, *journal_path;
+    const char *labels;                        /* core/labels.h; NULL: none */
     int32_t pid, rank, local_rank, world_size; /* INT32_MIN = unknown: NULL in the database */
     int64_t start_realtime_ns, start_monotonic_ns;
     bool simulated;

@@ -120,6 +120,7 @@ static struct vs_writer_config config_of(const struct vs_journal *j, const char 
                                      .host = vs_journal_fact(j, "host"),
                                      .boot_id = vs_journal_fact(j, "boot_id"),
                                      .command = vs_journal_fact(j, "command"),
+                                     .labels = vs_journal_fact(j, "labels"),
                                      .pid = stats.pid,
                                      .rank = number_fact(j, "rank", INT32_MIN),
                                      .local_rank = number_fact(j, "local_rank", INT32_MIN),

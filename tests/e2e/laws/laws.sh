@@ -44,6 +44,29 @@ while held(n) <= 40 << 20: n += 64
 print(n)')
 [ "$(field far.json 'd["shape"][1]["from_seq"]')" = "$turn" ] || fail "backward peaks from $(field far.json 'd["shape"]') on, not $turn"
 
+# recordings that say their sizes themselves need none behind their names, and are what those are; labels stand in the report, in
+# a difference and in a merged file; a bad one is one line, before anything is started
+labelled=()
+for size in 2x256 2x512 4x256 4x384; do
+    sqlite3 "a-$size.db" "VACUUM INTO 'run-${#labelled[@]}.db'"
+    sqlite3 "run-${#labelled[@]}.db" "INSERT INTO meta(key, value) VALUES('label.batch', '${size%x*}'), ('label.seq', '${size#*x}')" || fail "sqlite3"
+    labelled+=("run-${#labelled[@]}.db")
+done
+timeout 20 "$V" whatif --json --batch=3 --seq=64,1792 "${labelled[@]}" >labelled.json && cmp -s labelled.json far.json || fail "sizes of labels: $(diff labelled.json far.json | head -5)"
+refused 'record with --label batch=4 --label seq=1024' --batch=3 --seq=64 a-2x256.db a-4x256.db a-2x512.db
+timeout 20 "$V" run -q --simulated -o said.db --label batch=3 --label 'note=the second: 5%' -- "$tests/prog_sizes" 3 256 >out 2>err || fail "run --label: $(cat err)"
+VRAMSCOPE_LABELS=batch=5 timeout 20 "$V" run -q --simulated -o five.db -- "$tests/prog_sizes" 5 256 >out 2>err || fail "VRAMSCOPE_LABELS: $(cat err)"
+"$V" report said.db >out && grep -qx '  labels    batch=3, note=the second: 5%' out || fail "labels in the report: $(head -12 out)"
+"$V" diff said.db five.db >out && grep -qx '   batch=3, note=the second: 5%' out && grep -qx '   batch=5' out || fail "labels of a difference: $(head -12 out)"
+"$V" merge -o both.db said.db five.db >out 2>&1 && "$V" report both.db#2 >out && grep -qx '  labels    batch=5' out || fail "labels of a merged file: $(head -12 out)"
+"$V" report both.db >out; [ "$(grep -E '^labels ' out | tr '\n' ';')" = "labels batch=3, note=the second: 5%;labels batch=5;" ] || fail "runs of other labels are other jobs: $(cat out)"
+for word in batch =4 batch= 'a=1,b=2' 'b c=1' ''; do
+    "$V" run --simulated -o bad.db --label "$word" -- touch started >out 2>err
+    [ $? = 2 ] && [ "$(wc -l <err)" = 1 ] && grep -qF "run: --label '$word': a label" err || fail "--label '$word': $(cat err)"
+done
+"$V" run --simulated -o bad.db --label a=1 --label a=2 -- touch started >out 2>err
+grep -qF "run: --label 'a=2': a label comes twice" err && [ ! -e started ] || fail "a label twice: $(cat err)"
+
 # the longest that fits into 300 MiB by what lives, worked out
 want=$(python3 -c 'n = 64
 r = lambda x: -(-x // 512) * 512

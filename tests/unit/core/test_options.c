@@ -13,6 +13,7 @@
 #include <cmocka.h>
 
 #include "capture.h"
+#include "core/labels.h"
 #include "core/options.h"
 
 static const char *load(const char *entry)
@@ -35,6 +36,37 @@ static void without_variables_the_defaults_hold_silently(void **state)
     assert_int_equal(vs_options.max_bytes, UINT64_C(4) << 30);
     assert_true(vs_options.enabled);
     assert_false(vs_options.verbose);
+}
+
+static void labels_are_names_with_values_or_one_line_says_why_not(void **state)
+{
+    static const struct {
+        const char *list, *wrong; /* NULL: good */
+        size_t at;
+    } lists[] = {{"", NULL, 0},
+                 {"batch=4,seq=1024", NULL, 0},
+                 {"note=a = b, c=d", "letters, digits", 11},
+                 {"note=50 % of a=b", NULL, 0},
+                 {"batch", "NAME=VALUE", 0},
+                 {"batch=4,", NULL, 0},
+                 {"batch=", "1 to 256", 0},
+                 {"=4", "letters", 0},
+                 {"a=1,b=2,a=3", "twice", 8},
+                 {"a=1,ab=2,aa=3", NULL, 0},
+                 {"a=x\ty", "control", 0}};
+    for (size_t i = 0; i < sizeof lists / sizeof *lists; i++) {
+        size_t at = 0;
+        const char *wrong = vs_labels_wrong(lists[i].list, &at);
+        if (!lists[i].wrong)
+            assert_null(wrong);
+        else
+            assert_true(wrong && strstr(wrong, lists[i].wrong) && at == lists[i].at);
+    }
+    assert_string_equal(load("VRAMSCOPE_LABELS=batch=4,seq=1024"), "");
+    assert_string_equal(vs_options.labels, "batch=4,seq=1024");
+    char *bad[] = {(char *)(uintptr_t) "VRAMSCOPE_LABELS=batch", NULL};
+    vs_options_load(bad); /* the lines that a process says are counted: this one is not said */
+    assert_string_equal(vs_options.labels, "");
 }
 
 /* In a process of its own: a process says so many lines and no more. */
@@ -206,6 +238,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(without_variables_the_defaults_hold_silently),
+        cmocka_unit_test(labels_are_names_with_values_or_one_line_says_why_not),
         cmocka_unit_test(what_a_build_lacks_is_one_line_and_the_default),
         cmocka_unit_test(each_type_takes_what_its_help_says),
         cmocka_unit_test(nonsense_is_one_line_with_variable_value_choices_and_default),
