@@ -49,6 +49,7 @@ struct vs_journal_config convert_room(const struct snapshot *s)
                                       .devices = 8,
                                       .modules = 8,
                                       .frames = frames < UINT32_MAX ? (uint32_t)frames : UINT32_MAX,
+                                      .tensor_bytes = 4096,
                                       .stacks = stacks < UINT32_MAX ? (uint32_t)stacks : UINT32_MAX,
                                       .start_ns = 1};
 }
@@ -168,7 +169,8 @@ static void emit_block(struct convert *c, int device, uint8_t op, uint64_t addre
                            .size = size,
                            .arg0 = VS_BYTES_UNKNOWN,
                            .arg1 = stream,
-                           .stack = stack_of(c, stack)});
+                           .stack = stack_of(c, stack),
+                           .status = op == VS_OP_BLOCK_ALLOC ? (uint16_t)c->sized : 0});
 }
 
 static void emit_segment(struct convert *c, int device, uint64_t address, uint64_t size, uint64_t stream,
@@ -451,6 +453,9 @@ int convert_run(struct convert *c)
         [IMPORT_FORWARD] = "forward", [IMPORT_BACKWARD] = "backward", [IMPORT_OPTIMIZER] = "optimizer"};
     for (int i = IMPORT_FORWARD; i < IMPORT_PHASES; i++)
         c->names[i] = string_of(c, names[i], strlen(names[i]));
+    if (!c->s->unrequested)
+        c->sized = vs_journal_tensor(
+            c->journal, vs_tensor_what(VS_TENSOR_SIZED, VS_TENSOR_NO_TYPE, VS_TENSOR_NO_SHAPE), 0, NULL);
     c->stacks = xrealloc(NULL, (c->s->stack_count + 1) * sizeof *c->stacks);
     memset(c->stacks, 0, (c->s->stack_count + 1) * sizeof *c->stacks);
     number_entries(c);

@@ -24,6 +24,7 @@ struct convert {
 
     uint32_t *stacks; /* journal ids by snapshot stack - 1, 0 not made yet */
     uint32_t names[IMPORT_PHASES], range, appended;
+    uint32_t sized; /* the journal's id of what blocks were asked for as: as many bytes as their sizes say */
     enum import_phase phase; /* that is open */
     int64_t first_us, last_ns;
     bool timed, optimized;

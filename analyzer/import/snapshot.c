@@ -213,8 +213,10 @@ static int read_blocks(struct reader *r, const struct pickle_value *list, struct
         const struct pickle_value *v = unpickle_item(list, i);
         struct snapshot_block b = {.size = (uint64_t)unpickle_int(unpickle_get(v, "size"), 0)};
         b.address = (uint64_t)unpickle_int(unpickle_get(v, "address"), (int64_t)address);
-        b.requested = (uint64_t)unpickle_int(unpickle_get(v, "requested_size"), (int64_t)b.size);
+        const struct pickle_value *requested = unpickle_get(v, "requested_size");
+        b.requested = (uint64_t)unpickle_int(requested, (int64_t)b.size);
         b.state = state_of(unpickle_get(v, "state"));
+        s->unrequested = s->unrequested || (b.state != SNAPSHOT_FREE && !requested);
         b.stack = stack_of(r, unpickle_get(v, "frames"));
         address = b.address + b.size;
         *PUSH(s->blocks, s->block_count) = b;

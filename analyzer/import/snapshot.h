@@ -91,6 +91,7 @@ struct snapshot {
     const struct pickle_object **stacks; /* different ones: lists of frames, innermost first */
     size_t stack_count;
     size_t stack_frames; /* in all of them */
+    bool unrequested;    /* a block lacks the bytes that were requested: an old PyTorch */
     size_t events;       /* of all devices, those that change no memory included */
     struct snapshot_settings settings;
 };

@@ -144,7 +144,7 @@ static enum vs_living map_of(uint8_t op)
 static void born(const struct vs_event *e)
 {
     struct vs_journal *j = all.journal;
-    if (e->status != 0 || e->size == 0 || !followed(e))
+    if (vs_event_failed(e) || e->size == 0 || !followed(e))
         return;
     uint32_t id = vs_journal_access_take(j);
     struct vs_access_row *row = vs_journal_access(j, id);

@@ -26,8 +26,10 @@
 
 #include "torch.h"
 #include "core/hot.h"
+#include "core/log.h"
 #include "record/block.h"
 #include "record/record.h"
+#include "tensors.h"
 #include "torch_events.h"
 #include "torch_facts.h"
 #include "torch_stream.h"
@@ -36,6 +38,8 @@
  * structure. */
 typedef uint16_t c10_device;
 enum { C10_CUDA = 1 };
+
+#define UNASKED UINT32_MAX /* for a tensor's id: the thread's note has not been taken yet */
 
 static inline uint8_t type_of(c10_device device)
 {
@@ -134,6 +138,15 @@ void *vs_torch_library(const char *name)
     return dl_iterate_phdr(find_candidate, &s) ? dlopen(s.path, RTLD_NOLOAD | RTLD_LAZY) : NULL;
 }
 
+static void look_for_tensors(void)
+{
+    void *library = vs_torch_library("libtorch_cpu");
+
+    if (library && !dlsym(library, VS_GENERIC_STD) && !dlsym(library, VS_GENERIC_C10))
+        vs_log_verbose("this PyTorch makes its tensors by functions that are not known here: blocks have no "
+                       "element types and shapes");
+}
+
 /* Threads that come here at the same time find the same.  If nothing is found the search ends for good: a
  * caller's library has libc10 loaded.  Release: a thread that sees the mark sees the pointers. */
 static __attribute__((noinline)) void look_up_once(const void *caller)
@@ -147,6 +160,7 @@ static __attribute__((noinline)) void look_up_once(const void *caller)
     if (caller) {
         vs_torch_stream_find(caller);
         vs_torch_events_watch(caller);
+        look_for_tensors();
         __atomic_store_n(&real.searched, 1, __ATOMIC_RELEASE);
     }
     dlerror(); /* the host must not see the error of our search */
@@ -189,8 +203,21 @@ static inline void report_to_profiler(void *ptr, int64_t size, size_t allocated,
 
 /* ---- the reports ---- */
 
+/* The id of what is asked for, in the journal of the recording, which a block's report begins. */
+static uint32_t tensor_of(uint8_t op, uint64_t size)
+{
+    struct vs_journal *j = vs_record_journal();
+
+    if (!j && op == VS_OP_BLOCK_ALLOC && vs_record_start())
+        j = vs_record_journal();
+    if (j)
+        return vs_tensor_take(j, size);
+    vs_tensor_drop();
+    return 0;
+}
+
 static void record(uint8_t op, const void *ptr, uint64_t size, size_t allocated, size_t reserved,
-                   c10_device device)
+                   c10_device device, uint32_t tensor)
 {
     struct vs_event event = {.op = op,
                              .space = VS_SPACE_DEVICE,
@@ -199,24 +226,30 @@ static void record(uint8_t op, const void *ptr, uint64_t size, size_t allocated,
                              .address = (uintptr_t)ptr,
                              .size = size,
                              .arg0 = allocated,
-                             .arg1 = reserved};
+                             .arg1 = vs_with_tensor(reserved, tensor),
+                             .status = (uint16_t)tensor};
 
     if (type_of(device) == C10_CUDA)
         vs_record(&event);
 }
 
-/* Records every report that does not go straight into the ring. */
+/* Records every report that does not go straight into the ring.  TENSOR: of an allocation, or UNASKED. */
 static __attribute__((noinline, cold)) void report_slowly(void *ptr, int64_t size, size_t allocated,
                                                           size_t reserved, c10_device device,
-                                                          const void *caller)
+                                                          const void *caller, uint32_t tensor)
 {
     uint8_t op = size > 0 ? VS_OP_BLOCK_ALLOC : VS_OP_BLOCK_FREE;
 
-    if (type_of(device) == C10_CUDA)
+    if (type_of(device) == C10_CUDA) {
         need_real(caller);
+        if (size <= 0)
+            tensor = 0;
+        else if (tensor == UNASKED)
+            tensor = tensor_of(op, (uint64_t)size);
+    }
     vs_torch_facts_due(); /* what was said before the block was requested */
     if (size != 0 && vs_record_enabled())
-        record(op, ptr, size > 0 ? (uint64_t)size : 0 - (uint64_t)size, allocated, reserved, device);
+        record(op, ptr, size > 0 ? (uint64_t)size : 0 - (uint64_t)size, allocated, reserved, device, tensor);
     if (type_of(device) == C10_CUDA && vs_self.events)
         vs_torch_events_report(size < 0, (uintptr_t)ptr, index_of(device));
     vs_torch_facts_due(); /* likewise, where the report began the recording */
@@ -234,12 +267,22 @@ VS_HOT_CODE void vs_c10_usage(void *ptr, int64_t size, size_t allocated, size_t 
     bool cuda = __builtin_expect(type_of(device) == C10_CUDA && size != 0 && usage, 1);
     bool asks = cuda && !negative && atomic_load_explicit(&vs_hot.ring_header, memory_order_relaxed);
     uint8_t stream = asks ? vs_torch_stream(index_of(device)) : 0;
+    uint32_t tensor = asks ? vs_tensor_take(vs_hot.journal, bytes) : UNASKED;
 
-    if (cuda && vs_record_block(op, VS_SPACE_DEVICE, index_of(device), stream, (uintptr_t)ptr, bytes,
-                                allocated, reserved))
+    if (cuda && (negative || asks) &&
+        vs_record_block(op, VS_SPACE_DEVICE, index_of(device), stream, (uintptr_t)ptr, bytes, allocated,
+                        negative ? reserved : vs_with_tensor(reserved, tensor),
+                        negative ? 0 : (uint16_t)tensor))
         usage(ptr, size, allocated, reserved, device);
     else
-        report_slowly(ptr, size, allocated, reserved, device, __builtin_return_address(0));
+        report_slowly(ptr, size, allocated, reserved, device, __builtin_return_address(0), tensor);
+}
+
+static void record_oom(uint64_t size, size_t allocated, size_t reserved, c10_device device)
+{
+    uint32_t tensor = type_of(device) == C10_CUDA ? tensor_of(VS_OP_BLOCK_OOM, size) : 0;
+
+    record(VS_OP_BLOCK_OOM, NULL, size, allocated, reserved, device, tensor);
 }
 
 static void oom(oom_fn *first, oom_fn *second, int64_t size, size_t allocated, size_t reserved,
@@ -253,7 +296,7 @@ static void oom(oom_fn *first, oom_fn *second, int64_t size, size_t allocated, s
 
 void vs_c10_oom_l(int64_t size, size_t allocated, size_t reserved, c10_device device)
 {
-    record(VS_OP_BLOCK_OOM, NULL, (uint64_t)size, allocated, reserved, device);
+    record_oom((uint64_t)size, allocated, reserved, device);
     need_real(type_of(device) == C10_CUDA ? __builtin_return_address(0) : NULL);
     oom(real.oom_l, real.oom_m, size, allocated, reserved, device);
 }
@@ -261,7 +304,7 @@ void vs_c10_oom_l(int64_t size, size_t allocated, size_t reserved, c10_device de
 /* The same words in the same registers: size_t and int64_t differ in the mangled name alone. */
 void vs_c10_oom_m(int64_t size, size_t allocated, size_t reserved, c10_device device)
 {
-    record(VS_OP_BLOCK_OOM, NULL, (uint64_t)size, allocated, reserved, device);
+    record_oom((uint64_t)size, allocated, reserved, device);
     need_real(type_of(device) == C10_CUDA ? __builtin_return_address(0) : NULL);
     oom(real.oom_m, real.oom_l, size, allocated, reserved, device);
 }
@@ -280,7 +323,10 @@ static void record_own(uint8_t op, const void *ptr, uint64_t size, uint64_t allo
                              .size = size,
                              .arg0 = allocated,
                              .arg1 = stream};
+    uint32_t tensor = op == VS_OP_BLOCK_FREE ? 0 : tensor_of(op, size);
 
+    event.arg1 = vs_with_tensor(stream, tensor);
+    event.status = (uint16_t)tensor;
     if (vs_record_enabled())
         vs_record(&event);
 }

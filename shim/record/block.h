@@ -55,13 +55,13 @@ static inline struct vs_journal *vs_record_of_births(void)
     return vs_hot.journal;
 }
 
-/* The event's fields behind `arg1`, as the words of a slot (event.h has the layout; status is 0, and context
- * has the stream). */
+/* The event's fields behind `arg1`, as the words of a slot (event.h has the layout; context has the stream,
+ * status a part of the tensor's id). */
 static inline uint64_t vs_record_block_last_word(const struct vs_self *s, uint8_t op, uint8_t space,
-                                                 int8_t device, uint8_t stream)
+                                                 int8_t device, uint8_t stream, uint16_t tensor)
 {
     return (uint64_t)s->id | (uint64_t)op << 16 | (uint64_t)space << 24 | (uint64_t)(uint8_t)device << 32 |
-           (uint64_t)stream << 40;
+           (uint64_t)stream << 40 | (uint64_t)tensor << 48;
 }
 
 static inline void vs_record_block_put(struct vs_slot *slot, unsigned word, uint64_t value)
@@ -71,10 +71,12 @@ static inline void vs_record_block_put(struct vs_slot *slot, unsigned word, uint
 }
 
 /* Records a BLOCK_ALLOC or BLOCK_FREE of these fields, errno kept; false: nothing was done.  STREAM: its
- * number, 0 unknown.  Any thread, any signal handler. */
+ * number, 0 unknown; TENSOR: the lower bits of its id, of which ARG1 has the upper ones (vs_with_tensor).
+ *  Any thread, any signal handler. */
 static inline __attribute__((always_inline)) bool vs_record_block(uint8_t op, uint8_t space, int8_t device,
                                                                   uint8_t stream, uint64_t address,
-                                                                  uint64_t size, uint64_t arg0, uint64_t arg1)
+                                                                  uint64_t size, uint64_t arg0, uint64_t arg1,
+                                                                  uint16_t tensor)
 {
     struct vs_self *self = &vs_self;
     struct vs_ring ring;
@@ -108,7 +110,7 @@ static inline __attribute__((always_inline)) bool vs_record_block(uint8_t op, ui
     vs_record_block_put(slot, 3, arg0);
     vs_record_block_put(slot, 4, arg1);
     vs_record_block_put(slot, 5, (uint64_t)range << 32 | stack);
-    vs_record_block_put(slot, 6, vs_record_block_last_word(self, op, space, device, stream));
+    vs_record_block_put(slot, 6, vs_record_block_last_word(self, op, space, device, stream, tensor));
     vs_ring_fetch(slot);
     bool published = vs_ring_publish(&ring, seq);
     if (unlikely(!published) ||

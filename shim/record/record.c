@@ -329,7 +329,7 @@ struct vs_journal *vs_record_journal(void)
 static __attribute__((noinline)) struct vs_journal *journal_for(const struct vs_event *event)
 {
     uint32_t state = atomic_load_explicit(&vs_recording->state, memory_order_acquire);
-    bool starts = (traits[event->op] & STARTS) && event->status == 0;
+    bool starts = (traits[event->op] & STARTS) && !vs_event_failed(event);
     if (state == VS_RECORDING_OFF || (state == VS_RECORDING_NONE && !starts))
         return NULL;
     return vs_record_start() ? vs_record_journal() : NULL;

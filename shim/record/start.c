@@ -111,6 +111,7 @@ static void fit_into(struct vs_journal_config *c, uint64_t room)
         c->threads = c->modules = 1u << (13 - shift);
         c->frames = 1u << (16 - shift);
         c->stacks = 1u << (17 - shift);
+        c->tensor_bytes = 1u << (21 - shift);
         c->accesses = c->accesses ? 1u << (17 - shift) : 0;
     }
 }

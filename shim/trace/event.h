@@ -16,6 +16,7 @@
 #ifndef VS_TRACE_EVENT_H
 #define VS_TRACE_EVENT_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 /* What happened.  The numbers are part of the journal format and of the database: append, never renumber.
@@ -64,12 +65,12 @@
      * size = device bytes that the load took (VS_BYTES_UNKNOWN as above), arg1 = api */                     \
     X(18, MODULE_LOAD, "module_load")                                                                        \
     X(19, MODULE_UNLOAD, "module_unload") /* address, arg1 = api; appended before the real call */           \
-    /* framework caching allocator: address, size = the block's bytes, arg0 / arg1 = the framework's own */  \
-    /* allocated / reserved totals after the event, as passed with the report; space ARENA: a block of our   \
-     */                                                                                                      \
-    /* own allocator's, and arg1 = stream.  arg0 VS_BYTES_UNKNOWN: nobody said the totals, and arg1 = stream \
-     */                                                                                                      \
-    /* Else `context` of an allocation is the number of its stream, 0: unknown (framework/torch_stream.h) */ \
+    /* framework caching allocator: address, size = the block's bytes, arg0 / arg1 = the framework's own     \
+     * allocated / reserved totals after the event, as passed with the report; space ARENA: a block of our   \
+     * own allocator's, and arg1 = stream.  arg0 VS_BYTES_UNKNOWN: nobody said the totals, and arg1 = stream \
+     * Else `context` of an allocation is the number of its stream, 0: unknown (framework/torch_stream.h).   \
+     * An allocation and an OOM have the id of what was asked for in status and the upper bits of arg1       \
+     * (vs_event_tensor) */                                                                                  \
     X(20, BLOCK_ALLOC, "block_alloc")                                                                        \
     X(21, BLOCK_FREE, "block_free")                                                                          \
     X(22, BLOCK_OOM, "oom") /* size = bytes requested, arg0 / arg1 as above */                               \
@@ -140,6 +141,64 @@ enum vs_op {
     VS_OPS(X)
 #undef X
 };
+
+/* What a framework's block was asked for as (framework/tensor_notes.h).  Part of the format. */
+enum vs_tensor_kind {
+    VS_TENSOR_WHOLE = 1,   /* a tensor: its bytes, element type and shape are known */
+    VS_TENSOR_STORAGE = 2, /* a storage that was resized: its bytes are known */
+    VS_TENSOR_RAW = 3,     /* no tensor: somebody asked the allocator for bytes, how many is not known */
+    VS_TENSOR_SIZED = 4 /* as many bytes as the block's size says, in a trace that has requests for sizes */
+};
+
+/* Element types as PyTorch numbers them (c10/core/ScalarType.h; later versions append).  X(number, "name",
+ * bytes of an element).  Types below a byte in size are stored in one. */
+#define VS_ELEMENT_TYPES(X)                                                                                  \
+    X(0, "uint8", 1)                                                                                         \
+    X(1, "int8", 1)                                                                                          \
+    X(2, "int16", 2)                                                                                         \
+    X(3, "int32", 4)                                                                                         \
+    X(4, "int64", 8)                                                                                         \
+    X(5, "float16", 2)                                                                                       \
+    X(6, "float32", 4)                                                                                       \
+    X(7, "float64", 8)                                                                                       \
+    X(8, "complex32", 4)                                                                                     \
+    X(9, "complex64", 8)                                                                                     \
+    X(10, "complex128", 16)                                                                                  \
+    X(11, "bool", 1)                                                                                         \
+    X(12, "qint8", 1)                                                                                        \
+    X(13, "quint8", 1)                                                                                       \
+    X(14, "qint32", 4)                                                                                       \
+    X(15, "bfloat16", 2)                                                                                     \
+    X(16, "quint4x2", 1)                                                                                     \
+    X(17, "quint2x4", 1)                                                                                     \
+    X(18, "bits1x8", 1)                                                                                      \
+    X(19, "bits2x4", 1)                                                                                      \
+    X(20, "bits4x2", 1)                                                                                      \
+    X(21, "bits8", 1)                                                                                        \
+    X(22, "bits16", 2)                                                                                       \
+    X(23, "float8_e5m2", 1)                                                                                  \
+    X(24, "float8_e4m3fn", 1)                                                                                \
+    X(25, "float8_e5m2fnuz", 1)                                                                              \
+    X(26, "float8_e4m3fnuz", 1)                                                                              \
+    X(27, "uint16", 2)                                                                                       \
+    X(28, "uint32", 4)                                                                                       \
+    X(29, "uint64", 8)                                                                                       \
+    X(30, "uint1", 1)                                                                                        \
+    X(31, "uint2", 1)                                                                                        \
+    X(32, "uint3", 1)                                                                                        \
+    X(33, "uint4", 1)                                                                                        \
+    X(34, "uint5", 1)                                                                                        \
+    X(35, "uint6", 1)                                                                                        \
+    X(36, "uint7", 1)                                                                                        \
+    X(37, "int1", 1)                                                                                         \
+    X(38, "int2", 1)                                                                                         \
+    X(39, "int3", 1)                                                                                         \
+    X(40, "int4", 1)                                                                                         \
+    X(41, "int5", 1)                                                                                         \
+    X(42, "int6", 1)                                                                                         \
+    X(43, "int7", 1)                                                                                         \
+    X(44, "float8_e8m0fnu", 1)                                                                               \
+    X(45, "float4_e2m1fn_x2", 1)
 
 /* Where memory lives.  Only DEVICE, POOL, ARRAY, GRAPH and ARENA count into the device's totals. */
 #define VS_SPACES(X)                                                                                         \
@@ -286,5 +345,36 @@ struct vs_event {
 };
 
 _Static_assert(sizeof(struct vs_event) == 64, "one slot is one cache line");
+
+/* A framework's block has no CUresult, and its totals and streams are below 2^48: so the journal's id of what
+ * was asked for (vs_journal_tensor; 0 unknown) fits into the event. */
+#define VS_TENSOR_AT 48
+
+static inline bool vs_event_is_block(uint8_t op)
+{
+    return op >= VS_OP_BLOCK_ALLOC && op <= VS_OP_BLOCK_OOM;
+}
+
+/* Whether the driver refused the call. */
+static inline bool vs_event_failed(const struct vs_event *e)
+{
+    return e->status != 0 && !vs_event_is_block(e->op);
+}
+
+static inline uint32_t vs_event_tensor(const struct vs_event *e)
+{
+    return (uint32_t)(e->arg1 >> VS_TENSOR_AT) << 16 | e->status;
+}
+
+/* arg1 of a block without the tensor's bits. */
+static inline uint64_t vs_event_block_arg1(const struct vs_event *e)
+{
+    return e->arg1 & ((UINT64_C(1) << VS_TENSOR_AT) - 1);
+}
+
+static inline uint64_t vs_with_tensor(uint64_t arg1, uint32_t tensor)
+{
+    return arg1 | (uint64_t)(tensor >> 16) << VS_TENSOR_AT;
+}
 
 #endif

@@ -43,6 +43,10 @@
 --   line           in views: the innermost line of the program's own Python code that was running, as 'FILE:LINE FUNCTION' (table stack); in backward, where
 --                  none ran, 'forward: FILE:LINE FUNCTION', the line that made the autograd node that ran, or the name of that node where
 --                  it is not known which did.  NULL: no Python code was running, or its frames were not recorded
+--   made_for       in views: what a framework's block was asked for as: 'tensor', 'storage' (one that was resized), or 'raw': bytes that no tensor was
+--                  made of, such as the workspaces of libraries; NULL: not known, or no framework's block
+--   request_bytes  in views: how many bytes that was, before the framework's allocator rounded it to size_bytes; NULL unknown, and of 'raw'.
+--                  element_type: of a tensor, 'bfloat16'; shape: of a tensor, as '[4, 2048, 8192]', '[]' a scalar, NULL unknown
 --   layer          in views: the module whose call was open, as its path from the outermost one, with that one's class; else the path of the
 --                  marker and NVTX ranges that were open; in backward those of the forward that made the node.  NULL none
 --
@@ -51,7 +55,7 @@
 --   SELECT phase, allocated_bytes, reserved_bytes FROM phase_peak;
 --   SELECT size_bytes, line, phase, category, owner FROM live_at_peak ORDER BY size_bytes DESC LIMIT 20;
 
--- facts about a process's recording, and (process 0) about the file, a key and its value a row: schema_version (10), version (of the tool), named_frames (how many frames there were when names were looked up, absent before; these three of process 0), start_realtime_ns, start_monotonic_ns (CLOCK_MONOTONIC at t = 0), max_bytes, clean_end (1 = the process ended in good order),
+-- facts about a process's recording, and (process 0) about the file, a key and its value a row: schema_version (11), version (of the tool), named_frames (how many frames there were when names were looked up, absent before; these three of process 0), start_realtime_ns, start_monotonic_ns (CLOCK_MONOTONIC at t = 0), max_bytes, clean_end (1 = the process ended in good order),
 -- journal (path of what has the rest while the process runs, and after a kill), journal_merged (1 = the process was cut off, and its journal has been merged to its end; with
 -- neither this nor clean_end the end may be missing), thinned_from_seq (absent, or: from where on there was no room for each event's row although everything
 -- old had been folded: table stretch), live_incomplete (absent, or 1: no room was left to keep table live).
@@ -87,9 +91,20 @@ CREATE TABLE op(id INTEGER PRIMARY KEY, name TEXT);           -- id: enum vs_op;
 CREATE TABLE space(id INTEGER PRIMARY KEY, name TEXT);        -- id: enum vs_space; name
 CREATE TABLE api(id INTEGER PRIMARY KEY, name TEXT);          -- id: driver entry point, enum vs_api; name
 CREATE TABLE string(id INTEGER PRIMARY KEY, text TEXT);       -- id, text: names; the same text may stand twice
+CREATE TABLE element_type(id INTEGER PRIMARY KEY, name TEXT, bytes INT); -- of tensors, as PyTorch numbers them; bytes of an element, which is one where several share it
+
+-- what a framework's blocks were asked for as, each once.  kind: 1 a tensor, 2 a storage that was resized, 3 bytes without a tensor, 4 of an imported
+-- trace: blocks have the requests for sizes.  element_type: element_type.id, NULL none or unknown; request: bytes, NULL unknown (4: the block's
+-- size); shape: of a tensor, NULL unknown.  Read view tensor_text
+CREATE TABLE tensor(id INTEGER PRIMARY KEY, kind INT, element_type INT, request INT, shape TEXT);
+-- made_for, request_bytes (NULL also where it is the block's size: sized = 1), element_type and shape as all views have them
+CREATE VIEW tensor_text AS SELECT t.id AS id, CASE t.kind WHEN 1 THEN 'tensor' WHEN 2 THEN 'storage' WHEN 3 THEN 'raw' END AS made_for,
+    t.request AS request_bytes, (SELECT name FROM element_type WHERE id = t.element_type) AS element_type, t.shape AS shape, t.kind = 4 AS sized
+  FROM tensor t;
 
 -- what many events have in common, once: id is what ev.kind refers to.  managed: 1 = an allocation known from birth to be a caching allocator's
-CREATE TABLE kind(id INTEGER PRIMARY KEY, process INT, api INT, space INT, context INT, stream INT, thread INT, status INT, managed INT);
+CREATE TABLE kind(id INTEGER PRIMARY KEY, process INT, api INT, space INT, context INT, stream INT, thread INT, status INT, managed INT,
+  tensor INT); -- of a framework's block, and of its out-of-memory: tensor.id, NULL unknown
 
 -- one row an event, in ring order (rowid = seq, from 1).  Numbers are missing where a stretch was folded: of its rows those stay that
 -- say what lived on after it, and those of contexts, modules, limits and overhead
@@ -146,7 +161,8 @@ CREATE TABLE live(alloc_seq INTEGER PRIMARY KEY,
   op INT,          -- 20 a framework's block, 1 driver memory, 4 physical memory
   device INT, space INT, address INT, size INT, -- x512
   t INT, phase INT, range INT, stack INT,
-  managed INT);    -- 1: a caching allocator carves blocks from it
+  managed INT,     -- 1: a caching allocator carves blocks from it
+  tensor INT);     -- tensor.id, NULL unknown
 -- one row a process, id: process.id.  Events up to upto_seq are written, from the ring's sequence ring_seq; live_seq: as of which row table live stands
 CREATE TABLE mark(id INTEGER PRIMARY KEY, upto_seq INT, ring_seq INT, live_seq INT);
 -- what a writer that continues the file (after a kill, or with what threads record after the end) has to know and no other table says,
@@ -240,7 +256,7 @@ CREATE TABLE peak(process INT, device INT, kind TEXT, peak_bytes INT,
 -- the allocations alive at the peak of `allocated`, written out: at the end if there is room, and before a stretch after it is folded.
 -- Valid for a device where peak_seq = peak.seq.  t_ns: when it was allocated.  op 0: bytes that the framework held before the recording began
 CREATE TABLE peak_live(process INT, device INT, alloc_seq INT, peak_seq INT, t_ns INT, op INT, space INT, address INT, size_bytes INT,
-                       phase INT, range INT, stack INT, PRIMARY KEY(process, device, alloc_seq)) WITHOUT ROWID;
+                       phase INT, range INT, stack INT, tensor INT, PRIMARY KEY(process, device, alloc_seq)) WITHOUT ROWID; -- tensor: as in live
 
 -- out-of-memory that reached the program (role): of each device the first (1), the last (2), the one with the largest request (4),
 -- added up where one is several.  8, 16: a refusal by the driver of which it is not known yet whether the framework goes on.
@@ -275,10 +291,11 @@ CREATE TABLE oom(process INT,
   device_used_bytes INT,   -- and for the whole device, other processes included; NULL unknown
   device_used_t_ns INT,    -- when that was
   stored INT,              -- 1: what lived stands in oom_live; 0: it follows from the events
+  tensor INT,              -- tensor.id of what was refused to a framework, NULL unknown
   PRIMARY KEY(process, seq)) WITHOUT ROWID;
 -- what lived at oom_seq, written out: at the end if there is room, and before a stretch after it is folded.  Columns as in peak_live
 CREATE TABLE oom_live(process INT, oom_seq INT, alloc_seq INT, t_ns INT, op INT, space INT, address INT, size_bytes INT,
-                      phase INT, range INT, stack INT, PRIMARY KEY(process, oom_seq, alloc_seq)) WITHOUT ROWID;
+                      phase INT, range INT, stack INT, tensor INT, PRIMARY KEY(process, oom_seq, alloc_seq)) WITHOUT ROWID;
 
 CREATE TABLE step(process INT, step INT, t_ns INT, seq INTEGER PRIMARY KEY); -- the training iteration step, counted from 1, ended; of a folded stretch its last
 -- a mark of thread; name: string.id; source as in rng.  'output_layer_not_called N' of source 3, N its classes: backward began, and the layer that
@@ -486,12 +503,12 @@ CREATE VIEW phase_peak AS SELECT s.process AS process, s.device AS device,
 
 -- what has not ended: table live (with its units) brought up to the last written row.  t: when it was allocated; size x512
 CREATE VIEW open_allocation AS
-  SELECT (alloc_seq >> 40) + 1 AS process, alloc_seq, op, device, space, address, size, t, phase, range, stack, managed FROM live
+  SELECT (alloc_seq >> 40) + 1 AS process, alloc_seq, op, device, space, address, size, t, phase, range, stack, managed, tensor FROM live
    WHERE alloc_seq NOT IN (SELECT f.mate FROM mark m CROSS JOIN ev f ON f.seq > m.live_seq AND f.seq < m.id << 40
                            WHERE f.op IN (2, 6, 21, 51, 52, 53) AND f.mate > 0 AND (f.op <> 6 OR f.size <> 0) AND f.seq NOT IN (SELECT seq FROM amend WHERE op = 3))
   UNION ALL
   SELECT m.id, e.seq, e.op, e.device, k.space, e.address, e.size, e.t, e.phase, e.range, e.stack,
-         k.managed OR e.seq IN (SELECT seq FROM amend WHERE op = 50)
+         k.managed OR e.seq IN (SELECT seq FROM amend WHERE op = 50), k.tensor
     FROM mark m CROSS JOIN ev e ON e.seq > m.live_seq AND e.seq < m.id << 40 CROSS JOIN kind k ON k.id = e.kind
    WHERE e.op IN (1, 4, 20) AND k.status = 0
      AND e.seq NOT IN (SELECT f.mate FROM mark n CROSS JOIN ev f ON f.seq > n.live_seq AND f.seq < n.id << 40
@@ -514,8 +531,9 @@ CREATE VIEW allocation AS
     CASE a.stack WHEN 0 THEN NULL ELSE (SELECT text FROM string WHERE id = (SELECT owner FROM stack WHERE id = a.stack)) END AS owner,
     CASE a.stack WHEN 0 THEN NULL ELSE (SELECT line FROM stack_text WHERE id = a.stack) END AS line,
     CASE a.op WHEN 20 THEN 0 ELSE k.managed OR a.seq IN (SELECT seq FROM amend WHERE op = 50) END AS managed,
-    coalesce((SELECT f.role FROM framework_says f WHERE f.alloc_seq = a.seq), (SELECT b.role FROM access_role b WHERE b.alloc_seq = a.seq)) AS role
-  FROM ev f CROSS JOIN ev a ON a.seq = f.mate CROSS JOIN kind k ON k.id = a.kind
+    coalesce((SELECT f.role FROM framework_says f WHERE f.alloc_seq = a.seq), (SELECT b.role FROM access_role b WHERE b.alloc_seq = a.seq)) AS role,
+    t.made_for AS made_for, CASE WHEN t.sized THEN CASE WHEN a.size < 0 THEN -a.size ELSE a.size * 512 END ELSE t.request_bytes END AS request_bytes, t.element_type AS element_type, t.shape AS shape
+  FROM ev f CROSS JOIN ev a ON a.seq = f.mate CROSS JOIN kind k ON k.id = a.kind LEFT JOIN tensor_text t ON t.id = k.tensor
   WHERE f.op IN (2, 6, 21, 51, 52, 53) AND f.mate > 0 AND (f.op <> 6 OR f.size <> 0) AND f.seq NOT IN (SELECT seq FROM amend WHERE op = 3)
   UNION ALL
   SELECT o.process, CASE o.op WHEN 20 THEN 'block_alloc' WHEN 1 THEN 'alloc' ELSE 'phys_create' END, o.alloc_seq, CAST(NULL AS INT), o.device,
@@ -527,8 +545,9 @@ CREATE VIEW allocation AS
     CASE o.stack WHEN 0 THEN NULL ELSE (SELECT text FROM string WHERE id = (SELECT owner FROM stack WHERE id = o.stack)) END,
     CASE o.stack WHEN 0 THEN NULL ELSE (SELECT line FROM stack_text WHERE id = o.stack) END,
     CASE o.op WHEN 20 THEN 0 ELSE o.managed END,
-    coalesce((SELECT f.role FROM framework_says f WHERE f.alloc_seq = o.alloc_seq), (SELECT b.role FROM access_role b WHERE b.alloc_seq = o.alloc_seq))
-  FROM open_allocation o;
+    coalesce((SELECT f.role FROM framework_says f WHERE f.alloc_seq = o.alloc_seq), (SELECT b.role FROM access_role b WHERE b.alloc_seq = o.alloc_seq)),
+    t.made_for, CASE WHEN t.sized THEN CASE WHEN o.size < 0 THEN -o.size ELSE o.size * 512 END ELSE t.request_bytes END, t.element_type, t.shape
+  FROM open_allocation o LEFT JOIN tensor_text t ON t.id = o.tensor;
 
 -- when the device was given each block that was followed (VRAMSCOPE_ACCESS; table access): the allocation, and of its uses by kernels, copies, fills
 -- and graphs the first and the last: when (first_use_ns, last_use_ns; NULL: none), in which phase (first_phase, last_phase) and training iteration
@@ -681,8 +700,9 @@ CREATE VIEW leak AS
     o.t AS t_alloc_ns, (SELECT name FROM phase WHERE id = o.phase) AS phase, o.range AS range, o.stack AS stack,
     (SELECT text FROM string WHERE id = (SELECT owner FROM stack WHERE id = o.stack)) AS owner,
     (SELECT line FROM stack_text WHERE id = o.stack) AS line, (SELECT layer FROM stack_text WHERE id = o.stack) AS layer,
-    coalesce((SELECT f.role FROM framework_says f WHERE f.alloc_seq = o.alloc_seq), (SELECT b.role FROM access_role b WHERE b.alloc_seq = o.alloc_seq)) AS role
-  FROM open_allocation o WHERE NOT o.managed;
+    coalesce((SELECT f.role FROM framework_says f WHERE f.alloc_seq = o.alloc_seq), (SELECT b.role FROM access_role b WHERE b.alloc_seq = o.alloc_seq)) AS role,
+    t.made_for AS made_for, CASE WHEN t.sized THEN CASE WHEN o.size < 0 THEN -o.size ELSE o.size * 512 END ELSE t.request_bytes END AS request_bytes, t.element_type AS element_type, t.shape AS shape
+  FROM open_allocation o LEFT JOIN tensor_text t ON t.id = o.tensor WHERE NOT o.managed;
 
 -- what was alive at each device's peak of `allocated`; the sizes add up to the peak (to known_bytes where that is unknown).  category: 'framework block', 'direct',
 -- 'direct pool', 'direct physical', 'direct array', 'direct graph', 'before recording'.  From peak_live, or while that is not there from
@@ -694,18 +714,18 @@ CREATE VIEW live_at_peak AS
   missing(moment, alloc_seq) AS ( -- freed before that moment, and after it the free turned out to have failed: in no total meanwhile
     SELECT top.seq, g.mate FROM top CROSS JOIN amend n ON n.op = 3 AND n.seq <= top.seq AND n.by_seq > top.seq CROSS JOIN ev g ON g.seq = n.seq
       WHERE g.mate > 0 AND g.op IN (2, 6, 51, 53) AND (g.op <> 6 OR g.size <> 0)),
-  row(process, device, alloc_seq, op, space, address, size_bytes, t, phase, range, stack) AS (
-    SELECT l.process, l.device, l.alloc_seq, l.op, l.space, l.address, l.size_bytes, l.t_ns, l.phase, l.range, l.stack
+  row(process, device, alloc_seq, op, space, address, size_bytes, t, phase, range, stack, tensor) AS (
+    SELECT l.process, l.device, l.alloc_seq, l.op, l.space, l.address, l.size_bytes, l.t_ns, l.phase, l.range, l.stack, l.tensor
       FROM top CROSS JOIN peak_live l ON l.process = top.process AND l.device = top.device AND l.peak_seq = top.seq
     UNION ALL
     SELECT top.process, o.device, o.alloc_seq, o.op, o.space, CASE WHEN o.address < 0 THEN -o.address ELSE o.address * 512 END,
-        CASE WHEN o.size < 0 THEN -o.size ELSE o.size * 512 END, o.t, o.phase, o.range, o.stack
+        CASE WHEN o.size < 0 THEN -o.size ELSE o.size * 512 END, o.t, o.phase, o.range, o.stack, o.tensor
       FROM top CROSS JOIN open_allocation o ON o.process = top.process AND o.device = top.device AND o.alloc_seq <= top.seq
       WHERE NOT top.stored AND (top.seq, o.alloc_seq) NOT IN (SELECT moment, alloc_seq FROM missing)
         AND (o.op = 20 OR o.space IN (1, 2, 9, 10, 12)) AND (NOT o.managed OR EXISTS (SELECT 1 FROM amend r WHERE r.seq = o.alloc_seq AND r.op = 50 AND r.by_seq > top.seq))
     UNION ALL
     SELECT top.process, a.device, a.seq, a.op, k.space, CASE WHEN a.address < 0 THEN -a.address ELSE a.address * 512 END,
-        CASE WHEN a.size < 0 THEN -a.size ELSE a.size * 512 END, a.t, a.phase, a.range, a.stack
+        CASE WHEN a.size < 0 THEN -a.size ELSE a.size * 512 END, a.t, a.phase, a.range, a.stack, k.tensor
       FROM top CROSS JOIN ev f ON f.seq > top.seq AND f.seq < top.process << 40 AND f.mate > 0 AND f.mate <= top.seq AND f.op IN (2, 6, 21, 51, 52, 53) AND (f.op <> 6 OR f.size <> 0)
       CROSS JOIN ev a ON a.seq = f.mate AND a.device = top.device CROSS JOIN kind k ON k.id = a.kind
       WHERE NOT top.stored AND (top.seq, a.seq) NOT IN (SELECT moment, alloc_seq FROM missing)
@@ -719,8 +739,9 @@ CREATE VIEW live_at_peak AS
     (SELECT line FROM stack_text WHERE id = w.stack) AS line, (SELECT layer FROM stack_text WHERE id = w.stack) AS layer,
     w.address AS address, w.t AS t_alloc_ns, w.range AS range,
     coalesce((SELECT f.role FROM framework_says f WHERE f.alloc_seq = w.alloc_seq), (SELECT b.role FROM access_role b WHERE b.alloc_seq = w.alloc_seq)) AS role,
-    coalesce((SELECT f.rule FROM framework_says f WHERE f.alloc_seq = w.alloc_seq), (SELECT b.rule FROM access_role b WHERE b.alloc_seq = w.alloc_seq)) AS role_rule
-  FROM row w;
+    coalesce((SELECT f.rule FROM framework_says f WHERE f.alloc_seq = w.alloc_seq), (SELECT b.rule FROM access_role b WHERE b.alloc_seq = w.alloc_seq)) AS role_rule,
+    t.made_for AS made_for, CASE WHEN t.sized THEN w.size_bytes ELSE t.request_bytes END AS request_bytes, t.element_type AS element_type, t.shape AS shape
+  FROM row w LEFT JOIN tensor_text t ON t.id = w.tensor;
 
 -- the two witnesses beside each other: the bytes at each device's peak by what PyTorch says (by_framework) and by what the accesses say (by_access), as in
 -- view block_role; both NULL: bytes without a witness.  size_bytes adds up to the peak, allocations counts the blocks
@@ -739,21 +760,21 @@ CREATE VIEW live_at_oom AS
   missing(moment, alloc_seq) AS ( -- freed before that moment, and after it the free turned out to have failed: in no total meanwhile
     SELECT m.seq, g.mate FROM oom m CROSS JOIN amend n ON n.op = 3 AND n.seq <= m.seq AND n.by_seq > m.seq CROSS JOIN ev g ON g.seq = n.seq
       WHERE g.mate > 0 AND g.op IN (2, 6, 51, 53) AND (g.op <> 6 OR g.size <> 0)),
-  row(process, oom_seq, device, alloc_seq, op, space, address, size_bytes, t, phase, range, stack) AS (
-    SELECT l.process, l.oom_seq, m.device, l.alloc_seq, l.op, l.space, l.address, l.size_bytes, l.t_ns, l.phase, l.range, l.stack
+  row(process, oom_seq, device, alloc_seq, op, space, address, size_bytes, t, phase, range, stack, tensor) AS (
+    SELECT l.process, l.oom_seq, m.device, l.alloc_seq, l.op, l.space, l.address, l.size_bytes, l.t_ns, l.phase, l.range, l.stack, l.tensor
       FROM oom m CROSS JOIN oom_live l ON l.process = m.process AND l.oom_seq = m.seq WHERE m.stored
     UNION ALL
-    SELECT m.process, m.seq, m.device, 0, 0, 0, 0, m.base_bytes, 0, 0, 0, 0 FROM oom m WHERE NOT m.stored AND m.base_bytes > 0
+    SELECT m.process, m.seq, m.device, 0, 0, 0, 0, m.base_bytes, 0, 0, 0, 0, NULL FROM oom m WHERE NOT m.stored AND m.base_bytes > 0
     UNION ALL
     SELECT m.process, m.seq, o.device, o.alloc_seq, o.op, o.space, CASE WHEN o.address < 0 THEN -o.address ELSE o.address * 512 END,
-        CASE WHEN o.size < 0 THEN -o.size ELSE o.size * 512 END, o.t, o.phase, o.range, o.stack
+        CASE WHEN o.size < 0 THEN -o.size ELSE o.size * 512 END, o.t, o.phase, o.range, o.stack, o.tensor
       FROM oom m CROSS JOIN open_allocation o ON o.process = m.process AND o.device = m.device AND o.alloc_seq <= m.seq
       WHERE NOT m.stored AND (m.seq, o.alloc_seq) NOT IN (SELECT moment, alloc_seq FROM missing)
         AND (m.device < 0 OR ((o.op = 20 OR o.space IN (1, 2, 9, 10, 12))
         AND (NOT o.managed OR EXISTS (SELECT 1 FROM amend r WHERE r.seq = o.alloc_seq AND r.op = 50 AND r.by_seq > m.seq))))
     UNION ALL
     SELECT m.process, m.seq, a.device, a.seq, a.op, k.space, CASE WHEN a.address < 0 THEN -a.address ELSE a.address * 512 END,
-        CASE WHEN a.size < 0 THEN -a.size ELSE a.size * 512 END, a.t, a.phase, a.range, a.stack
+        CASE WHEN a.size < 0 THEN -a.size ELSE a.size * 512 END, a.t, a.phase, a.range, a.stack, k.tensor
       FROM oom m CROSS JOIN ev f ON f.seq > m.seq AND f.seq < m.process << 40 AND f.mate > 0 AND f.mate <= m.seq AND f.op IN (2, 6, 21, 51, 52, 53) AND (f.op <> 6 OR f.size <> 0)
       CROSS JOIN ev a ON a.seq = f.mate AND a.device = m.device CROSS JOIN kind k ON k.id = a.kind
       WHERE NOT m.stored AND (m.seq, a.seq) NOT IN (SELECT moment, alloc_seq FROM missing)
@@ -768,5 +789,6 @@ CREATE VIEW live_at_oom AS
     (SELECT line FROM stack_text WHERE id = w.stack) AS line, (SELECT layer FROM stack_text WHERE id = w.stack) AS layer,
     w.address AS address, w.t AS t_alloc_ns, w.range AS range,
     coalesce((SELECT f.role FROM framework_says f WHERE f.alloc_seq = w.alloc_seq), (SELECT b.role FROM access_role b WHERE b.alloc_seq = w.alloc_seq)) AS role,
-    coalesce((SELECT f.rule FROM framework_says f WHERE f.alloc_seq = w.alloc_seq), (SELECT b.rule FROM access_role b WHERE b.alloc_seq = w.alloc_seq)) AS role_rule
-  FROM row w;
+    coalesce((SELECT f.rule FROM framework_says f WHERE f.alloc_seq = w.alloc_seq), (SELECT b.rule FROM access_role b WHERE b.alloc_seq = w.alloc_seq)) AS role_rule,
+    t.made_for AS made_for, CASE WHEN t.sized THEN w.size_bytes ELSE t.request_bytes END AS request_bytes, t.element_type AS element_type, t.shape AS shape
+  FROM row w LEFT JOIN tensor_text t ON t.id = w.tensor;

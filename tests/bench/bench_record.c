@@ -57,7 +57,7 @@ static void one(struct worker *w, struct vs_journal *j, int i)
         w->sink += vs_event_clock_ns();
     else if (w->what == BLOCK)
         w->sink += vs_record_block(i & 1 ? VS_OP_BLOCK_FREE : VS_OP_BLOCK_ALLOC, VS_SPACE_DEVICE, 0, 1,
-                                   e.address, 512, 0, 0) ||
+                                   e.address, 512, 0, 0, 0) ||
                    vs_record(&e);
     else
         w->sink += w->what == APPEND ? vs_journal_append(j, &e) : vs_record(&e);

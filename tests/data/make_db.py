@@ -257,7 +257,7 @@ class Run:
         apis = ["cuMemAlloc_v2"] + sorted({key[4] for key in self.kinds} - {"cuMemAlloc_v2"})
         db.executemany("INSERT OR IGNORE INTO api VALUES(?,?)", [(apis.index(name) + 1, name) for name in apis])
         db.executemany("INSERT OR IGNORE INTO phase VALUES(?,?)", [(i, n) for n, i in self.phases.items()])
-        db.executemany("INSERT INTO kind VALUES(?,1,?,?,1,?,?,?,?)",
+        db.executemany("INSERT INTO kind VALUES(?,1,?,?,1,?,?,?,?,NULL)",
                        [(i, apis.index(api) + 1, space, stream, thread, status, managed)
                         for (space, status, thread, managed, api, stream), i in self.kinds.items()])
         db.executemany("INSERT INTO context VALUES(?,1,?,?)", [(d + 1, 0x5000 + d, d) for d in self.tot])
@@ -280,19 +280,19 @@ class Run:
         for dev, live in self.at_peak.items():
             for seq, size, kind, phase, rid, stack, t, address in live.values():
                 if kind != "managed" and args.kind != "killed": # what lived is then found among the events
-                    db.execute("INSERT INTO peak_live VALUES(1,?,?,?,?,?,1,?,?,?,?,?)",
+                    db.execute("INSERT INTO peak_live VALUES(1,?,?,?,?,?,1,?,?,?,?,?,NULL)",
                                (dev, seq, self.peaks[(dev, "allocated")][1], t, 20 if kind == "block" else 1, address, size, phase,
                                 rid, stack))
         for dev in self.live:
             for seq, size, kind, phase, rid, stack, t, address in self.live[dev].values():
-                db.execute("INSERT INTO live VALUES(?,?,?,1,?,?,?,?,?,?,?)",
+                db.execute("INSERT INTO live VALUES(?,?,?,1,?,?,?,?,?,?,?,NULL)",
                            (seq, 20 if kind == "block" else 1, dev, x(address), x(size), t, phase, rid, stack, int(kind == "managed")))
         db.executemany("INSERT INTO counter VALUES(1,?,?,?)",
                        [(d, n, v) for d in self.tot for n, v in (("framework_reports", sum(r[2] in (20, 21, 22) and r[3] == d for r in self.rows)),
                                                                  ("framework_reports_in_mismatch", int(args.kind == "killed")),
                                                                  ("out_of_memory", int(args.kind == "oom")))])
-        db.executemany("INSERT INTO oom VALUES(%s)" % ",".join("?" * 33), self.ooms)
-        db.executemany("INSERT INTO oom_live VALUES(?,?,?,?,?,?,?,?,?,?,?)", self.oom_live)
+        db.executemany("INSERT INTO oom VALUES(%s,NULL)" % ",".join("?" * 33), self.ooms)
+        db.executemany("INSERT INTO oom_live VALUES(?,?,?,?,?,?,?,?,?,?,?,NULL)", self.oom_live)
         db.executemany("INSERT INTO sample VALUES(?,?,?,?,?,?,?,?,?)", self.sampled)
         db.execute("INSERT INTO mark VALUES(1,?,?,?)", (self.seq, self.seq, self.seq))
         start = 1795000000000000000 + args.start * 10**9

@@ -41,6 +41,8 @@ class Recording:
         self.contexts = {c.id: c for c in self.table("context")}
         self.stacks = {s.id: s for s in self.table("stack")}
         self.frames = {f.id: f for f in self.table("frame")}
+        self.tensors = {t.id: t for t in self.table("tensor")}
+        self.types = {t.id: t.name for t in self.table("element_type")}
         self.mark = self.table("mark")[0]
 
     def rows(self, sql, *values):
@@ -56,12 +58,20 @@ class Recording:
 
     def event(self, e):
         kind = self.kinds[e.kind]
-        for name in ("api", "space", "context", "stream", "thread", "status", "managed"):
+        for name in ("api", "space", "context", "stream", "thread", "status", "managed", "tensor"):
             setattr(e, name, getattr(kind, name))
         for name in ("address", "size", "framework", "direct"):
             setattr(e, name, units(getattr(e, name)))
         e.reserved = units(e.reserved, 1 << 21)
         return e
+
+    def asked(self, tensor, size):
+        """made_for, request_bytes, element_type and shape of a block of SIZE."""
+        t = self.tensors.get(tensor)
+        if t is None:
+            return None, None, None, None
+        made_for = {1: "tensor", 2: "storage", 3: "raw"}.get(t.kind)
+        return made_for, size if t.kind == 4 else t.request, self.types.get(t.element_type), t.shape
 
     def owner(self, stack):
         if not stack or stack not in self.stacks:

@@ -35,7 +35,7 @@ class Thing:
     def __init__(self, e, op=None):
         self.seq, self.op, self.device, self.space = e.seq, op or e.op, e.device, e.space
         self.address, self.size, self.t, self.context = e.address, e.size, e.t, e.context
-        self.phase, self.range, self.stack = e.phase, e.range, e.stack
+        self.phase, self.range, self.stack, self.tensor = e.phase, e.range, e.stack, e.tensor
         self.managed_from = e.seq if e.managed else None
         self.refs, self.maps, self.handles = 1, 0, set()
         self.alive = []  # [from, to): seq of rows; to None while it lives

@@ -19,12 +19,25 @@ class Tables:
     def check(self):
         for check in (self.amends, self.live, self.peaks, self.ranges, self.range_peaks, self.phases, self.zones, self.steps,
                       self.moments, self.samples, self.counters, self.names, self.mismatches, self.peak_live, self.oom_live,
-                      self.resume, self.facts):
+                      self.resume, self.facts, self.tensors):
             check()
 
     def amends(self):
         got = {a.seq: (a.op, a.by_seq) for a in self.r.amends.values()}
         self.same("amend", got, self.x.amends)
+
+    def tensors(self):
+        """Each stands once, is a framework's, and asked for no more than its blocks have."""
+        said = [(t.kind, t.element_type, t.request, t.shape) for t in self.r.table("tensor")]
+        self.same("tensor: rows", len(said), len(set(said)))
+        for e in self.r.events:
+            if e.tensor is None:
+                continue
+            t = self.r.tensors.get(e.tensor)
+            if t is None or e.op not in (BLOCK, OOM):
+                self.complain(f"row {e.seq} of op {e.op} has tensor {e.tensor}")
+            elif t.request is not None and not 0 < t.request <= e.size:
+                self.complain(f"row {e.seq} has {e.size} bytes and was asked for as {t.request}")
 
     def resume(self):
         """Only a writer that goes on needs it; it says where the last one stopped."""
@@ -53,9 +66,9 @@ class Tables:
         self.same("live: allocations", sorted(rows), sorted(living))
         for seq in rows.keys() & living.keys():
             l, t = rows[seq], living[seq]
-            got = (l.op, l.device, l.space, abs_units(l.address), abs_units(l.size), l.t, l.phase, l.range, l.stack, l.managed)
+            got = (l.op, l.device, l.space, abs_units(l.address), abs_units(l.size), l.t, l.phase, l.range, l.stack, l.managed, l.tensor)
             self.same(f"live {seq}", got, (t.op, t.device, t.space, t.address, t.size, t.t, t.phase, t.range, t.stack,
-                                           int(t.managed(mark.live_seq))))
+                                           int(t.managed(mark.live_seq)), t.tensor))
 
     def facts(self):
         """Those about the file are of process 0, the others of a process that was recorded."""
@@ -88,15 +101,15 @@ class Tables:
             for l in found:
                 t = self.x.things.get(l.alloc_seq)
                 if t:
-                    self.same(f"peak_live {l.alloc_seq}", (l.t_ns, l.op, l.space, l.address, l.phase, l.range, l.stack),
-                              (t.t, t.op, t.space, t.address, t.phase, t.range, t.stack))
+                    self.same(f"peak_live {l.alloc_seq}", (l.t_ns, l.op, l.space, l.address, l.phase, l.range, l.stack, l.tensor),
+                              (t.t, t.op, t.space, t.address, t.phase, t.range, t.stack, t.tensor))
 
     def oom_live(self):
         for l in self.r.table("oom_live"):
             t = self.x.things.get(l.alloc_seq)
             if t:
-                self.same(f"oom_live {l.alloc_seq}", (l.t_ns, l.op, l.space, l.address, l.size_bytes, l.phase, l.range, l.stack),
-                          (t.t, t.op, t.space, t.address, t.size, t.phase, t.range, t.stack))
+                self.same(f"oom_live {l.alloc_seq}", (l.t_ns, l.op, l.space, l.address, l.size_bytes, l.phase, l.range, l.stack, l.tensor),
+                          (t.t, t.op, t.space, t.address, t.size, t.phase, t.range, t.stack, t.tensor))
 
     # ---- peaks ----
 

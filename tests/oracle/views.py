@@ -91,7 +91,7 @@ class Views:
         return t.alive[-1][1]
 
     def allocation(self):
-        columns = "op alloc_seq free_seq device space address size_bytes t_alloc_ns t_free_ns phase range stack owner line layer managed"
+        columns = "op alloc_seq free_seq device space address size_bytes t_alloc_ns t_free_ns phase range stack owner line layer managed made_for request_bytes element_type shape"
         expected = set()
         for t in self.x.things.values():
             end = self.ends(t)
@@ -99,7 +99,7 @@ class Views:
             if self.r.by_seq[t.seq].op not in NAMES:
                 continue
             expected.add((NAMES[t.op], t.seq, end, t.device, self.space(t), t.address, t.size, t.t, end and self.r.by_seq[end].t,
-                          self.r.phases[t.phase], t.range, t.stack, self.r.owner(t.stack), self.r.line(t.stack), self.r.layer(t.stack), int(t.op != BLOCK and t.managed())))
+                          self.r.phases[t.phase], t.range, t.stack, self.r.owner(t.stack), self.r.line(t.stack), self.r.layer(t.stack), int(t.op != BLOCK and t.managed()), *self.r.asked(t.tensor, t.size)))
         got = {row(columns, v) for v in self.r.rows("SELECT * FROM allocation")}
         got = {g for g in got if self.r.by_seq[g[1]].op in NAMES}
         self.same("allocation", got, expected)
@@ -117,8 +117,8 @@ class Views:
 
     def leak(self):
         expected = {(t.device, t.seq, self.r.ops[t.op], self.leak_category(t), t.address, t.size, t.t, self.r.phases[t.phase], t.range,
-                     t.stack, self.r.owner(t.stack), self.r.line(t.stack), self.r.layer(t.stack)) for t in self.living() if t.op == BLOCK or not t.managed()}
-        got = {row("device alloc_seq op category address size_bytes t_alloc_ns phase range stack owner line layer", v)
+                     t.stack, self.r.owner(t.stack), self.r.line(t.stack), self.r.layer(t.stack), *self.r.asked(t.tensor, t.size)) for t in self.living() if t.op == BLOCK or not t.managed()}
+        got = {row("device alloc_seq op category address size_bytes t_alloc_ns phase range stack owner line layer made_for request_bytes element_type shape", v)
                for v in self.r.rows("SELECT * FROM leak")}
         self.same("leak", got, expected)
 
@@ -137,10 +137,10 @@ class Views:
 
     def told(self, t, of_no_device=False):
         return (self.r.phases[t.phase], self.category(t, of_no_device), t.size, t.seq, t.stack, self.r.owner(t.stack), self.r.line(t.stack), self.r.layer(t.stack), t.address,
-                t.t, t.range)
+                t.t, t.range, *self.r.asked(t.tensor, t.size))
 
     def at_peak(self):
-        columns = "phase category size_bytes alloc_seq stack owner line layer address t_alloc_ns range"
+        columns = "phase category size_bytes alloc_seq stack owner line layer address t_alloc_ns range made_for request_bytes element_type shape"
         for device, t in self.x.totals.items():
             value, seq, _ = self.x.peak[device, "allocated"]
             if not value:
@@ -160,7 +160,7 @@ class Views:
         self.r.db = written
 
     def at_oom(self):
-        columns = "phase category size_bytes alloc_seq stack owner line layer address t_alloc_ns range"
+        columns = "phase category size_bytes alloc_seq stack owner line layer address t_alloc_ns range made_for request_bytes element_type shape"
         for o in self.r.table("oom"):
             rows = self.r.rows("SELECT * FROM live_at_oom WHERE oom_seq = ?", o.seq)
             none = o.device < 0

@@ -56,7 +56,7 @@ void vs_dropped_add(struct vs_dropped *u, const struct vs_event *event)
 {
     bool starts = event->op == VS_OP_ALLOC || event->op == VS_OP_BLOCK_ALLOC;
     uint64_t key = key_of(event);
-    if (!starts || event->status != 0)
+    if (!starts || vs_event_failed(event))
         return;
     _Atomic uint64_t *place = places_of(u, key);
     for (unsigned i = 0; i < PLACES; i++) {

@@ -2,7 +2,7 @@
  * format.h - how a journal lies in its file, and the handle that this process holds of it.
  *
  *      header (4 pages + facts) | ring | strings | threads | contexts | devices | modules | frames | stacks |
- *      accesses | now
+ *      tensors | accesses | now
  *
  * Only the files of this folder include it.  Sections begin at multiples of 4096.  Offsets and capacities
  * are copied into the handle once the file has been checked, so that a file that changes later cannot make a
@@ -17,8 +17,9 @@
 #include "journal.h"
 #include "dropped.h"
 
-#define VS_JOURNAL_MAGIC  "vsjrnl\r\n" /* 8 bytes; the line end shows a file mangled as text */
-#define VS_JOURNAL_FORMAT 4u /* 1: all frames were addresses; 2: no accesses; 3: no page of the present */
+#define VS_JOURNAL_MAGIC "vsjrnl\r\n" /* 8 bytes; the line end shows a file mangled as text */
+/* 1: all frames were addresses; 2: no accesses; 3: no page of the present; 4: no tensors */
+#define VS_JOURNAL_FORMAT 5u
 #define VS_FACTS          32u
 #define VS_PAGE           4096u
 #define VS_STATE_DEAD     UINT64_MAX
@@ -37,6 +38,7 @@ enum vs_section {
     VS_SEC_MODULES,
     VS_SEC_FRAMES,
     VS_SEC_STACKS,
+    VS_SEC_TENSORS,
     VS_SEC_ACCESSES,
     VS_SEC_NOW, /* one page: now.c */
     VS_SECTIONS
@@ -44,7 +46,7 @@ enum vs_section {
 
 struct vs_section_place {
     uint64_t offset;
-    uint64_t capacity; /* rows, row 0 included; bytes / 8 for strings */
+    uint64_t capacity; /* rows, row 0 included; bytes / 8 for strings and tensors */
 };
 
 struct vs_fact { /* two string ids; a fact is set when both are */

@@ -27,6 +27,7 @@
 
 #define RING_DEFAULT    (1u << 18)
 #define STRINGS_DEFAULT (2u << 20) /* bytes */
+#define TENSORS_DEFAULT (4u << 20) /* bytes: of 3 dimensions 100,000 different ones */
 #define FILE_LIMIT      (UINT64_C(1) << 38)
 
 static uint64_t round_page(uint64_t bytes)
@@ -98,6 +99,7 @@ static void lay_out(struct vs_journal_header *h, const struct vs_journal_config 
         [VS_SEC_MODULES] = or_default(c->modules, 8192),
         [VS_SEC_FRAMES] = or_default(c->frames, 1u << 17),
         [VS_SEC_STACKS] = or_default(c->stacks, 1u << 18),
+        [VS_SEC_TENSORS] = or_default(c->tensor_bytes, TENSORS_DEFAULT) / 8,
         [VS_SEC_ACCESSES] = or_default(c->accesses, 1), /* row 0 only: accesses are not recorded */
         [VS_SEC_NOW] = 1,
     };
@@ -136,6 +138,8 @@ static uint64_t index_rows(const struct vs_journal_header *h, enum vs_section s)
     switch (s) {
     case VS_SEC_STRINGS:
         return h->place[s].capacity / 2;
+    case VS_SEC_TENSORS:
+        return h->place[s].capacity / (sizeof(struct vs_tensor_row) / 8);
     case VS_SEC_CONTEXTS:
     case VS_SEC_DEVICES:
     case VS_SEC_FRAMES:

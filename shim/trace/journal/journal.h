@@ -6,7 +6,7 @@
  * crash of the machine can lose it.
  *
  *      header | ring of 2^n 64-byte slots | strings | threads | contexts | devices | modules | frames
- *             | stacks | accesses | now
+ *             | stacks | tensors | accesses | now
  *
  * Ring.  Sequences count from 1; sequence s lives in slot s % slots, in lap s / slots.  A slot's `state`
  * word says that it is free for a lap (lap * slots), published in it (that + 1), or dead: a file of zeros is
@@ -100,12 +100,40 @@ struct vs_stack_row { /* call-stack trie: a stack is the path from this node to 
     uint32_t frame;
 };
 
+/* What a framework's block was asked for as.  As many int64_t sizes follow the row as it has dimensions. */
+struct vs_tensor_row {
+    uint32_t what; /* VS_TENSOR_WHAT */
+    uint32_t reserved;
+    uint64_t request; /* bytes; 0: unknown */
+};
+#define VS_TENSOR_DIMS_MAX 16u
+#define VS_TENSOR_NO_SHAPE 255u /* dimensions: there is no shape, or it has more than VS_TENSOR_DIMS_MAX */
+#define VS_TENSOR_NO_TYPE  255u
+
+static inline uint32_t vs_tensor_what(enum vs_tensor_kind kind, uint32_t type, uint32_t dims)
+{
+    return (uint32_t)kind | type << 8 | dims << 16;
+}
+static inline uint32_t vs_tensor_kind_of(const struct vs_tensor_row *row)
+{
+    return row->what & 255;
+}
+static inline uint32_t vs_tensor_type_of(const struct vs_tensor_row *row)
+{
+    return row->what >> 8 & 255;
+}
+static inline uint32_t vs_tensor_dims_of(const struct vs_tensor_row *row)
+{
+    return row->what >> 16 & 255;
+}
+
 /* ---- creating, opening ---- */
 
 struct vs_journal_config {
     uint32_t ring_slots;   /* power of two; 0 = default (1 << 18) */
     uint32_t string_bytes; /* 0 = default, likewise below */
     uint32_t threads, contexts, devices, modules, frames, stacks;
+    uint32_t tensor_bytes;
     uint32_t accesses;    /* 0: none are recorded */
     const char *database; /* absolute path of the database that the drain writes */
     uint64_t start_ns;    /* CLOCK_MONOTONIC of the run's start */
@@ -177,7 +205,10 @@ uint32_t vs_journal_frame(struct vs_journal *j, uint64_t address,
 uint32_t vs_journal_named_frame(struct vs_journal *j, enum vs_frame_kind kind, uint32_t function,
                                 uint32_t file, uint32_t line);
 uint32_t vs_journal_stack(struct vs_journal *j, uint32_t parent, uint32_t frame); /* interned */
-uint32_t vs_journal_next_range(struct vs_journal *j);                             /* fresh range id, from 1 */
+/* What a block was asked for as, interned by all of it: WHAT (vs_tensor_what), REQUEST in bytes, and as many
+ * SIZES as it has dimensions (no shape: they may be NULL). */
+uint32_t vs_journal_tensor(struct vs_journal *j, uint32_t what, uint64_t request, const int64_t *sizes);
+uint32_t vs_journal_next_range(struct vs_journal *j); /* fresh range id, from 1 */
 /* Counts N memory nodes of graphs, or allocations by them, for which the hooks' tables had no room. */
 void vs_journal_untracked(struct vs_journal *j, uint64_t n);
 /* Counts a range that cannot be tracked: it is nested too deeply, or too many threads have ranges. */
@@ -260,5 +291,11 @@ const struct vs_device_row *vs_journal_get_device(const struct vs_journal *j, ui
 const struct vs_module_row *vs_journal_get_module(const struct vs_journal *j, uint32_t id);
 const struct vs_frame_row *vs_journal_get_frame(const struct vs_journal *j, uint32_t id);
 const struct vs_stack_row *vs_journal_get_stack(const struct vs_journal *j, uint32_t id);
+/* A copy; false: likewise. */
+struct vs_tensor {
+    struct vs_tensor_row row;
+    int64_t size[VS_TENSOR_DIMS_MAX];
+};
+bool vs_journal_get_tensor(const struct vs_journal *j, uint32_t id, struct vs_tensor *out);
 
 #endif

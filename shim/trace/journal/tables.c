@@ -25,11 +25,17 @@ struct string_row {
 size_t vs_journal_row_bytes(enum vs_section section)
 {
     static const size_t bytes[VS_SECTIONS] = {
-        [VS_SEC_RING] = sizeof(struct vs_event),          [VS_SEC_STRINGS] = 8,
-        [VS_SEC_THREADS] = sizeof(struct vs_thread_row),  [VS_SEC_CONTEXTS] = sizeof(struct vs_context_row),
-        [VS_SEC_DEVICES] = sizeof(struct vs_device_row),  [VS_SEC_MODULES] = sizeof(struct vs_module_row),
-        [VS_SEC_FRAMES] = sizeof(struct vs_frame_row),    [VS_SEC_STACKS] = sizeof(struct vs_stack_row),
-        [VS_SEC_ACCESSES] = sizeof(struct vs_access_row), [VS_SEC_NOW] = VS_PAGE,
+        [VS_SEC_RING] = sizeof(struct vs_event),
+        [VS_SEC_STRINGS] = 8,
+        [VS_SEC_THREADS] = sizeof(struct vs_thread_row),
+        [VS_SEC_CONTEXTS] = sizeof(struct vs_context_row),
+        [VS_SEC_DEVICES] = sizeof(struct vs_device_row),
+        [VS_SEC_MODULES] = sizeof(struct vs_module_row),
+        [VS_SEC_FRAMES] = sizeof(struct vs_frame_row),
+        [VS_SEC_STACKS] = sizeof(struct vs_stack_row),
+        [VS_SEC_TENSORS] = 8,
+        [VS_SEC_ACCESSES] = sizeof(struct vs_access_row),
+        [VS_SEC_NOW] = VS_PAGE,
     };
     return bytes[section];
 }
@@ -109,6 +115,7 @@ struct key { /* what is looked for: its hash, and how to recognise and to make i
     enum vs_section section;
     const void *row;
     size_t length;
+    const int64_t *sizes; /* of a tensor */
 };
 
 static uint64_t mix(uint64_t a, uint64_t b)
@@ -137,11 +144,27 @@ static bool same_string(const struct vs_journal *j, uint32_t id, const struct ke
     return text && length == k->length && memcmp(text, k->row, length) == 0;
 }
 
+static uint64_t tensor_units(uint32_t dims)
+{
+    return (sizeof(struct vs_tensor_row) + (dims == VS_TENSOR_NO_SHAPE ? 0 : dims * sizeof(int64_t))) / 8;
+}
+
+static bool same_tensor(const struct vs_journal *j, uint32_t id, const struct key *k)
+{
+    const struct vs_tensor_row *wanted = k->row;
+    struct vs_tensor there;
+    return vs_journal_get_tensor(j, id, &there) && there.row.what == wanted->what &&
+           there.row.request == wanted->request &&
+           memcmp(there.size, k->sizes, tensor_units(vs_tensor_dims_of(wanted)) * 8 - sizeof *wanted) == 0;
+}
+
 /* Whether row ID is what KEY describes.  An id in the index is always of a published row. */
 static bool same(const struct vs_journal *j, uint32_t id, const struct key *k)
 {
     if (k->section == VS_SEC_STRINGS)
         return same_string(j, id, k);
+    if (k->section == VS_SEC_TENSORS)
+        return same_tensor(j, id, k);
     const void *row = get_row(j, k->section, id);
     switch (k->section) {
     case VS_SEC_CONTEXTS:
@@ -168,10 +191,26 @@ static uint32_t make_string(struct vs_journal *j, const struct key *k)
     return (uint32_t)id;
 }
 
+static uint32_t make_tensor(struct vs_journal *j, const struct key *k)
+{
+    const struct vs_tensor_row *row = k->row;
+    uint64_t units = tensor_units(vs_tensor_dims_of(row)), id = take(j, VS_SEC_TENSORS, units);
+    if (id == 0)
+        return 0;
+    unsigned char *to = vs_journal_row(j, VS_SEC_TENSORS, 8, id);
+    put_bytes(to + sizeof row->what, (const unsigned char *)row + sizeof row->what,
+              sizeof *row - sizeof row->what);
+    put_bytes(to + sizeof *row, k->sizes, units * 8 - sizeof *row);
+    atomic_store_explicit((_Atomic uint32_t *)to, row->what, memory_order_release);
+    return (uint32_t)id;
+}
+
 static uint32_t make(struct vs_journal *j, const struct key *k)
 {
     if (k->section == VS_SEC_STRINGS)
         return make_string(j, k);
+    if (k->section == VS_SEC_TENSORS)
+        return make_tensor(j, k);
     uint32_t word = k->section == VS_SEC_STACKS   ? ((const struct vs_stack_row *)k->row)->frame
                     : k->section == VS_SEC_FRAMES ? ((const struct vs_frame_row *)k->row)->kind
                                                   : 1;
@@ -206,28 +245,28 @@ uint32_t vs_journal_string(struct vs_journal *j, const char *text, size_t length
 {
     if (length > STRING_MAX)
         length = STRING_MAX;
-    struct key k = {hash_bytes(text, length), VS_SEC_STRINGS, text, length};
+    struct key k = {hash_bytes(text, length), VS_SEC_STRINGS, text, length, NULL};
     return intern(j, &k);
 }
 
 uint8_t vs_journal_context(struct vs_journal *j, uint64_t handle, int32_t device)
 {
     struct vs_context_row row = {.handle = handle, .device = device};
-    struct key k = {mix(handle, 0), VS_SEC_CONTEXTS, &row, 0};
+    struct key k = {mix(handle, 0), VS_SEC_CONTEXTS, &row, 0, NULL};
     uint32_t id = intern(j, &k);
     return id ? (uint8_t)id : VS_CONTEXT_UNKNOWN;
 }
 
 void vs_journal_device(struct vs_journal *j, const struct vs_device_row *row)
 {
-    struct key k = {mix((uint64_t)row->ordinal, 0), VS_SEC_DEVICES, row, 0};
+    struct key k = {mix((uint64_t)row->ordinal, 0), VS_SEC_DEVICES, row, 0, NULL};
     intern(j, &k);
 }
 
 uint32_t vs_journal_frame(struct vs_journal *j, uint64_t address, uint32_t module)
 {
     struct vs_frame_row row = {.address = address, .module = module, .kind = VS_FRAME_ADDRESS};
-    struct key k = {mix(address, module), VS_SEC_FRAMES, &row, 0};
+    struct key k = {mix(address, module), VS_SEC_FRAMES, &row, 0, NULL};
     return intern(j, &k);
 }
 
@@ -235,16 +274,26 @@ uint32_t vs_journal_named_frame(struct vs_journal *j, enum vs_frame_kind kind, u
                                 uint32_t file, uint32_t line)
 {
     struct vs_frame_row row = {.function = function, .file = file, .line = line, .kind = kind};
-    struct key k = {mix((uint64_t)function << 32 | file, (uint64_t)kind << 32 | line), VS_SEC_FRAMES, &row,
-                    0};
+    struct key k = {mix((uint64_t)function << 32 | file, (uint64_t)kind << 32 | line), VS_SEC_FRAMES, &row, 0,
+                    NULL};
     return function && (file || kind >= VS_FRAME_NODE) ? intern(j, &k) : 0;
 }
 
 uint32_t vs_journal_stack(struct vs_journal *j, uint32_t parent, uint32_t frame)
 {
     struct vs_stack_row row = {parent, frame};
-    struct key k = {mix(parent, frame), VS_SEC_STACKS, &row, 0};
+    struct key k = {mix(parent, frame), VS_SEC_STACKS, &row, 0, NULL};
     return frame ? intern(j, &k) : 0;
+}
+
+uint32_t vs_journal_tensor(struct vs_journal *j, uint32_t what, uint64_t request, const int64_t *sizes)
+{
+    struct vs_tensor_row row = {.what = what, .request = request};
+    bool shape = vs_tensor_dims_of(&row) != VS_TENSOR_NO_SHAPE;
+    struct key k = {mix(request, what), VS_SEC_TENSORS, &row, 0, shape ? sizes : (const int64_t *)&row};
+    for (uint64_t i = 0, n = tensor_units(vs_tensor_dims_of(&row)) - sizeof row / 8; i < n; i++)
+        k.hash = mix(k.hash, (uint64_t)sizes[i]);
+    return intern(j, &k);
 }
 
 /* ---- tables without a key ---- */
@@ -359,4 +408,20 @@ const struct vs_frame_row *vs_journal_get_frame(const struct vs_journal *j, uint
 const struct vs_stack_row *vs_journal_get_stack(const struct vs_journal *j, uint32_t id)
 {
     return get_row(j, VS_SEC_STACKS, id);
+}
+
+bool vs_journal_get_tensor(const struct vs_journal *j, uint32_t id, struct vs_tensor *out)
+{
+    uint64_t capacity = j->capacity[VS_SEC_TENSORS];
+    if (id == 0 || id >= capacity || capacity - id < sizeof out->row / 8)
+        return false;
+    const unsigned char *at = vs_journal_row(j, VS_SEC_TENSORS, 8, id);
+    uint32_t what = atomic_load_explicit((const _Atomic uint32_t *)at, memory_order_acquire);
+    uint32_t dims = what >> 16 & 255;
+    if (what == 0 || (dims != VS_TENSOR_NO_SHAPE && dims > VS_TENSOR_DIMS_MAX) ||
+        capacity - id < tensor_units(dims))
+        return false;
+    memcpy(out, at, tensor_units(dims) * 8);
+    out->row.what = what;
+    return true;
 }

@@ -133,13 +133,13 @@ static void check_totals(struct vs_ledger *l, const struct vs_event *e, const st
     if (!d->reported || d->resync) {
         set_base(l, r, VS_CURVE_FRAMEWORK, e->arg0);
         if (tells_reserved(e))
-            set_base(l, r, VS_CURVE_MANAGED, e->arg1);
+            set_base(l, r, VS_CURVE_MANAGED, vs_event_block_arg1(e));
         d->reported = true;
         d->resync = false;
     }
     check_one(l, r, 0, d->curve[VS_CURVE_FRAMEWORK].now, e->arg0);
     if (tells_reserved(e))
-        check_one(l, r, 1, d->curve[VS_CURVE_MANAGED].now, e->arg1);
+        check_one(l, r, 1, d->curve[VS_CURVE_MANAGED].now, vs_event_block_arg1(e));
     if (d->diff[0] || d->diff[1])
         vs_count(l, r->device, VS_COUNT_MISMATCHED);
     if (l->doubt_to)
@@ -189,7 +189,6 @@ static void block_free(struct vs_ledger *l, const struct vs_event *e)
 {
     struct vs_row r;
     vs_row_begin(l, &r, e);
-    r.status = 0;
     uint32_t index = vs_table_remove(&l->blocks, e->address);
     if (index == VS_TABLE_NONE) {
         unknown_block_free(l, &r);

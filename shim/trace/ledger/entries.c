@@ -101,6 +101,7 @@ void vs_entry_from(const struct vs_row *r, struct entry *e)
                               .phase = r->phase,
                               .range = r->range,
                               .stack = r->stack,
+                              .tensor = r->tensor,
                               .device = r->device,
                               .op = r->op,
                               .space = r->space,

@@ -212,7 +212,7 @@ void vs_ledger_apply(struct vs_ledger *l, const struct vs_event *e, enum verdict
         vs_doubt_begin(l);
     apply_by_kind(l, e, verdict);
     /* a refusal, or any event while the outcome of one is open */
-    if (e->status != 0 || e->op == VS_OP_BLOCK_OOM || l->oom.open)
+    if (vs_event_failed(e) || e->op == VS_OP_BLOCK_OOM || l->oom.open)
         vs_oom_event(l, e, verdict);
 }
 

@@ -77,6 +77,7 @@ struct vs_row { /* one row of `ev` */
     uint64_t address, size, mate, framework, direct, reserved;
     uint64_t stream; /* or, of an event without one, its second number (kind.stream in schema.sql) */
     uint32_t phase, range, stack, kind;
+    uint32_t tensor; /* of a block: the journal's id, 0 unknown */
     uint16_t api, thread, status;
     uint8_t op, space, context, managed;
     int8_t device;
@@ -297,7 +298,7 @@ struct vs_oom_row { /* the device at an out-of-memory; totals as after event seq
     uint64_t unknown_use;                           /* of reserved: held by libraries' pools */
     uint64_t reserved_then;                         /* at the moment when free_bytes was queried */
     int64_t t, free_t, process_used_t, device_used_t;
-    uint32_t phase, range, stack;
+    uint32_t phase, range, stack, tensor;
     uint16_t api, thread;
     uint8_t op, space, roles, context;
     int device;
@@ -333,7 +334,7 @@ struct vs_alloc {
     uint64_t seq, address, size;
     uint64_t since; /* the ledger's own: seq, or the row that took back a free of it that failed */
     int64_t t;
-    uint32_t phase, range, stack;
+    uint32_t phase, range, stack, tensor;
     int8_t device;
     uint8_t op, space, managed; /* managed: enum vs_managed */
     uint8_t fresh;              /* the ledger's own: not yet in table live */

@@ -169,6 +169,7 @@ static struct vs_oom_row row_of(struct vs_ledger *l, const struct vs_event *e)
         .phase = vs_event_phase(l, e),
         .range = e->range,
         .stack = e->stack,
+        .tensor = e->op == VS_OP_BLOCK_OOM ? vs_event_tensor(e) : 0,
         .api = vs_has_api(e->op) ? (uint16_t)e->arg1 : 0,
         .thread = e->thread,
         .op = e->op,

@@ -57,9 +57,10 @@ static struct vs_event event_of(const struct vs_ledger *l, const struct vs_row *
                              .address = row->address,
                              .size = row->size,
                              .arg0 = bind ? 0 : row->stream,
-                             .arg1 = bind                           ? row->stream
-                                     : row->op == VS_OP_FREE_FAILED ? row->mate
-                                                                    : row->api,
+                             .arg1 = vs_with_tensor(bind                           ? row->stream
+                                                    : row->op == VS_OP_FREE_FAILED ? row->mate
+                                                                                   : row->api,
+                                                    row->tensor),
                              .stack = row->stack,
                              .range = row->range,
                              .thread = row->thread,
@@ -67,7 +68,7 @@ static struct vs_event event_of(const struct vs_ledger *l, const struct vs_row *
                              .space = row->space,
                              .device = row->device,
                              .context = row->context,
-                             .status = row->status};
+                             .status = row->tensor ? (uint16_t)row->tensor : row->status};
 }
 
 /* An import that was first seen when its handle was retained begins with that row. */

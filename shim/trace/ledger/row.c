@@ -4,15 +4,10 @@
  */
 #include "internal.h"
 
-static bool is_block(uint8_t op)
-{
-    return op >= VS_OP_BLOCK_ALLOC && op <= VS_OP_BLOCK_OOM;
-}
-
 bool vs_has_api(uint8_t op)
 {
     return op >= VS_OP_ALLOC && op <= VS_OP_OVERHEAD && op != VS_OP_MAP && op != VS_OP_FREE_FAILED &&
-           op != VS_OP_POOL_RESERVED && op != VS_OP_BIND && op != VS_OP_UNBIND && !is_block(op);
+           op != VS_OP_POOL_RESERVED && op != VS_OP_BIND && op != VS_OP_UNBIND && !vs_event_is_block(op);
 }
 
 /* The event's own second number, which the database shows as `stream`. */
@@ -41,7 +36,7 @@ static uint64_t second_number(const struct vs_event *e)
 static uint64_t block_stream(const struct vs_event *e)
 {
     if (e->space == VS_SPACE_ARENA || e->arg0 == VS_BYTES_UNKNOWN)
-        return e->arg1;
+        return vs_event_block_arg1(e);
     return e->op == VS_OP_BLOCK_ALLOC ? e->context : 0;
 }
 
@@ -70,9 +65,11 @@ void vs_row_begin(struct vs_ledger *l, struct vs_row *r, const struct vs_event *
                          .context = e->context,
                          .device = e->device};
     l->t = r->t;
-    if (is_block(e->op)) { /* most events are, and have no api */
+    if (vs_event_is_block(e->op)) { /* most events are, and have no api */
         r->stream = block_stream(e);
+        r->tensor = e->op == VS_OP_BLOCK_FREE ? 0 : vs_event_tensor(e);
         r->context = 0;
+        r->status = 0;
         return;
     }
     if (vs_has_api(e->op))

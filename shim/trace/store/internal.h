@@ -6,6 +6,8 @@
  *   vfs.c      SQLite's system calls
  *   rows.c     the batch as a table that SQLite reads: its events go into `ev`
  *   names.c    what rows refer to: strings, threads, modules, kinds, phases
+ *   bits.c     which of these rows are written
+ *   tensors.c  what blocks were asked for as
  *   stacks.c   call stacks: their frames, who asked, the program's own line
  *   batch.c    one transaction
  *   access.c   when the device used each block
@@ -42,6 +44,7 @@ struct vs_bits { /* ids that are written */
 
 struct vs_kind {
     uint64_t stream;
+    uint32_t tensor;
     uint16_t api, thread, status;
     uint8_t space, context, managed;
 };
@@ -68,7 +71,8 @@ struct vs_access_key { /* a row of access_kind: strings, phases by their ids */
     X(MODULE, "INSERT OR IGNORE INTO module VALUES(?,?,?,?,?)")                                              \
     X(FRAME, "INSERT OR IGNORE INTO frame VALUES(?,?,?,?,?,?,?)")                                            \
     X(STACK, "INSERT OR IGNORE INTO stack VALUES(?,?,?,?,?,?,?,?)")                                          \
-    X(KIND, "INSERT OR IGNORE INTO kind VALUES(?," VS_PROCESS ",?,?,?,?,?,?,?)")                             \
+    X(KIND, "INSERT OR IGNORE INTO kind VALUES(?," VS_PROCESS ",?,?,?,?,?,?,?,?)")                           \
+    X(TENSOR, "INSERT OR IGNORE INTO tensor VALUES(?,?,?,?,?)")                                              \
     X(EV, "INSERT INTO ev SELECT * FROM rows")                                                               \
     X(RANGE, "INSERT OR REPLACE INTO rng VALUES(?," VS_PROCESS ",?,?,?,?,?,?,?,?,?,?,?)")                    \
     X(RANGE_PEAK, "INSERT OR REPLACE INTO range_peak VALUES(?,?,?,?,?)")                                     \
@@ -85,13 +89,13 @@ struct vs_access_key { /* a row of access_kind: strings, phases by their ids */
     X(PEAK, "INSERT OR REPLACE INTO peak VALUES(" VS_PROCESS ",?,?,?,?,?,?,?)")                              \
     X(COUNTER, "INSERT OR REPLACE INTO counter VALUES(" VS_PROCESS ",?,?,?)")                                \
     X(LOSS, "INSERT INTO loss VALUES(" VS_PROCESS ",?,?,?,?)")                                               \
-    X(LIVE, "INSERT OR REPLACE INTO live VALUES(?,?,?,?,?,?,?,?,?,?,?)")                                     \
+    X(LIVE, "INSERT OR REPLACE INTO live VALUES(?,?,?,?,?,?,?,?,?,?,?,?)")                                   \
     X(LIVE_GONE, "DELETE FROM live WHERE alloc_seq = ?")                                                     \
-    X(PEAK_LIVE, "INSERT OR REPLACE INTO peak_live VALUES(" VS_PROCESS ",?,?,?,?,?,?,?,?,?,?,?)")            \
+    X(PEAK_LIVE, "INSERT OR REPLACE INTO peak_live VALUES(" VS_PROCESS ",?,?,?,?,?,?,?,?,?,?,?,?)")          \
     X(PEAK_LIVE_GONE, "DELETE FROM peak_live WHERE device = ?")                                              \
     X(OOM, "INSERT INTO oom VALUES(" VS_PROCESS                                                              \
-           ",?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)")                              \
-    X(OOM_LIVE, "INSERT OR REPLACE INTO oom_live VALUES(" VS_PROCESS ",?,?,?,?,?,?,?,?,?,?)")                \
+           ",?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)")                            \
+    X(OOM_LIVE, "INSERT OR REPLACE INTO oom_live VALUES(" VS_PROCESS ",?,?,?,?,?,?,?,?,?,?,?)")              \
     X(MARK, "INSERT OR REPLACE INTO mark VALUES(" VS_PROCESS ",?,?,?)")                                      \
     X(RESUME, "INSERT INTO resume VALUES(?,?,?,?,?,?)")                                                      \
     X(META, "INSERT OR REPLACE INTO meta VALUES(?,?," VS_PROCESS ")")                                        \
@@ -187,7 +191,7 @@ struct vs_store {
     size_t run_length;
     uint64_t last_ev; /* highest rowid of ev */
 
-    struct vs_bits strings, stacks, frames, threads;
+    struct vs_bits strings, stacks, frames, threads, tensors;
     uint32_t next_module;
     uint64_t contexts[4], devices; /* bits */
     uint32_t next_string;          /* own ids */
@@ -246,11 +250,22 @@ void vs_names_committed(struct vs_store *s);
 int vs_names_load(struct vs_store *s);
 void vs_names_free(struct vs_store *s);
 
+/* For the type n of vs_sql_run: an id that is 0 is NULL. */
+static inline int64_t vs_or_null(uint32_t id)
+{
+    return id ? (int64_t)id : -1;
+}
+
 bool vs_bits_has(const struct vs_bits *b, uint64_t id);
 void vs_bits_add(struct vs_bits *b, uint64_t id);
+void vs_bits_clear(struct vs_bits *b);
 
 /* stacks.c */
 int vs_store_stack(struct vs_store *s, uint32_t id); /* its rows, and those of its callers */
+
+/* tensors.c */
+int vs_store_tensor(struct vs_store *s, uint32_t id); /* its row */
+int vs_tensors_static(struct vs_store *s);            /* element_type */
 
 /* line.c: the frames of a stack, innermost first, until its own line is known */
 enum { VS_LINE_PACKAGES = 12 };

@@ -23,18 +23,20 @@ static void put_live(void *context, const struct vs_alloc *a)
 {
     struct each *e = context;
     if (e->rc == 0)
-        e->rc = vs_sql_run(e->s, VS_SQL_LIVE, "iiiiiiiiiii", (int64_t)a->seq, (int64_t)a->op,
-                           (int64_t)a->device, (int64_t)a->space, vs_x512(a->address), vs_x512(a->size), a->t,
-                           (int64_t)a->phase, (int64_t)a->range, (int64_t)a->stack, (int64_t)a->managed);
+        e->rc =
+            vs_sql_run(e->s, VS_SQL_LIVE, "iiiiiiiiiiin", (int64_t)a->seq, (int64_t)a->op, (int64_t)a->device,
+                       (int64_t)a->space, vs_x512(a->address), vs_x512(a->size), a->t, (int64_t)a->phase,
+                       (int64_t)a->range, (int64_t)a->stack, (int64_t)a->managed, vs_or_null(a->tensor));
 }
 
 static void put_at_peak(void *context, const struct vs_alloc *a)
 {
     struct each *e = context;
     if (e->rc == 0)
-        e->rc = vs_sql_run(e->s, VS_SQL_PEAK_LIVE, "iiiiiiiiiii", (int64_t)e->peak.device, (int64_t)a->seq,
+        e->rc = vs_sql_run(e->s, VS_SQL_PEAK_LIVE, "iiiiiiiiiiin", (int64_t)e->peak.device, (int64_t)a->seq,
                            (int64_t)e->peak.seq, a->t, (int64_t)a->op, (int64_t)a->space, (int64_t)a->address,
-                           (int64_t)a->size, (int64_t)a->phase, (int64_t)a->range, (int64_t)a->stack);
+                           (int64_t)a->size, (int64_t)a->phase, (int64_t)a->range, (int64_t)a->stack,
+                           vs_or_null(a->tensor));
 }
 
 static int write_anew(struct vs_store *s, const struct vs_commit *c)

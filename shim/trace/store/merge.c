@@ -13,7 +13,7 @@
 
 /* What a column holds: its value moves up by that kind's offset where it is above 0, as 0, negative numbers
  * and NULL say that there is none. */
-enum moves { NUMBERS, KINDS, STRINGS, STACKS, FRAMES, MODULES, ACCESS_KINDS, MOVES };
+enum moves { NUMBERS, KINDS, STRINGS, STACKS, FRAMES, MODULES, ACCESS_KINDS, TENSORS, MOVES };
 
 static const struct {
     const char *table, *columns; /* between spaces */
@@ -30,6 +30,7 @@ static const struct {
     {"framework_role", " alloc_seq ", NUMBERS},
     {"live", " alloc_seq range ", NUMBERS},
     {"live", " stack ", STACKS},
+    {"live", " tensor ", TENSORS},
     {"mark", " upto_seq live_seq ", NUMBERS},
     {"zone", " first_seq last_seq stretch ", NUMBERS},
     {"stretch", " first_seq last_seq ", NUMBERS},
@@ -41,10 +42,13 @@ static const struct {
     {"peak", " seq ", NUMBERS},
     {"peak_live", " alloc_seq peak_seq range ", NUMBERS},
     {"peak_live", " stack ", STACKS},
+    {"peak_live", " tensor ", TENSORS},
     {"oom", " seq range ", NUMBERS},
     {"oom", " stack ", STACKS},
+    {"oom", " tensor ", TENSORS},
     {"oom_live", " oom_seq alloc_seq range ", NUMBERS},
     {"oom_live", " stack ", STACKS},
+    {"oom_live", " tensor ", TENSORS},
     {"step", " seq ", NUMBERS},
     {"moment", " seq ", NUMBERS},
     {"moment", " name ", STRINGS},
@@ -53,6 +57,8 @@ static const struct {
     {"upper_bound", " from_seq to_seq ", NUMBERS},
     {"mismatch", " seq ", NUMBERS},
     {"kind", " id ", KINDS},
+    {"kind", " tensor ", TENSORS},
+    {"tensor", " id ", TENSORS},
     {"string", " id ", STRINGS},
     {"stack", " id parent ", STACKS},
     {"stack", " frame line node layer ", FRAMES},
@@ -65,7 +71,7 @@ static const struct {
 /* The same in every file; or of a writer that goes on, which a file of several processes has none of. */
 static bool is_shared(const char *table)
 {
-    static const char *const shared[] = {"op", "space", "api", "phase", "resume"};
+    static const char *const shared[] = {"op", "space", "api", "phase", "resume", "element_type"};
     for (size_t i = 0; i < sizeof shared / sizeof *shared; i++)
         if (strcmp(table, shared[i]) == 0)
             return true;
@@ -204,6 +210,7 @@ static void measure(struct merge *m)
     m->by[STACKS] = number(m, "SELECT max(id) FROM main.stack");
     m->by[FRAMES] = number(m, "SELECT max(id) FROM main.frame");
     m->by[MODULES] = number(m, "SELECT max(id) FROM main.module");
+    m->by[TENSORS] = number(m, "SELECT max(id) FROM main.tensor");
     m->by[ACCESS_KINDS] = number(m, "SELECT max(id) FROM main.access_kind");
 }
 
@@ -309,6 +316,7 @@ int vs_store_merge_begin(const char *into, const char *like, char *why, size_t w
                      "INSERT INTO main.op SELECT id, name FROM other.op;"
                      "INSERT INTO main.space SELECT id, name FROM other.space;"
                      "INSERT INTO main.api SELECT id, name FROM other.api;"
+                     "INSERT INTO main.element_type SELECT id, name, bytes FROM other.element_type;"
                      "INSERT INTO main.phase SELECT id, name FROM other.phase;"
                      "INSERT INTO main.meta(process, key, value) SELECT process, key, value FROM other.meta "
                      "WHERE process = 0 AND key IN ('schema_version', 'version')");

@@ -12,31 +12,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-bool vs_bits_has(const struct vs_bits *b, uint64_t id)
-{
-    return id / 64 < b->n && b->words[id / 64] >> (id % 64) & 1;
-}
-
-void vs_bits_add(struct vs_bits *b, uint64_t id)
-{
-    if (id / 64 >= b->n) {
-        size_t n = (id / 64 + 1) * 2;
-        uint64_t *words = realloc(b->words, n * sizeof *words);
-        if (!words)
-            return; /* without memory it is written again next time, which is only slower */
-        memset(words + b->n, 0, (n - b->n) * sizeof *words);
-        b->words = words;
-        b->n = n;
-    }
-    b->words[id / 64] |= 1ull << (id % 64);
-}
-
-static void clear_bits(struct vs_bits *b)
-{
-    if (b->words)
-        memset(b->words, 0, b->n * sizeof *b->words);
-}
-
 /* ---- what never changes ---- */
 
 int vs_names_static(struct vs_store *s)
@@ -61,7 +36,7 @@ int vs_names_static(struct vs_store *s)
         snprintf(sql, sizeof sql, "INSERT OR IGNORE INTO api VALUES(%d,'%s')", i, vs_api_name((uint64_t)i));
         rc = vs_store_exec(s, sql);
     }
-    return rc;
+    return rc == 0 ? vs_tensors_static(s) : rc;
 }
 
 /* ---- strings and phases ---- */
@@ -207,20 +182,22 @@ static int write_appended(struct vs_store *s)
 
 static struct vs_kind kind_of(const struct vs_row *r)
 {
-    return (struct vs_kind){r->stream, r->api, r->thread, r->status, r->space, r->context, r->managed};
+    return (struct vs_kind){r->stream, r->tensor, r->api,     r->thread,
+                            r->status, r->space,  r->context, r->managed};
 }
 
 static bool same_kind(const struct vs_kind *a, const struct vs_kind *b)
 {
-    return a->stream == b->stream && a->api == b->api && a->thread == b->thread && a->status == b->status &&
-           a->space == b->space && a->context == b->context && a->managed == b->managed;
+    return a->stream == b->stream && a->tensor == b->tensor && a->api == b->api && a->thread == b->thread &&
+           a->status == b->status && a->space == b->space && a->context == b->context &&
+           a->managed == b->managed;
 }
 
 static uint64_t kind_key(const struct vs_kind *k)
 {
     uint64_t low = (uint64_t)k->thread << 48 | (uint64_t)k->api << 32 | (uint64_t)k->status << 16 |
                    k->context << 8 | k->space << 1 | k->managed;
-    return low ^ k->stream * 0x9E3779B97F4A7C15u;
+    return low ^ k->stream * 0x9E3779B97F4A7C15u ^ (uint64_t)k->tensor * 0xD6E8FEB86659FD93u;
 }
 
 /* The id of the row's kind, from 1.  Different kinds whose keys collide take the next key. */
@@ -245,9 +222,9 @@ static int write_kinds(struct vs_store *s)
 {
     for (size_t i = s->kinds_written; i < s->kinds.n; i++) {
         const struct vs_kind *k = &s->kinds.at[i];
-        int rc = vs_sql_run(s, VS_SQL_KIND, "iiiiiiii", (int64_t)i + 1, (int64_t)k->api, (int64_t)k->space,
+        int rc = vs_sql_run(s, VS_SQL_KIND, "iiiiiiiin", (int64_t)i + 1, (int64_t)k->api, (int64_t)k->space,
                             (int64_t)k->context, (int64_t)k->stream, (int64_t)k->thread, (int64_t)k->status,
-                            (int64_t)k->managed);
+                            (int64_t)k->managed, vs_or_null(k->tensor));
         if (rc < 0)
             return rc;
     }
@@ -267,6 +244,8 @@ static int names_of_rows(struct vs_store *s, struct vs_output *out)
         last = r;
         if (r->stack && !vs_bits_has(&s->stacks, r->stack))
             rc = vs_store_stack(s, r->stack);
+        if (rc == 0 && r->tensor && !vs_bits_has(&s->tensors, r->tensor))
+            rc = vs_store_tensor(s, r->tensor);
         if (rc == 0 && !vs_bits_has(&s->threads, r->thread))
             rc = write_thread(s, r->thread);
     }
@@ -295,7 +274,8 @@ int vs_names_for_batch(struct vs_store *s, struct vs_output *out)
             rc = write_string(s, out->facts.at[i].value);
     }
     for (size_t i = 0; rc == 0 && i < out->born.n; i++) /* thinned: their rows may be missing */
-        rc = vs_store_stack(s, out->born.at[i].stack);
+        if ((rc = vs_store_stack(s, out->born.at[i].stack)) == 0)
+            rc = vs_store_tensor(s, out->born.at[i].tensor);
     if (rc == 0)
         rc = write_kinds(s);
     return rc == 0 ? write_phases(s) : rc;
@@ -309,10 +289,11 @@ void vs_names_committed(struct vs_store *s)
 
 void vs_names_forget(struct vs_store *s)
 {
-    clear_bits(&s->strings);
-    clear_bits(&s->stacks);
-    clear_bits(&s->frames);
-    clear_bits(&s->threads);
+    vs_bits_clear(&s->strings);
+    vs_bits_clear(&s->stacks);
+    vs_bits_clear(&s->frames);
+    vs_bits_clear(&s->tensors);
+    vs_bits_clear(&s->threads);
     vs_table_free(&s->owner_ids);
     vs_table_free(&s->file_classes);
     memset(s->contexts, 0, sizeof s->contexts);
@@ -325,6 +306,7 @@ void vs_names_free(struct vs_store *s)
     free(s->strings.words);
     free(s->stacks.words);
     free(s->frames.words);
+    free(s->tensors.words);
     free(s->threads.words);
     for (size_t i = 0; i < s->phases.n; i++)
         free(s->phases.at[i]);
@@ -343,7 +325,8 @@ static int load_kinds(struct vs_store *s)
 {
     sqlite3_stmt *q;
     int rc = sqlite3_prepare_v2(
-        s->db, "SELECT api,space,context,stream,thread,status,managed FROM kind ORDER BY id", -1, &q, NULL);
+        s->db, "SELECT api,space,context,stream,thread,status,managed,tensor FROM kind ORDER BY id", -1, &q,
+        NULL);
     while (rc == SQLITE_OK && sqlite3_step(q) == SQLITE_ROW) {
         struct vs_row r = {.api = (uint16_t)sqlite3_column_int(q, 0),
                            .space = (uint8_t)sqlite3_column_int(q, 1),
@@ -351,7 +334,8 @@ static int load_kinds(struct vs_store *s)
                            .stream = (uint64_t)sqlite3_column_int64(q, 3),
                            .thread = (uint16_t)sqlite3_column_int(q, 4),
                            .status = (uint16_t)sqlite3_column_int(q, 5),
-                           .managed = (uint8_t)sqlite3_column_int(q, 6)};
+                           .managed = (uint8_t)sqlite3_column_int(q, 6),
+                           .tensor = (uint32_t)sqlite3_column_int64(q, 7)};
         find_kind(s, &r);
     }
     sqlite3_finalize(q);

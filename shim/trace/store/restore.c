@@ -92,11 +92,13 @@ static void load_event(struct vs_store *s, struct vs_ledger *l, sqlite3_stmt *q)
                          .status = k->status,
                          .space = k->space,
                          .context = k->context,
-                         .managed = k->managed};
+                         .managed = k->managed,
+                         .tensor = k->tensor};
     vs_ledger_restore_row(l, &row);
 }
 
-static struct vs_alloc alloc_row(sqlite3_stmt *q, bool units)
+/* TENSOR: the column. */
+static struct vs_alloc alloc_row(sqlite3_stmt *q, bool units, int tensor)
 {
     return (struct vs_alloc){.seq = u64(q, 0),
                              .op = (uint8_t)i64(q, 1),
@@ -107,18 +109,19 @@ static struct vs_alloc alloc_row(sqlite3_stmt *q, bool units)
                              .t = i64(q, 6),
                              .phase = (uint32_t)i64(q, 7),
                              .range = (uint32_t)i64(q, 8),
-                             .stack = (uint32_t)i64(q, 9)};
+                             .stack = (uint32_t)i64(q, 9),
+                             .tensor = (uint32_t)i64(q, tensor)};
 }
 
 static void load_block(struct vs_store *s, struct vs_ledger *l, sqlite3_stmt *q)
 {
-    struct vs_alloc a = alloc_row(q, true);
+    struct vs_alloc a = alloc_row(q, true, 10);
     vs_ledger_restore_block(l, &a);
 }
 
 static void load_at_peak(struct vs_store *s, struct vs_ledger *l, sqlite3_stmt *q)
 {
-    struct vs_alloc a = alloc_row(q, false);
+    struct vs_alloc a = alloc_row(q, false, 11);
     s->peak_seq[a.device + 1] = u64(q, 10);
     vs_ledger_restore_at_peak(l, a.device, &a);
 }
@@ -161,7 +164,8 @@ static void load_oom(struct vs_store *s, struct vs_ledger *l, sqlite3_stmt *q)
                            .process_used = known(q, 27),
                            .process_used_t = i64(q, 28),
                            .device_used = known(q, 29),
-                           .device_used_t = i64(q, 30)};
+                           .device_used_t = i64(q, 30),
+                           .tensor = (uint32_t)i64(q, 32)};
     if (i64(q, 31) && s->oom_sets < VS_OOMS_MAX)
         s->oom_set[s->oom_sets++] = o.seq;
     vs_ledger_restore_oom(l, &o);
@@ -169,7 +173,7 @@ static void load_oom(struct vs_store *s, struct vs_ledger *l, sqlite3_stmt *q)
 
 static void load_at_oom(struct vs_store *s, struct vs_ledger *l, sqlite3_stmt *q)
 {
-    struct vs_alloc a = alloc_row(q, false);
+    struct vs_alloc a = alloc_row(q, false, 11);
     vs_ledger_restore_at_oom(l, u64(q, 10), &a);
 }
 
@@ -314,7 +318,7 @@ static void load_resume(struct vs_store *s, struct vs_ledger *l, sqlite3_stmt *q
     "asked_driver_bytes,refusals,framework_bytes,direct_bytes,managed_reserved_bytes,unknown_use_bytes,"     \
     "reserved_bytes,"                                                                                        \
     "base_bytes,pinned_bytes,registered_bytes,free_bytes,free_t_ns,free_reserved_bytes,process_used_bytes,"  \
-    "process_used_t_ns,device_used_bytes,device_used_t_ns,stored FROM oom"
+    "process_used_t_ns,device_used_bytes,device_used_t_ns,stored,tensor FROM oom"
 #define EVENTS "SELECT seq,t,op,device,phase,kind,address,size,range,stack,mate FROM ev WHERE "
 
 static int load_living(struct vs_store *s, struct vs_ledger *l)
@@ -326,20 +330,21 @@ static int load_living(struct vs_store *s, struct vs_ledger *l)
                       load_event);
     if (rc == 0 && thinned)
         rc = each_row(
-            s, l, "SELECT alloc_seq,op,device,space,address,size,t,phase,range,stack FROM live WHERE op=20",
+            s, l,
+            "SELECT alloc_seq,op,device,space,address,size,t,phase,range,stack,tensor FROM live WHERE op=20",
             load_block);
     if (rc == 0)
-        rc =
-            each_row(s, l,
-                     "SELECT l.alloc_seq,l.op,l.device,l.space,l.address,l.size_bytes,l.t_ns,l.phase,l.range,"
-                     "l.stack,l.peak_seq FROM peak_live l JOIN peak p ON p.kind = 'allocated' AND p.device = "
-                     "l.device AND p.seq = l.peak_seq",
-                     load_at_peak);
+        rc = each_row(
+            s, l,
+            "SELECT l.alloc_seq,l.op,l.device,l.space,l.address,l.size_bytes,l.t_ns,l.phase,l.range,"
+            "l.stack,l.peak_seq,l.tensor FROM peak_live l JOIN peak p ON p.kind = 'allocated' AND p.device = "
+            "l.device AND p.seq = l.peak_seq",
+            load_at_peak);
     if (rc == 0)
         rc =
             each_row(s, l,
                      "SELECT w.alloc_seq,w.op,o.device,w.space,w.address,w.size_bytes,w.t_ns,w.phase,w.range,"
-                     "w.stack,w.oom_seq FROM oom_live w JOIN oom o ON o.seq = w.oom_seq",
+                     "w.stack,w.oom_seq,w.tensor FROM oom_live w JOIN oom o ON o.seq = w.oom_seq",
                      load_at_oom);
     return rc;
 }

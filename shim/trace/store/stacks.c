@@ -127,11 +127,6 @@ static int write_frame(struct vs_store *s, uint32_t id)
     return rc;
 }
 
-static int64_t or_null(uint32_t id)
-{
-    return id ? (int64_t)id : -1;
-}
-
 int vs_store_stack(struct vs_store *s, uint32_t id)
 {
     const struct vs_stack_row *node;
@@ -143,8 +138,8 @@ int vs_store_stack(struct vs_store *s, uint32_t id)
         struct stack_facts facts = facts_of(s, id);
         if (rc == 0)
             rc = vs_sql_run(s, VS_SQL_STACK, "iiinninn", (int64_t)id, (int64_t)node->parent,
-                            (int64_t)node->frame, or_null(owner), or_null(facts.line), (int64_t)facts.forward,
-                            or_null(facts.node), or_null(facts.layer));
+                            (int64_t)node->frame, vs_or_null(owner), vs_or_null(facts.line),
+                            (int64_t)facts.forward, vs_or_null(facts.node), vs_or_null(facts.layer));
         if (rc < 0)
             return rc;
         vs_bits_add(&s->stacks, id);

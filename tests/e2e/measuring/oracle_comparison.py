@@ -42,7 +42,7 @@ class Database:
         self.seq += 1
         number = self.apis.setdefault(api, len(self.apis) + 1) if api else 0
         self.db.execute("INSERT OR IGNORE INTO api VALUES(?, ?)", (number, api))
-        self.db.execute("INSERT INTO kind VALUES(?, 1, ?, ?, 0, 0, ?, ?, 0)", (self.seq, number, SPACES[space], self.tids.get(tid, 999), status))
+        self.db.execute("INSERT INTO kind VALUES(?, 1, ?, ?, 0, 0, ?, ?, 0, NULL)", (self.seq, number, SPACES[space], self.tids.get(tid, 999), status))
         self.db.execute("INSERT INTO ev VALUES(?, ?, ?, 0, 0, ?, ?, ?, 0, 0, ?, 0, 0, ?)",
                         (self.seq, self.seq * 10, OPS[op], self.seq, -address if address % 512 else address // 512,
                          -size if size % 512 else size // 512, mate, -reserved))

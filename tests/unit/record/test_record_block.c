@@ -98,7 +98,7 @@ static uint64_t slowly(uint8_t op, uint64_t address)
 
 static bool straight(uint8_t op, uint64_t address)
 {
-    return vs_record_block(op, VS_SPACE_DEVICE, 3, 0, address, 512, 7, 9);
+    return vs_record_block(op, VS_SPACE_DEVICE, 3, 0, address, 512, 7, 9, 0);
 }
 
 /* As framework/torch.c does it. */

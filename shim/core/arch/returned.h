@@ -1,0 +1,27 @@
+/*
+ * returned.h - how a C function stands in for a C++ function that returns an object through a hidden pointer.
+ *
+ * On x86-64 the pointer is an argument like others, before them, and the function returns it: so a compiler
+ * that optimizes can make a jump of a last call that passes all arguments on.  Elsewhere the pointer has a
+ * register of its own, which is the compiler's business where the object is larger than two words.
+ *
+ *      VS_RETURNED f(VS_RETURNED_TO int a) { return other(VS_RETURNED_PASS a); }
+ */
+#ifndef VS_CORE_ARCH_RETURNED_H
+#define VS_CORE_ARCH_RETURNED_H
+
+#include <stdint.h>
+
+#ifdef __x86_64__
+typedef void *VS_RETURNED;
+#define VS_RETURNED_TO   void *returned_to,
+#define VS_RETURNED_PASS returned_to,
+#else
+typedef struct {
+    uintptr_t words[3];
+} VS_RETURNED;
+#define VS_RETURNED_TO
+#define VS_RETURNED_PASS
+#endif
+
+#endif

@@ -1,0 +1,194 @@
+/*
+ * tensor_hooks.c - notes what tensor PyTorch is about to ask memory for.
+ *
+ * libtorch_cuda makes its tensors by two functions of libtorch_cpu, and changes the size of a storage by one
+ * of its own.  It calls them through the linker, so preloaded definitions of the same names see each request:
+ *
+ *      at::detail::empty_generic(sizes, allocator, keys, type, format)              torch 2.1 to 2.11
+ *      at::detail::empty_strided_generic(sizes, strides, allocator, keys, type)
+ *      at::native::resize_bytes_cuda(storage, bytes)
+ *
+ * Ours leave a note in the thread's own memory and go on into the real function, whose allocator reports
+ * the block before it returns (torch.c).  The report takes the note:
+ *
+ *      empty_generic (ours) ─▶ note ─▶ empty_generic ─▶ allocator ─▶ report: block of 512, note: float32 [3]
+ *      cublasCreate ... ─────────────────────────────▶ allocator ─▶ report: block of 4 MiB, no note: raw
+ *
+ * A note that nobody takes must not be given to another block.  It is not made where no memory will be asked
+ * for (no elements; CPU and meta tensors, by the dispatch keys); a new one replaces it; a report takes it
+ * away whether it fits or not, that of an out-of-memory too; and it fits only a block that is as large, and
+ * only from a little further down the same stack.
+ *
+ * On x86-64 the call goes on by a jump, where the compiler optimizes: no frame of ours is on the stack when
+ * the allocator throws, or when a call stack is taken.  Otherwise there is one, which exceptions pass like
+ * any other.
+ */
+#define _GNU_SOURCE
+#include "tensors.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "core/arch/returned.h"
+#include "core/log.h"
+#include "torch.h"
+
+/* ---- what C++ passes ---- */
+
+struct sizes { /* c10::IntArrayRef */
+    const int64_t *at;
+    size_t n;
+};
+
+/* The words behind `keys` and `type` are narrower; they are passed on as they came. */
+typedef VS_RETURNED generic_fn(VS_RETURNED_TO struct sizes, void *allocator, uint64_t keys, uint64_t type,
+                               uint64_t format);
+typedef VS_RETURNED strided_fn(VS_RETURNED_TO struct sizes, struct sizes strides, void *allocator,
+                               uint64_t keys, uint64_t type);
+typedef void resize_fn(void *storage, size_t bytes);
+
+#define EXPORT __attribute__((visibility("default")))
+EXPORT generic_fn vs_empty_generic __asm__(VS_GENERIC_STD);
+EXPORT generic_fn vs_empty_generic_c10 __asm__(VS_GENERIC_C10);
+EXPORT strided_fn vs_empty_strided_generic __asm__(VS_STRIDED);
+EXPORT resize_fn vs_resize_bytes_cuda __asm__(VS_RESIZE_CUDA);
+
+#define CUDA_KEY 2u /* c10::BackendComponent::CUDABit */
+
+/* ---- the note ---- */
+
+static const uint8_t element_bytes[256] = {
+#define X(n, text, bytes) [n] = bytes,
+    VS_ELEMENT_TYPES(X)
+#undef X
+};
+
+/* Elements up to the last one that the strides reach; false: no tensor can have this shape. */
+static inline bool count(struct sizes size, const int64_t *strides, int64_t *out)
+{
+    int64_t elements = 1, step;
+    for (size_t i = 0; i < size.n; i++) {
+        if (__builtin_expect(size.at[i] <= 0, 0)) {
+            *out = 0;
+            return size.at[i] == 0;
+        }
+        if (strides ? __builtin_mul_overflow(size.at[i] - 1, strides[i], &step) ||
+                          __builtin_add_overflow(elements, step, &elements)
+                    : __builtin_mul_overflow(elements, size.at[i], &elements))
+            return false;
+    }
+    *out = elements;
+    return elements > 0;
+}
+
+static inline void note_tensor(struct sizes size, const int64_t *strides, uint64_t keys, uint64_t type,
+                               const void *frame)
+{
+    struct vs_tensor_note *note = &vs_tensor_note;
+    int64_t elements;
+    uint64_t item = element_bytes[(uint8_t)type];
+    if (!(keys & CUDA_KEY))
+        return;
+    if (__builtin_expect(item == 0 || !count(size, strides, &elements), 0)) {
+        note->what = VS_TENSOR_UNCLEAR;
+        return;
+    }
+    uint32_t dims = size.n <= VS_TENSOR_DIMS_MAX ? (uint32_t)size.n : VS_TENSOR_NO_SHAPE;
+    for (uint32_t i = 0; dims != VS_TENSOR_NO_SHAPE && i < dims; i++)
+        note->size[i] = size.at[i];
+    note->stack = (uintptr_t)frame;
+    note->request = (uint64_t)elements * item;
+    note->what = elements ? vs_tensor_what(VS_TENSOR_WHOLE, (uint8_t)type, dims) : 0;
+}
+
+/* ---- the real functions ---- */
+
+static generic_fn *_Atomic real_generic, *_Atomic real_generic_c10;
+static strided_fn *_Atomic real_strided;
+static resize_fn *_Atomic real_resize;
+
+static void *in_library(void *library, const char *name, const void *ours)
+{
+    void *found = library ? dlsym(library, name) : NULL;
+    return found == ours ? NULL : found;
+}
+
+/* As the linker would have found it: with the caller's own library and what that needs. */
+static void *search(const char *name, const void *ours, const void *caller)
+{
+    Dl_info info;
+    void *found = NULL;
+    if (dladdr(caller, &info) && info.dli_fname)
+        found = in_library(dlopen(info.dli_fname, RTLD_NOLOAD | RTLD_LAZY), name, ours);
+    if (!found)
+        found = in_library(vs_torch_library("libtorch_cpu"), name, ours);
+    if (!found)
+        found = in_library(vs_torch_library("libtorch_cuda"), name, ours);
+    return found ? found : in_library(RTLD_NEXT, name, ours);
+}
+
+/* Handles are never closed: the pointers stay good.  Without a real function the call cannot be done; nor
+ * could it without us, where the linker would have ended the process in the same way. */
+static __attribute__((noinline, cold)) void *look_up(const char *name, const void *ours, const void *caller)
+{
+    int saved = errno;
+    void *found = search(name, ours, caller);
+    if (!found) {
+        vs_log("symbol lookup error: undefined symbol: %s", name);
+        _exit(127);
+    }
+    dlerror(); /* the host must not see the error of our search */
+    errno = saved;
+    return found;
+}
+
+/* Relaxed: a pointer to code needs no ordering, and threads that search at the same time find the same. */
+#define REAL(place, name, ours)                                                                              \
+    ({                                                                                                       \
+        typeof(&ours) real_ = atomic_load_explicit(&(place), memory_order_relaxed);                          \
+        if (__builtin_expect(!real_, 0)) {                                                                   \
+            real_ = (typeof(&ours))look_up(name, (const void *)(ours), __builtin_return_address(0));         \
+            atomic_store_explicit(&(place), real_, memory_order_relaxed);                                    \
+        }                                                                                                    \
+        real_;                                                                                               \
+    })
+
+/* ---- in their place ---- */
+
+VS_HOT_CODE VS_RETURNED vs_empty_generic(VS_RETURNED_TO struct sizes size, void *allocator, uint64_t keys,
+                                         uint64_t type, uint64_t format)
+{
+    generic_fn *call = REAL(real_generic, VS_GENERIC_STD, vs_empty_generic);
+    note_tensor(size, NULL, keys, type, __builtin_frame_address(0));
+    return call(VS_RETURNED_PASS size, allocator, keys, type, format);
+}
+
+VS_RETURNED vs_empty_generic_c10(VS_RETURNED_TO struct sizes size, void *allocator, uint64_t keys,
+                                 uint64_t type, uint64_t format)
+{
+    generic_fn *call = REAL(real_generic_c10, VS_GENERIC_C10, vs_empty_generic_c10);
+    note_tensor(size, NULL, keys, type, __builtin_frame_address(0));
+    return call(VS_RETURNED_PASS size, allocator, keys, type, format);
+}
+
+VS_HOT_CODE VS_RETURNED vs_empty_strided_generic(VS_RETURNED_TO struct sizes size, struct sizes strides,
+                                                 void *allocator, uint64_t keys, uint64_t type)
+{
+    strided_fn *call = REAL(real_strided, VS_STRIDED, vs_empty_strided_generic);
+    /* of an unknown type where the real function is going to throw */
+    note_tensor(size, strides.at, keys, strides.n == size.n ? type : UINT8_MAX, __builtin_frame_address(0));
+    return call(VS_RETURNED_PASS size, strides, allocator, keys, type);
+}
+
+void vs_resize_bytes_cuda(void *storage, size_t bytes)
+{
+    resize_fn *call = REAL(real_resize, VS_RESIZE_CUDA, vs_resize_bytes_cuda);
+    struct vs_tensor_note *note = &vs_tensor_note;
+    note->stack = (uintptr_t)__builtin_frame_address(0);
+    note->request = bytes;
+    note->what = bytes ? vs_tensor_what(VS_TENSOR_STORAGE, VS_TENSOR_NO_TYPE, VS_TENSOR_NO_SHAPE) : 0;
+    call(storage, bytes);
+}

@@ -1,0 +1,71 @@
+#!/bin/bash
+# Each block of PyTorch has what tensor it was made for: from libtorch's own calls, over a stand-in with its names and
+# signatures; a note that nobody took is never given to another block; exceptions pass; threads have notes of their own.
+set -u
+here=$(cd "$(dirname "$0")" && pwd)
+shim=${BUILD:?}/lib/libvramscope.so
+command -v "${CXX:=g++}" >/dev/null || { echo "skip: no C++ compiler"; exit 77; }
+command -v sqlite3 >/dev/null || { echo "skip: sqlite3 is not installed"; exit 77; }
+work=$(mktemp -d) || exit 1
+trap 'rm -rf "$work"' EXIT
+fail() { echo "FAIL: $1"; exit 1; }
+
+# make DIRECTORY FLAG...: the four files of tensors_fake.cc
+make() {
+    local d=$work/$1
+    shift
+    mkdir -p "$d"
+    set -- "$CXX" -std=c++17 -O1 "$@" "$here/tensors_fake.cc"
+    "$@" -DC10 -shared -fPIC -Wl,-soname,libc10.so -o "$d/libc10.so" &&
+        "$@" -DTORCH_CPU -shared -fPIC -Wl,-soname,libtorch_cpu.so -o "$d/libtorch_cpu.so" &&
+        "$@" -DTORCH_CUDA -shared -fPIC -Wl,-rpath,"$d" -o "$d/libtorch_cuda.so" "$d/libtorch_cpu.so" "$d/libc10.so" -lpthread &&
+        "$@" -DMAIN -o "$d/main" -ldl || fail "the stand-in does not build"
+}
+
+# check WHAT DIRECTORY: the same output as without us, and what the recording says of each block
+check() {
+    local d=$work/$2
+    "$d/main" "$d/libtorch_cuda.so" | sort >"$work/plain" || fail "$1: the program"
+    LD_PRELOAD=$shim VRAMSCOPE_OUTPUT=$work/$2.db VRAMSCOPE_JOURNAL_DIR=$work "$d/main" "$d/libtorch_cuda.so" 2>"$work/err" | sort >"$work/with" ||
+        { cat "$work/err"; fail "$1: the program under us"; }
+    diff "$work/plain" "$work/with" || fail "$1: the real functions get something else (> under us)"
+    sqlite3 "$work/$2.db" "SELECT size_bytes, ifnull(made_for, '?'), request_bytes, element_type, shape FROM allocation ORDER BY alloc_seq LIMIT 16" |
+        diff - "$work/wanted" || fail "$1: blocks (> wanted)"
+    sqlite3 "$work/$2.db" "SELECT size_bytes, made_for, request_bytes, element_type, shape, count(*) FROM allocation a
+        WHERE alloc_seq > (SELECT alloc_seq FROM allocation ORDER BY alloc_seq LIMIT 1 OFFSET 15) GROUP BY 1, 2, 3, 4, 5 ORDER BY 1" |
+        diff - "$work/wanted_threads" || fail "$1: two threads (> wanted)"
+    [ "$(sqlite3 "$work/$2.db" "SELECT t.request_bytes, t.element_type, t.shape FROM oom o JOIN tensor_text t ON t.id = o.tensor")" = "16384|float32|[4096]" ] ||
+        fail "$1: the refused tensor"
+    # there is no driver, so no device is known
+    "$here/../../oracle/oracle.py" check "$work/$2.db" 2>&1 | grep -v 'there is no such device' >"$work/oracle" && fail "$1: the oracle: $(head -n 5 "$work/oracle")"
+    echo "ok $1"
+}
+
+cat >"$work/wanted" <<'END'
+1024|?|||
+1536|tensor|1280|bfloat16|[4, 20, 8]
+512|tensor|4|float32|[]
+512|tensor|84|float32|[3, 5]
+4096|raw|||
+2048|raw|||
+4096|raw|||
+3072|storage|3000||
+512|raw|||
+512|?|||
+2048|?|||
+2048|?|||
+2048|raw|||
+16384|raw|||
+512|tensor|198|float16|[99]
+1024|tensor|600|float16|
+END
+cat >"$work/wanted_threads" <<'END'
+16384|tensor|16000|float16|[1000, 8]|200
+32256|tensor|32000|float16|[2000, 8]|200
+1048576|raw||||50
+2097152|raw||||50
+END
+make new
+check "torch 2.3 on: std::optional" new
+make old -DOLD
+check "torch 2.1 and 2.2: c10::optional" old
