@@ -1,2 +1,3 @@
 vs_analyzer_test(torch LIBS room_replay)
 vs_analyzer_test(ordered LIBS room_replay)
+vs_analyzer_test(pack LIBS room_replay)

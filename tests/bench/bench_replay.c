@@ -1,0 +1,178 @@
+/*
+ * bench_replay.c - how fast the policies of `whatif` replay, and what each holds over what is alive.
+ *
+ *   bench_replay [--policy NAME] [--times N] INPUT...      INPUT: a recording, run.db*N (N times over), or a
+ * made-up mix, mix:EVENTS:ALIVE:STREAMS[:SEED]
+ *
+ * A mix asks for random sizes between 256 B and 64 MiB, evenly by their logarithm, and frees a random block
+ * once ALIVE are there.  A line each: events, then for each policy M events/s (the best of N) and its peak
+ * over live.
+ */
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+
+#include "read/guard.h"
+#include "replay/replay.h"
+
+struct input {
+    struct trace_tape tape;
+    struct trace trace;
+    bool recorded;
+};
+
+static uint64_t seed;
+
+static uint64_t next_random(void)
+{
+    uint64_t z = seed += UINT64_C(0x9E3779B97F4A7C15);
+    z = (z ^ z >> 30) * UINT64_C(0xBF58476D1CE4E5B9);
+    z = (z ^ z >> 27) * UINT64_C(0x94D049BB133111EB);
+    return z ^ z >> 31;
+}
+
+static void make_mix(struct trace_tape *tape, uint64_t events, uint64_t alive, uint64_t streams)
+{
+    struct tape_event *living = xrealloc(NULL, (alive + 1) * sizeof *living);
+    size_t n = 0;
+    tape->at = xrealloc(NULL, events * sizeof *tape->at);
+    for (; tape->n < events; tape->n++) {
+        struct tape_event *e = &tape->at[tape->n];
+        if (n == alive) {
+            size_t i = next_random() % n;
+            *e = living[i];
+            e->what = TAPE_FREE;
+            living[i] = living[--n];
+        } else {
+            double size = exp2(8 + 18 * (double)(next_random() >> 11) / (double)(UINT64_C(1) << 53));
+            *e = (struct tape_event){.size = (uint64_t)size,
+                                     .id = tape->ids++,
+                                     .stream = (uint16_t)(next_random() % streams),
+                                     .what = TAPE_ALLOC};
+            living[n++] = *e;
+        }
+        e->t = (int64_t)tape->n;
+    }
+    tape->streams = (uint32_t)streams;
+    tape->streams_known = true;
+    free(living);
+}
+
+/* The recorded blocks without what the driver did, TIMES over: each time those that still live are freed. */
+static void repeat(struct trace_tape *tape, unsigned times)
+{
+    struct trace_tape out = *tape;
+    struct tape_event *alive = xrealloc(NULL, (tape->ids + 1) * sizeof *alive);
+    bool *lives = xrealloc(NULL, tape->ids + 1);
+    out.at = xrealloc(NULL, (tape->n + tape->ids) * (size_t)times * sizeof *out.at);
+    out.n = out.start = 0;
+    for (unsigned k = 0; k < times; k++) {
+        memset(lives, 0, tape->ids + 1);
+        for (size_t i = 0; i < tape->n; i++) {
+            struct tape_event e = tape->at[i];
+            if (e.what != TAPE_ALLOC && e.what != TAPE_FREE && e.what != TAPE_REUSABLE)
+                continue;
+            lives[e.id] = e.what == TAPE_ALLOC;
+            alive[e.id] = e;
+            e.id += k * tape->ids;
+            out.at[out.n++] = e;
+        }
+        for (uint32_t id = 0; id < tape->ids && k + 1 < times; id++) {
+            if (!lives[id])
+                continue;
+            struct tape_event e = alive[id];
+            e.what = TAPE_FREE;
+            e.id += k * tape->ids;
+            out.at[out.n++] = e;
+        }
+    }
+    out.ids = tape->ids * times;
+    free(alive);
+    free(lives);
+    free(tape->at);
+    *tape = out;
+}
+
+static bool open_input(struct input *in, const char *name)
+{
+    uint64_t events, alive, streams, with = 1;
+    *in = (struct input){0};
+    if (!strncmp(name, "mix:", 4)) {
+        if (sscanf(name, "mix:%" SCNu64 ":%" SCNu64 ":%" SCNu64 ":%" SCNu64, &events, &alive, &streams,
+                   &with) < 3 ||
+            !events || !alive || !streams)
+            return false;
+        seed = with;
+        make_mix(&in->tape, events, alive, streams);
+        return true;
+    }
+    char *path = xstrdup(name), *star = strrchr(path, '*');
+    if (star)
+        *star++ = '\0';
+    in->recorded = trace_open(&in->trace, path) == 0 && trace_tape(&in->trace, 0, &in->tape) == 0;
+    guard_memory_end(); /* it is by the file, and not by what is made of it */
+    if (in->recorded && star && atoi(star) > 0)
+        repeat(&in->tape, (unsigned)atoi(star));
+    free(path);
+    return in->recorded;
+}
+
+static void replay(const struct trace_tape *tape, int policy, struct replay_result *r)
+{
+    struct torch_settings s = torch_defaults();
+    s.expandable = policy == 1;
+    if (policy < 2)
+        replay_torch(tape, &s, false, r);
+    else if (policy == 2)
+        replay_arena(tape, 0, r);
+    else
+        replay_packed(tape, 0, r);
+}
+
+int main(int argc, char **argv)
+{
+    static const char *const names[] = {"torch-native", "torch-expandable", "arena", "packed"};
+    const char *only = NULL;
+    int times = 3;
+    for (int a = 1; a < argc; a++) {
+        struct input in;
+        if (!strcmp(argv[a], "--policy") && a + 1 < argc) {
+            only = argv[++a];
+            continue;
+        }
+        if (!strcmp(argv[a], "--times") && a + 1 < argc) {
+            times = atoi(argv[++a]);
+            continue;
+        }
+        if (!open_input(&in, argv[a])) {
+            fprintf(stderr, "bench_replay: %s is no recording and no mix:EVENTS:ALIVE:STREAMS\n", argv[a]);
+            return 2;
+        }
+        struct replay_result r, live;
+        replay_live(&in.tape, 0, &live);
+        printf("%s: %" PRIu64 " events\n", argv[a], live.events);
+        for (int p = 0; p < 4; p++) {
+            double best = 0;
+            if (only && strcmp(only, names[p]))
+                continue;
+            for (int k = 0; k < times; k++) {
+                replay(&in.tape, p, &r);
+                double speed = (double)r.events / ((double)r.ns / 1e3);
+                best = speed > best ? speed : best;
+            }
+            printf("  %-16s %6.1f M/s  %+.3f %%%s%s\n", names[p], best,
+                   ((double)r.reserved / (double)(r.bound ? r.bound : live.reserved) - 1) * 100,
+                   r.method ? "  " : "", r.method ? r.method : "");
+        }
+        trace_free_tape(&in.tape);
+        if (in.recorded)
+            trace_close(&in.trace);
+    }
+    struct rusage usage;
+    getrusage(RUSAGE_SELF, &usage);
+    printf("at most %ld MiB\n", usage.ru_maxrss >> 10);
+    return 0;
+}
