@@ -6,7 +6,7 @@
  * ranges that open inside a module's call extend its path, "Llama.layers.7/softmax".  Automatic phases are
  * not layers.
  *
- * A thread's layer is three words in thread-local memory, so a change costs a store; they are looked up at
+ * A thread's layer is a few words in thread-local memory, so a change costs a store; they are looked up at
  * an allocation.  A layer's number is valid in the whole process and never changes.
  *
  * Bounds: 65536 layers, 8 MiB of modules' paths; beyond them the number is 0: no layer.
@@ -25,6 +25,8 @@ struct vs_layer_now {
     uint32_t ranges;    /* the path of the open ranges; 0: none is open */
     uint32_t ranges_in; /* `module` when the innermost of them opened */
     int task;           /* vs_autograd_task() then */
+    uint32_t inside;    /* calls of known modules have nothing to do but their layer; written by Python, for
+                           calls.c */
 };
 extern __thread struct vs_layer_now vs_layer_now;
 

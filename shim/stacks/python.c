@@ -313,15 +313,27 @@ static bool is_skipped(const struct vs_python *p, const struct vs_python_frame *
     return owner >= VS_PYTHON_OWNER_SHIM || (owner != VS_PYTHON_OWNER_GENERATOR && f->instr < begin);
 }
 
+static bool ends_in(const char *text, size_t n, const char *end)
+{
+    size_t length = strlen(end);
+    return n >= length && memcmp(text + n - length, end, length) == 0;
+}
+
+/* The wrapper of nn.Module.__call__ is left out: most calls do not run its code (framework/calls.c), and the
+ * stacks of a line are the same whether or not one did. */
 static uint32_t make_frame(struct vs_block *block, struct vs_journal *j, const struct vs_python *p,
                            const struct vs_python_frame *f)
 {
     if (is_skipped(p, f))
         return VS_PYTHON_SKIP;
-    size_t n = vs_python_text(p, AT(uintptr_t, f->code, p->name), block->python->text, VS_PYTHON_TEXT);
-    uint32_t function = n ? vs_journal_string(j, block->python->text, n) : 0;
-    n = vs_python_text(p, AT(uintptr_t, f->code, p->filename), block->python->text, VS_PYTHON_TEXT);
-    uint32_t file = n ? vs_journal_string(j, block->python->text, n) : 0;
+    char *text = block->python->text;
+    size_t n = vs_python_text(p, AT(uintptr_t, f->code, p->filename), text, VS_PYTHON_TEXT);
+    bool wrapper = ends_in(text, n, "/vramscope/_torch.py");
+    uint32_t file = n ? vs_journal_string(j, text, n) : 0;
+    n = vs_python_text(p, AT(uintptr_t, f->code, p->name), text, VS_PYTHON_TEXT);
+    if (wrapper && ends_in(text, n, "__call__"))
+        return VS_PYTHON_SKIP;
+    uint32_t function = n ? vs_journal_string(j, text, n) : 0;
     return vs_journal_named_frame(j, VS_FRAME_PYTHON, function, file, vs_python_line(p, f));
 }
 

@@ -13,6 +13,7 @@ it with one part more:
     births    and the births of autograd nodes
     places    and stacks of backward and layers (of which there are none without the wrapper)
     all       and the wrapper: all that `vramscope run` does
+    python    the same, but all calls of modules run the wrapper's Python code, as they did before the library made most of them itself
     access    and the access ledger, with --access under `vramscope run --access`: beside `off` and `all` alone
 
 With cost_probe.so preloaded as well it says instead how often PyTorch called the library and how long it was inside, in `all` and in `off`, on
@@ -27,8 +28,9 @@ import statistics
 import sys
 import time
 
-OFF, WRAPPER, EVENTS, FRAMES, BIRTHS, PLACES, ALL, ACCESS = CONFIGS = ("off", "wrapper", "events", "frames", "births", "places", "all", "access")
-PARTS = {EVENTS: 0, FRAMES: 1, BIRTHS: 3, PLACES: 7, ALL: 7, ACCESS: 15}
+CONFIGS = ("off", "wrapper", "events", "frames", "births", "places", "all", "python", "access")
+OFF, WRAPPER, EVENTS, FRAMES, BIRTHS, PLACES, ALL, PYTHON, ACCESS = CONFIGS
+PARTS = {EVENTS: 0, FRAMES: 1, BIRTHS: 3, PLACES: 7, ALL: 7, PYTHON: 7, ACCESS: 15}
 KINDS = ("allocations", "allocations elsewhere", "frees", "births", "births elsewhere")
 
 
@@ -39,7 +41,7 @@ def configure(torch, library):
     hooks = module_hooks(torch)
 
     def put(config):
-        hooks(config in (WRAPPER, ALL, ACCESS))
+        hooks(PYTHON if config == PYTHON else config in (WRAPPER, ALL, ACCESS))
         library.vramscope_benchmark_pause()
         if config in PARTS:
             library.vramscope_benchmark_parts(PARTS[config])

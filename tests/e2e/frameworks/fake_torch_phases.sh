@@ -5,7 +5,7 @@ python=${TEST_PYTHON:-python3}
 command -v "$python" >/dev/null || { echo "SKIPPED: no python3"; exit 77; }
 work=$(mktemp -d) || exit 1
 trap 'rm -rf "$work"' EXIT
-"${CC:-cc}" -shared -fPIC -o "$work/phase_log.so" "$here/phase_log.c" || exit 1
+"${CC:-cc}" -shared -fPIC -I"$here/../../../shim" -o "$work/phase_log.so" "$here/phase_log.c" || exit 1
 export PHASE_LOG=$work/log PYTHONDONTWRITEBYTECODE=1
 
 # check CASE LOG [STDERR]: the log in one line, forward = F, logits = L, backward = B, optimizer = O,

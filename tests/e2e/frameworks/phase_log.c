@@ -1,6 +1,8 @@
 /*
  * phase_log.c - stands in for libvramscope.so where a test wants to see what Python tells it.
  *
+ * The library's own calls of modules are part of it (calls.c; compile with -I shim).
+ *
  * Preloaded; appends one line a call to the file that PHASE_LOG names: "+source name", "-source", "mark
  * name", "step".  Keeps the real library's promise that a pop without a push answers -1.
  */
@@ -12,6 +14,11 @@
 #include <stdlib.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+
+#define VRAMSCOPE_BUILDING_LIBRARY
+#include "framework/calls.c"
+
+__thread struct vs_layer_now vs_layer_now;
 
 static __thread int automatic, markers;
 
@@ -77,8 +84,7 @@ unsigned vramscope_auto_layer(const char *path, const char *type)
 
 unsigned *vramscope_auto_cell(void)
 {
-    static __thread unsigned cell;
-    return &cell;
+    return &vs_layer_now.module;
 }
 
 /* Nothing is recorded: no storage is looked at. */

@@ -6,7 +6,7 @@ python=${TEST_PYTHON:-python3}
 command -v "$python" >/dev/null || { echo "SKIPPED: no python3"; exit 77; }
 work=$(mktemp -d) || exit 1
 trap 'rm -rf "$work"' EXIT
-"${CC:-cc}" -shared -fPIC -o "$work/phase_log.so" "$here/phase_log.c" || exit 1
+"${CC:-cc}" -shared -fPIC -I"$here/../../../shim" -o "$work/phase_log.so" "$here/phase_log.c" || exit 1
 modules=$(cd "$here/../../../shim/framework/python" && pwd)
 export PHASE_LOG=$work/log
 
@@ -81,7 +81,7 @@ check "without the library nothing happens" </dev/null
 
 # an older library, which has not all that this package knows
 sed 's/vramscope_auto_\(roles\|layer\)/gone_\1/' "$here/phase_log.c" >"$work/older.c"
-"${CC:-cc}" -shared -fPIC -o "$work/older.so" "$work/older.c" || exit 1
+"${CC:-cc}" -shared -fPIC -I"$here/../../../shim" -o "$work/older.so" "$work/older.c" || exit 1
 LD_PRELOAD=$work/older.so PYTHONPATH=$modules "$python" "$work/program.py" loaded >"$work/out" 2>&1 || { cat "$work/out"; fail "an older library"; }
 [ "$(wc -l <"$work/out")" = 1 ] && grep -q 'older than this package: it has no vramscope_auto_layer, vramscope_auto_roles$' "$work/out" ||
     { cat "$work/out"; fail "an older library: not one line"; }

@@ -18,6 +18,10 @@ rows = sqlite3.connect(sys.argv[3]).execute(
 ).fetchall()
 assert [size for size, *_ in rows] == [size for size, _ in log], "other blocks than were made"
 
+frames = sqlite3.connect(sys.argv[3]).execute(
+    "SELECT DISTINCT file, function FROM frame WHERE kind = 2 AND (file LIKE '%/torch/nn/modules/module.py' OR file LIKE '%/vramscope/%torch.py')").fetchall()
+assert len(frames) > 1 and not any(function.endswith("__call__") for _, function in frames), f"the wrapper is in stacks: {frames}"
+
 
 def same(ours, theirs):
     """A module that lies nowhere is the caller's to us, and a root of its own to them."""

@@ -13,7 +13,7 @@ work=$(mktemp -d) || exit 1
 trap 'rm -rf "$work"' EXIT
 export TORCHINDUCTOR_CACHE_DIR=$work/inductor
 mkdir "$work/plain" "$work/with"
-"${CC:-cc}" -shared -fPIC -o "$work/phase_log.so" "$here/phase_log.c" || exit 1
+"${CC:-cc}" -shared -fPIC -I"$here/../../../shim" -o "$work/phase_log.so" "$here/phase_log.c" || exit 1
 
 "$python" "$here/torch_phases.py" "$work/plain" "$which" 2>"$work/err" &
 LD_PRELOAD=$work/phase_log.so PYTHONPATH=$here/../../../shim/framework/python \

@@ -1,6 +1,6 @@
 #!/bin/bash
 # Under vramscope run PyTorch's own tools see modules as they do without it: torch.compile traces every way to call one, the profiler names
-# each module's call, and sorts its memory into categories.
+# each module's call, also where it begins within one, and sorts its memory into categories; tracers, hooks, copies and TorchScript see what they did.
 here=$(cd "$(dirname "$0")" && pwd)
 # shellcheck source-path=SCRIPTDIR
 . "$here/../lib/lib.bash"
@@ -9,4 +9,6 @@ plain=$(timeout 120 "${TEST_PYTHON:-python3}" "$here/torch_tools.py" 2>&1) || fa
 new_run
 seen=$(timeout 120 "$BUILD/bin/vramscope" run -q -o "$db" -- "${TEST_PYTHON:-python3}" "$here/torch_tools.py" 2>&1) || fail "under run: $seen"
 [ "$(grep ^= <<<"$seen")" = "$(grep ^= <<<"$plain")" ] || fail "without: $plain"$'\n'"with: $seen"
+version=$("${TEST_PYTHON:-python3}" -c 'import sys; print(sys.version_info[1])')
+if [ "$version" -ge 10 ] && [ "$version" -le 13 ]; then grep -qx 'direct True' <<<"$seen" || fail "modules are called by the wrapper's code: $seen"; fi
 echo "torch.compile and the profiler see modules as before: $(grep -c ^= <<<"$plain") findings"

@@ -8,7 +8,7 @@ python=${TEST_PYTHON:-python3}
     { echo "SKIPPED: $python has no torch (TEST_PYTHON names one that has)"; exit 77; }
 work=$(mktemp -d) || exit 1
 trap 'rm -rf "$work"' EXIT
-"${CC:-cc}" -shared -fPIC -o "$work/phase_log.so" "$here/phase_log.c" || exit 1
+"${CC:-cc}" -shared -fPIC -I"$here/../../../shim" -o "$work/phase_log.so" "$here/phase_log.c" || exit 1
 mkdir -p "$work/tree/share/vramscope"
 ln -s "$(cd "$here/../../../shim/framework/python" && pwd)" "$work/tree/share/vramscope/python"
 export DRY=1 LIBRARY=$work/phase_log.so PYTHON=$python JOBS=2 OMP_NUM_THREADS=1

@@ -8,6 +8,8 @@ target_compile_options(bench_ranges PRIVATE -ftls-model=initial-exec)
 target_link_libraries(bench_ranges PRIVATE room_framework room_sample room_record vs_trace m dl pthread)
 set_target_properties(bench_ranges PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
 
+# calls of modules, over a stand-in for the interpreter
+vs_unit_test(calls LIBS room_framework)
 # the numbers of autograd's nodes, over a stand-in for torch
 vs_unit_test(autograd LIBS room_framework)
 add_executable(bench_autograd ${CMAKE_CURRENT_LIST_DIR}/bench_autograd.c)

@@ -48,6 +48,8 @@ def _load():
         "auto_mark": ([ctypes.c_char_p], ctypes.c_int),
         "auto_layer": ([ctypes.c_char_p, ctypes.c_char_p], ctypes.c_uint32),
         "auto_cell": ([], ctypes.c_void_p),
+        "auto_call": ([ctypes.c_void_p, ctypes.c_uint32], ctypes.c_int),
+        "auto_calls": ([ctypes.c_void_p], ctypes.c_int),
         "auto_roles": ([ctypes.c_void_p, ctypes.c_uint, ctypes.c_uint], ctypes.c_int),
         "auto_allocator": (
             [ctypes.c_uint, ctypes.c_int, ctypes.c_uint64, ctypes.c_uint64, ctypes.c_char_p, ctypes.c_char_p],

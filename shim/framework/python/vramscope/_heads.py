@@ -22,6 +22,8 @@ the vocabulary in the graph that backward is about to run.
 import functools
 import weakref
 
+from . import _layers as vramscope_layers
+
 HEAD_NAMES = frozenset(
     "lm_head output_head head output output_layer output_projection out_proj_vocab embed_out unembed to_logits logits".split()
 )
@@ -125,6 +127,7 @@ def _look_at(model, entry, torch):
     entry.places = tuple((weakref.ref(p), name, weakref.ref(head)) for head, p, name in found if p is not None)
     for head, _, _ in found:
         heads[id(head)] = _reference(head, heads)
+        vramscope_layers.call_in_python(head)
 
 
 def model_of(module, torch):

@@ -6,8 +6,8 @@ module are determined at its first call.  A module that was added later is searc
 two places has the path under which it was found first, unless the module it was found in turns out to be a part of another.
 
 The open module of a thread is one number in a cell of the library's, which the library reads when memory is allocated.  A call
-writes its module's number and restores the old one at the end.  That needs no hook and no call of a function, and takes a
-fifth of a microsecond.
+writes its module's number and restores the old one at the end.  For modules whose number is known the library does that itself, without
+running Python code (_calls), while another word of the cell says that calls have nothing else to do.
 """
 
 import ctypes
@@ -16,41 +16,56 @@ import sys
 import weakref
 
 import vramscope
+from . import _calls as vramscope_calls
 
 NONE = 0
+MODULE, INSIDE, WORDS = 0, 4, 5  # of a cell (struct vs_layer_now)
 indices = {}  # id of a module that was called -> number of its layer; the fast path of nearly every call
 
 _known = {}  # id of a module -> (weak reference, path, id of the outermost module)
 _numbers = {}  # (path, class) -> number
 _lacking = set()  # (path of a caller, class): not found in the caller
-_calls = set()  # code objects of the wrapper, whose frames have the caller
+_callers = set()  # code objects whose frames have the caller: the wrapper's, and torch's own, which the library calls without it
+_in_python = set()  # ids of modules all of whose calls are to run the wrapper's code
 
 
 def new_cell():
-    """The calling thread's cell, to be written as cell[0]; a list where nothing is recorded."""
-    address = vramscope._library.get("auto_cell", lambda: None)() if "auto_layer" in vramscope._library else None
+    """The calling thread's cell, to be written as cell[MODULE] and cell[INSIDE]; a list where nothing is recorded."""
+    address = vramscope._library["auto_cell"]() if vramscope_calls.is_complete else None
     if not address:
-        return [NONE]
-    return memoryview(ctypes.c_uint32.from_address(address)).cast("B").cast("I")
+        return [NONE] * WORDS
+    return memoryview((ctypes.c_uint32 * WORDS).from_address(address)).cast("B").cast("I")
 
 
 def are_recorded():
-    return "auto_layer" in vramscope._library and bool(vramscope._library.get("auto_cell", lambda: None)())
+    return vramscope_calls.is_complete and bool(vramscope._library["auto_cell"]())
 
 
-def calls_are_in(wrapper):
-    _calls.add(wrapper.__code__)
+def calls_are_in(*functions):
+    _callers.update(function.__code__ for function in functions if hasattr(function, "__code__"))
+
+
+def call_in_python(module):
+    """Calls of MODULE are to run the wrapper's code: they do more than to open a layer."""
+    _in_python.add(id(module))
+    vramscope_calls.call(id(module), NONE)
+
+
+def _forget(key):
+    indices.pop(key, None)
+    vramscope_calls.call(key, NONE)
 
 
 def _gone(key, _reference):
-    indices.pop(key, None)
+    _forget(key)
+    _in_python.discard(key)
     _known.pop(key, None)
 
 
 def _note(module, path, root):
     key = id(module)
     _known[key] = (weakref.ref(module, functools.partial(_gone, key)), path, root)
-    indices.pop(key, None)
+    _forget(key)
 
 
 def _register(outermost):
@@ -69,7 +84,7 @@ def _caller(module):
     for _ in range(256):
         if frame is None:
             return None
-        if frame.f_code in _calls and frame.f_locals.get("self") is not module:
+        if frame.f_code in _callers and frame.f_locals.get("self") is not module:
             return frame.f_locals.get("self")
         frame = frame.f_back
     return None
@@ -108,6 +123,8 @@ def index(module):
             texts = (text.encode("utf-8", "replace") for text in key)
             number = _numbers[key] = vramscope._library["auto_layer"](*texts)
         indices[id(module)] = number
+        if id(module) not in _in_python:
+            vramscope_calls.call(id(module), number)
         return number
     except Exception:
         return NONE  # a module whose attributes can't be read has no layer

@@ -24,7 +24,8 @@ told to skip all functions of these files (_dynamo), as it skips nn.Module's own
 When an optimizer has stepped, and when a model's first call has ended, PyTorch is asked which memory is parameters, gradients,
 states and buffers (_roles).
 
-Each call of a module also records the module as open (_layers).  While the engine runs no module is open: memory of
+Each call of a module also records the module as open (_layers).  Within an outermost call, and where the engine recomputes, the calls of
+known modules have nothing else to do, so the library makes them without running the wrapper (_calls).  While the engine runs no module is open: memory of
 a node has the layer of the node's birth, and recomputed modules are called again.
 
 Ranges that open here have the lowest precedence: the program's own markers and NVTX ranges win.  If something
@@ -39,6 +40,7 @@ import sys
 import threading
 
 import vramscope
+from . import _calls as vramscope_calls
 from . import _dynamo as vramscope_dynamo
 from . import _generate as vramscope_generate
 from . import _heads as vramscope_heads
@@ -54,6 +56,8 @@ _pop = vramscope._auto_pop
 _torch = None
 _graph_task = None  # -1 outside of the autograd engine
 _off = False
+_direct = False  # the library makes calls where a thread's cell allows it
+_INSIDE = vramscope_layers.INSIDE
 _heads = vramscope_heads.heads
 _layers = vramscope_layers.indices
 _not_called_told = False
@@ -151,6 +155,11 @@ def _begin_call(t, name):
     t.linger = False
     _open(t, name)
     t.inside = True
+    _allow_direct_calls(t)
+
+
+def _allow_direct_calls(t):
+    t.cell[_INSIDE] = _direct and not vramscope_calls.watched()
 
 
 def _begin_outermost(t, module):
@@ -187,6 +196,7 @@ def _begin_head(t):
 
 def _end_outermost(t, failed):
     t.inside = False
+    t.cell[_INSIDE] = False
     if t.is_new:
         t.is_new = False
         vramscope_roles.look(_torch)
@@ -209,14 +219,16 @@ def _wrap_call_in_layers(call):
             return call(self, *args, **kwargs)
         t = _thread
         key = id(self)
+        cell = t.cell
+        outer, direct = cell[0], cell[_INSIDE]
         outermost = False
         if t.inside:  # the way of nearly every call
             if key in _heads:
                 _guarded(_begin_head)
         else:
             outermost = not _off and _guarded(_begin_outermost, self)
-        cell = t.cell
-        outer = cell[0]
+            if not outermost and not direct and _graph_task() != -1:
+                _allow_direct_calls(t)
         number = _layers.get(key)
         cell[0] = vramscope_layers.index(self) if number is None else number
         failed = True
@@ -225,12 +237,11 @@ def _wrap_call_in_layers(call):
             failed = False
             return result
         finally:
-            cell[0] = outer
+            cell[0], cell[_INSIDE] = outer, direct
             if outermost:
                 t.inside = False
                 _guarded(_end_outermost, failed)
 
-    vramscope_layers.calls_are_in(__call__)
     return __call__
 
 
@@ -493,7 +504,7 @@ def _scaler_class(torch):
 
 def install(torch):
     """Called once, when torch has been imported."""
-    global _torch, _graph_task, _is_compiling, _optimizer_code
+    global _torch, _graph_task, _is_compiling, _optimizer_code, _direct
     if not vramscope._library:
         return
     from torch.optim import Optimizer
@@ -518,16 +529,20 @@ def install(torch):
         torch.autograd.Variable._execution_engine = engine
     _put(torch.autograd, "backward", _wrap_backward(torch.autograd.backward))
     _put(torch.autograd, "grad", _wrap_backward(torch.autograd.grad))
-    wrap_call = _wrap_call_in_layers if vramscope_layers.are_recorded() else _wrap_call
-    _put(torch.nn.Module, "__call__", wrap_call(torch.nn.Module.__call__))
+    call = torch.nn.Module.__call__
+    wrapper = (_wrap_call_in_layers if vramscope_layers.are_recorded() else _wrap_call)(call)
+    vramscope_layers.calls_are_in(wrapper, call)
+    _put(torch.nn.Module, "__call__", wrapper)
+    # an older torch may say that it compiles while it runs modules (torch.export), which only the wrapper asks
+    _direct = vramscope_layers.are_recorded() and hasattr(torch.compiler, "is_dynamo_compiling") and vramscope_calls.install(wrapper, call)
     _put(Optimizer, "__init__", _wrap_constructor(Optimizer.__init__))
     if scaler is not None:
         _put(scaler, "step", _wrap_scaler_step(scaler.step))
     vramscope_generate.install(torch, _begin_generate, _end_generate, _guarded, _put)
-    for module in (sys.modules[__name__], vramscope_generate, vramscope_heads, vramscope_layers, vramscope_roles, vramscope_steps):
+    for module in (sys.modules[__name__], vramscope_calls, vramscope_generate, vramscope_heads, vramscope_layers, vramscope_roles, vramscope_steps):
         vramscope_dynamo.skip_all(vars(module))
     vramscope_dynamo.skip(_wrap_closure(_process_ends))
-    for function in (_guarded, vramscope_layers.index, vramscope_layers.new_cell, vramscope_roles.look, _Thread.__init__):
+    for function in (_guarded, _allow_direct_calls, vramscope_layers.index, vramscope_layers.new_cell, vramscope_roles.look, _Thread.__init__):
         vramscope_dynamo.skip(function, all_within=True)  # all else that the wrappers call
     atexit.register(_process_ends)
     os.register_at_fork(after_in_child=_in_child)

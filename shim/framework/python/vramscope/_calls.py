@@ -1,0 +1,90 @@
+"""_calls - has the library call modules past the Python code of the wrapper of nn.Module.__call__ (shim/framework/calls.c).
+
+The wrapper (_torch) stays the function that it is, and whoever looks at it, torch.compile, a profiler, torch.fx, sees that function.
+The interpreter calls every function by a pointer in the function object; the wrapper's is set to the library's, which
+makes the call itself where nothing but the layer is to be recorded, and else has the wrapper's code run.
+
+Where that pointer lies is searched for in the function object and checked; where anything is not as in the CPythons on which this was
+tried, the pointer stays as it is.
+"""
+
+import ctypes
+import sys
+import sysconfig
+import types
+
+import vramscope
+
+# By version of CPython: where a thread's state has its profile function, behind which stands its trace function.  All with 64 bits.
+_WATCH_AT = {(3, 10): 56, (3, 11): 64, (3, 12): 64, (3, 13): 80}
+_WORD = ctypes.sizeof(ctypes.c_void_p)
+_HAVE_VECTORCALL = 1 << 11  # Py_TPFLAGS_HAVE_VECTORCALL, of a type
+
+is_complete = {"auto_layer", "auto_cell", "auto_call", "auto_calls"} <= set(vramscope._library)  # an older library's cell is one word
+call = vramscope._library.get("auto_call", lambda *_: 0)  # (id of a module, its layer or 0)
+
+
+class _Calls(ctypes.Structure):
+    """struct vramscope_python_calls."""
+
+    _fields_ = [(name, ctypes.c_void_p) for name in ("wrapper", "call", "code", "plain", "thread_state", "set")]
+    _fields_ += [(name, ctypes.c_uint32) for name in ("vectorcall_at", "code_at", "watch_at", "unused")]
+
+
+def _address(name):
+    function = getattr(ctypes.pythonapi, name, None)
+    return None if function is None else ctypes.cast(function, ctypes.c_void_p).value
+
+
+def _plain(function):
+    """By which pointer the interpreter calls FUNCTION."""
+    if hasattr(ctypes.pythonapi, "PyVectorcall_Function"):
+        ask = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object)(("PyVectorcall_Function", ctypes.pythonapi))
+        return ask(function)
+    return _address("_PyFunction_Vectorcall")
+
+
+def _offset(function, word):
+    """Where in the function object WORD stands, and nowhere else in it; None."""
+    words = (ctypes.c_void_p * (types.FunctionType.__basicsize__ // _WORD)).from_address(id(function))
+    found = [i * _WORD for i, there in enumerate(words) if there == word]
+    return found[0] if len(found) == 1 else None
+
+
+def _is_known():
+    if sys.implementation.name != "cpython" or sys.version_info[:2] not in _WATCH_AT or sys.version_info.releaselevel != "final":
+        return False
+    if hasattr(sys, "gettotalrefcount") or sysconfig.get_config_var("Py_GIL_DISABLED") or _WORD != 8:
+        return False
+    return bool(types.FunctionType.__flags__ & _HAVE_VECTORCALL)
+
+
+def install(wrapper, function):
+    """Has the library call FUNCTION for WRAPPER, which is a function and calls FUNCTION.  False: nothing was changed."""
+    if not is_complete or not _is_known() or type(wrapper) is not types.FunctionType or type(function) is not types.FunctionType:
+        return False
+    try:
+        plain, code = _plain(wrapper), id(wrapper.__code__)
+        offsets = {(_offset(f, plain), _offset(f, id(f.__code__))) for f in (wrapper, function, _plain)}
+        vectorcall_at, code_at = offsets.pop()
+        if offsets or not vectorcall_at or not code_at or watched():
+            return False
+        state = _address("PyThreadState_Get")
+        calls = _Calls(id(wrapper), id(function), code, plain, state, _address("PyFunction_SetVectorcall"))
+        calls.vectorcall_at, calls.code_at, calls.watch_at = vectorcall_at, code_at, _WATCH_AT[sys.version_info[:2]]
+        # nobody watches, so both words are 0: that they are others is noticed here, or by watched() at each outermost call
+        words = (ctypes.c_void_p * 2).from_address(ctypes.PYFUNCTYPE(ctypes.c_void_p)(("PyThreadState_Get", ctypes.pythonapi))() + calls.watch_at)
+        return words[0] is None and words[1] is None and vramscope._library["auto_calls"](ctypes.addressof(calls)) == 0
+    except Exception:
+        return False
+
+
+_getprofile, _gettrace = sys.getprofile, sys.gettrace
+_get_tool = getattr(getattr(sys, "monitoring", None), "get_tool", lambda _: None)
+
+
+def watched():
+    """Whether a profiler, debugger or tool is to see the wrapper's frames: by setprofile, settrace or sys.monitoring."""
+    if _getprofile() is not None or _gettrace() is not None:
+        return True
+    return any(_get_tool(number) is not None for number in range(6))
