@@ -234,32 +234,42 @@ static uint32_t each_part(const struct vs_kernel *k, const struct vs_kernel_run 
 }
 
 static __attribute__((noinline)) void given_lists(const struct vs_kernel *k, const struct vs_kernel_run *run,
-                                                  struct vs_use *u, struct vs_grid grid, const char *value)
+                                                  const struct vs_use *u, struct vs_use_batch *b,
+                                                  struct vs_grid grid, const char *value)
 {
     struct part parts[PARTS];
     uint32_t n = each_part(k, run, grid, value, parts);
     for (uint32_t i = 0; i < n; i++)
-        vs_use_words(u, parts[i].at, parts[i].words);
+        vs_use_words(u, b, parts[i].at, parts[i].words);
 }
 
 void vs_kernel_given(const struct vs_kernel *k, struct vs_use *u, struct vs_grid grid, void *const *params,
                      const void *buffer, size_t size)
 {
+    struct vs_use_batch b;
+    b.n = 0;
     for (uint32_t i = 0; i < k->runs; i++) {
         const struct vs_kernel_run *run = &k->run[i];
         const char *value = value_of(run, params, buffer, size);
         if (value == NULL)
             continue;
         if (has_lists(k, run)) {
-            given_lists(k, run, u, grid, value);
+            given_lists(k, run, u, &b, grid, value);
             continue;
         }
-        vs_use_words(u, value, run->words);
+        if (run->words == 1) {
+            uint64_t word;
+            memcpy(&word, value, sizeof word);
+            vs_use_add(u, &b, word);
+            continue;
+        }
+        vs_use_words(u, &b, value, run->words);
         if (may_have_maps(run))
             look_for_maps(run, value, see_map, u);
     }
     if (!k->known && buffer != NULL)
-        vs_use_words(u, buffer, size / sizeof(uint64_t));
+        vs_use_words(u, &b, buffer, size / sizeof(uint64_t));
+    vs_use_flush(u, &b);
 }
 
 static void see_words(const char *at, size_t words, void (*see)(void *, uint64_t, bool), void *context)

@@ -26,6 +26,7 @@
 #include <sys/mman.h>
 
 _Atomic(struct vs_living_region *) vs_living_regions[VS_LIVING_MAPS][VS_LIVING_REGIONS];
+_Atomic uint64_t vs_living_near[VS_LIVING_MAPS][1u << VS_LIVING_NEAR_BITS];
 
 static void *take_pages(size_t bytes)
 {
@@ -110,6 +111,26 @@ static bool cover(enum vs_living map, uint64_t start, uint64_t size, uint32_t id
     return true;
 }
 
+static uint64_t near_word(uint64_t start, uint32_t id)
+{
+    return start >> VS_LIVING_UNIT_BITS << VS_LIVING_NEAR_ID_BITS | id;
+}
+
+/* Release: who finds the block here sees what was written about it before. */
+static void put_near(enum vs_living map, uint64_t start, uint32_t id)
+{
+    uint64_t near = id >> VS_LIVING_NEAR_ID_BITS == 0 ? near_word(start, id) : 0;
+    atomic_store_explicit(vs_living_near_at(map, start), near, memory_order_release);
+}
+
+/* Another block may have the place by now. */
+static void take_near(enum vs_living map, uint64_t start, uint32_t id)
+{
+    uint64_t there = near_word(start, id);
+    atomic_compare_exchange_strong_explicit(vs_living_near_at(map, start), &there, 0, memory_order_release,
+                                            memory_order_relaxed);
+}
+
 uint32_t vs_living_add(enum vs_living map, uint64_t start, uint64_t size, uint32_t id, bool *added)
 {
     *added = false;
@@ -122,6 +143,7 @@ uint32_t vs_living_add(enum vs_living map, uint64_t start, uint64_t size, uint32
     uint32_t unit = unit_of(start);
     uint32_t old = atomic_exchange_explicit(&leaf->id[unit], id, memory_order_acq_rel);
     atomic_fetch_or_explicit(&leaf->starts[unit / 64], UINT64_C(1) << unit % 64, memory_order_release);
+    put_near(map, start, id);
     *added = true;
     return old;
 }
@@ -133,6 +155,7 @@ void vs_living_remove(enum vs_living map, uint64_t start, uint64_t size, uint32_
     uint32_t unit = unit_of(start);
     if (leaf == NULL || size == 0 || atomic_load_explicit(&leaf->id[unit], memory_order_relaxed) != id)
         return;
+    take_near(map, start, id);
     atomic_fetch_and_explicit(&leaf->starts[unit / 64], ~(UINT64_C(1) << unit % 64), memory_order_release);
     atomic_store_explicit(&leaf->id[unit], 0, memory_order_release);
     cover(map, start, size, 0, id);
@@ -159,4 +182,8 @@ void vs_living_reset(void)
             atomic_store_explicit(&vs_living_regions[map][i], NULL, memory_order_relaxed);
             drop_region(region);
         }
+    for (int map = 0; map < VS_LIVING_MAPS; map++)
+        for (uint32_t i = 0; i < 1u << VS_LIVING_NEAR_BITS; i++)
+            if (atomic_load_explicit(&vs_living_near[map][i], memory_order_relaxed) != 0)
+                atomic_store_explicit(&vs_living_near[map][i], 0, memory_order_relaxed);
 }

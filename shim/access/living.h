@@ -42,6 +42,30 @@ struct vs_living_region {
 };
 extern _Atomic(struct vs_living_region *) vs_living_regions[VS_LIVING_MAPS][VS_LIVING_REGIONS];
 
+/* Most addresses are those of a block's begin, and most of those are found here, on one line of a table that
+ * the caches and the TLB can hold, instead of on two of tables as wide as the memory: of each hash the unit
+ * in which a block begins, and the block's id, in one word.  A block may lack, since another one has its
+ * place; none is in it that is not in the map. */
+#define VS_LIVING_NEAR_BITS    14u
+#define VS_LIVING_NEAR_ID_BITS 24u /* a block with a greater id is not in it */
+extern _Atomic uint64_t vs_living_near[VS_LIVING_MAPS][1u << VS_LIVING_NEAR_BITS];
+
+static inline _Atomic uint64_t *vs_living_near_at(enum vs_living map, uint64_t address)
+{
+    /* Neighbours share a line, and the first units of different pages lie apart. */
+    uint64_t hash = address >> VS_LIVING_UNIT_BITS ^ address >> VS_LIVING_PAGE_BITS;
+    return &vs_living_near[map][hash % (1u << VS_LIVING_NEAR_BITS)];
+}
+
+/* The id of the block that begins in the unit of ADDRESS; 0: it is not known here.  Acquire, as below. */
+static inline uint32_t vs_living_find_near(enum vs_living map, uint64_t address)
+{
+    uint64_t near = atomic_load_explicit(vs_living_near_at(map, address), memory_order_acquire);
+    return near >> VS_LIVING_NEAR_ID_BITS == address >> VS_LIVING_UNIT_BITS
+               ? (uint32_t)near & ((1u << VS_LIVING_NEAR_ID_BITS) - 1)
+               : 0;
+}
+
 /* Adds the block at START of SIZE bytes (not 0) as ID (not 0).  Returns the id of a block that was there
  * before, whose end was not seen, and removes it.  *ADDED is false if there is no memory, or START is out of
  * range. */
@@ -61,6 +85,9 @@ uint32_t vs_living_before(const struct vs_living_leaf *leaf, uint32_t unit);
  * the caller sees everything that was written about the block before. */
 static inline uint32_t vs_living_find(enum vs_living map, uint64_t address)
 {
+    uint32_t near = vs_living_find_near(map, address);
+    if (near != 0)
+        return near;
     if (address >> VS_LIVING_BITS)
         return 0;
     struct vs_living_region *region =

@@ -221,13 +221,29 @@ __attribute__((noinline)) void vs_use_first(struct vs_access_row *row, const str
     __atomic_store_n(&row->first_step, u->step, __ATOMIC_RELAXED);
 }
 
-void vs_use_words(const struct vs_use *u, const void *at, size_t count)
+void vs_use_words(const struct vs_use *u, struct vs_use_batch *b, const void *at, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
         uint64_t word;
         memcpy(&word, (const char *)at + i * sizeof word, sizeof word);
-        vs_use_word(u, word);
+        vs_use_add(u, b, word);
     }
+}
+
+void vs_use_flush(const struct vs_use *u, struct vs_use_batch *b)
+{
+    uint32_t n = b->n;
+    struct vs_access_row *row[VS_USE_BATCH];
+    b->n = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        row[i] = &vs_use_rows[vs_living_find_near(VS_LIVING_FRAMEWORK, b->word[i])];
+        __builtin_prefetch(row[i], 1);
+    }
+    for (uint32_t i = 0; i < n; i++)
+        if (vs_use_in(row[i], b->word[i]))
+            vs_use_row(row[i], u);
+        else
+            vs_use_word(u, b->word[i]);
 }
 
 void vs_use_memory(const struct vs_use *u, uint64_t address, uint64_t size)

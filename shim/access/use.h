@@ -93,15 +93,19 @@ static inline void vs_use_row(struct vs_access_row *row, const struct vs_use *u)
 #undef PUT
 }
 
+/* Whether ROW is that of a block that contains ADDRESS. */
+static inline bool vs_use_in(const struct vs_access_row *row, uint64_t address)
+{
+    return address >= __atomic_load_n(&row->address, __ATOMIC_RELAXED) &&
+           address < __atomic_load_n(&row->end, __ATOMIC_RELAXED);
+}
+
 /* The row of the living block in MAP that contains ADDRESS; NULL: none. */
 static inline struct vs_access_row *vs_use_look(enum vs_living map, uint64_t address)
 {
     uint32_t id = vs_living_find(map, address);
     struct vs_access_row *row = &vs_use_rows[id];
-    return id != 0 && address >= __atomic_load_n(&row->address, __ATOMIC_RELAXED) &&
-                   address < __atomic_load_n(&row->end, __ATOMIC_RELAXED)
-               ? row
-               : NULL;
+    return id != 0 && vs_use_in(row, address) ? row : NULL;
 }
 
 /* The row of the innermost living block that contains WORD as an address; NULL: none. */
@@ -122,8 +126,27 @@ static inline void vs_use_word(const struct vs_use *u, uint64_t word)
         vs_use_row(row, u);
 }
 
-/* ... COUNT words from AT on, which need not be aligned. */
-void vs_use_words(const struct vs_use *u, const void *at, size_t count);
+/* Words that may be addresses, kept until the lines that they lead to have been asked for, all at once: each
+ * would otherwise be waited for in turn. */
+#define VS_USE_BATCH 32u
+struct vs_use_batch {
+    uint32_t n;
+    uint64_t word[VS_USE_BATCH];
+};
+/* Records that the device is given the words of B, which is empty then. */
+void vs_use_flush(const struct vs_use *u, struct vs_use_batch *b);
+
+static inline void vs_use_add(const struct vs_use *u, struct vs_use_batch *b, uint64_t word)
+{
+    b->word[b->n] = word;
+    b->n += word >= atomic_load_explicit(&vs_use_lowest, memory_order_relaxed) &&
+            word < atomic_load_explicit(&vs_use_highest, memory_order_relaxed);
+    if (__builtin_expect(b->n == VS_USE_BATCH, 0))
+        vs_use_flush(u, b);
+}
+
+/* Adds COUNT words from AT on, which need not be aligned. */
+void vs_use_words(const struct vs_use *u, struct vs_use_batch *b, const void *at, size_t count);
 
 /* ... the memory from ADDRESS on, SIZE bytes (0: not known). */
 void vs_use_memory(const struct vs_use *u, uint64_t address, uint64_t size);

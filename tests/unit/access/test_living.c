@@ -57,6 +57,31 @@ static void a_large_block_is_found_on_every_page(void **state)
     assert_int_equal(vs_living_find(MAP, start + size), 8);
 }
 
+/* Of two whose begins have one place in the near table only the later one is in it. */
+static void blocks_that_share_a_place_are_found_whichever_comes_or_goes_first(void **state)
+{
+    for (int first = 0; first < 2; first++) {
+        uint64_t start[2] = {BASE, BASE + 512};
+        while (vs_living_near_at(MAP, start[1]) != vs_living_near_at(MAP, start[0]))
+            start[1] += 512;
+        add(start[0], 1024, 1);
+        add(start[1], 1024, 2);
+        assert_int_equal(vs_living_find_near(MAP, start[0]), 0);
+        assert_int_equal(vs_living_find_near(MAP, start[1] + 511), 2);
+        for (int i = 0; i < 2; i++)
+            assert_int_equal(vs_living_find(MAP, start[i] + 100), i + 1);
+        vs_living_remove(MAP, start[first], 1024, (uint32_t)first + 1);
+        assert_int_equal(vs_living_find(MAP, start[first]), 0);
+        assert_int_equal(vs_living_find(MAP, start[!first]), !first + 1);
+        vs_living_remove(MAP, start[!first], 1024, (uint32_t)!first + 1);
+        assert_int_equal(vs_living_find(MAP, start[!first]), 0);
+    }
+    /* an id that has no room beside an address */
+    add(BASE, 512, 1u << VS_LIVING_NEAR_ID_BITS);
+    assert_int_equal(vs_living_find_near(MAP, BASE), 0);
+    assert_int_equal(vs_living_find(MAP, BASE), 1u << VS_LIVING_NEAR_ID_BITS);
+}
+
 static void the_two_maps_know_nothing_of_each_other(void **state)
 {
     bool added;
@@ -191,6 +216,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(a_block_is_found_from_its_first_byte_to_its_last, fresh),
         cmocka_unit_test_setup(a_large_block_is_found_on_every_page, fresh),
+        cmocka_unit_test_setup(blocks_that_share_a_place_are_found_whichever_comes_or_goes_first, fresh),
         cmocka_unit_test_setup(the_two_maps_know_nothing_of_each_other, fresh),
         cmocka_unit_test_setup(a_block_whose_end_was_not_seen_gives_way, fresh),
         cmocka_unit_test_setup(what_no_map_can_hold_is_refused, fresh),

@@ -124,7 +124,9 @@ static void two_words_of_one_launch_are_one_use(void **state)
     uint64_t words[3] = {BASE, BASE + 512, BASE + 8};
     born(VS_OP_BLOCK_ALLOC, BASE, 4096);
     struct vs_use u = vs_use_begin(1, VS_ACCESS_KERNEL);
-    vs_use_words(&u, words, 3);
+    struct vs_use_batch batch = {0};
+    vs_use_words(&u, &batch, words, 3);
+    vs_use_flush(&u, &batch);
     assert_int_equal(died(VS_OP_BLOCK_FREE, BASE)->uses, 1);
 }
 
