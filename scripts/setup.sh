@@ -2,7 +2,7 @@
 # setup.sh - installs what building vramscope needs and this machine lacks (Debian and Ubuntu).
 #
 #   scripts/setup.sh [build|test|full|gpu|package]  test adds what tests/run.sh needs: clang, clang-format, mandoc; Chromium (300 MB), if it can be had
-#                                      full adds to that what tests/run.sh full needs: a compiler for aarch64, lintian, debootstrap
+#                                      full adds to that what tests/run.sh full needs: a compiler for aarch64, lintian, debootstrap, Firefox and WebKitGTK
 #                                      gpu adds what the example's kernels need: nvcc and cuBLAS
 #                                      package adds to that what scripts/deb.sh needs: dpkg-dev, file
 #
@@ -33,7 +33,8 @@ esac
 if [ "$want" = test ] || [ "$want" = full ]; then
     browser=chromium # for the test of vramscope view's page
 fi
-[ "$want" != full ] || packages+=(gcc-aarch64-linux-gnu libc6-dev-arm64-cross dpkg-dev file fakeroot lintian debootstrap unzip)
+[ "$want" != full ] || packages+=(gcc-aarch64-linux-gnu libc6-dev-arm64-cross dpkg-dev file fakeroot lintian debootstrap unzip
+    firefox-esr webkit2gtk-driver xvfb)
 
 say() { echo "setup: $*" >&2; }
 

@@ -255,6 +255,7 @@ if wanted full; then
     long "full: kills" 500 tests/full/kills.py COUNT 1
     long "full: damaged files" 5000 tests/full/damage.py COUNT 1
     long "full: hostile hosts" 24 tests/full/hosts.sh COUNT
+    step "full: the page in Firefox and WebKitGTK" tests/full/view_browsers.py
     long "full: the page of a long recording" 10000000 tests/full/view_big.py COUNT
 fi
 # A build without the arena: its unit tests, and what differs in it; in `full` all that is not the arena's.

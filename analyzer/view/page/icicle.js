@@ -5,7 +5,15 @@
 const flame = { native: false, root: null, zoom: null, boxes: [], hover: null };
 const FLAME_ROW = 18;
 
-const inPython = (frame) => (frame.kind === 2 || frame.kind === 3) && !/\/vramscope\/python\/vramscope\//.test(frame.file || '');
+/* What only passes a call on to a module or optimizer, as show/report/hidden.c leaves it out of call stacks: [file, function]. */
+const WRAPPERS = [
+  [/\/vramscope\/python\/vramscope\//, /./],
+  [/\/torch\/nn\/modules\/module\.py(:\d+)?$/, /_call_impl$/],
+  [/\/torch\/optim\/optimizer\.py(:\d+)?$/, /(wrapper|_use_grad)$/],
+  [/\/torch\/utils\/_contextlib\.py(:\d+)?$/, /decorate_context$/],
+];
+const isWrapper = (frame) => WRAPPERS.some(([file, name]) => file.test(frame.file || '') && name.test(frame.text));
+const inPython = (frame) => (frame.kind === 2 || frame.kind === 3) && !isWrapper(frame);
 
 /* As everywhere a file in site-packages is shown from its package on. */
 const shortFile = (file) => file.replace(/^.*\/(site|dist)-packages\//, '');

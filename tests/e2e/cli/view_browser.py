@@ -104,9 +104,10 @@ def check_flame(page):
         page.js(f"vramscope.flame.native = {native}; vramscope.drawIcicle()")
         root, all_of = page.js("[vramscope.flame.root.bytes, +document.getElementById('moment').dataset.allocated]")
         assert root == all_of, (native, root, all_of)
-        # vramscope's own wrappers are no lines of the program's, and a package's file is shown from the package on
+        # vramscope's own wrappers are no lines of the program's, nor are those around a module's forward, and a package's file is shown from the package on
         names = page.js("(() => { const all = [], add = (n) => { all.push(n.name); n.children.forEach(add); }; add(vramscope.flame.root); return all; })()")
-        assert any("_torch.py" in name for name in names) == (native == "true"), (native, names)
+        for wrapper in "_torch.py", "_call_impl":
+            assert any(wrapper in name for name in names) == (native == "true"), (native, wrapper, names)
         assert any(name.endswith(" torch/a.py:9") for name in names) and not any("-packages" in name for name in names), (native, names)
 
 
@@ -158,16 +159,18 @@ def check_random(b, work, seed):
         assert most == peak and least_other == most_other == wrong == 0, (seed, device, peak, most, least_other, most_other, wrong)
 
 
-def look(work):
+def look(work, browsers=browser.Browser):
     db = make(work / "run.db", "--steps", "40", "--devices", "2", "--fast")
     # what PyTorch says of blocks counts without any access, too
     db.execute("INSERT INTO framework_role SELECT alloc_seq, 1 FROM live_at_peak WHERE device = 0 AND phase = 'none' AND category = 'framework block'")
     # a stack of each block of the program's goes through a package, and through vramscope's own wrapper
-    for number, file in (901, "/v/site-packages/torch/a.py"), (902, "/v/share/vramscope/python/vramscope/_torch.py"):
-        db.execute("INSERT INTO frame(id, kind, function, file, line) VALUES(?, 2, 'call', ?, 9)", (number, file))
+    for number, file, name in ((901, "/v/site-packages/torch/a.py", "call"), (902, "/v/share/vramscope/python/vramscope/_torch.py", "call"),
+                               (903, "/v/site-packages/torch/nn/modules/module.py", "Module._call_impl")):
+        db.execute("INSERT INTO frame(id, kind, function, file, line) VALUES(?, 2, ?, ?, 9)", (number, name, file))
         db.execute("INSERT INTO stack(id, parent, frame, line) SELECT ?, parent, ?, line FROM stack WHERE id = (SELECT max(id) FROM stack WHERE line IS NOT NULL AND id < 900)", (number, number))
     db.execute("UPDATE stack SET parent = 901 WHERE id = 902")
-    db.execute("UPDATE stack SET parent = 902 WHERE id = (SELECT max(id) FROM stack WHERE line IS NOT NULL AND id < 900)")
+    db.execute("UPDATE stack SET parent = 902 WHERE id = 903")
+    db.execute("UPDATE stack SET parent = 903 WHERE id = (SELECT max(id) FROM stack WHERE line IS NOT NULL AND id < 900)")
     db.commit()
     other = make(work / "other.db", "--steps", "40", "--extra", "300", "--fast")
     other.close()
@@ -182,7 +185,7 @@ def look(work):
     vramscope("view", work / "bad.db", "-o", work / "bad.html")
     vramscope("view", work / "other.db", "-o", work / "other.html")
     vramscope("view", "--overlay", work / "run.db", work / "other.db", "-o", work / "two.html")
-    with browser.Browser() as b:
+    with browsers() as b:
         page = b.open(work / "run.html")
         page.wait("document.documentElement.dataset.ready")
         assert page.js("vramscope.view.layout.length") == 2
