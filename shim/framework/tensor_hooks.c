@@ -66,42 +66,75 @@ static const uint8_t element_bytes[256] = {
 #undef X
 };
 
-/* Elements up to the last one that the strides reach; false: no tensor can have this shape. */
-static inline bool count(struct sizes size, const int64_t *strides, int64_t *out)
+/* How many elements a tensor of this shape has, up to the last one that its strides reach; -1: no tensor can
+ * have it.  The shape is copied into NOTE.  The loop has no branches but its own: it is run for every tensor.
+ */
+static inline int64_t count(struct vs_tensor_note *note, struct sizes size)
 {
-    int64_t elements = 1, step;
+    int64_t elements = 1;
+    bool bad = false;
     for (size_t i = 0; i < size.n; i++) {
-        if (__builtin_expect(size.at[i] <= 0, 0)) {
-            *out = 0;
-            return size.at[i] == 0;
-        }
-        if (strides ? __builtin_mul_overflow(size.at[i] - 1, strides[i], &step) ||
-                          __builtin_add_overflow(elements, step, &elements)
-                    : __builtin_mul_overflow(elements, size.at[i], &elements))
-            return false;
+        int64_t n = size.at[i];
+        note->size[i] = n;
+        bad |= n < 0;
+        bad |= __builtin_mul_overflow(elements, n, &elements);
     }
-    *out = elements;
-    return elements > 0;
+    return bad ? -1 : elements;
+}
+
+static inline int64_t count_strided(struct vs_tensor_note *note, struct sizes size, const int64_t *strides)
+{
+    int64_t last = 0, step;
+    bool bad = false, empty = false;
+    for (size_t i = 0; i < size.n; i++) {
+        int64_t n = size.at[i];
+        note->size[i] = n;
+        bad |= n < 0 || strides[i] < 0;
+        empty |= n == 0;
+        bad |= __builtin_mul_overflow(n - 1, strides[i], &step);
+        bad |= __builtin_add_overflow(last, step, &last);
+    }
+    return bad ? -1 : empty ? 0 : last + 1;
+}
+
+/* More dimensions than a note has room for: its shape is not kept. */
+static __attribute__((noinline, cold)) int64_t count_many(struct vs_tensor_note *note, struct sizes size,
+                                                          const int64_t *strides)
+{
+    int64_t last = 0, part;
+    for (size_t i = 0; i < size.n; i += VS_TENSOR_DIMS_MAX) {
+        size_t n = size.n - i < VS_TENSOR_DIMS_MAX ? size.n - i : VS_TENSOR_DIMS_MAX;
+        struct sizes some = {size.at + i, n};
+        part = strides ? count_strided(note, some, strides + i) : count(note, some);
+        if (part <= 0)
+            return part;
+        if (strides ? __builtin_add_overflow(last, part - 1, &last)
+                    : __builtin_mul_overflow(last + 1, part, &last) || last-- == 0)
+            return -1;
+    }
+    return last + 1;
 }
 
 static inline void note_tensor(struct sizes size, const int64_t *strides, uint64_t keys, uint64_t type,
                                const void *frame)
 {
     struct vs_tensor_note *note = &vs_tensor_note;
-    int64_t elements;
-    uint64_t item = element_bytes[(uint8_t)type];
     if (!(keys & CUDA_KEY))
         return;
-    if (__builtin_expect(item == 0 || !count(size, strides, &elements), 0)) {
-        note->what = VS_TENSOR_UNCLEAR;
-        return;
-    }
-    uint32_t dims = size.n <= VS_TENSOR_DIMS_MAX ? (uint32_t)size.n : VS_TENSOR_NO_SHAPE;
-    for (uint32_t i = 0; dims != VS_TENSOR_NO_SHAPE && i < dims; i++)
-        note->size[i] = size.at[i];
+    uint64_t item = element_bytes[(uint8_t)type];
+    uint32_t dims = (uint32_t)size.n;
+    int64_t elements;
     note->stack = (uintptr_t)frame;
+    if (__builtin_expect(size.n > VS_TENSOR_DIMS_MAX, 0)) {
+        dims = VS_TENSOR_NO_SHAPE;
+        elements = count_many(note, size, strides);
+    } else {
+        elements = strides ? count_strided(note, size, strides) : count(note, size);
+    }
     note->request = (uint64_t)elements * item;
     note->what = elements ? vs_tensor_what(VS_TENSOR_WHOLE, (uint8_t)type, dims) : 0;
+    if (__builtin_expect(elements < 0 || item == 0, 0))
+        note->what = VS_TENSOR_UNCLEAR;
 }
 
 /* ---- the real functions ---- */

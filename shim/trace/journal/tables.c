@@ -115,7 +115,7 @@ struct key { /* what is looked for: its hash, and how to recognise and to make i
     enum vs_section section;
     const void *row;
     size_t length;
-    const int64_t *sizes; /* of a tensor */
+    const int64_t *sizes; /* of a tensor: `length` */
 };
 
 static uint64_t mix(uint64_t a, uint64_t b)
@@ -149,13 +149,17 @@ static uint64_t tensor_units(uint32_t dims)
     return (sizeof(struct vs_tensor_row) + (dims == VS_TENSOR_NO_SHAPE ? 0 : dims * sizeof(int64_t))) / 8;
 }
 
+/* The index is the owner's, who made the row: what it says of its own length is true. */
 static bool same_tensor(const struct vs_journal *j, uint32_t id, const struct key *k)
 {
-    const struct vs_tensor_row *wanted = k->row;
-    struct vs_tensor there;
-    return vs_journal_get_tensor(j, id, &there) && there.row.what == wanted->what &&
-           there.row.request == wanted->request &&
-           memcmp(there.size, k->sizes, tensor_units(vs_tensor_dims_of(wanted)) * 8 - sizeof *wanted) == 0;
+    const struct vs_tensor_row *row = vs_journal_row(j, VS_SEC_TENSORS, 8, id), *wanted = k->row;
+    const int64_t *size = (const int64_t *)(row + 1);
+    if (row->what != wanted->what || row->request != wanted->request)
+        return false;
+    uint64_t different = 0;
+    for (uint64_t i = 0; i < k->length; i++)
+        different |= (uint64_t)(size[i] ^ k->sizes[i]);
+    return different == 0;
 }
 
 /* Whether row ID is what KEY describes.  An id in the index is always of a published row. */
@@ -200,7 +204,7 @@ static uint32_t make_tensor(struct vs_journal *j, const struct key *k)
     unsigned char *to = vs_journal_row(j, VS_SEC_TENSORS, 8, id);
     put_bytes(to + sizeof row->what, (const unsigned char *)row + sizeof row->what,
               sizeof *row - sizeof row->what);
-    put_bytes(to + sizeof *row, k->sizes, units * 8 - sizeof *row);
+    put_bytes(to + sizeof *row, k->sizes, k->length * sizeof *k->sizes);
     atomic_store_explicit((_Atomic uint32_t *)to, row->what, memory_order_release);
     return (uint32_t)id;
 }
@@ -286,13 +290,21 @@ uint32_t vs_journal_stack(struct vs_journal *j, uint32_t parent, uint32_t frame)
     return frame ? intern(j, &k) : 0;
 }
 
+/* Every block asks for one of these: a product of 128 bits folds each word in. */
+static inline uint64_t fold_in(uint64_t hash, uint64_t word)
+{
+    unsigned __int128 product = (unsigned __int128)(hash ^ word) * 0x9e3779b97f4a7c15u;
+    return (uint64_t)product ^ (uint64_t)(product >> 64);
+}
+
 uint32_t vs_journal_tensor(struct vs_journal *j, uint32_t what, uint64_t request, const int64_t *sizes)
 {
     struct vs_tensor_row row = {.what = what, .request = request};
-    bool shape = vs_tensor_dims_of(&row) != VS_TENSOR_NO_SHAPE;
-    struct key k = {mix(request, what), VS_SEC_TENSORS, &row, 0, shape ? sizes : (const int64_t *)&row};
-    for (uint64_t i = 0, n = tensor_units(vs_tensor_dims_of(&row)) - sizeof row / 8; i < n; i++)
-        k.hash = mix(k.hash, (uint64_t)sizes[i]);
+    uint32_t dims = vs_tensor_dims_of(&row);
+    struct key k = {fold_in(what, request + 0x94d049bb133111ebu), VS_SEC_TENSORS, &row,
+                    dims == VS_TENSOR_NO_SHAPE ? 0 : dims, sizes};
+    for (size_t i = 0; i < k.length; i++)
+        k.hash = fold_in(k.hash, (uint64_t)sizes[i] + 0xbf58476d1ce4e5b9u);
     return intern(j, &k);
 }
 

@@ -633,6 +633,60 @@ static void rows_are_kept_and_keys_interned(void **state)
     vs_journal_close(j);
 }
 
+static uint32_t tensor(struct vs_journal *j, uint8_t type, uint64_t request, uint32_t dims,
+                       const int64_t *size)
+{
+    return vs_journal_tensor(j, vs_tensor_what(VS_TENSOR_WHOLE, type, dims), request, size);
+}
+
+static void what_blocks_were_asked_for_as_is_kept_once_and_exactly(void **state)
+{
+    struct vs_journal *j = create(64);
+    const int64_t a[] = {4, 2048, 8192}, b[] = {4, 2048, 8193}, long_one[] = {INT64_MAX};
+    uint32_t id = tensor(j, 15, 134217728, 3, a);
+    assert_int_not_equal(id, 0);
+    assert_int_equal(tensor(j, 15, 134217728, 3, (int64_t[]){4, 2048, 8192}), id);
+    assert_int_not_equal(tensor(j, 15, 134217728, 3, b), id);
+    assert_int_not_equal(tensor(j, 5, 134217728, 3, a), id);
+    assert_int_not_equal(tensor(j, 15, 134217730, 3, a), id);
+    assert_int_not_equal(tensor(j, 15, 134217728, 2, a), id);
+    uint32_t scalar = tensor(j, 6, 4, 0, a), large = tensor(j, 0, INT64_MAX, 1, long_one);
+    uint32_t raw =
+        vs_journal_tensor(j, vs_tensor_what(VS_TENSOR_RAW, VS_TENSOR_NO_TYPE, VS_TENSOR_NO_SHAPE), 0, NULL);
+    struct vs_tensor t;
+    assert_true(vs_journal_get_tensor(j, id, &t));
+    assert_int_equal(t.row.request, 134217728);
+    assert_int_equal(vs_tensor_kind_of(&t.row), VS_TENSOR_WHOLE);
+    assert_int_equal(vs_tensor_type_of(&t.row), 15);
+    assert_int_equal(vs_tensor_dims_of(&t.row), 3);
+    assert_memory_equal(t.size, a, sizeof a);
+    assert_true(vs_journal_get_tensor(j, scalar, &t) && vs_tensor_dims_of(&t.row) == 0);
+    assert_true(vs_journal_get_tensor(j, large, &t) && t.size[0] == INT64_MAX);
+    assert_true(vs_journal_get_tensor(j, raw, &t) && vs_tensor_kind_of(&t.row) == VS_TENSOR_RAW);
+    assert_false(vs_journal_get_tensor(j, 0, &t));
+    assert_false(vs_journal_get_tensor(j, UINT32_MAX, &t));
+    vs_journal_close(j);
+}
+
+static void a_damaged_row_of_tensors_is_not_read_beyond_its_table(void **state)
+{
+    struct vs_journal_config c = {.ring_slots = 64, .tensor_bytes = 80};
+    struct vs_journal *j;
+    struct vs_tensor t;
+    assert_int_equal(vs_journal_create(&j, path, &c), 0);
+    uint32_t id = tensor(j, 6, 16, 2, (int64_t[]){2, 2});
+    assert_int_not_equal(id, 0);
+    assert_int_equal(tensor(j, 6, 16, 6, (int64_t[]){2, 2, 1, 1, 1, 1}), 0); /* no room, and counted */
+    assert_int_equal(stats_of(j).table_full, 1);
+    uint32_t *what = (uint32_t *)vs_journal_row(j, VS_SEC_TENSORS, 8, id);
+    for (uint32_t dims = 0; dims < 256; dims++) {
+        *what = vs_tensor_what(VS_TENSOR_WHOLE, 6, dims);
+        bool fits = dims <= 7 || dims == VS_TENSOR_NO_SHAPE; /* of 10 units: row 0, two of the row itself */
+        assert_int_equal(vs_journal_get_tensor(j, id, &t), fits);
+    }
+    vs_journal_close(j);
+}
+
 static void full_tables_answer_none_and_are_counted(void **state)
 {
     struct vs_journal_config c = {
@@ -892,6 +946,8 @@ int main(void)
         T(threads_interning_the_same_keys_agree_on_the_ids),
         T(a_named_frame_is_told_from_an_address_and_from_its_other_lines),
         T(rows_are_kept_and_keys_interned),
+        T(what_blocks_were_asked_for_as_is_kept_once_and_exactly),
+        T(a_damaged_row_of_tensors_is_not_read_beyond_its_table),
         T(full_tables_answer_none_and_are_counted),
         T(facts_can_be_set_changed_and_read_after_reopening),
         T(nothing_is_overwritten_and_a_full_disk_is_an_error_not_a_signal),

@@ -263,17 +263,32 @@ static void addresses(struct made *m)
 
 /* ---- the framework ---- */
 
+/* One of a few tensors, or nothing that is known. */
+static uint32_t a_tensor(struct made *m)
+{
+    int64_t size[] = {1 + rnd(m, 3), 64};
+    uint32_t kind = rnd(m, 4), type = 5 + rnd(m, 2), dims = 1 + rnd(m, 2);
+    if (kind == VS_TENSOR_WHOLE)
+        return vs_journal_tensor(m->j, vs_tensor_what(kind, type, dims),
+                                 (uint64_t)size[0] * (dims > 1 ? 128 : 2), size);
+    return kind ? vs_journal_tensor(m->j, vs_tensor_what(kind, VS_TENSOR_NO_TYPE, VS_TENSOR_NO_SHAPE),
+                                    kind == VS_TENSOR_STORAGE ? 300 : 0, NULL)
+                : 0;
+}
+
 static void say_block(struct made *m, uint8_t op, uint16_t thread, uint32_t i, uint64_t size)
 {
     int8_t device = m->block[i].device;
     uint64_t wrong = rnd(m, 30) == 0 ? 512 : 0;
+    uint32_t tensor = op == VS_OP_BLOCK_FREE ? 0 : a_tensor(m);
     emit(m, (struct vs_event){.op = op,
                               .thread = thread,
                               .device = device,
                               .address = op == VS_OP_BLOCK_OOM ? 0 : m->block[i].address,
                               .size = size,
                               .arg0 = m->allocated[device] + wrong,
-                              .arg1 = m->reserved[device]});
+                              .arg1 = vs_with_tensor(m->reserved[device], tensor),
+                              .status = (uint16_t)tensor});
 }
 
 static void block(struct made *m)
