@@ -310,6 +310,9 @@ static char *reliance(const struct answers *a, enum policy policy)
     if (!tape->streams_known && policy != ARENA)
         return xstrdup("not exact: the stream of some blocks is not known, taken as the default one; sizes "
                        "are blocks', not requests");
+    if (tape->pools_unknown && policy != ARENA)
+        return xformat("not exact: which pool %s were of is not known, taken as the common one",
+                       units_count(tape->pools_unknown, "request").s);
     if (!tape->imported && tape->expandable && tape->settings_known && tape->roundup <= 1 && !tape->changed)
         return xstrdup(
             "requests as recorded, each in multiples of 512 B"); /* which blocks are cut to there */

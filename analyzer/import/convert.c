@@ -186,6 +186,19 @@ static void emit_segment(struct convert *c, int device, uint64_t address, uint64
                            .stack = stack_of(c, stack)});
 }
 
+/* What is asked for from here on is of POOL; of one that nobody knows it is taken as of the common one. */
+static void enter_pool(struct convert *c, int device, uint32_t pool)
+{
+    pool = pool == SNAPSHOT_POOL_UNKNOWN ? 0 : pool;
+    if (c->pool[device] == pool)
+        return;
+    if (c->pool[device])
+        emit(c, device, (struct vs_event){.op = VS_OP_POOL_END, .address = c->pool[device]});
+    if (pool)
+        emit(c, device, (struct vs_event){.op = VS_OP_POOL_BEGIN, .address = pool});
+    c->pool[device] = pool;
+}
+
 /* A cell of an expandable segment: one piece of physical memory, under a handle that is made up. */
 static uint64_t handle_of(int device, size_t cell)
 {
@@ -237,8 +250,10 @@ static void change_cells(struct convert *c, int device, const struct snapshot_ev
 static void emit_start(struct convert *c, int device)
 {
     const struct rewound *r = &c->start[device];
-    for (size_t i = 0; i < r->segment_count; i++)
+    for (size_t i = 0; i < r->segment_count; i++) {
+        enter_pool(c, device, pools_at_start(c->pools, device, r->segments[i].address));
         emit_segment(c, device, r->segments[i].address, r->segments[i].size, r->segments[i].stream, 0);
+    }
     for (size_t i = 0; i < r->cells; i++)
         if (r->mapped[i])
             map_cell(c, device, i, 0);
@@ -246,14 +261,17 @@ static void emit_start(struct convert *c, int device)
         const struct rewound_block *b = &r->blocks[i];
         if (!b->pending)
             continue;
+        enter_pool(c, device, pools_at_start(c->pools, device, b->address));
         emit_block(c, device, VS_OP_BLOCK_ALLOC, b->address, b->size, b->stream, b->stack);
         emit_block(c, device, VS_OP_BLOCK_FREE, b->address, b->size, b->stream, 0);
         emit_block(c, device, VS_OP_BLOCK_DEFERRED, b->address, b->size, b->stream, 0);
     }
     for (size_t i = 0; i < r->block_count; i++) {
         const struct rewound_block *b = &r->blocks[i];
-        if (!b->pending)
-            emit_block(c, device, VS_OP_BLOCK_ALLOC, b->address, b->size, b->stream, b->stack);
+        if (b->pending)
+            continue;
+        enter_pool(c, device, pools_at_start(c->pools, device, b->address));
+        emit_block(c, device, VS_OP_BLOCK_ALLOC, b->address, b->size, b->stream, b->stack);
     }
 }
 
@@ -362,6 +380,7 @@ static void convert_entry(struct convert *c, int device, size_t i)
     switch (e->action) {
     case SNAPSHOT_ALLOC:
         enter_phase(c, phase_of(c->phases, e->stack));
+        enter_pool(c, device, e->pool);
         emit_block(c, device, VS_OP_BLOCK_ALLOC, e->address, e->size, e->stream, e->stack);
         break;
     case SNAPSHOT_FREE_REQUESTED:
@@ -374,6 +393,7 @@ static void convert_entry(struct convert *c, int device, size_t i)
             emit_block(c, device, VS_OP_BLOCK_REUSABLE, e->address, e->size, e->stream, 0);
         break;
     case SNAPSHOT_SEGMENT_ALLOC:
+        enter_pool(c, device, e->pool);
         emit_segment(c, device, e->address, e->size, e->stream, e->stack);
         break;
     case SNAPSHOT_SEGMENT_FREE:

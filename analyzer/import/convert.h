@@ -9,6 +9,7 @@
 #define VS_IMPORT_CONVERT_H
 
 #include "phases.h"
+#include "pools.h"
 #include "rewind.h"
 #include "trace/event.h"
 #include "trace/journal/journal.h"
@@ -17,12 +18,14 @@ struct convert {
     struct snapshot *s;
     struct rewound *start; /* by device; changed on the way */
     const struct phases *phases;
+    const struct pools *pools;
     struct vs_journal *journal;
     /* takes what the journal has; 0 or a negative errno */
     int (*drain)(void *context);
     void *context;
 
-    uint32_t *stacks; /* journal ids by snapshot stack - 1, 0 not made yet */
+    uint32_t *stacks;                /* journal ids by snapshot stack - 1, 0 not made yet */
+    uint32_t pool[SNAPSHOT_DEVICES]; /* that requests go to */
     uint32_t names[IMPORT_PHASES], range, appended;
     uint32_t sized; /* the journal's id of what blocks were asked for as: as many bytes as their sizes say */
     enum import_phase phase; /* that is open */

@@ -95,6 +95,7 @@ struct work {
     struct snapshot s;
     struct rewound start[SNAPSHOT_DEVICES];
     struct phases phases;
+    struct pools pools;
     struct vs_journal *journal;
     struct vs_writer *writer;
     char *why;
@@ -197,6 +198,10 @@ static int note_settings(struct work *w)
     const struct snapshot_settings *o = &w->s.settings;
     char text[64];
     int rc = vs_writer_fact(w->writer, "imported", w->job->snapshot);
+    if (w->pools.unknown && rc >= 0) {
+        snprintf(text, sizeof text, "%" PRIu64, w->pools.unknown);
+        rc = vs_writer_fact(w->writer, "torch_pools_unknown", text);
+    }
     if (!o->known || rc < 0)
         return rc;
     snprintf(text, sizeof text, "%" PRId64, o->max_split);
@@ -234,6 +239,7 @@ static int write_all(struct work *w)
     struct convert c = {.s = &w->s,
                         .start = w->start,
                         .phases = &w->phases,
+                        .pools = &w->pools,
                         .journal = w->journal,
                         .drain = drain,
                         .context = w};
@@ -270,6 +276,7 @@ static int import_loaded(struct work *w, const char *bytes, size_t size)
     int rc = rewind_all(w);
     if (rc == 0) {
         phases_read(&w->phases, &w->s);
+        pools_find(&w->pools, &w->s);
         rc = make_journal(w, room);
     }
     if (rc == 0) {
@@ -277,6 +284,7 @@ static int import_loaded(struct work *w, const char *bytes, size_t size)
         vs_journal_close(w->journal);
     }
     phases_free(&w->phases);
+    pools_free(&w->pools);
     for (int d = 0; d < SNAPSHOT_DEVICES; d++)
         rewound_free(&w->start[d]);
     snapshot_free(&w->s);

@@ -18,6 +18,7 @@
 #define MEMORY_LEAST (64u << 20)
 #define FRAMES_MOST  400 /* of a stack, from the innermost on */
 #define PROBES       16
+#define POOLS_MOST   256 /* private ones that are told apart */
 
 struct reader {
     struct snapshot *s;
@@ -224,6 +225,25 @@ static int read_blocks(struct reader *r, const struct pickle_value *list, struct
     return 0;
 }
 
+/* A pool's name is a pair of numbers: (0, 0) the common one, (n, 0) a capture's, (0, n) a MemPool. */
+static uint32_t pool_of(struct snapshot *s, const struct pickle_value *pair)
+{
+    if (unpickle_items(pair) != 2)
+        return SNAPSHOT_POOL_UNKNOWN; /* an old PyTorch */
+    struct snapshot_pool id = {unpickle_int(unpickle_item(pair, 0), 0),
+                               unpickle_int(unpickle_item(pair, 1), 0)};
+    if (!id.first && !id.second)
+        return 0;
+    size_t i = 0;
+    while (i < s->pool_count && (s->pools[i].first != id.first || s->pools[i].second != id.second))
+        i++;
+    if (i == POOLS_MOST)
+        return SNAPSHOT_POOL_UNKNOWN;
+    if (i == s->pool_count)
+        *PUSH(s->pools, s->pool_count) = id;
+    return (uint32_t)i + 1;
+}
+
 static int read_segments(struct reader *r, const struct pickle_value *list)
 {
     struct snapshot *s = r->s;
@@ -241,6 +261,7 @@ static int read_segments(struct reader *r, const struct pickle_value *list)
                                      .size = (uint64_t)unpickle_int(unpickle_get(v, "total_size"), 0),
                                      .stream = (uint64_t)unpickle_int(unpickle_get(v, "stream"), 0),
                                      .expandable = unpickle_int(unpickle_get(v, "is_expandable"), 0) != 0};
+        g.pool = pool_of(s, unpickle_get(v, "segment_pool_id"));
         if (read_blocks(r, unpickle_get(v, "blocks"), &g))
             return -1;
         if (device >= s->devices)
@@ -340,6 +361,7 @@ void snapshot_free(struct snapshot *s)
         free(s->traces[i].at);
     free(s->segments);
     free(s->blocks);
+    free(s->pools);
     free(s->ranges);
     free(s->stacks);
     unpickle_free(s->pickle);

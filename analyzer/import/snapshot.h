@@ -18,7 +18,8 @@
 
 #include "unpickle.h"
 
-#define SNAPSHOT_DEVICES 64
+#define SNAPSHOT_DEVICES      64
+#define SNAPSHOT_POOL_UNKNOWN UINT32_MAX
 
 enum snapshot_action {
     SNAPSHOT_OTHER, /* a note that changes no memory */
@@ -36,6 +37,7 @@ struct snapshot_event {
     int64_t time_us; /* never before that of the event before it */
     uint64_t address, size, stream;
     uint32_t stack; /* 0: none; else stacks[stack - 1] */
+    uint32_t pool;  /* pools.h sets it */
     enum snapshot_action action;
 };
 
@@ -57,6 +59,7 @@ struct snapshot_segment {
     uint64_t address, size, stream;
     size_t first_block, blocks;
     int device;
+    uint32_t pool; /* 0: the common one; else a private one's number, from 1, or unknown where none is said */
     bool expandable;
 };
 
@@ -84,6 +87,10 @@ struct snapshot {
     int devices; /* traces, empty ones included */
     struct snapshot_segment *segments;
     size_t segment_count;
+    struct snapshot_pool {
+        int64_t first, second;
+    } * pools; /* private ones: pool n is pools[n - 1] */
+    size_t pool_count;
     struct snapshot_block *blocks;
     size_t block_count;
     struct snapshot_range *ranges;

@@ -122,11 +122,11 @@ static void block_alloc(struct reading *r, const struct row *row)
     const struct vs_span *waits;
     while ((waits = vs_spans_from(&r->unfinished, e.address)) && waits->start < e.address + e.size)
         not_deferred(r, &r->waiting[waits->value]);
-    bool ours = !r->tape->imported && row->space != VS_SPACE_ARENA;
+    bool arena = row->space == VS_SPACE_ARENA, unknown = !row->number && !arena && !r->tape->imported;
     e.id = r->tape->ids++;
     e.what = TAPE_ALLOC;
-    e.stream = ours && !row->number ? STREAM_UNKNOWN : stream_of(r, row->number, ours ? pool_of(r, row) : 0);
-    r->tape->arena = r->tape->arena || row->space == VS_SPACE_ARENA;
+    e.stream = unknown ? STREAM_UNKNOWN : stream_of(r, row->number, arena ? 0 : pool_of(r, row));
+    r->tape->arena = r->tape->arena || arena;
     vs_table_put(&r->living, e.address, e.id);
     push(r, e);
 }
@@ -206,12 +206,13 @@ static void driver_memory(struct reading *r, const struct row *row)
 {
     struct tape_event e = row->e;
     int op = row->op;
+    uint32_t piece;
     bool begins = op == VS_OP_ALLOC || op == VS_OP_PHYS_CREATE, managed = row->managed;
     e.stream = STREAM_UNKNOWN;
     if (r->tape->imported)
-        e.stream = op == VS_OP_ALLOC ? stream_of(r, row->number, 0) : 0;
+        e.stream = op == VS_OP_ALLOC ? stream_of(r, row->number, pool_of(r, row)) : 0;
     if (begins && managed)
-        vs_table_put(&r->pieces, e.address, 0);
+        vs_table_put(&r->pieces, e.address, op == VS_OP_ALLOC && r->tape->imported ? e.stream : 0);
     else if (op == VS_OP_PHYS_RELEASE)
         return;
     e.what = op == VS_OP_ALLOC  ? TAPE_SEGMENT_ALLOC
@@ -220,7 +221,8 @@ static void driver_memory(struct reading *r, const struct row *row)
                                 : TAPE_UNMAP;
     if (op == VS_OP_ALLOC && managed) {
         push(r, e);
-    } else if (op == VS_OP_FREE && vs_table_remove(&r->pieces, e.address) != VS_TABLE_NONE) {
+    } else if (op == VS_OP_FREE && (piece = vs_table_remove(&r->pieces, e.address)) != VS_TABLE_NONE) {
+        e.stream = r->tape->imported ? (uint16_t)piece : e.stream;
         push(r, e);
     } else if (op == VS_OP_MAP && vs_table_get(&r->pieces, row->handle) != VS_TABLE_NONE) {
         vs_table_put(&r->pieces, e.address, 1);
@@ -350,6 +352,8 @@ static void read_settings(struct trace *t, struct trace_tape *tape)
     tape->large_segment <<= 20;
     const char *fraction = fact(t, "torch_memory_fraction");
     tape->fraction = fraction ? strtod(fraction, NULL) : 0;
+    const char *pools = fact(t, "torch_pools_unknown");
+    tape->pools_unknown = pools ? strtoll(pools, NULL, 10) : 0;
     tape->version = fact(t, "torch_version");
     tape->changed = fact(t, "torch_settings_changed") != NULL;
     tape->calls_known = !tape->imported && tape->version;
@@ -360,6 +364,8 @@ int trace_tape(struct trace *t, int64_t device, struct trace_tape *tape)
     *tape = (struct trace_tape){0};
     struct reading r = {.tape = tape};
     read_settings(t, tape);
+    if (tape->imported) /* number 0: what an import does not say of maps */
+        stream_of(&r, 0, 0);
     /* maps, reservations and events have no device of their own, the beginning of the trace has none */
     struct sqlite3_stmt *s = trace_sql(
         t,

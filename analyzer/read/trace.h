@@ -420,12 +420,13 @@ struct trace_tape {
     bool *private_pool;               /* by stream: its memory is a private pool's */
     bool imported, expandable, arena; /* arena: blocks were the arena's own */
     bool streams_known, settings_known;
-    bool calls_known;    /* the driver's refusals and the program's calls of the allocator are events of it */
-    bool changed;        /* settings were changed while the framework held memory */
-    uint32_t guessed;    /* streams of requests that were not recorded, and follow from their segments */
-    uint32_t unwatched;  /* frees that were not deferred after all, or whose end was not seen */
-    const char *version; /* PyTorch's; NULL: unknown */
-    double fraction;     /* of the device's memory that it may hold from the start on; 0: all */
+    bool calls_known; /* the driver's refusals and the program's calls of the allocator are events of it */
+    bool changed;     /* settings were changed while the framework held memory */
+    int64_t pools_unknown; /* requests of an import that are taken as the common pool's, and may not be */
+    uint32_t guessed;      /* streams of requests that were not recorded, and follow from their segments */
+    uint32_t unwatched;    /* frees that were not deferred after all, or whose end was not seen */
+    const char *version;   /* PyTorch's; NULL: unknown */
+    double fraction;       /* of the device's memory that it may hold from the start on; 0: all */
     /* PyTorch's settings where they are known: bytes, -1 none; 0 none, -1 not the same for all sizes; bytes,
      * 0 the default; a share */
     int64_t max_split, roundup, large_segment;

@@ -77,6 +77,10 @@ char *replay_why_not(const struct trace_tape *tape, bool expandable)
         return xstrdup("garbage_collection_threshold is a share of a memory that is not recorded");
     if (requests_matter(tape))
         return xstrdup("max_split_size decides by requests, and blocks are recorded");
+    if (tape->pools_unknown)
+        return xformat(
+            "which pool %s were of is not known, as their segments had gone back when the snapshot was taken",
+            units_count(tape->pools_unknown, "request").s);
     if (has_private_pools(tape))
         return xstrdup("of private pools not every request is known to be theirs");
     if (tape->unwatched)

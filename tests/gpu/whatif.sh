@@ -2,7 +2,7 @@
 # whatif.sh TREE OUT - what PyTorch's allocator did on a GPU, replayed: is each address, each segment event that of the simulation?
 #
 # Each case runs under `vramscope run` and with PyTorch's own history on, so that there are two recordings of it: the snapshot, imported
-# (it has streams, requests and settings, but neither a limit nor private pools: cases with these are shown alone), and vramscope's.
+# (it has streams, requests and settings, but neither a limit nor the pools of segments that went back: cases with these are shown alone), and vramscope's.
 # Both are to be met in every address and segment event.
 #
 #   native, streams (record_stream on three), midway (the trace begins late), empty_cache, retry (a limit of 3 GiB), gc, collect
@@ -37,7 +37,7 @@ for case in ${CASES:-native streams midway empty_cache retry gc collect split ro
   PYTORCH_CUDA_ALLOC_CONF=$conf PYTORCH_ALLOC_CONF=$conf timeout 90 "$tree/bin/vramscope" run -q -o "$work/run.db" -- \
     "${launch[@]}" "$here/whatif.py" "$case" "$work/snapshot.pickle" >"$out/$case.log" 2>&1 || tail -n 5 "$out/$case.log"
   bound=1
-  case $case in gc | collect | pools | graphs) bound=0 ;; esac
+  case $case in gc | collect | pools) bound=0 ;; esac
   count() { if "$@"; then passed=$((passed + 1)); else failed=$((failed + 1)); fi; }
   for rank in "${ranks[@]}"; do
     "$tree/bin/vramscope" import -o "$work/import$rank.db" "$work/snapshot.pickle$rank" >>"$out/$case.log" 2>&1

@@ -6,7 +6,7 @@ import os
 import pickle
 import sys
 
-from torch_allocator import MIB, STACKS, Allocator, dump, program
+from torch_allocator import MIB, POOL, STACKS, Allocator, dump, program
 
 out = sys.argv[1]
 SEGMENTS = ("segment_alloc", "segment_free", "segment_map", "segment_unmap")
@@ -37,6 +37,19 @@ write("midway", [ran(14, steps=10, deferred=0.3, streams=(0, 3))], skip=333)
 write("expandable", [ran(15, expandable=True)])
 write("expandable_retry", [ran(16, steps=14, expandable=True, capacity=500 * MIB)])
 write("expandable_midway", [ran(17, steps=10, expandable=True, empty=0.3)], skip=300)
+
+# private pools: which, and when one ends, of what was in it only what is left can be known
+write("pools", [ran(23, steps=10, streams=(0, 7, POOL, POOL + 7, 2 * POOL), deferred=0.3, empty=0.4)])
+write("pools_midway", [ran(24, steps=10, streams=(0, POOL, 2 * POOL))], skip=200)
+write("expandable_pools", [ran(25, steps=10, streams=(0, 7, POOL), empty=0.3, expandable=True)])
+a = ran(26, streams=(0, POOL, 2 * POOL))
+for s in [s for s in a.segments if s.stream == 2 * POOL]:
+    for b in [b for b in s.blocks if b.state == "active_allocated"]:
+        a.free(b)
+a.ended.add(2)
+a.release_all()
+program(a, 3, 26, streams=(0, POOL))
+dump(os.path.join(out, "pool_ended.pickle"), [a])
 
 # two devices; and what else import must take
 write("devices", [ran(21), ran(22)])

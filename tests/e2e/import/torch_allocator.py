@@ -8,6 +8,7 @@ import pickle
 import random
 
 MIB = 1 << 20
+POOL = 1 << 48  # stream + n * POOL: of private pool n, which shares no memory with others
 
 
 class OutOfMemory(Exception):
@@ -32,6 +33,7 @@ class Allocator:
         self.capacity, self.max_split, self.roundup, self.expandable = capacity, max_split, roundup, expandable
         self.segments, self.trace, self.time, self.next_address = [], [], 1_700_000_000_000_000, 0x100000000000 + (seed << 40)
         self.random = random.Random(seed)
+        self.ended = {0}  # pools whose memory goes back as it is cached: the common one, and private ones that nobody has any more
 
     # ---- what is recorded
 
@@ -39,7 +41,7 @@ class Allocator:
         self.time += 7
         key = "device_free" if action == "oom" else "addr"
         frames = [{"name": n, "filename": f, "line": line} for n, f, line in stack or ()]
-        self.trace.append({"action": action, key: address, "size": size, "stream": stream, "time_us": self.time, "frames": frames})
+        self.trace.append({"action": action, key: address, "size": size, "stream": stream % POOL, "time_us": self.time, "frames": frames})
 
     # ---- the driver
 
@@ -213,7 +215,7 @@ class Allocator:
         self.merge(block).since = self.searches[block.segment.small]
 
     def is_kept(self, segment):
-        return False
+        return segment.stream // POOL not in self.ended
 
     def collect(self, most):
         """Whole large blocks go back, those of at least the mean age first, until MOST is met."""
@@ -296,8 +298,8 @@ class Allocator:
         out = []
         for s in self.segments:
             for r in self.ranges(s):
-                out.append({"device": device, "address": r[0].address, "total_size": sum(b.size for b in r), "stream": s.stream,
-                            "segment_type": "small" if s.small else "large", "segment_pool_id": (0, 0), "is_expandable": self.expandable,
+                out.append({"device": device, "address": r[0].address, "total_size": sum(b.size for b in r), "stream": s.stream % POOL,
+                            "segment_type": "small" if s.small else "large", "segment_pool_id": (0, s.stream // POOL), "is_expandable": self.expandable,
                             "blocks": [{"address": b.address, "size": b.size, "requested_size": b.requested, "state": b.state, "frames": []} for b in r]})
         return out
 

@@ -53,6 +53,12 @@ print("\n".join(bad))
 raise SystemExit(bool(bad))
 END
 
+# a private pool that had ended when the snapshot was taken: what was in it is named, and no figure called exact
+"$V" import -o pool_ended.db pool_ended.pickle >/dev/null
+"$V" whatif pool_ended.db >out
+grep -q 'torch-native: not exact: .*(which pool [0-9]* requests were of is not known' out || no "an ended pool: $(cat out)"
+grep -q 'torch-expandable: not exact: which pool [0-9]* requests were of is not known, taken as the common one' out || no "an ended pool, expandable: $(cat out)"
+
 # by hand: 1000 B before; 5 MiB and 3 MiB in one segment of 20 MiB, small ones in one of 2 MiB
 "$V" whatif --json --policy=live,torch-native known.db >known.json 2>/dev/null || { "$V" import -o known.db known.pickle >/dev/null && "$V" whatif --json --policy=live,torch-native known.db >known.json; }
 [ "$(field known.json torch-native reserved_bytes)" = $((22 << 20)) ] || no "native: $(field known.json torch-native reserved_bytes)"

@@ -1,0 +1,26 @@
+/*
+ * pools.h - which pool of PyTorch's allocator the memory of each entry of a trace was of.
+ *
+ * Graph captures and MemPools have private pools.  A snapshot says of each segment that it has at its end
+ * whose it is, and of entries nothing.  All blocks of a segment are of its pool, so entries in segments that
+ * live to the end are known; where a segment went back before, nobody can say whose it was.
+ */
+#ifndef VS_IMPORT_POOLS_H
+#define VS_IMPORT_POOLS_H
+
+#include "snapshot.h"
+#include "trace/ledger/spans.h"
+
+struct pools {
+    struct vs_spans start[SNAPSHOT_DEVICES]; /* what there is before the first entry: the pool */
+    uint64_t unknown;                        /* requests of whose pool nothing is known */
+};
+
+/* Sets the pool of each event; where the snapshot has no private pool, all are of the common one. */
+void pools_find(struct pools *p, struct snapshot *s);
+void pools_free(struct pools *p);
+
+/* Of what lived at ADDRESS before the first entry. */
+uint32_t pools_at_start(const struct pools *p, int device, uint64_t address);
+
+#endif
