@@ -24,7 +24,7 @@ start() { # NAME HOW [VARIABLE=VALUE...]: prog_top, $pid and {in}
     done
     fail "$name does not begin: $(cat "$dir/$name.out")"
 }
-top() { timeout 20 "$V" top "$@"; }
+top() { timeout 60 "$V" top "$@"; }
 shows() { # PATTERN ARGUMENT...
     local pattern=$1
     shift
@@ -113,7 +113,7 @@ top --once nowhere >frame 2>err
 # somebody truncates the journal while top looks at it
 start three hold
 three=$pid three_in=$in
-timeout 20 "$V" top --once "$three" >frame 2>err &
+timeout 60 "$V" top --once "$three" >frame 2>err &
 watcher=$!
 sleep 0.6
 : >"$(echo "$journals"/*.vsj)"
@@ -145,7 +145,7 @@ wait "$four"
 start five hold
 five=$pid five_in=$in
 shows "^ +$five " "$five"
-timeout 20 "$V" top --once "$five" >frame 2>err &
+timeout 60 "$V" top --once "$five" >frame 2>err &
 watcher=$!
 sleep 0.6
 rm "$journals"/*.vsj

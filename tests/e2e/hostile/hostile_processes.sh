@@ -69,7 +69,7 @@ expect_sql "SELECT count(*) > 0 FROM event WHERE op = 'alloc'" 1
 # A daemon outlives the command that started it.
 shimmed "$tests/prog_hostile" daemonize
 [ "$status" = 0 ] || fail "daemonize: $status"
-for _ in {1..100}; do
+for _ in {1..3000}; do
     [ -n "$(databases)" ] && [ -z "$(find "$run" -name '*.vsj')" ] && break
     sleep 0.02
 done
