@@ -117,8 +117,8 @@ static void complain_of(const char *why, const char *output)
     free(parts);
 }
 
-/* Snapshot I into a file, and this into the first one's. */
-static int import_one(const char *output, char **snapshots, int i)
+/* Snapshot I into a file, and this into the first one's, *INTO. */
+static int import_one(const char *output, char **snapshots, int i, struct vs_merge **into)
 {
     char why[768] = "", *part = part_name(output, i), *first = part_name(output, 0);
     int which = i > 0 ? NEXT : FIRST;
@@ -126,8 +126,10 @@ static int import_one(const char *output, char **snapshots, int i)
     struct import_result r;
     struct import_job job = {.snapshot = snapshots[i], .database = part, .version = VRAMSCOPE_VERSION};
     int rc = import_snapshot(&job, &r, why, sizeof why);
+    if (rc == 0 && i > 0 && !*into)
+        rc = vs_store_merge_open(into, first, why, sizeof why);
     if (rc == 0 && i > 0)
-        rc = vs_store_merge(first, part, i + 1, 0, why, sizeof why);
+        rc = vs_store_merge_add(*into, part, i + 1, 0, why, sizeof why);
     if (rc == 0)
         tell(snapshots[i], &r);
     else
@@ -154,11 +156,13 @@ static int give_name(const char *output)
 
 static int import_all(const char *output, char **snapshots, int n)
 {
+    struct vs_merge *into = NULL;
+    int rc = 0;
     watch_ends();
-    for (int i = 0; i < n; i++)
-        if (import_one(output, snapshots, i))
-            return EXIT_USAGE;
-    return give_name(output);
+    for (int i = 0; i < n && !rc; i++)
+        rc = import_one(output, snapshots, i, &into);
+    vs_store_merge_close(into);
+    return rc ? EXIT_USAGE : give_name(output);
 }
 
 int cmd_import(int argc, char **argv)

@@ -47,6 +47,7 @@ static const struct command_help help = {
 struct parts {
     struct ranks_seen seen;
     int64_t processes; /* that are in the output */
+    struct vs_merge *into;
     bool whole;
 };
 
@@ -55,16 +56,35 @@ static bool same_text(const char *a, const char *b)
     return a && b ? !strcmp(a, b) : a == b;
 }
 
-/* 0, or 2, said: the last process of P is there already. */
+static int by_process(const void *a, const void *b)
+{
+    const struct rank_file *x = *(const struct rank_file *const *)a, *y = *(const struct rank_file *const *)b;
+    if (x->pid != y->pid)
+        return x->pid < y->pid ? -1 : 1;
+    if (x->from_ns != y->from_ns)
+        return x->from_ns < y->from_ns ? -1 : 1;
+    int host = x->host && y->host ? strcmp(x->host, y->host) : (x->host != NULL) - (y->host != NULL);
+    return host ? host : (x > y) - (x < y); /* in the order of the arguments */
+}
+
+static bool same_process(const struct rank_file *a, const struct rank_file *b)
+{
+    return a->pid == b->pid && a->from_ns == b->from_ns && same_text(a->host, b->host);
+}
+
+/* 0, or 2, said: a process of P comes twice. */
 static int check_twice(const struct parts *p)
 {
-    const struct rank_file *last = &p->seen.files[p->seen.count - 1];
-    for (size_t i = 0; i + 1 < p->seen.count; i++) {
-        const struct rank_file *f = &p->seen.files[i];
-        if (f->pid == last->pid && f->from_ns == last->from_ns && same_text(f->host, last->host))
-            return complain("merge: %s and %s are the same process", f->path, last->path);
-    }
-    return 0;
+    const struct rank_file **order = xrealloc(NULL, (p->seen.count + 1) * sizeof *order);
+    int status = 0;
+    for (size_t i = 0; i < p->seen.count; i++)
+        order[i] = &p->seen.files[i];
+    qsort(order, p->seen.count, sizeof *order, by_process);
+    for (size_t i = 1; i < p->seen.count && !status; i++)
+        if (same_process(order[i - 1], order[i]))
+            status = complain("merge: %s and %s are the same process", order[i - 1]->path, order[i]->path);
+    free(order);
+    return status;
 }
 
 /* 0, or 2, said: a rank comes twice in different runs. */
@@ -105,7 +125,6 @@ static int look_at(struct parts *p, const char *file, int64_t *processes)
         p->whole = p->whole && trace_whole(&t);
         ranks_seen_add(&p->seen, &t);
         trace_close(&t);
-        status = check_twice(p);
     }
     free(ids);
     return status;
@@ -115,9 +134,10 @@ static int copy(struct parts *p, const char *into, const char *file, int64_t pro
 {
     char why[768];
     int64_t steps = ROUNDS * guard_budget(file);
-    if (p->processes == 0 && vs_store_merge_begin(into, file, why, sizeof why))
+    if (p->processes == 0 && (vs_store_merge_begin(into, file, why, sizeof why) ||
+                              vs_store_merge_open(&p->into, into, why, sizeof why)))
         return complain("merge: %s", why);
-    if (vs_store_merge(into, file, p->processes + 1, steps, why, sizeof why))
+    if (vs_store_merge_add(p->into, file, p->processes + 1, steps, why, sizeof why))
         return complain("merge: %s can't be copied: %s", file, why);
     p->processes += processes;
     return 0;
@@ -139,6 +159,7 @@ static int write_output(struct parts *p, char *const *files, size_t n, const int
                      output);
     for (size_t i = 0; !status && i < n; i++)
         status = copy(p, into, files[i], processes[i]);
+    vs_store_merge_close(p->into);
     int error = !status && replaces ? replace_begin(d.path) : 0,
         ended = destination_end(&d, !status && !error);
     error = error ? error : ended;
@@ -157,6 +178,8 @@ static int merge(char *const *files, size_t n, const char *output, bool force)
         status = same_file(output, files[i])
                      ? complain("merge: %s is one of the recordings: give another name with -o", output)
                      : look_at(&p, files[i], &processes[i]);
+    if (!status)
+        status = check_twice(&p);
     if (!status)
         status = check_jobs(&p);
     if (!status && replace_check(output, force, why, sizeof why))

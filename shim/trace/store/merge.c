@@ -1,19 +1,22 @@
 /*
- * merge.c - see merge.h.  Each table is copied by one INSERT ... SELECT, which is made of its columns: a
- * table below says which of them are numbers or ids that move; all others stay as they are.
+ * merge.c - see merge.h.  Names are looked up (merge_names.c); each other table is copied by one INSERT ...
+ * SELECT, which is made of its columns: a table below says which of them are numbers or ids that move; all
+ * others stay as they are.
  */
 #include "merge.h"
 
 #include <sqlite3.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "internal.h"
+#include "merge_names.h"
 #include "schema.h"
 
-/* What a column holds: its value moves up by that kind's offset where it is above 0, as 0, negative numbers
- * and NULL say that there is none. */
-enum moves { NUMBERS, KINDS, STRINGS, STACKS, FRAMES, MODULES, ACCESS_KINDS, TENSORS, MOVES };
+/* What a column holds.  Numbers move up by that kind's offset where they are above 0, as 0, negative numbers
+ * and NULL say that there is none; STRINGS and STACKS become the ids that their names have. */
+enum moves { NUMBERS, KINDS, ACCESS_KINDS, TENSORS, OFFSETS, STRINGS = OFFSETS, STACKS };
 
 static const struct {
     const char *table, *columns; /* between spaces */
@@ -59,23 +62,17 @@ static const struct {
     {"kind", " id ", KINDS},
     {"kind", " tensor ", TENSORS},
     {"tensor", " id ", TENSORS},
-    {"string", " id ", STRINGS},
-    {"stack", " id parent ", STACKS},
-    {"stack", " frame line node layer ", FRAMES},
-    {"stack", " owner ", STRINGS},
-    {"frame", " id ", FRAMES},
-    {"frame", " module ", MODULES},
-    {"module", " id ", MODULES},
 };
 
-/* The same in every file; or of a writer that goes on, which a file of several processes has none of. */
+/* The same in every file; copied as names are; or of a writer that goes on, which a file of several processes
+ * has none of. */
 static bool is_shared(const char *table)
 {
     static const char *const shared[] = {"op", "space", "api", "phase", "resume", "element_type"};
     for (size_t i = 0; i < sizeof shared / sizeof *shared; i++)
         if (strcmp(table, shared[i]) == 0)
             return true;
-    return strncmp(table, "sqlite_", 7) == 0;
+    return strncmp(table, "sqlite_", 7) == 0 || vs_merge_names_has(table);
 }
 
 /* Columns with the number of a phase, which is another one where the files name other phases. */
@@ -89,16 +86,17 @@ static const struct {
     {"oom_live", " phase "},  {"access_kind", " first_phase last_phase "},
 };
 
-struct merge {
+struct vs_merge {
     sqlite3 *db;
-    int64_t process, by[MOVES];
+    struct vs_merge_names names;
+    int64_t process, by[OFFSETS];
     bool other_phases; /* temp.phase_of has the numbers that differ */
     int64_t steps;     /* that are left */
     sqlite3_str *into, *select;
     char error[256]; /* the first: what follows it in SQLite clears it there */
 };
 
-static int run(struct merge *m, const char *sql)
+static int run(struct vs_merge *m, const char *sql)
 {
     if (sqlite3_exec(m->db, sql, NULL, NULL, NULL) == SQLITE_OK)
         return 0;
@@ -107,7 +105,7 @@ static int run(struct merge *m, const char *sql)
     return -1;
 }
 
-static int64_t number(struct merge *m, const char *sql)
+static int64_t number(struct vs_merge *m, const char *sql)
 {
     sqlite3_stmt *q;
     int64_t value = 0;
@@ -127,7 +125,7 @@ static bool holds(const char *words, const char *word)
 }
 
 /* Numbers of phases by their names; zone.held has them in lists of [phase, ...] (schema.sql). */
-static bool add_phase(struct merge *m, const char *table, const char *column, const char *comma)
+static bool add_phase(struct vs_merge *m, const char *table, const char *column, const char *comma)
 {
     if (!strcmp(table, "zone") && !strcmp(column, "held")) {
         sqlite3_str_appendf(
@@ -149,7 +147,7 @@ static bool add_phase(struct merge *m, const char *table, const char *column, co
     return false;
 }
 
-static void add_column(struct merge *m, const char *table, const char *column)
+static void add_column(struct vs_merge *m, const char *table, const char *column)
 {
     const char *comma = sqlite3_str_length(m->into) ? ", " : "";
     sqlite3_str_appendf(m->into, "%s\"%w\"", comma, column);
@@ -165,6 +163,11 @@ static void add_column(struct merge *m, const char *table, const char *column)
     for (size_t i = 0; i < sizeof moved / sizeof *moved; i++) {
         if (strcmp(moved[i].table, table) != 0 || !holds(moved[i].columns, column))
             continue;
+        if (moved[i].by >= OFFSETS) {
+            sqlite3_str_appendf(m->select, "%smoved_name(%d, \"%w\")", comma,
+                                moved[i].by == STRINGS ? VS_NAMES_STRING : VS_NAMES_STACK, column);
+            return;
+        }
         /* of a limit and an overhead ev.mate is no number of an event (schema.sql) */
         sqlite3_str_appendf(m->select, "%sCASE WHEN \"%w\" > 0", comma, column);
         if (!strcmp(table, "ev") && !strcmp(column, "mate"))
@@ -176,7 +179,7 @@ static void add_column(struct merge *m, const char *table, const char *column)
     sqlite3_str_appendf(m->select, "%s\"%w\"", comma, column);
 }
 
-static int copy_table(struct merge *m, const char *table)
+static int copy_table(struct vs_merge *m, const char *table)
 {
     sqlite3_stmt *q;
     m->into = sqlite3_str_new(m->db);
@@ -202,19 +205,15 @@ static int copy_table(struct merge *m, const char *table)
 }
 
 /* Ids of what is there: the others' come behind the greatest. */
-static void measure(struct merge *m)
+static void measure(struct vs_merge *m)
 {
     m->by[NUMBERS] = (m->process - 1) * (INT64_C(1) << 40);
     m->by[KINDS] = number(m, "SELECT max(id) FROM main.kind");
-    m->by[STRINGS] = number(m, "SELECT max(id) FROM main.string");
-    m->by[STACKS] = number(m, "SELECT max(id) FROM main.stack");
-    m->by[FRAMES] = number(m, "SELECT max(id) FROM main.frame");
-    m->by[MODULES] = number(m, "SELECT max(id) FROM main.module");
     m->by[TENSORS] = number(m, "SELECT max(id) FROM main.tensor");
     m->by[ACCESS_KINDS] = number(m, "SELECT max(id) FROM main.access_kind");
 }
 
-static int copy_all(struct merge *m)
+static int copy_all(struct vs_merge *m)
 {
     sqlite3_stmt *q;
     int rc = 0;
@@ -230,7 +229,7 @@ static int copy_all(struct merge *m)
 }
 
 /* Gives the other file's phases numbers of ours: those of phases that we have by name, or new ones. */
-static int match_phases(struct merge *m)
+static int match_phases(struct vs_merge *m)
 {
     if (run(m, "DROP TABLE IF EXISTS temp.phase_of;"
                "INSERT OR IGNORE INTO main.phase(name) SELECT name FROM other.phase o WHERE NOT EXISTS "
@@ -250,18 +249,16 @@ static int count_down(void *steps)
     return *(int64_t *)steps < 0;
 }
 
-static void guard(struct merge *m)
+static void guard(struct vs_merge *m)
 {
     sqlite3_db_config(m->db, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
     sqlite3_db_config(m->db, SQLITE_DBCONFIG_ENABLE_TRIGGER, 0, NULL);
 #ifdef SQLITE_DBCONFIG_TRUSTED_SCHEMA
     sqlite3_db_config(m->db, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, NULL);
 #endif
-    if (m->steps > 0)
-        sqlite3_progress_handler(m->db, 1000, count_down, &m->steps);
 }
 
-static int attach(struct merge *m, const char *from)
+static int attach(struct vs_merge *m, const char *from)
 {
     char *sql = sqlite3_mprintf("ATTACH %Q AS other", from);
     int rc = sql ? run(m, sql) : -1;
@@ -269,30 +266,67 @@ static int attach(struct merge *m, const char *from)
     return rc;
 }
 
-static void say(const struct merge *m, const char *into, char *why, size_t size)
+static void say(const struct vs_merge *m, const char *into, char *why, size_t size)
 {
     const char *text = m->error[0] ? m->error : m->db ? sqlite3_errmsg(m->db) : "out of memory";
     snprintf(why, size, "%s: %s", into, text);
 }
 
-int vs_store_merge(const char *into, const char *from, int64_t process, int64_t steps, char *why,
-                   size_t why_size)
+/* Of copying names, whose statements are not run(). */
+static int copy_names(struct vs_merge *m)
 {
-    struct merge m = {.process = process, .steps = steps};
-    int rc = sqlite3_open_v2(into, &m.db, SQLITE_OPEN_READWRITE, NULL) == SQLITE_OK ? 0 : -1;
+    int rc = vs_merge_names_copy(&m->names);
+    if (rc && !m->error[0])
+        snprintf(m->error, sizeof m->error, "%s", sqlite3_errmsg(m->db));
+    return rc;
+}
+
+int vs_store_merge_open(struct vs_merge **out, const char *into, char *why, size_t why_size)
+{
+    struct vs_merge *m = calloc(1, sizeof *m);
+    *out = NULL;
+    if (!m) {
+        snprintf(why, why_size, "%s: out of memory", into);
+        return -1;
+    }
+    int rc = sqlite3_open_v2(into, &m->db, SQLITE_OPEN_READWRITE, NULL) == SQLITE_OK ? 0 : -1;
     if (rc == 0)
-        guard(&m);
+        guard(m);
     if (rc == 0)
-        rc = run(&m, "PRAGMA synchronous=OFF; PRAGMA temp_store=MEMORY") || attach(&m, from) ||
-             run(&m, "BEGIN IMMEDIATE");
+        rc = run(m, "PRAGMA synchronous=OFF; PRAGMA temp_store=MEMORY; PRAGMA journal_mode=MEMORY") ||
+             vs_merge_names_open(&m->names, m->db);
+    if (rc) {
+        say(m, into, why, why_size);
+        vs_store_merge_close(m);
+    } else {
+        *out = m;
+    }
+    return rc ? -1 : 0;
+}
+
+int vs_store_merge_add(struct vs_merge *m, const char *from, int64_t process, int64_t steps, char *why,
+                       size_t why_size)
+{
+    m->process = process;
+    m->steps = steps;
+    sqlite3_progress_handler(m->db, steps > 0 ? 1000 : 0, count_down, &m->steps);
+    int rc = attach(m, from) || run(m, "BEGIN IMMEDIATE");
     if (rc == 0) {
-        measure(&m);
-        rc = match_phases(&m) || copy_all(&m) || run(&m, "COMMIT");
+        measure(m);
+        rc = match_phases(m) || copy_names(m) || copy_all(m) || run(m, "COMMIT") || run(m, "DETACH other");
     }
     if (rc)
-        say(&m, into, why, why_size);
-    sqlite3_close(m.db); /* rolls back what was not committed */
+        say(m, sqlite3_db_filename(m->db, "main"), why, why_size);
     return rc ? -1 : 0;
+}
+
+void vs_store_merge_close(struct vs_merge *m)
+{
+    if (!m)
+        return;
+    sqlite3_close(m->db); /* rolls back what was not committed */
+    vs_merge_names_close(&m->names);
+    free(m);
 }
 
 /* Tables whose rows are found by their process, and of which no key begins with it. */
@@ -305,7 +339,7 @@ static const char indices[] =
 
 int vs_store_merge_begin(const char *into, const char *like, char *why, size_t why_size)
 {
-    struct merge m = {.db = NULL};
+    struct vs_merge m = {.db = NULL};
     int rc =
         sqlite3_open_v2(into, &m.db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, NULL) == SQLITE_OK ? 0 : -1;
     if (rc == 0)

@@ -61,6 +61,16 @@ static int64_t number(sqlite3 *db, const char *sql)
     return value;
 }
 
+static int merge(int64_t steps, char *why, size_t size)
+{
+    struct vs_merge *m;
+    int rc = vs_store_merge_open(&m, into, why, size);
+    if (rc == 0)
+        rc = vs_store_merge_add(m, from, 2, steps, why, size);
+    vs_store_merge_close(m);
+    return rc;
+}
+
 /* A row of fives into each table that has numbers of events. */
 static void fill(sqlite3 *db)
 {
@@ -92,7 +102,7 @@ static void every_number_of_an_event_moves(void **state)
              VS_OP_OVERHEAD);
     assert_int_equal(sqlite3_exec(db, sql, NULL, NULL, NULL), SQLITE_OK);
     sqlite3_close(db);
-    if (vs_store_merge(into, from, 2, 0, why, sizeof why))
+    if (merge(0, why, sizeof why))
         fail_msg("%s", why);
 
     assert_int_equal(sqlite3_open(into, &db), SQLITE_OK);
@@ -146,7 +156,7 @@ static void phases_are_matched_by_their_names(void **state)
                                   NULL, NULL, NULL),
                      SQLITE_OK);
     sqlite3_close(db);
-    if (vs_store_merge(into, from, 2, 0, why, sizeof why))
+    if (merge(0, why, sizeof why))
         fail_msg("%s", why);
 
     assert_int_equal(sqlite3_open(into, &db), SQLITE_OK);
@@ -167,6 +177,76 @@ static void phases_are_matched_by_their_names(void **state)
     sqlite3_close(db);
 }
 
+#define NAMES                                                                                                \
+    "INSERT INTO string VALUES(%d, 'libx.so'), (%d, 'kernel');"                                              \
+    "INSERT INTO module VALUES(%d, '/lib/x', 'ab12', %d, 4096), (%d, '/lib/y', NULL, %d, 4096);"             \
+    "INSERT INTO frame VALUES(%d, 1, %d, 64, NULL, NULL, NULL), (%d, 1, %d, 64, NULL, NULL, NULL), (%d, 2, " \
+    "NULL, NULL, 'main', 'train.py', %d);"                                                                   \
+    "INSERT INTO stack(id, parent, frame, owner, line) VALUES(%d, 0, %d, NULL, %d), (%d, %d, %d, %d, %d);"   \
+    "INSERT INTO ev(seq, op, stack) VALUES(1, 20, %d), (2, 20, 0), (3, 20, NULL), (4, 20, 777);"             \
+    "INSERT INTO pool_use(process, device, pool) VALUES(1, 0, %d)"
+
+/* The same names under ids that begin at N, modules at BASE, and a line of the program. */
+static void write_names(sqlite3 *db, int n, int base, int line)
+{
+    char sql[2048];
+    snprintf(sql, sizeof sql, NAMES, n, n + 1, n, base, n + 1, base, n, n, n + 1, n + 1, n + 2, line, n,
+             n + 2, n + 2, n + 1, n, n, n, n + 2, n + 1, n);
+    if (sqlite3_exec(db, sql, NULL, NULL, NULL) != SQLITE_OK)
+        fail_msg("%s: %s", sql, sqlite3_errmsg(db));
+}
+
+#define STACK_OF(seq)                                                                                        \
+    "SELECT e.stack FROM ev e JOIN stack s ON s.id = e.stack JOIN string o ON o.id = s.owner JOIN frame f "  \
+    "ON f.id = s.frame JOIN module m ON m.id = f.module JOIN stack p ON p.id = s.parent JOIN frame l ON "    \
+    "l.id = s.line WHERE e.seq = " seq " AND o.text = 'libx.so' AND m.path = '/lib/x' AND p.frame = l.id "   \
+    "AND l.function = 'main' AND l.line = "
+
+static void names_that_files_share_stand_once_and_others_are_added(void **state)
+{
+    char why[256] = "";
+    sqlite3 *db = empty(into);
+    write_names(db, 3, 4096, 7);
+    sqlite3_close(db);
+    db = empty(from);
+    write_names(db, 50, 4096, 7);
+    sqlite3_close(db);
+    if (merge(0, why, sizeof why))
+        fail_msg("%s", why);
+    assert_int_equal(sqlite3_open(into, &db), SQLITE_OK);
+    assert_int_equal(number(db, "SELECT count(*) FROM string"), 2);
+    assert_int_equal(number(db, "SELECT count(*) FROM module"), 2);
+    assert_int_equal(number(db, "SELECT count(*) FROM frame"), 3);
+    assert_int_equal(number(db, "SELECT count(*) FROM stack"), 2);
+    assert_int_equal(number(db, STACK_OF("1 + (1 << 40)") "7"), 4);
+    assert_int_equal(number(db, "SELECT count(DISTINCT pool) FROM pool_use"), 1);
+    /* none stays none, and what the file lacks is none */
+    assert_int_equal(number(db, "SELECT stack IS 0 FROM ev WHERE seq = 2 + (1 << 40)"), 1);
+    assert_int_equal(number(db, "SELECT stack IS NULL FROM ev WHERE seq = 3 + (1 << 40)"), 1);
+    assert_int_equal(number(db, "SELECT stack IS 0 FROM ev WHERE seq = 4 + (1 << 40)"), 1);
+    sqlite3_close(db);
+
+    /* another line, and modules elsewhere: with a build ID it is the same one, without not */
+    remove(into);
+    remove(from);
+    db = empty(into);
+    write_names(db, 3, 4096, 7);
+    sqlite3_close(db);
+    db = empty(from);
+    write_names(db, 3, 8192, 8);
+    sqlite3_close(db);
+    if (merge(0, why, sizeof why))
+        fail_msg("%s", why);
+    assert_int_equal(sqlite3_open(into, &db), SQLITE_OK);
+    assert_int_equal(number(db, "SELECT count(*) FROM string"), 2);
+    assert_int_equal(number(db, "SELECT count(*) FROM module"), 3);
+    assert_int_equal(number(db, "SELECT count(*) FROM frame"), 5);
+    assert_int_equal(number(db, "SELECT count(*) FROM stack"), 4);
+    assert_int_equal(number(db, STACK_OF("1") "7"), 4);
+    assert_int_equal(number(db, STACK_OF("1 + (1 << 40)") "8"), 6);
+    sqlite3_close(db);
+}
+
 /* A table that does not end would fill the disk. */
 static void copying_takes_no_more_steps_than_it_may(void **state)
 {
@@ -181,12 +261,12 @@ static void copying_takes_no_more_steps_than_it_may(void **state)
                      NULL, NULL, NULL),
         SQLITE_OK);
     sqlite3_close(db);
-    assert_int_equal(vs_store_merge(into, from, 2, 20000, why, sizeof why), -1);
+    assert_int_equal(merge(20000, why, sizeof why), -1);
     assert_non_null(strstr(why, "interrupted"));
     assert_int_equal(sqlite3_open(into, &db), SQLITE_OK);
     assert_int_equal(number(db, "SELECT count(*) FROM mismatch"), 0);
     sqlite3_close(db);
-    assert_int_equal(vs_store_merge(into, from, 2, 0, why, sizeof why), 0);
+    assert_int_equal(merge(0, why, sizeof why), 0);
 }
 
 int main(void)
@@ -194,6 +274,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(every_number_of_an_event_moves, make_dir, drop_dir),
         cmocka_unit_test_setup_teardown(phases_are_matched_by_their_names, make_dir, drop_dir),
+        cmocka_unit_test_setup_teardown(names_that_files_share_stand_once_and_others_are_added, make_dir,
+                                        drop_dir),
         cmocka_unit_test_setup_teardown(copying_takes_no_more_steps_than_it_may, make_dir, drop_dir)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
