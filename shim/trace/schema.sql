@@ -9,7 +9,7 @@
 --
 -- A file has one process, number 1, or, where files were joined, several.  Numbers of events and of ranges are unique in the file: those
 -- of process P lie between (P - 1) * 2^40 and P * 2^40, so that (seq >> 40) + 1 is the process of a row that has a seq and no other
--- column for it.  Names (tables phase, op, space, api, string, stack, frame, module) are shared by all, each once (where a module lay is then said of
+-- column for it.  Names (tables phase, op, space, api, string, stack, frame, module, tensor) are shared by all, each once (where a module lay is then said of
 -- the first process alone); whatever else has no column
 -- `process` has a kind, a seq or a range.
 --

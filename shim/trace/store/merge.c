@@ -15,8 +15,8 @@
 #include "schema.h"
 
 /* What a column holds.  Numbers move up by that kind's offset where they are above 0, as 0, negative numbers
- * and NULL say that there is none; STRINGS and STACKS become the ids that their names have. */
-enum moves { NUMBERS, KINDS, ACCESS_KINDS, TENSORS, OFFSETS, STRINGS = OFFSETS, STACKS };
+ * and NULL say that there is none; STRINGS, STACKS and TENSORS become the ids that their names have. */
+enum moves { NUMBERS, KINDS, ACCESS_KINDS, OFFSETS, STRINGS = OFFSETS, STACKS, TENSORS };
 
 static const struct {
     const char *table, *columns; /* between spaces */
@@ -61,7 +61,6 @@ static const struct {
     {"mismatch", " seq ", NUMBERS},
     {"kind", " id ", KINDS},
     {"kind", " tensor ", TENSORS},
-    {"tensor", " id ", TENSORS},
 };
 
 /* The same in every file; copied as names are; or of a writer that goes on, which a file of several processes
@@ -165,7 +164,10 @@ static void add_column(struct vs_merge *m, const char *table, const char *column
             continue;
         if (moved[i].by >= OFFSETS) {
             sqlite3_str_appendf(m->select, "%smoved_name(%d, \"%w\")", comma,
-                                moved[i].by == STRINGS ? VS_NAMES_STRING : VS_NAMES_STACK, column);
+                                moved[i].by == STRINGS  ? VS_NAMES_STRING
+                                : moved[i].by == STACKS ? VS_NAMES_STACK
+                                                        : VS_NAMES_TENSOR,
+                                column);
             return;
         }
         /* of a limit and an overhead ev.mate is no number of an event (schema.sql) */
@@ -209,7 +211,6 @@ static void measure(struct vs_merge *m)
 {
     m->by[NUMBERS] = (m->process - 1) * (INT64_C(1) << 40);
     m->by[KINDS] = number(m, "SELECT max(id) FROM main.kind");
-    m->by[TENSORS] = number(m, "SELECT max(id) FROM main.tensor");
     m->by[ACCESS_KINDS] = number(m, "SELECT max(id) FROM main.access_kind");
 }
 

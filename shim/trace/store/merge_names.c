@@ -35,6 +35,8 @@ static const struct table {
                          {"forward", STAYS},
                          {"node", VS_NAMES_FRAME},
                          {"layer", VS_NAMES_FRAME}}},
+    [VS_NAMES_TENSOR] = {"tensor",
+                         {{"kind", STAYS}, {"element_type", STAYS}, {"request", STAYS}, {"shape", STAYS}}},
 };
 enum { MODULE_BUILD_ID = 2, MODULE_BASE = 4 }; /* columns of a statement, behind the id */
 

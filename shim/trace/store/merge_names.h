@@ -1,5 +1,5 @@
 /*
- * merge_names.h - the rows of string, module, frame and stack of several files, each content once.
+ * merge_names.h - the rows of string, module, frame, stack and tensor of several files, each content once.
  *
  *      what the file has      id 7: "train.py"          what is there      id 3: "train.py"
  *      --> 7 is 3 from now on, in this file; a row that is not there gets the next id
@@ -16,7 +16,7 @@
 
 #include "intern.h"
 
-enum vs_names { VS_NAMES_STRING, VS_NAMES_MODULE, VS_NAMES_FRAME, VS_NAMES_STACK, VS_NAMES };
+enum vs_names { VS_NAMES_STRING, VS_NAMES_MODULE, VS_NAMES_FRAME, VS_NAMES_STACK, VS_NAMES_TENSOR, VS_NAMES };
 
 struct vs_moved_id {
     int64_t was, is;
