@@ -1,5 +1,5 @@
 #!/bin/bash
-# docs/answers.md: every command of the page, run on the recording that it is about, prints what stands there.
+# docs/answers.md and docs/report.md: every command of the pages, run on the recordings that they are about, prints what stands there.
 #
 #   UPDATE=1 answers.sh writes the outputs anew: read the diff before committing it.
 set -u
@@ -9,19 +9,29 @@ cd "$(dirname "$0")/../../.." || exit 1
 command -v sqlite3 >/dev/null || { echo "no sqlite3 command here" && exit 77; }
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
-# as a reader of the page unpacks it: it is of the present schema
-xz -dc tests/data/llama-h200.db.xz >"$dir/train.db" || exit 1
-"$BUILD/bin/vramscope" report "$dir/train.db" >/dev/null 2>"$dir/why" || { cat "$dir/why" && exit 1; } # of another schema: tests/data/renew_db.py, xz -9e
+# as a reader of the pages unpacks them: they are of the present schema
+for name in train: fused:-fused oom:-oom; do
+    db=$dir/${name%%:*}.db
+    xz -dc "tests/data/llama-h200${name#*:}.db.xz" >"$db" || exit 1
+    "$BUILD/bin/vramscope" report "$db" >/dev/null 2>"$dir/why" || { cat "$dir/why" && exit 1; } # of another schema: tests/data/renew_db.py, xz -9e
+done
+# the made-up ones
+make_db() { python3 tests/data/make_db.py shim/trace/schema.sql "$dir/$1" "${@:2}" || exit 1; }
+make_db leak.db --leak 1 --steps 12
+mkdir "$dir/runs" && for rank in 0 1 2 3 4 6 7; do
+    more=()
+    [ $rank = 2 ] && more=(--kind oom)
+    make_db runs/gpu-$((rank / 4))-$rank.db --rank $rank --host gpu-$((rank / 4)) --gpu $((rank % 4)) --extra $((rank * 37 % 101)) "${more[@]}"
+done
 BUILD=$(realpath "$BUILD")
-PATH=$BUILD/bin:$PATH LC_ALL=C.UTF-8 COLUMNS=80 python3 - docs/answers.md "$dir" <<'PY'
+PATH=$BUILD/bin:$PATH LC_ALL=C.UTF-8 COLUMNS=80 python3 - "$dir" docs/answers.md docs/report.md <<'PY'
 import difflib
 import os
 import re
 import subprocess
 import sys
 
-page, folder = sys.argv[1:]
-text = open(page).read()
+folder, *pages = sys.argv[1:]
 
 
 def run(block):
@@ -42,20 +52,27 @@ def run(block):
     return "\n".join(shown) + "\n"
 
 
-count = 0
+def renewed(page):
+    """The page as it is and as it should be, and how many commands it has."""
+    text, count = open(page).read(), 0
+
+    def renew(match):
+        nonlocal count
+        count += match[1].count("\n$ ") + match[1].startswith("$ ")
+        return "```console\n" + run(match[1]) + "```\n"
+
+    new = re.sub(r"```console\n(.*?)```\n", renew, text, flags=re.S)
+    assert count >= 6, f"{page} has {count} commands"
+    return text, new, count
 
 
-def renew(match):
-    global count
-    count += match[1].count("\n$ ") + match[1].startswith("$ ")
-    return "```console\n" + run(match[1]) + "```\n"
-
-
-new = re.sub(r"```console\n(.*?)```\n", renew, text, flags=re.S)
-assert count >= 6, f"the page has {count} commands"
-if os.environ.get("UPDATE"):
-    open(page, "w").write(new)
-elif new != text:
-    sys.exit("".join(difflib.unified_diff(text.splitlines(True), new.splitlines(True), page, "what is printed")))
-print(f"{count} commands print what the page says")
+wrong = ""
+for page in pages:
+    text, new, count = renewed(page)
+    if os.environ.get("UPDATE"):
+        open(page, "w").write(new)
+    elif new != text:
+        wrong += "".join(difflib.unified_diff(text.splitlines(True), new.splitlines(True), page, "what is printed"))
+    print(f"{page}: {count} commands")
+sys.exit(wrong or 0)
 PY
