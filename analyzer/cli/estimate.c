@@ -320,6 +320,23 @@ static int show(const struct setup *s, const struct options *o, int64_t context,
     return status;
 }
 
+/* Of learned positions there are so many and no more; of computed ones a model is merely not trained beyond.
+ */
+static void warn_of_length(const struct setup *s)
+{
+    const struct model *m = &s->model;
+    if (s->tokens == UNKNOWN || m->positions == UNKNOWN || s->tokens <= m->positions)
+        return;
+    if (m->kind == MODEL_GPT2)
+        complain("estimate: --seq=%lld is beyond the model's n_positions, %lld: it has no embedding for "
+                 "the others, and fails with them",
+                 (long long)s->tokens, (long long)m->positions);
+    else
+        complain("estimate: --seq=%lld is beyond the model's max_position_embeddings, %lld: it was not "
+                 "made for that",
+                 (long long)s->tokens, (long long)m->positions);
+}
+
 /* What an operand is: a config.json (or the directory that has one), or a recording. */
 static bool is_config(const char *path, char **config)
 {
@@ -372,6 +389,8 @@ static int estimate(const struct options *o, char *const *operands, int n)
     if (!status && o->context &&
         (!units_read_bytes(o->context, &context) || context < 0 || context >= INT64_C(1) << 50))
         status = complain("estimate: --context '%s' is no size, such as 500MiB", o->context);
+    if (!status)
+        warn_of_length(&s);
     if (!status)
         status = show(&s, o, context, recording);
     free(config);

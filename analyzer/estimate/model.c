@@ -39,9 +39,10 @@ static int64_t size_of(struct reading *r, const char *name, int64_t most, int64_
 
 /* No larger model exists by far, and nothing that is computed of these overflows. */
 enum { LAYERS = 1 << 12, HEADS = 1 << 12, HEAD = 1 << 12 };
-#define WIDTH (INT64_C(1) << 20)
-#define FFN   (INT64_C(1) << 22)
-#define VOCAB (INT64_C(1) << 24)
+#define WIDTH     (INT64_C(1) << 20)
+#define FFN       (INT64_C(1) << 22)
+#define VOCAB     (INT64_C(1) << 24)
+#define POSITIONS (INT64_C(1) << 40)
 
 /* The size of a head where the hidden size is divided among HEADS. */
 static int64_t divided(struct reading *r, const struct model *m, const char *heads)
@@ -102,6 +103,8 @@ static void read_like_llama(struct model *m, struct reading *r, const struct lik
     m->ffn = size_of(r, "intermediate_size", FFN, UNKNOWN);
     m->vocab = size_of(r, "vocab_size", VOCAB, UNKNOWN);
     m->head_dim = head_size(r, m, like->own_head);
+    if (config_find(r->config, "max_position_embeddings"))
+        m->positions = size_of(r, "max_position_embeddings", POSITIONS, UNKNOWN);
     m->tied = config_flag(r->config, "tie_word_embeddings", like->tied);
     int64_t h = m->hidden, q = m->heads * m->head_dim, k = m->kv_heads * m->head_dim, f = m->ffn;
     m->layer = 2 * h * q + 2 * h * k + 3 * h * f + like->norms * h;

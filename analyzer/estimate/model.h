@@ -11,6 +11,7 @@
  *                  + biases: Q + 2 K of qwen2, Q + 2 K + H where attention_bias, 2 F + H where mlp_bias
  *                  + 2 head sizes (norms of queries and keys) of qwen3 and gemma3
  *          rest    V H (embedding), V H (output layer, unless tied), H (last norm)
+ *      (their positions are computed and have no parameters)
  *      gpt2, P positions
  *          layer   4 H^2 + 4 H (attention) + 2 H F + F + H + 4 H (norms)
  *          rest    V H + P H + 2 H, V H unless tied

@@ -115,6 +115,18 @@ status=$?
 
 says "the row that explains more than half" "the driver's figure is below the estimate.*" --params=5e9 --recipe=bf16 --optimizer=adam run.db
 tr -s '\n ' ' ' <out | grep -qF 'Most of that is optimizer states: -' || no "more than half: $(tail -5 out)"
+# more tokens than a model has positions for: a line that says so, and the figures all the same
+echo '{"model_type": "gpt2", "n_embd": 768, "n_layer": 12, "n_head": 12, "vocab_size": 50257, "n_positions": 1024}' >gpt2.json
+echo '{"model_type": "llama", "hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": 2, "num_attention_heads": 4, "vocab_size": 256, "max_position_embeddings": 2048}' >llama.json
+says "GPT-2 beyond its positions" '^gpt2, ' gpt2.json --seq=4096
+grep -qF -- "--seq=4096 is beyond the model's n_positions, 1024" err && [ "$(wc -l <err)" = 1 ] || no "GPT-2's positions: $(cat err)"
+says "a llama beyond its positions" '^llama, ' llama.json --seq=4096
+grep -qF "max_position_embeddings, 2048: it was not made for that" err || no "a llama's positions: $(cat err)"
+for model in gpt2.json:1024 llama.json:2048 falcon.json:4096; do
+    says "within its positions" parameters "${model%:*}" --seq="${model#*:}"
+    [ -s err ] && no "$model: $(cat err)"
+done
+
 # bad input: one line, status 2, nothing on stdout
 fails() {
     local pattern=$1
