@@ -38,8 +38,23 @@ const char *lce_status_name(int status)
         [LCE_OUT_OF_MEMORY] = "out of host memory",
         [LCE_DEVICE_ERROR] = "device error",
         [LCE_GEMM_ERROR] = "matrix product error",
+        [LCE_EXCHANGE_FAILED] = "exchange failed",
     };
     return status >= 0 && (size_t)status < sizeof names / sizeof *names ? names[status] : "unknown status";
+}
+
+int lce_tell(const struct lce_plan *plan, const struct lce_buffers *b, int step, int64_t first, int64_t count,
+             void *stream)
+{
+    static const char *const names[] = {"START", "FINISH", "INPUT"};
+    if (step == LCE_EXCHANGE_INPUT && !(plan->problem.wants & LCE_WANT_GRAD_INPUT))
+        return LCE_OK;
+    const int answer = count > 0 ? b->exchange(b->exchange_context, step, first, count, stream) : 0;
+    return answer ? lce_fail(LCE_EXCHANGE_FAILED,
+                             "lce_run: the caller's exchange returned %d for LCE_EXCHANGE_%s of %lld rows "
+                             "from %lld on",
+                             answer, names[step], (long long)count, (long long)first)
+                  : LCE_OK;
 }
 
 int lce_open(int backend, struct lce **library)

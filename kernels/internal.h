@@ -42,6 +42,9 @@ bool lce_wants_gradients(const struct lce_problem *problem);
 /* Whether the problem is one rank's share: its first run or its second. */
 bool lce_in_parts(const struct lce_problem *problem);
 size_t lce_dtype_size(int dtype);
+/* api.c: calls the caller's exchange, where there is something to tell. */
+int lce_tell(const struct lce_plan *plan, const struct lce_buffers *buffers, int step, int64_t first,
+             int64_t count, void *stream);
 
 /* Reserves COUNT * SIZE bytes of the workspace at *TOTAL and moves *TOTAL to the next multiple of 256.
  * Returns where the part begins. */

@@ -88,6 +88,19 @@
  *     Each rank's share of dinput is rounded to its type before it is summed.  Ranks may have different
  *     numbers of rows, budgets and devices.
  *
+ *     With LCE_EXCHANGE it is one run and three products: the logits of a chunk are kept until the other
+ *     ranks' partial results of that chunk are there.  lce_run then calls buffers.exchange, which the caller
+ *     provides, in the thread that called lce_run, for every chunk in this order on every rank:
+ *
+ *         START   after the chunk's partial results were put on the stream: begin to gather them
+ *         FINISH  before work that reads all ranks' is put on the stream: make the stream wait for them
+ *         INPUT   when rows of this rank's share of dinput were: they may be summed over the ranks
+ *
+ *     START of the next chunk comes before FINISH of this one, so that an exchange has the products of a
+ *     chunk beside it; that takes room for the logits of two chunks.  All ranks need the same chunks, so
+ *     give them the same chunk_tokens (lce_plan_create_chunk): where their parts, budgets or devices differ,
+ *     the least of what lce_plan_create chose.  Logits are not cut into slabs, nor kept in dweight.
+ *
  * How exact it is
  *
  *     Products, softmax and sums are in fp32; the loss is fp32.  For 16-bit problems two things between them
@@ -136,6 +149,7 @@ enum lce_status {
     LCE_OUT_OF_MEMORY = 8,       /* host memory for the library or the plan */
     LCE_DEVICE_ERROR = 9,        /* the CUDA driver refused something; the message has its error's name */
     LCE_GEMM_ERROR = 10,         /* cuBLASLt refused something, or knows no algorithm */
+    LCE_EXCHANGE_FAILED = 11,    /* the caller's exchange returned something else than 0 */
 };
 
 enum lce_backend {
@@ -168,6 +182,9 @@ enum lce_flag {
     /* For tests: on any GPU, the kernels and products of those that have neither thread block clusters nor
        WGMMA (compute capability 8.x).  The CPU ignores it. */
     LCE_PORTABLE = 8,
+    /* With parts: the partial results are exchanged within the run, chunk by chunk; see "A vocabulary in
+       parts". */
+    LCE_EXCHANGE = 16,
 };
 
 enum lce_mode {
@@ -236,6 +253,18 @@ struct lce_partial {
     float moment;  /* the sum of (z - largest) exp(z - largest), without the label's; for the entropy */
 };
 
+enum lce_exchange_step { LCE_EXCHANGE_START = 0, LCE_EXCHANGE_FINISH = 1, LCE_EXCHANGE_INPUT = 2 };
+
+/*
+ * What a run with LCE_EXCHANGE calls.  START and FINISH are of COUNT rows from FIRST on, counted over the
+ * chunks so far, not tokens: partial[first .. first + count) is to become partials[parts * first ...), of
+ * which the part of rank i begins at i * count.  INPUT is of tokens: rows of grad_input from FIRST on.  It
+ * comes for each chunk, or once for all.  Returns 0; anything else ends the run with LCE_EXCHANGE_FAILED,
+ * and the outputs hold anything.  COUNT is never 0.  It may put work on STREAM and must not call lce_run
+ * with the same workspace.
+ */
+typedef int lce_exchange(void *context, int step, int64_t first, int64_t count, void *stream);
+
 /* Where everything lies.  What the problem wants must be there; other outputs are ignored. */
 struct lce_buffers {
     const void *input;                  /* [N, H]; aligned to 16 bytes */
@@ -255,6 +284,9 @@ struct lce_buffers {
     const float *grad_entropy;          /* [N]: upstream, v above; NULL is 0 */
     struct lce_partial *partial;        /* [N], of this rank: the first run's result */
     const struct lce_partial *partials; /* [parts][N], of all: for the second run */
+    /* With LCE_EXCHANGE partial is [N] rows that the run writes, and partials has room for parts * N. */
+    lce_exchange *exchange;
+    void *exchange_context;
 };
 
 enum lce_device_error {

@@ -71,7 +71,8 @@ static int check_choices(const struct lce_problem *p)
             "problem: wants is 0x%x; LCE_WANT_PARTIAL (0x%x) must be alone: the rest is the second "
             "run's, with parts",
             p->wants, (unsigned int)LCE_WANT_PARTIAL);
-    if (p->flags & ~(uint32_t)(LCE_ALLOW_TF32 | LCE_F32_ACCUMULATE | LCE_F32_LOGITS | LCE_PORTABLE))
+    if (p->flags &
+        ~(uint32_t)(LCE_ALLOW_TF32 | LCE_F32_ACCUMULATE | LCE_F32_LOGITS | LCE_PORTABLE | LCE_EXCHANGE))
         return lce_fail(LCE_BAD_ARGUMENT, "problem: flags is 0x%x; or together members of enum lce_flag",
                         p->flags);
     if (p->reduction < LCE_MEAN || p->reduction > LCE_NONE)
@@ -130,6 +131,10 @@ static int check_parts(struct lce_problem *p)
             LCE_BAD_ARGUMENT,
             "problem: parts is %d; it must be 0, or in the second run the number of partial results",
             p->parts);
+    if (p->flags & LCE_EXCHANGE && p->parts < 1)
+        return lce_fail(LCE_BAD_ARGUMENT,
+                        "problem: flags has LCE_EXCHANGE (0x%x) and parts is %d; say over how many ranks",
+                        (unsigned int)LCE_EXCHANGE, p->parts);
     if (p->vocab_begin < 0 || p->vocab_begin > p->vocab_total - p->vocab)
         return lce_fail(LCE_BAD_ARGUMENT,
                         "problem: %lld classes from vocab_begin %lld on do not lie within vocab_total %lld",
@@ -207,7 +212,7 @@ static int check_address(const char *name, const void *address, size_t alignment
 int lce_buffers_check(const struct lce_plan *plan, const struct lce_buffers *b)
 {
     const struct lce_problem *p = &plan->problem;
-    const bool tokens = p->tokens > 0;
+    const bool tokens = p->tokens > 0, exchanged = p->flags & LCE_EXCHANGE;
     const size_t label = p->label_dtype == LCE_I64 ? 8 : 4;
     const struct {
         const char *name;
@@ -228,8 +233,9 @@ int lce_buffers_check(const struct lce_plan *plan, const struct lce_buffers *b)
         {"error_flag", b->error_flag, 4, false},
         {"entropy", b->entropy, 4, p->wants & LCE_WANT_ENTROPY && tokens},
         {"grad_entropy", b->grad_entropy, 4, false},
-        {"partial", b->partial, 4, p->wants & LCE_WANT_PARTIAL && tokens},
+        {"partial", b->partial, 4, (p->wants & LCE_WANT_PARTIAL || exchanged) && tokens},
         {"partials", b->partials, 4, p->parts > 0 && tokens},
+        {"exchange", exchanged ? (const void *)(uintptr_t)b->exchange : NULL, 1, exchanged},
         {"workspace", b->workspace, plan->library->operations->workspace_alignment,
          plan->info.workspace_size > 0},
     };

@@ -8,7 +8,8 @@
  * Rows of the weight are widened to fp32 in blocks of BLOCK, which stay in the cache for all the chunk's
  * tokens. dweight is rounded to its type once a chunk, or once in all with LCE_F32_ACCUMULATE.  One thread:
  * the order of every sum is fixed.  All modes are the same here but for the size of the chunk; naive is one
- * chunk.
+ * chunk.  With LCE_EXCHANGE the loop's first line and sums (the other ranks' share of the softmax is then
+ * asked for) are of the next chunk, and the rest of the present one.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -27,13 +28,14 @@ struct cpu_plan {
 static size_t layout_fill(const struct lce_problem *p, int64_t chunk, struct cpu_layout *l)
 {
     const size_t n = (size_t)chunk, h = (size_t)p->hidden, v = (size_t)p->vocab;
+    const size_t kept = cpu_exchanges(p) && chunk < p->tokens ? 2 * n : n; /* rows of two chunks */
     size_t total = 0;
     l->chunk = chunk;
     l->state = lce_part(&total, (size_t)p->tokens, 1);
-    l->logits = lce_part(&total, cpu_needs_logits(p) ? n * v : 0, sizeof(float));
-    l->x = lce_part(&total, n * h, sizeof(float));
+    l->logits = lce_part(&total, cpu_needs_logits(p) ? kept * v : 0, sizeof(float));
+    l->x = lce_part(&total, kept * h, sizeof(float));
     l->dx = lce_part(&total, p->wants & LCE_WANT_GRAD_INPUT ? n * h : 0, sizeof(float));
-    l->index = lce_part(&total, n, sizeof(int32_t));
+    l->index = lce_part(&total, kept, sizeof(int32_t));
     l->weight = lce_part(&total, BLOCK * h, sizeof(float));
     l->dweight = lce_part(&total, p->wants & LCE_WANT_GRAD_WEIGHT ? BLOCK * h : 0, sizeof(float));
     l->dbias = lce_part(&total, p->wants & LCE_WANT_GRAD_BIAS ? v : 0, sizeof(float));
@@ -114,8 +116,8 @@ static void plan_destroy(struct lce_plan *plan)
 
 /* ---- one run ---- */
 
-/* The tokens of the next chunk, from *TOKEN on; returns how many. */
-static int64_t gather(const struct cpu_run *r, int64_t *token)
+/* Takes the tokens of the next chunk, from *TOKEN on, which is row FIRST. */
+static void gather(struct cpu_run *r, int64_t *token, int64_t first)
 {
     const struct lce_problem *p = r->p;
     int64_t count = 0;
@@ -126,7 +128,8 @@ static int64_t gather(const struct cpu_run *r, int64_t *token)
             r->x[count * p->hidden + h] = lce_load(r->b->input, p->dtype, *token * p->input_stride + h);
         r->index[count++] = (int32_t)*token;
     }
-    return count;
+    r->first = first;
+    r->count = count;
 }
 
 /* Converts rows of the weight from BEGIN on to fp32: [rows, H] or, if TRANSPOSED, [H, BLOCK].  Returns how
@@ -142,16 +145,16 @@ static int64_t widen(const struct cpu_run *r, int64_t begin, bool transposed)
     return rows;
 }
 
-static void make_logits(const struct cpu_run *r, int64_t count)
+static void make_logits(const struct cpu_run *r)
 {
     const struct lce_problem *p = r->p;
-    memset(r->logits, 0, (size_t)(count * p->vocab) * sizeof(float));
+    memset(r->logits, 0, (size_t)(r->count * p->vocab) * sizeof(float));
     for (int64_t begin = 0; begin < p->vocab; begin += BLOCK) {
         int64_t rows = widen(r, begin, true);
         lce_matmul(&(struct lce_matmul){.c = r->logits + begin,
                                         .a = r->x,
                                         .b = r->weight,
-                                        .m = count,
+                                        .m = r->count,
                                         .n = rows,
                                         .k = p->hidden,
                                         .c_row = p->vocab,
@@ -161,16 +164,16 @@ static void make_logits(const struct cpu_run *r, int64_t count)
     }
 }
 
-static void make_dinput(const struct cpu_run *r, int64_t count)
+static void make_dinput(const struct cpu_run *r)
 {
     const struct lce_problem *p = r->p;
-    memset(r->dx, 0, (size_t)(count * p->hidden) * sizeof(float));
+    memset(r->dx, 0, (size_t)(r->count * p->hidden) * sizeof(float));
     for (int64_t begin = 0; begin < p->vocab; begin += BLOCK) {
         int64_t rows = widen(r, begin, false);
         lce_matmul(&(struct lce_matmul){.c = r->dx,
                                         .a = r->logits + begin,
                                         .b = r->weight,
-                                        .m = count,
+                                        .m = r->count,
                                         .n = p->hidden,
                                         .k = rows,
                                         .c_row = p->hidden,
@@ -178,7 +181,7 @@ static void make_dinput(const struct cpu_run *r, int64_t count)
                                         .a_column = 1,
                                         .b_row = p->hidden});
     }
-    for (int64_t i = 0; i < count; i++)
+    for (int64_t i = 0; i < r->count; i++)
         for (int64_t h = 0; h < p->hidden; h++)
             lce_store(r->b->grad_input, p->dtype, r->index[i] * p->grad_input_stride + h,
                       r->dx[i * p->hidden + h]);
@@ -210,19 +213,19 @@ static void store_dweight(const struct cpu_run *r, int64_t row, const float *sum
         lce_store(r->b->grad_weight, p->grad_weight_dtype, row * p->grad_weight_stride + h, sum[h]);
 }
 
-static void make_dweight(const struct cpu_run *r, int64_t count, bool first, bool last)
+static void make_dweight(const struct cpu_run *r, bool last)
 {
     const struct lce_problem *p = r->p;
     for (int64_t begin = 0; begin < p->vocab; begin += BLOCK) {
         int64_t rows = p->vocab - begin < BLOCK ? p->vocab - begin : BLOCK;
         for (int64_t c = 0; c < rows; c++)
-            load_dweight(r, begin + c, r->dweight + c * p->hidden, first);
+            load_dweight(r, begin + c, r->dweight + c * p->hidden, r->first == 0);
         lce_matmul(&(struct lce_matmul){.c = r->dweight,
                                         .a = r->logits + begin,
                                         .b = r->x,
                                         .m = rows,
                                         .n = p->hidden,
-                                        .k = count,
+                                        .k = r->count,
                                         .c_row = p->hidden,
                                         .a_row = 1,
                                         .a_column = p->vocab,
@@ -232,14 +235,14 @@ static void make_dweight(const struct cpu_run *r, int64_t count, bool first, boo
     }
 }
 
-static void make_dbias(const struct cpu_run *r, int64_t count, bool first, bool last)
+static void make_dbias(const struct cpu_run *r, bool last)
 {
     const struct lce_problem *p = r->p;
-    for (int64_t c = 0; first && c < p->vocab; c++)
+    for (int64_t c = 0; r->first == 0 && c < p->vocab; c++)
         r->dbias[c] = p->grad_weight_beta == 0
                           ? 0
                           : p->grad_weight_beta * lce_load(r->b->grad_bias, p->grad_weight_dtype, c);
-    for (int64_t i = 0; i < count; i++)
+    for (int64_t i = 0; i < r->count; i++)
         for (int64_t c = 0; c < p->vocab; c++)
             r->dbias[c] += r->logits[i * p->vocab + c];
     for (int64_t c = 0; last && c < p->vocab; c++)
@@ -266,18 +269,84 @@ static void blank(const struct cpu_run *r)
     }
 }
 
-static void run_chunk(const struct cpu_run *r, int64_t count, bool first, bool last)
+static void make_gradients(const struct cpu_run *r, bool last)
 {
     const uint32_t wants = r->p->wants;
-    if (cpu_needs_logits(r->p))
-        make_logits(r, count);
-    cpu_softmax(r, count);
     if (wants & LCE_WANT_GRAD_INPUT)
-        make_dinput(r, count);
+        make_dinput(r);
     if (wants & LCE_WANT_GRAD_WEIGHT)
-        make_dweight(r, count, first, last);
+        make_dweight(r, last);
     if (wants & LCE_WANT_GRAD_BIAS)
-        make_dbias(r, count, first, last);
+        make_dbias(r, last);
+}
+
+static void run_chunk(const struct cpu_run *r, bool last)
+{
+    if (cpu_needs_logits(r->p))
+        make_logits(r);
+    if (r->p->wants & LCE_WANT_PARTIAL)
+        cpu_partial(r);
+    else
+        cpu_softmax(r);
+    make_gradients(r, last);
+}
+
+static void run_chunks(struct cpu_run *r)
+{
+    const int64_t all = r->sums->counted;
+    int64_t token = 0;
+    do { /* at least once, because gradients must be written even if no token counts */
+        gather(r, &token, r->first + r->count);
+        run_chunk(r, r->first + r->count == all);
+    } while (r->first + r->count < all);
+}
+
+/* ---- a run with exchanges ---- */
+
+static int tell(const struct cpu_run *r, int step)
+{
+    return lce_tell(r->plan, r->b, step, r->first, r->count, NULL);
+}
+
+static int first_half(struct cpu_run *r, int64_t *token, int64_t first)
+{
+    gather(r, token, first);
+    make_logits(r);
+    cpu_partial(r);
+    return tell(r, LCE_EXCHANGE_START);
+}
+
+static int second_half(const struct cpu_run *r, bool last)
+{
+    int status = tell(r, LCE_EXCHANGE_FINISH);
+    if (status)
+        return status;
+    cpu_softmax(r);
+    make_gradients(r, last);
+    return LCE_OK;
+}
+
+/* The first half of a chunk comes before the second half of the one before it, and takes the other room. */
+static int run_exchanged(const struct cpu_run *r)
+{
+    const struct cpu_layout *l = r->l;
+    struct cpu_run chunks[2] = {*r, *r};
+    int64_t token = 0;
+    chunks[1].logits += l->chunk * r->p->vocab;
+    chunks[1].x += l->chunk * r->p->hidden;
+    chunks[1].index += l->chunk;
+    int status = first_half(&chunks[0], &token, 0);
+    for (int i = 0; !status; i = !i) {
+        const int64_t next = chunks[i].first + chunks[i].count;
+        const bool last = next == r->sums->counted;
+        if (!last)
+            status = first_half(&chunks[!i], &token, next);
+        if (!status)
+            status = second_half(&chunks[i], last);
+        if (last)
+            break;
+    }
+    return status;
 }
 
 static int run(const struct lce_plan *base, const struct lce_buffers *b, void *stream)
@@ -286,6 +355,7 @@ static int run(const struct lce_plan *base, const struct lce_buffers *b, void *s
     char *w = b->workspace;
     struct cpu_sums sums = {0};
     struct cpu_run r = {
+        .plan = base,
         .p = &base->problem,
         .b = b,
         .l = l,
@@ -301,18 +371,17 @@ static int run(const struct lce_plan *base, const struct lce_buffers *b, void *s
         .accumulator = (float *)(void *)(w + l->accumulator),
     };
     cpu_count(&r);
-    int64_t token = 0, left = sums.counted;
-    bool first = true;
-    do { /* at least once, because gradients must be written even if no token counts */
-        int64_t count = gather(&r, &token);
-        left -= count;
-        run_chunk(&r, count, first, left == 0);
-        first = false;
-    } while (left > 0);
+    int status = LCE_OK;
+    if (cpu_exchanges(r.p))
+        status = run_exchanged(&r);
+    else
+        run_chunks(&r);
     blank(&r);
+    if (!status && cpu_exchanges(r.p))
+        status = lce_tell(base, b, LCE_EXCHANGE_INPUT, 0, r.p->tokens, NULL);
     if (base->problem.wants & LCE_WANT_LOSS && base->problem.reduction != LCE_NONE)
         *b->loss = cpu_reduced(&r);
-    return LCE_OK;
+    return status;
 }
 
 static void close_library(struct lce *library) {}

@@ -21,6 +21,7 @@ struct cpu_sums {
 };
 
 struct cpu_run {
+    const struct lce_plan *plan;
     const struct lce_problem *p;
     const struct lce_buffers *b;
     const struct cpu_layout *l;
@@ -32,6 +33,7 @@ struct cpu_run {
     float *weight, *dweight; /* [BLOCK, H] */
     float *dbias;            /* [V] */
     float *accumulator;      /* [V, H] */
+    int64_t first, count;    /* the chunk's rows, counted over all chunks */
 };
 
 /* Fills the states and those sums that need no logits; sets the error flag. */
@@ -39,11 +41,18 @@ void cpu_count(const struct cpu_run *r);
 /* Without gradients the second run of a vocabulary in parts needs no logits. */
 static inline bool cpu_needs_logits(const struct lce_problem *p)
 {
-    return p->parts == 0 || lce_wants_gradients(p);
+    return p->parts == 0 || lce_wants_gradients(p) || p->flags & LCE_EXCHANGE;
 }
-/* Computes the loss, and what else is wanted, of COUNT rows of logits and overwrites the logits with their
+/* Whether a chunk's two halves have an exchange between them (LCE_EXCHANGE). */
+static inline bool cpu_exchanges(const struct lce_problem *p)
+{
+    return p->flags & LCE_EXCHANGE;
+}
+/* Turns the chunk's sums into logits, and writes what this rank's classes contribute to each row. */
+void cpu_partial(const struct cpu_run *r);
+/* Computes the loss, and what else is wanted, of the chunk's logits and overwrites these with their
  * gradients. */
-void cpu_softmax(const struct cpu_run *r, int64_t count);
+void cpu_softmax(const struct cpu_run *r);
 float cpu_reduced(const struct cpu_run *r);
 
 #endif

@@ -95,16 +95,17 @@ static struct sums sums_of(const struct cpu_run *r, const float *z, int64_t labe
     return s;
 }
 
-/* The sums of all ranks' classes. */
-static struct sums combined(const struct cpu_run *r, int64_t token)
+/* The sums of all ranks' classes of the chunk's row I. */
+static struct sums combined(const struct cpu_run *r, int64_t i)
 {
-    const struct lce_partial *part = r->b->partials + token;
-    const int64_t next = r->p->tokens;
+    const bool exchanged = cpu_exchanges(r->p);
+    const int64_t next = exchanged ? r->count : r->p->tokens;
+    const struct lce_partial *part = r->b->partials + (exchanged ? r->p->parts * r->first + i : r->index[i]);
     struct sums all = {.largest = (double)-INFINITY};
-    for (int32_t i = 0; i < r->p->parts; i++)
-        all.largest = larger(all.largest, (double)part[i * next].largest);
-    for (int32_t i = 0; i < r->p->parts; i++) {
-        const struct lce_partial *one = part + i * next;
+    for (int32_t rank = 0; rank < r->p->parts; rank++)
+        all.largest = larger(all.largest, (double)part[rank * next].largest);
+    for (int32_t rank = 0; rank < r->p->parts; rank++) {
+        const struct lce_partial *one = part + rank * next;
         const double above = (double)one->largest - all.largest, factor = exp(above);
         all.weighed += (double)one->weighed;
         all.target += (double)one->target;
@@ -203,21 +204,35 @@ static void finish_row(const struct cpu_run *r, int64_t token, int64_t label, co
         gradient(r, z, token, label - p->vocab_begin, &row);
 }
 
-void cpu_softmax(const struct cpu_run *r, int64_t count)
+/* The chunk's row I as logits, and its label counted from the first of these classes on. */
+static float *logits_of(const struct cpu_run *r, int64_t i, int64_t *label)
+{
+    *label = lce_label(r->p, r->b->labels, r->index[i]) - r->p->vocab_begin;
+    return r->logits + i * r->p->vocab;
+}
+
+void cpu_partial(const struct cpu_run *r)
+{
+    for (int64_t i = 0; i < r->count; i++) {
+        int64_t label;
+        float *z = logits_of(r, i, &label);
+        finish_logits(r, z);
+        const struct sums s = sums_of(r, z, label);
+        r->b->partial[cpu_exchanges(r->p) ? r->first + i : r->index[i]] = (struct lce_partial){
+            (float)s.largest, (float)s.sum, (float)s.weighed, (float)s.target, (float)s.moment};
+    }
+}
+
+void cpu_softmax(const struct cpu_run *r)
 {
     const struct lce_problem *p = r->p;
-    for (int64_t i = 0; i < count; i++) {
-        const int64_t token = r->index[i], label = lce_label(p, r->b->labels, token);
-        float *z = cpu_needs_logits(p) ? r->logits + i * p->vocab : NULL;
-        if (z)
+    for (int64_t i = 0; i < r->count; i++) {
+        int64_t label;
+        float *z = logits_of(r, i, &label);
+        if (cpu_needs_logits(p) && !cpu_exchanges(p))
             finish_logits(r, z);
-        const struct sums sums = p->parts > 0 ? combined(r, token) : sums_of(r, z, label - p->vocab_begin);
-        if (p->wants & LCE_WANT_PARTIAL)
-            r->b->partial[token] =
-                (struct lce_partial){(float)sums.largest, (float)sums.sum, (float)sums.weighed,
-                                     (float)sums.target, (float)sums.moment};
-        else
-            finish_row(r, token, label, &sums, lce_wants_gradients(p) ? z : NULL);
+        const struct sums sums = p->parts > 0 ? combined(r, i) : sums_of(r, z, label);
+        finish_row(r, r->index[i], label + p->vocab_begin, &sums, lce_wants_gradients(p) ? z : NULL);
     }
 }
 

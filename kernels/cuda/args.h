@@ -83,16 +83,18 @@ struct lce_slab_args {
     struct lce_softmax_args softmax; /* its logits are those of the slab: [rows, COLUMNS] */
     struct lce_slab_row *rows;       /* of the block */
     int32_t begin, columns;          /* classes of the slab */
+    int32_t partial;                 /* rows are what one rank's classes contribute: of no loss yet */
     int32_t by_token;                /* rows is of all tokens */
 };
 
 /* Turns the partial results of all ranks into the sums of each row. */
 struct lce_parts_args {
     struct lce_softmax_args softmax;
-    const struct lce_slab_row *partials; /* [parts][N] */
+    const struct lce_slab_row *partials; /* [parts][stride] */
     struct lce_slab_row *rows;           /* [count] */
-    int64_t count;
+    int64_t count, stride;
     int32_t parts;
+    int32_t by_token; /* partials are of all tokens; otherwise of these rows */
 };
 
 /* Copies rows between two matrices, by an index. */

@@ -18,6 +18,6 @@ add_custom_command(OUTPUT ${image}
 list(APPEND LCE_IMAGES ${image})
 set_source_files_properties(cuda/image.S PROPERTIES OBJECT_DEPENDS "${LCE_IMAGES}"
   COMPILE_OPTIONS "-Wa,-I${CMAKE_CURRENT_BINARY_DIR}")
-target_sources(linear_cross_entropy_objects PRIVATE cuda/cuda.c cuda/plan.c cuda/find.c cuda/chunk.c cuda/slab.c cuda/run.c cuda/slabs.c cuda/borrow.c cuda/tail.c cuda/product.c cuda/launch.c cuda/naive.c cuda/gemm.c
+target_sources(linear_cross_entropy_objects PRIVATE cuda/cuda.c cuda/plan.c cuda/find.c cuda/chunk.c cuda/slab.c cuda/run.c cuda/exchange.c cuda/slabs.c cuda/borrow.c cuda/tail.c cuda/product.c cuda/launch.c cuda/naive.c cuda/gemm.c
              cuda/libraries.c cuda/image.S)
 target_include_directories(linear_cross_entropy_objects SYSTEM PRIVATE ${CUDA_INCLUDE_DIR})

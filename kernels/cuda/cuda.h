@@ -27,6 +27,7 @@ struct cuda_layout { /* offsets into the workspace */
     size_t upcast, log_probability, g, lse; /* naive */
     size_t known, dinput;                   /* slabs */
     size_t rest_logits;                     /* of plan->rest */
+    size_t next_logits, next_rows;          /* from one chunk's to the next one's, if two are under way */
 };
 
 struct cuda_products {
@@ -72,6 +73,7 @@ struct cuda_plan {
     int64_t rest_columns; /* of rest's slabs */
     struct cuda_plan *rest;
     int64_t begin; /* the first class: 0, except in `rest` */
+    int kept;      /* chunks whose logits exist at a time: 2 if exchanges need that, otherwise 1 */
     bool own;      /* uses the products of product.cu, which know which rows count, instead of cuBLASLt's */
     bool compacts; /* rows go by index */
     bool accumulates; /* dweight is summed in the workspace */
@@ -104,6 +106,12 @@ static inline bool cuda_has_clusters(const struct cuda_plan *plan)
 static inline bool cuda_sliced(const struct cuda_plan *plan)
 {
     return plan->columns < plan->base.problem.vocab;
+}
+
+/* Whether partial results are exchanged chunk by chunk. */
+static inline bool cuda_exchanges(const struct cuda_plan *plan)
+{
+    return plan->base.problem.flags & LCE_EXCHANGE;
 }
 
 /* Whether the sums of every row are kept, and not only those of the present block. */
@@ -153,6 +161,7 @@ struct cuda_run {
     uint8_t *state;
     int32_t *index;
     float *loss; /* of each token, or NULL */
+    int chunk;   /* which of the chunks that are under way this is about: 0 or 1 */
 };
 
 /* The arguments of the softmax for the rows from FIRST on. */
@@ -173,8 +182,14 @@ struct cuda_slab {
 int cuda_slab_scan(const struct cuda_run *run, const struct cuda_slab *slab, int64_t first, int64_t rows);
 int cuda_slab_gradient(const struct cuda_run *run, const struct cuda_slab *slab, int64_t first, int64_t rows);
 int cuda_slab_store(const struct cuda_run *run, int64_t first, int64_t rows);
-/* The losses and the sums of all rows from all ranks' partial results. */
-int cuda_parts(const struct cuda_run *run);
+/* The losses and the sums of the rows from FIRST on, from all ranks' partial results. */
+int cuda_parts(const struct cuda_run *run, int64_t first, int64_t rows);
+
+/* run.c: the two halves of a chunk with an exchange between them: its logits and partial results; then its
+ * gradients.  exchange.c: all chunks so. */
+int cuda_first_half(const struct cuda_run *run, int64_t first, int64_t rows);
+int cuda_second_half(const struct cuda_run *run, int64_t first, int64_t rows);
+int cuda_exchanged(const struct cuda_run *run);
 
 /* tail.c: how many of the last classes do not go through cuBLASLt, and their share of each product. */
 struct cuda_sum { /* out = beta out + ... */
@@ -218,7 +233,14 @@ static inline void *cuda_logits(const struct cuda_run *run)
 {
     const struct cuda_plan *plan = run->plan;
     char *place = plan->borrowed ? run->buffers->grad_weight : run->buffers->workspace;
-    return place + plan->layout.logits;
+    return place + plan->layout.logits + (size_t)run->chunk * plan->layout.next_logits;
+}
+
+/* Likewise of its gathered rows of the input, which become dinput. */
+static inline void *cuda_rows(const struct cuda_run *run)
+{
+    const struct cuda_layout *l = &run->plan->layout;
+    return cuda_at(run, l->rows + (size_t)run->chunk * l->next_rows);
 }
 
 #endif

@@ -37,10 +37,13 @@ static size_t lay_out(struct cuda_plan *plan, int64_t chunk)
     l->loss =
         lce_part(&total, p->reduction != LCE_NONE && p->wants & LCE_WANT_LOSS ? (size_t)p->tokens : 0, 4);
     l->index = lce_part(&total, plan->compacts ? (size_t)plan->rows : 0, sizeof(int32_t));
-    l->rows = lce_part(&total, plan->compacts ? n * h : 0, e);
+    l->next_rows = plan->compacts ? (n * h * e + 255) / 256 * 256 : 0;
+    l->rows = lce_part(&total, (size_t)plan->kept, l->next_rows);
     l->dbias = lce_part(&total, p->wants & LCE_WANT_GRAD_BIAS ? v : 0, sizeof(float));
     l->accumulator = lce_part(&total, plan->accumulates ? v * h : 0, sizeof(float));
-    l->logits = lce_part(&total, plan->borrowed ? 0 : n * (size_t)plan->stride, cuda_logit_size(plan));
+    l->next_logits =
+        plan->borrowed ? 0 : (n * (size_t)plan->stride * cuda_logit_size(plan) + 255) / 256 * 256;
+    l->logits = lce_part(&total, (size_t)plan->kept, l->next_logits);
     l->known = lce_part(&total,
                         plan->borrowed || p->parts ? (size_t)plan->rows
                         : cuda_sliced(plan)        ? n
@@ -64,7 +67,8 @@ static uint64_t token_size(const struct cuda_plan *plan)
     const struct lce_problem *p = &plan->base.problem;
     const size_t row = plan->compacts ? lce_dtype_size(p->dtype) : 0,
                  sum = cuda_sums_dinput(plan) ? sizeof(float) : 0;
-    return (size_t)plan->stride * cuda_logit_size(plan) + (size_t)p->hidden * (row + sum);
+    return (size_t)plan->kept * ((size_t)plan->stride * cuda_logit_size(plan) + (size_t)p->hidden * row) +
+           (size_t)p->hidden * sum;
 }
 
 /* Whether dweight is summed over several chunks and the caller wants it rounded once (with one chunk it is
@@ -212,7 +216,7 @@ static int too_small(struct cuda_plan *plan, uint64_t budget, int64_t chunk)
 {
     const int64_t n = chunk > 0 ? chunk : 1;
     size_t least = cuda_size_with(plan, n);
-    if (plan->base.info.mode != LCE_NAIVE && !(plan->base.problem.proposals >> 16)) {
+    if (plan->base.info.mode != LCE_NAIVE && !(plan->base.problem.proposals >> 16) && !cuda_exchanges(plan)) {
         const size_t cut = size_sliced(plan, n, LCE_SLAB_UNIT);
         least = cut < least ? cut : least;
     }
@@ -229,9 +233,11 @@ static int64_t choose_shape(struct cuda_plan *plan, int64_t chunk, uint64_t budg
     const struct lce_problem *p = &plan->base.problem;
     const bool given = chunk > 0;
     const uint64_t within = budget ? budget : default_budget(plan);
-    const bool cut = p->proposals >> 16 && !(p->proposals >> 15 & 1 && cuda_may_borrow(plan));
+    const bool cut =
+        p->proposals >> 16 && !cuda_exchanges(plan) && !(p->proposals >> 15 & 1 && cuda_may_borrow(plan));
     slice(plan, p->vocab);
     plan->borrowed = 0;
+    plan->kept = cuda_exchanges(plan) ? 2 : 1;
     if (plan->base.info.mode == LCE_NAIVE)
         return plan->rows > 0 ? plan->rows : 1;
     if (cut)
@@ -240,6 +246,10 @@ static int64_t choose_shape(struct cuda_plan *plan, int64_t chunk, uint64_t budg
         chunk = choose_chunk(plan, within, budget != 0);
     if (plan->rows > 0 && chunk > plan->rows)
         chunk = plan->rows;
+    if (cuda_exchanges(plan)) {
+        plan->kept = chunk < plan->rows ? 2 : 1;
+        return chunk;
+    }
     if (!(p->proposals >> 16) && (budget || !given))
         choose_slabs(plan, &chunk, given, within);
     if (!cut)
@@ -404,7 +414,8 @@ static int fill(struct cuda_plan *plan, int64_t chunk, uint64_t budget)
     info->workspace_size = plan->layout.scratch + info->gemm_size;
     info->chunk_tokens = plan->chunk;
     info->chunks = (int32_t)((plan->rows + plan->chunk - 1) / plan->chunk);
-    info->logits_size = (uint64_t)plan->chunk * (uint64_t)plan->stride * cuda_logit_size(plan);
+    info->logits_size =
+        (uint64_t)plan->kept * (uint64_t)plan->chunk * (uint64_t)plan->stride * cuda_logit_size(plan);
     info->slab_columns = plan->columns;
     return LCE_OK;
 }
@@ -418,7 +429,7 @@ static int choose_mode(const struct lce_problem *p, int mode, uint64_t budget)
     return !budget || budget >= enough ? LCE_FAST : LCE_LEAN;
 }
 
-/* Creates the products of the shape that was chosen. */
+/* The estimate for the shape that was chosen. */
 static double seconds_of(struct cuda_plan *plan, uint64_t budget)
 {
     const uint64_t within = budget ? budget : default_budget(plan);

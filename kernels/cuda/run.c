@@ -14,6 +14,7 @@
  *                 the slab's dweight
  *       parts     the first run as the first pass of slabs, the second as the second, with the sums that were
  *                 made at its beginning of all ranks'; slabs may be whole rows
+ *       exchanged both in one run, of whole rows whose logits are kept in between: exchange.c
  *
  *     at the end  dweight and dbias in their type, rows of dinput that no chunk made, the loss
  */
@@ -122,7 +123,7 @@ static int move_rows(const struct cuda_run *r, bool gather, int64_t first, int64
 {
     const struct lce_problem *p = &r->plan->base.problem;
     const int64_t e = (int64_t)lce_dtype_size(p->dtype);
-    void *here = cuda_at(r, r->plan->layout.rows);
+    void *here = cuda_rows(r);
     const struct lce_rows_args a = {
         .to = gather ? here : r->buffers->grad_input,
         .from = gather ? r->buffers->input : here,
@@ -204,7 +205,7 @@ static int dinput(const struct cuda_run *r, const struct block *b, const struct 
     if (cuda_sums_dinput(plan))
         out = cuda_at(r, plan->layout.dinput);
     else if (plan->compacts)
-        out = cuda_at(r, plan->layout.rows);
+        out = cuda_rows(r);
     else
         out += b->first * p->grad_input_stride * (int64_t)lce_dtype_size(p->dtype);
     const bool own = plan->compacts || cuda_sums_dinput(plan);
@@ -318,16 +319,23 @@ static int rest_of(const struct cuda_run *r, const struct block *b)
     return status;
 }
 
+static struct block block_of(const struct cuda_run *r, int64_t first, int64_t rows)
+{
+    const struct lce_problem *p = &r->plan->base.problem;
+    struct block b = {first, rows, r->buffers->input};
+    if (r->plan->compacts)
+        b.x = cuda_rows(r);
+    else
+        b.x += first * p->input_stride * (int64_t)lce_dtype_size(p->dtype);
+    return b;
+}
+
 static int chunk(const struct cuda_run *r, int64_t first, int64_t rows)
 {
     const struct cuda_plan *plan = r->plan;
     const struct lce_problem *p = &plan->base.problem;
-    struct block b = {first, rows, r->buffers->input};
+    const struct block b = block_of(r, first, rows);
     int status = plan->compacts ? move_rows(r, true, first, rows) : LCE_OK;
-    if (plan->compacts)
-        b.x = cuda_at(r, plan->layout.rows);
-    else
-        b.x += first * p->input_stride * (int64_t)lce_dtype_size(p->dtype);
     if (status)
         return status;
     if (plan->begin > 0)
@@ -335,6 +343,33 @@ static int chunk(const struct cuda_run *r, int64_t first, int64_t rows)
     if (p->parts)
         return slab_gradients(r, &b);
     return cuda_sliced(plan) || lce_in_parts(p) ? in_slabs(r, &b) : whole_rows(r, &b);
+}
+
+int cuda_first_half(const struct cuda_run *r, int64_t first, int64_t rows)
+{
+    const struct block b = block_of(r, first, rows);
+    const struct cuda_slab all = slab_of(r->plan, &b, 0);
+    int status = r->plan->compacts ? move_rows(r, true, first, rows) : LCE_OK;
+    if (!status)
+        status = logits(r, &b, &all);
+    return status ? status : cuda_slab_scan(r, &all, first, rows);
+}
+
+static int blank(const struct cuda_run *r, int64_t first, int64_t count);
+
+int cuda_second_half(const struct cuda_run *r, int64_t first, int64_t rows)
+{
+    const struct block b = block_of(r, first, rows);
+    const struct cuda_slab all = slab_of(r->plan, &b, 0);
+    int status = cuda_parts(r, first, rows);
+    if (status || !lce_wants_gradients(&r->plan->base.problem))
+        return status;
+    status = cuda_slab_gradient(r, &all, first, rows);
+    if (!status)
+        status = gradients(r, &b, &all, cuda_logits(r), true);
+    if (!status)
+        status = store_dinput(r, &b);
+    return status || r->plan->compacts ? status : blank(r, first, rows);
 }
 
 static int chunks(const struct cuda_run *r)
@@ -381,15 +416,19 @@ static int store_weights(const struct cuda_run *r)
     return status;
 }
 
-static int blank(const struct cuda_run *r)
+/* Writes the rows of dinput that no chunk has made, of COUNT tokens from FIRST on. */
+static int blank(const struct cuda_run *r, int64_t first, int64_t count)
 {
     const struct lce_problem *p = &r->plan->base.problem;
-    const struct lce_blank_args a = {.matrix = r->buffers->grad_input,
+    const int64_t begin = first * p->grad_input_stride * (int64_t)lce_dtype_size(p->dtype);
+    const struct lce_blank_args a = {.matrix = (char *)r->buffers->grad_input + begin,
                                      .stride = p->grad_input_stride,
                                      .hidden = p->hidden,
-                                     .state = r->state,
+                                     .state = r->state + first,
                                      .zero_ignored = r->plan->compacts};
-    return p->tokens > 0 ? cuda_launch(r, r->plan->kernels.blank, (unsigned int)p->tokens, 256, &a) : LCE_OK;
+    if (count == 0 || !wants(r, LCE_WANT_GRAD_INPUT))
+        return LCE_OK;
+    return cuda_launch(r, r->plan->kernels.blank, (unsigned int)count, 256, &a);
 }
 
 static int reduce(const struct cuda_run *r)
@@ -405,9 +444,13 @@ static int reduce(const struct cuda_run *r)
 
 static int finish(const struct cuda_run *r)
 {
+    const struct lce_problem *p = &r->plan->base.problem;
+    const bool by_chunk = cuda_exchanges(r->plan) && !r->plan->compacts;
     int status = store_weights(r);
-    if (!status && wants(r, LCE_WANT_GRAD_INPUT))
-        status = blank(r);
+    if (!status && !by_chunk)
+        status = blank(r, 0, p->tokens);
+    if (!status && !by_chunk && cuda_exchanges(r->plan))
+        status = lce_tell(&r->plan->base, r->buffers, LCE_EXCHANGE_INPUT, 0, p->tokens, r->stream);
     if (!status && wants(r, LCE_WANT_LOSS) && r->plan->base.problem.reduction != LCE_NONE)
         status = reduce(r);
     return status;
@@ -436,9 +479,11 @@ int cuda_run(const struct lce_plan *base, const struct lce_buffers *buffers, voi
     int status = right_context(cuda_of(plan));
     if (!status)
         status = prepare(&r);
-    if (!status && base->problem.parts)
-        status = cuda_parts(&r);
-    if (!status && (!base->problem.parts || lce_wants_gradients(&base->problem)))
+    if (!status && cuda_exchanges(plan))
+        status = cuda_exchanged(&r);
+    else if (!status)
+        status = base->problem.parts ? cuda_parts(&r, 0, plan->rows) : LCE_OK;
+    if (!status && !cuda_exchanges(plan) && (!base->problem.parts || lce_wants_gradients(&base->problem)))
         status = chunks(&r);
     if (!status && plan->borrowed) {
         r.plan = plan->rest;

@@ -54,7 +54,7 @@ __device__ inline void add_part(const lce_slab_args &a, Row r, const L *logits, 
     row->sum = part.sum;
     row->weighed = part.weighed;
     row->moment = part.moment;
-    if (a.begin + a.columns == a.softmax.labels.vocab)
+    if (a.begin + a.columns == a.softmax.labels.vocab && !a.partial)
         finish_row(a.softmax, r, part, row->target, true);
 }
 
@@ -65,8 +65,11 @@ template <typename L, typename T, bool General> __device__ inline void scan(cons
     const L *logits = static_cast<const L *>(a.softmax.logits) + blockIdx.x * a.softmax.stride;
     const uint4 *line = reinterpret_cast<const uint4 *>(logits);
     const Row r = row_of(a.softmax, blockIdx.x);
-    if (!r.counted) /* the whole CTA returns */
+    if (!r.counted) { /* the whole CTA returns */
+        if (a.partial && !a.by_token && threadIdx.x == 0)
+            a.rows[blockIdx.x] = {}; /* it is sent, too */
         return;
+    }
     Part part = {-CUDART_INF_F, 0, 0, 0};
 #pragma unroll 2
     for (int32_t i = static_cast<int32_t>(threadIdx.x); i < vectors; i += threads)
@@ -126,7 +129,7 @@ __device__ inline void parts_of_rows(const lce_parts_args &a)
     Part all = {-CUDART_INF_F, 0, 0, 0};
     float target = 0;
     for (int32_t i = 0; i < a.parts; i++) {
-        const lce_slab_row part = a.partials[i * a.softmax.labels.tokens + r.token];
+        const lce_slab_row part = a.partials[i * a.stride + (a.by_token ? r.token : row)];
         all = combine(all, {part.largest, part.sum, part.weighed, part.moment});
         target += part.target;
     }

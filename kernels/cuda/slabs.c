@@ -2,44 +2,60 @@
  * dinput. */
 #include "cuda.h"
 
-static int pass(const struct cuda_run *r, const CUfunction functions[2], const struct cuda_slab *s,
+/* Where the sums of the block's rows lie that begins with row FIRST. */
+static struct lce_slab_row *known(const struct cuda_run *r, int64_t first)
+{
+    struct lce_slab_row *rows = cuda_at(r, r->plan->layout.known);
+    return rows + (cuda_knows_all(r->plan) ? first : 0);
+}
+
+static int pass(const struct cuda_run *r, const CUfunction functions[2], struct lce_slab_args *a,
                 int64_t first, int64_t rows)
 {
-    struct lce_slab_row *known = cuda_at(r, r->plan->layout.known);
-    const bool partial = r->plan->base.problem.wants & LCE_WANT_PARTIAL;
-    const struct lce_slab_args a = {.softmax = cuda_softmax_args(r, first),
-                                    .rows = partial ? (struct lce_slab_row *)r->buffers->partial
-                                                    : known + (cuda_knows_all(r->plan) ? first : 0),
-                                    .begin = (int32_t)s->begin,
-                                    .columns = (int32_t)s->columns,
-                                    .by_token = partial};
-    return cuda_launch(r, functions[cuda_general(&a.softmax)], (unsigned int)rows, 256, &a);
+    a->softmax = cuda_softmax_args(r, first);
+    return cuda_launch(r, functions[cuda_general(&a->softmax)], (unsigned int)rows, 256, a);
 }
 
 _Static_assert(sizeof(struct lce_slab_row) == sizeof(struct lce_partial),
                "the kernels write struct lce_partial");
 
-int cuda_parts(const struct cuda_run *r)
+int cuda_parts(const struct cuda_run *r, int64_t first, int64_t rows)
 {
     const struct cuda_plan *plan = r->plan;
-    const struct lce_parts_args a = {.softmax = cuda_softmax_args(r, 0),
-                                     .partials = (const struct lce_slab_row *)r->buffers->partials,
-                                     .rows = cuda_at(r, plan->layout.known),
-                                     .count = plan->rows,
-                                     .parts = plan->base.problem.parts};
-    if (plan->rows == 0)
+    const struct lce_problem *p = &plan->base.problem;
+    const bool exchanged = cuda_exchanges(plan);
+    const struct lce_slab_row *partials = (const struct lce_slab_row *)r->buffers->partials;
+    const struct lce_parts_args a = {.softmax = cuda_softmax_args(r, first),
+                                     .partials = partials + (exchanged ? p->parts * first : 0),
+                                     .rows = known(r, first),
+                                     .count = rows,
+                                     .stride = exchanged ? rows : p->tokens,
+                                     .parts = p->parts,
+                                     .by_token = !exchanged};
+    if (rows == 0)
         return LCE_OK;
-    return cuda_launch(r, plan->kernels.parts, (unsigned int)((plan->rows + 255) / 256), 256, &a);
+    return cuda_launch(r, plan->kernels.parts, (unsigned int)((rows + 255) / 256), 256, &a);
 }
 
 int cuda_slab_scan(const struct cuda_run *r, const struct cuda_slab *s, int64_t first, int64_t rows)
 {
-    return pass(r, r->plan->kernels.scan, s, first, rows);
+    const bool alone = r->plan->base.problem.wants & LCE_WANT_PARTIAL, exchanged = cuda_exchanges(r->plan);
+    struct lce_slab_row *partial = (struct lce_slab_row *)r->buffers->partial;
+    struct lce_slab_args a = {.rows = alone       ? partial
+                                      : exchanged ? partial + first
+                                                  : known(r, first),
+                              .begin = (int32_t)s->begin,
+                              .columns = (int32_t)s->columns,
+                              .partial = alone || exchanged,
+                              .by_token = alone};
+    return pass(r, r->plan->kernels.scan, &a, first, rows);
 }
 
 int cuda_slab_gradient(const struct cuda_run *r, const struct cuda_slab *s, int64_t first, int64_t rows)
 {
-    return pass(r, r->plan->kernels.slab_gradient, s, first, rows);
+    struct lce_slab_args a = {
+        .rows = known(r, first), .begin = (int32_t)s->begin, .columns = (int32_t)s->columns};
+    return pass(r, r->plan->kernels.slab_gradient, &a, first, rows);
 }
 
 /* the products have multiplied by alpha */

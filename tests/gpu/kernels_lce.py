@@ -10,7 +10,8 @@ F32, F16, BF16 = 0, 1, 2
 I64, I32 = 0, 1
 MEAN, SUM, NONE = 0, 1, 2
 LOSS, GRAD_INPUT, GRAD_WEIGHT, GRAD_BIAS, ENTROPY, PARTIAL = 1, 2, 4, 8, 16, 32
-TF32, F32_ACCUMULATE, F32_LOGITS, PORTABLE = 1, 2, 4, 8
+TF32, F32_ACCUMULATE, F32_LOGITS, PORTABLE, EXCHANGE = 1, 2, 4, 8, 16
+START, FINISH, INPUT = 0, 1, 2  # enum lce_exchange_step
 KEEP_EXPONENTIALS = 1 << 12  # in proposals: the other softmax pass
 CUBLASLT, BORROW = 1 << 13, 1 << 15  # whose products; logits in dweight's rows
 SLAB_UNIT, SLAB_SHIFT = 64, 16  # and the classes of a slab
@@ -34,12 +35,16 @@ class Problem(C.Structure):
     )
 
 
+EXCHANGE_FUNCTION = C.CFUNCTYPE(C.c_int, C.c_void_p, C.c_int, C.c_int64, C.c_int64, C.c_void_p)
+
+
 class Buffers(C.Structure):
     _fields_ = (
         fields("input weight bias labels class_weights grad_output loss grad_input grad_weight grad_bias", C.c_void_p)
         + fields("error_flag workspace", C.c_void_p)
         + [("workspace_size", C.c_size_t)]
         + fields("entropy grad_entropy partial partials", C.c_void_p)
+        + [("exchange", EXCHANGE_FUNCTION), ("exchange_context", C.c_void_p)]
     )
 
 

@@ -3,6 +3,10 @@
 Each rank's first run gives its partial result; they are put side by side, as an all-gather would; each rank's second run
 makes loss, entropies, its own rows' gradients and its share of dinput.  Together that is what the reference says of the
 whole vocabulary, and the loss has the same bits on every rank.
+
+With LCE_EXCHANGE a rank's two runs are one, in which it asks for the exchange of each chunk.  As all ranks are one process
+here, each runs twice: what it wants to send is noted; then it is given what all have noted, at the very moment when it
+asks to wait for it, and not before.
 """
 import numpy as np
 import kernels_lce as K
@@ -35,13 +39,16 @@ class Rank:
                         for name, (dtype, shape, _) in case.outputs.items()}
         self.partial = K.Block(self.memory, n * PARTIAL)
 
-    def run(self, partials=None, parts=0, **how):
-        """The first run, or with PARTIALS the second one; returns its outputs and error flag."""
+    def run(self, partials=None, parts=0, exchange=None, **how):
+        """The first run, or with PARTIALS the second one, or with an EXCHANGE the only one; returns its outputs and error flag."""
         case, p, blocks, buffers = self.case, self.case.problem, {}, K.Buffers()
         values = {name: getattr(p, name) for name, _ in K.Problem._fields_ if name != "size"}
         values.update(vocab=self.end - self.begin, vocab_begin=self.begin, vocab_total=p.vocab, parts=parts)
         if not parts:
             values["wants"] = K.PARTIAL
+        if exchange:
+            values["flags"] |= K.EXCHANGE
+            partials = np.full((parts * p.tokens, 5), np.nan, np.float32)
         plan = case.library.plan(case.library.problem(**values), **how)
         for name, array in self.values.items():
             if array is not None:
@@ -56,9 +63,14 @@ class Rank:
         for name, block in blocks.items():
             setattr(buffers, name, block.address)
         buffers.workspace_size = plan.info.workspace_size
+        if exchange:
+            exchange.begin(self, blocks)
+            buffers.exchange = exchange.function
         self.memory.synchronize()
         plan.run(buffers, self.memory.stream)
         self.memory.synchronize()
+        if exchange:
+            exchange.end(plan)
         got = {name: blocks[name].read(K.storage(dtype), shape) for name, (dtype, shape) in self.outputs.items()}
         flag = int(blocks["error_flag"].read(np.int32, 1)[0])
         problems = [f"wrote beyond {name}" for name, block in blocks.items() if not block.untouched()]
@@ -69,22 +81,73 @@ class Rank:
         return got, flag, problems
 
 
-def together(case, cuts, **how):
+class Exchange:
+    """The caller's side of LCE_EXCHANGE: notes what a rank sends; once all ranks' notes are there, gives them."""
+
+    def __init__(self, memory, tokens, ranks):
+        self.memory, self.tokens, self.ranks = memory, tokens, ranks
+        self.sent, self.gives, self.problems = {}, False, []
+        self.function = K.EXCHANGE_FUNCTION(self.called)
+
+    def begin(self, rank, blocks):
+        self.rank, self.blocks, self.steps, self.rows = rank, blocks, [], {}
+
+    def called(self, context, step, first, count, stream):
+        self.steps.append((step, first, count))
+        if step == K.INPUT:
+            return 0
+        self.memory.synchronize()
+        if step == K.START:
+            part = self.blocks["partial"].read(np.float32, (self.tokens, 5))[first : first + count]
+            if np.isnan(part).any():
+                self.problems.append(f"NaN is to be sent for rows {first} to {first + count}")
+            if self.gives and self.sent[self.rank, first].tobytes() != part.tobytes():
+                self.problems.append("another run sends other bits")
+            self.sent[self.rank, first] = part
+        elif self.gives:
+            all_ranks = np.concatenate([self.sent[rank, first] for rank in self.ranks])
+            self.memory.write(self.blocks["partials"].address + len(self.ranks) * first * PARTIAL, all_ranks)
+        return 0
+
+    def end(self, plan):
+        """The steps are those of the header's diagram."""
+        chunks, size = [s for s in self.steps if s[0] == K.START], plan.info.chunk_tokens
+        wanted = [(K.START, *c[1:]) for c in chunks[:1]]
+        inputs = [s for s in self.steps if s[0] == K.INPUT]
+        for i, (_, first, count) in enumerate(chunks):
+            wanted += [(K.START, *c[1:]) for c in chunks[i + 1 : i + 2]] + [(K.FINISH, first, count)]
+            wanted += [s for s in inputs if len(inputs) == len(chunks) > 1 and s[1] == first]
+        wanted += inputs if len(inputs) == 1 else []
+        if self.steps != wanted or [c[1] for c in chunks] != list(range(0, sum(c[2] for c in chunks), size)):
+            self.problems.append(f"steps {self.steps}")
+        if self.gives and self.rank.case.problem.wants & K.GRAD_INPUT and sum(s[2] for s in inputs) != self.tokens:
+            self.problems.append(f"dinput came in {inputs}")
+
+
+def together(case, cuts, exchanged=False, **how):
     """What all ranks' runs are together, as Case.compare wants it; the error flag; the problems seen."""
     p, n = case.problem, case.problem.tokens
     edges = [0, *cuts, p.vocab]
     ranks = [Rank(case, begin, end) for begin, end in zip(edges, edges[1:])]
-    problems, flags = [], set()
+    problems = []
+    if exchanged:
+        exchange = Exchange(case.memory, n, ranks)
+        for rank in ranks:
+            rank.run(parts=len(ranks), exchange=exchange, **how)
+        exchange.gives = True
+        results = [rank.run(parts=len(ranks), exchange=exchange, **how) for rank in ranks]
+        return joined(case, ranks, results, exchange.problems)
     for rank in ranks:
-        _, flag, seen = rank.run(**how)
-        problems += seen
-        flags.add(flag)
+        problems += rank.run(**how)[2]
     partials = np.concatenate([rank.partial.read(np.float32, (n, 5)) for rank in ranks])
     if np.isnan(partials).any():
         problems.append("NaN in a partial result")
-    results = []
-    for rank in ranks:
-        got, flag, seen = rank.run(partials, len(ranks), **how)
+    return joined(case, ranks, [rank.run(partials, len(ranks), **how) for rank in ranks], problems)
+
+
+def joined(case, ranks, runs, problems):
+    p, results, flags = case.problem, [], set()
+    for rank, (got, flag, seen) in zip(ranks, runs):
         results.append(got)
         problems += seen
         flags.add(flag)
@@ -109,23 +172,29 @@ def parts(library, memory, quick):
         for dtype in (K.BF16,) if quick else (K.F32, K.F16, K.BF16):
             case = Case(library, memory, problem(library, 70, 48, 331, dtype=dtype, **values), **extras)
             for cuts in ((64, 65),) if EMULATED else ((), (166,), (64, 65)):
-                for how in ({"chunk": 32}, {"chunk": 70, "slab": 64}):
+                for how in ({"chunk": 32}, {"chunk": 70, "slab": 64}, {"chunk": 32, "exchanged": True}, {"chunk": 70, "exchanged": True}):
                     got, flag, problems = together(case, cuts, **how)
                     problems += case.compare(got) + ([f"error flag {flag}"] if flag else [])
                     report(f"in {len(cuts) + 1} parts, {name}, {NAMES[dtype]} {how}", problems)
+    for exchanged in (False, True):
+        parts_of_few(library, memory, exchanged, ", exchanged" if exchanged else "")
+
+
+def parts_of_few(library, memory, exchanged, way):
+    """Labels out of range, tokens that do not count, fewer outputs."""
     bad = Case(library, memory, problem(library, 30, 16, 160, reduction=K.NONE, wants=31), invalid=((3, 160), (9, -1)), ignored=0.3)
-    got, flag, problems = together(bad, (80,), chunk=8)
-    report("in parts, labels out of range", problems + bad.compare(got) + ([] if flag == 1 else [f"error flag {flag}"]))
+    got, flag, problems = together(bad, (80,), exchanged, chunk=8)
+    report(f"in parts, labels out of range{way}", problems + bad.compare(got) + ([] if flag == 1 else [f"error flag {flag}"]))
     half = Case(library, memory, problem(library, 200, 40, 300, wants=31), ignored=0.5)
     half.problem.max_counted = int((half.labels != -100).sum()) + 3
-    got, _, problems = together(half, (120, 250), chunk=32)
-    report("in parts, compacted", problems + half.compare(got))
+    got, _, problems = together(half, (120, 250), exchanged, chunk=32)
+    report(f"in parts, compacted{way}", problems + half.compare(got))
     none = Case(library, memory, problem(library, 40, 16, 160, wants=31), ignored=1.1)
-    got, _, problems = together(none, (100,), chunk=16)
-    report("in parts, all ignored", problems + none.compare(got))
+    got, _, problems = together(none, (100,), exchanged, chunk=16)
+    report(f"in parts, all ignored{way}", problems + none.compare(got))
     loss = Case(library, memory, problem(library, 40, 16, 160, wants=17))
-    got, _, problems = together(loss, (100,), chunk=16)
-    report("in parts, the loss alone", problems + loss.compare(got))
+    got, _, problems = together(loss, (100,), exchanged, chunk=16)
+    report(f"in parts, the loss alone{way}", problems + loss.compare(got))
 
 
 def refusals(library, memory, quick):
@@ -143,6 +212,7 @@ def refusals(library, memory, quick):
         ("a naive part", "LCE_NAIVE", {"parts": 1, "mode": K.NAIVE}),
         ("a temperature below 0", "temperature is -1", {"temperature": -1.0}),
         ("an infinite temperature", "temperature is inf", {"temperature": np.inf}),
+        ("an exchange with nobody", "over how many ranks", {"flags": K.EXCHANGE}),
         ("no temperature", "temperature is nan", {"temperature": np.nan}),
     ):
         refused(what, 1, word, lambda: plan(**values))

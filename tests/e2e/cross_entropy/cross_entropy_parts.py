@@ -1,6 +1,6 @@
-"""cross_entropy_parts.py [cpu|cuda] [PATTERN] - the loss of an output layer whose rows two processes have between them.
+"""cross_entropy_parts.py [cpu|cuda] [PATTERN] - the loss of an output layer whose rows several processes have between them (RANKS, default 2).
 
-Both have the same input and labels, and a part of the weight; losses, entropies and gradients are those of PyTorch in
+All have the same input and labels, and a part of the weight; losses, entropies and gradients are those of PyTorch in
 double precision in one process that has the whole weight.  BINDING names the folder of the package vramscope.
 """
 import itertools
@@ -16,24 +16,29 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.environ.get("BINDING") or os.path.join(HERE, "../../../shim/framework/python"))
 from cross_entropy_binding_kit import TOLERANCE, distance, raises  # noqa: E402
 from cross_entropy_ranks_kit import RANKS, here, mesh, spawn  # noqa: E402
+from vramscope import cross_entropy_parts as parts  # noqa: E402
+from vramscope._cross_entropy_library import EXCHANGE, F32_ACCUMULATE, F32_LOGITS, FINISH, INPUT, MODES, START, Options, library_for, on, problem  # noqa: E402
 from vramscope.cross_entropy import check, linear_cross_entropy, linear_log_probability  # noqa: E402
 
 TOKENS, HIDDEN = 14, 24
 
 
 class Case:
-    """The same numbers in both processes; this one has the classes from `begin` to `end`."""
+    """The same numbers in all processes; this one has the classes from `begin` to `end`.
 
-    def __init__(self, vocab=42, cut=None, dtype=torch.float32, biased=False, ignored=0.3, scale=0.3):
+    CUT: how many the first one has, of which the others have equal shares of what is left."""
+
+    def __init__(self, vocab=42, cut=None, dtype=torch.float32, biased=False, ignored=0.3, scale=0.3, tokens=TOKENS):
         random = torch.Generator().manual_seed(5)
-        cut = vocab // RANKS if cut is None else cut
-        self.vocab, (self.begin, self.end) = vocab, ((0, cut), (cut, vocab))[dist.get_rank()]
-        self.x = torch.randn(2, TOKENS, HIDDEN, generator=random).to(dtype)
+        rank, cut = dist.get_rank(), vocab // RANKS if cut is None else cut
+        edges = [0, *(cut + (vocab - cut) * i // (RANKS - 1) for i in range(RANKS))]
+        self.vocab, self.begin, self.end = vocab, edges[rank], edges[rank + 1]
+        self.x = torch.randn(2, tokens, HIDDEN, generator=random).to(dtype)
         self.w = (torch.randn(vocab, HIDDEN, generator=random) * scale).to(dtype)
         self.b = torch.randn(vocab, generator=random).to(dtype) if biased else None
-        self.y = torch.randint(vocab, (2, TOKENS), generator=random)
-        self.y[torch.rand(2, TOKENS, generator=random) < ignored] = -100
-        self.ups = torch.randn(2, 2, TOKENS, generator=random)
+        self.y = torch.randint(vocab, (2, tokens), generator=random)
+        self.y[torch.rand(2, tokens, generator=random) < ignored] = -100
+        self.ups = torch.randn(2, 2, tokens, generator=random)
         mine = lambda t: None if t is None else t[self.begin : self.end].clone().to(here()).requires_grad_()
         self.input, self.weight, self.bias, self.labels = self.x.clone().to(here()).requires_grad_(), mine(self.w), mine(self.b), self.y.clone().to(here())
 
@@ -64,9 +69,9 @@ class Case:
             assert leaf.grad.dtype == leaf.dtype and error < limit, f"{what}: {name} is off by {error:.1e}"
 
 
-def one(what, limit=2e-5, dtype=torch.float32, cut=None, biased=False, entropy=True, **options):
-    case = Case(dtype=dtype, cut=cut, biased=biased)
-    got, want = case.call(return_entropy=entropy, **options), case.exact(**options)
+def one(what, limit=2e-5, dtype=torch.float32, cut=None, biased=False, entropy=True, tokens=TOKENS, ours=(), **options):
+    case = Case(dtype=dtype, cut=cut, biased=biased, tokens=tokens)
+    got, want = case.call(return_entropy=entropy, **options, **dict(ours)), case.exact(**options)
     loss, entropies = got if entropy else (got, None)
     assert distance(loss, want[0].detach()) < limit, f"{what}: the loss is off by {distance(loss, want[0].detach()):.1e}"
     if entropy:
@@ -79,7 +84,7 @@ def one(what, limit=2e-5, dtype=torch.float32, cut=None, biased=False, entropy=T
     case.agree(what, limit)
 
 
-def test_every_option_over_two_ranks():
+def test_every_option_over_several_ranks():
     weights = torch.rand(42, generator=torch.Generator().manual_seed(9)).to(here()) + 0.1
     axes = itertools.product(("mean", "sum", "none"), (0.0, 0.2), (None, weights), ((0.0, 1.0), (3.0, 0.7)), (0.0, 0.01), (False, True))
     for reduction, smoothing, class_weights, (softcap, temperature), z_loss, entropy in axes:
@@ -89,8 +94,69 @@ def test_every_option_over_two_ranks():
 
 
 def test_every_type_and_parts_of_any_size():
-    for dtype, cut in itertools.product(TOLERANCE, (1, 20, 41)):
-        one(f"{dtype}, {cut} of 42", 2 * TOLERANCE[dtype], dtype, cut, biased=True)
+    for dtype, cut, entropy in itertools.product(TOLERANCE, (1, 20, 43 - RANKS), (False, True)):
+        one(f"{dtype}, {cut} of 42", 2 * TOLERANCE[dtype], dtype, cut, biased=True, entropy=entropy)
+
+
+class Watched:
+    """Notes what the library asks the exchange for, in this process."""
+
+    def __enter__(self):
+        self.steps, self.was, noted = [], parts._Exchange.step, self
+        parts._Exchange.step = lambda self, *step: (noted.steps.append(step), noted.was(self, *step))[1]
+        return self.steps
+
+    def __exit__(self, *_):
+        parts._Exchange.step = self.was
+
+
+def test_a_budget_makes_the_same_chunks_on_all_ranks_and_their_exchanges_overlap():
+    # 280 tokens; parts of equal size fit the budget, larger ones take more in proportion
+    budget = 32 * 280 + 64 * 1024 + 4 * 42 + 512 * HIDDEN + 100 * (2 * 4 * 64 + 12 * HIDDEN)
+    for reduction, cut in itertools.product(("mean", "sum"), (None, 1, 43 - RANKS)):
+        with Watched() as steps:
+            one(f"{reduction}, cut {cut}", biased=True, entropy=False, tokens=140, cut=cut, reduction=reduction, ours={"budget": budget}.items())
+        asked = [step for step in steps if step[0] != INPUT]
+        counted = sum(count for step, _, count in asked if step == START)
+        chunks = [(first, min(64, counted - first)) for first in range(0, counted, 64)]
+        assert len(chunks) > 2 and [step[1:] for step in asked if step[0] == START] == chunks, steps
+        for this, following in zip(chunks, chunks[1:]):
+            assert asked.index((START, *following)) < asked.index((FINISH, *this)), steps
+    check()
+
+
+def test_without_gradients_of_the_loss_and_in_too_small_a_budget_there_are_two_runs():
+    case = Case(tokens=140)
+    with Watched() as steps:
+        case.call(reduction="none")
+        case.call(budget=100_000)
+        with torch.no_grad():
+            case.call()
+        assert not steps
+        case.call()
+        assert len(steps) == 3, steps
+
+
+def test_the_chunk_keeps_to_the_budget():
+    """What every rank can know of the chunk is enough: the library's own plan refuses none of these."""
+    sizes = itertools.product((1, 63, 500, 5003), (8, 1000), (1, 63, 5000, 64128), (None, 128 << 10, 3 << 20, 700 << 20), (0, F32_LOGITS, F32_ACCUMULATE), TOLERANCE)
+    taken = 0
+    for tokens, hidden, classes, budget, flags, dtype in sizes:
+        options = Options("mean", -100, 0.0, 0.0, 0.0, 1.0, 0, "auto", budget or 0, flags, dtype)
+        chunk = parts.chunk_for(tokens, hidden, classes, dtype, options, True, here().type == "cuda")
+        assert 0 <= chunk <= min(tokens, 2048)
+        taken += chunk > 0
+        if chunk and budget:
+            assert planned(options, dtype, tokens, hidden, classes, chunk) <= budget
+    assert taken > 200, taken
+
+
+def planned(options, dtype, tokens, hidden, classes, chunk):
+    """The bytes of workspace of one of two equal parts."""
+    fields = problem(15, options, dtype, torch.int64, tokens, (classes, hidden), (hidden,) * 3, 0.0)
+    fields += ("flags", options.flags | EXCHANGE), ("parts", 2), ("vocab_begin", 0), ("vocab_total", 2 * classes)
+    with on(here()):
+        return library_for(here()).plan(fields, MODES["auto"], options.budget, chunk).info.workspace_size
 
 
 def test_all_ranks_have_the_same_bits():
@@ -114,7 +180,7 @@ def test_log_probabilities_of_parts():
 
 def test_a_tensor_parallel_model_trains_as_one_process_does():
     """Twenty steps of an output layer in halves beside the whole layer; equal parts need no vocab_range."""
-    case = Case(vocab=44, ignored=0)
+    case = Case(vocab=22 * RANKS, ignored=0)
     whole = [t.double().requires_grad_() for t in (case.x, case.w)]
     for _ in range(20):
         loss = linear_cross_entropy(case.input, case.weight, case.labels, group=dist.group.WORLD)

@@ -1,5 +1,5 @@
 #!/bin/bash
-# The linear cross-entropy in two PyTorch processes on the CPU that have a part of the vocabulary each.
+# The linear cross-entropy in three PyTorch processes on the CPU that have a part of the vocabulary each.
 set -u
 : "${BUILD:?BUILD is the build directory}"
 here=$(dirname "$(realpath "$0")")
@@ -9,4 +9,4 @@ export PYTHONDONTWRITEBYTECODE=1 OMP_NUM_THREADS=1
 dir=$(mktemp -d "${TMPDIR:-/tmp}/vramscope-e2e.XXXXXX")
 export TORCHINDUCTOR_CACHE_DIR=$dir/inductor # else it leaves a directory in TMPDIR
 trap 'rm -rf "$dir"' EXIT
-LCE_LIBRARY=$BUILD/lib/liblinear_cross_entropy.so "$python" "$here/cross_entropy_parts.py" cpu
+RANKS=3 LCE_LIBRARY=$BUILD/lib/liblinear_cross_entropy.so "$python" "$here/cross_entropy_parts.py" cpu

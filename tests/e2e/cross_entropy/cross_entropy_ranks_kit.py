@@ -1,6 +1,6 @@
-"""cross_entropy_ranks_kit.py - two processes that run the tests of a file together, on the CPU or a GPU each.
+"""cross_entropy_ranks_kit.py - processes that run the tests of a file together, on the CPU or a GPU each.
 
-With ONE_GPU=1 they share the first GPU and talk through Gloo; NCCL refuses that.
+Two, or as many as RANKS says.  With ONE_GPU=1 they share the first GPU and talk through Gloo; NCCL refuses that.
 """
 import os
 import runpy
@@ -16,7 +16,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from cross_entropy_binding_kit import DEVICE, main
 
-RANKS = 2
+RANKS = int(os.environ.get("RANKS", 2))
 ONE_GPU = bool(os.environ.get("ONE_GPU"))
 
 
@@ -51,7 +51,7 @@ def _process(rank, file, folder):
 
 
 def spawn(file):
-    """Runs the tests of FILE in both processes at once, and ends with their status; 77 where there are too few GPUs."""
+    """Runs the tests of FILE in all processes at once, and ends with their status; 77 where there are too few GPUs."""
     if DEVICE.type == "cuda" and not ONE_GPU and torch.cuda.device_count() < RANKS:
         print(f"skipped: {RANKS} GPUs are needed, and {torch.cuda.device_count()} here")
         sys.exit(77)

@@ -264,10 +264,24 @@ static void refused(const char *what, int want, const char *word, void (*change)
     kit_free(&k);
 }
 
-#define CHANGE(name, statement)                                                                              \
+static int refuses(void *context, int step, int64_t first, int64_t count, void *stream)
+{
+    return 7;
+}
+
+static void exchanging(struct kit *k)
+{
+    k->problem.flags = LCE_EXCHANGE;
+    k->problem.parts = 1;
+    k->buffers.partial = k->buffers.grad_input; /* room for all, if not for long */
+    k->buffers.partials = k->buffers.grad_weight;
+    k->buffers.exchange = refuses;
+}
+
+#define CHANGE(name, ...)                                                                                    \
     static void name(struct kit *k)                                                                          \
     {                                                                                                        \
-        statement;                                                                                           \
+        __VA_ARGS__;                                                                                         \
     }
 #define PROBLEMS(X)                                                                                          \
     X(no_init, LCE_BAD_ARGUMENT, "lce_problem_init", k->problem.size = 0)                                    \
@@ -276,7 +290,12 @@ static void refused(const char *what, int want, const char *word, void (*change)
     X(weight_dtype, LCE_BAD_DTYPE, "grad_weight_dtype", k->problem.grad_weight_dtype = LCE_F16)              \
     X(wants_nothing, LCE_BAD_ARGUMENT, "wants", k->problem.wants = 0)                                        \
     X(wants_more, LCE_BAD_ARGUMENT, "wants", k->problem.wants = 64)                                          \
-    X(flags, LCE_BAD_ARGUMENT, "flags", k->problem.flags = 16)                                               \
+    X(flags, LCE_BAD_ARGUMENT, "flags", k->problem.flags = 32)                                               \
+    X(exchange_alone, LCE_BAD_ARGUMENT, "LCE_EXCHANGE", k->problem.flags = LCE_EXCHANGE)                     \
+    X(no_exchange, LCE_BAD_ARGUMENT, "exchange", exchanging(k), k->buffers.exchange = NULL)                  \
+    X(no_room_for_partials, LCE_BAD_ARGUMENT, "partials", exchanging(k), k->buffers.partials = NULL)         \
+    X(refused_exchange, LCE_EXCHANGE_FAILED, "returned 7 for LCE_EXCHANGE_START of 4 rows from 0 on",        \
+      exchanging(k))                                                                                         \
     X(reduction, LCE_BAD_ARGUMENT, "reduction", k->problem.reduction = 3)                                    \
     X(smoothing, LCE_BAD_ARGUMENT, "label_smoothing", k->problem.label_smoothing = 1.5f)                     \
     X(smoothing_nan, LCE_BAD_ARGUMENT, "label_smoothing", k->problem.label_smoothing = NAN)                  \

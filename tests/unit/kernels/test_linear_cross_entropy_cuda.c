@@ -30,8 +30,9 @@ static struct {
     size_t pitch;
     size_t scratch; /* that each product's algorithm takes */
     int products, launches, own;
-    int refuse_launch, refuse_product, no_algorithm;
-    int ragged; /* extents along memory that are no multiple of 8, of products */
+    int refuse_launch, refuse_product, no_algorithm, refuse_exchange;
+    char asked[64]; /* what the run called the caller's exchange for: see asked() */
+    int ragged;     /* extents along memory that are no multiple of 8, of products */
     struct proposal {
         uint32_t tile;
         float rounds;
@@ -340,6 +341,15 @@ static struct lce_plan *plan_of(const struct lce_problem *p, int mode, int64_t c
     return plan;
 }
 
+/* Notes how many products came before each call, one digit for each: S, F and I are the steps. */
+static int asked(void *context, int step, int64_t first, int64_t count, void *stream)
+{
+    const size_t length = strlen(seen.asked);
+    assert_true(count > 0 && length + 4 < sizeof seen.asked);
+    snprintf(seen.asked + length, sizeof seen.asked - length, "%d%c", seen.products, "SFI"[step]);
+    return seen.refuse_exchange;
+}
+
 /* Addresses that nobody reads: what is checked is where things would lie. */
 static int run(struct lce_plan *plan)
 {
@@ -354,6 +364,7 @@ static int run(struct lce_plan *plan)
         seen.known[i] = (struct region){(const char *)((i + 1) * apart), sizes[i]};
     seen.furthest = NULL;
     seen.products = seen.launches = seen.own = 0;
+    seen.asked[0] = 0;
     const struct lce_buffers b = {.input = (const void *)(2 * apart),
                                   .weight = (const void *)(3 * apart),
                                   .labels = (const void *)(6 * apart),
@@ -361,6 +372,9 @@ static int run(struct lce_plan *plan)
                                   .grad_input = (void *)(4 * apart),
                                   .grad_weight = (void *)(5 * apart),
                                   .grad_bias = (void *)(6 * apart),
+                                  .partial = (void *)(6 * apart),
+                                  .partials = (const void *)(6 * apart),
+                                  .exchange = asked,
                                   .workspace = (void *)apart,
                                   .workspace_size = plan->info.workspace_size};
     return cuda_run(plan, &b, NULL);
@@ -603,6 +617,54 @@ static void small_budgets_borrow_rows_of_dweight(void **state)
         }
 }
 
+static struct lce_problem exchanging(struct lce_problem p)
+{
+    p.flags |= LCE_EXCHANGE;
+    p.parts = 2;
+    return p;
+}
+
+/* Three products a chunk, and the exchange of each beside the products of the next one's logits. */
+static void an_exchange_has_the_products_of_a_chunk_beside_it(void **state)
+{
+    static const struct {
+        int64_t chunk, counted;
+        const char *asked;
+    } rows[] = {{300, 0, "1S2S2F4I5S5F7I8S8F10I10F12I"}, /* 4 chunks of 1000 tokens */
+                {1000, 0, "1S1F3I"},
+                {300, 500, "1S2S2F4F6I"}}; /* dinput of compacted rows is complete at the end only */
+    for (size_t i = 0; i < 3; i++)
+        for (int dtype = LCE_F32; dtype <= LCE_BF16; dtype++)
+            for (uint32_t flags = 0; flags <= LCE_F32_LOGITS; flags += LCE_F32_LOGITS) {
+                struct lce_problem p = exchanging(problem_of(1000, 24, 9000, dtype, flags));
+                p.max_counted = rows[i].counted;
+                struct lce_plan *plan = plan_of(&p, LCE_AUTO, rows[i].chunk, 0);
+                const int64_t kept = rows[i].chunk < 1000 ? 2 : 1, e = dtype && !flags ? 2 : 4;
+                assert_int_equal(plan->info.logits_size, kept * rows[i].chunk * 9024 * e);
+                assert_int_equal(run(plan), LCE_OK);
+                assert_string_equal(seen.asked, rows[i].asked);
+                assert_ptr_equal(seen.furthest, seen.known[0].begin + plan->info.workspace_size);
+                seen.refuse_exchange = -3;
+                assert_int_equal(run(plan), LCE_EXCHANGE_FAILED);
+                assert_non_null(strstr(lce_message(), "returned -3 for LCE_EXCHANGE_START"));
+                seen.refuse_exchange = 0;
+                cuda_plan_destroy(plan);
+            }
+}
+
+static void logits_of_two_chunks_keep_to_the_budget(void **state)
+{
+    static const uint64_t mib = 1 << 20;
+    for (int dtype = LCE_F32; dtype <= LCE_BF16; dtype++)
+        for (uint64_t budget = 8 * mib; budget <= 4096 * mib; budget *= 2) {
+            const struct lce_problem p = exchanging(problem_of(4000, 1024, 64128, dtype, 0));
+            struct lce_plan *plan = plan_of(&p, LCE_AUTO, 0, budget);
+            assert_true(plan->info.workspace_size <= budget && plan->info.slab_columns == 64128);
+            assert_true(plan->info.chunk_tokens >= 15 && plan->info.chunk_tokens <= 2048);
+            cuda_plan_destroy(plan);
+        }
+}
+
 /* Slabs: every byte of the workspace is one of these, each rounded up to 256 */
 static size_t parts_of(const struct lce_plan *plan)
 {
@@ -795,6 +857,8 @@ int main(void)
         cmocka_unit_test(fp32_logits_halve_the_chunk_and_keep_the_budget),
         cmocka_unit_test(slabs_are_taken_where_whole_rows_would_be_slow),
         cmocka_unit_test(small_budgets_borrow_rows_of_dweight),
+        cmocka_unit_test(an_exchange_has_the_products_of_a_chunk_beside_it),
+        cmocka_unit_test(logits_of_two_chunks_keep_to_the_budget),
         cmocka_unit_test(slabs_have_an_exact_workspace),
         cmocka_unit_test(the_smallest_plan_is_the_one_that_is_named),
         cmocka_unit_test(only_the_loss_needs_next_to_nothing),

@@ -12,7 +12,7 @@ import ctypes as C
 import os
 import threading
 from collections import OrderedDict
-from contextlib import nullcontext
+from contextlib import contextmanager, nullcontext
 from typing import NamedTuple
 
 import torch
@@ -22,7 +22,8 @@ LABEL_DTYPES = {torch.int64: 0, torch.int32: 1}
 REDUCTIONS, MODES = {"mean": 0, "sum": 1, "none": 2}, {"auto": 0, "fast": 1, "lean": 2, "naive": 3}
 LOSS, GRAD_INPUT, GRAD_WEIGHT, GRAD_BIAS, ENTROPY, PARTIAL = 1, 2, 4, 8, 16, 32
 PARTIAL_NUMBERS = 5  # of fp32 in a struct lce_partial
-ALLOW_TF32, F32_ACCUMULATE, F32_LOGITS = 1, 2, 4
+ALLOW_TF32, F32_ACCUMULATE, F32_LOGITS, EXCHANGE = 1, 2, 4, 16
+START, FINISH, INPUT = 0, 1, 2  # enum lce_exchange_step
 BAD_LABEL, TOO_MANY, BROKEN_PROMISE, BROKEN_PARTS = 1, 2, 4, 8  # the error flag's bits; the last two are not set by the library
 MOST_PLANS = 256
 
@@ -51,12 +52,16 @@ class _Problem(C.Structure):
     )
 
 
+_EXCHANGE = C.CFUNCTYPE(C.c_int, C.c_void_p, C.c_int, C.c_int64, C.c_int64, C.c_void_p)
+
+
 class _Buffers(C.Structure):
     _fields_ = (
         _fields("input weight bias labels class_weights grad_output loss grad_input grad_weight grad_bias", C.c_void_p)
         + _fields("error_flag workspace", C.c_void_p)
         + _fields("workspace_size", C.c_size_t)
         + _fields("entropy grad_entropy partial partials", C.c_void_p)
+        + [("exchange", _EXCHANGE), ("exchange_context", C.c_void_p)]
     )
 
 
@@ -98,7 +103,7 @@ def _bind(path):
     for name, arguments, result in (
         ("lce_open", [C.c_int, C.POINTER(pointer)], C.c_int),
         ("lce_problem_init", [C.POINTER(_Problem)], None),
-        ("lce_plan_create", [pointer, C.POINTER(_Problem), C.c_int, C.c_uint64, C.POINTER(pointer)], C.c_int),
+        ("lce_plan_create_chunk", [pointer, C.POINTER(_Problem), C.c_int, C.c_int64, C.c_uint64, C.POINTER(pointer)], C.c_int),
         ("lce_plan_destroy", [pointer], None),
         ("lce_plan_info", [pointer], C.POINTER(_Info)),
         ("lce_run", [pointer, C.POINTER(_Buffers), pointer], C.c_int),
@@ -140,22 +145,23 @@ class _Library:
         if status:
             raise Error(self.c.lce_message().decode())
 
-    def plan(self, fields, mode, budget):
-        key = (fields, mode, budget)
+    def plan(self, fields, mode, budget, chunk=0):
+        """The plan for a problem; CHUNK 0: the library chooses it."""
+        key = (fields, mode, budget, chunk)
         with self.lock:
-            plan = self.plans.pop(key, None) or self._create(dict(fields), mode, budget)
+            plan = self.plans.pop(key, None) or self._create(dict(fields), mode, budget, chunk)
             self.plans[key] = plan
             if len(self.plans) > MOST_PLANS:
                 self._retire()
             return plan
 
-    def _create(self, fields, mode, budget):
-        problem = _Problem()
-        self.c.lce_problem_init(C.byref(problem))
+    def _create(self, fields, mode, budget, chunk):
+        fields_of_c = _Problem()
+        self.c.lce_problem_init(C.byref(fields_of_c))
         for name, value in fields.items():
-            setattr(problem, name, value)
+            setattr(fields_of_c, name, value)
         handle = C.c_void_p()
-        self.check(self.c.lce_plan_create(self.handle, C.byref(problem), mode, budget, C.byref(handle)))
+        self.check(self.c.lce_plan_create_chunk(self.handle, C.byref(fields_of_c), mode, chunk, budget, C.byref(handle)))
         return _Plan(handle, self.c.lce_plan_info(handle).contents)
 
     def _retire(self):
@@ -240,7 +246,7 @@ def _tf32():
         return torch.backends.cuda.matmul.allow_tf32
 
 
-def _problem(wants, options, dtype, labels, tokens, weight_shape, strides, beta):
+def problem(wants, options, dtype, labels, tokens, weight_shape, strides, beta):
     """The fields of a problem, as a hashable key.  STRIDES: of input, weight and dweight."""
     fields = {"wants": wants, "tokens": tokens, "grad_weight_beta": beta}
     fields["dtype"], fields["label_dtype"] = DTYPES[dtype], LABEL_DTYPES[labels]
@@ -260,6 +266,7 @@ class Parts(NamedTuple):
     begin: int  # this rank's first class
     total: int  # how many classes all have
     partials: torch.Tensor | None  # [ranks, N, PARTIAL_NUMBERS]: of all; None in the first run, which makes this rank's
+    exchange: object = None  # of a run that is both: `ranks`, `chunk` (tokens), `budget`, begin(own, all, dinput), step(...)
 
 
 def _rows(matrix, dtype):
@@ -283,6 +290,26 @@ def _stride(matrix):
 
 def _address(tensor):
     return None if tensor is None else tensor.data_ptr()
+
+
+@contextmanager
+def _calling(exchange):
+    """The C function by which a run calls exchange.step; what that raises comes out of the run."""
+    raised = []
+
+    def call(context, step, first, count, stream):
+        try:
+            exchange.step(step, first, count)
+        except BaseException as error:  # no frame of C may be unwound
+            raised.append(error)
+        return len(raised)
+
+    try:
+        yield _EXCHANGE(call) if exchange else _EXCHANGE()
+    except Error:
+        if raised:
+            raise raised[0] from None
+        raise
 
 
 def run(wants, options, input, weight, bias, labels, class_weights, upstream, above=None, weight_sum=None, bias_sum=None, parts=None):
@@ -312,24 +339,35 @@ def run(wants, options, input, weight, bias, labels, class_weights, upstream, ab
         if wants & PARTIAL:
             entropy = partial = torch.empty((*labels.shape, PARTIAL_NUMBERS), dtype=torch.float32, device=device)
         strides = _stride(x), _stride(w), 0 if dw is None else _stride(dw)
-        fields = _problem(wants, options, dtype, labels.dtype, labels.numel(), weight.shape, strides, float(adds))
-        if parts:
+        fields = problem(wants, options, dtype, labels.dtype, labels.numel(), weight.shape, strides, float(adds))
+        chunk, budget, exchange = 0, options.budget, parts and parts.exchange
+        if exchange:
+            numbers = torch.empty((1 + exchange.ranks, labels.numel(), PARTIAL_NUMBERS), dtype=torch.float32, device=device)
+            partial, partials = numbers[0], numbers[1:]
+            chunk, budget = exchange.chunk, exchange.budget
+            fields += (("flags", dict(fields)["flags"] | EXCHANGE),)
+        elif parts:
             partials = parts.partials
+        if parts:
             fields += ("vocab_begin", parts.begin), ("vocab_total", parts.total), ("parts", 0 if partials is None else len(partials))
-        plan = library.plan(fields, MODES[options.mode], options.budget)
+        plan = library.plan(fields, MODES[options.mode], budget, chunk)
         size = plan.info.workspace_size
         workspace = torch.empty(size, dtype=torch.uint8, device=device)
         order = x, w, b, labels, class_weights, upstream, loss, dx, dw, db, library.flag, workspace
         stream = torch.cuda.current_stream(device) if library.cuda else None
         plan.used(stream)
-        own = None if partial is not None else entropy
+        own = None if wants & PARTIAL else entropy
         buffers = _Buffers(*map(_address, order), size, *map(_address, (own, above, partial, partials)))
-        library.check(library.c.lce_run(plan.handle, C.byref(buffers), stream.cuda_stream if stream else None))
+        if exchange:
+            exchange.begin(partial, partials.flatten(0, 1), dx)
+        with _calling(exchange) as function:
+            buffers.exchange = function
+            library.check(library.c.lce_run(plan.handle, C.byref(buffers), stream.cuda_stream if stream else None))
         return loss, dx, dw, db, entropy
 
 
 def workspace_size(wants, options, dtype, tokens, hidden, vocab, device):
     """The bytes that a `run` of dense matrices allocates for its workspace."""
-    fields = _problem(wants, options, dtype, torch.int64, tokens, (vocab, hidden), (hidden, hidden, hidden), 0.0)
+    fields = problem(wants, options, dtype, torch.int64, tokens, (vocab, hidden), (hidden, hidden, hidden), 0.0)
     with on(device):
         return library_for(device).plan(fields, MODES[options.mode], options.budget).info.workspace_size

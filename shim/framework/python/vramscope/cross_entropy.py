@@ -80,7 +80,7 @@ def _backward(ctx, upstream, _dx, _dw, _db, above):
     rest = (None,) * (INPUTS - 3)
     if upstream is None and above is None:
         return None, None, None, *rest
-    _refuse_second_derivative()
+    refuse_second_derivative()
     bits, needs = (GRAD_INPUT, GRAD_WEIGHT, GRAD_BIAS), ctx.needs_input_grad[:3]
     if not ctx.wants & EVERY_GRADIENT:
         wants = sum(bit for bit, need in zip(bits, needs) if need)
@@ -100,7 +100,7 @@ def _both(labels, reduction, upstream, above):
     return upstream.float().contiguous(), None if above is None else above.float().contiguous()
 
 
-def _refuse_second_derivative():
+def refuse_second_derivative():
     """Refuses to differentiate the gradients again: PyTorch would take them for constants."""
     if torch.is_grad_enabled():
         raise Error("linear_cross_entropy cannot be differentiated twice: leave out create_graph, or use F.cross_entropy")
@@ -108,22 +108,22 @@ def _refuse_second_derivative():
 
 def _finished(gradients, upstream, promise):
     """Multiplies GRADIENTS (None: not wanted) that were computed with the loss by the upstream gradient."""
-    keep = _keeps_graph(upstream)
+    keep = keeps_graph(upstream)
     if promise is None:
-        return [_scaled(gradient, upstream, keep) for gradient in gradients]
+        return [scaled(gradient, upstream, keep) for gradient in gradients]
     # one NaN is enough to be noticed; the weight's gradient is a large one to go over
     first = next((i for i, gradient in enumerate(gradients) if gradient is not None), None)
     nan = torch.ops.vramscope.linear_cross_entropy_kept_promise(upstream, promise)
-    return [_scaled(gradient, nan, keep) if i == first else gradient for i, gradient in enumerate(gradients)]
+    return [scaled(gradient, nan, keep) if i == first else gradient for i, gradient in enumerate(gradients)]
 
 
-def _keeps_graph(upstream):
+def keeps_graph(upstream):
     """Whether backward may run again, or is traced, so that the saved tensors must not be changed."""
     ask = getattr(torch._C._autograd, "_get_current_graph_task_keep_graph", None)
     return ask() if ask and type(upstream) is torch.Tensor else True
 
 
-def _scaled(gradient, factor, keep):
+def scaled(gradient, factor, keep):
     """GRADIENT times FACTOR, in place unless it is to be kept.
 
     In fp32, and without a copy in fp32: on the GPU a factor of as many dimensions as the gradient does that (one without
@@ -179,7 +179,7 @@ class _IntoMainGrad(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx, upstream):
-        _refuse_second_derivative()
+        refuse_second_derivative()
         if ctx.promised:
             promise, dinput = ctx.saved_tensors
             dinput = _finished([dinput], upstream, promise)[0]
@@ -372,7 +372,7 @@ def linear_cross_entropy(
     if group is not None:
         from .cross_entropy_parts import parallel
 
-        loss, entropy = parallel(group, vocab_range, return_entropy, options, rows, weight, bias, label_row, class_weights)
+        loss, entropy = parallel(group, vocab_range, wants, return_entropy, options, rows, weight, bias, label_row, class_weights)
     elif main_grad and wants & (GRAD_WEIGHT | GRAD_BIAS):
         loss = _into_main_grad(wants, options, promise, rows, weight, bias, label_row, class_weights)
     else:

@@ -1,9 +1,15 @@
 """vramscope.cross_entropy_parts - the loss of an output layer whose rows several ranks hold (vocabulary-parallel).
 
-linear_cross_entropy(..., group=...) comes here.  In the forward each rank makes its classes' partial result, 20 bytes a
-token; one all-gather over the group later all have the same loss and entropies.  The backward computes the logits once
-more, the gradients of this rank's rows, and its share of the input's gradient, which an all-reduce sums.  Nothing else is
-exchanged, and no rank ever holds the logits.
+linear_cross_entropy(..., group=...) comes here.  Each rank makes its classes' partial result, 20 bytes a token; an
+all-gather over the group later all have the same loss and entropies.  Its share of the input's gradient an all-reduce
+sums.  Nothing else is exchanged, and no rank ever holds the logits of more than two chunks.
+
+A mean or a sum whose gradients are wanted is one run of three products, in the forward: a chunk's logits are kept until
+the other ranks' partial results of that chunk are there, while the next chunk's logits are made.  Entropies, and the
+losses of single tokens, get their gradients in the backward, which computes the logits once more.
+
+All ranks must come to the same chunks without asking each other.  So the chunk is that of equal parts, from sizes and
+options that all ranks have; a rank with more classes takes as much more memory.
 
 With the partial results goes a row that says which classes a rank has.  Where these do not make up the vocabulary, rank
 after rank, the loss is NaN and check() says so; nothing waits for the GPU to find out.
@@ -14,7 +20,13 @@ Gloo, which does not gather a GPU's memory, is served through the host's, which 
 import torch
 import torch.distributed as dist
 
-from ._cross_entropy_library import BROKEN_PARTS, ENTROPY, GRAD_BIAS, GRAD_INPUT, GRAD_WEIGHT, LOSS, PARTIAL, PARTIAL_NUMBERS, Error, Parts, library_for, on, run
+from ._cross_entropy_library import (BROKEN_PARTS, ENTROPY, F32_ACCUMULATE, F32_LOGITS, FINISH, GRAD_BIAS, GRAD_INPUT, GRAD_WEIGHT, INPUT, LOSS, PARTIAL,
+                                     PARTIAL_NUMBERS, START, Parts, library_for, on, run)  # fmt: skip
+
+from .cross_entropy import keeps_graph, refuse_second_derivative, scaled
+
+MIB = 1 << 20
+MOST_CHUNK, LEAST_CHUNK = 2048, 64
 
 
 def _through_host(tensor, group):
@@ -65,8 +77,7 @@ class _Parallel(torch.autograd.Function):
         nothing = (None,) * 9
         if upstream is None and above is None:
             return nothing
-        if torch.is_grad_enabled():
-            raise Error("linear_cross_entropy cannot be differentiated twice: leave out create_graph, or use F.cross_entropy")
+        refuse_second_derivative()
         *tensors, partials = ctx.saved_tensors
         needs = ctx.needs_input_grad[4:7]
         wants = sum(bit for bit, need in zip((GRAD_INPUT, GRAD_WEIGHT, GRAD_BIAS), needs) if need)
@@ -79,14 +90,111 @@ class _Parallel(torch.autograd.Function):
         return *(None,) * 4, *gradients, None, None
 
 
+# ---- one run, with an exchange for each chunk ----
+
+
+def chunk_for(tokens, hidden, classes, dtype, options, biased, gpu):
+    """The tokens of a chunk with CLASSES on each rank; 0 where the budget is too small for a chunk that is worth it."""
+    element = dtype.itemsize if gpu else 4  # the CPU computes in fp32
+    logit = 4 if options.flags & F32_LOGITS else element
+    each = 2 * logit * (-(-classes // 64) * 64) + (2 * element + 4) * hidden  # two chunks' logits and rows, dinput's sum
+    fixed = 64 * 1024 + 32 * tokens + 4 * classes * biased  # states, losses, sums of rows, 256 bytes here and there
+    if not gpu:
+        fixed += 512 * hidden  # rows of the weight and its gradient, widened
+    if options.budget and options.flags & F32_ACCUMULATE and options.grad_dtype != torch.float32:
+        fixed += 4 * classes * hidden
+    room = options.budget or (128 if options.mode == "lean" else 512) * MIB
+    most = min(MOST_CHUNK, tokens, (room - fixed) // each)
+    if not options.budget:
+        most = max(most, min(tokens, 2 * LEAST_CHUNK))
+    if most < min(LEAST_CHUNK, tokens) or tokens == 0:
+        return 0
+    step = 256 if most >= 256 else LEAST_CHUNK if most >= LEAST_CHUNK else 1
+    even = -(-tokens // -(-tokens // (most // step * step)))
+    return tokens if most == tokens else -(-even // step) * step
+
+
+class _Exchange:
+    """What a run asks for: partial results gathered, and the shares of dinput summed, chunk by chunk."""
+
+    def __init__(self, group, chunk, budget):
+        self.group, self.ranks, self.chunk, self.budget = group, dist.get_world_size(group), chunk, budget
+        self.gathers, self.others = {}, []
+
+    def _here(self, tensor):
+        return tensor.cpu() if _through_host(tensor, self.group) else tensor
+
+    def _gather(self, own, to):
+        """Begins to gather OWN, [n, ...], in TO, [ranks * n, ...]; returns what _finish takes."""
+        here = self._here(own)
+        there = to if here is own else torch.empty(to.shape, dtype=to.dtype)
+        return dist.all_gather_into_tensor(there, here, group=self.group, async_op=True), there, to
+
+    def gather(self, own):
+        """OWN of all ranks, which is there after end()."""
+        to = own.new_empty((self.ranks * own.size(0), *own.shape[1:]))
+        self.others.append(self._gather(own, to))
+        return to
+
+    def begin(self, own, all_ranks, dinput):
+        self.own, self.all, self.dinput = own, all_ranks, dinput
+
+    def step(self, step, first, count):
+        rows = slice(first, first + count)
+        if step == START:
+            self.gathers[first] = self._gather(self.own[rows], self.all[self.ranks * first : self.ranks * (first + count)])
+        elif step == FINISH:
+            self._finish(*self.gathers.pop(first))
+        elif step == INPUT:
+            here = self._here(self.dinput[rows])
+            self.others.append((dist.all_reduce(here, group=self.group, async_op=True), here, self.dinput[rows]))
+
+    @staticmethod
+    def _finish(work, there, to):
+        work.wait()  # of NCCL: the stream does
+        if there.device != to.device:
+            to.copy_(there)
+
+    def end(self):
+        for one in self.others:
+            self._finish(*one)
+
+
+class _InOneRun(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, group, place, wants, options, chunk, budget, *tensors):
+        weight = tensors[1]
+        head = torch.tensor([[place[0], weight.size(0), place[1]]], dtype=torch.float32).to(weight.device, non_blocking=True)
+        exchange = _Exchange(group, chunk, budget)
+        ranges = exchange.gather(head)
+        loss, *gradients, _ = run(wants, options, *tensors, None, parts=Parts(*place, None, exchange))
+        exchange.end()
+        loss.mul_(_makes_up(ranges))
+        ctx.save_for_backward(*gradients)
+        return loss
+
+    @staticmethod
+    def backward(ctx, upstream):
+        refuse_second_derivative()
+        keep = keeps_graph(upstream)
+        gradients = [scaled(gradient, upstream, keep) for gradient in ctx.saved_tensors]
+        return *(None,) * 6, *gradients, None, None
+
+
 @torch.compiler.disable
-def parallel(group, vocab_range, return_entropy, options, input, weight, bias, labels, class_weights):
-    """(loss, entropies or None) of the vocabulary whose rows from vocab_range[0] on are WEIGHT's."""
+def parallel(group, vocab_range, wants, return_entropy, options, input, weight, bias, labels, class_weights):
+    """(loss, entropies or None) of the vocabulary whose rows from vocab_range[0] on are WEIGHT's; WANTS: with the loss
+    the gradients."""
     classes, ranks = weight.size(0), dist.get_world_size(group)
     begin, total = vocab_range or (dist.get_rank(group) * classes, ranks * classes)
     if class_weights is not None and class_weights.shape != (total,):
         raise ValueError(f"linear_cross_entropy: class_weights is {list(class_weights.shape)}; it must be of all classes, [{total}]")
     if total > 1 << 24:
         raise ValueError(f"linear_cross_entropy: {total} classes in all; at most {1 << 24} can be on several ranks")
-    wants = LOSS | (ENTROPY if return_entropy else 0)
-    return _Parallel.apply(group, (int(begin), int(total)), wants, options, input, weight, bias, labels, class_weights)
+    tensors, equal, place = (input, weight, bias, labels, class_weights), -(-total // ranks), (int(begin), int(total))
+    if wants != LOSS and not return_entropy and options.reduction != "none":
+        chunk = chunk_for(labels.numel(), weight.size(1), equal, input.dtype, options, bias is not None, input.is_cuda)
+        if chunk:
+            budget = -(-options.budget * max(classes, equal) // equal)
+            return _InOneRun.apply(group, place, wants, options, chunk, budget, *tensors), None
+    return _Parallel.apply(group, place, LOSS | (ENTROPY if return_entropy else 0), options, *tensors)

@@ -1,0 +1,35 @@
+#!/bin/bash
+# parts_rate.sh TREE OUT - the rate of a vocabulary in two parts on two GPUs (parts_rate.py), and its correctness there.
+#
+# TREE: an installed vramscope whose liblinear_cross_entropy.so was built with nvcc.  OUT gets parts_rate.txt and
+# parts_rate.json.  Needs PyTorch for python3 and two GPUs with 20 GiB each.  Takes at most 270 s.  Exit 77 without.
+# PARTS_RATE_CPU=1 tries the scripts over Gloo on the CPU, at tiny sizes: rates mean nothing then.
+set -u
+tree=$(realpath "$1") out=$2 here=$(dirname "$(realpath "$0")")
+mkdir -p "$out"
+out=$(realpath "$out")
+device=cuda
+[ -n "${PARTS_RATE_CPU:-}" ] && device=cpu
+python3 -c "import torch, sys; sys.exit('$device' == 'cuda' and torch.cuda.device_count() < 2)" 2>/dev/null || {
+    echo "skipped: two GPUs, and PyTorch for python3, are needed"
+    exit 77
+}
+export PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1 OMP_NUM_THREADS=2 BINDING=$tree/share/vramscope/python LCE_LIBRARY=$tree/lib/liblinear_cross_entropy.so
+failed=0
+# part NAME SECONDS COMMAND...: its last lines, and where it failed what it said of that
+part() {
+    local name=$1 limit=$2 status
+    shift 2
+    timeout --kill-after=5 "$limit" "$@" >"$out/$name.log" 2>&1
+    status=$?
+    [ "$status" = 0 ] && return
+    failed=1
+    echo "FAIL $name ended with $status (124: it took longer than $limit s)"
+    grep -A 20 -E '^FAIL|Error|what\(\)' "$out/$name.log" | tail -n 25
+}
+part parts 60 python3 "$here/../e2e/cross_entropy/cross_entropy_parts.py" "$device"
+tail -n 1 "$out/parts.log"
+part parts_rate 200 python3 "$here/parts_rate.py" "$out/parts_rate.json"
+grep -E '^(two of|     N|ok  |FAIL)' "$out/parts_rate.log" | tee "$out/parts_rate.txt"
+echo "after $SECONDS s: $([ "$failed" = 0 ] && echo passed || echo FAILED)"
+exit "$failed"
