@@ -202,6 +202,27 @@ static int write_stretches(struct view_part *part, struct trace *t)
     return 0;
 }
 
+/* The peaks of what no row has, because it is in no device's total. */
+static void write_outside(struct view_part *part, const struct trace *t)
+{
+    static const char *const kinds[] = {"pinned", "registered", "managed", "host_vmm", "imported"};
+    json_begin(part->head, "outside", '[');
+    for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++)
+        for (size_t i = 0; i < t->peak_count; i++) {
+            const struct trace_peak *peak = &t->peaks[i];
+            if (!peak->kind || strcmp(peak->kind, kinds[k]) || peak->bytes <= 0)
+                continue;
+            json_begin(part->head, NULL, '{');
+            json_text(part->head, "kind", kinds[k]);
+            json_int(part->head, "device", peak->device);
+            json_int(part->head, "bytes", peak->bytes);
+            json_bool(part->head, "at_least", peak->at_least);
+            json_bool(part->head, "at_most", peak->at_most);
+            json_end(part->head);
+        }
+    json_end(part->head);
+}
+
 static void write_facts(struct view_part *part, const struct view_process *p)
 {
     const struct trace *t = p->t;
@@ -220,6 +241,7 @@ static void write_facts(struct view_part *part, const struct view_process *p)
     for (size_t i = 0; i < t->phase_name_count; i++)
         json_text(part->head, NULL, t->phase_names[i] ? shown(t->phase_names[i]) : "");
     json_end(part->head);
+    write_outside(part, t);
 }
 
 int view_write_process(struct view_part *part, struct view_process *p)

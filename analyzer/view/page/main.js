@@ -37,9 +37,21 @@ function tellFacts() {
 
 /* What this page holds of the recording, and how exact the curves are: once, where all rows are alike. */
 function tellContents() {
+  return [...tellCurves(), ...recording.processes.map(tellOutside).filter(Boolean)].join('\n');
+}
+
+function tellCurves() {
   const rows = recording.rows, part = rows.filter((row) => !row.all), finest = Math.max(...part.map((row) => row.levels[row.levels.length - 1].width));
-  if (!part.length) return `This page has all ${rows.reduce((n, r) => n + r.block_count, 0).toLocaleString('en')} blocks of the recording${recording.processes.length > 1 ? 's' : ''}. The curve is exact at every zoom.`;
-  return [...rows.map(tellBlocks), `Of each pixel the curve has the exact greatest and least value; where a pixel is shorter than ${timeText(finest)}, those of the ${timeText(finest)} around it.`].join('\n');
+  if (!part.length) return [`This page has all ${rows.reduce((n, r) => n + r.block_count, 0).toLocaleString('en')} blocks of the recording${recording.processes.length > 1 ? 's' : ''}. The curve is exact at every zoom.`];
+  return [...rows.map(tellBlocks), `Of each pixel the curve has the exact greatest and least value; where a pixel is shorter than ${timeText(finest)}, those of the ${timeText(finest)} around it.`];
+}
+
+/* Memory that is in no row, as it is in no device's total; each by its own peak, which need not be at one time. */
+const OUTSIDE = { pinned: 'page-locked', registered: 'registered of the host', managed: 'managed', host_vmm: 'mapped of the host', imported: 'imported' };
+
+function tellOutside(process) {
+  const each = process.outside.map((o) => `${OUTSIDE[o.kind]} ${o.at_least ? 'at least ' : o.at_most ? 'at most ' : ''}${bytesText(o.bytes)}${o.device >= 0 ? ` (device ${o.device})` : ''}`);
+  return each.length ? `${recording.processes.length > 1 ? process.label + ': ' : ''}In no row, each at its peak: ${each.join(', ')}.` : '';
 }
 
 function tellBlocks(row) {

@@ -162,6 +162,7 @@ def check_random(b, work, seed):
 def look(work, browsers=browser.Browser):
     db = make(work / "run.db", "--steps", "40", "--devices", "2", "--fast")
     # what PyTorch says of blocks counts without any access, too
+    db.execute("INSERT INTO peak(process, device, kind, peak_bytes) VALUES(1, 1, 'managed', 3 << 20)")
     db.execute("INSERT INTO framework_role SELECT alloc_seq, 1 FROM live_at_peak WHERE device = 0 AND phase = 'none' AND category = 'framework block'")
     # a stack of each block of the program's goes through a package, and through vramscope's own wrapper
     for number, file, name in ((901, "/v/site-packages/torch/a.py", "call"), (902, "/v/share/vramscope/python/vramscope/_torch.py", "call"),
@@ -197,6 +198,8 @@ def look(work, browsers=browser.Browser):
         page.js("vramscope.show(vramscope.recording.first, vramscope.recording.last)")
         check_click(page, db)
         assert check_search(page, "model.py").split()[0] != "nothing" and check_search(page, "no such name") == "nothing found"
+        foot = page.js("document.getElementById('footer').textContent")
+        assert foot.endswith("\nIn no row, each at its peak: page-locked 64.0 MiB, managed 3.00 MiB (device 1)."), foot
         for key in "rucvdn0/":
             page.key(key)
         p95, shown = check_frames(page)
