@@ -1,6 +1,7 @@
 /*
  * overlay_gnuplot.c - runs laid over each other as a gnuplot script: allocated as a line, the range between a
- * column's least and greatest value tinted behind it, reserved dashed, each run's peak marked.
+ * column's least and greatest value tinted behind it, and hatched where it is of a folded stretch, reserved
+ * dashed, each run's peak marked.
  *
  * The highest run is drawn first, so that the lower ones are seen.  Peaks are in the legend, where no curve
  * hides them; with several devices they are at the head of each drawing.
@@ -15,6 +16,7 @@
 #include "base/units.h"
 
 #define RANGES "range in a pixel (tinted)"
+#define FOLDED "folded: least to greatest (hatched)"
 
 struct drawing {
     const struct picture *p;
@@ -49,7 +51,9 @@ static char *entry(const struct picture *p, size_t run, size_t devices)
 
 static size_t legend_columns(const struct picture *p, size_t devices, size_t *rows)
 {
-    size_t longest = sizeof RANGES, n = p->run_count + 1 + picture_ranges(p);
+    size_t longest = sizeof RANGES, n = p->run_count + 1 + picture_ranges(p) + picture_folded(p);
+    if (picture_folded(p))
+        longest = sizeof FOLDED;
     for (size_t i = 0; i < p->run_count; i++) {
         char *text = entry(p, i, devices);
         longest = text_width(text) > longest ? text_width(text) : longest;
@@ -90,6 +94,10 @@ static void put_legend(const struct picture *p, size_t devices, double height, F
         fputs("  NaN with boxes fs solid 1 border lc rgb reserved_line lc rgb range_fill title \"" RANGES
               "\", \\\n",
               out);
+    if (picture_folded(p))
+        fputs("  NaN with boxes fs transparent pattern 4 border lc rgb folded_line lc rgb folded_line title "
+              "\"" FOLDED "\", \\\n",
+              out);
     fputs("  NaN with lines lw 1.4 dt (12,8) lc rgb reserved_line title \"reserved (dashed)\"\n"
           "unset key\nset border 3 lw 1 lc rgb \"#555555\"\nunset label 1\n",
           out);
@@ -105,6 +113,11 @@ static void put_curves(const struct drawing *d, size_t index)
         if (q)
             script_curve(&q->columns, name, d->p->runs[run].origin, run_time(d, q), run_bytes(d, q), d->out);
         free(name);
+        char *folded = xformat("folded_%zu_%zu", index, run);
+        if (q && q->folded)
+            script_folded(&q->columns, folded, d->p->runs[run].origin, run_time(d, q), run_bytes(d, q),
+                          d->out);
+        free(folded);
     }
 }
 
@@ -158,6 +171,12 @@ static void put_plot(const struct drawing *d, size_t index, const size_t *runs, 
                 ", \\\n  $curve_%zu_%zu using 1:2:3 with filledcurves fs solid 1 noborder lc rgb \"#%06x\"",
                 i ? "," : "", index, runs[i], script_tint(d->p->runs[runs[i]].color, 12), index, runs[i],
                 script_tint(d->p->runs[runs[i]].color, 35));
+    for (size_t i = 0; i < n; i++)
+        if (overlay_panel(d->p, d->device, runs[i])->folded)
+            fprintf(d->out,
+                    ", \\\n  $folded_%zu_%zu using 1:2:3 with filledcurves fs transparent pattern 4 lc rgb "
+                    "\"%s\"",
+                    index, runs[i], d->p->runs[runs[i]].color);
     for (size_t i = 0; i < n; i++)
         fprintf(d->out,
                 ", \\\n  $curve_%zu_%zu using 1:4 with lines lw 1.4 dt (12,8) lc rgb \"#%06x\""

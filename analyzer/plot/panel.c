@@ -96,27 +96,6 @@ static void put_samples(const struct panel *q, size_t panel, struct axis_unit ti
     fputs("NaN NaN\nEOD\n", out);
 }
 
-/* t, the least and the greatest allocated of the columns that are a band; a gap between two of them. */
-static void put_folded(const struct panel *q, size_t panel, struct axis_unit time, struct axis_unit bytes,
-                       FILE *out)
-{
-    const struct columns *c = &q->columns;
-    fprintf(out, "$folded_%zu << EOD\n# t_%s allocated_min allocated_max (%s, of folded stretches)\n", panel,
-            time.name, bytes.name);
-    for (size_t i = 0; i < c->n; i++) {
-        const struct column *at = &c->at[i];
-        if (!at->band)
-            continue;
-        double least = (double)at->allocated_min / bytes.scale,
-               most = (double)at->allocated_max / bytes.scale;
-        fprintf(out, "%.15g %.6f %.6f\n%.15g %.6f %.6f\n", (double)columns_edge(c, i) / time.scale, least,
-                most, (double)columns_edge(c, i + 1) / time.scale, least, most);
-        if (i + 1 < c->n && !at[1].band)
-            fputs("\n", out);
-    }
-    fputs("EOD\n", out);
-}
-
 /* ---- what allocated was made of ---- */
 
 /* Group at PLACE from below: 1, 2, ... and the rest, group 0, on top. */
@@ -397,8 +376,10 @@ static void put_data(const struct picture *p, size_t panel, struct axis_unit tim
     if (q->composition.groups)
         put_stack(p, q, panel, time, bytes, out);
     put_samples(q, panel, time, bytes, out);
+    char *folded = xformat("folded_%zu", panel);
     if (q->folded)
-        put_folded(q, panel, time, bytes, out);
+        script_folded(&q->columns, folded, 0, time, bytes, out);
+    free(folded);
     put_bands(p, panel, time.scale, out);
     free(name);
 }

@@ -128,6 +128,25 @@ void script_curve(const struct columns *c, const char *name, int64_t origin, str
     fputs("EOD\n", out);
 }
 
+void script_folded(const struct columns *c, const char *name, int64_t origin, struct axis_unit time,
+                   struct axis_unit bytes, FILE *out)
+{
+    fprintf(out, "$%s << EOD\n# t_%s allocated_min allocated_max (%s, of folded stretches)\n", name,
+            time.name, bytes.name);
+    for (size_t i = 0; i < c->n; i++) {
+        const struct column *at = &c->at[i];
+        if (!at->band)
+            continue;
+        double least = (double)at->allocated_min / bytes.scale,
+               most = (double)at->allocated_max / bytes.scale;
+        fprintf(out, "%.15g %.6f %.6f\n%.15g %.6f %.6f\n", (double)(columns_edge(c, i) - origin) / time.scale,
+                least, most, (double)(columns_edge(c, i + 1) - origin) / time.scale, least, most);
+        if (i + 1 < c->n && !at[1].band)
+            fputs("\n", out);
+    }
+    fputs("EOD\n", out);
+}
+
 /* ---- a panel ---- */
 
 /* 1, 2 or 5 times a power of ten, or a little more: so that tics of a drawing with FULL at its upper edge are

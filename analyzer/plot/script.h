@@ -32,6 +32,10 @@ void script_title(const struct picture *p, FILE *out);
 /* The datablock NAME: t, allocated max and min, reserved max and min of each column, times from ORIGIN on. */
 void script_curve(const struct columns *c, const char *name, int64_t origin, struct axis_unit time,
                   struct axis_unit bytes, FILE *out);
+/* The datablock NAME: t, the least and the greatest allocated of the columns that folded stretches have; a
+ * gap between two stretches. */
+void script_folded(const struct columns *c, const char *name, int64_t origin, struct axis_unit time,
+                   struct axis_unit bytes, FILE *out);
 /* Begins a panel between two heights of the screen: margins, ranges, axes. */
 struct script_panel {
     double left, right, bottom, top;    /* of the screen */

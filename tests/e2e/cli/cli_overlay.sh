@@ -90,6 +90,11 @@ done
 "$V" plot --overlay before.db after.db --labels='eager,a "fused" \loss `x`' -o l.gp && grep -q "eager: peak" l.gp || no "--labels"
 "$V" plot --overlay before.db two.db -o d.gp && grep -q "# device 1" d.gp && grep -q "peaks: two " d.gp || no "a device that one run has"
 "$V" plot --overlay before.db two.db -d 0 -o d.gp && ! grep -q "# device 1" d.gp || no "--device"
+# what a run has folded is hatched in its colour, and the legend says so; where nothing is folded it does not
+make_db folded.db --kind thinned
+"$V" plot --overlay folded.db two.db -d 0 -o f.gp && grep -q '^\$folded_0_0 << EOD' f.gp && grep -q 'folded_0_0 using 1:2:3 .*pattern 4 lc rgb "#d55e00"' f.gp &&
+    ! grep -q folded_0_1 f.gp && grep -q 'title "folded: least to greatest (hatched)"' f.gp || no "a folded stretch is not hatched"
+grep -q 'folded_0\|"folded: ' w.gp && no "hatched where nothing is folded"
 mkdir x y && cp before.db x/run.db && cp after.db y/run.db
 "$V" plot --overlay x y | grep -q "x/run: peak" || no "runs of the same name"
 NO_COLOR=1 "$V" plot --overlay before.db after.db | grep -q $'\033' && no "colours although not on a terminal"
