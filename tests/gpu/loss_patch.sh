@@ -38,7 +38,7 @@ jobs=3
 one() {
     local what=$1 name=$work/${2:-}-${3:-}
     case $what in
-    losses) CUDA_VISIBLE_DEVICES=0 timeout --kill-after=5 110 python3 "$here/loss_patch_models.py" losses "$2" "$work/$2-losses.json" >"$work/$2-losses.log" 2>&1 ;;
+    losses) CUDA_VISIBLE_DEVICES=0 timeout --kill-after=5 140 python3 "$here/loss_patch_models.py" losses "$2" "$work/$2-losses.json" >"$work/$2-losses.log" 2>&1 ;;
     memory)
         CUDA_VISIBLE_DEVICES=0 timeout --kill-after=5 110 "$tree/bin/vramscope" run -o "$name.db" -- \
             python3 "$here/loss_patch_models.py" memory "$2" "$3" "$name.json" >"$name.log" 2>&1 &&
