@@ -67,7 +67,7 @@ if has tests; then
 fi
 has compiled && one compiled &
 {
-    has memory && for name in $LOSS_PATCH_MODELS; do printf 'memory %s eager\nmemory %s patched\n' $name $name; done
+    has memory && for name in $LOSS_PATCH_MODELS; do printf 'memory %s eager\nmemory %s patched\n' "$name" "$name"; done
     has losses && for name in $LOSS_PATCH_MODELS; do echo "losses $name"; done
 } | xargs -P "$jobs" -L 1 bash -c 'one "$@"' one
 wait
