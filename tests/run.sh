@@ -238,6 +238,7 @@ if wanted oracle; then
     step "oracle: changed values are found" tests/oracle/oracle.py mutate 2 155 348 328 182 172 154 36 39
     step "kills" tests/full/kills.py 3 1
     step "damaged files" tests/full/damage.py 60 1
+    step "impossible numbers" tests/full/extremes.py 12 1
 fi
 # long NAME COUNT COMMAND...: one loop of tests/full, COUNT times as long as the scale says; its last lines are shown.
 long() {
@@ -254,6 +255,7 @@ if wanted full; then
     long "full: changed values are found" 100 tests/oracle/oracle.py mutate COUNT 155 348 328 182 172 154 36 39
     long "full: kills" 500 tests/full/kills.py COUNT 1
     long "full: damaged files" 5000 tests/full/damage.py COUNT 1
+    long "full: impossible numbers" 4000 tests/full/extremes.py COUNT 1
     long "full: hostile hosts" 24 tests/full/hosts.sh COUNT
     step "full: the page in Firefox and WebKitGTK" tests/full/view_browsers.py
     long "full: the page of a long recording" 10000000 tests/full/view_big.py COUNT

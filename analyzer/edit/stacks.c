@@ -12,9 +12,12 @@
 #include "stacks.h"
 
 #include <ctype.h>
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/shown.h"
 #include "read/lives.h"
 #include "read/stream.h"
 #include "trace/journal/journal.h"
@@ -66,16 +69,32 @@ static void name_units(struct edit_facts *f, const struct names *units)
     f->units_name = xformat("%.*s*", (int)head, units->text[0]);
 }
 
+#define IDS_LEAST 65536
+#define IDS_RATIO 64 /* ids over rows: numbers are given in order, and few of them have no row */
+
+/* One more than the greatest id, by which arrays are as long; 0: no recorder gave such ids (t->why). */
+static size_t count_ids(struct trace *t, const struct trace_stacks *stacks)
+{
+    int64_t last = stacks->count ? stacks->rows[stacks->count - 1].id : 0; /* they are in order */
+    if (last >= 0 && last < (int64_t)stacks->count * IDS_RATIO + IDS_LEAST)
+        return (size_t)last + 1;
+    snprintf(t->why, sizeof t->why,
+             "%s is damaged: it has a call stack number %" PRId64 ", and %zu call stacks", shown(t->path),
+             last, stacks->count);
+    return 0;
+}
+
 static int read_layers(struct trace *t, struct edit_facts *f)
 {
     struct trace_stacks stacks;
     struct names units = {0}, layers = {0};
     if (trace_stacks(t, &stacks))
         return -1;
-    f->stack_count = 1;
-    for (size_t i = 0; i < stacks.count; i++)
-        if (stacks.rows[i].id >= (int64_t)f->stack_count && stacks.rows[i].id < UINT32_MAX)
-            f->stack_count = (size_t)stacks.rows[i].id + 1;
+    f->stack_count = count_ids(t, &stacks);
+    if (!f->stack_count) {
+        trace_free_stacks(&stacks);
+        return -1;
+    }
     f->stacks = xrealloc(NULL, f->stack_count * sizeof *f->stacks);
     for (size_t i = 0; i < f->stack_count; i++)
         f->stacks[i] = (struct edit_stack){.unit = EDIT_NO_UNIT};
