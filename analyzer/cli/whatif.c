@@ -25,9 +25,9 @@
 
 #define SIZE_MOST (INT64_C(1) << 50)
 
-enum policy { LIVE, NATIVE, EXPANDABLE, ARENA, PACKED, POLICIES };
-static const char *const policy_names[] = {"live",  "torch-native", "torch-expandable",
-                                           "arena", "packed",       NULL};
+enum policy { LIVE, NATIVE, EXPANDABLE, ARENA, PACKED, ASYNC, POLICIES };
+static const char *const policy_names[] = {
+    "live", "torch-native", "torch-expandable", "arena", "packed", "cudaMallocAsync", NULL};
 
 struct options {
     const char *policy, *capacity;
@@ -41,7 +41,7 @@ static const struct option_row rows[] = {
     {"edit", 'e', "NAME=VALUE", ARG_LIST, offsetof(struct options, edits),
      "the program changed so; several are made one after the other"},
     {"policy", 'p', "LIST", ARG_TEXT, offsetof(struct options, policy),
-     "live,torch-native,torch-expandable,arena,packed: these alone"},
+     "live,torch-native,torch-expandable,arena,packed: these alone; also cudaMallocAsync, an approximation"},
     {"capacity", 'c', "SIZE", ARG_TEXT, offsetof(struct options, capacity),
      "what the allocator can have, such as 80GiB"},
     {"batch", 0, "LIST", ARG_TEXT, offsetof(struct options, sizes.batch),
@@ -101,6 +101,8 @@ static int read_policies(struct question *q)
 {
     if (!q->o->policy) {
         memset(q->wanted, true, sizeof q->wanted);
+        q->wanted[ASYNC] =
+            false; /* an approximation stands beside no exact figure that was not asked for it */
         return 0;
     }
     char *list = xstrdup(q->o->policy), *rest = list, *word;
@@ -114,11 +116,13 @@ static int read_policies(struct question *q)
             continue;
         }
         const char *near = args_nearest(word, policy_names);
-        bad = near ? complain("whatif: no policy '%s': did you mean '%s'?", shown(word), near)
-                   : complain(
-                         "whatif: no policy '%s': there are live, torch-native, torch-expandable, arena and "
-                         "packed",
-                         shown(word));
+        bad =
+            near
+                ? complain("whatif: no policy '%s': did you mean '%s'?", shown(word), near)
+                : complain(
+                      "whatif: no policy '%s': there are live, torch-native, torch-expandable, arena, packed "
+                      "and cudaMallocAsync",
+                      shown(word));
     }
     free(list);
     return bad;
@@ -273,6 +277,9 @@ static void ask(struct answers *a, enum policy policy)
     case ARENA:
         replay_arena(&a->tape, a->q->capacity, r);
         break;
+    case ASYNC:
+        replay_async(&a->tape, a->q->capacity, r);
+        break;
     default:
         replay_packed(&a->tape, a->q->capacity, r);
     }
@@ -294,6 +301,10 @@ static char *reliance(const struct answers *a, enum policy policy)
     if (policy == PACKED)
         return xformat("%s; no packing needs less than %s", r->method,
                        units_bytes((int64_t)r->bound, a->q->o->bytes).s);
+    if (policy == ASYNC)
+        return xstrdup(
+            "approximation: where the driver's pool puts a block is not documented, and no address of it was "
+            "compared");
     if (r->compared) {
         char *why = all_same(r) ? xstrdup("") : replay_why_not(&a->tape, policy == EXPANDABLE);
         char *text = xformat("%s: %" PRIu64 " of %" PRIu64 " addresses and %" PRIu64 " of %" PRIu64
@@ -353,7 +364,7 @@ static void print_table(const struct answers *a)
         bool cut = r->ran_out && r->out_t != UNKNOWN; /* it would have been more */
         if (!a->q->wanted[i])
             continue;
-        table_cell(&table, "%s", policy_names[i]);
+        table_cell(&table, "%s%s", policy_names[i], i == ASYNC ? " (approximation)" : "");
         table_cell(&table, "%s%s", cut ? "> " : "", units_bytes((int64_t)r->reserved, a->q->o->bytes).s);
         table_cell(&table, "%s",
                    i == LIVE || cut ? "-" : units_change((int64_t)a->live, (int64_t)r->reserved).s);
@@ -421,6 +432,7 @@ static void print_json(const struct answers *a, struct json *j)
         bool at = r->ran_out && r->out_t != UNKNOWN;
         json_begin(j, NULL, '{');
         json_text(j, "policy", policy_names[i]);
+        json_bool(j, "approximation", i == ASYNC);
         json_int(j, "reserved_bytes", (int64_t)r->reserved);
         json_bool(j, "fits", !r->ran_out);
         json_int(j, "ran_out_ns", at ? r->out_t : UNKNOWN);
@@ -497,7 +509,7 @@ static int one_policy(const struct question *q)
     int policy = -1;
     for (int i = 0; i < POLICIES && q->o->policy; i++)
         if (q->wanted[i])
-            policy = policy >= 0 || i == PACKED ? FEED_POLICIES : i;
+            policy = policy >= 0 || i >= PACKED ? FEED_POLICIES : i;
     return policy;
 }
 

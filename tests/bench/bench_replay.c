@@ -96,6 +96,39 @@ static void repeat(struct trace_tape *tape, unsigned times)
     *tape = out;
 }
 
+/* What bench_arena_trace.py and bench_arena_steps.py write: a line "N ALL", then "a ID SIZE STREAM" or "f ID
+ * [STREAM]". */
+static bool read_text(struct trace_tape *tape, const char *path)
+{
+    FILE *f = fopen(path, "r");
+    struct tape_event *blocks = NULL;
+    char line[128];
+    unsigned id, stream;
+    unsigned long long size;
+    if (!f)
+        return false;
+    bool good = fgets(line, sizeof line, f) != NULL;
+    while (good && fgets(line, sizeof line, f)) {
+        struct tape_event e = {.t = (int64_t)tape->n};
+        if (sscanf(line, "a %u %llu %u", &id, &size, &stream) == 3 && id == tape->ids) {
+            e = (struct tape_event){.id = id, .size = size, .stream = (uint16_t)stream, .what = TAPE_ALLOC};
+            size_t n = tape->ids++;
+            *PUSH(blocks, n) = e;
+            tape->streams = stream >= tape->streams ? stream + 1 : tape->streams;
+        } else if (sscanf(line, "f %u", &id) == 1 && id < tape->ids) {
+            e = blocks[id];
+            e.what = TAPE_FREE;
+        } else {
+            good = false;
+        }
+        *PUSH(tape->at, tape->n) = e;
+    }
+    tape->streams_known = true;
+    free(blocks);
+    fclose(f);
+    return good;
+}
+
 static bool open_input(struct input *in, const char *name)
 {
     uint64_t events, alive, streams, with = 1;
@@ -109,6 +142,9 @@ static bool open_input(struct input *in, const char *name)
         make_mix(&in->tape, events, alive, streams);
         return true;
     }
+    size_t length = strlen(name);
+    if (length > 4 && !strcmp(name + length - 4, ".txt"))
+        return read_text(&in->tape, name);
     char *path = xstrdup(name), *star = strrchr(path, '*');
     if (star)
         *star++ = '\0';
@@ -128,13 +164,16 @@ static void replay(const struct trace_tape *tape, int policy, struct replay_resu
         replay_torch(tape, &s, false, r);
     else if (policy == 2)
         replay_arena(tape, 0, r);
+    else if (policy == 3)
+        replay_async(tape, 0, r);
     else
         replay_packed(tape, 0, r);
 }
 
 int main(int argc, char **argv)
 {
-    static const char *const names[] = {"torch-native", "torch-expandable", "arena", "packed"};
+    static const char *const names[] = {"torch-native", "torch-expandable", "arena", "cudaMallocAsync",
+                                        "packed"};
     const char *only = NULL;
     int times = 3;
     for (int a = 1; a < argc; a++) {
@@ -154,7 +193,7 @@ int main(int argc, char **argv)
         struct replay_result r, live;
         replay_live(&in.tape, 0, &live);
         printf("%s: %" PRIu64 " events\n", argv[a], live.events);
-        for (int p = 0; p < 4; p++) {
+        for (int p = 0; p < 5; p++) {
             double best = 0;
             if (only && strcmp(only, names[p]))
                 continue;

@@ -76,6 +76,15 @@ cp known.db refused.db && sqlite3 refused.db "INSERT INTO oom(process, role, seq
 "$V" whatif --policy=torch-native --capacity=400MiB retry.db | grep -q 'fits after [0-9]* emptied cache' || no "400 MiB, as it ran: no retry"
 "$V" whatif --policy=live --capacity=100MiB midway.db | grep -q 'no room for what was alive when the trace began' || no "a capacity below what lived at the start"
 
+# the driver's pool grows by 32 MiB; it is an approximation wherever it stands, and nobody gets it who did not ask
+"$V" whatif --policy=cudaMallocAsync known.db >out || no "cudaMallocAsync: $(cat out)"
+grep -q '^  cudaMallocAsync (approximation) *32.00 MiB' out && grep -q '^  cudaMallocAsync: approximation: ' out || no "cudaMallocAsync: $(cat out)"
+"$V" whatif --json --policy=cudaMallocAsync --capacity=31MiB known.db >async.json
+[ "$(field async.json cudaMallocAsync approximation) $(field async.json cudaMallocAsync fits) $(field async.json cudaMallocAsync exact)" = "True False False" ] || no "cudaMallocAsync in 31 MiB: $(cat async.json)"
+"$V" whatif --policy=cudaMallocAsync streams.db | grep -q 'cudaMallocAsync (approximation)' || no "cudaMallocAsync of several streams"
+"$V" whatif known.db | grep -q cudaMallocAsync && no "an approximation among the others"
+"$V" whatif --json known.db | grep -q '"approximation": *true' && no "an approximation in JSON"
+
 # the limit on splitting moves large blocks into segments of their own: more is held
 a=$("$V" whatif --json retry.db max_split_size=20MiB >split.json && field split.json torch-native reserved_bytes)
 [ "${a:-0}" -gt 0 ] || no "max_split_size: $a"
