@@ -14,6 +14,7 @@
 #include "base/table.h"
 #include "base/units.h"
 #include "base/wrap.h"
+#include "expand.h"
 #include "plot/curves.h"
 #include "sizes.h"
 
@@ -463,7 +464,10 @@ int law_forecast(char **files, size_t n, struct law_forecast *points, size_t cou
 int law_whatif(const struct law_request *request, char **files, size_t n)
 {
     struct answer a = {.q = request};
-    int bad = law_load(&a.runs, files, n, request->device);
+    size_t count;
+    char **words = law_expand(files, n, &count);
+    int bad = law_load(&a.runs, words, count, request->device);
+    trace_free_files(words, count);
     if (!bad)
         bad = read_axis(&a, request->batch, true, &a.batch);
     if (!bad)

@@ -72,13 +72,18 @@ static int64_t in_label(const struct trace *t, const char *name)
     return value && read_number(&value, &n) && !*value ? n : UNKNOWN;
 }
 
+void law_label_sizes(const struct trace *t, int64_t *batch, int64_t *seq)
+{
+    *batch = in_label(t, "batch");
+    *seq = in_label(t, "seq");
+}
+
 /* What the word does not say, the recording's labels do (`run --label batch=4`), or its path.  0, or 2, said.
  */
 static int find_sizes(struct law_run *run)
 {
     if (run->batch == UNKNOWN || run->seq == UNKNOWN) {
-        run->batch = in_label(&run->t, "batch");
-        run->seq = in_label(&run->t, "seq");
+        law_label_sizes(&run->t, &run->batch, &run->seq);
     }
     if (run->batch == UNKNOWN)
         run->batch = in_path(run->path, "batch=");

@@ -58,10 +58,11 @@ static double rate_of(struct trace *t)
 static bool read_rank(struct rank_figures *r, const char *path)
 {
     struct trace t;
-    *r = (struct rank_figures){xstrdup(path), UNKNOWN, UNKNOWN, UNKNOWN, UNKNOWN,
+    *r = (struct rank_figures){xstrdup(path), false,   UNKNOWN, UNKNOWN, UNKNOWN, UNKNOWN,
                                UNKNOWN,       UNKNOWN, UNKNOWN, NAN,     UNKNOWN};
     if (trace_open(&t, path))
         return false;
+    r->readable = t.end != TRACE_END_RUNNING;
     r->rank = t.process.rank;
     r->world_size = t.process.world_size;
     r->steps = t.steps;

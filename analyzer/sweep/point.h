@@ -17,6 +17,7 @@ extern const char *const outcome_names[OUTCOMES + 1]; /* NULL at the end */
 
 struct rank_figures { /* of one recording; UNKNOWN: not recorded */
     char *path;
+    bool readable;
     int64_t rank, world_size;
     int64_t allocated, reserved;                     /* the most, of the device where it is highest */
     int64_t framework_allocated, framework_reserved; /* of the framework's allocator there */

@@ -78,6 +78,19 @@ static bool predicts(const struct sweep *s)
     return false;
 }
 
+static void print_predicted(const struct sweep *s)
+{
+    bool several = false;
+    for (size_t i = 0; i < s->n; i++)
+        several = several || s->points[i].n > 1;
+    fputs("predicted: what the framework's allocator reserves", stdout);
+    if (several && s->predicted_rank != UNKNOWN)
+        printf(" in rank %" PRId64 ", which held most", s->predicted_rank);
+    else if (several)
+        fputs(" in the process that held most", stdout);
+    puts(", by laws of the points marked fitted");
+}
+
 void show_table(const struct sweep *s)
 {
     static const char *const header[] = {"POINT",    "OUTCOME",      "TIME",      "RANKS",  "ALLOCATED",
@@ -90,7 +103,9 @@ void show_table(const struct sweep *s)
     table_print(&t, stdout, 0);
     table_free(&t);
     if (predicts(s))
-        puts("predicted: what the framework's allocator reserves, by laws of the points marked fitted");
+        print_predicted(s);
+    else if (s->unpredicted && s->n > 1)
+        printf("predicted: nothing: %s\n", s->unpredicted);
 }
 
 /* ---- CSV ---- */
@@ -117,7 +132,7 @@ static void text(FILE *out, const char *word)
 
 static void csv_row(const struct sweep *s, size_t i, const struct rank_figures *r, FILE *out)
 {
-    static const struct rank_figures none = {NULL,    UNKNOWN, UNKNOWN, UNKNOWN, UNKNOWN,
+    static const struct rank_figures none = {NULL,    false,   UNKNOWN, UNKNOWN, UNKNOWN, UNKNOWN,
                                              UNKNOWN, UNKNOWN, UNKNOWN, NAN,     UNKNOWN};
     const struct point *p = &s->points[i];
     char *status = point_status(p);

@@ -9,6 +9,9 @@ struct sweep {
     struct grid grid;
     struct point *points;
     size_t n;
+    int64_t predicted_rank;  /* whose the predictions are; UNKNOWN: of the only process, or of the one that
+                              * held  most where none has a rank */
+    const char *unpredicted; /* why there are none; NULL: there are, or nobody expects any */
 };
 
 void show_table(const struct sweep *s);

@@ -22,6 +22,7 @@
 #include "base/destination.h"
 #include "base/shown.h"
 #include "base/units.h"
+#include "database.h"
 #include "law/law.h"
 #include "show.h"
 
@@ -315,21 +316,57 @@ static size_t points_for_laws(const struct sweep *s, const size_t *order, size_t
     return 0;
 }
 
+static bool holds_more(const struct rank_figures *a, const struct rank_figures *b)
+{
+    return a->framework_reserved != b->framework_reserved ? a->framework_reserved > b->framework_reserved
+                                                          : a->framework_allocated > b->framework_allocated;
+}
+
+/* The recording of rank RANK, UNKNOWN: the one that held most; NULL: there is none with blocks. */
+static char *path_of(const struct point *p, int64_t rank)
+{
+    const struct rank_figures *best = NULL;
+    for (size_t i = 0; i < p->n; i++) {
+        const struct rank_figures *r = &p->ranks[i];
+        if (r->framework_allocated != UNKNOWN && (rank == UNKNOWN || r->rank == rank) &&
+            (!best || holds_more(r, best)))
+            best = r;
+    }
+    return best ? best->path : NULL;
+}
+
+/* The rank that held most at the largest of the N points in ORDER, and that all have. */
+static int64_t rank_of_most(const struct sweep *s, const size_t *order, size_t n)
+{
+    const struct point *last = &s->points[order[n - 1]];
+    const struct rank_figures *best = NULL;
+    for (size_t i = 0; i < last->n; i++) {
+        const struct rank_figures *r = &last->ranks[i];
+        bool everywhere = r->rank != UNKNOWN && r->framework_reserved != UNKNOWN;
+        for (size_t k = 0; k < n && everywhere; k++)
+            everywhere = path_of(&s->points[order[k]], r->rank) != NULL;
+        if (everywhere && (!best || holds_more(r, best)))
+            best = r;
+    }
+    return best ? best->rank : UNKNOWN;
+}
+
 /* What laws made of the first USED points in ORDER say of all of which the sizes are known. */
-static void forecast(struct sweep *s, const size_t *order, size_t used)
+static int forecast(struct sweep *s, const size_t *order, size_t used)
 {
     size_t n = 0, *of = xrealloc(NULL, s->n * sizeof *of);
     char **files = xrealloc(NULL, used * sizeof *files);
     struct law_forecast *all = xrealloc(NULL, s->n * sizeof *all);
     for (size_t i = 0; i < used; i++)
-        files[i] = s->points[order[i]].ranks[0].path;
+        files[i] = path_of(&s->points[order[i]], s->predicted_rank);
     for (size_t i = 0; i < s->n; i++)
         if (has_sizes(s, i)) {
             of[n] = i;
             all[n++] = (struct law_forecast){grid_number(&s->grid, i, "batch"),
                                              grid_number(&s->grid, i, "seq"), UNKNOWN, UNKNOWN};
         }
-    if (!law_forecast(files, used, all, n)) {
+    int bad = law_forecast(files, used, all, n);
+    if (!bad) {
         for (size_t i = 0; i < n; i++) {
             s->points[of[i]].predicted_allocated = all[i].allocated;
             s->points[of[i]].predicted_reserved = all[i].reserved;
@@ -340,22 +377,39 @@ static void forecast(struct sweep *s, const size_t *order, size_t used)
     free(of);
     free(files);
     free(all);
+    return bad;
+}
+
+static bool has_axis(const struct sweep *s, const char *name)
+{
+    for (size_t a = 0; a < s->grid.n; a++)
+        if (!strcmp(s->grid.axes[a].name, name))
+            return true;
+    return false;
 }
 
 static void predict(struct sweep *s)
 {
     size_t n = 0, *order = NULL;
-    if (s->grid.n != 2)
+    s->predicted_rank = UNKNOWN;
+    if (s->grid.n != 2 || !has_axis(s, "batch") || !has_axis(s, "seq")) {
+        s->unpredicted = "predictions are made for grids of --grid batch and --grid seq alone";
         return;
+    }
+    s->unpredicted =
+        "too few points ended well with blocks of a framework: predictions need three, of two batches "
+        "and two lengths where the grid has them";
     for (size_t i = 0; i < s->n; i++)
-        if (has_sizes(s, i) && s->points[i].done && s->points[i].outcome == POINT_OK && s->points[i].n &&
-            s->points[i].ranks[0].framework_allocated != UNKNOWN)
+        if (has_sizes(s, i) && s->points[i].done && s->points[i].outcome == POINT_OK &&
+            path_of(&s->points[i], UNKNOWN))
             *PUSH(order, n) = i;
     if (n)
         qsort_r(order, n, sizeof *order, by_tokens, s);
     size_t used = points_for_laws(s, order, n);
-    if (used)
-        forecast(s, order, used);
+    if (used) {
+        s->predicted_rank = rank_of_most(s, order, used);
+        s->unpredicted = forecast(s, order, used) ? "the recordings give no laws" : NULL;
+    }
     free(order);
 }
 
@@ -401,6 +455,10 @@ static int sweep(struct sweep *s, const struct options *o, char **command)
     free(csv);
     if (!status && o->plot)
         status = show_picture(s, o->plot);
+    char *database = xformat("%s/sweep.db", o->output);
+    if (!status)
+        status = database_write(s, database);
+    free(database);
     if (ran == 1)
         return complain("sweep: interrupted: the same command goes on where it was");
     return ran ? ran : status ? status : is_whole(s) ? EXIT_GOOD : EXIT_INCOMPLETE;

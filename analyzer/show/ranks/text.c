@@ -424,7 +424,8 @@ bool ranks_text(const struct rank_file *files, size_t n, const struct relabel *r
     bool whole = true;
     struct rank_job *jobs = ranks_jobs(files, n, &count);
     if (count > 1)
-        fprintf(out, "these files are of %zu jobs (told apart by world size, time and rank)\n\n", count);
+        fprintf(out, "these files are of %zu jobs (told apart by labels, world size, time and rank)\n\n",
+                count);
     for (size_t i = 0; i < count; i++) {
         if (i)
             fputs("\n\n", out);

@@ -45,10 +45,41 @@ column refused/sweep.csv refused_bytes | grep -q '4x2048 1099511627776' || fail 
 timeout 60 "$V" sweep --simulated -o recovers --grid batch=4 --grid seq=2048 -- "$tests/prog_sizes" '{batch}' '{seq}' "$word" recovers >recovers.txt 2>err || fail "sweep recovers: $(cat err)"
 [ "$(outcomes recovers)" = "4x2048 crash " ] || fail "a refusal that the program lived on after: $(outcomes recovers)"
 
+# one database has every point and every recording, whatever became of it; whatif takes it for the files, without those that ran out of memory
+sql() { sqlite3 "$@" | tr '\n' ' '; }
+for how in hang crash oom; do
+    [ "$(sql $how/sweep.db "SELECT batch || 'x' || seq, outcome FROM sweep ORDER BY batch, seq")" = "2x512|ok 2x1024|ok 2x2048|ok 4x512|ok 4x1024|ok 4x2048|$how " ] ||
+        fail "points of $how/sweep.db: $(sql $how/sweep.db 'SELECT batch, seq, outcome FROM sweep')"
+done
+[ "$(sql crash/sweep.db "SELECT status, processes FROM sweep WHERE outcome = 'crash'")" = "signal 11|1 " ] || fail "the signal in the database"
+python3 - oom <<'PY' || fail "the database is not the CSV"
+import csv, sqlite3, sys
+rows = list(csv.DictReader(open(sys.argv[1] + "/sweep.csv")))
+db = sqlite3.connect(sys.argv[1] + "/sweep.db")
+db.row_factory = sqlite3.Row
+points, ranks = db.execute("SELECT * FROM sweep").fetchall(), db.execute("SELECT * FROM sweep_rank").fetchall()
+assert len(points) == len(ranks) == len(rows) == 6, (len(points), len(ranks))
+for p, r, c in zip(points, ranks, rows):
+    for name in ("batch", "seq", "allocated_bytes", "reserved_bytes", "framework_allocated_bytes", "framework_reserved_bytes"):
+        assert str(p[name]) == str(r[name]) == c[name], (name, p[name], r[name], c[name])
+    for name in ("predicted_framework_allocated_bytes", "predicted_framework_reserved_bytes"):
+        assert str(p[name.replace("_framework", "")]) == c[name], name
+    label, = db.execute("SELECT group_concat(value, 'x') FROM (SELECT value FROM meta WHERE process = ? AND key LIKE 'label.%' ORDER BY key)", (r["process"],)).fetchone()
+    assert label == c["batch"] + "x" + c["seq"], label
+    peak, = db.execute("SELECT sum(size_bytes) FROM live_at_peak WHERE process = ?", (r["process"],)).fetchone()
+    assert peak == p["allocated_bytes"], peak
+PY
+timeout 60 "$V" whatif --json --batch=4 --seq=512..4096 oom/sweep.db >one.json 2>err || fail "whatif of a sweep's database: $(cat err)"
+[ "$(wc -l <err)" = 1 ] && grep -q 'sweep.db: 5 of its 6 recordings taken' err || fail "what of it was left out: $(cat err)"
+timeout 60 "$V" whatif --json --batch=4 --seq=512..4096 oom/batch=2,*/run.db oom/batch=4,seq={512,1024}/run.db >apart.json 2>err || fail "whatif of a sweep's files: $(cat err)"
+cmp -s one.json apart.json || fail "the database and its files: $(diff one.json apart.json | head -5)"
+"$V" report oom/sweep.db >out 2>err && [ "$(grep -c '^labels batch=' out)" = 6 ] || fail "a sweep's database as a report: $(head -5 out err)"
+
 # what is done is not run again, and that is said; columns that nothing stands in are left out first
 timeout 60 "$V" sweep --simulated -o bare --grid batch=1 --grid seq=2 -- echo '{batch}' '{seq}' '${x} {2} {}' >bare.txt 2>err
 grep -q 'nothing recorded: no process used the GPU (bare/batch=1,seq=2/log)' bare.txt || fail "why nothing was recorded: $(cat bare.txt)"
 COLUMNS=80 timeout 60 "$V" sweep --simulated -o bare --grid batch=1 --grid seq=2 -- echo '{batch}' '{seq}' '${x} {2} {}' >bare.txt 2>err
+[ ! -e bare/sweep.db ] || fail "a database of nothing"
 grep -q '^nothing was run' bare.txt && grep -q 'RANKS  ALLOCATED  RESERVED$' bare.txt && ! grep -q 'PREDICTED\|no room' bare.txt || fail "again: $(cat bare.txt)"
 column crash/sweep.csv status | grep -q '4x2048 signal 11' || fail "the signal: $(column crash/sweep.csv status)"
 column hang/sweep.csv steps | grep -q '4x2048 2' || fail "what a hung point had done: $(column hang/sweep.csv steps)"
@@ -114,7 +145,21 @@ chmod +x launch
 PROG=$tests/prog_sizes timeout 60 "$V" sweep --simulated -o ranks --grid batch=4 --grid seq=512,1024 -- ./launch '{batch}' '{seq}' "$word" >ranks.txt 2>err
 [ $? = 3 ] || fail "a missing rank is not said: $(cat ranks.txt)"
 grep -q '1 of 2' ranks.txt || fail "$(cat ranks.txt)"
+[ "$(sql ranks/sweep.db 'SELECT seq, processes, expected_processes FROM sweep')" = "512|2|2 1024|1|2 " ] || fail "ranks in the database: $(sql ranks/sweep.db 'SELECT * FROM sweep')"
 [ "$(column ranks/sweep.csv rank | tr '\n' ' ')" = "4x512 0 4x512 1 4x1024 0 " ] || fail "ranks: $(column ranks/sweep.csv rank)"
+# where ranks hold different things, predictions are of the one that holds most, and that is said
+cat >uneven <<'END'
+#!/bin/bash
+for r in 0 1; do
+    RANK=$r WORLD_SIZE=2 "$PROG" $(($1 * (r + 1))) "$2" "$3" &
+done
+wait
+END
+chmod +x uneven
+PROG=$tests/prog_sizes timeout 60 "$V" sweep --simulated -o uneven.d --grid batch=2,4 --grid seq=1024,2048 -- ./uneven '{batch}' '{seq}' "$word" >uneven.txt 2>err || fail "uneven ranks: $(cat err)"
+grep -q "allocator reserves in rank 1, which held most, by laws" uneven.txt || fail "whose predictions: $(tail -3 uneven.txt)"
+[ "$(sql uneven.d/sweep.db 'SELECT predicted_rank, predicted_allocated_bytes = framework_allocated_bytes, processes FROM sweep WHERE NOT fitted')" = "1|1|2 " ] ||
+    fail "predictions of rank 1: $(sql uneven.d/sweep.db 'SELECT * FROM sweep')"
 PROG=$tests/prog_sizes timeout 60 "$V" sweep --simulated -o rankhang --timeout=$patience --grid batch=4 --grid seq=2048 -- ./launch '{batch}' '{seq}' "$word" hang >rankhang.txt 2>err || fail "ranks that hang: $(cat err rankhang.txt)"
 [ "$(column rankhang/sweep.csv outcome | sort -u)" = "4x2048 hang" ] || fail "$(cat rankhang.txt)"
 timeout 60 "$V" sweep --simulated -o leave --grid batch=4 --grid seq=512 -- "$tests/prog_sizes" '{batch}' '{seq}' "$word" leave >leave.txt 2>err || fail "leave: $(cat err)"

@@ -1,0 +1,142 @@
+/*
+ * database.c - see database.h.  The recordings stay where they are: a sweep goes on from its folders, and
+ * each time the database is made anew of all that is there.
+ */
+#include "database.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/destination.h"
+#include "base/shown.h"
+#include "read/guard.h"
+#include "read/replace.h"
+#include "trace/store/merge.h"
+#include "trace/store/points.h"
+
+#define ROUNDS 64 /* steps of SQLite's machine that copying a step's worth of reading may take */
+
+/* ---- recordings ---- */
+
+struct merging {
+    const char *into;
+    struct vs_merge *merge;
+    int64_t processes; /* that are in it */
+};
+
+/* Gives the recording R a process of the database; 0, or 2, said. */
+static int add_recording(struct merging *m, const struct rank_figures *r)
+{
+    char why[768];
+    if (!m->merge && (vs_store_merge_begin(m->into, r->path, why, sizeof why) ||
+                      vs_store_merge_open(&m->merge, m->into, why, sizeof why)))
+        return complain("sweep: %s", why);
+    if (vs_store_merge_add(m->merge, r->path, m->processes + 1, ROUNDS * guard_budget(r->path), why,
+                           sizeof why))
+        return complain("sweep: %s can't be copied: %s", r->path, why);
+    m->processes++;
+    return 0;
+}
+
+/* PROCESSES gets, for each point, which processes its recordings are. */
+static int add_recordings(struct merging *m, const struct sweep *s, struct vs_point_process **processes)
+{
+    int bad = 0;
+    for (size_t i = 0; i < s->n && !bad; i++) {
+        const struct point *p = &s->points[i];
+        size_t n = 0;
+        for (size_t r = 0; p->done && r < p->n && !bad; r++) {
+            if (!p->ranks[r].readable)
+                continue;
+            bad = add_recording(m, &p->ranks[r]);
+            *PUSH(processes[i], n) = (struct vs_point_process){m->processes, p->ranks[r].rate};
+        }
+    }
+    return bad;
+}
+
+/* ---- points ---- */
+
+static size_t readable(const struct point *p)
+{
+    size_t n = 0;
+    for (size_t r = 0; p->done && r < p->n; r++)
+        n += p->ranks[r].readable;
+    return n;
+}
+
+static int add_points(const struct sweep *s, const char *into, struct vs_point_process **processes)
+{
+    const char *axes[GRID_AXES], **values = xrealloc(NULL, (s->n * s->grid.n + 1) * sizeof *values);
+    struct vs_point *points = xrealloc(NULL, (s->n + 1) * sizeof *points);
+    char why[256], **status = xrealloc(NULL, (s->n + 1) * sizeof *status);
+    for (size_t a = 0; a < s->grid.n; a++)
+        axes[a] = s->grid.axes[a].name;
+    for (size_t i = 0; i < s->n; i++) {
+        const struct point *p = &s->points[i];
+        for (size_t a = 0; a < s->grid.n; a++)
+            values[i * s->grid.n + a] = grid_value(&s->grid, i, a);
+        status[i] = point_status(p);
+        points[i] = (struct vs_point){.name = p->name,
+                                      .outcome = p->done ? outcome_names[p->outcome] : NULL,
+                                      .status = p->done ? status[i] : NULL,
+                                      .values = &values[i * s->grid.n],
+                                      .ns = p->done ? p->ns : UNKNOWN,
+                                      .expected_processes = p->done ? p->expected : UNKNOWN,
+                                      .refused_bytes = point_refused(p),
+                                      .predicted_allocated = p->predicted_allocated,
+                                      .predicted_reserved = p->predicted_reserved,
+                                      .predicted_rank =
+                                          p->predicted_reserved == UNKNOWN ? UNKNOWN : s->predicted_rank,
+                                      .fitted = p->fitted,
+                                      .processes = processes[i],
+                                      .process_count = readable(p)};
+    }
+    int bad = vs_store_points(into, axes, s->grid.n, points, s->n, why, sizeof why)
+                  ? complain("sweep: the points can't be written: %s", why)
+                  : 0;
+    for (size_t i = 0; i < s->n; i++)
+        free(status[i]);
+    free(status);
+    free(points);
+    free(values);
+    return bad;
+}
+
+/* ---- all ---- */
+
+static int write_parts(const struct sweep *s, const char *into)
+{
+    struct merging m = {.into = into};
+    struct vs_point_process **processes = xrealloc(NULL, (s->n + 1) * sizeof *processes);
+    memset(processes, 0, (s->n + 1) * sizeof *processes);
+    int bad = add_recordings(&m, s, processes);
+    vs_store_merge_close(m.merge);
+    if (!bad)
+        bad = add_points(s, into, processes);
+    for (size_t i = 0; i < s->n; i++)
+        free(processes[i]);
+    free(processes);
+    return bad;
+}
+
+int database_write(const struct sweep *s, const char *path)
+{
+    struct destination to;
+    size_t recordings = 0;
+    for (size_t i = 0; i < s->n; i++)
+        recordings += readable(&s->points[i]);
+    if (!recordings)
+        return 0;
+    bool replaces = replace_is_recording(path);
+    if (!replaces && replace_has_log(path))
+        return complain(
+            "sweep: a log of SQLite's lies beside %s and would be taken for the new file's: remove "
+            "it",
+            path);
+    destination_find(&to, path);
+    int bad = write_parts(s, destination_name(&to));
+    int error = !bad && replaces ? replace_begin(to.path) : 0, ended = destination_end(&to, !bad && !error);
+    error = error ? error : ended;
+    return bad ? bad : error ? complain("sweep: %s can't be written: %s", path, strerror(error)) : 0;
+}

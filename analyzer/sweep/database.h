@@ -1,0 +1,10 @@
+/* database.h - a sweep as one database: the recordings of all points, merged, and a table of the points. */
+#ifndef VS_SWEEP_DATABASE_H
+#define VS_SWEEP_DATABASE_H
+
+#include "show.h"
+
+/* Replaces the one that is there.  0, also where nothing was recorded and none is written; or 2, said. */
+int database_write(const struct sweep *s, const char *path);
+
+#endif

@@ -1,0 +1,182 @@
+/* points.c - see points.h. */
+#include "points.h"
+
+#include <math.h>
+#include <sqlite3.h>
+#include <stdio.h>
+
+static const char tables[] =
+    /* id counts from 1; outcome: ok, oom, crash or hang, NULL where the point was not run; status: "exit 1",
+     * "signal 9", empty where it ended well; refused_bytes: of the request that ended an oom; predicted_*: of
+     * the framework's allocator in the process of predicted_rank (NULL: its job has no ranks), by laws made
+     * of the points that are fitted */
+    "CREATE TABLE sweep_point(id INTEGER PRIMARY KEY, name TEXT, outcome TEXT, status TEXT, ns INT, "
+    "expected_processes INT, refused_bytes INT, predicted_allocated_bytes INT, predicted_reserved_bytes INT, "
+    "predicted_rank INT, fitted INT);"
+    "CREATE TABLE sweep_value(point INT, axis INT, name TEXT, value, PRIMARY KEY(point, axis)) WITHOUT ROWID;"
+    /* steps_per_second: without the first step */
+    "CREATE TABLE sweep_process(point INT, process INT, steps_per_second REAL, PRIMARY KEY(point, process)) "
+    "WITHOUT ROWID;"
+    "CREATE INDEX sweep_process_point ON sweep_process(process);";
+
+#define MOST(kind)                                                                                           \
+    "(SELECT max(k.peak_bytes) FROM peak k WHERE k.process = s.process AND k.kind = '" kind "')"
+
+static int execute(sqlite3 *db, char *sql)
+{
+    int rc = sql ? sqlite3_exec(db, sql, NULL, NULL, NULL) : SQLITE_NOMEM;
+    sqlite3_free(sql);
+    return rc == SQLITE_OK ? 0 : -1;
+}
+
+/* ", (SELECT value ...) AS "batch"" for each axis of the point in column POINT. */
+static char *axis_columns(sqlite3 *db, const char *const *axes, size_t n, const char *point)
+{
+    sqlite3_str *text = sqlite3_str_new(db);
+    for (size_t i = 0; i < n; i++)
+        sqlite3_str_appendf(
+            text, "(SELECT value FROM sweep_value v WHERE v.point = %s AND v.axis = %d) AS \"%w\", ", point,
+            (int)i + 1, axes[i]);
+    return sqlite3_str_finish(text);
+}
+
+static int make_views(sqlite3 *db, const char *const *axes, size_t n)
+{
+    char *columns = axis_columns(db, axes, n, "s.point");
+    int rc = execute(
+        db, sqlite3_mprintf("CREATE VIEW sweep_rank AS SELECT %s s.point AS point, s.process AS process, "
+                            "(SELECT rank FROM process p WHERE p.id = s.process) AS rank, " MOST("allocated") " AS allocated_bytes, " MOST(
+                                "reserved") " AS reserved_bytes, " MOST("framework") " AS "
+                                                                                     "framework_allocated_"
+                                                                                     "bytes, " MOST("managed_"
+                                                                                                    "reserve"
+                                                                                                    "d") " AS"
+                                                                                                         " fr"
+                                                                                                         "ame"
+                                                                                                         "wor"
+                                                                                                         "k_"
+                                                                                                         "res"
+                                                                                                         "erv"
+                                                                                                         "ed_"
+                                                                                                         "byt"
+                                                                                                         "es,"
+                                                                                                         " "
+                                                                                                         "s."
+                                                                                                         "ste"
+                                                                                                         "ps_"
+                                                                                                         "per"
+                                                                                                         "_se"
+                                                                                                         "con"
+                                                                                                         "d "
+                                                                                                         "AS "
+                                                                                                         "ste"
+                                                                                                         "ps_"
+                                                                                                         "per"
+                                                                                                         "_se"
+                                                                                                         "con"
+                                                                                                         "d "
+                                                                                                         "FRO"
+                                                                                                         "M "
+                                                                                                         "swe"
+                                                                                                         "ep_"
+                                                                                                         "pro"
+                                                                                                         "ces"
+                                                                                                         "s "
+                                                                                                         "s",
+                            columns ? columns : ""));
+    sqlite3_free(columns);
+    columns = axis_columns(db, axes, n, "p.id");
+    if (rc == 0)
+        rc = execute(
+            db,
+            sqlite3_mprintf(
+                "CREATE VIEW sweep AS SELECT %s p.id AS point, p.outcome AS outcome, p.status AS status, "
+                "p.ns / "
+                "1e9 AS seconds, count(r.process) AS processes, p.expected_processes AS expected_processes, "
+                "max(r.allocated_bytes) AS allocated_bytes, max(r.reserved_bytes) AS reserved_bytes, "
+                "max(r.framework_allocated_bytes) AS framework_allocated_bytes, "
+                "max(r.framework_reserved_bytes) AS framework_reserved_bytes, p.predicted_allocated_bytes AS "
+                "predicted_allocated_bytes, p.predicted_reserved_bytes AS predicted_reserved_bytes, "
+                "p.predicted_rank AS predicted_rank, p.fitted AS fitted, min(r.steps_per_second) AS "
+                "steps_per_second, p.refused_bytes AS refused_bytes FROM sweep_point p LEFT JOIN sweep_rank "
+                "r ON "
+                "r.point = p.id GROUP BY p.id",
+                columns ? columns : ""));
+    sqlite3_free(columns);
+    return rc;
+}
+
+static void bind(sqlite3_stmt *q, int at, int64_t value)
+{
+    if (value == INT64_MIN)
+        sqlite3_bind_null(q, at);
+    else
+        sqlite3_bind_int64(q, at, value);
+}
+
+static int insert_point(sqlite3 *db, int64_t id, const struct vs_point *p)
+{
+    sqlite3_stmt *q;
+    if (sqlite3_prepare_v2(db, "INSERT INTO sweep_point VALUES(?,?,?,?,?,?,?,?,?,?,?)", -1, &q, NULL) !=
+        SQLITE_OK)
+        return -1;
+    const int64_t numbers[] = {p->ns,
+                               p->expected_processes,
+                               p->refused_bytes,
+                               p->predicted_allocated,
+                               p->predicted_reserved,
+                               p->predicted_rank,
+                               p->fitted};
+    sqlite3_bind_int64(q, 1, id);
+    sqlite3_bind_text(q, 2, p->name, -1, SQLITE_STATIC);
+    sqlite3_bind_text(q, 3, p->outcome, -1, SQLITE_STATIC);
+    sqlite3_bind_text(q, 4, p->status, -1, SQLITE_STATIC);
+    for (int i = 0; i < (int)(sizeof numbers / sizeof *numbers); i++)
+        bind(q, 5 + i, numbers[i]);
+    sqlite3_step(q);
+    return sqlite3_finalize(q) == SQLITE_OK ? 0 : -1;
+}
+
+static int insert_parts(sqlite3 *db, int64_t id, const struct vs_point *p, const char *const *axes,
+                        size_t axis_count)
+{
+    int rc = 0;
+    for (size_t a = 0; a < axis_count && rc == 0; a++) { /* a number as one, so that it sorts as one */
+        rc = execute(db,
+                     sqlite3_mprintf("INSERT INTO sweep_value SELECT %lld, %d, %Q, CASE WHEN CAST(CAST(%Q AS "
+                                     "INT) AS TEXT) = %Q THEN CAST(%Q AS INT) ELSE %Q END",
+                                     (long long)id, (int)a + 1, axes[a], p->values[a], p->values[a],
+                                     p->values[a], p->values[a]));
+    }
+    for (size_t i = 0; i < p->process_count && rc == 0; i++) {
+        char rate[40] = "NULL";
+        if (!isnan(p->processes[i].rate))
+            snprintf(rate, sizeof rate, "%.9g", p->processes[i].rate);
+        rc = execute(db, sqlite3_mprintf("INSERT INTO sweep_process VALUES(%lld, %lld, %s)", (long long)id,
+                                         (long long)p->processes[i].process, rate));
+    }
+    return rc;
+}
+
+int vs_store_points(const char *into, const char *const *axes, size_t axis_count,
+                    const struct vs_point *points, size_t n, char *why, size_t why_size)
+{
+    sqlite3 *db = NULL;
+    int rc = sqlite3_open_v2(into, &db, SQLITE_OPEN_READWRITE, NULL) == SQLITE_OK ? 0 : -1;
+    if (rc == 0)
+        rc = execute(
+            db, sqlite3_mprintf("PRAGMA synchronous=OFF; PRAGMA journal_mode=MEMORY; BEGIN; %s", tables));
+    for (size_t i = 0; i < n && rc == 0; i++) {
+        rc = insert_point(db, (int64_t)i + 1, &points[i]);
+        if (rc == 0)
+            rc = insert_parts(db, (int64_t)i + 1, &points[i], axes, axis_count);
+    }
+    if (rc == 0)
+        rc = make_views(db, axes, axis_count);
+    if (rc == 0)
+        rc = execute(db, sqlite3_mprintf("COMMIT"));
+    if (rc)
+        snprintf(why, why_size, "%s", db ? sqlite3_errmsg(db) : "out of memory");
+    sqlite3_close(db);
+    return rc;
+}
