@@ -299,7 +299,8 @@ static bool at_once(const struct rank_file *a, const struct rank_file *b)
     return a->from_ns < b->to_ns && b->from_ns < a->to_ns;
 }
 
-/* Moves those that ran while the first did behind it; how many there are with it. */
+/* Reorders USES so that those that ran at the same time as the first one follow it directly; returns how many
+ * these are, the first included. */
 static size_t beside_first(struct use *uses, size_t n)
 {
     size_t together = 1;

@@ -1,11 +1,16 @@
 /*
  * waste.c - see waste.h.
  *
- * Every row of waste is a span of moments: of events, and of uses, as bytes may be needed again between two
- * events.  Between the ends of spans nothing but the greatest total matters, so the run is cut there into
- * pieces, and these lie under a tree of maxima: to take a row's bytes away from its pieces, and to learn the
- * greatest sum that is left, takes a few steps.  Groups are tried one after the other, each put back before
- * the next.
+ * A row of waste is a block's bytes over a span of moments in which they were not used.  How high would the
+ * peak have been without them?
+ *
+ *      moments   every event, and every use that ends a span: bytes may be needed again between two events
+ *      pieces    the run, cut wherever a span begins or ends; of each piece only its greatest total matters
+ *      tree      a segment tree of maxima over the pieces: O(log n) steps take a span's bytes away, or put
+ *                them back, and its root is the greatest total that is left
+ *
+ * Each group of rows (a line and layer, a kind, all together) is taken away, the root is read, and the group
+ * is put back before the next one is tried.
  */
 #include "waste.h"
 
@@ -15,21 +20,21 @@
 #include "parts.h"
 
 struct span {
-    size_t from, to; /* first piece, first one behind */
+    size_t from, to; /* its first piece, and the first piece after it */
     int64_t size;
 };
 
 struct replay {
-    const struct trace_total *totals; /* at each moment; of an event, or of a use between two */
-    struct trace_total *moments;      /* the same, owned */
+    const struct trace_total *totals; /* what was allocated at each moment */
+    struct trace_total *moments;      /* the same array, owned */
     size_t n;
-    int64_t *time; /* of each event: the latest so far, as clocks of threads differ by a microsecond */
-    size_t *cut;   /* events at which a piece begins; ends with n */
+    int64_t *time; /* of each moment, never falling: the clocks of threads differ by a microsecond */
+    size_t *cut;   /* the moments at which pieces begin, and n at the end */
     size_t pieces;
     size_t leaves;  /* a power of two */
-    int64_t *most;  /* of the tree's nodes, from 1: the greatest sum below, with what was added to them */
-    int64_t *added; /* to all below */
-    size_t peak;    /* the piece that it lies in */
+    int64_t *most;  /* of each node of the tree, the root being 1: the greatest total of its pieces */
+    int64_t *added; /* of each node: what was added to all its pieces at once (included in most) */
+    size_t peak;    /* the piece in which the run's peak lies */
 };
 
 /* A damaged file may hold any numbers, and their sum must not trap. */
@@ -307,7 +312,7 @@ static int by_end(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* When the bytes of a row are needed again although nothing is allocated or freed then; in order. */
+/* The times at which rows end by a use of their bytes, and not by an event; sorted. */
 static int64_t *uses_of(const struct trace_waste *rows, size_t n, size_t *count)
 {
     int64_t *uses = xrealloc(NULL, n * sizeof *uses);
@@ -319,8 +324,8 @@ static int64_t *uses_of(const struct trace_waste *rows, size_t n, size_t *count)
     return uses;
 }
 
-/* The moments that are looked at: each event, and between two of them each use that ends a row, with what was
- * allocated then; a use at the very moment of an event comes before it. */
+/* Merges events and the uses that end rows, by time; a use has the total of the event before it.  Of a use
+ * and an event at the same time the use comes first. */
 static void make_moments(struct replay *r, const struct trace_total *totals, size_t n,
                          const struct trace_waste *rows, size_t row_count)
 {

@@ -2,9 +2,9 @@
  * lives.c - one pass over a device's events in their order: totals and blocks (lives.h).
  *
  * A free names its allocation by number, and blocks are born in the order of their numbers: a binary search
- * finds the block.  Two things are told by later rows (table amend) and are rare: an allocation that turns
- * out to be a caching allocator's ends as a block where that is said, and a block whose free failed is born
- * again where the failure is said, as the totals have it.
+ * finds the block.  Two rare things are known from later rows only (table amend), and take effect at these
+ * rows, as they do in the totals: an allocation that turns out to be a caching allocator's stops being a
+ * block, and a block whose free failed is born again.
  */
 #include "lives.h"
 
@@ -172,7 +172,7 @@ static uint32_t bear(struct reader *r, const struct row *e)
     return (uint32_t)(l->block_count - 1);
 }
 
-/* The free that E takes back had ended a block: it goes on as another one of the same number. */
+/* E says that a free had failed: the block that it ended goes on as a new one, for the same allocation. */
 static uint32_t bear_again(struct reader *r, const struct row *e)
 {
     uint32_t was = in_list(r->failed, r->failed_count, e->mate);
@@ -243,7 +243,8 @@ static int by_time(const void *a, const void *b)
     return x->t < y->t ? -1 : x->t > y->t;
 }
 
-/* Of each zone without rows of its own the greatest, the least and the last, at their moments. */
+/* The events of folded zones are gone; their greatest, least and last totals stand in for them, each at its
+ * time. */
 static int load_folded(struct trace *t, int64_t device, struct trace_change **out, size_t *n)
 {
     struct sqlite3_stmt *s = trace_sql(
