@@ -5,6 +5,7 @@
 #include <string.h>
 
 #define MOST_NAMES 4 /* of a path without numbers */
+#define DEEPEST    8 /* names of a path, the last of which is the number of a layer */
 
 static bool has_role(const struct trace_live *l)
 {
@@ -58,20 +59,35 @@ static size_t number_at_end(const char *name, size_t length)
     return strchr(" _-#", name[length - digits - 1]) ? digits : 0;
 }
 
+/* How many names of LAYER tell what a row is: up to the first that is a number alone, as wrappers and
+ * adapters put names in front of a model's own ("PeftModel.base_model.model.model.layers.3"). */
+static int names_of(const char *layer)
+{
+    for (int names = 1; names <= DEEPEST; names++) {
+        size_t length = strcspn(layer, "./");
+        if (length && strspn(layer, "0123456789") == length)
+            return names;
+        if (!layer[length])
+            break;
+        layer += length + 1;
+    }
+    return MOST_NAMES;
+}
+
 char *part_layer(const char *layer, size_t *own)
 {
     if (!layer || !layer[0])
         return NULL;
-    char *text = xrealloc(NULL, strlen(layer) + MOST_NAMES + 1);
+    char *text = xrealloc(NULL, strlen(layer) + DEEPEST + 1);
     size_t n = 0, at = 0;
-    for (int names = 0; names < MOST_NAMES; names++) {
+    for (int names = 0, most = names_of(layer); names < most; names++) {
         size_t length = strcspn(layer + at, "./"), digits = number_at_end(layer + at, length);
         memcpy(text + n, layer + at, length - digits);
         n += length - digits;
         if (digits)
             text[n++] = '*';
         at += length;
-        if ((digits && digits == length) || !layer[at] || names + 1 == MOST_NAMES)
+        if ((digits && digits == length) || !layer[at] || names + 1 == most)
             break;
         text[n++] = layer[at++];
     }

@@ -6,8 +6,8 @@
  *      made in backward  Llama.lm_head          1.00 GiB    its role is not known: the phase of its birth
  *
  * A layer is its path down to the first number, which stands for every number there, and down to four names
- * where none is a number.  So a model of a hundred layers has a handful of rows.  The rows add up to what
- * they are of.
+ * where none of the first eight is a number.  So a model of a hundred layers has a handful of rows.  The rows
+ * add up to what they are of.
  */
 #ifndef VS_ANALYSIS_PARTS_H
 #define VS_ANALYSIS_PARTS_H

@@ -81,6 +81,9 @@ static void a_path_ends_at_its_first_number_or_after_four_names(void **state)
     layer_is("7", "*", 1);
     layer_is("step 12/forward/attn", "step */forward/attn", 20);
     layer_is("A", "A", 1);
+    layer_is("BertForMaskedLM.bert.encoder.layer.7.output", "BertForMaskedLM.bert.encoder.layer.*", 36);
+    layer_is("Peft.base_model.model.model.layers.31.mlp", "Peft.base_model.model.model.layers.*", 37);
+    layer_is("A.b.c.d.e.f.g.h.0", "A.b.c.d", 7); /* too deep to be the model's layers */
     assert_null(part_layer(NULL, NULL));
     assert_null(part_layer("", NULL));
 }
