@@ -8,7 +8,7 @@
 # (*.db) and facts (*.json), of which scripts draw the pictures:  vramscope plot --by=phase -o long.svg long.db
 #   LLAMA_LONG_TOKENS   tokens (default 131072)      LLAMA_LONG_LAYERS   (default 32)
 #   LLAMA_LONG_LIMIT    GiB for PyTorch (default 78: of a GPU's 80 the context and others need some)
-#   LLAMA_LONG_SECONDS  for everything (default 400)
+#   LLAMA_LONG_SECONDS  for everything (default 270: what is not begun by then is said to be missing)
 # Needs PyTorch, that much memory on the first GPU, and 70 GiB of host memory that can be pinned.  About 60 s a step on an
 # H200.  Where there are two GPUs, the runs that end for want of memory go beside it on the other.  Exit 77 without a GPU.
 set -u
@@ -18,7 +18,7 @@ out=$(realpath "$out")
 python3 -c 'import torch, sys; sys.exit(not torch.cuda.is_available())' 2>/dev/null || { echo "no GPU, or no PyTorch for python3"; exit 77; }
 export PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1 PYTHONPATH=$tree/share/vramscope/examples:$tree/share/vramscope/python
 export PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True
-tokens=${LLAMA_LONG_TOKENS:-131072} layers=${LLAMA_LONG_LAYERS:-32} limit=${LLAMA_LONG_LIMIT:-78} end=${LLAMA_LONG_SECONDS:-400}
+tokens=${LLAMA_LONG_TOKENS:-131072} layers=${LLAMA_LONG_LAYERS:-32} limit=${LLAMA_LONG_LIMIT:-78} end=${LLAMA_LONG_SECONDS:-270}
 failed=0
 IFS=, read -r -a gpus <<<"${CUDA_VISIBLE_DEVICES:-$(python3 -c 'import torch; print(*range(torch.cuda.device_count()), sep=",")')}"
 
@@ -48,7 +48,9 @@ train() {
         --facts "$out/$name.json" "$@" >"$out/$name.log" 2>&1
     status=$?
     echo "== $name: status $status after $SECONDS s, attention by $attention"
+    [ $status = 124 ] && echo "$name was ended after $left s: LLAMA_LONG_SECONDS is $end"
     grep -E '^(step|max_memory|[0-9]+ parameters)|OutOfMemoryError' "$out/$name.log" | cut -c 1-300
+    [ $status = 0 ] || grep -q OutOfMemoryError "$out/$name.log" || tail -n 6 "$out/$name.log" | cut -c 1-300
     return $status
 }
 
