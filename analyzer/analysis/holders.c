@@ -60,9 +60,14 @@ static size_t melt(struct holder *all, size_t n)
     return kept + 1;
 }
 
+static bool is_framework_category(const char *category)
+{
+    return category && !strcmp(category, "framework block");
+}
+
 static bool is_framework(const struct trace_live *l)
 {
-    return l->category && !strcmp(l->category, "framework block");
+    return is_framework_category(l->category);
 }
 
 static bool has_stack(const struct trace_live *l)
@@ -107,6 +112,8 @@ static struct holder identity(const struct trace_live *l, enum holder_by by)
         h.role = l->role;
         h.category = l->role ? NULL : l->category;
         break;
+    case BY_TENSOR: /* holders_of_tensors */
+        break;
     case BY_PHASE:
         h.phase = l->phase;
         break;
@@ -132,6 +139,39 @@ struct holder *holders_group(const struct trace_live *live, size_t n, enum holde
         all[i] = identity(&live[i], by);
     *count = melt(all, n);
     return all;
+}
+
+struct holder *holders_of_tensors(struct trace *t, int64_t device, int64_t oom, size_t *count)
+{
+    struct trace_tensor *tensors;
+    *count = 0;
+    if (trace_tensors(t, device, oom, &tensors, count)) {
+        *count = 0;
+        return NULL;
+    }
+    struct holder *all = xrealloc(NULL, (*count + 1) * sizeof *all);
+    for (size_t i = 0; i < *count; i++)
+        all[i] = (struct holder){.category = tensors[i].category,
+                                 .bytes = tensors[i].size,
+                                 .count = tensors[i].count,
+                                 .tensor = tensors[i]};
+    free(tensors);
+    return all;
+}
+
+char *holders_tensor_name(const struct holder *h, const char *line)
+{
+    const struct trace_tensor *x = &h->tensor;
+    const char *comma = line ? ", " : "", *behind = line ? line : "";
+    if (!x->made_for)
+        return xformat("%s%s%s", is_framework_category(h->category) ? "not known" : h->category, comma,
+                       behind);
+    if (!strcmp(x->made_for, "raw"))
+        return xformat("raw bytes%s%s", comma, behind);
+    if (!strcmp(x->made_for, "storage"))
+        return xformat("resized storage%s%s", comma, behind);
+    return xformat("%s %s%s%s", x->element_type ? x->element_type : "unknown type",
+                   x->shape ? x->shape : "of unknown shape", comma, behind);
 }
 
 struct holder *holders_composition(const struct trace_live *live, size_t n, size_t *count)

@@ -40,7 +40,7 @@ struct options {
 #define ROWS  10 /* of each table, unless --top says otherwise */
 
 static const struct option_row rows[] = {
-    {"by", 0, "line|layer|role|phase|category|library|stack", ARG_TEXT, offsetof(struct options, by),
+    {"by", 0, "line|layer|role|tensor|phase|category|library|stack", ARG_TEXT, offsetof(struct options, by),
      "this question alone (default: all of them)"},
     {"at", 0, "peak|oom|first-oom|largest-oom", ARG_TEXT, offsetof(struct options, at),
      "the moment: peak (default), oom: the last out-of-memory that reached the program, the first, the "
@@ -58,7 +58,7 @@ static const struct option_row rows[] = {
 static const struct command_help help = {
     "peak", "[options] FILE...|DIR",
     "Who held the bytes when a device's allocated memory was at its peak, or when it ran out: by line of the "
-    "program, by layer, by role, by phase\n"
+    "program, by layer, by role, by tensor (element type and shape), by phase\n"
     "of birth, by category (framework blocks, direct driver allocations), by the library that asked, by call "
     "stack\n"
     "(innermost frame first).\n"
@@ -66,7 +66,7 @@ static const struct command_help help = {
     "Exit status 3: shown, but events are missing, or the end of the run is not known to be there.",
     rows, false};
 
-static const char *const questions[] = {"line",     "layer",   "role",  "phase",
+static const char *const questions[] = {"line",     "layer",   "role",  "tensor", "phase",
                                         "category", "library", "stack", NULL};
 enum { QUESTIONS = sizeof questions / sizeof *questions - 1 };
 static const char *const moments[] = {"peak", "oom", "first-oom", "largest-oom", NULL};
@@ -84,6 +84,20 @@ static char *nameless(const struct page *p, const struct holder *h)
     return holders_nameless(h, p->d->live, p->d->live_count, trace_is_imported(p->t));
 }
 
+static char *tensor_name(const struct holder *h)
+{
+    char *line = h->tensor.line ? line_text(h->tensor.line) : NULL, *name = holders_tensor_name(h, line);
+    free(line);
+    return name;
+}
+
+static struct holder *groups_of(const struct page *p, enum holder_by by, size_t *n)
+{
+    if (by == BY_TENSOR)
+        return holders_of_tensors(p->t, p->d->device, p->oom ? p->oom->lead->seq : UNKNOWN, n);
+    return holders_group(p->d->live, p->d->live_count, by, n);
+}
+
 static char *group_name(const struct page *p, const struct holder *h, enum holder_by by)
 {
     switch (by) {
@@ -95,6 +109,8 @@ static char *group_name(const struct page *p, const struct holder *h, enum holde
         return h->role ? xstrdup(h->role)
                        : xformat("%s (not followed: %s)", h->category ? h->category : "unknown",
                                  trace_is_imported(p->t) ? "a snapshot has no roles" : "run --access");
+    case BY_TENSOR:
+        return tensor_name(h);
     case BY_PHASE:
         return xstrdup(h->phase ? h->phase : "unknown");
     case BY_CATEGORY:
@@ -191,7 +207,7 @@ static void print_groups(const struct page *p, enum holder_by by)
     const char *header[] = {xformat("by %s", questions[by]), "held", "share", "allocations"};
     struct table table;
     size_t n;
-    struct holder *groups = holders_group(p->d->live, p->d->live_count, by, &n);
+    struct holder *groups = groups_of(p, by, &n);
     size_t shown = choice_rows(&p->o->choice, n, ROWS);
     int64_t sum = 0;
     sort_groups(p, groups, n, by);
@@ -214,10 +230,13 @@ static void print_groups(const struct page *p, enum holder_by by)
     free(groups);
 }
 
-/* Whether a page has anything to show: lines, layers and roles exist only in some recordings, and are left
- * out otherwise unless they were requested. */
-static bool has_any(const struct device_report *d, enum holder_by by)
+/* Whether a page has anything to show: lines, layers, roles and tensors exist only in some recordings, and
+ * are left out otherwise unless they were requested. */
+static bool has_any(const struct page *p, enum holder_by by)
 {
+    const struct device_report *d = p->d;
+    if (by == BY_TENSOR)
+        return trace_knows_tensors(p->t);
     for (size_t i = 0; i < d->live_count; i++)
         if (by == BY_LINE    ? d->live[i].line
             : by == BY_LAYER ? d->live[i].layer
@@ -331,7 +350,7 @@ static void page_text(const struct page *p, int only)
     else
         printf(", in %s\n", d->phase_at_peak ? shown(d->phase_at_peak) : "an unknown phase");
     for (int by = 0; by < QUESTIONS; by++)
-        if (by == only || (only < 0 && has_any(d, (enum holder_by)by)))
+        if (by == only || (only < 0 && has_any(p, (enum holder_by)by)))
             by == BY_LAYER ? print_layers(p) : print_groups(p, (enum holder_by)by);
     if (p->o->why && (only < 0 || only == BY_ROLE))
         report_rules_text(p->t, d->device, p->oom ? p->oom->lead->seq : UNKNOWN, d->allocated->bytes, stdout,
@@ -382,10 +401,20 @@ static void stack_json(struct trace *t, int64_t id, struct json *j)
     json_end(j);
 }
 
+static void tensor_json(const struct trace_tensor *x, struct json *j)
+{
+    json_text(j, "made_for", x->made_for);
+    json_text(j, "element_type", x->element_type);
+    json_text(j, "shape", x->shape);
+    json_int(j, "request_bytes", x->request);
+    json_text(j, "line", x->line);
+    json_text(j, "role", x->role);
+}
+
 static void groups_json(const struct page *p, enum holder_by by, struct json *j)
 {
     size_t n;
-    struct holder *groups = holders_group(p->d->live, p->d->live_count, by, &n);
+    struct holder *groups = groups_of(p, by, &n);
     char *name = xformat("by_%s", questions[by]);
     sort_groups(p, groups, n, by);
     json_begin(j, name, '[');
@@ -394,6 +423,8 @@ static void groups_json(const struct page *p, enum holder_by by, struct json *j)
         json_begin(j, NULL, '{');
         if (by == BY_STACK)
             json_int(j, "stack", h->stack);
+        else if (by == BY_TENSOR)
+            tensor_json(&h->tensor, j);
         else
             json_text(j, questions[by],
                       by == BY_LINE       ? h->line
@@ -402,7 +433,7 @@ static void groups_json(const struct page *p, enum holder_by by, struct json *j)
                       : by == BY_PHASE    ? h->phase
                       : by == BY_CATEGORY ? h->category
                                           : h->owner);
-        if (by == BY_LINE || by == BY_LAYER || by == BY_ROLE || by == BY_LIBRARY ||
+        if (by == BY_LINE || by == BY_LAYER || by == BY_ROLE || by == BY_TENSOR || by == BY_LIBRARY ||
             by == BY_STACK) /* for rows without a line, library or stack */
             json_text(j, "category", h->category);
         json_int(j, "size_bytes", groups[i].bytes);

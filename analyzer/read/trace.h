@@ -165,6 +165,14 @@ struct trace_followed {    /* bytes at a device's peak */
     int64_t unseen;        /* of these: may have been used without being given to the device */
 };
 
+/* What blocks that lived were asked for as: those with the same type, shape, line and role. */
+struct trace_tensor {
+    const char *made_for; /* "tensor", "storage", "raw"; NULL: not known, or no framework's block */
+    const char *element_type, *shape; /* of a tensor: "bfloat16", "[4, 2048, 8192]" */
+    const char *line, *role, *category;
+    int64_t size, request, count; /* request: bytes before the allocator rounded them; UNKNOWN */
+};
+
 struct trace_rule { /* why what lived has its role */
     const char *role, *rule;
     int64_t bytes, count;
@@ -381,6 +389,9 @@ int64_t trace_live_since(struct trace *t, int64_t device, const char *phase, int
 /* Roles and the rules that decided them, of what lived at the device's peak or (SEQ not UNKNOWN) at that
  * out-of-memory, the most bytes first; and what the two witnesses of roles say of the peak. */
 int trace_rules(struct trace *t, int64_t device, int64_t seq, struct trace_rule **out, size_t *n);
+/* What lived then was asked for as, the most bytes first; whether the file says so of anything. */
+int trace_tensors(struct trace *t, int64_t device, int64_t seq, struct trace_tensor **out, size_t *n);
+bool trace_knows_tensors(struct trace *t);
 int trace_witnesses(struct trace *t, int64_t device, struct trace_witness **out, size_t *n);
 /* Where blocks of DEVICE lay unused; how much of the peak was followed; and the device's total after each of
  * its events that has a row, in order.  All scan all events. */

@@ -69,3 +69,13 @@ make new
 check "torch 2.3 on: std::optional" new
 make old -DOLD
 check "torch 2.1 and 2.2: c10::optional" old
+
+# what peak says: every tensor, to the byte, and what is none
+"$BUILD/bin/vramscope" peak --by=tensor --bytes --top=0 "$work/new.db" >"$work/peak" || fail "peak"
+for row in 'bfloat16 \[4, 20, 8\] +1536 .* 1$' 'float16 \[2000, 8\] +6451200 .* 200$' 'resized storage +3072 ' 'float16 of unknown shape +1024 ' 'raw bytes +' 'not known +5632 .* 4$'; do
+    grep -qE "^ +$row" "$work/peak" || fail "peak does not say '$row': $(cat "$work/peak")"
+done
+"$BUILD/bin/vramscope" peak --by=tensor --json --top=0 "$work/new.db" | tr -d ' \n' >"$work/json"
+grep -q '{"made_for":"tensor","element_type":"bfloat16","shape":"\[4,20,8\]","request_bytes":1280,"line":null,"role":null,"category":null,"size_bytes":1536,"allocations":1}' "$work/json" ||
+    fail "peak --json: $(grep -o '"by_tensor.*' "$work/json")"
+echo "ok peak --by=tensor"
