@@ -287,7 +287,8 @@ static void print_text(struct answer *a)
     if (a->batch.n > 1)
         print_shape(a, a->batch.at[a->batch.n - 1]);
     if (!a->model.base->requests)
-        puts("  sizes are blocks', not requests: record with expandable_segments:True for exact ones");
+        puts("  sizes are blocks', not requests: record them anew, or with expandable_segments:True, for "
+             "exact ones");
 }
 
 /* ---- JSON ---- */

@@ -12,8 +12,6 @@
 
 #include "align.h"
 
-#define UNSPLIT    (UINT64_C(1) << 20) /* PyTorch's native allocator leaves as much of a large block unsplit */
-#define ROUND      512
 #define BLOCK_MOST 0x1p46 /* no device has it; sums stay within 64 bits */
 
 const char *const law_policy_names[LAW_POLICIES] = {"live", "torch-native", "torch-expandable", "arena"};
@@ -90,7 +88,9 @@ static int align_all(struct law_model *m, uint32_t **found)
 static int by_sizes(const void *a, const void *b, void *context)
 {
     const struct law_row *rows = context;
-    return memcmp(rows[*(const uint32_t *)a].sizes, rows[*(const uint32_t *)b].sizes, sizeof rows->sizes);
+    const struct law_row *x = &rows[*(const uint32_t *)a], *y = &rows[*(const uint32_t *)b];
+    int order = memcmp(x->sizes, y->sizes, sizeof x->sizes);
+    return order ? order : (x->asked > y->asked) - (x->asked < y->asked);
 }
 
 static size_t samples_of(const struct law_model *m, const struct law_row *row, struct law_sample *out)
@@ -102,9 +102,9 @@ static size_t samples_of(const struct law_model *m, const struct law_row *row, s
         const struct law_run *run = &runs->at[r];
         if (!row->sizes[r] || (i < runs->n && r == runs->largest))
             continue;
-        uint64_t over = ROUND - 1;
-        if (!run->requests && row->sizes[r] > UNSPLIT)
-            over += UNSPLIT;
+        uint64_t over = LAW_ROUND - 1;
+        if (!run->requests && !(row->asked >> r & 1) && row->sizes[r] > LAW_UNSPLIT)
+            over += LAW_UNSPLIT;
         out[n++] = (struct law_sample){{run->batch, run->seq}, row->sizes[r], over};
     }
     return n;
@@ -146,7 +146,7 @@ static void fit_rows(struct law_model *m, const struct law_row *rows, const uint
     struct law_sample samples[LAW_RUNS_MOST];
     for (size_t i = 0; i < m->base->tape.ids; i++) {
         const struct law_row *row = &rows[order[i]];
-        if (!before || memcmp(before->sizes, row->sizes, sizeof row->sizes)) {
+        if (!before || before->asked != row->asked || memcmp(before->sizes, row->sizes, sizeof row->sizes)) {
             *PUSH(m->rows, n) = *row;
             n--;
             *PUSH(m->blocks_of, n) = 0;
@@ -175,8 +175,11 @@ static void fit_all(struct law_model *m, uint32_t **found)
     for (size_t i = 0; i < n; i++) {
         order[i] = rows[i].block = (uint32_t)i;
         for (size_t r = 0; r < m->runs->n; r++)
-            if (found[r][i] != ALIGN_NONE)
-                rows[i].sizes[r] = m->runs->at[r].blocks[found[r][i]].size;
+            if (found[r][i] != ALIGN_NONE) {
+                const struct law_block *b = &m->runs->at[r].blocks[found[r][i]];
+                rows[i].sizes[r] = b->size;
+                rows[i].asked |= (uint32_t)b->asked << r;
+            }
     }
     qsort_r(order, n, sizeof *order, by_sizes, rows);
     fit_rows(m, rows, order);
@@ -192,9 +195,9 @@ static uint64_t unit_of(const struct law_runs *runs)
 {
     for (size_t r = 0; r < runs->n; r++)
         for (size_t i = 0; i < runs->at[r].tape.ids; i++)
-            if (runs->at[r].blocks[i].size % ROUND)
+            if (runs->at[r].blocks[i].size % LAW_ROUND)
                 return 1;
-    return ROUND;
+    return LAW_ROUND;
 }
 
 static struct torch_settings settings_of(const struct trace_tape *tape)

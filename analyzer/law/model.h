@@ -15,6 +15,7 @@ extern const char *const law_policy_names[LAW_POLICIES];
 
 struct law_row {                   /* blocks of one law */
     uint64_t sizes[LAW_RUNS_MOST]; /* in each run, 0: not there */
+    uint32_t asked;                /* in which runs that is what was asked for, a bit each */
     uint32_t block;                /* one of them */
 };
 

@@ -145,7 +145,7 @@ static int take_blocks(struct law_run *run, const struct trace_lives *lives, int
             continue;
         *PUSH(*born, n) = b->seq;
         n--;
-        *PUSH(run->blocks, n) = (struct law_block){key_of(run, keys, b), 0, b->stack, b->phase};
+        *PUSH(run->blocks, n) = (struct law_block){key_of(run, keys, b), 0, b->stack, b->phase, false};
     }
     free(keys);
     if (n != run->tape.ids)
@@ -155,6 +155,26 @@ static int take_blocks(struct law_run *run, const struct trace_lives *lives, int
         if (run->tape.at[i].what == TAPE_ALLOC)
             run->blocks[run->tape.at[i].id].size = run->tape.at[i].size;
     return 0;
+}
+
+/* Sizes become what was asked for where that is known: PyTorch's native allocator may have given a larger
+ * block. */
+static int take_requests(struct law_run *run, const int64_t *born)
+{
+    size_t n = run->tape.ids;
+    int64_t *asked = xrealloc(NULL, (n + 1) * sizeof *asked);
+    int bad = trace_requests(&run->t, born, n, asked) ? complain("whatif: %s", run->t.why) : 0;
+    for (size_t i = 0; i < n && !bad; i++) {
+        struct law_block *b = &run->blocks[i];
+        uint64_t whole =
+            asked[i] == UNKNOWN ? 0 : ((uint64_t)asked[i] + LAW_ROUND - 1) / LAW_ROUND * LAW_ROUND;
+        b->asked = whole > 0 && whole <= b->size; /* another setting's rounding gives less than it should */
+        if (b->asked)
+            b->size = whole;
+        run->unasked += !b->asked && b->size > LAW_UNSPLIT;
+    }
+    free(asked);
+    return bad;
 }
 
 /* Where each of the first steps ends, in blocks. */
@@ -233,7 +253,7 @@ static void take_peaks(struct law_run *run, int64_t device)
     const struct trace_peak *held = trace_find_peak(&run->t, device, "managed_reserved");
     run->peak = trace_find_peak(&run->t, device, "framework")->bytes;
     run->reserved = held && held->bytes > 0 ? held->bytes : UNKNOWN;
-    run->requests = run->tape.imported || run->tape.expandable;
+    run->requests = run->tape.imported || run->tape.expandable || !run->unasked;
 }
 
 static int load_one(struct law_run *run, const char *word, int64_t *device)
@@ -255,6 +275,8 @@ static int load_one(struct law_run *run, const char *word, int64_t *device)
         bad = check_whole(run);
     if (!bad)
         bad = take_blocks(run, &lives, &born);
+    if (!bad)
+        bad = take_requests(run, born);
     if (!bad)
         bad = take_steps(run, born);
     if (!bad)

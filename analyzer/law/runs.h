@@ -15,12 +15,15 @@
 
 #define LAW_RUNS_LEAST 3
 #define LAW_RUNS_MOST  16
+#define LAW_ROUND      512                 /* PyTorch rounds requests up to it */
+#define LAW_UNSPLIT    (UINT64_C(1) << 20) /* its native allocator leaves as much of a large block unsplit */
 #define LAW_STEPS      4 /* of each run at most: an allocator's cache has met all sizes by then */
 
 struct law_block {
-    uint64_t key, size; /* size as recorded */
+    uint64_t key, size; /* size as recorded, or what was asked for, rounded */
     uint32_t stack;     /* 0 none */
     uint16_t phase;     /* index into trace.phase_names */
+    bool asked;         /* it is what was asked for */
 };
 
 struct law_run {
@@ -34,6 +37,7 @@ struct law_run {
     bool open; /* t is */
     int64_t batch, seq;
     int64_t peak, reserved; /* of the framework's blocks, recorded over the whole run; reserved UNKNOWN */
+    size_t unasked;         /* large blocks of which that is not known */
     bool requests; /* sizes are what was asked for, rounded to 512 at most; else up to 1 MiB more where large
                     */
 };
