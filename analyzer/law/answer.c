@@ -163,12 +163,20 @@ static const char *fits_text(const bool *fit)
     return words[fit[LAW_NATIVE] + 2 * fit[LAW_EXPANDABLE] + 4 * fit[LAW_ARENA]];
 }
 
+/* " ±3 %" of BYTES, empty below half a percent; the caller frees it. */
+static char *width(struct law_span span, uint64_t bytes)
+{
+    uint64_t below = bytes - span.least, above = span.most - bytes, most = below > above ? below : above;
+    double percent = bytes ? 100 * (double)most / (double)bytes : 0;
+    return percent < 0.5 ? xstrdup("") : xformat(" ±%.0f %%", percent);
+}
+
 static void print_points(struct answer *a)
 {
     static const char *const header[] = {"BATCH", "SEQ", "ALLOCATED", "TORCH-NATIVE", "TORCH-EXPANDABLE",
                                          "ARENA", "FITS"};
     struct table table;
-    bool limited = a->q->capacity != 0, fit[LAW_POLICIES];
+    bool limited = a->q->capacity != 0, wide = false, fit[LAW_POLICIES];
     table_init(&table, limited ? ">>>>>><" : ">>>>>>", header);
     for (size_t b = 0; b < a->batch.n; b++)
         for (size_t s = 0; s < a->seq.n; s++) {
@@ -177,8 +185,11 @@ static void print_points(struct answer *a)
             for (int p = 0; p < LAW_POLICIES; p++) {
                 struct law_point at = {a->batch.at[b], a->seq.at[s]};
                 struct law_answer one = law_play(&a->model, at, (enum law_policy)p, 0);
-                table_cell(&table, "%s%s", one.fits ? "" : "> ",
-                           units_bytes((int64_t)one.bytes, a->q->bytes).s);
+                char *off = width(law_play_span(&a->model, at, (enum law_policy)p), one.bytes);
+                table_cell(&table, "%s%s%s", one.fits ? "" : "> ",
+                           units_bytes((int64_t)one.bytes, a->q->bytes).s, off);
+                wide = wide || *off;
+                free(off);
                 fit[p] = limited && fits(a, at, (enum law_policy)p, &one);
             }
             if (limited)
@@ -186,6 +197,9 @@ static void print_points(struct answer *a)
         }
     table_print(&table, stdout, 2);
     table_free(&table);
+    if (wide)
+        puts("  ±: with the blocks that follow no law at the least and the most of their line that was "
+             "recorded");
 }
 
 /* The largest that fits at X of the one axis, along the other. */
@@ -276,9 +290,28 @@ static void print_shape(struct answer *a, int64_t batch)
         puts("  ...");
 }
 
+/* Which recordings peak behind the steps that are used, and batches of 1 that nothing was recorded of. */
+static void print_limits(const struct answer *a)
+{
+    bool one = false;
+    for (size_t i = 0; i < a->runs.n; i++) {
+        const struct law_run *run = &a->runs.at[i];
+        one = one || run->batch == 1;
+        if (run->later > 0 && (double)run->peak > 1.001 * (double)run->peak_used)
+            printf("  %s peaks after its step %zu, at %s; laws are of the steps before, which peak at %s\n",
+                   shown(run->path), run->steps, units_bytes(run->peak, a->q->bytes).s,
+                   units_bytes(run->peak_used, a->q->bytes).s);
+    }
+    if (!one && a->batch.at[0] == 1)
+        puts("  batch 1 was not recorded: programs often take other ways there, and here it is one of many");
+    else if (one && (a->model.by_trust[LAW_NONE] || a->model.some || a->model.missing))
+        puts("  a recording of batch 1 is among these: where programs take other ways there, leave it out");
+}
+
 static void print_text(struct answer *a)
 {
     print_trust(a);
+    print_limits(a);
     print_points(a);
     if (a->q->capacity && (a->seq.n > 1 || a->batch.n > 1))
         print_largest(a);
@@ -306,7 +339,10 @@ static void json_points(struct answer *a, struct json *j)
                 struct law_answer one = law_play(&a->model, at, (enum law_policy)p, a->q->capacity);
                 json_begin(j, law_policy_names[p], '{');
                 struct law_answer whole = law_play(&a->model, at, (enum law_policy)p, 0);
+                struct law_span span = law_play_span(&a->model, at, (enum law_policy)p);
                 json_int(j, "bytes", (int64_t)whole.bytes);
+                json_int(j, "least_bytes", (int64_t)span.least);
+                json_int(j, "most_bytes", (int64_t)span.most);
                 json_int(j, "allocated_bytes", whole.allocated ? (int64_t)whole.allocated : UNKNOWN);
                 json_bool(j, "fits", one.fits);
                 json_int(j, "retries", (int64_t)one.retries);

@@ -238,7 +238,16 @@ static struct law guess(const struct law_sample *samples, size_t n)
 {
     struct law tokens, square;
     double by_tokens = nearest_line(samples, n, TERM_TOKENS, &tokens);
-    return nearest_line(samples, n, TERM_SQUARE, &square) < by_tokens * 0.99 ? square : tokens;
+    struct law law = nearest_line(samples, n, TERM_SQUARE, &square) < by_tokens * 0.99 ? square : tokens;
+    law.least = n > 1 ? 1 : 0; /* in one run alone: it may not be there at all */
+    law.most = 1;
+    for (size_t i = 0; i < n; i++) {
+        double line = law_bytes(&law, samples[i].at.batch, samples[i].at.seq);
+        double share = line > 0 ? (double)samples[i].size / line : 1;
+        law.least = share < law.least ? share : law.least;
+        law.most = share > law.most ? share : law.most;
+    }
+    return law;
 }
 
 struct law law_fit(const struct law_sample *samples, size_t n, const struct law *known, size_t known_count)

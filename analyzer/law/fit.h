@@ -23,6 +23,7 @@ enum law_trust {
 struct law {
     double of[TERMS];
     uint8_t terms, trust;
+    double least, most; /* LAW_NONE: what the samples were of the line; of a single one 0 and 1 */
 };
 
 struct law_point {

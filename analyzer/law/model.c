@@ -253,11 +253,19 @@ static uint64_t round_up(double bytes, uint64_t unit)
     return whole < 1 ? unit : (whole + unit - 1) / unit * unit;
 }
 
+static double leaning(const struct law *law, int lean)
+{
+    if (law->trust != LAW_NONE || lean == 0)
+        return 1;
+    return lean < 0 ? law->least : law->most;
+}
+
 static void set_sizes(struct law_model *m, struct law_point at)
 {
     uint64_t *sizes = xrealloc(NULL, (m->law_count + 1) * sizeof *sizes);
     for (size_t i = 0; i < m->law_count; i++)
-        sizes[i] = round_up(law_bytes(&m->laws[i], at.batch, at.seq), m->unit);
+        sizes[i] =
+            round_up(leaning(&m->laws[i], m->lean) * law_bytes(&m->laws[i], at.batch, at.seq), m->unit);
     for (size_t i = 0; i < m->work.n; i++)
         if (m->work.at[i].what == TAPE_ALLOC || m->work.at[i].what == TAPE_FREE)
             m->work.at[i].size = sizes[m->law_of[m->work.at[i].id]];
@@ -280,6 +288,19 @@ struct law_answer law_play(struct law_model *m, struct law_point at, enum law_po
         replay_torch(&m->work, &s, false, &r);
     uint64_t allocated = policy == LAW_LIVE ? r.reserved : r.blocks_most;
     return (struct law_answer){r.reserved, allocated, r.retries, !r.ran_out};
+}
+
+struct law_span law_play_span(struct law_model *m, struct law_point at, enum law_policy policy)
+{
+    uint64_t bytes = law_play(m, at, policy, 0).bytes;
+    struct law_span span = {bytes, bytes};
+    for (m->lean = -1; m->lean <= 1 && m->by_trust[LAW_NONE]; m->lean += 2) {
+        bytes = law_play(m, at, policy, 0).bytes; /* an allocator may hold less of larger blocks */
+        span.least = bytes < span.least ? bytes : span.least;
+        span.most = bytes > span.most ? bytes : span.most;
+    }
+    m->lean = 0;
+    return span;
 }
 
 static size_t find_peak(const struct law_model *m, uint64_t *bytes)

@@ -35,6 +35,8 @@ struct law_model {
     struct torch_settings settings; /* recorded ones, without a capacity */
     uint64_t unit;                  /* sizes are multiples of it: 512, or 1 */
     struct trace_tape work;         /* the sequence, whose sizes law_play sets */
+    int lean; /* blocks without a law: -1 at the least of their line that was recorded, 0 on it, 1 at the most
+               */
 };
 
 /* 0, or 2, said: the recordings are not of one program. */
@@ -52,6 +54,12 @@ struct law_answer {
  * end. */
 struct law_answer law_play(struct law_model *m, struct law_point at, enum law_policy policy,
                            uint64_t capacity);
+
+/* The least and the most that blocks without a law make of that; both are a.bytes where all have one. */
+struct law_span {
+    uint64_t least, most;
+};
+struct law_span law_play_span(struct law_model *m, struct law_point at, enum law_policy policy);
 
 /* The peak of allocated at AT: how much, and of the blocks alive then what depends on what. */
 struct law_peak {

@@ -204,8 +204,16 @@ static void cut_tape(struct law_run *run, size_t blocks)
     for (; n < run->tape.n; n++)
         if (run->tape.at[n].what == TAPE_ALLOC && run->tape.at[n].id >= blocks)
             break;
+    run->later = run->tape.ids - blocks;
     run->tape.n = n;
     run->tape.ids = (uint32_t)blocks;
+    int64_t live = 0;
+    run->peak_used = 0;
+    for (size_t i = 0; i < n; i++) {
+        const struct tape_event *e = &run->tape.at[i];
+        live += e->what == TAPE_ALLOC ? (int64_t)e->size : e->what == TAPE_FREE ? -(int64_t)e->size : 0;
+        run->peak_used = live > run->peak_used ? live : run->peak_used;
+    }
 }
 
 /* ---- recordings ---- */

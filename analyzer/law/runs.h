@@ -36,6 +36,8 @@ struct law_run {
     char *path;
     bool open; /* t is */
     int64_t batch, seq;
+    int64_t peak_used;      /* of its blocks in the steps that are used */
+    size_t later;           /* blocks that were born behind them */
     int64_t peak, reserved; /* of the framework's blocks, recorded over the whole run; reserved UNKNOWN */
     size_t unasked;         /* large blocks of which that is not known */
     bool requests; /* sizes are what was asked for, rounded to 512 at most; else up to 1 MiB more where large

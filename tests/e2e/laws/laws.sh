@@ -70,6 +70,12 @@ done
 [ "$(field unasked.json 'd["blocks_near"] > 0')" = True ] || fail "whole blocks alone give no doubt: the test tests nothing"
 timeout 20 "$V" whatif --batch=3 --seq=64,1792 "${words[@]}" >out && grep -q "sizes are blocks', not requests" out || fail "whose sizes they are: $(tail -2 out)"
 
+# what follows no law has an interval, and what does has none; a batch of 1 that was not recorded is said to be one of many
+grep -q '±' out && fail "an interval though every block has a law: $(cat out)"
+field far.json 'all(p["live"]["least_bytes"] == p["live"]["bytes"] == p["live"]["most_bytes"] for p in d["points"])' | grep -q True || fail "an interval of laws: $(head -c 600 far.json)"
+timeout 20 "$V" whatif --batch=1,2 --seq=512 "${runs[@]}" >out && grep -q 'batch 1 was not recorded' out || fail "a batch of 1: $(cat out)"
+timeout 20 "$V" whatif --batch=2,3 --seq=512 "${runs[@]}" >out && ! grep -q 'batch 1\|peaks after' out || fail "no batch of 1, no later peak: $(cat out)"
+
 # recordings that say their sizes themselves need none behind their names, and are what those are; labels stand in the report, in
 # a difference and in a merged file; a bad one is one line, before anything is started
 labelled=()
@@ -132,6 +138,8 @@ grep -q 'no law:' same.txt && fail "below the switch the workspace is constant: 
 record switch-4x1024.db 4 1024 switch
 timeout 60 "$V" whatif --batch=2 --seq=256 "${switched[@]}" switch-4x1024.db:batch=4,seq=1024 >switched.txt || fail "whatif"
 grep -q 'no law: .*1.00 MiB at 4 x 384, 3.39 MiB at 4 x 1024' switched.txt || fail "the switch is not told: $(cat switched.txt)"
+timeout 60 "$V" whatif --json --batch=2,4 --seq=256..1024 "${switched[@]}" switch-4x1024.db:batch=4,seq=1024 >switch.json || fail "whatif of a switch"
+field switch.json 'all(p["live"]["least_bytes"] <= p["live"]["bytes"] <= p["live"]["most_bytes"] for p in d["points"]) and any(p["live"]["least_bytes"] < p["live"]["most_bytes"] for p in d["points"])' | grep -q True || fail "intervals: $(head -c 900 switch.json)"
 
 # a picture, and sizes out of paths
 mkdir -p batch=2,seq=256 batch=2,seq=512 batch=4,seq=256

@@ -15,7 +15,7 @@ static const struct law_point design[] = {{2, 512}, {4, 512}, {2, 1024}, {4, 153
 
 static void sample(struct law_sample *out, const double *of, uint64_t over)
 {
-    struct law law = {{0}, 0, 0};
+    struct law law = {.terms = 0};
     for (int i = 0; i < TERMS; i++)
         law.of[i] = of[i];
     for (size_t i = 0; i < N(design); i++) {
@@ -75,7 +75,7 @@ static void test_a_block_given_whole_is_no_growth(void **state)
 static void test_a_law_of_others_is_believed_where_sizes_are_uncertain(void **state)
 {
     (void)state;
-    struct law known = {{[TERM_TOKENS] = 6144}, 1 << TERM_TOKENS, LAW_EXACT};
+    struct law known = {.of = {[TERM_TOKENS] = 6144}, .terms = 1 << TERM_TOKENS, .trust = LAW_EXACT};
     struct law_sample samples[N(design)];
     sample(samples, known.of, 511 + (1 << 20));
     samples[0].size += 37 << 10;
@@ -105,6 +105,24 @@ static void test_sizes_that_tell_two_terms_apart(void **state)
     assert_true(a == TERM_ONE && b == TERM_TOKENS);
 }
 
+static void test_what_follows_no_law_lies_within_what_was_recorded_of_its_line(void **state)
+{
+    (void)state;
+    const uint64_t sizes[] = {1 << 20, 9 << 20, 2 << 20, 5 << 20};
+    struct law_sample samples[N(design)];
+    for (size_t i = 0; i < N(design); i++)
+        samples[i] = (struct law_sample){design[i], sizes[i], 511};
+    struct law law = law_fit(samples, N(samples), NULL, 0);
+    assert_int_equal(law.trust, LAW_NONE);
+    assert_true(law.least < 1 && law.most > 1);
+    for (size_t i = 0; i < N(design); i++) {
+        double line = law_bytes(&law, design[i].batch, design[i].seq);
+        assert_true(law.least * line <= (double)sizes[i] + 1 && (double)sizes[i] <= law.most * line + 1);
+    }
+    law = law_fit(samples, 1, NULL, 0); /* of one run alone: elsewhere it may not be */
+    assert_true(law.trust == LAW_NONE && law.least == 0 && law.most == 1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -114,6 +132,7 @@ int main(void)
         cmocka_unit_test(test_a_law_of_others_is_believed_where_sizes_are_uncertain),
         cmocka_unit_test(test_what_follows_no_law_says_so),
         cmocka_unit_test(test_sizes_that_tell_two_terms_apart),
+        cmocka_unit_test(test_what_follows_no_law_lies_within_what_was_recorded_of_its_line),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
