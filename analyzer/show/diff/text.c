@@ -12,9 +12,8 @@
 #include "base/units.h"
 #include "base/wrap.h"
 
-#define B(n)      units_bytes(n, exact).s
-#define LINES     6
-#define LINE_ROOM 42 /* columns for one */
+#define B(n)  units_bytes(n, exact).s
+#define LINES 6
 
 struct page {
     const struct diff *d;
@@ -336,11 +335,8 @@ static void print_changes(const struct page *p, const char *what, struct compari
     table_init(&t, "<>>>", header);
     t.changes = true;
     sort_rows(p, &c, true);
-    for (size_t i = 0; i < shown_rows; i++) {
-        char *name = shown_cut(c.rows[i].name, LINE_ROOM);
-        held_row(&t, name, amount(c.rows[i].value[0]), amount(c.rows[i].value[1]), p->exact);
-        free(name);
-    }
+    for (size_t i = 0; i < shown_rows; i++)
+        held_row(&t, c.rows[i].name, amount(c.rows[i].value[0]), amount(c.rows[i].value[1]), p->exact);
     if (shown_rows < c.count) {
         char *more = xformat("%zu more", c.count - shown_rows);
         held_row(&t, more, rest_of(&c, shown_rows, 0), rest_of(&c, shown_rows, 1), p->exact);
