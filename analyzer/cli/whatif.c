@@ -401,6 +401,10 @@ static void print_text(const struct answers *a)
         printf("; PyTorch limited to %s%s", units_bytes(a->limit, exact).s,
                a->q->capacity ? ", which --capacity stands for" : "");
     puts("");
+    if (a->tape.environment)
+        printf("  PyTorch's settings from the environment: %s%s\n",
+               *a->tape.environment ? "PYTORCH_CUDA_ALLOC_CONF=" : "none, so the default ones",
+               shown(a->tape.environment));
     print_table(a);
     for (int i = 0; i < POLICIES; i++) {
         if (!a->q->wanted[i])
@@ -423,6 +427,7 @@ static void print_json(const struct answers *a, struct json *j)
     json_int(j, "live_bytes", (int64_t)a->live);
     json_int(j, "recorded_reserved_bytes", a->recorded);
     json_int(j, "limit_bytes", a->limit);
+    json_text(j, "settings_from_environment", a->tape.environment);
     json_begin(j, "policies", '[');
     for (int i = 0; i < POLICIES; i++) {
         const struct replay_result *r = &a->of[i];

@@ -325,45 +325,11 @@ static void take_row(struct reading *r, struct sqlite3_stmt *s)
         read_row(r, &row);
 }
 
-static const char *fact(struct trace *t, const char *key)
-{
-    struct sqlite3_stmt *s = trace_sql(t, "SELECT value FROM meta WHERE key = ?1 AND process = ?2", 0);
-    if (!s)
-        return NULL;
-    sqlite3_bind_text(s, 1, key, -1, SQLITE_STATIC);
-    sqlite3_bind_int64(s, 2, (t->before >> 40) + 1);
-    const char *text = sqlite3_step(s) == SQLITE_ROW ? trace_sql_text(t, s, 0) : NULL;
-    sqlite3_finalize(s);
-    return text;
-}
-
-static void read_settings(struct trace *t, struct trace_tape *tape)
-{
-    const char *split = fact(t, "torch_max_split_size"), *gc = fact(t, "torch_garbage_collection_threshold"),
-               *roundup = fact(t, "torch_roundup_power2_divisions");
-    tape->imported = fact(t, "imported") != NULL;
-    tape->settings_known = split && gc && roundup;
-    const char *conf = fact(t, "torch_alloc_conf"),
-               *segment = conf ? strstr(conf, "large_segment_size_mb:") : NULL;
-    tape->max_split = split ? strtoll(split, NULL, 10) : -1;
-    tape->gc_threshold = gc ? strtod(gc, NULL) : 0;
-    tape->roundup = roundup ? strtoll(roundup, NULL, 10) : 0;
-    tape->large_segment = segment ? strtoll(strchr(segment, ':') + 1, NULL, 10) & 0xffff : 0;
-    tape->large_segment <<= 20;
-    const char *fraction = fact(t, "torch_memory_fraction");
-    tape->fraction = fraction ? strtod(fraction, NULL) : 0;
-    const char *pools = fact(t, "torch_pools_unknown");
-    tape->pools_unknown = pools ? strtoll(pools, NULL, 10) : 0;
-    tape->version = fact(t, "torch_version");
-    tape->changed = fact(t, "torch_settings_changed") != NULL;
-    tape->calls_known = !tape->imported && tape->version;
-}
-
 int trace_tape(struct trace *t, int64_t device, struct trace_tape *tape)
 {
     *tape = (struct trace_tape){0};
     struct reading r = {.tape = tape};
-    read_settings(t, tape);
+    tape_read_settings(t, tape);
     if (tape->imported) /* number 0: what an import does not say of maps */
         stream_of(&r, 0, 0);
     /* maps, reservations and events have no device of their own, the beginning of the trace has none */

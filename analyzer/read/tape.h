@@ -15,4 +15,7 @@
  * remain of which nothing is known: they are of stream 0 then. */
 bool tape_find_streams(struct trace_tape *tape, const struct vs_spans *reserved);
 
+/* Sets what TAPE says of the framework's settings. */
+void tape_read_settings(struct trace *t, struct trace_tape *tape);
+
 #endif

@@ -437,7 +437,9 @@ struct trace_tape {
     uint32_t guessed;      /* streams of requests that were not recorded, and follow from their segments */
     uint32_t unwatched;    /* frees that were not deferred after all, or whose end was not seen */
     const char *version;   /* PyTorch's; NULL: unknown */
-    double fraction;       /* of the device's memory that it may hold from the start on; 0: all */
+    const char
+        *environment; /* the settings are those of this text, in the environment; NULL: said otherwise */
+    double fraction;  /* of the device's memory that it may hold from the start on; 0: all */
     /* PyTorch's settings where they are known: bytes, -1 none; 0 none, -1 not the same for all sizes; bytes,
      * 0 the default; a share */
     int64_t max_split, roundup, large_segment;

@@ -75,6 +75,8 @@ char *replay_why_not(const struct trace_tape *tape, bool expandable)
                        shown(tape->version));
     if (!expandable && tape->gc_threshold > 0 && tape->fraction <= 0 && !has(tape, TAPE_LIMIT))
         return xstrdup("garbage_collection_threshold is a share of a memory that is not recorded");
+    if (tape->environment)
+        return xstrdup("settings are those of the environment, and the program may have set others");
     if (requests_matter(tape))
         return xstrdup("max_split_size decides by requests, and blocks are recorded");
     if (tape->pools_unknown)

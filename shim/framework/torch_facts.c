@@ -2,9 +2,10 @@
  * torch_facts.c - see torch_facts.h.
  *
  * A recording begins with the first allocation, and settings are made before.  What is said by then waits
- * here and is recorded with the first block's report.  Python's lock is held by whoever says something, so
- * entries are written by one thread at a time, the one behind the last; whoever records them takes all that
- * there are, and no lock.
+ * here and is recorded with the first block's report; so does what the environment said of them when the
+ * library was loaded, which is all that there is without Python.  Python's lock is held by whoever says
+ * something, so entries are written by one thread at a time, the one behind the last; whoever records them
+ * takes all that there are, and no lock.
  *
  *      vs_torch_facts_waiting      0, 1, 2 ... n entries ──▶ TAKEN, read by one thread ──▶ 0
  */
@@ -27,7 +28,7 @@
 VRAMSCOPE_API int vramscope_auto_allocator(unsigned op, int device, uint64_t number, uint64_t more,
                                            const char *key, const char *value);
 
-#define FACTS_MOST 32
+#define FACTS_MOST 34
 #define TAKEN      UINT_MAX
 #define PATIENCE   1000 /* a fork child may have its parent's TAKEN, which nobody ends */
 
@@ -98,6 +99,35 @@ static bool keep(const struct fact *f)
     waiting[n] = *f;
     return atomic_compare_exchange_strong_explicit(&vs_torch_facts_waiting, &n, n + 1, memory_order_release,
                                                    memory_order_relaxed);
+}
+
+/* The text behind NAME= in ENVIRONMENT; NULL: it is not there. */
+static const char *text_of(char *const *environment, const char *name)
+{
+    size_t n = strlen(name);
+    for (; environment && *environment; environment++)
+        if (!strncmp(*environment, name, n) && (*environment)[n] == '=')
+            return *environment + n;
+    return NULL;
+}
+
+/* "=TEXT", or nothing where the variable is not set: both are to be told from a recording that does not know.
+ */
+static void keep_variable(char *const *environment, const char *name, const char *key)
+{
+    const char *text = text_of(environment, name);
+    struct fact f = {.event = {.op = VS_OP_FRAMEWORK_FACT, .device = VS_DEVICE_UNKNOWN}};
+    if (text && strlen(text) >= sizeof f.value)
+        return; /* a part of it would be another setting */
+    copy(f.key, sizeof f.key, key);
+    copy(f.value, sizeof f.value, text);
+    keep(&f);
+}
+
+void vs_torch_facts_init(char *const *environment)
+{
+    keep_variable(environment, "PYTORCH_CUDA_ALLOC_CONF", "environment_torch_cuda_alloc_conf");
+    keep_variable(environment, "PYTORCH_ALLOC_CONF", "environment_torch_alloc_conf");
 }
 
 static bool is_said_by_python(unsigned op)

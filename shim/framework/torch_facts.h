@@ -11,6 +11,9 @@
 extern _Atomic unsigned vs_torch_facts_waiting;
 
 void vs_torch_facts_record(void);
+/* In the constructor: keeps what ENVIRONMENT says of PyTorch's settings, which programs without Python read
+ * too. */
+void vs_torch_facts_init(char *const *environment);
 
 /* To be called with each report, where the recording may just have begun. */
 static inline void vs_torch_facts_due(void)

@@ -13,6 +13,7 @@
 #include "framework/layers.h"
 #include "framework/ranges.h"
 #include "framework/torch_events.h"
+#include "framework/torch_facts.h"
 #include "hooks/meminfo.h"
 #include "hooks/provided.h"
 #include "hooks/symbols/symbols.h"
@@ -109,6 +110,7 @@ static __attribute__((constructor)) void init(int argc, char **argv, char **envi
     vs_output_init();
     vs_recording_prepare();
     vs_ranges_init(vs_options.phases);
+    vs_torch_facts_init(environment);
     __cxa_atexit(at_exit, NULL, NULL);
     if (vs_options.help)
         vs_options_print();

@@ -55,6 +55,23 @@ live split PYTORCH_ALLOC_CONF=max_split_size_mb:222 LATE_CONF=max_split_size_mb:
 exact split
 expect_sql "SELECT value FROM meta WHERE key = 'torch_alloc_conf'" max_split_size_mb:64
 
+# without Python nobody says the settings but the environment, as it was when the library was loaded
+live split PYTORCH_CUDA_ALLOC_CONF=max_split_size_mb:64 PYTORCH_ALLOC_CONF=max_split_size_mb:222
+python_less="DELETE FROM meta WHERE key LIKE 'torch_%'"
+sqlite3 "$db" "$python_less"
+"$V" whatif --policy=torch-native "$db" >"$run/text" 2>&1
+grep -q "^  PyTorch's settings from the environment: PYTORCH_CUDA_ALLOC_CONF=max_split_size_mb:64$" "$run/text" || fail "no settings from the environment: $(cat "$run/text")"
+"$V" whatif --json --policy=torch-native "$db" | grep -q '"settings_from_environment": *"max_split_size_mb:64"' || fail "no settings from the environment in JSON"
+live native PYTORCH_CUDA_ALLOC_CONF=
+sqlite3 "$db" "$python_less"
+"$V" whatif --policy=torch-native "$db" >"$run/text" 2>&1
+grep -q "^  PyTorch's settings from the environment: none, so the default ones$" "$run/text" || fail "no default settings: $(cat "$run/text")"
+exact native
+# the new name alone is not read before 2.10, and nobody says which version it was
+live native PYTORCH_ALLOC_CONF=max_split_size_mb:64
+sqlite3 "$db" "$python_less"
+"$V" whatif --policy=torch-native "$db" 2>&1 | grep -q 'from the environment' && fail "a setting that an older PyTorch does not read"
+
 # references that are bound at their first call
 make -Wl,-z,lazy
 live limit

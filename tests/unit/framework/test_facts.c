@@ -75,12 +75,12 @@ static void only_so_many_wait(void **state)
     int kept = 0;
     while (kept < 1000 && vramscope_auto_allocator(VS_OP_POOL_BEGIN, 0, 1, 0, NULL, NULL))
         kept++;
-    assert_int_equal(kept, 32);
+    assert_int_equal(kept, 34); /* two places are for what the environment says */
     on = true, recorded[1] = 0;
     vs_torch_facts_due();
-    assert_int_equal(recorded[1], 32);
+    assert_int_equal(recorded[1], 34);
     say(1);
-    assert_int_equal(recorded[1], 33);
+    assert_int_equal(recorded[1], 35);
 }
 
 int main(void)

@@ -1,0 +1,101 @@
+/*
+ * tape_settings.c - the settings of PyTorch's allocator, as far as a recording has them: said by Python code
+ * under `run`, by a snapshot, or, where neither was, by the variables of the environment that libc10_cuda
+ * reads.
+ *
+ *      PYTORCH_CUDA_ALLOC_CONF=max_split_size_mb:128,roundup_power2_divisions:[256:1,512:2,>:4]
+ */
+#include <sqlite3.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "sql.h"
+#include "tape.h"
+
+static const char *fact(struct trace *t, const char *key)
+{
+    struct sqlite3_stmt *s = trace_sql(t, "SELECT value FROM meta WHERE key = ?1 AND process = ?2", 0);
+    if (!s)
+        return NULL;
+    sqlite3_bind_text(s, 1, key, -1, SQLITE_STATIC);
+    sqlite3_bind_int64(s, 2, (t->before >> 40) + 1);
+    const char *text = sqlite3_step(s) == SQLITE_ROW ? trace_sql_text(t, s, 0) : NULL;
+    sqlite3_finalize(s);
+    return text;
+}
+
+/* ---- the environment ---- */
+
+#define MIB(n) ((int64_t)((uint64_t)(n) << 20))
+
+static void take_setting(struct trace_tape *tape, const char *name, size_t n, const char *value)
+{
+    uint64_t number = strtoull(value, NULL, 10) & 0xffffffff;
+    double share = strtod(value, NULL);
+#define IS(word) (n == strlen(word) && !strncmp(name, word, n))
+    if (IS("max_split_size_mb"))
+        tape->max_split = MIB(number);
+    else if (IS("large_segment_size_mb"))
+        tape->large_segment = MIB(number & 0xffff);
+    else if (IS("garbage_collection_threshold") && share > 0 && share < 1)
+        tape->gc_threshold = share;
+    else if (IS("per_process_memory_fraction") && share > 0 && share <= 1)
+        tape->fraction = share;
+    else if (IS("roundup_power2_divisions"))
+        tape->roundup =
+            *value == '[' ? -1 : (int64_t)(number & 0xffff); /* a list: not the same for all sizes */
+#undef IS
+}
+
+/* "name:value,name:[value,value]" */
+static void read_conf(struct trace_tape *tape, const char *text)
+{
+    while (*text) {
+        size_t name = strcspn(text, ":,");
+        const char *value = text + name + (text[name] == ':');
+        value += strspn(value, " ");
+        const char *end = *value == '[' ? strchrnul(value, ']') : value;
+        if (text[name] == ':')
+            take_setting(tape, text + strspn(text, " "), name - strspn(text, " "), value);
+        text = end + strcspn(end, ",");
+        text += *text == ',';
+    }
+}
+
+/* Which version reads the new name (2.10 on) a recording without Python does not say. */
+static void read_environment(struct trace *t, struct trace_tape *tape)
+{
+    const char *cuda = fact(t, "environment_torch_cuda_alloc_conf"),
+               *any = fact(t, "environment_torch_alloc_conf");
+    if (!cuda || !any || (*cuda != '=' && *any == '='))
+        return;
+    tape->environment = *cuda == '=' ? cuda + 1 : "";
+    read_conf(tape, tape->environment);
+    tape->settings_known = true;
+}
+
+/* ---- the whole ---- */
+
+void tape_read_settings(struct trace *t, struct trace_tape *tape)
+{
+    const char *split = fact(t, "torch_max_split_size"), *gc = fact(t, "torch_garbage_collection_threshold"),
+               *roundup = fact(t, "torch_roundup_power2_divisions");
+    tape->imported = fact(t, "imported") != NULL;
+    tape->settings_known = split && gc && roundup;
+    const char *conf = fact(t, "torch_alloc_conf"),
+               *segment = conf ? strstr(conf, "large_segment_size_mb:") : NULL;
+    tape->max_split = split ? strtoll(split, NULL, 10) : -1;
+    tape->gc_threshold = gc ? strtod(gc, NULL) : 0;
+    tape->roundup = roundup ? strtoll(roundup, NULL, 10) : 0;
+    tape->large_segment = segment ? strtoll(strchr(segment, ':') + 1, NULL, 10) & 0xffff : 0;
+    tape->large_segment <<= 20;
+    const char *fraction = fact(t, "torch_memory_fraction");
+    tape->fraction = fraction ? strtod(fraction, NULL) : 0;
+    const char *pools = fact(t, "torch_pools_unknown");
+    tape->pools_unknown = pools ? strtoll(pools, NULL, 10) : 0;
+    tape->version = fact(t, "torch_version");
+    tape->changed = fact(t, "torch_settings_changed") != NULL;
+    tape->calls_known = !tape->imported && tape->version;
+    if (!tape->settings_known && !tape->imported)
+        read_environment(t, tape);
+}
