@@ -315,11 +315,14 @@ static int by_end(const void *a, const void *b)
 /* The times at which rows end by a use of their bytes, and not by an event; sorted. */
 static int64_t *uses_of(const struct trace_waste *rows, size_t n, size_t *count)
 {
-    int64_t *uses = xrealloc(NULL, n * sizeof *uses);
+    int64_t *uses = xrealloc(NULL, 2 * n * sizeof *uses);
     *count = 0;
     for (size_t i = 0; i < n; i++)
-        if (rows[i].kind == WASTE_EARLY || rows[i].kind == WASTE_IDLE)
+        if (rows[i].kind == WASTE_EARLY || rows[i].kind == WASTE_IDLE) {
             uses[(*count)++] = rows[i].to;
+            if (rows[i].all_to != rows[i].to && rows[i].all_to >= rows[i].all_from)
+                uses[(*count)++] = rows[i].all_to;
+        }
     qsort(uses, *count, sizeof *uses, by_end);
     return uses;
 }
@@ -350,13 +353,32 @@ static void make_moments(struct replay *r, const struct trace_total *totals, siz
     free(uses);
 }
 
-static struct span *spans_of(struct replay *r, const struct trace_waste *rows, size_t n)
+/* A row's span where all kinds are summed. */
+static struct span summed(const struct replay *r, const struct trace_waste *row)
 {
+    struct trace_waste w = *row;
+    struct span s = {.size = w.size};
+    w.from = w.all_from;
+    w.to = w.all_to;
+    if (w.to >= w.from)
+        events_of(r, &w, &s.from, &s.to);
+    return s;
+}
+
+/* The spans of the rows, and after those the same where all kinds are summed. */
+static struct span *spans_of(struct replay *r, const struct trace_waste *rows, size_t count)
+{
+    size_t n = 2 * count;
     struct span *spans = xrealloc(NULL, n * sizeof *spans);
     size_t *ends = xrealloc(NULL, (2 * n + 2) * sizeof *ends);
+    for (size_t i = 0; i < count; i++) {
+        spans[i].size = rows[i].size;
+        events_of(r, &rows[i], &spans[i].from, &spans[i].to);
+        spans[count + i] = summed(r, &rows[i]);
+    }
     for (size_t i = 0; i < n; i++) {
-        events_of(r, &rows[i], &ends[2 * i], &ends[2 * i + 1]);
-        spans[i] = (struct span){ends[2 * i], ends[2 * i + 1], rows[i].size};
+        ends[2 * i] = spans[i].from;
+        ends[2 * i + 1] = spans[i].to;
     }
     ends[2 * n] = 0;
     ends[2 * n + 1] = r->n;
@@ -379,7 +401,7 @@ struct waste_report waste_of(const struct trace_total *totals, size_t n, struct 
     struct span *spans = spans_of(&r, rows, row_count);
     make_tree(&r);
     w.peak = r.most[1];
-    w.all = bound_of(&r, spans, rows, row_count);
+    w.all = bound_of(&r, spans + row_count, rows, row_count);
     find_kinds(&w, &r, rows, spans, row_count);
     find_groups(&w, &r, rows, layers, spans, row_count);
     for (size_t i = 0; i < row_count; i++)
@@ -392,6 +414,15 @@ struct waste_report waste_of(const struct trace_total *totals, size_t n, struct 
     free(r.most);
     free(r.added);
     return w;
+}
+
+const struct waste_group *waste_group_like(const struct waste_report *w, const struct waste_group *g)
+{
+    for (size_t i = 0; i < w->count; i++)
+        if (w->groups[i].kind == g->kind && !compare(w->groups[i].line, g->line) &&
+            !compare(w->groups[i].layer, g->layer))
+            return &w->groups[i];
+    return NULL;
 }
 
 void waste_free(struct waste_report *w)

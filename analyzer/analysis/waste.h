@@ -12,6 +12,10 @@
  * the longest is there, and nothing shorter than a millisecond: what else lay unused counts as used.  It is
  * worked out for each kind, for all together, and for each line of code and layer alone.
  *
+ * That is done twice: with each use that was seen as one, and with the sure ones alone (view waste_at_most),
+ * as a word in a structure that a kernel was given may be what an earlier call left there.  The peak can fall
+ * by what the second one says and by no more; the first one is what is to be expected.
+ *
  * A block that lies unused from a use on counts as needed at the event itself, whatever the clock's grain.
  */
 #ifndef VS_ANALYSIS_WASTE_H
@@ -42,9 +46,11 @@ struct waste_report {
     size_t count;
 };
 
-/* TOTALS in order of their seq; at least one.  ROWS are sorted anew. */
+/* TOTALS in order of their seq; at least one.  ROWS, of one of the two views, are sorted anew. */
 struct waste_report waste_of(const struct trace_total *totals, size_t n, struct trace_waste *rows,
                              size_t row_count);
+/* The group of W of G's kind, line and layer; NULL: there is none. */
+const struct waste_group *waste_group_like(const struct waste_report *w, const struct waste_group *g);
 void waste_free(struct waste_report *w);
 
 #endif

@@ -150,10 +150,11 @@ struct trace_live { /* bytes held at the device's allocated peak */
 
 /* How a block that was followed lay unused, and is known to have. */
 enum trace_waste_kind { WASTE_NEVER, WASTE_EARLY, WASTE_LATE, WASTE_IDLE, WASTE_KINDS };
-struct trace_waste { /* a row of view waste */
+struct trace_waste { /* a row of view waste, or of view waste_at_most */
     enum trace_waste_kind kind;
     int64_t alloc_seq, free_seq; /* free_seq UNKNOWN: it lives */
     int64_t size, from, to;      /* ns */
+    int64_t all_from, all_to;    /* what of it counts in a sum over all kinds; all_to < all_from: nothing */
     int64_t stack;
     const char *line, *layer, *role; /* as in struct trace_live */
 };
@@ -393,9 +394,10 @@ int trace_rules(struct trace *t, int64_t device, int64_t seq, struct trace_rule 
 int trace_tensors(struct trace *t, int64_t device, int64_t seq, struct trace_tensor **out, size_t *n);
 bool trace_knows_tensors(struct trace *t);
 int trace_witnesses(struct trace *t, int64_t device, struct trace_witness **out, size_t *n);
-/* Where blocks of DEVICE lay unused; how much of the peak was followed; and the device's total after each of
- * its events that has a row, in order.  All scan all events. */
-int trace_waste(struct trace *t, int64_t device, struct trace_waste **out, size_t *n);
+/* Where blocks of DEVICE lay unused, as far as each use that was seen is one, or AT_MOST; how much of the
+ * peak was followed; and the device's total after each of its events that has a row, in order.  All scan all
+ * events. */
+int trace_waste(struct trace *t, int64_t device, bool at_most, struct trace_waste **out, size_t *n);
 int trace_followed(struct trace *t, int64_t device, struct trace_followed *out);
 int trace_totals(struct trace *t, int64_t device, struct trace_total **out, size_t *n);
 /* The numbers of successful allocations, by device and phase; scans all events. */

@@ -101,12 +101,13 @@ static int name_stacks(struct trace *t, struct trace_waste *rows, size_t n)
     return s ? trace_sql_done(t, s, SQLITE_DONE) : -1;
 }
 
-int trace_waste(struct trace *t, int64_t device, struct trace_waste **out, size_t *n)
+int trace_waste(struct trace *t, int64_t device, bool at_most, struct trace_waste **out, size_t *n)
 {
-    struct sqlite3_stmt *s = trace_sql(t,
-                                       "SELECT kind, alloc_seq, free_seq, size_bytes, from_ns, to_ns, stack, "
-                                       "role FROM waste WHERE device = ?",
-                                       1, device);
+    static const char seen[] = "SELECT kind, alloc_seq, free_seq, size_bytes, from_ns, to_ns, stack, role, "
+                               "from_ns, to_ns FROM waste WHERE device = ?",
+                      most[] = "SELECT kind, alloc_seq, free_seq, size_bytes, from_ns, to_ns, stack, NULL, "
+                               "all_from_ns, all_to_ns FROM waste_at_most WHERE device = ?";
+    struct sqlite3_stmt *s = trace_sql(t, at_most ? most : seen, 1, device);
     const char *roles[32];
     size_t role_count = 0;
     int code = SQLITE_ERROR;
@@ -120,7 +121,10 @@ int trace_waste(struct trace *t, int64_t device, struct trace_waste **out, size_
                                 .from = trace_sql_amount(s, 4),
                                 .to = trace_sql_amount(s, 5),
                                 .stack = trace_sql_amount(s, 6),
-                                .role = role_of(t, s, 7, roles, &role_count)};
+                                .role = role_of(t, s, 7, roles, &role_count),
+                                .all_from = trace_sql_amount(s, 8),
+                                .all_to = sqlite3_column_type(s, 9) == SQLITE_NULL ? INT64_MIN
+                                                                                   : trace_sql_amount(s, 9)};
         if (w.kind < WASTE_KINDS && w.size > 0)
             *PUSH(*out, *n) = w;
     }

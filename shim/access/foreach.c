@@ -89,6 +89,18 @@ struct vs_foreach vs_foreach_of(const char *name, uint32_t first, uint32_t secon
     return f.lists != 0 ? f : cat_of(name, second);
 }
 
+/* (un)vectorized_elementwise_kernel<..., F, std::array<char *, n>, ...>(int, F, std::array<char *, n>, ...)
+ */
+bool vs_foreach_is_array(const char *name, uint32_t size)
+{
+    const char *kernel = behind(name, "2at6native");
+    const char *at = strstr(kernel, "29vectorized_elementwise_kernelI");
+    unsigned n;
+    if (at == NULL)
+        at = strstr(kernel, "27unrolled_elementwise_kernelI");
+    return at != NULL && sscanf(behind(at, "St5arrayIPcLm"), "%2uE", &n) == 1 && size == 8 * n;
+}
+
 /* The blocks of a launch go through the tensors in their order, and through the chunks of each; the first may
  * go on with a tensor of the launch before. */
 static uint32_t tensors_of_blocks(const struct vs_foreach *f, const void *param, uint32_t blocks)

@@ -40,6 +40,10 @@ struct vs_foreach {
 /* What the kernel of this mangled NAME gets, whose first two parameters have FIRST and SECOND bytes. */
 struct vs_foreach vs_foreach_of(const char *name, uint32_t first, uint32_t second);
 
+/* Whether the third parameter, of SIZE bytes, of the kernel of this mangled NAME is an array of addresses,
+ * all of them in use: those of PyTorch's elementwise kernels without offsets. */
+bool vs_foreach_is_array(const char *name, uint32_t size);
+
 /* How many tensors a launch over GRID has in the structure at PARAM; 0: that is not known. */
 uint32_t vs_foreach_tensors(const struct vs_foreach *f, const void *param, struct vs_grid grid);
 

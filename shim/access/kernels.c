@@ -63,14 +63,16 @@ void vs_kernels_reset(void)
 
 /* ---- making a layout ---- */
 
-/* The words of a parameter of SIZE bytes at OFFSET: those that lie completely in it, at multiples of 8. */
-static bool run_of(uint32_t param, uint32_t offset, uint32_t size, struct vs_kernel_run *run)
+/* The words of parameter PARAM: those that lie completely in it, at multiples of 8. */
+static bool run_of(const struct vs_kernel_params *p, uint32_t param, struct vs_kernel_run *run)
 {
+    uint32_t offset = p->at[param].offset, size = p->at[param].size;
     uint32_t first = (offset + 7) / 8 * 8, end = (offset + size) / 8 * 8;
     if (end <= first || end > UINT16_MAX)
         return false;
     *run = (struct vs_kernel_run){(uint16_t)param, (uint16_t)(first - offset), (uint16_t)first,
-                                  (uint16_t)((end - first) / 8)};
+                                  .words = (uint16_t)((end - first) / 8) & 0x7fff,
+                                  .own = size == sizeof(void *) || p->array == param + 1};
     return true;
 }
 
@@ -106,7 +108,7 @@ static bool same(const struct vs_kernel *k, uint32_t name, bool reaches, const s
     if (k == NULL || k->name != name || k->reaches != reaches || k->known != p->known)
         return false;
     for (uint32_t i = 0; i < p->count; i++)
-        if (run_of(i, p->at[i].offset, p->at[i].size, &run))
+        if (run_of(p, i, &run))
             if (runs >= k->runs || memcmp(&run, &k->run[runs++], sizeof run) != 0)
                 return false;
     return runs == k->runs;
@@ -119,7 +121,7 @@ static struct vs_kernel *make(const void *handle, uint32_t name, bool reaches,
     uint16_t runs = 0;
     uint32_t packed = 0;
     for (uint32_t i = 0; i < p->count; i++) {
-        runs += run_of(i, p->at[i].offset, p->at[i].size, &run);
+        runs += run_of(p, i, &run);
         packed = p->at[i].offset + p->at[i].size;
     }
     struct vs_kernel *k = take(sizeof *k + runs * sizeof run);
@@ -133,7 +135,7 @@ static struct vs_kernel *make(const void *handle, uint32_t name, bool reaches,
                             .reaches = reaches,
                             .list = p->list};
     for (uint32_t i = 0, n = 0; i < p->count; i++)
-        n += run_of(i, p->at[i].offset, p->at[i].size, &k->run[n < runs ? n : 0]);
+        n += run_of(p, i, &k->run[n < runs ? n : 0]);
     return k;
 }
 
@@ -173,13 +175,13 @@ static inline const char *value_of(const struct vs_kernel_run *run, void *const 
 
 /* Finds tensor maps among the words of a run whose first word has the offset PACKED. */
 static __attribute__((noinline)) void look_for_maps(const struct vs_kernel_run *run, const char *value,
-                                                    void (*see)(void *, uint64_t, bool), void *context)
+                                                    void (*see)(void *, uint64_t, bool, bool), void *context)
 {
     uint32_t bytes = 8u * run->words, at = (0u - run->packed) % VS_MAP_ALIGN;
     for (; at + VS_MAP_BYTES <= bytes; at += VS_MAP_ALIGN) {
         uint64_t address = vs_map_address(value + at);
         if (address != 0)
-            see(context, address, true);
+            see(context, address, true, bytes == VS_MAP_BYTES);
     }
 }
 
@@ -189,10 +191,11 @@ static inline bool may_have_maps(const struct vs_kernel_run *run)
            atomic_load_explicit(&vs_maps_any, memory_order_acquire);
 }
 
-static void see_map(void *use, uint64_t word, bool map)
+static void see_map(void *use, uint64_t word, bool map, bool sure)
 {
     struct vs_use u = *(struct vs_use *)use;
     u.kinds |= VS_ACCESS_MAP;
+    u.sure = sure;
     vs_use_word(&u, word);
 }
 
@@ -200,6 +203,7 @@ static void see_map(void *use, uint64_t word, bool map)
 struct part {
     const char *at;
     uint32_t words;
+    bool sure;
 };
 
 #define PARTS 6u /* five lists, and one more */
@@ -212,9 +216,9 @@ static uint32_t parts_of(const struct vs_foreach *f, const struct vs_kernel_run 
     const char *list = value - run->at;
     uint32_t n = 0, tensors = vs_foreach_tensors(f, list, grid);
     for (; tensors != 0 && n < f->lists; n++)
-        parts[n] = (struct part){list + 8u * n * f->tensors, tensors};
+        parts[n] = (struct part){list + 8u * n * f->tensors, tensors, true};
     if (tensors != 0 && f->steps != 0)
-        parts[n++] = (struct part){list + f->steps, tensors};
+        parts[n++] = (struct part){list + f->steps, tensors, true};
     return n;
 }
 
@@ -229,7 +233,7 @@ static uint32_t each_part(const struct vs_kernel *k, const struct vs_kernel_run 
 {
     uint32_t n = has_lists(k, run) ? parts_of(&k->list, run, grid, value, parts) : 0;
     if (n == 0)
-        parts[n++] = (struct part){value, run->words};
+        parts[n++] = (struct part){value, run->words, run->own};
     return n;
 }
 
@@ -240,7 +244,7 @@ static __attribute__((noinline)) void given_lists(const struct vs_kernel *k, con
     struct part parts[PARTS];
     uint32_t n = each_part(k, run, grid, value, parts);
     for (uint32_t i = 0; i < n; i++)
-        vs_use_words(u, b, parts[i].at, parts[i].words);
+        vs_use_words(u, b, parts[i].at, parts[i].words, parts[i].sure);
 }
 
 void vs_kernel_given(const struct vs_kernel *k, struct vs_use *u, struct vs_grid grid, void *const *params,
@@ -260,29 +264,31 @@ void vs_kernel_given(const struct vs_kernel *k, struct vs_use *u, struct vs_grid
         if (run->words == 1) {
             uint64_t word;
             memcpy(&word, value, sizeof word);
-            vs_use_add(u, &b, word);
+            vs_use_add(u, &b, word, run->own);
             continue;
         }
-        vs_use_words(u, &b, value, run->words);
+        vs_use_words(u, &b, value, run->words, run->own);
         if (may_have_maps(run))
             look_for_maps(run, value, see_map, u);
     }
     if (!k->known && buffer != NULL)
-        vs_use_words(u, &b, buffer, size / sizeof(uint64_t));
+        vs_use_words(u, &b, buffer, size / sizeof(uint64_t), false);
     vs_use_flush(u, &b);
 }
 
-static void see_words(const char *at, size_t words, void (*see)(void *, uint64_t, bool), void *context)
+static void see_words(const char *at, size_t words, bool sure, void (*see)(void *, uint64_t, bool, bool),
+                      void *context)
 {
     for (size_t w = 0; w < words; w++) {
         uint64_t word;
         memcpy(&word, at + 8 * w, sizeof word);
-        see(context, word, false);
+        see(context, word, false, sure);
     }
 }
 
 void vs_kernel_each(const struct vs_kernel *k, struct vs_grid grid, void *const *params, const void *buffer,
-                    size_t size, void (*see)(void *context, uint64_t word, bool map), void *context)
+                    size_t size, void (*see)(void *context, uint64_t word, bool map, bool sure),
+                    void *context)
 {
     for (uint32_t i = 0; i < k->runs; i++) {
         const struct vs_kernel_run *run = &k->run[i];
@@ -290,10 +296,10 @@ void vs_kernel_each(const struct vs_kernel *k, struct vs_grid grid, void *const 
         struct part parts[PARTS];
         uint32_t n = value != NULL ? each_part(k, run, grid, value, parts) : 0;
         for (uint32_t p = 0; p < n; p++)
-            see_words(parts[p].at, parts[p].words, see, context);
+            see_words(parts[p].at, parts[p].words, parts[p].sure, see, context);
         if (value != NULL && !has_lists(k, run) && may_have_maps(run))
             look_for_maps(run, value, see, context);
     }
     if (!k->known && buffer != NULL)
-        see_words(buffer, size / sizeof(uint64_t), see, context);
+        see_words(buffer, size / sizeof(uint64_t), false, see, context);
 }

@@ -18,7 +18,8 @@ struct vs_kernel_run {
     uint16_t param;  /* its number */
     uint16_t at;     /* bytes into the parameter */
     uint16_t packed; /* bytes into the buffer of all parameters */
-    uint16_t words;
+    uint16_t words : 15;
+    uint16_t own : 1; /* each of them is an address on purpose, not what was left in a structure */
 };
 
 struct vs_kernel {
@@ -37,6 +38,7 @@ struct vs_kernel {
 struct vs_kernel_params {
     uint32_t count;
     bool known;
+    uint32_t array; /* 1 + the number of a parameter that is an array of addresses; 0: none is known to be */
     struct vs_foreach list;
     struct {
         uint16_t offset, size;
@@ -58,8 +60,10 @@ void vs_kernels_reset(void);
  * are none. */
 void vs_kernel_given(const struct vs_kernel *k, struct vs_use *u, struct vs_grid grid, void *const *params,
                      const void *buffer, size_t size);
-/* Calls SEE for each of these words and for every tensor map's address, instead of recording uses. */
+/* Calls SEE for each of these words (SURE: as in struct vs_use) and for every tensor map's address, instead
+ * of recording uses. */
 void vs_kernel_each(const struct vs_kernel *k, struct vs_grid grid, void *const *params, const void *buffer,
-                    size_t size, void (*see)(void *context, uint64_t word, bool map), void *context);
+                    size_t size, void (*see)(void *context, uint64_t word, bool map, bool sure),
+                    void *context);
 
 #endif

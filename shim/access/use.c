@@ -109,7 +109,8 @@ struct vs_use vs_use_begin(uint32_t name, uint16_t kinds)
                            .phase = mine.phase,
                            .step = atomic_load_explicit(&all.step, memory_order_relaxed),
                            .kinds = kinds,
-                           .phases = mine.phases};
+                           .phases = mine.phases,
+                           .sure = true};
 }
 
 /* ---- blocks ---- */
@@ -221,12 +222,12 @@ __attribute__((noinline)) void vs_use_first(struct vs_access_row *row, const str
     __atomic_store_n(&row->first_step, u->step, __ATOMIC_RELAXED);
 }
 
-void vs_use_words(const struct vs_use *u, struct vs_use_batch *b, const void *at, size_t count)
+void vs_use_words(const struct vs_use *u, struct vs_use_batch *b, const void *at, size_t count, bool sure)
 {
     for (size_t i = 0; i < count; i++) {
         uint64_t word;
         memcpy(&word, (const char *)at + i * sizeof word, sizeof word);
-        vs_use_add(u, b, word);
+        vs_use_add(u, b, word, sure);
     }
 }
 
@@ -234,16 +235,20 @@ void vs_use_flush(const struct vs_use *u, struct vs_use_batch *b)
 {
     uint32_t n = b->n;
     struct vs_access_row *row[VS_USE_BATCH];
+    struct vs_use use = *u;
     b->n = 0;
     for (uint32_t i = 0; i < n; i++) {
-        row[i] = &vs_use_rows[vs_living_find_near(VS_LIVING_FRAMEWORK, b->word[i])];
+        row[i] = &vs_use_rows[vs_living_find_near(VS_LIVING_FRAMEWORK, b->word[i] & ~VS_USE_SURE)];
         __builtin_prefetch(row[i], 1);
     }
-    for (uint32_t i = 0; i < n; i++)
-        if (vs_use_in(row[i], b->word[i]))
-            vs_use_row(row[i], u);
+    for (uint32_t i = 0; i < n; i++) {
+        uint64_t word = b->word[i] & ~VS_USE_SURE;
+        use.sure = word != b->word[i];
+        if (vs_use_in(row[i], word))
+            vs_use_row(row[i], &use);
         else
-            vs_use_word(u, b->word[i]);
+            vs_use_word(&use, word);
+    }
 }
 
 void vs_use_memory(const struct vs_use *u, uint64_t address, uint64_t size)

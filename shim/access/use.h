@@ -48,9 +48,10 @@ struct vs_use {
     uint32_t name, phase, step; /* string ids: the kernel or operation; the phase, 0 none */
     uint16_t kinds;             /* enum vs_access_kind */
     uint8_t phases;             /* enum vs_access_phase, one of them */
+    bool sure;                  /* not by a word that an earlier call may have left (trace/access.h) */
 };
 
-/* Prepares a use of KINDS, by the work NAME, now and by the calling thread. */
+/* Prepares a sure use of KINDS, by the work NAME, now and by the calling thread. */
 struct vs_use vs_use_begin(uint32_t name, uint16_t kinds);
 
 /* All blocks lie between these two bounds; words outside of them are not addresses. */
@@ -66,6 +67,11 @@ static inline void vs_use_row(struct vs_access_row *row, const struct vs_use *u)
 #define GET(field)        __atomic_load_n(&row->field, __ATOMIC_RELAXED)
 #define PUT(field, value) __atomic_store_n(&row->field, (value), __ATOMIC_RELAXED)
     uint64_t last = GET(last_ns);
+    if (u->sure && GET(sure_last_ns) < u->now) {
+        if (__builtin_expect(GET(sure_last_ns) == 0, 0))
+            PUT(sure_first_ns, u->now);
+        PUT(sure_last_ns, u->now);
+    }
     if (last == u->now && GET(last_name) == u->name) { /* another word of the same work */
         PUT(kinds, (uint16_t)(GET(kinds) | u->kinds));
         return;
@@ -131,14 +137,15 @@ static inline void vs_use_word(const struct vs_use *u, uint64_t word)
 #define VS_USE_BATCH 32u
 struct vs_use_batch {
     uint32_t n;
-    uint64_t word[VS_USE_BATCH];
+    uint64_t word[VS_USE_BATCH]; /* with VS_USE_SURE */
 };
-/* Records that the device is given the words of B, which is empty then. */
+#define VS_USE_SURE (UINT64_C(1) << 63) /* no address has this bit */
+/* Records that the device is given the words of B, which is empty then; u->sure does not count. */
 void vs_use_flush(const struct vs_use *u, struct vs_use_batch *b);
 
-static inline void vs_use_add(const struct vs_use *u, struct vs_use_batch *b, uint64_t word)
+static inline void vs_use_add(const struct vs_use *u, struct vs_use_batch *b, uint64_t word, bool sure)
 {
-    b->word[b->n] = word;
+    b->word[b->n] = sure ? word | VS_USE_SURE : word;
     b->n += word >= atomic_load_explicit(&vs_use_lowest, memory_order_relaxed) &&
             word < atomic_load_explicit(&vs_use_highest, memory_order_relaxed);
     if (__builtin_expect(b->n == VS_USE_BATCH, 0))
@@ -146,7 +153,7 @@ static inline void vs_use_add(const struct vs_use *u, struct vs_use_batch *b, ui
 }
 
 /* Adds COUNT words from AT on, which need not be aligned. */
-void vs_use_words(const struct vs_use *u, struct vs_use_batch *b, const void *at, size_t count);
+void vs_use_words(const struct vs_use *u, struct vs_use_batch *b, const void *at, size_t count, bool sure);
 
 /* ... the memory from ADDRESS on, SIZE bytes (0: not known). */
 void vs_use_memory(const struct vs_use *u, uint64_t address, uint64_t size);

@@ -92,6 +92,8 @@ static __attribute__((noinline)) const struct vs_kernel *ask(struct vs_journal *
     uint32_t id = name != NULL ? vs_journal_string(j, name, strlen(name)) : 0;
     params.list = name != NULL && params.count > 1 ? vs_foreach_of(name, params.at[0].size, params.at[1].size)
                                                    : (struct vs_foreach){0};
+    params.array =
+        name != NULL && params.count > 2 && vs_foreach_is_array(name, params.at[2].size) ? 2 + 1 : 0;
     return vs_kernel_learn(f, id, name != NULL && vs_use_name_reaches(name), &params);
 }
 

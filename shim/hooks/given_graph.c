@@ -4,9 +4,9 @@
  * The nodes of a graph are read when it is instantiated: the parameters of kernels, both sides of copies,
  * the targets of fills; child graphs too.  Every word that may be an address is kept once, and every launch
  * gives all of them.  Later changes of a node add its new parameters; the old ones stay, so false uses may
- * be recorded, but no true one is missed.  Nodes that cannot be read (bodies of conditions, batches of
- * memory operations, nodes that the device itself may change) make of each launch one that may reach every
- * block, and so does an executable graph that is not known here.
+ * be recorded, but no true one is missed; no word that was there before is sure then.  Nodes that cannot be
+ * read (bodies of conditions, batches of memory operations, nodes that the device itself may change) make of
+ * each launch one that may reach every block, and so does an executable graph that is not known here.
  *
  * As in graph.c no code takes a lock, and only pages are allocated.  By CUDA's own rules a program does not
  * launch, change or destroy one executable graph on two threads at once.
@@ -35,6 +35,7 @@ struct word {
     uint64_t word;
     uint32_t name;
     uint16_t kinds;
+    bool sure; /* as in struct vs_use */
 };
 
 struct list {
@@ -88,6 +89,7 @@ static void sort_and_merge(struct list *l)
     for (uint32_t i = 0; i < l->count; i++) {
         if (kept != 0 && l->at[kept - 1].word == l->at[i].word) {
             l->at[kept - 1].kinds |= l->at[i].kinds;
+            l->at[kept - 1].sure |= l->at[i].sure;
             l->at[kept - 1].name = l->at[i].name;
         } else {
             l->at[kept++] = l->at[i];
@@ -131,19 +133,19 @@ static void grow(struct reading *r)
     r->list = more;
 }
 
-static void put(struct reading *r, uint64_t word, uint16_t kinds)
+static void put(struct reading *r, uint64_t word, uint16_t kinds, bool sure)
 {
     if (r->list == NULL || !may_be_address(word))
         return;
     if (r->list->count == r->list->room)
         grow(r);
     if (r->list->count < r->list->room)
-        r->list->at[r->list->count++] = (struct word){word, r->name, kinds | VS_ACCESS_GRAPH};
+        r->list->at[r->list->count++] = (struct word){word, r->name, kinds | VS_ACCESS_GRAPH, sure};
 }
 
-static void see(void *reading, uint64_t word, bool map)
+static void see(void *reading, uint64_t word, bool map, bool sure)
 {
-    put(reading, word, map ? VS_ACCESS_KERNEL | VS_ACCESS_MAP : VS_ACCESS_KERNEL);
+    put(reading, word, map ? VS_ACCESS_KERNEL | VS_ACCESS_MAP : VS_ACCESS_KERNEL, sure);
 }
 
 /* ---- nodes ---- */
@@ -190,16 +192,16 @@ static void read_copy(struct reading *r, const CUDA_MEMCPY3D *c)
     r->name = vs_given_name(VS_API_cuMemcpyAsync);
     if (c->srcMemoryType == CU_MEMORYTYPE_DEVICE || c->srcMemoryType == CU_MEMORYTYPE_UNIFIED)
         put(r, c->srcDevice + c->srcXInBytes + c->srcPitch * (c->srcY + c->srcHeight * c->srcZ),
-            VS_ACCESS_COPY_FROM);
+            VS_ACCESS_COPY_FROM, true);
     if (c->dstMemoryType == CU_MEMORYTYPE_DEVICE || c->dstMemoryType == CU_MEMORYTYPE_UNIFIED)
         put(r, c->dstDevice + c->dstXInBytes + c->dstPitch * (c->dstY + c->dstHeight * c->dstZ),
-            VS_ACCESS_COPY_TO);
+            VS_ACCESS_COPY_TO, true);
 }
 
 static void read_fill(struct reading *r, uint64_t to)
 {
     r->name = vs_given_name(VS_API_cuMemsetD8Async);
-    put(r, to, VS_ACCESS_FILL);
+    put(r, to, VS_ACCESS_FILL, true);
 }
 
 static void read_graph(struct reading *r, CUgraph graph, int depth);
@@ -326,6 +328,7 @@ void vs_given_graph(CUgraphExec exec, CUstream stream)
     for (uint32_t i = 0; i < l->count; i++) {
         u.name = l->at[i].name;
         u.kinds = l->at[i].kinds;
+        u.sure = l->at[i].sure;
         vs_use_word(&u, l->at[i].word);
     }
 }
@@ -337,6 +340,8 @@ static struct slot *begin_change(CUgraphExec exec, struct reading *r)
 {
     struct slot *s = probe(exec, false);
     r->list = s != NULL ? atomic_load_explicit(&s->list, memory_order_acquire) : NULL;
+    for (uint32_t i = 0; r->list != NULL && i < r->list->count; i++)
+        r->list->at[i].sure = false; /* it may be of the node that changes */
     return r->list != NULL ? s : NULL;
 }
 

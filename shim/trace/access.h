@@ -36,12 +36,15 @@ enum vs_access_phase {
 
 /* When and how the device was given a block while it lived.  Unlike the rows of other tables these change,
  * and are reused for other blocks.  The first cache line is written at every use, the second when the block
- * is born, first used and freed.  Times are CLOCK_MONOTONIC ns; names and phases are string ids, a phase of
- * 0 says "none"; steps count from 1. */
+ * is born, first used and freed.  A use is sure if the block's address is a parameter of its own, or a part
+ * of a structure whose layout is known, or if a copy or a fill has it; a word inside another structure may
+ * have been left there by an earlier call.  Times are CLOCK_MONOTONIC ns; names and phases are string ids, a
+ * phase of 0 says "none"; steps count from 1. */
 struct vs_access_row {
     uint64_t address, end; /* of the block; address 0: the row is vacant */
     uint64_t last_ns;
-    uint64_t gap_ns, gap_end_ns; /* the longest time between two uses in succession, and when it ended */
+    uint64_t gap_ns;       /* the longest time between two uses in succession */
+    uint64_t sure_last_ns; /* the last use that is sure; 0: none is */
     uint32_t last_name, last_phase, last_step;
     uint32_t uses;  /* one for each word of a launch, copy, ... that named the block */
     uint32_t steps; /* how many different steps had uses */
@@ -51,11 +54,13 @@ struct vs_access_row {
 
     uint64_t born_ns; /* t_ns of the event that made it */
     uint64_t first_ns;
+    uint64_t gap_end_ns; /* when that time ended */
+    uint64_t sure_first_ns;
     uint32_t first_name, first_phase, first_step, born_step;
     uint32_t end_step; /* the step under way at its free; 0: it lives */
     uint32_t reach;    /* the caller's: how much `reachable` work had run when the block was born */
     uint32_t next;     /* access.c: the next vacant row */
-    uint32_t unused[5];
+    uint32_t unused[1];
 };
 _Static_assert(sizeof(struct vs_access_row) == 128, "two cache lines, and a use touches the first");
 

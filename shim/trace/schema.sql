@@ -56,7 +56,7 @@
 --   SELECT phase, allocated_bytes, reserved_bytes FROM phase_peak;
 --   SELECT size_bytes, line, phase, category, owner FROM live_at_peak ORDER BY size_bytes DESC LIMIT 20;
 
--- facts about a process's recording, and (process 0) about the file, a key and its value a row: schema_version (11), version (of the tool), named_frames (how many frames there were when names were looked up, absent before; these three of process 0), start_realtime_ns, start_monotonic_ns (CLOCK_MONOTONIC at t = 0), max_bytes, clean_end (1 = the process ended in good order),
+-- facts about a process's recording, and (process 0) about the file, a key and its value a row: schema_version (12), version (of the tool), named_frames (how many frames there were when names were looked up, absent before; these three of process 0), start_realtime_ns, start_monotonic_ns (CLOCK_MONOTONIC at t = 0), max_bytes, clean_end (1 = the process ended in good order),
 -- journal (path of what has the rest while the process runs, and after a kill), journal_merged (1 = the process was cut off, and its journal has been merged to its end; with
 -- neither this nor clean_end the end may be missing), thinned_from_seq (absent, or: from where on there was no room for each event's row although everything
 -- old had been folded: table stretch), live_incomplete (absent, or 1: no room was left to keep table live).
@@ -137,14 +137,18 @@ CREATE TABLE amend(seq INTEGER PRIMARY KEY, op INT, by_seq INT); -- by_seq: the 
 -- address, so a use that did not happen may be here; blocks of which a use may be missing say so (access_kind.kinds).  Read view block_use.
 -- first_step, last_step, end_step: how many training iterations after born_step its first and its last use (NULL: in the same) and its free (NULL: it
 -- lives) were; steps: in how many different iterations it was used (NULL: in one, or in none); gap, gap_end: ns, the longest time between two uses that
--- followed each other, and its end after the allocation (NULL: less than a millisecond)
+-- followed each other, and its end after the allocation (NULL: less than a millisecond).  sure: a use is sure if a kernel had the address as a parameter of its
+-- own or in a structure whose layout is known, or if a copy or a fill had it; a word in another structure may be one that an earlier call left there.  2048 times how
+-- far behind the first use the first sure one lies, and how far before the last use the last sure one, both in 1024ths of the time between first and last use,
+-- rounded up (0: both are sure; NULL: none is known to be)
 CREATE TABLE access(alloc_seq INTEGER PRIMARY KEY,
   kind INT,                    -- access_kind.id
   first INT, last INT,         -- ns from its allocation to its first and its last use; NULL: there was none
   uses INT,
   born_step INT,               -- the training iteration under way when it was allocated, from 1
   first_step INT, last_step INT, end_step INT,
-  steps INT, gap INT, gap_end INT);
+  steps INT, gap INT, gap_end INT,
+  sure INT);
 -- what many rows of access have in common, once.  first_by, last_by: string.id of the kernel, or of the driver function of a copy or
 -- a fill, of its first and its last use, 0 none; first_phase, last_phase: phase.id.  phases: a sum over those of its uses: 1 none, 2 forward,
 -- 4 logits, 8 backward, 16 optimizer, 32 evaluation, 64 others.  kinds: a sum over what gave it: 1 a kernel's parameters, 2 a graph, 4 a copy
@@ -666,9 +670,33 @@ CREATE VIEW waste AS
     WHERE CASE k.kind WHEN 'never used' THEN u.first IS NULL WHEN 'idle' THEN u.gap IS NOT NULL ELSE u.first IS NOT NULL END) w
   WHERE w.to_ns - w.from_ns >= 1000000;
 
+-- where at most a block lay unused: as in waste, but that a use counts only if it is sure (table access), and that 'late free' and 'never used' may be of any
+-- length (from_ns to to_ns); a block whose uses are none of them sure counts in each of the three kinds, from its allocation to its free.  What a sum over all kinds may have of a row is
+-- from all_from_ns to all_to_ns, so that no time of a block counts twice
+CREATE VIEW waste_at_most AS
+  WITH ended(alloc_seq, seq, t) AS MATERIALIZED (SELECT mate, seq, t FROM ev
+    WHERE op IN (2, 6, 21, 51, 52, 53) AND mate > 0 AND (op <> 6 OR size <> 0) AND seq NOT IN (SELECT seq FROM amend WHERE op = 3))
+  SELECT w.process AS process, w.alloc_seq AS alloc_seq, w.device AS device, w.kind AS kind, w.size_bytes AS size_bytes, w.from_ns AS from_ns, w.to_ns AS to_ns,
+    CASE w.kind WHEN 'idle' THEN max(w.from_ns, w.t + w.sure_first) WHEN 'never used' THEN w.from_ns ELSE CASE WHEN w.sure_first IS NOT NULL THEN w.from_ns END END AS all_from_ns,
+    CASE w.kind WHEN 'idle' THEN min(w.to_ns, w.t + w.sure_last) WHEN 'never used' THEN w.to_ns ELSE CASE WHEN w.sure_first IS NOT NULL THEN w.to_ns END END AS all_to_ns,
+    w.free_seq AS free_seq, w.stack AS stack
+  FROM (SELECT u.*, k.kind AS kind,
+      CASE k.kind WHEN 'late free' THEN u.t + ifnull(u.sure_last, 0) WHEN 'idle' THEN u.t + u.gap_end - u.gap ELSE u.t END AS from_ns,
+      CASE k.kind WHEN 'early' THEN ifnull(u.t + u.sure_first, u.ends) WHEN 'idle' THEN u.t + u.gap_end ELSE u.ends END AS to_ns
+    FROM (SELECT (x.alloc_seq >> 40) + 1 AS process, x.alloc_seq AS alloc_seq, f.seq AS free_seq, e.device AS device,
+        CASE WHEN e.size < 0 THEN -e.size ELSE e.size * 512 END AS size_bytes, e.stack AS stack, e.t AS t,
+        ifnull(f.t, (SELECT max(last.t) FROM mark m CROSS JOIN ev last ON last.seq = m.upto_seq WHERE m.id = (x.alloc_seq >> 40) + 1)) AS ends,
+        x.first + ((x.last - x.first) * (x.sure >> 11) + 1023) / 1024 AS sure_first, x.last - ((x.last - x.first) * (x.sure & 2047) + 1023) / 1024 AS sure_last,
+        x.first AS first, x.gap AS gap, x.gap_end AS gap_end
+      FROM access x CROSS JOIN access_kind c ON c.id = x.kind CROSS JOIN ev e ON e.seq = x.alloc_seq LEFT JOIN ended f ON f.alloc_seq = x.alloc_seq
+      WHERE c.kinds & 896 = 0 AND (e.op = 20 OR NOT ((SELECT managed FROM kind WHERE id = e.kind) OR e.seq IN (SELECT seq FROM amend WHERE op = 50)))) u
+    CROSS JOIN (SELECT 'never used' AS kind UNION ALL SELECT 'early' UNION ALL SELECT 'late free' UNION ALL SELECT 'idle') k
+    WHERE CASE k.kind WHEN 'never used' THEN u.sure_first IS NULL WHEN 'idle' THEN u.gap IS NOT NULL ELSE u.first IS NOT NULL END) w
+  WHERE w.to_ns - w.from_ns >= CASE w.kind WHEN 'early' THEN 1000000 ELSE 1 END;
+
 -- how low the peak of allocated (peak_bytes) could have been at the least (mended_bytes), had no block of device held its bytes while it lay unused as in waste: of each
--- kind of waste alone, and of 'all' together.  From the events themselves, so there is no row where some are folded.  A bound: it says nothing
--- of what mending takes
+-- kind of waste alone, and of 'all' together.  From the events themselves, so there is no row where some are folded.  A bound on that as far as
+-- every use that was seen is one: see waste_at_most.  It says nothing of what mending takes
 CREATE VIEW waste_bound AS
   SELECT s.process AS process, s.device AS device, s.kind AS kind, max(s.allocated) AS peak_bytes, max(s.allocated - s.wasted) AS mended_bytes
   FROM (SELECT c.process AS process, c.device AS device, c.kind AS kind,

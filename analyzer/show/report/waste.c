@@ -1,10 +1,10 @@
 /*
  * waste.c - see waste.h.
  *
- * A bound is a sentence about the recording: "at the least" is what the replay gives, "at most" the
- * difference to the peak.  Where events are missing there is no replay, and it is said why.  The recording
- * has of each block one idle time, its longest, so the bound is one of what is counted, not of all that lay
- * unused.
+ * A bound is a sentence about the recording: "at the least" is what the replay of sure uses gives, "at most"
+ * the difference to the peak; beside it stands what all uses that were seen give, which is less.  Where
+ * events are missing there is no replay, and it is said why.  The recording has of each block one idle time,
+ * its longest, so the bound is one of what is counted, not of all that lay unused.
  */
 #include "waste.h"
 
@@ -50,19 +50,21 @@ static const char *why_unknown(const struct report *r, const struct device_repor
 int waste_page_load(struct waste_page *p, const struct report *r, const struct device_report *d)
 {
     struct trace_total *totals = NULL;
-    size_t n = 0, count = 0;
+    size_t n = 0, count = 0, most = 0;
     *p = (struct waste_page){.device = d};
     if (trace_followed(r->trace, d->device, &p->followed))
         return -1;
     p->why = why_unknown(r, d, p);
     if (p->why)
         return 0;
-    int result =
-        trace_waste(r->trace, d->device, &p->rows, &count) || trace_totals(r->trace, d->device, &totals, &n);
+    int result = trace_waste(r->trace, d->device, false, &p->rows, &count) ||
+                 trace_waste(r->trace, d->device, true, &p->most_rows, &most) ||
+                 trace_totals(r->trace, d->device, &totals, &n);
     p->known = !result && n > 0;
-    if (p->known)
+    if (p->known) {
         p->report = waste_of(totals, n, p->rows, count);
-    else
+        p->most = waste_of(totals, n, p->most_rows, most);
+    } else
         p->why = "it has no events";
     free(totals);
     return result ? -1 : 0;
@@ -71,34 +73,50 @@ int waste_page_load(struct waste_page *p, const struct report *r, const struct d
 void waste_page_free(struct waste_page *p)
 {
     waste_free(&p->report);
+    waste_free(&p->most);
     free(p->rows);
+    free(p->most_rows);
     *p = (struct waste_page){.device = NULL};
+}
+
+/* What the peak is at the least without what B counts, whose sure uses alone give MOST (NULL: no row). */
+static int64_t least(const struct waste_bound *b, const struct waste_bound *most)
+{
+    return most && most->mended < b->mended ? most->mended : b->mended;
+}
+
+static const struct waste_bound *most_of(const struct waste_page *p, const struct waste_group *g)
+{
+    const struct waste_group *like = waste_group_like(&p->most, g);
+    return like ? &like->bound : NULL;
 }
 
 /* ---- text ---- */
 
-static void bound_cells(struct table *t, const struct waste_bound *b, int64_t peak, bool exact)
+static void bound_cells(struct table *t, const struct waste_bound *b, const struct waste_bound *most,
+                        int64_t peak, bool exact)
 {
     table_cell(t, "%lld", (long long)b->count);
     table_cell(t, "%s", B(b->at_peak));
-    table_cell(t, "%s", B(b->mended));
+    table_cell(t, "%s", B(least(b, most)));
+    table_cell(t, "%s", B(peak - least(b, most)));
     table_cell(t, "%s", B(peak - b->mended));
 }
 
 static void print_kinds(const struct waste_page *p, FILE *out, bool exact)
 {
-    static const char *const header[] = {"unused", "times", "at the peak", "the peak at least",
-                                         "at most lower"};
+    static const char *const header[] = {"unused",        "times",  "at the peak", "the peak at least",
+                                         "at most lower", "as seen"};
     const struct waste_report *w = &p->report;
     struct table t;
-    table_init(&t, "<>>>>", header);
+    table_init(&t, "<>>>>>", header);
     for (int kind = 0; kind < WASTE_KINDS; kind++) {
         table_cell(&t, "%s", names[kind]);
-        bound_cells(&t, &w->kind[kind], w->peak, exact);
+        bound_cells(&t, &w->kind[kind], &p->most.kind[kind], w->peak, exact);
     }
     table_rule(&t);
     table_cell(&t, "all together");
-    bound_cells(&t, &w->all, w->peak, exact);
+    bound_cells(&t, &w->all, &p->most.all, w->peak, exact);
     fputc('\n', out);
     table_print(&t, out, 2);
     table_free(&t);
@@ -119,11 +137,13 @@ static char *layer_of(const struct waste_group *g)
     return xformat("in %s%s%s", shown(g->layer), *role ? ", " : "", role);
 }
 
-static void group_row(struct table *t, const struct waste_group *g, int64_t peak, bool exact, bool apart)
+static void group_row(struct table *t, const struct waste_page *p, const struct waste_group *g, bool exact,
+                      bool apart)
 {
+    int64_t peak = p->report.peak;
     char *line = line_of(g), *layer = layer_of(g);
+    table_cell(t, "%s", B(peak - least(&g->bound, most_of(p, g))));
     table_cell(t, "%s", B(peak - g->bound.mended));
-    table_cell(t, "%s", B(g->bound.most));
     table_cell(t, "%s", names[g->kind]);
     table_cell(t, "%s%s%s", line, !apart && *layer ? ", " : "", apart ? "" : layer);
     for (int i = 0; apart && *layer && i < 3; i++)
@@ -135,13 +155,13 @@ static void group_row(struct table *t, const struct waste_group *g, int64_t peak
 }
 
 /* APART: the layer and the role of each group are in a line below its own. */
-static struct table groups_table(const struct waste_report *w, size_t rows, bool exact, bool apart)
+static struct table groups_table(const struct waste_page *p, size_t rows, bool exact, bool apart)
 {
-    static const char *const header[] = {"at most lower", "unused", "", "asked for by"};
+    static const char *const header[] = {"at most lower", "as seen", "", "asked for by"};
     struct table t;
     table_init(&t, ">><<", header);
     for (size_t i = 0; i < rows; i++)
-        group_row(&t, &w->groups[i], w->peak, exact, apart);
+        group_row(&t, p, &p->report.groups[i], exact, apart);
     return t;
 }
 
@@ -149,13 +169,13 @@ static void print_groups(const struct waste_page *p, FILE *out, int64_t top, boo
 {
     const struct waste_report *w = &p->report;
     size_t rows = top && (size_t)top < w->count ? (size_t)top : w->count;
-    struct table t = groups_table(w, rows, exact, false);
+    struct table t = groups_table(p, rows, exact, false);
     if (!full && table_needs(&t) + 2 > page_width()) {
         table_free(&t);
-        t = groups_table(w, rows, exact, true);
+        t = groups_table(p, rows, exact, true);
     }
     t.sentences = full; /* else a place has what room the page leaves */
-    fputs("\n  each line and layer alone; unused: the most at one time\n", out);
+    fputs("\n  each line and layer alone\n", out);
     table_print(&t, out, 2);
     table_free(&t);
     if (rows < w->count)
@@ -172,9 +192,13 @@ static void print_legend(const struct waste_page *p, FILE *out, bool exact)
                "longest time between two uses; each of a millisecond or more, as the uses were enqueued");
     wrap_print(
         out, 2, 4,
-        "a bound: what is counted here can lower the peak by at most so much, and mending may cost memory or "
-        "time elsewhere; shorter times, other times than the longest between two uses, and those before a "
-        "kernel was given an address that it did not use, are not counted, and may lie over the peak, too");
+        "as seen: where each address was used that a kernel was given; at most: where those inside of "
+        "structures were not, as an earlier call may have left them there, and blocks freed late or never "
+        "used "
+        "for less than a millisecond count, too. Mending what is counted here cannot lower the peak by more, "
+        "and "
+        "may cost memory or time elsewhere; shorter times before the first use, and other times between two "
+        "uses than the longest that was seen, are not counted, and may lie over the peak, too");
     if (f->unseen > 0)
         wrap_print(out, 2, 4, "%s of the peak may have been used unseen, and counts as used", B(f->unseen));
     if (f->all > f->followed)
@@ -190,13 +214,14 @@ void waste_page_text(const struct waste_page *p, FILE *out, int64_t top, bool ex
         return;
     }
     const struct waste_report *w = &p->report;
-    if (w->all.mended < w->peak)
+    int64_t mended = least(&w->all, &p->most.all);
+    if (mended < w->peak)
         wrap_print(
             out, 2, 4,
             "peak: %s allocated; without what is counted here it would have been at least %s: at most %s "
-            "(%s) lower",
-            B(w->peak), B(w->all.mended), B(w->peak - w->all.mended),
-            units_share(w->peak - w->all.mended, w->peak).s);
+            "(%s) lower, %s as uses were seen",
+            B(w->peak), B(mended), B(w->peak - mended), units_share(w->peak - mended, w->peak).s,
+            B(w->peak - w->all.mended));
     else
         wrap_print(out, 2, 4, "peak: %s allocated; nothing that is counted here made it higher", B(w->peak));
     print_kinds(p, out, exact);
@@ -207,14 +232,16 @@ void waste_page_text(const struct waste_page *p, FILE *out, int64_t top, bool ex
 
 /* ---- JSON ---- */
 
-static void bound_json(const struct waste_bound *b, int64_t peak, struct json *j)
+static void bound_json(const struct waste_bound *b, const struct waste_bound *most, int64_t peak,
+                       struct json *j)
 {
     json_int(j, "times", b->count);
     json_int(j, "at_peak_bytes", b->at_peak);
     json_int(j, "most_bytes", b->most);
     json_int(j, "longest_ns", b->longest);
-    json_int(j, "peak_at_least_bytes", b->mended);
-    json_int(j, "at_most_lower_bytes", peak - b->mended);
+    json_int(j, "peak_at_least_bytes", least(b, most));
+    json_int(j, "at_most_lower_bytes", peak - least(b, most));
+    json_int(j, "seen_lower_bytes", peak - b->mended);
 }
 
 void waste_page_json(const struct waste_page *p, int64_t top, struct json *j)
@@ -229,13 +256,13 @@ void waste_page_json(const struct waste_page *p, int64_t top, struct json *j)
     json_int(j, "maybe_used_unseen_bytes", p->followed.unseen);
     json_begin(j, "together", '{');
     if (p->known)
-        bound_json(&w->all, w->peak, j);
+        bound_json(&w->all, &p->most.all, w->peak, j);
     json_end(j);
     json_begin(j, "kinds", '[');
     for (int kind = 0; p->known && kind < WASTE_KINDS; kind++) {
         json_begin(j, NULL, '{');
         json_text(j, "kind", codes[kind]);
-        bound_json(&w->kind[kind], w->peak, j);
+        bound_json(&w->kind[kind], &p->most.kind[kind], w->peak, j);
         json_end(j);
     }
     json_end(j);
@@ -246,7 +273,7 @@ void waste_page_json(const struct waste_page *p, int64_t top, struct json *j)
         json_text(j, "line", w->groups[i].line);
         json_text(j, "layer", w->groups[i].layer);
         json_text(j, "role", w->groups[i].role);
-        bound_json(&w->groups[i].bound, w->peak, j);
+        bound_json(&w->groups[i].bound, most_of(p, &w->groups[i]), w->peak, j);
         json_end(j);
     }
     json_end(j);

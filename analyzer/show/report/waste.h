@@ -12,10 +12,11 @@
 struct waste_page { /* of a device */
     const struct device_report *device;
     struct trace_followed followed;
-    struct trace_waste *rows;
-    struct waste_report report;
-    bool known;      /* the bounds are */
-    const char *why; /* where not: why not */
+    struct trace_waste *rows, *most_rows;
+    struct waste_report report; /* where each use that was seen is one */
+    struct waste_report most;   /* where only the sure ones are */
+    bool known;                 /* the bounds are */
+    const char *why;            /* where not: why not */
 };
 
 /* 0, or -1 with the reason in t->why. */

@@ -19,7 +19,7 @@
 
 #define VS_JOURNAL_MAGIC "vsjrnl\r\n" /* 8 bytes; the line end shows a file mangled as text */
 /* 1: all frames were addresses; 2: no accesses; 3: no page of the present; 4: no tensors */
-#define VS_JOURNAL_FORMAT 5u
+#define VS_JOURNAL_FORMAT 6u
 #define VS_FACTS          32u
 #define VS_PAGE           4096u
 #define VS_STATE_DEAD     UINT64_MAX

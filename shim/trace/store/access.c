@@ -81,6 +81,31 @@ static int64_t after(uint64_t a, uint64_t b)
     return a > b ? (int64_t)(a - b) : 0;
 }
 
+#define SURE_PARTS 1024u /* of the time from the first use to the last */
+#define SURE_SHIFT 11
+
+/* How many parts A is, of SURE_PARTS that SPAN has; rounded up. */
+static uint64_t parts_of(uint64_t a, uint64_t span)
+{
+    unsigned __int128 whole = (unsigned __int128)a * SURE_PARTS + span - 1;
+    return span == 0 ? 0 : (uint64_t)(whole / span);
+}
+
+/* Where the sure uses of R lie between its first and its last: access.sure; -1: it has none. */
+static int64_t sure_of(const struct vs_access_row *r)
+{
+    uint64_t first = r->sure_first_ns, last = r->sure_last_ns,
+             span = (uint64_t)after(r->last_ns, r->first_ns);
+    if (last == 0)
+        return -1;
+    first = first < r->first_ns ? r->first_ns : first;
+    last = last > r->last_ns ? r->last_ns : last;
+    uint64_t late = parts_of((uint64_t)after(first, r->first_ns), span);
+    uint64_t early = parts_of((uint64_t)after(r->last_ns, last), span);
+    return (int64_t)((late > SURE_PARTS ? SURE_PARTS : late) << SURE_SHIFT |
+                     (early > SURE_PARTS ? SURE_PARTS : early));
+}
+
 /* Writes R as the row of the block that ALLOC allocated. */
 static int put(struct vs_store *s, uint64_t alloc, const struct vs_access_row *r)
 {
@@ -97,12 +122,12 @@ static int put(struct vs_store *s, uint64_t alloc, const struct vs_access_row *r
         return -ENOMEM;
     int64_t first = used ? after(r->first_ns, r->born_ns) : -1;
     int64_t last = used ? after(r->last_ns, r->born_ns) : -1;
-    return vs_sql_run(s, VS_SQL_ACCESS, "iinniinnnnnn", (int64_t)alloc, (int64_t)kind, first, last,
+    return vs_sql_run(s, VS_SQL_ACCESS, "iinniinnnnnnn", (int64_t)alloc, (int64_t)kind, first, last,
                       (int64_t)r->uses, (int64_t)r->born_step,
                       used ? beyond(r->first_step, r->born_step) : -1, beyond(last_step, r->born_step),
                       r->end_step ? (int64_t)(r->end_step - r->born_step) : -1,
                       r->steps > 1 ? (int64_t)r->steps : -1, idled ? (int64_t)r->gap_ns : -1,
-                      idled ? after(r->gap_end_ns, r->born_ns) : -1);
+                      idled ? after(r->gap_end_ns, r->born_ns) : -1, used ? sure_of(r) : -1);
 }
 
 static int put_living(struct vs_store *s, const struct vs_commit *c)

@@ -110,7 +110,7 @@ struct vs_access_key { /* a row of access_kind: strings, phases by their ids */
       "DELETE FROM framework_role WHERE alloc_seq IN (SELECT alloc_seq FROM peak_live WHERE process = 1 "    \
       "AND device = ?) AND NOT EXISTS (SELECT 1 FROM ev e WHERE e.seq = framework_role.alloc_seq)")          \
     X(ACCESS_KIND, "INSERT OR IGNORE INTO access_kind VALUES(?," VS_PROCESS ",?,?,?,?,?,?)")                 \
-    X(ACCESS, "INSERT OR REPLACE INTO access VALUES(?,?,?,?,?,?,?,?,?,?,?,?)")                               \
+    X(ACCESS, "INSERT OR REPLACE INTO access VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?)")                             \
     X(ACCESS_GONE, "DELETE FROM access WHERE alloc_seq = ?1 AND NOT EXISTS (SELECT 1 FROM device d CROSS "   \
                    "JOIN peak_live p "                                                                       \
                    "ON p.process = 1 AND p.device = d.id AND p.alloc_seq = ?1) AND NOT EXISTS (SELECT 1 "    \

@@ -261,6 +261,24 @@ static void lists(void)
     OK(cuGraphDestroy(graph));
 }
 
+/* Freed late, and given to the device shortly before that by a word inside a structure, as an earlier call
+ * may leave one; and one that such a word alone names. */
+static void leftover(void)
+{
+    CUdeviceptr late = block(10 * MIB), never = block(6 * MIB), other;
+    unsigned n = 1;
+    uint64_t words[8] = {0, late, never};
+    launch_two(late, late);
+    usleep(5000);
+    other = block(20 * MIB); /* the peak */
+    launch_two(other, other);
+    usleep(5000);
+    OK(cuMemFree(other));
+    launch(structure, NULL, (void *[]){&n, words});
+    OK(cuMemFree(late));
+    OK(cuMemFree(never));
+}
+
 /* ---- what is reached by way of memory ---- */
 
 static void reaching(void)
@@ -325,10 +343,10 @@ static void killed(void)
 
 int main(int argc, char **argv)
 {
-    static const struct part parts[] = {{"params", params}, {"reuse", reuse},   {"unload", unload},
-                                        {"maps", maps},     {"copies", copies}, {"graphs", graphs},
-                                        {"lists", lists},   {"waste", waste},   {"reaching", reaching},
-                                        {"many", many},     {"killed", killed}};
+    static const struct part parts[] = {{"params", params},     {"reuse", reuse},       {"unload", unload},
+                                        {"maps", maps},         {"copies", copies},     {"graphs", graphs},
+                                        {"lists", lists},       {"leftover", leftover}, {"waste", waste},
+                                        {"reaching", reaching}, {"many", many},         {"killed", killed}};
     begin();
     load();
     return play_part(argc, argv, parts, sizeof parts / sizeof *parts);

@@ -113,6 +113,20 @@ static void cat_has_a_row_of_blocks_for_each_tensor(void **state)
     assert_int_equal(vs_foreach_of("_Z19CatArrayBatchedCopyIfjLi2ELi64ELi64EEEvPT_", 8, sizeof c).lists, 0);
 }
 
+static void arrays_of_elementwise_kernels_are_known_by_name_and_size(void **state)
+{
+    static const char add[] = "_ZN2at6native29vectorized_elementwise_kernelILi4ENS0_15CUDAFunctor_"
+                              "addIfEESt5arrayIPcLm3EEEEviT0_T1_";
+    assert_true(vs_foreach_is_array(add, 24));
+    assert_false(vs_foreach_is_array(add, 16));
+    assert_false(vs_foreach_is_array(add, 504));
+    assert_true(vs_foreach_is_array(
+        "_ZN2at6native27unrolled_elementwise_kernelINS0_11FillFunctorIfEESt5arrayIPcLm1EE", 8));
+    assert_false(vs_foreach_is_array("_ZN2at6native18elementwise_kernelILi128ELi2EZNSt5arrayIPcLm3EE", 24));
+    assert_false(vs_foreach_is_array("_Z29vectorized_elementwise_kernelILi4ESt5arrayIPcLm3EE", 24));
+    assert_false(vs_foreach_is_array("", 0));
+}
+
 /* Three tensors of 2, 1 and 3 chunks; the rest is what was there before. */
 static struct plain three(void)
 {
@@ -173,6 +187,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_kernel_is_known_by_its_name_and_the_size_of_its_list),
         cmocka_unit_test(a_kernel_of_another_name_or_size_is_none),
+        cmocka_unit_test(arrays_of_elementwise_kernels_are_known_by_name_and_size),
         cmocka_unit_test(cat_has_a_row_of_blocks_for_each_tensor),
         cmocka_unit_test(the_tensors_are_those_of_the_blocks_of_the_launch),
         cmocka_unit_test(tables_that_do_not_agree_with_the_launch_tell_nothing),

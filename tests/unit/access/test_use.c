@@ -125,7 +125,7 @@ static void two_words_of_one_launch_are_one_use(void **state)
     born(VS_OP_BLOCK_ALLOC, BASE, 4096);
     struct vs_use u = vs_use_begin(1, VS_ACCESS_KERNEL);
     struct vs_use_batch batch = {0};
-    vs_use_words(&u, &batch, words, 3);
+    vs_use_words(&u, &batch, words, 3, true);
     vs_use_flush(&u, &batch);
     assert_int_equal(died(VS_OP_BLOCK_FREE, BASE)->uses, 1);
 }
@@ -281,6 +281,43 @@ static void a_tensor_map_is_known_by_its_content(void **state)
     assert_int_equal(died(VS_OP_BLOCK_FREE, BASE + 512)->uses, 0);
 }
 
+/* A word inside a structure may be what an earlier call left there; what has a parameter of its own, a place
+ * in a known list, or a tensor map is given on purpose. */
+static void a_use_by_a_word_inside_a_structure_is_not_sure(void **state)
+{
+    static const struct vs_kernel_params p = {2, true, .at = {{0, 8}, {8, 24}}};
+    static const struct vs_kernel_params array = {3, true, .array = 3, .at = {{0, 4}, {4, 4}, {8, 24}}};
+    const struct vs_kernel *k = kernel(0x5000, &p), *known = kernel(0x6000, &array);
+    uint64_t own = BASE, words[3] = {BASE + 512, 3, BASE + 1024};
+    unsigned n = 1;
+    for (uint64_t i = 0; i < 4; i++)
+        born(VS_OP_BLOCK_ALLOC, BASE + i * 512, 512);
+    struct vs_use u = vs_use_begin(1, VS_ACCESS_KERNEL);
+    u.now = 2000;
+    vs_kernel_given(k, &u, vs_grid(1, 1), (void *[]){&own, words}, NULL, 0);
+    words[0] = BASE; /* in the structure alone, later */
+    own = BASE + 1536;
+    u.now = 3000;
+    vs_kernel_given(k, &u, vs_grid(1, 1), (void *[]){&own, words}, NULL, 0);
+    words[0] = BASE + 512;
+    words[2] = BASE + 1536;
+    u.now = 4000;
+    vs_kernel_given(known, &u, vs_grid(1, 1), (void *[]){&n, &n, words}, NULL, 0);
+    const struct vs_access_row *r = died(VS_OP_BLOCK_FREE, BASE);
+    assert_int_equal(r->last_ns, 3000);
+    assert_int_equal(r->sure_first_ns, 2000);
+    assert_int_equal(r->sure_last_ns, 2000);
+    r = died(VS_OP_BLOCK_FREE, BASE + 512);
+    assert_int_equal(r->first_ns, 2000);
+    assert_int_equal(r->sure_first_ns, 4000);
+    r = died(VS_OP_BLOCK_FREE, BASE + 1024);
+    assert_int_equal(r->uses, 2);
+    assert_int_equal(r->sure_last_ns, 0);
+    r = died(VS_OP_BLOCK_FREE, BASE + 1536);
+    assert_int_equal(r->sure_first_ns, 3000);
+    assert_int_equal(r->sure_last_ns, 4000);
+}
+
 /* A list of two tensors: what is behind them was left there, unless the tables do not agree with the launch.
  */
 static void words_behind_the_tensors_of_a_foreach_launch_are_not_given(void **state)
@@ -314,6 +351,7 @@ static void words_behind_the_tensors_of_a_foreach_launch_are_not_given(void **st
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(a_use_by_a_word_inside_a_structure_is_not_sure, begin),
         cmocka_unit_test_setup(words_behind_the_tensors_of_a_foreach_launch_are_not_given, begin),
         cmocka_unit_test_setup(the_row_has_first_last_longest_pause_steps_and_phases, begin),
         cmocka_unit_test_setup(two_words_of_one_launch_are_one_use, begin),

@@ -35,7 +35,16 @@ static int64_t event(int64_t t, int64_t change)
 static struct trace_waste *lies_unused(enum trace_waste_kind kind, int64_t alloc, int64_t end, int64_t size,
                                        int64_t from, int64_t to)
 {
-    waste[wastes] = (struct trace_waste){kind, alloc, end, size, from, to, 0, "a.py:1 f", NULL, "activation"};
+    waste[wastes] = (struct trace_waste){.kind = kind,
+                                         .alloc_seq = alloc,
+                                         .free_seq = end,
+                                         .size = size,
+                                         .from = from,
+                                         .to = to,
+                                         .all_from = from,
+                                         .all_to = to,
+                                         .line = "a.py:1 f",
+                                         .role = "activation"};
     return &waste[wastes++];
 }
 
@@ -129,6 +138,33 @@ static void bytes_that_are_needed_again_between_two_events_count(void **state)
     lies_unused(WASTE_IDLE, a, UNKNOWN, 100, 12, 35);
     w = report();
     assert_int_equal(w.all.mended, 100);
+    waste_free(&w);
+}
+
+/* A block without a sure use is in three kinds, and its bytes are taken away once. */
+static void a_sum_over_all_kinds_has_of_a_row_what_it_says(void **state)
+{
+    clear();
+    int64_t a = event(10, 100), b = event(20, 30);
+    event(24, 1);
+    int64_t end = event(30, -131);
+    lies_unused(WASTE_NEVER, a, end, 100, 10, 30);
+    lies_unused(WASTE_LATE, a, end, 100, 10, 30)->all_to = INT64_MIN;
+    lies_unused(WASTE_EARLY, a, end, 100, 10, 30)->all_to = INT64_MIN;
+    struct trace_waste *idle = lies_unused(WASTE_IDLE, b, end, 30, 20, 29);
+    idle->all_from = 22;
+    idle->all_to = 25;
+    struct waste_report w = report();
+    assert_int_equal(w.peak, 131);
+    assert_int_equal(w.kind[WASTE_NEVER].mended, 31);
+    assert_int_equal(w.kind[WASTE_LATE].mended, 100);  /* at its birth it is there */
+    assert_int_equal(w.kind[WASTE_EARLY].mended, 131); /* needed by a use at the moment of the last event */
+    assert_int_equal(w.all.mended, 31);                /* at 25 */
+    assert_int_equal(w.all.most, 130);                 /* at 24 */
+    struct waste_group other = w.groups[0];
+    assert_ptr_equal(waste_group_like(&w, &w.groups[1]), &w.groups[1]);
+    other.line = "b.py:1 g";
+    assert_null(waste_group_like(&w, &other));
     waste_free(&w);
 }
 
@@ -253,6 +289,7 @@ int main(void)
         cmocka_unit_test(a_use_at_the_moment_of_an_event_needs_the_block_there),
         cmocka_unit_test(kinds_alone_and_together_and_each_line_by_its_layer),
         cmocka_unit_test(bytes_that_are_needed_again_between_two_events_count),
+        cmocka_unit_test(a_sum_over_all_kinds_has_of_a_row_what_it_says),
         cmocka_unit_test(without_waste_the_peak_is_what_it_is),
         cmocka_unit_test(random_runs_have_the_bounds_of_a_replay),
     };
