@@ -8,13 +8,15 @@
 # TREE: an installed vramscope whose liblinear_cross_entropy.so was built with nvcc.  OUT gets loss_patch.txt (the table) and
 # loss_patch.tgz (facts, reports, logs).  Needs PyTorch and transformers for python3, and 60 GiB of GPU memory (120: faster).
 # Takes about two minutes.  LOSS_PATCH_PARTS (default "tests losses memory compiled") and LOSS_PATCH_MODELS (default all
-# eight) say what is run.  Exit 77 without a GPU.
+# eight) say what is run.  Exit 77 without a GPU; LOSS_PATCH_TRY=1 tries the losses alone, on the CPU at sizes of no meaning.
 set -u
 tree=$(realpath "$1") out=$2 here=$(dirname "$(realpath "$0")")
 mkdir -p "$out"
 out=$(realpath "$out")
-parts=" ${LOSS_PATCH_PARTS:-tests losses memory compiled} "
-python3 -c 'import torch, sys; sys.exit(not torch.cuda.is_available())' 2>/dev/null || {
+try=${LOSS_PATCH_TRY:-}
+parts=" ${LOSS_PATCH_PARTS:-${try:+losses}} "
+[ "$parts" = "  " ] && parts=" tests losses memory compiled "
+[ -n "$try" ] || python3 -c 'import torch, sys; sys.exit(not torch.cuda.is_available())' 2>/dev/null || {
     echo "skipped: no GPU, or no PyTorch for python3"
     exit 77
 }
@@ -30,7 +32,9 @@ failed=0
 has() { case $parts in *" $1 "*) ;; *) return 1 ;; esac; }
 export LOSS_PATCH_MODELS=${LOSS_PATCH_MODELS:-Gemma3 Gemma2 Gemma Llama Qwen3 Qwen2 GPT2 Mistral} # the largest first
 gpus=$(python3 -c 'import torch; print(torch.cuda.device_count())')
-large=$(python3 -c 'import torch; print(int(torch.cuda.mem_get_info()[0] > 100 << 30))')
+large=$([ -z "$try" ] && python3 -c 'import torch; print(int(torch.cuda.mem_get_info()[0] > 100 << 30))')
+IFS=, read -r -a visible <<<"${CUDA_VISIBLE_DEVICES:-0,1}" # of these the first, or the first two
+export first=${visible[0]:-0}
 jobs=3
 [ "$large" = 1 ] && jobs=6
 
@@ -38,19 +42,19 @@ jobs=3
 one() {
     local what=$1 name=$work/${2:-}-${3:-}
     case $what in
-    losses) CUDA_VISIBLE_DEVICES=0 timeout --kill-after=5 140 python3 "$here/loss_patch_models.py" losses "$2" "$work/$2-losses.json" >"$work/$2-losses.log" 2>&1 ;;
+    losses) CUDA_VISIBLE_DEVICES=$first timeout --kill-after=5 140 python3 "$here/loss_patch_models.py" losses "$2" "$work/$2-losses.json" >"$work/$2-losses.log" 2>&1 ;;
     memory)
-        CUDA_VISIBLE_DEVICES=0 timeout --kill-after=5 110 "$tree/bin/vramscope" run -o "$name.db" -- \
+        CUDA_VISIBLE_DEVICES=$first timeout --kill-after=5 110 "$tree/bin/vramscope" run -o "$name.db" -- \
             python3 "$here/loss_patch_models.py" memory "$2" "$3" "$name.json" >"$name.log" 2>&1 &&
             "$tree/bin/vramscope" report --json "$name.db" >"$name-report.json" 2>>"$name.log"
         ;;
-    compiled) CUDA_VISIBLE_DEVICES=0 timeout --kill-after=5 110 python3 "$here/loss_patch_models.py" compiled "$work/compiled.json" >"$work/compiled.log" 2>&1 ;;
+    compiled) CUDA_VISIBLE_DEVICES=$first timeout --kill-after=5 110 python3 "$here/loss_patch_models.py" compiled "$work/compiled.json" >"$work/compiled.log" 2>&1 ;;
     esac
     echo "$* ended with $? after $SECONDS s" >>"$work/ends"
 }
 # test_of FILE [GPUS]: a file of tests/e2e/cross_entropy on the GPU
 test_of() {
-    CUDA_VISIBLE_DEVICES=${2:-0} timeout --kill-after=5 110 python3 "$here/../e2e/cross_entropy/$1.py" cuda >"$work/$1.log" 2>&1
+    CUDA_VISIBLE_DEVICES=${2:-$first} timeout --kill-after=5 110 python3 "$here/../e2e/cross_entropy/$1.py" cuda >"$work/$1.log" 2>&1
     echo $? >"$work/$1.status"
 }
 export -f one
@@ -59,7 +63,7 @@ if has tests; then
     python3 -c 'import peft' 2>/dev/null || echo "no peft for python3: the tests of loss_patch.py that need it will fail"
     for name in $tests; do test_of "$name" & done
     if [ "$gpus" -ge 2 ]; then
-        for name in cross_entropy_ranks loss_patch_ranks; do test_of "$name" 0,1 & done
+        for name in cross_entropy_ranks loss_patch_ranks; do test_of "$name" "$first,${visible[1]}" & done
         tests="$tests cross_entropy_ranks loss_patch_ranks"
     else
         echo "skipped: DDP, FSDP1 and FSDP2 (two GPUs are needed, $gpus here)"
@@ -94,6 +98,7 @@ cat "$out/loss_patch.txt"
 for log in "$work"/*-losses.log "$work"/*-eager.log "$work"/*-patched.log "$work"/compiled.log; do
     [ -e "$log" ] && grep -q 'Error' "$log" && { echo "--- $(basename "$log")" && tail -n 6 "$log"; }
 done
+grep -v 'ended with 0 ' "$work/ends" 2>/dev/null
 (cd "$work" && tar -czf "$out/loss_patch.tgz" -- *.json *.log ends 2>/dev/null)
 echo "after $SECONDS s: $([ "$failed" = 0 ] && echo passed || echo FAILED)"
 exit "$failed"
