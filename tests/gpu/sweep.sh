@@ -69,6 +69,7 @@ for s in $all; do
     tail -n 2 "$work/$s/verdict.err" "$work/$s/predicted.err" "$work/$s/measured.log" 2>/dev/null | cut -c1-300
   fi
 done
-(cd "$work" && tar czf "$out/sweep.tgz" ./*)
+cp "$work/sweep/sweep.db" "$out/" 2>/dev/null
+(cd "$work" && tar czf "$out/sweep.tgz" --exclude=./sweep ./*) # the sweep's recordings are in its database
 echo "$within within, $missed missed"
 [ "$missed" = 0 ]
