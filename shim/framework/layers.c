@@ -199,14 +199,17 @@ uint32_t vs_layer_here(bool backward)
 
 /* ---- for the Python hook ---- */
 
-/* The number of a module's layer, to be written into the cell of the thread that calls it. */
+/* The number of a module's layer, to be written into the cell of the thread that calls it.  Without a path:
+ * whether layers are recorded. */
 uint32_t vramscope_auto_layer(const char *path, const char *type)
 {
-    return path && type ? vs_layer_of_module(path, type) : 0;
+    if (!path || !type)
+        return vs_options.stacks >= VS_STACKS_PYTHON;
+    return vs_layer_of_module(path, type);
 }
 
-/* The calling thread's cell, valid as long as the thread lives; NULL if layers are not recorded. */
+/* The calling thread's cell, valid as long as the thread lives. */
 uint32_t *vramscope_auto_cell(void)
 {
-    return vs_options.stacks >= VS_STACKS_PYTHON ? &vs_layer_now.module : NULL;
+    return &vs_layer_now.module;
 }

@@ -15,8 +15,8 @@ if why:
 
 
 def measure():
-    warm = statistics.median(library.probe_warm(20000) for _ in range(9))
-    merged = statistics.median(library.probe_warm_all(5000) for _ in range(9))
+    warm = statistics.median(library.probe_warm(2000) for _ in range(25))
+    merged = statistics.median(library.probe_warm_all(1000) for _ in range(25))
     return [merged, warm] + [statistics.median(library.probe_cold(50, ctypes.c_size_t(kib << 10)) for _ in range(9)) for kib in (256, 2048, 16384)]
 
 

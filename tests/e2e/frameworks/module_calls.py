@@ -1,4 +1,4 @@
-"""How the library calls modules past the wrapper's code (module_calls.sh), by this interpreter: argument, the folder of the package."""
+"""How the library calls modules past the wrapper's code (module_calls.sh), by this interpreter: the folder of the package, and "driver" where layers are not recorded."""
 import copy
 import functools
 import inspect
@@ -71,15 +71,24 @@ def ran_wrapper(module, *args):
     return seen.count(module)
 
 
+known = sys.version_info[:2] in calls._WATCH_AT
+if len(sys.argv) > 2:  # layers are not recorded
+    assert not layers.are_recorded() and calls.install(wrapper, call) == known
+    Module.__call__, cell, inner, head = wrapper, layers.new_cell(), Inner(), Inner()
+    cell[layers.INSIDE] = 1
+    layers.call_in_python(head)
+    assert ran_wrapper(inner, 1) == 1 and layers.index(inner) == layers.index(head) == layers.UNNAMED
+    assert (ran_wrapper(inner, 1), ran_wrapper(head, 1)) == (0 if known else 1, 1)
+    sys.exit()
 assert layers.are_recorded()
 code = wrapper.__code__
 assert not calls.install(functools.partial(wrapper), call), "what is no function"
 sys.setprofile(lambda *_: None)
 assert not calls.install(wrapper, call), "while somebody profiles nothing is changed"
 sys.setprofile(None)
-assert calls.install(wrapper, call) == (sys.version_info[:2] in calls._WATCH_AT), "refused"
+assert calls.install(wrapper, call) == known, "refused"
 Module.__call__ = wrapper
-if sys.version_info[:2] not in calls._WATCH_AT:
+if not known:
     print("unknown")
     sys.exit()
 assert not calls.install(wrapper, call), "a second time"

@@ -14,6 +14,9 @@ print(sys.version.split()[0] if good and not sysconfig.get_config_var("Py_GIL_DI
     VRAMSCOPE_STACKS=python VRAMSCOPE_OUTPUT=$db LD_PRELOAD=$shim timeout 60 \
         "$python" "$here/module_calls.py" "$here/../../../shim/framework/python" >"$run/out" 2>&1 ||
         fail "$version: $(tail -n 3 "$run/out")"
+    VRAMSCOPE_STACKS=driver VRAMSCOPE_OUTPUT=$db.driver LD_PRELOAD=$shim timeout 60 \
+        "$python" "$here/module_calls.py" "$here/../../../shim/framework/python" driver >"$run/out.driver" 2>&1 ||
+        fail "$version, without layers: $(tail -n 3 "$run/out.driver")"
     tried="$tried $version$(grep -qx unknown "$run/out" && echo "(by the wrapper alone)")"
 done
 [ -n "$tried" ] || skip "there is no CPython 3.10 or later"

@@ -56,7 +56,7 @@ class OnCpu(TorchDispatchMode):
         known = {storage(t) for t in tree_leaves((args, kwargs)) if type(t) is torch.Tensor}
         for tensor in tree_leaves(result):
             if type(tensor) is torch.Tensor and storage(tensor) not in known:
-                names = self.hooks._thread.names
+                names = self.hooks._threads.own.names
                 phase = (names[-1] if names else b"none").decode()
                 self.log.append(["alloc", 0, tensor.untyped_storage().nbytes(), stack(), phase])
         return result

@@ -80,11 +80,11 @@ def install(wrapper, function):
 
 
 _getprofile, _gettrace = sys.getprofile, sys.gettrace
-_get_tool = getattr(getattr(sys, "monitoring", None), "get_tool", lambda _: None)
+_get_tool = getattr(getattr(sys, "monitoring", None), "get_tool", None)
 
 
 def watched():
     """Whether a profiler, debugger or tool is to see the wrapper's frames: by setprofile, settrace or sys.monitoring."""
     if _getprofile() is not None or _gettrace() is not None:
         return True
-    return any(_get_tool(number) is not None for number in range(6))
+    return _get_tool is not None and not _get_tool(0) is _get_tool(1) is _get_tool(2) is _get_tool(3) is _get_tool(4) is _get_tool(5) is None

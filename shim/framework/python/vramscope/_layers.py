@@ -19,6 +19,7 @@ import vramscope
 from . import _calls as vramscope_calls
 
 NONE = 0
+UNNAMED = 1  # any number, where layers are not recorded and nobody reads it
 MODULE, INSIDE, WORDS = 0, 4, 5  # of a cell (struct vs_layer_now)
 indices = {}  # id of a module that was called -> number of its layer; the fast path of nearly every call
 
@@ -30,15 +31,17 @@ _in_python = set()  # ids of modules all of whose calls are to run the wrapper's
 
 
 def new_cell():
-    """The calling thread's cell, to be written as cell[MODULE] and cell[INSIDE]; a list where nothing is recorded."""
-    address = vramscope._library["auto_cell"]() if vramscope_calls.is_complete else None
-    if not address:
+    """The calling thread's cell, to be written as cell[MODULE] and cell[INSIDE]; a list where the library has none."""
+    if not vramscope_calls.is_complete:
         return [NONE] * WORDS
-    return memoryview((ctypes.c_uint32 * WORDS).from_address(address)).cast("B").cast("I")
+    return memoryview((ctypes.c_uint32 * WORDS).from_address(vramscope._library["auto_cell"]())).cast("B").cast("I")
 
 
 def are_recorded():
-    return vramscope_calls.is_complete and bool(vramscope._library["auto_cell"]())
+    return vramscope_calls.is_complete and bool(vramscope._library["auto_layer"](None, None))
+
+
+_recorded = are_recorded()
 
 
 def calls_are_in(*functions):
@@ -116,6 +119,11 @@ def _path_of(module):
 
 def index(module):
     """The number of the layer of MODULE, which is being called, for the first time or since it was given another path."""
+    if not _recorded:
+        if id(module) not in _in_python:
+            vramscope_calls.call(id(module), UNNAMED)
+        indices[id(module)] = UNNAMED  # of whatever has this id later, too
+        return UNNAMED
     try:
         key = (_path_of(module), type(module).__name__)
         number = _numbers.get(key)

@@ -53,6 +53,7 @@ NOT_CALLED = "output_layer_not_called %d"  # the moment; analyzer/read/trace.c l
 
 _push = vramscope._auto_push
 _pop = vramscope._auto_pop
+_step = vramscope._library.get("step", vramscope._nothing)
 _torch = None
 _graph_task = None  # -1 outside of the autograd engine
 _off = False
@@ -64,25 +65,33 @@ _not_called_told = False
 _graphs_left = 32  # that are looked at for a cross-entropy
 
 
-class _Thread(threading.local):
+class _Thread:
     """What is open on one thread: NAMES mirrors the automatic ranges that were pushed."""
 
-    inside = False  # of an outermost call
-    base = 0  # length of `names` when the outermost call began
-    linger = False  # logits stay open behind the outermost call
-    reopen = False  # logits were open before the outermost call and go on behind it
-    in_backward = False
-    owing = False  # a training forward came, its backward did not yet
-    logits_seen = False  # since the last backward
-    classes = 0  # of the output layer of the last training forward
-    is_new = False  # the model whose outermost call is open was never called before
+    __slots__ = "names cell inside base linger reopen in_backward owing logits_seen classes is_new".split()
 
     def __init__(self):
         self.names = []
         self.cell = vramscope_layers.new_cell()
+        self.inside = False  # of an outermost call
+        self.base = 0  # length of `names` when the outermost call began
+        self.linger = False  # logits stay open behind the outermost call
+        self.reopen = False  # logits were open before the outermost call and go on behind it
+        self.in_backward = False
+        self.owing = False  # a training forward came, its backward did not yet
+        self.logits_seen = False  # since the last backward
+        self.classes = 0  # of the output layer of the last training forward
+        self.is_new = False  # the model whose outermost call is open was never called before
 
 
-_thread = _Thread()
+class _Threads(threading.local):
+    """An attribute of this takes some ten times as long as one of a plain object, so it has but one."""
+
+    def __init__(self):
+        self.own = _Thread()
+
+
+_threads = _Threads()
 
 
 # ---- opening and closing ----
@@ -114,7 +123,7 @@ def _give_up(error):
         return
     _off = True
     try:
-        _close_to(_thread, 0)
+        _close_to(_threads.own, 0)
         print(f"vramscope: automatic phases are off from here: {type(error).__name__}: {error}", file=sys.stderr)
     except Exception:
         pass
@@ -125,7 +134,7 @@ def _guarded(function, *args):
     if _off:
         return None
     try:
-        return function(_thread, *args)
+        return function(_threads.own, *args)
     except Exception as error:
         return _give_up(error)
 
@@ -133,7 +142,7 @@ def _guarded(function, *args):
 def _step_ends():
     vramscope_steps.forget()
     if not vramscope._own_steps and not _off:
-        vramscope._library.get("step", vramscope._nothing)()
+        _step()
 
 
 def _process_ends():
@@ -146,7 +155,8 @@ def _process_ends():
 
 def _begin_call(t, name):
     """Opens NAME for an outermost call, or for the whole of `generate`."""
-    _forget_failed_optimizer(t)
+    if t.names:
+        _forget_failed_optimizer(t)
     if OPTIMIZER not in t.names and vramscope_steps.ends_at_forward():
         _step_ends()
     logits = _close_logits(t)
@@ -207,17 +217,14 @@ def _end_outermost(t, failed):
         _open(t, LOGITS)
 
 
-def _wrap_call_in_layers(call):
-    """Like _wrap_call, but also records which module is open.
-
-    It closes over CALL only, because Dynamo guards everything that a function closes over, used or not.
-    """
+def _wrap_call(call):
+    """A wrapper of CALL that closes over nothing else, because Dynamo guards everything that a function closes over, used or not."""
 
     @functools.wraps(call)
     def __call__(self, *args, **kwargs):
         if _is_compiling():
             return call(self, *args, **kwargs)
-        t = _thread
+        t = _threads.own
         key = id(self)
         cell = t.cell
         outer, direct = cell[0], cell[_INSIDE]
@@ -245,29 +252,6 @@ def _wrap_call_in_layers(call):
     return __call__
 
 
-def _wrap_call(call):
-    @functools.wraps(call)
-    def __call__(self, *args, **kwargs):
-        if _is_compiling():
-            return call(self, *args, **kwargs)
-        if _thread.inside:  # the fast path of nearly every call
-            if id(self) in _heads:
-                _guarded(_begin_head)
-            return call(self, *args, **kwargs)
-        if _off or not _guarded(_begin_outermost, self):
-            return call(self, *args, **kwargs)
-        failed = True
-        try:
-            result = call(self, *args, **kwargs)
-            failed = False
-            return result
-        finally:
-            _thread.inside = False
-            _guarded(_end_outermost, failed)
-
-    return __call__
-
-
 # ---- generate ----
 
 
@@ -283,7 +267,7 @@ def _begin_generate():
 
 
 def _end_generate():
-    _thread.inside = False
+    _threads.own.inside = False
     _guarded(_end_outermost, False)
 
 
@@ -293,7 +277,12 @@ def _end_generate():
 def _tracing():
     """Whether torch.compile is at work: it calls autograd on tensors without memory."""
     guards = sys.modules.get("torch._guards")
-    return guards is not None and guards.TracingContext.try_get() is not None
+    if guards is None:
+        return False
+    try:
+        return getattr(guards._TLS, "tracing_context", None) is not None  # what try_get() returns
+    except AttributeError:
+        return guards.TracingContext.try_get() is not None
 
 
 def _tell_not_called(t, tensors):
@@ -309,11 +298,12 @@ def _tell_not_called(t, tensors):
 
 def _begin_backward(t, tensors):
     """The length of `names` to restore afterwards; None: this call does not begin backward."""
-    if t.in_backward or _graph_task() != -1 or _tracing():
+    if _graph_task() != -1 or _tracing():
         return None
     if not t.logits_seen and not _not_called_told and not t.inside:
         _tell_not_called(t, tensors)
-    _close_logits(t)
+    if t.names:
+        _close_logits(t)
     length = len(t.names)
     _open(t, BACKWARD)
     t.in_backward = True
@@ -335,8 +325,10 @@ def _wrap_backward(function, first=0):
     def backward(*args, **kwargs):
         if _is_compiling() or _off:
             return function(*args, **kwargs)
-        length = _guarded(_begin_backward, args[first] if len(args) > first else None)
-        cell = _thread.cell
+        t = _threads.own
+        # three of these wrappers are in each other as a rule
+        length = None if t.in_backward else _guarded(_begin_backward, args[first] if len(args) > first else None)
+        cell = t.cell
         outer, cell[0] = cell[0], vramscope_layers.NONE
         try:
             return function(*args, **kwargs)
@@ -362,17 +354,19 @@ def _engine_of_our_own(torch):
 
 
 def _begin_optimizer(t, optimizer):
-    _forget_failed_optimizer(t)
+    if t.names:
+        _forget_failed_optimizer(t)
     if vramscope_steps.ends_at_optimizer(optimizer):
         _step_ends()
-    _close_logits(t)
+    if t.names:
+        _close_logits(t)
     t.owing = False
     _open(t, OPTIMIZER)
 
 
 def _end_optimizer(t, optimizer):
     if OPTIMIZER in t.names:
-        _close_to(t, _innermost_optimizer(t))
+        _close_to(t, len(t.names) - 1 if t.names[-1] is OPTIMIZER else _innermost_optimizer(t))
         vramscope_steps.stepped(optimizer)
         vramscope_roles.look(_torch, optimizer)
 
@@ -530,11 +524,11 @@ def install(torch):
     _put(torch.autograd, "backward", _wrap_backward(torch.autograd.backward))
     _put(torch.autograd, "grad", _wrap_backward(torch.autograd.grad))
     call = torch.nn.Module.__call__
-    wrapper = (_wrap_call_in_layers if vramscope_layers.are_recorded() else _wrap_call)(call)
+    wrapper = _wrap_call(call)
     vramscope_layers.calls_are_in(wrapper, call)
     _put(torch.nn.Module, "__call__", wrapper)
     # an older torch may say that it compiles while it runs modules (torch.export), which only the wrapper asks
-    _direct = vramscope_layers.are_recorded() and hasattr(torch.compiler, "is_dynamo_compiling") and vramscope_calls.install(wrapper, call)
+    _direct = hasattr(torch.compiler, "is_dynamo_compiling") and vramscope_calls.install(wrapper, call)
     _put(Optimizer, "__init__", _wrap_constructor(Optimizer.__init__))
     if scaler is not None:
         _put(scaler, "step", _wrap_scaler_step(scaler.step))
@@ -542,7 +536,7 @@ def install(torch):
     for module in (sys.modules[__name__], vramscope_calls, vramscope_generate, vramscope_heads, vramscope_layers, vramscope_roles, vramscope_steps):
         vramscope_dynamo.skip_all(vars(module))
     vramscope_dynamo.skip(_wrap_closure(_process_ends))
-    for function in (_guarded, _allow_direct_calls, vramscope_layers.index, vramscope_layers.new_cell, vramscope_roles.look, _Thread.__init__):
+    for function in (_guarded, _allow_direct_calls, vramscope_layers.index, vramscope_layers.new_cell, vramscope_roles.look, _Thread.__init__, _Threads.__init__):
         vramscope_dynamo.skip(function, all_within=True)  # all else that the wrappers call
     atexit.register(_process_ends)
     os.register_at_fork(after_in_child=_in_child)
