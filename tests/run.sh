@@ -5,10 +5,11 @@
 #   tests/run.sh full [SCALE]    the long loops of tests/full alone: at most two hours on two cores; SCALE 0.01 for a taste
 #
 # Sets up, builds with gcc, then: the formatter, shellcheck and header guards, the unit tests (ctest), every tests/e2e/*/*.sh and *.py,
-# random programs held against an independent oracle (tests/oracle), a build without the arena, one with clang, the unit tests under the
-# address, undefined-behaviour and thread sanitizers, and tests/gpu where there is a GPU.  Warnings are errors in every
-# build.  A test that exits 77 was skipped and says why.  Logs lie in build/test-logs; those of failed tests are shown.
-# Then the time that it took; the last line counts, and the exit status is 0 where nothing failed.
+# random programs held against an independent oracle (tests/oracle), a build without the arena and what differs in it, one with clang,
+# the unit tests under the address, undefined-behaviour and thread sanitizers, and tests/gpu where there is a GPU.  Warnings are errors
+# in every build.  A test that exits 77 was skipped and says why.  Logs lie in build/test-logs; those of failed tests are shown.
+# Each stage says its time, and what of that the processors had to do; long tests begin first, and what waits for itself has
+# company.  Then the time of all of it; the last line counts, and the exit status is 0 where nothing failed.
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit 1
 
@@ -29,6 +30,7 @@ if [ "${1:-}" = full ]; then
 fi
 stages=" ${*:-lint unit e2e oracle noarena clang asan tsan gpu} "
 passed=0 failed=0 skipped=0
+more=$((jobs + 1 + jobs / 2)) # at once, of what waits for clocks and other processes half of its time
 
 wanted() { [[ $stages == *" $1 "* ]]; }
 
@@ -61,6 +63,7 @@ result() {
 }
 
 finish() {
+    stage ''
     printf 'took %d min %02d s on %d cores\n' $((SECONDS / 60)) $((SECONDS % 60)) "$jobs"
     printf '%d passed, %d failed, %d skipped\n' "$passed" "$failed" "$skipped"
     [ "$failed" -eq 0 ]
@@ -76,6 +79,35 @@ step() {
     status=$?
     result "$name" "$(told $status)" "$log"
     return $status
+}
+
+# beside NAME COMMAND...: a step that runs beside what follows, until `together`, which gives the results in order.
+names=() pids=()
+beside() {
+    local name=$1 log
+    shift
+    log=$logs/$(tr -c 'a-zA-Z0-9_\n' - <<<"$name").log
+    "$@" >"$log" 2>&1 &
+    pids+=($!) names+=("$name")
+}
+together() {
+    local i status
+    for i in "${!pids[@]}"; do
+        wait "${pids[i]}"
+        status=$?
+        result "${names[i]}" "$(told $status)" "$logs/$(tr -c 'a-zA-Z0-9_\n' - <<<"${names[i]}").log"
+    done
+    names=() pids=()
+}
+
+# stage NAME: says how long the one before took; NAME is what begins now.
+stage_name='' stage_began=0 stage_cpu=0
+stage() {
+    local cpu
+    times >"$logs/times" # in this shell: a subshell has no children's times
+    cpu=$(awk -F'[ms ]+' '{n += 60 * ($1 + $3) + $2 + $4} END {print int(n)}' "$logs/times")
+    [ -z "$stage_name" ] || printf 'time  %s: %d s, %d s of processors\n' "$stage_name" $((SECONDS - stage_began)) $((cpu - stage_cpu))
+    stage_name=$1 stage_began=$SECONDS stage_cpu=$cpu
 }
 
 # ---- lint ----
@@ -94,7 +126,7 @@ check_format() {
         echo "clang-format is version $version; the sources are formatted with 14"
         return 77
     fi
-    sources -name '*.[ch]' -o -name '*.cu' | xargs -0 clang-format --dry-run -Werror
+    sources -name '*.[ch]' -o -name '*.cu' | xargs -0 -P "$jobs" -n 100 clang-format --dry-run -Werror
 }
 
 check_shell() {
@@ -102,7 +134,7 @@ check_shell() {
         echo "no shellcheck here"
         return 77
     fi
-    sources -name '*.sh' -o -path ./.ci/run | xargs -0 shellcheck --severity=warning --external-sources --source-path=SCRIPTDIR --exclude=SC2154
+    sources -name '*.sh' -o -path ./.ci/run | xargs -0 -P "$jobs" -n 20 shellcheck --severity=warning --external-sources --source-path=SCRIPTDIR --exclude=SC2154
 }
 
 # ---- unit tests ----
@@ -114,7 +146,7 @@ unit_tests() {
         prefix=(setarch -R) # its shadow memory does not fit every layout of the address space
     fi
     [ "$label" != tsan ] || leave=(-LE one_thread) # where nothing runs beside it there is no race to find
-    "${prefix[@]}" ctest --test-dir "$dir" -j "$jobs" --timeout 300 --output-on-failure "${leave[@]}" >"$log" 2>&1
+    "${prefix[@]}" ctest --test-dir "$dir" -j "$more" --timeout 300 --output-on-failure "${leave[@]}" >"$log" 2>&1
     while read -r name outcome; do
         case $outcome in
         Passed*) result "$label $name" 0 "$log" ;;
@@ -137,13 +169,13 @@ run_one() {
 }
 export -f run_one
 
-# scripts LABEL TIMEOUT FILE...: each in a process of its own, as many at once as there are cores.
+# scripts LABEL TIMEOUT FILE...: each in a process of its own, more at once than there are cores.
 scripts() {
     local label=$1 limit=$2 file log
     shift 2
     [ $# -gt 0 ] || return 0
     mkdir -p "$logs/$label"
-    printf '%s\0' "$@" | xargs -0 -P "$jobs" -I FILE bash -c "run_one '$logs/$label' FILE $limit"
+    printf '%s\0' "$@" | xargs -0 -P "$more" -I FILE bash -c "run_one '$logs/$label' FILE $limit"
     for file; do
         log=$logs/$label/$(basename "$file").log
         result "$label/$(basename "$file")" "$(told "$(cat "$log.status" 2>/dev/null || echo unknown)")" "$log"
@@ -208,37 +240,48 @@ nothing_left() {
 
 # ---- all of it ----
 
+stage "set up"
 include=$(scripts/setup.sh test | sed -n 's/^CUDA_INCLUDE_DIR=//p')
 if [ -z "$include" ]; then
     echo "run.sh: setting up failed (see above)"
     failed=1
     finish
 fi
+stage "build with gcc"
 step "build with gcc" env CC=gcc scripts/build.sh release "$include" || finish
 
 shopt -s nullglob
 if wanted lint; then
+    stage lint
     step "clang-format" check_format
     step "shellcheck" check_shell
     step "header guards" scripts/guards.py
 fi
 if wanted unit; then
+    stage unit
     unit_tests unit build/release
 fi
 if wanted e2e; then
-    tests=(tests/e2e/*/*.sh)
-    for file in tests/e2e/*/*.py; do
+    stage e2e
+    tests=()
+    for file in tests/e2e/*/*.py; do # they take long, and are first
         [ -x "$file" ] && tests+=("$file") # the others are programs that a test runs
     done
+    tests+=(tests/e2e/surface/surface_every_fault.sh)
+    for file in tests/e2e/*/*.sh; do
+        [ "$file" = tests/e2e/surface/surface_every_fault.sh ] || tests+=("$file")
+    done
     step "e2e: each test has a name of its own, and lies in a topic" names_differ "${tests[@]}"
-    scripts e2e 120 "${tests[@]}"
+    scripts e2e 300 "${tests[@]}"
 fi
 if wanted oracle; then
-    step "oracle: 500 random programs" tests/oracle/oracle.py seeds 1 500
-    step "oracle: changed values are found" tests/oracle/oracle.py mutate 2 155 348 328 182 172 154 36 39
-    step "kills" tests/full/kills.py 3 1
-    step "damaged files" tests/full/damage.py 60 1
-    step "impossible numbers" tests/full/extremes.py 12 1
+    stage oracle
+    beside "kills" tests/full/kills.py 3 1
+    beside "damaged files" tests/full/damage.py 60 1
+    beside "impossible numbers" tests/full/extremes.py 12 1
+    beside "oracle: 500 random programs" tests/oracle/oracle.py seeds 1 500
+    beside "oracle: changed values are found" tests/oracle/oracle.py mutate 2 155 348 328 182 172 154 36 39
+    together
 fi
 # long NAME COUNT COMMAND...: one loop of tests/full, COUNT times as long as the scale says; its last lines are shown.
 long() {
@@ -249,6 +292,7 @@ long() {
     tail -n 1 "$logs/$(tr -c 'a-zA-Z0-9_\n' - <<<"$name").log" | sed 's/^/      /'
 }
 if wanted full; then
+    stage full
     step "aarch64: the shim compiles" tests/full/cross.sh "$include"
     step "the wheel and the Debian package" tests/full/packages.sh
     long "full: random programs" 20000 tests/oracle/oracle.py seeds 1 COUNT
@@ -260,9 +304,24 @@ if wanted full; then
     step "full: the page in Firefox and WebKitGTK" tests/full/view_browsers.py
     long "full: the page of a long recording" 10000000 tests/full/view_big.py COUNT
 fi
-# A build without the arena: its unit tests, and what differs in it; in `full` all that is not the arena's.
+# The other builds, beside each other: each ends with links and begins with a configuration, for one core.  clang's is for
+# its warnings and for its linker's complaints: it optimises nothing.  Without the arena only the shim and the command are
+# other ones, and of the tests those that run these; `full` builds it as it is shipped, and runs all that is not the arena's.
+quickly=(-DVRAMSCOPE_QUICK=ON "-DCMAKE_C_FLAGS_RELEASE=-O0 -DNDEBUG")
+[[ "$stages " != *" noarena "* && "$stages " != *" clang "* && "$stages " != *san\ * ]] || stage "other builds"
+if wanted full; then
+    beside "build without the arena" env CC=gcc BUILD_DIR=build/noarena scripts/build.sh release "$include" -DVRAMSCOPE_ARENA=OFF
+elif wanted noarena; then
+    beside "build without the arena" env CC=gcc BUILD_DIR=build/noarena TARGETS="vramscope_shim vramscope simcuda prog_linked" \
+        scripts/build.sh release "$include" -DVRAMSCOPE_ARENA=OFF "${quickly[@]}"
+fi
+! wanted clang || beside "build with clang" env CC=clang BUILD_DIR=build/clang scripts/build.sh release "$include" "${quickly[@]}"
+for sanitizer in asan tsan; do
+    ! wanted $sanitizer || beside "build with $sanitizer" scripts/build.sh $sanitizer "$include"
+done
+together
 if wanted noarena || wanted full; then
-    step "build without the arena" env CC=gcc BUILD_DIR=build/noarena scripts/build.sh release "$include" -DVRAMSCOPE_ARENA=OFF
+    stage noarena
     tests=(tests/e2e/cli/arena_left_out.sh tests/e2e/cli/doctor_findings.sh tests/e2e/consistency/exports_match_driver_def.sh)
     if wanted full; then
         for file in tests/e2e/arena/*.sh; do
@@ -271,19 +330,18 @@ if wanted noarena || wanted full; then
         mapfile -t tests < <(printf '%s\n' tests/e2e/*/*.sh | grep -v '/arena/')
     fi
     BUILD=$PWD/build/noarena
-    unit_tests noarena build/noarena
-    scripts noarena 120 "${tests[@]}"
+    ! wanted full || unit_tests noarena build/noarena
+    scripts noarena 300 "${tests[@]}"
     BUILD=$PWD/build/release
-fi
-if wanted clang; then
-    step "build with clang" env CC=clang BUILD_DIR=build/clang scripts/build.sh release "$include"
 fi
 for sanitizer in asan tsan; do
     if wanted $sanitizer; then
-        step "build with $sanitizer" scripts/build.sh $sanitizer "$include" && unit_tests $sanitizer build/$sanitizer
+        stage $sanitizer
+        unit_tests $sanitizer build/$sanitizer
     fi
 done
 if wanted gpu; then
+    stage gpu
     gpu_tests
 fi
 step "nothing is left behind" nothing_left

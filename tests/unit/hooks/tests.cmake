@@ -87,7 +87,8 @@ hooks_program(test_hooks_rows ${CMAKE_CURRENT_LIST_DIR}/test_hooks_rows.c)
 add_dependencies(test_hooks_rows simcuda)
 add_test(NAME unit_hooks_rows COMMAND test_hooks_rows)
 set_tests_properties(unit_hooks_rows PROPERTIES ENVIRONMENT
-  "LD_PRELOAD=$<TARGET_FILE:hooks_preload>;LD_LIBRARY_PATH=${CMAKE_BINARY_DIR}/sim;ASAN_OPTIONS=verify_asan_link_order=0")
+  "LD_PRELOAD=$<TARGET_FILE:hooks_preload>;LD_LIBRARY_PATH=${CMAKE_BINARY_DIR}/sim;ASAN_OPTIONS=verify_asan_link_order=0"
+  LABELS one_thread)
 
 # weak references: position independent and not, a library's; bound at start and lazily; with a driver and without
 foreach(kind pie nopie library)
