@@ -146,7 +146,7 @@ unit_tests() {
         prefix=(setarch -R) # its shadow memory does not fit every layout of the address space
     fi
     [ "$label" != tsan ] || leave=(-LE one_thread) # where nothing runs beside it there is no race to find
-    "${prefix[@]}" ctest --test-dir "$dir" -j "$more" --timeout 300 --output-on-failure "${leave[@]}" >"$log" 2>&1
+    "${prefix[@]}" ctest --test-dir "$dir" -j "$more" --timeout 900 --output-on-failure "${leave[@]}" >"$log" 2>&1
     while read -r name outcome; do
         case $outcome in
         Passed*) result "$label $name" 0 "$log" ;;
