@@ -2,20 +2,15 @@
 # for Ampere (without clusters) and Hopper, PTX for what comes after each.  The passes are bound by memory, and local memory would be more of that: none.
 set(LCE_IMAGES)
 foreach(name softmax tokens naive slab tail)
-  set(image ${CMAKE_CURRENT_BINARY_DIR}/${name}.fatbin)
-  add_custom_command(OUTPUT ${image}
-    COMMAND ${NVCC} -fatbin -O3 -std=c++17 -gencode arch=compute_80,code=[sm_80,compute_80] -gencode arch=compute_90,code=[sm_90,compute_90]
-            -Xptxas -warn-lmem-usage,-Werror -I${CMAKE_CURRENT_SOURCE_DIR}/cuda -o ${image} ${CMAKE_CURRENT_SOURCE_DIR}/cuda/${name}.cu
-    DEPENDS cuda/${name}.cu cuda/device.cuh cuda/row.cuh cuda/pass.cuh cuda/args.h VERBATIM)
-  list(APPEND LCE_IMAGES ${image})
+  vs_fatbin(${name} cuda/${name}.cu
+    OPTIONS -gencode arch=compute_80,code=[sm_80,compute_80] -gencode arch=compute_90,code=[sm_90,compute_90]
+            -Xptxas -warn-lmem-usage,-Werror -I${CMAKE_CURRENT_SOURCE_DIR}/cuda
+    DEPENDS cuda/device.cuh cuda/row.cuh cuda/pass.cuh cuda/args.h)
+  list(APPEND LCE_IMAGES ${CMAKE_CURRENT_BINARY_DIR}/${name}.fatbin)
 endforeach()
 # The products of compute capability 9.0, whose instructions nothing later has.
-set(image ${CMAKE_CURRENT_BINARY_DIR}/product.fatbin)
-add_custom_command(OUTPUT ${image}
-  COMMAND ${NVCC} -fatbin -O3 -std=c++17 -DNDEBUG -gencode arch=compute_90a,code=sm_90a
-          -MD -MF ${image}.d -MT ${image} -o ${image} ${CMAKE_CURRENT_SOURCE_DIR}/cuda/product.cu
-  DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/cuda/product.cu DEPFILE ${image}.d VERBATIM)
-list(APPEND LCE_IMAGES ${image})
+vs_fatbin(product cuda/product.cu OPTIONS -DNDEBUG -gencode arch=compute_90a,code=sm_90a DEPFILE)
+list(APPEND LCE_IMAGES ${CMAKE_CURRENT_BINARY_DIR}/product.fatbin)
 set_source_files_properties(cuda/image.S PROPERTIES OBJECT_DEPENDS "${LCE_IMAGES}"
   COMPILE_OPTIONS "-Wa,-I${CMAKE_CURRENT_BINARY_DIR}")
 target_sources(linear_cross_entropy_objects PRIVATE cuda/cuda.c cuda/plan.c cuda/find.c cuda/chunk.c cuda/slab.c cuda/run.c cuda/exchange.c cuda/slabs.c cuda/borrow.c cuda/tail.c cuda/product.c cuda/launch.c cuda/naive.c cuda/gemm.c
