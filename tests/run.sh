@@ -313,7 +313,7 @@ same=("-DVRAMSCOPE_FATBINS=$BUILD") # what nvcc makes does not differ, and takes
 if wanted full; then
     beside "build without the arena" env CC=gcc BUILD_DIR=build/noarena scripts/build.sh release "$include" -DVRAMSCOPE_ARENA=OFF "${same[@]}"
 elif wanted noarena; then
-    beside "build without the arena" env CC=gcc BUILD_DIR=build/noarena TARGETS="vramscope_shim vramscope simcuda prog_linked" \
+    beside "build without the arena" env CC=gcc BUILD_DIR=build/noarena TARGETS="vramscope_shim vramscope linear_cross_entropy simcuda simnvml prog_linked" \
         scripts/build.sh release "$include" -DVRAMSCOPE_ARENA=OFF "${same[@]}" "${quickly[@]}"
 fi
 ! wanted clang || beside "build with clang" env CC=clang BUILD_DIR=build/clang scripts/build.sh release "$include" "${same[@]}" "${quickly[@]}"
