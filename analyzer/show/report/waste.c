@@ -105,8 +105,8 @@ static void bound_cells(struct table *t, const struct waste_bound *b, const stru
 
 static void print_kinds(const struct waste_page *p, FILE *out, bool exact)
 {
-    static const char *const header[] = {"unused",        "times",  "at the peak", "the peak at least",
-                                         "at most lower", "as seen"};
+    static const char *const header[] = {"unused",        "times",         "at the peak",
+                                         "peak at least", "at most lower", "as seen"};
     const struct waste_report *w = &p->report;
     struct table t;
     table_init(&t, "<>>>>>", header);
