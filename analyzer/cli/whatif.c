@@ -229,7 +229,7 @@ static struct torch_settings settings_of(const struct answers *a)
     const struct trace_tape *tape = &a->tape;
     if (tape->max_split > 0)
         s.max_split = (uint64_t)tape->max_split;
-    if (tape->roundup > 0 && tape->imported) /* else blocks are recorded, which are rounded already */
+    if (tape->roundup > 0 && !tape->unasked) /* else sizes are blocks', which are rounded already */
         s.roundup = (uint32_t)tape->roundup;
     if (tape->large_segment >= INT64_C(2) << 20)
         s.large_segment = (uint64_t)tape->large_segment;
@@ -296,8 +296,8 @@ static char *reliance(const struct answers *a, enum policy policy)
     const struct replay_result *r = &a->of[policy];
     const struct trace_tape *tape = &a->tape;
     if (policy == LIVE)
-        return xstrdup(tape->imported ? "no allocator needs less"
-                                      : "no allocator needs less of these block sizes");
+        return xstrdup(tape->unasked ? "no allocator needs less of these block sizes"
+                                     : "no allocator needs less");
     if (policy == PACKED)
         return xformat("%s; no packing needs less than %s", r->method,
                        units_bytes((int64_t)r->bound, a->q->o->bytes).s);
@@ -319,15 +319,21 @@ static char *reliance(const struct answers *a, enum policy policy)
     if (tape->start)
         return xstrdup("not exact: begins with an empty cache, the recording did not");
     if (!tape->streams_known && policy != ARENA)
-        return xstrdup("not exact: the stream of some blocks is not known, taken as the default one; sizes "
-                       "are blocks', not requests");
+        return xformat("not exact: the stream of some blocks is not known, taken as the default one%s",
+                       tape->unasked ? "; sizes are blocks', not requests" : "");
     if (tape->pools_unknown && policy != ARENA)
         return xformat("not exact: which pool %s were of is not known, taken as the common one",
                        units_count(tape->pools_unknown, "request").s);
-    if (!tape->imported && tape->expandable && tape->settings_known && tape->roundup <= 1 && !tape->changed)
+    if (!tape->unasked)
+        return xstrdup("requests as recorded");
+    if ((tape->expandable || !tape->unasked_large) && tape->settings_known && tape->roundup <= 1 &&
+        !tape->changed)
         return xstrdup(
             "requests as recorded, each in multiples of 512 B"); /* which blocks are cut to there */
-    return xstrdup(tape->imported ? "requests as recorded" : "not exact: sizes are blocks', not requests");
+    if (!tape->asked || !tape->unasked_large)
+        return xstrdup("not exact: sizes are blocks', not requests");
+    return xformat("not exact: of %s the size is known, not the request",
+                   units_count(tape->unasked_large, "large block").s);
 }
 
 static char *where_out(const struct answers *a, const struct replay_result *r)

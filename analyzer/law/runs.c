@@ -168,7 +168,7 @@ static int take_requests(struct law_run *run, const int64_t *born)
         struct law_block *b = &run->blocks[i];
         uint64_t whole =
             asked[i] == UNKNOWN ? 0 : ((uint64_t)asked[i] + LAW_ROUND - 1) / LAW_ROUND * LAW_ROUND;
-        b->asked = whole > 0 && whole <= b->size; /* another setting's rounding gives less than it should */
+        b->asked = whole > 0 && (uint64_t)asked[i] <= b->size;
         if (b->asked)
             b->size = whole;
         run->unasked += !b->asked && b->size > LAW_UNSPLIT;

@@ -69,7 +69,7 @@ static void end_steps(struct reading *r, int64_t seq)
 }
 
 struct row {
-    int64_t seq, op, t, size, phase, stack, stream, mate;
+    int64_t seq, op, t, size, phase, stack, stream, mate, asked;
 };
 
 static void born(struct reading *r, const struct row *e)
@@ -82,6 +82,7 @@ static void born(struct reading *r, const struct row *e)
         (struct trace_made){.seq = e->seq,
                             .size = (uint64_t)e->size,
                             .stack = e->stack > 0 && e->stack < UINT32_MAX ? (uint32_t)e->stack : 0,
+                            .asked = asked_find(&b->asked, e->asked),
                             .born = (uint32_t)(b->moment_count - 1),
                             .died = BLOCK_NEVER,
                             .stream = stream_of(r, (uint64_t)e->stream)};
@@ -152,18 +153,19 @@ static void read_row(struct reading *r, const struct row *e)
 
 static int read_events(struct reading *r, int64_t device)
 {
-    struct sqlite3_stmt *s = trace_sql(
-        r->t,
-        "SELECT e.seq, e.op, e.t, " BYTES("e.size") ", e.phase, e.stack, k.stream, e.mate FROM ev e "
-                                                    "CROSS JOIN kind k ON k.id = e.kind WHERE e.device = ?1 "
-                                                    "AND e.op IN (20, 21, 22, 27, 28, 36, 37) AND "
-                                                    "(k.status = 0 OR e.op = 22) ORDER BY e.seq",
-        1, device);
+    struct sqlite3_stmt *s =
+        trace_sql(r->t,
+                  "SELECT e.seq, e.op, e.t, " BYTES(
+                      "e.size") ", e.phase, e.stack, k.stream, e.mate, k.tensor FROM ev e "
+                                "CROSS JOIN kind k ON k.id = e.kind WHERE e.device = ?1 "
+                                "AND e.op IN (20, 21, 22, 27, 28, 36, 37) AND "
+                                "(k.status = 0 OR e.op = 22) ORDER BY e.seq",
+                  1, device);
     int code = SQLITE_ERROR;
     while (s && (code = sqlite3_step(s)) == SQLITE_ROW) {
         struct row e = {sqlite3_column_int64(s, 0), sqlite3_column_int64(s, 1), trace_sql_amount(s, 2),
                         trace_sql_amount(s, 3),     sqlite3_column_int64(s, 4), sqlite3_column_int64(s, 5),
-                        sqlite3_column_int64(s, 6), sqlite3_column_int64(s, 7)};
+                        sqlite3_column_int64(s, 6), sqlite3_column_int64(s, 7), sqlite3_column_int64(s, 8)};
         read_row(r, &e);
     }
     end_steps(r, INT64_MAX);
@@ -189,7 +191,8 @@ int trace_blocks(struct trace *t, int64_t device, struct trace_blocks *out)
 {
     struct reading r = {.t = t, .out = out};
     *out = (struct trace_blocks){0};
-    int result = trace_step_ends(t, &r.steps, &r.step_count) || read_events(&r, device) || read_roles(t, out);
+    int result = asked_read(t, &out->asked) || trace_step_ends(t, &r.steps, &r.step_count) ||
+                 read_events(&r, device) || read_roles(t, out);
     vs_table_free(&r.streams);
     free(r.steps);
     if (result)
@@ -202,5 +205,6 @@ void trace_free_blocks(struct trace_blocks *b)
     free(b->blocks);
     free(b->moments);
     free(b->refusals);
+    asked_free(&b->asked);
     *b = (struct trace_blocks){0};
 }

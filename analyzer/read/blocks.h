@@ -8,6 +8,7 @@
 #ifndef VS_READ_BLOCKS_H
 #define VS_READ_BLOCKS_H
 
+#include "asked.h"
 #include "trace.h"
 
 #define BLOCK_NEVER UINT32_MAX
@@ -16,6 +17,7 @@ struct trace_made {
     int64_t seq;         /* event.seq of its allocation */
     uint64_t size;       /* bytes, as large as the allocator made it */
     uint32_t stack;      /* 0 none */
+    uint32_t asked;      /* what for: index into asked.at */
     uint32_t born, died; /* index into moments; BLOCK_NEVER: it lives at the end */
     uint16_t stream;     /* in the order in which they were seen */
     uint8_t role;        /* what PyTorch said: 1 parameter, 2 gradient, 3 state, 4 buffer; 0 nothing */
@@ -50,6 +52,7 @@ struct trace_blocks {
     size_t moment_count;
     struct trace_refusal *refusals;
     size_t refusal_count;
+    struct asked_table asked;
     uint64_t limit;       /* of the allocator, as it was last set */
     int64_t steps, roles; /* how many ends of steps, blocks with a role there are */
 };

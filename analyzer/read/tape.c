@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "asked.h"
 #include "sql.h"
 #include "tape.h"
 #include "trace/ledger/addresses.h"
@@ -18,6 +19,7 @@
 #define SIZE_MOST     (UINT64_C(1) << 46)
 #define ADDRESS_MOST  (UINT64_C(1) << 62)
 #define STREAMS_MOST  60000
+#define LARGE         (UINT64_C(1) << 20)
 #define OUT_OF_MEMORY 2 /* CUresult */
 #define CAPTURED      1 /* of a scope, vs_op POOL_BEGIN */
 
@@ -27,6 +29,10 @@ struct scope { /* requests of a thread, or of a stream, go to a private pool */
     uint64_t stream; /* 0: of the thread */
 };
 
+struct extent { /* of a block: what it takes, and what was requested */
+    uint64_t size, request;
+};
+
 struct waiting { /* a block whose free was deferred */
     size_t free; /* its event */
     uint32_t events;
@@ -34,6 +40,9 @@ struct waiting { /* a block whose free was deferred */
 
 struct reading {
     struct trace_tape *tape;
+    struct asked_table asked;
+    struct extent *extents; /* by block */
+    size_t extent_count;
     struct vs_table living, deferred; /* blocks by address: their numbers */
     struct vs_table pieces;           /* the framework's driver memory, by address or handle: 0 */
     struct vs_table streams;
@@ -51,7 +60,7 @@ struct row {
     int op;
     bool managed, refused;
     uint64_t number, handle; /* kind.stream; of a map its memory */
-    int64_t thread, space;
+    int64_t thread, space, asked;
 };
 
 /* ---- streams and pools ---- */
@@ -116,6 +125,17 @@ static void not_deferred(struct reading *r, struct waiting *w)
     vs_spans_remove(&r->unfinished, e->address);
 }
 
+/* Of a block of up to LARGE its size is the request, rounded to 512 B; in a larger one LARGE may be more. */
+static uint64_t request_of(struct reading *r, const struct row *row)
+{
+    uint64_t size = row->e.size;
+    uint64_t bytes = asked_bytes(&r->asked.at[asked_find(&r->asked, row->asked)], size);
+    r->tape->asked += bytes > 0;
+    r->tape->unasked += !bytes && !r->tape->imported;
+    r->tape->unasked_large += !bytes && !r->tape->imported && size > LARGE;
+    return bytes ? bytes : size;
+}
+
 static void block_alloc(struct reading *r, const struct row *row)
 {
     struct tape_event e = row->e;
@@ -124,6 +144,8 @@ static void block_alloc(struct reading *r, const struct row *row)
         not_deferred(r, &r->waiting[waits->value]);
     bool arena = row->space == VS_SPACE_ARENA, unknown = !row->number && !arena && !r->tape->imported;
     e.id = r->tape->ids++;
+    *PUSH(r->extents, r->extent_count) = (struct extent){e.size, request_of(r, row)};
+    e.size = r->extents[e.id].request;
     e.what = TAPE_ALLOC;
     e.stream = unknown ? STREAM_UNKNOWN : stream_of(r, row->number, arena ? 0 : pool_of(r, row));
     r->tape->arena = r->tape->arena || arena;
@@ -135,8 +157,10 @@ static void block_free(struct reading *r, struct tape_event e)
 {
     e.id = vs_table_remove(&r->living, e.address);
     e.what = TAPE_FREE;
-    if (e.id != VS_TABLE_NONE)
-        push(r, e);
+    if (e.id == VS_TABLE_NONE)
+        return;
+    e.size = r->extents[e.id].request;
+    push(r, e);
 }
 
 /* The block that was freed last waits for the CUDA event EVENT too. */
@@ -150,7 +174,8 @@ static void waits_for(struct reading *r, size_t free_event, uint64_t event)
     if (!last || last->free != free_event || !last->events) {
         last = PUSH(r->waiting, r->waiting_count);
         *last = (struct waiting){free_event, 0};
-        vs_spans_insert(&r->unfinished, e->address, e->address + (e->size ? e->size : 1),
+        uint64_t size = r->extents[e->id].size;
+        vs_spans_insert(&r->unfinished, e->address, e->address + (size ? size : 1),
                         (uint32_t)(r->waiting_count - 1));
     }
     e->deferred = true;
@@ -320,7 +345,8 @@ static void take_row(struct reading *r, struct sqlite3_stmt *s)
                       .space = sqlite3_column_int(s, 6),
                       .handle = (uint64_t)trace_sql_amount(s, 7),
                       .thread = sqlite3_column_int64(s, 8),
-                      .refused = sqlite3_column_int(s, 9) == OUT_OF_MEMORY};
+                      .refused = sqlite3_column_int(s, 9) == OUT_OF_MEMORY,
+                      .asked = sqlite3_column_int64(s, 10)};
     if (row.e.size < SIZE_MOST && row.e.address < ADDRESS_MOST) /* else damaged */
         read_row(r, &row);
 }
@@ -330,6 +356,8 @@ int trace_tape(struct trace *t, int64_t device, struct trace_tape *tape)
     *tape = (struct trace_tape){0};
     struct reading r = {.tape = tape};
     tape_read_settings(t, tape);
+    if (asked_read(t, &r.asked))
+        return -1;
     if (tape->imported) /* number 0: what an import does not say of maps */
         stream_of(&r, 0, 0);
     /* maps, reservations and events have no device of their own, the beginning of the trace has none */
@@ -339,7 +367,7 @@ int trace_tape(struct trace *t, int64_t device, struct trace_tape *tape)
             "e.size") ", k.stream, k.managed OR EXISTS (SELECT 1 FROM amend a WHERE a.seq = e.seq AND a.op = "
                       "50), k.space, "
                       "CASE WHEN e.op = 7 THEN (SELECT " BYTES(
-                          "p.address") " FROM ev p WHERE p.seq = e.mate) END, k.thread, k.status "
+                          "p.address") " FROM ev p WHERE p.seq = e.mate) END, k.thread, k.status, k.tensor "
                                        "FROM ev e CROSS JOIN kind k ON k.id = e.kind WHERE (e.device = ?1 OR "
                                        "e.op IN (7, 8, 9, 29, 34, 36)) AND "
                                        "e.op IN (1, 2, 4, 6, 7, 8, 9, 20, 21, 22, 27, 28, 29, 34, 36, 37, "
@@ -353,6 +381,8 @@ int trace_tape(struct trace *t, int64_t device, struct trace_tape *tape)
     for (size_t i = 0; i < tape->n && tape->arena; i++)
         if (tape->at[i].stream == STREAM_UNKNOWN)
             tape->at[i].stream = 0;
+    asked_free(&r.asked);
+    free(r.extents);
     vs_table_free(&r.living);
     vs_table_free(&r.deferred);
     vs_table_free(&r.pieces);

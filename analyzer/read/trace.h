@@ -418,8 +418,7 @@ enum tape_what {
     TAPE_LIMIT        /* the framework may hold SIZE bytes from here on */
 };
 struct tape_event {
-    uint64_t address,
-        size; /* of a block as recorded: of an import what was requested, else the block's own */
+    uint64_t address, size; /* of a block what was requested, where that is known (unasked); else its own */
     int64_t t;
     uint32_t id;     /* of the block, from 0 */
     uint16_t stream; /* a number of the tape's own; memory of a private pool has numbers of its own */
@@ -435,6 +434,7 @@ struct trace_tape {
     bool streams_known, settings_known;
     bool calls_known; /* the driver's refusals and the program's calls of the allocator are events of it */
     bool changed;     /* settings were changed while the framework held memory */
+    uint32_t asked, unasked, unasked_large; /* blocks whose requests are known; are not; of more than 1 MiB */
     int64_t pools_unknown; /* requests of an import that are taken as the common pool's, and may not be */
     uint32_t guessed;      /* streams of requests that were not recorded, and follow from their segments */
     uint32_t unwatched;    /* frees that were not deferred after all, or whose end was not seen */

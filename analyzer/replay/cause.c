@@ -41,11 +41,11 @@ static bool has(const struct trace_tape *tape, enum tape_what what)
     return i < tape->n;
 }
 
-/* Whether there is a block of which it matters by how much it is larger than the request, which no report
- * says: the request may be below the limit on splitting and the block above it. */
+/* Whether there is a block of which it matters by how much it is larger than the request, which is not known:
+ * the request may be below the limit on splitting and the block above it. */
 static bool requests_matter(const struct trace_tape *tape)
 {
-    if (tape->imported || tape->max_split <= 0)
+    if (!tape->unasked_large || tape->max_split <= 0)
         return false;
     size_t i = 0;
     while (i < tape->n && (tape->at[i].what != TAPE_ALLOC || tape->at[i].size < (uint64_t)tape->max_split ||
@@ -78,7 +78,7 @@ char *replay_why_not(const struct trace_tape *tape, bool expandable)
     if (tape->environment)
         return xstrdup("settings are those of the environment, and the program may have set others");
     if (requests_matter(tape))
-        return xstrdup("max_split_size decides by requests, and blocks are recorded");
+        return xstrdup("max_split_size decides by requests, and of some blocks only their sizes are known");
     if (tape->pools_unknown)
         return xformat(
             "which pool %s were of is not known, as their segments had gone back when the snapshot was taken",

@@ -100,6 +100,8 @@ with sqlite3.connect(sys.argv[1]) as db:
     db.executescript(sys.argv[2])' "$@" || exit 1
 }
 edit run.db "DELETE FROM meta WHERE key = 'imported'"
+"$V" whatif --policy=live run.db | grep -qx '  live: no allocator needs less' || no "live of a run with requests: $("$V" whatif --policy=live run.db)"
+sqlite3 run.db "UPDATE kind SET tensor = NULL"
 "$V" whatif --policy=live run.db | grep -qx '  live: no allocator needs less of these block sizes' || no "live of a run: $("$V" whatif --policy=live run.db)"
 
 # a recorded threshold is that of the capacity; without one it may be why addresses differ

@@ -1,0 +1,67 @@
+/* asked.c - see asked.h. */
+#include "asked.h"
+
+#include <sqlite3.h>
+#include <stdlib.h>
+
+#include "sql.h"
+
+enum { TENSOR = 1, RAW = 3, SIZED = 4 }; /* tensor.kind */
+
+/* FNV-1a; shapes of a program are few. */
+static uint64_t number_of(const unsigned char *text)
+{
+    uint64_t hash = UINT64_C(0xcbf29ce484222325);
+    for (; text && *text; text++)
+        hash = (hash ^ *text) * UINT64_C(0x100000001b3);
+    return text ? hash | 1 : 0;
+}
+
+static void take(struct asked_table *a, struct sqlite3_stmt *s)
+{
+    int64_t id = sqlite3_column_int64(s, 0), kind = sqlite3_column_int64(s, 1);
+    int64_t type = sqlite3_column_type(s, 2) == SQLITE_NULL ? -1 : sqlite3_column_int64(s, 2);
+    if (id <= 0 || a->n >= UINT32_MAX)
+        return;
+    struct asked asked = {.id = id,
+                          .bytes = (uint64_t)trace_sql_amount(s, 3),
+                          .shape = kind == TENSOR ? number_of(sqlite3_column_text(s, 4)) : 0,
+                          .type = type >= 0 && type < UINT8_MAX ? (uint8_t)(type + 1) : ELEMENT_UNKNOWN,
+                          .raw = kind == RAW,
+                          .sized = kind == SIZED};
+    *PUSH(a->at, a->n) = asked;
+}
+
+int asked_read(struct trace *t, struct asked_table *out)
+{
+    *out = (struct asked_table){0};
+    *PUSH(out->at, out->n) = (struct asked){0};
+    struct sqlite3_stmt *s =
+        trace_sql(t, "SELECT id, kind, element_type, request, shape FROM tensor ORDER BY id", 0);
+    int code = SQLITE_ERROR;
+    while (s && (code = sqlite3_step(s)) == SQLITE_ROW)
+        take(out, s);
+    int result = trace_sql_done(t, s, code);
+    if (result)
+        asked_free(out);
+    return result;
+}
+
+uint32_t asked_find(const struct asked_table *a, int64_t id)
+{
+    size_t low = 1, high = a->n;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (a->at[middle].id < id)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low < a->n && a->at[low].id == id ? (uint32_t)low : 0;
+}
+
+void asked_free(struct asked_table *a)
+{
+    free(a->at);
+    *a = (struct asked_table){0};
+}

@@ -1,0 +1,48 @@
+/*
+ * asked.h - what PyTorch asked its allocator for, as a file has it: table `tensor`, by id.
+ *
+ * A block is as large as the allocator made it, by up to 1 MiB more than what was asked for; replays under
+ * other rules need the request, and changes of a program need to know how many bytes an element has.
+ */
+#ifndef VS_READ_ASKED_H
+#define VS_READ_ASKED_H
+
+#include "trace.h"
+
+/* One more than PyTorch's numbers (table element_type). */
+enum {
+    ELEMENT_UNKNOWN,
+    ELEMENT_UINT8,
+    ELEMENT_FLOAT16 = 6,
+    ELEMENT_FLOAT32,
+    ELEMENT_FLOAT64,
+    ELEMENT_BFLOAT16 = 16
+};
+
+struct asked {
+    int64_t id;
+    uint64_t bytes; /* 0: unknown */
+    uint64_t shape; /* a number of it, the same for the same shape; 0: unknown */
+    uint8_t type;   /* ELEMENT_... */
+    bool raw;       /* bytes that no tensor was made of */
+    bool sized;     /* the block's size is the request */
+};
+
+struct asked_table {
+    struct asked *at; /* [0] is what is not known; the others in the order of their ids */
+    size_t n;
+};
+
+/* 0, or -1 with t->why. */
+int asked_read(struct trace *t, struct asked_table *out);
+void asked_free(struct asked_table *a);
+
+/* An index into at. */
+uint32_t asked_find(const struct asked_table *a, int64_t id);
+/* Bytes asked for of a block of SIZE that was made for A; 0: unknown. */
+static inline uint64_t asked_bytes(const struct asked *a, uint64_t size)
+{
+    return a->sized ? size : a->bytes <= size ? a->bytes : 0;
+}
+
+#endif
