@@ -15,6 +15,7 @@
 #include <stdlib.h>
 
 #include "apply.h"
+#include "elements.h"
 #include "widths.h"
 
 #define TOKENS_MOST  2048
@@ -27,6 +28,8 @@ struct head {                         /* of one pass through the output layer */
     uint64_t logits;                  /* L */
     uint32_t weight, input;           /* blocks that are W and D; BLOCK_NEVER: not seen */
     uint64_t weight_size, input_size; /* of W and D; of a pass that did not come so far they are inferred */
+    double bytes;                     /* of an element: L's times D's by W's; 0 unknown */
+    uint8_t type;                     /* of L, ELEMENT_... */
     size_t end;                       /* the first event behind what backward does for it */
     bool cut;                         /* a refusal ended it before backward made both */
     uint16_t layer;
@@ -59,7 +62,10 @@ static void see_logits(const struct program *p, size_t i, struct head *h)
         if (is_born(p, i) && is_logits(p, block_of(p, i))) {
             if (!h->logits)
                 h->layer = program_stack(p, block_of(p, i))->layer;
-            h->logits = block_of(p, i)->size > h->logits ? block_of(p, i)->size : h->logits;
+            if (block_of(p, i)->size <= h->logits)
+                continue;
+            h->logits = block_of(p, i)->size;
+            h->type = block_of(p, i)->type;
         }
     h->to = h->end = i;
 }
@@ -84,6 +90,15 @@ static struct sizes parameter_sizes(const struct program *p)
     if (s.n)
         qsort(s.at, s.n, sizeof *s.at, by_size);
     return s;
+}
+
+static uint8_t largest_type(const struct program *p)
+{
+    const struct edit_block *largest = NULL;
+    for (size_t i = 0; i < p->block_count; i++)
+        if (p->blocks[i].kind == KIND_PARAMETER && (!largest || p->blocks[i].size > largest->size))
+            largest = &p->blocks[i];
+    return largest ? largest->type : ELEMENT_UNKNOWN;
 }
 
 /* Whether B is a parameter's gradient: where a weight is used twice, that is added to another one. */
@@ -128,13 +143,21 @@ static void see_backward(const struct program *p, const struct sizes *parameters
     }
 }
 
-/* Tokens of a pass, by the sizes of logits (N x V), input (N x H) and weight (V x H), in elements of BYTES.
- */
+/* Tokens of a pass, by the sizes of logits (N x V), input (N x H) and weight (V x H), in elements of BYTES
+ * where types are not known. */
 static double tokens(const struct head *h, double bytes)
 {
     if (!h->weight_size || !h->input_size)
         return 0;
-    return sqrt((double)h->logits * (double)h->input_size / ((double)h->weight_size * bytes));
+    double each = h->bytes > 0 ? h->bytes : bytes;
+    return sqrt((double)h->logits * (double)h->input_size / ((double)h->weight_size * each));
+}
+
+/* Bytes of an element that L's and D's sizes have in their product more than W's. */
+static double bytes_of(const struct head *h, uint8_t weight, uint8_t input)
+{
+    uint64_t l = element_bytes(h->type), d = element_bytes(input), w = element_bytes(weight);
+    return w ? (double)(l * d) / (double)w : 0;
 }
 
 static uint64_t chunk(const struct head *h, bool high)
@@ -150,7 +173,8 @@ struct fusing {
     bool in, high, autocast;
     uint32_t chunk, more; /* more: what W in fp32 has over W in 16 bits, until backward makes the fp32 one */
     struct sizes parameters;
-    uint64_t saved; /* what forward saved last in this step */
+    uint64_t saved;                  /* what forward saved last in this step */
+    uint8_t saved_type, weight_type; /* of that, and of the largest parameter */
 };
 
 /* Where backward did not make both: W is the largest parameter, as output layers' are, and D as large as
@@ -160,6 +184,7 @@ static void infer(const struct fusing *f, struct head *h)
     if (h->weight == BLOCK_NEVER && f->parameters.n)
         h->weight_size = f->parameters.at[f->parameters.n - 1];
     h->input_size = f->saved;
+    h->bytes = bytes_of(h, f->weight_type, f->saved_type);
 }
 
 static void begin(struct fusing *f, size_t i)
@@ -172,6 +197,7 @@ static void begin(struct fusing *f, size_t i)
     if (h->weight != BLOCK_NEVER && h->input != BLOCK_NEVER) {
         h->weight_size = p->blocks[h->weight].size;
         h->input_size = p->blocks[h->input].size;
+        h->bytes = bytes_of(h, p->blocks[h->weight].type, p->blocks[h->input].type);
     } else {
         infer(f, h);
     }
@@ -229,7 +255,8 @@ struct program apply_loss(const struct program *from, const struct edit *e, stru
                        .autocast = widths_of(from) == WIDTHS_AUTOCAST,
                        .chunk = BLOCK_NEVER,
                        .more = BLOCK_NEVER,
-                       .parameters = parameter_sizes(from)};
+                       .parameters = parameter_sizes(from),
+                       .weight_type = largest_type(from)};
     build_begin(&f.b, from);
     for (size_t i = 0; i < from->event_count; i++) {
         const struct trace_moment *at = &from->events[i];
@@ -242,10 +269,12 @@ struct program apply_loss(const struct program *from, const struct edit *e, stru
         const struct edit_block *born = at->what == MOMENT_BORN ? &from->blocks[at->block] : NULL;
         if (born && is_logits(from, born) && (!f.in || i >= f.head.end))
             begin(&f, i);
-        if (born && born->kind == KIND_SAVED && born->size >= SMALL / 16)
+        if (born && born->kind == KIND_SAVED && born->size >= SMALL / 16) {
             f.saved = born->size;
-        else if (at->what == MOMENT_STEP)
+            f.saved_type = born->type;
+        } else if (at->what == MOMENT_STEP) {
             f.saved = 0;
+        }
         if (!f.in || !is_gone(&f, i))
             build_copy(&f.b, i);
     }

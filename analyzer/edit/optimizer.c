@@ -12,6 +12,7 @@
 #include <stdlib.h>
 
 #include "apply.h"
+#include "elements.h"
 
 #define SCALE_BLOCK 256  /* elements of a state in 8 bits that share a scale */
 #define EIGHT_LEAST 4096 /* elements; states of less stay as they are */
@@ -131,18 +132,47 @@ static uint64_t scales(uint64_t elements)
     return (elements + SCALE_BLOCK - 1) / SCALE_BLOCK * 4;
 }
 
+/* Of an element of a state: of an unknown type it is taken for fp32. */
+static uint64_t bytes_of(const struct edit_block *state)
+{
+    uint64_t bytes = element_bytes(state->type);
+    return bytes ? bytes : 4;
+}
+
+/* Whether there is a state of which BYTES an element would be less. */
+static bool has_wider(const struct program *p, int64_t bytes)
+{
+    for (size_t i = 0; i < p->block_count; i++)
+        if (p->blocks[i].kind == KIND_STATE && bytes_of(&p->blocks[i]) > (uint64_t)bytes)
+            return true;
+    return false;
+}
+
+static bool all_typed(const struct program *p)
+{
+    for (size_t i = 0; i < p->block_count; i++)
+        if (p->blocks[i].kind == KIND_STATE && p->blocks[i].type == ELEMENT_UNKNOWN)
+            return false;
+    return true;
+}
+
 static void bear_state(struct build *b, size_t i, int64_t bytes)
 {
     const struct trace_moment *e = &b->from->events[i];
     const struct edit_block *was = &b->from->blocks[e->block];
-    uint64_t elements = was->size / 4;
-    if (bytes == STATES_8BIT && elements < EIGHT_LEAST) {
+    uint64_t elements = was->size / bytes_of(was);
+    if (bytes == STATES_HOST)
+        return;
+    if ((bytes == STATES_8BIT && elements < EIGHT_LEAST) || bytes_of(was) <= (uint64_t)bytes) {
         build_copy(b, i);
-    } else if (bytes != STATES_HOST) {
-        b->now[e->block] = build_born(b, was, elements * (uint64_t)bytes, e->phase, KIND_STATE);
-        if (bytes == STATES_8BIT)
-            build_born(b, was, scales(elements), e->phase, KIND_STATE);
+        return;
     }
+    uint32_t now = build_born(b, was, elements * (uint64_t)bytes, e->phase, KIND_STATE);
+    b->now[e->block] = now;
+    if (now != BLOCK_NEVER)
+        b->to.blocks[now].type = bytes == STATES_8BIT ? ELEMENT_UINT8 : ELEMENT_BFLOAT16;
+    if (bytes == STATES_8BIT)
+        build_born(b, was, scales(elements), e->phase, KIND_STATE);
 }
 
 struct program apply_states(const struct program *from, const struct edit *e, struct edit_result *r,
@@ -154,6 +184,8 @@ struct program apply_states(const struct program *from, const struct edit *e, st
         return (struct program){0};
     if (!has_kind(from, KIND_STATE))
         return refuse_nothing(r, "the optimizer keeps no states on the device");
+    if (!has_wider(from, e->n))
+        return refuse_nothing(r, "no state of the optimizer has more bytes an element");
     build_begin(&b, from);
     for (size_t i = 0; i < from->event_count; i++) {
         const struct trace_moment *at = &from->events[i];
@@ -172,6 +204,7 @@ struct program apply_states(const struct program *from, const struct edit *e, st
         r->cost = "states are rounded to 16 bits";
     r->assumes =
         xstrdup(e->n == STATES_HOST ? "gradients are copied one at a time, without buffers on the device"
+                : all_typed(from)   ? "the step is one kernel without temporaries"
                                     : "states are fp32 now, and the step is one kernel without temporaries");
     return build_end(&b);
 }

@@ -68,12 +68,12 @@ static int by_size(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-static struct sizes parameter_sizes(const struct trace_blocks *blocks)
+static struct sizes parameter_sizes(const struct program *p)
 {
     struct sizes s = {0};
-    for (size_t i = 0; i < blocks->block_count; i++)
-        if (blocks->blocks[i].role == 1)
-            *PUSH(s.at, s.n) = blocks->blocks[i].size;
+    for (size_t i = 0; i < p->block_count; i++)
+        if (p->blocks[i].kind == KIND_PARAMETER)
+            *PUSH(s.at, s.n) = p->blocks[i].size;
     if (s.n)
         qsort(s.at, s.n, sizeof *s.at, by_size);
     return s;
@@ -97,7 +97,6 @@ static bool is_parameters(const struct sizes *s, uint64_t size)
 /* ---- kinds ---- */
 
 struct reading {
-    const struct trace_blocks *blocks;
     const struct edit_facts *facts;
     struct program *p;
     uint32_t *step; /* of each event */
@@ -179,12 +178,24 @@ static void find_kinds(struct reading *r)
 {
     struct program *p = r->p;
     number_steps(r);
-    r->parameters = parameter_sizes(r->blocks);
+    r->parameters = parameter_sizes(p);
     for (size_t i = 0; i < p->block_count; i++)
         if (p->blocks[i].kind == KIND_OTHER)
             p->blocks[i].kind = (uint8_t)kind_of(r, &p->blocks[i]);
     free(r->step);
     free(r->parameters.at);
+}
+
+/* Whether most bytes are known to be of a type, or of none. */
+static bool has_types(const struct program *p, const struct asked_table *asked)
+{
+    double all = 0, known = 0;
+    for (size_t i = 0; i < p->block_count; i++) {
+        const struct edit_block *b = &p->blocks[i];
+        all += (double)b->size;
+        known += b->type != ELEMENT_UNKNOWN || asked->at[b->asked].raw ? (double)b->size : 0;
+    }
+    return known > 0 && known >= all * 0.9;
 }
 
 /* ---- reading ---- */
@@ -220,8 +231,12 @@ static void take(struct program *p, struct trace_blocks *from)
     p->block_count = from->block_count;
     for (size_t i = 0; i < from->block_count; i++) {
         const struct trace_made *m = &from->blocks[i];
-        p->blocks[i] = (struct edit_block){.size = m->size,
+        const struct asked *asked = &from->asked.at[m->asked];
+        uint64_t bytes = asked_bytes(asked, m->size);
+        p->blocks[i] = (struct edit_block){.size = bytes ? bytes : m->size,
                                            .stack = m->stack,
+                                           .asked = m->asked,
+                                           .type = asked->type,
                                            .born = m->born,
                                            .died = m->died,
                                            .stream = m->stream,
@@ -276,8 +291,11 @@ int program_read(struct trace *t, int64_t device, size_t refusal, bool native, s
     take(p, &blocks);
     if (refusal < blocks.refusal_count)
         cut(p, &blocks, refusal);
-    struct reading r = {.blocks = &blocks, .facts = facts, .p = p, .cut = refusal < blocks.refusal_count};
+    struct reading r = {.facts = facts, .p = p, .cut = refusal < blocks.refusal_count};
     find_kinds(&r);
+    facts->types = has_types(p, &blocks.asked);
+    facts->asked = blocks.asked;
+    blocks.asked = (struct asked_table){0};
     trace_free_blocks(&blocks);
     if (native)
         requests_estimate(p);
@@ -296,6 +314,7 @@ void program_free_facts(struct edit_facts *f)
 {
     free(f->stacks);
     free(f->units_name);
+    asked_free(&f->asked);
     *f = (struct edit_facts){0};
 }
 

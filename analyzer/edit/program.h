@@ -54,7 +54,8 @@ struct edit_facts {
     uint16_t units;
     char *units_name;   /* "LlamaForCausalLM.model.layers.*"; NULL: none */
     bool layers, roles; /* whether anything is known of them */
-    bool requests;      /* sizes are requests; else blocks', up to 1 MiB more */
+    bool types;         /* element types are known of most bytes (ELEMENT_... of read/asked.h) */
+    struct asked_table asked;
     int64_t steps;
     int64_t refusals;
     uint64_t limit; /* of the allocator when the request was refused; 0: none is known */
@@ -63,8 +64,10 @@ struct edit_facts {
 struct edit_block {
     uint64_t size;
     uint32_t stack, born, died; /* born, died: index into events, BLOCK_NEVER */
+    uint32_t asked;             /* what it was made for as recorded: index into facts->asked.at; 0 unknown */
     uint16_t stream;
     uint8_t kind; /* enum edit_kind */
+    uint8_t type; /* ELEMENT_...; as an edit left it */
     bool made;    /* by an edit */
 };
 
@@ -93,6 +96,11 @@ static inline const struct edit_stack *program_stack(const struct program *p, co
 static inline bool program_is_forward(const struct edit_facts *f, uint16_t phase)
 {
     return phase && (phase == f->forward || phase == f->logits);
+}
+static inline const struct asked *program_asked(const struct program *p, const struct edit_block *b)
+{
+    static const struct asked none;
+    return b->asked < p->facts->asked.n ? &p->facts->asked.at[b->asked] : &none;
 }
 /* cuBLAS's workspace, which its first call makes, is as large as this by PyTorch's default. */
 static inline bool program_is_workspace(uint64_t size)

@@ -1,8 +1,8 @@
 /*
  * requests.c - PyTorch's native allocator splits no rest off a large block that is 1 MiB or less, and then
- * says that the block is as large as both.  Another allocator would not have done so, and so the requests are
- * sought: a program that repeats itself asks for the same at the same place of each step, and the least that
- * it got there is what it asked for.
+ * says that the block is as large as both.  Another allocator would not have done so, and so requests that
+ * are not recorded are sought: a program that repeats itself asks for the same at the same place of each
+ * step, and the least that it got there is what it asked for.
  *
  *      step 2   line 17, third block   12.0 MiB       a whole segment was at hand
  *      step 3   line 17, third block   11.0 MiB       a larger one, which was split
@@ -128,10 +128,17 @@ static bool is_data(enum edit_kind kind)
            kind == KIND_OTHER;
 }
 
+/* The request is recorded, and is the block's size here. */
+static bool is_known(const struct program *p, const struct edit_block *b)
+{
+    const struct asked *asked = program_asked(p, b);
+    return asked->bytes > 0 || asked->sized;
+}
+
 static void take_least(struct seeking *s, struct edit_block *b, uint64_t *least)
 {
-    (void)s;
-    if (b->size > LARGE && *least < b->size && b->size - *least <= REST && *least > LARGE)
+    if (!is_known(s->p, b) && b->size > LARGE && *least < b->size && b->size - *least <= REST &&
+        *least > LARGE)
         b->size = *least;
 }
 
@@ -192,7 +199,7 @@ static void shrink_static(struct program *p, const struct sizes *s)
 {
     for (size_t i = 0; i < p->block_count && s->n; i++) {
         struct edit_block *b = &p->blocks[i];
-        if (is_data((enum edit_kind)b->kind) || b->size <= LARGE)
+        if (is_data((enum edit_kind)b->kind) || b->size <= LARGE || is_known(p, b))
             continue;
         size_t low = 0, high = s->n; /* the largest that is not larger */
         while (low < high) {

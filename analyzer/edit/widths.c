@@ -1,5 +1,6 @@
 /*
- * widths.c - no recording says how many bytes an element has.  Two signs of 16 bits are in the sizes.
+ * widths.c - element types say whether a program computes in 16 bits; older recordings and snapshots have
+ * none.  Two signs of 16 bits are in the sizes.
  *
  *      autocast      forward makes a block of half the size of most parameters: the copies of weights
  *      bf16, fp16    a norm, or a loss, that takes a copy of its input in fp32 makes one of twice its size:
@@ -12,6 +13,8 @@
 
 #include <stdlib.h>
 #include <string.h>
+
+#include "elements.h"
 
 #define SURE  (UINT64_C(64) << 10) /* a block that is smaller may be of any kind */
 #define SLACK 1024                 /* sizes are rounded up to 512 bytes */
@@ -121,7 +124,22 @@ static bool doubles(const struct program *p)
     return false;
 }
 
+/* By what was recorded. */
+static enum widths recorded(const struct program *p)
+{
+    uint8_t *casts = element_casts(p);
+    uint64_t wide = 0, half = 0;
+    bool copies = memchr(casts, CAST_WEIGHT, p->block_count) != NULL;
+    for (size_t i = 0; i < p->block_count; i++)
+        if (p->blocks[i].kind == KIND_PARAMETER)
+            *(element_is_half(p->blocks[i].type) ? &half : &wide) += p->blocks[i].size;
+    free(casts);
+    return copies ? WIDTHS_AUTOCAST : half > wide ? WIDTHS_HALF : WIDTHS_UNKNOWN;
+}
+
 enum widths widths_of(const struct program *p)
 {
+    if (p->facts->types)
+        return recorded(p);
     return is_autocast(p) ? WIDTHS_AUTOCAST : doubles(p) ? WIDTHS_HALF : WIDTHS_UNKNOWN;
 }

@@ -1,1 +1,2 @@
 vs_analyzer_test(edits LIBS room_edit)
+vs_analyzer_test(edit_types LIBS room_edit)

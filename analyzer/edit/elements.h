@@ -1,0 +1,30 @@
+/*
+ * elements.h - how many bytes an element of a block has, and which blocks are copies in other elements that
+ * autocast made (elements.c).  Where types are not recorded, widths.h knows what sizes tell.
+ */
+#ifndef VS_EDIT_ELEMENTS_H
+#define VS_EDIT_ELEMENTS_H
+
+#include "program.h"
+
+/* Bytes of an element of TYPE; 0: unknown. */
+uint64_t element_bytes(uint8_t type);
+/* The type's name, static. */
+const char *element_name(uint8_t type);
+
+static inline bool element_is_half(uint8_t type)
+{
+    return type == ELEMENT_FLOAT16 || type == ELEMENT_BFLOAT16;
+}
+
+enum cast { /* that autocast made, in 16 bits */
+            CAST_NONE,
+            CAST_WEIGHT,  /* of a parameter, for as long as autocast keeps it */
+            CAST_DATA,    /* perhaps of what a layer is given */
+            CAST_GRADIENT /* what may be a gradient before it is made as wide as its parameter */
+};
+
+/* Of each block, an enum cast; the caller frees it. */
+uint8_t *element_casts(const struct program *p);
+
+#endif

@@ -1,0 +1,214 @@
+/*
+ * types.c - the program in bf16: parameters, gradients, states and activations that are wider.
+ *
+ * A block of a wider type has as many elements of 2 bytes, whole numbers and raw bytes stay as they are. What
+ * code is known to compute in fp32 (losses, some norms) stays in fp32.  Under autocast a program computes in
+ * 16 bits already, out of parameters in fp32; in bf16 it is without the copies (elements.h).
+ *
+ * Where types are not recorded everything is taken for fp32, unless sizes speak against it (widths.h).
+ */
+#include <stdlib.h>
+
+#include "apply.h"
+#include "elements.h"
+#include "scale.h"
+#include "widths.h"
+
+#define SLACK 25 /* of what is saved for backward: by how much the other type's kernels may need more */
+
+struct halving {
+    bool high;
+    uint64_t *outputs; /* of units */
+    uint8_t *casts;    /* of blocks, enum cast */
+    uint16_t head;     /* the output layer */
+    uint32_t logits;   /* what it made last, and a copy in fp32 of that: blocks of the new program */
+    uint32_t copy;
+};
+
+/* Of bytes that stay when elements of TYPE become bf16. */
+static double share(const struct program *p, const struct edit_block *b)
+{
+    uint64_t bytes = element_bytes(b->type);
+    bool floats = b->type == ELEMENT_FLOAT32 || b->type == ELEMENT_FLOAT64;
+    if (floats)
+        return 2.0 / (double)bytes;
+    return bytes || program_asked(p, b)->raw ? 1 : 0.5; /* unknown: taken for fp32 */
+}
+
+static double of_data(const struct program *p, const struct edit_block *b, const struct halving *h)
+{
+    const struct edit_stack *s = program_stack(p, b);
+    bool saved = b->kind == KIND_SAVED;
+    double half = share(p, b);
+    if (s->upcast && (h->high || s->unit == EDIT_NO_UNIT))
+        return 1; /* a loss is known to do so; a norm keeps more or less of it */
+    if (!h->high && saved)
+        return half - half / SLACK;
+    return h->high && !saved && s->unit == EDIT_NO_UNIT ? 1 : half;
+}
+
+/* What is known to be computed in fp32 stays as large.  Of what is in no unit of the model it is not known.
+ */
+static double factor(const struct program *p, uint32_t block, const struct halving *h)
+{
+    const struct edit_block *b = &p->blocks[block];
+    const struct edit_stack *s = program_stack(p, b);
+    if (h->casts[block] != CAST_NONE)
+        return h->casts[block] != CAST_WEIGHT && h->high ? 1 : 0;
+    double half = share(p, b);
+    if (half >= 1)
+        return 1;
+    if (!h->high && scale_is_square(p, b, h->outputs)) /* in 16 bits attention may be fused */
+        return 0;
+    switch (b->kind) {
+    case KIND_PARAMETER:
+    case KIND_GRADIENT:
+    case KIND_STATE:
+    case KIND_UPDATE:
+        return half;
+    case KIND_SAVED:
+    case KIND_FORWARD:
+    case KIND_BACKWARD:
+        return of_data(p, b, h);
+    case KIND_LOGITS:
+        return s->layer != h->head && (s->upcast || h->high) ? 1 : half;
+    default: /* of what is kept it is not known whether it is of numbers */
+        return !h->high && scale_is_kept(p, b) ? half : 1;
+    }
+}
+
+static uint16_t find_head(const struct program *p)
+{
+    const struct edit_block *largest = NULL;
+    for (size_t i = 0; i < p->block_count; i++)
+        if (p->blocks[i].kind == KIND_LOGITS && (!largest || p->blocks[i].size > largest->size))
+            largest = &p->blocks[i];
+    return largest ? program_stack(p, largest)->layer : 0;
+}
+
+static void mark_half(struct build *b, uint32_t block)
+{
+    if (block != BLOCK_NEVER)
+        b->to.blocks[block].type = ELEMENT_BFLOAT16;
+}
+
+/* The copy of the logits that a loss in fp32 takes: it goes with them. */
+static void follow_copy(struct build *b, size_t i, struct halving *h, bool upcast)
+{
+    const struct trace_moment *e = &b->from->events[i];
+    const struct edit_block *was = &b->from->blocks[e->block];
+    if (e->what == MOMENT_DIED && b->now[e->block] == h->logits && h->logits != BLOCK_NEVER) {
+        build_died(b, h->copy, e->phase);
+        h->logits = h->copy = BLOCK_NEVER;
+    }
+    bool heads = was->kind == KIND_LOGITS && program_stack(b->from, was)->layer == h->head;
+    double half = share(b->from, was);
+    if (e->what != MOMENT_BORN || !heads || was->size < SCALE_SURE || half >= 1)
+        return;
+    uint32_t logits = build_born(b, was, (uint64_t)((double)was->size * half), e->phase, was->kind);
+    mark_half(b, logits);
+    b->now[e->block] = logits;
+    if (upcast && h->copy == BLOCK_NEVER) {
+        h->logits = logits;
+        h->copy = build_born(b, was, was->size, e->phase, was->kind);
+    }
+}
+
+static bool loss_upcasts(const struct program *p)
+{
+    for (size_t i = 0; i < p->block_count; i++)
+        if (p->blocks[i].kind == KIND_LOGITS && program_stack(p, &p->blocks[i])->upcast)
+            return true;
+    return false;
+}
+
+static void bear(struct build *b, size_t i, const struct halving *h)
+{
+    const struct trace_moment *at = &b->from->events[i];
+    const struct edit_block *was = &b->from->blocks[at->block];
+    if (b->now[at->block] != BLOCK_NEVER)
+        return;
+    double times = factor(b->from, at->block, h);
+    uint32_t now = build_born(b, was, (uint64_t)((double)was->size * times + 0.5), at->phase, was->kind);
+    b->now[at->block] = now;
+    if (times < 1)
+        mark_half(b, now);
+}
+
+/* ---- what is known of types ---- */
+
+static bool has_wide_parameter(const struct program *p)
+{
+    for (size_t i = 0; i < p->block_count; i++)
+        if (p->blocks[i].kind == KIND_PARAMETER && share(p, &p->blocks[i]) < 1)
+            return true;
+    return false;
+}
+
+/* Bytes of blocks whose type is not known, at most 1 % of all. */
+static bool all_typed(const struct program *p)
+{
+    double all = 0, unknown = 0;
+    for (size_t i = 0; i < p->block_count; i++) {
+        const struct edit_block *b = &p->blocks[i];
+        all += (double)b->size;
+        unknown += b->type == ELEMENT_UNKNOWN && !program_asked(p, b)->raw ? (double)b->size : 0;
+    }
+    return unknown <= all / 100;
+}
+
+/* False with R->why. */
+static bool can_tell(const struct program *p, struct edit_result *r)
+{
+    if (p->facts->types) {
+        if (!has_wide_parameter(p))
+            refuse_nothing(r, "no parameter has more than 16 bits");
+        return !r->why;
+    }
+    enum widths widths = widths_of(p);
+    if (widths == WIDTHS_AUTOCAST)
+        refuse(r, "element types are not known: forward makes blocks of half the size of most parameters, as "
+                  "autocast's copies in 16 bits are");
+    else if (widths == WIDTHS_HALF)
+        refuse(r, "element types are not known: norms, or the loss, make blocks of twice the size of others, "
+                  "as copies in fp32 of 16 bits are");
+    return !r->why;
+}
+
+static const char *assumption(const struct program *p)
+{
+    if (!p->facts->types)
+        return "everything is fp32 now, which no recording says";
+    if (!all_typed(p))
+        return "blocks of no known type are fp32 now";
+    return widths_of(p) == WIDTHS_AUTOCAST ? "autocast goes, and its copies in 16 bits with it"
+                                           : "losses and norms that compute in fp32 go on doing so";
+}
+
+struct program apply_types(const struct program *from, const struct edit *e, struct edit_result *r, bool high)
+{
+    (void)e;
+    if (!needs_steps(from, r) || !needs_roles(from, r) || !can_tell(from, r))
+        return (struct program){0};
+    struct halving h = {
+        high, scale_unit_outputs(from), element_casts(from), find_head(from), BLOCK_NEVER, BLOCK_NEVER};
+    bool upcast = loss_upcasts(from) || high;
+    struct edit_block like = {.stream = 0};
+    struct build b;
+    build_begin(&b, from);
+    if (high && from->event_count) /* workspaces */
+        build_born(&b, &like, program_most(from, KIND_SAVED) / SLACK, 0, KIND_OTHER);
+    for (size_t i = 0; i < from->event_count; i++) {
+        const struct trace_moment *at = &from->events[i];
+        if (at->what == MOMENT_BORN || at->what == MOMENT_DIED)
+            follow_copy(&b, i, &h, upcast);
+        if (at->what == MOMENT_BORN)
+            bear(&b, i, &h);
+        else
+            build_copy(&b, i);
+    }
+    free(h.outputs);
+    free(h.casts);
+    r->assumes = xstrdup(assumption(from));
+    return build_end(&b);
+}

@@ -1,0 +1,207 @@
+/*
+ * made.h - programs whose every byte is known, and what changes make of them.
+ *
+ * A program is a text of events, one letter a phase and one a block:
+ *
+ *      f+a f-a         in forward a is born, and dies        |   the end of a step
+ *
+ * Phases: . none, f forward, l logits, b backward, o optimizer.  Sizes, kinds, call stacks and, where facts
+ * says that they are known, types of the blocks are in a table.
+ */
+#ifndef TESTS_UNIT_EDIT_MADE_H
+#define TESTS_UNIT_EDIT_MADE_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "edit/answer.h"
+
+enum { NONE, FORWARD, LOGITS, BACKWARD, OPTIMIZER, NAMES };
+static const char *const names[NAMES] = {"none", "forward", "logits", "backward", "optimizer"};
+#define KIB(n) ((uint64_t)(n) << 10)
+#define MIB(n) ((uint64_t)(n) << 20)
+
+/* What stack S knows is in row S: units 0 and 1, the output layer, Adam by lists. */
+enum { NOWHERE, UNIT0, UNIT1, HEAD, LOSS, FOREACH, NODE0, NODE1, NORM, STACKS };
+static struct edit_stack stacks[STACKS] = {
+    [NOWHERE] = {.unit = EDIT_NO_UNIT},
+    [UNIT0] = {.unit = 0, .layer = 1},
+    [UNIT1] = {.unit = 1, .layer = 2},
+    [HEAD] = {.unit = EDIT_NO_UNIT, .layer = 3},
+    [LOSS] = {.unit = EDIT_NO_UNIT, .layer = 4},
+    [FOREACH] = {.unit = EDIT_NO_UNIT, .foreach = true, .adam = true, .update = true},
+    [NODE0] = {.unit = 0, .layer = 1},
+    [NODE1] = {.unit = 1, .layer = 2},
+    [NORM] = {.unit = 0, .layer = 5, .upcast = true},
+};
+static char units_name[] = "Net.layers.*";
+static struct edit_facts facts = {.forward = FORWARD,
+                                  .logits = LOGITS,
+                                  .backward = BACKWARD,
+                                  .optimizer = OPTIMIZER,
+                                  .phase_names = names,
+                                  .phase_count = NAMES,
+                                  .stacks = stacks,
+                                  .stack_count = STACKS,
+                                  .units = 2,
+                                  .units_name = units_name,
+                                  .layers = true,
+                                  .roles = true,
+                                  .steps = 2};
+
+struct known {
+    char name;
+    uint64_t size;
+    enum edit_kind kind;
+    uint32_t stack;
+};
+
+struct element { /* of a block whose type is known */
+    char name;
+    uint8_t type; /* ELEMENT_... */
+    uint64_t shape;
+    bool raw;
+};
+
+struct made {
+    struct program p;
+    struct edit_block blocks[64];
+    struct trace_moment events[256];
+};
+
+static const struct known *known_as(const struct known *table, char name)
+{
+    while (table->name && table->name != name)
+        table++;
+    assert_int_not_equal(table->name, 0);
+    return table;
+}
+
+static const struct element *elements; /* up to a name of 0; NULL: no types are known */
+static struct asked asked_for[128];    /* by the block's letter */
+
+static void take_element(struct edit_block *b, char name)
+{
+    for (const struct element *e = elements; e && e->name; e++)
+        if (e->name == name) {
+            b->type = e->type;
+            b->asked = (uint32_t)name;
+            asked_for[(int)name] = (struct asked){.shape = e->shape, .raw = e->raw};
+        }
+}
+
+static uint32_t living(const struct made *m, const char *of, char name)
+{
+    for (size_t i = m->p.block_count; i-- > 0;)
+        if (of[i] == name && m->blocks[i].died == BLOCK_NEVER)
+            return (uint32_t)i;
+    fail_msg("%c does not live", name);
+    return 0;
+}
+
+static void make(struct made *m, const char *text, const struct known *table)
+{
+    static const char phases[] = ".flbo";
+    char of[64] = {0};
+    *m = (struct made){.p = {.facts = &facts}};
+    m->p.blocks = m->blocks;
+    m->p.events = m->events;
+    for (; *text; text++) {
+        uint32_t at = (uint32_t)m->p.event_count;
+        if (*text == ' ')
+            continue;
+        if (*text == '|') {
+            m->events[m->p.event_count++] = (struct trace_moment){.what = MOMENT_STEP};
+            continue;
+        }
+        uint16_t phase = (uint16_t)(strchr(phases, text[0]) - phases);
+        if (phase && (!at || m->events[at - 1].phase != phase))
+            m->events[m->p.event_count++] =
+                (struct trace_moment){.phase = phase, .what = MOMENT_PHASE}; /* as program_read does */
+        at = (uint32_t)m->p.event_count;
+        if (text[1] == '+') {
+            const struct known *k = known_as(table, text[2]);
+            of[m->p.block_count] = k->name;
+            m->blocks[m->p.block_count] = (struct edit_block){
+                .size = k->size, .kind = k->kind, .stack = k->stack, .born = at, .died = BLOCK_NEVER};
+            take_element(&m->blocks[m->p.block_count], k->name);
+            m->events[m->p.event_count++] = (struct trace_moment){
+                .block = (uint32_t)m->p.block_count++, .phase = phase, .what = MOMENT_BORN};
+        } else {
+            uint32_t block = living(m, of, text[2]);
+            m->blocks[block].died = at;
+            m->events[m->p.event_count++] =
+                (struct trace_moment){.block = block, .phase = phase, .what = MOMENT_DIED};
+        }
+        text += 2;
+    }
+}
+
+struct peaks {
+    uint64_t low, high, phase[NAMES]; /* phase: of the low end */
+};
+
+static uint64_t peak_of(const struct program *p, uint64_t *phases)
+{
+    static const bool wanted[FEED_POLICIES] = {[FEED_LIVE] = true};
+    struct torch_settings settings = torch_defaults();
+    struct answer a = answer_of(p, &settings, wanted);
+    uint64_t peak = a.of[FEED_LIVE].peak.allocated;
+    if (phases)
+        memcpy(phases, a.of[FEED_LIVE].phase_allocated, NAMES * sizeof *phases);
+    answer_free(&a);
+    return peak;
+}
+
+/* Every block that dies was born before, once. */
+static void check_whole(const struct program *p)
+{
+    bool *lives = calloc(p->block_count + 1, 1);
+    for (size_t i = 0; i < p->event_count; i++) {
+        const struct trace_moment *e = &p->events[i];
+        if (e->what != MOMENT_BORN && e->what != MOMENT_DIED)
+            continue;
+        assert_true(e->block < p->block_count);
+        assert_int_equal(lives[e->block], e->what == MOMENT_DIED);
+        lives[e->block] = e->what == MOMENT_BORN;
+    }
+    free(lives);
+}
+
+static struct peaks edited(const struct made *m, const char *text)
+{
+    struct edit e;
+    char *why = NULL;
+    struct peaks peaks;
+    assert_true(edit_parse(text, &e, &why));
+    struct edit_result r = edit_apply(&m->p, &e);
+    assert_null(r.why);
+    check_whole(&r.low);
+    peaks.low = peak_of(&r.low, peaks.phase);
+    peaks.high = peaks.low;
+    if (r.high.event_count) {
+        check_whole(&r.high);
+        peaks.high = peak_of(&r.high, NULL);
+    }
+    edit_free_result(&r);
+    return peaks;
+}
+
+static void assert_refused(const struct made *m, const char *text, const char *because)
+{
+    struct edit e;
+    char *why = NULL;
+    assert_true(edit_parse(text, &e, &why));
+    struct edit_result r = edit_apply(&m->p, &e);
+    assert_non_null(r.why);
+    assert_non_null(strstr(r.why, because));
+    assert_int_equal(r.low.event_count, 0);
+    edit_free_result(&r);
+}
+
+#endif

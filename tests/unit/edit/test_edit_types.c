@@ -1,0 +1,115 @@
+/* test_edit_types.c - changes of programs whose element types are known. */
+#include "made.h"
+
+enum { F32 = ELEMENT_FLOAT32, BF16 = ELEMENT_BFLOAT16, I64 = 5 };
+
+static struct made typed(const char *text, const struct known *table, const struct element *of)
+{
+    struct made m;
+    facts.types = true;
+    elements = of;
+    facts.asked = (struct asked_table){asked_for, 128};
+    make(&m, text, table);
+    return m;
+}
+/* The program's blocks are in what was copied. */
+#define TYPED(m, text, table)                                                                                \
+    struct made m = typed(text, table, table##_elements);                                                    \
+    m.p.blocks = m.blocks;                                                                                   \
+    m.p.events = m.events
+
+/* w, its gradient g and a are wide; i are indices, k a workspace. */
+static const struct known fp32[] = {
+    {'w', MIB(8), KIND_PARAMETER, NOWHERE}, {'a', MIB(50), KIND_SAVED, UNIT0},
+    {'i', MIB(16), KIND_SAVED, UNIT0},      {'k', MIB(32), KIND_OTHER, NOWHERE},
+    {'g', MIB(8), KIND_GRADIENT, NODE0},    {0}};
+static const struct element fp32_elements[] = {{'w', F32, 1, false}, {'a', F32, 2, false},
+                                               {'i', I64, 2, false}, {'k', 0, 0, true},
+                                               {'g', F32, 1, false}, {0}};
+
+static void whole_numbers_and_workspaces_keep_their_bytes_in_bf16(void **state)
+{
+    (void)state;
+    TYPED(m, ".+w f+k f+i f+a b+g b-a b-i .-g |", fp32);
+    struct peaks p = edited(&m, "types=bf16");
+    assert_int_equal(p.low, MIB(4 + 32 + 16 + 24 + 4)); /* of a 1/25 less */
+    assert_in_range(p.high, MIB(4 + 32 + 16 + 25 + 4), MIB(4 + 32 + 16 + 25 + 4 + 3));
+}
+
+static const struct known bf16[] = {{'w', MIB(8), KIND_PARAMETER, NOWHERE},
+                                    {'a', MIB(50), KIND_SAVED, UNIT0},
+                                    {'s', MIB(16), KIND_STATE, FOREACH},
+                                    {0}};
+static const struct element bf16_elements[] = {
+    {'w', BF16, 1, false}, {'a', BF16, 2, false}, {'s', F32, 1, false}, {0}};
+
+static void a_program_in_bf16_has_nothing_to_change(void **state)
+{
+    (void)state;
+    TYPED(m, ".+w f+a b-a o+s |", bf16);
+    assert_refused(&m, "types=bf16", "no parameter has more than 16 bits");
+}
+
+/* Under autocast: w is copied as c, the input x as d for the layer that gives y; v and its gradient h before
+ * it is made as wide, g. */
+static const struct known autocast[] = {{'w', MIB(8), KIND_PARAMETER, NOWHERE},
+                                        {'x', MIB(40), KIND_SAVED, UNIT0},
+                                        {'d', MIB(20), KIND_SAVED, UNIT1},
+                                        {'c', MIB(4), KIND_SAVED, UNIT1},
+                                        {'y', MIB(20), KIND_SAVED, UNIT1},
+                                        {'z', MIB(4), KIND_SAVED, NODE0},
+                                        {'h', MIB(4), KIND_BACKWARD, NODE1},
+                                        {'g', MIB(8), KIND_GRADIENT, NODE1},
+                                        {0}};
+static const struct element autocast_elements[] = {
+    {'w', F32, 1, false},  {'x', F32, 2, false},  {'d', BF16, 2, false},
+    {'c', BF16, 1, false}, {'y', BF16, 3, false}, {'z', BF16, 1, false},
+    {'h', BF16, 1, false}, {'g', F32, 1, false},  {0}};
+
+static void without_autocast_copies_of_weights_go_and_those_of_data_may(void **state)
+{
+    (void)state;
+    TYPED(m, ".+w f+x f+d f+c f+y b+h b+g b-h b-y b-c b-d b-x .-g |", autocast);
+    struct peaks p = edited(&m, "types=bf16");
+    /* the least is w, x a 1/25 smaller than half, y, g; the most d and h too, and 1/25 for workspaces */
+    assert_in_range(p.low, MIB(4 + 19 + 20 + 4), MIB(4 + 20 + 20 + 4));
+    assert_in_range(p.high, MIB(4 + 20 + 20 + 20 + 4 + 4), MIB(4 + 20 + 20 + 20 + 4 + 4 + 4));
+}
+
+/* z has w's shape too: one copy of w is there already. */
+static void data_in_a_weights_shape_are_no_second_copy_of_it(void **state)
+{
+    (void)state;
+    TYPED(m, ".+w f+x f+c f+z b-z b-c b-x |", autocast);
+    struct peaks p = edited(&m, "types=bf16");
+    assert_in_range(p.low, MIB(4 + 19 + 4), MIB(4 + 20 + 4));
+}
+
+static void states_have_the_elements_of_their_type(void **state)
+{
+    (void)state;
+    static const struct known states[] = {{'w', MIB(8), KIND_PARAMETER, NOWHERE},
+                                          {'s', MIB(8), KIND_STATE, FOREACH},
+                                          {'t', MIB(4), KIND_STATE, FOREACH},
+                                          {0}};
+    static const struct element states_elements[] = {
+        {'w', F32, 1, false}, {'s', F32, 1, false}, {'t', BF16, 1, false}, {0}};
+    TYPED(m, ".+w o+s o+t |", states);
+    assert_int_equal(edited(&m, "states=bf16").low, MIB(8 + 4 + 4));
+    /* 2 Mi elements each, and a scale of 4 bytes for 256 */
+    assert_int_equal(edited(&m, "states=8bit").low, MIB(8 + 2 + 2) + 2 * KIB(32));
+    TYPED(half, ".+w o+t |", states);
+    assert_refused(&half, "states=bf16", "no state of the optimizer has more bytes");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(whole_numbers_and_workspaces_keep_their_bytes_in_bf16),
+        cmocka_unit_test(a_program_in_bf16_has_nothing_to_change),
+        cmocka_unit_test(without_autocast_copies_of_weights_go_and_those_of_data_may),
+        cmocka_unit_test(data_in_a_weights_shape_are_no_second_copy_of_it),
+        cmocka_unit_test(states_have_the_elements_of_their_type),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
