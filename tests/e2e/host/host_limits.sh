@@ -51,12 +51,12 @@ unset MALLOC_ARENA_MAX
 
 # file sizes: beyond the limit the kernel's answer is a deadly signal
 shim_env=(VRAMSCOPE_RING_EVENTS=131072)
-for kb in 17000 20000; do
+for kb in 30000 34000; do
     limited "ulimit -f $kb" "$tests/prog_burst" 300000
     [ -s "$db" ] || [ -n "$said" ] || fail "ulimit -f $kb: nothing, and not a word"
     [ ! -s "$db" ] || expect_sql "SELECT count(*) > 0 FROM event WHERE op = 'alloc'" 1
 done
-limited "ulimit -f 17000; ulimit -v 400000" "$tests/prog_burst" 300000 # on the host's own thread
+limited "ulimit -f 30000; ulimit -v 400000" "$tests/prog_burst" 300000 # on the host's own thread
 shim_env=()
 
 # locked memory, data, stack
