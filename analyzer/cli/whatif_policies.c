@@ -1,0 +1,378 @@
+/*
+ * whatif_policies.c - a device's recorded blocks under each policy that is asked about, as text or JSON, and
+ * then the changes of the program (whatif_edits.h).
+ */
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "analysis/oom.h"
+#include "base/shown.h"
+#include "base/table.h"
+#include "base/units.h"
+#include "base/wrap.h"
+#include "replay/feed.h"
+#include "replay/replay.h"
+#include "whatif_edits.h"
+#include "whatif_question.h"
+
+struct answers {
+    struct trace *t;
+    const struct question *q;
+    int64_t device;
+    struct trace_tape tape;
+    struct replay_result of[POLICIES];
+    uint64_t live;    /* the most that was alive */
+    int64_t recorded; /* the most that the framework held as recorded; UNKNOWN */
+    int64_t limit;    /* that the program set last for PyTorch's allocator; UNKNOWN: none */
+    bool late;
+};
+
+/* The recorded ones where they are known, and over them what was asked for. */
+static struct torch_settings settings_of(const struct answers *a)
+{
+    struct torch_settings s = torch_defaults();
+    const struct trace_tape *tape = &a->tape;
+    if (tape->max_split > 0)
+        s.max_split = (uint64_t)tape->max_split;
+    if (tape->roundup > 0 && !tape->unasked) /* else sizes are blocks', which are rounded already */
+        s.roundup = (uint32_t)tape->roundup;
+    if (tape->large_segment >= INT64_C(2) << 20)
+        s.large_segment = (uint64_t)tape->large_segment;
+    if (tape->gc_threshold > 0 && tape->gc_threshold < 1) /* of the capacity: nothing without one */
+        s.gc_threshold = tape->gc_threshold;
+    for (int i = 0; i < a->q->setting_count; i++)
+        question_setting(&s, a->q->settings[i]);
+    s.capacity = a->q->capacity ? a->q->capacity : UINT64_MAX;
+    return s;
+}
+
+/* Whether the recording was made under POLICY as it is asked about, so that both can be compared. */
+static bool recorded_under(const struct answers *a, enum policy policy)
+{
+    if (a->q->setting_count || a->q->capacity || a->tape.arena || a->late || a->tape.roundup < 0)
+        return false;
+    return policy == (a->tape.expandable ? EXPANDABLE : NATIVE);
+}
+
+static void ask_torch(struct answers *a, enum policy policy)
+{
+    struct torch_settings s = settings_of(a);
+    const struct trace_device *device = trace_find_device(a->t, a->device);
+    bool compare = recorded_under(a, policy);
+    s.expandable = policy == EXPANDABLE;
+    if (compare && device && device->total_bytes > 0)
+        s.memory = (uint64_t)device->total_bytes;
+    s.follow_limits = compare || !a->q->capacity; /* --capacity asks about another end */
+    if (s.follow_limits)
+        s.limit = replay_first_limit(&a->tape, device ? device->total_bytes : UNKNOWN);
+    replay_torch(&a->tape, &s, compare, &a->of[policy]);
+}
+
+static void ask(struct answers *a, enum policy policy)
+{
+    struct replay_result *r = &a->of[policy];
+    switch (policy) {
+    case LIVE:
+        replay_live(&a->tape, a->q->capacity, r);
+        break;
+    case NATIVE:
+    case EXPANDABLE:
+        ask_torch(a, policy);
+        break;
+    case ARENA:
+        replay_arena(&a->tape, a->q->capacity, r);
+        break;
+    case ASYNC:
+        replay_async(&a->tape, a->q->capacity, r);
+        break;
+    default:
+        replay_packed(&a->tape, a->q->capacity, r);
+    }
+}
+
+static bool all_same(const struct replay_result *r)
+{
+    return r->blocks_same == r->blocks && r->segments_same == r->segments && !r->segments_more;
+}
+
+/* How far the figure can be relied on, as a sentence that the caller frees. */
+static char *reliance(const struct answers *a, enum policy policy)
+{
+    const struct replay_result *r = &a->of[policy];
+    const struct trace_tape *tape = &a->tape;
+    if (policy == LIVE)
+        return xstrdup(tape->unasked ? "no allocator needs less of these block sizes"
+                                     : "no allocator needs less");
+    if (policy == PACKED)
+        return xformat("%s; no packing needs less than %s", r->method,
+                       units_bytes((int64_t)r->bound, a->q->o->bytes).s);
+    if (policy == ASYNC)
+        return xstrdup(
+            "approximation: where the driver's pool puts a block is not documented, and no address of it was "
+            "compared");
+    if (r->compared) {
+        char *why = all_same(r) ? xstrdup("") : replay_why_not(&a->tape, policy == EXPANDABLE);
+        char *text = xformat("%s: %" PRIu64 " of %" PRIu64 " addresses and %" PRIu64 " of %" PRIu64
+                             " segment events as recorded%s%s%s",
+                             all_same(r) ? "exact" : "not exact", r->blocks_same, r->blocks, r->segments_same,
+                             r->segments, *why ? " (" : "", why, *why ? ")" : "");
+        free(why);
+        return text;
+    }
+    if (a->late)
+        return xstrdup("not exact: the framework held memory before the recording began");
+    if (tape->start)
+        return xstrdup("not exact: begins with an empty cache, the recording did not");
+    if (!tape->streams_known && policy != ARENA)
+        return xformat("not exact: the stream of some blocks is not known, taken as the default one%s",
+                       tape->unasked ? "; sizes are blocks', not requests" : "");
+    if (tape->pools_unknown && policy != ARENA)
+        return xformat("not exact: which pool %s were of is not known, taken as the common one",
+                       units_count(tape->pools_unknown, "request").s);
+    if (!tape->unasked)
+        return xstrdup("requests as recorded");
+    if ((tape->expandable || !tape->unasked_large) && tape->settings_known && tape->roundup <= 1 &&
+        !tape->changed)
+        return xstrdup(
+            "requests as recorded, each in multiples of 512 B"); /* which blocks are cut to there */
+    if (!tape->asked || !tape->unasked_large)
+        return xstrdup("not exact: sizes are blocks', not requests");
+    return xformat("not exact: of %s the size is known, not the request",
+                   units_count(tape->unasked_large, "large block").s);
+}
+
+static char *where_out(const struct answers *a, const struct replay_result *r)
+{
+    bool exact = a->q->o->bytes;
+    if (r->out_t == UNKNOWN)
+        return xstrdup("does not fit");
+    if (r->out_at_start)
+        return xstrdup("has no room for what was alive when the trace began");
+    int64_t step = trace_step_at(a->t, r->out_t);
+    char *in = step == UNKNOWN ? xstrdup("") : xformat(" (step %" PRId64 ")", step);
+    char *retried =
+        r->retries ? xformat(", after %s", units_count((int64_t)r->retries, "emptied cache").s) : xstrdup("");
+    char *text =
+        xformat("runs out at %s%s: asks for %s with %s held and %s alive%s", units_time(r->out_t).s, in,
+                units_bytes((int64_t)r->out_size, exact).s, units_bytes((int64_t)r->out_reserved, exact).s,
+                units_bytes((int64_t)r->out_live, exact).s, retried);
+    free(in);
+    free(retried);
+    return text;
+}
+
+static void print_table(const struct answers *a)
+{
+    static const char *const header[] = {"POLICY", "PEAK RESERVED", "OVER LIVE"}, *const with_fit[] = {
+                                                                                      "POLICY",
+                                                                                      "PEAK RESERVED",
+                                                                                      "OVER LIVE", "FITS"};
+    bool limited = a->q->capacity != 0;
+    struct table table;
+    table_init(&table, limited ? "<>><" : "<>>", limited ? with_fit : header);
+    for (int i = 0; i < POLICIES; i++) {
+        const struct replay_result *r = &a->of[i];
+        bool cut = r->ran_out && r->out_t != UNKNOWN; /* it would have been more */
+        if (!a->q->wanted[i])
+            continue;
+        table_cell(&table, "%s%s", whatif_policies[i], i == ASYNC ? " (approximation)" : "");
+        table_cell(&table, "%s%s", cut ? "> " : "", units_bytes((int64_t)r->reserved, a->q->o->bytes).s);
+        table_cell(&table, "%s",
+                   i == LIVE || cut ? "-" : units_change((int64_t)a->live, (int64_t)r->reserved).s);
+        if (limited)
+            table_cell(&table, "%s", r->ran_out ? "no" : "yes");
+    }
+    table_print(&table, stdout, 2);
+    table_free(&table);
+}
+
+/* What fits without a request that was refused says nothing of the run with it. */
+static void print_refused(const struct answers *a)
+{
+    struct trace_oom_kept *kept = NULL;
+    size_t n = 0;
+    bool read = trace_ooms_kept(a->t, &kept, &n) == 0;
+    for (size_t i = 0; read && i < n; i++)
+        if (kept[i].role & OOM_LAST && kept[i].device == a->device && kept[i].requested > 0)
+            printf(
+                "  NOTE: %s were refused at %s: no block is of that request, and all of the above is without "
+                "it\n",
+                units_bytes(kept[i].requested, a->q->o->bytes).s, units_time(kept[i].t).s);
+    free(kept);
+}
+
+static void print_text(const struct answers *a)
+{
+    bool exact = a->q->o->bytes, ended = refusal_ended(a->t, a->device);
+    printf("device %" PRId64 ": %s, at most %s alive at once", a->device,
+           units_count((int64_t)a->tape.ids, "block").s, units_bytes((int64_t)a->live, exact).s);
+    if (a->recorded != UNKNOWN)
+        printf("; %s reserved as recorded", units_bytes(a->recorded, exact).s);
+    if (a->limit != UNKNOWN)
+        printf("; PyTorch limited to %s%s", units_bytes(a->limit, exact).s,
+               a->q->capacity ? ", which --capacity stands for" : "");
+    puts("");
+    if (a->tape.environment)
+        printf("  PyTorch's settings from the environment: %s%s\n",
+               *a->tape.environment ? "PYTORCH_CUDA_ALLOC_CONF=" : "none, so the default ones",
+               shown(a->tape.environment));
+    print_table(a);
+    for (int i = 0; i < POLICIES; i++) {
+        if (!a->q->wanted[i])
+            continue;
+        char *relies = reliance(a, i), *out = a->of[i].ran_out ? where_out(a, &a->of[i]) : NULL;
+        printf("  %s: %s%s", whatif_policies[i], out ? out : "", out ? "; " : "");
+        if (!out && a->of[i].retries)
+            printf("%sfits after %s; ", ended ? "up to the refused request " : "",
+                   units_count((int64_t)a->of[i].retries, "emptied cache").s);
+        puts(relies);
+        free(relies);
+        free(out);
+    }
+    print_refused(a);
+}
+
+static void print_json(const struct answers *a, struct json *j)
+{
+    json_int(j, "blocks", a->tape.ids);
+    json_int(j, "live_bytes", (int64_t)a->live);
+    json_int(j, "recorded_reserved_bytes", a->recorded);
+    json_int(j, "limit_bytes", a->limit);
+    json_text(j, "settings_from_environment", a->tape.environment);
+    json_begin(j, "policies", '[');
+    for (int i = 0; i < POLICIES; i++) {
+        const struct replay_result *r = &a->of[i];
+        if (!a->q->wanted[i])
+            continue;
+        char *relies = reliance(a, i);
+        bool at = r->ran_out && r->out_t != UNKNOWN;
+        json_begin(j, NULL, '{');
+        json_text(j, "policy", whatif_policies[i]);
+        json_bool(j, "approximation", i == ASYNC);
+        json_int(j, "reserved_bytes", (int64_t)r->reserved);
+        json_bool(j, "fits", !r->ran_out);
+        json_int(j, "ran_out_ns", at ? r->out_t : UNKNOWN);
+        json_int(j, "ran_out_request_bytes", at ? (int64_t)r->out_size : UNKNOWN);
+        json_int(j, "ran_out_reserved_bytes", at ? (int64_t)r->out_reserved : UNKNOWN);
+        json_int(j, "ran_out_live_bytes", at ? (int64_t)r->out_live : UNKNOWN);
+        json_int(j, "retries", (int64_t)r->retries);
+        json_bool(j, "compared", r->compared);
+        json_bool(j, "exact", r->compared && all_same(r));
+        json_int(j, "addresses", r->compared ? (int64_t)r->blocks : UNKNOWN);
+        json_int(j, "addresses_same", r->compared ? (int64_t)r->blocks_same : UNKNOWN);
+        json_int(j, "segment_events", r->compared ? (int64_t)r->segments : UNKNOWN);
+        json_int(j, "segment_events_same", r->compared ? (int64_t)r->segments_same : UNKNOWN);
+        json_int(j, "bound_bytes", r->bound ? (int64_t)r->bound : UNKNOWN);
+        json_int(j, "replay_ns", r->ns);
+        json_int(j, "replay_events", (int64_t)r->events);
+        json_text(j, "reliance", relies);
+        json_end(j);
+        free(relies);
+    }
+    json_end(j);
+}
+
+static bool is_late(const struct trace *t, int64_t device)
+{
+    for (size_t i = 0; i < t->mismatch_count; i++)
+        if (t->mismatches[i].device == device && trace_mismatch_is_late(&t->mismatches[i]))
+            return true;
+    return false;
+}
+
+static void ask_policies(struct answers *a, struct json *j)
+{
+    const struct trace_peak *peak = trace_find_peak(a->t, a->device, "managed_reserved");
+    a->recorded = peak && peak->bytes > 0 ? peak->bytes : UNKNOWN;
+    a->limit = replay_last_limit(&a->tape, trace_find_device(a->t, a->device));
+    struct replay_result live;
+    replay_live(&a->tape, 0, &live);
+    a->live = live.reserved;
+    for (int i = 0; i < POLICIES; i++)
+        if (a->q->wanted[i])
+            ask(a, i);
+    if (j)
+        print_json(a, j);
+    else
+        print_text(a);
+}
+
+static void no_edits(struct json *j)
+{
+    json_begin(j, "edits", '[');
+    json_end(j);
+    json_text(j, "refusal", NULL);
+}
+
+/* Edits are asked for, or nothing special is. */
+static bool wants_edits(const struct question *q)
+{
+    return q->o->edits.count || (!q->o->policy && !q->capacity && !q->setting_count);
+}
+
+/* Blocks that the framework had when the recording began are in no event. */
+static bool lacks_blocks(const struct trace *t, int64_t device)
+{
+    for (size_t i = 0; i < t->mismatch_count; i++)
+        if (t->mismatches[i].device == device && !strcmp(t->mismatches[i].what, "late_allocated"))
+            return true;
+    return false;
+}
+
+/* As struct edits_question has it. */
+static int one_policy(const struct question *q)
+{
+    int policy = -1;
+    for (int i = 0; i < POLICIES && q->o->policy; i++)
+        if (q->wanted[i])
+            policy = policy >= 0 || i >= PACKED ? FEED_POLICIES : i;
+    return policy;
+}
+
+static int ask_edits(struct answers *a, struct json *j)
+{
+    bool wanted[FEED_POLICIES] = {a->q->wanted[LIVE], a->q->wanted[NATIVE], a->q->wanted[EXPANDABLE],
+                                  a->q->wanted[ARENA]};
+    int policy = one_policy(a->q);
+    wanted[FEED_LIVE] = true; /* what the others are compared by */
+    struct torch_settings settings = settings_of(a);
+    const struct trace_tape *tape = &a->tape;
+    bool other = policy >= 0 || a->q->capacity || a->q->setting_count;
+    bool native = !tape->imported && !tape->arena && !tape->expandable;
+    struct edits_question q = {
+        &a->q->o->edits, &settings, wanted, policy, other, native, lacks_blocks(a->t, a->device),
+        a->q->o->bytes};
+    trace_free_tape(&a->tape); /* as large as the program that is read now */
+    return edits_answer(a->t, a->device, &q, j);
+}
+
+int whatif_device(struct trace *t, const struct question *q, int64_t device, struct json *j)
+{
+    struct answers *a = xrealloc(NULL, sizeof *a);
+    *a = (struct answers){.t = t, .q = q, .device = device, .late = is_late(t, device)};
+    if (trace_tape(t, device, &a->tape)) {
+        complain("whatif: %s", t->why);
+        free(a);
+        return -1;
+    }
+    bool any = a->tape.ids > 0;
+    int status = 0;
+    if (any && j) {
+        json_begin(j, NULL, '{');
+        json_int(j, "device", device);
+    }
+    if (any && (j || !q->o->edits.count))
+        ask_policies(a, j);
+    if (any && wants_edits(q))
+        status = ask_edits(a, j);
+    else if (any && j)
+        no_edits(j);
+    if (any && j)
+        json_end(j);
+    trace_free_tape(&a->tape);
+    free(a);
+    return status ? -1 : any;
+}
