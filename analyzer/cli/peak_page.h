@@ -1,0 +1,48 @@
+/*
+ * peak_page.h - the parts of `vramscope peak`: a device at its peak, or when memory ran out, by who held the
+ * bytes (peak_groups.c), as text (peak_text.c) and as JSON (peak_json.c).
+ */
+#ifndef VS_CLI_PEAK_PAGE_H
+#define VS_CLI_PEAK_PAGE_H
+
+#include "analysis/relabel.h"
+#include "base/choice.h"
+#include "base/json.h"
+#include "show/report/report.h"
+
+enum { PEAK_ROWS = 10 }; /* of each table, unless --top says otherwise */
+
+struct peak_options {
+    bool json, bytes, full, why;
+    const char *by, *at;
+    struct choice choice;
+    struct relabel relabel;
+};
+
+enum { PEAK_QUESTIONS = BY_STACK + 1 };
+extern const char *const peak_questions[]; /* names of enum holder_by, and NULL */
+
+struct peak_page { /* one device, and how to show it */
+    struct trace *t;
+    const struct peak_options *o;
+    const struct device_report *d;
+    const struct oom_report *oom; /* NULL: at the peak */
+};
+
+/* Greatest first; the caller frees them. */
+struct holder *peak_groups(const struct peak_page *p, enum holder_by by, size_t *n);
+/* The group's name; the caller frees it, as the one below. */
+char *peak_group_name(const struct peak_page *p, const struct holder *h, enum holder_by by);
+/* The name in the table: a call stack's number says nothing alone, so the line of Python stands beside it, or
+ * the innermost informative function. */
+char *peak_row_name(const struct peak_page *p, const struct holder *h, enum holder_by by);
+/* As they come, or as --sort says: by how many they are, those of as many by name, or by name. */
+void peak_sort_groups(const struct peak_page *p, struct holder *groups, size_t n, enum holder_by by);
+/* Whether anything is known that question BY asks for. */
+bool peak_has_any(const struct peak_page *p, enum holder_by by);
+
+/* ONLY: an enum holder_by, or -1 for all of which something is known. */
+void peak_text(const struct peak_page *p, int only);
+void peak_json(const struct peak_page *p, int only, struct json *j);
+
+#endif
