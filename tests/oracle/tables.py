@@ -5,6 +5,11 @@ from replay import (ALLOC, BLOCK, CONTEXT, CURVES, FREE_FAILED, LIMIT, MARKED, M
 
 CONTEXTS = 254  # beyond these the numbers of ended ones are used again
 PLACE = 1  # resume.what: where the last writer stopped
+# c10::ScalarType: names, and bytes of an element
+ELEMENTS = """uint8 1 int8 1 int16 2 int32 4 int64 8 float16 2 float32 4 float64 8 complex32 4 complex64 8 complex128 16 bool 1 qint8 1 quint8 1
+    qint32 4 bfloat16 2 quint4x2 1 quint2x4 1 bits1x8 1 bits2x4 1 bits4x2 1 bits8 1 bits16 2 float8_e5m2 1 float8_e4m3fn 1 float8_e5m2fnuz 1
+    float8_e4m3fnuz 1 uint16 2 uint32 4 uint64 8 uint1 1 uint2 1 uint3 1 uint4 1 uint5 1 uint6 1 uint7 1 int1 1 int2 1 int3 1 int4 1 int5 1
+    int6 1 int7 1 float8_e8m0fnu 1 float4_e2m1fn_x2 1""".split()
 NEIGHBOURS = 100_000  # ns by which the times of two threads' rows may differ from their order
 
 
@@ -28,6 +33,8 @@ class Tables:
 
     def tensors(self):
         """Each stands once, is a framework's, and asked for no more than its blocks have."""
+        types = [(t.id, t.name, t.bytes) for t in self.r.table("element_type")]
+        self.same("element_type", types, [(i // 2, name, int(ELEMENTS[i + 1])) for i, name in enumerate(ELEMENTS) if i % 2 == 0])
         said = [(t.kind, t.element_type, t.request, t.shape) for t in self.r.table("tensor")]
         self.same("tensor: rows", len(said), len(set(said)))
         for e in self.r.events:

@@ -82,11 +82,11 @@ tear() { # JOURNAL: as while its process writes the page of the present
 import struct, sys
 with open(sys.argv[1], "r+b") as f:
     head = f.read(512)
-    places = struct.unpack_from("<20Q", head, 8 + 4 + 4 + 8 * 4 + 4 + 4 + 40)
-    f.seek(places[18]) # the tenth section: the page of the present, its sequence first
+    places = struct.unpack_from("<22Q", head, 8 + 4 + 4 + 8 * 4 + 4 + 4 + 40)
+    f.seek(places[20]) # the eleventh section: the page of the present, its sequence first
     sequence, = struct.unpack("<Q", f.read(8))
     assert sequence and sequence % 2 == 0, sequence
-    f.seek(places[18])
+    f.seek(places[20])
     f.write(struct.pack("<Q", sequence + 1))
 PY
 }
