@@ -195,8 +195,8 @@ int cmd_peak(int argc, char **argv)
         return complain("peak: which file? vramscope peak FILE");
     int only = question(o.by);
     if (o.by && only < 0)
-        return complain("peak: --by takes line, layer, role, phase, category, library or stack, not '%s'",
-                        o.by);
+        return complain(
+            "peak: --by takes line, layer, role, tensor, phase, category, library or stack, not '%s'", o.by);
     if (choice_check(&o.choice, "peak", SORTS))
         return EXIT_USAGE;
     if (moment(o.at) < 0)

@@ -11,6 +11,7 @@
 #include "base/shown.h"
 #include "base/table.h"
 #include "base/units.h"
+#include "base/wrap.h"
 #include "peak_page.h"
 
 /* Prints the program's own line first, because the frames inside of it are the framework's.  Returns the
@@ -82,6 +83,14 @@ static void print_groups(const struct peak_page *p, enum holder_by by)
     table_free(&table);
     free((char *)header[0]);
     free(groups);
+}
+
+/* A table of a question that nothing was recorded of says what another one says, with longer names. */
+static void print_no_tensors(const struct peak_page *p)
+{
+    putchar('\n');
+    wrap_print(stdout, 2, 4, "what tensors blocks were made for is not in %s: --by=line",
+               trace_is_imported(p->t) ? "an import" : "this recording");
 }
 
 enum { LAYER_ROWS = 80, LAYER_LEAST = 500 }; /* a row has at least 1 / LAYER_LEAST of the peak */
@@ -171,6 +180,16 @@ static void print_layers(const struct peak_page *p)
     layers_free(tree, n);
 }
 
+static void print_question(const struct peak_page *p, enum holder_by by)
+{
+    if (by == BY_LAYER)
+        print_layers(p);
+    else if (by == BY_TENSOR && !peak_has_any(p, by))
+        print_no_tensors(p);
+    else
+        print_groups(p, by);
+}
+
 void peak_text(const struct peak_page *p, int only)
 {
     const struct device_report *d = p->d;
@@ -189,7 +208,7 @@ void peak_text(const struct peak_page *p, int only)
         printf(", in %s\n", d->phase_at_peak ? shown(d->phase_at_peak) : "an unknown phase");
     for (int by = 0; by < PEAK_QUESTIONS; by++)
         if (by == only || (only < 0 && peak_has_any(p, (enum holder_by)by)))
-            by == BY_LAYER ? print_layers(p) : print_groups(p, (enum holder_by)by);
+            print_question(p, (enum holder_by)by);
     if (p->o->why && (only < 0 || only == BY_ROLE))
         report_rules_text(p->t, d->device, p->oom ? p->oom->lead->seq : UNKNOWN, d->allocated->bytes, stdout,
                           p->o->bytes);

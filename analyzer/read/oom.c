@@ -38,6 +38,10 @@ static void read_kept(struct trace *t, struct sqlite3_stmt *s, struct trace_oom_
     o->space = trace_sql_text(t, s, n + 3);
     o->owner = trace_sql_text(t, s, n + 4);
     o->thread_name = trace_sql_text(t, s, n + 5);
+    o->made_for = trace_sql_text(t, s, n + 6);
+    o->element_type = trace_sql_text(t, s, n + 7);
+    o->shape = trace_sql_text(t, s, n + 8);
+    o->tensor_bytes = trace_sql_int(s, n + 9);
     if (t->steps <= 0)
         o->step = UNKNOWN;
 }
@@ -59,7 +63,9 @@ int trace_ooms_kept(struct trace *t, struct trace_oom_kept **out, size_t *n)
         "(SELECT name FROM phase WHERE id = o.phase), (SELECT name FROM api WHERE id = o.api), "
         "(SELECT name FROM space WHERE id = o.space), "
         "(SELECT text FROM string WHERE id = (SELECT owner FROM stack WHERE id = o.stack)), "
-        "(SELECT name FROM thread WHERE id = o.thread AND process = o.process) FROM oom o ORDER BY o.seq",
+        "(SELECT name FROM thread WHERE id = o.thread AND process = o.process), "
+        "x.made_for, x.element_type, x.shape, x.request_bytes "
+        "FROM oom o LEFT JOIN tensor_text x ON x.id = o.tensor ORDER BY o.seq",
         0);
     int code = SQLITE_ERROR;
     while (s && (code = sqlite3_step(s)) == SQLITE_ROW)

@@ -87,6 +87,8 @@ struct trace_oom_kept { /* a row of `oom`: the first, the last, the largest that
     int64_t process_used, process_used_t; /* the last figure; of the same moment unless older than free_t */
     int64_t device_used, device_used_t;
     const char *phase, *api, *space, *owner, *thread_name;
+    const char *made_for, *element_type, *shape; /* of what was refused; NULL: not recorded */
+    int64_t tensor_bytes;                        /* of that, which requested is rounded up from */
     bool stored;
 };
 

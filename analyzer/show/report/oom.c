@@ -125,14 +125,29 @@ static char *cause_text(const struct oom_report *r, bool exact)
     return xstrdup("by how much it was short is unknown: nobody could ask the driver what it had free");
 }
 
-/* "2.00 GiB", "2.00 GiB of space pool"; the arena's blocks are device memory to the program that allocates
- * them */
+/* ", float32 [4, 8]", or nothing where what it was for is not recorded; the caller frees it. */
+static char *tensor_text(const struct trace_oom_kept *o)
+{
+    if (!o->made_for)
+        return xstrdup("");
+    struct holder asked = {
+        .tensor = {.made_for = o->made_for, .element_type = o->element_type, .shape = o->shape}};
+    char *name = holders_tensor_name(&asked, NULL), *text = xformat(", %s", shown(name));
+    free(name);
+    return text;
+}
+
+/* "2.00 GiB, bfloat16 [8, 4096, 32768]", "2.00 GiB of space pool"; the arena's blocks are device memory to
+ * the program that allocates them.  The caller frees it. */
 static char *request_text(const struct trace_oom_kept *o, bool exact)
 {
     bool other =
         o->space && strcmp(o->space, "device") && strcmp(o->space, "none") && strcmp(o->space, "arena");
-    return xformat("%s%s%s", o->requested > 0 ? B(o->requested) : "memory", other ? " of space " : "",
-                   other ? shown(o->space) : "");
+    char *tensor = tensor_text(o);
+    char *text = xformat("%s%s%s%s", o->requested > 0 ? B(o->requested) : "memory", other ? " of space " : "",
+                         other ? shown(o->space) : "", tensor);
+    free(tensor);
+    return text;
 }
 
 char *oom_report_line(const struct oom_report *r, bool exact)
@@ -411,7 +426,8 @@ void oom_report_text(const struct oom_report *r, struct trace *t, FILE *out, boo
     if (r->lead) {
         char *place = place_of(r->lead), *cause = cause_text(r, exact);
         char *request = request_text(r->lead, exact);
-        fprintf(out, "OUT OF MEMORY %s\n    asked for %s: %s\n", place, request, cause);
+        fprintf(out, "OUT OF MEMORY %s\n", place);
+        wrap_print(out, 4, 6, "asked for %s: %s", request, cause);
         free(request);
         free(place);
         free(cause);
@@ -468,6 +484,10 @@ static void kept_json(const struct trace_oom_kept *o, struct trace *t, struct js
     json_text(j, "api", o->api);
     json_text(j, "space", o->space);
     json_int(j, "requested_bytes", o->requested);
+    json_text(j, "made_for", o->made_for);
+    json_text(j, "element_type", o->element_type);
+    json_text(j, "shape", o->shape);
+    json_int(j, "request_bytes", o->tensor_bytes);
     json_int(j, "asked_driver_bytes", o->asked_driver);
     json_int(j, "driver_refusals", o->refusals);
     json_int(j, "framework_bytes", o->framework);

@@ -89,6 +89,8 @@ make_db thinned.db --kind thinned && "$V" report --json thinned.db >thinned.json
 make_db job0.db --rank 0 --world 2 && make_db job1.db --rank 1 --world 2 --extra 8
 "$V" report --json job0.db job1.db >ranks.json || exit 1
 "$V" peak --json --at=oom oom.db >oom.json || exit 1
+cp oom.db refused.db && sqlite3 refused.db "INSERT INTO tensor VALUES(7, 1, 6, 4096, '[4, 256]'); UPDATE oom SET tensor = 7" &&
+    "$V" report --json refused.db >refused_report.json && "$V" peak --json --at=oom refused.db >refused_peak.json || exit 1
 "$V" diff --json train.db leak.db >runs.json || exit 1
 "$V" check --json job0.db killed.db --against=leak.db --max device=7:1 >limits.json
 [ $? = 3 ] || exit 1
@@ -125,7 +127,7 @@ for command in report peak waste; do
     "$V" $command --json imported.db >imported_$command.json || exit 1
 done
 "$V" diff --json imported.db train.db >imported_a.json && "$V" diff --json train.db imported.db >imported_b.json || exit 1
-pages=(report=report.json report=ranks.json report=thinned.json peak=peak.json peak=oom.json waste=waste.json diff=diff.json diff=runs.json recover=recover.json check=check.json check=limits.json whatif=whatif.json whatif=whatif_oom.json whatif=oom_small.json whatif=oom_large.json whatif=small.json whatif=edit_small.json estimate=estimate.json estimate=sizes.json
+pages=(report=report.json report=ranks.json report=thinned.json report=refused_report.json peak=peak.json peak=oom.json peak=refused_peak.json waste=waste.json diff=diff.json diff=runs.json recover=recover.json check=check.json check=limits.json whatif=whatif.json whatif=whatif_oom.json whatif=oom_small.json whatif=oom_large.json whatif=small.json whatif=edit_small.json estimate=estimate.json estimate=sizes.json
     report=imported_report.json peak=imported_peak.json waste=imported_waste.json diff=imported_a.json diff=imported_b.json)
 "$SRC/scripts/json_page.py" "$SRC/docs/json.md" "${pages[@]}" doctor=doctor.json ${UPDATE:+--update} || exit 1
 echo "--json is what the manual says"

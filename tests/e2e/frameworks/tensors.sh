@@ -79,3 +79,19 @@ done
 grep -q '{"made_for":"tensor","element_type":"bfloat16","shape":"\[4,20,8\]","request_bytes":1280,"line":null,"role":null,"category":null,"size_bytes":1536,"allocations":1}' "$work/json" ||
     fail "peak --json: $(grep -o '"by_tensor.*' "$work/json")"
 echo "ok peak --by=tensor"
+
+# an out-of-memory says what tensor was refused
+for command in report 'peak --at=oom' 'peak --by=tensor --at=oom'; do
+    # shellcheck disable=SC2086 # options
+    COLUMNS=1000 "$BUILD/bin/vramscope" $command "$work/new.db" >"$work/text"
+    grep -q '[Aa]sked for 16.00 KiB, float32 \[4096\]' "$work/text" || fail "$command does not say the refused tensor: $(head -n 5 "$work/text")"
+    # shellcheck disable=SC2086 # likewise
+    "$BUILD/bin/vramscope" $command --json "$work/new.db" | tr -d ' \n' >"$work/json"
+    grep -q '"requested_bytes":16384,"made_for":"tensor","element_type":"float32","shape":"\[4096\]","request_bytes":16384,' "$work/json" || fail "$command --json: the refused tensor"
+done
+# a recording without tensors says so, and has no table that is about nothing
+sqlite3 "$work/new.db" "DELETE FROM tensor"
+"$BUILD/bin/vramscope" peak --by=tensor "$work/new.db" >"$work/text" || fail "peak without tensors"
+grep -q 'what tensors blocks were made for is not in this recording: --by=line' "$work/text" && ! grep -q 'not known' "$work/text" || fail "peak without tensors: $(cat "$work/text")"
+"$BUILD/bin/vramscope" report "$work/new.db" | grep -q 'asked for 16.00 KiB: ' || fail "a refused request that nothing more is known of"
+echo "ok the refused tensor, and none"
