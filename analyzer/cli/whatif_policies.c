@@ -328,7 +328,7 @@ static int one_policy(const struct question *q)
     int policy = -1;
     for (int i = 0; i < POLICIES && q->o->policy; i++)
         if (q->wanted[i])
-            policy = policy >= 0 || i >= PACKED ? FEED_POLICIES : i;
+            policy = policy >= 0 ? FEED_POLICIES : i;
     return policy;
 }
 

@@ -115,6 +115,19 @@ int question_setting(struct torch_settings *s, const char *word)
     return 0;
 }
 
+/* A changed program is played under allocators as they are: neither a packing that knows the recorded run nor
+ * an approximation is one. */
+static int check_edited(const struct question *q)
+{
+    if (!q->o->edits.count || !q->o->policy || (!q->wanted[PACKED] && !q->wanted[ASYNC]))
+        return 0;
+    return complain("whatif: --policy=%s does not go with --edit, which answers for live, torch-native, "
+                    "torch-expandable and arena",
+                    !q->wanted[ASYNC]    ? "packed"
+                    : !q->wanted[PACKED] ? "cudaMallocAsync"
+                                         : "packed,cudaMallocAsync");
+}
+
 int question_read(struct question *q, char **words, int n)
 {
     struct torch_settings settings = torch_defaults();
@@ -125,6 +138,8 @@ int question_read(struct question *q, char **words, int n)
     int bad = edits_check(&q->o->edits);
     if (!bad)
         bad = read_policies(q);
+    if (!bad)
+        bad = check_edited(q);
     for (int i = 0; i < n && !bad; i++)
         bad = question_setting(&settings, words[i]);
     if (!bad && settings.gc_threshold > 0 && !q->capacity)

@@ -98,7 +98,7 @@ int refusal_print(struct trace *t, int64_t device, const struct edits_question *
                                     .policy = FEED_POLICIES,
                                     .why = xstrdup("a run that ended out of memory is asked "
                                                    "about under one allocator: --policy "
-                                                   "takes one, and not packed, with --edit")};
+                                                   "takes one with --edit")};
         status = j ? 0 : complain("whatif: %s", a.why);
     } else if (refusal_answer(t, o, other, edits, n, &a)) {
         status = complain("whatif: %s", t->why);

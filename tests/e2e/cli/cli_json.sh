@@ -117,7 +117,7 @@ if (small["capacity_bytes"], small["policy"]) != (1 << 20, "arena") or [c for c 
 if large["capacity_bytes"] != 4 << 40 or "without a change" not in str(large["why_not"]):
     raise SystemExit(f"asked of 4 TiB: {large}")
 PY
-"$V" whatif --policy=arena,packed -e batch=0.5 oom.db >out 2>err
+"$V" whatif --policy=arena,torch-native -e batch=0.5 oom.db >out 2>err
 [ $? = 2 ] && [ ! -s out ] && [ "$(wc -l <err)" = 1 ] || { echo "two allocators at once: $(cat out err)" && exit 1; }
 "$V" estimate --json --params=7e9 --context=1GiB killed.db >sizes.json # no roles, no --seq
 [ $? = 3 ] || exit 1

@@ -138,6 +138,10 @@ refused "--capacity takes a size" "$V" whatif --capacity=much known.db
 refused "neither a setting" "$V" whatif known.db other.db
 refused "cannot be '3'" "$V" whatif known.db roundup_power2_divisions=3
 refused "give --capacity too" "$V" whatif known.db garbage_collection_threshold=0.8
+for policy in cudaMallocAsync packed; do
+    refused "--policy=$policy does not go with --edit" "$V" whatif --policy=$policy -e foreach=no known.db
+    refused "--policy=$policy does not go with --edit" "$V" whatif --policy=torch-native,$policy --capacity=34GiB -e loss=fused known.db
+done
 refused "on that device" "$V" whatif --device=5 known.db
 for kind in thinned killed; do
     python3 "$SRC/tests/data/make_db.py" "$SRC/shim/trace/schema.sql" $kind.db --kind $kind || exit 1
