@@ -37,7 +37,7 @@ static struct torch_settings settings_of(const struct answers *a)
     const struct trace_tape *tape = &a->tape;
     if (tape->max_split > 0)
         s.max_split = (uint64_t)tape->max_split;
-    if (tape->roundup > 0 && !tape->unasked) /* else sizes are blocks', which are rounded already */
+    if (tape->roundup > 0 && tape->asked) /* else all sizes are blocks', which are rounded already */
         s.roundup = (uint32_t)tape->roundup;
     if (tape->large_segment >= INT64_C(2) << 20)
         s.large_segment = (uint64_t)tape->large_segment;
@@ -128,17 +128,17 @@ static char *reliance(const struct answers *a, enum policy policy)
         return xstrdup("not exact: begins with an empty cache, the recording did not");
     if (!tape->streams_known && policy != ARENA)
         return xformat("not exact: the stream of some blocks is not known, taken as the default one%s",
-                       tape->unasked ? "; sizes are blocks', not requests" : "");
+                       tape->imported || tape->asked ? "" : "; sizes are blocks', not requests");
     if (tape->pools_unknown && policy != ARENA)
         return xformat("not exact: which pool %s were of is not known, taken as the common one",
                        units_count(tape->pools_unknown, "request").s);
-    if (!tape->unasked)
+    if (!tape->unasked || (tape->asked && !tape->unasked_large)) /* smaller sizes differ by less than 512 B */
         return xstrdup("requests as recorded");
     if ((tape->expandable || !tape->unasked_large) && tape->settings_known && tape->roundup <= 1 &&
         !tape->changed)
         return xstrdup(
             "requests as recorded, each in multiples of 512 B"); /* which blocks are cut to there */
-    if (!tape->asked || !tape->unasked_large)
+    if (!tape->asked)
         return xstrdup("not exact: sizes are blocks', not requests");
     return xformat("not exact: of %s the size is known, not the request",
                    units_count(tape->unasked_large, "large block").s);

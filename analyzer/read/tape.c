@@ -29,7 +29,7 @@ struct scope { /* requests of a thread, or of a stream, go to a private pool */
     uint64_t stream; /* 0: of the thread */
 };
 
-struct extent { /* of a block: what it takes, and what was requested */
+struct extent { /* of a block: what it takes, and what was requested, its size where that is not known */
     uint64_t size, request;
 };
 
@@ -125,7 +125,8 @@ static void not_deferred(struct reading *r, struct waiting *w)
     vs_spans_remove(&r->unfinished, e->address);
 }
 
-/* Of a block of up to LARGE its size is the request, rounded to 512 B; in a larger one LARGE may be more. */
+/* 0: not known.  Of a block of up to LARGE its size is the request, rounded to 512 B; in a larger one LARGE
+ * may be more. */
 static uint64_t request_of(struct reading *r, const struct row *row)
 {
     uint64_t size = row->e.size;
@@ -133,7 +134,7 @@ static uint64_t request_of(struct reading *r, const struct row *row)
     r->tape->asked += bytes > 0;
     r->tape->unasked += !bytes && !r->tape->imported;
     r->tape->unasked_large += !bytes && !r->tape->imported && size > LARGE;
-    return bytes ? bytes : size;
+    return bytes;
 }
 
 static void block_alloc(struct reading *r, const struct row *row)
@@ -144,9 +145,11 @@ static void block_alloc(struct reading *r, const struct row *row)
         not_deferred(r, &r->waiting[waits->value]);
     bool arena = row->space == VS_SPACE_ARENA, unknown = !row->number && !arena && !r->tape->imported;
     e.id = r->tape->ids++;
-    *PUSH(r->extents, r->extent_count) = (struct extent){e.size, request_of(r, row)};
+    uint64_t request = request_of(r, row);
+    *PUSH(r->extents, r->extent_count) = (struct extent){e.size, request ? request : e.size};
     e.size = r->extents[e.id].request;
     e.what = TAPE_ALLOC;
+    e.rounded = !request && !r->tape->imported;
     e.stream = unknown ? STREAM_UNKNOWN : stream_of(r, row->number, arena ? 0 : pool_of(r, row));
     r->tape->arena = r->tape->arena || arena;
     vs_table_put(&r->living, e.address, e.id);

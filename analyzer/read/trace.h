@@ -426,6 +426,7 @@ struct tape_event {
     uint16_t stream; /* a number of the tape's own; memory of a private pool has numbers of its own */
     uint8_t what;    /* enum tape_what */
     bool deferred;   /* a free whose block other streams still used */
+    bool rounded;    /* SIZE is a block's, not a request */
 };
 struct trace_tape {
     struct tape_event *at;

@@ -27,6 +27,7 @@ struct replay {
     struct replay_result *r;
     uint32_t *blocks;             /* by id */
     uint64_t live, held, made_up; /* held: blocks, which may be larger than what was asked for */
+    uint32_t roundup;
     bool compare;
     bool emptying;                    /* the program called empty_cache(), and what went back comes now */
     uint32_t refuse;                  /* requests of the driver that fail from here on */
@@ -226,6 +227,8 @@ static bool play(struct replay *p, const struct tape_event *e)
     switch (e->what) {
     case TAPE_ALLOC:
         p->r->events++;
+        /* a recorded block is rounded already */
+        p->torch.settings.roundup = e->rounded && p->tape->roundup > 1 ? 0 : p->roundup;
         return allocate(p, e);
     case TAPE_FREE:
         emptied_cache(p);
@@ -271,7 +274,8 @@ static bool play(struct replay *p, const struct tape_event *e)
 void replay_torch(const struct trace_tape *tape, const struct torch_settings *settings, bool compare,
                   struct replay_result *r)
 {
-    struct replay p = {.tape = tape, .r = r, .compare = compare, .made_up = MADE_UP};
+    struct replay p = {
+        .tape = tape, .r = r, .compare = compare, .made_up = MADE_UP, .roundup = settings->roundup};
     size_t from = 0;
     *r = (struct replay_result){.compared = compare};
     p.blocks = xrealloc(NULL, (tape->ids + 1) * sizeof *p.blocks);

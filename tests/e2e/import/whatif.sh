@@ -101,6 +101,22 @@ with sqlite3.connect(sys.argv[1]) as db:
 }
 edit run.db "DELETE FROM meta WHERE key = 'imported'"
 "$V" whatif --policy=live run.db | grep -qx '  live: no allocator needs less' || no "live of a run with requests: $("$V" whatif --policy=live run.db)"
+# one small block without a request leaves the others' rounding as it is
+python3 - <<'PY'
+import sqlite3
+with sqlite3.connect("run.db") as db:
+    db.execute("INSERT OR REPLACE INTO meta(process, key, value) VALUES (1, 'torch_roundup_power2_divisions', '4')")
+PY
+cp run.db one.db
+sqlite3 one.db "CREATE TEMP TABLE small AS SELECT seq, kind FROM ev WHERE op = 20 AND size * 512 BETWEEN 512 AND 65536 ORDER BY seq LIMIT 1;
+    INSERT INTO kind SELECT (SELECT max(id) + 1 FROM kind), process, api, space, context, stream, thread, status, managed, NULL FROM kind WHERE id = (SELECT kind FROM small);
+    UPDATE ev SET kind = (SELECT max(id) FROM kind) WHERE seq = (SELECT seq FROM small)"
+for db in run one; do
+    "$V" whatif --json --policy=torch-expandable $db.db >$db.json
+done
+[ "$(field one.json torch-expandable reserved_bytes)" = "$(field run.json torch-expandable reserved_bytes)" ] || no "rounding without one request: $(cat one.json)"
+"$V" whatif --policy=torch-expandable retry.db >plain
+"$V" whatif --policy=torch-expandable run.db | cmp -s - plain && no "rounding changes nothing here"
 sqlite3 run.db "UPDATE kind SET tensor = NULL"
 "$V" whatif --policy=live run.db | grep -qx '  live: no allocator needs less of these block sizes' || no "live of a run: $("$V" whatif --policy=live run.db)"
 
