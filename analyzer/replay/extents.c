@@ -5,7 +5,7 @@
 
 #include "base/base.h"
 
-#define LOOK_MOST 8 /* entries of a list that are compared */
+#define LOOK_MOST 8 /* entries of a list that are compared at first */
 
 /* ---- lists ---- */
 
@@ -45,11 +45,11 @@ static void take_free(struct extents *h, uint32_t number)
         h->used[list / 64] &= ~(UINT64_C(1) << list % 64);
 }
 
-/* The smallest that holds SIZE among the list's first; of equal ones the lowest; 0: none. */
-static uint32_t best_of(const struct extents *h, unsigned list, uint64_t size)
+/* The smallest that holds SIZE among the list's first LOOKS; of equal ones the lowest; 0: none. */
+static uint32_t best_of(const struct extents *h, unsigned list, uint64_t size, uint32_t looks)
 {
-    uint32_t best = 0, looks = 0;
-    for (uint32_t i = h->lists[list]; i && looks < LOOK_MOST; i = h->extents[i].next, looks++) {
+    uint32_t best = 0;
+    for (uint32_t i = h->lists[list]; i && looks; i = h->extents[i].next, looks--) {
         const struct extent *e = &h->extents[i], *b = &h->extents[best];
         if (e->size >= size && (!best || e->size < b->size || (e->size == b->size && e->at < b->at)))
             best = i;
@@ -60,12 +60,12 @@ static uint32_t best_of(const struct extents *h, unsigned list, uint64_t size)
 static uint32_t find_free(const struct extents *h, uint64_t size)
 {
     unsigned list = list_of(size);
-    uint32_t found = best_of(h, list, size);
+    uint32_t found = best_of(h, list, size, LOOK_MOST);
     unsigned word = ++list / 64;
     uint64_t bits = h->used[word] & ~UINT64_C(0) << list % 64;
     while (!found && !bits && ++word < EXTENTS_LISTS / 64)
         bits = h->used[word];
-    return found || !bits ? found : best_of(h, word * 64 + (unsigned)__builtin_ctzll(bits), size);
+    return found || !bits ? found : best_of(h, word * 64 + (unsigned)__builtin_ctzll(bits), size, LOOK_MOST);
 }
 
 /* ---- extents ---- */
@@ -123,9 +123,9 @@ uint32_t extents_extend(struct extents *h, uint64_t size)
     return number;
 }
 
-uint32_t extents_take(struct extents *h, uint64_t size)
+/* Cuts the free extent to SIZE; 0 stays 0. */
+static uint32_t take_of(struct extents *h, uint32_t number, uint64_t size)
 {
-    uint32_t number = find_free(h, size);
     if (!number)
         return 0;
     take_free(h, number);
@@ -140,6 +140,19 @@ uint32_t extents_take(struct extents *h, uint64_t size)
         add_free(h, behind);
     }
     return number;
+}
+
+uint32_t extents_take(struct extents *h, uint64_t size)
+{
+    return take_of(h, find_free(h, size), size);
+}
+
+uint32_t extents_take_any(struct extents *h, uint64_t size)
+{
+    uint32_t number = find_free(h, size);
+    if (!number) /* lists of larger ones are empty */
+        number = best_of(h, list_of(size), size, UINT32_MAX);
+    return take_of(h, number, size);
 }
 
 void extents_give(struct extents *h, uint32_t number)

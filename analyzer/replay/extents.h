@@ -34,8 +34,11 @@ struct extents {
 void extents_begin(struct extents *h); /* H is zeroed */
 void extents_end(struct extents *h);
 
-/* A free extent that holds SIZE, cut to it; 0: there is none. */
+/* A free extent that holds SIZE, cut to it; 0: none was found, though one of hardly more than SIZE may be
+ * there. */
 uint32_t extents_take(struct extents *h, uint64_t size);
+/* The same, but 0 only if there is none; may look at all free extents of about that size. */
+uint32_t extents_take_any(struct extents *h, uint64_t size);
 /* New room above everything, from the free room at the top on. */
 uint32_t extents_extend(struct extents *h, uint64_t size);
 void extents_give(struct extents *h, uint32_t number);

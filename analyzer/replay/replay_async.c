@@ -29,6 +29,7 @@ struct replay {
     uint64_t capacity, reserved, live; /* capacity, reserved: units */
 };
 
+/* No free room holds SIZE: that at the top is smaller. */
 static bool grow_pool(struct replay *p, uint64_t size)
 {
     uint64_t more = (size - extents_spare(p->room) + PIECE - 1) / PIECE * PIECE;
@@ -43,7 +44,7 @@ static bool grow_pool(struct replay *p, uint64_t size)
 static bool allocate(struct replay *p, const struct tape_event *e)
 {
     uint64_t size = e->size ? (e->size + UNIT - 1) / UNIT : 1;
-    uint32_t block = extents_take(p->room, size);
+    uint32_t block = extents_take_any(p->room, size);
     if (!block && grow_pool(p, size))
         block = extents_take(p->room, size);
     p->blocks[e->id] = block;

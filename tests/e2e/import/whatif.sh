@@ -142,6 +142,22 @@ END
 "$V" whatif --json --policy=torch-expandable huge.db >huge.json || no "huge: status $?"
 [ "$(field huge.json torch-expandable reserved_bytes)" -ge $(((6 << 40) + (1 << 46))) ] || no "huge: $(cat huge.json)"
 
+# of many free rooms of about the size that is asked for the last holds it: the driver's pool does not grow
+python3 - <<'END' || exit 1
+import pickle
+sizes = [s for i in range(10) for s in (8 << 30, 1 << 20)] + [(8 << 30) + (34 << 20), (8 << 30) + (1 << 20)]
+at = [0x7f0000000000 + (i << 36) for i in range(len(sizes))]
+large = [i for i, s in enumerate(sizes[:-1]) if s > 1 << 20]
+steps = [("alloc", i) for i in range(len(sizes) - 1)]
+steps += [(a, i) for i in large[-1:] + large[:-1] for a in ("free_requested", "free_completed")] + [("alloc", len(sizes) - 1)]
+entries = [{"action": a, "addr": at[i], "size": sizes[i], "stream": 0, "time_us": 1000 + n, "frames": []} for n, (a, i) in enumerate(steps)]
+with open("rooms.pickle", "wb") as f:
+    pickle.dump({"device_traces": [entries], "segments": [], "allocator_settings": {}}, f)
+END
+"$V" import -o rooms.db rooms.pickle >out 2>&1 || no "import rooms: $(cat out)"
+"$V" whatif --json --policy=cudaMallocAsync --capacity=140GiB rooms.db >rooms.json || no "rooms: status $?"
+[ "$(field rooms.json cudaMallocAsync reserved_bytes) $(field rooms.json cudaMallocAsync fits)" = "$(((88 << 30) + (64 << 20))) True" ] || no "rooms: $(cat rooms.json)"
+
 # of several processes: which one it is, unless asked for
 "$V" import -o job.db rank0.pickle job_rank-1.pickle >/dev/null || no "import of two ranks"
 "$V" whatif job.db >one 2>err || no "two processes: $(cat err)"
