@@ -398,7 +398,9 @@ bool trace_knows_tensors(struct trace *t);
 int trace_witnesses(struct trace *t, int64_t device, struct trace_witness **out, size_t *n);
 /* Where blocks of DEVICE lay unused, as far as each use that was seen is one, or AT_MOST; how much of the
  * peak was followed; and the device's total after each of its events that has a row, in order.  All scan all
- * events. */
+ * events.  trace_knows_sure: of any use it is recorded that it is sure, or there is none; otherwise AT_MOST
+ * says nothing. */
+bool trace_knows_sure(struct trace *t);
 int trace_waste(struct trace *t, int64_t device, bool at_most, struct trace_waste **out, size_t *n);
 int trace_followed(struct trace *t, int64_t device, struct trace_followed *out);
 int trace_totals(struct trace *t, int64_t device, struct trace_total **out, size_t *n);

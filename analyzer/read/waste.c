@@ -101,6 +101,12 @@ static int name_stacks(struct trace *t, struct trace_waste *rows, size_t n)
     return s ? trace_sql_done(t, s, SQLITE_DONE) : -1;
 }
 
+bool trace_knows_sure(struct trace *t)
+{
+    return trace_sql_one(t, "SELECT EXISTS(SELECT 1 FROM access WHERE sure IS NOT NULL) OR NOT EXISTS(SELECT "
+                            "1 FROM access WHERE uses > 0)") == 1;
+}
+
 int trace_waste(struct trace *t, int64_t device, bool at_most, struct trace_waste **out, size_t *n)
 {
     static const char seen[] = "SELECT kind, alloc_seq, free_seq, size_bytes, from_ns, to_ns, stack, role, "

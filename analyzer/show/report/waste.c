@@ -3,7 +3,8 @@
  *
  * A bound is a sentence about the recording: "at the least" is what the replay of sure uses gives, "at most"
  * the difference to the peak; beside it stands what all uses that were seen give, which is less.  Where
- * events are missing there is no replay, and it is said why.  The recording has of each block one idle time,
+ * events are missing there is no replay, and it is said why; where no use is recorded as sure, what was seen
+ * stands alone.  The recording has of each block one idle time,
  * its longest, so the bound is one of what is counted, not of all that lay unused.
  */
 #include "waste.h"
@@ -61,6 +62,7 @@ int waste_page_load(struct waste_page *p, const struct report *r, const struct d
                  trace_waste(r->trace, d->device, true, &p->most_rows, &most) ||
                  trace_totals(r->trace, d->device, &totals, &n);
     p->known = !result && n > 0;
+    p->sure = p->known && trace_knows_sure(r->trace);
     if (p->known) {
         p->report = waste_of(totals, n, p->rows, count);
         p->most = waste_of(totals, n, p->most_rows, most);
@@ -79,9 +81,12 @@ void waste_page_free(struct waste_page *p)
     *p = (struct waste_page){.device = NULL};
 }
 
-/* What the peak is at the least without what B counts, whose sure uses alone give MOST (NULL: no row). */
-static int64_t least(const struct waste_bound *b, const struct waste_bound *most)
+/* What the peak is at the least without what B counts, whose sure uses alone give MOST (NULL: no row);
+ * UNKNOWN: it is not recorded which these are. */
+static int64_t least(const struct waste_page *p, const struct waste_bound *b, const struct waste_bound *most)
 {
+    if (!p->sure)
+        return UNKNOWN;
     return most && most->mended < b->mended ? most->mended : b->mended;
 }
 
@@ -93,13 +98,16 @@ static const struct waste_bound *most_of(const struct waste_page *p, const struc
 
 /* ---- text ---- */
 
-static void bound_cells(struct table *t, const struct waste_bound *b, const struct waste_bound *most,
-                        int64_t peak, bool exact)
+static void bound_cells(struct table *t, const struct waste_page *p, const struct waste_bound *b,
+                        const struct waste_bound *most, bool exact)
 {
+    int64_t peak = p->report.peak, mended = least(p, b, most);
     table_cell(t, "%lld", (long long)b->count);
     table_cell(t, "%s", B(b->at_peak));
-    table_cell(t, "%s", B(least(b, most)));
-    table_cell(t, "%s", B(peak - least(b, most)));
+    if (mended != UNKNOWN) {
+        table_cell(t, "%s", B(mended));
+        table_cell(t, "%s", B(peak - mended));
+    }
     table_cell(t, "%s", B(peak - b->mended));
 }
 
@@ -107,16 +115,17 @@ static void print_kinds(const struct waste_page *p, FILE *out, bool exact)
 {
     static const char *const header[] = {"unused",        "times",         "at the peak",
                                          "peak at least", "at most lower", "as seen"};
+    static const char *const seen_alone[] = {"unused", "times", "at the peak", "lower as seen"};
     const struct waste_report *w = &p->report;
     struct table t;
-    table_init(&t, "<>>>>>", header);
+    table_init(&t, p->sure ? "<>>>>>" : "<>>>", p->sure ? header : seen_alone);
     for (int kind = 0; kind < WASTE_KINDS; kind++) {
         table_cell(&t, "%s", names[kind]);
-        bound_cells(&t, &w->kind[kind], &p->most.kind[kind], w->peak, exact);
+        bound_cells(&t, p, &w->kind[kind], &p->most.kind[kind], exact);
     }
     table_rule(&t);
     table_cell(&t, "all together");
-    bound_cells(&t, &w->all, &p->most.all, w->peak, exact);
+    bound_cells(&t, p, &w->all, &p->most.all, exact);
     fputc('\n', out);
     table_print(&t, out, 2);
     table_free(&t);
@@ -142,11 +151,12 @@ static void group_row(struct table *t, const struct waste_page *p, const struct 
 {
     int64_t peak = p->report.peak;
     char *line = line_of(g), *layer = layer_of(g);
-    table_cell(t, "%s", B(peak - least(&g->bound, most_of(p, g))));
+    if (p->sure)
+        table_cell(t, "%s", B(peak - least(p, &g->bound, most_of(p, g))));
     table_cell(t, "%s", B(peak - g->bound.mended));
     table_cell(t, "%s", names[g->kind]);
     table_cell(t, "%s%s%s", line, !apart && *layer ? ", " : "", apart ? "" : layer);
-    for (int i = 0; apart && *layer && i < 3; i++)
+    for (int i = p->sure ? 0 : 1; apart && *layer && i < 3; i++)
         table_cell(t, "%s", "");
     if (apart && *layer)
         table_cell(t, "  %s", layer);
@@ -158,8 +168,9 @@ static void group_row(struct table *t, const struct waste_page *p, const struct 
 static struct table groups_table(const struct waste_page *p, size_t rows, bool exact, bool apart)
 {
     static const char *const header[] = {"at most lower", "as seen", "", "asked for by"};
+    static const char *const seen_alone[] = {"lower as seen", "", "asked for by"};
     struct table t;
-    table_init(&t, ">><<", header);
+    table_init(&t, p->sure ? ">><<" : "><<", p->sure ? header : seen_alone);
     for (size_t i = 0; i < rows; i++)
         group_row(&t, p, &p->report.groups[i], exact, apart);
     return t;
@@ -190,19 +201,50 @@ static void print_legend(const struct waste_page *p, FILE *out, bool exact)
                "allocated early: from the allocation to the first use; freed late: from the last use to the "
                "free; idle: the "
                "longest time between two uses; each of a millisecond or more, as the uses were enqueued");
-    wrap_print(
-        out, 2, 4,
-        "as seen: where each address was used that a kernel was given; at most: where those inside of "
-        "structures were not, as an earlier call may have left them there, and blocks freed late or never "
-        "used "
-        "for less than a millisecond count, too. Mending what is counted here cannot lower the peak by more, "
-        "and "
-        "may cost memory or time elsewhere; shorter times before the first use, and other times between two "
-        "uses than the longest that was seen, are not counted, and may lie over the peak, too");
+    if (p->sure)
+        wrap_print(
+            out, 2, 4,
+            "as seen: where each address was used that a kernel was given; at most: where those inside of "
+            "structures were not, as an earlier call may have left them there, and blocks freed late or "
+            "never "
+            "used "
+            "for less than a millisecond count, too. Mending what is counted here cannot lower the peak by "
+            "more, "
+            "and "
+            "may cost memory or time elsewhere; shorter times before the first use, and other times between "
+            "two "
+            "uses than the longest that was seen, are not counted, and may lie over the peak, too");
+    else
+        wrap_print(
+            out, 2, 4,
+            "as seen: where each address was used that a kernel was given; what an earlier call left in "
+            "a structure counts as a use, so the peak may fall by more; and mending may cost memory or "
+            "time elsewhere");
     if (f->unseen > 0)
         wrap_print(out, 2, 4, "%s of the peak may have been used unseen, and counts as used", B(f->unseen));
     if (f->all > f->followed)
         wrap_print(out, 2, 4, "%s of the peak was not followed, and counts as used", B(f->all - f->followed));
+}
+
+static void print_headline(const struct waste_page *p, FILE *out, bool exact)
+{
+    const struct waste_report *w = &p->report;
+    int64_t mended = least(p, &w->all, &p->most.all), seen = w->peak - w->all.mended;
+    if (!p->sure)
+        wrap_print(
+            out, 2, 4,
+            "peak: %s allocated; without what is counted here it would have been %s (%s) lower as uses "
+            "were seen; at most is unknown, as which uses are sure is not in this recording",
+            B(w->peak), B(seen), units_share(seen, w->peak).s);
+    else if (mended < w->peak)
+        wrap_print(
+            out, 2, 4,
+            "peak: %s allocated; without what is counted here it would have been %s (%s) lower as uses "
+            "were seen, and at most %s (%s) lower: at least %s",
+            B(w->peak), B(seen), units_share(seen, w->peak).s, B(w->peak - mended),
+            units_share(w->peak - mended, w->peak).s, B(mended));
+    else
+        wrap_print(out, 2, 4, "peak: %s allocated; nothing that is counted here made it higher", B(w->peak));
 }
 
 void waste_page_text(const struct waste_page *p, FILE *out, int64_t top, bool exact, bool full)
@@ -213,34 +255,25 @@ void waste_page_text(const struct waste_page *p, FILE *out, int64_t top, bool ex
         wrap_print(out, 2, 4, "what lay unused is unknown: %s", p->why);
         return;
     }
-    const struct waste_report *w = &p->report;
-    int64_t mended = least(&w->all, &p->most.all);
-    if (mended < w->peak)
-        wrap_print(
-            out, 2, 4,
-            "peak: %s allocated; without what is counted here it would have been at least %s: at most %s "
-            "(%s) lower, %s as uses were seen",
-            B(w->peak), B(mended), B(w->peak - mended), units_share(w->peak - mended, w->peak).s,
-            B(w->peak - w->all.mended));
-    else
-        wrap_print(out, 2, 4, "peak: %s allocated; nothing that is counted here made it higher", B(w->peak));
+    print_headline(p, out, exact);
     print_kinds(p, out, exact);
-    if (w->count)
+    if (p->report.count)
         print_groups(p, out, top, exact, full);
     print_legend(p, out, exact);
 }
 
 /* ---- JSON ---- */
 
-static void bound_json(const struct waste_bound *b, const struct waste_bound *most, int64_t peak,
-                       struct json *j)
+static void bound_json(const struct waste_page *p, const struct waste_bound *b,
+                       const struct waste_bound *most, struct json *j)
 {
+    int64_t peak = p->report.peak, mended = least(p, b, most);
     json_int(j, "times", b->count);
     json_int(j, "at_peak_bytes", b->at_peak);
     json_int(j, "most_bytes", b->most);
     json_int(j, "longest_ns", b->longest);
-    json_int(j, "peak_at_least_bytes", least(b, most));
-    json_int(j, "at_most_lower_bytes", peak - least(b, most));
+    json_int(j, "peak_at_least_bytes", mended);
+    json_int(j, "at_most_lower_bytes", mended == UNKNOWN ? UNKNOWN : peak - mended);
     json_int(j, "seen_lower_bytes", peak - b->mended);
 }
 
@@ -256,13 +289,13 @@ void waste_page_json(const struct waste_page *p, int64_t top, struct json *j)
     json_int(j, "maybe_used_unseen_bytes", p->followed.unseen);
     json_begin(j, "together", '{');
     if (p->known)
-        bound_json(&w->all, &p->most.all, w->peak, j);
+        bound_json(p, &w->all, &p->most.all, j);
     json_end(j);
     json_begin(j, "kinds", '[');
     for (int kind = 0; p->known && kind < WASTE_KINDS; kind++) {
         json_begin(j, NULL, '{');
         json_text(j, "kind", codes[kind]);
-        bound_json(&w->kind[kind], &p->most.kind[kind], w->peak, j);
+        bound_json(p, &w->kind[kind], &p->most.kind[kind], j);
         json_end(j);
     }
     json_end(j);
@@ -273,7 +306,7 @@ void waste_page_json(const struct waste_page *p, int64_t top, struct json *j)
         json_text(j, "line", w->groups[i].line);
         json_text(j, "layer", w->groups[i].layer);
         json_text(j, "role", w->groups[i].role);
-        bound_json(&w->groups[i].bound, most_of(p, &w->groups[i]), w->peak, j);
+        bound_json(p, &w->groups[i].bound, most_of(p, &w->groups[i]), j);
         json_end(j);
     }
     json_end(j);

@@ -16,6 +16,7 @@ struct waste_page { /* of a device */
     struct waste_report report; /* where each use that was seen is one */
     struct waste_report most;   /* where only the sure ones are */
     bool known;                 /* the bounds are */
+    bool sure;                  /* which uses are sure is, and with that what the peak is at the least */
     const char *why;            /* where not: why not */
 };
 

@@ -38,12 +38,30 @@ assert all(0 <= w["seen_lower_bytes"] <= w["most_bytes"] and w["seen_lower_bytes
 PY
 "$V" waste "$db" >"$run/page" || fail "waste ended with $?"
 tr -s '\n ' ' ' <"$run/page" >"$run/words"
-for said in 'peak: 60.00 MiB allocated; without what is counted here it would have been at least 30.00 MiB: at most 30.00 MiB (50.0 %) lower, 30.00 MiB as uses were seen' \
+for said in 'peak: 60.00 MiB allocated; without what is counted here it would have been 30.00 MiB (50.0 %) lower as uses were seen, and at most 30.00 MiB (50.0 %) lower: at least 30.00 MiB' \
     'never used 1 4.00 MiB 56.00 MiB 4.00 MiB 4.00 MiB' '6.00 MiB 54.00 MiB 6.00 MiB' 'freed late no Python line' \
     'Mending what is counted here cannot lower the peak by more' 'where those inside of structures were not, as an earlier call may have left them there'; do
     grep -qF "$said" "$run/words" || fail "waste does not say '$said': $(cat "$run/page")"
 done
 [ "$(wc -L <"$run/page")" -le 200 ] || fail "a line of $(wc -L <"$run/page") columns"
+
+# a file that does not say which uses are sure: what was seen stands alone
+cp "$db" "$run/older.db"
+sqlite3 "$run/older.db" "UPDATE access SET sure = NULL" || fail "sure is no column of access"
+"$V" waste "$run/older.db" | tr -s '\n ' ' ' >"$run/words"
+for said in 'it would have been 30.00 MiB (50.0 %) lower as uses were seen; at most is unknown, as which uses are sure is not in this recording' \
+    'never used 1 4.00 MiB 4.00 MiB allocated early'; do
+    grep -qF "$said" "$run/words" || fail "without sure uses waste does not say '$said': $(cat "$run/words")"
+done
+! grep -q 'at most lower\|at least' "$run/words" || fail "a bound without sure uses: $(cat "$run/words")"
+"$V" waste --json "$run/older.db" >"$run/json"
+python3 - "$run/json" <<'PY' || fail "without sure uses: $(head -c 4000 "$run/json")"
+import json, sys
+device = json.load(open(sys.argv[1]))["files"][0]["devices"][0]
+for row in [device["together"], *device["kinds"], *device["waste"]]:
+    assert row["peak_at_least_bytes"] is None and row["at_most_lower_bytes"] is None, row
+assert device["together"]["seen_lower_bytes"] == 30 << 20, device["together"]
+PY
 
 # an address inside a structure may have been left there: as it was seen, the late free is an idling and the block that is never used comes early;
 # where it was none, the peak falls by their bytes, and no less is said "at most"
