@@ -88,19 +88,55 @@ static char *escape(const char *text)
     return copy ? copy : xstrdup("?");
 }
 
+struct kept { /* pairs of a text and what MAKE made of it; few need one, and the same ones again and again */
+    char **at;
+    size_t n;
+};
+
+static const char *keep(struct kept *k, const char *text, char *(*make)(const char *))
+{
+    for (size_t i = 0; i < k->n; i += 2)
+        if (!strcmp(k->at[i], text))
+            return k->at[i + 1];
+    *PUSH(k->at, k->n) = xstrdup(text);
+    *PUSH(k->at, k->n) = make(text);
+    return k->at[k->n - 1];
+}
+
 const char *shown(const char *text)
 {
-    static char **kept; /* pairs of a name and its harmless form; few names need one, and the same ones again
-                           and again */
-    static size_t n;
-    if (!text || is_plain(text))
-        return text;
-    for (size_t i = 0; i < n; i += 2)
-        if (!strcmp(kept[i], text))
-            return kept[i + 1];
-    *PUSH(kept, n) = xstrdup(text);
-    *PUSH(kept, n) = escape(text);
-    return kept[n - 1];
+    static struct kept kept;
+    return !text || is_plain(text) ? text : keep(&kept, text, escape);
+}
+
+/* Whether a shell takes TEXT as one word, and as it is. */
+static bool is_word(const char *text)
+{
+    static const char harmless[] = "_./,:=@%+-#"
+                                   "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789";
+    const char *s = text;
+    while (*s && ((unsigned char)*s >= 0x80 || strchr(harmless, *s)))
+        s++;
+    return !*s && *text && *text != '#';
+}
+
+static char *quote(const char *text)
+{
+    char *copy = NULL;
+    size_t size;
+    FILE *out = xmemstream(&copy, &size);
+    fputc('\'', out);
+    for (const char *s = text; *s; s++)
+        fputs(*s == '\'' ? "'\\''" : (char[]){*s, 0}, out);
+    fputc('\'', out);
+    fclose(out);
+    return copy;
+}
+
+const char *shown_word(const char *text)
+{
+    static struct kept kept;
+    return is_word(text) ? shown(text) : keep(&kept, shown(text), quote);
 }
 
 char *shown_cut(const char *text, size_t most)

@@ -20,7 +20,10 @@
  */
 const char *shown(const char *text);
 
-/* Likewise, but at most MOST characters, with "..." at the end if it was longer; the caller frees it. */
+/* Likewise, and in quotes where a shell would not take it as one word: for commands that are to be copied. */
+const char *shown_word(const char *text);
+
+/* As shown, but at most MOST characters, with "..." at the end if it was longer; the caller frees it. */
 char *shown_cut(const char *text, size_t most);
 
 /* The length of the character at S (NUL-terminated) in bytes; *CODE its code point, -1 where the byte is no

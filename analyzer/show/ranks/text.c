@@ -414,7 +414,7 @@ static void print_job(const struct rank_job *job, const struct relabel *relabel,
     print_ranks(&p);
     print_phases(&p);
     if (p.top.file)
-        fprintf(out, "\n  the highest one's own page: vramscope report %s\n", shown(p.top.file->path));
+        fprintf(out, "\n  the highest one's own page: vramscope report %s\n", shown_word(p.top.file->path));
 }
 
 bool ranks_text(const struct rank_file *files, size_t n, const struct relabel *relabel,

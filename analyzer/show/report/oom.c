@@ -347,7 +347,7 @@ static void print_stacks(const struct oom_report *r, struct trace *t, FILE *out,
     }
     free(held);
     stack_print_hidden(hidden, out);
-    fprintf(out, "    all of it: vramscope peak --at oom %s\n", shown(t->path));
+    fprintf(out, "    all of it: vramscope peak --at oom %s\n", shown_word(t->path));
 }
 
 #define CHANGES     3
@@ -375,7 +375,7 @@ static void print_changes(const struct oom_report *r, struct trace *t, FILE *out
         print_change(&a, &a.changes[i], out, exact);
     if (a.count > CHANGES)
         fprintf(out, "        %s: vramscope whatif %s\n",
-                units_count((int64_t)(a.count - CHANGES), "more change").s, shown(t->path));
+                units_count((int64_t)(a.count - CHANGES), "more change").s, shown_word(t->path));
     refusal_free(&a);
 }
 

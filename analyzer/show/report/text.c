@@ -230,17 +230,32 @@ static bool has_framework_block(const struct device_report *d)
     return false;
 }
 
+/* Without phases of a training no change of the program has an answer (edit/needs.c). */
+static bool has_training(const struct trace *t, int64_t device)
+{
+    static const char *const names[] = {"forward", "backward", "optimizer"};
+    for (size_t i = 0; i < t->phase_count; i++)
+        for (size_t j = 0; j < sizeof names / sizeof *names; j++)
+            if (t->phases[i].device == device && t->phases[i].name && !strcmp(t->phases[i].name, names[j]))
+                return true;
+    return false;
+}
+
+static bool has_changes(const struct report *r, const struct device_report *d)
+{
+    return has_framework_block(d) && has_training(r->trace, d->device);
+}
+
 /* Points to what changes of the program would make of the run: once, where the file has all of a framework's
- * blocks.  An out-of-memory has its changes at the head of the report. */
+ * blocks of a training.  An out-of-memory has its changes at the head of the report. */
 static void print_changes(const struct report *r, const struct device_report *d, FILE *out)
 {
     for (const struct device_report *before = r->devices; before < d; before++)
-        if (has_framework_block(before))
+        if (has_changes(r, before))
             return;
-    if (has_framework_block(d) && !r->oom.lead && !r->trace->thinned &&
-        !trace_has_loss(r->trace, LOSS_EVENTS))
+    if (has_changes(r, d) && !r->oom.lead && !r->trace->thinned && !trace_has_loss(r->trace, LOSS_EVENTS))
         wrap_print(out, 4, 6, "what changes of the program would make of it: vramscope whatif %s",
-                   shown(r->trace->path));
+                   shown_word(r->trace->path));
 }
 
 /* Prints how high the peak was and why, for the first screen. */
@@ -292,7 +307,7 @@ static void print_composition(const struct report *r, const struct device_report
     table_print(&table, out, 4);
     table_free(&table);
     report_fragmentation_text(d, out);
-    fprintf(out, "    by line, layer, role and call stack: vramscope peak %s\n", shown(r->trace->path));
+    fprintf(out, "    by line, layer, role and call stack: vramscope peak %s\n", shown_word(r->trace->path));
 }
 
 static void print_host(const struct report *r, FILE *out, bool exact)

@@ -43,6 +43,13 @@ done
 golden report_train.txt "$V" report train.db
 golden report_train_bytes.txt "$V" report --bytes train.db
 golden report_oom.txt "$V" report oom.db
+
+# commands can be copied; changes of the program are pointed to where there are phases that answer
+cp train.db "my run.db"
+COLUMNS=200 "$V" report "my run.db" | grep -q "whatif 'my run.db'$" || { echo "FAILED: a name with a blank"; failures=$((failures + 1)); }
+sqlite3 "my run.db" "UPDATE phase SET name = 'other ' || name WHERE name IN ('forward', 'backward', 'optimizer')"
+COLUMNS=200 "$V" report "my run.db" >nophase.txt
+grep -q 'peak: ' nophase.txt && ! grep -q 'vramscope whatif' nophase.txt || { echo "FAILED: changes of a run without phases"; failures=$((failures + 1)); }
 # ranks that wrote files of the same name are told apart
 mkdir one two && cp train.db one/run.db && cp oom.db two/run.db
 [ "$("$V" report one two killed.db | grep -o '[^ ]*[.]db$' | sort -u | tr '\n' ' ')" = "killed.db one/run.db two/run.db " ] ||
