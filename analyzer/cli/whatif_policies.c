@@ -28,6 +28,8 @@ struct answers {
     int64_t recorded; /* the most that the framework held as recorded; UNKNOWN */
     int64_t limit;    /* that the program set last for PyTorch's allocator; UNKNOWN: none */
     bool late;
+    bool
+        pools_matter; /* requests of unknown pools may not have been of the common one, as which they count */
 };
 
 /* The recorded ones where they are known, and over them what was asked for. */
@@ -71,6 +73,28 @@ static void ask_torch(struct answers *a, enum policy policy)
     replay_torch(&a->tape, &s, compare, &a->of[policy]);
 }
 
+static bool all_same(const struct replay_result *r)
+{
+    return r->blocks_same == r->blocks && r->segments_same == r->segments && !r->segments_more;
+}
+
+/* Where the recording is met in everything with them as the common one's, they were. */
+static bool do_pools_matter(const struct answers *a)
+{
+    enum policy own = a->tape.expandable ? EXPANDABLE : NATIVE;
+    struct question plain = *a->q;
+    struct answers as_recorded = *a;
+    if (!a->tape.pools_unknown)
+        return false;
+    if (!a->of[own].compared) {
+        plain.setting_count = 0;
+        plain.capacity = 0;
+        as_recorded.q = &plain;
+        ask_torch(&as_recorded, own);
+    }
+    return !as_recorded.of[own].compared || !all_same(&as_recorded.of[own]);
+}
+
 static void ask(struct answers *a, enum policy policy)
 {
     struct replay_result *r = &a->of[policy];
@@ -91,11 +115,6 @@ static void ask(struct answers *a, enum policy policy)
     default:
         replay_packed(&a->tape, a->q->capacity, r);
     }
-}
-
-static bool all_same(const struct replay_result *r)
-{
-    return r->blocks_same == r->blocks && r->segments_same == r->segments && !r->segments_more;
 }
 
 /* How far the figure can be relied on, as a sentence that the caller frees. */
@@ -129,9 +148,10 @@ static char *reliance(const struct answers *a, enum policy policy)
     if (!tape->streams_known && policy != ARENA)
         return xformat("not exact: the stream of some blocks is not known, taken as the default one%s",
                        tape->imported || tape->asked ? "" : "; sizes are blocks', not requests");
-    if (tape->pools_unknown && policy != ARENA)
-        return xformat("not exact: which pool %s were of is not known, taken as the common one",
-                       units_count(tape->pools_unknown, "request").s);
+    if (a->pools_matter && policy != ARENA)
+        return xformat("not exact: which pool %s %s of is not known, taken as the common one",
+                       units_count(tape->pools_unknown, "request").s,
+                       tape->pools_unknown == 1 ? "was" : "were");
     if (!tape->unasked || (tape->asked && !tape->unasked_large)) /* smaller sizes differ by less than 512 B */
         return xstrdup("requests as recorded");
     if ((tape->expandable || !tape->unasked_large) && tape->settings_known && tape->roundup <= 1 &&
@@ -294,6 +314,7 @@ static void ask_policies(struct answers *a, struct json *j)
     for (int i = 0; i < POLICIES; i++)
         if (a->q->wanted[i])
             ask(a, i);
+    a->pools_matter = do_pools_matter(a);
     if (j)
         print_json(a, j);
     else

@@ -51,19 +51,9 @@ static void go_back(struct vs_spans *living, struct snapshot_event *e)
     }
 }
 
-static bool any_private(const struct snapshot *s)
-{
-    size_t i = 0;
-    while (i < s->segment_count && !s->segments[i].pool)
-        i++;
-    return i < s->segment_count;
-}
-
 void pools_find(struct pools *p, struct snapshot *s)
 {
     *p = (struct pools){0};
-    if (!any_private(s))
-        return;
     for (size_t i = 0; i < s->segment_count; i++) {
         const struct snapshot_segment *g = &s->segments[i];
         put(&p->start[g->device], g->address, g->size, g->pool);

@@ -3,7 +3,8 @@
  *
  * Graph captures and MemPools have private pools.  A snapshot says of each segment that it has at its end
  * whose it is, and of entries nothing.  All blocks of a segment are of its pool, so entries in segments that
- * live to the end are known; where a segment went back before, nobody can say whose it was.
+ * live to the end are known; where a segment went back before, nobody can say whose it was, even where none
+ * of a private pool is left.
  */
 #ifndef VS_IMPORT_POOLS_H
 #define VS_IMPORT_POOLS_H
@@ -16,7 +17,7 @@ struct pools {
     uint64_t unknown;                        /* requests of whose pool nothing is known */
 };
 
-/* Sets the pool of each event; where the snapshot has no private pool, all are of the common one. */
+/* Sets the pool of each event. */
 void pools_find(struct pools *p, struct snapshot *s);
 void pools_free(struct pools *p);
 

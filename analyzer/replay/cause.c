@@ -81,8 +81,8 @@ char *replay_why_not(const struct trace_tape *tape, bool expandable)
         return xstrdup("max_split_size decides by requests, and of some blocks only their sizes are known");
     if (tape->pools_unknown)
         return xformat(
-            "which pool %s were of is not known, as their segments had gone back when the snapshot was taken",
-            units_count(tape->pools_unknown, "request").s);
+            "which pool %s %s of is not known, as segments had gone back when the snapshot was taken",
+            units_count(tape->pools_unknown, "request").s, tape->pools_unknown == 1 ? "was" : "were");
     if (has_private_pools(tape))
         return xstrdup("of private pools not every request is known to be theirs");
     if (tape->unwatched)

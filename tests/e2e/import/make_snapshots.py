@@ -51,6 +51,15 @@ a.release_all()
 program(a, 3, 26, streams=(0, POOL))
 dump(os.path.join(out, "pool_ended.pickle"), [a])
 
+# the same of the only one: nothing of any is left
+a = ran(27, streams=(0, POOL))
+for b in [b for s in a.segments if s.stream == POOL for b in s.blocks if b.state == "active_allocated"]:
+    a.free(b)
+a.ended.add(1)
+a.release_all()
+program(a, 3, 27)
+dump(os.path.join(out, "pool_gone.pickle"), [a])
+
 # two devices; and what else import must take
 write("devices", [ran(21), ran(22)])
 dump(os.path.join(out, "rank0.pickle"), [ran(31)])

@@ -54,10 +54,17 @@ raise SystemExit(bool(bad))
 END
 
 # a private pool that had ended when the snapshot was taken: what was in it is named, and no figure called exact
-"$V" import -o pool_ended.db pool_ended.pickle >/dev/null
-"$V" whatif pool_ended.db >out
-grep -q 'torch-native: not exact: .*(which pool [0-9]* requests were of is not known' out || no "an ended pool: $(cat out)"
-grep -q 'torch-expandable: not exact: which pool [0-9]* requests were of is not known, taken as the common one' out || no "an ended pool, expandable: $(cat out)"
+for name in pool_ended pool_gone; do
+    "$V" import -o $name.db $name.pickle >/dev/null
+    "$V" whatif $name.db >out
+    grep -q 'torch-native: not exact: .*(which pool [0-9]* requests were of is not known' out || no "$name: $(cat out)"
+    grep -q 'torch-expandable: not exact: which pool [0-9]* requests were of is not known, taken as the common one' out || no "$name, expandable: $(cat out)"
+done
+# of segments that went back too, and the replay says that they were the common pool's: in any question
+sqlite3 empty_cache.db "SELECT value FROM meta WHERE key = 'torch_pools_unknown'" | grep -q . || no "no segment of empty_cache went back"
+for more in --policy=torch-expandable --capacity=64GiB max_split_size=64MiB; do
+    "$V" whatif empty_cache.db "$more" >out && ! grep -q 'which pool' out || no "$more of pools that are known: $(cat out)"
+done
 
 # by hand: 1000 B before; 5 MiB and 3 MiB in one segment of 20 MiB, small ones in one of 2 MiB
 "$V" whatif --json --policy=live,torch-native known.db >known.json 2>/dev/null || { "$V" import -o known.db known.pickle >/dev/null && "$V" whatif --json --policy=live,torch-native known.db >known.json; }
