@@ -196,6 +196,26 @@ int trace_live(struct trace *t, int64_t device, struct trace_live **out, size_t 
     return trace_live_rows(t, s, out, n);
 }
 
+bool trace_follows(struct trace *t)
+{
+    return trace_sql_one(t, "SELECT EXISTS(SELECT 1 FROM access)") == 1;
+}
+
+int trace_live_beside(struct trace *t, struct trace *other, int64_t device, struct trace_live **out,
+                      size_t *n)
+{
+    if (!trace_follows(t) || trace_follows(other))
+        return trace_live(t, device, out, n);
+    struct sqlite3_stmt *s = trace_sql(
+        t,
+        "SELECT device, sum(size_bytes), count(*), stack, phase, category, owner, line, layer, (SELECT "
+        "layer_type FROM stack_text WHERE id = stack), said FROM (SELECT l.*, (SELECT f.role FROM "
+        "framework_says f WHERE f.alloc_seq = l.alloc_seq) AS said FROM live_at_peak l WHERE l.device = ?) "
+        "GROUP BY phase, category, owner, line, layer, stack, said ORDER BY 2 DESC",
+        1, device);
+    return trace_live_rows(t, s, out, n);
+}
+
 int64_t trace_live_since(struct trace *t, int64_t device, const char *phase, int64_t seq)
 {
     struct sqlite3_stmt *s = trace_sql(

@@ -386,6 +386,11 @@ int trace_range_names(struct trace *t, int64_t device, size_t most, struct trace
                       int64_t *count);
 int64_t trace_other_ranges(struct trace *t); /* how many ranges name no phase */
 int trace_live(struct trace *t, int64_t device, struct trace_live **out, size_t *n);
+/* Likewise, to stand beside what lived in OTHER: where T alone followed uses, roles are PyTorch's word alone.
+ */
+int trace_live_beside(struct trace *t, struct trace *other, int64_t device, struct trace_live **out,
+                      size_t *n);
+bool trace_follows(struct trace *t); /* the uses of any block */
 /* Bytes of framework blocks (without any, of all memory) that lived at the device's peak and were born in
  * phase PHASE before event SEQ; UNKNOWN: the file can't be read. */
 int64_t trace_live_since(struct trace *t, int64_t device, const char *phase, int64_t seq);

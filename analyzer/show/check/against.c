@@ -48,8 +48,8 @@ static void cause_against(struct check_row *r, struct check_file *f, const struc
     struct trace_live *live = NULL, *before = NULL;
     size_t n = 0, m = 0;
     check_cause_at(&r->cause, &f->trace, d->allocated->t, d->phase_at_peak);
-    if (!trace_live(&f->trace, d->device, &live, &n) && !trace_live(&base->trace, b->device, &before, &m) &&
-        m)
+    if (!trace_live_beside(&f->trace, &base->trace, d->device, &live, &n) &&
+        !trace_live_beside(&base->trace, &f->trace, b->device, &before, &m) && m)
         check_cause(&r->cause, &f->trace, live, n, before, m);
     free(live);
     free(before);

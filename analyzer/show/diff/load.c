@@ -126,6 +126,17 @@ static void note_drivers(struct diff *d)
                      a ? 'A' : 'B'));
 }
 
+/* Without uses there is no activation, logits or temporary, and as many bytes would seem to come or go. */
+static void note_followed(struct diff *d)
+{
+    bool a = trace_follows(&d->side[SIDE_A].trace), b = trace_follows(&d->side[SIDE_B].trace);
+    if (a != b)
+        note(d,
+             xformat("%c was recorded with --access, the other was not: roles are compared as PyTorch says "
+                     "them, and the rest by the phase that made it",
+                     a ? 'A' : 'B'));
+}
+
 /* Another allocator changes reserved much and allocated hardly, so the reader must know of it first. */
 static void note_arenas(struct diff *d)
 {
@@ -215,6 +226,22 @@ static void pair_devices(struct diff *d)
     free(of_b);
 }
 
+/* What lived in one run, by roles that the other can have. */
+static int live_beside(struct diff *d, int side)
+{
+    struct diff_side *s = &d->side[side];
+    struct trace *other = &d->side[side == SIDE_A ? SIDE_B : SIDE_A].trace;
+    if (!trace_follows(&s->trace) || trace_follows(other))
+        return 0;
+    for (size_t i = 0; i < s->report.device_count; i++) {
+        struct device_report *r = &s->report.devices[i];
+        free(r->live);
+        if (trace_live_beside(&s->trace, other, r->device, &r->live, &r->live_count))
+            return complain("%s", s->trace.why);
+    }
+    return 0;
+}
+
 static bool same_file(const char *a, const char *b)
 {
     struct stat x, y;
@@ -233,10 +260,13 @@ int diff_load(struct diff *d, const char *a, const char *b, const struct relabel
         return 2;
     if (same_file(d->side[SIDE_A].trace.path, d->side[SIDE_B].trace.path))
         return complain("diff: %s is on both sides: give two runs", d->side[SIDE_A].trace.path);
+    if (live_beside(d, SIDE_A) || live_beside(d, SIDE_B))
+        return 2;
     pair_devices(d);
     note_states(d);
     note_folded(d);
     note_drivers(d);
+    note_followed(d);
     note_arenas(d);
     note_growth(d);
     note_jobs(d);

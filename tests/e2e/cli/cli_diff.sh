@@ -79,6 +79,22 @@ has "NOTE: A ran on NVIDIA H200, B on NVIDIA A100" "$V" diff a.db other.db
 "$V" diff a.db other.db | grep -qE '^  logits +▸ 6.96 GiB +- +- +-$' || no "a phase only in A"
 "$V" diff a.db other.db | grep -qE '^  loss +- +▸ 6.96 GiB +- +-$' || no "a phase only in B"
 
+# of two runs one followed the uses of memory: roles are what PyTorch says in both, the rest goes by its phase, and nothing seems to come or go
+if command -v xz >/dev/null; then
+    for name in train: oom:-oom; do xz -dc "$SRC/tests/data/llama-h200${name#*:}.db.xz" >"h200_${name%%:*}.db" || exit 1; done
+    has "NOTE: A was recorded with --access, the other was not: roles are compared as PyTorch says them, and the rest by the phase that made it" "$V" diff h200_oom.db h200_train.db
+    has "what changed most between the peaks: made in forward, -47.68 GiB; in LlamaForCausalLM.model.layers.*, -47.30 GiB" "$V" diff h200_oom.db h200_train.db
+    grep -qE '^  (activation|temporary|workspace|unused) ' said && no "a role that one run alone can have: $(grep -A9 'by role' said)"
+    grep -qE '^  parameter +4.60 GiB +4.60 GiB +0 B$' said || no "PyTorch's roles are not compared: $(grep -A9 'by role' said)"
+    has "NOTE: B was recorded with --access" "$V" diff h200_train.db h200_oom.db
+    "$V" check h200_oom.db --against h200_train.db >said
+    grep -q 'what rose most: what was born in forward +47.68 GiB' said || no "check --against names a role of one run alone: $(cat said)"
+    cp h200_oom.db h200_again.db
+    "$V" diff h200_oom.db h200_again.db >said
+    grep -q -- --access said && no "both followed uses: $(head -n 12 said)"
+    grep -q '^  activation ' said || no "both followed uses, and no role is known: $(grep -A9 'by role' said)"
+fi
+
 refused "diff: give two runs, not 1" "$V" diff a.db
 refused "diff: give two runs, not 3" "$V" diff a.db b.db two.db
 refused "are the same file: give two runs" "$V" diff a.db a.db
