@@ -119,6 +119,31 @@ static int show_text(char *const *files, size_t n, const struct options *o)
     return status;
 }
 
+/* The points of the sweeps among FILES, before the pages of their recordings; some have none. */
+static int show_points(char *const *files, size_t n, const struct options *o)
+{
+    int status = EXIT_GOOD;
+    for (size_t i = 0; i < n; i++) {
+        struct trace t;
+        struct trace_sweep_point *points;
+        size_t count;
+        if (!trace_is_merged(files[i]))
+            continue;
+        if (trace_open_brief(&t, files[i], 0))
+            return EXIT_GOOD; /* said where it is shown */
+        if (trace_sweep_points(&t, &points, &count))
+            status = exit_worse(status, complain("%s", t.why));
+        else if (count && !o->json)
+            report_points_text(points, count, stdout, o->bytes);
+        for (size_t k = 0; k < count; k++)
+            if (trace_sweep_point_missing(&points[k]))
+                status = exit_worse(status, EXIT_INCOMPLETE);
+        free(points);
+        trace_close(&t);
+    }
+    return status;
+}
+
 int cmd_report(int argc, char **argv)
 {
     struct options o = {.choice = CHOICE_NONE};
@@ -135,11 +160,16 @@ int cmd_report(int argc, char **argv)
         return complain("report: %s", why);
     char **files = trace_files(operands, (size_t)n, &count, why, sizeof why);
     o.relabel.several = files && count > 1;
-    if (!files || (!o.relabel.process && trace_spread(&files, &count, why, sizeof why)))
+    if (!files)
         return complain("%s", why);
     if (!o.json)
         wrap_page_begin(false);
-    int status = o.json ? show_json(files, count, &o) : show_text(files, count, &o);
+    int status = o.relabel.process ? EXIT_GOOD : show_points(files, count, &o);
+    if (!o.relabel.process && trace_spread(&files, &count, why, sizeof why)) {
+        wrap_page_end();
+        return complain("%s", why);
+    }
+    status = exit_worse(status, o.json ? show_json(files, count, &o) : show_text(files, count, &o));
     wrap_page_end();
     trace_free_files(files, count);
     return status;

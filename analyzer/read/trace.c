@@ -317,7 +317,7 @@ char *trace_file(const char *name, int64_t *process)
 /* ---- several files ---- */
 
 /* Whether `vramscope merge` made FILE, by the first bytes of SQLite's format. */
-static bool is_merged(const char *file)
+bool trace_is_merged(const char *file)
 {
     unsigned char head[64];
     static const unsigned char sign[] = {VS_MERGED >> 24 & 255, VS_MERGED >> 16 & 255, VS_MERGED >> 8 & 255,
@@ -354,7 +354,7 @@ int trace_spread(char ***files, size_t *count, char *why, size_t why_size)
     size_t n = 0;
     int result = 0;
     for (size_t i = 0; !result && i < *count; i++) {
-        if (is_merged((*files)[i]))
+        if (trace_is_merged((*files)[i]))
             result = add_processes(&all, &n, (*files)[i], why, why_size);
         else
             *PUSH(all, n) = xstrdup((*files)[i]);

@@ -51,6 +51,15 @@ struct trace_pool { /* a library's pool as it reported itself, over the run; UNK
     int64_t answers, used, peak, held; /* the most of each: peak is the library's own counter */
 };
 
+struct trace_sweep_point {               /* of a sweep; UNKNOWN: not known */
+    const char *name, *outcome, *status; /* outcome NULL: not run */
+    int64_t ns, expected, recorded;      /* processes */
+    int64_t refused;                     /* of the request that ended an oom */
+    int64_t allocated, reserved;         /* the most that a process of it held on a device */
+    int64_t predicted;                   /* reserved by the framework's allocator */
+    bool fitted;
+};
+
 struct trace_bound { /* where a total may be too high: all intervals of a device and kind together */
     int64_t device, rows, t_from, t_to; /* t_to UNKNOWN: to the end */
     const char *kind;
@@ -339,6 +348,7 @@ char **trace_files(char *const *paths, size_t n, size_t *count, char *why, size_
 /* Puts "job.db#1", "job.db#2", ... in the place of files that `vramscope merge` made, of which each process
  * stands for a file; 0, or -1 with WHY. */
 int trace_spread(char ***files, size_t *count, char *why, size_t why_size);
+bool trace_is_merged(const char *file);
 /* Whether a directory is among PATHS. */
 bool trace_directory(char *const *paths, size_t n);
 /* The label of file I. */
@@ -375,6 +385,10 @@ bool trace_step_folded(struct trace *t, int64_t step, int64_t *first_step, int64
 int trace_samples(struct trace *t, int64_t device, struct trace_sample **out, size_t *n);
 int trace_costs(struct trace *t, struct trace_cost **out, size_t *n); /* of all devices, in order */
 bool trace_arena_served(struct trace *t, int64_t device);             /* -1: any device */
+/* All points of the sweep that the file is of, none where it is of no sweep (points.c). */
+int trace_sweep_points(struct trace *t, struct trace_sweep_point **out, size_t *n);
+bool trace_sweep_point_missing(
+    const struct trace_sweep_point *p); /* not run, or not every process has a recording */
 int trace_pools(struct trace *t, int64_t device, struct trace_pool **out, size_t *n);
 int trace_arenas(struct trace *t, struct trace_arena **out, size_t *n); /* in order of devices */
 /* Bytes of physical memory that the program made by itself (cuMemCreate) on the device over the run, and in

@@ -64,7 +64,7 @@ struct check_row {
     struct check_cause cause;
 };
 
-enum { CHECK_GROWTH = 1 << 20, CHECK_AGAINST, CHECK_RANKS };
+enum { CHECK_GROWTH = 1 << 20, CHECK_AGAINST, CHECK_RANKS, CHECK_POINTS };
 
 struct check {
     struct check_row *rows;

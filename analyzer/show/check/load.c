@@ -173,6 +173,45 @@ static int check_one(struct run *r, char *const *files, size_t n, size_t i, int6
     return 0;
 }
 
+/* What of a sweep's points is in no recording, and points that crashed, in a row each. */
+static int check_points(struct run *r, struct trace *t, char *const *files, size_t n, size_t i)
+{
+    struct trace_sweep_point *points;
+    size_t count;
+    int result = trace_sweep_points(t, &points, &count);
+    if (result)
+        complain("%s", t->why);
+    for (size_t k = 0; k < count; k++) {
+        const struct trace_sweep_point *p = &points[k];
+        bool missing = trace_sweep_point_missing(p), crash = p->outcome && !strcmp(p->outcome, "crash");
+        if (!missing && (!crash || r->o->allow_killed))
+            continue;
+        char *outcome = report_point_outcome(p, false);
+        *PUSH(r->c->rows, r->c->count) = (struct check_row){
+            .verdict = VERDICT_UNTOLD,
+            .limit = CHECK_POINTS,
+            .given = xstrdup("all points"),
+            .what = xformat("the point %s", p->name ? p->name : "without a name"),
+            .label = xstrdup(trace_label(files, n, i)),
+            .path = xstrdup(files[i]),
+            .process = UNKNOWN,
+            .rank = UNKNOWN,
+            .device = UNKNOWN,
+            .m = {UNKNOWN, 0, NO_BOUND},
+            .limit_bytes = UNKNOWN,
+            .base_bytes = UNKNOWN,
+            .why = !p->outcome       ? xstrdup(outcome)
+                   : !missing        ? xformat("%s: what it would have used later is unknown", outcome)
+                   : p->recorded < 1 ? xformat("%s; nothing of it was recorded", outcome)
+                                     : xformat("%s; of its %lld processes %lld were recorded", outcome,
+                                               (long long)p->expected, (long long)p->recorded),
+            .cause = {.t = UNKNOWN, .step = UNKNOWN}};
+        free(outcome);
+    }
+    free(points);
+    return result;
+}
+
 /* Every process of the file, unless one is asked for. */
 static void check_file(struct run *r, char *const *files, size_t n, size_t i)
 {
@@ -187,6 +226,8 @@ static void check_file(struct run *r, char *const *files, size_t n, size_t i)
     int result = trace_process_ids(&t, &ids, &count);
     if (result)
         complain("%s", t.why);
+    else if (!r->o->relabel.process)
+        result = check_points(r, &t, files, n, i);
     trace_close(&t);
     int64_t asked = r->o->relabel.process;
     if (!result && asked && count == 1 && ids[0] != asked)

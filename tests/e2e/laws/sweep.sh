@@ -74,6 +74,25 @@ timeout 60 "$V" whatif --json --batch=4 --seq=512..4096 oom/sweep.db >one.json 2
 timeout 60 "$V" whatif --json --batch=4 --seq=512..4096 oom/batch=2,*/run.db oom/batch=4,seq={512,1024}/run.db >apart.json 2>err || fail "whatif of a sweep's files: $(cat err)"
 cmp -s one.json apart.json || fail "the database and its files: $(diff one.json apart.json | head -5)"
 "$V" report oom/sweep.db >out 2>err && [ "$(grep -c '^labels batch=' out)" = 6 ] || fail "a sweep's database as a report: $(head -5 out err)"
+grep -qx 'a sweep of 6 points: 5 ok, 1 oom' out && grep -Eq '^  batch=4,seq=2048 +oom, asked 1.00 GiB +[0-9.]+ m?s +1 +[0-9.]+ MiB +[0-9.]+ GiB' out || fail "a sweep's points above its report: $(head -12 out)"
+# points that left no recording are in the report, and nobody can tell what they would have held; those that crashed may have ended before their peak
+cat >lacks <<'END'
+#!/bin/bash
+[ "$1" != 4 ] || exit 3
+exec "$PROG" "$@"
+END
+chmod +x lacks
+PROG=$tests/prog_sizes timeout 60 "$V" sweep -q --simulated -o lacks.d --grid batch=2,4 --grid seq=512 -- ./lacks '{batch}' '{seq}' "$word" >lacks.txt 2>err
+"$V" report lacks.d/sweep.db >out
+[ $? = 3 ] && grep -qx 'a sweep of 2 points: 1 ok, 1 crash' out && grep -Eq '^  batch=4,seq=512 +crash, exit 3 .* 0 of 1 +- +-' out || fail "a report lacks the point that crashed: $(head -12 out)"
+"$V" report --json lacks.d/sweep.db >/dev/null
+[ $? = 3 ] || fail "the status of a report that lacks a point"
+"$V" check lacks.d/sweep.db --max-peak=100GiB >out
+[ $? = 3 ] && grep -q '^CANNOT TELL  the point batch=4,seq=512: .*crash, exit 3; nothing of it was recorded' out && grep -q '^1 within, 0 beyond, 1 that nobody can tell' out ||
+    fail "a check of a point that left nothing: $(cat out)"
+"$V" check crash/sweep.db --allow-killed --max-peak=100GiB >out || fail "--allow-killed takes what crashed as ended: $(cat out)"
+"$V" check crash/sweep.db --max-peak=100GiB >out
+[ $? = 3 ] && grep -q '^CANNOT TELL  the point batch=4,seq=2048: .*crash, signal 11: what it would have used later is unknown' out || fail "a check of a point that crashed: $(cat out)"
 
 # what is done is not run again, and that is said; columns that nothing stands in are left out first
 timeout 60 "$V" sweep --simulated -o bare --grid batch=1 --grid seq=2 -- echo '{batch}' '{seq}' '${x} {2} {}' >bare.txt 2>err
