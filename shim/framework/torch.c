@@ -265,7 +265,8 @@ VS_HOT_CODE void vs_c10_usage(void *ptr, int64_t size, size_t allocated, size_t 
     usage_fn *usage = (usage_fn *)atomic_load_explicit(&vs_hot.profiler, memory_order_relaxed);
     /* without the real function this is the first report, or a fork child's */
     bool cuda = __builtin_expect(type_of(device) == C10_CUDA && size != 0 && usage, 1);
-    bool asks = cuda && !negative && atomic_load_explicit(&vs_hot.ring_header, memory_order_relaxed);
+    /* Acquire: with the header the journal is there. */
+    bool asks = cuda && !negative && atomic_load_explicit(&vs_hot.ring_header, memory_order_acquire);
     uint8_t stream = asks ? vs_torch_stream(index_of(device)) : 0;
     uint32_t tensor = asks ? vs_tensor_take(vs_hot.journal, bytes) : UNASKED;
 

@@ -70,7 +70,7 @@ void vs_dropped_add(struct vs_dropped *u, const struct vs_event *event)
 bool vs_dropped_take(struct vs_dropped *u, const struct vs_event *event)
 {
     uint64_t key = key_of(event);
-    if (key == 0 || (event->status != 0 && event->status != VS_STATUS_PENDING))
+    if (key == 0 || (vs_event_failed(event) && event->status != VS_STATUS_PENDING))
         return false;
     _Atomic uint64_t *place = places_of(u, key);
     for (unsigned i = 0; i < PLACES; i++) {

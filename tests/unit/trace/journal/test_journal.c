@@ -279,6 +279,17 @@ static void an_address_is_forgotten_once_it_is_recorded_as_allocated_again(void 
     vs_journal_close(j);
 }
 
+static void a_blocks_tensor_does_not_keep_its_dropped_address(void **state)
+{
+    struct vs_journal *j = create_with(VS_OP_BLOCK_ALLOC, 56, 64);
+    assert_true(offer(j, VS_OP_BLOCK_ALLOC, 1 << 20) == VS_SEQ_NONE); /* its free is not seen */
+    vs_journal_release(j, 56);
+    struct vs_event block = {.op = VS_OP_BLOCK_ALLOC, .address = 1 << 20, .status = 7}; /* a tensor's id */
+    assert_int_equal(vs_journal_try_append(j, &block), 57);
+    assert_int_equal(offer(j, VS_OP_BLOCK_FREE, 1 << 20), 58);
+    vs_journal_close(j);
+}
+
 static void a_refused_allocation_that_was_dropped_leaves_nothing_to_free(void **state)
 {
     struct vs_journal *j = create_with(VS_OP_ALLOC, 56, 64);
@@ -932,6 +943,7 @@ int main(void)
         T(the_last_eighth_of_the_ring_takes_ends_only_and_a_lost_end_is_counted_with_its_place),
         T(the_free_of_an_allocation_that_was_dropped_takes_no_room_and_is_no_lost_end),
         T(an_address_is_forgotten_once_it_is_recorded_as_allocated_again),
+        T(a_blocks_tensor_does_not_keep_its_dropped_address),
         T(a_refused_allocation_that_was_dropped_leaves_nothing_to_free),
         T(more_dropped_allocations_than_can_be_remembered_cost_room_and_nothing_else),
         T(threads_that_allocate_and_free_against_a_slow_drain_never_seem_to_hold_more_than_they_do),
