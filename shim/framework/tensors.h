@@ -19,8 +19,12 @@
 /* A report comes from a few calls below the function that left the note; one from further down, or from
  * above, is of another request. */
 #define VS_TENSOR_STACK (64u << 10)
-/* The allocator rounds a request up, at most to the next power of two, and may leave up to 20 MiB with it. */
-#define VS_TENSOR_SPARE (UINT64_C(32) << 20)
+/* The allocator rounds a request up, to 512 bytes and at most to the next power of two.  A request of up to
+ * 1 MiB gets no more than that; with a larger one it may leave up to 20 MiB, where that is not to be split.
+ */
+#define VS_TENSOR_SMALL       (UINT64_C(1) << 20)
+#define VS_TENSOR_SPARE_SMALL UINT64_C(512)
+#define VS_TENSOR_SPARE       (UINT64_C(20) << 20)
 
 struct vs_tensor_note {
     _Alignas(64) uint32_t what; /* vs_tensor_what; 0: nothing is noted; VS_TENSOR_UNCLEAR */
@@ -34,6 +38,13 @@ struct vs_tensor_note {
 extern __thread struct vs_tensor_note vs_tensor_note __attribute__((tls_model("initial-exec")));
 /* A note has been taken in this process: from then on a block without one is "raw". */
 extern _Atomic bool vs_tensor_seen;
+
+/* Whether a block of SIZE bytes can be what REQUEST bytes were asked for. */
+static inline bool vs_tensor_fits(uint64_t size, uint64_t request)
+{
+    uint64_t spare = request <= VS_TENSOR_SMALL ? VS_TENSOR_SPARE_SMALL : VS_TENSOR_SPARE;
+    return size >= request && size - request <= request + spare;
+}
 
 /* The id in J of what a block of SIZE bytes, reported now on the calling thread, was asked for as; 0: not
  * known.  The note is used up. */
@@ -50,7 +61,7 @@ static inline uint32_t vs_tensor_take(struct vs_journal *j, uint64_t size)
                                        0, note->size)
                    : 0;
     if (__builtin_expect(what == VS_TENSOR_UNCLEAR || note->stack - here > VS_TENSOR_STACK ||
-                             size < note->request || size - note->request > note->request + VS_TENSOR_SPARE,
+                             !vs_tensor_fits(size, note->request),
                          0))
         return 0;
     if (__builtin_expect(!atomic_load_explicit(&vs_tensor_seen, memory_order_relaxed), 0))

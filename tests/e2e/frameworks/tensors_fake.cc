@@ -34,6 +34,7 @@ template <class T> struct optional {
 };
 struct StorageImpl {
     uint64_t bytes;
+    bool resizable = true;
 };
 struct Allocator {
     virtual void *allocate(size_t bytes) = 0;
@@ -156,8 +157,18 @@ static void make_strided(std::vector<long> size, std::vector<long> stride, c10::
 }
 void at::native::resize_bytes_cuda(c10::StorageImpl *storage, size_t bytes)
 {
+    if (!storage->resizable)
+        throw std::runtime_error("not resizable");
     storage->bytes = bytes;
     caching.allocate(bytes);
+}
+/* Further down the stack than what the script calls itself. */
+__attribute__((noinline)) static void allocate_deeper(size_t bytes)
+{
+    volatile char room[1024];
+    room[0] = 0;
+    caching.allocate(bytes);
+    room[1] = 0;
 }
 template <class F> static void throws(const char *what, F f)
 {
@@ -201,6 +212,9 @@ extern "C" void script(void)
     caching.limit = SIZE_MAX;
     make({99}, ScalarType::Half);              /* its own note, not the one that was left */
     make({1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 300}, ScalarType::Half); /* 17 dimensions */
+    storage.resizable = false;
+    throws("another's memory", [&] { at::native::resize_bytes_cuda(&storage, 512); });
+    allocate_deeper(4 << 20);                  /* far more than 512 bytes: not known */
 
     std::vector<std::thread> threads;
     for (long id = 1; id <= 2; id++)
