@@ -28,6 +28,8 @@
 
 #include <dlfcn.h>
 #include <errno.h>
+#include <link.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -139,9 +141,71 @@ static inline void note_tensor(struct sizes size, const int64_t *strides, uint64
 
 /* ---- the real functions ---- */
 
-static generic_fn *_Atomic real_generic, *_Atomic real_generic_c10;
-static strided_fn *_Atomic real_strided;
-static resize_fn *_Atomic real_resize;
+/* Two PyTorches in one process do not see each other, so each library that calls gets its own real function:
+ *
+ *      calls from 0x7f10.. to 0x7f12.. (libtorch_cuda of one)      its libtorch_cpu's
+ *      calls from 0x7f50.. to 0x7f52.. (libtorch_cuda of another)  its libtorch_cpu's
+ *
+ * The first place is that of the first caller, as a rule the only one.  Places fill in order; whoever takes
+ * one by its `begin` writes the rest, and so may anybody else with the same code, because it is the same. */
+struct callers {
+    _Atomic uintptr_t begin; /* of their code; 0: free */
+    _Atomic uintptr_t bytes;
+    void *_Atomic real; /* NULL: the others are not written yet */
+};
+
+enum { CALLERS = 16 };
+
+static _Alignas(64) struct callers generic[CALLERS], generic_c10[CALLERS], strided[CALLERS], resize[CALLERS];
+
+static inline void *real_for(const struct callers *c, uintptr_t caller)
+{
+    /* Acquire: pairs with keep().  The other two never change then. */
+    void *real = atomic_load_explicit(&c->real, memory_order_acquire);
+    uintptr_t begin = atomic_load_explicit(&c->begin, memory_order_relaxed);
+    uintptr_t bytes = atomic_load_explicit(&c->bytes, memory_order_relaxed);
+    return caller - begin < bytes ? real : NULL;
+}
+
+static void keep(struct callers *all, uintptr_t begin, uintptr_t bytes, void *real)
+{
+    for (struct callers *c = all; c < all + CALLERS; c++) {
+        uintptr_t there = 0;
+        atomic_compare_exchange_strong_explicit(&c->begin, &there, begin, memory_order_relaxed,
+                                                memory_order_relaxed);
+        if (there != 0 && there != begin)
+            continue;
+        atomic_store_explicit(&c->bytes, bytes, memory_order_relaxed);
+        atomic_store_explicit(&c->real, real, memory_order_release);
+        return;
+    }
+}
+
+/* The library of an address, and the part of its code that the address is in. */
+struct place {
+    uintptr_t address, begin, bytes;
+    void *library; /* a handle; NULL: the address is in none, or it cannot be had */
+    char path[4096];
+};
+
+static int find_place(struct dl_phdr_info *info, size_t size, void *data)
+{
+    struct place *p = data;
+    (void)size;
+    for (unsigned i = 0; i < info->dlpi_phnum; i++) {
+        const ElfW(Phdr) *h = &info->dlpi_phdr[i];
+        uintptr_t begin = info->dlpi_addr + h->p_vaddr;
+        if (h->p_type != PT_LOAD || p->address - begin >= h->p_memsz)
+            continue;
+        if (strlen(info->dlpi_name) < sizeof p->path) {
+            strcpy(p->path, info->dlpi_name);
+            p->begin = begin;
+            p->bytes = h->p_memsz;
+        }
+        return 1;
+    }
+    return 0;
+}
 
 static void *in_library(void *library, const char *name, const void *ours)
 {
@@ -149,44 +213,72 @@ static void *in_library(void *library, const char *name, const void *ours)
     return found == ours ? NULL : found;
 }
 
-/* As the linker would have found it: with the caller's own library and what that needs. */
-static void *search(const char *name, const void *ours, const void *caller)
+/* As the linker would have found it: in what all libraries see, and then with the caller's own library and
+ * what that needs. */
+static void *search(const char *name, const void *ours, const struct place *caller)
 {
-    Dl_info info;
-    void *found = NULL;
-    if (dladdr(caller, &info) && info.dli_fname)
-        found = in_library(dlopen(info.dli_fname, RTLD_NOLOAD | RTLD_LAZY), name, ours);
+    void *found = in_library(RTLD_NEXT, name, ours);
+    if (!found)
+        found = in_library(caller->library, name, ours);
     if (!found)
         found = in_library(vs_torch_library("libtorch_cpu"), name, ours);
-    if (!found)
-        found = in_library(vs_torch_library("libtorch_cuda"), name, ours);
-    return found ? found : in_library(RTLD_NEXT, name, ours);
+    return found ? found : in_library(vs_torch_library("libtorch_cuda"), name, ours);
 }
 
-/* Handles are never closed: the pointers stay good.  Without a real function the call cannot be done; nor
- * could it without us, where the linker would have ended the process in the same way. */
-static __attribute__((noinline, cold)) void *look_up(const char *name, const void *ours, const void *caller)
+/* The caller was made for another PyTorch than the one that it has, and was loaded only because our
+ * definition has the name.  Where the linker would have refused to load it, the program could have gone on
+ * without it; so it can if it catches the exception. */
+static __attribute__((noreturn)) void missing(const char *name, const struct place *caller)
+{
+    void (*throw_)(const char *) =
+        (void (*)(const char *))search("_ZSt21__throw_runtime_errorPKc", NULL, caller);
+    char text[512];
+    snprintf(text, sizeof text, "vramscope: symbol lookup error: undefined symbol: %s", name);
+    if (throw_)
+        throw_(text);
+    vs_log("symbol lookup error: undefined symbol: %s", name);
+    _exit(127);
+}
+
+/* Handles of libraries with a place are never closed: the pointers stay good, and the code stays theirs. */
+static __attribute__((noinline, cold)) void *look_up(struct callers *all, const char *name, const void *ours,
+                                                     uintptr_t address)
 {
     int saved = errno;
-    void *found = search(name, ours, caller);
-    if (!found) {
-        vs_log("symbol lookup error: undefined symbol: %s", name);
-        _exit(127);
-    }
+    struct place caller = {.address = address};
+    if (dl_iterate_phdr(find_place, &caller) && caller.bytes)
+        caller.library = dlopen(caller.path, RTLD_NOLOAD | RTLD_LAZY);
+    void *found = search(name, ours, &caller);
+    if (!found)
+        missing(name, &caller);
+    if (caller.library)
+        keep(all, caller.begin, caller.bytes, found);
     dlerror(); /* the host must not see the error of our search */
     errno = saved;
     return found;
 }
 
-/* Relaxed: a pointer to code needs no ordering, and threads that search at the same time find the same. */
-#define REAL(place, name, ours)                                                                              \
+/* Of a caller that is not the first one. */
+static __attribute__((noinline)) void *find_real(struct callers *all, const char *name, const void *ours,
+                                                 uintptr_t caller)
+{
+    for (struct callers *c = all + 1; c < all + CALLERS; c++) {
+        void *real = real_for(c, caller);
+        if (real)
+            return real;
+        if (!atomic_load_explicit(&c->begin, memory_order_relaxed))
+            break;
+    }
+    return look_up(all, name, ours, caller);
+}
+
+#define REAL(all, name, ours)                                                                                \
     ({                                                                                                       \
-        typeof(&ours) real_ = atomic_load_explicit(&(place), memory_order_relaxed);                          \
-        if (__builtin_expect(!real_, 0)) {                                                                   \
-            real_ = (typeof(&ours))look_up(name, (const void *)(ours), __builtin_return_address(0));         \
-            atomic_store_explicit(&(place), real_, memory_order_relaxed);                                    \
-        }                                                                                                    \
-        real_;                                                                                               \
+        uintptr_t caller_ = (uintptr_t)__builtin_return_address(0);                                          \
+        void *real_ = real_for(all, caller_);                                                                \
+        if (__builtin_expect(!real_, 0))                                                                     \
+            real_ = find_real(all, name, (const void *)(ours), caller_);                                     \
+        (typeof(&ours))real_;                                                                                \
     })
 
 /* ---- in their place ---- */
@@ -194,7 +286,7 @@ static __attribute__((noinline, cold)) void *look_up(const char *name, const voi
 VS_HOT_CODE VS_RETURNED vs_empty_generic(VS_RETURNED_TO struct sizes size, void *allocator, uint64_t keys,
                                          uint64_t type, uint64_t format)
 {
-    generic_fn *call = REAL(real_generic, VS_GENERIC_STD, vs_empty_generic);
+    generic_fn *call = REAL(generic, VS_GENERIC_STD, vs_empty_generic);
     note_tensor(size, NULL, keys, type, __builtin_frame_address(0));
     return call(VS_RETURNED_PASS size, allocator, keys, type, format);
 }
@@ -202,7 +294,7 @@ VS_HOT_CODE VS_RETURNED vs_empty_generic(VS_RETURNED_TO struct sizes size, void 
 VS_RETURNED vs_empty_generic_c10(VS_RETURNED_TO struct sizes size, void *allocator, uint64_t keys,
                                  uint64_t type, uint64_t format)
 {
-    generic_fn *call = REAL(real_generic_c10, VS_GENERIC_C10, vs_empty_generic_c10);
+    generic_fn *call = REAL(generic_c10, VS_GENERIC_C10, vs_empty_generic_c10);
     note_tensor(size, NULL, keys, type, __builtin_frame_address(0));
     return call(VS_RETURNED_PASS size, allocator, keys, type, format);
 }
@@ -210,7 +302,7 @@ VS_RETURNED vs_empty_generic_c10(VS_RETURNED_TO struct sizes size, void *allocat
 VS_HOT_CODE VS_RETURNED vs_empty_strided_generic(VS_RETURNED_TO struct sizes size, struct sizes strides,
                                                  void *allocator, uint64_t keys, uint64_t type)
 {
-    strided_fn *call = REAL(real_strided, VS_STRIDED, vs_empty_strided_generic);
+    strided_fn *call = REAL(strided, VS_STRIDED, vs_empty_strided_generic);
     /* of an unknown type where the real function is going to throw */
     note_tensor(size, strides.at, keys, strides.n == size.n ? type : UINT8_MAX, __builtin_frame_address(0));
     return call(VS_RETURNED_PASS size, strides, allocator, keys, type);
@@ -218,7 +310,7 @@ VS_HOT_CODE VS_RETURNED vs_empty_strided_generic(VS_RETURNED_TO struct sizes siz
 
 void vs_resize_bytes_cuda(void *storage, size_t bytes)
 {
-    resize_fn *call = REAL(real_resize, VS_RESIZE_CUDA, vs_resize_bytes_cuda);
+    resize_fn *call = REAL(resize, VS_RESIZE_CUDA, vs_resize_bytes_cuda);
     struct vs_tensor_note *note = &vs_tensor_note;
     note->stack = (uintptr_t)__builtin_frame_address(0);
     note->request = bytes;

@@ -10,15 +10,16 @@ work=$(mktemp -d) || exit 1
 trap 'rm -rf "$work"' EXIT
 fail() { echo "FAIL: $1"; exit 1; }
 
-# make DIRECTORY FLAG...: the four files of tensors_fake.cc
+# make DIRECTORY FLAG...: the four files of tensors_fake.cc; $suffix: of libtorch_cpu's name
+suffix=
 make() {
     local d=$work/$1
     shift
     mkdir -p "$d"
     set -- "$CXX" -std=c++17 -O1 "$@" "$here/tensors_fake.cc"
     "$@" -DC10 -shared -fPIC -Wl,-soname,libc10.so -o "$d/libc10.so" &&
-        "$@" -DTORCH_CPU -shared -fPIC -Wl,-soname,libtorch_cpu.so -o "$d/libtorch_cpu.so" &&
-        "$@" -DTORCH_CUDA -shared -fPIC -Wl,-rpath,"$d" -o "$d/libtorch_cuda.so" "$d/libtorch_cpu.so" "$d/libc10.so" -lpthread &&
+        "$@" -DTORCH_CPU -shared -fPIC -Wl,-soname,"libtorch_cpu$suffix.so" -o "$d/libtorch_cpu$suffix.so" &&
+        "$@" -DTORCH_CUDA -shared -fPIC -Wl,-rpath,"$d" -o "$d/libtorch_cuda.so" "$d/libtorch_cpu$suffix.so" "$d/libc10.so" -lpthread &&
         "$@" -DMAIN -o "$d/main" -ldl || fail "the stand-in does not build"
 }
 
@@ -70,6 +71,27 @@ make new
 check "torch 2.3 on: std::optional" new
 make old -DOLD
 check "torch 2.1 and 2.2: c10::optional" old
+
+# two PyTorches in one process: each makes its own tensors, in either order
+suffix=-0123 # as auditwheel does; with one name the linker would take the first one's
+make other '-DWHO="the other one"'
+for order in 'new other' 'other new'; do
+    # shellcheck disable=SC2086 # two words
+    set -- $order
+    "$work/$1/main" "$work/$1/libtorch_cuda.so" "$work/$2/libtorch_cuda.so" | sort >"$work/plain" || fail "two PyTorches"
+    LD_PRELOAD=$shim VRAMSCOPE_OUTPUT=$work/two.db VRAMSCOPE_JOURNAL_DIR=$work "$work/$1/main" "$work/$1/libtorch_cuda.so" "$work/$2/libtorch_cuda.so" 2>"$work/err" |
+        sort >"$work/with" || fail "two PyTorches under us: $(cat "$work/err")"
+    grep -q '^the other one' "$work/plain" && diff "$work/plain" "$work/with" || fail "two PyTorches, $order: whose tensors (> under us)"
+done
+echo "ok two PyTorches in one process"
+
+# a library that was made for another PyTorch, which its own one has no function for: an exception, as far as it gets to call
+"$CXX" -std=c++17 -O1 -DEXTENSION -DOLD -shared -fPIC -Wl,-z,lazy -Wl,-rpath,"$work/new" -o "$work/extension.so" "$here/tensors_fake.cc" \
+    -Wl,--no-as-needed "$work/new/libtorch_cpu.so" || fail "the extension does not build"
+LD_PRELOAD=$shim VRAMSCOPE_OUTPUT=$work/extension.db "$work/new/main" "$work/extension.so" >"$work/with" 2>&1
+grep -q '^not made: .*undefined symbol: _ZN2at6detail13empty_generic' "$work/with" && grep -q '^left in dlerror: nothing' "$work/with" ||
+    fail "a library that lacks a function: $(cat "$work/with")"
+echo "ok a library that lacks a function"
 
 # what peak says: every tensor, to the byte, and what is none
 "$BUILD/bin/vramscope" peak --by=tensor --bytes --top=0 "$work/new.db" >"$work/peak" || fail "peak"

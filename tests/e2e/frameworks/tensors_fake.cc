@@ -3,7 +3,8 @@
  * tensors.sh builds four files of it: TORCH_CPU (libtorch_cpu.so, which makes tensors), TORCH_CUDA
  * (libtorch_cuda.so, which calls it through the linker and has the allocator), C10 (libc10.so, which is
  * reported to), and MAIN, a program that loads them RTLD_LOCAL, as Python does.  With -DOLD the last argument
- * is a c10::optional, as before PyTorch 2.3.
+ * is a c10::optional, as before PyTorch 2.3.  WHO tells two PyTorches apart; EXTENSION is a library that calls
+ * libtorch_cpu and nothing else.
  */
 #include <cstddef>
 #include <cstdint>
@@ -78,6 +79,9 @@ void reportOutOfMemoryToProfiler(int64_t, size_t, size_t, Device) {}
 #endif
 
 #ifdef TORCH_CPU
+#ifndef WHO
+#define WHO "generic"
+#endif
 #include <stdexcept>
 at::TensorBase::~TensorBase() {}
 /* What every register and the stack held, so that a wrong one shows. */
@@ -92,7 +96,7 @@ at::TensorBase at::detail::empty_generic(Sizes size, c10::Allocator *allocator, 
     }
     size_t bytes = elements * (type == c10::ScalarType::Float ? 4 : 2);
     void *block = allocator->allocate(bytes);
-    std::printf("generic %zu dimensions, keys %#lx, type %d, format %d, %zu bytes\n", size.length, (long)keys.bits,
+    std::printf("%s %zu dimensions, keys %#lx, type %d, format %d, %zu bytes\n", WHO, size.length, (long)keys.bits,
                 (int)type, VALUE(format), bytes);
     return at::TensorBase(block);
 }
@@ -230,16 +234,34 @@ extern "C" void script(void)
 }
 #endif
 
+#ifdef EXTENSION
+#include <exception>
+extern "C" void script(void)
+{
+    try {
+        at::TensorBase t = at::detail::empty_generic({nullptr, 0}, nullptr, {0x10002}, c10::ScalarType::Float,
+                                                     channels_last);
+        std::printf("made\n");
+    } catch (const std::exception &e) {
+        std::printf("not made: %s\n", e.what());
+    }
+}
+#endif
+
 #ifdef MAIN
 int main(int argc, char **argv)
 {
-    void *library = dlopen(argv[1], RTLD_NOW | RTLD_LOCAL);
-    void (*run)(void) = library ? (void (*)(void))dlsym(library, "script") : nullptr;
-    if (!run) {
-        std::printf("%s\n", dlerror());
-        return 1;
+    std::vector<void (*)(void)> run;
+    for (int i = 1; i < argc; i++) {
+        void *library = dlopen(argv[i], RTLD_NOW | RTLD_LOCAL);
+        run.push_back(library ? (void (*)(void))dlsym(library, "script") : nullptr);
+        if (!run.back()) {
+            std::printf("%s\n", dlerror());
+            return 1;
+        }
     }
-    run();
+    for (auto script : run)
+        script();
     std::printf("left in dlerror: %s\n", dlerror() ? "something" : "nothing");
     return 0;
 }
