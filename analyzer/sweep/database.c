@@ -4,13 +4,17 @@
  */
 #include "database.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/destination.h"
 #include "base/shown.h"
 #include "read/guard.h"
 #include "read/replace.h"
+#include "read/sql.h"
 #include "trace/store/merge.h"
 #include "trace/store/points.h"
 
@@ -120,14 +124,47 @@ static int write_parts(const struct sweep *s, const char *into)
     return bad;
 }
 
+/* Whether PATH is a database that a sweep made. */
+static bool is_sweep(const char *path)
+{
+    struct trace t;
+    if (!replace_is_recording(path) || trace_open(&t, path))
+        return false;
+    bool ours = t.end != TRACE_END_RUNNING &&
+                trace_sql_one(&t, "SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name = "
+                                  "'sweep_point'") > 0;
+    trace_close(&t);
+    return ours;
+}
+
+int database_check(const char *path)
+{
+    struct stat st;
+    if ((stat(path, &st) && errno == ENOENT) || is_sweep(path))
+        return 0;
+    return complain("sweep: %s is not of a sweep, and would be replaced: move it away, or give another -o",
+                    path);
+}
+
+/* What an earlier sweep wrote says nothing of the points as they are now; 0, or errno. */
+static int remove_old(const char *path)
+{
+    int error = replace_is_recording(path) ? replace_begin(path) : 0;
+    return error ? error : unlink(path) && errno != ENOENT ? errno : 0;
+}
+
 int database_write(const struct sweep *s, const char *path)
 {
     struct destination to;
     size_t recordings = 0;
+    if (database_check(path))
+        return 2;
     for (size_t i = 0; i < s->n; i++)
         recordings += readable(&s->points[i]);
-    if (!recordings)
-        return 0;
+    if (!recordings) {
+        int error = remove_old(path);
+        return error ? complain("sweep: %s can't be removed: %s", path, strerror(error)) : 0;
+    }
     bool replaces = replace_is_recording(path);
     if (!replaces && replace_has_log(path))
         return complain(

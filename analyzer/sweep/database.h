@@ -4,7 +4,9 @@
 
 #include "show.h"
 
-/* Replaces the one that is there.  0, also where nothing was recorded and none is written; or 2, said. */
+/* 0, or 2, said: what is at PATH is not of a sweep, and is never replaced. */
+int database_check(const char *path);
+/* Replaces the one that is there.  0, also where nothing was recorded: then there is none; or 2, said. */
 int database_write(const struct sweep *s, const char *path);
 
 #endif

@@ -439,11 +439,16 @@ static bool is_whole(const struct sweep *s)
 
 static int sweep(struct sweep *s, const struct options *o, char **command)
 {
+    char *database = xformat("%s/sweep.db", o->output);
     int status = check_command(&s->grid, command);
     if (!status)
+        status = database_check(database);
+    if (!status)
         status = check_folder(o->output, command);
-    if (status)
+    if (status) {
+        free(database);
         return status;
+    }
     list_points(s, o->output);
     int ran = run_all(s, o, command);
     predict(s);
@@ -455,7 +460,6 @@ static int sweep(struct sweep *s, const struct options *o, char **command)
     free(csv);
     if (!status && o->plot)
         status = show_picture(s, o->plot);
-    char *database = xformat("%s/sweep.db", o->output);
     if (!status)
         status = database_write(s, database);
     free(database);

@@ -104,6 +104,20 @@ column crash/sweep.csv status | grep -q '4x2048 signal 11' || fail "the signal: 
 column hang/sweep.csv steps | grep -q '4x2048 2' || fail "what a hung point had done: $(column hang/sweep.csv steps)"
 [ "$(column hang/sweep.csv steps_per_second | awk '$2 > 0' | wc -l)" = 6 ] || fail "iterations a second: $(column hang/sweep.csv steps_per_second)"
 
+# a database that no sweep made stays, whatever it is, and nothing is run; a sweep's own goes with the last recording
+timeout 60 "$V" sweep -q --simulated -o taken --grid batch=4 --grid seq=512 -- "$tests/prog_sizes" '{batch}' '{seq}' "$word" >out 2>err || fail "sweep: $(cat err)"
+mv taken/sweep.db .
+echo notes >notes
+for other in notes taken/batch=4,seq=512/run.db; do
+    cp "$other" taken/sweep.db
+    refused "taken/sweep.db is not of a sweep" --again=ok --simulated -o taken --grid batch=4 --grid seq=512 -- "$tests/prog_sizes" '{batch}' '{seq}' "$word"
+    cmp -s "$other" taken/sweep.db || fail "a sweep replaced $other as sweep.db"
+done
+mv sweep.db taken
+rm taken/batch=4,seq=512/run.db
+timeout 60 "$V" sweep -q --simulated -o taken --grid batch=4 --grid seq=512 -- "$tests/prog_sizes" '{batch}' '{seq}' "$word" >out 2>err
+[ ! -e taken/sweep.db ] || fail "recordings that are gone stay in the database: $(cat out err)"
+
 # predictions of the larger points, made of the smaller ones, are what was measured
 python3 - oom/sweep.csv <<'PY' || fail "predictions"
 import csv, sys
