@@ -67,6 +67,7 @@ static void print_groups(const struct peak_page *p, enum holder_by by)
     int64_t sum = 0;
     peak_sort_groups(p, groups, n, by);
     table_init(&table, "<>>>", header);
+    table_drops(&table, "--21");
     for (size_t i = 0; i < shown; i++) {
         char *name = peak_row_name(p, &groups[i], by);
         group_row(&table, name, groups[i].bytes, groups[i].count, p->d->allocated->bytes, p->o->bytes);
@@ -142,6 +143,7 @@ static struct table layers_table(const struct peak_page *p, const struct layer_r
     int64_t peak = p->d->allocated->bytes, told = 0;
     struct table table;
     table_init(&table, "<>>>", header);
+    table_drops(&table, "--21");
     for (size_t i = 0; i < n; i++) {
         layer_cells(&table, &tree[i], peak, p->o->bytes, classes);
         told += tree[i].depth == 0 ? tree[i].bytes : 0;

@@ -80,6 +80,16 @@ assert whole.split() == piped(V, "report", "oom.db", COLUMNS="200").split(), "a 
 for line in piped(V, "doctor", "--quick").splitlines():
     assert len(line) <= 80 or max(map(len, line.split())) > 60, line  # a path has no blank to be broken at
 
+# a table that is too wide loses a column and says which; no row is broken
+for question, lost in (("line", "allocations"), ("layer", "each"), ("role", "allocations"), ("phase", "allocations"), ("category", "allocations")):
+    for columns in (45, 50, 60):
+        page = piped(V, "peak", f"--by={question}", "waste.db", COLUMNS=str(columns))
+        rows = page[page.index(f"  by {question} "):].splitlines()
+        rows = rows[:[row.startswith("  ─") for row in rows].index(True) + 2]
+        said = re.search(rf"no room for: (share, )?{lost};", page) is not None
+        assert said != (f" {lost}" in rows[0]), (question, columns, page)
+        assert all(re.match(r"  .*\d B|  .*\d [KMG]iB|  ─", row) for row in rows[1:]) and not any(row.endswith(" ") for row in rows), (question, columns, page)
+
 # a place has the room that there is, and with --full is never cut
 place = "model.py:17 Model.__init__, in Model.decoder.layers.self_attention, unused"
 assert place in piped(V, "waste", "waste.db", COLUMNS="140") and place in " ".join(piped(V, "waste", "--full", "waste.db", COLUMNS="60").split())
