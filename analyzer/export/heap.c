@@ -288,6 +288,7 @@ static void apply_begin(struct heap *h, const struct trace_row *e)
                         .size = e->size == UNKNOWN ? 0 : e->size,
                         .stack = e->stack,
                         .stream = e->stream,
+                        .tensor = e->tensor,
                         .op = e->op,
                         .space = e->space};
     bool is_handle = e->op == VS_OP_PHYS_CREATE || e->space == VS_SPACE_ARRAY;

@@ -14,7 +14,7 @@
  *      before the recording, or lost)
  *
  * So the blocks that live add up to what the recording had as allocated, after every event.  A block's bytes
- * are those of the allocator's report, which is the request rounded up.
+ * are those of the allocator's report, which is the request rounded up (pytorch.c tells requests).
  *
  * Handles (of arrays, of physical memory that is mapped anywhere or nowhere) are no addresses: what they
  * stand for gets one in a region that no device has, another one for each device.
@@ -50,6 +50,7 @@ enum holding_kind {
 
 struct holding { /* an allocation that lives */
     int64_t seq, address, size, stack, stream;
+    int64_t tensor;              /* of a framework's block: as trace_row has it */
     int64_t mapped, mapped_size; /* of physical memory: where; 0: nowhere */
     enum holding_kind kind;
     int op, space;

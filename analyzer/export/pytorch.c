@@ -7,10 +7,11 @@
  *
  *      device_traces          a list a device, by its ordinal: events, dicts with action, addr, size, stream,
  *                             frames, time_us; of a block alloc, free_requested, free_completed; of a segment
- *                             segment_alloc, segment_free, segment_map, segment_unmap; oom
- *      segments               dicts, what there is at the end, and blocks, which tile each of them
- *      allocator_settings     what is known of them
- *      external_annotations   phases and other ranges: name, stage START or END, device, time_us
+ *                             segment_alloc, segment_free, segment_map, segment_unmap; oom.  The size of a
+ *                             block's is what was asked for; where that is not recorded the block's, and a
+ * key of ours says so, size_is_block segments               dicts, what there is at the end, and blocks,
+ * which tile each of them allocator_settings     what is known of them external_annotations   phases and
+ * other ranges: name, stage START or END, device, time_us
  *
  * Readers go from the segments at the end back through the events, so these have to fit each other: heap.h
  * sees to that, and says how memory comes in that is not PyTorch's.  Where a stretch of the run has no events
@@ -63,10 +64,14 @@ static void put_change(void *context, const struct heap_change *c)
                                           [HEAP_SEGMENT_UNMAP] = "segment_unmap"};
     struct snapshot_writer *w = context;
     bool begins = c->action == HEAP_ALLOC || c->action == HEAP_SEGMENT_ALLOC || c->action == HEAP_SEGMENT_MAP;
+    bool block = c->action == HEAP_ALLOC || c->action == HEAP_FREE;
     w->expandable = w->expandable || c->action == HEAP_SEGMENT_MAP;
     for (int half = 0; half <= (c->action == HEAP_FREE); half++) {
-        begin_event(w, half ? "free_completed" : actions[c->action], c->size, c->stream);
+        begin_event(w, half ? "free_completed" : actions[c->action],
+                    block ? snapshot_request(w, c->about) : c->size, c->stream);
         snapshot_int(w, "addr", c->address);
+        if (block)
+            snapshot_mark_size(w, c->about);
         if (begins) {
             snapshot_frames(w, c->about);
         } else { /* nobody recorded who freed it */
@@ -204,6 +209,7 @@ static void free_writer(struct snapshot_writer *w)
     free(w->heaps);
     free(w->owned);
     free(w->ooms);
+    asked_free(&w->asked);
     texts_free(&w->kept);
     map_free(&w->stacks);
     map_free(&w->own_stacks);
@@ -223,8 +229,10 @@ static int prepare(struct snapshot_writer *w, const int64_t *devices, size_t n)
     w->heaps = xrealloc(NULL, w->heap_count * sizeof *w->heaps);
     for (size_t i = 0; i < w->heap_count; i++)
         heap_init(&w->heaps[i], (int64_t)i);
-    return places_load(&w->places, w->t, w->o->frames) || trace_ooms_kept(w->t, &w->ooms, &w->oom_count) ? -1
-                                                                                                         : 0;
+    return places_load(&w->places, w->t, w->o->frames) || trace_ooms_kept(w->t, &w->ooms, &w->oom_count) ||
+                   asked_read(w->t, &w->asked)
+               ? -1
+               : 0;
 }
 
 int export_pytorch(struct trace *t, const struct export_options *o, struct sink *out)

@@ -9,6 +9,7 @@
 #include "heap.h"
 #include "pickle.h"
 #include "places.h"
+#include "read/asked.h"
 
 struct snapshot_writer {
     struct trace *t;
@@ -24,6 +25,7 @@ struct snapshot_writer {
     struct trace_role_finder *roles;
     struct trace_oom_kept *ooms;
     size_t oom_count;
+    struct asked_table asked;
     struct heap *heaps; /* by device */
     size_t heap_count;
     size_t elements; /* of the list that is being written */
@@ -55,6 +57,12 @@ void snapshot_no_frames(struct snapshot_writer *w);
 void snapshot_stack(struct snapshot_writer *w, int64_t stack);
 void snapshot_own_stack(struct snapshot_writer *w, const struct holding *x);
 void snapshot_frames(struct snapshot_writer *w, const struct holding *x);
+
+/* Bytes that were asked for of a block; where they are not recorded the block's own. */
+int64_t snapshot_request(const struct snapshot_writer *w, const struct holding *x);
+/* A key of ours, which PyTorch's tools pass over, where the size of X is not what was asked for: importers
+ * know then that it is the block's. */
+void snapshot_mark_size(struct snapshot_writer *w, const struct holding *x);
 
 /* The keys `segments` and `external_annotations` with their lists; the latter -1 with w->t->why. */
 void snapshot_segments(struct snapshot_writer *w);

@@ -9,13 +9,36 @@
 
 /* ---- segments ---- */
 
+static uint64_t asked_of(const struct snapshot_writer *w, const struct holding *x)
+{
+    if (x->kind == HOLDING_REST) /* nobody asked for just that */
+        return 0;
+    if (x->op != VS_OP_BLOCK_ALLOC) /* the driver gives what it is asked for */
+        return (uint64_t)x->size;
+    return asked_bytes(&w->asked.at[asked_find(&w->asked, x->tensor)], (uint64_t)x->size);
+}
+
+int64_t snapshot_request(const struct snapshot_writer *w, const struct holding *x)
+{
+    uint64_t asked = asked_of(w, x);
+    return asked ? (int64_t)asked : x->size;
+}
+
+void snapshot_mark_size(struct snapshot_writer *w, const struct holding *x)
+{
+    if (!asked_of(w, x))
+        snapshot_bool(w, "size_is_block", true);
+}
+
 static void put_block(struct snapshot_writer *w, int64_t address, int64_t size, const struct holding *x)
 {
     pickle_dict(&w->pickle);
     pickle_items(&w->pickle);
     snapshot_int(w, "address", address);
     snapshot_int(w, "size", size);
-    snapshot_int(w, "requested_size", x ? size : 0);
+    snapshot_int(w, "requested_size", x ? snapshot_request(w, x) : 0);
+    if (x)
+        snapshot_mark_size(w, x);
     snapshot_text(w, "state", x ? "active_allocated" : "inactive");
     pickle_text(&w->pickle, "frames");
     if (!x)
@@ -54,6 +77,15 @@ static int64_t allocated_in(const struct heap_segment *s, const struct holding *
     return sum;
 }
 
+static int64_t requested_in(const struct snapshot_writer *w, const struct heap_segment *s,
+                            const struct holding **blocks)
+{
+    int64_t sum = s->own ? snapshot_request(w, s->own) : 0;
+    for (size_t i = s->first; !s->own && i < s->first + s->count; i++)
+        sum += snapshot_request(w, blocks[i]);
+    return sum;
+}
+
 #define SMALL_SEGMENT (INT64_C(2) << 20) /* c10's pool of small blocks has segments of 2 MiB */
 
 static void put_segment(struct snapshot_writer *w, const struct heap_segment *s,
@@ -67,7 +99,7 @@ static void put_segment(struct snapshot_writer *w, const struct heap_segment *s,
     snapshot_int(w, "total_size", s->size);
     snapshot_int(w, "allocated_size", allocated);
     snapshot_int(w, "active_size", allocated);
-    snapshot_int(w, "requested_size", allocated);
+    snapshot_int(w, "requested_size", requested_in(w, s, blocks));
     snapshot_int(w, "stream", s->stream);
     snapshot_text(w, "segment_type", s->size <= SMALL_SEGMENT ? "small" : "large");
     snapshot_bool(w, "is_expandable", s->expandable);

@@ -173,6 +173,16 @@ static void emit_block(struct convert *c, int device, uint8_t op, uint64_t addre
                            .status = op == VS_OP_BLOCK_ALLOC ? (uint16_t)c->sized : 0});
 }
 
+/* ROUNDED: nobody knows what was requested of it. */
+static void emit_alloc(struct convert *c, int device, uint64_t address, uint64_t size, uint64_t stream,
+                       uint32_t stack, bool rounded)
+{
+    uint32_t sized = c->sized;
+    c->sized = rounded ? 0 : sized;
+    emit_block(c, device, VS_OP_BLOCK_ALLOC, address, size, stream, stack);
+    c->sized = sized;
+}
+
 static void emit_segment(struct convert *c, int device, uint64_t address, uint64_t size, uint64_t stream,
                          uint32_t stack)
 {
@@ -262,7 +272,7 @@ static void emit_start(struct convert *c, int device)
         if (!b->pending)
             continue;
         enter_pool(c, device, pools_at_start(c->pools, device, b->address));
-        emit_block(c, device, VS_OP_BLOCK_ALLOC, b->address, b->size, b->stream, b->stack);
+        emit_alloc(c, device, b->address, b->size, b->stream, b->stack, b->rounded);
         emit_block(c, device, VS_OP_BLOCK_FREE, b->address, b->size, b->stream, 0);
         emit_block(c, device, VS_OP_BLOCK_DEFERRED, b->address, b->size, b->stream, 0);
     }
@@ -271,7 +281,7 @@ static void emit_start(struct convert *c, int device)
         if (b->pending)
             continue;
         enter_pool(c, device, pools_at_start(c->pools, device, b->address));
-        emit_block(c, device, VS_OP_BLOCK_ALLOC, b->address, b->size, b->stream, b->stack);
+        emit_alloc(c, device, b->address, b->size, b->stream, b->stack, b->rounded);
     }
 }
 
@@ -381,7 +391,7 @@ static void convert_entry(struct convert *c, int device, size_t i)
     case SNAPSHOT_ALLOC:
         enter_phase(c, phase_of(c->phases, e->stack));
         enter_pool(c, device, e->pool);
-        emit_block(c, device, VS_OP_BLOCK_ALLOC, e->address, e->size, e->stream, e->stack);
+        emit_alloc(c, device, e->address, e->size, e->stream, e->stack, e->rounded);
         break;
     case SNAPSHOT_FREE_REQUESTED:
         emit_block(c, device, VS_OP_BLOCK_FREE, e->address, e->size, e->stream, 0);

@@ -163,7 +163,16 @@ static bool any_phase(const struct work *w)
 static void note_source(struct work *w, bool timed)
 {
     const struct import_result *r = w->result;
-    note(w, "imported from a PyTorch snapshot: blocks have the sizes that were requested (PyTorch's own "
+    if (w->s.rounded)
+        note(w, w->s.exact
+                    ? "imported from an export of vramscope's: sizes are what was requested, or the blocks' "
+                      "where requests were not recorded; these are unknown"
+                    : "imported from an export of vramscope's: sizes are blocks', and what was requested of "
+                      "them is unknown");
+    else
+        note(
+            w,
+            "imported from a PyTorch snapshot: blocks have the sizes that were requested (PyTorch's own "
             "count rounds "
             "each up, a large one by up to 1 MiB), and memory that its allocator did not ask for is unknown");
     note(w,
@@ -202,6 +211,8 @@ static int note_settings(struct work *w)
         snprintf(text, sizeof text, "%" PRIu64, w->pools.unknown);
         rc = vs_writer_fact(w->writer, "torch_pools_unknown", text);
     }
+    if (w->s.rounded && rc >= 0)
+        rc = vs_writer_fact(w->writer, "sizes_of_blocks", w->s.exact ? "some" : "all");
     if (!o->known || rc < 0)
         return rc;
     snprintf(text, sizeof text, "%" PRId64, o->max_split);

@@ -19,6 +19,7 @@ struct rewound_block {
     uint64_t address, size, stream;
     uint32_t stack; /* of a block that still lives at the end, else 0: nobody says who allocated it */
     bool pending;   /* it was freed before, and not yet reusable */
+    bool rounded;   /* its size is not what was requested: as snapshot.h has it */
 };
 
 struct rewound_segment {

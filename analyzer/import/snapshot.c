@@ -129,6 +129,15 @@ static enum snapshot_action action_of(const struct pickle_value *v)
     return SNAPSHOT_OTHER;
 }
 
+/* What export/pytorch.c marks.  COUNTS: V is a block, and no other entry of it. */
+static bool is_rounded(struct reader *r, const struct pickle_value *v, bool counts)
+{
+    bool rounded = unpickle_int(unpickle_get(v, "size_is_block"), 0) != 0;
+    r->s->rounded = r->s->rounded || (counts && rounded);
+    r->s->exact = r->s->exact || (counts && !rounded);
+    return rounded;
+}
+
 static void read_event(struct reader *r, const struct pickle_value *v, struct snapshot_event *e, bool *timed)
 {
     const struct pickle_value *time = unpickle_get(v, "time_us");
@@ -139,6 +148,7 @@ static void read_event(struct reader *r, const struct pickle_value *v, struct sn
                                  .stack = stack_of(r, unpickle_get(v, "frames")),
                                  .time_us = unpickle_int(time, 0)};
     *timed = *timed && time;
+    e->rounded = is_rounded(r, v, e->action == SNAPSHOT_ALLOC);
 }
 
 /* Whether two entries in a row move nothing: `vramscope export` has such pairs around a mapping, for readers
@@ -217,6 +227,7 @@ static int read_blocks(struct reader *r, const struct pickle_value *list, struct
         const struct pickle_value *requested = unpickle_get(v, "requested_size");
         b.requested = (uint64_t)unpickle_int(requested, (int64_t)b.size);
         b.state = state_of(unpickle_get(v, "state"));
+        b.rounded = is_rounded(r, v, b.state != SNAPSHOT_FREE);
         s->unrequested = s->unrequested || (b.state != SNAPSHOT_FREE && !requested);
         b.stack = stack_of(r, unpickle_get(v, "frames"));
         address = b.address + b.size;

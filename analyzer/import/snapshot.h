@@ -6,7 +6,8 @@
  * begin in the middle of a run (recording was turned on late, or old entries were dropped); the state before
  * its first entry is found by going back from the end (rewind.h).
  *
- * Sizes are bytes as requested by the program, which a block is as large as or larger; times are microseconds
+ * Sizes are bytes as requested by the program, which a block is as large as or larger, but where an export of
+ * ours says that it did not know them (rounded); times are microseconds
  * of the wall clock.
  */
 #ifndef VS_IMPORT_SNAPSHOT_H
@@ -39,6 +40,7 @@ struct snapshot_event {
     uint32_t stack; /* 0: none; else stacks[stack - 1] */
     uint32_t pool;  /* pools.h sets it */
     enum snapshot_action action;
+    bool rounded; /* an export of ours that knew no request: its size is the block's */
 };
 
 struct snapshot_trace { /* of a device */
@@ -53,6 +55,7 @@ struct snapshot_block {
     uint64_t address, size, requested;
     uint32_t stack;
     enum snapshot_state state; /* PENDING: freed, and other streams may still use it */
+    bool rounded;              /* as of an event */
 };
 
 struct snapshot_segment {
@@ -99,6 +102,8 @@ struct snapshot {
     size_t stack_count;
     size_t stack_frames; /* in all of them */
     bool unrequested;    /* a block lacks the bytes that were requested: an old PyTorch */
+    bool exact;          /* a block, or its event, has what was requested */
+    bool rounded;        /* one has not: an export of ours */
     size_t events;       /* of all devices, those that change no memory included */
     struct snapshot_settings settings;
 };

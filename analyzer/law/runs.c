@@ -261,7 +261,7 @@ static void take_peaks(struct law_run *run, int64_t device)
     const struct trace_peak *held = trace_find_peak(&run->t, device, "managed_reserved");
     run->peak = trace_find_peak(&run->t, device, "framework")->bytes;
     run->reserved = held && held->bytes > 0 ? held->bytes : UNKNOWN;
-    run->requests = run->tape.imported || run->tape.expandable || !run->unasked;
+    run->requests = run->tape.requests || run->tape.expandable || !run->unasked;
 }
 
 static int load_one(struct law_run *run, const char *word, int64_t *device)

@@ -14,7 +14,7 @@
 #include "sql.h"
 
 struct kind {
-    int64_t id, api, space, context, stream, thread, status, managed;
+    int64_t id, api, space, context, stream, thread, status, managed, tensor;
 };
 
 struct names { /* sorted by id */
@@ -66,13 +66,14 @@ static int64_t bytes(int64_t x, int64_t unit)
 static int load_kinds(struct trace *t, struct reader *r)
 {
     struct sqlite3_stmt *s = trace_sql(
-        t, "SELECT id, api, space, context, stream, thread, status, managed FROM kind ORDER BY id", 0);
+        t, "SELECT id, api, space, context, stream, thread, status, managed, tensor FROM kind ORDER BY id",
+        0);
     int code = SQLITE_ERROR;
     while (s && (code = sqlite3_step(s)) == SQLITE_ROW) {
         struct kind *k = PUSH(r->kinds, r->kind_count);
-        int64_t *fields[] = {&k->id,     &k->api,    &k->space,  &k->context,
-                             &k->stream, &k->thread, &k->status, &k->managed};
-        for (int i = 0; i < 8; i++)
+        int64_t *fields[] = {&k->id,     &k->api,    &k->space,   &k->context, &k->stream,
+                             &k->thread, &k->status, &k->managed, &k->tensor};
+        for (int i = 0; i < 9; i++)
             *fields[i] = trace_sql_amount(s, i);
     }
     return trace_sql_done(t, s, code);
@@ -130,6 +131,7 @@ static void read_row(const struct reader *r, struct sqlite3_stmt *s, struct trac
         .context = k->context,
         .stream = k->stream,
         .status = k->status,
+        .tensor = k->tensor,
         .op = sqlite3_column_int(s, 2),
         .space = (int)k->space,
         .phase = sqlite3_column_int(s, 4),

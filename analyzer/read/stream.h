@@ -21,6 +21,7 @@ struct trace_row { /* one row of ev; bytes and nanoseconds since the run's start
     int64_t mate;                        /* 0 none */
     int64_t framework, direct, reserved; /* the device's totals after it */
     int64_t thread, context, stream, status;
+    int64_t tensor;  /* tensor.id of what a block was made for; 0 unknown */
     int op, space;   /* enum vs_op, enum vs_space */
     int phase;       /* index into phase_names */
     int managed;     /* enum vs_managed, as known at birth: a row of op RECLASSIFY may follow */

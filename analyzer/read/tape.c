@@ -132,8 +132,8 @@ static uint64_t request_of(struct reading *r, const struct row *row)
     uint64_t size = row->e.size;
     uint64_t bytes = asked_bytes(&r->asked.at[asked_find(&r->asked, row->asked)], size);
     r->tape->asked += bytes > 0;
-    r->tape->unasked += !bytes && !r->tape->imported;
-    r->tape->unasked_large += !bytes && !r->tape->imported && size > LARGE;
+    r->tape->unasked += !bytes && !r->tape->requests;
+    r->tape->unasked_large += !bytes && !r->tape->requests && size > LARGE;
     return bytes;
 }
 
@@ -149,7 +149,7 @@ static void block_alloc(struct reading *r, const struct row *row)
     *PUSH(r->extents, r->extent_count) = (struct extent){e.size, request ? request : e.size};
     e.size = r->extents[e.id].request;
     e.what = TAPE_ALLOC;
-    e.rounded = !request && !r->tape->imported;
+    e.rounded = !request && !r->tape->requests;
     e.stream = unknown ? STREAM_UNKNOWN : stream_of(r, row->number, arena ? 0 : pool_of(r, row));
     r->tape->arena = r->tape->arena || arena;
     vs_table_put(&r->living, e.address, e.id);

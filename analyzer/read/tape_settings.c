@@ -81,6 +81,7 @@ void tape_read_settings(struct trace *t, struct trace_tape *tape)
     const char *split = fact(t, "torch_max_split_size"), *gc = fact(t, "torch_garbage_collection_threshold"),
                *roundup = fact(t, "torch_roundup_power2_divisions");
     tape->imported = fact(t, "imported") != NULL;
+    tape->requests = tape->imported && !fact(t, "sizes_of_blocks");
     tape->settings_known = split && gc && roundup;
     const char *conf = fact(t, "torch_alloc_conf"),
                *segment = conf ? strstr(conf, "large_segment_size_mb:") : NULL;

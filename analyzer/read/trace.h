@@ -454,6 +454,7 @@ struct trace_tape {
     size_t n, start; /* events before START set up what there was when recording began */
     uint32_t ids, streams;
     bool *private_pool;               /* by stream: its memory is a private pool's */
+    bool requests;                    /* imported: each size that no request stands beside is one */
     bool imported, expandable, arena; /* arena: blocks were the arena's own */
     bool streams_known, settings_known;
     bool calls_known; /* the driver's refusals and the program's calls of the allocator are events of it */

@@ -49,6 +49,11 @@ there_and_back "'allocated'"
 python3 "$(dirname "$0")/../../data/renew_db.py" "$(dirname "$0")/../../../shim/trace/schema.sql" "$(dirname "$0")/../../data/llama-h200.db.xz" "$dir/llama.db" || fail "renew_db.py"
 db=$dir/llama.db
 there_and_back "'allocated', 'reserved'"
+# nobody knows what was requested of its blocks, and the import says so
+blocks() { sqlite3 "$1" "SELECT count(*) FROM allocation WHERE op = 'block_alloc' AND request_bytes IS NULL"; }
+[ "$(blocks "$db")" -gt 1000 ] && [ "$(blocks "$db")" = "$(blocks "$dir/back.db")" ] || fail "blocks' sizes became requests"
+COLUMNS=1000 "$V" report "$dir/back.db" | grep -q "blocks' where requests were not recorded" || fail "report does not say that sizes are blocks'"
+"$V" whatif "$dir/back.db" | grep -q "no allocator needs less of these block sizes" || fail "whatif takes blocks' sizes for requests"
 lines() { sqlite3 "$1" "SELECT line, sum(size_bytes) FROM live_at_peak WHERE line LIKE 'forward: %' AND size_bytes > 1 << 30 GROUP BY 1 ORDER BY 1"; }
 [ -n "$(lines "$db")" ] && [ "$(lines "$db")" = "$(lines "$dir/back.db")" ] || fail "lines of the forward: $(lines "$db") became $(lines "$dir/back.db")"
 [ "$("$V" report "$dir/back.db" | grep -c 'step 2, in backward$')" = 1 ] || fail "the peak is in backward: $("$V" report "$dir/back.db" | grep 'peak:')"

@@ -297,8 +297,9 @@ def check_end(snapshot, device, segments, blocks):
         for b in s["blocks"]:
             assert b["address"] == at and b["size"] > 0, "blocks do not tile their segment"
             if b["state"] == "active_allocated":
-                live[at] = b["size"]
-                assert b["requested_size"] == b["size"]
+                live[at] = b["requested_size"]
+                assert 0 < b["requested_size"] <= b["size"]
+                assert b["requested_size"] == b["size"] or "size_is_block" not in b, "a size that is the request and is not"
             at += b["size"]
         assert at == s["address"] + s["total_size"], "blocks do not fill their segment"
         assert s["allocated_size"] == sum(b["size"] for b in s["blocks"] if b["state"] == "active_allocated")
