@@ -10,40 +10,70 @@
 #include "read/trace.h"
 #include "runs.h"
 
+enum verdict { USABLE, UNREADABLE, RUNNING, REFUSED, UNSIZED, SHORT, EMPTY, VERDICTS };
+
 struct candidate { /* a process */
     char *word;    /* FILE#N */
     int64_t batch, seq, rank, held;
-    bool usable;
+    enum verdict verdict;
+    char **others; /* its labels that are no size, "attention=eager", by name */
+    size_t other_count;
 };
 
 /* ---- one file ---- */
 
-static bool read_candidate(struct candidate *c, char *word)
+static enum verdict judge(const struct candidate *c, struct trace *t)
+{
+    if (t->end == TRACE_END_RUNNING)
+        return RUNNING;
+    if (trace_load_ooms(t) || t->oom_total > 0 || trace_last_refused(t) != UNKNOWN)
+        return REFUSED;
+    if (c->batch == UNKNOWN || c->seq == UNKNOWN)
+        return UNSIZED;
+    return t->steps < 2 ? SHORT : c->held <= 0 ? EMPTY : USABLE;
+}
+
+static void read_candidate(struct candidate *c, char *word)
 {
     struct trace t;
-    *c = (struct candidate){word, UNKNOWN, UNKNOWN, UNKNOWN, 0, false};
+    *c = (struct candidate){
+        .word = word, .batch = UNKNOWN, .seq = UNKNOWN, .rank = UNKNOWN, .verdict = UNREADABLE};
     if (trace_open(&t, word)) {
         complain("%s", t.why);
-        return false;
+        return;
     }
     law_label_sizes(&t, &c->batch, &c->seq);
+    for (size_t i = 0; i < t.label_count; i++)
+        if (strcmp(t.labels[i].name, "batch") != 0 && strcmp(t.labels[i].name, "seq") != 0)
+            *PUSH(c->others, c->other_count) = xformat("%s=%s", t.labels[i].name, t.labels[i].value);
     c->rank = t.process.rank;
     for (size_t i = 0; i < t.peak_count; i++)
         if (!strcmp(t.peaks[i].kind, "framework") && t.peaks[i].bytes > c->held)
             c->held = t.peaks[i].bytes;
-    bool refused = trace_load_ooms(&t) || t.oom_total > 0 || trace_last_refused(&t) != UNKNOWN;
-    c->usable = c->batch != UNKNOWN && c->seq != UNKNOWN && c->held > 0 && !refused && t.steps >= 2 &&
-                t.end != TRACE_END_RUNNING;
+    c->verdict = judge(c, &t);
     trace_close(&t);
-    return true;
 }
 
+static void free_candidates(struct candidate *all, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        free(all[i].word);
+        for (size_t k = 0; k < all[i].other_count; k++)
+            free(all[i].others[k]);
+        free(all[i].others);
+    }
+    free(all);
+}
+
+/* The usable ones first, the smallest of them before all. */
 static int by_size(const void *a, const void *b)
 {
     const struct candidate *x = a, *y = b;
+    if (x->verdict != y->verdict)
+        return x->verdict < y->verdict ? -1 : 1;
+    if (x->verdict != USABLE) /* whose sizes may be unknown */
+        return strcmp(x->word, y->word);
     int64_t m = x->batch * x->seq, n = y->batch * y->seq;
-    if (x->usable != y->usable)
-        return x->usable ? -1 : 1;
     if (m != n)
         return m < n ? -1 : 1;
     if (x->batch != y->batch)
@@ -72,15 +102,109 @@ static size_t choose(struct candidate *all, size_t n, int64_t rank, char **out)
     return count;
 }
 
-/* Moves the words to take to the front of WORDS, frees the others; how many there are. */
-static size_t take_best(const char *file, char **words, size_t n)
+/* ---- programs ---- */
+
+static bool has_other(const struct candidate *c, const char *label)
+{
+    for (size_t i = 0; i < c->other_count; i++)
+        if (!strcmp(c->others[i], label))
+            return true;
+    return false;
+}
+
+/* The first of N usable ones that has other labels than the first of all; N: they are of one program. */
+static size_t find_other_program(const struct candidate *all, size_t n)
+{
+    for (size_t i = 1; i < n; i++) {
+        if (all[i].other_count != all[0].other_count)
+            return i;
+        for (size_t k = 0; k < all[i].other_count; k++)
+            if (!has_other(&all[0], all[i].others[k]))
+                return i;
+    }
+    return n;
+}
+
+/* The labels that C has and D has not; the caller frees it. */
+static char *own_labels(const struct candidate *c, const struct candidate *d)
+{
+    char *text = NULL;
+    for (size_t i = 0; i < c->other_count; i++)
+        if (!has_other(d, c->others[i])) {
+            char *longer = xformat("%s%s%s", text ? text : "", text ? ", " : "", c->others[i]);
+            free(text);
+            text = longer;
+        }
+    return text ? text : xstrdup("no such label");
+}
+
+static void complain_of_programs(const char *file, const struct candidate *a, const struct candidate *b)
+{
+    char *one = own_labels(a, b), *two = own_labels(b, a);
+    char *own = xstrdup(shown(file)), *its = xstrdup(shown(one));
+    complain("whatif: %s has recordings of %s and of %s, for which no one law holds: name those of one, %s "
+             "and so on",
+             own, its, shown(two), shown(a->word));
+    free(own);
+    free(its);
+    free(one);
+    free(two);
+}
+
+/* ---- what is left out ---- */
+
+static char *add_reason(char *text, size_t n, const char *what)
+{
+    if (!n)
+        return text;
+    char *longer = xformat("%s%s%zu %s", text ? text : "", text ? ", " : "; left out: ", n, what);
+    free(text);
+    return longer;
+}
+
+/* COUNT of N were taken, of SIZES sizes, of USABLE ones; WHOSE: " of rank 1". */
+static void say_left_out(const char *file, const struct candidate *all, size_t n, size_t usable, size_t count,
+                         size_t sizes, const char *whose)
+{
+    static const char *const what[VERDICTS] = {
+        [UNREADABLE] = "that can't be read",  [RUNNING] = "still running",
+        [REFUSED] = "that ran out of memory", [UNSIZED] = "without labels batch and seq",
+        [SHORT] = "of less than two steps",   [EMPTY] = "without blocks of a framework"};
+    size_t left[VERDICTS] = {0}, unsized = n;
+    for (size_t i = 0; i < n; i++) {
+        left[all[i].verdict]++;
+        if (all[i].verdict == UNSIZED && unsized == n)
+            unsized = i;
+    }
+    char *why = add_reason(NULL, usable - sizes, "of a size that another one has");
+    why = add_reason(why, sizes - count, "larger than these");
+    for (size_t v = USABLE + 1; v < VERDICTS; v++)
+        why = add_reason(why, left[v], what[v]);
+    char *name =
+        unsized < n ? xformat(" (name each as %s:batch=4,seq=1024)", shown(all[unsized].word)) : xstrdup("");
+    complain("whatif: %s: %zu of its %s taken%s%s%s%s", shown(file), count,
+             units_count((int64_t)n, "recording").s, whose, count ? ": one for each batch and length" : "",
+             why ? why : "", name);
+    free(name);
+    free(why);
+}
+
+/* Moves the words to take to the front of WORDS, frees the others; how many there are, or -1, said. */
+static int take_best(const char *file, char **words, size_t n)
 {
     struct candidate *all = xrealloc(NULL, n * sizeof *all);
     size_t usable = 0, sizes = 0;
-    for (size_t i = 0; i < n; i++)
-        if (read_candidate(&all[i], words[i]))
-            usable += all[i].usable;
+    for (size_t i = 0; i < n; i++) {
+        read_candidate(&all[i], words[i]);
+        usable += all[i].verdict == USABLE;
+    }
     qsort(all, n, sizeof *all, by_size);
+    size_t other = find_other_program(all, usable);
+    if (other < usable) {
+        complain_of_programs(file, &all[0], &all[other]);
+        free_candidates(all, n);
+        return -1;
+    }
     for (size_t i = 0; i < usable; i++)
         sizes += i == 0 || !same_size(&all[i - 1], &all[i]);
     size_t last = usable; /* of the largest size the first, which held most */
@@ -90,17 +214,10 @@ static size_t take_best(const char *file, char **words, size_t n)
     size_t count = choose(all, usable, rank, words);
     char *whose = rank != UNKNOWN ? xformat(" of rank %" PRId64, rank) : xstrdup("");
     if (count < n)
-        complain(
-            "whatif: %s: %zu of its %s taken%s: one for each batch and length, of those that made two steps "
-            "and did "
-            "not run out of memory%s",
-            shown(file), count, units_count((int64_t)n, "recording").s, whose,
-            sizes > count ? ", the smallest" : "");
+        say_left_out(file, all, n, usable, count, sizes, whose);
     free(whose);
-    for (size_t i = 0; i < n; i++)
-        free(all[i].word);
-    free(all);
-    return count;
+    free_candidates(all, n);
+    return (int)count;
 }
 
 /* ---- all ---- */
@@ -119,10 +236,15 @@ char **law_expand(char **words, size_t n, size_t *count)
                 trace_free_files(own, k);
             continue;
         }
-        k = take_best(words[i], own, k);
-        for (size_t p = 0; p < k; p++)
+        int taken = take_best(words[i], own, k);
+        for (int p = 0; p < taken; p++)
             *PUSH(out, *count) = own[p];
         free(own);
+        if (taken < 0 || (!*count && i + 1 == n)) {
+            trace_free_files(out, *count);
+            *count = 0;
+            return NULL;
+        }
     }
     return out;
 }

@@ -10,7 +10,8 @@
 #include "base/base.h"
 
 /* The words, of which those that name a file of several processes became one for each batch and length that
- * its labels say; for trace_free_files.  What is left out is said on stderr. */
+ * its labels say; for trace_free_files.  What is left out is said on stderr.  NULL, said: nothing of
+ * them can be taken, or one has recordings of different programs by its other labels. */
 char **law_expand(char **words, size_t n, size_t *count);
 
 #endif

@@ -315,6 +315,8 @@ static int check_new_size(const struct law_runs *runs)
 int law_load(struct law_runs *runs, char **files, size_t n, int64_t device)
 {
     *runs = (struct law_runs){.device = device};
+    if (!files) /* said */
+        return 2;
     if (n < LAW_RUNS_LEAST || n > LAW_RUNS_MOST)
         return complain("whatif: a law takes three to %d short recordings, and %zu %s given: two batch sizes "
                         "and two or three lengths, as FILE:batch=4,seq=1024",

@@ -53,7 +53,8 @@ struct law_runs {
 
 /* What the labels of T's run say, `run --label batch=4`; UNKNOWN. */
 void law_label_sizes(const struct trace *t, int64_t *batch, int64_t *seq);
-/* Reads FILES ("run.db:batch=4,seq=1024"), DEVICE UNKNOWN: the first that has blocks.  0, or 2, said. */
+/* Reads FILES ("run.db:batch=4,seq=1024"), DEVICE UNKNOWN: the first that has blocks; NULL: what is wrong was
+ * said.  0, or 2, said. */
 int law_load(struct law_runs *runs, char **files, size_t n, int64_t device);
 void law_free_runs(struct law_runs *runs);
 
