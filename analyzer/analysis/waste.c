@@ -265,6 +265,8 @@ static int by_worth(const void *a, const void *b)
     const struct waste_group *x = a, *y = b;
     if (x->bound.mended != y->bound.mended)
         return x->bound.mended < y->bound.mended ? -1 : 1;
+    if (x->least != y->least)
+        return x->least < y->least ? -1 : 1;
     if (x->bound.most != y->bound.most)
         return x->bound.most < y->bound.most ? 1 : -1;
     if (x->kind != y->kind)
@@ -284,6 +286,7 @@ static void find_groups(struct waste_report *w, struct replay *r, const struct t
                                 .layer = xstrdup(layers[from]),
                                 .role = common_role(rows + from, to - from),
                                 .bound = bound_of(r, spans + from, rows + from, to - from)};
+        g.least = g.bound.mended;
         *PUSH(w->groups, w->count) = g;
     }
     if (w->count)
@@ -423,6 +426,26 @@ const struct waste_group *waste_group_like(const struct waste_report *w, const s
             !compare(w->groups[i].layer, g->layer))
             return &w->groups[i];
     return NULL;
+}
+
+void waste_join(struct waste_report *seen, const struct waste_report *sure)
+{
+    size_t n = seen->count;
+    for (size_t i = 0; i < n; i++) {
+        const struct waste_group *like = waste_group_like(sure, &seen->groups[i]);
+        if (like && like->bound.mended < seen->groups[i].least)
+            seen->groups[i].least = like->bound.mended;
+    }
+    for (size_t i = 0; i < sure->count; i++) {
+        struct waste_group g = sure->groups[i];
+        if (waste_group_like(seen, &g))
+            continue;
+        g.layer = xstrdup(g.layer);
+        g.bound = (struct waste_bound){.mended = seen->peak};
+        *PUSH(seen->groups, seen->count) = g;
+    }
+    if (seen->count)
+        qsort(seen->groups, seen->count, sizeof *seen->groups, by_worth);
 }
 
 void waste_free(struct waste_report *w)

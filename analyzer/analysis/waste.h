@@ -37,6 +37,7 @@ struct waste_group { /* what one line allocated in one layer and wasted in one w
     char *layer;      /* a row of parts.h: "Llama.layers.*"; NULL: none */
     const char *role; /* of all of them; NULL: of none, or several */
     struct waste_bound bound;
+    int64_t least; /* bound.mended, or less where waste_join knew of less */
 };
 
 struct waste_report {
@@ -51,6 +52,9 @@ struct waste_report waste_of(const struct trace_total *totals, size_t n, struct 
                              size_t row_count);
 /* The group of W of G's kind, line and layer; NULL: there is none. */
 const struct waste_group *waste_group_like(const struct waste_report *w, const struct waste_group *g);
+/* Of one recording: the groups of SEEN get what SURE uses alone leave of the peak, and those that only SURE
+ * has are added, without a waste that was seen. */
+void waste_join(struct waste_report *seen, const struct waste_report *sure);
 void waste_free(struct waste_report *w);
 
 #endif

@@ -66,6 +66,8 @@ int waste_page_load(struct waste_page *p, const struct report *r, const struct d
     if (p->known) {
         p->report = waste_of(totals, n, p->rows, count);
         p->most = waste_of(totals, n, p->most_rows, most);
+        if (p->sure)
+            waste_join(&p->report, &p->most);
     } else
         p->why = "it has no events";
     free(totals);
@@ -176,6 +178,15 @@ static struct table groups_table(const struct waste_page *p, size_t rows, bool e
     return t;
 }
 
+/* What the groups from FIRST on lower the peak by at most, each alone. */
+static int64_t most_lower(const struct waste_report *w, size_t first)
+{
+    int64_t least = w->peak;
+    for (size_t i = first; i < w->count; i++)
+        least = w->groups[i].least < least ? w->groups[i].least : least;
+    return w->peak - least;
+}
+
 static void print_groups(const struct waste_page *p, FILE *out, int64_t top, bool exact, bool full)
 {
     const struct waste_report *w = &p->report;
@@ -186,10 +197,12 @@ static void print_groups(const struct waste_page *p, FILE *out, int64_t top, boo
         t = groups_table(p, rows, exact, true);
     }
     t.sentences = full; /* else a place has what room the page leaves */
-    fputs("\n  each line and layer alone\n", out);
+    fprintf(out, "\n  each line and layer alone%s\n", p->sure ? ", what was seen to lower most first" : "");
     table_print(&t, out, 2);
     table_free(&t);
-    if (rows < w->count)
+    if (rows < w->count && p->sure)
+        fprintf(out, "  and %zu more, each at most %s lower\n", w->count - rows, B(most_lower(w, rows)));
+    else if (rows < w->count)
         fprintf(out, "  and %zu more\n", w->count - rows);
 }
 

@@ -168,6 +168,34 @@ static void a_sum_over_all_kinds_has_of_a_row_what_it_says(void **state)
     waste_free(&w);
 }
 
+static void lines_without_a_waste_that_was_seen_stand_with_what_sure_uses_leave(void **state)
+{
+    clear();
+    int64_t a = event(1, 10), b = event(2, 20), c = event(3, 40);
+    int64_t end = event(4, -70);
+    lies_unused(WASTE_NEVER, a, end, 10, 1, 4);
+    struct waste_report seen = report();
+    wastes = 0;
+    lies_unused(WASTE_NEVER, a, end, 10, 1, 4)->line = "b.py:1 g";
+    lies_unused(WASTE_NEVER, b, end, 20, 2, 4);
+    lies_unused(WASTE_NEVER, c, end, 40, 3, 4)->line = "c.py:1 h";
+    struct waste_report sure = report();
+    waste_join(&seen, &sure);
+    static const struct {
+        const char *line;
+        int64_t mended, least, count;
+    } want[] = {{"a.py:1 f", 60, 50, 1}, {"c.py:1 h", 70, 30, 0}, {"b.py:1 g", 70, 60, 0}};
+    assert_int_equal(seen.count, 3);
+    for (size_t i = 0; i < 3; i++) {
+        assert_string_equal(seen.groups[i].line, want[i].line);
+        assert_int_equal(seen.groups[i].bound.mended, want[i].mended);
+        assert_int_equal(seen.groups[i].bound.count, want[i].count);
+        assert_int_equal(seen.groups[i].least, want[i].least);
+    }
+    waste_free(&seen);
+    waste_free(&sure);
+}
+
 static void without_waste_the_peak_is_what_it_is(void **state)
 {
     clear();
@@ -290,6 +318,7 @@ int main(void)
         cmocka_unit_test(kinds_alone_and_together_and_each_line_by_its_layer),
         cmocka_unit_test(bytes_that_are_needed_again_between_two_events_count),
         cmocka_unit_test(a_sum_over_all_kinds_has_of_a_row_what_it_says),
+        cmocka_unit_test(lines_without_a_waste_that_was_seen_stand_with_what_sure_uses_leave),
         cmocka_unit_test(without_waste_the_peak_is_what_it_is),
         cmocka_unit_test(random_runs_have_the_bounds_of_a_replay),
     };
