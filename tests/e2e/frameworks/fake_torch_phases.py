@@ -267,11 +267,90 @@ def kept():
     assert not any(reference() for reference in alive)
 
 
+def no_module():
+    """A call that fails in the program, or whose module can't be looked at, names no phase; the next one does."""
+    for module in (3, Broken.__new__(Broken)):
+        try:
+            nn.Module.__call__(module, 1)
+        except AttributeError:
+            pass
+    iteration(Model())
+
+
 def broken():
-    optimizer = torch.optim.Optimizer()
+    iteration(Model())
+    torch.is_grad_enabled = Broken().parameters
     for _ in range(3):
         iteration(Model())
-        iteration(Broken(), optimizer)
+
+
+class Stop(Exception):
+    pass
+
+
+class Interrupt(KeyboardInterrupt):
+    pass
+
+
+def interrupted():
+    """Whatever call or loop of ours a signal's handler ends, its exception arrives, and the next phases are right."""
+    import os, vramscope
+    from vramscope import _torch as phases
+
+    ours, log, wrappers = os.path.dirname(vramscope.__file__), os.environ["PHASE_LOG"], {"forward", "generate"}
+
+    class Speaker(Model):
+        @torch.no_grad()
+        def generate(self, x):
+            return self(x)
+
+    def go():
+        speaker = Speaker()  # new, so that it is looked at
+        Loss()(speaker(1))
+        torch.autograd.backward(lambda: speaker.embed(2))
+        speaker.generate(1)
+
+    def handler(_signal, frame):
+        raise kind
+
+    def trace(frame, event, _):
+        nonlocal left
+        if not frame.f_code.co_filename.startswith(ours) or frame.f_code.co_name in ("raised", "_give_up", "__del__", "_forget", "_gone"):
+            return None
+        # Python runs handlers at calls and where loops go back, so not at each line
+        if event == "call" or event == "line" and frame.f_code.co_name not in ("_open", "_close_to", "__call__", "backward", "generate", "_end_generate"):
+            left -= 1
+            if left == 0:
+                sys.settrace(None)
+                handler(2, frame)
+        return trace
+
+    go()
+    t = phases._threads.own
+    for kind in (Stop, Interrupt):
+        at = 0
+        while True:
+            at += 1
+            left, caught = at, False
+            try:
+                sys.settrace(trace)
+                go()
+            except kind:
+                caught = True
+            sys.settrace(None)
+            if left > 0:
+                break
+            assert caught and not phases._off, (kind, at)
+            assert not t.inside and not t.in_backward and not any(t.cell), (kind, at, t.inside, t.in_backward, list(t.cell))
+            assert len(t.names) == sum({"+": 1, "-": -1}.get(line[0], 0) for line in open(log)), (kind, at, t.names)
+            Model()(1)
+            assert t.names == [phases.LOGITS], (kind, at, t.names)
+            torch.autograd.backward(lambda: None)
+            assert t.names == [], (kind, at, t.names)
+            open(log, "w").close()
+        assert at > 100, at
+    open(log, "w").close()
+    iteration(Model())
 
 
 globals()[sys.argv[1]]()

@@ -41,6 +41,8 @@ check gan F.L.B.O.F.L.B.O.SF.L.B.O.F.L.B.O.SF.L.B.O.F.L.B.O.S
 check unused_optimizer F.L.B.O.F.L.B.SO.SF.L.B.O.S
 check scaler F.L.B.SF.L.B.SF.L.B.S
 check kept O.F.L.B.O.S
+check no_module F.L.B.
+check interrupted F.L.B.
 check broken F.L.B. "vramscope: automatic phases are off from here: RuntimeError: surprise"
 # a torch without CUDA has no allocator that could be replaced; phases that are not wanted are not told
 export VRAMSCOPE_ALLOCATOR=arena

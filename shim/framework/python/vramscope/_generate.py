@@ -36,7 +36,11 @@ def _wrap(function, generating):
         try:
             return function(*args, **kwargs)
         finally:
-            generating.end()
+            try:
+                generating.end()
+            except BaseException:  # a signal handler's, perhaps before anything was done
+                generating.end()
+                raise
 
     return generate
 

@@ -23,6 +23,7 @@ import functools
 import weakref
 
 from . import _layers as vramscope_layers
+from . import _signals as vramscope_signals
 
 HEAD_NAMES = frozenset(
     "lm_head output_head head output output_layer output_projection out_proj_vocab embed_out unembed to_logits logits".split()
@@ -122,12 +123,12 @@ def _look_at(model, entry, torch):
     if own:
         vocabularies.add(own)
         _largest = max(vocabularies)
-    entry.vocabulary = _largest
     entry.classes = max((head.out_features for head, _, _ in found), default=0)
     entry.places = tuple((weakref.ref(p), name, weakref.ref(head)) for head, p, name in found if p is not None)
     for head, _, _ in found:
         heads[id(head)] = _reference(head, heads)
         vramscope_layers.call_in_python(head)
+    entry.vocabulary = _largest  # the last: it says that the rest is done
 
 
 def model_of(module, torch):
@@ -136,8 +137,9 @@ def model_of(module, torch):
     if entry is None:
         if next(iter(module.parameters()), None) is None:
             return None  # they may come later
-        entry = _models[id(module)] = _Model(module)
+        entry = _Model(module)
         _look_at(module, entry, torch)
+        _models[id(module)] = entry  # as late as this: a signal handler may end all that by an exception
     elif not entry.is_current():
         _look_at(module, entry, torch)
     return entry
@@ -185,5 +187,7 @@ def classes_without_call(tensors, torch):
         return 0
     try:
         return _classes_in_graph(first)
-    except (AttributeError, IndexError, TypeError):
+    except (AttributeError, IndexError, TypeError) as error:
+        if vramscope_signals.raised(error):
+            raise
         return 0  # this version of PyTorch shows less of its graph

@@ -17,6 +17,7 @@ import weakref
 
 import vramscope
 from . import _calls as vramscope_calls
+from . import _signals as vramscope_signals
 
 NONE = 0
 UNNAMED = 1  # any number, where layers are not recorded and nobody reads it
@@ -134,5 +135,7 @@ def index(module):
         if id(module) not in _in_python:
             vramscope_calls.call(id(module), number)
         return number
-    except Exception:
+    except Exception as error:
+        if vramscope_signals.raised(error):
+            raise
         return NONE  # a module whose attributes can't be read has no layer

@@ -22,6 +22,7 @@ import time
 import weakref
 
 import vramscope
+from . import _signals as vramscope_signals
 
 PARAMETER, GRADIENT, STATE, BUFFER = 1, 2, 3, 4
 
@@ -76,7 +77,9 @@ class _Found:
             return
         try:
             address = self.address_of(tensor)
-        except (RuntimeError, NotImplementedError, AttributeError):
+        except (RuntimeError, NotImplementedError, AttributeError) as error:
+            if vramscope_signals.raised(error):
+                raise
             return  # it has no storage: sparse, or a stand-in
         if address > 0:
             self.at.setdefault(address, role)

@@ -28,6 +28,10 @@ Each call of a module also records the module as open (_layers).  Within an oute
 known modules have nothing else to do, so the library makes them without running the wrapper (_calls).  While the engine runs no module is open: memory of
 a node has the layer of the node's birth, and recomputed modules are called again.
 
+A signal handler of the program's may run in the midst of this, and raise an exception: that is the program's (_signals).  It can arise at calls
+and where loops go back.  So `names` and the library change together without either in between, what is open is noted before it opens, and what
+remains open all the same is closed when the next phase begins.
+
 Ranges that open here have the lowest precedence: the program's own markers and NVTX ranges win.  If something
 in here fails it prints that once and stops for good; the program goes on.
 """
@@ -46,6 +50,7 @@ from . import _generate as vramscope_generate
 from . import _heads as vramscope_heads
 from . import _layers as vramscope_layers
 from . import _roles as vramscope_roles
+from . import _signals as vramscope_signals
 from . import _steps as vramscope_steps
 
 FORWARD, LOGITS, BACKWARD, OPTIMIZER, EVALUATION = b"forward", b"logits", b"backward", b"optimizer", b"evaluation"
@@ -68,7 +73,7 @@ _graphs_left = 32  # that are looked at for a cross-entropy
 class _Thread:
     """What is open on one thread: NAMES mirrors the automatic ranges that were pushed."""
 
-    __slots__ = "names cell inside base linger reopen in_backward owing logits_seen classes is_new".split()
+    __slots__ = "names cell inside base linger reopen in_backward before_backward owing logits_seen classes is_new".split()
 
     def __init__(self):
         self.names = []
@@ -78,6 +83,7 @@ class _Thread:
         self.linger = False  # logits stay open behind the outermost call
         self.reopen = False  # logits were open before the outermost call and go on behind it
         self.in_backward = False
+        self.before_backward = 0  # length of `names` when backward began
         self.owing = False  # a training forward came, its backward did not yet
         self.logits_seen = False  # since the last backward
         self.classes = 0  # of the output layer of the last training forward
@@ -98,13 +104,13 @@ _threads = _Threads()
 
 
 def _open(t, name):
-    t.names.append(name)
+    t.names += (name,)  # no call: see above
     _push(name)
 
 
 def _close_to(t, length):
     while len(t.names) > length:
-        t.names.pop()
+        del t.names[-1]
         _pop()
 
 
@@ -116,6 +122,16 @@ def _close_logits(t):
     return True
 
 
+def _forget_interrupted(t):
+    """Closes what remained open where a signal handler's exception ended our own code."""
+    if t.inside or t.in_backward:
+        return
+    for at, name in enumerate(t.names):
+        if name is not OPTIMIZER and name is not LOGITS:
+            _close_to(t, at)
+            return
+
+
 def _give_up(error):
     """Called when something in this file failed: closes the open ranges, prints that once, and stops for good."""
     global _off
@@ -125,8 +141,9 @@ def _give_up(error):
     try:
         _close_to(_threads.own, 0)
         print(f"vramscope: automatic phases are off from here: {type(error).__name__}: {error}", file=sys.stderr)
-    except Exception:
-        pass
+    except Exception as another:
+        if vramscope_signals.raised(another):
+            raise
 
 
 def _guarded(function, *args):
@@ -136,6 +153,8 @@ def _guarded(function, *args):
     try:
         return function(_threads.own, *args)
     except Exception as error:
+        if vramscope_signals.raised(error):
+            raise
         return _give_up(error)
 
 
@@ -156,6 +175,7 @@ def _process_ends():
 def _begin_call(t, name):
     """Opens NAME for an outermost call, or for the whole of `generate`."""
     if t.names:
+        _forget_interrupted(t)
         _forget_failed_optimizer(t)
     if OPTIMIZER not in t.names and vramscope_steps.ends_at_forward():
         _step_ends()
@@ -163,8 +183,8 @@ def _begin_call(t, name):
     t.reopen = logits and (name is EVALUATION or not _torch.is_grad_enabled())
     t.base = len(t.names)
     t.linger = False
-    _open(t, name)
     t.inside = True
+    _open(t, name)
     _allow_direct_calls(t)
 
 
@@ -176,7 +196,12 @@ def _begin_outermost(t, module):
     """Opens forward or evaluation; False where this call names no phase."""
     if _graph_task() != -1:
         return False
-    model = vramscope_heads.model_of(module, _torch)
+    try:
+        model = vramscope_heads.model_of(module, _torch)
+    except Exception as error:
+        if vramscope_signals.raised(error):
+            raise
+        return False  # it is no module, or one that was not made by Module.__init__: the call fails by itself
     if model is None:
         return False
     t.is_new = vramscope_roles.called(module)
@@ -207,11 +232,13 @@ def _begin_head(t):
 def _end_outermost(t, failed):
     t.inside = False
     t.cell[_INSIDE] = False
-    if t.is_new:
-        t.is_new = False
-        vramscope_roles.look(_torch)
     linger = t.linger and not failed and t.names[t.base : t.base + 1] == [LOGITS]
-    _close_to(t, t.base + (1 if linger else 0))
+    try:
+        if t.is_new:
+            t.is_new = False
+            vramscope_roles.look(_torch)
+    finally:
+        _close_to(t, t.base + (1 if linger else 0))
     if t.reopen:
         t.reopen = False
         _open(t, LOGITS)
@@ -227,25 +254,24 @@ def _wrap_call(call):
         t = _threads.own
         key = id(self)
         cell = t.cell
-        outer, direct = cell[0], cell[_INSIDE]
-        outermost = False
-        if t.inside:  # the way of nearly every call
-            if key in _heads:
-                _guarded(_begin_head)
-        else:
-            outermost = not _off and _guarded(_begin_outermost, self)
-            if not outermost and not direct and _graph_task() != -1:
-                _allow_direct_calls(t)
-        number = _layers.get(key)
-        cell[0] = vramscope_layers.index(self) if number is None else number
+        outer, direct, inside = cell[0], cell[_INSIDE], t.inside
         failed = True
         try:
+            if inside:  # the way of nearly every call
+                if key in _heads:
+                    _guarded(_begin_head)
+            else:
+                outermost = not _off and _guarded(_begin_outermost, self)
+                if not outermost and not direct and _graph_task() != -1:
+                    _allow_direct_calls(t)
+            number = _layers.get(key)
+            cell[0] = vramscope_layers.index(self) if number is None else number
             result = call(self, *args, **kwargs)
             failed = False
             return result
         finally:
             cell[0], cell[_INSIDE] = outer, direct
-            if outermost:
+            if t.inside and not inside:
                 t.inside = False
                 _guarded(_end_outermost, failed)
 
@@ -263,12 +289,22 @@ def _begin_evaluation(t):
 
 
 def _begin_generate():
-    return not _is_compiling() and _guarded(_begin_evaluation)
+    if _is_compiling():
+        return False
+    outside = not _threads.own.inside
+    try:
+        return _guarded(_begin_evaluation)
+    except BaseException:  # a signal handler's
+        if outside:
+            _end_generate()
+        raise
 
 
 def _end_generate():
-    _threads.own.inside = False
-    _guarded(_end_outermost, False)
+    t = _threads.own
+    if t.inside:
+        t.inside = t.cell[_INSIDE] = False
+        _guarded(_end_outermost, False)
 
 
 # ---- backward ----
@@ -297,25 +333,24 @@ def _tell_not_called(t, tensors):
 
 
 def _begin_backward(t, tensors):
-    """The length of `names` to restore afterwards; None: this call does not begin backward."""
     if _graph_task() != -1 or _tracing():
-        return None
+        return
+    if t.names:
+        _forget_interrupted(t)
     if not t.logits_seen and not _not_called_told and not t.inside:
         _tell_not_called(t, tensors)
     if t.names:
         _close_logits(t)
-    length = len(t.names)
-    _open(t, BACKWARD)
+    t.before_backward = len(t.names)
     t.in_backward = True
-    return length
+    _open(t, BACKWARD)
 
 
-def _end_backward(t, length):
-    t.in_backward = False
+def _end_backward(t):
     if not t.inside:
         t.owing = t.logits_seen = False
         t.classes = 0
-    _close_to(t, length)
+    _close_to(t, t.before_backward)
 
 
 def _wrap_backward(function, first=0):
@@ -326,16 +361,18 @@ def _wrap_backward(function, first=0):
         if _is_compiling() or _off:
             return function(*args, **kwargs)
         t = _threads.own
-        # three of these wrappers are in each other as a rule
-        length = None if t.in_backward else _guarded(_begin_backward, args[first] if len(args) > first else None)
-        cell = t.cell
-        outer, cell[0] = cell[0], vramscope_layers.NONE
+        cell, within = t.cell, t.in_backward  # three of these wrappers are in each other as a rule
+        outer = cell[0]
         try:
+            if not within:
+                _guarded(_begin_backward, args[first] if len(args) > first else None)
+            cell[0] = vramscope_layers.NONE
             return function(*args, **kwargs)
         finally:
             cell[0] = outer
-            if length is not None:
-                _guarded(_end_backward, length)
+            if t.in_backward and not within:
+                t.in_backward = False
+                _guarded(_end_backward)
 
     return backward
 
@@ -355,6 +392,7 @@ def _engine_of_our_own(torch):
 
 def _begin_optimizer(t, optimizer):
     if t.names:
+        _forget_interrupted(t)
         _forget_failed_optimizer(t)
     if vramscope_steps.ends_at_optimizer(optimizer):
         _step_ends()
@@ -396,7 +434,9 @@ def _wrap_closure(closure):
 
     try:
         return functools.wraps(closure, updated=())(outside)
-    except Exception:
+    except Exception as error:
+        if vramscope_signals.raised(error):
+            raise
         return outside  # an object whose attributes can't be read
 
 
@@ -533,7 +573,7 @@ def install(torch):
     if scaler is not None:
         _put(scaler, "step", _wrap_scaler_step(scaler.step))
     vramscope_generate.install(torch, _begin_generate, _end_generate, _guarded, _put)
-    for module in (sys.modules[__name__], vramscope_calls, vramscope_generate, vramscope_heads, vramscope_layers, vramscope_roles, vramscope_steps):
+    for module in (sys.modules[__name__], vramscope_calls, vramscope_generate, vramscope_heads, vramscope_layers, vramscope_roles, vramscope_signals, vramscope_steps):
         vramscope_dynamo.skip_all(vars(module))
     vramscope_dynamo.skip(_wrap_closure(_process_ends))
     for function in (_guarded, _allow_direct_calls, vramscope_layers.index, vramscope_layers.new_cell, vramscope_roles.look, _Thread.__init__, _Threads.__init__):

@@ -1,0 +1,20 @@
+"""_signals - tells exceptions that the program's signal handlers raise from failures of our own.
+
+Python runs a signal handler within whatever code the thread is in, also ours, and what the handler raises (a timeout, an interrupt)
+comes out of that code.  It is the program's and must reach it, while a failure of ours must not.
+
+A handler is called with the frame that it interrupts, so its own frame has that as a variable; a trace function's, too.
+"""
+
+
+def raised(error):
+    """Whether ERROR comes from a signal handler of the program's, or from its trace function."""
+    at = error.__traceback__
+    while at is not None:
+        frame = at.tb_frame
+        if frame.f_back is not None:
+            for value in tuple(frame.f_locals.values()):
+                if value is frame.f_back or type(value) is tuple and any(part is frame.f_back for part in value):
+                    return True
+        at = at.tb_next
+    return False
