@@ -17,6 +17,9 @@
     X(LATE_SLOT, "late_slot", "written too late into a slot that was given up")                              \
     X(TABLE_FULL, "table_full",                                                                              \
       "a table of names or stacks was full: later ones are missing, their events are not")                   \
+    X(TENSORS_FULL, "tensors_full",                                                                          \
+      "the table of tensors was full: blocks of later, new tensors have no shape, or it is not known what "  \
+      "they were made for")                                                                                  \
     X(GRAPHS, "graphs",                                                                                      \
       "memory of CUDA graphs that was not followed: more executable graphs or nodes than there is room for") \
     X(RANGES, "ranges",                                                                                      \

@@ -395,6 +395,7 @@ CREATE TABLE upper_bound(process INT, device INT, kind TEXT, from_seq INT, t_fro
 --   'ring_full'       the ring was full                       'ring_full_ends'  likewise to the last slot, so that ends were lost: upper_bound
 --   'dead_slot'       a thread ended while it wrote an event  'late_slot'       an event was written after its slot had been given up
 --   'table_full'      a table of the journal was full: names or stacks are missing
+--   'tensors_full'    likewise that of tensors: what blocks of later, new ones were made for lacks the shape, or is missing
 --   'graphs'          memory of CUDA graphs beyond what is followed     'ranges'  ranges beyond those that are followed
 --   'births'          lines of what was born in backward, of nodes made more than 131072 nodes of their thread before
 --   'phase_names'     phases beyond table phase's bound                 'no_memory'  vramscope got no memory

@@ -100,6 +100,13 @@ struct vs_slot {
 };
 _Static_assert(sizeof(struct vs_slot) == sizeof(struct vs_event), "a slot is an event");
 
+/* The tensors' table: so many units of CAPACITY may be taken by rows with shapes, the rest by others alone.
+ * Once that many are taken, new shapes are missing. */
+static inline uint64_t vs_journal_shape_units(uint64_t capacity)
+{
+    return capacity - capacity / 8;
+}
+
 struct vs_index { /* open addressing over row ids; private memory of the owner, never in the file */
     _Atomic uint32_t *id;
     uint32_t mask;

@@ -27,7 +27,7 @@
 
 #define RING_DEFAULT    (1u << 18)
 #define STRINGS_DEFAULT (2u << 20) /* bytes */
-#define TENSORS_DEFAULT (4u << 20) /* bytes: of 3 dimensions 100,000 different ones */
+#define TENSORS_DEFAULT (4u << 20) /* bytes: of 3 dimensions about 92,000 different ones */
 #define FILE_LIMIT      (UINT64_C(1) << 38)
 
 static uint64_t round_page(uint64_t bytes)
@@ -359,6 +359,8 @@ void vs_journal_stats(const struct vs_journal *j, struct vs_journal_stats *out)
         .lost = atomic_load_explicit(&h->lost, memory_order_relaxed),
         .dead = atomic_load_explicit(&h->dead, memory_order_relaxed),
         .table_full = atomic_load_explicit(&h->table_full, memory_order_relaxed),
+        .tensors_full = atomic_load_explicit(&h->rows[VS_SEC_TENSORS], memory_order_relaxed) >=
+                        vs_journal_shape_units(j->capacity[VS_SEC_TENSORS]),
         .late = atomic_load_explicit(&h->late, memory_order_relaxed),
         .untracked = atomic_load_explicit(&h->untracked, memory_order_relaxed),
         .lost_ranges = atomic_load_explicit(&h->lost_ranges, memory_order_relaxed),

@@ -206,7 +206,7 @@ uint32_t vs_journal_named_frame(struct vs_journal *j, enum vs_frame_kind kind, u
                                 uint32_t file, uint32_t line);
 uint32_t vs_journal_stack(struct vs_journal *j, uint32_t parent, uint32_t frame); /* interned */
 /* What a block was asked for as, interned by all of it: WHAT (vs_tensor_what), REQUEST in bytes, and as many
- * SIZES as it has dimensions (no shape: they may be NULL). */
+ * SIZES as it has dimensions (no shape: they may be NULL).  In a full table without its shape, or 0. */
 uint32_t vs_journal_tensor(struct vs_journal *j, uint32_t what, uint64_t request, const int64_t *sizes);
 uint32_t vs_journal_next_range(struct vs_journal *j); /* fresh range id, from 1 */
 /* Counts N memory nodes of graphs, or allocations by them, for which the hooks' tables had no room. */
@@ -259,7 +259,8 @@ struct vs_journal_stats {
     uint64_t lost;                     /* events dropped because the ring was full */
     uint64_t lost_ends;                /* of these: ends of something that was recorded */
     uint64_t dead;                     /* slots killed */
-    uint64_t table_full;               /* rows refused by a full table */
+    uint64_t table_full;               /* rows refused by a full table, but for tensors */
+    bool tensors_full;                 /* new shapes of tensors are refused */
     uint64_t late;                     /* events written too late into a killed slot */
     uint64_t untracked;                /* see vs_journal_untracked */
     uint64_t lost_ranges, lost_births; /* see vs_journal_lost_range, vs_journal_lost_birth */

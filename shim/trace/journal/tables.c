@@ -195,10 +195,29 @@ static uint32_t make_string(struct vs_journal *j, const struct key *k)
     return (uint32_t)id;
 }
 
+/* Takes COUNT units of the tensors' table; 0 where it is full.  The first row with a shape that does not fit
+ * closes what is before the last eighth, so that the counter says it. */
+static uint64_t take_tensor(struct vs_journal *j, uint64_t count, bool shape)
+{
+    _Atomic uint64_t *next = &j->header->rows[VS_SEC_TENSORS];
+    uint64_t capacity = j->capacity[VS_SEC_TENSORS], shapes = vs_journal_shape_units(capacity);
+    uint64_t id = atomic_load_explicit(next, memory_order_relaxed), to;
+    do {
+        to = id + count;
+        if (to > (shape ? shapes : capacity)) {
+            if (!shape || id >= shapes)
+                return 0;
+            to = shapes;
+        }
+    } while (
+        !atomic_compare_exchange_weak_explicit(next, &id, to, memory_order_relaxed, memory_order_relaxed));
+    return to == id + count ? id : 0;
+}
+
 static uint32_t make_tensor(struct vs_journal *j, const struct key *k)
 {
     const struct vs_tensor_row *row = k->row;
-    uint64_t units = tensor_units(vs_tensor_dims_of(row)), id = take(j, VS_SEC_TENSORS, units);
+    uint64_t units = tensor_units(vs_tensor_dims_of(row)), id = take_tensor(j, units, k->length != 0);
     if (id == 0)
         return 0;
     unsigned char *to = vs_journal_row(j, VS_SEC_TENSORS, 8, id);
@@ -297,7 +316,7 @@ static inline uint64_t fold_in(uint64_t hash, uint64_t word)
     return (uint64_t)product ^ (uint64_t)(product >> 64);
 }
 
-uint32_t vs_journal_tensor(struct vs_journal *j, uint32_t what, uint64_t request, const int64_t *sizes)
+static uint32_t intern_tensor(struct vs_journal *j, uint32_t what, uint64_t request, const int64_t *sizes)
 {
     struct vs_tensor_row row = {.what = what, .request = request};
     uint32_t dims = vs_tensor_dims_of(&row);
@@ -306,6 +325,22 @@ uint32_t vs_journal_tensor(struct vs_journal *j, uint32_t what, uint64_t request
     for (size_t i = 0; i < k.length; i++)
         k.hash = fold_in(k.hash, (uint64_t)sizes[i] + 0xbf58476d1ce4e5b9u);
     return intern(j, &k);
+}
+
+/* The table is full: bytes and element type take less, and repeat more. */
+static __attribute__((noinline, cold)) uint32_t without_shape(struct vs_journal *j, uint32_t what,
+                                                              uint64_t request)
+{
+    struct vs_tensor_row row = {.what = what};
+    uint32_t less =
+        vs_tensor_what(vs_tensor_kind_of(&row), (uint8_t)vs_tensor_type_of(&row), VS_TENSOR_NO_SHAPE);
+    return less == what ? 0 : intern_tensor(j, less, request, NULL);
+}
+
+uint32_t vs_journal_tensor(struct vs_journal *j, uint32_t what, uint64_t request, const int64_t *sizes)
+{
+    uint32_t id = intern_tensor(j, what, request, sizes);
+    return __builtin_expect(id != 0, 1) ? id : without_shape(j, what, request);
 }
 
 /* ---- tables without a key ---- */

@@ -32,6 +32,7 @@ enum {
     LOST_ENDS,
     LOST_RANGES,
     LOST_BIRTHS,
+    LOST_TENSORS,
     LOSSES
 };
 
@@ -88,7 +89,7 @@ static bool access_of(void *context, uint32_t id, struct vs_access_row *out)
 static const enum vs_loss loss_of[LOSSES] = {
     [LOST_FULL] = VS_LOSS_RING_FULL, [LOST_DEAD] = VS_LOSS_DEAD_SLOT, [LOST_TABLE] = VS_LOSS_TABLE_FULL,
     [LOST_LATE] = VS_LOSS_LATE_SLOT, [LOST_GRAPHS] = VS_LOSS_GRAPHS,  [LOST_ENDS] = VS_LOSS_RING_FULL_ENDS,
-    [LOST_RANGES] = VS_LOSS_RANGES,  [LOST_BIRTHS] = VS_LOSS_BIRTHS,
+    [LOST_RANGES] = VS_LOSS_RANGES,  [LOST_BIRTHS] = VS_LOSS_BIRTHS,  [LOST_TENSORS] = VS_LOSS_TENSORS_FULL,
 };
 
 /* A database that is continued has rows for earlier losses. */
@@ -135,18 +136,20 @@ static bool note_losses(struct vs_writer *w, bool now)
     const uint64_t total[LOSSES] = {[LOST_FULL] = s.lost - s.lost_ends, [LOST_DEAD] = s.dead,
                                     [LOST_TABLE] = s.table_full,        [LOST_LATE] = s.late,
                                     [LOST_GRAPHS] = s.untracked,        [LOST_ENDS] = s.lost_ends,
-                                    [LOST_RANGES] = s.lost_ranges,      [LOST_BIRTHS] = s.lost_births};
+                                    [LOST_RANGES] = s.lost_ranges,      [LOST_BIRTHS] = s.lost_births,
+                                    [LOST_TENSORS] = s.tensors_full};
     bool any = s.lost > w->lost_seen;
     note_uncovered(w);
     w->lost_seen = s.lost;
     for (size_t i = 0; i < LOSSES; i++) {
         if (total[i] <= w->lost[i] || (!now && w->last_t - w->loss_t[i] < LOSS_NS && w->loss_t[i]))
             continue;
+        /* these count requests, possibly for one name again and again, not events */
+        bool table = i == LOST_TABLE || i == LOST_TENSORS;
         if (i == LOST_BIRTHS)
             note_births(w, total[i] - w->lost[i]);
-        else if (i != LOST_TABLE ||
-                 !w->lost[i]) /* it counts requests, possibly for one name again and again, not events */
-            vs_store_loss(w->store, w->last_t, i == LOST_TABLE ? 0 : total[i] - w->lost[i], loss_of[i], NULL);
+        else if (!table || !w->lost[i])
+            vs_store_loss(w->store, w->last_t, table ? 0 : total[i] - w->lost[i], loss_of[i], NULL);
         w->lost[i] = total[i];
         w->loss_t[i] = w->last_t;
         any = true;

@@ -687,14 +687,46 @@ static void a_damaged_row_of_tensors_is_not_read_beyond_its_table(void **state)
     assert_int_equal(vs_journal_create(&j, path, &c), 0);
     uint32_t id = tensor(j, 6, 16, 2, (int64_t[]){2, 2});
     assert_int_not_equal(id, 0);
-    assert_int_equal(tensor(j, 6, 16, 6, (int64_t[]){2, 2, 1, 1, 1, 1}), 0); /* no room, and counted */
-    assert_int_equal(stats_of(j).table_full, 1);
+    assert_int_equal(tensor(j, 6, 16, 6, (int64_t[]){2, 2, 1, 1, 1, 1}), 0); /* no room, and said */
+    assert_true(stats_of(j).tensors_full);
+    assert_int_equal(stats_of(j).table_full, 0);
     uint32_t *what = (uint32_t *)vs_journal_row(j, VS_SEC_TENSORS, 8, id);
     for (uint32_t dims = 0; dims < 256; dims++) {
         *what = vs_tensor_what(VS_TENSOR_WHOLE, 6, dims);
         bool fits = dims <= 7 || dims == VS_TENSOR_NO_SHAPE; /* of 10 units: row 0, two of the row itself */
         assert_int_equal(vs_journal_get_tensor(j, id, &t), fits);
     }
+    vs_journal_close(j);
+}
+
+static void a_full_table_of_tensors_keeps_bytes_and_types_a_while_longer(void **state)
+{
+    struct vs_journal_config c = {.ring_slots = 64, .tensor_bytes = 800}; /* 88 of 100 units take shapes */
+    struct vs_journal *j;
+    struct vs_tensor t;
+    uint32_t raw = vs_tensor_what(VS_TENSOR_RAW, VS_TENSOR_NO_TYPE, VS_TENSOR_NO_SHAPE);
+    assert_int_equal(vs_journal_create(&j, path, &c), 0);
+    for (int64_t i = 1; i <= 21; i++) { /* 4 units each, from unit 1 on */
+        uint32_t id = tensor(j, 6, (uint64_t)i, 2, (int64_t[]){i, 1});
+        assert_true(vs_journal_get_tensor(j, id, &t) && vs_tensor_dims_of(&t.row) == 2);
+        assert_false(stats_of(j).tensors_full);
+    }
+    uint32_t id = tensor(j, 6, 512, 2, (int64_t[]){128, 1});
+    assert_true(vs_journal_get_tensor(j, id, &t));
+    assert_int_equal(vs_tensor_dims_of(&t.row), VS_TENSOR_NO_SHAPE);
+    assert_int_equal(vs_tensor_kind_of(&t.row), VS_TENSOR_WHOLE);
+    assert_int_equal(vs_tensor_type_of(&t.row), 6);
+    assert_int_equal(t.row.request, 512);
+    assert_int_equal(tensor(j, 6, 512, 3, (int64_t[]){2, 64, 1}), id);
+    assert_int_not_equal(vs_journal_tensor(j, raw, 0, NULL), 0);
+    for (uint64_t i = 1; i <= 100; i++)
+        tensor(j, 6, i << 10, 1, (int64_t[]){7});
+    assert_int_equal(tensor(j, 6, 4, 1, (int64_t[]){9}), 0);
+    assert_int_equal(tensor(j, 6, 512, 2, (int64_t[]){128, 1}), id);
+    assert_true(vs_journal_get_tensor(j, tensor(j, 6, 1, 2, (int64_t[]){1, 1}), &t) &&
+                vs_tensor_dims_of(&t.row) == 2);
+    assert_true(stats_of(j).tensors_full);
+    assert_int_equal(stats_of(j).table_full, 0);
     vs_journal_close(j);
 }
 
@@ -960,6 +992,7 @@ int main(void)
         T(rows_are_kept_and_keys_interned),
         T(what_blocks_were_asked_for_as_is_kept_once_and_exactly),
         T(a_damaged_row_of_tensors_is_not_read_beyond_its_table),
+        T(a_full_table_of_tensors_keeps_bytes_and_types_a_while_longer),
         T(full_tables_answer_none_and_are_counted),
         T(facts_can_be_set_changed_and_read_after_reopening),
         T(nothing_is_overwritten_and_a_full_disk_is_an_error_not_a_signal),
