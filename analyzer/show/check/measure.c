@@ -89,8 +89,10 @@ char *check_doubt(const struct check_file *f, int64_t device, const struct check
     if (line)
         return line;
     if (t->end == TRACE_END_MERGED && !o->allow_killed)
-        return xstrdup("the process was killed, or left without its exit handlers: what it would have used "
-                       "later is unknown (--allow-killed takes it as ended)");
+        return xstrdup(
+            "the process was killed, left without its exit handlers, or ended before all was "
+            "written (VRAMSCOPE_EXIT_MS): what it may have used later is unknown (--allow-killed takes "
+            "it as ended)");
     const struct trace_oom_kept *oom = fatal_oom(f, device);
     if (oom)
         return oom_words(oom);

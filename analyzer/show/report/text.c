@@ -83,10 +83,13 @@ static void print_losses(const struct report *r, FILE *out)
         report_mismatch_text(&t->mismatches[i], out);
     print_folded(t, out);
     if (t->recovered)
-        fprintf(out, "recovered: %s merged from the journal that the killed process left\n",
+        fprintf(out, "recovered: %s merged from the journal that the process left\n",
                 units_count(t->recovered, "event").s);
     else if (t->end == TRACE_END_MERGED)
-        fprintf(out, "the process did not end in good order; everything up to its end is here\n");
+        wrap_print(
+            out, 0, 2,
+            "the process did not end in good order, or not all was written by then (VRAMSCOPE_EXIT_MS); "
+            "everything up to its end is here");
 }
 
 void report_header_text(const struct report *r, FILE *out, bool exact, bool full)
