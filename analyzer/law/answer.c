@@ -16,6 +16,7 @@
 #include "base/wrap.h"
 #include "expand.h"
 #include "plot/curves.h"
+#include "show/report/frames.h"
 #include "sizes.h"
 
 #define FLAT 0.01 /* of a peak: it changes by less over a stretch */
@@ -94,11 +95,12 @@ static size_t lawless(const struct law_model *m, uint32_t *out)
     return n;
 }
 
-static const char *line_of(const struct law_model *m, uint32_t block)
+/* The caller frees it. */
+static char *line_of(const struct law_model *m, uint32_t block)
 {
     uint32_t stack = m->base->blocks[block].stack;
     const struct trace_stack_row *row = stack ? trace_find_stack(&m->base->stacks, stack) : NULL;
-    return row && row->line ? shown(row->line) : "no line known";
+    return row && row->line ? line_text(row->line) : xstrdup("no line known");
 }
 
 /* The blocks that do not fit, by what they took in each run: workspaces and other ways through the code. */
@@ -109,7 +111,9 @@ static void print_lawless(const struct answer *a)
     size_t n = lawless(m, rows);
     for (size_t i = 0; i < n; i++) {
         const struct law_row *row = &m->rows[rows[i]];
-        printf("  no law: %s:", line_of(m, row->block));
+        char *line = line_of(m, row->block);
+        printf("  no law: %s:", line);
+        free(line);
         for (size_t r = 0; r < a->runs.n; r++)
             printf("%s %s at %" PRId64 " x %" PRId64, r ? "," : "",
                    row->sizes[r] ? units_bytes((int64_t)row->sizes[r], a->q->bytes).s : "not there",
@@ -277,13 +281,13 @@ static void print_shape(struct answer *a, int64_t batch)
     struct law_shape shape = law_shape(&a->model, batch, &a->seq);
     for (size_t i = 0; i < shape.n; i++) {
         const struct law_stretch *s = &shape.at[i];
-        char *grows = growth(s, batch, a->q->bytes);
+        char *grows = growth(s, batch, a->q->bytes), *line = s->end.line ? line_text(s->end.line) : NULL;
         printf("  batch %" PRId64 ", seq %" PRId64 " to %" PRId64 ": peak in %s%s%s: %s", batch, s->from,
-               s->to, s->end.phase ? s->end.phase : "no phase", s->end.line ? " at " : "",
-               s->end.line ? shown(s->end.line) : "", grows);
+               s->to, s->end.phase ? s->end.phase : "no phase", line ? " at " : "", line ? line : "", grows);
         if (s->end.guessed * 100 > s->end.bytes)
             printf(", of it %s without a law", units_bytes((int64_t)s->end.guessed, a->q->bytes).s);
         puts("");
+        free(line);
         free(grows);
     }
     if (shape.more)
@@ -513,10 +517,13 @@ int law_whatif(const struct law_request *request, char **files, size_t n)
         bad = law_check_design(&a.runs, &a.batch, &a.seq);
     if (!bad)
         bad = law_model(&a.model, &a.runs);
-    if (!bad && request->json)
+    if (!bad && request->json) {
         print_json(&a);
-    else if (!bad)
+    } else if (!bad) {
+        wrap_page_begin(false);
         print_text(&a);
+        wrap_page_end();
+    }
     if (!bad && request->plot)
         bad = draw(&a);
     law_free_model(&a.model);

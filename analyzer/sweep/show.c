@@ -11,6 +11,7 @@
 #include "base/shown.h"
 #include "base/table.h"
 #include "base/units.h"
+#include "base/wrap.h"
 #include "plot/curves.h"
 
 /* ---- table ---- */
@@ -96,6 +97,7 @@ void show_table(const struct sweep *s)
     static const char *const header[] = {"POINT",    "OUTCOME",      "TIME",      "RANKS",  "ALLOCATED",
                                          "RESERVED", "OF FRAMEWORK", "PREDICTED", "STEPS/S"};
     struct table t;
+    wrap_page_begin(false);
     table_init(&t, "<<>>>>>>>", header);
     table_drops(&t, "--312-000");
     for (size_t i = 0; i < s->n; i++)
@@ -106,6 +108,7 @@ void show_table(const struct sweep *s)
         print_predicted(s);
     else if (s->unpredicted && s->n > 1)
         printf("predicted: nothing: %s\n", s->unpredicted);
+    wrap_page_end();
 }
 
 /* ---- CSV ---- */

@@ -22,6 +22,7 @@
 #include "base/destination.h"
 #include "base/shown.h"
 #include "base/units.h"
+#include "base/wrap.h"
 #include "database.h"
 #include "law/law.h"
 #include "show.h"
@@ -226,6 +227,7 @@ static void say(const struct point *p)
     char *status = point_status(p);
     bool bad = p->outcome == POINT_CRASH || p->outcome == POINT_OOM;
     int64_t refused = point_refused(p);
+    wrap_page_begin(false);
     printf("%s: %s%s%s, %s", p->name, outcome_names[p->outcome], bad ? ", " : "", bad ? status : "",
            units_time(p->ns).s);
     free(status);
@@ -240,6 +242,7 @@ static void say(const struct point *p)
     if (p->left)
         printf("; processes that it had left behind were ended");
     puts("");
+    wrap_page_end();
     fflush(stdout);
 }
 

@@ -138,6 +138,8 @@ grep -q 'no law:' same.txt && fail "below the switch the workspace is constant: 
 record switch-4x1024.db 4 1024 switch
 timeout 60 "$V" whatif --batch=2 --seq=256 "${switched[@]}" switch-4x1024.db:batch=4,seq=1024 >switched.txt || fail "whatif"
 grep -q 'no law: .*1.00 MiB at 4 x 384, 3.39 MiB at 4 x 1024' switched.txt || fail "the switch is not told: $(cat switched.txt)"
+COLUMNS=80 timeout 60 "$V" whatif --batch=2 --seq=256 "${switched[@]}" switch-4x1024.db:batch=4,seq=1024 >narrow.txt || fail "whatif"
+[ "$(tr -s ' \n' ' ' <narrow.txt | grep -c 'no law: .*1.00 MiB at 4 x 384, 3.39 MiB at 4 x 1024')" = 1 ] && ! LC_ALL=C.UTF-8 grep -E '^.{81}' narrow.txt || fail "wider than the page: $(cat narrow.txt)"
 timeout 60 "$V" whatif --json --batch=2,4 --seq=256..1024 "${switched[@]}" switch-4x1024.db:batch=4,seq=1024 >switch.json || fail "whatif of a switch"
 field switch.json 'all(p["live"]["least_bytes"] <= p["live"]["bytes"] <= p["live"]["most_bytes"] for p in d["points"]) and any(p["live"]["least_bytes"] < p["live"]["most_bytes"] for p in d["points"])' | grep -q True || fail "intervals: $(head -c 900 switch.json)"
 
