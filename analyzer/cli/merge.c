@@ -19,6 +19,7 @@
 #include "read/guard.h"
 #include "read/lives.h"
 #include "read/replace.h"
+#include "read/sql.h"
 #include "show/ranks/ranks.h"
 #include "trace/store/merge.h"
 
@@ -114,6 +115,11 @@ static int look_at(struct parts *p, const char *file, int64_t *processes)
                      ? complain("%s: its process is still running: merge it when that has ended", t.path)
                  : trace_process_ids(&t, &ids, &n) ? complain("%s", t.why)
                                                    : 0;
+    if (!status && trace_sql_one(&t, "SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name = "
+                                     "'sweep_point'") > 0)
+        complain("merge: %s is of a sweep: its recordings are taken, its points (outcomes, predictions) are "
+                 "not",
+                 t.path);
     *processes = n ? ids[n - 1] : 1;
     p->whole = p->whole && trace_whole(&t);
     trace_close(&t);

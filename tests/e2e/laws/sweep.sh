@@ -103,6 +103,9 @@ PROG=$tests/prog_sizes timeout 60 "$V" sweep -q --simulated -o lacks.d --grid ba
 "$V" check crash/sweep.db --max-peak=100GiB >out
 [ $? = 3 ] && grep -q '^CANNOT TELL  the point batch=4,seq=2048: .*crash, signal 11: what it would have used later is unknown' out || fail "a check of a point that crashed: $(cat out)"
 
+"$V" merge -o merged.db oom/sweep.db >out 2>err
+[ "$(wc -l <err)" = 1 ] && grep -q 'oom/sweep.db is of a sweep: its recordings are taken, its points .* not$' err || fail "points that merge leaves: $(cat out err)"
+
 # what is done is not run again, and that is said; columns that nothing stands in are left out first
 timeout 60 "$V" sweep --simulated -o bare --grid batch=1 --grid seq=2 -- echo '{batch}' '{seq}' '${x} {2} {}' >bare.txt 2>err
 grep -q 'nothing recorded: no process used the GPU (bare/batch=1,seq=2/log)' bare.txt || fail "why nothing was recorded: $(cat bare.txt)"
