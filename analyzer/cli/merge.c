@@ -19,7 +19,7 @@
 #include "read/guard.h"
 #include "read/lives.h"
 #include "read/replace.h"
-#include "read/sql.h"
+#include "read/trace.h"
 #include "show/ranks/ranks.h"
 #include "trace/store/merge.h"
 
@@ -115,8 +115,7 @@ static int look_at(struct parts *p, const char *file, int64_t *processes)
                      ? complain("%s: its process is still running: merge it when that has ended", t.path)
                  : trace_process_ids(&t, &ids, &n) ? complain("%s", t.why)
                                                    : 0;
-    if (!status && trace_sql_one(&t, "SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name = "
-                                     "'sweep_point'") > 0)
+    if (!status && trace_is_sweep(&t))
         complain("merge: %s is of a sweep: its recordings are taken, its points (outcomes, predictions) are "
                  "not",
                  t.path);

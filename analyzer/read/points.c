@@ -10,6 +10,12 @@
     "s.point "                                                                                               \
     "= p.id AND k.kind = '" kind "')"
 
+bool trace_is_sweep(struct trace *t)
+{
+    return trace_sql_one(t, "SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name = "
+                            "'sweep_point'") > 0;
+}
+
 int trace_sweep_points(struct trace *t, struct trace_sweep_point **out, size_t *n)
 {
     *out = NULL;

@@ -590,6 +590,8 @@ const struct trace_device *trace_find_device(const struct trace *t, int64_t devi
 bool trace_has_loss(const struct trace *t, enum trace_loss_kind kind);
 /* Whether the recording was made of another tool's trace: what the driver was asked otherwise is unknown. */
 bool trace_is_imported(const struct trace *t);
+/* Whether it has the table of points that `vramscope sweep` leaves. */
+bool trace_is_sweep(struct trace *t);
 /* Whether M only reports what a framework held before the recording; since then the totals agree. */
 bool trace_mismatch_is_late(const struct trace_mismatch *m);
 /* The number of other kinds of mismatch. */

@@ -14,7 +14,7 @@
 #include "base/shown.h"
 #include "read/guard.h"
 #include "read/replace.h"
-#include "read/sql.h"
+#include "read/trace.h"
 #include "trace/store/merge.h"
 #include "trace/store/points.h"
 
@@ -130,9 +130,7 @@ static bool is_sweep(const char *path)
     struct trace t;
     if (!replace_is_recording(path) || trace_open(&t, path))
         return false;
-    bool ours = t.end != TRACE_END_RUNNING &&
-                trace_sql_one(&t, "SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name = "
-                                  "'sweep_point'") > 0;
+    bool ours = t.end != TRACE_END_RUNNING && trace_is_sweep(&t);
     trace_close(&t);
     return ours;
 }
