@@ -57,7 +57,7 @@ static struct shapes parameter_shapes(const struct program *p)
     for (size_t i = 0; i < p->block_count; i++) {
         const struct edit_block *b = &p->blocks[i];
         uint64_t shape = program_asked(p, b)->shape;
-        if (b->kind == KIND_PARAMETER && shape && element_bytes(b->type) >= 4)
+        if (b->kind == KIND_PARAMETER && shape && element_is_float(b->type) && element_bytes(b->type) >= 4)
             *PUSH(s.at, s.n) = (struct shape){.shape = shape, .parameters = 1};
     }
     if (s.n)

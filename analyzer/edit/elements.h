@@ -17,6 +17,13 @@ static inline bool element_is_half(uint8_t type)
     return type == ELEMENT_FLOAT16 || type == ELEMENT_BFLOAT16;
 }
 
+/* What a change of types makes narrower: floating-point numbers; of an unknown type it is taken for one. */
+static inline bool element_is_float(uint8_t type)
+{
+    return type == ELEMENT_UNKNOWN || type == ELEMENT_FLOAT32 || type == ELEMENT_FLOAT64 ||
+           element_is_half(type);
+}
+
 enum cast { /* that autocast made, in 16 bits */
             CAST_NONE,
             CAST_WEIGHT,  /* of a parameter, for as long as autocast keeps it */

@@ -70,28 +70,6 @@ static void see_logits(const struct program *p, size_t i, struct head *h)
     h->to = h->end = i;
 }
 
-struct sizes { /* of parameters, sorted */
-    uint64_t *at;
-    size_t n;
-};
-
-static int by_size(const void *a, const void *b)
-{
-    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-    return (x > y) - (x < y);
-}
-
-static struct sizes parameter_sizes(const struct program *p)
-{
-    struct sizes s = {0};
-    for (size_t i = 0; i < p->block_count; i++)
-        if (p->blocks[i].kind == KIND_PARAMETER)
-            *PUSH(s.at, s.n) = p->blocks[i].size;
-    if (s.n)
-        qsort(s.at, s.n, sizeof *s.at, by_size);
-    return s;
-}
-
 static uint8_t largest_type(const struct program *p)
 {
     const struct edit_block *largest = NULL;
@@ -104,7 +82,7 @@ static uint8_t largest_type(const struct program *p)
 /* Whether B is a parameter's gradient: where a weight is used twice, that is added to another one. */
 static bool is_weight(const struct sizes *s, const struct edit_block *b)
 {
-    return b->kind == KIND_GRADIENT || (s->n && bsearch(&b->size, s->at, s->n, sizeof *s->at, by_size));
+    return b->kind == KIND_GRADIENT || sizes_have(s, b->size);
 }
 
 /* What backward makes first: gradients of logits, and those of the output layer, which are made by one node.
@@ -255,7 +233,7 @@ struct program apply_loss(const struct program *from, const struct edit *e, stru
                        .autocast = widths_of(from) == WIDTHS_AUTOCAST,
                        .chunk = BLOCK_NEVER,
                        .more = BLOCK_NEVER,
-                       .parameters = parameter_sizes(from),
+                       .parameters = program_sizes(from, 1u << KIND_PARAMETER, 0),
                        .weight_type = largest_type(from)};
     build_begin(&f.b, from);
     for (size_t i = 0; i < from->event_count; i++) {

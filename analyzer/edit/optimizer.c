@@ -133,17 +133,22 @@ static uint64_t scales(uint64_t elements)
 }
 
 /* Of an element of a state: of an unknown type it is taken for fp32. */
-static uint64_t bytes_of(const struct edit_block *state)
+static uint64_t state_bytes(const struct edit_block *state)
 {
     uint64_t bytes = element_bytes(state->type);
     return bytes ? bytes : 4;
 }
 
-/* Whether there is a state of which BYTES an element would be less. */
+/* Whether BYTES an element would be less; whole numbers, as counts of steps, stay. */
+static bool is_wider(const struct edit_block *state, int64_t bytes)
+{
+    return element_is_float(state->type) && state_bytes(state) > (uint64_t)bytes;
+}
+
 static bool has_wider(const struct program *p, int64_t bytes)
 {
     for (size_t i = 0; i < p->block_count; i++)
-        if (p->blocks[i].kind == KIND_STATE && bytes_of(&p->blocks[i]) > (uint64_t)bytes)
+        if (p->blocks[i].kind == KIND_STATE && is_wider(&p->blocks[i], bytes))
             return true;
     return false;
 }
@@ -160,10 +165,10 @@ static void bear_state(struct build *b, size_t i, int64_t bytes)
 {
     const struct trace_moment *e = &b->from->events[i];
     const struct edit_block *was = &b->from->blocks[e->block];
-    uint64_t elements = was->size / bytes_of(was);
+    uint64_t elements = was->size / state_bytes(was);
     if (bytes == STATES_HOST)
         return;
-    if ((bytes == STATES_8BIT && elements < EIGHT_LEAST) || bytes_of(was) <= (uint64_t)bytes) {
+    if ((bytes == STATES_8BIT && elements < EIGHT_LEAST) || !is_wider(was, bytes)) {
         build_copy(b, i);
         return;
     }
@@ -184,8 +189,8 @@ struct program apply_states(const struct program *from, const struct edit *e, st
         return (struct program){0};
     if (!has_kind(from, KIND_STATE))
         return refuse_nothing(r, "the optimizer keeps no states on the device");
-    if (!has_wider(from, e->n))
-        return refuse_nothing(r, "no state of the optimizer has more bytes an element");
+    if (e->n != STATES_HOST && !has_wider(from, e->n))
+        return refuse_nothing(r, "no state of the optimizer is of a wider floating-point type");
     build_begin(&b, from);
     for (size_t i = 0; i < from->event_count; i++) {
         const struct trace_moment *at = &from->events[i];

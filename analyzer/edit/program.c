@@ -55,43 +55,12 @@ static void forget_unused(struct edit_facts *f, const struct trace_blocks *b)
     free(used);
 }
 
-/* ---- sizes of parameters ---- */
-
-struct sizes { /* sorted */
-    uint64_t *at;
-    size_t n;
-};
-
-static int by_size(const void *a, const void *b)
-{
-    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-    return (x > y) - (x < y);
-}
-
-static struct sizes parameter_sizes(const struct program *p)
-{
-    struct sizes s = {0};
-    for (size_t i = 0; i < p->block_count; i++)
-        if (p->blocks[i].kind == KIND_PARAMETER)
-            *PUSH(s.at, s.n) = p->blocks[i].size;
-    if (s.n)
-        qsort(s.at, s.n, sizeof *s.at, by_size);
-    return s;
-}
-
 /* Whether a parameter has SIZE, give or take what an allocator does not split off. */
 static bool is_parameters(const struct sizes *s, uint64_t size)
 {
-    uint64_t slack = size > SMALL ? SMALL : 0, from = size - slack;
-    size_t low = 0, high = s->n;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (s->at[middle] < from)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low < s->n && s->at[low] <= size + slack;
+    uint64_t slack = size > SMALL ? SMALL : 0;
+    size_t at = sizes_from(s, size - slack);
+    return at < s->n && s->at[at] <= size + slack;
 }
 
 /* ---- kinds ---- */
@@ -178,7 +147,7 @@ static void find_kinds(struct reading *r)
 {
     struct program *p = r->p;
     number_steps(r);
-    r->parameters = parameter_sizes(p);
+    r->parameters = program_sizes(p, 1u << KIND_PARAMETER, 0);
     for (size_t i = 0; i < p->block_count; i++)
         if (p->blocks[i].kind == KIND_OTHER)
             p->blocks[i].kind = (uint8_t)kind_of(r, &p->blocks[i]);
@@ -316,6 +285,16 @@ void program_free_facts(struct edit_facts *f)
     free(f->units_name);
     asked_free(&f->asked);
     *f = (struct edit_facts){0};
+}
+
+struct sizes program_sizes(const struct program *p, unsigned kinds, uint64_t least)
+{
+    struct sizes s = {0};
+    for (size_t i = 0; i < p->block_count; i++)
+        if ((kinds >> p->blocks[i].kind & 1) && p->blocks[i].size > least)
+            *PUSH(s.at, s.n) = p->blocks[i].size;
+    sizes_sort(&s);
+    return s;
 }
 
 uint64_t program_most(const struct program *p, enum edit_kind kind)

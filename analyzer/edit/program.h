@@ -14,6 +14,7 @@
 #define VS_EDIT_PROGRAM_H
 
 #include "read/blocks.h"
+#include "sizes.h"
 
 enum edit_kind {
     KIND_OTHER,
@@ -107,6 +108,9 @@ static inline bool program_is_workspace(uint64_t size)
 {
     return size == UINT64_C(32) << 20 || size == (UINT64_C(8) << 20) + (UINT64_C(128) << 10);
 }
+/* Of the blocks of more than LEAST bytes whose kind is in the set KINDS, 1u << KIND_...; sorted.  The caller
+ * frees at. */
+struct sizes program_sizes(const struct program *p, unsigned kinds, uint64_t least);
 /* Bytes of all blocks of a kind that live at once, at the most. */
 uint64_t program_most(const struct program *p, enum edit_kind kind);
 

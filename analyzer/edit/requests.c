@@ -170,47 +170,15 @@ static bool steps_are_alike(const struct program *p)
 
 /* ---- what is made once ---- */
 
-struct sizes {
-    uint64_t *at;
-    size_t n;
-};
-
-static int by_size(const void *a, const void *b)
-{
-    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-    return (x > y) - (x < y);
-}
-
-static struct sizes likely_sizes(const struct program *p)
-{
-    struct sizes s = {0};
-    for (size_t i = 0; i < p->block_count; i++) {
-        const struct edit_block *b = &p->blocks[i];
-        if ((b->kind == KIND_UPDATE || b->kind == KIND_GRADIENT) && b->size > LARGE &&
-            (s.n == 0 || s.at[s.n - 1] != b->size))
-            *PUSH(s.at, s.n) = b->size;
-    }
-    if (s.n)
-        qsort(s.at, s.n, sizeof *s.at, by_size);
-    return s;
-}
-
 static void shrink_static(struct program *p, const struct sizes *s)
 {
     for (size_t i = 0; i < p->block_count && s->n; i++) {
         struct edit_block *b = &p->blocks[i];
         if (is_data((enum edit_kind)b->kind) || b->size <= LARGE || is_known(p, b))
             continue;
-        size_t low = 0, high = s->n; /* the largest that is not larger */
-        while (low < high) {
-            size_t middle = low + (high - low) / 2;
-            if (s->at[middle] <= b->size)
-                low = middle + 1;
-            else
-                high = middle;
-        }
-        if (low > 0 && b->size - s->at[low - 1] <= REST)
-            b->size = s->at[low - 1];
+        size_t larger = sizes_from(s, b->size + 1);
+        if (larger > 0 && b->size - s->at[larger - 1] <= REST)
+            b->size = s->at[larger - 1];
     }
 }
 
@@ -228,7 +196,7 @@ void requests_estimate(struct program *p)
     count_places(&s);
     each_place(&s, find_least);
     each_place(&s, steps_are_alike(p) ? take_least : take_least_if_static);
-    struct sizes likely = likely_sizes(p);
+    struct sizes likely = program_sizes(p, 1u << KIND_UPDATE | 1u << KIND_GRADIENT, LARGE);
     shrink_static(p, &likely);
     free(likely.at);
     free(s.now);

@@ -15,35 +15,6 @@
 
 #define MOST 0x1p50 /* bytes at once; sums of more have no meaning */
 
-/* ---- parameters' sizes ---- */
-
-struct sizes {
-    uint64_t *at;
-    size_t n;
-};
-
-static int by_size(const void *a, const void *b)
-{
-    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-    return (x > y) - (x < y);
-}
-
-static struct sizes static_sizes(const struct program *p)
-{
-    struct sizes s = {0};
-    for (size_t i = 0; i < p->block_count; i++)
-        if (p->blocks[i].kind == KIND_PARAMETER || p->blocks[i].kind == KIND_GRADIENT)
-            *PUSH(s.at, s.n) = p->blocks[i].size;
-    if (s.n)
-        qsort(s.at, s.n, sizeof *s.at, by_size);
-    return s;
-}
-
-static bool has(const struct sizes *s, uint64_t size)
-{
-    return s->n && bsearch(&size, s->at, s->n, sizeof *s->at, by_size);
-}
-
 /* ---- scaling ---- */
 
 typedef double factor_of(const struct program *p, const struct edit_block *b, void *context);
@@ -135,7 +106,7 @@ static double data_factor(const struct program *p, const struct edit_block *b, v
         return d->least && b->size <= SCALE_SURE ? 1 : d->factor;
     case KIND_BACKWARD:
     case KIND_REQUEST:
-        return d->least && (b->size <= SCALE_SURE || has(&d->sizes, b->size)) ? 1 : d->factor;
+        return d->least && (b->size <= SCALE_SURE || sizes_have(&d->sizes, b->size)) ? 1 : d->factor;
     default:
         break;
     }
@@ -149,7 +120,9 @@ static struct program apply_data(const struct program *from, const struct edit *
 {
     if (!needs_steps(from, r) || !needs_roles(from, r))
         return (struct program){0};
-    struct data d = {.factor = e->factor, .least = high != (e->factor > 1), .sizes = static_sizes(from)};
+    struct data d = {.factor = e->factor,
+                     .least = high != (e->factor > 1),
+                     .sizes = program_sizes(from, 1u << KIND_PARAMETER | 1u << KIND_GRADIENT, 0)};
     if (e->what == EDIT_SEQUENCE)
         d.outputs = scale_unit_outputs(from);
     struct program to = scale(from, data_factor, &d, r);

@@ -29,10 +29,9 @@ struct halving {
 static double share(const struct program *p, const struct edit_block *b)
 {
     uint64_t bytes = element_bytes(b->type);
-    bool floats = b->type == ELEMENT_FLOAT32 || b->type == ELEMENT_FLOAT64;
-    if (floats)
-        return 2.0 / (double)bytes;
-    return bytes || program_asked(p, b)->raw ? 1 : 0.5; /* unknown: taken for fp32 */
+    if (program_asked(p, b)->raw || !element_is_float(b->type))
+        return 1;
+    return bytes ? 2.0 / (double)bytes : 0.5; /* unknown: taken for fp32 */
 }
 
 static double of_data(const struct program *p, const struct edit_block *b, const struct halving *h)
@@ -162,7 +161,7 @@ static bool can_tell(const struct program *p, struct edit_result *r)
 {
     if (p->facts->types) {
         if (!has_wide_parameter(p))
-            refuse_nothing(r, "no parameter has more than 16 bits");
+            refuse_nothing(r, "no parameter is float32 or float64");
         return !r->why;
     }
     enum widths widths = widths_of(p);

@@ -19,12 +19,6 @@
 #define SURE  (UINT64_C(64) << 10) /* a block that is smaller may be of any kind */
 #define SLACK 1024                 /* sizes are rounded up to 512 bytes */
 
-static int by_size(const void *a, const void *b)
-{
-    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-    return (x > y) - (x < y);
-}
-
 static bool is_about(uint64_t a, uint64_t b)
 {
     return a + SLACK >= b && b + SLACK >= a;
@@ -35,49 +29,28 @@ static bool in_forward(const struct program *p, const struct edit_block *b)
     return program_is_forward(p->facts, p->events[b->born].phase) && b->size > SURE / 2;
 }
 
-/* The parameters' sizes, sorted. */
-static uint64_t *parameter_sizes(const struct program *p, size_t *n)
+/* Of the sizes the first that is about SIZE or larger. */
+static size_t first_about(const struct sizes *s, uint64_t size)
 {
-    uint64_t *sizes = NULL;
-    *n = 0;
-    for (size_t i = 0; i < p->block_count; i++)
-        if (p->blocks[i].kind == KIND_PARAMETER && p->blocks[i].size > SURE)
-            *PUSH(sizes, *n) = p->blocks[i].size;
-    if (*n)
-        qsort(sizes, *n, sizeof *sizes, by_size);
-    return sizes;
-}
-
-/* Of the N sizes the first that is about SIZE or larger. */
-static size_t first_about(const uint64_t *sizes, size_t n, uint64_t size)
-{
-    size_t low = 0, high = n;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (sizes[middle] + SLACK < size)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
+    return sizes_from(s, size > SLACK ? size - SLACK : 0);
 }
 
 /* Bytes of parameters for each of which there is a block of half its size among those made in forward in the
  * events from *I up to a step's end. */
-static uint64_t halved(const struct program *p, const uint64_t *sizes, size_t n, size_t *i, size_t *taken)
+static uint64_t halved(const struct program *p, const struct sizes *sizes, size_t *i, size_t *taken)
 {
     uint64_t bytes = 0;
-    memset(taken, 0, n * sizeof *taken);
+    memset(taken, 0, sizes->n * sizeof *taken);
     for (; *i < p->event_count && p->events[*i].what != MOMENT_STEP; ++*i) {
         if (p->events[*i].what != MOMENT_BORN)
             continue;
         const struct edit_block *b = &p->blocks[p->events[*i].block];
         if (!in_forward(p, b))
             continue;
-        size_t k = first_about(sizes, n, 2 * b->size), next = k < n ? k + taken[k] : n;
-        if (next < n && is_about(sizes[next], 2 * b->size)) {
+        size_t k = first_about(sizes, 2 * b->size), next = k < sizes->n ? k + taken[k] : k;
+        if (next < sizes->n && is_about(sizes->at[next], 2 * b->size)) {
             taken[k]++;
-            bytes += sizes[next];
+            bytes += sizes->at[next];
         }
     }
     ++*i;
@@ -86,17 +59,17 @@ static uint64_t halved(const struct program *p, const uint64_t *sizes, size_t n,
 
 static bool is_autocast(const struct program *p)
 {
-    size_t n;
-    uint64_t *sizes = parameter_sizes(p, &n), all = 0, most = 0;
-    size_t *taken = xrealloc(NULL, (n + 1) * sizeof *taken); /* of those from each on, how many */
-    for (size_t i = 0; i < n; i++)
-        all += sizes[i];
-    for (size_t i = 0; n && i < p->event_count;) {
-        uint64_t bytes = halved(p, sizes, n, &i, taken);
+    struct sizes sizes = program_sizes(p, 1u << KIND_PARAMETER, SURE);
+    uint64_t all = 0, most = 0;
+    size_t *taken = xrealloc(NULL, (sizes.n + 1) * sizeof *taken); /* of those from each on, how many */
+    for (size_t i = 0; i < sizes.n; i++)
+        all += sizes.at[i];
+    for (size_t i = 0; sizes.n && i < p->event_count;) {
+        uint64_t bytes = halved(p, &sizes, &i, taken);
         most = bytes > most ? bytes : most;
     }
     free(taken);
-    free(sizes);
+    free(sizes.at);
     return all && most >= all / 2;
 }
 

@@ -135,6 +135,21 @@ static uint64_t key_of(const struct law_run *run, const uint64_t *keys, const st
 
 /* ---- blocks and steps ---- */
 
+/* Requests, where a run of PyTorch's native allocator says them, in whole blocks: it may have given larger
+ * ones. */
+static void take_sizes(struct law_run *run)
+{
+    for (size_t i = 0; i < run->tape.n; i++) {
+        const struct tape_event *e = &run->tape.at[i];
+        if (e->what != TAPE_ALLOC)
+            continue;
+        struct law_block *b = &run->blocks[e->id];
+        b->asked = !e->rounded && !run->tape.imported;
+        b->size = b->asked ? (e->size + LAW_ROUND - 1) / LAW_ROUND * LAW_ROUND : e->size;
+        run->unasked += !b->asked && b->size > LAW_UNSPLIT;
+    }
+}
+
 static int take_blocks(struct law_run *run, const struct trace_lives *lives, int64_t **born)
 {
     uint64_t *keys = stack_keys(&run->stacks);
@@ -151,30 +166,8 @@ static int take_blocks(struct law_run *run, const struct trace_lives *lives, int
     if (n != run->tape.ids)
         return complain("whatif: %s has blocks whose birth and free do not agree: record it again",
                         run->path);
-    for (size_t i = 0; i < run->tape.n; i++)
-        if (run->tape.at[i].what == TAPE_ALLOC)
-            run->blocks[run->tape.at[i].id].size = run->tape.at[i].size;
+    take_sizes(run);
     return 0;
-}
-
-/* Sizes become what was asked for where that is known: PyTorch's native allocator may have given a larger
- * block. */
-static int take_requests(struct law_run *run, const int64_t *born)
-{
-    size_t n = run->tape.ids;
-    int64_t *asked = xrealloc(NULL, (n + 1) * sizeof *asked);
-    int bad = trace_requests(&run->t, born, n, asked) ? complain("whatif: %s", run->t.why) : 0;
-    for (size_t i = 0; i < n && !bad; i++) {
-        struct law_block *b = &run->blocks[i];
-        uint64_t whole =
-            asked[i] == UNKNOWN ? 0 : ((uint64_t)asked[i] + LAW_ROUND - 1) / LAW_ROUND * LAW_ROUND;
-        b->asked = whole > 0 && (uint64_t)asked[i] <= b->size;
-        if (b->asked)
-            b->size = whole;
-        run->unasked += !b->asked && b->size > LAW_UNSPLIT;
-    }
-    free(asked);
-    return bad;
 }
 
 /* Where each of the first steps ends, in blocks. */
@@ -283,8 +276,6 @@ static int load_one(struct law_run *run, const char *word, int64_t *device)
         bad = check_whole(run);
     if (!bad)
         bad = take_blocks(run, &lives, &born);
-    if (!bad)
-        bad = take_requests(run, born);
     if (!bad)
         bad = take_steps(run, born);
     if (!bad)

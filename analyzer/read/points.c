@@ -12,17 +12,16 @@
 
 bool trace_is_sweep(struct trace *t)
 {
-    return trace_sql_one(t, "SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name = "
-                            "'sweep_point'") > 0;
+    /* of a file of several processes alone, and never of a view, which might be an endless one */
+    return trace_sql_one(t, "SELECT count(*) FROM main.sqlite_master WHERE type = 'table' AND rootpage > 0 "
+                            "AND name IN ('sweep_point', 'sweep_process')") == 2;
 }
 
 int trace_sweep_points(struct trace *t, struct trace_sweep_point **out, size_t *n)
 {
     *out = NULL;
     *n = 0;
-    /* of a file of several processes alone, and never of a view, which might be an endless one */
-    if (trace_sql_one(t, "SELECT count(*) FROM main.sqlite_master WHERE type = 'table' AND rootpage > 0 AND "
-                         "name IN ('sweep_point', 'sweep_process')") != 2)
+    if (!trace_is_sweep(t))
         return 0;
     struct sqlite3_stmt *s =
         trace_sql(t,

@@ -521,9 +521,6 @@ int trace_births(struct trace *t, int64_t device, const struct trace_step_end *s
 int64_t trace_last_birth(struct trace *t, int64_t after, int64_t upto);
 /* The device's allocated total after event SEQ. */
 int64_t trace_allocated_at(struct trace *t, int64_t device, int64_t seq);
-/* The bytes that PyTorch was asked for, of the blocks allocated by the events SEQS, which rise; UNKNOWN where
- * that was not recorded. */
-int trace_requests(struct trace *t, const int64_t *seqs, size_t n, int64_t *out);
 /* The library that made the requests with call stack STACK; NULL: unknown. */
 const char *trace_owner(struct trace *t, int64_t stack);
 /* The program's own line of call stack STACK, "FILE:LINE FUNCTION"; NULL: it has no Python frame. */

@@ -1,7 +1,7 @@
 /* test_edit_types.c - changes of programs whose element types are known. */
 #include "made.h"
 
-enum { F32 = ELEMENT_FLOAT32, BF16 = ELEMENT_BFLOAT16, I64 = 5 };
+enum { F32 = ELEMENT_FLOAT32, BF16 = ELEMENT_BFLOAT16, I32 = 4, I64 = 5 };
 
 static struct made typed(const char *text, const struct known *table, const struct element *of)
 {
@@ -47,7 +47,7 @@ static void a_program_in_bf16_has_nothing_to_change(void **state)
 {
     (void)state;
     TYPED(m, ".+w f+a b-a o+s |", bf16);
-    assert_refused(&m, "types=bf16", "no parameter has more than 16 bits");
+    assert_refused(&m, "types=bf16", "no parameter is float32 or float64");
 }
 
 /* Under autocast: w is copied as c, the input x as d for the layer that gives y; v and its gradient h before
@@ -99,7 +99,24 @@ static void states_have_the_elements_of_their_type(void **state)
     /* 2 Mi elements each, and a scale of 4 bytes for 256 */
     assert_int_equal(edited(&m, "states=8bit").low, MIB(8 + 2 + 2) + 2 * KIB(32));
     TYPED(half, ".+w o+t |", states);
-    assert_refused(&half, "states=bf16", "no state of the optimizer has more bytes");
+    assert_refused(&half, "states=bf16", "no state of the optimizer is of a wider floating-point type");
+}
+
+/* Weights packed into whole numbers, and a count of steps that is one. */
+static void whole_numbers_are_no_floats_to_be_narrowed(void **state)
+{
+    (void)state;
+    static const struct known packed[] = {{'w', MIB(8), KIND_PARAMETER, NOWHERE},
+                                          {'a', MIB(50), KIND_SAVED, UNIT0},
+                                          {'s', MIB(8), KIND_STATE, FOREACH},
+                                          {0}};
+    static const struct element packed_elements[] = {
+        {'w', I32, 1, false}, {'a', F32, 2, false}, {'s', I64, 1, false}, {0}};
+    TYPED(m, ".+w f+a b-a o+s |", packed);
+    assert_refused(&m, "types=bf16", "no parameter is float32 or float64");
+    assert_refused(&m, "states=bf16", "no state of the optimizer is of a wider floating-point type");
+    assert_refused(&m, "states=8bit", "no state of the optimizer is of a wider floating-point type");
+    assert_int_equal(edited(&m, "states=host").low, MIB(8 + 50));
 }
 
 int main(void)
@@ -110,6 +127,7 @@ int main(void)
         cmocka_unit_test(without_autocast_copies_of_weights_go_and_those_of_data_may),
         cmocka_unit_test(data_in_a_weights_shape_are_no_second_copy_of_it),
         cmocka_unit_test(states_have_the_elements_of_their_type),
+        cmocka_unit_test(whole_numbers_are_no_floats_to_be_narrowed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
