@@ -1,0 +1,25 @@
+#!/bin/bash
+# types_predicted.sh - what `whatif --edit=types=bf16` says of three real PyTorch programs in fp32, and under autocast, holds when they
+# are run in bf16: the measured peak lies in the interval.  On the CPU, whose blocks have no element types: these are written down by the
+# program.  Of programs of which it writes down too few of the bytes the change may be refused.
+here=$(cd "$(dirname "$0")" && pwd)
+python=${TEST_PYTHON:-python3}
+"$python" -c 'import torch' 2>/dev/null || { echo "SKIPPED: $python has no torch (TEST_PYTHON names one that has)"; exit 77; }
+# shellcheck source-path=SCRIPTDIR
+. "$here/../e2e/lib/lib.bash"
+"${CC:-cc}" -O1 -shared -fPIC -o "$dir/cpu_blocks.so" "$here/../e2e/frameworks/cpu_blocks.c" || fail "cpu_blocks.c"
+V=$BUILD/bin/vramscope
+
+record() { # MODEL WHAT
+    LD_PRELOAD=$dir/cpu_blocks.so timeout 600 "$V" run --simulated -q -o "$dir/$1-$2.db" -- "$python" "$here/types_program.py" "$1" "$2" "$dir/$1-$2.json" \
+        >"$dir/out" 2>"$dir/err" || fail "$1 $2: $(cat "$dir/err")"
+}
+failures=0
+for model in gpt cnn mlp; do
+    record $model bf16
+    for what in base autocast; do
+        record $model $what
+        python3 "$here/types_judge.py" "$model, $what" "$dir/$model-$what.db" "$dir/$model-$what.json" "$dir/$model-bf16.db" "$V" || failures=$((failures + 1))
+    done
+done
+[ $failures = 0 ] || fail "$failures of 6"

@@ -1,0 +1,111 @@
+"""types_program.py MODEL WHAT LOG - trains MODEL (gpt, cnn, mlp) on the CPU for types_predicted.sh: as it is, in WHAT = base; under
+autocast; in bf16.  LOG, but of bf16, gets the element type and shape of each tensor that an operation gave."""
+import json
+import sys
+import time
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_flatten
+
+name, what, path = sys.argv[1:4]
+rows = []
+
+
+class Log(TorchDispatchMode):
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        out = func(*args, **(kwargs or {}))
+        for t in tree_flatten(out)[0]:
+            if isinstance(t, torch.Tensor) and t.layout == torch.strided and t.untyped_storage().nbytes() >= 1024:
+                s = t.untyped_storage()
+                rows.append((s.data_ptr(), time.time_ns(), str(t.dtype)[6:], list(t.shape), s.nbytes()))
+        return out
+
+
+class Block(nn.Module):
+    def __init__(self, h):
+        super().__init__()
+        self.n1, self.n2 = nn.LayerNorm(h), nn.LayerNorm(h)
+        self.qkv, self.o = nn.Linear(h, 3 * h), nn.Linear(h, h)
+        self.up, self.down = nn.Linear(h, 4 * h), nn.Linear(4 * h, h)
+
+    def forward(self, x):
+        b, s, h = x.shape
+        q, k, v = self.qkv(self.n1(x)).view(b, s, 3, 4, h // 4).permute(2, 0, 3, 1, 4)
+        a = F.scaled_dot_product_attention(q, k, v, is_causal=True).transpose(1, 2).reshape(b, s, h)
+        x = x + self.o(a)
+        return x + self.down(F.gelu(self.up(self.n2(x))))
+
+
+class GPT(nn.Module):
+    def __init__(self, h=256, v=4096):
+        super().__init__()
+        self.emb, self.layers = nn.Embedding(v, h), nn.ModuleList(Block(h) for _ in range(4))
+        self.norm, self.head = nn.LayerNorm(h), nn.Linear(h, v, bias=False)
+
+    def forward(self, x):
+        x = self.emb(x)
+        for layer in self.layers:
+            x = layer(x)
+        return self.head(self.norm(x))
+
+
+class CNN(nn.Module):
+    def __init__(self, c=(3, 32, 64, 128)):
+        super().__init__()
+        self.layers = nn.ModuleList(nn.Sequential(nn.Conv2d(a, b, 3, padding=1), nn.BatchNorm2d(b), nn.ReLU(), nn.MaxPool2d(2)) for a, b in zip(c, c[1:]))
+        self.head = nn.Linear(128 * 8 * 8, 1000)
+
+    def forward(self, x):
+        for layer in self.layers:
+            x = layer(x)
+        return self.head(x.flatten(1))
+
+
+class MLP(nn.Module):
+    def __init__(self, h=512):
+        super().__init__()
+        self.layers = nn.ModuleList(nn.Sequential(nn.LayerNorm(h), nn.Linear(h, 3 * h), nn.GELU(), nn.Dropout(0.1), nn.Linear(3 * h, h)) for _ in range(5))
+        self.head = nn.Linear(h, 100)
+
+    def forward(self, x):
+        for layer in self.layers:
+            x = x + layer(x)
+        return self.head(x)
+
+
+def data():
+    if name == "gpt":
+        return torch.randint(0, 4096, (8, 256)), torch.randint(0, 4096, (8, 256))
+    if name == "cnn":
+        return torch.randn(32, 3, 64, 64), torch.randint(0, 1000, (32,))
+    return torch.randn(4096, 512), torch.randint(0, 100, (4096,))
+
+
+def train():
+    net = {"gpt": GPT, "cnn": CNN, "mlp": MLP}[name]()
+    if what == "bf16":
+        net = net.bfloat16()
+    optimizer = torch.optim.AdamW(net.parameters(), foreach=True)
+    for _ in range(4):
+        x, y = data()
+        x = x.bfloat16() if what == "bf16" and x.is_floating_point() else x
+        with torch.autocast("cpu", torch.bfloat16, enabled=what == "autocast"):
+            out = net(x)
+        loss = F.cross_entropy(out.flatten(0, -2).float(), y.flatten())
+        del out
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        del loss
+
+
+if what == "bf16":
+    train()
+else:
+    with Log():
+        train()
+    with open(path, "w") as f:
+        json.dump(rows, f)
