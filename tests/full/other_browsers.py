@@ -10,16 +10,20 @@ import pathlib
 import shutil
 import socket
 import subprocess
+import sys
 import tempfile
 import time
 import urllib.error
 import urllib.request
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "e2e/lib"))
+from browser import Asked  # noqa: E402  its folder comes first
+
 KEYS = {"Escape": "\ue00c", "ArrowLeft": "\ue012", "ArrowRight": "\ue014", "Enter": "\ue007"}
 START_S = 120  # a browser's start on a machine that does much else
 
 
-class Page:
+class Page(Asked):
     """One window; what it says it asks BROWSER's ask(), with WebDriver's commands."""
 
     def __init__(self, browser):
@@ -38,16 +42,6 @@ class Page:
         if "thrown" in answer:
             raise AssertionError(f"{code}: {answer['thrown']}")
         return answer["value"]
-
-    def wait(self, code, seconds=60):
-        """Until CODE is true."""
-        end = time.monotonic() + seconds
-        while time.monotonic() < end:
-            value = self.js(f"((v) => (v instanceof Node ? true : v))({code})")
-            if value:
-                return value
-            time.sleep(0.05)
-        raise AssertionError(f"after {seconds} s still not: {code}; the page says: {self.js('document.body.innerText')[:300]}")
 
     def click(self, x, y):
         move = {"type": "pointerMove", "duration": 0, "x": int(x), "y": int(y), "origin": "viewport"}

@@ -22,7 +22,21 @@ def find():
     return next((shutil.which(name) for name in NAMES if shutil.which(name)), None)
 
 
-class Page:
+class Asked:
+    """A page of any browser, by what its js() answers."""
+
+    def wait(self, code, seconds=60):
+        """Until CODE is true."""
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            value = self.js(f"((v) => (v instanceof Node ? true : v))({code})")
+            if value:
+                return value
+            time.sleep(0.02)
+        raise AssertionError(f"after {seconds} s still not: {code}; the page says: {self.js('document.body.innerText')[:300]}")
+
+
+class Page(Asked):
     def __init__(self, browser, session):
         self.browser, self.session, self.said = browser, session, []
 
@@ -35,16 +49,6 @@ class Page:
         if "exceptionDetails" in answer:
             raise AssertionError(f"{code}: {answer['exceptionDetails'].get('exception', {}).get('description')}")
         return answer["result"].get("value")
-
-    def wait(self, code, seconds=60):
-        """Until CODE is true."""
-        end = time.monotonic() + seconds
-        while time.monotonic() < end:
-            value = self.js(f"((v) => (v instanceof Node ? true : v))({code})")
-            if value:
-                return value
-            time.sleep(0.02)
-        raise AssertionError(f"after {seconds} s still not: {code}; the page says: {self.js('document.body.innerText')[:300]}")
 
     def size(self, width, height, dark=False):
         self.call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False)
