@@ -9,9 +9,10 @@
  * only the pointer by which the interpreter calls it (the vectorcall of PEP 590, which each function object
  * has) is ours:
  *
- *      module(x) ─▶ wrapper's vectorcall ─┬─▶ torch's own function      the call is inside of another, the
- * module is │                            known, and nobody watches this thread └─▶ the wrapper's Python code,
- * and from there torch's: all others
+ *      module(x) ─▶ the wrapper's vectorcall, ours
+ *                   ├─▶ torch's function           within another module's call, of a module that is
+ *                   │                              known, on a thread that nobody watches
+ *                   └─▶ the wrapper's Python code, and from there torch's function: all other calls
  *
  * The wrapper does all by itself, so nothing is lost where the interpreter runs its code without asking the
  * pointer, as CPython 3.11 does for `super().__call__(x)`.  A thread with a profile or trace function always
