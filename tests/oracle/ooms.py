@@ -7,7 +7,7 @@ A refusal by the driver opens an episode of its thread.  The same request refuse
     reported   the framework says so itself (op 22), on the same device, for no more than was refused
     reached    the thread does anything else that a caching allocator would not do in between, or nothing more
 
-Of those that reached the program table oom keeps, per device, the first, the last and the one of the largest request.
+Of those that reached the program table oom keeps, per device, the first, the last and the one of the largest request (of equal ones the first).
 """
 from replay import ALLOC, BLOCK, CONTEXT, FREE_FAILED, LIMIT, MARKED, OOM, OVERHEAD, PHYS_CREATE, POP, PUSH, SAMPLE, STEP
 
@@ -112,7 +112,7 @@ class Ooms:
         if kept is None or kept[0].seq > first.seq:
             self.kept[device, FIRST] = first, episode[:1] if first is not last else episode
         kept = self.kept.get((device, LARGEST))
-        if kept is None or self.requested(kept[0]) < self.requested(last):
+        if kept is None or (self.requested(kept[0]), -kept[0].seq) < (self.requested(last), -last.seq):
             self.kept[device, LARGEST] = last, episode
         kept = self.kept.get((device, LAST))
         if kept is None or kept[0].seq < last.seq:

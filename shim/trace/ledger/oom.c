@@ -76,7 +76,9 @@ static void keep(struct vs_ledger *l, uint8_t role, size_t from)
         vs_count(l, row.device, VS_COUNT_NO_MEMORY);
 }
 
-/* FIRST and LAST, of a row of refusals (or the same one twice), reached the program. */
+/* FIRST and LAST, of a row of refusals (or the same one twice), reached the program.  Of equal requests the
+ * first in the file is the largest, so that the order in which threads let their refusals be known does not
+ * decide. */
 static void reached(struct vs_ledger *l, size_t first, size_t last)
 {
     const struct vs_oom_row row = l->oom.at.at[last].row;
@@ -84,7 +86,9 @@ static void reached(struct vs_ledger *l, size_t first, size_t last)
     if (old == NONE || l->oom.at.at[old].row.seq > l->oom.at.at[first].row.seq)
         keep(l, VS_OOM_FIRST, first);
     old = find(l, VS_OOM_LARGEST, row.device);
-    if (old == NONE || l->oom.at.at[old].row.requested < row.requested)
+    const struct vs_oom_row *largest = old == NONE ? NULL : &l->oom.at.at[old].row;
+    if (!largest || largest->requested < row.requested ||
+        (largest->requested == row.requested && largest->seq > row.seq))
         keep(l, VS_OOM_LARGEST, last);
     old = find(l, VS_OOM_LAST, row.device);
     if (old == NONE || l->oom.at.at[old].row.seq < row.seq)

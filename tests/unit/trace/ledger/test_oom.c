@@ -416,6 +416,21 @@ static void many_threads_refused_at_once_are_all_counted(void **state)
     assert_int_equal(with_role(k, VS_OOM_LARGEST, 0)->requested, MIB + 99);
 }
 
+static void of_equal_requests_the_first_is_the_largest_whoever_tells_first(void **state)
+{
+    struct kit *k = *state;
+    for (uint16_t thread = 1; thread <= 2; thread++) {
+        k->thread = thread;
+        refuse(k, VS_SPACE_DEVICE, 64 * MIB);
+    }
+    alloc(
+        k, 0x9000000,
+        512); /* thread 2 goes on: its refusal is known to have reached the program before that of thread 1 */
+    finish(k);
+    assert_int_equal(with_role(k, VS_OOM_LARGEST, 0)->seq, with_role(k, VS_OOM_FIRST, 0)->seq);
+    assert_true(with_role(k, VS_OOM_LARGEST, 0)->seq < with_role(k, VS_OOM_LAST, 0)->seq);
+}
+
 static void figures_of_the_driver_come_along_with_their_time(void **state)
 {
     struct kit *k = *state;
@@ -449,6 +464,7 @@ int main(void)
         T(loop_keeps_the_first_the_last_and_the_largest),
         T(same_refusal_again_and_again_keeps_its_first_and_its_last),
         T(many_threads_refused_at_once_are_all_counted),
+        T(of_equal_requests_the_first_is_the_largest_whoever_tells_first),
         T(figures_of_the_driver_come_along_with_their_time),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
