@@ -304,7 +304,7 @@ static void end_default(uint64_t id)
         next(their);
 }
 
-static void domain_mark_ex(struct nvtx_handle *domain, const struct nvtx_attributes *a)
+void nvtx_domain_mark(struct nvtx_handle *domain, const struct nvtx_attributes *a)
 {
     domain_mark_fn *next = CHAIN(core2, CORE2_MARK_EX, domain_mark_fn *);
     struct translated t;
@@ -314,7 +314,7 @@ static void domain_mark_ex(struct nvtx_handle *domain, const struct nvtx_attribu
         next(theirs(domain), TRANSLATE(&t, a, struct nvtx_attributes));
 }
 
-static uint64_t domain_start_ex(struct nvtx_handle *domain, const struct nvtx_attributes *a)
+uint64_t nvtx_domain_start(struct nvtx_handle *domain, const struct nvtx_attributes *a)
 {
     domain_start_fn *next = CHAIN(core2, CORE2_START_EX, domain_start_fn *);
     struct translated t;
@@ -323,7 +323,7 @@ static uint64_t domain_start_ex(struct nvtx_handle *domain, const struct nvtx_at
     return next ? give_out(id, next(theirs(domain), TRANSLATE(&t, a, struct nvtx_attributes))) : id;
 }
 
-static void domain_end(struct nvtx_handle *domain, uint64_t id)
+void nvtx_domain_end(struct nvtx_handle *domain, uint64_t id)
 {
     domain_end_fn *next = CHAIN(core2, CORE2_END, domain_end_fn *);
     uint64_t their = end(id);
@@ -332,7 +332,7 @@ static void domain_end(struct nvtx_handle *domain, uint64_t id)
         next(theirs(domain), their);
 }
 
-static int domain_push_ex(struct nvtx_handle *domain, const struct nvtx_attributes *a)
+int nvtx_domain_push(struct nvtx_handle *domain, const struct nvtx_attributes *a)
 {
     domain_push_fn *next = CHAIN(core2, CORE2_PUSH_EX, domain_push_fn *);
     struct translated t;
@@ -342,7 +342,7 @@ static int domain_push_ex(struct nvtx_handle *domain, const struct nvtx_attribut
     return depth == NVTX_NOT_TRACKED ? their : depth;
 }
 
-static int domain_pop(struct nvtx_handle *domain)
+int nvtx_domain_pop(struct nvtx_handle *domain)
 {
     domain_pop_fn *next = CHAIN(core2, CORE2_POP, domain_pop_fn *);
     int depth = pop(domain), their = next ? next(theirs(domain)) : depth;
@@ -386,11 +386,11 @@ nvtx_function *const nvtx_ours_core[CORE_SLOTS] = {
     [CORE_PUSH_W] = F(push_w),     [CORE_POP] = F(pop_default),
 };
 nvtx_function *const nvtx_ours_core2[CORE2_SLOTS] = {
-    [CORE2_MARK_EX] = F(domain_mark_ex),
-    [CORE2_START_EX] = F(domain_start_ex),
-    [CORE2_END] = F(domain_end),
-    [CORE2_PUSH_EX] = F(domain_push_ex),
-    [CORE2_POP] = F(domain_pop),
+    [CORE2_MARK_EX] = F(nvtx_domain_mark),
+    [CORE2_START_EX] = F(nvtx_domain_start),
+    [CORE2_END] = F(nvtx_domain_end),
+    [CORE2_PUSH_EX] = F(nvtx_domain_push),
+    [CORE2_POP] = F(nvtx_domain_pop),
     [CORE2_RESOURCE_CREATE] = F(resource_create),
     [CORE2_CATEGORY_A] = F(domain_category_a),
     [CORE2_CATEGORY_W] = F(domain_category_w),

@@ -50,4 +50,11 @@ extern nvtx_function *nvtx_chain_core[CORE_SLOTS], *nvtx_chain_core2[CORE2_SLOTS
 extern nvtx_function *const nvtx_ours_core[CORE_SLOTS], *const nvtx_ours_core2[CORE2_SLOTS],
                                                             *const nvtx_ours_sync[SYNC_SLOTS];
 
+/* The calls of NVTX with a domain; NULL is the default one. */
+void nvtx_domain_mark(struct nvtx_handle *domain, const struct nvtx_attributes *a);
+uint64_t nvtx_domain_start(struct nvtx_handle *domain, const struct nvtx_attributes *a);
+void nvtx_domain_end(struct nvtx_handle *domain, uint64_t id);
+int nvtx_domain_push(struct nvtx_handle *domain, const struct nvtx_attributes *a);
+int nvtx_domain_pop(struct nvtx_handle *domain);
+
 #endif

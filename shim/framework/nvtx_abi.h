@@ -97,4 +97,27 @@ struct nvtx_callbacks {
 };
 typedef const void *nvtx_get_export_table(uint32_t id);
 
+/* Extensions: a program's copy of NVTX passes a module's slots, which begin as no-ops. */
+enum { NVTX_EXTENSION_PAYLOAD = 2 };
+enum nvtx_payload {
+    PAYLOAD_MARK = 2,
+    PAYLOAD_PUSH,
+    PAYLOAD_POP,
+    PAYLOAD_START,
+    PAYLOAD_END,
+};
+
+struct nvtx_segment {
+    size_t id, slots;
+    intptr_t *functions;
+};
+
+struct nvtx_extension {
+    uint16_t version, struct_size, module, compatible;
+    size_t segment_count;
+    struct nvtx_segment *segments;
+    intptr_t (*get_function)(uint32_t id);
+    const void *info;
+};
+
 #endif

@@ -8,7 +8,8 @@
  * If the user had set a tool there already, `vramscope run` keeps its path in VRAMSCOPE_NVTX_CHAIN.  That
  * tool fills tables of ours instead of the program's, and our functions call its functions.  Entries that we
  * do not need, and whose arguments have no handle of ours, get the other tool's function directly.  NVTX's
- * extensions (payload schemas, counters) are not passed on: their arguments have handles that only we know.
+ * extensions (payload schemas, counters) are not passed on: their arguments have handles that only we know
+ * (nvtx_payload.c has what we need of them).
  *
  * Not seen: the old libnvToolsExt.so (NVTX 1 and 2, torch before 2.4), which has no injection of this kind.
  */
@@ -22,7 +23,6 @@
 
 #define EXPORT __attribute__((visibility("default")))
 EXPORT int InitializeInjectionNvtx2(nvtx_get_export_table *get);
-EXPORT int InitializeInjectionNvtxExtension(void *module);
 
 typedef int initialize_fn(nvtx_get_export_table *get);
 
@@ -138,10 +138,4 @@ int InitializeInjectionNvtx2(nvtx_get_export_table *get)
     for (int module = NVTX_CORE; module < NVTX_MODULES; module++)
         fill(callbacks, module);
     return 1;
-}
-
-/* Returns 0, "not supported": NVTX turns the extension's functions into no-ops and keeps us loaded. */
-int InitializeInjectionNvtxExtension(void *module)
-{
-    return 0;
 }

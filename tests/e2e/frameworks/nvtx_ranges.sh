@@ -70,6 +70,37 @@ push 2 wide domain - parent 1 flags 0x12 phase setup
 push 13 aten::mm domain - parent 0 flags 0x12 phase backward
 END
 
+# ranges that NVTX's extension for payloads begins or ends
+if [ -f "${include:-/usr/local/cuda/include}/nvtx3/nvToolsExtPayload.h" ]; then
+    build -isystem "${include:-/usr/local/cuda/include}" -o "$work/payloads" "$here/nvtx_payload_program.c" -ldl
+    LD_PRELOAD=$log_library NVTX_INJECTION64_PATH=$log_library "$work/payloads" >"$work/out" || exit 1
+    expect_output "answers to calls with payloads" <<'END'
+enabled 1
+outer 0 inner 1 inner 1 outer 0 none -2
+ids differ: 1
+END
+    expect_log "a range that ends with a payload has ended" <<'END'
+push 1 ncclCommInitRankConfig domain NCCL parent 0 flags 0x2 phase -
+push 2  domain NCCL parent 1 flags 0x2 phase -
+pop 2
+pop 1
+mark  domain -
+push 3  domain NCCL parent 0 flags 0x22 phase -
+push 4 ncclCommInitRankConfig domain NCCL parent 0 flags 0x22 phase -
+pop 4
+pop 3
+push 5 ncclCommInitRankConfig domain NCCL parent 0 flags 0x2 phase -
+pop 5
+END
+    LD_PRELOAD=$log_library NVTX_INJECTION64_PATH=$log_library VRAMSCOPE_NVTX_CHAIN=$work/tool.so "$work/payloads" >"$work/out" || exit 1
+    [ "$(grep -o 'tool: push' "$work/out" | wc -l) $(grep -o 'tool: pop' "$work/out" | wc -l)" = "3 4" ] ||
+        { echo "FAIL: the tool behind us does not get ranges with payloads"; cat "$work/out"; exit 1; }
+    : >"$FRAMEWORK_LOG"
+    echo "ok the tool behind us gets these ranges too"
+else
+    echo "SKIPPED in part: these nvtx3 headers have no payloads"
+fi
+
 tool() { grep -c "^tool: " "$work/out"; }
 NVTX_INJECTION64_PATH=$work/tool.so "$work/program" "$work/library.so" >"$work/out" || exit 1
 grep "^tool: " "$work/out" >"$work/alone"
