@@ -1,9 +1,12 @@
 """parts_rate.py OUT - how fast two GPUs with half of the vocabulary each are, per GPU, beside one GPU with all of it.
 
-Each process computes loss and both gradients in three ways, by turns after a rest: the whole vocabulary alone; its half,
-with an exchange for each chunk; its half in two runs, which compute the logits twice.  Of the median times (of the slower
-rank): the share is whole / 2 / half, the rate per GPU over the single GPU's.  The losses are compared, too.  Exit status 1
-where a share is below its target or a loss is off.
+Each process computes loss and both gradients, by turns after a rest: the whole vocabulary alone; its half, with an
+exchange for each chunk; its half in two runs, which compute the logits twice.  Of the median times (of the slower rank):
+the share is whole / 2 / half, the rate per GPU over the single GPU's.  The losses are compared, too.  Exit status 1
+where a share of the first way is below its target, or a loss is off.
+
+PARTS_RATE_WAYS has the ways of parts by their names in WAYS, the one that is judged first.  PARTS_RATE_KERNELS=1: the
+kernels of each way at the first shape, too.
 """
 import json
 import os
@@ -25,6 +28,7 @@ CPU = os.environ.get("PARTS_RATE_CPU")  # a trial of this file: tiny, over Gloo,
 SHAPES = [(64, 24, 130), (300, 16, 64)] if CPU else [(8192, 4096, 128256), (8192, 2048, 128256), (16384, 4096, 151936), (4096, 4096, 256000)]
 ROUNDS, REST, SECONDS = (2, 0.0, 60) if CPU else (9, 0.3, 150)
 FEWEST = 2 if CPU else 5
+SHOWN = os.environ.get("PARTS_RATE_WAYS", "as built,two runs").split(",")
 
 
 def target(hidden):
@@ -40,20 +44,33 @@ def case(device, tokens, hidden, vocab):
     return x, w, torch.randint(vocab, (tokens,), generator=random, device=device)
 
 
+CHUNK_FOR = cross_entropy_parts.chunk_for
+WAYS = {  # of parts: whether gathers run beside products, whether dinput is summed chunk by chunk, chunks
+    "as built": (None, None, CHUNK_FOR),
+    "beside each": (True, True, CHUNK_FOR),
+    "beside end": (True, False, CHUNK_FOR),
+    "turn end": (False, False, CHUNK_FOR),
+    "two runs": (True, True, lambda *_: 0),
+}
+
+
 def ways(x, w, y):
     rank, ranks = dist.get_rank(), dist.get_world_size()
     half = w.detach()[w.size(0) // ranks * rank : w.size(0) // ranks * (rank + 1)].clone().requires_grad_()
-    chunk_for = cross_entropy_parts.chunk_for
+    exchange = cross_entropy_parts._Exchange
+    built = exchange.BESIDE, exchange.EACH
 
-    def parts(chunk):
+    def parts(beside, each, chunk):
         cross_entropy_parts.chunk_for = chunk
-        return linear_cross_entropy(x, half, y, group=dist.group.WORLD)
+        exchange.BESIDE, exchange.EACH = built if beside is None else (beside, each)
+        try:
+            return linear_cross_entropy(x, half, y, group=dist.group.WORLD)
+        finally:
+            exchange.BESIDE, exchange.EACH = built
 
-    return {
-        "whole": lambda: linear_cross_entropy(x, w, y),
-        "exchange": lambda: parts(chunk_for),
-        "two runs": lambda: parts(lambda *_: 0),
-    }, (x, w, half)
+    calls = {"whole": lambda: linear_cross_entropy(x, w, y)}
+    calls.update({name: lambda how=WAYS[name]: parts(*how) for name in SHOWN})
+    return calls, (x, w, half)
 
 
 def once(call, leaves, device):
@@ -80,13 +97,36 @@ def measure(device, shape, until):
         dist.all_reduce(enough)
         if enough.item():
             break
-        for name in (list(calls) * 2)[turn % 3 : turn % 3 + 3]:  # who is first changes, alike on all ranks
+        names = list(calls)
+        for name in names[turn % len(names) :] + names[: turn % len(names)]:  # who is first changes, alike on all ranks
             seconds, losses[name] = once(calls[name], leaves, device)
             slowest = torch.tensor([seconds], dtype=torch.float64, device=device)
             dist.all_reduce(slowest, op=dist.ReduceOp.MAX)
             if turn:
                 times[name].append(slowest.item() * 1e3)
     return times, losses
+
+
+def profile(device, shape):
+    """For each way the kernels of one call and its backward, [name, times, ms] with the longest first, on this rank."""
+    from torch.profiler import ProfilerActivity
+    from torch.profiler import profile as record
+
+    calls, leaves = ways(*case(device, *shape))
+    found = {}
+    for name, call in calls.items():
+        once(call, leaves, device)
+        dist.barrier()
+        torch.cuda.synchronize()
+        with record(activities=[ProfilerActivity.CUDA]) as profiler:
+            once(call, leaves, device)
+        kernels = {}
+        for event in profiler.events():
+            row = kernels.setdefault(event.name, [event.name, 0, 0.0])
+            row[1] += 1
+            row[2] += event.device_time_total / 1e3
+        found[name] = sorted(kernels.values(), key=lambda row: -row[2])[:16]
+    return found
 
 
 def process(rank, folder, out):
@@ -98,26 +138,30 @@ def process(rank, folder, out):
     began, rows = time.time(), []
     for i, shape in enumerate(SHAPES):
         rows.append((shape, *measure(device, shape, began + SECONDS * (i + 1) / len(SHAPES))))
+    kernels = {} if CPU or not os.environ.get("PARTS_RATE_KERNELS") else profile(device, SHAPES[0])
     if rank == 0:
         with open(out, "w") as file:
-            json.dump({"device": "CPU" if CPU else torch.cuda.get_device_name(0), "torch": torch.__version__, "rows": rows}, file)
+            json.dump({"device": "CPU" if CPU else torch.cuda.get_device_name(0), "torch": torch.__version__, "rows": rows, "kernels": kernels}, file)
     dist.destroy_process_group()
 
 
 def table(out):
     with open(out) as file:
         facts = json.load(file)
-    print(f"two of {facts['device']}, torch {facts['torch']}; loss and both gradients, {'fp32' if CPU else 'bf16'}, ms of the slower rank after a rest: median (least - most)")
-    print("     N       H        V      whole, one GPU           half, exchange            half, two runs    share  two runs'  target")
+    print(f"two of {facts['device']}, torch {facts['torch']}; loss and both gradients, {'fp32' if CPU else 'bf16'}, ms of the slower rank after a rest: median (least - most), share of the single GPU's rate")
     bad = 0
     for (n, h, v), times, losses in facts["rows"]:
         middle = {name: statistics.median(all_) for name, all_ in times.items()}
-        share = {name: middle["whole"] / 2 / middle[name] for name in ("exchange", "two runs")}
+        share = {name: middle["whole"] / 2 / time for name, time in middle.items()}
         off = max(abs(loss / losses["whole"] - 1) for loss in losses.values())
-        good = off < 1e-5 and (bool(CPU) or share["exchange"] >= target(h))
+        good = off < 1e-5 and (bool(CPU) or share[SHOWN[0]] >= target(h))
         bad += not good
-        cells = " ".join(f"{middle[name]:9.2f} ({min(times[name]):.2f} - {max(times[name]):.2f})" for name in ("whole", "exchange", "two runs"))
-        print(f"{'ok  ' if good else 'FAIL'} {n:6} {h:5} {v:7} {cells} {share['exchange']:7.1%} {share['two runs']:7.1%} {target(h):7.0%}  losses apart {off:.1e}")
+        cells = "; ".join(f"{name} {middle[name]:.2f} ({min(all_):.2f} - {max(all_):.2f})" + f" {share[name]:.1%}" * (name != "whole") for name, all_ in times.items())
+        print(f"{'ok  ' if good else 'FAIL'} N={n} H={h} V={v}: {cells}; target {target(h):.0%}, losses apart {off:.1e}")
+    for name, kernels in facts["kernels"].items():
+        print(f"kernels of {name}, N={SHAPES[0][0]} H={SHAPES[0][1]} V={SHAPES[0][2]}, ms:")
+        for kernel, times, ms in kernels:
+            print(f"      {ms:8.3f} {times:4} {kernel[:110]}")
     return bad
 
 

@@ -115,7 +115,13 @@ def chunk_for(tokens, hidden, classes, dtype, options, biased, gpu):
 
 
 class _Exchange:
-    """What a run asks for: partial results gathered, and the shares of dinput summed, chunk by chunk."""
+    """What a run asks for: partial results gathered chunk by chunk, and the shares of dinput summed.
+
+    BESIDE: a gather runs beside the next chunk's logits, instead of before them.  EACH: dinput is summed chunk by chunk
+    beside products, instead of at the end.  (tests/gpu/parts_rate.py measures all ways.)
+    """
+
+    BESIDE, EACH = True, True
 
     def __init__(self, group, chunk, budget):
         self.group, self.ranks, self.chunk, self.budget = group, dist.get_world_size(group), chunk, budget
@@ -143,11 +149,16 @@ class _Exchange:
         rows = slice(first, first + count)
         if step == START:
             self.gathers[first] = self._gather(self.own[rows], self.all[self.ranks * first : self.ranks * (first + count)])
+            if not self.BESIDE:
+                self.gathers[first][0].wait()
         elif step == FINISH:
             self._finish(*self.gathers.pop(first))
-        elif step == INPUT:
-            here = self._here(self.dinput[rows])
-            self.others.append((dist.all_reduce(here, group=self.group, async_op=True), here, self.dinput[rows]))
+        elif step == INPUT and self.EACH:
+            self._sum(self.dinput[rows])
+
+    def _sum(self, share):
+        here = self._here(share)
+        self.others.append((dist.all_reduce(here, group=self.group, async_op=True), here, share))
 
     @staticmethod
     def _finish(work, there, to):
@@ -156,6 +167,8 @@ class _Exchange:
             to.copy_(there)
 
     def end(self):
+        if self.dinput is not None and not self.EACH:
+            self._sum(self.dinput)
         for one in self.others:
             self._finish(*one)
 
