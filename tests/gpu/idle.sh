@@ -27,6 +27,15 @@ why() { # PROGRAM RUN: its error, in few words
     { grep -i -e 'error' "$work/$1.$2.err" | grep -v '^ ' | head -n 3; tail -n 1 "$work/$1.$2.err"; } | cut -c 1-300
 }
 
+again() { # PROGRAM: whose results are other ones where access was taken; is it the same where none is?
+    local n other=0
+    for n in 4 5 6; do
+        play "$1" $n || { echo "other results, and played again without protection it ended with $?: $(why "$1" $n)"; return; }
+        cmp -s "$work/$1.1.out" "$work/$1.$n.out" || other=$((other + 1))
+    done
+    if [ $other = 0 ]; then echo "other results, and the same ones in three more runs without protection"; else echo "not the same program twice: $other of three more runs without protection have other results"; fi
+}
+
 judge() { # PROGRAM: its verdict on stdout
     local p=$1 module survived=''
     case $p in gpt2 | llama | checkpoint) module=transformers ;; cnn | vit | ema) module=torchvision ;; gnn) module=torch_geometric ;; *) module=torch ;; esac
@@ -36,7 +45,7 @@ judge() { # PROGRAM: its verdict on stdout
     play "$p" 2 WITNESS_PLAN="$work/$p.plan"
     local status=$?
     [ $status = 0 ] || { echo "FAIL $p: with idle blocks taken away it ended with $status: $(why "$p" 2)"; return; }
-    cmp -s "$work/$p.1.out" "$work/$p.2.out" || { echo "FAIL $p: other results: $(cut -c 1-120 "$work/$p.1.out") | $(cut -c 1-120 "$work/$p.2.out")"; return; }
+    cmp -s "$work/$p.1.out" "$work/$p.2.out" || { echo "FAIL $p: $(again "$p"); $(cut -c 1-150 "$work/$p.1.out") | $(cut -c 1-150 "$work/$p.2.out")"; return; }
     "$python" "$plan" same "$work/$p.1.log" "$work/$p.2.log" >"$work/$p.same" 2>&1 || { echo "FAIL $p: $(tail -n 1 "$work/$p.same")"; return; }
     for n in 1 2 3; do # a use may be seen that did not happen: then the program survives, and the next is taken
         "$python" "$plan" make "$work/$p.1.db" "$work/$p.1.log" "$work/$p.planted" $n >"$work/$p.plants" 2>&1 || { echo "FAIL $p: $(tail -n 1 "$work/$p.says"); $(tail -n 1 "$work/$p.plants")"; return; }
