@@ -114,7 +114,6 @@ def train(case, steps, facts, cpu):
         return tensor
 
     for _ in range(steps):
-        saved.clear()
         with torch.autograd.graph.saved_tensors_hooks(pack, lambda t: t):
             for _ in range(4 if case == "accumulate" else 1):
                 x = torch.randn(shape, device=device) if case == "cnn" else torch.randint(0, 8192, shape, device=device)
@@ -142,10 +141,11 @@ def check(case, path, facts, least):
     db = sqlite3.connect(path)
     with open(facts) as f:
         seen = activations(db, json.load(f))
-    table, wrong, alone = collections.Counter(), collections.Counter(), 0
+    table, wrong, alone, called = collections.Counter(), collections.Counter(), 0, 0
     for seq, size, line in db.execute("SELECT alloc_seq, size_bytes, line FROM live_at_peak WHERE category = 'framework block'").fetchall():
         told = (db.execute("SELECT role FROM framework_says WHERE alloc_seq = ?", (seq,)).fetchone() or (None,))[0]
         found = (db.execute("SELECT role FROM access_role WHERE alloc_seq = ?", (seq,)).fetchone() or (None,))[0]
+        called += size if found == "activation" else 0
         told = told or ("activation" if seq in seen else None)
         if told is None:
             alone += size
@@ -165,6 +165,9 @@ def check(case, path, facts, least):
             print(f"{('PASS' if good else 'FAIL') if told else 'NOTE'} {case} {role}: {agree / all_:.2%} of {all_} bytes")
     for (told, found, line), size in wrong.most_common(6):
         print(f"     {size} bytes of {told} are called {found}: {line}")
+    if called and not table["activation", True] + table["activation", False]:
+        print(f"FAIL {case}: {called} bytes are called activations, and none has a witness")
+        bad += 1
     if not sum(table.values()):
         print(f"FAIL {case}: no witnessed bytes")
         bad += 1

@@ -1,10 +1,10 @@
 #!/bin/bash
-# roles.sh TREE OUT - what blocks are for, by their accesses alone, against PyTorch's own word and saved_tensors_hooks: a table of
+# roles.sh TREE OUT [CASE...] - what blocks are for, by their accesses alone, against PyTorch's own word and saved_tensors_hooks: a table of
 # agreement for the bytes at the peak of a Hugging Face Llama, a CNN, gradient checkpointing, accumulation, and FSDP on two GPUs; what
 # asking PyTorch costs; and the first screen of each report, and its waste, under OUT.
 #
 # TREE: an installed vramscope.  Needs PyTorch ($TEST_PYTHON or python3); fsdp two GPUs, llama the package transformers: what is lacking is
-# skipped with a line.  Takes about two minutes.  Ends with "N passed, N failed"; exit 77 without a GPU.
+# skipped with a line.  Takes about a minute.  Ends with "N passed, N failed"; exit 77 without a GPU.
 set -u
 tree=$(realpath "${1:?TREE: an installed tree}") out=${2:?OUT: a folder} here=$(cd "$(dirname "$0")" && pwd)
 mkdir -p "$out" && out=$(realpath "$out")
@@ -15,15 +15,33 @@ gpus=$("$python" -c 'import torch; print(torch.cuda.device_count())' 2>/dev/null
 work=$(mktemp -d) && trap 'rm -rf "$work"' EXIT
 passed=0 failed=0
 verdict() { if [ "$1" = 0 ]; then passed=$((passed + 1)); else failed=$((failed + 1)); fi; }
+shift 2
+cases=("$@")
+[ ${#cases[@]} -gt 0 ] || cases=(llama cnn checkpoint accumulate fsdp asking)
+wanted() { [[ " ${cases[*]} " == *" $1 "* ]]; }
+one() { # CASE: trained and checked; its exit status
+    timeout 120 "$V" run --access -q -o "$work/$1.db" -- "$python" "$here/roles.py" train "$1" 8 "$work/$1.json" >"$work/$1.log" 2>&1 ||
+        { echo "FAIL: $1 ended with $?"; tail -n 5 "$work/$1.log"; }
+    "$python" "$here/roles.py" check "$1" "$work/$1.db" "$work/$1.json"
+    local status=$?
+    { "$V" report "$work/$1.db" | head -n 25; "$V" peak --by role --why "$work/$1.db"; "$V" waste "$work/$1.db"; } >"$out/$1.txt" 2>&1
+    return $status
+}
+declare -A trained
 for case in llama cnn checkpoint accumulate; do
+    wanted $case || continue
     [ $case != llama ] || "$python" -c 'import transformers' 2>/dev/null || { echo "SKIP llama: no transformers"; continue; }
-    timeout 120 "$V" run --access -q -o "$work/$case.db" -- "$python" "$here/roles.py" train $case 8 "$work/$case.json" >"$work/log" 2>&1 ||
-        { echo "FAIL: $case ended with $?"; tail -n 5 "$work/log"; }
-    "$python" "$here/roles.py" check $case "$work/$case.db" "$work/$case.json"
-    verdict $?
-    { "$V" report "$work/$case.db" | head -n 25; "$V" peak --by role --why "$work/$case.db"; "$V" waste "$work/$case.db"; } >"$out/$case.txt" 2>&1
+    one $case >"$work/$case.said" 2>&1 &
+    trained[$case]=$!
 done
-if [ "$gpus" -ge 2 ]; then
+for case in "${!trained[@]}"; do
+    wait "${trained[$case]}"
+    verdict $?
+    cat "$work/$case.said"
+done
+if ! wanted fsdp; then
+    :
+elif [ "$gpus" -ge 2 ]; then
     # each rank writes its own log: what a failed rank said last stands there, not in the launcher's summary
     timeout 180 "$V" run --access -q -o "$work/fsdp-%r.db" -- "$python" -m torch.distributed.run --standalone --nproc-per-node 2 \
         --log-dir "$work/ranks" --redirects 3 "$here/roles.py" train fsdp 8 "$work/fsdp.json" >"$work/log" 2>&1 || {
@@ -40,6 +58,7 @@ else
     echo "SKIP fsdp: one GPU"
 fi
 # what asking costs: the share of the time that was spent in it, as it counts itself
+wanted asking && {
 timeout 120 "$V" run -q -o "$work/cost.db" -- "$python" - "$here" <<'PY'
 import sys, time
 sys.argv = ["roles.py"] + sys.argv[1:]
@@ -53,5 +72,6 @@ print(f"{'PASS' if share < 0.01 else 'FAIL'} asking: {vramscope_roles._looks} lo
 sys.exit(share >= 0.01)
 PY
 verdict $?
+}
 echo "$passed passed, $failed failed"
 [ $failed = 0 ]
