@@ -21,8 +21,8 @@ tail -n 3 "$work"/log?
 "$python" "$here/rank_cause.py" check "$work/job" "$V"
 verdict $?
 if "$V" merge -o "$work/job.db" "$work/job" && "$V" report "$work/job.db" >"$work/merged.txt" && "$V" report "$work/job" >"$work/apart.txt"; then
-    grep -E 'highest|more than the lowest' "$work/apart.txt" >"$work/a"
-    grep -E 'highest|more than the lowest' "$work/merged.txt" >"$work/b"
+    grep -E '^highest|more than the lowest' "$work/apart.txt" >"$work/a"
+    grep -E '^highest|more than the lowest' "$work/merged.txt" >"$work/b"
     cmp "$work/a" "$work/b"
     verdict $?
 else
