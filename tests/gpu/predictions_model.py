@@ -2,8 +2,9 @@
 
 What `vramscope whatif --edit` predicts of a recording of MODEL alone, this program does: predictions.sh holds one against the other.
 
-MODEL: llama, cnn, lengths (a GPT-2 whose batches have other lengths each time); and those that no rule was made on: qwen (tied
-embeddings, grouped heads), vit, bert-lengths.  EDIT: the names of `vramscope whatif --edit`.
+MODEL: llama, cnn, lengths (a GPT-2 whose batches have other lengths each time); qwen (tied embeddings, grouped heads), vit, bert-lengths, on which no rule was
+made up to 2026-11-22; and since then t5 (an encoder and a decoder of other lengths), unet (skip connections, attention at its coarsest), mixtral (experts that a
+router chooses), lstm (cuDNN's).  EDIT: the names of `vramscope whatif --edit`.
 """
 
 import json
@@ -28,6 +29,14 @@ def transformer(which):
         c = T.Qwen2Config(vocab_size=50000, hidden_size=896, intermediate_size=4864, num_hidden_layers=5, num_attention_heads=14,
                           num_key_value_heads=2, tie_word_embeddings=True, max_position_embeddings=4096)
         return T.Qwen2ForCausalLM(c), (3, 1024), 50000
+    if which == "t5":
+        c = T.T5Config(vocab_size=32128, d_model=640, d_kv=64, d_ff=1712, num_layers=5, num_decoder_layers=6, num_heads=10,
+                       feed_forward_proj="gated-gelu", tie_word_embeddings=False, decoder_start_token_id=0, use_cache=False)
+        return T.T5ForConditionalGeneration(c), (9, 640), 32128
+    if which == "mixtral":
+        c = T.MixtralConfig(vocab_size=24000, hidden_size=640, intermediate_size=1600, num_hidden_layers=4, num_attention_heads=10, num_key_value_heads=5,
+                            num_local_experts=6, num_experts_per_tok=2, max_position_embeddings=2048)
+        return T.MixtralForCausalLM(c), (5, 700), 24000
     if which == "lengths":
         c = T.GPT2Config(vocab_size=20000, n_embd=768, n_layer=6, n_head=12, n_positions=2048)
         return T.GPT2LMHeadModel(c), (6, None), 20000
@@ -37,8 +46,12 @@ def transformer(which):
 
 
 def layers_of(net, which):
-    if which in ("llama", "qwen"):
+    if which in ("llama", "qwen", "mixtral"):
         return list(net.model.layers)
+    if which == "t5":
+        return list(net.encoder.block) + list(net.decoder.block)
+    if which in ("unet", "lstm"):
+        return list(net.layers)
     if which == "lengths":
         return list(net.transformer.h)
     if which == "bert-lengths":
@@ -56,6 +69,83 @@ def vision(which):
     return torchvision.models.vit_b_32(image_size=384), (24, 384)
 
 
+class Residual(nn.Module):
+    """Two convolutions, between them what the step of the diffusion adds; attention over all places where HEADS."""
+
+    def __init__(self, inner, outer, heads=0):
+        super().__init__()
+        self.norm1, self.norm2, self.heads = nn.GroupNorm(8, inner), nn.GroupNorm(8, outer), heads
+        self.conv1, self.conv2 = nn.Conv2d(inner, outer, 3, padding=1), nn.Conv2d(outer, outer, 3, padding=1)
+        self.time, self.skip = nn.Linear(256, outer), nn.Conv2d(inner, outer, 1) if inner != outer else nn.Identity()
+        if heads:
+            self.norm3, self.qkv, self.out = nn.GroupNorm(8, outer), nn.Conv2d(outer, 3 * outer, 1), nn.Conv2d(outer, outer, 1)
+
+    def forward(self, x, t):
+        y = self.conv1(nn.functional.silu(self.norm1(x))) + self.time(t)[:, :, None, None]
+        y = self.skip(x) + self.conv2(nn.functional.silu(self.norm2(y)))
+        if not self.heads:
+            return y
+        b, c, h, w = y.shape
+        q, k, v = self.qkv(self.norm3(y)).view(b, 3, self.heads, c // self.heads, h * w).transpose(-1, -2).unbind(1)
+        return y + self.out(nn.functional.scaled_dot_product_attention(q, k, v).transpose(-1, -2).reshape(b, c, h, w))
+
+
+class UNet(nn.Module):
+    def __init__(self, widths=(96, 192, 384)):
+        super().__init__()
+        self.first, self.last = nn.Conv2d(3, widths[0], 3, padding=1), nn.Conv2d(widths[0], 3, 3, padding=1)
+        down = [Residual(a, b, 4 * (b == widths[-1])) for a, b in zip((widths[0],) + widths, widths)]
+        up = [Residual(2 * b, a, 4 * (b == widths[-1])) for a, b in zip((widths[0],) + widths, widths)]
+        self.layers, self.depth = nn.ModuleList(down + up[::-1]), len(widths)
+
+    def forward(self, x, t):
+        x, kept = self.first(x), []
+        for i in range(self.depth):
+            x = self.layers[i](x, t)
+            kept.append(x)
+            x = nn.functional.avg_pool2d(x, 2)
+        for i in range(self.depth):
+            x = nn.functional.interpolate(x, scale_factor=2)
+            x = self.layers[self.depth + i](torch.cat((x, kept.pop()), 1), t)
+        return self.last(x)
+
+
+class Recurrent(nn.Module):
+    def __init__(self, vocabulary=20000, width=768, depth=3):
+        super().__init__()
+        self.embed, self.head = nn.Embedding(vocabulary, width), nn.Linear(width, vocabulary)
+        self.layers = nn.ModuleList(nn.LSTM(width, width, batch_first=True) for _ in range(depth))
+        self.drop = nn.Dropout(0.1)
+
+    def forward(self, ids):
+        x = self.embed(ids)
+        for layer in self.layers:
+            x = self.drop(layer(x)[0])
+        return self.head(x)
+
+
+def denoising(batch, dtype, device):
+    """A step of a diffusion model's training: the noise is what is to be found."""
+    net = UNet().to(device=device, dtype=dtype).train()
+
+    def loss(step):
+        x, t = torch.randn(batch, 3, 128, 128, device=device, dtype=dtype), torch.rand(batch, 256, device=device, dtype=dtype)
+        noise = torch.randn_like(x)
+        return nn.functional.mse_loss(net(x + noise, t), noise)
+
+    return net, loss
+
+
+def words(batch, length, dtype, device):
+    net = Recurrent().to(device=device, dtype=dtype).train()
+
+    def loss(step):
+        ids = torch.randint(20000, (batch, length), device=device)
+        return nn.functional.cross_entropy(net(ids).flatten(0, 1), ids.flatten())
+
+    return net, loss
+
+
 def workload(which, batch_scale, sequence_scale, dtype, device):
     """The model, its layers, and a function that gives the loss of a step."""
     if which in ("cnn", "vit"):
@@ -69,6 +159,10 @@ def workload(which, batch_scale, sequence_scale, dtype, device):
             return nn.functional.cross_entropy(net(x), y)
 
         return net, loss
+    if which == "unet":
+        return denoising(int(16 * batch_scale), dtype, device)
+    if which == "lstm":
+        return words(int(24 * batch_scale), int(250 * sequence_scale), dtype, device)
     net, (batch, length), vocabulary = transformer(which)
     batch = int(batch * batch_scale)
     net.config.use_cache = False  # a cache of keys and values is of no use in training
@@ -77,6 +171,8 @@ def workload(which, batch_scale, sequence_scale, dtype, device):
     def loss(step):
         s = int((length or LENGTHS[step % len(LENGTHS)]) * sequence_scale)
         ids = torch.randint(vocabulary, (batch, s), device=device)
+        if which == "t5":
+            return net(input_ids=ids, labels=ids[:, : s // 3]).loss
         return net(input_ids=ids, labels=ids).loss
 
     return net, loss
@@ -219,9 +315,9 @@ def train(which, edits, steps, device="cuda"):
         optimizer.zero_grad(set_to_none=not keep)
 
 
-def main(which, *words):
+def main(which, *changes):
     begun = time.time()
-    edits = {w.partition("=")[0]: w.partition("=")[2] for w in words}
+    edits = {c.partition("=")[0]: c.partition("=")[2] for c in changes}
     refused = None
     if "limit" in edits:  # MiB; the run is to end there
         total = torch.cuda.get_device_properties(0).total_memory

@@ -1,8 +1,9 @@
-"""predictions_table.py - the three steps of predictions.sh that are about figures.
+"""predictions_table.py - the steps of predictions.sh and predictions_zero.sh that are about figures.
 
     gather WORK PREDICTIONS.json      what whatif said of each edit, one file
     measure WORK PEAKS.jsonl          what each run took
     table PREDICTIONS.json PEAKS.jsonl    both as a table; exit status 1 where an edit's figure lies outside of its bounds
+    zero PREDICTIONS.json RANKS.jsonl BASE.json    stages of ZeRO beside each rank's peaks, under the native allocator; likewise
 
 Within: edits with one figure, 2 % of allocated and 3 % of reserved; edits with an interval, in it.
 """
@@ -101,5 +102,34 @@ def table(predictions, path):
     return bool(outside)
 
 
+def zero(predictions, ranks, base):
+    """Stage 0 is no edit: DDP stands beside the one GPU, and neither within nor outside."""
+    said, alone = json.load(open(predictions)), json.load(open(base))
+    within, outside = 0, []
+    print("| stage | rank | allocated: predicted | measured | | reserved: predicted | measured | | the GPU's |")
+    print("| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |")
+    for r in sorted((json.loads(line) for line in open(ranks)), key=lambda r: (r["stage"], r["rank"])):
+        edit = said.get(f"llama zero={r['stage']}:{r['ranks']}")
+        line = f"| {r['stage']} | {r['rank']} "
+        for what in ("allocated", "reserved"):
+            measured = r[what]
+            if not r["stage"]:
+                line += f"| {alone[what] / 2**20:.1f} on one GPU | {measured / 2**20:.1f} | {100 * (measured / alone[what] - 1):+.1f} % "
+                continue
+            p = next(p for p in edit["policies"] if p["policy"] == POLICIES["native"])
+            low, high = p[what + "_low_bytes"], p[what + "_high_bytes"]
+            off = deviation(low, high, measured)
+            within += not off
+            if off:
+                outside.append(f"stage {r['stage']} rank {r['rank']} {what} {100 * off:+.2f} %")
+            line += f"| {low / 2**20:.1f} to {high / 2**20:.1f} | {measured / 2**20:.1f} | {f'{100 * off:+.2f} %' if off else 'in it'} "
+        print(line + f"| {r['device_used'] / 2**20:.1f} |")
+    print()
+    for line in outside:
+        print("outside:", line)
+    print(f"{within} within, {len(outside)} outside")
+    return bool(outside) or not within
+
+
 if __name__ == "__main__":
-    sys.exit({"gather": gather, "measure": measure, "table": table}[sys.argv[1]](*sys.argv[2:]))
+    sys.exit({"gather": gather, "measure": measure, "table": table, "zero": zero}[sys.argv[1]](*sys.argv[2:]))

@@ -1,6 +1,9 @@
-"""predictions_zero.py STAGE - ZeRO's stage 1 (DDP with ZeroRedundancyOptimizer), or 3 (fully_shard of each layer), of predictions_model.py's
-Llama over the ranks that torchrun starts: prints the first rank's peaks as JSON.  Stage 0: DDP alone.
+"""predictions_zero.py STAGE - predictions_model.py's Llama over the ranks that torchrun starts: prints each rank's peaks as JSON, one line a rank.
+
+STAGE: 0 is DDP alone, 1 DDP with ZeroRedundancyOptimizer, 2 and 3 fully_shard of each layer and of the rest: at 2 what was gathered for forward stays until backward is through
+with it, at 3 each of both gathers it anew.  --cpu: without a GPU, over Gloo, and without figures (a try of the program itself).
 """
+import gc
 import json
 import os
 import sys
@@ -10,35 +13,45 @@ import torch.distributed as dist
 
 import predictions_model as models
 
-stage, rank = int(sys.argv[1]), int(os.environ["LOCAL_RANK"])
-torch.cuda.set_device(rank)
-dist.init_process_group("nccl", device_id=torch.device("cuda", rank))
+stage, cpu = int(sys.argv[1]), "--cpu" in sys.argv
+rank = int(os.environ["LOCAL_RANK"])
+device = "cpu" if cpu else f"cuda:{rank}"
+if not cpu:
+    torch.cuda.set_device(rank)
+dist.init_process_group("gloo" if cpu else "nccl", device_id=None if cpu else torch.device(device))
 torch.manual_seed(1)
-net, loss = models.workload("llama", 1, 1, torch.float32, f"cuda:{rank}")
-before = torch.cuda.memory_allocated()
-if stage == 3:
+net, loss_of = models.workload("llama", 0.25 if cpu else 1, 0.125 if cpu else 1, torch.float32, device)
+if stage >= 2:
     from torch.distributed.fsdp import fully_shard
 
     for layer in models.layers_of(net, "llama"):
-        fully_shard(layer)
-    fully_shard(net)
+        fully_shard(layer, reshard_after_forward=stage == 3)
+    fully_shard(net, reshard_after_forward=stage == 3)
     wrapped = net
 else:
-    wrapped = torch.nn.parallel.DistributedDataParallel(net, device_ids=[rank], gradient_as_bucket_view=True)
+    wrapped = torch.nn.parallel.DistributedDataParallel(net, device_ids=None if cpu else [rank], gradient_as_bucket_view=True)
 if stage == 1:
     from torch.distributed.optim import ZeroRedundancyOptimizer
 
     optimizer = ZeroRedundancyOptimizer(wrapped.parameters(), torch.optim.AdamW)
 else:
     optimizer = torch.optim.AdamW(wrapped.parameters())
-for step in range(5):
-    ids = torch.randint(32000, (4, 512), device=f"cuda:{rank}")
+if not cpu:  # the whole model lived before it was sharded, which is not the question
+    gc.collect()
+    torch.cuda.empty_cache()
+    torch.cuda.reset_peak_memory_stats()
+for step in range(1 if cpu else 5):
+    shape = (1, 64) if cpu else (4, 512)
+    ids = torch.randint(32000, shape, device=device)
     wrapped(input_ids=ids, labels=ids).loss.backward()
     optimizer.step()
     optimizer.zero_grad()
-    if step == 1:
-        torch.cuda.reset_peak_memory_stats()  # the whole model lived before it was sharded
-if rank == 0:
-    print(json.dumps({"stage": stage, "ranks": dist.get_world_size(), "allocated": torch.cuda.max_memory_allocated(),
-                      "reserved": torch.cuda.max_memory_reserved(), "before": before}))
+row = {"stage": stage, "rank": rank, "ranks": dist.get_world_size()}
+if not cpu:
+    torch.cuda.synchronize()
+    free, total = torch.cuda.mem_get_info()
+    row.update(allocated=torch.cuda.max_memory_allocated(), reserved=torch.cuda.max_memory_reserved(), device_used=total - free)
+sys.stdout.write(json.dumps(row) + "\n")  # at once: the ranks share the file
+sys.stdout.flush()
+dist.barrier()
 dist.destroy_process_group()
