@@ -83,6 +83,45 @@ static int by_rank(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
+static int64_t amount(int64_t n)
+{
+    return n == UNKNOWN ? 0 : n;
+}
+
+static int by_address(const void *a, const void *b)
+{
+    const struct rank_device *x = *(const struct rank_device *const *)a,
+                             *y = *(const struct rank_device *const *)b;
+    return x < y ? -1 : x > y;
+}
+
+/* Whether F holds more on another device than on D. */
+static bool holds_more_elsewhere(const struct rank_file *f, const struct rank_device *d)
+{
+    for (size_t i = 0; i < f->device_count; i++)
+        if (amount(f->devices[i].reserved) > amount(d->reserved))
+            return true;
+    return false;
+}
+
+static void set_aside(struct rank_job *job)
+{
+    size_t n;
+    struct rank_gpu *gpus = ranks_shared_gpus(job, &n);
+    for (size_t i = 0; i < n; i++)
+        for (size_t k = 0; k < gpus[i].other_count; k++)
+            if (holds_more_elsewhere(gpus[i].others[k], gpus[i].other_devices[k]))
+                *PUSH(job->aside, job->aside_count) = gpus[i].other_devices[k];
+    ranks_free_gpus(gpus, n);
+    if (job->aside_count)
+        qsort(job->aside, job->aside_count, sizeof *job->aside, by_address);
+}
+
+static bool lies_aside(const struct rank_job *job, const struct rank_device *d)
+{
+    return job->aside_count && bsearch(&d, job->aside, job->aside_count, sizeof *job->aside, by_address);
+}
+
 struct rank_job *ranks_jobs(const struct rank_file *files, size_t n, size_t *count)
 {
     struct rank_job *jobs = NULL;
@@ -93,16 +132,20 @@ struct rank_job *ranks_jobs(const struct rank_file *files, size_t n, size_t *cou
     qsort(order, n, sizeof *order, by_start);
     for (size_t i = 0; i < n; i++)
         add_file(&jobs, count, order[i]);
-    for (size_t i = 0; i < *count; i++)
+    for (size_t i = 0; i < *count; i++) {
         qsort(jobs[i].files, jobs[i].file_count, sizeof *jobs[i].files, by_rank);
+        set_aside(&jobs[i]);
+    }
     free(order);
     return jobs;
 }
 
 void ranks_free_jobs(struct rank_job *jobs, size_t n)
 {
-    for (size_t i = 0; i < n; i++)
+    for (size_t i = 0; i < n; i++) {
         free(jobs[i].files);
+        free(jobs[i].aside);
+    }
     free(jobs);
 }
 
@@ -196,7 +239,8 @@ struct rank_span ranks_span(const struct rank_job *job, enum rank_figure figure)
         for (size_t k = 0; k < job->files[i]->device_count; k++) {
             const struct rank_device *d = &job->files[i]->devices[k];
             int64_t values[] = {d->allocated, d->reserved, d->residual};
-            take(&s, values[figure], job->files[i], d);
+            if (!lies_aside(job, d))
+                take(&s, values[figure], job->files[i], d);
         }
     return finish(&s);
 }
@@ -217,7 +261,8 @@ struct rank_span ranks_phase_span(const struct rank_job *job, const char *name, 
     struct sum s = {.total = 0};
     for (size_t i = 0; i < job->file_count; i++)
         for (size_t k = 0; k < job->files[i]->device_count; k++)
-            take_phases(&s, job->files[i], &job->files[i]->devices[k], name, figure);
+            if (!lies_aside(job, &job->files[i]->devices[k]))
+                take_phases(&s, job->files[i], &job->files[i]->devices[k], name, figure);
     return finish(&s);
 }
 
@@ -247,11 +292,6 @@ struct use { /* of a GPU by a file */
     const struct rank_file *file;
     const struct rank_device *device;
 };
-
-static int64_t amount(int64_t n)
-{
-    return n == UNKNOWN ? 0 : n;
-}
 
 static int order(const char *a, const char *b)
 {
@@ -316,10 +356,14 @@ static size_t beside_first(struct use *uses, size_t n)
 
 static struct rank_gpu gpu_of(const struct use *uses, size_t n)
 {
-    struct rank_gpu g = {uses[0].file, uses[0].device, NULL, 0, driver_bytes(uses[0].device), 0, 0, false};
+    struct rank_gpu g = {
+        .owner = uses[0].file, .device = uses[0].device, .own = driver_bytes(uses[0].device)};
+    g.others = xrealloc(NULL, n * sizeof *g.others);
+    g.other_devices = xrealloc(NULL, n * sizeof *g.other_devices);
     for (size_t i = 1; i < n; i++) {
         const struct rank_device *d = uses[i].device;
-        *PUSH(g.others, g.other_count) = uses[i].file;
+        g.others[g.other_count] = uses[i].file;
+        g.other_devices[g.other_count++] = d;
         g.foreign += driver_bytes(d);
         g.foreign_allocated += amount(d->allocated);
         g.at_least = g.at_least || d->whole_device || d->residual == UNKNOWN;
@@ -354,8 +398,10 @@ struct rank_gpu *ranks_shared_gpus(const struct rank_job *job, size_t *n)
 
 void ranks_free_gpus(struct rank_gpu *gpus, size_t n)
 {
-    for (size_t i = 0; i < n; i++)
+    for (size_t i = 0; i < n; i++) {
         free(gpus[i].others);
+        free(gpus[i].other_devices);
+    }
     free(gpus);
 }
 

@@ -40,6 +40,11 @@ struct rank_job {
     size_t file_count;
     int64_t world_size; /* UNKNOWN */
     bool ranked;
+    /* In order of their addresses: what a file took on a GPU on which another one of the job holds more,
+     * while it holds more on a GPU of its own: a stray context, say.  Figures over devices leave these out.
+     */
+    const struct rank_device **aside;
+    size_t aside_count;
 };
 
 /* The jobs among FILES, the first to start first, files without a rank last; for ranks_free_jobs. */
@@ -52,7 +57,7 @@ int64_t *ranks_missing(const struct rank_job *job, size_t *n);
 /* Whether every rank is there and has its whole run. */
 bool ranks_whole(const struct rank_job *job);
 
-/* A figure over all devices of a job that have it. */
+/* A figure over all devices of a job that have it, but for those that lie aside. */
 enum rank_figure { FIGURE_ALLOCATED, FIGURE_RESERVED, FIGURE_RESIDUAL };
 struct rank_span {
     size_t n;
@@ -76,6 +81,7 @@ struct rank_gpu {
     const struct rank_file *owner;    /* who reserved most on it; the first of equals */
     const struct rank_device *device; /* the owner's */
     const struct rank_file **others;
+    const struct rank_device **other_devices; /* theirs, of each the one that is this GPU */
     size_t other_count;
     int64_t own,
         foreign; /* bytes of the driver that the owner, and the others together, had at most: reserved

@@ -347,6 +347,8 @@ static void print_ranks(struct page *p)
     table_free(&t);
     if (shown_rows < n)
         fprintf(p->out, "  %s more: --top=0 shows all\n", units_count((int64_t)(n - shown_rows), "device").s);
+    if (r.n > 1 && job->aside_count)
+        fprintf(p->out, "  min, mean and max are without what a rank took on the GPU of another\n");
     if (any_whole_device(job))
         fprintf(p->out, "  ≤: the driver's figure is the whole device's, other processes included\n");
 }

@@ -199,6 +199,41 @@ static void a_gpu_that_several_files_used_is_whose_reserved_most(void **state)
     ranks_free_jobs(jobs, 1);
 }
 
+static void a_context_on_the_gpu_of_another_is_nobodys_least(void **state)
+{
+    static struct rank_device both[2];
+    for (int r = 0; r < 2; r++)
+        file(r, 2, 0, r, 10, 90);
+    both[0] = devices[0]; /* rank 1's context on the GPU of rank 0 */
+    both[0].allocated = 512;
+    both[0].reserved = 512;
+    both[1] = devices[1];
+    files[1].devices = both;
+    files[1].device_count = 2;
+    struct rank_job *jobs = jobs_of(1);
+    struct rank_span a = ranks_span(&jobs[0], FIGURE_ALLOCATED),
+                     f = ranks_phase_span(&jobs[0], "forward", PHASE_ALLOCATED);
+    assert_true(a.n == 2 && a.least == 1000 && a.least_file == &files[0] && a.most == 1001 && f.n == 2);
+    ranks_free_jobs(jobs, 1);
+    both[0].reserved =
+        2001; /* it holds more there than the other: then it is that GPU's owner, and nothing lies aside */
+    both[1].reserved = 4000;
+    jobs = jobs_of(1);
+    a = ranks_span(&jobs[0], FIGURE_ALLOCATED);
+    assert_true(a.n == 3 && a.least == 512);
+    ranks_free_jobs(jobs, 1);
+}
+
+static void ranks_that_share_their_only_gpu_all_count(void **state)
+{
+    for (int r = 0; r < 2; r++)
+        file(r, 2, 0, 0, 10, 90);
+    devices[1].reserved = 1;
+    struct rank_job *jobs = jobs_of(1);
+    assert_int_equal(ranks_span(&jobs[0], FIGURE_ALLOCATED).n, 2);
+    ranks_free_jobs(jobs, 1);
+}
+
 #define T(f) cmocka_unit_test_setup(f, none)
 
 int main(void)
@@ -212,6 +247,8 @@ int main(void)
         T(figures_go_over_all_ranks_and_name_the_highest),
         T(a_world_size_that_is_none_makes_nobody_missing),
         T(a_gpu_that_several_files_used_is_whose_reserved_most),
+        T(a_context_on_the_gpu_of_another_is_nobodys_least),
+        T(ranks_that_share_their_only_gpu_all_count),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
