@@ -85,6 +85,12 @@ static bool is_weight(const struct sizes *s, const struct edit_block *b)
     return b->kind == KIND_GRADIENT || sizes_have(s, b->size);
 }
 
+/* A library's workspace is made where its first call is, and stays: it is no gradient. */
+static bool is_workspace(const struct program *p, const struct edit_block *b)
+{
+    return program_asked(p, b)->raw || (b->kind == KIND_OTHER && program_is_workspace(b->size));
+}
+
 /* What backward makes first: gradients of logits, and those of the output layer, which are made by one node.
  */
 static void see_backward(const struct program *p, const struct sizes *parameters, struct head *h)
@@ -103,7 +109,7 @@ static void see_backward(const struct program *p, const struct sizes *parameters
         bool heads = h->layer && program_stack(p, b)->layer == h->layer && b->size < h->logits;
         if (stack && b->stack != stack)
             break;
-        if (!heads || b->size < SMALL / 16)
+        if (!heads || b->size < SMALL / 16 || is_workspace(p, b))
             continue;
         stack = b->stack;
         if (h->weight == BLOCK_NEVER)

@@ -141,6 +141,29 @@ static void a_fused_loss_has_no_logits_and_makes_its_gradients_in_logits(void **
     assert_int_equal(p.phase[BACKWARD], MIB(16 + 4 + 16 + 4 + 2));
 }
 
+/* s: cuBLAS makes its workspace for backward's thread where backward multiplies first, between W and I. */
+static void a_workspace_of_the_first_backward_is_no_gradient_of_the_output_layer(void **state)
+{
+    (void)state;
+    struct made m;
+    struct known with[sizeof losses / sizeof *losses + 1];
+    memcpy(with, losses, sizeof losses);
+    with[sizeof losses / sizeof *losses - 1] = (struct known){'s', MIB(32), KIND_OTHER, HEAD};
+    with[sizeof losses / sizeof *losses] = (struct known){0};
+    make(&m, ".+w f+h l+l l+m l-l b+d b+e b-d b-m b+W b+s b+I b-e b+x b-h b-I b-x .-W |", with);
+    assert_int_equal(edited(&m, "loss=fused").high, MIB(16 + 4 + 16 + 4 + 64 + 4));
+    static const struct element raw[] = {{'s', .raw = true}, {0}};
+    with[sizeof losses / sizeof *losses - 1].kind = KIND_BACKWARD;
+    with[sizeof losses / sizeof *losses - 1].size = MIB(30); /* as large as the user says */
+    elements = raw;
+    make(&m, ".+w f+h l+l l+m l-l b+d b+e b-d b-m b+W b+s b+I b-e b+x b-h b-I b-x b-s .-W |", with);
+    elements = NULL;
+    facts.asked = (struct asked_table){.at = asked_for, .n = sizeof asked_for / sizeof *asked_for};
+    uint64_t high = edited(&m, "loss=fused").high;
+    facts.asked = (struct asked_table){.n = 0};
+    assert_int_equal(high, MIB(16 + 4 + 16 + 4 + 64 + 4));
+}
+
 /* c is a copy of w in 16 bits, V the gradient of that. */
 static void under_autocast_the_fused_loss_may_make_its_gradient_in_fp32(void **state)
 {
@@ -598,6 +621,7 @@ int main(void)
         cmocka_unit_test(accumulation_keeps_gradients_and_makes_no_second_workspace),
         cmocka_unit_test(steps_that_accumulate_already_are_refused),
         cmocka_unit_test(a_fused_loss_has_no_logits_and_makes_its_gradients_in_logits),
+        cmocka_unit_test(a_workspace_of_the_first_backward_is_no_gradient_of_the_output_layer),
         cmocka_unit_test(under_autocast_the_fused_loss_may_make_its_gradient_in_fp32),
         cmocka_unit_test(a_change_of_nothing_is_refused),
         cmocka_unit_test(changes_that_contradict_each_other_are_named),
