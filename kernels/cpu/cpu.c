@@ -28,7 +28,7 @@ struct cpu_plan {
 static size_t layout_fill(const struct lce_problem *p, int64_t chunk, struct cpu_layout *l)
 {
     const size_t n = (size_t)chunk, h = (size_t)p->hidden, v = (size_t)p->vocab;
-    const size_t kept = cpu_exchanges(p) && chunk < p->tokens ? 2 * n : n; /* rows of two chunks */
+    const size_t kept = cpu_exchanges_ahead(p) && chunk < p->tokens ? 2 * n : n; /* rows of two chunks */
     size_t total = 0;
     l->chunk = chunk;
     l->state = lce_part(&total, (size_t)p->tokens, 1);
@@ -326,25 +326,29 @@ static int second_half(const struct cpu_run *r, bool last)
     return LCE_OK;
 }
 
-/* The first half of a chunk comes before the second half of the one before it, and takes the other room. */
+/* With LCE_EXCHANGE_AHEAD the first half of a chunk comes before the second half of the one before it, and
+ * takes the other room. */
 static int run_exchanged(const struct cpu_run *r)
 {
     const struct cpu_layout *l = r->l;
+    const bool ahead = cpu_exchanges_ahead(r->p);
     struct cpu_run chunks[2] = {*r, *r};
     int64_t token = 0;
     chunks[1].logits += l->chunk * r->p->vocab;
     chunks[1].x += l->chunk * r->p->hidden;
     chunks[1].index += l->chunk;
     int status = first_half(&chunks[0], &token, 0);
-    for (int i = 0; !status; i = !i) {
+    for (int i = 0; !status; i = ahead ? !i : i) {
         const int64_t next = chunks[i].first + chunks[i].count;
         const bool last = next == r->sums->counted;
-        if (!last)
+        if (ahead && !last)
             status = first_half(&chunks[!i], &token, next);
         if (!status)
             status = second_half(&chunks[i], last);
         if (last)
             break;
+        if (!ahead && !status)
+            status = first_half(&chunks[i], &token, next);
     }
     return status;
 }

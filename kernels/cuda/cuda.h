@@ -114,6 +114,12 @@ static inline bool cuda_exchanges(const struct cuda_plan *plan)
     return plan->base.problem.flags & LCE_EXCHANGE;
 }
 
+/* Whether a chunk's exchange runs beside the next chunk's logits, so that both exist. */
+static inline bool cuda_exchanges_ahead(const struct cuda_plan *plan)
+{
+    return cuda_exchanges(plan) && plan->base.problem.flags & LCE_EXCHANGE_AHEAD;
+}
+
 /* Whether the sums of every row are kept, and not only those of the present block. */
 static inline bool cuda_knows_all(const struct cuda_plan *plan)
 {

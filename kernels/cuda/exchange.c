@@ -3,14 +3,18 @@
  * (LCE_EXCHANGE).
  *
  * A chunk has two halves: its logits and this rank's sums over them; and, when all ranks' sums are there, its
- * loss and gradients.  The second half of a chunk comes after the first half of the next one:
+ * loss and gradients.  With LCE_EXCHANGE_AHEAD the second half of a chunk comes after the first half of the
+ * next one:
  *
  *     stream     | logits 0 | logits 1 | gradients 0 | logits 2 | gradients 1 | ... | gradients n |
  *     exchange              | sums 0 ..|             | sums 1 ..|
  *
  * So each exchange has the products of a chunk beside it, and the stream seldom waits for one.  Two chunks'
- * logits, and their gathered rows, exist at a time: cuda_run's `chunk` says whose are meant.  The caller's
- * function is called where the diagram has an exchange's begin and end; it does what it needs to the stream.
+ * logits, and their gathered rows, exist at a time: cuda_run's `chunk` says whose are meant.  Otherwise one
+ * chunk follows the other, and the stream waits for each exchange, which is short between GPUs of one host.
+ *
+ * The caller's function is called where the diagram has an exchange's begin and end; it does what it needs
+ * to the stream.
  */
 #include "cuda.h"
 
@@ -45,11 +49,13 @@ static int answer(struct cuda_run *r, int64_t first)
 int cuda_exchanged(const struct cuda_run *run)
 {
     const int64_t rows = run->plan->rows, chunk = run->plan->chunk;
+    const bool ahead = cuda_exchanges_ahead(run->plan);
     struct cuda_run r = *run;
-    int status = rows > 0 ? ask(&r, 0) : LCE_OK;
+    int status = ahead && rows > 0 ? ask(&r, 0) : LCE_OK;
     for (int64_t first = 0; !status && first < rows; first += chunk) {
-        if (first + chunk < rows)
-            status = ask(&r, first + chunk);
+        const int64_t next = ahead ? first + chunk : first;
+        if (next < rows)
+            status = ask(&r, next);
         if (!status)
             status = answer(&r, first);
     }

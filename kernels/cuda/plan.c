@@ -237,7 +237,7 @@ static int64_t choose_shape(struct cuda_plan *plan, int64_t chunk, uint64_t budg
         p->proposals >> 16 && !cuda_exchanges(plan) && !(p->proposals >> 15 & 1 && cuda_may_borrow(plan));
     slice(plan, p->vocab);
     plan->borrowed = 0;
-    plan->kept = cuda_exchanges(plan) ? 2 : 1;
+    plan->kept = cuda_exchanges_ahead(plan) ? 2 : 1;
     if (plan->base.info.mode == LCE_NAIVE)
         return plan->rows > 0 ? plan->rows : 1;
     if (cut)
@@ -247,7 +247,7 @@ static int64_t choose_shape(struct cuda_plan *plan, int64_t chunk, uint64_t budg
     if (plan->rows > 0 && chunk > plan->rows)
         chunk = plan->rows;
     if (cuda_exchanges(plan)) {
-        plan->kept = chunk < plan->rows ? 2 : 1;
+        plan->kept = cuda_exchanges_ahead(plan) && chunk < plan->rows ? 2 : 1;
         return chunk;
     }
     if (!(p->proposals >> 16) && (budget || !given))

@@ -47,7 +47,7 @@ class Rank:
         if not parts:
             values["wants"] = K.PARTIAL
         if exchange:
-            values["flags"] |= K.EXCHANGE
+            values["flags"] |= K.EXCHANGE | exchange.ahead
             partials = np.full((parts * p.tokens, 5), np.nan, np.float32)
         plan = case.library.plan(case.library.problem(**values), **how)
         for name, array in self.values.items():
@@ -84,8 +84,8 @@ class Rank:
 class Exchange:
     """The caller's side of LCE_EXCHANGE: notes what a rank sends; once all ranks' notes are there, gives them."""
 
-    def __init__(self, memory, tokens, ranks):
-        self.memory, self.tokens, self.ranks = memory, tokens, ranks
+    def __init__(self, memory, tokens, ranks, ahead):
+        self.memory, self.tokens, self.ranks, self.ahead = memory, tokens, ranks, ahead
         self.sent, self.gives, self.problems = {}, False, []
         self.function = K.EXCHANGE_FUNCTION(self.called)
 
@@ -112,10 +112,10 @@ class Exchange:
     def end(self, plan):
         """The steps are those of the header's diagram."""
         chunks, size = [s for s in self.steps if s[0] == K.START], plan.info.chunk_tokens
-        wanted = [(K.START, *c[1:]) for c in chunks[:1]]
-        inputs = [s for s in self.steps if s[0] == K.INPUT]
+        ahead = 1 if self.ahead else 0
+        wanted, inputs = chunks[:ahead], [s for s in self.steps if s[0] == K.INPUT]
         for i, (_, first, count) in enumerate(chunks):
-            wanted += [(K.START, *c[1:]) for c in chunks[i + 1 : i + 2]] + [(K.FINISH, first, count)]
+            wanted += chunks[i + ahead : i + ahead + 1] + [(K.FINISH, first, count)]
             wanted += [s for s in inputs if len(inputs) == len(chunks) > 1 and s[1] == first]
         wanted += inputs if len(inputs) == 1 else []
         if self.steps != wanted or [c[1] for c in chunks] != list(range(0, sum(c[2] for c in chunks), size)):
@@ -124,14 +124,16 @@ class Exchange:
             self.problems.append(f"dinput came in {inputs}")
 
 
-def together(case, cuts, exchanged=False, **how):
-    """What all ranks' runs are together, as Case.compare wants it; the error flag; the problems seen."""
+def together(case, cuts, exchanged=None, **how):
+    """What all ranks' runs are together, as Case.compare wants it; the error flag; the problems seen.
+
+    EXCHANGED: None for two runs, K.EXCHANGE_AHEAD for exchanges beside the next chunk, 0 for exchanges in turn."""
     p, n = case.problem, case.problem.tokens
     edges = [0, *cuts, p.vocab]
     ranks = [Rank(case, begin, end) for begin, end in zip(edges, edges[1:])]
     problems = []
-    if exchanged:
-        exchange = Exchange(case.memory, n, ranks)
+    if exchanged is not None:
+        exchange = Exchange(case.memory, n, ranks, exchanged)
         for rank in ranks:
             rank.run(parts=len(ranks), exchange=exchange, **how)
         exchange.gives = True
@@ -172,12 +174,12 @@ def parts(library, memory, quick):
         for dtype in (K.BF16,) if quick else (K.F32, K.F16, K.BF16):
             case = Case(library, memory, problem(library, 70, 48, 331, dtype=dtype, **values), **extras)
             for cuts in ((64, 65),) if EMULATED else ((), (166,), (64, 65)):
-                for how in ({"chunk": 32}, {"chunk": 70, "slab": 64}, {"chunk": 32, "exchanged": True}, {"chunk": 70, "exchanged": True}):
+                for how in ({"chunk": 32}, {"chunk": 70, "slab": 64}, {"chunk": 32, "exchanged": 0}, {"chunk": 32, "exchanged": K.EXCHANGE_AHEAD}, {"chunk": 70, "exchanged": 0}):
                     got, flag, problems = together(case, cuts, **how)
                     problems += case.compare(got) + ([f"error flag {flag}"] if flag else [])
                     report(f"in {len(cuts) + 1} parts, {name}, {NAMES[dtype]} {how}", problems)
-    for exchanged in (False, True):
-        parts_of_few(library, memory, exchanged, ", exchanged" if exchanged else "")
+    for exchanged, way in ((None, ""), (0, ", exchanged in turn"), (K.EXCHANGE_AHEAD, ", exchanged ahead")):
+        parts_of_few(library, memory, exchanged, way)
 
 
 def parts_of_few(library, memory, exchanged, way):

@@ -26,7 +26,7 @@ from vramscope.cross_entropy import linear_cross_entropy  # noqa: E402
 
 CPU = os.environ.get("PARTS_RATE_CPU")  # a trial of this file: tiny, over Gloo, judges losses only
 SHAPES = [(64, 24, 130), (300, 16, 64)] if CPU else [(8192, 4096, 128256), (8192, 2048, 128256), (16384, 4096, 151936), (4096, 4096, 256000)]
-ROUNDS, REST, SECONDS = (2, 0.0, 60) if CPU else (9, 0.3, 150)
+ROUNDS, REST, SECONDS = (2, 0.0, 60) if CPU else (7, 0.3, 90)
 FEWEST = 2 if CPU else 5
 SHOWN = os.environ.get("PARTS_RATE_WAYS", "as built,two runs").split(",")
 
@@ -47,9 +47,9 @@ def case(device, tokens, hidden, vocab):
 CHUNK_FOR = cross_entropy_parts.chunk_for
 WAYS = {  # of parts: whether gathers run beside products, whether dinput is summed chunk by chunk, chunks
     "as built": (None, None, CHUNK_FOR),
-    "beside each": (True, True, CHUNK_FOR),
-    "beside end": (True, False, CHUNK_FOR),
-    "turn end": (False, False, CHUNK_FOR),
+    "ahead each": (True, True, CHUNK_FOR),
+    "ahead end": (True, False, CHUNK_FOR),
+    "turn each": (False, True, CHUNK_FOR),
     "two runs": (True, True, lambda *_: 0),
 }
 
@@ -58,15 +58,15 @@ def ways(x, w, y):
     rank, ranks = dist.get_rank(), dist.get_world_size()
     half = w.detach()[w.size(0) // ranks * rank : w.size(0) // ranks * (rank + 1)].clone().requires_grad_()
     exchange = cross_entropy_parts._Exchange
-    built = exchange.BESIDE, exchange.EACH
+    built = exchange.AHEAD, exchange.EACH
 
-    def parts(beside, each, chunk):
+    def parts(ahead, each, chunk):
         cross_entropy_parts.chunk_for = chunk
-        exchange.BESIDE, exchange.EACH = built if beside is None else (beside, each)
+        exchange.AHEAD, exchange.EACH = built if ahead is None else (ahead, each)
         try:
             return linear_cross_entropy(x, half, y, group=dist.group.WORLD)
         finally:
-            exchange.BESIDE, exchange.EACH = built
+            exchange.AHEAD, exchange.EACH = built
 
     calls = {"whole": lambda: linear_cross_entropy(x, w, y)}
     calls.update({name: lambda how=WAYS[name]: parts(*how) for name in SHOWN})
@@ -107,6 +107,19 @@ def measure(device, shape, until):
     return times, losses
 
 
+def span(spans):
+    return (max(end for _, end in spans) - min(start for start, _ in spans)) / 1e3 if spans else 0.0
+
+
+def idle(spans):
+    """The ms in which no kernel ran."""
+    gaps, until = 0.0, None
+    for start, end in sorted(spans):
+        gaps += max(0.0, start - until) if until is not None else 0.0
+        until = end if until is None else max(until, end)
+    return gaps / 1e3
+
+
 def profile(device, shape):
     """For each way the kernels of one call and its backward, [name, times, ms] with the longest first, on this rank."""
     from torch.profiler import ProfilerActivity
@@ -120,12 +133,13 @@ def profile(device, shape):
         torch.cuda.synchronize()
         with record(activities=[ProfilerActivity.CUDA]) as profiler:
             once(call, leaves, device)
-        kernels = {}
+        kernels, spans = {}, []
         for event in profiler.events():
             row = kernels.setdefault(event.name, [event.name, 0, 0.0])
             row[1] += 1
-            row[2] += event.device_time_total / 1e3
-        found[name] = sorted(kernels.values(), key=lambda row: -row[2])[:16]
+            row[2] += event.time_range.elapsed_us() / 1e3
+            spans.append((event.time_range.start, event.time_range.end))
+        found[name] = sorted(kernels.values(), key=lambda row: -row[2])[:14] + [["from the first kernel to the last", 1, span(spans)], ["of it idle", 1, idle(spans)]]
     return found
 
 

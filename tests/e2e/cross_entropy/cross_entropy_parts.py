@@ -110,9 +110,20 @@ class Watched:
         parts._Exchange.step = self.was
 
 
-def test_a_budget_makes_the_same_chunks_on_all_ranks_and_their_exchanges_overlap():
+def test_a_budget_makes_the_same_chunks_on_all_ranks_with_an_exchange_in_each_or_beside_the_next():
+    was = parts._Exchange.AHEAD, parts._Exchange.EACH
+    try:
+        for ahead, each in itertools.product((False, True), repeat=2):
+            parts._Exchange.AHEAD, parts._Exchange.EACH = ahead, each
+            same_chunks(ahead)
+    finally:
+        parts._Exchange.AHEAD, parts._Exchange.EACH = was
+
+
+def same_chunks(ahead):
     # 280 tokens; parts of equal size fit the budget, larger ones take more in proportion
-    budget = 32 * 280 + 64 * 1024 + 4 * 42 + 512 * HIDDEN + 100 * (2 * 4 * 64 + 12 * HIDDEN)
+    kept = 1 + ahead
+    budget = 32 * 280 + 64 * 1024 + 4 * 42 + 512 * HIDDEN + 100 * (kept * 4 * 64 + 4 * (kept + 1) * HIDDEN)
     for reduction, cut in itertools.product(("mean", "sum"), (None, 1, 43 - RANKS)):
         with Watched() as steps:
             one(f"{reduction}, cut {cut}", biased=True, entropy=False, tokens=140, cut=cut, reduction=reduction, ours={"budget": budget}.items())
@@ -121,7 +132,7 @@ def test_a_budget_makes_the_same_chunks_on_all_ranks_and_their_exchanges_overlap
         chunks = [(first, min(64, counted - first)) for first in range(0, counted, 64)]
         assert len(chunks) > 2 and [step[1:] for step in asked if step[0] == START] == chunks, steps
         for this, following in zip(chunks, chunks[1:]):
-            assert asked.index((START, *following)) < asked.index((FINISH, *this)), steps
+            assert (asked.index((START, *following)) < asked.index((FINISH, *this))) == ahead, steps
     check()
 
 

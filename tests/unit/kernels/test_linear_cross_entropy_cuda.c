@@ -624,22 +624,29 @@ static struct lce_problem exchanging(struct lce_problem p)
     return p;
 }
 
-/* Three products a chunk, and the exchange of each beside the products of the next one's logits. */
-static void an_exchange_has_the_products_of_a_chunk_beside_it(void **state)
+/* Three products a chunk, and the exchange of each in its middle, or beside the next one's logits. */
+static void an_exchange_is_in_a_chunk_or_beside_the_next_ones_logits(void **state)
 {
     static const struct {
         int64_t chunk, counted;
+        uint32_t ahead;
         const char *asked;
-    } rows[] = {{300, 0, "1S2S2F4I5S5F7I8S8F10I10F12I"}, /* 4 chunks of 1000 tokens */
-                {1000, 0, "1S1F3I"},
-                {300, 500, "1S2S2F4F6I"}}; /* dinput of compacted rows is complete at the end only */
-    for (size_t i = 0; i < 3; i++)
+    } rows[] = {{300, 0, LCE_EXCHANGE_AHEAD, "1S2S2F4I5S5F7I8S8F10I10F12I"}, /* 4 chunks of 1000 tokens */
+                {300, 0, 0, "1S1F3I4S4F6I7S7F9I10S10F12I"},
+                {1000, 0, LCE_EXCHANGE_AHEAD, "1S1F3I"},
+                {1000, 0, 0, "1S1F3I"},
+                /* dinput of compacted rows is complete at the end only */
+                {300, 500, LCE_EXCHANGE_AHEAD, "1S2S2F4F6I"},
+                {300, 500, 0, "1S1F4S4F6I"}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         for (int dtype = LCE_F32; dtype <= LCE_BF16; dtype++)
             for (uint32_t flags = 0; flags <= LCE_F32_LOGITS; flags += LCE_F32_LOGITS) {
                 struct lce_problem p = exchanging(problem_of(1000, 24, 9000, dtype, flags));
                 p.max_counted = rows[i].counted;
+                p.flags |= rows[i].ahead;
                 struct lce_plan *plan = plan_of(&p, LCE_AUTO, rows[i].chunk, 0);
-                const int64_t kept = rows[i].chunk < 1000 ? 2 : 1, e = dtype && !flags ? 2 : 4;
+                const int64_t kept = rows[i].ahead && rows[i].chunk < 1000 ? 2 : 1,
+                              e = dtype && !flags ? 2 : 4;
                 assert_int_equal(plan->info.logits_size, kept * rows[i].chunk * 9024 * e);
                 assert_int_equal(run(plan), LCE_OK);
                 assert_string_equal(seen.asked, rows[i].asked);
@@ -652,12 +659,13 @@ static void an_exchange_has_the_products_of_a_chunk_beside_it(void **state)
             }
 }
 
-static void logits_of_two_chunks_keep_to_the_budget(void **state)
+static void logits_of_exchanged_chunks_keep_to_the_budget(void **state)
 {
     static const uint64_t mib = 1 << 20;
     for (int dtype = LCE_F32; dtype <= LCE_BF16; dtype++)
         for (uint64_t budget = 8 * mib; budget <= 4096 * mib; budget *= 2) {
-            const struct lce_problem p = exchanging(problem_of(4000, 1024, 64128, dtype, 0));
+            struct lce_problem p = exchanging(problem_of(4000, 1024, 64128, dtype, 0));
+            p.flags |= budget > 64 * mib ? LCE_EXCHANGE_AHEAD : 0;
             struct lce_plan *plan = plan_of(&p, LCE_AUTO, 0, budget);
             assert_true(plan->info.workspace_size <= budget && plan->info.slab_columns == 64128);
             assert_true(plan->info.chunk_tokens >= 15 && plan->info.chunk_tokens <= 2048);
@@ -857,8 +865,8 @@ int main(void)
         cmocka_unit_test(fp32_logits_halve_the_chunk_and_keep_the_budget),
         cmocka_unit_test(slabs_are_taken_where_whole_rows_would_be_slow),
         cmocka_unit_test(small_budgets_borrow_rows_of_dweight),
-        cmocka_unit_test(an_exchange_has_the_products_of_a_chunk_beside_it),
-        cmocka_unit_test(logits_of_two_chunks_keep_to_the_budget),
+        cmocka_unit_test(an_exchange_is_in_a_chunk_or_beside_the_next_ones_logits),
+        cmocka_unit_test(logits_of_exchanged_chunks_keep_to_the_budget),
         cmocka_unit_test(slabs_have_an_exact_workspace),
         cmocka_unit_test(the_smallest_plan_is_the_one_that_is_named),
         cmocka_unit_test(only_the_loss_needs_next_to_nothing),

@@ -22,7 +22,7 @@ LABEL_DTYPES = {torch.int64: 0, torch.int32: 1}
 REDUCTIONS, MODES = {"mean": 0, "sum": 1, "none": 2}, {"auto": 0, "fast": 1, "lean": 2, "naive": 3}
 LOSS, GRAD_INPUT, GRAD_WEIGHT, GRAD_BIAS, ENTROPY, PARTIAL = 1, 2, 4, 8, 16, 32
 PARTIAL_NUMBERS = 5  # of fp32 in a struct lce_partial
-ALLOW_TF32, F32_ACCUMULATE, F32_LOGITS, EXCHANGE = 1, 2, 4, 16
+ALLOW_TF32, F32_ACCUMULATE, F32_LOGITS, EXCHANGE, EXCHANGE_AHEAD = 1, 2, 4, 16, 32
 START, FINISH, INPUT = 0, 1, 2  # enum lce_exchange_step
 BAD_LABEL, TOO_MANY, BROKEN_PROMISE, BROKEN_PARTS = 1, 2, 4, 8  # the error flag's bits; the last two are not set by the library
 MOST_PLANS = 256
@@ -266,7 +266,7 @@ class Parts(NamedTuple):
     begin: int  # this rank's first class
     total: int  # how many classes all have
     partials: torch.Tensor | None  # [ranks, N, PARTIAL_NUMBERS]: of all; None in the first run, which makes this rank's
-    exchange: object = None  # of a run that is both: `ranks`, `chunk` (tokens), `budget`, begin(own, all, dinput), step(...)
+    exchange: object = None  # of a run that is both: `ranks`, `chunk` (tokens), `budget`, `AHEAD`, begin(own, all, dinput), step(...)
 
 
 def _rows(matrix, dtype):
@@ -345,7 +345,7 @@ def run(wants, options, input, weight, bias, labels, class_weights, upstream, ab
             numbers = torch.empty((1 + exchange.ranks, labels.numel(), PARTIAL_NUMBERS), dtype=torch.float32, device=device)
             partial, partials = numbers[0], numbers[1:]
             chunk, budget = exchange.chunk, exchange.budget
-            fields += (("flags", dict(fields)["flags"] | EXCHANGE),)
+            fields += (("flags", dict(fields)["flags"] | EXCHANGE | EXCHANGE_AHEAD * exchange.AHEAD),)
         elif parts:
             partials = parts.partials
         if parts:

@@ -2,11 +2,11 @@
 
 linear_cross_entropy(..., group=...) comes here.  Each rank makes its classes' partial result, 20 bytes a token; an
 all-gather over the group later all have the same loss and entropies.  Its share of the input's gradient an all-reduce
-sums.  Nothing else is exchanged, and no rank ever holds the logits of more than two chunks.
+sums.  Nothing else is exchanged, and no rank ever holds the logits of more than a chunk.
 
 A mean or a sum whose gradients are wanted is one run of three products, in the forward: a chunk's logits are kept until
-the other ranks' partial results of that chunk are there, while the next chunk's logits are made.  Entropies, and the
-losses of single tokens, get their gradients in the backward, which computes the logits once more.
+the other ranks' partial results of that chunk are there.  Entropies, and the losses of single tokens, get their gradients
+in the backward, which computes the logits once more.
 
 All ranks must come to the same chunks without asking each other.  So the chunk is that of equal parts, from sizes and
 options that all ranks have; a rank with more classes takes as much more memory.
@@ -97,7 +97,8 @@ def chunk_for(tokens, hidden, classes, dtype, options, biased, gpu):
     """The tokens of a chunk with CLASSES on each rank; 0 where the budget is too small for a chunk that is worth it."""
     element = dtype.itemsize if gpu else 4  # the CPU computes in fp32
     logit = 4 if options.flags & F32_LOGITS else element
-    each = 2 * logit * (-(-classes // 64) * 64) + (2 * element + 4) * hidden  # two chunks' logits and rows, dinput's sum
+    kept = 1 + _Exchange.AHEAD
+    each = kept * logit * (-(-classes // 64) * 64) + (kept * element + 4) * hidden  # chunks' logits and rows, dinput's sum
     fixed = 64 * 1024 + 32 * tokens + 4 * classes * biased  # states, losses, sums of rows, 256 bytes here and there
     if not gpu:
         fixed += 512 * hidden  # rows of the weight and its gradient, widened
@@ -117,15 +118,17 @@ def chunk_for(tokens, hidden, classes, dtype, options, biased, gpu):
 class _Exchange:
     """What a run asks for: partial results gathered chunk by chunk, and the shares of dinput summed.
 
-    BESIDE: a gather runs beside the next chunk's logits, instead of before them.  EACH: dinput is summed chunk by chunk
-    beside products, instead of at the end.  (tests/gpu/parts_rate.py measures all ways.)
+    AHEAD: a gather runs beside the next chunk's logits; otherwise the stream waits for it.  EACH: dinput is summed chunk by
+    chunk beside products; otherwise at the end.  Kernels of NCCL that run beside products wait for those of other ranks on
+    multiprocessors that the products lack, and begin when these leave one free; so neither is done.
+    (tests/gpu/parts_rate.py measures all ways.)
     """
 
-    BESIDE, EACH = True, True
+    AHEAD, EACH = False, False
 
-    def __init__(self, group, chunk, budget):
+    def __init__(self, group, chunk, budget, head):
         self.group, self.ranks, self.chunk, self.budget = group, dist.get_world_size(group), chunk, budget
-        self.gathers, self.others = {}, []
+        self.gathers, self.others, self.head = {}, [], head
 
     def _here(self, tensor):
         return tensor.cpu() if _through_host(tensor, self.group) else tensor
@@ -136,12 +139,6 @@ class _Exchange:
         there = to if here is own else torch.empty(to.shape, dtype=to.dtype)
         return dist.all_gather_into_tensor(there, here, group=self.group, async_op=True), there, to
 
-    def gather(self, own):
-        """OWN of all ranks, which is there after end()."""
-        to = own.new_empty((self.ranks * own.size(0), *own.shape[1:]))
-        self.others.append(self._gather(own, to))
-        return to
-
     def begin(self, own, all_ranks, dinput):
         self.own, self.all, self.dinput = own, all_ranks, dinput
 
@@ -149,8 +146,6 @@ class _Exchange:
         rows = slice(first, first + count)
         if step == START:
             self.gathers[first] = self._gather(self.own[rows], self.all[self.ranks * first : self.ranks * (first + count)])
-            if not self.BESIDE:
-                self.gathers[first][0].wait()
         elif step == FINISH:
             self._finish(*self.gathers.pop(first))
         elif step == INPUT and self.EACH:
@@ -167,6 +162,8 @@ class _Exchange:
             to.copy_(there)
 
     def end(self):
+        self.ranges = self.head.new_empty((self.ranks, self.head.size(1)))
+        self.others.append(self._gather(self.head, self.ranges))
         if self.dinput is not None and not self.EACH:
             self._sum(self.dinput)
         for one in self.others:
@@ -178,11 +175,10 @@ class _InOneRun(torch.autograd.Function):
     def forward(ctx, group, place, wants, options, chunk, budget, *tensors):
         weight = tensors[1]
         head = torch.tensor([[place[0], weight.size(0), place[1]]], dtype=torch.float32).to(weight.device, non_blocking=True)
-        exchange = _Exchange(group, chunk, budget)
-        ranges = exchange.gather(head)
+        exchange = _Exchange(group, chunk, budget, head)
         loss, *gradients, _ = run(wants, options, *tensors, None, parts=Parts(*place, None, exchange))
         exchange.end()
-        loss.mul_(_makes_up(ranges))
+        loss.mul_(_makes_up(exchange.ranges))
         ctx.save_for_backward(*gradients)
         return loss
 
