@@ -9,10 +9,11 @@
  *
  *     row:  | slab 0: classes 0 .. 4095 | slab 1: 4096 .. 8191 | ... | the last, shorter |
  *
- * A CTA takes one row of the slab, 256 vectors of 16 bytes per round.  If gradients are narrower than logits
- * they go into the front half of their row.  Then round i overwrites logits of rounds up to i / 2 only, and
- * its own only in round 0, so one barrier per round, between loads and stores, suffices.  If they are as
- * wide, each thread overwrites what it read.  Sums are combined in a fixed order.
+ * A CTA takes one row of the slab, 256 threads with a vector of 16 bytes each per round; without options,
+ * four rounds at once, whose loads are all under way before the first is used.  If gradients are narrower
+ * than logits they go into the front half of their row.  Then round i overwrites logits of rounds up to i / 2
+ * only, so one barrier, between the loads and the stores of the rounds that are done at once, suffices.  If
+ * they are as wide, each thread overwrites what it read.  Sums are combined in a fixed order.
  *
  * The same two passes serve a vocabulary in parts: the sums of a scan are then one rank's partial result, and
  * those that `gradient` reads are made of all ranks' by `parts`.
@@ -24,18 +25,31 @@ namespace lce
 
 constexpr int threads = 256;
 
-template <typename L> using One = Pack<L>[1];
+/* Rounds that are done at once. */
+template <bool General> constexpr int at_once = General ? 1 : 4;
 
-template <typename L, typename T, bool General>
-__device__ inline Part slab_part(const lce_softmax_args &a, const Row &r, Pack<L> v, int32_t base)
+/* Loads the thread's vectors of the rounds from the one on in which its vector is FIRST. */
+template <typename L, int Rounds>
+__device__ inline void load_rounds(const uint4 *line, int32_t first, int32_t columns, Pack<L> (&v)[Rounds])
+{
+#pragma unroll
+    for (int k = 0; k < Rounds; k++)
+        v[k] = load<L>(line, first + k * threads, columns);
+}
+
+/* FIRST as above; BEGIN is the slab's first class. */
+template <typename L, typename T, bool General, int Rounds>
+__device__ inline Part slab_part(const lce_softmax_args &a, const Row &r, Pack<L> (&v)[Rounds], int32_t first,
+                                 int32_t begin)
 {
     if constexpr (General)
-        return part_of<L, T>(a, r, v, base);
+        return part_of<L, T>(a, r, v[0], begin + first * Pack<L>::count);
     float target = 0;
-    take_out(v, r.label - base, &target);
-    const One<L> one = {v};
-    const float largest = largest_of(v);
-    return {largest, Plain<L, 1>().sum(one, largest), 0, 0};
+#pragma unroll
+    for (int k = 0; k < Rounds; k++)
+        take_out(v[k], r.label - (begin + (first + k * threads) * Pack<L>::count), &target);
+    const float largest = largest_of_all(v);
+    return {largest, Plain<L, Rounds>().sum(v, largest), 0, 0};
 }
 
 /* In one thread: adds this slab's PART to the row's sums, and writes the loss if this is the last slab. */
@@ -71,10 +85,13 @@ template <typename L, typename T, bool General> __device__ inline void scan(cons
         return;
     }
     Part part = {-CUDART_INF_F, 0, 0, 0};
+    constexpr int rounds = at_once<General>;
 #pragma unroll 2
-    for (int32_t i = static_cast<int32_t>(threadIdx.x); i < vectors; i += threads)
-        part = combine(part, slab_part<L, T, General>(a.softmax, r, load<L>(line, i, a.columns),
-                                                      a.begin + i * Pack<L>::count));
+    for (int32_t i = static_cast<int32_t>(threadIdx.x); i < vectors; i += threads * rounds) {
+        Pack<L> v[rounds];
+        load_rounds(line, i, a.columns, v);
+        part = combine(part, slab_part<L, T, General>(a.softmax, r, v, i, a.begin));
+    }
     part = block_combine(part, &shared);
     if (threadIdx.x == 0)
         add_part<L, T, General>(a, r, logits, part);
@@ -104,16 +121,23 @@ template <typename L, typename T, bool General> __device__ inline void gradient_
     }
     Plain<L, 1> pass;
     pass.begin(r, 0);
-    for (int32_t begin = 0; begin < vectors; begin += threads) {
-        const int32_t i = begin + static_cast<int32_t>(threadIdx.x);
-        float g[Pack<L>::count] = {};
-        if (r.counted && i < vectors)
-            slab_gradient<L, T, General>(a.softmax, r, pass, load<L>(line, i, a.columns),
-                                         a.begin + i * Pack<L>::count, g);
+    constexpr int rounds = at_once<General>;
+    for (int32_t begin = 0; begin < vectors; begin += threads * rounds) {
+        const int32_t first = begin + static_cast<int32_t>(threadIdx.x);
+        Pack<L> v[rounds];
+        if (r.counted)
+            load_rounds(line, first, a.columns, v);
         if (sizeof(T) < sizeof(L))
             __syncthreads();
-        if (i < vectors)
-            store(reinterpret_cast<T *>(logits), i, g);
+#pragma unroll
+        for (int k = 0; k < rounds; k++) {
+            const int32_t i = first + k * threads;
+            float g[Pack<L>::count] = {};
+            if (r.counted)
+                slab_gradient<L, T, General>(a.softmax, r, pass, v[k], a.begin + i * Pack<L>::count, g);
+            if (i < vectors)
+                store(reinterpret_cast<T *>(logits), i, g);
+        }
     }
 }
 
