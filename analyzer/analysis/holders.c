@@ -166,12 +166,10 @@ char *holders_tensor_name(const struct holder *h, const char *line)
     if (!x->made_for)
         return xformat("%s%s%s", is_framework_category(h->category) ? "not known" : h->category, comma,
                        behind);
-    if (!strcmp(x->made_for, "raw"))
-        return xformat("raw bytes%s%s", comma, behind);
-    if (!strcmp(x->made_for, "storage"))
-        return xformat("resized storage%s%s", comma, behind);
-    return xformat("%s %s%s%s", x->element_type ? x->element_type : "unknown type",
-                   x->shape ? x->shape : "of unknown shape", comma, behind);
+    char *words = trace_tensor_words(x->made_for, x->element_type, x->shape);
+    char *name = xformat("%s%s%s", words, comma, behind);
+    free(words);
+    return name;
 }
 
 struct holder *holders_composition(const struct trace_live *live, size_t n, size_t *count)

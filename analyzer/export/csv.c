@@ -65,7 +65,7 @@ static const char *phase_of(const struct trace *t, int phase)
 
 #define ALLOCATION_HEADER                                                                                    \
     "process,op,alloc_seq,free_seq,device,space,address,size_bytes,t_alloc_ns,t_free_ns,phase,range,stack,"  \
-    "layer,owner,line,managed,role\r\n"
+    "layer,owner,line,managed,role,made_for,request_bytes,element_type,shape\r\n"
 
 static bool put_allocation(void *context, const struct trace_allocation *a)
 {
@@ -92,6 +92,10 @@ static bool put_allocation(void *context, const struct trace_allocation *a)
     put_text(w, a->line);
     put_number(w, a->managed);
     put_text(w, a->role);
+    put_text(w, a->made_for);
+    put_number(w, a->request);
+    put_text(w, a->element_type);
+    put_text(w, a->shape);
     end_line(w);
     return !w->out->error;
 }

@@ -20,23 +20,25 @@ static void read_allocation(struct sqlite3_stmt *s, struct trace_allocation *a)
 {
     int64_t *numbers[] = {&a->alloc_seq, &a->free_seq, &a->t_alloc, &a->t_free, &a->device,
                           &a->address,   &a->size,     &a->range,   &a->stack};
-    const char **texts[] = {&a->op, &a->space, &a->phase, &a->layer, &a->owner, &a->line, &a->role};
+    const char **texts[] = {&a->op,   &a->space, &a->phase,    &a->layer,        &a->owner,
+                            &a->line, &a->role,  &a->made_for, &a->element_type, &a->shape};
     for (int i = 0; i < 9; i++)
         *numbers[i] = trace_sql_int(s, i);
     a->managed = sqlite3_column_int(s, 9) != 0;
-    for (int i = 0; i < 7; i++)
+    for (int i = 0; i < 10; i++)
         *texts[i] = (const char *)sqlite3_column_text(s, 10 + i);
+    a->request = trace_sql_int(s, 20);
 }
 
-#define ALLOCATION                                                                                           \
+/* ROLE: "role", or "NULL" where none can be known, which spares looking for it. */
+#define ALLOCATION(role)                                                                                     \
     "SELECT alloc_seq, free_seq, t_alloc_ns, t_free_ns, device, address, size_bytes, range, stack, "         \
-    "managed, "                                                                                              \
-    "op, space, phase, layer, owner, line, "
+    "managed, op, space, phase, layer, owner, line, " role                                                   \
+    ", made_for, element_type, shape, request_bytes FROM allocation"
 
 int trace_each_allocation(struct trace *t, trace_allocation_visit *visit, void *context)
 {
-    struct sqlite3_stmt *s =
-        trace_sql(t, has_roles(t) ? ALLOCATION "role FROM allocation" : ALLOCATION "NULL FROM allocation", 0);
+    struct sqlite3_stmt *s = trace_sql(t, has_roles(t) ? ALLOCATION("role") : ALLOCATION("NULL"), 0);
     int code = SQLITE_ERROR;
     bool more = true;
     while (s && more && (code = sqlite3_step(s)) == SQLITE_ROW) {

@@ -16,6 +16,7 @@
 #include "sql.h"
 
 struct kind {
+    uint32_t tensor;
     uint8_t known, counted, managed;
 };
 struct amended {
@@ -60,15 +61,16 @@ static bool counts(int64_t space)
 static int load_kinds(struct trace *t, struct reader *r)
 {
     struct sqlite3_stmt *s =
-        trace_sql(t, "SELECT id, space, status, managed FROM kind WHERE id >= 0 ORDER BY id", 0);
+        trace_sql(t, "SELECT id, space, status, managed, tensor FROM kind WHERE id >= 0 ORDER BY id", 0);
     int code = SQLITE_ERROR;
     while (s && (code = sqlite3_step(s)) == SQLITE_ROW) {
-        int64_t id = sqlite3_column_int64(s, 0);
+        int64_t id = sqlite3_column_int64(s, 0), tensor = sqlite3_column_int64(s, 4);
         if (id >= MOST_KINDS)
             break;
         while (r->kind_count <= (size_t)id)
             *PUSH(r->kinds, r->kind_count) = (struct kind){0};
-        r->kinds[id] = (struct kind){sqlite3_column_int(s, 2) == 0, counts(sqlite3_column_int64(s, 1)),
+        r->kinds[id] = (struct kind){tensor > 0 && tensor < UINT32_MAX ? (uint32_t)tensor : 0,
+                                     sqlite3_column_int(s, 2) == 0, counts(sqlite3_column_int64(s, 1)),
                                      sqlite3_column_int(s, 3) != 0};
     }
     return trace_sql_done(t, s, code);
@@ -161,14 +163,15 @@ static uint32_t bear(struct reader *r, const struct row *e)
     struct trace_lives *l = r->out;
     if (l->block_count >= NO_BLOCK - 1)
         return NO_BLOCK;
-    *PUSH(l->blocks, l->block_count) =
-        (struct trace_block){.seq = e->seq,
-                             .born = r->now,
-                             .died = UNKNOWN,
-                             .size = unpack(e->size, 512),
-                             .stack = e->stack > 0 && e->stack < UINT32_MAX ? (uint32_t)e->stack : 0,
-                             .phase = e->phase > 0 && e->phase < (int64_t)r->phases ? (uint16_t)e->phase : 0,
-                             .framework = e->op == VS_OP_BLOCK_ALLOC};
+    *PUSH(l->blocks, l->block_count) = (struct trace_block){
+        .seq = e->seq,
+        .born = r->now,
+        .died = UNKNOWN,
+        .size = unpack(e->size, 512),
+        .stack = e->stack > 0 && e->stack < UINT32_MAX ? (uint32_t)e->stack : 0,
+        .phase = e->phase > 0 && e->phase < (int64_t)r->phases ? (uint16_t)e->phase : 0,
+        .framework = e->op == VS_OP_BLOCK_ALLOC,
+        .tensor = e->kind >= 0 && (size_t)e->kind < r->kind_count ? r->kinds[e->kind].tensor : 0};
     return (uint32_t)(l->block_count - 1);
 }
 

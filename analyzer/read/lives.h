@@ -5,6 +5,7 @@
  *      changes   t, the totals after it, and the block that was born or died there
  *      blocks    in the order of their births
  *      stacks    the table of call stacks, with each one's line, layer and library as text
+ *      asked     what blocks were asked for as: tensors
  *      scopes    ranges with their names and how deep they are nested
  *
  * Times of changes never go back: where threads' clocks disagree with the order of the events, the order
@@ -36,8 +37,9 @@ struct trace_block {
     int64_t seq;        /* event.seq of its allocation */
     int64_t born, died; /* ns; UNKNOWN: it lives at the end */
     int64_t size;
-    uint32_t stack; /* 0 none */
-    uint16_t phase; /* of its birth, index into phase_names */
+    uint32_t stack;  /* 0 none */
+    uint32_t tensor; /* what it was asked for as: trace_asked.id; 0 not known */
+    uint16_t phase;  /* of its birth, index into phase_names */
     uint8_t framework,
         role; /* 1: a caching allocator's block, 0: the driver's own; index into trace_lives.roles */
 };
@@ -82,6 +84,15 @@ void trace_free_stacks(struct trace_stacks *s);
 /* The row of stack ID; NULL where the table lacks it. */
 const struct trace_stack_row *trace_find_stack(const struct trace_stacks *s, int64_t id);
 const struct trace_frame_row *trace_find_frame(const struct trace_stacks *s, int64_t id);
+
+struct trace_asked { /* a row of the table of what blocks were asked for as */
+    int64_t id;
+    const char *made_for, *element_type, *shape; /* as in struct trace_tensor */
+    int64_t request;                             /* bytes; UNKNOWN, and where the block's size is it */
+};
+/* In the order of ids. */
+int trace_asked(struct trace *t, struct trace_asked **out, size_t *n);
+const struct trace_asked *trace_find_asked(const struct trace_asked *asked, size_t n, int64_t id);
 
 struct trace_scope {
     int64_t push, pop; /* pop UNKNOWN: open at the end */

@@ -53,6 +53,8 @@ struct trace_allocation {                         /* a row of view allocation; t
     int64_t device, address, size, range, stack;
     bool managed;
     const char *op, *space, *phase, *layer, *owner, *line, *role;
+    const char *made_for, *element_type, *shape; /* as in struct trace_tensor */
+    int64_t request;                             /* bytes; UNKNOWN */
 };
 typedef bool trace_allocation_visit(void *context, const struct trace_allocation *a);
 /* Those that ended in the order of their ends, then those that live. */

@@ -414,6 +414,9 @@ int trace_rules(struct trace *t, int64_t device, int64_t seq, struct trace_rule 
 /* What lived then was asked for as, the most bytes first; whether the file says so of anything. */
 int trace_tensors(struct trace *t, int64_t device, int64_t seq, struct trace_tensor **out, size_t *n);
 bool trace_knows_tensors(struct trace *t);
+/* "bfloat16 [4, 2048, 8192]", "raw bytes", "resized storage"; NULL where MADE_FOR is.  The caller frees it.
+ */
+char *trace_tensor_words(const char *made_for, const char *element_type, const char *shape);
 int trace_witnesses(struct trace *t, int64_t device, struct trace_witness **out, size_t *n);
 /* Where blocks of DEVICE lay unused, as far as each use that was seen is one, or AT_MOST; how much of the
  * peak was followed; and the device's total after each of its events that has a row, in order.  All scan all

@@ -121,14 +121,19 @@ static int prepare(struct view_process *p, const char **why)
         return -1;
     }
     p->tags = view_tags(&p->stacks);
+    if (view_read_asked(p->t, &p->asked)) {
+        *why = p->t->why;
+        return -1;
+    }
     return 0;
 }
 
-static void forget_stacks(struct view_process *p)
+static void forget_used(struct view_process *p)
 {
     size_t n = (p->stacks.count + 1) * sizeof *p->stack_used;
     p->stack_used = xrealloc(p->stack_used, n);
     memset(p->stack_used, 0, n);
+    view_forget_asked(&p->asked);
 }
 
 struct recording {
@@ -143,7 +148,7 @@ static int gather(struct view_process *processes, size_t n, int64_t device, bool
     FILE *head = xmemstream(&r->head, &r->head_size), *body = xmemstream(&r->body, &r->body_size);
     struct view_part part = {&j, body, room, 0};
     for (size_t i = 0; i < n; i++)
-        forget_stacks(&processes[i]);
+        forget_used(&processes[i]);
     json_open(&j, head);
     json_begin(&j, NULL, '{');
     json_int(&j, "format", 1);
@@ -221,6 +226,7 @@ int view_write(struct view_process *processes, size_t n, int64_t device, bool ov
     for (size_t i = 0; i < n; i++) {
         trace_free_stacks(&processes[i].stacks);
         view_free_tags(&processes[i].tags);
+        view_free_asked(&processes[i].asked);
         free(processes[i].stack_used);
     }
     return result;

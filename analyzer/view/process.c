@@ -106,6 +106,7 @@ static void write_texts(struct view_part *part, struct view_process *p, const st
     write_list(&j, "frames", texts.texts, texts.count, NULL);
     write_tags(&j, p);
     write_list(&j, "scopes", scopes->texts, scopes->count, NULL);
+    view_write_asked(&j, &p->asked);
     json_end(&j);
     json_close(&j);
     fclose(out);

@@ -118,10 +118,11 @@ static void write_levels(struct view_part *p, const struct view_levels *l, const
 
 /* ---- blocks ---- */
 
-enum { SEQ, BORN, LIFE, SIZE, STACK, PHASE, ROLE, FIRST_USE, LAST_USE, BLOCK_FIELDS };
+enum { SEQ, BORN, LIFE, SIZE, STACK, PHASE, ROLE, FIRST_USE, LAST_USE, TENSOR, BLOCK_FIELDS };
 
+/* TENSOR: view_use_asked. */
 static void pack_block(struct pack *f, const struct trace_block *b, const struct trace_use *use,
-                       const struct trace_block *before)
+                       const struct trace_block *before, uint32_t tensor)
 {
     bool used = use && use->first != UNKNOWN;
     pack_number(&f[SEQ], (uint64_t)(b->seq - (before ? before->seq : 0)));
@@ -133,6 +134,7 @@ static void pack_block(struct pack *f, const struct trace_block *b, const struct
     pack_number(&f[ROLE], (uint64_t)b->role << 1 | b->framework);
     pack_number(&f[FIRST_USE], used && use->first >= b->born ? (uint64_t)(use->first - b->born) + 1 : 0);
     pack_number(&f[LAST_USE], used && use->last >= use->first ? (uint64_t)(use->last - use->first) : 0);
+    pack_number(&f[TENSOR], tensor);
 }
 
 static void write_block_part(struct view_part *p, struct pack *fields, size_t n)
@@ -157,7 +159,8 @@ static void write_blocks(struct view_part *p, struct view_process *process, cons
     for (size_t i = 0; i < l->block_count; i++) {
         if (!kept->kept[i])
             continue;
-        pack_block(fields, &l->blocks[i], l->uses ? &l->uses[i] : NULL, before);
+        pack_block(fields, &l->blocks[i], l->uses ? &l->uses[i] : NULL, before,
+                   view_use_asked(&process->asked, l->blocks[i].tensor));
         view_use_stack(process, l->blocks[i].stack);
         before = &l->blocks[i];
         if (++n == BLOCK_PART) {

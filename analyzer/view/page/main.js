@@ -113,5 +113,5 @@ async function loadRow(row) {
 }
 
 /* for the console, and for who tests the page */
-window.vramscope = { recording, view, show, choose, columnsOf, livingAt, showPeak, setDim, draw, openFlame, search, drawIcicle, flame, click };
+window.vramscope = { recording, view, show, choose, columnsOf, livingAt, showPeak, setDim, draw, openFlame, search, drawIcicle, flame, click, tensorOf };
 start().catch(fail);

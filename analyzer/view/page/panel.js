@@ -133,6 +133,7 @@ function tellBlock(row, b) {
   view.row = row.number;
   view.block = b;
   fact(facts, 'size', `${bytesText(table.size[b])} (${table.size[b].toLocaleString('en')} bytes)`);
+  fact(facts, 'tensor', tensorOf(row, b));
   fact(facts, 'line', nameOf(row, b, 3));
   fact(facts, 'layer', nameOf(row, b, 2));
   fact(facts, 'role', nameOf(row, b, 1));

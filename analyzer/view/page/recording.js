@@ -106,7 +106,7 @@ async function loadTexts(process) {
   const most = json.row.length ? json.row[json.row.length - 1] + 1 : 1;
   const texts = {
     parent: new Uint32Array(most), frame: new Uint32Array(most), line: new Uint32Array(most), layer: new Uint32Array(most),
-    lines: json.lines, layers: json.layers, scopes: json.scopes,
+    lines: json.lines, layers: json.layers, scopes: json.scopes, tensors: json.tensors, requests: json.requests,
     frames: json.frames.map((f) => {
       const [kind, text, file] = f.split('\n');
       return { kind: +kind, text, file };
@@ -157,12 +157,12 @@ async function loadBlocks(row) {
   const n = row.kept, table = {
     n, seq: new Float64Array(n), born: new Float64Array(n), died: new Float64Array(n), size: new Float64Array(n),
     stack: new Uint32Array(n), phase: new Uint16Array(n), role: new Uint8Array(n), framework: new Uint8Array(n),
-    firstUse: new Float64Array(n), lastUse: new Float64Array(n), alive: [],
+    firstUse: new Float64Array(n), lastUse: new Float64Array(n), tensor: new Uint32Array(n), alive: [],
   };
   let at = 0;
   for (const id of row.blocks) {
     const all = new Reader(await unpack(id)), count = all.number(), f = [];
-    for (let i = 0; i < 9; i++) f.push(all.section());
+    for (let i = 0; i < 10; i++) f.push(all.section());
     for (let i = 0; i < count; i++, at++) {
       table.seq[at] = f[0].number() + (i ? table.seq[at - 1] : 0);
       table.born[at] = f[1].number() + (i ? table.born[at - 1] : 0);
@@ -177,6 +177,7 @@ async function loadBlocks(row) {
       const first = f[7].number(), last = f[8].number();
       table.firstUse[at] = first ? table.born[at] + first - 1 : NaN;
       table.lastUse[at] = first ? table.firstUse[at] + last : NaN;
+      table.tensor[at] = f[9].number();
     }
     await pause();
   }
@@ -209,6 +210,12 @@ function nameOf(row, b, dim) {
   if (dim === 0) return table.phase[b] ? row.owner.phases[table.phase[b]] : 'no phase';
   if (dim === 1) return row.roles[table.role[b]];
   return dim === 2 ? texts.layers[texts.layer[table.stack[b]]] : texts.lines[texts.line[table.stack[b]]];
+}
+
+/* What block B was asked for as, with the bytes where they are not its size; '' where that is not known. */
+function tensorOf(row, b) {
+  const texts = row.owner.texts, number = row.table.tensor[b], request = texts.requests[number];
+  return [texts.tensors[number], request === null || request === row.table.size[b] ? '' : `${request.toLocaleString('en')} bytes asked for`].filter((s) => s).join(', ');
 }
 
 /* The frames of block B, innermost first. */

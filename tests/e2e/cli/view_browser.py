@@ -91,10 +91,26 @@ def check_click(page, db):
     page.click(place["x"] + 0.5, place["y"])
     page.wait("document.getElementById('block')", 10)
     seq, size = page.js("(() => { const d = document.getElementById('block').dataset; return [+d.seq, +d.bytes]; })()")
-    got = db.execute("SELECT size_bytes, t_alloc_ns, t_free_ns, line FROM allocation WHERE alloc_seq = ?", (seq,)).fetchone()
+    got = db.execute("SELECT size_bytes, t_alloc_ns, t_free_ns, line, made_for, element_type, shape, request_bytes FROM allocation WHERE alloc_seq = ?", (seq,)).fetchone()
     assert got and got[0] == size and got[1] <= place["t"] and (got[2] is None or got[2] > place["t"]), (got, size, place)
     text = page.js("document.getElementById('block').textContent")
     assert f"{size:,} bytes" in text and (got[3] is None or got[3] in text), (text, got)
+    tensor = page.js("[...document.querySelectorAll('#block tr')].filter((r) => r.cells[0].textContent === 'tensor').map((r) => r.cells[1].textContent)")
+    assert got[4] == "tensor" and tensor == [f"{got[5]} {got[6]}, {got[7]:,} bytes asked for"], (tensor, got)
+
+
+def check_tensors(page, db, row):
+    """What blocks were asked for as: of each in the page what the database says."""
+    want = {seq: (made_for, element_type, shape, request) for seq, made_for, element_type, shape, request in
+            db.execute("SELECT alloc_seq, made_for, element_type, shape, request_bytes FROM allocation WHERE device = ?", (row,))}
+    kinds = set()
+    for seq, size, text in page.js(f"(() => {{ const r = vramscope.recording.rows[{row}], t = r.table; return [...t.seq].map((s, b) => [s, t.size[b], vramscope.tensorOf(r, b)]); }})()"):
+        made_for, element_type, shape, request = want[seq]
+        words = {None: "", "tensor": f"{element_type} {shape}", "raw": "raw bytes"}[made_for]
+        asked = "" if request is None or request == size else f"{request:,} bytes asked for"
+        assert text == ", ".join(filter(None, (words, asked))), (seq, text, want[seq])
+        kinds.add(made_for)
+    assert kinds >= {None, "tensor", "raw"}, kinds
 
 
 def check_flame(page):
@@ -169,6 +185,13 @@ def look(work, browsers=browser.Browser):
                                (903, "/v/site-packages/torch/nn/modules/module.py", "Module._call_impl")):
         db.execute("INSERT INTO frame(id, kind, function, file, line) VALUES(?, 2, ?, ?, 9)", (number, name, file))
         db.execute("INSERT INTO stack(id, parent, frame, line) SELECT ?, parent, ?, line FROM stack WHERE id = (SELECT max(id) FROM stack WHERE line IS NOT NULL AND id < 900)", (number, number))
+    # device 0's blocks were asked for as tensors, half of device 1's as bytes, the driver's own as neither
+    db.execute("INSERT OR IGNORE INTO element_type VALUES(15, 'bfloat16', 2)")
+    db.execute("INSERT INTO tensor VALUES(7, 1, 15, 300, '[3, 50]'), (8, 3, NULL, NULL, NULL)")
+    for more, tensor in (1000, 7), (2000, 8):
+        db.execute(f"INSERT INTO kind SELECT id + {more}, process, api, space, context, stream, thread, status, managed, {tensor} FROM kind WHERE id < 1000")
+    db.execute("UPDATE ev SET kind = kind + CASE WHEN device = 1 AND seq % 2 THEN 2000 ELSE 1000 END WHERE op = 20")
+    db.execute("UPDATE live SET tensor = (SELECT k.tensor FROM ev e JOIN kind k ON k.id = e.kind WHERE e.seq = alloc_seq) WHERE op = 20")
     db.execute("UPDATE stack SET parent = 901 WHERE id = 902")
     db.execute("UPDATE stack SET parent = 902 WHERE id = 903")
     db.execute("UPDATE stack SET parent = 903 WHERE id = (SELECT max(id) FROM stack WHERE line IS NOT NULL AND id < 900)")
@@ -197,6 +220,7 @@ def look(work, browsers=browser.Browser):
         page.key("0")
         page.js("vramscope.show(vramscope.recording.first, vramscope.recording.last)")
         check_click(page, db)
+        check_tensors(page, db, 1)
         assert check_search(page, "model.py").split()[0] != "nothing" and check_search(page, "no such name") == "nothing found"
         foot = page.js("document.getElementById('footer').textContent")
         assert foot.endswith("\nIn no row, each at its peak: page-locked 64.0 MiB, managed 3.00 MiB (device 1)."), foot

@@ -80,7 +80,7 @@ for category in parameter gradient optimizer_state activation unknown; do
     grep -q "$category" "$dir/out" || fail "no category $category"
 done
 export_to csv "$db" 0
-grep -q ',gradient.$' "$dir/out" || fail "no role in the csv: $(head -n 2 "$dir/out")"
+grep -q ',gradient,,,,.$' "$dir/out" || fail "no role in the csv: $(head -n 2 "$dir/out")"
 
 # whatever a program does to the driver
 if [ -x "$tests/prog_random" ]; then
@@ -106,6 +106,19 @@ cd "$dir" || exit 1
 make_db train.db --devices 2 --steps 4
 all_of train.db
 all_of train.db -d 1
+# what each block was asked for as, as the view has it: a tensor, bytes without one, and an imported block, whose size is the request
+cp train.db tensors.db
+sqlite3 tensors.db "INSERT OR IGNORE INTO element_type VALUES(15, 'bfloat16', 2);
+    INSERT INTO tensor VALUES(7, 1, 15, 1600, '[4, 200]'), (8, 3, NULL, NULL, NULL), (9, 4, NULL, NULL, NULL);
+    UPDATE kind SET tensor = 7 + id % 3 WHERE id IN (SELECT kind FROM ev WHERE op = 20);
+    UPDATE live SET tensor = 7 + alloc_seq % 3 WHERE op = 20"
+sqlite3 -csv tensors.db "SELECT alloc_seq, made_for, request_bytes, element_type, shape FROM allocation ORDER BY 1" | tr -d '\r' >want
+export_to csv tensors.db 0
+python3 -c 'import csv, sys
+for r in sorted(csv.DictReader(open(sys.argv[1], newline="")), key=lambda r: int(r["alloc_seq"])):
+    shape = "\"" + r["shape"] + "\"" if r["shape"] else ""
+    print(r["alloc_seq"], r["made_for"], r["request_bytes"], r["element_type"], shape, sep=",")' out >got
+diff want got >err && grep -q 'tensor,1600,bfloat16,"\[4, 200\]"' got || fail "tensors in the csv: $(head -n 4 err)"
 make_db oom.db --kind oom
 all_of oom.db
 "$V" peak --json --at=oom oom.db >peak.json

@@ -11,6 +11,14 @@ failures=0
 no() { echo "FAILED: $*" && failures=$((failures + 1)); }
 export PYTHONPATH=$BUILD/share/vramscope/python PYTHONDONTWRITEBYTECODE=1
 python3 "$SRC/tests/data/make_db.py" "$SRC/shim/trace/schema.sql" run.db --steps 20 || exit 1
+python3 - <<'PY' || exit 1
+import sqlite3
+db = sqlite3.connect("run.db")
+db.execute("INSERT OR IGNORE INTO element_type VALUES(15, 'bfloat16', 2)")
+db.execute("INSERT INTO tensor VALUES(7, 1, 15, 1600, '[4, 200]')")
+db.execute("UPDATE kind SET tensor = 7 WHERE id IN (SELECT kind FROM ev WHERE op = 20)")
+db.commit()
+PY
 if ! "$python" -c 'import pyarrow' 2>/dev/null; then
     "$python" -m vramscope.parquet run.db out.parquet 2>err
     [ $? = 2 ] && grep -q 'pip install pyarrow' err && [ ! -e out.parquet.part ] || { echo "without pyarrow: $(cat err)" && exit 1; }
@@ -28,6 +36,7 @@ rows = list(csv.DictReader(open("out.csv", newline="")))
 assert len(rows) == len(table) > 100
 assert [{k: "" if v is None else str(v) for k, v in r.items()} for r in table] == rows
 assert all(isinstance(r["size_bytes"], (int, type(None))) for r in table)
+assert "request_bytes" not in table[0] or 1600 in {r["request_bytes"] for r in table if r["shape"] == "[4, 200]"}
 PY
 done
 [ "$(cat out.parquet.part)" = mine ] && [ "$(echo out.parquet*)" = "out.parquet out.parquet.part" ] || no "out.parquet.part was somebody's: $(echo out.parquet*)"

@@ -101,6 +101,7 @@ done
 "$BUILD/bin/vramscope" peak --by=tensor --json --top=0 "$work/new.db" | tr -d ' \n' >"$work/json"
 grep -q '{"made_for":"tensor","element_type":"bfloat16","shape":"\[4,20,8\]","request_bytes":1280,"line":null,"role":null,"category":null,"size_bytes":1536,"allocations":1}' "$work/json" ||
     fail "peak --json: $(grep -o '"by_tensor.*' "$work/json")"
+grep -q '{"made_for":"raw","element_type":null,"shape":null,"request_bytes":null,' "$work/json" || fail "peak --json: what raw bytes were asked for is not known"
 echo "ok peak --by=tensor"
 
 # an out-of-memory says what tensor was refused

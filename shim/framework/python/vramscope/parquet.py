@@ -17,9 +17,9 @@ import tempfile
 
 _NUMBERS = {
     "process", "alloc_seq", "free_seq", "device", "address", "size_bytes", "t_alloc_ns", "t_free_ns", "range", "stack", "managed", "seq",
-    "t_ns", "context", "stream", "thread", "status", "mate", "framework_bytes", "direct_bytes", "reserved_bytes",
+    "t_ns", "context", "stream", "thread", "status", "mate", "framework_bytes", "direct_bytes", "reserved_bytes", "request_bytes",
 }
-_NAMES = {"op", "space", "phase", "layer", "owner", "line", "role", "api"}  # few, and again and again
+_NAMES = {"op", "space", "phase", "layer", "owner", "line", "role", "api", "made_for", "element_type", "shape"}  # few, and again and again
 
 
 def _command():
