@@ -40,6 +40,7 @@ struct edit_stack { /* what is known of a call stack */
     bool adam;      /* of Adam or AdamW */
     bool single;    /* the implementation that takes one parameter after the other */
     bool update;    /* in the optimizer's arithmetic, whichever it is */
+    bool parts;     /* in backward of PyTorch's attention that is not fused */
     bool attends;   /* in a function, or a method of a class, that is named for attention */
     bool upcast; /* in a function that takes a copy of its input in fp32: Hugging Face's losses and RMS norms
                   */

@@ -148,6 +148,8 @@ static void see_frame(struct edit_stack *s, const char *function)
     if (!strcmp(name, "_multi_tensor_adam") || !strcmp(name, "_multi_tensor_adamw") ||
         !strcmp(name, "_single_tensor_adam") || !strcmp(name, "_single_tensor_adamw"))
         s->adam = true;
+    if (!strcmp(name, "SafeSoftmaxBackward0"))
+        s->parts = true;
 }
 
 static int read_optimizer(struct trace *t, struct edit_facts *f)
@@ -167,6 +169,7 @@ static int read_optimizer(struct trace *t, struct edit_facts *f)
             s->adam = above->adam;
             s->upcast = above->upcast;
             s->attends = above->attends;
+            s->parts = above->parts;
             s->update = above->update;
         }
         if (node->frame >= 0 && (size_t)node->frame < paths.frame_count &&

@@ -8,20 +8,22 @@
  * Where types are not recorded everything is taken for fp32, unless sizes speak against it (widths.h).
  */
 #include <stdlib.h>
+#include <string.h>
 
 #include "apply.h"
+#include "attention.h"
 #include "elements.h"
 #include "scale.h"
 #include "widths.h"
 
-#define SLACK 25 /* of what is saved for backward: by how much the other type's kernels may need more */
+#define SLACK 25 /* of what is saved for backward: that much the other type's kernels may need beside it */
 
 struct halving {
     bool high;
-    uint64_t *outputs; /* of units */
-    uint8_t *casts;    /* of blocks, enum cast */
-    uint16_t head;     /* the output layer */
-    uint32_t logits;   /* what it made last, and a copy in fp32 of that: blocks of the new program */
+    uint8_t *parts;  /* of blocks, enum attention_part */
+    uint8_t *casts;  /* of blocks, enum cast */
+    uint16_t head;   /* the output layer */
+    uint32_t logits; /* what it made last, and a copy in fp32 of that: blocks of the new program */
     uint32_t copy;
 };
 
@@ -41,8 +43,6 @@ static double of_data(const struct program *p, const struct edit_block *b, const
     double half = share(p, b);
     if (s->upcast && (h->high || s->unit == EDIT_NO_UNIT))
         return 1; /* a loss is known to do so; a norm keeps more or less of it */
-    if (!h->high && saved)
-        return half - half / SLACK;
     return h->high && !saved && s->unit == EDIT_NO_UNIT ? 1 : half;
 }
 
@@ -54,11 +54,11 @@ static double factor(const struct program *p, uint32_t block, const struct halvi
     const struct edit_stack *s = program_stack(p, b);
     if (h->casts[block] != CAST_NONE)
         return h->casts[block] != CAST_WEIGHT && h->high ? 1 : 0;
+    if (h->parts[block] == ATTENTION_FUSED || (!h->high && h->parts[block] != ATTENTION_NONE))
+        return 0; /* in 16 bits attention may be fused, or by another kernel */
     double half = share(p, b);
     if (half >= 1)
         return 1;
-    if (!h->high && scale_is_square(p, b, h->outputs)) /* in 16 bits attention may be fused */
-        return 0;
     switch (b->kind) {
     case KIND_PARAMETER:
     case KIND_GRADIENT:
@@ -71,8 +71,8 @@ static double factor(const struct program *p, uint32_t block, const struct halvi
         return of_data(p, b, h);
     case KIND_LOGITS:
         return s->layer != h->head && (s->upcast || h->high) ? 1 : half;
-    default: /* of what is kept it is not known whether it is of numbers */
-        return !h->high && scale_is_kept(p, b) ? half : 1;
+    default: /* of inputs and of what is kept: it may go on being wide, or be no numbers at all */
+        return !h->high && (b->type != ELEMENT_UNKNOWN || scale_is_kept(p, b)) ? half : 1;
     }
 }
 
@@ -189,8 +189,8 @@ struct program apply_types(const struct program *from, const struct edit *e, str
     (void)e;
     if (!needs_steps(from, r) || !needs_roles(from, r) || !can_tell(from, r))
         return (struct program){0};
-    struct halving h = {
-        high, scale_unit_outputs(from), element_casts(from), find_head(from), BLOCK_NEVER, BLOCK_NEVER};
+    struct halving h = {high,       attention_parts(from), element_casts(from), find_head(from), BLOCK_NEVER,
+                        BLOCK_NEVER};
     bool upcast = loss_upcasts(from) || high;
     struct edit_block like = {.stream = 0};
     struct build b;
@@ -206,8 +206,9 @@ struct program apply_types(const struct program *from, const struct edit *e, str
         else
             build_copy(&b, i);
     }
-    free(h.outputs);
+    bool fuses = memchr(h.parts, ATTENTION_FUSED, from->block_count) != NULL;
+    free(h.parts);
     free(h.casts);
-    r->assumes = xstrdup(assumption(from));
+    r->assumes = xformat("%s%s", assumption(from), fuses ? "; the program lets PyTorch fuse attention" : "");
     return build_end(&b);
 }

@@ -32,7 +32,7 @@ static void whole_numbers_and_workspaces_keep_their_bytes_in_bf16(void **state)
     (void)state;
     TYPED(m, ".+w f+k f+i f+a b+g b-a b-i .-g |", fp32);
     struct peaks p = edited(&m, "types=bf16");
-    assert_int_equal(p.low, MIB(4 + 32 + 16 + 24 + 4)); /* of a 1/25 less */
+    assert_int_equal(p.low, MIB(4 + 32 + 16 + 25 + 4));
     assert_in_range(p.high, MIB(4 + 32 + 16 + 25 + 4), MIB(4 + 32 + 16 + 25 + 4 + 3));
 }
 
@@ -71,7 +71,7 @@ static void without_autocast_copies_of_weights_go_and_those_of_data_may(void **s
     (void)state;
     TYPED(m, ".+w f+x f+d f+c f+y b+h b+g b-h b-y b-c b-d b-x .-g |", autocast);
     struct peaks p = edited(&m, "types=bf16");
-    /* the least is w, x a 1/25 smaller than half, y, g; the most d and h too, and 1/25 for workspaces */
+    /* the least is w, x, y, g; the most d and h too, and 1/25 for workspaces */
     assert_in_range(p.low, MIB(4 + 19 + 20 + 4), MIB(4 + 20 + 20 + 4));
     assert_in_range(p.high, MIB(4 + 20 + 20 + 20 + 4 + 4), MIB(4 + 20 + 20 + 20 + 4 + 4 + 4));
 }
@@ -119,6 +119,80 @@ static void whole_numbers_are_no_floats_to_be_narrowed(void **state)
     assert_int_equal(edited(&m, "states=host").low, MIB(8 + 50));
 }
 
+/* In unit 0 attention's line ATTENDS makes q (saved before it), the output o and the sums s; c is o in
+ * another order, by the line behind. */
+enum { ATTENDS = NORM + 1, BEHIND, NODE, ALL };
+
+static const struct edit_stack attending[ALL] = {
+    [NOWHERE] = {.unit = EDIT_NO_UNIT},
+    [UNIT0] = {.unit = 0, .layer = 1},
+    [ATTENDS] = {.unit = 0, .layer = 6, .attends = true},
+    [BEHIND] = {.unit = 0, .layer = 6, .attends = true},
+    [NODE] = {.unit = 0, .layer = 6, .attends = true, .parts = true},
+};
+
+static struct peaks attends(const char *text, const struct known *table, const struct element *of)
+{
+    struct made m = typed(text, table, of);
+    m.p.blocks = m.blocks;
+    m.p.events = m.events;
+    facts.stacks = (struct edit_stack *)attending;
+    facts.stack_count = ALL;
+    struct peaks p = edited(&m, "types=bf16");
+    facts.stacks = stacks;
+    facts.stack_count = STACKS;
+    return p;
+}
+
+static void a_copy_of_attentions_output_may_be_none_in_bf16(void **state)
+{
+    (void)state;
+    static const struct known copied[] = {
+        {'w', MIB(8), KIND_PARAMETER, NOWHERE}, {'o', MIB(40), KIND_SAVED, ATTENDS},
+        {'s', MIB(1), KIND_SAVED, ATTENDS},     {'c', MIB(40), KIND_SAVED, BEHIND},
+        {'y', MIB(40), KIND_SAVED, UNIT0},      {0}};
+    static const struct element copied_elements[] = {{'w', F32, 1, false}, {'o', F32, 2, false},
+                                                     {'s', F32, 3, false}, {'c', F32, 4, false},
+                                                     {'y', F32, 2, false}, {0}};
+    struct peaks p = attends(".+w f+o f+s f+c f+y b-y b-c b-s b-o |", copied, copied_elements);
+    assert_in_range(p.low, MIB(4 + 20 + 20), MIB(4 + 20 + 1 + 20));
+    assert_true(p.high >= MIB(4 + 20 + 20 + 20));
+    /* without the sums it is no attention's output, and what has its size no copy */
+    p = attends(".+w f+o f+c f+y b-y b-c b-o |", copied, copied_elements);
+    assert_int_equal(p.low, MIB(4 + 20 + 20 + 20));
+}
+
+/* Q, K are queries and keys made for the squares S; m and n the mask of bool that PyTorch makes itself; y the
+ * unit's output. */
+static void squares_with_a_mask_of_their_own_are_fused_in_bf16(void **state)
+{
+    (void)state;
+    static const struct known squares[] = {{'w', MIB(8), KIND_PARAMETER, NOWHERE},
+                                           {'m', MIB(1), KIND_FORWARD, ATTENDS},
+                                           {'n', MIB(1), KIND_FORWARD, ATTENDS},
+                                           {'Q', MIB(10), KIND_SAVED, ATTENDS},
+                                           {'K', MIB(10), KIND_SAVED, ATTENDS},
+                                           {'S', MIB(200), KIND_SAVED, ATTENDS},
+                                           {'y', MIB(10), KIND_SAVED, UNIT0},
+                                           {'b', MIB(2), KIND_BACKWARD, NODE},
+                                           {0}};
+    static const struct element squares_elements[] = {
+        {'w', F32, 1, false}, {'m', ELEMENT_BOOL, 2, false}, {'n', ELEMENT_BOOL, 2, false},
+        {'Q', F32, 3, false}, {'K', F32, 3, false},          {'S', F32, 4, false},
+        {'y', F32, 3, false}, {'b', F32, 5, false},          {0}};
+    struct peaks own =
+        attends(".+w f+m f+n f-m f-n f+Q f+K f+S f+y b-y b+b b-b b-S b-K b-Q |", squares, squares_elements);
+    assert_int_equal(own.low, MIB(4 + 5 + 5)); /* one of Q and K stays */
+    assert_in_range(own.high, MIB(4 + 15), MIB(4 + 15 + 10));
+    struct peaks given =
+        attends(".+w f+m f-m f+Q f+K f+S f+y b-y b+b b-b b-S b-K b-Q |", squares, squares_elements);
+    assert_int_equal(given.low, MIB(4 + 5 + 5));
+    assert_true(given.high >= MIB(4 + 15 + 100)); /* a mask that the program gives may forbid it */
+    struct peaks models =
+        attends(".+w f+m f+n f-m f-n f+Q f+K f+S f+y b-y b-S b-K b-Q |", squares, squares_elements);
+    assert_true(models.high >= MIB(4 + 15 + 100)); /* no node of PyTorch's attention: code of the model's */
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -128,6 +202,8 @@ int main(void)
         cmocka_unit_test(data_in_a_weights_shape_are_no_second_copy_of_it),
         cmocka_unit_test(states_have_the_elements_of_their_type),
         cmocka_unit_test(whole_numbers_are_no_floats_to_be_narrowed),
+        cmocka_unit_test(a_copy_of_attentions_output_may_be_none_in_bf16),
+        cmocka_unit_test(squares_with_a_mask_of_their_own_are_fused_in_bf16),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
