@@ -2,7 +2,7 @@
 
 Each tensor is an allocation of its own there (PYTORCH_NO_CUDA_MEMORY_CACHING=1).
 
-PyTorch's attention (flash and memory-efficient) sums the queries' gradients in any order unless it must be deterministic, and then
+PyTorch's attention (cuDNN's, flash, memory-efficient) sums the queries' gradients in any order unless it must be deterministic, and then
 an operator that cannot be is an error; where it may be a warning ("warn_only") attention stays as it was.  Programs with attention
 are therefore STRICT; IDLE_LENIENT=1 plays them as they were before that was found.
 """

@@ -13,7 +13,8 @@ import sqlite3
 import sys
 import time
 
-ROLES = ("parameter", "gradient", "optimizer state", "buffer", "activation")
+ROLES = ("parameter", "gradient", "optimizer state", "buffer", "activation", "input")
+UNTOLD = ("buffer", "input")  # accesses cannot tell a buffer from a frozen parameter, nor what a kernel of the program's made as its input
 
 
 def decoder(torch, hidden, layers, recompute):
@@ -105,18 +106,19 @@ def train(case, steps, facts, cpu):
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4)
     # a sharded parameter has no storage of its own, but that of this rank's shard
     shards = (p.to_local() if hasattr(p, "to_local") else p for p in model.parameters())
-    parameters, saved = {shard.untyped_storage().data_ptr() for shard in shards}, []
+    parameters, saved, made = {shard.untyped_storage().data_ptr() for shard in shards}, [], 0
 
     def pack(tensor):
         address = tensor.untyped_storage().data_ptr() if type(tensor) is torch.Tensor else 0
         if address and address not in parameters:
-            saved.append((address, time.monotonic_ns()))
+            saved.append((address, time.monotonic_ns(), "input" if address == made else "activation"))
         return tensor
 
     for _ in range(steps):
         with torch.autograd.graph.saved_tensors_hooks(pack, lambda t: t):
             for _ in range(4 if case == "accumulate" else 1):
                 x = torch.randn(shape, device=device) if case == "cnn" else torch.randint(0, 8192, shape, device=device)
+                made = x.untyped_storage().data_ptr()
                 loss_of(x).backward()
         optimizer.step()
         optimizer.zero_grad()
@@ -129,12 +131,12 @@ def train(case, steps, facts, cpu):
 
 
 def activations(db, saved):
-    """Blocks that autograd saved: those that lived at each address when it was."""
+    """Blocks that autograd saved, and whether each is the program's input: those that lived at each address when it was."""
     start = db.execute("SELECT value FROM meta WHERE key = 'start_monotonic_ns' AND process = 1").fetchone()[0]
     at = collections.defaultdict(list)
     for seq, address, born, freed in db.execute("SELECT alloc_seq, address, t_alloc_ns, t_free_ns FROM allocation WHERE op = 'block_alloc'"):
         at[address].append((born, freed, seq))
-    return {seq for address, t in saved for born, freed, seq in at[address] if born <= t - int(start) and (freed is None or freed >= t - int(start))}
+    return {seq: role for address, t, role in saved for born, freed, seq in at[address] if born <= t - int(start) and (freed is None or freed >= t - int(start))}
 
 
 def check(case, path, facts, least):
@@ -146,7 +148,7 @@ def check(case, path, facts, least):
         told = (db.execute("SELECT role FROM framework_says WHERE alloc_seq = ?", (seq,)).fetchone() or (None,))[0]
         found = (db.execute("SELECT role FROM access_role WHERE alloc_seq = ?", (seq,)).fetchone() or (None,))[0]
         called += size if found == "activation" else 0
-        told = told or ("activation" if seq in seen else None)
+        told = told or seen.get(seq)
         if told is None:
             alone += size
             continue
@@ -160,7 +162,7 @@ def check(case, path, facts, least):
     for role in ROLES:
         agree, all_ = table[role, True], table[role, True] + table[role, False]
         if all_:
-            told, good = role != "buffer", agree >= least * all_  # accesses cannot tell a buffer from a frozen parameter
+            told, good = role not in UNTOLD, agree >= least * all_
             bad += told and not good
             print(f"{('PASS' if good else 'FAIL') if told else 'NOTE'} {case} {role}: {agree / all_:.2%} of {all_} bytes")
     for (told, found, line), size in wrong.most_common(6):
