@@ -18,9 +18,9 @@
 
 /* ---- HTML ---- */
 
-static void put_text(FILE *out, const char *text)
+static void put_text(FILE *out, const char *name)
 {
-    for (; *text; text++)
+    for (const char *text = shown(name); *text; text++)
         if (*text == '<')
             fputs("&lt;", out);
         else if (*text == '>')

@@ -236,7 +236,7 @@ static void write_facts(struct view_part *part, const struct view_process *p)
     json_bool(part->head, "simulated", t->process.simulated);
     json_int(part->head, "offset", p->offset);
     json_int(part->head, "last", t->t_last);
-    json_text(part->head, "incomplete", incomplete);
+    json_text(part->head, "incomplete", shown(incomplete));
     free(incomplete);
     json_begin(part->head, "phases", '[');
     for (size_t i = 0; i < t->phase_name_count; i++)

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/shown.h"
 #include "keep.h"
 #include "levels.h"
 
@@ -256,8 +257,8 @@ static int write_ooms(struct view_part *p, struct view_process *process, int64_t
         json_int(p->head, "requested", ooms[i].requested);
         json_int(p->head, "free", ooms[i].free);
         json_int(p->head, "allocated", ooms[i].framework + ooms[i].direct);
-        json_text(p->head, "phase", ooms[i].phase);
-        json_text(p->head, "line", row ? row->line : NULL);
+        json_text(p->head, "phase", shown(ooms[i].phase));
+        json_text(p->head, "line", row ? shown(row->line) : NULL);
         json_bool(p->head, "framework", ooms[i].op == 22);
         json_end(p->head);
     }
@@ -272,7 +273,7 @@ static void write_facts(struct view_part *p, struct trace *t, size_t process, in
     const struct trace_device *d = trace_find_device(t, device);
     json_int(p->head, "process", (int64_t)process);
     json_int(p->head, "device", device);
-    json_text(p->head, "name", d ? d->name : NULL);
+    json_text(p->head, "name", d ? shown(d->name) : NULL);
     json_int(p->head, "capacity", d && d->total_bytes > 0 ? d->total_bytes : UNKNOWN);
     write_peak(p, t, device, "allocated");
     write_peak(p, t, device, "reserved");

@@ -8,7 +8,7 @@ D=$(mktemp -d)
 trap 'rm -rf "$D"' EXIT
 cd "$D" || exit 1
 python3 - "$SRC" "$BUILD/bin/vramscope" <<'PY' || exit 1
-import json, os, sqlite3, subprocess, sys
+import base64, json, os, re, sqlite3, subprocess, sys, zlib
 
 src, vramscope = sys.argv[1:]
 FORGED = "complete: no events lost"
@@ -22,7 +22,7 @@ for kind, out in (("oom", b"oom.db"), ("train", name)):
     for phase in ("forward", "logits", "backward"): # of all phases there are, one may keep its name
         db.execute("UPDATE phase SET name = ? || name WHERE name = ?", (EVIL, phase))
     for table, column in (("device", "name"), ("device", "uuid"), ("process", "host"), ("process", "command"), ("string", "text"),
-                          ("thread", "name"), ("module", "path"), ("frame", "function")):
+                          ("thread", "name"), ("module", "path"), ("frame", "function"), ("frame", "file"), ("sample", "source")):
         db.execute(f"UPDATE {table} SET {column} = ?", (EVIL,))
     db.execute("INSERT INTO loss VALUES(1,5,3,?,?)", (EVIL, EVIL))
     db.execute("INSERT INTO mismatch VALUES(1,5,5,0,?,1,2)", (EVIL,))
@@ -37,19 +37,52 @@ for r in 0, 1:
     db.execute("UPDATE process SET host = ?, command = ?", (EVIL, EVIL))
     db.commit()
 
+def harmless(what, text, breaks="\n"):
+    shown = text.decode() if isinstance(text, bytes) else text  # all of it is UTF-8
+    bad = [c for c in shown if c not in breaks and (ord(c) < 32 or 0x7f <= ord(c) <= 0x9f or c in "\u2028\u2029\u202e\u200b")]
+    assert not bad, (what, bad[0], shown[:2000])
+    assert not any(line.startswith(FORGED) for line in shown.split("\n")), (what, shown[:2000])
+
 def check(*args):
     done = subprocess.run([vramscope, *args], capture_output=True)
     for text in (done.stdout, done.stderr):
-        text.decode()  # all of it is UTF-8
-        shown = text.decode()
-        bad = [c for c in shown if c != "\n" and (ord(c) < 32 or 0x7f <= ord(c) <= 0x9f or c in "\u2028\u2029\u202e\u200b")]
-        assert not bad, (args, bad[0], shown)
-        assert not any(line.startswith(FORGED) for line in shown.split("\n")), (args, shown)
+        harmless(args, text)
     return done
 
+def texts(value):
+    """All strings of a JSON value."""
+    if isinstance(value, str):
+        yield value
+    for inner in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+        yield from texts(inner)
+
+def check_page(*files):
+    """A page: its markup, and the names in its data, which are shown as they stand there."""
+    done = check(b"view", b"-o", b"page.html", *files)
+    assert done.returncode in (0, 3), done
+    page = open("page.html", "rb").read()
+    harmless((b"view", *files), page)
+    found = 0
+    for data in re.findall(rb'<script type="text/plain" id="[^"]*">([^<]*)</script>', page):
+        plain = zlib.decompress(base64.b64decode(data))
+        if not plain.startswith(b"{"):
+            continue  # numbers
+        for text in texts(json.loads(plain)):
+            found += "touch run" in text
+            # a frame's kind, function and file stand in one string
+            harmless(files, text[text.index("\n") + 1:].replace("\n", " ", 1) if re.match(r"\d\n", text) else text, "")
+    assert found > 10, found
+
 for file in (b"oom.db", name):
-    for args in ([b"report"], [b"peak"], [b"plot"], [b"recover"], [b"plot", b"-o", b"out.gp"], [b"plot", b"--overlay", b"job/r0.db"]):
+    for args in ([b"report"], [b"peak"], [b"plot"], [b"recover"], [b"plot", b"-o", b"out.gp"], [b"plot", b"--overlay", b"job/r0.db"],
+                 [b"waste"], [b"whatif"], [b"check", b"--max-peak=1KiB"], [b"check", b"--against", b"job/r0.db"],
+                 *([b"peak", b"--full", b"--why", b"--by=" + by] for by in (b"line", b"layer", b"role", b"tensor", b"stack")),
+                 *([b"export", b"--format=" + to, b"-o", b"out", b"--force"] for to in (b"perfetto", b"speedscope", b"pytorch", b"pprof"))):
         check(*args, file)
+    check_page(file)
+    for to in (b"csv", b"folded"):
+        check(b"export", b"--format=" + to, b"-o", b"out", b"--force", file)
+        harmless((to, file), open("out", "rb").read().replace(b"\r\n", b"\n"))
     check(b"diff", b"job/r0.db", file)
     check(b"report", b"job/r0.db", file)
     script = open("out.gp", "rb").read().decode()
