@@ -5,13 +5,14 @@
  * The format is what PyTorch's own page and tools read: torch/utils/viz/MemoryViz.js and
  * torch/cuda/_memory_viz.py, and what c10 writes, torch/csrc/cuda/memory_snapshot.cpp.  A dict:
  *
- *      device_traces          a list a device, by its ordinal: events, dicts with action, addr, size, stream,
- *                             frames, time_us; of a block alloc, free_requested, free_completed; of a segment
- *                             segment_alloc, segment_free, segment_map, segment_unmap; oom.  The size of a
- *                             block's is what was asked for; where that is not recorded the block's, and a
- * key of ours says so, size_is_block segments               dicts, what there is at the end, and blocks,
- * which tile each of them allocator_settings     what is known of them external_annotations   phases and
- * other ranges: name, stage START or END, device, time_us
+ *      device_traces        a list a device, by its ordinal: events, dicts with action, addr, size, stream,
+ *                           frames, time_us; of a block alloc, free_requested, free_completed; of a
+ *                           segment segment_alloc, segment_free, segment_map, segment_unmap; oom.  A
+ *                           block's size is what was asked for; where that is not recorded it is the
+ *                           block's own, and a key of ours says so, size_is_block
+ *      segments             dicts, what there is at the end, and blocks, which tile each of them
+ *      allocator_settings   what is known of them
+ *      external_annotations phases and other ranges: name, stage START or END, device, time_us
  *
  * Readers go from the segments at the end back through the events, so these have to fit each other: heap.h
  * sees to that, and says how memory comes in that is not PyTorch's.  Where a stretch of the run has no events
