@@ -40,13 +40,15 @@ static const struct command_help help = {
     "Puts the files of a job into one database, each as a process of its own: ranks, devices, losses and all "
     "that\n"
     "was recorded stay as they are. report, peak, waste, plot, check, diff and view show it as they show a\n"
-    "directory; of one process 'FILE#N', or --process N.\n"
+    "directory; of one process 'FILE#N', or --process N. The points of sweeps stay points.\n"
     "Exit status 3: merged, but events are missing, or the end of a run is not known to be there.",
     rows, false};
 
 /* What was opened so far, to tell a process that comes twice. */
 struct parts {
     struct ranks_seen seen;
+    bool *of_sweep; /* of each of these */
+    size_t of_sweep_count, sweeps;
     int64_t processes; /* that are in the output */
     struct vs_merge *into;
     bool whole;
@@ -88,11 +90,15 @@ static int check_twice(const struct parts *p)
     return status;
 }
 
-/* 0, or 2, said: a rank comes twice in different runs. */
+/* 0, or 2, said: a rank comes twice in different runs.  A sweep has a run a point. */
 static int check_jobs(const struct parts *p)
 {
-    size_t n;
-    struct rank_job *jobs = ranks_jobs(p->seen.files, p->seen.count, &n);
+    size_t n, alone = 0;
+    struct rank_file *files = xrealloc(NULL, (p->seen.count + 1) * sizeof *files); /* whose texts are p's */
+    for (size_t i = 0; i < p->seen.count; i++)
+        if (!p->of_sweep[i])
+            files[alone++] = p->seen.files[i];
+    struct rank_job *jobs = ranks_jobs(files, alone, &n);
     int status = 0;
     for (size_t i = 1; !status && i < n; i++)
         if (jobs[i].ranked && jobs[i - 1].ranked)
@@ -100,6 +106,7 @@ static int check_jobs(const struct parts *p)
                 "merge: %s and %s are of different jobs (report tells them apart): merge the files of one",
                 jobs[i - 1].files[0]->path, jobs[i].files[0]->path);
     ranks_free_jobs(jobs, n);
+    free(files);
     return status;
 }
 
@@ -115,10 +122,8 @@ static int look_at(struct parts *p, const char *file, int64_t *processes)
                      ? complain("%s: its process is still running: merge it when that has ended", t.path)
                  : trace_process_ids(&t, &ids, &n) ? complain("%s", t.why)
                                                    : 0;
-    if (!status && trace_is_sweep(&t))
-        complain("merge: %s is of a sweep: its recordings are taken, its points (outcomes, predictions) are "
-                 "not",
-                 t.path);
+    bool sweep = !status && trace_is_sweep(&t);
+    p->sweeps += sweep;
     *processes = n ? ids[n - 1] : 1;
     p->whole = p->whole && trace_whole(&t);
     trace_close(&t);
@@ -129,19 +134,22 @@ static int look_at(struct parts *p, const char *file, int64_t *processes)
         }
         p->whole = p->whole && trace_whole(&t);
         ranks_seen_add(&p->seen, &t);
+        *PUSH(p->of_sweep, p->of_sweep_count) = sweep;
         trace_close(&t);
     }
     free(ids);
     return status;
 }
 
-static int copy(struct parts *p, const char *into, const char *file, int64_t processes)
+/* SWEEP: what its points get as the sweep that they are of; NULL: nothing. */
+static int copy(struct parts *p, const char *into, const char *file, int64_t processes, const char *sweep)
 {
     char why[768];
     int64_t steps = ROUNDS * guard_budget(file);
     if (p->processes == 0 && (vs_store_merge_begin(into, file, why, sizeof why) ||
                               vs_store_merge_open(&p->into, into, why, sizeof why)))
         return complain("merge: %s", why);
+    vs_store_merge_sweep(p->into, sweep);
     if (vs_store_merge_add(p->into, file, p->processes + 1, steps, why, sizeof why))
         return complain("merge: %s can't be copied: %s", file, why);
     p->processes += processes;
@@ -163,7 +171,7 @@ static int write_output(struct parts *p, char *const *files, size_t n, const int
                      "another -o",
                      output);
     for (size_t i = 0; !status && i < n; i++)
-        status = copy(p, into, files[i], processes[i]);
+        status = copy(p, into, files[i], processes[i], p->sweeps > 1 ? trace_label(files, n, i) : NULL);
     vs_store_merge_close(p->into);
     int error = !status && replaces ? replace_begin(d.path) : 0,
         ended = destination_end(&d, !status && !error);
@@ -198,6 +206,7 @@ static int merge(char *const *files, size_t n, const char *output, bool force)
     }
     status = exit_worse(status, ranks_seen_end(&p.seen, status != EXIT_USAGE));
     free(processes);
+    free(p.of_sweep);
     return status;
 }
 

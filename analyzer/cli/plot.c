@@ -11,6 +11,7 @@
 #include "plot/glyphs.h"
 #include "plot/output.h"
 #include "plot/overlay_runs.h"
+#include "plot/sweep_picture.h"
 #include "plot/window.h"
 #include "read/replace.h"
 #include "show/ranks/ranks.h"
@@ -53,7 +54,8 @@ static const struct option_row rows[] = {
 static const struct command_help help = {"plot", "[options] FILE...|DIR",
                                          "Allocated and reserved memory over time with the phases as bands "
                                          "and the peak marked, a panel for each device.\n"
-                                         "With --overlay all files are runs to compare, in one panel.\n"
+                                         "With --overlay all files are runs to compare, in one panel. A "
+                                         "sweep's database is drawn over its axes.\n"
                                          "Pictures need gnuplot; .gp and .txt do not.\n"
                                          "Exit status 3: drawn, but events are missing, or the end of a run "
                                          "is not known to be there; the title says so.",
@@ -271,6 +273,35 @@ static int plot_files(char *const *files, size_t count, const struct options *o,
     return status;
 }
 
+/* Whether something was asked that recordings have, and a sweep has not. */
+static bool of_recordings(const struct options *o)
+{
+    return o->overlay || o->steps[0] || o->from || o->to != UNKNOWN || o->whole || o->by ||
+           o->device != UNKNOWN || o->relabel.process || o->relabel.phases || o->relabel.steps;
+}
+
+/* Draws the sweep that FILE is of; -1: it is of none. */
+static int plot_sweep(const char *file, const struct options *o, enum picture_format format)
+{
+    struct trace t;
+    struct trace_sweep sweep;
+    if (!trace_is_merged(file) || trace_open_brief(&t, file, 0))
+        return -1;
+    int status = trace_sweep_load(&t, &sweep) ? complain("%s", t.why) : EXIT_GOOD;
+    bool is_one = status || sweep.n, missing = false;
+    if (!status && sweep.n && o->output && (same_file(o->output, t.path) || replace_is_recording(o->output)))
+        status = complain("plot: %s is a recording: give the picture another name with -o", o->output);
+    if (!status && sweep.n) {
+        const struct sweep_picture how = {"plot", o->output, o->title, format, {o->size[0], o->size[1]}};
+        status = sweep_picture_draw(&sweep, &how);
+    }
+    for (size_t i = 0; i < sweep.n; i++)
+        missing = missing || trace_sweep_point_missing(&sweep.points[i]);
+    trace_sweep_free(&sweep);
+    trace_close(&t);
+    return !is_one ? -1 : exit_worse(status, missing ? EXIT_INCOMPLETE : EXIT_GOOD);
+}
+
 int cmd_plot(int argc, char **argv)
 {
     struct options o = {.to = UNKNOWN, .device = UNKNOWN};
@@ -305,6 +336,11 @@ int cmd_plot(int argc, char **argv)
         return complain("plot: %s", why);
     char **files = trace_files(operands, (size_t)n, &count, why, sizeof why);
     o.relabel.several = files && count > 1;
+    int sweep = files && count == 1 && !of_recordings(&o) ? plot_sweep(files[0], &o, format) : -1;
+    if (sweep >= 0) {
+        trace_free_files(files, count);
+        return sweep;
+    }
     if (!files || (!o.relabel.process && trace_spread(&files, &count, why, sizeof why)))
         return complain("%s", why);
     int status = plot_files(files, count, &o, count > (size_t)n || trace_directory(operands, (size_t)n));

@@ -87,13 +87,49 @@ static int show(char *const *files, size_t n, size_t i, const struct options *o,
     return status;
 }
 
-static int show_json(char *const *files, size_t n, const struct options *o)
+/* The points of the sweeps among FILES, before the pages of their recordings, or into J; some have none. */
+static int show_points(char *const *files, size_t n, const struct options *o, struct json *j)
+{
+    int status = EXIT_GOOD;
+    bool begun = false;
+    for (size_t i = 0; i < n; i++) {
+        struct trace t;
+        struct trace_sweep sweep;
+        if (!trace_is_merged(files[i]))
+            continue;
+        if (trace_open_brief(&t, files[i], 0))
+            break; /* said where it is shown */
+        if (trace_sweep_load(&t, &sweep))
+            status = exit_worse(status, complain("%s", t.why));
+        if (sweep.n && j && !begun)
+            json_begin(j, "sweeps", '[');
+        begun = begun || sweep.n;
+        if (sweep.n && j)
+            report_points_json(&sweep, t.path, j);
+        else if (sweep.n)
+            report_points_text(sweep.points, sweep.n, stdout, o->bytes);
+        for (size_t k = 0; k < sweep.n; k++)
+            if (trace_sweep_point_missing(&sweep.points[k]))
+                status = exit_worse(status, EXIT_INCOMPLETE);
+        trace_sweep_free(&sweep);
+        trace_close(&t);
+    }
+    if (j && begun)
+        json_end(j);
+    return status;
+}
+
+/* GIVEN, which may be NULL: the files whose processes FILES are. */
+static int show_json(char *const *files, size_t n, char *const *given, size_t given_count,
+                     const struct options *o)
 {
     struct ranks ranks = {0};
     struct json j;
     int status = EXIT_GOOD;
     json_open(&j, stdout);
     json_document(&j);
+    if (given)
+        status = show_points(given, given_count, o, &j);
     json_begin(&j, "files", '[');
     for (size_t i = 0; i < n; i++)
         status = exit_worse(status, show(files, n, i, o, &ranks, &j));
@@ -119,31 +155,6 @@ static int show_text(char *const *files, size_t n, const struct options *o)
     return status;
 }
 
-/* The points of the sweeps among FILES, before the pages of their recordings; some have none. */
-static int show_points(char *const *files, size_t n, const struct options *o)
-{
-    int status = EXIT_GOOD;
-    for (size_t i = 0; i < n; i++) {
-        struct trace t;
-        struct trace_sweep_point *points;
-        size_t count;
-        if (!trace_is_merged(files[i]))
-            continue;
-        if (trace_open_brief(&t, files[i], 0))
-            return EXIT_GOOD; /* said where it is shown */
-        if (trace_sweep_points(&t, &points, &count))
-            status = exit_worse(status, complain("%s", t.why));
-        else if (count && !o->json)
-            report_points_text(points, count, stdout, o->bytes);
-        for (size_t k = 0; k < count; k++)
-            if (trace_sweep_point_missing(&points[k]))
-                status = exit_worse(status, EXIT_INCOMPLETE);
-        free(points);
-        trace_close(&t);
-    }
-    return status;
-}
-
 int cmd_report(int argc, char **argv)
 {
     struct options o = {.choice = CHOICE_NONE};
@@ -164,13 +175,18 @@ int cmd_report(int argc, char **argv)
         return complain("%s", why);
     if (!o.json)
         wrap_page_begin(false);
-    int status = o.relabel.process ? EXIT_GOOD : show_points(files, count, &o);
+    size_t given_count = 0;
+    char **given = o.relabel.process ? NULL : trace_files(operands, (size_t)n, &given_count, why, sizeof why);
+    int status = !given || o.json ? EXIT_GOOD : show_points(given, given_count, &o, NULL);
     if (!o.relabel.process && trace_spread(&files, &count, why, sizeof why)) {
         wrap_page_end();
+        trace_free_files(given, given_count);
         return complain("%s", why);
     }
-    status = exit_worse(status, o.json ? show_json(files, count, &o) : show_text(files, count, &o));
+    status = exit_worse(status, o.json ? show_json(files, count, given, given_count, &o)
+                                       : show_text(files, count, &o));
     wrap_page_end();
+    trace_free_files(given, given_count);
     trace_free_files(files, count);
     return status;
 }

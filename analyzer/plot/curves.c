@@ -2,8 +2,10 @@
 #include "curves.h"
 
 #include <stdlib.h>
+#include <string.h>
 
-#include "output.h"
+#include "base/page.h"
+#include "base/shown.h"
 #include "script.h"
 
 #define WIDE        1000
@@ -115,13 +117,29 @@ static void write_all(void *context, FILE *out, const char *terminal, const char
     fputs("unset multiplot\n", out);
 }
 
+static void write_text(void *context, FILE *out)
+{
+    const struct curves *c = context;
+    curves_text(c, c->size[0] ? (size_t)c->size[0] : page_width(), out);
+}
+
+int curves_draw_as(const struct curves *c, const char *path, enum picture_format format)
+{
+    struct curves copy = *c; /* the writer's context is not const */
+    if (format == FORMAT_TEXT)
+        return output_write_text(write_text, &copy, path && strcmp(path, "-") != 0 ? path : NULL);
+    struct drawing d = {
+        write_all,
+        &copy,
+        {c->size[0] ? c->size[0] : WIDE, c->size[1] ? c->size[1] : PANEL_TITLE + PANEL_HIGH * (int64_t)c->n}};
+    return output_draw_script(&d, path ? path : "-", format);
+}
+
 int curves_draw(const struct curves *c, const char *command, const char *path)
 {
     enum picture_format format = output_format(path, NULL);
-    if (format == FORMAT_BAD || format == FORMAT_TEXT)
-        return complain("%s: a picture's name ends with .png, .svg, .pdf or .gp, not as %s does", command,
-                        path);
-    struct curves copy = *c; /* the writer's context is not const */
-    struct drawing d = {write_all, &copy, {WIDE, PANEL_TITLE + PANEL_HIGH * (int64_t)c->n}};
-    return output_draw_script(&d, path, format);
+    if (format == FORMAT_BAD)
+        return complain("%s: a picture's name ends with .png, .svg, .pdf, .gp or .txt, not as %s does",
+                        command, path);
+    return curves_draw_as(c, path, format);
 }

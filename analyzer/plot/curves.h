@@ -6,6 +6,7 @@
 #define VS_PLOT_CURVES_H
 
 #include "base/base.h"
+#include "output.h"
 
 #define CURVES_MOST   16
 #define CURVES_PANELS 4
@@ -34,10 +35,15 @@ struct curves {
     const char *x; /* what the axis below is */
     struct curve_panel panels[CURVES_PANELS];
     size_t n;
+    int64_t size[2]; /* pixels, columns of text; 0: as many as the panels need */
 };
 
-/* Into PATH in the format of its name (.png, .svg, .pdf, .gp); 0, or 2, said in the name of COMMAND. */
+/* Into PATH in the format of its name (.png, .svg, .pdf, .gp, .txt); 0, or 2, said in the name of COMMAND. */
 int curves_draw(const struct curves *c, const char *command, const char *path);
+/* Likewise in any format, text too, PATH as of output_draw. */
+int curves_draw_as(const struct curves *c, const char *path, enum picture_format format);
+/* In rows of about WIDTH columns. */
+void curves_text(const struct curves *c, size_t width, FILE *out);
 /* The next curve of a panel; NULL: it is full. */
 struct curve *curves_add(struct curve_panel *panel, char *name, int color, bool dashed);
 void curves_free(struct curves *c);

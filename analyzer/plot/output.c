@@ -207,28 +207,42 @@ static int draw_picture(const struct drawing *p, const char *path, enum picture_
     return end_destination(&to, status, path);
 }
 
-static int draw_text_file(const struct picture *p, const char *path, size_t height)
+static int write_text_file(void (*write)(void *context, FILE *out), void *context, const char *path)
 {
     struct destination to;
     destination_find(&to, path);
     FILE *out = fopen(destination_name(&to), "w");
     int status = out ? 0 : refuse(path, errno);
     if (out) {
-        text_draw(p, out, height, false);
+        write(context, out);
         status = close_written(out, path);
     }
     return end_destination(&to, status, path);
 }
 
-static int draw_text(const struct picture *p, const char *path)
+int output_write_text(void (*write)(void *context, FILE *out), void *context, const char *path)
 {
-    size_t height = p->size[1] ? (size_t)p->size[1] : 14;
     if (path)
-        return draw_text_file(p, path, height);
+        return write_text_file(write, context, path);
     wrap_page_begin(true);
-    text_draw(p, stdout, height, page_color());
+    write(context, stdout);
     wrap_page_end();
     return 0;
+}
+
+static size_t text_height(const struct picture *p)
+{
+    return p->size[1] ? (size_t)p->size[1] : 14;
+}
+
+static void draw_plain(void *context, FILE *out)
+{
+    text_draw(context, out, text_height(context), false);
+}
+
+static void draw_colored(void *context, FILE *out)
+{
+    text_draw(context, out, text_height(context), page_color());
 }
 
 static char *with_extension(const char *path, const char *extension)
@@ -266,9 +280,11 @@ static void write_picture(void *context, FILE *out, const char *terminal, const 
 
 int output_draw(const struct picture *p, const char *path, enum picture_format format)
 {
-    if (format == FORMAT_TEXT)
-        return draw_text(p, path && strcmp(path, "-") != 0 ? path : NULL);
     struct picture copy = *p; /* the writer's context is not const */
+    if (format == FORMAT_TEXT) {
+        const char *file = path && strcmp(path, "-") != 0 ? path : NULL;
+        return output_write_text(file ? draw_plain : draw_colored, &copy, file);
+    }
     struct drawing d = {write_picture, &copy, {p->size[0], p->size[1]}};
     return output_draw_script(&d, path ? path : "-", format);
 }

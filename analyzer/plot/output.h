@@ -13,6 +13,9 @@ enum picture_format output_format(const char *path, const char *format);
 /* Draws P into PATH ("-": standard output; NULL: likewise, as text); 0, or 2, said. */
 int output_draw(const struct picture *p, const char *path, enum picture_format format);
 
+/* Text that WRITE writes, into PATH, NULL: standard output; 0, or 2, said. */
+int output_write_text(void (*write)(void *context, FILE *out), void *context, const char *path);
+
 /* What writes a whole gnuplot script of its own: TERMINAL is the line after "set terminal", OUTPUT the file
  * that it draws. */
 struct drawing {

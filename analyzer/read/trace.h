@@ -51,13 +51,31 @@ struct trace_pool { /* a library's pool as it reported itself, over the run; UNK
     int64_t answers, used, peak, held; /* the most of each: peak is the library's own counter */
 };
 
-struct trace_sweep_point {               /* of a sweep; UNKNOWN: not known */
-    const char *name, *outcome, *status; /* outcome NULL: not run */
-    int64_t ns, expected, recorded;      /* processes */
-    int64_t refused;                     /* of the request that ended an oom */
-    int64_t allocated, reserved;         /* the most that a process of it held on a device */
-    int64_t predicted;                   /* reserved by the framework's allocator */
-    bool fitted;
+struct trace_sweep_rank { /* a process of a point, where it reserved most; UNKNOWN, NAN: not known */
+    int64_t process, rank;
+    int64_t allocated, reserved;
+    int64_t framework_allocated, framework_reserved; /* of the framework's allocator */
+    double rate;                                     /* steps a second, without the first */
+};
+
+struct trace_sweep_point {                  /* of a sweep; UNKNOWN: not known */
+    const char *name, *outcome, *status;    /* outcome NULL: not run */
+    const char **values;                    /* of each axis; NULL: it has none */
+    int64_t ns, expected, recorded;         /* processes */
+    int64_t refused;                        /* of the request that ended an oom */
+    int64_t allocated, reserved;            /* the most that a process of it held on a device */
+    int64_t predicted_allocated, predicted; /* by the framework's allocator; predicted: reserved */
+    int64_t predicted_rank;                 /* whose that is */
+    bool fitted;                            /* the predictions were made of this point among others */
+    struct trace_sweep_rank *ranks;
+    size_t rank_count;
+};
+
+struct trace_sweep { /* its texts are the trace's */
+    const char **axes;
+    size_t axis_count;
+    struct trace_sweep_point *points;
+    size_t n;
 };
 
 struct trace_bound { /* where a total may be too high: all intervals of a device and kind together */
@@ -385,8 +403,10 @@ bool trace_step_folded(struct trace *t, int64_t step, int64_t *first_step, int64
 int trace_samples(struct trace *t, int64_t device, struct trace_sample **out, size_t *n);
 int trace_costs(struct trace *t, struct trace_cost **out, size_t *n); /* of all devices, in order */
 bool trace_arena_served(struct trace *t, int64_t device);             /* -1: any device */
-/* All points of the sweep that the file is of, none where it is of no sweep (points.c). */
-int trace_sweep_points(struct trace *t, struct trace_sweep_point **out, size_t *n);
+/* All points of the sweep that the file is of, none where it is of no sweep (points.c); what it made is freed
+ * also where it failed. */
+int trace_sweep_load(struct trace *t, struct trace_sweep *out);
+void trace_sweep_free(struct trace_sweep *s);
 bool trace_sweep_point_missing(
     const struct trace_sweep_point *p); /* not run, or not every process has a recording */
 int trace_pools(struct trace *t, int64_t device, struct trace_pool **out, size_t *n);

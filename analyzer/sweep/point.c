@@ -24,7 +24,7 @@ const char *const outcome_names[OUTCOMES + 1] = {"ok", "oom", "crash", "hang", N
 static int64_t peak_of(const struct trace *t, int64_t device, const char *kind)
 {
     const struct trace_peak *p = trace_find_peak(t, device, kind);
-    return p ? p->bytes : UNKNOWN;
+    return trace_peak_bytes(p);
 }
 
 static void take_peaks(struct rank_figures *r, const struct trace *t)

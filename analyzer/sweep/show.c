@@ -12,7 +12,7 @@
 #include "base/table.h"
 #include "base/units.h"
 #include "base/wrap.h"
-#include "plot/curves.h"
+#include "plot/sweep_picture.h"
 
 /* ---- table ---- */
 
@@ -203,112 +203,42 @@ int show_csv(const struct sweep *s, const char *path)
 
 /* ---- picture ---- */
 
-/* The axis below: the last one of numbers that has several values; grid.n: none. */
-static size_t axis_below(const struct grid *g)
-{
-    for (size_t a = g->n; a-- > 0;) {
-        bool numbers = g->axes[a].n > 1;
-        for (size_t i = 0; i < g->axes[a].n; i++)
-            numbers = numbers && g->axes[a].values[i][strspn(g->axes[a].values[i], "0123456789")] == 0;
-        if (numbers)
-            return a;
-    }
-    return g->n;
-}
-
-/* "batch=2", of the axes but BELOW. */
-static char *curve_name(const struct grid *g, size_t point, size_t below, const char *behind)
-{
-    char *name = xstrdup("");
-    for (size_t a = 0; a < g->n; a++) {
-        if (a == below)
-            continue;
-        char *longer =
-            xformat("%s%s%s=%s", name, *name ? ", " : "", g->axes[a].name, grid_value(g, point, a));
-        free(name);
-        name = longer;
-    }
-    char *whole =
-        xformat("%s%s%s", name, *name && *behind ? ", " : "", *name || *behind ? behind : "measured");
-    free(name);
-    return whole;
-}
-
-static struct curve *curve_of(struct curve_panel *panel, char *name, int color, bool dashed)
-{
-    for (size_t i = 0; i < panel->n; i++)
-        if (!strcmp(panel->curves[i].name, name)) {
-            free(name);
-            return &panel->curves[i];
-        }
-    return curves_add(panel, name, color, dashed);
-}
-
-/* Which of the combinations of the other axes the point has, from 0. */
-static int color_of(const struct grid *g, size_t point, size_t below)
-{
-    size_t n = 1;
-    for (size_t a = below + 1; a < g->n; a++)
-        n *= g->axes[a].n;
-    return (int)(point / (n * g->axes[below].n) * n + point % n);
-}
-
-static void add_point(struct curve *c, double x, double least, double mean, double greatest)
-{
-    if (c)
-        *PUSH(c->points, c->n) = (struct curve_point){x, least, mean, greatest};
-}
-
-static void add_measured(const struct sweep *s, size_t i, size_t below, struct curve_panel *panel,
-                         enum point_figure what, double unit)
-{
-    double least, mean, greatest, x = strtod(grid_value(&s->grid, i, below), NULL);
-    if (s->points[i].done && s->points[i].outcome == POINT_OK &&
-        point_span(&s->points[i], what, &least, &mean, &greatest))
-        add_point(curve_of(panel, curve_name(&s->grid, i, below, ""), color_of(&s->grid, i, below), false), x,
-                  least / unit, mean / unit, greatest / unit);
-}
-
-static void add_predicted(const struct sweep *s, size_t i, size_t below, struct curve_panel *panel,
-                          double unit)
+/* The point as a database has it. */
+static struct trace_sweep_point as_read(const struct sweep *s, size_t i)
 {
     const struct point *p = &s->points[i];
-    if (p->predicted_reserved == UNKNOWN)
-        return;
-    double x = strtod(grid_value(&s->grid, i, below), NULL), y = (double)p->predicted_reserved / unit;
-    add_point(
-        curve_of(panel, curve_name(&s->grid, i, below, "predicted"), color_of(&s->grid, i, below), true), x,
-        y, y, y);
+    struct trace_sweep_point out = {.name = p->name,
+                                    .outcome = p->done ? outcome_names[p->outcome] : NULL,
+                                    .values = xrealloc(NULL, s->grid.n * sizeof *out.values),
+                                    .predicted = p->predicted_reserved};
+    for (size_t a = 0; a < s->grid.n; a++)
+        out.values[a] = grid_value(&s->grid, i, a);
+    for (size_t r = 0; p->done && r < p->n; r++) {
+        const struct rank_figures *f = &p->ranks[r];
+        *PUSH(out.ranks, out.rank_count) =
+            (struct trace_sweep_rank){.process = UNKNOWN,
+                                      .rank = f->rank,
+                                      .allocated = f->allocated,
+                                      .reserved = f->reserved,
+                                      .framework_allocated = f->framework_allocated,
+                                      .framework_reserved = f->framework_reserved,
+                                      .rate = f->rate};
+    }
+    return out;
 }
 
 int show_picture(const struct sweep *s, const char *path)
 {
-    size_t below = axis_below(&s->grid);
-    double gib = 1 << 30;
-    if (below == s->grid.n)
-        return complain("sweep: a picture needs a --grid of two numbers or more");
-    struct curves *c = xrealloc(NULL, sizeof *c);
-    *c = (struct curves){
-        .title = xstrdup("least, mean and most over the ranks"), .x = s->grid.axes[below].name, .n = 4};
-    c->panels[0] = (struct curve_panel){.title = "allocated", .unit = "GiB"};
-    c->panels[1] = (struct curve_panel){.title = "reserved", .unit = "GiB"};
-    c->panels[2] = (struct curve_panel){.title = "reserved by the framework's allocator", .unit = "GiB"};
-    c->panels[3] = (struct curve_panel){.title = "iterations", .unit = "steps a second"};
-    for (size_t i = 0; i < s->n; i++) {
-        add_measured(s, i, below, &c->panels[0], FIGURE_POINT_ALLOCATED, gib);
-        add_measured(s, i, below, &c->panels[1], FIGURE_POINT_RESERVED, gib);
-        add_measured(s, i, below, &c->panels[2], FIGURE_POINT_FRAMEWORK, gib);
-        add_measured(s, i, below, &c->panels[3], FIGURE_POINT_RATE, 1);
-        add_predicted(s, i, below, &c->panels[2], gib);
-    }
-    size_t kept = 0; /* a panel without a curve is none */
-    for (size_t i = 0; i < c->n; i++)
-        if (c->panels[i].n)
-            c->panels[kept++] = c->panels[i];
-    c->n = kept;
-    int status = kept ? curves_draw(c, "sweep", path)
-                      : complain("sweep: no point ended well: there is nothing to draw");
-    curves_free(c);
-    free(c);
+    struct trace_sweep read = {.n = 0};
+    const struct sweep_picture how = {"sweep", path, NULL, output_format(path, NULL), {0, 0}};
+    if (how.format == FORMAT_BAD)
+        return complain("sweep: a picture's name ends with .png, .svg, .pdf, .gp or .txt, not as %s does",
+                        path);
+    for (size_t a = 0; a < s->grid.n; a++)
+        *PUSH(read.axes, read.axis_count) = s->grid.axes[a].name;
+    for (size_t i = 0; i < s->n; i++)
+        *PUSH(read.points, read.n) = as_read(s, i);
+    int status = sweep_picture_draw(&read, &how);
+    trace_sweep_free(&read);
     return status;
 }

@@ -48,7 +48,7 @@ static const struct option_row rows[] = {
      "run points again that ended so: hang,crash,oom or ok"},
     {"csv", 0, "FILE", ARG_TEXT, offsetof(struct options, csv), "a row a rank (default DIR/sweep.csv)"},
     {"plot", 0, "FILE", ARG_TEXT, offsetof(struct options, plot),
-     "a picture, .png, .svg, .pdf or .gp: least, mean and most over the ranks"},
+     "a picture, .png, .svg, .pdf, .gp or .txt: least, mean and most over the ranks"},
     {"simulated", 0, NULL, ARG_FLAG, offsetof(struct options, simulated),
      "use the simulated CUDA driver of a build tree: no GPU needed"},
     {"quiet", 'q', NULL, ARG_FLAG, offsetof(struct options, quiet), "no line for each point as it ends"},

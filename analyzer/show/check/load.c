@@ -176,13 +176,12 @@ static int check_one(struct run *r, char *const *files, size_t n, size_t i, int6
 /* What of a sweep's points is in no recording, and points that crashed, in a row each. */
 static int check_points(struct run *r, struct trace *t, char *const *files, size_t n, size_t i)
 {
-    struct trace_sweep_point *points;
-    size_t count;
-    int result = trace_sweep_points(t, &points, &count);
+    struct trace_sweep sweep;
+    int result = trace_sweep_load(t, &sweep);
     if (result)
         complain("%s", t->why);
-    for (size_t k = 0; k < count; k++) {
-        const struct trace_sweep_point *p = &points[k];
+    for (size_t k = 0; k < sweep.n; k++) {
+        const struct trace_sweep_point *p = &sweep.points[k];
         bool missing = trace_sweep_point_missing(p), crash = p->outcome && !strcmp(p->outcome, "crash");
         if (!missing && (!crash || r->o->allow_killed))
             continue;
@@ -208,7 +207,7 @@ static int check_points(struct run *r, struct trace *t, char *const *files, size
             .cause = {.t = UNKNOWN, .step = UNKNOWN}};
         free(outcome);
     }
-    free(points);
+    trace_sweep_free(&sweep);
     return result;
 }
 

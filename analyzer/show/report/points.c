@@ -94,3 +94,63 @@ void report_points_text(const struct trace_sweep_point *points, size_t n, FILE *
                    units_count((int64_t)missing, "point").s);
     fputc('\n', out);
 }
+
+static void rank_json(const struct trace_sweep_rank *r, struct json *j)
+{
+    json_begin(j, NULL, '{');
+    json_int(j, "process", r->process);
+    json_int(j, "rank", r->rank);
+    json_int(j, "allocated_bytes", r->allocated);
+    json_int(j, "reserved_bytes", r->reserved);
+    json_int(j, "framework_allocated_bytes", r->framework_allocated);
+    json_int(j, "framework_reserved_bytes", r->framework_reserved);
+    json_ratio(j, "steps_per_second", r->rate);
+    json_end(j);
+}
+
+static void point_json(const struct trace_sweep *s, const struct trace_sweep_point *p, struct json *j)
+{
+    json_begin(j, NULL, '{');
+    json_text(j, "point", p->name);
+    json_begin(j, "values", '[');
+    for (size_t a = 0; a < s->axis_count; a++) {
+        if (!p->values[a])
+            continue;
+        json_begin(j, NULL, '{');
+        json_text(j, "name", s->axes[a]);
+        json_text(j, "value", p->values[a]);
+        json_end(j);
+    }
+    json_end(j);
+    json_text(j, "outcome", p->outcome);
+    json_text(j, "status", p->status);
+    json_int(j, "ns", p->ns);
+    json_int(j, "expected_processes", p->expected);
+    json_int(j, "refused_bytes", p->refused);
+    json_int(j, "allocated_bytes", p->allocated);
+    json_int(j, "reserved_bytes", p->reserved);
+    json_int(j, "predicted_framework_allocated_bytes", p->predicted_allocated);
+    json_int(j, "predicted_framework_reserved_bytes", p->predicted);
+    json_int(j, "predicted_rank", p->predicted_rank);
+    json_bool(j, "fitted", p->fitted);
+    json_begin(j, "processes", '[');
+    for (size_t r = 0; r < p->rank_count; r++)
+        rank_json(&p->ranks[r], j);
+    json_end(j);
+    json_end(j);
+}
+
+void report_points_json(const struct trace_sweep *s, const char *path, struct json *j)
+{
+    json_begin(j, NULL, '{');
+    json_text(j, "path", path);
+    json_begin(j, "axes", '[');
+    for (size_t a = 0; a < s->axis_count; a++)
+        json_text(j, NULL, s->axes[a]);
+    json_end(j);
+    json_begin(j, "points", '[');
+    for (size_t i = 0; i < s->n; i++)
+        point_json(s, &s->points[i], j);
+    json_end(j);
+    json_end(j);
+}

@@ -78,6 +78,7 @@ void report_pools_json(struct trace *t, int64_t device, struct json *j);
 
 /* points.c: the points of a sweep, a row each; and how one ended, "crash, exit 3", which the caller frees */
 void report_points_text(const struct trace_sweep_point *points, size_t n, FILE *out, bool exact);
+void report_points_json(const struct trace_sweep *s, const char *path, struct json *j);
 char *report_point_outcome(const struct trace_sweep_point *p, bool exact);
 
 /* mismatch.c: one kind of mismatch, a sentence or two */

@@ -12,6 +12,7 @@
 
 #include "internal.h"
 #include "merge_names.h"
+#include "points.h"
 #include "schema.h"
 
 /* What a column holds.  Numbers move up by that kind's offset where they are above 0, as 0, negative numbers
@@ -71,7 +72,7 @@ static bool is_shared(const char *table)
     for (size_t i = 0; i < sizeof shared / sizeof *shared; i++)
         if (strcmp(table, shared[i]) == 0)
             return true;
-    return strncmp(table, "sqlite_", 7) == 0 || vs_merge_names_has(table);
+    return strncmp(table, "sqlite_", 7) == 0 || vs_store_points_has(table) || vs_merge_names_has(table);
 }
 
 /* Columns with the number of a phase, which is another one where the files name other phases. */
@@ -91,6 +92,7 @@ struct vs_merge {
     int64_t process, by[OFFSETS];
     bool other_phases; /* temp.phase_of has the numbers that differ */
     int64_t steps;     /* that are left */
+    const char *sweep; /* what points get as their sweep; NULL: nothing */
     sqlite3_str *into, *select;
     char error[256]; /* the first: what follows it in SQLite clears it there */
 };
@@ -314,11 +316,17 @@ int vs_store_merge_add(struct vs_merge *m, const char *from, int64_t process, in
     int rc = attach(m, from) || run(m, "BEGIN IMMEDIATE");
     if (rc == 0) {
         measure(m);
-        rc = match_phases(m) || copy_names(m) || copy_all(m) || run(m, "COMMIT") || run(m, "DETACH other");
+        rc = match_phases(m) || copy_names(m) || copy_all(m) ||
+             vs_store_points_copy(m->db, process, m->sweep) || run(m, "COMMIT") || run(m, "DETACH other");
     }
     if (rc)
         say(m, sqlite3_db_filename(m->db, "main"), why, why_size);
     return rc ? -1 : 0;
+}
+
+void vs_store_merge_sweep(struct vs_merge *m, const char *sweep)
+{
+    m->sweep = sweep;
 }
 
 void vs_store_merge_close(struct vs_merge *m)

@@ -4,7 +4,7 @@
  * As schema.sql says: numbers of events and ranges move up by 2^40 a process; ids of kinds move behind those
  * that are there; names (strings, stacks, frames, modules) that are there already are not written a second
  * time, and phases are matched by theirs. Both files must be complete, and of this schema.  Nothing that FROM
- * defines is run: its tables are copied.
+ * defines is run: its tables are copied, the points of a sweep among them.
  */
 #ifndef VS_TRACE_STORE_MERGE_H
 #define VS_TRACE_STORE_MERGE_H
@@ -29,6 +29,9 @@ int vs_store_merge_open(struct vs_merge **out, const char *into, char *why, size
  * takes.  0, or -1 with a line in WHY: then nothing was copied, and the merge can only be closed. */
 int vs_store_merge_add(struct vs_merge *m, const char *from, int64_t process, int64_t steps, char *why,
                        size_t why_size);
+/* From here on the points of a sweep that a file has get the value SWEEP of an axis of that name (points.h);
+ * NULL, as at first: no such axis.  SWEEP lives on. */
+void vs_store_merge_sweep(struct vs_merge *m, const char *sweep);
 /* NULL does nothing. */
 void vs_store_merge_close(struct vs_merge *m);
 

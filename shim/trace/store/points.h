@@ -31,4 +31,13 @@ struct vs_point { /* INT64_MIN: unknown, NULL in the database */
 int vs_store_points(const char *into, const char *const *axes, size_t axis_count,
                     const struct vs_point *points, size_t n, char *why, size_t why_size);
 
+/* As an attached database OTHER of DB has them, whose first process is process PROCESS here: into DB, behind
+ * what is there, inside of a transaction.  SWEEP: the value of an axis of that name that the points get, so
+ * that those of several sweeps are told apart; NULL: none.  0, also where OTHER has no points, or -1, and DB
+ * has the error. */
+struct sqlite3;
+int vs_store_points_copy(struct sqlite3 *db, int64_t process, const char *sweep);
+/* Whether TABLE is one of the points'. */
+bool vs_store_points_has(const char *table);
+
 #endif

@@ -39,6 +39,11 @@ cat >config.json <<'CONFIG'
 {"model_type": "gpt2", "n_embd": 768, "n_layer": 12, "n_head": 12, "vocab_size": 50257, "n_positions": 1024}
 CONFIG
 "$V" estimate --json config.json --seq=128 --recipe=bf16 train.db >estimate.json || exit 1
+"$V" sweep -q --simulated -o sweep --grid batch=2 --grid seq=512,1024 -- "$BUILD/tests/prog_sizes" "{batch}" "{seq}" >/dev/null &&
+    sqlite3 sweep/sweep.db "UPDATE sweep_point SET predicted_allocated_bytes = 1, predicted_reserved_bytes = 2, predicted_rank = 0, refused_bytes = 3 WHERE id = 1;
+        UPDATE process SET rank = 0 WHERE id = 1; INSERT INTO sweep_point(id, name) VALUES(3, 'batch=4,seq=512'); UPDATE sweep_process SET steps_per_second = NULL WHERE point = 2" || exit 1
+"$V" report --json sweep/sweep.db >sweep.json
+[ $? = 3 ] || exit 1 # a point was not run
 "$V" doctor --json --quick >doctor.json
 echo junk >junk.vsj
 "$V" recover --json junk.vsj >recover.json 2>/dev/null
@@ -70,6 +75,7 @@ for command in ("report", "peak", "waste", "diff", "check", "whatif", "estimate"
     keys, names = written(json.load(open(command + ".json"))), documented(command)
     if command == "report":
         report_file = names
+        keys |= written(json.load(open("sweep.json")))
     if command == "whatif":
         keys |= written(json.load(open("whatif_oom.json")))
     keys -= {"json_version"}    # of all commands: docs/json.md
@@ -127,7 +133,7 @@ for command in report peak waste; do
     "$V" $command --json imported.db >imported_$command.json || exit 1
 done
 "$V" diff --json imported.db train.db >imported_a.json && "$V" diff --json train.db imported.db >imported_b.json || exit 1
-pages=(report=report.json report=ranks.json report=thinned.json report=refused_report.json peak=peak.json peak=oom.json peak=refused_peak.json waste=waste.json diff=diff.json diff=runs.json recover=recover.json check=check.json check=limits.json whatif=whatif.json whatif=whatif_oom.json whatif=oom_small.json whatif=oom_large.json whatif=small.json whatif=edit_small.json estimate=estimate.json estimate=sizes.json
+pages=(report=report.json report=ranks.json report=thinned.json report=refused_report.json report=sweep.json peak=peak.json peak=oom.json peak=refused_peak.json waste=waste.json diff=diff.json diff=runs.json recover=recover.json check=check.json check=limits.json whatif=whatif.json whatif=whatif_oom.json whatif=oom_small.json whatif=oom_large.json whatif=small.json whatif=edit_small.json estimate=estimate.json estimate=sizes.json
     report=imported_report.json peak=imported_peak.json waste=imported_waste.json diff=imported_a.json diff=imported_b.json)
 "$SRC/scripts/json_page.py" "$SRC/docs/json.md" "${pages[@]}" doctor=doctor.json ${UPDATE:+--update} || exit 1
 echo "--json is what the manual says"

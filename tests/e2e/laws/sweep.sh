@@ -103,8 +103,68 @@ PROG=$tests/prog_sizes timeout 60 "$V" sweep -q --simulated -o lacks.d --grid ba
 "$V" check crash/sweep.db --max-peak=100GiB >out
 [ $? = 3 ] && grep -q '^CANNOT TELL  the point batch=4,seq=2048: .*crash, signal 11: what it would have used later is unknown' out || fail "a check of a point that crashed: $(cat out)"
 
-"$V" merge -o merged.db oom/sweep.db >out 2>err
-[ "$(wc -l <err)" = 1 ] && grep -q 'oom/sweep.db is of a sweep: its recordings are taken, its points .* not$' err || fail "points that merge leaves: $(cat out err)"
+# merge keeps a sweep's points, and tells those of several sweeps apart; what was merged is drawn and reported as the sweep is
+"$V" merge -o merged.db oom/sweep.db >out 2>err && [ ! -s err ] || fail "merge of a sweep: $(cat err)"
+[ "$(sqlite3 merged.db 'SELECT * FROM sweep; SELECT * FROM sweep_rank')" = "$(sqlite3 oom/sweep.db 'SELECT * FROM sweep; SELECT * FROM sweep_rank')" ] || fail "merge changes a sweep's points"
+"$V" merge -o both.db oom/batch=2,seq=512/run.db crash/sweep.db hang/sweep.db >out 2>err || fail "merge of two sweeps: $(cat err)"
+python3 - both.db crash hang <<'PY' || fail "points of two sweeps in one file"
+import sqlite3, sys
+both = sqlite3.connect(sys.argv[1])
+named = {"sweep_file", "batch", "seq"}
+got = both.execute("SELECT sweep_file, batch, seq, outcome, allocated_bytes, reserved_bytes FROM sweep ORDER BY point").fetchall()
+want = [(name + "/sweep.db", *row) for name in sys.argv[2:]
+        for row in sqlite3.connect(name + "/sweep.db").execute("SELECT batch, seq, outcome, allocated_bytes, reserved_bytes FROM sweep ORDER BY point")]
+assert got == want, (got, want)
+assert named == {n for n, in both.execute("SELECT DISTINCT name FROM sweep_value")}
+assert {p for p, in both.execute("SELECT process FROM sweep_process")} == set(range(2, 14))  # the first process is of no sweep
+names = [n for n, in both.execute("SELECT name FROM sweep_point ORDER BY id")]
+assert names[0] == "sweep_file=crash/sweep.db,batch=2,seq=512" and len(set(names)) == 12, names
+PY
+"$V" merge -o nested.db both.db refused/sweep.db >out 2>err || fail "merge of what was merged: $(cat err)"
+[ "$(sql nested.db "SELECT DISTINCT sweep_file FROM sweep")" = "both.db/crash/sweep.db both.db/hang/sweep.db sweep.db " ] || fail "sweeps of sweeps: $(sql nested.db 'SELECT DISTINCT sweep_file FROM sweep')"
+# one of another shape is refused, and leaves nothing
+cp oom/sweep.db odd.db
+sqlite3 odd.db 'DROP VIEW sweep; ALTER TABLE sweep_point DROP COLUMN fitted'
+"$V" merge -o never.db odd.db >out 2>err && fail "points without a column"
+[ "$(wc -l <err)" = 1 ] && grep -q 'odd.db can.t be copied: .*fitted' err && [ ! -e never.db ] || fail "points without a column: $(cat err)"
+
+# report --json has the points: those of the CSV, byte by byte
+"$V" report --json oom/sweep.db >sweep.json || fail "report --json of a sweep"
+python3 - sweep.json oom/sweep.csv <<'PY' || fail "the points in JSON are not the CSV's"
+import csv, json, sys
+sweep, = json.load(open(sys.argv[1]))["sweeps"]
+rows = list(csv.DictReader(open(sys.argv[2])))
+assert sweep["axes"] == ["batch", "seq"] and len(sweep["points"]) == len(rows) == 6
+for p, c in zip(sweep["points"], rows):
+    r, = p["processes"]
+    assert {v["name"]: v["value"] for v in p["values"]} == {"batch": c["batch"], "seq": c["seq"]} and p["outcome"] == c["outcome"] and p["status"] == c["status"], (p, c)
+    assert str(p["fitted"] + 0) == c["fitted"] and (p["refused_bytes"] is None) == (not c["refused_bytes"]), (p, c)
+    for name in ("allocated_bytes", "reserved_bytes", "framework_allocated_bytes", "framework_reserved_bytes"):
+        assert str(r[name]) == c[name], (name, r, c)
+    for name in ("predicted_framework_allocated_bytes", "predicted_framework_reserved_bytes"):
+        assert str(p[name]) == c[name], (name, p, c)
+PY
+"$V" report --json oom/batch=2,seq=512/run.db | grep -q '"sweeps"' && fail "a recording has sweeps"
+
+# plot draws a sweep's database as the sweep does itself, merged or not; its processes where one or a part of them is asked for
+[ "$("$V" sweep -q --simulated -o oom --plot=own.gp --grid batch=2,4 --grid seq=512,1024,2048 -- "$tests/prog_sizes" '{batch}' '{seq}' "$word" oom | grep -c .)" -gt 6 ] || fail "the sweep again"
+for file in oom oom/sweep.db merged.db; do
+    "$V" plot "$file" -o drawn.gp 2>err || fail "plot of $file: $(cat err)"
+    diff <(grep -v '^set output' own.gp) <(grep -v '^set output' drawn.gp) >differ || fail "plot of $file is not the sweep's own picture: $(head -5 differ)"
+done
+"$V" plot oom/sweep.db >out 2>err && grep -q "^reserved by the framework's allocator, GiB, over seq" out && [ "$(grep -c '^  batch=[24], predicted$' out)" = 2 ] || fail "a sweep in text: $(cat out err)"
+[ "$(awk '/^iterations/ { on = 1 } on && /####/' out | wc -l)" -ge 2 ] || fail "bars of a sweep: $(cat out)"
+"$V" plot both.db -o drawn.gp 2>err || fail "plot of two sweeps: $(cat err)"
+grep -q 'title "sweep_file=crash/sweep.db, batch=2"' drawn.gp && grep -q 'title "sweep_file=hang/sweep.db, batch=4"' drawn.gp || fail "two sweeps' curves"
+"$V" plot "oom/sweep.db#2" >out && grep -q 'phase' out && ! grep -q 'over seq' out || fail "a recording of a sweep: $(head -5 out)"
+"$V" plot --step=1 oom/sweep.db >out && ! grep -q 'over seq' out || fail "a step of a sweep's recordings: $(head -5 out)"
+"$V" plot oom/sweep.db -o oom/sweep.db 2>err && fail "a picture replaces the sweep"
+"$V" plot oom/sweep.db --format=png -o merged.db 2>err && fail "a picture replaces a recording"
+"$V" plot lacks.d/sweep.db -o lacks.gp 2>err
+[ $? = 3 ] && grep -q 'set xlabel "batch"' lacks.gp || fail "a picture of a sweep that lacks a recording: $(cat err)"
+"$V" plot refused/sweep.db --title=refusals >out 2>err && grep -qx refusals out || fail "a picture's title: $(cat out err)"
+"$V" plot recovers/sweep.db >out 2>err && fail "a picture over one number"
+[ "$(wc -l <err)" = 1 ] && grep -q 'needs an axis of two numbers or more' err || fail "a picture over one number: $(cat err)"
 
 # what is done is not run again, and that is said; columns that nothing stands in are left out first
 timeout 60 "$V" sweep --simulated -o bare --grid batch=1 --grid seq=2 -- echo '{batch}' '{seq}' '${x} {2} {}' >bare.txt 2>err
