@@ -3,7 +3,8 @@
 #
 # TREE: an installed vramscope whose liblinear_cross_entropy.so was built with nvcc.  OUT: folder for logs.  Needs NumPy,
 # and PyTorch for its cuBLASLt and for the times.  KERNELS_PARTS says what is run; default
-# "check memcheck racecheck synccheck time".  Exit 77 without a GPU.
+# "check memcheck racecheck synccheck time".  KERNELS_GROUPS: of the checks only these groups, separated by commas.
+# Exit 77 without a GPU.
 #
 # racecheck and synccheck are judged by sanitizer_verdict.py: what they report in cuBLAS's kernels is counted, a report in
 # ours fails, and a race that is planted must be seen.  Groups that launch the same kernels again from several streams,
@@ -49,12 +50,15 @@ part() {
 limited() { timeout --kill-after=5 "${!#}" "${@:1:$#-1}"; }
 
 checks=("$here/kernels_check.py" "$library" cuda)
+[ -z "${KERNELS_GROUPS:-}" ] || checks+=(--only "$KERNELS_GROUPS")
 sanitizer() { limited compute-sanitizer --error-exitcode 9 "$@"; }
 
 # judged TOOL PLANTED SECONDS: the tool's own status says nothing, as reports in cuBLAS's kernels are among it.  Without what
 # takes more than 2^31 elements: racecheck, which is some 50 times slower, would not end.
 judged() {
-    sanitizer --tool "$1" python3 "${checks[@]}" --quick --without contexts,streams,graphs,processes,large_gaps,beyond ${2:+"$2"} "$3"
+    local leave=(--without "contexts,streams,graphs,processes,large_gaps,beyond")
+    [ -z "${KERNELS_GROUPS:-}" ] || leave=()
+    sanitizer --tool "$1" python3 "${checks[@]}" --quick "${leave[@]}" ${2:+"$2"} "$3"
     python3 "$here/sanitizer_verdict.py" "$out/$1.log" ${2:+"$2"} >"$out/$1.verdict"
     local status=$?
     cat "$out/$1.verdict"

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""kernels_check.py LIBRARY cpu|cuda [--quick] [--planted] [--without GROUP,...]: the linear cross-entropy against its double reference.
+"""kernels_check.py LIBRARY cpu|cuda [--quick] [--planted] [--without|--only GROUP,...]: the linear cross-entropy against its double reference.
 
 Here: every option, type and reduction; shapes that reach every kernel; every chunk size gives the same answer; two runs
 the same bits.  kernels_regimes.py has the softmax's regimes, kernels_parts.py a vocabulary in parts, kernels_products.py the products,
@@ -227,12 +227,12 @@ def main():
     if "--emulated" in sys.argv:
         left_out = (tf32, budgets, repeated, kernels_products.products, kernels_hostile.streams, kernels_hostile.graphs)
         groups = [group for group in groups if group not in left_out]
-    if "--without" in sys.argv:
-        names = sys.argv[sys.argv.index("--without") + 1].split(",")
+    for option in {"--without", "--only"} & set(sys.argv):
+        names = sys.argv[sys.argv.index(option) + 1].split(",")
         unknown = set(names) - {group.__name__ for group in groups}
         if unknown:
             raise SystemExit(f"kernels_check.py: no group {', '.join(sorted(unknown))}")
-        groups = [group for group in groups if group.__name__ not in names]
+        groups = [group for group in groups if (group.__name__ in names) == (option == "--only")]
     if "--planted" in sys.argv:
         memory.planted_race()
     for group in groups:
