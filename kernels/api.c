@@ -115,6 +115,21 @@ const struct lce_plan_info *lce_plan_info(const struct lce_plan *plan)
     return plan ? &plan->info : NULL;
 }
 
+int lce_scale(struct lce *library, void *matrix, uint64_t count, int dtype, const float *factor, void *stream)
+{
+    if (!library || !matrix || !factor)
+        return lce_fail(LCE_BAD_ARGUMENT, "lce_scale: library, matrix or factor is NULL");
+    if (dtype < LCE_F32 || dtype > LCE_BF16)
+        return lce_fail(LCE_BAD_DTYPE, "lce_scale: dtype %d is not supported; use one of enum lce_dtype",
+                        dtype);
+    if ((uintptr_t)matrix % 16)
+        return lce_fail(LCE_MISALIGNED, "lce_scale: matrix is at %p; align it to 16 bytes", matrix);
+    if (count > INT64_MAX)
+        return lce_fail(LCE_TOO_LARGE, "lce_scale: a count of %llu; at most %lld", (unsigned long long)count,
+                        (long long)INT64_MAX);
+    return count ? library->operations->scale(library, matrix, count, dtype, factor, stream) : LCE_OK;
+}
+
 int lce_run(const struct lce_plan *plan, const struct lce_buffers *buffers, void *stream)
 {
     if (!plan || !buffers)

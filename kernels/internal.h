@@ -17,6 +17,8 @@ struct lce_operations {
     void (*plan_destroy)(struct lce_plan *plan);
     int (*run)(const struct lce_plan *plan, const struct lce_buffers *buffers, void *stream);
     size_t workspace_alignment;
+    int (*scale)(const struct lce *library, void *matrix, uint64_t count, int dtype, const float *factor,
+                 void *stream);
 };
 
 struct lce {

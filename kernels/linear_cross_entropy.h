@@ -334,6 +334,15 @@ LCE_API const struct lce_plan_info *lce_plan_info(const struct lce_plan *plan);
 /* STREAM: a CUstream or cudaStream_t; NULL is the legacy default stream. */
 LCE_API int lce_run(const struct lce_plan *plan, const struct lce_buffers *buffers, void *stream);
 
+/*
+ * Multiplies COUNT numbers of type DTYPE (enum lce_dtype) at MATRIX, which is aligned to 16 bytes, by
+ * *FACTOR: a gradient that was computed for an upstream gradient of 1.  Each product is rounded once.  On the
+ * GPU the factor is in device memory and read there, on the stream; where it is 1, nothing else is read or
+ * written.
+ */
+LCE_API int lce_scale(struct lce *library, void *matrix, uint64_t count, int dtype, const float *factor,
+                      void *stream);
+
 /* The line that belongs to this thread's last failed call; "" where none failed.  Overwritten by the next. */
 LCE_API const char *lce_message(void);
 LCE_API const char *lce_status_name(int status);

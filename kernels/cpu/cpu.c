@@ -388,11 +388,20 @@ static int run(const struct lce_plan *base, const struct lce_buffers *b, void *s
     return status;
 }
 
+static int scale(const struct lce *library, void *matrix, uint64_t count, int dtype, const float *factor,
+                 void *stream)
+{
+    for (uint64_t i = 0; *factor != 1 && i < count; i++)
+        lce_store(matrix, dtype, (int64_t)i, lce_load(matrix, dtype, (int64_t)i) * *factor);
+    return LCE_OK;
+}
+
 static void close_library(struct lce *library) {}
 
 int lce_cpu_open(struct lce **library)
 {
-    static const struct lce_operations operations = {close_library, plan_create, plan_destroy, run, 64};
+    static const struct lce_operations operations = {close_library, plan_create, plan_destroy,
+                                                     run,           64,          scale};
     static struct lce cpu = {&operations};
     *library = &cpu;
     return LCE_OK;

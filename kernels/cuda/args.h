@@ -138,6 +138,14 @@ struct lce_store_args {
     int32_t scaled; /* multiply from by stats->alpha */
 };
 
+/* The numbers of a dense matrix, aligned to 16 bytes, times a factor. */
+struct lce_scale_args {
+    void *matrix;
+    const float *factor;
+    int64_t count;
+    uint32_t blocks; /* of 256 threads */
+};
+
 /* The last classes of the vocabulary: rows of weight and of dweight, columns of logits and of g. */
 struct lce_tail_args {
     const void *x, *weight, *g;

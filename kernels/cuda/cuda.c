@@ -45,6 +45,15 @@ static int load_images(struct cuda_library *l)
         if (status)
             return device_failed(l, "loading the kernels", status);
     }
+    static const char *const names[] = {"lce_scale_f32", "lce_scale_f16", "lce_scale_bf16"};
+    for (int i = 0; i < 3; i++) {
+        CUkernel kernel;
+        CUresult status = l->driver.library_kernel(&kernel, l->images[IMAGE_TOKENS], names[i]);
+        if (!status)
+            status = l->driver.kernel_function(&l->scale[i], kernel);
+        if (status)
+            return device_failed(l, names[i], status);
+    }
     return cuda_own_open(l, lce_image_product);
 }
 
@@ -77,8 +86,8 @@ static int open_library(struct cuda_library *l)
 
 int lce_cuda_open(struct lce **library)
 {
-    static const struct lce_operations operations = {close_library, cuda_plan_create, cuda_plan_destroy,
-                                                     cuda_run, 256};
+    static const struct lce_operations operations = {
+        close_library, cuda_plan_create, cuda_plan_destroy, cuda_run, 256, cuda_scale};
     struct cuda_library *l = calloc(1, sizeof *l);
     if (!l)
         return lce_fail(LCE_OUT_OF_MEMORY, "lce_open: no memory for the library");

@@ -18,6 +18,7 @@ struct cuda_library {
     cublasLtHandle_t handle;
     CUcontext context;
     CUlibrary images[IMAGES]; /* the image of our products only if the device can run them */
+    CUfunction scale[3];      /* by enum lce_dtype */
     int processors;
     int major; /* of the compute capability */
 };
@@ -147,6 +148,8 @@ int cuda_find_kernels(struct cuda_plan *plan);
 
 /* run.c */
 int cuda_run(const struct lce_plan *plan, const struct lce_buffers *buffers, void *stream);
+/* Whether the library's context is current; CALL is named if it is not. */
+int cuda_right_context(const struct cuda_library *library, const char *call);
 
 /* borrow.c: whether dweight's buffer may hold logits; how many rows of it CHUNK tokens' logits take, and
    where they begin in it, in bytes; chooses a chunk and sets what belongs to it, if that is faster than
@@ -224,6 +227,9 @@ int cuda_own_dinput(const struct cuda_run *run, int64_t first, int64_t rows);
 int cuda_find(const struct cuda_library *library, int image, const char *name, CUfunction *function);
 int cuda_launch(const struct cuda_run *run, CUfunction function, unsigned int blocks, unsigned int threads,
                 const void *arguments);
+/* lce_scale */
+int cuda_scale(const struct lce *library, void *matrix, uint64_t count, int dtype, const float *factor,
+               void *stream);
 int cuda_launch_product(const struct cuda_run *run, CUfunction function,
                         const struct lce_own_args *arguments);
 int cuda_launch_cluster(const struct cuda_run *run, const struct cuda_softmax *softmax, int64_t rows,

@@ -55,6 +55,30 @@ int cuda_launch_cluster(const struct cuda_run *run, const struct cuda_softmax *s
     return launch(run, softmax->function, &config, arguments);
 }
 
+int cuda_scale(const struct lce *base, void *matrix, uint64_t count, int dtype, const float *factor,
+               void *stream)
+{
+    const struct cuda_library *l = (const struct cuda_library *)base;
+    const uint64_t needed = (count + 255) / 256, most = (uint64_t)l->processors * 8; /* all at once */
+    const uint32_t blocks = (uint32_t)(needed < most ? needed : most);
+    const struct lce_scale_args arguments = {matrix, factor, (int64_t)count, blocks};
+    const CUlaunchConfig config = {.gridDimX = blocks,
+                                   .gridDimY = 1,
+                                   .gridDimZ = 1,
+                                   .blockDimX = 256,
+                                   .blockDimY = 1,
+                                   .blockDimZ = 1,
+                                   .hStream = stream};
+    void *parameters[] = {(void *)(uintptr_t)&arguments};
+    int status = cuda_right_context(l, "lce_scale");
+    if (status)
+        return status;
+    CUresult launched = l->driver.launch(&config, l->scale[dtype], parameters, NULL);
+    return launched ? lce_fail(LCE_DEVICE_ERROR, "lce_scale: a kernel was not launched: %s",
+                               lce_driver_error(&l->driver, launched))
+                    : LCE_OK;
+}
+
 /* Launches as many clusters as the device runs at once; each takes tiles until there are none left. */
 int cuda_launch_product(const struct cuda_run *run, CUfunction function, const struct lce_own_args *arguments)
 {

@@ -456,15 +456,16 @@ static int finish(const struct cuda_run *r)
     return status;
 }
 
-static int right_context(const struct cuda_library *l)
+int cuda_right_context(const struct cuda_library *l, const char *call)
 {
     CUcontext current = NULL;
     l->driver.context_current(&current);
     if (current == l->context)
         return LCE_OK;
     return lce_fail(LCE_DEVICE_ERROR,
-                    "lce_run: another CUDA context is current than in lce_open; make that one current, "
-                    "or open a library for this one");
+                    "%s: another CUDA context is current than in lce_open; make that one current, "
+                    "or open a library for this one",
+                    call);
 }
 
 int cuda_run(const struct lce_plan *base, const struct lce_buffers *buffers, void *stream)
@@ -476,7 +477,7 @@ int cuda_run(const struct lce_plan *base, const struct lce_buffers *buffers, voi
     r.index = cuda_at(&r, plan->layout.index);
     if (wants(&r, LCE_WANT_LOSS))
         r.loss = base->problem.reduction == LCE_NONE ? buffers->loss : cuda_at(&r, plan->layout.loss);
-    int status = right_context(cuda_of(plan));
+    int status = cuda_right_context(cuda_of(plan), "lce_run");
     if (!status)
         status = prepare(&r);
     if (!status && cuda_exchanges(plan))

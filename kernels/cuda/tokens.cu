@@ -227,6 +227,30 @@ template <typename T> __device__ void store(const lce_store_args &a)
     *to = lce::from_float<T>(value);
 }
 
+/* a.blocks of 256 threads, which go over all: a factor of 1 costs the launch of these few. */
+template <typename T> __device__ void scale(const lce_scale_args &a)
+{
+    constexpr int each = lce::Pack<T>::count;
+    const float factor = *a.factor;
+    if (factor == 1)
+        return;
+    const int64_t vectors = a.count / each, threads = static_cast<int64_t>(a.blocks) * 256,
+                  thread = static_cast<int64_t>(blockIdx.x) * 256 + threadIdx.x;
+    uint4 *line = static_cast<uint4 *>(a.matrix);
+    for (int64_t i = thread; i < vectors; i += threads) {
+        const uint4 raw = line[i];
+        float z[each];
+        lce::widen(lce::Pack<T>{{raw.x, raw.y, raw.z, raw.w}}, z);
+#pragma unroll
+        for (int k = 0; k < each; k++)
+            z[k] *= factor;
+        line[i] = lce::narrow<T>(z);
+    }
+    T *rest = static_cast<T *>(a.matrix) + vectors * each;
+    if (thread < a.count % each)
+        rest[thread] = lce::from_float<T>(lce::to_float(rest[thread]) * factor);
+}
+
 #define KERNELS(type, T)                                                                                     \
     extern "C" __global__ void lce_blank_##type(const lce_blank_args a)                                      \
     {                                                                                                        \
@@ -239,6 +263,10 @@ template <typename T> __device__ void store(const lce_store_args &a)
     extern "C" __global__ void lce_store_##type(const lce_store_args a)                                      \
     {                                                                                                        \
         store<T>(a);                                                                                         \
+    }                                                                                                        \
+    extern "C" __global__ void __launch_bounds__(256) lce_scale_##type(const lce_scale_args a)               \
+    {                                                                                                        \
+        scale<T>(a);                                                                                         \
     }
 
 KERNELS(f32, float)

@@ -136,7 +136,8 @@ def borrowed(library, memory, quick):
             if name == "exponentials kept":
                 continue
             for dtype in (K.BF16,) if quick else (K.F32, K.F16, K.BF16):
-                case = Case(library, memory, problem(library, n, h, v, dtype=dtype, **values), **extras)
+                # the same size of logits at any H: what bf16 makes of them grows with it
+                case = Case(library, memory, problem(library, n, h, v, dtype=dtype, **values), scale=min(1, (72 / h) ** 0.5), **extras)
                 for chunk, slabs in ((8, 0), (middle, 1), (middle, 3), (40 if h < 100 and n > 40 else 33, 2)):
                     case.problem.proposals = K.BORROW | K.CUBLASLT | slabs << K.SLAB_SHIFT
                     case.check(f"borrowed, {name}, {NAMES[dtype]}, slabs of {slabs}", chunk=chunk)
@@ -206,6 +207,26 @@ def portable(library, memory, quick):
                     case.check(f"portable {n} x {h} x {v} {NAMES[dtype]} {name}", **how)
 
 
+def scaled(library, memory, quick):
+    """Gradients times an upstream gradient that only the device knows: 1 leaves every bit, and another one rounds once."""
+    for dtype in (K.F32, K.F16, K.BF16):
+        for count in (1, 7, 8, 1003) if EMULATED else (1, 7, 8, 1003, (1 << 22) + 5):
+            before = K.to_type(np.random.default_rng(3).uniform(-2, 2, count), dtype)
+            for factor in (1.0, 0.3, 0.0, float("inf"), float("nan")):
+                matrix, number = K.Block.of(memory, before), K.Block.of(memory, np.array([factor], np.float32))
+                memory.synchronize()
+                library.scale(matrix.address, count, dtype, number.address, memory.stream)
+                memory.synchronize()
+                got = matrix.read(K.storage(dtype), count)
+                with np.errstate(invalid="ignore"):
+                    want = before if factor == 1 else K.to_type(K.from_type(before, dtype).astype(np.float32) * np.float32(factor), dtype)
+                same = (got == want) | (np.isnan(K.from_type(got, dtype)) & np.isnan(K.from_type(want, dtype)))
+                problems = [] if same.all() else [f"{(~same).sum()} are wrong"]
+                report(f"{count} of {NAMES[dtype]} times {factor}", problems + ([] if matrix.untouched() else ["wrote beyond"]))
+                matrix.free()
+                number.free()
+
+
 def repeated(library, memory, quick):
     for name in ("plain", "everything", "fp32 logits"):
         values, extras = OPTIONS[name]
@@ -223,7 +244,7 @@ def main():
     library = K.Library(path, K.CUDA if backend == "cuda" else K.CPU)
     if "--digest" in sys.argv:
         return print(kernels_hostile.digest(library, memory))
-    groups = (options, tf32, shapes, compaction, borrowed, corners, half_precision, budgets, portable, repeated, kernels_regimes.regimes, kernels_parts.parts, kernels_parts.refusals, kernels_products.products) + kernels_hostile.GROUPS
+    groups = (options, tf32, shapes, compaction, borrowed, corners, half_precision, budgets, portable, scaled, repeated, kernels_regimes.regimes, kernels_parts.parts, kernels_parts.refusals, kernels_products.products) + kernels_hostile.GROUPS
     if "--emulated" in sys.argv:
         left_out = (tf32, budgets, repeated, kernels_products.products, kernels_hostile.streams, kernels_hostile.graphs)
         groups = [group for group in groups if group not in left_out]

@@ -73,6 +73,7 @@ class Library:
         c = self.c
         c.lce_message.restype = C.c_char_p
         c.lce_plan_info.restype = C.POINTER(Info)
+        c.lce_scale.argtypes = [C.c_void_p, C.c_void_p, C.c_uint64, C.c_int, C.c_void_p, C.c_void_p]
         c.lce_plan_create_chunk.argtypes = [
             C.c_void_p, C.POINTER(Problem), C.c_int, C.c_int64, C.c_uint64, C.POINTER(C.c_void_p)]
         for name in ("lce_close", "lce_plan_destroy", "lce_plan_info"):
@@ -103,6 +104,9 @@ class Library:
 
     def reference(self, problem, buffers, out):
         self.check(self.c.lce_reference_run(C.byref(problem), C.byref(buffers), C.byref(out)))
+
+    def scale(self, matrix, count, dtype, factor, stream=None):
+        self.check(self.c.lce_scale(self.handle, matrix, count, dtype, factor, stream))
 
     def close(self):
         self.c.lce_close(self.handle)

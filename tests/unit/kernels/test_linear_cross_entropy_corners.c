@@ -394,6 +394,27 @@ static void a_plan_keeps_to_its_budget_and_sizes_beyond_two_gigabytes_are_exact(
     lce_plan_destroy(plan);
 }
 
+static void a_gradient_is_scaled_unless_what_is_asked_cannot_be(void **state)
+{
+    struct lce *library;
+    _Alignas(16) float numbers[5] = {1, -2, 3, INFINITY, 0.5f};
+    const float half = 0.5f, one = 1, want[5] = {0.5f, -1, 1.5f, INFINITY, 0.25f};
+    assert_int_equal(lce_open(LCE_CPU, &library), LCE_OK);
+    assert_int_equal(lce_scale(library, numbers, 5, LCE_F32, &half, NULL), LCE_OK);
+    assert_memory_equal(numbers, want, sizeof want);
+    assert_int_equal(lce_scale(library, numbers, 5, LCE_F32, &one, NULL), LCE_OK);
+    assert_int_equal(lce_scale(library, numbers, 0, LCE_F32, &half, NULL), LCE_OK);
+    assert_memory_equal(numbers, want, sizeof want);
+    assert_int_equal(lce_scale(NULL, numbers, 5, LCE_F32, &half, NULL), LCE_BAD_ARGUMENT);
+    assert_int_equal(lce_scale(library, NULL, 5, LCE_F32, &half, NULL), LCE_BAD_ARGUMENT);
+    assert_int_equal(lce_scale(library, numbers, 5, LCE_F32, NULL, NULL), LCE_BAD_ARGUMENT);
+    assert_int_equal(lce_scale(library, numbers, 5, 3, &half, NULL), LCE_BAD_DTYPE);
+    assert_int_equal(lce_scale(library, numbers + 1, 4, LCE_F32, &half, NULL), LCE_MISALIGNED);
+    assert_int_equal(lce_scale(library, numbers, UINT64_MAX, LCE_F32, &half, NULL), LCE_TOO_LARGE);
+    assert_memory_equal(numbers, want, sizeof want);
+    lce_close(library);
+}
+
 static void halves_round_to_nearest_even(void **state)
 {
     for (uint32_t half = 0; half < 65536; half++) {
@@ -429,6 +450,7 @@ int main(void)
         cmocka_unit_test(every_mistake_has_its_code_and_names_the_field),
         cmocka_unit_test(plans_refuse_what_is_not_there),
         cmocka_unit_test(a_plan_keeps_to_its_budget_and_sizes_beyond_two_gigabytes_are_exact),
+        cmocka_unit_test(a_gradient_is_scaled_unless_what_is_asked_cannot_be),
         cmocka_unit_test(halves_round_to_nearest_even),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -107,6 +107,7 @@ def _bind(path):
         ("lce_plan_destroy", [pointer], None),
         ("lce_plan_info", [pointer], C.POINTER(_Info)),
         ("lce_run", [pointer, C.POINTER(_Buffers), pointer], C.c_int),
+        ("lce_scale", [pointer, pointer, C.c_uint64, C.c_int, pointer, pointer], C.c_int),
         ("lce_message", [], C.c_char_p),
     ):
         function = getattr(library, name)
@@ -364,6 +365,13 @@ def run(wants, options, input, weight, bias, labels, class_weights, upstream, ab
             buffers.exchange = function
             library.check(library.c.lce_run(plan.handle, C.byref(buffers), stream.cuda_stream if stream else None))
         return loss, dx, dw, db, entropy
+
+
+def scale(gradient, factor):
+    """GRADIENT, a dense matrix on a GPU, times FACTOR, one number of fp32, in place.  Where that is 1, it is not gone over."""
+    with on(gradient.device):
+        library, stream = library_for(gradient.device), torch.cuda.current_stream(gradient.device).cuda_stream
+        library.check(library.c.lce_scale(library.handle, gradient.data_ptr(), gradient.numel(), DTYPES[gradient.dtype], factor.data_ptr(), stream))
 
 
 def workspace_size(wants, options, dtype, tokens, hidden, vocab, device):

@@ -146,6 +146,9 @@ class _Exchange:
         rows = slice(first, first + count)
         if step == START:
             self.gathers[first] = self._gather(self.own[rows], self.all[self.ranks * first : self.ranks * (first + count)])
+            if first == 0:  # beside what the stream has to do for the first chunk
+                head = torch.tensor([self.head], dtype=torch.float32).to(self.own.device, non_blocking=True)
+                self.heads = self._gather(head, head.new_empty((self.ranks, len(self.head))))
         elif step == FINISH:
             self._finish(*self.gathers.pop(first))
         elif step == INPUT and self.EACH:
@@ -161,11 +164,17 @@ class _Exchange:
         if there.device != to.device:
             to.copy_(there)
 
-    def end(self):
-        self.ranges = self.head.new_empty((self.ranks, self.head.size(1)))
-        self.others.append(self._gather(self.head, self.ranges))
+    def ranges(self):
+        """The heads of all ranks."""
+        self._finish(*self.heads)
+        return self.heads[2]
+
+    def sum_up(self):
+        """Begins to sum what was not summed chunk by chunk; end() waits for it."""
         if self.dinput is not None and not self.EACH:
             self._sum(self.dinput)
+
+    def end(self):
         for one in self.others:
             self._finish(*one)
 
@@ -173,12 +182,11 @@ class _Exchange:
 class _InOneRun(torch.autograd.Function):
     @staticmethod
     def forward(ctx, group, place, wants, options, chunk, budget, *tensors):
-        weight = tensors[1]
-        head = torch.tensor([[place[0], weight.size(0), place[1]]], dtype=torch.float32).to(weight.device, non_blocking=True)
-        exchange = _Exchange(group, chunk, budget, head)
+        exchange = _Exchange(group, chunk, budget, (place[0], tensors[1].size(0), place[1]))
         loss, *gradients, _ = run(wants, options, *tensors, None, parts=Parts(*place, None, exchange))
+        exchange.sum_up()
+        loss.mul_(_makes_up(exchange.ranges()))
         exchange.end()
-        loss.mul_(_makes_up(exchange.ranges))
         ctx.save_for_backward(*gradients)
         return loss
 
