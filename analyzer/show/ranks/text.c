@@ -98,7 +98,7 @@ static void print_code(const struct page *p)
         return;
     if (!trace_live(&t, p->top.device->device, &live, &n)) {
         report_parts_text(live, n, p->top.most, p->out, p->exact);
-        report_code_text(&t, live, n, p->top.most, p->out, p->exact);
+        report_code_text(&t, live, n, p->top.most, p->top.device->device, UNKNOWN, p->out, p->exact);
     }
     free(live);
     trace_close(&t);

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/page.h"
 #include "base/shown.h"
 #include "base/table.h"
 #include "base/units.h"
@@ -88,27 +89,102 @@ static struct places places_of(struct trace *t, const struct trace_live *live, s
     return p;
 }
 
-static void place_row(struct table *table, const struct place *p, int64_t whole, bool exact)
+/* ---- what it was asked for as ---- */
+
+struct asked_as {
+    char *words;
+    int64_t bytes, count;
+};
+
+struct asked {
+    struct trace_tensor *tensors; /* of all places */
+    size_t n;
+};
+
+static int by_words(const void *a, const void *b)
 {
-    table_cell(table, "%s", B(p->bytes));
-    table_cell(table, "%s", units_share(p->bytes, whole).s);
-    table_cell(table, "%s", p->text);
+    return strcmp(((const struct asked_as *)a)->words, ((const struct asked_as *)b)->words);
 }
 
-void report_code_text(struct trace *t, const struct trace_live *live, size_t n, int64_t whole, FILE *out,
+/* The tensors of the place, those of equal words together; the caller frees them and their words. */
+static struct asked_as *asked_of(const struct asked *asked, const char *place, size_t *count)
+{
+    struct asked_as *all = NULL;
+    size_t n = 0, kept = 0;
+    for (size_t i = 0; i < asked->n; i++) {
+        const struct trace_tensor *x = &asked->tensors[i];
+        char *line = x->line && x->made_for ? line_text(x->line) : NULL;
+        if (line && !strcmp(line, place))
+            *PUSH(all, n) = (struct asked_as){trace_tensor_words(x->made_for, x->element_type, x->shape),
+                                              x->size, x->count};
+        free(line);
+    }
+    if (n)
+        qsort(all, n, sizeof *all, by_words);
+    for (size_t i = 0; i < n; i++)
+        if (kept && !strcmp(all[kept - 1].words, all[i].words)) {
+            all[kept - 1].bytes += all[i].bytes;
+            all[kept - 1].count += all[i].count;
+            free(all[i].words);
+        } else {
+            all[kept++] = all[i];
+        }
+    *count = kept;
+    return all;
+}
+
+/* ", bfloat16 [4, 2048, 8192] x4", ", mostly raw bytes", or "" where no tensor has half of the place's bytes;
+ * the caller frees it. */
+static char *asked_text(const struct asked *asked, const struct place *p)
+{
+    size_t n;
+    struct asked_as *all = asked_of(asked, p->text, &n);
+    char *text = NULL;
+    for (size_t i = 0; i < n; i++) {
+        if (!text && all[i].bytes >= p->bytes - all[i].bytes) {
+            char *times = all[i].count > 1 ? xformat(" x%lld", (long long)all[i].count) : xstrdup("");
+            text = xformat(", %s%s%s", all[i].bytes < p->bytes ? "mostly " : "", shown(all[i].words), times);
+            free(times);
+        }
+        free(all[i].words);
+    }
+    free(all);
+    return text ? text : xstrdup("");
+}
+
+/* ---- the table ---- */
+
+enum { INDENT = 6, FIGURES = 21 }; /* columns before and of the figures: "1023.9 MiB  100.0 %  " */
+
+static void place_row(struct table *table, const struct place *p, int64_t whole, const struct asked *asked,
                       bool exact)
+{
+    char *tensor = p->code ? asked_text(asked, p) : xstrdup("");
+    bool fits = INDENT + FIGURES + text_width(p->text) + text_width(tensor) <= page_width();
+    table_cell(table, "%s", B(p->bytes));
+    table_cell(table, "%s", units_share(p->bytes, whole).s);
+    table_cell(table, "%s%s", p->text, fits ? tensor : "");
+    free(tensor);
+}
+
+void report_code_text(struct trace *t, const struct trace_live *live, size_t n, int64_t whole, int64_t device,
+                      int64_t oom, FILE *out, bool exact)
 {
     struct table table;
     struct places p = places_of(t, live, n);
+    struct asked asked = {0};
     size_t named = 0;
+    if (p.n && trace_knows_tensors(t) && trace_tensors(t, device, oom, &asked.tensors, &asked.n))
+        asked.n = 0;
     table_init(&table, ">><", NULL);
     for (size_t i = 0; i < p.n && i < ROWS && named < CODE; i++) {
         named += p.at[i].code;
-        place_row(&table, &p.at[i], whole, exact);
+        place_row(&table, &p.at[i], whole, &asked, exact);
     }
+    free(asked.tensors);
     if (named) {
         fputs("    the largest parts of what was allocated then were asked for by\n", out);
-        table_print(&table, out, 6);
+        table_print(&table, out, INDENT);
     }
     table_free(&table);
     for (size_t i = 0; i < p.n; i++)

@@ -4,6 +4,11 @@
  *      1.53 GiB  18.3 %  model.py:37 train                   a line of Python
  *      1.01 GiB  12.1 %  trainer.c:40 forward → allocate     where no Python ran: a function
  *      3.10 GiB  37.0 %  (no Python line; made in backward)  neither is known
+ *
+ * Behind a line stands what it was asked for as, where the recording has that, one tensor has at least half
+ * of the line's bytes, and the page is wide enough: so no row becomes two.
+ *
+ *      512.0 MiB  6.1 %  model.py:41 Block.forward, bfloat16 [4, 2048, 8192] x4
  */
 #ifndef VS_SHOW_REPORT_CODE_H
 #define VS_SHOW_REPORT_CODE_H
@@ -18,9 +23,9 @@ enum { CODE_STACKS = 20000 }; /* call stacks that are examined, of the greatest 
  * stacks that were examined.  The caller frees it. */
 char *report_code_place(struct trace *t, const struct trace_live *l, size_t *looked_up, bool *code);
 
-/* Prints the places with the most bytes of the N rows, which are WHOLE bytes in all; nothing if no place is
- * known. */
-void report_code_text(struct trace *t, const struct trace_live *live, size_t n, int64_t whole, FILE *out,
-                      bool exact);
+/* Prints the places with the most bytes of the N rows, which are WHOLE bytes in all and lived on DEVICE at
+ * its peak, or at the out-of-memory OOM if that is not UNKNOWN; nothing if no place is known. */
+void report_code_text(struct trace *t, const struct trace_live *live, size_t n, int64_t whole, int64_t device,
+                      int64_t oom, FILE *out, bool exact);
 
 #endif

@@ -435,7 +435,7 @@ void oom_report_text(const struct oom_report *r, struct trace *t, FILE *out, boo
         print_pieces(r, out, exact);
         print_who(r, t, out);
         report_parts_text(r->live, r->live_count, r->live_bytes, out, exact);
-        report_code_text(t, r->live, r->live_count, r->live_bytes, out, exact);
+        report_code_text(t, r->live, r->live_count, r->live_bytes, r->lead->device, r->lead->seq, out, exact);
         print_changes(r, t, out, exact);
         print_held(r, out, exact);
         print_request(r, t, out, full);

@@ -280,7 +280,7 @@ static void print_peak(const struct report *r, const struct device_report *d, FI
                    B(d->allocated->bytes), where);
     free(where);
     report_parts_text(d->live, d->live_count, d->allocated->bytes, out, exact);
-    report_code_text(r->trace, d->live, d->live_count, d->allocated->bytes, out, exact);
+    report_code_text(r->trace, d->live, d->live_count, d->allocated->bytes, d->device, UNKNOWN, out, exact);
     report_causes_text(d, out, exact);
     report_leak_text(r->trace, &d->growth, out, exact);
 }
