@@ -19,6 +19,9 @@
  * gets the wrapper's code, because torch.profiler finds modules by frames of just that code; so does
  * everybody once the wrapper's `__code__` was exchanged.
  *
+ * While such a call is under way its caller's frames stand still, which shortens the walks over them
+ * (core/open_calls.h).
+ *
  * Nothing of Python is linked: the hook (_calls.py) passes the addresses, which it has checked.  All of this
  * runs with the GIL held, which also guards the table of modules; a fork child goes on with it.
  */
@@ -32,6 +35,7 @@
 #include "layers.h"
 #include "vramscope.h"
 #include "core/hot.h"
+#include "core/open_calls.h"
 
 typedef void *object; /* PyObject * */
 typedef object vectorcall_fn(object callable, object const *args, size_t count, object names);
@@ -146,25 +150,27 @@ int vramscope_auto_call(uintptr_t module, uint32_t layer)
 /* ---- calls ---- */
 
 /* Whether the thread's frames are watched: a profile or trace function is to see the wrapper's frame. */
-static inline bool watched(void)
+static inline bool watched(const void *state)
 {
-    const uintptr_t *functions = (const uintptr_t *)((uintptr_t)now.thread_state() + now.watch_at);
+    const uintptr_t *functions = (const uintptr_t *)((uintptr_t)state + now.watch_at);
     return functions[0] || functions[1];
 }
 
 static VS_HOT_CODE object call_module(object function, object const *args, size_t count, object names)
 {
     struct vs_layer_now *here = &vs_layer_now;
+    const void *state;
     if (!here->inside || !(count & ~ARGUMENTS_OFFSET) || !now.modules || function != now.wrapper ||
-        AT(object, function, now.code_at) != now.code || watched())
+        AT(object, function, now.code_at) != now.code || watched(state = now.thread_state()))
         return now.plain(function, args, count, names);
     const struct module *m = find(now.modules, now.mask, (uintptr_t)args[0]);
     if (m->module == 0)
         return now.plain(function, args, count, names);
-    uint32_t outer = here->module;
+    uint32_t outer = here->module, level = vs_open_call_begin(vs_open_calls_frame(state));
     here->module = m->layer;
     object result = AT(vectorcall_fn *, now.call, now.vectorcall_at)(now.call, args, count, names);
     here->module = outer;
+    vs_open_call_end(level);
     return result;
 }
 

@@ -18,7 +18,8 @@
  *
  * parts() switches what a recording with Python frames does beside its events, so that the cost of each can
  * be told: the stacks of blocks, the births of autograd nodes, what completes a stack (the node that runs and
- * its birth, the layer), and the access ledger where there is one; to be called during a pause.
+ * its birth, the layer), the access ledger where there is one, and walks over all frames each time; to be
+ * called during a pause.
  * A recording without Python frames has none of them, and stays so.
  */
 #include "core/hot.h"
@@ -27,7 +28,7 @@
 #include "record/suppliers.h"
 #include "stacks/stacks.h"
 
-enum { PART_BLOCKS = 1, PART_BIRTHS = 2, PART_PLACES = 4, PART_ACCESSES = 8 };
+enum { PART_BLOCKS = 1, PART_BIRTHS = 2, PART_PLACES = 4, PART_ACCESSES = 8, PART_WHOLE = 16 };
 
 __attribute__((visibility("default"))) void vramscope_benchmark_pause(void);
 __attribute__((visibility("default"))) void vramscope_benchmark_resume(void);
@@ -84,6 +85,7 @@ void vramscope_benchmark_parts(unsigned parts)
         blocks = r->python_traits;
         tracked = r->tracked_traits;
     }
+    vs_python_walk_whole(parts & PART_WHOLE);
     bool accesses = tracked && parts & PART_ACCESSES;
     vs_suppliers.python_stack = parts & PART_PLACES ? placed : vs_python_capture;
     r->stack_traits = parts & PART_BLOCKS ? r->stack_traits | blocks : r->stack_traits & ~blocks;

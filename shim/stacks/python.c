@@ -10,8 +10,10 @@
  *                     names and line copied into the journal                            (python_text.c)
  *
  * Every frame is walked over each time: a frame that lies where one lay before may have been left and entered
- * again by another line of its caller, and nothing in it would show that.  A frame's line is decoded once for
- * each (code object, instruction), when it is first seen, while the code object is surely alive.
+ * again by another line of its caller, and nothing in it would show that.  Only what lies outside of a call
+ * that goes through a function of ours is known to stand still (core/open_calls.h).  A frame's line is
+ * decoded once for each (code object, instruction), when it is first seen, while the code object is surely
+ * alive.
  *
  * Addresses of code objects come back as a rule when code is made and dropped.  From 3.12 on every code
  * object has a number of its own, which goes into the hash.  Before, what it points to has to do, and now and
@@ -39,6 +41,7 @@
 #include "core/fork.h"
 #include "core/hot.h"
 #include "core/log.h"
+#include "core/open_calls.h"
 #include "core/options.h"
 #include "block.h"
 #include "elfimage.h"
@@ -79,6 +82,7 @@ static void refuse(const char *why)
 {
     snprintf(python.why, sizeof python.why, "%s", why);
     python.refused = true;
+    vs_open_calls_frames_at(-1, -1);
     atomic_store_explicit(&now, NULL, memory_order_release);
 }
 
@@ -158,16 +162,18 @@ static inline uint64_t identity_of(const struct vs_python *p, uintptr_t code, en
                   AT(uintptr_t, code, p->linetable) ^ AT(uintptr_t, code, p->name) << 20);
 }
 
-/* Walks from FRAME outward, MAX frames of code at most; their number, with a hash of them in HASH.  KIND and
- * OTHERS are constants of the caller: three loops, none of which asks what it is about.  OUT is NULL where
- * the hash alone is wanted: a walk that stores nothing costs the least. */
-static inline __attribute__((always_inline)) int walk(const struct vs_python *p, uintptr_t frame,
-                                                      struct vs_python_frame *out, int max, uint64_t hash[2],
-                                                      enum vs_python_kind kind, bool others)
+/* Walks from *FIRST outward to END (0: all), MAX frames of code at most; their number, with a hash of them in
+ * HASH.  *FIRST: where it ended.  KIND and OTHERS are constants of the caller: three loops, none of which
+ * asks what it is about.  OUT is NULL where the hash alone is wanted: a walk that stores nothing costs the
+ * least. */
+static inline __attribute__((always_inline)) int walk(const struct vs_python *p, uintptr_t *first,
+                                                      uintptr_t end, struct vs_python_frame *out, int max,
+                                                      uint64_t hash[2], enum vs_python_kind kind, bool others)
 {
     uint64_t a = 0x9e3779b97f4a7c15u, b = 0xc2b2ae3d27d4eb4fu;
+    uintptr_t frame = *first;
     int n = 0;
-    for (; frame && n < max; frame = AT(uintptr_t, frame, p->previous)) {
+    for (; frame && frame != end && n < max; frame = AT(uintptr_t, frame, p->previous)) {
         uintptr_t code = AT(uintptr_t, frame, p->code);
         if (others) {
             code &= ~(uintptr_t)p->tags;
@@ -185,17 +191,71 @@ static inline __attribute__((always_inline)) int walk(const struct vs_python *p,
     }
     hash[0] = a;
     hash[1] = b;
+    *first = frame;
     return n;
 }
 
-static inline __attribute__((always_inline)) int
-walk_any(const struct vs_python *p, uintptr_t frame, struct vs_python_frame *out, int max, uint64_t hash[2])
+static inline __attribute__((always_inline)) int walk_to(const struct vs_python *p, uintptr_t *first,
+                                                         uintptr_t end, struct vs_python_frame *out, int max,
+                                                         uint64_t hash[2])
 {
     if (p->kind == VS_PYTHON_VERSIONS)
-        return walk(p, frame, out, max, hash, VS_PYTHON_VERSIONS, true);
+        return walk(p, first, end, out, max, hash, VS_PYTHON_VERSIONS, true);
     if (p->kind == VS_PYTHON_STRUCTS)
-        return walk(p, frame, out, max, hash, VS_PYTHON_STRUCTS, false);
-    return walk(p, frame, out, max, hash, VS_PYTHON_OBJECTS, false);
+        return walk(p, first, end, out, max, hash, VS_PYTHON_STRUCTS, false);
+    return walk(p, first, end, out, max, hash, VS_PYTHON_OBJECTS, false);
+}
+
+static int walk_any(const struct vs_python *p, uintptr_t frame, struct vs_python_frame *out, int max,
+                    uint64_t hash[2])
+{
+    return walk_to(p, &frame, 0, out, max, hash);
+}
+
+static void put_outside(uint64_t hash[2], const struct vs_open_call *call)
+{
+    hash[0] = vs_mix(hash[0] ^ call->hash[0], 0xd6e8feb86659fd93u);
+    hash[1] = vs_mix(hash[1] ^ call->hash[1], 0xa0761d6478bd642fu);
+}
+
+/* Walks over what lies outside of CALL, whose frame a walk has just met, once while it is open: piece by
+ * piece, each up to the next call further out, as far as calls know nothing yet.  Nothing is read but what is
+ * on the way. */
+static __attribute__((noinline)) void walk_outside(const struct vs_python *p, struct vs_open_call *call)
+{
+    struct vs_open_call *outermost = vs_open_calls.at, *c = call;
+    uintptr_t frame = call->frame;
+    uint32_t frames[VS_OPEN_CALLS];
+    for (;; c--) {
+        uintptr_t end = c > outermost ? c[-1].frame : 0;
+        frames[c - outermost] = (uint32_t)walk_to(p, &frame, end, NULL, p->depth, c->hash);
+        if (!frame || frame != end || c[-1].frames)
+            break;
+    }
+    /* from the outermost piece inwards; its last frame is the thread's, or one of a call that knows */
+    const struct vs_open_call *outside = frame && c > outermost && frame == c[-1].frame ? c - 1 : NULL;
+    for (; c <= call; outside = c++) {
+        if (outside)
+            put_outside(c->hash, outside);
+        c->frames = frames[c - outermost] + (outside ? outside->frames : 0);
+    }
+}
+
+/* Walks from FRAME outwards for the hash alone, no further than it must (core/open_calls.h): frames outside
+ * of the innermost open call are those that they were at the last walk. */
+static inline int walk_open(const struct vs_python *p, uintptr_t frame, uint64_t hash[2])
+{
+    struct vs_open_call *call = p->whole ? NULL : vs_open_call_innermost();
+    uintptr_t at = frame, end = call ? call->frame : 0;
+    int n = walk_to(p, &at, end, NULL, p->depth, hash);
+    if (!at || at != end)
+        return n;
+    if (unlikely_(!call->frames))
+        walk_outside(p, call);
+    if (unlikely_((uint32_t)n + call->frames > p->depth)) /* the outermost are cut off */
+        return walk_any(p, frame, NULL, p->depth, hash);
+    put_outside(hash, call);
+    return n + (int)call->frames;
 }
 
 static uint64_t runtime_word(const struct vs_python *p, int at)
@@ -249,6 +309,7 @@ static __attribute__((noinline)) bool checked_now(struct vs_python *p, uintptr_t
         refuse(why);
     if (good > 0) { /* words by themselves */
         atomic_store_explicit(&p->direct, words_agree(p, state), memory_order_relaxed);
+        vs_open_calls_frames_at(p->cframe, p->current);
         atomic_store_explicit(&p->checked, true, memory_order_relaxed);
     }
     errno = saved;
@@ -388,7 +449,7 @@ static inline uint32_t capture(struct vs_block *block, struct vs_journal *j, con
         return 0;
     if (!renew(block, j, p))
         return 0;
-    uint32_t count = (uint32_t)walk_any(p, frame, NULL, p->depth, hash);
+    uint32_t count = (uint32_t)walk_open(p, frame, hash);
     if (layer) {
         hash[0] = vs_mix(hash[0] ^ layer->number, 0xa0761d6478bd642fu);
         hash[1] = vs_mix(hash[1] ^ layer->number, 0x589965cc75374cc3u);
@@ -419,4 +480,9 @@ VS_HOT_CODE uint32_t vs_python_capture_in(struct vs_journal *j, const struct vs_
 uint32_t vs_python_capture(struct vs_journal *j)
 {
     return vs_python_capture_in(j, NULL);
+}
+
+void vs_python_walk_whole(bool on)
+{
+    python.layout.whole = on;
 }

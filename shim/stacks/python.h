@@ -46,6 +46,7 @@ struct vs_python {
     int16_t finalizing_at, head_at, key_at; /* of _PyRuntime: who ends it, the newest interpreter with the
                                                main one behind it, the key of the threads' states */
     _Atomic bool checked, direct;           /* the offsets are right; those of _PyRuntime are, too */
+    _Atomic bool whole;                     /* walks go to the outermost frame (vs_python_walk_whole) */
 
     _Alignas(64) void *(*thread_state)(void);
     int (*finalizing)(void);

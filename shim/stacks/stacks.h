@@ -19,6 +19,8 @@ struct vs_python_layer {
     uint32_t (*frame)(struct vs_journal *j, uint32_t number);
 };
 uint32_t vs_python_capture_in(struct vs_journal *j, const struct vs_python_layer *layer);
+/* For benchmarks and tests: every walk goes to the outermost frame. */
+void vs_python_walk_whole(bool on);
 /* What an allocation's stack says beside what code ran: frame ids, 0: nothing. */
 struct vs_stack_place {
     uint32_t node;    /* the autograd node that ran */

@@ -13,10 +13,11 @@ it with one part more:
     births    and the births of autograd nodes
     places    and stacks of backward and layers (of which there are none without the wrapper)
     all       and the wrapper: all that `vramscope run` does
-    python    the same, but all calls of modules run the wrapper's Python code, as they did before the library made most of them itself
+    whole     the same, but each walk over Python frames goes to the outermost one, as before shim/core/open_calls.h
+    python    as all, but all calls of modules run the wrapper's Python code, as they did before the library made most of them itself
     access    and the access ledger, with --access under `vramscope run --access`: beside `off` and `all` alone
 
-With cost_probe.so preloaded as well it says instead how often PyTorch called the library and how long it was inside, in `all` and in `off`, on
+With cost_probe.so preloaded as well it says instead how often PyTorch called the library and how long it was inside, in `all`, `whole` and `off`, on
 the first thread and elsewhere (where backward runs).
 The host's time goes from an empty queue to the last thing enqueued; the table has the median over the rounds of its ratio to `off`.
 """
@@ -28,9 +29,10 @@ import statistics
 import sys
 import time
 
-CONFIGS = ("off", "wrapper", "events", "frames", "births", "places", "all", "python", "access")
-OFF, WRAPPER, EVENTS, FRAMES, BIRTHS, PLACES, ALL, PYTHON, ACCESS = CONFIGS
-PARTS = {EVENTS: 0, FRAMES: 1, BIRTHS: 3, PLACES: 7, ALL: 7, PYTHON: 7, ACCESS: 15}
+CONFIGS = ("off", "wrapper", "events", "frames", "births", "places", "all", "whole", "python", "access")
+OFF, WRAPPER, EVENTS, FRAMES, BIRTHS, PLACES, ALL, WHOLE, PYTHON, ACCESS = CONFIGS
+PARTS = {EVENTS: 0, FRAMES: 1, BIRTHS: 3, PLACES: 7, ALL: 7, WHOLE: 23, PYTHON: 7, ACCESS: 15}
+PROBED = (ALL, OFF, WHOLE)  # modes of the probe
 KINDS = ("allocations", "allocations elsewhere", "frees", "births", "births elsewhere")
 
 
@@ -41,7 +43,7 @@ def configure(torch, library):
     hooks = module_hooks(torch)
 
     def put(config):
-        hooks(PYTHON if config == PYTHON else config in (WRAPPER, ALL, ACCESS))
+        hooks(PYTHON if config == PYTHON else config in (WRAPPER, ALL, WHOLE, ACCESS))
         library.vramscope_benchmark_pause()
         if config in PARTS:
             library.vramscope_benchmark_parts(PARTS[config])
@@ -51,10 +53,10 @@ def configure(torch, library):
 
 
 def probed(library):
-    """What the probe kept: by mode (0: all, 1: off) and kind nanoseconds of each call."""
+    """What the probe kept: by mode (of PROBED) and kind nanoseconds of each call."""
     library.probe_ticks_per_ns.restype = ctypes.c_double
     rate, found = library.probe_ticks_per_ns(), []
-    for mode in 0, 1:
+    for mode in range(len(PROBED)):
         by_kind = {}
         for number, kind in enumerate(KINDS):
             times = ctypes.POINTER(ctypes.c_uint32)()
@@ -91,7 +93,7 @@ def turns(args):
     calls = calls_of_modules(torch, step)
     for number in range(args.steps):
         step(number)
-    configs = [ALL, OFF] if probe else [OFF, ALL, ACCESS] if args.access else list(CONFIGS[:-1])
+    configs = list(PROBED) if probe else [OFF, ALL, ACCESS] if args.access else list(CONFIGS[:-1])
     for turn in range(args.rounds):
         draw.shuffle(configs)
         took = {}
@@ -99,7 +101,7 @@ def turns(args):
             put(config)
             wait()
             if probe:
-                library.probe_mode(0 if config == ALL else 1)
+                library.probe_mode(PROBED.index(config))
             begin = time.perf_counter_ns()
             step(turn)
             took[config] = (time.perf_counter_ns() - begin) / 1e3
@@ -126,9 +128,9 @@ def table(paths):
         print(f"{found['model']}: a step takes the host {off / 1e3:.3f} ms, {len(rounds)} rounds, {found['calls']} calls of modules")
         if "probe" in found:
             for kind in KINDS:
-                on, paused = (mode[kind] for mode in found["probe"])
-                print(f"  {kind:22} {on['n']:7.1f} a step, inside {on['sum_us']:7.1f} us (paused {paused['sum_us']:6.1f}), median "
-                      f"{on['median']:5.0f} ns (paused {paused['median']:4.0f}), 90 % below {on['p90']:5.0f}")
+                on, paused, whole = (mode[kind] for mode in found["probe"])
+                print(f"  {kind:22} {on['n']:7.1f} a step, inside {on['sum_us']:7.1f} us (whole {whole['sum_us']:6.1f}, paused {paused['sum_us']:6.1f}), median "
+                      f"{on['median']:5.0f} ns (whole {whole['median']:5.0f}, paused {paused['median']:4.0f}), 90 % below {on['p90']:5.0f}")
             continue
         before = 1.0
         for config in [c for c in CONFIGS[1:] if c in rounds[0]]:

@@ -16,7 +16,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { ALLOC, ALLOC_ELSEWHERE, FREE, BIRTH, BIRTH_ELSEWHERE, KINDS, MODES = 2, KEPT = 1 << 18 };
+enum { ALLOC, ALLOC_ELSEWHERE, FREE, BIRTH, BIRTH_ELSEWHERE, KINDS, MODES = 3, KEPT = 1 << 18 };
 
 #define EXPORT __attribute__((visibility("default")))
 #define USAGE  "_ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6DeviceE"

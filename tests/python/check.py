@@ -15,6 +15,7 @@ held, released = ctypes.PyDLL(sys.argv[1]), ctypes.CDLL(sys.argv[1])
 for library in held, released:
     library.probe_start.restype = library.probe_why_off.restype = ctypes.c_char_p
     library.probe_capture.restype = library.probe_capture_all.restype = ctypes.c_uint32
+held.probe_inside.restype, held.probe_inside.argtypes = ctypes.py_object, [ctypes.py_object]
 file, function = ctypes.create_string_buffer(4096), ctypes.create_string_buffer(4096)
 parent, number = ctypes.c_uint32(), ctypes.c_uint32()
 bad = good = 0
@@ -293,6 +294,86 @@ def greenlets():
     one.switch()
     check("after greenlets")
 
+    # calls that are left in another order than they were entered
+    def enters(name, to):
+        for i in range(3):
+            held.probe_inside(lambda: (check("open call of " + name), to().switch(), check("open call of " + name + ", later")))
+            check("behind it")
+            to().switch()
+            later = lambda: check("a later open call of " + name)  # noqa: E731
+            held.probe_inside(later)
+            held.probe_inside(later)
+
+    left = greenlet.greenlet(lambda: enters("one", lambda: right))
+    right = greenlet.greenlet(lambda: enters("the other", lambda: left))
+    left.switch()
+    check("after open calls of greenlets")
+    print("   greenlets")
+
+
+def fails():
+    try:
+        held.probe_inside(lambda: 1 // 0)
+    except ZeroDivisionError:
+        check("behind a call that raised")
+
+
+def nested(n):
+    """Open calls in each other, each with two captures before, between and behind inner ones, from several lines."""
+    check("open call")
+    check("open call, again")
+    if n:
+        held.probe_inside(lambda: nested(n - 1))
+        check("between inner calls")
+        held.probe_inside(lambda: check("another line's inner call"))
+    fails()
+
+
+def twice(f):
+    f()
+    return f()
+
+
+def open_calls():
+    """What lies outside of a call that goes through C is walked over once, and found right after that."""
+    global good
+    checks = (raising, closures, lambda: list(generator()), lambda: asyncio.run(coroutine()), lambda: with_thread(lambda: nested(2)), lambda: recurse(40))
+    before = held.probe_outside()
+    for work in checks:
+        held.probe_inside(lambda: twice(work))
+        twice(lambda: held.probe_inside(work))
+    for n in 0, 1, 5:
+        held.probe_inside(lambda: nested(n))
+        nested(n)
+    level = 40  # more than are kept
+
+    def down(n):
+        check("many open calls")
+        if n:
+            held.probe_inside(lambda: down(n - 1))
+        check("many open calls, on the way back")
+
+    down(level)
+    known = held.probe_inside(lambda: (check("open"), held.probe_outside())[1])
+    if before == 0 and known > 1:
+        good += 1
+    else:
+        differ("frames that are known", [known], [before])
+
+
+def deep_open_calls(n=300):
+    """A stack that is cut off, its outer part known or not."""
+    if n:
+        return held.probe_inside(lambda: deep_open_calls(n - 1)) if n % 60 == 0 else deep_open_calls(n - 1)
+    global good
+    for library in (held, released):
+        stack, want = library.probe_capture(), expected(sys._getframe())
+        got = [f[1:] for f in frames(stack)]
+        if got == want[:len(got)] and len(got) > min(len(want) - 1, 240):  # 3.12 counts frames that are none of Python code
+            good += 1
+        else:
+            differ("300 deep in open calls", got, want)
+
 
 def no_frames():
     """A thread that the interpreter does not know has none."""
@@ -412,6 +493,9 @@ def deep(n):
 
 
 deep(2000)
+open_calls()
+deep_open_calls()
+deep_open_calls(220)
 address_reuse()
 line_tables()
 greenlets()

@@ -21,6 +21,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "core/open_calls.h"
 #include "core/options.h"
 #include "record/record.h"
 #include "stacks/block.h"
@@ -37,6 +38,8 @@ PUBLIC int probe_direct(void);
 PUBLIC void probe_depth(unsigned depth);
 PUBLIC uint32_t probe_capture(void);
 PUBLIC uint32_t probe_capture_all(void);
+PUBLIC void *probe_inside(void *callable);
+PUBLIC uint32_t probe_outside(void);
 PUBLIC int probe_frame(uint32_t stack, uint32_t *parent, char *file, char *function, size_t room,
                        uint32_t *line);
 PUBLIC uint32_t probe_line_310(const unsigned char *table, size_t length, int first, long unit);
@@ -100,6 +103,27 @@ uint32_t probe_capture(void)
 uint32_t probe_capture_all(void)
 {
     return vs_stack_capture(journal, 0);
+}
+
+/* Calls the Python object CALLABLE as an open call (core/open_calls.h), as the shim calls modules. */
+void *probe_inside(void *callable)
+{
+    static void *(*state)(void), *(*call)(void *, void *);
+    if (!call) {
+        *(void **)&state = dlsym(RTLD_DEFAULT, "PyThreadState_Get");
+        *(void **)&call = dlsym(RTLD_DEFAULT, "PyObject_CallObject");
+    }
+    uint32_t level = vs_open_call_begin(vs_open_calls_frame(state()));
+    void *result = call(callable, NULL);
+    vs_open_call_end(level);
+    return result;
+}
+
+/* Frames that a capture has no need to walk over any more. */
+uint32_t probe_outside(void)
+{
+    const struct vs_open_call *call = vs_open_call_innermost();
+    return call ? call->frames : 0;
 }
 
 /* Reads the innermost frame of STACK: 0 none, 1 native (module's path in FILE), 2 Python.  *PARENT: the rest.
