@@ -75,6 +75,12 @@ static bool older_than_journal(struct vs_store *s)
     return j.tail > upto + 1 + j.dead;
 }
 
+bool vs_store_merged(struct vs_store *s)
+{
+    return !s->fresh &&
+           vs_store_number(s, "SELECT max(value) FROM meta WHERE key = 'journal_merged'", 0) == 1;
+}
+
 int vs_store_join(struct vs_store *s, char *why, size_t why_size)
 {
     if (!s->fresh && !names_journal(s->db, s->config.journal_path))

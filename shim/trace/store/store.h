@@ -48,6 +48,8 @@ uint64_t vs_store_log_held(struct vs_store *s);
 
 /* How many events a stretch has at most (ledger/stretch.c). */
 uint32_t vs_store_stretch(const struct vs_store *s);
+/* Whether the file says that its journal has been merged to its end. */
+bool vs_store_merged(struct vs_store *s);
 
 /* The level of thinning: which rows there is room for now (vs_ledger_set_thinning). */
 int vs_store_level(struct vs_store *s);

@@ -61,6 +61,7 @@ struct vs_writer {
     int level;
     bool grown;  /* since the level was chosen; idle rounds do not query SQLite */
     bool merged; /* see vs_writer_merged */
+    bool whole;  /* the file was merged to its end before it was opened */
 };
 
 /* ---- the ledger's callbacks ---- */
@@ -207,6 +208,7 @@ static int start(struct vs_writer *w, char *why, size_t why_size)
     w->fed = vs_ledger_ring_seq(w->ledger);
     w->live_seq = vs_ledger_seq(w->ledger);
     w->grown = true;
+    w->whole = vs_store_merged(w->store);
     load_losses(w);
     if (w->fed) /* events that were committed before the kill but not handed back */
         vs_journal_release(w->journal, w->fed);
@@ -476,12 +478,15 @@ void vs_writer_merged(struct vs_writer *w)
 }
 
 /* The ledger is finished only if no more events come.  If an exit has no time for the rest, another writer
- * continues as after a kill. */
+ * continues as after a kill.  What was finished is never finished again: table resume, of which a ledger
+ * knows the last moment, is empty then. */
 static int write_rest(struct vs_writer *w, bool last)
 {
     int rc = commit_pending(w);
     if (rc < 0)
         return rc;
+    if (w->whole && !w->taken) /* a recovery that was killed behind its last commit */
+        return 0;
     note_losses(w, true);
     if (last)
         vs_ledger_finish(w->ledger, &w->out);

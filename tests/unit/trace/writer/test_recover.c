@@ -199,6 +199,39 @@ static void what_was_merged_and_not_removed_is_merged_again_without_a_change(voi
 
 /* ---- the database that it belongs to ---- */
 
+/* The time of open ranges goes to the last event, which need not be one of an allocation. */
+static void what_was_merged_and_not_removed_keeps_the_time_of_open_ranges(void **state)
+{
+    static const char time[] = "SELECT max(open_ns) FROM phase_stat";
+    struct job job;
+    char kept[256];
+    in_dir(kept, "kept.vsj");
+    begin(&job, "open", 7);
+    vs_journal_append(job.j, &(struct vs_event){.op = VS_OP_RANGE_PUSH,
+                                                .address = vs_journal_string(job.j, "forward", 7),
+                                                .arg1 = VS_SOURCE_MARKER | VS_RANGE_NAMES_PHASE,
+                                                .t_ns = 10000,
+                                                .range = 1,
+                                                .thread = 1});
+    vs_journal_append(job.j, &(struct vs_event){.op = VS_OP_ALLOC,
+                                                .space = VS_SPACE_DEVICE,
+                                                .address = 0x900000000,
+                                                .size = 512,
+                                                .t_ns = 20000,
+                                                .range = 1,
+                                                .thread = 1});
+    vs_journal_append(job.j,
+                      &(struct vs_event){.op = VS_OP_SAMPLE, .size = 1 << 20, .t_ns = 90000, .thread = 1});
+    die(&job);
+    copy(job.vsj, kept);
+    assert_int_equal(recover(&job, NULL), EVENTS + 3);
+    assert_int_equal(ask(job.db, time), 80000);
+    copy(kept, job.vsj);
+    assert_int_equal(recover(&job, NULL), 0);
+    assert_int_equal(ask(job.db, time), 80000);
+    assert_int_equal(ask(job.db, MERGED), 1);
+}
+
 static void moved_database_is_completed_under_its_new_name(void **state)
 {
     struct job job;
@@ -393,6 +426,7 @@ int main(void)
         cmocka_unit_test(recovered_from_nothing_names_its_journal_and_says_that_it_is_merged),
         cmocka_unit_test(without_room_it_says_nothing_and_goes_on_later),
         cmocka_unit_test(what_was_merged_and_not_removed_is_merged_again_without_a_change),
+        cmocka_unit_test(what_was_merged_and_not_removed_keeps_the_time_of_open_ranges),
         cmocka_unit_test(moved_database_is_completed_under_its_new_name),
         cmocka_unit_test(copy_takes_nothing_from_its_original),
         cmocka_unit_test(copy_that_lacks_events_is_refused_where_its_original_is_gone),
