@@ -15,6 +15,7 @@ import torch
 from torch import nn
 from torch.utils.checkpoint import checkpoint
 
+SHAPES = {"llama": (4, 512), "qwen": (3, 1024), "mixtral": (5, 700)}  # of a batch
 LENGTHS = (137, 512, 300, 768, 64, 431, 650, 222, 768, 90, 377, 512, 601, 245)
 
 
@@ -24,11 +25,11 @@ def transformer(which):
     if which == "llama":
         c = T.LlamaConfig(vocab_size=32000, hidden_size=1024, intermediate_size=2816, num_hidden_layers=6, num_attention_heads=16,
                           num_key_value_heads=16, max_position_embeddings=4096)
-        return T.LlamaForCausalLM(c), (4, 512), 32000
+        return T.LlamaForCausalLM(c), SHAPES[which], 32000
     if which == "qwen":
         c = T.Qwen2Config(vocab_size=50000, hidden_size=896, intermediate_size=4864, num_hidden_layers=5, num_attention_heads=14,
                           num_key_value_heads=2, tie_word_embeddings=True, max_position_embeddings=4096)
-        return T.Qwen2ForCausalLM(c), (3, 1024), 50000
+        return T.Qwen2ForCausalLM(c), SHAPES[which], 50000
     if which == "t5":
         c = T.T5Config(vocab_size=32128, d_model=640, d_kv=64, d_ff=1712, num_layers=5, num_decoder_layers=6, num_heads=10,
                        feed_forward_proj="gated-gelu", tie_word_embeddings=False, decoder_start_token_id=0, use_cache=False)
@@ -36,7 +37,7 @@ def transformer(which):
     if which == "mixtral":
         c = T.MixtralConfig(vocab_size=24000, hidden_size=640, intermediate_size=1600, num_hidden_layers=4, num_attention_heads=10, num_key_value_heads=5,
                             num_local_experts=6, num_experts_per_tok=2, max_position_embeddings=2048)
-        return T.MixtralForCausalLM(c), (5, 700), 24000
+        return T.MixtralForCausalLM(c), SHAPES[which], 24000
     if which == "lengths":
         c = T.GPT2Config(vocab_size=20000, n_embd=768, n_layer=6, n_head=12, n_positions=2048)
         return T.GPT2LMHeadModel(c), (6, None), 20000

@@ -109,7 +109,7 @@ def zero(predictions, ranks, base):
     print("| stage | rank | allocated: predicted | measured | | reserved: predicted | measured | | the GPU's |")
     print("| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |")
     for r in sorted((json.loads(line) for line in open(ranks)), key=lambda r: (r["stage"], r["rank"])):
-        edit = said.get(f"llama zero={r['stage']}:{r['ranks']}")
+        edit = next((e for name, e in said.items() if name.endswith(f" zero={r['stage']}:{r['ranks']}")), None)
         line = f"| {r['stage']} | {r['rank']} "
         for what in ("allocated", "reserved"):
             measured = r[what]

@@ -1,4 +1,4 @@
-"""predictions_zero.py STAGE - predictions_model.py's Llama over the ranks that torchrun starts: prints each rank's peaks as JSON, one line a rank.
+"""predictions_zero.py STAGE [MODEL] - a MODEL of predictions_model.py (llama, qwen, mixtral) over the ranks that torchrun starts: prints each rank's peaks as JSON, one line a rank.
 
 STAGE: 0 is DDP alone, 1 DDP with ZeroRedundancyOptimizer, 2 and 3 fully_shard of each layer and of the rest: at 2 what was gathered for forward stays until backward is through
 with it, at 3 each of both gathers it anew.  --cpu: without a GPU, over Gloo, and without figures (a try of the program itself).
@@ -14,17 +14,18 @@ import torch.distributed as dist
 import predictions_model as models
 
 stage, cpu = int(sys.argv[1]), "--cpu" in sys.argv
+model = next((a for a in sys.argv[2:] if a[0] != "-"), "llama")
 rank = int(os.environ["LOCAL_RANK"])
 device = "cpu" if cpu else f"cuda:{rank}"
 if not cpu:
     torch.cuda.set_device(rank)
 dist.init_process_group("gloo" if cpu else "nccl", device_id=None if cpu else torch.device(device))
 torch.manual_seed(1)
-net, loss_of = models.workload("llama", 0.25 if cpu else 1, 0.125 if cpu else 1, torch.float32, device)
+net, loss_of = models.workload(model, 0.25 if cpu else 1, 0.125 if cpu else 1, torch.float32, device)
 if stage >= 2:
     from torch.distributed.fsdp import fully_shard
 
-    for layer in models.layers_of(net, "llama"):
+    for layer in models.layers_of(net, model):
         fully_shard(layer, reshard_after_forward=stage == 3)
     fully_shard(net, reshard_after_forward=stage == 3)
     wrapped = net
@@ -41,8 +42,8 @@ if not cpu:  # the whole model lived before it was sharded, which is not the que
     torch.cuda.empty_cache()
     torch.cuda.reset_peak_memory_stats()
 for step in range(1 if cpu else 5):
-    shape = (1, 64) if cpu else (4, 512)
-    ids = torch.randint(32000, shape, device=device)
+    shape = (1, 64) if cpu else models.SHAPES[model]
+    ids = torch.randint(net.config.vocab_size, shape, device=device)
     wrapped(input_ids=ids, labels=ids).loss.backward()
     optimizer.step()
     optimizer.zero_grad()

@@ -581,16 +581,49 @@ static void what_has_two_bytes_an_element_is_not_halved_again(void **state)
     assert_in_range(edited(&m, "types=bf16").low, MIB(9), MIB(11));
 }
 
-static void zero_divides_by_ranks_what_its_stage_says(void **state)
+static void zero_1_shares_states_and_has_buckets_of_all_gradients(void **state)
 {
     (void)state;
     struct made m;
     make(&m, FIRST SECOND, step);
-    assert_int_equal(edited(&m, "zero=1:4").low, KIB(500 + 250 + 32 + 3000 + 400));
-    assert_int_equal(edited(&m, "zero=2:4").low, KIB(500 + 250 + 32 + 3000 + 100));
-    /* the largest parameter whole, twice: while it is used and the next one is fetched */
-    assert_int_equal(edited(&m, "zero=3:4").low, KIB(125 + 800 + 250 + 32 + 3000 + 100));
-    assert_true(edited(&m, "zero=1:4").high > MIB(1024));
+    struct peaks p = edited(&m, "zero=1:4");
+    assert_int_equal(p.low, KIB(500 + 500 + 250 + 32 + 3000 + 400));
+    assert_int_equal(p.phase[OPTIMIZER], KIB(500 + 500 + 250 + 32 + 125)); /* gradients are in the buckets */
+    /* of two parameters, 400 and 100, a rank of four has the larger one's states */
+    assert_int_equal(p.high, KIB(500 + 500 + 800 + 32 + 3000 + 400));
+}
+
+static void zero_2_and_3_gather_a_unit_and_leave_shares(void **state)
+{
+    (void)state;
+    struct made m;
+    make(&m, FIRST SECOND, step);
+    struct peaks p = edited(&m, "zero=2:4");
+    /* backward begins: everything is whole beside its share, and the first gradient too */
+    assert_int_equal(p.low, KIB(125 + 500 + 250 + 32 + 3000 + 400));
+    assert_int_equal(p.phase[OPTIMIZER], KIB(125 + 250 + 32 + 125 + 125));
+    p = edited(&m, "zero=3:4");
+    /* unit 1 is whole, and what is fetched of unit 0 in its buffer */
+    assert_int_equal(p.low, KIB(125 + 400 + 100 + 250 + 32 + 3000 + 400));
+    assert_int_equal(p.phase[OPTIMIZER], KIB(125 + 250 + 32 + 125 + 125));
+    assert_int_equal(p.phase[FORWARD], KIB(125 + 400 + 400 + 250 + 32 + 3000)); /* unit 1, and its buffer */
+}
+
+/* v is frozen: no gradient says which unit it is of. */
+static void of_frozen_parameters_zero_3_gathers_all_at_the_high_end_alone(void **state)
+{
+    (void)state;
+    static const struct known frozen[] = {
+        {'w', KIB(64), KIND_PARAMETER, NOWHERE},   {'v', KIB(800), KIND_PARAMETER, NOWHERE},
+        {'u', KIB(1000), KIND_PARAMETER, NOWHERE}, {'t', KIB(900), KIND_PARAMETER, NOWHERE},
+        {'a', KIB(100), KIND_SAVED, UNIT0},        {'g', KIB(64), KIND_GRADIENT, NODE0},
+        {'s', KIB(64), KIND_STATE, FOREACH},       {0}};
+    struct made m;
+    make(&m, ".+w .+v .+u .+t f+a b+g b-a o+s .-g | f+a b+g b-a .-g |", frozen);
+    struct peaks p = edited(&m, "zero=3:2");
+    uint64_t shares = (2764 + 64) / 2;
+    assert_in_range(p.low, KIB(shares + 2000 + 100), KIB(shares + 2 * 2000 + 100 + 4 * 64));
+    assert_true(p.high >= KIB(shares + 2700 + 100));
 }
 
 static void words_that_are_no_edit_are_named(void **state)
@@ -642,7 +675,9 @@ int main(void)
         cmocka_unit_test(what_no_machine_holds_is_refused_at_either_end),
         cmocka_unit_test(an_output_that_outlives_its_step_may_grow_with_the_data),
         cmocka_unit_test(what_has_two_bytes_an_element_is_not_halved_again),
-        cmocka_unit_test(zero_divides_by_ranks_what_its_stage_says),
+        cmocka_unit_test(zero_1_shares_states_and_has_buckets_of_all_gradients),
+        cmocka_unit_test(zero_2_and_3_gather_a_unit_and_leave_shares),
+        cmocka_unit_test(of_frozen_parameters_zero_3_gathers_all_at_the_high_end_alone),
         cmocka_unit_test(words_that_are_no_edit_are_named),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
