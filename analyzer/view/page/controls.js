@@ -181,9 +181,10 @@ function search(value) {
   for (const row of recording.rows) {
     if (!row.table || !stacks[row.process]) continue;
     const names = row.owner.phases.map((n) => n.toLowerCase().includes(text)), roles = row.roles.map((n) => n.toLowerCase().includes(text));
+    const tensors = row.owner.texts.tensors.map((n) => n.toLowerCase().includes(text));
     row.match = new Uint8Array(row.table.n);
     for (let b = 0; b < row.table.n; b++)
-      if (stacks[row.process][row.table.stack[b]] || names[row.table.phase[b]] || roles[row.table.role[b]]) {
+      if (stacks[row.process][row.table.stack[b]] || names[row.table.phase[b]] || roles[row.table.role[b]] || tensors[row.table.tensor[b]]) {
         row.match[b] = 1;
         count++;
         bytes = Math.max(bytes, row.table.size[b]);

@@ -222,6 +222,9 @@ def look(work, browsers=browser.Browser):
         check_click(page, db)
         check_tensors(page, db, 1)
         assert check_search(page, "model.py").split()[0] != "nothing" and check_search(page, "no such name") == "nothing found"
+        tensors = sum(n for n, in db.execute("SELECT count(*) FROM ev e JOIN kind k ON k.id = e.kind WHERE e.op = 20 AND k.tensor = 7"))
+        assert check_search(page, "bfloat16 [3").split()[0] == str(tensors), (tensors, check_search(page, "bfloat16 [3"))
+        check_search(page, "no such name")
         foot = page.js("document.getElementById('footer').textContent")
         assert foot.endswith("\nIn no row, each at its peak: page-locked 64.0 MiB, managed 3.00 MiB (device 1)."), foot
         for key in "rucvdn0/":
