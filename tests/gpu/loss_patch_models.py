@@ -19,8 +19,8 @@ first bit by bit.  So of a model whose losses part by more than LIMIT, the same 
 5 and 7, and the gradients divided by that: the same arithmetic, in which other bits are rounded.  How far such runs are
 apart at the end is no measure (it is as large as what there is to learn, and differs by run), but when they part is:
 differences grow tenfold in about three steps, whoever made them.  The patched run may part from the first one three steps
-before the first of these does, and has to learn nine tenths of what the first one does.  The same model is also trained
-with ten steps of warm-up, unpatched and patched.
+before the first of these does, and has to learn nine tenths of what the first one does.  With ten steps of warm-up no
+loss jumps: so trained, the same model's losses have to be within LIMIT.
 
 LOSS_PATCH_TRY=1 tries `losses` and their table on the CPU, at sizes of no meaning.
 """
@@ -270,6 +270,7 @@ def losses_line(work, name):
     apart = " ".join(f"{furthest(first, rounded):.1e}" for rounded in facts["rounded"])
     line += f"  parts at step {parts(first, patch)}; rounded elsewhere {apart}, at {' '.join(map(str, theirs))}; learned {learned:.3f}"
     warm, warm_patched = facts["warm"]
+    good = good and furthest(warm, warm_patched) <= LIMIT
     return good, f"{line}; with warm-up {furthest(warm, warm_patched):.1e}, to {warm[-1]:.4f}"
 
 
