@@ -50,6 +50,7 @@ WAYS = {  # of parts: whether gathers run beside products, whether dinput is sum
     "ahead each": (True, True, CHUNK_FOR),
     "ahead end": (True, False, CHUNK_FOR),
     "turn each": (False, True, CHUNK_FOR),
+    "chunks of 4096": (None, None, lambda *_: 4096),
     "two runs": (True, True, lambda *_: 0),
 }
 
