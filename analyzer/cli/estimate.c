@@ -34,8 +34,9 @@ static const struct option_row rows[] = {
     {"vocab", 0, "N", ARG_COUNT, AT(vocab), "words of the vocabulary, likewise"},
     {"batch", 0, "N", ARG_COUNT, AT(batch), "sequences of a step on one GPU (1)"},
     {"seq", 0, "N", ARG_COUNT, AT(tokens), "tokens of a sequence: without it no activations and no logits"},
-    {"recipe", 0, "mixed|mixed-fp32-gradients|bf16|fp32", ARG_TEXT, AT(recipe),
-     "bytes a parameter: 2 + 2 + 12 (mixed), 2 + 4 + 12, 2 + 2 + 4, 4 + 4 + 8"},
+    {"recipe", 0, "mixed|mixed-fp32-gradients|bf16|fp32|autocast", ARG_TEXT, AT(recipe),
+     "bytes a parameter: 2 + 2 + 12 (mixed), 2 + 4 + 12, 2 + 2 + 4, 4 + 4 + 8, and that with 16 bits in "
+     "forward"},
     {"optimizer", 0, "adam|adam8bit|momentum|sgd", ARG_TEXT, AT(optimizer),
      "the states: 2 values, 2 bytes, 1 value, none"},
     {"fused-optimizer", 0, NULL, ARG_FLAG, AT(fused_optimizer), "not PyTorch's foreach: no temporaries"},
@@ -114,13 +115,16 @@ static int read_recipe(const struct options *o, struct setup *s)
 {
     static const struct {
         double weights, gradients, master, state;
-    } recipes[] = {{2, 2, 4, 4}, {2, 4, 4, 4}, {2, 2, 0, 2}, {4, 4, 0, 4}};
+    } recipes[] = {{2, 2, 4, 4}, {2, 4, 4, 4}, {2, 2, 0, 2}, {4, 4, 0, 4}, {4, 4, 0, 4}};
+    enum { AUTOCAST = 4 };
     enum { ADAM, ADAM8, MOMENTUM, SGD };
     int recipe = word_of("recipe", o->recipe, 0), optimizer = word_of("optimizer", o->optimizer, ADAM);
     if (recipe < 0 || optimizer < 0)
         return EXIT_USAGE;
     double state = recipes[recipe].state, values[] = {2 * state, 2, state, 0};
-    s->element = s->each.weights = recipes[recipe].weights;
+    s->each.weights = recipes[recipe].weights;
+    s->autocast = recipe == AUTOCAST;
+    s->element = s->autocast ? 2 : s->each.weights;
     s->each.gradients = recipes[recipe].gradients;
     s->each.states = recipes[recipe].master + values[optimizer];
     s->each.copy = optimizer == ADAM && !o->fused_optimizer ? state : 0;

@@ -41,7 +41,7 @@ static double one_layer(const struct setup *s, double *more)
                                 .flash = !s->scores};
     *more = counted(s) ? n * kept_backward(m, s->element) : 0;
     if (counted(s))
-        return n * kept_by_layer(m, s->element);
+        return n * (s->autocast ? kept_under_autocast(m) : kept_by_layer(m, s->element));
     /* the paper's are of 2 bytes an element */
     return formula_layer(&shape, s->recompute == RECOMPUTE_FULL ? RECOMPUTE_NONE : s->recompute) *
            s->element / 2;
@@ -59,13 +59,16 @@ static struct parts parts_of_step(const struct setup *s)
     p.gathered_known = s->stage < 3 || model_largest(m) != UNKNOWN;
     if (p.activations_known) {
         double layers = (double)m->layers, layer = one_layer(s, &more),
-               hidden = n * (double)m->hidden * s->element;
-        bool full = s->recompute == RECOMPUTE_FULL;
+               hidden = n * (double)m->hidden * (s->autocast ? 4 : s->element);
+        bool full = s->recompute == RECOMPUTE_FULL, cast = s->autocast && counted(s);
         double kept = full ? hidden / (s->sequence_parallel ? (double)s->tensor_parallel : 1) : layer;
-        double behind = counted(s) ? n * kept_by_last_norm(m, s->element) : 0;
-        p.forward = layers * kept + behind;
-        p.last_layer = layers * kept + (full ? layer : 0) + more;
-        p.first_layer = kept + (full ? layer : 0) + more;
+        double behind = !counted(s) ? 0
+                        : cast      ? n * kept_beside_autocast(m)
+                                    : n * kept_by_last_norm(m, s->element);
+        double casts = cast ? kept_casts(m) : 0;
+        p.forward = layers * (kept + casts) + behind;
+        p.last_layer = layers * (kept + (full ? 0 : casts)) + (full ? layer + casts : 0) + more;
+        p.first_layer = kept + (full ? layer : 0) + casts + more;
     }
     if (p.logits_known) {
         double vocab = (double)m->vocab / (double)s->tensor_parallel;
@@ -73,6 +76,11 @@ static struct parts parts_of_step(const struct setup *s)
         p.loss_forward = s->fused_loss ? fused : formula_loss_forward(n, vocab, s->element);
         p.log_softmax = s->fused_loss ? 0 : formula_logits(n, vocab, 4);
         p.loss_gradients = s->fused_loss ? 0 : formula_loss_backward(n, vocab) - p.log_softmax;
+        if (s->autocast && counted(s)) { /* the output layer's weight and its input, in 16 bits */
+            double casts = 2 * ((double)m->embedding + n * (double)m->hidden);
+            p.loss_forward += casts;
+            p.log_softmax += casts;
+        }
     }
     if (m->embedding != UNKNOWN && s->stage < 2 && s->offload == OFFLOAD_NONE)
         p.head_gradient = (double)m->embedding * s->each.gradients / (double)s->tensor_parallel;
@@ -151,7 +159,9 @@ static char *activations_from(const struct setup *s)
     if (s->recompute == RECOMPUTE_FULL)
         return xformat("the input of each layer, %g bytes; one layer's in its backward", s->element);
     if (counted(s))
-        return xstrdup("counted over the layers' operations, without attention's scores");
+        return xstrdup(s->autocast ? "counted over the layers' operations and autocast's copies, without "
+                                     "attention's scores"
+                                   : "counted over the layers' operations, without attention's scores");
     const char *way = s->sequence_parallel     ? "sbh/t (34 + 5as/h)"
                       : s->tensor_parallel > 1 ? "sbh (10 + 24/t + 5as/ht)"
                                                : "sbh (34 + 5as/h)";
@@ -172,7 +182,9 @@ static void explain(struct estimate *e, const struct setup *s)
     e->from[ROW_LOGITS] =
         s->fused_loss ? xformat("fused: %lld tokens at a time", (long long)s->chunk)
         : s->element < 4
-            ? xformat("%g + 4 (fp32) + 4 (log-softmax) bytes each; in backward log-softmax", s->element)
+            ? xformat("%g + 4 (fp32) + 4 (log-softmax) bytes each; in backward log-softmax%s", s->element,
+                      s->autocast && counted(s) ? "; autocast's copies of the output layer's weight and input"
+                                                : "")
             : xstrdup("4 + 4 (log-softmax) bytes each; in backward log-softmax");
     if (!s->fused_loss)
         e->from[ROW_LOGITS_GRADIENTS] = xstrdup("by log-softmax and by the fp32 logits, 4 bytes each");
@@ -198,6 +210,12 @@ int estimate_make(struct estimate *e, const struct setup *s, char *why, size_t s
     *e = (struct estimate){.whole = true};
     if (s->model.parameters == UNKNOWN) {
         snprintf(why, size, "how many parameters? Give a config.json, or --params N");
+        return -1;
+    }
+    if (s->autocast && s->model.kind != MODEL_UNKNOWN && s->model.kind != MODEL_LLAMA) {
+        snprintf(why, size,
+                 "what %s keeps under autocast is not known: --recipe=bf16 or fp32, or sizes by flags",
+                 s->model.type);
         return -1;
     }
     struct parts p = parts_of_step(s);

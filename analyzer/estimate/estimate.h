@@ -36,6 +36,7 @@ struct setup {
     int64_t batch, tokens; /* a sequence; UNKNOWN: no row that needs them */
     struct bytes_each each;
     double element; /* bytes of an activation's element */
+    bool autocast;  /* weights in fp32, computed with in 16 bits */
     int stage;      /* of ZeRO */
     int64_t gpus, tensor_parallel;
     bool sequence_parallel, scores /* attention writes its scores */, fused_loss, keep_gradients;

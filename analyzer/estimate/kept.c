@@ -47,6 +47,27 @@ double kept_by_layer(const struct model *m, double each)
     return (double)m->norms * norm(m, each) + attention(m, each) + mlp(m, each) + masks;
 }
 
+double kept_under_autocast(const struct model *m)
+{
+    double h = (double)m->hidden;
+    if (m->kind != MODEL_LLAMA)
+        return 0;
+    return 2 * 4 * h + 2 * (4 * h + 4) + 5 * 2 * h + attention(m, 2) + mlp(m, 2);
+}
+
+double kept_beside_autocast(const struct model *m)
+{
+    double h = (double)m->hidden;
+    return m->kind == MODEL_LLAMA ? 4 * h + 4 * h + 4 : 0;
+}
+
+double kept_casts(const struct model *m)
+{
+    double h = (double)m->hidden, q = (double)(m->heads * m->head_dim),
+           k = (double)(m->kv_heads * m->head_dim);
+    return m->kind == MODEL_LLAMA ? 2 * (2 * h * q + 2 * h * k + 3 * h * (double)m->ffn) : 0;
+}
+
 double kept_by_last_norm(const struct model *m, double each)
 {
     return norm(m, each);

@@ -17,6 +17,14 @@
  *      dropout           a byte an element of its mask (GPT-2: twice H)
  *
  * An output that several operations read is kept once.
+ *
+ * Under autocast to 16 bits, weights in fp32, of a Llama:
+ *
+ *      residual stream   behind attention and behind the MLP, fp32 8 H
+ *      norms             each the normalized input in fp32 4 H, 1 / rms 4
+ *      their outputs     cast once for each projection that reads them: queries, keys, values, gate, up 10 H
+ *      attention, MLP    as above, E = 2
+ *      weights           a copy of each projection's, 2 bytes a parameter: cast once a pass
  */
 #ifndef VS_ESTIMATE_KEPT_H
 #define VS_ESTIMATE_KEPT_H
@@ -27,6 +35,12 @@
  * operations are not known. */
 double kept_by_layer(const struct model *m, double each);
 double kept_by_last_norm(const struct model *m, double each);
+/* Of a layer under autocast, and what stands beside all layers (the embedding's output, the last norm's
+ * normalized input); 0 where M's operations under it are not known. */
+double kept_under_autocast(const struct model *m);
+double kept_beside_autocast(const struct model *m);
+/* Bytes of the weights' copies of one layer, which autocast keeps over forward. */
+double kept_casts(const struct model *m);
 /* Bytes a token that a layer's backward has beyond that: the gradients by its MLP's factors and by its
  * output. */
 double kept_backward(const struct model *m, double each);

@@ -115,6 +115,20 @@ status=$?
 
 says "the row that explains more than half" "the driver's figure is below the estimate.*" --params=5e9 --recipe=bf16 --optimizer=adam run.db
 tr -s '\n ' ' ' <out | grep -qF 'Most of that is optimizer states: -' || no "more than half: $(tail -5 out)"
+# under autocast, beside what an H200 held of Llama-3.2-1B: at its longest step 8192 tokens
+echo '{"model_type": "llama", "hidden_size": 2048, "intermediate_size": 8192, "num_hidden_layers": 16, "num_attention_heads": 32, "num_key_value_heads": 8,
+    "head_dim": 64, "vocab_size": 128256, "tie_word_embeddings": true, "max_position_embeddings": 131072}' >llama1b.json
+xz -dc "$SRC/tests/data/llama-h200.db.xz" >h200.db || no "the recording of an H200"
+"$V" estimate --json llama1b.json --recipe=autocast --batch=2 --seq=4096 h200.db >cast.json || no "under autocast: status $?"
+python3 - <<'PY' || failures=$((failures + 1))
+import json, sys
+d = json.load(open("cast.json"))["devices"][0]
+rows = {r["row"]: (r["estimate_bytes"], r["measured_bytes"]) for r in d["rows"]}
+for name in ("parameters", "optimizer states", "activations", "logits", "gradients of logits"):
+    said, held = rows[name]
+    if abs(said - held) > held / 400:
+        sys.exit(f"under autocast, {name}: {said} estimated, {held} measured")
+PY
 # more tokens than a model has positions for: a line that says so, and the figures all the same
 echo '{"model_type": "gpt2", "n_embd": 768, "n_layer": 12, "n_head": 12, "vocab_size": 50257, "n_positions": 1024}' >gpt2.json
 echo '{"model_type": "llama", "hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": 2, "num_attention_heads": 4, "vocab_size": 256, "max_position_embeddings": 2048}' >llama.json
@@ -159,7 +173,8 @@ fails 'no number of parameters' --params=1e99
 fails 'from 1 to' falcon.json --seq=0
 fails 'over how many GPUs' falcon.json --zero=3
 fails 'shards nothing' falcon.json --zero=0 --gpus=8
-fails 'is mixed|mixed-fp32-gradients|bf16|fp32' falcon.json --recipe=int8
+fails 'is mixed|mixed-fp32-gradients|bf16|fp32|autocast' falcon.json --recipe=int8
+fails 'what falcon keeps under autocast is not known' falcon.json --recipe=autocast
 fails 'is no size' falcon.json --context=lots
 fails 'more than 4 PiB' falcon.json --seq=1000000000 --batch=1000000
 

@@ -91,6 +91,28 @@ static void a_layer_of_llama_keeps_what_was_counted(void **state)
                 6 * (2048 + 512) + 4 * (32 + 8));
 }
 
+/* 8192 tokens in a recording: 1009.06 MiB a layer, and 116 of its weights' copies. */
+static void under_autocast_a_layer_keeps_its_casts_too(void **state)
+{
+    struct model m = llama(true);
+    assert_true(kept_under_autocast(&m) == 129160);
+    assert_true(kept_casts(&m) == 116 * 1048576.0);
+    struct setup s = bf16();
+    s.each = (struct bytes_each){4, 4, 8, 4};
+    s.autocast = true;
+    struct estimate e = made(&s);
+    int64_t n = 2048;
+    assert_int_equal(e.bytes[PHASE_FORWARD][ROW_ACTIVATIONS],
+                     16 * (n * 129160 + INT64_C(116) * 1048576) + n * (8 * 2048 + 4));
+    /* behind the layers the output layer's weight and input are cast */
+    assert_int_equal(e.bytes[PHASE_LOGITS][ROW_LOGITS],
+                     10 * n * s.model.vocab + 2 * (s.model.embedding + n * 2048));
+    estimate_free(&e);
+    s.model.kind = MODEL_GPT2;
+    assert_int_equal(estimate_make(&e, &s, why, sizeof why), -1);
+    assert_non_null(strstr(why, "under autocast is not known"));
+}
+
 static void backward_is_the_highest_of_its_moments(void **state)
 {
     struct setup s = bf16();
@@ -178,6 +200,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_phase_has_what_lives_in_it),
         cmocka_unit_test(a_layer_of_llama_keeps_what_was_counted),
+        cmocka_unit_test(under_autocast_a_layer_keeps_its_casts_too),
         cmocka_unit_test(backward_is_the_highest_of_its_moments),
         cmocka_unit_test(recompute_keeps_a_layers_input),
         cmocka_unit_test(sharded_and_offloaded),
