@@ -65,7 +65,7 @@ judged() {
     return $status
 }
 
-part check 150 limited python3 "${checks[@]}"
+part check 200 limited python3 "${checks[@]}"
 part memcheck 140 sanitizer --tool memcheck python3 "${checks[@]}" --quick
 part racecheck 420 judged racecheck --planted
 part synccheck 80 judged synccheck ''

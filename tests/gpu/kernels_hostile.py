@@ -158,6 +158,8 @@ def contexts(library, memory, quick):
     run = Run(Case(library, memory, problem(library, 10, 16, 60)), K.AUTO, 0, 0)
     other = memory.new_context()
     refused("another context is current", 9, "context", lambda: run.start(memory.stream))
+    scaled = lambda: library.scale(run.blocks["workspace"].address, 1, K.F32, run.blocks["loss"].address, memory.stream)
+    refused("another context is current, and a gradient to be scaled", 9, "lce_scale: another CUDA context", scaled)
     there = K.Library(library.path, K.CUDA)
     plan = there.plan(run.case.problem)
     memory.call("cuCtxDestroy_v2", other)
