@@ -98,7 +98,9 @@ def chunk_for(tokens, hidden, classes, dtype, options, biased, gpu):
     element = dtype.itemsize if gpu else 4  # the CPU computes in fp32
     logit = 4 if options.flags & F32_LOGITS else element
     kept = 1 + _Exchange.AHEAD
-    each = kept * logit * (-(-classes // 64) * 64) + (kept * element + 4) * hidden  # chunks' logits and rows, dinput's sum
+    each = kept * logit * (-(-classes // 64) * 64)  # chunks' logits
+    if options.budget or not gpu or options.max_counted or classes % 8:  # rows and dinput's sum, which unequal parts may need
+        each += (kept * element + 4) * hidden
     fixed = 64 * 1024 + 32 * tokens + 4 * classes * biased  # states, losses, sums of rows, 256 bytes here and there
     if not gpu:
         fixed += 512 * hidden  # rows of the weight and its gradient, widened
