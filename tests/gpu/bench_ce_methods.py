@@ -7,7 +7,9 @@ Each peer is called as its own documentation says, for a mean over all tokens, o
 """
 import importlib
 import importlib.metadata
+import os
 import re
+import sys
 
 import torch
 import torch.nn.functional as F
@@ -134,6 +136,18 @@ def compiled(case):
     return Autograd(case, torch.compile(eager_loss, dynamic=False))  # for each shape alone
 
 
+def through_pytorch(case):
+    """Ours as a user of PyTorch calls it; its package lies beside the library in an installed tree."""
+    package = os.path.join(os.path.dirname(os.path.abspath(case.library.path)), "../share/vramscope/python")
+    os.environ.setdefault("LCE_LIBRARY", case.library.path)
+    sys.path.append(package)
+    try:
+        from vramscope.cross_entropy import linear_cross_entropy
+    except ImportError as error:
+        raise Absent(f"no vramscope.cross_entropy in {os.path.normpath(package)}: {error}") from error
+    return Autograd(case, lambda x, w, labels: linear_cross_entropy(x, w, labels))
+
+
 def own(case):
     if not hasattr(F, "linear_cross_entropy"):
         raise Absent(f"torch {torch.__version__} has no torch.nn.functional.linear_cross_entropy")
@@ -173,6 +187,7 @@ METHODS = {
     "ours fast, 1 GiB": ours(K.FAST, budget=1 << 30),
     "ours fast, fp32 main_grad": ours(K.FAST, main_grad=True),
     "ours naive": ours(K.NAIVE),
+    "ours, through PyTorch": through_pytorch,
     "PyTorch eager": eager,
     "PyTorch compile": compiled,
     "PyTorch linear_cross_entropy": own,
