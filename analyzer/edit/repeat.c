@@ -14,16 +14,24 @@
 
 #define REPLAYED 3
 
-struct region { /* of one step: events [from, to) are what is repeated */
-    size_t from, forward, to;
-    int passes; /* that the recording has: forwards that follow a backward, and one */
+struct region {                    /* of one step: events [from, to) are what is repeated */
+    size_t from, forward, to, end; /* end: behind the step's last event */
+    int passes;                    /* that the recording has: forwards that follow a backward, and one */
 };
+
+/* Where the batch of the step from event I on was made: a step may count as begun with its forward. */
+static size_t find_inputs(const struct program *p, size_t i)
+{
+    while (i > 0 && !p->events[i - 1].phase)
+        i--;
+    return i;
+}
 
 /* The step that begins with event I; its end in *NEXT. */
 static struct region find_region(const struct program *p, size_t i, size_t *next)
 {
     const struct edit_facts *f = p->facts;
-    struct region r = {.from = i, .forward = SIZE_MAX};
+    struct region r = {.from = find_inputs(p, i), .forward = SIZE_MAX};
     bool back = false;
     for (; i < p->event_count && p->events[i].what != MOMENT_STEP; i++) {
         uint16_t phase = p->events[i].phase;
@@ -38,7 +46,7 @@ static struct region find_region(const struct program *p, size_t i, size_t *next
             r.from = i + 1;
         }
     }
-    *next = i < p->event_count ? i + 1 : i;
+    *next = r.end = i < p->event_count ? i + 1 : i;
     return r;
 }
 
@@ -80,8 +88,10 @@ static void copy_event(struct copying *c, size_t i)
         free_gradients(c, p->facts->backward);
     if (was->born < c->region->from)
         return; /* it was freed the first time */
-    if (was->kind == KIND_OTHER && (was->died == BLOCK_NEVER || was->died >= c->region->to))
-        return; /* a workspace, which is there by now */
+    if (was->kind == KIND_PARAMETER || was->kind == KIND_STATE || was->kind == KIND_BUFFER)
+        return;
+    if (was->kind == KIND_OTHER && (was->died == BLOCK_NEVER || was->died >= c->region->end))
+        return; /* a workspace, which is there by now, or what a variable holds until the next batch */
     uint32_t *copy = &c->copy[e->block - c->first];
     if (e->what == MOMENT_DIED) {
         build_died(c->b, *copy, e->phase);

@@ -110,6 +110,23 @@ static void accumulation_keeps_gradients_and_makes_no_second_workspace(void **st
     assert_int_equal(p.phase[OPTIMIZER], KIB(500 + 1000 + 32 + 500 + 500));
 }
 
+/* i is a batch; where the first step's end is noted when the next forward begins, the second one's is there
+ * before it.  c lives until backward's end. */
+static void accumulation_makes_a_batch_anew_each_time_and_no_parameter(void **state)
+{
+    (void)state;
+    static const struct known plain[] = {
+        {'w', KIB(500), KIND_PARAMETER, NOWHERE}, {'i', KIB(200), KIND_OTHER, NOWHERE},
+        {'c', KIB(1000), KIND_SAVED, UNIT1},      {'g', KIB(500), KIND_GRADIENT, NODE1},
+        {'x', KIB(10), KIND_UPDATE, FOREACH},     {0}};
+    struct made m;
+    make(&m, ".+w .+i f+c b+g b-c b-i o+x o-x .-g .+i | f+c b+g b-c b-i o+x o-x .-g |", plain);
+    struct peaks p = edited(&m, "accumulate=3");
+    assert_int_equal(p.phase[BACKWARD],
+                     KIB(500 + 500 + 200 + 1000 + 500)); /* the gradient, and the one to be added */
+    assert_int_equal(p.low, KIB(500 + 500 + 200 + 1000 + 500));
+}
+
 static void steps_that_accumulate_already_are_refused(void **state)
 {
     (void)state;
@@ -652,6 +669,7 @@ int main(void)
         cmocka_unit_test(in_backward_a_gradient_lives_beside_its_own_update_alone),
         cmocka_unit_test(kept_gradients_are_there_in_forward_and_freed_again_by_the_opposite),
         cmocka_unit_test(accumulation_keeps_gradients_and_makes_no_second_workspace),
+        cmocka_unit_test(accumulation_makes_a_batch_anew_each_time_and_no_parameter),
         cmocka_unit_test(steps_that_accumulate_already_are_refused),
         cmocka_unit_test(a_fused_loss_has_no_logits_and_makes_its_gradients_in_logits),
         cmocka_unit_test(a_workspace_of_the_first_backward_is_no_gradient_of_the_output_layer),
