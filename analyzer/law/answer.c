@@ -128,6 +128,30 @@ static void print_lawless(const struct answer *a)
         puts("  (taken as the nearest line through these, by tokens or by batch x length^2)");
 }
 
+/* Where code switches, the row that takes most first: the two sizes between which that was are known. */
+static void print_switches(const struct answer *a)
+{
+    const struct law_model *m = &a->model;
+    const struct law *of = NULL;
+    uint32_t block = 0;
+    uint64_t most = 0;
+    for (size_t i = 0; i < m->law_count; i++)
+        for (size_t r = 0; m->laws[i].from && r < a->runs.n; r++)
+            if (m->rows[i].sizes[r] > most) {
+                most = m->rows[i].sizes[r];
+                of = &m->laws[i];
+                block = m->rows[i].block;
+            }
+    if (!of)
+        return;
+    char *line = line_of(m, block);
+    printf("  %s %s another law from some size on, of which the largest between %" PRId64 " and %" PRId64
+           " tokens: %s\n",
+           units_count((int64_t)m->switching, "block").s, m->switching == 1 ? "has" : "have", of->upto,
+           of->from, line);
+    free(line);
+}
+
 static void print_trust(struct answer *a)
 {
     const struct law_model *m = &a->model;
@@ -147,6 +171,7 @@ static void print_trust(struct answer *a)
     print_range(reserved, f.reserved);
     free(reserved);
     puts(" of what was recorded");
+    print_switches(a);
     print_lawless(a);
 }
 
@@ -414,6 +439,7 @@ static void print_json(struct answer *a)
     json_int(&j, "blocks", m->base->tape.ids);
     json_int(&j, "blocks_exact", (int64_t)m->by_trust[LAW_EXACT]);
     json_int(&j, "blocks_near", (int64_t)m->by_trust[LAW_NEAR]);
+    json_int(&j, "blocks_switching", (int64_t)m->switching);
     json_int(&j, "blocks_without_law", (int64_t)m->by_trust[LAW_NONE]);
     json_int(&j, "blocks_not_in_all", (int64_t)m->some);
     json_int(&j, "blocks_missing", (int64_t)m->missing);

@@ -34,13 +34,37 @@ double law_term(enum law_term term, int64_t batch, int64_t seq)
     }
 }
 
-double law_bytes(const struct law *law, int64_t batch, int64_t seq)
+static double bytes_of(const double *of, int64_t batch, int64_t seq)
 {
     double sum = 0;
     for (int i = 0; i < TERMS; i++)
-        if (law->of[i] != 0)
-            sum += law->of[i] * law_term(i, batch, seq);
+        if (of[i] != 0)
+            sum += of[i] * law_term(i, batch, seq);
     return sum > 0 ? sum : 0;
+}
+
+const double *law_terms(const struct law *law, int64_t batch, int64_t seq)
+{
+    double tokens = law_term(TERM_TOKENS, batch, seq);
+    if (tokens >= (double)law->from)
+        return law->of;
+    if (tokens <= (double)law->upto || bytes_of(law->below, batch, seq) > bytes_of(law->of, batch, seq))
+        return law->below;
+    return law->of;
+}
+
+double law_bytes(const struct law *law, int64_t batch, int64_t seq)
+{
+    return bytes_of(law_terms(law, batch, seq), batch, seq);
+}
+
+double law_bytes_least(const struct law *law, int64_t batch, int64_t seq)
+{
+    double tokens = law_term(TERM_TOKENS, batch, seq), most = law_bytes(law, batch, seq);
+    if (tokens >= (double)law->from || tokens <= (double)law->upto)
+        return most;
+    double below = bytes_of(law->below, batch, seq), above = bytes_of(law->of, batch, seq);
+    return below < above ? below : above;
 }
 
 /* Sets of terms, the likeliest first of each number. */
@@ -250,6 +274,56 @@ static struct law guess(const struct law_sample *samples, size_t n)
     return law;
 }
 
+/* ---- switches ---- */
+
+#define SIDE_LEAST   2 /* samples on either side */
+#define SWITCH_LEAST 5 /* in all: three more than the two sides have terms */
+
+static int64_t tokens_of(const struct law_sample *s)
+{
+    return s->at.batch * s->at.seq;
+}
+
+/* The law of a single term that all N samples have; false: none. */
+static bool one_term(const struct law_sample *samples, size_t n, struct solution *out)
+{
+    *out = (struct solution){.evidence = -1};
+    for (size_t i = 0; i < sizeof sets; i++)
+        if (__builtin_popcount(sets[i]) == 1)
+            try_set(out, sets[i], 1, samples, n);
+    return out->evidence >= 0 && (size_t)out->met == n;
+}
+
+/* Code that takes another way from some number of tokens on, as a kernel for many rows: each side a law of a
+ * single term, which all of its samples have. */
+static bool find_switch(const struct law_sample *samples, size_t n, struct law *law)
+{
+    struct law_sample sorted[LAW_SAMPLES_MOST];
+    double over = INFINITY;
+    if (n < SWITCH_LEAST || n > LAW_SAMPLES_MOST)
+        return false;
+    for (size_t i = 0; i < n; i++) {
+        size_t at = i;
+        for (; at && tokens_of(&sorted[at - 1]) > tokens_of(&samples[i]); at--)
+            sorted[at] = sorted[at - 1];
+        sorted[at] = samples[i];
+    }
+    for (size_t k = SIDE_LEAST; k + SIDE_LEAST <= n; k++) {
+        struct solution below, above;
+        int64_t upto = tokens_of(&sorted[k - 1]), from = tokens_of(&sorted[k]);
+        if (upto == from || !one_term(sorted, k, &below) || !one_term(sorted + k, n - k, &above) ||
+            below.over + above.over >= over)
+            continue;
+        over = below.over + above.over;
+        *law = above.law;
+        memcpy(law->below, below.law.of, sizeof law->below);
+        law->upto = upto;
+        law->from = from;
+        law->trust = LAW_EXACT;
+    }
+    return !isinf(over);
+}
+
 struct law law_fit(const struct law_sample *samples, size_t n, const struct law *known, size_t known_count)
 {
     struct solution best = {.evidence = -1};
@@ -267,8 +341,9 @@ struct law law_fit(const struct law_sample *samples, size_t n, const struct law 
             break;
         }
     }
+    struct law switched;
     if (best.evidence < 0)
-        return guess(samples, n);
+        return find_switch(samples, n, &switched) ? switched : guess(samples, n);
     best.law.trust = (size_t)best.met == n ? LAW_EXACT : LAW_NEAR;
     return best.law;
 }

@@ -12,6 +12,8 @@
 
 #include "base/base.h"
 
+#define LAW_SAMPLES_MOST 16
+
 enum law_term { TERM_ONE, TERM_TOKENS, TERM_SQUARE, TERM_BATCH, TERM_LENGTH, TERM_LENGTH_SQUARE, TERMS };
 
 enum law_trust {
@@ -24,6 +26,10 @@ struct law {
     double of[TERMS];
     uint8_t terms, trust;
     double least, most; /* LAW_NONE: what the samples were of the line; of a single one 0 and 1 */
+    /* Code that switches: to UPTO tokens the block has the terms BELOW, from FROM on those of OF; what lies
+     * between was not recorded.  FROM 0: it is one law for all sizes. */
+    double below[TERMS];
+    int64_t upto, from;
 };
 
 struct law_point {
@@ -39,8 +45,12 @@ struct law_sample {
  * sizes are not certain one of them is believed rather than a new one. */
 struct law law_fit(const struct law_sample *samples, size_t n, const struct law *known, size_t known_count);
 
-/* Bytes, not rounded and never below 0. */
+/* Bytes, not rounded and never below 0; between the two sides of a switch the more of both. */
 double law_bytes(const struct law *law, int64_t batch, int64_t seq);
+/* Likewise the less of both; elsewhere the same. */
+double law_bytes_least(const struct law *law, int64_t batch, int64_t seq);
+/* The coefficients that law_bytes takes there. */
+const double *law_terms(const struct law *law, int64_t batch, int64_t seq);
 double law_term(enum law_term term, int64_t batch, int64_t seq);
 
 /* Two terms of those that can't be told apart by runs at POINTS; false: all can. */

@@ -128,7 +128,7 @@ static struct law *known_laws(const struct law_model *m, size_t *n)
     struct law *laws = NULL;
     size_t count = 0;
     for (size_t i = 0; i < m->law_count; i++)
-        if (m->laws[i].trust == LAW_EXACT)
+        if (m->laws[i].trust == LAW_EXACT && !m->laws[i].from)
             *PUSH(known, count) = (struct known){m->laws[i], m->blocks_of[i]};
     if (count)
         qsort(known, count, sizeof *known, by_blocks);
@@ -185,6 +185,7 @@ static void fit_all(struct law_model *m, uint32_t **found)
     fit_rows(m, rows, order);
     for (size_t i = 0; i < n; i++) {
         m->by_trust[m->laws[m->law_of[i]].trust]++;
+        m->switching += m->laws[m->law_of[i]].from > 0;
         m->some += m->places[i] < m->runs->n;
     }
     free(rows);
@@ -253,19 +254,20 @@ static uint64_t round_up(double bytes, uint64_t unit)
     return whole < 1 ? unit : (whole + unit - 1) / unit * unit;
 }
 
-static double leaning(const struct law *law, int lean)
+/* Bytes of a block of LAW at AT: what it says, or towards the end LEAN of what is not known of it. */
+static double leaning(const struct law *law, struct law_point at, int lean)
 {
+    double bytes = lean < 0 ? law_bytes_least(law, at.batch, at.seq) : law_bytes(law, at.batch, at.seq);
     if (law->trust != LAW_NONE || lean == 0)
-        return 1;
-    return lean < 0 ? law->least : law->most;
+        return bytes;
+    return (lean < 0 ? law->least : law->most) * bytes;
 }
 
 static void set_sizes(struct law_model *m, struct law_point at)
 {
     uint64_t *sizes = xrealloc(NULL, (m->law_count + 1) * sizeof *sizes);
     for (size_t i = 0; i < m->law_count; i++)
-        sizes[i] =
-            round_up(leaning(&m->laws[i], m->lean) * law_bytes(&m->laws[i], at.batch, at.seq), m->unit);
+        sizes[i] = round_up(leaning(&m->laws[i], at, m->lean), m->unit);
     for (size_t i = 0; i < m->work.n; i++)
         if (m->work.at[i].what == TAPE_ALLOC || m->work.at[i].what == TAPE_FREE)
             m->work.at[i].size = sizes[m->law_of[m->work.at[i].id]];
@@ -294,7 +296,7 @@ struct law_span law_play_span(struct law_model *m, struct law_point at, enum law
 {
     uint64_t bytes = law_play(m, at, policy, 0).bytes;
     struct law_span span = {bytes, bytes};
-    for (m->lean = -1; m->lean <= 1 && m->by_trust[LAW_NONE]; m->lean += 2) {
+    for (m->lean = -1; m->lean <= 1 && (m->by_trust[LAW_NONE] || m->switching); m->lean += 2) {
         bytes = law_play(m, at, policy, 0).bytes; /* an allocator may hold less of larger blocks */
         span.least = bytes < span.least ? bytes : span.least;
         span.most = bytes > span.most ? bytes : span.most;
@@ -322,13 +324,15 @@ static size_t find_peak(const struct law_model *m, uint64_t *bytes)
     return peak;
 }
 
-static void add_law(struct law_peak *p, const struct law_model *m, uint32_t id, int sign, uint64_t size)
+static void add_law(struct law_peak *p, const struct law_model *m, uint32_t id, int sign, uint64_t size,
+                    struct law_point at)
 {
     const struct law *law = &m->laws[m->law_of[id]];
+    const double *of = law_terms(law, at.batch, at.seq);
     if (law->trust == LAW_NONE)
         p->guessed = sign > 0 ? p->guessed + size : p->guessed - size;
     for (int i = 0; i < TERMS; i++)
-        p->sum.of[i] += sign * law->of[i];
+        p->sum.of[i] += sign * of[i];
 }
 
 struct law_peak law_peak(struct law_model *m, struct law_point at)
@@ -339,7 +343,7 @@ struct law_peak law_peak(struct law_model *m, struct law_point at)
     for (size_t i = 0; i <= end && i < m->work.n; i++) {
         const struct tape_event *e = &m->work.at[i];
         if (e->what == TAPE_ALLOC || e->what == TAPE_FREE)
-            add_law(&p, m, e->id, e->what == TAPE_ALLOC ? 1 : -1, e->size);
+            add_law(&p, m, e->id, e->what == TAPE_ALLOC ? 1 : -1, e->size, at);
         if (e->what == TAPE_ALLOC)
             p.block = e->id;
     }

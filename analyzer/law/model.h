@@ -29,8 +29,9 @@ struct law_model {
     size_t law_count;
     uint32_t *places; /* of each block: in how many runs it was found */
     size_t by_trust[3];
-    size_t some;    /* blocks of the base that not all runs have */
-    size_t missing; /* blocks that other runs have and the base has not, and of them the most of one run */
+    size_t switching; /* blocks whose law is another one from some size on */
+    size_t some;      /* blocks of the base that not all runs have */
+    size_t missing;   /* blocks that other runs have and the base has not, and of them the most of one run */
     uint64_t missing_bytes;
     struct torch_settings settings; /* recorded ones, without a capacity */
     uint64_t unit;                  /* sizes are multiples of it: 512, or 1 */

@@ -10,11 +10,12 @@
 #ifndef VS_LAW_RUNS_H
 #define VS_LAW_RUNS_H
 
+#include "fit.h"
 #include "read/lives.h"
 #include "read/trace.h"
 
 #define LAW_RUNS_LEAST 3
-#define LAW_RUNS_MOST  16
+#define LAW_RUNS_MOST  LAW_SAMPLES_MOST
 #define LAW_ROUND      512                 /* PyTorch rounds requests up to it */
 #define LAW_UNSPLIT    (UINT64_C(1) << 20) /* its native allocator leaves as much of a large block unsplit */
 #define LAW_STEPS      4 /* of each run at most: an allocator's cache has met all sizes by then */

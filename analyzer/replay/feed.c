@@ -5,28 +5,22 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "addresses.h"
 #include "arena/core/arena.h"
 #include "arena/core/backing_count.h"
 
 #define TOP           (UINT64_C(1) << 60) /* addresses that no driver gives, and below */
-#define REGION        (UINT64_C(32) << 20)
 #define CHUNK         (UINT64_C(2) << 20)
 #define ADDRESS_MOST  (UINT64_C(192) << 30)
 #define CAPACITY_MOST (UINT64_C(320) << 30) /* more is no end, and too many addresses */
 #define QUEUES        (VS_ARENA_QUEUES - 1)
 #define UNIT          512u
 
-struct gap {
-    uint64_t address, size;
-};
-
 struct feed {
     enum feed_policy policy;
     struct torch_settings settings;
     uint64_t allocated;
-    struct gap *gaps; /* addresses of the driver's regions that nothing has, in no order */
-    size_t gap_count;
-    uint64_t lowest;
+    struct addresses addresses;
     uint64_t *size;   /* by block; 0: not alive */
     uint32_t *number; /* of PyTorch's policies */
     struct torch torch;
@@ -37,60 +31,23 @@ struct feed {
     uint16_t *stream;
 };
 
-/* ---- the driver: where it puts segments decides which of two equal blocks is taken first ---- */
-
-/* cuMemAlloc takes a gap of a region that it has, else a new region below all others: multiples of 32 MiB. */
-static uint64_t take_address(struct feed *f, uint64_t size)
-{
-    size_t best = f->gap_count;
-    for (size_t i = 0; i < f->gap_count; i++)
-        if (f->gaps[i].size >= size && (best == f->gap_count || f->gaps[i].size < f->gaps[best].size))
-            best = i;
-    if (best == f->gap_count) {
-        uint64_t region = (size + REGION - 1) / REGION * REGION;
-        f->lowest -= region;
-        *PUSH(f->gaps, f->gap_count) = (struct gap){f->lowest, region};
-    }
-    struct gap *g = &f->gaps[best];
-    uint64_t address = g->address;
-    g->address += size;
-    g->size -= size;
-    if (!g->size)
-        *g = f->gaps[--f->gap_count];
-    return address;
-}
-
-static void give_address(struct feed *f, uint64_t address, uint64_t size)
-{
-    for (size_t i = 0; i < f->gap_count;) {
-        struct gap *g = &f->gaps[i];
-        bool behind = g->address == address + size, before = g->address + g->size == address;
-        /* regions are given back whole: gaps are not joined over their bounds */
-        if ((behind && (address + size) % REGION) || (before && address % REGION)) {
-            address = behind ? address : g->address;
-            size += g->size;
-            *g = f->gaps[--f->gap_count];
-        } else {
-            i++;
-        }
-    }
-    *PUSH(f->gaps, f->gap_count) = (struct gap){address, size};
-}
+/* ---- the driver ---- */
 
 static bool ask(void *context, enum torch_ask kind, uint64_t *address, uint64_t size)
 {
     struct feed *f = context;
     if (kind == TORCH_SEGMENT)
-        *address = take_address(f, size);
+        *address = addresses_take(&f->addresses, size);
     else if (kind == TORCH_RESERVE)
-        *address = f->lowest -= (size + REGION - 1) / REGION * REGION;
+        *address = addresses_reserve(&f->addresses, size);
     return true;
 }
 
 static void give(void *context, enum torch_give kind, uint64_t address, uint64_t size)
 {
+    struct feed *f = context;
     if (kind == TORCH_FREE_SEGMENT)
-        give_address(context, address, size);
+        addresses_give(&f->addresses, address, size);
 }
 
 static void *zeros(size_t n, size_t size)
@@ -126,7 +83,7 @@ struct feed *feed_begin(enum feed_policy policy, const struct torch_settings *se
     f->policy = policy;
     f->settings = *settings;
     f->settings.expandable = policy == FEED_EXPANDABLE;
-    f->lowest = TOP;
+    addresses_init(&f->addresses, TOP);
     if (policy == FEED_LIVE || policy == FEED_ARENA)
         f->size = zeros(count, sizeof *f->size);
     else
@@ -236,7 +193,7 @@ void feed_end(struct feed *f)
     } else if (f->policy != FEED_LIVE) {
         torch_free(&f->torch);
     }
-    free(f->gaps);
+    addresses_free(&f->addresses);
     free(f->size);
     free(f->number);
     free(f->address);

@@ -16,17 +16,19 @@
 #include <string.h>
 #include <time.h>
 
+#include "addresses.h"
 #include "replay.h"
 #include "start.h"
 
-#define MADE_UP (UINT64_C(1) << 48) /* addresses that the tape does not say, and no driver gives */
+#define TOP     (UINT64_C(1) << 60) /* addresses that the tape does not say lie below, and above */
+#define MADE_UP (UINT64_C(1) << 48) /* all that a driver gives */
 
 struct replay {
     const struct trace_tape *tape;
     struct torch torch;
     struct replay_result *r;
-    uint32_t *blocks;             /* by id */
-    uint64_t live, held, made_up; /* held: blocks, which may be larger than what was asked for */
+    uint32_t *blocks;    /* by id */
+    uint64_t live, held; /* held: blocks, which may be larger than what was asked for */
     uint32_t roundup;
     bool compare;
     bool emptying;                    /* the program called empty_cache(), and what went back comes now */
@@ -34,6 +36,7 @@ struct replay {
     bool *kept;                       /* by stream: of a private pool */
     struct tape_event *asked, *given; /* recorded, and not predicted yet */
     size_t asked_count, given_count;
+    struct addresses addresses; /* of segments that were not recorded */
 };
 
 int64_t replay_now(void)
@@ -61,7 +64,7 @@ static bool ask_segment(struct replay *p, uint64_t *address, uint64_t size)
         return true;
     }
     p->r->segments_more += p->compare;
-    *address = p->made_up += UINT64_C(1) << 30 > size ? UINT64_C(1) << 30 : size;
+    *address = addresses_take(&p->addresses, size);
     return true;
 }
 
@@ -88,7 +91,7 @@ static bool ask(void *context, enum torch_ask kind, uint64_t *address, uint64_t 
     struct replay *p = context;
     if (kind == TORCH_RESERVE) {
         bool told = p->asked_count && p->asked[0].what == TAPE_MAP;
-        *address = told ? p->asked[0].address : (p->made_up += size);
+        *address = told ? p->asked[0].address : addresses_reserve(&p->addresses, size);
         return true;
     }
     if (p->refuse) {
@@ -104,6 +107,8 @@ static bool ask(void *context, enum torch_ask kind, uint64_t *address, uint64_t 
 static void give(void *context, enum torch_give kind, uint64_t address, uint64_t size)
 {
     struct replay *p = context;
+    if (kind == TORCH_FREE_SEGMENT && address >= MADE_UP)
+        addresses_give(&p->addresses, address, size);
     match_pieces(p, p->given, &p->given_count, kind == TORCH_UNMAP ? TAPE_UNMAP : TAPE_SEGMENT_FREE, address,
                  size);
 }
@@ -274,12 +279,12 @@ static bool play(struct replay *p, const struct tape_event *e)
 void replay_torch(const struct trace_tape *tape, const struct torch_settings *settings, bool compare,
                   struct replay_result *r)
 {
-    struct replay p = {
-        .tape = tape, .r = r, .compare = compare, .made_up = MADE_UP, .roundup = settings->roundup};
+    struct replay p = {.tape = tape, .r = r, .compare = compare, .roundup = settings->roundup};
     size_t from = 0;
     *r = (struct replay_result){.compared = compare};
     p.blocks = xrealloc(NULL, (tape->ids + 1) * sizeof *p.blocks);
     memset(p.blocks, 0, (tape->ids + 1) * sizeof *p.blocks);
+    addresses_init(&p.addresses, TOP);
     torch_init(&p.torch, settings, &(struct torch_driver){&p, ask, give});
     p.kept = xrealloc(NULL, (tape->streams + 1) * sizeof *p.kept);
     for (uint32_t s = 0; s <= tape->streams; s++) /* of a tape without streams all is on number 0 */
@@ -301,6 +306,7 @@ void replay_torch(const struct trace_tape *tape, const struct torch_settings *se
     torch_free(&p.torch);
     free(p.blocks);
     free(p.kept);
+    addresses_free(&p.addresses);
     free(p.asked);
     free(p.given);
 }

@@ -165,6 +165,14 @@ END
 "$V" whatif --json --policy=cudaMallocAsync --capacity=140GiB rooms.db >rooms.json || no "rooms: status $?"
 [ "$(field rooms.json cudaMallocAsync reserved_bytes) $(field rooms.json cudaMallocAsync fits)" = "$(((88 << 30) + (64 << 20))) True" ] || no "rooms: $(cat rooms.json)"
 
+# where no recorded address is taken, as with a capacity, the driver puts segments as an H200's did, so that the same of two equal blocks is taken
+xz -dc "$SRC/tests/data/llama-h200.db.xz" >h200.db && "$V" whatif --json --policy=torch-native --capacity=130GiB h200.db >h200.json 2>err || no "whatif of an H200's recording: $(cat err)"
+python3 - <<'PY' || no "what PyTorch reserves is not what was recorded"
+import json
+device = json.load(open("h200.json"))["devices"][0]
+assert device["policies"][0]["reserved_bytes"] == device["recorded_reserved_bytes"] == 49958354944, device
+PY
+
 # of several processes: which one it is, unless asked for
 "$V" import -o job.db rank0.pickle job_rank-1.pickle >/dev/null || no "import of two ranks"
 "$V" whatif job.db >one 2>err || no "two processes: $(cat err)"

@@ -123,6 +123,48 @@ static void test_what_follows_no_law_lies_within_what_was_recorded_of_its_line(v
     assert_true(law.trust == LAW_NONE && law.least == 0 && law.most == 1);
 }
 
+/* As an embedding's gradient: a buffer of the vocabulary for few tokens, a list of them for many. */
+static const struct law_point many[] = {{2, 512},  {2, 1024}, {4, 512}, {2, 1536},
+                                        {2, 2048}, {4, 1024}, {4, 1536}};
+
+static void switching(struct law_sample *out, size_t n, int64_t upto)
+{
+    for (size_t i = 0; i < n; i++) {
+        uint64_t tokens = (uint64_t)(many[i].batch * many[i].seq);
+        out[i] = (struct law_sample){many[i], tokens <= (uint64_t)upto ? 154389504 : 8 * tokens, 511};
+    }
+}
+
+static void test_code_that_switches_with_size_has_a_law_on_either_side(void **state)
+{
+    (void)state;
+    struct law_sample samples[N(many)];
+    switching(samples, N(many), 3072);
+    struct law law = law_fit(samples, N(many), NULL, 0);
+    assert_int_equal(law.trust, LAW_EXACT);
+    assert_int_equal(law.upto, 3072);
+    assert_int_equal(law.from, 4096);
+    assert_true(law_bytes(&law, 1, 16) == 154389504 && law_bytes(&law, 8, 8192) == 8.0 * 8 * 8192);
+    assert_true(law_bytes(&law, 1, 3500) == 154389504 &&
+                law_bytes_least(&law, 1, 3500) == 8.0 * 3500); /* not known */
+    assert_true(law_bytes_least(&law, 1, 4096) == 8.0 * 4096 && law_bytes_least(&law, 1, 3072) == 154389504);
+    assert_true(law_terms(&law, 4, 4096)[TERM_TOKENS] == 8 && law_terms(&law, 1, 16)[TERM_ONE] == 154389504);
+}
+
+static void test_few_samples_or_a_side_without_a_law_are_no_switch(void **state)
+{
+    (void)state;
+    struct law_sample samples[N(many)];
+    switching(samples, N(many), 3072);
+    assert_int_equal(law_fit(samples + 2, 4, NULL, 0).from, 0); /* two and two: any four sizes could */
+    samples[1].size += 4096;
+    struct law law = law_fit(samples, N(many), NULL, 0);
+    assert_int_equal(law.from, 0);
+    assert_int_equal(law.trust, LAW_NONE);
+    switching(samples, N(many), 9000); /* it never switches */
+    assert_int_equal(law_fit(samples, N(many), NULL, 0).from, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -133,6 +175,8 @@ int main(void)
         cmocka_unit_test(test_what_follows_no_law_says_so),
         cmocka_unit_test(test_sizes_that_tell_two_terms_apart),
         cmocka_unit_test(test_what_follows_no_law_lies_within_what_was_recorded_of_its_line),
+        cmocka_unit_test(test_code_that_switches_with_size_has_a_law_on_either_side),
+        cmocka_unit_test(test_few_samples_or_a_side_without_a_law_are_no_switch),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
