@@ -45,7 +45,7 @@ static const struct option_row rows[] = {
 static const struct command_help help = {
     "view", "[options] FILE...|DIR",
     "One page of HTML that needs no server and no network: allocated memory over time, stacked by phase, "
-    "role, layer or line, to zoom, to click and to search. Several files are rows on one time axis.\n"
+    "role, layer, line or tensor, to zoom, to click and to search. Several files are rows on one time axis.\n"
     "Exit status 3: written, but events are missing, or the end of a run is not known to be there.",
     rows, false};
 

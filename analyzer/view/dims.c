@@ -85,7 +85,12 @@ void view_index_stacks(struct trace_block *blocks, size_t n, const struct trace_
     }
 }
 
-static uint32_t name_of(const struct trace_block *b, enum view_dim dim, const struct view_tags *g)
+struct naming {
+    const struct view_tags *tags;
+    const struct view_asked *asked;
+};
+
+static uint32_t name_of(const struct trace_block *b, enum view_dim dim, const struct naming *n)
 {
     switch (dim) {
     case VIEW_PHASE:
@@ -93,9 +98,11 @@ static uint32_t name_of(const struct trace_block *b, enum view_dim dim, const st
     case VIEW_ROLE:
         return b->role;
     case VIEW_LAYER:
-        return g->stack_layer[b->stack];
+        return n->tags->stack_layer[b->stack];
+    case VIEW_TENSOR:
+        return n->asked->name[b->tensor];
     default:
-        return g->stack_line[b->stack];
+        return n->tags->stack_line[b->stack];
     }
 }
 
@@ -113,7 +120,7 @@ struct held {
 };
 
 static struct held *most_held(const struct trace_lives *l, const struct view_names *names, enum view_dim dim,
-                              const struct view_tags *g)
+                              const struct naming *naming)
 {
     struct held *held = xrealloc(NULL, names->count * sizeof *held);
     memset(held, 0, names->count * sizeof *held);
@@ -121,7 +128,7 @@ static struct held *most_held(const struct trace_lives *l, const struct view_nam
         const struct trace_change *c = &l->changes[i];
         if (c->what != CHANGE_BORN && c->what != CHANGE_DIED)
             continue;
-        struct held *h = &held[name_of(&l->blocks[c->block], dim, g)];
+        struct held *h = &held[name_of(&l->blocks[c->block], dim, naming)];
         h->sum += (double)h->now * (double)(c->t - h->since);
         h->since = c->t;
         add(&h->now, l->blocks[c->block].size, c->what == CHANGE_BORN);
@@ -188,20 +195,22 @@ static void copy_texts(struct view_names *names, const char *const *texts, size_
 }
 
 struct view_dims view_dims(const struct trace_lives *l, const char *const *phases, size_t phase_count,
-                           const struct view_tags *g)
+                           const struct view_tags *g, const struct view_asked *a)
 {
+    struct naming naming = {g, a};
     struct view_dims d = {.changes = l->changes, .blocks = l->blocks, .change_count = l->change_count};
     name_phases(&d.names[VIEW_PHASE], phases, phase_count);
     copy_texts(&d.names[VIEW_ROLE], l->roles, l->role_count);
     copy_texts(&d.names[VIEW_LAYER], g->layers.texts, g->layers.count);
     copy_texts(&d.names[VIEW_LINE], g->lines.texts, g->lines.count);
+    copy_texts(&d.names[VIEW_TENSOR], a->names.texts, a->names.count);
     d.slots = xrealloc(NULL, (l->block_count + 1) * sizeof *d.slots);
     for (int dim = 0; dim < VIEW_DIMS; dim++) {
-        struct held *held = most_held(l, &d.names[dim], dim, g);
+        struct held *held = most_held(l, &d.names[dim], dim, &naming);
         give_slots(&d.names[dim], held);
         free(held);
         for (size_t i = 0; i < l->block_count; i++)
-            d.slots[i][dim] = d.names[dim].slot[name_of(&l->blocks[i], dim, g)];
+            d.slots[i][dim] = d.names[dim].slot[name_of(&l->blocks[i], dim, &naming)];
     }
     return d;
 }

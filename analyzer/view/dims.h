@@ -1,6 +1,6 @@
 /*
- * dims.h - who held the memory, by role, phase, layer and line: which names get an area of their own in the
- * picture, and how many bytes each had in a state.
+ * dims.h - who held the memory, by role, phase, layer, line and tensor: which names get an area of their own
+ * in the picture, and how many bytes each had in a state.
  *
  * A state is what is between two changes; state I is after the first I of them.  In each state the slots of a
  * dimension add up to `allocated`: slot 0 has what no block accounts for (held before the recording, or from
@@ -12,7 +12,7 @@
 
 #include "read/lives.h"
 
-enum view_dim { VIEW_PHASE, VIEW_ROLE, VIEW_LAYER, VIEW_LINE, VIEW_DIMS };
+enum view_dim { VIEW_PHASE, VIEW_ROLE, VIEW_LAYER, VIEW_LINE, VIEW_TENSOR, VIEW_DIMS };
 #define VIEW_SLOTS 18
 #define VIEW_NAMED (VIEW_SLOTS - 2) /* slots 1 to VIEW_NAMED */
 #define VIEW_REST  (VIEW_SLOTS - 1)
@@ -53,9 +53,30 @@ struct view_dims {
     size_t change_count;
 };
 
+/* What the blocks of a process were asked for as (tensors.c). */
+struct view_asked {
+    struct trace_asked *rows;
+    size_t count;
+    uint32_t *name;          /* of each row from 1, and of 0, which is not known: index into names */
+    struct view_texts names; /* [0] "no tensor is known" */
+    char **words;            /* owns them */
+    uint32_t *number;        /* of each row from 1 in the page; 0: it has none yet */
+    uint32_t *used;          /* rows by their numbers in the page, from 1 */
+    uint32_t used_count;
+};
+/* 0, or -1 with the reason in T's why. */
+int view_read_asked(struct trace *t, struct view_asked *a);
+void view_free_asked(struct view_asked *a);
+/* Blocks' tensors become indices of A's rows, from 1. */
+void view_index_asked(struct trace_block *blocks, size_t n, const struct view_asked *a);
+/* No row has a number in the page any more. */
+void view_forget_asked(struct view_asked *a);
+/* The number in the page of ROW, from 1; 0 of 0. */
+uint32_t view_use_asked(struct view_asked *a, uint32_t row);
+
 /* PHASES: the texts of phases by their indices, as view_names of the others. */
 struct view_dims view_dims(const struct trace_lives *l, const char *const *phases, size_t phase_count,
-                           const struct view_tags *g);
+                           const struct view_tags *g, const struct view_asked *a);
 void view_free_dims(struct view_dims *d);
 
 /* Goes through the states in order. */

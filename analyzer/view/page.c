@@ -146,13 +146,16 @@ static int gather(struct view_process *processes, size_t n, int64_t device, bool
 {
     struct json j;
     FILE *head = xmemstream(&r->head, &r->head_size), *body = xmemstream(&r->body, &r->body_size);
-    struct view_part part = {&j, body, room, 0};
-    for (size_t i = 0; i < n; i++)
+    struct view_part part = {&j, body, room, 0, false};
+    for (size_t i = 0; i < n; i++) {
         forget_used(&processes[i]);
+        part.tensors = part.tensors || processes[i].asked.names.count > 1;
+    }
     json_open(&j, head);
     json_begin(&j, NULL, '{');
     json_int(&j, "format", 1);
     json_bool(&j, "overlay", overlay);
+    json_bool(&j, "tensors", part.tensors);
     int result =
         write_rows(&part, processes, n, device, why) || write_processes(&part, processes, n, why) ? -1 : 0;
     if (!result) {

@@ -41,11 +41,15 @@ static void pack_column(struct pack *fields, const struct view_column *c, const 
     pack_memory(&fields[RESERVED_LAST], c->reserved_max - c->reserved_last);
 }
 
-/* How many slots differ from the state before, and those. */
-static void pack_state(struct pack *dims, const struct view_state *s, struct view_state *before)
+/* How many slots differ from the state before, and those; of tensors none where none are known (TENSORS). */
+static void pack_state(struct pack *dims, const struct view_state *s, struct view_state *before, bool tensors)
 {
     for (int dim = 0; dim < VIEW_DIMS; dim++) {
         unsigned differ = 0;
+        if (dim == VIEW_TENSOR && !tensors) {
+            pack_byte(&dims[dim], 0);
+            continue;
+        }
         for (int slot = 0; slot < VIEW_SLOTS; slot++)
             differ += s->bytes[dim][slot] != before->bytes[dim][slot];
         pack_byte(&dims[dim], differ);
@@ -61,17 +65,17 @@ static void pack_state(struct pack *dims, const struct view_state *s, struct vie
 /* N columns from C on; of each the state at its greatest value, and where a gap follows the one that it left.
  */
 static void pack_part(struct pack *out, const struct view_column *c, size_t n, int64_t width,
-                      const struct view_dims *d, struct view_state *s)
+                      const struct view_dims *d, struct view_state *s, bool tensors)
 {
     struct pack fields[FIELDS] = {0}, dims[VIEW_DIMS] = {0};
     struct view_state before = {0};
     for (size_t i = 0; i < n; i++) {
         pack_column(fields, &c[i], i ? &c[i - 1] : NULL, width);
         view_state_forward(d, s, c[i].at_max);
-        pack_state(dims, s, &before);
+        pack_state(dims, s, &before, tensors);
         if (c[i].gap) {
             view_state_forward(d, s, c[i].at_last);
-            pack_state(dims, s, &before);
+            pack_state(dims, s, &before, tensors);
         }
     }
     pack_number(out, n);
@@ -95,7 +99,7 @@ static void write_level(struct view_part *p, const struct view_level *l, const s
     for (size_t i = 0; i < l->count; i += PART) {
         struct pack part = {0};
         size_t n = l->count - i < PART ? l->count - i : PART;
-        pack_part(&part, l->columns + i, n, l->width, d, &s);
+        pack_part(&part, l->columns + i, n, l->width, d, &s, p->tensors);
         char *id = next_id(p);
         pack_write(&part, id, p->body);
         json_begin(p->head, NULL, '{');
@@ -181,7 +185,7 @@ static void write_blocks(struct view_part *p, struct view_process *process, cons
 
 static void write_dims(struct view_part *p, const struct view_dims *d)
 {
-    static const char *const titles[] = {"phase", "role", "layer", "line"};
+    static const char *const titles[] = {"phase", "role", "layer", "line", "tensor"};
     json_begin(p->head, "dims", '[');
     for (int dim = 0; dim < VIEW_DIMS; dim++) {
         const struct view_names *names = &d->names[dim];
@@ -309,7 +313,9 @@ int view_write_row(struct view_part *p, struct view_process *process, size_t ind
     if (trace_lives(t, device, &lives))
         return -1;
     view_index_stacks(lives.blocks, lives.block_count, &process->stacks);
-    struct view_dims dims = view_dims(&lives, t->phase_names, t->phase_name_count, &process->tags);
+    view_index_asked(lives.blocks, lives.block_count, &process->asked);
+    struct view_dims dims =
+        view_dims(&lives, t->phase_names, t->phase_name_count, &process->tags, &process->asked);
     struct view_kept kept = choose_blocks(p, t, device, &lives);
     /* where the page has every block and event, it counts few of them by itself */
     size_t crowd = kept.all && !lives.folded ? VIEW_CROWD : 1;

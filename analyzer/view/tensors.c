@@ -1,6 +1,8 @@
 /*
- * tensors.c - what blocks were asked for as, in the page: of the recording's table of tensors the rows that a
- * block in the page names, each with a number that is given when it is first named (view.h).
+ * tensors.c - what blocks were asked for as, in the page: rows of the recording's table of tensors, their
+ * names, and numbers for those that a block in the page names, given when it is first named (dims.h).
+ *
+ * Rows differ where the bytes that were asked for do, and names only where words do.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -8,58 +10,85 @@
 #include "base/shown.h"
 #include "view.h"
 
+static void name_rows(struct view_asked *a)
+{
+    view_intern(&a->names, "no tensor is known");
+    a->name[0] = 0;
+    for (size_t i = 0; i < a->count; i++) {
+        const struct trace_asked *row = &a->rows[i];
+        a->words[i] = trace_tensor_words(row->made_for, row->element_type, row->shape);
+        a->name[i + 1] = a->words[i] ? view_intern(&a->names, shown(a->words[i])) : 0;
+    }
+}
+
 int view_read_asked(struct trace *t, struct view_asked *a)
 {
     *a = (struct view_asked){0};
     if (trace_asked(t, &a->rows, &a->count))
         return -1;
+    a->name = xrealloc(NULL, (a->count + 1) * sizeof *a->name);
+    a->words = xrealloc(NULL, (a->count + 1) * sizeof *a->words);
     a->number = xrealloc(NULL, (a->count + 1) * sizeof *a->number);
     a->used = xrealloc(NULL, (a->count + 1) * sizeof *a->used);
+    name_rows(a);
     view_forget_asked(a);
     return 0;
+}
+
+void view_free_asked(struct view_asked *a)
+{
+    for (size_t i = 0; a->words && i < a->count; i++)
+        free(a->words[i]);
+    free(a->words);
+    free(a->rows);
+    free(a->name);
+    free(a->number);
+    free(a->used);
+    view_free_texts(&a->names);
+    *a = (struct view_asked){0};
+}
+
+void view_index_asked(struct trace_block *blocks, size_t n, const struct view_asked *a)
+{
+    for (size_t i = 0; i < n; i++) {
+        const struct trace_asked *row =
+            blocks[i].tensor ? trace_find_asked(a->rows, a->count, blocks[i].tensor) : NULL;
+        blocks[i].tensor = row ? (uint32_t)(row - a->rows) + 1 : 0;
+    }
 }
 
 void view_forget_asked(struct view_asked *a)
 {
     memset(a->number, 0, (a->count + 1) * sizeof *a->number);
-    a->n_used = 0;
+    a->used_count = 0;
 }
 
-void view_free_asked(struct view_asked *a)
+uint32_t view_use_asked(struct view_asked *a, uint32_t row)
 {
-    free(a->rows);
-    free(a->number);
-    free(a->used);
-    *a = (struct view_asked){0};
-}
-
-uint32_t view_use_asked(struct view_asked *a, uint32_t id)
-{
-    const struct trace_asked *row = id ? trace_find_asked(a->rows, a->count, id) : NULL;
-    if (!row)
-        return 0;
-    size_t at = (size_t)(row - a->rows);
-    if (!a->number[at]) {
-        a->used[a->n_used++] = (uint32_t)at;
-        a->number[at] = a->n_used;
+    if (row && !a->number[row]) {
+        a->used[a->used_count++] = row;
+        a->number[row] = a->used_count;
     }
-    return a->number[at];
+    return a->number[row];
 }
 
 void view_write_asked(struct json *j, const struct view_asked *a)
 {
     json_begin(j, "tensors", '[');
     json_text(j, NULL, "");
-    for (uint32_t i = 0; i < a->n_used; i++) {
-        const struct trace_asked *row = &a->rows[a->used[i]];
-        char *words = trace_tensor_words(row->made_for, row->element_type, row->shape);
-        json_text(j, NULL, words ? shown(words) : "");
-        free(words);
+    for (uint32_t i = 0; i < a->used_count; i++) {
+        uint32_t name = a->name[a->used[i]];
+        json_text(j, NULL, name ? a->names.texts[name] : "");
     }
+    json_end(j);
+    json_begin(j, "tensor_names", '[');
+    json_int(j, NULL, 0);
+    for (uint32_t i = 0; i < a->used_count; i++)
+        json_int(j, NULL, a->name[a->used[i]]);
     json_end(j);
     json_begin(j, "requests", '[');
     json_int(j, NULL, UNKNOWN);
-    for (uint32_t i = 0; i < a->n_used; i++)
-        json_int(j, NULL, a->rows[a->used[i]].request);
+    for (uint32_t i = 0; i < a->used_count; i++)
+        json_int(j, NULL, a->rows[a->used[i] - 1].request);
     json_end(j);
 }

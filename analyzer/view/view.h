@@ -31,15 +31,7 @@ struct view_part { /* of the page: what traces_write has gathered so far */
     FILE *body;
     const struct view_room *room; /* of one row, of one process */
     unsigned number;              /* of the next script element */
-};
-
-/* What the kept blocks of a process were asked for as (tensors.c). */
-struct view_asked {
-    struct trace_asked *rows;
-    size_t count;
-    uint32_t *number; /* of each row in the page; 0: it has none yet */
-    uint32_t *used;   /* rows by their numbers in the page, from 1 */
-    uint32_t n_used;
+    bool tensors;                 /* of some block it is known what tensor it was made for */
 };
 
 /* A process, with its name in the page and the moment of its t = 0 on the page's time axis. */
@@ -58,15 +50,8 @@ int view_write_row(struct view_part *p, struct view_process *process, size_t ind
 int view_write_process(struct view_part *p, struct view_process *process);
 void view_use_stack(struct view_process *process, uint32_t row);
 
-/* 0, or -1 with the reason in T's why. */
-int view_read_asked(struct trace *t, struct view_asked *a);
-/* No row has a number in the page any more. */
-void view_forget_asked(struct view_asked *a);
-void view_free_asked(struct view_asked *a);
-/* The number in the page of what a block was asked for as; 0: that is not known. */
-uint32_t view_use_asked(struct view_asked *a, uint32_t id);
-/* Those with a number, as lists of words and of the bytes that were asked for (null: not known, or as
- * many as the block has). */
+/* Of the rows with a number, as lists: words, the name's index, the bytes that were asked for (null: not
+ * known, or as many as the block has). */
 void view_write_asked(struct json *j, const struct view_asked *a);
 
 /* The page of N processes, into OUT; OVERLAY: they are runs to compare.  Where it would be longer than LIMIT

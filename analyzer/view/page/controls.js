@@ -1,7 +1,7 @@
 /* controls.js - the mouse, the keys, the switches, the search. */
 const KEYS = [
   ['drag, ← →', 'move'], ['wheel, + −', 'zoom'], ['click', 'who holds it then; on an area, the block'], ['shift+drag', 'zoom to a stretch'],
-  ['0', 'the whole run'], ['p', 'the peak'], ['1 2 3 4', 'stack by phase, role, layer, line'], ['r', 'reserved'], ['u', 'what the driver says is used'],
+  ['0', 'the whole run'], ['p', 'the peak'], ['1 2 3 4 5', 'stack by phase, role, layer, line, tensor'], ['r', 'reserved'], ['u', 'what the driver says is used'],
   ['c', 'the capacity'], ['o', 'lay runs over each other'], ['v', 'scale to what is in sight'], ['f', 'who held it, by call stack'],
   ['n N', 'the next, the previous step'], ['/', 'search'], ['d', 'light or dark'], ['Esc', 'show everything again'],
 ];
@@ -90,7 +90,7 @@ function setUpKeys() {
       }
       return;
     }
-    if (event.key >= '1' && event.key <= '4') setDim(+event.key - 1);
+    if (event.key >= '1' && event.key <= '5') setDim(+event.key - 1);
     else if (Object.hasOwn(ACTIONS, event.key)) ACTIONS[event.key]();
     else return;
     event.preventDefault();
@@ -128,7 +128,10 @@ function flip(name) {
 }
 
 /* Whether DIM tells blocks apart: where no role was recorded, roles do not. */
-function hasDim(dim) { return DIMS[dim] !== 'role' || recording.rows.some((row) => row.roles.length > 1); }
+function hasDim(dim) {
+  if (DIMS[dim] === 'tensor') return recording.tensors;
+  return DIMS[dim] !== 'role' || recording.rows.some((row) => row.roles.length > 1);
+}
 
 function setDim(dim) {
   if (!hasDim(dim)) return;
@@ -142,6 +145,7 @@ function setDim(dim) {
 
 function setUpSwitches() {
   DIMS.forEach((name, dim) => {
+    if (name === 'tensor' && !hasDim(dim)) return; /* only PyTorch has any */
     const none = hasDim(dim) ? {} : { disabled: '', title: 'No block of this recording has a role: record with vramscope run --access' };
     document.getElementById('dims').append(element('button', { role: 'radio', 'aria-checked': String(dim === view.dim), onclick: () => setDim(dim), ...none }, hasDim(dim) ? name : `${name}: not recorded`));
   });

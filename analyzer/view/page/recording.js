@@ -2,7 +2,7 @@
  * recording.js - the recording as the page has it: processes, rows (a device of a process), the columns of their
  * levels and their blocks, each unpacked when it is first wanted.
  */
-const DIMS = ['phase', 'role', 'layer', 'line'];
+const DIMS = ['phase', 'role', 'layer', 'line', 'tensor'];
 
 /* One part of a level: columns with their extremes, and the bytes that say who held them, by dimension. */
 function readPart(bytes, width) {
@@ -13,7 +13,7 @@ function readPart(bytes, width) {
     n, index: new Float64Array(n), events: new Float64Array(n), flags: new Uint8Array(n), max: new Float64Array(n),
     min: new Float64Array(n), last: new Float64Array(n), tMax: new Float64Array(n), rMax: new Float64Array(n),
     rMin: new Float64Array(n), rLast: new Float64Array(n), state: new Uint32Array(n), states: 0,
-    held: [null, null, null, null], heldBytes: [],
+    held: DIMS.map(() => null), heldBytes: [],
   };
   for (let i = 0; i < n; i++) {
     const before = i > 0;
@@ -93,6 +93,7 @@ const recording = { processes: [], rows: [], overlay: false };
 async function loadMeta() {
   const meta = await unpackJson('meta');
   recording.overlay = meta.overlay;
+  recording.tensors = meta.tensors;
   recording.processes = meta.processes.map((p) => ({ ...p, texts_element: p.texts, scopes_element: p.scopes, texts: null, ranges: null }));
   recording.rows = meta.rows.map((r, i) => new Row(r, recording.processes[r.process], i));
   recording.first = Math.min(...recording.processes.map((p) => p.offset));
@@ -106,7 +107,7 @@ async function loadTexts(process) {
   const most = json.row.length ? json.row[json.row.length - 1] + 1 : 1;
   const texts = {
     parent: new Uint32Array(most), frame: new Uint32Array(most), line: new Uint32Array(most), layer: new Uint32Array(most),
-    lines: json.lines, layers: json.layers, scopes: json.scopes, tensors: json.tensors, requests: json.requests,
+    lines: json.lines, layers: json.layers, scopes: json.scopes, tensors: json.tensors, tensorNames: json.tensor_names, requests: json.requests,
     frames: json.frames.map((f) => {
       const [kind, text, file] = f.split('\n');
       return { kind: +kind, text, file };
@@ -198,7 +199,8 @@ function slotsOf(row, table, dim) {
   const slots = new Uint8Array(table.n), texts = row.owner.texts, slot = new Map();
   row.dims[dim].named.forEach((name, i) => slot.set(name, i + 1));
   for (let b = 0; b < table.n; b++) {
-    const name = dim === 0 ? table.phase[b] : dim === 1 ? table.role[b] : dim === 2 ? texts.layer[table.stack[b]] : texts.line[table.stack[b]];
+    const name = dim === 0 ? table.phase[b] : dim === 1 ? table.role[b] : dim === 2 ? texts.layer[table.stack[b]]
+      : dim === 3 ? texts.line[table.stack[b]] : texts.tensorNames[table.tensor[b]];
     slots[b] = slot.get(name) ?? REST;
   }
   return slots;
@@ -209,6 +211,7 @@ function nameOf(row, b, dim) {
   const table = row.table, texts = row.owner.texts;
   if (dim === 0) return table.phase[b] ? row.owner.phases[table.phase[b]] : 'no phase';
   if (dim === 1) return row.roles[table.role[b]];
+  if (dim === 4) return texts.tensors[table.tensor[b]] || 'no tensor is known';
   return dim === 2 ? texts.layers[texts.layer[table.stack[b]]] : texts.lines[texts.line[table.stack[b]]];
 }
 

@@ -67,7 +67,7 @@ def check_peak(page, db, report, row):
     page.js(f"vramscope.showPeak(vramscope.recording.rows[{row}])")
     moment = page.wait("document.getElementById('moment') && document.getElementById('moment').dataset.allocated", 10)
     page.wait(f"+document.getElementById('moment').dataset.allocated === {peak}", 10)
-    for dim, column in enumerate(("phase", "role", "layer", "line")):
+    for dim, column in enumerate(("phase", "role", "layer", "line", "tensor")):
         page.key(str(dim + 1))
         page.wait(f"vramscope.view.dim === {dim} && !vramscope.view.later", 10)
         held = page.js("[...document.querySelectorAll('#holders tr')].map((r) => [r.cells[1].title, +r.cells[2].dataset.bytes])")
@@ -78,6 +78,10 @@ def check_peak(page, db, report, row):
         if column == "role":
             want = dict(db.execute("SELECT ifnull(role, 'not followed'), sum(size_bytes) FROM live_at_peak WHERE device = ? GROUP BY 1", (row,)))
             assert dict(held) == want and (row or "parameter" in want), (held, want)
+        if column == "tensor":
+            want = dict(db.execute("SELECT CASE made_for WHEN 'tensor' THEN element_type || ' ' || shape WHEN 'raw' THEN 'raw bytes' ELSE 'no tensor is known' END, sum(size_bytes)"
+                                   " FROM live_at_peak WHERE device = ? GROUP BY 1", (row,)))
+            assert dict(held) == want and "bfloat16 [3, 50]" in want, (held, want)
         if column == "line":
             want = db.execute("SELECT line, sum(size_bytes) FROM live_at_peak WHERE device = ? AND line IS NOT NULL GROUP BY 1 ORDER BY 2 DESC LIMIT 1", (row,)).fetchone()
             assert dict(held).get(want[0]) == want[1], (held, want)
@@ -191,7 +195,8 @@ def look(work, browsers=browser.Browser):
     for more, tensor in (1000, 7), (2000, 8):
         db.execute(f"INSERT INTO kind SELECT id + {more}, process, api, space, context, stream, thread, status, managed, {tensor} FROM kind WHERE id < 1000")
     db.execute("UPDATE ev SET kind = kind + CASE WHEN device = 1 AND seq % 2 THEN 2000 ELSE 1000 END WHERE op = 20")
-    db.execute("UPDATE live SET tensor = (SELECT k.tensor FROM ev e JOIN kind k ON k.id = e.kind WHERE e.seq = alloc_seq) WHERE op = 20")
+    for table in "live", "peak_live":
+        db.execute(f"UPDATE {table} SET tensor = (SELECT k.tensor FROM ev e JOIN kind k ON k.id = e.kind WHERE e.seq = alloc_seq) WHERE op = 20")
     db.execute("UPDATE stack SET parent = 901 WHERE id = 902")
     db.execute("UPDATE stack SET parent = 902 WHERE id = 903")
     db.execute("UPDATE stack SET parent = 903 WHERE id = (SELECT max(id) FROM stack WHERE line IS NOT NULL AND id < 900)")
@@ -242,8 +247,9 @@ def look(work, browsers=browser.Browser):
         assert foot.count("exact") == 1 and foot.startswith("This page has all "), foot
         page = b.open(work / "other.html")
         page.wait("document.documentElement.dataset.ready")
-        page.key("2")
-        assert page.js("vramscope.view.dim") == 0 and page.js("document.querySelector('#dims button:disabled').textContent") == "role: not recorded"
+        for key in "25":
+            page.key(key)
+        assert page.js("vramscope.view.dim") == 0 and page.js("document.querySelectorAll('#dims button').length") == 4 and page.js("document.querySelector('#dims button:disabled').textContent") == "role: not recorded"
         page = b.open(work / "bad.html", 800, 600, dark=True)
         page.wait("document.documentElement.dataset.ready")
         assert page.js("document.title") != "1" and page.js("document.images.length") == 0

@@ -134,15 +134,34 @@ static struct view_tags tags_of(struct trace_stack_row *rows, size_t n)
     return view_tags(&s);
 }
 
+/* Blocks of the first 40 stacks are tensors of 25 names; of the row 0 nothing is known. */
+static struct view_asked asked_of(struct trace_lives *l)
+{
+    static char texts[25][16];
+    static uint32_t name[41];
+    struct view_asked a = {.name = name};
+    view_intern(&a.names, "no tensor is known");
+    for (uint32_t i = 1; i <= 40; i++) {
+        snprintf(texts[i % 25], sizeof texts[i % 25], "float32 [%u]", i % 25);
+        name[i] = view_intern(&a.names, texts[i % 25]);
+    }
+    for (size_t i = 0; i < l->block_count; i++)
+        l->blocks[i].tensor = (uint32_t)(i * 7 % 41);
+    return a;
+}
+
 static void in_every_state_the_slots_add_up_and_are_the_living_blocks(void **state)
 {
     struct trace_stack_row rows[40];
     struct view_tags g = tags_of(rows, 40);
     struct made_up m = make_up(4, 900, 777);
-    struct view_dims d = view_dims(&m.lives, phases, 5, &g);
+    struct view_asked a = asked_of(&m.lives);
+    struct view_dims d = view_dims(&m.lives, phases, 5, &g, &a);
     struct view_state s = {0};
     assert_int_equal(d.names[VIEW_LINE].named_count, VIEW_NAMED);
     assert_true(d.names[VIEW_LINE].rest_names > 0);
+    assert_int_equal(d.names[VIEW_TENSOR].count, 26);
+    assert_int_equal(d.names[VIEW_TENSOR].named_count, VIEW_NAMED);
     for (size_t at = 0; at <= m.lives.change_count; at++) {
         int64_t held[VIEW_DIMS][VIEW_SLOTS] = {0}, total = at ? m.lives.changes[at - 1].allocated : 0;
         view_state_forward(&d, &s, at);
@@ -164,6 +183,7 @@ static void in_every_state_the_slots_add_up_and_are_the_living_blocks(void **sta
     }
     view_free_dims(&d);
     view_free_tags(&g);
+    view_free_texts(&a.names);
     trace_free_lives(&m.lives);
 }
 
@@ -172,7 +192,8 @@ static void the_names_with_slots_are_those_that_once_held_most(void **state)
     struct trace_stack_row rows[40];
     struct view_tags g = tags_of(rows, 40);
     struct made_up m = make_up(5, 900, 0);
-    struct view_dims d = view_dims(&m.lives, phases, 5, &g);
+    struct view_asked a = asked_of(&m.lives);
+    struct view_dims d = view_dims(&m.lives, phases, 5, &g, &a);
     const struct view_names *names = &d.names[VIEW_LINE];
     int64_t now[64] = {0}, most[64] = {0}, least_named = INT64_MAX, greatest_rest = 0;
     for (size_t i = 0; i < m.lives.change_count; i++) {
@@ -189,6 +210,7 @@ static void the_names_with_slots_are_those_that_once_held_most(void **state)
     assert_true(least_named >= greatest_rest);
     view_free_dims(&d);
     view_free_tags(&g);
+    view_free_texts(&a.names);
     trace_free_lives(&m.lives);
 }
 
