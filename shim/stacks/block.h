@@ -35,7 +35,8 @@ enum {
     VS_BLOCK_REGIONS = 8,
     VS_BLOCK_TLS = 64,
     VS_BLOCK_LOCKS = 8,
-    VS_BLOCK_PAGES = 64
+    VS_BLOCK_PAGES = 64,
+    VS_PYTHON_PAGES = 128
 };
 
 /* A native frame that has no place in a stack yet: its address (return address - 1) and its id in the
@@ -93,11 +94,11 @@ struct vs_block {
     volatile sig_atomic_t busy;
     pid_t tid;
     uint32_t python_captures;
-    struct vs_block_python *python;               /* NULL before the first capture of Python frames */
-    struct vs_journal *python_journal;            /* that the cached ids of Python stacks belong to */
-    uint64_t python_frame_page, python_code_page; /* numbers of pages that were readable */
-    struct vs_journal *journal;                   /* that the cached ids of native stacks belong to */
-    uint64_t loads;                               /* the loader's count that the cached pcs belong to */
+    struct vs_block_python *python;    /* NULL before the first capture of Python frames */
+    struct vs_journal *python_journal; /* that the cached ids of Python stacks belong to */
+    uint32_t python_looks;             /* at the pages below */
+    struct vs_journal *journal;        /* that the cached ids of native stacks belong to */
+    uint64_t loads;                    /* the loader's count that the cached pcs belong to */
     struct vs_block *next;
     _Alignas(16) unsigned char tls[VS_BLOCK_TLS]; /* libunwind's thread-locals */
     void *escape[8];                              /* where abort() inside libunwind goes */
@@ -111,7 +112,8 @@ struct vs_block {
     struct {
         void *at;
         size_t size;
-    } regions[VS_BLOCK_REGIONS]; /* libunwind's frame caches */
+    } regions[VS_BLOCK_REGIONS];            /* libunwind's frame caches */
+    uint64_t python_pages[VS_PYTHON_PAGES]; /* numbers of pages that were readable not long ago, by number */
     void *pcs[VS_STACK_DEPTH_MAX + VS_STACK_OWN_MAX];
     struct vs_stack_slot stacks[VS_STACK_SLOTS];
     struct vs_frame_slot frames[VS_FRAME_SLOTS];

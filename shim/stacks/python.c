@@ -56,6 +56,9 @@
  * names take a millisecond to make. */
 #define RENEW_AFTER 16384
 
+/* Captures after which the kernel is asked again which pages are readable. */
+#define LOOK_AGAIN_AFTER 1024
+
 static VS_HOT struct {
     struct vs_python layout;
     _Atomic uint32_t looking; /* vs_fork_number() of the process in which somebody looks for an interpreter */
@@ -132,26 +135,30 @@ void vs_python_prepare(void)
 
 /* ---- walking ---- */
 
-/* Whether the page of ADDRESS can be read.  The kernel is asked, but not of the page that was asked of last.
- */
-static bool page_readable(uint64_t *last, uintptr_t address)
+/* Whether the page of ADDRESS can be read.  The kernel is asked once, and again after a while: a call takes
+ * longer than all else that a capture does, and a step goes through the code of some dozens of pages. */
+static inline bool page_readable(struct vs_block *block, uintptr_t address)
 {
-    uint64_t page = address >> 12;
-    if (*last == page)
-        return address % 8 == 0;
-    if (address % 8 || page == 0 || !vs_readable(address))
+    uint64_t page = address >> 12, *known = &block->python_pages[page % VS_PYTHON_PAGES];
+    if (address % 8 || page == 0)
         return false;
-    *last = page;
+    if (__builtin_expect(*known == page, 1))
+        return true;
+    if (!vs_readable(address))
+        return false;
+    *known = page;
     return true;
 }
 
 /* The innermost frame where it hangs on a structure of the C stack that may be half made. */
 static bool plausible(struct vs_block *block, const struct vs_python *p, uintptr_t frame)
 {
-    if (!page_readable(&block->python_frame_page, frame))
+    if (unlikely_(++block->python_looks % LOOK_AGAIN_AFTER == 0))
+        memset(block->python_pages, 0, sizeof block->python_pages);
+    if (!page_readable(block, frame))
         return false;
     uintptr_t code = AT(uintptr_t, frame, p->code);
-    return page_readable(&block->python_code_page, code) && AT(uintptr_t, code, 8) == p->code_type;
+    return page_readable(block, code) && AT(uintptr_t, code, 8) == p->code_type;
 }
 
 static inline uint64_t identity_of(const struct vs_python *p, uintptr_t code, enum vs_python_kind kind)

@@ -375,6 +375,25 @@ def deep_open_calls(n=300):
             differ("300 deep in open calls", got, want)
 
 
+def questions():
+    """The kernel is asked seldom whether memory can be read, also where captures come from the code of many pages."""
+    global good
+    places = []
+    for i in range(40):
+        place = {"library": held, "_": [" " * 64 for _ in range(200)]}
+        exec(compile("def f():\n    return library.probe_capture()", f"page-{i}", "exec"), place)
+        places.append(place)
+    before = held.probe_questions()
+    for _ in range(50):
+        for place in places:
+            place["f"]()
+    asked = held.probe_questions() - before
+    if asked <= 400:
+        good += 1
+    else:
+        differ(f"2000 captures, {asked} questions to the kernel", [], [])
+
+
 def no_frames():
     """A thread that the interpreter does not know has none."""
     global good
@@ -499,6 +518,7 @@ deep_open_calls(220)
 address_reuse()
 line_tables()
 greenlets()
+questions()
 no_frames()
 signals()
 sub_interpreter()
