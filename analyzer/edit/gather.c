@@ -139,6 +139,8 @@ static void reduce(struct gathering *g, size_t group, uint16_t phase)
 static bool forget_gradient(struct gathering *g, size_t i)
 {
     const struct trace_moment *e = &g->b.from->events[i];
+    if (g->b.now[e->block] != BLOCK_NEVER)
+        return false;
     for (size_t k = g->pending_count; k-- > 0;)
         if (g->pending[k].was == e->block) {
             build_died(&g->b, g->pending[k].now, e->phase);

@@ -121,6 +121,15 @@ static bool loss_upcasts(const struct program *p)
     return false;
 }
 
+static bool has_logits(const struct program *p)
+{
+    for (size_t i = 0; i < p->block_count; i++)
+        if (p->blocks[i].kind == KIND_LOGITS && p->blocks[i].size >= SCALE_SURE &&
+            share(p, &p->blocks[i]) < 1)
+            return true;
+    return false;
+}
+
 static void bear(struct build *b, size_t i, const struct halving *h)
 {
     const struct trace_moment *at = &b->from->events[i];
@@ -209,6 +218,10 @@ struct program apply_types(const struct program *from, const struct edit *e, str
     bool fuses = memchr(h.parts, ATTENTION_FUSED, from->block_count) != NULL;
     free(h.parts);
     free(h.casts);
-    r->assumes = xformat("%s%s", assumption(from), fuses ? "; the program lets PyTorch fuse attention" : "");
+    bool open = !loss_upcasts(from) && has_logits(from);
+    r->assumes = xformat("%s%s%s", assumption(from), fuses ? "; the program lets PyTorch fuse attention" : "",
+                         open ? "; the loss takes its logits as they are at the low end, and in fp32 at the "
+                                "high end, as it is not known which"
+                              : "");
     return build_end(&b);
 }

@@ -193,6 +193,30 @@ static void squares_with_a_mask_of_their_own_are_fused_in_bf16(void **state)
     assert_true(models.high >= MIB(4 + 15 + 100)); /* no node of PyTorch's attention: code of the model's */
 }
 
+/* Logits l of the output layer; their loss's copy m is made where the code is known to compute in fp32, or
+ * nowhere. */
+static void whether_a_loss_makes_fp32_is_said_to_be_unknown_where_it_is(void **state)
+{
+    (void)state;
+    static const struct known losses[] = {{'w', MIB(8), KIND_PARAMETER, NOWHERE},
+                                          {'l', MIB(50), KIND_LOGITS, HEAD},
+                                          {'m', MIB(50), KIND_LOGITS, NORM},
+                                          {0}};
+    static const struct element losses_elements[] = {
+        {'w', F32, 1, false}, {'l', F32, 2, false}, {'m', F32, 2, false}, {0}};
+    static const char *const texts[] = {".+w l+l b-l |", ".+w l+l l+m b-m b-l |"};
+    struct edit e;
+    char *why = NULL;
+    assert_true(edit_parse("types=bf16", &e, &why));
+    for (int known = 0; known < 2; known++) {
+        TYPED(m, texts[known], losses);
+        struct edit_result r = edit_apply(&m.p, &e);
+        assert_non_null(r.assumes);
+        assert_int_equal(strstr(r.assumes, "as it is not known which") == NULL, known);
+        edit_free_result(&r);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -203,6 +227,7 @@ int main(void)
         cmocka_unit_test(states_have_the_elements_of_their_type),
         cmocka_unit_test(whole_numbers_are_no_floats_to_be_narrowed),
         cmocka_unit_test(a_copy_of_attentions_output_may_be_none_in_bf16),
+        cmocka_unit_test(whether_a_loss_makes_fp32_is_said_to_be_unknown_where_it_is),
         cmocka_unit_test(squares_with_a_mask_of_their_own_are_fused_in_bf16),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
