@@ -208,6 +208,8 @@ def look(work, browsers=browser.Browser):
     bad.execute("UPDATE frame SET function = ? || function", (HOSTILE,))
     bad.execute("UPDATE string SET text = ? || text", (HOSTILE,))
     bad.execute("UPDATE process SET command = ?", (HOSTILE,))
+    bad.execute("INSERT INTO tensor VALUES(7, 1, NULL, 300, ?)", (HOSTILE,))
+    bad.execute("UPDATE kind SET tensor = 7")
     bad.commit()
     report = json.loads(vramscope("report", "--json", work / "run.db"))
     vramscope("view", work / "run.db", "-o", work / "run.html")
@@ -256,6 +258,10 @@ def look(work, browsers=browser.Browser):
         assert page.js("document.getElementById('title').textContent") == HOSTILE
         page.key("p")
         page.wait("document.getElementById('moment')", 10)
+        page.key("5")
+        page.wait("vramscope.view.dim === 4 && !vramscope.view.later", 10)
+        held = page.js("[...document.querySelectorAll('#holders tr')].map((r) => r.cells[1].title)")
+        assert f"unknown type {HOSTILE}" in held and page.js("document.images.length") == 0 and page.js("document.title") != "1", held
         page.key("f")
         for seed in 155, 172, 4:
             check_random(b, work, seed)
