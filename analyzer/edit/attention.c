@@ -63,7 +63,7 @@ static void see_output(struct seeing *s, uint32_t block)
     const struct edit_block *b = &s->p->blocks[block];
     const struct edit_block *out = s->output == BLOCK_NEVER ? NULL : &s->p->blocks[s->output];
     if (out && b->stack == out->stack && b->size <= out->size / 8) {
-        s->sums = s->sums || b->type == ELEMENT_FLOAT32;
+        s->sums = s->sums || b->type == ELEMENT_FLOAT32 || b->type == ELEMENT_UNKNOWN;
         return;
     }
     bool copy = out && s->sums && b->stack != out->stack && b->size == out->size && b->kind == KIND_SAVED &&
