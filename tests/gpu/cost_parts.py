@@ -6,8 +6,8 @@
 `turns`, under `vramscope run`: in each round every configuration trains one step, in an order that is drawn.  Each is the one before
 it with one part more:
 
-    off       nothing: paused, and what is put around modules' calls is taken out
-    wrapper   paused, but with that
+    off       nothing: paused, and what is put around modules' calls is taken out; what finds phases in calls of backward and optimizers returns at once
+    wrapper   paused, but with all of that
     events    recorded as with VRAMSCOPE_STACKS=driver, without it
     frames    and the Python frames of each block
     births    and the births of autograd nodes
@@ -38,11 +38,13 @@ KINDS = ("allocations", "allocations elsewhere", "frees", "births", "births else
 
 def configure(torch, library):
     """A function that puts one of CONFIGS in force."""
+    import vramscope._torch as phases
     from bench_step_worker import module_hooks
 
     hooks = module_hooks(torch)
 
     def put(config):
+        phases._off = config == OFF
         hooks(PYTHON if config == PYTHON else config in (WRAPPER, ALL, WHOLE, ACCESS))
         library.vramscope_benchmark_pause()
         if config in PARTS:
@@ -93,7 +95,7 @@ def turns(args):
     calls = calls_of_modules(torch, step)
     for number in range(args.steps):
         step(number)
-    configs = list(PROBED) if probe else [OFF, ALL, ACCESS] if args.access else list(CONFIGS[:-1])
+    configs = list(PROBED) if probe else [OFF, ALL, ACCESS] if args.access else args.configs.split(",")
     for turn in range(args.rounds):
         draw.shuffle(configs)
         took = {}
@@ -148,6 +150,7 @@ def main():
     p.add_argument("out", nargs="+")
     p.add_argument("--rounds", type=int, default=300)
     p.add_argument("--steps", type=int, default=30)
+    p.add_argument("--configs", default=",".join(CONFIGS[:-1]), help="those to measure, off among them")
     p.add_argument("--device", default="cuda")
     p.add_argument("--tiny", action="store_true")
     p.add_argument("--access", action="store_true")

@@ -4,7 +4,7 @@
 # For each of MODELS: the parts are switched on one by one, by turns of one step (cost_parts.py says which); then the calls that PyTorch makes are
 # timed one by one by a library in front of ours (cost_probe.c); and for each of ACCESS_MODELS what the access ledger adds.
 #
-# TREE: an installed vramscope.  OUT: folder for figures.  ROUNDS=220 takes half a minute a model.  Prints a table each; exit 77 without a GPU.
+# TREE: an installed vramscope.  OUT: folder for figures.  ROUNDS=220 takes half a minute a model; CONFIGS=off,all,whole measures these alone.  Prints a table each; exit 77 without a GPU.
 set -u
 tree=$(realpath "$1") out=$2 here=$(dirname "$(realpath "$0")")
 mkdir -p "$out" && out=$(realpath "$out")
@@ -15,19 +15,19 @@ more=("--device" "$device")
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 "${CC:-cc}" -O2 -shared -fPIC -o "$scratch/probe.so" "$here/cost_probe.c" || exit 1
-failed=0
-one() { # NAME MODEL PRELOADED-IN-FRONT ROUNDS [--access]
+failed=0 access=
+one() { # NAME MODEL PRELOADED-IN-FRONT ROUNDS [options]
   # shellcheck disable=SC2016  # the shell that `run` starts knows what it preloads
-  timeout 150 "$tree/bin/vramscope" run -q "${@:5}" -o "$scratch/$1.db" -- sh -c 'LD_PRELOAD="$0$LD_PRELOAD" exec "$@"' "$3" \
+  timeout 150 "$tree/bin/vramscope" run -q ${access:+--access} -o "$scratch/$1.db" -- sh -c 'LD_PRELOAD="$0$LD_PRELOAD" exec "$@"' "$3" \
     "$python" "$here/cost_parts.py" turns "$out/$1.json" "$2" --rounds "$4" "${more[@]}" "${@:5}" >"$out/$1.log" 2>&1 || { failed=1; tail -n 5 "$out/$1.log"; }
   rm -f "$scratch/$1".db*
   "$python" "$here/cost_parts.py" table "$out/$1.json" || failed=1
 }
 for model in ${MODELS:-small cnn vit gpt2}; do
-  one "parts-$model" "$model" "" "${ROUNDS:-220}"
+  one "parts-$model" "$model" "" "${ROUNDS:-220}" ${CONFIGS:+--configs "$CONFIGS"}
   one "calls-$model" "$model" "$scratch/probe.so:" "${CALLS_ROUNDS:-100}"
 done
 for model in ${ACCESS_MODELS-small cnn}; do
-  one "access-$model" "$model" "" "${ROUNDS:-220}" --access
+  access=1 one "access-$model" "$model" "" "${ROUNDS:-220}" --access
 done
 exit $failed
