@@ -9,7 +9,8 @@
  *                           frames, time_us; of a block alloc, free_requested, free_completed; of a
  *                           segment segment_alloc, segment_free, segment_map, segment_unmap; oom.  A
  *                           block's size is what was asked for; where that is not recorded it is the
- *                           block's own, and a key of ours says so, size_is_block
+ *                           block's own, and a key of ours says so, size_is_block;
+ *                           is_driver_memory marks what no allocator of PyTorch's asked for
  *      segments             dicts, what there is at the end, and blocks, which tile each of them
  *      allocator_settings   what is known of them
  *      external_annotations phases and other ranges: name, stage START or END, device, time_us

@@ -28,6 +28,8 @@ void snapshot_mark_size(struct snapshot_writer *w, const struct holding *x)
 {
     if (!asked_of(w, x))
         snapshot_bool(w, "size_is_block", true);
+    if (x->op != VS_OP_BLOCK_ALLOC || x->kind == HOLDING_REST)
+        snapshot_bool(w, "is_driver_memory", true);
 }
 
 static void put_block(struct snapshot_writer *w, int64_t address, int64_t size, const struct holding *x)

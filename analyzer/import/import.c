@@ -213,6 +213,8 @@ static int note_settings(struct work *w)
     }
     if (w->s.rounded && rc >= 0)
         rc = vs_writer_fact(w->writer, "sizes_of_blocks", w->s.exact ? "some" : "all");
+    if (w->s.driver && rc >= 0)
+        rc = vs_writer_fact(w->writer, "driver_blocks", "some");
     if (!o->known || rc < 0)
         return rc;
     snprintf(text, sizeof text, "%" PRId64, o->max_split);

@@ -135,6 +135,7 @@ static bool is_rounded(struct reader *r, const struct pickle_value *v, bool coun
     bool rounded = unpickle_int(unpickle_get(v, "size_is_block"), 0) != 0;
     r->s->rounded = r->s->rounded || (counts && rounded);
     r->s->exact = r->s->exact || (counts && !rounded);
+    r->s->driver = r->s->driver || (counts && unpickle_int(unpickle_get(v, "is_driver_memory"), 0) != 0);
     return rounded;
 }
 

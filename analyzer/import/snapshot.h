@@ -104,7 +104,8 @@ struct snapshot {
     bool unrequested;    /* a block lacks the bytes that were requested: an old PyTorch */
     bool exact;          /* a block, or its event, has what was requested */
     bool rounded;        /* one has not: an export of ours */
-    size_t events;       /* of all devices, those that change no memory included */
+    bool driver;   /* one is of the driver's memory that no allocator of PyTorch's asked for: likewise */
+    size_t events; /* of all devices, those that change no memory included */
     struct snapshot_settings settings;
 };
 

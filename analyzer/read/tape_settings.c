@@ -94,6 +94,7 @@ void tape_read_settings(struct trace *t, struct trace_tape *tape)
     tape->fraction = fraction ? strtod(fraction, NULL) : 0;
     const char *pools = fact(t, "torch_pools_unknown");
     tape->pools_unknown = pools ? strtoll(pools, NULL, 10) : 0;
+    tape->driver_blocks = fact(t, "driver_blocks") != NULL;
     tape->version = fact(t, "torch_version");
     tape->changed = fact(t, "torch_settings_changed") != NULL;
     tape->calls_known = !tape->imported && tape->version;

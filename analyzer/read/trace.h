@@ -483,6 +483,7 @@ struct trace_tape {
     bool calls_known; /* the driver's refusals and the program's calls of the allocator are events of it */
     bool changed;     /* settings were changed while the framework held memory */
     uint32_t asked, unasked, unasked_large; /* blocks whose requests are known; are not; of more than 1 MiB */
+    bool driver_blocks;    /* of an import: some are memory that PyTorch's allocator did not ask for */
     int64_t pools_unknown; /* requests of an import that are taken as the common pool's, and may not be */
     uint32_t guessed;      /* streams of requests that were not recorded, and follow from their segments */
     uint32_t unwatched;    /* frees that were not deferred after all, or whose end was not seen */

@@ -83,6 +83,10 @@ char *replay_why_not(const struct trace_tape *tape, bool expandable)
         return xformat(
             "which pool %s %s of is not known, as segments had gone back when the snapshot was taken",
             units_count(tape->pools_unknown, "request").s, tape->pools_unknown == 1 ? "was" : "were");
+    if (tape->driver_blocks)
+        return xstrdup("some blocks are memory of the driver's that PyTorch's allocator did not ask for, as "
+                       "an export of a "
+                       "recording has them");
     if (has_private_pools(tape))
         return xstrdup("of private pools not every request is known to be theirs");
     if (tape->unwatched)

@@ -68,4 +68,7 @@ unlike=$(sqlite3 "$dir/whole.db" "ATTACH '$dir/whole-back.db' AS back" "SELECT r
 [ -z "$unlike" ] || fail "requests, their blocks, and those of the import: $unlike"
 [ "$(sqlite3 "$dir/whole.db" "SELECT count(DISTINCT request_bytes) FROM allocation")" -ge 20 ] || fail "the recording has no requests"
 COLUMNS=1000 "$V" report "$dir/whole-back.db" | grep -q "sizes are what was requested, or the blocks' where requests were not recorded" || fail "report does not say what sizes are"
+# memory of the driver's is among its blocks, where no allocator of PyTorch's puts any, and whatif says that this is why; of the recording itself it is exact
+COLUMNS=1000 "$V" whatif --policy=torch-native "$dir/whole-back.db" | grep -q "not exact: .* (some blocks are memory of the driver's that PyTorch's allocator did not ask for" || fail "whatif does not say why a replay of the import is not met"
+COLUMNS=1000 "$V" whatif --policy=torch-native "$dir/whole.db" | grep -q "torch-native: exact: " || fail "a replay of the recording"
 echo "what was exported and imported is the same"
