@@ -22,7 +22,7 @@ for ((round = 0; round < ${1:-1}; round++)); do
         (while :; do :; done) &
         hog=$!
     fi
-    for test in host/*.sh hostile/*.sh roads/roads_{exit,fork,children,threads,descriptors,faults}.sh; do
+    for test in host/*.sh hostile/*.sh roads/roads_{exit,fork,children,threads,descriptors,faults,lookups}.sh; do
         read -ra prefix <<<"${condition/plain/}"
         timeout --kill-after=10 120 "${prefix[@]}" "./$test" >"$logs/${test##*/}" 2>&1 </dev/null
         status=$?

@@ -15,11 +15,13 @@
  *      our wrapper, which would have     what it would have been: another library's function, or NULL where
  *      been something else               the reference is weak
  *
- * The list of objects grows at its end: with N objects at the last look and S unloaded since, all from N - S
- * on may be new.  To look at one twice changes nothing.  An object on the list may still be being bound by
- * the thread that loads it; so between the count that is remembered and the look, the loader's lock, which
- * that thread holds, is taken once.  The look itself holds the lock under which objects come and go: nothing
- * is unloaded meanwhile, and two threads do not write the same pages.
+ * The list of objects grows at its end: with N objects looked at and S unloaded since, all from N - S on may
+ * be new.  To look at one twice changes nothing.  An object on the list may still be being bound by the
+ * thread that loads it, which would find its pages read-only if we bound it now, and die.  So the objects are
+ * counted first; then the loader's lock, which that thread holds, is taken once; and of the list as it is
+ * then, as many at its end are left out as were loaded since the count.  Where some of these are gone again,
+ * that leaves out older ones; then all of it is done again.  The look itself holds the lock under which
+ * objects come and go: nothing is unloaded meanwhile, and two threads do not write the same pages.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -41,9 +43,11 @@ static struct {
 static size_t startup_objects; /* that many are the global scope for sure */
 
 struct look {
-    unsigned long long adds, subs; /* when it began */
+    unsigned long long adds; /* when it began */
     size_t count;
-    size_t from; /* the first that may be new, as of SUBS unloaded */
+    size_t from; /* the first that may be new, as of FROM_SUBS unloaded */
+    unsigned long long from_subs;
+    bool left_out; /* of those counted some, perhaps */
     bool driver_known, driver_is_global;
     bool needs_global;  /* a weak reference would be NULL, unless the global scope has grown a definition */
     bool nobody_global; /* it has not */
@@ -167,29 +171,45 @@ static void check_slot(const struct vs_got_slot *slot, void *context)
 static size_t first_new(const struct vs_scopes *c, struct look *look)
 {
     if (look->from == 0) { /* the first of two looks */
-        size_t gone = (size_t)(look->subs - atomic_load_explicit(&seen.subs, memory_order_relaxed));
+        size_t gone = (size_t)(c->subs - atomic_load_explicit(&seen.subs, memory_order_relaxed));
         size_t count = atomic_load_explicit(&seen.count, memory_order_relaxed);
         look->from = count > gone ? count - gone : 0;
+        look->from_subs = c->subs;
     }
-    size_t gone = (size_t)(c->subs - look->subs), from = look->from > gone ? look->from - gone : 0;
+    size_t gone = (size_t)(c->subs - look->from_subs), from = look->from > gone ? look->from - gone : 0;
     return from > startup_objects ? from : startup_objects;
+}
+
+/* Behind the last that was surely on the list when LOOK counted. */
+static size_t end_of_counted(const struct vs_scopes *c, const struct look *look)
+{
+    unsigned long long since = c->adds - look->adds;
+    return c->count > since ? c->count - (size_t)since : 0;
+}
+
+static void remember(const struct vs_scopes *c, const struct look *look, size_t end)
+{
+    if (look->adds <= atomic_load_explicit(&seen.adds, memory_order_relaxed))
+        return;
+    atomic_store_explicit(&seen.subs, c->subs, memory_order_relaxed);
+    atomic_store_explicit(&seen.count, end, memory_order_relaxed);
+    if (!look->left_out) /* release: pairs with the load in vs_rebind_loaded, which skips what has been done
+                          */
+        atomic_store_explicit(&seen.adds, look->adds, memory_order_release);
 }
 
 static void look_through(struct vs_scopes *c, void *context)
 {
     struct look *look = context;
-    for (size_t at = first_new(c, look); at < c->count; at++) {
+    size_t from = first_new(c, look), end = end_of_counted(c, look);
+    for (size_t at = from; at < end; at++) {
         struct object o = {c, look, at};
         const struct vs_image *image = &c->objects[at].image;
         if (image->symbols != NULL && at != c->self && !vs_image_is_driver(image))
             vs_got_visit(image, check_slot, &o);
     }
-    if (look->adds > atomic_load_explicit(&seen.adds, memory_order_relaxed)) {
-        atomic_store_explicit(&seen.subs, look->subs, memory_order_relaxed);
-        atomic_store_explicit(&seen.count, look->count, memory_order_relaxed);
-        /* release: pairs with the load in vs_rebind_loaded, which skips what has been done */
-        atomic_store_explicit(&seen.adds, look->adds, memory_order_release);
-    }
+    look->left_out = end < look->count && c->adds != look->adds;
+    remember(c, look, end > from ? end : from);
 }
 
 /* Stops at the first object where no load has happened since the last look. */
@@ -197,7 +217,7 @@ static int count_loads(struct dl_phdr_info *info, size_t size, void *data)
 {
     struct look *look = data;
     look->adds = info->dlpi_adds;
-    look->subs = info->dlpi_subs;
+    look->from_subs = info->dlpi_subs;
     look->count++;
     return look->adds == atomic_load_explicit(&seen.adds, memory_order_acquire);
 }
@@ -218,21 +238,32 @@ static bool driver_is_global(void)
     return found;
 }
 
-void vs_rebind_loaded(void)
+/* Whether all objects that were on the list have been looked at. */
+static bool looked(void)
 {
     struct look look = {0};
     if (dl_iterate_phdr(count_loads, &look) != 0)
-        return;
+        return true;
     wait_for_loads();
     look.driver_known = vs_driver_learn();
     look.driver_is_global = look.driver_known && driver_is_global();
     vs_scopes_take(look_through, &look);
+    bool whole = !look.left_out;
     if (!look.needs_global)
-        return;
+        return whole;
     look.nobody_global = vs_dlsym_real(RTLD_NEXT, "cuInit") == NULL;
     dlerror();
     if (look.nobody_global)
         vs_scopes_take(look_through, &look);
+    return whole && !look.left_out;
+}
+
+#define TRIES 64 /* where other threads load and unload all the time; the next look-up goes on */
+
+void vs_rebind_loaded(void)
+{
+    for (int i = 0; i < TRIES && !looked(); i++) {
+    }
 }
 
 VS_NO_SANITIZE bool vs_rebind_ready(void)
@@ -246,7 +277,7 @@ void vs_rebind_begin(void)
     dl_iterate_phdr(count_loads, &look);
     startup_objects = look.count;
     atomic_store_explicit(&seen.count, look.count, memory_order_relaxed);
-    atomic_store_explicit(&seen.subs, look.subs, memory_order_relaxed);
+    atomic_store_explicit(&seen.subs, look.from_subs, memory_order_relaxed);
     atomic_store_explicit(&seen.adds, look.adds, memory_order_release);
 }
 

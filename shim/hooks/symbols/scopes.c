@@ -19,6 +19,7 @@ static int collect(struct dl_phdr_info *info, size_t size, void *data)
     uintptr_t here = (uintptr_t)collect;
     if (here >= o->image.start && here < o->image.end)
         c->self = c->count;
+    c->adds = info->dlpi_adds;
     c->subs = info->dlpi_subs;
     c->count++;
     return 0;

@@ -17,9 +17,9 @@ struct vs_scope_object {
 struct vs_scopes {
     struct vs_scope_object *objects; /* in the order of their loading */
     size_t count, room;
-    unsigned long long subs; /* how many were ever unloaded */
-    size_t *scope;           /* vs_scopes_of's answer */
-    size_t self;             /* this library's place */
+    unsigned long long adds, subs; /* how many were ever loaded, unloaded */
+    size_t *scope;                 /* vs_scopes_of's answer */
+    size_t self;                   /* this library's place */
 };
 
 /* False where there is no memory. */

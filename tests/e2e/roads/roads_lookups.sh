@@ -103,8 +103,10 @@ END
     expect_sql "SELECT count(*) FROM loss WHERE why = 'not covered: cuMemAlloc_v2 as called by $dir/plugin_text.so, whose reference to it cannot be changed'" 1
 fi
 
-# loaded and unloaded by several threads at once, under look-ups of others
-for i in 1 2 3; do cp "$dir/plugin_now.so" "$dir/plugin_$i.so"; done
+# loaded and unloaded by several threads at once, under look-ups of others; one of them takes long to bind
+make_library plugin_slow.so -DPLUGIN_SLOW -Wl,-z,now,-z,relro "$sim"
+for i in 1 2; do cp "$dir/plugin_now.so" "$dir/plugin_$i.so"; done
+cp "$dir/plugin_slow.so" "$dir/plugin_3.so"
 for _ in 1 2 3; do
     shimmed "$tests/prog_rebind" "$dir"/plugin_[123].so
     [ "$status" = 0 ] || fail "libraries that come and go: status $status"

@@ -63,3 +63,22 @@ void plugin_run(void)
     MUST(cuMemFree_v2(p) == CUDA_SUCCESS);
 }
 #endif
+
+#ifdef PLUGIN_SLOW
+/* The loader, binding this, calls `resolve` and then writes where its answer goes: it is long in the middle
+ * of it. */
+static int answer(void)
+{
+    return 0;
+}
+
+static int (*resolve(void))(void)
+{
+    for (volatile int i = 0; i < 300000; i++) {
+    }
+    return answer;
+}
+
+int plugin_slow(void) __attribute__((ifunc("resolve")));
+int (*plugin_slow_address)(void) = plugin_slow;
+#endif
