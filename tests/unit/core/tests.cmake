@@ -1,5 +1,6 @@
 vs_unit_test(options)
 vs_unit_test(launch)
+vs_unit_test(open_calls)
 vs_unit_test(fork)
 vs_unit_test(own_descriptors)
 vs_unit_test(event_clock)

@@ -1,0 +1,109 @@
+/*
+ * test_open_calls.c - what calls that are open keep (core/open_calls.h) is found while they are the
+ * innermost, and no longer once calls were left in another order than they were entered.
+ */
+#define _GNU_SOURCE
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "core/open_calls.h"
+
+static int anew(void **state)
+{
+    memset(&vs_open_calls, 0, sizeof vs_open_calls);
+    vs_open_calls_frames_at(-1, -1);
+    return 0;
+}
+
+static void the_innermost_is_found_and_begins_without_frames(void **state)
+{
+    assert_null(vs_open_call_innermost());
+    uint32_t outer = vs_open_call_begin(100);
+    vs_open_call_innermost()->frames = 7;
+    uint32_t inner = vs_open_call_begin(200);
+    assert_int_equal(vs_open_call_innermost()->frame, 200);
+    assert_int_equal(vs_open_call_innermost()->frames, 0);
+    vs_open_call_innermost()->frames = 9;
+    vs_open_call_end(inner);
+    assert_int_equal(vs_open_call_innermost()->frame, 100);
+    assert_int_equal(vs_open_call_innermost()->frames, 7);
+    inner = vs_open_call_begin(200); /* at the same place, by another line perhaps */
+    assert_int_equal(vs_open_call_innermost()->frames, 0);
+    vs_open_call_end(inner);
+    vs_open_call_end(outer);
+    assert_null(vs_open_call_innermost());
+}
+
+static void more_calls_than_are_kept_have_the_last_that_is(void **state)
+{
+    uint32_t level[3 * VS_OPEN_CALLS];
+    for (uint32_t i = 0; i < 3 * VS_OPEN_CALLS; i++)
+        level[i] = vs_open_call_begin(1000 + i);
+    assert_int_equal(vs_open_call_innermost()->frame, 1000 + VS_OPEN_CALLS - 1);
+    for (uint32_t i = 3 * VS_OPEN_CALLS; i-- > 1;)
+        vs_open_call_end(level[i]);
+    assert_int_equal(vs_open_call_innermost()->frame, 1000);
+    vs_open_call_end(level[0]);
+    assert_null(vs_open_call_innermost());
+}
+
+static void calls_left_in_another_order_keep_nothing_from_then_on(void **state)
+{
+    uint32_t one = vs_open_call_begin(100), other = vs_open_call_begin(200);
+    vs_open_call_end(one);
+    assert_null(vs_open_call_innermost());
+    vs_open_call_end(other); /* now `one` would be the innermost, which has returned */
+    assert_null(vs_open_call_innermost());
+    vs_open_call_begin(300);
+    assert_null(vs_open_call_innermost());
+}
+
+static void *on_another_thread(void *unused)
+{
+    return vs_open_call_innermost();
+}
+
+static void each_thread_has_its_own(void **state)
+{
+    pthread_t thread;
+    void *found = &thread;
+    vs_open_call_begin(100);
+    assert_int_equal(pthread_create(&thread, NULL, on_another_thread, NULL), 0);
+    assert_int_equal(pthread_join(thread, &found), 0);
+    assert_null(found);
+}
+
+static void the_callers_frame_is_read_where_it_is_said_to_be(void **state)
+{
+    uintptr_t holder[2] = {0, 77}, thread[3] = {0, 55, (uintptr_t)holder};
+    assert_int_equal(vs_open_calls_frame(thread), 0); /* nobody has said where */
+    vs_open_calls_frames_at(-1, 8);
+    assert_int_equal(vs_open_calls_frame(thread), 55);
+    vs_open_calls_frames_at(16, 8);
+    assert_int_equal(vs_open_calls_frame(thread), 77);
+    thread[2] = 0;
+    assert_int_equal(vs_open_calls_frame(thread), 0);
+    vs_open_calls_frames_at(-1, 0);
+    assert_int_equal(vs_open_calls_frame(thread + 1), 55);
+    vs_open_calls_frames_at(-1, -1);
+    assert_int_equal(vs_open_calls_frame(thread), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(the_innermost_is_found_and_begins_without_frames, anew),
+        cmocka_unit_test_setup(more_calls_than_are_kept_have_the_last_that_is, anew),
+        cmocka_unit_test_setup(calls_left_in_another_order_keep_nothing_from_then_on, anew),
+        cmocka_unit_test_setup(each_thread_has_its_own, anew),
+        cmocka_unit_test_setup(the_callers_frame_is_read_where_it_is_said_to_be, anew),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
