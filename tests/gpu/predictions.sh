@@ -40,7 +40,7 @@ xargs -P 12 -L 1 bash -c 'one "$@"' _ <"$work/bases"
 for m in $models; do
   own=$edits
   case $m in cnn | vit | unet) ;; *) own="$own sequence=2" ;; esac
-  case $m in llama | qwen | lengths | mixtral) own="$own loss=fused" ;; esac
+  case $m in llama | qwen | lengths) own="$own loss=fused" ;; esac
   for e in $own; do
     echo "$m $e" >>"$work/predict"
     for a in native expandable arena; do echo "$a $m $e" >>"$work/jobs"; done
