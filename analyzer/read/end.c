@@ -2,9 +2,10 @@
  * end.c - determines whether a file has its run to the end, and merges a journal if necessary.
  *
  * Three things are evidence: the process wrote that it ended regularly (meta.clean_end); a recovery wrote,
- * with its last transaction, that the journal is merged (meta.journal_merged); the process is alive.  In a
- * file without any of them the end may be missing.  A journal that is gone proves nothing: it goes with its
- * machine's memory at a reboot, and with a container's /dev/shm.
+ * with its last transaction, that the journal is merged (meta.journal_merged), and whether the process had
+ * come to its exit (meta.came_to_exit); the process is alive.  In a file without any of them the end may be
+ * missing.  A journal that is gone proves nothing: it goes with its machine's memory at a reboot, and with a
+ * container's /dev/shm.
  */
 #include <errno.h>
 #include <sqlite3.h>
@@ -90,9 +91,12 @@ static bool end_from_file(struct trace *t)
 {
     free(t->journal);
     t->journal = text_of(t, "SELECT value FROM meta WHERE key = 'journal' AND value <> ''");
+    t->came_to_exit = UNKNOWN;
     bool clean = meta_is_set(t, "SELECT value FROM meta WHERE key = 'clean_end'");
     if (!clean && !meta_is_set(t, "SELECT value FROM meta WHERE key = 'journal_merged'"))
         return false;
+    t->came_to_exit =
+        clean ? 1 : trace_sql_one(t, "SELECT value FROM meta WHERE key = 'came_to_exit' AND value IN (0, 1)");
     end_as(t, clean ? TRACE_END_CLEAN : TRACE_END_MERGED, NULL);
     return true;
 }

@@ -272,7 +272,7 @@ struct trace_frame {
 /* How the recording ended; only in the first two cases the file is known to have everything. */
 enum trace_end {
     TRACE_END_CLEAN,     /* the process ended regularly */
-    TRACE_END_MERGED,    /* it was cut off, and its journal has been merged to its end */
+    TRACE_END_MERGED,    /* its journal has been merged to its end: see came_to_exit */
     TRACE_END_RUNNING,   /* the process runs, so the file still grows */
     TRACE_END_UNKNOWN,   /* it was cut off, and named no journal */
     TRACE_END_GONE,      /* its journal is gone */
@@ -289,9 +289,11 @@ struct trace {
     char why[512];
     int64_t steps_left; /* how many steps SQLite may still take (guard.h) */
     enum trace_end end;
-    char *end_line; /* a sentence about an end that may be missing, else NULL */
-    char *journal;  /* the one that the file names */
-    bool thinned;   /* some events have no row: they were folded, or there was no room */
+    int64_t came_to_exit; /* 1: the process ran its exit handlers; 0: it was killed, or left without them;
+                             UNKNOWN: neither is recorded */
+    char *end_line;       /* a sentence about an end that may be missing, else NULL */
+    char *journal;        /* the one that the file names */
+    bool thinned;         /* some events have no row: they were folded, or there was no room */
     struct trace_folded folded;
     int64_t unwritten, unwritten_from; /* events that never had a row, for lack of room; when that began */
     bool brief;                        /* opened by trace_open_brief */

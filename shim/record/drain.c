@@ -455,7 +455,10 @@ void vs_drain_finish(void)
     vs_record_await_start(r); /* otherwise an empty database and a journal would stay */
     errno = kept;
     bool recorded = atomic_load_explicit(&r->journal, memory_order_acquire) || atomic_load(&r->cut_short);
-    if (!recorded || r->pid != getpid() || !atomic_compare_exchange_strong(&r->stop, &running, 1))
+    if (!recorded || r->pid != getpid())
+        return;
+    vs_journal_set_fact(drain.j, VS_FACT_CAME_TO_EXIT, "1"); /* what is not written in time is no kill's */
+    if (!atomic_compare_exchange_strong(&r->stop, &running, 1))
         return;
     if (atomic_load(&r->has_thread)) {
         atomic_fetch_add_explicit(&r->nudge, 1, memory_order_release);

@@ -76,6 +76,9 @@ static void describe(struct vs_journal *j)
     number_fact(j, "world_size", launch.world_size);
     number_fact(j, "max_bytes", (int64_t)vs_options.max_bytes);
     vs_journal_set_fact(j, "version", VRAMSCOPE_VERSION);
+    vs_journal_set_fact(j, VS_FACT_CAME_TO_EXIT,
+                        "1"); /* its text is there then, however full the table gets */
+    vs_journal_set_fact(j, VS_FACT_CAME_TO_EXIT, "0");
     if (*vs_options.labels)
         vs_journal_set_fact(j, "labels", vs_options.labels);
 }

@@ -60,7 +60,7 @@ def report(directory):
     wide = dict(os.environ, COLUMNS="1000")  # a sentence is a line
     done = subprocess.run([VRAMSCOPE, "report", f"{directory}/run.db"], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=120, env=wide)
     # who merges says so, and who comes later says how the process ended
-    told = [line for line in done.stdout.splitlines() if not line.startswith(("recovered: ", "the process did not end"))]
+    told = [line for line in done.stdout.splitlines() if not line.startswith(("recovered: ", "the process was killed, or left", "the process came to its exit"))]
     return done.returncode, told, done.stderr
 
 

@@ -88,11 +88,11 @@ char *check_doubt(const struct check_file *f, int64_t device, const struct check
     char *line = trace_not_whole_line(t);
     if (line)
         return line;
-    if (t->end == TRACE_END_MERGED && !o->allow_killed)
-        return xstrdup(
-            "the process was killed, left without its exit handlers, or ended before all was "
-            "written (VRAMSCOPE_EXIT_MS): what it may have used later is unknown (--allow-killed takes "
-            "it as ended)");
+    if (t->end == TRACE_END_MERGED && t->came_to_exit != 1 && !o->allow_killed)
+        return xformat("the process was killed%s left without its exit handlers%s: what it may have used "
+                       "later is unknown (--allow-killed takes it as ended)",
+                       t->came_to_exit == 0 ? " or" : ",",
+                       t->came_to_exit == 0 ? "" : ", or ended before all was written (VRAMSCOPE_EXIT_MS)");
     const struct trace_oom_kept *oom = fatal_oom(f, device);
     if (oom)
         return oom_words(oom);

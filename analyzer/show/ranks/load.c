@@ -33,9 +33,9 @@ static void add_end(char **state, const struct trace *t)
                                         [TRACE_END_ELSEWHERE] = "INCOMPLETE: its journal is on its host",
                                         [TRACE_END_OTHERS] = "INCOMPLETE: its journal is another user's",
                                         [TRACE_END_FAILED] = "INCOMPLETE: its journal can't be merged"};
-    if (t->end == TRACE_END_MERGED)
-        add_word(state, t->recovered ? "killed, recovered" : "no clean end");
-    else if (t->end != TRACE_END_CLEAN)
+    if (t->end == TRACE_END_MERGED && t->came_to_exit != 1)
+        add_word(state, "no clean end");
+    else if (t->end != TRACE_END_CLEAN && t->end != TRACE_END_MERGED)
         add_word(state, words[t->end]);
 }
 

@@ -112,6 +112,10 @@ void report_file_json(const struct trace *t, struct json *j)
     json_text(j, "end_line", t->end_line);
     json_bool(j, "running", t->end == TRACE_END_RUNNING);
     json_bool(j, "clean_end", t->end == TRACE_END_CLEAN);
+    if (t->came_to_exit == UNKNOWN)
+        json_int(j, "came_to_exit", UNKNOWN);
+    else
+        json_bool(j, "came_to_exit", t->came_to_exit == 1);
     json_text(j, "journal_elsewhere", t->end == TRACE_END_ELSEWHERE ? t->journal : NULL);
     json_bool(j, "thinned", t->thinned);
     json_int(j, "unwritten_events", t->unwritten);

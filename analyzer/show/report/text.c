@@ -88,8 +88,13 @@ static void print_losses(const struct report *r, FILE *out)
     else if (t->end == TRACE_END_MERGED)
         wrap_print(
             out, 0, 2,
-            "the process did not end in good order, or not all was written by then (VRAMSCOPE_EXIT_MS); "
-            "everything up to its end is here");
+            t->came_to_exit == 1 ? "the process came to its exit in good order before all was written "
+                                   "(VRAMSCOPE_EXIT_MS); everything up to its end is here"
+            : t->came_to_exit == 0
+                ? "the process was killed, or left without its exit handlers (_exit, exec); everything up to "
+                  "its end is here"
+                : "the process did not end in good order, or not all was written by then "
+                  "(VRAMSCOPE_EXIT_MS); everything up to its end is here");
 }
 
 void report_header_text(const struct report *r, FILE *out, bool exact, bool full)

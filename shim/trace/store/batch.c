@@ -219,6 +219,8 @@ static int write_all(struct vs_store *s, const struct vs_commit *c)
         rc = vs_fold_commit(s, c);
     if (rc == 0 && c->merged)
         rc = vs_sql_run(s, VS_SQL_META, "ti", "journal_merged", (int64_t)1);
+    if (rc == 0 && c->merged && c->came_to_exit)
+        rc = vs_sql_run(s, VS_SQL_META, "ti", VS_FACT_CAME_TO_EXIT, (int64_t)(*c->came_to_exit == '1'));
     return rc == 0 ? write_mark(s, c) : rc;
 }
 

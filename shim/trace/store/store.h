@@ -65,10 +65,11 @@ struct vs_commit {
     struct vs_output *out;
     const struct vs_ledger *ledger;
     uint64_t seq, ring_seq;
-    bool live;      /* write table live anew */
-    bool peak_live; /* and what lived at the peaks */
-    bool merged;    /* nothing will follow: a killed process's journal is at its end */
-    int level;      /* of thinning that the rows were made with */
+    bool live;                /* write table live anew */
+    bool peak_live;           /* and what lived at the peaks */
+    bool merged;              /* nothing will follow: a killed process's journal is at its end */
+    const char *came_to_exit; /* with MERGED: the journal's fact of that name, NULL unknown */
+    int level;                /* of thinning that the rows were made with */
 };
 int vs_store_commit(struct vs_store *s, const struct vs_commit *c);
 

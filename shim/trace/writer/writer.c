@@ -333,6 +333,7 @@ static int commit(struct vs_writer *w, bool live, bool peaks)
                           .live = live,
                           .peak_live = peaks,
                           .merged = w->merged,
+                          .came_to_exit = vs_journal_fact(w->journal, VS_FACT_CAME_TO_EXIT),
                           .level = w->pending_level};
     int rc = vs_store_commit(w->store, &c);
     if (rc < 0)

@@ -24,7 +24,7 @@ for command in report peak "plot -o $dir/x.txt"; do
 done
 
 killed b
-"$V" report "$dir/b.db" | grep -Eq "^recovered: [0-9]+ events|did not end in good order" || fail "report does not say that it recovered"
+"$V" report "$dir/b.db" | grep -Eq "^recovered: [0-9]+ events|the process was killed, or left without" || fail "report does not say that it recovered"
 
 # by the journal's name; JSON
 killed d

@@ -26,7 +26,7 @@ rank SLURM_JOB_ID=9 SLURM_PROCID=0 SLURM_NTASKS=5 "$tests/prog_idle" || fail "th
 
 "$V" report "$job" >"$dir/report" 2>&1
 [ $? = 3 ] || fail "a job that lacks a rank: $(cat "$dir/report")"
-for text in "these files are of 2 jobs" "job of 5 ranks on 1 host" "MISSING: no file of rank 3 (1 of 5)" "NOTE: rank 4: killed, recovered" \
+for text in "these files are of 2 jobs" "job of 5 ranks on 1 host" "MISSING: no file of rank 3 (1 of 5)" "NOTE: rank 4: no clean end" \
     "highest: rank" "1 file without a rank"; do
     grep -qF "$text" "$dir/report" || fail "report DIR does not say '$text': $(cat "$dir/report")"
 done

@@ -67,6 +67,11 @@ says 0 "complete" "$dir/clean2.db"
 killed "$dir/whole.db"
 says 0 "complete" "$dir/whole.db"
 [ "$(allocations)" = 24000 ] || fail "$(allocations) of 24000 allocations"
+"$V" report "$dir/whole.db" | grep -q '^the process was killed, or left without its exit handlers' || fail "the end of a killed one: $("$V" report "$dir/whole.db" | head -n 5)"
+"$V" report --json "$dir/whole.db" | grep -q '"came_to_exit": false' || fail "report --json of a kill"
+"$V" check "$dir/whole.db" --max-peak=100GiB >"$dir/check"
+[ $? = 3 ] || fail "check of a kill: $(cat "$dir/check")"
+grep -q 'the process was killed or left without its exit handlers: ' "$dir/check" || fail "check of a kill says: $(cat "$dir/check")"
 
 # a recovery is killed in front of each of its first changes, and then of ever rarer ones.  What is there when the journal
 # goes at that moment (with its container) is not complete, unless the file says so; what is repeated is.
