@@ -29,6 +29,7 @@ struct ordered {
     struct ordered_key *least;    /* of each leaf, and its value */
     uint32_t *least_value;
     size_t n, room;
+    uint32_t *hints; /* by stream and about what size: the leaf of the last key */
 };
 
 struct ordered_place {
