@@ -23,4 +23,19 @@ rows=$(grep -c '^VS_API(' shim/trace/driver.def)
     echo "driver.def has $rows functions, the page lists $listed"
     exit 1
 }
+# tests that the tables of sentences name: unit/ by ctest's names, the others by their files
+known=$(
+    grep -rhoE "unit_[a-z0-9_]+" tests/unit --include=tests.cmake
+    find tests/unit -name 'test_*.c' | sed 's|.*/test_|unit_|; s|\.c$||'
+)
+for name in $(sed -n '/^## What each sentence rests on/,/^## Pools/p' docs/coverage.md | grep '^|' | grep -oE '`(unit|e2e|gpu|full)/[a-z0-9_/]+`' | tr -d '`' | sort -u); do
+    case $name in
+    unit/*) grep -qx "unit_${name#unit/}" <<<"$known" ;;
+    e2e/*) compgen -G "tests/e2e/*/${name#e2e/}.*" >/dev/null ;;
+    *) compgen -G "tests/$name.*" >/dev/null ;;
+    esac || {
+        echo "docs/coverage.md names $name, and there is no such test"
+        exit 1
+    }
+done
 echo "docs/coverage.md lists the $rows functions of driver.def"
