@@ -461,10 +461,10 @@ static int sweep(struct sweep *s, const struct options *o, char **command)
     char *csv = o->csv ? xstrdup(o->csv) : xformat("%s/sweep.csv", o->output);
     status = show_csv(s, csv);
     free(csv);
-    if (!status && o->plot)
-        status = show_picture(s, o->plot);
     if (!status)
         status = database_write(s, database);
+    if (!status && o->plot)
+        status = show_picture(s, o->plot);
     free(database);
     if (ran == 1)
         return complain("sweep: interrupted: the same command goes on where it was");

@@ -54,7 +54,7 @@ all=${SERIES:-llama-eager-native llama-eager-expandable llama-sdpa-native llama-
 for s in $all; do one "$s" & done
 FRACTION=$("$python" -c 'import torch, sys; print(int(sys.argv[1]) / torch.cuda.get_device_properties(0).total_memory)' "$LIMIT")
 export FRACTION
-PYTORCH_CUDA_ALLOC_CONF='' timeout 170 "$tree/bin/vramscope" sweep -o "$work/sweep" --timeout=60s --grid batch=2,4 --grid seq=512,1024,1536,2048 --plot="$out/sweep.svg" -- \
+PYTORCH_CUDA_ALLOC_CONF='' timeout 170 "$tree/bin/vramscope" sweep -o "$work/sweep" --timeout=60s --grid batch=2,4 --grid seq=512,1024,1536,2048 --plot="$out/sweep.gp" -- \
   "$python" "$here/sweep_program.py" train gpt2 '{batch}' '{seq}' >"$out/sweep.txt" 2>&1
 echo "vramscope sweep: status $? after $SECONDS s" >>"$out/times.txt"
 wait

@@ -166,6 +166,11 @@ grep -q 'title "sweep_file=crash/sweep.db, batch=2"' drawn.gp && grep -q 'title 
 "$V" plot recovers/sweep.db >out 2>err && fail "a picture over one number"
 [ "$(wc -l <err)" = 1 ] && grep -q 'needs an axis of two numbers or more' err || fail "a picture over one number: $(cat err)"
 
+# a picture that can't be drawn costs no database
+rm oom/sweep.db
+"$V" sweep -q --simulated -o oom --plot=nowhere/p.gp --grid batch=2,4 --grid seq=512,1024,2048 -- "$tests/prog_sizes" '{batch}' '{seq}' "$word" oom >out 2>err && fail "a picture nowhere"
+[ "$(wc -l <err)" = 1 ] && [ -s oom/sweep.db ] || fail "no database where the picture can't be drawn: $(cat err)"
+
 # what is done is not run again, and that is said; columns that nothing stands in are left out first
 timeout 60 "$V" sweep --simulated -o bare --grid batch=1 --grid seq=2 -- echo '{batch}' '{seq}' '${x} {2} {}' >bare.txt 2>err
 grep -q 'nothing recorded: no process used the GPU (bare/batch=1,seq=2/log)' bare.txt || fail "why nothing was recorded: $(cat bare.txt)"
