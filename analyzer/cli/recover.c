@@ -49,14 +49,14 @@ static void say(struct json *j, const char *journal, const char *database, const
         return;
     }
     if (!strcmp(state, "recovered"))
-        printf("%s: %s recovered from %s\n", database, units_count(events, "event").s,
-               journal ? journal : "its journal");
+        printf("%s: %s recovered from %s\n", shown(database), units_count(events, "event").s,
+               journal ? shown(journal) : "its journal");
     else if (!strcmp(state, "running"))
         printf("%s: still running, left alone\n", shown(database));
     else if (!strcmp(state, "complete"))
         printf("%s: complete, nothing to recover\n", shown(database));
     else if (!strcmp(state, "removed"))
-        printf("%s: removed, its process was killed before it recorded anything\n", shown(journal));
+        printf("%s: removed, its process ended before it recorded anything\n", shown(journal));
     else if (!strcmp(state, "another user's"))
         printf("%s\n", shown(why));
 }

@@ -122,6 +122,16 @@ void live_look(struct live *l)
     l->torn = seen == VS_NOW_TORN;
 }
 
+/* Of a process that left its journal. */
+static const char *how_it_ended(const struct live *l)
+{
+    const char *fact = vs_journal_fact(l->map, VS_FACT_CAME_TO_EXIT);
+    if (!fact)
+        return "has ended";
+    return *fact == '1' ? "came to its exit before all was written"
+                        : "was killed, or left without its exit handlers";
+}
+
 char *live_line(const struct live *l)
 {
     long long pid = (long long)l->pid;
@@ -144,8 +154,8 @@ char *live_line(const struct live *l)
     case LIVE_ENDED:
         return xformat("pid %lld has ended: vramscope report %s", pid, l->database);
     case LIVE_KILLED:
-        return xformat("pid %lld was killed%s: vramscope report %s completes its file", pid,
-                       l->torn ? " while it wrote these figures" : "", l->database);
+        return xformat("pid %lld %s%s: vramscope report %s completes its file", pid, how_it_ended(l),
+                       l->torn ? ", while these figures were written" : "", l->database);
     case LIVE_CUT:
         return xformat("the journal %s of pid %lld was truncated by somebody: nothing more is known of it",
                        l->journal, pid);

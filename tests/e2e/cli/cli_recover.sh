@@ -34,6 +34,12 @@ import json, sys
 j = json.load(open(sys.argv[1]))['journals']
 assert len(j) == 1 and j[0]['state'] == 'recovered' and j[0]['file'].endswith('/d.db'), j" "$dir/out" || fail "recover --json: $(cat "$dir/out")"
 
+# a file's name makes no line of its own
+killed $'n\ncomplete: no events lost'
+"$V" recover "$VRAMSCOPE_JOURNAL_DIR"/*.vsj >"$dir/out" || fail "recover of a name with a line end"
+{ [ "$(wc -l <"$dir/out")" = 1 ] && ! grep -q '^complete' "$dir/out"; } || fail "a name made a line: $(cat "$dir/out")"
+rm -f "$dir"/n*
+
 # an empty file whose journal is elsewhere
 for _ in {1..50}; do # until the kill comes before the first commit: the journal still has all of it
     killed e 10

@@ -76,7 +76,7 @@ kill -KILL "$two"
 wait "$two" 2>/dev/null
 exec {two_in}>&-
 mkdir kept && cp "$journal" kept/
-shows "^pid $two was killed: vramscope report $dir/jobs/two.db completes its file" "$two"
+shows "^pid $two was killed, or left without its exit handlers: vramscope report $dir/jobs/two.db completes its file" "$two"
 tear() { # JOURNAL: as while its process writes the page of the present
     python3 - "$1" <<'PY'
 import struct, sys
@@ -91,7 +91,7 @@ with open(sys.argv[1], "r+b") as f:
 PY
 }
 tear "$journal"
-shows "^pid $two was killed while it wrote these figures: " "$two"
+shows "^pid $two was killed, or left without its exit handlers, while these figures were written: " "$two"
 # another version's, no journal, another user's
 python3 -c "
 f = open('kept/' + '$(basename "$journal")', 'r+b'); f.seek(8); f.write(b'\x63')"

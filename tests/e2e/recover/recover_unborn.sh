@@ -21,7 +21,7 @@ PY
 truncate -s 20M "$VRAMSCOPE_JOURNAL_DIR/vramscope-4194303-78-2.vsj"
 : >run.db && truncate -s 1M run.db.vsj
 alone "$V" recover >out 2>err || fail "recover over what was never finished: $(cat err)"
-[ "$(grep -c 'removed, its process was killed before it recorded anything' out)" = 3 ] || fail "recover says: $(cat out)"
+[ "$(grep -c 'removed, its process ended before it recorded anything' out)" = 3 ] || fail "recover says: $(cat out)"
 [ -z "$(left)" ] || fail "left: $(left)"
 
 # what must stay
