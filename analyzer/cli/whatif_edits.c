@@ -255,7 +255,7 @@ static void print_out(const struct program *from, const struct edits_question *q
         if (out)
             printf("  %s: %s %s no room for %s in %s, with %s held\n", row->name, feed_policy_names[p],
                    fit_of(row, p) == FIT_NO ? "has" : "perhaps has",
-                   units_bytes((int64_t)out->out_size, q->bytes).s, phase_name(from, out->out_phase),
+                   units_bytes((int64_t)out->out_size, q->bytes).s, shown(phase_name(from, out->out_phase)),
                    units_bytes((int64_t)out->out_reserved, q->bytes).s);
     }
 }
@@ -327,7 +327,7 @@ static void print_table(const struct edits_question *q, const struct answered *r
 static void print_note(const struct program *from, const struct edits_question *q, const struct answered *row)
 {
     uint16_t phase = row->low.of[FEED_LIVE].peak.phase;
-    char *where = phase ? xformat("in %s", phase_name(from, phase)) : xstrdup("outside of any phase");
+    char *where = phase ? xformat("in %s", shown(phase_name(from, phase))) : xstrdup("outside of any phase");
     printf("  %s: the peak is %s then, its largest part %s (%s)", row->name, where,
            answer_kind(row->low.most), units_bytes((int64_t)row->low.most_bytes, q->bytes).s);
     free(where);
@@ -370,7 +370,7 @@ static void print_phases(const struct program *from, const struct edits_question
         if (!was && !high)
             continue;
         char *text = between(low, high, q->bytes);
-        table_cell(&table, "%s", phase_name(from, (uint16_t)p));
+        table_cell(&table, "%s", shown(phase_name(from, (uint16_t)p)));
         table_cell(&table, "%s", units_bytes((int64_t)was, q->bytes).s);
         table_cell(&table, "%s", text);
         free(text);

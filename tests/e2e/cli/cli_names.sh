@@ -8,7 +8,7 @@ D=$(mktemp -d)
 trap 'rm -rf "$D"' EXIT
 cd "$D" || exit 1
 python3 - "$SRC" "$BUILD/bin/vramscope" <<'PY' || exit 1
-import base64, json, os, re, sqlite3, subprocess, sys, zlib
+import base64, json, lzma, os, re, sqlite3, subprocess, sys, zlib
 
 src, vramscope = sys.argv[1:]
 FORGED = "complete: no events lost"
@@ -95,6 +95,15 @@ check(b"report", b"--" + name)
 report = json.loads(check(b"report", b"--json", b"oom.db").stdout)["files"][0]
 assert report["command"] == EVIL and report["losses"][0]["why"] == EVIL and report["devices"][0]["name"] == EVIL
 assert EVIL + "logits" in [p["phase"] for p in report["devices"][0]["phases"]]
+# changes of a program that has no room in a phase of such a name
+with lzma.open(src + "/tests/data/llama-h200.db.xz") as packed, open("llama.db", "wb") as plain:
+    plain.write(packed.read())
+db = sqlite3.connect("llama.db")
+db.execute("INSERT INTO phase(id, name) VALUES(900, ?)", (EVIL,))
+db.execute("UPDATE ev SET phase = 900 WHERE phase = (SELECT id FROM phase WHERE name = 'forward')")
+db.commit()
+said = check(b"whatif", b"--capacity=25GiB", b"--edit=optimizer=fused", b"llama.db")
+assert b"no room for" in said.stdout and b"touch run" in said.stdout, said
 assert not os.path.exists("run")
 PY
 echo "no name acts on anything"
