@@ -117,7 +117,7 @@ const struct lce_plan_info *lce_plan_info(const struct lce_plan *plan)
 
 int lce_scale(struct lce *library, void *matrix, uint64_t count, int dtype, const float *factor, void *stream)
 {
-    if (!library || !matrix || !factor)
+    if (!library || (count && !matrix) || !factor)
         return lce_fail(LCE_BAD_ARGUMENT, "lce_scale: library, matrix or factor is NULL");
     if (dtype < LCE_F32 || dtype > LCE_BF16)
         return lce_fail(LCE_BAD_DTYPE, "lce_scale: dtype %d is not supported; use one of enum lce_dtype",

@@ -137,7 +137,7 @@ def borrowed(library, memory, quick):
                 continue
             for dtype in (K.BF16,) if quick else (K.F32, K.F16, K.BF16):
                 # the same size of logits at any H: what bf16 makes of them grows with it
-                case = Case(library, memory, problem(library, n, h, v, dtype=dtype, **values), scale=min(1, (72 / h) ** 0.5), **extras)
+                case = Case(library, memory, problem(library, n, h, v, dtype=dtype, **values), scale=min(1, 72 / h), **extras)
                 for chunk, slabs in ((8, 0), (middle, 1), (middle, 3), (40 if h < 100 and n > 40 else 33, 2)):
                     case.problem.proposals = K.BORROW | K.CUBLASLT | slabs << K.SLAB_SHIFT
                     case.check(f"borrowed, {name}, {NAMES[dtype]}, slabs of {slabs}", chunk=chunk)

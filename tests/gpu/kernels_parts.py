@@ -107,6 +107,7 @@ class Exchange:
         elif self.gives:
             all_ranks = np.concatenate([self.sent[rank, first] for rank in self.ranks])
             self.memory.write(self.blocks["partials"].address + len(self.ranks) * first * PARTIAL, all_ranks)
+            self.memory.synchronize()  # a copy may return before it is there, and the run's stream does not wait for it
         return 0
 
     def end(self, plan):

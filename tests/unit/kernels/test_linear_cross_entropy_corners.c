@@ -404,6 +404,7 @@ static void a_gradient_is_scaled_unless_what_is_asked_cannot_be(void **state)
     assert_memory_equal(numbers, want, sizeof want);
     assert_int_equal(lce_scale(library, numbers, 5, LCE_F32, &one, NULL), LCE_OK);
     assert_int_equal(lce_scale(library, numbers, 0, LCE_F32, &half, NULL), LCE_OK);
+    assert_int_equal(lce_scale(library, NULL, 0, LCE_F32, &half, NULL), LCE_OK); /* an empty tensor */
     assert_memory_equal(numbers, want, sizeof want);
     assert_int_equal(lce_scale(NULL, numbers, 5, LCE_F32, &half, NULL), LCE_BAD_ARGUMENT);
     assert_int_equal(lce_scale(library, NULL, 5, LCE_F32, &half, NULL), LCE_BAD_ARGUMENT);
