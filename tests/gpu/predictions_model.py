@@ -173,7 +173,7 @@ def workload(which, batch_scale, sequence_scale, dtype, device):
         s = int((length or LENGTHS[step % len(LENGTHS)]) * sequence_scale)
         ids = torch.randint(vocabulary, (batch, s), device=device)
         if which == "t5":
-            return net(input_ids=ids, labels=ids[:, : s // 3]).loss
+            return net(input_ids=ids, labels=ids[:, : s // 3].contiguous()).loss
         return net(input_ids=ids, labels=ids).loss
 
     return net, loss
