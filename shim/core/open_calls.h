@@ -15,7 +15,9 @@
  * Programs that switch a thread's stack (greenlets) may leave calls in another order than they entered them.
  * As long as the order is kept the innermost call that is open has not returned, and so what it keeps is
  * right, whatever stack it is on: a walk that does not meet its frame goes on to its end.  The first call
- * that is left out of order is noticed when it is left, and from then on the thread's walks are whole.
+ * that is left out of order is noticed when it is left, and from then on the thread's walks are whole.  A
+ * call that is left by longjmp, which the interpreter forbids, stays the innermost one until its outer call
+ * is left.
  *
  * A thread's own, also from its signal handlers; no lock.  Calls deeper than VS_OPEN_CALLS keep nothing.
  */

@@ -47,6 +47,7 @@ struct look {
     size_t count;
     size_t from; /* the first that may be new, as of FROM_SUBS unloaded */
     unsigned long long from_subs;
+    bool from_known;
     bool left_out; /* of those counted some, perhaps */
     bool driver_known, driver_is_global;
     bool needs_global;  /* a weak reference would be NULL, unless the global scope has grown a definition */
@@ -170,7 +171,8 @@ static void check_slot(const struct vs_got_slot *slot, void *context)
 
 static size_t first_new(const struct vs_scopes *c, struct look *look)
 {
-    if (look->from == 0) { /* the first of two looks */
+    if (!look->from_known) { /* the first of two looks */
+        look->from_known = true;
         size_t gone = (size_t)(c->subs - atomic_load_explicit(&seen.subs, memory_order_relaxed));
         size_t count = atomic_load_explicit(&seen.count, memory_order_relaxed);
         look->from = count > gone ? count - gone : 0;
