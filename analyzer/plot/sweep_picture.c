@@ -26,7 +26,9 @@ static double figure_of(const struct trace_sweep_rank *r, enum figure what)
 /* Whether WORD is a number, as an axis below needs them. */
 static bool is_number(const char *word)
 {
-    return word && *word && word[strspn(word, "0123456789")] == 0;
+    char *end = NULL;
+    return word && *word && word[strspn(word, "0123456789.eE+-")] == 0 && isfinite(strtod(word, &end)) &&
+           !*end;
 }
 
 /* The axis below: the last one of numbers that has several values; axis_count: none. */
@@ -58,11 +60,11 @@ static char *combination(const struct trace_sweep *s, size_t point, size_t below
     return name;
 }
 
-/* What is drawn, and of how many curves there was no room for. */
+/* What is drawn, and how many values lie on curves that there was no room for. */
 struct drawn {
     struct curves *c;
-    char **names; /* of the combinations, in the order of their first point */
-    size_t name_count, left_out;
+    char **names;                /* of the combinations, in the order of their first point */
+    size_t name_count, left_out; /* values, one a panel */
 };
 
 /* The curve NAME of PANEL, which is freed; NULL: there is no room for it. */
@@ -158,7 +160,8 @@ int sweep_picture_draw(const struct trace_sweep *s, const struct sweep_picture *
 {
     size_t below = axis_below(s);
     if (below == s->axis_count)
-        return complain("%s: a picture needs an axis of two numbers or more", how->command);
+        return complain("%s: a picture needs an axis of two numbers or more, which every point has",
+                        how->command);
     struct drawn d = {.c = xrealloc(NULL, sizeof *d.c)};
     *d.c = (struct curves){.title = xstrdup(how->title ? how->title : "least, mean and most over the ranks"),
                            .x = s->axes[below],
@@ -171,11 +174,12 @@ int sweep_picture_draw(const struct trace_sweep *s, const struct sweep_picture *
     d.c->panels[RATE] = (struct curve_panel){.title = "iterations", .unit = "steps a second"};
     add_all(&d, s, below);
     drop_empty(d.c);
-    int status = d.c->n ? curves_draw_as(d.c, how->path, how->format)
-                        : complain("%s: no point ended well: there is nothing to draw", how->command);
+    int status =
+        d.c->n ? curves_draw_as(d.c, how->path, how->format)
+               : complain("%s: no point that ended well has figures: there is nothing to draw", how->command);
     if (!status && d.left_out)
-        complain("%s: %zu points lie on curves for which a panel has no room: it has %d", how->command,
-                 d.left_out, CURVES_MOST);
+        complain("%s: %zu values are left out: a panel has room for %d curves", how->command, d.left_out,
+                 CURVES_MOST);
     for (size_t i = 0; i < d.name_count; i++)
         free(d.names[i]);
     free(d.names);

@@ -28,7 +28,7 @@ top() { timeout 60 "$V" top "$@"; }
 shows() { # PATTERN ARGUMENT...
     local pattern=$1
     shift
-    for ((i = 0; i < 3; i++)); do # a look may come before the drain's first word
+    for ((i = 0; i < 20; i++)); do # a look may come before the drain's first word
         top --once "$@" >frame 2>frame.err && grep -qE -- "$pattern" frame && return
     done
     fail "top --once $* does not show '$pattern': $(cat frame frame.err)"
@@ -60,7 +60,7 @@ for operand in "$dir/jobs/one.db" "$dir/jobs" "$(echo "$journals"/*.vsj)"; do
 done
 start two steps
 two=$pid two_in=$in
-shows "^\*? *$two +- +0 " # the host: both, and the second one's steps a second
+shows "^\*? *$two +- +0 .*iB +[0-9.]+ +[0-9.]+ " # the host: both, and the second one's steps a second, which take two looks
 [ "$(grep -cE "^[* ] *($one|$two) " frame)" = 2 ] || fail "two processes: $(cat frame)"
 awk -v pid="$two" '$1 == pid || $2 == pid { for (i = 1; i <= NF; i++) if ($i ~ /^[0-9.]+$/ && $i > 5 && i > 9) found = 1 } END { exit !found }' frame || fail "steps a second: $(cat frame)"
 python3 "$here/cli_top_terminal.py" "$V" "$one" || fail "on a terminal"

@@ -163,6 +163,9 @@ grep -q 'title "sweep_file=crash/sweep.db, batch=2"' drawn.gp && grep -q 'title 
 "$V" plot lacks.d/sweep.db -o lacks.gp 2>err
 [ $? = 3 ] && grep -q 'set xlabel "batch"' lacks.gp || fail "a picture of a sweep that lacks a recording: $(cat err)"
 "$V" plot refused/sweep.db --title=refusals >out 2>err && grep -qx refusals out || fail "a picture's title: $(cat out err)"
+cp oom/sweep.db parts.db
+sqlite3 parts.db "UPDATE sweep_value SET value = '0.' || value || 'e-1' WHERE name = 'seq'"
+"$V" plot parts.db >out 2>err && grep -q "^reserved by the framework's allocator, GiB, over seq" out || fail "numbers that are not whole: $(cat err)"
 "$V" plot recovers/sweep.db >out 2>err && fail "a picture over one number"
 [ "$(wc -l <err)" = 1 ] && grep -q 'needs an axis of two numbers or more' err || fail "a picture over one number: $(cat err)"
 
