@@ -195,8 +195,8 @@ static void remember(const struct vs_scopes *c, const struct look *look, size_t 
         return;
     atomic_store_explicit(&seen.subs, c->subs, memory_order_relaxed);
     atomic_store_explicit(&seen.count, end, memory_order_relaxed);
-    if (!look->left_out) /* release: pairs with the load in vs_rebind_loaded, which skips what has been done
-                          */
+    /* release: pairs with the load in count_loads, which skips what has been done */
+    if (!look->left_out)
         atomic_store_explicit(&seen.adds, look->adds, memory_order_release);
 }
 
