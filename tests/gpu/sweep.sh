@@ -27,6 +27,23 @@ shapes() { # MODEL: the short runs, the grid, the lengths asked about
   esac
 }
 
+turn() { # COMMAND...: run as soon as the GPU has room for one more process of LIMIT bytes
+  local lock k
+  while true; do
+    for ((k = 0; k < TURNS; k++)); do
+      exec {lock}>"$work/turn$k"
+      if flock -n "$lock"; then
+        "$@" {lock}>&-
+        local status=$?
+        exec {lock}>&-
+        return $status
+      fi
+      exec {lock}>&-
+    done
+    sleep 0.2
+  done
+}
+
 one() { # SERIES: record, predict, measure
   local series=$1 model=${1%-*} files=() conf='' runs grid lengths
   shapes "$model"
@@ -34,9 +51,9 @@ one() { # SERIES: record, predict, measure
   export PYTORCH_CUDA_ALLOC_CONF=$conf PYTORCH_ALLOC_CONF=$conf
   local d=$work/$series
   mkdir "$d"
-  timeout 170 "$python" "$here/sweep_program.py" measure "$model" "$LIMIT" "$grid" "$d/measured.json" >"$d/measured.log" 2>&1 &
+  turn timeout 170 "$python" "$here/sweep_program.py" measure "$model" "$LIMIT" "$grid" "$d/measured.json" >"$d/measured.log" 2>&1 &
   for r in $runs; do
-    timeout 60 "$tree/bin/vramscope" run -q -o "$d/$r.db" -- "$python" "$here/sweep_program.py" train "$model" "${r%x*}" "${r#*x}" >"$d/$r.log" 2>&1 ||
+    turn timeout 60 "$tree/bin/vramscope" run -q -o "$d/$r.db" -- "$python" "$here/sweep_program.py" train "$model" "${r%x*}" "${r#*x}" >"$d/$r.log" 2>&1 ||
       { echo "$series $r failed:"; tail -n 3 "$d/$r.log"; }
     files+=("$d/$r.db:batch=${r%x*},seq=${r#*x}")
   done
@@ -51,10 +68,13 @@ one() { # SERIES: record, predict, measure
 
 all=${SERIES:-llama-eager-native llama-eager-expandable llama-sdpa-native llama-sdpa-expandable gpt2-native gpt2-expandable qwen-native qwen-expandable
   cnn-native cnn-expandable convnext-native convnext-expandable}
+# a process has its limit, a context, and what a recording without a limit takes beyond it
+read -r FRACTION TURNS <<<"$("$python" -c 'import torch, sys
+limit, total = int(sys.argv[1]), torch.cuda.get_device_properties(0).total_memory
+print(limit / total, max(1, int(total // (limit + (5 << 29)))))' "$LIMIT")"
 for s in $all; do one "$s" & done
-FRACTION=$("$python" -c 'import torch, sys; print(int(sys.argv[1]) / torch.cuda.get_device_properties(0).total_memory)' "$LIMIT")
 export FRACTION
-PYTORCH_CUDA_ALLOC_CONF='' timeout 170 "$tree/bin/vramscope" sweep -o "$work/sweep" --timeout=60s --grid batch=2,4 --grid seq=512,1024,1536,2048 --plot="$out/sweep.gp" -- \
+PYTORCH_CUDA_ALLOC_CONF='' turn timeout 170 "$tree/bin/vramscope" sweep -o "$work/sweep" --timeout=60s --grid batch=2,4 --grid seq=512,1024,1536,2048 --plot="$out/sweep.gp" -- \
   "$python" "$here/sweep_program.py" train gpt2 '{batch}' '{seq}' >"$out/sweep.txt" 2>&1
 echo "vramscope sweep: status $? after $SECONDS s" >>"$out/times.txt"
 wait

@@ -15,6 +15,7 @@ import torch
 STEPS = 4
 CPU = os.environ.get("CPU") == "1"
 DEVICE = "cpu" if CPU else "cuda"
+LIMIT = 0
 
 
 def make(name):
@@ -74,6 +75,8 @@ def point(name, batch, seq):
         result = [torch.cuda.max_memory_allocated(), torch.cuda.max_memory_reserved(), left]
     except torch.cuda.OutOfMemoryError:
         result = None
+        if torch.cuda.memory_reserved() + torch.cuda.mem_get_info()[0] < LIMIT:
+            sys.exit("other processes have taken the GPU's memory: where this one runs out says nothing")
     gc.collect()
     return result
 
@@ -91,6 +94,8 @@ def longest(name, batch, least, most, step):
 
 
 def measure(name, limit, grid, out):
+    global LIMIT
+    LIMIT = limit
     total = torch.cuda.get_device_properties(0).total_memory
     torch.cuda.set_per_process_memory_fraction(limit / total)
     sizes = [tuple(map(int, g.split("x"))) for g in grid.split(",")]
