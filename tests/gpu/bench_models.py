@@ -10,6 +10,11 @@ Two of libraries, on which nothing was tuned, by make() alone:
   vit     torchvision's vision transformer, 8 layers of 384, 8 images of 64 x 64, fp32
   gpt2    transformers' GPT-2, 8 layers of 512, 4 x 64 tokens, fp32, dropout 0.1
 
+And the decoder of `small` on as many GPUs as there are ranks (RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT), by make() alone:
+
+  ddp     as DistributedDataParallel
+  fsdp    each block and the whole by fully_shard
+
 The decoders have what has proved dear to watch: scaled_dot_product_attention, biased linears, layer norms.
 """
 import torch
@@ -137,5 +142,36 @@ def gpt2(device, tiny):
     return trained(model, lambda number: model(input_ids=ids[number % 8], labels=ids[number % 8]).loss, device)
 
 
+def ranked(device, tiny, spread):
+    import os
+
+    gpus = device != "cpu"
+    torch.distributed.init_process_group("nccl" if gpus else "gloo")
+    if gpus:
+        torch.cuda.set_device(int(os.environ["RANK"]))
+    torch.manual_seed(1)
+    size = dict(layers=2, width=64, heads=2, vocab=100, context=16) if tiny else dict(layers=8, width=512, heads=8, vocab=8192, context=128)
+    model = spread(Decoder(**size).to(device))
+    ids = torch.randint(size["vocab"], (8, 4, size["context"] + 1), device=device)
+    return trained(model, lambda number: F.cross_entropy(model(ids[number % 8, :, :-1]).flatten(0, 1), ids[number % 8, :, 1:].flatten()), device)
+
+
+def ddp(device, tiny):
+    return ranked(device, tiny, torch.nn.parallel.DistributedDataParallel)
+
+
+def fsdp(device, tiny):
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.fsdp import fully_shard
+
+    def sharded(model):
+        mesh = init_device_mesh("cpu" if device == "cpu" else "cuda", (torch.distributed.get_world_size(),))
+        for block in model.blocks:
+            fully_shard(block, mesh=mesh)
+        return fully_shard(model, mesh=mesh)
+
+    return ranked(device, tiny, sharded)
+
+
 def make(name, device, tiny):
-    return {**MODELS, "vit": vit, "gpt2": gpt2}[name](device, tiny)
+    return {**MODELS, "vit": vit, "gpt2": gpt2, "ddp": ddp, "fsdp": fsdp}[name](device, tiny)
