@@ -15,8 +15,8 @@ chown $user "$home"
 mkdir -m 1777 "$journals" # as /dev/shm
 export VRAMSCOPE_JOURNAL_DIR=$journals
 
-killed() { # as the user, after 24000 allocations
-    (as_user env LD_PRELOAD="$shim" VRAMSCOPE_OUTPUT="$1" "$tests/prog_exit" kill 24000) >/dev/null 2>&1
+killed() { # as the user, after so many ALLOCATIONS
+    (as_user env LD_PRELOAD="$shim" VRAMSCOPE_OUTPUT="$1" "$tests/prog_exit" kill "${2:-24000}") >/dev/null 2>&1
     journal=$(find "$journals" -name '*.vsj')
     [ -n "$journal" ] || fail "no journal was left"
 }
@@ -32,11 +32,13 @@ as_user touch "$home/empty.db"
 grep -q "empty.db is empty: .*sudo -u '$user' vramscope recover $home/empty.db" "$dir/err" || fail "root is told: $(cat "$dir/err")"
 rm "$home/empty.db"
 
+count=24000
 killed "$home/run.db"
 for ((i = 0; i < 20; i++)); do # until the kill comes late enough for a file that is begun
     [ ! -s "$home/run.db" ] || break
     rm -f "$home"/run.db* "$journal"
-    killed "$home/run.db"
+    count=$((count + 24000))
+    killed "$home/run.db" $count
 done
 unchanged >"$dir/before"
 COLUMNS=1000 "$V" report "$home/run.db" >"$dir/out" 2>"$dir/err"
@@ -53,7 +55,7 @@ diff "$dir/before" "$dir/after" >"$dir/difference" || fail "root wrote for $user
 [ -z "$(find "$home" ! -user $user)" ] || fail "root's files: $(find "$home" ! -user $user)"
 as_user "$V" recover "$journal" >"$dir/out" 2>"$dir/err" || fail "$user's own recover: $(cat "$dir/out" "$dir/err")"
 db=$home/run.db
-expect_sql "SELECT count(*) FROM event WHERE op = 'alloc' AND status = 0" 24000
+expect_sql "SELECT count(*) FROM event WHERE op = 'alloc' AND status = 0" $count
 "$V" report "$db" >"$dir/out" || fail "root's report of what $user completed: $?"
 
 # a journal that names a file of root's: by itself, through a link, in a directory that only root may write to
