@@ -28,7 +28,7 @@ struct layer {   /* what was seen of one */
 
 struct seeing {
     const struct program *p;
-    uint64_t *outputs;
+    struct scale_outputs outputs;
     uint8_t *parts;
     struct layer *layers; /* by number */
     bool *squares;        /* by stack: it makes some */
@@ -43,7 +43,7 @@ struct seeing {
 
 static bool is_square(const struct seeing *s, const struct edit_block *b)
 {
-    return scale_is_square(s->p, b, s->outputs);
+    return scale_is_square(s->p, b, &s->outputs);
 }
 
 static void see_layers(struct seeing *s)
@@ -132,7 +132,7 @@ uint8_t *attention_parts(const struct program *p)
         see_parts(&s, e->block);
     }
     mark_squares(&s);
-    free(s.outputs);
+    scale_free_outputs(&s.outputs);
     free(s.layers);
     free(s.squares);
     return s.parts;

@@ -48,10 +48,30 @@ static struct program scale(const struct program *from, factor_of *factor, void 
     return refuse(r, "more than 1 PiB would be allocated at once");
 }
 
-uint64_t *scale_unit_outputs(const struct program *p)
+/* ---- squares of the length ---- */
+
+static void add_extent(struct sizes *s, uint64_t extent)
 {
+    if (extent > 1)
+        *PUSH(s->at, s->n) = extent;
+}
+
+static void add_widths(struct scale_outputs *o, const struct program *p)
+{
+    for (size_t i = 0; i < p->block_count; i++)
+        if (p->blocks[i].kind == KIND_PARAMETER)
+            for (int k = 0; k < 2; k++)
+                add_extent(&o->widths, program_asked(p, &p->blocks[i])->inner[k]);
+    sizes_sort(&o->widths);
+}
+
+struct scale_outputs scale_unit_outputs(const struct program *p)
+{
+    struct scale_outputs o = {0};
     size_t n = p->facts->units;
     uint64_t *outputs = xrealloc(NULL, (2 * n + 2) * sizeof *outputs), *last = outputs + n + 1;
+    uint32_t *block = xrealloc(NULL, (n + 1) * sizeof *block); /* that was last */
+    memset(block, 0xff, (n + 1) * sizeof *block);
     size_t *step = xrealloc(NULL, (n + 1) * sizeof *step), steps = 0; /* that a unit's last one is of */
     memset(outputs, 0, (2 * n + 2) * sizeof *outputs);
     memset(step, 0, (n + 1) * sizeof *step);
@@ -62,23 +82,56 @@ uint64_t *scale_unit_outputs(const struct program *p)
         steps += e->what == MOMENT_STEP;
         if (unit >= n || b->kind != KIND_SAVED || b->size <= SCALE_SURE)
             continue;
-        if (step[unit] != steps && last[unit] > outputs[unit])
-            outputs[unit] = last[unit]; /* of the longest step */
+        if (step[unit] != steps) { /* another step */
+            if (last[unit] > outputs[unit])
+                outputs[unit] = last[unit]; /* of the longest one */
+            if (block[unit] != BLOCK_NEVER)
+                add_extent(&o.lengths, program_asked(p, &p->blocks[block[unit]])->inner[1]);
+        }
         step[unit] = steps;
         last[unit] = b->size;
+        block[unit] = e->block;
     }
-    for (size_t u = 0; u < n; u++)
+    for (size_t u = 0; u < n; u++) {
         outputs[u] = last[u] > outputs[u] ? last[u] : outputs[u];
+        if (block[u] != BLOCK_NEVER)
+            add_extent(&o.lengths, program_asked(p, &p->blocks[block[u]])->inner[1]);
+    }
     free(step);
-    return outputs;
+    free(block);
+    sizes_sort(&o.lengths);
+    add_widths(&o, p);
+    o.bytes = outputs;
+    return o;
 }
 
-bool scale_is_square(const struct program *p, const struct edit_block *b, const uint64_t *outputs)
+void scale_free_outputs(struct scale_outputs *o)
+{
+    free(o->bytes);
+    free(o->lengths.at);
+    free(o->widths.at);
+    *o = (struct scale_outputs){0};
+}
+
+/* Whether the last two extents of B are lengths.  One that parameters have too may be a width. */
+static bool has_two_lengths(const struct program *p, const struct edit_block *b,
+                            const struct scale_outputs *o)
+{
+    const uint64_t *inner = program_asked(p, b)->inner;
+    for (int k = 0; k < 2; k++)
+        if (!sizes_have(&o->lengths, inner[k]) || sizes_have(&o->widths, inner[k]))
+            return false;
+    return true;
+}
+
+bool scale_is_square(const struct program *p, const struct edit_block *b, const struct scale_outputs *o)
 {
     const struct edit_stack *s = program_stack(p, b);
     bool made = b->kind == KIND_SAVED || b->kind == KIND_FORWARD || b->kind == KIND_BACKWARD;
-    return made && s->attends && s->unit < p->facts->units && outputs[s->unit] &&
-           b->size / 7 > outputs[s->unit] / 2;
+    if (made && has_two_lengths(p, b, o))
+        return true;
+    return made && s->attends && s->unit < p->facts->units && o->bytes[s->unit] &&
+           b->size / 7 > o->bytes[s->unit] / 2;
 }
 
 bool scale_is_kept(const struct program *p, const struct edit_block *b)
@@ -91,13 +144,13 @@ struct data {
     double factor;
     bool least; /* what may be fixed is */
     struct sizes sizes;
-    uint64_t *outputs; /* of units; NULL: nothing grows with a square */
+    struct scale_outputs outputs; /* no bytes: nothing grows with a square */
 };
 
 static double data_factor(const struct program *p, const struct edit_block *b, void *context)
 {
     const struct data *d = context;
-    if (d->outputs && scale_is_square(p, b, d->outputs))
+    if (d->outputs.bytes && scale_is_square(p, b, &d->outputs))
         return d->factor * d->factor;
     switch (b->kind) {
     case KIND_LOGITS:
@@ -126,7 +179,7 @@ static struct program apply_data(const struct program *from, const struct edit *
     if (e->what == EDIT_SEQUENCE)
         d.outputs = scale_unit_outputs(from);
     struct program to = scale(from, data_factor, &d, r);
-    free(d.outputs);
+    scale_free_outputs(&d.outputs);
     free(d.sizes.at);
     return to;
 }

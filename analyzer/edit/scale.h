@@ -6,11 +6,20 @@
 
 #define SCALE_SURE (UINT64_C(64) << 10) /* a block that is smaller may be of any kind */
 
-/* By unit of the model, the bytes of what it gives to the next one, N x H: the last that it saves in forward.
- * The caller frees it. */
-uint64_t *scale_unit_outputs(const struct program *p);
-/* Attention that is not fused makes blocks of the length's square, which are larger. */
-bool scale_is_square(const struct program *p, const struct edit_block *b, const uint64_t *outputs);
+/* What the units of the model give to the next ones, N x H: of each the last block that it saves in forward.
+ */
+struct scale_outputs {
+    uint64_t *bytes;      /* by unit */
+    struct sizes lengths; /* of sequences: their last extents but one, where shapes are known */
+    struct sizes
+        widths; /* last extents of parameters: an extent that is one of these is no length for sure */
+};
+/* The caller frees it by scale_free_outputs. */
+struct scale_outputs scale_unit_outputs(const struct program *p);
+void scale_free_outputs(struct scale_outputs *o);
+/* Attention that is not fused makes blocks of the length's square.  Those have two lengths for their last
+ * extents, or are larger than what the unit gives. */
+bool scale_is_square(const struct program *p, const struct edit_block *b, const struct scale_outputs *o);
 /* Made by a pass and not gone with it: caches, outputs of which the last ones are kept. */
 bool scale_is_kept(const struct program *p, const struct edit_block *b);
 

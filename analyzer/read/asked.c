@@ -3,6 +3,7 @@
 
 #include <sqlite3.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "sql.h"
 
@@ -17,6 +18,18 @@ static uint64_t number_of(const unsigned char *text)
     return text ? hash | 1 : 0;
 }
 
+/* The last two extents of TEXT, "[4, 2048, 8192]". */
+static void extents_of(const unsigned char *text, uint64_t inner[2])
+{
+    const char *at = (const char *)text;
+    char *end;
+    while (at && (at = strpbrk(at, "0123456789"))) {
+        inner[1] = inner[0];
+        inner[0] = strtoull(at, &end, 10);
+        at = end;
+    }
+}
+
 static void take(struct asked_table *a, struct sqlite3_stmt *s)
 {
     int64_t id = sqlite3_column_int64(s, 0), kind = sqlite3_column_int64(s, 1);
@@ -29,6 +42,8 @@ static void take(struct asked_table *a, struct sqlite3_stmt *s)
                           .type = type >= 0 && type < UINT8_MAX ? (uint8_t)(type + 1) : ELEMENT_UNKNOWN,
                           .raw = kind == RAW,
                           .sized = kind == SIZED};
+    if (kind == TENSOR)
+        extents_of(sqlite3_column_text(s, 4), asked.inner);
     *PUSH(a->at, a->n) = asked;
 }
 

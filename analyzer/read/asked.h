@@ -22,11 +22,12 @@ enum {
 
 struct asked {
     int64_t id;
-    uint64_t bytes; /* 0: unknown */
-    uint64_t shape; /* a number of it, the same for the same shape; 0: unknown */
-    uint8_t type;   /* ELEMENT_... */
-    bool raw;       /* bytes that no tensor was made of */
-    bool sized;     /* the block's size is the request */
+    uint64_t bytes;    /* 0: unknown */
+    uint64_t shape;    /* a number of it, the same for the same shape; 0: unknown */
+    uint64_t inner[2]; /* its last two extents, the last one first; 0: it has none, or they are unknown */
+    uint8_t type;      /* ELEMENT_... */
+    bool raw;          /* bytes that no tensor was made of */
+    bool sized;        /* the block's size is the request */
 };
 
 struct asked_table {

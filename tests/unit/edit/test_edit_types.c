@@ -193,6 +193,38 @@ static void squares_with_a_mask_of_their_own_are_fused_in_bf16(void **state)
     assert_true(models.high >= MIB(4 + 15 + 100)); /* no node of PyTorch's attention: code of the model's */
 }
 
+/* The blocks in WHICH have the inner extents OUTER x INNER. */
+static void extents(const char *which, uint64_t outer, uint64_t inner)
+{
+    for (; *which; which++)
+        asked_for[(int)*which].inner[0] = inner, asked_for[(int)*which].inner[1] = outer;
+}
+
+/* S and the mask m are 300 x 300 and no larger than the output y of 300 x 640; z is as large, and no square.
+ */
+static void blocks_of_two_lengths_grow_with_the_square_however_small_they_are(void **state)
+{
+    (void)state;
+    static const struct known sizes[] = {{'w', MIB(8), KIND_PARAMETER, NOWHERE},
+                                         {'m', MIB(1), KIND_FORWARD, NOWHERE},
+                                         {'S', MIB(10), KIND_SAVED, UNIT0},
+                                         {'z', MIB(20), KIND_SAVED, UNIT0},
+                                         {'y', MIB(10), KIND_SAVED, UNIT0},
+                                         {'l', MIB(1), KIND_LOGITS, HEAD},
+                                         {0}};
+    static const struct element sizes_elements[] = {{'w', F32, 1, false}, {'m', F32, 2, false},
+                                                    {'S', F32, 2, false}, {'z', F32, 3, false},
+                                                    {'y', F32, 3, false}, {0}};
+    TYPED(m, ".+w f+m f+S f+z f+y l+l l-l b-y b-z b-S b-m |", sizes);
+    assert_int_equal(edited(&m, "sequence=2").high, MIB(8 + 2 + 20 + 40 + 20 + 2)); /* no shapes are known */
+    extents("w", 640, 640);
+    extents("mS", 300, 300);
+    extents("zy", 300, 640);
+    assert_int_equal(edited(&m, "sequence=2").high, MIB(8 + 4 + 40 + 40 + 20 + 2));
+    extents("w", 640, 300); /* so that 300 may be a width */
+    assert_int_equal(edited(&m, "sequence=2").high, MIB(8 + 2 + 20 + 40 + 20 + 2));
+}
+
 /* Logits l of the output layer; their loss's copy m is made where the code is known to compute in fp32, or
  * nowhere. */
 static void whether_a_loss_makes_fp32_is_said_to_be_unknown_where_it_is(void **state)
@@ -229,6 +261,7 @@ int main(void)
         cmocka_unit_test(a_copy_of_attentions_output_may_be_none_in_bf16),
         cmocka_unit_test(whether_a_loss_makes_fp32_is_said_to_be_unknown_where_it_is),
         cmocka_unit_test(squares_with_a_mask_of_their_own_are_fused_in_bf16),
+        cmocka_unit_test(blocks_of_two_lengths_grow_with_the_square_however_small_they_are),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
