@@ -3,10 +3,15 @@
  *
  * dl_iterate_phdr walks the objects of our own namespace in the order of their loading, under the loader's
  * lock.  What is found is copied: nothing here points into the list afterwards.
+ *
+ * _dl_find_object, made for unwinders, knows an object from the moment on at which all that was loaded with
+ * it is bound and write-protected.  It is looked for in the objects themselves: older C libraries have none,
+ * and a look-up that fails may call the program's malloc, which may be the caller.
  */
 #define _GNU_SOURCE
 #include "objects.h"
 
+#include <stdatomic.h>
 #include <stdio.h>
 
 #include "image.h"
@@ -20,7 +25,9 @@ struct search {
 static bool matches(const struct search *s, const struct vs_image *image)
 {
     uintptr_t p = (uintptr_t)s->address;
-    return s->address == NULL ? vs_image_is_driver(image) : p >= image->start && p < image->end;
+    if (s->address == NULL)
+        return vs_image_is_driver(image) && vs_loaded_is_bound((const void *)image->start);
+    return p >= image->start && p < image->end;
 }
 
 static int visit(struct dl_phdr_info *info, size_t size, void *data)
@@ -62,6 +69,31 @@ int vs_loaded_count(void)
     int n = 0;
     dl_iterate_phdr(count, &n);
     return n;
+}
+
+/* ---- bound or not ---- */
+
+typedef int find_object(void *address, void *found);
+
+static int has_find_object(struct dl_phdr_info *info, size_t size, void *data)
+{
+    struct vs_image image;
+    uintptr_t *found = data;
+    *found = vs_image_read(&image, info) ? vs_image_defines(&image, "_dl_find_object") : 0;
+    return *found != 0;
+}
+
+bool vs_loaded_is_bound(const void *address)
+{
+    static _Atomic uintptr_t known; /* 1: there is none; relaxed: code that stays where it is */
+    uintptr_t find = atomic_load_explicit(&known, memory_order_relaxed);
+    if (find == 0) {
+        dl_iterate_phdr(has_find_object, &find);
+        find += find == 0;
+        atomic_store_explicit(&known, find, memory_order_relaxed);
+    }
+    uint64_t found[64]; /* struct dl_find_object, of twelve words, which older headers lack */
+    return find == 1 || ((find_object *)find)((void *)(uintptr_t)address, found) == 0;
 }
 
 bool vs_loaded_is_us(const void *address)

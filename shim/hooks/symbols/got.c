@@ -3,12 +3,16 @@
  *
  * A relocation that names a function fills a word of the global offset table (GOT), one of the procedure
  * linkage table (PLT), or plain data.  The loader write-protects some of these afterwards (RELRO): such a
- * page is made writable for the moment.
+ * page is made writable for the moment.  One that is writable anyway stays so: whoever made it writable, the
+ * loader before it is done or another library that changes slots, is about to write there.
  */
 #define _GNU_SOURCE
 #include "got.h"
 
+#include <errno.h>
+#include <linux/futex.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "core/arch/elf.h"
@@ -55,12 +59,24 @@ static bool in_data(const struct vs_image *o, uintptr_t at)
     return false;
 }
 
+/* Whether the page at START can be written: the kernel is had to write what is there, in one step.  Nobody
+ * waits at either address. */
+static bool is_writable(uintptr_t start)
+{
+    static uint32_t nobody;
+    int saved = errno;
+    bool wrote = syscall(SYS_futex, &nobody, FUTEX_WAKE_OP_PRIVATE, 0, (void *)0, (void *)start,
+                         FUTEX_OP(FUTEX_OP_OR, 0, FUTEX_OP_CMP_EQ, 0)) >= 0;
+    errno = saved;
+    return wrote;
+}
+
 bool vs_got_write(const struct vs_image *o, const struct vs_got_slot *slot, uintptr_t value)
 {
     if (!in_data(o, slot->at))
         return false;
     uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), start = slot->at & ~(page - 1);
-    bool is_protected = slot->at >= o->relro_start && slot->at < o->relro_end;
+    bool is_protected = slot->at >= o->relro_start && slot->at < o->relro_end && !is_writable(start);
     if (is_protected && mprotect((void *)start, page, PROT_READ | PROT_WRITE) != 0)
         return false;
     /* relaxed: who calls through the word meanwhile gets the one or the other, both good */

@@ -22,6 +22,9 @@
  * then, as many at its end are left out as were loaded since the count.  Where some of these are gone again,
  * that leaves out older ones; then all of it is done again.  The look itself holds the lock under which
  * objects come and go: nothing is unloaded meanwhile, and two threads do not write the same pages.
+ *
+ * The thread that looks a name up may itself be in the midst of a load, whose lock does not stop it.  What it
+ * has not bound yet is left to a later look.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -29,6 +32,7 @@
 #include "scopes.h"
 #include "hooks/driver.h"
 #include "hooks/loader/next.h"
+#include "hooks/loader/objects.h"
 #include "hooks/uncovered.h"
 #include "got.h"
 #include "symbols.h"
@@ -49,6 +53,7 @@ struct look {
     unsigned long long from_subs;
     bool from_known;
     bool left_out; /* of those counted some, perhaps */
+    bool unbound;  /* some of them are being loaded by this thread */
     bool driver_known, driver_is_global;
     bool needs_global;  /* a weak reference would be NULL, unless the global scope has grown a definition */
     bool nobody_global; /* it has not */
@@ -196,22 +201,29 @@ static void remember(const struct vs_scopes *c, const struct look *look, size_t 
     atomic_store_explicit(&seen.subs, c->subs, memory_order_relaxed);
     atomic_store_explicit(&seen.count, end, memory_order_relaxed);
     /* release: pairs with the load in count_loads, which skips what has been done */
-    if (!look->left_out)
+    if (!look->left_out && !look->unbound)
         atomic_store_explicit(&seen.adds, look->adds, memory_order_release);
 }
 
 static void look_through(struct vs_scopes *c, void *context)
 {
     struct look *look = context;
-    size_t from = first_new(c, look), end = end_of_counted(c, look);
+    size_t from = first_new(c, look), end = end_of_counted(c, look), done = end > from ? end : from;
+    look->unbound = false;
     for (size_t at = from; at < end; at++) {
         struct object o = {c, look, at};
         const struct vs_image *image = &c->objects[at].image;
-        if (image->symbols != NULL && at != c->self && !vs_image_is_driver(image))
+        if (image->symbols == NULL || at == c->self || vs_image_is_driver(image))
+            continue;
+        if (vs_loaded_is_bound((const void *)image->start)) {
             vs_got_visit(image, check_slot, &o);
+        } else if (!look->unbound) {
+            look->unbound = true;
+            done = at;
+        }
     }
     look->left_out = end < look->count && c->adds != look->adds;
-    remember(c, look, end > from ? end : from);
+    remember(c, look, done);
 }
 
 /* Stops at the first object where no load has happened since the last look. */
@@ -240,7 +252,7 @@ static bool driver_is_global(void)
     return found;
 }
 
-/* Whether all objects that were on the list have been looked at. */
+/* Whether all objects that were on the list have been looked at, or can't be yet. */
 static bool looked(void)
 {
     struct look look = {0};

@@ -71,8 +71,8 @@ static bool is_program_handle(void *handle)
 static void *find_in_caller(const char *name, const char *version, const void *caller)
 {
     struct vs_loaded object;
-    if (!vs_loaded_at(caller, &object) || object.name[0] == '\0')
-        return NULL;
+    if (!vs_loaded_at(caller, &object) || object.name[0] == '\0' || !vs_loaded_is_bound(caller))
+        return NULL; /* to open what is being loaded would bind it a second time */
     void *handle = dlopen(object.name, RTLD_LAZY | RTLD_NOLOAD);
     if (handle == NULL)
         return NULL;

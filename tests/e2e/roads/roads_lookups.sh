@@ -111,3 +111,36 @@ for _ in 1 2 3; do
     shimmed "$tests/prog_rebind" "$dir"/plugin_[123].so
     [ "$status" = 0 ] || fail "libraries that come and go: status $status"
 done
+
+# the loader, in the midst of binding a library, calls a resolver of another one, which looks a name up: the library is left to
+# the loader, and bound to us at the next look-up
+cat >"$dir/resolver.c" <<'END'
+#include <dlfcn.h>
+static int answer(void) { return 7; }
+static int (*resolve(void))(void) { return dlsym(RTLD_DEFAULT, "getpid") ? answer : 0; }
+int chosen(void) __attribute__((ifunc("resolve")));
+END
+cat >"$dir/late.c" <<'END'
+#define _GNU_SOURCE
+#include "work.h"
+#include <dlfcn.h>
+int main(int argc, char **argv)
+{
+    MUST(argc == 3 && dlopen("libcuda.so.1", RTLD_NOW) != NULL && dlopen(argv[1], RTLD_NOW | RTLD_GLOBAL) != NULL);
+    void *plugin = dlopen(argv[2], RTLD_NOW | RTLD_LOCAL | RTLD_DEEPBIND);
+    MUST(plugin != NULL);
+    void (*run)(void) = (void (*)(void))dlsym(plugin, "plugin_run");
+    MUST(run != NULL);
+    run();
+    return 0;
+}
+END
+"${CC:-cc}" -O1 -shared -fPIC -Wl,-z,now -o "$dir/libresolver.so" "$dir/resolver.c" -ldl || fail "the resolver does not build"
+"${CC:-cc}" "${flags[@]}" "-I$src" -o "$dir/late" "$dir/late.c" -ldl || fail "late does not build"
+for how in now,-z,relro lazy,-z,relro now,-z,norelro; do
+    make_library plugin_chosen.so -DPLUGIN_CHOSEN "-Wl,-z,$how" "$sim" "$dir/libresolver.so" "-Wl,-rpath,$dir"
+    run_shimmed "$dir/late" "$dir/libresolver.so" "$dir/plugin_chosen.so"
+    expect_events "$memory" <<<"$work
+$more"
+    expect_clean
+done

@@ -82,3 +82,8 @@ static int (*resolve(void))(void)
 int plugin_slow(void) __attribute__((ifunc("resolve")));
 int (*plugin_slow_address)(void) = plugin_slow;
 #endif
+
+#ifdef PLUGIN_CHOSEN /* by another library's resolver, while the loader binds this one */
+int chosen(void);
+int (*plugin_chosen)(void) = chosen;
+#endif
