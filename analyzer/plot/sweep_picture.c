@@ -23,12 +23,14 @@ static double figure_of(const struct trace_sweep_rank *r, enum figure what)
     return n == UNKNOWN ? NAN : (double)n / GIB;
 }
 
+#define NUMBER_MOST 1e30 /* of an axis below: beyond it gnuplot's own arithmetic overflows */
+
 /* Whether WORD is a number, as an axis below needs them. */
 static bool is_number(const char *word)
 {
     char *end = NULL;
-    return word && *word && word[strspn(word, "0123456789.eE+-")] == 0 && isfinite(strtod(word, &end)) &&
-           !*end;
+    return word && *word && word[strspn(word, "0123456789.eE+-")] == 0 &&
+           fabs(strtod(word, &end)) <= NUMBER_MOST && !*end;
 }
 
 /* The axis below: the last one of numbers that has several values; axis_count: none. */
@@ -38,7 +40,8 @@ static size_t axis_below(const struct trace_sweep *s)
         bool numbers = true, several = false;
         for (size_t i = 0; i < s->n && numbers; i++) {
             numbers = is_number(s->points[i].values[a]);
-            several = several || (numbers && strcmp(s->points[i].values[a], s->points[0].values[a]) != 0);
+            several = several || (numbers && strtod(s->points[i].values[a], NULL) !=
+                                                 strtod(s->points[0].values[a], NULL));
         }
         if (numbers && several)
             return a;
@@ -156,14 +159,32 @@ static void drop_empty(struct curves *c)
     c->n = kept;
 }
 
+static size_t count_missing(const struct trace_sweep *s)
+{
+    size_t missing = 0;
+    for (size_t i = 0; i < s->n; i++)
+        missing += trace_sweep_point_missing(&s->points[i]);
+    return missing;
+}
+
+/* A picture is looked at by itself: its title says what it lacks.  The caller frees it. */
+static char *title_of(const struct sweep_picture *how, size_t missing, size_t points)
+{
+    const char *title = how->title ? how->title : "least, mean and most over the ranks";
+    if (!missing)
+        return xstrdup(title);
+    return xformat("INCOMPLETE, of %zu of %zu points not every process was recorded: %s", missing, points,
+                   title);
+}
+
 int sweep_picture_draw(const struct trace_sweep *s, const struct sweep_picture *how)
 {
-    size_t below = axis_below(s);
+    size_t below = axis_below(s), missing = count_missing(s);
     if (below == s->axis_count)
         return complain("%s: a picture needs an axis of two numbers or more, which every point has",
                         how->command);
     struct drawn d = {.c = xrealloc(NULL, sizeof *d.c)};
-    *d.c = (struct curves){.title = xstrdup(how->title ? how->title : "least, mean and most over the ranks"),
+    *d.c = (struct curves){.title = title_of(how, missing, s->n),
                            .x = s->axes[below],
                            .size = {how->size[0], how->size[1]},
                            .n = FIGURES};
@@ -177,6 +198,8 @@ int sweep_picture_draw(const struct trace_sweep *s, const struct sweep_picture *
     int status =
         d.c->n ? curves_draw_as(d.c, how->path, how->format)
                : complain("%s: no point that ended well has figures: there is nothing to draw", how->command);
+    if (!status && missing)
+        complain("%s: of %zu of %zu points not every process was recorded", how->command, missing, s->n);
     if (!status && d.left_out)
         complain("%s: %zu values are left out: a panel has room for %d curves", how->command, d.left_out,
                  CURVES_MOST);

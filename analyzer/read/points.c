@@ -105,6 +105,13 @@ static int load_values(struct trace *t, struct trace_sweep *out, const int64_t *
     return trace_sql_done(t, s, code);
 }
 
+/* NAN where it is not known, or no program's: a step takes a nanosecond at least. */
+static double rate_of(struct sqlite3_stmt *s, int column)
+{
+    double rate = sqlite3_column_double(s, column);
+    return rate > 0 && rate <= 1e9 ? rate : NAN;
+}
+
 /* A row a device of a process: that where it reserved most counts, of equal ones the first. */
 static int load_ranks(struct trace *t, struct trace_sweep *out, const int64_t *ids)
 {
@@ -128,14 +135,8 @@ static int load_ranks(struct trace *t, struct trace_sweep *out, const int64_t *i
         struct trace_sweep_rank *r = p->rank_count ? &p->ranks[p->rank_count - 1] : NULL;
         if (!r || r->process != process) {
             r = PUSH(p->ranks, p->rank_count);
-            *r = (struct trace_sweep_rank){
-                process,
-                trace_sql_int(s, 2),
-                UNKNOWN,
-                UNKNOWN,
-                UNKNOWN,
-                UNKNOWN,
-                sqlite3_column_type(s, 3) == SQLITE_NULL ? NAN : sqlite3_column_double(s, 3)};
+            *r = (struct trace_sweep_rank){process, trace_sql_int(s, 2), UNKNOWN, UNKNOWN, UNKNOWN,
+                                           UNKNOWN, rate_of(s, 3)};
         }
         if (reserved == UNKNOWN || (r->reserved != UNKNOWN && reserved <= r->reserved))
             continue;

@@ -6,6 +6,7 @@
 #include <sqlite3.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 
 int trace_sql_endless(struct trace *t)
 {
@@ -62,11 +63,21 @@ int trace_sql_done(struct trace *t, struct sqlite3_stmt *s, int code)
 
 #define MOST (INT64_C(1) << 61) /* beyond any bytes or nanoseconds, Unix time included */
 
+/* Whether a text, as values of meta are, begins as a number does. */
+static bool is_numeral(struct sqlite3_stmt *s, int column)
+{
+    const char *text = (const char *)sqlite3_column_text(s, column);
+    return text && strchr("+-0123456789", *text) && text[strcspn(text, "0123456789")];
+}
+
 int64_t trace_sql_int(struct sqlite3_stmt *s, int column)
 {
+    int type = sqlite3_column_type(s, column);
+    /* of a damaged file: SQLite reads "abc" as 0 */
+    if (type == SQLITE_NULL || (type != SQLITE_INTEGER && type != SQLITE_FLOAT && !is_numeral(s, column)))
+        return UNKNOWN;
     int64_t value = sqlite3_column_int64(s, column);
-    bool known = sqlite3_column_type(s, column) != SQLITE_NULL && value < MOST && value > -MOST;
-    return known ? value : UNKNOWN;
+    return value < MOST && value > -MOST ? value : UNKNOWN;
 }
 
 int64_t trace_sql_amount(struct sqlite3_stmt *s, int column)

@@ -210,6 +210,8 @@ static struct trace_sweep_point as_read(const struct sweep *s, size_t i)
     struct trace_sweep_point out = {.name = p->name,
                                     .outcome = p->done ? outcome_names[p->outcome] : NULL,
                                     .values = xrealloc(NULL, s->grid.n * sizeof *out.values),
+                                    .expected = p->expected,
+                                    .recorded = (int64_t)p->n,
                                     .predicted = p->predicted_reserved};
     for (size_t a = 0; a < s->grid.n; a++)
         out.values[a] = grid_value(&s->grid, i, a);

@@ -162,10 +162,20 @@ grep -q 'title "sweep_file=crash/sweep.db, batch=2"' drawn.gp && grep -q 'title 
 "$V" plot oom/sweep.db --format=png -o merged.db 2>err && fail "a picture replaces a recording"
 "$V" plot lacks.d/sweep.db -o lacks.gp 2>err
 [ $? = 3 ] && grep -q 'set xlabel "batch"' lacks.gp || fail "a picture of a sweep that lacks a recording: $(cat err)"
+grep -q 'plot: of 1 of 2 points not every process was recorded' err && grep -q 'INCOMPLETE, of 1 of 2 points' lacks.gp || fail "a picture does not say what it lacks: $(cat err)"
 "$V" plot refused/sweep.db --title=refusals >out 2>err && grep -qx refusals out || fail "a picture's title: $(cat out err)"
 cp oom/sweep.db parts.db
 sqlite3 parts.db "UPDATE sweep_value SET value = '0.' || value || 'e-1' WHERE name = 'seq'"
 "$V" plot parts.db >out 2>err && grep -q "^reserved by the framework's allocator, GiB, over seq" out || fail "numbers that are not whole: $(cat err)"
+# of a damaged file: a rate that is no program's is not drawn, a text is no number, and numbers that are equal are one
+cp oom/sweep.db damaged.db
+sqlite3 damaged.db "UPDATE sweep_process SET steps_per_second = 9e999; UPDATE sweep_point SET predicted_reserved_bytes = 'abc'"
+"$V" plot damaged.db >out 2>err && ! grep -q 'inf\|iterations\|predicted' out || fail "a rate without end: $(cat out err)"
+"$V" plot damaged.db -o drawn.svg 2>err && [ ! -s err ] || fail "a rate without end in a picture: $(cat err)"
+"$V" report --json damaged.db | grep -q '"predicted_framework_reserved_bytes": *0' && fail "a text counts as 0 bytes"
+sqlite3 damaged.db "UPDATE sweep_value SET value = substr('1.00', 1, 2 + point % 3) WHERE name = 'seq'; UPDATE sweep_value SET value = '1e308' WHERE name = 'batch'"
+"$V" plot damaged.db -o drawn.svg 2>err && fail "an axis of equal numbers"
+[ "$(wc -l <err)" = 1 ] && grep -q 'needs an axis of two numbers or more' err || fail "an axis of equal numbers: $(cat err)"
 "$V" plot recovers/sweep.db >out 2>err && fail "a picture over one number"
 [ "$(wc -l <err)" = 1 ] && grep -q 'needs an axis of two numbers or more' err || fail "a picture over one number: $(cat err)"
 
