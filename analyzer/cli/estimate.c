@@ -35,8 +35,8 @@ static const struct option_row rows[] = {
     {"batch", 0, "N", ARG_COUNT, AT(batch), "sequences of a step on one GPU (1)"},
     {"seq", 0, "N", ARG_COUNT, AT(tokens), "tokens of a sequence: without it no activations and no logits"},
     {"recipe", 0, "mixed|mixed-fp32-gradients|bf16|fp32|autocast", ARG_TEXT, AT(recipe),
-     "bytes a parameter: 2 + 2 + 12 (mixed), 2 + 4 + 12, 2 + 2 + 4, 4 + 4 + 8, and that with 16 bits in "
-     "forward"},
+     "bytes a parameter: 2 + 2 + 12 (mixed), 2 + 4 + 12, 2 + 2 + 4, 4 + 4 + 8; autocast: as fp32, "
+     "computed with in 16 bits"},
     {"optimizer", 0, "adam|adam8bit|momentum|sgd", ARG_TEXT, AT(optimizer),
      "the states: 2 values, 2 bytes, 1 value, none"},
     {"fused-optimizer", 0, NULL, ARG_FLAG, AT(fused_optimizer), "not PyTorch's foreach: no temporaries"},

@@ -27,6 +27,12 @@ static bool counted(const struct setup *s)
            s->recompute != RECOMPUTE_SELECTIVE;
 }
 
+/* Whether the output layer's copies under autocast are a part of their own, in the logits' row. */
+static bool casts_head(const struct setup *s)
+{
+    return s->autocast && s->model.embedding != UNKNOWN;
+}
+
 /* Bytes that one layer keeps, and what its backward has beyond them. */
 static double one_layer(const struct setup *s, double *more)
 {
@@ -47,6 +53,16 @@ static double one_layer(const struct setup *s, double *more)
            s->element / 2;
 }
 
+/* Bytes of one layer's weights' copies in 16 bits; without a config.json all parameters are the layers'. */
+static double one_layers_casts(const struct setup *s)
+{
+    const struct model *m = &s->model;
+    if (!s->autocast)
+        return 0;
+    return (m->kind == MODEL_UNKNOWN ? 2 * (double)m->parameters / (double)m->layers : kept_casts(m)) /
+           (double)s->tensor_parallel;
+}
+
 static struct parts parts_of_step(const struct setup *s)
 {
     const struct model *m = &s->model;
@@ -65,7 +81,7 @@ static struct parts parts_of_step(const struct setup *s)
         double behind = !counted(s) ? 0
                         : cast      ? n * kept_beside_autocast(m)
                                     : n * kept_by_last_norm(m, s->element);
-        double casts = cast ? kept_casts(m) : 0;
+        double casts = one_layers_casts(s);
         p.forward = layers * (kept + casts) + behind;
         p.last_layer = layers * (kept + (full ? 0 : casts)) + (full ? layer + casts : 0) + more;
         p.first_layer = kept + (full ? layer : 0) + casts + more;
@@ -76,8 +92,8 @@ static struct parts parts_of_step(const struct setup *s)
         p.loss_forward = s->fused_loss ? fused : formula_loss_forward(n, vocab, s->element);
         p.log_softmax = s->fused_loss ? 0 : formula_logits(n, vocab, 4);
         p.loss_gradients = s->fused_loss ? 0 : formula_loss_backward(n, vocab) - p.log_softmax;
-        if (s->autocast && counted(s)) { /* the output layer's weight and its input, in 16 bits */
-            double casts = 2 * ((double)m->embedding + n * (double)m->hidden);
+        if (casts_head(s)) { /* the output layer's weight and its input, in 16 bits */
+            double casts = 2 * ((double)m->embedding / (double)s->tensor_parallel + n * (double)m->hidden);
             p.loss_forward += casts;
             p.log_softmax += casts;
         }
@@ -157,7 +173,8 @@ static char *sharded(double each, const char *of, bool over, int64_t gpus)
 static char *activations_from(const struct setup *s)
 {
     if (s->recompute == RECOMPUTE_FULL)
-        return xformat("the input of each layer, %g bytes; one layer's in its backward", s->element);
+        return xformat("the input of each layer, %g bytes; one layer's in its backward%s",
+                       s->autocast ? 4 : s->element, s->autocast ? "; autocast's copies of weights" : "");
     if (counted(s))
         return xstrdup(s->autocast ? "counted over the layers' operations and autocast's copies, without "
                                      "attention's scores"
@@ -165,13 +182,17 @@ static char *activations_from(const struct setup *s)
     const char *way = s->sequence_parallel     ? "sbh/t (34 + 5as/h)"
                       : s->tensor_parallel > 1 ? "sbh (10 + 24/t + 5as/ht)"
                                                : "sbh (34 + 5as/h)";
-    return xformat("%s a layer%s (Korthikanti et al.)", way,
-                   s->scores && s->recompute == RECOMPUTE_NONE ? "" : ", without 5as");
+    return xformat("%s a layer%s (Korthikanti et al.)%s", way,
+                   s->scores && s->recompute == RECOMPUTE_NONE ? "" : ", without 5as",
+                   !s->autocast                     ? ""
+                   : s->model.kind == MODEL_UNKNOWN ? "; autocast's copies of weights, 2 bytes a parameter"
+                                                    : "; autocast's copies of weights");
 }
 
 static void explain(struct estimate *e, const struct setup *s)
 {
     bool host = s->offload != OFFLOAD_NONE;
+    const char *head = casts_head(s) ? "; autocast's copies of the output layer's weight and input" : "";
     e->from[ROW_PARAMETERS] = s->offload == OFFLOAD_PARAMETERS
                                   ? xstrdup("on the host")
                                   : sharded(s->each.weights, "", s->stage >= 3, s->gpus);
@@ -180,12 +201,10 @@ static void explain(struct estimate *e, const struct setup *s)
     e->from[ROW_STATES] = host ? xstrdup("on the host") : sharded(s->each.states, "", s->stage >= 1, s->gpus);
     e->from[ROW_ACTIVATIONS] = activations_from(s);
     e->from[ROW_LOGITS] =
-        s->fused_loss ? xformat("fused: %lld tokens at a time", (long long)s->chunk)
-        : s->element < 4
-            ? xformat("%g + 4 (fp32) + 4 (log-softmax) bytes each; in backward log-softmax%s", s->element,
-                      s->autocast && counted(s) ? "; autocast's copies of the output layer's weight and input"
-                                                : "")
-            : xstrdup("4 + 4 (log-softmax) bytes each; in backward log-softmax");
+        s->fused_loss    ? xformat("fused: %lld tokens at a time%s", (long long)s->chunk, head)
+        : s->element < 4 ? xformat("%g + 4 (fp32) + 4 (log-softmax) bytes each; in backward log-softmax%s",
+                                   s->element, head)
+                         : xstrdup("4 + 4 (log-softmax) bytes each; in backward log-softmax");
     if (!s->fused_loss)
         e->from[ROW_LOGITS_GRADIENTS] = xstrdup("by log-softmax and by the fp32 logits, 4 bytes each");
     if (s->each.copy > 0 && !host)

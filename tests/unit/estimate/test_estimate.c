@@ -113,6 +113,37 @@ static void under_autocast_a_layer_keeps_its_casts_too(void **state)
     assert_non_null(strstr(why, "under autocast is not known"));
 }
 
+/* Whichever way activations are counted, the weights' copies are among them. */
+static void the_papers_formula_lacks_no_casts_under_autocast(void **state)
+{
+    struct setup s = bf16();
+    s.scores = true;
+    struct estimate e = made(&s);
+    int64_t plain = e.bytes[PHASE_FORWARD][ROW_ACTIVATIONS], logits = e.bytes[PHASE_LOGITS][ROW_LOGITS];
+    estimate_free(&e);
+    s.autocast = true;
+    e = made(&s);
+    assert_int_equal(e.bytes[PHASE_FORWARD][ROW_ACTIVATIONS], plain + 16 * (INT64_C(116) << 20));
+    assert_int_equal(e.bytes[PHASE_LOGITS][ROW_LOGITS],
+                     logits + 2 * (s.model.embedding + INT64_C(2048) * 2048));
+    assert_non_null(strstr(e.from[ROW_ACTIVATIONS], "autocast's copies of weights"));
+    estimate_free(&e);
+    s.scores = false;
+    s.model.kind = MODEL_UNKNOWN;
+    s.model.embedding = s.model.layer = UNKNOWN;
+    e = made(&s);
+    assert_int_equal(e.bytes[PHASE_FORWARD][ROW_ACTIVATIONS],
+                     16 * INT64_C(34) * 2048 * 2048 + 2 * s.model.parameters);
+    assert_non_null(strstr(e.from[ROW_ACTIVATIONS], "2 bytes a parameter"));
+    estimate_free(&e);
+    s = bf16();
+    s.autocast = true;
+    s.recompute = RECOMPUTE_FULL;
+    e = made(&s);
+    assert_non_null(strstr(e.from[ROW_ACTIVATIONS], "the input of each layer, 4 bytes"));
+    estimate_free(&e);
+}
+
 static void backward_is_the_highest_of_its_moments(void **state)
 {
     struct setup s = bf16();
@@ -201,6 +232,7 @@ int main(void)
         cmocka_unit_test(a_phase_has_what_lives_in_it),
         cmocka_unit_test(a_layer_of_llama_keeps_what_was_counted),
         cmocka_unit_test(under_autocast_a_layer_keeps_its_casts_too),
+        cmocka_unit_test(the_papers_formula_lacks_no_casts_under_autocast),
         cmocka_unit_test(backward_is_the_highest_of_its_moments),
         cmocka_unit_test(recompute_keeps_a_layers_input),
         cmocka_unit_test(sharded_and_offloaded),
