@@ -56,13 +56,54 @@ static void add_extent(struct sizes *s, uint64_t extent)
         *PUSH(s->at, s->n) = extent;
 }
 
-static void add_widths(struct scale_outputs *o, const struct program *p)
+static void add_widths(struct sizes *widths, const struct program *p)
 {
     for (size_t i = 0; i < p->block_count; i++)
         if (p->blocks[i].kind == KIND_PARAMETER)
             for (int k = 0; k < 2; k++)
-                add_extent(&o->widths, program_asked(p, &p->blocks[i])->inner[k]);
-    sizes_sort(&o->widths);
+                add_extent(widths, program_asked(p, &p->blocks[i])->inner[k]);
+    sizes_sort(widths);
+}
+
+/* What a pass saves is N x length x width; tokens of all samples in one row are N x width, and have no
+ * length.
+ */
+static void add_lengths(struct scale_outputs *o, const struct program *p)
+{
+    for (size_t i = 0; i < p->block_count; i++) {
+        const struct edit_block *b = &p->blocks[i];
+        const struct asked *a = program_asked(p, b);
+        if (b->kind == KIND_SAVED && a->rank == 3 && sizes_have(&o->widths, a->inner[0]) &&
+            !sizes_have(&o->lengths, a->inner[1])) {
+            add_extent(&o->lengths, a->inner[1]);
+            sizes_sort(&o->lengths);
+        }
+    }
+}
+
+static bool is_made_by_a_pass(const struct edit_block *b)
+{
+    return b->kind == KIND_SAVED || b->kind == KIND_FORWARD || b->kind == KIND_BACKWARD;
+}
+
+/* Attention's squares are far larger than what its layer gives, unless heads are few or tokens. */
+static bool is_large_square(const struct program *p, const struct edit_block *b,
+                            const struct scale_outputs *o)
+{
+    const struct edit_stack *s = program_stack(p, b);
+    return is_made_by_a_pass(b) && s->attends && s->unit < p->facts->units && o->bytes[s->unit] &&
+           b->size / 7 > o->bytes[s->unit] / 2;
+}
+
+static void add_squares(struct scale_outputs *o, const struct program *p)
+{
+    for (size_t i = 0; i < p->block_count; i++) {
+        uint64_t shape = program_asked(p, &p->blocks[i])->shape;
+        if (shape && is_large_square(p, &p->blocks[i], o) && !sizes_have(&o->squares, shape)) {
+            *PUSH(o->squares.at, o->squares.n) = shape;
+            sizes_sort(&o->squares);
+        }
+    }
 }
 
 struct scale_outputs scale_unit_outputs(const struct program *p)
@@ -70,8 +111,6 @@ struct scale_outputs scale_unit_outputs(const struct program *p)
     struct scale_outputs o = {0};
     size_t n = p->facts->units;
     uint64_t *outputs = xrealloc(NULL, (2 * n + 2) * sizeof *outputs), *last = outputs + n + 1;
-    uint32_t *block = xrealloc(NULL, (n + 1) * sizeof *block); /* that was last */
-    memset(block, 0xff, (n + 1) * sizeof *block);
     size_t *step = xrealloc(NULL, (n + 1) * sizeof *step), steps = 0; /* that a unit's last one is of */
     memset(outputs, 0, (2 * n + 2) * sizeof *outputs);
     memset(step, 0, (n + 1) * sizeof *step);
@@ -82,56 +121,53 @@ struct scale_outputs scale_unit_outputs(const struct program *p)
         steps += e->what == MOMENT_STEP;
         if (unit >= n || b->kind != KIND_SAVED || b->size <= SCALE_SURE)
             continue;
-        if (step[unit] != steps) { /* another step */
-            if (last[unit] > outputs[unit])
-                outputs[unit] = last[unit]; /* of the longest one */
-            if (block[unit] != BLOCK_NEVER)
-                add_extent(&o.lengths, program_asked(p, &p->blocks[block[unit]])->inner[1]);
-        }
+        if (step[unit] != steps && last[unit] > outputs[unit])
+            outputs[unit] = last[unit]; /* of the longest step */
         step[unit] = steps;
         last[unit] = b->size;
-        block[unit] = e->block;
     }
-    for (size_t u = 0; u < n; u++) {
+    for (size_t u = 0; u < n; u++)
         outputs[u] = last[u] > outputs[u] ? last[u] : outputs[u];
-        if (block[u] != BLOCK_NEVER)
-            add_extent(&o.lengths, program_asked(p, &p->blocks[block[u]])->inner[1]);
-    }
     free(step);
-    free(block);
-    sizes_sort(&o.lengths);
-    add_widths(&o, p);
+    add_widths(&o.widths, p);
+    add_lengths(&o, p);
     o.bytes = outputs;
+    add_squares(&o, p);
     return o;
 }
 
 void scale_free_outputs(struct scale_outputs *o)
 {
     free(o->bytes);
+    free(o->squares.at);
     free(o->lengths.at);
     free(o->widths.at);
     *o = (struct scale_outputs){0};
 }
 
-/* Whether the last two extents of B are lengths.  One that parameters have too may be a width. */
-static bool has_two_lengths(const struct program *p, const struct edit_block *b,
-                            const struct scale_outputs *o)
+/* The last two extents of B are one length, and no parameter has it. */
+static bool is_of_one_length(const struct program *p, const struct edit_block *b,
+                             const struct scale_outputs *o)
 {
     const uint64_t *inner = program_asked(p, b)->inner;
-    for (int k = 0; k < 2; k++)
-        if (!sizes_have(&o->lengths, inner[k]) || sizes_have(&o->widths, inner[k]))
-            return false;
-    return true;
+    return inner[0] == inner[1] && sizes_have(&o->lengths, inner[0]) && !sizes_have(&o->widths, inner[0]);
 }
 
 bool scale_is_square(const struct program *p, const struct edit_block *b, const struct scale_outputs *o)
 {
-    const struct edit_stack *s = program_stack(p, b);
-    bool made = b->kind == KIND_SAVED || b->kind == KIND_FORWARD || b->kind == KIND_BACKWARD;
-    if (made && has_two_lengths(p, b, o))
+    return is_large_square(p, b, o) ||
+           (is_made_by_a_pass(b) &&
+            (is_of_one_length(p, b, o) || sizes_have(&o->squares, program_asked(p, b)->shape)));
+}
+
+bool scale_may_be_square(const struct program *p, const struct edit_block *b, const struct scale_outputs *o)
+{
+    const struct asked *a = program_asked(p, b);
+    uint16_t unit = program_stack(p, b)->unit;
+    if (scale_is_square(p, b, o))
         return true;
-    return made && s->attends && s->unit < p->facts->units && o->bytes[s->unit] &&
-           b->size / 7 > o->bytes[s->unit] / 2;
+    return is_made_by_a_pass(b) && a->rank >= 4 && sizes_have(&o->lengths, a->inner[0]) &&
+           sizes_have(&o->lengths, a->inner[1]) && unit < p->facts->units && b->size > o->bytes[unit];
 }
 
 bool scale_is_kept(const struct program *p, const struct edit_block *b)
@@ -150,7 +186,8 @@ struct data {
 static double data_factor(const struct program *p, const struct edit_block *b, void *context)
 {
     const struct data *d = context;
-    if (d->outputs.bytes && scale_is_square(p, b, &d->outputs))
+    if (d->outputs.bytes &&
+        (d->least ? scale_is_square(p, b, &d->outputs) : scale_may_be_square(p, b, &d->outputs)))
         return d->factor * d->factor;
     switch (b->kind) {
     case KIND_LOGITS:

@@ -18,14 +18,15 @@ static uint64_t number_of(const unsigned char *text)
     return text ? hash | 1 : 0;
 }
 
-/* The last two extents of TEXT, "[4, 2048, 8192]". */
-static void extents_of(const unsigned char *text, uint64_t inner[2])
+/* Rank and last two extents, of TEXT, "[4, 2048, 8192]". */
+static void extents_of(const unsigned char *text, struct asked *a)
 {
     const char *at = (const char *)text;
     char *end;
     while (at && (at = strpbrk(at, "0123456789"))) {
-        inner[1] = inner[0];
-        inner[0] = strtoull(at, &end, 10);
+        a->rank += a->rank < UINT8_MAX;
+        a->inner[1] = a->inner[0];
+        a->inner[0] = strtoull(at, &end, 10);
         at = end;
     }
 }
@@ -43,7 +44,7 @@ static void take(struct asked_table *a, struct sqlite3_stmt *s)
                           .raw = kind == RAW,
                           .sized = kind == SIZED};
     if (kind == TENSOR)
-        extents_of(sqlite3_column_text(s, 4), asked.inner);
+        extents_of(sqlite3_column_text(s, 4), &asked);
     *PUSH(a->at, a->n) = asked;
 }
 

@@ -193,11 +193,13 @@ static void squares_with_a_mask_of_their_own_are_fused_in_bf16(void **state)
     assert_true(models.high >= MIB(4 + 15 + 100)); /* no node of PyTorch's attention: code of the model's */
 }
 
-/* The blocks in WHICH have the inner extents OUTER x INNER. */
-static void extents(const char *which, uint64_t outer, uint64_t inner)
+/* The blocks in WHICH have RANK extents, the last two of which are OUTER x INNER. */
+static void extents(const char *which, uint8_t rank, uint64_t outer, uint64_t inner)
 {
-    for (; *which; which++)
-        asked_for[(int)*which].inner[0] = inner, asked_for[(int)*which].inner[1] = outer;
+    for (; *which; which++) {
+        struct asked *a = &asked_for[(int)*which];
+        a->rank = rank, a->inner[0] = inner, a->inner[1] = outer;
+    }
 }
 
 /* S and the mask m are 300 x 300 and no larger than the output y of 300 x 640; z is as large, and no square.
@@ -217,12 +219,18 @@ static void blocks_of_two_lengths_grow_with_the_square_however_small_they_are(vo
                                                     {'y', F32, 3, false}, {0}};
     TYPED(m, ".+w f+m f+S f+z f+y l+l l-l b-y b-z b-S b-m |", sizes);
     assert_int_equal(edited(&m, "sequence=2").high, MIB(8 + 2 + 20 + 40 + 20 + 2)); /* no shapes are known */
-    extents("w", 640, 640);
-    extents("mS", 300, 300);
-    extents("zy", 300, 640);
-    assert_int_equal(edited(&m, "sequence=2").high, MIB(8 + 4 + 40 + 40 + 20 + 2));
-    extents("w", 640, 300); /* so that 300 may be a width */
+    extents("w", 2, 640, 640);
+    extents("mS", 4, 300, 300);
+    extents("zy", 2, 300, 640); /* tokens of all samples: no length */
     assert_int_equal(edited(&m, "sequence=2").high, MIB(8 + 2 + 20 + 40 + 20 + 2));
+    extents("zy", 3, 300, 640);
+    assert_int_equal(edited(&m, "sequence=2").low, MIB(8 + 4 + 40 + 40 + 20 + 2));
+    assert_int_equal(edited(&m, "sequence=2").high, MIB(8 + 4 + 40 + 40 + 20 + 2));
+    extents("w", 2, 640, 300); /* so that 300 may be a width */
+    assert_int_equal(edited(&m, "sequence=2").high, MIB(8 + 2 + 20 + 40 + 20 + 2));
+    m.blocks[2].size = MIB(11); /* and where it is more than the layer gives */
+    assert_int_equal(edited(&m, "sequence=2").low, MIB(8 + 2 + 22 + 40 + 20 + 2));
+    assert_int_equal(edited(&m, "sequence=2").high, MIB(8 + 2 + 44 + 40 + 20 + 2));
 }
 
 /* Logits l of the output layer; their loss's copy m is made where the code is known to compute in fp32, or
