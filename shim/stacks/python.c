@@ -25,8 +25,11 @@
  *     interpreter goes through the microseconds from its own mark to the first free;
  *   - 3.10 to 3.12 give each thread the main interpreter's state also inside a sub-interpreter: while there
  * are several interpreters nothing is read;
- *   - in 3.11 and 3.12 a signal may interrupt the two instructions between which the innermost frame is not
- * set yet: that word is followed only where pages are readable and what they hold is a code object.
+ *   - in 3.11 and 3.12 a signal may interrupt the few instructions between which the innermost frame is not
+ *     set yet, or has just been left.  Frames lie on a stack of their own, whose live part is known: a word
+ *     that leads there is followed, one that leads above it is not, and of any other (a generator has its
+ *     frame with it) the kernel is asked each time whether it can be read.  What it leads to must be a code
+ *     object.
  */
 #define _GNU_SOURCE
 #include "python.h"
@@ -135,8 +138,9 @@ void vs_python_prepare(void)
 
 /* ---- walking ---- */
 
-/* Whether the page of ADDRESS can be read.  The kernel is asked once, and again after a while: a call takes
- * longer than all else that a capture does, and a step goes through the code of some dozens of pages. */
+/* Whether the page of ADDRESS, a code object that a live frame holds, can be read.  The kernel is asked once,
+ * and again after a while: a call takes longer than all else that a capture does, and a step goes through the
+ * code of some dozens of pages. */
 static inline bool page_readable(struct vs_block *block, uintptr_t address)
 {
     uint64_t page = address >> 12, *known = &block->python_pages[page % VS_PYTHON_PAGES];
@@ -150,15 +154,39 @@ static inline bool page_readable(struct vs_block *block, uintptr_t address)
     return true;
 }
 
-/* The innermost frame where it hangs on a structure of the C stack that may be half made. */
-static bool plausible(struct vs_block *block, const struct vs_python *p, uintptr_t frame)
+static bool is_code(const struct vs_python *p, uintptr_t code)
 {
-    if (unlikely_(++block->python_looks % LOOK_AGAIN_AFTER == 0))
-        memset(block->python_pages, 0, sizeof block->python_pages);
-    if (!page_readable(block, frame))
+    return AT(uintptr_t, code, 8) == p->code_type;
+}
+
+/* Whether the words from FIRST to LAST, less than a page apart, can be read now. */
+static bool readable_now(uintptr_t first, uintptr_t last)
+{
+    return first >= 4096 && first % 8 == 0 && vs_readable(first) &&
+           (first >> 12 == last >> 12 || vs_readable(last));
+}
+
+/* A frame that is not in the live part of the thread's newest piece of stack: what was readable a moment ago
+ * need not be any more. */
+static __attribute__((noinline)) bool plausible_elsewhere(const struct vs_python *p, uintptr_t state,
+                                                          uintptr_t frame)
+{
+    uintptr_t top = AT(uintptr_t, state, p->chunk + 8), end = AT(uintptr_t, state, p->chunk + 16);
+    if ((frame >= top && frame < end) || !readable_now(frame, frame + (uintptr_t)p->owner))
         return false;
     uintptr_t code = AT(uintptr_t, frame, p->code);
-    return page_readable(block, code) && AT(uintptr_t, code, 8) == p->code_type;
+    return readable_now(code, code + 8) && is_code(p, code);
+}
+
+/* The innermost frame where it hangs on a structure of the C stack that may be half made. */
+static bool plausible(struct vs_block *block, const struct vs_python *p, uintptr_t state, uintptr_t frame)
+{
+    if (frame < AT(uintptr_t, state, p->chunk) || frame >= AT(uintptr_t, state, p->chunk + 8))
+        return plausible_elsewhere(p, state, frame);
+    if (unlikely_(++block->python_looks % LOOK_AGAIN_AFTER == 0))
+        memset(block->python_pages, 0, sizeof block->python_pages);
+    uintptr_t code = AT(uintptr_t, frame, p->code);
+    return frame % 8 == 0 && page_readable(block, code) && is_code(p, code);
 }
 
 static inline uint64_t identity_of(const struct vs_python *p, uintptr_t code, enum vs_python_kind kind)
@@ -336,7 +364,7 @@ static inline uintptr_t first_frame(struct vs_block *block, const struct vs_pyth
         return AT(uintptr_t, state, p->current);
     uintptr_t holder = AT(uintptr_t, state, p->cframe);
     uintptr_t frame = holder ? AT(uintptr_t, holder, p->current) : 0;
-    return frame && plausible(block, p, frame) ? frame : 0;
+    return frame && plausible(block, p, state, frame) ? frame : 0;
 }
 
 /* Ids of another journal are nobody's, and what is not proved is not kept for long.  False: there is no

@@ -41,6 +41,8 @@ struct vs_python {
     uint16_t minor, depth;
     uint16_t tags;           /* bits of a frame's code word that are no address */
     int16_t cframe, current; /* thread state -> frame, by the structure at `cframe` where that is >= 0 */
+    int16_t chunk;           /* thread state, with a cframe: the newest piece of the stack of frames, its top
+                                and its end, three words */
     int16_t code, previous, instr;                           /* of a frame */
     int16_t version, firstlineno, filename, name, linetable; /* of a code object */
     int16_t finalizing_at, head_at, key_at; /* of _PyRuntime: who ends it, the newest interpreter with the

@@ -85,11 +85,19 @@ static int check_frame(const struct vs_python *p, uintptr_t frame)
     return instr + 2 >= begin && instr <= begin + 2 * units ? 1 : -1;
 }
 
+/* The stack of frames: where its newest piece begins, its top, its end. */
+static bool good_stack(const struct vs_python *p, uintptr_t state)
+{
+    uintptr_t begin, top, end;
+    return read_word(state, p->chunk, &begin) && read_word(state, p->chunk + 8, &top) &&
+           read_word(state, p->chunk + 16, &end) && begin <= top && top <= end && end - begin < 1u << 30;
+}
+
 int vs_python_check(const struct vs_python *p, uintptr_t state, char *why, size_t why_size)
 {
     uintptr_t frame = 0, holder = state;
     int named = 0, frames = 0;
-    bool good = p->cframe < 0 || read_word(state, p->cframe, &holder);
+    bool good = p->cframe < 0 || (read_word(state, p->cframe, &holder) && good_stack(p, state));
     if (good && holder)
         good = read_word(holder, p->current, &frame);
     for (; good && frame && frames < FRAMES_MAX; frames++) {

@@ -394,6 +394,21 @@ def questions():
         differ(f"2000 captures, {asked} questions to the kernel", [], [])
 
 
+def stale():
+    """3.11 and 3.12: of what a signal may find in the midst of a call only frames that live are followed."""
+    global good
+    if sys.version_info[:2] not in ((3, 11), (3, 12)):
+        return
+    held.probe_capture()
+    wrong = held.probe_stale()
+    if not wrong:
+        good += 1
+    wrongs = {1: "a frame that was left is followed", 2: "a frame whose memory is gone is followed", 4: "a frame elsewhere is not"}
+    for bit, what in wrongs.items():
+        if wrong & bit:
+            differ(what, [], [])
+
+
 def no_frames():
     """A thread that the interpreter does not know has none."""
     global good
@@ -519,6 +534,7 @@ address_reuse()
 line_tables()
 greenlets()
 questions()
+stale()
 no_frames()
 signals()
 sub_interpreter()

@@ -18,6 +18,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -44,6 +45,7 @@ PUBLIC void *probe_inside(void *callable);
 PUBLIC uint32_t probe_outside(void);
 PUBLIC int probe_frame(uint32_t stack, uint32_t *parent, char *file, char *function, size_t room,
                        uint32_t *line);
+PUBLIC int probe_stale(void);
 PUBLIC uint32_t probe_line_310(const unsigned char *table, size_t length, int first, long unit);
 PUBLIC uint32_t probe_line_311(const unsigned char *table, size_t length, int first, long unit);
 PUBLIC void probe_signals(int on);
@@ -151,6 +153,37 @@ uint32_t probe_outside(void)
 {
     const struct vs_open_call *call = vs_open_call_innermost();
     return call ? call->frames : 0;
+}
+
+static uint32_t capture_at(uintptr_t *innermost, uintptr_t frame)
+{
+    uintptr_t kept = *innermost;
+    *innermost = frame;
+    uint32_t stack = vs_python_capture(journal);
+    *innermost = kept;
+    return stack;
+}
+
+/* What a signal handler may find in the midst of a call, CPython 3.11 and 3.12: 1 a frame that has been left
+ * is followed, 2 one whose memory is gone is, 4 one outside of the stack of frames (a generator's) is not. */
+int probe_stale(void)
+{
+    const struct vs_python *p = vs_python_now();
+    void *(*get_state)(void);
+    *(void **)&get_state = dlsym(RTLD_DEFAULT, "PyThreadState_Get");
+    uintptr_t state = (uintptr_t)get_state();
+    uintptr_t *innermost =
+        (uintptr_t *)(*(uintptr_t *)(state + (uintptr_t)p->cframe) + (uintptr_t)p->current);
+    uintptr_t top = *(uintptr_t *)(state + (uintptr_t)p->chunk + 8);
+    size_t frame_bytes = 80;
+    int wrong = 0;
+    memcpy((void *)top, (void *)*innermost, frame_bytes);
+    wrong |= capture_at(innermost, top) != 0;
+    void *memory = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    memcpy(memory, (void *)*innermost, frame_bytes);
+    wrong |= capture_at(innermost, (uintptr_t)memory) ? 0 : 4;
+    munmap(memory, 4096);
+    return wrong | (capture_at(innermost, (uintptr_t)memory) ? 2 : 0);
 }
 
 /* Reads the innermost frame of STACK: 0 none, 1 native (module's path in FILE), 2 Python.  *PARENT: the rest.
