@@ -3,7 +3,8 @@
  *
  * Parameters are made before any module is called, so nothing says which unit each is of.  Its gradient is
  * made where backward goes through the unit, and is as large: the gradients of the step that had most of them
- * are taken for the parameters.  What has none (it is frozen, or shared with another layer) is in no unit's.
+ * are taken for the parameters.  What has none (it is frozen, or shared with another layer) is in no unit's;
+ * DDP's buckets and an optimizer's shares have no part of it.
  */
 #include "groups.h"
 
@@ -65,7 +66,7 @@ static void add_rest(const struct program *p, struct groups *g, bool high)
     add(&g->at[g->n - 1], high || rest < 2 * largest ? rest : 2 * largest);
 }
 
-struct groups groups_of(const struct program *p, bool high)
+struct groups groups_of_gradients(const struct program *p)
 {
     size_t n = p->facts->units + (size_t)1;
     struct groups best = none(n), now = none(n);
@@ -80,8 +81,14 @@ struct groups groups_of(const struct program *p, bool high)
     }
     keep_better(&best, &now);
     free(now.at);
-    add_rest(p, &best, high);
     return best;
+}
+
+struct groups groups_of(const struct program *p, bool high)
+{
+    struct groups g = groups_of_gradients(p);
+    add_rest(p, &g, high);
+    return g;
 }
 
 void groups_free(struct groups *g)

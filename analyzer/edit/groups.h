@@ -21,6 +21,8 @@ struct groups {
 /* HIGH: parameters whose unit is not known are all in the rest; else no more of them than twice the largest
  * one. */
 struct groups groups_of(const struct program *p, bool high);
+/* Parameters that have a gradient, alone. */
+struct groups groups_of_gradients(const struct program *p);
 void groups_free(struct groups *g);
 
 /* What the fullest of N ranks has of all groups' parameters, where each is one rank's as a whole and the

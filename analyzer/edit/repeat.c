@@ -4,6 +4,9 @@
  *      recorded   | inputs forward backward | optimizer |
  *      N batches  | inputs forward backward | inputs forward backward | ... | optimizer |
  *
+ * What comes and goes before the program's first forward is its setup, and an evaluation before a step's
+ * forward is the program's, not a batch's: neither is repeated.
+ *
  * Each has the recorded size.  The gradients of the first live on; those of the others are added to them and
  * freed.  From the third on nothing changes any more, so no more than three are replayed.
  */
@@ -16,6 +19,7 @@
 
 struct region {                    /* of one step: events [from, to) are what is repeated */
     size_t from, forward, to, end; /* end: behind the step's last event */
+    bool setup;                    /* the program's first step */
     int passes;                    /* that the recording has: forwards that follow a backward, and one */
 };
 
@@ -31,7 +35,7 @@ static size_t find_inputs(const struct program *p, size_t i)
 static struct region find_region(const struct program *p, size_t i, size_t *next)
 {
     const struct edit_facts *f = p->facts;
-    struct region r = {.from = find_inputs(p, i), .forward = SIZE_MAX};
+    struct region r = {.from = find_inputs(p, i), .forward = SIZE_MAX, .setup = i == 0};
     bool back = false;
     for (; i < p->event_count && p->events[i].what != MOMENT_STEP; i++) {
         uint16_t phase = p->events[i].phase;
@@ -42,7 +46,7 @@ static struct region find_region(const struct program *p, size_t i, size_t *next
         } else if (phase && phase == f->backward && r.forward != SIZE_MAX) {
             r.to = i + 1;
             back = true;
-        } else if (phase && phase == f->optimizer && r.forward == SIZE_MAX) {
+        } else if (phase && (phase == f->optimizer || phase == f->evaluation) && r.forward == SIZE_MAX) {
             r.from = i + 1;
         }
     }
@@ -88,6 +92,8 @@ static void copy_event(struct copying *c, size_t i)
         free_gradients(c, p->facts->backward);
     if (was->born < c->region->from)
         return; /* it was freed the first time */
+    if (c->region->setup && was->died < c->region->forward)
+        return;
     if (was->kind == KIND_PARAMETER || was->kind == KIND_STATE || was->kind == KIND_BUFFER)
         return;
     if (was->kind == KIND_OTHER && (was->died == BLOCK_NEVER || was->died >= c->region->end))

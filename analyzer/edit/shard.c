@@ -75,14 +75,13 @@ static void free_copied(struct build *b, struct copied *c, const struct trace_mo
     c->n = 0;
 }
 
-static struct program in_buckets(const struct program *from, const struct shard *s)
+static struct program in_buckets(const struct program *from, const struct shard *s, const struct groups *g)
 {
     struct build b;
     struct copied c = {.n = 0};
-    struct groups g = groups_of(from, s->high);
     build_begin(&b, from);
     if (from->event_count)
-        bear_buckets(&b, &g);
+        bear_buckets(&b, g);
     for (size_t i = 0; i < from->event_count; i++) {
         const struct trace_moment *at = &from->events[i];
         const struct edit_block *was = at->what == MOMENT_BORN ? &from->blocks[at->block] : NULL;
@@ -95,7 +94,6 @@ static struct program in_buckets(const struct program *from, const struct shard 
         }
     }
     free(c.blocks);
-    groups_free(&g);
     return build_end(&b);
 }
 
@@ -115,10 +113,11 @@ struct program apply_zero(const struct program *from, const struct edit *e, stru
                 (long long)e->n, how, of, e->n == 2 ? "" : "; measured with 2 ranks only");
     if (e->stage > 1)
         return shard_gathered(from, &s);
-    if (high) {
-        struct groups g = groups_of(from, high);
+    /* where no gradient is known all parameters are taken to have one */
+    struct groups g = program_most(from, KIND_GRADIENT) ? groups_of_gradients(from) : groups_of(from, high);
+    if (high)
         s.most = groups_unevenness(&g, e->n);
-        groups_free(&g);
-    }
-    return in_buckets(from, &s);
+    struct program p = in_buckets(from, &s, &g);
+    groups_free(&g);
+    return p;
 }

@@ -5,8 +5,8 @@
  *
  *      f+a f-a         in forward a is born, and dies        |   the end of a step
  *
- * Phases: . none, f forward, l logits, b backward, o optimizer.  Sizes, kinds, call stacks and, where facts
- * says that they are known, types of the blocks are in a table.
+ * Phases: . none, f forward, l logits, b backward, o optimizer, e evaluation, where facts has that one.
+ * Sizes, kinds, call stacks and, where facts says that they are known, types of the blocks are in a table.
  */
 #ifndef TESTS_UNIT_EDIT_MADE_H
 #define TESTS_UNIT_EDIT_MADE_H
@@ -21,8 +21,8 @@
 
 #include "edit/answer.h"
 
-enum { NONE, FORWARD, LOGITS, BACKWARD, OPTIMIZER, NAMES };
-static const char *const names[NAMES] = {"none", "forward", "logits", "backward", "optimizer"};
+enum { NONE, FORWARD, LOGITS, BACKWARD, OPTIMIZER, EVALUATION, NAMES };
+static const char *const names[NAMES] = {"none", "forward", "logits", "backward", "optimizer", "evaluation"};
 #define KIB(n) ((uint64_t)(n) << 10)
 #define MIB(n) ((uint64_t)(n) << 20)
 
@@ -44,6 +44,7 @@ static struct edit_facts facts = {.forward = FORWARD,
                                   .logits = LOGITS,
                                   .backward = BACKWARD,
                                   .optimizer = OPTIMIZER,
+                                  .evaluation = EDIT_NO_PHASE,
                                   .phase_names = names,
                                   .phase_count = NAMES,
                                   .stacks = stacks,
@@ -106,7 +107,7 @@ static uint32_t living(const struct made *m, const char *of, char name)
 
 static void make(struct made *m, const char *text, const struct known *table)
 {
-    static const char phases[] = ".flbo";
+    static const char phases[] = ".flboe";
     char of[64] = {0};
     *m = (struct made){.p = {.facts = &facts}};
     m->p.blocks = m->blocks;

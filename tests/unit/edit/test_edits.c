@@ -127,6 +127,34 @@ static void accumulation_makes_a_batch_anew_each_time_and_no_parameter(void **st
     assert_int_equal(p.low, KIB(500 + 500 + 200 + 1000 + 500));
 }
 
+/* T is a checkpoint's copy that was loaded and freed, j what each batch is made of, e an evaluation's. */
+static void accumulation_repeats_neither_a_programs_setup_nor_an_evaluation(void **state)
+{
+    (void)state;
+    static const struct known plain[] = {{'w', KIB(500), KIND_PARAMETER, NOWHERE},
+                                         {'T', KIB(5000), KIND_OTHER, NOWHERE},
+                                         {'i', KIB(200), KIND_OTHER, NOWHERE},
+                                         {'j', KIB(300), KIND_OTHER, NOWHERE},
+                                         {'a', KIB(100), KIND_SAVED, UNIT1},
+                                         {'g', KIB(500), KIND_GRADIENT, NODE1},
+                                         {'x', KIB(10), KIND_UPDATE, FOREACH},
+                                         {'e', KIB(4000), KIND_OTHER, NOWHERE},
+                                         {0}};
+    struct made m;
+    make(&m, ".+w .+T .-T .+i f+a b+g b-a b-i o+x o-x .-g | .+j .+i .-j f+a b+g b-a b-i o+x o-x .-g |",
+         plain);
+    struct peaks p = edited(&m, "accumulate=3");
+    assert_int_equal(p.phase[NONE], KIB(500 + 5000));
+    /* the second step's batches are made beside a gradient */
+    make(&m, ".+w f+a b+g b-a o+x o-x .-g | .+j .+i .-j f+a b+g b-a b-i o+x o-x .-g |", plain);
+    assert_int_equal(edited(&m, "accumulate=3").phase[NONE], KIB(500 + 500 + 200 + 300));
+    make(&m, ".+w f+a b+g b-a o+x o-x .-g | e+e e-e .+i f+a b+g b-a b-i o+x o-x .-g |", plain);
+    facts.evaluation = EVALUATION;
+    p = edited(&m, "accumulate=3");
+    facts.evaluation = EDIT_NO_PHASE;
+    assert_int_equal(p.low, KIB(500 + 4000));
+}
+
 static void steps_that_accumulate_already_are_refused(void **state)
 {
     (void)state;
@@ -626,6 +654,24 @@ static void zero_2_and_3_gather_a_unit_and_leave_shares(void **state)
     assert_int_equal(p.phase[FORWARD], KIB(125 + 400 + 400 + 250 + 32 + 3000)); /* unit 1, and its buffer */
 }
 
+/* Only what has a gradient has a bucket, and a rank's states are those of such parameters. */
+static void of_frozen_parameters_zero_1_has_no_buckets(void **state)
+{
+    (void)state;
+    static const struct known frozen[] = {{'v', KIB(8000), KIND_PARAMETER, NOWHERE},
+                                          {'w', KIB(64), KIND_PARAMETER, NOWHERE},
+                                          {'u', KIB(64), KIND_PARAMETER, NOWHERE},
+                                          {'a', KIB(100), KIND_SAVED, UNIT0},
+                                          {'g', KIB(64), KIND_GRADIENT, NODE0},
+                                          {'s', KIB(64), KIND_STATE, FOREACH},
+                                          {0}};
+    struct made m;
+    make(&m, ".+v .+w .+u f+a b+g b+g b-a o+s o+s .-g .-g | f+a b+g b+g b-a .-g .-g |", frozen);
+    struct peaks p = edited(&m, "zero=1:2");
+    assert_int_equal(p.low, KIB(8128 + 128 + 64 + 100 + 128));
+    assert_int_equal(p.high, KIB(8128 + 128 + 64 + 100 + 128));
+}
+
 /* v is frozen: no gradient says which unit it is of. */
 static void of_frozen_parameters_zero_3_gathers_all_at_the_high_end_alone(void **state)
 {
@@ -670,6 +716,7 @@ int main(void)
         cmocka_unit_test(kept_gradients_are_there_in_forward_and_freed_again_by_the_opposite),
         cmocka_unit_test(accumulation_keeps_gradients_and_makes_no_second_workspace),
         cmocka_unit_test(accumulation_makes_a_batch_anew_each_time_and_no_parameter),
+        cmocka_unit_test(accumulation_repeats_neither_a_programs_setup_nor_an_evaluation),
         cmocka_unit_test(steps_that_accumulate_already_are_refused),
         cmocka_unit_test(a_fused_loss_has_no_logits_and_makes_its_gradients_in_logits),
         cmocka_unit_test(a_workspace_of_the_first_backward_is_no_gradient_of_the_output_layer),
@@ -695,6 +742,7 @@ int main(void)
         cmocka_unit_test(what_has_two_bytes_an_element_is_not_halved_again),
         cmocka_unit_test(zero_1_shares_states_and_has_buckets_of_all_gradients),
         cmocka_unit_test(zero_2_and_3_gather_a_unit_and_leave_shares),
+        cmocka_unit_test(of_frozen_parameters_zero_1_has_no_buckets),
         cmocka_unit_test(of_frozen_parameters_zero_3_gathers_all_at_the_high_end_alone),
         cmocka_unit_test(words_that_are_no_edit_are_named),
     };
