@@ -148,6 +148,39 @@ def test_without_gradients_of_the_loss_and_in_too_small_a_budget_there_are_two_r
         assert len(steps) == 3, steps
 
 
+def test_promised_losses_of_single_tokens_and_entropies_are_one_run_of_three_products():
+    for dtype, reduction, entropy in itertools.product(TOLERANCE, ("mean", "none"), (False, True)):
+        case = Case(dtype=dtype, biased=entropy)
+        ups = [case.ups[0] if reduction == "none" else torch.tensor(2.0), case.ups[1]]
+        promised = {"upstream": ups[0].to(here()), **({"entropy_upstream": ups[1].to(here()), "return_entropy": True} if entropy else {})}
+        with Watched() as steps:
+            got = case.call(reduction=reduction, temperature=0.7, **promised)
+            loss, entropies = got if entropy else (got, None)
+            total = (loss * ups[0].to(here())).sum()
+            (total + (entropies * ups[1].to(here())).sum() if entropy else total).backward()
+        assert [step for step, *_ in steps] == [START, FINISH, INPUT], steps
+        want = case.exact(temperature=0.7, reduction=reduction)
+        ((want[0] * ups[0]).sum() + entropy * (want[1] * ups[1]).sum()).backward()
+        what, limit = f"promised, {dtype}, {reduction}, {entropy}", 2 * TOLERANCE[dtype]
+        assert distance(loss, want[0].detach()) < limit and (not entropy or distance(entropies, want[1].detach()) < limit), what
+        case.agree(what, limit)
+    check()
+
+
+def test_entropies_of_parts_that_are_only_looked_at_cost_no_product():
+    case = Case()
+    with Watched() as steps:
+        loss, entropies = case.call(return_entropy=True, entropy_upstream=0)
+        (3 * loss).backward()
+    assert len(steps) == 3, steps
+    want = case.exact()
+    (3 * want[0]).backward()
+    assert distance(entropies, want[1].detach()) < 2e-5
+    case.agree("looked at", 2e-5)
+    case.call(return_entropy=True, entropy_upstream=0)[1].sum().backward()
+    raises(ValueError, "promised `upstream`", check)
+
+
 def test_the_chunk_keeps_to_the_budget():
     """What every rank can know of the chunk is enough: the library's own plan refuses none of these."""
     sizes = itertools.product((1, 63, 500, 5003), (8, 1000), (1, 63, 5000, 64128), (None, 128 << 10, 3 << 20, 700 << 20), (0, F32_LOGITS, F32_ACCUMULATE), TOLERANCE)
@@ -221,7 +254,7 @@ def test_what_cannot_be_is_refused_in_one_line():
     for words, options in (
         ("class_weights is [21]; it must be of all classes, [42]", {"class_weights": torch.ones(21, device=here())}),
         ("mode naive has no group", {"mode": "naive"}),
-        ("neither upstream nor main_grad", {"upstream": 1.0}),
+        ("group does not go with main_grad", {"main_grad": True}),
     ):
         raises(ValueError, words, case.call, **options)
     weight = distribute_tensor(case.w.to(here()), mesh(RANKS), [Shard(0)])

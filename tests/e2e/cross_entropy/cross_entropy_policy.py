@@ -13,6 +13,7 @@ import torch.nn.functional as F
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.environ.get("BINDING") or os.path.join(HERE, "../../../shim/framework/python"))
 from cross_entropy_binding_kit import DEVICE, TOLERANCE, distance, labels_for, leaf, main, raises  # noqa: E402
+from vramscope import cross_entropy  # noqa: E402
 from vramscope.cross_entropy import check, linear_cross_entropy, linear_log_probability  # noqa: E402
 
 
@@ -157,6 +158,72 @@ def test_each_output_alone_has_its_gradient():
         assert torch.equal(linear_cross_entropy(x, w, y, return_entropy=True)[1], entropy.detach())
 
 
+class Counted:
+    """How often the library runs."""
+
+    def __enter__(self):
+        self.runs, self.was = 0, cross_entropy.run
+
+        def run(*arguments, **named):
+            self.runs += 1
+            return self.was(*arguments, **named)
+
+        cross_entropy.run = run
+        return self
+
+    def __exit__(self, *_):
+        cross_entropy.run = self.was
+
+
+def test_promised_gradients_of_both_take_one_run():
+    """Log-probabilities and entropies in one run, where two are made without promises; entropies that are only looked at cost none."""
+    for dtype, biased in itertools.product(TOLERANCE, (False, True)):
+        x, w, b, y = leaf(14, 24, dtype=dtype), leaf(41, 24, dtype=dtype, scale=0.3), leaf(41, dtype=dtype) if biased else None, labels_for(14, vocab=41, ignored=0.3)
+        for ups in (torch.randn(2, 14), torch.full((2, 14), -0.25), (torch.randn(14), torch.zeros(14))):
+            x.grad = w.grad = None
+            promised = [float(up[0]) if (up == up[0]).all() else up.to(DEVICE) for up in ups]
+            with Counted() as counted:
+                got = linear_log_probability(x, w, y, b, temperature=0.7, return_entropy=True, upstream=promised[0], entropy_upstream=promised[1])
+                (got[0] * ups[0].to(DEVICE) + got[1] * ups[1].to(DEVICE)).sum().backward()
+            assert counted.runs == 1, counted.runs
+            want = exact(x, w, y, b, 0.7)
+            (want[0] * ups[0] + want[1] * ups[1]).sum().backward()
+            agree(f"promised, {dtype}", [*got, x.grad, w.grad], [*want[:2], want[2][0].grad, want[2][1].grad], TOLERANCE[dtype])
+    check()
+
+
+def test_entropies_that_are_only_looked_at_leave_the_mean_one_run():
+    x, w, y = leaf(14, 24), leaf(41, 24, scale=0.3), labels_for(14, vocab=41, ignored=0.3)
+    with Counted() as counted:
+        loss, entropy = linear_cross_entropy(x, w, y, temperature=0.7, return_entropy=True, entropy_upstream=0)
+        (3 * loss).backward()
+    want = exact(x, w, y, temperature=0.7)
+    (-3 * want[0].sum() / (y != -100).sum().cpu()).backward()
+    assert counted.runs == 1, counted.runs
+    agree("looked at", [None, entropy, x.grad, w.grad], [None, want[1], want[2][0].grad, want[2][1].grad], 2e-5)
+    check()
+
+
+def test_a_promise_for_entropies_that_is_broken_is_nan_and_an_error():
+    x, w, y = leaf(9, 16), leaf(30, 16), labels_for(9, vocab=30)
+    for options, total in (
+        ({"entropy_upstream": 0}, lambda loss, entropy: loss.sum() + entropy.sum()),
+        ({"entropy_upstream": 0}, lambda loss, entropy: entropy.sum()),
+        ({"upstream": 1.0, "entropy_upstream": 0.5}, lambda loss, entropy: loss.sum() + entropy.sum()),
+        ({"upstream": 1.0, "entropy_upstream": 0.5}, lambda loss, entropy: loss.sum()),
+        ({"upstream": 1.0, "entropy_upstream": 0.5}, lambda loss, entropy: 0.5 * entropy.sum()),
+    ):
+        x.grad = w.grad = None
+        total(*linear_cross_entropy(x, w, y, return_entropy=True, **options)).backward()
+        assert bool(torch.isnan(x.grad).all()), options
+        raises(ValueError, "promised `upstream`", check)
+    x.grad = w.grad = None
+    loss, entropy = linear_cross_entropy(x, w, y, return_entropy=True, entropy_upstream=0)
+    (loss + 0 * entropy.sum()).backward()
+    assert bool(torch.isfinite(x.grad).all())
+    check()
+
+
 def test_fp16_gradients_of_both_do_not_vanish():
     """The mean's small factors, and the entropy's own, of half precision."""
     for reduction in ("mean", "sum", "none"):
@@ -188,7 +255,11 @@ def test_what_cannot_be_is_refused_in_one_line():
         ("temperature is -1", {"temperature": -1.0}),
         ("temperature is inf", {"temperature": float("inf")}),
         ("mode naive has no return_entropy", {"return_entropy": True, "mode": "naive"}),
-        ("neither upstream nor main_grad", {"return_entropy": True, "upstream": 1.0}),
+        ("return_entropy does not go with main_grad", {"return_entropy": True, "main_grad": True}),
+        ("give entropy_upstream, too", {"return_entropy": True, "upstream": 1.0}),
+        ("give upstream, too", {"return_entropy": True, "entropy_upstream": 0.1}),
+        ("and no return_entropy", {"entropy_upstream": 0.0}),
+        ("entropy_upstream is [3] on", {"return_entropy": True, "upstream": 1.0, "entropy_upstream": torch.ones(3, device=DEVICE)}),
         ("no group", {"vocab_range": (0, 20)}),
     ):
         raises(ValueError, words, linear_cross_entropy, x, w, y, **options)

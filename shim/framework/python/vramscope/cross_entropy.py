@@ -14,7 +14,8 @@ It calls liblinear_cross_entropy.so, whose header has the formulas.  CPU tensors
 How: with reduction mean or sum the gradients are computed together with the loss, while a chunk's logits are there, and
 kept; backward multiplies them in place by the upstream gradient.  With `none`, or with `main_grad`, the upstream gradient
 is needed first: the forward computes the loss and the backward the gradients, which takes the logits' product a second
-time.  A caller that knows the upstream gradient beforehand passes it (`upstream`), and nothing is computed twice.
+time, and so do entropies.  A caller that knows the upstream gradients beforehand passes them (`upstream`,
+`entropy_upstream`), and nothing is computed twice.
 Only check() waits for the GPU.  The workspace comes from PyTorch's allocator and goes back with the call.
 
 With temperature and return_entropy it gives what policy gradients are made of (linear_log_probability); with `group` the
@@ -68,12 +69,12 @@ def _fake(input, weight, bias, labels, class_weights, upstream, above, wants, *o
 def _setup(ctx, inputs, output):
     """Saves the gradients, if the forward has computed them; else the tensors to compute them from.
 
-    Gradients of the forward are for an upstream gradient of 1, or for the promised one.
+    Gradients of the forward are for an upstream gradient of 1 and none of the entropies, or for the promised ones.
     """
     ctx.set_materialize_grads(False)
-    ctx.wants, ctx.options, ctx.promised = inputs[7], inputs[8:], inputs[5] is not None
+    ctx.wants, ctx.options = inputs[7], inputs[8:]
     ctx.mark_non_differentiable(*(result for what, result in enumerate(output) if not ctx.wants & (LOSS | ENTROPY) & 1 << what))
-    ctx.save_for_backward(*([inputs[5], *output[1:4]] if ctx.wants & EVERY_GRADIENT else inputs[:5]))
+    ctx.save_for_backward(*([*inputs[5:7], *output[1:4]] if ctx.wants & EVERY_GRADIENT else inputs[:5]))
 
 
 def _backward(ctx, upstream, _dx, _dw, _db, above):
@@ -87,9 +88,10 @@ def _backward(ctx, upstream, _dx, _dw, _db, above):
         upstream, above = _both(ctx.saved_tensors[3], ctx.options[0], upstream, above)
         gradients = torch.ops.vramscope.linear_cross_entropy(*ctx.saved_tensors, upstream, above, wants, *ctx.options)[1:4]
     else:
-        promise, *gradients = ctx.saved_tensors
+        *promises, dinput, dweight, dbias = ctx.saved_tensors
         needs = [need and ctx.wants & bit for bit, need in zip(bits, needs)]
-        gradients = _finished([gradient if need else None for gradient, need in zip(gradients, needs)], upstream, promise)
+        gradients = [gradient if need else None for gradient, need in zip((dinput, dweight, dbias), needs)]
+        gradients = finished(gradients, (upstream, above), promises)
     return *(gradient if need else None for gradient, need in zip(gradients, needs)), *rest
 
 
@@ -106,15 +108,27 @@ def refuse_second_derivative():
         raise Error("linear_cross_entropy cannot be differentiated twice: leave out create_graph, or use F.cross_entropy")
 
 
-def _finished(gradients, upstream, promise):
-    """Multiplies GRADIENTS (None: not wanted) that were computed with the loss by the upstream gradient."""
-    keep = keeps_graph(upstream)
+def finished(gradients, upstreams, promises):
+    """Multiplies GRADIENTS (None: not wanted) that were computed with the loss by the loss's upstream gradient, or, where
+    that was promised, by 1; by NaN where a promise was broken.
+
+    UPSTREAMS: of the loss and of the entropies, None where there is none.  PROMISES: of the loss, None where nothing was
+    promised; of the entropies, None where no gradient was.
+    """
+    (upstream, above), (promise, promised_above) = upstreams, promises
+    keep = keeps_graph(above if upstream is None else upstream)
+    kept = torch.ops.vramscope.linear_cross_entropy_kept_promise
+    broken = [] if promise is None else [kept(torch.zeros_like(promise) if upstream is None else upstream, promise)]
+    if above is not None or promised_above is not None:
+        both = above, promised_above
+        broken.append(kept(*(torch.zeros_like(both[1 - i]) if both[i] is None else both[i] for i in range(2))))
+    factor = broken[0] if len(broken) == 1 else broken[0] * broken[1] if broken else None
     if promise is None:
-        return [scaled(gradient, upstream, keep) for gradient in gradients]
+        factor = torch.zeros_like(factor) * factor if upstream is None else upstream if factor is None else upstream.float() * factor
+        return [scaled(gradient, factor, keep) for gradient in gradients]
     # one NaN is enough to be noticed; the weight's gradient is a large one to go over
     first = next((i for i, gradient in enumerate(gradients) if gradient is not None), None)
-    nan = torch.ops.vramscope.linear_cross_entropy_kept_promise(upstream, promise)
-    return [scaled(gradient, nan, keep) if i == first else gradient for i, gradient in enumerate(gradients)]
+    return [scaled(gradient, factor, keep) if i == first else gradient for i, gradient in enumerate(gradients)]
 
 
 def keeps_graph(upstream):
@@ -188,7 +202,7 @@ class _IntoMainGrad(torch.autograd.Function):
         refuse_second_derivative()
         if ctx.promised:
             promise, dinput = ctx.saved_tensors
-            dinput = _finished([dinput], upstream, promise)[0]
+            dinput = finished([dinput], (upstream, None), (promise, None))[0]
         else:
             dinput = run(ctx.wants, ctx.options, *ctx.saved_tensors, upstream.float().contiguous(), None, *ctx.sums)[1]
         return None, None, None, None, dinput, None, None, None, None
@@ -291,14 +305,14 @@ def _whole(name, tensor):
     return _MeanOverRanks.apply(tensor, mesh.size()).full_tensor(grad_placements=[Partial()] * mesh.ndim)
 
 
-def _promised(upstream, loss_shape, device):
+def _promised(name, upstream, what, shape, device):
     if upstream is None:
         return None
     if not isinstance(upstream, torch.Tensor):
-        return torch.full(loss_shape, float(upstream), dtype=torch.float32, device=device)
-    if upstream.numel() != loss_shape.numel() or upstream.device != device:
-        _refuse(f"upstream is {list(upstream.shape)} on {upstream.device}; it must be as the loss, on {device}")
-    return upstream.detach().float().contiguous()
+        return torch.full(shape, float(upstream), dtype=torch.float32, device=device)
+    if upstream.numel() != shape.numel() or upstream.device != device:
+        _refuse(f"{name} is {list(upstream.shape)} on {upstream.device}; it must be as the {what}, on {device}")
+    return upstream.detach().float().contiguous().reshape(shape)
 
 
 def _choices(reduction, mode, f32_logits, f32_accumulate, dtype):
@@ -309,7 +323,7 @@ def _choices(reduction, mode, f32_logits, f32_accumulate, dtype):
     return flags | (F32_ACCUMULATE if f32_accumulate else 0)
 
 
-def _check_choices(temperature, return_entropy, group, vocab_range, upstream, main_grad, mode):
+def _check_choices(temperature, return_entropy, group, vocab_range, upstream, above, main_grad, mode):
     if not 0 < temperature < float("inf"):
         _refuse(f"temperature is {temperature}; it must be above 0 and finite")
     if vocab_range is not None and group is None:
@@ -317,14 +331,20 @@ def _check_choices(temperature, return_entropy, group, vocab_range, upstream, ma
     for name, asked in (("return_entropy", return_entropy), ("group", group is not None)):
         if asked and mode == "naive":
             _refuse(f"mode naive has no {name}; use another")
-        if asked and (upstream is not None or main_grad):
-            _refuse(f"{name} goes with neither upstream nor main_grad")
+        if asked and main_grad:
+            _refuse(f"{name} does not go with main_grad")
+    if above is not None and not return_entropy:
+        _refuse("entropy_upstream is given, and no return_entropy")
+    if above is None and return_entropy and upstream is not None:
+        _refuse("with return_entropy, upstream is half of a promise; give entropy_upstream, too (0 where entropies get no gradient)")
+    if upstream is None and (isinstance(above, torch.Tensor) or above):
+        _refuse("entropy_upstream is half of a promise; give upstream, too")
 
 
 def linear_cross_entropy(
     input, weight, labels, bias=None, *,
     class_weights=None, ignore_index=-100, reduction="mean", label_smoothing=0.0, z_loss=0.0, softcap=0.0, temperature=1.0,
-    return_entropy=False, group=None, vocab_range=None, upstream=None, main_grad=False, max_counted=0, mode="auto", budget=None, f32_logits=False, f32_accumulate=False,
+    return_entropy=False, group=None, vocab_range=None, upstream=None, entropy_upstream=None, main_grad=False, max_counted=0, mode="auto", budget=None, f32_logits=False, f32_accumulate=False,
 ):  # fmt: skip
     """cross_entropy(input @ weight.T + bias, labels), in fp32, without holding the logits.
 
@@ -334,7 +354,7 @@ def linear_cross_entropy(
     softcap c makes the logits c tanh(logits / c); temperature t then divides them by t.
 
     return_entropy   (loss, entropies): that of each token's softmax, of labels' shape, 0 where ignored; both have gradients,
-                 which are computed in the backward, with the logits once more
+                 which are computed in the backward, with the logits once more, unless `entropy_upstream` is given
     group        vocabulary-parallel: each rank of this process group has a part of the weight's (and the bias's) rows, and
                  the same input and labels (of the whole vocabulary).  All get the same loss; input.grad is summed over them,
                  and those of weight and bias are of their rows.  class_weights are of the whole vocabulary.  Parts are of
@@ -347,6 +367,8 @@ def linear_cross_entropy(
     upstream     a promise: the gradient that this loss will get (a number or a tensor; 1 where you call loss.backward();
                  a GradScaler's scale).  Gradients are computed with it and not multiplied afterwards.  If another comes, the
                  input's gradient is NaN and check() says so
+    entropy_upstream   with return_entropy, likewise the gradient that the entropies will get (a number or a tensor of labels'
+                 shape): 0 where they are only looked at, otherwise with `upstream`, too
     main_grad    weight.main_grad (and bias.main_grad), float32 or as the weight, is added to; weight.grad stays as it is.
                  In the backward; with `upstream` already in the forward, so not inside of gradient checkpointing.
                  torch.compile breaks its graph there, and with fullgraph=True refuses it
@@ -363,7 +385,7 @@ def linear_cross_entropy(
     _check_tensors(input, weight, labels, bias, class_weights if group is None else None)
     dtype = _compute_dtype(input, weight, bias)
     flags = _choices(reduction, mode, f32_logits, f32_accumulate, dtype)
-    _check_choices(temperature, return_entropy, group, vocab_range, upstream, main_grad, mode)
+    _check_choices(temperature, return_entropy, group, vocab_range, upstream, entropy_upstream, main_grad, mode)
     rows, label_row = input.reshape(-1, weight.size(1)).to(dtype), labels.reshape(-1)
     if weight.dtype != torch.float32 and not main_grad:  # an fp32 weight is rounded in the call, and its gradient is not
         weight = weight.to(dtype)
@@ -371,22 +393,25 @@ def linear_cross_entropy(
         bias = bias.to(weight.dtype)
     needs = [t is not None and t.requires_grad and torch.is_grad_enabled() for t in (input, weight, bias)]
     wants = LOSS | sum(bit for bit, needed in zip((GRAD_INPUT, GRAD_WEIGHT, GRAD_BIAS), needs) if needed)
-    promise = _promised(upstream, label_row.shape if reduction == "none" else torch.Size(), input.device)
+    promise = _promised("upstream", upstream, "loss", label_row.shape if reduction == "none" else torch.Size(), input.device)
+    some = isinstance(entropy_upstream, torch.Tensor) or entropy_upstream
+    promises = promise, _promised("entropy_upstream", entropy_upstream, "labels", label_row.shape, input.device) if some else None
+    # whether the forward can compute the gradients
+    known = (reduction != "none" or promise is not None) and (entropy_upstream is not None or not return_entropy)
     grad_dtype = torch.float32 if weight.dtype == torch.float32 else dtype
     options = Options(reduction, int(ignore_index), float(label_smoothing), float(z_loss), float(softcap), float(temperature),
                       max_counted, mode, int(budget or 0), flags, grad_dtype)  # fmt: skip
     if group is not None:
         from .cross_entropy_parts import parallel
 
-        loss, entropy = parallel(group, vocab_range, wants, return_entropy, options, rows, weight, bias, label_row, class_weights)
+        tensors = rows, weight, bias, label_row, class_weights
+        loss, entropy = parallel(group, vocab_range, wants, return_entropy, options, promises, known, *tensors)
     elif main_grad and wants & (GRAD_WEIGHT | GRAD_BIAS):
         loss = _into_main_grad(wants, options, promise, rows, weight, bias, label_row, class_weights)
     else:
-        now = LOSS if promise is None and reduction == "none" else wants
-        if return_entropy:
-            now = LOSS | ENTROPY
-        given = rows, weight, bias, label_row, class_weights, None if wants == LOSS or return_entropy else promise
-        loss, *_, entropy = torch.ops.vramscope.linear_cross_entropy(*given, None, now, *options)
+        now = (wants if known else LOSS) | (ENTROPY if return_entropy else 0)
+        given = rows, weight, bias, label_row, class_weights, *(promises if now & EVERY_GRADIENT else (None, None))
+        loss, *_, entropy = torch.ops.vramscope.linear_cross_entropy(*given, now, *options)
     loss = loss.reshape(labels.shape) if reduction == "none" else loss
     return (loss, entropy.reshape(labels.shape)) if return_entropy else loss
 
@@ -396,11 +421,14 @@ def linear_log_probability(input, weight, labels, bias=None, *, temperature=1.0,
 
     With return_entropy (log-probabilities, entropies): what policy gradients are made of.  OPTIONS are those of
     linear_cross_entropy: ignore_index, softcap (before the temperature), group, vocab_range, max_counted, mode, budget,
-    f32_logits, f32_accumulate.
+    f32_logits, f32_accumulate, and the promises: upstream (of the log-probabilities), entropy_upstream.
     """
-    refused = set(options) - set("ignore_index softcap group vocab_range max_counted mode budget f32_logits f32_accumulate".split())
+    known = "ignore_index softcap group vocab_range max_counted mode budget f32_logits f32_accumulate upstream entropy_upstream"
+    refused = set(options) - set(known.split())
     if refused:
         raise TypeError(f"linear_log_probability: {', '.join(sorted(refused))} belongs to linear_cross_entropy")
+    if options.get("upstream") is not None:
+        options["upstream"] = -options["upstream"]
     loss = linear_cross_entropy(input, weight, labels, bias, reduction="none", temperature=temperature,
                                 return_entropy=return_entropy, **options)  # fmt: skip
     return (-loss[0], loss[1]) if return_entropy else -loss

@@ -4,9 +4,10 @@ linear_cross_entropy(..., group=...) comes here.  Each rank makes its classes' p
 all-gather over the group later all have the same loss and entropies.  Its share of the input's gradient an all-reduce
 sums.  Nothing else is exchanged, and no rank ever holds the logits of more than a chunk.
 
-A mean or a sum whose gradients are wanted is one run of three products, in the forward: a chunk's logits are kept until
-the other ranks' partial results of that chunk are there.  Entropies, and the losses of single tokens, get their gradients
-in the backward, which computes the logits once more.
+A loss whose gradients are wanted is one run of three products, in the forward: a chunk's logits are kept until the other
+ranks' partial results of that chunk are there.  That takes upstream gradients that are known then: 1, for a mean or a sum,
+or promised ones.  Otherwise entropies, and the losses of single tokens, get their gradients in the backward, which computes
+the logits once more.
 
 All ranks must come to the same chunks without asking each other.  So the chunk is that of equal parts, from sizes and
 options that all ranks have; a rank with more classes takes as much more memory.
@@ -23,7 +24,7 @@ import torch.distributed as dist
 from ._cross_entropy_library import (BROKEN_PARTS, ENTROPY, F32_ACCUMULATE, F32_LOGITS, FINISH, GRAD_BIAS, GRAD_INPUT, GRAD_WEIGHT, INPUT, LOSS, PARTIAL,
                                      PARTIAL_NUMBERS, START, Parts, library_for, on, run)  # fmt: skip
 
-from .cross_entropy import keeps_graph, refuse_second_derivative, scaled
+from .cross_entropy import finished, refuse_second_derivative
 
 MIB = 1 << 20
 MOST_CHUNK, LEAST_CHUNK = 2048, 64
@@ -183,27 +184,29 @@ class _Exchange:
 
 class _InOneRun(torch.autograd.Function):
     @staticmethod
-    def forward(ctx, group, place, wants, options, chunk, budget, *tensors):
+    def forward(ctx, group, place, wants, options, chunk, budget, promises, *tensors):
         exchange = _Exchange(group, chunk, budget, (place[0], tensors[1].size(0), place[1]))
-        loss, *gradients, _ = run(wants, options, *tensors, None, parts=Parts(*place, None, exchange))
+        loss, *gradients, entropy = run(wants, options, *tensors, *promises, parts=Parts(*place, None, exchange))
         exchange.sum_up()
         loss.mul_(_makes_up(exchange.ranges()))
         exchange.end()
-        ctx.save_for_backward(*gradients)
-        return loss
+        ctx.set_materialize_grads(False)
+        ctx.save_for_backward(*promises, *gradients)
+        return loss, entropy
 
     @staticmethod
-    def backward(ctx, upstream):
+    def backward(ctx, upstream, above):
+        if upstream is None and above is None:
+            return (None,) * 12
         refuse_second_derivative()
-        keep = keeps_graph(upstream)
-        gradients = [scaled(gradient, upstream, keep) for gradient in ctx.saved_tensors]
-        return *(None,) * 6, *gradients, None, None
+        promises, gradients = ctx.saved_tensors[:2], ctx.saved_tensors[2:]
+        return *(None,) * 7, *finished(gradients, (upstream, above), promises), None, None
 
 
 @torch.compiler.disable
-def parallel(group, vocab_range, wants, return_entropy, options, input, weight, bias, labels, class_weights):
+def parallel(group, vocab_range, wants, return_entropy, options, promises, known, input, weight, bias, labels, class_weights):
     """(loss, entropies or None) of the vocabulary whose rows from vocab_range[0] on are WEIGHT's; WANTS: with the loss
-    the gradients."""
+    the gradients.  KNOWN: whether the upstream gradients are, 1 or those of PROMISES: of the loss and of the entropies."""
     classes, ranks = weight.size(0), dist.get_world_size(group)
     begin, total = vocab_range or (dist.get_rank(group) * classes, ranks * classes)
     if class_weights is not None and class_weights.shape != (total,):
@@ -211,9 +214,10 @@ def parallel(group, vocab_range, wants, return_entropy, options, input, weight, 
     if total > 1 << 24:
         raise ValueError(f"linear_cross_entropy: {total} classes in all; at most {1 << 24} can be on several ranks")
     tensors, equal, place = (input, weight, bias, labels, class_weights), -(-total // ranks), (int(begin), int(total))
-    if wants != LOSS and not return_entropy and options.reduction != "none":
+    entropies = ENTROPY if return_entropy else 0
+    if wants != LOSS and known:
         chunk = chunk_for(labels.numel(), weight.size(1), equal, input.dtype, options, bias is not None, input.is_cuda)
         if chunk:
             budget = -(-options.budget * max(classes, equal) // equal)
-            return _InOneRun.apply(group, place, wants, options, chunk, budget, *tensors), None
-    return _Parallel.apply(group, place, LOSS | (ENTROPY if return_entropy else 0), options, *tensors)
+            return _InOneRun.apply(group, place, wants | entropies, options, chunk, budget, promises, *tensors)
+    return _Parallel.apply(group, place, LOSS | entropies, options, *tensors)
