@@ -45,14 +45,17 @@ struct cuda_own_kernels {
     CUfunction logits, dinput, dweight, scatter;
 };
 
+/* Which of a pass's kernels: without options, with entropies, with all.  A temperature is in each. */
+enum cuda_kind { CUDA_PLAIN, CUDA_ENTROPIC, CUDA_GENERAL, CUDA_KINDS };
+
 struct cuda_kernels {
     struct cuda_own_kernels own;
     CUfunction prepare, gather, scatter, reduce, blank, column_sum, store;
     CUfunction upcast, log_softmax, gradient, cast;
-    CUfunction scan[2], slab_gradient[2], store_input; /* slabs: plain, general */
+    CUfunction scan[CUDA_KINDS], slab_gradient[CUDA_KINDS], store_input;
     CUfunction parts;
     CUfunction tail_logits, tail_dinput, tail_dweight;
-    struct cuda_softmax plain, general;
+    struct cuda_softmax softmax[CUDA_KINDS];
 };
 
 struct cuda_plan {
@@ -176,7 +179,7 @@ struct cuda_run {
 /* The arguments of the softmax for the rows from FIRST on. */
 struct lce_softmax_args cuda_softmax_args(const struct cuda_run *run, int64_t first);
 /* Whether that takes a pass that supports all options. */
-bool cuda_general(const struct lce_softmax_args *arguments);
+enum cuda_kind cuda_kind(const struct lce_softmax_args *arguments);
 /* naive.c: from the logits to g. */
 int cuda_naive_softmax(const struct cuda_run *run);
 

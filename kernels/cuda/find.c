@@ -9,6 +9,8 @@
 
 enum { THREADS = 512, MANY_VECTORS = 8, KEPT_VECTORS = 4, MOST_CLUSTER = 8 };
 
+static const char *const kinds[CUDA_KINDS] = {"plain", "entropic", "general"};
+
 static const char *type_name(int dtype)
 {
     return dtype == LCE_F32 ? "f32" : dtype == LCE_F16 ? "f16" : "bf16";
@@ -70,16 +72,15 @@ static int find_plain(struct cuda_plan *plan)
     const struct lce_problem *p = &plan->base.problem;
     const bool kept = p->proposals >> 12 & 1 && cuda_logit_size(plan) == 2 &&
                       plan->stride <= (int64_t)MOST_CLUSTER * THREADS * KEPT_VECTORS * 8;
-    return find_softmax(plan, kept ? "kept" : "plain", kept ? KEPT_VECTORS : MANY_VECTORS,
-                        &plan->kernels.plain);
+    return find_softmax(plan, kept ? "kept" : kinds[CUDA_PLAIN], kept ? KEPT_VECTORS : MANY_VECTORS,
+                        &plan->kernels.softmax[CUDA_PLAIN]);
 }
 
 static int find_slabs(struct cuda_plan *plan)
 {
-    static const char *const kinds[] = {"plain", "general"};
     char name[64];
     int status = LCE_OK;
-    for (int i = 0; !status && i < 2; i++) {
+    for (int i = 0; !status && i < CUDA_KINDS; i++) {
         snprintf(name, sizeof name, "lce_slab_scan_%s_%s", softmax_types(plan), kinds[i]);
         status = cuda_find(cuda_of(plan), IMAGE_SLAB, name, &plan->kernels.scan[i]);
         snprintf(name, sizeof name, "lce_slab_gradient_%s_%s", softmax_types(plan), kinds[i]);
@@ -149,7 +150,9 @@ int cuda_find_kernels(struct cuda_plan *plan)
     if (!status)
         status = find_plain(plan);
     if (!status)
-        status = find_softmax(plan, "general", MANY_VECTORS, &k->general);
+        status = find_softmax(plan, kinds[CUDA_ENTROPIC], MANY_VECTORS, &k->softmax[CUDA_ENTROPIC]);
+    if (!status)
+        status = find_softmax(plan, kinds[CUDA_GENERAL], MANY_VECTORS, &k->softmax[CUDA_GENERAL]);
     if (!status && plan->base.info.mode == LCE_NAIVE)
         status = find_naive(plan);
     return status;

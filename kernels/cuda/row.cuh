@@ -10,9 +10,9 @@
  *     S' = sum over c != y of exp(z_c - m)      1 - p_y = S' / (S' + exp(z_y - m))
  *     ce = lse - z_y = log(1 + exp(t)),         t = (m - z_y) + log S'
  *
- * For the same reason the largest logit is subtracted before anything is rounded: `power` has it from a
- * fused multiply-add, whose product is exact.  It requires logits below 2.3e38 in size, so that the product
- * is finite.
+ * For the same reason the largest logit is subtracted before anything is rounded: `power` (fast.cuh) has it
+ * from a fused multiply-add, whose product is exact.  It requires logits below 2.3e38 in size, so that the
+ * product is finite.
  *
  * The entropy is a sum of positive numbers for that reason, too:
  *
@@ -31,7 +31,7 @@
 namespace lce
 {
 
-constexpr float log2e = 1.4426950408889634f;
+constexpr float log2e = 1.4426950408889634f, ln2 = 0.6931471805599453f;
 
 __device__ inline float exp2_fast(float x)
 {
@@ -131,6 +131,16 @@ __device__ inline float class_weight(const lce_softmax_args &a, int32_t c)
     return a.class_weights ? a.class_weights[c] : 1.0f;
 }
 
+/* A logit as it lies in memory times 1 / temperature, rounded, whatever is done with it next. */
+__device__ inline float nats(float z, float unit)
+{
+#ifdef __CUDACC__
+    return __fmul_rn(z, unit);
+#else
+    return z * unit;
+#endif
+}
+
 /* The logit of class C, with bias, softcap and temperature. */
 template <typename T, bool General>
 __device__ inline float logit(const lce_softmax_args &a, float z, int32_t c)
@@ -140,9 +150,9 @@ __device__ inline float logit(const lce_softmax_args &a, float z, int32_t c)
             z += to_float(static_cast<const T *>(a.bias)[c]);
         if (a.softcap > 0)
             z = a.softcap * tanhf(z / a.softcap);
-        z /= a.temperature;
+        return z / a.temperature;
     }
-    return z;
+    return nats(z, a.to_nats);
 }
 
 /* log(1 + exp(t)), t the logarithm of the others' odds */
@@ -181,8 +191,11 @@ __device__ inline void row_factors(const lce_softmax_args &a, Row &r)
     r.soft = ce * a.smoothing / a.labels.total;
     r.rest = r.soft * static_cast<float>(a.stats->all_weights) + zl * 2 * a.z_loss * r.lse;
     r.scale = r.hard + r.rest;
-    r.at_label = r.rest * (1 - r.others) - r.hard * r.others;
+    const float share = 1 - r.others;
+    r.at_label = r.rest * share - r.hard * r.others;
     r.above = a.grad_entropy ? a.grad_entropy[r.token] * a.stats->u_entropy / a.temperature : 0;
+    if (r.above != 0 && share != 0) /* else ce may be infinite */
+        r.at_label += r.above * share * (r.ce - r.entropy);
 }
 
 /* Computes the factors of the row's probabilities from its sums. */
@@ -252,149 +265,6 @@ __device__ inline void gradient_of(const lce_softmax_args &a, const Row &r, cons
     for (int i = 0; i < Pack<L>::count; i++)
         g[i] = base + i < a.labels.vocab ? gradient<T>(a, r, g[i], base + i) : 0;
 }
-
-/* ---- the plain case, which should take few instructions per element ---- */
-
-__device__ inline float largest_of(const Pack<float> &v)
-{
-    float z[4];
-    widen(v, z);
-    return fmaxf(fmaxf(z[0], z[1]), fmaxf(z[2], z[3]));
-}
-
-/* two at a time, without conversion */
-template <typename T, typename Pair> __device__ inline float largest_of_pairs(const Pack<T> &v)
-{
-    const Pair *pair = reinterpret_cast<const Pair *>(v.word);
-    const Pair most = __hmax2(__hmax2(pair[0], pair[1]), __hmax2(pair[2], pair[3]));
-    return to_float(static_cast<T>(__hmax(most.x, most.y)));
-}
-__device__ inline float largest_of(const Pack<__half> &v)
-{
-    return largest_of_pairs<__half, __half2>(v);
-}
-__device__ inline float largest_of(const Pack<__nv_bfloat16> &v)
-{
-    return largest_of_pairs<__nv_bfloat16, __nv_bfloat162>(v);
-}
-
-template <typename L, int Vectors> __device__ inline float largest_of_all(const Pack<L> (&v)[Vectors])
-{
-    float largest = largest_of(v[0]);
-#pragma unroll
-    for (int k = 1; k < Vectors; k++)
-        largest = fmaxf(largest, largest_of(v[k]));
-    return largest;
-}
-
-/* The gradient of the label's logit, in the one thread of the row that has it. */
-template <int Count> __device__ inline void put_label(const Row &r, int32_t base, float (&g)[Count])
-{
-    const int32_t at = r.label - base;
-    if (static_cast<uint32_t>(at) < Count) {
-#pragma unroll
-        for (int i = 0; i < Count; i++)
-            g[i] = i == at ? r.at_label : g[i];
-    }
-}
-
-/* Moves number AT of the pack, if it exists, to *TARGET and leaves -inf, which adds nothing to a sum of
- * exponentials.  It has no branches and only constant indices, so that the pack stays in registers. */
-template <typename T> __device__ inline void take_out(Pack<T> &v, int32_t at, float *target)
-{
-    if (static_cast<uint32_t>(at) >= static_cast<uint32_t>(Pack<T>::count))
-        return;
-    float z[Pack<T>::count], infinities[Pack<T>::count];
-    widen(v, z);
-#pragma unroll
-    for (int i = 0; i < Pack<T>::count; i++) {
-        *target = i == at ? z[i] : *target;
-        infinities[i] = -CUDART_INF_F;
-    }
-    const uint32_t both = narrow<T>(infinities).x;
-    const uint32_t mask = sizeof(T) == 4 ? 0xffffffffu : at % 2 ? 0xffff0000u : 0xffffu;
-#pragma unroll
-    for (int i = 0; i < 4; i++) {
-        const uint32_t away = at / Pack<T>::per_word == i ? mask : 0;
-        v.word[i] = (v.word[i] & ~away) | (both & away);
-    }
-}
-
-/* 2^(z log2e - at), rounded once before the exponential: the product is exact inside a fused multiply-add.
- * AT is log2e times a logit of the row, rounded; the rounding error is a common factor of all exponentials,
- * which `residue` gives. */
-__device__ inline float power(float z, float at)
-{
-    return exp2_fast(fmaf(z, log2e, -at));
-}
-__device__ inline float residue(float z, float at)
-{
-    return exp2_fast(fmaf(-z, log2e, at));
-}
-
-/* Keeps the logits in registers: one exponential per element for the sum, relative to the largest logit of
- * some threads, and another one for the gradient, relative to the row's largest. */
-template <typename L, int Vectors> struct Plain {
-    float at, factor;
-
-    __device__ float sum(const Pack<L> (&v)[Vectors], float largest)
-    {
-        at = finite_or_zero(largest) * log2e;
-        float sums[2] = {0, 0};
-#pragma unroll
-        for (int k = 0; k < Vectors; k++) {
-            float z[Pack<L>::count];
-            widen(v[k], z);
-#pragma unroll
-            for (int i = 0; i < Pack<L>::count; i++)
-                sums[i % 2] += power(z[i], at);
-        }
-        return (sums[0] + sums[1]) * residue(finite_or_zero(largest), at);
-    }
-    __device__ void begin(const Row &r, float)
-    {
-        at = r.shift * log2e;
-        factor = r.scale * r.inverse * residue(r.shift, at);
-    }
-    __device__ void gradient(const Pack<L> &v, int, float (&g)[Pack<L>::count])
-    {
-        widen(v, g);
-#pragma unroll
-        for (int i = 0; i < Pack<L>::count; i++)
-            g[i] = factor * power(g[i], at);
-    }
-};
-
-/* Keeps the exponentials in registers, relative to the largest logit of some threads; one factor then turns
- * them into probabilities.  If these threads have only -inf, the exponentials are 0 and so is the factor. */
-template <typename L, int Vectors> struct Kept {
-    float at, factor, e[Vectors][Pack<L>::count];
-
-    __device__ float sum(const Pack<L> (&v)[Vectors], float largest)
-    {
-        at = finite_or_zero(largest) * log2e;
-        float sums[2] = {0, 0};
-#pragma unroll
-        for (int k = 0; k < Vectors; k++) {
-            widen(v[k], e[k]);
-#pragma unroll
-            for (int i = 0; i < Pack<L>::count; i++)
-                sums[i % 2] += e[k][i] = power(e[k][i], at);
-        }
-        return (sums[0] + sums[1]) * residue(finite_or_zero(largest), at);
-    }
-    __device__ void begin(const Row &r, float largest)
-    {
-        factor = r.scale * r.inverse * exp2_fast((largest - r.shift) * log2e) *
-                 residue(finite_or_zero(largest), at);
-    }
-    __device__ void gradient(const Pack<L> &, int k, float (&g)[Pack<L>::count])
-    {
-#pragma unroll
-        for (int i = 0; i < Pack<L>::count; i++)
-            g[i] = factor * e[k][i];
-    }
-};
 
 } // namespace lce
 

@@ -18,6 +18,8 @@
  *
  *     at the end  dweight and dbias in their type, rows of dinput that no chunk made, the loss
  */
+#include <math.h>
+
 #include "cuda.h"
 
 static const float zero = 0, one = 1;
@@ -85,6 +87,8 @@ struct lce_softmax_args cuda_softmax_args(const struct cuda_run *r, int64_t firs
         .z_loss = p->z_loss,
         .softcap = p->softcap,
         .temperature = p->temperature,
+        .to_nats = (float)(1 / (double)p->temperature),
+        .to_bits = (float)(1.4426950408889634 / (double)p->temperature),
         .reduction = p->reduction,
         .gradients = gradients,
         /* a partial result has its moment always: the second run may want it */
@@ -94,20 +98,20 @@ struct lce_softmax_args cuda_softmax_args(const struct cuda_run *r, int64_t firs
     };
 }
 
-bool cuda_general(const struct lce_softmax_args *a)
+enum cuda_kind cuda_kind(const struct lce_softmax_args *a)
 {
-    return a->bias || a->class_weights || a->smoothing > 0 || a->softcap > 0 || a->temperature != 1 ||
-           a->moments;
+    if (a->bias || a->class_weights || a->smoothing > 0 || a->softcap > 0 || isinf(a->to_bits))
+        return CUDA_GENERAL;
+    return a->moments ? CUDA_ENTROPIC : CUDA_PLAIN;
 }
 
 static int softmax(const struct cuda_run *r, int64_t first, int64_t rows)
 {
     const struct cuda_kernels *k = &r->plan->kernels;
     const struct lce_softmax_args a = cuda_softmax_args(r, first);
-    const bool general = cuda_general(&a);
     if (r->plan->base.info.mode == LCE_NAIVE)
         return cuda_naive_softmax(r);
-    return cuda_launch_cluster(r, general ? &k->general : &k->plain, rows, &a);
+    return cuda_launch_cluster(r, &k->softmax[cuda_kind(&a)], rows, &a);
 }
 
 static int product(const struct cuda_run *r, const struct lce_gemm *gemm, void *out, const void *a,

@@ -18,6 +18,9 @@
  * The same two passes serve a vocabulary in parts: the sums of a scan are then one rank's partial result, and
  * those that `gradient` reads are made of all ranks' by `parts`.
  */
+#include <type_traits>
+
+#include "fast.cuh"
 #include "pass.cuh"
 
 namespace lce
@@ -25,8 +28,13 @@ namespace lce
 
 constexpr int threads = 256;
 
+enum Kind { PLAIN, ENTROPIC, GENERAL }; /* as in softmax.cu */
+
+template <typename L, int Rounds, Kind kind>
+using Pass = typename std::conditional<kind == ENTROPIC, Entropic<L, Rounds>, Plain<L, Rounds>>::type;
+
 /* Rounds that are done at once. */
-template <bool General> constexpr int at_once = General ? 1 : 4;
+template <Kind kind> constexpr int at_once = kind == GENERAL ? 1 : 4;
 
 /* Loads the thread's vectors of the rounds from the one on in which its vector is FIRST. */
 template <typename L, int Rounds>
@@ -38,28 +46,27 @@ __device__ inline void load_rounds(const uint4 *line, int32_t first, int32_t col
 }
 
 /* FIRST as above; BEGIN is the slab's first class. */
-template <typename L, typename T, bool General, int Rounds>
+template <typename L, typename T, Kind kind, int Rounds>
 __device__ inline Part slab_part(const lce_softmax_args &a, const Row &r, Pack<L> (&v)[Rounds], int32_t first,
                                  int32_t begin)
 {
-    if constexpr (General)
+    if constexpr (kind == GENERAL)
         return part_of<L, T>(a, r, v[0], begin + first * Pack<L>::count);
     float target = 0;
 #pragma unroll
     for (int k = 0; k < Rounds; k++)
         take_out(v[k], r.label - (begin + (first + k * threads) * Pack<L>::count), &target);
-    const float largest = largest_of_all(v);
-    return {largest, Plain<L, Rounds>().sum(v, largest), 0, 0};
+    return Pass<L, Rounds, kind>(a).sums(v, largest_of_all(v));
 }
 
 /* In one thread: adds this slab's PART to the row's sums, and writes the loss if this is the last slab. */
-template <typename L, typename T, bool General>
+template <typename L, typename T, Kind kind>
 __device__ inline void add_part(const lce_slab_args &a, Row r, const L *logits, Part part)
 {
     lce_slab_row *row = a.rows + (a.by_token ? r.token : blockIdx.x);
     const int32_t at = r.label - a.begin;
     if (at >= 0 && at < a.columns)
-        row->target = logit<T, General>(a.softmax, to_float(logits[at]), r.label);
+        row->target = logit<T, kind == GENERAL>(a.softmax, to_float(logits[at]), r.label);
     else if (a.begin == 0)
         row->target = 0;
     if (a.begin > 0)
@@ -72,7 +79,7 @@ __device__ inline void add_part(const lce_slab_args &a, Row r, const L *logits, 
         finish_row(a.softmax, r, part, row->target, true);
 }
 
-template <typename L, typename T, bool General> __device__ inline void scan(const lce_slab_args &a)
+template <typename L, typename T, Kind kind> __device__ inline void scan(const lce_slab_args &a)
 {
     LCE_SHARED(Shared<threads>, shared);
     const int32_t vectors = (a.columns + Pack<L>::count - 1) / Pack<L>::count;
@@ -85,23 +92,23 @@ template <typename L, typename T, bool General> __device__ inline void scan(cons
         return;
     }
     Part part = {-CUDART_INF_F, 0, 0, 0};
-    constexpr int rounds = at_once<General>;
+    constexpr int rounds = at_once<kind>;
 #pragma unroll 2
     for (int32_t i = static_cast<int32_t>(threadIdx.x); i < vectors; i += threads * rounds) {
         Pack<L> v[rounds];
         load_rounds(line, i, a.columns, v);
-        part = combine(part, slab_part<L, T, General>(a.softmax, r, v, i, a.begin));
+        part = combine(part, slab_part<L, T, kind>(a.softmax, r, v, i, a.begin));
     }
     part = block_combine(part, &shared);
     if (threadIdx.x == 0)
-        add_part<L, T, General>(a, r, logits, part);
+        add_part<L, T, kind>(a, r, logits, part);
 }
 
-template <typename L, typename T, bool General>
-__device__ inline void slab_gradient(const lce_softmax_args &a, const Row &r, Plain<L, 1> &pass,
+template <typename L, typename T, Kind kind>
+__device__ inline void slab_gradient(const lce_softmax_args &a, const Row &r, Pass<L, 1, kind> &pass,
                                      const Pack<L> &v, int32_t base, float (&g)[Pack<L>::count])
 {
-    if constexpr (General) {
+    if constexpr (kind == GENERAL) {
         gradient_of<L, T>(a, r, v, base, g);
     } else {
         pass.gradient(v, 0, g);
@@ -109,7 +116,7 @@ __device__ inline void slab_gradient(const lce_softmax_args &a, const Row &r, Pl
     }
 }
 
-template <typename L, typename T, bool General> __device__ inline void gradient_rows(const lce_slab_args &a)
+template <typename L, typename T, Kind kind> __device__ inline void gradient_rows(const lce_slab_args &a)
 {
     const int32_t vectors = (a.columns + Pack<L>::count - 1) / Pack<L>::count;
     L *logits = static_cast<L *>(a.softmax.logits) + blockIdx.x * a.softmax.stride;
@@ -119,9 +126,9 @@ template <typename L, typename T, bool General> __device__ inline void gradient_
         const lce_slab_row row = a.rows[blockIdx.x];
         finish_row(a.softmax, r, {row.largest, row.sum, row.weighed, row.moment}, row.target, false);
     }
-    Plain<L, 1> pass;
+    Pass<L, 1, kind> pass(a.softmax);
     pass.begin(r, 0);
-    constexpr int rounds = at_once<General>;
+    constexpr int rounds = at_once<kind>;
     for (int32_t begin = 0; begin < vectors; begin += threads * rounds) {
         const int32_t first = begin + static_cast<int32_t>(threadIdx.x);
         Pack<L> v[rounds];
@@ -134,7 +141,7 @@ template <typename L, typename T, bool General> __device__ inline void gradient_
             const int32_t i = first + k * threads;
             float g[Pack<L>::count] = {};
             if (r.counted)
-                slab_gradient<L, T, General>(a.softmax, r, pass, v[k], a.begin + i * Pack<L>::count, g);
+                slab_gradient<L, T, kind>(a.softmax, r, pass, v[k], a.begin + i * Pack<L>::count, g);
             if (i < vectors)
                 store(reinterpret_cast<T *>(logits), i, g);
         }
@@ -168,22 +175,23 @@ extern "C" __global__ void __launch_bounds__(256) lce_parts(const lce_parts_args
     lce::parts_of_rows(a);
 }
 
-#define PASSES(name, L, T, kind, general)                                                                    \
+#define PASSES(name, L, T, kind, Kind)                                                                       \
     extern "C" __global__ void __launch_bounds__(256) lce_slab_scan_##name##_##kind(const lce_slab_args a)   \
     {                                                                                                        \
-        lce::scan<L, T, general>(a);                                                                         \
+        lce::scan<L, T, lce::Kind>(a);                                                                       \
     }                                                                                                        \
     extern "C" __global__ void __launch_bounds__(256)                                                        \
         lce_slab_gradient_##name##_##kind(const lce_slab_args a)                                             \
     {                                                                                                        \
-        lce::gradient_rows<L, T, general>(a);                                                                \
+        lce::gradient_rows<L, T, lce::Kind>(a);                                                              \
     }
-#define BOTH(name, L, T)                                                                                     \
-    PASSES(name, L, T, plain, false)                                                                         \
-    PASSES(name, L, T, general, true)
+#define ALL(name, L, T)                                                                                      \
+    PASSES(name, L, T, plain, PLAIN)                                                                         \
+    PASSES(name, L, T, entropic, ENTROPIC)                                                                   \
+    PASSES(name, L, T, general, GENERAL)
 
-BOTH(f32, float, float)
-BOTH(wide_f16, float, __half)
-BOTH(wide_bf16, float, __nv_bfloat16)
-BOTH(f16, __half, __half)
-BOTH(bf16, __nv_bfloat16, __nv_bfloat16)
+ALL(f32, float, float)
+ALL(wide_f16, float, __half)
+ALL(wide_bf16, float, __nv_bfloat16)
+ALL(f16, __half, __half)
+ALL(bf16, __nv_bfloat16, __nv_bfloat16)

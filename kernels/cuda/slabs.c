@@ -9,11 +9,11 @@ static struct lce_slab_row *known(const struct cuda_run *r, int64_t first)
     return rows + (cuda_knows_all(r->plan) ? first : 0);
 }
 
-static int pass(const struct cuda_run *r, const CUfunction functions[2], struct lce_slab_args *a,
+static int pass(const struct cuda_run *r, const CUfunction functions[CUDA_KINDS], struct lce_slab_args *a,
                 int64_t first, int64_t rows)
 {
     a->softmax = cuda_softmax_args(r, first);
-    return cuda_launch(r, functions[cuda_general(&a->softmax)], (unsigned int)rows, 256, a);
+    return cuda_launch(r, functions[cuda_kind(&a->softmax)], (unsigned int)rows, 256, a);
 }
 
 _Static_assert(sizeof(struct lce_slab_row) == sizeof(struct lce_partial),

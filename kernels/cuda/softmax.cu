@@ -25,14 +25,16 @@
  * below.
  *
  * `plain` supports none of the options that need a logit's own class (bias, softcap, class weights,
- * smoothing), no temperature and no entropy; `general` supports all.  `kept` is plain, but keeps the
- * exponentials of the sum in fp32 for the gradient: one exponential per element instead of two, for twice the
- * registers.  With fp32 logits that takes no further registers, so there plain keeps them too.  `loop` reads
- * the row twice, takes any length and needs no cluster: it is all that GPUs of compute capability 8.x have.
+ * smoothing) and no entropy; `entropic` is plain with the entropy and its gradient; `general` supports all.
+ * `kept` is plain, but keeps the exponentials of the sum in fp32 for the gradient: one exponential per
+ * element instead of two, for twice the registers.  With fp32 logits that takes no further registers, so
+ * there plain keeps them too.  `loop` reads the row twice, takes any length and needs no cluster: it is all
+ * that GPUs of compute capability 8.x have.
  */
 #include <cooperative_groups.h>
 #include <type_traits>
 
+#include "fast.cuh"
 #include "pass.cuh"
 
 #if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
@@ -60,27 +62,30 @@ __device__ inline Part cluster_combine(Part part, Shared<threads> *shared)
     return all;
 }
 
-/* The largest logit and the sum of exp(z - largest), of a warp's share of a row or of the whole row. */
+/* The largest logit and the sum of exp(z - largest), of a warp's share of a row; with them the moment. */
 struct Sum {
     float largest, sum;
 };
 struct Sums {
     Sum warp[threads / 32];
+    float moment[threads / 32];
     float target; /* the label's logit, in the CTA that has it */
 };
 
 /* Every warp of the cluster stores its part; then each warp adds all parts up, several per lane, in the same
  * order. */
-__device__ inline Part cluster_sums(Sum own, Sums *sums)
+template <bool Moments> __device__ inline Part cluster_sums(const Part &own, Sums *sums)
 {
     constexpr unsigned warps = threads / 32;
     auto cluster = cooperative_groups::this_cluster();
     const unsigned lane = threadIdx.x % 32, all = warps * cluster.num_blocks();
     if (lane == 0)
-        sums->warp[threadIdx.x / 32] = own;
+        sums->warp[threadIdx.x / 32] = {own.largest, own.sum};
+    if (Moments && lane == 0)
+        sums->moment[threadIdx.x / 32] = own.moment;
     cluster.sync();
     Sum part[most_cluster * warps / 32];
-    float largest = -CUDART_INF_F, sum = 0;
+    float largest = -CUDART_INF_F, sum = 0, moment = 0;
 #pragma unroll
     for (unsigned i = 0; i < most_cluster * warps / 32; i++) {
         const unsigned warp = lane + 32 * i;
@@ -91,12 +96,24 @@ __device__ inline Part cluster_sums(Sum own, Sums *sums)
     }
     largest = warp_most(largest);
 #pragma unroll
-    for (unsigned i = 0; i < most_cluster * warps / 32; i++)
-        sum += part[i].sum * exp2_fast((part[i].largest - finite_or_zero(largest)) * log2e);
-    return {largest, warp_sum(sum), 0, 0};
+    for (unsigned i = 0; i < most_cluster * warps / 32; i++) {
+        const unsigned warp = lane + 32 * i;
+        const float shift = finite_or_zero(largest), factor = exp2_fast((part[i].largest - shift) * log2e);
+        sum += part[i].sum * factor;
+        if (Moments && warp < all)
+            moment += moved({part[i].largest, part[i].sum, 0,
+                             *cluster.map_shared_rank(&sums->moment[warp % warps], warp / warps)},
+                            shift, factor);
+    }
+    return {largest, warp_sum(sum), 0, Moments ? warp_sum(moment) : 0};
 }
 
-enum Kind { PLAIN, KEPT, GENERAL };
+enum Kind { PLAIN, KEPT, ENTROPIC, GENERAL };
+
+template <typename L, int Vectors, Kind kind>
+using Pass = typename std::conditional<
+    kind == KEPT, Kept<L, Vectors>,
+    typename std::conditional<kind == ENTROPIC, Entropic<L, Vectors>, Plain<L, Vectors>>::type>::type;
 
 template <typename L, typename T, int Vectors, Kind kind>
 __device__ inline void softmax_rows(const lce_softmax_args &a)
@@ -128,7 +145,7 @@ __device__ inline void softmax_rows(const lce_softmax_args &a)
     const bool mine = to_label < Vectors * threads && to_label % threads == 0;
     Part part = {-CUDART_INF_F, 0, 0, 0};
     float target = 0, largest = 0;
-    typename std::conditional<kind == KEPT, Kept<L, Vectors>, Plain<L, Vectors>>::type pass;
+    Pass<L, Vectors, kind> pass(a);
     if constexpr (kind == GENERAL) {
         /* read before any thread writes: the barrier is between */
         target = logit<T, true>(a, to_float(logits[r.label]), r.label);
@@ -144,12 +161,17 @@ __device__ inline void softmax_rows(const lce_softmax_args &a)
             sums.target = target;
         }
         largest = warp_most(largest_of_all(v));
-        part = cluster_sums({largest, warp_sum(pass.sum(v, largest))}, &sums);
+        part = pass.sums(v, largest);
+        part.sum = warp_sum(part.sum);
+        if (kind == ENTROPIC)
+            part.moment = warp_sum(part.moment);
+        part = cluster_sums<kind == ENTROPIC>(part, &sums);
         target = *cluster.map_shared_rank(&sums.target, r.label / (Pack<L>::count * Vectors * threads));
+        target = logit<T, false>(a, target, r.label);
     }
     cluster.barrier_arrive(); /* others may still read our part, so no CTA ends before all have read */
     const bool writer = cluster.block_rank() == 0 && threadIdx.x == 0;
-    finish_row<kind == GENERAL>(a, r, part, target, writer);
+    finish_row<kind == GENERAL || kind == ENTROPIC>(a, r, part, target, writer);
     if (writer && a.known)
         a.known[row] = {part.largest, part.sum, part.weighed, target, part.moment};
     if (a.gradients) {
@@ -225,12 +247,15 @@ template <typename L, typename T> __device__ inline void softmax_loop(const lce_
     ROWS(name, L, T, kind, Kind, 2, 2)                                                                       \
     ROWS(name, L, T, kind, Kind, 3, 2)                                                                       \
     ROWS(name, L, T, kind, Kind, 4, 2)
-#define ALL(name, L, T, kind, Kind)                                                                          \
+#define LONG(name, L, T, kind, Kind)                                                                         \
     SHORT(name, L, T, kind, Kind)                                                                            \
     ROWS(name, L, T, kind, Kind, 5, 2)                                                                       \
     ROWS(name, L, T, kind, Kind, 6, 2)                                                                       \
     ROWS(name, L, T, kind, Kind, 7, 2)                                                                       \
-    ROWS(name, L, T, kind, Kind, 8, 2)                                                                       \
+    ROWS(name, L, T, kind, Kind, 8, 2)
+#define ALL(name, L, T, kind, Kind)                                                                          \
+    LONG(name, L, T, kind, Kind)                                                                             \
+    LONG(name, L, T, entropic, ENTROPIC)                                                                     \
     ROWS(name, L, T, general, GENERAL, 2, 1)                                                                 \
     ROWS(name, L, T, general, GENERAL, 8, 1)                                                                 \
     extern "C" __global__ void __launch_bounds__(512, 2) lce_softmax_##name##_loop(const lce_softmax_args a) \
@@ -242,6 +267,8 @@ template <typename L, typename T> __device__ inline void softmax_loop(const lce_
     ALL(name, float, T, plain, KEPT)                                                                         \
     ROWS(name, float, T, plain, KEPT, 12, 1)                                                                 \
     ROWS(name, float, T, plain, KEPT, 16, 1)                                                                 \
+    ROWS(name, float, T, entropic, ENTROPIC, 12, 1)                                                          \
+    ROWS(name, float, T, entropic, ENTROPIC, 16, 1)                                                          \
     ROWS(name, float, T, general, GENERAL, 16, 1)
 #define NARROW(name, T)                                                                                      \
     ALL(name, T, T, plain, PLAIN)                                                                            \

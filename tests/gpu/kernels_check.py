@@ -40,6 +40,8 @@ OPTIONS = {
     "temperature": ({"temperature": 0.7}, {"ignored": 0.2}),
     "entropy": ({"wants": 31}, {"ignored": 0.2}),
     "entropy and its gradient": ({"wants": 31, "temperature": 1.5}, {"above": True, "upstream": True, "ignored": 0.2}),
+    "entropies, fp32 logits, z-loss": (
+        {"wants": 31, "temperature": 0.6, "flags": K.F32_LOGITS, "z_loss": 0.02, "grad_weight_beta": -1.0}, {"above": True, "upstream": True, "ignored": 0.3}),
     "the gradient of the entropy alone": ({"wants": 14, "flags": K.F32_LOGITS}, {"above": True, "bias": True}),
     "everything": (
         {"wants": 31, "temperature": 1.25, "label_smoothing": 0.2, "z_loss": 0.02, "softcap": 4.0, "grad_weight_beta": -1.0, "ignore_index": 3},

@@ -23,7 +23,7 @@ struct region {
 
 static struct {
     char kernel[64];        /* the last one asked for */
-    char softmax[64];       /* the last one of softmax.cu, without "general" */
+    char softmax[64];       /* the last one of softmax.cu, without "general" and "entropic" */
     struct region known[8]; /* the buffers of the run */
     const char *furthest;   /* byte touched in the workspace */
     const void *logits;     /* where the first product wrote, and the bytes from row to row there */
@@ -47,7 +47,7 @@ static CUresult fake_kernel(CUkernel *kernel, CUlibrary library, const char *nam
     if (!in_images(name))
         return CUDA_ERROR_NOT_FOUND;
     snprintf(seen.kernel, sizeof seen.kernel, "%s", name);
-    if (strstr(name, "softmax") && !strstr(name, "general"))
+    if (strstr(name, "softmax") && !strstr(name, "general") && !strstr(name, "entropic"))
         snprintf(seen.softmax, sizeof seen.softmax, "%s", name);
     *kernel = (CUkernel)1;
     return CUDA_SUCCESS;
@@ -504,9 +504,28 @@ static void rows_of_logits_get_the_kernel_for_their_length(void **state)
         p.proposals = rows[i].proposals;
         struct lce_plan *plan = plan_of(&p, LCE_FAST, 0, 0);
         assert_string_equal(seen.softmax, rows[i].kernel);
-        assert_int_equal(((struct cuda_plan *)plan)->kernels.plain.cluster, rows[i].cluster);
+        assert_int_equal(((struct cuda_plan *)plan)->kernels.softmax[CUDA_PLAIN].cluster, rows[i].cluster);
         cuda_plan_destroy(plan);
     }
+}
+
+/* Of the options only those that need a logit's own class take the pass that combines per vector. */
+static void temperatures_and_entropies_keep_the_fast_passes(void **state)
+{
+    static const float some = 0;
+    const struct lce_softmax_args plain = {
+        .temperature = 0.7f, .to_bits = 2, .z_loss = 1, .grad_output = &some};
+    struct lce_softmax_args entropies = plain, a[] = {plain, plain, plain, plain, plain};
+    entropies.moments = 1;
+    assert_int_equal(cuda_kind(&plain), CUDA_PLAIN);
+    assert_int_equal(cuda_kind(&entropies), CUDA_ENTROPIC);
+    a[0].bias = &some, a[1].class_weights = &some, a[2].smoothing = 0.1f, a[3].softcap = 30;
+    a[4].to_bits = INFINITY; /* of a temperature so near to 0 that its inverse is no number */
+    for (size_t i = 0; i < sizeof a / sizeof *a; i++)
+        for (int moments = 0; moments < 2; moments++) {
+            a[i].moments = moments;
+            assert_int_equal(cuda_kind(&a[i]), CUDA_GENERAL);
+        }
 }
 
 /* 8.x has neither, whatever its number of multiprocessors; LCE_PORTABLE forces the same. */
@@ -523,8 +542,8 @@ static void gpus_without_clusters_get_no_cluster_and_no_products_of_ours(void **
                 struct lce_plan *plan = plan_of(&p, LCE_AUTO, 0, 0);
                 const struct cuda_plan *all = (const struct cuda_plan *)plan;
                 assert_false(all->own);
-                assert_true(cuda_sliced(all) ||
-                            (all->kernels.plain.cluster == 0 && all->kernels.general.cluster == 0));
+                assert_true(cuda_sliced(all) || (all->kernels.softmax[CUDA_PLAIN].cluster == 0 &&
+                                                 all->kernels.softmax[CUDA_GENERAL].cluster == 0));
                 assert_in_range(plan->info.chunk_tokens, 1, tokens);
                 cuda_plan_destroy(plan);
             }
@@ -861,6 +880,7 @@ int main(void)
         cmocka_unit_test(own_products_stay_in_their_buffers_and_are_all_there_is),
         cmocka_unit_test(own_products_are_for_long_chunks_and_many_tokens),
         cmocka_unit_test(rows_of_logits_get_the_kernel_for_their_length),
+        cmocka_unit_test(temperatures_and_entropies_keep_the_fast_passes),
         cmocka_unit_test(gpus_without_clusters_get_no_cluster_and_no_products_of_ours),
         cmocka_unit_test(fp32_logits_halve_the_chunk_and_keep_the_budget),
         cmocka_unit_test(slabs_are_taken_where_whole_rows_would_be_slow),
