@@ -209,6 +209,32 @@ def test_autocast_takes_the_types_that_linear_and_cross_entropy_take():
         raises(ValueError, "of one type outside of autocast", linear_cross_entropy, leaf(9, 16), leaf(40, 16, dtype=torch.bfloat16), y)
 
 
+def test_the_dispatcher_is_left_out_exactly_where_nobody_looks_at_operators():
+    from torch.utils._python_dispatch import TorchDispatchMode
+
+    class Seen(TorchDispatchMode):
+        def __torch_dispatch__(self, operator, types, args=(), kwargs=None):
+            names.append(str(operator))
+            return operator(*args, **(kwargs or {}))
+
+    class Mine(torch.Tensor):
+        pass
+
+    x, w, y, got = leaf(9, 16), leaf(40, 16), labels_for(9, vocab=40), []
+    for reduction, promise in itertools.product(("mean", "none"), (None, 0.5)):
+        for name in ("directly", "a mode", "a kind of tensor"):
+            x.grad, w.grad, names = None, None, []
+            with Seen() if name == "a mode" else torch.enable_grad():
+                loss = linear_cross_entropy(x, w.as_subclass(Mine) if name == "a kind of tensor" else w, y, reduction=reduction, upstream=promise)
+                (loss * 0.5).sum().backward()
+            made = loss.grad_fn if reduction == "mean" else loss.grad_fn.next_functions[0][0]
+            assert (made.name() == "LinearCrossEntropyBackward") == (name == "directly"), (name, made.name())
+            assert (name == "a mode") == any("vramscope.linear_cross_entropy." in seen for seen in names), names
+            got.append([t.as_subclass(torch.Tensor) for t in (loss.detach(), x.grad, w.grad)])
+        assert all(torch.equal(a, b) for other in got[1:] for a, b in zip(got[0], other)), (reduction, promise)
+        got.clear()
+
+
 def test_fake_tensors_run_it_without_the_library():
     from torch._subclasses.fake_tensor import FakeTensorMode
 

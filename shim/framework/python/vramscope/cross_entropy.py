@@ -22,7 +22,8 @@ With temperature and return_entropy it gives what policy gradients are made of (
 rows of the weight may lie on several ranks (vocabulary-parallel, in cross_entropy_parts.py).
 
 The work is an operator of PyTorch, torch.ops.vramscope.linear_cross_entropy, so that torch.compile has it in its graph
-without a break (but for `main_grad`, which the operator does not have).
+without a break (but for `main_grad`, which the operator does not have).  Where nobody looks at operators, it is called
+without PyTorch's dispatcher, which takes longer than all the rest on the host, before the GPU has anything to do.
 
 A label out of range makes its token's loss and gradient NaN, and sets a flag on the device that check() reads.
 """
@@ -86,7 +87,7 @@ def _backward(ctx, upstream, _dx, _dw, _db, above):
     if not ctx.wants & EVERY_GRADIENT:
         wants = sum(bit for bit, need in zip(bits, needs) if need)
         upstream, above = _both(ctx.saved_tensors[3], ctx.options[0], upstream, above)
-        gradients = torch.ops.vramscope.linear_cross_entropy(*ctx.saved_tensors, upstream, above, wants, *ctx.options)[1:4]
+        gradients = _computed(*ctx.saved_tensors, upstream, above, wants, *ctx.options)[1:4]
     else:
         *promises, dinput, dweight, dbias = ctx.saved_tensors
         needs = [need and ctx.wants & bit for bit, need in zip(bits, needs)]
@@ -178,6 +179,30 @@ def _register():
 
 if "_registry" not in globals():  # importlib.reload finds the operator as it is
     _registry = _register()
+
+
+# ---- the same without the dispatcher ----
+
+
+class LinearCrossEntropy(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, *inputs):
+        output = _real(*inputs)
+        _setup(ctx, inputs, output)
+        return output
+
+    backward = staticmethod(_backward)
+
+
+def _computed(*inputs):
+    """The operator's results; by the operator where somebody may look at it: a compiler, a tracer, a mode, a kind of tensor."""
+    tensors = [t for t in inputs[:7] if t is not None]
+    seen = torch.compiler.is_compiling() or torch._C._len_torch_dispatch_stack() or torch._C._get_tracing_state()
+    if seen or any(type(t) is not torch.Tensor and type(t) is not torch.nn.Parameter for t in tensors):
+        return torch.ops.vramscope.linear_cross_entropy(*inputs)
+    if torch.is_grad_enabled() and any(t.requires_grad for t in tensors):
+        return LinearCrossEntropy.apply(*inputs)
+    return _real(*inputs)
 
 
 # ---- gradients that go to main_grad: no operator, because what it writes is nothing that a graph hands over ----
@@ -411,7 +436,7 @@ def linear_cross_entropy(
     else:
         now = (wants if known else LOSS) | (ENTROPY if return_entropy else 0)
         given = rows, weight, bias, label_row, class_weights, *(promises if now & EVERY_GRADIENT else (None, None))
-        loss, *_, entropy = torch.ops.vramscope.linear_cross_entropy(*given, now, *options)
+        loss, *_, entropy = _computed(*given, now, *options)
     loss = loss.reshape(labels.shape) if reduction == "none" else loss
     return (loss, entropy.reshape(labels.shape)) if return_entropy else loss
 
