@@ -3,7 +3,7 @@
 
 Per shape, in bf16, forward and backward of every method by turns within a round, in random order, 0.1 s of rest before each
 call: the loss of each token (one pass over the logits, nothing but the loss); log-probability and entropy at temperature
-0.7, ours, PyTorch's in bf16 logits and fp32 softmax, the same under torch.compile; and one half of the vocabulary, as a rank
+0.7, ours, without and with a promise of their gradients, PyTorch's in bf16 logits and fp32 softmax, the same under torch.compile; and one half of the vocabulary, as a rank
 of two would compute it, without the exchange, beside the whole.  Medians with the least and the greatest, PyTorch's peak
 beyond inputs and gradients, and how far apart ours and PyTorch's in fp64 are on the first 64 tokens.
 
@@ -24,7 +24,7 @@ from vramscope import _cross_entropy_library as library  # noqa: E402
 from vramscope.cross_entropy import linear_cross_entropy, linear_log_probability  # noqa: E402
 
 SHAPES = (4096, 4096, 128256), (8192, 2048, 151936)
-ROUNDS, REST, TEMPERATURE = 7, 0.1, 0.7
+ROUNDS, REST, TEMPERATURE = int(os.environ.get("ROUNDS", 7)), 0.1, 0.7
 
 
 def eager(x, w, y):
@@ -48,6 +48,13 @@ def methods_of(x, w, y):
     def plain():
         (linear_cross_entropy(x, w, y, reduction="none") * ups[0]).sum().backward()
 
+    def promised():
+        log_p, entropy = linear_log_probability(x, w, y, temperature=TEMPERATURE, return_entropy=True, upstream=ups[0], entropy_upstream=ups[1])
+        (log_p * ups[0] + entropy * ups[1]).sum().backward()
+
+    def mean():
+        linear_cross_entropy(x, w, y).backward()
+
     def rank():
         given = x.detach(), half, None, y, None
         own = library.run(library.PARTIAL, options, *given, None, parts=library.Parts(0, len(w), None))[4]
@@ -64,6 +71,8 @@ def methods_of(x, w, y):
     return {
         "loss of each token, ours": plain,
         "log-probability and entropy, ours": both(lambda *a: linear_log_probability(*a, temperature=TEMPERATURE, return_entropy=True)),
+        "the same, gradients promised": promised,
+        "the mean loss, ours": mean,
         "the same, PyTorch eager": both(eager),
         "the same, PyTorch compile": both(compiled),
         "half of the vocabulary, as one of two ranks": rank,
