@@ -84,6 +84,26 @@ static size_t count_ids(struct trace *t, const struct trace_stacks *stacks)
     return 0;
 }
 
+/* FNV-1a of its text, without the word that backward does it for forward. */
+static uint64_t line_number(const char *line)
+{
+    static const char forward[] = "forward: ";
+    uint64_t hash = UINT64_C(0xcbf29ce484222325);
+    if (!line)
+        return 0;
+    if (!strncmp(line, forward, sizeof forward - 1))
+        line += sizeof forward - 1;
+    for (; *line; line++)
+        hash = (hash ^ (unsigned char)*line) * UINT64_C(0x100000001b3);
+    return hash | 1;
+}
+
+/* A line of Hugging Face's library. */
+static bool is_transformers(const char *line)
+{
+    return line && strstr(line, "/transformers/models/");
+}
+
 static int read_layers(struct trace *t, struct edit_facts *f)
 {
     struct trace_stacks stacks;
@@ -104,6 +124,8 @@ static int read_layers(struct trace *t, struct edit_facts *f)
         if (row->id <= 0 || row->id >= (int64_t)f->stack_count)
             continue;
         struct edit_stack *s = &f->stacks[row->id];
+        s->line = line_number(row->line);
+        s->library = is_transformers(row->line);
         if (!row->layer)
             continue;
         f->layers = true;
@@ -129,6 +151,11 @@ static bool upcasts(const struct trace_frame *frame)
     return !strcmp(frame->function, "ForCausalLMLoss") || !strcmp(frame->function, "fixed_cross_entropy");
 }
 
+static bool is_norm(const struct trace_frame *frame)
+{
+    return frame->kind == VS_FRAME_LAYER && frame->file && strstr(frame->file, "Norm");
+}
+
 static bool begins(const char *text, const char *with)
 {
     return !strncmp(text, with, strlen(with));
@@ -148,8 +175,10 @@ static void see_frame(struct edit_stack *s, const char *function)
     if (!strcmp(name, "_multi_tensor_adam") || !strcmp(name, "_multi_tensor_adamw") ||
         !strcmp(name, "_single_tensor_adam") || !strcmp(name, "_single_tensor_adamw"))
         s->adam = true;
-    if (!strcmp(name, "SafeSoftmaxBackward0"))
-        s->parts = true;
+    s->parts = s->parts || !strcmp(name, "SafeSoftmaxBackward0");
+    s->recurrent = s->recurrent || !strcmp(name, "CudnnRnnBackward0");
+    s->convolves = s->convolves || begins(name, "ConvolutionBackward");
+    s->squares = s->squares || begins(name, "PowBackward");
 }
 
 static int read_optimizer(struct trace *t, struct edit_facts *f)
@@ -170,12 +199,17 @@ static int read_optimizer(struct trace *t, struct edit_facts *f)
             s->upcast = above->upcast;
             s->attends = above->attends;
             s->parts = above->parts;
+            s->norm = above->norm;
+            s->recurrent = above->recurrent;
+            s->convolves = above->convolves;
+            s->squares = above->squares;
             s->update = above->update;
         }
         if (node->frame >= 0 && (size_t)node->frame < paths.frame_count &&
             paths.frames[node->frame].function) {
             see_frame(s, paths.frames[node->frame].function);
             s->upcast = s->upcast || upcasts(&paths.frames[node->frame]);
+            s->norm = s->norm || is_norm(&paths.frames[node->frame]);
             s->attends = s->attends || strcasestr(paths.frames[node->frame].function, "attention");
         }
     }

@@ -13,15 +13,26 @@
 #include "apply.h"
 #include "attention.h"
 #include "elements.h"
+#include "norms.h"
 #include "scale.h"
+#include "unfused.h"
 #include "widths.h"
+#include "workspaces.h"
 
-#define SLACK 25 /* of what is saved for backward: that much the other type's kernels may need beside it */
+/* Of what is saved for backward, one in so many that the other type's kernels may need beside it: where types
+ * are known what they need is known better. */
+#define SLACK_TYPED   100
+#define SLACK_UNKNOWN 25
 
 struct halving {
     bool high;
-    uint8_t *parts;  /* of blocks, enum attention_part */
-    uint8_t *casts;  /* of blocks, enum cast */
+    uint8_t *parts; /* of blocks, enum attention_part */
+    uint8_t *casts; /* of blocks, enum cast */
+    struct unfused unfused;
+    struct workspaces workspaces;
+    uint32_t *weights; /* of blocks: a recurrent layer's weights in one piece, which go with its reserve */
+    uint32_t piece;    /* that of the call that is under way */
+    struct norms norms;
     uint16_t head;   /* the output layer */
     uint32_t logits; /* what it made last, and a copy in fp32 of that: blocks of the new program */
     uint32_t copy;
@@ -41,9 +52,24 @@ static double of_data(const struct program *p, const struct edit_block *b, const
     const struct edit_stack *s = program_stack(p, b);
     bool saved = b->kind == KIND_SAVED;
     double half = share(p, b);
+    if (s->norm && h->norms.by_hand[s->layer])
+        return h->high || (s->library && b->kind != KIND_BACKWARD) ? 1 : half;
     if (s->upcast && (h->high || s->unit == EDIT_NO_UNIT))
         return 1; /* a loss is known to do so; a norm keeps more or less of it */
     return h->high && !saved && s->unit == EDIT_NO_UNIT ? 1 : half;
+}
+
+/* Whether the block is of a call of attention that is in parts in 16 bits, too. */
+static bool is_in_parts(const struct halving *h, uint32_t block)
+{
+    const struct unfused_call *c = unfused_call_of(&h->unfused, block);
+    return c && (c->stays || (h->high && h->parts[c->weights] != ATTENTION_FUSED));
+}
+
+static bool is_fused(const struct program *p, uint32_t block, const struct halving *h)
+{
+    const struct unfused_call *c = unfused_call_of(&h->unfused, block);
+    return c && !is_in_parts(h, block) && unfused_is_square(&h->unfused, p, block);
 }
 
 /* What is known to be computed in fp32 stays as large.  Of what is in no unit of the model it is not known.
@@ -56,6 +82,8 @@ static double factor(const struct program *p, uint32_t block, const struct halvi
         return h->casts[block] != CAST_WEIGHT && h->high ? 1 : 0;
     if (h->parts[block] == ATTENTION_FUSED || (!h->high && h->parts[block] != ATTENTION_NONE))
         return 0; /* in 16 bits attention may be fused, or by another kernel */
+    if (is_fused(p, block, h) || (!h->high && h->norms.given[block]))
+        return 0;
     double half = share(p, b);
     if (half >= 1)
         return 1;
@@ -130,12 +158,39 @@ static bool has_logits(const struct program *p)
     return false;
 }
 
-static void bear(struct build *b, size_t i, const struct halving *h)
+/* A recurrent layer's call has its workspace before its reserve. */
+static void bear_workspace(struct build *b, size_t i, struct halving *h, enum workspace work)
+{
+    const struct trace_moment *at = &b->from->events[i];
+    const struct edit_block *was = &b->from->blocks[at->block];
+    uint64_t weights = h->workspaces.layers[program_stack(b->from, was)->layer].weights;
+    if (work == WORKSPACE_RECURRENT && was->kind == KIND_FORWARD && h->piece == BLOCK_NEVER) {
+        h->piece = build_born(b, was, weights / 2, at->phase, KIND_SAVED);
+        mark_half(b, h->piece);
+    }
+    b->now[at->block] = build_born(b, was, workspaces_half(&h->workspaces, b->from, at->block, h->high),
+                                   at->phase, was->kind);
+    if (work == WORKSPACE_RESERVE) {
+        h->weights[at->block] = h->piece;
+        h->piece = BLOCK_NEVER;
+    }
+}
+
+static void bear(struct build *b, size_t i, struct halving *h)
 {
     const struct trace_moment *at = &b->from->events[i];
     const struct edit_block *was = &b->from->blocks[at->block];
     if (b->now[at->block] != BLOCK_NEVER)
         return;
+    if (is_in_parts(h, at->block)) {
+        unfused_bear(&h->unfused, b, i);
+        return;
+    }
+    enum workspace work = h->workspaces.of[at->block];
+    if (work != WORKSPACE_NONE) {
+        bear_workspace(b, i, h, work);
+        return;
+    }
     double times = factor(b->from, at->block, h);
     uint32_t now = build_born(b, was, (uint64_t)((double)was->size * times + 0.5), at->phase, was->kind);
     b->now[at->block] = now;
@@ -198,30 +253,56 @@ struct program apply_types(const struct program *from, const struct edit *e, str
     (void)e;
     if (!needs_steps(from, r) || !needs_roles(from, r) || !can_tell(from, r))
         return (struct program){0};
-    struct halving h = {high,       attention_parts(from), element_casts(from), find_head(from), BLOCK_NEVER,
-                        BLOCK_NEVER};
+    struct halving h = {.high = high,
+                        .parts = attention_parts(from),
+                        .casts = element_casts(from),
+                        .norms = norms_read(from),
+                        .unfused = unfused_read(from),
+                        .workspaces = workspaces_read(from),
+                        .weights = xrealloc(NULL, (from->block_count + 1) * sizeof *h.weights),
+                        .piece = BLOCK_NEVER,
+                        .head = find_head(from),
+                        .logits = BLOCK_NEVER,
+                        .copy = BLOCK_NEVER};
+    memset(h.weights, 0xff, (from->block_count + 1) * sizeof *h.weights);
     bool upcast = loss_upcasts(from) || high;
     struct edit_block like = {.stream = 0};
     struct build b;
     build_begin(&b, from);
     if (high && from->event_count) /* workspaces */
-        build_born(&b, &like, program_most(from, KIND_SAVED) / SLACK, 0, KIND_OTHER);
+        build_born(&b, &like,
+                   program_most(from, KIND_SAVED) / (from->facts->types ? SLACK_TYPED : SLACK_UNKNOWN), 0,
+                   KIND_OTHER);
     for (size_t i = 0; i < from->event_count; i++) {
         const struct trace_moment *at = &from->events[i];
         if (at->what == MOMENT_BORN || at->what == MOMENT_DIED)
             follow_copy(&b, i, &h, upcast);
+        if (at->what == MOMENT_DIED) {
+            unfused_end(&h.unfused, &b, i);
+            build_died(&b, h.weights[at->block], at->phase);
+        }
         if (at->what == MOMENT_BORN)
             bear(&b, i, &h);
         else
             build_copy(&b, i);
     }
-    bool fuses = memchr(h.parts, ATTENTION_FUSED, from->block_count) != NULL;
+    bool fuses = memchr(h.parts, ATTENTION_FUSED, from->block_count) != NULL, in_parts = false;
+    for (size_t i = 0; i < h.unfused.n; i++)
+        in_parts = in_parts || h.unfused.calls[i].stays;
     free(h.parts);
     free(h.casts);
+    free(h.weights);
+    norms_free(&h.norms);
+    unfused_free(&h.unfused);
+    workspaces_free(&h.workspaces);
     bool open = !loss_upcasts(from) && has_logits(from);
-    r->assumes = xformat("%s%s%s", assumption(from), fuses ? "; the program lets PyTorch fuse attention" : "",
-                         open ? "; the loss takes its logits as they are at the low end, and in fp32 at the "
-                                "high end, as it is not known which"
-                              : "");
+    r->assumes =
+        xformat("%s%s%s%s", assumption(from), fuses ? "; the program lets PyTorch fuse attention" : "",
+                in_parts ? "; attention that is not fused now, though its heads allow it, is not then, "
+                           "and computes in fp32"
+                         : "",
+                open ? "; the loss takes its logits as they are at the low end, and in fp32 at the "
+                       "high end, as it is not known which"
+                     : "");
     return build_end(&b);
 }

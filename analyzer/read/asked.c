@@ -18,7 +18,7 @@ static uint64_t number_of(const unsigned char *text)
     return text ? hash | 1 : 0;
 }
 
-/* Rank and last two extents, of TEXT, "[4, 2048, 8192]". */
+/* Rank, the first extent and the last two, of TEXT, "[4, 2048, 8192]". */
 static void extents_of(const unsigned char *text, struct asked *a)
 {
     const char *at = (const char *)text;
@@ -27,6 +27,7 @@ static void extents_of(const unsigned char *text, struct asked *a)
         a->rank += a->rank < UINT8_MAX;
         a->inner[1] = a->inner[0];
         a->inner[0] = strtoull(at, &end, 10);
+        a->outer = a->rank == 1 ? a->inner[0] : a->outer;
         at = end;
     }
 }

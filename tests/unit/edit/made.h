@@ -193,7 +193,7 @@ static struct peaks edited(const struct made *m, const char *text)
     return peaks;
 }
 
-static void assert_refused(const struct made *m, const char *text, const char *because)
+static inline void assert_refused(const struct made *m, const char *text, const char *because)
 {
     struct edit e;
     char *why = NULL;
@@ -204,5 +204,22 @@ static void assert_refused(const struct made *m, const char *text, const char *b
     assert_int_equal(r.low.event_count, 0);
     edit_free_result(&r);
 }
+
+/* ---- whose element types are known ---- */
+
+static inline struct made typed(const char *text, const struct known *table, const struct element *of)
+{
+    struct made m;
+    facts.types = true;
+    elements = of;
+    facts.asked = (struct asked_table){asked_for, 128};
+    make(&m, text, table);
+    return m;
+}
+/* The program's blocks are in what was copied. */
+#define TYPED(m, text, table)                                                                                \
+    struct made m = typed(text, table, table##_elements);                                                    \
+    m.p.blocks = m.blocks;                                                                                   \
+    m.p.events = m.events
 
 #endif

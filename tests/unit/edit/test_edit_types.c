@@ -3,21 +3,6 @@
 
 enum { F32 = ELEMENT_FLOAT32, BF16 = ELEMENT_BFLOAT16, I32 = 4, I64 = 5 };
 
-static struct made typed(const char *text, const struct known *table, const struct element *of)
-{
-    struct made m;
-    facts.types = true;
-    elements = of;
-    facts.asked = (struct asked_table){asked_for, 128};
-    make(&m, text, table);
-    return m;
-}
-/* The program's blocks are in what was copied. */
-#define TYPED(m, text, table)                                                                                \
-    struct made m = typed(text, table, table##_elements);                                                    \
-    m.p.blocks = m.blocks;                                                                                   \
-    m.p.events = m.events
-
 /* w, its gradient g and a are wide; i are indices, k a workspace. */
 static const struct known fp32[] = {
     {'w', MIB(8), KIND_PARAMETER, NOWHERE}, {'a', MIB(50), KIND_SAVED, UNIT0},

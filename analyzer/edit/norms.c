@@ -1,0 +1,64 @@
+/*
+ * norms.c - see norms.h.
+ *
+ *      x.float() * rsqrt(mean(x.float() ** 2) + e), made narrow, times the weight
+ *
+ * In fp32 what is kept for backward is x, the product and the output.  In 16 bits it is x in fp32, and the
+ * product and the output in 16 bits: as many bytes as the two have in fp32, and x itself is kept only where
+ * others need it.  A norm of PyTorch's own is one kernel, and has no node for a square in backward.  Hugging
+ * Face's compute so; of other code it is not known.
+ */
+#include "norms.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "scale.h"
+
+static bool *find_by_hand(const struct program *p)
+{
+    bool *layers = xrealloc(NULL, UINT16_MAX + 1);
+    memset(layers, 0, UINT16_MAX + 1);
+    for (size_t i = 0; i < p->block_count; i++) {
+        const struct edit_stack *s = program_stack(p, &p->blocks[i]);
+        layers[s->layer] = layers[s->layer] || s->squares;
+    }
+    return layers;
+}
+
+/* What was saved last before such a norm's call, and is as large as what it makes first. */
+static bool *find_given(const struct program *p, const bool *by_hand)
+{
+    bool *given = xrealloc(NULL, p->block_count + 1);
+    uint32_t last = BLOCK_NEVER;
+    memset(given, 0, p->block_count + 1);
+    for (size_t i = 0; i < p->event_count; i++) {
+        const struct trace_moment *e = &p->events[i];
+        if (e->what != MOMENT_BORN)
+            continue;
+        const struct edit_block *b = &p->blocks[e->block];
+        const struct edit_stack *s = program_stack(p, b);
+        if (s->norm && s->library && by_hand[s->layer]) {
+            if (last != BLOCK_NEVER && p->blocks[last].size == b->size)
+                given[last] = true;
+            last = BLOCK_NEVER;
+        } else if (b->kind == KIND_SAVED && b->size > SCALE_SURE) {
+            last = e->block;
+        }
+    }
+    return given;
+}
+
+struct norms norms_read(const struct program *p)
+{
+    struct norms n = {.by_hand = find_by_hand(p)};
+    n.given = find_given(p, n.by_hand);
+    return n;
+}
+
+void norms_free(struct norms *n)
+{
+    free(n->by_hand);
+    free(n->given);
+    *n = (struct norms){0};
+}

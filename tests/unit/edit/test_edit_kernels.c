@@ -1,0 +1,183 @@
+/* test_edit_kernels.c - types=bf16 where kernels decide: attention in parts, cuDNN's workspaces, norms by
+ * hand. */
+#include "made.h"
+
+enum { F32 = ELEMENT_FLOAT32, BOOL = ELEMENT_BOOL, U8 = ELEMENT_UINT8 };
+enum { CALL = 1, CALLED, GIVES, BACK, LSTM, LSTM_BACK, CONV, CONV_BACK, NORMS, NORMS_BACK, ALL };
+
+/* Attention is called at one line of layer 1 (CALL), and what it gives is taken at another (GIVES). */
+static const struct edit_stack calling[ALL] = {
+    [NOWHERE] = {.unit = EDIT_NO_UNIT},
+    [CALL] = {.unit = 0, .layer = 1, .line = 7},
+    [CALLED] = {.unit = 0, .layer = 1, .line = 8},
+    [GIVES] = {.unit = 0, .layer = 2, .line = 9},
+    [BACK] = {.unit = 0, .layer = 1, .line = 7, .parts = true},
+    [LSTM] = {.unit = 0, .layer = 3, .line = 10},
+    [LSTM_BACK] = {.unit = 0, .layer = 3, .line = 10, .recurrent = true},
+    [CONV] = {.unit = 0, .layer = 4, .line = 11},
+    [CONV_BACK] = {.unit = 0, .layer = 4, .line = 11, .convolves = true},
+    [NORMS] = {.unit = 0, .layer = 5, .line = 12, .norm = true, .library = true},
+    [NORMS_BACK] = {.unit = 0, .layer = 5, .line = 12, .norm = true, .library = true, .squares = true},
+};
+
+struct dims { /* of blocks, as far as they matter */
+    char name;
+    uint8_t rank;
+    uint64_t outer, inner;
+};
+static const struct dims none[] = {{0}};
+
+static struct peaks calls(const char *text, const struct known *table, const struct element *of,
+                          const struct dims *dims)
+{
+    struct made m = typed(text, table, of);
+    for (; dims->name; dims++) {
+        asked_for[(int)dims->name].rank = dims->rank;
+        asked_for[(int)dims->name].outer = dims->outer;
+        asked_for[(int)dims->name].inner[0] = dims->inner;
+    }
+    m.p.blocks = m.blocks;
+    m.p.events = m.events;
+    facts.stacks = (struct edit_stack *)calling;
+    facts.stack_count = ALL;
+    struct peaks p = edited(&m, "types=bf16");
+    facts.stacks = stacks;
+    facts.stack_count = STACKS;
+    return p;
+}
+
+/* Queries q and keys k are scaled; scores s, weights t, the masks m and n of rows, output o, and y of it in
+ * another order; backward makes g and h of the squares' size. */
+static const struct known parts[] = {
+    {'w', MIB(8), KIND_PARAMETER, NOWHERE}, {'q', MIB(10), KIND_SAVED, CALL},
+    {'k', MIB(10), KIND_SAVED, CALL},       {'s', MIB(200), KIND_FORWARD, CALL},
+    {'t', MIB(200), KIND_SAVED, CALL},      {'m', MIB(50), KIND_FORWARD, CALL},
+    {'n', MIB(1), KIND_FORWARD, CALL},      {'o', MIB(10), KIND_FORWARD, CALL},
+    {'y', MIB(10), KIND_SAVED, GIVES},      {'g', MIB(200), KIND_BACKWARD, BACK},
+    {'h', MIB(200), KIND_BACKWARD, BACK},   {0}};
+static const struct element parts_elements[] = {
+    {'w', F32, 1, false}, {'q', F32, 2, false},  {'k', F32, 3, false},  {'s', F32, 4, false},
+    {'t', F32, 4, false}, {'m', BOOL, 4, false}, {'n', BOOL, 5, false}, {'o', F32, 6, false},
+    {'y', F32, 6, false}, {'g', F32, 4, false},  {'h', F32, 4, false},  {0}};
+static const struct dims usual[] = {{'k', 4, 0, 0}, {'o', 3, 0, 64}, {0}};
+static const struct dims grouped[] = {{'k', 5, 0, 0}, {'o', 3, 0, 64}, {0}};
+static const struct dims odd[] = {{'k', 4, 0, 0}, {'o', 3, 0, 66}, {0}};
+static const char in_parts[] =
+    ".+w f+q f+k f+s f+t f+m f+n f-n f-m f-s f+o f+y f-o b-y b+g b+h b-g b-h b-t b-k "
+    "b-q |";
+
+static void attention_in_parts_for_its_layout_stays_in_fp32(void **state)
+{
+    (void)state;
+    struct peaks p = calls(in_parts, parts, parts_elements, usual);
+    /* in backward: parameter, the four that are saved (values too), the wide gradient's square and its like
+     */
+    uint64_t back = MIB(4 + 10 + 10 + 10 + 200 + 200 + 200);
+    assert_int_equal(p.low, back);
+    assert_in_range(p.high, back, back + MIB(5));
+    assert_int_equal(p.phase[FORWARD], MIB(4 + 5 * 10 + 200 + 200 + 50 + 1));
+}
+
+static void attention_of_grouped_or_odd_heads_may_be_fused_in_16_bits(void **state)
+{
+    (void)state;
+    struct peaks p = calls(in_parts, parts, parts_elements, grouped);
+    assert_true(p.low < MIB(60));
+    assert_true(p.high >= MIB(600));
+    p = calls(in_parts, parts, parts_elements, odd);
+    assert_true(p.low < MIB(60));
+    assert_true(p.high >= MIB(600));
+}
+
+static void without_the_softmaxs_masks_it_is_another_programs_product(void **state)
+{
+    (void)state;
+    struct peaks p = calls(".+w f+q f+k f+s f+t f-s f+o f+y f-o b-y b+g b+h b-g b-h b-t b-k b-q |", parts,
+                           parts_elements, usual);
+    assert_true(p.low <= MIB(320));
+}
+
+/* Input x, state c of two layers in both directions, workspace u, reserve r; in backward the workspace v and
+ * the weights' gradient g in one piece. */
+static const struct known recurrent[] = {
+    {'w', MIB(20), KIND_PARAMETER, NOWHERE},  {'x', MIB(10), KIND_SAVED, LSTM},
+    {'c', MIB(1), KIND_FORWARD, LSTM},        {'u', MIB(132), KIND_FORWARD, LSTM},
+    {'r', MIB(100), KIND_SAVED, LSTM},        {'v', MIB(132), KIND_BACKWARD, LSTM_BACK},
+    {'g', MIB(20), KIND_GRADIENT, LSTM_BACK}, {0}};
+static const struct element recurrent_elements[] = {
+    {'w', F32, 1, false}, {'x', F32, 2, false}, {'c', F32, 3, false}, {'u', U8, 4, false},
+    {'r', U8, 5, false},  {'v', U8, 4, false},  {'g', F32, 1, false}, {0}};
+static const struct dims layers[] = {{'x', 3, 250, 0}, {'c', 3, 4, 0}, {'u', 1, 0, 0}, {'g', 1, 0, 0}, {0}};
+
+static void a_recurrent_layers_reserve_is_half_and_its_weights_are_copied(void **state)
+{
+    (void)state;
+    struct peaks p =
+        calls(".+w f+x f+c f+u f+r f-u f-c b+v b+g b-v b-r b-x .-g |", recurrent, recurrent_elements, layers);
+    /* the workspace has 8 MiB for each of 4, whatever the type */
+    uint64_t work = MIB((132 - 32) / 2 + 32);
+    assert_int_equal(p.phase[FORWARD], MIB(10 + 5) + KIB(512) + MIB(10 + 50) + work);
+    assert_int_equal(p.low, MIB(10 + 5 + 10 + 50 + 10) + work);
+    assert_in_range(p.high, p.low, p.low + MIB(3));
+}
+
+static void bytes_of_other_layers_stay(void **state)
+{
+    (void)state;
+    static const struct known others[] = {{'w', MIB(20), KIND_PARAMETER, NOWHERE},
+                                          {'r', MIB(100), KIND_SAVED, LSTM},
+                                          {'u', MIB(100), KIND_FORWARD, CONV},
+                                          {0}};
+    static const struct element others_elements[] = {
+        {'w', F32, 1, false}, {'r', U8, 5, false}, {'u', 0, 0, true}, {0}};
+    struct peaks p = calls(".+w f+r f+u f-u b-r |", others, others_elements, none);
+    assert_int_equal(p.low, MIB(10 + 100 + 100));
+}
+
+static void a_convolutions_workspace_is_half_or_copies_of_both_its_data(void **state)
+{
+    (void)state;
+    static const struct known convolution[] = {{'w', MIB(2), KIND_PARAMETER, NOWHERE},
+                                               {'y', MIB(200), KIND_SAVED, CONV},
+                                               {'u', MIB(100), KIND_FORWARD, CONV},
+                                               {'x', MIB(100), KIND_BACKWARD, CONV_BACK},
+                                               {0}};
+    static const struct element convolution_elements[] = {
+        {'w', F32, 1, false}, {'y', F32, 2, false}, {'u', 0, 0, true}, {'x', F32, 3, false}, {0}};
+    struct peaks p = calls(".+w f+y f+u f-u b+x b-y b-x |", convolution, convolution_elements, none);
+    assert_int_equal(p.phase[FORWARD], MIB(1 + 100 + 50));
+    assert_in_range(p.high, MIB(1 + 100 + 150), MIB(1 + 100 + 150 + 5));
+}
+
+/* x is given to a norm in Python that keeps the product p and the output y. */
+static void a_norm_in_fp32_keeps_its_bytes_but_perhaps_not_what_it_was_given(void **state)
+{
+    (void)state;
+    static const struct known norms[] = {
+        {'w', MIB(2), KIND_PARAMETER, NOWHERE},   {'x', MIB(40), KIND_SAVED, GIVES},
+        {'p', MIB(40), KIND_SAVED, NORMS},        {'y', MIB(40), KIND_SAVED, NORMS},
+        {'g', MIB(1), KIND_BACKWARD, NORMS_BACK}, {0}};
+    static const struct element norms_elements[] = {{'w', F32, 1, false}, {'x', F32, 2, false},
+                                                    {'p', F32, 2, false}, {'y', F32, 2, false},
+                                                    {'g', F32, 3, false}, {0}};
+    struct peaks p = calls(".+w f+x f+p f+y b+g b-g b-y b-p b-x |", norms, norms_elements, none);
+    assert_in_range(p.low, MIB(1 + 80), MIB(1 + 80 + 1));
+    assert_in_range(p.high, MIB(1 + 20 + 80), MIB(1 + 20 + 80 + 3));
+    p = calls(".+w f+x f+p f+y b-y b-p b-x |", norms, norms_elements,
+              none); /* one kernel: no square in backward */
+    assert_int_equal(p.low, MIB(1 + 60));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(attention_in_parts_for_its_layout_stays_in_fp32),
+        cmocka_unit_test(attention_of_grouped_or_odd_heads_may_be_fused_in_16_bits),
+        cmocka_unit_test(without_the_softmaxs_masks_it_is_another_programs_product),
+        cmocka_unit_test(a_recurrent_layers_reserve_is_half_and_its_weights_are_copied),
+        cmocka_unit_test(bytes_of_other_layers_stay),
+        cmocka_unit_test(a_convolutions_workspace_is_half_or_copies_of_both_its_data),
+        cmocka_unit_test(a_norm_in_fp32_keeps_its_bytes_but_perhaps_not_what_it_was_given),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
