@@ -145,10 +145,10 @@ static void print_switches(const struct answer *a)
     if (!of)
         return;
     char *line = line_of(m, block);
-    printf("  %s %s another law from some size on, of which the largest between %" PRId64 " and %" PRId64
-           " tokens: %s\n",
-           units_count((int64_t)m->switching, "block").s, m->switching == 1 ? "has" : "have", of->upto,
-           of->from, line);
+    printf("  %s %s one law at small sizes and another at large ones, %sfrom between %" PRId64 " and %" PRId64
+           " tokens on: %s\n",
+           units_count((int64_t)m->switching, "block").s, m->switching == 1 ? "has" : "have",
+           m->switching == 1 ? "" : "the largest ", of->upto, of->from, line);
     free(line);
 }
 

@@ -284,14 +284,20 @@ static int64_t tokens_of(const struct law_sample *s)
     return s->at.batch * s->at.seq;
 }
 
-/* The law of a single term that all N samples have; false: none. */
+/* The law of a single term that all N samples have; false: none, or several, which differ elsewhere. */
 static bool one_term(const struct law_sample *samples, size_t n, struct solution *out)
 {
-    *out = (struct solution){.evidence = -1};
-    for (size_t i = 0; i < sizeof sets; i++)
+    int found = 0;
+    for (size_t i = 0; i < sizeof sets; i++) {
+        struct solution s = {.evidence = -1};
         if (__builtin_popcount(sets[i]) == 1)
-            try_set(out, sets[i], 1, samples, n);
-    return out->evidence >= 0 && (size_t)out->met == n;
+            try_set(&s, sets[i], 1, samples, n);
+        if (s.evidence < 0 || (size_t)s.met < n)
+            continue;
+        *out = s;
+        found++;
+    }
+    return found == 1;
 }
 
 /* Code that takes another way from some number of tokens on, as a kernel for many rows: each side a law of a

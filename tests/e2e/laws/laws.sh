@@ -143,6 +143,13 @@ COLUMNS=80 timeout 60 "$V" whatif --batch=2 --seq=256 "${switched[@]}" switch-4x
 timeout 60 "$V" whatif --json --batch=2,4 --seq=256..1024 "${switched[@]}" switch-4x1024.db:batch=4,seq=1024 >switch.json || fail "whatif of a switch"
 field switch.json 'all(p["live"]["least_bytes"] <= p["live"]["bytes"] <= p["live"]["most_bytes"] for p in d["points"]) and any(p["live"]["least_bytes"] < p["live"]["most_bytes"] for p in d["points"])' | grep -q True || fail "intervals: $(head -c 900 switch.json)"
 
+# one that switches between two plain laws has both, to the byte on either side; from where on is named
+for size in 2x2048 4x1536 4x2048; do record "list-$size.db" "${size%x*}" "${size#*x}" list; done
+timeout 60 "$V" whatif --batch=4 --seq=2048 "${switched[@]}" list-2x2048.db:batch=2,seq=2048 list-4x1536.db:batch=4,seq=1536 >list.txt || fail "whatif of two laws"
+grep -Eq '^  4 blocks have one law at small sizes and another at large ones, the largest from between 1536 and 4096 tokens on: ' list.txt && ! grep -q 'no law' list.txt || fail "two laws are not told: $(cat list.txt)"
+timeout 60 "$V" whatif --json --batch=4 --seq=2048 "${switched[@]}" list-2x2048.db:batch=2,seq=2048 list-4x1536.db:batch=4,seq=1536 >list.json || fail "whatif of two laws"
+[ "$(field list.json 'd["points"][0]["live"]["bytes"]')" = "$(cat list-4x2048.db.most)" ] || fail "beyond the switch: $(field list.json 'd["points"][0]["live"]'), measured $(cat list-4x2048.db.most)"
+
 # a picture, and sizes out of paths
 mkdir -p batch=2,seq=256 batch=2,seq=512 batch=4,seq=256
 for size in 2x256 2x512 4x256; do cp "a-$size.db" "batch=${size%x*},seq=${size#*x}/run.db"; done

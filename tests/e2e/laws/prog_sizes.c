@@ -3,12 +3,13 @@
  * prog_sizes.c - a training job whose blocks follow known laws of batch and length, as the framework's
  * reports show it:
  *
- *      prog_sizes BATCH SEQ [switch] [oom|refused|recovers|crash|hang|leave|slow]
+ *      prog_sizes BATCH SEQ [switch|list] [oom|refused|recovers|crash|hang|leave|slow]
  *
  *      always          3 weights of 2 MiB, their gradients in backward, 40 MiB in the optimizer
  *      in each layer   1024 B a token, 4 B x batch x length^2, length^2 bytes; 4096 B a batch
  *      switch          a workspace of 1 MiB up to 2048 tokens, beyond of 3 MiB + 100 B a token (another way
- * through the code)
+ *                      through the code)
+ *      list            likewise, beyond of 64 B a token
  *
  * oom: more than 4096 tokens are refused, as PyTorch says it, and the program ends with 1; refused: the
  * driver refuses 1024 GiB, nobody says so, and it ends with 1; recovers: likewise, after it got less; crash:
@@ -74,19 +75,19 @@ static __attribute__((noinline)) void layer(size_t batch, size_t seq)
     take(4096 * batch);
 }
 
-static __attribute__((noinline)) void workspace(size_t tokens)
+static __attribute__((noinline)) void workspace(size_t tokens, bool list)
 {
-    take(tokens <= 2048 ? MIB : 3 * MIB + 100 * tokens);
+    take(tokens <= 2048 ? MIB : list ? 64 * tokens : 3 * MIB + 100 * tokens);
 }
 
-static void step(size_t batch, size_t seq, bool switches)
+static void step(size_t batch, size_t seq, bool switches, bool list)
 {
     size_t before = count;
     vramscope_range_push("forward");
     for (int i = 0; i < LAYERS; i++)
         layer(batch, seq);
-    if (switches)
-        workspace(batch * seq);
+    if (switches || list)
+        workspace(batch * seq, list);
     vramscope_range_pop();
     vramscope_range_push("backward");
     for (int i = 0; i < 3; i++)
@@ -157,7 +158,7 @@ int main(int argc, char **argv)
             hang();
         if (has(argc, argv, "slow"))
             usleep(10000);
-        step(batch, seq, has(argc, argv, "switch"));
+        step(batch, seq, has(argc, argv, "switch"), has(argc, argv, "list"));
     }
     printf("%zu\n", most);
     if (has(argc, argv, "leave") && fork() == 0)

@@ -165,6 +165,22 @@ static void test_few_samples_or_a_side_without_a_law_are_no_switch(void **state)
     assert_int_equal(law_fit(samples, N(many), NULL, 0).from, 0);
 }
 
+/* Two runs of one batch: a constant, or bytes a sequence?  At another batch these are far apart. */
+static void test_a_side_that_two_laws_fit_is_no_switch(void **state)
+{
+    (void)state;
+    static const struct law_point at[] = {{2, 512}, {2, 1024}, {2, 2048}, {4, 1536}, {4, 2048}};
+    struct law_sample samples[N(at)];
+    for (size_t i = 0; i < N(at); i++)
+        samples[i] =
+            (struct law_sample){at[i], i < 2 ? 154389504 : 8 * (uint64_t)(at[i].batch * at[i].seq), 511};
+    struct law law = law_fit(samples, N(at), NULL, 0);
+    assert_int_equal(law.from, 0);
+    assert_int_equal(law.trust, LAW_NONE);
+    samples[1].at = (struct law_point){1, 1536}; /* that tells them apart */
+    assert_int_equal(law_fit(samples, N(at), NULL, 0).upto, 1536);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -177,6 +193,7 @@ int main(void)
         cmocka_unit_test(test_what_follows_no_law_lies_within_what_was_recorded_of_its_line),
         cmocka_unit_test(test_code_that_switches_with_size_has_a_law_on_either_side),
         cmocka_unit_test(test_few_samples_or_a_side_without_a_law_are_no_switch),
+        cmocka_unit_test(test_a_side_that_two_laws_fit_is_no_switch),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
