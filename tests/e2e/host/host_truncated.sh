@@ -28,3 +28,12 @@ expect_sql "SELECT count(*) BETWEEN 100 AND 450 FROM event WHERE op IN ('alloc',
 "$BUILD/bin/vramscope" report "$db" >"$run/report"
 [ $? = 3 ] || fail "report: not 3, shown but incomplete"
 grep -q "^GAP: .*the journal was truncated" "$run/report" || fail "the report does not say it: $(cat "$run/report")"
+
+# as the last thing that the program does: the next that is written is that it came to its exit
+for _ in 1 2 3 4 5; do
+    shimmed "$tests/prog_truncate" last "$dir/$((runs + 1))/*.vsj"
+    [ "$status" = 0 ] || fail "the journal truncated last: status $status"
+    expect_sql "PRAGMA integrity_check" ok
+    "$BUILD/bin/vramscope" report "$db" >"$run/report"
+    [ $? = 3 ] && grep -q "^GAP: .*the journal was truncated" "$run/report" || fail "truncated last: the report does not say it: $(cat "$run/report")"
+done

@@ -3,6 +3,7 @@
  * prog_truncate - a host to which something happens in mid-run: prog_truncate WHAT [PATTERN]
  *
  *      cut PATTERN   the file that is called so is truncated to nothing; it goes on, and prints "done"
+ *      last PATTERN  likewise, and it ends at once
  *      own           it has a handler for SIGBUS itself: prints whether it still has
  *      later         it installs one while a recording runs, and faults: the handler prints, and ends with
  * status 5 fault         it touches memory of its own behind the end of a file sent          it sends itself
@@ -55,6 +56,8 @@ int main(int argc, char **argv)
     allocate(200);
     if (argc > 2 && glob(argv[2], 0, NULL, &found) == 0)
         CHECK(found.gl_pathc == 1 && truncate(found.gl_pathv[0], 0) == 0);
+    if (strcmp(what, "last") == 0)
+        return 0;
     if (strcmp(what, "later") == 0)
         signal(SIGBUS, handler);
     if (strcmp(what, "later") == 0 || strcmp(what, "fault") == 0)
