@@ -13,6 +13,7 @@
 #include "base/units.h"
 #include "base/wrap.h"
 #include "plot/sweep_picture.h"
+#include "trace/store/points.h"
 
 /* ---- table ---- */
 
@@ -166,7 +167,7 @@ static void csv_row(const struct sweep *s, size_t i, const struct rank_figures *
 static void write_csv(const struct sweep *s, FILE *out)
 {
     for (size_t a = 0; a < s->grid.n; a++)
-        fprintf(out, "%s,", s->grid.axes[a].name);
+        fprintf(out, "%s%s,", vs_store_axis_prefix(s->grid.axes[a].name), s->grid.axes[a].name);
     fputs("outcome,status,seconds,files,ranks,rank,allocated_bytes,reserved_bytes,framework_allocated_bytes,"
           "framework_reserved_bytes,predicted_framework_allocated_bytes,predicted_framework_reserved_bytes,"
           "fitted,"

@@ -35,14 +35,52 @@ static int execute(sqlite3 *db, char *sql)
     return rc == SQLITE_OK ? 0 : -1;
 }
 
+/* Columns that are no axis, of the views and of the table that `sweep` writes. */
+static const char *const own_columns[] = {"point",
+                                          "process",
+                                          "rank",
+                                          "outcome",
+                                          "status",
+                                          "seconds",
+                                          "processes",
+                                          "expected_processes",
+                                          "files",
+                                          "ranks",
+                                          "steps",
+                                          "file",
+                                          "allocated_bytes",
+                                          "reserved_bytes",
+                                          "framework_allocated_bytes",
+                                          "framework_reserved_bytes",
+                                          "predicted_allocated_bytes",
+                                          "predicted_reserved_bytes",
+                                          "predicted_framework_allocated_bytes",
+                                          "predicted_framework_reserved_bytes",
+                                          "predicted_rank",
+                                          "fitted",
+                                          "steps_per_second",
+                                          "refused_bytes"};
+
+#define PREFIX "axis_"
+
+const char *vs_store_axis_prefix(const char *axis)
+{
+    while (strncmp(axis, PREFIX, strlen(PREFIX)) == 0) /* so that no two axes get one name */
+        axis += strlen(PREFIX);
+    for (size_t i = 0; i < sizeof own_columns / sizeof *own_columns; i++)
+        if (sqlite3_stricmp(axis, own_columns[i]) == 0)
+            return PREFIX;
+    return "";
+}
+
 /* ", (SELECT value ...) AS "batch"" for each axis of the point in column POINT. */
 static char *axis_columns(sqlite3 *db, const char *const *axes, size_t n, const char *point)
 {
     sqlite3_str *text = sqlite3_str_new(db);
     for (size_t i = 0; i < n; i++)
         sqlite3_str_appendf(
-            text, "(SELECT value FROM sweep_value v WHERE v.point = %s AND v.name = %Q) AS \"%w\", ", point,
-            axes[i], axes[i]);
+            text, "(SELECT value FROM sweep_value v WHERE v.point = %s AND v.name = %Q) AS \"%s%w\", ", point,
+            axes[i], vs_store_axis_prefix(axes[i]), axes[i]);
     return sqlite3_str_finish(text);
 }
 

@@ -4,8 +4,8 @@
  *      sweep_point      a row a point: how it ended, what was predicted
  *      sweep_value      the value of each axis at it
  *      sweep_process    which processes of the file are its recordings
- *      sweep            (view) a row a point, an axis a column: what its processes held at most
- *      sweep_rank       (view) likewise a row a process
+ *      sweep            (view) a row a point, an axis a column: what its processes held at most.  An axis
+ * that is called as another column has axis_ before its name sweep_rank       (view) likewise a row a process
  */
 #ifndef VS_TRACE_STORE_POINTS_H
 #define VS_TRACE_STORE_POINTS_H
@@ -30,6 +30,10 @@ struct vs_point { /* INT64_MIN: unknown, NULL in the database */
 /* Writes them into the database INTO, which has the processes.  0, or -1 with a line in WHY. */
 int vs_store_points(const char *into, const char *const *axes, size_t axis_count,
                     const struct vs_point *points, size_t n, char *why, size_t why_size);
+
+/* What stands before an axis' name where a column of the views or of a sweep's table is called so: "axis_"
+ * where another column is, "" else. */
+const char *vs_store_axis_prefix(const char *axis);
 
 /* As an attached database OTHER of DB has them, whose first process is process PROCESS here: into DB, behind
  * what is there, inside of a transaction.  SWEEP: the value of an axis of that name that the points get, so

@@ -103,6 +103,15 @@ PROG=$tests/prog_sizes timeout 60 "$V" sweep -q --simulated -o lacks.d --grid ba
 "$V" check crash/sweep.db --max-peak=100GiB >out
 [ $? = 3 ] && grep -q '^CANNOT TELL  the point batch=4,seq=2048: .*crash, signal 11: what it would have used later is unknown' out || fail "a check of a point that crashed: $(cat out)"
 
+# an axis may be called as a column of the tables, which stays what it is
+timeout 60 "$V" sweep -q --simulated -o named --grid point=3,2 --grid Rank=7 -- "$tests/prog_sizes" 2 512 "$word" '{point}' '{Rank}' >out 2>err || fail "axes named as columns: $(cat out err)"
+"$V" merge -o named.db named/sweep.db >out 2>&1 || fail "merge of axes named as columns: $(cat out)"
+for file in named/sweep.db named.db; do
+    [ "$(sql $file "SELECT point, axis_point, axis_Rank, processes FROM sweep ORDER BY point")" = "1|3|7|1 2|2|7|1 " ] || fail "$file: $(sql $file 'SELECT * FROM sweep')"
+    [ "$(sql $file "SELECT point, axis_point, axis_Rank, process, rank FROM sweep_rank ORDER BY point")" = "1|3|7|1| 2|2|7|2| " ] || fail "$file: $(sql $file 'SELECT * FROM sweep_rank')"
+done
+[ "$(head -n 1 named/sweep.csv | tr , '\n' | sort -f | uniq -di)" = "" ] || fail "columns of one name: $(head -n 1 named/sweep.csv)"
+
 # merge keeps a sweep's points, and tells those of several sweeps apart; what was merged is drawn and reported as the sweep is
 "$V" merge -o merged.db oom/sweep.db >out 2>err && [ ! -s err ] || fail "merge of a sweep: $(cat err)"
 [ "$(sqlite3 merged.db 'SELECT * FROM sweep; SELECT * FROM sweep_rank')" = "$(sqlite3 oom/sweep.db 'SELECT * FROM sweep; SELECT * FROM sweep_rank')" ] || fail "merge changes a sweep's points"
