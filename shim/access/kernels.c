@@ -195,8 +195,7 @@ static void see_map(void *use, uint64_t word, bool map, bool sure)
 {
     struct vs_use u = *(struct vs_use *)use;
     u.kinds |= VS_ACCESS_MAP;
-    u.sure = sure;
-    vs_use_word(&u, word);
+    vs_use_word(&u, word, sure);
 }
 
 /* The words of a parameter that count: all of its run, or those of its lists that are in use. */
@@ -247,8 +246,8 @@ static __attribute__((noinline)) void given_lists(const struct vs_kernel *k, con
         vs_use_words(u, b, parts[i].at, parts[i].words, parts[i].sure);
 }
 
-void vs_kernel_given(const struct vs_kernel *k, struct vs_use *u, struct vs_grid grid, void *const *params,
-                     const void *buffer, size_t size)
+void vs_kernel_given(const struct vs_kernel *k, const struct vs_use *u, struct vs_grid grid,
+                     void *const *params, const void *buffer, size_t size)
 {
     struct vs_use_batch b;
     b.n = 0;
@@ -269,7 +268,7 @@ void vs_kernel_given(const struct vs_kernel *k, struct vs_use *u, struct vs_grid
         }
         vs_use_words(u, &b, value, run->words, run->own);
         if (may_have_maps(run))
-            look_for_maps(run, value, see_map, u);
+            look_for_maps(run, value, see_map, (void *)u);
     }
     if (!k->known && buffer != NULL)
         vs_use_words(u, &b, buffer, size / sizeof(uint64_t), false);

@@ -58,8 +58,8 @@ void vs_kernels_reset(void);
 /* Records the parameters of a launch of K over GRID as uses: from PARAMS, pointers to their values, or from a
  * BUFFER of SIZE bytes (one of the two is NULL); of lists of tensors only what is in use.  Both NULL: there
  * are none. */
-void vs_kernel_given(const struct vs_kernel *k, struct vs_use *u, struct vs_grid grid, void *const *params,
-                     const void *buffer, size_t size);
+void vs_kernel_given(const struct vs_kernel *k, const struct vs_use *u, struct vs_grid grid,
+                     void *const *params, const void *buffer, size_t size);
 /* Calls SEE for each of these words (SURE: as in struct vs_use) and for every tensor map's address, instead
  * of recording uses. */
 void vs_kernel_each(const struct vs_kernel *k, struct vs_grid grid, void *const *params, const void *buffer,

@@ -1,9 +1,13 @@
 /*
- * use.c - see use.h: the rows of living blocks, and the phase, step and name of a use.
+ * use.c - see use.h: the phase and the name of a use, and its words on their way into the ring.
  *
  * The phase of a use is that of the range that an event of the thread would have.  Ranges are numbers; the
  * phase of a range is known from its push event.  The last 4096 pushes that named a phase are remembered
  * here, and each thread keeps its last look-up.
+ *
+ * Of copies the host has to know whether the memory that they read is its own, since addresses in it are read
+ * then (and the driver's managed memory must not be: it would move to the host).  For that alone it has a map
+ * of the driver's allocations, which change rarely.
  */
 #define _GNU_SOURCE
 #include "use.h"
@@ -15,20 +19,29 @@
 #include <unistd.h>
 
 #include "record/record.h"
-
-_Atomic uint64_t vs_use_lowest = UINT64_MAX, vs_use_highest;
-struct vs_access_row *vs_use_rows;
+#include "record/block.h"
+#include "trace/uses/living.h"
+#include "trace/uses/uses.h"
 
 #define PHASES 4096u
 
 static struct {
     struct vs_journal *journal;
     _Atomic uint64_t phase[PHASES]; /* by range % PHASES: range << 32 | string id of its phase */
-    _Atomic uint32_t step;          /* the present step, from 1 */
-    _Atomic uint32_t *reaching;     /* how often vs_use_reaching was called */
     _Atomic uint32_t known[6]; /* string ids of the phases that have bits of their own; the first: none */
     uint32_t generation;       /* of the look-ups that threads keep */
 } all;
+
+#define SPANS  (1u << 16)
+#define PROBES 32u
+
+/* The driver's allocations: by their numbers, less 1, where they begin (0: vacant) and end, and a map to the
+ * numbers. */
+static struct {
+    _Atomic uint64_t start, end;
+} span[SPANS];
+static struct vs_living spans;
+static _Atomic bool spans_missing; /* some had no room */
 
 /* A thread's last look-up. */
 static __thread struct {
@@ -40,27 +53,30 @@ static __thread struct {
 
 static const char *const known_name[6] = {NULL, "forward", "logits", "backward", "optimizer", "evaluation"};
 
+static void forget_spans(void)
+{
+    vs_living_reset(&spans);
+    for (uint32_t i = 0; i < SPANS; i++)
+        if (atomic_load_explicit(&span[i].start, memory_order_relaxed) != 0)
+            atomic_store_explicit(&span[i].start, 0, memory_order_relaxed);
+    atomic_store_explicit(&spans_missing, false, memory_order_relaxed);
+}
+
 void vs_access_begin(struct vs_journal *j)
 {
     if (all.journal != NULL)
-        vs_living_reset();
+        forget_spans();
+    vs_pages_reset();
     for (uint32_t i = 0; i < PHASES; i++)
         atomic_store_explicit(&all.phase[i], 0, memory_order_relaxed);
     for (uint32_t i = 1; i < 6; i++)
         atomic_store_explicit(&all.known[i], vs_journal_string(j, known_name[i], strlen(known_name[i])),
                               memory_order_relaxed);
-    atomic_store_explicit(&all.step, 1, memory_order_relaxed);
-    atomic_store_explicit(&vs_use_lowest, UINT64_MAX, memory_order_relaxed);
-    atomic_store_explicit(&vs_use_highest, 0, memory_order_relaxed);
     all.generation++;
     all.journal = j;
-    all.reaching = vs_journal_access_reached(j);
-    vs_use_rows = vs_journal_access(j, 1);
-    if (vs_use_rows != NULL)
-        vs_use_rows--;
 }
 
-/* ---- ranges, steps ---- */
+/* ---- ranges ---- */
 
 static uint8_t bit_of(uint32_t phase)
 {
@@ -76,11 +92,6 @@ static void pushed(const struct vs_event *push)
     if (push->arg1 & VS_RANGE_NAMES_PHASE)
         atomic_store_explicit(&all.phase[push->range % PHASES], (uint64_t)push->range << 32 | name,
                               memory_order_relaxed);
-}
-
-static void stepped(const struct vs_event *step)
-{
-    atomic_fetch_add_explicit(&all.step, (uint32_t)step->arg0 + 1, memory_order_relaxed);
 }
 
 static __attribute__((noinline)) void look_up_phase(uint32_t range)
@@ -107,119 +118,84 @@ struct vs_use vs_use_begin(uint32_t name, uint16_t kinds)
     return (struct vs_use){.now = vs_event_clock_of(&vs_self.clock),
                            .name = name,
                            .phase = mine.phase,
-                           .step = atomic_load_explicit(&all.step, memory_order_relaxed),
                            .kinds = kinds,
-                           .phases = mine.phases,
-                           .sure = true};
+                           .phases = mine.phases};
 }
 
-/* ---- blocks ---- */
+/* ---- the driver's allocations ---- */
 
-static void widen(uint64_t start, uint64_t end)
+static void add_span(uint64_t start, uint64_t size)
 {
-    /* Relaxed: each bound only moves outwards, and a thread that uses a block is synchronized with the one
-     * that made it. */
-    uint64_t seen = atomic_load_explicit(&vs_use_lowest, memory_order_relaxed);
-    while (start < seen && !atomic_compare_exchange_weak_explicit(&vs_use_lowest, &seen, start,
-                                                                  memory_order_relaxed, memory_order_relaxed))
-        ;
-    seen = atomic_load_explicit(&vs_use_highest, memory_order_relaxed);
-    while (end > seen && !atomic_compare_exchange_weak_explicit(&vs_use_highest, &seen, end,
-                                                                memory_order_relaxed, memory_order_relaxed))
-        ;
+    uint32_t at = (uint32_t)(start >> VS_LIVING_UNIT_BITS) * 0x9e3779b1u;
+    for (uint32_t i = 0; i < PROBES; i++) {
+        uint32_t place = ((at >> 8) + i) % SPANS;
+        uint64_t vacant = 0;
+        bool added;
+        if (!atomic_compare_exchange_strong(&span[place].start, &vacant, start))
+            continue;
+        atomic_store_explicit(&span[place].end, start + size, memory_order_relaxed);
+        uint32_t old = vs_living_add(&spans, start, size, place + 1, &added);
+        if (old != 0) /* its end was not seen */
+            atomic_store_explicit(&span[old - 1].start, 0, memory_order_relaxed);
+        if (added)
+            return;
+        atomic_store_explicit(&span[place].start, 0, memory_order_relaxed);
+        break;
+    }
+    atomic_store_explicit(&spans_missing, true, memory_order_relaxed);
 }
 
-/* Whether the event's memory is tracked: device memory with an address that kernels can get. */
-static bool followed(const struct vs_event *e)
+static void end_span(uint64_t start)
 {
-    return e->op == VS_OP_BLOCK_ALLOC || e->op == VS_OP_BLOCK_FREE || e->space == VS_SPACE_DEVICE ||
-           e->space == VS_SPACE_POOL || e->space == VS_SPACE_MANAGED || e->space == VS_SPACE_GRAPH ||
-           e->space == VS_SPACE_ARENA;
-}
-
-static enum vs_living map_of(uint8_t op)
-{
-    return op == VS_OP_BLOCK_ALLOC || op == VS_OP_BLOCK_FREE ? VS_LIVING_FRAMEWORK : VS_LIVING_DRIVER;
-}
-
-static void born(const struct vs_event *e)
-{
-    struct vs_journal *j = all.journal;
-    if (vs_event_failed(e) || e->size == 0 || !followed(e))
+    uint32_t id = vs_living_at(&spans, start);
+    if (id == 0 || atomic_load_explicit(&span[id - 1].start, memory_order_relaxed) != start)
         return;
-    uint32_t id = vs_journal_access_take(j);
-    struct vs_access_row *row = vs_journal_access(j, id);
-    if (row == NULL)
-        return;
-    bool added;
-    memset(row, 0, offsetof(struct vs_access_row, next));
-    row->address = e->address;
-    row->end = e->address + e->size;
-    row->op = e->op;
-    row->born_ns = e->t_ns;
-    row->born_step = atomic_load_explicit(&all.step, memory_order_relaxed);
-    row->reach = atomic_load_explicit(all.reaching, memory_order_relaxed);
-    if (e->space == VS_SPACE_MANAGED) /* the CPU uses it too, which is not seen */
-        row->kinds = VS_ACCESS_REACHABLE;
-    widen(row->address, row->end);
-    uint32_t old = vs_living_add(map_of(e->op), e->address, e->size, id, &added);
-    if (old != 0)
-        vs_journal_access_give(j, old);
-    if (!added)
-        vs_journal_access_give(j, id);
+    uint64_t end = atomic_load_explicit(&span[id - 1].end, memory_order_relaxed);
+    vs_living_remove(&spans, start, end - start, id);
+    atomic_store_explicit(&span[id - 1].start, 0, memory_order_release);
 }
 
-/* Removes the block that END ends from the map and returns its row; 0: it was not tracked. */
-static uint32_t died(const struct vs_event *end)
+static bool in_span(uint64_t address)
 {
-    enum vs_living map = map_of(end->op);
-    uint32_t id = vs_living_at(map, end->address);
-    struct vs_access_row *row = vs_journal_access(all.journal, id);
-    if (row == NULL || row->address != end->address)
-        return 0;
-    vs_living_remove(map, row->address, row->end - row->address, id);
-    if (row->reach != atomic_load_explicit(all.reaching, memory_order_relaxed))
-        row->kinds |= VS_ACCESS_REACHABLE;
-    row->end_step = atomic_load_explicit(&all.step, memory_order_relaxed);
-    return id;
+    uint32_t id = vs_living_find(&spans, address);
+    return id != 0 && address >= atomic_load_explicit(&span[id - 1].start, memory_order_relaxed) &&
+           address < atomic_load_explicit(&span[id - 1].end, memory_order_relaxed);
 }
 
 void vs_access_before(struct vs_event *event)
 {
-    if (event->op == VS_OP_FREE || event->op == VS_OP_BLOCK_FREE)
-        event->stack = died(event);
+    if (event->op == VS_OP_FREE)
+        end_span(event->address);
 }
 
 void vs_access_after(const struct vs_event *event, uint64_t seq)
 {
-    switch (event->op) {
-    case VS_OP_ALLOC:
-    case VS_OP_BLOCK_ALLOC:
-        if (seq != VS_SEQ_NONE)
-            born(event);
-        break;
-    case VS_OP_FREE:
-    case VS_OP_BLOCK_FREE:
-        if (seq == VS_SEQ_NONE && event->stack != 0)
-            vs_journal_access_give(all.journal, event->stack);
-        break;
-    case VS_OP_RANGE_PUSH:
+    if (event->op == VS_OP_RANGE_PUSH)
         pushed(event);
-        break;
-    case VS_OP_STEP:
-        stepped(event);
-        break;
+    else if (seq != VS_SEQ_NONE && vs_uses_born(event)) {
+        vs_pages_add(event->address, event->size);
+        if (event->op == VS_OP_ALLOC)
+            add_span(event->address, event->size);
     }
 }
 
 /* ---- uses ---- */
 
-__attribute__((noinline)) void vs_use_first(struct vs_access_row *row, const struct vs_use *u)
+/* Into the ring: N words of FORM. */
+static void give(const struct vs_use *u, enum vs_use_form form, const uint64_t *word, uint32_t n)
 {
-    __atomic_store_n(&row->first_ns, u->now, __ATOMIC_RELAXED);
-    __atomic_store_n(&row->first_name, u->name, __ATOMIC_RELAXED);
-    __atomic_store_n(&row->first_phase, u->phase, __ATOMIC_RELAXED);
-    __atomic_store_n(&row->first_step, u->step, __ATOMIC_RELAXED);
+    const struct vs_event like = {.t_ns = u->now,
+                                  .stack = u->name,
+                                  .range = u->phase,
+                                  .op = VS_OP_USE,
+                                  .space = u->phases,
+                                  .device = (int8_t)form,
+                                  .status = u->kinds};
+    uint64_t last = vs_journal_append_uses(all.journal, &like, word, n);
+    uint64_t mask = atomic_load_explicit(&vs_hot.nudge_mask, memory_order_relaxed);
+    uint64_t before = last - (n + VS_USE_SLOT_WORDS - 1) / VS_USE_SLOT_WORDS;
+    if (__builtin_expect(last != VS_SEQ_NONE && (last & ~mask) != (before & ~mask), 0))
+        vs_record_uses_nudge();
 }
 
 void vs_use_words(const struct vs_use *u, struct vs_use_batch *b, const void *at, size_t count, bool sure)
@@ -233,72 +209,89 @@ void vs_use_words(const struct vs_use *u, struct vs_use_batch *b, const void *at
 
 void vs_use_flush(const struct vs_use *u, struct vs_use_batch *b)
 {
-    uint32_t n = b->n;
-    struct vs_access_row *row[VS_USE_BATCH];
-    struct vs_use use = *u;
+    if (b->n != 0)
+        give(u, VS_USE_WORDS, b->word, b->n);
     b->n = 0;
-    for (uint32_t i = 0; i < n; i++) {
-        row[i] = &vs_use_rows[vs_living_find_near(VS_LIVING_FRAMEWORK, b->word[i] & ~VS_USE_SURE)];
-        __builtin_prefetch(row[i], 1);
-    }
-    for (uint32_t i = 0; i < n; i++) {
-        uint64_t word = b->word[i] & ~VS_USE_SURE;
-        use.sure = word != b->word[i];
-        if (vs_use_in(row[i], word))
-            vs_use_row(row[i], &use);
-        else
-            vs_use_word(&use, word);
-    }
+}
+
+void vs_use_word(const struct vs_use *u, uint64_t word, bool sure)
+{
+    struct vs_use_batch b = {0};
+    vs_use_add(u, &b, word, sure);
+    vs_use_flush(u, &b);
 }
 
 void vs_use_memory(const struct vs_use *u, uint64_t address, uint64_t size)
 {
-    while (address != 0) {
-        struct vs_access_row *row = vs_use_find(address);
-        if (row == NULL)
-            return;
-        vs_use_row(row, u);
-        uint64_t end = __atomic_load_n(&row->end, __ATOMIC_RELAXED), left = end - address;
-        if (end <= address || left >= size)
-            return;
-        address = end;
-        size -= left;
-    }
+    if (vs_pages_may(address))
+        give(u, VS_USE_MEMORY, (const uint64_t[]){address, size}, 2);
 }
 
-static void stored(uint64_t word)
-{
-    struct vs_access_row *row = vs_use_find(word);
-    if (row != NULL)
-        __atomic_store_n(&row->kinds,
-                         (uint16_t)(__atomic_load_n(&row->kinds, __ATOMIC_RELAXED) | VS_ACCESS_STORED),
-                         __ATOMIC_RELAXED);
-}
+/* ---- addresses in memory ---- */
 
-/* Reads the memory by a system call, because it may be device memory or unmapped by now. */
-void vs_use_stored(const void *from, uint64_t size)
+/* Records the addresses among SIZE bytes at FROM; false: they cannot be read.  They are read by a system
+ * call, because it may be device memory or unmapped by now. */
+static bool store(const char *from, uint64_t size)
 {
     uint64_t words[512], left = size < VS_USE_STORED_MAX ? size : VS_USE_STORED_MAX;
-    int saved = errno;
-    for (const char *at = from; left >= sizeof *words;) {
+    struct vs_use_batch b = {0};
+    while (left >= sizeof *words) {
         size_t want = left < sizeof words ? left / sizeof *words * sizeof *words : sizeof words;
-        struct iovec to = {words, want}, there = {(void *)(uintptr_t)at, want};
-        if (syscall(SYS_process_vm_readv, getpid(), &to, 1, &there, 1, 0) != (long)want) {
-            vs_use_reaching(); /* the words cannot be read */
-            break;
+        struct iovec to = {words, want}, there = {(void *)(uintptr_t)from, want};
+        if (syscall(SYS_process_vm_readv, getpid(), &to, 1, &there, 1, 0) != (long)want)
+            return false;
+        for (size_t i = 0; i < want / sizeof *words; i++) {
+            b.word[b.n] = words[i];
+            b.n += vs_pages_may(words[i]);
+            if (b.n == VS_USE_BATCH) {
+                give(&(struct vs_use){0}, VS_USE_STORED, b.word, b.n);
+                b.n = 0;
+            }
         }
-        for (size_t i = 0; i < want / sizeof *words; i++)
-            stored(words[i]);
-        at += want;
+        from += want;
         left -= want;
     }
+    if (b.n != 0)
+        give(&(struct vs_use){0}, VS_USE_STORED, b.word, b.n);
+    return true;
+}
+
+void vs_use_stored(const void *from, uint64_t size)
+{
+    int saved = errno;
+    if (!store(from, size))
+        vs_use_reaching();
     errno = saved;
+}
+
+/* What begins on a page on which blocks lay, and outside of the driver's allocations, is memory that a
+ * framework mapped, which cannot be read, or by now the host's. */
+static void store_if_read(uint64_t from, uint64_t size)
+{
+    int saved = errno;
+    if (atomic_load_explicit(&spans_missing, memory_order_relaxed))
+        vs_use_reaching();
+    else
+        store((const void *)from, size);
+    errno = saved;
+}
+
+void vs_use_copy(const struct vs_use *u, uint64_t to, uint64_t from, uint64_t size)
+{
+    if (vs_pages_may(to) || vs_pages_may(from))
+        give(u, VS_USE_COPY, (const uint64_t[]){to, from, size}, 3);
+    if (!vs_pages_may(to) || from == 0 || size < sizeof(uint64_t) || in_span(from))
+        return;
+    if (vs_pages_may(from))
+        store_if_read(from, size);
+    else
+        vs_use_stored((const void *)from, size);
 }
 
 void vs_use_reaching(void)
 {
-    if (all.reaching != NULL)
-        atomic_fetch_add_explicit(all.reaching, 1, memory_order_relaxed);
+    if (all.journal != NULL)
+        give(&(struct vs_use){0}, VS_USE_REACHING, (const uint64_t[]){1}, 1);
 }
 
 /* Recognises, by parts of their names, kernels that find their operands by addresses in memory: batched and

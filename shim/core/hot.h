@@ -44,7 +44,7 @@ struct vs_ring {
  * that wait. */
 #define VS_CAREFUL_WINDOW  UINT64_C(1)  /* the record window is closed */
 #define VS_CAREFUL_STACKS  UINT64_C(2)  /* blocks get their native call stack */
-#define VS_CAREFUL_ACCESS  UINT64_C(4)  /* the access ledger tracks blocks */
+#define VS_CAREFUL_ACCESS  UINT64_C(4)  /* no reason: the access ledger wants to know where blocks lie */
 #define VS_CAREFUL_PYTHON  UINT64_C(8)  /* blocks get their Python frames alone: allocations ask for them */
 #define VS_CAREFUL_BIRTHS  UINT64_C(16) /* no reason: births of autograd nodes get their stack */
 #define VS_CAREFUL_PENDING 32u          /* pending.c: the bits from here on count */

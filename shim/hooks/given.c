@@ -155,33 +155,13 @@ void vs_given_unseen(CUstream stream)
 
 /* ---- copies, fills ---- */
 
-static void copied(const struct vs_use *use, uint64_t to, uint64_t from, uint64_t size)
-{
-    struct vs_use u = *use;
-    u.kinds = use->kinds | VS_ACCESS_COPY_FROM;
-    vs_use_memory(&u, from, size);
-    u.kinds = use->kinds | VS_ACCESS_COPY_TO;
-    vs_use_memory(&u, to, size);
-    /* An address outside of all blocks is host memory, or memory that is not tracked. */
-    if (to != 0 && from != 0 && size >= sizeof(uint64_t) && vs_use_find(from) == NULL &&
-        vs_use_find(to) != NULL)
-        vs_use_stored((const void *)from, size);
-}
-
-/* Whatever the call's name says, a side outside of all blocks is the host's. */
-static uint16_t host_side(uint64_t to, uint64_t from, uint16_t kinds)
-{
-    bool crosses = (vs_use_find(to) == NULL) != (vs_use_find(from) == NULL);
-    return kinds | (crosses ? VS_ACCESS_HOST : 0);
-}
-
 void vs_given_copy(enum vs_api api, CUstream stream, uint64_t to, uint64_t from, uint64_t size,
                    uint16_t kinds)
 {
     if (size == 0 || vs_given_captured(stream))
         return;
-    struct vs_use u = vs_use_begin(vs_given_name(api), host_side(to, from, kinds));
-    copied(&u, to, from, size);
+    struct vs_use u = vs_use_begin(vs_given_name(api), kinds);
+    vs_use_copy(&u, to, from, size);
 }
 
 void vs_given_copies(enum vs_api api, CUstream stream, const CUdeviceptr *to, const CUdeviceptr *from,

@@ -69,22 +69,33 @@ static void end_list(struct list *l)
         munmap(l, l->mapped);
 }
 
-static int by_word(const struct word *a, const struct word *b)
+static bool before_by_word(const struct word *a, const struct word *b)
 {
-    return a->word < b->word ? -1 : a->word > b->word;
+    return a->word < b->word;
 }
 
-/* Sorts by word (in place: qsort may allocate), and leaves one of each, with all kinds and the last name. */
-static void sort_and_merge(struct list *l)
+static bool before_by_work(const struct word *a, const struct word *b)
+{
+    return a->name != b->name ? a->name < b->name : a->kinds < b->kinds;
+}
+
+/* In place: qsort may allocate. */
+static void sort(struct list *l, bool (*before)(const struct word *, const struct word *))
 {
     for (uint32_t gap = l->count / 2; gap > 0; gap /= 2)
         for (uint32_t i = gap; i < l->count; i++) {
             struct word one = l->at[i];
             uint32_t k = i;
-            for (; k >= gap && by_word(&one, &l->at[k - gap]) < 0; k -= gap)
+            for (; k >= gap && before(&one, &l->at[k - gap]); k -= gap)
                 l->at[k] = l->at[k - gap];
             l->at[k] = one;
         }
+}
+
+/* Sorts by word, and leaves one of each, with all kinds and the last name. */
+static void sort_and_merge(struct list *l)
+{
+    sort(l, before_by_word);
     uint32_t kept = 0;
     for (uint32_t i = 0; i < l->count; i++) {
         if (kept != 0 && l->at[kept - 1].word == l->at[i].word) {
@@ -98,16 +109,11 @@ static void sort_and_merge(struct list *l)
     l->count = kept;
 }
 
-/* Words that are no addresses are left out: an address of a block is near memory that is, or was, a block. */
-static bool may_be_address(uint64_t word)
+/* In the order of the work, so that a launch gives many words at once. */
+static void complete(struct list *l)
 {
-    if (word >> VS_LIVING_BITS)
-        return false;
-    uint32_t region = (uint32_t)(word >> VS_LIVING_REGION_BITS);
-    for (int map = 0; map < VS_LIVING_MAPS; map++)
-        if (atomic_load_explicit(&vs_living_regions[map][region], memory_order_relaxed) != NULL)
-            return true;
-    return false;
+    sort_and_merge(l);
+    sort(l, before_by_work);
 }
 
 struct reading {
@@ -135,7 +141,7 @@ static void grow(struct reading *r)
 
 static void put(struct reading *r, uint64_t word, uint16_t kinds, bool sure)
 {
-    if (r->list == NULL || !may_be_address(word))
+    if (r->list == NULL || !vs_pages_near(word)) /* its block may come later */
         return;
     if (r->list->count == r->list->room)
         grow(r);
@@ -299,7 +305,7 @@ void vs_given_graph_made(CUgraphExec exec, CUgraph graph)
     read_graph(&r, graph, 0);
     if (r.list == NULL)
         return;
-    sort_and_merge(r.list);
+    complete(r.list);
     struct slot *s = probe(exec, true);
     if (s == NULL) {
         end_list(r.list);
@@ -325,12 +331,16 @@ void vs_given_graph(CUgraphExec exec, CUstream stream)
     if (l == NULL)
         return;
     struct vs_use u = vs_use_begin(0, 0);
+    struct vs_use_batch b = {0};
     for (uint32_t i = 0; i < l->count; i++) {
-        u.name = l->at[i].name;
-        u.kinds = l->at[i].kinds;
-        u.sure = l->at[i].sure;
-        vs_use_word(&u, l->at[i].word);
+        if (l->at[i].name != u.name || l->at[i].kinds != u.kinds) {
+            vs_use_flush(&u, &b);
+            u.name = l->at[i].name;
+            u.kinds = l->at[i].kinds;
+        }
+        vs_use_add(&u, &b, l->at[i].word, l->at[i].sure);
     }
+    vs_use_flush(&u, &b);
 }
 
 /* ---- nodes that change ---- */
@@ -347,7 +357,7 @@ static struct slot *begin_change(CUgraphExec exec, struct reading *r)
 
 static void end_change(struct slot *s, const struct reading *r)
 {
-    sort_and_merge(r->list);
+    complete(r->list);
     atomic_store_explicit(&s->list, r->list, memory_order_release);
 }
 

@@ -15,6 +15,7 @@
 #include <stdint.h>
 
 #include "core/hot.h"
+#include "core/pages.h"
 #include "trace/event.h"
 #include "suppliers.h"
 #include "trace/journal/claim.h"
@@ -22,6 +23,9 @@
 /* The rare work after the claimed and filled SEQ of RING: publishes it if PUBLISHED is false
  * (vs_ring_publish_doubtful), and wakes the drain if it is time. */
 void vs_record_block_rest(struct vs_journal_header *ring, uint64_t seq, bool published);
+
+/* Wakes the drain: uses (trace/access.h) were appended, and it is time. */
+void vs_record_uses_nudge(void);
 
 /* The innermost phase of the calling thread S, or VS_RANGE_UNKNOWN. */
 static inline uint32_t vs_record_block_range(const struct vs_self *s)
@@ -36,11 +40,11 @@ static inline uint32_t vs_record_block_range(const struct vs_self *s)
 }
 
 /* Whether a report of OP must take the general way for REASONS.  If stacks are the only one, frees need not,
- * because they have none. */
+ * because they have none; and the access ledger only wants to know where blocks lie. */
 static inline bool vs_record_block_careful(uint64_t reasons, uint8_t op)
 {
     uint64_t of_stacks = op == VS_OP_BLOCK_ALLOC ? VS_CAREFUL_PYTHON : VS_CAREFUL_PYTHON | VS_CAREFUL_STACKS;
-    return (reasons & ~(of_stacks | VS_CAREFUL_BIRTHS)) != 0;
+    return (reasons & ~(of_stacks | VS_CAREFUL_BIRTHS | VS_CAREFUL_ACCESS)) != 0;
 }
 
 /* The journal for the stack of an autograd node that is born now on the calling thread; NULL: none is taken,
@@ -96,6 +100,8 @@ static inline __attribute__((always_inline)) bool vs_record_block(uint8_t op, ui
     uint32_t range = vs_record_block_range(self), stack = 0;
     if (unlikely(range == VS_RANGE_UNKNOWN))
         return false;
+    if (op == VS_OP_BLOCK_ALLOC && reasons & VS_CAREFUL_ACCESS)
+        vs_pages_block(address, size);
     if (op == VS_OP_BLOCK_ALLOC && reasons & VS_CAREFUL_PYTHON)
         stack = vs_suppliers.python_stack(vs_hot.journal);
     uint64_t now = vs_event_clock_of(&self->clock);

@@ -48,7 +48,7 @@ enum {
     OWN_RANGE = 8,    /* the caller sets its range */
     ENDS = 16,        /* ends something: recorded also while the window is closed */
     RSS = 32,         /* gets the host's memory in arg1 */
-    TRACKED = 64,     /* makes or ends a block, opens a range, ends a step: with VRAMSCOPE_ACCESS */
+    TRACKED = 64,     /* makes a block, ends one of the driver's, opens a range: with VRAMSCOPE_ACCESS */
 };
 
 static const uint8_t traits[256] = {
@@ -71,9 +71,8 @@ static const uint8_t traits[256] = {
     [VS_OP_UNBIND] = ENDS,
     [VS_OP_CONTEXT_DESTROY] = ENDS,
     [VS_OP_MODULE_UNLOAD] = ENDS,
-    [VS_OP_BLOCK_FREE] = ENDS | TRACKED,
+    [VS_OP_BLOCK_FREE] = ENDS,
     [VS_OP_RANGE_PUSH] = OWN_RANGE | TRACKED,
-    [VS_OP_STEP] = TRACKED,
     [VS_OP_RANGE_POP] = OWN_RANGE | ENDS,
     [VS_OP_RECORD_START] = ENDS,
     [VS_OP_RECORD_STOP] = ENDS,
@@ -415,6 +414,11 @@ __attribute__((noinline, cold)) void vs_record_block_rest(struct vs_journal_head
         vs_ring_publish_doubtful(&ring, seq);
     if ((seq & atomic_load_explicit(&vs_hot.nudge_mask, memory_order_relaxed)) == 0)
         vs_drain_nudge(vs_recording);
+}
+
+__attribute__((noinline, cold)) void vs_record_uses_nudge(void)
+{
+    vs_drain_nudge(vs_recording);
 }
 
 /* ---- window, simulated ---- */

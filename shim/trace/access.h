@@ -1,8 +1,11 @@
 /*
- * access.h - a row of the journal's table of accesses: how and when the device used one block.
+ * access.h - what the device was given, as the ring has it, and a row of the journal's table of accesses: how
+ * and when the device used one block.
  *
- * The access ledger (shim/access) changes the row while its block lives. The event of the block's free names
- * the row, and the ledger finds the allocation that it belongs to.
+ * The hooks put the words that the device is given into the ring, as events VS_OP_USE in among all others
+ * (shim/access, journal/uses.c).  Whoever takes events out of the ring finds the blocks that lived at that
+ * point of the order, and changes their rows (trace/uses).  The event of a block's free names the row from
+ * then on, and the ledger finds the allocation that it belongs to.
  */
 #ifndef VS_TRACE_ACCESS_H
 #define VS_TRACE_ACCESS_H
@@ -34,12 +37,30 @@ enum vs_access_phase {
     VS_ACCESS_IN_OTHER = 64
 };
 
+/* How an event VS_OP_USE names blocks: its field `device`.  Its four words are address, size, arg0 and arg1;
+ * t_ns is the use's time, stack the string id of the work's name, range that of the phase (0: none), space an
+ * enum vs_access_phase, status an enum vs_access_kind; of VS_USE_COPY and VS_USE_MEMORY without the sides'.
+ * A word of VS_USE_WORDS with VS_USE_SURE is a sure use; those of other forms all are. */
+enum vs_use_form {
+    VS_USE_WORDS,   /* four words, each of which may be an address; 0: none */
+    VS_USE_MEMORY,  /* the memory at the first word, as many bytes as the second says (0: not known) */
+    VS_USE_COPY,    /* a copy to the first word, from the second, of so many bytes as the third says */
+    VS_USE_STORED,  /* four words that a copy from the host put into device memory; no use */
+    VS_USE_REACHING /* work that may have used every block that lives; no use */
+};
+#define VS_USE_SLOT_WORDS 4u
+#define VS_USE_SURE       (UINT64_C(1) << 63) /* no address has this bit */
+
 /* When and how the device was given a block while it lived.  Unlike the rows of other tables these change,
- * and are reused for other blocks.  The first cache line is written at every use, the second when the block
- * is born, first used and freed.  A use is sure if the block's address is a parameter of its own, or a part
- * of a structure whose layout is known, or if a copy or a fill has it; a word inside another structure may
- * have been left there by an earlier call.  Times are CLOCK_MONOTONIC ns; names and phases are string ids, a
- * phase of 0 says "none"; steps count from 1. */
+ * and are reused for other blocks.  Only the thread that takes events out of the ring writes them.  The first
+ * cache line is written at every use, the second when the block is born, first used and freed.  A use is sure
+ * if the block's address is a parameter of its own, or a part of a structure whose layout is known, or if a
+ * copy or a fill has it; a word inside another structure may have been left there by an earlier call.  Times
+ * are CLOCK_MONOTONIC ns; names and phases are string ids, a phase of 0 says "none"; steps count from 1.
+ *
+ * Row 0 is no block's.  It says how far the rows are: last_ns is the sequence of the last event that they
+ * contain, last_step the step under way, reach how much reachable work ran, uses how many uses were lost
+ * (which alone other threads change), steps how many of those the rows contain. */
 struct vs_access_row {
     uint64_t address, end; /* of the block; address 0: the row is vacant */
     uint64_t last_ns;
@@ -58,9 +79,9 @@ struct vs_access_row {
     uint64_t sure_first_ns;
     uint32_t first_name, first_phase, first_step, born_step;
     uint32_t end_step; /* the step under way at its free; 0: it lives */
-    uint32_t reach;    /* the caller's: how much `reachable` work had run when the block was born */
+    uint32_t reach;    /* how much `reachable` work had run when the block was born */
+    uint32_t end_seq;  /* the lower half of the sequence of its free */
     uint32_t next;     /* access.c: the next vacant row */
-    uint32_t unused[1];
 };
 _Static_assert(sizeof(struct vs_access_row) == 128, "two cache lines, and a use touches the first");
 

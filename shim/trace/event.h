@@ -142,6 +142,9 @@ enum vs_op {
 #undef X
 };
 
+/* What the device was given (trace/access.h): only in the ring, never in the database. */
+#define VS_OP_USE 60
+
 /* What a framework's block was asked for as (framework/tensor_notes.h).  Part of the format. */
 enum vs_tensor_kind {
     VS_TENSOR_WHOLE = 1,   /* a tensor: its bytes, element type and shape are known */

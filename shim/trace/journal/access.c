@@ -21,12 +21,6 @@ struct vs_access_row *vs_journal_access(const struct vs_journal *j, uint32_t id)
     return vs_journal_row(j, VS_SEC_ACCESSES, sizeof(struct vs_access_row), id);
 }
 
-_Atomic uint32_t *vs_journal_access_reached(const struct vs_journal *j)
-{
-    struct vs_access_row *none = vs_journal_row(j, VS_SEC_ACCESSES, sizeof *none, 0);
-    return (_Atomic uint32_t *)&none->reach;
-}
-
 uint32_t vs_journal_access_rows(const struct vs_journal *j)
 {
     uint64_t rows = atomic_load_explicit(&j->header->rows[VS_SEC_ACCESSES], memory_order_relaxed);

@@ -18,8 +18,9 @@
 #include "dropped.h"
 
 #define VS_JOURNAL_MAGIC "vsjrnl\r\n" /* 8 bytes; the line end shows a file mangled as text */
-/* 1: all frames were addresses; 2: no accesses; 3: no page of the present; 4: no tensors */
-#define VS_JOURNAL_FORMAT 6u
+/* 1: all frames were addresses; 2: no accesses; 3: no page of the present; 4: no tensors; 6: uses were
+ * applied to their rows by the threads that made them */
+#define VS_JOURNAL_FORMAT 7u
 #define VS_FACTS          32u
 #define VS_PAGE           4096u
 #define VS_STATE_DEAD     UINT64_MAX
@@ -121,7 +122,8 @@ struct vs_journal {
     unsigned char *section[VS_SECTIONS];
     uint64_t capacity[VS_SECTIONS];
     struct vs_index index[VS_SECTIONS];
-    _Atomic uint64_t vacant; /* access.c; used by the owner only */
+    _Atomic uint64_t vacant;  /* access.c; used by the owner only */
+    _Atomic bool losing_uses; /* uses.c: they are lost without a try until the ring has room again */
     size_t file_bytes, handle_bytes;
     bool writable;
     /* consumer: the claimed slot at the tail that is waited for */

@@ -216,6 +216,12 @@ void vs_journal_lost_range(struct vs_journal *j);
 /* Counts a node of a framework's graph that ran after the record of its birth was overwritten. */
 void vs_journal_lost_birth(struct vs_journal *j);
 
+/* Appends N words that the device was given, four an event, in the order of WORD: events VS_OP_USE, otherwise
+ * LIKE (trace/access.h).  Returns the last one's sequence; VS_SEQ_NONE: uses were lost, which is counted in
+ * row 0 of the accesses, or N is 0. */
+uint64_t vs_journal_append_uses(struct vs_journal *j, const struct vs_event *like, const uint64_t *word,
+                                uint32_t n);
+
 /* Takes a vacant row of the table of accesses; 0 where there is none.  The row still has the values of its
  * last block. */
 uint32_t vs_journal_access_take(struct vs_journal *j);
@@ -223,8 +229,8 @@ uint32_t vs_journal_access_take(struct vs_journal *j);
 void vs_journal_access_give(struct vs_journal *j, uint32_t id);
 /* Row ID, writable; NULL where there is no such row. */
 struct vs_access_row *vs_journal_access(const struct vs_journal *j, uint32_t id);
-/* The counter, in row 0, of work given to the device that may have used any block (access/use.h). */
-_Atomic uint32_t *vs_journal_access_reached(const struct vs_journal *j);
+/* Row 0, which is no block's (trace/access.h). */
+struct vs_access_row *vs_journal_access_state(const struct vs_journal *j);
 /* One more than the highest id that was ever taken. */
 uint32_t vs_journal_access_rows(const struct vs_journal *j);
 

@@ -203,6 +203,8 @@ static void apply_by_kind(struct vs_ledger *l, const struct vs_event *e, enum ve
  * pending.c has decided by now. */
 void vs_ledger_apply(struct vs_ledger *l, const struct vs_event *e, enum verdict verdict)
 {
+    if (e->op == VS_OP_USE) /* trace/uses has taken what it says */
+        return;
     /* an end is recorded before its call: any other event of the thread shows that those calls
      * have returned */
     if (!ends(e->op))

@@ -138,8 +138,8 @@ static int put_living(struct vs_store *s, const struct vs_commit *c)
         const struct vs_access_row *there = vs_journal_access(s->journal, id);
         if (there == NULL || __atomic_load_n(&there->address, __ATOMIC_RELAXED) == 0)
             continue;
-        struct vs_access_row r = *there; /* a copy: the row may change meanwhile, by a use more or less */
-        if (r.reach != atomic_load_explicit(vs_journal_access_reached(s->journal), memory_order_relaxed))
+        struct vs_access_row r = *there;
+        if (r.reach != vs_journal_access_state(s->journal)->reach)
             r.kinds |= VS_ACCESS_REACHABLE;
         int64_t t;
         uint64_t alloc = r.end_step == 0 ? vs_ledger_access_seq(c->ledger, &r, &t) : 0;
@@ -156,12 +156,35 @@ static bool has_room(struct vs_store *s, size_t living)
     return !s->config.max_bytes || vs_store_used(s) + living * ROW_BYTES + 65536 <= s->config.max_bytes;
 }
 
+static int in_order(const void *left, const void *right)
+{
+    const struct vs_access_ended *const *a = left, *const *b = right;
+    if ((*a)->alloc_seq != (*b)->alloc_seq)
+        return (*a)->alloc_seq < (*b)->alloc_seq ? -1 : 1;
+    return *a < *b ? -1 : *a > *b; /* of two for one block the later counts */
+}
+
+/* Blocks end in another order than they begin in.  In the order of their keys most rows come behind all that
+ * are there, which fills the table's pages; otherwise a quarter of each stays empty. */
+static int put_ended(struct vs_store *s, const struct vs_output *out)
+{
+    size_t n = out->accesses.n;
+    const struct vs_access_ended **end = n ? malloc(n * sizeof *end) : NULL;
+    int rc = n && end == NULL ? -ENOMEM : 0;
+    for (size_t i = 0; rc == 0 && i < n; i++)
+        end[i] = &out->accesses.at[i];
+    if (rc == 0 && n)
+        qsort(end, n, sizeof *end, in_order);
+    for (size_t i = 0; rc == 0 && i < n; i++)
+        if (end[i]->alloc_seq != 0)
+            rc = put(s, end[i]->alloc_seq, &end[i]->row);
+    free(end);
+    return rc;
+}
+
 int vs_access_write(struct vs_store *s, const struct vs_commit *c)
 {
-    int rc = 0;
-    for (size_t i = 0; rc == 0 && i < c->out->accesses.n; i++)
-        if (c->out->accesses.at[i].alloc_seq != 0)
-            rc = put(s, c->out->accesses.at[i].alloc_seq, &c->out->accesses.at[i].row);
+    int rc = put_ended(s, c->out);
     if (rc == 0 && c->live && has_room(s, vs_ledger_live_count(c->ledger)))
         rc = put_living(s, c);
     return rc == 0 ? write_kinds(s) : rc;

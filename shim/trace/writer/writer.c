@@ -17,6 +17,7 @@
 #include "trace/ledger/ledger.h"
 #include "trace/store/store.h"
 #include "trace/store/vfs.h"
+#include "trace/uses/uses.h"
 
 #define LIVE_EVERY 250000 /* rows between two rewrites of table live, at least */
 #define HOLD_NS    50000000
@@ -40,6 +41,8 @@ struct vs_writer {
     struct vs_journal *journal;
     struct vs_store *store;
     struct vs_ledger *ledger;
+    struct vs_uses *uses; /* NULL: the journal has none */
+    size_t uses_before; /* among the events of the round before: no rows, so a batch may have as many more */
     struct vs_output out;
     bool pending; /* OUT holds a batch that is not committed */
     int pending_level;
@@ -163,6 +166,7 @@ static bool note_losses(struct vs_writer *w, bool now)
 static void writer_free(struct vs_writer *w)
 {
     vs_ledger_free(w->ledger);
+    vs_uses_free(w->uses);
     vs_output_free(&w->out);
     free(w->events);
     free(w->seqs);
@@ -206,6 +210,10 @@ static int start(struct vs_writer *w, char *why, size_t why_size)
         return rc;
     }
     w->fed = vs_ledger_ring_seq(w->ledger);
+    if ((rc = vs_uses_open(&w->uses, w->journal, w->fed)) < 0) {
+        snprintf(why, why_size, "cannot take up the access ledger: %s", strerror(-rc));
+        return rc;
+    }
     w->live_seq = vs_ledger_seq(w->ledger);
     w->grown = true;
     w->whole = vs_store_merged(w->store);
@@ -278,22 +286,44 @@ static void report_losses(struct vs_writer *w, uint64_t last)
     w->gaps_seen = s.lost + w->dead_seen;
 }
 
+/* Applies the uses among the events from FIRST to N, and gives frees the rows of their blocks.  Returns how
+ * many events were uses. */
+static size_t apply_uses(struct vs_writer *w, size_t first, size_t n)
+{
+    struct vs_journal_stats s;
+    size_t uses = 0;
+    if (w->uses == NULL)
+        return 0;
+    vs_journal_stats(w->journal, &s);
+    vs_uses_missing(w->uses, s.head);
+    for (size_t i = first; i < n; i++) {
+        vs_uses_apply(w->uses, &w->events[i], w->seqs[i]);
+        uses += w->events[i].op == VS_OP_USE;
+    }
+    return uses;
+}
+
 static long feed(struct vs_writer *w, bool final)
 {
-    size_t want = vs_ledger_held(w->ledger) + vs_store_batch(w->store);
+    size_t batch = vs_store_batch(w->store);
+    size_t want =
+        vs_ledger_held(w->ledger) + batch + (w->uses_before < 3 * batch ? w->uses_before : 3 * batch);
     if (!make_room(w, want))
         return -ENOMEM;
     size_t n = vs_journal_peek(w->journal, w->events, w->seqs, want, final), first = 0;
     while (first < n && w->seqs[first] <= w->fed)
         first++;
     report_losses(w, n ? w->seqs[n - 1] : w->fed);
-    for (size_t i = first; i < n; i++)
-        vs_ledger_feed(w->ledger, &w->events[i], w->seqs[i], &w->out);
+    size_t uses = apply_uses(w, first, n);
+    for (size_t i = first; i < n; i++) /* the last even if it is a use, so that all of them are handed back */
+        if (w->events[i].op != VS_OP_USE || i == n - 1)
+            vs_ledger_feed(w->ledger, &w->events[i], w->seqs[i], &w->out);
+    w->uses_before = uses;
     if (n > first) {
         w->fed = w->seqs[n - 1];
         w->last_t = (int64_t)w->events[n - 1].t_ns - w->start_ns;
     }
-    w->taken += (long)(n - first);
+    w->taken += (long)(n - first - uses);
     return (long)(n - first);
 }
 

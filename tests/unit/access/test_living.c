@@ -9,15 +9,16 @@
 
 #include <cmocka.h>
 
-#include "access/living.h"
+#include "trace/uses/living.h"
 
-#define MAP  VS_LIVING_FRAMEWORK
+static struct vs_living all_of_it[2];
+#define MAP  (&all_of_it[0])
 #define BASE UINT64_C(0x7f1200000000)
 #define MIB  (UINT64_C(1) << 20)
 
 static int fresh(void **state)
 {
-    vs_living_reset();
+    vs_living_reset(&all_of_it[0]), vs_living_reset(&all_of_it[1]);
     return 0;
 }
 
@@ -86,8 +87,8 @@ static void the_two_maps_know_nothing_of_each_other(void **state)
 {
     bool added;
     add(BASE, 4096, 1);
-    vs_living_add(VS_LIVING_DRIVER, BASE, 20 * MIB, 2, &added);
-    assert_int_equal(vs_living_find(VS_LIVING_DRIVER, BASE + 10 * MIB), 2);
+    vs_living_add(&all_of_it[1], BASE, 20 * MIB, 2, &added);
+    assert_int_equal(vs_living_find(&all_of_it[1], BASE + 10 * MIB), 2);
     assert_int_equal(vs_living_find(MAP, BASE + 10 * MIB), 0);
 }
 

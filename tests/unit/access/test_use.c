@@ -1,6 +1,6 @@
 /*
- * test_use.c - use.c, kernels.c, maps.c: what a use leaves in its block's row, and which words of parameters
- * are looked at.
+ * test_use.c - use.c, kernels.c, maps.c and trace/uses: what a use leaves in its block's row, by way of the
+ * ring, and which words of parameters are looked at.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -14,11 +14,16 @@
 
 #include "access/kernels.h"
 #include "access/maps.h"
+#include "record/block.h"
 #include "record/record.h"
+#include "trace/uses/uses.h"
 
 #define BASE UINT64_C(0x7f3300000000)
 
 static struct vs_journal *j;
+static struct vs_uses *uses;
+static uint64_t taken; /* the last event's sequence */
+static uint32_t row_of_free;
 static uint32_t range;
 static bool autograd;
 
@@ -32,10 +37,36 @@ bool vs_record_thread_is_autograd(void)
     return autograd;
 }
 
+void vs_record_uses_nudge(void) {}
+
+/* Takes the ring's events, as the writer does. */
+static void apply(void)
+{
+    struct vs_event e[64];
+    uint64_t seq[64];
+    struct vs_journal_stats stats;
+    size_t n = vs_journal_peek(j, e, seq, 64, false);
+    vs_journal_stats(j, &stats);
+    vs_uses_missing(uses, stats.head);
+    for (size_t i = 0; i < n; i++) {
+        vs_uses_apply(uses, &e[i], seq[i]);
+        if (e[i].op == VS_OP_FREE || e[i].op == VS_OP_BLOCK_FREE)
+            row_of_free = e[i].stack;
+        taken = seq[i];
+    }
+}
+
+static void take(void)
+{
+    apply();
+    vs_journal_release(j, taken);
+}
+
 static int begin(void **state)
 {
     char path[64];
     struct vs_journal_config c = {.ring_slots = 64, .accesses = 100, .database = "/nowhere.db"};
+    vs_uses_free(uses);
     if (j != NULL)
         vs_journal_close(j);
     snprintf(path, sizeof path, "/tmp/vs-use-%d.vsj", (int)getpid());
@@ -46,16 +77,22 @@ static int begin(void **state)
     autograd = false;
     vs_access_begin(j);
     vs_kernels_reset();
-    return 0;
+    return vs_uses_open(&uses, j, 0);
 }
 
 static uint64_t now = 1000;
 
-static void record(struct vs_event e)
+static void put(struct vs_event e)
 {
     e.t_ns = now++;
     vs_access_before(&e);
-    vs_access_after(&e, 5);
+    vs_access_after(&e, vs_journal_append(j, &e));
+}
+
+static void record(struct vs_event e)
+{
+    put(e);
+    take();
 }
 
 static void born(uint8_t op, uint64_t address, uint64_t size)
@@ -67,10 +104,9 @@ static void born(uint8_t op, uint64_t address, uint64_t size)
 /* The row that the free of the block names. */
 static const struct vs_access_row *died(uint8_t op, uint64_t address)
 {
-    struct vs_event e = {.op = op, .address = address};
-    vs_access_before(&e);
-    vs_access_after(&e, 6);
-    return vs_journal_access(j, e.stack);
+    take();
+    record((struct vs_event){.op = op, .address = address});
+    return vs_journal_access(j, row_of_free);
 }
 
 static void push(uint32_t id, const char *phase)
@@ -86,7 +122,7 @@ static void use(uint64_t word, uint64_t at, uint32_t name)
 {
     struct vs_use u = vs_use_begin(name, VS_ACCESS_KERNEL);
     u.now = at;
-    vs_use_word(&u, word);
+    vs_use_word(&u, word, true);
 }
 
 static void the_row_has_first_last_longest_pause_steps_and_phases(void **state)
@@ -172,16 +208,102 @@ static void more_blocks_than_rows_are_not_followed_and_do_no_harm(void **state)
     assert_non_null(died(VS_OP_BLOCK_FREE, BASE + 40 * 512));
 }
 
-static void what_is_not_recorded_gives_its_row_back(void **state)
+/* The ring's order counts, not when the events are taken out of it. */
+static void a_use_is_of_the_block_that_lived_where_it_stands_in_the_ring(void **state)
 {
-    for (int i = 0; i < 500; i++) {
-        born(VS_OP_BLOCK_ALLOC, BASE, 512);
-        struct vs_event e = {.op = VS_OP_BLOCK_FREE, .address = BASE};
-        vs_access_before(&e);
-        vs_access_after(&e, VS_SEQ_NONE);
-    }
+    struct vs_event e = {.op = VS_OP_BLOCK_ALLOC, .address = BASE, .size = 4096};
+    uint32_t row[2];
+    put(e);
+    use(BASE, 2000, 1);
+    use(BASE + 8, 3000, 2);
+    put((struct vs_event){.op = VS_OP_BLOCK_FREE, .address = BASE});
+    use(BASE, 3500, 9); /* nobody's */
+    e.size = 512;
+    put(e);
+    use(BASE + 511, 4000, 3);
+    take();
+    row[0] = row_of_free;
+    died(VS_OP_BLOCK_FREE, BASE);
+    row[1] = row_of_free;
+    assert_int_not_equal(row[0], row[1]);
+    assert_int_equal(vs_journal_access(j, row[0])->uses, 2);
+    assert_int_equal(vs_journal_access(j, row[0])->last_name, 2);
+    assert_int_equal(vs_journal_access(j, row[1])->uses, 1);
+    assert_int_equal(vs_journal_access(j, row[1])->first_name, 3);
+}
+
+/* What the killed process has applied, and not written into the database, is applied again. */
+static void uses_that_come_again_behind_a_kill_count_once(void **state)
+{
+    for (uint64_t i = 0; i < 3; i++)
+        put((struct vs_event){.op = VS_OP_BLOCK_ALLOC, .address = BASE + i * 512, .size = 512});
+    use(BASE, 2000, 1);
+    take(); /* and committed */
+    uint64_t committed = taken;
+    use(BASE, 3000, 1);
+    use(BASE + 512, 3001, 1);
+    put((struct vs_event){.op = VS_OP_STEP});
+    put((struct vs_event){.op = VS_OP_BLOCK_FREE, .address = BASE + 512});
+    put((struct vs_event){.op = VS_OP_BLOCK_ALLOC, .address = BASE + 512, .size = 512});
+    use(BASE + 512, 4000, 1);
+    apply();
+    uint32_t freed = row_of_free;
+    vs_uses_free(uses);
+    assert_int_equal(vs_uses_open(&uses, j, committed), 0);
+    row_of_free = 0;
+    apply();
+    assert_int_equal(row_of_free, freed);
+    assert_int_equal(vs_journal_access(j, freed)->uses, 1);
+    assert_int_equal(died(VS_OP_BLOCK_FREE, BASE)->uses, 2);
+    const struct vs_access_row *again = died(VS_OP_BLOCK_FREE, BASE + 512);
+    assert_int_equal(again->uses, 1);
+    assert_int_equal(again->first_ns, 4000);
+    assert_int_equal(again->end_step, 2);
+    assert_int_equal(died(VS_OP_BLOCK_FREE, BASE + 1024)->uses, 0);
+    /* all of that is committed by now: a third reader finds nothing that lives, and each row is vacant */
+    vs_uses_free(uses);
+    assert_int_equal(vs_uses_open(&uses, j, taken), 0);
+    for (uint32_t id = 1; id < vs_journal_access_rows(j); id++)
+        assert_int_equal(vs_journal_access(j, id)->address, 0);
+}
+
+/* Nothing is said to be idle that may have been used by what was lost. */
+static void uses_that_a_full_ring_loses_make_blocks_reachable(void **state)
+{
+    struct vs_journal_stats stats;
     born(VS_OP_BLOCK_ALLOC, BASE, 512);
-    assert_non_null(died(VS_OP_BLOCK_FREE, BASE));
+    for (uint64_t i = 0; i < 60; i++)
+        use(BASE, 2000 + i, 1);
+    vs_journal_stats(j, &stats);
+    assert_int_equal(stats.lost, 0); /* no event was */
+    put((struct vs_event){.op = VS_OP_BLOCK_ALLOC, .address = BASE + 512, .size = 512});
+    put((struct vs_event){.op = VS_OP_BLOCK_FREE, .address = BASE});
+    put((struct vs_event){.op = VS_OP_BLOCK_ALLOC, .address = BASE + 1024, .size = 512});
+    take();
+    assert_true(vs_journal_access(j, row_of_free)->uses < 60);
+    assert_true(vs_journal_access(j, row_of_free)->kinds & VS_ACCESS_REACHABLE);
+    born(VS_OP_BLOCK_ALLOC, BASE + 1536, 512);
+    use(BASE + 1536, 9000, 1);
+    assert_true(died(VS_OP_BLOCK_FREE, BASE + 512)->kinds & VS_ACCESS_REACHABLE);
+    assert_true(died(VS_OP_BLOCK_FREE, BASE + 1024)->kinds & VS_ACCESS_REACHABLE);
+    const struct vs_access_row *later = died(VS_OP_BLOCK_FREE, BASE + 1536);
+    assert_int_equal(later->uses, 1);
+    assert_int_equal(later->kinds, VS_ACCESS_KERNEL);
+}
+
+static void words_on_pages_without_blocks_are_not_put_into_the_ring(void **state)
+{
+    struct vs_journal_stats before, after;
+    born(VS_OP_BLOCK_ALLOC, BASE, 3 << 21);
+    vs_journal_stats(j, &before);
+    use(BASE + (3 << 21), 2000, 1);
+    use(BASE - 1, 2000, 1);
+    use(17, 2000, 1);
+    use(UINT64_MAX, 2000, 1);
+    vs_journal_stats(j, &after);
+    assert_int_equal(after.head, before.head);
+    use(BASE + (3 << 21) - 1, 2000, 1);
+    assert_int_equal(died(VS_OP_BLOCK_FREE, BASE)->uses, 1);
 }
 
 static void addresses_that_the_host_copies_are_stored_and_bad_memory_is_not_read(void **state)
@@ -192,9 +314,11 @@ static void addresses_that_the_host_copies_are_stored_and_bad_memory_is_not_read
     born(VS_OP_BLOCK_ALLOC, BASE + 512, 512);
     table[1999] = BASE + 17;
     vs_use_stored(table, sizeof table);
-    uint32_t reached = atomic_load(vs_journal_access_reached(j));
+    take();
+    uint32_t reached = vs_journal_access_state(j)->reach;
     vs_use_stored(unreadable, 4096);
-    assert_int_equal(atomic_load(vs_journal_access_reached(j)), reached + 1);
+    take();
+    assert_int_equal(vs_journal_access_state(j)->reach, reached + 1);
     assert_int_equal(died(VS_OP_BLOCK_FREE, BASE)->kinds, VS_ACCESS_STORED | VS_ACCESS_REACHABLE);
     munmap(unreadable, 4096);
 }
@@ -359,7 +483,10 @@ int main(void)
         cmocka_unit_test_setup(a_thread_of_autograd_without_a_range_is_backward, begin),
         cmocka_unit_test_setup(an_address_that_comes_again_is_another_block, begin),
         cmocka_unit_test_setup(more_blocks_than_rows_are_not_followed_and_do_no_harm, begin),
-        cmocka_unit_test_setup(what_is_not_recorded_gives_its_row_back, begin),
+        cmocka_unit_test_setup(a_use_is_of_the_block_that_lived_where_it_stands_in_the_ring, begin),
+        cmocka_unit_test_setup(uses_that_come_again_behind_a_kill_count_once, begin),
+        cmocka_unit_test_setup(uses_that_a_full_ring_loses_make_blocks_reachable, begin),
+        cmocka_unit_test_setup(words_on_pages_without_blocks_are_not_put_into_the_ring, begin),
         cmocka_unit_test_setup(addresses_that_the_host_copies_are_stored_and_bad_memory_is_not_read, begin),
         cmocka_unit_test_setup(words_are_those_at_multiples_of_eight_of_the_layout, begin),
         cmocka_unit_test_setup(a_handle_is_asked_again_after_an_unload, begin),

@@ -13,6 +13,7 @@
 #include "hooks/symbols/symbols.h"
 #include "sample/sampler.h"
 #include "trace/journal/journal.h"
+#include "record/block.h"
 #include "record/suppliers.h"
 
 #define PUBLIC __attribute__((visibility("default")))
@@ -96,20 +97,13 @@ uint32_t vs_journal_string(struct vs_journal *j, const char *text, size_t length
 {
     return (uint32_t)length;
 }
-/* Without VRAMSCOPE_ACCESS a journal has no rows of accesses. */
-uint32_t vs_journal_access_take(struct vs_journal *j)
+/* Without VRAMSCOPE_ACCESS nothing is given. */
+uint64_t vs_journal_append_uses(struct vs_journal *j, const struct vs_event *like, const uint64_t *word,
+                                uint32_t n)
 {
-    return 0;
+    return VS_SEQ_NONE;
 }
-void vs_journal_access_give(struct vs_journal *j, uint32_t id) {}
-struct vs_access_row *vs_journal_access(const struct vs_journal *j, uint32_t id)
-{
-    return NULL;
-}
-_Atomic uint32_t *vs_journal_access_reached(const struct vs_journal *j)
-{
-    return NULL;
-}
+void vs_record_uses_nudge(void) {}
 void vs_journal_untracked(struct vs_journal *j, uint64_t n)
 {
     record_log.untracked += n;

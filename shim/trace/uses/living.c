@@ -25,9 +25,6 @@
 #include <stddef.h>
 #include <sys/mman.h>
 
-_Atomic(struct vs_living_region *) vs_living_regions[VS_LIVING_MAPS][VS_LIVING_REGIONS];
-_Atomic uint64_t vs_living_near[VS_LIVING_MAPS][1u << VS_LIVING_NEAR_BITS];
-
 static void *take_pages(size_t bytes)
 {
     int saved = errno;
@@ -61,11 +58,11 @@ static struct vs_living_leaf *make_leaf(_Atomic(struct vs_living_leaf *) *at)
     return there;
 }
 
-static struct vs_living_page *page_of(enum vs_living map, uint64_t address, bool make)
+static struct vs_living_page *page_of(struct vs_living *map, uint64_t address, bool make)
 {
     if (address >> VS_LIVING_BITS)
         return NULL;
-    _Atomic(struct vs_living_region *) *at = &vs_living_regions[map][address >> VS_LIVING_REGION_BITS];
+    _Atomic(struct vs_living_region *) *at = &map->region[address >> VS_LIVING_REGION_BITS];
     struct vs_living_region *region = make ? make_region(at) : atomic_load_explicit(at, memory_order_acquire);
     return region ? &region->page[address >> VS_LIVING_PAGE_BITS & (VS_LIVING_PAGES - 1)] : NULL;
 }
@@ -90,7 +87,7 @@ uint32_t vs_living_before(const struct vs_living_leaf *leaf, uint32_t unit)
     return atomic_load_explicit(&leaf->id[found], memory_order_acquire);
 }
 
-uint32_t vs_living_at(enum vs_living map, uint64_t address)
+uint32_t vs_living_at(struct vs_living *map, uint64_t address)
 {
     struct vs_living_page *page = page_of(map, address, false);
     struct vs_living_leaf *leaf = page ? atomic_load_explicit(&page->leaf, memory_order_acquire) : NULL;
@@ -98,7 +95,7 @@ uint32_t vs_living_at(enum vs_living map, uint64_t address)
 }
 
 /* Sets ID as the cover of the pages after the first one, or (ID 0) removes WAS from them. */
-static bool cover(enum vs_living map, uint64_t start, uint64_t size, uint32_t id, uint32_t was)
+static bool cover(struct vs_living *map, uint64_t start, uint64_t size, uint32_t id, uint32_t was)
 {
     uint64_t end = start + size - 1, step = UINT64_C(1) << VS_LIVING_PAGE_BITS;
     for (uint64_t at = (start | (step - 1)) + 1; at != 0 && at <= end; at += step) {
@@ -117,24 +114,25 @@ static uint64_t near_word(uint64_t start, uint32_t id)
 }
 
 /* Release: who finds the block here sees what was written about it before. */
-static void put_near(enum vs_living map, uint64_t start, uint32_t id)
+static void put_near(struct vs_living *map, uint64_t start, uint32_t id)
 {
     uint64_t near = id >> VS_LIVING_NEAR_ID_BITS == 0 ? near_word(start, id) : 0;
     atomic_store_explicit(vs_living_near_at(map, start), near, memory_order_release);
 }
 
 /* Another block may have the place by now. */
-static void take_near(enum vs_living map, uint64_t start, uint32_t id)
+static void take_near(struct vs_living *map, uint64_t start, uint32_t id)
 {
     uint64_t there = near_word(start, id);
     atomic_compare_exchange_strong_explicit(vs_living_near_at(map, start), &there, 0, memory_order_release,
                                             memory_order_relaxed);
 }
 
-uint32_t vs_living_add(enum vs_living map, uint64_t start, uint64_t size, uint32_t id, bool *added)
+uint32_t vs_living_add(struct vs_living *map, uint64_t start, uint64_t size, uint32_t id, bool *added)
 {
     *added = false;
-    if (size == 0 || (start + size - 1) >> VS_LIVING_BITS || start + size - 1 < start)
+    if (size == 0 || size > VS_LIVING_LARGEST || (start + size - 1) >> VS_LIVING_BITS ||
+        start + size - 1 < start)
         return 0;
     struct vs_living_page *page = page_of(map, start, true);
     struct vs_living_leaf *leaf = page ? make_leaf(&page->leaf) : NULL;
@@ -148,7 +146,7 @@ uint32_t vs_living_add(enum vs_living map, uint64_t start, uint64_t size, uint32
     return old;
 }
 
-void vs_living_remove(enum vs_living map, uint64_t start, uint64_t size, uint32_t id)
+void vs_living_remove(struct vs_living *map, uint64_t start, uint64_t size, uint32_t id)
 {
     struct vs_living_page *page = page_of(map, start, false);
     struct vs_living_leaf *leaf = page ? atomic_load_explicit(&page->leaf, memory_order_acquire) : NULL;
@@ -171,19 +169,16 @@ static void drop_region(struct vs_living_region *region)
     munmap(region, sizeof *region);
 }
 
-void vs_living_reset(void)
+void vs_living_reset(struct vs_living *map)
 {
-    for (int map = 0; map < VS_LIVING_MAPS; map++)
-        for (uint32_t i = 0; i < VS_LIVING_REGIONS; i++) {
-            struct vs_living_region *region =
-                atomic_load_explicit(&vs_living_regions[map][i], memory_order_relaxed);
-            if (region == NULL)
-                continue;
-            atomic_store_explicit(&vs_living_regions[map][i], NULL, memory_order_relaxed);
-            drop_region(region);
-        }
-    for (int map = 0; map < VS_LIVING_MAPS; map++)
-        for (uint32_t i = 0; i < 1u << VS_LIVING_NEAR_BITS; i++)
-            if (atomic_load_explicit(&vs_living_near[map][i], memory_order_relaxed) != 0)
-                atomic_store_explicit(&vs_living_near[map][i], 0, memory_order_relaxed);
+    for (uint32_t i = 0; i < VS_LIVING_REGIONS; i++) {
+        struct vs_living_region *region = atomic_load_explicit(&map->region[i], memory_order_relaxed);
+        if (region == NULL)
+            continue;
+        atomic_store_explicit(&map->region[i], NULL, memory_order_relaxed);
+        drop_region(region);
+    }
+    for (uint32_t i = 0; i < 1u << VS_LIVING_NEAR_BITS; i++)
+        if (atomic_load_explicit(&map->near[i], memory_order_relaxed) != 0)
+            atomic_store_explicit(&map->near[i], 0, memory_order_relaxed);
 }

@@ -1,0 +1,32 @@
+/* pages.c - see pages.h. */
+#include "pages.h"
+
+_Alignas(64) _Atomic uint64_t vs_pages[VS_PAGES / 64], vs_pages_regions[VS_PAGES_REGIONS / 64];
+
+static void set(_Atomic uint64_t *bits, uint64_t n)
+{
+    if (!vs_pages_bit(bits, n))
+        atomic_fetch_or_explicit(&bits[n / 64], UINT64_C(1) << n % 64, memory_order_relaxed);
+}
+
+__attribute__((noinline)) void vs_pages_add(uint64_t address, uint64_t size)
+{
+    uint64_t end = address + size - 1;
+    if (size == 0 || end < address || end >> VS_PAGES_END_BITS)
+        return;
+    uint64_t first = address >> VS_PAGES_BITS, last = end >> VS_PAGES_BITS;
+    if (last - first >= VS_PAGES) /* all bits */
+        last = first + VS_PAGES - 1;
+    for (uint64_t page = first; page <= last; page++)
+        set(vs_pages, page & (VS_PAGES - 1));
+    for (uint64_t region = address >> VS_PAGES_REGION_BITS; region <= end >> VS_PAGES_REGION_BITS; region++)
+        set(vs_pages_regions, region);
+}
+
+void vs_pages_reset(void)
+{
+    for (uint32_t i = 0; i < VS_PAGES / 64; i++)
+        atomic_store_explicit(&vs_pages[i], 0, memory_order_relaxed);
+    for (uint32_t i = 0; i < VS_PAGES_REGIONS / 64; i++)
+        atomic_store_explicit(&vs_pages_regions[i], 0, memory_order_relaxed);
+}

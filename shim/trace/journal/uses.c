@@ -1,0 +1,126 @@
+/*
+ * uses.c - puts what the device was given into the ring, in among the events.
+ *
+ *      ... alloc | use: 4 words | use: 4 words | free ...
+ *
+ * Which blocks the words are in is found where the events are taken out (trace/uses), in the ring's order:
+ * so the thread that launches writes its words one behind the other and reads nothing about blocks.  The
+ * slots of a launch are claimed at once.
+ *
+ * Uses may fill three quarters of the ring, so that they never drop an event.  A full ring is waited for at
+ * most 1 ms, once; from then on uses are counted as lost until it is half empty.  A lost use makes every
+ * block of that time one that may have been used (vs_uses_missing), so that none is said to be idle which was
+ * not.
+ */
+#include "format.h"
+
+#include "claim.h"
+#include "core/arch/cpu.h"
+#include "core/clock.h"
+
+#define WAIT_NS 1000000u
+#define WORDS   VS_USE_SLOT_WORDS
+
+struct vs_access_row *vs_journal_access_state(const struct vs_journal *j)
+{
+    return vs_journal_row(j, VS_SEC_ACCESSES, sizeof(struct vs_access_row), 0);
+}
+
+/* Release: who sees an event that this thread records later sees the count. */
+static void lose(struct vs_journal *j)
+{
+    __atomic_fetch_add(&vs_journal_access_state(j)->uses, 1, __ATOMIC_RELEASE);
+}
+
+/* Claims SLOTS slots one behind the other: the first sequence, or VS_SEQ_NONE where the ring is too full.
+ * Orders: see vs_ring_claim. */
+static inline uint64_t claim(const struct vs_ring *r, uint32_t slots)
+{
+    struct vs_journal_header *h = r->header;
+    uint64_t seq = atomic_load_explicit(&h->head, memory_order_relaxed);
+    while (likely(seq + slots + (r->mask + 1) / 8 <= atomic_load_explicit(&h->limit, memory_order_acquire))) {
+        if (likely(atomic_compare_exchange_weak_explicit(&h->head, &seq, seq + slots, memory_order_relaxed,
+                                                         memory_order_relaxed)))
+            return seq;
+        vs_arch_relax();
+    }
+    return VS_SEQ_NONE;
+}
+
+static __attribute__((noinline, cold)) uint64_t claim_slow(struct vs_journal *j, const struct vs_ring *r,
+                                                           uint32_t slots)
+{
+    struct vs_journal_header *h = j->header;
+    uint64_t seq;
+    if (atomic_load_explicit(&j->losing_uses, memory_order_relaxed)) {
+        uint64_t used = atomic_load_explicit(&h->head, memory_order_relaxed) -
+                        atomic_load_explicit(&h->tail, memory_order_relaxed);
+        if (used > (j->mask + 1) / 2)
+            return VS_SEQ_NONE;
+        atomic_store_explicit(&j->losing_uses, false, memory_order_relaxed);
+    }
+    uint64_t until = vs_clock_ns() + WAIT_NS;
+    do {
+        for (int i = 0; i < 32; i++)
+            vs_arch_relax();
+        if ((seq = claim(r, slots)) != VS_SEQ_NONE)
+            return seq;
+    } while (vs_clock_ns() < until);
+    atomic_store_explicit(&j->losing_uses, true, memory_order_relaxed);
+    return VS_SEQ_NONE;
+}
+
+/* The event's fields behind its four words, as the last two words of a slot (event.h has the layout). */
+struct rest {
+    uint64_t range_stack, last;
+};
+
+static inline void fill(struct vs_slot *slot, uint64_t t_ns, const uint64_t *word, uint32_t words,
+                        const struct rest *rest)
+{
+    atomic_store_explicit(&slot->word[0], t_ns, memory_order_relaxed);
+    for (uint32_t i = 0; i < WORDS; i++)
+        atomic_store_explicit(&slot->word[1 + i], i < words ? word[i] : 0, memory_order_relaxed);
+    atomic_store_explicit(&slot->word[5], rest->range_stack, memory_order_relaxed);
+    atomic_store_explicit(&slot->word[6], rest->last, memory_order_relaxed);
+}
+
+/* Whether the claimed slot of SEQ was killed before. */
+static inline bool dead(const struct vs_ring *r, uint64_t seq)
+{
+    return unlikely(atomic_load_explicit(&r->header->doubt, memory_order_relaxed) & VS_DOUBT_DEAD) &&
+           atomic_load_explicit(&vs_ring_slot(r, seq)->state, memory_order_relaxed) != vs_ring_lap(r, seq);
+}
+
+uint64_t vs_journal_append_uses(struct vs_journal *j, const struct vs_event *like, const uint64_t *word,
+                                uint32_t n)
+{
+    const struct vs_ring r = {j->header, j->slot, j->mask};
+    const struct rest rest = {(uint64_t)like->range << 32 | like->stack,
+                              (uint64_t)like->thread | (uint64_t)VS_OP_USE << 16 |
+                                  (uint64_t)like->space << 24 | (uint64_t)(uint8_t)like->device << 32 |
+                                  (uint64_t)like->status << 48};
+    uint64_t seq = VS_SEQ_NONE;
+    while (n != 0) {
+        uint32_t slots = (n + WORDS - 1) / WORDS;
+        seq = claim(&r, slots);
+        if (unlikely(seq == VS_SEQ_NONE) && (seq = claim_slow(j, &r, slots)) == VS_SEQ_NONE) {
+            lose(j);
+            return VS_SEQ_NONE;
+        }
+        for (uint32_t i = 0; i < slots; i++, seq++) {
+            struct vs_slot *slot = vs_ring_slot(&r, seq);
+            uint32_t words = n < WORDS ? n : WORDS;
+            if (unlikely(dead(&r, seq)))
+                continue; /* its words go into another one */
+            fill(slot, like->t_ns, word, words, &rest);
+            vs_fetch_to_write(slot + VS_FETCH_FAR);
+            if (unlikely(!vs_ring_publish(&r, seq)) && !vs_ring_publish_doubtful(&r, seq))
+                lose(j);
+            word += words;
+            n -= words;
+        }
+        seq--;
+    }
+    return seq;
+}
