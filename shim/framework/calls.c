@@ -10,8 +10,9 @@
  * has) is ours:
  *
  *      module(x) ─▶ the wrapper's vectorcall, ours
- *                   ├─▶ torch's function           within another module's call, of a module that is
- *                   │                              known, on a thread that nobody watches
+ *                   ├─▶ torch's function           of a module that is known, on a thread that nobody
+ *                   │                              watches: within another module's call, or a model's own
+ *                   │                              call as nearly every step makes it (phase_calls.c)
  *                   └─▶ the wrapper's Python code, and from there torch's function: all other calls
  *
  * The wrapper does all by itself, so nothing is lost where the interpreter runs its code without asking the
@@ -32,16 +33,11 @@
 #include <stdint.h>
 #include <sys/mman.h>
 
+#include "interpreter.h"
 #include "layers.h"
 #include "vramscope.h"
 #include "core/hot.h"
 #include "core/open_calls.h"
-
-typedef void *object; /* PyObject * */
-typedef object vectorcall_fn(object callable, object const *args, size_t count, object names);
-
-#define ARGUMENTS_OFFSET       ((size_t)1 << (8 * sizeof(size_t) - 1)) /* a flag in an argument count */
-#define AT(type, base, offset) (*(type *)((uintptr_t)(base) + (uintptr_t)(offset)))
 
 /* What the hook passes. */
 struct vramscope_python_calls {
@@ -57,25 +53,26 @@ struct vramscope_python_calls {
 
 VRAMSCOPE_API int vramscope_auto_calls(const struct vramscope_python_calls *calls);
 VRAMSCOPE_API int vramscope_auto_call(uintptr_t module, uint32_t layer);
+VRAMSCOPE_API int vramscope_auto_model(uintptr_t module, uint32_t classes, unsigned is_model);
 
 /* ---- modules that are called past the wrapper's code ---- */
 
 enum { FEWEST = 256, MOST = 1 << 18, GONE = 1 };
 
-struct module {
+#define IS_HEAD UINT32_C(0x80000000) /* in the layer that the hook passes: it is an output layer */
+
+enum model { NO_MODEL, MODEL, MODEL_WITH_HEADS };
+
+struct vs_module {
     uintptr_t module; /* 0: this place was never used; GONE */
-    uint32_t layer;
+    uint32_t layer;   /* 0: not known yet */
+    bool is_head;
+    uint8_t model;    /* enum model: it was called from outside of any other, and was looked at */
+    uint32_t classes; /* of the model's output layer; 0: it has none */
 };
 
-/* What each call reads, on a line of its own. */
-static VS_HOT struct {
-    _Alignas(64) struct module *modules; /* NULL: none is known */
-    uint64_t mask;                       /* places - 1 */
-    object wrapper, call, code;
-    vectorcall_fn *plain;
-    void *(*thread_state)(void);
-    uint16_t vectorcall_at, code_at, watch_at;
-} now;
+VS_HOT struct vs_calls vs_calls;
+static void (*set_function)(object function, vectorcall_fn *); /* NULL: there is none */
 
 static uint32_t used, living; /* places that are not 0; those of them that are not GONE */
 
@@ -86,7 +83,7 @@ static inline uint64_t place_of(uintptr_t module)
 }
 
 /* The place of MODULE, or the free one at which the search for it ends: there is always one. */
-static inline struct module *find(struct module *modules, uint64_t mask, uintptr_t module)
+static inline struct vs_module *find(struct vs_module *modules, uint64_t mask, uintptr_t module)
 {
     uint64_t at = place_of(module) & mask;
     while (modules[at].module != module && modules[at].module != 0)
@@ -101,80 +98,146 @@ static bool renew(void)
     while (places < 4 * (uint64_t)living)
         places *= 2;
     int saved = errno;
-    struct module *made = places > MOST ? MAP_FAILED
-                                        : mmap(NULL, places * sizeof *made, PROT_READ | PROT_WRITE,
-                                               MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    struct vs_module *made = places > MOST ? MAP_FAILED
+                                           : mmap(NULL, places * sizeof *made, PROT_READ | PROT_WRITE,
+                                                  MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     errno = saved;
     if (made == MAP_FAILED)
         return false;
-    for (uint64_t i = 0; now.modules && i <= now.mask; i++)
-        if (now.modules[i].module > GONE)
-            *find(made, places - 1, now.modules[i].module) = now.modules[i];
-    if (now.modules)
-        munmap(now.modules, (now.mask + 1) * sizeof *made);
+    for (uint64_t i = 0; vs_calls.modules && i <= vs_calls.mask; i++)
+        if (vs_calls.modules[i].module > GONE)
+            *find(made, places - 1, vs_calls.modules[i].module) = vs_calls.modules[i];
+    if (vs_calls.modules)
+        munmap(vs_calls.modules, (vs_calls.mask + 1) * sizeof *made);
     errno = saved;
-    now.modules = made;
-    now.mask = places - 1;
+    vs_calls.modules = made;
+    vs_calls.mask = places - 1;
     used = living;
     return true;
 }
 
-/* From now on calls of MODULE inside of other modules' have LAYER; 0: they run the wrapper's code, as those
- * of a module that is gone.  -1: there is no room, and they run it. */
+/* The place of MODULE, which is made if there is none.  NULL: there is no room. */
+static struct vs_module *place_for(uintptr_t module)
+{
+    struct vs_module *m = vs_calls.modules ? find(vs_calls.modules, vs_calls.mask, module) : NULL;
+    if (m && m->module)
+        return m;
+    if (!m || 2 * (uint64_t)(used + 1) > vs_calls.mask) {
+        if (!renew())
+            return NULL;
+        m = find(vs_calls.modules, vs_calls.mask, module);
+    }
+    *m = (struct vs_module){.module = module};
+    used++;
+    living++;
+    return m;
+}
+
+static int forget(uintptr_t module)
+{
+    struct vs_module *m = vs_calls.modules ? find(vs_calls.modules, vs_calls.mask, module) : NULL;
+    if (m && m->module) {
+        *m = (struct vs_module){.module = GONE};
+        living--;
+    }
+    return 0;
+}
+
+/* From now on calls of MODULE inside of other modules' have LAYER, which may be an output layer's (IS_HEAD);
+ * 0: they run the wrapper's code, as those of a module that is gone.  -1: there is no room, and they run it.
+ */
 int vramscope_auto_call(uintptr_t module, uint32_t layer)
 {
     if (module <= GONE)
         return -1;
-    struct module *m = now.modules ? find(now.modules, now.mask, module) : NULL;
-    if (m && m->module) {
-        m->layer = layer;
-        if (layer == 0) {
-            m->module = GONE;
-            living--;
-        }
-        return 0;
-    }
     if (layer == 0)
-        return 0;
-    if (!m || 2 * (uint64_t)(used + 1) > now.mask) {
-        if (!renew())
-            return -1;
-        m = find(now.modules, now.mask, module);
-    }
-    *m = (struct module){module, layer};
-    used++;
-    living++;
+        return forget(module);
+    struct vs_module *m = place_for(module);
+    if (!m)
+        return -1;
+    m->layer = layer & ~IS_HEAD;
+    m->is_head = layer & IS_HEAD;
+    return 0;
+}
+
+/* MODULE was called from outside of any other, and is as enum model says; CLASSES: as in struct vs_module. */
+int vramscope_auto_model(uintptr_t module, uint32_t classes, unsigned is_model)
+{
+    bool known = vs_calls.modules && find(vs_calls.modules, vs_calls.mask, module)->module;
+    struct vs_module *m = module > GONE && (is_model || known) ? place_for(module) : NULL;
+    if (!m)
+        return is_model ? -1 : 0;
+    m->model = (uint8_t)is_model;
+    m->classes = classes;
     return 0;
 }
 
 /* ---- calls ---- */
 
-/* Whether the thread's frames are watched: a profile or trace function is to see the wrapper's frame. */
-static inline bool watched(const void *state)
-{
-    const uintptr_t *functions = (const uintptr_t *)((uintptr_t)state + now.watch_at);
-    return functions[0] || functions[1];
-}
-
-static VS_HOT_CODE object call_module(object function, object const *args, size_t count, object names)
+/* Torch's function for a module with LAYER. */
+static inline object call_with_layer(uint32_t layer, const void *state, object const *args, size_t count,
+                                     object names)
 {
     struct vs_layer_now *here = &vs_layer_now;
-    const void *state;
-    if (!here->inside || !(count & ~ARGUMENTS_OFFSET) || !now.modules || function != now.wrapper ||
-        AT(object, function, now.code_at) != now.code || watched(state = now.thread_state()))
-        return now.plain(function, args, count, names);
-    const struct module *m = find(now.modules, now.mask, (uintptr_t)args[0]);
-    if (m->module == 0)
-        return now.plain(function, args, count, names);
     uint32_t outer = here->module, level = vs_open_call_begin(vs_open_calls_frame(state));
-    here->module = m->layer;
-    object result = AT(vectorcall_fn *, now.call, now.vectorcall_at)(now.call, args, count, names);
+    here->module = layer;
+    object result =
+        AT(vectorcall_fn *, vs_calls.call, vs_calls.vectorcall_at)(vs_calls.call, args, count, names);
     here->module = outer;
     vs_open_call_end(level);
     return result;
 }
 
+/* A call of M that is in no other module's. */
+static __attribute__((noinline)) object call_model(const struct vs_module *m, const void *state,
+                                                   object function, object const *args, size_t count,
+                                                   object names)
+{
+    uint32_t layer = m->layer; /* the table may be made anew */
+    switch (m->model == NO_MODEL || m->is_head
+                ? VS_MODEL_PLAIN
+                : vs_phase_model_begins(args[0], m->classes, m->model == MODEL_WITH_HEADS)) {
+    case VS_MODEL_PLAIN:
+        return vs_calls.plain(function, args, count, names);
+    case VS_MODEL_RAISED:
+        return NULL;
+    case VS_MODEL_BEGUN:
+        break;
+    }
+    vs_layer_now.inside = 1;
+    object result = call_with_layer(layer, state, args, count, names);
+    vs_layer_now.inside = 0;
+    vs_phase_model_ends(!result);
+    return result;
+}
+
+static VS_HOT_CODE object call_module(object function, object const *args, size_t count, object names)
+{
+    const void *state;
+    if (!(count & ~ARGUMENTS_OFFSET) || !vs_calls.modules || function != vs_calls.wrapper ||
+        AT(object, function, vs_calls.code_at) != vs_calls.code ||
+        vs_interpreter_watched(state = vs_calls.thread_state()))
+        return vs_calls.plain(function, args, count, names);
+    const struct vs_module *m = find(vs_calls.modules, vs_calls.mask, (uintptr_t)args[0]);
+    if (m->layer == 0)
+        return vs_calls.plain(function, args, count, names);
+    if (__builtin_expect(!vs_layer_now.inside, 0))
+        return call_model(m, state, function, args, count, names);
+    uint32_t layer = m->layer;
+    if (__builtin_expect(m->is_head, 0))
+        vs_phase_head_begins();
+    return call_with_layer(layer, state, args, count, names);
+}
+
 /* ---- installing ---- */
+
+void vs_interpreter_take(object function, vectorcall_fn *ours)
+{
+    if (set_function)
+        set_function(function, ours);
+    else
+        AT(vectorcall_fn *, function, vs_calls.vectorcall_at) = ours;
+}
 
 static bool is_as_said(const struct vramscope_python_calls *calls)
 {
@@ -190,19 +253,17 @@ static bool is_as_said(const struct vramscope_python_calls *calls)
  * already (another interpreter's), and nothing has changed. */
 int vramscope_auto_calls(const struct vramscope_python_calls *calls)
 {
-    if (now.wrapper || !is_as_said(calls))
+    if (vs_calls.wrapper || !is_as_said(calls))
         return -1;
-    now.wrapper = calls->wrapper;
-    now.call = calls->call;
-    now.code = calls->code;
-    now.plain = calls->plain;
-    now.thread_state = calls->thread_state;
-    now.vectorcall_at = (uint16_t)calls->vectorcall_at;
-    now.code_at = (uint16_t)calls->code_at;
-    now.watch_at = (uint16_t)calls->watch_at;
-    if (calls->set)
-        calls->set(calls->wrapper, call_module);
-    else
-        AT(vectorcall_fn *, calls->wrapper, calls->vectorcall_at) = call_module;
+    vs_calls.wrapper = calls->wrapper;
+    vs_calls.call = calls->call;
+    vs_calls.code = calls->code;
+    vs_calls.plain = calls->plain;
+    vs_calls.thread_state = calls->thread_state;
+    vs_calls.vectorcall_at = (uint16_t)calls->vectorcall_at;
+    vs_calls.code_at = (uint16_t)calls->code_at;
+    vs_calls.watch_at = (uint16_t)calls->watch_at;
+    set_function = calls->set;
+    vs_interpreter_take(calls->wrapper, call_module);
     return 0;
 }

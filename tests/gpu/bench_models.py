@@ -10,6 +10,11 @@ Two of libraries, on which nothing was tuned, by make() alone:
   vit     torchvision's vision transformer, 8 layers of 384, 8 images of 64 x 64, fp32
   gpt2    transformers' GPT-2, 8 layers of 512, 4 x 64 tokens, fp32, dropout 0.1
 
+Two that are made of many small operations, of shapes that the others lack, on which nothing was tuned either, by make() alone:
+
+  cells   two layers of LSTM cells of 256, called for each of 24 places, 16 sequences, the loss a module
+  unet    a U-Net of group norms and swishes, three depths of 16 to 64 channels, 4 images of 32 x 32, the loss a module
+
 And the decoder of `small` on as many GPUs as there are ranks (RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT), by make() alone:
 
   ddp     as DistributedDataParallel
@@ -142,6 +147,62 @@ def gpt2(device, tiny):
     return trained(model, lambda number: model(input_ids=ids[number % 8], labels=ids[number % 8]).loss, device)
 
 
+class Cells(nn.Module):
+    def __init__(self, width, vocab):
+        super().__init__()
+        self.words, self.cells = nn.Embedding(vocab, width), nn.ModuleList(nn.LSTMCell(width, width) for _ in range(2))
+        self.norm, self.head = nn.LayerNorm(width), nn.Linear(width, vocab)
+
+    def forward(self, ids):
+        states, out = [None, None], []
+        for x in self.words(ids).unbind(1):
+            for i, cell in enumerate(self.cells):
+                states[i] = cell(x, states[i])
+                x = states[i][0]
+            out.append(x)
+        return self.head(self.norm(torch.stack(out, 1)))
+
+
+def cells(device, tiny):
+    torch.manual_seed(1)
+    model, loss = Cells(*((16, 100) if tiny else (256, 2000))).to(device), nn.CrossEntropyLoss()
+    ids = torch.randint(100, (8, 16, 25), device=device)
+    return trained(model, lambda number: loss(model(ids[number % 8, :, :-1]).flatten(0, 1), ids[number % 8, :, 1:].flatten()), device)
+
+
+class Swished(nn.Sequential):
+    def __init__(self, before, behind):
+        layers = (nn.Conv2d(before, behind, 3, padding=1), nn.GroupNorm(4, behind), nn.SiLU())
+        super().__init__(*layers, nn.Conv2d(behind, behind, 3, padding=1), nn.GroupNorm(4, behind), nn.SiLU())
+
+
+class UNet(nn.Module):
+    def __init__(self, channels):
+        super().__init__()
+        self.into, self.out = nn.Conv2d(3, channels[0], 3, padding=1), nn.Conv2d(channels[0], 3, 1)
+        pairs = list(zip(channels, channels[1:]))
+        self.down = nn.ModuleList(Swished(a, b) for a, b in pairs)
+        self.up = nn.ModuleList(Swished(2 * b, a) for a, b in reversed(pairs))
+        self.middle = Swished(channels[-1], channels[-1])
+
+    def forward(self, x):
+        x, kept = self.into(x), []
+        for part in self.down:
+            kept.append(part(x))
+            x = F.avg_pool2d(kept[-1], 2)
+        x = self.middle(x)
+        for part in self.up:
+            x = part(torch.cat((F.interpolate(x, scale_factor=2), kept.pop()), 1))
+        return self.out(x)
+
+
+def unet(device, tiny):
+    torch.manual_seed(1)
+    model, loss = UNet((8, 8, 16) if tiny else (16, 32, 64, 64)).to(device), nn.MSELoss()
+    images = torch.randn(4, 3, 32, 32, device=device)
+    return trained(model, lambda number: loss(model(images), images), device)
+
+
 def ranked(device, tiny, spread):
     import os
 
@@ -174,4 +235,4 @@ def fsdp(device, tiny):
 
 
 def make(name, device, tiny):
-    return {**MODELS, "vit": vit, "gpt2": gpt2, "ddp": ddp, "fsdp": fsdp}[name](device, tiny)
+    return {**MODELS, "vit": vit, "gpt2": gpt2, "cells": cells, "unet": unet, "ddp": ddp, "fsdp": fsdp}[name](device, tiny)

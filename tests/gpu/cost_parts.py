@@ -6,7 +6,7 @@
 `turns`, under `vramscope run`: in each round every configuration trains one step, in an order that is drawn.  Each is the one before
 it with one part more:
 
-    off       nothing: paused, and what is put around modules' calls is taken out; what finds phases in calls of backward and optimizers returns at once
+    off       nothing: paused, and what is put around modules' calls is taken out; what finds phases returns at once
     wrapper   paused, but with all of that
     events    recorded as with VRAMSCOPE_STACKS=driver, without it
     frames    and the Python frames of each block
@@ -15,6 +15,7 @@ it with one part more:
     all       and the wrapper: all that `vramscope run` does
     whole     the same, but each walk over Python frames goes to the outermost one, as before shim/core/open_calls.h
     python    as all, but all calls of modules run the wrapper's Python code, as they did before the library made most of them itself
+    hooks     as all, but what finds phases in the outermost calls, backward and optimizers runs its Python code, as it did before phase_calls.c
     access    and the access ledger, with --access under `vramscope run --access`: beside `off` and `all` alone
 
 With cost_probe.so preloaded as well it says instead how often PyTorch called the library and how long it was inside, in `all`, `whole` and `off`, on
@@ -29,11 +30,27 @@ import statistics
 import sys
 import time
 
-CONFIGS = ("off", "wrapper", "events", "frames", "births", "places", "all", "whole", "python", "access")
-OFF, WRAPPER, EVENTS, FRAMES, BIRTHS, PLACES, ALL, WHOLE, PYTHON, ACCESS = CONFIGS
-PARTS = {EVENTS: 0, FRAMES: 1, BIRTHS: 3, PLACES: 7, ALL: 7, WHOLE: 23, PYTHON: 7, ACCESS: 15}
+CONFIGS = ("off", "wrapper", "events", "frames", "births", "places", "all", "whole", "python", "hooks", "access")
+OFF, WRAPPER, EVENTS, FRAMES, BIRTHS, PLACES, ALL, WHOLE, PYTHON, HOOKS, ACCESS = CONFIGS
+PARTS = {EVENTS: 0, FRAMES: 1, BIRTHS: 3, PLACES: 7, ALL: 7, WHOLE: 23, PYTHON: 7, HOOKS: 7, ACCESS: 15}
 PROBED = (ALL, OFF, WHOLE)  # modes of the probe
 KINDS = ("allocations", "allocations elsewhere", "frees", "births", "births elsewhere")
+
+
+def phase_hooks(torch, phases):
+    """A function that has what finds phases run its Python code (True), or has the library do that where it can.  That it does for one code
+    object of each alone, and for models that Python has looked at since."""
+    functions = [phases._before_optimizer, phases._after_optimizer, torch.autograd.backward, torch.autograd.graph._engine_run_backward]
+    functions.append(type(torch.autograd.Variable._execution_engine).run_backward)
+    codes = [(f.__code__, f.__code__.replace(co_name=f.__code__.co_name)) for f in functions]
+
+    def put(by_python):
+        for function, code in zip(functions, codes):
+            function.__code__ = code[by_python]
+        for model in tuple(phases.vramscope_heads._models) if by_python else ():
+            phases.vramscope_calls.forget_model(model)
+
+    return put
 
 
 def configure(torch, library):
@@ -41,11 +58,12 @@ def configure(torch, library):
     import vramscope._torch as phases
     from bench_step_worker import module_hooks
 
-    hooks = module_hooks(torch)
+    modules, hooks = module_hooks(torch), phase_hooks(torch, phases)
 
     def put(config):
-        phases._off = config == OFF
-        hooks(PYTHON if config == PYTHON else config in (WRAPPER, ALL, WHOLE, ACCESS))
+        phases.switch(config != OFF)
+        modules(PYTHON if config == PYTHON else config in (WRAPPER, ALL, WHOLE, HOOKS, ACCESS))
+        hooks(config == HOOKS)
         library.vramscope_benchmark_pause()
         if config in PARTS:
             library.vramscope_benchmark_parts(PARTS[config])

@@ -6,7 +6,7 @@
 # (none by default; ddp and fsdp) what all of it costs rank 0 of two, on two GPUs.
 #
 # TREE: an installed vramscope.  OUT: folder for figures.  ROUNDS=220 takes half a minute a model; CONFIGS=off,all,whole measures these alone; STACKS=all also walks the native
-# frames of each block.  Prints a table each; exit 77 without a GPU.
+# frames of each block; CALLS_ROUNDS=0 times no calls.  Prints a table each; exit 77 without a GPU.
 set -u
 tree=$(realpath "$1") out=$2 here=$(dirname "$(realpath "$0")")
 mkdir -p "$out" && out=$(realpath "$out")
@@ -27,7 +27,7 @@ one() { # NAME MODEL PRELOADED-IN-FRONT ROUNDS [options]
 }
 for model in ${MODELS-small cnn vit gpt2}; do
   one "parts-$model" "$model" "" "${ROUNDS:-220}" ${CONFIGS:+--configs "$CONFIGS"}
-  one "calls-$model" "$model" "$scratch/probe.so:" "${CALLS_ROUNDS:-100}"
+  [ "${CALLS_ROUNDS:-100}" = 0 ] || one "calls-$model" "$model" "$scratch/probe.so:" "${CALLS_ROUNDS:-100}"
 done
 for model in ${ACCESS_MODELS-small cnn}; do
   access=1 one "access-$model" "$model" "" "${ROUNDS:-220}" --access

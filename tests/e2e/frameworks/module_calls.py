@@ -76,7 +76,7 @@ if len(sys.argv) > 2:  # layers are not recorded
     assert not layers.are_recorded() and calls.install(wrapper, call) == known
     Module.__call__, cell, inner, head = wrapper, layers.new_cell(), Inner(), Inner()
     cell[layers.INSIDE] = 1
-    layers.call_in_python(head)
+    layers.is_head(head)
     assert ran_wrapper(inner, 1) == 1 and layers.index(inner) == layers.index(head) == layers.UNNAMED
     assert (ran_wrapper(inner, 1), ran_wrapper(head, 1)) == (0 if known else 1, 1)
     sys.exit()

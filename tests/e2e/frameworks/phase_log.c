@@ -1,7 +1,8 @@
 /*
  * phase_log.c - stands in for libvramscope.so where a test wants to see what Python tells it.
  *
- * The library's own calls of modules are part of it (calls.c, open_calls.c; compile with -I shim).
+ * What the library keeps of phases and its own calls of modules and hooks are part of it (compile with -I
+ * shim).
  *
  * Preloaded; appends one line a call to the file that PHASE_LOG names: "+source name", "-source", "mark
  * name", "step".  Keeps the real library's promise that a pop without a push answers -1.
@@ -18,6 +19,9 @@
 #define VRAMSCOPE_BUILDING_LIBRARY
 #include "core/open_calls.c"
 #include "framework/calls.c"
+#include "framework/phase_calls.c"
+#include "framework/phases.c"
+#include "framework/steps.c"
 
 __thread struct vs_layer_now vs_layer_now;
 

@@ -10,6 +10,8 @@ set_target_properties(bench_ranges PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_B
 
 # calls of modules, over a stand-in for the interpreter
 vs_unit_test(calls LIBS room_framework)
+# what is open of automatic phases, and where steps end
+vs_unit_test(phases LIBS room_framework)
 # the numbers of autograd's nodes, over a stand-in for torch
 vs_unit_test(autograd LIBS room_framework)
 add_executable(bench_autograd ${CMAKE_CURRENT_LIST_DIR}/bench_autograd.c)

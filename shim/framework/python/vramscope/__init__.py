@@ -43,13 +43,15 @@ def _load():
     names = {
         "range_push": ([ctypes.c_char_p], ctypes.c_int),
         "range_pop": ([], ctypes.c_int),
-        "auto_push": ([ctypes.c_char_p], ctypes.c_int),
-        "auto_pop": ([], ctypes.c_int),
         "auto_mark": ([ctypes.c_char_p], ctypes.c_int),
         "auto_layer": ([ctypes.c_char_p, ctypes.c_char_p], ctypes.c_uint32),
         "auto_cell": ([], ctypes.c_void_p),
         "auto_call": ([ctypes.c_void_p, ctypes.c_uint32], ctypes.c_int),
         "auto_calls": ([ctypes.c_void_p], ctypes.c_int),
+        "auto_model": ([ctypes.c_void_p, ctypes.c_uint32, ctypes.c_uint], ctypes.c_int),
+        "auto_hooks": ([ctypes.c_void_p], ctypes.c_int),
+        "auto_phase": ([ctypes.c_uint, ctypes.c_uint64], ctypes.c_int),
+        "auto_phases": ([], ctypes.c_void_p),
         "auto_roles": ([ctypes.c_void_p, ctypes.c_uint, ctypes.c_uint], ctypes.c_int),
         "auto_allocator": (
             [ctypes.c_uint, ctypes.c_int, ctypes.c_uint64, ctypes.c_uint64, ctypes.c_char_p, ctypes.c_char_p],
@@ -85,10 +87,9 @@ def _load():
 _library = _load()
 _push = _library.get("range_push", _nothing)
 _pop = _library.get("range_pop", _nothing)
-_auto_push = _library.get("auto_push", _nothing)
-_auto_pop = _library.get("auto_pop", _nothing)
 _auto_mark = _library.get("auto_mark", _nothing)
-_own_steps = False  # the program marks its steps itself, so automatic steps stop
+_auto_phase = _library.get("auto_phase", _nothing)
+_OWN_STEPS = 16  # to _auto_phase: the program marks its steps itself, so automatic steps stop
 
 
 def _name(name):
@@ -126,8 +127,7 @@ class phase:
 
 def step():
     """One training iteration ends here."""
-    global _own_steps
-    _own_steps = True
+    _auto_phase(_OWN_STEPS, 0)
     _library.get("step", _nothing)()
 
 

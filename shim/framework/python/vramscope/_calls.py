@@ -20,6 +20,8 @@ _WATCH_AT = {(3, 10): 56, (3, 11): 64, (3, 12): 64, (3, 13): 80}
 _WORD = ctypes.sizeof(ctypes.c_void_p)
 _HAVE_VECTORCALL = 1 << 11  # Py_TPFLAGS_HAVE_VECTORCALL, of a type
 
+HEAD = 1 << 31  # with a layer: the module is an output layer
+
 is_complete = {"auto_layer", "auto_cell", "auto_call", "auto_calls"} <= set(vramscope._library)  # an older library's cell is one word
 call = vramscope._library.get("auto_call", lambda *_: 0)  # (id of a module, its layer or 0)
 
@@ -77,6 +79,62 @@ def install(wrapper, function):
         return words[0] is None and words[1] is None and vramscope._library["auto_calls"](ctypes.addressof(calls)) == 0
     except Exception:
         return False
+
+
+def model(module, classes, has_heads):
+    """The module with this id was called from outside of any other; CLASSES of its output layer, HAS_HEADS: it has some that may be replaced."""
+    vramscope._library["auto_model"](module, classes, 2 if has_heads else 1)
+
+
+def forget_model(module):
+    """The next call of the module with this id from outside of any other runs the wrapper's code."""
+    if _hooked:
+        vramscope._library["auto_model"](module, 0, 0)
+
+
+class _Phases(ctypes.Structure):
+    """struct vramscope_python_phases: its words, then its numbers."""
+
+    FUNCTIONS = "PyObject_Vectorcall PyObject_GetAttr PyTuple_Size PyDict_Size PyErr_Clear Py_IncRef Py_DecRef".split()
+    OBJECTS = "none yes minus_one gradients graph_task compiling context is_current ask tool tools before_optimizer after_optimizer".split()
+    _fields_ = [(name, ctypes.c_void_p) for name in FUNCTIONS + OBJECTS]
+    _fields_ += [("backward", ctypes.c_void_p * 3), ("backward_calls", ctypes.c_void_p * 3)]
+    _fields_ += [("backward_first", ctypes.c_uint32 * 3), ("tools_at", ctypes.c_uint32)]
+
+
+_hooked = []  # what the library was passed, which is to stay
+
+
+def are_hooked():
+    return bool(_hooked)
+
+
+def _tools():
+    """The numbers of the tools that watch, and where they stand in their tuple."""
+    tools, at = tuple(range(6)), tuple.__basicsize__
+    words = (ctypes.c_void_p * len(tools)).from_address(id(tools) + at)
+    return (tools, at) if list(words) == [id(tool) for tool in tools] else (None, 0)
+
+
+def install_hooks(backward, **objects):
+    """Has the library do what hooks of phases do in nearly every step (shim/framework/phase_calls.c).
+
+    BACKWARD: (wrapper, what it calls, the argument that backward begins with) of each; OBJECTS as in _Phases.
+    """
+    try:
+        tools, tools_at = _tools()
+        objects.update(none=None, yes=True, minus_one=-1, context="tracing_context", tool=_get_tool, tools=tools)
+        phases = _Phases(*[_address(name) for name in _Phases.FUNCTIONS])
+        for name in _Phases.OBJECTS:
+            setattr(phases, name, None if objects[name] is None and name != "none" else id(objects[name]))
+        for i, (wrapper, inner, first) in enumerate(backward):
+            phases.backward[i], phases.backward_calls[i], phases.backward_first[i] = id(wrapper), id(inner), first
+        phases.tools_at = tools_at
+        if vramscope._library["auto_hooks"](ctypes.addressof(phases)) == 0:
+            _hooked.extend((objects, backward))
+    except Exception:
+        pass
+    return bool(_hooked)
 
 
 _getprofile, _gettrace = sys.getprofile, sys.gettrace

@@ -22,6 +22,7 @@ the vocabulary in the graph that backward is about to run.
 import functools
 import weakref
 
+from . import _calls as vramscope_calls
 from . import _layers as vramscope_layers
 from . import _signals as vramscope_signals
 
@@ -38,6 +39,10 @@ _models = {}  # id of a model -> _Model
 
 
 def _forget(table, key, _reference):
+    if table is heads:
+        vramscope_layers.head_is_gone(key)
+    else:
+        vramscope_calls.forget_model(key)
     table.pop(key, None)
 
 
@@ -122,12 +127,15 @@ def _look_at(model, entry, torch):
     found, own = find_heads(model, torch.nn.Embedding, _largest)
     if own:
         vocabularies.add(own)
+        if _largest != max(vocabularies):
+            for key in tuple(_models):  # they are to be looked at again
+                vramscope_calls.forget_model(key)
         _largest = max(vocabularies)
     entry.classes = max((head.out_features for head, _, _ in found), default=0)
     entry.places = tuple((weakref.ref(p), name, weakref.ref(head)) for head, p, name in found if p is not None)
     for head, _, _ in found:
         heads[id(head)] = _reference(head, heads)
-        vramscope_layers.call_in_python(head)
+        vramscope_layers.is_head(head)
     entry.vocabulary = _largest  # the last: it says that the rest is done
 
 
@@ -143,6 +151,18 @@ def model_of(module, torch):
     elif not entry.is_current():
         _look_at(module, entry, torch)
     return entry
+
+
+def call_directly(module):
+    """Calls of MODULE, which model_of() was asked about, may pass by the wrapper's code as long as is_current() says so."""
+    entry = _models[id(module)]
+    vramscope_calls.model(id(module), entry.classes, bool(entry.places))
+
+
+def is_current(module):
+    """Whether the findings about MODULE are still right."""
+    entry = _models.get(id(module))
+    return entry is not None and entry.is_current()
 
 
 # ---- output layers that were not called ----

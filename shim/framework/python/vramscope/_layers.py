@@ -28,7 +28,7 @@ _known = {}  # id of a module -> (weak reference, path, id of the outermost modu
 _numbers = {}  # (path, class) -> number
 _lacking = set()  # (path of a caller, class): not found in the caller
 _callers = set()  # code objects whose frames have the caller: the wrapper's, and torch's own, which the library calls without it
-_in_python = set()  # ids of modules all of whose calls are to run the wrapper's code
+_heads = set()  # ids of output layers: a call of one does more than to open a layer
 
 
 def new_cell():
@@ -49,10 +49,23 @@ def calls_are_in(*functions):
     _callers.update(function.__code__ for function in functions if hasattr(function, "__code__"))
 
 
-def call_in_python(module):
-    """Calls of MODULE are to run the wrapper's code: they do more than to open a layer."""
-    _in_python.add(id(module))
-    vramscope_calls.call(id(module), NONE)
+def is_head(module):
+    """MODULE is an output layer."""
+    _heads.add(id(module))
+    _forget(id(module))
+
+
+def head_is_gone(key):
+    _heads.discard(key)
+    _forget(key)
+
+
+def _call_directly(key, number):
+    """Calls of this module need not run the wrapper's code."""
+    if key not in _heads:
+        vramscope_calls.call(key, number)
+    elif vramscope_calls.are_hooked():
+        vramscope_calls.call(key, number | vramscope_calls.HEAD)
 
 
 def _forget(key):
@@ -62,7 +75,7 @@ def _forget(key):
 
 def _gone(key, _reference):
     _forget(key)
-    _in_python.discard(key)
+    _heads.discard(key)
     _known.pop(key, None)
 
 
@@ -121,8 +134,7 @@ def _path_of(module):
 def index(module):
     """The number of the layer of MODULE, which is being called, for the first time or since it was given another path."""
     if not _recorded:
-        if id(module) not in _in_python:
-            vramscope_calls.call(id(module), UNNAMED)
+        _call_directly(id(module), UNNAMED)
         indices[id(module)] = UNNAMED  # of whatever has this id later, too
         return UNNAMED
     try:
@@ -132,8 +144,7 @@ def index(module):
             texts = (text.encode("utf-8", "replace") for text in key)
             number = _numbers[key] = vramscope._library["auto_layer"](*texts)
         indices[id(module)] = number
-        if id(module) not in _in_python:
-            vramscope_calls.call(id(module), number)
+        _call_directly(id(module), number)
         return number
     except Exception as error:
         if vramscope_signals.raised(error):

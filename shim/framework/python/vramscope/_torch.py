@@ -7,7 +7,7 @@
                 begin with is part of it
     optimizer   the step of a torch.optim.Optimizer, but nothing of the closure that it calls
     evaluation  the outermost call of a module in eval mode without gradients, and `generate`
-    a step      see _steps
+    a step      see shim/framework/steps.c
 
 Work that cannot be assigned has no phase.  A compiled model calls no inner module, so it has forward but no
 logits; that is recorded as a moment (NOT_CALLED), so that no report takes the logits to be 0.  A module without
@@ -17,7 +17,8 @@ mode, and logits continue after it.  Modules that run inside backward (gradient 
 
 How: nn.Module.__call__, the two entries of autograd, the function in front of its engine and the engine's own (for
 programs that call these directly) are wrapped, as are GradScaler.step, the constructor of Optimizer and `generate`
-(_generate); the optimizer's global hooks are used.  Global *module* hooks would be simpler, but
+(_generate); the optimizer's global hooks are used.  What is open on a thread the library knows (shim/framework/phases.c), and where it can be
+called by the interpreter it also does what these hooks do in nearly every step, without running their code (shim/framework/phase_calls.c).  Global *module* hooks would be simpler, but
 torch.compile warns about them, traces through them, and every module call of the program becomes slower.  Dynamo is
 told to skip all functions of these files (_dynamo), as it skips nn.Module's own __call__.
 
@@ -29,19 +30,20 @@ known modules have nothing else to do, so the library makes them without running
 a node has the layer of the node's birth, and recomputed modules are called again.
 
 A signal handler of the program's may run in the midst of this, and raise an exception: that is the program's (_signals).  It can arise at calls
-and where loops go back.  So `names` and the library change together without either in between, what is open is noted before it opens, and what
-remains open all the same is closed when the next phase begins.
+and where loops go back, and not within the library.  What remains open after one is closed when the next phase begins.
 
 Ranges that open here have the lowest precedence: the program's own markers and NVTX ranges win.  If something
 in here fails it prints that once and stops for good; the program goes on.
 """
 
 import atexit
+import ctypes
 import functools
 import inspect
 import os
 import sys
 import threading
+import weakref
 
 import vramscope
 from . import _calls as vramscope_calls
@@ -51,14 +53,16 @@ from . import _heads as vramscope_heads
 from . import _layers as vramscope_layers
 from . import _roles as vramscope_roles
 from . import _signals as vramscope_signals
-from . import _steps as vramscope_steps
 
-FORWARD, LOGITS, BACKWARD, OPTIMIZER, EVALUATION = b"forward", b"logits", b"backward", b"optimizer", b"evaluation"
+NAMES = b"", b"forward", b"logits", b"backward", b"optimizer", b"evaluation"
+FORWARD, LOGITS, BACKWARD, OPTIMIZER, EVALUATION = 1, 2, 3, 4, 5  # enum vs_phase
+# words of struct vs_phases, and what vramscope_auto_phase is told (shim/framework/phases.h, phases.c)
+COUNT, OPTIMIZERS, IN_CALL, IN_BACKWARD, OWING, LOGITS_SEEN, CLASSES, WORDS, DEEP = 0, 1, 2, 6, 8, 9, 10, 12, 64
+SWITCH, CLOSE, BEGIN_CALL, END_CALL, BEGIN_HEAD, BEGIN_BACKWARD, END_BACKWARD, BEGIN_OPTIMIZER, END_OPTIMIZER, SUSPEND, RESUME = range(11)
+KEEP_OPTIMIZERS, MADE, GONE, SKIPPED, STEPS, OWN_STEPS, ASK, LOOK, EXIT, CHILD = range(11, 21)
 NOT_CALLED = "output_layer_not_called %d"  # the moment; analyzer/read/trace.c looks for it
 
-_push = vramscope._auto_push
-_pop = vramscope._auto_pop
-_step = vramscope._library.get("step", vramscope._nothing)
+_phase = vramscope._auto_phase
 _torch = None
 _graph_task = None  # -1 outside of the autograd engine
 _off = False
@@ -66,28 +70,25 @@ _direct = False  # the library makes calls where a thread's cell allows it
 _INSIDE = vramscope_layers.INSIDE
 _heads = vramscope_heads.heads
 _layers = vramscope_layers.indices
+_fresh = {}  # id of an optimizer -> weak reference to it
 _not_called_told = False
 _graphs_left = 32  # that are looked at for a cross-entropy
 
 
 class _Thread:
-    """What is open on one thread: NAMES mirrors the automatic ranges that were pushed."""
+    """What is open on one thread: in the library's words STATE."""
 
-    __slots__ = "names cell inside base linger reopen in_backward before_backward owing logits_seen classes is_new".split()
+    __slots__ = "state cell is_new".split()
 
     def __init__(self):
-        self.names = []
+        self.state = memoryview((ctypes.c_uint32 * (WORDS + DEEP // 4)).from_address(vramscope._library["auto_phases"]())).cast("B").cast("I")
         self.cell = vramscope_layers.new_cell()
-        self.inside = False  # of an outermost call
-        self.base = 0  # length of `names` when the outermost call began
-        self.linger = False  # logits stay open behind the outermost call
-        self.reopen = False  # logits were open before the outermost call and go on behind it
-        self.in_backward = False
-        self.before_backward = 0  # length of `names` when backward began
-        self.owing = False  # a training forward came, its backward did not yet
-        self.logits_seen = False  # since the last backward
-        self.classes = 0  # of the output layer of the last training forward
         self.is_new = False  # the model whose outermost call is open was never called before
+
+    @property
+    def names(self):
+        """The automatic ranges that are open."""
+        return [NAMES[number] for number in self.state.cast("B")[4 * WORDS :][: self.state[COUNT]]]
 
 
 class _Threads(threading.local):
@@ -100,36 +101,7 @@ class _Threads(threading.local):
 _threads = _Threads()
 
 
-# ---- opening and closing ----
-
-
-def _open(t, name):
-    t.names += (name,)  # no call: see above
-    _push(name)
-
-
-def _close_to(t, length):
-    while len(t.names) > length:
-        del t.names[-1]
-        _pop()
-
-
-def _close_logits(t):
-    """Whether logits were the innermost range; they are not any more."""
-    if not t.names or t.names[-1] is not LOGITS:
-        return False
-    _close_to(t, len(t.names) - 1)
-    return True
-
-
-def _forget_interrupted(t):
-    """Closes what remained open where a signal handler's exception ended our own code."""
-    if t.inside or t.in_backward:
-        return
-    for at, name in enumerate(t.names):
-        if name is not OPTIMIZER and name is not LOGITS:
-            _close_to(t, at)
-            return
+# ---- guarding ----
 
 
 def _give_up(error):
@@ -139,7 +111,8 @@ def _give_up(error):
         return
     _off = True
     try:
-        _close_to(_threads.own, 0)
+        _phase(SWITCH, 0)
+        _phase(CLOSE, 0)
         print(f"vramscope: automatic phases are off from here: {type(error).__name__}: {error}", file=sys.stderr)
     except Exception as another:
         if vramscope_signals.raised(another):
@@ -158,33 +131,24 @@ def _guarded(function, *args):
         return _give_up(error)
 
 
-def _step_ends():
-    vramscope_steps.forget()
-    if not vramscope._own_steps and not _off:
-        _step()
+def switch(on):
+    """For benchmarks: until it is on again no phase is opened or closed."""
+    global _off
+    _off = not on
+    _phase(SWITCH, int(on))
 
 
 def _process_ends():
-    if vramscope_steps.is_due():
-        _step_ends()
+    _phase(EXIT, 0)
 
 
 # ---- forward, logits, evaluation ----
 
 
-def _begin_call(t, name):
+def _begin_call(t, name, gradients=False, classes=0):
     """Opens NAME for an outermost call, or for the whole of `generate`."""
-    if t.names:
-        _forget_interrupted(t)
-        _forget_failed_optimizer(t)
-    if OPTIMIZER not in t.names and vramscope_steps.ends_at_forward():
-        _step_ends()
-    logits = _close_logits(t)
-    t.reopen = logits and (name is EVALUATION or not _torch.is_grad_enabled())
-    t.base = len(t.names)
-    t.linger = False
-    t.inside = True
-    _open(t, name)
+    _forget_failed_optimizer(t)
+    _phase(BEGIN_CALL, name | gradients << 8 | classes << 32)
     _allow_direct_calls(t)
 
 
@@ -206,42 +170,35 @@ def _begin_outermost(t, module):
         return False
     t.is_new = vramscope_roles.called(module)
     gradients = _torch.is_grad_enabled()
-    evaluation = not (gradients or t.owing or getattr(module, "training", True))
+    evaluation = not (gradients or t.state[OWING] or getattr(module, "training", True))
     is_head = id(module) in _heads and not evaluation
-    _begin_call(t, LOGITS if is_head else EVALUATION if evaluation else FORWARD)
-    if gradients:
-        t.owing = True
-        t.classes = model.classes or t.classes
-    if is_head:
-        _see_logits(t, gradients)
+    if vramscope_calls.are_hooked():
+        vramscope_heads.call_directly(module)
+    _begin_call(t, LOGITS if is_head else EVALUATION if evaluation else FORWARD, gradients, model.classes)
     return True
 
 
-def _see_logits(t, gradients):
-    t.linger = gradients
-    t.logits_seen = t.logits_seen or gradients
+def _is_current(model):
+    try:
+        return vramscope_heads.is_current(model)
+    except Exception as error:
+        if vramscope_signals.raised(error):
+            raise
+        return False
 
 
 def _begin_head(t):
-    if len(t.names) > t.base and t.names[-1] is FORWARD:
-        _close_to(t, len(t.names) - 1)
-        _see_logits(t, _torch.is_grad_enabled())
-        _open(t, LOGITS)
+    _phase(BEGIN_HEAD, _torch.is_grad_enabled())
 
 
 def _end_outermost(t, failed):
-    t.inside = False
     t.cell[_INSIDE] = False
-    linger = t.linger and not failed and t.names[t.base : t.base + 1] == [LOGITS]
     try:
         if t.is_new:
             t.is_new = False
             vramscope_roles.look(_torch)
     finally:
-        _close_to(t, t.base + (1 if linger else 0))
-    if t.reopen:
-        t.reopen = False
-        _open(t, LOGITS)
+        _phase(END_CALL, failed)
 
 
 def _wrap_call(call):
@@ -253,8 +210,8 @@ def _wrap_call(call):
             return call(self, *args, **kwargs)
         t = _threads.own
         key = id(self)
-        cell = t.cell
-        outer, direct, inside = cell[0], cell[_INSIDE], t.inside
+        cell, state = t.cell, t.state
+        outer, direct, inside = cell[0], cell[_INSIDE], state[IN_CALL]
         failed = True
         try:
             if inside:  # the way of nearly every call
@@ -271,8 +228,8 @@ def _wrap_call(call):
             return result
         finally:
             cell[0], cell[_INSIDE] = outer, direct
-            if t.inside and not inside:
-                t.inside = False
+            if state[IN_CALL] and not inside:
+                state[IN_CALL] = 0
                 _guarded(_end_outermost, failed)
 
     return __call__
@@ -282,7 +239,7 @@ def _wrap_call(call):
 
 
 def _begin_evaluation(t):
-    if t.inside or _graph_task() != -1:
+    if t.state[IN_CALL] or _graph_task() != -1:
         return False
     _begin_call(t, EVALUATION)
     return True
@@ -291,7 +248,7 @@ def _begin_evaluation(t):
 def _begin_generate():
     if _is_compiling():
         return False
-    outside = not _threads.own.inside
+    outside = not _threads.own.state[IN_CALL]
     try:
         return _guarded(_begin_evaluation)
     except BaseException:  # a signal handler's
@@ -302,8 +259,8 @@ def _begin_generate():
 
 def _end_generate():
     t = _threads.own
-    if t.inside:
-        t.inside = t.cell[_INSIDE] = False
+    if t.state[IN_CALL]:
+        t.state[IN_CALL] = t.cell[_INSIDE] = False
         _guarded(_end_outermost, False)
 
 
@@ -324,33 +281,31 @@ def _tracing():
 def _tell_not_called(t, tensors):
     """Records, once per process, that an output layer ran without being called."""
     global _not_called_told, _graphs_left
-    classes = t.classes
+    if _not_called_told:
+        return
+    classes = t.state[CLASSES]
     if not classes and _graphs_left > 0:
         _graphs_left -= 1
         classes = vramscope_heads.classes_without_call(tensors, _torch)
     if classes:
         _not_called_told = vramscope._auto_mark((NOT_CALLED % classes).encode()) == 0
+    _phase(ASK, 0 if _not_called_told else 2 if _graphs_left else 1)
+
+
+def _ask(tensors):
+    _guarded(_tell_not_called, tensors)
 
 
 def _begin_backward(t, tensors):
     if _graph_task() != -1 or _tracing():
         return
-    if t.names:
-        _forget_interrupted(t)
-    if not t.logits_seen and not _not_called_told and not t.inside:
+    if not t.state[LOGITS_SEEN] and not t.state[IN_CALL]:
         _tell_not_called(t, tensors)
-    if t.names:
-        _close_logits(t)
-    t.before_backward = len(t.names)
-    t.in_backward = True
-    _open(t, BACKWARD)
+    _phase(BEGIN_BACKWARD, 0)
 
 
 def _end_backward(t):
-    if not t.inside:
-        t.owing = t.logits_seen = False
-        t.classes = 0
-    _close_to(t, t.before_backward)
+    _phase(END_BACKWARD, 0)
 
 
 def _wrap_backward(function, first=0):
@@ -361,7 +316,7 @@ def _wrap_backward(function, first=0):
         if _is_compiling() or _off:
             return function(*args, **kwargs)
         t = _threads.own
-        cell, within = t.cell, t.in_backward  # three of these wrappers are in each other as a rule
+        cell, state, within = t.cell, t.state, t.state[IN_BACKWARD]  # three of these wrappers are in each other as a rule
         outer = cell[0]
         try:
             if not within:
@@ -370,8 +325,8 @@ def _wrap_backward(function, first=0):
             return function(*args, **kwargs)
         finally:
             cell[0] = outer
-            if t.in_backward and not within:
-                t.in_backward = False
+            if state[IN_BACKWARD] and not within:
+                state[IN_BACKWARD] = 0
                 _guarded(_end_backward)
 
     return backward
@@ -391,35 +346,23 @@ def _engine_of_our_own(torch):
 
 
 def _begin_optimizer(t, optimizer):
-    if t.names:
-        _forget_interrupted(t)
-        _forget_failed_optimizer(t)
-    if vramscope_steps.ends_at_optimizer(optimizer):
-        _step_ends()
-    if t.names:
-        _close_logits(t)
-    t.owing = False
-    _open(t, OPTIMIZER)
+    _forget_failed_optimizer(t)
+    _phase(BEGIN_OPTIMIZER, id(optimizer))
 
 
 def _end_optimizer(t, optimizer):
-    if OPTIMIZER in t.names:
-        _close_to(t, len(t.names) - 1 if t.names[-1] is OPTIMIZER else _innermost_optimizer(t))
-        vramscope_steps.stepped(optimizer)
+    if _phase(END_OPTIMIZER, id(optimizer)):
         vramscope_roles.look(_torch, optimizer)
 
 
 def _suspend_optimizer(t):
-    """The length of `names` to restore after the closure; None: nothing to suspend."""
-    if not t.names or t.names[-1] is not OPTIMIZER:
-        return None
-    _close_to(t, len(t.names) - 1)
-    return len(t.names)
+    """What to restore after the closure; None: nothing to suspend."""
+    length = _phase(SUSPEND, 0)
+    return None if length < 0 else length
 
 
 def _resume_optimizer(t, length):
-    _close_to(t, length)
-    _open(t, OPTIMIZER)
+    _phase(RESUME, length)
 
 
 def _wrap_closure(closure):
@@ -467,28 +410,34 @@ def _after_optimizer(optimizer, args, kwargs):
         _guarded(_end_optimizer, optimizer)
 
 
-def _innermost_optimizer(t):
-    return len(t.names) - 1 - t.names[::-1].index(OPTIMIZER)
-
-
 def _forget_failed_optimizer(t):
     """An optimizer whose step raised has no hook that says so: its range is closed at the next beginning.
 
     A range is alive while the function that calls the hooks is still running on this thread (a closure).
     """
-    if OPTIMIZER not in t.names:
+    if not t.state[OPTIMIZERS]:
         return
     alive = 0
     frame = sys._getframe(1)
     while frame is not None:
         alive += frame.f_code is _optimizer_code
         frame = frame.f_back
-    while t.names.count(OPTIMIZER) > alive:
-        _close_to(t, _innermost_optimizer(t))
+    _phase(KEEP_OPTIMIZERS, alive)
 
 
 def _code_of_optimizer_wrapper(optimizer_class):
     return optimizer_class.profile_hook_step(lambda self: None).__code__
+
+
+def _made(t, optimizer):
+    key = id(optimizer)
+    _fresh[key] = weakref.ref(optimizer, functools.partial(_gone, key))
+    _phase(MADE, key)
+
+
+def _gone(key, _reference):
+    _fresh.pop(key, None)
+    _phase(GONE, key)
 
 
 def _wrap_constructor(constructor):
@@ -496,24 +445,21 @@ def _wrap_constructor(constructor):
     def __init__(self, *args, **kwargs):
         constructor(self, *args, **kwargs)
         if not _is_compiling():
-            _guarded(lambda t: vramscope_steps.made(self))
+            _guarded(_made, self)
 
     return __init__
 
 
 def _count_skipped(t, optimizer):
-    t.owing = False
-    if vramscope_steps.ends_at_optimizer(optimizer):
-        _step_ends()
-    vramscope_steps.stepped(optimizer)
+    _phase(SKIPPED, id(optimizer))
 
 
 def _wrap_scaler_step(step):
     @functools.wraps(step)
     def scaler_step(self, optimizer, *args, **kwargs):
-        before = vramscope_steps.count
+        before = _phase(STEPS, 0)
         result = step(self, optimizer, *args, **kwargs)
-        if vramscope_steps.count == before and not _is_compiling():
+        if _phase(STEPS, 0) == before and not _is_compiling():
             _guarded(_count_skipped, optimizer)
         return result
 
@@ -539,7 +485,7 @@ def _scaler_class(torch):
 def install(torch):
     """Called once, when torch has been imported."""
     global _torch, _graph_task, _is_compiling, _optimizer_code, _direct
-    if not vramscope._library:
+    if not {"auto_phase", "auto_phases"} <= set(vramscope._library):
         return
     from torch.optim import Optimizer
     from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
@@ -549,7 +495,10 @@ def install(torch):
     # Dynamo treats both as constants; the first costs an ordinary call next to nothing.
     _is_compiling = getattr(torch.compiler, "is_dynamo_compiling", None) or torch.compiler.is_compiling
     _optimizer_code = _code_of_optimizer_wrapper(Optimizer)
-    run_backward = _wrap_backward(torch.autograd.graph._engine_run_backward)
+    engine_run_backward = torch.autograd.graph._engine_run_backward
+    run_backward = _wrap_backward(engine_run_backward)
+    backward, grad = torch.autograd.backward, torch.autograd.grad
+    wrapped_backward = _wrap_backward(backward)
     engine = _engine_of_our_own(torch)
     scaler = _scaler_class(torch)
     # From here on nothing can fail: either all is in place or nothing.
@@ -561,19 +510,36 @@ def install(torch):
     vramscope_dynamo.skip(run_backward)
     if engine is not None:
         torch.autograd.Variable._execution_engine = engine
-    _put(torch.autograd, "backward", _wrap_backward(torch.autograd.backward))
-    _put(torch.autograd, "grad", _wrap_backward(torch.autograd.grad))
+    _put(torch.autograd, "backward", wrapped_backward)
+    _put(torch.autograd, "grad", _wrap_backward(grad))
     call = torch.nn.Module.__call__
     wrapper = _wrap_call(call)
     vramscope_layers.calls_are_in(wrapper, call)
     _put(torch.nn.Module, "__call__", wrapper)
     # an older torch may say that it compiles while it runs modules (torch.export), which only the wrapper asks
     _direct = hasattr(torch.compiler, "is_dynamo_compiling") and vramscope_calls.install(wrapper, call)
+    _phase(SWITCH, 1)
+    guards = sys.modules.get("torch._guards")
+    if _direct and hasattr(guards, "_TLS"):
+        wrappers = [(wrapped_backward, backward, 0), (run_backward, engine_run_backward, 0)]
+        if engine is not None:
+            own = type(engine).run_backward
+            wrappers.append((own, own.__wrapped__, 1))
+        vramscope_calls.install_hooks(
+            wrappers,
+            gradients=torch._C.is_grad_enabled,
+            graph_task=_graph_task,
+            compiling=guards._TLS,
+            is_current=_is_current,
+            ask=_ask,
+            before_optimizer=_before_optimizer,
+            after_optimizer=_after_optimizer,
+        )
     _put(Optimizer, "__init__", _wrap_constructor(Optimizer.__init__))
     if scaler is not None:
         _put(scaler, "step", _wrap_scaler_step(scaler.step))
     vramscope_generate.install(torch, _begin_generate, _end_generate, _guarded, _put)
-    for module in (sys.modules[__name__], vramscope_calls, vramscope_generate, vramscope_heads, vramscope_layers, vramscope_roles, vramscope_signals, vramscope_steps):
+    for module in (sys.modules[__name__], vramscope_calls, vramscope_generate, vramscope_heads, vramscope_layers, vramscope_roles, vramscope_signals):
         vramscope_dynamo.skip_all(vars(module))
     vramscope_dynamo.skip(_wrap_closure(_process_ends))
     for function in (_guarded, _allow_direct_calls, vramscope_layers.index, vramscope_layers.new_cell, vramscope_roles.look, _Thread.__init__, _Threads.__init__):
@@ -585,5 +551,6 @@ def install(torch):
 def _in_child():
     """A fork child ends no step of its parent's, and its file has none of the parent's moments."""
     global _not_called_told
-    vramscope_steps.forget()
     _not_called_told = False
+    _phase(CHILD, 0)
+    _phase(ASK, 2)

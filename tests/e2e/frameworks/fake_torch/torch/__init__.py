@@ -5,7 +5,12 @@ torch_phases.sh proves the same against PyTorch itself; this keeps the order of 
 
 import functools
 
+import os
+
 from . import amp, autograd, nn, optim
+
+if os.environ.get("FAKE_TORCH") == "hooks":  # with what the library needs to do the hooks' work
+    from . import _guards
 
 
 class _C:
@@ -15,6 +20,10 @@ class _C:
     @staticmethod
     def _current_graph_task_id():
         return _C.task
+
+    @staticmethod
+    def is_grad_enabled():
+        return _C.gradients
 
 
 class compiler:

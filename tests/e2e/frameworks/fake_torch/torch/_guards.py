@@ -1,0 +1,3 @@
+import threading
+
+_TLS = threading.local()
