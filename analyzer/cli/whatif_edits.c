@@ -16,6 +16,7 @@
 #include "base/table.h"
 #include "base/units.h"
 #include "edit/answer.h"
+#include "whatif_ends.h"
 
 #define THREADS_MOST  8
 #define ONE_AT_A_TIME (UINT64_C(1) << 21) /* events from which memory counts for more than time */
@@ -40,42 +41,7 @@ struct work {
 
 /* ---- working it out ---- */
 
-#define ABOUT_RESERVED 40 /* a 40th of it */
-
-/* The ends of an interval, which an edited order may turn round.  ABOUT: kernels are not the recorded ones,
- * or it is not recorded how long something lives: allocated may be off by 1 % more, reserved by 2.5 %. */
-static void order_two(uint64_t *a, uint64_t *b, uint64_t part)
-{
-    uint64_t low = *a < *b ? *a : *b, high = *a < *b ? *b : *a;
-    *a = part ? low - low / part : low;
-    *b = part ? high + high / part : high;
-}
-
-/* No allocator reserves less than is allocated. */
-static void hold_reserved(const uint64_t *allocated, uint64_t *reserved)
-{
-    *reserved = *reserved < *allocated ? *allocated : *reserved;
-}
-
-static void order(struct answer *low, struct answer *high, bool about)
-{
-    for (int p = 0; p < FEED_POLICIES; p++) {
-        struct answer_policy *a = &low->of[p], *b = &high->of[p];
-        if (!a->wanted)
-            continue;
-        order_two(&a->peak.allocated, &b->peak.allocated, about ? 100 : 0);
-        order_two(&a->peak.reserved, &b->peak.reserved, about ? p == FEED_LIVE ? 100 : ABOUT_RESERVED : 0);
-        hold_reserved(&a->peak.allocated, &a->peak.reserved);
-        for (size_t i = 0; i < low->phases; i++) {
-            order_two(&a->phase_allocated[i], &b->phase_allocated[i], about ? 100 : 0);
-            order_two(&a->phase_reserved[i], &b->phase_reserved[i],
-                      about ? p == FEED_LIVE ? 100 : ABOUT_RESERVED : 0);
-            hold_reserved(&a->phase_allocated[i], &a->phase_reserved[i]);
-        }
-    }
-}
-
-/* PART: as above, of the capacity. */
+/* PART: of the capacity, that much more than it is there. */
 static void fit(const struct work *w, struct answer *a, const struct program *p, int64_t part)
 {
     struct torch_settings settings = *w->q->settings;
@@ -84,6 +50,34 @@ static void fit(const struct work *w, struct answer *a, const struct program *p,
     if (part)
         settings.capacity = (uint64_t)((int64_t)settings.capacity + (int64_t)settings.capacity / part);
     answer_fit(a, p, &settings);
+}
+
+/* As answered for one rank: those of the other. */
+static void add_others(const struct work *w, struct answered *row, const struct torch_settings *endless)
+{
+    struct edit *others = xrealloc(NULL, (row->edit_count + 1) * sizeof *others);
+    const struct edit **edits = xrealloc(NULL, (row->edit_count + 1) * sizeof *edits);
+    struct edit_result r = {.why = NULL};
+    bool any = false;
+    for (size_t i = 0; i < row->edit_count; i++) {
+        others[i] = row->edits[i];
+        others[i].other = edit_has_other(&others[i]);
+        any = any || others[i].other;
+        edits[i] = &others[i];
+    }
+    if (any)
+        r = edit_apply_all(w->from, edits, row->edit_count);
+    const struct program *programs[] = {&r.low, &r.high};
+    for (size_t i = 0; i < 2; i++)
+        if (programs[i]->event_count) {
+            struct answer more = answer_of(programs[i], endless, w->q->wanted);
+            fit(w, &more, programs[i], r.about ? -ENDS_ABOUT_RESERVED : 0);
+            ends_widen(&row->low, &row->high, &more);
+            answer_free(&more);
+        }
+    edit_free_result(&r);
+    free(others);
+    free(edits);
 }
 
 static void work_out(const struct work *w, struct answered *row)
@@ -103,9 +97,10 @@ static void work_out(const struct work *w, struct answered *row)
         const struct program *high = r.high.event_count ? &r.high : low;
         row->low = answer_of(low, &endless, w->q->wanted);
         row->high = answer_of(high, &endless, w->q->wanted);
-        fit(w, &row->low, low, r.about ? ABOUT_RESERVED : 0);
-        fit(w, &row->high, high, r.about ? -ABOUT_RESERVED : 0);
-        order(&row->low, &row->high, r.about);
+        fit(w, &row->low, low, r.about ? ENDS_ABOUT_RESERVED : 0);
+        fit(w, &row->high, high, r.about ? -ENDS_ABOUT_RESERVED : 0);
+        add_others(w, row, &endless);
+        ends_about(&row->low, &row->high, r.about);
     }
     edit_free_result(&r);
     free(edits);

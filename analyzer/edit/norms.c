@@ -5,8 +5,9 @@
  *
  * In fp32 what is kept for backward is x, the product and the output.  In 16 bits it is x in fp32, and the
  * product and the output in 16 bits: as many bytes as the two have in fp32, and x itself is kept only where
- * others need it.  A norm of PyTorch's own is one kernel, and has no node for a square in backward.  Hugging
- * Face's compute so; of other code it is not known.
+ * others need it.  Some (Gemma's) keep the product in fp32, which is a quarter more.  A norm of PyTorch's own
+ * is one kernel, and has no node for a square in backward.  Hugging Face's compute so; of other code it is
+ * not known.
  */
 #include "norms.h"
 

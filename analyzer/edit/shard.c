@@ -3,9 +3,12 @@
  * has it: stage 1 is DDP with ZeroRedundancyOptimizer, 2 and 3 are fully_shard (gather.c), which at stage 2
  * keeps what was gathered over forward.
  *
- * DDP keeps a copy of all gradients in buckets, from the first step on.  At the low end gradients are views
- * of them (gradient_as_bucket_view), at the high end blocks beside them. Each parameter's states are one
- * rank's as a whole: the low end is an even share, the high end the fullest rank's.
+ * DDP keeps a copy of all gradients in buckets: one of all up to the second step's forward, which makes
+ * others of 25 MiB and more (the first of 1 MiB and more), in the order in which backward made the gradients.
+ * At the low end gradients are views of them (gradient_as_bucket_view), at the high end blocks beside them.
+ * Each parameter's states are one rank's as a whole (owners.h), so that one rank may have a few large ones
+ * and another many small ones, which is another program for an allocator.  Where it is not known whose a
+ * state is, they are shares.
  *
  * What a communication library takes of the device is none of PyTorch's allocators.  Other libraries' buffers
  * (DeepSpeed's) are other ones.
@@ -16,7 +19,8 @@
 
 #include "groups.h"
 
-#define BUCKET (UINT64_C(25) << 20) /* it is closed by the gradient that makes it as large */
+#define BUCKET       (UINT64_C(25) << 20) /* it is closed by the gradient that makes it as large */
+#define FIRST_BUCKET (UINT64_C(1) << 20)
 
 uint64_t shard_of(const struct shard *s, uint64_t size)
 {
@@ -37,25 +41,66 @@ void shard_copy(struct build *b, const struct shard *s, size_t i)
         build_copy(b, i);
         return;
     }
+    int own = s->owners ? owners_next(s->owners, was->size, was->kind, s->rank) : -1;
+    if (own >= 0) {
+        if (own)
+            build_copy(b, i);
+        return;
+    }
     uint64_t size = shard_of(s, was->size), most = (uint64_t)((double)size * s->most);
     b->now[at->block] = build_born(b, was, most < was->size ? most : was->size, at->phase, was->kind);
 }
 
 /* ---- stage 1 ---- */
 
-static void bear_buckets(struct build *b, const struct groups *g)
+struct buckets {     /* of gradients, as DDP has them */
+    uint64_t *sizes; /* of the gradients, in the order in which the first backward makes them */
+    size_t n;
+    uint32_t *blocks;
+    size_t block_count;
+    bool step, built; /* a step is through; the buckets are those of its order */
+};
+
+static void find_order(struct buckets *u, const struct program *p, const struct groups *g)
+{
+    for (size_t i = 0; i < p->event_count && p->events[i].what != MOMENT_STEP; i++)
+        if (p->events[i].what == MOMENT_BORN && p->blocks[p->events[i].block].kind == KIND_GRADIENT)
+            *PUSH(u->sizes, u->n) = p->blocks[p->events[i].block].size;
+    for (size_t i = 0; i < g->n && !u->n; i++) /* the recording has none of that step */
+        for (size_t k = 0; k < g->at[i].n; k++)
+            *PUSH(u->sizes, u->n) = g->at[i].sizes[k];
+}
+
+static void bear_bucket(struct build *b, struct buckets *u, uint64_t size, uint16_t phase)
 {
     struct edit_block like = {.stream = 0};
-    uint64_t bucket = 0;
-    for (size_t i = 0; i < g->n; i++)
-        for (size_t k = 0; k < g->at[i].n; k++) {
-            bucket += g->at[i].sizes[k];
-            if (bucket >= BUCKET) {
-                build_born(b, &like, bucket, 0, KIND_OTHER);
-                bucket = 0;
-            }
+    *PUSH(u->blocks, u->block_count) = build_born(b, &like, size, phase, KIND_OTHER);
+}
+
+/* All in one at first, as no order is known then. */
+static void bear_first(struct build *b, struct buckets *u)
+{
+    uint64_t all = 0;
+    for (size_t i = 0; i < u->n; i++)
+        all += u->sizes[i];
+    bear_bucket(b, u, all, 0);
+}
+
+static void build_buckets(struct build *b, struct buckets *u, uint16_t phase)
+{
+    uint64_t bucket = 0, most = FIRST_BUCKET;
+    for (size_t i = 0; i < u->block_count; i++)
+        build_died(b, u->blocks[i], phase);
+    for (size_t i = 0; i < u->n; i++) {
+        bucket += u->sizes[i];
+        if (bucket >= most) {
+            bear_bucket(b, u, bucket, phase);
+            bucket = 0;
+            most = BUCKET;
         }
-    build_born(b, &like, bucket, 0, KIND_OTHER);
+    }
+    bear_bucket(b, u, bucket, phase);
+    u->built = true;
 }
 
 /* A gradient goes when it was copied into its bucket, before the next node makes another. */
@@ -80,12 +125,17 @@ static struct program in_buckets(const struct program *from, const struct shard 
     struct build b;
     struct copied c = {.n = 0};
     build_begin(&b, from);
+    struct buckets u = {.n = 0};
+    find_order(&u, from, g);
     if (from->event_count)
-        bear_buckets(&b, g);
+        bear_first(&b, &u);
     for (size_t i = 0; i < from->event_count; i++) {
         const struct trace_moment *at = &from->events[i];
         const struct edit_block *was = at->what == MOMENT_BORN ? &from->blocks[at->block] : NULL;
         free_copied(&b, &c, at);
+        if (was && u.step && !u.built && program_is_forward(from->facts, at->phase))
+            build_buckets(&b, &u, at->phase);
+        u.step = u.step || at->what == MOMENT_STEP;
         shard_copy(&b, s, i);
         if (was && !s->high && was->kind == KIND_GRADIENT && at->phase &&
             at->phase == from->facts->backward) {
@@ -94,6 +144,8 @@ static struct program in_buckets(const struct program *from, const struct shard 
         }
     }
     free(c.blocks);
+    free(u.sizes);
+    free(u.blocks);
     return build_end(&b);
 }
 
@@ -115,9 +167,14 @@ struct program apply_zero(const struct program *from, const struct edit *e, stru
         return shard_gathered(from, &s);
     /* where no gradient is known all parameters are taken to have one */
     struct groups g = program_most(from, KIND_GRADIENT) ? groups_of_gradients(from) : groups_of(from, high);
-    if (high)
+    struct owners owners = owners_of(from, e->n);
+    s.rank = e->other ? owners.emptiest : owners.fullest;
+    if (owners.n)
+        s.owners = &owners;
+    else if (high)
         s.most = groups_unevenness(&g, e->n);
     struct program p = in_buckets(from, &s, &g);
     groups_free(&g);
+    owners_free(&owners);
     return p;
 }

@@ -53,7 +53,7 @@ static double of_data(const struct program *p, const struct edit_block *b, const
     bool saved = b->kind == KIND_SAVED;
     double half = share(p, b);
     if (s->norm && h->norms.by_hand[s->layer])
-        return h->high || (s->library && b->kind != KIND_BACKWARD) ? 1 : half;
+        return h->high && saved ? 1.25 : h->high || (s->library && b->kind != KIND_BACKWARD) ? 1 : half;
     if (s->upcast && (h->high || s->unit == EDIT_NO_UNIT))
         return 1; /* a loss is known to do so; a norm keeps more or less of it */
     return h->high && !saved && s->unit == EDIT_NO_UNIT ? 1 : half;

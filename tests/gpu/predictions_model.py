@@ -4,7 +4,8 @@ What `vramscope whatif --edit` predicts of a recording of MODEL alone, this prog
 
 MODEL: llama, cnn, lengths (a GPT-2 whose batches have other lengths each time); qwen (tied embeddings, grouped heads), vit, bert-lengths, on which no rule was
 made up to 2026-11-22; and since then t5 (an encoder and a decoder of other lengths), unet (skip connections, attention at its coarsest), mixtral (experts that a
-router chooses), lstm (cuDNN's).  EDIT: the names of `vramscope whatif --edit`.
+router chooses), lstm (cuDNN's); and after 2026-11-23 bart (an encoder and a decoder again), gemma (norms and a loss of its own kind), gru (both directions, and an
+LSTM that is projected), convnext (convolutions by channel), efficientnet (those and gates), dunet (a deeper UNet of other sizes).  EDIT: the names of `vramscope whatif --edit`.
 """
 
 import json
@@ -15,7 +16,7 @@ import torch
 from torch import nn
 from torch.utils.checkpoint import checkpoint
 
-SHAPES = {"llama": (4, 512), "qwen": (3, 1024), "mixtral": (5, 700)}  # of a batch
+SHAPES = {"llama": (4, 512), "qwen": (3, 1024), "mixtral": (5, 700), "bart": (7, 480), "gemma": (4, 600)}  # of a batch
 LENGTHS = (137, 512, 300, 768, 64, 431, 650, 222, 768, 90, 377, 512, 601, 245)
 
 
@@ -34,6 +35,14 @@ def transformer(which):
         c = T.T5Config(vocab_size=32128, d_model=640, d_kv=64, d_ff=1712, num_layers=5, num_decoder_layers=6, num_heads=10,
                        feed_forward_proj="gated-gelu", tie_word_embeddings=False, decoder_start_token_id=0, use_cache=False)
         return T.T5ForConditionalGeneration(c), (9, 640), 32128
+    if which == "bart":
+        c = T.BartConfig(vocab_size=16000, d_model=576, encoder_layers=4, decoder_layers=5, encoder_attention_heads=9, decoder_attention_heads=9, encoder_ffn_dim=2000,
+                         decoder_ffn_dim=1700, max_position_embeddings=1024)
+        return T.BartForConditionalGeneration(c), SHAPES[which], 16000
+    if which == "gemma":
+        c = T.GemmaConfig(vocab_size=18000, hidden_size=704, intermediate_size=2400, num_hidden_layers=5, num_attention_heads=8, num_key_value_heads=8, head_dim=88,
+                          max_position_embeddings=2048)
+        return T.GemmaForCausalLM(c), SHAPES[which], 18000
     if which == "mixtral":
         c = T.MixtralConfig(vocab_size=24000, hidden_size=640, intermediate_size=1600, num_hidden_layers=4, num_attention_heads=10, num_key_value_heads=5,
                             num_local_experts=6, num_experts_per_tok=2, max_position_embeddings=2048)
@@ -47,11 +56,15 @@ def transformer(which):
 
 
 def layers_of(net, which):
-    if which in ("llama", "qwen", "mixtral"):
+    if which in ("llama", "qwen", "mixtral", "gemma"):
         return list(net.model.layers)
+    if which == "bart":
+        return list(net.model.encoder.layers) + list(net.model.decoder.layers)
+    if which in ("convnext", "efficientnet"):
+        return [block for stage in net.features for block in (stage if isinstance(stage, nn.Sequential) else [])]
     if which == "t5":
         return list(net.encoder.block) + list(net.decoder.block)
-    if which in ("unet", "lstm"):
+    if which in ("unet", "lstm", "gru", "dunet"):
         return list(net.layers)
     if which == "lengths":
         return list(net.transformer.h)
@@ -67,6 +80,10 @@ def vision(which):
 
     if which == "cnn":
         return torchvision.models.resnet50(), (32, 224)
+    if which == "convnext":
+        return torchvision.models.convnext_tiny(), (20, 208)
+    if which == "efficientnet":
+        return torchvision.models.efficientnet_b1(), (28, 200)
     return torchvision.models.vit_b_32(image_size=384), (24, 384)
 
 
@@ -125,12 +142,38 @@ class Recurrent(nn.Module):
         return self.head(x)
 
 
-def denoising(batch, dtype, device):
-    """A step of a diffusion model's training: the noise is what is to be found."""
-    net = UNet().to(device=device, dtype=dtype).train()
+class Tagger(nn.Module):
+    """A word for each place, of both directions."""
+
+    def __init__(self, vocabulary=9000, width=448, tags=40):
+        super().__init__()
+        self.embed, self.head = nn.Embedding(vocabulary, width), nn.Linear(2 * width, tags)
+        self.layers = nn.ModuleList([nn.GRU(width, width, 2, bidirectional=True, dropout=0.1, batch_first=True),
+                                     nn.LSTM(2 * width, 3 * width, proj_size=2 * width, batch_first=True)])
+
+    def forward(self, ids):
+        x = self.embed(ids)
+        for layer in self.layers:
+            x = layer(x)[0]
+        return self.head(x)
+
+
+def tagging(batch, length, dtype, device):
+    net = Tagger().to(device=device, dtype=dtype).train()
 
     def loss(step):
-        x, t = torch.randn(batch, 3, 128, 128, device=device, dtype=dtype), torch.rand(batch, 256, device=device, dtype=dtype)
+        ids = torch.randint(9000, (batch, length), device=device)
+        return nn.functional.cross_entropy(net(ids).flatten(0, 1), (ids % 40).flatten())
+
+    return net, loss
+
+
+def denoising(batch, dtype, device, widths=(96, 192, 384), size=128):
+    """A step of a diffusion model's training: the noise is what is to be found."""
+    net = UNet(widths).to(device=device, dtype=dtype).train()
+
+    def loss(step):
+        x, t = torch.randn(batch, 3, size, size, device=device, dtype=dtype), torch.rand(batch, 256, device=device, dtype=dtype)
         noise = torch.randn_like(x)
         return nn.functional.mse_loss(net(x + noise, t), noise)
 
@@ -149,7 +192,7 @@ def words(batch, length, dtype, device):
 
 def workload(which, batch_scale, sequence_scale, dtype, device):
     """The model, its layers, and a function that gives the loss of a step."""
-    if which in ("cnn", "vit"):
+    if which in ("cnn", "vit", "convnext", "efficientnet"):
         net, (batch, size) = vision(which)
         batch = int(batch * batch_scale)
         net = net.to(device=device, dtype=dtype).train()
@@ -162,6 +205,10 @@ def workload(which, batch_scale, sequence_scale, dtype, device):
         return net, loss
     if which == "unet":
         return denoising(int(16 * batch_scale), dtype, device)
+    if which == "dunet":
+        return denoising(int(12 * batch_scale), dtype, device, (64, 128, 320, 448), 160)
+    if which == "gru":
+        return tagging(int(40 * batch_scale), int(300 * sequence_scale), dtype, device)
     if which == "lstm":
         return words(int(24 * batch_scale), int(250 * sequence_scale), dtype, device)
     net, (batch, length), vocabulary = transformer(which)
@@ -172,7 +219,7 @@ def workload(which, batch_scale, sequence_scale, dtype, device):
     def loss(step):
         s = int((length or LENGTHS[step % len(LENGTHS)]) * sequence_scale)
         ids = torch.randint(vocabulary, (batch, s), device=device)
-        if which == "t5":
+        if which in ("t5", "bart"):
             return net(input_ids=ids, labels=ids[:, : s // 3].contiguous()).loss
         return net(input_ids=ids, labels=ids).loss
 

@@ -632,10 +632,61 @@ static void zero_1_shares_states_and_has_buckets_of_all_gradients(void **state)
     struct made m;
     make(&m, FIRST SECOND, step);
     struct peaks p = edited(&m, "zero=1:4");
-    assert_int_equal(p.low, KIB(500 + 500 + 250 + 32 + 3000 + 400));
-    assert_int_equal(p.phase[OPTIMIZER], KIB(500 + 500 + 250 + 32 + 125)); /* gradients are in the buckets */
     /* of two parameters, 400 and 100, a rank of four has the larger one's states */
-    assert_int_equal(p.high, KIB(500 + 500 + 800 + 32 + 3000 + 400));
+    assert_int_equal(p.low, KIB(500 + 500 + 800 + 32 + 3000 + 400));
+    assert_int_equal(p.high, p.low);
+    assert_int_equal(p.phase[OPTIMIZER], KIB(500 + 500 + 800 + 32 + 400)); /* gradients are in the buckets */
+}
+
+static void zero_1s_other_rank_has_the_states_of_other_parameters(void **state)
+{
+    (void)state;
+    struct made m;
+    struct edit e;
+    char *why = NULL;
+    static const uint64_t states[] = {200, 0}; /* two ranks: those of the smaller one; of more, none */
+    make(&m, FIRST SECOND, step);
+    for (int i = 0; i < 2; i++) {
+        assert_true(edit_parse(i ? "zero=1:3" : "zero=1:2", &e, &why));
+        assert_true(edit_has_other(&e));
+        e.other = true;
+        struct edit_result r = edit_apply(&m.p, &e);
+        assert_null(r.why);
+        check_whole(&r.low);
+        assert_int_equal(peak_of(&r.low, NULL), KIB(500 + 500 + states[i] + 32 + 3000 + 400));
+        edit_free_result(&r);
+    }
+    assert_true(edit_parse("zero=2:2", &e, &why));
+    assert_false(edit_has_other(&e));
+}
+
+/* Four gradients: a bucket of all at first, then the one that passes 1 MiB, two that pass 25, and the rest.
+ */
+static void zero_1_makes_its_buckets_anew_for_the_second_step(void **state)
+{
+    (void)state;
+    static const struct known large[] = {{'w', MIB(16), KIND_PARAMETER, NOWHERE},
+                                         {'a', MIB(1), KIND_SAVED, UNIT0},
+                                         {'g', MIB(16), KIND_GRADIENT, NODE0},
+                                         {'s', MIB(16), KIND_STATE, FOREACH},
+                                         {0}};
+    struct made m;
+    struct edit e;
+    char *why = NULL;
+    make(&m, ".+w .+w .+w .+w f+a b-a b+g b+g b+g b+g o+s o+s o+s o+s .-g .-g .-g .-g | f+a b-a |", large);
+    assert_true(edit_parse("zero=1:2", &e, &why));
+    struct edit_result r = edit_apply(&m.p, &e);
+    uint64_t buckets[8];
+    size_t n = 0;
+    for (size_t i = 0; i < r.low.block_count && n < 8; i++)
+        if (r.low.blocks[i].kind == KIND_OTHER)
+            buckets[n++] = r.low.blocks[i].size;
+    assert_int_equal(n, 4);
+    assert_int_equal(buckets[0], MIB(64));
+    assert_int_equal(buckets[1], MIB(16));
+    assert_int_equal(buckets[2], MIB(32));
+    assert_int_equal(buckets[3], MIB(16));
+    edit_free_result(&r);
 }
 
 static void zero_2_and_3_gather_a_unit_and_leave_shares(void **state)
@@ -741,6 +792,8 @@ int main(void)
         cmocka_unit_test(an_output_that_outlives_its_step_may_grow_with_the_data),
         cmocka_unit_test(what_has_two_bytes_an_element_is_not_halved_again),
         cmocka_unit_test(zero_1_shares_states_and_has_buckets_of_all_gradients),
+        cmocka_unit_test(zero_1s_other_rank_has_the_states_of_other_parameters),
+        cmocka_unit_test(zero_1_makes_its_buckets_anew_for_the_second_step),
         cmocka_unit_test(zero_2_and_3_gather_a_unit_and_leave_shares),
         cmocka_unit_test(of_frozen_parameters_zero_1_has_no_buckets),
         cmocka_unit_test(of_frozen_parameters_zero_3_gathers_all_at_the_high_end_alone),

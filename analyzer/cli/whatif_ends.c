@@ -1,0 +1,66 @@
+/* whatif_ends.c - see whatif_ends.h. */
+#include "whatif_ends.h"
+
+/* The ends of an interval, which an edited order may turn round.  ABOUT: kernels are not the recorded ones,
+ * or it is not recorded how long something lives: allocated may be off by 1 % more, reserved by 2.5 %. */
+static void order_two(uint64_t *a, uint64_t *b, uint64_t part)
+{
+    uint64_t low = *a < *b ? *a : *b, high = *a < *b ? *b : *a;
+    *a = part ? low - low / part : low;
+    *b = part ? high + high / part : high;
+}
+
+static void widen_two(uint64_t *low, uint64_t *high, uint64_t more)
+{
+    order_two(low, high, 0);
+    *low = more < *low ? more : *low;
+    *high = more > *high ? more : *high;
+}
+
+/* No allocator reserves less than is allocated. */
+static void hold_reserved(const uint64_t *allocated, uint64_t *reserved)
+{
+    *reserved = *reserved < *allocated ? *allocated : *reserved;
+}
+
+void ends_about(struct answer *low, struct answer *high, bool about)
+{
+    for (int p = 0; p < FEED_POLICIES; p++) {
+        struct answer_policy *a = &low->of[p], *b = &high->of[p];
+        if (!a->wanted)
+            continue;
+        order_two(&a->peak.allocated, &b->peak.allocated, about ? 100 : 0);
+        order_two(&a->peak.reserved, &b->peak.reserved,
+                  about ? p == FEED_LIVE ? 100 : ENDS_ABOUT_RESERVED : 0);
+        hold_reserved(&a->peak.allocated, &a->peak.reserved);
+        for (size_t i = 0; i < low->phases; i++) {
+            order_two(&a->phase_allocated[i], &b->phase_allocated[i], about ? 100 : 0);
+            order_two(&a->phase_reserved[i], &b->phase_reserved[i],
+                      about ? p == FEED_LIVE ? 100 : ENDS_ABOUT_RESERVED : 0);
+            hold_reserved(&a->phase_allocated[i], &a->phase_reserved[i]);
+        }
+    }
+}
+
+void ends_widen(struct answer *low, struct answer *high, const struct answer *more)
+{
+    for (int p = 0; p < FEED_POLICIES; p++) {
+        struct answer_policy *a = &low->of[p], *b = &high->of[p];
+        const struct answer_policy *m = &more->of[p];
+        if (!a->wanted)
+            continue;
+        widen_two(&a->peak.allocated, &b->peak.allocated, m->peak.allocated);
+        widen_two(&a->peak.reserved, &b->peak.reserved, m->peak.reserved);
+        for (size_t i = 0; i < low->phases; i++) {
+            widen_two(&a->phase_allocated[i], &b->phase_allocated[i], m->phase_allocated[i]);
+            widen_two(&a->phase_reserved[i], &b->phase_reserved[i], m->phase_reserved[i]);
+        }
+        if (m->ran_out && !b->ran_out) {
+            b->ran_out = true;
+            b->out_size = m->out_size;
+            b->out_reserved = m->out_reserved;
+            b->out_event = m->out_event;
+            b->out_phase = m->out_phase;
+        }
+    }
+}
