@@ -19,7 +19,10 @@
  * call that is left by longjmp, which the interpreter forbids, stays the innermost one until its outer call
  * is left.
  *
- * A thread's own, also from its signal handlers; no lock.  Calls deeper than VS_OPEN_CALLS keep nothing.
+ * A thread's own, also from its signal handlers; no lock.  Calls deeper than VS_OPEN_CALLS keep nothing: a
+ * walk in one of them goes on to the innermost that does, which in a model of usual depth is some frames.
+ * More of them would take the memory that the C library has for thread-locals of libraries loaded later, and
+ * we may be one (as an injection library): libraries of the program could not be loaded after us.
  */
 #ifndef VS_CORE_OPEN_CALLS_H
 #define VS_CORE_OPEN_CALLS_H
@@ -29,7 +32,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define VS_OPEN_CALLS 23u
+#define VS_OPEN_CALLS 7u
 
 struct vs_open_call {
     uintptr_t frame;  /* the innermost of the interpreter's when the call began; 0: not known */

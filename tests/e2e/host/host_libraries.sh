@@ -91,4 +91,26 @@ for preload in "$all$original" "$original:${all%:}"; do
         recorded
     done
 done
+
+# loaded by dlopen, as the driver and NVTX load what injects itself, we leave a program room for thread-locals of its own libraries
+cat >"$dir/locals.c" <<'END'
+__thread char own[512] __attribute__((tls_model("initial-exec")));
+char *locals(void) { return own; }
+END
+cat >"$dir/later.c" <<'END'
+#include <dlfcn.h>
+#include <stdio.h>
+int main(int argc, char **argv)
+{
+    for (int i = 1; i < argc; i++)
+        if (!dlopen(argv[i], RTLD_NOW))
+            return puts(dlerror()), 1;
+    return 0;
+}
+END
+cc -shared -fPIC -o "$dir/locals.so" "$dir/locals.c" || fail "locals.so does not compile"
+cc -o "$dir/later" "$dir/later.c" -ldl || fail "later does not compile"
+if "$dir/later" "$dir/locals.so" >/dev/null; then # (the shim of a build with a sanitizer needs its runtime)
+    why=$("$dir/later" "$shim" "$dir/locals.so") || case $why in *libasan* | *libtsan* | *libubsan*) ;; *) fail "a library that is loaded after us: $why" ;; esac
+fi
 echo "everybody got their own"
