@@ -36,17 +36,20 @@ static size_t color_sequence(const unsigned char *s)
     return s[n] == 'm' ? n + 1 : 0;
 }
 
+/* Bytes of the character, or sequence, at S; its *COLUMNS. */
+static size_t next_width(const unsigned char *s, size_t *columns)
+{
+    int32_t code;
+    size_t color = color_sequence(s), length = (size_t)shown_next(s, &code);
+    *columns = !color && (*s & 0xc0) != 0x80 && *s >= 0x20 ? width_of(code) : 0;
+    return color ? color : length;
+}
+
 size_t text_width(const char *text)
 {
-    size_t n = 0;
-    for (const unsigned char *s = (const unsigned char *)text; *s;) {
-        size_t color = color_sequence(s);
-        int32_t code;
-        int length = shown_next(s, &code);
-        if (!color && (*s & 0xc0) != 0x80 && *s >= 0x20)
-            n += width_of(code);
-        s += color ? color : (size_t)length;
-    }
+    size_t n = 0, columns;
+    for (const unsigned char *s = (const unsigned char *)text; *s; n += columns)
+        s += next_width(s, &columns);
     return n;
 }
 
@@ -150,9 +153,9 @@ static void fit(const struct table *t, size_t *width, bool *gone, size_t room)
 /* The end of TEXT in at most WIDTH columns. */
 static const char *last_columns(const char *text, size_t width)
 {
-    int32_t code;
-    while (*text && text_width(text) > width)
-        text += shown_next((const unsigned char *)text, &code);
+    size_t left = text_width(text), columns;
+    for (; *text && left > width; left -= columns)
+        text += next_width((const unsigned char *)text, &columns);
     return text;
 }
 

@@ -151,6 +151,28 @@ static void a_place_in_the_code_keeps_its_line(void **state)
     unsetenv("COLUMNS");
 }
 
+/* Were each character left out by measuring all that follow, this would take hours. */
+static void a_name_of_a_megabyte_is_cut_in_one_pass(void **state)
+{
+    static char name[(1 << 20) + 1];
+    struct table t;
+    char *text = NULL;
+    size_t size;
+    memset(name, 'x', sizeof name - 1);
+    memcpy(name + sizeof name - 4, "end", 3);
+    setenv("COLUMNS", "40", 1);
+    table_init(&t, "<", NULL);
+    table_cell(&t, "%s", name);
+    FILE *out = open_memstream(&text, &size);
+    table_print(&t, out, 0);
+    fclose(out);
+    assert_true(size <= 41);
+    assert_non_null(strstr(text, "...xxx"));
+    assert_string_equal(text + size - 4, "end\n");
+    free(text);
+    table_free(&t);
+}
+
 static void an_order_that_there_is_not_is_refused(void **state)
 {
     struct choice c = CHOICE_NONE;
@@ -175,6 +197,7 @@ int main(void)
         cmocka_unit_test(wide_characters_take_two_columns_and_colours_none),
         cmocka_unit_test(a_table_loses_detail_in_the_order_that_is_stated),
         cmocka_unit_test(a_place_in_the_code_keeps_its_line),
+        cmocka_unit_test(a_name_of_a_megabyte_is_cut_in_one_pass),
         cmocka_unit_test(an_order_that_there_is_not_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
