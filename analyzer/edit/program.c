@@ -252,6 +252,7 @@ int program_read(struct trace *t, int64_t device, size_t refusal, bool native, s
     }
     forget_unused(facts, &blocks);
     facts->steps = blocks.steps;
+    facts->ranks = t->process.world_size > 1 ? t->process.world_size : 1;
     facts->roles = blocks.roles > 0;
     facts->refusals = (int64_t)blocks.refusal_count;
     if (refusal < blocks.refusal_count)

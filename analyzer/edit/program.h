@@ -65,6 +65,7 @@ struct edit_facts {
     bool types;         /* element types are known of most bytes (ELEMENT_... of read/asked.h) */
     struct asked_table asked;
     int64_t steps;
+    int64_t ranks; /* of the job that the recording is of; 1 where nothing says that there are several */
     int64_t refusals;
     uint64_t limit; /* of the allocator when the request was refused; 0: none is known */
 };

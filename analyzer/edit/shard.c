@@ -155,8 +155,11 @@ struct program apply_zero(const struct program *from, const struct edit *e, stru
         return (struct program){0};
     if (!program_most(from, KIND_STATE))
         return refuse(r, "no states of an optimizer are known: record at least one whole step");
+    if (from->facts->ranks > 1) /* of which buckets, shares and gathers may be in it already */
+        return refuse(r, "it is of one of %lld ranks already: record the program on one GPU",
+                      (long long)from->facts->ranks);
     struct shard s = {.ranks = e->n, .stage = e->stage, .most = 1, .high = high};
-    const char *how = e->stage == 2   ? "fully_shard that keeps what it gathered over forward"
+    const char *how = e->stage == 2   ? "fully_shard (what it gathered is kept over forward)"
                       : e->stage == 3 ? "fully_shard"
                                       : "DDP with ZeroRedundancyOptimizer";
     const char *of = e->stage > 1 && from->facts->units ? " of each layer, and of the rest" : "";

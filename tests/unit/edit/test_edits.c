@@ -705,6 +705,18 @@ static void zero_2_and_3_gather_a_unit_and_leave_shares(void **state)
     assert_int_equal(p.phase[FORWARD], KIB(125 + 400 + 400 + 250 + 32 + 3000)); /* unit 1, and its buffer */
 }
 
+/* What such a one holds in buckets, shares and gathers is in it already. */
+static void of_one_rank_of_several_no_zero_is_told(void **state)
+{
+    (void)state;
+    struct made m;
+    make(&m, FIRST SECOND, step);
+    facts.ranks = 2;
+    assert_refused(&m, "zero=1:4", "one of 2 ranks already");
+    assert_refused(&m, "zero=3:4", "one of 2 ranks already");
+    facts.ranks = 1;
+}
+
 /* Only what has a gradient has a bucket, and a rank's states are those of such parameters. */
 static void of_frozen_parameters_zero_1_has_no_buckets(void **state)
 {
@@ -795,6 +807,7 @@ int main(void)
         cmocka_unit_test(zero_1s_other_rank_has_the_states_of_other_parameters),
         cmocka_unit_test(zero_1_makes_its_buckets_anew_for_the_second_step),
         cmocka_unit_test(zero_2_and_3_gather_a_unit_and_leave_shares),
+        cmocka_unit_test(of_one_rank_of_several_no_zero_is_told),
         cmocka_unit_test(of_frozen_parameters_zero_1_has_no_buckets),
         cmocka_unit_test(of_frozen_parameters_zero_3_gathers_all_at_the_high_end_alone),
         cmocka_unit_test(words_that_are_no_edit_are_named),
