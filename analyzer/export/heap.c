@@ -95,28 +95,45 @@ static void count_block(struct heap *h, size_t first, const struct holding *bloc
         h->pieces[i].blocks += change;
 }
 
+static struct holding about_piece(const struct piece *p)
+{
+    return (struct holding){.seq = p->seq,
+                            .address = p->address,
+                            .size = p->size,
+                            .stack = p->stack,
+                            .pool = p->pool,
+                            .kind = HOLDING_SEGMENT};
+}
+
 static void tell_piece(const struct heap *h, const struct piece *p)
 {
-    struct holding about = {
-        .seq = p->seq, .address = p->address, .size = p->size, .stack = p->stack, .kind = HOLDING_SEGMENT};
+    struct holding about = about_piece(p);
     int64_t stream = p->expandable ? HEAP_MAPPING : p->stream;
     tell(h, HEAP_SEGMENT_ALLOC, p->address, p->size, stream, &about);
     if (p->expandable) {
         tell(h, HEAP_SEGMENT_UNMAP, p->address, p->size, HEAP_MAPPING, &about);
-        tell(h, HEAP_SEGMENT_MAP, p->address, p->size, HEAP_EXPANDABLE, &about);
+        tell(h, HEAP_SEGMENT_MAP, p->address, p->size, p->stream, &about);
     }
 }
 
 static void tell_piece_gone(const struct heap *h, const struct piece *p)
 {
-    struct holding about = {
-        .seq = p->seq, .address = p->address, .size = p->size, .stack = p->stack, .kind = HOLDING_SEGMENT};
+    struct holding about = about_piece(p);
     int64_t stream = p->expandable ? HEAP_MAPPING : p->stream;
     if (p->expandable) {
-        tell(h, HEAP_SEGMENT_UNMAP, p->address, p->size, HEAP_EXPANDABLE, &about);
+        tell(h, HEAP_SEGMENT_UNMAP, p->address, p->size, p->stream, &about);
         tell(h, HEAP_SEGMENT_MAP, p->address, p->size, HEAP_MAPPING, &about);
     }
     tell(h, HEAP_SEGMENT_FREE, p->address, p->size, stream, &about);
+}
+
+static void find_home(const struct heap *h, struct piece *p)
+{
+    int64_t at = h->homes ? map_get(&h->homes->by_birth, p->seq) : -1;
+    if (at < 0)
+        return;
+    p->stream = h->homes->at[at].stream;
+    p->pool = h->homes->at[at].pool;
 }
 
 /* Memory that is mapped twice at one address is a damaged file's, or a lost event's: the first stays. */
@@ -131,7 +148,8 @@ static void add_piece(struct heap *h, const struct piece *p)
     (void)PUSH(h->pieces, h->piece_count);
     memmove(&h->pieces[i + 1], &h->pieces[i], (h->piece_count - 1 - i) * sizeof *h->pieces);
     h->pieces[i] = *p;
-    tell_piece(h, p);
+    find_home(h, &h->pieces[i]);
+    tell_piece(h, &h->pieces[i]);
 }
 
 /* ---- what lives ---- */
@@ -164,10 +182,13 @@ static void place_own(struct heap *h, struct holding *x)
 static void begin_block(struct heap *h, struct holding *x)
 {
     size_t first;
-    if (x->kind == HOLDING_BLOCK && is_covered(h, x->address, x->size, &first))
+    if (x->kind == HOLDING_BLOCK && is_covered(h, x->address, x->size, &first)) {
         count_block(h, first, x, 1);
-    else
+        if (h->homes) /* what was recorded is the thread's stream, which the request may not have been for */
+            x->stream = h->pieces[first].stream;
+    } else {
         place_own(h, x);
+    }
     h->known += x->size;
     tell_begin(h, x);
 }
@@ -259,7 +280,6 @@ static void begin_holding(struct heap *h, struct holding *x)
                                      .size = x->mapped_size,
                                      .seq = x->seq,
                                      .stack = x->stack,
-                                     .stream = HEAP_EXPANDABLE,
                                      .expandable = true});
 }
 

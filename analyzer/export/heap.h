@@ -30,15 +30,14 @@ enum heap_action {
     HEAP_FREE,
     HEAP_SEGMENT_ALLOC,
     HEAP_SEGMENT_FREE,
-    HEAP_SEGMENT_MAP,  /* into a neighbour of stream HEAP_EXPANDABLE */
+    HEAP_SEGMENT_MAP,  /* into a neighbour of its stream */
     HEAP_SEGMENT_UNMAP /* out of one */
 };
 
-/* Streams of the pieces of expandable segments; others have the one that was recorded, 0 where none was.  A
- * piece that is mapped is told as a segment of HEAP_MAPPING that is unmapped, and mapped to HEAP_EXPANDABLE:
+/* A piece that is mapped is told as a segment of stream HEAP_MAPPING that is unmapped, and mapped to its own:
  * whoever knows only segments that are allocated and freed sees each piece as one, whoever knows mappings too
  * sees it grow into its neighbour; neither counts it twice. */
-enum { HEAP_EXPANDABLE = 1, HEAP_MAPPING = 2 };
+#define HEAP_MAPPING INT32_MAX /* no stream is that */
 
 enum holding_kind {
     HOLDING_BLOCK,   /* in a segment */
@@ -51,6 +50,7 @@ enum holding_kind {
 struct holding { /* an allocation that lives */
     int64_t seq, address, size, stack, stream;
     int64_t tensor;              /* of a framework's block: as trace_row has it */
+    int64_t pool;                /* of a segment that blocks are carved from; 0: the common one */
     int64_t mapped, mapped_size; /* of physical memory: where; 0: nowhere */
     enum holding_kind kind;
     int op, space;
@@ -65,7 +65,7 @@ struct heap_change {
 typedef void heap_tell(void *context, const struct heap_change *change);
 
 struct piece { /* of addresses, in which blocks lie */
-    int64_t address, size, seq, stack, stream;
+    int64_t address, size, seq, stack, stream, pool;
     int64_t blocks; /* that lie in it, at least in part */
     bool expandable;
 };
@@ -73,8 +73,18 @@ struct piece { /* of addresses, in which blocks lie */
 /* Whether A, which ends where B begins, is one segment with it. */
 static inline bool heap_adjoin(const struct piece *a, const struct piece *b)
 {
-    return a->expandable && b->expandable && a->address + a->size == b->address;
+    return a->expandable && b->expandable && a->address + a->size == b->address && a->stream == b->stream &&
+           a->pool == b->pool;
 }
+
+/* Of driver memory that blocks are carved from, by the event that made it: the stream and the pool. */
+struct heap_homes {
+    struct map by_birth; /* to places in AT */
+    struct heap_home {
+        int64_t stream, pool;
+    } * at;
+    size_t n;
+};
 
 static inline bool heap_is_block(const struct holding *x)
 {
@@ -84,7 +94,8 @@ static inline bool heap_is_block(const struct holding *x)
 struct heap {
     heap_tell *tell; /* NULL: nobody listens yet */
     void *context;
-    struct piece *pieces; /* by address; they do not overlap */
+    const struct heap_homes *homes; /* the caller's; NULL: a segment's stream is the one of its event */
+    struct piece *pieces;           /* by address; they do not overlap */
     size_t piece_count;
     struct holding *holdings; /* kind HOLDING_BLOCK and seq 0: a hole */
     size_t holding_count;
@@ -120,7 +131,7 @@ void heap_follow(struct heap *h, heap_tell *tell, void *context);
 /* The segments as they are, by address, each with its blocks by address; they tile it, with what is free
  * between them. */
 struct heap_segment {
-    int64_t address, size, stack, stream;
+    int64_t address, size, stack, stream, pool;
     bool expandable;
     const struct holding *own; /* whose own segment it is */
     size_t first, count;       /* blocks */

@@ -47,6 +47,7 @@ static void add_pieces(const struct heap *h, struct heap_segment **out, size_t *
                                                     .size = p->size,
                                                     .stack = p->stack,
                                                     .stream = p->stream,
+                                                    .pool = p->pool,
                                                     .expandable = p->expandable};
     }
 }

@@ -17,6 +17,7 @@ enum {
     OP_NEWTRUE = 0x88,
     OP_NEWFALSE = 0x89,
     OP_BININT = 'J',
+    OP_BINFLOAT = 'G',
     OP_BININT1 = 'K',
     OP_BININT2 = 'M',
     OP_LONG1 = 0x8a,
@@ -69,6 +70,13 @@ void pickle_int(struct pickle *p, int64_t value)
         for (size_t i = 0; i < sizeof value; i++)
             put_byte(p, (int)((uint64_t)value >> 8 * i & 0xff));
     }
+}
+
+void pickle_float(struct pickle *p, double value)
+{
+    uint64_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    put(p, OP_BINFLOAT, __builtin_bswap64(bits), sizeof bits); /* the only opcode with its high byte first */
 }
 
 void pickle_bool(struct pickle *p, bool value)

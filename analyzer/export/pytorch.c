@@ -10,9 +10,10 @@
  *                           segment segment_alloc, segment_free, segment_map, segment_unmap; oom.  A
  *                           block's size is what was asked for; where that is not recorded it is the
  *                           block's own, and a key of ours says so, size_is_block;
- *                           is_driver_memory marks what no allocator of PyTorch's asked for
+ *                           is_driver_memory marks what no allocator of PyTorch's asked for, and a
+ *                           segment's events have segment_pool_id, since one that has gone is in no list
  *      segments             dicts, what there is at the end, and blocks, which tile each of them
- *      allocator_settings   what is known of them
+ *      allocator_settings   where they are known for certain
  *      external_annotations phases and other ranges: name, stage START or END, device, time_us
  *
  * Readers go from the segments at the end back through the events, so these have to fit each other: heap.h
@@ -56,6 +57,51 @@ static void put_category(struct snapshot_writer *w, int64_t alloc_seq)
     snapshot_text(w, "category", role ? snapshot_own_once(w, role) : "unknown");
 }
 
+/* ---- frees that other streams hold up ---- */
+
+static void put_completed(struct snapshot_writer *w, const struct holding *x)
+{
+    begin_event(w, "free_completed", snapshot_request(w, x), x->stream);
+    snapshot_int(w, "addr", x->address);
+    snapshot_mark_size(w, x);
+    pickle_text(&w->pickle, "frames");
+    snapshot_no_frames(w);
+    end_event(w);
+}
+
+static void complete_or_defer(struct snapshot_writer *w, const struct holding *x)
+{
+    int64_t end = x->kind == HOLDING_BLOCK ? map_get(&w->waits, w->seq) : -1;
+    if (end < 0) {
+        put_completed(w, x);
+        return;
+    }
+    struct pending_free free = {*x, map_get(&w->ending, end) + 1, true};
+    map_put(&w->ending, end, (int64_t)w->pending_count);
+    *PUSH(w->pending, w->pending_count) = free;
+}
+
+/* Those that end with event SEQ. */
+static void complete_pending(struct snapshot_writer *w, int64_t seq)
+{
+    for (int64_t i = w->pending_count ? map_get(&w->ending, seq) : -1; i >= 0; i = w->pending[i].next - 1)
+        if (w->pending[i].open) {
+            w->pending[i].open = false;
+            put_completed(w, &w->pending[i].of);
+        }
+}
+
+/* Of the others nobody saw the end: with the trace, at the latest. */
+static void complete_rest(struct snapshot_writer *w)
+{
+    for (size_t i = 0; i < w->pending_count; i++)
+        if (w->pending[i].open)
+            put_completed(w, &w->pending[i].of);
+    w->pending_count = 0;
+    map_free(&w->waits);
+    map_free(&w->ending);
+}
+
 static void put_change(void *context, const struct heap_change *c)
 {
     static const char *const actions[] = {[HEAP_ALLOC] = "alloc",
@@ -68,22 +114,23 @@ static void put_change(void *context, const struct heap_change *c)
     bool begins = c->action == HEAP_ALLOC || c->action == HEAP_SEGMENT_ALLOC || c->action == HEAP_SEGMENT_MAP;
     bool block = c->action == HEAP_ALLOC || c->action == HEAP_FREE;
     w->expandable = w->expandable || c->action == HEAP_SEGMENT_MAP;
-    for (int half = 0; half <= (c->action == HEAP_FREE); half++) {
-        begin_event(w, half ? "free_completed" : actions[c->action],
-                    block ? snapshot_request(w, c->about) : c->size, c->stream);
-        snapshot_int(w, "addr", c->address);
-        if (block)
-            snapshot_mark_size(w, c->about);
-        if (begins) {
-            snapshot_frames(w, c->about);
-        } else { /* nobody recorded who freed it */
-            pickle_text(&w->pickle, "frames");
-            snapshot_no_frames(w);
-        }
-        if (c->action == HEAP_ALLOC)
-            put_category(w, c->about->kind == HOLDING_REST ? 0 : c->about->seq);
-        end_event(w);
+    begin_event(w, actions[c->action], block ? snapshot_request(w, c->about) : c->size, c->stream);
+    snapshot_int(w, "addr", c->address);
+    if (block)
+        snapshot_mark_size(w, c->about);
+    else if (w->pools_known || c->about->pool)
+        snapshot_pool(w, c->about->pool);
+    if (begins) {
+        snapshot_frames(w, c->about);
+    } else { /* nobody recorded who freed it */
+        pickle_text(&w->pickle, "frames");
+        snapshot_no_frames(w);
     }
+    if (c->action == HEAP_ALLOC)
+        put_category(w, c->about->kind == HOLDING_REST ? 0 : c->about->seq);
+    end_event(w);
+    if (c->action == HEAP_FREE)
+        complete_or_defer(w, c->about);
 }
 
 static void put_oom(struct snapshot_writer *w, const struct trace_row *e)
@@ -116,9 +163,12 @@ static bool put_row(void *context, const struct trace_row *e)
         return false;
     if (!heap->tell && w->start_seq && e->seq >= w->start_seq)
         begin_behind_start(w, heap);
+    w->seq = e->seq;
+    if (mine || w->pending_count)
+        w->now = e->t;
+    complete_pending(w, e->seq);
     if (!mine)
         return true;
-    w->now = e->t;
     heap_apply(heap, e);
     if (!heap->tell && !w->start_seq && e->seq >= w->first_seq && e->t >= w->o->from && trace_row_counts(e))
         heap_listen(heap, put_change, w, e->framework + e->direct);
@@ -140,6 +190,20 @@ static void put_unknown_category(struct snapshot_writer *w)
     end_event(w);
 }
 
+static int put_trace(struct snapshot_writer *w)
+{
+    struct heap_homes homes;
+    int result = snapshot_homes(w, &homes);
+    w->heaps[w->device].homes = &homes;
+    if (!result)
+        result = trace_rows(w->t, 0, put_row, w);
+    if (!result)
+        complete_rest(w);
+    w->heaps[w->device].homes = NULL;
+    snapshot_free_homes(&homes);
+    return result;
+}
+
 static int put_traces(struct snapshot_writer *w)
 {
     int result = 0;
@@ -150,7 +214,7 @@ static int put_traces(struct snapshot_writer *w)
         w->device = (int64_t)i;
         snapshot_begin_list(w);
         if (export_wants(w->o, w->device) && trace_find_peak(w->t, w->device, "allocated"))
-            result = trace_rows(w->t, 0, put_row, w);
+            result = put_trace(w);
         put_unknown_category(w);
         snapshot_end_list(w);
     }
@@ -167,11 +231,7 @@ static int put_all(struct snapshot_writer *w)
     if (put_traces(w))
         return -1;
     snapshot_segments(w);
-    pickle_text(&w->pickle, "allocator_settings");
-    pickle_dict(&w->pickle);
-    pickle_items(&w->pickle);
-    snapshot_bool(w, "expandable_segments", w->expandable);
-    pickle_set(&w->pickle);
+    snapshot_settings(w);
     if (snapshot_annotations(w))
         return -1;
     pickle_set(&w->pickle);
@@ -211,6 +271,9 @@ static void free_writer(struct snapshot_writer *w)
     free(w->heaps);
     free(w->owned);
     free(w->ooms);
+    free(w->pending);
+    map_free(&w->waits);
+    map_free(&w->ending);
     asked_free(&w->asked);
     texts_free(&w->kept);
     map_free(&w->stacks);

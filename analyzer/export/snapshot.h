@@ -28,8 +28,23 @@ struct snapshot_writer {
     struct asked_table asked;
     struct heap *heaps; /* by device */
     size_t heap_count;
-    size_t elements; /* of the list that is being written */
-    bool expandable; /* a piece of an expandable segment was seen */
+    size_t elements;      /* of the list that is being written */
+    struct map waits;     /* of the device that is being written: from a deferred free to its end */
+    struct map ending;    /* from that to its place in `pending` */
+    struct pending_free { /* that was told as requested, and not as completed */
+        struct holding of;
+        int64_t next; /* of the same end: place + 1 */
+        bool open;
+    } * pending;
+    size_t pending_count;
+    struct snapshot_settings { /* as struct trace_tape has them */
+        bool known;
+        int64_t max_split, roundup;
+        double gc_threshold;
+    } settings;
+    int64_t seq;      /* of the event that is being told */
+    bool pools_known; /* else some segments of it may be a private pool's and seem the common one's */
+    bool expandable;  /* a piece of an expandable segment was seen */
     int64_t first_seq, now;
     int64_t start_seq; /* the events before it say what an imported trace began with; 0: none do */
     int64_t device;    /* that is being written */
@@ -63,6 +78,15 @@ int64_t snapshot_request(const struct snapshot_writer *w, const struct holding *
 /* A key of ours, which PyTorch's tools pass over, where the size of X is not what was asked for: importers
  * know then that it is the block's. */
 void snapshot_mark_size(struct snapshot_writer *w, const struct holding *x);
+
+/* Of the device that is being written: the segments' streams and pools, and the deferred frees.  0, or -1
+ * with w->t->why. */
+int snapshot_homes(struct snapshot_writer *w, struct heap_homes *homes);
+void snapshot_free_homes(struct heap_homes *homes);
+/* The key `allocator_settings` with its dict. */
+void snapshot_settings(struct snapshot_writer *w);
+/* The key `segment_pool_id` with the pair that names POOL. */
+void snapshot_pool(struct snapshot_writer *w, int64_t pool);
 
 /* The keys `segments` and `external_annotations` with their lists; the latter -1 with w->t->why. */
 void snapshot_segments(struct snapshot_writer *w);

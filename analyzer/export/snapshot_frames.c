@@ -3,6 +3,7 @@
  * which are written once and referred to (pytorch.c says what the format is).
  */
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/shown.h"
 #include "snapshot.h"
@@ -149,6 +150,19 @@ static const char *category_of(const struct holding *x)
     }
 }
 
+/* Whether STACK begins with such a frame: an export of ours was imported. */
+static bool says_whose(struct snapshot_writer *w, int64_t stack)
+{
+    static const char outside[] = ", outside PyTorch's allocator",
+                      held[] = "held from before the recording, or ";
+    size_t n, length;
+    const int64_t *path = places_path(&w->places, stack, &n);
+    const char *name = n ? places_at(&w->places, path[0])->name : "";
+    length = strlen(name);
+    return !strncmp(name, held, sizeof held - 1) ||
+           (length >= sizeof outside && !strcmp(name + length - (sizeof outside - 1), outside));
+}
+
 /* Of memory that is not PyTorch's the first frame says whose it is. */
 void snapshot_own_stack(struct snapshot_writer *w, const struct holding *x)
 {
@@ -160,6 +174,10 @@ void snapshot_own_stack(struct snapshot_writer *w, const struct holding *x)
                        : x->space == VS_SPACE_ARRAY ? 5
                        : x->space == VS_SPACE_GRAPH ? 6
                                                     : 7;
+    if (x->stack > 0 && says_whose(w, x->stack)) {
+        snapshot_stack(w, x->stack);
+        return;
+    }
     int64_t key = x->stack * CATEGORIES + category, kept = map_get(&w->own_stacks, key);
     if (kept >= 0) {
         pickle_again(&w->pickle, kept);

@@ -7,143 +7,7 @@
 
 #include "base/base.h"
 
-#define DRAIN_EVERY 8192 /* events; the ring has twice as many slots */
-#define TEXT_MOST   4095 /* of a journal's string */
-#define COUNTED     UINT32_MAX
-#define OPEN_MOST   256 /* of the profiler's ranges */
-
-/* ---- the journal's size ---- */
-
-static uint64_t text_bytes(uint32_t length)
-{
-    return (length < TEXT_MOST ? length : TEXT_MOST) + 24;
-}
-
-/* A frame is one dict that many stacks refer to. */
-static void count_frames(const struct pickle_object *stack, uint64_t *frames, uint64_t *bytes)
-{
-    for (size_t i = 0; i < stack->n; i++) {
-        const struct pickle_value *f = &stack->at[i], *name = unpickle_get(f, "name"),
-                                  *file = unpickle_get(f, "filename");
-        if (f->kind != PICKLE_DICT || f->object->tag == COUNTED)
-            continue;
-        f->object->tag = COUNTED;
-        *frames += 2; /* with that of a node */
-        *bytes += text_bytes(name ? name->length : 0) * 2 + text_bytes(file ? file->length : 0);
-    }
-}
-
-struct vs_journal_config convert_room(const struct snapshot *s)
-{
-    uint64_t frames = 64, bytes = 1 << 16;
-    for (size_t i = 0; i < s->stack_count; i++)
-        count_frames(s->stacks[i], &frames, &bytes);
-    for (size_t i = 0; i < s->range_count; i++)
-        bytes += text_bytes(s->ranges[i].length);
-    uint64_t stacks = s->stack_frames + s->stack_count + 64;
-    return (struct vs_journal_config){.ring_slots = DRAIN_EVERY * 2,
-                                      .string_bytes =
-                                          bytes < UINT32_MAX - 8 ? (uint32_t)bytes : UINT32_MAX - 8,
-                                      .threads = 8,
-                                      .contexts = 8,
-                                      .devices = 8,
-                                      .modules = 8,
-                                      .frames = frames < UINT32_MAX ? (uint32_t)frames : UINT32_MAX,
-                                      .tensor_bytes = 4096,
-                                      .stacks = stacks < UINT32_MAX ? (uint32_t)stacks : UINT32_MAX,
-                                      .start_ns = 1};
-}
-
-/* ---- stacks ---- */
-
-static uint32_t string_of(struct convert *c, const char *text, size_t n)
-{
-    return vs_journal_string(c->journal, text, n);
-}
-
-/* PATH of Windows with slashes, as who looks for a package in it expects them. */
-static uint32_t file_of(struct convert *c, const struct snapshot_frame *f)
-{
-    char path[TEXT_MOST];
-    size_t n = f->file_length < sizeof path ? f->file_length : sizeof path;
-    if (n < 3 || f->file[1] != ':' || f->file[2] != '\\')
-        return string_of(c, f->file, f->file_length);
-    for (size_t i = 0; i < n; i++)
-        path[i] = f->file[i] == '\\' ? '/' : f->file[i];
-    return string_of(c, path, n);
-}
-
-static uint32_t make_frame(struct convert *c, const struct snapshot_frame *f)
-{
-    bool native = phases_native(f), placed = f->file_length && !(f->file_length == 2 && f->file[0] == '?');
-    uint32_t name = f->name_length ? string_of(c, f->name, f->name_length) : string_of(c, "?", 1);
-    uint32_t file = placed ? file_of(c, f) : 0;
-    const char *node;
-    size_t node_length = phases_exported_node(f, &node);
-    if (node_length)
-        return vs_journal_named_frame(c->journal, VS_FRAME_NODE, string_of(c, node, node_length), 0, 0);
-    return vs_journal_named_frame(c->journal, native ? VS_FRAME_NATIVE : VS_FRAME_PYTHON, name, file,
-                                  f->line);
-}
-
-/* Of a frame whose dict has been seen: the journal's. */
-static uint32_t frame_of(struct convert *c, struct pickle_object *o, const struct snapshot_frame *f)
-{
-    if (o->tag == COUNTED || !o->tag)
-        o->tag = make_frame(c, f);
-    return o->tag;
-}
-
-/* How many frames from the innermost on are kept, and the node under them: autograd's threads run a node
- * below frames that are the same for every node.  Where Python called backward in the same thread its frames
- * stay, and the node is left to native frames: under a node the database has those of the forward. */
-static size_t cut_at_node(const struct snapshot *s, uint32_t stack, const char **node, size_t *node_length)
-{
-    struct snapshot_frame f;
-    size_t at = 0, n = 0;
-    *node_length = 0;
-    for (; snapshot_frame(s, stack, n, &f); n++) {
-        if (!phases_native(&f) && *node_length)
-            break;
-        if (!*node_length && (*node_length = phases_node(&f, node)))
-            at = n + 1;
-    }
-    bool python = snapshot_frame(s, stack, n, &f);
-    while (snapshot_frame(s, stack, n, &f))
-        n++;
-    if (python)
-        *node_length = 0;
-    return *node_length ? at : n;
-}
-
-static uint32_t make_stack(struct convert *c, uint32_t stack)
-{
-    const struct pickle_object *frames = c->s->stacks[stack - 1];
-    const char *node = NULL;
-    size_t node_length, n = cut_at_node(c->s, stack, &node, &node_length);
-    uint32_t id = 0;
-    struct snapshot_frame f;
-    if (node_length)
-        id = vs_journal_stack(
-            c->journal, 0,
-            vs_journal_named_frame(c->journal, VS_FRAME_NODE, string_of(c, node, node_length), 0, 0));
-    for (size_t i = n; i--;) {
-        if (!snapshot_frame(c->s, stack, i, &f) || phases_recorder(&f) || frames->at[i].kind != PICKLE_DICT)
-            continue;
-        uint32_t frame = frame_of(c, frames->at[i].object, &f);
-        id = frame ? vs_journal_stack(c->journal, id, frame) : id;
-    }
-    return id;
-}
-
-static uint32_t stack_of(struct convert *c, uint32_t stack)
-{
-    if (!stack)
-        return 0;
-    if (!c->stacks[stack - 1])
-        c->stacks[stack - 1] = make_stack(c, stack);
-    return c->stacks[stack - 1];
-}
+#define OPEN_MOST 256 /* of the profiler's ranges */
 
 /* ---- events ---- */
 
@@ -169,7 +33,7 @@ static void emit_block(struct convert *c, int device, uint8_t op, uint64_t addre
                            .size = size,
                            .arg0 = VS_BYTES_UNKNOWN,
                            .arg1 = stream,
-                           .stack = stack_of(c, stack),
+                           .stack = convert_stack(c, stack),
                            .status = op == VS_OP_BLOCK_ALLOC ? (uint16_t)c->sized : 0});
 }
 
@@ -193,7 +57,68 @@ static void emit_segment(struct convert *c, int device, uint64_t address, uint64
                            .size = size,
                            .arg0 = stream,
                            .arg1 = VS_CALLED_BY(VS_CALLER_CARVER),
-                           .stack = stack_of(c, stack)});
+                           .stack = convert_stack(c, stack)});
+}
+
+/* ---- memory of the driver's ----
+ *
+ * Readers of snapshots want all memory in segments, so an export of ours has what a program asked of the
+ * driver itself as a segment with one block that fills it, and marks that.  Here it becomes what it was. */
+
+static uint64_t own_key(int device, uint64_t address)
+{
+    return address ^ (uint64_t)device << 58;
+}
+
+static void begin_own(struct convert *c, int device, uint64_t address, uint64_t size, uint64_t stream,
+                      uint32_t stack)
+{
+    vs_table_put(&c->own, own_key(device, address), 0);
+    emit(c, device,
+         (struct vs_event){.op = VS_OP_ALLOC,
+                           .space = VS_SPACE_DEVICE,
+                           .address = address,
+                           .size = size,
+                           .arg0 = stream,
+                           .stack = convert_stack(c, stack)});
+}
+
+static bool is_own(const struct convert *c, int device, uint64_t address)
+{
+    return vs_table_get(&c->own, own_key(device, address)) != VS_TABLE_NONE;
+}
+
+/* Whether entry I of a trace is such a segment, and its block the next. */
+static bool begins_own(const struct snapshot_trace *t, size_t i)
+{
+    const struct snapshot_event *e = &t->at[i], *next = e + 1;
+    return i + 1 < t->n && next->action == SNAPSHOT_ALLOC && next->driver && next->address == e->address &&
+           next->size == e->size;
+}
+
+/* Likewise of one that lived before the trace: its block, or NULL. */
+static const struct rewound_block *own_block(const struct rewound *r, const struct rewound_segment *g)
+{
+    size_t low = 0, high = r->block_count;
+    while (low < high) {
+        size_t middle = (low + high) / 2;
+        if (r->blocks[middle].address < g->address)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    const struct rewound_block *b = low < r->block_count ? &r->blocks[low] : NULL;
+    return b && b->driver && b->address == g->address && b->size == g->size && !b->pending ? b : NULL;
+}
+
+/* ---- pools ---- */
+
+/* PyTorch's two numbers as a recording has them; a pool whose numbers do not fit gets one of its own. */
+static uint64_t pool_number(const struct snapshot *s, uint32_t pool)
+{
+    const struct snapshot_pool *id = &s->pools[pool - 1];
+    bool fits = id->first >= 0 && id->first < 1 << 24 && id->second >= 0 && id->second <= UINT32_MAX;
+    return fits ? (uint64_t)id->first << 32 | (uint64_t)id->second : (UINT64_C(1) << 56) + pool;
 }
 
 /* What is asked for from here on is of POOL; of one that nobody knows it is taken as of the common one. */
@@ -203,9 +128,10 @@ static void enter_pool(struct convert *c, int device, uint32_t pool)
     if (c->pool[device] == pool)
         return;
     if (c->pool[device])
-        emit(c, device, (struct vs_event){.op = VS_OP_POOL_END, .address = c->pool[device]});
+        emit(c, device,
+             (struct vs_event){.op = VS_OP_POOL_END, .address = pool_number(c->s, c->pool[device])});
     if (pool)
-        emit(c, device, (struct vs_event){.op = VS_OP_POOL_BEGIN, .address = pool});
+        emit(c, device, (struct vs_event){.op = VS_OP_POOL_BEGIN, .address = pool_number(c->s, pool)});
     c->pool[device] = pool;
 }
 
@@ -226,7 +152,7 @@ static void map_cell(struct convert *c, int device, size_t cell, uint32_t stack)
                            .size = size,
                            .arg0 = UINT64_C(1) << 32 | (uint64_t)device,
                            .arg1 = VS_CALLED_BY(VS_CALLER_CARVER),
-                           .stack = stack_of(c, stack)});
+                           .stack = convert_stack(c, stack)});
     emit(c, device,
          (struct vs_event){
              .op = VS_OP_MAP, .address = address, .size = size, .arg0 = handle_of(device, cell)});
@@ -261,6 +187,11 @@ static void emit_start(struct convert *c, int device)
 {
     const struct rewound *r = &c->start[device];
     for (size_t i = 0; i < r->segment_count; i++) {
+        const struct rewound_block *own = own_block(r, &r->segments[i]);
+        if (own) {
+            begin_own(c, device, own->address, own->size, own->stream, own->stack);
+            continue;
+        }
         enter_pool(c, device, pools_at_start(c->pools, device, r->segments[i].address));
         emit_segment(c, device, r->segments[i].address, r->segments[i].size, r->segments[i].stream, 0);
     }
@@ -278,8 +209,9 @@ static void emit_start(struct convert *c, int device)
     }
     for (size_t i = 0; i < r->block_count; i++) {
         const struct rewound_block *b = &r->blocks[i];
-        if (b->pending)
+        if (b->pending || is_own(c, device, b->address))
             continue;
+        c->driver_blocks = c->driver_blocks || b->driver;
         enter_pool(c, device, pools_at_start(c->pools, device, b->address));
         emit_alloc(c, device, b->address, b->size, b->stream, b->stack, b->rounded);
     }
@@ -339,7 +271,7 @@ static void begin_range(struct convert *c, struct profiler *p, const struct snap
     emit(c, VS_DEVICE_UNKNOWN,
          (struct vs_event){.op = VS_OP_RANGE_PUSH,
                            .range = id,
-                           .address = string_of(c, r->name, r->length),
+                           .address = convert_string(c, r->name, r->length),
                            .arg1 = VS_SOURCE_AUTO | VS_RANGE_CROSS_THREAD});
     p->open[p->n++] = (struct open_range){r, id};
 }
@@ -387,8 +319,10 @@ static void convert_entry(struct convert *c, int device, size_t i)
 {
     const struct snapshot_trace *t = &c->s->traces[device];
     const struct snapshot_event *e = &t->at[i];
-    switch (e->action) {
+    bool of_own = e->driver && is_own(c, device, e->address); /* its segment's entry says all */
+    switch (of_own ? SNAPSHOT_OTHER : e->action) {
     case SNAPSHOT_ALLOC:
+        c->driver_blocks = c->driver_blocks || e->driver;
         enter_phase(c, phase_of(c->phases, e->stack));
         enter_pool(c, device, e->pool);
         emit_alloc(c, device, e->address, e->size, e->stream, e->stack, e->rounded);
@@ -403,10 +337,16 @@ static void convert_entry(struct convert *c, int device, size_t i)
             emit_block(c, device, VS_OP_BLOCK_REUSABLE, e->address, e->size, e->stream, 0);
         break;
     case SNAPSHOT_SEGMENT_ALLOC:
+        if (begins_own(t, i)) {
+            enter_phase(c, phase_of(c->phases, e[1].stack));
+            begin_own(c, device, e->address, e->size, e[1].stream, e[1].stack);
+            break;
+        }
         enter_pool(c, device, e->pool);
         emit_segment(c, device, e->address, e->size, e->stream, e->stack);
         break;
     case SNAPSHOT_SEGMENT_FREE:
+        vs_table_remove(&c->own, own_key(device, e->address));
         emit(c, device,
              (struct vs_event){
                  .op = VS_OP_FREE, .space = VS_SPACE_DEVICE, .address = e->address, .arg0 = e->stream});
@@ -482,7 +422,7 @@ int convert_run(struct convert *c)
     static const char *const names[IMPORT_PHASES] = {
         [IMPORT_FORWARD] = "forward", [IMPORT_BACKWARD] = "backward", [IMPORT_OPTIMIZER] = "optimizer"};
     for (int i = IMPORT_FORWARD; i < IMPORT_PHASES; i++)
-        c->names[i] = string_of(c, names[i], strlen(names[i]));
+        c->names[i] = convert_string(c, names[i], strlen(names[i]));
     if (!c->s->unrequested)
         c->sized = vs_journal_tensor(
             c->journal, vs_tensor_what(VS_TENSOR_SIZED, VS_TENSOR_NO_TYPE, VS_TENSOR_NO_SHAPE), 0, NULL);
@@ -497,5 +437,6 @@ int convert_run(struct convert *c)
         c->rc = c->drain(c->context);
     free(c->stacks);
     c->stacks = NULL;
+    vs_table_free(&c->own);
     return c->rc;
 }

@@ -12,6 +12,7 @@
 #include "pools.h"
 #include "rewind.h"
 #include "trace/event.h"
+#include "trace/ledger/addresses.h"
 #include "trace/journal/journal.h"
 
 struct convert {
@@ -28,16 +29,24 @@ struct convert {
     uint32_t pool[SNAPSHOT_DEVICES]; /* that requests go to */
     uint32_t names[IMPORT_PHASES], range, appended;
     uint32_t sized; /* the journal's id of what blocks were asked for as: as many bytes as their sizes say */
+    struct vs_table own; /* addresses of the driver's memory that no allocator of PyTorch's asked for: 0 */
+    bool driver_blocks;  /* some of that is told as blocks: the snapshot has no segments that fit to it */
     enum import_phase phase; /* that is open */
     int64_t first_us, last_ns;
     bool timed, optimized;
     int rc;
 };
 
+#define DRAIN_EVERY 8192 /* events; the ring has twice as many slots */
+
 /* What the journal needs room for.  Call before its creation. */
 struct vs_journal_config convert_room(const struct snapshot *s);
 
 /* The fields above the blank line are the caller's, the others zero.  0 or a negative errno. */
 int convert_run(struct convert *c);
+
+/* The journal's ids of a text, and of a stack of the snapshot's (0: none). */
+uint32_t convert_string(const struct convert *c, const char *text, size_t n);
+uint32_t convert_stack(struct convert *c, uint32_t stack);
 
 #endif

@@ -202,7 +202,7 @@ static void note_source(struct work *w, bool timed)
         note(w, "the snapshot has no times: entries are numbered, a microsecond each");
 }
 
-static int note_settings(struct work *w)
+static int note_settings(struct work *w, bool driver_blocks)
 {
     const struct snapshot_settings *o = &w->s.settings;
     char text[64];
@@ -213,7 +213,7 @@ static int note_settings(struct work *w)
     }
     if (w->s.rounded && rc >= 0)
         rc = vs_writer_fact(w->writer, "sizes_of_blocks", w->s.exact ? "some" : "all");
-    if (w->s.driver && rc >= 0)
+    if (driver_blocks && rc >= 0)
         rc = vs_writer_fact(w->writer, "driver_blocks", "some");
     if (!o->known || rc < 0)
         return rc;
@@ -262,7 +262,7 @@ static int write_all(struct work *w)
     w->result->ns = c.last_ns;
     if (rc == 0) {
         note_source(w, c.timed);
-        rc = note_settings(w);
+        rc = note_settings(w, c.driver_blocks);
     }
     int closed = vs_writer_close_at(w->writer, rc == 0 ? c.last_ns : -1);
     rc = rc < 0 ? rc : closed;

@@ -11,16 +11,27 @@ static uint32_t pool_at(const struct vs_spans *living, uint64_t address)
     return span ? span->value : SNAPSHOT_POOL_UNKNOWN;
 }
 
+static void insert(struct vs_spans *living, uint64_t start, uint64_t end, uint32_t pool)
+{
+    if (vs_spans_insert(living, start, end, pool) < 0)
+        exit(complain("out of memory"));
+}
+
 static void put(struct vs_spans *living, uint64_t address, uint64_t size, uint32_t pool)
 {
     const struct vs_span *old;
     uint64_t end = address + size;
     if (end <= address)
         return;
-    while ((old = vs_spans_from(living, address)) && old->start < end)
-        vs_spans_remove(living, old->start); /* a snapshot that was changed */
-    if (vs_spans_insert(living, address, end, pool) < 0)
-        exit(complain("out of memory"));
+    while ((old = vs_spans_from(living, address)) && old->start < end) {
+        struct vs_span was = *old; /* parts of a segment went, and came again later */
+        vs_spans_remove(living, was.start);
+        if (was.start < address)
+            insert(living, was.start, address, was.value);
+        if (was.end > end)
+            insert(living, end, was.end, was.value);
+    }
+    insert(living, address, end, pool);
 }
 
 /* Of an expandable segment's part that went back: that of the part before or behind it, if there is one. */
@@ -30,20 +41,24 @@ static uint32_t pool_beside(const struct vs_spans *living, uint64_t address, uin
     return before ? before->value : pool_at(living, address + size);
 }
 
+static uint32_t first_known(uint32_t a, uint32_t b)
+{
+    return a != SNAPSHOT_POOL_UNKNOWN ? a : b;
+}
+
 /* The state before E, from that behind it. */
 static void go_back(struct vs_spans *living, struct snapshot_event *e)
 {
     switch (e->action) {
     case SNAPSHOT_SEGMENT_ALLOC:
-        e->pool = pool_at(living, e->address);
+        e->pool = first_known(e->pool, pool_at(living, e->address));
         vs_spans_remove(living, e->address);
         break;
     case SNAPSHOT_SEGMENT_FREE:
-        e->pool = SNAPSHOT_POOL_UNKNOWN;
         put(living, e->address, e->size, e->pool);
         break;
     case SNAPSHOT_SEGMENT_UNMAP:
-        e->pool = pool_beside(living, e->address, e->size);
+        e->pool = first_known(e->pool, pool_beside(living, e->address, e->size));
         put(living, e->address, e->size, e->pool);
         break;
     default:

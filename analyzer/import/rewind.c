@@ -137,7 +137,7 @@ static void take_segment(struct state *st, const struct snapshot_segment *g)
         const struct snapshot_block *b = &st->s->blocks[g->first_block + i];
         if (b->state != SNAPSHOT_FREE)
             add_block(st, &(struct rewound_block){b->address, b->requested, g->stream, b->stack,
-                                                  b->state == SNAPSHOT_PENDING, b->rounded});
+                                                  b->state == SNAPSHOT_PENDING, b->rounded, b->driver});
     }
 }
 
@@ -149,11 +149,13 @@ static void undo(struct state *st, const struct snapshot_event *e)
         r->misfits += !set_remove(&st->blocks, e->address);
         break;
     case SNAPSHOT_FREE_COMPLETED:
-        add_block(st, &(struct rewound_block){e->address, e->size, e->stream, 0, true, e->rounded});
+        add_block(st,
+                  &(struct rewound_block){e->address, e->size, e->stream, 0, true, e->rounded, e->driver});
         break;
     case SNAPSHOT_FREE_REQUESTED:
         r->misfits += !set_remove(&st->blocks, e->address); /* until then it was pending */
-        add_block(st, &(struct rewound_block){e->address, e->size, e->stream, 0, false, e->rounded});
+        add_block(st,
+                  &(struct rewound_block){e->address, e->size, e->stream, 0, false, e->rounded, e->driver});
         break;
     case SNAPSHOT_SEGMENT_ALLOC:
         r->misfits += !set_remove(&st->segments, e->address);

@@ -20,6 +20,7 @@ struct rewound_block {
     uint32_t stack; /* of a block that still lives at the end, else 0: nobody says who allocated it */
     bool pending;   /* it was freed before, and not yet reusable */
     bool rounded;   /* its size is not what was requested: as snapshot.h has it */
+    bool driver;    /* likewise */
 };
 
 struct rewound_segment {

@@ -135,8 +135,31 @@ static bool is_rounded(struct reader *r, const struct pickle_value *v, bool coun
     bool rounded = unpickle_int(unpickle_get(v, "size_is_block"), 0) != 0;
     r->s->rounded = r->s->rounded || (counts && rounded);
     r->s->exact = r->s->exact || (counts && !rounded);
-    r->s->driver = r->s->driver || (counts && unpickle_int(unpickle_get(v, "is_driver_memory"), 0) != 0);
     return rounded;
+}
+
+static bool is_driver(const struct pickle_value *v)
+{
+    return unpickle_int(unpickle_get(v, "is_driver_memory"), 0) != 0;
+}
+
+/* A pool's name is a pair of numbers: (0, 0) the common one, (n, 0) a capture's, (0, n) a MemPool. */
+static uint32_t pool_of(struct snapshot *s, const struct pickle_value *pair)
+{
+    if (unpickle_items(pair) != 2)
+        return SNAPSHOT_POOL_UNKNOWN; /* an old PyTorch */
+    struct snapshot_pool id = {unpickle_int(unpickle_item(pair, 0), 0),
+                               unpickle_int(unpickle_item(pair, 1), 0)};
+    if (!id.first && !id.second)
+        return 0;
+    size_t i = 0;
+    while (i < s->pool_count && (s->pools[i].first != id.first || s->pools[i].second != id.second))
+        i++;
+    if (i == POOLS_MOST)
+        return SNAPSHOT_POOL_UNKNOWN;
+    if (i == s->pool_count)
+        *PUSH(s->pools, s->pool_count) = id;
+    return (uint32_t)i + 1;
 }
 
 static void read_event(struct reader *r, const struct pickle_value *v, struct snapshot_event *e, bool *timed)
@@ -150,6 +173,8 @@ static void read_event(struct reader *r, const struct pickle_value *v, struct sn
                                  .time_us = unpickle_int(time, 0)};
     *timed = *timed && time;
     e->rounded = is_rounded(r, v, e->action == SNAPSHOT_ALLOC);
+    e->driver = is_driver(v);
+    e->pool = pool_of(r->s, unpickle_get(v, "segment_pool_id"));
 }
 
 /* Whether two entries in a row move nothing: `vramscope export` has such pairs around a mapping, for readers
@@ -229,31 +254,13 @@ static int read_blocks(struct reader *r, const struct pickle_value *list, struct
         b.requested = (uint64_t)unpickle_int(requested, (int64_t)b.size);
         b.state = state_of(unpickle_get(v, "state"));
         b.rounded = is_rounded(r, v, b.state != SNAPSHOT_FREE);
+        b.driver = is_driver(v);
         s->unrequested = s->unrequested || (b.state != SNAPSHOT_FREE && !requested);
         b.stack = stack_of(r, unpickle_get(v, "frames"));
         address = b.address + b.size;
         *PUSH(s->blocks, s->block_count) = b;
     }
     return 0;
-}
-
-/* A pool's name is a pair of numbers: (0, 0) the common one, (n, 0) a capture's, (0, n) a MemPool. */
-static uint32_t pool_of(struct snapshot *s, const struct pickle_value *pair)
-{
-    if (unpickle_items(pair) != 2)
-        return SNAPSHOT_POOL_UNKNOWN; /* an old PyTorch */
-    struct snapshot_pool id = {unpickle_int(unpickle_item(pair, 0), 0),
-                               unpickle_int(unpickle_item(pair, 1), 0)};
-    if (!id.first && !id.second)
-        return 0;
-    size_t i = 0;
-    while (i < s->pool_count && (s->pools[i].first != id.first || s->pools[i].second != id.second))
-        i++;
-    if (i == POOLS_MOST)
-        return SNAPSHOT_POOL_UNKNOWN;
-    if (i == s->pool_count)
-        *PUSH(s->pools, s->pool_count) = id;
-    return (uint32_t)i + 1;
 }
 
 static int read_segments(struct reader *r, const struct pickle_value *list)
@@ -327,7 +334,7 @@ static void read_settings(struct snapshot_settings *o, const struct pickle_value
                               *conf = unpickle_get(v, "PYTORCH_CUDA_ALLOC_CONF");
     if (!conf)
         conf = unpickle_get(v, "PYTORCH_ALLOC_CONF");
-    o->known = v && v->kind == PICKLE_DICT;
+    o->known = unpickle_get(v, "max_split_size") != NULL; /* an export of ours may not know them */
     o->max_split = unpickle_int(unpickle_get(v, "max_split_size"), -1);
     o->gc_threshold = threshold && threshold->kind == PICKLE_FLOAT ? threshold->real : 0;
     o->expandable = unpickle_int(unpickle_get(v, "expandable_segments"), 0) != 0;

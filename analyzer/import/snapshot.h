@@ -38,9 +38,10 @@ struct snapshot_event {
     int64_t time_us; /* never before that of the event before it */
     uint64_t address, size, stream;
     uint32_t stack; /* 0: none; else stacks[stack - 1] */
-    uint32_t pool;  /* pools.h sets it */
+    uint32_t pool;  /* what an export of ours says of a segment's, else unknown; pools.h sets it */
     enum snapshot_action action;
     bool rounded; /* an export of ours that knew no request: its size is the block's */
+    bool driver;  /* likewise, of a block: memory that no allocator of PyTorch's asked for */
 };
 
 struct snapshot_trace { /* of a device */
@@ -55,14 +56,14 @@ struct snapshot_block {
     uint64_t address, size, requested;
     uint32_t stack;
     enum snapshot_state state; /* PENDING: freed, and other streams may still use it */
-    bool rounded;              /* as of an event */
+    bool rounded, driver;      /* as of an event */
 };
 
 struct snapshot_segment {
     uint64_t address, size, stream;
     size_t first_block, blocks;
     int device;
-    uint32_t pool; /* 0: the common one; else a private one's number, from 1, or unknown where none is said */
+    uint32_t pool; /* 0: the common one; else private, pools[pool - 1]; or unknown where none is said */
     bool expandable;
 };
 
@@ -104,8 +105,7 @@ struct snapshot {
     bool unrequested;    /* a block lacks the bytes that were requested: an old PyTorch */
     bool exact;          /* a block, or its event, has what was requested */
     bool rounded;        /* one has not: an export of ours */
-    bool driver;   /* one is of the driver's memory that no allocator of PyTorch's asked for: likewise */
-    size_t events; /* of all devices, those that change no memory included */
+    size_t events;       /* of all devices, those that change no memory included */
     struct snapshot_settings settings;
 };
 

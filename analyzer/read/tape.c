@@ -21,6 +21,7 @@
 #define STREAMS_MOST  60000
 #define LARGE         (UINT64_C(1) << 20)
 #define OUT_OF_MEMORY 2 /* CUresult */
+#define RECENT        8 /* events between a free and what says that it is deferred */
 #define CAPTURED      1 /* of a scope, vs_op POOL_BEGIN */
 
 struct scope { /* requests of a thread, or of a stream, go to a private pool */
@@ -35,6 +36,7 @@ struct extent { /* of a block: what it takes, and what was requested, its size w
 
 struct waiting { /* a block whose free was deferred */
     size_t free; /* its event */
+    int64_t seq; /* of that */
     uint32_t events;
 };
 
@@ -44,6 +46,8 @@ struct reading {
     struct extent *extents; /* by block */
     size_t extent_count;
     struct vs_table living, deferred; /* blocks by address: their numbers */
+    struct vs_table deferred_at;      /* of those of imports: their place in `waiting` */
+    int64_t free_seq[RECENT];         /* of the last frees, by the event's place */
     struct vs_table pieces;           /* the framework's driver memory, by address or handle: 0 */
     struct vs_table streams;
     struct vs_table refused;              /* by thread, how often since its last request */
@@ -61,6 +65,7 @@ struct row {
     bool managed, refused;
     uint64_t number, handle; /* kind.stream; of a map its memory */
     int64_t thread, space, asked;
+    int64_t seq; /* of a map: of the event that made its memory */
 };
 
 /* ---- streams and pools ---- */
@@ -73,6 +78,8 @@ static uint16_t stream_of(struct reading *r, uint64_t handle, uint64_t pool)
         if (r->tape->streams >= STREAMS_MOST)
             return 0;
         size_t n = known = r->tape->streams++;
+        r->tape->stream = grow(r->tape->stream, n, sizeof *r->tape->stream);
+        r->tape->stream[n] = (struct tape_stream){handle, pool};
         *PUSH(r->tape->private_pool, n) = pool != 0;
         vs_table_put(&r->streams, key, known);
     }
@@ -156,13 +163,15 @@ static void block_alloc(struct reading *r, const struct row *row)
     push(r, e);
 }
 
-static void block_free(struct reading *r, struct tape_event e)
+static void block_free(struct reading *r, const struct row *row)
 {
+    struct tape_event e = row->e;
     e.id = vs_table_remove(&r->living, e.address);
     e.what = TAPE_FREE;
     if (e.id == VS_TABLE_NONE)
         return;
     e.size = r->extents[e.id].request;
+    r->free_seq[r->tape->n % RECENT] = row->seq;
     push(r, e);
 }
 
@@ -176,7 +185,7 @@ static void waits_for(struct reading *r, size_t free_event, uint64_t event)
         not_deferred(r, &r->waiting[other]); /* the allocator uses an event again when it is over */
     if (!last || last->free != free_event || !last->events) {
         last = PUSH(r->waiting, r->waiting_count);
-        *last = (struct waiting){free_event, 0};
+        *last = (struct waiting){free_event, r->free_seq[free_event % RECENT], 0};
         uint64_t size = r->extents[e->id].size;
         vs_spans_insert(&r->unfinished, e->address, e->address + (size ? size : 1),
                         (uint32_t)(r->waiting_count - 1));
@@ -190,7 +199,7 @@ static void waits_for(struct reading *r, size_t free_event, uint64_t event)
 static void block_deferred(struct reading *r, const struct row *row)
 {
     size_t i = r->tape->n;
-    while (i-- > 0 && r->tape->n - i < 8) {
+    while (i-- > 0 && r->tape->n - i <= RECENT) {
         struct tape_event *e = &r->tape->at[i];
         if (e->what != TAPE_FREE || e->address != row->e.address)
             continue; /* another thread's event came between */
@@ -199,27 +208,41 @@ static void block_deferred(struct reading *r, const struct row *row)
         } else {
             e->deferred = true;
             vs_table_put(&r->deferred, e->address, e->id);
+            vs_table_put(&r->deferred_at, e->address, (uint32_t)r->waiting_count);
+            *PUSH(r->waiting, r->waiting_count) = (struct waiting){i, r->free_seq[i % RECENT], 1};
         }
         return;
     }
 }
 
-static void block_reusable(struct reading *r, struct tape_event e)
+static void end_wait(struct reading *r, struct waiting *w, int64_t seq)
 {
+    w->events = 0;
+    *PUSH(r->tape->waits, r->tape->wait_count) = (struct tape_wait){w->seq, seq};
+}
+
+static void block_reusable(struct reading *r, const struct row *row)
+{
+    struct tape_event e = row->e;
+    uint32_t at = vs_table_remove(&r->deferred_at, e.address);
+    if (at != VS_TABLE_NONE)
+        end_wait(r, &r->waiting[at], row->seq);
     e.id = vs_table_remove(&r->deferred, e.address);
     e.what = TAPE_REUSABLE;
     if (e.id != VS_TABLE_NONE)
         push(r, e);
 }
 
-static void event_done(struct reading *r, struct tape_event e)
+static void event_done(struct reading *r, const struct row *row)
 {
+    struct tape_event e = row->e;
     uint32_t at = vs_table_remove(&r->over, e.address);
     struct waiting *w = at == VS_TABLE_NONE ? NULL : &r->waiting[at];
     if (!w || !w->events || --w->events)
         return;
     const struct tape_event *freed = &r->tape->at[w->free];
     vs_spans_remove(&r->unfinished, freed->address);
+    end_wait(r, w, row->seq);
     e.what = TAPE_REUSABLE;
     e.address = freed->address;
     e.size = freed->size;
@@ -228,6 +251,13 @@ static void event_done(struct reading *r, struct tape_event e)
 }
 
 /* ---- the driver ---- */
+
+/* A segment, or a piece of an expandable one. */
+static void push_birth(struct reading *r, struct tape_event e, int64_t seq)
+{
+    *PUSH(r->tape->births, r->tape->birth_count) = (struct tape_birth){seq, r->tape->n};
+    push(r, e);
+}
 
 /* Driver memory that a framework carves: told by what the file says of its birth, ended by its address. */
 static void driver_memory(struct reading *r, const struct row *row)
@@ -248,14 +278,14 @@ static void driver_memory(struct reading *r, const struct row *row)
              : op == VS_OP_MAP  ? TAPE_MAP
                                 : TAPE_UNMAP;
     if (op == VS_OP_ALLOC && managed) {
-        push(r, e);
+        push_birth(r, e, row->seq);
     } else if (op == VS_OP_FREE && (piece = vs_table_remove(&r->pieces, e.address)) != VS_TABLE_NONE) {
         e.stream = r->tape->imported ? (uint16_t)piece : e.stream;
         push(r, e);
     } else if (op == VS_OP_MAP && vs_table_get(&r->pieces, row->handle) != VS_TABLE_NONE) {
         vs_table_put(&r->pieces, e.address, 1);
         r->tape->expandable = true;
-        push(r, e);
+        push_birth(r, e, row->seq);
     } else if (op == VS_OP_UNMAP && vs_table_remove(&r->pieces, e.address) != VS_TABLE_NONE) {
         push(r, e);
     }
@@ -298,7 +328,7 @@ static void read_row(struct reading *r, const struct row *row)
         block_alloc(r, row);
         break;
     case VS_OP_BLOCK_FREE:
-        block_free(r, e);
+        block_free(r, row);
         break;
     case VS_OP_BLOCK_OOM:
         push_refusals(r, row);
@@ -308,10 +338,10 @@ static void read_row(struct reading *r, const struct row *row)
         block_deferred(r, row);
         break;
     case VS_OP_BLOCK_REUSABLE:
-        block_reusable(r, e);
+        block_reusable(r, row);
         break;
     case VS_OP_EVENT_DONE:
-        event_done(r, e);
+        event_done(r, row);
         break;
     case VS_OP_VA_RESERVE:
         vs_spans_insert(&r->reserved, e.address, e.address + e.size, 0);
@@ -349,7 +379,8 @@ static void take_row(struct reading *r, struct sqlite3_stmt *s)
                       .handle = (uint64_t)trace_sql_amount(s, 7),
                       .thread = sqlite3_column_int64(s, 8),
                       .refused = sqlite3_column_int(s, 9) == OUT_OF_MEMORY,
-                      .asked = sqlite3_column_int64(s, 10)};
+                      .asked = sqlite3_column_int64(s, 10),
+                      .seq = sqlite3_column_int64(s, 11)};
     if (row.e.size < SIZE_MOST && row.e.address < ADDRESS_MOST) /* else damaged */
         read_row(r, &row);
 }
@@ -370,8 +401,9 @@ int trace_tape(struct trace *t, int64_t device, struct trace_tape *tape)
             "e.size") ", k.stream, k.managed OR EXISTS (SELECT 1 FROM amend a WHERE a.seq = e.seq AND a.op = "
                       "50), k.space, "
                       "CASE WHEN e.op = 7 THEN (SELECT " BYTES(
-                          "p.address") " FROM ev p WHERE p.seq = e.mate) END, k.thread, k.status, k.tensor "
-                                       "FROM ev e CROSS JOIN kind k ON k.id = e.kind WHERE (e.device = ?1 OR "
+                          "p.address") " FROM ev p WHERE p.seq = e.mate) END, k.thread, k.status, k.tensor, "
+                                       "CASE WHEN e.op = 7 THEN e.mate ELSE e.seq END FROM ev e CROSS JOIN "
+                                       "kind k ON k.id = e.kind WHERE (e.device = ?1 OR "
                                        "e.op IN (7, 8, 9, 29, 34, 36)) AND "
                                        "e.op IN (1, 2, 4, 6, 7, 8, 9, 20, 21, 22, 27, 28, 29, 34, 36, 37, "
                                        "38, 39) AND k.status IN (0, 2) "
@@ -380,6 +412,11 @@ int trace_tape(struct trace *t, int64_t device, struct trace_tape *tape)
     int code = SQLITE_ERROR;
     while (s && (code = sqlite3_step(s)) == SQLITE_ROW)
         take_row(&r, s);
+    for (size_t i = 0; i < r.waiting_count; i++)
+        if (r.waiting[i].events)
+            end_wait(&r, &r.waiting[i], INT64_MAX);
+    if (tape->imported && tape->expandable)
+        tape_find_pieces(tape);
     tape->streams_known = tape->imported || tape->arena || tape_find_streams(tape, &r.reserved);
     for (size_t i = 0; i < tape->n && tape->arena; i++)
         if (tape->at[i].stream == STREAM_UNKNOWN)
@@ -388,6 +425,7 @@ int trace_tape(struct trace *t, int64_t device, struct trace_tape *tape)
     free(r.extents);
     vs_table_free(&r.living);
     vs_table_free(&r.deferred);
+    vs_table_free(&r.deferred_at);
     vs_table_free(&r.pieces);
     vs_table_free(&r.streams);
     vs_table_free(&r.over);
@@ -403,5 +441,8 @@ void trace_free_tape(struct trace_tape *tape)
 {
     free(tape->at);
     free(tape->private_pool);
+    free(tape->stream);
+    free(tape->births);
+    free(tape->waits);
     *tape = (struct trace_tape){0};
 }

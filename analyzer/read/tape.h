@@ -15,6 +15,10 @@
  * remain of which nothing is known: they are of stream 0 then. */
 bool tape_find_streams(struct trace_tape *tape, const struct vs_spans *reserved);
 
+/* Gives each mapped piece of an import, which says no stream of one, that of the blocks in the pieces that it
+ * touches. */
+void tape_find_pieces(struct trace_tape *tape);
+
 /* Sets what TAPE says of the framework's settings. */
 void tape_read_settings(struct trace *t, struct trace_tape *tape);
 

@@ -103,3 +103,47 @@ bool tape_find_streams(struct trace_tape *tape, const struct vs_spans *reserved)
     free(h.of);
     return known;
 }
+
+/* ---- the pieces of an import ---- */
+
+static void remove_pieces(struct homes *h, uint64_t address, uint64_t size)
+{
+    const struct vs_span *old;
+    while ((old = vs_spans_from(&h->living, address)) && old->start < address + size)
+        vs_spans_remove(&h->living, old->start);
+}
+
+/* A piece that touches another one is of the same segment. */
+static void begin_piece(struct homes *h, const struct tape_event *e)
+{
+    uint32_t home = e->address ? home_at(h, e->address - 1) : NO_HOME;
+    if (home == NO_HOME)
+        home = home_at(h, e->address + e->size);
+    remove_pieces(h, e->address, e->size);
+    vs_spans_insert(&h->living, e->address, e->address + e->size, home == NO_HOME ? new_home(h) : home);
+}
+
+void tape_find_pieces(struct trace_tape *tape)
+{
+    struct homes h = {.tape = tape, .of = xrealloc(NULL, (tape->n + 1) * sizeof *h.of)};
+    for (size_t i = 0; i < tape->n; i++) {
+        const struct tape_event *e = &tape->at[i];
+        if (e->what == TAPE_MAP)
+            begin_piece(&h, e);
+        h.of[i] = e->what == TAPE_MAP || e->what == TAPE_UNMAP || e->what == TAPE_ALLOC
+                      ? home_at(&h, e->address)
+                      : NO_HOME;
+        if (e->what == TAPE_UNMAP)
+            remove_pieces(&h, e->address, e->size);
+        if (e->what == TAPE_ALLOC && h.of[i] != NO_HOME)
+            vote(&h.at[h.of[i]], e->stream);
+    }
+    for (size_t i = 0; i < tape->n; i++) {
+        struct tape_event *e = &tape->at[i];
+        if (e->what != TAPE_ALLOC && h.of[i] != NO_HOME && h.at[h.of[i]].stream != STREAM_UNKNOWN)
+            e->stream = h.at[h.of[i]].stream;
+    }
+    vs_spans_free(&h.living);
+    free(h.at);
+    free(h.of);
+}

@@ -474,11 +474,26 @@ struct tape_event {
     bool deferred;   /* a free whose block other streams still used */
     bool rounded;    /* SIZE is a block's, not a request */
 };
+struct tape_stream { /* as recorded; POOL 0: PyTorch's common one */
+    uint64_t number, pool;
+};
+struct tape_birth { /* of driver memory: the event that made it, and where on the tape it came */
+    int64_t seq;
+    size_t at;
+};
+struct tape_wait { /* a deferred free, and the event at which the block was reusable; INT64_MAX: none */
+    int64_t free_seq, done_seq;
+};
 struct trace_tape {
     struct tape_event *at;
     size_t n, start; /* events before START set up what there was when recording began */
     uint32_t ids, streams;
-    bool *private_pool;               /* by stream: its memory is a private pool's */
+    bool *private_pool;         /* by stream: its memory is a private pool's */
+    struct tape_stream *stream; /* by stream */
+    struct tape_birth *births;  /* segments and mapped pieces */
+    size_t birth_count;
+    struct tape_wait *waits;
+    size_t wait_count;
     bool requests;                    /* imported: each size that no request stands beside is one */
     bool imported, expandable, arena; /* arena: blocks were the arena's own */
     bool streams_known, settings_known;

@@ -33,11 +33,25 @@ exact() { # CASE: all of its requests, and at least its segment events (pieces o
     [ "${met:-0}" -ge "$events" ] || fail "$1: $requests requests and $events segment events, and: $(cat "$run/text")"
 }
 
+# back CASE: what was recorded, exported as a snapshot of PyTorch's and imported again, replays as exactly
+back() {
+    rm -f "$run"/back*
+    "$V" export --format=pytorch -o "$run/back.pickle" "$db" >"$run/text" 2>&1 || fail "$1: export: $(cat "$run/text")"
+    "$V" import -o "$run/back.db" "$run/back.pickle" >"$run/text" 2>&1 || fail "$1: import: $(cat "$run/text")"
+    "$V" whatif --policy=$policy "$run/back.db" >"$run/text" 2>&1 || fail "$1: whatif of the import: $(cat "$run/text")"
+    if [ "$1" = collect ]; then # a share of a limit, for which a snapshot has no place
+        grep -q "not exact: .*(garbage_collection_threshold is a share of a memory that is not recorded)" "$run/text" || fail "$1: $(cat "$run/text")"
+    else
+        exact "$1"
+    fi
+}
+
 make -Wl,-z,now
 stacks=python
 for case in $(python3 "$here/live_allocator.py" cases); do
     live "$case" VRAMSCOPE_STACKS=$stacks
     exact "$case"
+    back "$case"
     [ $stacks = off ] && stacks=python || stacks=off # by both ways of a report
 done
 expect_sql "SELECT value FROM meta WHERE key = 'torch_version'" 2.11.0+cu130

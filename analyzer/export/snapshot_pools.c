@@ -1,0 +1,83 @@
+/*
+ * snapshot_pools.c - of which stream and pool each segment is that a snapshot has.
+ *
+ * A recording says a stream of each block, and of a segment none: that follows from the blocks in it, as a
+ * replay finds it too (read/tape.h), from where it is taken here.  A private pool's number is made of the two
+ * that PyTorch names it by; where a graph's capture had no such name yet the number is one of our own, and
+ * gets a pair that PyTorch does not come to.
+ */
+#include <stdlib.h>
+
+#include "snapshot.h"
+
+#define UNNAMED (UINT64_C(1) << 56) /* from here on no number is made of PyTorch's two */
+
+int snapshot_homes(struct snapshot_writer *w, struct heap_homes *homes)
+{
+    struct trace_tape tape;
+    *homes = (struct heap_homes){0};
+    if (trace_tape(w->t, w->device, &tape)) {
+        trace_free_tape(&tape);
+        return -1;
+    }
+    for (size_t i = 0; i < tape.birth_count; i++) {
+        uint16_t stream = tape.at[tape.births[i].at].stream;
+        if (stream >= tape.streams)
+            continue;
+        struct heap_home home = {(int64_t)tape.stream[stream].number, (int64_t)tape.stream[stream].pool};
+        map_put(&homes->by_birth, tape.births[i].seq, (int64_t)homes->n);
+        *PUSH(homes->at, homes->n) = home;
+    }
+    for (size_t i = 0; i < tape.wait_count; i++)
+        map_put(&w->waits, tape.waits[i].free_seq, tape.waits[i].done_seq);
+    w->settings = (struct snapshot_settings){tape.settings_known && !tape.changed && !tape.environment,
+                                             tape.max_split, tape.roundup, tape.gc_threshold};
+    w->pools_known = !tape.pools_unknown;
+    trace_free_tape(&tape);
+    return 0;
+}
+
+/* PyTorch has divisions for each power of two of MiB, and here they are the same for all: else they are left
+ * out, with all others, as settings that are not known.  So they are, too, where a recording lacks them. */
+void snapshot_settings(struct snapshot_writer *w)
+{
+    static const char *const powers[] = {"1",   "2",   "4",    "8",    "16",   "32",   "64",    "128",
+                                         "256", "512", "1024", "2048", "4096", "8192", "16384", "32768"};
+    const struct snapshot_settings *o = &w->settings;
+    pickle_text(&w->pickle, "allocator_settings");
+    pickle_dict(&w->pickle);
+    pickle_items(&w->pickle);
+    snapshot_bool(w, "expandable_segments", w->expandable);
+    if (o->known && o->roundup >= 0) {
+        snapshot_int(w, "max_split_size", o->max_split);
+        pickle_text(&w->pickle, "garbage_collection_threshold");
+        pickle_float(&w->pickle, o->gc_threshold);
+        pickle_text(&w->pickle, "roundup_power2_divisions");
+        pickle_dict(&w->pickle);
+        pickle_items(&w->pickle);
+        for (size_t i = 0; i < sizeof powers / sizeof *powers; i++)
+            snapshot_int(w, powers[i], o->roundup);
+        pickle_set(&w->pickle);
+    }
+    pickle_set(&w->pickle);
+}
+
+void snapshot_free_homes(struct heap_homes *homes)
+{
+    map_free(&homes->by_birth);
+    free(homes->at);
+    *homes = (struct heap_homes){0};
+}
+
+void snapshot_pool(struct snapshot_writer *w, int64_t pool)
+{
+    uint64_t number = (uint64_t)pool, first = number >> 32, second = number & UINT32_MAX;
+    if (number >= UNNAMED) {
+        first = UNNAMED >> 32 | (number - UNNAMED);
+        second = 0;
+    }
+    pickle_text(&w->pickle, "segment_pool_id");
+    pickle_int(&w->pickle, (int64_t)first);
+    pickle_int(&w->pickle, (int64_t)second);
+    pickle_pair(&w->pickle);
+}

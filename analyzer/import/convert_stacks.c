@@ -1,0 +1,146 @@
+/*
+ * convert_stacks.c - the call stacks of a snapshot as those of a recording, and the room that a journal needs
+ * for them.
+ *
+ * A snapshot's frames are dicts that many stacks refer to, and a journal's stacks are paths of nodes: each
+ * frame and each stack becomes one the first time that an event has it.
+ */
+#include <string.h>
+
+#include "convert.h"
+
+#define TEXT_MOST 4095 /* of a journal's string */
+#define COUNTED   UINT32_MAX
+
+/* ---- the journal's size ---- */
+
+static uint64_t text_bytes(uint32_t length)
+{
+    return (length < TEXT_MOST ? length : TEXT_MOST) + 24;
+}
+
+/* A frame is one dict that many stacks refer to. */
+static void count_frames(const struct pickle_object *stack, uint64_t *frames, uint64_t *bytes)
+{
+    for (size_t i = 0; i < stack->n; i++) {
+        const struct pickle_value *f = &stack->at[i], *name = unpickle_get(f, "name"),
+                                  *file = unpickle_get(f, "filename");
+        if (f->kind != PICKLE_DICT || f->object->tag == COUNTED)
+            continue;
+        f->object->tag = COUNTED;
+        *frames += 2; /* with that of a node */
+        *bytes += text_bytes(name ? name->length : 0) * 2 + text_bytes(file ? file->length : 0);
+    }
+}
+
+struct vs_journal_config convert_room(const struct snapshot *s)
+{
+    uint64_t frames = 64, bytes = 1 << 16;
+    for (size_t i = 0; i < s->stack_count; i++)
+        count_frames(s->stacks[i], &frames, &bytes);
+    for (size_t i = 0; i < s->range_count; i++)
+        bytes += text_bytes(s->ranges[i].length);
+    uint64_t stacks = s->stack_frames + s->stack_count + 64;
+    return (struct vs_journal_config){.ring_slots = DRAIN_EVERY * 2,
+                                      .string_bytes =
+                                          bytes < UINT32_MAX - 8 ? (uint32_t)bytes : UINT32_MAX - 8,
+                                      .threads = 8,
+                                      .contexts = 8,
+                                      .devices = 8,
+                                      .modules = 8,
+                                      .frames = frames < UINT32_MAX ? (uint32_t)frames : UINT32_MAX,
+                                      .tensor_bytes = 4096,
+                                      .stacks = stacks < UINT32_MAX ? (uint32_t)stacks : UINT32_MAX,
+                                      .start_ns = 1};
+}
+
+/* ---- stacks ---- */
+
+uint32_t convert_string(const struct convert *c, const char *text, size_t n)
+{
+    return vs_journal_string(c->journal, text, n);
+}
+
+/* PATH of Windows with slashes, as who looks for a package in it expects them. */
+static uint32_t file_of(struct convert *c, const struct snapshot_frame *f)
+{
+    char path[TEXT_MOST];
+    size_t n = f->file_length < sizeof path ? f->file_length : sizeof path;
+    if (n < 3 || f->file[1] != ':' || f->file[2] != '\\')
+        return convert_string(c, f->file, f->file_length);
+    for (size_t i = 0; i < n; i++)
+        path[i] = f->file[i] == '\\' ? '/' : f->file[i];
+    return convert_string(c, path, n);
+}
+
+static uint32_t make_frame(struct convert *c, const struct snapshot_frame *f)
+{
+    bool native = phases_native(f), placed = f->file_length && !(f->file_length == 2 && f->file[0] == '?');
+    uint32_t name = f->name_length ? convert_string(c, f->name, f->name_length) : convert_string(c, "?", 1);
+    uint32_t file = placed ? file_of(c, f) : 0;
+    const char *node;
+    size_t node_length = phases_exported_node(f, &node);
+    if (node_length)
+        return vs_journal_named_frame(c->journal, VS_FRAME_NODE, convert_string(c, node, node_length), 0, 0);
+    return vs_journal_named_frame(c->journal, native ? VS_FRAME_NATIVE : VS_FRAME_PYTHON, name, file,
+                                  f->line);
+}
+
+/* Of a frame whose dict has been seen: the journal's. */
+static uint32_t frame_of(struct convert *c, struct pickle_object *o, const struct snapshot_frame *f)
+{
+    if (o->tag == COUNTED || !o->tag)
+        o->tag = make_frame(c, f);
+    return o->tag;
+}
+
+/* How many frames from the innermost on are kept, and the node under them: autograd's threads run a node
+ * below frames that are the same for every node.  Where Python called backward in the same thread its frames
+ * stay, and the node is left to native frames: under a node the database has those of the forward. */
+static size_t cut_at_node(const struct snapshot *s, uint32_t stack, const char **node, size_t *node_length)
+{
+    struct snapshot_frame f;
+    size_t at = 0, n = 0;
+    *node_length = 0;
+    for (; snapshot_frame(s, stack, n, &f); n++) {
+        if (!phases_native(&f) && *node_length)
+            break;
+        if (!*node_length && (*node_length = phases_node(&f, node)))
+            at = n + 1;
+    }
+    bool python = snapshot_frame(s, stack, n, &f);
+    while (snapshot_frame(s, stack, n, &f))
+        n++;
+    if (python)
+        *node_length = 0;
+    return *node_length ? at : n;
+}
+
+static uint32_t make_stack(struct convert *c, uint32_t stack)
+{
+    const struct pickle_object *frames = c->s->stacks[stack - 1];
+    const char *node = NULL;
+    size_t node_length, n = cut_at_node(c->s, stack, &node, &node_length);
+    uint32_t id = 0;
+    struct snapshot_frame f;
+    if (node_length)
+        id = vs_journal_stack(
+            c->journal, 0,
+            vs_journal_named_frame(c->journal, VS_FRAME_NODE, convert_string(c, node, node_length), 0, 0));
+    for (size_t i = n; i--;) {
+        if (!snapshot_frame(c->s, stack, i, &f) || phases_recorder(&f) || frames->at[i].kind != PICKLE_DICT)
+            continue;
+        uint32_t frame = frame_of(c, frames->at[i].object, &f);
+        id = frame ? vs_journal_stack(c->journal, id, frame) : id;
+    }
+    return id;
+}
+
+uint32_t convert_stack(struct convert *c, uint32_t stack)
+{
+    if (!stack)
+        return 0;
+    if (!c->stacks[stack - 1])
+        c->stacks[stack - 1] = make_stack(c, stack);
+    return c->stacks[stack - 1];
+}
