@@ -106,7 +106,16 @@ static int64_t sure_of(const struct vs_access_row *r)
                      (early > SURE_PARTS ? SURE_PARTS : early));
 }
 
-/* Writes R as the row of the block that ALLOC allocated. */
+#define AT_ONCE 4096u /* rows that are collected and written by one statement */
+
+static int flush(struct vs_store *s)
+{
+    int rc = s->accesses.n ? vs_sql_run(s, VS_SQL_ACCESS, "") : 0;
+    s->accesses.n = 0;
+    return rc;
+}
+
+/* Writes R, with the next flush at the latest, as the row of the block that ALLOC allocated. */
 static int put(struct vs_store *s, uint64_t alloc, const struct vs_access_row *r)
 {
     bool used = r->uses != 0, idled = used && r->gap_ns >= GAP_LEAST_NS;
@@ -122,12 +131,17 @@ static int put(struct vs_store *s, uint64_t alloc, const struct vs_access_row *r
         return -ENOMEM;
     int64_t first = used ? after(r->first_ns, r->born_ns) : -1;
     int64_t last = used ? after(r->last_ns, r->born_ns) : -1;
-    return vs_sql_run(s, VS_SQL_ACCESS, "iinniinnnnnnn", (int64_t)alloc, (int64_t)kind, first, last,
-                      (int64_t)r->uses, (int64_t)r->born_step,
-                      used ? beyond(r->first_step, r->born_step) : -1, beyond(last_step, r->born_step),
-                      r->end_step ? (int64_t)(r->end_step - r->born_step) : -1,
-                      r->steps > 1 ? (int64_t)r->steps : -1, idled ? (int64_t)r->gap_ns : -1,
-                      idled ? after(r->gap_end_ns, r->born_ns) : -1, used ? sure_of(r) : -1);
+    const struct vs_access_values values = {
+        {(int64_t)alloc, (int64_t)kind, first, last, (int64_t)r->uses, (int64_t)r->born_step,
+         used ? beyond(r->first_step, r->born_step) : -1, beyond(last_step, r->born_step),
+         r->end_step ? (int64_t)(r->end_step - r->born_step) : -1, r->steps > 1 ? (int64_t)r->steps : -1,
+         idled ? (int64_t)r->gap_ns : -1, idled ? after(r->gap_end_ns, r->born_ns) : -1,
+         used ? sure_of(r) : -1}};
+    uint64_t failed = 0;
+    vs_list_push(&s->accesses, failed, values);
+    if (failed)
+        return -ENOMEM;
+    return s->accesses.n < AT_ONCE ? 0 : flush(s);
 }
 
 static int put_living(struct vs_store *s, const struct vs_commit *c)
@@ -187,6 +201,9 @@ int vs_access_write(struct vs_store *s, const struct vs_commit *c)
     int rc = put_ended(s, c->out);
     if (rc == 0 && c->live && has_room(s, vs_ledger_live_count(c->ledger)))
         rc = put_living(s, c);
+    if (rc == 0)
+        rc = flush(s);
+    s->accesses.n = 0; /* where it failed, all of the batch comes again */
     return rc == 0 ? write_kinds(s) : rc;
 }
 
@@ -229,5 +246,6 @@ int vs_access_load(struct vs_store *s)
 void vs_access_free(struct vs_store *s)
 {
     free(s->access_kinds.at);
+    free(s->accesses.at);
     vs_table_free(&s->access_ids);
 }

@@ -49,6 +49,10 @@ struct vs_kind {
     uint8_t space, context, managed;
 };
 
+struct vs_access_values { /* a row of access, column by column; -1: NULL */
+    int64_t value[13];
+};
+
 struct vs_access_key { /* a row of access_kind: strings, phases by their ids */
     uint32_t first_by, last_by, first_phase, last_phase;
     uint16_t kinds;
@@ -110,7 +114,7 @@ struct vs_access_key { /* a row of access_kind: strings, phases by their ids */
       "DELETE FROM framework_role WHERE alloc_seq IN (SELECT alloc_seq FROM peak_live WHERE process = 1 "    \
       "AND device = ?) AND NOT EXISTS (SELECT 1 FROM ev e WHERE e.seq = framework_role.alloc_seq)")          \
     X(ACCESS_KIND, "INSERT OR IGNORE INTO access_kind VALUES(?," VS_PROCESS ",?,?,?,?,?,?)")                 \
-    X(ACCESS, "INSERT OR REPLACE INTO access VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?)")                             \
+    X(ACCESS, "INSERT OR REPLACE INTO access SELECT * FROM accesses")                                        \
     X(ACCESS_GONE, "DELETE FROM access WHERE alloc_seq = ?1 AND NOT EXISTS (SELECT 1 FROM device d CROSS "   \
                    "JOIN peak_live p "                                                                       \
                    "ON p.process = 1 AND p.device = d.id AND p.alloc_seq = ?1) AND NOT EXISTS (SELECT 1 "    \
@@ -203,7 +207,8 @@ struct vs_store {
     struct vs_table access_ids; /* hash -> id of access_kind */
     VS_LIST(struct vs_access_key, access_kinds);
     size_t access_kinds_written;
-    VS_LIST(char *, phases); /* names, by id */
+    VS_LIST(struct vs_access_values, accesses); /* rows of access that are to be written next */
+    VS_LIST(char *, phases);                    /* names, by id */
     size_t phases_written;
     struct vs_table phase_ids; /* journal string -> phase */
 

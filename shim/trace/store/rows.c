@@ -1,7 +1,8 @@
 /*
- * rows.c - the events of a batch as a table that SQLite reads where they lie.
+ * rows.c - the events of a batch, and its blocks' accesses, as tables that SQLite reads where they lie.
  *
  *      rows (an array) <--callbacks-- table `rows` --INSERT INTO ev SELECT * FROM rows--> ev
+ *      values (likewise) <----------- table `accesses` ----------------------------------> access
  *
  * One statement inserts a whole run of rows from a virtual table (https://sqlite.org/vtab.html), and SQLite
  * makes the records.  An INSERT with bound values per row takes half as long again.  Records made by hand,
@@ -45,21 +46,34 @@ struct table {
 struct cursor {
     sqlite3_vtab_cursor base;
     const struct vs_row *row, *first, *end;
+    const struct vs_access_values *access, *access_end;
 };
 
-static int connect_table(sqlite3 *db, void *store, int argc, const char *const *argv, sqlite3_vtab **out,
-                         char **why)
+static int connect_as(const char *declaration, sqlite3 *db, void *store, sqlite3_vtab **out)
 {
-    int rc =
-        sqlite3_declare_vtab(db, "CREATE TABLE rows(seq INT,t INT,op INT,device INT,phase INT,kind INT,"
-                                 "address INT,size INT,range INT,stack INT,mate INT,framework INT,direct INT,"
-                                 "reserved INT)");
+    int rc = sqlite3_declare_vtab(db, declaration);
     struct table *table = rc == SQLITE_OK ? sqlite3_malloc(sizeof *table) : NULL;
     if (table == NULL)
         return rc == SQLITE_OK ? SQLITE_NOMEM : rc;
     *table = (struct table){.store = store};
     *out = &table->base;
     return SQLITE_OK;
+}
+
+static int connect_table(sqlite3 *db, void *store, int argc, const char *const *argv, sqlite3_vtab **out,
+                         char **why)
+{
+    return connect_as("CREATE TABLE rows(seq INT,t INT,op INT,device INT,phase INT,kind INT,address INT,"
+                      "size INT,range INT,stack INT,mate INT,framework INT,direct INT,reserved INT)",
+                      db, store, out);
+}
+
+static int connect_accesses(sqlite3 *db, void *store, int argc, const char *const *argv, sqlite3_vtab **out,
+                            char **why)
+{
+    return connect_as("CREATE TABLE accesses(alloc_seq INT,kind INT,first INT,last INT,uses INT,born_step "
+                      "INT,first_step INT,last_step INT,end_step INT,steps INT,gap INT,gap_end INT,sure INT)",
+                      db, store, out);
 }
 
 static int disconnect_table(sqlite3_vtab *table)
@@ -163,8 +177,55 @@ static int give_number(sqlite3_vtab_cursor *cursor, sqlite3_int64 *number)
     return SQLITE_OK;
 }
 
+static int to_the_first_access(sqlite3_vtab_cursor *cursor, int index, const char *name, int argc,
+                               sqlite3_value **argv)
+{
+    struct cursor *c = (struct cursor *)cursor;
+    const struct vs_store *s = ((const struct table *)cursor->pVtab)->store;
+    c->access = s->accesses.at;
+    c->access_end = s->accesses.at + s->accesses.n;
+    return SQLITE_OK;
+}
+
+static int to_the_next_access(sqlite3_vtab_cursor *cursor)
+{
+    ((struct cursor *)cursor)->access++;
+    return SQLITE_OK;
+}
+
+static int is_behind_the_last_access(sqlite3_vtab_cursor *cursor)
+{
+    const struct cursor *c = (const struct cursor *)cursor;
+    return c->access == c->access_end;
+}
+
+static int give_access_column(sqlite3_vtab_cursor *cursor, sqlite3_context *out, int column)
+{
+    const struct vs_access_values *a = ((const struct cursor *)cursor)->access;
+    if (a->value[column] >= 0)
+        sqlite3_result_int64(out, a->value[column]);
+    return SQLITE_OK;
+}
+
+static int give_access_number(sqlite3_vtab_cursor *cursor, sqlite3_int64 *number)
+{
+    *number = (sqlite3_int64)((const struct cursor *)cursor)->access->value[0];
+    return SQLITE_OK;
+}
+
 int vs_rows_open(struct vs_store *s)
 {
+    static const sqlite3_module accesses = {.iVersion = 1,
+                                            .xConnect = connect_accesses,
+                                            .xDisconnect = disconnect_table,
+                                            .xBestIndex = choose_index,
+                                            .xOpen = open_cursor,
+                                            .xClose = close_cursor,
+                                            .xFilter = to_the_first_access,
+                                            .xNext = to_the_next_access,
+                                            .xEof = is_behind_the_last_access,
+                                            .xColumn = give_access_column,
+                                            .xRowid = give_access_number};
     static const sqlite3_module module = {.iVersion = 1,
                                           .xConnect =
                                               connect_table, /* without xCreate the table always exists */
@@ -177,7 +238,10 @@ int vs_rows_open(struct vs_store *s)
                                           .xEof = is_behind_the_last,
                                           .xColumn = give_column,
                                           .xRowid = give_number};
-    return vs_sqlite_errno(s, sqlite3_create_module(s->db, "rows", &module, s));
+    int rc = sqlite3_create_module(s->db, "rows", &module, s);
+    if (rc == SQLITE_OK)
+        rc = sqlite3_create_module(s->db, "accesses", &accesses, s);
+    return vs_sqlite_errno(s, rc);
 }
 
 /* ---- writing ---- */

@@ -1,0 +1,210 @@
+/*
+ * test_uses.c - trace/uses against a model: random blocks, launches and steps through a ring, taken out in
+ * pieces by readers that are left at any point and begun again at the last commit, as kills do.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "trace/uses/uses.h"
+
+#define BASE   UINT64_C(0x7f3300000000)
+#define PLACES 200u
+#define SLOTS  1024u
+#define EVENTS 60000u
+
+struct life { /* of a block, as the model has it */
+    uint64_t first_ns, last_ns, sure_ns;
+    uint32_t uses, born_step, end_step, steps, last_step;
+    bool lives;
+};
+
+static struct vs_journal *j;
+static struct life place[PLACES];
+static struct life ended[SLOTS]; /* by the sequence of the free % SLOTS: the ring has no more */
+static uint32_t step = 1;
+static uint64_t now = 1000;
+
+/* ---- the program ---- */
+
+static uint64_t address_of(uint32_t at)
+{
+    return BASE + (uint64_t)at * 4096;
+}
+
+static void begin_or_end(uint32_t at)
+{
+    struct life *l = &place[at];
+    struct vs_event e = {.t_ns = now, .address = address_of(at), .op = VS_OP_BLOCK_ALLOC};
+    e.size = 512 + (uint64_t)(random() % 3) * 1024;
+    if (l->lives) {
+        e.op = VS_OP_BLOCK_FREE;
+        l->end_step = step;
+        uint64_t seq = vs_journal_append(j, &e);
+        ended[seq % SLOTS] = *l;
+        l->lives = false;
+    } else {
+        vs_journal_append(j, &e);
+        *l = (struct life){.lives = true, .born_step = step};
+    }
+}
+
+static void use(uint32_t at)
+{
+    struct life *l = &place[at];
+    if (!l->lives || l->last_ns == now)
+        return;
+    l->first_ns = l->uses++ == 0 ? now : l->first_ns;
+    l->steps += l->last_step != step;
+    l->last_step = step;
+    l->last_ns = now;
+}
+
+static void launch(void)
+{
+    uint64_t word[40];
+    uint32_t n = 1 + (uint32_t)random() % (random() % 8 == 0 ? 40 : 6);
+    struct vs_event like = {.t_ns = now, .stack = 1, .space = VS_ACCESS_IN_NONE, .status = VS_ACCESS_KERNEL};
+    for (uint32_t i = 0; i < n; i++) {
+        uint32_t at = (uint32_t)random() % PLACES;
+        bool sure = random() % 2;
+        word[i] = address_of(at) + (uint64_t)(random() % 2) * 511;
+        word[i] |= sure ? VS_USE_SURE : 0;
+        use(at);
+        if (sure && place[at].lives)
+            place[at].sure_ns = now;
+    }
+    assert_int_not_equal(vs_journal_append_uses(j, &like, word, n), VS_SEQ_NONE);
+}
+
+static void step_ends(void)
+{
+    vs_journal_append(j, &(struct vs_event){.t_ns = now, .op = VS_OP_STEP});
+    step++;
+}
+
+static void go_on(void)
+{
+    now += 10;
+    switch (random() % 8) {
+    case 0 ... 3:
+        begin_or_end((uint32_t)random() % PLACES);
+        break;
+    case 4 ... 6:
+        launch();
+        break;
+    default:
+        step_ends();
+    }
+}
+
+/* ---- readers ---- */
+
+static struct vs_uses *uses;
+static uint64_t committed, fed;
+static uint32_t rows[SLOTS]; /* of frees that are not committed, by their sequence */
+
+static void reader_begins(void)
+{
+    vs_uses_free(uses);
+    fed = committed;
+    assert_int_equal(vs_uses_open(&uses, j, committed), 0);
+}
+
+static void is_as_the_model_says(const struct vs_access_row *row, const struct life *l)
+{
+    assert_int_equal(row->uses, l->uses);
+    assert_int_equal(row->first_ns, l->first_ns);
+    assert_int_equal(row->last_ns, l->last_ns);
+    assert_int_equal(row->sure_last_ns, l->sure_ns);
+    assert_int_equal(row->steps, l->steps);
+    assert_int_equal(row->born_step, l->born_step);
+    assert_int_equal(row->end_step, l->end_step);
+    assert_int_equal(row->kinds, l->uses ? VS_ACCESS_KERNEL : 0);
+}
+
+/* At most MAX events. */
+static void read_some(size_t max)
+{
+    static struct vs_event e[SLOTS];
+    static uint64_t seq[SLOTS];
+    size_t n = vs_journal_peek(j, e, seq, SLOTS, false);
+    for (size_t i = 0; i < n && max > 0; i++) {
+        if (seq[i] <= fed)
+            continue;
+        vs_uses_apply(uses, &e[i], seq[i]);
+        if (e[i].op == VS_OP_BLOCK_FREE) {
+            assert_int_not_equal(e[i].stack, 0);
+            is_as_the_model_says(vs_journal_access(j, e[i].stack), &ended[seq[i] % SLOTS]);
+            rows[seq[i] % SLOTS] = e[i].stack;
+        }
+        fed = seq[i];
+        max--;
+    }
+}
+
+/* KILLED: between the commit and what follows it. */
+static void commit(bool killed)
+{
+    for (uint64_t seq = committed + 1; seq <= fed; seq++) {
+        if (rows[seq % SLOTS] != 0 && !killed)
+            vs_journal_access_give(j, rows[seq % SLOTS]);
+        rows[seq % SLOTS] = 0;
+    }
+    committed = fed;
+    if (killed)
+        reader_begins();
+    if (committed)
+        vs_journal_release(j, committed);
+}
+
+static void every_block_has_its_uses_wherever_readers_were_left(void **state)
+{
+    char path[64];
+    struct vs_journal_config c = {.ring_slots = SLOTS, .accesses = 2000, .database = "/nowhere.db"};
+    snprintf(path, sizeof path, "/tmp/vs-uses-%d.vsj", (int)getpid());
+    assert_int_equal(vs_journal_create(&j, path, &c), 0);
+    unlink(path);
+    srandom(7);
+    reader_begins();
+    for (uint32_t i = 0; i < EVENTS; i++) {
+        struct vs_journal_stats stats;
+        go_on();
+        if (random() % 16 == 0)
+            read_some((size_t)random() % 60);
+        if (random() % 40 == 0)
+            reader_begins();
+        vs_journal_stats(j, &stats);
+        if (random() % 60 == 0 || stats.head - committed > SLOTS / 2) {
+            read_some(SLOTS);
+            commit(random() % 4 == 0);
+        }
+    }
+    read_some(SLOTS);
+    commit(true);
+    for (uint32_t at = 0; at < PLACES; at++) /* what lives, as a killed process leaves it */
+        for (uint32_t id = 1; id < vs_journal_access_rows(j); id++)
+            if (vs_journal_access(j, id)->address == address_of(at)) {
+                assert_true(place[at].lives);
+                is_as_the_model_says(vs_journal_access(j, id), &place[at]);
+                place[at].lives = false;
+            }
+    for (uint32_t at = 0; at < PLACES; at++)
+        assert_false(place[at].lives);
+    vs_uses_free(uses);
+    vs_journal_close(j);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_block_has_its_uses_wherever_readers_were_left),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
