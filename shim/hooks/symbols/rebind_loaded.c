@@ -72,14 +72,9 @@ struct object { /* that is being looked through */
 static size_t definer_in_scopes(struct vs_scopes *c, size_t at, const char *name)
 {
     size_t found = vs_scopes_definer(c, vs_scopes_of(c, at), name);
-    for (size_t i = startup_objects; i < c->count && found == c->count; i++) {
-        size_t n = vs_scopes_of(c, i);
-        bool holds = false;
-        for (size_t k = 0; k < n; k++)
-            holds = holds || c->scope[k] == at;
-        if (holds)
-            found = vs_scopes_definer(c, n, name);
-    }
+    size_t n = found == c->count ? vs_scopes_with(c, at, startup_objects) : 0;
+    for (size_t i = 0; i < n && found == c->count; i++)
+        found = vs_scopes_definer(c, vs_scopes_of(c, c->with[i]), name);
     return found;
 }
 

@@ -43,12 +43,13 @@ static int locked(struct dl_phdr_info *info, size_t size, void *data)
 bool vs_scopes_take(void (*function)(struct vs_scopes *, void *), void *context)
 {
     size_t room = (size_t)vs_loaded_count() + 64; /* others may be loading */
-    size_t bytes = room * (sizeof(struct vs_scope_object) + sizeof(size_t));
+    size_t bytes = room * (sizeof(struct vs_scope_object) + 2 * sizeof(size_t));
     void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (memory == MAP_FAILED)
         return false;
-    struct vs_scopes c = {.objects = memory, .room = room, .self = room};
+    struct vs_scopes c = {.objects = memory, .room = room, .self = room, .asked = room};
     c.scope = (size_t *)(c.objects + room);
+    c.with = c.scope + room;
     struct use use = {&c, function, context};
     dl_iterate_phdr(locked, &use);
     munmap(memory, bytes);
@@ -84,6 +85,20 @@ size_t vs_scopes_of(struct vs_scopes *c, size_t at)
                 c->scope[n++] = needed;
         }
     }
+    return n;
+}
+
+size_t vs_scopes_with(struct vs_scopes *c, size_t at, size_t from)
+{
+    if (c->asked == at && c->asked_from == from)
+        return c->with_count;
+    size_t n = 0;
+    for (size_t i = from; i < c->count; i++)
+        if (among(c->scope, vs_scopes_of(c, i), at))
+            c->with[n++] = i;
+    c->asked = at;
+    c->asked_from = from;
+    c->with_count = n;
     return n;
 }
 
