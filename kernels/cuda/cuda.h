@@ -218,7 +218,10 @@ int cuda_tail_dweight(const struct cuda_run *run, const struct cuda_slab *slab, 
 
 /* product.c: our own products, which skip ignored tokens and replace cuBLASLt's where they fit. */
 int cuda_own_open(struct cuda_library *library, const char *image);
-bool cuda_own_fits(const struct cuda_plan *plan);   /* whether they can solve the problem */
+bool cuda_own_fits(const struct cuda_plan *plan); /* whether they can solve the problem */
+/* Whether the rows of all ranks are compacted, so that each may use them, whatever it does use: exchanged
+ * rows must be of the same tokens everywhere. */
+bool cuda_own_compacts(const struct cuda_plan *plan);
 bool cuda_own_forced(const struct cuda_plan *plan); /* for measuring: used regardless of estimates */
 size_t cuda_own_scratch(const struct cuda_plan *plan);
 int cuda_own_find(struct cuda_plan *plan);

@@ -451,7 +451,7 @@ static void decide(struct cuda_plan *plan, bool own)
     const struct lce_problem *p = &plan->base.problem;
     const bool promised = p->max_counted > 0 && p->max_counted < p->tokens;
     plan->own = own;
-    plan->compacts = own || (promised && plan->base.info.mode != LCE_NAIVE);
+    plan->compacts = own || cuda_own_compacts(plan) || (promised && plan->base.info.mode != LCE_NAIVE);
     plan->rows = promised && plan->compacts ? p->max_counted : p->tokens;
     plan->tail = own ? 0 : cuda_tail_of(p, plan->base.info.mode);
 }

@@ -35,19 +35,30 @@ bool cuda_own_forced(const struct cuda_plan *plan)
  * bound by memory, and tiles of 256 rows would be half empty. */
 enum { LEAST_TOKENS = 512 };
 
-bool cuda_own_fits(const struct cuda_plan *plan)
+/* What these need of a problem whose rows are exchanged with other ranks', and which all ranks have in
+ * common. */
+static bool fits_every_rank(const struct cuda_plan *plan)
 {
     const struct lce_problem *p = &plan->base.problem;
     const bool few = p->tokens < LEAST_TOKENS && !cuda_own_forced(plan);
     const bool all = p->max_counted >= p->tokens || p->proposals >> 13 & 1;
-    const int64_t rows[] = {p->hidden, p->weight_stride,
-                            p->wants & LCE_WANT_GRAD_INPUT ? p->grad_input_stride : 0,
+    return p->dtype != LCE_F32 && !all && !few && p->hidden >= 64 && p->hidden % 8 == 0;
+}
+
+bool cuda_own_compacts(const struct cuda_plan *plan)
+{
+    return cuda_exchanges(plan) && fits_every_rank(plan);
+}
+
+bool cuda_own_fits(const struct cuda_plan *plan)
+{
+    const struct lce_problem *p = &plan->base.problem;
+    const int64_t rows[] = {p->weight_stride, p->wants & LCE_WANT_GRAD_INPUT ? p->grad_input_stride : 0,
                             p->wants & LCE_WANT_GRAD_WEIGHT ? p->grad_weight_stride : 0};
-    if (!cuda_of(plan)->images[IMAGE_PRODUCT] || !cuda_has_clusters(plan) || p->dtype == LCE_F32 || all ||
-        few || lce_in_parts(p) || plan->base.info.mode == LCE_NAIVE || p->hidden < 64 ||
-        p->vocab < LCE_TILE_N)
+    if (!cuda_of(plan)->images[IMAGE_PRODUCT] || !cuda_has_clusters(plan) || !fits_every_rank(plan) ||
+        plan->base.info.mode == LCE_NAIVE || p->vocab < LCE_TILE_N)
         return false;
-    for (int i = 0; i < 4; i++)
+    for (int i = 0; i < 3; i++)
         if (rows[i] % 8)
             return false;
     return true;
@@ -150,7 +161,7 @@ static struct lce_own_args arguments(const struct cuda_run *r, int64_t first, in
 static struct matrix gathered(const struct cuda_run *r, int64_t rows, uint32_t box)
 {
     const int64_t hidden = r->plan->base.problem.hidden;
-    return (struct matrix){cuda_at(r, r->plan->layout.rows), hidden, rows, hidden, box};
+    return (struct matrix){cuda_rows(r), hidden, rows, hidden, box};
 }
 
 static struct matrix weight(const struct cuda_run *r, uint32_t box)

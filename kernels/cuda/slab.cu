@@ -122,6 +122,8 @@ template <typename L, typename T, Kind kind> __device__ inline void gradient_row
     L *logits = static_cast<L *>(a.softmax.logits) + blockIdx.x * a.softmax.stride;
     const uint4 *line = reinterpret_cast<const uint4 *>(logits);
     Row r = row_of(a.softmax, blockIdx.x);
+    if (!r.counted && a.softmax.skips && skipped(a.softmax.index + a.softmax.first, blockIdx.x))
+        return;
     if (r.counted) {
         const lce_slab_row row = a.rows[blockIdx.x];
         finish_row(a.softmax, r, {row.largest, row.sum, row.weighed, row.moment}, row.target, false);

@@ -192,6 +192,9 @@ def parts_of_few(library, memory, exchanged, way):
     half.problem.max_counted = int((half.labels != -100).sum()) + 3
     got, _, problems = together(half, (120, 250), exchanged, chunk=32)
     report(f"in parts, compacted{way}", problems + half.compare(got))
+    mixed = Case(library, memory, problem(library, 130, 64, 400, wants=31, proposals=1 << 14), ignored=0.4)
+    got, _, problems = together(mixed, (70,), exchanged, chunk=40)
+    report(f"in parts, compacted for products that not every rank has{way}", problems + mixed.compare(got))
     none = Case(library, memory, problem(library, 40, 16, 160, wants=31), ignored=1.1)
     got, _, problems = together(none, (100,), exchanged, chunk=16)
     report(f"in parts, all ignored{way}", problems + none.compare(got))

@@ -7,6 +7,7 @@ whoever reads a row that nobody wrote is found out.
 """
 import kernels_lce as K
 from kernels_case import NAMES, Case, differ, problem, report
+from kernels_parts import together
 
 CUBLASLT, OURS = 1 << 13, 1 << 14  # in proposals: whose products
 
@@ -60,7 +61,28 @@ def promised(library, memory):
         report(f"products, {count} promised", problems + ([] if seen == flag else [f"error flag {seen}, not {flag}"]))
 
 
+def in_parts(library, memory, quick):
+    """A vocabulary whose parts two or three ranks hold: exchanged, ahead or in turn, and in two runs; one part too small for a tile of ours."""
+    ways = {
+        "plain": ({}, {}),
+        "entropies": ({"wants": 31, "reduction": K.NONE, "temperature": 0.7}, {"upstream": True, "above": True}),
+        "fp32 logits, bias": ({"wants": 31, "flags": K.F32_LOGITS}, {"bias": True, "above": True}),
+        "fp32 dweight": ({"grad_weight_dtype": K.F32, "reduction": K.SUM}, {"upstream": True}),
+    }
+    for i, (name, (values, extras)) in enumerate(ways.items()):
+        for j, (n, h, v, cuts) in enumerate(((300, 264, 2056, (1003,)), (600, 72, 1500, (512, 900)), (130, 328, 700, (130,)))):
+            for ignored in ((0.0, 0.6, 1.1)[(i + j) % 3],) if quick else (0.0, 0.6, 1.1):
+                case = Case(library, memory, problem(library, n, h, v, dtype=K.BF16 if (i + j) % 2 else K.F16, proposals=OURS, **values), ignored=ignored, **extras)
+                for exchanged in (None, 0, K.EXCHANGE_AHEAD):
+                    got, flag, problems = together(case, cuts, exchanged, chunk=200)
+                    again = together(case, cuts, exchanged, chunk=200)[0]
+                    problems += case.compare(got) + ([f"error flag {flag}"] if flag else []) + differ(got, again)
+                    report(f"products in parts, {name}, {NAMES[case.problem.dtype]}, {(n, h, v)}, {ignored} ignored, exchanged {exchanged}", problems)
+
+
 def products(library, memory, quick):
+    if memory.stream is not None:
+        in_parts(library, memory, quick)
     for i, shape in enumerate(SHAPES if memory.stream is not None else SHAPES[:2]):  # of the GPU alone
         for j, name in enumerate(WAYS):
             for dtype in (K.BF16, K.F16):

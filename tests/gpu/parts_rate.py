@@ -6,7 +6,8 @@ the share is whole / 2 / half, the rate per GPU over the single GPU's.  The loss
 where a share of the first way is below its target, or a loss is off.
 
 PARTS_RATE_WAYS has the ways of parts by their names in WAYS, the one that is judged first.  PARTS_RATE_KERNELS=1: the
-kernels of each way at the first shape, too.
+kernels of each way at the first shape, too.  PARTS_RATE_IGNORED: the share of the tokens that is ignored (0), of which
+the ways "all count" make promises that are kept where it is 0 alone.  PARTS_RATE_SHAPES: only so many.
 """
 import json
 import os
@@ -29,6 +30,8 @@ SHAPES = [(64, 24, 130), (300, 16, 64)] if CPU else [(8192, 4096, 128256), (8192
 ROUNDS, REST, SECONDS = (2, 0.0, 60) if CPU else (7, 0.3, 90)
 FEWEST = 2 if CPU else 5
 SHOWN = os.environ.get("PARTS_RATE_WAYS", "as built,two runs").split(",")
+IGNORED = float(os.environ.get("PARTS_RATE_IGNORED", 0))
+SHAPES = SHAPES[: int(os.environ.get("PARTS_RATE_SHAPES", len(SHAPES)))]
 
 
 def target(hidden):
@@ -41,12 +44,14 @@ def case(device, tokens, hidden, vocab):
     dtype = torch.float32 if CPU else torch.bfloat16
     x = torch.randn(tokens, hidden, generator=random, device=device, dtype=dtype).requires_grad_()
     w = (torch.randn(vocab, hidden, generator=random, device=device, dtype=dtype) * hidden**-0.5).requires_grad_()
-    return x, w, torch.randint(vocab, (tokens,), generator=random, device=device)
+    y = torch.randint(vocab, (tokens,), generator=random, device=device)
+    return x, w, torch.where(torch.rand(tokens, generator=random, device=device) < IGNORED, -100, y)
 
 
 CHUNK_FOR = cross_entropy_parts.chunk_for
 WAYS = {  # of parts: whether gathers run beside products, whether dinput is summed chunk by chunk, chunks
     "as built": (None, None, CHUNK_FOR),
+    "all count": (None, None, CHUNK_FOR),  # and says so
     "ahead each": (True, True, CHUNK_FOR),
     "ahead end": (True, False, CHUNK_FOR),
     "turn each": (False, True, CHUNK_FOR),
@@ -61,16 +66,18 @@ def ways(x, w, y):
     exchange = cross_entropy_parts._Exchange
     built = exchange.AHEAD, exchange.EACH
 
-    def parts(ahead, each, chunk):
+    def parts(ahead, each, chunk, counted):
         cross_entropy_parts.chunk_for = chunk
         exchange.AHEAD, exchange.EACH = built if ahead is None else (ahead, each)
         try:
-            return linear_cross_entropy(x, half, y, group=dist.group.WORLD)
+            return linear_cross_entropy(x, half, y, group=dist.group.WORLD, max_counted=counted)
         finally:
             exchange.AHEAD, exchange.EACH = built
 
     calls = {"whole": lambda: linear_cross_entropy(x, w, y)}
-    calls.update({name: lambda how=WAYS[name]: parts(*how) for name in SHOWN})
+    if "all count" in SHOWN:
+        calls["whole, all count"] = lambda: linear_cross_entropy(x, w, y, max_counted=len(y))
+    calls.update({name: lambda how=WAYS[name], counted=len(y) * (name == "all count"): parts(*how, counted) for name in SHOWN})
     return calls, (x, w, half)
 
 
@@ -167,15 +174,15 @@ def process(rank, folder, out):
 def table(out):
     with open(out) as file:
         facts = json.load(file)
-    print(f"two of {facts['device']}, torch {facts['torch']}; loss and both gradients, {'fp32' if CPU else 'bf16'}, ms of the slower rank after a rest: median (least - most), share of the single GPU's rate")
+    print(f"two of {facts['device']}, torch {facts['torch']}; {IGNORED:.0%} ignored; loss and both gradients, {'fp32' if CPU else 'bf16'}, ms of the slower rank after a rest: median (least - most), share of the single GPU's rate")
     bad = 0
     for (n, h, v), times, losses in facts["rows"]:
         middle = {name: statistics.median(all_) for name, all_ in times.items()}
-        share = {name: middle["whole"] / 2 / time for name, time in middle.items()}
+        share = {name: middle["whole, all count" if name == "all count" else "whole"] / 2 / time for name, time in middle.items()}
         off = max(abs(loss / losses["whole"] - 1) for loss in losses.values())
         good = off < 1e-5 and (bool(CPU) or share[SHOWN[0]] >= target(h))
         bad += not good
-        cells = "; ".join(f"{name} {middle[name]:.2f} ({min(all_):.2f} - {max(all_):.2f})" + f" {share[name]:.1%}" * (name != "whole") for name, all_ in times.items())
+        cells = "; ".join(f"{name} {middle[name]:.2f} ({min(all_):.2f} - {max(all_):.2f})" + f" {share[name]:.1%}" * (not name.startswith("whole")) for name, all_ in times.items())
         print(f"{'ok  ' if good else 'FAIL'} N={n} H={h} V={v}: {cells}; target {target(h):.0%}, losses apart {off:.1e}")
     for name, kernels in facts["kernels"].items():
         print(f"kernels of {name}, N={SHAPES[0][0]} H={SHAPES[0][1]} V={SHAPES[0][2]}, ms:")

@@ -678,6 +678,51 @@ static void an_exchange_is_in_a_chunk_or_beside_the_next_ones_logits(void **stat
             }
 }
 
+/* Rows that are exchanged are of the same tokens on all ranks: compacted on each or on none, whatever its
+ * part, device and strides; products that skip ignored tokens are for those that can. */
+static void ranks_exchange_the_same_rows_whosever_products_they_take(void **state)
+{
+    static const struct {
+        int64_t vocab, stride, hidden, counted;
+        int dtype;
+        bool hopper, compacts, own;
+    } rows[] = {{9000, 64, 64, 0, LCE_BF16, true, true, true},
+                {9000, 64, 64, 0, LCE_BF16, false, true, false},
+                {130, 64, 64, 0, LCE_BF16, true, true, false},
+                {9000, 65, 64, 0, LCE_BF16, true, true, false},
+                {9000, 72, 72, 0, LCE_F16, true, true, true},
+                {9000, 64, 64, 1000, LCE_BF16, true, false, false},
+                {9000, 64, 64, 1000, LCE_BF16, false, false, false},
+                {9000, 64, 64, 0, LCE_F32, true, false, false},
+                {9000, 24, 24, 0, LCE_BF16, true, false, false},
+                {9000, 76, 76, 0, LCE_BF16, true, false, false}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        for (uint32_t ahead = 0; ahead <= LCE_EXCHANGE_AHEAD; ahead += LCE_EXCHANGE_AHEAD) {
+            struct lce_problem p =
+                exchanging(problem_of(1000, rows[i].hidden, rows[i].vocab, rows[i].dtype, 0));
+            p.flags |= ahead;
+            p.weight_stride = rows[i].stride;
+            p.max_counted = rows[i].counted;
+            p.proposals = 1 << 14; /* ours, where they can be had */
+            library.images[IMAGE_PRODUCT] = rows[i].hopper ? (CUlibrary)1 : NULL;
+            struct lce_plan *plan = plan_of(&p, LCE_AUTO, 300, 0);
+            assert_int_equal(((struct cuda_plan *)plan)->compacts, rows[i].compacts);
+            assert_int_equal(((struct cuda_plan *)plan)->own, rows[i].own);
+            assert_int_equal(((struct cuda_plan *)plan)->rows, 1000);
+            if (rows[i].stride != rows[i].hidden) { /* the buffers here have dense rows */
+                cuda_plan_destroy(plan);
+                continue;
+            }
+            if (run(plan) != LCE_OK)
+                fail_msg("%s", lce_message());
+            assert_int_equal(seen.own, rows[i].own ? 3 * plan->info.chunks : 0);
+            assert_int_equal(seen.products, rows[i].own ? 0 : 3 * plan->info.chunks);
+            assert_ptr_equal(seen.furthest, seen.known[0].begin + plan->info.workspace_size);
+            cuda_plan_destroy(plan);
+        }
+    library.images[IMAGE_PRODUCT] = NULL;
+}
+
 static void logits_of_exchanged_chunks_keep_to_the_budget(void **state)
 {
     static const uint64_t mib = 1 << 20;
@@ -886,6 +931,7 @@ int main(void)
         cmocka_unit_test(slabs_are_taken_where_whole_rows_would_be_slow),
         cmocka_unit_test(small_budgets_borrow_rows_of_dweight),
         cmocka_unit_test(an_exchange_is_in_a_chunk_or_beside_the_next_ones_logits),
+        cmocka_unit_test(ranks_exchange_the_same_rows_whosever_products_they_take),
         cmocka_unit_test(logits_of_exchanged_chunks_keep_to_the_budget),
         cmocka_unit_test(slabs_have_an_exact_workspace),
         cmocka_unit_test(the_smallest_plan_is_the_one_that_is_named),
