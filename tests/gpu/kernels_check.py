@@ -103,6 +103,19 @@ def shapes(library, memory, quick):
     case.check("strides", chunk=16, slab=64)
 
 
+def policy(library, memory, quick):
+    """Temperature, entropies and their gradients in rows of every number of registers and every cluster; the same bits again."""
+    many = [4096 * each - 5 for each in range(1, 9)] + [40000, 60000, 128256, 152064, 256000, 262144, 270001]
+    for vocab in (4091, 12283) if EMULATED else (4091, 12283, 20475, 28667, 128256) if quick else many:
+        for dtype in (K.BF16,) if quick else (K.F32, K.F16, K.BF16):
+            for flags in (0,) if dtype == K.F32 else (0, K.F32_LOGITS):
+                values = dict(dtype=dtype, flags=flags, wants=7 | K.ENTROPY, temperature=0.7, reduction=K.NONE)
+                case = Case(library, memory, problem(library, 3, 16, vocab, **values), upstream=True, above=True)
+                for how in ({"chunk": 2}, {"chunk": 2, "slab": 1024 + vocab // 4 // 64 * 64}):
+                    got = case.check(f"policy, {vocab} {NAMES[dtype]}, flags {flags}", **how)
+                    report(f"the same bits again, policy, {vocab} {NAMES[dtype]}, flags {flags}", differ(got, case.run(**how)[0]))
+
+
 def compaction(library, memory, quick):
     for dtype in (K.BF16,) if quick else (K.F32, K.F16, K.BF16):
         case = Case(library, memory, problem(library, 200, 40, 300, dtype=dtype), ignored=0.5)
@@ -246,7 +259,7 @@ def main():
     library = K.Library(path, K.CUDA if backend == "cuda" else K.CPU)
     if "--digest" in sys.argv:
         return print(kernels_hostile.digest(library, memory))
-    groups = (options, tf32, shapes, compaction, borrowed, corners, half_precision, budgets, portable, scaled, repeated, kernels_regimes.regimes, kernels_parts.parts, kernels_parts.refusals, kernels_products.products) + kernels_hostile.GROUPS
+    groups = (options, tf32, shapes, policy, compaction, borrowed, corners, half_precision, budgets, portable, scaled, repeated, kernels_regimes.regimes, kernels_parts.parts, kernels_parts.refusals, kernels_products.products) + kernels_hostile.GROUPS
     if "--emulated" in sys.argv:
         left_out = (tf32, budgets, repeated, kernels_products.products, kernels_hostile.streams, kernels_hostile.graphs)
         groups = [group for group in groups if group not in left_out]

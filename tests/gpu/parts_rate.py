@@ -8,6 +8,7 @@ where a share of the first way is below its target, or a loss is off.
 PARTS_RATE_WAYS has the ways of parts by their names in WAYS, the one that is judged first.  PARTS_RATE_KERNELS=1: the
 kernels of each way at the first shape, too.  PARTS_RATE_IGNORED: the share of the tokens that is ignored (0), of which
 the ways "all count" make promises that are kept where it is 0 alone.  PARTS_RATE_SHAPES: only so many.
+PARTS_RATE_SECONDS: after so many no more than 5 rounds of a shape.
 """
 import json
 import os
@@ -27,7 +28,7 @@ from vramscope.cross_entropy import linear_cross_entropy  # noqa: E402
 
 CPU = os.environ.get("PARTS_RATE_CPU")  # a trial of this file: tiny, over Gloo, judges losses only
 SHAPES = [(64, 24, 130), (300, 16, 64)] if CPU else [(8192, 4096, 128256), (8192, 2048, 128256), (16384, 4096, 151936), (4096, 4096, 256000)]
-ROUNDS, REST, SECONDS = (2, 0.0, 60) if CPU else (7, 0.3, 90)
+ROUNDS, REST, SECONDS = (2, 0.0, 60) if CPU else (7, 0.3, int(os.environ.get("PARTS_RATE_SECONDS", 90)))
 FEWEST = 2 if CPU else 5
 SHOWN = os.environ.get("PARTS_RATE_WAYS", "as built,two runs").split(",")
 IGNORED = float(os.environ.get("PARTS_RATE_IGNORED", 0))
