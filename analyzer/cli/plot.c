@@ -13,10 +13,12 @@
 #include "plot/overlay_runs.h"
 #include "plot/sweep_picture.h"
 #include "plot/window.h"
+#include "read/lives.h"
 #include "read/replace.h"
 #include "show/ranks/ranks.h"
 #include "analysis/relabel.h"
 #include "base/shown.h"
+#include "base/units.h"
 
 struct options {
     const char *output, *format, *title, *labels, *by, *shares;
@@ -280,6 +282,26 @@ static bool of_recordings(const struct options *o)
            o->device != UNKNOWN || o->relabel.process || o->relabel.phases || o->relabel.steps;
 }
 
+/* A file that recordings of no point were merged into, too: they are not in the sweep's picture. */
+static void tell_left_out(struct trace *t, const struct trace_sweep *sweep)
+{
+    int64_t *ids = NULL;
+    size_t n = 0, drawn = 0;
+    if (trace_process_ids(t, &ids, &n))
+        n = 0;
+    for (size_t i = 0; i < n; i++) {
+        bool of_point = false;
+        for (size_t p = 0; p < sweep->n && !of_point; p++)
+            for (size_t r = 0; r < sweep->points[p].rank_count && !of_point; r++)
+                of_point = sweep->points[p].ranks[r].process == ids[i];
+        drawn += of_point;
+    }
+    if (drawn < n)
+        complain("plot: %s of no point of the sweep: not in the picture (FILE#N draws one recording)",
+                 units_count((int64_t)(n - drawn), "recording").s);
+    free(ids);
+}
+
 /* Draws the sweep that FILE is of; -1: it is of none. */
 static int plot_sweep(const char *file, const struct options *o, enum picture_format format)
 {
@@ -294,6 +316,8 @@ static int plot_sweep(const char *file, const struct options *o, enum picture_fo
     if (!status && sweep.n) {
         const struct sweep_picture how = {"plot", o->output, o->title, format, {o->size[0], o->size[1]}};
         status = sweep_picture_draw(&sweep, &how);
+        if (!status)
+            tell_left_out(&t, &sweep);
     }
     for (size_t i = 0; i < sweep.n; i++)
         missing = missing || trace_sweep_point_missing(&sweep.points[i]);

@@ -181,8 +181,10 @@ int sweep_picture_draw(const struct trace_sweep *s, const struct sweep_picture *
 {
     size_t below = axis_below(s), missing = count_missing(s);
     if (below == s->axis_count)
-        return complain("%s: a picture needs an axis of two numbers or more, which every point has",
-                        how->command);
+        return complain(
+            "%s: a picture of a sweep needs an axis of two numbers or more, which every point has "
+            "(plot FILE#N draws one recording)",
+            how->command);
     struct drawn d = {.c = xrealloc(NULL, sizeof *d.c)};
     *d.c = (struct curves){.title = title_of(how, missing, s->n),
                            .x = s->axes[below],

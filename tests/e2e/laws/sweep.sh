@@ -167,6 +167,8 @@ done
 grep -q 'title "sweep_file=crash/sweep.db, batch=2"' drawn.gp && grep -q 'title "sweep_file=hang/sweep.db, batch=4"' drawn.gp || fail "two sweeps' curves"
 "$V" plot "oom/sweep.db#2" >out && grep -q 'phase' out && ! grep -q 'over seq' out || fail "a recording of a sweep: $(head -5 out)"
 "$V" plot --step=1 oom/sweep.db >out && ! grep -q 'over seq' out || fail "a step of a sweep's recordings: $(head -5 out)"
+"$V" merge -o more.db oom/sweep.db "recovers/batch=4,seq=2048/run.db" >out 2>err && "$V" plot more.db >out 2>err || fail "a recording beside a sweep: $(cat err)"
+[ "$(cat err)" = 'vramscope: plot: 1 recording of no point of the sweep: not in the picture (FILE#N draws one recording)' ] || fail "what is not in a sweep's picture: $(cat err)"
 "$V" plot oom/sweep.db -o oom/sweep.db 2>err && fail "a picture replaces the sweep"
 "$V" plot oom/sweep.db --format=png -o merged.db 2>err && fail "a picture replaces a recording"
 "$V" plot lacks.d/sweep.db -o lacks.gp 2>err
