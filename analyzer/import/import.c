@@ -165,8 +165,8 @@ static void note_source(struct work *w, bool timed)
     const struct import_result *r = w->result;
     if (w->s.rounded)
         note(w, w->s.exact
-                    ? "imported from an export of vramscope's: sizes are what was requested, or the blocks' "
-                      "where requests were not recorded; these are unknown"
+                    ? "imported from an export of vramscope's: sizes are what was requested, or the block's "
+                      "where its request was not recorded"
                     : "imported from an export of vramscope's: sizes are blocks', and what was requested of "
                       "them is unknown");
     else

@@ -202,8 +202,9 @@ static int check_points(struct run *r, struct trace *t, char *const *files, size
             .why = !p->outcome       ? xstrdup(outcome)
                    : !missing        ? xformat("%s: what it would have used later is unknown", outcome)
                    : p->recorded < 1 ? xformat("%s; nothing of it was recorded", outcome)
-                                     : xformat("%s; of its %lld processes %lld were recorded", outcome,
-                                               (long long)p->expected, (long long)p->recorded),
+                                     : xformat("%s; of its %lld processes %lld %s recorded", outcome,
+                                               (long long)p->expected, (long long)p->recorded,
+                                               p->recorded == 1 ? "was" : "were"),
             .cause = {.t = UNKNOWN, .step = UNKNOWN}};
         free(outcome);
     }
