@@ -35,6 +35,7 @@
 
 #include "interpreter.h"
 #include "layers.h"
+#include "phases.h"
 #include "vramscope.h"
 #include "core/hot.h"
 #include "core/open_calls.h"
@@ -61,13 +62,14 @@ enum { FEWEST = 256, MOST = 1 << 18, GONE = 1 };
 
 #define IS_HEAD UINT32_C(0x80000000) /* in the layer that the hook passes: it is an output layer */
 
-enum model { NO_MODEL, MODEL, MODEL_WITH_HEADS };
+enum model { NO_MODEL, MODEL, MODEL_WITH_HEADS, LOSS };
 
 struct vs_module {
     uintptr_t module; /* 0: this place was never used; GONE */
     uint32_t layer;   /* 0: not known yet */
     bool is_head;
-    uint8_t model;    /* enum model: it was called from outside of any other, and was looked at */
+    uint8_t model;    /* enum model: it was called from outside of any other, and was looked at; LOSS: such a
+                         call names no phase */
     uint32_t classes; /* of the model's output layer; 0: it has none */
 };
 
@@ -194,6 +196,8 @@ static __attribute__((noinline)) object call_model(const struct vs_module *m, co
                                                    object names)
 {
     uint32_t layer = m->layer; /* the table may be made anew */
+    if (m->model == LOSS && !vs_phases.inside)
+        return call_with_layer(layer, state, args, count, names);
     switch (m->model == NO_MODEL || m->is_head
                 ? VS_MODEL_PLAIN
                 : vs_phase_model_begins(args[0], m->classes, m->model == MODEL_WITH_HEADS)) {

@@ -299,8 +299,11 @@ def direct():
         seen.append(function.__name__)
         return real(function, *args)
 
+    Loss.__module__ = "torch.nn.modules.loss"
+    loss = Loss()
+
     def step():
-        model(1)
+        loss(model(1))
         torch.autograd.backward(lambda: None)
         optimizer.step()
 

@@ -86,6 +86,11 @@ def model(module, classes, has_heads):
     vramscope._library["auto_model"](module, classes, 2 if has_heads else 1)
 
 
+def loss(module):
+    """Calls of the module with this id from outside of any other name no phase."""
+    vramscope._library["auto_model"](module, 0, 3)
+
+
 def forget_model(module):
     """The next call of the module with this id from outside of any other runs the wrapper's code."""
     if _hooked:

@@ -45,6 +45,11 @@ def are_recorded():
 _recorded = are_recorded()
 
 
+def are_known():
+    """Whether what the library knows of a module is taken back when the module is gone."""
+    return _recorded
+
+
 def calls_are_in(*functions):
     _callers.update(function.__code__ for function in functions if hasattr(function, "__code__"))
 

@@ -72,6 +72,7 @@ _heads = vramscope_heads.heads
 _layers = vramscope_layers.indices
 _fresh = {}  # id of an optimizer -> weak reference to it
 _not_called_told = False
+_LOSSES = "torch.nn.modules.loss"  # the classes in here never have parameters
 _graphs_left = 32  # that are looked at for a cross-entropy
 
 
@@ -167,6 +168,8 @@ def _begin_outermost(t, module):
             raise
         return False  # it is no module, or one that was not made by Module.__init__: the call fails by itself
     if model is None:
+        if type(module).__module__ == _LOSSES and vramscope_calls.are_hooked() and vramscope_layers.are_known():
+            vramscope_calls.loss(id(module))
         return False
     t.is_new = vramscope_roles.called(module)
     gradients = _torch.is_grad_enabled()
