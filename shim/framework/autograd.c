@@ -251,7 +251,7 @@ static uint32_t frame_of_node(struct vs_journal *j, uintptr_t table)
     return make_type(j, table);
 }
 
-int vs_autograd_task(void)
+VS_HOT_CODE int vs_autograd_task(void)
 {
     /* Acquire: pairs with take_from(). */
     task_fn *task = atomic_load_explicit(&real.task, memory_order_acquire);
@@ -274,7 +274,7 @@ static inline bool running(struct vs_journal *j, uint64_t *birth, uintptr_t *tab
     return true;
 }
 
-bool vs_autograd_running(struct vs_journal *j, struct vs_autograd_run *out)
+VS_HOT_CODE bool vs_autograd_running(struct vs_journal *j, struct vs_autograd_run *out)
 {
     uint64_t birth;
     uintptr_t table;

@@ -18,6 +18,7 @@
 #include "autograd.h"
 #include "vramscope.h"
 #include "core/fork.h"
+#include "core/hot.h"
 #include "core/options.h"
 
 enum { LAYERS = 1 << 16, SLOTS = 2 * LAYERS, TEXT = 8 << 20, PATH = 1024, DEEP = 64 };
@@ -169,7 +170,7 @@ static __attribute__((noinline)) uint32_t make_frame(struct vs_journal *j, const
     return vs_journal_named_frame(j, VS_FRAME_LAYER, function, file, 0);
 }
 
-uint32_t vs_layer_frame(struct vs_journal *j, uint32_t layer)
+VS_HOT_CODE uint32_t vs_layer_frame(struct vs_journal *j, uint32_t layer)
 {
     _Atomic uint32_t *kept = atomic_load_explicit(&frames, memory_order_acquire);
     /* Relaxed: a frame's number is complete by itself. */
@@ -183,7 +184,7 @@ uint32_t vs_layer_frame(struct vs_journal *j, uint32_t layer)
     return frame;
 }
 
-uint32_t vs_layer_here(bool backward)
+VS_HOT_CODE uint32_t vs_layer_here(bool backward)
 {
     const struct vs_layer_now *now = &vs_layer_now;
     uint32_t module = now->module;

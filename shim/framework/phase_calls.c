@@ -139,7 +139,10 @@ static object backward(object wrapper, object const *args, size_t count, object 
     size_t which = 0, given = count & ~ARGUMENTS_OFFSET;
     while (which < BACKWARDS && python.backward[which] != wrapper)
         which++;
-    if (which == BACKWARDS || runs_its_code(wrapper, hook_codes[2 + which]))
+    /* a program that calls the engine itself: frames of the wrapper's code are the boundary (stacks/graft.c)
+     */
+    bool engine = which < BACKWARDS && python.backward_first[which] != 0 && !p->in_backward;
+    if (which == BACKWARDS || engine || runs_its_code(wrapper, hook_codes[2 + which]))
         return vs_calls.plain(wrapper, args, count, names);
     object inner = python.backward_calls[which];
     if (!vs_phases_all.on)

@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "core/fork.h"
+#include "core/hot.h"
 
 unsigned vs_stack_depth = 64;
 static __thread struct vs_block *mine;
@@ -38,7 +39,7 @@ static struct vs_block *block_create(void)
     return block;
 }
 
-struct vs_block *vs_block_enter(void)
+VS_HOT_CODE struct vs_block *vs_block_enter(void)
 {
     struct vs_block *block = mine;
     if (__builtin_expect(!block, 0) && !(block = block_create()))
@@ -64,7 +65,7 @@ bool vs_block_add_python(struct vs_block *block)
     return my_python;
 }
 
-void vs_block_leave(struct vs_block *block)
+VS_HOT_CODE void vs_block_leave(struct vs_block *block)
 {
     atomic_signal_fence(memory_order_seq_cst);
     block->busy = 0;

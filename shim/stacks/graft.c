@@ -19,6 +19,7 @@
 
 #include "block.h"
 #include "interning.h"
+#include "core/hot.h"
 
 /* ---- which frames are inside of the run ---- */
 
@@ -111,7 +112,7 @@ static uint32_t graft_once(struct vs_block *block, struct vs_journal *j, uint32_
     return made;
 }
 
-uint32_t vs_stack_placed(struct vs_journal *j, uint32_t stack, const struct vs_stack_place *place)
+VS_HOT_CODE uint32_t vs_stack_placed(struct vs_journal *j, uint32_t stack, const struct vs_stack_place *place)
 {
     struct vs_block *block = enter(j);
     uint32_t base, placed = stack;

@@ -1,9 +1,11 @@
 /* interning.c - see interning.h. */
 #include "interning.h"
 
+#include "core/hot.h"
+
 #include <string.h>
 
-uint32_t vs_node_of(struct vs_block *block, struct vs_journal *j, uint32_t parent, uint32_t frame)
+VS_HOT_CODE uint32_t vs_node_of(struct vs_block *block, struct vs_journal *j, uint32_t parent, uint32_t frame)
 {
     uint64_t key = (uint64_t)parent << 32 | frame;
     /* A set is one line: keys that share it do not put each other out at once. */

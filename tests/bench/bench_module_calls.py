@@ -43,9 +43,9 @@ class Warm(Many):
         return (now() - begin) / CALLS
 
 
-def quarters(values):
+def quarters(values, d=0):
     values = sorted(values)
-    return f"{statistics.median(values):.0f} ({values[len(values) // 4]:.0f} .. {values[3 * len(values) // 4]:.0f})"
+    return f"{statistics.median(values):.{d}f} ({values[len(values) // 4]:.{d}f} .. {values[3 * len(values) // 4]:.{d}f})"
 
 
 def main():

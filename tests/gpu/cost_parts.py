@@ -41,7 +41,8 @@ def phase_hooks(torch, phases):
     """A function that has what finds phases run its Python code (True), or has the library do that where it can.  That it does for one code
     object of each alone, and for models that Python has looked at since."""
     functions = [phases._before_optimizer, phases._after_optimizer, torch.autograd.backward, torch.autograd.graph._engine_run_backward]
-    functions.append(type(torch.autograd.Variable._execution_engine).run_backward)
+    if hasattr(torch.autograd, "Variable"):
+        functions.append(type(torch.autograd.Variable._execution_engine).run_backward)
     codes = [(f.__code__, f.__code__.replace(co_name=f.__code__.co_name)) for f in functions]
 
     def put(by_python):
