@@ -27,9 +27,17 @@ struct cuda_layout { /* offsets into the workspace */
     size_t stats, state, index, loss, rows, logits, dbias, accumulator, scratch;
     size_t upcast, log_probability, g, lse; /* naive */
     size_t known, dinput;                   /* slabs */
-    size_t rest_logits;                     /* of plan->rest */
+    size_t rest_logits;                     /* of the last of plan->rest */
     size_t next_logits, next_rows;          /* from one chunk's to the next one's, if two are under way */
 };
+
+/* Some of the classes whose rows of dweight were borrowed: all tokens, BLOCK of them at a time, by slabs of
+ * COLUMNS.  Their logits lie in rows of dweight that come later, or in the workspace. */
+struct cuda_stage {
+    int64_t begin, end, columns, block;
+    bool lent;
+};
+enum { LCE_MOST_STAGES = 32 };
 
 struct cuda_products {
     struct lce_gemm logits, dinput, dweight;
@@ -69,14 +77,17 @@ struct cuda_plan {
     int64_t columns;          /* classes of a slab; all classes if the logits are not cut into slabs */
     int64_t tail;             /* how many of the last classes do not go through cuBLASLt: tail.cu */
     int64_t stride, g_stride; /* of the logits and of their gradient, in elements of each */
-    /* How many of the last classes lend their rows of dweight, in the caller's buffer, to the logits
-     * (borrow.c); 0: the workspace holds the logits.  At the end `rest`, a plan of these classes alone,
-     * computes their
-     * logits again. */
+    /* How many of the last classes lend their rows of dweight, in the caller's buffer, to a chunk's logits
+     * (borrow.c); 0: the workspace holds them.  At the end `rest`, a chain of plans, one for each stage of
+     * these classes, computes their logits again. */
     int64_t borrowed;
-    int64_t rest_columns; /* of rest's slabs */
+    struct cuda_stage stages[LCE_MOST_STAGES];
+    int stage_count;
+    double rest_seconds; /* of the stages */
+    size_t rest_size;    /* of the logits of the last one, in the workspace */
     struct cuda_plan *rest;
-    int64_t begin; /* the first class: 0, except in `rest` */
+    int64_t begin, end; /* the classes: all of them, except in `rest` */
+    bool lent;     /* logits, gathered rows and sums of dinput lie in rows of dweight, not in the workspace */
     int kept;      /* chunks whose logits exist at a time: 2 if exchanges need that, otherwise 1 */
     bool own;      /* uses the products of product.cu, which know which rows count, instead of cuBLASLt's */
     bool compacts; /* rows go by index */
@@ -155,14 +166,14 @@ int cuda_run(const struct lce_plan *plan, const struct lce_buffers *buffers, voi
 int cuda_right_context(const struct cuda_library *library, const char *call);
 
 /* borrow.c: whether dweight's buffer may hold logits; how many rows of it CHUNK tokens' logits take, and
-   where they begin in it, in bytes; chooses a chunk and sets what belongs to it, if that is faster than
-   BEFORE seconds; fills the plan of the classes whose rows these are, without products and kernels. */
+   where what belongs to them begins in it, in bytes; chooses a chunk and the stages, if they are faster than
+   BEFORE seconds; fills the plan of a stage, without products and kernels. */
 struct lce_slab_shape;
 bool cuda_may_borrow(const struct cuda_plan *plan);
-int64_t cuda_borrowed(const struct cuda_plan *plan, int64_t chunk, size_t *offset);
+int64_t cuda_borrowed(const struct cuda_plan *plan, int64_t chunk, struct cuda_layout *layout);
 bool cuda_borrow_choose(struct cuda_plan *plan, const struct lce_slab_shape *shape, int64_t *chunk,
                         bool given, uint64_t budget, double before);
-void cuda_borrow_rest(const struct cuda_plan *plan, struct cuda_plan *rest);
+void cuda_borrow_rest(const struct cuda_plan *plan, int stage, struct cuda_plan *rest);
 
 /* One run. */
 struct cuda_run {
@@ -246,19 +257,30 @@ static inline void *cuda_at(const struct cuda_run *run, size_t offset)
     return (char *)run->buffers->workspace + offset;
 }
 
+/* Where a chunk's matrices are. */
+static inline char *cuda_chunk_memory(const struct cuda_run *run)
+{
+    return run->plan->lent ? run->buffers->grad_weight : run->buffers->workspace;
+}
+
 /* The address of the present chunk's logits. */
 static inline void *cuda_logits(const struct cuda_run *run)
 {
-    const struct cuda_plan *plan = run->plan;
-    char *place = plan->borrowed ? run->buffers->grad_weight : run->buffers->workspace;
-    return place + plan->layout.logits + (size_t)run->chunk * plan->layout.next_logits;
+    const struct cuda_layout *l = &run->plan->layout;
+    return cuda_chunk_memory(run) + l->logits + (size_t)run->chunk * l->next_logits;
 }
 
 /* Likewise of its gathered rows of the input, which become dinput. */
 static inline void *cuda_rows(const struct cuda_run *run)
 {
     const struct cuda_layout *l = &run->plan->layout;
-    return cuda_at(run, l->rows + (size_t)run->chunk * l->next_rows);
+    return cuda_chunk_memory(run) + l->rows + (size_t)run->chunk * l->next_rows;
+}
+
+/* Likewise of dinput, where that is a sum. */
+static inline void *cuda_dinput_sums(const struct cuda_run *run)
+{
+    return cuda_chunk_memory(run) + run->plan->layout.dinput;
 }
 
 #endif

@@ -37,7 +37,7 @@ static size_t lay_out(struct cuda_plan *plan, int64_t chunk)
     l->loss =
         lce_part(&total, p->reduction != LCE_NONE && p->wants & LCE_WANT_LOSS ? (size_t)p->tokens : 0, 4);
     l->index = lce_part(&total, plan->compacts ? (size_t)plan->rows : 0, sizeof(int32_t));
-    l->next_rows = plan->compacts ? (n * h * e + 255) / 256 * 256 : 0;
+    l->next_rows = plan->compacts && !plan->borrowed ? (n * h * e + 255) / 256 * 256 : 0;
     l->rows = lce_part(&total, (size_t)plan->kept, l->next_rows);
     l->dbias = lce_part(&total, p->wants & LCE_WANT_GRAD_BIAS ? v : 0, sizeof(float));
     l->accumulator = lce_part(&total, plan->accumulates ? v * h : 0, sizeof(float));
@@ -49,12 +49,10 @@ static size_t lay_out(struct cuda_plan *plan, int64_t chunk)
                         : cuda_sliced(plan)        ? n
                                                    : 0,
                         sizeof(struct lce_slab_row));
-    l->rest_logits =
-        lce_part(&total, plan->borrowed ? n * (size_t)cuda_round_up(plan->rest_columns, LCE_SLAB_UNIT) : 0,
-                 cuda_logit_size(plan));
+    l->rest_logits = lce_part(&total, plan->borrowed ? plan->rest_size : 0, 1);
+    l->dinput = lce_part(&total, cuda_sums_dinput(plan) && !plan->borrowed ? n * h : 0, sizeof(float));
     if (plan->borrowed)
-        cuda_borrowed(plan, chunk, &l->logits);
-    l->dinput = lce_part(&total, cuda_sums_dinput(plan) ? n * h : 0, sizeof(float));
+        cuda_borrowed(plan, chunk, l);
     if (plan->base.info.mode == LCE_NAIVE)
         total = lay_out_naive(plan, total);
     l->scratch = total;
@@ -236,7 +234,8 @@ static int64_t choose_shape(struct cuda_plan *plan, int64_t chunk, uint64_t budg
     const bool cut =
         p->proposals >> 16 && !cuda_exchanges(plan) && !(p->proposals >> 15 & 1 && cuda_may_borrow(plan));
     slice(plan, p->vocab);
-    plan->borrowed = 0;
+    plan->borrowed = plan->stage_count = 0;
+    plan->lent = false;
     plan->kept = cuda_exchanges_ahead(plan) ? 2 : 1;
     if (plan->base.info.mode == LCE_NAIVE)
         return plan->rows > 0 ? plan->rows : 1;
@@ -342,7 +341,7 @@ static int make_products(const struct cuda_plan *plan, int64_t n, int64_t column
  * narrower. */
 static int make_all_products(struct cuda_plan *plan, size_t scratch)
 {
-    const int64_t narrow = (plan->base.problem.vocab - plan->begin - 1) % plan->columns + 1;
+    const int64_t narrow = (plan->end - plan->begin - 1) % plan->columns + 1;
     int status = LCE_OK;
     for (int shorter = 0; !plan->own && plan->rows > 0 && shorter <= (plan->last != plan->chunk); shorter++)
         for (int narrower = 0; !status && narrower <= (narrow != plan->columns); narrower++)
@@ -379,19 +378,27 @@ static size_t most_scratch(const struct cuda_plan *plan)
     return most;
 }
 
-/* Makes the plan of the classes whose rows of dweight are borrowed; *USED gets the scratch of its
+/* Makes the plans of the classes whose rows of dweight are borrowed; *USED gets the scratch of their
  * products. */
 static int fill_rest(struct cuda_plan *plan, size_t scratch, size_t *used)
 {
-    plan->rest = malloc(sizeof *plan->rest);
-    if (!plan->rest)
-        return lce_fail(LCE_OUT_OF_MEMORY, "lce_plan_create: no memory for a plan");
-    cuda_borrow_rest(plan, plan->rest);
-    memset(plan->rest->products, 0, sizeof plan->rest->products);
-    int status = make_all_products(plan->rest, scratch);
-    const size_t most = most_scratch(plan->rest);
-    *used = most > *used ? most : *used;
-    return status ? status : cuda_find_kernels(plan->rest);
+    struct cuda_plan **next = &plan->rest;
+    int status = LCE_OK;
+    for (int i = 0; !status && i < plan->stage_count; i++) {
+        struct cuda_plan *rest = malloc(sizeof *rest);
+        if (!rest)
+            return lce_fail(LCE_OUT_OF_MEMORY, "lce_plan_create: no memory for a plan");
+        cuda_borrow_rest(plan, i, rest);
+        memset(rest->products, 0, sizeof rest->products);
+        *next = rest;
+        next = &rest->rest;
+        status = make_all_products(rest, scratch);
+        const size_t most = most_scratch(rest);
+        *used = most > *used ? most : *used;
+        if (!status)
+            status = cuda_find_kernels(rest);
+    }
+    return status;
 }
 
 static int fill(struct cuda_plan *plan, int64_t chunk, uint64_t budget)
@@ -439,7 +446,7 @@ static double seconds_of(struct cuda_plan *plan, uint64_t budget)
     }
     if (plan->borrowed) {
         const struct lce_slab_shape slabs = slab_shape(plan);
-        return lce_borrow_seconds(&slabs, plan->chunk, plan->borrowed, plan->rest_columns);
+        return lce_borrow_seconds(&slabs, plan->chunk, plan->borrowed) + plan->rest_seconds;
     }
     const struct lce_chunk_shape shape = chunk_shape(plan, plan->chunk, within);
     return plan->own ? lce_own_seconds(&shape, plan->chunk) : lce_chunk_seconds(&shape, plan->chunk);
@@ -482,6 +489,7 @@ int cuda_plan_create(struct lce *library, const struct lce_problem *problem, int
         return lce_fail(LCE_OUT_OF_MEMORY, "lce_plan_create: no memory for a plan");
     plan->base.library = library;
     plan->base.problem = *problem;
+    plan->end = problem->vocab;
     plan->base.info.mode = choose_mode(problem, mode, budget);
     plan->scaled = problem->dtype == LCE_F16 && problem->reduction != LCE_NONE;
     plan->wide = problem->flags & LCE_F32_LOGITS && problem->dtype != LCE_F32;

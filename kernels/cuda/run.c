@@ -10,8 +10,8 @@
  *                 now the loss is known, and again for each slab: logits = x slab^T   logits become g
  *                 the slab's dweight and dbias   dinput += g slab
  *       borrowed  as plain, without the rows of dweight that are borrowed for the logits; then, for the
- *                 classes of these rows: (gather)  for each slab: logits = x slab^T   logits become g
- *                 the slab's dweight
+ *                 classes of these rows, in stages: (gather)  for each slab: logits = x slab^T
+ *                 logits become g   the slab's dweight
  *       parts     the first run as the first pass of slabs, the second as the second, with the sums that were
  *                 made at its beginning of all ranks'; slabs may be whole rows
  *       exchanged both in one run, of whole rows whose logits are kept in between: exchange.c
@@ -207,7 +207,7 @@ static int dinput(const struct cuda_run *r, const struct block *b, const struct 
                              device = {&r->stats->alpha, alone ? &r->stats->zero : &r->stats->one};
     char *out = r->buffers->grad_input;
     if (cuda_sums_dinput(plan))
-        out = cuda_at(r, plan->layout.dinput);
+        out = cuda_dinput_sums(r);
     else if (plan->compacts)
         out = cuda_rows(r);
     else
@@ -244,7 +244,7 @@ static int gradients(const struct cuda_run *r, const struct block *b, const stru
 
 static struct cuda_slab slab_of(const struct cuda_plan *plan, const struct block *b, int64_t begin)
 {
-    const int64_t left = plan->base.problem.vocab - begin;
+    const int64_t left = plan->end - begin;
     const bool shorter = left < plan->columns;
     return (struct cuda_slab){.begin = begin,
                               .columns = shorter ? left : plan->columns,
@@ -307,12 +307,12 @@ static int in_slabs(const struct cuda_run *r, const struct block *b)
     return !status && lce_wants_gradients(p) ? slab_gradients(r, b) : status;
 }
 
-/* Computes the classes whose rows of dweight held the logits: their logits again, in slabs. */
+/* Computes classes whose rows of dweight held the logits: their logits again, in slabs. */
 static int rest_of(const struct cuda_run *r, const struct block *b)
 {
     const struct cuda_plan *plan = r->plan;
     int status = LCE_OK;
-    for (int64_t begin = plan->begin; !status && begin < plan->base.problem.vocab; begin += plan->columns) {
+    for (int64_t begin = plan->begin; !status && begin < plan->end; begin += plan->columns) {
         const struct cuda_slab s = slab_of(plan, b, begin);
         status = logits(r, b, &s);
         if (!status)
@@ -490,10 +490,8 @@ int cuda_run(const struct lce_plan *base, const struct lce_buffers *buffers, voi
         status = base->problem.parts ? cuda_parts(&r, 0, plan->rows) : LCE_OK;
     if (!status && !cuda_exchanges(plan) && (!base->problem.parts || lce_wants_gradients(&base->problem)))
         status = chunks(&r);
-    if (!status && plan->borrowed) {
-        r.plan = plan->rest;
+    for (r.plan = plan->rest; !status && r.plan; r.plan = r.plan->rest)
         status = chunks(&r);
-        r.plan = plan;
-    }
+    r.plan = plan;
     return status ? status : finish(&r);
 }

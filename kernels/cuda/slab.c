@@ -73,26 +73,40 @@ double lce_slab_seconds(const struct lce_slab_shape *s, int64_t block, int64_t c
            (tail ? one_block(s, tail, columns) : 0);
 }
 
-static double one_borrowed(const struct lce_slab_shape *s, int64_t n, int64_t borrowed, int64_t columns)
+static double one_borrowed(const struct lce_slab_shape *s, int64_t n, int64_t borrowed)
 {
-    const int64_t slabs = (borrowed + columns - 1) / columns, last = borrowed - (slabs - 1) * columns;
     double seconds = launches + forward(s, n, s->vocab) + dweight(s, n, s->vocab - borrowed);
     seconds += 2.0 * (double)n * (double)s->vocab * s->element / bytes;
     if (s->grad_input)
         seconds += product(s, n, s->hidden, s->vocab);
-    for (int i = 0; i < 2; i++) { /* once for all slabs but the last, once for the last */
-        const int64_t c = i ? last : columns;
-        const double one = launches + forward(s, n, c) + (double)n * (double)c * s->element / bytes;
-        seconds += (double)(i ? 1 : slabs - 1) * (one + dweight(s, n, c));
-    }
     return seconds;
 }
 
-double lce_borrow_seconds(const struct lce_slab_shape *s, int64_t block, int64_t borrowed, int64_t columns)
+double lce_borrow_seconds(const struct lce_slab_shape *s, int64_t block, int64_t borrowed)
 {
     const int64_t tail = s->tokens % block;
-    return (double)(s->tokens / block) * one_borrowed(s, block, borrowed, columns) +
-           (tail ? one_borrowed(s, tail, borrowed, columns) : 0);
+    return (double)(s->tokens / block) * one_borrowed(s, block, borrowed) +
+           (tail ? one_borrowed(s, tail, borrowed) : 0);
+}
+
+/* Seconds of one slab of a stage. */
+static double one_again(const struct lce_slab_shape *s, int64_t n, int64_t c)
+{
+    return launches + forward(s, n, c) + (double)n * (double)c * s->element / bytes + dweight(s, n, c);
+}
+
+double lce_again_seconds(const struct lce_slab_shape *s, int64_t block, int64_t classes, int64_t columns)
+{
+    const int64_t slabs = (classes + columns - 1) / columns, last = classes - (slabs - 1) * columns,
+                  tail = s->tokens % block;
+    double seconds = 0;
+    for (int i = 0; i < 2; i++) { /* for all slabs but the last, for the last */
+        const int64_t c = i ? last : columns;
+        const double all =
+            (double)(s->tokens / block) * one_again(s, block, c) + (tail ? one_again(s, tail, c) : 0);
+        seconds += (double)(i ? 1 : slabs - 1) * all;
+    }
+    return seconds;
 }
 
 /* The widest slab for BLOCK tokens that is narrower than the vocabulary; 0: none fits. */

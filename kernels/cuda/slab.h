@@ -33,10 +33,12 @@ typedef uint64_t lce_slab_size(void *context, int64_t block, int64_t columns);
 /* The estimated seconds of all blocks: good only for comparing. */
 double lce_slab_seconds(const struct lce_slab_shape *shape, int64_t block, int64_t columns);
 
-/* Likewise, without slabs, if the logits lie in the rows of dweight of the last BORROWED classes, whose own
- * dweight is computed in slabs of COLUMNS at the end (borrow.c). */
-double lce_borrow_seconds(const struct lce_slab_shape *shape, int64_t block, int64_t borrowed,
-                          int64_t columns);
+/* Likewise, without slabs, if the logits lie in the rows of dweight of the last BORROWED classes, and
+ * without these classes' own dweight (borrow.c). */
+double lce_borrow_seconds(const struct lce_slab_shape *shape, int64_t block, int64_t borrowed);
+
+/* Likewise of the dweight of CLASSES alone, in slabs of COLUMNS, with their logits made again. */
+double lce_again_seconds(const struct lce_slab_shape *shape, int64_t block, int64_t classes, int64_t columns);
 
 /* The fastest choice with slabs that fits the budget; with BLOCK tokens unless that is 0. */
 struct lce_slab_choice lce_slab_choose(const struct lce_slab_shape *shape, int64_t block, lce_slab_size *size,

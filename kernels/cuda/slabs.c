@@ -68,7 +68,7 @@ int cuda_slab_store(const struct cuda_run *r, int64_t first, int64_t rows)
     if (!plan->compacts)
         to += first * p->grad_input_stride * (int64_t)lce_dtype_size(p->dtype);
     const struct lce_store_args a = {.to = to,
-                                     .from = cuda_at(r, plan->layout.dinput),
+                                     .from = cuda_dinput_sums(r),
                                      .index = plan->compacts ? r->index + first : NULL,
                                      .stats = r->stats,
                                      .to_stride = p->grad_input_stride,
