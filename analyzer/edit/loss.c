@@ -26,6 +26,7 @@
 struct head {                         /* of one pass through the output layer */
     size_t from, to;                  /* its events in logits */
     uint64_t logits;                  /* L */
+    double tokens;                    /* of L's shape; 0: it is not known */
     uint32_t weight, input;           /* blocks that are W and D; BLOCK_NEVER: not seen */
     uint64_t weight_size, input_size; /* of W and D; of a pass that did not come so far they are inferred */
     double bytes;                     /* of an element: L's times D's by W's; 0 unknown */
@@ -53,6 +54,13 @@ static bool is_logits(const struct program *p, const struct edit_block *b)
     return (b->kind == KIND_LOGITS || request) && b->size >= SMALL;
 }
 
+/* Of [tokens, words], or [samples, length, words]. */
+static double rows(const struct program *p, const struct edit_block *b)
+{
+    double row = (double)program_asked(p, b)->inner[0] * (double)element_bytes(b->type);
+    return row > 0 ? (double)b->size / row : 0;
+}
+
 /* Events of logits from I on, the largest block of them, and the layer of the first: the phase begins when
  * the output layer is called, and what the loss then makes of its logits (copies in fp32) is the model's. */
 static void see_logits(const struct program *p, size_t i, struct head *h)
@@ -66,6 +74,7 @@ static void see_logits(const struct program *p, size_t i, struct head *h)
                 continue;
             h->logits = block_of(p, i)->size;
             h->type = block_of(p, i)->type;
+            h->tokens = rows(p, block_of(p, i));
         }
     h->to = h->end = i;
 }
@@ -119,7 +128,12 @@ static void see_backward(const struct program *p, const struct sizes *parameters
     }
     h->end = i;
     h->cut = i == p->event_count && !next && is_born(p, i - 1) && block_of(p, i - 1)->kind == KIND_REQUEST;
-    if (h->input != BLOCK_NEVER && is_weight(parameters, &p->blocks[h->input]) &&
+    if (h->weight != BLOCK_NEVER && h->input == BLOCK_NEVER && !h->cut &&
+        !is_weight(parameters, &p->blocks[h->weight])) { /* the layer is frozen */
+        h->input = h->weight;
+        h->weight = BLOCK_NEVER;
+    }
+    if (h->weight != BLOCK_NEVER && h->input != BLOCK_NEVER && is_weight(parameters, &p->blocks[h->input]) &&
         !is_weight(parameters, &p->blocks[h->weight])) {
         uint32_t other = h->weight;
         h->weight = h->input;
@@ -131,8 +145,8 @@ static void see_backward(const struct program *p, const struct sizes *parameters
  * where types are not known. */
 static double tokens(const struct head *h, double bytes)
 {
-    if (!h->weight_size || !h->input_size)
-        return 0;
+    if (h->tokens > 0 || !h->weight_size || !h->input_size)
+        return h->tokens;
     double each = h->bytes > 0 ? h->bytes : bytes;
     return sqrt((double)h->logits * (double)h->input_size / ((double)h->weight_size * each));
 }
@@ -161,13 +175,13 @@ struct fusing {
     uint8_t saved_type, weight_type; /* of that, and of the largest parameter */
 };
 
-/* Where backward did not make both: W is the largest parameter, as output layers' are, and D as large as
- * what forward saved last, which is the layer's input. */
+/* Where backward did not make both, as it did not come so far or the layer is frozen: W is the largest
+ * parameter, as output layers' are, and D as large as what forward saved last, which is the layer's input. */
 static void infer(const struct fusing *f, struct head *h)
 {
     if (h->weight == BLOCK_NEVER && f->parameters.n)
         h->weight_size = f->parameters.at[f->parameters.n - 1];
-    h->input_size = f->saved;
+    h->input_size = h->input == BLOCK_NEVER ? f->saved : f->b.from->blocks[h->input].size;
     h->bytes = bytes_of(h, f->weight_type, f->saved_type);
 }
 

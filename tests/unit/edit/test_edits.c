@@ -296,7 +296,26 @@ static void a_fused_loss_invents_no_gradients_where_no_backward_follows(void **s
     assert_in_range(p.low, MIB(16 + 4 + 22), MIB(16 + 4 + 23));
     /* the output layer is frozen: backward makes its input's gradient alone */
     make(&m, ".+w f+h l+l b+I b-l b-h b-I | f+h l+l b+I b-l b-h b-I | f+h l+l b+I b-l b-h b-I |", losses);
-    assert_in_range(edited(&m, "loss=fused").high, MIB(16 + 4 + 4), MIB(16 + 4 + 4 + 64 + 4));
+    p = edited(&m, "loss=fused");
+    assert_in_range(p.high, MIB(16 + 4 + 4), MIB(16 + 4 + 4 + 64 + 4));
+    assert_in_range(p.low, MIB(16 + 4 + 4 + 22), MIB(16 + 4 + 4 + 23)); /* a chunk of 1024 tokens */
+}
+
+/* The logits' last extent is the vocabulary: 64 MiB of 4 bytes in rows of 4096 are 4096 tokens. */
+static void tokens_of_a_loss_are_known_by_the_logits_shape(void **state)
+{
+    (void)state;
+    static const struct element shaped[] = {{'l', .type = ELEMENT_FLOAT32, .shape = 1}, {0}};
+    struct made m;
+    elements = shaped;
+    make(&m, ".+w f+h l+l b+I b-l b-h b-I |", losses);
+    elements = NULL;
+    asked_for['l'].inner[0] = 4096;
+    facts.asked = (struct asked_table){.at = asked_for, .n = sizeof asked_for / sizeof *asked_for};
+    struct peaks p = edited(&m, "loss=fused");
+    facts.asked = (struct asked_table){.n = 0};
+    assert_int_equal(p.low, MIB(16 + 4 + 4 + 16));
+    assert_int_equal(p.high, MIB(16 + 4 + 4 + 32 + 4));
 }
 
 static void a_pass_that_a_refusal_cut_off_has_the_gradients_that_would_have_come(void **state)
@@ -788,6 +807,7 @@ int main(void)
         cmocka_unit_test(changes_that_contradict_each_other_are_named),
         cmocka_unit_test(of_several_changes_each_says_what_it_costs),
         cmocka_unit_test(a_fused_loss_invents_no_gradients_where_no_backward_follows),
+        cmocka_unit_test(tokens_of_a_loss_are_known_by_the_logits_shape),
         cmocka_unit_test(a_pass_that_a_refusal_cut_off_has_the_gradients_that_would_have_come),
         cmocka_unit_test(without_logits_nothing_is_fused),
         cmocka_unit_test(checkpointed_units_keep_their_input_and_are_made_again_one_by_one),
