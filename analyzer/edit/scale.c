@@ -12,6 +12,7 @@
 
 #include "apply.h"
 #include "scale.h"
+#include "workspaces.h"
 
 #define MOST 0x1p50 /* bytes at once; sums of more have no meaning */
 
@@ -181,11 +182,15 @@ struct data {
     bool least; /* what may be fixed is */
     struct sizes sizes;
     struct scale_outputs outputs; /* no bytes: nothing grows with a square */
+    struct workspaces workspaces;
 };
 
 static double data_factor(const struct program *p, const struct edit_block *b, void *context)
 {
     const struct data *d = context;
+    uint64_t fixed = workspaces_fixed(&d->workspaces, p, (uint32_t)(b - p->blocks));
+    if (fixed)
+        return d->factor + (1 - d->factor) * (double)fixed / (double)b->size;
     if (d->outputs.bytes &&
         (d->least ? scale_is_square(p, b, &d->outputs) : scale_may_be_square(p, b, &d->outputs)))
         return d->factor * d->factor;
@@ -215,7 +220,9 @@ static struct program apply_data(const struct program *from, const struct edit *
                      .sizes = program_sizes(from, 1u << KIND_PARAMETER | 1u << KIND_GRADIENT, 0)};
     if (e->what == EDIT_SEQUENCE)
         d.outputs = scale_unit_outputs(from);
+    d.workspaces = workspaces_read(from);
     struct program to = scale(from, data_factor, &d, r);
+    workspaces_free(&d.workspaces);
     scale_free_outputs(&d.outputs);
     free(d.sizes.at);
     return to;

@@ -12,6 +12,8 @@
  * Module code keeps the weights in one piece only of types that torch.backends.cudnn knows (half, float,
  * double: not bfloat16); of others each call makes that piece and saves it.
  *
+ * Of what grows with the data those 8 MiB are no part, and the weights' bytes neither.
+ *
  * Convolutions: kernels for tensor cores take channels last, and a workspace has the data in that order,
  * which is half in 16 bits.  In fp32 kernels are more often taken that need no copy of the one or the other,
  * so that in 16 bits it can be both.  Partial sums of weights' gradients stay in fp32, and are as large as
@@ -116,6 +118,15 @@ static uint64_t recurrent(const struct workspace_layer *l, uint64_t size, bool h
     if (l->parts && l->parts * PART < size)
         return half + fixed;
     return high ? size : half;
+}
+
+uint64_t workspaces_fixed(const struct workspaces *w, const struct program *p, uint32_t block)
+{
+    const struct edit_block *b = &p->blocks[block];
+    const struct workspace_layer *l = &w->layers[program_stack(p, b)->layer];
+    uint64_t fixed = l->parts * PART + l->weights;
+    bool known = w->of[block] == WORKSPACE_RECURRENT && l->parts && l->weights && b->type == ELEMENT_UINT8;
+    return known && fixed < b->size ? fixed : 0;
 }
 
 uint64_t workspaces_half(const struct workspaces *w, const struct program *p, uint32_t block, bool high)

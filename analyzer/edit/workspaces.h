@@ -29,4 +29,7 @@ void workspaces_free(struct workspaces *w);
 /* What a workspace, block B of P in fp32, has in 16 bits: the least bytes, or the most. */
 uint64_t workspaces_half(const struct workspaces *w, const struct program *p, uint32_t block, bool high);
 
+/* Bytes of a workspace that stay where data grow; 0 where that is not known. */
+uint64_t workspaces_fixed(const struct workspaces *w, const struct program *p, uint32_t block);
+
 #endif

@@ -5,7 +5,8 @@ What `vramscope whatif --edit` predicts of a recording of MODEL alone, this prog
 MODEL: llama, cnn, lengths (a GPT-2 whose batches have other lengths each time); qwen (tied embeddings, grouped heads), vit, bert-lengths, on which no rule was
 made up to 2026-11-22; and since then t5 (an encoder and a decoder of other lengths), unet (skip connections, attention at its coarsest), mixtral (experts that a
 router chooses), lstm (cuDNN's); and after 2026-11-23 bart (an encoder and a decoder again), gemma (norms and a loss of its own kind), gru (both directions, and an
-LSTM that is projected), convnext (convolutions by channel), efficientnet (those and gates), dunet (a deeper UNet of other sizes).  EDIT: the names of `vramscope whatif --edit`.
+LSTM that is projected), convnext (convolutions by channel), efficientnet (those and gates), dunet (a deeper UNet of other sizes), and then swin (attention in windows), regnet (grouped convolutions), opt, whisper (convolutions of sound, an encoder
+and a decoder), elman (plain recurrent layers).  EDIT: the names of `vramscope whatif --edit`.
 """
 
 import json
@@ -16,7 +17,7 @@ import torch
 from torch import nn
 from torch.utils.checkpoint import checkpoint
 
-SHAPES = {"llama": (4, 512), "qwen": (3, 1024), "mixtral": (5, 700), "bart": (7, 480), "gemma": (4, 600)}  # of a batch
+SHAPES = {"llama": (4, 512), "qwen": (3, 1024), "mixtral": (5, 700), "bart": (7, 480), "gemma": (4, 600), "opt": (6, 530), "whisper": (5, 220)}  # of a batch
 LENGTHS = (137, 512, 300, 768, 64, 431, 650, 222, 768, 90, 377, 512, 601, 245)
 
 
@@ -39,6 +40,13 @@ def transformer(which):
         c = T.BartConfig(vocab_size=16000, d_model=576, encoder_layers=4, decoder_layers=5, encoder_attention_heads=9, decoder_attention_heads=9, encoder_ffn_dim=2000,
                          decoder_ffn_dim=1700, max_position_embeddings=1024)
         return T.BartForConditionalGeneration(c), SHAPES[which], 16000
+    if which == "opt":
+        c = T.OPTConfig(vocab_size=14000, hidden_size=672, word_embed_proj_dim=672, ffn_dim=2500, num_hidden_layers=5, num_attention_heads=12, max_position_embeddings=1024)
+        return T.OPTForCausalLM(c), SHAPES[which], 14000
+    if which == "whisper":
+        c = T.WhisperConfig(vocab_size=11000, d_model=448, encoder_layers=4, decoder_layers=4, encoder_attention_heads=7, decoder_attention_heads=7, encoder_ffn_dim=1700,
+                            decoder_ffn_dim=1500, num_mel_bins=80, max_source_positions=750, decoder_start_token_id=1, pad_token_id=0, bos_token_id=1, eos_token_id=2)
+        return T.WhisperForConditionalGeneration(c), SHAPES[which], 11000
     if which == "gemma":
         c = T.GemmaConfig(vocab_size=18000, hidden_size=704, intermediate_size=2400, num_hidden_layers=5, num_attention_heads=8, num_key_value_heads=8, head_dim=88,
                           max_position_embeddings=2048)
@@ -58,13 +66,17 @@ def transformer(which):
 def layers_of(net, which):
     if which in ("llama", "qwen", "mixtral", "gemma"):
         return list(net.model.layers)
-    if which == "bart":
+    if which == "opt":
+        return list(net.model.decoder.layers)
+    if which in ("bart", "whisper"):
         return list(net.model.encoder.layers) + list(net.model.decoder.layers)
-    if which in ("convnext", "efficientnet"):
-        return [block for stage in net.features for block in (stage if isinstance(stage, nn.Sequential) else [])]
+    if which in ("convnext", "efficientnet", "swin"):
+        return list(net.features)
+    if which == "regnet":
+        return [block for stage in net.trunk_output for block in stage]
     if which == "t5":
         return list(net.encoder.block) + list(net.decoder.block)
-    if which in ("unet", "lstm", "gru", "dunet"):
+    if which in ("unet", "lstm", "gru", "elman", "dunet"):
         return list(net.layers)
     if which == "lengths":
         return list(net.transformer.h)
@@ -82,6 +94,10 @@ def vision(which):
         return torchvision.models.resnet50(), (32, 224)
     if which == "convnext":
         return torchvision.models.convnext_tiny(), (20, 208)
+    if which == "swin":
+        return torchvision.models.swin_t(), (18, 224)
+    if which == "regnet":
+        return torchvision.models.regnet_y_1_6gf(), (30, 180)
     if which == "efficientnet":
         return torchvision.models.efficientnet_b1(), (28, 200)
     return torchvision.models.vit_b_32(image_size=384), (24, 384)
@@ -158,6 +174,31 @@ class Tagger(nn.Module):
         return self.head(x)
 
 
+class Elman(nn.Module):
+    """The next value of a signal."""
+
+    def __init__(self, width=900):
+        super().__init__()
+        self.first, self.last = nn.Linear(24, width), nn.Linear(width, 24)
+        self.layers = nn.ModuleList([nn.RNN(width, width, 3, batch_first=True), nn.GRU(width, width, batch_first=True)])
+
+    def forward(self, x):
+        y = self.first(x)
+        for layer in self.layers:
+            y = y + layer(y)[0]
+        return self.last(y)
+
+
+def following(batch, length, dtype, device):
+    net = Elman().to(device=device, dtype=dtype).train()
+
+    def loss(step):
+        x = torch.randn(batch, length + 1, 24, device=device, dtype=dtype)
+        return nn.functional.mse_loss(net(x[:, :-1]), x[:, 1:])
+
+    return net, loss
+
+
 def tagging(batch, length, dtype, device):
     net = Tagger().to(device=device, dtype=dtype).train()
 
@@ -192,7 +233,7 @@ def words(batch, length, dtype, device):
 
 def workload(which, batch_scale, sequence_scale, dtype, device):
     """The model, its layers, and a function that gives the loss of a step."""
-    if which in ("cnn", "vit", "convnext", "efficientnet"):
+    if which in ("cnn", "vit", "convnext", "efficientnet", "swin", "regnet"):
         net, (batch, size) = vision(which)
         batch = int(batch * batch_scale)
         net = net.to(device=device, dtype=dtype).train()
@@ -207,6 +248,8 @@ def workload(which, batch_scale, sequence_scale, dtype, device):
         return denoising(int(16 * batch_scale), dtype, device)
     if which == "dunet":
         return denoising(int(12 * batch_scale), dtype, device, (64, 128, 320, 448), 160)
+    if which == "elman":
+        return following(int(36 * batch_scale), int(420 * sequence_scale), dtype, device)
     if which == "gru":
         return tagging(int(40 * batch_scale), int(300 * sequence_scale), dtype, device)
     if which == "lstm":
@@ -219,6 +262,8 @@ def workload(which, batch_scale, sequence_scale, dtype, device):
     def loss(step):
         s = int((length or LENGTHS[step % len(LENGTHS)]) * sequence_scale)
         ids = torch.randint(vocabulary, (batch, s), device=device)
+        if which == "whisper":
+            return net(input_features=torch.randn(batch, 80, 1500, device=device, dtype=dtype), labels=ids).loss
         if which in ("t5", "bart"):
             return net(input_ids=ids, labels=ids[:, : s // 3].contiguous()).loss
         return net(input_ids=ids, labels=ids).loss

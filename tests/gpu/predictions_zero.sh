@@ -1,7 +1,7 @@
 #!/bin/bash
 # predictions_zero.sh TREE OUT - what `vramscope whatif --edit zero=STAGE:2` says of a recording on one GPU, held against two GPUs.
 #
-# A model (MODEL: llama, qwen or mixtral) is recorded on one GPU, as predictions.sh does it.  Of that recording the stages 1, 2 and 3 over two ranks are predicted, and written to OUT/zero.json.  Only then it is
+# A model (MODEL: llama, qwen, mixtral or gemma) is recorded on one GPU, as predictions.sh does it.  Of that recording the stages 1, 2 and 3 over two ranks are predicted, and written to OUT/zero.json.  Only then it is
 # trained on two GPUs: DDP alone (no edit: what DDP itself takes), ZeroRedundancyOptimizer, and fully_shard with what was gathered kept over forward, or not; recorded, each rank.
 #
 # TREE: an installed vramscope.  OUT: the predictions, the peaks (zero.jsonl), the table and the recordings (zero.txz).  Needs two GPUs and PyTorch with transformers; about a minute.

@@ -27,8 +27,8 @@ struct dims { /* of blocks, as far as they matter */
 };
 static const struct dims none[] = {{0}};
 
-static struct peaks calls(const char *text, const struct known *table, const struct element *of,
-                          const struct dims *dims)
+static struct peaks changed(const char *change, const char *text, const struct known *table,
+                            const struct element *of, const struct dims *dims)
 {
     struct made m = typed(text, table, of);
     for (; dims->name; dims++) {
@@ -40,10 +40,16 @@ static struct peaks calls(const char *text, const struct known *table, const str
     m.p.events = m.events;
     facts.stacks = (struct edit_stack *)calling;
     facts.stack_count = ALL;
-    struct peaks p = edited(&m, "types=bf16");
+    struct peaks p = edited(&m, change);
     facts.stacks = stacks;
     facts.stack_count = STACKS;
     return p;
+}
+
+static struct peaks calls(const char *text, const struct known *table, const struct element *of,
+                          const struct dims *dims)
+{
+    return changed("types=bf16", text, table, of, dims);
 }
 
 /* Queries q and keys k are scaled; scores s, weights t, the masks m and n of rows, output o, and y of it in
@@ -121,6 +127,15 @@ static void a_recurrent_layers_reserve_is_half_and_its_weights_are_copied(void *
     assert_in_range(p.high, p.low, p.low + MIB(3));
 }
 
+static void a_recurrent_layers_workspace_grows_by_what_is_of_the_data(void **state)
+{
+    (void)state;
+    struct peaks p = changed("batch=2", ".+w f+x f+c f+u f+r f-u f-c b+v b+g b-v b-r b-x .-g |", recurrent,
+                             recurrent_elements, layers);
+    /* 8 MiB for each of 4, and the weights' 20, stay */
+    assert_int_equal(p.low, MIB(20 + 2 * (10 + 100 + 132 - 32 - 20) + 32 + 20 + 20));
+}
+
 static void bytes_of_other_layers_stay(void **state)
 {
     (void)state;
@@ -175,6 +190,7 @@ int main(void)
         cmocka_unit_test(attention_of_grouped_or_odd_heads_may_be_fused_in_16_bits),
         cmocka_unit_test(without_the_softmaxs_masks_it_is_another_programs_product),
         cmocka_unit_test(a_recurrent_layers_reserve_is_half_and_its_weights_are_copied),
+        cmocka_unit_test(a_recurrent_layers_workspace_grows_by_what_is_of_the_data),
         cmocka_unit_test(bytes_of_other_layers_stay),
         cmocka_unit_test(a_convolutions_workspace_is_half_or_copies_of_both_its_data),
         cmocka_unit_test(a_norm_in_fp32_keeps_its_bytes_but_perhaps_not_what_it_was_given),
