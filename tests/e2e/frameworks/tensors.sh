@@ -119,7 +119,7 @@ if "$BUILD/bin/vramscope" export --format=pytorch -o "$work/new.pickle" "$work/n
     sqlite3 "$work/new.db" "SELECT ifnull(request_bytes, size_bytes), request_bytes FROM allocation ORDER BY alloc_seq" >"$work/asked"
     sqlite3 "$work/back.db" "SELECT size_bytes, request_bytes FROM allocation WHERE op = 'block_alloc' ORDER BY alloc_seq" | diff "$work/asked" - >"$work/diff" ||
         fail "requests (< recorded, > exported and imported): $(head -n 5 "$work/diff")"
-    COLUMNS=1000 "$BUILD/bin/vramscope" report "$work/back.db" | grep -q "sizes are what was requested, or the blocks' where requests were not recorded" || fail "the import does not say what sizes are"
+    COLUMNS=1000 "$BUILD/bin/vramscope" report "$work/back.db" | grep -q "sizes are what was requested, or the block's where its request was not recorded" || fail "the import does not say what sizes are"
 else
     fail "export: $(cat "$work/err")"
 fi
