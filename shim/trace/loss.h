@@ -25,6 +25,9 @@
     X(RANGES, "ranges",                                                                                      \
       "ranges beyond 64 open on a thread, or on more than 1024 threads with ranges: what was allocated in "  \
       "them has the phase of the range around them, or none")                                                \
+    X(USES, "uses",                                                                                          \
+      "the ring was full of what the device was given (VRAMSCOPE_RING_EVENTS): the access ledger has not "   \
+      "followed the blocks of that time all their life, and calls none of them idle")                        \
     X(BIRTHS, "births", NULL)                                                                                \
     X(PHASE_NAMES, "phase_names", "too many phase names: later ones are counted as phase 'other phases'")    \
     X(NO_MEMORY, "no_memory", "vramscope ran out of memory")                                                 \

@@ -398,6 +398,7 @@ CREATE TABLE upper_bound(process INT, device INT, kind TEXT, from_seq INT, t_fro
 --   'table_full'      a table of the journal was full: names or stacks are missing
 --   'tensors_full'    likewise that of tensors: what blocks of later, new ones were made for lacks the shape, or is missing
 --   'graphs'          memory of CUDA graphs beyond what is followed     'ranges'  ranges beyond those that are followed
+--   'uses'            what the device was given, for which the ring had no room: block_use says 'partial' of the blocks of that time
 --   'births'          lines of what was born in backward, of nodes made more than 131072 nodes of their thread before
 --   'phase_names'     phases beyond table phase's bound                 'no_memory'  vramscope got no memory
 --   'held_log'        a reader kept the log beside the file from being folded in

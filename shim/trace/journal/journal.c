@@ -364,6 +364,7 @@ void vs_journal_stats(const struct vs_journal *j, struct vs_journal_stats *out)
         .late = atomic_load_explicit(&h->late, memory_order_relaxed),
         .untracked = atomic_load_explicit(&h->untracked, memory_order_relaxed),
         .lost_ranges = atomic_load_explicit(&h->lost_ranges, memory_order_relaxed),
+        .lost_uses = __atomic_load_n(&vs_journal_access_state(j)->uses, __ATOMIC_ACQUIRE),
         .lost_births = atomic_load_explicit(&h->lost_births, memory_order_relaxed),
         .lost_ends = atomic_load_explicit(&h->lost_ends, memory_order_relaxed),
         .pid = h->owner_pid,

@@ -269,6 +269,7 @@ struct vs_journal_stats {
     bool tensors_full;                 /* new shapes of tensors are refused */
     uint64_t late;                     /* events written too late into a killed slot */
     uint64_t untracked;                /* see vs_journal_untracked */
+    uint64_t lost_uses;                /* see vs_journal_append_uses */
     uint64_t lost_ranges, lost_births; /* see vs_journal_lost_range, vs_journal_lost_birth */
     int32_t pid;
     uint64_t start_ns, start_realtime_ns;

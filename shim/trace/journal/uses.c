@@ -9,8 +9,8 @@
  *
  * Uses may fill three quarters of the ring, so that they never drop an event.  A full ring is waited for at
  * most 1 ms, once; from then on uses are counted as lost until it is half empty.  A lost use makes every
- * block of that time one that may have been used (vs_uses_missing), so that none is said to be idle which was
- * not.
+ * block of that time one that was not followed all its life (vs_uses_missing), so that none is said to be
+ * idle which was not.
  */
 #include "format.h"
 

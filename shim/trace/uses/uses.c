@@ -119,9 +119,10 @@ static void born(struct vs_uses *u, const struct vs_event *e, uint64_t seq)
     row->born_ns = e->t_ns;
     row->born_step = u->rows->last_step;
     row->reach = u->rows->reach;
-    if (e->space == VS_SPACE_MANAGED || /* the CPU uses it too, which is not seen */
-        seq < u->doubt_to)
+    if (e->space == VS_SPACE_MANAGED) /* the CPU uses it too, which is not seen */
         row->kinds = VS_ACCESS_REACHABLE;
+    if (seq < u->doubt_to)
+        row->kinds |= VS_ACCESS_PARTIAL;
     row->address = e->address;
     uint32_t old = vs_living_add(map_of(u, e->op), e->address, e->size, id, &added);
     if (old != 0)
@@ -283,7 +284,9 @@ void vs_uses_missing(struct vs_uses *u, uint64_t head)
     uint32_t lost = __atomic_load_n(&u->rows->uses, __ATOMIC_ACQUIRE);
     if (lost == u->rows->steps)
         return;
-    u->rows->reach++;
+    for (uint32_t id = 1; id < vs_journal_access_rows(u->journal); id++)
+        if (u->rows[id].address != 0 && u->rows[id].end_step == 0)
+            u->rows[id].kinds |= VS_ACCESS_PARTIAL;
     u->doubt_to = head;
     u->rows->steps = lost;
 }

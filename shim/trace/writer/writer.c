@@ -34,6 +34,7 @@ enum {
     LOST_RANGES,
     LOST_BIRTHS,
     LOST_TENSORS,
+    LOST_USES,
     LOSSES
 };
 
@@ -94,6 +95,7 @@ static const enum vs_loss loss_of[LOSSES] = {
     [LOST_FULL] = VS_LOSS_RING_FULL, [LOST_DEAD] = VS_LOSS_DEAD_SLOT, [LOST_TABLE] = VS_LOSS_TABLE_FULL,
     [LOST_LATE] = VS_LOSS_LATE_SLOT, [LOST_GRAPHS] = VS_LOSS_GRAPHS,  [LOST_ENDS] = VS_LOSS_RING_FULL_ENDS,
     [LOST_RANGES] = VS_LOSS_RANGES,  [LOST_BIRTHS] = VS_LOSS_BIRTHS,  [LOST_TENSORS] = VS_LOSS_TENSORS_FULL,
+    [LOST_USES] = VS_LOSS_USES,
 };
 
 /* A database that is continued has rows for earlier losses. */
@@ -141,15 +143,15 @@ static bool note_losses(struct vs_writer *w, bool now)
                                     [LOST_TABLE] = s.table_full,        [LOST_LATE] = s.late,
                                     [LOST_GRAPHS] = s.untracked,        [LOST_ENDS] = s.lost_ends,
                                     [LOST_RANGES] = s.lost_ranges,      [LOST_BIRTHS] = s.lost_births,
-                                    [LOST_TENSORS] = s.tensors_full};
+                                    [LOST_TENSORS] = s.tensors_full,    [LOST_USES] = s.lost_uses};
     bool any = s.lost > w->lost_seen;
     note_uncovered(w);
     w->lost_seen = s.lost;
     for (size_t i = 0; i < LOSSES; i++) {
         if (total[i] <= w->lost[i] || (!now && w->last_t - w->loss_t[i] < LOSS_NS && w->loss_t[i]))
             continue;
-        /* these count requests, possibly for one name again and again, not events */
-        bool table = i == LOST_TABLE || i == LOST_TENSORS;
+        /* these count requests, possibly for one name again and again, or launches, not events */
+        bool table = i == LOST_TABLE || i == LOST_TENSORS || i == LOST_USES;
         if (i == LOST_BIRTHS)
             note_births(w, total[i] - w->lost[i]);
         else if (!table || !w->lost[i])

@@ -268,7 +268,7 @@ static void uses_that_come_again_behind_a_kill_count_once(void **state)
 }
 
 /* Nothing is said to be idle that may have been used by what was lost. */
-static void uses_that_a_full_ring_loses_make_blocks_reachable(void **state)
+static void blocks_of_uses_that_a_full_ring_loses_are_not_said_to_be_followed(void **state)
 {
     struct vs_journal_stats stats;
     born(VS_OP_BLOCK_ALLOC, BASE, 512);
@@ -281,11 +281,11 @@ static void uses_that_a_full_ring_loses_make_blocks_reachable(void **state)
     put((struct vs_event){.op = VS_OP_BLOCK_ALLOC, .address = BASE + 1024, .size = 512});
     take();
     assert_true(vs_journal_access(j, row_of_free)->uses < 60);
-    assert_true(vs_journal_access(j, row_of_free)->kinds & VS_ACCESS_REACHABLE);
+    assert_true(vs_journal_access(j, row_of_free)->kinds & VS_ACCESS_PARTIAL);
     born(VS_OP_BLOCK_ALLOC, BASE + 1536, 512);
     use(BASE + 1536, 9000, 1);
-    assert_true(died(VS_OP_BLOCK_FREE, BASE + 512)->kinds & VS_ACCESS_REACHABLE);
-    assert_true(died(VS_OP_BLOCK_FREE, BASE + 1024)->kinds & VS_ACCESS_REACHABLE);
+    assert_true(died(VS_OP_BLOCK_FREE, BASE + 512)->kinds & VS_ACCESS_PARTIAL);
+    assert_true(died(VS_OP_BLOCK_FREE, BASE + 1024)->kinds & VS_ACCESS_PARTIAL);
     const struct vs_access_row *later = died(VS_OP_BLOCK_FREE, BASE + 1536);
     assert_int_equal(later->uses, 1);
     assert_int_equal(later->kinds, VS_ACCESS_KERNEL);
@@ -485,7 +485,7 @@ int main(void)
         cmocka_unit_test_setup(more_blocks_than_rows_are_not_followed_and_do_no_harm, begin),
         cmocka_unit_test_setup(a_use_is_of_the_block_that_lived_where_it_stands_in_the_ring, begin),
         cmocka_unit_test_setup(uses_that_come_again_behind_a_kill_count_once, begin),
-        cmocka_unit_test_setup(uses_that_a_full_ring_loses_make_blocks_reachable, begin),
+        cmocka_unit_test_setup(blocks_of_uses_that_a_full_ring_loses_are_not_said_to_be_followed, begin),
         cmocka_unit_test_setup(words_on_pages_without_blocks_are_not_put_into_the_ring, begin),
         cmocka_unit_test_setup(addresses_that_the_host_copies_are_stored_and_bad_memory_is_not_read, begin),
         cmocka_unit_test_setup(words_are_those_at_multiples_of_eight_of_the_layout, begin),

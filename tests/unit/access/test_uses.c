@@ -12,7 +12,10 @@
 
 #include <cmocka.h>
 
+#include <sqlite3.h>
+
 #include "trace/uses/uses.h"
+#include "trace/writer/writer.h"
 
 #define BASE   UINT64_C(0x7f3300000000)
 #define PLACES 200u
@@ -201,9 +204,65 @@ static void every_block_has_its_uses_wherever_readers_were_left(void **state)
     vs_journal_close(j);
 }
 
+/* ---- the database ---- */
+
+static int number(const char *path, const char *sql)
+{
+    sqlite3 *db;
+    sqlite3_stmt *q;
+    assert_int_equal(sqlite3_open_v2(path, &db, SQLITE_OPEN_READONLY, NULL), SQLITE_OK);
+    assert_int_equal(sqlite3_prepare_v2(db, sql, -1, &q, NULL), SQLITE_OK);
+    assert_int_equal(sqlite3_step(q), SQLITE_ROW);
+    int n = sqlite3_column_int(q, 0);
+    sqlite3_finalize(q);
+    sqlite3_close(db);
+    return n;
+}
+
+/* A file whose ring had no room for some of the launches, and one whose had. */
+static int file_of_launches(const char *path, uint32_t launches, struct vs_journal **out)
+{
+    char why[256], journal[64];
+    struct vs_writer *w;
+    struct vs_journal_config c = {.ring_slots = 64, .accesses = 10, .database = path};
+    struct vs_event like = {.t_ns = 2000, .space = VS_ACCESS_IN_NONE, .status = VS_ACCESS_KERNEL};
+    uint64_t word = BASE | VS_USE_SURE;
+    snprintf(journal, sizeof journal, "/tmp/vs-uses-%d.vsj", (int)getpid());
+    assert_int_equal(vs_journal_create(out, journal, &c), 0);
+    unlink(journal);
+    like.stack = vs_journal_string(*out, "kernel", 6);
+    assert_int_equal(vs_writer_open(&w, &(struct vs_writer_config){.path = path, .version = "test", .pid = 1},
+                                    *out, why, sizeof why),
+                     0);
+    vs_journal_append(
+        *out, &(struct vs_event){.t_ns = 1000, .address = BASE, .size = 512, .op = VS_OP_BLOCK_ALLOC});
+    for (uint32_t i = 0; i < launches; i++, like.t_ns += 10)
+        vs_journal_append_uses(*out, &like, &word, 1);
+    while (vs_writer_drain(w, true) > 0)
+        ;
+    return vs_writer_close(w, true);
+}
+
+static void a_file_says_that_uses_were_lost_and_no_event(void **state)
+{
+    char path[64];
+    snprintf(path, sizeof path, "/tmp/vs-uses-%d.db", (int)getpid());
+    for (int lost = 0; lost < 2; lost++) {
+        assert_int_equal(file_of_launches(path, lost ? 63 : 40, &j), 0);
+        assert_int_equal(number(path, "SELECT count(*) FROM loss WHERE code = 'uses' AND events = 0"), lost);
+        assert_int_equal(number(path, "SELECT count(*) FROM loss"), lost);
+        assert_int_equal(number(path, "SELECT count(*) FROM block_use WHERE unseen = 'partial'"), lost);
+        assert_int_equal(number(path, "SELECT uses FROM block_use") == 40, !lost);
+        assert_int_equal(number(path, "SELECT count(*) FROM ev"), 1);
+        vs_journal_close(j);
+        unlink(path);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_file_says_that_uses_were_lost_and_no_event),
         cmocka_unit_test(every_block_has_its_uses_wherever_readers_were_left),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
