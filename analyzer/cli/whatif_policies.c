@@ -65,7 +65,7 @@ static void ask_torch(struct answers *a, enum policy policy)
     const struct trace_device *device = trace_find_device(a->t, a->device);
     bool compare = recorded_under(a, policy);
     s.expandable = policy == EXPANDABLE;
-    if (compare && device && device->total_bytes > 0)
+    if ((compare || a->limit != UNKNOWN) && device && device->total_bytes > 0)
         s.memory = (uint64_t)device->total_bytes;
     s.follow_limits = compare || !a->q->capacity; /* --capacity asks about another end */
     if (s.follow_limits)

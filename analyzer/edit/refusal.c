@@ -258,6 +258,9 @@ static int read_program(struct trace *t, const struct trace_oom_kept *o, struct 
     *settings = torch_defaults();
     if (tape.max_split > 0)
         settings->max_split = (uint64_t)tape.max_split;
+    const struct trace_device *device = trace_find_device(t, o->device);
+    if (device && device->total_bytes > 0) /* a limit below it makes no reservation of addresses smaller */
+        settings->memory = (uint64_t)device->total_bytes;
     *policy = tape.arena ? FEED_ARENA : tape.expandable ? FEED_EXPANDABLE : FEED_NATIVE;
     bool native = !tape.imported && *policy == FEED_NATIVE;
     trace_free_tape(&tape);

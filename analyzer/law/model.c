@@ -213,6 +213,16 @@ static struct torch_settings settings_of(const struct trace_tape *tape)
     return s;
 }
 
+/* Of recordings under a limit, which a capacity stands for then, the device's memory: an expandable segment
+ * has addresses for it, and not for the limit alone, so that free memory at its start is taken less often. 0:
+ * of others the capacity is the device's. */
+static uint64_t memory_of(const struct law_runs *runs)
+{
+    const struct trace_device *device = trace_find_device(&runs->at[runs->largest].t, runs->device);
+    bool limited = replay_last_limit(&runs->at[runs->largest].tape, device) != UNKNOWN;
+    return limited && device && device->total_bytes > 0 ? (uint64_t)device->total_bytes : 0;
+}
+
 int law_model(struct law_model *m, const struct law_runs *runs)
 {
     uint32_t *found[LAW_RUNS_MOST] = {NULL};
@@ -222,6 +232,7 @@ int law_model(struct law_model *m, const struct law_runs *runs)
     memset(m->places, 0, (m->base->tape.ids + 1) * sizeof *m->places);
     m->unit = unit_of(runs);
     m->settings = settings_of(&m->base->tape);
+    m->settings.memory = memory_of(runs);
     int bad = align_all(m, found);
     if (!bad) {
         fit_all(m, found);
@@ -255,19 +266,19 @@ static uint64_t round_up(double bytes, uint64_t unit)
 }
 
 /* Bytes of a block of LAW at AT: what it says, or towards the end LEAN of what is not known of it. */
-static double leaning(const struct law *law, struct law_point at, int lean)
+static double leaning(const struct law *law, struct law_point at, double lean)
 {
     double bytes = lean < 0 ? law_bytes_least(law, at.batch, at.seq) : law_bytes(law, at.batch, at.seq);
     if (law->trust != LAW_NONE || lean == 0)
         return bytes;
-    return (lean < 0 ? law->least : law->most) * bytes;
+    return (1 + ((lean < 0 ? law->least : law->most) - 1) * fabs(lean)) * bytes;
 }
 
 static void set_sizes(struct law_model *m, struct law_point at)
 {
     uint64_t *sizes = xrealloc(NULL, (m->law_count + 1) * sizeof *sizes);
     for (size_t i = 0; i < m->law_count; i++)
-        sizes[i] = round_up(leaning(&m->laws[i], at, m->lean), m->unit);
+        sizes[i] = round_up(leaning(&m->laws[i], at, m->in_turn && i % 2 ? -m->lean : m->lean), m->unit);
     for (size_t i = 0; i < m->work.n; i++)
         if (m->work.at[i].what == TAPE_ALLOC || m->work.at[i].what == TAPE_FREE)
             m->work.at[i].size = sizes[m->law_of[m->work.at[i].id]];
@@ -296,12 +307,19 @@ struct law_span law_play_span(struct law_model *m, struct law_point at, enum law
 {
     uint64_t bytes = law_play(m, at, policy, 0).bytes;
     struct law_span span = {bytes, bytes};
-    for (m->lean = -1; m->lean <= 1 && (m->by_trust[LAW_NONE] || m->switching); m->lean += 2) {
+    static const struct {
+        double lean;
+        bool in_turn;
+    } tried[] = {{-1, false}, {1, false}, {-0.5, false}, {0.5, false}, {-1, true}, {1, true}};
+    for (size_t i = 0; i < sizeof tried / sizeof *tried && (m->by_trust[LAW_NONE] || m->switching); i++) {
+        m->lean = tried[i].lean;
+        m->in_turn = tried[i].in_turn;
         bytes = law_play(m, at, policy, 0).bytes; /* an allocator may hold less of larger blocks */
         span.least = bytes < span.least ? bytes : span.least;
         span.most = bytes > span.most ? bytes : span.most;
     }
     m->lean = 0;
+    m->in_turn = false;
     return span;
 }
 

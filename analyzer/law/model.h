@@ -36,8 +36,9 @@ struct law_model {
     struct torch_settings settings; /* recorded ones, without a capacity */
     uint64_t unit;                  /* sizes are multiples of it: 512, or 1 */
     struct trace_tape work;         /* the sequence, whose sizes law_play sets */
-    int lean; /* blocks without a law: -1 at the least of their line that was recorded, 0 on it, 1 at the most
-               */
+    double lean;  /* blocks without a law: -1 at the least of their line that was recorded, 0 on it, 1 at the
+                     most */
+    bool in_turn; /* every other one towards the other end */
 };
 
 /* 0, or 2, said: the recordings are not of one program. */

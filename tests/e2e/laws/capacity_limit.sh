@@ -1,0 +1,24 @@
+#!/bin/bash
+# Expandable segments under a limit of PyTorch's: --capacity of that limit is what was recorded.  A segment reserves addresses for nine eighths of
+# the device's memory and not of the limit, and where they end decides what a full cache can give back.
+# shellcheck source-path=SCRIPTDIR
+. "$(dirname "$0")/../lib/lib.bash"
+V=$BUILD/bin/vramscope
+data=$(dirname "$0")/../../data
+# a Qwen2 with checkpoints, 3 x 1728 tokens, on an H200 of 140 GiB with 12 GiB allowed; call stacks taken out
+python3 "$data/renew_db.py" "$data/../../shim/trace/schema.sql" "$data/qwen-h200-limit.db.xz" "$dir/qwen.db" || fail "no xz, or no recording"
+reserved() { "$V" whatif --json --policy=torch-expandable "$@" "$dir/qwen.db" | python3 -c 'import json, sys
+def find(x):
+    if isinstance(x, dict):
+        if x.get("policy") == "torch-expandable":
+            yield x["reserved_bytes"]
+        x = list(x.values())
+    for y in x if isinstance(x, list) else []:
+        yield from find(y)
+print(*find(json.load(sys.stdin)))'; }
+COLUMNS=1000 "$V" whatif --policy=torch-expandable "$dir/qwen.db" >"$dir/text" || fail "whatif"
+grep -q "fits after 3 emptied caches; exact: 9175 of 9175 addresses" "$dir/text" || fail "the recording is not met: $(cat "$dir/text")"
+recorded=$(reserved)
+[ "${recorded:-0}" -gt $((11 << 30)) ] || fail "reserved: $recorded"
+[ "$(reserved --capacity=12884901888)" = "$recorded" ] || fail "with --capacity: $(reserved --capacity=12884901888), recorded $recorded"
+echo "a capacity that stands for a limit is that limit"
