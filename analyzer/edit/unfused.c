@@ -22,6 +22,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "elements.h"
 #include "scale.h"
 
 #define RUN_MOST 64 /* blocks of one stack behind each other that are looked at */
@@ -105,6 +106,8 @@ static void end_call(struct seeing *s)
         c.out = s->run[out];
     for (size_t i = s->behind; i < out; i++)
         c.values = c.values || (is_wide(s, i) && at(s, i)->size != c.square);
+    for (size_t i = s->from; i < s->n; i++)
+        c.narrow = c.narrow || element_is_half(at(s, i)->type);
     *PUSH(s->u->calls, s->u->n) = c;
     for (size_t i = first; i < s->n && i <= (out ? out : s->n); i++)
         s->u->of[s->run[i]] = (uint32_t)s->u->n;
@@ -244,6 +247,10 @@ void unfused_bear(struct unfused *u, struct build *b, size_t i)
     const struct edit_block *was = &b->from->blocks[e->block];
     struct unfused_call *c = &u->calls[u->of[e->block] - 1];
     bool forward = program_is_forward(b->from->facts, e->phase);
+    if (c->narrow) {
+        build_copy(b, i);
+        return;
+    }
     if (forward && e->block == c->first)
         begin_call(u, c, b, e->phase);
     if (forward && e->block == c->out) {

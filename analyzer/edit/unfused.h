@@ -18,7 +18,8 @@ struct unfused_call {
     uint16_t layer;
     bool values; /* copied for the last product */
     bool went_back;
-    bool stays; /* it will not be fused in 16 bits, either */
+    bool narrow; /* its queries were in 16 bits as recorded, under autocast: all it makes is there already */
+    bool stays;  /* it will not be fused in 16 bits, either */
 };
 
 struct unfused {

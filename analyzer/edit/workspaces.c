@@ -57,6 +57,7 @@ static void see_backward(struct workspace_layer *l, const struct edit_block *b, 
 static void see_forward(struct workspace_layer *l, const struct edit_block *b, const struct asked *a,
                         uint64_t *states)
 {
+    l->half = l->half || (b->kind != KIND_OTHER && element_is_half(b->type));
     if (l->recurrent && b->type == ELEMENT_UINT8 && !a->raw && b->kind == KIND_FORWARD)
         l->parts = *states;
     if (l->recurrent && b->type == ELEMENT_FLOAT32 && a->rank != 1)
@@ -86,6 +87,8 @@ static enum workspace kind_of(const struct program *p, const struct edit_block *
     bool raw = program_asked(p, b)->raw;
     bool call = b->kind == KIND_FORWARD || b->kind == KIND_BACKWARD;
     bool back = b->kind == KIND_BACKWARD;
+    if (l->half)
+        return WORKSPACE_NONE;
     if (!raw && b->type == ELEMENT_UINT8 && (back ? s->recurrent : l->recurrent))
         return b->kind == KIND_SAVED ? WORKSPACE_RESERVE : call ? WORKSPACE_RECURRENT : WORKSPACE_NONE;
     if (raw && call && !program_is_workspace(b->size) && (back ? s->convolves : l->convolves))

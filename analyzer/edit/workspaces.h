@@ -20,7 +20,8 @@ struct workspaces {
         uint64_t parts;         /* of a recurrent layer: layers in it, times directions; 0: unknown */
         uint64_t output, input; /* of a convolution, bytes; 0: unknown */
         bool recurrent, convolves;
-    } * layers; /* by number */
+        bool half; /* it computes in 16 bits already, as under autocast */
+    } * layers;    /* by number */
 };
 
 struct workspaces workspaces_read(const struct program *p);

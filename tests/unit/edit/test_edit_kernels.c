@@ -127,6 +127,29 @@ static void a_recurrent_layers_reserve_is_half_and_its_weights_are_copied(void *
     assert_in_range(p.high, p.low, p.low + MIB(3));
 }
 
+static void under_autocast_a_recurrent_layers_workspaces_are_those_of_16_bits(void **state)
+{
+    (void)state;
+    struct element half[8];
+    memcpy(half, recurrent_elements, sizeof half);
+    half[1].type = half[2].type = ELEMENT_BFLOAT16;
+    struct peaks p = calls(".+w f+x f+c f+u f+r f-u f-c b+v b+g b-v b-r b-x .-g |", recurrent, half, layers);
+    assert_int_equal(p.low, MIB(10 + 100 + 132 + 10)); /* x may be a copy of its input */
+}
+
+static void attention_in_parts_under_autocast_has_its_copies_already(void **state)
+{
+    (void)state;
+    struct element half[12];
+    memcpy(half, parts_elements, sizeof half);
+    half[8].type = ELEMENT_BFLOAT16;
+    struct known given[12];
+    memcpy(given, parts, sizeof given);
+    given[8].stack = CALL; /* y is the output in 16 bits, at the same line */
+    struct peaks p = calls(in_parts, given, half, usual);
+    assert_int_equal(p.phase[FORWARD], MIB(4 + 10 + 10 + 200 + 200 + 50 + 1));
+}
+
 static void a_recurrent_layers_workspace_grows_by_what_is_of_the_data(void **state)
 {
     (void)state;
@@ -190,6 +213,8 @@ int main(void)
         cmocka_unit_test(attention_of_grouped_or_odd_heads_may_be_fused_in_16_bits),
         cmocka_unit_test(without_the_softmaxs_masks_it_is_another_programs_product),
         cmocka_unit_test(a_recurrent_layers_reserve_is_half_and_its_weights_are_copied),
+        cmocka_unit_test(under_autocast_a_recurrent_layers_workspaces_are_those_of_16_bits),
+        cmocka_unit_test(attention_in_parts_under_autocast_has_its_copies_already),
         cmocka_unit_test(a_recurrent_layers_workspace_grows_by_what_is_of_the_data),
         cmocka_unit_test(bytes_of_other_layers_stay),
         cmocka_unit_test(a_convolutions_workspace_is_half_or_copies_of_both_its_data),
