@@ -123,7 +123,8 @@
  *   - The same plan, device, inputs and versions give the same bits, from run to run, process to process.
  *   - Element (r, c) of a matrix is at base[r * stride + c]: row-major, strides counted in elements.
  *   - What is only written is never read: outputs and workspace need not be cleared.  Until the run's work
- *     on the stream is done, outputs hold anything, dweight logits too; so they do when it failed.
+ *     on the stream is done, outputs hold anything, dweight and dinput logits too; so they do when it failed.
+ *     No output overlaps an input or another output.
  *   - Memory beyond the caller's buffers: the workspace, exactly workspace_size bytes of it.
  *   - NaN and infinities in a row of input stay in that token's loss and row of dinput, but every token
  *     takes part in dweight and dbias.
@@ -220,8 +221,8 @@ struct lce_problem {
        15 that one, for the product of the logits in bits 0-3, of dinput in 4-7, of dweight in 8-11; one that
        it does not have is its last. Bit 12: another softmax pass for 16-bit logits, where V is at most
        131072.  Bit 13: cuBLASLt's products where ours would be taken; bit 14: ours for few tokens, too.  Bit
-       15: logits in the rows of dweight, where that is possible.  Bits 16-31: slabs of so many times 64
-       classes (CUDA).  Default 0. */
+       15: logits in the rows of dweight, where that is possible, else of dinput.  Bits 16-31: slabs of so
+       many times 64 classes (CUDA).  Default 0. */
     uint32_t proposals;
     /* N, which may be 0, H and V: of any value.  H is fastest where it is a multiple of 8; V need not be. */
     int64_t tokens, hidden, vocab;
@@ -305,7 +306,7 @@ enum lce_device_error {
 struct lce_plan_info {
     int32_t mode;            /* enum lce_mode, never LCE_AUTO */
     int32_t chunks;          /* of tokens */
-    int64_t chunk_tokens;    /* tokens at a time */
+    int64_t chunk_tokens;    /* tokens at a time; the first ones, where later chunks have other sizes */
     uint64_t workspace_size; /* bytes that lce_run needs, exactly */
     uint64_t logits_size;    /* of them, the logits' buffer */
     uint64_t gemm_size;      /* of them, cuBLASLt's own scratch */

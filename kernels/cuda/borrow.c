@@ -167,16 +167,20 @@ static bool choose_stages(struct cuda_plan *plan, const struct lce_slab_shape *s
 
 /* ---- the chunk ---- */
 
-/* Sets what belongs to chunks of N tokens; returns their seconds, or a negative number if they do not fit. */
+/* Sets what belongs to chunks of N tokens; returns their seconds, or a negative number if they do not fit, or
+ * if even the best stages would make them slower than BEFORE. */
 static double try_chunk(struct cuda_plan *plan, const struct lce_slab_shape *shape, int64_t n,
-                        uint64_t budget)
+                        uint64_t budget, double before)
 {
     const uint32_t proposals = (uint32_t)plan->base.problem.proposals;
     struct cuda_layout l;
     plan->borrowed = cuda_borrowed(plan, n, &l);
-    plan->lent = plan->borrowed > 0;
+    plan->logits_in = plan->sums_in = plan->borrowed > 0 ? IN_DWEIGHT : IN_WORKSPACE;
     plan->rest_size = 0;
     if (!plan->borrowed)
+        return -1;
+    const double chunks = lce_borrow_seconds(shape, n, plan->borrowed);
+    if (chunks + lce_again_seconds(shape, plan->rows, plan->borrowed, plan->borrowed) >= before)
         return -1;
     const uint64_t size = cuda_size_with(plan, n);
     uint64_t room = size < budget ? budget - size : 0;
@@ -184,7 +188,7 @@ static double try_chunk(struct cuda_plan *plan, const struct lce_slab_shape *sha
         room = lay_out(plan, n, LCE_SLAB_UNIT, false, &l);
     if (!choose_stages(plan, shape, n, room) || cuda_size_with(plan, n) > budget)
         return -1;
-    return lce_borrow_seconds(shape, n, plan->borrowed) + plan->rest_seconds;
+    return chunks + plan->rest_seconds;
 }
 
 bool cuda_borrow_choose(struct cuda_plan *plan, const struct lce_slab_shape *shape, int64_t *chunk,
@@ -193,7 +197,7 @@ bool cuda_borrow_choose(struct cuda_plan *plan, const struct lce_slab_shape *sha
     const int64_t first = given ? *chunk : plan->rows < MOST_CHUNK ? plan->rows : MOST_CHUNK;
     int64_t best = 0;
     for (int64_t n = first; n >= 1 && (n == first || (!given && n >= LEAST_CHUNK)); n = next_below(n)) {
-        const double seconds = try_chunk(plan, shape, n, budget);
+        const double seconds = try_chunk(plan, shape, n, budget, before);
         if (seconds >= 0 && seconds < before) {
             before = seconds;
             best = n;
@@ -202,12 +206,12 @@ bool cuda_borrow_choose(struct cuda_plan *plan, const struct lce_slab_shape *sha
             break;
     }
     if (best) {
-        try_chunk(plan, shape, best, budget);
+        try_chunk(plan, shape, best, budget, 1e30);
         *chunk = best;
         return true;
     }
     plan->borrowed = plan->stage_count = 0;
-    plan->lent = false;
+    plan->logits_in = plan->sums_in = IN_WORKSPACE;
     return false;
 }
 
@@ -225,7 +229,7 @@ void cuda_borrow_rest(const struct cuda_plan *plan, int stage, struct cuda_plan 
     rest->columns = s->columns;
     rest->stride = cuda_round_up(s->columns, LCE_SLAB_UNIT);
     rest->g_stride = rest->stride * (plan->g_stride / plan->stride);
-    rest->lent = s->lent;
+    rest->logits_in = s->lent ? IN_DWEIGHT : IN_WORKSPACE;
     rest->base.problem.wants = LCE_WANT_GRAD_WEIGHT;
     rest->rest = NULL;
     if (s->lent) {

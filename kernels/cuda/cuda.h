@@ -37,7 +37,16 @@ struct cuda_stage {
     int64_t begin, end, columns, block;
     bool lent;
 };
-enum { LCE_MOST_STAGES = 32 };
+enum { LCE_MOST_STAGES = 32, LCE_MOST_SEGMENTS = 48 };
+
+/* In which buffer something lies. */
+enum cuda_place { IN_WORKSPACE, IN_DWEIGHT, IN_DINPUT };
+
+/* Some of the tokens, with rows of dinput of later ones as scratch (segments.c). */
+struct cuda_segment {
+    int64_t begin, end, block, columns;
+    enum cuda_place logits_in, sums_in;
+};
 
 struct cuda_products {
     struct lce_gemm logits, dinput, dweight;
@@ -83,11 +92,15 @@ struct cuda_plan {
     int64_t borrowed;
     struct cuda_stage stages[LCE_MOST_STAGES];
     int stage_count;
-    double rest_seconds; /* of the stages */
-    size_t rest_size;    /* of the logits of the last one, in the workspace */
+    /* Or the tokens are taken in segments, each of which is a plan in that chain. */
+    struct cuda_segment segments[LCE_MOST_SEGMENTS];
+    int segment_count;
+    double rest_seconds; /* of the stages or segments */
+    size_t rest_size;    /* of the last stage's logits in the workspace; of what segments have there */
     struct cuda_plan *rest;
-    int64_t begin, end; /* the classes: all of them, except in `rest` */
-    bool lent;     /* logits, gathered rows and sums of dinput lie in rows of dweight, not in the workspace */
+    int64_t from;                       /* the first token: 0, except in a segment */
+    int64_t begin, end;                 /* the classes: all of them, except in `rest` */
+    enum cuda_place logits_in, sums_in; /* a chunk's logits and gathered rows; its sums of dinput */
     int kept;      /* chunks whose logits exist at a time: 2 if exchanges need that, otherwise 1 */
     bool own;      /* uses the products of product.cu, which know which rows count, instead of cuBLASLt's */
     bool compacts; /* rows go by index */
@@ -157,6 +170,10 @@ int cuda_plan_create(struct lce *library, const struct lce_problem *problem, int
 void cuda_plan_destroy(struct lce_plan *plan);
 /* Bytes of the workspace without cuBLASLt's scratch, with CHUNK tokens at a time; sets the layout. */
 size_t cuda_size_with(struct cuda_plan *plan, int64_t chunk);
+/* products.c: creates the products of every shape that a run has; the largest scratch of any. */
+int cuda_make_products(struct cuda_plan *plan, size_t scratch);
+size_t cuda_most_scratch(const struct cuda_plan *plan);
+void cuda_drop_products(struct cuda_plan *plan);
 /* find.c */
 int cuda_find_kernels(struct cuda_plan *plan);
 
@@ -174,6 +191,13 @@ int64_t cuda_borrowed(const struct cuda_plan *plan, int64_t chunk, struct cuda_l
 bool cuda_borrow_choose(struct cuda_plan *plan, const struct lce_slab_shape *shape, int64_t *chunk,
                         bool given, uint64_t budget, double before);
 void cuda_borrow_rest(const struct cuda_plan *plan, int stage, struct cuda_plan *rest);
+
+/* segments.c: the same with rows of dinput.  *CHUNK and the columns become the first segment's. */
+bool cuda_may_segment(const struct cuda_plan *plan);
+bool cuda_segments_choose(struct cuda_plan *plan, const struct lce_slab_shape *shape, int64_t *chunk,
+                          bool given, uint64_t budget, double before);
+void cuda_segment(const struct cuda_plan *plan, int index, struct cuda_plan *segment);
+int32_t cuda_segment_blocks(const struct cuda_plan *plan); /* of all */
 
 /* One run. */
 struct cuda_run {
@@ -257,30 +281,31 @@ static inline void *cuda_at(const struct cuda_run *run, size_t offset)
     return (char *)run->buffers->workspace + offset;
 }
 
-/* Where a chunk's matrices are. */
-static inline char *cuda_chunk_memory(const struct cuda_run *run)
+static inline char *cuda_buffer(const struct cuda_run *run, enum cuda_place place)
 {
-    return run->plan->lent ? run->buffers->grad_weight : run->buffers->workspace;
+    return place == IN_DWEIGHT  ? run->buffers->grad_weight
+           : place == IN_DINPUT ? run->buffers->grad_input
+                                : run->buffers->workspace;
 }
 
 /* The address of the present chunk's logits. */
 static inline void *cuda_logits(const struct cuda_run *run)
 {
     const struct cuda_layout *l = &run->plan->layout;
-    return cuda_chunk_memory(run) + l->logits + (size_t)run->chunk * l->next_logits;
+    return cuda_buffer(run, run->plan->logits_in) + l->logits + (size_t)run->chunk * l->next_logits;
 }
 
 /* Likewise of its gathered rows of the input, which become dinput. */
 static inline void *cuda_rows(const struct cuda_run *run)
 {
     const struct cuda_layout *l = &run->plan->layout;
-    return cuda_chunk_memory(run) + l->rows + (size_t)run->chunk * l->next_rows;
+    return cuda_buffer(run, run->plan->logits_in) + l->rows + (size_t)run->chunk * l->next_rows;
 }
 
 /* Likewise of dinput, where that is a sum. */
 static inline void *cuda_dinput_sums(const struct cuda_run *run)
 {
-    return cuda_chunk_memory(run) + run->plan->layout.dinput;
+    return cuda_buffer(run, run->plan->sums_in) + run->plan->layout.dinput;
 }
 
 #endif

@@ -41,16 +41,16 @@ static size_t lay_out(struct cuda_plan *plan, int64_t chunk)
     l->rows = lce_part(&total, (size_t)plan->kept, l->next_rows);
     l->dbias = lce_part(&total, p->wants & LCE_WANT_GRAD_BIAS ? v : 0, sizeof(float));
     l->accumulator = lce_part(&total, plan->accumulates ? v * h : 0, sizeof(float));
-    l->next_logits =
-        plan->borrowed ? 0 : (n * (size_t)plan->stride * cuda_logit_size(plan) + 255) / 256 * 256;
+    const bool here = !plan->borrowed && !plan->segment_count; /* what belongs to a chunk */
+    l->next_logits = !here ? 0 : (n * (size_t)plan->stride * cuda_logit_size(plan) + 255) / 256 * 256;
     l->logits = lce_part(&total, (size_t)plan->kept, l->next_logits);
     l->known = lce_part(&total,
-                        plan->borrowed || p->parts ? (size_t)plan->rows
-                        : cuda_sliced(plan)        ? n
-                                                   : 0,
+                        plan->borrowed || p->parts  ? (size_t)plan->rows
+                        : cuda_sliced(plan) && here ? n
+                                                    : 0,
                         sizeof(struct lce_slab_row));
-    l->rest_logits = lce_part(&total, plan->borrowed ? plan->rest_size : 0, 1);
-    l->dinput = lce_part(&total, cuda_sums_dinput(plan) && !plan->borrowed ? n * h : 0, sizeof(float));
+    l->rest_logits = lce_part(&total, here ? 0 : plan->rest_size, 1);
+    l->dinput = lce_part(&total, cuda_sums_dinput(plan) && here ? n * h : 0, sizeof(float));
     if (plan->borrowed)
         cuda_borrowed(plan, chunk, l);
     if (plan->base.info.mode == LCE_NAIVE)
@@ -210,6 +210,18 @@ static void choose_borrowed(struct cuda_plan *plan, int64_t *chunk, bool given, 
         slice(plan, columns);
 }
 
+/* Likewise rows of dinput. */
+static void choose_segments(struct cuda_plan *plan, int64_t *chunk, bool given, uint64_t budget)
+{
+    const bool forced = plan->base.problem.proposals >> 15 & 1;
+    const struct lce_slab_shape shape = slab_shape(plan);
+    if (!cuda_may_segment(plan) || (given && !forced))
+        return;
+    const bool fits = *chunk > 0 && cuda_size_with(plan, *chunk) <= budget && !forced;
+    cuda_segments_choose(plan, &shape, chunk, given, budget,
+                         fits ? lce_slab_seconds(&shape, *chunk, plan->columns) / 1.05 : 1e30);
+}
+
 static int too_small(struct cuda_plan *plan, uint64_t budget, int64_t chunk)
 {
     const int64_t n = chunk > 0 ? chunk : 1;
@@ -235,7 +247,8 @@ static int64_t choose_shape(struct cuda_plan *plan, int64_t chunk, uint64_t budg
         p->proposals >> 16 && !cuda_exchanges(plan) && !(p->proposals >> 15 & 1 && cuda_may_borrow(plan));
     slice(plan, p->vocab);
     plan->borrowed = plan->stage_count = 0;
-    plan->lent = false;
+    plan->segment_count = 0;
+    plan->logits_in = plan->sums_in = IN_WORKSPACE;
     plan->kept = cuda_exchanges_ahead(plan) ? 2 : 1;
     if (plan->base.info.mode == LCE_NAIVE)
         return plan->rows > 0 ? plan->rows : 1;
@@ -253,6 +266,8 @@ static int64_t choose_shape(struct cuda_plan *plan, int64_t chunk, uint64_t budg
         choose_slabs(plan, &chunk, given, within);
     if (!cut)
         choose_borrowed(plan, &chunk, given, within);
+    if (budget || given || plan->base.info.mode == LCE_LEAN)
+        choose_segments(plan, &chunk, given, within);
     return chunk;
 }
 
@@ -274,126 +289,26 @@ static int choose_sizes(struct cuda_plan *plan, int64_t chunk, uint64_t budget, 
     return LCE_OK;
 }
 
-/* ---- products ---- */
-
-/* The alignment in bytes of blocks of CHUNK rows of STRIDE elements that lie one after the other. */
-static uint32_t alignment_of(const struct lce_problem *p, int64_t chunk, int64_t stride)
-{
-    const uint64_t step = (uint64_t)chunk * (uint64_t)stride * lce_dtype_size(p->dtype);
-    uint32_t alignment = 16;
-    while (step % alignment)
-        alignment /= 2;
-    return alignment;
-}
-
-/* No scratch where it would gain next to nothing, because the program may need the memory. */
-static int make_product(const struct cuda_plan *plan, const struct lce_product *product, size_t scratch,
-                        struct lce_gemm *out)
-{
-    const struct cuda_library *l = cuda_of(plan);
-    const bool needs = lce_worth_splitting(product->m, product->n, l->processors);
-    return lce_gemm_create(&l->blas, l->handle, product, needs ? scratch : 0, out);
-}
-
-/* Creates the products of N tokens by COLUMNS classes, of which there may be none. */
-static int make_products(const struct cuda_plan *plan, int64_t n, int64_t columns, size_t scratch,
-                         struct cuda_products *out)
-{
-    if (columns == 0)
-        return LCE_OK;
-    const struct lce_problem *p = &plan->base.problem;
-    const int64_t x = plan->compacts ? p->hidden : p->input_stride,
-                  dx = plan->compacts || cuda_sums_dinput(plan) ? p->hidden : p->grad_input_stride;
-    struct lce_product common = {.dtype = p->dtype, .out_dtype = p->dtype, .tf32 = p->flags & LCE_ALLOW_TF32};
-    struct lce_product logits = common, dinput = common, dweight = common;
-    if (cuda_of(plan)->major == 9 && cuda_has_clusters(plan) &&
-        p->dtype != LCE_F32) /* no other case was measured */
-        logits.role = LCE_LOGITS, dweight.role = LCE_DWEIGHT;
-    logits.m = n, logits.n = columns, logits.k = p->hidden;
-    logits.a_stride = x, logits.b_stride = p->weight_stride, logits.out_stride = plan->stride;
-    logits.transpose_b = true;
-    logits.out_dtype = plan->wide ? LCE_F32 : p->dtype;
-    logits.proposal = p->proposals & 15;
-    logits.alignment = alignment_of(p, plan->chunk, x);
-    dinput.m = n, dinput.n = p->hidden, dinput.k = columns;
-    dinput.a_stride = plan->g_stride, dinput.b_stride = p->weight_stride, dinput.out_stride = dx;
-    dinput.alignment = alignment_of(p, plan->chunk, dx);
-    dinput.proposal = p->proposals >> 4 & 15;
-    dinput.device_factors = plan->scaled;
-    dinput.out_dtype = cuda_sums_dinput(plan) ? LCE_F32 : p->dtype;
-    dweight.m = plan->borrowed ? p->vocab - plan->borrowed : columns, dweight.n = p->hidden, dweight.k = n;
-    dweight.a_stride = plan->g_stride, dweight.b_stride = x;
-    dweight.out_stride = plan->accumulates ? p->hidden : p->grad_weight_stride;
-    dweight.out_dtype = plan->accumulates ? LCE_F32 : p->grad_weight_dtype;
-    dweight.transpose_a = true;
-    dweight.proposal = p->proposals >> 8 & 15;
-    dweight.alignment = logits.alignment;
-    dweight.device_factors = plan->scaled;
-    int status = make_product(plan, &logits, scratch, &out->logits);
-    if (!status && p->wants & LCE_WANT_GRAD_INPUT)
-        status = make_product(plan, &dinput, scratch, &out->dinput);
-    if (!status && p->wants & LCE_WANT_GRAD_WEIGHT)
-        status = make_product(plan, &dweight, scratch, &out->dweight);
-    return status;
-}
-
-/* Creates the products of every shape that a run has: the last chunk may be shorter, the last slab
- * narrower. */
-static int make_all_products(struct cuda_plan *plan, size_t scratch)
-{
-    const int64_t narrow = (plan->end - plan->begin - 1) % plan->columns + 1;
-    int status = LCE_OK;
-    for (int shorter = 0; !plan->own && plan->rows > 0 && shorter <= (plan->last != plan->chunk); shorter++)
-        for (int narrower = 0; !status && narrower <= (narrow != plan->columns); narrower++)
-            status = make_products(plan, shorter ? plan->last : plan->chunk,
-                                   narrower || narrow == plan->columns ? narrow - plan->tail : plan->columns,
-                                   scratch, &plan->products[shorter][narrower]);
-    return status;
-}
-
-static size_t scratch_of(const struct cuda_products *products)
-{
-    size_t most = products->logits.workspace_size;
-    most = products->dinput.workspace_size > most ? products->dinput.workspace_size : most;
-    return products->dweight.workspace_size > most ? products->dweight.workspace_size : most;
-}
-
-static void drop_products(const struct cuda_library *l, struct cuda_products *products)
-{
-    lce_gemm_destroy(&l->blas, &products->logits);
-    lce_gemm_destroy(&l->blas, &products->dinput);
-    lce_gemm_destroy(&l->blas, &products->dweight);
-}
-
 /* ---- all of it ---- */
 
-/* The largest scratch of the plan's products. */
-static size_t most_scratch(const struct cuda_plan *plan)
-{
-    size_t most = 0;
-    for (int i = 0; i < 4; i++) {
-        const size_t one = scratch_of(&plan->products[i / 2][i % 2]);
-        most = one > most ? one : most;
-    }
-    return most;
-}
-
-/* Makes the plans of the classes whose rows of dweight are borrowed; *USED gets the scratch of their
- * products. */
+/* Makes the plans of the stages or segments; *USED gets the scratch of their products. */
 static int fill_rest(struct cuda_plan *plan, size_t scratch, size_t *used)
 {
     struct cuda_plan **next = &plan->rest;
     int status = LCE_OK;
-    for (int i = 0; !status && i < plan->stage_count; i++) {
+    for (int i = 0; !status && i < plan->stage_count + plan->segment_count; i++) {
         struct cuda_plan *rest = malloc(sizeof *rest);
         if (!rest)
             return lce_fail(LCE_OUT_OF_MEMORY, "lce_plan_create: no memory for a plan");
-        cuda_borrow_rest(plan, i, rest);
+        if (plan->segment_count)
+            cuda_segment(plan, i, rest);
+        else
+            cuda_borrow_rest(plan, i, rest);
         memset(rest->products, 0, sizeof rest->products);
         *next = rest;
         next = &rest->rest;
-        status = make_all_products(rest, scratch);
-        const size_t most = most_scratch(rest);
+        status = cuda_make_products(rest, scratch);
+        const size_t most = cuda_most_scratch(rest);
         *used = most > *used ? most : *used;
         if (!status)
             status = cuda_find_kernels(rest);
@@ -405,12 +320,12 @@ static int fill(struct cuda_plan *plan, int64_t chunk, uint64_t budget)
 {
     size_t scratch = 0, used = 0;
     int status = choose_sizes(plan, chunk, budget, &scratch);
-    if (!status)
-        status = make_all_products(plan, scratch);
+    if (!status && !plan->segment_count)
+        status = cuda_make_products(plan, scratch);
     if (!status)
         status = cuda_find_kernels(plan);
-    used = most_scratch(plan);
-    if (!status && plan->borrowed)
+    used = cuda_most_scratch(plan);
+    if (!status && (plan->borrowed || plan->segment_count))
         status = fill_rest(plan, scratch, &used);
     if (status)
         return status;
@@ -421,6 +336,8 @@ static int fill(struct cuda_plan *plan, int64_t chunk, uint64_t budget)
     info->workspace_size = plan->layout.scratch + info->gemm_size;
     info->chunk_tokens = plan->chunk;
     info->chunks = (int32_t)((plan->rows + plan->chunk - 1) / plan->chunk);
+    if (plan->segment_count)
+        info->chunks = cuda_segment_blocks(plan);
     info->logits_size =
         (uint64_t)plan->kept * (uint64_t)plan->chunk * (uint64_t)plan->stride * cuda_logit_size(plan);
     info->slab_columns = plan->columns;
@@ -440,6 +357,8 @@ static int choose_mode(const struct lce_problem *p, int mode, uint64_t budget)
 static double seconds_of(struct cuda_plan *plan, uint64_t budget)
 {
     const uint64_t within = budget ? budget : default_budget(plan);
+    if (plan->segment_count)
+        return plan->rest_seconds;
     if (cuda_sliced(plan)) {
         const struct lce_slab_shape slabs = slab_shape(plan);
         return lce_slab_seconds(&slabs, plan->chunk, plan->columns);
@@ -505,8 +424,7 @@ int cuda_plan_create(struct lce *library, const struct lce_problem *problem, int
 void cuda_plan_destroy(struct lce_plan *base)
 {
     struct cuda_plan *plan = (struct cuda_plan *)base;
-    for (int i = 0; i < 4; i++)
-        drop_products(cuda_of(plan), &plan->products[i / 2][i % 2]);
+    cuda_drop_products(plan);
     if (plan->rest)
         cuda_plan_destroy(&plan->rest->base);
     free(plan);

@@ -12,6 +12,7 @@
  *       borrowed  as plain, without the rows of dweight that are borrowed for the logits; then, for the
  *                 classes of these rows, in stages: (gather)  for each slab: logits = x slab^T
  *                 logits become g   the slab's dweight
+ *       segments  as plain or slabs, each of a plan of its own
  *       parts     the first run as the first pass of slabs, the second as the second, with the sums that were
  *                 made at its beginning of all ranks'; slabs may be whole rows
  *       exchanged both in one run, of whole rows whose logits are kept in between: exchange.c
@@ -380,7 +381,7 @@ static int chunks(const struct cuda_run *r)
 {
     const struct cuda_plan *plan = r->plan;
     int status = LCE_OK;
-    for (int64_t first = 0; !status && first < plan->rows; first += plan->chunk) {
+    for (int64_t first = plan->from; !status && first < plan->rows; first += plan->chunk) {
         const int64_t left = plan->rows - first;
         status = chunk(r, first, left < plan->chunk ? left : plan->chunk);
     }
@@ -488,7 +489,8 @@ int cuda_run(const struct lce_plan *base, const struct lce_buffers *buffers, voi
         status = cuda_exchanged(&r);
     else if (!status)
         status = base->problem.parts ? cuda_parts(&r, 0, plan->rows) : LCE_OK;
-    if (!status && !cuda_exchanges(plan) && (!base->problem.parts || lce_wants_gradients(&base->problem)))
+    if (!status && !cuda_exchanges(plan) && !plan->segment_count &&
+        (!base->problem.parts || lce_wants_gradients(&base->problem)))
         status = chunks(&r);
     for (r.plan = plan->rest; !status && r.plan; r.plan = r.plan->rest)
         status = chunks(&r);

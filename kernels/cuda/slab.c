@@ -66,6 +66,11 @@ static double one_block(const struct lce_slab_shape *s, int64_t n, int64_t colum
     return (others ? (double)others * one_slab(s, n, columns, true) : 0) + one_slab(s, n, last, false);
 }
 
+double lce_block_seconds(const struct lce_slab_shape *s, int64_t block, int64_t columns)
+{
+    return one_block(s, block, columns);
+}
+
 double lce_slab_seconds(const struct lce_slab_shape *s, int64_t block, int64_t columns)
 {
     const int64_t tail = s->tokens % block;

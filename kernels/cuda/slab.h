@@ -33,6 +33,9 @@ typedef uint64_t lce_slab_size(void *context, int64_t block, int64_t columns);
 /* The estimated seconds of all blocks: good only for comparing. */
 double lce_slab_seconds(const struct lce_slab_shape *shape, int64_t block, int64_t columns);
 
+/* Likewise of one block. */
+double lce_block_seconds(const struct lce_slab_shape *shape, int64_t block, int64_t columns);
+
 /* Likewise, without slabs, if the logits lie in the rows of dweight of the last BORROWED classes, and
  * without these classes' own dweight (borrow.c). */
 double lce_borrow_seconds(const struct lce_slab_shape *shape, int64_t block, int64_t borrowed);

@@ -172,6 +172,25 @@ def borrowed(library, memory, quick):
     report("between rows of dweight lies nothing", ["borrows"] if memory.stream is not None and case.borrows else [])
 
 
+def segments(library, memory, quick):
+    """Logits and sums in the rows of dinput of later tokens, where dweight is added to, or not wanted."""
+    n, h, v = (45, 136, 331) if EMULATED else (300, 72, 2003)
+    for name, (values, extras) in OPTIONS.items():
+        if name == "exponentials kept":
+            continue
+        for dtype in (K.BF16,) if quick else (K.F32, K.F16, K.BF16):
+            case = Case(library, memory, problem(library, n, h, v, dtype=dtype, **dict(values, grad_weight_beta=1)), **extras)
+            for chunk, slab in ((n // 4, 0), (n // 8, 2), (3, 0)) if not EMULATED or name in ("plain", "everything, fp32 logits") else ((n // 4, 0),):
+                case.problem.proposals = K.BORROW | K.CUBLASLT | slab << K.SLAB_SHIFT
+                case.check(f"in segments, {name}, {NAMES[dtype]}, slabs of {slab}", chunk=chunk)
+    for wants in (K.LOSS | K.GRAD_INPUT, 15):
+        case = Case(library, memory, problem(library, n, h, 320, dtype=K.BF16, wants=wants, proposals=K.BORROW | K.CUBLASLT, grad_weight_beta=1))
+        first = case.check(f"in segments, wanted {wants}", chunk=n // 8)
+        report(f"in segments, wanted {wants}: the same bits again", differ(first, case.run(chunk=n // 8)[0]))
+    case = Case(library, memory, problem(library, 50, 24, 1300, grad_input_stride=32, grad_weight_beta=1, proposals=K.BORROW))
+    case.check("in segments, rows of dinput apart", chunk=4)
+
+
 def corners(library, memory, quick):
     for reduction in (K.MEAN, K.SUM, K.NONE):
         case = Case(library, memory, problem(library, 40, 16, 160, reduction=reduction), ignored=1.1)
@@ -261,7 +280,7 @@ def main():
     library = K.Library(path, K.CUDA if backend == "cuda" else K.CPU)
     if "--digest" in sys.argv:
         return print(kernels_hostile.digest(library, memory))
-    groups = (options, tf32, shapes, policy, compaction, borrowed, corners, half_precision, budgets, portable, scaled, repeated, kernels_regimes.regimes, kernels_parts.parts, kernels_parts.refusals, kernels_products.products) + kernels_hostile.GROUPS
+    groups = (options, tf32, shapes, policy, compaction, borrowed, segments, corners, half_precision, budgets, portable, scaled, repeated, kernels_regimes.regimes, kernels_parts.parts, kernels_parts.refusals, kernels_products.products) + kernels_hostile.GROUPS
     if "--emulated" in sys.argv:
         left_out = (tf32, budgets, repeated, kernels_products.products, kernels_hostile.streams, kernels_hostile.graphs)
         groups = [group for group in groups if group not in left_out]

@@ -585,8 +585,8 @@ static void slabs_are_taken_where_whole_rows_would_be_slow(void **state)
         int64_t least_tokens;
     } rows[] = {{1.5, true, 32}, {16, true, 384}, {61, true, 512}, {128, false, 512}, {512, false, 2048}};
     struct lce_problem p = problem_of(8192, 4096, 128256, LCE_BF16, 0);
-    p.wants &= ~(uint32_t)LCE_WANT_GRAD_BIAS;
-    p.grad_weight_beta = 1; /* dweight is added to: none of its rows can be borrowed */
+    p.wants &= ~(uint32_t)(LCE_WANT_GRAD_BIAS | LCE_WANT_GRAD_INPUT); /* no rows of dinput to borrow */
+    p.grad_weight_beta = 1; /* dweight is added to: none of its rows either */
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         struct lce_plan *plan = plan_of(&p, LCE_AUTO, 0, (uint64_t)(rows[i].mib * 1048576));
         const struct lce_plan_info *info = &plan->info;
@@ -594,7 +594,8 @@ static void slabs_are_taken_where_whole_rows_would_be_slow(void **state)
         assert_true(info->chunk_tokens >= rows[i].least_tokens);
         assert_true((double)info->workspace_size <= rows[i].mib * 1048576);
         assert_int_equal(run(plan), LCE_OK);
-        assert_int_equal(seen.products, products_of(plan));
+        const int64_t slabs = (p.vocab + info->slab_columns - 1) / info->slab_columns;
+        assert_int_equal(seen.products, (3 * slabs - 1) * info->chunks);
         cuda_plan_destroy(plan);
     }
 }
@@ -607,8 +608,8 @@ static int64_t stages_of(const struct cuda_plan *plan)
     for (const struct cuda_plan *s = plan->rest; s; s = s->rest) {
         assert_int_equal(s->begin, at);
         assert_true(s->end > s->begin && s->end <= p->vocab);
-        assert_int_equal(s->lent, s->rest != NULL); /* only the last lies in the workspace */
-        assert_true(!s->lent || s->layout.logits >= (size_t)(s->end * p->hidden) * 2);
+        assert_int_equal(s->logits_in, s->rest ? IN_DWEIGHT : IN_WORKSPACE); /* only the last lies there */
+        assert_true(!s->rest || s->layout.logits >= (size_t)(s->end * p->hidden) * 2);
         slabs += (s->end - s->begin + s->columns - 1) / s->columns * ((plan->rows + s->chunk - 1) / s->chunk);
         at = s->end;
     }
@@ -647,6 +648,62 @@ static void small_budgets_borrow_rows_of_dweight(void **state)
                 assert_true(base->info.chunk_tokens * (p.flags & LCE_F32_LOGITS ? 2 : 1) >=
                             rows[i].least_tokens);
                 assert_int_equal(seen.products, 3 * base->info.chunks + 2 * stages_of(plan));
+            }
+            cuda_plan_destroy(base);
+        }
+}
+
+/* The segments follow one another, and nothing lies in rows of dinput that are done or that a product writes.
+ */
+static void check_segments(const struct cuda_plan *plan)
+{
+    const struct lce_problem *p = &plan->base.problem;
+    const size_t row = (size_t)p->hidden * 2, all = (size_t)p->tokens * row;
+    int64_t at = 0;
+    for (const struct cuda_plan *s = plan->rest; s; s = s->rest) {
+        const size_t logits = (size_t)(s->chunk * s->stride) * cuda_logit_size(s),
+                     sums = (size_t)(s->chunk * p->hidden) * 4, done = (size_t)(s->rows - s->chunk) * row,
+                     written = (size_t)s->rows * row;
+        const bool summed = cuda_sums_dinput(s), beyond = summed && s->sums_in == IN_DINPUT;
+        assert_int_equal(s->from, at);
+        assert_int_equal((s->rows - s->from) % s->chunk, 0);
+        assert_true(!beyond || (s->layout.dinput >= written && s->layout.dinput + sums <= all));
+        if (s->logits_in == IN_DINPUT) {
+            assert_true(s->layout.logits >= (summed ? done : written));
+            assert_true(s->layout.logits + logits <= (beyond ? s->layout.dinput : all));
+        }
+        at = s->rows;
+    }
+    assert_int_equal(at, p->tokens);
+}
+
+/* Where rows of dweight cannot be borrowed the logits lie in those of dinput, if that is the caller's rows
+ * one after the other, in order. */
+static void small_budgets_borrow_rows_of_dinput_of_later_tokens(void **state)
+{
+    static const struct {
+        double mib;
+        int64_t tokens, hidden, vocab;
+    } rows[] = {{2, 8192, 4096, 128256}, {16, 8192, 4096, 128256},  {2, 5003, 2048, 50257},
+                {2, 1000, 3584, 151646}, {16, 65536, 4096, 128256}, {2, 1000, 896, 32003}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        for (int why = 0; why < 6; why++) {
+            struct lce_problem p = problem_of(rows[i].tokens, rows[i].hidden, rows[i].vocab, LCE_BF16, 0);
+            p.wants &= ~(uint32_t)(LCE_WANT_GRAD_BIAS | (why == 3 ? LCE_WANT_GRAD_INPUT : 0));
+            p.grad_weight_beta = why != 1;
+            p.grad_input_stride += why == 2 ? 8 : 0;
+            p.max_counted = why == 4 ? p.tokens / 2 : 0;
+            p.flags = why == 5 ? LCE_F32_LOGITS : 0;
+            const uint64_t budget = (uint64_t)(rows[i].mib * 1048576);
+            struct lce_plan *base = plan_of(&p, LCE_AUTO, 0, budget);
+            const struct cuda_plan *plan = (const struct cuda_plan *)base;
+            assert_int_equal(plan->segment_count > 0, why == 0 || why == 5);
+            assert_true(base->info.workspace_size <= budget);
+            if (plan->segment_count) {
+                check_segments(plan);
+                if (run(base) != LCE_OK)
+                    fail_msg("%s", lce_message());
+                assert_ptr_equal(seen.furthest, seen.known[0].begin + base->info.workspace_size);
             }
             cuda_plan_destroy(base);
         }
@@ -946,6 +1003,7 @@ int main(void)
         cmocka_unit_test(fp32_logits_halve_the_chunk_and_keep_the_budget),
         cmocka_unit_test(slabs_are_taken_where_whole_rows_would_be_slow),
         cmocka_unit_test(small_budgets_borrow_rows_of_dweight),
+        cmocka_unit_test(small_budgets_borrow_rows_of_dinput_of_later_tokens),
         cmocka_unit_test(an_exchange_is_in_a_chunk_or_beside_the_next_ones_logits),
         cmocka_unit_test(ranks_exchange_the_same_rows_whosever_products_they_take),
         cmocka_unit_test(logits_of_exchanged_chunks_keep_to_the_budget),
