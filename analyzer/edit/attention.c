@@ -90,7 +90,7 @@ static void see_parts(struct seeing *s, uint32_t block)
         s->mask = b->size;
     } else if (is_square(s, b)) {
         struct layer *layer = &s->layers[program_stack(s->p, b)->layer];
-        if (s->masks >= 2 && b->size % s->mask == 0)
+        if (s->masks >= 2 && s->mask && b->size % s->mask == 0)
             layer->causal = true;
         else if (!layer->causal)
             layer->masked = true;

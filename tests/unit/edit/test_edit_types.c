@@ -178,6 +178,29 @@ static void squares_with_a_mask_of_their_own_are_fused_in_bf16(void **state)
     assert_true(models.high >= MIB(4 + 15 + 100)); /* no node of PyTorch's attention: code of the model's */
 }
 
+/* Of a damaged file: masks of no bytes divide nothing. */
+static void masks_without_a_byte_are_no_masks(void **state)
+{
+    (void)state;
+    static const struct known squares[] = {{'w', MIB(8), KIND_PARAMETER, NOWHERE},
+                                           {'m', 0, KIND_FORWARD, ATTENDS},
+                                           {'Q', MIB(10), KIND_SAVED, ATTENDS},
+                                           {'S', MIB(200), KIND_SAVED, ATTENDS},
+                                           {'y', MIB(10), KIND_SAVED, UNIT0},
+                                           {'b', MIB(2), KIND_BACKWARD, NODE},
+                                           {0}};
+    static const struct element squares_elements[] = {{'w', F32, 1, false},
+                                                      {'m', ELEMENT_BOOL, 2, false},
+                                                      {'Q', F32, 3, false},
+                                                      {'S', F32, 4, false},
+                                                      {'y', F32, 3, false},
+                                                      {'b', F32, 5, false},
+                                                      {0}};
+    struct peaks p =
+        attends(".+w f+m f-m f+m f-m f+Q f+S f+y b-y b+b b-b b-S b-Q |", squares, squares_elements);
+    assert_true(p.high >= MIB(4 + 5 + 100));
+}
+
 /* The blocks in WHICH have RANK extents, the last two of which are OUTER x INNER. */
 static void extents(const char *which, uint8_t rank, uint64_t outer, uint64_t inner)
 {
@@ -254,6 +277,7 @@ int main(void)
         cmocka_unit_test(a_copy_of_attentions_output_may_be_none_in_bf16),
         cmocka_unit_test(whether_a_loss_makes_fp32_is_said_to_be_unknown_where_it_is),
         cmocka_unit_test(squares_with_a_mask_of_their_own_are_fused_in_bf16),
+        cmocka_unit_test(masks_without_a_byte_are_no_masks),
         cmocka_unit_test(blocks_of_two_lengths_grow_with_the_square_however_small_they_are),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
