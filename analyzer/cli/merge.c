@@ -51,6 +51,7 @@ struct parts {
     size_t of_sweep_count, sweeps;
     int64_t processes; /* that are in the output */
     struct vs_merge *into;
+    size_t axes_left; /* of sweeps' points, that the views have no column for */
     bool whole;
 };
 
@@ -172,6 +173,8 @@ static int write_output(struct parts *p, char *const *files, size_t n, const int
                      output);
     for (size_t i = 0; !status && i < n; i++)
         status = copy(p, into, files[i], processes[i], p->sweeps > 1 ? trace_label(files, n, i) : NULL);
+    if (p->into && !status)
+        p->axes_left = vs_store_merge_axes_left(p->into);
     vs_store_merge_close(p->into);
     int error = !status && replaces ? replace_begin(d.path) : 0,
         ended = destination_end(&d, !status && !error);
@@ -202,6 +205,11 @@ static int merge(char *const *files, size_t n, const char *output, bool force)
     if (!status) {
         printf("%s: %s of %s\n", shown(output), units_count((int64_t)p.seen.count, "recording").s,
                units_count((int64_t)n, "file").s);
+        if (p.axes_left)
+            complain("merge: %zu ax%cs of the sweeps' points: without a column in views sweep and "
+                     "sweep_rank; the values "
+                     "are in table sweep_value",
+                     p.axes_left, p.axes_left == 1 ? 'i' : 'e');
         status = p.whole ? EXIT_GOOD : EXIT_INCOMPLETE;
     }
     status = exit_worse(status, ranks_seen_end(&p.seen, status != EXIT_USAGE));

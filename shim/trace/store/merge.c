@@ -93,6 +93,7 @@ struct vs_merge {
     bool other_phases; /* temp.phase_of has the numbers that differ */
     int64_t steps;     /* that are left */
     const char *sweep; /* what points get as their sweep; NULL: nothing */
+    size_t axes_left;  /* of the points, without a column in the views */
     sqlite3_str *into, *select;
     char error[256]; /* the first: what follows it in SQLite clears it there */
 };
@@ -317,11 +318,17 @@ int vs_store_merge_add(struct vs_merge *m, const char *from, int64_t process, in
     if (rc == 0) {
         measure(m);
         rc = match_phases(m) || copy_names(m) || copy_all(m) ||
-             vs_store_points_copy(m->db, process, m->sweep) || run(m, "COMMIT") || run(m, "DETACH other");
+             vs_store_points_copy(m->db, process, m->sweep, &m->axes_left) || run(m, "COMMIT") ||
+             run(m, "DETACH other");
     }
     if (rc)
         say(m, sqlite3_db_filename(m->db, "main"), why, why_size);
     return rc ? -1 : 0;
+}
+
+size_t vs_store_merge_axes_left(const struct vs_merge *m)
+{
+    return m->axes_left;
 }
 
 void vs_store_merge_sweep(struct vs_merge *m, const char *sweep)

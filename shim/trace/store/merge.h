@@ -29,6 +29,9 @@ int vs_store_merge_open(struct vs_merge **out, const char *into, char *why, size
  * takes.  0, or -1 with a line in WHY: then nothing was copied, and the merge can only be closed. */
 int vs_store_merge_add(struct vs_merge *m, const char *from, int64_t process, int64_t steps, char *why,
                        size_t why_size);
+/* How many axes of the points that were copied have no column in the views; their values are in table
+ * sweep_value alone. */
+size_t vs_store_merge_axes_left(const struct vs_merge *m);
 /* From here on the points of a sweep that a file has get the value SWEEP of an axis of that name (points.h);
  * NULL, as at first: no such axis.  SWEEP lives on. */
 void vs_store_merge_sweep(struct vs_merge *m, const char *sweep);

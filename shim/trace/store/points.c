@@ -217,8 +217,9 @@ static int64_t first_number(sqlite3 *db, const char *sql)
     return n;
 }
 
-/* Axes of a name are one axis, whichever number they have in either file: the view has a column a name. */
-static int make_views_again(sqlite3 *db)
+/* Axes of a name are one axis, whichever number they have in either file: the view has a column a name, and
+ * *LEFT is how many have none. */
+static int make_views_again(sqlite3 *db, size_t *left)
 {
     const char *axes[AXES_MOST] = {NULL};
     size_t n = 0;
@@ -232,28 +233,37 @@ static int make_views_again(sqlite3 *db)
         n += axes[n] != NULL;
     }
     sqlite3_finalize(q);
+    int64_t all =
+        n < AXES_MOST ? (int64_t)n : first_number(db, "SELECT count(DISTINCT name) FROM main.sweep_value");
+    *left = (size_t)(all - (int64_t)n);
     rc = make_views(db, axes, n);
     for (size_t i = 0; i < n; i++)
         sqlite3_free((void *)(uintptr_t)axes[i]);
     return rc;
 }
 
-/* Of a file that several sweeps were merged into, the axis says both files. */
+/* Of a file that several sweeps were merged into, the axis says both files.  Else it comes before all others,
+ * whose numbers need not begin with 1. */
 static int add_sweep(sqlite3 *db, long long points, const char *sweep)
 {
     return execute(db, sqlite3_mprintf("UPDATE main.sweep_point SET name = '" SWEEP_AXIS
                                        "=' || %Q || ',' || name WHERE id > %lld",
                                        sweep, points)) ||
-                   execute(db, sqlite3_mprintf(
-                                   "INSERT INTO main.sweep_value SELECT id, 0, '" SWEEP_AXIS
-                                   "', %Q FROM main.sweep_point WHERE id > %lld ON CONFLICT(point, axis) "
-                                   "DO UPDATE SET value = excluded.value || '/' || value",
-                                   sweep, points))
+                   execute(db, sqlite3_mprintf("UPDATE main.sweep_value SET value = %Q || '/' || value "
+                                               "WHERE point > %lld AND name = '" SWEEP_AXIS "'",
+                                               sweep, points)) ||
+                   execute(db,
+                           sqlite3_mprintf(
+                               "INSERT INTO main.sweep_value SELECT p.id, (SELECT ifnull(min(v.axis), 1) "
+                               "- 1 FROM main.sweep_value v WHERE v.point = p.id), '" SWEEP_AXIS
+                               "', %Q FROM main.sweep_point p WHERE p.id > %lld AND NOT EXISTS (SELECT 1 "
+                               "FROM main.sweep_value v WHERE v.point = p.id AND v.name = '" SWEEP_AXIS "')",
+                               sweep, points))
                ? -1
                : 0;
 }
 
-int vs_store_points_copy(sqlite3 *db, int64_t process, const char *sweep)
+int vs_store_points_copy(sqlite3 *db, int64_t process, const char *sweep, size_t *left)
 {
     if (first_number(db, "SELECT count(*) FROM other.sqlite_master WHERE type = 'table' AND rootpage > 0 AND "
                          "name IN ('sweep_point', 'sweep_value', 'sweep_process')") != 3)
@@ -274,6 +284,6 @@ int vs_store_points_copy(sqlite3 *db, int64_t process, const char *sweep)
         execute(db, sqlite3_mprintf("INSERT INTO main.sweep_process SELECT point + %lld, process + %lld, "
                                     "steps_per_second FROM other.sweep_process",
                                     points, processes)) ||
-        (sweep && add_sweep(db, points, sweep)) || make_views_again(db);
+        (sweep && add_sweep(db, points, sweep)) || make_views_again(db, left);
     return rc ? -1 : 0;
 }

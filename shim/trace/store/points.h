@@ -37,10 +37,11 @@ const char *vs_store_axis_prefix(const char *axis);
 
 /* As an attached database OTHER of DB has them, whose first process is process PROCESS here: into DB, behind
  * what is there, inside of a transaction.  SWEEP: the value of an axis of that name that the points get, so
- * that those of several sweeps are told apart; NULL: none.  0, also where OTHER has no points, or -1, and DB
- * has the error. */
+ * that those of several sweeps are told apart; NULL: none.  *LEFT: how many axes the views have no column
+ * for, which stays as it is where OTHER has no points.  0, also where OTHER has no points, or -1, and DB has
+ * the error. */
 struct sqlite3;
-int vs_store_points_copy(struct sqlite3 *db, int64_t process, const char *sweep);
+int vs_store_points_copy(struct sqlite3 *db, int64_t process, const char *sweep, size_t *left);
 /* Whether TABLE is one of the points'. */
 bool vs_store_points_has(const char *table);
 

@@ -131,6 +131,18 @@ assert names[0] == "sweep_file=crash/sweep.db,batch=2,seq=512" and len(set(names
 PY
 "$V" merge -o nested.db both.db refused/sweep.db >out 2>err || fail "merge of what was merged: $(cat err)"
 [ "$(sql nested.db "SELECT DISTINCT sweep_file FROM sweep")" = "both.db/crash/sweep.db both.db/hang/sweep.db sweep.db " ] || fail "sweeps of sweeps: $(sql nested.db 'SELECT DISTINCT sweep_file FROM sweep')"
+# axes that are numbered from 0 keep their values, and stand behind the sweep's file
+cp oom/sweep.db zero.db
+sqlite3 zero.db "UPDATE sweep_value SET axis = axis - 10; UPDATE sweep_value SET axis = axis + 9"
+[ "$(sql zero.db 'SELECT min(axis), max(axis) FROM sweep_value')" = "0|1 " ] || fail "axes from 0: $(sql zero.db 'SELECT min(axis), max(axis) FROM sweep_value')"
+"$V" merge -o zeros.db zero.db crash/sweep.db >out 2>err && [ ! -s err ] || fail "merge of axes from 0: $(cat err)"
+[ "$(sql zeros.db "SELECT batch, seq FROM sweep WHERE sweep_file = 'zero.db'")" = "$(sql oom/sweep.db 'SELECT batch, seq FROM sweep')" ] || fail "axes from 0: $(sql zeros.db 'SELECT * FROM sweep')"
+[ "$(sqlite3 zeros.db "SELECT name FROM pragma_table_info('sweep') WHERE name IN (SELECT name FROM sweep_value) LIMIT 1")" = sweep_file ] || fail "where the sweep's file stands: $(sqlite3 zeros.db "SELECT name FROM pragma_table_info('sweep')")"
+# of more axes than the views have columns for it is said how many are in the table alone
+sqlite3 zero.db "WITH RECURSIVE n(i) AS (VALUES(10) UNION ALL SELECT i + 1 FROM n WHERE i < 42) INSERT INTO sweep_value SELECT p.id, i, 'axis' || i, i FROM n, sweep_point p"
+"$V" merge -o wide.db zero.db crash/sweep.db >out 2>err || fail "merge of 36 axes: $(cat err)"
+[ "$(cat err)" = "vramscope: merge: 4 axes of the sweeps' points: without a column in views sweep and sweep_rank; the values are in table sweep_value" ] || fail "axes without a column: $(cat err)"
+[ "$(sqlite3 wide.db "SELECT count(DISTINCT name) - (SELECT count(*) FROM pragma_table_info('sweep') WHERE name IN (SELECT name FROM sweep_value)) FROM sweep_value")" = 4 ] || fail "axes without a column are not four"
 # one of another shape is refused, and leaves nothing
 cp oom/sweep.db odd.db
 sqlite3 odd.db 'DROP VIEW sweep; ALTER TABLE sweep_point DROP COLUMN fitted'
