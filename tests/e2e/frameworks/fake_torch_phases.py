@@ -338,6 +338,10 @@ def direct():
     names = set(count(step))
     sys.setprofile(None)
     assert {"_begin_outermost", "_begin_head", "_begin_backward", "_begin_optimizer"} <= names, "a thread that is watched"
+    if hasattr(sys, "monitoring"):
+        sys.monitoring.use_tool_id(2, "test")
+        assert "_begin_outermost" in count(step), "a tool that watches"
+        sys.monitoring.free_tool_id(2)
     model.lm_head = nn.Linear(16, 128)
     assert "_begin_outermost" in count(step), "a replaced output layer"
     torch._guards._TLS.tracing_context = 1
