@@ -11,8 +11,8 @@
  *
  *      module(x) ─▶ the wrapper's vectorcall, ours
  *                   ├─▶ torch's function           of a module that is known, on a thread that nobody
- *                   │                              watches: within another module's call, or a model's own
- *                   │                              call as nearly every step makes it (phase_calls.c)
+ *                   │                              watches, within another module's call; a model's own call
+ *                   │                              finds its phase opened (phase_calls.c)
  *                   └─▶ the wrapper's Python code, and from there torch's function: all other calls
  *
  * The wrapper does all by itself, so nothing is lost where the interpreter runs its code without asking the
@@ -190,14 +190,14 @@ static inline object call_with_layer(uint32_t layer, const void *state, object c
     return result;
 }
 
-/* A call of M that is in no other module's. */
+/* A call of M that is in no other module's.  The wrapper's code runs also where we have opened the phase, and
+ * finds nothing to do: one frame of it a step, by which a profiler that begins within names the model. */
 static __attribute__((noinline)) object call_model(const struct vs_module *m, const void *state,
                                                    object function, object const *args, size_t count,
                                                    object names)
 {
-    uint32_t layer = m->layer; /* the table may be made anew */
     if (m->model == LOSS && !vs_phases.inside)
-        return call_with_layer(layer, state, args, count, names);
+        return call_with_layer(m->layer, state, args, count, names);
     switch (m->model == NO_MODEL || m->is_head
                 ? VS_MODEL_PLAIN
                 : vs_phase_model_begins(args[0], m->classes, m->model == MODEL_WITH_HEADS)) {
@@ -209,7 +209,9 @@ static __attribute__((noinline)) object call_model(const struct vs_module *m, co
         break;
     }
     vs_layer_now.inside = 1;
-    object result = call_with_layer(layer, state, args, count, names);
+    uint32_t level = vs_open_call_begin(vs_open_calls_frame(state));
+    object result = vs_calls.plain(function, args, count, names);
+    vs_open_call_end(level);
     vs_layer_now.inside = 0;
     vs_phase_model_ends(!result);
     return result;
