@@ -87,11 +87,12 @@ uint32_t vs_chunks_next_idle(const struct vs_arena *a, uint32_t chunk)
     return NIL;
 }
 
-struct idle_count vs_chunks_count(const struct vs_arena *a, uint32_t queue)
+struct idle_count vs_chunks_count(const struct vs_arena *a, uint32_t queue, uint32_t enough, bool ready)
 {
     struct idle_count n = {0, 0};
     uint64_t need[QUEUES] = {0};
-    for (uint32_t g = 0; (g = vs_chunks_next_idle(a, g)) != NIL; g++) {
+    for (uint32_t g = 0; n.ready + (ready ? 0 : n.others) < enough && (g = vs_chunks_next_idle(a, g)) != NIL;
+         g++) {
         if (!is_lent(a, g))
             continue;
         if (vs_order_need(a, queue, a->users[g], a->seq[g], need))

@@ -76,7 +76,8 @@ uint32_t vs_chunks_next_idle(const struct vs_arena *a, uint32_t chunk);
 struct idle_count {
     uint32_t ready, others; /* chunks that QUEUE may use at once, and those that it would have to wait for */
 };
-struct idle_count vs_chunks_count(const struct vs_arena *a, uint32_t queue);
+/* Stops where there are ENOUGH of both, READY: of the former. */
+struct idle_count vs_chunks_count(const struct vs_arena *a, uint32_t queue, uint32_t enough, bool ready);
 
 /* ---- atoms.c ---- */
 

@@ -115,7 +115,7 @@ static int from_idle(struct vs_arena *a, uint32_t queue, uint64_t size, bool rea
 {
     uint32_t heap = heap_for(a, queue, false);
     uint32_t count = chunks_for(a, size), need = vs_supply_need(a, heap, queue, size);
-    struct idle_count idle = vs_chunks_count(a, queue);
+    struct idle_count idle = vs_chunks_count(a, queue, count, ready);
     uint32_t usable = idle.ready + (ready ? 0 : idle.others);
     uint32_t missing = count > usable ? count - usable : 0;
     if (RULE(GROW_INSTEAD) ? missing >= need : !idle.ready && !idle.others)
@@ -132,7 +132,7 @@ static bool is_for_host(const struct vs_arena *a, uint32_t queue, uint64_t size,
         return false;
     if (effort >= SYNCHRONIZED || (effort == NORMAL && within(a, need, a->config.wait_slack)))
         return false;
-    struct idle_count idle = vs_chunks_count(a, queue);
+    struct idle_count idle = vs_chunks_count(a, queue, chunks_for(a, size), true);
     return idle.ready < chunks_for(a, size) && idle.others;
 }
 
