@@ -123,6 +123,8 @@ assert torch.__spec__.loader is torch.__loader__
 assert not any(type(f).__name__ == "_AfterTorch" for f in sys.meta_path)' >"$work/out" 2>&1 || { cat "$work/out"; fail "a torch that is none"; }
 [ "$(wc -l <"$work/out")" = 1 ] && grep -q '^vramscope: no automatic phases: ' "$work/out" || { cat "$work/out"; fail "not one line"; }
 : >"$work/out"
+PYTHONPATH=$modules:$work/torch_like "$python" -c 'import torch' >"$work/out" 2>&1
+check "torch in a program that has the package and not the library" </dev/null
 check "a torch that is none costs one line" </dev/null
 
 mkdir "$work/failing/torch"

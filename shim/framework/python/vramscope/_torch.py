@@ -82,7 +82,9 @@ class _Thread:
     __slots__ = "state cell is_new".split()
 
     def __init__(self):
-        self.state = memoryview((ctypes.c_uint32 * (WORDS + DEEP // 4)).from_address(vramscope._library["auto_phases"]())).cast("B").cast("I")
+        words, at = ctypes.c_uint32 * (WORDS + DEEP // 4), vramscope._library.get("auto_phases")
+        # without the library nothing is put into torch (install), and nobody reads them
+        self.state = memoryview(words.from_address(at()) if at else words()).cast("B").cast("I")
         self.cell = vramscope_layers.new_cell()
         self.is_new = False  # the model whose outermost call is open was never called before
 
