@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""bench_ce.py LIBRARY OUT.tsv [--shape N,H,V]... [--kinds random,peaked] [--only REGEX] [--seconds 420] [--memory-of DB NOTES]
+"""bench_ce.py LIBRARY OUT.tsv [--shape N,H,V[,PERCENT IGNORED]]... [--kinds random,peaked] [--only REGEX] [--seconds 420] [--memory-of DB NOTES]
 bench_ce.py LIBRARY --memory NOTES [...]     the same methods once each, to be recorded: under `vramscope run`
 bench_ce.py LIBRARY --warm NOTES [...]       calls each compiled method once: fills the caches on disk
 bench_ce.py --families [--only REGEX]        seconds, a tab and a REGEX for --only, a line for each process that --warm wants
@@ -45,6 +45,13 @@ def stop(*_):
 # ---- the clock ----
 
 
+def operations(shape):
+    """Of the three products, for the tokens that count."""
+    import bench_ce_numbers as N
+
+    return 6 * (shape[0] - N.ignored(shape)) * shape[1] * shape[2]
+
+
 class GpuClock:
     """Milliseconds of a call on the GPU; the first work in line hides the time that the host needs to begin."""
 
@@ -72,15 +79,15 @@ class GpuClock:
 
     def gemm(self, shape):
         """(a call of as many operations as SHAPE has, by how much its time is to be multiplied)."""
-        n, h, v = shape
         one, (a, b, out) = 2 * 8192**3, self.matrices
-        count = max(1, round(6 * n * h * v / one))
+        work = operations(shape)
+        count = max(1, round(work / one))
 
         def call():
             for _ in range(count):
                 self.torch.matmul(a, b, out=out)
 
-        return call, 6 * n * h * v / (count * one)
+        return call, work / (count * one)
 
 
 class HostClock:
@@ -93,7 +100,7 @@ class HostClock:
         import torch
 
         a = torch.randn(256, 256)
-        return lambda: a @ a, 6 * shape[0] * shape[1] * shape[2] / (2 * 256**3)
+        return lambda: a @ a, operations(shape) / (2 * 256**3)
 
 
 # ---- rounds ----
@@ -443,7 +450,7 @@ def arguments(argv):
     parser = argparse.ArgumentParser(prog="bench_ce.py", description=__doc__.split("\n\n")[0], formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("library", nargs="?")
     parser.add_argument("out", nargs="?")
-    parser.add_argument("--shape", action="append", help="TOKENS,HIDDEN,VOCABULARY; default the four of the results")
+    parser.add_argument("--shape", action="append", help="TOKENS,HIDDEN,VOCABULARY[,PERCENT that is ignored]; default the four of the results")
     parser.add_argument("--kinds", default="random,peaked")
     parser.add_argument("--only", help="regular expression of the methods' names")
     parser.add_argument("--seconds", type=float, default=420, help="for everything, from this process's start")

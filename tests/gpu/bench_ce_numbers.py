@@ -18,15 +18,23 @@ PEAKED_LOSS = 0.0024
 SLAB = 1024  # tokens in fp64 at a time
 
 
+IGNORED = -100  # the label of a token that does not count: every peer's default
+
+
 def shape_name(shape):
     return "x".join(map(str, shape))
 
 
 def read_shape(text):
     shape = tuple(int(part) for part in text.replace("x", ",").split(","))
-    if len(shape) != 3 or min(shape) < 1:
-        raise ValueError(f"{text}: a shape is TOKENS,HIDDEN,VOCABULARY, like 8192,4096,128256")
+    if len(shape) not in (3, 4) or min(shape[:3]) < 1 or not 0 <= (shape + (0,))[3] < 100:
+        raise ValueError(f"{text}: a shape is TOKENS,HIDDEN,VOCABULARY, like 8192,4096,128256, and may end with the percentage of ignored tokens")
     return shape
+
+
+def ignored(shape):
+    """How many of the shape's tokens do not count."""
+    return shape[0] * shape[3] // 100 if len(shape) == 4 else 0
 
 
 def word_labels(n, v, device):
@@ -52,7 +60,13 @@ def sharpness(noise, weight, labels):
 
 
 def make_inputs(shape, kind, device):
-    n, h, v = shape
+    x, weight, labels = all_counted(shape, kind, device)
+    labels[torch.randperm(shape[0], device=device)[: ignored(shape)]] = IGNORED
+    return x, weight, labels
+
+
+def all_counted(shape, kind, device):
+    n, h, v = shape[:3]
     torch.manual_seed(1)
     weight = torch.randn(v, h, device=device, dtype=torch.bfloat16) * 0.02
     x = torch.randn(n, h, device=device, dtype=torch.bfloat16)
@@ -64,18 +78,20 @@ def make_inputs(shape, kind, device):
 
 
 def reference(x, w, labels):
-    """Loss, dX and dW in fp64: sums over all tokens and the whole vocabulary, nothing left out."""
-    n, w = len(x), w.double()
+    """Loss, dX and dW in fp64: sums over all tokens that count and the whole vocabulary, nothing left out."""
+    counts = labels != IGNORED
+    n, w = int(counts.sum()), w.double()
     loss, dx, dw = 0.0, torch.empty(x.shape, device=x.device, dtype=torch.float64), torch.zeros_like(w)
-    for i in range(0, n, SLAB):
-        part, label = x[i : i + SLAB].double(), labels[i : i + SLAB, None]
+    for i in range(0, len(x), SLAB):
+        part, counted = x[i : i + SLAB].double(), counts[i : i + SLAB, None]
+        label = labels[i : i + SLAB, None].clamp(min=0)
         z = part @ w.T
         top = z.gather(1, label)
         lse = z.logsumexp(1, keepdim=True)
-        loss += (lse - top).sum().item()
+        loss += ((lse - top) * counted).sum().item()
         z.sub_(lse).exp_()
         z.scatter_add_(1, label, torch.full_like(top, -1.0))
-        z /= n
+        z *= counted / n
         torch.mm(z, w, out=dx[i : i + SLAB])
         dw.addmm_(z.T, part)
         del z

@@ -154,8 +154,9 @@ def outside(rows):
 def markdown(comments, rows):
     parts = [f"- {comment}" for comment in comments]
     for (shape, kind), group in groups(rows).items():
-        n, h, v = shape.split("x")
-        parts += [f"\n### N={n} H={h} V={v}, {kind}\n", table(group)]
+        n, h, v, *rest = shape.split("x")
+        ignored = f", {rest[0]} % ignored" if rest else ""
+        parts += [f"\n### N={n} H={h} V={v}{ignored}, {kind}\n", table(group)]
     parts += ["\n### Targets\n", *(f"- {line}" for line in verdicts(rows))]
     return "\n".join(parts)
 
