@@ -119,21 +119,19 @@ static struct vs_kernel *make(const void *handle, uint32_t name, bool reaches,
 {
     struct vs_kernel_run run;
     uint16_t runs = 0;
-    uint32_t packed = 0;
-    for (uint32_t i = 0; i < p->count; i++) {
+    for (uint32_t i = 0; i < p->count; i++)
         runs += run_of(p, i, &run);
-        packed = p->at[i].offset + p->at[i].size;
-    }
     struct vs_kernel *k = take(sizeof *k + runs * sizeof run);
     if (k == NULL)
         return NULL;
     *k = (struct vs_kernel){.handle = (uintptr_t)handle,
                             .name = name,
-                            .packed = packed,
                             .runs = runs,
                             .known = p->known,
                             .reaches = reaches,
-                            .list = p->list};
+                            .apart = p->list.lists != 0 ? p->list.param + 1 : p->strided.param,
+                            .list = p->list,
+                            .strided = p->strided};
     for (uint32_t i = 0, n = 0; i < p->count; i++)
         n += run_of(p, i, &k->run[n < runs ? n : 0]);
     return k;
@@ -198,49 +196,44 @@ static void see_map(void *use, uint64_t word, bool map, bool sure)
     vs_use_word(&u, word, sure);
 }
 
-/* The words of a parameter that count: all of its run, or those of its lists that are in use. */
-struct part {
-    const char *at;
-    uint32_t words;
-    bool sure;
-};
-
 #define PARTS 6u /* five lists, and one more */
 
-/* Of a structure with lists at VALUE, the first word of RUN; 0: it is not known how much of them is in use.
- */
-static uint32_t parts_of(const struct vs_foreach *f, const struct vs_kernel_run *run, struct vs_grid grid,
-                         const char *value, struct part *parts)
+/* Of a structure with lists at VALUE; 0: it is not known how much of them is in use. */
+static uint32_t parts_of_lists(const struct vs_foreach *f, struct vs_grid grid, const char *value,
+                               struct vs_words *parts)
 {
-    const char *list = value - run->at;
-    uint32_t n = 0, tensors = vs_foreach_tensors(f, list, grid);
+    uint32_t n = 0, tensors = vs_foreach_tensors(f, value, grid);
     for (; tensors != 0 && n < f->lists; n++)
-        parts[n] = (struct part){list + 8u * n * f->tensors, tensors, true};
+        parts[n] = (struct vs_words){value + 8u * n * f->tensors, tensors, true};
     if (tensors != 0 && f->steps != 0)
-        parts[n++] = (struct part){list + f->steps, tensors, true};
+        parts[n++] = (struct vs_words){value + f->steps, tensors, true};
     return n;
 }
 
-static inline bool has_lists(const struct vs_kernel *k, const struct vs_kernel_run *run)
+/* Whether the parameter of RUN is one of which only parts count. */
+static inline bool is_apart(const struct vs_kernel *k, const struct vs_kernel_run *run)
 {
-    return __builtin_expect(k->list.lists != 0, 0) && run->param == k->list.param;
+    return __builtin_expect(k->apart != 0, 0) && run->param + 1 == k->apart;
 }
 
-/* The parts of RUN, whose first word is at VALUE; at least one. */
+/* What counts of RUN, whose first word is at VALUE: all of it where no parts are known.  At least one. */
 static uint32_t each_part(const struct vs_kernel *k, const struct vs_kernel_run *run, struct vs_grid grid,
-                          const char *value, struct part *parts)
+                          const char *value, struct vs_words parts[PARTS])
 {
-    uint32_t n = has_lists(k, run) ? parts_of(&k->list, run, grid, value, parts) : 0;
+    uint32_t n = 0;
+    if (is_apart(k, run))
+        n = k->list.lists != 0 ? parts_of_lists(&k->list, grid, value - run->at, parts)
+                               : vs_strided_parts(&k->strided, value - run->at, parts);
     if (n == 0)
-        parts[n++] = (struct part){value, run->words, run->own};
+        parts[n++] = (struct vs_words){value, run->words, run->own};
     return n;
 }
 
-static __attribute__((noinline)) void given_lists(const struct vs_kernel *k, const struct vs_kernel_run *run,
+static __attribute__((noinline)) void given_parts(const struct vs_kernel *k, const struct vs_kernel_run *run,
                                                   const struct vs_use *u, struct vs_use_batch *b,
                                                   struct vs_grid grid, const char *value)
 {
-    struct part parts[PARTS];
+    struct vs_words parts[PARTS];
     uint32_t n = each_part(k, run, grid, value, parts);
     for (uint32_t i = 0; i < n; i++)
         vs_use_words(u, b, parts[i].at, parts[i].words, parts[i].sure);
@@ -256,8 +249,8 @@ void vs_kernel_given(const struct vs_kernel *k, const struct vs_use *u, struct v
         const char *value = value_of(run, params, buffer, size);
         if (value == NULL)
             continue;
-        if (has_lists(k, run)) {
-            given_lists(k, run, u, &b, grid, value);
+        if (is_apart(k, run)) {
+            given_parts(k, run, u, &b, grid, value);
             continue;
         }
         if (run->words == 1) {
@@ -292,11 +285,11 @@ void vs_kernel_each(const struct vs_kernel *k, struct vs_grid grid, void *const 
     for (uint32_t i = 0; i < k->runs; i++) {
         const struct vs_kernel_run *run = &k->run[i];
         const char *value = value_of(run, params, buffer, size);
-        struct part parts[PARTS];
+        struct vs_words parts[PARTS];
         uint32_t n = value != NULL ? each_part(k, run, grid, value, parts) : 0;
         for (uint32_t p = 0; p < n; p++)
             see_words(parts[p].at, parts[p].words, parts[p].sure, see, context);
-        if (value != NULL && !has_lists(k, run) && may_have_maps(run))
+        if (value != NULL && !is_apart(k, run) && may_have_maps(run))
             look_for_maps(run, value, see, context);
     }
     if (!k->known && buffer != NULL)

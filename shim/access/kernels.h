@@ -9,6 +9,7 @@
 #define VS_ACCESS_KERNELS_H
 
 #include "foreach.h"
+#include "strided.h"
 #include "use.h"
 
 #define VS_KERNEL_PARAMS 512u /* the parameters of a kernel with more count as unknown */
@@ -26,11 +27,12 @@ struct vs_kernel {
     uintptr_t handle;
     _Atomic uint32_t epoch; /* the epoch in which it is valid */
     uint32_t name;          /* string id */
-    uint32_t packed;        /* bytes of the buffer of all parameters */
     uint16_t runs;
-    bool known;             /* false: the driver does not give its parameters */
-    bool reaches;           /* finds addresses in memory */
-    struct vs_foreach list; /* a parameter of it that has lists of tensors */
+    bool known;                /* false: the driver does not give its parameters */
+    bool reaches;              /* finds addresses in memory */
+    uint16_t apart;            /* 1 + the number of a parameter that is one of these two; 0: none is */
+    struct vs_foreach list;    /* it has lists of tensors */
+    struct vs_strided strided; /* it has numbers for offsets beside addresses */
     struct vs_kernel_run run[];
 };
 
@@ -40,6 +42,7 @@ struct vs_kernel_params {
     bool known;
     uint32_t array; /* 1 + the number of a parameter that is an array of addresses; 0: none is known to be */
     struct vs_foreach list;
+    struct vs_strided strided;
     struct {
         uint16_t offset, size;
     } at[VS_KERNEL_PARAMS];
@@ -56,8 +59,8 @@ void vs_kernels_doubt(void);
 void vs_kernels_reset(void);
 
 /* Records the parameters of a launch of K over GRID as uses: from PARAMS, pointers to their values, or from a
- * BUFFER of SIZE bytes (one of the two is NULL); of lists of tensors only what is in use.  Both NULL: there
- * are none. */
+ * BUFFER of SIZE bytes (one of the two is NULL); of lists of tensors only what is in use, of tensors' strides
+ * none.  Both NULL: there are none. */
 void vs_kernel_given(const struct vs_kernel *k, const struct vs_use *u, struct vs_grid grid,
                      void *const *params, const void *buffer, size_t size);
 /* Calls SEE for each of these words (SURE: as in struct vs_use) and for every tensor map's address, instead

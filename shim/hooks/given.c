@@ -79,6 +79,17 @@ static bool query_params(CUfunction f, struct vs_kernel_params *p)
     return false;
 }
 
+/* What is known of the parameters by the kernel's NAME. */
+static void layout_of(const char *name, struct vs_kernel_params *p)
+{
+    uint32_t n = p->count;
+    p->list = n > 1 ? vs_foreach_of(name, p->at[0].size, p->at[1].size) : (struct vs_foreach){0};
+    p->array = n > 2 && vs_foreach_is_array(name, p->at[2].size) ? 2 + 1 : 0;
+    p->strided = n > 0 ? vs_strided_of(name, n, p->at[n - 1].size) : (struct vs_strided){0};
+    for (uint32_t i = 0; i < n; i++)
+        p->at[i].size = (uint16_t)vs_strided_room(name, p->at[i].size);
+}
+
 static __attribute__((noinline)) const struct vs_kernel *ask(struct vs_journal *j, CUfunction f)
 {
     struct vs_kernel_params params;
@@ -90,10 +101,7 @@ static __attribute__((noinline)) const struct vs_kernel *ask(struct vs_journal *
         vs_drv_cuKernelGetName(&name, (CUkernel)f) != CUDA_SUCCESS)
         name = NULL;
     uint32_t id = name != NULL ? vs_journal_string(j, name, strlen(name)) : 0;
-    params.list = name != NULL && params.count > 1 ? vs_foreach_of(name, params.at[0].size, params.at[1].size)
-                                                   : (struct vs_foreach){0};
-    params.array =
-        name != NULL && params.count > 2 && vs_foreach_is_array(name, params.at[2].size) ? 2 + 1 : 0;
+    layout_of(name != NULL ? name : "", &params);
     return vs_kernel_learn(f, id, name != NULL && vs_use_name_reaches(name), &params);
 }
 

@@ -5,6 +5,8 @@
  *
  * With "told" it says after each step of the optimizer what PyTorch would: the parameter, its gradient, the
  * state and buffers, one of which begins inside of a block and is nobody's, and what the device has none of.
+ * With "leftovers" the kernels are called as PyTorch's strided ones and get what those get, a structure in
+ * which the room that the launch does not need has the addresses of all blocks of the program in it.
  * A second argument is the number of steps.
  */
 #define _GNU_SOURCE
@@ -19,21 +21,76 @@
 
 #define KIB 1024ull
 
-static const char ptx[] = ".visible .entry simcuda_nothing_four(.param .u64 a, .param .u64 b, .param .u64 c, "
+/* names with PyTorch's templates in them */
+#define STRIDED "simcuda_nothing_2at6native18elementwise_kernelILi128ELi4EZNS0_15gpu_kernel_implINS0_3addI"
+#define REDUCES "simcuda_nothing_2at6native13reduce_kernelILi512ELi1ENS0_8ReduceOpIfNS0_7MeanOpsIfE"
+
+static const char ptx[] = ".visible .entry " STRIDED "(.param .u32 n, .param .align 8 .b8 s[752]) { ret; }\n"
+                          ".visible .entry " REDUCES "(.param .align 8 .b8 s[1040]) { ret; }\n"
+                          ".visible .entry simcuda_nothing_four(.param .u64 a, .param .u64 b, .param .u64 c, "
                           ".param .u64 d) { ret; }\n"
                           ".visible .entry simcuda_nothing_ncclDevKernel_AllReduce(.param .u64 a) { ret; }\n";
-static CUfunction four, reduce;
+static CUfunction four, reduce, strided, reduces;
+static bool leftovers;
+static CUdeviceptr made[8192]; /* all blocks */
+static size_t blocks;
 
 static CUdeviceptr block(uint64_t kib)
 {
     CUdeviceptr p;
     OK(cuMemAlloc(&p, kib * KIB));
+    CHECK(blocks < sizeof made / sizeof *made || !leftovers);
+    made[blocks++ % (sizeof made / sizeof *made)] = p;
     return p;
+}
+
+/* Fills WORDS with the addresses of blocks, the latest in front. */
+static void leave(uint64_t *words, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        words[i] = made[blocks - 1 - i % blocks];
+}
+
+/* A calculator of offsets for one dimension is at AT. */
+static void calculator(void *at)
+{
+    memcpy(at, &(int){1}, sizeof(int));
+}
+
+static void work_strided(CUdeviceptr a, CUdeviceptr b, CUdeviceptr c, CUdeviceptr d)
+{
+    uint64_t words[94];
+    unsigned n = 1;
+    leave(words, 94);
+    calculator(words);
+    memcpy(words + 88, (uint64_t[]){a, b, c, d, 0, 0}, 48);
+    OK(cuLaunchKernel(strided, 1, 1, 1, 1, 1, 1, 0, NULL, (void *[]){&n, words}, NULL));
+}
+
+static void work_reduces(CUdeviceptr from, CUdeviceptr to, CUdeviceptr and_to)
+{
+    uint64_t words[130];
+    leave(words, 130);
+    memset(words, 0, 68); /* the function and its configuration */
+    calculator((char *)words + 68);
+    calculator((char *)words + 472);
+    words[122] = from;
+    words[123] = to;
+    if (and_to)
+        words[124] = and_to;
+    memset(words + 125, 0, 40); /* no buffers */
+    memcpy((char *)words + 1036, &(int){and_to ? 2 : 1}, sizeof(int));
+    OK(cuLaunchKernel(reduces, 1, 1, 1, 1, 1, 1, 0, NULL, (void *[]){words}, NULL));
 }
 
 static void work(CUdeviceptr a, CUdeviceptr b, CUdeviceptr c, CUdeviceptr d)
 {
-    OK(cuLaunchKernel(four, 1, 1, 1, 1, 1, 1, 0, NULL, (void *[]){&a, &b, &c, &d}, NULL));
+    if (leftovers && d)
+        work_strided(a, b, c, d);
+    else if (leftovers && a)
+        work_reduces(a, b, c);
+    else
+        OK(cuLaunchKernel(four, 1, 1, 1, 1, 1, 1, 0, NULL, (void *[]){&a, &b, &c, &d}, NULL));
 }
 
 enum { PARAMETER = 1, GRADIENT, STATE, BUFFER };
@@ -51,12 +108,15 @@ static void tell(unsigned role, unsigned n, const uint64_t *addresses)
 int main(int argc, char **argv)
 {
     bool told = argc > 1 && !strcmp(argv[1], "told");
+    leftovers = argc > 1 && !strcmp(argv[1], "leftovers");
     CUmodule module;
     CUdeviceptr states = 0;
     static char host[4096];
     begin();
     OK(cuModuleLoadData(&module, ptx));
     OK(cuModuleGetFunction(&four, module, "simcuda_nothing_four"));
+    OK(cuModuleGetFunction(&strided, module, STRIDED));
+    OK(cuModuleGetFunction(&reduces, module, REDUCES));
     OK(cuModuleGetFunction(&reduce, module, "simcuda_nothing_ncclDevKernel_AllReduce"));
     CUdeviceptr parameter = block(100), buffer = block(200), unused = block(300), frozen = block(400);
     OK(cuMemcpyHtoD(frozen, host, sizeof host)); /* as weights are loaded; it stays, so it is no input */

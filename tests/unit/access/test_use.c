@@ -472,9 +472,45 @@ static void words_behind_the_tensors_of_a_foreach_launch_are_not_given(void **st
         assert_int_equal(died(VS_OP_BLOCK_FREE, BASE + i * 512)->uses, 1);
 }
 
+/* An elementwise kernel over two tensors: what its calculator of offsets does not write is no use, and the
+ * tensors are sure ones. */
+static void words_that_a_calculator_of_offsets_does_not_write_are_not_given(void **state)
+{
+    static struct vs_kernel_params p = {2, true, .at = {{0, 4}, {8, 528}}};
+    uint64_t given[66];
+    unsigned n = 1;
+    p.strided = vs_strided_of("_ZN2at6native18elementwise_kernelILi128ELi4EZNS0_15gpu_kernel_implI", 2, 528);
+    assert_int_equal(p.strided.addresses, 2);
+    for (uint64_t i = 0; i < 3; i++)
+        born(VS_OP_BLOCK_ALLOC, BASE + i * 512, 512);
+    for (int i = 0; i < 66; i++)
+        given[i] = BASE + 1024;
+    given[0] = 2; /* dimensions */
+    given[63] = BASE;
+    given[64] = BASE + 512;
+    given[65] = 0;
+    const struct vs_kernel *k = kernel(0x7000, &p);
+    struct vs_use u = vs_use_begin(k->name, VS_ACCESS_KERNEL);
+    vs_kernel_given(k, &u, vs_grid(1, 1), (void *[]){&n, given}, NULL, 0);
+    u.now++;
+    vs_kernel_given(k, &u, vs_grid(1, 1), NULL, (uint64_t[67]){0}, 536); /* of nothing but zeros */
+    for (uint64_t i = 0; i < 3; i++) {
+        const struct vs_access_row *r = died(VS_OP_BLOCK_FREE, BASE + i * 512);
+        assert_int_equal(r->uses, i < 2);
+        assert_int_equal(r->sure_first_ns != 0, i < 2);
+    }
+    born(VS_OP_BLOCK_ALLOC, BASE + 1024, 512);
+    given[0] = 77; /* not as PyTorch has it: every word may be an address */
+    vs_kernel_given(k, &u, vs_grid(1, 1), (void *[]){&n, given}, NULL, 0);
+    const struct vs_access_row *r = died(VS_OP_BLOCK_FREE, BASE + 1024);
+    assert_int_equal(r->uses, 1);
+    assert_int_equal(r->sure_first_ns, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(words_that_a_calculator_of_offsets_does_not_write_are_not_given, begin),
         cmocka_unit_test_setup(a_use_by_a_word_inside_a_structure_is_not_sure, begin),
         cmocka_unit_test_setup(words_behind_the_tensors_of_a_foreach_launch_are_not_given, begin),
         cmocka_unit_test_setup(the_row_has_first_last_longest_pause_steps_and_phases, begin),

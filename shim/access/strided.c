@@ -1,0 +1,182 @@
+/*
+ * strided.c - see strided.h.  The structures are those of PyTorch's OffsetCalculator.cuh, CUDALoops.cuh,
+ * Reduce.cuh and TensorInfo.cuh, for offsets of 32 bits:
+ *
+ *      OffsetCalculator<n>      int dimensions; 25 divisors of 12 bytes; 25 times n strides of 4
+ *      elementwise's lambda     OffsetCalculator<n>; char *[n]; the function (types of the tensors, first)
+ *      ReduceOp                 function, ident, configuration; OffsetCalculator<1>; OffsetCalculator<2>;
+ *                               source, outputs[2], sums, sums of blocks, semaphores; int64_t; two bools; int
+ *      TensorInfo<T, index>     T *; 25 sizes and 25 strides of the index; int dimensions
+ */
+#include "strided.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "core/pages.h"
+
+#define DIMENSIONS 25u
+#define MOST       32u /* tensors of a calculator */
+
+static uint32_t calculator(uint32_t tensors)
+{
+    return 4 + DIMENSIONS * (12 + 4 * tensors);
+}
+
+static uint32_t to_eight(uint32_t bytes)
+{
+    return (bytes + 7) / 8 * 8;
+}
+
+/* A tensor's description whose index has BYTES. */
+static uint32_t described(uint32_t bytes)
+{
+    return to_eight(8 + 2 * DIMENSIONS * bytes + 4);
+}
+
+/* Behind TEXT in NAME; an empty text: it is not there. */
+static const char *behind(const char *name, const char *text)
+{
+    const char *at = strstr(name, text);
+    return at != NULL ? at + strlen(text) : "";
+}
+
+static bool begins(const char *text, const char *with)
+{
+    return strncmp(text, with, strlen(with)) == 0;
+}
+
+/* ---- elementwise ---- */
+
+/* elementwise_kernel<threads, work, the lambda of gpu_kernel_impl or gpu_kernel_impl_nocast> */
+static bool is_elementwise(const char *name)
+{
+    unsigned threads, work;
+    int read = 0;
+    const char *at = behind(name, "2at6native18elementwise_kernelI");
+    if (sscanf(at, "Li%4uELi%4uEZNS0_%n", &threads, &work, &read) != 2 || read == 0)
+        return false;
+    return begins(at + read, "15gpu_kernel_implI") || begins(at + read, "22gpu_kernel_impl_nocastI");
+}
+
+/* So many tensors as the size has room for; a function so large that one of them is too many has no such
+ * addresses where this one's would be, which each launch finds out. */
+static struct vs_strided elementwise_of(uint32_t size)
+{
+    uint32_t n = 0;
+    while (n < MOST && to_eight(calculator(n + 1)) + 8 * (n + 1) < size)
+        n++;
+    return n == 0 ? (struct vs_strided){0}
+                  : (struct vs_strided){.param = 2,
+                                        .addresses = (uint8_t)n,
+                                        .at = (uint16_t)to_eight(calculator(n)),
+                                        .size = (uint16_t)size};
+}
+
+/* ---- reduce ---- */
+
+#define TAIL 64u /* from the source on */
+
+static uint32_t input_calculator(const struct vs_strided *s)
+{
+    return s->at - calculator(2) - calculator(1);
+}
+
+static struct vs_strided reduce_of(uint32_t size)
+{
+    return size % 8 != 0 || size < calculator(1) + calculator(2) + TAIL
+               ? (struct vs_strided){0}
+               : (struct vs_strided){
+                     .param = 1, .reduces = true, .at = (uint16_t)(size - TAIL), .size = (uint16_t)size};
+}
+
+struct vs_strided vs_strided_of(const char *name, uint32_t count, uint32_t size)
+{
+    if (size > UINT16_MAX)
+        return (struct vs_strided){0};
+    if (count == 2 && is_elementwise(name))
+        return elementwise_of(size);
+    if (count == 1 && begins(behind(name, "2at6native13reduce_kernelI"), "Li") &&
+        *behind(name, "ENS0_8ReduceOpI") != 0)
+        return reduce_of(size);
+    return (struct vs_strided){0};
+}
+
+/* ---- launches ---- */
+
+static uint64_t word_at(const char *at)
+{
+    uint64_t word;
+    memcpy(&word, at, sizeof word);
+    return word;
+}
+
+static bool are_blocks(const char *at, uint32_t n)
+{
+    uint32_t i = 0;
+    while (i < n && vs_pages_may(word_at(at + 8 * i)))
+        i++;
+    return i == n;
+}
+
+static bool has_dimensions(const char *calculator)
+{
+    uint32_t dimensions;
+    memcpy(&dimensions, calculator, sizeof dimensions);
+    return dimensions <= DIMENSIONS;
+}
+
+static uint32_t parts_of_elementwise(const struct vs_strided *s, const char *value, struct vs_words *parts)
+{
+    uint32_t behind = s->at + 8u * s->addresses;
+    if (!has_dimensions(value) || !are_blocks(value + s->at, s->addresses))
+        return 0;
+    parts[0] = (struct vs_words){value + s->at, s->addresses, true};
+    parts[1] = (struct vs_words){value + behind, (s->size - behind) / 8, false};
+    return 2;
+}
+
+/* Buffers are NULL where the launch needs none. */
+static bool are_buffers(const char *at, uint32_t n)
+{
+    uint32_t i = 0;
+    while (i < n && (word_at(at + 8 * i) == 0 || are_blocks(at + 8 * i, 1)))
+        i++;
+    return i == n;
+}
+
+static uint32_t parts_of_reduce(const struct vs_strided *s, const char *value, struct vs_words *parts)
+{
+    const char *source = value + s->at, *bools = source + TAIL - 8;
+    uint32_t begin = input_calculator(s);
+    int32_t outputs;
+    memcpy(&outputs, source + TAIL - sizeof outputs, sizeof outputs);
+    if (!has_dimensions(value + begin) || !has_dimensions(source - calculator(2)) || outputs < 1 ||
+        outputs > 2 || (uint8_t)bools[0] > 1 || (uint8_t)bools[1] > 1 ||
+        !are_blocks(source, 1 + (uint32_t)outputs) || !are_buffers(source + 24, 3))
+        return 0;
+    parts[0] = (struct vs_words){value, begin / 8, false};
+    parts[1] = (struct vs_words){source, 1 + (uint32_t)outputs, true};
+    parts[2] = (struct vs_words){source + 24, 3, true};
+    return 3;
+}
+
+uint32_t vs_strided_parts(const struct vs_strided *s, const char *value,
+                          struct vs_words parts[VS_STRIDED_PARTS])
+{
+    return s->reduces ? parts_of_reduce(s, value, parts) : parts_of_elementwise(s, value, parts);
+}
+
+/* ---- parameters of their own ---- */
+
+uint32_t vs_strided_room(const char *name, uint32_t size)
+{
+    bool calculates = strstr(name, "16OffsetCalculatorILi") != NULL;
+    bool describes = strstr(name, "6detail10TensorInfoI") != NULL;
+    uint32_t tensors = size > calculator(0) ? (size - calculator(0)) / 100 : 0;
+    if (calculates && tensors >= 1 && tensors <= MOST && size == calculator(tensors))
+        return 0;
+    if (describes && (size == described(4) || size == described(8)))
+        return 8;
+    return size;
+}

@@ -1,0 +1,233 @@
+/*
+ * test_strided.c - strided.c: which words of the structures of PyTorch's strided kernels are addresses, for
+ * every size that PyTorch 2.11 has of them, and that nothing is left out where anything does not agree.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "access/strided.h"
+#include "core/pages.h"
+
+#define BLOCK UINT64_C(0x7f3300000000)
+#define COPY                                                                                                 \
+    "_ZN2at6native18elementwise_kernelILi128ELi4EZNS0_22gpu_kernel_impl_nocastIZZZNS0_23direct_copy_kernel_" \
+    "cudaERNS_18TensorIteratorBaseEENKUlvE1_clEvENKUlvE10_clEvEUlN3c108BFloat16EE_EEvS4_RKT_EUliE_EEviT1_"
+#define CAST                                                                                                 \
+    "_ZN2at6native18elementwise_kernelILi128ELi4EZNS0_15gpu_kernel_implINS0_15CUDAFunctor_addIfEEEEvRNS_"    \
+    "18TensorIteratorBaseERKT_EUliE_EEviT1_"
+#define SUM                                                                                                  \
+    "_ZN2at6native13reduce_kernelILi512ELi1ENS0_8ReduceOpIfNS0_14func_wrapper_tIfZNS0_11sum_functorIfffEcl"  \
+    "ERNS_14TensorIteratorEEUlffE_EEjfLi4ELi4EEEEEvT1_"
+
+/* As in PyTorch. */
+#define CALCULATOR(n)                                                                                        \
+    struct {                                                                                                 \
+        int dimensions;                                                                                      \
+        unsigned divisor[25][3], stride[25][n];                                                              \
+    }
+struct copy {
+    CALCULATOR(2) calculator;
+    uint64_t data[2];
+    float values[4];
+};
+struct reduce {
+    uint64_t function[2];
+    int ident, config[14];
+    CALCULATOR(1) input;
+    CALCULATOR(2) output;
+    uint64_t source, out[2], sums, block_sums, semaphores;
+    int64_t base;
+    bool accumulates, is_last;
+    int outputs;
+};
+
+static int begin(void **state)
+{
+    vs_pages_reset();
+    vs_pages_add(BLOCK, 1 << 21);
+    return 0;
+}
+
+/* A structure full of a block's address, as earlier calls leave it, but for what this call writes. */
+static struct copy a_copy(void)
+{
+    struct copy c;
+    for (size_t i = 0; i < sizeof c / 8; i++)
+        memcpy((char *)&c + 8 * i, &(uint64_t){BLOCK + 0x5500}, 8);
+    c.calculator.dimensions = 3;
+    c.data[0] = BLOCK;
+    c.data[1] = BLOCK + 512;
+    return c;
+}
+
+static struct reduce a_sum(void)
+{
+    struct reduce r;
+    for (size_t i = 0; i < sizeof r / 8; i++)
+        memcpy((char *)&r + 8 * i, &(uint64_t){BLOCK + 0x5500}, 8);
+    r.input.dimensions = 1;
+    r.output.dimensions = 2;
+    r.source = BLOCK;
+    r.out[0] = BLOCK + 512;
+    r.sums = r.block_sums = r.semaphores = 0;
+    r.base = 0;
+    r.accumulates = r.is_last = true;
+    r.outputs = 1;
+    return r;
+}
+
+static void the_tensors_of_an_elementwise_kernel_follow_from_its_size(void **state)
+{
+    /* sizes as the driver gives them, with the number of tensors: unary, binary, ternary functions and more,
+     * with and without a conversion of types */
+    static const uint32_t sizes[][2] = {
+        {432, 1}, {440, 1}, {448, 1}, {536, 2}, {544, 2}, {552, 2}, {560, 2},  {568, 2}, {576, 2}, {584, 2},
+        {616, 2}, {648, 3}, {656, 3}, {664, 3}, {672, 3}, {680, 3}, {688, 3},  {752, 4}, {760, 4}, {768, 4},
+        {776, 4}, {800, 4}, {864, 5}, {888, 5}, {896, 5}, {968, 6}, {1080, 7}, {1192, 8}};
+    static const uint16_t first[] = {0, 408, 504, 608, 704, 808, 904, 1008, 1104};
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        struct vs_strided s = vs_strided_of(i % 2 ? COPY : CAST, 2, sizes[i][0]);
+        assert_int_equal(s.param, 2);
+        assert_int_equal(s.addresses, sizes[i][1]);
+        assert_int_equal(s.at, first[sizes[i][1]]);
+    }
+}
+
+static void kernels_of_other_names_and_shapes_are_none(void **state)
+{
+    static const char *const names[] = {
+        "",
+        "_Z18elementwise_kernelILi128ELi4EZNS0_15gpu_kernel_implI",
+        "_ZN2at6native18elementwise_kernelILi128ELi4EZNS0_16gpu_index_kernelI",
+        "_ZN2at6native18elementwise_kernelILi128ELi4E",
+        "_ZN2at6native29vectorized_elementwise_kernelILi4ENS0_11FillFunctorI",
+        "_ZN2at6native13reduce_kernelILi512ELi1ENS0_8OtherOpsIf",
+        "_ZN4mine13reduce_kernelILi512ELi1ENS0_8ReduceOpIf"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        for (uint32_t n = 1; n < 4; n++)
+            assert_int_equal(vs_strided_of(names[i], n, n == 1 ? 1048 : 536).param, 0);
+    assert_int_equal(vs_strided_of(COPY, 1, 536).param, 0);
+    assert_int_equal(vs_strided_of(COPY, 3, 536).param, 0);
+    assert_int_equal(vs_strided_of(COPY, 2, 408).param, 0); /* no room for a function */
+    assert_int_equal(vs_strided_of(SUM, 2, 1048).param, 0);
+    assert_int_equal(vs_strided_of(SUM, 1, 968).param, 0);
+    assert_int_equal(vs_strided_of(SUM, 1, 1044).param, 0);
+}
+
+static void of_an_elementwise_launch_its_tensors_and_its_functions_values_count(void **state)
+{
+    struct vs_strided s = vs_strided_of(COPY, 2, sizeof(struct copy));
+    struct vs_words parts[VS_STRIDED_PARTS];
+    struct copy c = a_copy();
+    assert_int_equal(vs_strided_parts(&s, (const char *)&c, parts), 2);
+    assert_ptr_equal(parts[0].at, c.data);
+    assert_int_equal(parts[0].words, 2);
+    assert_true(parts[0].sure);
+    assert_ptr_equal(parts[1].at, c.values);
+    assert_int_equal(parts[1].words, 2);
+    assert_false(parts[1].sure);
+}
+
+static void an_elementwise_launch_that_does_not_agree_is_not_taken_apart(void **state)
+{
+    struct vs_strided s = vs_strided_of(COPY, 2, sizeof(struct copy));
+    struct vs_words parts[VS_STRIDED_PARTS];
+    struct copy c = a_copy();
+    c.calculator.dimensions = 26;
+    assert_int_equal(vs_strided_parts(&s, (const char *)&c, parts), 0);
+    c.calculator.dimensions = -1;
+    assert_int_equal(vs_strided_parts(&s, (const char *)&c, parts), 0);
+    for (int i = 0; i < 2; i++) { /* a tensor where no block is, or a number in its place */
+        c = a_copy();
+        c.data[i] = 0x7f4400000000;
+        assert_int_equal(vs_strided_parts(&s, (const char *)&c, parts), 0);
+        c.data[i] = 0;
+        assert_int_equal(vs_strided_parts(&s, (const char *)&c, parts), 0);
+    }
+    /* a function so large that its size says three tensors where there are two: its values are no addresses
+     */
+    struct {
+        struct copy copy;
+        uint64_t more[13];
+    } large = {.copy = a_copy(), .more = {1, 2, 3}};
+    s = vs_strided_of(COPY, 2, sizeof large);
+    assert_int_equal(s.addresses, 3);
+    assert_int_equal(vs_strided_parts(&s, (const char *)&large, parts), 0);
+}
+
+static void of_a_reduction_source_outputs_and_buffers_count(void **state)
+{
+    struct vs_strided s = vs_strided_of(SUM, 1, sizeof(struct reduce));
+    struct vs_words parts[VS_STRIDED_PARTS];
+    struct reduce r = a_sum();
+    assert_int_equal(s.param, 1);
+    assert_int_equal(vs_strided_parts(&s, (const char *)&r, parts), 3);
+    assert_ptr_equal(parts[0].at, &r);
+    assert_int_equal(parts[0].words, offsetof(struct reduce, input) / 8);
+    assert_false(parts[0].sure);
+    assert_ptr_equal(parts[1].at, &r.source);
+    assert_int_equal(parts[1].words, 2); /* the second output was not written */
+    assert_true(parts[1].sure);
+    assert_ptr_equal(parts[2].at, &r.sums);
+    assert_int_equal(parts[2].words, 3);
+    assert_true(parts[2].sure);
+    r.outputs = 2;
+    r.sums = BLOCK + 4096;
+    assert_int_equal(vs_strided_parts(&s, (const char *)&r, parts), 3);
+    assert_int_equal(parts[1].words, 3);
+}
+
+static void a_reduction_that_does_not_agree_is_not_taken_apart(void **state)
+{
+    struct vs_strided s = vs_strided_of(SUM, 1, sizeof(struct reduce));
+    struct vs_words parts[VS_STRIDED_PARTS];
+    for (int wrong = 0; wrong < 9; wrong++) {
+        struct reduce r = a_sum();
+        r.input.dimensions = wrong == 0 ? 26 : 1;
+        r.output.dimensions = wrong == 1 ? 26 : 1;
+        r.source = wrong == 2 ? 0 : r.source;
+        r.out[0] = wrong == 3 ? 7 : r.out[0];
+        r.outputs = wrong == 4 ? 3 : wrong == 5 ? 0 : 1;
+        r.semaphores = wrong == 6 ? 7 : 0;
+        memset(&r.accumulates, wrong == 7 ? 2 : 1, 1);
+        memset(&r.is_last, wrong == 8 ? 0x7f : 0, 1);
+        assert_int_equal(vs_strided_parts(&s, (const char *)&r, parts), 0);
+    }
+}
+
+static void a_calculator_and_a_tensors_description_are_parameters_of_their_own(void **state)
+{
+    static const char cross[] = "_ZN2at6native12cross_kernelIf16OffsetCalculatorILi3EjLb0EEiEEviPT_";
+    static const char index[] =
+        "_ZN2at6native19indexFuncLargeIndexIfljLin1EEvNS_4cuda6detail10TensorInfoIT_T1_EE";
+    assert_int_equal(vs_strided_room(cross, 604), 0);
+    assert_int_equal(vs_strided_room(cross, 404), 0);
+    assert_int_equal(vs_strided_room(cross, 8), 8);
+    assert_int_equal(vs_strided_room(cross, 304), 304);
+    assert_int_equal(vs_strided_room(cross, 612), 612);
+    assert_int_equal(vs_strided_room(cross, 216), 216);
+    assert_int_equal(vs_strided_room(index, 216), 8);
+    assert_int_equal(vs_strided_room(index, 416), 8);
+    assert_int_equal(vs_strided_room(index, 8), 8);
+    assert_int_equal(vs_strided_room(index, 604), 604);
+    assert_int_equal(vs_strided_room("", 216), 216);
+    assert_int_equal(vs_strided_room("", 604), 604);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(the_tensors_of_an_elementwise_kernel_follow_from_its_size, begin),
+        cmocka_unit_test_setup(kernels_of_other_names_and_shapes_are_none, begin),
+        cmocka_unit_test_setup(of_an_elementwise_launch_its_tensors_and_its_functions_values_count, begin),
+        cmocka_unit_test_setup(an_elementwise_launch_that_does_not_agree_is_not_taken_apart, begin),
+        cmocka_unit_test_setup(of_a_reduction_source_outputs_and_buffers_count, begin),
+        cmocka_unit_test_setup(a_reduction_that_does_not_agree_is_not_taken_apart, begin),
+        cmocka_unit_test_setup(a_calculator_and_a_tensors_description_are_parameters_of_their_own, begin),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
