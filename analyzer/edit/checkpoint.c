@@ -234,8 +234,12 @@ struct program apply_checkpoint(const struct program *from, const struct edit *e
     free(c.units);
     free(c.pending);
     if (c.any) {
-        r->assumes = xformat("of the %d layers %s each is computed again up to the last block that it saves",
-                             (int)f->units, f->units_name);
+        char *of = e->n == 1 ? xstrdup("each")
+                             : xformat("in the order of their forward, one of %lld from the first on",
+                                       (long long)e->n);
+        r->assumes = xformat("of the %d layers %s %s is computed again up to the last block that it saves",
+                             (int)f->units, f->units_name, of);
+        free(of);
         return to;
     }
     program_free(&to);

@@ -1,17 +1,10 @@
 /*
  * stacks.c - reads the call stacks: see stacks.h.
  *
- * A unit is a repeated part of the model, as its path says: the first number in it, alone or behind an
- * underscore, ends the unit's name.
- *
- *      LlamaForCausalLM.model.layers.3.mlp        -> LlamaForCausalLM.model.layers.3
- *      VisionTransformer.encoder.layers.encoder_layer_3.ln_1 -> ....encoder_layer_3
- *
- * Numbers of a model that has several lists (ResNet.layer1.0, ResNet.layer2.0) are units of their own.
+ * A unit is a repeated part of the model, as the paths of its modules say (unit_names.c).
  */
 #include "stacks.h"
 
-#include <ctype.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,53 +13,57 @@
 #include "base/shown.h"
 #include "read/lives.h"
 #include "read/stream.h"
+#include "names.h"
 #include "trace/journal/journal.h"
+#include "unit_names.h"
 
-#define UNITS_MOST 4096
+#define PATTERNS_MOST 6
 
-/* The length of the unit's name in PATH; 0: it is in none. */
-static size_t unit_length(const char *path)
+static char *join(char *list, const char *more, const char *between)
 {
-    const char *from = path;
-    while (*from) {
-        const char *end = strchrnul(from, '.'), *digit = end;
-        while (digit > from && isdigit((unsigned char)digit[-1]))
-            digit--;
-        if (from != path && digit < end && (digit == from || digit[-1] == '_'))
-            return (size_t)(end - path);
-        from = *end ? end + 1 : end;
-    }
-    return 0;
+    char *longer = xformat("%s%s%s", list ? list : "", list ? between : "", more);
+    free(list);
+    return longer;
 }
 
-struct names { /* texts by number */
-    const char **text;
-    size_t *length;
-    size_t n;
-};
-
-static uint16_t number_of(struct names *names, const char *text, size_t length)
+static bool has_word(const char *list, const char *word)
 {
-    for (size_t i = names->n; i-- > 0;)
-        if (names->length[i] == length && !memcmp(names->text[i], text, length))
-            return (uint16_t)i;
-    if (names->n >= UNITS_MOST)
-        return EDIT_NO_UNIT;
-    names->text = grow(names->text, names->n, sizeof *names->text);
-    names->length = grow(names->length, names->n, sizeof *names->length);
-    names->text[names->n] = text;
-    names->length[names->n] = length;
-    return (uint16_t)names->n++;
+    size_t n = strlen(word);
+    for (const char *at = list; at && (at = strstr(at, word)); at += n)
+        if ((at == list || at[-1] == ' ') && (at[n] == ',' || !at[n]))
+            return true;
+    return false;
 }
 
+/* "ConvNeXt.features.*, ConvNeXt.features.*.*" */
 static void name_units(struct edit_facts *f, const struct names *units)
 {
-    if (!units->n)
-        return;
-    size_t head = units->length[0];
-    while (head > 0 && isdigit((unsigned char)units->text[0][head - 1]))
-        head--;
-    f->units_name = xformat("%.*s*", (int)head, units->text[0]);
+    size_t patterns = 0;
+    for (size_t i = 0; i < units->n && patterns <= PATTERNS_MOST; i++) {
+        char *pattern = unit_names_pattern(units->text[i], units->length[i]);
+        if (!has_word(f->units_name, pattern) && patterns++ < PATTERNS_MOST)
+            f->units_name = join(f->units_name, pattern, ", ");
+        free(pattern);
+    }
+    if (patterns > PATTERNS_MOST)
+        f->units_name = join(f->units_name, "others", " and ");
+}
+
+/* Which unit each of the model's LAYERS is in. */
+static uint16_t *find_units(struct edit_facts *f, const struct names *layers)
+{
+    struct names units = {0};
+    size_t *lengths = xrealloc(NULL, (layers->n + 1) * sizeof *lengths);
+    uint16_t *of = xrealloc(NULL, (layers->n + 1) * sizeof *of);
+    of[0] = EDIT_NO_UNIT;
+    unit_names_find(layers->text + 1, layers->n - 1, lengths + 1);
+    for (size_t i = 1; i < layers->n; i++)
+        of[i] = lengths[i] ? names_number(&units, layers->text[i], lengths[i]) : EDIT_NO_UNIT;
+    f->units = (uint16_t)units.n;
+    name_units(f, &units);
+    free(lengths);
+    names_free(&units);
+    return of;
 }
 
 #define IDS_LEAST 65536
@@ -107,7 +104,7 @@ static bool is_transformers(const char *line)
 static int read_layers(struct trace *t, struct edit_facts *f)
 {
     struct trace_stacks stacks;
-    struct names units = {0}, layers = {0};
+    struct names layers = {0};
     if (trace_stacks(t, &stacks))
         return -1;
     f->stack_count = count_ids(t, &stacks);
@@ -118,7 +115,7 @@ static int read_layers(struct trace *t, struct edit_facts *f)
     f->stacks = xrealloc(NULL, f->stack_count * sizeof *f->stacks);
     for (size_t i = 0; i < f->stack_count; i++)
         f->stacks[i] = (struct edit_stack){.unit = EDIT_NO_UNIT};
-    number_of(&layers, "", 0);
+    names_number(&layers, "", 0);
     for (size_t i = 0; i < stacks.count; i++) {
         const struct trace_stack_row *row = &stacks.rows[i];
         if (row->id <= 0 || row->id >= (int64_t)f->stack_count)
@@ -129,16 +126,13 @@ static int read_layers(struct trace *t, struct edit_facts *f)
         if (!row->layer)
             continue;
         f->layers = true;
-        size_t n = unit_length(row->layer);
-        s->layer = number_of(&layers, row->layer, strlen(row->layer));
-        s->unit = n ? number_of(&units, row->layer, n) : EDIT_NO_UNIT;
+        s->layer = names_number(&layers, row->layer, strlen(row->layer));
     }
-    f->units = (uint16_t)units.n;
-    name_units(f, &units);
-    free(units.text);
-    free(units.length);
-    free(layers.text);
-    free(layers.length);
+    uint16_t *units = find_units(f, &layers);
+    for (size_t i = 0; i < f->stack_count; i++)
+        f->stacks[i].unit = f->stacks[i].layer < layers.n ? units[f->stacks[i].layer] : EDIT_NO_UNIT;
+    free(units);
+    names_free(&layers);
     trace_free_stacks(&stacks);
     return 0;
 }

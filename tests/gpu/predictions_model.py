@@ -71,9 +71,9 @@ def layers_of(net, which):
     if which in ("bart", "whisper"):
         return list(net.model.encoder.layers) + list(net.model.decoder.layers)
     if which in ("convnext", "efficientnet", "swin"):
-        return list(net.features)
+        return blocks_of(net.features)
     if which == "regnet":
-        return [block for stage in net.trunk_output for block in stage]
+        return blocks_of(net.trunk_output)
     if which == "t5":
         return list(net.encoder.block) + list(net.decoder.block)
     if which in ("unet", "lstm", "gru", "elman", "dunet"):
@@ -84,7 +84,16 @@ def layers_of(net, which):
         return list(net.bert.encoder.layer)
     if which == "vit":
         return list(net.encoder.layers)
-    return [block for stage in (net.layer1, net.layer2, net.layer3, net.layer4) for block in stage]
+    return blocks_of((net.layer1, net.layer2, net.layer3, net.layer4))
+
+
+def blocks_of(stages):
+    """A stage's own blocks; a Sequential of single operations is a block itself."""
+    blocks = []
+    for stage in stages:
+        is_stage = isinstance(stage, nn.Sequential) and any(len(list(block.children())) for block in stage)
+        blocks += list(stage) if is_stage else [stage]
+    return blocks
 
 
 def vision(which):

@@ -1,5 +1,7 @@
-"""whatif_edits.py [checkpoint] [loop] [steps N] - trains a small model on the CPU, as recorded or as changed: see whatif_edits.sh."""
+"""whatif_edits.py [checkpoint] [loop] [stages] [every N] [whole] - trains a small model on the CPU, as recorded or as changed: see
+whatif_edits.sh.  stages: one of two stages with blocks, of which every N-th is recomputed, or, whole, each stage; see whatif_stages.sh."""
 import sys
+from collections import OrderedDict
 
 import torch
 from torch import nn
@@ -26,7 +28,29 @@ class Net(nn.Module):
         return x
 
 
-net = Net("checkpoint" in sys.argv)
+class Staged(nn.Module):
+    """As vision models have it: between stages of blocks there are some operations that make the rows larger."""
+
+    def __init__(self, every, whole):
+        super().__init__()
+        self.features = nn.Sequential(
+            nn.Sequential(nn.Linear(128, 128), nn.GELU()),
+            nn.Sequential(Unit(), Unit(), Unit()),
+            nn.Sequential(nn.LayerNorm(128), nn.Linear(128, 128)),
+            nn.Sequential(OrderedDict((f"b2-{i}", Unit()) for i in range(4))),
+        )
+        self.head = nn.Sequential(nn.LayerNorm(128), nn.Linear(128, 16))
+        stem, first, between, second = self.features
+        layers = list(self.features) if whole else [stem, *first, between, *second]
+        for layer in layers[::every] if every else ():
+            layer.forward = lambda x, was=layer.forward: checkpoint(was, x, use_reentrant=False)
+
+    def forward(self, x):
+        return self.head(self.features(x))
+
+
+every = int(sys.argv[sys.argv.index("every") + 1]) if "every" in sys.argv else 0
+net = Staged(every, "whole" in sys.argv) if "stages" in sys.argv else Net("checkpoint" in sys.argv)
 optimizer = torch.optim.AdamW(net.parameters(), foreach="loop" not in sys.argv)
 for _ in range(4):
     x = torch.randn(1024, 128, requires_grad=True)
