@@ -6,13 +6,15 @@
  *      backward   | unit 1 again | backward of unit 1 | unit 0 again | ...
  *
  * What a unit makes and later units save, its output, dies in backward before the unit's own backward begins:
- * that stays as it is, and is not made again.  Where there is none the unit saves its output itself, as one
+ * that stays as it is, and is not made again.  Nor is one that nobody saves, a temporary that lives on behind
+ * the unit (what a U-Net scales up is).  Where there is neither the unit saves its output itself, as one
  * that ends with a ReLU in place does: the first of what backward frees.  That stays up to the unit's
  * backward, and is made again.  The second forward is the recorded one, block by block, and what was saved
  * lives from there on as recorded.
  *
  * Nothing says how long what is not saved any more lives in the first forward: to the end of the unit, or
- * only until the next part of it has made something.
+ * only until the next call has made something of it.  A call is what one call stack makes, one block after
+ * the other; the largest of them is what it gives.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -36,7 +38,9 @@ struct checkpointing {
     size_t unit_count;
     uint32_t *pending; /* blocks that are freed at the end of their unit's forward, of the old program */
     size_t pending_count;
-    uint16_t unit, layer; /* that forward is in */
+    size_t older;   /* so many of them are of calls before the last one */
+    uint16_t unit;  /* that forward is in */
+    uint32_t stack; /* by which the last block of it was made */
     bool any, late;
 };
 
@@ -60,6 +64,22 @@ static bool is_inner(const struct checkpointing *c, const struct edit_block *b, 
     return b->kind == KIND_SAVED && b->died != BLOCK_NEVER && b->died >= pass->backward;
 }
 
+/* Whether the unit gives a temporary: what it made and does not save is there when the next block outside of
+ * it is made. */
+static bool gives_temporary(const struct program *p, uint16_t unit, const struct pass *pass)
+{
+    size_t next = pass->to;
+    while (next < p->event_count && p->events[next].what != MOMENT_BORN &&
+           p->events[next].what != MOMENT_STEP)
+        next++;
+    for (size_t i = pass->from; i < pass->to; i++) {
+        const struct edit_block *b = &p->blocks[p->events[i].block];
+        if (unit_of(p, i) == unit && b->kind == KIND_FORWARD && b->size >= SMALL && b->died > next)
+            return true;
+    }
+    return false;
+}
+
 static void find_output(struct checkpointing *c, uint16_t unit)
 {
     const struct program *p = c->b.from;
@@ -76,6 +96,8 @@ static void find_output(struct checkpointing *c, uint16_t unit)
             b->died < p->blocks[pass->output].died) /* of a cut off one: the last that was made */
             pass->output = p->events[i].block;
     }
+    if (pass->output != BLOCK_NEVER && gives_temporary(p, unit, pass))
+        pass->output = BLOCK_NEVER;
 }
 
 static struct pass *pass_of(struct checkpointing *c, uint16_t unit)
@@ -125,6 +147,7 @@ static void end_some(struct checkpointing *c, uint16_t phase, size_t n)
         *now = BLOCK_NEVER; /* until it is made again */
     }
     c->pending_count -= n;
+    c->older = 0;
     memmove(c->pending, c->pending + n, c->pending_count * sizeof *c->pending);
 }
 
@@ -161,21 +184,39 @@ static void again(struct checkpointing *c, uint16_t unit)
             build_died(&c->b, c->b.now[p->events[i].block], phase);
 }
 
+/* Another call begins: what the calls before the last one made has been used, and of the last one's all but
+ * what it gives. */
+static void end_calls(struct checkpointing *c, uint16_t phase)
+{
+    const struct edit_block *blocks = c->b.from->blocks;
+    uint32_t *last = c->pending + c->older;
+    size_t n = c->pending_count - c->older, most = 0;
+    if (!n) /* it made nothing that is saved */
+        return;
+    for (size_t i = 1; i < n; i++)
+        most = blocks[last[i]].size > blocks[last[most]].size ? i : most;
+    uint32_t gives = last[most];
+    last[most] = last[n - 1];
+    last[n - 1] = gives;
+    end_some(c, phase, c->pending_count - 1);
+    c->older = 1;
+}
+
 static void forward_event(struct checkpointing *c, size_t i)
 {
     const struct program *p = c->b.from;
     const struct trace_moment *e = &p->events[i];
     uint16_t unit = unit_of(p, i);
-    if (e->what == MOMENT_BORN && unit != c->unit) {
-        end_unit(c, e->phase);
+    if (e->what == MOMENT_BORN) {
+        uint32_t stack = p->blocks[e->block].stack;
+        if (unit != c->unit)
+            end_unit(c, e->phase);
+        else if (stack != c->stack && !c->late)
+            end_calls(c, e->phase);
         c->unit = unit;
+        c->stack = stack;
     }
-    uint16_t layer = e->what == MOMENT_BORN ? program_stack(p, &p->blocks[e->block])->layer : c->layer;
-    size_t before = c->pending_count;
     build_copy(&c->b, i);
-    if (layer != c->layer && !c->late && before > 1)
-        end_some(c, e->phase, before - 1);
-    c->layer = layer;
     if (chosen(c, unit) && is_inner(c, &p->blocks[e->block], unit)) {
         if (e->block != c->passes[unit].output)
             *PUSH(c->pending, c->pending_count) = e->block;

@@ -145,6 +145,7 @@ static void make(struct made *m, const char *text, const struct known *table)
 
 struct peaks {
     uint64_t low, high, phase[NAMES]; /* phase: of the low end */
+    uint64_t high_forward;
 };
 
 static uint64_t peak_of(const struct program *p, uint64_t *phases)
@@ -185,9 +186,12 @@ static struct peaks edited(const struct made *m, const char *text)
     check_whole(&r.low);
     peaks.low = peak_of(&r.low, peaks.phase);
     peaks.high = peaks.low;
+    peaks.high_forward = peaks.phase[FORWARD];
     if (r.high.event_count) {
+        uint64_t phases[NAMES];
         check_whole(&r.high);
-        peaks.high = peak_of(&r.high, NULL);
+        peaks.high = peak_of(&r.high, phases);
+        peaks.high_forward = phases[FORWARD];
     }
     edit_free_result(&r);
     return peaks;

@@ -388,6 +388,50 @@ static void an_output_that_its_unit_saves_is_kept_and_made_again(void **state)
     assert_int_equal(p.phase[BACKWARD], MIB(1 + 10 + 4 + 1 + 1));
 }
 
+static void an_output_that_nobody_saves_is_a_temporary_and_not_the_first_that_backward_frees(void **state)
+{
+    (void)state;
+    /* unit 0 gives t, of which x is made, and saves p and q; unit 1 saves x */
+    static const struct known up[] = {{'i', MIB(1), KIND_SAVED, NOWHERE},
+                                      {'p', MIB(10), KIND_SAVED, UNIT0},
+                                      {'q', MIB(4), KIND_SAVED, UNIT0},
+                                      {'t', MIB(2), KIND_FORWARD, UNIT0},
+                                      {'x', MIB(8), KIND_SAVED, NOWHERE},
+                                      {'P', MIB(16), KIND_SAVED, UNIT1},
+                                      {'y', MIB(1), KIND_BACKWARD, UNIT1},
+                                      {'z', MIB(1), KIND_BACKWARD, UNIT0},
+                                      {0}};
+    struct made m;
+    make(&m, "f+i f+p f+q f+t f+x f-t f+P b+y b-P b-x b+z b-y b-q b-p b-i b-z |", up);
+    struct peaks p = edited(&m, "checkpoint=1");
+    assert_int_equal(p.phase[FORWARD], MIB(1 + 8 + 16)); /* behind unit 0 neither p nor q is there */
+    assert_int_equal(p.phase[BACKWARD], MIB(1 + 8 + 16 + 1));
+    /* where t is gone by then, q was the output */
+    make(&m, "f+i f+p f+q f+t f-t f+x f+P b+y b-P b-x b+z b-y b-q b-p b-i b-z |", up);
+    assert_int_equal(edited(&m, "checkpoint=1").phase[FORWARD], MIB(1 + 4 + 8 + 16));
+}
+
+static void
+what_a_call_made_is_gone_at_the_latest_with_its_unit_and_at_the_earliest_with_the_next_call(void **state)
+{
+    (void)state;
+    /* of unit 0 three calls: p and its mask r by one, q by the next, s by a third */
+    static const struct known calls[] = {{'i', MIB(1), KIND_SAVED, NOWHERE},
+                                         {'p', MIB(10), KIND_SAVED, UNIT0},
+                                         {'r', MIB(2), KIND_SAVED, UNIT0},
+                                         {'q', MIB(10), KIND_SAVED, NODE0},
+                                         {'s', MIB(10), KIND_SAVED, NORM},
+                                         {'R', MIB(1), KIND_SAVED, UNIT1},
+                                         {'y', MIB(1), KIND_BACKWARD, UNIT1},
+                                         {'z', MIB(1), KIND_BACKWARD, UNIT0},
+                                         {0}};
+    struct made m;
+    make(&m, "f+i f+p f+r f+q f+s f+R b+y b-R b+z b-s b-q b-r b-p b-i b-y b-z |", calls);
+    struct peaks p = edited(&m, "checkpoint=1");
+    assert_int_equal(p.phase[FORWARD], MIB(1 + 10 + 10)); /* q, and then s, beside what it was made of */
+    assert_int_equal(p.high_forward, MIB(1 + 10 + 2 + 10 + 10));
+}
+
 static void without_layers_checkpointing_is_refused_with_what_is_missing(void **state)
 {
     (void)state;
@@ -812,6 +856,9 @@ int main(void)
         cmocka_unit_test(without_logits_nothing_is_fused),
         cmocka_unit_test(checkpointed_units_keep_their_input_and_are_made_again_one_by_one),
         cmocka_unit_test(an_output_that_its_unit_saves_is_kept_and_made_again),
+        cmocka_unit_test(an_output_that_nobody_saves_is_a_temporary_and_not_the_first_that_backward_frees),
+        cmocka_unit_test(
+            what_a_call_made_is_gone_at_the_latest_with_its_unit_and_at_the_earliest_with_the_next_call),
         cmocka_unit_test(without_layers_checkpointing_is_refused_with_what_is_missing),
         cmocka_unit_test(a_request_passes_where_what_a_change_frees_is_enough),
         cmocka_unit_test(a_change_says_by_how_much_a_request_passes_or_stays_short),
