@@ -48,6 +48,10 @@ static struct torch_settings settings_of(const struct answers *a)
     for (int i = 0; i < a->q->setting_count; i++)
         question_setting(&s, a->q->settings[i]);
     s.capacity = a->q->capacity ? a->q->capacity : UINT64_MAX;
+    /* what --capacity stands for was a limit: the device is the recorded one still */
+    const struct trace_device *device = trace_find_device(a->t, a->device);
+    if (a->limit != UNKNOWN && device && device->total_bytes > 0)
+        s.memory = (uint64_t)device->total_bytes;
     return s;
 }
 
@@ -65,7 +69,7 @@ static void ask_torch(struct answers *a, enum policy policy)
     const struct trace_device *device = trace_find_device(a->t, a->device);
     bool compare = recorded_under(a, policy);
     s.expandable = policy == EXPANDABLE;
-    if ((compare || a->limit != UNKNOWN) && device && device->total_bytes > 0)
+    if (compare && device && device->total_bytes > 0)
         s.memory = (uint64_t)device->total_bytes;
     s.follow_limits = compare || !a->q->capacity; /* --capacity asks about another end */
     if (s.follow_limits)
@@ -307,7 +311,6 @@ static void ask_policies(struct answers *a, struct json *j)
 {
     const struct trace_peak *peak = trace_find_peak(a->t, a->device, "managed_reserved");
     a->recorded = peak && peak->bytes > 0 ? peak->bytes : UNKNOWN;
-    a->limit = replay_last_limit(&a->tape, trace_find_device(a->t, a->device));
     struct replay_result live;
     replay_live(&a->tape, 0, &live);
     a->live = live.reserved;
@@ -379,6 +382,7 @@ int whatif_device(struct trace *t, const struct question *q, int64_t device, str
         free(a);
         return -1;
     }
+    a->limit = replay_last_limit(&a->tape, trace_find_device(t, device));
     bool any = a->tape.ids > 0;
     int status = 0;
     if (any && j) {

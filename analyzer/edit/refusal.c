@@ -283,7 +283,10 @@ int refusal_answer(struct trace *t, const struct trace_oom_kept *o, const struct
     if (!bad && !out->why) {
         out->capacity = capacity_of(o, facts.limit);
         if (under) {
+            uint64_t device = settings.memory;
             settings = *under->settings;
+            if (settings.capacity == UINT64_MAX) /* no other device is asked about */
+                settings.memory = device;
             policy = under->policy >= 0 ? (enum feed_policy)under->policy : policy;
             out->capacity = settings.capacity == UINT64_MAX ? out->capacity : (int64_t)settings.capacity;
         }

@@ -21,4 +21,9 @@ grep -q "fits after 3 emptied caches; exact: 9175 of 9175 addresses" "$dir/text"
 recorded=$(reserved)
 [ "${recorded:-0}" -gt $((11 << 30)) ] || fail "reserved: $recorded"
 [ "$(reserved --capacity=12884901888)" = "$recorded" ] || fail "with --capacity: $(reserved --capacity=12884901888), recorded $recorded"
+# the program as recorded, beside changes of it: the recording has no phases, so that there is none to make
+edited=$("$V" whatif --json --policy=torch-expandable --capacity=12884901888 -e foreach=no "$dir/qwen.db" | python3 -c 'import json, sys
+rows = json.load(sys.stdin)["devices"][0]["edits"]
+print(*{p["reserved_high_bytes"] for r in rows if r["edit"] is None for p in r["policies"] if p["policy"] == "torch-expandable"})')
+[ "$edited" = "$recorded" ] || fail "with --capacity beside a change: $edited, recorded $recorded"
 echo "a capacity that stands for a limit is that limit"
