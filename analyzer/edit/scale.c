@@ -171,6 +171,14 @@ bool scale_may_be_square(const struct program *p, const struct edit_block *b, co
            sizes_have(&o->lengths, a->inner[1]) && unit < p->facts->units && b->size > o->bytes[unit];
 }
 
+/* A mask or a bias that is kept for the length, attention's weights that are given to the caller, and masks
+ * that are made with the data. */
+bool scale_may_be_kept_square(const struct program *p, const struct edit_block *b,
+                              const struct scale_outputs *o)
+{
+    return is_of_one_length(p, b, o) || sizes_have(&o->squares, program_asked(p, b)->shape);
+}
+
 bool scale_is_kept(const struct program *p, const struct edit_block *b)
 {
     uint16_t phase = p->events[b->born].phase;
@@ -207,7 +215,10 @@ static double data_factor(const struct program *p, const struct edit_block *b, v
     }
     /* inputs: they are made before forward, and go within the step */
     bool input = b->kind == KIND_OTHER && b->died != BLOCK_NEVER && p->events[b->born].phase == 0;
-    return (input || scale_is_kept(p, b)) && !d->least ? d->factor : 1;
+    if (d->least || (!input && !scale_is_kept(p, b)))
+        return 1;
+    bool square = d->outputs.bytes && scale_may_be_kept_square(p, b, &d->outputs);
+    return square ? d->factor * d->factor : d->factor;
 }
 
 static struct program apply_data(const struct program *from, const struct edit *e, struct edit_result *r,

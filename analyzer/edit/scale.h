@@ -22,6 +22,9 @@ void scale_free_outputs(struct scale_outputs *o);
 bool scale_is_square(const struct program *p, const struct edit_block *b, const struct scale_outputs *o);
 /* The same, or larger than what the unit gives and of two lengths, each of which may be a width. */
 bool scale_may_be_square(const struct program *p, const struct edit_block *b, const struct scale_outputs *o);
+/* Of what is kept, or made with the data: two lengths, or the shape of attention's squares. */
+bool scale_may_be_kept_square(const struct program *p, const struct edit_block *b,
+                              const struct scale_outputs *o);
 /* Made by a pass and not gone with it: caches, outputs of which the last ones are kept. */
 bool scale_is_kept(const struct program *p, const struct edit_block *b);
 

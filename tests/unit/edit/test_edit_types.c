@@ -241,6 +241,35 @@ static void blocks_of_two_lengths_grow_with_the_square_however_small_they_are(vo
     assert_int_equal(edited(&m, "sequence=2").high, MIB(8 + 2 + 44 + 40 + 20 + 2));
 }
 
+/* A mask k that is made in the first forward and kept, weights a that are kept for the next step, and a mask
+ * d that comes with the data: 300 x 300; a table t of 300 x 640 that is kept. */
+static void squares_that_outlive_their_step_may_grow_with_the_square(void **state)
+{
+    (void)state;
+    static const struct known sizes[] = {
+        {'w', MIB(8), KIND_PARAMETER, NOWHERE}, {'k', MIB(3), KIND_OTHER, UNIT0},
+        {'a', MIB(5), KIND_OTHER, UNIT0},       {'d', MIB(7), KIND_OTHER, NOWHERE},
+        {'t', MIB(1), KIND_OTHER, UNIT0},       {'y', MIB(10), KIND_SAVED, UNIT0},
+        {'l', MIB(1), KIND_LOGITS, HEAD},       {0}};
+    static const struct element sizes_elements[] = {{'w', F32, 1, false},
+                                                    {'k', F32, 2, false},
+                                                    {'a', F32, 3, false},
+                                                    {'d', F32, 4, false},
+                                                    {'t', F32, 5, false},
+                                                    {'y', F32, 6, false},
+                                                    {0}};
+    TYPED(m, ".+w .+d f+k f+t f+a f+y l+l l-l b-y .-d | .-a", sizes);
+    assert_int_equal(edited(&m, "sequence=2").high,
+                     MIB(8 + 2 * (3 + 5 + 7 + 1 + 10 + 1))); /* no shapes are known */
+    extents("w", 2, 640, 640);
+    extents("kad", 4, 300, 300);
+    extents("ty", 3, 300, 640);
+    assert_int_equal(edited(&m, "sequence=2").high, MIB(8 + 4 * (3 + 5 + 7) + 2 * (1 + 10 + 1)));
+    assert_int_equal(edited(&m, "sequence=2").low, MIB(8 + 3 + 5 + 7 + 1 + 2 * (10 + 1))); /* or they stay */
+    assert_int_equal(edited(&m, "batch=2").high, MIB(8 + 2 * (3 + 5 + 7 + 1 + 10 + 1)));
+    assert_int_equal(edited(&m, "sequence=0.5").low, MIB(8) + MIB(3 + 5 + 7) / 4 + MIB(1 + 10 + 1) / 2);
+}
+
 /* Logits l of the output layer; their loss's copy m is made where the code is known to compute in fp32, or
  * nowhere. */
 static void whether_a_loss_makes_fp32_is_said_to_be_unknown_where_it_is(void **state)
@@ -279,6 +308,7 @@ int main(void)
         cmocka_unit_test(squares_with_a_mask_of_their_own_are_fused_in_bf16),
         cmocka_unit_test(masks_without_a_byte_are_no_masks),
         cmocka_unit_test(blocks_of_two_lengths_grow_with_the_square_however_small_they_are),
+        cmocka_unit_test(squares_that_outlive_their_step_may_grow_with_the_square),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
