@@ -20,6 +20,7 @@
 #include <string.h>
 
 #include "apply.h"
+#include "pathed.h"
 
 #define SMALL (UINT64_C(64) << 10) /* no unit's output */
 
@@ -32,6 +33,7 @@ struct pass {        /* of a unit in one forward, and the backward that belongs 
 
 struct checkpointing {
     struct build b;
+    const struct pathed *pathed; /* NULL: the units that are found by themselves */
     int64_t every;
     struct pass *passes; /* by unit, of the forward that was last */
     uint16_t *units;     /* that it or its backward came to: all others' passes are empty */
@@ -44,10 +46,18 @@ struct checkpointing {
     bool any, late;
 };
 
-static uint16_t unit_of(const struct program *p, size_t i)
+static uint16_t unit_of_block(const struct checkpointing *c, const struct edit_block *b)
 {
-    return p->events[i].what == MOMENT_BORN ? program_stack(p, &p->blocks[p->events[i].block])->unit
-                                            : EDIT_NO_UNIT;
+    const struct edit_stack *s = program_stack(c->b.from, b);
+    if (!c->pathed)
+        return s->unit;
+    return s->layer < c->b.from->facts->layer_count ? c->pathed->units[s->layer] : EDIT_NO_UNIT;
+}
+
+static uint16_t unit_of(const struct checkpointing *c, size_t i)
+{
+    const struct program *p = c->b.from;
+    return p->events[i].what == MOMENT_BORN ? unit_of_block(c, &p->blocks[p->events[i].block]) : EDIT_NO_UNIT;
 }
 
 static bool chosen(const struct checkpointing *c, uint16_t unit)
@@ -66,15 +76,16 @@ static bool is_inner(const struct checkpointing *c, const struct edit_block *b, 
 
 /* Whether the unit gives a temporary: what it made and does not save is there when the next block outside of
  * it is made. */
-static bool gives_temporary(const struct program *p, uint16_t unit, const struct pass *pass)
+static bool gives_temporary(const struct checkpointing *c, uint16_t unit, const struct pass *pass)
 {
+    const struct program *p = c->b.from;
     size_t next = pass->to;
     while (next < p->event_count && p->events[next].what != MOMENT_BORN &&
            p->events[next].what != MOMENT_STEP)
         next++;
     for (size_t i = pass->from; i < pass->to; i++) {
         const struct edit_block *b = &p->blocks[p->events[i].block];
-        if (unit_of(p, i) == unit && b->kind == KIND_FORWARD && b->size >= SMALL && b->died > next)
+        if (unit_of(c, i) == unit && b->kind == KIND_FORWARD && b->size >= SMALL && b->died > next)
             return true;
     }
     return false;
@@ -86,7 +97,7 @@ static void find_output(struct checkpointing *c, uint16_t unit)
     struct pass *pass = &c->passes[unit];
     for (size_t i = pass->from; i < pass->to; i++) {
         const struct edit_block *b = &p->blocks[p->events[i].block];
-        if (unit_of(p, i) != unit || b->kind != KIND_SAVED || b->size < SMALL)
+        if (unit_of(c, i) != unit || b->kind != KIND_SAVED || b->size < SMALL)
             continue;
         if (!is_inner(c, b, unit)) {
             pass->output = BLOCK_NEVER;
@@ -96,7 +107,7 @@ static void find_output(struct checkpointing *c, uint16_t unit)
             b->died < p->blocks[pass->output].died) /* of a cut off one: the last that was made */
             pass->output = p->events[i].block;
     }
-    if (pass->output != BLOCK_NEVER && gives_temporary(p, unit, pass))
+    if (pass->output != BLOCK_NEVER && gives_temporary(c, unit, pass))
         pass->output = BLOCK_NEVER;
 }
 
@@ -122,7 +133,7 @@ static void find_passes(struct checkpointing *c, size_t i)
     const struct edit_facts *f = p->facts;
     forget_passes(c);
     for (; i < p->event_count && p->events[i].phase != f->backward && p->events[i].what != MOMENT_STEP; i++) {
-        uint16_t unit = unit_of(p, i);
+        uint16_t unit = unit_of(c, i);
         if (unit == EDIT_NO_UNIT || !program_is_forward(f, p->events[i].phase))
             continue;
         struct pass *pass = pass_of(c, unit);
@@ -130,7 +141,7 @@ static void find_passes(struct checkpointing *c, size_t i)
         pass->to = i + 1;
     }
     for (; i < p->event_count && p->events[i].phase == f->backward; i++) {
-        uint16_t unit = unit_of(p, i);
+        uint16_t unit = unit_of(c, i);
         if (unit != EDIT_NO_UNIT && c->passes[unit].backward == SIZE_MAX)
             pass_of(c, unit)->backward = i;
     }
@@ -170,7 +181,7 @@ static void again(struct checkpointing *c, uint16_t unit)
         if (e->what != MOMENT_BORN && e->what != MOMENT_DIED)
             continue;
         const struct edit_block *b = &p->blocks[e->block];
-        bool in = b->born >= pass->from && program_stack(p, b)->unit == unit;
+        bool in = b->born >= pass->from && unit_of_block(c, b) == unit;
         bool inner = in && is_inner(c, b, unit), passing = in && b->kind == KIND_FORWARD;
         if (e->what == MOMENT_BORN && (inner || passing))
             c->b.now[e->block] = build_born(&c->b, b, b->size, phase, KIND_SAVED);
@@ -179,7 +190,7 @@ static void again(struct checkpointing *c, uint16_t unit)
     }
     /* temporaries that were freed behind the unit's last birth */
     for (size_t i = pass->from; i < pass->to; i++)
-        if (p->events[i].what == MOMENT_BORN && unit_of(p, i) == unit &&
+        if (p->events[i].what == MOMENT_BORN && unit_of(c, i) == unit &&
             p->blocks[p->events[i].block].kind == KIND_FORWARD)
             build_died(&c->b, c->b.now[p->events[i].block], phase);
 }
@@ -206,7 +217,7 @@ static void forward_event(struct checkpointing *c, size_t i)
 {
     const struct program *p = c->b.from;
     const struct trace_moment *e = &p->events[i];
-    uint16_t unit = unit_of(p, i);
+    uint16_t unit = unit_of(c, i);
     if (e->what == MOMENT_BORN) {
         uint32_t stack = p->blocks[e->block].stack;
         if (unit != c->unit)
@@ -226,7 +237,7 @@ static void forward_event(struct checkpointing *c, size_t i)
 
 static void backward_event(struct checkpointing *c, size_t i)
 {
-    uint16_t unit = unit_of(c->b.from, i);
+    uint16_t unit = unit_of(c, i);
     if (chosen(c, unit) && c->passes[unit].backward == i && c->passes[unit].from != SIZE_MAX)
         again(c, unit);
     build_copy(&c->b, i);
@@ -239,50 +250,72 @@ static bool begins_forward(const struct program *p, size_t i)
            (i == 0 || !program_is_forward(f, p->events[i - 1].phase));
 }
 
-struct program apply_checkpoint(const struct program *from, const struct edit *e, struct edit_result *r,
-                                bool high)
+static struct program recompute(struct checkpointing *c, const struct program *from, uint16_t units)
 {
     const struct edit_facts *f = from->facts;
-    if (!needs_steps(from, r) || !needs_layers(from, r))
-        return (struct program){0};
-    struct checkpointing c = {.every = e->n, .unit = EDIT_NO_UNIT, .late = high};
-    c.passes = xrealloc(NULL, f->units * sizeof *c.passes);
-    c.units = xrealloc(NULL, f->units * sizeof *c.units);
-    for (uint16_t u = 0; u < f->units; u++)
-        c.units[c.unit_count++] = u; /* of the passes none is made yet */
-    build_begin(&c.b, from);
+    c->passes = xrealloc(NULL, units * sizeof *c->passes);
+    c->units = xrealloc(NULL, units * sizeof *c->units);
+    for (uint16_t u = 0; u < units; u++)
+        c->units[c->unit_count++] = u; /* of the passes none is made yet */
+    build_begin(&c->b, from);
     bool in = false;
     for (size_t i = 0; i < from->event_count; i++) {
         const struct trace_moment *at = &from->events[i];
         bool forward = program_is_forward(f, at->phase) && at->what != MOMENT_STEP;
         if (!in && begins_forward(from, i)) {
-            find_passes(&c, i);
+            find_passes(c, i);
             in = true;
         }
         if (in && (at->what == MOMENT_STEP || (at->phase && at->phase == f->backward)))
             in = false;
-        if (!forward && c.pending_count)
-            end_unit(&c, f->forward);
+        if (!forward && c->pending_count)
+            end_unit(c, f->forward);
         if (forward)
-            forward_event(&c, i);
+            forward_event(c, i);
         else if (at->phase && at->phase == f->backward)
-            backward_event(&c, i);
+            backward_event(c, i);
         else
-            build_copy(&c.b, i);
+            build_copy(&c->b, i);
     }
-    struct program to = build_end(&c.b);
-    free(c.passes);
-    free(c.units);
-    free(c.pending);
+    free(c->passes);
+    free(c->units);
+    free(c->pending);
+    return build_end(&c->b);
+}
+
+static char *assumed(const struct edit *e, int units, const char *name)
+{
+    char *of = e->n == 1
+                   ? xstrdup("each")
+                   : xformat("in the order of their forward, one of %lld from the first on", (long long)e->n);
+    char *text = xformat("of the %d layer%s %s %s is computed again up to the last block that it saves",
+                         units, units == 1 ? "" : "s", name, of);
+    free(of);
+    return text;
+}
+
+struct program apply_checkpoint(const struct program *from, const struct edit *e, struct edit_result *r,
+                                bool high)
+{
+    struct pathed pathed = {0};
+    if (!needs_steps(from, r) || (!e->path && !needs_layers(from, r)))
+        return (struct program){0};
+    if (e->path)
+        pathed = pathed_units(from, e->path);
+    if (e->path && !pathed.n) {
+        pathed_free(&pathed);
+        return refuse(r, "no module of the recording has the path %s", e->path);
+    }
+    uint16_t units = e->path ? pathed.n : from->facts->units;
+    const char *name = e->path ? e->path : from->facts->units_name;
+    struct checkpointing c = {
+        .every = e->n, .unit = EDIT_NO_UNIT, .late = high, .pathed = e->path ? &pathed : NULL};
+    struct program to = recompute(&c, from, units);
+    pathed_free(&pathed);
     if (c.any) {
-        char *of = e->n == 1 ? xstrdup("each")
-                             : xformat("in the order of their forward, one of %lld from the first on",
-                                       (long long)e->n);
-        r->assumes = xformat("of the %d layers %s %s is computed again up to the last block that it saves",
-                             (int)f->units, f->units_name, of);
-        free(of);
+        r->assumes = assumed(e, units, name);
         return to;
     }
     program_free(&to);
-    return refuse_nothing(r, "no unit of %s saves anything for backward", f->units_name);
+    return refuse_nothing(r, "no unit of %s saves anything for backward", name);
 }

@@ -31,8 +31,9 @@ static const struct row table[EDIT_KINDS] = {
     [EDIT_SET_TO_NONE] = {"set_to_none", "yes or no", apply_set_to_none, NULL, false},
     [EDIT_ACCUMULATE] = {"accumulate", "a number of batches, 2 to 1000", apply_accumulate,
                          "a step takes as many batches", false},
-    [EDIT_CHECKPOINT] = {"checkpoint", "K, every K-th layer", apply_checkpoint,
-                         "the forward of those layers a second time", true},
+    [EDIT_CHECKPOINT] = {"checkpoint",
+                         "K, every K-th layer, or K:PATH for those whose modules have such a path",
+                         apply_checkpoint, "the forward of those layers a second time", true},
     [EDIT_BATCH] = {"batch", "a factor such as 2 or 0.5", apply_batch, NULL, true},
     [EDIT_SEQUENCE] = {"sequence", "a factor such as 2 or 0.5", apply_sequence, NULL, true},
     [EDIT_TYPES] = {"types", "bf16", apply_types, "fewer digits", true},
@@ -67,6 +68,15 @@ static bool read_zero(const char *value, struct edit *e)
     return e->stage >= 1 && e->stage <= 3 && value[1] == ':' && read_number(value + 2, 2, 1 << 20, &e->n);
 }
 
+static bool read_checkpoint(const char *value, struct edit *e)
+{
+    char *end;
+    long long n = strtoll(value, &end, 10);
+    e->n = n;
+    e->path = *end == ':' ? shown(end + 1) : NULL; /* messages have it */
+    return end != value && n >= 1 && n <= 1000 && (e->path ? *e->path != 0 : !*end);
+}
+
 static bool read_states(const char *value, struct edit *e)
 {
     e->n = is(value, "bf16") ? STATES_BF16 : is(value, "8bit") ? STATES_8BIT : STATES_HOST;
@@ -91,7 +101,7 @@ static bool read_value(const char *value, struct edit *e)
     case EDIT_ACCUMULATE:
         return read_number(value, 2, 1000, &e->n);
     case EDIT_CHECKPOINT:
-        return read_number(value, 1, 1000, &e->n);
+        return read_checkpoint(value, e);
     case EDIT_BATCH:
     case EDIT_SEQUENCE:
         return read_factor(value, &e->factor);

@@ -8,7 +8,8 @@
  *      gradients=in-backward each parameter is updated, and its gradient freed, as soon as that is there
  *      set_to_none=yes|no    zero_grad() frees gradients, or keeps them
  *      accumulate=N          N times forward and backward for a step of the optimizer
- *      checkpoint=K          every K-th unit keeps its input alone and is computed again in backward
+ *      checkpoint=K[:PATH]   every K-th unit keeps its input alone and is computed again in backward; of the
+ *                            units whose path is PATH, with * for a part of a name
  *      batch=X, sequence=X   X times the samples, X times the length
  *      types=bf16            parameters, gradients, states and activations in 16 bits
  *      zero=S:N              ZeRO stage S over N ranks
@@ -44,6 +45,7 @@ struct edit {
     enum edit_what what;
     const char *text; /* "states=8bit", static or the command line's */
     double factor;    /* of batch and sequence */
+    const char *path; /* of checkpoint's units; in text, NULL: as unit_names.h finds them */
     int64_t n;        /* accumulate, checkpoint, ranks of zero; of states an enum edit_states */
     int64_t stage;
     bool yes;   /* of set_to_none */

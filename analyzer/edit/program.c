@@ -284,6 +284,9 @@ void program_free_facts(struct edit_facts *f)
 {
     free(f->stacks);
     free(f->units_name);
+    for (size_t i = 0; i < f->layer_count; i++)
+        free(f->layer_names[i]);
+    free(f->layer_names);
     asked_free(&f->asked);
     *f = (struct edit_facts){0};
 }

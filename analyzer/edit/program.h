@@ -61,6 +61,8 @@ struct edit_facts {
     size_t stack_count;
     uint16_t units;
     char *units_name;   /* "LlamaForCausalLM.model.layers.*"; NULL: none */
+    char **layer_names; /* paths, by the layers' numbers from 1 on */
+    size_t layer_count; /* numbers of them; 0: no layer has one */
     bool layers, roles; /* whether anything is known of them */
     bool types;         /* element types are known of most bytes (ELEMENT_... of read/asked.h) */
     struct asked_table asked;

@@ -41,8 +41,8 @@ static void name_units(struct edit_facts *f, const struct names *units)
     size_t patterns = 0;
     for (size_t i = 0; i < units->n && patterns <= PATTERNS_MOST; i++) {
         char *pattern = unit_names_pattern(units->text[i], units->length[i]);
-        if (!has_word(f->units_name, pattern) && patterns++ < PATTERNS_MOST)
-            f->units_name = join(f->units_name, pattern, ", ");
+        if (!has_word(f->units_name, shown(pattern)) && patterns++ < PATTERNS_MOST)
+            f->units_name = join(f->units_name, shown(pattern), ", ");
         free(pattern);
     }
     if (patterns > PATTERNS_MOST)
@@ -132,6 +132,9 @@ static int read_layers(struct trace *t, struct edit_facts *f)
     for (size_t i = 0; i < f->stack_count; i++)
         f->stacks[i].unit = f->stacks[i].layer < layers.n ? units[f->stacks[i].layer] : EDIT_NO_UNIT;
     free(units);
+    f->layer_names = xrealloc(NULL, layers.n * sizeof *f->layer_names);
+    for (; f->layer_count < layers.n; f->layer_count++)
+        f->layer_names[f->layer_count] = xstrdup(layers.text[f->layer_count]);
     names_free(&layers);
     trace_free_stacks(&stacks);
     return 0;

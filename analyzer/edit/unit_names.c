@@ -192,6 +192,43 @@ void unit_names_find(const char *const *paths, size_t n, size_t *lengths)
     free(t.at);
 }
 
+/* Whether NAME up to a dot is PATTERN up to one. */
+static bool same_name(const char *name, const char *pattern)
+{
+    const char *star = NULL, *from = NULL;
+    while (*name && *name != '.') {
+        if (*pattern == '*') {
+            star = pattern++;
+            from = name;
+        } else if (*pattern == *name) {
+            pattern++, name++;
+        } else if (star) { /* what it stands for is longer */
+            pattern = star + 1;
+            name = ++from;
+        } else {
+            return false;
+        }
+    }
+    while (*pattern == '*')
+        pattern++;
+    return !*pattern || *pattern == '.';
+}
+
+size_t unit_names_match(const char *path, const char *pattern)
+{
+    const char *at = path;
+    while (same_name(at, pattern)) {
+        const char *end = strchrnul(at, '.'), *more = strchrnul(pattern, '.');
+        if (!*more)
+            return (size_t)(end - path);
+        if (!*end)
+            return 0;
+        at = end + 1;
+        pattern = more + 1;
+    }
+    return 0;
+}
+
 /* Without its numbers, where it ends with one. */
 static char *add_name(char *to, const char *name, size_t length)
 {

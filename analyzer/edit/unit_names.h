@@ -10,6 +10,9 @@
 /* LENGTHS[i]: that of the unit's name in PATHS[i]; 0: it is in none.  Of the N paths none stands twice. */
 void unit_names_find(const char *const *paths, size_t n, size_t *lengths);
 
+/* How much of PATH is a module whose path is PATTERN, name by name, with * for a part of one; 0: none. */
+size_t unit_names_match(const char *path, const char *pattern);
+
 /* "ConvNeXt.features.*.*": the first LENGTH bytes of PATH without its modules' numbers.  The caller frees it.
  */
 char *unit_names_pattern(const char *path, size_t length);

@@ -1,6 +1,6 @@
 #!/bin/bash
 # Of a model with stages `whatif --edit checkpoint=K` recomputes every K-th block of all stages, and the operations between stages as a
-# block: a program that does so, recorded, took what was said, and one that recomputes whole stages did not.
+# block: a program that does so, recorded, took what was said, and one that recomputes whole stages did not; that is checkpoint=1:PATH.
 here=$(cd "$(dirname "$0")" && pwd)
 python=${TEST_PYTHON:-python3}
 "$python" -c 'import torch' 2>/dev/null || { echo "SKIPPED: $python has no torch (TEST_PYTHON names one that has)"; exit 77; }
@@ -12,30 +12,41 @@ V=$BUILD/bin/vramscope
 record() { # NAME WORDS...: trains; tensors of the CPU are blocks of a device
     local name=$1
     shift
-    LD_PRELOAD=$dir/cpu_blocks.so timeout 120 "$V" run --simulated -q -o "$dir/$name.db" -- "$python" "$here/whatif_edits.py" stages "$@" >"$dir/out.$name" 2>"$dir/err.$name" ||
+    LD_PRELOAD=$dir/cpu_blocks.so timeout 280 "$V" run --simulated -q -o "$dir/$name.db" -- "$python" "$here/whatif_edits.py" stages "$@" >"$dir/out.$name" 2>"$dir/err.$name" ||
         fail "$name: exit status $?: $(cat "$dir/err.$name")"
 }
-record base &
-record one every 1 &
-wait
-record two every 2 &
-record whole every 1 whole &
-wait
+both() { # NAME WORDS... -- NAME WORDS...: at a time
+    local first=() one
+    while [ "$1" != -- ]; do
+        first+=("$1")
+        shift
+    done
+    record "${first[@]}" &
+    one=$!
+    shift
+    record "$@" && wait "$one" || exit 1
+}
+both base -- one every 1
+both two every 2 -- whole every 1 whole
 "$V" whatif --json -e checkpoint=1 "$dir/base.db" >"$dir/one.json" || fail "whatif: $(cat "$dir/one.json")"
 "$V" whatif --json -e checkpoint=2 "$dir/base.db" >"$dir/two.json" || fail "whatif: $(cat "$dir/two.json")"
+"$V" whatif --json -e 'checkpoint=1:Staged.features.*' "$dir/base.db" >"$dir/whole.json" || fail "whatif: $(cat "$dir/whole.json")"
+"$V" whatif -e 'checkpoint=1:Staged.feature' "$dir/base.db" 2>"$dir/err"
+[ $? = 2 ] && grep -q 'no module of the recording has the path Staged.feature$' "$dir/err" || fail "a path that nothing has: $(cat "$dir/err")"
 python3 - "$dir" <<'PY' || fail "see above"
 import json, sqlite3, sys
 d = sys.argv[1]
 taken = lambda name: dict(sqlite3.connect(f"{d}/{name}.db").execute("SELECT phase, allocated_bytes FROM phase_peak WHERE device = 0"))
 bad = []
+layers = dict.fromkeys(("one", "two"), "of the 9 layers Staged.features.*, Staged.features.*.*, Staged.features.*.b*-* ")
+layers["whole"] = "of the 4 layers Staged.features.* each "
 def ends(name):
     row = json.load(open(f"{d}/{name}.json"))["devices"][0]["edits"][1]
-    layers = "of the 9 layers Staged.features.*, Staged.features.*.*, Staged.features.*.b*-* "
-    if not row["assumes"].startswith(layers):
+    if not row["assumes"].startswith(layers[name]):
         bad.append(f"{name}: {row['assumes']}")
     phases = next(p for p in row["policies"] if p["policy"] == "live")["phases"]
     return {p["phase"]: (p["allocated_low_bytes"], p["allocated_high_bytes"]) for p in phases}
-for name in ("one", "two"):
+for name in ("one", "two", "whole"):
     said, after = ends(name), taken(name)
     for phase in ("forward", "backward"):
         low, high = said[phase]

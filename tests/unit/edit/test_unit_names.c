@@ -104,6 +104,32 @@ static void names_that_begin_alike_are_different_modules(void **state)
     UNITS("M..0|.x", "M..1|.x", "", ".", "0.x", "M.");
 }
 
+static void a_path_with_stars_is_matched_name_by_name(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *path, *pattern;
+        size_t length;
+    } rows[] = {{"Net.layers.10.mlp", "Net.layers.*", 13},
+                {"Net.layers.10", "Net.layers.*", 13},
+                {"Net.layers", "Net.layers.*", 0},
+                {"Net.layers.10.mlp", "Net.*", 10},
+                {"Net.layers.10.mlp", "Net.layers.1", 0},
+                {"Net.layers.10.mlp", "*.l*r*.1*.mlp", 17},
+                {"Net.layers.10.mlp", "Net.l*z.*", 0},
+                {"Net.block2-10.f", "Net.block*-*", 13},
+                {"Net.abab.x", "Net.*ab", 8},
+                {"Net.abac.x", "Net.*ab", 0},
+                {"Net..x", "Net.*.x", 6},
+                {"Net.layers.0", "Net.layers.*.", 0},
+                {"Net.layers.0.", "Net.layers.*.*", 13},
+                {"", "*", 0}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        if (unit_names_match(rows[i].path, rows[i].pattern) != rows[i].length)
+            fail_msg("%s, %s: %zu", rows[i].path, rows[i].pattern,
+                     unit_names_match(rows[i].path, rows[i].pattern));
+}
+
 static void a_pattern_has_no_numbers_but_the_models(void **state)
 {
     (void)state;
@@ -131,6 +157,7 @@ int main(void)
         cmocka_unit_test(single_operations_are_layers_where_there_are_no_others),
         cmocka_unit_test(a_number_behind_a_letter_is_one_of_several_modules_without_lists),
         cmocka_unit_test(names_that_begin_alike_are_different_modules),
+        cmocka_unit_test(a_path_with_stars_is_matched_name_by_name),
         cmocka_unit_test(a_pattern_has_no_numbers_but_the_models),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
