@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""bench_ce.py LIBRARY OUT.tsv [--shape N,H,V[,PERCENT IGNORED]]... [--kinds random,peaked] [--only REGEX] [--seconds 420] [--memory-of DB NOTES]
+"""bench_ce.py LIBRARY OUT.tsv [--shape N,H,V[,PERCENT IGNORED]]... [--kinds random,peaked] [--burst-only] [--only REGEX] [--seconds 420] [--memory-of DB NOTES]
 bench_ce.py LIBRARY --memory NOTES [...]     the same methods once each, to be recorded: under `vramscope run`
 bench_ce.py LIBRARY --warm NOTES [...]       calls each compiled method once: fills the caches on disk
 bench_ce.py --families [--only REGEX]        seconds, a tab and a REGEX for --only, a line for each process that --warm wants
@@ -212,7 +212,7 @@ class Group:
         gemm, scale = self.bench.clock.gemm(self.shape)
         methods = {GEMM: gemm, **{name: self.called(method) for name, method in self.made.items()}}
         now = time.monotonic()
-        for regime, rest, share in (("burst", self.bench.a.rest, 0.8), ("sustained", 0, 1.0)):
+        for regime, rest, share in self.bench.a.regimes:
             rounds = Rounds(self.bench.clock, methods, scale, rest)
             try:
                 rounds.run(now + share * (until - now), self.slow)
@@ -455,6 +455,7 @@ def arguments(argv):
     parser.add_argument("--only", help="regular expression of the methods' names")
     parser.add_argument("--seconds", type=float, default=420, help="for everything, from this process's start")
     parser.add_argument("--rest", type=float, default=0.3, help="seconds before each call of the burst")
+    parser.add_argument("--burst-only", action="store_true", help="without the sustained regime")
     parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda")
     parser.add_argument("--no-errors", action="store_true")
     parser.add_argument("--memory", metavar="NOTES")
@@ -472,6 +473,7 @@ def arguments(argv):
     import bench_ce_numbers as N
 
     a.kinds = a.kinds.split(",")
+    a.regimes = [("burst", a.rest, 1.0 if a.burst_only else 0.8), ("sustained", 0, 1.0)][: 1 if a.burst_only else 2]
     if not set(a.kinds) <= set(N.KINDS):
         parser.error(f"--kinds: {','.join(a.kinds)}: of {','.join(N.KINDS)}")
     try:
