@@ -6,6 +6,9 @@
  * DDP keeps a copy of all gradients in buckets: one of all up to the second step's forward, which makes
  * others of 25 MiB and more (the first of 1 MiB and more), in the order in which backward made the gradients.
  * At the low end gradients are views of them (gradient_as_bucket_view), at the high end blocks beside them.
+ * The first bucket goes when the others are made, or one step or two later: NCCL keeps what a collective used
+ * until a thread of its own has seen the end of it, and a later collective then lets it go.  Which of both is
+ * a matter of time, on each rank anew.
  * Each parameter's states are one rank's as a whole (owners.h), so that one rank may have a few large ones
  * and another many small ones, which is another program for an allocator.  Where it is not known whose a
  * state is, they are shares.
@@ -21,6 +24,7 @@
 
 #define BUCKET       (UINT64_C(25) << 20) /* it is closed by the gradient that makes it as large */
 #define FIRST_BUCKET (UINT64_C(1) << 20)
+#define KEPT_STEPS   2
 
 uint64_t shard_of(const struct shard *s, uint64_t size)
 {
@@ -58,6 +62,8 @@ struct buckets {     /* of gradients, as DDP has them */
     size_t n;
     uint32_t *blocks;
     size_t block_count;
+    uint32_t kept; /* the first one, where it is kept */
+    unsigned kept_steps;
     bool step, built; /* a step is through; the buckets are those of its order */
 };
 
@@ -86,11 +92,13 @@ static void bear_first(struct build *b, struct buckets *u)
     bear_bucket(b, u, all, 0);
 }
 
-static void build_buckets(struct build *b, struct buckets *u, uint16_t phase)
+static void build_buckets(struct build *b, struct buckets *u, uint16_t phase, bool keep)
 {
     uint64_t bucket = 0, most = FIRST_BUCKET;
-    for (size_t i = 0; i < u->block_count; i++)
-        build_died(b, u->blocks[i], phase);
+    if (keep)
+        u->kept = u->blocks[0];
+    else
+        build_died(b, u->blocks[0], phase);
     for (size_t i = 0; i < u->n; i++) {
         bucket += u->sizes[i];
         if (bucket >= most) {
@@ -125,7 +133,7 @@ static struct program in_buckets(const struct program *from, const struct shard 
     struct build b;
     struct copied c = {.n = 0};
     build_begin(&b, from);
-    struct buckets u = {.n = 0};
+    struct buckets u = {.kept = BLOCK_NEVER};
     find_order(&u, from, g);
     if (from->event_count)
         bear_first(&b, &u);
@@ -134,8 +142,10 @@ static struct program in_buckets(const struct program *from, const struct shard 
         const struct edit_block *was = at->what == MOMENT_BORN ? &from->blocks[at->block] : NULL;
         free_copied(&b, &c, at);
         if (was && u.step && !u.built && program_is_forward(from->facts, at->phase))
-            build_buckets(&b, &u, at->phase);
+            build_buckets(&b, &u, at->phase, s->high);
         u.step = u.step || at->what == MOMENT_STEP;
+        if (at->what == MOMENT_STEP && u.built && ++u.kept_steps == KEPT_STEPS)
+            build_died(&b, u.kept, 0);
         shard_copy(&b, s, i);
         if (was && !s->high && was->kind == KIND_GRADIENT && at->phase &&
             at->phase == from->facts->backward) {
@@ -162,7 +172,10 @@ struct program apply_zero(const struct program *from, const struct edit *e, stru
     const char *how = e->stage == 2   ? "fully_shard (what it gathered is kept over forward)"
                       : e->stage == 3 ? "fully_shard"
                                       : "DDP with ZeroRedundancyOptimizer";
-    const char *of = e->stage > 1 && from->facts->units ? " of each layer, and of the rest" : "";
+    const char *of = e->stage > 1 && from->facts->units ? " of each layer, and of the rest"
+                     : e->stage == 1
+                         ? ", whose first bucket a rank keeps for a step more or not, as it happens"
+                         : "";
     r->assumes =
         xformat("%lld ranks with the recorded batch each; PyTorch's %s%s; NCCL's own memory is not in it%s",
                 (long long)e->n, how, of, e->n == 2 ? "" : "; measured with 2 ranks only");

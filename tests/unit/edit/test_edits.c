@@ -697,7 +697,7 @@ static void zero_1_shares_states_and_has_buckets_of_all_gradients(void **state)
     struct peaks p = edited(&m, "zero=1:4");
     /* of two parameters, 400 and 100, a rank of four has the larger one's states */
     assert_int_equal(p.low, KIB(500 + 500 + 800 + 32 + 3000 + 400));
-    assert_int_equal(p.high, p.low);
+    assert_int_equal(p.high, p.low + KIB(500)); /* the first bucket may be there in the second step, too */
     assert_int_equal(p.phase[OPTIMIZER], KIB(500 + 500 + 800 + 32 + 400)); /* gradients are in the buckets */
 }
 
@@ -795,7 +795,7 @@ static void of_frozen_parameters_zero_1_has_no_buckets(void **state)
     make(&m, ".+v .+w .+u f+a b+g b+g b-a o+s o+s .-g .-g | f+a b+g b+g b-a .-g .-g |", frozen);
     struct peaks p = edited(&m, "zero=1:2");
     assert_int_equal(p.low, KIB(8128 + 128 + 64 + 100 + 128));
-    assert_int_equal(p.high, KIB(8128 + 128 + 64 + 100 + 128));
+    assert_int_equal(p.high, KIB(8128 + 128 + 64 + 100 + 128 + 128)); /* with the first bucket kept */
 }
 
 /* v is frozen: no gradient says which unit it is of. */
