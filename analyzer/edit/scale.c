@@ -197,6 +197,8 @@ static double data_factor(const struct program *p, const struct edit_block *b, v
 {
     const struct data *d = context;
     uint64_t fixed = workspaces_fixed(&d->workspaces, p, (uint32_t)(b - p->blocks));
+    if (d->least && d->workspaces.of[b - p->blocks] == WORKSPACE_CONVOLUTION)
+        return 1; /* another kernel may be taken, or parts of the weights' gradient are what is in it */
     if (fixed)
         return d->factor + (1 - d->factor) * (double)fixed / (double)b->size;
     if (d->outputs.bytes &&
@@ -243,7 +245,8 @@ struct program apply_batch(const struct program *from, const struct edit *e, str
 {
     struct program to = apply_data(from, e, r, high);
     if (!r->why)
-        r->assumes = xstrdup("kernels stay the same, and their workspaces grow alike");
+        r->assumes = xstrdup(
+            "kernels stay the same, and their workspaces grow alike, or those of convolutions do not");
     r->cost = e->factor < 1 ? "fewer samples a step" : "a longer step, of more samples";
     return to;
 }

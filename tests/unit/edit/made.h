@@ -145,7 +145,7 @@ static void make(struct made *m, const char *text, const struct known *table)
 
 struct peaks {
     uint64_t low, high, phase[NAMES]; /* phase: of the low end */
-    uint64_t high_forward;
+    uint64_t high_forward, high_backward;
 };
 
 static uint64_t peak_of(const struct program *p, uint64_t *phases)
@@ -187,11 +187,13 @@ static struct peaks edited(const struct made *m, const char *text)
     peaks.low = peak_of(&r.low, peaks.phase);
     peaks.high = peaks.low;
     peaks.high_forward = peaks.phase[FORWARD];
+    peaks.high_backward = peaks.phase[BACKWARD];
     if (r.high.event_count) {
         uint64_t phases[NAMES];
         check_whole(&r.high);
         peaks.high = peak_of(&r.high, phases);
         peaks.high_forward = phases[FORWARD];
+        peaks.high_backward = phases[BACKWARD];
     }
     edit_free_result(&r);
     return peaks;

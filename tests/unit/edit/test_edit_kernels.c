@@ -159,6 +159,22 @@ static void a_recurrent_layers_workspace_grows_by_what_is_of_the_data(void **sta
     assert_int_equal(p.low, MIB(20 + 2 * (10 + 100 + 132 - 32 - 20) + 32 + 20 + 20));
 }
 
+static void a_convolutions_workspace_grows_with_the_data_or_stays(void **state)
+{
+    (void)state;
+    static const struct known convolution[] = {{'w', MIB(2), KIND_PARAMETER, NOWHERE},
+                                               {'y', MIB(200), KIND_SAVED, CONV},
+                                               {'u', MIB(100), KIND_FORWARD, CONV},
+                                               {'x', MIB(100), KIND_BACKWARD, CONV_BACK},
+                                               {0}};
+    static const struct element convolution_elements[] = {
+        {'w', F32, 1, false}, {'y', F32, 2, false}, {'u', 0, 0, true}, {'x', F32, 3, false}, {0}};
+    struct peaks p =
+        changed("batch=2", ".+w f+y f+u f-u b+x b-y b-x |", convolution, convolution_elements, none);
+    assert_int_equal(p.phase[FORWARD], MIB(2 + 400 + 100));
+    assert_int_equal(p.high_forward, MIB(2 + 400 + 200));
+}
+
 static void bytes_of_other_layers_stay(void **state)
 {
     (void)state;
@@ -216,6 +232,7 @@ int main(void)
         cmocka_unit_test(under_autocast_a_recurrent_layers_workspaces_are_those_of_16_bits),
         cmocka_unit_test(attention_in_parts_under_autocast_has_its_copies_already),
         cmocka_unit_test(a_recurrent_layers_workspace_grows_by_what_is_of_the_data),
+        cmocka_unit_test(a_convolutions_workspace_grows_with_the_data_or_stays),
         cmocka_unit_test(bytes_of_other_layers_stay),
         cmocka_unit_test(a_convolutions_workspace_is_half_or_copies_of_both_its_data),
         cmocka_unit_test(a_norm_in_fp32_keeps_its_bytes_but_perhaps_not_what_it_was_given),
