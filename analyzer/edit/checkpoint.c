@@ -14,7 +14,9 @@
  *
  * Nothing says how long what is not saved any more lives in the first forward: to the end of the unit, or
  * only until the next call has made something of it.  A call is what one call stack makes, one block after
- * the other; the largest of them is what it gives.
+ * the other; the largest of them is what it gives.  Likewise in backward: a node frees what the first forward
+ * saved at its end, and what was made again as soon as it has used it (a linear layer's input before its
+ * bias's gradient).
  */
 #include <stdlib.h>
 #include <string.h>
@@ -42,7 +44,7 @@ struct checkpointing {
     size_t pending_count;
     size_t older;   /* so many of them are of calls before the last one */
     uint16_t unit;  /* that forward is in */
-    uint32_t stack; /* by which the last block of it was made */
+    uint32_t stack; /* by which the last block was made */
     bool any, late;
 };
 
@@ -168,15 +170,29 @@ static void end_unit(struct checkpointing *c, uint16_t phase)
         end_some(c, phase, c->pending_count);
 }
 
+/* Behind the last block that the unit saves: PyTorch stops the second forward at what it saves last, which
+ * may be a parameter that later calls have. */
+static size_t end_of_again(const struct checkpointing *c, uint16_t unit)
+{
+    const struct pass *pass = &c->passes[unit];
+    size_t end = pass->to;
+    while (!c->late && end > pass->from &&
+           (unit_of(c, end - 1) != unit ||
+            !is_inner(c, &c->b.from->blocks[c->b.from->events[end - 1].block], unit)))
+        end--;
+    return end;
+}
+
 /* The unit's forward once more, where backward comes to it. */
 static void again(struct checkpointing *c, uint16_t unit)
 {
     const struct program *p = c->b.from;
     const struct pass *pass = &c->passes[unit];
     uint16_t phase = p->facts->backward;
+    size_t end = end_of_again(c, unit);
     if (pass->output != BLOCK_NEVER)
         build_died(&c->b, c->b.now[pass->output], phase);
-    for (size_t i = pass->from; i < pass->to; i++) {
+    for (size_t i = pass->from; i < end; i++) {
         const struct trace_moment *e = &p->events[i];
         if (e->what != MOMENT_BORN && e->what != MOMENT_DIED)
             continue;
@@ -188,8 +204,8 @@ static void again(struct checkpointing *c, uint16_t unit)
         else if (e->what == MOMENT_DIED && passing)
             build_died(&c->b, c->b.now[e->block], phase);
     }
-    /* temporaries that were freed behind the unit's last birth */
-    for (size_t i = pass->from; i < pass->to; i++)
+    /* temporaries that were freed behind it */
+    for (size_t i = pass->from; i < end; i++)
         if (p->events[i].what == MOMENT_BORN && unit_of(c, i) == unit &&
             p->blocks[p->events[i].block].kind == KIND_FORWARD)
             build_died(&c->b, c->b.now[p->events[i].block], phase);
@@ -235,12 +251,44 @@ static void forward_event(struct checkpointing *c, size_t i)
     }
 }
 
+/* Whether a block is there as it was made again. */
+static bool is_again(const struct checkpointing *c, const struct edit_block *b, size_t i)
+{
+    uint16_t unit = unit_of_block(c, b);
+    return chosen(c, unit) && b->born < i && c->passes[unit].backward <= i && is_inner(c, b, unit);
+}
+
+/* Behind the first block of a node of backward: of what the node frees at its end that was made again nothing
+ * needs to live longer.  Convolutions and recurrent layers are one call, to which all of it is given. */
+static void end_early(struct checkpointing *c, size_t i)
+{
+    const struct program *p = c->b.from;
+    const struct edit_block *first = &p->blocks[p->events[i].block];
+    const struct edit_stack *s = program_stack(p, first);
+    for (size_t k = i + 1; k < p->event_count && p->events[k].phase == p->facts->backward; k++) {
+        const struct trace_moment *e = &p->events[k];
+        if (s->convolves || s->recurrent ||
+            (e->what == MOMENT_BORN && p->blocks[e->block].stack != first->stack))
+            break;
+        if (e->what == MOMENT_DIED && is_again(c, &p->blocks[e->block], i))
+            build_died(&c->b, c->b.now[e->block], e->phase);
+    }
+}
+
 static void backward_event(struct checkpointing *c, size_t i)
 {
+    const struct program *p = c->b.from;
+    const struct trace_moment *e = &p->events[i];
     uint16_t unit = unit_of(c, i);
     if (chosen(c, unit) && c->passes[unit].backward == i && c->passes[unit].from != SIZE_MAX)
         again(c, unit);
     build_copy(&c->b, i);
+    if (e->what != MOMENT_BORN)
+        return;
+    uint32_t node = p->blocks[e->block].stack;
+    if (node != c->stack && !c->late)
+        end_early(c, i);
+    c->stack = node;
 }
 
 static bool begins_forward(const struct program *p, size_t i)

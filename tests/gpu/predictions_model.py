@@ -6,7 +6,8 @@ MODEL: llama, cnn, lengths (a GPT-2 whose batches have other lengths each time);
 made up to 2026-11-22; and since then t5 (an encoder and a decoder of other lengths), unet (skip connections, attention at its coarsest), mixtral (experts that a
 router chooses), lstm (cuDNN's); and after 2026-11-23 bart (an encoder and a decoder again), gemma (norms and a loss of its own kind), gru (both directions, and an
 LSTM that is projected), convnext (convolutions by channel), efficientnet (those and gates), dunet (a deeper UNet of other sizes), and then swin (attention in windows), regnet (grouped convolutions), opt, whisper (convolutions of sound, an encoder
-and a decoder), elman (plain recurrent layers).  EDIT: the names of `vramscope whatif --edit`.
+and a decoder), elman (plain recurrent layers);
+and for checkpoints of stages mobilenet, efficientnet2, densenet (whose blocks grow) and resnext.  EDIT: the names of `vramscope whatif --edit`.
 """
 
 import json
@@ -70,8 +71,10 @@ def layers_of(net, which):
         return list(net.model.decoder.layers)
     if which in ("bart", "whisper"):
         return list(net.model.encoder.layers) + list(net.model.decoder.layers)
-    if which in ("convnext", "efficientnet", "swin"):
+    if which in ("convnext", "efficientnet", "swin", "mobilenet", "efficientnet2"):
         return blocks_of(net.features)
+    if which == "densenet":
+        return [part for name, part in net.features.named_children() if name[:-1] in ("denseblock", "transition")]
     if which == "regnet":
         return blocks_of(net.trunk_output)
     if which == "t5":
@@ -107,6 +110,14 @@ def vision(which):
         return torchvision.models.swin_t(), (18, 224)
     if which == "regnet":
         return torchvision.models.regnet_y_1_6gf(), (30, 180)
+    if which == "mobilenet":
+        return torchvision.models.mobilenet_v3_large(), (44, 192)
+    if which == "efficientnet2":
+        return torchvision.models.efficientnet_v2_s(), (14, 224)
+    if which == "densenet":
+        return torchvision.models.densenet121(), (20, 184)
+    if which == "resnext":
+        return torchvision.models.resnext50_32x4d(), (18, 208)
     if which == "efficientnet":
         return torchvision.models.efficientnet_b1(), (28, 200)
     return torchvision.models.vit_b_32(image_size=384), (24, 384)
@@ -242,7 +253,7 @@ def words(batch, length, dtype, device):
 
 def workload(which, batch_scale, sequence_scale, dtype, device):
     """The model, its layers, and a function that gives the loss of a step."""
-    if which in ("cnn", "vit", "convnext", "efficientnet", "swin", "regnet"):
+    if which in ("cnn", "vit", "convnext", "efficientnet", "swin", "regnet", "mobilenet", "efficientnet2", "densenet", "resnext"):
         net, (batch, size) = vision(which)
         batch = int(batch * batch_scale)
         net = net.to(device=device, dtype=dtype).train()

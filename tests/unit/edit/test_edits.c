@@ -362,12 +362,15 @@ static void checkpointed_units_keep_their_input_and_are_made_again_one_by_one(vo
     make(&m, UNITS UNITS, units);
     assert_int_equal(peak_of(&m.p, NULL), MIB(1 + 10 + 1 + 10 + 1));
     struct peaks p = edited(&m, "checkpoint=1");
-    /* unit 0 again: its temporary as well, beside i, r's successor y; unit 1 again: i, r, P, y */
+    /* unit 0 again: up to p beside i and r's successor y, or its temporary as well; unit 1 again: i, r, P, y
+     */
     assert_int_equal(p.phase[FORWARD], MIB(1 + 10 + 3));
-    assert_int_equal(p.phase[BACKWARD], MIB(1 + 10 + 3 + 1));
+    assert_int_equal(p.phase[BACKWARD], MIB(1 + 10 + 1 + 1));
+    assert_int_equal(p.high_backward, MIB(1 + 10 + 3 + 1));
     /* every second unit, from the first: unit 1 is as it was */
-    assert_int_equal(edited(&m, "checkpoint=2").phase[FORWARD], MIB(1 + 10 + 3));
-    assert_int_equal(edited(&m, "checkpoint=2").phase[BACKWARD], MIB(1 + 10 + 3 + 1));
+    p = edited(&m, "checkpoint=2");
+    assert_int_equal(p.phase[FORWARD], MIB(1 + 10 + 3));
+    assert_int_equal(p.high_backward, MIB(1 + 10 + 3 + 1));
 }
 
 static void an_output_that_its_unit_saves_is_kept_and_made_again(void **state)
@@ -430,6 +433,29 @@ what_a_call_made_is_gone_at_the_latest_with_its_unit_and_at_the_earliest_with_th
     struct peaks p = edited(&m, "checkpoint=1");
     assert_int_equal(p.phase[FORWARD], MIB(1 + 10 + 10)); /* q, and then s, beside what it was made of */
     assert_int_equal(p.high_forward, MIB(1 + 10 + 2 + 10 + 10));
+}
+
+static void
+what_is_made_again_may_go_before_its_node_ends_and_the_second_forward_with_what_is_saved_last(void **state)
+{
+    (void)state;
+    /* unit 0 saves p, then makes the temporary t of its output; backward's node makes y and then z of p */
+    static const struct known node[] = {
+        {'i', MIB(1), KIND_SAVED, NOWHERE},  {'p', MIB(10), KIND_SAVED, UNIT0},
+        {'t', MIB(30), KIND_FORWARD, UNIT0}, {'x', MIB(1), KIND_SAVED, UNIT1},
+        {'w', MIB(1), KIND_BACKWARD, UNIT1}, {'y', MIB(2), KIND_BACKWARD, UNIT0},
+        {'z', MIB(4), KIND_BACKWARD, UNIT0}, {0}};
+    struct made m;
+    make(&m, "f+i f+p f+t f-t f+x b+w b-x b+y b+z b-p b-w b-z b-y b-i |", node);
+    struct peaks p = edited(&m, "checkpoint=1");
+    assert_int_equal(p.phase[BACKWARD], MIB(1 + 1 + 10 + 2)); /* i, w, p and y: t is not made again */
+    assert_int_equal(p.high_backward, MIB(1 + 1 + 10 + 30));
+    /* a convolution has p as long as it runs */
+    struct edit_stack was = stacks[UNIT0];
+    stacks[UNIT0].convolves = true;
+    p = edited(&m, "checkpoint=1");
+    stacks[UNIT0] = was;
+    assert_int_equal(p.phase[BACKWARD], MIB(1 + 1 + 10 + 2 + 4));
 }
 
 static void without_layers_checkpointing_is_refused_with_what_is_missing(void **state)
@@ -859,6 +885,8 @@ int main(void)
         cmocka_unit_test(an_output_that_nobody_saves_is_a_temporary_and_not_the_first_that_backward_frees),
         cmocka_unit_test(
             what_a_call_made_is_gone_at_the_latest_with_its_unit_and_at_the_earliest_with_the_next_call),
+        cmocka_unit_test(
+            what_is_made_again_may_go_before_its_node_ends_and_the_second_forward_with_what_is_saved_last),
         cmocka_unit_test(without_layers_checkpointing_is_refused_with_what_is_missing),
         cmocka_unit_test(a_request_passes_where_what_a_change_frees_is_enough),
         cmocka_unit_test(a_change_says_by_how_much_a_request_passes_or_stays_short),
