@@ -76,7 +76,9 @@ static struct vs_strided elementwise_of(uint32_t size)
 /* ---- reduce ---- */
 
 #define TAIL 64u /* from the source on */
+#define GAP  4u  /* in front of it, where the calculators do not end at a multiple of 8 */
 
+/* The first calculator; before, of a structure with a gap. */
 static uint32_t input_calculator(const struct vs_strided *s)
 {
     return s->at - calculator(2) - calculator(1);
@@ -84,7 +86,7 @@ static uint32_t input_calculator(const struct vs_strided *s)
 
 static struct vs_strided reduce_of(uint32_t size)
 {
-    return size % 8 != 0 || size < calculator(1) + calculator(2) + TAIL
+    return size % 8 != 0 || size < calculator(1) + calculator(2) + GAP + TAIL
                ? (struct vs_strided){0}
                : (struct vs_strided){
                      .param = 1, .reduces = true, .at = (uint16_t)(size - TAIL), .size = (uint16_t)size};
@@ -145,13 +147,19 @@ static bool are_buffers(const char *at, uint32_t n)
     return i == n;
 }
 
+/* The two calculators, one behind the other. */
+static bool have_dimensions(const char *calculators)
+{
+    return has_dimensions(calculators) && has_dimensions(calculators + calculator(1));
+}
+
 static uint32_t parts_of_reduce(const struct vs_strided *s, const char *value, struct vs_words *parts)
 {
     const char *source = value + s->at, *bools = source + TAIL - 8;
     uint32_t begin = input_calculator(s);
     int32_t outputs;
     memcpy(&outputs, source + TAIL - sizeof outputs, sizeof outputs);
-    if (!has_dimensions(value + begin) || !has_dimensions(source - calculator(2)) || outputs < 1 ||
+    if ((!have_dimensions(value + begin) && !have_dimensions(value + begin - GAP)) || outputs < 1 ||
         outputs > 2 || (uint8_t)bools[0] > 1 || (uint8_t)bools[1] > 1 ||
         !are_blocks(source, 1 + (uint32_t)outputs) || !are_buffers(source + 24, 3))
         return 0;

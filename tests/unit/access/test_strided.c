@@ -34,9 +34,10 @@ struct copy {
     uint64_t data[2];
     float values[4];
 };
-struct reduce {
-    uint64_t function[2];
-    int ident, config[14];
+struct reduce { /* of a function without values, as for sums */
+    char function;
+    float ident;
+    int config[16];
     CALCULATOR(1) input;
     CALCULATOR(2) output;
     uint64_t source, out[2], sums, block_sums, semaphores;
@@ -164,6 +165,7 @@ static void of_a_reduction_source_outputs_and_buffers_count(void **state)
     struct vs_strided s = vs_strided_of(SUM, 1, sizeof(struct reduce));
     struct vs_words parts[VS_STRIDED_PARTS];
     struct reduce r = a_sum();
+    assert_int_equal(sizeof r, 1048); /* as the driver says */
     assert_int_equal(s.param, 1);
     assert_int_equal(vs_strided_parts(&s, (const char *)&r, parts), 3);
     assert_ptr_equal(parts[0].at, &r);
@@ -179,6 +181,34 @@ static void of_a_reduction_source_outputs_and_buffers_count(void **state)
     r.sums = BLOCK + 4096;
     assert_int_equal(vs_strided_parts(&s, (const char *)&r, parts), 3);
     assert_int_equal(parts[1].words, 3);
+}
+
+/* Four bytes of a function's values more, and the calculators end where the source begins. */
+static void the_calculators_of_a_reduction_may_leave_a_gap_before_the_source(void **state)
+{
+    struct {
+        int factor;
+        char function;
+        float ident;
+        int config[16];
+        CALCULATOR(1) input;
+        CALCULATOR(2) output;
+        uint64_t words[6];
+        int64_t base;
+        bool bools[2];
+        int outputs;
+    } r;
+    memset(&r, 0x55, sizeof r);
+    memcpy(r.words, (uint64_t[6]){BLOCK, BLOCK + 512, 77}, sizeof r.words);
+    memset(r.bools, 0, sizeof r.bools);
+    r.outputs = 1;
+    struct vs_strided s = vs_strided_of(SUM, 1, sizeof r);
+    struct vs_words parts[VS_STRIDED_PARTS];
+    r.input.dimensions = r.output.dimensions = 2;
+    assert_int_equal(vs_strided_parts(&s, (const char *)&r, parts), 3);
+    assert_ptr_equal(parts[1].at, r.words);
+    r.input.dimensions = 99;
+    assert_int_equal(vs_strided_parts(&s, (const char *)&r, parts), 0);
 }
 
 static void a_reduction_that_does_not_agree_is_not_taken_apart(void **state)
@@ -226,6 +256,7 @@ int main(void)
         cmocka_unit_test_setup(of_an_elementwise_launch_its_tensors_and_its_functions_values_count, begin),
         cmocka_unit_test_setup(an_elementwise_launch_that_does_not_agree_is_not_taken_apart, begin),
         cmocka_unit_test_setup(of_a_reduction_source_outputs_and_buffers_count, begin),
+        cmocka_unit_test_setup(the_calculators_of_a_reduction_may_leave_a_gap_before_the_source, begin),
         cmocka_unit_test_setup(a_reduction_that_does_not_agree_is_not_taken_apart, begin),
         cmocka_unit_test_setup(a_calculator_and_a_tensors_description_are_parameters_of_their_own, begin),
     };
