@@ -36,6 +36,7 @@
 
 #include "core/arch/returned.h"
 #include "core/log.h"
+#include "core/walk.h"
 #include "torch.h"
 
 /* ---- what C++ passes ---- */
@@ -246,7 +247,7 @@ static __attribute__((noinline, cold)) void *look_up(struct callers *all, const 
 {
     int saved = errno;
     struct place caller = {.address = address};
-    if (dl_iterate_phdr(find_place, &caller) && caller.bytes)
+    if (vs_walk_objects(find_place, &caller) && caller.bytes)
         caller.library = dlopen(caller.path, RTLD_NOLOAD | RTLD_LAZY);
     void *found = search(name, ours, &caller);
     if (!found)

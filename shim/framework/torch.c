@@ -27,6 +27,7 @@
 #include "torch.h"
 #include "core/hot.h"
 #include "core/log.h"
+#include "core/walk.h"
 #include "record/block.h"
 #include "record/record.h"
 #include "tensors.h"
@@ -124,7 +125,7 @@ static void look_up(void)
     for (unsigned i = 0; i < 8; i++) {
         struct search s = {.name = "libc10", .skip = i};
 
-        if (!dl_iterate_phdr(find_candidate, &s))
+        if (!vs_walk_objects(find_candidate, &s))
             return;
         library = dlopen(s.path, RTLD_NOLOAD | RTLD_LAZY);
         if (library && take_from(library))
@@ -135,7 +136,7 @@ static void look_up(void)
 void *vs_torch_library(const char *name)
 {
     struct search s = {.name = name};
-    return dl_iterate_phdr(find_candidate, &s) ? dlopen(s.path, RTLD_NOLOAD | RTLD_LAZY) : NULL;
+    return vs_walk_objects(find_candidate, &s) ? dlopen(s.path, RTLD_NOLOAD | RTLD_LAZY) : NULL;
 }
 
 static void look_for_tensors(void)

@@ -21,6 +21,7 @@
 
 #include "core/arch/cpu.h"
 #include "core/fork.h"
+#include "core/walk.h"
 #include "record/record.h"
 #include "elfimage.h"
 
@@ -125,7 +126,7 @@ static int take_counts(struct dl_phdr_info *info, size_t size, void *data)
 static struct counts loader_counts(void)
 {
     struct counts counts = {0, 0};
-    dl_iterate_phdr(take_counts, &counts);
+    vs_walk_objects(take_counts, &counts);
     return counts;
 }
 

@@ -17,6 +17,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/walk.h"
 #include "modules.h"
 
 /* ---- the versions ---- */
@@ -208,7 +209,7 @@ static int note_library(struct dl_phdr_info *info, size_t size, void *data)
 bool vs_python_library_loaded(void)
 {
     struct names names = {.count = 0};
-    dl_iterate_phdr(note_library, &names);
+    vs_walk_objects(note_library, &names);
     return names.count > 0;
 }
 
@@ -217,7 +218,7 @@ static void search_objects(struct search *s)
 {
     struct names names = {.count = 0};
     take(s, RTLD_DEFAULT);
-    dl_iterate_phdr(note_library, &names);
+    vs_walk_objects(note_library, &names);
     for (unsigned i = 0; i < names.count; i++) {
         void *handle = dlopen(names.path[i], RTLD_NOLOAD | RTLD_LAZY); /* never closed: its code is called */
         if (handle)

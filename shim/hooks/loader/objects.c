@@ -14,6 +14,7 @@
 #include <stdatomic.h>
 #include <stdio.h>
 
+#include "core/walk.h"
 #include "image.h"
 
 struct search {
@@ -49,13 +50,13 @@ static int visit(struct dl_phdr_info *info, size_t size, void *data)
 bool vs_loaded_driver(struct vs_loaded *out)
 {
     struct search s = {.out = out};
-    return dl_iterate_phdr(visit, &s) != 0;
+    return vs_walk_objects(visit, &s) != 0;
 }
 
 bool vs_loaded_at(const void *address, struct vs_loaded *out)
 {
     struct search s = {.address = address, .out = out};
-    return address != NULL && dl_iterate_phdr(visit, &s) != 0;
+    return address != NULL && vs_walk_objects(visit, &s) != 0;
 }
 
 static int count(struct dl_phdr_info *info, size_t size, void *data)
@@ -67,7 +68,7 @@ static int count(struct dl_phdr_info *info, size_t size, void *data)
 int vs_loaded_count(void)
 {
     int n = 0;
-    dl_iterate_phdr(count, &n);
+    vs_walk_objects(count, &n);
     return n;
 }
 
@@ -88,7 +89,7 @@ bool vs_loaded_is_bound(const void *address)
     static _Atomic uintptr_t known; /* 1: there is none; relaxed: code that stays where it is */
     uintptr_t find = atomic_load_explicit(&known, memory_order_relaxed);
     if (find == 0) {
-        dl_iterate_phdr(has_find_object, &find);
+        vs_walk_objects(has_find_object, &find);
         find += find == 0;
         atomic_store_explicit(&known, find, memory_order_relaxed);
     }

@@ -71,17 +71,36 @@ static bool is_writable(uintptr_t start)
     return wrote;
 }
 
+/* Writes the changes from the first on that are on its page: the loader's protection is taken from a page
+ * once, since each such call costs more than all else that is done here.  How many they are. */
+static size_t write_page(const struct vs_image *o, struct vs_got_change *c, size_t n)
+{
+    uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), at = c->slot.at, start = at & ~(page - 1);
+    bool is_protected = at >= o->relro_start && at < o->relro_end && !is_writable(start);
+    bool sealed = is_protected && mprotect((void *)start, page, PROT_READ | PROT_WRITE) != 0;
+    size_t i = 0;
+    for (; i < n && (c[i].slot.at & ~(page - 1)) == start; i++) {
+        c[i].refused = sealed || !in_data(o, c[i].slot.at);
+        /* relaxed: who calls through the word meanwhile gets the one or the other, both good */
+        if (!c[i].refused)
+            __atomic_store_n((uintptr_t *)c[i].slot.at, c[i].value, __ATOMIC_RELAXED);
+    }
+    if (is_protected && !sealed)
+        mprotect((void *)start, page, PROT_READ);
+    return i;
+}
+
+void vs_got_write_all(const struct vs_image *o, struct vs_got_change *changes, size_t n)
+{
+    for (size_t i = 0; i < n;) {
+        changes[i].refused = !in_data(o, changes[i].slot.at);
+        i += changes[i].refused ? 1 : write_page(o, &changes[i], n - i);
+    }
+}
+
 bool vs_got_write(const struct vs_image *o, const struct vs_got_slot *slot, uintptr_t value)
 {
-    if (!in_data(o, slot->at))
-        return false;
-    uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), start = slot->at & ~(page - 1);
-    bool is_protected = slot->at >= o->relro_start && slot->at < o->relro_end && !is_writable(start);
-    if (is_protected && mprotect((void *)start, page, PROT_READ | PROT_WRITE) != 0)
-        return false;
-    /* relaxed: who calls through the word meanwhile gets the one or the other, both good */
-    __atomic_store_n((uintptr_t *)slot->at, value, __ATOMIC_RELAXED);
-    if (is_protected)
-        mprotect((void *)start, page, PROT_READ);
-    return true;
+    struct vs_got_change c = {.slot = *slot, .value = value};
+    vs_got_write_all(o, &c, 1);
+    return !c.refused;
 }

@@ -26,9 +26,18 @@ static inline uintptr_t vs_got_value(const struct vs_got_slot *slot)
 void vs_got_visit(const struct vs_image *image, void (*visit)(const struct vs_got_slot *slot, void *context),
                   void *context);
 
-/* Nobody else may write slots of IMAGE meanwhile.  False, with nothing written: the word lies in code or in
- * read-only data (a library with text relocations), which stays as it is, or the kernel keeps its page
- * sealed. */
+struct vs_got_change {
+    struct vs_got_slot slot;
+    uintptr_t value; /* that its word is to have */
+    bool refused;    /* the word lies in code or in read-only data (a library with text relocations), which
+                      * stays as it is, or the kernel keeps its page sealed */
+};
+
+/* Writes N changes in their order, those that follow each other on one page at once.  Nobody else may write
+ * slots of IMAGE meanwhile. */
+void vs_got_write_all(const struct vs_image *image, struct vs_got_change *changes, size_t n);
+
+/* One; false: it was refused. */
 bool vs_got_write(const struct vs_image *image, const struct vs_got_slot *slot, uintptr_t value);
 
 #endif

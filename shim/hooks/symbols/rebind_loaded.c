@@ -30,6 +30,7 @@
 #include <dlfcn.h>
 
 #include "scopes.h"
+#include "core/walk.h"
 #include "hooks/driver.h"
 #include "hooks/loader/next.h"
 #include "hooks/loader/objects.h"
@@ -59,10 +60,13 @@ struct look {
     bool nobody_global; /* it has not */
 };
 
+#define CHANGES 64u
+
 struct object { /* that is being looked through */
     struct vs_scopes *scopes;
     struct look *look;
-    size_t at;
+    size_t at, count;
+    struct vs_got_change changes[CHANGES]; /* of slots, to be written */
 };
 
 /* ---- what a reference would have been without us ---- */
@@ -103,18 +107,30 @@ static uintptr_t address_of(const struct vs_scopes *c, size_t at, const char *na
 
 /* ---- slots ---- */
 
-static void rebind(const struct object *o, const struct vs_got_slot *slot, const void *function)
+static void write_changes(struct object *o)
+{
+    const struct vs_scope_object *object = &o->scopes->objects[o->at];
+    vs_got_write_all(&object->image, o->changes, o->count);
+    for (size_t i = 0; i < o->count; i++) {
+        const struct vs_got_change *c = &o->changes[i];
+        const struct vs_row *row = c->refused && c->value != 0 ? vs_row_find(c->slot.name) : NULL;
+        if (row != NULL && c->value == (uintptr_t)row->wrapper + c->slot.addend)
+            vs_uncovered("%s as called by %.120s, whose reference to it cannot be changed", c->slot.name,
+                         object->path);
+    }
+    o->count = 0;
+}
+
+static void rebind(struct object *o, const struct vs_got_slot *slot, const void *function)
 {
     uintptr_t value = function != NULL ? (uintptr_t)function + slot->addend : 0;
-    const struct vs_scope_object *object = &o->scopes->objects[o->at];
-    if (!vs_got_write(&object->image, slot, value) && function != NULL && vs_row_find(slot->name) != NULL &&
-        function == vs_row_find(slot->name)->wrapper)
-        vs_uncovered("%s as called by %.120s, whose reference to it cannot be changed", slot->name,
-                     object->path);
+    o->changes[o->count++] = (struct vs_got_change){.slot = *slot, .value = value};
+    if (o->count == CHANGES)
+        write_changes(o);
 }
 
 /* A slot with our wrapper in it: is that right? */
-static void check_ours(const struct object *o, const struct vs_got_slot *slot)
+static void check_ours(struct object *o, const struct vs_got_slot *slot)
 {
     struct vs_scopes *c = o->scopes;
     size_t definer = definer_at_startup(c, slot->name);
@@ -135,7 +151,7 @@ static void check_ours(const struct object *o, const struct vs_got_slot *slot)
 
 /* A slot of the PLT that is bound at its first call; past us only where the object prefers its own libraries,
  * to us otherwise: the wrapper is right in both cases. */
-static void check_lazy(const struct object *o, const struct vs_got_slot *slot, const struct vs_row *row)
+static void check_lazy(struct object *o, const struct vs_got_slot *slot, const struct vs_row *row)
 {
     struct vs_scopes *c = o->scopes;
     if (definer_at_startup(c, slot->name) != c->count)
@@ -147,7 +163,7 @@ static void check_lazy(const struct object *o, const struct vs_got_slot *slot, c
 
 static void check_slot(const struct vs_got_slot *slot, void *context)
 {
-    const struct object *o = context;
+    struct object *o = context;
     const struct vs_image *image = &o->scopes->objects[o->at].image;
     const struct vs_row *row = vs_row_find(slot->name);
     uintptr_t value = vs_got_value(slot);
@@ -206,12 +222,17 @@ static void look_through(struct vs_scopes *c, void *context)
     size_t from = first_new(c, look), end = end_of_counted(c, look), done = end > from ? end : from;
     look->unbound = false;
     for (size_t at = from; at < end; at++) {
-        struct object o = {c, look, at};
+        struct object o;
+        o.scopes = c;
+        o.look = look;
+        o.at = at;
+        o.count = 0;
         const struct vs_image *image = &c->objects[at].image;
         if (image->symbols == NULL || at == c->self || vs_image_is_driver(image))
             continue;
         if (vs_loaded_is_bound((const void *)image->start)) {
             vs_got_visit(image, check_slot, &o);
+            write_changes(&o);
         } else if (!look->unbound) {
             look->unbound = true;
             done = at;
@@ -251,7 +272,7 @@ static bool driver_is_global(void)
 static bool looked(void)
 {
     struct look look = {0};
-    if (dl_iterate_phdr(count_loads, &look) != 0)
+    if (vs_walk_objects(count_loads, &look) != 0)
         return true;
     wait_for_loads();
     look.driver_known = vs_driver_learn();
@@ -271,7 +292,7 @@ static bool looked(void)
 
 void vs_rebind_loaded(void)
 {
-    for (int i = 0; i < TRIES && !looked(); i++) {
+    for (int i = 0; i < TRIES && vs_walk_may() && !looked(); i++) {
     }
 }
 
@@ -283,7 +304,7 @@ VS_NO_SANITIZE bool vs_rebind_ready(void)
 void vs_rebind_begin(void)
 {
     struct look look = {0};
-    dl_iterate_phdr(count_loads, &look);
+    vs_walk_objects(count_loads, &look);
     startup_objects = look.count;
     atomic_store_explicit(&seen.count, look.count, memory_order_relaxed);
     atomic_store_explicit(&seen.subs, look.from_subs, memory_order_relaxed);

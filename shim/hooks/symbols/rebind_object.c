@@ -12,6 +12,7 @@
 #include <dlfcn.h>
 
 #include "got.h"
+#include "core/walk.h"
 #include "hooks/loader/next.h"
 #include "symbols.h"
 
@@ -79,13 +80,13 @@ size_t vs_rebind_object(const void *inside, const char *const *names, void *cons
                         size_t n)
 {
     struct rebind r = {.inside = inside, .names = names, .ours = ours, .real = real, .n = n};
-    if (n > NAMES_MOST || !dl_iterate_phdr(note_path, &r))
+    if (n > NAMES_MOST || !vs_walk_objects(note_path, &r))
         return 0;
     void *object = dlopen(r.path[0] ? r.path : NULL, RTLD_NOLOAD | RTLD_LAZY);
     for (size_t i = 0; object && i < n; i++)
         r.found[i] = vs_dlsym_real(object, names[i]);
     dlerror(); /* the host must not see an error of ours */
-    dl_iterate_phdr(bind_all, &r);
+    vs_walk_objects(bind_all, &r);
     if (object)
         dlclose(object);
     return r.bound;

@@ -33,6 +33,7 @@
 #include <link.h>
 #include <string.h>
 
+#include "core/walk.h"
 #include "hooks/driver.h"
 #include "hooks/uncovered.h"
 #include "hooks/loader/image.h"
@@ -242,4 +243,5 @@ void vs_hooks_init(void)
     startup_objects = vs_loaded_count();
     vs_rebind_startup();
     vs_rebind_begin();
+    vs_walk_begin();
 }

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "core/walk.h"
 #include "hooks/loader/objects.h"
 
 static int collect(struct dl_phdr_info *info, size_t size, void *data)
@@ -35,7 +36,7 @@ struct use {
 static int locked(struct dl_phdr_info *info, size_t size, void *data)
 {
     const struct use *use = data;
-    dl_iterate_phdr(collect, use->scopes);
+    vs_walk_objects(collect, use->scopes);
     use->function(use->scopes, use->context);
     return 1;
 }
@@ -51,7 +52,7 @@ bool vs_scopes_take(void (*function)(struct vs_scopes *, void *), void *context)
     c.scope = (size_t *)(c.objects + room);
     c.with = c.scope + room;
     struct use use = {&c, function, context};
-    dl_iterate_phdr(locked, &use);
+    vs_walk_objects(locked, &use);
     munmap(memory, bytes);
     return true;
 }
