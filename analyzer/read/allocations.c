@@ -8,8 +8,6 @@
 #include "sql.h"
 #include "stream.h"
 
-#define X512(column) "CASE WHEN " column " < 0 THEN -" column " ELSE " column " * 512 END"
-
 static bool has_roles(struct trace *t)
 {
     return trace_sql_one(t, "SELECT 1 WHERE EXISTS (SELECT 1 FROM access) OR EXISTS (SELECT 1 FROM "

@@ -17,14 +17,6 @@ struct zone {
     struct trace_point p;
 };
 
-/* Converts the schema's compact bytes; a number larger than any memory becomes 0. */
-static int64_t bytes(int64_t x, int64_t unit)
-{
-    if (x > (INT64_C(1) << 60) / unit || x < -(INT64_C(1) << 60))
-        return 0;
-    return x < 0 ? -x : x * unit;
-}
-
 static void zone_from_row(struct sqlite3_stmt *s, struct zone *z)
 {
     int64_t v[13];
@@ -62,8 +54,9 @@ static int load_zones(struct trace *t, int64_t device, struct zone **out, size_t
 
 static void point_from_row(struct sqlite3_stmt *s, struct trace_point *p)
 {
-    int64_t allocated = bytes(sqlite3_column_int64(s, 1), 512) + bytes(sqlite3_column_int64(s, 2), 512);
-    int64_t reserved = bytes(sqlite3_column_int64(s, 3), 2097152), when = trace_sql_amount(s, 0);
+    int64_t allocated = trace_x512(sqlite3_column_int64(s, 1)) + trace_x512(sqlite3_column_int64(s, 2));
+    int64_t reserved = trace_x2m(sqlite3_column_int64(s, 3), sqlite3_column_int64(s, 2)),
+            when = trace_sql_amount(s, 0);
     *p = (struct trace_point){when,      when,     when,     allocated, allocated,
                               allocated, reserved, reserved, reserved,  sqlite3_column_int(s, 4),
                               false};

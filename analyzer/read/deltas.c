@@ -8,8 +8,6 @@
 #include "trace/event.h"
 #include "sql.h"
 
-#define X512(column) "CASE WHEN " column " < 0 THEN -" column " ELSE " column " * 512 END"
-
 int trace_deltas(struct trace *t, int64_t device, trace_delta_visit *visit, void *context)
 {
     struct sqlite3_stmt *s =

@@ -12,8 +12,6 @@
 #include "trace/event.h"
 #include "sql.h"
 
-#define X512(column) "CASE WHEN " column " < 0 THEN -" column " ELSE " column " * 512 END"
-
 int trace_step_ends(struct trace *t, struct trace_step_end **out, size_t *n)
 {
     struct sqlite3_stmt *s =

@@ -11,9 +11,6 @@
 
 #include "sql.h"
 
-#define X512(column) "CASE WHEN " column " < 0 THEN -" column " ELSE " column " * 512 END"
-#define X2M(column)  "CASE WHEN " column " < 0 THEN -" column " ELSE " column " * 2097152 END"
-
 /* ---- living blocks that are meant, by the number of their allocation ---- */
 
 struct living {
@@ -258,9 +255,9 @@ int64_t trace_last_seq(struct trace *t, int64_t when)
 int64_t trace_reserved_after(struct trace *t, int64_t device, int64_t seq)
 {
     struct sqlite3_stmt *s = trace_sql(t,
-                                       "SELECT " X2M("reserved") " FROM ev WHERE seq <= ? AND device = ? AND "
-                                                                 "(op < 30 OR op >= 50) ORDER BY seq DESC "
-                                                                 "LIMIT 1",
+                                       "SELECT " X2M("") " FROM ev WHERE seq <= ? AND device = ? AND "
+                                                         "(op < 30 OR op >= 50) ORDER BY seq DESC "
+                                                         "LIMIT 1",
                                        2, seq, device);
     int64_t value = s && sqlite3_step(s) == SQLITE_ROW ? trace_sql_amount(s, 0) : 0;
     sqlite3_finalize(s);

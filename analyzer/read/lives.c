@@ -42,14 +42,6 @@ struct reader {
 #define NO_BLOCK   UINT32_MAX
 #define MOST_KINDS (1 << 22)
 
-/* The schema's compact bytes; what no memory can hold is 0. */
-static int64_t unpack(int64_t x, int64_t unit)
-{
-    if (x > (INT64_C(1) << 60) / unit || x < -(INT64_C(1) << 60))
-        return 0;
-    return x < 0 ? -x : x * unit;
-}
-
 /* ---- what many events have in common ---- */
 
 static bool counts(int64_t space)
@@ -167,7 +159,7 @@ static uint32_t bear(struct reader *r, const struct row *e)
         .seq = e->seq,
         .born = r->now,
         .died = UNKNOWN,
-        .size = unpack(e->size, 512),
+        .size = trace_x512(e->size),
         .stack = e->stack > 0 && e->stack < UINT32_MAX ? (uint32_t)e->stack : 0,
         .phase = e->phase > 0 && e->phase < (int64_t)r->phases ? (uint16_t)e->phase : 0,
         .framework = e->op == VS_OP_BLOCK_ALLOC,
@@ -232,8 +224,8 @@ static int read_changes(struct trace *t, int64_t device, struct reader *r)
         r->now = e.t > r->now ? e.t < r->last ? e.t : r->last : r->now;
         uint32_t what, block = follow(r, &e, &what);
         *PUSH(r->out->changes, r->out->change_count) = (struct trace_change){
-            r->now, unpack(sqlite3_column_int64(s, 8), 512) + unpack(sqlite3_column_int64(s, 9), 512),
-            unpack(sqlite3_column_int64(s, 10), 2097152), block, what};
+            r->now, trace_x512(sqlite3_column_int64(s, 8)) + trace_x512(sqlite3_column_int64(s, 9)),
+            trace_x2m(sqlite3_column_int64(s, 10), sqlite3_column_int64(s, 9)), block, what};
     }
     return trace_sql_done(t, s, code);
 }
@@ -326,7 +318,7 @@ static int load_uses(struct trace *t, struct trace_lives *l)
         return 0;
     struct sqlite3_stmt *s =
         trace_sql(t,
-                  "SELECT r.alloc_seq, r.role, x.first, x.last FROM block_role r LEFT JOIN access x ON "
+                  "SELECT r.alloc_seq, r.role, x.first, x.last FROM block_role r LEFT JOIN access_times x ON "
                   "x.alloc_seq = r.alloc_seq ORDER BY r.alloc_seq",
                   0);
     int code = SQLITE_ERROR;

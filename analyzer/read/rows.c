@@ -11,8 +11,6 @@
 #include "trace/loss.h"
 
 /* SQL for the schema's compact bytes; the argument is a column of ev */
-#define X512(column) "CASE WHEN " column " < 0 THEN -" column " ELSE " column " * 512 END"
-#define X2M(column)  "CASE WHEN " column " < 0 THEN -" column " ELSE " column " * 2097152 END"
 
 static void widen(struct trace *t, int64_t moment)
 {
@@ -61,14 +59,14 @@ int trace_load_ooms(struct trace *t)
         t->oom_total = t->refused_total = 0;
         return 0;
     }
-    struct sqlite3_stmt *s = trace_sql(
-        t,
-        "SELECT e.seq, e.t, e.device, " X512("e.size") ", " X512("e.framework") ", " X512(
-            "e.direct") ", " X2M("e.reserved") ", (SELECT name FROM phase WHERE id = e.phase), e.op <> ?1 "
-                                               "FROM ev e WHERE e.op = ?1 OR (e.op < ?1 AND e.op <> ?2 AND "
-                                               "e.kind IN (SELECT id FROM kind WHERE status "
-                                               "= " CUDA_OUT_OF_MEMORY ")) ORDER BY e.seq",
-        2, (int64_t)VS_OP_BLOCK_OOM, (int64_t)VS_OP_FREE_FAILED);
+    struct sqlite3_stmt *s =
+        trace_sql(t,
+                  "SELECT e.seq, e.t, e.device, " X512("e.size") ", " X512("e.framework") ", " X512(
+                      "e.direct") ", " X2M("e.") ", (SELECT name FROM phase WHERE id = e.phase), e.op <> ?1 "
+                                                 "FROM ev e WHERE e.op = ?1 OR (e.op < ?1 AND e.op <> ?2 AND "
+                                                 "e.kind IN (SELECT id FROM kind WHERE status "
+                                                 "= " CUDA_OUT_OF_MEMORY ")) ORDER BY e.seq",
+                  2, (int64_t)VS_OP_BLOCK_OOM, (int64_t)VS_OP_FREE_FAILED);
     int code = SQLITE_ERROR;
     t->oom_total = t->refused_total = 0;
     while (s && (code = sqlite3_step(s)) == SQLITE_ROW) {
@@ -325,7 +323,7 @@ bool trace_step_span(struct trace *t, int64_t first, int64_t last, int64_t *from
 
 int64_t trace_reserved_at(struct trace *t, int64_t device, int64_t seq)
 {
-    return one_of_two(t, "SELECT " X2M("reserved") " FROM ev WHERE seq = ? AND device = ?", seq, device);
+    return one_of_two(t, "SELECT " X2M("") " FROM ev WHERE seq = ? AND device = ?", seq, device);
 }
 
 const char *trace_phase_at_peak(struct trace *t, int64_t device)

@@ -101,3 +101,22 @@ int64_t trace_sql_one(struct trace *t, const char *sql)
     sqlite3_finalize(s);
     return value;
 }
+
+int64_t trace_x512(int64_t x)
+{
+    if (x > (INT64_C(1) << 60) / 512 || x < -(INT64_C(1) << 60))
+        return 0;
+    return x < 0 ? -x : x * 512;
+}
+
+int64_t trace_x2m(int64_t x, int64_t direct)
+{
+    const int64_t unit = 2097152, most = INT64_C(1) << 60;
+    if (x > most / unit || x < -2 * most)
+        return 0;
+    if (x >= 0)
+        return x * unit;
+    if (~x & 1)
+        return ~x >> 1;
+    return ~x >> 1 > most / unit ? 0 : (~x >> 1) * unit + trace_x512(direct);
+}

@@ -40,6 +40,16 @@ int64_t trace_sql_amount(struct sqlite3_stmt *s, int column);
 const char *trace_sql_text(struct trace *t, struct sqlite3_stmt *s, int column); /* lives until trace_close */
 int64_t trace_sql_one(struct trace *t, const char *sql); /* first column of the first row */
 
+/* The schema's short forms of bytes (schema.sql: x512, x2m).  ROW is the name of a row of ev with a dot, or
+ * nothing. */
+#define X512(column) "CASE WHEN " column " < 0 THEN -" column " ELSE " column " * 512 END"
+#define X2M(row)                                                                                             \
+    "CASE WHEN " row "reserved >= 0 THEN " row "reserved * 2097152 WHEN ~" row "reserved & 1 THEN ~" row     \
+    "reserved >> 1 ELSE (~" row "reserved >> 1) * 2097152 + " X512(row "direct") " END"
+/* What no memory can hold is 0. */
+int64_t trace_x512(int64_t x);
+int64_t trace_x2m(int64_t x, int64_t direct); /* DIRECT: x512 */
+
 /* Reads the rows of S about living allocations: device, bytes, count, stack, phase, category, owner
  * (rows.c). */
 int trace_live_rows(struct trace *t, struct sqlite3_stmt *s, struct trace_live **out, size_t *n);

@@ -10,8 +10,6 @@
 #include "trace/event.h"
 #include "sql.h"
 
-#define X512(column) "CASE WHEN " column " < 0 THEN -" column " ELSE " column " * 512 END"
-
 /* the condition of the view live_at_peak: a framework's block, or memory in the device's totals that no
  * caching allocator carves up */
 #define IN_TOTALS                                                                                            \

@@ -55,14 +55,6 @@ bool trace_row_counts(const struct trace_row *row)
     return row->device >= 0 && (row->op < 30 || row->op >= 50);
 }
 
-/* The schema's compact bytes; what no memory can hold is 0. */
-static int64_t bytes(int64_t x, int64_t unit)
-{
-    if (x > (INT64_C(1) << 60) / unit || x < -(INT64_C(1) << 60))
-        return 0;
-    return x < 0 ? -x : x * unit;
-}
-
 static int load_kinds(struct trace *t, struct reader *r)
 {
     struct sqlite3_stmt *s = trace_sql(
@@ -119,14 +111,14 @@ static void read_row(const struct reader *r, struct sqlite3_stmt *s, struct trac
         .seq = trace_sql_amount(s, 0),
         .t = trace_sql_amount(s, 1),
         .device = trace_sql_amount(s, 3),
-        .address = bytes(sqlite3_column_int64(s, 6), 512),
+        .address = trace_x512(sqlite3_column_int64(s, 6)),
         .range = trace_sql_amount(s, 8),
         .stack = trace_sql_amount(s, 9),
-        .size = sqlite3_column_type(s, 7) == SQLITE_NULL ? UNKNOWN : bytes(sqlite3_column_int64(s, 7), 512),
+        .size = sqlite3_column_type(s, 7) == SQLITE_NULL ? UNKNOWN : trace_x512(sqlite3_column_int64(s, 7)),
         .mate = trace_sql_amount(s, 10),
-        .framework = bytes(sqlite3_column_int64(s, 11), 512),
-        .direct = bytes(sqlite3_column_int64(s, 12), 512),
-        .reserved = bytes(sqlite3_column_int64(s, 13), 2097152),
+        .framework = trace_x512(sqlite3_column_int64(s, 11)),
+        .direct = trace_x512(sqlite3_column_int64(s, 12)),
+        .reserved = trace_x2m(sqlite3_column_int64(s, 13), sqlite3_column_int64(s, 12)),
         .thread = k->thread,
         .context = k->context,
         .stream = k->stream,

@@ -155,8 +155,6 @@ int trace_followed(struct trace *t, int64_t device, struct trace_followed *out)
     return trace_sql_done(t, s, code);
 }
 
-#define X512(column) "CASE WHEN " column " < 0 THEN -" column " ELSE " column " * 512 END"
-
 int trace_totals(struct trace *t, int64_t device, struct trace_total **out, size_t *n)
 {
     struct sqlite3_stmt *s = trace_sql(

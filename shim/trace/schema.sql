@@ -4,8 +4,9 @@
 -- Conventions of the narrow tables:
 --   t        nanoseconds since the run's start
 --   x512     bytes in units of 512; a negative value -n stands for exactly n bytes (no multiple of 512)
---   x2m      bytes in units of 2 MiB, likewise -n for exactly n bytes
--- The views undo both: every column named *_bytes is in bytes, every *_ns in nanoseconds.
+--   x2m      what is reserved, of which the last allocations of the driver's are often no multiple of anything: n >= 0 stands for n times 2 MiB, -2n - 1
+--            for n times 2 MiB more than `direct` in the same row, and -2n - 2 for exactly n bytes
+-- The views undo all of it: every column named *_bytes is in bytes, every *_ns in nanoseconds.
 --
 -- A file has one process, number 1, or, where files were joined, several.  Numbers of events and of ranges are unique in the file: those
 -- of process P lie between (P - 1) * 2^40 and P * 2^40, so that (seq >> 40) + 1 is the process of a row that has a seq and no other
@@ -56,7 +57,7 @@
 --   SELECT phase, allocated_bytes, reserved_bytes FROM phase_peak;
 --   SELECT size_bytes, line, phase, category, owner FROM live_at_peak ORDER BY size_bytes DESC LIMIT 20;
 
--- facts about a process's recording, and (process 0) about the file, a key and its value a row: schema_version (12), version (of the tool), named_frames (how many frames there were when names were looked up, absent before; these three of process 0), start_realtime_ns, start_monotonic_ns (CLOCK_MONOTONIC at t = 0), max_bytes, clean_end (1 = the process ended in good order),
+-- facts about a process's recording, and (process 0) about the file, a key and its value a row: schema_version (13), version (of the tool), named_frames (how many frames there were when names were looked up, absent before; these three of process 0), start_realtime_ns, start_monotonic_ns (CLOCK_MONOTONIC at t = 0), max_bytes, clean_end (1 = the process ended in good order),
 -- journal (path of what has the rest while the process runs, and after a kill), journal_merged (1 = the process was cut off, and its journal has been merged to its end; with
 -- neither this nor clean_end the end may be missing), came_to_exit (with journal_merged: 1 = the process had run its exit handlers by then, and not all was written yet, 0 = it was killed
 -- or left without them, absent = unknown), thinned_from_seq (absent, or: from where on there was no room for each event's row although everything
@@ -133,23 +134,35 @@ CREATE TABLE ev(
 -- rows of ev that were seen differently later.  op 50: the allocation seq is managed after all; 3: the free seq failed
 CREATE TABLE amend(seq INTEGER PRIMARY KEY, op INT, by_seq INT); -- by_seq: the row that says so
 
--- when the device was given a block (VRAMSCOPE_ACCESS), of those that were followed: what is freed has its row with its free, what lives with
--- table live.  A use is a launch, a copy, a fill or a graph that was given an address inside it.  What a kernel is given need not be an
--- address, so a use that did not happen may be here; blocks of which a use may be missing say so (access_kind.kinds).  Read view block_use.
+-- when the device was given a block (VRAMSCOPE_ACCESS), of those that were followed: what is freed has its row with its free, what lives
+-- with table live.  Written so that a row is short; read view access_times, which says what the columns mean, or view block_use
+CREATE TABLE access(alloc_seq INTEGER PRIMARY KEY,
+  kind INT,                    -- access_kind.id
+  first INT,                   -- this, uses, born_step, gap and sure as in view access_times
+  span INT,                    -- ns from its first use to its last; NULL: there was none
+  uses INT, born_step INT,
+  steps,                       -- a number: it was used in the iteration of its birth alone, or never, and freed so many later; NULL: likewise, and it
+                               -- lives; else, as JSON, first_step, last_step, end_step and steps of view access_times: '[0,7,null,8]'
+  gap INT,
+  gap_left INT,                -- ns from its end to the last use
+  sure INT);
+-- table access, as it is meant.  A use is a launch, a copy, a fill or a graph that was given an address inside of the block.  What a kernel is given need not be an
+-- address, so a use that did not happen may be here; blocks of which a use may be missing say so (access_kind.kinds).
+-- first, last: ns from its allocation to its first and its last use; NULL: there was none.  uses: how many.  born_step: the training iteration
+-- under way when it was allocated, from 1.
 -- first_step, last_step, end_step: how many training iterations after born_step its first and its last use (NULL: in the same) and its free (NULL: it
 -- lives) were; steps: in how many different iterations it was used (NULL: in one, or in none); gap, gap_end: ns, the longest time between two uses that
 -- followed each other, and its end after the allocation (NULL: less than a millisecond).  sure: a use is sure if a kernel had the address as a parameter of its
 -- own or in a structure whose layout is known, or if a copy or a fill had it; a word in another structure may be one that an earlier call left there.  2048 times how
 -- far behind the first use the first sure one lies, and how far before the last use the last sure one, both in 1024ths of the time between first and last use,
 -- rounded up (0: both are sure; NULL: none is known to be)
-CREATE TABLE access(alloc_seq INTEGER PRIMARY KEY,
-  kind INT,                    -- access_kind.id
-  first INT, last INT,         -- ns from its allocation to its first and its last use; NULL: there was none
-  uses INT,
-  born_step INT,               -- the training iteration under way when it was allocated, from 1
-  first_step INT, last_step INT, end_step INT,
-  steps INT, gap INT, gap_end INT,
-  sure INT);
+CREATE VIEW access_times AS SELECT alloc_seq, kind, first, first + span AS last, uses, born_step,
+    CASE typeof(steps) WHEN 'text' THEN json_extract(steps, '$[0]') END AS first_step,
+    CASE typeof(steps) WHEN 'text' THEN json_extract(steps, '$[1]') END AS last_step,
+    CASE typeof(steps) WHEN 'text' THEN json_extract(steps, '$[2]') ELSE steps END AS end_step,
+    CASE typeof(steps) WHEN 'text' THEN json_extract(steps, '$[3]') END AS steps,
+    gap, first + span - gap_left AS gap_end, sure
+  FROM access;
 -- what many rows of access have in common, once.  first_by, last_by: string.id of the kernel, or of the driver function of a copy or
 -- a fill, of its first and its last use, 0 none; first_phase, last_phase: phase.id.  phases: a sum over those of its uses: 1 none, 2 forward,
 -- 4 logits, 8 backward, 16 optimizer, 32 evaluation, 64 others.  kinds: a sum over what gave it: 1 a kernel's parameters, 2 a graph, 4 a copy
@@ -431,7 +444,8 @@ CREATE VIEW event AS SELECT k.process AS process, e.seq AS seq, e.t AS t_ns,
   CASE WHEN e.direct < 0 THEN -e.direct ELSE e.direct * 512 END AS direct_bytes,
   CASE WHEN (k.process, e.device) IN (SELECT process, device FROM peak WHERE kind = 'unknown_use' AND peak_bytes > 0) THEN NULL ELSE
     CASE WHEN e.framework < 0 THEN -e.framework ELSE e.framework * 512 END + CASE WHEN e.direct < 0 THEN -e.direct ELSE e.direct * 512 END END AS allocated_bytes,
-  CASE WHEN e.reserved < 0 THEN -e.reserved ELSE e.reserved * 2097152 END AS reserved_bytes
+  CASE WHEN e.reserved >= 0 THEN e.reserved * 2097152 WHEN ~e.reserved & 1 THEN ~e.reserved >> 1
+    ELSE (~e.reserved >> 1) * 2097152 + CASE WHEN e.direct < 0 THEN -e.direct ELSE e.direct * 512 END END AS reserved_bytes
   FROM ev e JOIN kind k ON k.id = e.kind;
 
 -- the arenas, as of the last sample of each: its columns (t_ns number mallocs frees hits view_hits driver_calls created released aliased
@@ -454,7 +468,8 @@ CREATE VIEW arena AS SELECT z.*, z.mallocs + z.frees AS requests,
 CREATE VIEW timeline AS SELECT (e.seq >> 40) + 1 AS process, e.t AS t_ns, e.device AS device,
   CASE WHEN ((e.seq >> 40) + 1, e.device) IN (SELECT process, device FROM peak WHERE kind = 'unknown_use' AND peak_bytes > 0) THEN NULL ELSE
     CASE WHEN e.framework < 0 THEN -e.framework ELSE e.framework * 512 END + CASE WHEN e.direct < 0 THEN -e.direct ELSE e.direct * 512 END END AS allocated_bytes,
-  CASE WHEN e.reserved < 0 THEN -e.reserved ELSE e.reserved * 2097152 END AS reserved_bytes,
+  CASE WHEN e.reserved >= 0 THEN e.reserved * 2097152 WHEN ~e.reserved & 1 THEN ~e.reserved >> 1
+    ELSE (~e.reserved >> 1) * 2097152 + CASE WHEN e.direct < 0 THEN -e.direct ELSE e.direct * 512 END END AS reserved_bytes,
   (SELECT name FROM phase WHERE id = e.phase) AS phase
   FROM ev e WHERE e.device >= 0 AND (e.op < 30 OR e.op >= 50)
   UNION ALL SELECT (first_seq >> 40) + 1, max_allocated_t, device, CASE WHEN ((first_seq >> 40) + 1, device) IN (SELECT process, device FROM peak WHERE kind = 'unknown_use' AND peak_bytes > 0) THEN NULL ELSE max_allocated END, reserved_at_max,
@@ -557,7 +572,7 @@ CREATE VIEW allocation AS
     t.made_for, CASE WHEN t.sized THEN CASE WHEN o.size < 0 THEN -o.size ELSE o.size * 512 END ELSE t.request_bytes END, t.element_type, t.shape
   FROM open_allocation o LEFT JOIN tensor_text t ON t.id = o.tensor;
 
--- when the device was given each block that was followed (VRAMSCOPE_ACCESS; table access): the allocation, and of its uses by kernels, copies, fills
+-- when the device was given each block that was followed (VRAMSCOPE_ACCESS; view access_times): the allocation, and of its uses by kernels, copies, fills
 -- and graphs the first and the last: when (first_use_ns, last_use_ns; NULL: none), in which phase (first_phase, last_phase) and training iteration
 -- (first_step, last_step), and by which kernel or driver function (first_by, last_by; NULL where it has no name).  phase and step are those of the
 -- allocation, end_step that of its free; uses, steps: how many uses, in how many iterations; used_in: the phases of all uses; kinds as in access_kind;
@@ -582,7 +597,7 @@ CREATE VIEW block_use AS
     a.gap AS idle_ns, e.t + a.gap_end AS idle_end_ns,
     CASE WHEN k.kinds & 512 THEN 'partial' WHEN k.kinds & 128 THEN 'stored' WHEN k.kinds & 256 THEN 'reachable' END AS unseen,
     k.kinds AS kinds, e.op <> 20 AND ((SELECT managed FROM kind WHERE id = e.kind) OR a.alloc_seq IN (SELECT seq FROM amend WHERE op = 50)) AS managed
-  FROM access a CROSS JOIN access_kind k ON k.id = a.kind LEFT JOIN ev e ON e.seq = a.alloc_seq;
+  FROM access_times a CROSS JOIN access_kind k ON k.id = a.kind LEFT JOIN ev e ON e.seq = a.alloc_seq;
 
 -- what each block that was followed is for, as its accesses say alone: by its life over the training iterations and by the phases in which the device was given
 -- it (view block_use), or by the library that asked the driver for it.  role is 'parameter', 'gradient', 'optimizer state', 'activation', 'logits',
@@ -632,7 +647,7 @@ CREATE VIEW access_role AS
         a.end_step IS NULL OR a.end_step > 0 AS kept, a.end_step IS NULL OR a.end_step > 1 AS long,
         k.kinds & 24 = 24 AND (SELECT text FROM string WHERE id = k.first_by) LIKE 'cuMemcpy%' AS copied,
         ifnull((SELECT text FROM string WHERE id = k.first_by) LIKE '%nccl%' OR (SELECT text FROM string WHERE id = k.last_by) LIKE '%nccl%', 0) AS communicates
-      FROM access a CROSS JOIN access_kind k ON k.id = a.kind LEFT JOIN ev e ON e.seq = a.alloc_seq) f) d;
+      FROM access_times a CROSS JOIN access_kind k ON k.id = a.kind LEFT JOIN ev e ON e.seq = a.alloc_seq) f) d;
 
 -- what PyTorch says that a block is for (table framework_role), in words: role, and rule, which says that PyTorch said it
 CREATE VIEW framework_says AS
@@ -667,13 +682,13 @@ CREATE VIEW waste AS
         CASE WHEN e.size < 0 THEN -e.size ELSE e.size * 512 END AS size_bytes, e.stack AS stack, e.t AS t,
         ifnull(f.t, (SELECT max(last.t) FROM mark m CROSS JOIN ev last ON last.seq = m.upto_seq WHERE m.id = (x.alloc_seq >> 40) + 1)) AS ends,
         x.first AS first, x.last AS last, x.gap AS gap, x.gap_end AS gap_end
-      FROM access x CROSS JOIN access_kind c ON c.id = x.kind CROSS JOIN ev e ON e.seq = x.alloc_seq LEFT JOIN ended f ON f.alloc_seq = x.alloc_seq
+      FROM access_times x CROSS JOIN access_kind c ON c.id = x.kind CROSS JOIN ev e ON e.seq = x.alloc_seq LEFT JOIN ended f ON f.alloc_seq = x.alloc_seq
       WHERE c.kinds & 896 = 0 AND (e.op = 20 OR NOT ((SELECT managed FROM kind WHERE id = e.kind) OR e.seq IN (SELECT seq FROM amend WHERE op = 50)))) u
     CROSS JOIN (SELECT 'never used' AS kind UNION ALL SELECT 'early' UNION ALL SELECT 'late free' UNION ALL SELECT 'idle') k
     WHERE CASE k.kind WHEN 'never used' THEN u.first IS NULL WHEN 'idle' THEN u.gap IS NOT NULL ELSE u.first IS NOT NULL END) w
   WHERE w.to_ns - w.from_ns >= 1000000;
 
--- where at most a block lay unused: as in waste, but that a use counts only if it is sure (table access), and that 'late free' and 'never used' may be of any
+-- where at most a block lay unused: as in waste, but that a use counts only if it is sure (view access_times), and that 'late free' and 'never used' may be of any
 -- length (from_ns to to_ns); a block whose uses are none of them sure counts in each of the three kinds, from its allocation to its free.  What a sum over all kinds may have of a row is
 -- from all_from_ns to all_to_ns, so that no time of a block counts twice
 CREATE VIEW waste_at_most AS
@@ -691,7 +706,7 @@ CREATE VIEW waste_at_most AS
         ifnull(f.t, (SELECT max(last.t) FROM mark m CROSS JOIN ev last ON last.seq = m.upto_seq WHERE m.id = (x.alloc_seq >> 40) + 1)) AS ends,
         x.first + ((x.last - x.first) * (x.sure >> 11) + 1023) / 1024 AS sure_first, x.last - ((x.last - x.first) * (x.sure & 2047) + 1023) / 1024 AS sure_last,
         x.first AS first, x.gap AS gap, x.gap_end AS gap_end
-      FROM access x CROSS JOIN access_kind c ON c.id = x.kind CROSS JOIN ev e ON e.seq = x.alloc_seq LEFT JOIN ended f ON f.alloc_seq = x.alloc_seq
+      FROM access_times x CROSS JOIN access_kind c ON c.id = x.kind CROSS JOIN ev e ON e.seq = x.alloc_seq LEFT JOIN ended f ON f.alloc_seq = x.alloc_seq
       WHERE c.kinds & 896 = 0 AND (e.op = 20 OR NOT ((SELECT managed FROM kind WHERE id = e.kind) OR e.seq IN (SELECT seq FROM amend WHERE op = 50)))) u
     CROSS JOIN (SELECT 'never used' AS kind UNION ALL SELECT 'early' UNION ALL SELECT 'late free' UNION ALL SELECT 'idle') k
     WHERE CASE k.kind WHEN 'never used' THEN u.sure_first IS NULL WHEN 'idle' THEN u.gap IS NOT NULL ELSE u.first IS NOT NULL END) w

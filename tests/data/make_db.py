@@ -24,6 +24,13 @@ def x(n, unit=512):
     return n // unit if n % unit == 0 else -n
 
 
+def x2m(n, direct):
+    """Reserved: units of 2 MiB, or so many more than DIRECT, or exactly."""
+    if n % (2 * MiB) == 0:
+        return n // (2 * MiB)
+    return -2 * ((n - direct) // (2 * MiB)) - 1 if n >= direct and (n - direct) % (2 * MiB) == 0 else -2 * n - 2
+
+
 class Run:
     def __init__(self, schema, out, device_count, kind):
         self.kind_of_run = kind
@@ -143,11 +150,11 @@ class Run:
         self.seq += 1
         t = self.tot.get(dev, dict(framework=0, direct=0, reserved=0))
         return [self.seq, self.t, op, dev, self.phase(), self.kind(space, status, managed=managed), x(address), x(size), self.rid(), stack,
-                mate, x(t["framework"]), x(t["direct"]), x(t["reserved"], 2 * MiB)]
+                mate, x(t["framework"]), x(t["direct"]), x2m(t["reserved"], t["direct"])]
 
     def finish(self, row, dev):
         t = self.tot[dev]
-        row[11:] = [x(t["framework"]), x(t["direct"]), x(t["reserved"], 2 * MiB)]
+        row[11:] = [x(t["framework"]), x(t["direct"]), x2m(t["reserved"], t["direct"])]
         self.rows.append(row)
         self.account(dev, None)
 

@@ -11,6 +11,16 @@ import sqlite3
 import sys
 
 
+# of schema 12, what 13 has in other columns or forms
+SHORTER = {
+    "ev": {"reserved": """CASE WHEN reserved >= 0 THEN reserved
+        WHEN -reserved >= {direct} AND (-reserved - {direct}) % 2097152 = 0 THEN -2 * ((-reserved - {direct}) / 2097152) - 1
+        ELSE 2 * reserved - 2 END""".format(direct="CASE WHEN direct < 0 THEN -direct ELSE direct * 512 END")},
+    "access": {"span": "last - first", "gap_left": "last - gap_end",
+               "steps": """CASE WHEN coalesce(first_step, last_step, steps) IS NULL THEN end_step
+                   ELSE json_array(first_step, last_step, end_step, steps) END"""}}
+
+
 def renew(schema, old, new):
     source = old
     if old.endswith(".xz"):
@@ -23,15 +33,18 @@ def renew(schema, old, new):
     with open(schema) as f:
         db.executescript(f.read())
     db.execute("ATTACH ? AS old", (source,))
+    was = int(db.execute("SELECT value FROM old.meta WHERE key = 'schema_version'").fetchone()[0])
     tables = "SELECT name FROM {}.sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%'"
     theirs = {name for (name,) in db.execute(tables.format("old"))}
     for (name,) in db.execute(tables.format("main")).fetchall():
         if name not in theirs:
             continue
         known = {row[1] for row in db.execute(f"PRAGMA old.table_info('{name}')")}
-        columns = ", ".join(f'"{row[1]}"' for row in db.execute(f"PRAGMA main.table_info('{name}')") if row[1] in known)
+        shorter = SHORTER.get(name, {}) if was < 13 else {}
+        columns = [row[1] for row in db.execute(f"PRAGMA main.table_info('{name}')") if row[1] in known or row[1] in shorter]
+        names, values = ", ".join(f'"{c}"' for c in columns), ", ".join(shorter.get(c, f'"{c}"') for c in columns)
         db.execute(f'DELETE FROM main."{name}"')
-        db.execute(f'INSERT INTO main."{name}"({columns}) SELECT {columns} FROM old."{name}"')
+        db.execute(f'INSERT INTO main."{name}"({names}) SELECT {values} FROM old."{name}"')
     db.execute("UPDATE meta SET value = ? WHERE key = 'schema_version'", (version,))
     application = db.execute("PRAGMA old.application_id").fetchone()[0]
     db.execute(f"PRAGMA main.application_id = {application}")

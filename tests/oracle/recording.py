@@ -21,6 +21,14 @@ def units(value, unit=512):
     return -value if value < 0 else value * unit
 
 
+def reserved(value, direct):
+    """x2m: in units of 2 MiB, or so many more than DIRECT, or exactly."""
+    if value is None or value >= 0:
+        return value if value is None else value * (1 << 21)
+    odd, n = (-value - 1) % 2, (-value - 1) // 2
+    return n if odd else n * (1 << 21) + direct
+
+
 class Recording:
     def __init__(self, path):
         self.path = path
@@ -62,7 +70,7 @@ class Recording:
             setattr(e, name, getattr(kind, name))
         for name in ("address", "size", "framework", "direct"):
             setattr(e, name, units(getattr(e, name)))
-        e.reserved = units(e.reserved, 1 << 21)
+        e.reserved = reserved(e.reserved, e.direct)
         return e
 
     def asked(self, tensor, size):

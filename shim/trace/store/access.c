@@ -3,7 +3,7 @@
  *
  * The row of a block that has ended is written in the batch of its free.  Living blocks are written together
  * with table live, from the journal's rows as they are then.  Names of kernels and phases, which many rows
- * share, are a row of access_kind, so that a block takes some 25 bytes.
+ * share, are a row of access_kind, and what most rows have equal takes no byte: a block takes some 20.
  */
 #include "internal.h"
 
@@ -69,10 +69,10 @@ static int write_kinds(struct vs_store *s)
 
 /* ---- rows ---- */
 
-/* A - B if positive, else -1, which is written as NULL. */
+/* A - B if positive, else NULL. */
 static int64_t beyond(uint32_t a, uint32_t b)
 {
-    return a > b ? (int64_t)(a - b) : -1;
+    return a > b ? (int64_t)(a - b) : VS_ACCESS_NONE;
 }
 
 /* Clocks of two threads may differ by a microsecond. */
@@ -91,19 +91,33 @@ static uint64_t parts_of(uint64_t a, uint64_t span)
     return span == 0 ? 0 : (uint64_t)(whole / span);
 }
 
-/* Where the sure uses of R lie between its first and its last: access.sure; -1: it has none. */
+/* Where the sure uses of R lie between its first and its last: access.sure; NULL: it has none. */
 static int64_t sure_of(const struct vs_access_row *r)
 {
     uint64_t first = r->sure_first_ns, last = r->sure_last_ns,
              span = (uint64_t)after(r->last_ns, r->first_ns);
     if (last == 0)
-        return -1;
+        return VS_ACCESS_NONE;
     first = first < r->first_ns ? r->first_ns : first;
     last = last > r->last_ns ? r->last_ns : last;
     uint64_t late = parts_of((uint64_t)after(first, r->first_ns), span);
     uint64_t early = parts_of((uint64_t)after(r->last_ns, last), span);
     return (int64_t)((late > SURE_PARTS ? SURE_PARTS : late) << SURE_SHIFT |
                      (early > SURE_PARTS ? SURE_PARTS : early));
+}
+
+/* Nearly all blocks are used in the step of their birth alone, or never: of these there is the free's step.
+ */
+static void put_steps(struct vs_access_values *v, const struct vs_access_row *r)
+{
+    bool used = r->uses != 0;
+    int64_t first = used ? beyond(r->first_step, r->born_step) : VS_ACCESS_NONE;
+    int64_t last = used ? beyond(r->last_step, r->born_step) : VS_ACCESS_NONE;
+    int64_t end = r->end_step ? (int64_t)r->end_step - r->born_step : VS_ACCESS_NONE;
+    int64_t steps = r->steps > 1 ? (int64_t)r->steps : VS_ACCESS_NONE;
+    v->value[VS_ACCESS_STEPS] = end;
+    v->lists = first != VS_ACCESS_NONE || last != VS_ACCESS_NONE || steps != VS_ACCESS_NONE;
+    memcpy(v->number, (const int64_t[VS_ACCESS_NUMBERS]){first, last, end, steps}, sizeof v->number);
 }
 
 #define AT_ONCE 4096u /* rows that are collected and written by one statement */
@@ -126,17 +140,16 @@ static int put(struct vs_store *s, uint64_t alloc, const struct vs_access_row *r
                                 .kinds = r->kinds,
                                 .phases = used ? r->phases : 0};
     uint32_t kind = find_kind(s, &key);
-    uint32_t last_step = used ? r->last_step : r->born_step;
     if (kind == 0)
         return -ENOMEM;
-    int64_t first = used ? after(r->first_ns, r->born_ns) : -1;
-    int64_t last = used ? after(r->last_ns, r->born_ns) : -1;
-    const struct vs_access_values values = {
-        {(int64_t)alloc, (int64_t)kind, first, last, (int64_t)r->uses, (int64_t)r->born_step,
-         used ? beyond(r->first_step, r->born_step) : -1, beyond(last_step, r->born_step),
-         r->end_step ? (int64_t)(r->end_step - r->born_step) : -1, r->steps > 1 ? (int64_t)r->steps : -1,
-         idled ? (int64_t)r->gap_ns : -1, idled ? after(r->gap_end_ns, r->born_ns) : -1,
-         used ? sure_of(r) : -1}};
+    int64_t first = after(r->first_ns, r->born_ns), last = after(r->last_ns, r->born_ns);
+    struct vs_access_values values = {
+        .value = {(int64_t)alloc, (int64_t)kind, used ? first : VS_ACCESS_NONE,
+                  used ? last - first : VS_ACCESS_NONE, (int64_t)r->uses, (int64_t)r->born_step, 0,
+                  idled ? (int64_t)r->gap_ns : VS_ACCESS_NONE,
+                  idled ? last - after(r->gap_end_ns, r->born_ns) : VS_ACCESS_NONE,
+                  used ? sure_of(r) : VS_ACCESS_NONE}};
+    put_steps(&values, r);
     uint64_t failed = 0;
     vs_list_push(&s->accesses, failed, values);
     if (failed)

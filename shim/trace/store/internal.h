@@ -49,9 +49,14 @@ struct vs_kind {
     uint8_t space, context, managed;
 };
 
-struct vs_access_values { /* a row of access, column by column; -1: NULL */
-    int64_t value[13];
+enum { VS_ACCESS_STEPS = 6, VS_ACCESS_COLUMNS = 10, VS_ACCESS_NUMBERS = 4 };
+
+struct vs_access_values { /* a row of access, column by column */
+    int64_t value[VS_ACCESS_COLUMNS];
+    int64_t number[VS_ACCESS_NUMBERS]; /* what its column `steps` lists; VS_ACCESS_NONE: null */
+    bool lists;                        /* it does: value[VS_ACCESS_STEPS] does not count */
 };
+#define VS_ACCESS_NONE INT64_MIN /* NULL */
 
 struct vs_access_key { /* a row of access_kind: strings, phases by their ids */
     uint32_t first_by, last_by, first_phase, last_phase;

@@ -12,6 +12,8 @@
 #include "internal.h"
 
 #include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
 
 enum { SEQ, SIZE = 7, COLUMNS = 14 };
 
@@ -26,9 +28,16 @@ static bool size_unknown(const struct vs_row *row)
     return row->size == VS_BYTES_UNKNOWN;
 }
 
-static int64_t x2m(uint64_t bytes)
+/* Allocators reserve multiples of 2 MiB.  What libraries and programs ask for is direct, and often no
+ * multiple of anything: then the rest is one. */
+static int64_t x2m(uint64_t bytes, uint64_t direct)
 {
-    return bytes % (2u << 20) ? -(int64_t)bytes : (int64_t)(bytes / (2u << 20));
+    const uint64_t unit = 2u << 20;
+    if (bytes % unit == 0)
+        return (int64_t)(bytes / unit);
+    if (bytes >= direct && (bytes - direct) % unit == 0)
+        return -(int64_t)(2 * ((bytes - direct) / unit)) - 1;
+    return -(int64_t)(2 * bytes) - 2;
 }
 
 uint64_t vs_from_x512(int64_t value)
@@ -71,8 +80,8 @@ static int connect_table(sqlite3 *db, void *store, int argc, const char *const *
 static int connect_accesses(sqlite3 *db, void *store, int argc, const char *const *argv, sqlite3_vtab **out,
                             char **why)
 {
-    return connect_as("CREATE TABLE accesses(alloc_seq INT,kind INT,first INT,last INT,uses INT,born_step "
-                      "INT,first_step INT,last_step INT,end_step INT,steps INT,gap INT,gap_end INT,sure INT)",
+    return connect_as("CREATE TABLE accesses(alloc_seq INT,kind INT,first INT,span INT,uses INT,born_step "
+                      "INT,steps,gap INT,gap_left INT,sure INT)",
                       db, store, out);
 }
 
@@ -158,7 +167,7 @@ static int64_t value_of(const struct vs_row *row, int column)
     case 12:
         return vs_x512(row->direct);
     default:
-        return x2m(row->reserved);
+        return x2m(row->reserved, row->direct);
     }
 }
 
@@ -199,10 +208,25 @@ static int is_behind_the_last_access(sqlite3_vtab_cursor *cursor)
     return c->access == c->access_end;
 }
 
+/* The numbers as JSON: '[0,7,null,8]'. */
+static void give_list(sqlite3_context *out, const int64_t *number)
+{
+    char text[VS_ACCESS_NUMBERS * 21 + 2];
+    int at = 0;
+    for (int i = 0; i < VS_ACCESS_NUMBERS; i++)
+        at += number[i] == VS_ACCESS_NONE
+                  ? snprintf(text + at, sizeof text - (size_t)at, "%cnull", i ? ',' : '[')
+                  : snprintf(text + at, sizeof text - (size_t)at, "%c%" PRId64, i ? ',' : '[', number[i]);
+    text[at++] = ']';
+    sqlite3_result_text(out, text, at, SQLITE_TRANSIENT);
+}
+
 static int give_access_column(sqlite3_vtab_cursor *cursor, sqlite3_context *out, int column)
 {
     const struct vs_access_values *a = ((const struct cursor *)cursor)->access;
-    if (a->value[column] >= 0)
+    if (column == VS_ACCESS_STEPS && a->lists)
+        give_list(out, a->number);
+    else if (a->value[column] != VS_ACCESS_NONE)
         sqlite3_result_int64(out, a->value[column]);
     return SQLITE_OK;
 }

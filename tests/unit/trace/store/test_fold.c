@@ -201,7 +201,9 @@ static const char *const all[] = {"ev",     "kind",    "rng",          "range_pe
                                   "loss",   "leak",    "live_at_peak", "live_at_oom", NULL};
 
 #define BYTES(c) "CASE WHEN e." c " < 0 THEN -e." c " ELSE e." c " * 512 END"
-#define RESERVED "CASE WHEN e.reserved < 0 THEN -e.reserved ELSE e.reserved * 2097152 END"
+#define RESERVED                                                                                             \
+    "CASE WHEN e.reserved >= 0 THEN e.reserved * 2097152 WHEN ~e.reserved & 1 THEN ~e.reserved >> 1 "        \
+    "ELSE (~e.reserved >> 1) * 2097152 + CASE WHEN e.direct < 0 THEN -e.direct ELSE e.direct * 512 END END"
 
 #define RANGE                                                                                                \
     "r.id, r.phase, source, flags, parent, thread, step, first_seq, t_push, t_pop, p.device, "               \
