@@ -1,8 +1,13 @@
 /*
  * kernels.c - see kernels.h: an open-addressed table of handles, and layouts on pages that only grow.
  *
- * A published layout is never changed except for its epoch.  If a handle comes to mean another kernel it
- * gets a new layout, and the old one's few bytes are not reused.
+ *      place   handle | layout ------.      room for a layout of ten runs, two cache lines in all
+ *                          |         v
+ *                          '-----> [ layout ]   or on the pages
+ *
+ * So of nearly all kernels a launch reads two neighbouring lines, whose address follows from the handle.  A
+ * published layout is never changed except for its epoch.  If a handle comes to mean another kernel it gets a
+ * new layout, and the old one's few bytes are not reused (but by a reset, when there is one thread).
  */
 #define _GNU_SOURCE
 #include "kernels.h"
@@ -17,18 +22,25 @@
 #define PROBES  32u
 #define CHUNK   (256u << 10)
 
-static struct {
-    _Atomic uintptr_t handle;
+#define PLACE 128u
+#define ROOM  (PLACE - sizeof(uintptr_t) - sizeof(void *))
+
+/* 4 MiB, of which few pages are touched; of zeros at first. */
+static struct place {
+    _Alignas(PLACE) _Atomic uintptr_t handle;
     _Atomic(struct vs_kernel *) layout;
+    _Alignas(struct vs_kernel) char room[ROOM]; /* for the first layout, by who got the handle in here */
 } kernels[KERNELS];
-static _Atomic uint32_t epoch = 1;
+_Static_assert(sizeof(struct place) == PLACE, "two lines");
+static VS_HOT _Atomic uint32_t epoch = 1;
+static _Atomic bool any; /* a place was taken */
 
 static uint32_t hash_of(const void *handle)
 {
     return (uint32_t)((uintptr_t)handle * UINT64_C(0x9e3779b97f4a7c15) >> 49);
 }
 
-const struct vs_kernel *vs_kernel_find(const void *handle)
+VS_HOT_CODE const struct vs_kernel *vs_kernel_find(const void *handle)
 {
     uintptr_t key = (uintptr_t)handle;
     for (uint32_t i = 0, at = hash_of(handle); i < PROBES; i++, at++) {
@@ -54,6 +66,8 @@ void vs_kernels_doubt(void)
 
 void vs_kernels_reset(void)
 {
+    if (!atomic_exchange_explicit(&any, false, memory_order_relaxed))
+        return;
     for (uint32_t i = 0; i < KERNELS; i++)
         if (atomic_load_explicit(&kernels[i].handle, memory_order_relaxed) != 0) {
             atomic_store_explicit(&kernels[i].layout, NULL, memory_order_relaxed);
@@ -114,18 +128,18 @@ static bool same(const struct vs_kernel *k, uint32_t name, bool reaches, const s
     return runs == k->runs;
 }
 
-static struct vs_kernel *make(const void *handle, uint32_t name, bool reaches,
-                              const struct vs_kernel_params *p)
+/* In ROOM bytes at THERE, or elsewhere. */
+static struct vs_kernel *make(char *there, uint32_t name, bool reaches, const struct vs_kernel_params *p)
 {
     struct vs_kernel_run run;
     uint16_t runs = 0;
     for (uint32_t i = 0; i < p->count; i++)
         runs += run_of(p, i, &run);
-    struct vs_kernel *k = take(sizeof *k + runs * sizeof run);
+    size_t bytes = sizeof(struct vs_kernel) + runs * sizeof run;
+    struct vs_kernel *k = there != NULL && bytes <= ROOM ? (struct vs_kernel *)there : take(bytes);
     if (k == NULL)
         return NULL;
-    *k = (struct vs_kernel){.handle = (uintptr_t)handle,
-                            .name = name,
+    *k = (struct vs_kernel){.name = name,
                             .runs = runs,
                             .known = p->known,
                             .reaches = reaches,
@@ -142,19 +156,22 @@ const struct vs_kernel *vs_kernel_learn(const void *handle, uint32_t name, bool 
 {
     uintptr_t key = (uintptr_t)handle;
     uint32_t now = atomic_load_explicit(&epoch, memory_order_relaxed);
+    bool got = false;
+    atomic_store_explicit(&any, true, memory_order_relaxed);
     for (uint32_t i = 0, at = hash_of(handle); i < PROBES; i++, at++) {
         uintptr_t seen = atomic_load_explicit(&kernels[at % KERNELS].handle, memory_order_relaxed);
-        if (seen == 0 && atomic_compare_exchange_strong(&kernels[at % KERNELS].handle, &seen, key))
+        struct place *place = &kernels[at % KERNELS];
+        if (seen == 0 && (got = atomic_compare_exchange_strong(&place->handle, &seen, key)))
             seen = key;
         if (seen != key)
             continue;
-        struct vs_kernel *k = atomic_load_explicit(&kernels[at % KERNELS].layout, memory_order_acquire);
+        struct vs_kernel *k = atomic_load_explicit(&place->layout, memory_order_acquire);
         if (!same(k, name, reaches, params))
-            k = make(handle, name, reaches, params);
+            k = make(got ? place->room : NULL, name, reaches, params);
         if (k == NULL)
             return NULL;
         atomic_store_explicit(&k->epoch, now, memory_order_relaxed);
-        atomic_store_explicit(&kernels[at % KERNELS].layout, k, memory_order_release);
+        atomic_store_explicit(&place->layout, k, memory_order_release);
         return k;
     }
     return NULL;
@@ -239,11 +256,11 @@ static __attribute__((noinline)) void given_parts(const struct vs_kernel *k, con
         vs_use_words(u, b, parts[i].at, parts[i].words, parts[i].sure);
 }
 
-void vs_kernel_given(const struct vs_kernel *k, const struct vs_use *u, struct vs_grid grid,
-                     void *const *params, const void *buffer, size_t size)
+VS_HOT_CODE void vs_kernel_given(const struct vs_kernel *k, const struct vs_use *u, struct vs_grid grid,
+                                 void *const *params, const void *buffer, size_t size)
 {
     struct vs_use_batch b;
-    b.n = 0;
+    vs_use_batch_begin(&b);
     for (uint32_t i = 0; i < k->runs; i++) {
         const struct vs_kernel_run *run = &k->run[i];
         const char *value = value_of(run, params, buffer, size);

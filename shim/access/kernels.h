@@ -24,7 +24,6 @@ struct vs_kernel_run {
 };
 
 struct vs_kernel {
-    uintptr_t handle;
     _Atomic uint32_t epoch; /* the epoch in which it is valid */
     uint32_t name;          /* string id */
     uint16_t runs;

@@ -20,16 +20,22 @@
 
 #include "record/record.h"
 #include "record/block.h"
+#include "trace/journal/claim.h"
 #include "trace/uses/living.h"
 #include "trace/uses/uses.h"
 
 #define PHASES 4096u
 
-static struct {
+/* What every launch reads. */
+static VS_HOT struct {
     struct vs_journal *journal;
+    struct vs_ring ring;
+    uint32_t generation; /* of the look-ups that threads keep */
+} hot;
+
+static struct {
     _Atomic uint64_t phase[PHASES]; /* by range % PHASES: range << 32 | string id of its phase */
     _Atomic uint32_t known[6]; /* string ids of the phases that have bits of their own; the first: none */
-    uint32_t generation;       /* of the look-ups that threads keep */
 } all;
 
 #define SPANS  (1u << 16)
@@ -64,7 +70,7 @@ static void forget_spans(void)
 
 void vs_access_begin(struct vs_journal *j)
 {
-    if (all.journal != NULL)
+    if (hot.journal != NULL)
         forget_spans();
     vs_pages_reset();
     for (uint32_t i = 0; i < PHASES; i++)
@@ -72,8 +78,9 @@ void vs_access_begin(struct vs_journal *j)
     for (uint32_t i = 1; i < 6; i++)
         atomic_store_explicit(&all.known[i], vs_journal_string(j, known_name[i], strlen(known_name[i])),
                               memory_order_relaxed);
-    all.generation++;
-    all.journal = j;
+    hot.generation++;
+    hot.ring = vs_journal_ring(j);
+    hot.journal = j;
 }
 
 /* ---- ranges ---- */
@@ -97,9 +104,9 @@ static void pushed(const struct vs_event *push)
 static __attribute__((noinline)) void look_up_phase(uint32_t range)
 {
     uint64_t known = atomic_load_explicit(&all.phase[range % PHASES], memory_order_relaxed);
-    if (mine.generation != all.generation)
+    if (mine.generation != hot.generation)
         mine.autograd = vs_record_thread_is_autograd();
-    mine.generation = all.generation;
+    mine.generation = hot.generation;
     mine.range = range;
     if (range != 0) {
         mine.phase = known >> 32 == range ? (uint32_t)known : 0;
@@ -110,10 +117,22 @@ static __attribute__((noinline)) void look_up_phase(uint32_t range)
     }
 }
 
-struct vs_use vs_use_begin(uint32_t name, uint16_t kinds)
+/* The first slots, of which the later ones fetch those behind them (journal/uses.c). */
+VS_HOT_CODE void vs_use_fetch(void)
+{
+    struct vs_journal_header *h = hot.ring.header;
+    if (h == NULL)
+        return;
+    uint64_t head = atomic_load_explicit(&h->head, memory_order_relaxed);
+    vs_fetch_to_write(vs_ring_slot(&hot.ring, head));
+    vs_fetch_to_write(vs_ring_slot(&hot.ring, head + 1));
+    vs_fetch(&mine);
+}
+
+VS_HOT_CODE struct vs_use vs_use_begin(uint32_t name, uint16_t kinds)
 {
     uint32_t range = vs_record_range();
-    if (__builtin_expect(mine.range != range || mine.generation != all.generation, 0))
+    if (__builtin_expect(mine.range != range || mine.generation != hot.generation, 0))
         look_up_phase(range);
     return (struct vs_use){.now = vs_event_clock_of(&vs_self.clock),
                            .name = name,
@@ -191,14 +210,15 @@ static void give(const struct vs_use *u, enum vs_use_form form, const uint64_t *
                                   .space = u->phases,
                                   .device = (int8_t)form,
                                   .status = u->kinds};
-    uint64_t last = vs_journal_append_uses(all.journal, &like, word, n);
+    uint64_t last = vs_journal_append_uses(hot.journal, &like, word, n);
     uint64_t mask = atomic_load_explicit(&vs_hot.nudge_mask, memory_order_relaxed);
     uint64_t before = last - (n + VS_USE_SLOT_WORDS - 1) / VS_USE_SLOT_WORDS;
     if (__builtin_expect(last != VS_SEQ_NONE && (last & ~mask) != (before & ~mask), 0))
         vs_record_uses_nudge();
 }
 
-void vs_use_words(const struct vs_use *u, struct vs_use_batch *b, const void *at, size_t count, bool sure)
+VS_HOT_CODE void vs_use_words(const struct vs_use *u, struct vs_use_batch *b, const void *at, size_t count,
+                              bool sure)
 {
     for (size_t i = 0; i < count; i++) {
         uint64_t word;
@@ -207,7 +227,7 @@ void vs_use_words(const struct vs_use *u, struct vs_use_batch *b, const void *at
     }
 }
 
-void vs_use_flush(const struct vs_use *u, struct vs_use_batch *b)
+VS_HOT_CODE void vs_use_flush(const struct vs_use *u, struct vs_use_batch *b)
 {
     if (b->n != 0)
         give(u, VS_USE_WORDS, b->word, b->n);
@@ -216,7 +236,8 @@ void vs_use_flush(const struct vs_use *u, struct vs_use_batch *b)
 
 void vs_use_word(const struct vs_use *u, uint64_t word, bool sure)
 {
-    struct vs_use_batch b = {0};
+    struct vs_use_batch b;
+    vs_use_batch_begin(&b);
     vs_use_add(u, &b, word, sure);
     vs_use_flush(u, &b);
 }
@@ -234,7 +255,8 @@ void vs_use_memory(const struct vs_use *u, uint64_t address, uint64_t size)
 static bool store(const char *from, uint64_t size)
 {
     uint64_t words[512], left = size < VS_USE_STORED_MAX ? size : VS_USE_STORED_MAX;
-    struct vs_use_batch b = {0};
+    struct vs_use_batch b;
+    vs_use_batch_begin(&b);
     while (left >= sizeof *words) {
         size_t want = left < sizeof words ? left / sizeof *words * sizeof *words : sizeof words;
         struct iovec to = {words, want}, there = {(void *)(uintptr_t)from, want};
@@ -242,7 +264,7 @@ static bool store(const char *from, uint64_t size)
             return false;
         for (size_t i = 0; i < want / sizeof *words; i++) {
             b.word[b.n] = words[i];
-            b.n += vs_pages_may(words[i]);
+            b.n += vs_pages_within(b.span, words[i]) && vs_pages_may(words[i]);
             if (b.n == VS_USE_BATCH) {
                 give(&(struct vs_use){0}, VS_USE_STORED, b.word, b.n);
                 b.n = 0;
@@ -290,7 +312,7 @@ void vs_use_copy(const struct vs_use *u, uint64_t to, uint64_t from, uint64_t si
 
 void vs_use_reaching(void)
 {
-    if (all.journal != NULL)
+    if (hot.journal != NULL)
         give(&(struct vs_use){0}, VS_USE_REACHING, (const uint64_t[]){1}, 1);
 }
 

@@ -52,21 +52,34 @@ struct vs_use {
     uint8_t phases;       /* enum vs_access_phase, one of them */
 };
 
+/* To be called before the work is looked at: the slots of the ring that its words will go into are fetched
+ * meanwhile. */
+void vs_use_fetch(void);
 /* Prepares a use of KINDS, by the work NAME, now and by the calling thread. */
 struct vs_use vs_use_begin(uint32_t name, uint16_t kinds);
 
 /* Words that may be addresses, kept until there are enough for a few events. */
 #define VS_USE_BATCH 32u
 struct vs_use_batch {
+    struct vs_pages_span span;
     uint32_t n;
     uint64_t word[VS_USE_BATCH]; /* with VS_USE_SURE */
 };
+/* Empties B, of which nothing else is initialized. */
+static inline void vs_use_batch_begin(struct vs_use_batch *b)
+{
+    b->span = vs_pages_now();
+    b->n = 0;
+}
+
 /* Records that the device is given the words of B, which is empty then. */
 void vs_use_flush(const struct vs_use *u, struct vs_use_batch *b);
 
 /* SURE: the word is not one that an earlier call may have left there (trace/access.h). */
 static inline void vs_use_add(const struct vs_use *u, struct vs_use_batch *b, uint64_t word, bool sure)
 {
+    if (!vs_pages_within(b->span, word))
+        return;
     b->word[b->n] = sure ? word | VS_USE_SURE : word;
     b->n += vs_pages_may(word);
     if (__builtin_expect(b->n == VS_USE_BATCH, 0))

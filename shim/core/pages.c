@@ -1,7 +1,24 @@
 /* pages.c - see pages.h. */
 #include "pages.h"
 
+#include "hot.h"
+
 _Alignas(64) _Atomic uint64_t vs_pages[VS_PAGES / 64], vs_pages_regions[VS_PAGES_REGIONS / 64];
+
+VS_HOT struct vs_pages_bounds vs_pages_bounds = {UINT64_MAX, 0};
+
+/* Who sees a block sees its pages' bits and bounds (pages.h), so the order of the stores does not matter. */
+static void widen(uint64_t from, uint64_t to)
+{
+    uint64_t low = atomic_load_explicit(&vs_pages_bounds.low, memory_order_relaxed);
+    uint64_t high = atomic_load_explicit(&vs_pages_bounds.high, memory_order_relaxed);
+    while (from < low && !atomic_compare_exchange_weak_explicit(&vs_pages_bounds.low, &low, from,
+                                                                memory_order_relaxed, memory_order_relaxed))
+        ;
+    while (to > high && !atomic_compare_exchange_weak_explicit(&vs_pages_bounds.high, &high, to,
+                                                               memory_order_relaxed, memory_order_relaxed))
+        ;
+}
 
 static void set(_Atomic uint64_t *bits, uint64_t n)
 {
@@ -19,12 +36,16 @@ __attribute__((noinline)) void vs_pages_add(uint64_t address, uint64_t size)
         last = first + VS_PAGES - 1;
     for (uint64_t page = first; page <= last; page++)
         set(vs_pages, page & (VS_PAGES - 1));
-    for (uint64_t region = address >> VS_PAGES_REGION_BITS; region <= end >> VS_PAGES_REGION_BITS; region++)
+    for (uint64_t region = address >> VS_PAGES_REGION_BITS; region <= end >> VS_PAGES_REGION_BITS; region++) {
         set(vs_pages_regions, region);
+        widen(region << VS_PAGES_REGION_BITS, (region + 1) << VS_PAGES_REGION_BITS);
+    }
 }
 
 void vs_pages_reset(void)
 {
+    atomic_store_explicit(&vs_pages_bounds.low, UINT64_MAX, memory_order_relaxed);
+    atomic_store_explicit(&vs_pages_bounds.high, 0, memory_order_relaxed);
     for (uint32_t i = 0; i < VS_PAGES / 64; i++)
         atomic_store_explicit(&vs_pages[i], 0, memory_order_relaxed);
     for (uint32_t i = 0; i < VS_PAGES_REGIONS / 64; i++)

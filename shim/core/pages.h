@@ -24,6 +24,18 @@
 
 extern _Atomic uint64_t vs_pages[VS_PAGES / 64], vs_pages_regions[VS_PAGES_REGIONS / 64];
 
+/* From the begin of the first 16 GiB with a bit to the end of the last: nearly all words that are no address
+ * lie outside, which one comparison shows.  No finer than those, because a page may have got its bit from
+ * another one that shares it.  Both bounds only move outward while a recording lasts. */
+struct vs_pages_bounds {
+    _Atomic uint64_t low, high;
+};
+extern struct vs_pages_bounds vs_pages_bounds;
+
+struct vs_pages_span { /* the same, as it was read */
+    uint64_t low, size;
+};
+
 /* A block of SIZE bytes lies at ADDRESS. */
 void vs_pages_add(uint64_t address, uint64_t size);
 /* Forgets all blocks: a recording begins. */
@@ -46,6 +58,19 @@ static inline bool vs_pages_near(uint64_t address)
 static inline bool vs_pages_may(uint64_t address)
 {
     return vs_pages_near(address) && vs_pages_bit(vs_pages, address >> VS_PAGES_BITS & (VS_PAGES - 1));
+}
+
+static inline struct vs_pages_span vs_pages_now(void)
+{
+    uint64_t low = atomic_load_explicit(&vs_pages_bounds.low, memory_order_relaxed),
+             high = atomic_load_explicit(&vs_pages_bounds.high, memory_order_relaxed);
+    return (struct vs_pages_span){low, high > low ? high - low : 0};
+}
+
+/* Whether ADDRESS may be one of which vs_pages_may says more. */
+static inline bool vs_pages_within(struct vs_pages_span span, uint64_t address)
+{
+    return address - span.low < span.size;
 }
 
 /* As vs_pages_add, inline for a block of which all pages are known, as nearly all are. */

@@ -15,9 +15,10 @@
 #include "graph_nodes.h"
 #include "record/record.h"
 
-static _Atomic uint32_t captures; /* under way */
+static VS_HOT _Atomic uint32_t captures; /* under way */
 static _Atomic uint32_t api_name[VS_API_END];
-static _Atomic(struct vs_journal *) named_for; /* whose string ids these are, and those of the kernels */
+static VS_HOT _Atomic(struct vs_journal *)
+    named_for; /* whose string ids these are, and those of the kernels */
 
 /* ---- names ---- */
 
@@ -138,8 +139,10 @@ bool vs_given_captured(CUstream stream)
            vs_capturing(stream) == VS_CAPTURE_YES;
 }
 
-void vs_given_launch(CUfunction f, CUstream stream, struct vs_grid grid, void **params, void **extra)
+VS_HOT_CODE void vs_given_launch(CUfunction f, CUstream stream, struct vs_grid grid, void **params,
+                                 void **extra)
 {
+    vs_use_fetch();
     if (vs_given_captured(stream))
         return;
     const struct vs_kernel *k = vs_given_kernel(f);

@@ -331,7 +331,8 @@ void vs_given_graph(CUgraphExec exec, CUstream stream)
     if (l == NULL)
         return;
     struct vs_use u = vs_use_begin(0, 0);
-    struct vs_use_batch b = {0};
+    struct vs_use_batch b;
+    vs_use_batch_begin(&b);
     for (uint32_t i = 0; i < l->count; i++) {
         if (l->at[i].name != u.name || l->at[i].kinds != u.kinds) {
             vs_use_flush(&u, &b);

@@ -105,6 +105,7 @@ static uint64_t launch(uint32_t l)
         params[i] = &given[which == 0 ? i : 0];
     __asm__ volatile("" : : "r"(given), "r"(params) : "memory");
     begin = vs_clock_ns();
+    vs_use_fetch();
     const struct vs_kernel *k = vs_kernel_find((void *)(uintptr_t)((which + 1) << 12));
     struct vs_use u = vs_use_begin(k->name, VS_ACCESS_KERNEL);
     vs_kernel_given(k, &u, vs_grid(1, 1), params, NULL, 0);

@@ -92,8 +92,8 @@ static inline bool dead(const struct vs_ring *r, uint64_t seq)
            atomic_load_explicit(&vs_ring_slot(r, seq)->state, memory_order_relaxed) != vs_ring_lap(r, seq);
 }
 
-uint64_t vs_journal_append_uses(struct vs_journal *j, const struct vs_event *like, const uint64_t *word,
-                                uint32_t n)
+VS_HOT_CODE uint64_t vs_journal_append_uses(struct vs_journal *j, const struct vs_event *like,
+                                            const uint64_t *word, uint32_t n)
 {
     const struct vs_ring r = {j->header, j->slot, j->mask};
     const struct rest rest = {(uint64_t)like->range << 32 | like->stack,

@@ -160,10 +160,32 @@ static void two_words_of_one_launch_are_one_use(void **state)
     uint64_t words[3] = {BASE, BASE + 512, BASE + 8};
     born(VS_OP_BLOCK_ALLOC, BASE, 4096);
     struct vs_use u = vs_use_begin(1, VS_ACCESS_KERNEL);
-    struct vs_use_batch batch = {0};
+    struct vs_use_batch batch;
+    vs_use_batch_begin(&batch);
     vs_use_words(&u, &batch, words, 3, true);
     vs_use_flush(&u, &batch);
     assert_int_equal(died(VS_OP_BLOCK_FREE, BASE)->uses, 1);
+}
+
+/* Two pages 128 GiB apart share a bit, so the second block finds it set. */
+static void a_block_on_a_page_that_shares_its_bit_is_seen(void **state)
+{
+    const uint64_t shares = BASE + (UINT64_C(128) << 30);
+    uint64_t words[3] = {shares, 7, UINT64_MAX >> 1};
+    born(VS_OP_BLOCK_ALLOC, BASE, 4096);
+    born(VS_OP_BLOCK_ALLOC, shares - (UINT64_C(2) << 30), 4096);
+    record((struct vs_event){.op = VS_OP_BLOCK_ALLOC, .address = shares, .size = 4096});
+    vs_pages_reset();
+    vs_pages_block(BASE, 4096);
+    vs_pages_block(shares - (UINT64_C(2) << 30), 4096);
+    vs_pages_block(shares, 4096);
+    struct vs_use u = vs_use_begin(1, VS_ACCESS_KERNEL);
+    struct vs_use_batch batch;
+    vs_use_batch_begin(&batch);
+    vs_use_words(&u, &batch, words, 3, true);
+    assert_int_equal(batch.n, 1);
+    vs_use_flush(&u, &batch);
+    assert_int_equal(died(VS_OP_BLOCK_FREE, shares)->uses, 1);
 }
 
 static void a_block_inside_an_allocation_is_meant_before_it(void **state)
@@ -515,6 +537,7 @@ int main(void)
         cmocka_unit_test_setup(words_behind_the_tensors_of_a_foreach_launch_are_not_given, begin),
         cmocka_unit_test_setup(the_row_has_first_last_longest_pause_steps_and_phases, begin),
         cmocka_unit_test_setup(two_words_of_one_launch_are_one_use, begin),
+        cmocka_unit_test_setup(a_block_on_a_page_that_shares_its_bit_is_seen, begin),
         cmocka_unit_test_setup(a_block_inside_an_allocation_is_meant_before_it, begin),
         cmocka_unit_test_setup(a_thread_of_autograd_without_a_range_is_backward, begin),
         cmocka_unit_test_setup(an_address_that_comes_again_is_another_block, begin),
