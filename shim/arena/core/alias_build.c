@@ -126,7 +126,7 @@ static void enter(struct vs_arena *a, const struct alias *v, uint32_t alias, uin
         vs_atoms_add(a, v->run[i].first, v->run[i].first + v->run[i].count, alias);
     vs_class_add(a, class, alias);
     vs_alias_idle_add(a, alias);
-    vs_alias_refresh(a, &a->alias[alias]);
+    vs_class_open(a, alias);
     a->stats.aliased += v->count;
     a->stats.mappings += v->count;
     if (a->stats.mappings > a->stats.peak_mappings)

@@ -4,6 +4,10 @@
  * A request of n chunks takes the shortest alias mapping of at least n that is open, of equally long ones the
  * oldest, whichever queue used it last.  Alias mappings of one size are a class, in order of creation, with a
  * bit for each that is open; `by_count` has the classes in order of size.
+ *
+ * Whether a chunk of it is in use is looked at when an open one is found.  If there is one, the alias mapping
+ * is closed, and watches that chunk; it is opened again, on trust, when the chunk is idle.  A chunk may be in
+ * hundreds of alias mappings, and few of them watch it.
  */
 #include "internal.h"
 
@@ -22,22 +26,97 @@ static uint32_t lower_bound(const struct vs_arena *a, uint32_t count)
     return low;
 }
 
-/* The oldest open one from number FROM of the class on. */
-static uint32_t next_open(const struct alias_class *c, uint32_t from)
+/* Puts the alias mapping into the bits of its class, or takes it out. */
+static void flip(struct vs_arena *a, struct alias *v)
 {
-    uint64_t mask = ~0ull << (from & 63);
-    for (uint32_t w = from >> 6; c->members && w < c->words; w++, mask = ~0ull)
-        if (c->bits[w] & mask)
-            return c->aliases[w * 64 + (uint32_t)__builtin_ctzll(c->bits[w] & mask)];
+    struct alias_class *c = &a->class[v->class];
+    v->open = !v->open;
+    c->bits[v->index >> 6] ^= 1ull << (v->index & 63);
+    c->members += v->open ? 1 : -1u;
+}
+
+/* ---- what is watched ---- */
+
+static void watch(struct vs_arena *a, uint32_t alias, uint32_t chunk)
+{
+    struct alias *v = &a->alias[alias];
+    v->watched = chunk;
+    v->before = NIL;
+    v->behind = a->watch[chunk] - 1; /* NIL where there is none */
+    if (v->behind != NIL)
+        a->alias[v->behind].before = alias;
+    a->watch[chunk] = alias + 1;
+}
+
+static void watch_no_more(struct vs_arena *a, struct alias *v)
+{
+    if (v->watched == NIL)
+        return;
+    if (v->before == NIL)
+        a->watch[v->watched] = v->behind + 1;
+    else
+        a->alias[v->before].behind = v->behind;
+    if (v->behind != NIL)
+        a->alias[v->behind].before = v->before;
+    v->watched = NIL;
+}
+
+void vs_class_idle(struct vs_arena *a, uint32_t chunk)
+{
+    for (uint32_t next, alias = a->watch[chunk] - 1; alias != NIL; alias = next) {
+        struct alias *v = &a->alias[alias];
+        next = v->behind;
+        v->watched = NIL;
+        flip(a, v);
+    }
+    a->watch[chunk] = 0;
+}
+
+void vs_class_open(struct vs_arena *a, uint32_t alias)
+{
+    flip(a, &a->alias[alias]);
+}
+
+void vs_class_close(struct vs_arena *a, uint32_t alias)
+{
+    flip(a, &a->alias[alias]);
+}
+
+/* ---- which serves ---- */
+
+/* The first chunk of it that is in use; NIL: none. */
+static uint32_t used_chunk(const struct vs_arena *a, const struct alias *v)
+{
+    for (const struct run *r = v->run; r < v->run + v->runs; r++) {
+        const uint8_t *found = memchr(a->used + r->first, 1, r->count);
+        if (found)
+            return (uint32_t)(found - a->used);
+    }
     return NIL;
 }
 
-uint32_t vs_alias_find(const struct vs_arena *a, uint32_t count, uint32_t after)
+/* The oldest one from number FROM of the class on that has no chunk in use. */
+static uint32_t next_idle(struct vs_arena *a, const struct alias_class *c, uint32_t from)
+{
+    uint64_t mask = ~0ull << (from & 63);
+    for (uint32_t w = from >> 6; c->members && w < c->words; w++, mask = ~0ull)
+        while (c->bits[w] & mask) {
+            uint32_t alias = c->aliases[w * 64 + (uint32_t)__builtin_ctzll(c->bits[w] & mask)];
+            uint32_t chunk = used_chunk(a, &a->alias[alias]);
+            if (chunk == NIL)
+                return alias;
+            flip(a, &a->alias[alias]);
+            watch(a, alias, chunk);
+        }
+    return NIL;
+}
+
+uint32_t vs_alias_find(struct vs_arena *a, uint32_t count, uint32_t after)
 {
     uint32_t from = after == NIL ? 0 : a->alias[after].index + 1;
     for (uint32_t i = lower_bound(a, after == NIL ? count : a->alias[after].count); i < a->classes;
          i++, from = 0) {
-        uint32_t alias = next_open(&a->class[a->by_count[i]], from);
+        uint32_t alias = next_idle(a, &a->class[a->by_count[i]], from);
         if (alias != NIL)
             return alias;
     }
@@ -105,36 +184,18 @@ void vs_class_add(struct vs_arena *a, uint32_t class, uint32_t alias)
     struct alias_class *c = &a->class[class];
     a->alias[alias].class = class;
     a->alias[alias].index = c->used;
+    a->alias[alias].watched = NIL;
     c->aliases[c->used++] = alias;
-}
-
-/* Puts the alias mapping into the bits of its class, or takes it out. */
-static void flip(struct vs_arena *a, const struct alias *v)
-{
-    struct alias_class *c = &a->class[v->class];
-    uint64_t *word = &c->bits[v->index >> 6], bit = 1ull << (v->index & 63);
-    *word ^= bit;
-    c->members += *word & bit ? 1 : -1u;
 }
 
 void vs_class_remove(struct vs_arena *a, uint32_t alias)
 {
     struct alias *v = &a->alias[alias];
     struct alias_class *c = &a->class[v->class];
-    if (v->open) {
-        v->open = false;
+    if (v->open)
         flip(a, v);
-    }
+    watch_no_more(a, v);
     c->aliases[v->index] = NIL;
     while (c->used && c->aliases[c->used - 1] == NIL)
         c->used--;
-}
-
-void vs_alias_refresh(struct vs_arena *a, struct alias *v)
-{
-    bool open = !v->claimed && !v->busy;
-    if (open == v->open)
-        return;
-    v->open = open;
-    flip(a, v);
 }

@@ -45,11 +45,11 @@ uint32_t vs_alias_claim(struct vs_arena *a, uint32_t alias, uint32_t queue, uint
     v->claimed = left;
     v->queue = (uint8_t)queue;
     a->extent[v->extent].queue = (uint8_t)queue;
-    vs_alias_refresh(a, v);
+    vs_class_close(a, alias);
     for (const struct run *r = v->run; left; r++) {
         uint32_t n = r->count < left ? r->count : left;
         vs_extent_change(a, r->first, n, EXTENT_SHADOW, VS_ARENA_ANY);
-        vs_chunks_claim(a, r->first, r->first + n, alias);
+        vs_chunks_claim(a, r->first, r->first + n);
         left -= n;
     }
     return v->extent;
@@ -61,7 +61,7 @@ void vs_alias_release(struct vs_arena *a, uint32_t alias)
     uint32_t left = v->claimed, queue = v->queue;
     for (const struct run *r = v->run; left; r++) {
         uint32_t n = r->count < left ? r->count : left;
-        vs_chunks_release(a, r->first, r->first + n, users_of(queue), a->seq_now, alias);
+        vs_chunks_release(a, r->first, r->first + n, users_of(queue), a->seq_now);
         vs_extent_change(a, r->first, n, EXTENT_FREE, queue);
         left -= n;
     }
@@ -69,7 +69,7 @@ void vs_alias_release(struct vs_arena *a, uint32_t alias)
     v->users |= users_of(queue);
     v->last_free = a->seq_now;
     vs_alias_idle_add(a, alias);
-    vs_alias_refresh(a, v);
+    vs_class_open(a, alias);
 }
 
 /* ---- removing ---- */
@@ -83,7 +83,7 @@ bool vs_alias_complete(struct vs_arena *a, struct alias *v)
     return true;
 }
 
-/* The runs beyond the first KEEP chunks leave the alias mapping, and their counts with them. */
+/* The runs beyond the first KEEP chunks leave the alias mapping. */
 static void shorten_runs(struct vs_arena *a, uint32_t alias, uint32_t keep)
 {
     struct alias *v = &a->alias[alias];
@@ -92,8 +92,6 @@ static void shorten_runs(struct vs_arena *a, uint32_t alias, uint32_t keep)
         struct run *r = &v->run[i];
         uint32_t stays = before >= keep ? 0 : keep - before < r->count ? keep - before : r->count;
         before += r->count;
-        for (uint32_t g = r->first + stays; g < r->first + r->count; g++)
-            v->busy -= a->used[g] == 1;
         if (stays < r->count)
             vs_atoms_remove(a, r->first + stays, r->first + r->count, alias);
         r->count = stays;
@@ -147,7 +145,8 @@ int vs_alias_shorten(struct vs_arena *a, uint32_t alias, uint32_t keep)
         uint32_t rest = vs_extent_cut(a, v->extent, place);
         a->extent[rest].queue = VS_ARENA_ANY;
         vs_extent_give(a, rest, EXTENT_FREE);
-        vs_alias_refresh(a, v);
+        if (!v->claimed)
+            vs_class_open(a, alias);
     } else {
         a->stats.evicted++;
         remove_alias(a, alias);

@@ -28,20 +28,21 @@ struct array {
     size_t bytes;
 };
 
-#define ARRAYS (7 + LEVELS)
+#define FLAT   8 /* arrays with one element of each slot */
+#define ARRAYS (FLAT + LEVELS)
 
 static void list_arrays(struct vs_arena *a, struct array list[ARRAYS])
 {
     size_t slots = a->primary_slots, all = a->slots, bits = all;
-    struct array arrays[7] = {
+    struct array arrays[FLAT] = {
         {(void **)&a->starts, all * sizeof *a->starts},     {(void **)&a->used, slots},
         {(void **)&a->users, slots * sizeof *a->users},     {(void **)&a->seq, slots * sizeof *a->seq},
         {(void **)&a->atom_of, slots * sizeof *a->atom_of}, {(void **)&a->handle, slots * sizeof *a->handle},
-        {(void **)&a->aliased, (slots / 64 + 1) * 8},
+        {(void **)&a->aliased, (slots / 64 + 1) * 8},       {(void **)&a->watch, slots * sizeof *a->watch},
     };
     for (int i = 0; i < LEVELS; i++) {
         bits = (bits + 63) / 64;
-        list[7 + i] = (struct array){(void **)&a->starting[i], (bits + 1) * 8};
+        list[FLAT + i] = (struct array){(void **)&a->starting[i], (bits + 1) * 8};
     }
     memcpy(list, arrays, sizeof arrays);
 }

@@ -4,46 +4,23 @@
  * A chunk is idle when no block lies in it, through whatever mapping.  Then `users` and `seq` say which
  * queues' frees ended its last uses.  It lies in one free extent, or in a few that end where chunks do.
  *
- * Every alias mapping counts how many of its chunks are busy; it can be used only while there are none.  So a
- * change of a chunk is reported to all aliases of it, atom by atom.
+ * An alias mapping can be used only while no chunk of it is in use.  One that was found to have such a chunk
+ * watches that one, and is looked at again when the chunk is idle (alias_classes.c).  So a chunk that comes
+ * into use is reported to nobody.
  */
 #include "internal.h"
 
 #include <string.h>
 
-/* N chunks of the atom are busy for all its alias mappings but SELF, or no longer. */
-static void report(struct vs_arena *a, const struct atom *atom, uint32_t n, bool busy, uint32_t self)
+void vs_chunks_claim(struct vs_arena *a, uint32_t first, uint32_t end)
 {
-    for (uint32_t i = 0; i < atom->used; i++) {
-        struct alias *v = &a->alias[atom->aliases[i]];
-        if (atom->aliases[i] == self)
-            continue;
-        v->busy += busy ? n : -n;
-        vs_alias_refresh(a, v);
-    }
-}
-
-static void report_all(struct vs_arena *a, uint32_t first, uint32_t end, bool busy, uint32_t self)
-{
-    for (uint32_t g = vs_atoms_next(a, first, end); g < end; g = vs_atoms_next(a, g, end)) {
-        const struct atom *atom = &a->atom[a->atom_of[g]];
-        uint32_t stop = atom->first + atom->count < end ? atom->first + atom->count : end;
-        report(a, atom, stop - g, busy, self);
-        g = stop;
-    }
-}
-
-void vs_chunks_claim(struct vs_arena *a, uint32_t first, uint32_t end, uint32_t self)
-{
-    report_all(a, first, end, true, self);
     memset(a->used + first, 1, end - first);
     a->idle -= end - first;
     if (a->idle < a->surplus.least)
         a->surplus.least = a->idle;
 }
 
-void vs_chunks_release(struct vs_arena *a, uint32_t first, uint32_t end, uint32_t users, uint64_t seq,
-                       uint32_t self)
+void vs_chunks_release(struct vs_arena *a, uint32_t first, uint32_t end, uint32_t users, uint64_t seq)
 {
     memset(a->used + first, 0, end - first);
     for (uint32_t g = first; g < end; g++)
@@ -52,7 +29,9 @@ void vs_chunks_release(struct vs_arena *a, uint32_t first, uint32_t end, uint32_
         for (uint32_t g = first; g < end; g++)
             a->seq[g] = seq;
     a->idle += end - first;
-    report_all(a, first, end, false, self);
+    for (uint32_t g = first; g < end; g++)
+        if (a->watch[g])
+            vs_class_idle(a, g);
 }
 
 void vs_chunks_joined(struct vs_arena *a, const struct extent *free_extent, uint64_t bound)
@@ -61,7 +40,7 @@ void vs_chunks_joined(struct vs_arena *a, const struct extent *free_extent, uint
     if (bound == place_of(a, g) || free_extent->at > place_of(a, g) ||
         free_extent->at + free_extent->size < place_of(a, g + 1))
         return;
-    vs_chunks_release(a, g, g + 1, free_extent->waits | users_of(free_extent->queue), free_extent->seq, NIL);
+    vs_chunks_release(a, g, g + 1, free_extent->waits | users_of(free_extent->queue), free_extent->seq);
 }
 
 bool vs_chunk_complete(const struct vs_arena *a, uint32_t chunk)

@@ -63,10 +63,9 @@ void vs_extent_change(struct vs_arena *a, uint32_t slot, uint32_t count, enum ex
 
 /* ---- chunks.c ---- */
 
-void vs_chunks_claim(struct vs_arena *a, uint32_t first, uint32_t end, uint32_t self);
+void vs_chunks_claim(struct vs_arena *a, uint32_t first, uint32_t end);
 /* Idle from now on, after frees of USERS (bits) up to SEQ. */
-void vs_chunks_release(struct vs_arena *a, uint32_t first, uint32_t end, uint32_t users, uint64_t seq,
-                       uint32_t self);
+void vs_chunks_release(struct vs_arena *a, uint32_t first, uint32_t end, uint32_t users, uint64_t seq);
 /* Two free extents were joined at BOUND: the chunk around it may be idle now. */
 void vs_chunks_joined(struct vs_arena *a, const struct extent *free_extent, uint64_t bound);
 /* Whether all work that used the chunk is done. */
@@ -96,7 +95,7 @@ uint32_t vs_atoms_next(const struct vs_arena *a, uint32_t chunk,
 
 /* The shortest open one of at least COUNT chunks, the oldest of equal ones; AFTER: the next one
  * after that. */
-uint32_t vs_alias_find(const struct vs_arena *a, uint32_t count, uint32_t after);
+uint32_t vs_alias_find(struct vs_arena *a, uint32_t count, uint32_t after);
 /* A live block of SIZE bytes of QUEUE's in it: its extent. */
 uint32_t vs_alias_claim(struct vs_arena *a, uint32_t alias, uint32_t queue, uint64_t size);
 void vs_alias_release(struct vs_arena *a, uint32_t alias);
@@ -118,7 +117,9 @@ void vs_alias_idle_remove(struct vs_arena *a, uint32_t alias);
 int vs_class_join(struct vs_arena *a, uint32_t count, uint32_t *class); /* with room for one more */
 void vs_class_add(struct vs_arena *a, uint32_t class, uint32_t alias);
 void vs_class_remove(struct vs_arena *a, uint32_t alias);
-void vs_alias_refresh(struct vs_arena *a, struct alias *v); /* opens or closes it, by what is in use */
+void vs_class_open(struct vs_arena *a, uint32_t alias);  /* it may be that no chunk of it is in use */
+void vs_class_close(struct vs_arena *a, uint32_t alias); /* it is claimed */
+void vs_class_idle(struct vs_arena *a, uint32_t chunk);  /* to those that watch the chunk */
 
 /* ---- order.c ---- */
 

@@ -67,7 +67,7 @@ uint32_t vs_free_extent_take(struct vs_arena *a, uint32_t free_extent, uint64_t 
     if (rest != NIL)
         vs_extent_put(a, rest);
     if (used.count)
-        vs_chunks_claim(a, used.first, used.first + used.count, NIL);
+        vs_chunks_claim(a, used.first, used.first + used.count);
     return block;
 }
 
@@ -80,7 +80,7 @@ void vs_free_extent_free(struct vs_arena *a, uint32_t extent, uint32_t queue)
     t->waits = 0;
     struct run idle = chunks_of(a, t, from, to);
     if (idle.count)
-        vs_chunks_release(a, idle.first, idle.first + idle.count, users_of(queue), a->seq_now, NIL);
+        vs_chunks_release(a, idle.first, idle.first + idle.count, users_of(queue), a->seq_now);
     vs_extent_give(a, extent, EXTENT_FREE);
 }
 

@@ -91,15 +91,16 @@ struct run {
 struct alias {
     uint64_t last_free;      /* sequence of the last free of a block in it */
     uint32_t extent, count;  /* its addresses; chunks */
-    uint32_t busy;           /* chunks in use by others */
     uint32_t class, index;   /* its place in the class */
     uint32_t runs, run_room; /* of `run`; as allocated */
     struct run *run;
     uint32_t older, younger; /* among idle alias mappings, by last use */
+    uint32_t watched;        /* a chunk of it that is in use, while it is closed and not claimed */
+    uint32_t before, behind; /* among those that watch the same chunk */
     uint32_t claimed;        /* chunks of the live block in it; 0 = idle */
     uint32_t users;          /* bits of the queues that had it, and may use it up to `last_free` */
     uint8_t queue;           /* of the live block */
-    bool open;               /* neither claimed nor busy */
+    bool open;               /* not claimed, and no chunk of it is known to be in use */
 };
 
 /* Alias mappings of one number of chunks, in order of creation; NIL where one was removed. */
@@ -212,6 +213,7 @@ struct vs_arena {
     uint64_t *seq;   /* of the free that ended them */
     uint32_t *atom_of;
     uint64_t *aliased; /* bits */
+    uint32_t *watch;   /* the first of the alias mappings that watch it, + 1 */
     uint64_t *handle;
 
     struct atom *atom;

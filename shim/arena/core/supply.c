@@ -155,7 +155,7 @@ static void shut_off(struct vs_arena *a, uint32_t heap, uint32_t queue, struct s
     a->extent[extent].state = EXTENT_USED;
     if (a->extent[extent].at + a->extent[extent].size > to)
         vs_extent_give(a, vs_extent_cut(a, extent, to), EXTENT_FREE);
-    vs_chunks_claim(a, spot.slot, spot.slot + spot.count, NIL);
+    vs_chunks_claim(a, spot.slot, spot.slot + spot.count);
     a->stats.lost += spot.count;
 }
 

@@ -119,7 +119,7 @@ static void check_alias(const struct vs_arena *a, uint32_t alias, uint8_t *by_ex
 {
     const struct alias *v = &a->alias[alias];
     const struct alias_class *c = &a->class[v->class];
-    uint32_t busy = 0, at = 0;
+    uint32_t at = 0, watched = 0;
     KIT_CHECK(c->count == v->count && c->aliases[v->index] == alias && a->extent[v->extent].alias == alias);
     KIT_CHECK(a->extent[v->extent].size == place_of(a, v->count) && v->claimed <= v->count);
     for (uint32_t r = 0; r < v->runs; r++)
@@ -131,11 +131,68 @@ static void check_alias(const struct vs_arena *a, uint32_t alias, uint8_t *by_ex
                 by_extent[g] = 2;
                 continue;
             }
-            busy += a->used[g] == 1;
+            watched += a->used[g] == 1 && g == v->watched;
         }
-    KIT_CHECK(at == v->count && busy == v->busy);
-    KIT_CHECK(v->open == (!v->claimed && !v->busy));
+    KIT_CHECK(at == v->count);
+    KIT_CHECK(v->open + (v->claimed != 0) + (v->watched != NIL) == 1); /* one of the three */
+    KIT_CHECK(watched == (v->watched != NIL)); /* a chunk of it, and one that is in use */
     KIT_CHECK((c->bits[v->index >> 6] >> (v->index & 63) & 1) == v->open);
+}
+
+static void check_watchers(const struct vs_arena *a)
+{
+    uint32_t watching = 0, listed = 0;
+    for (uint32_t v = 0; v < a->aliases; v++)
+        watching += a->alias[v].count && a->alias[v].watched != NIL;
+    for (uint32_t h = 0; h < HEAPS; h++)
+        for (uint32_t g = a->heap[h].first; g < a->heap[h].first + a->heap[h].top; g++)
+            for (uint32_t v = a->watch[g] - 1, before = NIL; v != NIL; before = v, v = a->alias[v].behind) {
+                KIT_CHECK(a->alias[v].count && a->alias[v].watched == g && a->alias[v].before == before);
+                listed++;
+            }
+    KIT_CHECK(listed == watching);
+}
+
+static bool is_idle_alias(const struct vs_arena *a, const struct alias *v)
+{
+    bool idle = v->count && !v->claimed;
+    for (uint32_t r = 0; idle && r < v->runs; r++)
+        for (uint32_t g = v->run[r].first; g < v->run[r].first + v->run[r].count; g++)
+            idle = idle && a->used[g] == 0;
+    return idle;
+}
+
+/* By number of chunks, equal ones by age. */
+static bool is_before(const struct vs_arena *a, uint32_t v, uint32_t w)
+{
+    const struct alias *x = &a->alias[v], *y = &a->alias[w];
+    return x->count != y->count ? x->count < y->count : x->index < y->index;
+}
+
+/* The first of at least COUNT chunks behind AFTER none of whose chunks is in use, by looking at all of them.
+ */
+static uint32_t find_by_looking_at_all(const struct vs_arena *a, uint32_t count, uint32_t after)
+{
+    uint32_t best = NIL;
+    for (uint32_t v = 0; v < a->aliases; v++)
+        if (a->alias[v].count >= count && (after == NIL || is_before(a, after, v)) &&
+            (best == NIL || is_before(a, v, best)) && is_idle_alias(a, &a->alias[v]))
+            best = v;
+    return best;
+}
+
+/* Of a few lengths, others each time: what a search finds out is kept, so that all of them at each check
+ * would leave little to be found out by the requests. */
+static void check_searches(struct vs_arena *a)
+{
+    for (uint32_t i = 0; i < 2; i++) {
+        uint32_t count = 1 + (uint32_t)(a->seq_now * 7 + i * 13) % 40, after = NIL, found;
+        for (uint32_t k = 0; k < 3 && (k == 0 || after != NIL); k++, after = found) {
+            uint32_t expected = find_by_looking_at_all(a, count, after);
+            found = vs_alias_find(a, count, after);
+            KIT_CHECK(found == expected);
+        }
+    }
 }
 
 static void arena_check(struct vs_arena *a)
@@ -164,6 +221,8 @@ static void arena_check(struct vs_arena *a)
     KIT_CHECK(a->stats.reserved == held * chunk_bytes(a) && a->idle == idle && a->live_aliases == aliases);
     KIT_CHECK(a->stats.mappings == held + mapped);
     check_list(a);
+    check_watchers(a);
+    check_searches(a);
     free(by_extent);
     free(shown);
 }
