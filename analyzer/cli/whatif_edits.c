@@ -24,7 +24,7 @@
 const char *const feed_policy_names[FEED_POLICIES] = {"live", "torch-native", "torch-expandable", "arena"};
 
 struct answered {
-    const struct edit *edits;
+    struct edit *edits; /* owned */
     size_t edit_count;
     char *name, *why, *assumes, *cost;
     bool nothing;
@@ -352,23 +352,34 @@ static void print_refused(const struct answered *rows, size_t n)
     free(told);
 }
 
+/* Of one change, or of its two answers, a column each. */
 static void print_phases(const struct program *from, const struct edits_question *q,
-                         const struct answered *base, const struct answered *row)
+                         const struct answered *rows, size_t n)
 {
-    static const char *const header[] = {"PHASE", "AS RECORDED", "CHANGED"};
+    const char *header[] = {"PHASE", "AS RECORDED", "CHANGED", "OR"};
+    char *texts[2];
     struct table table;
-    table_init(&table, "<>>", header);
-    for (size_t p = 0; p < row->low.phases; p++) {
-        uint64_t was = base->low.of[FEED_LIVE].phase_allocated[p];
-        uint64_t low = row->low.of[FEED_LIVE].phase_allocated[p],
-                 high = row->high.of[FEED_LIVE].phase_allocated[p];
-        if (!was && !high)
-            continue;
-        char *text = between(low, high, q->bytes);
-        table_cell(&table, "%s", shown(phase_name(from, (uint16_t)p)));
-        table_cell(&table, "%s", units_bytes((int64_t)was, q->bytes).s);
-        table_cell(&table, "%s", text);
-        free(text);
+    size_t answers = n - 1 < 2 ? n - 1 : 2;
+    table_init(&table, answers == 2 ? "<>>>" : "<>>", header);
+    if (answers == 2)
+        printf("  (CHANGED: %s, OR: %s)\n", rows[1].name, rows[2].name);
+    for (size_t p = 0; p < rows[1].low.phases; p++) {
+        uint64_t was = rows[0].low.of[FEED_LIVE].phase_allocated[p], most = was;
+        for (size_t k = 0; k < answers; k++) {
+            uint64_t low = rows[k + 1].low.of[FEED_LIVE].phase_allocated[p],
+                     high = rows[k + 1].high.of[FEED_LIVE].phase_allocated[p];
+            most |= high;
+            texts[k] = between(low, high, q->bytes);
+        }
+        if (most) {
+            table_cell(&table, "%s", shown(phase_name(from, (uint16_t)p)));
+            table_cell(&table, "%s", units_bytes((int64_t)was, q->bytes).s);
+        }
+        for (size_t k = 0; k < answers; k++) {
+            if (most)
+                table_cell(&table, "%s", texts[k]);
+            free(texts[k]);
+        }
     }
     table_print(&table, stdout, 2);
     table_free(&table);
@@ -384,7 +395,7 @@ static void print_text(const struct program *from, const struct edits_question *
                units_bytes((int64_t)q->settings->capacity, q->bytes).s);
     print_table(q, rows, n);
     if (q->edits->count && n > 1 && !rows[1].why)
-        print_phases(from, q, &rows[0], &rows[1]);
+        print_phases(from, q, rows, n);
     for (size_t i = 0; i < n; i++)
         if (!rows[i].why)
             print_out(from, q, &rows[i]);
@@ -479,29 +490,57 @@ int edits_check(const struct arg_list *edits)
     return status;
 }
 
-static struct answered *rows_of(const struct arg_list *names, struct edit **own, size_t *n)
+static char *name_of(const struct edit *edits, size_t n)
 {
-    size_t count = 1;
-    const struct edit *edits = names->count ? NULL : edit_all(&count);
-    struct answered *rows = xrealloc(NULL, (count + 1) * sizeof *rows);
-    rows[0] = (struct answered){.name = xstrdup("as recorded")};
-    *own = NULL;
-    *n = count + 1;
-    if (edits) {
-        for (size_t i = 0; i < count; i++)
-            rows[i + 1] =
-                (struct answered){.edits = &edits[i], .edit_count = 1, .name = xstrdup(edits[i].text)};
-        return rows;
-    }
-    char *name = NULL, *why;
-    *own = xrealloc(NULL, names->count * sizeof **own);
-    for (size_t i = 0; i < names->count; i++) {
-        edit_parse(names->values[i], &(*own)[i], &why);
-        char *longer = name ? xformat("%s %s", name, names->values[i]) : xstrdup(names->values[i]);
+    char *name = xstrdup(edits[0].text);
+    for (size_t i = 1; i < n; i++) {
+        char *longer = xformat("%s %s", name, edits[i].text);
         free(name);
         name = longer;
     }
-    rows[1] = (struct answered){.edits = *own, .edit_count = names->count, .name = name};
+    return name;
+}
+
+/* The row of N edits; two, where one of them means two programs that are far from each other. */
+static void add_rows(const struct program *from, const struct edit *edits, size_t n, struct answered **rows,
+                     size_t *count)
+{
+    struct answered *row = PUSH(*rows, *count);
+    *row = (struct answered){.edits = xrealloc(NULL, n * sizeof *edits), .edit_count = n};
+    memcpy(row->edits, edits, n * sizeof *edits);
+    for (size_t i = 0; i < n; i++) {
+        struct edit other;
+        if (!edit_split(from, &row->edits[i], &other))
+            continue;
+        row->name = name_of(row->edits, n);
+        struct answered *second = PUSH(*rows, *count);
+        *second = (struct answered){.edits = xrealloc(NULL, n * sizeof *edits), .edit_count = n};
+        memcpy(second->edits, edits, n * sizeof *edits);
+        second->edits[i] = other;
+        second->name = name_of(second->edits, n);
+        return;
+    }
+    row->name = name_of(row->edits, n);
+}
+
+static struct answered *rows_of(const struct program *from, const struct arg_list *names, size_t *n)
+{
+    struct answered *rows = NULL;
+    size_t count;
+    *n = 0;
+    *PUSH(rows, *n) = (struct answered){.name = xstrdup("as recorded")};
+    if (!names->count) {
+        const struct edit *all = edit_all(&count);
+        for (size_t i = 0; i < count; i++)
+            add_rows(from, &all[i], 1, &rows, n);
+        return rows;
+    }
+    struct edit *own = xrealloc(NULL, names->count * sizeof *own);
+    char *why;
+    for (size_t i = 0; i < names->count; i++)
+        edit_parse(names->values[i], &own[i], &why);
+    add_rows(from, own, names->count, &rows, n);
+    free(own);
     return rows;
 }
 
@@ -510,6 +549,7 @@ static void free_rows(struct answered *rows, size_t n)
     for (size_t i = 0; i < n; i++) {
         answer_free(&rows[i].high);
         answer_free(&rows[i].low);
+        free(rows[i].edits);
         free(rows[i].name);
         free(rows[i].why);
         free(rows[i].assumes);
@@ -538,7 +578,6 @@ int edits_answer(struct trace *t, int64_t device, const struct edits_question *q
 {
     struct edit_facts facts;
     struct program from;
-    struct edit *own;
     size_t n;
     if (q->late)
         return refuse_late(q, j);
@@ -549,7 +588,7 @@ int edits_answer(struct trace *t, int64_t device, const struct edits_question *q
         program_free_facts(&facts);
         return EXIT_FAILURE;
     }
-    struct answered *rows = rows_of(q->edits, &own, &n);
+    struct answered *rows = rows_of(&from, q->edits, &n);
     struct work w = {.from = &from, .q = q, .rows = rows, .count = n};
     work_all(&w);
     int status = 0;
@@ -566,7 +605,6 @@ int edits_answer(struct trace *t, int64_t device, const struct edits_question *q
     else if (!status)
         print_text(&from, q, rows, n);
     free_rows(rows, n);
-    free(own);
     program_free(&from);
     program_free_facts(&facts);
     if (j)

@@ -28,10 +28,16 @@ enum cast { /* that autocast made, in 16 bits */
             CAST_NONE,
             CAST_WEIGHT,  /* of a parameter, for as long as autocast keeps it */
             CAST_DATA,    /* perhaps of what a layer is given */
+            CAST_INPUT,   /* of what a layer is given, which is the block in struct casts */
             CAST_GRADIENT /* what may be a gradient before it is made as wide as its parameter */
 };
 
-/* Of each block, an enum cast; the caller frees it. */
-uint8_t *element_casts(const struct program *p);
+struct casts {
+    uint8_t *of;    /* by block, an enum cast */
+    uint32_t *from; /* by block: of CAST_INPUT, what it is a copy of; else BLOCK_NEVER */
+};
+
+struct casts element_casts(const struct program *p);
+void element_free_casts(struct casts *c);
 
 #endif

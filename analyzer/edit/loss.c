@@ -6,11 +6,15 @@
  *      fused      logits |D  W  C| -C  backward |               |
  *
  * L are logits, G their gradient, W the gradient of the layer's weight and D that of its input; C is a chunk
- * of logits, of at most 2048 tokens.  How large a chunk is depends on the kernel: at the least half of that.
+ * of logits, of at most 2048 tokens.  How many it has the kernel chooses: where the shapes are known its own
+ * code is asked (kernels/cuda/chunk.c), else half of that is the least.  Which products it takes in 16 bits,
+ * its own or a library's, depends on the GPU; either has a chunk.
  *
  * What fused losses do is the same in the libraries that have one (this one's own, Liger, cut cross-entropy's
- * gradients are made in backward, which takes less).
+ * gradients are made in backward, which takes less); their chunks are others.
  */
+#include <chunk.h>
+#include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 
@@ -23,11 +27,13 @@
 #define SCRATCH      (UINT64_C(4) << 20) /* of the kernel, beside the chunk */
 #define SMALL        (UINT64_C(1) << 20) /* what is less is left as it is */
 
-struct head {                         /* of one pass through the output layer */
-    size_t from, to;                  /* its events in logits */
-    uint64_t logits;                  /* L */
-    double tokens;                    /* of L's shape; 0: it is not known */
-    uint32_t weight, input;           /* blocks that are W and D; BLOCK_NEVER: not seen */
+struct head {               /* of one pass through the output layer */
+    size_t from, to;        /* its events in logits */
+    size_t at;              /* the birth of L */
+    uint64_t logits;        /* L */
+    double tokens;          /* of L's shape; 0: it is not known */
+    uint32_t weight, input; /* blocks that are W and D; BLOCK_NEVER: not seen */
+    uint32_t narrow;        /* W in 16 bits, where autocast copies it to the gradient: BLOCK_NEVER */
     uint64_t weight_size, input_size; /* of W and D; of a pass that did not come so far they are inferred */
     double bytes;                     /* of an element: L's times D's by W's; 0 unknown */
     uint8_t type;                     /* of L, ELEMENT_... */
@@ -61,18 +67,22 @@ static double rows(const struct program *p, const struct edit_block *b)
     return row > 0 ? (double)b->size / row : 0;
 }
 
-/* Events of logits from I on, the largest block of them, and the layer of the first: the phase begins when
- * the output layer is called, and what the loss then makes of its logits (copies in fp32) is the model's. */
+/* Events of logits from I on, the layer of the first, and the largest block that it makes: the phase begins
+ * when the output layer is called, and what the loss then makes of its logits (copies in fp32) is the
+ * model's.
+ */
 static void see_logits(const struct program *p, size_t i, struct head *h)
 {
-    *h = (struct head){.from = i, .weight = BLOCK_NEVER, .input = BLOCK_NEVER};
+    *h =
+        (struct head){.from = i, .at = i, .weight = BLOCK_NEVER, .input = BLOCK_NEVER, .narrow = BLOCK_NEVER};
     for (; i < p->event_count && p->events[i].phase == p->facts->logits; i++)
         if (is_born(p, i) && is_logits(p, block_of(p, i))) {
             if (!h->logits)
                 h->layer = program_stack(p, block_of(p, i))->layer;
-            if (block_of(p, i)->size <= h->logits)
+            if (block_of(p, i)->size <= h->logits || program_stack(p, block_of(p, i))->layer != h->layer)
                 continue;
             h->logits = block_of(p, i)->size;
+            h->at = i;
             h->type = block_of(p, i)->type;
             h->tokens = rows(p, block_of(p, i));
         }
@@ -158,8 +168,70 @@ static double bytes_of(const struct head *h, uint8_t weight, uint8_t input)
     return w ? (double)(l * d) / (double)w : 0;
 }
 
-static uint64_t chunk(const struct head *h, bool high)
+/* ---- a chunk ---- */
+
+#define BUDGET     (UINT64_C(512) << 20) /* of a plan, by default, */
+#define BUDGET_OWN (UINT64_C(576) << 20) /* and of one that takes its own products */
+#define PROCESSORS 132                   /* of the GPUs that it has estimates for */
+#define ROW        128                   /* elements that a row of logits is a multiple of */
+#define CUT        512 /* tokens: of less a plan may take classes in turn, or lend rows of what it gives */
+
+static uint64_t larger(uint64_t a, uint64_t b)
 {
+    return a > b ? a : b;
+}
+
+struct chunks {
+    uint64_t least, most; /* bytes */
+    int64_t tokens[2];    /* likewise */
+};
+
+/* As the plan chooses it (kernels/cuda/plan.c).  OWN: of its own products, whose rows of D are gathered. */
+static int64_t chunk_tokens(struct lce_chunk_shape shape, bool own)
+{
+    shape.budget = own ? BUDGET_OWN : BUDGET;
+    shape.token += own ? (uint64_t)(shape.hidden * shape.element) : 0;
+    shape.tail = !own && shape.element == 2 && shape.vocab % 8;
+    int64_t most = (int64_t)((shape.budget - shape.budget / 64) / shape.token);
+    most = most < 128 ? 128 : most > shape.tokens ? shape.tokens : most;
+    return own ? lce_own_choose(&shape, most) : lce_chunk_choose(&shape, most);
+}
+
+/* False: the shapes are not known. */
+static bool chunks_of(const struct head *h, uint8_t weight, uint8_t input, struct chunks *c)
+{
+    uint64_t element = element_bytes(h->type), width = element_bytes(input);
+    if (h->tokens < 1 || !element || !width || !h->input_size)
+        return false;
+    struct lce_chunk_shape shape = {
+        .tokens = (int64_t)h->tokens,
+        .hidden = (int64_t)((double)h->input_size / ((double)width * h->tokens)),
+        .vocab = (int64_t)((double)h->logits / ((double)element * h->tokens)),
+        .element = (int)element,
+        .grad_element = h->weight_size ? (int)element_bytes(weight) : 0,
+        .grad_input = 1,
+        .processors = PROCESSORS,
+    };
+    if (shape.hidden < 1 || shape.vocab < 1)
+        return false;
+    shape.token = (uint64_t)((shape.vocab + ROW - 1) / ROW * ROW) * element;
+    int64_t library = chunk_tokens(shape, false), own = element == 2 ? chunk_tokens(shape, true) : library;
+    int64_t least = library < own ? library : own, most = library < own ? own : library;
+    c->tokens[0] = least;
+    c->tokens[1] = most;
+    uint64_t logits = (uint64_t)most * shape.token, fixed = 9 * (uint64_t)h->tokens + SCRATCH;
+    uint64_t rows = element == 2 ? (uint64_t)(most * shape.hidden) * element : 0;
+    bool splits = element == 2 || lce_worth_splitting(most, shape.hidden, PROCESSORS);
+    c->least = least < CUT && least < shape.tokens ? 0 : (uint64_t)least * shape.token;
+    c->most = logits + rows + fixed + (splits ? LCE_MOST_SCRATCH : 0);
+    return true;
+}
+
+static uint64_t chunk(const struct head *h, uint8_t weight, uint8_t input, bool high, struct chunks *c)
+{
+    if (chunks_of(h, weight, input, c))
+        return high ? c->most : larger(c->least, SMALL);
+    c->tokens[0] = c->tokens[1] = 0;
     double n = tokens(h, high ? 4 : 2), most = high ? TOKENS_MOST : TOKENS_LEAST;
     double share = n > most ? most / n : 1;
     return (uint64_t)((double)h->logits * share) + (high ? SCRATCH : 0);
@@ -169,6 +241,8 @@ struct fusing {
     struct build b;
     struct head head;
     bool in, high, autocast;
+    struct chunks chunks; /* of the last pass */
+    uint64_t chunk_size;
     uint32_t chunk, more; /* more: what W in fp32 has over W in 16 bits, until backward makes the fp32 one */
     struct sizes parameters;
     uint64_t saved;                  /* what forward saved last in this step */
@@ -185,11 +259,30 @@ static void infer(const struct fusing *f, struct head *h)
     h->bytes = bytes_of(h, f->weight_type, f->saved_type);
 }
 
+/* Under autocast W is copied to its gradient as soon as it is there; a fused loss makes that at once. */
+static void see_gradient(const struct program *p, struct head *h)
+{
+    const struct edit_block *w = &p->blocks[h->weight];
+    uint32_t left = 8; /* blocks behind it at the most */
+    for (size_t i = w->born + 1; i < p->event_count && left && p->events[i].phase == p->facts->backward;
+         i++) {
+        const struct edit_block *b = block_of(p, i);
+        if (!is_born(p, i))
+            continue;
+        left--;
+        if (b->kind != KIND_GRADIENT || b->size != 2 * w->size || program_stack(p, b)->layer != h->layer)
+            continue;
+        h->narrow = h->weight;
+        h->weight = p->events[i].block;
+        h->end = h->end > i ? h->end : i + 1;
+        return;
+    }
+}
+
 static void begin(struct fusing *f, size_t i)
 {
     const struct program *p = f->b.from;
     struct head *h = &f->head;
-    uint16_t phase = p->events[i].phase;
     see_logits(p, i, h);
     see_backward(p, &f->parameters, h);
     if (h->weight != BLOCK_NEVER && h->input != BLOCK_NEVER) {
@@ -199,11 +292,24 @@ static void begin(struct fusing *f, size_t i)
     } else {
         infer(f, h);
     }
+    uint8_t weight = h->weight == BLOCK_NEVER ? f->weight_type : p->blocks[h->weight].type,
+            input = h->input == BLOCK_NEVER ? f->saved_type : p->blocks[h->input].type;
+    f->chunk_size = chunk(h, weight, input, f->high, &f->chunks);
+    if (f->autocast && h->weight != BLOCK_NEVER && f->chunks.tokens[1])
+        see_gradient(p, h);
+    f->in = true;
+}
+
+/* At the birth of L. */
+static void make(struct fusing *f, size_t i)
+{
+    const struct program *p = f->b.from;
+    struct head *h = &f->head;
+    uint16_t phase = p->events[i].phase;
     if (h->cut && h->input == BLOCK_NEVER)
         build_born(&f->b, block_of(p, i), h->input_size, phase, KIND_BACKWARD);
     if (h->cut && h->weight == BLOCK_NEVER)
         build_born(&f->b, block_of(p, i), h->weight_size, phase, KIND_GRADIENT);
-    f->in = true;
     if (h->input != BLOCK_NEVER) {
         const struct edit_block *d = &p->blocks[h->input];
         f->b.now[h->input] = build_born(&f->b, d, d->size, phase, d->kind);
@@ -216,7 +322,22 @@ static void begin(struct fusing *f, size_t i)
     bool made = h->weight == BLOCK_NEVER ? h->cut : p->blocks[h->weight].kind != KIND_GRADIENT;
     if (f->autocast && f->high && made)
         f->more = build_born(&f->b, like, h->weight_size, phase, KIND_GRADIENT);
-    f->chunk = build_born(&f->b, like, chunk(h, f->high), phase, KIND_LOGITS);
+    f->chunk = build_born(&f->b, like, f->chunk_size, phase, KIND_LOGITS);
+}
+
+/* What autocast made for the output layer, of its input and its weight: the fused one needs both, too, while
+ * it runs. */
+static bool is_cast(const struct fusing *f, const struct edit_block *b)
+{
+    return f->autocast && element_is_half(b->type) && b->size < f->head.logits &&
+           program_stack(f->b.from, b)->layer == f->head.layer;
+}
+
+static void end_casts(struct fusing *f)
+{
+    for (size_t i = f->head.from; i < f->head.to; i++)
+        if (is_born(f->b.from, i) && is_cast(f, block_of(f->b.from, i)))
+            build_died(&f->b, f->b.now[f->b.from->events[i].block], f->b.from->facts->logits);
 }
 
 /* Whether event I of a pass is gone, or was made before.  The death of what is not there is no event. */
@@ -229,10 +350,27 @@ static bool is_gone(const struct fusing *f, size_t i)
     const struct edit_block *b = &p->blocks[e->block];
     if (e->block == f->head.weight || e->block == f->head.input)
         return f->b.now[e->block] != BLOCK_NEVER;
+    if (e->block == f->head.narrow)
+        return true;
     bool request = b->kind == KIND_REQUEST;
     if (i < f->head.to)
-        return (b->kind == KIND_LOGITS || request) && b->size >= SMALL;
+        return (b->kind == KIND_LOGITS || request) && b->size >= SMALL && !is_cast(f, b);
     return i < f->head.end && (b->kind == KIND_BACKWARD || request) && b->size >= f->head.logits / 4;
+}
+
+static char *assumption(const struct fusing *f)
+{
+    const int64_t *tokens = f->chunks.tokens;
+    const char *weight =
+        f->autocast && !tokens[1] ? ", and the weight's gradient 16 bits or, under autocast, 32" : "";
+    if (!tokens[1])
+        return xformat("the chunk has between 1024 and 2048 tokens%s", weight);
+    if (tokens[0] == tokens[1])
+        return xformat("the chunk has %" PRId64 " tokens, as vramscope.linear_cross_entropy chooses%s",
+                       tokens[0], weight);
+    return xformat("the chunk has %" PRId64 " or %" PRId64
+                   " tokens, as vramscope.linear_cross_entropy chooses%s",
+                   tokens[0], tokens[1], weight);
 }
 
 struct program apply_loss(const struct program *from, const struct edit *e, struct edit_result *r, bool high)
@@ -259,6 +397,8 @@ struct program apply_loss(const struct program *from, const struct edit *e, stru
     for (size_t i = 0; i < from->event_count; i++) {
         const struct trace_moment *at = &from->events[i];
         if (f.in && i >= f.head.to) {
+            if (f.chunk != BLOCK_NEVER)
+                end_casts(&f);
             build_died(&f.b, f.chunk, from->facts->logits);
             build_died(&f.b, f.more, from->facts->logits);
             f.chunk = f.more = BLOCK_NEVER;
@@ -267,6 +407,8 @@ struct program apply_loss(const struct program *from, const struct edit *e, stru
         const struct edit_block *born = at->what == MOMENT_BORN ? &from->blocks[at->block] : NULL;
         if (born && is_logits(from, born) && (!f.in || i >= f.head.end))
             begin(&f, i);
+        if (f.in && i == f.head.at)
+            make(&f, i);
         if (born && born->kind == KIND_SAVED && born->size >= SMALL / 16) {
             f.saved = born->size;
             f.saved_type = born->type;
@@ -277,8 +419,6 @@ struct program apply_loss(const struct program *from, const struct edit *e, stru
             build_copy(&f.b, i);
     }
     free(f.parameters.at);
-    r->assumes = xstrdup(f.autocast ? "the chunk has between 1024 and 2048 tokens, and the weight's gradient "
-                                      "16 bits or, under autocast, 32"
-                                    : "the chunk has between 1024 and 2048 tokens");
+    r->assumes = assumption(&f);
     return build_end(&f.b);
 }

@@ -48,8 +48,11 @@ struct edit_stack { /* what is known of a call stack */
     bool attends;   /* in a function, or a method of a class, that is named for attention */
     bool library;   /* the line is Hugging Face's */
     bool norm;      /* in a layer whose class is named for a norm */
-    bool upcast; /* in a function that takes a copy of its input in fp32: Hugging Face's losses and RMS norms
-                  */
+    bool upcast;  /* in a function that takes a copy of its input in fp32: Hugging Face's losses and RMS norms
+                   */
+    bool loss;    /* in one of PyTorch's losses, or in backward of one */
+    bool product; /* in a call of PyTorch's that is one product of its input and a weight */
+    bool as_given; /* its innermost code that is not PyTorch's hands its output to a loss as it is */
 };
 
 struct edit_facts {

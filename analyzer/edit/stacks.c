@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "base/shown.h"
+#include "losses.h"
 #include "read/lives.h"
 #include "read/stream.h"
 #include "names.h"
@@ -145,12 +146,27 @@ static bool upcasts(const struct trace_frame *frame)
 {
     if (frame->kind == VS_FRAME_LAYER)
         return frame->file && strstr(frame->file, "RMSNorm");
-    return !strcmp(frame->function, "ForCausalLMLoss") || !strcmp(frame->function, "fixed_cross_entropy");
+    return losses_code_upcasts(frame->function);
 }
 
 static bool is_norm(const struct trace_frame *frame)
 {
     return frame->kind == VS_FRAME_LAYER && frame->file && strstr(frame->file, "Norm");
+}
+
+/* Of PyTorch's layers, and of Hugging Face's with a weight the other way round: the function that calls one
+ * product and nothing else. */
+static bool is_product(const struct trace_frame *frame)
+{
+    static const char *const names[] = {"Linear.forward",       "_ConvNd._conv_forward",
+                                        "Conv1d._conv_forward", "Conv2d._conv_forward",
+                                        "Conv3d._conv_forward", "Conv1D.forward"};
+    bool library =
+        frame->file && (strstr(frame->file, "/torch/nn/modules/") || strstr(frame->file, "/transformers/"));
+    for (size_t i = 0; library && i < sizeof names / sizeof *names; i++)
+        if (!strcmp(frame->function, names[i]))
+            return true;
+    return false;
 }
 
 static bool begins(const char *text, const char *with)
@@ -200,6 +216,9 @@ static int read_optimizer(struct trace *t, struct edit_facts *f)
             s->recurrent = above->recurrent;
             s->convolves = above->convolves;
             s->squares = above->squares;
+            s->loss = above->loss;
+            s->product = above->product;
+            s->as_given = above->as_given;
             s->update = above->update;
         }
         if (node->frame >= 0 && (size_t)node->frame < paths.frame_count &&
@@ -208,6 +227,9 @@ static int read_optimizer(struct trace *t, struct edit_facts *f)
             s->upcast = s->upcast || upcasts(&paths.frames[node->frame]);
             s->norm = s->norm || is_norm(&paths.frames[node->frame]);
             s->attends = s->attends || strcasestr(paths.frames[node->frame].function, "attention");
+            if (paths.frames[node->frame].kind != VS_FRAME_LAYER)
+                s->product = is_product(&paths.frames[node->frame]);
+            losses_see_frame(s, &paths.frames[node->frame]);
         }
     }
     trace_free_paths(&paths);

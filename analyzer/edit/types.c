@@ -13,6 +13,7 @@
 #include "apply.h"
 #include "attention.h"
 #include "elements.h"
+#include "losses.h"
 #include "norms.h"
 #include "scale.h"
 #include "unfused.h"
@@ -27,15 +28,22 @@
 struct halving {
     bool high;
     uint8_t *parts; /* of blocks, enum attention_part */
-    uint8_t *casts; /* of blocks, enum cast */
+    struct casts casts;
+    struct source {      /* by block, of what copies are made */
+        uint32_t copies; /* that live */
+        bool died;       /* as recorded: it lives as long as they do */
+    } * sources;
     struct unfused unfused;
     struct workspaces workspaces;
     uint32_t *weights; /* of blocks: a recurrent layer's weights in one piece, which go with its reserve */
     uint32_t piece;    /* that of the call that is under way */
     struct norms norms;
-    uint16_t head;   /* the output layer */
-    uint32_t logits; /* what it made last, and a copy in fp32 of that: blocks of the new program */
+    struct losses losses;
+    uint32_t
+        logits; /* what the output layer made last, and a copy in fp32 of that: blocks of the new program */
     uint32_t copy;
+    uint32_t wide;     /* the gradient of that copy: a block of the new program, */
+    uint32_t wide_was; /* and of the recorded one */
 };
 
 /* Of bytes that stay when elements of TYPE become bf16. */
@@ -47,6 +55,23 @@ static double share(const struct program *p, const struct edit_block *b)
     return bytes ? 2.0 / (double)bytes : 0.5; /* unknown: taken for fp32 */
 }
 
+static double of_loss(const struct program *p, uint32_t block, const struct halving *h)
+{
+    double half = share(p, &p->blocks[block]);
+    bool fp32 = h->losses.type == LOSS_FP32, open = h->losses.type == LOSS_UNKNOWN && h->high;
+    switch ((enum loss_part)h->losses.of[block]) {
+    case LOSS_COPY:
+        return fp32 || open ? 1 : 0;
+    case LOSS_OWN:
+        return fp32 || open ? 1 : half;
+    case LOSS_NEAR: /* before a copy, or behind it: where the code is known it is before */
+        return open || (fp32 && h->losses.copied) || (fp32 && h->losses.said && h->high) ? 1 : half;
+    case LOSS_NONE:
+        break;
+    }
+    return half;
+}
+
 static double of_data(const struct program *p, const struct edit_block *b, const struct halving *h)
 {
     const struct edit_stack *s = program_stack(p, b);
@@ -55,8 +80,8 @@ static double of_data(const struct program *p, const struct edit_block *b, const
     if (s->norm && h->norms.by_hand[s->layer])
         return h->high && saved ? 1.25 : h->high || (s->library && b->kind != KIND_BACKWARD) ? 1 : half;
     if (s->upcast && (h->high || s->unit == EDIT_NO_UNIT))
-        return 1; /* a loss is known to do so; a norm keeps more or less of it */
-    return h->high && !saved && s->unit == EDIT_NO_UNIT ? 1 : half;
+        return 1; /* a norm keeps more or less of it */
+    return half;
 }
 
 /* Whether the block is of a call of attention that is in parts in 16 bits, too. */
@@ -77,9 +102,9 @@ static bool is_fused(const struct program *p, uint32_t block, const struct halvi
 static double factor(const struct program *p, uint32_t block, const struct halving *h)
 {
     const struct edit_block *b = &p->blocks[block];
-    const struct edit_stack *s = program_stack(p, b);
-    if (h->casts[block] != CAST_NONE)
-        return h->casts[block] != CAST_WEIGHT && h->high ? 1 : 0;
+    enum cast cast = h->casts.of[block];
+    if (cast != CAST_NONE)
+        return cast != CAST_WEIGHT && cast != CAST_INPUT && h->high ? 1 : 0;
     if (h->parts[block] == ATTENTION_FUSED || (!h->high && h->parts[block] != ATTENTION_NONE))
         return 0; /* in 16 bits attention may be fused, or by another kernel */
     if (is_fused(p, block, h) || (!h->high && h->norms.given[block]))
@@ -87,30 +112,22 @@ static double factor(const struct program *p, uint32_t block, const struct halvi
     double half = share(p, b);
     if (half >= 1)
         return 1;
+    if (h->losses.of[block] != LOSS_NONE)
+        return of_loss(p, block, h);
     switch (b->kind) {
     case KIND_PARAMETER:
     case KIND_GRADIENT:
     case KIND_STATE:
     case KIND_UPDATE:
+    case KIND_LOGITS:
         return half;
     case KIND_SAVED:
     case KIND_FORWARD:
     case KIND_BACKWARD:
         return of_data(p, b, h);
-    case KIND_LOGITS:
-        return s->layer != h->head && (s->upcast || h->high) ? 1 : half;
     default: /* of inputs and of what is kept: it may go on being wide, or be no numbers at all */
         return !h->high && (b->type != ELEMENT_UNKNOWN || scale_is_kept(p, b)) ? half : 1;
     }
-}
-
-static uint16_t find_head(const struct program *p)
-{
-    const struct edit_block *largest = NULL;
-    for (size_t i = 0; i < p->block_count; i++)
-        if (p->blocks[i].kind == KIND_LOGITS && (!largest || p->blocks[i].size > largest->size))
-            largest = &p->blocks[i];
-    return largest ? program_stack(p, largest)->layer : 0;
 }
 
 static void mark_half(struct build *b, uint32_t block)
@@ -119,43 +136,68 @@ static void mark_half(struct build *b, uint32_t block)
         b->to.blocks[block].type = ELEMENT_BFLOAT16;
 }
 
-/* The copy of the logits that a loss in fp32 takes: it goes with them. */
-static void follow_copy(struct build *b, size_t i, struct halving *h, bool upcast)
+static bool is_wide(enum loss_type type, bool high)
+{
+    return type == LOSS_FP32 || (type == LOSS_UNKNOWN && high);
+}
+
+/* The copy of the logits that a loss in fp32 takes.  A function of a library holds it up to its end; that of
+ * other code, at the high end, as long as the logits, which at the low end go as soon as it is there. */
+static void follow_copy(struct build *b, size_t i, struct halving *h)
 {
     const struct trace_moment *e = &b->from->events[i];
     const struct edit_block *was = &b->from->blocks[e->block];
-    if (e->what == MOMENT_DIED && b->now[e->block] == h->logits && h->logits != BLOCK_NEVER) {
+    bool code = h->losses.type == LOSS_FP32 && !h->losses.said;
+    if ((e->what == MOMENT_DIED && b->now[e->block] == h->logits && h->logits != BLOCK_NEVER) ||
+        (code && e->what == MOMENT_BORN && e->phase != b->from->facts->logits)) {
         build_died(b, h->copy, e->phase);
         h->logits = h->copy = BLOCK_NEVER;
     }
-    bool heads = was->kind == KIND_LOGITS && program_stack(b->from, was)->layer == h->head;
+    bool heads = was->kind == KIND_LOGITS && program_stack(b->from, was)->layer == h->losses.head;
     double half = share(b->from, was);
     if (e->what != MOMENT_BORN || !heads || was->size < SCALE_SURE || half >= 1)
         return;
     uint32_t logits = build_born(b, was, (uint64_t)((double)was->size * half), e->phase, was->kind);
     mark_half(b, logits);
     b->now[e->block] = logits;
-    if (upcast && h->copy == BLOCK_NEVER) {
-        h->logits = logits;
-        h->copy = build_born(b, was, was->size, e->phase, was->kind);
+    if (!is_wide(h->losses.type, h->high) || h->copy != BLOCK_NEVER)
+        return;
+    h->logits = logits;
+    h->copy = build_born(b, was, was->size, e->phase, was->kind);
+    if (!code && !h->high) {
+        build_died(b, logits, e->phase);
+        b->now[e->block] = h->logits = h->copy;
+        h->copy = BLOCK_NEVER;
     }
 }
 
-static bool loss_upcasts(const struct program *p)
+/* Before the output layer's gradients are made, that of the copy is copied back to 16 bits. */
+static void follow_gradient(struct build *b, size_t i, struct halving *h)
 {
-    for (size_t i = 0; i < p->block_count; i++)
-        if (p->blocks[i].kind == KIND_LOGITS && program_stack(p, &p->blocks[i])->upcast)
-            return true;
-    return false;
+    const struct trace_moment *e = &b->from->events[i];
+    const struct edit_block *was = &b->from->blocks[e->block];
+    if (e->what != MOMENT_BORN || e->phase != b->from->facts->backward || h->wide == BLOCK_NEVER ||
+        program_stack(b->from, was)->layer != h->losses.head)
+        return;
+    const struct edit_block *wide = &b->from->blocks[h->wide_was];
+    uint32_t now = build_born(b, wide, wide->size / 2, e->phase, KIND_BACKWARD);
+    mark_half(b, now);
+    build_died(b, h->wide, e->phase);
+    b->now[h->wide_was] = now;
+    h->wide = BLOCK_NEVER;
 }
 
-static bool has_logits(const struct program *p)
+/* After event I, a birth. */
+static void see_gradient(const struct build *b, size_t i, struct halving *h)
 {
-    for (size_t i = 0; i < p->block_count; i++)
-        if (p->blocks[i].kind == KIND_LOGITS && p->blocks[i].size >= SCALE_SURE &&
-            share(p, &p->blocks[i]) < 1)
-            return true;
-    return false;
+    const struct trace_moment *e = &b->from->events[i];
+    const struct edit_block *was = &b->from->blocks[e->block];
+    bool own = h->losses.of[e->block] == LOSS_OWN && was->kind == KIND_BACKWARD;
+    if (!own || !h->losses.head_wide || was->type != ELEMENT_FLOAT32 ||
+        was->size / 4 < h->losses.elements / 8 * 7 || !is_wide(h->losses.type, h->high))
+        return;
+    h->wide = b->now[e->block];
+    h->wide_was = e->block;
 }
 
 /* A recurrent layer's call has its workspace before its reserve. */
@@ -176,6 +218,21 @@ static void bear_workspace(struct build *b, size_t i, struct halving *h, enum wo
     }
 }
 
+/* Whether the block of E, a death, lives on for its copies; of a copy's the last ends what it is of. */
+static bool outlives(struct build *b, const struct trace_moment *e, struct halving *h)
+{
+    uint32_t from = h->casts.from[e->block];
+    struct source *s = &h->sources[from == BLOCK_NEVER ? e->block : from];
+    if (from == BLOCK_NEVER) {
+        s->died = s->copies > 0;
+        return s->died;
+    }
+    s->copies -= s->copies > 0;
+    if (!s->copies && s->died)
+        build_died(b, b->now[from], e->phase);
+    return false;
+}
+
 static void bear(struct build *b, size_t i, struct halving *h)
 {
     const struct trace_moment *at = &b->from->events[i];
@@ -191,6 +248,8 @@ static void bear(struct build *b, size_t i, struct halving *h)
         bear_workspace(b, i, h, work);
         return;
     }
+    if (h->casts.from[at->block] != BLOCK_NEVER)
+        h->sources[h->casts.from[at->block]].copies++;
     double times = factor(b->from, at->block, h);
     uint32_t now = build_born(b, was, (uint64_t)((double)was->size * times + 0.5), at->phase, was->kind);
     b->now[at->block] = now;
@@ -248,9 +307,19 @@ static const char *assumption(const struct program *p)
                                            : "losses and norms that compute in fp32 go on doing so";
 }
 
+static const char *about_loss(const struct losses *l)
+{
+    if (l->said)
+        return l->type == LOSS_FP32 ? "; the loss takes a copy of its logits in fp32"
+                                    : "; the loss takes its logits in 16 bits";
+    return l->type == LOSS_UNKNOWN && l->elements ? "; the loss takes its logits as they are at the low end, "
+                                                    "and in fp32 at the high end, as it is "
+                                                    "not known which"
+                                                  : "";
+}
+
 struct program apply_types(const struct program *from, const struct edit *e, struct edit_result *r, bool high)
 {
-    (void)e;
     if (!needs_steps(from, r) || !needs_roles(from, r) || !can_tell(from, r))
         return (struct program){0};
     struct halving h = {.high = high,
@@ -260,12 +329,14 @@ struct program apply_types(const struct program *from, const struct edit *e, str
                         .unfused = unfused_read(from),
                         .workspaces = workspaces_read(from),
                         .weights = xrealloc(NULL, (from->block_count + 1) * sizeof *h.weights),
+                        .sources = xrealloc(NULL, (from->block_count + 1) * sizeof *h.sources),
                         .piece = BLOCK_NEVER,
-                        .head = find_head(from),
+                        .losses = losses_read(from, (enum loss_type)e->loss),
                         .logits = BLOCK_NEVER,
-                        .copy = BLOCK_NEVER};
+                        .copy = BLOCK_NEVER,
+                        .wide = BLOCK_NEVER};
     memset(h.weights, 0xff, (from->block_count + 1) * sizeof *h.weights);
-    bool upcast = loss_upcasts(from) || high;
+    memset(h.sources, 0, (from->block_count + 1) * sizeof *h.sources);
     struct edit_block like = {.stream = 0};
     struct build b;
     build_begin(&b, from);
@@ -276,33 +347,35 @@ struct program apply_types(const struct program *from, const struct edit *e, str
     for (size_t i = 0; i < from->event_count; i++) {
         const struct trace_moment *at = &from->events[i];
         if (at->what == MOMENT_BORN || at->what == MOMENT_DIED)
-            follow_copy(&b, i, &h, upcast);
+            follow_copy(&b, i, &h);
         if (at->what == MOMENT_DIED) {
             unfused_end(&h.unfused, &b, i);
             build_died(&b, h.weights[at->block], at->phase);
         }
-        if (at->what == MOMENT_BORN)
+        if (at->what == MOMENT_BORN) {
+            follow_gradient(&b, i, &h);
             bear(&b, i, &h);
-        else
+            see_gradient(&b, i, &h);
+        } else if (at->what != MOMENT_DIED || !outlives(&b, at, &h)) {
             build_copy(&b, i);
+        }
     }
     bool fuses = memchr(h.parts, ATTENTION_FUSED, from->block_count) != NULL, in_parts = false;
     for (size_t i = 0; i < h.unfused.n; i++)
         in_parts = in_parts || h.unfused.calls[i].stays;
     free(h.parts);
-    free(h.casts);
+    element_free_casts(&h.casts);
+    free(h.sources);
     free(h.weights);
     norms_free(&h.norms);
     unfused_free(&h.unfused);
     workspaces_free(&h.workspaces);
-    bool open = !loss_upcasts(from) && has_logits(from);
     r->assumes =
         xformat("%s%s%s%s", assumption(from), fuses ? "; the program lets PyTorch fuse attention" : "",
                 in_parts ? "; attention that is not fused now, though its heads allow it, is not then, "
                            "and computes in fp32"
                          : "",
-                open ? "; the loss takes its logits as they are at the low end, and in fp32 at the "
-                       "high end, as it is not known which"
-                     : "");
+                about_loss(&h.losses));
+    losses_free(&h.losses);
     return build_end(&b);
 }

@@ -100,13 +100,13 @@ static bool doubles(const struct program *p)
 /* By what was recorded. */
 static enum widths recorded(const struct program *p)
 {
-    uint8_t *casts = element_casts(p);
+    struct casts casts = element_casts(p);
     uint64_t wide = 0, half = 0;
-    bool copies = memchr(casts, CAST_WEIGHT, p->block_count) != NULL;
+    bool copies = memchr(casts.of, CAST_WEIGHT, p->block_count) != NULL;
     for (size_t i = 0; i < p->block_count; i++)
         if (p->blocks[i].kind == KIND_PARAMETER)
             *(element_is_half(p->blocks[i].type) ? &half : &wide) += p->blocks[i].size;
-    free(casts);
+    element_free_casts(&casts);
     return copies ? WIDTHS_AUTOCAST : half > wide ? WIDTHS_HALF : WIDTHS_UNKNOWN;
 }
 

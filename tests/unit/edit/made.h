@@ -27,7 +27,22 @@ static const char *const names[NAMES] = {"none", "forward", "logits", "backward"
 #define MIB(n) ((uint64_t)(n) << 20)
 
 /* What stack S knows is in row S: units 0 and 1, the output layer, Adam by lists. */
-enum { NOWHERE, UNIT0, UNIT1, HEAD, LOSS, FOREACH, NODE0, NODE1, NORM, STACKS };
+enum {
+    NOWHERE,
+    UNIT0,
+    UNIT1,
+    HEAD,
+    LOSS,
+    FOREACH,
+    NODE0,
+    NODE1,
+    NORM,
+    LINEAR,
+    LOSSES,
+    LOSSES_HALF,
+    LOSSES_FP32,
+    STACKS
+};
 static struct edit_stack stacks[STACKS] = {
     [NOWHERE] = {.unit = EDIT_NO_UNIT},
     [UNIT0] = {.unit = 0, .layer = 1},
@@ -37,7 +52,11 @@ static struct edit_stack stacks[STACKS] = {
     [FOREACH] = {.unit = EDIT_NO_UNIT, .foreach = true, .adam = true, .update = true},
     [NODE0] = {.unit = 0, .layer = 1},
     [NODE1] = {.unit = 1, .layer = 2},
-    [NORM] = {.unit = 0, .layer = 5, .upcast = true},
+    [NORM] = {.unit = 0, .layer = 5, .upcast = true, .norm = true},
+    [LINEAR] = {.unit = 1, .layer = 2, .product = true},
+    [LOSSES] = {.unit = EDIT_NO_UNIT, .layer = 4, .loss = true},
+    [LOSSES_HALF] = {.unit = EDIT_NO_UNIT, .layer = 4, .loss = true, .as_given = true},
+    [LOSSES_FP32] = {.unit = EDIT_NO_UNIT, .layer = 4, .loss = true, .upcast = true},
 };
 static char units_name[] = "Net.layers.*";
 static struct edit_facts facts = {.forward = FORWARD,

@@ -1,6 +1,9 @@
 /* test_edit_types.c - changes of programs whose element types are known. */
 #include "made.h"
 
+#include "edit/losses.h"
+#include "trace/journal/journal.h"
+
 enum { F32 = ELEMENT_FLOAT32, BF16 = ELEMENT_BFLOAT16, I32 = 4, I64 = 5 };
 
 /* w, its gradient g and a are wide; i are indices, k a workspace. */
@@ -270,28 +273,270 @@ static void squares_that_outlive_their_step_may_grow_with_the_square(void **stat
     assert_int_equal(edited(&m, "sequence=0.5").low, MIB(8) + MIB(3 + 5 + 7) / 4 + MIB(1 + 10 + 1) / 2);
 }
 
-/* Logits l of the output layer; their loss's copy m is made where the code is known to compute in fp32, or
- * nowhere. */
-static void whether_a_loss_makes_fp32_is_said_to_be_unknown_where_it_is(void **state)
+/* Logits L of 8192 tokens x 16384 words, of a layer W whose input is D, 1024 wide. */
+static void a_fused_loss_has_its_kernels_chunk_where_shapes_are_known(void **state)
 {
     (void)state;
-    static const struct known losses[] = {{'w', MIB(8), KIND_PARAMETER, NOWHERE},
-                                          {'l', MIB(50), KIND_LOGITS, HEAD},
-                                          {'m', MIB(50), KIND_LOGITS, NORM},
-                                          {0}};
-    static const struct element losses_elements[] = {
-        {'w', F32, 1, false}, {'l', F32, 2, false}, {'m', F32, 2, false}, {0}};
-    static const char *const texts[] = {".+w l+l b-l |", ".+w l+l l+m b-m b-l |"};
+    static const struct known fused[] = {{'w', MIB(64), KIND_PARAMETER, NOWHERE},
+                                         {'L', MIB(512), KIND_LOGITS, HEAD},
+                                         {'W', MIB(64), KIND_GRADIENT, HEAD},
+                                         {'D', MIB(32), KIND_BACKWARD, HEAD},
+                                         {0}};
+    static const struct element fused_elements[] = {
+        {'w', F32, 1, false}, {'L', F32, 2, false}, {'W', F32, 1, false}, {'D', F32, 3, false}, {0}};
+    TYPED(m, ".+w l+L b+W b+D b-L b-D o-W |", fused);
+    extents("L", 2, 8192, 16384);
+    struct peaks p = edited(&m, "loss=fused");
+    /* 2048 tokens, as the kernel's own code says; and what a plan needs beside it */
+    assert_int_equal(p.low, MIB(64 + 64 + 32 + 128));
+    assert_in_range(p.high, p.low + MIB(1), p.low + MIB(5));
+    extents("L", 0, 0, 0);
+    assert_int_equal(edited(&m, "loss=fused").low, MIB(64 + 64 + 32 + 64)); /* half of that is the least */
+}
+
+/* c and d are autocast's copies of weight and input, V the weight's gradient before it is copied to W. */
+static void a_fused_loss_under_autocast_has_the_copies_while_it_runs(void **state)
+{
+    (void)state;
+    static const struct known fused[] = {
+        {'w', MIB(64), KIND_PARAMETER, NOWHERE}, {'c', MIB(32), KIND_LOGITS, HEAD},
+        {'d', MIB(16), KIND_LOGITS, HEAD},       {'L', MIB(256), KIND_LOGITS, HEAD},
+        {'F', MIB(512), KIND_LOGITS, LOSS},      {'V', MIB(32), KIND_BACKWARD, HEAD},
+        {'D', MIB(16), KIND_BACKWARD, HEAD},     {'W', MIB(64), KIND_GRADIENT, NODE0},
+        {'z', MIB(900), KIND_BACKWARD, UNIT0},   {0}};
+    static const struct element fused_elements[] = {{'w', F32, 1, false},  {'c', BF16, 1, false},
+                                                    {'d', BF16, 3, false}, {'L', BF16, 2, false},
+                                                    {'F', F32, 2, false},  {'V', BF16, 1, false},
+                                                    {'D', BF16, 3, false}, {'W', F32, 1, false},
+                                                    {'z', F32, 4, false},  {0}};
+    stacks[NODE0].layer = stacks[HEAD].layer;
+    TYPED(m, ".+w l+c l+d l+L l+F l-F b+V b+D b-L b-d b+W b-V b-c b-D b+z b-z o-W |", fused);
+    extents("L", 2, 8192, 16384);
+    struct peaks p = edited(&m, "loss=fused");
+    assert_int_equal(p.phase[LOGITS],
+                     MIB(64 + 32 + 16 + 16 + 64 + 64)); /* w, c, d, D, W at once, and 2048 tokens */
+    assert_int_equal(p.low, MIB(64 + 64 + 900));        /* no copy is left in backward */
+    stacks[NODE0].layer = stacks[UNIT0].layer;
+    extents("L", 0, 0, 0);
+}
+
+/* A product's call copies its input x as d, and c, its weight; then it gives y.  Of q it is known no more
+ * than that its call makes two blocks. */
+static void what_a_product_is_given_is_kept_in_the_place_of_autocasts_copies(void **state)
+{
+    (void)state;
+    static const struct known copies[] = {
+        {'w', MIB(8), KIND_PARAMETER, NOWHERE}, {'x', MIB(40), KIND_FORWARD, UNIT0},
+        {'d', MIB(20), KIND_SAVED, LINEAR},     {'e', MIB(20), KIND_SAVED, LINEAR},
+        {'c', MIB(4), KIND_SAVED, LINEAR},      {'y', MIB(20), KIND_SAVED, LINEAR},
+        {'z', MIB(20), KIND_SAVED, LINEAR},     {0}};
+    static const struct element copies_elements[] = {
+        {'w', F32, 1, false},  {'x', F32, 2, false},  {'d', BF16, 3, false}, {'e', BF16, 3, false},
+        {'c', BF16, 1, false}, {'y', BF16, 4, false}, {'z', BF16, 4, false}, {0}};
+    /* two layers take x, which dies behind them in forward: in 16 bits it is what both keep */
+    TYPED(m, ".+w f+x f+d f+c f+y f+e f+z f-x b-z b-e b-y b-c b-d |", copies);
+    struct peaks p = edited(&m, "types=bf16");
+    assert_int_equal(p.low, MIB(4 + 20 + 20 + 20));
+    assert_in_range(p.high, p.low, p.low + MIB(2));
+    /* a copy of what no block is known to be stays as uncertain as it was */
+    TYPED(alone, ".+w f+d f+c f+y b-y b-c b-d |", copies);
+    p = edited(&alone, "types=bf16");
+    assert_int_equal(p.low, MIB(4 + 20));
+    assert_true(p.high >= MIB(4 + 20 + 20));
+}
+
+/* L are logits, s the log-softmax, g and h the gradients of s and of what was given, w the layer's weight. */
+static const struct known losses[] = {{'w', MIB(8), KIND_PARAMETER, NOWHERE},
+                                      {'L', MIB(50), KIND_LOGITS, HEAD},
+                                      {'F', MIB(50), KIND_LOGITS, LOSS},
+                                      {'s', MIB(50), KIND_LOGITS, LOSSES},
+                                      {'t', MIB(50), KIND_LOGITS, LOSSES_HALF},
+                                      {'u', MIB(50), KIND_LOGITS, LOSSES_FP32},
+                                      {'g', MIB(50), KIND_BACKWARD, LOSSES},
+                                      {'h', MIB(50), KIND_BACKWARD, LOSSES},
+                                      {'j', MIB(50), KIND_BACKWARD, LOSSES_HALF},
+                                      {'k', MIB(50), KIND_BACKWARD, LOSSES_FP32},
+                                      {'d', MIB(4), KIND_BACKWARD, HEAD},
+                                      {'q', MIB(160), KIND_BACKWARD, UNIT0},
+                                      {0}};
+static const struct element losses_elements[] = {{'w', F32, 1, false},
+                                                 {'L', F32, 2, false},
+                                                 {'F', F32, 2, false},
+                                                 {'s', F32, 2, false},
+                                                 {'t', F32, 2, false},
+                                                 {'u', F32, 2, false},
+                                                 {'g', F32, 2, false},
+                                                 {'h', F32, 2, false},
+                                                 {'j', F32, 2, false},
+                                                 {'k', F32, 2, false},
+                                                 {'d', F32, 3, false},
+                                                 {'q', F32, 4, false},
+                                                 {0}};
+
+static bool is_open(const struct made *m, struct edit *e, struct edit *other)
+{
+    char *why = NULL;
+    assert_true(edit_parse("types=bf16", e, &why));
+    return edit_split(&m->p, e, other);
+}
+
+static void a_loss_of_unknown_code_has_two_answers(void **state)
+{
+    (void)state;
+    struct edit half, wide;
+    TYPED(m, ".+w l+L l+s l-L b+g b+h b-g b-s b+d b-h b-d |", losses);
+    assert_true(is_open(&m, &half, &wide));
+    assert_string_equal(half.text, "types=bf16,loss=bf16");
+    assert_string_equal(wide.text, "types=bf16,loss=fp32");
+    struct peaks p = edited(&m, half.text); /* all is half: s, g and h */
+    assert_int_equal(p.low, MIB(4 + 25 + 25 + 25));
+    assert_int_equal(p.high, p.low);
+    p = edited(&m, wide.text); /* s, g and h stay; what h is copied to is less */
+    assert_int_equal(p.low, MIB(4 + 50 + 50 + 50));
+    assert_int_equal(p.high, p.low);
+    p = edited(&m, "types=bf16"); /* one interval for both, where one is asked for */
+    assert_int_equal(p.low, MIB(4 + 75));
+    assert_int_equal(p.high, MIB(4 + 150));
+}
+
+static void a_copy_of_the_logits_goes_with_them_or_takes_their_place(void **state)
+{
+    (void)state;
+    TYPED(m, ".+w l+L l+s b-s b-L |", losses);
+    struct peaks p = edited(&m, "types=bf16,loss=fp32");
+    assert_int_equal(p.low, MIB(4 + 50 + 50));       /* the copy alone */
+    assert_int_equal(p.high, MIB(4 + 25 + 50 + 50)); /* and what it is a copy of */
+}
+
+/* The same code makes both: a function that copies to fp32, or a model that does not. */
+static void code_that_is_known_to_copy_or_not_has_one_answer(void **state)
+{
+    (void)state;
+    struct edit half, wide;
+    TYPED(given, ".+w l+L l+t l-L b+j b-j b-t |", losses);
+    assert_false(is_open(&given, &half, &wide));
+    assert_int_equal(edited(&given, "types=bf16").high, MIB(4 + 25 + 25));
+    TYPED(copied, ".+w l+L l+u b-u b-L |", losses);
+    assert_false(is_open(&copied, &half, &wide));
+    struct peaks p = edited(&copied, "types=bf16"); /* the copy is the function's, and ends with it */
+    assert_int_equal(p.low, MIB(4 + 25 + 50 + 50));
+    assert_int_equal(p.high, p.low);
+}
+
+/* A copy back to 16 bits is made before the output layer's gradients, d, and is what they are made of. */
+static void the_gradient_of_a_copy_is_copied_back(void **state)
+{
+    (void)state;
+    TYPED(m, ".+w l+L l+u l-L b+k b-u b+d b+w b-k |", losses);
+    struct peaks p = edited(&m, "types=bf16");
+    assert_int_equal(p.phase[BACKWARD], MIB(4 + 50 + 50)); /* u and k; then k 25, d 2 and w 4 are less */
+    TYPED(late, ".+w l+L l+u l-L b+k b-u b+d b+q b-k |", losses); /* q takes the place of what is gone then */
+    assert_int_equal(edited(&late, "types=bf16").phase[BACKWARD], MIB(4 + 25 + 2 + 80));
+}
+
+/* Under autocast a copy that the loss makes itself is autocast's; one that was made before is the program's.
+ */
+static void without_autocast_a_loss_takes_what_the_program_gives_it(void **state)
+{
+    (void)state;
+    static const struct element casts_elements[] = {
+        {'w', F32, 1, false}, {'L', BF16, 2, false}, {'F', F32, 2, false}, {'s', F32, 2, false}, {0}};
+    static const struct known casts[] = {{'w', MIB(8), KIND_PARAMETER, NOWHERE},
+                                         {'L', MIB(25), KIND_LOGITS, HEAD},
+                                         {'F', MIB(50), KIND_LOGITS, LOSS},
+                                         {'s', MIB(50), KIND_LOGITS, LOSSES},
+                                         {0}};
+    struct edit half, wide;
+    TYPED(own, ".+w l+L l+s l+s b-s b-s b-L |", casts); /* the first s is the copy */
+    assert_false(is_open(&own, &half, &wide));
+    assert_int_equal(edited(&own, "types=bf16").high, MIB(4 + 25 + 25));
+    TYPED(programs, ".+w l+L l+F l+s b-s b-F b-L |", casts);
+    assert_false(is_open(&programs, &half, &wide));
+    assert_int_equal(edited(&programs, "types=bf16").low, MIB(4 + 25 + 50 + 50));
+}
+
+static void logits_that_are_next_to_nothing_have_no_two_answers(void **state)
+{
+    (void)state;
+    static const struct known small[] = {{'w', MIB(8), KIND_PARAMETER, NOWHERE},
+                                         {'a', MIB(900), KIND_SAVED, UNIT0},
+                                         {'L', MIB(1), KIND_LOGITS, HEAD},
+                                         {'s', MIB(1), KIND_LOGITS, LOSSES},
+                                         {0}};
+    static const struct element small_elements[] = {
+        {'w', F32, 1, false}, {'a', F32, 3, false}, {'L', F32, 2, false}, {'s', F32, 2, false}, {0}};
+    struct edit half, wide;
+    TYPED(m, ".+w f+a l+L l+s b-s b-L b-a |", small);
+    assert_false(is_open(&m, &half, &wide));
+    struct peaks p = edited(&m, "types=bf16");
+    assert_true(p.low <= MIB(4 + 450 + 1) && p.high >= MIB(4 + 450 + 2)); /* both are in the one */
+}
+
+/* Frames as a recording has them, outermost first. */
+static struct edit_stack through(const struct trace_frame *frames, size_t n)
+{
+    struct edit_stack s = {0};
+    for (size_t i = 0; i < n; i++)
+        losses_see_frame(&s, &frames[i]);
+    return s;
+}
+#define PYTHON(function_, file_)                                                                             \
+    {                                                                                                        \
+        .kind = VS_FRAME_PYTHON, .function = (function_), .file = (file_)                                    \
+    }
+#define MODELS "/v/site-packages/transformers/models/"
+#define TORCH  "/v/site-packages/torch/nn/"
+
+static void which_code_gives_its_loss_16_bits_is_known_by_its_name(void **state)
+{
+    (void)state;
+    struct trace_frame bert = PYTHON("BertForMaskedLM.forward", MODELS "bert/modeling_bert.py"),
+                       t5 = PYTHON("T5ForConditionalGeneration.forward", MODELS "t5/modeling_t5.py"),
+                       vision =
+                           PYTHON("LlavaForConditionalGeneration.forward", MODELS "llava/modeling_llava.py"),
+                       decoder = PYTHON("BartForCausalLM.forward", MODELS "bart/modeling_bart.py"),
+                       mine = PYTHON("BertForMaskedLM.forward", "/home/me/train.py"),
+                       module = PYTHON("CrossEntropyLoss.forward", TORCH "modules/loss.py"),
+                       call = PYTHON("cross_entropy", TORCH "functional.py"),
+                       other = PYTHON("softmax", TORCH "functional.py"),
+                       smooth = PYTHON("LabelSmoother.__call__", "/home/me/loss.py"),
+                       node = {.kind = VS_FRAME_NODE, .function = "NllLossBackward0"},
+                       product = {.kind = VS_FRAME_NODE, .function = "MmBackward0"};
+    struct edit_stack s = through((struct trace_frame[]){bert, module, call}, 3);
+    assert_true(s.loss && s.as_given);
+    s = through((struct trace_frame[]){bert, module, node}, 3);
+    assert_true(s.loss && s.as_given);
+    s = through((struct trace_frame[]){t5, call}, 2);
+    assert_true(s.loss && s.as_given);
+    s = through((struct trace_frame[]){bert, smooth, call}, 3); /* what is between may have copied */
+    assert_true(s.loss && !s.as_given);
+    s = through((struct trace_frame[]){vision, call}, 2); /* some versions copy */
+    assert_true(s.loss && !s.as_given);
+    s = through((struct trace_frame[]){decoder, call}, 2);
+    assert_true(s.loss && !s.as_given);
+    s = through((struct trace_frame[]){mine, call}, 2);
+    assert_true(s.loss && !s.as_given);
+    s = through((struct trace_frame[]){bert, other}, 2);
+    assert_false(s.loss);
+    s = through((struct trace_frame[]){bert, product}, 2);
+    assert_false(s.loss);
+    assert_true(losses_code_upcasts("ForCausalLMLoss") && losses_code_upcasts("ForMaskedLMLoss"));
+    assert_false(losses_code_upcasts("ForSequenceClassificationLoss") ||
+                 losses_code_upcasts("fixed_cross_entropy"));
+}
+
+static void what_a_loss_computes_in_can_be_said(void **state)
+{
+    (void)state;
     struct edit e;
     char *why = NULL;
-    assert_true(edit_parse("types=bf16", &e, &why));
-    for (int known = 0; known < 2; known++) {
-        TYPED(m, texts[known], losses);
-        struct edit_result r = edit_apply(&m.p, &e);
-        assert_non_null(r.assumes);
-        assert_int_equal(strstr(r.assumes, "as it is not known which") == NULL, known);
-        edit_free_result(&r);
-    }
+    assert_true(edit_parse("types=bf16,loss=fp32", &e, &why));
+    assert_int_equal(e.loss, LOSS_FP32);
+    assert_true(edit_parse("types=bf16,loss=bf16", &e, &why));
+    assert_int_equal(e.loss, LOSS_HALF);
+    assert_false(edit_parse("types=bf16,loss=", &e, &why));
+    assert_non_null(strstr(why, "loss=fp32"));
+    free(why);
 }
 
 int main(void)
@@ -304,7 +549,17 @@ int main(void)
         cmocka_unit_test(states_have_the_elements_of_their_type),
         cmocka_unit_test(whole_numbers_are_no_floats_to_be_narrowed),
         cmocka_unit_test(a_copy_of_attentions_output_may_be_none_in_bf16),
-        cmocka_unit_test(whether_a_loss_makes_fp32_is_said_to_be_unknown_where_it_is),
+        cmocka_unit_test(a_fused_loss_has_its_kernels_chunk_where_shapes_are_known),
+        cmocka_unit_test(a_fused_loss_under_autocast_has_the_copies_while_it_runs),
+        cmocka_unit_test(what_a_product_is_given_is_kept_in_the_place_of_autocasts_copies),
+        cmocka_unit_test(a_loss_of_unknown_code_has_two_answers),
+        cmocka_unit_test(a_copy_of_the_logits_goes_with_them_or_takes_their_place),
+        cmocka_unit_test(code_that_is_known_to_copy_or_not_has_one_answer),
+        cmocka_unit_test(the_gradient_of_a_copy_is_copied_back),
+        cmocka_unit_test(without_autocast_a_loss_takes_what_the_program_gives_it),
+        cmocka_unit_test(logits_that_are_next_to_nothing_have_no_two_answers),
+        cmocka_unit_test(which_code_gives_its_loss_16_bits_is_known_by_its_name),
+        cmocka_unit_test(what_a_loss_computes_in_can_be_said),
         cmocka_unit_test(squares_with_a_mask_of_their_own_are_fused_in_bf16),
         cmocka_unit_test(masks_without_a_byte_are_no_masks),
         cmocka_unit_test(blocks_of_two_lengths_grow_with_the_square_however_small_they_are),
