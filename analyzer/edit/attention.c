@@ -8,6 +8,10 @@
  * kernel gives its output in an order of its own, so that the copy in another order, which some models take
  * of it, may be none.
  *
+ * cuDNN's gives it in the order of the queries.  Where the program has put these in an order of their own, by
+ * a copy of four extents, an output that needed no copy needs one then.  What such a block was copied by has
+ * no node that makes anything; arithmetic on queries, which keeps their order, has.
+ *
  * Why PyTorch went in parts is not recorded.  Where it makes the mask of causal attention by itself, two
  * blocks of bool at the place of the squares, it was given no mask; then fused kernels in 16 bits are open to
  * it, whatever the heads are, unless the program has switched them off.  That it was PyTorch that did so, and
@@ -33,13 +37,51 @@ struct seeing {
     struct layer *layers; /* by number */
     bool *squares;        /* by stack: it makes some */
     /* of the events that were last */
-    uint32_t output; /* a block that may be attention's output; BLOCK_NEVER */
-    bool sums;       /* and what may be its sums came behind it */
-    uint32_t stack;  /* of the block that was last */
-    uint64_t mask;   /* bytes of bool that came last at that stack */
-    int masks;       /* and how many of that size */
-    bool kept;       /* something was saved there already */
+    uint32_t output;         /* a block that may be attention's output; BLOCK_NEVER */
+    bool sums;               /* and what may be its sums came behind it */
+    uint32_t stack;          /* of the block that was last */
+    uint64_t mask;           /* bytes of bool that came last at that stack */
+    int masks;               /* and how many of that size */
+    bool kept;               /* something was saved there already */
+    uint32_t query;          /* the first that was saved of the layer and has four extents; BLOCK_NEVER */
+    struct sizes arithmetic; /* lines with the shapes of what backward makes for them, a number each */
 };
+
+static uint64_t line_and_shape(const struct program *p, const struct edit_block *b)
+{
+    return program_stack(p, b)->line ^ program_asked(p, b)->shape * UINT64_C(0x9e3779b97f4a7c15);
+}
+
+static void see_arithmetic(struct seeing *s)
+{
+    for (size_t i = 0; i < s->p->block_count; i++)
+        if (s->p->blocks[i].kind == KIND_BACKWARD && program_asked(s->p, &s->p->blocks[i])->rank == 4)
+            *PUSH(s->arithmetic.at, s->arithmetic.n) = line_and_shape(s->p, &s->p->blocks[i]);
+    sizes_sort(&s->arithmetic);
+}
+
+static void see_query(struct seeing *s, uint32_t block)
+{
+    const struct edit_block *b = &s->p->blocks[block];
+    const struct edit_block *q = s->query == BLOCK_NEVER ? NULL : &s->p->blocks[s->query];
+    if (q && program_stack(s->p, q)->layer != program_stack(s->p, b)->layer)
+        s->query = BLOCK_NEVER;
+    if (s->query == BLOCK_NEVER && b->kind == KIND_SAVED && program_asked(s->p, b)->rank == 4 &&
+        program_stack(s->p, b)->attends && b->size > SCALE_SURE)
+        s->query = block;
+}
+
+/* The output and its sums are there, and no copy of it followed. */
+static void end_output(struct seeing *s)
+{
+    const struct edit_block *out = s->output == BLOCK_NEVER ? NULL : &s->p->blocks[s->output];
+    const struct edit_block *q = s->query == BLOCK_NEVER ? NULL : &s->p->blocks[s->query];
+    if (!out || !s->sums || !q || q == out || q->size != out->size || out->type != ELEMENT_FLOAT32 ||
+        program_stack(s->p, q)->layer != program_stack(s->p, out)->layer ||
+        sizes_have(&s->arithmetic, line_and_shape(s->p, q)))
+        return;
+    s->parts[s->output] = ATTENTION_TURNED;
+}
 
 static bool is_square(const struct seeing *s, const struct edit_block *b)
 {
@@ -70,6 +112,10 @@ static void see_output(struct seeing *s, uint32_t block)
                 program_stack(s->p, b)->layer == program_stack(s->p, out)->layer;
     if (copy)
         s->parts[block] = ATTENTION_COPY;
+    else
+        end_output(s);
+    if (s->sums)
+        s->query = BLOCK_NEVER; /* its call is over */
     bool may = !copy && program_stack(s->p, b)->attends && b->kind == KIND_SAVED && b->size > SCALE_SURE;
     s->output = may ? block : BLOCK_NEVER;
     s->sums = false;
@@ -114,7 +160,11 @@ static void mark_squares(struct seeing *s)
 uint8_t *attention_parts(const struct program *p)
 {
     size_t stacks = p->facts->stack_count, layers = UINT16_MAX + 1;
-    struct seeing s = {.p = p, .outputs = scale_unit_outputs(p), .output = BLOCK_NEVER, .stack = BLOCK_NEVER};
+    struct seeing s = {.p = p,
+                       .outputs = scale_unit_outputs(p),
+                       .output = BLOCK_NEVER,
+                       .stack = BLOCK_NEVER,
+                       .query = BLOCK_NEVER};
     s.parts = xrealloc(NULL, p->block_count + 1);
     memset(s.parts, ATTENTION_NONE, p->block_count + 1);
     s.layers = xrealloc(NULL, layers * sizeof *s.layers);
@@ -122,18 +172,21 @@ uint8_t *attention_parts(const struct program *p)
     s.squares = xrealloc(NULL, stacks + 1);
     memset(s.squares, 0, stacks + 1);
     see_layers(&s);
+    see_arithmetic(&s);
     for (size_t i = 0; i < p->event_count; i++) {
         const struct trace_moment *e = &p->events[i];
         if (e->what == MOMENT_STEP)
-            s.output = s.stack = BLOCK_NEVER;
+            s.output = s.stack = s.query = BLOCK_NEVER;
         if (e->what != MOMENT_BORN || !program_is_forward(p->facts, e->phase))
             continue;
         see_output(&s, e->block);
+        see_query(&s, e->block);
         see_parts(&s, e->block);
     }
     mark_squares(&s);
     scale_free_outputs(&s.outputs);
     free(s.layers);
     free(s.squares);
+    free(s.arithmetic.at);
     return s.parts;
 }

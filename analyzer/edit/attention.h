@@ -14,6 +14,8 @@ enum attention_part {
     ATTENTION_SQUARE, /* of the length's square: a fused kernel makes none */
     ATTENTION_FUSED,  /* such a one, where nothing but the wide type is known to forbid a fused kernel */
     ATTENTION_BESIDE, /* made for the squares: copies of keys and values, scaled queries */
+    ATTENTION_TURNED, /* an output that is not copied, where a kernel that gives it in the queries' order has
+                         it copied */
     ATTENTION_COPY /* of the output in another order, which is not made where a kernel gives it in that one */
 };
 

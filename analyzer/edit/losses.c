@@ -14,127 +14,11 @@
 #include "losses.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #include "elements.h"
-#include "scale.h"
-#include "trace/journal/journal.h"
 
+#define SURE    (UINT64_C(64) << 10) /* a block that is smaller may be of any kind */
 #define MATTERS 100 /* logits of one part in so many of the peak are one in fifty between the two answers */
-
-/* ---- code ---- */
-
-static bool is_one_of(const char *name, const char *const *names)
-{
-    while (*names && strcmp(name, *names) != 0)
-        names++;
-    return *names;
-}
-
-static bool begins_with_one_of(const char *name, const char *const *names)
-{
-    while (*names && strncmp(name, *names, strlen(*names)) != 0)
-        names++;
-    return *names;
-}
-
-static bool ends(const char *text, const char *with)
-{
-    size_t n = strlen(text), k = strlen(with);
-    return n >= k && !strcmp(text + n - k, with);
-}
-
-/* logits.float() is their first line. */
-bool losses_code_upcasts(const char *function)
-{
-    static const char *const names[] = {"ForCausalLMLoss", "ForMaskedLMLoss", "ForTokenClassification", NULL};
-    return is_one_of(function, names);
-}
-
-/* Of torch.nn.functional. */
-static bool is_loss(const char *function)
-{
-    static const char *const names[] = {"cross_entropy",
-                                        "nll_loss",
-                                        "log_softmax",
-                                        "binary_cross_entropy",
-                                        "binary_cross_entropy_with_logits",
-                                        "mse_loss",
-                                        "l1_loss",
-                                        "smooth_l1_loss",
-                                        "huber_loss",
-                                        "kl_div",
-                                        "ctc_loss",
-                                        "poisson_nll_loss",
-                                        "gaussian_nll_loss",
-                                        "hinge_embedding_loss",
-                                        "soft_margin_loss",
-                                        "multilabel_soft_margin_loss",
-                                        "multi_margin_loss",
-                                        NULL};
-    return is_one_of(function, names);
-}
-
-static bool is_node_of_loss(const char *node)
-{
-    static const char *const names[] = {"NllLoss",      "LogSoftmaxBackward", "MseLoss", "BinaryCrossEntropy",
-                                        "SmoothL1Loss", "HuberLoss",          "KlDiv",   "CtcLoss",
-                                        "SoftMargin",   "MultiMargin",        NULL};
-    return begins_with_one_of(node, names);
-}
-
-/* Models of Hugging Face's that give their logits to PyTorch's loss as they are, in every version that has
- * them: those that fill in words, and those with an encoder and a decoder of their own.  Models that continue
- * a text did so in some versions, and copied to fp32 in others. */
-static bool gives_as_they_are(const char *function, const char *file)
-{
-    static const char *const classes[] = {"T5For",
-                                          "MT5For",
-                                          "UMT5For",
-                                          "LongT5For",
-                                          "SwitchTransformersFor",
-                                          "BartFor",
-                                          "MBartFor",
-                                          "PegasusFor",
-                                          "PegasusXFor",
-                                          "MarianMTModel.",
-                                          "BlenderbotFor",
-                                          "M2M100For",
-                                          "LEDFor",
-                                          "PLBartFor",
-                                          "MvpFor",
-                                          "NllbMoeFor",
-                                          "BlenderbotSmallFor",
-                                          "FSMTFor",
-                                          "WhisperFor",
-                                          "Speech2TextFor",
-                                          "BigBirdPegasusFor",
-                                          NULL};
-    if (!strstr(file, "/transformers/"))
-        return false;
-    if (!strcmp(function, "ForSequenceClassificationLoss") || !strcmp(function, "ForQuestionAnsweringLoss"))
-        return true;
-    if (!ends(function, ".forward") || strstr(function, "ForCausalLM."))
-        return false;
-    return strstr(function, "ForMaskedLM.") || begins_with_one_of(function, classes);
-}
-
-void losses_see_frame(struct edit_stack *s, const struct trace_frame *frame)
-{
-    const char *file = frame->file ? frame->file : "";
-    if (frame->kind == VS_FRAME_NODE)
-        s->loss = s->loss || is_node_of_loss(frame->function);
-    if (frame->kind != VS_FRAME_PYTHON)
-        return;
-    if (strstr(file, "/torch/")) {
-        s->loss = s->loss || (ends(file, "/torch/nn/functional.py") && is_loss(frame->function));
-        return;
-    }
-    if (strcmp(frame->function, "fixed_cross_entropy") != 0) /* hands on what it is given */
-        s->as_given = gives_as_they_are(frame->function, file);
-}
-
-/* ---- blocks ---- */
 
 static uint64_t elements_of(const struct edit_block *b)
 {
@@ -218,7 +102,7 @@ static enum loss_part part_of(const struct program *p, const struct edit_block *
         return LOSS_OWN;
     if (!l->elements || !is_outside(p, b, l->head) || s->norm)
         return LOSS_NONE;
-    if (b->kind == KIND_LOGITS && b->size > SCALE_SURE)
+    if (b->kind == KIND_LOGITS && b->size > SURE)
         return LOSS_NEAR;
     return b->kind == KIND_BACKWARD && elements_of(b) >= l->elements / 8 * 7 ? LOSS_NEAR : LOSS_NONE;
 }
@@ -230,7 +114,7 @@ struct losses losses_read(const struct program *p, enum loss_type said)
     bool narrow = head && element_is_half(head->type);
     if (head) {
         l.head = program_stack(p, head)->layer;
-        l.elements = head->size >= SCALE_SURE ? elements_of(head) : 0;
+        l.elements = head->size >= SURE ? elements_of(head) : 0;
     }
     l.type = type_of_code(p);
     if (l.type == LOSS_UNKNOWN && narrow)

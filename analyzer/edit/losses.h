@@ -8,7 +8,6 @@
 #define VS_EDIT_LOSSES_H
 
 #include "program.h"
-#include "read/stream.h"
 
 enum loss_type {
     LOSS_UNKNOWN, /* the code is not known to do the one or the other */
@@ -38,10 +37,5 @@ struct losses losses_read(const struct program *p, enum loss_type said);
 void losses_free(struct losses *l);
 /* Whether it is not known, and more than the width of an answer. */
 bool losses_are_open(const struct program *p);
-
-/* Whether code of this name takes a copy of its input in fp32 for a loss. */
-bool losses_code_upcasts(const char *function);
-/* What a frame says of all stacks that go through it: loss and as_given. */
-void losses_see_frame(struct edit_stack *s, const struct trace_frame *frame);
 
 #endif

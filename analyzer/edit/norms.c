@@ -5,9 +5,10 @@
  *
  * In fp32 what is kept for backward is x, the product and the output.  In 16 bits it is x in fp32, and the
  * product and the output in 16 bits: as many bytes as the two have in fp32, and x itself is kept only where
- * others need it.  Some (Gemma's) keep the product in fp32, which is a quarter more.  A norm of PyTorch's own
- * is one kernel, and has no node for a square in backward.  Hugging Face's compute so; of other code it is
- * not known.
+ * others need it: the sum that it is, and the layer that made it, do not.  T5's multiplies x as it is, and
+ * keeps it, too.  Gemma's keep the product in fp32, which is a quarter more.  A norm of PyTorch's own is one
+ * kernel, and has no node for a square in backward.  Hugging Face's compute so; of other code it is not
+ * known.
  */
 #include "norms.h"
 
@@ -27,9 +28,22 @@ static bool *find_by_hand(const struct program *p)
     return layers;
 }
 
-/* What was saved last before such a norm's call, and is as large as what it makes first. */
+/* Those whose calls keep something for backward: of a layer that is computed again none does. */
+static bool *find_keeping(const struct program *p)
+{
+    bool *layers = xrealloc(NULL, UINT16_MAX + 1);
+    memset(layers, 0, UINT16_MAX + 1);
+    for (size_t i = 0; i < p->block_count; i++)
+        if (p->blocks[i].kind == KIND_SAVED)
+            layers[program_stack(p, &p->blocks[i])->layer] = true;
+    return layers;
+}
+
+/* What was saved last before such a norm's call, which copies it to fp32, and is as large as what it makes
+ * first. */
 static bool *find_given(const struct program *p, const bool *by_hand)
 {
+    bool *keeping = find_keeping(p);
     bool *given = xrealloc(NULL, p->block_count + 1);
     uint32_t last = BLOCK_NEVER;
     memset(given, 0, p->block_count + 1);
@@ -40,13 +54,14 @@ static bool *find_given(const struct program *p, const bool *by_hand)
         const struct edit_block *b = &p->blocks[e->block];
         const struct edit_stack *s = program_stack(p, b);
         if (s->norm && s->library && by_hand[s->layer]) {
-            if (last != BLOCK_NEVER && p->blocks[last].size == b->size)
+            if (last != BLOCK_NEVER && p->blocks[last].size == b->size && s->upcast && keeping[s->layer])
                 given[last] = true;
             last = BLOCK_NEVER;
         } else if (b->kind == KIND_SAVED && b->size > SCALE_SURE) {
             last = e->block;
         }
     }
+    free(keeping);
     return given;
 }
 

@@ -47,6 +47,7 @@ struct edit_stack { /* what is known of a call stack */
     bool squares;   /* in backward of a power, as norms that are written in Python have it */
     bool attends;   /* in a function, or a method of a class, that is named for attention */
     bool library;   /* the line is Hugging Face's */
+    bool wide_norm; /* of these one of Gemma's, which keep what they compute in fp32 */
     bool norm;      /* in a layer whose class is named for a norm */
     bool upcast;  /* in a function that takes a copy of its input in fp32: Hugging Face's losses and RMS norms
                    */

@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "base/shown.h"
-#include "losses.h"
+#include "loss_code.h"
 #include "read/lives.h"
 #include "read/stream.h"
 #include "names.h"
@@ -146,7 +146,7 @@ static bool upcasts(const struct trace_frame *frame)
 {
     if (frame->kind == VS_FRAME_LAYER)
         return frame->file && strstr(frame->file, "RMSNorm");
-    return losses_code_upcasts(frame->function);
+    return loss_code_upcasts(frame->function);
 }
 
 static bool is_norm(const struct trace_frame *frame)
@@ -167,6 +167,11 @@ static bool is_product(const struct trace_frame *frame)
         if (!strcmp(frame->function, names[i]))
             return true;
     return false;
+}
+
+static bool is_wide_norm(const struct trace_frame *frame)
+{
+    return is_norm(frame) && strstr(frame->file, "Gemma");
 }
 
 static bool begins(const char *text, const char *with)
@@ -213,6 +218,7 @@ static int read_optimizer(struct trace *t, struct edit_facts *f)
             s->attends = above->attends;
             s->parts = above->parts;
             s->norm = above->norm;
+            s->wide_norm = above->wide_norm;
             s->recurrent = above->recurrent;
             s->convolves = above->convolves;
             s->squares = above->squares;
@@ -226,10 +232,13 @@ static int read_optimizer(struct trace *t, struct edit_facts *f)
             see_frame(s, paths.frames[node->frame].function);
             s->upcast = s->upcast || upcasts(&paths.frames[node->frame]);
             s->norm = s->norm || is_norm(&paths.frames[node->frame]);
+            s->wide_norm = s->wide_norm || is_wide_norm(&paths.frames[node->frame]);
             s->attends = s->attends || strcasestr(paths.frames[node->frame].function, "attention");
             if (paths.frames[node->frame].kind != VS_FRAME_LAYER)
                 s->product = is_product(&paths.frames[node->frame]);
-            losses_see_frame(s, &paths.frames[node->frame]);
+            s->loss = s->loss || loss_code_is_loss(&paths.frames[node->frame]);
+            enum loss_giving gives = loss_code_gives(&paths.frames[node->frame]);
+            s->as_given = gives == GIVES_ON ? s->as_given : gives == GIVES_AS_IT_IS;
         }
     }
     trace_free_paths(&paths);

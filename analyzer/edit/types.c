@@ -35,7 +35,8 @@ struct halving {
     } * sources;
     struct unfused unfused;
     struct workspaces workspaces;
-    uint32_t *weights; /* of blocks: a recurrent layer's weights in one piece, which go with its reserve */
+    uint32_t *weights; /* of blocks: what goes with one: a recurrent layer's weights in one piece with its
+                          reserve, a copy of attention's output with that */
     uint32_t piece;    /* that of the call that is under way */
     struct norms norms;
     struct losses losses;
@@ -78,7 +79,9 @@ static double of_data(const struct program *p, const struct edit_block *b, const
     bool saved = b->kind == KIND_SAVED;
     double half = share(p, b);
     if (s->norm && h->norms.by_hand[s->layer])
-        return h->high && saved ? 1.25 : h->high || (s->library && b->kind != KIND_BACKWARD) ? 1 : half;
+        return h->high && saved ? (s->library && !s->wide_norm ? 1 : 1.25)
+               : h->high || (s->library && b->kind != KIND_BACKWARD) ? 1
+                                                                     : half;
     if (s->upcast && (h->high || s->unit == EDIT_NO_UNIT))
         return 1; /* a norm keeps more or less of it */
     return half;
@@ -105,9 +108,10 @@ static double factor(const struct program *p, uint32_t block, const struct halvi
     enum cast cast = h->casts.of[block];
     if (cast != CAST_NONE)
         return cast != CAST_WEIGHT && cast != CAST_INPUT && h->high ? 1 : 0;
-    if (h->parts[block] == ATTENTION_FUSED || (!h->high && h->parts[block] != ATTENTION_NONE))
+    bool stays = h->parts[block] == ATTENTION_NONE || h->parts[block] == ATTENTION_TURNED;
+    if (h->parts[block] == ATTENTION_FUSED || (!h->high && !stays))
         return 0; /* in 16 bits attention may be fused, or by another kernel */
-    if (is_fused(p, block, h) || (!h->high && h->norms.given[block]))
+    if (is_fused(p, block, h) || h->norms.given[block])
         return 0;
     double half = share(p, b);
     if (half >= 1)
@@ -255,6 +259,10 @@ static void bear(struct build *b, size_t i, struct halving *h)
     b->now[at->block] = now;
     if (times < 1)
         mark_half(b, now);
+    if (h->high && h->parts[at->block] == ATTENTION_TURNED) {
+        h->weights[at->block] = build_born(b, was, was->size / 2, at->phase, was->kind);
+        mark_half(b, h->weights[at->block]);
+    }
 }
 
 /* ---- what is known of types ---- */
@@ -277,6 +285,20 @@ static bool all_typed(const struct program *p)
         unknown += b->type == ELEMENT_UNKNOWN && !program_asked(p, b)->raw ? (double)b->size : 0;
     }
     return unknown <= all / 100;
+}
+
+static uint64_t slack(const struct program *p)
+{
+    double all = 0, unknown = 0;
+    for (size_t i = 0; i < p->block_count; i++) {
+        const struct edit_block *b = &p->blocks[i];
+        if (b->kind != KIND_SAVED)
+            continue;
+        all += (double)b->size;
+        unknown += b->type == ELEMENT_UNKNOWN && !program_asked(p, b)->raw ? (double)b->size : 0;
+    }
+    double share = all > 0 ? unknown / all : 0, most = (double)program_most(p, KIND_SAVED);
+    return (uint64_t)(most * ((1 - share) / SLACK_TYPED + share / SLACK_UNKNOWN));
 }
 
 /* False with R->why. */
@@ -341,9 +363,7 @@ struct program apply_types(const struct program *from, const struct edit *e, str
     struct build b;
     build_begin(&b, from);
     if (high && from->event_count) /* workspaces */
-        build_born(&b, &like,
-                   program_most(from, KIND_SAVED) / (from->facts->types ? SLACK_TYPED : SLACK_UNKNOWN), 0,
-                   KIND_OTHER);
+        build_born(&b, &like, slack(from), 0, KIND_OTHER);
     for (size_t i = 0; i < from->event_count; i++) {
         const struct trace_moment *at = &from->events[i];
         if (at->what == MOMENT_BORN || at->what == MOMENT_DIED)

@@ -6,8 +6,8 @@
 # PyTorch's own counters of allocated and reserved (of the arena: its own of what it holds) are set beside the prediction.
 #
 # TREE: an installed vramscope, with the fused loss.  OUT: folder for the figures (peaks.jsonl) and the table (table.md).  Needs a GPU and
-# PyTorch with transformers and torchvision; some three minutes on 16 cores.  MODELS="t5 unet mixtral lstm" or "bart gemma gru convnext efficientnet dunet" or "swin regnet opt whisper elman" or "mobilenet efficientnet2 densenet resnext": those that no
-# rule was made on at first.  EDITS: these alone.  SECONDS_MOST: of the changed runs, 330.  Ends with the medians and "N within, N outside"; exit 77 without a GPU.
+# PyTorch with transformers and torchvision; some three minutes on 16 cores.  MODELS="t5 unet mixtral lstm" or "bart gemma gru convnext efficientnet dunet" or "swin regnet opt whisper elman" or "mobilenet efficientnet2 densenet resnext"
+# or "bloom neox roberta pegasus encoder encoder32 mistral-autocast gpt2-autocast mistral qwen3": those that no rule was made on at first.  EDITS: these alone.  SECONDS_MOST: of the changed runs, 330.  Ends with the medians and "N within, N outside"; exit 77 without a GPU.
 set -u
 tree=$(realpath "$1") out=$2 here=$(dirname "$(realpath "$0")")
 mkdir -p "$out" && out=$(realpath "$out")
@@ -39,8 +39,8 @@ for m in $models; do echo "native $m base"; done >"$work/bases"
 xargs -P 12 -L 1 bash -c 'one "$@"' _ <"$work/bases"
 for m in $models; do
   own=$edits
-  case $m in cnn | vit | *net | convnext | efficientnet2 | swin | resnext | gru | elman) ;; *) own="$own sequence=2" ;; esac
-  case $m in llama | qwen | gemma | opt | lengths) own="$own loss=fused" ;; esac
+  [ -n "${EDITS:-}" ] || case $m in cnn | vit | *net | convnext | efficientnet2 | swin | resnext | gru | elman) ;; *) own="$own sequence=2" ;; esac
+  case $m in llama | qwen | gemma | lengths | mistral | qwen3 | *-autocast) ;; *) own=${own/loss=fused/} ;; esac
   for e in $own; do
     echo "$m $e" >>"$work/predict"
     for a in native expandable arena; do echo "$a $m $e" >>"$work/jobs"; done

@@ -7,7 +7,9 @@ made up to 2026-11-22; and since then t5 (an encoder and a decoder of other leng
 router chooses), lstm (cuDNN's); and after 2026-11-23 bart (an encoder and a decoder again), gemma (norms and a loss of its own kind), gru (both directions, and an
 LSTM that is projected), convnext (convolutions by channel), efficientnet (those and gates), dunet (a deeper UNet of other sizes), and then swin (attention in windows), regnet (grouped convolutions), opt, whisper (convolutions of sound, an encoder
 and a decoder), elman (plain recurrent layers);
-and for checkpoints of stages mobilenet, efficientnet2, densenet (whose blocks grow) and resnext.  EDIT: the names of `vramscope whatif --edit`.
+and for checkpoints of stages mobilenet, efficientnet2, densenet (whose blocks grow) and resnext; and for types and fused losses bloom, neox, roberta, pegasus, mistral, qwen3,
+gpt2 (behind some "-autocast": as it is under autocast), and encoder and encoder32, whose line that calls the loss takes its logits as they are, or in fp32.  EDIT: the names of
+`vramscope whatif --edit`.
 """
 
 import json
@@ -18,7 +20,8 @@ import torch
 from torch import nn
 from torch.utils.checkpoint import checkpoint
 
-SHAPES = {"llama": (4, 512), "qwen": (3, 1024), "mixtral": (5, 700), "bart": (7, 480), "gemma": (4, 600), "opt": (6, 530), "whisper": (5, 220)}  # of a batch
+SHAPES = {"llama": (4, 512), "qwen": (3, 1024), "mixtral": (5, 700), "bart": (7, 480), "gemma": (4, 600), "opt": (6, 530), "whisper": (5, 220),
+          "bloom": (5, 610), "neox": (7, 390), "roberta": (9, 450), "pegasus": (8, 330), "mistral": (3, 900), "qwen3": (4, 720), "gpt2": (6, 480)}  # of a batch
 LENGTHS = (137, 512, 300, 768, 64, 431, 650, 222, 768, 90, 377, 512, 601, 245)
 
 
@@ -41,6 +44,30 @@ def transformer(which):
         c = T.BartConfig(vocab_size=16000, d_model=576, encoder_layers=4, decoder_layers=5, encoder_attention_heads=9, decoder_attention_heads=9, encoder_ffn_dim=2000,
                          decoder_ffn_dim=1700, max_position_embeddings=1024)
         return T.BartForConditionalGeneration(c), SHAPES[which], 16000
+    if which == "bloom":
+        c = T.BloomConfig(vocab_size=15000, hidden_size=640, n_layer=5, n_head=10)
+        return T.BloomForCausalLM(c), SHAPES[which], 15000
+    if which == "neox":
+        c = T.GPTNeoXConfig(vocab_size=21000, hidden_size=704, num_hidden_layers=5, num_attention_heads=11, intermediate_size=2500, max_position_embeddings=1024)
+        return T.GPTNeoXForCausalLM(c), SHAPES[which], 21000
+    if which == "roberta":
+        c = T.RobertaConfig(vocab_size=17000, hidden_size=576, num_hidden_layers=6, num_attention_heads=9, intermediate_size=2100, max_position_embeddings=1026)
+        return T.RobertaForMaskedLM(c), SHAPES[which], 17000
+    if which == "pegasus":
+        c = T.PegasusConfig(vocab_size=19000, d_model=512, encoder_layers=4, decoder_layers=3, encoder_attention_heads=8, decoder_attention_heads=8, encoder_ffn_dim=1800,
+                            decoder_ffn_dim=1500, max_position_embeddings=1024)
+        return T.PegasusForConditionalGeneration(c), SHAPES[which], 19000
+    if which == "mistral":
+        c = T.MistralConfig(vocab_size=26000, hidden_size=768, intermediate_size=2200, num_hidden_layers=5, num_attention_heads=12, num_key_value_heads=4,
+                            max_position_embeddings=2048, sliding_window=None)
+        return T.MistralForCausalLM(c), SHAPES[which], 26000
+    if which == "qwen3":
+        c = T.Qwen3Config(vocab_size=44000, hidden_size=640, intermediate_size=1900, num_hidden_layers=5, num_attention_heads=10, num_key_value_heads=5, head_dim=64,
+                          max_position_embeddings=2048)
+        return T.Qwen3ForCausalLM(c), SHAPES[which], 44000
+    if which == "gpt2":
+        c = T.GPT2Config(vocab_size=23000, n_embd=704, n_layer=5, n_head=11, n_positions=1024)
+        return T.GPT2LMHeadModel(c), SHAPES[which], 23000
     if which == "opt":
         c = T.OPTConfig(vocab_size=14000, hidden_size=672, word_embed_proj_dim=672, ffn_dim=2500, num_hidden_layers=5, num_attention_heads=12, max_position_embeddings=1024)
         return T.OPTForCausalLM(c), SHAPES[which], 14000
@@ -194,6 +221,29 @@ class Tagger(nn.Module):
         return self.head(x)
 
 
+class Encoder(nn.Module):
+    """PyTorch's own layers, and a line of ours that calls the loss."""
+
+    def __init__(self, vocabulary=13000, width=480):
+        super().__init__()
+        self.embed, self.head = nn.Embedding(vocabulary, width), nn.Linear(width, vocabulary)
+        self.layers = nn.TransformerEncoder(nn.TransformerEncoderLayer(width, 8, 1700, batch_first=True), 6)
+
+    def forward(self, ids):
+        return self.head(self.layers(self.embed(ids)))
+
+
+def filling(batch, length, dtype, device, wide):
+    net = Encoder().to(device=device, dtype=dtype).train()
+
+    def loss(step):
+        ids = torch.randint(13000, (batch, length), device=device)
+        y = net(ids).flatten(0, 1)
+        return nn.functional.cross_entropy(y.float() if wide else y, ids.flatten())
+
+    return net, loss
+
+
 class Elman(nn.Module):
     """The next value of a signal."""
 
@@ -274,7 +324,9 @@ def workload(which, batch_scale, sequence_scale, dtype, device):
         return tagging(int(40 * batch_scale), int(300 * sequence_scale), dtype, device)
     if which == "lstm":
         return words(int(24 * batch_scale), int(250 * sequence_scale), dtype, device)
-    net, (batch, length), vocabulary = transformer(which)
+    if which in ("encoder", "encoder32"):
+        return filling(int(10 * batch_scale), int(410 * sequence_scale), dtype, device, which == "encoder32")
+    net, (batch, length), vocabulary = transformer(which.removesuffix("-autocast"))
     batch = int(batch * batch_scale)
     net.config.use_cache = False  # a cache of keys and values is of no use in training
     net = net.to(device=device, dtype=dtype).train()
@@ -284,7 +336,7 @@ def workload(which, batch_scale, sequence_scale, dtype, device):
         ids = torch.randint(vocabulary, (batch, s), device=device)
         if which == "whisper":
             return net(input_features=torch.randn(batch, 80, 1500, device=device, dtype=dtype), labels=ids).loss
-        if which in ("t5", "bart"):
+        if which in ("t5", "bart", "pegasus"):
             return net(input_ids=ids, labels=ids[:, : s // 3].contiguous()).loss
         return net(input_ids=ids, labels=ids).loss
 
@@ -423,7 +475,10 @@ def train(which, edits, steps, device="cuda"):
     keep = edits.get("set_to_none") == "no"
     for step in range(steps):
         for part in range(int(edits.get("accumulate", 1))):
-            loss(step).backward()
+            with torch.autocast(device, torch.bfloat16, enabled=which.endswith("-autocast") and dtype == torch.float32):
+                out = loss(step)
+            out.backward()
+            del out
         optimizer.step()
         optimizer.zero_grad(set_to_none=not keep)
 

@@ -3,10 +3,24 @@
 #include "made.h"
 
 enum { F32 = ELEMENT_FLOAT32, BOOL = ELEMENT_BOOL, U8 = ELEMENT_UINT8 };
-enum { CALL = 1, CALLED, GIVES, BACK, LSTM, LSTM_BACK, CONV, CONV_BACK, NORMS, NORMS_BACK, ALL };
+enum {
+    CALL = 1,
+    CALLED,
+    GIVES,
+    BACK,
+    LSTM,
+    LSTM_BACK,
+    CONV,
+    CONV_BACK,
+    NORMS,
+    NORMS_BACK,
+    QUERIES,
+    QUERIES_BACK,
+    ALL
+};
 
 /* Attention is called at one line of layer 1 (CALL), and what it gives is taken at another (GIVES). */
-static const struct edit_stack calling[ALL] = {
+static struct edit_stack calling[ALL] = {
     [NOWHERE] = {.unit = EDIT_NO_UNIT},
     [CALL] = {.unit = 0, .layer = 1, .line = 7},
     [CALLED] = {.unit = 0, .layer = 1, .line = 8},
@@ -18,6 +32,8 @@ static const struct edit_stack calling[ALL] = {
     [CONV_BACK] = {.unit = 0, .layer = 4, .line = 11, .convolves = true},
     [NORMS] = {.unit = 0, .layer = 5, .line = 12, .norm = true, .library = true},
     [NORMS_BACK] = {.unit = 0, .layer = 5, .line = 12, .norm = true, .library = true, .squares = true},
+    [QUERIES] = {.unit = 0, .layer = 1, .line = 13, .attends = true},
+    [QUERIES_BACK] = {.unit = 0, .layer = 1, .line = 13, .attends = true},
 };
 
 struct dims { /* of blocks, as far as they matter */
@@ -38,7 +54,7 @@ static struct peaks changed(const char *change, const char *text, const struct k
     }
     m.p.blocks = m.blocks;
     m.p.events = m.events;
-    facts.stacks = (struct edit_stack *)calling;
+    facts.stacks = calling;
     facts.stack_count = ALL;
     struct peaks p = edited(&m, change);
     facts.stacks = stacks;
@@ -203,23 +219,84 @@ static void a_convolutions_workspace_is_half_or_copies_of_both_its_data(void **s
     assert_in_range(p.high, MIB(1 + 100 + 150), MIB(1 + 100 + 150 + 5));
 }
 
+/* COPIES: the norm begins with a copy in fp32, as all that are named RMSNorm. */
+static struct peaks norms_of(const char *text, bool copies, bool wide, bool library)
+{
+    static const struct known norms[] = {{'w', MIB(2), KIND_PARAMETER, NOWHERE},
+                                         {'x', MIB(40), KIND_SAVED, GIVES},
+                                         {'p', MIB(40), KIND_SAVED, NORMS},
+                                         {'y', MIB(40), KIND_SAVED, NORMS},
+                                         {'t', MIB(40), KIND_FORWARD, NORMS},
+                                         {'g', MIB(1), KIND_BACKWARD, NORMS_BACK},
+                                         {0}};
+    static const struct element norms_elements[] = {{'w', F32, 1, false},
+                                                    {'x', F32, 2, false},
+                                                    {'p', F32, 2, false},
+                                                    {'y', F32, 2, false},
+                                                    {'t', F32, 2, false},
+                                                    {'g', F32, 3, false},
+                                                    {0}};
+    for (int k = NORMS; k <= NORMS_BACK; k++) {
+        calling[k].upcast = copies;
+        calling[k].wide_norm = wide;
+        calling[k].library = library;
+    }
+    return calls(text, norms, norms_elements, none);
+}
+
 /* x is given to a norm in Python that keeps the product p and the output y. */
-static void a_norm_in_fp32_keeps_its_bytes_but_perhaps_not_what_it_was_given(void **state)
+static void a_norm_in_fp32_keeps_its_bytes_and_what_it_was_given_by_its_class(void **state)
 {
     (void)state;
-    static const struct known norms[] = {
-        {'w', MIB(2), KIND_PARAMETER, NOWHERE},   {'x', MIB(40), KIND_SAVED, GIVES},
-        {'p', MIB(40), KIND_SAVED, NORMS},        {'y', MIB(40), KIND_SAVED, NORMS},
-        {'g', MIB(1), KIND_BACKWARD, NORMS_BACK}, {0}};
-    static const struct element norms_elements[] = {{'w', F32, 1, false}, {'x', F32, 2, false},
-                                                    {'p', F32, 2, false}, {'y', F32, 2, false},
-                                                    {'g', F32, 3, false}, {0}};
-    struct peaks p = calls(".+w f+x f+p f+y b+g b-g b-y b-p b-x |", norms, norms_elements, none);
+    static const char text[] = ".+w f+x f+p f+y b+g b-g b-y b-p b-x |";
+    struct peaks p = norms_of(text, true, false, true); /* the copy is kept, and x is not */
     assert_in_range(p.low, MIB(1 + 80), MIB(1 + 80 + 1));
-    assert_in_range(p.high, MIB(1 + 20 + 100), MIB(1 + 20 + 100 + 3)); /* or a product in fp32, too */
-    p = calls(".+w f+x f+p f+y b-y b-p b-x |", norms, norms_elements,
-              none); /* one kernel: no square in backward */
+    assert_in_range(p.high, p.low, MIB(1 + 80 + 3));
+    p = norms_of(text, false, false, true); /* T5's multiplies x itself */
+    assert_in_range(p.low, MIB(1 + 20 + 80), MIB(1 + 20 + 80 + 1));
+    assert_in_range(p.high, p.low, MIB(1 + 20 + 80 + 3));
+    p = norms_of(text, true, true, true); /* Gemma's: a product in fp32, too */
+    assert_in_range(p.high, MIB(1 + 100), MIB(1 + 100 + 3));
+    p = norms_of(text, true, false, false); /* of other code it is not known */
+    assert_in_range(p.high, MIB(1 + 20 + 100), MIB(1 + 20 + 100 + 3));
+    p = norms_of(".+w f+x f+p f+y b-y b-p b-x |", true, false, true); /* one kernel: no square in backward */
     assert_int_equal(p.low, MIB(1 + 60));
+}
+
+/* Of a layer that is computed again: t is made and goes in forward, and x is what it is computed again from.
+ */
+static void what_a_norm_was_given_is_kept_where_the_norm_keeps_nothing(void **state)
+{
+    (void)state;
+    struct peaks p = norms_of(".+w f+x f+t f-t b+g b-g b-x |", true, false, true);
+    assert_in_range(p.low, MIB(1 + 20 + 40), MIB(1 + 20 + 40 + 1));
+}
+
+/* Queries q of four extents, put into an order of their own, the fused output o and its sums s; g is what
+ * backward makes for q's line, where that computes. */
+static void attentions_output_is_copied_where_queries_have_an_order_of_their_own(void **state)
+{
+    (void)state;
+    static const struct known fused[] = {{'w', MIB(2), KIND_PARAMETER, NOWHERE},
+                                         {'q', MIB(40), KIND_SAVED, QUERIES},
+                                         {'o', MIB(40), KIND_SAVED, QUERIES},
+                                         {'s', MIB(1), KIND_SAVED, QUERIES},
+                                         {'y', MIB(20), KIND_SAVED, GIVES},
+                                         {'g', MIB(40), KIND_BACKWARD, QUERIES_BACK},
+                                         {0}};
+    static const struct element fused_elements[] = {{'w', F32, 1, false},
+                                                    {'q', F32, 2, false},
+                                                    {'o', F32, 3, false},
+                                                    {'s', F32, 4, false},
+                                                    {'y', F32, 5, false},
+                                                    {'g', F32, 2, false},
+                                                    {0}};
+    static const struct dims four[] = {{'q', 4, 3, 64}, {'o', 4, 3, 64}, {'g', 4, 3, 64}, {0}};
+    struct peaks p = calls(".+w f+q f+o f+s f+y b-y b-s b-o b-q |", fused, fused_elements, four);
+    assert_in_range(p.low, MIB(1 + 20 + 20 + 10), MIB(1 + 20 + 20 + 10 + 1));
+    assert_in_range(p.high, MIB(1 + 20 + 20 + 20 + 10), MIB(1 + 20 + 20 + 20 + 10 + 3));
+    p = calls(".+w f+q f+o f+s f+y b-y b-s b-o b+g b-g b-q |", fused, fused_elements, four);
+    assert_in_range(p.high, p.low, p.low + MIB(3)); /* arithmetic keeps the order */
 }
 
 int main(void)
@@ -235,7 +312,9 @@ int main(void)
         cmocka_unit_test(a_convolutions_workspace_grows_with_the_data_or_stays),
         cmocka_unit_test(bytes_of_other_layers_stay),
         cmocka_unit_test(a_convolutions_workspace_is_half_or_copies_of_both_its_data),
-        cmocka_unit_test(a_norm_in_fp32_keeps_its_bytes_but_perhaps_not_what_it_was_given),
+        cmocka_unit_test(a_norm_in_fp32_keeps_its_bytes_and_what_it_was_given_by_its_class),
+        cmocka_unit_test(what_a_norm_was_given_is_kept_where_the_norm_keeps_nothing),
+        cmocka_unit_test(attentions_output_is_copied_where_queries_have_an_order_of_their_own),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
