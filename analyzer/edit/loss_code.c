@@ -118,7 +118,7 @@ enum loss_giving loss_code_gives(const struct trace_frame *frame)
 {
     const char *file = frame->file ? frame->file : "";
     bool hands_on = !strcmp(frame->function, "fixed_cross_entropy");
-    if (frame->kind != VS_FRAME_PYTHON || strstr(file, "/torch/") || hands_on)
+    if (frame->kind != VS_FRAME_PYTHON || strstr(file, "-packages/torch/") || hands_on)
         return GIVES_ON;
     return gives_as_they_are(frame->function, file) ? GIVES_AS_IT_IS : GIVES_UNKNOWN;
 }

@@ -488,8 +488,8 @@ static struct edit_stack through(const struct trace_frame *frames, size_t n)
     {                                                                                                        \
         .kind = VS_FRAME_PYTHON, .function = (function_), .file = (file_)                                    \
     }
-#define MODELS "/v/site-packages/transformers/models/"
-#define TORCH  "/v/site-packages/torch/nn/"
+#define MODELS "/opt/torch/v/site-packages/transformers/models/" /* not in PyTorch for that */
+#define TORCH  "/opt/torch/v/site-packages/torch/nn/"
 
 static void which_code_gives_its_loss_16_bits_is_known_by_its_name(void **state)
 {
