@@ -33,9 +33,10 @@ struct pathed pathed_units(const struct program *p, const char *path)
     struct pathed u = {.units = xrealloc(NULL, (f->layer_count + 1) * sizeof *u.units)};
     for (size_t i = 0; i < f->layer_count; i++) {
         size_t length = unit_names_match(f->layer_names[i], path);
-        u.units[i] = length ? names_number(&names, f->layer_names[i], length) : EDIT_NO_UNIT;
+        uint16_t unit = length ? names_number(&names, f->layer_names[i], length) : EDIT_NO_UNIT;
+        u.units[i] = unit < UNITS_MOST ? unit : EDIT_NO_UNIT;
     }
-    u.n = (uint16_t)names.n;
+    u.n = names.n < UNITS_MOST ? (uint16_t)names.n : UNITS_MOST;
     put_in_order(p, &u, f->layer_count);
     names_free(&names);
     return u;

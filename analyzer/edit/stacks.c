@@ -58,9 +58,11 @@ static uint16_t *find_units(struct edit_facts *f, const struct names *layers)
     uint16_t *of = xrealloc(NULL, (layers->n + 1) * sizeof *of);
     of[0] = EDIT_NO_UNIT;
     unit_names_find(layers->text + 1, layers->n - 1, lengths + 1);
-    for (size_t i = 1; i < layers->n; i++)
-        of[i] = lengths[i] ? names_number(&units, layers->text[i], lengths[i]) : EDIT_NO_UNIT;
-    f->units = (uint16_t)units.n;
+    for (size_t i = 1; i < layers->n; i++) {
+        uint16_t unit = lengths[i] ? names_number(&units, layers->text[i], lengths[i]) : EDIT_NO_UNIT;
+        of[i] = unit < UNITS_MOST ? unit : EDIT_NO_UNIT;
+    }
+    f->units = units.n < UNITS_MOST ? (uint16_t)units.n : UNITS_MOST;
     name_units(f, &units);
     free(lengths);
     names_free(&units);

@@ -7,6 +7,8 @@
 
 #include <stddef.h>
 
+#define UNITS_MOST 4096 /* what a model has beyond that is in no unit */
+
 /* LENGTHS[i]: that of the unit's name in PATHS[i]; 0: it is in none.  Of the N paths none stands twice. */
 void unit_names_find(const char *const *paths, size_t n, size_t *lengths);
 
