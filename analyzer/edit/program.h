@@ -52,6 +52,7 @@ struct edit_stack { /* what is known of a call stack */
     bool upcast;  /* in a function that takes a copy of its input in fp32: Hugging Face's losses and RMS norms
                    */
     bool loss;    /* in one of PyTorch's losses, or in backward of one */
+    bool softmax; /* in PyTorch's softmax, called by a function of a program's or a library's */
     bool product; /* in a call of PyTorch's that is one product of its input and a weight */
     bool as_given; /* its innermost code that is not PyTorch's hands its output to a loss as it is */
 };

@@ -199,6 +199,7 @@ static void see_frame(struct edit_stack *s, const char *function)
     s->recurrent = s->recurrent || !strcmp(name, "CudnnRnnBackward0");
     s->convolves = s->convolves || begins(name, "ConvolutionBackward");
     s->squares = s->squares || begins(name, "PowBackward");
+    s->softmax = s->softmax || !strcmp(name, "softmax");
 }
 
 static int read_optimizer(struct trace *t, struct edit_facts *f)
@@ -225,6 +226,7 @@ static int read_optimizer(struct trace *t, struct edit_facts *f)
             s->convolves = above->convolves;
             s->squares = above->squares;
             s->loss = above->loss;
+            s->softmax = above->softmax;
             s->product = above->product;
             s->as_given = above->as_given;
             s->update = above->update;

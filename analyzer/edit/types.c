@@ -100,6 +100,16 @@ static bool is_fused(const struct program *p, uint32_t block, const struct halvi
     return c && !is_in_parts(h, block) && unfused_is_square(&h->unfused, p, block);
 }
 
+/* Attention of Hugging Face's that is written in Python is no other kernel's in 16 bits.  About half of it
+ * asks softmax for fp32, which is kept beside a copy in 16 bits then. */
+static bool is_written_softmax(const struct program *p, uint32_t block)
+{
+    const struct edit_block *b = &p->blocks[block];
+    const struct edit_stack *s = program_stack(p, b);
+    return s->softmax && s->library && b->kind == KIND_SAVED && element_bytes(b->type) == 4 &&
+           element_is_float(b->type);
+}
+
 /* What is known to be computed in fp32 stays as large.  Of what is in no unit of the model it is not known.
  */
 static double factor(const struct program *p, uint32_t block, const struct halving *h)
@@ -108,6 +118,8 @@ static double factor(const struct program *p, uint32_t block, const struct halvi
     enum cast cast = h->casts.of[block];
     if (cast != CAST_NONE)
         return cast != CAST_WEIGHT && cast != CAST_INPUT && h->high ? 1 : 0;
+    if (is_written_softmax(p, block))
+        return h->high ? 1 : share(p, b);
     bool stays = h->parts[block] == ATTENTION_NONE || h->parts[block] == ATTENTION_TURNED;
     if (h->parts[block] == ATTENTION_FUSED || (!h->high && !stays))
         return 0; /* in 16 bits attention may be fused, or by another kernel */
@@ -259,7 +271,7 @@ static void bear(struct build *b, size_t i, struct halving *h)
     b->now[at->block] = now;
     if (times < 1)
         mark_half(b, now);
-    if (h->high && h->parts[at->block] == ATTENTION_TURNED) {
+    if (h->high && (h->parts[at->block] == ATTENTION_TURNED || is_written_softmax(b->from, at->block))) {
         h->weights[at->block] = build_born(b, was, was->size / 2, at->phase, was->kind);
         mark_half(b, h->weights[at->block]);
     }

@@ -16,6 +16,7 @@ enum {
     NORMS_BACK,
     QUERIES,
     QUERIES_BACK,
+    SOFTMAX,
     ALL
 };
 
@@ -33,6 +34,7 @@ static struct edit_stack calling[ALL] = {
     [NORMS] = {.unit = 0, .layer = 5, .line = 12, .norm = true, .library = true},
     [NORMS_BACK] = {.unit = 0, .layer = 5, .line = 12, .norm = true, .library = true, .squares = true},
     [QUERIES] = {.unit = 0, .layer = 1, .line = 13, .attends = true},
+    [SOFTMAX] = {.unit = 0, .layer = 1, .line = 14, .attends = true, .softmax = true, .library = true},
     [QUERIES_BACK] = {.unit = 0, .layer = 1, .line = 13, .attends = true},
 };
 
@@ -299,6 +301,21 @@ static void attentions_output_is_copied_where_queries_have_an_order_of_their_own
     assert_in_range(p.high, p.low, p.low + MIB(3)); /* arithmetic keeps the order */
 }
 
+/* Squares s of a softmax that a library's Python calls: 16 bits, or fp32 and a copy. */
+static void a_written_softmax_may_be_kept_in_fp32_and_in_16_bits(void **state)
+{
+    (void)state;
+    static const struct known written[] = {{'w', MIB(2), KIND_PARAMETER, NOWHERE},
+                                           {'s', MIB(400), KIND_SAVED, SOFTMAX},
+                                           {'y', MIB(20), KIND_SAVED, GIVES},
+                                           {0}};
+    static const struct element written_elements[] = {
+        {'w', F32, 1, false}, {'s', F32, 2, false}, {'y', F32, 3, false}, {0}};
+    struct peaks p = calls(".+w f+s f+y b-y b-s |", written, written_elements, none);
+    assert_int_equal(p.low, MIB(1 + 200 + 10)); /* a square, and yet no fused kernel makes it */
+    assert_in_range(p.high, MIB(1 + 400 + 200 + 10), MIB(1 + 400 + 200 + 10 + 5));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -314,6 +331,7 @@ int main(void)
         cmocka_unit_test(a_convolutions_workspace_is_half_or_copies_of_both_its_data),
         cmocka_unit_test(a_norm_in_fp32_keeps_its_bytes_and_what_it_was_given_by_its_class),
         cmocka_unit_test(what_a_norm_was_given_is_kept_where_the_norm_keeps_nothing),
+        cmocka_unit_test(a_written_softmax_may_be_kept_in_fp32_and_in_16_bits),
         cmocka_unit_test(attentions_output_is_copied_where_queries_have_an_order_of_their_own),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
