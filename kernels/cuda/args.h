@@ -72,7 +72,8 @@ struct lce_softmax_args {
     const float *grad_entropy; /* [N] or NULL */
     float *loss, *entropy;     /* [N] or NULL */
     float smoothing, z_loss, softcap, temperature;
-    float to_nats, to_bits; /* 1 / temperature, log2(e) / temperature: what a logit is multiplied by */
+    float to_nats, to_bits;      /* 1 / temperature, log2(e) / temperature: what a logit is multiplied by */
+    float per_softcap, to_share; /* 1 / softcap, at most FLT_MAX; temperature / softcap */
     int32_t reduction;
     int32_t gradients;          /* whether g is wanted */
     int32_t moments;            /* whether the entropy or its gradient is, so that sums need moments */

@@ -7,7 +7,7 @@
 
 #include "cuda.h"
 
-enum { THREADS = 512, MANY_VECTORS = 8, KEPT_VECTORS = 4, MOST_CLUSTER = 8 };
+enum { THREADS = 512, MANY_VECTORS = 8, KEPT_VECTORS = 4, GENERAL_VECTORS = 4, MOST_CLUSTER = 8 };
 
 static const char *const kinds[CUDA_KINDS] = {"plain", "entropic", "general"};
 
@@ -30,11 +30,14 @@ static const char *softmax_types(const struct cuda_plan *plan)
     return !plan->wide ? type_name(dtype) : dtype == LCE_F16 ? "wide_f16" : "wide_bf16";
 }
 
-/* The smallest number of vectors per thread, at least EACH, for which there is a kernel; 0: none. */
+/* The smallest number of vectors per thread, at least EACH, for which there is a kernel; 0: none.  With all
+ * options a thread takes four at a time, any number of times unless gradients are narrower than logits. */
 static int vectors_for(const struct cuda_plan *plan, int64_t each, bool general)
 {
+    if (general && (each <= GENERAL_VECTORS || !plan->wide))
+        return GENERAL_VECTORS;
     if (each <= MANY_VECTORS)
-        return general ? (each <= 2 ? 2 : MANY_VECTORS) : (int)each;
+        return general ? MANY_VECTORS : (int)each;
     if (each > 16 || cuda_logit_size(plan) != sizeof(float))
         return 0;
     return general || each > 12 ? 16 : 12;
@@ -152,7 +155,7 @@ int cuda_find_kernels(struct cuda_plan *plan)
     if (!status)
         status = find_softmax(plan, kinds[CUDA_ENTROPIC], MANY_VECTORS, &k->softmax[CUDA_ENTROPIC]);
     if (!status)
-        status = find_softmax(plan, kinds[CUDA_GENERAL], MANY_VECTORS, &k->softmax[CUDA_GENERAL]);
+        status = find_softmax(plan, kinds[CUDA_GENERAL], GENERAL_VECTORS, &k->softmax[CUDA_GENERAL]);
     if (!status && plan->base.info.mode == LCE_NAIVE)
         status = find_naive(plan);
     return status;

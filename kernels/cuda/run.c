@@ -19,6 +19,7 @@
  *
  *     at the end  dweight and dbias in their type, rows of dinput that no chunk made, the loss
  */
+#include <float.h>
 #include <math.h>
 
 #include "cuda.h"
@@ -90,6 +91,8 @@ struct lce_softmax_args cuda_softmax_args(const struct cuda_run *r, int64_t firs
         .temperature = p->temperature,
         .to_nats = (float)(1 / (double)p->temperature),
         .to_bits = (float)(1.4426950408889634 / (double)p->temperature),
+        .per_softcap = p->softcap > 0 ? fminf(1 / p->softcap, FLT_MAX) : 0,
+        .to_share = p->softcap > 0 ? p->temperature / p->softcap : 0,
         .reduction = p->reduction,
         .gradients = gradients,
         /* a partial result has its moment always: the second run may want it */
@@ -101,7 +104,8 @@ struct lce_softmax_args cuda_softmax_args(const struct cuda_run *r, int64_t firs
 
 enum cuda_kind cuda_kind(const struct lce_softmax_args *a)
 {
-    if (a->bias || a->class_weights || a->smoothing > 0 || a->softcap > 0 || isinf(a->to_bits))
+    /* without smoothing a token has its label's class weight alone */
+    if (a->bias || a->smoothing > 0 || a->softcap > 0 || isinf(a->to_bits))
         return CUDA_GENERAL;
     return a->moments ? CUDA_ENTROPIC : CUDA_PLAIN;
 }

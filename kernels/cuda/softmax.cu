@@ -5,7 +5,7 @@
  * loads in flight at once; each warp finds its largest logit and its sum of exponentials, and every warp adds
  * up those of all warps of the cluster through distributed shared memory; then the gradient is computed from
  * the same registers and written once.  So a row is read once and written once.  Partial results are combined
- * in a fixed order.  (`general` combines per thread, per warp, per CTA and over the cluster.)
+ * in a fixed order.
  *
  * The pass depends on keeping the row in registers: in local memory, where an index that is not constant
  * would put it, it runs at half the rate.  The build fails if a kernel uses local memory (cuda.cmake).
@@ -19,22 +19,21 @@
  *
  * In place is safe because of one barrier.  A gradient written at byte 2c lies over a logit that some other
  * thread, in some other CTA of the cluster, has to read.  But every thread first loads all that it will ever
- * read of the row (its vectors; with `general` the label's logit) and then arrives at the cluster's barrier,
- * with release; and every thread writes only after it has waited there, with acquire.  So each read of the
- * row happens before each write to it.  Rows share no byte.  `loop`, which reads twice, has its own argument
- * below.
+ * read of the row (its vectors) and then arrives at the cluster's barrier, with release; and every thread
+ * writes only after it has waited there, with acquire.  So each read of the row happens before each write to
+ * it.  Rows share no byte.  `general` and `loop`, which may read twice, have their own arguments below.
  *
- * `plain` supports none of the options that need a logit's own class (bias, softcap, class weights,
- * smoothing) and no entropy; `entropic` is plain with the entropy and its gradient; `general` supports all.
- * `kept` is plain, but keeps the exponentials of the sum in fp32 for the gradient: one exponential per
- * element instead of two, for twice the registers.  With fp32 logits that takes no further registers, so
- * there plain keeps them too.  `loop` reads the row twice, takes any length and needs no cluster: it is all
- * that GPUs of compute capability 8.x have.
+ * `plain` supports none of the options that need a logit's own class (bias, softcap, smoothing) and no
+ * entropy; class weights without smoothing are only the label's; `entropic` is plain with the entropy and its
+ * gradient; `general` supports all. `kept` is plain, but keeps the exponentials of the sum in fp32 for the
+ * gradient: one exponential per element instead of two, for twice the registers.  With fp32 logits that takes
+ * no further registers, so there plain keeps them too.  `loop` reads the row twice, takes any length and
+ * needs no cluster: it is all that GPUs of compute capability 8.x have.
  */
 #include <cooperative_groups.h>
 #include <type_traits>
 
-#include "fast.cuh"
+#include "options.cuh"
 #include "pass.cuh"
 
 #if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
@@ -50,31 +49,19 @@ constexpr int threads = 512;
 
 constexpr unsigned most_cluster = 8; /* CTAs */
 
-__device__ inline Part cluster_combine(Part part, Shared<threads> *shared)
-{
-    auto cluster = cooperative_groups::this_cluster();
-    if (threadIdx.x == 0)
-        shared->total = part;
-    cluster.sync();
-    Part all = {-CUDART_INF_F, 0, 0, 0};
-    for (unsigned i = 0; i < cluster.num_blocks(); i++)
-        all = combine(all, *cluster.map_shared_rank(&shared->total, i));
-    return all;
-}
-
 /* The largest logit and the sum of exp(z - largest), of a warp's share of a row; with them the moment. */
 struct Sum {
     float largest, sum;
 };
 struct Sums {
     Sum warp[threads / 32];
-    float moment[threads / 32];
+    float moment[threads / 32], weighed[threads / 32];
     float target; /* the label's logit, in the CTA that has it */
 };
 
 /* Every warp of the cluster stores its part; then each warp adds all parts up, several per lane, in the same
  * order. */
-template <bool Moments> __device__ inline Part cluster_sums(const Part &own, Sums *sums)
+template <bool Moments, bool Weighed> __device__ inline Part cluster_sums(const Part &own, Sums *sums)
 {
     constexpr unsigned warps = threads / 32;
     auto cluster = cooperative_groups::this_cluster();
@@ -83,9 +70,11 @@ template <bool Moments> __device__ inline Part cluster_sums(const Part &own, Sum
         sums->warp[threadIdx.x / 32] = {own.largest, own.sum};
     if (Moments && lane == 0)
         sums->moment[threadIdx.x / 32] = own.moment;
+    if (Weighed && lane == 0)
+        sums->weighed[threadIdx.x / 32] = own.weighed;
     cluster.sync();
     Sum part[most_cluster * warps / 32];
-    float largest = -CUDART_INF_F, sum = 0, moment = 0;
+    float largest = -CUDART_INF_F, sum = 0, moment = 0, weighed = 0;
 #pragma unroll
     for (unsigned i = 0; i < most_cluster * warps / 32; i++) {
         const unsigned warp = lane + 32 * i;
@@ -104,11 +93,13 @@ template <bool Moments> __device__ inline Part cluster_sums(const Part &own, Sum
             moment += moved({part[i].largest, part[i].sum, 0,
                              *cluster.map_shared_rank(&sums->moment[warp % warps], warp / warps)},
                             shift, factor);
+        if (Weighed && warp < all)
+            weighed += *cluster.map_shared_rank(&sums->weighed[warp % warps], warp / warps);
     }
-    return {largest, warp_sum(sum), 0, Moments ? warp_sum(moment) : 0};
+    return {largest, warp_sum(sum), Weighed ? warp_sum(weighed) : 0, Moments ? warp_sum(moment) : 0};
 }
 
-enum Kind { PLAIN, KEPT, ENTROPIC, GENERAL };
+enum Kind { PLAIN, KEPT, ENTROPIC };
 
 template <typename L, int Vectors, Kind kind>
 using Pass = typename std::conditional<
@@ -118,7 +109,6 @@ using Pass = typename std::conditional<
 template <typename L, typename T, int Vectors, Kind kind>
 __device__ inline void softmax_rows(const lce_softmax_args &a)
 {
-    LCE_SHARED(Shared<threads>, shared);
     LCE_SHARED(Sums, sums);
     auto cluster = cooperative_groups::this_cluster();
     const int64_t row = blockIdx.x / cluster.num_blocks();
@@ -146,49 +136,141 @@ __device__ inline void softmax_rows(const lce_softmax_args &a)
     Part part = {-CUDART_INF_F, 0, 0, 0};
     float target = 0, largest = 0;
     Pass<L, Vectors, kind> pass(a);
-    if constexpr (kind == GENERAL) {
-        /* read before any thread writes: the barrier is between */
-        target = logit<T, true>(a, to_float(logits[r.label]), r.label);
+    if (mine) {
 #pragma unroll
         for (int k = 0; k < Vectors; k++)
-            part = combine(part, part_of<L, T>(a, r, v[k], (first + k * threads) * Pack<L>::count));
-        part = cluster_combine(block_combine(part, &shared), &shared);
-    } else {
-        if (mine) {
-#pragma unroll
-            for (int k = 0; k < Vectors; k++)
-                take_out(v[k], r.label - (first + k * threads) * Pack<L>::count, &target);
-            sums.target = target;
-        }
-        largest = warp_most(largest_of_all(v));
-        part = pass.sums(v, largest);
-        part.sum = warp_sum(part.sum);
-        if (kind == ENTROPIC)
-            part.moment = warp_sum(part.moment);
-        part = cluster_sums<kind == ENTROPIC>(part, &sums);
-        target = *cluster.map_shared_rank(&sums.target, r.label / (Pack<L>::count * Vectors * threads));
-        target = logit<T, false>(a, target, r.label);
+            take_out(v[k], r.label - (first + k * threads) * Pack<L>::count, &target);
+        sums.target = target;
     }
+    largest = warp_most(largest_of_all(v));
+    part = pass.sums(v, largest);
+    part.sum = warp_sum(part.sum);
+    if (kind == ENTROPIC)
+        part.moment = warp_sum(part.moment);
+    part = cluster_sums<kind == ENTROPIC, false>(part, &sums);
+    target = *cluster.map_shared_rank(&sums.target, r.label / (Pack<L>::count * Vectors * threads));
+    target = logit<T, false>(a, target, r.label);
     cluster.barrier_arrive(); /* others may still read our part, so no CTA ends before all have read */
     const bool writer = cluster.block_rank() == 0 && threadIdx.x == 0;
-    finish_row<kind == GENERAL || kind == ENTROPIC>(a, r, part, target, writer);
+    finish_row<kind == ENTROPIC>(a, r, part, target, writer);
     if (writer && a.known)
         a.known[row] = {part.largest, part.sum, part.weighed, target, part.moment};
     if (a.gradients) {
         pass.begin(r, largest);
 #pragma unroll
         for (int k = 0; k < Vectors; k++) {
-            const int32_t vector = first + k * threads, base = vector * Pack<L>::count;
+            const int32_t vector = first + k * threads;
             if (vector >= vectors)
                 continue;
-            if constexpr (kind == GENERAL)
-                gradient_of<L, T>(a, r, v[k], base, g);
-            else
-                pass.gradient(v[k], k, g);
+            pass.gradient(v[k], k, g);
             store(out, vector, g);
         }
-        if (kind != GENERAL && mine) /* overwrites a value that this thread has just stored */
+        if (mine) /* overwrites a value that this thread has just stored */
             out[r.label] = from_float<T>(r.at_label);
+    }
+    cluster.barrier_wait();
+}
+
+/* The row of a token that does not count: zeros, unless nothing reads it.  The whole cluster returns. */
+template <typename T, int Count>
+__device__ inline void no_row(const lce_softmax_args &a, int64_t row, T *out, int32_t vectors)
+{
+    auto cluster = cooperative_groups::this_cluster();
+    const float g[Count] = {};
+    const int32_t step = static_cast<int32_t>(cluster.num_blocks() * threads);
+    if (!a.gradients || (a.skips && skipped(a.index + a.first, row)))
+        return;
+    for (int32_t i = static_cast<int32_t>(cluster.block_rank() * threads + threadIdx.x); i < vectors;
+         i += step)
+        store(out, i, g);
+}
+
+template <typename L, int Vectors>
+__device__ inline void load_vectors(const lce_softmax_args &a, const L *logits, int32_t first,
+                                    Pack<L> (&v)[Vectors])
+{
+#pragma unroll
+    for (int k = 0; k < Vectors; k++)
+        v[k] = load<L>(reinterpret_cast<const uint4 *>(logits), first + k * threads, a.labels.vocab);
+}
+
+/* Takes the label's logit out, if it is in one of the vectors from FIRST on; whether it is. */
+template <typename L, int Vectors>
+__device__ inline bool take_label(Pack<L> (&v)[Vectors], int32_t label, int32_t first, Sums *sums)
+{
+    const uint32_t to_label = static_cast<uint32_t>(label / Pack<L>::count - first); /* in vectors */
+    const bool mine = to_label < Vectors * threads && to_label % threads == 0;
+    float target = 0;
+    if (mine) {
+#pragma unroll
+        for (int k = 0; k < Vectors; k++)
+            take_out(v[k], label - (first + k * threads) * Pack<L>::count, &target);
+        sums->target = target;
+    }
+    return mine;
+}
+
+/* With all options.  A thread takes its vectors in groups of VECTORS.  For the gradient it reads all but the
+ * last group again, which are in the L2 cache by then; so there may be any number of them where it writes
+ * only what itself has read, and one where gradients are narrower than logits. */
+template <typename L, typename T, int Vectors> __device__ inline void general_rows(const lce_softmax_args &a)
+{
+    LCE_SHARED(Sums, sums);
+    auto cluster = cooperative_groups::this_cluster();
+    constexpr int32_t group = Vectors * threads;
+    const int64_t row = blockIdx.x / cluster.num_blocks();
+    const int32_t vectors = static_cast<int32_t>(a.stride / Pack<L>::count),
+                  step = static_cast<int32_t>(cluster.num_blocks()) * group,
+                  last = sizeof(T) < sizeof(L) ? 0 : (vectors - 1) / step * step;
+    const int32_t first =
+        static_cast<int32_t>(cluster.block_rank()) * group + static_cast<int32_t>(threadIdx.x);
+    Row r = token_of(a, row);
+    const L *logits = static_cast<const L *>(a.logits) + row * a.stride;
+    T *out = reinterpret_cast<T *>(static_cast<L *>(a.logits) + row * a.stride);
+    if (!r.counted)
+        return no_row<T, Pack<L>::count>(a, row, out, vectors);
+    r.label = static_cast<int32_t>(label_of(a.labels, r.token));
+    General<L, T, Vectors> pass(a, r.label);
+    Pack<L> v[Vectors];
+    Part part = {-CUDART_INF_F, 0, 0, 0};
+    bool mine = false;
+    for (int32_t begin = 0; begin <= last; begin += step) {
+        load_vectors(a, logits, begin + first, v);
+        mine = take_label(v, r.label, begin + first, &sums) || mine;
+        const float largest = warp_most(pass.most(v, begin + first, threads));
+        const Part more = pass.sums(v, largest, begin + first, threads);
+        part = begin == 0 ? more : combine(part, more);
+    }
+    part.sum = warp_sum(part.sum);
+    part.weighed = warp_sum(part.weighed);
+    part.moment = warp_sum(part.moment);
+    part = cluster_sums<true, true>(part, &sums);
+    const int32_t holder = r.label / Pack<L>::count % step / group;
+    const float target = pass.of_label(*cluster.map_shared_rank(&sums.target, holder));
+    if (a.smoothing > 0)
+        part.weighed += class_weight(a, r.label) * target;
+    cluster.barrier_arrive(); /* as above */
+    const bool writer = cluster.block_rank() == 0 && threadIdx.x == 0;
+    finish_row(a, r, part, target, writer);
+    if (writer && a.known)
+        a.known[row] = {part.largest, part.sum, part.weighed, target, part.moment};
+    if (a.gradients) {
+        float g[Pack<L>::count];
+        pass.begin(r);
+        for (int32_t begin = last; begin >= 0; begin -= step) {
+            if (begin != last)
+                load_vectors(a, logits, begin + first, v);
+#pragma unroll
+            for (int k = 0; k < Vectors; k++) {
+                const int32_t vector = begin + first + k * threads;
+                if (vector >= vectors)
+                    continue;
+                pass.gradient(v[k], vector * Pack<L>::count, g);
+                store(out, vector, g);
+            }
+        }
+        if (mine) /* as above */
+            out[r.label] = from_float<T>(pass.at_label(r, target));
     }
     cluster.barrier_wait();
 }
@@ -242,6 +324,12 @@ template <typename L, typename T> __device__ inline void softmax_loop(const lce_
     {                                                                                                        \
         CLUSTER_ONLY((lce::softmax_rows<L, T, vectors, lce::Kind>(a)));                                      \
     }
+#define OPTIONS(name, L, T, vectors, ctas)                                                                   \
+    extern "C" __global__ void __launch_bounds__(512, ctas)                                                  \
+        lce_softmax_##name##_general_##vectors(const lce_softmax_args a)                                     \
+    {                                                                                                        \
+        CLUSTER_ONLY((lce::general_rows<L, T, vectors>(a)));                                                 \
+    }
 #define SHORT(name, L, T, kind, Kind)                                                                        \
     ROWS(name, L, T, kind, Kind, 1, 2)                                                                       \
     ROWS(name, L, T, kind, Kind, 2, 2)                                                                       \
@@ -256,8 +344,7 @@ template <typename L, typename T> __device__ inline void softmax_loop(const lce_
 #define ALL(name, L, T, kind, Kind)                                                                          \
     LONG(name, L, T, kind, Kind)                                                                             \
     LONG(name, L, T, entropic, ENTROPIC)                                                                     \
-    ROWS(name, L, T, general, GENERAL, 2, 1)                                                                 \
-    ROWS(name, L, T, general, GENERAL, 8, 1)                                                                 \
+    OPTIONS(name, L, T, 4, 2)                                                                                \
     extern "C" __global__ void __launch_bounds__(512, 2) lce_softmax_##name##_loop(const lce_softmax_args a) \
     {                                                                                                        \
         lce::softmax_loop<L, T>(a);                                                                          \
@@ -269,7 +356,8 @@ template <typename L, typename T> __device__ inline void softmax_loop(const lce_
     ROWS(name, float, T, plain, KEPT, 16, 1)                                                                 \
     ROWS(name, float, T, entropic, ENTROPIC, 12, 1)                                                          \
     ROWS(name, float, T, entropic, ENTROPIC, 16, 1)                                                          \
-    ROWS(name, float, T, general, GENERAL, 16, 1)
+    OPTIONS(name, float, T, 8, 1)                                                                            \
+    OPTIONS(name, float, T, 16, 1)
 #define NARROW(name, T)                                                                                      \
     ALL(name, T, T, plain, PLAIN)                                                                            \
     SHORT(name, T, T, kept, KEPT)

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""bench_ce_options.py [--seconds S] [--rounds R] [--library NAME=PATH]... [TOKENS,HIDDEN,VOCABULARY]... - what temperature and entropies cost, on a GPU.
+"""bench_ce_options.py [--seconds S] [--rounds R] [--library NAME=PATH]... [TOKENS,HIDDEN,VOCABULARY]... - what options cost, on a GPU.
 
 Per shape, in bf16, one lce_run that makes the loss (mean) and both gradients: plain; at a temperature of 0.7; with entropies;
-with both; with both and an upstream gradient of each token's entropy.  Every variant of every library by turns within a
+with both; with both and an upstream gradient of each token's entropy; with a bias (and its gradient), a softcap of 30, class weights,
+label smoothing of 0.1, and with all of them.  --variant NAME, any number of times: only these, beside plain.  Every variant of every library by turns within a
 round, in random order, 0.1 s of rest before each; then medians with the least and the greatest, and how much of plain's
 time each takes.  Beside them PyTorch's three products.  Each variant's results are computed twice, and their bits compared;
 those of two libraries by their norms.
@@ -26,13 +27,22 @@ from vramscope import _cross_entropy_library as library  # noqa: E402
 SHAPES = "8192,4096,128256 1000,3584,151646 5003,2048,50257 3001,1536,256000 2048,5120,202048"
 REST, TEMPERATURE = 0.1, 0.7
 GRADIENTS = library.LOSS | library.GRAD_INPUT | library.GRAD_WEIGHT
-# wants, temperature, whether entropies have an upstream gradient
+BIASED = GRADIENTS | library.GRAD_BIAS
+ALL = {"bias", "softcap", "weights", "smoothing"}
+# wants, temperature, whether entropies have an upstream gradient, and what else there is
 VARIANTS = {
-    "plain": (GRADIENTS, 1.0, False),
-    "temperature": (GRADIENTS, TEMPERATURE, False),
-    "entropies": (GRADIENTS | library.ENTROPY, 1.0, False),
-    "temperature, entropies": (GRADIENTS | library.ENTROPY, TEMPERATURE, False),
-    "temperature, entropies and their gradient": (GRADIENTS | library.ENTROPY, TEMPERATURE, True),
+    "plain": (GRADIENTS, 1.0, False, ()),
+    "temperature": (GRADIENTS, TEMPERATURE, False, ()),
+    "entropies": (GRADIENTS | library.ENTROPY, 1.0, False, ()),
+    "temperature, entropies": (GRADIENTS | library.ENTROPY, TEMPERATURE, False, ()),
+    "temperature, entropies and their gradient": (GRADIENTS | library.ENTROPY, TEMPERATURE, True, ()),
+    "bias": (BIASED, 1.0, False, {"bias"}),
+    "softcap": (GRADIENTS, 1.0, False, {"softcap"}),
+    "class weights": (GRADIENTS, 1.0, False, {"weights"}),
+    "smoothing": (GRADIENTS, 1.0, False, {"smoothing"}),
+    "smoothing, class weights": (GRADIENTS, 1.0, False, {"smoothing", "weights"}),
+    "all but entropies": (BIASED, TEMPERATURE, False, ALL),
+    "all": (BIASED | library.ENTROPY, TEMPERATURE, True, ALL),
 }
 
 
@@ -52,13 +62,17 @@ class Shape:
         self.w = torch.randn(v, h, device="cuda", dtype=torch.bfloat16) * 0.02
         self.y = torch.randint(v, (n,), device="cuda")
         self.above = torch.randn(n, device="cuda") / n
+        self.bias = torch.randn(v, device="cuda", dtype=torch.bfloat16) * 0.1
+        self.weights = torch.rand(v, device="cuda") + 0.5
         self.libraries = libraries
 
     def run(self, name, variant):
-        wants, temperature, above = VARIANTS[variant]
-        options = library.Options("mean", -100, 0.0, 0.0, 0.0, temperature, 0, "auto", 0, 0, torch.bfloat16)
+        wants, temperature, above, others = VARIANTS[variant]
+        smoothing, softcap = 0.1 * ("smoothing" in others), 30.0 * ("softcap" in others)
+        options = library.Options("mean", -100, smoothing, 0.0, softcap, temperature, 0, "auto", 0, 0, torch.bfloat16)
         library._libraries[self.x.device] = self.libraries[name]
-        return library.run(wants, options, self.x, self.w, None, self.y, None, None, self.above if above else None)
+        bias, weights = self.bias if "bias" in others else None, self.weights if "weights" in others else None
+        return library.run(wants, options, self.x, self.w, bias, self.y, weights, None, self.above if above else None)
 
     def products(self):
         z = F.linear(self.x, self.w)
@@ -88,8 +102,11 @@ def main():
     parser.add_argument("--seconds", type=float, default=100, help="of all shapes together")
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--library", action="append", default=[], metavar="NAME=PATH")
+    parser.add_argument("--variant", action="append", choices=VARIANTS, help="only these, beside plain")
     parser.add_argument("shapes", nargs="*", default=SHAPES.split())
     arguments = parser.parse_args()
+    for name in set(VARIANTS) - {"plain", *(arguments.variant or VARIANTS)}:
+        del VARIANTS[name]
     device = torch.device("cuda", torch.cuda.current_device())
     torch.zeros(1, device=device)
     given = dict(text.split("=", 1) for text in arguments.library) or {"ours": library.find()}

@@ -48,6 +48,7 @@ OPTIONS = {
         {"bias": True, "weights": True, "upstream": True, "above": True, "ignored": 0.3}),
 }
 OPTIONS["everything, fp32 logits"] = (dict(OPTIONS["everything"][0], flags=K.F32_LOGITS), OPTIONS["everything"][1])
+PLACED = "plain", "accumulate fp32", "fp32 logits", "everything, fp32 logits"  # which decide where things lie in memory
 
 
 def options(library, memory, quick):
@@ -104,16 +105,18 @@ def shapes(library, memory, quick):
 
 
 def policy(library, memory, quick):
-    """Temperature, entropies and their gradients in rows of every number of registers and every cluster; the same bits again."""
+    """Entropies with their gradients, and all options, in rows of every number of registers and every cluster; the same bits again."""
     many = [4096 * each - 5 for each in range(1, 9)] + [40000, 60000, 128256, 152064, 256000, 262144, 270001]
-    for vocab in (4091, 12283) if EMULATED else (4091, 12283, 20475, 28667, 128256) if quick else many:
+    for vocab in (4091, 12283, 139993) if EMULATED else (4091, 12283, 20475, 28667, 128256, 152064) if quick else many:
         for dtype in (K.BF16,) if quick else (K.F32, K.F16, K.BF16):
             for flags in (0,) if dtype == K.F32 else (0, K.F32_LOGITS):
                 values = dict(dtype=dtype, flags=flags, wants=7 | K.ENTROPY, temperature=0.7, reduction=K.NONE)
-                case = Case(library, memory, problem(library, 3, 16, vocab, **values), upstream=True, above=True)
-                for how in ({"chunk": 2}, {"chunk": 2, "slab": 1024 + vocab // 4 // 64 * 64}):
-                    got = case.check(f"policy, {vocab} {NAMES[dtype]}, flags {flags}", **how)
-                    report(f"the same bits again, policy, {vocab} {NAMES[dtype]}, flags {flags}", differ(got, case.run(**how)[0]))
+                for others, extras in (({}, {}), ({"wants": 31, "label_smoothing": 0.1, "softcap": 30.0}, {"bias": True, "weights": True})):
+                    case = Case(library, memory, problem(library, 3, 16, vocab, **dict(values, **others)), upstream=True, above=True, **extras)
+                    what = f"policy, {vocab} {NAMES[dtype]}, flags {flags}{', all options' if others else ''}"
+                    for how in ({"chunk": 2}, {"chunk": 2, "slab": 1024 + vocab // 4 // 64 * 64})[: 1 if EMULATED and vocab > 20000 else 2]:
+                        got = case.check(what, **how)
+                        report(f"the same bits again, {what}", differ(got, case.run(**how)[0]))
 
 
 def compaction(library, memory, quick):
@@ -147,16 +150,18 @@ def lends(case, chunk):
 def borrowed(library, memory, quick):
     """Logits in dweight's own rows, whose classes come again at the end; and where they may not lie there."""
     shapes, middle = ((60, 64, 1000), (130, 72, 2003), (33, 136, 5001)), 24
-    if EMULATED:
-        shapes, middle = ((), (37, 72, 2003)), 12
-    for i, (n, h, v) in enumerate(shapes[1:2] if quick or memory.stream is None else shapes):
+    few = EMULATED or quick  # a sanitizer checks each launch: all ways of the options that differ in where things lie alone
+    if few:
+        shapes, middle = ((37, 72, 2003),), 12
+    for n, h, v in shapes[1:2] if memory.stream is None and not few else shapes:
         for name, (values, extras) in OPTIONS.items():
             if name == "exponentials kept":
                 continue
             for dtype in (K.BF16,) if quick else (K.F32, K.F16, K.BF16):
                 # the same size of logits at any H: what bf16 makes of them grows with it
                 case = Case(library, memory, problem(library, n, h, v, dtype=dtype, **values), scale=min(1, 72 / h), **extras)
-                for chunk, slabs in ((8, 0), (middle, 1), (middle, 3), (40 if h < 100 and n > 40 else 33, 2)):
+                ways = (8, 0), (middle, 1), (middle, 3), (40 if h < 100 and n > 40 else 33, 2)
+                for chunk, slabs in ways if EMULATED or not quick or name in PLACED else ways[1:2]:
                     case.problem.proposals = K.BORROW | K.CUBLASLT | slabs << K.SLAB_SHIFT
                     case.check(f"borrowed, {name}, {NAMES[dtype]}, slabs of {slabs}", chunk=chunk)
                     if memory.stream is not None:
@@ -177,13 +182,14 @@ def borrowed(library, memory, quick):
 
 def segments(library, memory, quick):
     """Logits and sums in the rows of dinput of later tokens, where dweight is added to, or not wanted."""
-    n, h, v = (45, 136, 331) if EMULATED else (300, 72, 2003)
+    few = EMULATED or quick  # of three tokens at a time a case is some thousand launches: under a sanitizer that checks each, two cases
+    n, h, v = (45, 136, 331) if few else (300, 72, 2003)
     for name, (values, extras) in OPTIONS.items():
         if name == "exponentials kept":
             continue
         for dtype in (K.BF16,) if quick else (K.F32, K.F16, K.BF16):
             case = Case(library, memory, problem(library, n, h, v, dtype=dtype, **dict(values, grad_weight_beta=1)), **extras)
-            for chunk, slab in ((n // 4, 0), (n // 8, 2), (3, 0)) if not EMULATED or name in ("plain", "everything, fp32 logits") else ((n // 4, 0),):
+            for chunk, slab in ((n // 4, 0), (n // 8, 2), (3, 0)) if not few or name in ("plain", "everything, fp32 logits") else ((n // 4, 0),):
                 case.problem.proposals = K.BORROW | K.CUBLASLT | slab << K.SLAB_SHIFT
                 case.check(f"in segments, {name}, {NAMES[dtype]}, slabs of {slab}", chunk=chunk)
     for wants in (K.LOSS | K.GRAD_INPUT, 15):

@@ -61,7 +61,7 @@ static CUresult fake_function(CUfunction *function, CUkernel kernel)
 
 static void touch(const void *address, size_t size);
 
-/* Sums that go to memory without a map: parts of dinput, and results in fp32. */
+/* Sums that go to memory without a map, too: parts of dinput, and results in fp32. */
 static void touch_sums(const struct lce_own_args *a)
 {
     const size_t part = sizeof(float) * LCE_PRODUCT_CLUSTER * LCE_TILE_M * LCE_TILE_N,
@@ -241,8 +241,9 @@ static CUresult fake_map(CUtensorMap *map, CUtensorMapDataType type, cuuint32_t 
     assert_int_equal(rank, 2);
     assert_int_equal((uintptr_t)address % 16, 0);
     assert_int_equal(stride[0] % 16, 0);
-    assert_true(box[0] * 2 <= 128 && box[1] <= 256);
-    touch(address, (size[1] - 1) * stride[0] + size[0] * 2);
+    const size_t element = type == CU_TENSOR_MAP_DATA_TYPE_FLOAT32 ? 4 : 2;
+    assert_true(box[0] * element <= 128 && box[1] <= 256);
+    touch(address, (size[1] - 1) * stride[0] + size[0] * element);
     map->opaque[0] = 1;
     return CUDA_SUCCESS;
 }
@@ -454,6 +455,30 @@ static void own_products_stay_in_their_buffers_and_are_all_there_is(void **state
     library.images[IMAGE_PRODUCT] = NULL;
 }
 
+/* Rows of any length have a pass with all options that needs a cluster, unless gradients are narrower. */
+static void all_options_have_a_kernel_for_every_length(void **state)
+{
+    static const struct {
+        int64_t vocab;
+        int dtype;
+        uint32_t flags;
+        unsigned int cluster;
+    } rows[] = {{1000, LCE_BF16, 0, 1},
+                {20000, LCE_BF16, 0, 2},
+                {128256, LCE_BF16, 0, 8},
+                {270001, LCE_BF16, 0, 8},
+                {270001, LCE_F32, 0, 8},
+                {128256, LCE_BF16, LCE_F32_LOGITS, 8},
+                {256000, LCE_F16, LCE_F32_LOGITS, 8},
+                {270001, LCE_F16, LCE_F32_LOGITS, 0}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct lce_problem p = problem_of(64, 8, rows[i].vocab, rows[i].dtype, rows[i].flags);
+        struct lce_plan *plan = plan_of(&p, LCE_FAST, 0, 0);
+        assert_int_equal(((struct cuda_plan *)plan)->kernels.softmax[CUDA_GENERAL].cluster, rows[i].cluster);
+        cuda_plan_destroy(plan);
+    }
+}
+
 /* Where they cost more than 3 % when nothing is ignored, they are not taken unasked. */
 static void own_products_are_for_long_chunks_and_many_tokens(void **state)
 {
@@ -509,18 +534,20 @@ static void rows_of_logits_get_the_kernel_for_their_length(void **state)
     }
 }
 
-/* Of the options only those that need a logit's own class take the pass that combines per vector. */
+/* Of the options only those that need a logit's own class take the pass that has them all. */
 static void temperatures_and_entropies_keep_the_fast_passes(void **state)
 {
     static const float some = 0;
     const struct lce_softmax_args plain = {
         .temperature = 0.7f, .to_bits = 2, .z_loss = 1, .grad_output = &some};
-    struct lce_softmax_args entropies = plain, a[] = {plain, plain, plain, plain, plain};
+    struct lce_softmax_args entropies = plain, weights = plain, a[] = {plain, plain, plain, plain};
     entropies.moments = 1;
+    weights.class_weights = &some; /* of which a token has its label's alone */
     assert_int_equal(cuda_kind(&plain), CUDA_PLAIN);
+    assert_int_equal(cuda_kind(&weights), CUDA_PLAIN);
     assert_int_equal(cuda_kind(&entropies), CUDA_ENTROPIC);
-    a[0].bias = &some, a[1].class_weights = &some, a[2].smoothing = 0.1f, a[3].softcap = 30;
-    a[4].to_bits = INFINITY; /* of a temperature so near to 0 that its inverse is no number */
+    a[0].bias = &some, a[1].smoothing = 0.1f, a[2].softcap = 30;
+    a[3].to_bits = INFINITY; /* of a temperature so near to 0 that its inverse is no number */
     for (size_t i = 0; i < sizeof a / sizeof *a; i++)
         for (int moments = 0; moments < 2; moments++) {
             a[i].moments = moments;
@@ -999,6 +1026,7 @@ int main(void)
         cmocka_unit_test(own_products_are_for_long_chunks_and_many_tokens),
         cmocka_unit_test(rows_of_logits_get_the_kernel_for_their_length),
         cmocka_unit_test(temperatures_and_entropies_keep_the_fast_passes),
+        cmocka_unit_test(all_options_have_a_kernel_for_every_length),
         cmocka_unit_test(gpus_without_clusters_get_no_cluster_and_no_products_of_ours),
         cmocka_unit_test(fp32_logits_halve_the_chunk_and_keep_the_budget),
         cmocka_unit_test(slabs_are_taken_where_whole_rows_would_be_slow),
