@@ -112,22 +112,25 @@ int cuda_own_find(struct cuda_plan *plan)
     return status;
 }
 
-/* Describes a matrix of 16-bit numbers that is fetched in boxes of 64 columns by BOX rows. */
+/* Describes a matrix of 16-bit numbers, or of 32-bit ones if it is wide, that is moved in boxes of 128 bytes
+ * by BOX rows. */
 struct matrix {
     const void *address;
     int64_t columns, rows, stride;
     uint32_t box;
+    bool wide;
 };
 
 static int map(const struct cuda_run *r, CUtensorMap *out, const struct matrix *m)
 {
     const struct lce_driver *driver = &cuda_of(r->plan)->driver;
-    const CUtensorMapDataType type = r->plan->base.problem.dtype == LCE_F16
+    const CUtensorMapDataType type = m->wide ? CU_TENSOR_MAP_DATA_TYPE_FLOAT32
+                                     : r->plan->base.problem.dtype == LCE_F16
                                          ? CU_TENSOR_MAP_DATA_TYPE_FLOAT16
                                          : CU_TENSOR_MAP_DATA_TYPE_BFLOAT16;
     const cuuint64_t size[2] = {(cuuint64_t)m->columns, (cuuint64_t)m->rows},
-                     stride[1] = {(cuuint64_t)m->stride * 2};
-    const cuuint32_t box[2] = {64, m->box}, step[2] = {1, 1};
+                     stride[1] = {(cuuint64_t)m->stride * (m->wide ? 4 : 2)};
+    const cuuint32_t box[2] = {m->wide ? 32 : 64, m->box}, step[2] = {1, 1};
     CUresult status = driver->encode_map(
         out, type, 2, (void *)(uintptr_t)m->address, size, stride, box, step, CU_TENSOR_MAP_INTERLEAVE_NONE,
         CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
@@ -161,32 +164,44 @@ static struct lce_own_args arguments(const struct cuda_run *r, int64_t first, in
 static struct matrix gathered(const struct cuda_run *r, int64_t rows, uint32_t box)
 {
     const int64_t hidden = r->plan->base.problem.hidden;
-    return (struct matrix){cuda_rows(r), hidden, rows, hidden, box};
+    return (struct matrix){cuda_rows(r), hidden, rows, hidden, box, false};
 }
 
 static struct matrix weight(const struct cuda_run *r, uint32_t box)
 {
     const struct lce_problem *p = &r->plan->base.problem;
-    return (struct matrix){r->buffers->weight, p->hidden, p->vocab, p->weight_stride, box};
+    return (struct matrix){r->buffers->weight, p->hidden, p->vocab, p->weight_stride, box, false};
 }
 
 static struct matrix gradient(const struct cuda_run *r, int64_t rows, uint32_t box)
 {
     const struct cuda_plan *plan = r->plan;
-    return (struct matrix){cuda_logits(r), plan->base.problem.vocab, rows, plan->g_stride, box};
+    return (struct matrix){cuda_logits(r), plan->base.problem.vocab, rows, plan->g_stride, box, false};
 }
+
+/* The rows of a box of an operand, COUNT times 64 of whose rows or columns are in a block's tile, and which
+ * the blocks of a cluster may share: half of k, if that is across its rows, else half of them. */
+static uint32_t box_of(uint32_t count, bool shared, bool across)
+{
+    return (across ? 64 : 64 * count) / (shared ? 2 : 1);
+}
+
+/* Nanoseconds between boxes that are stored, for each 64 of k.  By measurement 10 to 30 are equally good, and
+ * no pause costs 1 to 3 %. */
+enum { PAUSE = 20 };
 
 int cuda_own_logits(const struct cuda_run *r, int64_t first, int64_t rows)
 {
     const struct cuda_plan *plan = r->plan;
     struct lce_own_args a = arguments(r, first, rows);
-    const struct matrix x = gathered(r, rows, 128), w = weight(r, 128),
-                        z = {cuda_logits(r), plan->stride, rows, plan->stride, 64};
+    const bool share_x = (int)LCE_LOGITS_DOWN > (int)LCE_LOGITS_RIGHT;
+    const struct matrix x = gathered(r, rows, box_of(LCE_LOGITS_DOWN, share_x, false)),
+                        w = weight(r, box_of(LCE_LOGITS_RIGHT, !share_x, false)),
+                        z = {cuda_logits(r), plan->stride, rows, plan->stride, 64, plan->wide};
     a.n = (int32_t)plan->base.problem.vocab;
     a.k = (int32_t)plan->base.problem.hidden;
-    a.sums = cuda_logits(r);
-    a.sums_stride = a.columns = (int32_t)plan->stride;
-    int status = maps(r, &a, &x, &w, plan->wide ? NULL : &z);
+    a.pause = PAUSE / 2;
+    int status = maps(r, &a, &x, &w, &z);
     return status ? status : cuda_launch_product(r, plan->kernels.own.logits, &a);
 }
 
@@ -195,8 +210,11 @@ int cuda_own_dweight(const struct cuda_run *r, int64_t first, int64_t rows, cons
     const struct cuda_plan *plan = r->plan;
     const struct lce_problem *p = &plan->base.problem;
     struct lce_own_args a = arguments(r, first, rows);
-    const struct matrix g = gradient(r, rows, 64), x = gathered(r, rows, 64),
-                        out = {sum->out, p->hidden, p->vocab, sum->stride, 64};
+    const bool share_g = (int)LCE_DWEIGHT_DOWN > (int)LCE_DWEIGHT_RIGHT,
+               wide = plan->accumulates || p->grad_weight_dtype == LCE_F32;
+    const struct matrix g = gradient(r, rows, box_of(LCE_DWEIGHT_DOWN, share_g, true)),
+                        x = gathered(r, rows, box_of(LCE_DWEIGHT_RIGHT, !share_g, true)),
+                        out = {sum->out, p->hidden, p->vocab, sum->stride, 64, wide};
     a.m = (int32_t)p->vocab;
     a.n = a.columns = (int32_t)p->hidden;
     a.sums = sum->out;
@@ -204,8 +222,8 @@ int cuda_own_dweight(const struct cuda_run *r, int64_t first, int64_t rows, cons
     a.beta = sum->beta;
     a.alpha = plan->scaled ? &r->stats->alpha : NULL;
     a.group = 2;
-    a.pause = sum->beta != 0 ? 20 : 0; /* by measurement 10 to 55 are equally good, and no pause costs 2 % */
-    int status = maps(r, &a, &g, &x, plan->accumulates || p->grad_weight_dtype == LCE_F32 ? NULL : &out);
+    a.pause = PAUSE;
+    int status = maps(r, &a, &g, &x, &out);
     return status ? status : cuda_launch_product(r, plan->kernels.own.dweight, &a);
 }
 

@@ -3,25 +3,28 @@
  *
  *     logits   [tokens, V] = x weight^T         dinput [tokens, H] = g weight        dweight [V, H] += g^T x
  *
- * logits and dinput have long sums and get four stages.  dweight writes more in proportion to its
- * arithmetic, and adds to its old values, so it gets three stages and staging for a whole tile.  `wide` has
- * a result of 32 bits.
+ * dinput has sums over the vocabulary, so the end of a tile hardly matters: product.cuh.  logits and dweight
+ * have short ones: product_turns.cuh.  `wide` has a result of 32 bits.
  */
-#include "product.cuh"
+#include "product_turns.cuh"
 
-#define PRODUCT(name, F16, Wide, AcrossA, AcrossB, Stages, Columns)                                          \
-    static_assert(lce::own_shared_size<Stages, Columns> <= LCE_PRODUCT_SHARED, "too much shared memory");    \
+using Logits = lce::Turns<LCE_LOGITS_DOWN, LCE_LOGITS_RIGHT, LCE_TURN_STAGES, false>;
+using Dweight = lce::Turns<LCE_DWEIGHT_DOWN, LCE_DWEIGHT_RIGHT, LCE_TURN_STAGES, true>;
+static_assert(Logits::shared <= LCE_PRODUCT_SHARED && Dweight::shared <= LCE_PRODUCT_SHARED,
+              "too much shared memory");
+
+#define PRODUCT(name, call)                                                                                  \
     extern "C" __global__ void __launch_bounds__(LCE_PRODUCT_THREADS, 1)                                     \
         lce_own_##name(const __grid_constant__ lce_own_args a)                                               \
     {                                                                                                        \
-        lce::own_product<F16, Wide, AcrossA, AcrossB, Stages, LCE_PRODUCT_CLUSTER, Columns>(a);              \
+        call(a);                                                                                             \
     }
 #define PRODUCTS(type, F16, T)                                                                               \
-    PRODUCT(logits_##type, F16, false, false, false, 4, 128)                                                 \
-    PRODUCT(logits_wide_##type, F16, true, false, false, 4, 128)                                             \
-    PRODUCT(dinput_##type, F16, false, false, true, 4, 128)                                                  \
-    PRODUCT(dweight_##type, F16, false, true, true, 3, 256)                                                  \
-    PRODUCT(dweight_wide_##type, F16, true, true, true, 4, 128)                                              \
+    PRODUCT(logits_##type, (lce::own_turns<F16, false, Logits>))                                             \
+    PRODUCT(logits_wide_##type, (lce::own_turns<F16, true, Logits>))                                         \
+    PRODUCT(dinput_##type, (lce::own_product<F16, LCE_PRODUCT_CLUSTER>))                                     \
+    PRODUCT(dweight_##type, (lce::own_turns<F16, false, Dweight>))                                           \
+    PRODUCT(dweight_wide_##type, (lce::own_turns<F16, true, Dweight>))                                       \
     extern "C" __global__ void __launch_bounds__(256)                                                        \
         lce_own_scatter_##type(const __grid_constant__ lce_own_rows_args a)                                  \
     {                                                                                                        \

@@ -1,8 +1,8 @@
 /*
- * product.cuh - a matrix product of the loss on Hopper's matrix units, of a number of tokens that only the
- * device knows.
+ * product.cuh - dinput on Hopper's matrix units: a product with long sums, of a number of tokens that only
+ * the device knows.  What the others need as well is here, too.
  *
- *     out[m, n] = beta out + alpha a[m, k] b[k, n]
+ *     out[m, n] = alpha a[m, k] b[k, n]          m: tokens
  *
  * The grid has as many blocks as the GPU runs at once, two to a cluster.  Each cluster takes tiles of 256 x
  * 256 in turns with the others, and each of its blocks computes 128 rows of the tile.  The blocks compute
@@ -14,9 +14,9 @@
  *         in both blocks; at the end of a tile convert it to the type of out, and store it while the producer
  *         has long begun the next tile
  *
- * An operand whose k is not contiguous (AcrossA: a is stored as [k, m]; AcrossB: b as [k, n]) is fetched in
- * boxes of 64 x 64 and transposed by the matrix units themselves.  Elements beyond an operand's extents are
- * fetched as 0 and not stored.  A consumer whose 64 rows are all beyond the tokens does not multiply.
+ * b's k is not contiguous, so b is fetched in boxes of 64 x 64 and transposed by the matrix units themselves.
+ * Elements beyond an operand's extents are fetched as 0 and not stored.  A consumer whose 64 rows are all
+ * beyond the tokens does not multiply.
  *
  * product_tiles.cuh determines the tiles and their order.  If k of the last tiles is split, each part's sums
  * are stored in fp32 in memory of their own, and another kernel adds them up, in a fixed order.
@@ -53,6 +53,15 @@ template <int Stages> struct Turn {
     }
 };
 
+/* A block's part of a cluster's tile: 128 rows of it. */
+template <int Cluster> constexpr int tile_height = Cluster *LCE_TILE_M;
+template <int Cluster> __device__ inline OwnTile own_tile(const OwnShape &s, int32_t turn, uint32_t rank)
+{
+    OwnTile t = tile_of<tile_height<Cluster>, LCE_TILE_N>(s, turn);
+    t.m += static_cast<int32_t>(rank) * LCE_TILE_M;
+    return t;
+}
+
 struct OwnShared {
     uint32_t stages, staging; /* addresses */
     uint32_t full, empty;     /* addresses of barriers, 8 bytes for each stage */
@@ -61,52 +70,40 @@ struct OwnShared {
 
 /* ---- the producer ---- */
 
-template <bool AcrossA, bool AcrossB, int Cluster>
+template <int Cluster>
 __device__ inline void fetch(const lce_own_args &a, const OwnShape &s, const OwnTile &t, int32_t step,
                              uint32_t rank, uint32_t to, uint32_t full)
 {
     const int32_t k = (s.k_first + step) * LCE_TILE_K;
     barrier_expect(full, stage_size);
-    if constexpr (AcrossA) {
-        tile_load(to, &a.a, t.m, k, full);
-        tile_load(to + box, &a.a, t.m + 64, k, full);
-    } else {
-        tile_load(to, &a.a, k, t.m, full);
-    }
+    tile_load(to, &a.a, k, t.m, full);
 #pragma unroll
     for (int half = 0; half < 2; half++) {
         const uint32_t place = to + tile_a + half * (tile_b / 2);
         const int32_t n = t.n + half * (LCE_TILE_N / 2);
         if (Cluster == 2 && static_cast<uint32_t>(half) != rank)
             continue;
-        if constexpr (AcrossB) {
-            if (Cluster == 2) {
-                tile_load_both(place, &a.b, n, k, full);
-                tile_load_both(place + box, &a.b, n + 64, k, full);
-            } else {
-                tile_load(place, &a.b, n, k, full);
-                tile_load(place + box, &a.b, n + 64, k, full);
-            }
+        if (Cluster == 2) {
+            tile_load_both(place, &a.b, n, k, full);
+            tile_load_both(place + box, &a.b, n + 64, k, full);
         } else {
-            if (Cluster == 2)
-                tile_load_both(place, &a.b, k, n, full);
-            else
-                tile_load(place, &a.b, k, n, full);
+            tile_load(place, &a.b, n, k, full);
+            tile_load(place + box, &a.b, n + 64, k, full);
         }
     }
 }
 
-template <bool AcrossA, bool AcrossB, int Stages, int Cluster>
+template <int Stages, int Cluster>
 __device__ inline void produce(const lce_own_args &a, const OwnShape &s, const OwnShared &shared,
                                int32_t cluster, uint32_t rank)
 {
     Turn<Stages> at;
     for (int32_t turn = cluster; turn < s.turns; turn += s.clusters) {
-        const OwnTile t = tile_of<Cluster>(s, turn, rank);
+        const OwnTile t = own_tile<Cluster>(s, turn, rank);
         for (int32_t step = t.k_begin; step < t.k_end; step++) {
             barrier_wait(shared.empty + 8 * at.stage, at.parity ^ 1);
-            fetch<AcrossA, AcrossB, Cluster>(a, s, t, step, rank, shared.stages + at.stage * stage_size,
-                                             shared.full + 8 * at.stage);
+            fetch<Cluster>(a, s, t, step, rank, shared.stages + at.stage * stage_size,
+                           shared.full + 8 * at.stage);
             at.next();
         }
     }
@@ -121,7 +118,7 @@ template <int Cluster> __device__ inline void release(uint32_t empty)
         barrier_arrive(empty, Cluster == 1 ? 0 : threadIdx.x % 128);
 }
 
-template <bool F16, bool AcrossA, bool AcrossB>
+template <bool F16>
 __device__ inline void multiply_stage(float (&d)[128], uint32_t stage, int consumer, bool fresh)
 {
     const uint64_t a = wgmma_descriptor(stage + consumer * (tile_a / 2)),
@@ -131,9 +128,9 @@ __device__ inline void multiply_stage(float (&d)[128], uint32_t stage, int consu
     for (int i = 0; i < LCE_TILE_K / 16; i++) {
         const int add = i > 0 || !fresh;
         if constexpr (F16)
-            wgmma_f16<AcrossA, AcrossB>(d, a + i * wgmma_step<AcrossA>, b + i * wgmma_step<AcrossB>, add);
+            wgmma_f16<0, 1>(d, a + i * wgmma_step<0>, b + i * wgmma_step<1>, add);
         else
-            wgmma_bf16<AcrossA, AcrossB>(d, a + i * wgmma_step<AcrossA>, b + i * wgmma_step<AcrossB>, add);
+            wgmma_bf16<0, 1>(d, a + i * wgmma_step<0>, b + i * wgmma_step<1>, add);
     }
     wgmma_commit();
 }
@@ -154,17 +151,17 @@ __device__ inline void skip_tile(const OwnTile &t, const OwnShared &shared, Turn
 
 /* Multiplies over all of a tile's k.  Waits for the products of a step only when those of the next are
  * running. */
-template <bool F16, bool AcrossA, bool AcrossB, int Stages, int Cluster>
+template <bool F16, int Stages, int Cluster>
 __device__ inline void multiply_tile(float (&d)[128], const OwnTile &t, const OwnShared &shared,
                                      Turn<Stages> &at, int consumer)
 {
     int last = at.stage;
     barrier_wait(shared.full + 8 * at.stage, at.parity);
-    multiply_stage<F16, AcrossA, AcrossB>(d, shared.stages + at.stage * stage_size, consumer, true);
+    multiply_stage<F16>(d, shared.stages + at.stage * stage_size, consumer, true);
     at.next();
     for (int32_t step = t.k_begin + 1; step < t.k_end; step++) {
         barrier_wait(shared.full + 8 * at.stage, at.parity);
-        multiply_stage<F16, AcrossA, AcrossB>(d, shared.stages + at.stage * stage_size, consumer, false);
+        multiply_stage<F16>(d, shared.stages + at.stage * stage_size, consumer, false);
         wgmma_wait<1>();
         release<Cluster>(shared.empty + 8 * last);
         last = at.stage;
@@ -177,14 +174,15 @@ __device__ inline void multiply_tile(float (&d)[128], const OwnTile &t, const Ow
 
 /* Stores 32-bit sums straight to memory; four threads fill 32 bytes.  OUT points to this consumer's first
  * row and column; ROWS and COLUMNS of them are inside the matrix. */
+template <int Boxes> /* of 64 columns */
 __device__ inline void store_sums(float *out, int64_t stride, int32_t rows, int32_t columns, float beta,
-                                  const float (&d)[128], float alpha)
+                                  const float (&d)[32 * Boxes], float alpha)
 {
     const int32_t thread = static_cast<int32_t>(threadIdx.x % 128), lane = thread % 32;
     const int32_t row = thread / 32 * 16 + lane / 4, column = lane % 4 * 2;
     out += row * stride + column;
 #pragma unroll
-    for (int i = 0; i < 64; i++) {
+    for (int i = 0; i < 16 * Boxes; i++) {
         const int32_t down = i % 2 * 8, right = i / 2 * 8;
         if (row + down >= rows || column + right >= columns)
             continue;
@@ -227,8 +225,8 @@ __device__ inline Ending ending_of(const lce_own_args &a)
 /* Stores 16-bit sums through shared memory, Columns at a time.  If beta is not 0 the old values were fetched
  * to the same place before.  This does not overlap with arithmetic of the matrix units, so it is kept short:
  * factors of 1 are left out, and the loads of four matrices run together. */
-template <bool F16, int Columns, Ending ending>
-__device__ inline void stage_sums(const lce_own_args &a, const float (&d)[128], uint32_t staging, int first,
+template <bool F16, int Columns, Ending ending, int Count>
+__device__ inline void stage_sums(const lce_own_args &a, const float (&d)[Count], uint32_t staging, int first,
                                   float alpha)
 {
     constexpr int batch = 4;
@@ -275,23 +273,20 @@ template <bool F16, int Columns>
 __device__ inline void stage_tile(const lce_own_args &a, const float (&d)[128], uint32_t staging,
                                   uint32_t ready, uint32_t staged, uint32_t &parity, float alpha)
 {
-    const Ending ending = ending_of(a);
 #pragma unroll
     for (int first = 0; first < LCE_TILE_N; first += Columns) {
         barrier_wait(ready, parity);
-        if (ending == AS_IS)
-            stage_sums<F16, Columns, AS_IS>(a, d, staging, first, alpha);
-        else if (ending == ADDED)
-            stage_sums<F16, Columns, ADDED>(a, d, staging, first, alpha);
-        else
+        if (a.alpha)
             stage_sums<F16, Columns, FACTORS>(a, d, staging, first, alpha);
+        else
+            stage_sums<F16, Columns, AS_IS>(a, d, staging, first, alpha);
         shared_fence();
         barrier_arrive_here(staged);
         parity ^= 1;
     }
 }
 
-template <bool F16, bool Wide, bool AcrossA, bool AcrossB, int Stages, int Cluster, int Columns>
+template <bool F16, int Stages, int Cluster, int Columns>
 __device__ inline void consume(const lce_own_args &a, const OwnShape &s, const OwnShared &shared,
                                int32_t cluster, uint32_t rank, int consumer)
 {
@@ -301,7 +296,7 @@ __device__ inline void consume(const lce_own_args &a, const OwnShape &s, const O
     const float alpha = a.alpha ? *a.alpha : 1;
     float *sums = static_cast<float *>(a.sums);
     for (int32_t turn = cluster; turn < s.turns; turn += s.clusters) {
-        const OwnTile t = tile_of<Cluster>(s, turn, rank);
+        const OwnTile t = own_tile<Cluster>(s, turn, rank);
         const int32_t m = t.m + consumer * 64;
         if (t.none)
             continue;
@@ -309,14 +304,11 @@ __device__ inline void consume(const lce_own_args &a, const OwnShape &s, const O
             skip_tile<Stages, Cluster>(t, shared, at, consumer);
             continue;
         }
-        multiply_tile<F16, AcrossA, AcrossB, Stages, Cluster>(d, t, shared, at, consumer);
+        multiply_tile<F16, Stages, Cluster>(d, t, shared, at, consumer);
         if (t.part >= 0) {
             const int64_t row =
                 static_cast<int64_t>(t.part) * Cluster * LCE_TILE_M + rank * LCE_TILE_M + consumer * 64;
-            store_sums(sums + row * LCE_TILE_N, LCE_TILE_N, s.m - m, s.n - t.n, 0, d, alpha);
-        } else if constexpr (Wide) {
-            store_sums(sums + m * a.sums_stride + t.n, a.sums_stride, s.m - m, a.columns - t.n, a.beta, d,
-                       alpha);
+            store_sums<4>(sums + row * LCE_TILE_N, LCE_TILE_N, s.m - m, s.n - t.n, 0, d, alpha);
         } else {
             stage_tile<F16, Columns>(a, d, shared.staging + consumer * (Columns * 64 * 2),
                                      shared.ready + 8 * consumer, shared.staged + 8 * consumer, parity,
@@ -327,26 +319,6 @@ __device__ inline void consume(const lce_own_args &a, const OwnShape &s, const O
 
 /* ---- the storer: one thread for each consumer ---- */
 
-/* All blocks end a tile at about the same time.  Their stores, and the loads of old values, would come in
- * bursts that saturate memory and delay the operands of the next tile.  So boxes are stored one at a time,
- * with pauses that spread them over the next tile. */
-__device__ inline void pause(uint32_t nanoseconds)
-{
-    if (nanoseconds > 0)
-        __nanosleep(nanoseconds);
-}
-
-template <int Columns>
-__device__ inline void fetch_before(const lce_own_args &a, int32_t m, int32_t n, uint32_t staging,
-                                    uint32_t ready, uint32_t nanoseconds)
-{
-    barrier_expect(ready, Columns / 64 * box);
-    for (int i = 0; i < Columns / 64; i++) {
-        tile_load(staging + i * box, &a.out, n + 64 * i, m, ready);
-        pause(nanoseconds);
-    }
-}
-
 template <int Cluster, int Columns>
 __device__ inline void store_tiles(const lce_own_args &a, const OwnShape &s, const OwnShared &shared,
                                    int32_t cluster, uint32_t rank, int consumer)
@@ -355,22 +327,16 @@ __device__ inline void store_tiles(const lce_own_args &a, const OwnShape &s, con
                    ready = shared.ready + 8 * consumer, staged = shared.staged + 8 * consumer;
     uint32_t parity = 0;
     for (int32_t turn = cluster; turn < s.whole; turn += s.clusters) {
-        const OwnTile t = tile_of<Cluster>(s, turn, rank);
+        const OwnTile t = own_tile<Cluster>(s, turn, rank);
         const int32_t m = t.m + consumer * 64;
-        const uint32_t spread = Columns == LCE_TILE_N ? static_cast<uint32_t>(s.k_steps * a.pause) : 0;
-        const bool last = turn + s.clusters >= s.whole;
         for (int32_t n = t.n; m < s.m && n < t.n + LCE_TILE_N; n += Columns) {
             stores_read();
-            if (a.beta != 0)
-                fetch_before<Columns>(a, m, n, staging, ready, turn == cluster ? 0 : spread);
-            else
-                barrier_arrive_here(ready);
+            barrier_arrive_here(ready);
             barrier_wait(staged, parity);
             parity ^= 1;
             for (int i = 0; i < Columns / 64; i++) {
                 tile_store(&a.out, staging + i * box, n + 64 * i, m);
                 stores_commit();
-                pause(last ? 0 : spread);
             }
         }
     }
@@ -380,23 +346,22 @@ __device__ inline void store_tiles(const lce_own_args &a, const OwnShape &s, con
 template <int Stages, int Columns>
 constexpr int own_shared_size = 1024 + Stages *stage_size + 2 * Columns * 64 * 2 + 256;
 
-template <bool F16, bool Wide, bool AcrossA, bool AcrossB, int Stages, int Cluster, int Columns>
-__device__ inline void own_product(const lce_own_args &a)
+template <bool F16, int Cluster> __device__ inline void own_product(const lce_own_args &a)
 {
+    constexpr int Stages = 4, Columns = 128; /* of the staging: half a tile at a time */
+    static_assert(own_shared_size<Stages, Columns> <= LCE_PRODUCT_SHARED, "too much shared memory");
     extern __shared__ char memory[];
     const uint32_t base = (shared_address(memory) + 1023) / 1024 * 1024;
     OwnShared shared;
     shared.stages = base;
     shared.staging = base + Stages * stage_size;
-    shared.full = shared.staging + (Wide ? 0 : 2 * Columns * 64 * 2);
+    shared.full = shared.staging + 2 * Columns * 64 * 2;
     shared.empty = shared.full + 8 * Stages;
     shared.ready = shared.empty + 8 * Stages;
     shared.staged = shared.ready + 16;
     const int32_t cluster = static_cast<int32_t>(blockIdx.x) / Cluster;
     const uint32_t rank = Cluster == 1 ? 0 : cluster_rank();
-    const OwnShape s = shape_of<AcrossA, Cluster>(a);
-    if (AcrossA && s.k_first > 0 && a.beta == 1) /* an empty sum adds nothing */
-        return;
+    const OwnShape s = shape_of<false, tile_height<Cluster>, LCE_TILE_N>(a);
     if (threadIdx.x == 0) {
         for (int i = 0; i < Stages; i++) {
             barrier_init(shared.full + 8 * i, 1);
@@ -415,14 +380,13 @@ __device__ inline void own_product(const lce_own_args &a)
     if (group == 0) {
         registers_give<40>();
         if (threadIdx.x == 0)
-            produce<AcrossA, AcrossB, Stages, Cluster>(a, s, shared, cluster, rank);
-        else if (!Wide && (threadIdx.x == 32 || threadIdx.x == 64))
+            produce<Stages, Cluster>(a, s, shared, cluster, rank);
+        else if (threadIdx.x == 32 || threadIdx.x == 64)
             store_tiles<Cluster, Columns>(a, s, shared, cluster, rank, threadIdx.x / 32 - 1);
         __syncwarp();
     } else {
         registers_take<232>();
-        consume<F16, Wide, AcrossA, AcrossB, Stages, Cluster, Columns>(a, s, shared, cluster, rank,
-                                                                       group - 1);
+        consume<F16, Stages, Cluster, Columns>(a, s, shared, cluster, rank, group - 1);
     }
     __syncthreads();
     if (Cluster > 1)
@@ -437,14 +401,14 @@ template <typename T, int Cluster> __device__ inline void own_scatter(const lce_
     const int32_t row = static_cast<int32_t>(blockIdx.x);
     if (row >= tokens_of(p))
         return;
-    const OwnShape s = shape_of<false, Cluster>(p);
+    const OwnShape s = shape_of<false, tile_height<Cluster>, LCE_TILE_N>(p);
     const int64_t to = a.index ? a.index[row] : row;
     const uint4 *here = reinterpret_cast<const uint4 *>(static_cast<const T *>(a.from) + row * a.from_stride);
     uint4 *there = reinterpret_cast<uint4 *>(static_cast<T *>(a.to) + to * a.to_stride);
-    constexpr int64_t height = Cluster * LCE_TILE_M;
+    constexpr int64_t height = tile_height<Cluster>;
     for (int32_t column = 8 * static_cast<int32_t>(threadIdx.x); column < s.n;
          column += 8 * static_cast<int32_t>(blockDim.x)) {
-        const int32_t place = place_of<Cluster>(s, row, column);
+        const int32_t place = place_of<tile_height<Cluster>, LCE_TILE_N>(s, row, column);
         if (place < s.whole) {
             there[column / 8] = here[column / 8];
             continue;

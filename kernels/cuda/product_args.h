@@ -5,8 +5,8 @@
 #include <cuda.h>
 #include <stdint.h>
 
-/* A block computes tiles of 128 x 256 sums, 64 of k at a time; two blocks, one below the other, form a
- * cluster. */
+/* A block of dinput computes tiles of 128 x 256 sums, 64 of k at a time; two blocks, one below the other,
+ * form a cluster. */
 enum {
     LCE_TILE_M = 128,
     LCE_TILE_N = 256,
@@ -14,13 +14,20 @@ enum {
     LCE_PRODUCT_CLUSTER = 2,
     LCE_PRODUCT_THREADS = 384,
     LCE_PRODUCT_SHARED = 230656, /* bytes of shared memory of a block */
+    /* Of the products whose consumers take tiles in turn: a block's tile is so many times 64 sums high and
+     * wide; the blocks of a cluster share the operand of the longer side, each fetching half of it. */
+    LCE_LOGITS_DOWN = 2,
+    LCE_LOGITS_RIGHT = 3,
+    LCE_DWEIGHT_DOWN = 3,
+    LCE_DWEIGHT_RIGHT = 2,
+    LCE_TURN_STAGES = 4,
 };
 
 /* out[m, n] = beta out + alpha a[m, k] b[k, n].  Either m or k is a number of tokens, min(*counted - first,
  * tokens) or at least 0, which only the device knows. */
 struct lce_own_args {
     CUtensorMap a, b;       /* of the operands, see lce_map_* in product.c */
-    CUtensorMap out;        /* if out has 16 bits: boxes of 64 x 64, swizzled */
+    CUtensorMap out;        /* 64 rows of 128 bytes, swizzled */
     void *sums;             /* out, if it has 32 bits; or parts of split tiles, [part][256][256] */
     int64_t sums_stride;    /* from row to row of a 32-bit out */
     const int64_t *counted; /* or NULL: all TOKENS */

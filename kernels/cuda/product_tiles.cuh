@@ -1,10 +1,10 @@
 /*
  * product_tiles.cuh - the tiles of a product, and the order in which clusters take them.
  *
- * Every block computes this by itself, from the count of tokens in device memory.  In each turn every
- * cluster takes one tile: down some rows of tiles, then in the next column, so that tiles which are computed
- * at the same time share operands.  If the last turn has too few tiles for all clusters, they may be split
- * along k.
+ * Every block computes this by itself, from the count of tokens in device memory.  A cluster's tile has
+ * HEIGHT rows and WIDTH columns.  In each turn every cluster takes one tile: down some rows of tiles, then in
+ * the next column, so that tiles which are computed at the same time share operands.  If the last turn has
+ * too few tiles for all clusters, they may be split along k.
  */
 #ifndef LCE_CUDA_PRODUCT_TILES_CUH
 #define LCE_CUDA_PRODUCT_TILES_CUH
@@ -68,7 +68,7 @@ __device__ inline int32_t tokens_of(const lce_own_args &a)
     return static_cast<int32_t>(left < 0 ? 0 : left < a.tokens ? left : a.tokens);
 }
 
-template <bool TokensAreK, int Cluster> __device__ inline OwnShape shape_of(const lce_own_args &a)
+template <bool TokensAreK, int Height, int Width> __device__ inline OwnShape shape_of(const lce_own_args &a)
 {
     OwnShape s;
     const int32_t tokens = tokens_of(a), k = TokensAreK ? tokens : a.k;
@@ -77,8 +77,8 @@ template <bool TokensAreK, int Cluster> __device__ inline OwnShape shape_of(cons
     s.k_steps = k > 0 ? (k + LCE_TILE_K - 1) / LCE_TILE_K : 1;
     s.k_first =
         k > 0 ? 0 : 1 << 24; /* an empty sum: one step far beyond the operands, where everything is 0 */
-    s.rows = (s.m + Cluster * LCE_TILE_M - 1) / (Cluster * LCE_TILE_M);
-    s.columns = (s.n + LCE_TILE_N - 1) / LCE_TILE_N;
+    s.rows = (s.m + Height - 1) / Height;
+    s.columns = (s.n + Width - 1) / Width;
     s.group = a.group < s.rows ? a.group : s.rows;
     s.clusters = a.clusters;
     s.whole = s.turns = s.rows * s.columns;
@@ -91,7 +91,7 @@ template <bool TokensAreK, int Cluster> __device__ inline OwnShape shape_of(cons
 
 /* A tile of a cluster, or a part of one. */
 struct OwnTile {
-    int32_t m, n; /* this block's first row in it, its first column */
+    int32_t m, n; /* its first row and column */
     int32_t part; /* where the sums of a part go; -1: the tile is whole */
     int32_t k_begin, k_end;
     bool none;
@@ -116,23 +116,24 @@ __device__ inline int32_t part_of_turn(const OwnShape &s, int32_t turn, OwnTile 
 }
 
 /* Tiles follow one another down a group of rows, then in the next column of the group. */
-template <int Cluster> __device__ inline OwnTile tile_of(const OwnShape &s, int32_t turn, uint32_t rank)
+template <int Height, int Width> __device__ inline OwnTile tile_of(const OwnShape &s, int32_t turn)
 {
     OwnTile t = {0, 0, -1, 0, s.k_steps, false}; /* k is empty if there is no tile */
     const int32_t place = turn < s.whole ? turn : part_of_turn(s, turn - s.whole, t);
     const int32_t all = s.group * s.columns, group = place / all, first = group * s.group;
     const int32_t height = s.rows - first < s.group ? s.rows - first : s.group, inside = place - group * all;
-    t.m = ((first + inside % height) * Cluster + static_cast<int32_t>(rank)) * LCE_TILE_M;
-    t.n = inside / height * LCE_TILE_N;
+    t.m = (first + inside % height) * Height;
+    t.n = inside / height * Width;
     return t;
 }
 
 /* The inverse: the index of the tile that has this element. */
-template <int Cluster> __device__ inline int32_t place_of(const OwnShape &s, int32_t row, int32_t column)
+template <int Height, int Width>
+__device__ inline int32_t place_of(const OwnShape &s, int32_t row, int32_t column)
 {
-    const int32_t down = row / (Cluster * LCE_TILE_M), group = down / s.group, first = group * s.group;
+    const int32_t down = row / Height, group = down / s.group, first = group * s.group;
     const int32_t height = s.rows - first < s.group ? s.rows - first : s.group;
-    return first * s.columns + column / LCE_TILE_N * height + down - first;
+    return first * s.columns + column / Width * height + down - first;
 }
 
 } // namespace lce

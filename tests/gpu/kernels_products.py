@@ -17,6 +17,7 @@ WAYS = {
     "fp32 logits": ({"flags": K.F32_LOGITS}, {"bias": True}),
     "accumulated": ({"flags": K.F32_ACCUMULATE, "grad_weight_beta": 0.5}, {"weights": True}),
     "main gradient": ({"grad_weight_dtype": K.F32, "grad_weight_beta": 1.0, "reduction": K.SUM}, {"upstream": True}),
+    "weighted main gradient": ({"grad_weight_dtype": K.F32, "grad_weight_beta": 0.5}, {}),
     "added to": ({"grad_weight_beta": -1.0, "reduction": K.NONE}, {"upstream": True, "bias": True}),
 }
 
