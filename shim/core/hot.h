@@ -89,6 +89,7 @@ struct vs_self {
     uint16_t internal; /* depth of vs_record_enter_internal */
     uint32_t range;    /* ranges.c: the thread's own innermost phase; 0: the lead's; or VS_RANGE_UNKNOWN */
     uint32_t events;   /* torch_events.c: CUDA events that PyTorch recorded since the thread's last report */
+    struct vs_block *block; /* stacks/block.c: what the thread needs to capture call stacks; NULL: none yet */
 };
 _Static_assert(sizeof(struct vs_self) == 64, "one line");
 

@@ -19,6 +19,9 @@
  * call that is left by longjmp, which the interpreter forbids, stays the innermost one until its outer call
  * is left.
  *
+ * A thread's state lives at least as long as a call that the interpreter makes with it, so the calls also say
+ * which it is, and nobody has to ask the C library for it.
+ *
  * A thread's own, also from its signal handlers; no lock.  Calls deeper than VS_OPEN_CALLS keep nothing: a
  * walk in one of them goes on to the innermost that does, which in a model of usual depth is some frames.
  * More of them would take the memory that the C library has for thread-locals of libraries loaded later, and
@@ -43,6 +46,7 @@ struct vs_open_call {
 struct vs_open_calls {
     _Alignas(64) uint32_t open; /* calls that are under way */
     bool mixed;                 /* one was left before another one that began later */
+    const void *state; /* the interpreter's of the thread, the same for all of them; NULL: not known */
     _Alignas(32) struct vs_open_call at[VS_OPEN_CALLS];
 };
 extern __thread struct vs_open_calls vs_open_calls;
@@ -78,6 +82,17 @@ static inline uint32_t vs_open_call_begin(uintptr_t frame)
     return level;
 }
 
+/* The same of a call on the thread with STATE. */
+static inline uint32_t vs_open_call_begin_in(const void *state)
+{
+    struct vs_open_calls *c = &vs_open_calls;
+    if (c->open == 0)
+        c->state = state;
+    else if (__builtin_expect(c->state != state, 0))
+        c->state = NULL;
+    return vs_open_call_begin(vs_open_calls_frame(state));
+}
+
 static inline void vs_open_call_end(uint32_t level)
 {
     struct vs_open_calls *c = &vs_open_calls;
@@ -90,7 +105,7 @@ static inline void vs_open_call_end(uint32_t level)
 static inline struct vs_open_call *vs_open_call_innermost(void)
 {
     struct vs_open_calls *c = &vs_open_calls;
-    if (!c->open || c->mixed)
+    if (__builtin_expect(!c->open, 0) || __builtin_expect(c->mixed, 0))
         return NULL;
     return &c->at[(c->open < VS_OPEN_CALLS ? c->open : VS_OPEN_CALLS) - 1];
 }

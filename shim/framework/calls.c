@@ -181,7 +181,7 @@ static inline object call_with_layer(uint32_t layer, const void *state, object c
                                      object names)
 {
     struct vs_layer_now *here = &vs_layer_now;
-    uint32_t outer = here->module, level = vs_open_call_begin(vs_open_calls_frame(state));
+    uint32_t outer = here->module, level = vs_open_call_begin_in(state);
     here->module = layer;
     object result =
         AT(vectorcall_fn *, vs_calls.call, vs_calls.vectorcall_at)(vs_calls.call, args, count, names);
@@ -209,7 +209,7 @@ static __attribute__((noinline)) object call_model(const struct vs_module *m, co
         break;
     }
     vs_layer_now.inside = 1;
-    uint32_t level = vs_open_call_begin(vs_open_calls_frame(state));
+    uint32_t level = vs_open_call_begin_in(state);
     object result = vs_calls.plain(function, args, count, names);
     vs_open_call_end(level);
     vs_layer_now.inside = 0;

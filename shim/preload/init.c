@@ -50,6 +50,12 @@ static uint32_t stack_of(struct vs_journal *j, int skip)
     return placed(j, stack, &run, vs_layer_here(backward));
 }
 
+static __attribute__((noinline)) uint32_t place_python(struct vs_journal *j,
+                                                       const struct vs_autograd_run *run, uint32_t layer)
+{
+    return placed(j, vs_python_capture_in(j, 0, NULL), run, layer);
+}
+
 /* In forward, the usual case, stack and layer are looked up together. */
 VS_HOT_CODE static uint32_t python_stack_of(struct vs_journal *j)
 {
@@ -58,10 +64,11 @@ VS_HOT_CODE static uint32_t python_stack_of(struct vs_journal *j)
     if (!j)
         return 0;
     bool backward = vs_autograd_running(j, &run);
-    struct vs_python_layer layer = {vs_layer_here(backward), vs_layer_frame};
-    if (!backward && layer.number && (stack = vs_python_capture_in(j, &layer)))
-        return stack;
-    return placed(j, vs_python_capture_in(j, NULL), &run, layer.number);
+    uint32_t layer = vs_layer_here(backward);
+    if (__builtin_expect(backward, 0))
+        return place_python(j, &run, layer);
+    stack = vs_python_capture_in(j, layer, vs_layer_frame);
+    return __builtin_expect(stack != 0 || layer == 0, 1) ? stack : place_python(j, &run, layer);
 }
 
 /* Connects the folders: record itself does not depend on its suppliers. */

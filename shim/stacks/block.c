@@ -19,7 +19,6 @@
 #include "core/hot.h"
 
 unsigned vs_stack_depth = 64;
-static __thread struct vs_block *mine;
 static __thread struct vs_block_python *my_python; /* a fork child finds it again: its block was wiped */
 static _Atomic(struct vs_block *) blocks;
 
@@ -35,16 +34,16 @@ static struct vs_block *block_create(void)
     while (!atomic_compare_exchange_weak_explicit(&blocks, &block->next, block, memory_order_release,
                                                   memory_order_relaxed))
         ;
-    mine = block;
+    vs_self.block = block;
     return block;
 }
 
-VS_HOT_CODE struct vs_block *vs_block_enter(void)
+struct vs_block *vs_block_enter_first(void)
 {
-    struct vs_block *block = mine;
-    if (__builtin_expect(!block, 0) && !(block = block_create()))
+    struct vs_block *block = vs_self.block;
+    if (!block && !(block = block_create()))
         return NULL;
-    if (__builtin_expect(!block->live, 0)) {
+    if (!block->live) {
         /* a fork child: its parent's list of blocks came with it, links wiped, and is left alone */
         block->tid = (pid_t)syscall(SYS_gettid);
         block->live = 1;
@@ -53,7 +52,7 @@ VS_HOT_CODE struct vs_block *vs_block_enter(void)
     if (block->busy)
         return NULL;
     block->busy = 1;
-    atomic_signal_fence(memory_order_seq_cst); /* only a handler on this very thread looks at it */
+    atomic_signal_fence(memory_order_seq_cst); /* as in vs_block_enter */
     return block;
 }
 
@@ -65,15 +64,9 @@ bool vs_block_add_python(struct vs_block *block)
     return my_python;
 }
 
-VS_HOT_CODE void vs_block_leave(struct vs_block *block)
-{
-    atomic_signal_fence(memory_order_seq_cst);
-    block->busy = 0;
-}
-
 struct vs_block *vs_block_current(void)
 {
-    return mine;
+    return vs_self.block;
 }
 
 static void drop_regions(struct vs_block *block)

@@ -11,11 +11,13 @@
 #define VS_STACKS_BLOCK_H
 
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "core/hot.h"
 #include "trace/journal/journal.h"
 
 #define VS_STACK_DEPTH_MAX 256
@@ -56,7 +58,10 @@ struct vs_python_frame {
 
 struct vs_stack_slot {
     uint64_t hash[2];
-    void *last; /* outermost pc */
+    union {
+        void *last;    /* native: outermost pc */
+        uint16_t next; /* Python, in the first slot of a set: the set that was looked into after this one */
+    };
     uint32_t count;
     uint32_t stack;
 };
@@ -77,7 +82,8 @@ struct vs_graft_slot {
 struct vs_node_slot {
     uint64_t key; /* parent << 32 | frame */
     uint32_t stack;
-    uint32_t used;
+    uint16_t used;
+    uint16_t next; /* in the first slot of a set, of those of autograd's nodes: as above */
 };
 
 /* Python's: they do not depend on what the loader has loaded. */
@@ -97,9 +103,14 @@ struct vs_block {
     struct vs_block_python *python;    /* NULL before the first capture of Python frames */
     struct vs_journal *python_journal; /* that the cached ids of Python stacks belong to */
     uint32_t python_looks;             /* at the pages below */
-    struct vs_journal *journal;        /* that the cached ids of native stacks belong to */
-    uint64_t loads;                    /* the loader's count that the cached pcs belong to */
+    /* sets of `python->stacks`, and of `nodes` for autograd's: looked into last, and the one that was looked
+     * into after that the time before (vs_expected) */
+    struct vs_order {
+        uint16_t last, next;
+    } stack_order, node_order;
+    struct vs_journal *journal; /* that the cached ids of native stacks belong to */
     struct vs_block *next;
+    uint64_t loads;                               /* the loader's count that the cached pcs belong to */
     _Alignas(16) unsigned char tls[VS_BLOCK_TLS]; /* libunwind's thread-locals */
     void *escape[8];                              /* where abort() inside libunwind goes */
     unsigned *locks[VS_BLOCK_LOCKS];              /* held by this thread */
@@ -122,10 +133,26 @@ struct vs_block {
     uint32_t merged[VS_STACK_DEPTH_MAX];
 };
 
+/* vs_block_enter where the block is new, a fork child's, or taken. */
+struct vs_block *vs_block_enter_first(void);
+
 /* The calling thread's block with its guard taken, or NULL: the thread is inside already (a signal handler),
  * or there is no memory. */
-struct vs_block *vs_block_enter(void);
-void vs_block_leave(struct vs_block *block);
+static inline struct vs_block *vs_block_enter(void)
+{
+    struct vs_block *block = vs_self.block;
+    if (__builtin_expect(!block, 0) || __builtin_expect(!block->live, 0) || __builtin_expect(block->busy, 0))
+        return vs_block_enter_first();
+    block->busy = 1;
+    atomic_signal_fence(memory_order_seq_cst); /* only a handler on this very thread looks at it */
+    return block;
+}
+
+static inline void vs_block_leave(struct vs_block *block)
+{
+    atomic_signal_fence(memory_order_seq_cst);
+    block->busy = 0;
+}
 
 /* Gives the calling thread's block, which it is inside of, its `python`.  False: there is no memory. */
 bool vs_block_add_python(struct vs_block *block);

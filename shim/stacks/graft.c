@@ -119,7 +119,7 @@ VS_HOT_CODE uint32_t vs_stack_placed(struct vs_journal *j, uint32_t stack, const
     if (!block)
         return stack;
     if (place->node) {
-        base = vs_node_of(block, j, place->forward, place->node);
+        base = vs_node_of_node(block, j, place->forward, place->node);
         base = stack && base ? graft_once(block, j, stack, base) : base;
         placed = base ? base : stack; /* the journal is full: as if nothing ran */
     }

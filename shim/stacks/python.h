@@ -4,7 +4,8 @@
  *      python_find.c     which interpreter is in the process, and where its structures have their fields
  *      python_check.c    whether the fields are where we believe, tried on the first frames that are seen
  *      python_text.c     names and lines: strings to UTF-8, an instruction's line from the line table
- *      python.c          capturing: thread state -> frames -> hash -> this thread's table of stacks -> id
+ *      python_walk.h     thread state -> innermost frame -> walk, inline; python_walk.c: what is rare in it
+ *      python.c          capturing: walk -> hash -> this thread's table of stacks -> id
  *
  * Nothing of Python is linked, and no function of it runs but four that only read a
  * word, and these only until they have shown that we read the same words ourselves.  A thread's own
@@ -36,8 +37,10 @@ enum vs_python_kind {
  * every capture reads comes first, on a line of its own. */
 struct vs_python {
     _Alignas(64) uintptr_t runtime; /* the variable _PyRuntime */
-    uintptr_t none;                 /* the object None: what stands in a frame of no code */
-    uint16_t kind;                  /* enum vs_python_kind */
+    _Atomic uintptr_t none; /* what stands in a frame that is an entry of the interpreter's loop: the object
+                       None, or in 3.12 a code object, known when the first frames are checked */
+    uintptr_t code_type;
+    uint16_t kind; /* enum vs_python_kind */
     uint16_t minor, depth;
     uint16_t tags;           /* bits of a frame's code word that are no address */
     int16_t cframe, current; /* thread state -> frame, by the structure at `cframe` where that is >= 0 */
@@ -49,12 +52,13 @@ struct vs_python {
                                                main one behind it, the key of the threads' states */
     _Atomic bool checked, direct;           /* the offsets are right; those of _PyRuntime are, too */
     _Atomic bool whole;                     /* walks go to the outermost frame (vs_python_walk_whole) */
+    _Atomic uint8_t as; /* the minor version whose captures, made for its offsets, may be used; 0: none's */
 
     _Alignas(64) void *(*thread_state)(void);
     int (*finalizing)(void);
     void *(*first_interpreter)(void);
     void *(*main_interpreter)(void);
-    uintptr_t code_type, unicode_type, bytes_type;
+    uintptr_t unicode_type, bytes_type;
     int16_t owner, entry;          /* of a frame */
     int16_t bytes, firsttraceable; /* of a code object */
     int16_t ascii, compact;        /* of a str: its characters, by its kind */

@@ -12,13 +12,10 @@ uint32_t vs_stack_capture(struct vs_journal *j, int skip);
 /* The calling thread's Python frames alone, interned; 0 where no Python code is running, or where it cannot
  * be told which. */
 uint32_t vs_python_capture(struct vs_journal *j);
-/* The same with the frame of a layer as its innermost, which FRAME makes of NUMBER (not 0) where the stack is
- * new to the thread; NULL: in none.  0 also where no Python code is running in the layer. */
-struct vs_python_layer {
-    uint32_t number;
-    uint32_t (*frame)(struct vs_journal *j, uint32_t number);
-};
-uint32_t vs_python_capture_in(struct vs_journal *j, const struct vs_python_layer *layer);
+/* The same with the frame of a layer as its innermost, which FRAME_OF makes of the number LAYER where the
+ * stack is new to the thread; 0: in none.  0 also where no Python code is running in the layer. */
+typedef uint32_t vs_layer_frame_fn(struct vs_journal *j, uint32_t layer);
+uint32_t vs_python_capture_in(struct vs_journal *j, uint32_t layer, vs_layer_frame_fn *frame_of);
 /* For benchmarks and tests: every walk goes to the outermost frame. */
 void vs_python_walk_whole(bool on);
 /* What an allocation's stack says beside what code ran: frame ids, 0: nothing. */

@@ -83,6 +83,11 @@ def recurse(n):
     return check("recursion") if n == 0 else recurse(n - 1)
 
 
+def through_c(n):
+    """As deep as a stack is kept, and between any two frames a call of the interpreter's loop, which is none."""
+    return check("recursion through C") if n == 0 else list(map(through_c, [n - 1]))
+
+
 def generator():
     check("generator")
     yield 1
@@ -463,6 +468,7 @@ def sub_interpreter():
 recurse(0)
 recurse(20)
 recurse(120)
+through_c(200)
 list(generator())
 asyncio.run(coroutine())
 t = Thing()

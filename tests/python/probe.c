@@ -142,7 +142,7 @@ void *probe_inside(void *callable)
         *(void **)&state = dlsym(RTLD_DEFAULT, "PyThreadState_Get");
         *(void **)&call = dlsym(RTLD_DEFAULT, "PyObject_CallObject");
     }
-    uint32_t level = vs_open_call_begin(vs_open_calls_frame(state()));
+    uint32_t level = vs_open_call_begin_in(state());
     void *result = call(callable, NULL);
     vs_open_call_end(level);
     return result;

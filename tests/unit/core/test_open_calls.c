@@ -65,6 +65,22 @@ static void calls_left_in_another_order_keep_nothing_from_then_on(void **state)
     assert_null(vs_open_call_innermost());
 }
 
+static void the_state_is_known_while_all_open_calls_have_the_same(void **state)
+{
+    uintptr_t one[1] = {0}, other[1] = {0};
+    uint32_t outer = vs_open_call_begin_in(one), inner = vs_open_call_begin_in(one);
+    assert_ptr_equal(vs_open_calls.state, one);
+    vs_open_call_end(inner);
+    inner = vs_open_call_begin_in(other);
+    assert_null(vs_open_calls.state);
+    vs_open_call_end(inner);
+    assert_null(vs_open_calls.state); /* `other` ended, but what the outer call had is forgotten */
+    vs_open_call_end(outer);
+    outer = vs_open_call_begin_in(other);
+    assert_ptr_equal(vs_open_calls.state, other);
+    vs_open_call_end(outer);
+}
+
 static void *on_another_thread(void *unused)
 {
     return vs_open_call_innermost();
@@ -102,6 +118,7 @@ int main(void)
         cmocka_unit_test_setup(the_innermost_is_found_and_begins_without_frames, anew),
         cmocka_unit_test_setup(more_calls_than_are_kept_have_the_last_that_is, anew),
         cmocka_unit_test_setup(calls_left_in_another_order_keep_nothing_from_then_on, anew),
+        cmocka_unit_test_setup(the_state_is_known_while_all_open_calls_have_the_same, anew),
         cmocka_unit_test_setup(each_thread_has_its_own, anew),
         cmocka_unit_test_setup(the_callers_frame_is_read_where_it_is_said_to_be, anew),
     };

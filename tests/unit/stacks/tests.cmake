@@ -2,6 +2,7 @@
 vs_unit_test(stacks LIBS room_stacks)
 vs_unit_test(stacks_host LIBS room_stacks)
 vs_unit_test(python LIBS room_stacks)
+vs_unit_test(expected LIBS room_stacks)
 # interpreters that are none, each with one thing wrong: the numbers are fake_python.c's
 set(number 0)
 foreach(fake good pre_release newer older free_threaded no_cookie other_hex moved debug_build no_symbol no_type no_string no_table

@@ -1,0 +1,71 @@
+/* test_expected.c - which set of a table is looked into next is known from the last time
+ * (stacks/interning.h). */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "stacks/interning.h"
+
+static uint16_t next[8];
+#define NEXT_OF(i) next[i]
+
+static int anew(void **state)
+{
+    memset(next, 0, sizeof next);
+    return 0;
+}
+
+/* Looks into the N sets AT in turn; how often the set was not the one that had been expected.  A set that is
+ * looked into again at once was there. */
+static int surprises(struct vs_order *order, const uint16_t *at, int n)
+{
+    int wrong = 0;
+    for (int i = 0; i < n; i++) {
+        wrong += order->last != at[i] && order->next != at[i];
+        vs_expected(order, at[i], NEXT_OF);
+    }
+    return wrong;
+}
+
+static void an_order_that_repeats_is_expected_the_second_time(void **state)
+{
+    static const uint16_t at[] = {3, 1, 1, 7, 2, 2, 2, 5};
+    struct vs_order order = {0, 0};
+    assert_int_equal(surprises(&order, at, 8), 5);
+    assert_int_equal(surprises(&order, at, 8), 1); /* 3 after 5: the end and the begin had not met yet */
+    assert_int_equal(surprises(&order, at, 8), 0);
+}
+
+static void a_change_is_a_surprise_where_it_is_and_nowhere_else(void **state)
+{
+    static const uint16_t at[] = {3, 1, 7, 5}, other[] = {3, 1, 6, 5};
+    struct vs_order order = {0, 0};
+    surprises(&order, at, 4);
+    surprises(&order, at, 4);
+    assert_int_equal(surprises(&order, other, 4), 2); /* 6 after 1, 5 after 6 */
+    assert_int_equal(surprises(&order, other, 4), 0);
+}
+
+static void what_is_asked_for_is_the_one_after_this(void **state)
+{
+    static const uint16_t at[] = {3, 1, 7};
+    struct vs_order order = {0, 0};
+    surprises(&order, at, 3);
+    assert_int_equal(vs_expected(&order, 3, NEXT_OF), 1);
+    assert_int_equal(vs_expected(&order, 1, NEXT_OF), 7);
+    assert_int_equal(vs_expected(&order, 1, NEXT_OF), 7);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(an_order_that_repeats_is_expected_the_second_time, anew),
+        cmocka_unit_test_setup(a_change_is_a_surprise_where_it_is_and_nowhere_else, anew),
+        cmocka_unit_test_setup(what_is_asked_for_is_the_one_after_this, anew),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
