@@ -50,6 +50,7 @@
 enum {
     RING_BIRTHS = 1 << 17, /* 1 MiB */
     RINGS = 64,
+    AHEAD = 16, /* births, two lines */
     NODE_TYPES = 1024,
     NESTED = 7, /* levels of backward of backward: torch.autograd.grad of grad of ... */
     NAME = 256
@@ -98,9 +99,11 @@ struct ring {
 };
 
 static struct ring *_Atomic rings[RINGS]; /* by the thread's id */
-static __thread struct ring *own;
-static __thread uint64_t own_id;
-static __thread bool in_forward; /* a birth has asked already: no node runs */
+static __thread struct {
+    struct ring *ring;
+    uint64_t id;     /* torch's, of this thread */
+    bool in_forward; /* a birth has asked already: no node runs */
+} own;
 
 static uint32_t mark_of(uint64_t thread, uint64_t number)
 {
@@ -124,21 +127,21 @@ static struct ring *map_ring(struct ring *_Atomic *place)
  * births apart. */
 static __attribute__((noinline, cold)) struct ring *claim(void)
 {
-    own_id = real.thread();
-    struct ring *_Atomic *place = &rings[own_id % RINGS];
+    own.id = real.thread();
+    struct ring *_Atomic *place = &rings[own.id % RINGS];
     struct ring *r = atomic_load_explicit(place, memory_order_acquire);
     if (!r && !(r = map_ring(place)))
         return NULL;
     atomic_store_explicit(&r->next, 0, memory_order_relaxed);
-    atomic_store_explicit(&r->thread, own_id, memory_order_relaxed);
-    return own = r;
+    atomic_store_explicit(&r->thread, own.id, memory_order_relaxed);
+    return own.ring = r;
 }
 
 static inline struct ring *my_ring(void)
 {
-    struct ring *r = own;
+    struct ring *r = own.ring;
     /* Relaxed: each word is complete by itself, and as a rule only this thread uses the ring. */
-    if (__builtin_expect(r && atomic_load_explicit(&r->thread, memory_order_relaxed) == own_id, 1))
+    if (__builtin_expect(r && atomic_load_explicit(&r->thread, memory_order_relaxed) == own.id, 1))
         return r;
     return claim();
 }
@@ -258,13 +261,15 @@ VS_HOT_CODE int vs_autograd_task(void)
     return task ? task() : -1;
 }
 
-/* Whether a node runs; gets its birth and the address of its virtual table. */
+/* Whether a node runs; gets its birth and the address of its virtual table.  Where there is a task and no
+ * node, a callback at the end of backward runs. */
 static inline bool running(struct vs_journal *j, uint64_t *birth, uintptr_t *table)
 {
-    if (in_forward || vs_autograd_task() == -1)
+    /* Acquire: pairs with take_from(). */
+    if (own.in_forward || !atomic_load_explicit(&real.task, memory_order_acquire))
         return false;
     struct shared_node s = real.node();
-    if (!s.node) /* a callback at the end of backward */
+    if (__builtin_expect(!s.node, 1))
         return false;
     *table = *(const uintptr_t *)s.node;
     *birth = find_birth(j, *(const uint64_t *)(s.node + THREAD_AT), *(const uint64_t *)(s.node + NUMBER_AT));
@@ -331,13 +336,16 @@ static void note_birth(struct vs_journal *j, uint64_t number)
         return;
     bool backward = running(j, &outer, &table);
     unsigned nested = backward ? BIRTH_NESTED(outer) + 1 : 0;
-    in_forward = !backward;
+    own.in_forward = !backward;
     uint64_t stack = nested > NESTED ? 0 : vs_suppliers.python_stack(j);
-    in_forward = false;
+    own.in_forward = false;
     uint64_t birth =
-        stack | (uint64_t)(nested > NESTED ? 0 : nested) << 32 | (uint64_t)mark_of(own_id, number) << 35;
+        stack | (uint64_t)(nested > NESTED ? 0 : nested) << 32 | (uint64_t)mark_of(own.id, number) << 35;
     atomic_store_explicit(&r->birth[number % RING_BIRTHS], birth, memory_order_relaxed);
     atomic_store_explicit(&r->next, number + 1, memory_order_relaxed);
+    /* a store that misses all caches would hold up the next locked instruction, of which an operation has
+     * many */
+    vs_fetch_to_write((void *)&r->birth[(number + AHEAD) % RING_BIRTHS]);
 }
 
 VS_HOT_CODE uint64_t vs_sequence_number(void)
