@@ -15,6 +15,8 @@
 
 #include <stdio.h>
 
+#include "core/hot.h"
+
 #define STRING_MAX 4095u
 
 struct string_row {
@@ -150,7 +152,7 @@ static uint64_t tensor_units(uint32_t dims)
 }
 
 /* The index is the owner's, who made the row: what it says of its own length is true. */
-static bool same_tensor(const struct vs_journal *j, uint32_t id, const struct key *k)
+static inline bool same_tensor(const struct vs_journal *j, uint32_t id, const struct key *k)
 {
     const struct vs_tensor_row *row = vs_journal_row(j, VS_SEC_TENSORS, 8, id), *wanted = k->row;
     const int64_t *size = (const int64_t *)(row + 1);
@@ -242,7 +244,7 @@ static uint32_t make(struct vs_journal *j, const struct key *k)
 
 /* Orders: the index holds ids of published rows; the release half of the swap, paired with the acquire
  * loads, makes the whole row visible to any thread that finds its id. */
-static uint32_t intern(struct vs_journal *j, const struct key *k)
+static __attribute__((noinline)) uint32_t intern(struct vs_journal *j, const struct key *k)
 {
     struct vs_index *index = &j->index[k->section];
     uint32_t mine = 0;
@@ -316,14 +318,37 @@ static inline uint64_t fold_in(uint64_t hash, uint64_t word)
     return (uint64_t)product ^ (uint64_t)(product >> 64);
 }
 
-static uint32_t intern_tensor(struct vs_journal *j, uint32_t what, uint64_t request, const int64_t *sizes)
+/* Nearly every tensor is there, at the first place. */
+static inline uint32_t find_tensor(const struct vs_journal *j, uint64_t hash, uint32_t what, uint64_t request,
+                                   const int64_t *sizes, uint32_t dims)
+{
+    const struct vs_index *index = &j->index[VS_SEC_TENSORS];
+    /* Acquire: as in intern(). */
+    uint32_t found =
+        index->id ? atomic_load_explicit(&index->id[hash & index->mask], memory_order_acquire) : 0;
+    const struct vs_tensor_row *row = vs_journal_row(j, VS_SEC_TENSORS, 8, found);
+    if (unlikely(found == 0) || unlikely(row->what != what) || unlikely(row->request != request))
+        return 0;
+    for (uint32_t i = 0; i < dims; i++)
+        if (unlikely(((const int64_t *)(row + 1))[i] != sizes[i]))
+            return 0;
+    return found;
+}
+
+static inline uint32_t intern_tensor(struct vs_journal *j, uint32_t what, uint64_t request,
+                                     const int64_t *sizes)
 {
     struct vs_tensor_row row = {.what = what, .request = request};
     uint32_t dims = vs_tensor_dims_of(&row);
-    struct key k = {fold_in(what, request + 0x94d049bb133111ebu), VS_SEC_TENSORS, &row,
-                    dims == VS_TENSOR_NO_SHAPE ? 0 : dims, sizes};
-    for (size_t i = 0; i < k.length; i++)
-        k.hash = fold_in(k.hash, (uint64_t)sizes[i] + 0xbf58476d1ce4e5b9u);
+    uint64_t hash = fold_in(what, request + 0x94d049bb133111ebu);
+    if (dims == VS_TENSOR_NO_SHAPE)
+        dims = 0;
+    for (size_t i = 0; i < dims; i++)
+        hash = fold_in(hash, (uint64_t)sizes[i] + 0xbf58476d1ce4e5b9u);
+    uint32_t found = find_tensor(j, hash, what, request, sizes, dims);
+    if (likely(found != 0))
+        return found;
+    struct key k = {hash, VS_SEC_TENSORS, &row, dims, sizes};
     return intern(j, &k);
 }
 
@@ -337,7 +362,8 @@ static __attribute__((noinline, cold)) uint32_t without_shape(struct vs_journal 
     return less == what ? 0 : intern_tensor(j, less, request, NULL);
 }
 
-uint32_t vs_journal_tensor(struct vs_journal *j, uint32_t what, uint64_t request, const int64_t *sizes)
+VS_HOT_CODE uint32_t vs_journal_tensor(struct vs_journal *j, uint32_t what, uint64_t request,
+                                       const int64_t *sizes)
 {
     uint32_t id = intern_tensor(j, what, request, sizes);
     return __builtin_expect(id != 0, 1) ? id : without_shape(j, what, request);
