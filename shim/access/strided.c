@@ -48,15 +48,37 @@ static bool begins(const char *text, const char *with)
 
 /* ---- elementwise ---- */
 
-/* elementwise_kernel<threads, work, the lambda of gpu_kernel_impl or gpu_kernel_impl_nocast> */
-static bool is_elementwise(const char *name)
+/* elementwise_kernel<threads, work, the lambda of gpu_kernel_impl or gpu_kernel_impl_nocast>: the name of the
+ * function that these are for; NULL: it is no such kernel. */
+static const char *function_of(const char *name)
 {
     unsigned threads, work;
     int read = 0;
     const char *at = behind(name, "2at6native18elementwise_kernelI");
     if (sscanf(at, "Li%4uELi%4uEZNS0_%n", &threads, &work, &read) != 2 || read == 0)
-        return false;
-    return begins(at + read, "15gpu_kernel_implI") || begins(at + read, "22gpu_kernel_impl_nocastI");
+        return NULL;
+    if (!begins(at + read, "15gpu_kernel_implI") && !begins(at + read, "22gpu_kernel_impl_nocastI"))
+        return NULL;
+    return strchr(at + read, 'I') + 1;
+}
+
+/* The structure ends with eight bytes that nobody writes.  Copies, sums, products and fills, nearly all that
+ * there is, have factors and constants at most. */
+static bool has_numbers(const char *function)
+{
+    static const char *const known[] = {"ZZZNS0_23direct_copy_kernel_cudaE",
+                                        "NS0_15CUDAFunctor_addI",
+                                        "NS0_21CUDAFunctorOnSelf_addI",
+                                        "NS0_22CUDAFunctorOnOther_addI",
+                                        "NS0_13BinaryFunctorI",
+                                        "NS0_13AUnaryFunctorI",
+                                        "NS0_13BUnaryFunctorI",
+                                        "NS0_11FillFunctorI",
+                                        "NS0_10AbsFunctorI"};
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        if (begins(function, known[i]))
+            return true;
+    return false;
 }
 
 /* So many tensors as the size has room for; a function so large that one of them is too many has no such
@@ -96,8 +118,12 @@ struct vs_strided vs_strided_of(const char *name, uint32_t count, uint32_t size)
 {
     if (size > UINT16_MAX)
         return (struct vs_strided){0};
-    if (count == 2 && is_elementwise(name))
-        return elementwise_of(size);
+    const char *function = count == 2 ? function_of(name) : NULL;
+    if (function != NULL) {
+        struct vs_strided s = elementwise_of(size);
+        s.only_numbers = has_numbers(function);
+        return s;
+    }
     if (count == 1 && begins(behind(name, "2at6native13reduce_kernelI"), "Li") &&
         *behind(name, "ENS0_8ReduceOpI") != 0)
         return reduce_of(size);
@@ -135,7 +161,7 @@ static uint32_t parts_of_elementwise(const struct vs_strided *s, const char *val
         return 0;
     parts[0] = (struct vs_words){value + s->at, s->addresses, true};
     parts[1] = (struct vs_words){value + behind, (s->size - behind) / 8, false};
-    return 2;
+    return s->only_numbers ? 1 : 2;
 }
 
 /* Buffers are NULL where the launch needs none. */

@@ -23,6 +23,7 @@
 struct vs_strided {
     uint8_t param;     /* 1 + its number; 0: it is no such kernel */
     bool reduces;      /* otherwise it is elementwise */
+    bool only_numbers; /* its function's values are numbers, or it has none */
     uint8_t addresses; /* of an elementwise one */
     uint16_t at;       /* bytes from its begin to the first address */
     uint16_t size;

@@ -22,7 +22,9 @@
 #define KIB 1024ull
 
 /* names with PyTorch's templates in them */
-#define STRIDED "simcuda_nothing_2at6native18elementwise_kernelILi128ELi4EZNS0_15gpu_kernel_implINS0_3addI"
+#define STRIDED                                                                                              \
+    "simcuda_nothing_2at6native18elementwise_kernelILi128ELi4EZNS0_15gpu_kernel_implINS0_15CUDAFunctor_"     \
+    "addIfE"
 #define REDUCES "simcuda_nothing_2at6native13reduce_kernelILi512ELi1ENS0_8ReduceOpIfNS0_7MeanOpsIfE"
 
 static const char ptx[] = ".visible .entry " STRIDED "(.param .u32 n, .param .align 8 .b8 s[752]) { ret; }\n"
@@ -63,7 +65,7 @@ static void work_strided(CUdeviceptr a, CUdeviceptr b, CUdeviceptr c, CUdevicept
     unsigned n = 1;
     leave(words, 94);
     calculator(words);
-    memcpy(words + 88, (uint64_t[]){a, b, c, d, 0, 0}, 48);
+    memcpy(words + 88, (uint64_t[]){a, b, c, d}, 32);
     OK(cuLaunchKernel(strided, 1, 1, 1, 1, 1, 1, 0, NULL, (void *[]){&n, words}, NULL));
 }
 

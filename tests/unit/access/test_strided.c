@@ -16,6 +16,9 @@
 #define COPY                                                                                                 \
     "_ZN2at6native18elementwise_kernelILi128ELi4EZNS0_22gpu_kernel_impl_nocastIZZZNS0_23direct_copy_kernel_" \
     "cudaERNS_18TensorIteratorBaseEENKUlvE1_clEvENKUlvE10_clEvEUlN3c108BFloat16EE_EEvS4_RKT_EUliE_EEviT1_"
+#define SOFT                                                                                                 \
+    "_ZN2at6native18elementwise_kernelILi128ELi4EZNS0_22gpu_kernel_impl_nocastIZZZNS0_68_GLOBAL__N__"        \
+    "1cef9e28_29_ActivationSoftshrinkKernel_cu_751192d7_1571417softshrink_kernelERNS_18TensorIteratorBaseE"
 #define CAST                                                                                                 \
     "_ZN2at6native18elementwise_kernelILi128ELi4EZNS0_15gpu_kernel_implINS0_15CUDAFunctor_addIfEEEEvRNS_"    \
     "18TensorIteratorBaseERKT_EUliE_EEviT1_"
@@ -121,7 +124,7 @@ static void kernels_of_other_names_and_shapes_are_none(void **state)
 
 static void of_an_elementwise_launch_its_tensors_and_its_functions_values_count(void **state)
 {
-    struct vs_strided s = vs_strided_of(COPY, 2, sizeof(struct copy));
+    struct vs_strided s = vs_strided_of(SOFT, 2, sizeof(struct copy));
     struct vs_words parts[VS_STRIDED_PARTS];
     struct copy c = a_copy();
     assert_int_equal(vs_strided_parts(&s, (const char *)&c, parts), 2);
@@ -131,6 +134,19 @@ static void of_an_elementwise_launch_its_tensors_and_its_functions_values_count(
     assert_ptr_equal(parts[1].at, c.values);
     assert_int_equal(parts[1].words, 2);
     assert_false(parts[1].sure);
+}
+
+/* Behind the function's values, too, lies what earlier calls left. */
+static void of_a_function_that_has_numbers_alone_no_value_counts(void **state)
+{
+    static const char *const names[] = {COPY, CAST};
+    for (int i = 0; i < 2; i++) {
+        struct vs_strided s = vs_strided_of(names[i], 2, sizeof(struct copy));
+        struct vs_words parts[VS_STRIDED_PARTS];
+        struct copy c = a_copy();
+        assert_int_equal(vs_strided_parts(&s, (const char *)&c, parts), 1);
+        assert_ptr_equal(parts[0].at, c.data);
+    }
 }
 
 static void an_elementwise_launch_that_does_not_agree_is_not_taken_apart(void **state)
@@ -254,6 +270,7 @@ int main(void)
         cmocka_unit_test_setup(the_tensors_of_an_elementwise_kernel_follow_from_its_size, begin),
         cmocka_unit_test_setup(kernels_of_other_names_and_shapes_are_none, begin),
         cmocka_unit_test_setup(of_an_elementwise_launch_its_tensors_and_its_functions_values_count, begin),
+        cmocka_unit_test_setup(of_a_function_that_has_numbers_alone_no_value_counts, begin),
         cmocka_unit_test_setup(an_elementwise_launch_that_does_not_agree_is_not_taken_apart, begin),
         cmocka_unit_test_setup(of_a_reduction_source_outputs_and_buffers_count, begin),
         cmocka_unit_test_setup(the_calculators_of_a_reduction_may_leave_a_gap_before_the_source, begin),
