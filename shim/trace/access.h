@@ -26,7 +26,7 @@ enum vs_access_kind {
     VS_ACCESS_PARTIAL = 512    /* not tracked all its life: uses may be missing */
 };
 
-/* Bits of vs_access_row.phases: the phases of uses. */
+/* Bits of vs_access_row.phases and sure_phases: the phases of uses. */
 enum vs_access_phase {
     VS_ACCESS_IN_NONE = 1,
     VS_ACCESS_IN_FORWARD = 2,
@@ -70,8 +70,9 @@ struct vs_access_row {
     uint32_t uses;  /* one for each word of a launch, copy, ... that named the block */
     uint32_t steps; /* how many different steps had uses */
     uint16_t kinds;
-    uint8_t phases;
-    uint8_t op; /* the event that made it: VS_OP_BLOCK_ALLOC or VS_OP_ALLOC */
+    uint8_t phases : 7;   /* enum vs_access_phase: of all uses */
+    uint8_t is_block : 1; /* a framework's, made by VS_OP_BLOCK_ALLOC; else by VS_OP_ALLOC */
+    uint8_t sure_phases;  /* of those that are sure */
 
     uint64_t born_ns; /* t_ns of the event that made it */
     uint64_t first_ns;

@@ -167,8 +167,9 @@ CREATE VIEW access_times AS SELECT alloc_seq, kind, first, first + span AS last,
 -- a fill, of its first and its last use, 0 none; first_phase, last_phase: phase.id.  phases: a sum over those of its uses: 1 none, 2 forward,
 -- 4 logits, 8 backward, 16 optimizer, 32 evaluation, 64 others.  kinds: a sum over what gave it: 1 a kernel's parameters, 2 a graph, 4 a copy
 -- from it, 8 a copy to it, 16 one of these from or to the host, 32 a fill, 64 a tensor map; and over why uses may be missing: 128 its address was
--- copied into device memory, 256 work that finds addresses in memory ran while it lived (or the host uses it, too), 512 it was not followed all its life
-CREATE TABLE access_kind(id INTEGER PRIMARY KEY, process INT, first_by INT, last_by INT, first_phase INT, last_phase INT, phases INT, kinds INT);
+-- copied into device memory, 256 work that finds addresses in memory ran while it lived (or the host uses it, too), 512 it was not followed all its life.
+-- sure_phases: as phases, of sure uses (access.sure)
+CREATE TABLE access_kind(id INTEGER PRIMARY KEY, process INT, first_by INT, last_by INT, first_phase INT, last_phase INT, phases INT, kinds INT, sure_phases INT);
 
 -- what PyTorch itself says that a block is for, read under `vramscope run` when an optimizer has stepped and after a model's first call (not at each of
 -- them: that is to take no more than a thousandth of the time).  role: 1 a parameter of a model or an optimizer, 2 a gradient, 3 an optimizer's state, 4 a
@@ -605,7 +606,7 @@ CREATE VIEW block_use AS
 -- rule that fits decides, in the order that they stand in here.  Phases are those of the recording
 CREATE VIEW access_role AS
   SELECT d.process AS process, d.alloc_seq AS alloc_seq,
-    CASE d.rule WHEN 3 THEN 'unused' WHEN 4 THEN 'communication buffer' WHEN 15 THEN 'workspace' WHEN 16 THEN 'communication buffer' WHEN 5 THEN 'gradient' WHEN 6 THEN 'optimizer state' WHEN 7 THEN 'parameter' WHEN 17 THEN 'optimizer state' WHEN 8 THEN 'input' WHEN 9 THEN 'logits' WHEN 10 THEN 'activation' WHEN 11 THEN 'temporary' ELSE 'unknown' END AS role,
+    CASE d.rule WHEN 3 THEN 'unused' WHEN 4 THEN 'communication buffer' WHEN 15 THEN 'workspace' WHEN 16 THEN 'communication buffer' WHEN 5 THEN 'gradient' WHEN 6 THEN 'optimizer state' WHEN 7 THEN 'parameter' WHEN 17 THEN 'optimizer state' WHEN 18 THEN 'optimizer state' WHEN 8 THEN 'input' WHEN 9 THEN 'logits' WHEN 10 THEN 'activation' WHEN 11 THEN 'temporary' ELSE 'unknown' END AS role,
     CASE d.rule WHEN 0 THEN 'a caching allocator carves blocks from it'
       WHEN 1 THEN 'it was not followed all its life'
       WHEN 2 THEN 'no use of it was seen, and the device may have reached it all the same'
@@ -614,6 +615,7 @@ CREATE VIEW access_role AS
       WHEN 5 THEN 'born in backward, used in backward and by the optimizer'
       WHEN 6 THEN 'used by the optimizer alone, and kept beyond the iteration'
       WHEN 17 THEN 'born in the optimizer, kept over iterations, used by it, and neither in backward nor in evaluation'
+      WHEN 18 THEN 'born in the optimizer, kept over iterations, used by it, not in forward, and in backward by addresses alone that may have been left in a structure'
       WHEN 7 THEN 'kept over iterations, used in forward and by the optimizer, and born in neither of them nor in backward'
       WHEN 8 THEN 'first a copy from the host wrote it, forward used it, and it was not kept over iterations'
       WHEN 9 THEN 'born in logits, used there and in backward'
@@ -634,6 +636,7 @@ CREATE VIEW access_role AS
     WHEN f.born = 3 AND f.phases & 8 AND f.phases & 16 THEN 5
     WHEN f.phases = 16 AND f.kept THEN 6
     WHEN f.born = 4 AND f.long AND f.phases & 16 AND NOT f.phases & 40 THEN 17
+    WHEN f.born = 4 AND f.long AND f.sure & 16 AND NOT f.sure & 8 AND NOT f.phases & 38 THEN 18
     WHEN f.born NOT IN (1, 2, 3, 4) AND f.long AND f.phases & 38 AND f.phases & 16 THEN 7
     WHEN f.copied AND f.phases & 38 AND NOT f.phases & 16 AND NOT f.long THEN 8
     WHEN f.born = 2 AND f.phases & 4 AND f.phases & 8 AND NOT f.long THEN 9
@@ -641,7 +644,7 @@ CREATE VIEW access_role AS
     WHEN NOT f.kept AND f.phases IN (2, 4, 8, 16, 32) THEN 11
     WHEN f.long AND f.phases & 38 AND NOT f.phases & 16 THEN 12
     WHEN f.phases & 1 AND NOT f.phases & 126 THEN 13 ELSE 14 END AS rule
-    FROM (SELECT (a.alloc_seq >> 40) + 1 AS process, a.alloc_seq AS alloc_seq, e.phase AS born, a.uses AS uses, k.phases AS phases, k.kinds AS kinds,
+    FROM (SELECT (a.alloc_seq >> 40) + 1 AS process, a.alloc_seq AS alloc_seq, e.phase AS born, a.uses AS uses, k.phases AS phases, k.sure_phases AS sure, k.kinds AS kinds,
         e.op <> 20 AND ((SELECT managed FROM kind WHERE id = e.kind) OR a.alloc_seq IN (SELECT seq FROM amend WHERE op = 50)) AS managed,
         CASE e.op WHEN 1 THEN (SELECT text FROM string WHERE id = (SELECT owner FROM stack WHERE id = e.stack)) END AS asked,
         a.end_step IS NULL OR a.end_step > 0 AS kept, a.end_step IS NULL OR a.end_step > 1 AS long,

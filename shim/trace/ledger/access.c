@@ -24,14 +24,16 @@ void vs_access_ended(struct vs_ledger *l, const struct vs_event *e, const struct
 void vs_access_doubted(struct vs_ledger *l, const struct vs_alloc *a)
 {
     struct vs_access_ended end = {
-        .alloc_seq = a->seq, .t = a->t, .row = {.kinds = VS_ACCESS_PARTIAL, .op = a->op, .born_step = 1}};
+        .alloc_seq = a->seq,
+        .t = a->t,
+        .row = {.kinds = VS_ACCESS_PARTIAL, .is_block = a->op == VS_OP_BLOCK_ALLOC, .born_step = 1}};
     if (!l->restoring && l->has_accesses)
         vs_list_push(&l->out->accesses, l->out->no_memory, end);
 }
 
 uint64_t vs_ledger_access_seq(const struct vs_ledger *l, const struct vs_access_row *row, int64_t *t)
 {
-    const struct vs_table *table = row->op == VS_OP_BLOCK_ALLOC ? &l->blocks : &l->allocs;
+    const struct vs_table *table = row->is_block ? &l->blocks : &l->allocs;
     uint32_t index = vs_table_get(table, row->address);
     if (index == VS_TABLE_NONE)
         return 0;

@@ -27,14 +27,15 @@ static uint64_t mix(uint64_t hash, uint64_t word)
 static bool same(const struct vs_access_key *a, const struct vs_access_key *b)
 {
     return a->first_by == b->first_by && a->last_by == b->last_by && a->first_phase == b->first_phase &&
-           a->last_phase == b->last_phase && a->kinds == b->kinds && a->phases == b->phases;
+           a->last_phase == b->last_phase && a->kinds == b->kinds && a->phases == b->phases &&
+           a->sure_phases == b->sure_phases;
 }
 
 static uint64_t key_of(const struct vs_access_key *k)
 {
     return mix(
         mix(mix(0, (uint64_t)k->first_by << 32 | k->last_by), (uint64_t)k->first_phase << 32 | k->last_phase),
-        (uint64_t)k->kinds << 8 | k->phases);
+        (uint64_t)k->kinds << 16 | (uint64_t)k->sure_phases << 8 | k->phases);
 }
 
 /* The id of the kind, from 1; 0: no memory.  Different kinds whose keys collide take the next key. */
@@ -60,9 +61,10 @@ static int write_kinds(struct vs_store *s)
         if (rc == 0)
             rc = vs_store_string(s, k->last_by);
         if (rc == 0)
-            rc = vs_sql_run(s, VS_SQL_ACCESS_KIND, "iiiiiii", (int64_t)s->access_kinds_written + 1,
+            rc = vs_sql_run(s, VS_SQL_ACCESS_KIND, "iiiiiiii", (int64_t)s->access_kinds_written + 1,
                             (int64_t)k->first_by, (int64_t)k->last_by, (int64_t)k->first_phase,
-                            (int64_t)k->last_phase, (int64_t)k->phases, (int64_t)k->kinds);
+                            (int64_t)k->last_phase, (int64_t)k->phases, (int64_t)k->kinds,
+                            (int64_t)k->sure_phases);
     }
     return rc;
 }
@@ -138,7 +140,8 @@ static int put(struct vs_store *s, uint64_t alloc, const struct vs_access_row *r
                                 .first_phase = used ? vs_store_phase(s, r->first_phase) : 0,
                                 .last_phase = used ? vs_store_phase(s, r->last_phase) : 0,
                                 .kinds = r->kinds,
-                                .phases = used ? r->phases : 0};
+                                .phases = used ? r->phases : 0,
+                                .sure_phases = used ? r->sure_phases : 0};
     uint32_t kind = find_kind(s, &key);
     if (kind == 0)
         return -ENOMEM;
@@ -236,15 +239,17 @@ int vs_access_load(struct vs_store *s)
 {
     sqlite3_stmt *q;
     uint64_t failed = 0;
-    if (sqlite3_prepare_v2(s->db,
-                           "SELECT first_by,last_by,first_phase,last_phase,phases,kinds FROM access_kind "
-                           "ORDER BY id",
-                           -1, &q, NULL) != SQLITE_OK)
+    if (sqlite3_prepare_v2(
+            s->db,
+            "SELECT first_by,last_by,first_phase,last_phase,phases,kinds,sure_phases FROM access_kind "
+            "ORDER BY id",
+            -1, &q, NULL) != SQLITE_OK)
         return -EIO;
     while (sqlite3_step(q) == SQLITE_ROW) {
         struct vs_access_key k = {(uint32_t)sqlite3_column_int64(q, 0), (uint32_t)sqlite3_column_int64(q, 1),
                                   (uint32_t)sqlite3_column_int64(q, 2), (uint32_t)sqlite3_column_int64(q, 3),
-                                  (uint16_t)sqlite3_column_int(q, 5),   (uint8_t)sqlite3_column_int(q, 4)};
+                                  (uint16_t)sqlite3_column_int(q, 5),   (uint8_t)sqlite3_column_int(q, 4),
+                                  (uint8_t)sqlite3_column_int(q, 6)};
         uint64_t key = key_of(&k);
         vs_list_push(&s->access_kinds, failed, k);
         while (vs_table_get(&s->access_ids, key) != VS_TABLE_NONE)

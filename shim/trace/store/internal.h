@@ -61,7 +61,7 @@ struct vs_access_values { /* a row of access, column by column */
 struct vs_access_key { /* a row of access_kind: strings, phases by their ids */
     uint32_t first_by, last_by, first_phase, last_phase;
     uint16_t kinds;
-    uint8_t phases;
+    uint8_t phases, sure_phases;
 };
 
 /* The number of the process that a store writes.  A recording has a file of its own; other numbers appear
@@ -118,7 +118,7 @@ struct vs_access_key { /* a row of access_kind: strings, phases by their ids */
     X(FRAMEWORK_ROLE_PEAK_GONE,                                                                              \
       "DELETE FROM framework_role WHERE alloc_seq IN (SELECT alloc_seq FROM peak_live WHERE process = 1 "    \
       "AND device = ?) AND NOT EXISTS (SELECT 1 FROM ev e WHERE e.seq = framework_role.alloc_seq)")          \
-    X(ACCESS_KIND, "INSERT OR IGNORE INTO access_kind VALUES(?," VS_PROCESS ",?,?,?,?,?,?)")                 \
+    X(ACCESS_KIND, "INSERT OR IGNORE INTO access_kind VALUES(?," VS_PROCESS ",?,?,?,?,?,?,?)")               \
     X(ACCESS, "INSERT OR REPLACE INTO access SELECT * FROM accesses")                                        \
     X(ACCESS_GONE, "DELETE FROM access WHERE alloc_seq = ?1 AND NOT EXISTS (SELECT 1 FROM device d CROSS "   \
                    "JOIN peak_live p "                                                                       \

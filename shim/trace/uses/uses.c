@@ -38,9 +38,9 @@ struct use {
 
 /* ---- a continued journal ---- */
 
-static struct vs_living *map_of(struct vs_uses *u, uint8_t op)
+static struct vs_living *map_of(struct vs_uses *u, bool is_block)
 {
-    return op == VS_OP_BLOCK_ALLOC || op == VS_OP_BLOCK_FREE ? &u->blocks : &u->allocations;
+    return is_block ? &u->blocks : &u->allocations;
 }
 
 /* Whether the lower half A of a sequence is behind B; both are less than half of that apart. */
@@ -62,7 +62,7 @@ static bool take_up(struct vs_uses *u, uint32_t id, uint64_t committed)
         struct ended e = {row->end_seq, id};
         vs_list_push(&u->ended, no_memory, e);
     } else if (row->end > row->address) {
-        vs_living_add(map_of(u, row->op), row->address, row->end - row->address, id, &added);
+        vs_living_add(map_of(u, row->is_block), row->address, row->end - row->address, id, &added);
         return added;
     }
     return no_memory == 0;
@@ -115,7 +115,7 @@ static void born(struct vs_uses *u, const struct vs_event *e, uint64_t seq)
     bool added;
     memset(row, 0, offsetof(struct vs_access_row, next));
     row->end = e->address + e->size;
-    row->op = e->op;
+    row->is_block = e->op == VS_OP_BLOCK_ALLOC;
     row->born_ns = e->t_ns;
     row->born_step = u->rows->last_step;
     row->reach = u->rows->reach;
@@ -124,7 +124,7 @@ static void born(struct vs_uses *u, const struct vs_event *e, uint64_t seq)
     if (seq < u->doubt_to)
         row->kinds |= VS_ACCESS_PARTIAL;
     row->address = e->address;
-    uint32_t old = vs_living_add(map_of(u, e->op), e->address, e->size, id, &added);
+    uint32_t old = vs_living_add(map_of(u, row->is_block), e->address, e->size, id, &added);
     if (old != 0)
         vs_journal_access_give(u->journal, old);
     if (!added)
@@ -143,7 +143,7 @@ static uint32_t ended_by(const struct vs_uses *u, uint64_t seq)
 
 static uint32_t died(struct vs_uses *u, const struct vs_event *e, uint64_t seq)
 {
-    struct vs_living *map = map_of(u, e->op);
+    struct vs_living *map = map_of(u, e->op == VS_OP_BLOCK_FREE);
     uint32_t id = vs_living_at(map, e->address);
     struct vs_access_row *row = &u->rows[id];
     if (id == 0 || row->address != e->address)
@@ -161,10 +161,12 @@ static uint32_t died(struct vs_uses *u, const struct vs_event *e, uint64_t seq)
 static void use_row(struct vs_access_row *row, const struct use *use, uint32_t step)
 {
     uint64_t last = row->last_ns;
-    if (use->sure && row->sure_last_ns < use->now) {
+    if (use->sure) {
+        row->sure_phases |= use->phases;
         if (row->sure_last_ns == 0)
             row->sure_first_ns = use->now;
-        row->sure_last_ns = use->now;
+        if (row->sure_last_ns < use->now)
+            row->sure_last_ns = use->now;
     }
     row->kinds |= use->kinds;
     if (last == use->now && row->last_name == use->name) /* another word of the same work */
@@ -188,7 +190,7 @@ static void use_row(struct vs_access_row *row, const struct use *use, uint32_t s
         row->last_phase = use->phase;
     }
     row->uses += row->uses != UINT32_MAX;
-    row->phases |= use->phases;
+    row->phases |= use->phases & 0x7f;
 }
 
 static struct vs_access_row *look(const struct vs_uses *u, struct vs_living *map, uint64_t address)

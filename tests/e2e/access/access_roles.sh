@@ -119,6 +119,18 @@ expect_sql "SELECT count(*) FROM framework_role f WHERE NOT EXISTS (SELECT 1 FRO
 expect_sql "SELECT group_concat(role || ' ' || kib, ', ') FROM (SELECT role, sum(size_bytes) / 1024 AS kib FROM live_at_peak WHERE role IS NOT NULL GROUP BY role ORDER BY 2, 1)" \
     'parameter 100, buffer 200, gradient 1000, optimizer state 1200'
 
+# what the optimizer makes and keeps is its state although backward was given its address, where that was only by words that may have been left in
+# a structure, and forward was not; and nothing else that it makes becomes one
+shim_env=(VRAMSCOPE_ACCESS=on)
+run_shimmed "$tests/prog_doubtful"
+expect_clean
+expect_sql "SELECT group_concat(kib || ' ' || role, ', ') FROM (SELECT DISTINCT u.size_bytes / 1024 AS kib, r.role FROM block_use u JOIN block_role r USING(alloc_seq) ORDER BY 1, 2)" \
+    '50 parameter, 60 activation, 70 gradient, 100 optimizer state, 200 unknown, 300 unknown, 400 unknown, 500 unknown, 600 optimizer state'
+expect_sql "SELECT u.used_in, r.rule FROM block_use u JOIN block_role r USING(alloc_seq) WHERE size_bytes = 102400" \
+    'backward,optimizer|born in the optimizer, kept over iterations, used by it, not in forward, and in backward by addresses alone that may have been left in a structure'
+expect_sql "SELECT r.rule FROM block_use u JOIN block_role r USING(alloc_seq) WHERE size_bytes = 614400" 'used by the optimizer alone, and kept beyond the iteration'
+expect_sql "SELECT DISTINCT k.phases, k.sure_phases FROM access a JOIN access_kind k ON k.id = a.kind JOIN block_use u USING(alloc_seq) WHERE u.size_bytes = 102400" '24|16'
+
 # a library of mathematics that asks the driver itself has a workspace
 for library in libcublasLt.so.13 libnccl.so.2; do
     "${CC:-cc}" -O1 -g0 -shared -fPIC -o "$dir/$library" "$(dirname "$0")/workspace_library.c" || fail "workspace_library.c"

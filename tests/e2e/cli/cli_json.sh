@@ -19,7 +19,7 @@ for db in train.db killed.db; do # one role, one layer, one block that was never
     sqlite3 $db "INSERT INTO framework_role SELECT alloc_seq, 1 FROM live_at_peak WHERE category = 'framework block';
         INSERT INTO frame(id, kind, function, file) VALUES(900, 4, 'Model.layers.0', 'Layer');
         UPDATE stack SET layer = 900;
-        INSERT INTO access_kind VALUES(1, 1, 0, 0, 0, 0, 0, 0);
+        INSERT INTO access_kind VALUES(1, 1, 0, 0, 0, 0, 0, 0, 0);
         INSERT INTO access(alloc_seq, kind, uses, born_step) SELECT alloc_seq, 1, 0, 1 FROM live_at_peak WHERE category = 'framework block' AND stack > 0" || exit 1
 done
 export LD_LIBRARY_PATH=$BUILD/sim${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}

@@ -17,7 +17,7 @@ make_db thinned.db --kind thinned
 make_db leak.db --leak 3 --steps 12
 make_db waste.db && sqlite3 waste.db "INSERT INTO frame(id, kind, function, file) VALUES(900, 4, 'Model.decoder.layers.self_attention.output_projection', 'Layer');
     UPDATE stack SET layer = 900;
-    INSERT INTO access_kind VALUES(1, 1, 0, 0, 0, 0, 0, 0);
+    INSERT INTO access_kind VALUES(1, 1, 0, 0, 0, 0, 0, 0, 0);
     INSERT INTO access(alloc_seq, kind, uses, born_step) SELECT alloc_seq, 1, 0, 1 FROM live_at_peak WHERE category = 'framework block' AND stack > 0" || exit 1
 python3 - "$V" <<'PY' || exit 1
 import fcntl
