@@ -41,7 +41,8 @@ char *peak_group_name(const struct peak_page *p, const struct holder *h, enum ho
     case BY_ROLE:
         return h->role ? xstrdup(h->role)
                        : xformat("%s (not followed: %s)", h->category ? h->category : "unknown",
-                                 trace_is_imported(p->t) ? "a snapshot has no roles" : "run --access");
+                                 trace_is_imported(p->t) ? "no call stack of the snapshot shows roles"
+                                                         : "run --access");
     case BY_TENSOR:
         return tensor_name(h);
     case BY_PHASE:

@@ -264,6 +264,7 @@ int program_read(struct trace *t, int64_t device, size_t refusal, bool native, s
     struct reading r = {.facts = facts, .p = p, .cut = refusal < blocks.refusal_count};
     find_kinds(&r);
     facts->types = has_types(p, &blocks.asked);
+    facts->imported = trace_is_imported(t);
     facts->asked = blocks.asked;
     blocks.asked = (struct asked_table){0};
     trace_free_blocks(&blocks);

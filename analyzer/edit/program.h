@@ -69,6 +69,7 @@ struct edit_facts {
     char **layer_names; /* paths, by the layers' numbers from 1 on */
     size_t layer_count; /* numbers of them; 0: no layer has one */
     bool layers, roles; /* whether anything is known of them */
+    bool imported;      /* of a snapshot, which has neither layers nor element types */
     bool types;         /* element types are known of most bytes (ELEMENT_... of read/asked.h) */
     struct asked_table asked;
     int64_t steps;

@@ -322,7 +322,9 @@ static bool can_tell(const struct program *p, struct edit_result *r)
         return !r->why;
     }
     enum widths widths = widths_of(p);
-    if (widths == WIDTHS_AUTOCAST)
+    if (p->facts->imported)
+        refuse(r, "element types are not known: a snapshot does not say them");
+    else if (widths == WIDTHS_AUTOCAST)
         refuse(r, "element types are not known: forward makes blocks of half the size of most parameters, as "
                   "autocast's copies in 16 bits are");
     else if (widths == WIDTHS_HALF)

@@ -47,6 +47,13 @@ static void emit_alloc(struct convert *c, int device, uint64_t address, uint64_t
     c->sized = sized;
 }
 
+/* What the block that begins at ADDRESS is for, where any role is known: the ledger finds it. */
+static void emit_role(struct convert *c, int device, uint64_t address, uint8_t rule)
+{
+    if (c->roles.any && rule)
+        emit(c, device, (struct vs_event){.op = VS_OP_FRAMEWORK_ROLE, .address = address, .arg1 = rule});
+}
+
 static void emit_segment(struct convert *c, int device, uint64_t address, uint64_t size, uint64_t stream,
                          uint32_t stack)
 {
@@ -214,6 +221,7 @@ static void emit_start(struct convert *c, int device)
         c->driver_blocks = c->driver_blocks || b->driver;
         enter_pool(c, device, pools_at_start(c->pools, device, b->address));
         emit_alloc(c, device, b->address, b->size, b->stream, b->stack, b->rounded);
+        emit_role(c, device, b->address, c->roles.of_block[device][i]);
     }
 }
 
@@ -227,13 +235,13 @@ static void close_phase(struct convert *c)
     c->phase = IMPORT_NONE;
 }
 
-/* What no stack speaks for stays in the phase that is open. */
-static void enter_phase(struct convert *c, enum import_phase phase)
+static void enter_phase(struct convert *c, enum import_phase said)
 {
-    if (phase == IMPORT_NONE || phase == c->phase || (phase == IMPORT_OUTSIDE && c->phase <= IMPORT_FORWARD))
+    enum import_phase phase = phases_then(c->phase, said);
+    if (phase == c->phase)
         return;
     close_phase(c);
-    if (phase == IMPORT_OUTSIDE)
+    if (phase == IMPORT_NONE)
         return;
     if (c->optimized && phase != IMPORT_OPTIMIZER) {
         emit(c, VS_DEVICE_UNKNOWN, (struct vs_event){.op = VS_OP_STEP});
@@ -326,6 +334,7 @@ static void convert_entry(struct convert *c, int device, size_t i)
         enter_phase(c, phase_of(c->phases, e->stack));
         enter_pool(c, device, e->pool);
         emit_alloc(c, device, e->address, e->size, e->stream, e->stack, e->rounded);
+        emit_role(c, device, e->address, c->roles.of_entry[device][i]);
         break;
     case SNAPSHOT_FREE_REQUESTED:
         emit_block(c, device, VS_OP_BLOCK_FREE, e->address, e->size, e->stream, 0);
@@ -364,18 +373,6 @@ static void convert_entry(struct convert *c, int device, size_t i)
     }
 }
 
-/* The device whose next entry is the earliest; -1 where none has one left. */
-static int next_device(const struct convert *c, const size_t *at)
-{
-    int best = -1;
-    for (int d = 0; d < c->s->devices; d++) {
-        const struct snapshot_trace *t = &c->s->traces[d];
-        if (at[d] < t->n && (best < 0 || t->at[at[d]].time_us < c->s->traces[best].at[at[best]].time_us))
-            best = d;
-    }
-    return best;
-}
-
 /* Entries of an old PyTorch have no times: they get their number, as if each took a microsecond. */
 static void number_entries(struct convert *c)
 {
@@ -407,7 +404,7 @@ static void convert_trace(struct convert *c)
         c->s->range_count = 0;
     if (c->s->range_count)
         qsort(c->s->ranges, c->s->range_count, sizeof *c->s->ranges, by_time);
-    for (int d; c->rc == 0 && (d = next_device(c, at)) >= 0; at[d]++) {
+    for (int d; c->rc == 0 && (d = lives_next(c->s, at)) >= 0; at[d]++) {
         const struct snapshot_event *e = &c->s->traces[d].at[at[d]];
         ranges_until(c, &p, e->time_us);
         c->last_ns = ns_of(c, e->time_us);
@@ -429,6 +426,7 @@ int convert_run(struct convert *c)
     c->stacks = xrealloc(NULL, (c->s->stack_count + 1) * sizeof *c->stacks);
     memset(c->stacks, 0, (c->s->stack_count + 1) * sizeof *c->stacks);
     number_entries(c);
+    roles_find(&c->roles, c->s, c->start, c->phases);
     for (int d = 0; d < c->s->devices; d++)
         emit_start(c, d);
     emit(c, VS_DEVICE_UNKNOWN, (struct vs_event){.op = VS_OP_RECORD_START});
@@ -437,6 +435,7 @@ int convert_run(struct convert *c)
         c->rc = c->drain(c->context);
     free(c->stacks);
     c->stacks = NULL;
+    roles_free(&c->roles);
     vs_table_free(&c->own);
     return c->rc;
 }

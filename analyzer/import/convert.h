@@ -10,7 +10,7 @@
 
 #include "phases.h"
 #include "pools.h"
-#include "rewind.h"
+#include "roles.h"
 #include "trace/event.h"
 #include "trace/ledger/addresses.h"
 #include "trace/journal/journal.h"
@@ -30,7 +30,8 @@ struct convert {
     uint32_t names[IMPORT_PHASES], range, appended;
     uint32_t sized; /* the journal's id of what blocks were asked for as: as many bytes as their sizes say */
     struct vs_table own; /* addresses of the driver's memory that no allocator of PyTorch's asked for: 0 */
-    bool driver_blocks;  /* some of that is told as blocks: the snapshot has no segments that fit to it */
+    struct roles roles;
+    bool driver_blocks;      /* some of that is told as blocks: the snapshot has no segments that fit to it */
     enum import_phase phase; /* that is open */
     int64_t first_us, last_ns;
     bool timed, optimized;

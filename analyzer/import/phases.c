@@ -80,7 +80,7 @@ size_t phases_node(const struct snapshot_frame *f, const char **name)
     return begins(class + n, (size_t)(end - class) - n, after) ? n : 0;
 }
 
-static enum import_phase by_frame(const struct snapshot_frame *f)
+enum import_phase phases_of_frame(const struct snapshot_frame *f)
 {
     const char *name = f->name, *node;
     size_t n = f->name_length;
@@ -104,12 +104,19 @@ static enum import_phase by_stack(const struct snapshot *s, uint32_t stack)
     enum import_phase phase = IMPORT_NONE;
     struct snapshot_frame f = {0};
     for (size_t i = 0; snapshot_frame(s, stack, i, &f); i++) {
-        enum import_phase said = by_frame(&f);
+        enum import_phase said = phases_of_frame(&f);
         phase = said > phase ? said : phase;
     }
     /* the first Python code of a thread: autograd's, which runs a function's backward */
     bool node = begins(f.name, f.name_length, "apply") && file_is(&f, "/torch/autograd/function.py");
     return node && phase < IMPORT_BACKWARD ? IMPORT_BACKWARD : phase;
+}
+
+enum import_phase phases_then(enum import_phase open, enum import_phase said)
+{
+    if (said == IMPORT_NONE || (said == IMPORT_OUTSIDE && open <= IMPORT_FORWARD))
+        return open;
+    return said == IMPORT_OUTSIDE ? IMPORT_NONE : said;
 }
 
 void phases_read(struct phases *p, const struct snapshot *s)

@@ -37,6 +37,13 @@ static inline enum import_phase phase_of(const struct phases *p, uint32_t stack)
     return stack ? (enum import_phase)p->of_stack[stack - 1] : p->without_a_stack;
 }
 
+/* What one frame says alone. */
+enum import_phase phases_of_frame(const struct snapshot_frame *f);
+
+/* The phase that is open after an allocation whose stack says SAID, where OPEN was: what no stack speaks for
+ * stays in it. */
+enum import_phase phases_then(enum import_phase open, enum import_phase said);
+
 /* The autograd node that frame F runs, "MmBackward0": its length and where it begins; 0 none. */
 size_t phases_node(const struct snapshot_frame *f, const char **name);
 /* Likewise of a frame as `vramscope export` writes a node, which knows no C++ name of it ("backward:

@@ -73,6 +73,7 @@ static const char live_sql[] =
                                 "graph' WHEN op = 4 THEN 'direct physical' ELSE 'direct' END AS category, "
                                 "coalesce((SELECT f.role FROM framework_says f WHERE f.alloc_seq = "
                                 "row.alloc_seq), (SELECT b.role FROM access_role b WHERE b.alloc_seq = "
+                                "row.alloc_seq), (SELECT i.role FROM life_role i WHERE i.alloc_seq = "
                                 "row.alloc_seq)) AS role "
                                 "FROM row) "
                                 "SELECT ?2, sum(size), count(*), stack, phase, category, (SELECT text FROM "
@@ -101,7 +102,8 @@ struct trace_role_finder *trace_role_begin(struct trace *t)
     struct trace_role_finder *roles = xrealloc(NULL, sizeof *roles);
     roles->s = trace_sql(t,
                          "SELECT coalesce((SELECT role FROM framework_says WHERE alloc_seq = ?1), (SELECT "
-                         "role FROM access_role WHERE alloc_seq = ?1))",
+                         "role FROM access_role WHERE alloc_seq = ?1), (SELECT role FROM life_role "
+                         "WHERE alloc_seq = ?1))",
                          0);
     return roles;
 }

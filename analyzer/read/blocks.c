@@ -178,10 +178,10 @@ static int read_roles(struct trace *t, struct trace_blocks *b)
     int code = SQLITE_ERROR;
     while (s && (code = sqlite3_step(s)) == SQLITE_ROW) {
         uint32_t block = find(b, sqlite3_column_int64(s, 0));
-        int64_t role = sqlite3_column_int64(s, 1);
-        if (block == BLOCK_NEVER || role < 1 || role > 4)
+        uint8_t role = vs_role_number((uint64_t)sqlite3_column_int64(s, 1));
+        if (block == BLOCK_NEVER || !role)
             continue;
-        b->blocks[block].role = (uint8_t)role;
+        b->blocks[block].role = role;
         b->roles++;
     }
     return trace_sql_done(t, s, code);

@@ -260,6 +260,53 @@ enum vs_framework_role {
     VS_FRAMEWORK_ROLES
 };
 
+/* What an import finds that a block is for, by its call stacks and its life: the rule that decided, in the
+ * same column.  Part of the format.  X(number, NAME, its role: an enum vs_framework_role, 0 another) */
+#define VS_LIFE_RULES(X)                                                                                     \
+    X(16, UNKNOWN, 0)                                                                                        \
+    X(17, BEFORE, 0)                                                                                         \
+    X(18, STATE_MADE, VS_FRAMEWORK_STATE)                                                                    \
+    X(19, STATE_KEPT, VS_FRAMEWORK_STATE)                                                                    \
+    X(20, GRADIENT_ZEROED, VS_FRAMEWORK_GRADIENT)                                                            \
+    X(21, GRADIENT_STEPPED, VS_FRAMEWORK_GRADIENT)                                                           \
+    X(22, GRADIENT_KEPT, VS_FRAMEWORK_GRADIENT)                                                              \
+    X(23, PARAMETER_COUNTED, VS_FRAMEWORK_PARAMETER)                                                         \
+    X(24, PARAMETER_MOVED, VS_FRAMEWORK_PARAMETER)                                                           \
+    X(25, BUFFER_MOVED, VS_FRAMEWORK_BUFFER)                                                                 \
+    X(26, ACTIVATION, 0)                                                                                     \
+    X(27, TEMPORARY, 0)                                                                                      \
+    X(28, WORKSPACE, 0)                                                                                      \
+    X(29, LIKE_GRADIENT, VS_FRAMEWORK_GRADIENT)                                                              \
+    X(30, LIKE_ACTIVATION, 0)                                                                                \
+    X(31, LIKE_TEMPORARY, 0)                                                                                 \
+    X(32, STATE_REPLACED, VS_FRAMEWORK_STATE)                                                                \
+    X(33, SEVERAL, 0)
+
+enum vs_life_rule {
+#define X(n, NAME, role) VS_LIFE_##NAME = n,
+    VS_LIFE_RULES(X)
+#undef X
+};
+
+static inline bool vs_life_is_rule(uint64_t n)
+{
+    return n >= VS_LIFE_UNKNOWN && n <= VS_LIFE_SEVERAL;
+}
+
+/* N as an enum vs_framework_role: PyTorch's own word, or what a rule decided; 0 neither. */
+static inline uint8_t vs_role_number(uint64_t n)
+{
+    switch (n) {
+#define X(number, NAME, role)                                                                                \
+    case number:                                                                                             \
+        return role;
+        VS_LIFE_RULES(X)
+#undef X
+    default:
+        return n < VS_FRAMEWORK_ROLES ? (uint8_t)n : 0;
+    }
+}
+
 enum vs_context_kind { VS_CONTEXT_PRIMARY = 1, VS_CONTEXT_CREATED = 2, VS_CONTEXT_GREEN = 3 };
 
 /* What took device memory that no call requested.  X(number, NAME, "name as reports show it") */

@@ -40,8 +40,8 @@
 --   managed        1: a caching allocator carves blocks from it, so that it counts as reserved alone; 2: likewise a library's pool that
 --                  does not report what it uses of it
 --   owner          the library that asked, NULL unknown
---   role           in views: what the block is for (view block_role), role_rule by which rule; NULL: it was not followed (VRAMSCOPE_ACCESS), and
---                  no framework said anything of it
+--   role           in views: what the block is for (view block_role), role_rule by which rule; NULL: it was not followed (VRAMSCOPE_ACCESS),
+--                  no framework said anything of it, and it is of no imported snapshot that shows roles
 --   line           in views: the innermost line of the program's own Python code that was running, as 'FILE:LINE FUNCTION' (table stack); in backward, where
 --                  none ran, 'forward: FILE:LINE FUNCTION', the line that made the autograd node that ran, or the name of that node where
 --                  it is not known which did.  NULL: no Python code was running, or its frames were not recorded
@@ -173,7 +173,8 @@ CREATE TABLE access_kind(id INTEGER PRIMARY KEY, process INT, first_by INT, last
 
 -- what PyTorch itself says that a block is for, read under `vramscope run` when an optimizer has stepped and after a model's first call (not at each of
 -- them: that is to take no more than a thousandth of the time).  role: 1 a parameter of a model or an optimizer, 2 a gradient, 3 an optimizer's state, 4 a
--- model's buffer.  A block that is several of these is the first of them
+-- model's buffer.  A block that is several of these is the first of them.  From 16 on: no word of PyTorch's, but what an import found by call stacks and
+-- lifetimes, by the rule that decided (view life_role)
 CREATE TABLE framework_role(alloc_seq INTEGER PRIMARY KEY, role INT);
 
 -- allocations alive at mark.live_seq: the end, or while running a moment ago; t is when each was allocated, size x512
@@ -555,7 +556,7 @@ CREATE VIEW allocation AS
     CASE a.stack WHEN 0 THEN NULL ELSE (SELECT text FROM string WHERE id = (SELECT owner FROM stack WHERE id = a.stack)) END AS owner,
     CASE a.stack WHEN 0 THEN NULL ELSE (SELECT line FROM stack_text WHERE id = a.stack) END AS line,
     CASE a.op WHEN 20 THEN 0 ELSE k.managed OR a.seq IN (SELECT seq FROM amend WHERE op = 50) END AS managed,
-    coalesce((SELECT f.role FROM framework_says f WHERE f.alloc_seq = a.seq), (SELECT b.role FROM access_role b WHERE b.alloc_seq = a.seq)) AS role,
+    coalesce((SELECT f.role FROM framework_says f WHERE f.alloc_seq = a.seq), (SELECT b.role FROM access_role b WHERE b.alloc_seq = a.seq), (SELECT i.role FROM life_role i WHERE i.alloc_seq = a.seq)) AS role,
     t.made_for AS made_for, CASE WHEN t.sized THEN CASE WHEN a.size < 0 THEN -a.size ELSE a.size * 512 END ELSE t.request_bytes END AS request_bytes, t.element_type AS element_type, t.shape AS shape
   FROM ev f CROSS JOIN ev a ON a.seq = f.mate CROSS JOIN kind k ON k.id = a.kind LEFT JOIN tensor_text t ON t.id = k.tensor
   WHERE f.op IN (2, 6, 21, 51, 52, 53) AND f.mate > 0 AND (f.op <> 6 OR f.size <> 0) AND f.seq NOT IN (SELECT seq FROM amend WHERE op = 3)
@@ -569,7 +570,7 @@ CREATE VIEW allocation AS
     CASE o.stack WHEN 0 THEN NULL ELSE (SELECT text FROM string WHERE id = (SELECT owner FROM stack WHERE id = o.stack)) END,
     CASE o.stack WHEN 0 THEN NULL ELSE (SELECT line FROM stack_text WHERE id = o.stack) END,
     CASE o.op WHEN 20 THEN 0 ELSE o.managed END,
-    coalesce((SELECT f.role FROM framework_says f WHERE f.alloc_seq = o.alloc_seq), (SELECT b.role FROM access_role b WHERE b.alloc_seq = o.alloc_seq)),
+    coalesce((SELECT f.role FROM framework_says f WHERE f.alloc_seq = o.alloc_seq), (SELECT b.role FROM access_role b WHERE b.alloc_seq = o.alloc_seq), (SELECT i.role FROM life_role i WHERE i.alloc_seq = o.alloc_seq)),
     t.made_for, CASE WHEN t.sized THEN CASE WHEN o.size < 0 THEN -o.size ELSE o.size * 512 END ELSE t.request_bytes END, t.element_type, t.shape
   FROM open_allocation o LEFT JOIN tensor_text t ON t.id = o.tensor;
 
@@ -658,15 +659,43 @@ CREATE VIEW framework_says AS
     CASE f.role WHEN 1 THEN 'parameter' WHEN 2 THEN 'gradient' WHEN 3 THEN 'optimizer state' ELSE 'buffer' END AS role,
     CASE f.role WHEN 1 THEN 'PyTorch says so: a parameter of a model or of an optimizer' WHEN 2 THEN 'PyTorch says so: the gradient of a parameter'
       WHEN 3 THEN 'PyTorch says so: in the state of an optimizer' ELSE 'PyTorch says so: a buffer of a model' END AS rule
-  FROM framework_role f;
+  FROM framework_role f WHERE f.role < 16;
 
--- what each block is for (role): by_framework, what PyTorch says (view framework_says), and where that is NULL by_access, what its accesses say (view
--- access_role; NULL: it was not followed).  rule: the one that decided, in words
+-- what a block of an imported snapshot is for, as its call stacks (of its allocation and of its free) and its life show, which is no word of PyTorch's (table framework_role):
+-- role as in access_role, 'buffer' or 'unknown', and rule, the one that decided, in words.  Nothing where no block of the snapshot has a role
+CREATE VIEW life_role AS
+  SELECT (f.alloc_seq >> 40) + 1 AS process, f.alloc_seq AS alloc_seq,
+    CASE WHEN f.role IN (18, 19, 32) THEN 'optimizer state' WHEN f.role IN (20, 21, 22, 29) THEN 'gradient' WHEN f.role IN (23, 24) THEN 'parameter'
+      WHEN f.role = 25 THEN 'buffer' WHEN f.role IN (26, 30) THEN 'activation' WHEN f.role IN (27, 31) THEN 'temporary' WHEN f.role = 28 THEN 'workspace' ELSE 'unknown' END AS role,
+    CASE f.role WHEN 17 THEN 'by stack and life: it was there before the trace began, and nothing shows for what'
+      WHEN 18 THEN 'by stack and life: born where PyTorch''s optimizers make their state (_init_group), and kept'
+      WHEN 19 THEN 'by stack and life: born in an optimizer''s step, and kept beyond it'
+      WHEN 20 THEN 'by stack and life: born in backward (or before the trace), and freed by zero_grad'
+      WHEN 21 THEN 'by stack and life: born in backward, alive all through the optimizer''s step, and gone before backward came again'
+      WHEN 22 THEN 'by stack and life: born in backward and kept, as many of its size as optimizer states or parameters allow'
+      WHEN 23 THEN 'by stack and life: there before the first step, and kept: as many of its size as there are gradients'
+      WHEN 24 THEN 'by stack and life: a line of torch.nn that handles parameters asked for it, and it was kept'
+      WHEN 25 THEN 'by stack and life: the line of Module._apply that moves buffers asked for it, and it was kept'
+      WHEN 26 THEN 'by stack and life: born in forward, and freed while backward ran'
+      WHEN 27 THEN 'by stack and life: born and freed in one stretch of a phase'
+      WHEN 28 THEN 'by stack and life: a library''s handle got it for its workspace'
+      WHEN 29 THEN 'by stack and life: cut off by the end of the trace, and a gradient whenever it came before'
+      WHEN 30 THEN 'by stack and life: cut off by the end of the trace, and an activation whenever it came before'
+      WHEN 31 THEN 'by stack and life: cut off by the end of the trace, and a temporary whenever it came before'
+      WHEN 32 THEN 'by stack and life: there before the trace, and freed in an optimizer''s step, which made others of its size and kept them'
+      WHEN 33 THEN 'by stack and life: there before the trace and kept, more of its size than gradients: parameters, optimizer states and others are not told apart'
+      ELSE 'by stack and life: no rule fits' END AS rule
+  FROM framework_role f WHERE f.role >= 16;
+
+-- what each block is for (role): by_framework, what PyTorch says (view framework_says), where that is NULL by_access, what its accesses say (view
+-- access_role; NULL: it was not followed), and of an imported snapshot's blocks what their stacks and lives show (view life_role).  rule: the one that decided, in words
 CREATE VIEW block_role AS
   SELECT a.process AS process, a.alloc_seq AS alloc_seq, coalesce(f.role, a.role) AS role, coalesce(f.rule, a.rule) AS rule, f.role AS by_framework, a.role AS by_access
   FROM access_role a LEFT JOIN framework_says f ON f.alloc_seq = a.alloc_seq
   UNION ALL
-  SELECT f.process, f.alloc_seq, f.role, f.rule, f.role, NULL FROM framework_says f WHERE NOT EXISTS (SELECT 1 FROM access a WHERE a.alloc_seq = f.alloc_seq);
+  SELECT f.process, f.alloc_seq, f.role, f.rule, f.role, NULL FROM framework_says f WHERE NOT EXISTS (SELECT 1 FROM access a WHERE a.alloc_seq = f.alloc_seq)
+  UNION ALL
+  SELECT l.process, l.alloc_seq, l.role, l.rule, NULL, NULL FROM life_role l;
 
 -- where a block that was followed lay unused, and is known to have (block_use.unseen is NULL), for a millisecond or more: kind 'never used' from its allocation
 -- to its free (free_seq; NULL: it lives), 'early' from its allocation to its first use, 'late free' from its last use to its free (or the last event), 'idle' the longest time
@@ -677,7 +706,7 @@ CREATE VIEW waste AS
   SELECT w.process AS process, w.alloc_seq AS alloc_seq, w.device AS device, w.kind AS kind, w.size_bytes AS size_bytes, w.from_ns AS from_ns, w.to_ns AS to_ns,
     w.free_seq AS free_seq, w.stack AS stack,
     (SELECT line FROM stack_text WHERE id = w.stack) AS line, (SELECT layer FROM stack_text WHERE id = w.stack) AS layer,
-    coalesce((SELECT f.role FROM framework_says f WHERE f.alloc_seq = w.alloc_seq), (SELECT b.role FROM access_role b WHERE b.alloc_seq = w.alloc_seq)) AS role
+    coalesce((SELECT f.role FROM framework_says f WHERE f.alloc_seq = w.alloc_seq), (SELECT b.role FROM access_role b WHERE b.alloc_seq = w.alloc_seq), (SELECT i.role FROM life_role i WHERE i.alloc_seq = w.alloc_seq)) AS role
   FROM (SELECT u.*, k.kind AS kind,
       CASE k.kind WHEN 'late free' THEN u.t + u.last WHEN 'idle' THEN u.t + u.gap_end - u.gap ELSE u.t END AS from_ns,
       CASE k.kind WHEN 'early' THEN u.t + u.first WHEN 'idle' THEN u.t + u.gap_end ELSE u.ends END AS to_ns
@@ -750,7 +779,7 @@ CREATE VIEW leak AS
     o.t AS t_alloc_ns, (SELECT name FROM phase WHERE id = o.phase) AS phase, o.range AS range, o.stack AS stack,
     (SELECT text FROM string WHERE id = (SELECT owner FROM stack WHERE id = o.stack)) AS owner,
     (SELECT line FROM stack_text WHERE id = o.stack) AS line, (SELECT layer FROM stack_text WHERE id = o.stack) AS layer,
-    coalesce((SELECT f.role FROM framework_says f WHERE f.alloc_seq = o.alloc_seq), (SELECT b.role FROM access_role b WHERE b.alloc_seq = o.alloc_seq)) AS role,
+    coalesce((SELECT f.role FROM framework_says f WHERE f.alloc_seq = o.alloc_seq), (SELECT b.role FROM access_role b WHERE b.alloc_seq = o.alloc_seq), (SELECT i.role FROM life_role i WHERE i.alloc_seq = o.alloc_seq)) AS role,
     t.made_for AS made_for, CASE WHEN t.sized THEN CASE WHEN o.size < 0 THEN -o.size ELSE o.size * 512 END ELSE t.request_bytes END AS request_bytes, t.element_type AS element_type, t.shape AS shape
   FROM open_allocation o LEFT JOIN tensor_text t ON t.id = o.tensor WHERE NOT o.managed;
 
@@ -788,8 +817,8 @@ CREATE VIEW live_at_peak AS
     (SELECT text FROM string WHERE id = (SELECT owner FROM stack WHERE id = w.stack)) AS owner,
     (SELECT line FROM stack_text WHERE id = w.stack) AS line, (SELECT layer FROM stack_text WHERE id = w.stack) AS layer,
     w.address AS address, w.t AS t_alloc_ns, w.range AS range,
-    coalesce((SELECT f.role FROM framework_says f WHERE f.alloc_seq = w.alloc_seq), (SELECT b.role FROM access_role b WHERE b.alloc_seq = w.alloc_seq)) AS role,
-    coalesce((SELECT f.rule FROM framework_says f WHERE f.alloc_seq = w.alloc_seq), (SELECT b.rule FROM access_role b WHERE b.alloc_seq = w.alloc_seq)) AS role_rule,
+    coalesce((SELECT f.role FROM framework_says f WHERE f.alloc_seq = w.alloc_seq), (SELECT b.role FROM access_role b WHERE b.alloc_seq = w.alloc_seq), (SELECT i.role FROM life_role i WHERE i.alloc_seq = w.alloc_seq)) AS role,
+    coalesce((SELECT f.rule FROM framework_says f WHERE f.alloc_seq = w.alloc_seq), (SELECT b.rule FROM access_role b WHERE b.alloc_seq = w.alloc_seq), (SELECT i.rule FROM life_role i WHERE i.alloc_seq = w.alloc_seq)) AS role_rule,
     t.made_for AS made_for, CASE WHEN t.sized THEN w.size_bytes ELSE t.request_bytes END AS request_bytes, t.element_type AS element_type, t.shape AS shape
   FROM row w LEFT JOIN tensor_text t ON t.id = w.tensor;
 
@@ -838,7 +867,7 @@ CREATE VIEW live_at_oom AS
     (SELECT text FROM string WHERE id = (SELECT owner FROM stack WHERE id = w.stack)) AS owner,
     (SELECT line FROM stack_text WHERE id = w.stack) AS line, (SELECT layer FROM stack_text WHERE id = w.stack) AS layer,
     w.address AS address, w.t AS t_alloc_ns, w.range AS range,
-    coalesce((SELECT f.role FROM framework_says f WHERE f.alloc_seq = w.alloc_seq), (SELECT b.role FROM access_role b WHERE b.alloc_seq = w.alloc_seq)) AS role,
-    coalesce((SELECT f.rule FROM framework_says f WHERE f.alloc_seq = w.alloc_seq), (SELECT b.rule FROM access_role b WHERE b.alloc_seq = w.alloc_seq)) AS role_rule,
+    coalesce((SELECT f.role FROM framework_says f WHERE f.alloc_seq = w.alloc_seq), (SELECT b.role FROM access_role b WHERE b.alloc_seq = w.alloc_seq), (SELECT i.role FROM life_role i WHERE i.alloc_seq = w.alloc_seq)) AS role,
+    coalesce((SELECT f.rule FROM framework_says f WHERE f.alloc_seq = w.alloc_seq), (SELECT b.rule FROM access_role b WHERE b.alloc_seq = w.alloc_seq), (SELECT i.rule FROM life_role i WHERE i.alloc_seq = w.alloc_seq)) AS role_rule,
     t.made_for AS made_for, CASE WHEN t.sized THEN w.size_bytes ELSE t.request_bytes END AS request_bytes, t.element_type AS element_type, t.shape AS shape
   FROM row w LEFT JOIN tensor_text t ON t.id = w.tensor;

@@ -21,7 +21,8 @@ static struct vs_alloc *beginning_at(struct vs_ledger *l, uint64_t address)
 void vs_apply_role(struct vs_ledger *l, const struct vs_event *e)
 {
     const uint64_t addresses[] = {e->address, e->size, e->arg0};
-    if (l->restoring || l->level >= 2 || e->arg1 == 0 || e->arg1 >= VS_FRAMEWORK_ROLES)
+    if (l->restoring || l->level >= 2 ||
+        (!vs_life_is_rule(e->arg1) && (e->arg1 == 0 || e->arg1 >= VS_FRAMEWORK_ROLES)))
         return; /* level 2: the blocks' own rows are not written either */
     for (size_t i = 0; i < sizeof addresses / sizeof *addresses; i++) {
         struct vs_alloc *a = beginning_at(l, addresses[i]);
