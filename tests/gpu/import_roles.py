@@ -115,7 +115,7 @@ def t5(torch):  # Adafactor, whose states are smaller than parameters; weights i
     config = T.T5Config(vocab_size=20000, d_model=512, d_kv=64, d_ff=1300, num_layers=4, num_decoder_layers=5, num_heads=8, decoder_start_token_id=0, use_cache=False)
     model = T.T5ForConditionalGeneration(config).to("cuda", torch.bfloat16)
     lengths = [220, 301, 150, 260]
-    return (model, lambda ids: model(input_ids=ids, labels=ids[:, :100]).loss, lambda: torch.randint(0, 20000, (8, lengths.pop(0)), device="cuda"),
+    return (model, lambda ids: model(input_ids=ids, labels=ids[:, :100].contiguous()).loss, lambda: torch.randint(0, 20000, (8, lengths.pop(0)), device="cuda"),
             T.optimization.Adafactor(model.parameters(), lr=1e-3, relative_step=False, scale_parameter=False), {"early": True})
 
 

@@ -1,0 +1,31 @@
+#!/bin/bash
+# import_roles.sh TREE OUT [CASE...] - what an imported snapshot's call stacks and lifetimes say of its blocks, against what PyTorch and
+# saved_tensors_hooks said in the same process: a table for each program and each way to record it, under OUT too.
+#
+# TREE: an installed vramscope.  Needs PyTorch ($TEST_PYTHON or python3), torchvision and transformers.  About two minutes.  Ends with
+# "N passed, N failed"; exit 77 without a GPU.
+set -u
+tree=$(realpath "${1:?TREE: an installed tree}") out=${2:?OUT: a folder} here=$(cd "$(dirname "$0")" && pwd)
+mkdir -p "$out" && out=$(realpath "$out")
+python=${TEST_PYTHON:-python3} V=$tree/bin/vramscope
+"$python" -c 'import sys, torch; sys.exit(not torch.cuda.is_available())' 2>/dev/null || { echo "SKIP: no GPU or no PyTorch"; exit 77; }
+work=$(mktemp -d) && trap 'rm -rf "$work"' EXIT
+failed=0
+shift 2
+cases=("$@")
+[ ${#cases[@]} -gt 0 ] || cases=(llama cnn checkpoint accumulate perceptron amp frozen resnet lstm vit t5 fused refused generate adversaries)
+for case in "${cases[@]}"; do
+    timeout 120 "$V" run --access -q -o "$work/run.db" -- "$python" "$here/import_roles.py" train "$case" "$work/run" >"$work/log" 2>&1 ||
+        { echo "FAIL: $case ended with $?" && tail -n 5 "$work/log" && failed=$((failed + 1)) && continue; }
+    for how in ring=0 python late=0.4 python-ring=0.4; do
+        "$python" "$here/import_roles.py" cut "$work/run.pickle" "$work/cut.pickle" $how
+        "$V" import -o "$work/import.db" "$work/cut.pickle" >/dev/null
+        "$python" "$here/import_roles.py" check "$case:$how" "$work/run.db" "$work/run.json" "$work/import.db"
+        rm -f "$work/import.db"
+    done | tee -a "$out/import_roles.txt"
+    rm -f "$work"/run.*
+done
+grep -q . "$out/import_roles.txt" || exit 1
+passed=$(grep -c '^PASS' "$out/import_roles.txt") failed=$((failed + $(grep -c '^FAIL' "$out/import_roles.txt")))
+echo "$passed passed, $failed failed"
+[ $failed = 0 ]
