@@ -17,8 +17,8 @@
 #define unlikely_(x)           __builtin_expect(!!(x), 0)
 #define ALWAYS                 inline __attribute__((always_inline))
 
-/* Captures after which the kernel is asked again which pages are readable.  A step makes some hundred, in code
- * of some dozens of pages, and a question takes longer than a capture. */
+/* Captures after which the kernel is asked again which pages are readable.  A step makes some hundred, in
+ * code of some dozens of pages, and a question takes longer than a capture. */
 #define LOOK_AGAIN_AFTER 8192
 
 /* The offsets that a capture reads, in the versions that it is compiled for.  Elsewhere it reads them from
