@@ -123,7 +123,7 @@ expect 1 "allocated rose in every quarter, and no one place in the code made it"
 make_db steady.db --steps 12
 expect 0 "none found" steady.db --no-growth
 changed cache.db steady.db "UPDATE ev SET reserved = reserved + 8 * (SELECT count(*) FROM step s WHERE s.seq < ev.seq) WHERE reserved >= 0;
-  UPDATE ev SET reserved = reserved - 16777216 * (SELECT count(*) FROM step s WHERE s.seq < ev.seq) WHERE reserved < 0"
+  UPDATE ev SET reserved = reserved - CASE WHEN reserved % 2 THEN 2 * 8 ELSE 2 * 16777216 END * (SELECT count(*) FROM step s WHERE s.seq < ev.seq) WHERE reserved < 0"
 expect 1 "16.00 MiB a step; from the end of step 3 to that of step 12 reserved rose in every quarter though allocated did not" cache.db --no-growth
 changed cut.db steady.db "UPDATE meta SET key = 'journal_merged' WHERE key = 'clean_end'"
 expect 3 "the process was killed" cut.db --no-growth

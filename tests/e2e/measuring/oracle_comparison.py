@@ -45,7 +45,7 @@ class Database:
         self.db.execute("INSERT INTO kind VALUES(?, 1, ?, ?, 0, 0, ?, ?, 0, NULL)", (self.seq, number, SPACES[space], self.tids.get(tid, 999), status))
         self.db.execute("INSERT INTO ev VALUES(?, ?, ?, 0, 0, ?, ?, ?, 0, 0, ?, 0, 0, ?)",
                         (self.seq, self.seq * 10, OPS[op], self.seq, -address if address % 512 else address // 512,
-                         -size if size % 512 else size // 512, mate, -reserved))
+                         -size if size % 512 else size // 512, mate, -2 * reserved - 2))  # schema.sql: b512, x2m
         return self.seq
 
     def done(self):
