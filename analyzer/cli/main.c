@@ -7,6 +7,7 @@
 #include "base/args.h"
 #include "base/commands.h"
 #include "base/wrap.h"
+#include "read/guard.h"
 
 const struct command vramscope_commands[] = {
     {"run", cmd_run, "run a program and record its GPU memory"},
@@ -83,6 +84,7 @@ static int finish(int status)
 int main(int argc, char **argv)
 {
     const char *word = argc > 1 ? argv[1] : "";
+    guard_begin();
     if (!*word) {
         print_help();
         return EXIT_USAGE;

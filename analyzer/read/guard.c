@@ -32,6 +32,11 @@ int guard_open(const char *path)
     return -1;
 }
 
+void guard_begin(void)
+{
+    sqlite3_config(SQLITE_CONFIG_MEMSTATUS, 0);
+}
+
 void guard_connection(struct sqlite3 *db)
 {
     sqlite3_db_config(db, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);

@@ -15,6 +15,10 @@ struct sqlite3;
  * wait. */
 int guard_open(const char *path);
 
+/* Before the first connection: SQLite does not add up what it allocates, for which each allocation would take
+ * a lock; the limit of memory is the process's. */
+void guard_begin(void);
+
 /* Forbids DB to run triggers, views and functions that its file defines, and values longer than any that
  * vramscope writes. */
 void guard_connection(struct sqlite3 *db);

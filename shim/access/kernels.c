@@ -25,15 +25,16 @@
 #define PLACE 128u
 #define ROOM  (PLACE - sizeof(uintptr_t) - sizeof(void *))
 
-/* 4 MiB, of which few pages are touched; of zeros at first. */
-static struct place {
+struct place {
     _Alignas(PLACE) _Atomic uintptr_t handle;
     _Atomic(struct vs_kernel *) layout;
     _Alignas(struct vs_kernel) char room[ROOM]; /* for the first layout, by who got the handle in here */
-} kernels[KERNELS];
+};
 _Static_assert(sizeof(struct place) == PLACE, "two lines");
+/* 4 MiB, of which few pages are touched; NULL without the access ledger, so that such programs keep their
+ * address space. */
+static VS_HOT _Atomic(struct place *) kernels;
 static VS_HOT _Atomic uint32_t epoch = 1;
-static _Atomic bool any; /* a place was taken */
 
 static uint32_t hash_of(const void *handle)
 {
@@ -43,14 +44,16 @@ static uint32_t hash_of(const void *handle)
 VS_HOT_CODE const struct vs_kernel *vs_kernel_find(const void *handle)
 {
     uintptr_t key = (uintptr_t)handle;
-    for (uint32_t i = 0, at = hash_of(handle); i < PROBES; i++, at++) {
-        uintptr_t seen = atomic_load_explicit(&kernels[at % KERNELS].handle, memory_order_relaxed);
+    /* Acquire: pairs with places(). */
+    struct place *table = atomic_load_explicit(&kernels, memory_order_acquire);
+    for (uint32_t i = 0, at = hash_of(handle); table != NULL && i < PROBES; i++, at++) {
+        uintptr_t seen = atomic_load_explicit(&table[at % KERNELS].handle, memory_order_relaxed);
         if (seen == 0)
             return NULL;
         if (seen != key)
             continue;
-        /* Acquire: pairs with publish(). */
-        struct vs_kernel *k = atomic_load_explicit(&kernels[at % KERNELS].layout, memory_order_acquire);
+        /* Acquire: pairs with the release in vs_kernel_learn. */
+        struct vs_kernel *k = atomic_load_explicit(&table[at % KERNELS].layout, memory_order_acquire);
         return k != NULL && atomic_load_explicit(&k->epoch, memory_order_relaxed) ==
                                 atomic_load_explicit(&epoch, memory_order_relaxed)
                    ? k
@@ -66,12 +69,11 @@ void vs_kernels_doubt(void)
 
 void vs_kernels_reset(void)
 {
-    if (!atomic_exchange_explicit(&any, false, memory_order_relaxed))
-        return;
-    for (uint32_t i = 0; i < KERNELS; i++)
-        if (atomic_load_explicit(&kernels[i].handle, memory_order_relaxed) != 0) {
-            atomic_store_explicit(&kernels[i].layout, NULL, memory_order_relaxed);
-            atomic_store_explicit(&kernels[i].handle, 0, memory_order_relaxed);
+    struct place *table = atomic_load_explicit(&kernels, memory_order_relaxed);
+    for (uint32_t i = 0; table != NULL && i < KERNELS; i++)
+        if (atomic_load_explicit(&table[i].handle, memory_order_relaxed) != 0) {
+            atomic_store_explicit(&table[i].layout, NULL, memory_order_relaxed);
+            atomic_store_explicit(&table[i].handle, 0, memory_order_relaxed);
         }
 }
 
@@ -151,16 +153,37 @@ static struct vs_kernel *make(char *there, uint32_t name, bool reaches, const st
     return k;
 }
 
+/* The table, made by who asks first: in a program that is recorded when that begins (vs_kernels_begin), so
+ * that none of the program's own mappings comes to lie elsewhere by it later.  NULL: there is no room. */
+static struct place *places(void)
+{
+    struct place *table = atomic_load_explicit(&kernels, memory_order_acquire), *none = NULL;
+    if (table != NULL)
+        return table;
+    int saved = errno;
+    void *made = mmap(NULL, KERNELS * PLACE, PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (made != MAP_FAILED && !atomic_compare_exchange_strong(&kernels, &none, made))
+        munmap(made, KERNELS * PLACE);
+    errno = saved;
+    return atomic_load_explicit(&kernels, memory_order_acquire);
+}
+
+void vs_kernels_begin(void)
+{
+    places();
+}
+
 const struct vs_kernel *vs_kernel_learn(const void *handle, uint32_t name, bool reaches,
                                         const struct vs_kernel_params *params)
 {
     uintptr_t key = (uintptr_t)handle;
     uint32_t now = atomic_load_explicit(&epoch, memory_order_relaxed);
     bool got = false;
-    atomic_store_explicit(&any, true, memory_order_relaxed);
-    for (uint32_t i = 0, at = hash_of(handle); i < PROBES; i++, at++) {
-        uintptr_t seen = atomic_load_explicit(&kernels[at % KERNELS].handle, memory_order_relaxed);
-        struct place *place = &kernels[at % KERNELS];
+    struct place *table = places();
+    for (uint32_t i = 0, at = hash_of(handle); table != NULL && i < PROBES; i++, at++) {
+        struct place *place = &table[at % KERNELS];
+        uintptr_t seen = atomic_load_explicit(&place->handle, memory_order_relaxed);
         if (seen == 0 && (got = atomic_compare_exchange_strong(&place->handle, &seen, key)))
             seen = key;
         if (seen != key)

@@ -47,6 +47,8 @@ struct vs_kernel_params {
     } at[VS_KERNEL_PARAMS];
 };
 
+/* To be called when a recording with the access ledger begins. */
+void vs_kernels_begin(void);
 /* The layout of the kernel HANDLE; NULL: it must be queried. */
 const struct vs_kernel *vs_kernel_find(const void *handle);
 /* Stores PARAMS of HANDLE, whose name is NAME; NULL: there is no room. */

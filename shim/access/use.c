@@ -18,6 +18,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include "kernels.h"
 #include "record/record.h"
 #include "record/block.h"
 #include "trace/journal/claim.h"
@@ -73,6 +74,7 @@ void vs_access_begin(struct vs_journal *j)
     if (hot.journal != NULL)
         forget_spans();
     vs_pages_reset();
+    vs_kernels_begin();
     for (uint32_t i = 0; i < PHASES; i++)
         atomic_store_explicit(&all.phase[i], 0, memory_order_relaxed);
     for (uint32_t i = 1; i < 6; i++)

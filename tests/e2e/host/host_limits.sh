@@ -24,14 +24,14 @@ complete() { # COUNT [LOSSES]: nothing lost, whatever lies where; or counted
     [ $# -gt 1 ] || expect_sql "SELECT count(*) FROM loss" 0
 }
 
-# Address space: 20 MiB more than the program needs are enough for both.  (One arena: whether malloc finds room for more is luck.)
+# Address space: 16 MiB more than the program needs are enough for both.  (One arena: whether malloc finds room for more is luck.)
 export MALLOC_ARENA_MAX=1
 need=0
 for mb in {60..160..4}; do
     (ulimit -v $((mb * 1024)) && "$tests/prog_threads" >"$dir/out" 2>&1) && need=$mb && break
 done
 [ $need -gt 0 ] || fail "prog_threads runs in no limit"
-for more in 20 40 200 1000 2000; do
+for more in 16 40 200 1000 2000; do
     limited "ulimit -v $(((need + more) * 1024))" "$tests/prog_threads"
     [ ! -e "$db" ] || complete 8000 lossy
     [ $more -lt 200 ] || complete 8000
