@@ -4,7 +4,8 @@
 # TREE: an installed vramscope whose liblinear_cross_entropy.so was built with nvcc.  OUT: folder for logs.  Needs NumPy,
 # and PyTorch for its cuBLASLt and for the times.  KERNELS_PARTS says what is run; default
 # "check memcheck racecheck synccheck time".  KERNELS_GROUPS: of the checks only these groups, separated by commas.
-# Exit 77 without a GPU.
+# KERNELS_SHARES=N: under a sanitizer the cases are dealt to N processes beside each other, as most of the time is the
+# processor's.  KERNELS_SECONDS: each sanitizer's limit, instead of its own.  Exit 77 without a GPU.
 #
 # racecheck and synccheck are judged by sanitizer_verdict.py: what they report in cuBLAS's kernels is counted, a report in
 # ours fails, and a race that is planted must be seen.  Groups that launch the same kernels again from several streams,
@@ -53,22 +54,46 @@ checks=("$here/kernels_check.py" "$library" cuda)
 [ -z "${KERNELS_GROUPS:-}" ] || checks+=(--only "$KERNELS_GROUPS")
 sanitizer() { limited compute-sanitizer --error-exitcode 9 "$@"; }
 
-# judged TOOL PLANTED SECONDS: the tool's own status says nothing, as reports in cuBLAS's kernels are among it.  Without what
-# takes more than 2^31 elements: racecheck, which is some 50 times slower, would not end.
-judged() {
-    local leave=(--without "contexts,streams,graphs,processes,large_gaps,beyond")
-    [ -z "${KERNELS_GROUPS:-}" ] || leave=()
-    sanitizer --tool "$1" python3 "${checks[@]}" --quick "${leave[@]}" ${2:+"$2"} "$3"
-    python3 "$here/sanitizer_verdict.py" "$out/$1.log" ${2:+"$2"} >"$out/$1.verdict"
-    local status=$?
-    cat "$out/$1.verdict"
-    return $status
+shares=${KERNELS_SHARES:-1}
+
+# shared TOOL JUDGE [OPTION...] SECONDS: the checks under TOOL, in as many processes as there are shares.  JUDGE STATUS LOG says of each
+# process whether it is clean.
+shared() {
+    local tool=$1 judge=$2 k one failures=0 processes=() passed=0
+    shift 2
+    for ((k = 0; k < shares; k++)); do
+        sanitizer --tool "$tool" python3 "${checks[@]}" --quick --share "$k/$shares" "$@" >"$out/$tool.$k.log" 2>&1 &
+        processes+=($!)
+    done
+    for ((k = 0; k < shares; k++)); do
+        wait "${processes[k]}"
+        "$judge" "$?" "$out/$tool.$k.log" >"$out/$tool.$k.verdict" || failures=$((failures + 1))
+        cat "$out/$tool.$k.verdict"
+        one=$(sed -n 's/^\([0-9]*\) passed, 0 failed.*/\1/p' "$out/$tool.$k.verdict" | tail -n 1)
+        passed=$((passed + ${one:-0}))
+    done
+    echo "$passed passed in $shares processes, $failures of them failed"
+    [ "$failures" = 0 ]
 }
 
+# clean STATUS LOG: memcheck's own status counts reports and failed checks alike.
+clean() {
+    tail -n 25 "$2"
+    [ "$1" = 0 ]
+}
+
+# Of racecheck and synccheck the status says nothing, as reports in cuBLAS's kernels are among it.
+raced() { python3 "$here/sanitizer_verdict.py" "$2" --planted; }
+synchronized() { python3 "$here/sanitizer_verdict.py" "$2"; }
+
+# Without what takes more than 2^31 elements: racecheck, which is some 50 times slower, would not end.
+leave=(--without "contexts,streams,graphs,processes,large_gaps,beyond")
+[ -z "${KERNELS_GROUPS:-}" ] || leave=()
+
 part check 200 limited python3 "${checks[@]}"
-part memcheck 140 sanitizer --tool memcheck python3 "${checks[@]}" --quick
-part racecheck 420 judged racecheck --planted
-part synccheck 80 judged synccheck ''
+part memcheck "${KERNELS_SECONDS:-140}" shared memcheck clean
+part racecheck "${KERNELS_SECONDS:-420}" shared racecheck raced "${leave[@]}" --planted
+part synccheck "${KERNELS_SECONDS:-80}" shared synccheck synchronized "${leave[@]}"
 unset LCE_CUBLASLT # in PyTorch's process its copy is found
 part time 90 limited python3 "$here/kernels_time.py" "$library" --tune
 for name in check time; do

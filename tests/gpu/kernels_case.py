@@ -14,6 +14,14 @@ NAMES = {K.F32: "f32", K.F16: "f16", K.BF16: "bf16"}
 WANT = {"loss": K.LOSS, "grad_input": K.GRAD_INPUT, "grad_weight": K.GRAD_WEIGHT, "grad_bias": K.GRAD_BIAS, "entropy": K.ENTROPY}
 EMULATED = "--emulated" in sys.argv  # every thread is a coroutine there: fewer of the same
 count = {"passed": 0, "failed": 0}
+SHARE, OF = map(int, sys.argv[sys.argv.index("--share") + 1].split("/")) if "--share" in sys.argv else (0, 1)
+dealt = {"cases": 0}
+
+
+def mine():
+    """Whether the next case is this process's: with --share K/N every N-th is, from K on."""
+    dealt["cases"] += 1
+    return (dealt["cases"] - 1) % OF == SHARE
 
 
 def report(what, problems):

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""kernels_check.py LIBRARY cpu|cuda [--quick] [--planted] [--without|--only GROUP,...]: the linear cross-entropy against its double reference.
+"""kernels_check.py LIBRARY cpu|cuda [--quick] [--planted] [--share K/N] [--without|--only GROUP,...]: the linear cross-entropy against its double reference.
 
 Here: every option, type and reduction; shapes that reach every kernel; every chunk size gives the same answer; two runs
 the same bits.  kernels_regimes.py has the softmax's regimes, kernels_parts.py a vocabulary in parts, kernels_products.py the products,
 kernels_hostile.py has what goes wrong, options in combination, and how the library is shared.  Needs
 NumPy, not PyTorch: under compute-sanitizer use --quick.  --planted begins with a kernel of our prefix that has a race,
-for racecheck to find.  --emulated leaves out what tests/emulated is no test of, or is too slow for.  `--digest` prints
+for racecheck to find.  --share K/N makes every N-th case from K (0 to N-1) on: N processes beside each other make all.  --emulated leaves out what tests/emulated is no test of, or is too slow for.  `--digest` prints
 only the bits of some results.
 """
 import os
@@ -19,7 +19,7 @@ import kernels_lce as K
 import kernels_parts
 import kernels_products
 import kernels_regimes
-from kernels_case import EMULATED, NAMES, WANT, Case, count, differ, problem, report
+from kernels_case import EMULATED, NAMES, WANT, Case, count, differ, mine, problem, report
 
 OPTIONS = {
     "plain": ({}, {}),
@@ -58,6 +58,8 @@ def options(library, memory, quick):
             continue  # of the GPU alone
         for dtype in (K.BF16,) if quick else (K.F32, K.F16, K.BF16):
             for reduction in (K.MEAN,) if quick else (K.MEAN, K.SUM, K.NONE):
+                if not mine():
+                    continue
                 case = Case(library, memory, problem(library, n, 48, 331, dtype=dtype, reduction=reduction, **values), **extras)
                 what = f"{name}, {NAMES[dtype]}, reduction {reduction}"
                 ways = [{"chunk": chunk}, {"chunk": n}, {"mode": K.NAIVE}, {"chunk": chunk, "slab": 64}, {"chunk": n, "slab": 192}]
@@ -91,13 +93,15 @@ def shapes(library, memory, quick):
         for dtype in (K.BF16,) if quick else (K.F32, K.F16, K.BF16):
             for name in ("plain", "everything", "fp32 logits", "everything, fp32 logits", "exponentials kept"):
                 values, extras = OPTIONS[name]
-                if dtype == K.F32 and name not in ("plain", "everything"):
-                    continue  # the same
+                if dtype == K.F32 and name not in ("plain", "everything") or not mine():
+                    continue  # the same in fp32
                 case = Case(library, memory, problem(library, n, h, v, dtype=dtype, **values), **dict(extras, ignored=0.0))
                 half = n if v % 2 else max(1, n // 2)
                 case.check(f"{n} x {h} x {v} {NAMES[dtype]} {name}", chunk=half)
                 if v > 64 and name != "exponentials kept":
                     case.check(f"{n} x {h} x {v} {NAMES[dtype]} {name}", chunk=half, slab=64 if v < 4096 else 4096 + v // 4 // 64 * 64)
+    if not mine():
+        return
     case = Case(library, memory, problem(library, 50, 24, 90, input_stride=32, weight_stride=40, grad_input_stride=48,
                                          grad_weight_stride=56))
     case.check("strides", chunk=16)
@@ -110,6 +114,8 @@ def policy(library, memory, quick):
     for vocab in (4091, 12283, 139993) if EMULATED else (4091, 12283, 20475, 28667, 128256, 152064) if quick else many:
         for dtype in (K.BF16,) if quick else (K.F32, K.F16, K.BF16):
             for flags in (0,) if dtype == K.F32 else (0, K.F32_LOGITS):
+                if not mine():
+                    continue
                 values = dict(dtype=dtype, flags=flags, wants=7 | K.ENTROPY, temperature=0.7, reduction=K.NONE)
                 for others, extras in (({}, {}), ({"wants": 31, "label_smoothing": 0.1, "softcap": 30.0}, {"bias": True, "weights": True})):
                     case = Case(library, memory, problem(library, 3, 16, vocab, **dict(values, **others)), upstream=True, above=True, **extras)
@@ -158,6 +164,8 @@ def borrowed(library, memory, quick):
             if name == "exponentials kept":
                 continue
             for dtype in (K.BF16,) if quick else (K.F32, K.F16, K.BF16):
+                if not mine():
+                    continue
                 # the same size of logits at any H: what bf16 makes of them grows with it
                 case = Case(library, memory, problem(library, n, h, v, dtype=dtype, **values), scale=min(1, 72 / h), **extras)
                 ways = (8, 0), (middle, 1), (middle, 3), (40 if h < 100 and n > 40 else 33, 2)
@@ -167,6 +175,8 @@ def borrowed(library, memory, quick):
                     if memory.stream is not None:
                         where = f"{n} x {h} x {v}, {name}, {NAMES[dtype]}, chunk {chunk}"
                         report(f"logits in dweight, {where}", [] if lends(case, chunk) in (None, case.borrows) else [f"borrows: {case.borrows}"])
+    if not mine():
+        return
     case = Case(library, memory, problem(library, 200, 40, 1300, dtype=K.BF16), ignored=0.5)
     case.problem.max_counted = int((case.labels != -100).sum()) + 7
     for slabs in (2, 0):  # the workspace's alone; none, but for the last classes'
@@ -188,10 +198,14 @@ def segments(library, memory, quick):
         if name == "exponentials kept":
             continue
         for dtype in (K.BF16,) if quick else (K.F32, K.F16, K.BF16):
+            if not mine():
+                continue
             case = Case(library, memory, problem(library, n, h, v, dtype=dtype, **dict(values, grad_weight_beta=1)), **extras)
             for chunk, slab in ((n // 4, 0), (n // 8, 2), (3, 0)) if not few or name in ("plain", "everything, fp32 logits") else ((n // 4, 0),):
                 case.problem.proposals = K.BORROW | K.CUBLASLT | slab << K.SLAB_SHIFT
                 case.check(f"in segments, {name}, {NAMES[dtype]}, slabs of {slab}", chunk=chunk)
+    if not mine():
+        return
     for wants in (K.LOSS | K.GRAD_INPUT, 15):
         case = Case(library, memory, problem(library, n, h, 320, dtype=K.BF16, wants=wants, proposals=K.BORROW | K.CUBLASLT, grad_weight_beta=1))
         first = case.check(f"in segments, wanted {wants}", chunk=n // 8)
@@ -283,6 +297,9 @@ def repeated(library, memory, quick):
                 report(f"the same bits again, {name}, slab {slab}", differ(first, again))
 
 
+DEALT = options, shapes, policy, borrowed, segments, kernels_products.products  # case by case; the others whole
+
+
 def main():
     path, backend, quick = sys.argv[1], sys.argv[2], "--quick" in sys.argv
     memory = K.Gpu() if backend == "cuda" else K.Host()
@@ -302,6 +319,8 @@ def main():
     if "--planted" in sys.argv:
         memory.planted_race()
     for group in groups:
+        if group not in DEALT and not mine():
+            continue
         before, start, began = count["passed"], time.process_time(), time.time()
         try:
             group(library, memory, quick)
