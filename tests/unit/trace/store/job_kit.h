@@ -1,0 +1,186 @@
+/*
+ * job_kit.h - a job: a journal, the writer that makes a database of it, and the events of stream.h; and
+ * questions to such a database.
+ *
+ *   job_open(&job, "name");   # the group's directory has name.vsj and name.db
+ *   steps(&job, 10);          # each records a training step and drains it
+ *   job_close(&job);
+ *   ask(job.db, sql)          # the first column of the first row
+ *
+ * A test that changes the configuration calls job_journal, sets what it wants in the job, and calls
+ * job_writer. The directory goes at the end of the group (make_dir, drop_dir) unless KEEP is set.
+ */
+#ifndef TESTS_UNIT_TRACE_STORE_JOB_KIT_H
+#define TESTS_UNIT_TRACE_STORE_JOB_KIT_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+#include <sqlite3.h>
+
+#include "unit/trace/stream.h"
+#include "trace/writer/writer.h"
+
+static char dir[64];
+
+static bool with_surface; /* jobs use the whole surface */
+
+struct job {
+    char db[256], vsj[256], why[256];
+    struct vs_journal *j;
+    struct vs_writer *w;
+    struct stream s;
+    uint64_t max_bytes;
+    bool no_pid; /* the configuration does not know it */
+};
+
+static inline int make_dir(void **state)
+{
+    strcpy(dir, "/tmp/vs_store.XXXXXX");
+    return mkdtemp(dir) ? 0 : -1;
+}
+
+static inline int drop_dir(void **state)
+{
+    char command[128];
+    snprintf(command, sizeof command, "rm -rf %s", dir);
+    return getenv("KEEP") ? 0 : system(command);
+}
+
+/* ---- a job ---- */
+
+static inline void emit(void *context, const struct vs_event *e)
+{
+    assert_true(vs_journal_append(context, e) != VS_SEQ_NONE);
+}
+
+static inline void names(struct job *job)
+{
+    static const char *const phase[] = {"forward", "logits", "backward", "optimizer"};
+    for (int i = 0; i < 4; i++)
+        job->s.name[i] = vs_journal_string(job->j, phase[i], strlen(phase[i]));
+    assert_int_equal(vs_journal_thread(job->j, 100, 0, "python"), 1);
+    assert_int_equal(vs_journal_thread(job->j, 101, VS_THREAD_AUTOGRAD, "pt_autograd_0"), 2);
+}
+
+static inline void job_journal_of(struct job *job, const char *name, uint32_t slots)
+{
+    memset(job, 0, sizeof *job);
+    snprintf(job->db, sizeof job->db, "%s/%s.db", dir, name);
+    snprintf(job->vsj, sizeof job->vsj, "%s/%s.vsj", dir, name);
+    struct vs_journal_config c = {
+        .ring_slots = slots, .database = job->db, .start_ns = 500, .start_realtime_ns = 7};
+    assert_int_equal(vs_journal_create(&job->j, job->vsj, &c), 0);
+    stream_init(&job->s, emit, job->j);
+    job->s.surface = with_surface;
+    names(job);
+}
+
+static inline void job_journal(struct job *job, const char *name)
+{
+    job_journal_of(job, name, 1 << 16);
+}
+
+static inline int job_writer(struct job *job)
+{
+    struct vs_writer_config c = {.path = job->db,
+                                 .journal_path = job->vsj,
+                                 .version = "test",
+                                 .host = "here",
+                                 .command = "python train.py",
+                                 .pid = job->no_pid ? INT32_MIN : 42,
+                                 .rank = INT32_MIN,
+                                 .local_rank = 3,
+                                 .world_size = INT32_MIN,
+                                 .max_bytes = job->max_bytes};
+    return vs_writer_open(&job->w, &c, job->j, job->why, sizeof job->why);
+}
+
+static inline void job_open(struct job *job, const char *name)
+{
+    job_journal(job, name);
+    assert_int_equal(job_writer(job), 0);
+}
+
+static inline void drain(struct job *job)
+{
+    long n;
+    while ((n = vs_writer_drain(job->w, false)) > 0) {
+    }
+    assert_int_equal(n, 0);
+}
+
+static inline void job_close(struct job *job)
+{
+    while (vs_writer_drain(job->w, true) > 0) {
+    }
+    assert_int_equal(vs_writer_close(job->w, true), 0);
+    vs_journal_close(job->j);
+}
+
+static inline void steps(struct job *job, int n)
+{
+    for (int i = 0; i < n; i++) {
+        stream_step(&job->s);
+        drain(job);
+    }
+}
+
+/* ---- looking at databases ---- */
+
+static inline sqlite3 *look(const char *path)
+{
+    sqlite3 *db;
+    assert_int_equal(sqlite3_open_v2(path, &db, SQLITE_OPEN_READONLY, NULL), SQLITE_OK);
+    return db;
+}
+
+static inline int64_t ask(const char *path, const char *sql)
+{
+    sqlite3 *db = look(path);
+    sqlite3_stmt *q;
+    if (sqlite3_prepare_v2(db, sql, -1, &q, NULL) != SQLITE_OK)
+        fail_msg("%s: %s", sql, sqlite3_errmsg(db));
+    assert_int_equal(sqlite3_step(q), SQLITE_ROW);
+    int64_t value = sqlite3_column_int64(q, 0);
+    sqlite3_finalize(q);
+    sqlite3_close(db);
+    return value;
+}
+
+static inline void sound(const char *path)
+{
+    assert_int_equal(ask(path, "SELECT count(*) FROM pragma_integrity_check WHERE integrity_check='ok'"), 1);
+}
+
+/* Every row of TABLES in one database is in the other, and the other way round. */
+static inline void equal(const char *a, const char *b, const char *const *tables)
+{
+    sqlite3 *db = look(a);
+    char sql[512];
+    snprintf(sql, sizeof sql, "ATTACH '%s' AS other", b);
+    assert_int_equal(sqlite3_exec(db, sql, NULL, NULL, NULL), SQLITE_OK);
+    for (; *tables; tables++) {
+        for (int way = 0; way < 2; way++) {
+            sqlite3_stmt *q;
+            snprintf(sql, sizeof sql, "SELECT count(*) FROM (SELECT * FROM %s.%s EXCEPT SELECT * FROM %s.%s)",
+                     way ? "main" : "other", *tables, way ? "other" : "main", *tables);
+            if (sqlite3_prepare_v2(db, sql, -1, &q, NULL) != SQLITE_OK)
+                fail_msg("%s", sqlite3_errmsg(db));
+            assert_int_equal(sqlite3_step(q), SQLITE_ROW);
+            if (sqlite3_column_int64(q, 0))
+                fail_msg("%s: %s differs from %s in %lld rows", *tables, a, b, sqlite3_column_int64(q, 0));
+            sqlite3_finalize(q);
+        }
+    }
+    sqlite3_close(db);
+}
+
+#endif

@@ -1,0 +1,228 @@
+/*
+ * test_lines.c - what the database says of a call stack: its owner, the line of the program's own code, the
+ * layer, and for what was born in backward the line of the forward.
+ *
+ * Stacks are put into the journal frame by frame, as the recorder does, and asked for by the view `leak`.
+ */
+#define _GNU_SOURCE
+#include "job_kit.h"
+
+static void owner_is_the_first_library_that_is_not_cudas(void **state)
+{
+    struct job job;
+    job_open(&job, "owner");
+    uint32_t module[3], stack = 0;
+    const char *path[] = {"/usr/lib/libpython3.12.so", "/opt/nccl/libnccl.so.2", "/usr/lib/libcuda.so.1"};
+    for (int i = 0; i < 3; i++) {
+        struct vs_module_row m = {.base = 0x1000u * (unsigned)(i + 1), .start = 0, .end = 0x100};
+        m.path = vs_journal_string(job.j, path[i], strlen(path[i]));
+        module[i] = vs_journal_module(job.j, &m);
+        stack = vs_journal_stack(job.j, stack,
+                                 vs_journal_frame(job.j, 0x1000u * (unsigned)(i + 1) + 5, module[i]));
+    }
+    emit(job.j,
+         &(struct vs_event){
+             .op = VS_OP_ALLOC, .space = VS_SPACE_DEVICE, .address = 0x1000, .size = 777, .stack = stack});
+    job_close(&job);
+    assert_int_equal(ask(job.db, "SELECT owner='libnccl.so.2' AND size_bytes=777 FROM leak"), 1);
+    assert_int_equal(ask(job.db, "SELECT count(*) FROM stack"), 3);
+    assert_int_equal(ask(job.db, "SELECT count(*) FROM frame WHERE offset=5"), 3);
+}
+
+static uint32_t python_frame(struct job *job, const char *file, uint32_t line, const char *function)
+{
+    return vs_journal_named_frame(job->j, VS_FRAME_PYTHON,
+                                  vs_journal_string(job->j, function, strlen(function)),
+                                  vs_journal_string(job->j, file, strlen(file)), line);
+}
+
+static uint32_t marking(struct job *job, enum vs_frame_kind kind, const char *name)
+{
+    return vs_journal_named_frame(job->j, kind, vs_journal_string(job->j, name, strlen(name)), 0, 0);
+}
+
+/* Stacks of backward, each innermost frame first: what ran, the node, the forward. */
+static void what_was_born_in_backward_has_a_line_that_ran_there_or_else_the_forwards(void **state)
+{
+    enum { USERS = 'u', TORCH = 't', NODE = 'n', LAYER = 'l' };
+    static const struct {
+        const char *frames, *line, *layer;
+    } cases[] = {{"nu", "forward: /a/train.py:2 f", NULL},
+                 {"ntu", "forward: /a/train.py:3 f", NULL},
+                 {"nt", "forward: /v/site-packages/torch/a.py:2 f", NULL},
+                 {"unu", "/a/train.py:1 f", NULL},
+                 {"tnu", "forward: /a/train.py:3 f", NULL},
+                 {"tnt", "/v/site-packages/torch/a.py:1 f", NULL},
+                 {"tn", "/v/site-packages/torch/a.py:1 f", NULL},
+                 {"n", "AddmmBackward0", NULL},
+                 {"nlu", "forward: /a/train.py:3 f", "model.layers.2"},
+                 {"lunlu", "/a/train.py:2 f", "model.layers.1"},
+                 {"nn", "AddmmBackward0", NULL},
+                 {"lu", "/a/train.py:2 f", "model.layers.1"},
+                 {"l", NULL, "model.layers.1"}};
+    size_t n = sizeof cases / sizeof *cases;
+    char sql[256], name[32];
+    struct job job;
+    job_open(&job, "forward");
+    for (size_t i = 0; i < n; i++) {
+        uint32_t stack = 0;
+        for (size_t at = strlen(cases[i].frames); at-- > 0;) {
+            char kind = cases[i].frames[at];
+            uint32_t line = (uint32_t)at + 1;
+            snprintf(name, sizeof name, "model.layers.%u", line);
+            stack = vs_journal_stack(job.j, stack,
+                                     kind == USERS ? python_frame(&job, "/a/train.py", line, "f")
+                                     : kind == TORCH
+                                         ? python_frame(&job, "/v/site-packages/torch/a.py", line, "f")
+                                     : kind == NODE ? marking(&job, VS_FRAME_NODE, "AddmmBackward0")
+                                                    : marking(&job, VS_FRAME_LAYER, name));
+        }
+        emit(job.j, &(struct vs_event){.op = VS_OP_ALLOC,
+                                       .space = VS_SPACE_DEVICE,
+                                       .address = 0x1000 * (i + 1),
+                                       .size = i + 1,
+                                       .stack = stack});
+    }
+    job_close(&job);
+    for (size_t i = 0; i < n; i++) {
+        const char *layer = cases[i].frames[0] == NODE && cases[i].layer ? "model.layers.2" : cases[i].layer;
+        snprintf(sql, sizeof sql, "SELECT line IS %s%s%s FROM leak WHERE size_bytes=%zu",
+                 cases[i].line ? "'" : "", cases[i].line ? cases[i].line : "NULL", cases[i].line ? "'" : "",
+                 i + 1);
+        assert_int_equal(ask(job.db, sql), 1);
+        snprintf(sql, sizeof sql, "SELECT layer IS %s%s%s FROM allocation WHERE size_bytes=%zu",
+                 layer ? "'" : "", layer ? layer : "NULL", layer ? "'" : "", i + 1);
+        assert_int_equal(ask(job.db, sql), 1);
+    }
+}
+
+static void line_is_the_innermost_of_the_programs_own_python_code(void **state)
+{
+    static const struct {
+        const char *file;
+        bool users;
+    } files[] = {
+        {"/home/ada/train.py", true},
+        {"/usr/lib/python3.12/threading.py", false},
+        {"/venv/lib/python3.12/site-packages/transformers/trainer.py", false},
+        {"/venv/lib/python3.12/site-packages/torch/nn/modules/linear.py", false},
+        {"/usr/lib/python3/dist-packages/model/layers.py", false},
+        {"/venv/bin/accelerate", false},
+        {"/usr/lib/python3/dist-packages/torch/nn/functional.py", false},
+        {"/tmp/torchinductor_ada/xy/cxy.py", false},
+        {"/venv/lib/python3.12/site-packages/vramscope/share/vramscope/python/vramscope/_torch.py", false},
+        {"/src/shim/framework/python/vramscope/_torch.py", false},
+        {"/home/ada/python/vramscope/train.py", true},
+        {"<frozen runpy>", false},
+        {"<stdin>", true}};
+    struct job job;
+    job_open(&job, "line");
+    uint32_t stack = 0;
+    char sql[256];
+    size_t n = sizeof files / sizeof *files;
+    for (size_t i = 0; i < n; i++) {
+        stack = vs_journal_stack(job.j, stack, python_frame(&job, files[i].file, (uint32_t)i + 1, "f"));
+        emit(job.j, &(struct vs_event){.op = VS_OP_ALLOC,
+                                       .space = VS_SPACE_DEVICE,
+                                       .address = 0x1000 * (i + 1),
+                                       .size = i + 1,
+                                       .stack = stack});
+    }
+    uint32_t alone = vs_journal_stack(job.j, 0, python_frame(&job, files[1].file, 0, "g"));
+    emit(job.j, &(struct vs_event){.op = VS_OP_ALLOC,
+                                   .space = VS_SPACE_DEVICE,
+                                   .address = 0x100000,
+                                   .size = 99,
+                                   .stack = vs_journal_stack(job.j, alone, vs_journal_frame(job.j, 5, 0))});
+    job_close(&job);
+    for (size_t i = 0, own = 0; i < n; i++) {
+        own = files[i].users ? i : own;
+        snprintf(sql, sizeof sql, "SELECT line='%s:%zu f' FROM leak WHERE size_bytes=%zu", files[own].file,
+                 own + 1, i + 1);
+        assert_int_equal(ask(job.db, sql), 1);
+    }
+    /* none of its own: the innermost; no line, no number */
+    assert_int_equal(ask(job.db, "SELECT line='/usr/lib/python3.12/threading.py g' FROM allocation WHERE "
+                                 "size_bytes=99"),
+                     1);
+    assert_int_equal(
+        ask(job.db, "SELECT count(*) FROM frame WHERE kind=2 AND module IS NULL AND offset IS NULL"),
+        (int)n + 1);
+    assert_int_equal(ask(job.db, "SELECT line IS NULL FROM frame WHERE function='g'"), 1);
+    assert_int_equal(ask(job.db, "SELECT count(*) FROM frame WHERE kind=1 AND offset=5"), 1);
+}
+
+/* Stacks of a program that calls packages, each innermost frame first: P the program, E einops, T
+ * transformers, F torch, C torch's call of a module, M its other methods, S Python's library, B the script of
+ * a package's command, N an autograd node. */
+static void helpers_of_packages_are_passed_over_and_their_modules_are_not(void **state)
+{
+    static const struct {
+        const char *frames;
+        int line;                              /* from 0 */
+    } cases[] = {{"FEP", 2},     {"EP", 1},    /* rearrange(x) in the program's forward */
+                 {"FSTSTP", 5},                /* optimizer.step() in a trainer that the program started */
+                 {"MTMTP", 4},                 /* PreTrainedModel.to, by the program */
+                 {"FTCP", 1},                  /* a package's module that the program calls */
+                 {"FTTCTCP", 1},               /* its innermost, as near as can be */
+                 {"FETCP", 2},                 /* a helper of it */
+                 {"TETCP", 0},                 /* which it calls back */
+                 {"FPCTCP", 1},                /* the program's module inside of a package's */
+                 {"FCTCP", 2},                 /* torch's own module inside of it */
+                 {"FTB", 1},                   /* a package that is a program: no line is the program's own */
+                 {"FETTB", 2},                 /* the innermost of it, not of its helper */
+                 {"FSTMS", 2},   {"ENPCP", 0}, /* a helper's backward */
+                 {"FNETCP", 3},                /* the forward's line */
+                 {"FMS", 0}};
+    static const struct {
+        char kind;
+        const char *file, *function;
+    } files[] = {{'P', "/a/train.py", "f"},
+                 {'E', "/v/lib/python3.12/site-packages/einops/einops.py", "rearrange"},
+                 {'T', "/v/lib/python3.12/site-packages/transformers/a.py", "g"},
+                 {'F', "/v/lib/python3.12/site-packages/torch/nn/functional.py", "linear"},
+                 {'C', "/v/lib/python3.12/site-packages/torch/nn/modules/module.py", "Module._call_impl"},
+                 {'M', "/v/lib/python3.12/site-packages/torch/nn/modules/module.py", "Module.to"},
+                 {'S', "/usr/lib/python3.12/contextlib.py", "inner"},
+                 {'B', "/v/bin/accelerate", "<module>"}};
+    size_t n = sizeof cases / sizeof *cases;
+    char sql[256];
+    struct job job;
+    job_open(&job, "packages");
+    for (size_t i = 0; i < n; i++) {
+        uint32_t stack = 0;
+        for (size_t at = strlen(cases[i].frames); at-- > 0;) {
+            size_t k = 0;
+            while (k < sizeof files / sizeof *files && files[k].kind != cases[i].frames[at])
+                k++;
+            stack = vs_journal_stack(
+                job.j, stack,
+                cases[i].frames[at] == 'N'
+                    ? marking(&job, VS_FRAME_NODE, "AddmmBackward0")
+                    : python_frame(&job, files[k].file, (uint32_t)at + 1, files[k].function));
+        }
+        emit(job.j, &(struct vs_event){.op = VS_OP_ALLOC,
+                                       .space = VS_SPACE_DEVICE,
+                                       .address = 0x1000 * (i + 1),
+                                       .size = i + 1,
+                                       .stack = stack});
+    }
+    job_close(&job);
+    for (size_t i = 0; i < n; i++) {
+        snprintf(sql, sizeof sql, "SELECT line LIKE '%%:%d %%' FROM leak WHERE size_bytes=%zu",
+                 cases[i].line + 1, i + 1);
+        if (ask(job.db, sql) != 1)
+            fail_msg("%s: another line than frame %d", cases[i].frames, cases[i].line);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(owner_is_the_first_library_that_is_not_cudas),
+        cmocka_unit_test(line_is_the_innermost_of_the_programs_own_python_code),
+        cmocka_unit_test(helpers_of_packages_are_passed_over_and_their_modules_are_not),
+        cmocka_unit_test(what_was_born_in_backward_has_a_line_that_ran_there_or_else_the_forwards),
+    };
+    return cmocka_run_group_tests(tests, make_dir, drop_dir);
+}
