@@ -10,10 +10,13 @@ target_compile_definitions(test_linear_cross_entropy_chunk PRIVATE LCE_SWEEP="${
 vs_unit_test(linear_cross_entropy_slab SOURCES kernels/cuda/slab.c kernels/cuda/chunk.c LIBS m)
 target_include_directories(test_linear_cross_entropy_slab PRIVATE ${CMAKE_SOURCE_DIR}/kernels/cuda)
 if(NVCC AND EXISTS ${CUDA_INCLUDE_DIR}/cublasLt.h) # the host side of the CUDA back end, on stand-ins
-  vs_unit_test(linear_cross_entropy_cuda SOURCES LIBS linear_cross_entropy_static m dl)
-  target_include_directories(test_linear_cross_entropy_cuda PRIVATE ${CMAKE_SOURCE_DIR}/kernels)
-  target_include_directories(test_linear_cross_entropy_cuda SYSTEM BEFORE PRIVATE ${CUDA_INCLUDE_DIR})
   set(images ${CMAKE_BINARY_DIR}/kernels)
-  target_compile_definitions(test_linear_cross_entropy_cuda PRIVATE
-    "LCE_IMAGES=\"${images}/softmax.fatbin\", \"${images}/tokens.fatbin\", \"${images}/naive.fatbin\", \"${images}/slab.fatbin\", \"${images}/tail.fatbin\", \"${images}/product.fatbin\"")
+  foreach(name linear_cross_entropy_cuda linear_cross_entropy_cuda_choice linear_cross_entropy_cuda_budget
+      linear_cross_entropy_cuda_exchange)
+    vs_unit_test(${name} SOURCES LIBS linear_cross_entropy_static m dl)
+    target_include_directories(test_${name} PRIVATE ${CMAKE_SOURCE_DIR}/kernels)
+    target_include_directories(test_${name} SYSTEM BEFORE PRIVATE ${CUDA_INCLUDE_DIR})
+    target_compile_definitions(test_${name} PRIVATE
+      "LCE_IMAGES=\"${images}/softmax.fatbin\", \"${images}/tokens.fatbin\", \"${images}/naive.fatbin\", \"${images}/slab.fatbin\", \"${images}/tail.fatbin\", \"${images}/product.fatbin\"")
+  endforeach()
 endif()

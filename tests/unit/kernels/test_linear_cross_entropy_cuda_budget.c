@@ -1,0 +1,251 @@
+/*
+ * test_linear_cross_entropy_cuda_budget.c - what the CUDA back end makes of a budget: chunks, slabs of
+ * classes, logits in rows that are the caller's to overwrite, and the smallest plan that there is.
+ */
+#define _GNU_SOURCE
+#include "lce_cuda_kit.h"
+
+static void fp32_logits_halve_the_chunk_and_keep_the_budget(void **state)
+{
+    const uint64_t mib = 1 << 20;
+    struct lce_problem p = problem_of(8192, 4096, 128256, LCE_BF16, 0);
+    for (uint32_t flags = 0; flags <= LCE_F32_LOGITS; flags += LCE_F32_LOGITS) {
+        const int64_t tokens = flags ? 1024 : 2048;
+        p.flags = flags;
+        for (uint64_t budget = 0; budget <= 512 * mib; budget += 512 * mib) {
+            struct lce_plan *plan = plan_of(&p, LCE_AUTO, 0, budget);
+            assert_int_equal(plan->info.mode, LCE_FAST);
+            assert_int_equal(plan->info.chunk_tokens, tokens);
+            assert_int_equal(plan->info.logits_size, 501 * mib);
+            assert_true(plan->info.workspace_size < 502 * mib);
+            cuda_plan_destroy(plan);
+        }
+        p.grad_weight_beta = 1; /* no rows of dweight to borrow */
+        struct lce_plan *lean = plan_of(&p, LCE_LEAN, 0, 0);
+        p.grad_weight_beta = 0;
+        assert_int_equal(lean->info.slab_columns < p.vocab, flags != 0); /* 256 whole rows are too few */
+        assert_int_equal(flags || lean->info.chunk_tokens == tokens / 4, 1);
+        assert_true(lean->info.workspace_size <= 128 * mib);
+        cuda_plan_destroy(lean);
+    }
+}
+
+/* Llama 3's output layer: what a budget gets */
+static void slabs_are_taken_where_whole_rows_would_be_slow(void **state)
+{
+    static const struct {
+        double mib;
+        bool cut;
+        int64_t least_tokens;
+    } rows[] = {{1.5, true, 32}, {16, true, 384}, {61, true, 512}, {128, false, 512}, {512, false, 2048}};
+    struct lce_problem p = problem_of(8192, 4096, 128256, LCE_BF16, 0);
+    p.wants &= ~(uint32_t)(LCE_WANT_GRAD_BIAS | LCE_WANT_GRAD_INPUT); /* no rows of dinput to borrow */
+    p.grad_weight_beta = 1; /* dweight is added to: none of its rows either */
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct lce_plan *plan = plan_of(&p, LCE_AUTO, 0, (uint64_t)(rows[i].mib * 1048576));
+        const struct lce_plan_info *info = &plan->info;
+        assert_int_equal(info->slab_columns < p.vocab, rows[i].cut);
+        assert_true(info->chunk_tokens >= rows[i].least_tokens);
+        assert_true((double)info->workspace_size <= rows[i].mib * 1048576);
+        assert_int_equal(run(plan), LCE_OK);
+        const int64_t slabs = (p.vocab + info->slab_columns - 1) / info->slab_columns;
+        assert_int_equal(seen.products, (3 * slabs - 1) * info->chunks);
+        cuda_plan_destroy(plan);
+    }
+}
+
+/* The slabs of all stages, by all blocks; the stages follow one another, and none overwrites its own rows. */
+static int64_t stages_of(const struct cuda_plan *plan)
+{
+    const struct lce_problem *p = &plan->base.problem;
+    int64_t slabs = 0, at = p->vocab - plan->borrowed;
+    for (const struct cuda_plan *s = plan->rest; s; s = s->rest) {
+        assert_int_equal(s->begin, at);
+        assert_true(s->end > s->begin && s->end <= p->vocab);
+        assert_int_equal(s->logits_in, s->rest ? IN_DWEIGHT : IN_WORKSPACE); /* only the last lies there */
+        assert_true(!s->rest || s->layout.logits >= (size_t)(s->end * p->hidden) * 2);
+        slabs += (s->end - s->begin + s->columns - 1) / s->columns * ((plan->rows + s->chunk - 1) / s->chunk);
+        at = s->end;
+    }
+    assert_int_equal(at, p->vocab);
+    return slabs;
+}
+
+/* The logits lie in rows of dweight where that is the caller's to overwrite, and where it is faster. */
+static void small_budgets_borrow_rows_of_dweight(void **state)
+{
+    static const struct {
+        double mib;
+        int64_t tokens, hidden, vocab, least_tokens;
+    } rows[] = {{1.5, 8192, 4096, 128256, 512}, {16, 8192, 4096, 128256, 1024},
+                {16, 5003, 2048, 50257, 512},   {16, 1000, 3584, 151646, 384},
+                {16, 8192, 2304, 256000, 768},  {61, 65536, 4096, 128256, 1024}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        for (int why = 0; why < 5; why++) {
+            struct lce_problem p = problem_of(rows[i].tokens, rows[i].hidden, rows[i].vocab, LCE_BF16, 0);
+            p.wants &= ~(uint32_t)(LCE_WANT_GRAD_BIAS | (why == 3 ? LCE_WANT_GRAD_WEIGHT : 0));
+            p.grad_weight_beta = why == 1;
+            p.grad_weight_stride += why == 2 ? 8 : 0;
+            p.flags = (why == 4 ? LCE_F32_ACCUMULATE : 0) | (why == 0 && i > 1 ? LCE_F32_LOGITS : 0);
+            const uint64_t sums = why == 4 ? (uint64_t)(p.vocab * p.hidden) * 4 : 0,
+                           budget = sums + (uint64_t)(rows[i].mib * 1048576);
+            struct lce_plan *base = plan_of(&p, LCE_AUTO, 0, budget);
+            const struct cuda_plan *plan = (const struct cuda_plan *)base;
+            assert_int_equal(plan->borrowed > 0, why == 0);
+            assert_true(base->info.workspace_size <= budget);
+            if (why != 2) { /* the buffers here have dense rows */
+                if (run(base) != LCE_OK)
+                    fail_msg("%s", lce_message());
+                assert_ptr_equal(seen.furthest, seen.known[0].begin + base->info.workspace_size);
+            }
+            if (why == 0) {
+                assert_true(base->info.chunk_tokens * (p.flags & LCE_F32_LOGITS ? 2 : 1) >=
+                            rows[i].least_tokens);
+                assert_int_equal(seen.products, 3 * base->info.chunks + 2 * stages_of(plan));
+            }
+            cuda_plan_destroy(base);
+        }
+}
+
+/* The segments follow one another, and nothing lies in rows of dinput that are done or that a product writes.
+ */
+static void check_segments(const struct cuda_plan *plan)
+{
+    const struct lce_problem *p = &plan->base.problem;
+    const size_t row = (size_t)p->hidden * 2, all = (size_t)p->tokens * row;
+    int64_t at = 0;
+    for (const struct cuda_plan *s = plan->rest; s; s = s->rest) {
+        const size_t logits = (size_t)(s->chunk * s->stride) * cuda_logit_size(s),
+                     sums = (size_t)(s->chunk * p->hidden) * 4, done = (size_t)(s->rows - s->chunk) * row,
+                     written = (size_t)s->rows * row;
+        const bool summed = cuda_sums_dinput(s), beyond = summed && s->sums_in == IN_DINPUT;
+        assert_int_equal(s->from, at);
+        assert_int_equal((s->rows - s->from) % s->chunk, 0);
+        assert_true(!beyond || (s->layout.dinput >= written && s->layout.dinput + sums <= all));
+        if (s->logits_in == IN_DINPUT) {
+            assert_true(s->layout.logits >= (summed ? done : written));
+            assert_true(s->layout.logits + logits <= (beyond ? s->layout.dinput : all));
+        }
+        at = s->rows;
+    }
+    assert_int_equal(at, p->tokens);
+}
+
+/* Where rows of dweight cannot be borrowed the logits lie in those of dinput, if that is the caller's rows
+ * one after the other, in order. */
+static void small_budgets_borrow_rows_of_dinput_of_later_tokens(void **state)
+{
+    static const struct {
+        double mib;
+        int64_t tokens, hidden, vocab;
+    } rows[] = {{2, 8192, 4096, 128256}, {16, 8192, 4096, 128256},  {2, 5003, 2048, 50257},
+                {2, 1000, 3584, 151646}, {16, 65536, 4096, 128256}, {2, 1000, 896, 32003}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        for (int why = 0; why < 6; why++) {
+            struct lce_problem p = problem_of(rows[i].tokens, rows[i].hidden, rows[i].vocab, LCE_BF16, 0);
+            p.wants &= ~(uint32_t)(LCE_WANT_GRAD_BIAS | (why == 3 ? LCE_WANT_GRAD_INPUT : 0));
+            p.grad_weight_beta = why != 1;
+            p.grad_input_stride += why == 2 ? 8 : 0;
+            p.max_counted = why == 4 ? p.tokens / 2 : 0;
+            p.flags = why == 5 ? LCE_F32_LOGITS : 0;
+            const uint64_t budget = (uint64_t)(rows[i].mib * 1048576);
+            struct lce_plan *base = plan_of(&p, LCE_AUTO, 0, budget);
+            const struct cuda_plan *plan = (const struct cuda_plan *)base;
+            assert_int_equal(plan->segment_count > 0, why == 0 || why == 5);
+            assert_true(base->info.workspace_size <= budget);
+            if (plan->segment_count) {
+                check_segments(plan);
+                if (run(base) != LCE_OK)
+                    fail_msg("%s", lce_message());
+                assert_ptr_equal(seen.furthest, seen.known[0].begin + base->info.workspace_size);
+            }
+            cuda_plan_destroy(base);
+        }
+}
+
+/* Slabs: every byte of the workspace is one of these, each rounded up to 256 */
+static size_t parts_of(const struct lce_plan *plan)
+{
+    const struct lce_problem *p = &plan->problem;
+    const size_t n = (size_t)plan->info.chunk_tokens, rows = (size_t)p->max_counted;
+    const size_t e = lce_dtype_size(p->dtype), wide = p->flags & LCE_F32_LOGITS ? 4 : e;
+    const size_t parts[] = {sizeof(struct lce_stats),
+                            (size_t)p->tokens,
+                            (size_t)p->tokens * 4,
+                            rows * 4,
+                            rows ? n * (size_t)p->hidden * e : 0,
+                            (size_t)p->vocab * 4,
+                            n * (size_t)plan->info.slab_columns * wide,
+                            n * sizeof(struct lce_slab_row),
+                            e == 2 || rows ? n * (size_t)p->hidden * 4 : 0};
+    size_t total = plan->info.gemm_size;
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+        total += (parts[i] + 255) / 256 * 256;
+    return total;
+}
+
+static void slabs_have_an_exact_workspace(void **state)
+{
+    for (int dtype = LCE_F32; dtype <= LCE_BF16; dtype++)
+        for (int64_t counted = 0; counted <= 333; counted += 333)
+            for (uint32_t flags = 0; flags <= LCE_F32_LOGITS; flags += LCE_F32_LOGITS)
+                for (int64_t columns = 64; columns <= 4096; columns *= 8) {
+                    struct lce_problem p = problem_of(999, 77, 5001, dtype, flags);
+                    p.max_counted = counted;
+                    p.proposals = (uint32_t)(columns / 64) << 16;
+                    struct lce_plan *plan = plan_of(&p, LCE_FAST, 100, 0);
+                    assert_int_equal(plan->info.slab_columns, columns);
+                    assert_int_equal(plan->info.logits_size, 100 * columns * (dtype && !flags ? 2 : 4));
+                    assert_int_equal(plan->info.workspace_size, parts_of(plan));
+                    cuda_plan_destroy(plan);
+                }
+}
+
+/* What the message names is enough, and a byte less is not. */
+static void the_smallest_plan_is_the_one_that_is_named(void **state)
+{
+    static const int64_t shapes[][3] = {{8192, 4096, 128256}, {1, 16, 50}, {500, 4096, 300}, {0, 64, 1000}};
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
+        for (int64_t chunk = 0; chunk <= 100; chunk += 100) {
+            struct lce_problem p = problem_of(shapes[i][0], shapes[i][1], shapes[i][2], LCE_BF16, 0);
+            struct lce_plan *plan;
+            assert_int_equal(cuda_plan_create(&library.base, &p, LCE_AUTO, chunk, 1, &plan),
+                             LCE_BUDGET_TOO_SMALL);
+            const char *needs = strstr(lce_message(), "needs ");
+            assert_non_null(needs);
+            const uint64_t least = strtoull(needs + 6, NULL, 10);
+            plan = plan_of(&p, LCE_AUTO, chunk, least);
+            assert_int_equal(plan->info.workspace_size, least);
+            cuda_plan_destroy(plan);
+            assert_int_equal(cuda_plan_create(&library.base, &p, LCE_AUTO, chunk, least - 1, &plan),
+                             LCE_BUDGET_TOO_SMALL);
+            if (i == 0 && chunk == 0)
+                assert_true(least < 1024 * 1024); /* a row of dbias alone is half of that */
+        }
+}
+
+static void only_the_loss_needs_next_to_nothing(void **state)
+{
+    struct lce_problem p = problem_of(8192, 4096, 128256, LCE_BF16, 0);
+    p.wants = LCE_WANT_LOSS;
+    struct lce_plan *plan = plan_of(&p, LCE_AUTO, 0, 100 << 10);
+    assert_true(plan->info.workspace_size <= 100 << 10);
+    assert_int_equal(run(plan), LCE_OK);
+    const int64_t slabs = (p.vocab + plan->info.slab_columns - 1) / plan->info.slab_columns;
+    assert_int_equal(seen.products, slabs * plan->info.chunks); /* once each */
+    cuda_plan_destroy(plan);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(fp32_logits_halve_the_chunk_and_keep_the_budget),
+        cmocka_unit_test(slabs_are_taken_where_whole_rows_would_be_slow),
+        cmocka_unit_test(small_budgets_borrow_rows_of_dweight),
+        cmocka_unit_test(small_budgets_borrow_rows_of_dinput_of_later_tokens),
+        cmocka_unit_test(slabs_have_an_exact_workspace),
+        cmocka_unit_test(the_smallest_plan_is_the_one_that_is_named),
+        cmocka_unit_test(only_the_loss_needs_next_to_nothing),
+    };
+    return cmocka_run_group_tests(tests, read_images, drop_images);
+}
