@@ -13,7 +13,9 @@
 
 #include "trace/ledger/ledger.h"
 
-#define MIB (1ull << 20)
+#define MIB  (1ull << 20)
+#define KIT  struct kit *k = *state /* the first line of a test */
+#define T(f) cmocka_unit_test_setup_teardown(f, kit_setup, kit_teardown)
 
 struct kit {
     struct vs_ledger *l;

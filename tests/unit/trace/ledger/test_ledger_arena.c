@@ -2,8 +2,6 @@
  * figures. */
 #include "ledger_kit.h"
 
-#define KIT struct kit *k = *state
-
 static void holds(struct kit *k, uint64_t bytes)
 {
     feed(k, (struct vs_event){.op = VS_OP_ARENA_RESERVED, .space = VS_SPACE_ARENA, .size = bytes});
@@ -179,8 +177,6 @@ static void a_sample_that_lacks_a_part_is_none(void **state)
     assert_int_equal(k->out.arenas.at[0].figure[0], 3000);
     assert_int_equal(k->out.rows.n, 0);
 }
-
-#define T(f) cmocka_unit_test_setup_teardown(f, kit_setup, kit_teardown)
 
 int main(void)
 {

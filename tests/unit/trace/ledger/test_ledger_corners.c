@@ -231,7 +231,6 @@ static void steps_are_numbered_in_the_ring_s_order_with_those_that_have_no_event
     assert_int_equal(range_of(k, 1)->step, 7);
 }
 
-#define T(name) cmocka_unit_test_setup_teardown(name, kit_setup, kit_teardown)
 static void an_open_range_has_its_time_so_far(void **state)
 {
     struct kit *k = *state;

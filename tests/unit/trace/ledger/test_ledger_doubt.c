@@ -180,7 +180,6 @@ static void without_a_framework_losses_make_nothing_managed(void **state)
 
 int main(void)
 {
-#define T(name) cmocka_unit_test_setup_teardown(name, kit_setup, kit_teardown)
     const struct CMUnitTest tests[] = {
         T(nothing_is_in_doubt_where_only_beginnings_were_lost),
         T(direct_memory_is_in_doubt_until_none_is_alive),

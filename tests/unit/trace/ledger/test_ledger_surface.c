@@ -359,7 +359,6 @@ static void green_and_unknown_contexts_end_nothing(void **state)
 
 int main(void)
 {
-#define T(name) cmocka_unit_test_setup_teardown(name, kit_setup, kit_teardown)
     const struct CMUnitTest tests[] = {
         T(arrays_and_graphs_count_and_imports_and_multicast_do_not),
         T(graphs_reserve_the_greater_of_sample_and_living),

@@ -447,7 +447,6 @@ static void figures_of_the_driver_come_along_with_their_time(void **state)
 
 int main(void)
 {
-#define T(f) cmocka_unit_test_setup_teardown(f, kit_setup, kit_teardown)
     const struct CMUnitTest tests[] = {
         T(set_is_what_lived_then_whatever_happens_later),
         T(set_at_a_direct_allocation_that_later_is_managed_has_it_once),

@@ -1,4 +1,7 @@
 vs_unit_test(ledger)
+vs_unit_test(ledger_managed)
+vs_unit_test(ledger_vmm)
+vs_unit_test(ledger_ranges)
 vs_unit_test(ledger_surface)
 vs_unit_test(ledger_corners)
 vs_unit_test(ledger_arena)
