@@ -1,4 +1,8 @@
+# ranges, over a recorder that keeps its events in an array
 vs_unit_test(ranges LIBS room_framework)
+vs_unit_test(ranges_threads LIBS room_framework)
+vs_unit_test(ranges_recording LIBS room_framework)
+vs_unit_test(range_layers LIBS room_framework)
 vs_unit_test(facts LIBS room_framework)
 
 add_executable(bench_ranges ${CMAKE_CURRENT_SOURCE_DIR}/bench/bench_ranges.c)
