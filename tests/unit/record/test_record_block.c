@@ -1,88 +1,17 @@
 /*
  * test_record_block.c - a block's report goes straight into the ring as vs_record would put it, and takes the
  * long way wherever something is to be looked at first.
- *
- * Each test runs in a child process of its own, as a recording is one per process.
  */
 #define _GNU_SOURCE
 #include <pthread.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
-#include <sys/wait.h>
-
-#include <cmocka.h>
 
 #include "core/clock.h"
-#include "core/log.h"
 #include "core/options.h"
 #include "record/block.h"
-#include "record/output.h"
-#include "record/recording.h"
-#include "standins.h"
-
-#define CHECK(x)                                                                                             \
-    do {                                                                                                     \
-        if (!(x)) {                                                                                          \
-            fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #x);                                          \
-            _exit(1);                                                                                        \
-        }                                                                                                    \
-    } while (0)
-
-static char dir[64];
-
-static int make_dir(void **state)
-{
-    strcpy(dir, "/tmp/vs-block-XXXXXX");
-    return mkdtemp(dir) ? 0 : -1;
-}
-
-static int drop_dir(void **state)
-{
-    char command[128];
-    snprintf(command, sizeof command, "rm -rf %s", dir);
-    return system(command);
-}
-
-static void set_options(void)
-{
-    char output[128], journal[128];
-    snprintf(output, sizeof output, "VRAMSCOPE_OUTPUT=%s/run.db", dir);
-    snprintf(journal, sizeof journal, "VRAMSCOPE_JOURNAL_DIR=%s", dir);
-    char *environment[] = {output, journal, (char *)(uintptr_t) "VRAMSCOPE_RING_EVENTS=4096",
-                           (char *)(uintptr_t) "VRAMSCOPE_STACKS=driver", NULL};
-    vs_options_load(environment);
-    vs_log_init(NULL);
-    vs_output_init();
-}
-
-static void in_child(void (*test)(void))
-{
-    pid_t pid = fork();
-    int status;
-    if (pid == 0) {
-        alarm(60);
-        set_options();
-        vs_recording_prepare();
-        test();
-        _exit(0);
-    }
-    waitpid(pid, &status, 0);
-    assert_int_equal(status, 0);
-}
-
-#define IN_CHILD(name)                                                                                       \
-    static void name##_(void);                                                                               \
-    static void name(void **state)                                                                           \
-    {                                                                                                        \
-        in_child(name##_);                                                                                   \
-    }                                                                                                        \
-    static void name##_(void)
+#include "child_kit.h"
 
 static uint64_t slowly(uint8_t op, uint64_t address)
 {
@@ -107,34 +36,6 @@ static bool report(uint8_t op, uint64_t address)
     return straight(op, address) || slowly(op, address) != VS_SEQ_NONE;
 }
 
-static void settle(void)
-{
-    struct vs_journal_stats s;
-    do {
-        usleep(2000);
-        vs_journal_stats(vs_record_journal(), &s);
-    } while (s.head != s.tail);
-}
-
-/* The events of the stand-in database; samples are left out. */
-static size_t load(struct vs_event **out)
-{
-    char path[128];
-    struct stat st;
-    snprintf(path, sizeof path, "%s/run.db", dir);
-    int fd = open(path, O_RDONLY);
-    CHECK(fd >= 0 && fstat(fd, &st) == 0);
-    struct vs_event *e = malloc((size_t)st.st_size + 64);
-    CHECK(read(fd, e, (size_t)st.st_size) == st.st_size);
-    close(fd);
-    size_t n = 0;
-    for (off_t i = 0; i < st.st_size / 64; i++)
-        if (e[i].op != VS_OP_SAMPLE)
-            e[n++] = e[i];
-    *out = e;
-    return n;
-}
-
 /* ---- straight ---- */
 
 IN_CHILD(a_block_is_the_same_event_on_both_ways)
@@ -147,7 +48,7 @@ IN_CHILD(a_block_is_the_same_event_on_both_ways)
     CHECK(slowly(VS_OP_BLOCK_FREE, 4096) != VS_SEQ_NONE);
     CHECK(straight(VS_OP_BLOCK_FREE, 4096));
     vs_drain_finish();
-    CHECK(load(&e) == 4);
+    CHECK(load(in_dir("run.db"), &e) == 4);
     for (int i = 0; i < 4; i++) {
         CHECK(e[i].t_ns + VS_EVENT_CLOCK_ERROR_NS >= (i ? e[i - 1].t_ns : before));
         e[i].t_ns = e[i].state = 0;
@@ -173,7 +74,7 @@ IN_CHILD(a_thread_without_a_range_has_the_leads)
     vs_self.range = VS_RANGE_UNKNOWN;
     CHECK(!straight(VS_OP_BLOCK_ALLOC, 5));
     vs_drain_finish();
-    CHECK(load(&e) == 4);
+    CHECK(load(in_dir("run.db"), &e) == 4);
     CHECK(e[1].range == 0 && e[2].range == 23 && e[3].range == 5);
 }
 
@@ -228,7 +129,7 @@ IN_CHILD(a_block_with_python_frames_alone_goes_straight_with_them)
     CHECK(slowly(VS_OP_BLOCK_ALLOC, 1) != VS_SEQ_NONE);
     CHECK(straight(VS_OP_BLOCK_ALLOC, 1) && straight(VS_OP_BLOCK_FREE, 1));
     vs_drain_finish();
-    CHECK(load(&e) == 3);
+    CHECK(load(in_dir("run.db"), &e) == 3);
     CHECK(e[1].stack == 77 && e[2].stack == 0);
     e[0].t_ns = e[1].t_ns = e[0].state = e[1].state = 0;
     CHECK(memcmp(&e[0], &e[1], sizeof *e) == 0);
@@ -289,7 +190,7 @@ static void fork_and_check(pid_t pid)
     CHECK(waitpid(pid, &status, 0) == pid && status == 0);
     CHECK(straight(VS_OP_BLOCK_ALLOC, 2));
     vs_drain_finish();
-    CHECK(load(&e) == 2 && e[0].address == 1 && e[1].address == 2);
+    CHECK(load(in_dir("run.db"), &e) == 2 && e[0].address == 1 && e[1].address == 2);
 }
 
 IN_CHILD(a_fork_child_never_writes_into_its_parents_ring)
@@ -310,7 +211,7 @@ IN_CHILD(after_the_final_drain_blocks_still_get_in)
     report(VS_OP_BLOCK_ALLOC, 1);
     vs_drain_finish();
     CHECK(straight(VS_OP_BLOCK_ALLOC, 2)); /* drained on the spot */
-    CHECK(load(&e) == 2 && e[1].address == 2);
+    CHECK(load(in_dir("run.db"), &e) == 2 && e[1].address == 2);
 }
 
 static _Atomic uint64_t from_handler;
@@ -335,7 +236,7 @@ IN_CHILD(a_signal_handler_may_report_at_any_point_of_a_report)
     setitimer(ITIMER_REAL, &none, NULL);
     settle();
     vs_drain_finish();
-    size_t n = load(&e), handler = 0, thread = 0;
+    size_t n = load(in_dir("run.db"), &e), handler = 0, thread = 0;
     for (size_t i = 0; i < n; i++) {
         handler += e[i].address == 7;
         thread += e[i].address == 8;
@@ -373,7 +274,7 @@ IN_CHILD(threads_that_report_at_once_lose_nothing_unsaid_and_keep_their_order)
     vs_journal_stats(vs_record_journal(), &s);
     CHECK(accepted + s.lost == THREADS * EACH);
     vs_drain_finish();
-    size_t n = load(&e);
+    size_t n = load(in_dir("run.db"), &e);
     CHECK(n == accepted + 1);
     for (size_t i = 1; i < n; i++) {
         uint64_t of = e[i].address >> 32, number = e[i].address & UINT32_MAX;
@@ -381,8 +282,6 @@ IN_CHILD(threads_that_report_at_once_lose_nothing_unsaid_and_keep_their_order)
         last[of] = number;
     }
 }
-
-#define T(f) cmocka_unit_test_setup_teardown(f, make_dir, drop_dir)
 
 int main(void)
 {
@@ -402,5 +301,6 @@ int main(void)
         T(a_signal_handler_may_report_at_any_point_of_a_report),
         T(threads_that_report_at_once_lose_nothing_unsaid_and_keep_their_order),
     };
+    option = "VRAMSCOPE_STACKS=driver";
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
