@@ -180,7 +180,7 @@ static uint64_t peak_of(const struct program *p, uint64_t *phases)
 }
 
 /* Every block that dies was born before, once. */
-static void check_whole(const struct program *p)
+static inline void check_whole(const struct program *p)
 {
     bool *lives = calloc(p->block_count + 1, 1);
     for (size_t i = 0; i < p->event_count; i++) {
@@ -194,7 +194,7 @@ static void check_whole(const struct program *p)
     free(lives);
 }
 
-static struct peaks edited(const struct made *m, const char *text)
+static inline struct peaks edited(const struct made *m, const char *text)
 {
     struct edit e;
     char *why = NULL;
@@ -229,6 +229,20 @@ static inline void assert_refused(const struct made *m, const char *text, const 
     assert_int_equal(r.low.event_count, 0);
     edit_free_result(&r);
 }
+
+/* ---- a step with two parameters ---- */
+
+/* w and v; s and t are their states, x and y what Adam makes by lists */
+static const struct known step[] = {
+    {'w', KIB(400), KIND_PARAMETER, NOWHERE}, {'v', KIB(100), KIND_PARAMETER, NOWHERE},
+    {'a', KIB(1000), KIND_SAVED, UNIT0},      {'c', KIB(2000), KIND_SAVED, UNIT1},
+    {'g', KIB(400), KIND_GRADIENT, NODE1},    {'h', KIB(100), KIND_GRADIENT, NODE0},
+    {'s', KIB(400), KIND_STATE, FOREACH},     {'t', KIB(100), KIND_STATE, FOREACH},
+    {'x', KIB(400), KIND_UPDATE, FOREACH},    {'y', KIB(100), KIND_UPDATE, FOREACH},
+    {'k', KIB(32), KIND_OTHER, NOWHERE},      {0}};
+
+#define FIRST  ".+w .+v f+k f+a f+c b+g b-c b+h b-a o+s o+s o+t o+t o+x o+y o-x o-y .-g .-h |"
+#define SECOND " f+a f+c b+g b-c b+h b-a o+x o+y o-x o-y .-g .-h |"
 
 /* ---- whose element types are known ---- */
 

@@ -1,4 +1,8 @@
 vs_analyzer_test(edits LIBS room_edit)
+vs_analyzer_test(edit_optimizer LIBS room_edit)
+vs_analyzer_test(edit_loss LIBS room_edit)
+vs_analyzer_test(edit_checkpoint LIBS room_edit)
+vs_analyzer_test(edit_refusals LIBS room_edit)
 vs_analyzer_test(edit_types LIBS room_edit)
 vs_analyzer_test(edit_kernels LIBS room_edit)
 vs_analyzer_test(unit_names LIBS room_edit)

@@ -1,0 +1,283 @@
+/*
+ * test_edit_optimizer.c - changes of what lives beside the parameters: the optimizer's temporaries and
+ * states, gradients that are kept or updated one by one, accumulation, and the shares of ZeRO's ranks.
+ */
+#include "made.h"
+
+static void without_lists_the_optimizer_has_three_of_one_parameter_at_most(void **state)
+{
+    (void)state;
+    struct made m;
+    make(&m, FIRST SECOND, step);
+    struct peaks p = edited(&m, "foreach=no");
+    /* w: root and quotient; v: root and quotient beside w's quotient */
+    assert_int_equal(p.phase[OPTIMIZER], KIB(500 + 1000 + 32 + 500 + 800));
+    assert_int_equal(p.low, p.high);
+}
+
+static void a_fused_optimizer_has_no_temporaries(void **state)
+{
+    (void)state;
+    struct made m;
+    make(&m, FIRST SECOND, step);
+    assert_int_equal(edited(&m, "optimizer=fused").phase[OPTIMIZER], KIB(500 + 1000 + 32 + 500));
+}
+
+static void states_shrink_to_their_bytes_and_scales(void **state)
+{
+    (void)state;
+    struct made m;
+    make(&m, FIRST SECOND, step);
+    uint64_t others = KIB(500 + 32 + 3000 + 400);
+    assert_int_equal(edited(&m, "states=bf16").low, others + KIB(500));
+    /* 102400 and 25600 elements, a scale of 4 bytes for each 256 */
+    assert_int_equal(edited(&m, "states=8bit").low, others + 2 * (102400 + 2048 + 25600 + 512));
+    assert_int_equal(edited(&m, "states=host").low, others);
+}
+
+static void in_backward_a_gradient_lives_beside_its_own_update_alone(void **state)
+{
+    (void)state;
+    struct made m;
+    make(&m, FIRST SECOND, step);
+    struct peaks p = edited(&m, "gradients=in-backward");
+    /* g and what updates w, while a lives; c is freed before the next node makes h */
+    assert_int_equal(p.phase[BACKWARD], KIB(500 + 1000 + 32 + 3000 + 400));
+    /* the optimizer's phase makes nothing any more: what lives is there */
+    assert_int_equal(p.phase[OPTIMIZER], KIB(500 + 1000 + 32));
+    assert_int_equal(edited(&m, "states=host").phase[OPTIMIZER], KIB(500 + 32 + 500));
+    assert_int_equal(p.phase[FORWARD], KIB(500 + 1000 + 32 + 3000));
+}
+
+static void kept_gradients_are_there_in_forward_and_freed_again_by_the_opposite(void **state)
+{
+    (void)state;
+    struct made m;
+    make(&m, FIRST SECOND SECOND, step);
+    struct edit e;
+    char *why = NULL;
+    assert_true(edit_parse("set_to_none=no", &e, &why));
+    struct edit_result r = edit_apply(&m.p, &e);
+    assert_null(r.why);
+    uint64_t phases[NAMES];
+    peak_of(&r.low, phases);
+    assert_int_equal(phases[FORWARD], KIB(500 + 1000 + 32 + 500 + 3000));
+    assert_int_equal(phases[BACKWARD], KIB(500 + 1000 + 32 + 500 + 3000 + 400));
+    edit_free_result(&r);
+    assert_refused(&m, "set_to_none=yes", "already");
+}
+
+static void accumulation_keeps_gradients_and_makes_no_second_workspace(void **state)
+{
+    (void)state;
+    struct made m;
+    make(&m, FIRST SECOND, step);
+    struct peaks p = edited(&m, "accumulate=4");
+    assert_int_equal(p.phase[FORWARD], KIB(500 + 1000 + 32 + 500 + 3000));
+    assert_int_equal(p.phase[BACKWARD], KIB(500 + 1000 + 32 + 500 + 3000 + 400));
+    assert_int_equal(p.phase[OPTIMIZER], KIB(500 + 1000 + 32 + 500 + 500));
+}
+
+/* i is a batch; where the first step's end is noted when the next forward begins, the second one's is there
+ * before it.  c lives until backward's end. */
+static void accumulation_makes_a_batch_anew_each_time_and_no_parameter(void **state)
+{
+    (void)state;
+    static const struct known plain[] = {
+        {'w', KIB(500), KIND_PARAMETER, NOWHERE}, {'i', KIB(200), KIND_OTHER, NOWHERE},
+        {'c', KIB(1000), KIND_SAVED, UNIT1},      {'g', KIB(500), KIND_GRADIENT, NODE1},
+        {'x', KIB(10), KIND_UPDATE, FOREACH},     {0}};
+    struct made m;
+    make(&m, ".+w .+i f+c b+g b-c b-i o+x o-x .-g .+i | f+c b+g b-c b-i o+x o-x .-g |", plain);
+    struct peaks p = edited(&m, "accumulate=3");
+    assert_int_equal(p.phase[BACKWARD],
+                     KIB(500 + 500 + 200 + 1000 + 500)); /* the gradient, and the one to be added */
+    assert_int_equal(p.low, KIB(500 + 500 + 200 + 1000 + 500));
+}
+
+/* T is a checkpoint's copy that was loaded and freed, j what each batch is made of, e an evaluation's. */
+static void accumulation_repeats_neither_a_programs_setup_nor_an_evaluation(void **state)
+{
+    (void)state;
+    static const struct known plain[] = {{'w', KIB(500), KIND_PARAMETER, NOWHERE},
+                                         {'T', KIB(5000), KIND_OTHER, NOWHERE},
+                                         {'i', KIB(200), KIND_OTHER, NOWHERE},
+                                         {'j', KIB(300), KIND_OTHER, NOWHERE},
+                                         {'a', KIB(100), KIND_SAVED, UNIT1},
+                                         {'g', KIB(500), KIND_GRADIENT, NODE1},
+                                         {'x', KIB(10), KIND_UPDATE, FOREACH},
+                                         {'e', KIB(4000), KIND_OTHER, NOWHERE},
+                                         {0}};
+    struct made m;
+    make(&m, ".+w .+T .-T .+i f+a b+g b-a b-i o+x o-x .-g | .+j .+i .-j f+a b+g b-a b-i o+x o-x .-g |",
+         plain);
+    struct peaks p = edited(&m, "accumulate=3");
+    assert_int_equal(p.phase[NONE], KIB(500 + 5000));
+    /* the second step's batches are made beside a gradient */
+    make(&m, ".+w f+a b+g b-a o+x o-x .-g | .+j .+i .-j f+a b+g b-a b-i o+x o-x .-g |", plain);
+    assert_int_equal(edited(&m, "accumulate=3").phase[NONE], KIB(500 + 500 + 200 + 300));
+    make(&m, ".+w f+a b+g b-a o+x o-x .-g | e+e e-e .+i f+a b+g b-a b-i o+x o-x .-g |", plain);
+    facts.evaluation = EVALUATION;
+    p = edited(&m, "accumulate=3");
+    facts.evaluation = EDIT_NO_PHASE;
+    assert_int_equal(p.low, KIB(500 + 4000));
+}
+
+static void steps_that_accumulate_already_are_refused(void **state)
+{
+    (void)state;
+    struct made m;
+    make(&m, ".+w f+a b+g b-a f+a b-a .-g |", step);
+    assert_refused(&m, "accumulate=2", "2 forwards and backwards already");
+}
+
+/* ---- ZeRO ---- */
+
+static void zero_1_shares_states_and_has_buckets_of_all_gradients(void **state)
+{
+    (void)state;
+    struct made m;
+    make(&m, FIRST SECOND, step);
+    struct peaks p = edited(&m, "zero=1:4");
+    /* of two parameters, 400 and 100, a rank of four has the larger one's states */
+    assert_int_equal(p.low, KIB(500 + 500 + 800 + 32 + 3000 + 400));
+    assert_int_equal(p.high, p.low + KIB(500)); /* the first bucket may be there in the second step, too */
+    assert_int_equal(p.phase[OPTIMIZER], KIB(500 + 500 + 800 + 32 + 400)); /* gradients are in the buckets */
+}
+
+static void zero_1s_other_rank_has_the_states_of_other_parameters(void **state)
+{
+    (void)state;
+    struct made m;
+    struct edit e;
+    char *why = NULL;
+    static const uint64_t states[] = {200, 0}; /* two ranks: those of the smaller one; of more, none */
+    make(&m, FIRST SECOND, step);
+    for (int i = 0; i < 2; i++) {
+        assert_true(edit_parse(i ? "zero=1:3" : "zero=1:2", &e, &why));
+        assert_true(edit_has_other(&e));
+        e.other = true;
+        struct edit_result r = edit_apply(&m.p, &e);
+        assert_null(r.why);
+        check_whole(&r.low);
+        assert_int_equal(peak_of(&r.low, NULL), KIB(500 + 500 + states[i] + 32 + 3000 + 400));
+        edit_free_result(&r);
+    }
+    assert_true(edit_parse("zero=2:2", &e, &why));
+    assert_false(edit_has_other(&e));
+}
+
+/* Four gradients: a bucket of all at first, then the one that passes 1 MiB, two that pass 25, and the rest.
+ */
+static void zero_1_makes_its_buckets_anew_for_the_second_step(void **state)
+{
+    (void)state;
+    static const struct known large[] = {{'w', MIB(16), KIND_PARAMETER, NOWHERE},
+                                         {'a', MIB(1), KIND_SAVED, UNIT0},
+                                         {'g', MIB(16), KIND_GRADIENT, NODE0},
+                                         {'s', MIB(16), KIND_STATE, FOREACH},
+                                         {0}};
+    struct made m;
+    struct edit e;
+    char *why = NULL;
+    make(&m, ".+w .+w .+w .+w f+a b-a b+g b+g b+g b+g o+s o+s o+s o+s .-g .-g .-g .-g | f+a b-a |", large);
+    assert_true(edit_parse("zero=1:2", &e, &why));
+    struct edit_result r = edit_apply(&m.p, &e);
+    uint64_t buckets[8];
+    size_t n = 0;
+    for (size_t i = 0; i < r.low.block_count && n < 8; i++)
+        if (r.low.blocks[i].kind == KIND_OTHER)
+            buckets[n++] = r.low.blocks[i].size;
+    assert_int_equal(n, 4);
+    assert_int_equal(buckets[0], MIB(64));
+    assert_int_equal(buckets[1], MIB(16));
+    assert_int_equal(buckets[2], MIB(32));
+    assert_int_equal(buckets[3], MIB(16));
+    edit_free_result(&r);
+}
+
+static void zero_2_and_3_gather_a_unit_and_leave_shares(void **state)
+{
+    (void)state;
+    struct made m;
+    make(&m, FIRST SECOND, step);
+    struct peaks p = edited(&m, "zero=2:4");
+    /* backward begins: everything is whole beside its share, and the first gradient too */
+    assert_int_equal(p.low, KIB(125 + 500 + 250 + 32 + 3000 + 400));
+    assert_int_equal(p.phase[OPTIMIZER], KIB(125 + 250 + 32 + 125 + 125));
+    p = edited(&m, "zero=3:4");
+    /* unit 1 is whole, and what is fetched of unit 0 in its buffer */
+    assert_int_equal(p.low, KIB(125 + 400 + 100 + 250 + 32 + 3000 + 400));
+    assert_int_equal(p.phase[OPTIMIZER], KIB(125 + 250 + 32 + 125 + 125));
+    assert_int_equal(p.phase[FORWARD], KIB(125 + 400 + 400 + 250 + 32 + 3000)); /* unit 1, and its buffer */
+}
+
+/* What such a one holds in buckets, shares and gathers is in it already. */
+static void of_one_rank_of_several_no_zero_is_told(void **state)
+{
+    (void)state;
+    struct made m;
+    make(&m, FIRST SECOND, step);
+    facts.ranks = 2;
+    assert_refused(&m, "zero=1:4", "one of 2 ranks already");
+    assert_refused(&m, "zero=3:4", "one of 2 ranks already");
+    facts.ranks = 1;
+}
+
+/* Only what has a gradient has a bucket, and a rank's states are those of such parameters. */
+static void of_frozen_parameters_zero_1_has_no_buckets(void **state)
+{
+    (void)state;
+    static const struct known frozen[] = {{'v', KIB(8000), KIND_PARAMETER, NOWHERE},
+                                          {'w', KIB(64), KIND_PARAMETER, NOWHERE},
+                                          {'u', KIB(64), KIND_PARAMETER, NOWHERE},
+                                          {'a', KIB(100), KIND_SAVED, UNIT0},
+                                          {'g', KIB(64), KIND_GRADIENT, NODE0},
+                                          {'s', KIB(64), KIND_STATE, FOREACH},
+                                          {0}};
+    struct made m;
+    make(&m, ".+v .+w .+u f+a b+g b+g b-a o+s o+s .-g .-g | f+a b+g b+g b-a .-g .-g |", frozen);
+    struct peaks p = edited(&m, "zero=1:2");
+    assert_int_equal(p.low, KIB(8128 + 128 + 64 + 100 + 128));
+    assert_int_equal(p.high, KIB(8128 + 128 + 64 + 100 + 128 + 128)); /* with the first bucket kept */
+}
+
+/* v is frozen: no gradient says which unit it is of. */
+static void of_frozen_parameters_zero_3_gathers_all_at_the_high_end_alone(void **state)
+{
+    (void)state;
+    static const struct known frozen[] = {
+        {'w', KIB(64), KIND_PARAMETER, NOWHERE},   {'v', KIB(800), KIND_PARAMETER, NOWHERE},
+        {'u', KIB(1000), KIND_PARAMETER, NOWHERE}, {'t', KIB(900), KIND_PARAMETER, NOWHERE},
+        {'a', KIB(100), KIND_SAVED, UNIT0},        {'g', KIB(64), KIND_GRADIENT, NODE0},
+        {'s', KIB(64), KIND_STATE, FOREACH},       {0}};
+    struct made m;
+    make(&m, ".+w .+v .+u .+t f+a b+g b-a o+s .-g | f+a b+g b-a .-g |", frozen);
+    struct peaks p = edited(&m, "zero=3:2");
+    uint64_t shares = (2764 + 64) / 2;
+    assert_in_range(p.low, KIB(shares + 2000 + 100), KIB(shares + 2 * 2000 + 100 + 4 * 64));
+    assert_true(p.high >= KIB(shares + 2700 + 100));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(without_lists_the_optimizer_has_three_of_one_parameter_at_most),
+        cmocka_unit_test(a_fused_optimizer_has_no_temporaries),
+        cmocka_unit_test(states_shrink_to_their_bytes_and_scales),
+        cmocka_unit_test(in_backward_a_gradient_lives_beside_its_own_update_alone),
+        cmocka_unit_test(kept_gradients_are_there_in_forward_and_freed_again_by_the_opposite),
+        cmocka_unit_test(accumulation_keeps_gradients_and_makes_no_second_workspace),
+        cmocka_unit_test(accumulation_makes_a_batch_anew_each_time_and_no_parameter),
+        cmocka_unit_test(accumulation_repeats_neither_a_programs_setup_nor_an_evaluation),
+        cmocka_unit_test(steps_that_accumulate_already_are_refused),
+        cmocka_unit_test(zero_1_shares_states_and_has_buckets_of_all_gradients),
+        cmocka_unit_test(zero_1s_other_rank_has_the_states_of_other_parameters),
+        cmocka_unit_test(zero_1_makes_its_buckets_anew_for_the_second_step),
+        cmocka_unit_test(zero_2_and_3_gather_a_unit_and_leave_shares),
+        cmocka_unit_test(of_one_rank_of_several_no_zero_is_told),
+        cmocka_unit_test(of_frozen_parameters_zero_1_has_no_buckets),
+        cmocka_unit_test(of_frozen_parameters_zero_3_gathers_all_at_the_high_end_alone),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,191 @@
+/*
+ * test_edit_refusals.c - a run that ended in a refusal: which changes make its request pass, by how much the
+ * others stay short, and what is said where no single one is enough.
+ */
+#include "edit/refusal.h"
+
+#include "made.h"
+
+/* n is the request */
+static const struct known died[] = {{'w', MIB(8), KIND_PARAMETER, NOWHERE},
+                                    {'s', MIB(16), KIND_STATE, FOREACH},
+                                    {'a', MIB(20), KIND_SAVED, UNIT0},
+                                    {'b', MIB(2), KIND_SAVED, UNIT0},
+                                    {'c', MIB(20), KIND_SAVED, UNIT1},
+                                    {'n', MIB(20), KIND_REQUEST, UNIT1},
+                                    {0}};
+
+#define DIED ".+w o+s | f+a f+b f+c f+n"
+
+static const struct refusal_change *change(const struct refusal_answer *a, const char *name)
+{
+    for (size_t i = 0; i < a->count; i++)
+        if (!strcmp(a->changes[i].name, name))
+            return &a->changes[i];
+    return NULL;
+}
+
+static struct refusal_answer asked(const struct made *m, uint64_t capacity)
+{
+    struct refusal_answer a = {.why = NULL};
+    struct torch_settings settings = torch_defaults();
+    settings.capacity = capacity;
+    refusal_ask(&m->p, FEED_LIVE, &settings, NULL, 0, &a);
+    return a;
+}
+
+static void a_request_passes_where_what_a_change_frees_is_enough(void **state)
+{
+    (void)state;
+    struct made m;
+    make(&m, DIED, died);
+    /* 86 MiB with the request; without the states 70 */
+    struct refusal_answer a = asked(&m, MIB(72));
+    assert_null(a.why);
+    assert_non_null(change(&a, "states=host"));
+    assert_int_equal(change(&a, "states=host")->frees, MIB(16));
+    assert_int_equal(change(&a, "states=host")->verdict, REFUSAL_PASSES);
+    assert_int_equal(change(&a, "states=bf16")->verdict, REFUSAL_SHORT);
+    /* unit 0 keeps b, its output */
+    assert_int_equal(change(&a, "checkpoint=1")->frees, MIB(20));
+    assert_null(change(&a, "foreach=no"));
+    assert_null(change(&a, "types=bf16")); /* nobody knows how many bytes an element has */
+    refusal_free(&a);
+}
+
+static void assert_says(const struct refusal_answer *a, const char *name, const char *text)
+{
+    assert_non_null(change(a, name));
+    char *said = refusal_text(a, change(a, name), false);
+    assert_string_equal(said, text);
+    free(said);
+}
+
+static void a_change_says_by_how_much_a_request_passes_or_stays_short(void **state)
+{
+    (void)state;
+    struct made m;
+    make(&m, DIED, died);
+    struct refusal_answer a = asked(&m, MIB(72));
+    assert_int_equal(a.missing, MIB(14));
+    assert_int_equal(change(&a, "states=host")->room, MIB(2));
+    assert_int_equal(change(&a, "states=bf16")->room, -MIB(6));
+    refusal_free(&a);
+    static const struct refusal_answer was = {.missing = 10 << 20};
+    struct refusal_change c = {.name = (char[]){"x"},
+                               .made = true,
+                               .frees = 12 << 20,
+                               .room = 2 << 20,
+                               .pieces = 5 << 20,
+                               .held = true};
+    struct refusal_answer one = was;
+    one.changes = &c;
+    one.count = 1;
+    assert_says(&one, "x", "x frees 12.00 MiB: this request would have passed, 2.00 MiB left");
+    c.frees = 0;
+    assert_says(&one, "x",
+                "x frees 0 B: this request would have passed, 2.00 MiB left, as 5.00 MiB less lies unused in "
+                "pieces");
+    c.pieces = 0;
+    assert_says(&one, "x",
+                "x frees 0 B: this request would have passed, 2.00 MiB left, in a piece that is free then");
+    c.verdict = REFUSAL_SHORT;
+    c.frees = -(3 << 20);
+    c.room = -(13 << 20);
+    assert_says(&one, "x", "x needs 3.00 MiB more: not enough alone, short by 13.00 MiB");
+    c.earlier = true;
+    assert_says(&one, "x", "x needs 3.00 MiB more: not enough alone, another request before it has no room");
+}
+
+/* n is the logits */
+static void a_request_that_a_change_does_not_make_is_said_to_be_gone(void **state)
+{
+    (void)state;
+    struct known logits[sizeof died / sizeof *died];
+    memcpy(logits, died, sizeof died);
+    for (struct known *k = logits; k->name; k++)
+        if (k->name == 'n')
+            *k = (struct known){'n', MIB(64), KIND_REQUEST, HEAD};
+    struct made m;
+    make(&m, ".+w o+s | f+a f+b f+c l+n", logits);
+    struct refusal_answer a = asked(&m, MIB(129));
+    const struct refusal_change *c = change(&a, "loss=fused");
+    assert_non_null(c);
+    assert_false(c->made);
+    assert_string_equal(refusal_says(c), "this request would not be made");
+    assert_true(c->frees <= 0); /* the request itself is nothing that lived */
+    assert_true(change(&a, "states=host")->made);
+    refusal_free(&a);
+}
+
+static void where_no_change_is_enough_a_pair_is_named(void **state)
+{
+    (void)state;
+    struct made m;
+    make(&m, DIED, died);
+    /* at most 20 MiB by one change */
+    struct refusal_answer a = asked(&m, MIB(48));
+    assert_null(a.why);
+    assert_true(a.count > 1);
+    assert_int_equal(a.changes[0].verdict, REFUSAL_PASSES);
+    assert_non_null(strchr(a.changes[0].name, ' '));
+    assert_int_equal(change(&a, "states=host")->verdict, REFUSAL_SHORT);
+    refusal_free(&a);
+}
+
+static void a_request_that_the_replay_does_not_refuse_has_no_advice(void **state)
+{
+    (void)state;
+    struct made m;
+    make(&m, DIED, died);
+    struct refusal_answer a = asked(&m, MIB(86));
+    assert_non_null(a.why);
+    assert_int_equal(a.count, 0);
+    refusal_free(&a);
+}
+
+static void an_end_of_memory_leaves_figures_and_says_which_request_has_no_room(void **state)
+{
+    (void)state;
+    static const bool wanted[FEED_POLICIES] = {[FEED_LIVE] = true, [FEED_ARENA] = true};
+    struct torch_settings settings = torch_defaults();
+    struct made m;
+    make(&m, DIED, died);
+    struct answer a = answer_of(&m.p, &settings, wanted);
+    settings.capacity = MIB(66);
+    answer_fit(&a, &m.p, &settings);
+    for (int p = 0; p < FEED_POLICIES; p++) {
+        if (!wanted[p])
+            continue;
+        assert_true(a.of[p].ran_out);
+        assert_int_equal(a.of[p].out_size, MIB(20));
+        assert_int_equal(a.of[p].out_phase, FORWARD);
+        assert_int_equal(a.of[p].peak.allocated, MIB(86));
+    }
+    answer_free(&a);
+    /* less than the arena's smallest piece is nothing, not everything */
+    settings.capacity = UINT64_MAX;
+    a = answer_of(&m.p, &settings, wanted);
+    settings.capacity = 1;
+    answer_fit(&a, &m.p, &settings);
+    assert_true(a.of[FEED_LIVE].ran_out && a.of[FEED_ARENA].ran_out);
+    settings.capacity = MIB(200);
+    answer_free(&a);
+    a = answer_of(&m.p, &settings, wanted);
+    answer_fit(&a, &m.p, &settings);
+    assert_false(a.of[FEED_LIVE].ran_out || a.of[FEED_ARENA].ran_out);
+    answer_free(&a);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_request_passes_where_what_a_change_frees_is_enough),
+        cmocka_unit_test(a_change_says_by_how_much_a_request_passes_or_stays_short),
+        cmocka_unit_test(a_request_that_a_change_does_not_make_is_said_to_be_gone),
+        cmocka_unit_test(where_no_change_is_enough_a_pair_is_named),
+        cmocka_unit_test(a_request_that_the_replay_does_not_refuse_has_no_advice),
+        cmocka_unit_test(an_end_of_memory_leaves_figures_and_says_which_request_has_no_room),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
