@@ -18,25 +18,11 @@
 #include "trace/store/store.h"
 #include "trace/store/vfs.h"
 #include "trace/uses/uses.h"
+#include "losses.h"
 
 #define LIVE_EVERY 250000 /* rows between two rewrites of table live, at least */
 #define HOLD_NS    50000000
-#define LOSS_NS    1000000000
 #define LOG_TOLD   (UINT64_C(64) << 20)
-
-enum {
-    LOST_FULL,
-    LOST_DEAD,
-    LOST_TABLE,
-    LOST_LATE,
-    LOST_GRAPHS,
-    LOST_ENDS,
-    LOST_RANGES,
-    LOST_BIRTHS,
-    LOST_TENSORS,
-    LOST_USES,
-    LOSSES
-};
 
 struct vs_writer {
     struct vs_journal *journal;
@@ -51,15 +37,12 @@ struct vs_writer {
     struct vs_event *events;
     uint64_t *seqs;
     size_t room;
-    uint64_t fed;                             /* ring sequence of the last event given to the ledger */
-    long taken;                               /* events given to it since opening */
-    uint64_t live_seq;                        /* row at which table live was last rewritten */
-    uint64_t lost[LOSSES], lost_seen;         /* in rows; last seen */
-    uint64_t ends_seen, dead_seen, gaps_seen; /* losses that the ledger knows of: ends, dead slots, any */
-    int64_t loss_t[LOSSES];
+    uint64_t fed;      /* ring sequence of the last event given to the ledger */
+    long taken;        /* events given to it since opening */
+    uint64_t live_seq; /* row at which table live was last rewritten */
+    struct vs_losses losses;
     bool log_reported;  /* a row says that a reader holds the log */
     uint64_t log_limit; /* bytes of the log from which on that is reported */
-    int uncovered;      /* how many facts of that kind have their rows */
     int64_t start_ns, last_t;
     int64_t step_t; /* of the last step that ended */
     int level;
@@ -87,80 +70,6 @@ static bool access_of(void *context, uint32_t id, struct vs_access_row *out)
     if (row)
         *out = *row;
     return row != NULL;
-}
-
-/* ---- losses that the journal counted ---- */
-
-static const enum vs_loss loss_of[LOSSES] = {
-    [LOST_FULL] = VS_LOSS_RING_FULL, [LOST_DEAD] = VS_LOSS_DEAD_SLOT, [LOST_TABLE] = VS_LOSS_TABLE_FULL,
-    [LOST_LATE] = VS_LOSS_LATE_SLOT, [LOST_GRAPHS] = VS_LOSS_GRAPHS,  [LOST_ENDS] = VS_LOSS_RING_FULL_ENDS,
-    [LOST_RANGES] = VS_LOSS_RANGES,  [LOST_BIRTHS] = VS_LOSS_BIRTHS,  [LOST_TENSORS] = VS_LOSS_TENSORS_FULL,
-    [LOST_USES] = VS_LOSS_USES,
-};
-
-/* A database that is continued has rows for earlier losses. */
-static void load_losses(struct vs_writer *w)
-{
-    for (size_t i = 0; i < LOSSES; i++)
-        w->lost[i] = vs_store_lost(w->store, loss_of[i]);
-    w->ends_seen = w->lost[LOST_ENDS];
-    w->dead_seen = w->lost[LOST_DEAD] + w->lost[LOST_LATE];
-    w->gaps_seen = w->lost[LOST_FULL] + w->ends_seen + w->dead_seen;
-}
-
-/* Notes what bypassed the recording, each thing once; how many calls is not known.  (A database that is
- * continued gets the same rows again, which readers show as one.) */
-static void note_uncovered(struct vs_writer *w)
-{
-    char key[24];
-    while (w->uncovered < VS_UNCOVERED_FACTS) {
-        snprintf(key, sizeof key, VS_UNCOVERED_FACT, w->uncovered);
-        const char *why = vs_journal_fact(w->journal, key);
-        if (why == NULL)
-            break;
-        vs_store_loss(w->store, w->last_t, 0, VS_LOSS_NOT_COVERED, why);
-        w->uncovered++;
-    }
-}
-
-/* Names are missing, and no events. */
-static void note_births(struct vs_writer *w, uint64_t n)
-{
-    char why[200];
-    snprintf(why, sizeof why,
-             "%llu births in backward whose node was made too many nodes of its thread before to know where: "
-             "they have the node's name and no line",
-             (unsigned long long)n);
-    vs_store_loss(w->store, w->last_t, 0, VS_LOSS_BIRTHS, why);
-}
-
-/* Writes rows for losses since the last call; at most one row a second of each kind. */
-static bool note_losses(struct vs_writer *w, bool now)
-{
-    struct vs_journal_stats s;
-    vs_journal_stats(w->journal, &s);
-    const uint64_t total[LOSSES] = {[LOST_FULL] = s.lost - s.lost_ends, [LOST_DEAD] = s.dead,
-                                    [LOST_TABLE] = s.table_full,        [LOST_LATE] = s.late,
-                                    [LOST_GRAPHS] = s.untracked,        [LOST_ENDS] = s.lost_ends,
-                                    [LOST_RANGES] = s.lost_ranges,      [LOST_BIRTHS] = s.lost_births,
-                                    [LOST_TENSORS] = s.tensors_full,    [LOST_USES] = s.lost_uses};
-    bool any = s.lost > w->lost_seen;
-    note_uncovered(w);
-    w->lost_seen = s.lost;
-    for (size_t i = 0; i < LOSSES; i++) {
-        if (total[i] <= w->lost[i] || (!now && w->last_t - w->loss_t[i] < LOSS_NS && w->loss_t[i]))
-            continue;
-        /* these count requests, possibly for one name again and again, or launches, not events */
-        bool table = i == LOST_TABLE || i == LOST_TENSORS || i == LOST_USES;
-        if (i == LOST_BIRTHS)
-            note_births(w, total[i] - w->lost[i]);
-        else if (!table || !w->lost[i])
-            vs_store_loss(w->store, w->last_t, table ? 0 : total[i] - w->lost[i], loss_of[i], NULL);
-        w->lost[i] = total[i];
-        w->loss_t[i] = w->last_t;
-        any = true;
-    }
-    return any;
 }
 
 /* ---- open, free ---- */
@@ -219,7 +128,7 @@ static int start(struct vs_writer *w, char *why, size_t why_size)
     w->live_seq = vs_ledger_seq(w->ledger);
     w->grown = true;
     w->whole = vs_store_merged(w->store);
-    load_losses(w);
+    vs_losses_load(&w->losses, w->store);
     if (w->fed) /* events that were committed before the kill but not handed back */
         vs_journal_release(w->journal, w->fed);
     return 0;
@@ -271,23 +180,6 @@ static bool make_room(struct vs_writer *w, size_t room)
     return true;
 }
 
-/* Reports to the ledger what is missing among the events up to LAST, which it is fed next.  The kind of an
- * event that was claimed and never published is unknown, so it may have been an end. */
-static void report_losses(struct vs_writer *w, uint64_t last)
-{
-    struct vs_journal_stats s;
-    uint64_t from, to;
-    if (vs_journal_lost_ends(w->journal, &w->ends_seen, &from, &to))
-        vs_ledger_lost_ends(w->ledger, from ? from : w->fed + 1, to);
-    vs_journal_stats(w->journal, &s);
-    if (s.dead + s.late > w->dead_seen)
-        vs_ledger_lost_ends(w->ledger, w->fed + 1, last);
-    w->dead_seen = s.dead + s.late;
-    if (s.lost + w->dead_seen > w->gaps_seen)
-        vs_ledger_lost(w->ledger, last);
-    w->gaps_seen = s.lost + w->dead_seen;
-}
-
 /* Applies the uses among the events from FIRST to N, and gives frees the rows of their blocks.  Returns how
  * many events were uses. */
 static size_t apply_uses(struct vs_writer *w, size_t first, size_t n)
@@ -315,7 +207,7 @@ static long feed(struct vs_writer *w, bool final)
     size_t n = vs_journal_peek(w->journal, w->events, w->seqs, want, final), first = 0;
     while (first < n && w->seqs[first] <= w->fed)
         first++;
-    report_losses(w, n ? w->seqs[n - 1] : w->fed);
+    vs_losses_report(&w->losses, w->journal, w->ledger, w->fed, n ? w->seqs[n - 1] : w->fed);
     size_t uses = apply_uses(w, first, n);
     for (size_t i = first; i < n; i++) /* the last even if it is a use, so that all of them are handed back */
         if (w->events[i].op != VS_OP_USE || i == n - 1)
@@ -456,7 +348,7 @@ long vs_writer_drain(struct vs_writer *w, bool final)
         w->grown = true;
         return rc;
     }
-    bool losses = note_losses(w, false);
+    bool losses = vs_losses_note(&w->losses, w->journal, w->store, w->last_t, false);
     long fed = feed(w, final);
     if (fed < 0)
         return fed;
@@ -520,7 +412,7 @@ static int write_rest(struct vs_writer *w, bool last)
         return rc;
     if (w->whole && !w->taken) /* a recovery that was killed behind its last commit */
         return 0;
-    note_losses(w, true);
+    vs_losses_note(&w->losses, w->journal, w->store, w->last_t, true);
     if (last)
         vs_ledger_finish(w->ledger, &w->out);
     else
