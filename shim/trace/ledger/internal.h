@@ -18,7 +18,8 @@
  *   phases.c   statistics per phase, zones
  *   doubt.c    from where to where totals are upper bounds, because ends were lost
  *   stretch.c  stretches: the units of folding
- *   oom.c      what lived when memory ran out, and whether that reached the program
+ *   oom.c      refusals: whether they reached the program, and what the driver said then
+ *   oom_kept.c those that are kept, and what lived then
  *   restore.c  continuing a database
  *   resume.c   the state that restoring needs beside the other tables
  */
@@ -369,9 +370,19 @@ void vs_reservation_managed(struct vs_ledger *l, const struct vs_event *cause, u
 
 /* oom.c */
 void vs_oom_event(struct vs_ledger *l, const struct vs_event *e, enum verdict verdict); /* just applied */
-void vs_oom_remember(struct vs_ledger *l, const struct vs_alloc *a); /* as vs_gone_remember */
 void vs_oom_sample(struct vs_ledger *l, const struct vs_event *e, int64_t t);
 void vs_oom_finish(struct vs_ledger *l); /* no more events come */
+
+/* oom_kept.c */
+#define VS_OOM_NONE       SIZE_MAX
+#define VS_OOM_OPEN_ROLES (VS_OOM_OPEN_FIRST | VS_OOM_OPEN_LAST)
+/* The one in ROLE of a device, or of a thread where the role is an open one; VS_OOM_NONE. */
+size_t vs_oom_find(const struct vs_ledger *l, uint8_t role, int key);
+/* Puts ROW into ROLE, with an empty list `gone`; VS_OOM_NONE: there is no memory. */
+size_t vs_oom_put(struct vs_ledger *l, uint8_t role, const struct vs_oom_row *row);
+/* FIRST and LAST, of a row of refusals (or the same one twice), reached the program. */
+void vs_oom_reached(struct vs_ledger *l, size_t first, size_t last);
+void vs_oom_remember(struct vs_ledger *l, const struct vs_alloc *a); /* as vs_gone_remember */
 void vs_oom_free(struct vs_ledger *l);
 void vs_oom_each_resume(const struct vs_ledger *l,
                         void (*each)(void *context, const struct vs_resume_row *row), void *context);
