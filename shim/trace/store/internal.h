@@ -3,7 +3,7 @@
  *
  *   open.c     opening, creating, settings, closing
  *   join.c     whether a database and the journal that is to be merged into it belong together
- *   vfs.c      SQLite's system calls
+ *   vfs.c      SQLite's system calls; descriptors.c: the files behind its numbers
  *   rows.c     the batch as a table that SQLite reads: its events go into `ev`
  *   names.c    what rows refer to: strings, threads, modules, kinds, phases
  *   bits.c     which of these rows are written
