@@ -15,6 +15,7 @@
 #define VS_ANALYSIS_BANDS_H
 
 #include "columns.h"
+#include "read/tables.h"
 
 struct band {
     int64_t from, to;

@@ -17,6 +17,9 @@
 
 #include "growth.h"
 #include "savings.h"
+#include "read/living.h"
+#include "read/stacks.h"
+#include "read/steps.h"
 
 struct cause_stack {
     int64_t stack, bytes; /* 0: no call stack */

@@ -13,6 +13,7 @@
 #define VS_ANALYSIS_COLUMNS_H
 
 #include "read/trace.h"
+#include "read/curve.h"
 
 struct column {
     int64_t allocated_min, allocated_max, allocated_last, reserved_min, reserved_max, reserved_last;

@@ -5,6 +5,8 @@
 #include <string.h>
 
 #include "trace/event.h"
+#include "read/curve.h"
+#include "read/living.h"
 
 #define MOST_EVENTS 5000000            /* some seconds */
 #define MOST_BYTES  (INT64_C(1) << 61) /* of a damaged file: sums stay numbers */

@@ -32,6 +32,7 @@
 #define VS_ANALYSIS_GROWTH_H
 
 #include "read/trace.h"
+#include "read/steps.h"
 
 enum { GROWTH_QUARTERS = 4, GROWTH_STEPS = 11 /* fewer are not judged */ };
 

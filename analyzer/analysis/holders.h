@@ -5,6 +5,7 @@
 #define VS_ANALYSIS_HOLDERS_H
 
 #include "read/trace.h"
+#include "read/living.h"
 
 enum holder_by { BY_LINE, BY_LAYER, BY_ROLE, BY_TENSOR, BY_PHASE, BY_CATEGORY, BY_LIBRARY, BY_STACK };
 

@@ -17,6 +17,7 @@
 #define VS_ANALYSIS_LAYERS_H
 
 #include "read/trace.h"
+#include "read/living.h"
 
 struct layer_row {
     char *name;          /* the path from the row's parent on; "*" for a number */

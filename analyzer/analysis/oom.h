@@ -8,6 +8,7 @@
 #define VS_ANALYSIS_OOM_H
 
 #include "read/trace.h"
+#include "read/ooms.h"
 
 /* The memory that a framework carves blocks from, and the part of it outside blocks. */
 struct oom_gaps {

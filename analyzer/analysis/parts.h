@@ -13,6 +13,7 @@
 #define VS_ANALYSIS_PARTS_H
 
 #include "read/trace.h"
+#include "read/living.h"
 
 struct part {
     char *what;     /* the role; where none is known "made in backward", "made outside any phase" */

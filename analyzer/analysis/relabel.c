@@ -15,6 +15,8 @@
 
 #include "bands.h"
 #include "base/shown.h"
+#include "read/relabel.h"
+#include "read/tables.h"
 
 /* ---- rules ---- */
 

@@ -20,6 +20,7 @@
 #define VS_ANALYSIS_RESIDUAL_H
 
 #include "read/trace.h"
+#include "read/tables.h"
 
 enum residual_part {
     PART_CONTEXT, /* the contexts that lived then */

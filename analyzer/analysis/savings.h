@@ -35,6 +35,7 @@
 #define VS_ANALYSIS_SAVINGS_H
 
 #include "read/trace.h"
+#include "read/steps.h"
 
 struct savings {
     bool known;

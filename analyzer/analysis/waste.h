@@ -22,6 +22,8 @@
 #define VS_ANALYSIS_WASTE_H
 
 #include "read/trace.h"
+#include "read/curve.h"
+#include "read/waste.h"
 
 struct waste_bound {
     int64_t at_peak; /* bytes that lay unused when the peak was reached */

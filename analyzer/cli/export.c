@@ -11,6 +11,7 @@
 #include "base/commands.h"
 #include "export/export.h"
 #include "read/symbols.h"
+#include "read/steps.h"
 
 struct options {
     const char *format, *output, *at, *frames, *rows;

@@ -20,6 +20,7 @@
 #include "read/lives.h"
 #include "read/replace.h"
 #include "read/trace.h"
+#include "read/sweep.h"
 #include "show/ranks/ranks.h"
 #include "trace/store/merge.h"
 

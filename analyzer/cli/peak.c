@@ -12,6 +12,7 @@
 #include "base/wrap.h"
 #include "show/ranks/ranks.h"
 #include "read/symbols.h"
+#include "read/ooms.h"
 #include "base/units.h"
 #include "peak_page.h"
 

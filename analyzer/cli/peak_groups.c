@@ -7,6 +7,7 @@
 #include "peak_page.h"
 #include "show/report/frames.h"
 #include "show/report/stack.h"
+#include "read/living.h"
 
 const char *const peak_questions[] = {"line",     "layer",   "role",  "tensor", "phase",
                                       "category", "library", "stack", NULL};

@@ -4,6 +4,8 @@
 #include "show/report/rules.h"
 #include "trace/journal/journal.h"
 #include "show/ranks/ranks.h"
+#include "read/living.h"
+#include "read/stacks.h"
 #include "peak_page.h"
 
 static const char *frame_kind(const struct trace_frame *f)

@@ -15,6 +15,8 @@
 #include "plot/window.h"
 #include "read/lives.h"
 #include "read/replace.h"
+#include "read/living.h"
+#include "read/sweep.h"
 #include "show/ranks/ranks.h"
 #include "analysis/relabel.h"
 #include "base/shown.h"

@@ -9,6 +9,7 @@
 #include "base/wrap.h"
 #include "show/ranks/ranks.h"
 #include "read/symbols.h"
+#include "read/sweep.h"
 #include "analysis/relabel.h"
 #include "show/report/report.h"
 

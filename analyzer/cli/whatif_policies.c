@@ -15,6 +15,9 @@
 #include "base/wrap.h"
 #include "replay/feed.h"
 #include "replay/replay.h"
+#include "read/ooms.h"
+#include "read/steps.h"
+#include "read/tape.h"
 #include "whatif_edits.h"
 #include "whatif_question.h"
 

@@ -7,6 +7,8 @@
 #include "analysis/oom.h"
 #include "base/units.h"
 #include "edit/refusal.h"
+#include "read/ooms.h"
+#include "read/steps.h"
 #include "whatif_edits.h"
 
 static void print_refusal_json(struct json *j, const struct refusal_answer *a, const struct trace_oom_kept *o)

@@ -3,6 +3,7 @@
 #define VS_EDIT_LOSS_CODE_H
 
 #include "read/trace.h"
+#include "read/stacks.h"
 
 enum loss_giving {
     GIVES_ON,       /* what it was given: PyTorch's own code */

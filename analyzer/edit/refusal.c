@@ -6,6 +6,7 @@
 
 #include "answer.h"
 #include "base/units.h"
+#include "read/tape.h"
 
 #define BEST 4 /* single changes of which pairs are tried where none is enough */
 

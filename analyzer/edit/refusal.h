@@ -10,6 +10,7 @@
 
 #include "edits.h"
 #include "replay/feed.h"
+#include "read/ooms.h"
 
 enum refusal_verdict { REFUSAL_PASSES, REFUSAL_MAY_PASS, REFUSAL_SHORT };
 

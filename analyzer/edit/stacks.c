@@ -14,6 +14,7 @@
 #include "loss_code.h"
 #include "read/lives.h"
 #include "read/stream.h"
+#include "read/stacks.h"
 #include "names.h"
 #include "trace/journal/journal.h"
 #include "unit_names.h"

@@ -7,6 +7,8 @@
 #include "analysis/oom.h"
 #include "base/commands.h"
 #include "base/units.h"
+#include "read/curve.h"
+#include "read/ooms.h"
 
 /* What lived was read after how much it was: of a run that goes on it may be a later, greater peak's. */
 static void take_rest(const struct trace *t, struct moment *m)

@@ -10,6 +10,7 @@
 
 #include "export.h"
 #include "places.h"
+#include "read/living.h"
 
 struct moment { /* of one device */
     int64_t device, t;

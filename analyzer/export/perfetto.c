@@ -26,6 +26,9 @@
 #include <string.h>
 
 #include "base/commands.h"
+#include "read/curve.h"
+#include "read/steps.h"
+#include "read/tables.h"
 #include "lanes.h"
 
 /* ---- the devices ---- */

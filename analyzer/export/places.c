@@ -8,6 +8,7 @@
 #include "base/cxx_name.h"
 #include "base/shown.h"
 #include "trace/journal/journal.h"
+#include "read/stacks.h"
 
 enum { DEEPEST = 1024 }; /* frames of a stack: more are no recording's */
 

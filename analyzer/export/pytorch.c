@@ -26,6 +26,7 @@
 
 #include "base/commands.h"
 #include "base/units.h"
+#include "read/ooms.h"
 #include "snapshot.h"
 
 /* ---- events ---- */

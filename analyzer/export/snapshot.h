@@ -10,6 +10,7 @@
 #include "pickle.h"
 #include "places.h"
 #include "read/asked.h"
+#include "read/ooms.h"
 
 struct snapshot_writer {
     struct trace *t;

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/shown.h"
+#include "read/stacks.h"
 #include "snapshot.h"
 
 enum { PIECE = 500 /* elements: the page hands as many to one call */ };

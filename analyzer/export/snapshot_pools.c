@@ -9,6 +9,7 @@
 #include <stdlib.h>
 
 #include "snapshot.h"
+#include "read/tape.h"
 
 #define UNNAMED (UINT64_C(1) << 56) /* from here on no number is made of PyTorch's two */
 

@@ -8,6 +8,7 @@
 #include "base/shown.h"
 #include "base/units.h"
 #include "read/trace.h"
+#include "read/ooms.h"
 #include "runs.h"
 
 enum verdict { USABLE, UNREADABLE, RUNNING, REFUSED, UNSIZED, SHORT, EMPTY, VERDICTS };

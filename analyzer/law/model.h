@@ -7,6 +7,7 @@
 
 #include "fit.h"
 #include "replay/replay.h"
+#include "read/tape.h"
 #include "runs.h"
 
 /* In the order of what is shown. */

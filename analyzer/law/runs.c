@@ -12,6 +12,7 @@
 
 #include "analysis/relabel.h"
 #include "base/shown.h"
+#include "read/steps.h"
 
 #define BATCH_MOST   (INT64_C(1) << 24)
 #define DEVICES_MOST 64

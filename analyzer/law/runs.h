@@ -13,6 +13,7 @@
 #include "fit.h"
 #include "read/lives.h"
 #include "read/trace.h"
+#include "read/tape.h"
 
 #define LAW_RUNS_LEAST 3
 #define LAW_RUNS_MOST  LAW_SAMPLES_MOST

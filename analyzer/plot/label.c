@@ -5,6 +5,7 @@
  * for every pixel column in which the text would cover one of the intervals.
  */
 #include "label.h"
+#include "read/tables.h"
 
 #include <math.h>
 #include <stdlib.h>

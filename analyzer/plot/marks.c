@@ -10,6 +10,7 @@
 #include <stdlib.h>
 
 #include "base/units.h"
+#include "read/ooms.h"
 
 static int64_t curves_top(const struct panel *p)
 {

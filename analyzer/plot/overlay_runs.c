@@ -12,6 +12,8 @@
 
 #include "glyphs.h"
 #include "base/shown.h"
+#include "read/curve.h"
+#include "read/steps.h"
 
 /* Okabe and Ito's, the two that differ most first. */
 static const char *const colors[PICTURE_RUNS] = {"#d55e00", "#0072b2", "#009e73", "#cc79a7",

@@ -18,6 +18,7 @@
 #include "script.h"
 #include "base/shown.h"
 #include "base/units.h"
+#include "read/tables.h"
 
 #define BANDS_CALM 90 /* more bands than this are a flicker behind the curves: then the strip alone */
 #define THIN       4  /* columns; a phase's highest moment is at least this wide in the strip */

@@ -8,6 +8,7 @@
 #include "analysis/residual.h"
 #include "base/shown.h"
 #include "base/units.h"
+#include "read/curve.h"
 
 /* The usual ones first, so that legends look alike; those that never come are not shown. */
 static const char *const usual[] = {"forward", "logits", "backward", "optimizer"};

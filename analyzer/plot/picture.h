@@ -8,6 +8,7 @@
 
 #include "analysis/bands.h"
 #include "analysis/composition.h"
+#include "read/tables.h"
 
 #define PICTURE_PHASES 8 /* with a colour of their own; the rest share "other phases" */
 

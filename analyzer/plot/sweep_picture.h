@@ -4,6 +4,7 @@
 
 #include "output.h"
 #include "read/trace.h"
+#include "read/sweep.h"
 
 struct sweep_picture {
     const char *command; /* in whose name is said what is wrong */

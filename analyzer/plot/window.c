@@ -6,6 +6,8 @@
 #include <string.h>
 
 #include "overlay_runs.h"
+#include "read/ooms.h"
+#include "read/steps.h"
 
 /* ---- what was asked for ---- */
 

@@ -7,6 +7,7 @@
 
 #include "sql.h"
 #include "stream.h"
+#include "living.h"
 
 static bool has_roles(struct trace *t)
 {

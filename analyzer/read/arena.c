@@ -7,6 +7,7 @@
 #include <sqlite3.h>
 
 #include "sql.h"
+#include "tables.h"
 
 static double ratio(struct sqlite3_stmt *s, int column)
 {

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 
 #include "sql.h"
+#include "steps.h"
 #include "trace/event.h"
 #include "trace/ledger/addresses.h"
 

@@ -2,7 +2,7 @@
  * blocks.h - the blocks that a framework's caching allocator handed out on a device, with what is known of
  * each, and what happened to them in order.  For who replays a changed program (edit/).
  *
- * Unlike a tape (trace.h) it has no addresses and nothing that was asked of the driver, but phases, call
+ * Unlike a tape (tape.h) it has no addresses and nothing that was asked of the driver, but phases, call
  * stacks, roles and the ends of steps.
  */
 #ifndef VS_READ_BLOCKS_H

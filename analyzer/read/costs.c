@@ -6,6 +6,7 @@
 
 #include "trace/event.h"
 #include "sql.h"
+#include "tables.h"
 
 static enum trace_cost_kind overhead_kind(int64_t what)
 {

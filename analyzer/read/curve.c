@@ -11,6 +11,7 @@
 
 #include "trace/event.h"
 #include "sql.h"
+#include "curve.h"
 
 struct zone {
     int64_t first_seq, last_seq;

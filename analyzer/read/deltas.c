@@ -7,6 +7,8 @@
 
 #include "trace/event.h"
 #include "sql.h"
+#include "curve.h"
+#include "living.h"
 
 int trace_deltas(struct trace *t, int64_t device, trace_delta_visit *visit, void *context)
 {

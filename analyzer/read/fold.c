@@ -8,6 +8,8 @@
 #include <sqlite3.h>
 
 #include "sql.h"
+#include "curve.h"
+#include "steps.h"
 
 /* The view `folded`, from its table: every command asks this of every file, and makes no views for it. */
 #define FOLDED                                                                                               \

@@ -11,6 +11,9 @@
 
 #include "trace/event.h"
 #include "sql.h"
+#include "curve.h"
+#include "stacks.h"
+#include "steps.h"
 
 int trace_step_ends(struct trace *t, struct trace_step_end **out, size_t *n)
 {

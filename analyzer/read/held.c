@@ -10,6 +10,9 @@
 #include <string.h>
 
 #include "sql.h"
+#include "held.h"
+#include "curve.h"
+#include "living.h"
 
 /* ---- living blocks that are meant, by the number of their allocation ---- */
 

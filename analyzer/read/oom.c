@@ -7,6 +7,8 @@
 #include <string.h>
 
 #include "sql.h"
+#include "living.h"
+#include "ooms.h"
 
 static bool has_table(struct trace *t)
 {

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "sql.h"
+#include "sweep.h"
 
 /* Not of the shown process alone: tables under the temporary views (process.c). */
 #define HELD(kind)                                                                                           \

@@ -2,6 +2,7 @@
 #include <sqlite3.h>
 
 #include "sql.h"
+#include "tables.h"
 
 int trace_pools(struct trace *t, int64_t device, struct trace_pool **out, size_t *n)
 {

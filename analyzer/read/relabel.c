@@ -11,6 +11,8 @@
 #include <string.h>
 
 #include "sql.h"
+#include "relabel.h"
+#include "tables.h"
 
 static int run(struct trace *t, const char *sql)
 {

@@ -8,6 +8,11 @@
 
 #include "trace/event.h"
 #include "sql.h"
+#include "curve.h"
+#include "living.h"
+#include "stacks.h"
+#include "steps.h"
+#include "tables.h"
 #include "trace/loss.h"
 
 /* SQL for the schema's compact bytes; the argument is a column of ev */

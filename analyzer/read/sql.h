@@ -1,6 +1,6 @@
 /*
- * sql.h - shared by the files that fill trace.h's structs: queries (sql.c), and the steps of opening a
- * database (file.c, process.c, end.c).
+ * sql.h - shared by the files that fill the structs of trace.h and of the headers that it names: queries
+ * (sql.c), and the steps of opening a database (file.c, process.c, end.c).
  */
 #ifndef VS_READ_SQL_H
 #define VS_READ_SQL_H
@@ -8,6 +8,7 @@
 #include "trace.h"
 
 struct sqlite3_stmt;
+struct trace_live; /* living.h */
 
 /* The file's first bytes: 1 = empty, 0 = looks like a database, -1 = t->why (file.c). */
 int trace_inspect(struct trace *t);

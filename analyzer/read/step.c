@@ -9,6 +9,8 @@
 
 #include "trace/event.h"
 #include "sql.h"
+#include "curve.h"
+#include "steps.h"
 
 /* the condition of the view live_at_peak: a framework's block, or memory in the device's totals that no
  * caching allocator carves up */

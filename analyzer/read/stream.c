@@ -17,8 +17,13 @@ struct kind {
     int64_t id, api, space, context, stream, thread, status, managed, tensor;
 };
 
+struct text {
+    int64_t id;
+    const char *text;
+};
+
 struct names { /* sorted by id */
-    struct trace_text *at;
+    struct text *at;
     size_t n;
 };
 
@@ -85,7 +90,7 @@ static int load_apis(struct trace *t, struct reader *r)
     struct sqlite3_stmt *s = trace_sql(t, "SELECT id, name FROM api WHERE id > 0 ORDER BY id", 0);
     int code = SQLITE_ERROR;
     while (s && (code = sqlite3_step(s)) == SQLITE_ROW)
-        *PUSH(r->apis.at, r->apis.n) = (struct trace_text){trace_sql_amount(s, 0), trace_sql_text(t, s, 1)};
+        *PUSH(r->apis.at, r->apis.n) = (struct text){trace_sql_amount(s, 0), trace_sql_text(t, s, 1)};
     return trace_sql_done(t, s, code);
 }
 
@@ -104,7 +109,7 @@ static void read_row(const struct reader *r, struct sqlite3_stmt *s, struct trac
 {
     static const struct kind none;
     const struct kind *k = find(sqlite3_column_int64(s, 5), r->kinds, r->kind_count, sizeof *r->kinds);
-    const struct trace_text *api;
+    const struct text *api;
     k = k ? k : &none;
     api = k->api ? find(k->api, r->apis.at, r->apis.n, sizeof *r->apis.at) : NULL;
     *row = (struct trace_row){
@@ -197,7 +202,7 @@ int64_t trace_seq_at(struct trace *t, int64_t when)
 
 static const char *name_of(const struct names *names, int64_t id)
 {
-    const struct trace_text *known = find(id, names->at, names->n, sizeof *names->at);
+    const struct text *known = find(id, names->at, names->n, sizeof *names->at);
     return known ? known->text : NULL;
 }
 
@@ -207,7 +212,7 @@ static int load_range_names(struct trace *t, struct names *names)
         t, "SELECT id, text FROM string WHERE id IN (SELECT DISTINCT name FROM rng) ORDER BY id", 0);
     int code = SQLITE_ERROR;
     while (s && (code = sqlite3_step(s)) == SQLITE_ROW)
-        *PUSH(names->at, names->n) = (struct trace_text){trace_sql_amount(s, 0), trace_sql_text(t, s, 1)};
+        *PUSH(names->at, names->n) = (struct text){trace_sql_amount(s, 0), trace_sql_text(t, s, 1)};
     return trace_sql_done(t, s, code);
 }
 

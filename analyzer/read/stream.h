@@ -1,9 +1,9 @@
 /*
  * stream.h - the large tables of a recording, a row at a time: for what writes everything out (export/).
  *
- * trace.h has what reports need, as arrays.  A run of ten million events fits into no array that one would
- * like to hold, so here a visitor gets each row and says whether it wants more.  What a row points to lives
- * until trace_close, but for what is said to be the row's own.
+ * trace.h and the headers that it names have what reports need, as arrays.  A run of ten million events fits
+ * into no array that one would like to hold, so here a visitor gets each row and says whether it wants more.
+ * What a row points to lives until trace_close, but for what is said to be the row's own.
  *
  * Every function that returns int gives 0, or -1 with the one-line reason in t->why.  A visitor that had
  * enough is no error.
@@ -12,6 +12,8 @@
 #define VS_READ_STREAM_H
 
 #include "trace.h"
+#include "living.h"
+#include "stacks.h"
 
 /* ---- events ---- */
 

@@ -12,6 +12,7 @@
 
 #include "asked.h"
 #include "sql.h"
+#include "tape_parts.h"
 #include "tape.h"
 #include "trace/ledger/addresses.h"
 

@@ -1,25 +1,82 @@
 /*
- * tape.h - what the files of the tape share: tape.c reads rows, tape_streams.c decides what belongs together.
+ * tape.h - what a framework's caching allocator of a device was asked for, and what it asked of the driver
+ * (tape.c): for replays under other rules or settings.
+ *
+ * It has addresses and sizes, but no phases, call stacks or roles: see blocks.h for these.
  */
 #ifndef VS_READ_TAPE_H
 #define VS_READ_TAPE_H
 
 #include "trace.h"
-#include "trace/ledger/spans.h"
 
-#define STREAM_UNKNOWN UINT16_MAX
+enum tape_what {
+    TAPE_ALLOC,
+    TAPE_FREE,
+    TAPE_REUSABLE, /* a block whose free was deferred */
+    TAPE_OOM,
+    TAPE_SEGMENT_ALLOC,
+    TAPE_SEGMENT_FREE,
+    TAPE_MAP, /* of an expandable segment; in pieces as they were recorded */
+    TAPE_UNMAP,
+    TAPE_REFUSED,     /* the driver had no memory, at first, for the request that comes next */
+    TAPE_EMPTY_CACHE, /* the program called empty_cache() */
+    TAPE_LIMIT        /* the framework may hold SIZE bytes from here on */
+};
 
-/* Gives every request whose stream is not known, or is not that of most of its segment's blocks, the one of
- * its segment, since all blocks of one are of one stream and pool; and each segment's own events likewise.
- * RESERVED: the reservations of addresses, in which expandable segments lie.  Returns false where requests
- * remain of which nothing is known: they are of stream 0 then. */
-bool tape_find_streams(struct trace_tape *tape, const struct vs_spans *reserved);
+struct tape_event {
+    uint64_t address, size; /* of a block what was requested, where that is known (unasked); else its own */
+    int64_t t;
+    uint32_t id;     /* of the block, from 0 */
+    uint16_t stream; /* a number of the tape's own; memory of a private pool has numbers of its own */
+    uint8_t what;    /* enum tape_what */
+    bool deferred;   /* a free whose block other streams still used */
+    bool rounded;    /* SIZE is a block's, not a request */
+};
 
-/* Gives each mapped piece of an import, which says no stream of one, that of the blocks in the pieces that it
- * touches. */
-void tape_find_pieces(struct trace_tape *tape);
+struct tape_stream { /* as recorded; POOL 0: PyTorch's common one */
+    uint64_t number, pool;
+};
 
-/* Sets what TAPE says of the framework's settings. */
-void tape_read_settings(struct trace *t, struct trace_tape *tape);
+struct tape_birth { /* of driver memory: the event that made it, and where on the tape it came */
+    int64_t seq;
+    size_t at;
+};
+
+struct tape_wait { /* a deferred free, and the event at which the block was reusable; INT64_MAX: none */
+    int64_t free_seq, done_seq;
+};
+
+struct trace_tape {
+    struct tape_event *at;
+    size_t n, start; /* events before START set up what there was when recording began */
+    uint32_t ids, streams;
+    bool *private_pool;         /* by stream: its memory is a private pool's */
+    struct tape_stream *stream; /* by stream */
+    struct tape_birth *births;  /* segments and mapped pieces */
+    size_t birth_count;
+    struct tape_wait *waits;
+    size_t wait_count;
+    bool requests;                    /* imported: each size that no request stands beside is one */
+    bool imported, expandable, arena; /* arena: blocks were the arena's own */
+    bool streams_known, settings_known;
+    bool calls_known; /* the driver's refusals and the program's calls of the allocator are events of it */
+    bool changed;     /* settings were changed while the framework held memory */
+    uint32_t asked, unasked, unasked_large; /* blocks whose requests are known; are not; of more than 1 MiB */
+    bool driver_blocks;    /* of an import: some are memory that PyTorch's allocator did not ask for */
+    int64_t pools_unknown; /* requests of an import that are taken as the common pool's, and may not be */
+    uint32_t guessed;      /* streams of requests that were not recorded, and follow from their segments */
+    uint32_t unwatched;    /* frees that were not deferred after all, or whose end was not seen */
+    const char *version;   /* PyTorch's; NULL: unknown */
+    const char
+        *environment; /* the settings are those of this text, in the environment; NULL: said otherwise */
+    double fraction;  /* of the device's memory that it may hold from the start on; 0: all */
+    /* PyTorch's settings where they are known: bytes, -1 none; 0 none, -1 not the same for all sizes; bytes,
+     * 0 the default; a share */
+    int64_t max_split, roundup, large_segment;
+    double gc_threshold;
+};
+
+int trace_tape(struct trace *t, int64_t device, struct trace_tape *tape);
+void trace_free_tape(struct trace_tape *tape);
 
 #endif

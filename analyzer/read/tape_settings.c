@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "sql.h"
+#include "tape_parts.h"
 #include "tape.h"
 
 static const char *fact(struct trace *t, const char *key)

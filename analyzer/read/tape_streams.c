@@ -7,6 +7,7 @@
  * the majority decides: a request can be for another stream than the thread's current one, which is what was
  * recorded of it.
  */
+#include "tape_parts.h"
 #include "tape.h"
 
 #include <stdlib.h>

@@ -8,6 +8,7 @@
 
 #include "lives.h"
 #include "sql.h"
+#include "living.h"
 
 #define COLUMNS                                                                                              \
     "SELECT made_for, element_type, shape, line, role, CASE WHEN made_for IS NULL THEN category END, "       \

@@ -10,6 +10,9 @@
 #include <string.h>
 
 #include "sql.h"
+#include "waste.h"
+#include "curve.h"
+#include "living.h"
 
 /* ---- roles ---- */
 

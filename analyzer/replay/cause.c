@@ -7,6 +7,7 @@
 
 #include "base/shown.h"
 #include "base/units.h"
+#include "read/tape.h"
 #include "replay.h"
 
 #define KEPT_MOST (UINT64_C(1) << 20) /* of a rest that a large block keeps */

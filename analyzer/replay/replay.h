@@ -1,13 +1,14 @@
 /*
  * replay.h - the recorded blocks under another allocator: what it would have held of the driver.
  *
- * A policy is fed the requests and frees of a tape (read/trace.h), in their order and on their streams.
+ * A policy is fed the requests and frees of a tape (read/tape.h), in their order and on their streams.
  * Placement is decided by the policy alone: the arena's is its own code, PyTorch's is simulated (torch.h).
  */
 #ifndef VS_REPLAY_REPLAY_H
 #define VS_REPLAY_REPLAY_H
 
 #include "read/trace.h"
+#include "read/tape.h"
 #include "torch.h"
 
 struct replay_result {

@@ -7,6 +7,7 @@
 
 #include "arena/core/arena.h"
 #include "arena/core/backing_count.h"
+#include "read/tape.h"
 #include "replay.h"
 
 #define CHUNK         (UINT64_C(2) << 20)

@@ -18,6 +18,7 @@
 
 #include "extents.h"
 #include "replay.h"
+#include "read/tape.h"
 
 #define UNIT  512u
 #define PIECE ((UINT64_C(32) << 20) / UNIT)

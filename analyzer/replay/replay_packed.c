@@ -12,6 +12,7 @@
 
 #include "pack.h"
 #include "replay.h"
+#include "read/tape.h"
 
 #define SMALL       2048 /* units: PyTorch's own limit of small blocks, which split heaps have */
 #define NEAR(bound) ((bound) + (bound) / 10000 + 1)

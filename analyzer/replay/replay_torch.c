@@ -19,6 +19,7 @@
 #include "addresses.h"
 #include "replay.h"
 #include "start.h"
+#include "read/tape.h"
 
 #define TOP     (UINT64_C(1) << 60) /* addresses that the tape does not say lie below, and above */
 #define MADE_UP (UINT64_C(1) << 48) /* all that a driver gives */

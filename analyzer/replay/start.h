@@ -3,6 +3,7 @@
 #define VS_REPLAY_START_H
 
 #include "read/trace.h"
+#include "read/tape.h"
 #include "torch.h"
 
 /* Places what the events before tape->start set up.  BLOCKS gets the numbers of blocks by their ids.  Returns

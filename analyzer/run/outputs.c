@@ -16,6 +16,7 @@
 #include "read/trace.h"
 #include "base/shown.h"
 #include "read/symbols.h"
+#include "read/tables.h"
 #include "base/units.h"
 
 struct outputs {

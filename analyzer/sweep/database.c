@@ -15,6 +15,7 @@
 #include "read/guard.h"
 #include "read/replace.h"
 #include "read/trace.h"
+#include "read/sweep.h"
 #include "trace/store/merge.h"
 #include "trace/store/points.h"
 

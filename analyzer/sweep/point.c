@@ -14,6 +14,8 @@
 #include "base/destination.h"
 #include "read/leftover.h"
 #include "read/trace.h"
+#include "read/ooms.h"
+#include "read/steps.h"
 
 #define DEVICES_MOST 64
 

@@ -14,6 +14,7 @@
 #include "base/wrap.h"
 #include "plot/sweep_picture.h"
 #include "trace/store/points.h"
+#include "read/sweep.h"
 
 /* ---- table ---- */
 

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/shown.h"
+#include "read/steps.h"
 #include "view.h"
 
 enum { STEPS = 20000 };

@@ -12,6 +12,8 @@
 #include <string.h>
 
 #include "base/shown.h"
+#include "read/ooms.h"
+#include "read/tables.h"
 #include "keep.h"
 #include "levels.h"
 

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/shown.h"
+#include "read/living.h"
 #include "view.h"
 
 static void name_rows(struct view_asked *a)

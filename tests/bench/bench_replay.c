@@ -16,6 +16,7 @@
 #include <sys/resource.h>
 
 #include "read/guard.h"
+#include "read/tape.h"
 #include "replay/replay.h"
 
 struct input {

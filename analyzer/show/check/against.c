@@ -11,6 +11,7 @@
 
 #include "check.h"
 #include "measure.h"
+#include "read/living.h"
 
 static char *given_against(const struct check_options *o)
 {

@@ -18,6 +18,7 @@
 #include "check.h"
 #include "show/report/code.h"
 #include "show/report/frames.h"
+#include "read/living.h"
 
 #define UNNAMED "" /* in a comparison: all that has no name */
 

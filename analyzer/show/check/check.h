@@ -17,6 +17,8 @@
 #include "analysis/relabel.h"
 #include "base/json.h"
 #include "show/report/report.h"
+#include "read/living.h"
+#include "read/ooms.h"
 
 /* ---- what is asked ---- */
 

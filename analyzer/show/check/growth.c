@@ -6,6 +6,9 @@
 #include <stdlib.h>
 
 #include "base/units.h"
+#include "read/curve.h"
+#include "read/stacks.h"
+#include "read/steps.h"
 #include "check.h"
 
 /* Where the steps end that the window's quarters end with: the totals there. */

@@ -7,6 +7,8 @@
 
 #include "check.h"
 #include "read/lives.h"
+#include "read/ooms.h"
+#include "read/sweep.h"
 #include "show/ranks/ranks.h"
 
 /* ---- a process of a file ---- */

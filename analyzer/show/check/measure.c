@@ -12,6 +12,11 @@
 #include "base/args.h"
 #include "base/shown.h"
 #include "base/units.h"
+#include "read/curve.h"
+#include "read/held.h"
+#include "read/living.h"
+#include "read/ooms.h"
+#include "read/steps.h"
 #include "check.h"
 #include "measure.h"
 

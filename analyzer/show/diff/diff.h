@@ -12,6 +12,7 @@
 #include "show/ranks/ranks.h"
 #include "show/report/parts.h"
 #include "analysis/relabel.h"
+#include "read/tables.h"
 
 struct diff_side {
     const struct relabel *relabel;

@@ -5,6 +5,8 @@
 
 #include "diff.h"
 #include "base/units.h"
+#include "read/living.h"
+#include "read/tables.h"
 
 /* ---- a side ---- */
 

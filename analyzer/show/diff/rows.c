@@ -4,6 +4,7 @@
 
 #include "diff.h"
 #include "show/report/frames.h"
+#include "read/tables.h"
 
 /* The number of allocations on DEVICE in PHASE; NULL: in all phases. */
 static int64_t allocations(const struct diff_side *s, int64_t device, const char *phase)

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "analysis/parts.h"
+#include "read/living.h"
 #include "estimate.h"
 
 static bool is(const char *text, const char *word)

@@ -8,6 +8,9 @@
 #include <string.h>
 
 #include "ranks.h"
+#include "read/living.h"
+#include "read/stacks.h"
+#include "read/tables.h"
 
 /* ---- what lived at the peaks ---- */
 

@@ -12,6 +12,7 @@
 #include "base/json.h"
 #include "show/report/parts.h"
 #include "show/report/report.h"
+#include "read/stacks.h"
 
 #define RANK_COMPLETE "complete" /* the state of a file without any problem */
 

@@ -11,6 +11,7 @@
 #include "base/units.h"
 #include "base/wrap.h"
 #include "show/report/code.h"
+#include "read/living.h"
 
 #define B(n)           units_bytes(n, exact).s
 #define TROUBLES_SHOWN 8

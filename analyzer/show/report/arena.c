@@ -9,6 +9,7 @@
 #include "base/shown.h"
 #include "base/table.h"
 #include "base/units.h"
+#include "read/tables.h"
 
 #define RATE_REQUESTS 1000 /* a rate per 1000 is not printed for fewer requests */
 #define ELSEWHERE     10   /* the arena matters only if it holds at least 1 / ELSEWHERE of reserved */

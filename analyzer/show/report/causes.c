@@ -12,6 +12,8 @@
 #include "base/shown.h"
 #include "base/units.h"
 #include "base/wrap.h"
+#include "read/living.h"
+#include "read/stacks.h"
 #include "frames.h"
 
 #define B(n)      units_bytes(n, exact).s

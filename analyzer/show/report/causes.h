@@ -8,6 +8,7 @@
 #include <stdio.h>
 
 #include "report.h"
+#include "read/steps.h"
 
 /* Computes d->causes from the step, savings and growth, which must be loaded. */
 void report_load_causes(struct trace *t, struct device_report *d, const struct trace_step_memory *m);

@@ -12,6 +12,7 @@
 #include "base/shown.h"
 #include "base/table.h"
 #include "base/units.h"
+#include "read/stacks.h"
 #include "frames.h"
 #include "stack.h"
 

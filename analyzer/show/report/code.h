@@ -16,6 +16,7 @@
 #include <stdio.h>
 
 #include "read/trace.h"
+#include "read/living.h"
 
 enum { CODE_STACKS = 20000 }; /* call stacks that are examined, of the greatest rows; the rest are small */
 

@@ -14,6 +14,7 @@
 #include <stdio.h>
 
 #include "read/trace.h"
+#include "read/stacks.h"
 
 /* The text of one frame.  WHERE adds the source line of a native frame, if it has one.  The caller frees
  * it. */

@@ -13,6 +13,7 @@
 #include "trace/event.h"
 #include "base/units.h"
 #include "base/wrap.h"
+#include "read/stacks.h"
 
 #define B(n)   units_bytes(n, exact).s
 #define SHOWN  8

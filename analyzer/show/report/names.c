@@ -9,6 +9,7 @@
 #include "base/shown.h"
 #include "base/table.h"
 #include "base/units.h"
+#include "read/tables.h"
 
 #define B(n)       units_bytes(n, exact).s
 #define NAME_SHOWN 40 /* characters of a name */

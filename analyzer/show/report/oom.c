@@ -16,6 +16,8 @@
 #include "base/wrap.h"
 #include "edit/refusal.h"
 #include "trace/journal/journal.h"
+#include "read/stacks.h"
+#include "read/steps.h"
 
 #define B(n)      units_bytes(n, exact).s
 #define HELD_MOST 8

@@ -10,6 +10,8 @@
 #include "analysis/holders.h"
 #include "analysis/oom.h"
 #include "base/json.h"
+#include "read/living.h"
+#include "read/ooms.h"
 
 struct oom_report {
     struct trace_oom_kept *kept;

@@ -14,6 +14,7 @@
 #include "analysis/compare.h"
 #include "base/json.h"
 #include "read/trace.h"
+#include "read/living.h"
 
 /* The largest parts of N rows, WHOLE bytes in all; nothing where neither roles nor layers are known. */
 void report_parts_text(const struct trace_live *live, size_t n, int64_t whole, FILE *out, bool exact);

@@ -8,6 +8,7 @@
 #include "base/table.h"
 #include "base/units.h"
 #include "base/wrap.h"
+#include "read/sweep.h"
 
 #define B(n) units_bytes(n, exact).s
 

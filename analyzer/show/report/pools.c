@@ -8,6 +8,7 @@
 #include "base/shown.h"
 #include "base/table.h"
 #include "base/units.h"
+#include "read/tables.h"
 
 #define B(n) units_bytes(n, exact).s
 

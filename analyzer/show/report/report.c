@@ -5,6 +5,8 @@
 #include <string.h>
 
 #include "causes.h"
+#include "read/curve.h"
+#include "read/steps.h"
 
 static int load_held(struct trace *t, struct device_report *d)
 {

@@ -15,6 +15,9 @@
 #include "base/json.h"
 #include "oom.h"
 #include "read/trace.h"
+#include "read/living.h"
+#include "read/sweep.h"
+#include "read/tables.h"
 
 enum { REPORT_NAMES = 12, MOST_NAMES = 1000 }; /* on a page, in JSON */
 

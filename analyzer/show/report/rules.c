@@ -7,6 +7,7 @@
 #include "base/table.h"
 #include "base/units.h"
 #include "base/wrap.h"
+#include "read/living.h"
 
 #define B(n) units_bytes(n, exact).s
 

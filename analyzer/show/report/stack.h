@@ -18,6 +18,7 @@
 #include <stdio.h>
 
 #include "read/trace.h"
+#include "read/stacks.h"
 
 struct stack_lines {
     char **line;

@@ -17,6 +17,7 @@
 #include "base/table.h"
 #include "base/units.h"
 #include "base/wrap.h"
+#include "read/curve.h"
 #include "frames.h"
 
 #define B(n) units_bytes(n, exact).s

@@ -10,6 +10,7 @@
 #include "analysis/columns.h"
 #include "base/units.h"
 #include "read/trace.h"
+#include "read/curve.h"
 #include "top.h"
 
 enum { AXIS = 10 }; /* columns left of the drawing */

@@ -9,6 +9,9 @@
 
 #include "analysis/causes.h"
 #include "trace/journal/journal.h"
+#include "read/living.h"
+#include "read/stacks.h"
+#include "read/steps.h"
 
 enum { NONE, FORWARD, LOGITS, BACKWARD, OPTIMIZER, NAMES };
 static const char *const names[NAMES] = {"none", "forward", "logits", "backward", "optimizer"};

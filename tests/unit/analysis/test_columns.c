@@ -9,6 +9,8 @@
 
 #include "analysis/bands.h"
 #include "analysis/columns.h"
+#include "read/curve.h"
+#include "read/tables.h"
 
 static uint64_t random_state = 42;
 static uint64_t random_number(void)

@@ -8,6 +8,7 @@
 #include <cmocka.h>
 
 #include "analysis/growth.h"
+#include "read/steps.h"
 
 #define STEPS 40
 #define MIB   (INT64_C(1) << 20)

@@ -8,6 +8,7 @@
 #include <cmocka.h>
 
 #include "analysis/holders.h"
+#include "read/living.h"
 
 static const struct trace_live live[] = {
     {0, 100, 1, 5, "forward", "framework block", "libtorch_cuda.so", "/a/model.py:4 f", NULL, NULL,

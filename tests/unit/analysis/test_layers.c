@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #include "analysis/layers.h"
+#include "read/living.h"
 
 static struct trace_live live[4096];
 static size_t lives;

@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include "analysis/parts.h"
+#include "read/living.h"
 
 static struct trace_live live[64];
 static size_t lives;

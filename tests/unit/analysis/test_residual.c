@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include "analysis/residual.h"
+#include "read/tables.h"
 
 static struct residual without_costs(const struct trace_sample *samples, size_t n)
 {

@@ -8,6 +8,7 @@
 #include <cmocka.h>
 
 #include "analysis/savings.h"
+#include "read/steps.h"
 
 enum { NONE, FORWARD, LOGITS, BACKWARD, OPTIMIZER, NAMES };
 static const char *const names[NAMES] = {"none", "forward", "logits", "backward", "optimizer"};

@@ -11,6 +11,8 @@
 #include <cmocka.h>
 
 #include "analysis/waste.h"
+#include "read/curve.h"
+#include "read/waste.h"
 
 enum { EVENTS = 400, ROWS = 400 };
 

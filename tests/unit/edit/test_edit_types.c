@@ -4,6 +4,7 @@
 #include "edit/loss_code.h"
 #include "edit/losses.h"
 #include "trace/journal/journal.h"
+#include "read/stacks.h"
 
 enum { F32 = ELEMENT_FLOAT32, BF16 = ELEMENT_BFLOAT16, I32 = 4, I64 = 5 };
 

@@ -9,6 +9,8 @@
 #include <cmocka.h>
 
 #include "plot/label.h"
+#include "read/curve.h"
+#include "read/tables.h"
 
 enum { N = 1000 };
 static const struct label_room room = {1000, 400, 120, 200, 26, NULL, 0};

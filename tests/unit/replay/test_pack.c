@@ -12,6 +12,7 @@
 
 #include "replay/pack.h"
 #include "replay/replay.h"
+#include "read/tape.h"
 
 #define MOST 6000
 

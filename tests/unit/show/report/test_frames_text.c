@@ -9,6 +9,7 @@
 
 #include "show/report/frames.h"
 #include "trace/journal/journal.h"
+#include "read/stacks.h"
 
 /* what needs a database is not asked here */
 int trace_stack(struct trace *t, int64_t id, struct trace_frame **out, size_t *n)

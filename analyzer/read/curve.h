@@ -1,0 +1,59 @@
+/*
+ * curve.h - a device's totals over the run and at a moment, what each event did to them, and which of the
+ * run's events the file still has one by one.
+ */
+#ifndef VS_READ_CURVE_H
+#define VS_READ_CURVE_H
+
+#include "trace.h"
+
+struct trace_point { /* the device's totals over [t, t_last]; one event, or a stretch of them */
+    int64_t t, t_last, t_max;
+    int64_t allocated_min, allocated_max, allocated_last;
+    int64_t reserved_min, reserved_max, reserved_last;
+    int phase;   /* of the maximum; index into phase_names */
+    bool folded; /* no single events are behind it */
+};
+
+/* Passes the device's curve over [FROM, TO] to VISIT, in no particular order, as stretches no longer than
+ * COARSE ns or as single events.  *BEFORE gets the totals at FROM. */
+typedef void trace_visit(void *context, const struct trace_point *point);
+int trace_curve(struct trace *t, int64_t device, int64_t from, int64_t to, int64_t coarse,
+                struct trace_point *before, trace_visit *visit, void *context);
+
+/* What events did to allocated of a device, in the order of their numbers (deltas.c). */
+struct trace_delta {
+    int64_t seq, t, size;
+    int64_t mate;      /* seq of the event that this one ends or takes back; 0: none */
+    int64_t allocated; /* of the device, after the event */
+    int op, phase;     /* enum vs_op; index into phase_names */
+};
+
+typedef bool trace_delta_visit(void *context, const struct trace_delta *delta); /* false: no more */
+int trace_deltas(struct trace *t, int64_t device, trace_delta_visit *visit, void *context);
+
+struct trace_total { /* of a device after an event */
+    int64_t seq, t, allocated;
+};
+
+/* The device's total after each of its events that has a row, in order; scans all events. */
+int trace_totals(struct trace *t, int64_t device, struct trace_total **out, size_t *n);
+/* The device's allocated total after event SEQ. */
+int64_t trace_allocated_at(struct trace *t, int64_t device, int64_t seq);
+/* The device's reserved total after event SEQ; UNKNOWN: the event is not in the file. */
+int64_t trace_reserved_at(struct trace *t, int64_t device, int64_t seq);
+/* Reserved bytes of DEVICE after event SEQ, whatever that was. */
+int64_t trace_reserved_after(struct trace *t, int64_t device, int64_t seq);
+/* The last event up to the moment WHEN; UNKNOWN. */
+int64_t trace_last_seq(struct trace *t, int64_t when);
+/* The last event after event AFTER, up to event UPTO, that allocated memory on any device; UNKNOWN: none. */
+int64_t trace_last_birth(struct trace *t, int64_t after, int64_t upto);
+/* The device's phase when its allocated peak was reached. */
+const char *trace_phase_at_peak(struct trace *t, int64_t device);
+/* Whether all events between two numbers have rows. */
+bool trace_all_events(struct trace *t, int64_t first_seq, int64_t last_seq);
+/* Finds a folded stretch that overlaps the time between two moments, or contains a step; gives its steps. */
+bool trace_folded_at(struct trace *t, int64_t from, int64_t to, int64_t *first_step, int64_t *last_step);
+bool trace_step_folded(struct trace *t, int64_t step, int64_t *first_step, int64_t *last_step);
+
+#endif

@@ -1,0 +1,43 @@
+/*
+ * ooms.h - out-of-memory: what reached the program, and what lived then.
+ *
+ * Requests that a framework gave up on are events of the run (trace_load_ooms); three of a device are kept
+ * with all that is known of their moment: the first, the last and the largest (table `oom`).
+ */
+#ifndef VS_READ_OOMS_H
+#define VS_READ_OOMS_H
+
+#include "trace.h"
+
+struct trace_oom_kept { /* a row of `oom`: the first, the last, the largest that reached the program */
+    int64_t seq, role, t, device, op, thread, stack, step;
+    int64_t requested, asked_driver, refusals;
+    int64_t framework, direct, managed, unknown_use, reserved, base, pinned, registered;
+    int64_t free, free_t;                 /* the driver's free bytes, queried right after */
+    int64_t reserved_then;                /* our figure at free_t */
+    int64_t process_used, process_used_t; /* the last figure; of the same moment unless older than free_t */
+    int64_t device_used, device_used_t;
+    const char *phase, *api, *space, *owner, *thread_name;
+    const char *made_for, *element_type, *shape; /* of what was refused; NULL: not recorded */
+    int64_t tensor_bytes;                        /* of that, which requested is rounded up from */
+    bool stored;
+};
+
+struct trace_span {
+    int64_t address, size;
+};
+
+struct trace_managed { /* a framework's allocation by the driver (op 1, 4), or any map, unmap or free */
+    int64_t seq, op, mate, address, size;
+};
+
+/* Out-of-memory that reached the program; the caller frees the arrays.  SEQ: its event. */
+int trace_ooms_kept(struct trace *t, struct trace_oom_kept **out, size_t *n);
+/* Bytes of the last request that was refused, where nothing was got and no step ended after it, by anybody
+ * (0: the call does not say how many); UNKNOWN: there is none. */
+int64_t trace_last_refused(struct trace *t);
+/* The framework's blocks that lived then, and what it asked of the driver up to then. */
+int trace_blocks_at_oom(struct trace *t, int64_t seq, struct trace_span **out, size_t *n);
+int trace_managed_events(struct trace *t, int64_t seq, int64_t device, struct trace_managed **out, size_t *n);
+
+#endif
