@@ -1,5 +1,6 @@
 /*
- * tape_parts.h - what the files of the tape share: tape.c reads rows, tape_streams.c decides what belongs together.
+ * tape_parts.h - what the files of the tape share: tape.c reads rows, tape_streams.c decides what belongs
+ * together.
  */
 #ifndef VS_READ_TAPE_PARTS_H
 #define VS_READ_TAPE_PARTS_H

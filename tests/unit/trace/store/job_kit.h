@@ -8,7 +8,7 @@
  *   ask(job.db, sql)          # the first column of the first row
  *
  * A test that changes the configuration calls job_journal, sets what it wants in the job, and calls
- * job_writer. The directory goes at the end of the group (make_dir, drop_dir) unless KEEP is set.
+ * job_writer.  The directory goes at the end of the group (make_dir, drop_dir) unless KEEP is set.
  */
 #ifndef TESTS_UNIT_TRACE_STORE_JOB_KIT_H
 #define TESTS_UNIT_TRACE_STORE_JOB_KIT_H
