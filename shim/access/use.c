@@ -23,6 +23,7 @@
 #include "record/block.h"
 #include "trace/journal/claim.h"
 #include "trace/uses/living.h"
+#include "trace/uses/near.h"
 #include "trace/uses/uses.h"
 
 #define PHASES 4096u
@@ -202,10 +203,12 @@ void vs_access_after(const struct vs_event *event, uint64_t seq)
 
 /* ---- uses ---- */
 
-/* Into the ring: N words of FORM. */
-static void give(const struct vs_use *u, enum vs_use_form form, const uint64_t *word, uint32_t n)
+/* Into the ring: N words of FORM, of VS_USE_NEAR above BASE. */
+static inline void give_above(const struct vs_use *u, enum vs_use_form form, uint16_t base,
+                              const uint64_t *word, uint32_t n)
 {
     const struct vs_event like = {.t_ns = u->now,
+                                  .thread = base,
                                   .stack = u->name,
                                   .range = u->phase,
                                   .op = VS_OP_USE,
@@ -219,12 +222,44 @@ static void give(const struct vs_use *u, enum vs_use_form form, const uint64_t *
         vs_record_uses_nudge();
 }
 
+static void give(const struct vs_use *u, enum vs_use_form form, const uint64_t *word, uint32_t n)
+{
+    give_above(u, form, 0, word, n);
+}
+
+#define LIST_SLOTS 8u /* at once */
+
+/* Records the addresses that a list of COUNT words AT begins with, as long as eight at a time lie near the
+ * first: so many words.  Whether a block lies there is left to who takes them out of the ring. */
+static size_t give_list(const struct vs_use *u, const char *at, size_t count, bool sure)
+{
+    uint64_t packed[LIST_SLOTS * VS_USE_SLOT_WORDS], first;
+    uint32_t n = 0;
+    size_t done = 0;
+    memcpy(&first, at, sizeof first);
+    const uint16_t base = vs_near_base(first);
+    while (done + VS_NEAR_WORDS <= count && vs_near_pack(at + done * sizeof first, base, sure, packed + n)) {
+        done += VS_NEAR_WORDS;
+        n += VS_USE_SLOT_WORDS;
+        if (n == LIST_SLOTS * VS_USE_SLOT_WORDS) {
+            give_above(u, VS_USE_NEAR, base, packed, n);
+            n = 0;
+        }
+    }
+    if (n != 0)
+        give_above(u, VS_USE_NEAR, base, packed, n);
+    return done;
+}
+
 VS_HOT_CODE void vs_use_words(const struct vs_use *u, struct vs_use_batch *b, const void *at, size_t count,
                               bool sure)
 {
-    for (size_t i = 0; i < count; i++) {
-        uint64_t word;
-        memcpy(&word, (const char *)at + i * sizeof word, sizeof word);
+    const char *next = at;
+    uint64_t word;
+    memcpy(&word, next, count != 0 ? sizeof word : 0);
+    size_t i = count >= VS_NEAR_WORDS && vs_pages_within(b->span, word) ? give_list(u, next, count, sure) : 0;
+    for (; i < count; i++) {
+        memcpy(&word, next + i * sizeof word, sizeof word);
         vs_use_add(u, b, word, sure);
     }
 }

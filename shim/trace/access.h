@@ -40,13 +40,15 @@ enum vs_access_phase {
 /* How an event VS_OP_USE names blocks: its field `device`.  Its four words are address, size, arg0 and arg1;
  * t_ns is the use's time, stack the string id of the work's name, range that of the phase (0: none), space an
  * enum vs_access_phase, status an enum vs_access_kind; of VS_USE_COPY and VS_USE_MEMORY without the sides'.
- * A word of VS_USE_WORDS with VS_USE_SURE is a sure use; those of other forms all are. */
+ * A word of VS_USE_WORDS or VS_USE_NEAR with VS_USE_SURE is a sure use; those of other forms all are. */
 enum vs_use_form {
-    VS_USE_WORDS,   /* four words, each of which may be an address; 0: none */
-    VS_USE_MEMORY,  /* the memory at the first word, as many bytes as the second says (0: not known) */
-    VS_USE_COPY,    /* a copy to the first word, from the second, of so many bytes as the third says */
-    VS_USE_STORED,  /* four words that a copy from the host put into device memory; no use */
-    VS_USE_REACHING /* work that may have used every block that lives; no use */
+    VS_USE_WORDS,    /* four words, each of which may be an address; 0: none */
+    VS_USE_MEMORY,   /* the memory at the first word, as many bytes as the second says (0: not known) */
+    VS_USE_COPY,     /* a copy to the first word, from the second, of so many bytes as the third says */
+    VS_USE_STORED,   /* four words that a copy from the host put into device memory; no use */
+    VS_USE_REACHING, /* work that may have used every block that lives; no use */
+    VS_USE_NEAR /* as VS_USE_WORDS, two in each word (trace/uses/near.h); thread is the number of their base
+                 */
 };
 #define VS_USE_SLOT_WORDS 4u
 #define VS_USE_SURE       (UINT64_C(1) << 63) /* no address has this bit */

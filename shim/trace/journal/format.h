@@ -20,7 +20,7 @@
 #define VS_JOURNAL_MAGIC "vsjrnl\r\n" /* 8 bytes; the line end shows a file mangled as text */
 /* 1: all frames were addresses; 2: no accesses; 3: no page of the present; 4: no tensors; 6: uses were
  * applied to their rows by the threads that made them; 7: phases of sure uses were not kept apart */
-#define VS_JOURNAL_FORMAT 8u
+#define VS_JOURNAL_FORMAT 9u
 #define VS_FACTS          32u
 #define VS_PAGE           4096u
 #define VS_STATE_DEAD     UINT64_MAX

@@ -13,6 +13,7 @@
 
 #include "core/list.h"
 #include "living.h"
+#include "near.h"
 
 struct ended { /* a block whose free is not committed, when this began */
     uint32_t seq, row;
@@ -207,13 +208,25 @@ static struct vs_access_row *find(struct vs_uses *u, uint64_t word)
     return row != NULL ? row : look(u, &u->allocations, word);
 }
 
+static void use_word(struct vs_uses *u, struct use *use, uint64_t word)
+{
+    struct vs_access_row *row = word != 0 ? find(u, word & ~VS_USE_SURE) : NULL;
+    use->sure = word & VS_USE_SURE;
+    if (row != NULL)
+        use_row(row, use, u->rows->last_step);
+}
+
 static void use_words(struct vs_uses *u, struct use *use, const uint64_t *word)
 {
+    for (uint32_t i = 0; i < VS_USE_SLOT_WORDS; i++)
+        use_word(u, use, word[i]);
+}
+
+static void use_near(struct vs_uses *u, struct use *use, const uint64_t *word, uint16_t base)
+{
     for (uint32_t i = 0; i < VS_USE_SLOT_WORDS; i++) {
-        struct vs_access_row *row = word[i] != 0 ? find(u, word[i] & ~VS_USE_SURE) : NULL;
-        use->sure = word[i] & VS_USE_SURE;
-        if (row != NULL)
-            use_row(row, use, u->rows->last_step);
+        use_word(u, use, vs_near_word((uint32_t)word[i], base));
+        use_word(u, use, vs_near_word((uint32_t)(word[i] >> 32), base));
     }
 }
 
@@ -261,6 +274,9 @@ static void used(struct vs_uses *u, const struct vs_event *e)
     switch (e->device) {
     case VS_USE_WORDS:
         use_words(u, &use, word);
+        break;
+    case VS_USE_NEAR:
+        use_near(u, &use, word, e->thread);
         break;
     case VS_USE_MEMORY:
         use_memory(u, &use, e->address, e->size);

@@ -1,5 +1,7 @@
 vs_unit_test(living LIBS room_access)
 vs_unit_test(use LIBS room_access)
+vs_unit_test(kernels LIBS room_access)
+vs_unit_test(near LIBS room_access)
 vs_unit_test(foreach LIBS room_access)
 vs_unit_test(strided LIBS room_access)
 vs_unit_test(uses)
