@@ -231,7 +231,8 @@ static void give(const struct vs_use *u, enum vs_use_form form, const uint64_t *
 
 /* Records the addresses that a list of COUNT words AT begins with, as long as eight at a time lie near the
  * first: so many words.  Whether a block lies there is left to who takes them out of the ring. */
-static size_t give_list(const struct vs_use *u, const char *at, size_t count, bool sure)
+static __attribute__((noinline)) size_t give_list(const struct vs_use *u, const char *at, size_t count,
+                                                  bool sure)
 {
     uint64_t packed[LIST_SLOTS * VS_USE_SLOT_WORDS], first;
     uint32_t n = 0;
@@ -254,12 +255,16 @@ static size_t give_list(const struct vs_use *u, const char *at, size_t count, bo
 VS_HOT_CODE void vs_use_words(const struct vs_use *u, struct vs_use_batch *b, const void *at, size_t count,
                               bool sure)
 {
-    const char *next = at;
+    const char *next = at, *end = next + count * sizeof(uint64_t);
     uint64_t word;
-    memcpy(&word, next, count != 0 ? sizeof word : 0);
-    size_t i = count >= VS_NEAR_WORDS && vs_pages_within(b->span, word) ? give_list(u, next, count, sure) : 0;
-    for (; i < count; i++) {
-        memcpy(&word, next + i * sizeof word, sizeof word);
+    if (count >= VS_NEAR_WORDS) {
+        uint64_t two[2]; /* a structure, too, may begin with an address */
+        memcpy(two, next, sizeof two);
+        if (vs_pages_within(b->span, two[0]) && vs_pages_within(b->span, two[1]))
+            next += give_list(u, next, count, sure) * sizeof word;
+    }
+    for (; next < end; next += sizeof word) {
+        memcpy(&word, next, sizeof word);
         vs_use_add(u, b, word, sure);
     }
 }
