@@ -1,0 +1,174 @@
+/* whatif_answers.c - see whatif_answers.h. */
+#include "whatif_answers.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "whatif_ends.h"
+
+#define THREADS_MOST  8
+#define ONE_AT_A_TIME (UINT64_C(1) << 21) /* events from which memory counts for more than time */
+
+const char *const feed_policy_names[FEED_POLICIES] = {"live", "torch-native", "torch-expandable", "arena"};
+
+struct work {
+    const struct program *from;
+    const struct edits_question *q;
+    struct answered *rows;
+    size_t count, next;
+    pthread_mutex_t lock;
+};
+
+/* ---- working it out ---- */
+
+/* PART: of the capacity, that much more than it is there. */
+static void fit(const struct work *w, struct answer *a, const struct program *p, int64_t part)
+{
+    struct torch_settings settings = *w->q->settings;
+    if (settings.capacity == UINT64_MAX)
+        return;
+    if (part)
+        settings.capacity = (uint64_t)((int64_t)settings.capacity + (int64_t)settings.capacity / part);
+    answer_fit(a, p, &settings);
+}
+
+/* As answered for one rank: those of the other. */
+static void add_others(const struct work *w, struct answered *row, const struct torch_settings *endless)
+{
+    struct edit *others = xrealloc(NULL, (row->edit_count + 1) * sizeof *others);
+    const struct edit **edits = xrealloc(NULL, (row->edit_count + 1) * sizeof *edits);
+    struct edit_result r = {.why = NULL};
+    bool any = false;
+    for (size_t i = 0; i < row->edit_count; i++) {
+        others[i] = row->edits[i];
+        others[i].other = edit_has_other(&others[i]);
+        any = any || others[i].other;
+        edits[i] = &others[i];
+    }
+    if (any)
+        r = edit_apply_all(w->from, edits, row->edit_count);
+    const struct program *programs[] = {&r.low, &r.high};
+    for (size_t i = 0; i < 2; i++)
+        if (programs[i]->event_count) {
+            struct answer more = answer_of(programs[i], endless, w->q->wanted);
+            fit(w, &more, programs[i], r.about ? -ENDS_ABOUT_RESERVED : 0);
+            ends_widen(&row->low, &row->high, &more);
+            answer_free(&more);
+        }
+    edit_free_result(&r);
+    free(others);
+    free(edits);
+}
+
+static void work_out(const struct work *w, struct answered *row)
+{
+    struct torch_settings endless = *w->q->settings;
+    endless.capacity = UINT64_MAX;
+    const struct edit **edits = xrealloc(NULL, (row->edit_count + 1) * sizeof *edits);
+    for (size_t i = 0; i < row->edit_count; i++)
+        edits[i] = &row->edits[i];
+    struct edit_result r = edit_apply_all(w->from, edits, row->edit_count);
+    row->why = r.why ? xstrdup(r.why) : NULL;
+    row->nothing = r.nothing;
+    if (!row->why) {
+        const struct program *low = row->edit_count ? &r.low : w->from;
+        row->assumes = xstrdup(r.assumes);
+        row->cost = xstrdup(r.costs);
+        const struct program *high = r.high.event_count ? &r.high : low;
+        row->low = answer_of(low, &endless, w->q->wanted);
+        row->high = answer_of(high, &endless, w->q->wanted);
+        fit(w, &row->low, low, r.about ? ENDS_ABOUT_RESERVED : 0);
+        fit(w, &row->high, high, r.about ? -ENDS_ABOUT_RESERVED : 0);
+        add_others(w, row, &endless);
+        ends_about(&row->low, &row->high, r.about);
+    }
+    edit_free_result(&r);
+    free(edits);
+}
+
+static void *worker(void *context)
+{
+    struct work *w = context;
+    for (;;) {
+        pthread_mutex_lock(&w->lock);
+        size_t i = w->next++;
+        pthread_mutex_unlock(&w->lock);
+        if (i >= w->count)
+            return NULL;
+        work_out(w, &w->rows[i]);
+    }
+}
+
+void answered_work(const struct program *from, const struct edits_question *q, struct answered *rows,
+                   size_t n)
+{
+    struct work work = {.from = from, .q = q, .rows = rows, .count = n}, *w = &work;
+    long processors = sysconf(_SC_NPROCESSORS_ONLN);
+    size_t most = processors < 1 ? 1 : processors > THREADS_MOST ? THREADS_MOST : (size_t)processors;
+    pthread_t threads[THREADS_MOST];
+    size_t started = 0;
+    if (w->from->event_count >= ONE_AT_A_TIME)
+        most = 1;
+    pthread_mutex_init(&w->lock, NULL);
+    while (started + 1 < most && pthread_create(&threads[started], NULL, worker, w) == 0)
+        started++;
+    worker(w);
+    for (size_t i = 0; i < started; i++)
+        pthread_join(threads[i], NULL);
+    pthread_mutex_destroy(&w->lock);
+}
+
+void answered_free(struct answered *rows, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        answer_free(&rows[i].high);
+        answer_free(&rows[i].low);
+        free(rows[i].edits);
+        free(rows[i].name);
+        free(rows[i].why);
+        free(rows[i].assumes);
+        free(rows[i].cost);
+    }
+    free(rows);
+}
+
+/* ---- figures ---- */
+
+uint64_t answered_allocated(const struct answer *a)
+{
+    return a->of[FEED_LIVE].peak.allocated;
+}
+
+void answered_ends(uint64_t a, uint64_t b, int64_t *low, int64_t *high)
+{
+    *low = (int64_t)(a < b ? a : b);
+    *high = (int64_t)(a < b ? b : a);
+}
+
+const char *answered_phase(const struct program *p, uint16_t phase)
+{
+    const char *name = phase && phase < p->facts->phase_count ? p->facts->phase_names[phase] : NULL;
+    return name ? name : "no phase";
+}
+
+int64_t answered_saves(const struct answered *base, const struct answered *row)
+{
+    int64_t low, high;
+    answered_ends(answered_allocated(&row->low), answered_allocated(&row->high), &low, &high);
+    return (int64_t)answered_allocated(&base->low) - high;
+}
+
+enum fit answered_fit(const struct answered *row, int policy)
+{
+    bool low = !row->low.of[policy].ran_out, high = !row->high.of[policy].ran_out;
+    return low && high ? FIT_YES : low || high ? FIT_PERHAPS : FIT_NO;
+}
+
+const struct answer_policy *answered_out(const struct answered *row, int policy)
+{
+    return row->high.of[policy].ran_out  ? &row->high.of[policy]
+           : row->low.of[policy].ran_out ? &row->low.of[policy]
+                                         : NULL;
+}
