@@ -175,7 +175,9 @@ bool edit_parse(const char *text, struct edit *e, char **why)
     }
     if (*equals && read_value(equals + 1, e))
         return true;
-    *why = xformat("%s takes %s", table[i].name, table[i].values);
+    bool one_word = !strchr(table[i].values, ' ');
+    *why = one_word ? xformat("%s has one value, '%s'", table[i].name, table[i].values)
+                    : xformat("%s takes %s", table[i].name, table[i].values);
     return false;
 }
 

@@ -154,11 +154,28 @@ static void what_has_two_bytes_an_element_is_not_halved_again(void **state)
     assert_in_range(edited(&m, "types=bf16").low, MIB(9), MIB(11));
 }
 
+static void a_value_that_no_edit_has_is_answered_with_those_that_it_has(void **state)
+{
+    static const char *const said[][2] = {{"foreach=0", "foreach has one value, 'no'"},
+                                          {"loss=chunked", "loss has one value, 'fused'"},
+                                          {"states=4bit", "states takes bf16, 8bit or host"},
+                                          {"batch=0", "batch takes a factor such as 2 or 0.5"}};
+    (void)state;
+    for (size_t i = 0; i < sizeof said / sizeof *said; i++) {
+        struct edit e;
+        char *why = NULL;
+        assert_false(edit_parse(said[i][0], &e, &why));
+        assert_string_equal(why, said[i][1]);
+        free(why);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(recorded_peak_is_the_sum_of_what_lives),
         cmocka_unit_test(a_change_of_nothing_is_refused),
+        cmocka_unit_test(a_value_that_no_edit_has_is_answered_with_those_that_it_has),
         cmocka_unit_test(changes_that_contradict_each_other_are_named),
         cmocka_unit_test(of_several_changes_each_says_what_it_costs),
         cmocka_unit_test(a_batch_scales_what_is_made_of_data_and_nothing_else),
