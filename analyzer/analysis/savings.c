@@ -118,6 +118,31 @@ static int64_t static_bytes(const struct trace_step_memory *m)
     return bytes;
 }
 
+/* The first event after which PEAK bytes were allocated. */
+static int64_t peak_seq(const struct trace_step_memory *m, int64_t peak)
+{
+    for (size_t i = 0; i < m->point_count; i++)
+        if (m->points[i].allocated >= peak)
+            return m->points[i].seq;
+    return UNKNOWN;
+}
+
+/* What the optimizer made in the step up to the peak, and its work does not free: states, in the first step.
+ */
+static int64_t states_bytes(const struct trace_step_memory *m, int64_t peak, int optimizer)
+{
+    int64_t bytes = 0, last = peak_seq(m, peak);
+    if (optimizer < 0 || last == UNKNOWN)
+        return 0;
+    for (size_t i = 0; i < m->lifetime_count; i++) {
+        const struct trace_lifetime *l = &m->lifetimes[i];
+        if (l->made_in == optimizer && in_step(m, l->made_seq) && l->made_seq <= last &&
+            !in_work(m, l->freed_seq))
+            bytes = add(bytes, l->bytes);
+    }
+    return bytes;
+}
+
 static bool gives_back(const struct trace_step_memory *m)
 {
     for (size_t i = 0; i < m->lifetime_count; i++)
@@ -183,6 +208,9 @@ struct savings savings_of(const struct trace_step_memory *m, int64_t peak, const
     s.why = find_static(&s, m);
     if (!s.known)
         return s;
+    s.states_bytes = states_bytes(m, peak, phase_id("optimizer", names, n));
+    if (s.states_bytes < 0 || s.states_bytes > peak - s.static_bytes) /* only in a damaged file */
+        s.states_bytes = 0;
     if (uncalled != UNKNOWN && may_hide_logits(m, logits, phase))
         s.uncalled_classes = uncalled;
     if (at_peak < 0 || s.uncalled_classes != UNKNOWN) /* the phase's own memory cannot be determined */

@@ -12,6 +12,9 @@
  * freed in it: weights, optimizer states and other memory that stays.  No change of one step's work can
  * lower the peak below it.
  *
+ * What the optimizer made in the step before the peak, and left, stays as well: the states of the first step.
+ * It is no memory of loss and activations either, and is counted beside static memory.
+ *
  * The last step of a run ends with the program, and so holds what is freed then: what was there before it and
  * is freed after its last allocation counts as staying.
  *
@@ -41,6 +44,8 @@ struct savings {
     bool known;
     const char *why; /* if nothing is known: the reason; NULL: there is no memory to speak of */
     int64_t step, peak, static_bytes;
+    int64_t
+        states_bytes; /* beside static_bytes: made by the optimizer in the step, before the peak, and left */
     const char *phases[2]; /* whose own memory was left out; [0] NULL: the phase is unknown */
     int64_t left_bytes;    /* of static_bytes: memory that grows from step to step (analysis/growth.h) */
     int64_t floor;         /* the peak without it; UNKNOWN */

@@ -133,8 +133,10 @@ char *report_leak_words(struct trace *t, const struct growth *g, bool exact)
 }
 
 /* That no leak is named does not mean that there is none. */
-static void print_unknown(const struct growth *g, FILE *out)
+void report_growth_unknown_text(const struct growth *g, FILE *out)
 {
+    if (g->known)
+        return;
     if (g->why)
         wrap_print(out, 4, 6, "growth: unknown, %s", g->why);
     else if (g->seen > 0)
@@ -144,8 +146,6 @@ static void print_unknown(const struct growth *g, FILE *out)
 
 void report_leak_text(struct trace *t, const struct growth *g, FILE *out, bool exact)
 {
-    if (!g->known)
-        print_unknown(g, out);
     if (!g->known || !g->count)
         return;
     char *words = report_leak_words(t, g, exact);

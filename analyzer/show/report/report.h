@@ -95,11 +95,12 @@ void report_residual_json(const struct residual *r, struct json *j);
 void report_names_text(const struct device_report *d, FILE *out, bool exact);
 void report_names_json(const struct device_report *d, struct json *j);
 
-/* Growth from step to step, in a sentence: "leak: +1.00 MiB a step since step 2, train.py:41 main"; where a
- * run of steps was not judged, that it was not. */
+/* Growth from step to step, in a sentence: "leak: +1.00 MiB a step since step 2, train.py:41 main". */
 /* The text of it; G has at least one group.  The caller frees it. */
 char *report_leak_words(struct trace *t, const struct growth *g, bool exact);
 void report_leak_text(struct trace *t, const struct growth *g, FILE *out, bool exact);
+/* Where a run of steps was not judged, that it was not. */
+void report_growth_unknown_text(const struct growth *g, FILE *out);
 /* Growth from step to step, shared by report and peak (growth.c); nothing if there is none. */
 void report_growth_text(struct trace *t, const struct growth *g, FILE *out, bool exact, bool full);
 void report_growth_json(struct trace *t, const struct growth *g, struct json *j);

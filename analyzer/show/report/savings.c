@@ -19,8 +19,11 @@ static void print_static(const struct savings *s, FILE *out, bool exact)
     if (s->left_bytes)
         fprintf(out, ";\n    %s (%s) were left by earlier steps, each of which adds to it (growth)",
                 B(s->left_bytes), units_share(s->left_bytes, s->peak).s);
+    if (s->states_bytes)
+        fprintf(out, ";\n    %s (%s) were made by the optimizer in this step, and kept", B(s->states_bytes),
+                units_share(s->states_bytes, s->peak).s);
     fprintf(out, ":\n      less memory for loss and activations%s can save at most %s\n",
-            s->left_bytes ? " of one step" : "", B(s->peak - s->static_bytes));
+            s->left_bytes ? " of one step" : "", B(s->peak - s->static_bytes - s->states_bytes));
 }
 
 static void print_own(const struct savings *s, FILE *out, bool exact)
@@ -67,7 +70,8 @@ void report_savings_json(const struct savings *s, struct json *j)
     json_text(j, "unknown_because", s->known ? NULL : s->why);
     json_int(j, "static_bytes", s->known ? s->static_bytes - s->left_bytes : UNKNOWN);
     json_int(j, "left_by_earlier_steps_bytes", s->known ? s->left_bytes : UNKNOWN);
-    json_int(j, "step_saves_at_most_bytes", s->known ? s->peak - s->static_bytes : UNKNOWN);
+    json_int(j, "made_by_optimizer_bytes", s->known ? s->states_bytes : UNKNOWN);
+    json_int(j, "step_saves_at_most_bytes", s->known ? s->peak - s->static_bytes - s->states_bytes : UNKNOWN);
     json_begin(j, "without_phases", '[');
     for (int i = 0; own && i < 2 && s->phases[i]; i++)
         json_text(j, NULL, s->phases[i]);

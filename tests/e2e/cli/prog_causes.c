@@ -57,8 +57,8 @@ static void compute(void)
 static void step(void)
 {
     vramscope_range_push("optimizer");
-    CUdeviceptr temporary = is("small_logits") || is("optimizer") ? get(128) : 0;
-    if (is("states") && !states)
+    CUdeviceptr temporary = is("small_logits") || is("optimizer") || is("first_states") ? get(128) : 0;
+    if ((is("states") || is("first_states")) && !states)
         states = get(128);
     put(&temporary);
     vramscope_range_pop();

@@ -81,7 +81,7 @@ for name in ("naive", "fused", "static", "static_fused"):
     print(name, peak, s)
     assert s["static_bytes"] == static(name), name
     assert s["peak_without_bytes"] == floor(name), (name, floor(name))
-    assert s["step_saves_at_most_bytes"] == peak - s["static_bytes"]
+    assert s["step_saves_at_most_bytes"] == peak - s["static_bytes"] - s["made_by_optimizer_bytes"]
     assert s["phases_save_at_most_bytes"] == peak - s["peak_without_bytes"]
     assert s["static_bytes"] <= s["peak_without_bytes"] <= peak
 naive, fused = device("naive"), device("fused")

@@ -121,6 +121,24 @@ static void an_optimizers_temporaries_are_its_own(void **state)
     assert_string_equal(a.floor_phase, "logits");
 }
 
+static void states_that_the_peaks_step_made_are_beside_static_memory(void **state)
+{
+    struct step s;
+    struct trace_lifetime l[] = {
+        {110, 150, 100, FORWARD, BACKWARD, 0},    {140, NEVER, 60, BACKWARD, 0, 0}, /* a gradient */
+        {180, NEVER, 40, OPTIMIZER, 0, 0},                                          /* states */
+        {181, 188, 500, OPTIMIZER, OPTIMIZER, 0}, {189, NEVER, 7, OPTIMIZER, 0, 0}, /* after the peak */
+        {182, 183, 1, FORWARD, OPTIMIZER, 0},
+    };
+    struct savings a = ASK(s, l, "optimizer");
+    assert_true(a.known && a.peak == 1601 && a.static_bytes == 1000 && a.states_bytes == 40);
+    s.m.work_seq = 190; /* the run's last step: what its end gives back was there for good */
+    l[2].freed_seq = 195;
+    assert_true(savings_of(&s.m, a.peak, "optimizer", names, NAMES, UNKNOWN).states_bytes == 40);
+    assert_true(savings_of(&s.m, a.peak, "optimizer", names, 2, UNKNOWN).states_bytes ==
+                0); /* no such phase */
+}
+
 static void memory_that_the_step_found_and_freed_is_not_static(void **state)
 {
     struct step s;
@@ -183,6 +201,7 @@ int main(void)
         cmocka_unit_test(logits_that_the_program_kept_from_the_step_before_go_too),
         cmocka_unit_test(what_outlives_backward_stays),
         cmocka_unit_test(an_optimizers_temporaries_are_its_own),
+        cmocka_unit_test(states_that_the_peaks_step_made_are_beside_static_memory),
         cmocka_unit_test(memory_that_the_step_found_and_freed_is_not_static),
         cmocka_unit_test(logits_that_no_phase_tells_leave_no_bound),
         cmocka_unit_test(nothing_is_said_where_nothing_is_known),
