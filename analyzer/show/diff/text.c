@@ -218,7 +218,8 @@ static bool is_peak_phase(const struct page *p, const char *name)
 }
 
 /* Names the phase whose peak changed most; nothing if none changed, or no phase is in both runs.  Nested
- * phases change together; of these it names the one that a run's peak lies in. */
+ * phases change together; of these it names the one that a run's peak lies in.  What is outside any phase has
+ * a peak as well. */
 static void print_most(const struct page *p)
 {
     struct comparison c = diff_phases(p->d, p->x, DIFF_ALLOCATED);
@@ -233,9 +234,11 @@ static void print_most(const struct page *p)
             most = &c.rows[i];
         }
     }
+    bool outside = most && !strcmp(most->name, "none"); /* of the table's row, and no phase */
     if (most)
-        fprintf(p->out, "  the phase that changed most: %s, from %s to %s (%s)\n", shown(most->name),
-                B(most->value[0]), B(most->value[1]), units_change(most->value[0], most->value[1]).s);
+        fprintf(p->out, "  the %s that changed most: %s, from %s to %s (%s)\n", outside ? "peak" : "phase",
+                outside ? "outside any phase" : shown(most->name), B(most->value[0]), B(most->value[1]),
+                units_change(most->value[0], most->value[1]).s);
     compare_free(&c);
 }
 

@@ -52,6 +52,9 @@ golden diff_train.txt "$V" diff a.db b.db
 golden diff_bytes.txt "$V" diff --bytes b.db a.db
 golden diff_ranks.txt "$V" diff four two
 [ "$("$V" diff a.db b.db | wc -L)" -le 80 ] || no "a page wider than 80 columns"
+# what is outside any phase is no phase
+cp a.db outside.db && sqlite3 outside.db "UPDATE phase_stat SET allocated_bytes = allocated_bytes / 2 WHERE phase = 0"
+has "the peak that changed most: outside any phase, from " "$V" diff a.db outside.db
 has "the peaks are equal: 6.96 GiB allocated" "$V" diff a.db killed.db
 has "NOTE: B: events lost, mismatch, no clean end: its peaks may have been higher" "$V" diff a.db killed.db
 has "NOTE: B: some events are not there one by one" "$V" diff a.db thinned.db
