@@ -1,0 +1,116 @@
+"""check.py NAME DB FACTS VRAMSCOPE - what a report says of a program against what the program knew; exit status 1 where it differs.
+
+Roles: of the bytes at the peak that the program has a word for, as the report shows them (PyTorch's word first), and by accesses alone,
+which is a figure and no verdict for what accesses cannot tell. The first screen: at most 25 lines, a line of the program's own first, a
+growth where one was planted and only there, with its line and its bytes.
+"""
+import bisect
+import collections
+import json
+import os
+import re
+import sqlite3
+import subprocess
+import sys
+
+LEAST = 0.99
+ORDER = ("parameter", "gradient", "optimizer state", "buffer", "cache", "input", "activation")
+SAVED = ("activation", "logits", "input", "made in forward")
+UNTOLD = ("buffer", "cache", "input")  # no rule tells them from a frozen weight, unless PyTorch says it
+
+# what grows: part of its line; who may be said to make the peak; a part of a line that has to be on the first screen
+GROWS = {"leak_closure": "mask", "leak_exception": "programs.py", "leak_loss": "programs.py", "leak_outputs": "programs.py"}
+NAMED = {"own_optimizer": "Lion.step", "mamba": "Scan.forward", "t5": "modeling_t5.py", "whisper": "modeling_whisper.py", "kvcache": "", "gnn": ""}
+OWN = re.compile(r"programs\.py|transformers|modeling_|torch_geometric|gcn_conv|functional|cache_utils|activations\.py|pytorch_utils|sdpa|lightning|message_passing")
+
+
+def told(db, words):
+    """Blocks that the program has a word for: {alloc_seq: role}"""
+    start = int(db.execute("SELECT value FROM meta WHERE key = 'start_monotonic_ns' AND process = 1").fetchone()[0])
+    at = collections.defaultdict(list)
+    for seq, address, born, freed in db.execute("SELECT alloc_seq, address, t_alloc_ns, t_free_ns FROM allocation WHERE op = 'block_alloc' ORDER BY alloc_seq"):
+        at[address].append((born, freed, seq))
+    found = {}
+    for address, t, role in words:
+        blocks = at[address]
+        i = bisect.bisect_right(blocks, (t - start, float("inf"), 0)) - 1
+        if i >= 0 and (blocks[i][1] is None or blocks[i][1] >= t - start):
+            seq = blocks[i][2]
+            if seq not in found or ORDER.index(role) < ORDER.index(found[seq]):
+                found[seq] = role
+    return found
+
+
+def same(truth, found):
+    return found == truth or (truth == "activation" and found in SAVED) or (truth == "cache" and found in (None, "unknown"))
+
+
+def roles(name, db, facts):
+    truth = told(db, facts["words"])
+    shown, alone, wrong, unseen = collections.Counter(), collections.Counter(), collections.Counter(), collections.Counter()
+    by_access = dict(db.execute("SELECT alloc_seq, role FROM access_role").fetchall())
+    for seq, size, role, rule, line in db.execute("SELECT alloc_seq, size_bytes, role, role_rule, line FROM live_at_peak WHERE category = 'framework block'"):
+        is_ = truth.get(seq)
+        if is_ is None:
+            unseen[role, line] += size
+            continue
+        shown[is_, same(is_, role)] += size
+        alone[is_, same(is_, by_access.get(seq))] += size
+        if not same(is_, role):
+            wrong[is_, role, rule, line] += size
+    bad = []
+    for role in ORDER:
+        all_ = shown[role, True] + shown[role, False]
+        if all_:
+            share, of_access = shown[role, True] / all_, alone[role, True] / all_
+            if share < LEAST and role not in UNTOLD and by_access:
+                bad.append(f"{role}: {share:.2%}")
+            print(f"  {name} {role}: shown {share:.2%}, by accesses {of_access:.2%} of {all_} B")
+    for (role, found, rule, line), size in wrong.most_common(5):
+        print(f"    {size} B of {role} are called {found} (rule {rule}): {line}")
+    for (found, line), size in unseen.most_common(4):
+        print(f"    no witness: {size} B called {found}: {line}")
+    return bad
+
+
+def screen(name, path, facts, vramscope):
+    text = subprocess.run([vramscope, "report", path], capture_output=True, text=True, env={**os.environ, "COLUMNS": "80"}).stdout
+    device = json.loads(subprocess.run([vramscope, "report", "--json", path], capture_output=True).stdout)["files"][0]["devices"][0]
+    first = text.splitlines()[:25]
+    bad = []
+    if not any(line.startswith("    the largest parts of what") for line in first):
+        bad.append("no lines on the first screen")
+    if name in GROWS and not any(line.startswith("    leak: ") for line in first):
+        bad.append("the leak is not on the first screen")
+    lines = [line["line"] for line in device["peak"]["lines"] if line["line"]]
+    if not lines or not OWN.search(lines[0]):
+        bad.append(f"first line: {lines[:1]}")
+    if any("witness.py" in line for line in lines[:3]):
+        bad.append("a line of the witness")
+    if NAMED.get(name) and not any(NAMED[name] in line for line in lines[:4]):
+        bad.append(f"{NAMED[name]} not among {lines[:4]}")
+    grows = device["growth"]["grows"]
+    if name not in GROWS:
+        bad += [f"growth: {g['per_step_bytes']} B a step, {g['line']}" for g in grows]
+    elif not grows:
+        bad.append("no growth said")
+    else:
+        bad += [f"grows at {g['line']}" for g in grows if GROWS[name] not in (g["line"] or "")]
+        grown = sum(g["per_step_bytes"] for g in grows)
+        if "leaked" in facts and abs(grown - facts["leaked"]) > 0.02 * facts["leaked"]:
+            bad.append(f"grows by {grown}, not {facts['leaked']}")
+    return bad
+
+
+def main(name, path, facts_path, vramscope):
+    with open(facts_path) as f:
+        facts = json.load(f)
+    db = sqlite3.connect(path)
+    bad = roles(name, db, facts)
+    bad += screen(name, path, facts, vramscope)
+    print(f"{'FAIL' if bad else 'PASS'} {name}: {'; '.join(bad) or 'as the program knew it'}")
+    return bool(bad)
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:5]))
