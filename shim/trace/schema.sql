@@ -607,14 +607,14 @@ CREATE VIEW block_use AS
 -- rule that fits decides, in the order that they stand in here.  Phases are those of the recording
 CREATE VIEW access_role AS
   SELECT d.process AS process, d.alloc_seq AS alloc_seq,
-    CASE d.rule WHEN 3 THEN 'unused' WHEN 4 THEN 'communication buffer' WHEN 15 THEN 'workspace' WHEN 16 THEN 'communication buffer' WHEN 5 THEN 'gradient' WHEN 6 THEN 'optimizer state' WHEN 7 THEN 'parameter' WHEN 17 THEN 'optimizer state' WHEN 18 THEN 'optimizer state' WHEN 8 THEN 'input' WHEN 9 THEN 'logits' WHEN 10 THEN 'activation' WHEN 11 THEN 'temporary' ELSE 'unknown' END AS role,
+    CASE d.rule WHEN 3 THEN 'unused' WHEN 4 THEN 'communication buffer' WHEN 15 THEN 'workspace' WHEN 16 THEN 'communication buffer' WHEN 5 THEN 'gradient' WHEN 6 THEN 'optimizer state' WHEN 7 THEN 'parameter' WHEN 17 THEN 'optimizer state' WHEN 18 THEN 'optimizer state' WHEN 8 THEN 'input' WHEN 9 THEN 'logits' WHEN 10 THEN 'activation' WHEN 11 THEN 'temporary' WHEN 19 THEN 'temporary' ELSE 'unknown' END AS role,
     CASE d.rule WHEN 0 THEN 'a caching allocator carves blocks from it'
       WHEN 1 THEN 'it was not followed all its life'
       WHEN 2 THEN 'no use of it was seen, and the device may have reached it all the same'
       WHEN 3 THEN 'the device was never given it'
       WHEN 4 THEN 'a kernel of a communication library was given it'
       WHEN 5 THEN 'born in backward, used in backward and by the optimizer'
-      WHEN 6 THEN 'used by the optimizer alone, and kept beyond the iteration'
+      WHEN 6 THEN 'used by the optimizer alone, born in none of the phases before it, and kept beyond the iteration'
       WHEN 17 THEN 'born in the optimizer, kept over iterations, used by it, and neither in backward nor in evaluation'
       WHEN 18 THEN 'born in the optimizer, kept over iterations, used by it, not in forward, and in backward by addresses alone that may have been left in a structure'
       WHEN 7 THEN 'kept over iterations, used in forward and by the optimizer, and born in neither of them nor in backward'
@@ -622,6 +622,7 @@ CREATE VIEW access_role AS
       WHEN 9 THEN 'born in logits, used there and in backward'
       WHEN 10 THEN 'born in forward or logits, used in backward, and not kept over iterations'
       WHEN 11 THEN 'used in one phase alone, and gone within the iteration'
+      WHEN 19 THEN 'used in one phase alone, and not after the range that it was born in; no training iteration is known'
       WHEN 12 THEN 'kept over iterations, used in forward, and never by an optimizer: a buffer, a frozen parameter, an input that stays, a workspace or a cache'
       WHEN 13 THEN 'its uses were in no phase'
       WHEN 15 THEN 'a library of mathematics (cuBLAS, cuDNN, cuFFT, cuSOLVER, cuSPARSE, cuTENSOR) asked the driver for it'
@@ -635,14 +636,15 @@ CREATE VIEW access_role AS
     WHEN f.uses = 0 THEN 3
     WHEN f.communicates THEN 4
     WHEN f.born = 3 AND f.phases & 8 AND f.phases & 16 THEN 5
-    WHEN f.phases = 16 AND f.kept THEN 6
+    WHEN f.phases = 16 AND f.kept AND f.born NOT IN (1, 2, 3, 5) THEN 6
     WHEN f.born = 4 AND f.long AND f.phases & 16 AND NOT f.phases & 40 THEN 17
     WHEN f.born = 4 AND f.long AND f.sure & 16 AND NOT f.sure & 8 AND NOT f.phases & 38 THEN 18
     WHEN f.born NOT IN (1, 2, 3, 4) AND f.long AND f.phases & 38 AND f.phases & 16 THEN 7
     WHEN f.copied AND f.phases & 38 AND NOT f.phases & 16 AND NOT f.long THEN 8
     WHEN f.born = 2 AND f.phases & 4 AND f.phases & 8 AND NOT f.long THEN 9
     WHEN f.born IN (1, 2) AND f.phases & 8 AND NOT f.phases & 16 AND NOT f.long THEN 10
-    WHEN NOT f.kept AND f.phases IN (2, 4, 8, 16, 32) THEN 11
+    WHEN NOT f.kept AND f.phases IN (2, 4, 8, 16, 32) AND f.stepped THEN 11
+    WHEN NOT f.kept AND f.phases IN (2, 4, 8, 16, 32) AND f.within THEN 19
     WHEN f.long AND f.phases & 38 AND NOT f.phases & 16 THEN 12
     WHEN f.phases & 1 AND NOT f.phases & 126 THEN 13 ELSE 14 END AS rule
     FROM (SELECT (a.alloc_seq >> 40) + 1 AS process, a.alloc_seq AS alloc_seq, e.phase AS born, a.uses AS uses, k.phases AS phases, k.sure_phases AS sure, k.kinds AS kinds,
@@ -650,7 +652,8 @@ CREATE VIEW access_role AS
         CASE e.op WHEN 1 THEN (SELECT text FROM string WHERE id = (SELECT owner FROM stack WHERE id = e.stack)) END AS asked,
         a.end_step IS NULL OR a.end_step > 0 AS kept, a.end_step IS NULL OR a.end_step > 1 AS long,
         k.kinds & 24 = 24 AND (SELECT text FROM string WHERE id = k.first_by) LIKE 'cuMemcpy%' AS copied,
-        ifnull((SELECT text FROM string WHERE id = k.first_by) LIKE '%nccl%' OR (SELECT text FROM string WHERE id = k.last_by) LIKE '%nccl%', 0) AS communicates
+        ifnull((SELECT text FROM string WHERE id = k.first_by) LIKE '%nccl%' OR (SELECT text FROM string WHERE id = k.last_by) LIKE '%nccl%', 0) AS communicates,
+        EXISTS (SELECT 1 FROM step WHERE seq > (a.alloc_seq >> 40) << 40 AND seq < ((a.alloc_seq >> 40) + 1) << 40) AS stepped, e.t + a.last <= (SELECT t_pop FROM rng WHERE id = e.range) AS within
       FROM access_times a CROSS JOIN access_kind k ON k.id = a.kind LEFT JOIN ev e ON e.seq = a.alloc_seq) f) d;
 
 -- what PyTorch says that a block is for (table framework_role), in words: role, and rule, which says that PyTorch said it

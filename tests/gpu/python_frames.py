@@ -104,7 +104,7 @@ def recorded(path):
 
 
 LIBRARIES = re.compile(r"-packages/(torch|functorch|triton|jax|jaxlib|cupy|numba|rmm|cuda)/|/lib/python3[^/]*/(?!(site|dist)-packages/)"
-                       r"|^<frozen |^<eval_with_key>|/torchinductor_|/vramscope/python/")
+                       r"|^<frozen |^<eval_with_key>|/torchinductor_|/torch_geometric\.|/vramscope/python/")
 
 
 def users(frames):

@@ -4,7 +4,7 @@ import sqlite3
 
 ADDRESS, PYTHON, NODE, LAYER = 1, 2, 3, 4  # frame.kind
 NOT_THE_PROGRAMS = re.compile(r"-packages/(torch|functorch|triton|jax|jaxlib|cupy|numba|rmm|cuda)/|/lib/python3[^/]*/(?!(site|dist)-packages/)"
-                              r"|^<frozen |^<eval_with_key>|/torchinductor_|/vramscope/python/")
+                              r"|^<frozen |^<eval_with_key>|/torchinductor_|/torch_geometric\.|/vramscope/python/")
 
 
 class Row:

@@ -125,11 +125,19 @@ shim_env=(VRAMSCOPE_ACCESS=on)
 run_shimmed "$tests/prog_doubtful"
 expect_clean
 expect_sql "SELECT group_concat(kib || ' ' || role, ', ') FROM (SELECT DISTINCT u.size_bytes / 1024 AS kib, r.role FROM block_use u JOIN block_role r USING(alloc_seq) ORDER BY 1, 2)" \
-    '50 parameter, 60 activation, 70 gradient, 100 optimizer state, 200 unknown, 300 unknown, 400 unknown, 500 unknown, 600 optimizer state'
+    '50 parameter, 60 activation, 70 gradient, 100 optimizer state, 200 unknown, 300 unknown, 400 unknown, 500 unknown, 600 optimizer state, 700 unknown'
 expect_sql "SELECT u.used_in, r.rule FROM block_use u JOIN block_role r USING(alloc_seq) WHERE size_bytes = 102400" \
     'backward,optimizer|born in the optimizer, kept over iterations, used by it, not in forward, and in backward by addresses alone that may have been left in a structure'
-expect_sql "SELECT r.rule FROM block_use u JOIN block_role r USING(alloc_seq) WHERE size_bytes = 614400" 'used by the optimizer alone, and kept beyond the iteration'
+expect_sql "SELECT r.rule FROM block_use u JOIN block_role r USING(alloc_seq) WHERE size_bytes = 614400" 'used by the optimizer alone, born in none of the phases before it, and kept beyond the iteration'
 expect_sql "SELECT DISTINCT k.phases, k.sure_phases FROM access a JOIN access_kind k ON k.id = a.kind JOIN block_use u USING(alloc_seq) WHERE u.size_bytes = 102400" '24|16'
+
+# where no iteration is known what a call of the model hands on to the next one is no temporary, though one phase alone uses it, and it is freed
+run_shimmed "$tests/prog_generation"
+expect_clean
+expect_sql "SELECT group_concat(kib || ' ' || role || ' ' || n, ', ') FROM (SELECT u.size_bytes / 1024 AS kib, r.role, count(*) AS n FROM block_use u JOIN block_role r USING(alloc_seq) GROUP BY 1, 2 ORDER BY 1, 2)" \
+    '50 unknown 1, 100 temporary 5, 200 temporary 1, 200 unknown 4, 300 unknown 1'
+expect_sql "SELECT DISTINCT r.rule FROM block_use u JOIN block_role r USING(alloc_seq) WHERE size_bytes = 102400" \
+    'used in one phase alone, and not after the range that it was born in; no training iteration is known'
 
 # a library of mathematics that asks the driver itself has a workspace
 for library in libcublasLt.so.13 libnccl.so.2; do

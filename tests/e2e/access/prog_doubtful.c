@@ -9,6 +9,9 @@
  * them by structures alone 300    averages of the weights, which evaluation uses by a structure 400    a mask
  * that backward multiplies with, by a parameter of its own 500    a copy of the gradients, which the next
  * step's backward uses 600    a state of which nothing was left anywhere
+ *
+ *      700    is a library's workspace: made in the first forward, used by the optimizer alone (Muon's
+ * products)
  */
 #define _GNU_SOURCE
 #include "prog.h"
@@ -43,7 +46,7 @@ static void library(CUdeviceptr a, CUdeviceptr b, CUdeviceptr left)
 int main(void)
 {
     CUmodule module;
-    CUdeviceptr state = 0, weights = 0, averages = 0, mask = 0, copy = 0, second = 0;
+    CUdeviceptr state = 0, weights = 0, averages = 0, mask = 0, copy = 0, second = 0, workspace = 0;
     begin();
     OK(cuModuleLoadData(&module, ptx));
     OK(cuModuleGetFunction(&two, module, "simcuda_nothing_two"));
@@ -55,6 +58,8 @@ int main(void)
         library(parameter, activation, 0);
         if (weights)
             library(weights, activation, 0);
+        if (!workspace)
+            workspace = block(700);
         vramscope_range_pop();
         vramscope_range_push("backward");
         CUdeviceptr gradient = block(70);
@@ -84,6 +89,7 @@ int main(void)
         work(state, second);
         work(weights, averages);
         work(copy, mask);
+        work(workspace, gradient);
         vramscope_range_pop();
         if (step % 2 == 0) {
             vramscope_range_push("evaluation");

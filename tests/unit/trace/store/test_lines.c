@@ -110,6 +110,8 @@ static void line_is_the_innermost_of_the_programs_own_python_code(void **state)
         {"/venv/bin/accelerate", false},
         {"/usr/lib/python3/dist-packages/torch/nn/functional.py", false},
         {"/tmp/torchinductor_ada/xy/cxy.py", false},
+        {"/tmp/torch_geometric.nn.conv.gcn_conv_GCNConv_propagate_rbsc0fye.py", false},
+        {"/home/ada/torch_geometric/train.py", true},
         {"/venv/lib/python3.12/site-packages/vramscope/share/vramscope/python/vramscope/_torch.py", false},
         {"/src/shim/framework/python/vramscope/_torch.py", false},
         {"/home/ada/python/vramscope/train.py", true},
