@@ -217,6 +217,13 @@ static int compare(const char *a, const char *b)
     return a && b ? (a == b ? 0 : strcmp(a, b)) : (a != NULL) - (b != NULL);
 }
 
+/* What a library takes for itself stands apart from what the line's own tensors are: nobody can mend the
+ * line. */
+static int compare_owner(const char *role_a, const char *role_b)
+{
+    return (role_a && !strcmp(role_a, "workspace")) - (role_b && !strcmp(role_b, "workspace"));
+}
+
 /* A row with the layer that it is grouped by. */
 struct sorted {
     struct trace_waste row;
@@ -229,7 +236,9 @@ static int by_group(const void *a, const void *b)
     if (x->row.kind != y->row.kind)
         return x->row.kind < y->row.kind ? -1 : 1;
     int order = compare(x->row.line, y->row.line);
-    return order ? order : compare(x->layer, y->layer);
+    if (!order)
+        order = compare(x->layer, y->layer);
+    return order ? order : compare_owner(x->row.role, y->row.role);
 }
 
 static void sort_rows(struct trace_waste *rows, char **layers, size_t n)
@@ -249,7 +258,8 @@ static void sort_rows(struct trace_waste *rows, char **layers, size_t n)
 static bool same_group(const struct trace_waste *a, const char *layer_a, const struct trace_waste *b,
                        const char *layer_b)
 {
-    return a->kind == b->kind && !compare(a->line, b->line) && !compare(layer_a, layer_b);
+    return a->kind == b->kind && !compare(a->line, b->line) && !compare(layer_a, layer_b) &&
+           !compare_owner(a->role, b->role);
 }
 
 static const char *common_role(const struct trace_waste *rows, size_t n)
@@ -272,7 +282,9 @@ static int by_worth(const void *a, const void *b)
     if (x->kind != y->kind)
         return x->kind < y->kind ? -1 : 1;
     int order = compare(x->line, y->line);
-    return order ? order : compare(x->layer, y->layer);
+    if (!order)
+        order = compare(x->layer, y->layer);
+    return order ? order : compare_owner(x->role, y->role);
 }
 
 static void find_groups(struct waste_report *w, struct replay *r, const struct trace_waste *rows,
@@ -423,7 +435,7 @@ const struct waste_group *waste_group_like(const struct waste_report *w, const s
 {
     for (size_t i = 0; i < w->count; i++)
         if (w->groups[i].kind == g->kind && !compare(w->groups[i].line, g->line) &&
-            !compare(w->groups[i].layer, g->layer))
+            !compare(w->groups[i].layer, g->layer) && !compare_owner(w->groups[i].role, g->role))
             return &w->groups[i];
     return NULL;
 }

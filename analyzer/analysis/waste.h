@@ -10,7 +10,8 @@
  * taken away, and the greatest sum that is left is the bound.  A peak cannot fall below it by mending that
  * waste, and need not fall so far, as it says nothing of what mending takes.  Of each block's idle times only
  * the longest is there, and nothing shorter than a millisecond: what else lay unused counts as used.  It is
- * worked out for each kind, for all together, and for each line of code and layer alone.
+ * worked out for each kind, for all together, and for each line of code and layer alone; workspaces that a
+ * library took for itself there stand apart.
  *
  * That is done twice: with each use that was seen as one, and with the sure ones alone (view waste_at_most),
  * as a word in a structure that a kernel was given may be what an earlier call left there.  The peak can fall
@@ -52,7 +53,7 @@ struct waste_report {
 /* TOTALS in order of their seq; at least one.  ROWS, of one of the two views, are sorted anew. */
 struct waste_report waste_of(const struct trace_total *totals, size_t n, struct trace_waste *rows,
                              size_t row_count);
-/* The group of W of G's kind, line and layer; NULL: there is none. */
+/* The group of W of G's kind, line and layer, with workspaces apart; NULL: there is none. */
 const struct waste_group *waste_group_like(const struct waste_report *w, const struct waste_group *g);
 /* Of one recording: the groups of SEEN get what SURE uses alone leave of the peak, and those that only SURE
  * has are added, without a waste that was seen. */

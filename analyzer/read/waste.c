@@ -112,10 +112,15 @@ bool trace_knows_sure(struct trace *t)
 
 int trace_waste(struct trace *t, int64_t device, bool at_most, struct trace_waste **out, size_t *n)
 {
-    static const char seen[] = "SELECT kind, alloc_seq, free_seq, size_bytes, from_ns, to_ns, stack, role, "
-                               "from_ns, to_ns FROM waste WHERE device = ?",
-                      most[] = "SELECT kind, alloc_seq, free_seq, size_bytes, from_ns, to_ns, stack, NULL, "
-                               "all_from_ns, all_to_ns FROM waste_at_most WHERE device = ?";
+    static const char seen
+        [] = "SELECT kind, alloc_seq, free_seq, size_bytes, from_ns, to_ns, stack, role, "
+             "from_ns, to_ns FROM waste WHERE device = ?",
+    most[] =
+        "SELECT kind, alloc_seq, free_seq, size_bytes, from_ns, to_ns, stack, CASE (SELECT op FROM ev WHERE "
+        "seq = w.alloc_seq) WHEN 1 THEN (SELECT role FROM access_role r WHERE r.alloc_seq = w.alloc_seq) "
+        "END, "
+        "all_from_ns, all_to_ns FROM waste_at_most w WHERE device = ?"; /* a workspace is asked of the driver
+                                                                         */
     struct sqlite3_stmt *s = trace_sql(t, at_most ? most : seen, 1, device);
     const char *roles[32];
     size_t role_count = 0;

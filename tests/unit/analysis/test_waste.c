@@ -122,6 +122,24 @@ static void kinds_alone_and_together_and_each_line_by_its_layer(void **state)
     waste_free(&w);
 }
 
+static void a_librarys_workspace_stands_apart_from_the_lines_own_blocks(void **state)
+{
+    clear();
+    int64_t a = event(1, 60), b = event(2, 30), c = event(3, 10);
+    lies_unused(WASTE_NEVER, a, UNKNOWN, 60, 1, 9)->role = "workspace";
+    lies_unused(WASTE_NEVER, b, UNKNOWN, 30, 2, 9)->role = "unused";
+    lies_unused(WASTE_NEVER, c, UNKNOWN, 10, 3, 9);
+    struct waste_report w = report(), sure = report();
+    assert_int_equal(w.count, 2);
+    assert_string_equal(w.groups[0].role, "workspace");
+    assert_true(w.groups[0].bound.most == 60 && w.groups[1].bound.most == 40 && !w.groups[1].role);
+    assert_ptr_equal(waste_group_like(&sure, &w.groups[1]), &sure.groups[1]);
+    waste_join(&w, &sure);
+    assert_true(w.count == 2 && w.groups[0].least == 40 && w.groups[1].least == 60);
+    waste_free(&w);
+    waste_free(&sure);
+}
+
 static void bytes_that_are_needed_again_between_two_events_count(void **state)
 {
     clear();
@@ -318,6 +336,7 @@ int main(void)
         cmocka_unit_test(a_block_never_used_is_gone_from_its_allocation_to_its_free),
         cmocka_unit_test(a_use_at_the_moment_of_an_event_needs_the_block_there),
         cmocka_unit_test(kinds_alone_and_together_and_each_line_by_its_layer),
+        cmocka_unit_test(a_librarys_workspace_stands_apart_from_the_lines_own_blocks),
         cmocka_unit_test(bytes_that_are_needed_again_between_two_events_count),
         cmocka_unit_test(a_sum_over_all_kinds_has_of_a_row_what_it_says),
         cmocka_unit_test(lines_without_a_waste_that_was_seen_stand_with_what_sure_uses_leave),
