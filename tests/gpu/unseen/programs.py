@@ -86,8 +86,9 @@ def gnn(w):
             return self.second(F.relu(self.first(x, edges)), edges)
 
     nodes = 4000 * N
-    features, edges = w.made(torch.randn(nodes, 64 * N, device=DEVICE), torch.randint(0, nodes, (2, 8 * nodes), device=DEVICE))
+    features, edges = torch.randn(nodes, 64 * N, device=DEVICE), torch.randint(0, nodes, (2, 8 * nodes), device=DEVICE)
     labels = torch.randint(0, 16, (nodes,), device=DEVICE)
+    w.made(features, edges, labels)
     model = Net().to(DEVICE)
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
     w.look([model])
@@ -330,6 +331,7 @@ def reinforce(w):
                 state = state.roll(1, -1) + 0.01 * action[:, None]
             states, actions, returns = torch.cat(states), torch.cat(actions), torch.stack(rewards).flip(0).cumsum(0).flip(0).flatten()
             old = torch.distributions.Categorical(logits=policy(states)).log_prob(actions)
+        w.made(states, actions, returns, old)
         for _ in range(2):
             with w.activations():
                 of = torch.distributions.Categorical(logits=policy(states))
@@ -401,6 +403,7 @@ def distill(w):
         x = w.made(torch.randn(256 * N, 256 * N, device=DEVICE))
         with torch.no_grad():
             wanted = teacher(x).softmax(-1)
+        w.made(x, wanted)
         with w.activations():
             loss = F.kl_div(student(x).log_softmax(-1), wanted, reduction="batchmean")
         loss.backward()
@@ -502,7 +505,7 @@ def leak_loss(w):
     losses = []
 
     def after(model, loss, x, step):
-        with w.activations():
+        with w.activations("kept"):
             losses.append(model(torch.randn(256, 256 * N, device=DEVICE)).square().mean())
 
     plain(w, Mlp(256 * N, 256 * N, 10), 256 * N, 64, lambda out: out.square().mean(), after=after)
@@ -511,7 +514,11 @@ def leak_loss(w):
 def leak_outputs(w):
     """Predictions of all steps are collected on the device."""
     seen = []
-    plain(w, Mlp(256 * N, 256 * N, 4096), 256 * N, 64, lambda out: (seen.append(out.detach()), out.square().mean())[1])
+
+    def after(model, loss, x, step):
+        w.of("kept", seen)
+
+    plain(w, Mlp(256 * N, 256 * N, 4096), 256 * N, 64, lambda out: (seen.append(out.detach()), out.square().mean())[1], after=after)
     w.facts["leaked"] = 64 * 4096 * 4
 
 
@@ -527,7 +534,8 @@ def no_leak_window(w):
     import collections
 
     last = collections.deque(maxlen=4)
-    plain(w, Mlp(256 * N, 256 * N, 1024), 256 * N, 256, lambda out: (last.append(out.detach()), out.square().mean())[1])
+    plain(w, Mlp(256 * N, 256 * N, 1024), 256 * N, 256, lambda out: (last.append(out.detach()), out.square().mean())[1],
+          after=lambda model, loss, x, step: w.of("kept", last))
 
 
 LIBRARIES = {t5: "transformers", whisper: "transformers", kvcache: "transformers", gnn: "torch_geometric", lightning: "lightning", accelerated: "accelerate"}

@@ -52,12 +52,12 @@ class Witness:
         self.of("input", tensors)
         return tensors if len(tensors) > 1 else tensors[0]
 
-    def activations(self):
-        """While it is open what autograd saves is an activation, parameters and inputs excepted."""
+    def activations(self, role="activation"):
+        """While it is open what autograd saves is an activation, parameters and inputs excepted; ROLE "kept" where the graph is kept for good."""
         def pack(tensor):
             at = address(tensor)
             if at and at not in self.parameters and at not in self.inputs:
-                self.words.add((at, time.monotonic_ns(), "activation"))
+                self.words.add((at, time.monotonic_ns(), role))
             return tensor
 
         return torch.autograd.graph.saved_tensors_hooks(pack, lambda t: t)
