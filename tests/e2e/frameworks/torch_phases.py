@@ -292,6 +292,22 @@ class Backbone(Model):
         return self.block(self.embed(x))
 
 
+class Gated(Model):
+    """A hidden layer as wide as the vocabulary, whose output is cut into pieces: no layer takes that width in."""
+
+    def __init__(self):
+        super().__init__()
+        self.enter = nn.Linear(WIDTH, VOCABULARY)
+
+    def forward(self, x):
+        return self.lm_head(self.enter(self.embed(x)).unflatten(-1, (-1, WIDTH)).sum(-2))
+
+
+def gated():
+    """A layer that says that it is the output layer is the only one."""
+    train(Gated())
+
+
 def head_beside():
     """The output layer is called beside the model: the phases are those of `eager`."""
     model = Backbone()
@@ -447,6 +463,7 @@ CASES = {
     closure: 3 * ([OPTIMIZER, POP] + CLOSURE + [".evaluated"]) + [OPTIMIZER, POP, ".optimizer", "step"],
     closure_by_name: (2 * (["step", OPTIMIZER, POP] + CLOSURE + [OPTIMIZER, POP, ".optimizer"]) + ["step"])[1:],
     exception_in_closure: [OPTIMIZER, POP, FORWARD, POP, ".caught"] + ITERATION + ["step"],
+    gated: ITERATION + ["step"] + ITERATION + ["step"],
     head_beside: ITERATION + ["step"] + ITERATION + ["step"],
     head_as_function: FIRST_COMPILED + ["step"] + COMPILED + ["step"],
     no_vocabulary: COMPILED + ["step"],

@@ -9,7 +9,8 @@ out_features) inside no other linear layer, and either
 The vocabulary of a model is its largest embedding; of a model without one (an output layer beside its backbone,
 alone or with a norm in front) the largest of any model seen in the process.  A hidden layer may be as wide as a
 small vocabulary: a layer whose width a later linear layer of its model takes as input is no output layer, unless
-its name says so or its weight is tied, and a padded width counts only where no layer has the exact one.
+its name says so or its weight is tied, and a padded width counts only where no layer has the exact one. Where a layer's
+name or weight says that it is one, others that are as wide are none.
 
 Each model is examined when it is called for the first time, and again when one of its output layers was replaced
 or a larger vocabulary was seen.  Nothing here keeps a module or a tensor alive.
@@ -109,16 +110,21 @@ def find_heads(model, embedding_class, largest=0):
     weights = {id(_weight(t)) for t in tables if _weight(t) is not None}
     last_taken = {m.in_features: i for i, (m, _, _) in enumerate(linear)}  # a width: the last layer that takes it in
 
+    def says_so(place):
+        return id(_weight(place[0])) in weights or place[2] in HEAD_NAMES
+
     def matching(width_matches):
+        found = []
         for i, place in enumerate(linear):
             width = place[0].out_features
             wide = width > place[0].in_features and width_matches(width)
             if id(_weight(place[0])) in weights or (wide and (place[2] in HEAD_NAMES or last_taken.get(width, -1) < i)):
-                yield place
+                found.append(place)
+        return [place for place in found if says_so(place)] or found
 
-    found = list(matching(lambda width: width == vocabulary))
+    found = matching(lambda width: width == vocabulary)
     if not found and vocabulary:
-        found = list(matching(lambda width: _is_padded(width, vocabulary)))
+        found = matching(lambda width: _is_padded(width, vocabulary))
     return found, own
 
 
