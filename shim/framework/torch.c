@@ -220,6 +220,10 @@ static uint32_t tensor_of(uint8_t op, uint64_t size)
 static void record(uint8_t op, const void *ptr, uint64_t size, size_t allocated, size_t reserved,
                    c10_device device, uint32_t tensor)
 {
+    /* Of a CPU's block no stream is asked for: in the fork child of a process that has used CUDA, such as a
+     * DataLoader's worker, the answer would be an exception. */
+    if (type_of(device) != C10_CUDA)
+        return;
     struct vs_event event = {.op = op,
                              .space = VS_SPACE_DEVICE,
                              .device = index_of(device),
@@ -230,8 +234,7 @@ static void record(uint8_t op, const void *ptr, uint64_t size, size_t allocated,
                              .arg1 = vs_with_tensor(reserved, tensor),
                              .status = (uint16_t)tensor};
 
-    if (type_of(device) == C10_CUDA)
-        vs_record(&event);
+    vs_record(&event);
 }
 
 /* Records every report that does not go straight into the ring.  TENSOR: of an allocation, or UNASKED. */
