@@ -604,7 +604,8 @@ CREATE VIEW block_use AS
 -- what each block that was followed is for, as its accesses say alone: by its life over the training iterations and by the phases in which the device was given
 -- it (view block_use), or by the library that asked the driver for it.  role is 'parameter', 'gradient', 'optimizer state', 'activation', 'logits',
 -- 'temporary', 'input', 'communication buffer', 'workspace', 'unused', or 'unknown' where no rule fits; rule is the one that decided, in words.  The first
--- rule that fits decides, in the order that they stand in here.  Phases are those of the recording
+-- rule that fits decides, in the order that they stand in here.  What was asked for without a tensor is no parameter, gradient or state: a library's workspace is used
+-- in all phases.  Phases are those of the recording
 CREATE VIEW access_role AS
   SELECT d.process AS process, d.alloc_seq AS alloc_seq,
     CASE d.rule WHEN 3 THEN 'unused' WHEN 4 THEN 'communication buffer' WHEN 15 THEN 'workspace' WHEN 16 THEN 'communication buffer' WHEN 5 THEN 'gradient' WHEN 6 THEN 'optimizer state' WHEN 7 THEN 'parameter' WHEN 17 THEN 'optimizer state' WHEN 18 THEN 'optimizer state' WHEN 8 THEN 'input' WHEN 9 THEN 'logits' WHEN 10 THEN 'activation' WHEN 11 THEN 'temporary' WHEN 19 THEN 'temporary' ELSE 'unknown' END AS role,
@@ -635,11 +636,11 @@ CREATE VIEW access_role AS
     WHEN f.uses = 0 AND f.kinds & 384 THEN 2
     WHEN f.uses = 0 THEN 3
     WHEN f.communicates THEN 4
-    WHEN f.born = 3 AND f.phases & 8 AND f.phases & 16 THEN 5
-    WHEN f.phases = 16 AND f.kept AND f.born NOT IN (1, 2, 3, 5) THEN 6
-    WHEN f.born = 4 AND f.long AND f.phases & 16 AND NOT f.phases & 40 THEN 17
-    WHEN f.born = 4 AND f.long AND f.sure & 16 AND NOT f.sure & 8 AND NOT f.phases & 38 THEN 18
-    WHEN f.born NOT IN (1, 2, 3, 4) AND f.long AND f.phases & 38 AND f.phases & 16 THEN 7
+    WHEN NOT f.raw AND f.born = 3 AND f.phases & 8 AND f.phases & 16 THEN 5
+    WHEN NOT f.raw AND f.phases = 16 AND f.kept AND f.born NOT IN (1, 2, 3, 5) THEN 6
+    WHEN NOT f.raw AND f.born = 4 AND f.long AND f.phases & 16 AND NOT f.phases & 40 THEN 17
+    WHEN NOT f.raw AND f.born = 4 AND f.long AND f.sure & 16 AND NOT f.sure & 8 AND NOT f.phases & 38 THEN 18
+    WHEN NOT f.raw AND f.born NOT IN (1, 2, 3, 4) AND f.long AND f.phases & 38 AND f.phases & 16 THEN 7
     WHEN f.copied AND f.phases & 38 AND NOT f.phases & 16 AND NOT f.long THEN 8
     WHEN f.born = 2 AND f.phases & 4 AND f.phases & 8 AND NOT f.long THEN 9
     WHEN f.born IN (1, 2) AND f.phases & 8 AND NOT f.phases & 16 AND NOT f.long THEN 10
@@ -653,7 +654,8 @@ CREATE VIEW access_role AS
         a.end_step IS NULL OR a.end_step > 0 AS kept, a.end_step IS NULL OR a.end_step > 1 AS long,
         k.kinds & 24 = 24 AND (SELECT text FROM string WHERE id = k.first_by) LIKE 'cuMemcpy%' AS copied,
         ifnull((SELECT text FROM string WHERE id = k.first_by) LIKE '%nccl%' OR (SELECT text FROM string WHERE id = k.last_by) LIKE '%nccl%', 0) AS communicates,
-        EXISTS (SELECT 1 FROM step WHERE seq > (a.alloc_seq >> 40) << 40 AND seq < ((a.alloc_seq >> 40) + 1) << 40) AS stepped, e.t + a.last <= (SELECT t_pop FROM rng WHERE id = e.range) AS within
+        EXISTS (SELECT 1 FROM step WHERE seq > (a.alloc_seq >> 40) << 40 AND seq < ((a.alloc_seq >> 40) + 1) << 40) AS stepped,
+        EXISTS (SELECT 1 FROM tensor WHERE id = (SELECT tensor FROM kind WHERE id = e.kind) AND tensor.kind = 3) AS raw, e.t + a.last <= (SELECT t_pop FROM rng WHERE id = e.range) AS within
       FROM access_times a CROSS JOIN access_kind k ON k.id = a.kind LEFT JOIN ev e ON e.seq = a.alloc_seq) f) d;
 
 -- what PyTorch says that a block is for (table framework_role), in words: role, and rule, which says that PyTorch said it

@@ -110,6 +110,13 @@ grep -Eq '^ +1.17 MiB +19.4 % +optimizer state$' "$run/screen" || fail "the firs
 grep -Eq '^ +1.66 MiB +27.4 % +made in forward$|^ +1.07 MiB +17.7 % +made in backward$' "$run/screen" || fail "the first screen has no phases beside: $(cat "$run/screen")"
 ! grep -qE ' (activation|temporary)( |$)' "$run/screen" || fail "a role that nobody knows: $(cat "$run/screen")"
 
+# what PyTorch was asked for without a tensor is no parameter, gradient or state, wherever it is used
+shim_env=(VRAMSCOPE_ACCESS=on)
+run_shimmed "$tests/prog_roles"
+sqlite3 "$db" "INSERT INTO tensor(id, kind) VALUES ((SELECT coalesce(max(id), 0) + 1 FROM tensor), 3); UPDATE kind SET tensor = (SELECT max(id) FROM tensor)"
+expect_sql "SELECT count(*) FROM block_role WHERE role IN ('parameter', 'gradient', 'optimizer state')" 0
+expect_sql "SELECT count(*) > 0 FROM block_role WHERE role = 'activation'" 1
+
 # what is folded takes its row with it, what lives or lived at the peak keeps its own
 shim_env=(VRAMSCOPE_MAX_BYTES=1MiB)
 run_shimmed "$tests/prog_roles" told 6000

@@ -19,8 +19,9 @@ SAVED = ("activation", "logits", "input", "made in forward")
 UNTOLD = ("buffer", "cache", "kept", "input")  # no rule tells them from a frozen weight, unless PyTorch says it
 UNKNOWN = (None, "unknown")
 # What is "unknown", and why: an optimizer that is none of PyTorch's has no phase; a loss that is computed outside of all modules, behind a
-# model whose output layer cannot be told (no embedding), is in no phase either, as inputs and targets are.
-MISSED = {("own_optimizer", "gradient"), ("own_optimizer", "optimizer state"), ("huge_head", "activation")}
+# model whose output layer cannot be told (no embedding), is in no phase either, as inputs and targets are; autograd's thread serves both of two
+# threads that train at once, and what it makes for the one may be taken for the other's phase.
+MISSED = {("own_optimizer", "gradient"), ("own_optimizer", "optimizer state"), ("huge_head", "activation"), ("threads", "gradient")}
 
 # what grows: part of its line; who may be said to make the peak; a part of a line that has to be on the first screen
 GROWS = {"leak_closure": "mask", "leak_exception": "programs.py", "leak_loss": "programs.py", "leak_outputs": "programs.py"}
@@ -75,6 +76,8 @@ def roles(name, db, facts):
             if false > (1 - LEAST) * all_ and by_access:
                 bad.append(f"{role}: {false} B are called something else")
             print(f"  {name} {role}: shown {share:.2%}, by accesses {of_access:.2%} of {all_} B")
+    bad += [f"{size} B without a tensor are called {role}: {line}" for size, role, line in db.execute(
+        "SELECT size_bytes, role, line FROM live_at_peak WHERE made_for = 'raw' AND role IN ('parameter', 'gradient', 'optimizer state')")]
     for (role, found, rule, line), size in wrong.most_common(5):
         print(f"    {size} B of {role} are called {found} (rule {rule}): {line}")
     for (found, line), size in unseen.most_common(4):
