@@ -53,7 +53,7 @@ def test_every_combination_of_options_is_pytorch_in_double():
 
 def test_every_type_mode_and_flag():
     for dtype, label_dtype in itertools.product(TOLERANCE, (torch.int64, torch.int32)):
-        for mode, accumulate in itertools.product(L.MODES, (False, True)):
+        for mode, accumulate in itertools.product(library_of.MODES, (False, True)):
             case(dtype, dict(mode=mode, f32_accumulate=accumulate), label_dtype)
         case(dtype, dict(max_counted=14), label_dtype)
         case(dtype, dict(budget=64 << 20), label_dtype)
@@ -543,4 +543,4 @@ def test_gpu_graph_of_a_backward_and_of_later_gradients():
 
 
 if __name__ == "__main__":
-    sys.exit(main(globals()))
+    sys.exit(main(globals(), times=2))

@@ -67,18 +67,22 @@ def raises(kind, words, function, *args, lines=False, **options):
         raise AssertionError(f"no {kind.__name__} with {words!r}")
 
 
-def main(tests):
-    """Runs those of TESTS, the globals of a file, whose name has the pattern; those for a GPU only there."""
+def main(tests, times=1):
+    """Runs those of TESTS, the globals of a file, whose name has the pattern; those for a GPU only there.
+
+    TIMES 2: all twice, with the same numbers, as a call like an earlier one takes a shorter way."""
     pattern, failed, count = sys.argv[2] if len(sys.argv) > 2 else "", 0, 0
-    for name, test in list(tests.items()):
-        if not name.startswith("test_") or pattern not in name or "_gpu_" in name and DEVICE.type != "cuda":
-            continue
-        count += 1
-        try:
-            test()
-            print("ok  ", name[5:].replace("_", " "), flush=True)
-        except Exception:
-            failed += 1
-            print("FAIL", name[5:].replace("_", " "), traceback.format_exc(), sep="\n", flush=True)
+    for turn in range(times):
+        torch.manual_seed(1)
+        for name, test in list(tests.items()):
+            if not name.startswith("test_") or pattern not in name or "_gpu_" in name and DEVICE.type != "cuda":
+                continue
+            count += 1
+            try:
+                test()
+                print("ok  ", name[5:].replace("_", " "), "again" * turn, flush=True)
+            except Exception:
+                failed += 1
+                print("FAIL", name[5:].replace("_", " "), "again" * turn, traceback.format_exc(), sep="\n", flush=True)
     print(f"{DEVICE}, PyTorch {torch.__version__}: {count - failed} passed, {failed} failed")
     return bool(failed) or not count

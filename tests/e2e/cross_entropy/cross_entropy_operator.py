@@ -25,7 +25,7 @@ def arguments(reduction, wants, dtype=torch.float32, biased=True, upstream=None,
 
 def test_torch_library_finds_nothing_wrong_with_the_operator():
     operator, check = torch.ops.vramscope.linear_cross_entropy.default, torch.library.opcheck
-    for reduction in L.REDUCTIONS:
+    for reduction in ("mean", "sum", "none"):
         check(operator, arguments(reduction, L.LOSS))
     for dtype, biased in ((torch.float32, True), (torch.bfloat16, False)):
         check(operator, arguments("sum", EVERY if biased else EVERY & ~L.GRAD_BIAS, dtype, biased))
@@ -164,6 +164,77 @@ def test_gpu_compiled_into_cuda_graphs():
         torch.compiler.cudagraph_mark_step_begin()
         function(x, w, b, y).backward()
         close([None, *gradients(x, w, b)], [None, *(g.double().cpu() for g in want)], torch.bfloat16)
+
+
+# ---- a call like an earlier one, which is not judged again ----
+
+
+def judged_while(function):
+    """How many calls were judged, and not taken for one like an earlier one, while FUNCTION ran."""
+    count, check = [], L.check_tensors
+    L.check_tensors = lambda *args: count.append(args) or check(*args)
+    try:
+        function()
+    finally:
+        L.check_tensors = check
+    return len(count)
+
+
+def test_a_call_like_an_earlier_one_is_not_judged_again():
+    w, b, y = leaf(40, 16, dtype=torch.bfloat16), leaf(40, dtype=torch.bfloat16), labels_for(3, 5, vocab=40, ignored=0.2)
+    first = leaf(3, 5, 16, dtype=torch.bfloat16).detach()
+    for options in ({}, {"reduction": "none"}, {"softcap": 3.0, "label_smoothing": 0.1, "z_loss": 0.01, "temperature": 0.7, "f32_logits": True}):
+        got = []
+        for _ in range(2):
+            x, w.grad, b.grad = first.clone().requires_grad_(), None, None
+            call = lambda x=x: got.append(linear_cross_entropy(x, w, y, b, **options))
+            judged = judged_while(call)
+            (got[-1].sum() * 0.5).backward()
+            got[-1] = [got[-1].detach(), x.grad, w.grad, b.grad]
+        assert judged == 0 and all(torch.equal(*pair) for pair in zip(*got)), options
+
+
+def test_a_call_that_differs_in_anything_that_matters_is_judged():
+    x, w, b, y = leaf(9, 16), leaf(40, 16), leaf(40), labels_for(9, vocab=40)
+    call = lambda x=x, w=w, y=y, b=b, **options: judged_while(lambda: linear_cross_entropy(x, w, y, b, **options))
+    assert call() <= 1 and call() == 0
+    for options in ({"label_smoothing": 0.25}, {"z_loss": 0.25}, {"softcap": 2.5}, {"temperature": 1.5}, {"ignore_index": 7}, {"reduction": "sum"}, {"mode": "lean"},
+                    {"budget": 1 << 23}, {"max_counted": 9}, {"f32_logits": True}, {"f32_accumulate": True}, {"class_weights": torch.rand(40, device=DEVICE)},
+                    {"b": None}, {"y": y.int()}, {"x": x.reshape(3, 3, 16), "y": y.reshape(3, 3)}, {"upstream": 1.0}, {"return_entropy": True}):  # fmt: skip
+        assert call(**options) == 1, options
+    with torch.autocast(DEVICE.type, torch.bfloat16):
+        assert call() == 1 and linear_cross_entropy(x, w, y, b).dtype == torch.float32
+        for t, dtype in zip((x, w, b), (torch.bfloat16,) * 3):
+            assert call(**{"x" if t is x else "w" if t is w else "b": t.detach().to(dtype)}) == 1
+    raises(ValueError, "of one type outside of autocast", linear_cross_entropy, x, w.bfloat16(), y, b)
+    raises(ValueError, "labels are [8]", linear_cross_entropy, x, w, y[:8], b)
+    raises(ValueError, "torch.func and forward-mode", torch.func.grad(lambda h: linear_cross_entropy(h, w, y, b)), x)
+    raises(ValueError, "mode is 'slow'", linear_cross_entropy, x, w, y, b, mode="slow")
+    raises(ValueError, "mode is 'slow'", linear_cross_entropy, x, w, y, b, mode="slow")
+
+
+def test_a_call_like_an_earlier_one_looks_at_layouts_gradients_and_values():
+    w, y = leaf(40, 16), labels_for(9, vocab=40)
+    smoothing = torch.tensor(0.1)
+    linear_cross_entropy(leaf(9, 16), w, y), linear_cross_entropy(leaf(9, 16), w, y, label_smoothing=smoothing)
+    for x, weight in ((leaf(9, 48)[:, 8:24], w), (leaf(16, 9).t(), w), (leaf(1, 16).expand(9, 16), w), (leaf(9, 16), leaf(16, 40).t()), (leaf(9, 40)[:, 3:19], leaf(40, 20)[:, 1:17])):
+        assert judged_while(lambda: linear_cross_entropy(x, weight, y)) == 0
+        close([linear_cross_entropy(x, weight, y)], reference(x, weight, y)[:1], what=f"{x.stride()} {weight.stride()}")
+    for x in (leaf(9, 16), leaf(9, 16).detach()):
+        for weight in (w, w.detach()):
+            loss = linear_cross_entropy(x, weight, y)
+            assert loss.requires_grad == (x.requires_grad or weight.requires_grad)
+            if loss.requires_grad:
+                x.grad = weight.grad = None
+                loss.backward()
+                want = reference(x, weight, y)
+                close([None, *gradients(x, weight)], [None, *(g if t.requires_grad else None for t, g in zip((x, weight), want[1:]))])
+    smoothing.fill_(0.3)
+    x = leaf(9, 16)
+    close([linear_cross_entropy(x, w, y, label_smoothing=smoothing)], reference(x, w, y, label_smoothing=0.3)[:1])
+    with torch.no_grad():
+        assert not linear_cross_entropy(x, w, y).requires_grad
+    assert (L.MOST_JUDGED >= len(L._judged)) and len(L._judged) > 0
 
 
 # ---- refusals ----

@@ -123,11 +123,13 @@ class _Plan:
 
     def __init__(self, handle, info):
         self.handle, self.info = handle, info
-        self.streams, self.captured = set(), False
+        self.streams, self.captured = {}, False
 
     def used(self, stream):
+        """Will be on the current stream, which STREAM is the address of."""
         if stream is not None:
-            self.streams.add(stream)
+            if stream not in self.streams:
+                self.streams[stream] = torch.cuda.current_stream()
             self.captured = self.captured or torch.cuda.is_current_stream_capturing()
 
 
@@ -171,7 +173,7 @@ class _Library:
             return  # no event may be asked now
         plan = self.plans.popitem(last=False)[1]
         if not plan.captured:  # a graph may replay its work at any time
-            self.retired.append((plan, [stream.record_event() for stream in plan.streams]))
+            self.retired.append((plan, [stream.record_event() for stream in plan.streams.values()]))
         done = [entry for entry in self.retired if all(event.query() for event in entry[1])]
         for entry in done:
             self.retired.remove(entry)
@@ -184,22 +186,38 @@ _opening = threading.Lock()
 _seen = threading.local()
 
 
+_here = nullcontext()
+
+
 def on(device):
     """A context in which DEVICE is the current one."""
-    return torch.cuda.device(device) if device.type == "cuda" else nullcontext()
+    return torch.cuda.device(device) if device.type == "cuda" and torch.cuda.current_device() != device.index else _here
 
 
 def library_for(device):
-    """The library for DEVICE, which is current.  On a thread that is new to CUDA, makes its context current."""
+    """The library for DEVICE, which is current."""
+    return _seen.__dict__.get(device) or _first_on_thread(device)
+
+
+def _first_on_thread(device):
+    """Likewise.  On a thread that is new to CUDA, makes its context current."""
     global _c
-    if device.type == "cuda" and device not in _seen.__dict__.setdefault("devices", set()):
+    if device.type == "cuda":
         torch.cuda.Event().record()
-        _seen.devices.add(device)
     with _opening:
         if device not in _libraries:
             _c = _c or _bind(find())
             _libraries[device] = _Library(_c, device)
+        _seen.__dict__[device] = _libraries[device]
         return _libraries[device]
+
+
+_raw_stream = getattr(torch._C, "_cuda_getCurrentRawStream", None) or (lambda index: torch.cuda.current_stream(index).cuda_stream)
+
+
+def _stream(device):
+    """The address of the current stream."""
+    return _raw_stream(device.index) if device.type == "cuda" else None
 
 
 def check(device=None):
@@ -247,14 +265,27 @@ def _tf32():
         return torch.backends.cuda.matmul.allow_tf32
 
 
+_problems = {}  # made before: what tells one from another, and its fields
+
+
 def problem(wants, options, dtype, labels, tokens, weight_shape, strides, beta):
     """The fields of a problem, as a hashable key.  STRIDES: of input, weight and dweight."""
+    tf32 = dtype == torch.float32 and _tf32()  # as F.linear: when it runs
+    asked = wants, options, dtype, labels, tokens, weight_shape, strides, beta, tf32
+    fields = _problems.get(asked)
+    if fields is None:
+        if len(_problems) >= MOST_PLANS:
+            _problems.clear()
+        fields = _problems[asked] = _fields_of(*asked)
+    return fields
+
+
+def _fields_of(wants, options, dtype, labels, tokens, weight_shape, strides, beta, tf32):
     fields = {"wants": wants, "tokens": tokens, "grad_weight_beta": beta}
     fields["dtype"], fields["label_dtype"] = DTYPES[dtype], LABEL_DTYPES[labels]
     fields["grad_weight_dtype"], fields["reduction"] = DTYPES[options.grad_dtype], REDUCTIONS[options.reduction]
     fields["vocab"], fields["hidden"] = weight_shape
     fields["input_stride"], fields["weight_stride"], fields["grad_weight_stride"] = strides
-    tf32 = dtype == torch.float32 and _tf32()  # as F.linear: when it runs
     fields["flags"] = options.flags | (ALLOW_TF32 if tf32 else 0)
     for name in "ignore_index max_counted label_smoothing z_loss softcap temperature".split():
         fields[name] = getattr(options, name)
@@ -272,9 +303,10 @@ class Parts(NamedTuple):
 
 def _rows(matrix, dtype):
     """MATRIX as the library reads it: of the type, its rows dense and aligned.  Itself where it is so already."""
-    matrix = matrix.detach().to(dtype)
+    if matrix.dtype != dtype:
+        matrix = matrix.detach().to(dtype)
     if matrix.stride(1) != 1 and matrix.size(1) > 1 or matrix.stride(0) < matrix.size(1) or matrix.data_ptr() % 16:
-        return matrix.clone(memory_format=torch.contiguous_format)
+        return matrix.detach().clone(memory_format=torch.contiguous_format)
     return matrix
 
 
@@ -294,8 +326,8 @@ def _address(tensor):
 
 
 @contextmanager
-def _calling(exchange):
-    """The C function by which a run calls exchange.step; what that raises comes out of the run."""
+def _calling(exchange, buffers):
+    """A context in which a run with BUFFERS calls exchange.step; what that raises comes out of the run."""
     raised = []
 
     def call(context, step, first, count, stream):
@@ -306,7 +338,8 @@ def _calling(exchange):
         return len(raised)
 
     try:
-        yield _EXCHANGE(call) if exchange else _EXCHANGE()
+        buffers.exchange = _EXCHANGE(call)
+        yield
     except Error:
         if raised:
             raise raised[0] from None
@@ -355,23 +388,22 @@ def run(wants, options, input, weight, bias, labels, class_weights, upstream, ab
         size = plan.info.workspace_size
         workspace = torch.empty(size, dtype=torch.uint8, device=device)
         order = x, w, b, labels, class_weights, upstream, loss, dx, dw, db, library.flag, workspace
-        stream = torch.cuda.current_stream(device) if library.cuda else None
+        stream = _stream(device)
         plan.used(stream)
         own = None if wants & PARTIAL else entropy
         buffers = _Buffers(*map(_address, order), size, *map(_address, (own, above, partial, partials)))
         if exchange:
             exchange.begin(partial, partials.flatten(0, 1), dx)
-        with _calling(exchange) as function:
-            buffers.exchange = function
-            library.check(library.c.lce_run(plan.handle, C.byref(buffers), stream.cuda_stream if stream else None))
+        with _calling(exchange, buffers) if exchange else _here:
+            library.check(library.c.lce_run(plan.handle, C.byref(buffers), stream))
         return loss, dx, dw, db, entropy
 
 
 def scale(gradient, factor):
     """GRADIENT, a dense matrix on a GPU, times FACTOR, one number of fp32, in place.  Where that is 1, it is not gone over."""
     with on(gradient.device):
-        library, stream = library_for(gradient.device), torch.cuda.current_stream(gradient.device).cuda_stream
-        library.check(library.c.lce_scale(library.handle, gradient.data_ptr(), gradient.numel(), DTYPES[gradient.dtype], factor.data_ptr(), stream))
+        library, matrix = library_for(gradient.device), (gradient.data_ptr(), gradient.numel(), DTYPES[gradient.dtype])
+        library.check(library.c.lce_scale(library.handle, *matrix, factor.data_ptr(), _stream(gradient.device)))
 
 
 def workspace_size(wants, options, dtype, tokens, hidden, vocab, device):

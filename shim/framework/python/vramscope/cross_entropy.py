@@ -31,9 +31,9 @@ A label out of range makes its token's loss and gradient NaN, and sets a flag on
 import torch
 from torch.autograd import forward_ad
 
+from ._cross_entropy_checks import check_choices, check_tensors, choices, compute_dtype, promised, refuse, refuse_transforms
 from ._cross_entropy_library import (
-    BROKEN_PROMISE, DTYPES, ENTROPY, F32_ACCUMULATE, F32_LOGITS, GRAD_BIAS, GRAD_INPUT, GRAD_WEIGHT, LABEL_DTYPES, LOSS, MODES,
-    REDUCTIONS, Error, Options, check, library_for, on, run, scale, workspace_size,
+    BROKEN_PROMISE, ENTROPY, GRAD_BIAS, GRAD_INPUT, GRAD_WEIGHT, LOSS, Error, Options, check, library_for, on, run, scale, workspace_size,
 )  # fmt: skip
 
 __all__ = ["linear_cross_entropy", "linear_log_probability", "check", "workspace_bytes", "Error"]
@@ -185,24 +185,66 @@ if "_registry" not in globals():  # importlib.reload finds the operator as it is
 
 
 class LinearCrossEntropy(torch.autograd.Function):
+    """OTHERS: all inputs but the three that have gradients, in one, since PyTorch takes its time with each argument."""
+
     @staticmethod
-    def forward(ctx, *inputs):
+    def forward(ctx, input, weight, bias, others):
+        inputs = input, weight, bias, *others
         output = _real(*inputs)
         _setup(ctx, inputs, output)
         return output
 
-    backward = staticmethod(_backward)
+    @staticmethod
+    def backward(ctx, *upstreams):
+        return *_backward(ctx, *upstreams)[:3], None
+
+
+PLAIN = {torch.Tensor, torch.nn.Parameter, type(None)}
+
+
+def _watched(tensors):
+    """Whether somebody may look at operators: a compiler, a tracer, a mode, a kind of tensor."""
+    seen = torch.compiler.is_compiling() or torch._C._len_torch_dispatch_stack() or torch._C._get_tracing_state()
+    return seen or not PLAIN.issuperset(map(type, tensors))
 
 
 def _computed(*inputs):
-    """The operator's results; by the operator where somebody may look at it: a compiler, a tracer, a mode, a kind of tensor."""
-    tensors = [t for t in inputs[:7] if t is not None]
-    seen = torch.compiler.is_compiling() or torch._C._len_torch_dispatch_stack() or torch._C._get_tracing_state()
-    if seen or any(type(t) is not torch.Tensor and type(t) is not torch.nn.Parameter for t in tensors):
-        return torch.ops.vramscope.linear_cross_entropy(*inputs)
-    if torch.is_grad_enabled() and any(t.requires_grad for t in tensors):
-        return LinearCrossEntropy.apply(*inputs)
+    """The operator's results; by the operator where somebody may look at it."""
+    return torch.ops.vramscope.linear_cross_entropy(*inputs) if _watched(inputs[:7]) else _direct(*inputs)
+
+
+def _direct(*inputs):
+    if torch.is_grad_enabled() and any(t is not None and t.requires_grad for t in inputs[:3]):
+        return LinearCrossEntropy.apply(*inputs[:3], inputs[3:])
     return _real(*inputs)
+
+
+# ---- the same for a call like an earlier one: what the host does before the GPU has work is time that the GPU waits ----
+
+MOST_JUDGED = 1024
+_judged = {}  # what was asked, as _asked says it, and found to be right: its Options
+
+
+def _asked(tensors, *chosen):
+    """What tells a call from others, but for the tensors' values, strides and need of gradients; None if more does."""
+    if _watched(tensors) or forward_ad._current_level >= 0 or torch._C._functorch.peek_interpreter_stack() is not None:
+        return None
+    kind = tensors[0].device.type
+    if kind not in ("cpu", "cuda") or torch.is_autocast_enabled(kind):
+        return None
+    return *[t if t is None else (t.shape, t.dtype, t.device) for t in tensors], *chosen
+
+
+def _again(options, input, weight, labels, bias, class_weights):
+    """The loss of a call that was judged right before."""
+    wants = LOSS
+    if options.reduction != "none" and torch.is_grad_enabled():
+        for bit, tensor in ((GRAD_INPUT, input), (GRAD_WEIGHT, weight), (GRAD_BIAS, bias)):
+            wants |= bit if tensor is not None and tensor.requires_grad else 0
+    rows = input if input.dim() == 2 else input.reshape(-1, weight.size(1))
+    row = labels if labels.dim() == 1 else labels.reshape(-1)
+    loss = _direct(rows, weight, bias, row, class_weights, None, None, wants, *options)[0]
+    return loss.reshape(labels.shape) if options.reduction == "none" else loss
 
 
 # ---- gradients that go to main_grad: no operator, because what it writes is nothing that a graph hands over ----
@@ -236,12 +278,12 @@ class _IntoMainGrad(torch.autograd.Function):
 def _main_grad(name, tensor, dtype):
     total = getattr(tensor, "main_grad", None)
     if total is None:
-        _refuse(f"main_grad is asked for, and {name} has no attribute main_grad")
+        refuse(f"main_grad is asked for, and {name} has no attribute main_grad")
     dense = total.is_contiguous() or total.dim() == 2 and total.stride(1) == 1
     if total.shape != tensor.shape or total.device != tensor.device or not dense or total.data_ptr() % 16:
-        _refuse(f"{name}.main_grad must be a tensor as {name} is, with dense rows")
+        refuse(f"{name}.main_grad must be a tensor as {name} is, with dense rows")
     if total.dtype not in (torch.float32, dtype):
-        _refuse(f"{name}.main_grad is {total.dtype}; it must be float32 or {dtype}")
+        refuse(f"{name}.main_grad is {total.dtype}; it must be float32 or {dtype}")
     return total.detach()
 
 
@@ -249,60 +291,15 @@ def _main_grad(name, tensor, dtype):
 def _into_main_grad(wants, options, promise, input, weight, bias, labels, class_weights):
     needs = wants & GRAD_WEIGHT, wants & GRAD_BIAS
     if needs[1] and not needs[0]:
-        _refuse("main_grad of weight and bias must both be there, in the same type")
+        refuse("main_grad of weight and bias must both be there, in the same type")
     sums = [_main_grad(n, t, input.dtype) if need else None for n, t, need in zip(("weight", "bias"), (weight, bias), needs)]
     if sums[1] is not None and sums[1].dtype != sums[0].dtype:
-        _refuse("main_grad of weight and bias must both be there, in the same type")
+        refuse("main_grad of weight and bias must both be there, in the same type")
     options = options._replace(grad_dtype=sums[0].dtype)
     return _IntoMainGrad.apply(wants, options, sums, promise, input, weight, bias, labels, class_weights)
 
 
 # ---- what the caller sees ----
-
-
-def _refuse(what):
-    raise ValueError(f"linear_cross_entropy: {what}")
-
-
-def _check_tensors(input, weight, labels, bias, class_weights):
-    if input.device.type not in ("cpu", "cuda"):
-        _refuse(f"input is on {input.device}; only cpu and cuda are supported")
-    if weight.dim() != 2 or input.dim() < 1 or input.size(-1) != weight.size(1):
-        _refuse(f"input is {list(input.shape)} and weight {list(weight.shape)}; they must be [..., H] and [V, H]")
-    if labels.shape != input.shape[:-1]:
-        _refuse(f"labels are {list(labels.shape)}; for this input they must be {list(input.shape[:-1])}")
-    if labels.dtype not in LABEL_DTYPES:
-        _refuse(f"labels are {labels.dtype}; they must be int64 or int32")
-    for name, vector in (("bias", bias), ("class_weights", class_weights)):
-        if vector is not None and vector.shape != weight.shape[:1]:
-            _refuse(f"{name} is {list(vector.shape)}; it must be [{weight.size(0)}]")
-    for name, tensor in (("weight", weight), ("labels", labels), ("bias", bias), ("class_weights", class_weights)):
-        if tensor is not None and tensor.device != input.device:
-            _refuse(f"{name} is on {tensor.device} and input on {input.device}; they must be on the same device")
-
-
-def _refuse_transforms(*tensors):
-    """Refuses torch.func and forward-mode differentiation, which the operator does not support."""
-    if torch.compiler.is_compiling():
-        return
-    dual = forward_ad._current_level >= 0 and any(forward_ad.unpack_dual(t).tangent is not None for t in tensors if t is not None)
-    if dual or torch._C._functorch.peek_interpreter_stack() is not None:
-        _refuse("torch.func and forward-mode derivatives are not supported; call .backward(), or use F.cross_entropy there")
-
-
-def _compute_dtype(input, weight, bias):
-    """The type to compute in: autocast's, where that is on, as for F.linear; else that of all three."""
-    kind = input.device.type
-    named = [(name, t.dtype) for name, t in (("input", input), ("weight", weight), ("bias", bias)) if t is not None]
-    for name, dtype in named:
-        if dtype not in DTYPES:
-            _refuse(f"{name} is {dtype}; it must be float32, float16 or bfloat16")
-    if torch.is_autocast_enabled(kind):
-        return torch.get_autocast_dtype(kind)
-    for name, dtype in named:
-        if dtype != input.dtype:
-            _refuse(f"{name} is {dtype} and input {input.dtype}; they must be of one type outside of autocast")
-    return input.dtype
 
 
 class _MeanOverRanks(torch.autograd.Function):
@@ -325,45 +322,9 @@ def _whole(name, tensor):
     from torch.distributed.tensor import Partial
 
     if name not in ("weight", "bias"):
-        _refuse(f"{name} is a DTensor; give each rank its own part (to_local)")
+        refuse(f"{name} is a DTensor; give each rank its own part (to_local)")
     mesh = tensor.device_mesh
     return _MeanOverRanks.apply(tensor, mesh.size()).full_tensor(grad_placements=[Partial()] * mesh.ndim)
-
-
-def _promised(name, upstream, what, shape, device):
-    if upstream is None:
-        return None
-    if not isinstance(upstream, torch.Tensor):
-        return torch.full(shape, float(upstream), dtype=torch.float32, device=device)
-    if upstream.numel() != shape.numel() or upstream.device != device:
-        _refuse(f"{name} is {list(upstream.shape)} on {upstream.device}; it must be as the {what}, on {device}")
-    return upstream.detach().float().contiguous().reshape(shape)
-
-
-def _choices(reduction, mode, f32_logits, f32_accumulate, dtype):
-    for name, value, known in (("reduction", reduction, REDUCTIONS), ("mode", mode, MODES)):
-        if value not in known:
-            _refuse(f"{name} is {value!r}; it must be one of {', '.join(known)}")
-    flags = F32_LOGITS if f32_logits and dtype != torch.float32 else 0
-    return flags | (F32_ACCUMULATE if f32_accumulate else 0)
-
-
-def _check_choices(temperature, return_entropy, group, vocab_range, upstream, above, main_grad, mode):
-    if not 0 < temperature < float("inf"):
-        _refuse(f"temperature is {temperature}; it must be above 0 and finite")
-    if vocab_range is not None and group is None:
-        _refuse("vocab_range is given, and no group whose ranks have the other classes")
-    for name, asked in (("return_entropy", return_entropy), ("group", group is not None)):
-        if asked and mode == "naive":
-            _refuse(f"mode naive has no {name}; use another")
-        if asked and main_grad:
-            _refuse(f"{name} does not go with main_grad")
-    if above is not None and not return_entropy:
-        _refuse("entropy_upstream is given, and no return_entropy")
-    if above is None and return_entropy and upstream is not None:
-        _refuse("with return_entropy, upstream is half of a promise; give entropy_upstream, too (0 where entropies get no gradient)")
-    if upstream is None and (isinstance(above, torch.Tensor) or above):
-        _refuse("entropy_upstream is half of a promise; give upstream, too")
 
 
 def linear_cross_entropy(
@@ -402,15 +363,22 @@ def linear_cross_entropy(
     f32_logits   a chunk's logits in fp32 where the types are of 16 bits: exact gradients also where the softmax is peaked
     f32_accumulate   sums the weight's gradient over the chunks in fp32 and rounds once (4 H V bytes more)
     """
-    _refuse_transforms(input, weight, bias)
+    asked = None
+    if not (return_entropy or main_grad or torch.compiler.is_compiling()) and group is vocab_range is upstream is entropy_upstream is None:
+        numbers = int(ignore_index), float(label_smoothing), float(z_loss), float(softcap), float(temperature), max_counted, budget
+        asked = _asked((input, weight, labels, bias, class_weights), reduction, mode, f32_logits, f32_accumulate, *numbers)
+        options = _judged.get(asked)
+        if options:
+            return _again(options, input, weight, labels, bias, class_weights)
+    refuse_transforms(input, weight, bias)
     tensors = (("input", input), ("weight", weight), ("labels", labels), ("bias", bias), ("class_weights", class_weights))
     if group is not None and any(hasattr(tensor, "full_tensor") for _, tensor in tensors):
-        _refuse("with group, give each rank its own part of weight and bias (to_local), not a DTensor")
+        refuse("with group, give each rank its own part of weight and bias (to_local), not a DTensor")
     input, weight, labels, bias, class_weights = (_whole(name, tensor) for name, tensor in tensors)
-    _check_tensors(input, weight, labels, bias, class_weights if group is None else None)
-    dtype = _compute_dtype(input, weight, bias)
-    flags = _choices(reduction, mode, f32_logits, f32_accumulate, dtype)
-    _check_choices(temperature, return_entropy, group, vocab_range, upstream, entropy_upstream, main_grad, mode)
+    check_tensors(input, weight, labels, bias, class_weights if group is None else None)
+    dtype = compute_dtype(input, weight, bias)
+    flags = choices(reduction, mode, f32_logits, f32_accumulate, dtype)
+    check_choices(temperature, return_entropy, group, vocab_range, upstream, entropy_upstream, main_grad, mode)
     rows, label_row = input.reshape(-1, weight.size(1)).to(dtype), labels.reshape(-1)
     if weight.dtype != torch.float32 and not main_grad:  # an fp32 weight is rounded in the call, and its gradient is not
         weight = weight.to(dtype)
@@ -418,9 +386,9 @@ def linear_cross_entropy(
         bias = bias.to(weight.dtype)
     needs = [t is not None and t.requires_grad and torch.is_grad_enabled() for t in (input, weight, bias)]
     wants = LOSS | sum(bit for bit, needed in zip((GRAD_INPUT, GRAD_WEIGHT, GRAD_BIAS), needs) if needed)
-    promise = _promised("upstream", upstream, "loss", label_row.shape if reduction == "none" else torch.Size(), input.device)
+    promise = promised("upstream", upstream, "loss", label_row.shape if reduction == "none" else torch.Size(), input.device)
     some = isinstance(entropy_upstream, torch.Tensor) or entropy_upstream
-    promises = promise, _promised("entropy_upstream", entropy_upstream, "labels", label_row.shape, input.device) if some else None
+    promises = promise, promised("entropy_upstream", entropy_upstream, "labels", label_row.shape, input.device) if some else None
     # whether the forward can compute the gradients
     known = (reduction != "none" or promise is not None) and (entropy_upstream is not None or not return_entropy)
     grad_dtype = torch.float32 if weight.dtype == torch.float32 else dtype
@@ -437,6 +405,10 @@ def linear_cross_entropy(
         now = (wants if known else LOSS) | (ENTROPY if return_entropy else 0)
         given = rows, weight, bias, label_row, class_weights, *(promises if now & EVERY_GRADIENT else (None, None))
         loss, *_, entropy = _computed(*given, now, *options)
+    if asked:
+        if len(_judged) >= MOST_JUDGED:
+            _judged.clear()
+        _judged[asked] = options
     loss = loss.reshape(labels.shape) if reduction == "none" else loss
     return (loss, entropy.reshape(labels.shape)) if return_entropy else loss
 
@@ -465,7 +437,7 @@ def workspace_bytes(tokens, hidden, vocab, dtype=torch.bfloat16, device="cuda", 
     device = torch.device(device)
     if device.type == "cuda" and device.index is None:
         device = torch.device("cuda", torch.cuda.current_device())
-    flags = _choices("mean", mode, f32_logits, False, dtype)
+    flags = choices("mean", mode, f32_logits, False, dtype)
     options = Options("mean", -100, 0.0, 0.0, 0.0, 1.0, 0, mode, int(budget or 0), flags, dtype)
     wants = LOSS | GRAD_INPUT | GRAD_WEIGHT | (GRAD_BIAS if bias else 0)
     return workspace_size(wants, options, dtype, tokens, hidden, vocab, device)
