@@ -8,10 +8,7 @@
  * arithmetic, the better that traffic overlaps with it.  Third, the softmax pass moves the same bytes in any
  * case.
  *
- * Our own products (product.cu) have larger tiles, so more multiprocessors idle in the last round, and the
- * writing of a tile does not overlap with arithmetic.  By measurement that costs a time per chunk which
- * grows with the vocabulary and does not depend on the chunk and the hidden size, so it matters most where
- * these are small.  In return they have no tail.
+ * These are cuBLASLt's products; whether ours (product.cu) take their place is whose.c's matter.
  *
  * Rates are those of an H200 in bf16; only their proportions matter.  They are fitted to measured sweeps
  * (tests/data/cross_entropy_sweep.tsv; three shapes in more chunks in the unit test).
@@ -102,14 +99,6 @@ double lce_chunk_seconds(const struct lce_chunk_shape *s, int64_t chunk)
         seconds +=
             one_chunk(s, chunk, true, scratch) + (double)(whole - 1) * one_chunk(s, chunk, false, scratch);
     return seconds;
-}
-
-double lce_own_seconds(const struct lce_chunk_shape *s, int64_t chunk)
-{
-    struct lce_chunk_shape even = *s;
-    even.tail = false;
-    const double chunks = (double)((s->tokens + chunk - 1) / chunk);
-    return 1.006 * lce_chunk_seconds(&even, chunk) + chunks * (85e-6 + 0.75e-9 * (double)s->vocab);
 }
 
 int64_t lce_own_choose(const struct lce_chunk_shape *s, int64_t most)

@@ -14,6 +14,7 @@ struct lce_chunk_shape {
     int grad_input;   /* whether dinput is wanted */
     int processors;   /* multiprocessors of the GPU */
     bool tail;        /* whether some classes do not go through the matrix library: tail.c */
+    bool adds;        /* whether the first chunk, too, adds to dweight */
     uint64_t budget;  /* bytes for a chunk and for the matrix library's scratch */
     uint64_t token;   /* bytes for each token of a chunk */
 };
@@ -34,9 +35,10 @@ double lce_adding_seconds(double arithmetic, double traffic);
  * comparing chunks. */
 double lce_chunk_seconds(const struct lce_chunk_shape *shape, int64_t chunk);
 
-/* Likewise with the products of product.cu, if all tokens count; the two estimates can be compared with each
- * other only. */
+/* whose.c: the same with the products of product.cu, if all tokens count, and with cuBLASLt's; the two can be
+ * compared with each other only. */
 double lce_own_seconds(const struct lce_chunk_shape *shape, int64_t chunk);
+double lce_their_seconds(const struct lce_chunk_shape *shape, int64_t chunk);
 
 /* The chunk for those products, of at most MOST tokens: as few chunks as possible, as even as tiles allow. */
 int64_t lce_own_choose(const struct lce_chunk_shape *shape, int64_t most);

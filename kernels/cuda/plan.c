@@ -123,6 +123,7 @@ static struct lce_chunk_shape chunk_shape(struct cuda_plan *plan, int64_t most, 
         .grad_input = (p->wants & LCE_WANT_GRAD_INPUT) != 0,
         .processors = cuda_of(plan)->processors,
         .tail = plan->tail > 0,
+        .adds = p->grad_weight_beta != 0,
         .budget = budget > fixed ? budget - fixed : 0,
         .token = token,
     };
@@ -353,22 +354,23 @@ static int choose_mode(const struct lce_problem *p, int mode, uint64_t budget)
     return !budget || budget >= enough ? LCE_FAST : LCE_LEAN;
 }
 
-/* The estimate for the shape that was chosen. */
+/* The estimate for the shape that was chosen, to be compared with that of the other's products.  Slabs,
+ * borrowed rows and segments are estimated with cuBLASLt's: they take as much longer as whole rows do. */
 static double seconds_of(struct cuda_plan *plan, uint64_t budget)
 {
     const uint64_t within = budget ? budget : default_budget(plan);
-    if (plan->segment_count)
-        return plan->rest_seconds;
-    if (cuda_sliced(plan)) {
-        const struct lce_slab_shape slabs = slab_shape(plan);
-        return lce_slab_seconds(&slabs, plan->chunk, plan->columns);
-    }
-    if (plan->borrowed) {
-        const struct lce_slab_shape slabs = slab_shape(plan);
-        return lce_borrow_seconds(&slabs, plan->chunk, plan->borrowed) + plan->rest_seconds;
-    }
     const struct lce_chunk_shape shape = chunk_shape(plan, plan->chunk, within);
-    return plan->own ? lce_own_seconds(&shape, plan->chunk) : lce_chunk_seconds(&shape, plan->chunk);
+    const struct lce_slab_shape slabs = slab_shape(plan);
+    const double whole =
+        plan->own ? lce_own_seconds(&shape, plan->chunk) : lce_their_seconds(&shape, plan->chunk);
+    if (!plan->segment_count && !cuda_sliced(plan) && !plan->borrowed)
+        return whole;
+    double seconds = plan->rest_seconds; /* of the segments, or the stages */
+    if (plan->borrowed)
+        seconds += lce_borrow_seconds(&slabs, plan->chunk, plan->borrowed);
+    else if (!plan->segment_count)
+        seconds = lce_slab_seconds(&slabs, plan->chunk, plan->columns);
+    return seconds * whole / lce_chunk_seconds(&shape, plan->chunk);
 }
 
 /* Chooses whether rows are compacted, and whose products are used. */
@@ -383,11 +385,11 @@ static void decide(struct cuda_plan *plan, bool own)
 }
 
 /* Our own products spend no time on ignored tokens, but take longer than cuBLASLt's if all tokens count.  The
- * number of ignored tokens is not known here, so an estimated loss of up to 5.5 % is accepted; they pay off
+ * number of ignored tokens is not known here, so an estimated loss of up to 5 % is accepted; they pay off
  * if that share of the tokens is ignored. */
 static bool own_pays(struct cuda_plan *plan, int64_t chunk, uint64_t budget)
 {
-    const double price = 1.055;
+    const double price = 1.05;
     size_t scratch;
     if (!cuda_own_fits(plan))
         return false;

@@ -1,0 +1,130 @@
+/*
+ * whose.c - estimates the time of chunks with products of ours and with cuBLASLt's, to choose between them.
+ *
+ * Ours take tiles of a fixed size, 256 tokens high where they are tokens by something, so chunks that are no
+ * multiple of that compute rows that nobody wants; and a cluster of two blocks takes one tile after the
+ * other, so clusters idle in the last round.  Their times follow from that:
+ *
+ *     logits    rounds of tiles of 256 tokens x 192 classes, over H
+ *     dweight   rounds of tiles of 192 classes x 256 of H, over the tokens, beside what is read and written
+ *     dinput    rounds of tiles of 256 tokens x 256 of H, over the classes; the last round's tiles are split
+ *               along the classes as product_tiles.cuh does, and each part's end is not hidden
+ *
+ * cuBLASLt chooses among many tiles, so its rates hardly depend on the shape, but for tokens, of which they
+ * take 64 at a time, and for H, of which its tiles of dinput take 256; and the last classes of a vocabulary
+ * that is no multiple of 8 go elsewhere (tail.c).
+ *
+ * Rates are those of an H200 in bf16, fitted to the kernels' times at one half of the shapes of
+ * tests/data/cross_entropy_whose.tsv, and held against the other half's (unit test).
+ */
+#include "chunk.h"
+
+#include <math.h>
+
+static const double pass_bytes = 3.0e12; /* per second */
+
+/* ---- ours ---- */
+
+enum { TOKENS = 256, CLASSES = 192, WIDE = 256, STEP = 64, LEAST_STEPS = 16 };
+
+static const double tile_flops[3] = {800e12, 770e12, 820e12}; /* of all clusters: logits, dweight, dinput */
+
+static int64_t above(int64_t count, int64_t unit)
+{
+    return (count + unit - 1) / unit;
+}
+
+static double steps_seconds(int processors, double steps, int64_t m, int64_t n, double rate)
+{
+    return steps * 2.0 * (double)(m * n) * STEP / (rate / (processors / 2));
+}
+
+/* Rounds of whole tiles and of a part of one, and how many ends of parts follow one another. */
+struct rounds {
+    double rounds;
+    int64_t ends;
+};
+
+/* As split_rest of product_tiles.cuh, with room for all parts. */
+static struct rounds split_rounds(int64_t tiles, int64_t clusters, int64_t steps)
+{
+    const int64_t rest = tiles % clusters;
+    double least = 0.95, last = rest ? 1 : 0;
+    int64_t ends = 0;
+    for (int64_t split = 1; rest && split * rest <= clusters && LEAST_STEPS * split <= steps; split++) {
+        const int64_t stints = split * rest, left = clusters - stints,
+                      batches = left ? above(stints, left) : 0;
+        const double share = left ? (double)batches / (double)(batches + 1) : 1, time = share / (double)split;
+        if (time >= least)
+            continue;
+        least = last = time;
+        ends = batches;
+    }
+    return (struct rounds){(double)(tiles / clusters) + last, ends};
+}
+
+static double own_dinput(const struct lce_chunk_shape *s, int64_t n)
+{
+    const int64_t steps = above(s->vocab, STEP), tiles = above(n, TOKENS) * above(s->hidden, WIDE);
+    const struct rounds r = split_rounds(tiles, s->processors / 2, steps);
+    return steps_seconds(s->processors, r.rounds * (double)steps, TOKENS, WIDE, tile_flops[2]) +
+           4.3e-6 * (double)r.ends;
+}
+
+/* The bytes of dweight that a chunk moves: the FIRST one only writes it. */
+static double dweight_bytes(const struct lce_chunk_shape *s, bool first)
+{
+    return (first && !s->adds ? 1.0 : 2.0) * (double)s->vocab * (double)s->hidden * s->grad_element;
+}
+
+static double own_chunk(const struct lce_chunk_shape *s, int64_t n, bool first)
+{
+    const int64_t clusters = s->processors / 2, down = above(s->vocab, CLASSES);
+    const double logits = (double)(above(above(n, TOKENS) * down, clusters) * above(s->hidden, STEP)),
+                 dweight = (double)(above(down * above(s->hidden, WIDE), clusters) * above(n, STEP));
+    double seconds = 60e-6 + 2.0 * (double)n * (double)s->vocab * s->element / pass_bytes +
+                     steps_seconds(s->processors, logits, TOKENS, CLASSES, tile_flops[0]);
+    if (s->grad_element)
+        seconds += lce_adding_seconds(steps_seconds(s->processors, dweight, CLASSES, WIDE, tile_flops[1]),
+                                      dweight_bytes(s, first));
+    return seconds + (s->grad_input ? own_dinput(s, n) : 0);
+}
+
+/* ---- cuBLASLt's ---- */
+
+static double their_chunk(const struct lce_chunk_shape *s, int64_t n, bool first)
+{
+    const double flops = 830e12, h = (double)s->hidden, part = (double)n * (double)s->vocab,
+                 tiles = (double)(above(n, STEP) * STEP) * (double)s->vocab;
+    double dweight = 0,
+           seconds = 50e-6 + 2.0 * part * s->element / pass_bytes + 1.06 * 2.0 * tiles * h / flops;
+    if (s->grad_element) /* their dweight waits less for memory: as if that were faster */
+        dweight = lce_adding_seconds(1.03 * 2.0 * part * h / flops, dweight_bytes(s, first) / 1.12);
+    if (s->grad_input)
+        seconds += 1.02 * 2.0 * tiles * (double)(above(s->hidden, WIDE) * WIDE) / flops;
+    if (s->tail)
+        seconds += 15e-6 + 55e-9 * (double)n + 9e-12 * (double)n * h + 0.08 * dweight;
+    return seconds + dweight;
+}
+
+/* ---- all chunks ---- */
+
+static double all(const struct lce_chunk_shape *s, int64_t chunk,
+                  double one(const struct lce_chunk_shape *, int64_t, bool))
+{
+    const int64_t whole = s->tokens / chunk, last = s->tokens % chunk;
+    double seconds = last ? one(s, last, whole == 0) : 0;
+    if (whole > 0)
+        seconds += one(s, chunk, true) + (double)(whole - 1) * one(s, chunk, false);
+    return seconds;
+}
+
+double lce_own_seconds(const struct lce_chunk_shape *s, int64_t chunk)
+{
+    return all(s, chunk, own_chunk);
+}
+
+double lce_their_seconds(const struct lce_chunk_shape *s, int64_t chunk)
+{
+    return all(s, chunk, their_chunk);
+}
