@@ -2,7 +2,8 @@
  * borrow.c - keeps logits in the caller's buffer for dweight, if the old contents of that are not needed.
  *
  * Until a row of dweight gets its first sums its contents do not matter.  So the last rows of the buffer can
- * hold a chunk's logits (and its gathered rows and its sums of dinput), and the workspace can be very small:
+ * hold a chunk's logits (and its gathered rows, its sums of dinput, the parts of tiles of our products), and
+ * the workspace can be very small:
  *
  *     dweight:  | rows that every chunk adds to ............ | logits of the chunk under way |
  *                                                            ^ vocab - borrowed
@@ -31,9 +32,8 @@ bool cuda_may_borrow(const struct cuda_plan *plan)
 {
     const struct lce_problem *p = &plan->base.problem;
     const bool accumulated = p->flags & LCE_F32_ACCUMULATE && p->grad_weight_dtype != LCE_F32;
-    return !plan->own && !lce_in_parts(p) && plan->base.info.mode != LCE_NAIVE &&
-           p->wants & LCE_WANT_GRAD_WEIGHT && p->grad_weight_beta == 0 &&
-           p->grad_weight_stride == p->hidden && !accumulated && plan->rows > 0;
+    return !lce_in_parts(p) && plan->base.info.mode != LCE_NAIVE && p->wants & LCE_WANT_GRAD_WEIGHT &&
+           p->grad_weight_beta == 0 && p->grad_weight_stride == p->hidden && !accumulated && plan->rows > 0;
 }
 
 /* ---- where things lie ---- */
@@ -44,8 +44,9 @@ static size_t row_size(const struct cuda_plan *plan)
     return (size_t)p->hidden * lce_dtype_size(p->grad_weight_dtype);
 }
 
-/* Puts the matrices of N tokens and STRIDE classes one after the other; returns their bytes. */
-static size_t lay_out(const struct cuda_plan *plan, int64_t n, int64_t stride, bool sums,
+/* Puts the matrices of N tokens and STRIDE classes one after the other; returns their bytes.  DINPUT: with
+ * what is needed to make that, which stages do not. */
+static size_t lay_out(const struct cuda_plan *plan, int64_t n, int64_t stride, bool dinput,
                       struct cuda_layout *l)
 {
     const struct lce_problem *p = &plan->base.problem;
@@ -53,26 +54,29 @@ static size_t lay_out(const struct cuda_plan *plan, int64_t n, int64_t stride, b
     size_t total = 0;
     l->logits = lce_part(&total, (size_t)n * (size_t)stride, cuda_logit_size(plan));
     l->rows = lce_part(&total, plan->compacts ? (size_t)n * h : 0, lce_dtype_size(p->dtype));
-    l->dinput = lce_part(&total, sums ? (size_t)n * h : 0, sizeof(float));
+    l->dinput = lce_part(&total, dinput && cuda_sums_dinput(plan) ? (size_t)n * h : 0, sizeof(float));
+    l->parts = lce_part(&total, dinput ? cuda_lent_parts(plan, n) : 0, 1);
     return total;
 }
 
 /* Likewise in the last rows of dweight; returns the offset of the first of them, 0 if there are too few. */
-static size_t lay_out_lent(const struct cuda_plan *plan, int64_t n, int64_t stride, bool sums,
+static size_t lay_out_lent(const struct cuda_plan *plan, int64_t n, int64_t stride, bool dinput,
                            struct cuda_layout *l)
 {
     const size_t all = (size_t)plan->base.problem.vocab * row_size(plan),
-                 need = lay_out(plan, n, stride, sums, l), offset = need < all ? (all - need) / 256 * 256 : 0;
+                 need = lay_out(plan, n, stride, dinput, l),
+                 offset = need < all ? (all - need) / 256 * 256 : 0;
     l->logits += offset;
     l->rows += offset;
     l->dinput += offset;
+    l->parts += offset;
     return offset;
 }
 
 int64_t cuda_borrowed(const struct cuda_plan *plan, int64_t chunk, struct cuda_layout *layout)
 {
     const int64_t vocab = plan->base.problem.vocab;
-    const size_t offset = lay_out_lent(plan, chunk, plan->stride, cuda_sums_dinput(plan), layout);
+    const size_t offset = lay_out_lent(plan, chunk, plan->stride, true, layout);
     const int64_t head = (int64_t)(offset / row_size(plan)) / LCE_SLAB_UNIT * LCE_SLAB_UNIT;
     return head >= vocab / 4 && head > 0 ? vocab - head : 0;
 }

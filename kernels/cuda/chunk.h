@@ -15,6 +15,7 @@ struct lce_chunk_shape {
     int processors;   /* multiprocessors of the GPU */
     bool tail;        /* whether some classes do not go through the matrix library: tail.c */
     bool adds;        /* whether the first chunk, too, adds to dweight */
+    int64_t room;     /* for parts of tiles of our dinput; 0: for all that there can be */
     uint64_t budget;  /* bytes for a chunk and for the matrix library's scratch */
     uint64_t token;   /* bytes for each token of a chunk */
 };
@@ -39,6 +40,10 @@ double lce_chunk_seconds(const struct lce_chunk_shape *shape, int64_t chunk);
  * compared with each other only. */
 double lce_own_seconds(const struct lce_chunk_shape *shape, int64_t chunk);
 double lce_their_seconds(const struct lce_chunk_shape *shape, int64_t chunk);
+
+/* The room for parts of tiles with which our dinput of TOKENS is fastest: with more it may take a split whose
+ * parts' ends cost more than it gains. */
+int64_t lce_split_room(int processors, int64_t tokens, int64_t hidden, int64_t vocab);
 
 /* The chunk for those products, of at most MOST tokens: as few chunks as possible, as even as tiles allow. */
 int64_t lce_own_choose(const struct lce_chunk_shape *shape, int64_t most);

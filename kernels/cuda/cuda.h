@@ -27,6 +27,7 @@ struct cuda_layout { /* offsets into the workspace */
     size_t stats, state, index, loss, rows, logits, dbias, accumulator, scratch;
     size_t upcast, log_probability, g, lse; /* naive */
     size_t known, dinput;                   /* slabs */
+    size_t parts;                           /* of tiles of our dinput, in rows of dweight (borrow.c) */
     size_t rest_logits;                     /* of the last of plan->rest */
     size_t next_logits, next_rows;          /* from one chunk's to the next one's, if two are under way */
 };
@@ -251,6 +252,9 @@ int cuda_tail_dinput(const struct cuda_run *run, const struct cuda_slab *slab, c
 int cuda_tail_dweight(const struct cuda_run *run, const struct cuda_slab *slab, const void *g, const void *x,
                       int64_t rows, const struct cuda_sum *sum);
 
+/* Bytes of a part of a tile of our dinput. */
+#define LCE_PART_SIZE ((size_t)LCE_PRODUCT_CLUSTER * LCE_TILE_M * LCE_TILE_N * sizeof(float))
+
 /* product.c: our own products, which skip ignored tokens and replace cuBLASLt's where they fit. */
 int cuda_own_open(struct cuda_library *library, const char *image);
 bool cuda_own_fits(const struct cuda_plan *plan); /* whether they can solve the problem */
@@ -258,11 +262,13 @@ bool cuda_own_fits(const struct cuda_plan *plan); /* whether they can solve the 
  * rows must be of the same tokens everywhere. */
 bool cuda_own_compacts(const struct cuda_plan *plan);
 bool cuda_own_forced(const struct cuda_plan *plan); /* for measuring: used regardless of estimates */
-size_t cuda_own_scratch(const struct cuda_plan *plan);
+size_t cuda_own_scratch(const struct cuda_plan *plan, int64_t chunk);
+size_t cuda_lent_parts(const struct cuda_plan *plan, int64_t chunk);
 int cuda_own_find(struct cuda_plan *plan);
-int cuda_own_logits(const struct cuda_run *run, int64_t first, int64_t rows);
-int cuda_own_dweight(const struct cuda_run *run, int64_t first, int64_t rows, const struct cuda_sum *sum);
-int cuda_own_dinput(const struct cuda_run *run, int64_t first, int64_t rows);
+int cuda_own_logits(const struct cuda_run *run, const struct cuda_slab *slab, int64_t first, int64_t rows);
+int cuda_own_dweight(const struct cuda_run *run, const struct cuda_slab *slab, int64_t first, int64_t rows,
+                     const struct cuda_sum *sum);
+int cuda_own_dinput(const struct cuda_run *run, const struct cuda_slab *all, int64_t first, int64_t rows);
 
 /* launch.c */
 int cuda_find(const struct cuda_library *library, int image, const char *name, CUfunction *function);
@@ -300,6 +306,14 @@ static inline void *cuda_rows(const struct cuda_run *run)
 {
     const struct cuda_layout *l = &run->plan->layout;
     return cuda_buffer(run, run->plan->logits_in) + l->rows + (size_t)run->chunk * l->next_rows;
+}
+
+/* Likewise of the parts of tiles of our dinput. */
+static inline void *cuda_parts_of_tiles(const struct cuda_run *run)
+{
+    const struct cuda_plan *plan = run->plan;
+    return plan->borrowed ? cuda_buffer(run, plan->logits_in) + plan->layout.parts
+                          : cuda_at(run, plan->layout.scratch);
 }
 
 /* Likewise of dinput, where that is a sum. */

@@ -330,8 +330,10 @@ static int fill(struct cuda_plan *plan, int64_t chunk, uint64_t budget)
         status = fill_rest(plan, scratch, &used);
     if (status)
         return status;
-    if (plan->own)
-        used = cuda_own_scratch(plan) < scratch ? cuda_own_scratch(plan) : scratch;
+    if (plan->own) {
+        const size_t parts = plan->borrowed ? 0 : cuda_own_scratch(plan, plan->chunk);
+        used = parts < scratch ? parts : scratch;
+    }
     struct lce_plan_info *info = &plan->base.info;
     info->gemm_size = used;
     info->workspace_size = plan->layout.scratch + info->gemm_size;
@@ -359,8 +361,10 @@ static int choose_mode(const struct lce_problem *p, int mode, uint64_t budget)
 static double seconds_of(struct cuda_plan *plan, uint64_t budget)
 {
     const uint64_t within = budget ? budget : default_budget(plan);
-    const struct lce_chunk_shape shape = chunk_shape(plan, plan->chunk, within);
+    struct lce_chunk_shape shape = chunk_shape(plan, plan->chunk, within);
     const struct lce_slab_shape slabs = slab_shape(plan);
+    if (plan->own && plan->borrowed)
+        shape.room = 1 + (int64_t)(cuda_lent_parts(plan, plan->chunk) / LCE_PART_SIZE);
     const double whole =
         plan->own ? lce_own_seconds(&shape, plan->chunk) : lce_their_seconds(&shape, plan->chunk);
     if (!plan->segment_count && !cuda_sliced(plan) && !plan->borrowed)
@@ -386,20 +390,21 @@ static void decide(struct cuda_plan *plan, bool own)
 
 /* Our own products spend no time on ignored tokens, but take longer than cuBLASLt's if all tokens count.  The
  * number of ignored tokens is not known here, so an estimated loss of up to 5 % is accepted; they pay off
- * if that share of the tokens is ignored. */
+ * if that share of the tokens is ignored.  Where rows are borrowed it is 11 %, as their price there is
+ * higher, and what ignored tokens would cost is the same. */
 static bool own_pays(struct cuda_plan *plan, int64_t chunk, uint64_t budget)
 {
-    const double price = 1.05;
+    const double price = 1.05, price_borrowed = 1.11;
     size_t scratch;
     if (!cuda_own_fits(plan))
         return false;
     decide(plan, true);
     if (choose_sizes(plan, chunk, budget, &scratch) || cuda_sliced(plan))
         return false;
-    const double own = seconds_of(plan, budget);
+    const double own = seconds_of(plan, budget) / (plan->borrowed ? price_borrowed : price);
     decide(plan, false);
     return cuda_own_forced(plan) || choose_sizes(plan, chunk, budget, &scratch) ||
-           own <= price * seconds_of(plan, budget);
+           own <= seconds_of(plan, budget);
 }
 
 int cuda_plan_create(struct lce *library, const struct lce_problem *problem, int mode, int64_t chunk,

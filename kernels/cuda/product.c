@@ -7,9 +7,10 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "chunk.h"
 #include "cuda.h"
 
-#define PART_SIZE ((size_t)LCE_PRODUCT_CLUSTER * LCE_TILE_M * LCE_TILE_N * sizeof(float))
+enum { LENT_SHARE = 6 }; /* parts take at most one part in so many of dweight */
 
 int cuda_own_open(struct cuda_library *l, const char *image)
 {
@@ -69,16 +70,28 @@ static int32_t clusters_of(const struct cuda_plan *plan)
     return cuda_of(plan)->processors / LCE_PRODUCT_CLUSTER;
 }
 
-/* The memory for parts of dinput's split tiles. */
-size_t cuda_own_scratch(const struct cuda_plan *plan)
+/* The memory for parts of dinput's split tiles, of chunks of CHUNK tokens. */
+size_t cuda_own_scratch(const struct cuda_plan *plan, int64_t chunk)
 {
     const struct lce_problem *p = &plan->base.problem;
     const int64_t height = LCE_PRODUCT_CLUSTER * LCE_TILE_M,
-                  tiles = (plan->chunk + height - 1) / height * ((p->hidden + LCE_TILE_N - 1) / LCE_TILE_N),
+                  tiles = (chunk + height - 1) / height * ((p->hidden + LCE_TILE_N - 1) / LCE_TILE_N),
                   most = tiles * (p->vocab / LCE_TILE_K / 16);
     if (!(p->wants & LCE_WANT_GRAD_INPUT))
         return 0;
-    return 2 * (size_t)(most < clusters_of(plan) ? most : clusters_of(plan)) * PART_SIZE;
+    return 2 * (size_t)(most < clusters_of(plan) ? most : clusters_of(plan)) * LCE_PART_SIZE;
+}
+
+/* The memory for as many of these parts as are worth it, which lie in rows of dweight. */
+size_t cuda_lent_parts(const struct cuda_plan *plan, int64_t chunk)
+{
+    const struct lce_problem *p = &plan->base.problem;
+    const size_t all = (size_t)(p->vocab * p->hidden) * lce_dtype_size(p->grad_weight_dtype),
+                 most = all / LENT_SHARE / LCE_PART_SIZE;
+    if (!plan->own || !(p->wants & LCE_WANT_GRAD_INPUT))
+        return 0;
+    const size_t parts = (size_t)lce_split_room(cuda_of(plan)->processors, chunk, p->hidden, p->vocab);
+    return (parts < most ? parts : most) * LCE_PART_SIZE;
 }
 
 int cuda_own_find(struct cuda_plan *plan)
@@ -167,16 +180,18 @@ static struct matrix gathered(const struct cuda_run *r, int64_t rows, uint32_t b
     return (struct matrix){cuda_rows(r), hidden, rows, hidden, box, false};
 }
 
-static struct matrix weight(const struct cuda_run *r, uint32_t box)
+/* The classes' rows of the weight. */
+static struct matrix weight(const struct cuda_run *r, const struct cuda_slab *s, uint32_t box)
 {
     const struct lce_problem *p = &r->plan->base.problem;
-    return (struct matrix){r->buffers->weight, p->hidden, p->vocab, p->weight_stride, box, false};
+    const char *first =
+        (const char *)r->buffers->weight + s->begin * p->weight_stride * (int64_t)lce_dtype_size(p->dtype);
+    return (struct matrix){first, p->hidden, s->columns, p->weight_stride, box, false};
 }
 
-static struct matrix gradient(const struct cuda_run *r, int64_t rows, uint32_t box)
+static struct matrix gradient(const struct cuda_run *r, const struct cuda_slab *s, int64_t rows, uint32_t box)
 {
-    const struct cuda_plan *plan = r->plan;
-    return (struct matrix){cuda_logits(r), plan->base.problem.vocab, rows, plan->g_stride, box, false};
+    return (struct matrix){cuda_logits(r), s->columns, rows, r->plan->g_stride, box, false};
 }
 
 /* The rows of a box of an operand, COUNT times 64 of whose rows or columns are in a block's tile, and which
@@ -190,32 +205,34 @@ static uint32_t box_of(uint32_t count, bool shared, bool across)
  * no pause costs 1 to 3 %. */
 enum { PAUSE = 20 };
 
-int cuda_own_logits(const struct cuda_run *r, int64_t first, int64_t rows)
+int cuda_own_logits(const struct cuda_run *r, const struct cuda_slab *s, int64_t first, int64_t rows)
 {
     const struct cuda_plan *plan = r->plan;
     struct lce_own_args a = arguments(r, first, rows);
     const bool share_x = (int)LCE_LOGITS_DOWN > (int)LCE_LOGITS_RIGHT;
     const struct matrix x = gathered(r, rows, box_of(LCE_LOGITS_DOWN, share_x, false)),
-                        w = weight(r, box_of(LCE_LOGITS_RIGHT, !share_x, false)),
+                        w = weight(r, s, box_of(LCE_LOGITS_RIGHT, !share_x, false)),
                         z = {cuda_logits(r), plan->stride, rows, plan->stride, 64, plan->wide};
-    a.n = (int32_t)plan->base.problem.vocab;
+    a.n = (int32_t)s->columns;
     a.k = (int32_t)plan->base.problem.hidden;
     a.pause = PAUSE / 2;
     int status = maps(r, &a, &x, &w, &z);
     return status ? status : cuda_launch_product(r, plan->kernels.own.logits, &a);
 }
 
-int cuda_own_dweight(const struct cuda_run *r, int64_t first, int64_t rows, const struct cuda_sum *sum)
+int cuda_own_dweight(const struct cuda_run *r, const struct cuda_slab *s, int64_t first, int64_t rows,
+                     const struct cuda_sum *sum)
 {
     const struct cuda_plan *plan = r->plan;
     const struct lce_problem *p = &plan->base.problem;
     struct lce_own_args a = arguments(r, first, rows);
+    const int64_t classes = s->columns - plan->borrowed; /* what lies in borrowed rows is still needed */
     const bool share_g = (int)LCE_DWEIGHT_DOWN > (int)LCE_DWEIGHT_RIGHT,
                wide = plan->accumulates || p->grad_weight_dtype == LCE_F32;
-    const struct matrix g = gradient(r, rows, box_of(LCE_DWEIGHT_DOWN, share_g, true)),
+    const struct matrix g = gradient(r, s, rows, box_of(LCE_DWEIGHT_DOWN, share_g, true)),
                         x = gathered(r, rows, box_of(LCE_DWEIGHT_RIGHT, !share_g, true)),
-                        out = {sum->out, p->hidden, p->vocab, sum->stride, 64, wide};
-    a.m = (int32_t)p->vocab;
+                        out = {sum->out, p->hidden, classes, sum->stride, 64, wide};
+    a.m = (int32_t)classes;
     a.n = a.columns = (int32_t)p->hidden;
     a.sums = sum->out;
     a.sums_stride = sum->stride;
@@ -228,7 +245,7 @@ int cuda_own_dweight(const struct cuda_run *r, int64_t first, int64_t rows, cons
 }
 
 /* Overwrites the gathered rows with dinput, then copies them to the caller's rows. */
-int cuda_own_dinput(const struct cuda_run *r, int64_t first, int64_t rows)
+int cuda_own_dinput(const struct cuda_run *r, const struct cuda_slab *all, int64_t first, int64_t rows)
 {
     const struct cuda_plan *plan = r->plan;
     const struct lce_problem *p = &plan->base.problem;
@@ -236,12 +253,13 @@ int cuda_own_dinput(const struct cuda_run *r, int64_t first, int64_t rows)
     memset(&s, 0, sizeof s);
     s.product = arguments(r, first, rows);
     struct lce_own_args *a = &s.product;
-    const struct matrix g = gradient(r, rows, 128), w = weight(r, 64), out = gathered(r, rows, 64);
+    const struct matrix g = gradient(r, all, rows, 128), w = weight(r, all, 64), out = gathered(r, rows, 64);
     a->n = (int32_t)p->hidden;
     a->k = (int32_t)p->vocab;
     a->alpha = plan->scaled ? &r->stats->alpha : NULL;
-    a->sums = cuda_at(r, plan->layout.scratch);
-    a->room = (int32_t)(plan->base.info.gemm_size / PART_SIZE);
+    a->sums = cuda_parts_of_tiles(r);
+    a->room = (int32_t)((plan->borrowed ? cuda_lent_parts(plan, plan->chunk) : plan->base.info.gemm_size) /
+                        LCE_PART_SIZE);
     int status = maps(r, a, &g, &w, &out);
     if (!status)
         status = cuda_launch_product(r, plan->kernels.own.dinput, a);

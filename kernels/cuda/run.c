@@ -184,8 +184,9 @@ static int dweight(const struct cuda_run *r, const struct block *b, const struct
                            !first ? 1
                            : kept ? 0
                                   : p->grad_weight_beta};
+    sum.out = out + s->begin * row;
     if (plan->own)
-        return cuda_own_dweight(r, b->first, b->rows, &sum);
+        return cuda_own_dweight(r, s, b->first, b->rows, &sum);
     sum.out = out + (s->begin + s->columns - s->tail) * row;
     int status = s->tail && !plan->borrowed ? cuda_tail_dweight(r, s, g, b->x, b->rows, &sum) : LCE_OK;
     return status ? status : product(r, &s->products->dweight, out + s->begin * row, g, b->x, &factors);
@@ -206,7 +207,7 @@ static int dinput(const struct cuda_run *r, const struct block *b, const struct 
     const struct cuda_plan *plan = r->plan;
     const struct lce_problem *p = &plan->base.problem;
     if (plan->own)
-        return cuda_own_dinput(r, b->first, b->rows);
+        return cuda_own_dinput(r, s, b->first, b->rows);
     const bool alone = first && !s->tail; /* the tail is computed first, and the product adds to it */
     const struct lce_factors host = {&one, alone ? &zero : &one},
                              device = {&r->stats->alpha, alone ? &r->stats->zero : &r->stats->one};
@@ -228,7 +229,7 @@ static int logits(const struct cuda_run *r, const struct block *b, const struct 
 {
     const struct lce_factors plain = {&one, &zero};
     if (r->plan->own)
-        return cuda_own_logits(r, b->first, b->rows);
+        return cuda_own_logits(r, s, b->first, b->rows);
     int status = s->tail ? cuda_tail_logits(r, s, b->x, b->rows) : LCE_OK;
     return status ? status : product(r, &s->products->logits, cuda_logits(r), b->x, weight_of(r, s), &plain);
 }

@@ -45,8 +45,8 @@ struct rounds {
     int64_t ends;
 };
 
-/* As split_rest of product_tiles.cuh, with room for all parts. */
-static struct rounds split_rounds(int64_t tiles, int64_t clusters, int64_t steps)
+/* As split_rest of product_tiles.cuh, with ROOM for parts of tiles. */
+static struct rounds split_rounds(int64_t tiles, int64_t clusters, int64_t steps, int64_t room)
 {
     const int64_t rest = tiles % clusters;
     double least = 0.95, last = rest ? 1 : 0;
@@ -55,7 +55,7 @@ static struct rounds split_rounds(int64_t tiles, int64_t clusters, int64_t steps
         const int64_t stints = split * rest, left = clusters - stints,
                       batches = left ? above(stints, left) : 0;
         const double share = left ? (double)batches / (double)(batches + 1) : 1, time = share / (double)split;
-        if (time >= least)
+        if (2 * stints > room || time >= least)
             continue;
         least = last = time;
         ends = batches;
@@ -63,12 +63,33 @@ static struct rounds split_rounds(int64_t tiles, int64_t clusters, int64_t steps
     return (struct rounds){(double)(tiles / clusters) + last, ends};
 }
 
+static double split_seconds(int processors, int64_t tiles, int64_t steps, int64_t room)
+{
+    const struct rounds r = split_rounds(tiles, processors / 2, steps, room);
+    return steps_seconds(processors, r.rounds * (double)steps, TOKENS, WIDE, tile_flops[2]) +
+           4.3e-6 * (double)r.ends;
+}
+
+int64_t lce_split_room(int processors, int64_t tokens, int64_t hidden, int64_t vocab)
+{
+    const int64_t clusters = processors / 2, steps = above(vocab, STEP),
+                  tiles = above(tokens, TOKENS) * above(hidden, WIDE), rest = tiles % clusters;
+    int64_t best = 0;
+    double least = split_seconds(processors, tiles, steps, 0);
+    for (int64_t split = 1; rest && split * rest <= clusters && LEAST_STEPS * split <= steps; split++) {
+        const double seconds = split_seconds(processors, tiles, steps, 2 * split * rest);
+        if (seconds >= least)
+            continue;
+        least = seconds;
+        best = 2 * split * rest;
+    }
+    return best;
+}
+
 static double own_dinput(const struct lce_chunk_shape *s, int64_t n)
 {
-    const int64_t steps = above(s->vocab, STEP), tiles = above(n, TOKENS) * above(s->hidden, WIDE);
-    const struct rounds r = split_rounds(tiles, s->processors / 2, steps);
-    return steps_seconds(s->processors, r.rounds * (double)steps, TOKENS, WIDE, tile_flops[2]) +
-           4.3e-6 * (double)r.ends;
+    const int64_t tiles = above(n, TOKENS) * above(s->hidden, WIDE);
+    return split_seconds(s->processors, tiles, above(s->vocab, STEP), s->room ? s->room : INT64_MAX);
 }
 
 /* The bytes of dweight that a chunk moves: the FIRST one only writes it. */

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""bench_ce_budgets.py [--seconds S] [--rounds R] [--profile] [--device cpu] --library NAME=PATH... [TOKENS,HIDDEN,VOCABULARY]... - what small budgets cost, on a GPU.
+"""bench_ce_budgets.py [--seconds S] [--rounds R] [--profile] [--both] [--device cpu] --library NAME=PATH... [TOKENS,HIDDEN,VOCABULARY]... - what small budgets cost, on a GPU.
 
 Per shape, bf16, random logits, loss (mean) and both gradients: the default, the default with every token promised to
 count, and budgets from max(2 MiB, 32 bytes a token) on, with a dweight that is the library's to overwrite, and with an
@@ -22,6 +22,7 @@ import kernels_lce as K
 
 SHAPES = "8192,4096,128256 1000,3584,151646 5003,2048,50257 16384,3072,128256 8192,2304,256000 16384,2048,128256 4096,1024,50304"
 REST = 0.05
+OURS = 1 << 14  # in proposals
 
 
 def timed(call, device):
@@ -37,13 +38,16 @@ def timed(call, device):
     return begin.elapsed_time(end)
 
 
-def plans(case):
-    """The ways by name; a way that does not fit its budget is left out, and said."""
+def plans(case, both):
+    """The ways by name; a way that does not fit its budget is left out, and said.  BOTH: 16 MiB with products of ours and with
+    cuBLASLt's, too."""
     n = case.shape[0]
     least = max(2 << 20, 32 * n)
     found = {"default": {}, "default, all count": {"max_counted": n}, "least": {"budget": least}, "16 MiB": {"budget": 16 << 20},
              "61 MiB": {"budget": 61 << 20}, "lean": {"mode": K.LEAN}, "main_grad": {"main_grad": True},
              "main_grad, least": {"main_grad": True, "budget": least}, "main_grad, 16 MiB": {"main_grad": True, "budget": 16 << 20}}
+    if both:
+        found["16 MiB, ours"], found["16 MiB, cuBLASLt's"] = ({"budget": 16 << 20, "proposals": proposals} for proposals in (OURS, K.CUBLASLT))
     for name, how in found.items():
         try:
             yield name, M.Ours(case, how.pop("mode", K.AUTO), **how)
@@ -79,10 +83,11 @@ def main():
     parser.add_argument("--seconds", type=float, default=90, help="of all shapes together")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--profile", action="store_true")
+    parser.add_argument("--both", action="store_true", help="16 MiB with products of ours and with cuBLASLt's, too")
     parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda")
     parser.add_argument("--library", action="append", required=True, metavar="NAME=PATH")
     parser.add_argument("shapes", nargs="*", default=SHAPES.split())
-    arguments = parser.parse_args()
+    arguments = parser.parse_intermixed_args()
     device = arguments.device
     if device == "cuda" and not torch.cuda.is_available():
         print("skipped: no GPU for PyTorch")
@@ -94,7 +99,7 @@ def main():
     for done, text in enumerate(arguments.shapes):
         stop = time.monotonic() + (end - time.monotonic()) / (len(arguments.shapes) - done)
         inputs = N.make_inputs(N.read_shape(text), "random", device)
-        made = {(name, way): plan for name, library in libraries.items() for way, plan in plans(M.Case(library, *inputs))}
+        made = {(name, way): plan for name, library in libraries.items() for way, plan in plans(M.Case(library, *inputs), arguments.both)}
         print(f"\n{text}")
         differ = judge(M.Case(None, *inputs), made, ("default", "least", "16 MiB"))
         failed = failed or bool(differ)

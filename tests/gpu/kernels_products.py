@@ -84,6 +84,36 @@ def in_parts(library, memory, quick):
                     report(f"products in parts, {name}, {NAMES[case.problem.dtype]}, {(n, h, v)}, {ignored} ignored, exchanged {exchanged}", problems)
 
 
+LENT = {
+    "plain": ({}, {}),
+    "fp32 logits": ({"flags": K.F32_LOGITS}, {"bias": True}),
+    "fp32 dweight": ({"grad_weight_dtype": K.F32, "reduction": K.SUM}, {"upstream": True, "weights": True}),
+    "everything": ({"wants": 31, "temperature": 1.25, "label_smoothing": 0.2, "z_loss": 0.02, "softcap": 4.0, "ignore_index": 3, "reduction": K.NONE},
+                   {"bias": True, "weights": True, "upstream": True, "above": True}),
+}
+
+
+def lent(library, memory, quick):
+    """Logits, gathered rows and parts of tiles in rows of dweight; their classes again at the end, in stages and in slabs in the
+    workspace.  The last shape has parts of tiles: a sixth of its dweight has room for them."""
+    if memory.stream is None:
+        return  # of the GPU alone
+    shapes = ((60, 64, 1000), (300, 264, 2056), (130, 72, 5003), (300, 264, 40000))
+    for i, (n, h, v) in enumerate(shapes[1::2] if quick else shapes):
+        for j, (name, (values, extras)) in enumerate(LENT.items()):
+            for dtype in (K.BF16,) if quick else (K.F16, K.BF16):
+                for ignored in ((0.0, 0.3, 0.9, 1.1)[(i + j + dtype) % 4],) if quick or v > 30000 else (0.0, 0.3, 0.9, 1.1):
+                    if not mine():
+                        continue
+                    case = Case(library, memory, problem(library, n, h, v, dtype=dtype, **values), ignored=ignored, scale=min(1, 72 / h), **extras)
+                    for chunk, slabs in ((8, 0), (16, 2)) if h < 100 else ((48, 0), (64, 3)):
+                        case.problem.proposals = K.BORROW | OURS | slabs << K.SLAB_SHIFT
+                        what = f"lent to products of ours, {(n, h, v)}, {name}, {NAMES[dtype]}, {ignored} ignored, slabs of {slabs}"
+                        got = case.check(what, chunk=chunk)
+                        report(f"the same bits again, {what}", differ(got, case.run(chunk=chunk)[0]))
+                        report(f"logits in dweight, {what}", [] if case.borrows else ["borrows nothing"])
+
+
 def products(library, memory, quick):
     if memory.stream is not None:
         in_parts(library, memory, quick)

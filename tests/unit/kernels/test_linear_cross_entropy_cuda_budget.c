@@ -107,6 +107,85 @@ static void small_budgets_borrow_rows_of_dweight(void **state)
         }
 }
 
+/* What a plan of ours keeps in rows of dweight lies behind the rows that its chunks add to. */
+static void check_lent(const struct cuda_plan *plan)
+{
+    const struct lce_problem *p = &plan->base.problem;
+    const size_t row = (size_t)p->hidden * lce_dtype_size(p->grad_weight_dtype), all = (size_t)p->vocab * row;
+    const struct cuda_layout *l = &plan->layout;
+    const size_t logits = (size_t)(plan->chunk * plan->stride) * cuda_logit_size(plan),
+                 rows = (size_t)(plan->chunk * p->hidden) * 2, parts = cuda_lent_parts(plan, plan->chunk);
+    assert_true(l->logits >= (size_t)(p->vocab - plan->borrowed) * row);
+    assert_true(l->logits + logits <= l->rows && l->rows + rows <= l->parts && l->parts + parts <= all);
+}
+
+/* With products of ours, too: chunks' of the classes that lend no row, and each stage's. */
+static void products_of_ours_borrow_rows_of_dweight(void **state)
+{
+    static const struct {
+        double mib;
+        int64_t tokens, hidden, vocab;
+        uint32_t flags;
+        int32_t dweight;
+    } rows[] = {{16, 8192, 4096, 128256, 0, LCE_BF16}, {2, 8192, 4096, 128256, 0, LCE_BF16},
+                {16, 1000, 3584, 151646, 0, LCE_BF16}, {2, 1000, 3584, 151646, LCE_F32_LOGITS, LCE_BF16},
+                {16, 5003, 2048, 50257, 0, LCE_F32},   {2, 5003, 2048, 50257, 0, LCE_BF16},
+                {16, 16384, 3072, 128256, 0, LCE_BF16}};
+    library.images[IMAGE_PRODUCT] = (CUlibrary)1;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        for (int why = 0; why < 3; why++) {
+            struct lce_problem p =
+                problem_of(rows[i].tokens, rows[i].hidden, rows[i].vocab, LCE_BF16, rows[i].flags);
+            p.wants &= ~(uint32_t)LCE_WANT_GRAD_BIAS;
+            p.grad_weight_dtype = rows[i].dweight;
+            p.grad_weight_beta = why == 1;
+            p.max_counted = why == 2 ? p.tokens : 0; /* all count: cuBLASLt's */
+            p.proposals = 1 << 14;
+            const uint64_t budget = (uint64_t)(rows[i].mib * 1048576);
+            struct lce_plan *base = plan_of(&p, LCE_AUTO, 0, budget);
+            const struct cuda_plan *plan = (const struct cuda_plan *)base;
+            assert_int_equal(plan->own, why == 0);
+            assert_int_equal(plan->borrowed > 0, why != 1);
+            assert_true(base->info.workspace_size <= budget);
+            if (run(base) != LCE_OK)
+                fail_msg("%s", lce_message());
+            assert_ptr_equal(seen.furthest, seen.known[0].begin + base->info.workspace_size);
+            if (why == 0) {
+                check_lent(plan);
+                assert_int_equal(seen.own, 3 * base->info.chunks + 2 * stages_of(plan));
+                assert_int_equal(seen.products, 0);
+            }
+            cuda_plan_destroy(base);
+        }
+    library.images[IMAGE_PRODUCT] = NULL;
+}
+
+/* Unasked, too, where they are not estimated to cost more than 11 %: H = 1024 leaves most clusters idle. */
+static void products_of_ours_are_taken_within_small_budgets(void **state)
+{
+    static const struct {
+        uint64_t mib;
+        int64_t tokens, hidden, vocab;
+        bool own;
+    } rows[] = {{16, 8192, 4096, 128256, true},  {2, 8192, 4096, 128256, true},
+                {16, 16384, 3072, 128256, true}, {2, 16384, 3072, 128256, true},
+                {16, 1000, 3584, 151646, true},  {2, 1000, 3584, 151646, true},
+                {16, 5003, 2048, 50257, true},   {2, 5003, 2048, 50257, false},
+                {16, 4096, 1024, 50304, false},  {16, 65536, 1024, 50304, false}};
+    library.images[IMAGE_PRODUCT] = (CUlibrary)1;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct lce_problem p = problem_of(rows[i].tokens, rows[i].hidden, rows[i].vocab, LCE_BF16, 0);
+        p.wants &= ~(uint32_t)LCE_WANT_GRAD_BIAS;
+        struct lce_plan *base = plan_of(&p, LCE_AUTO, 0, rows[i].mib << 20);
+        const struct cuda_plan *plan = (const struct cuda_plan *)base;
+        assert_true(plan->borrowed > 0);
+        if (plan->own != rows[i].own)
+            fail_msg("%d x %d x %d, %d MiB", (int)p.tokens, (int)p.hidden, (int)p.vocab, (int)rows[i].mib);
+        cuda_plan_destroy(base);
+    }
+    library.images[IMAGE_PRODUCT] = NULL;
+}
+
 /* The segments follow one another, and nothing lies in rows of dinput that are done or that a product writes.
  */
 static void check_segments(const struct cuda_plan *plan)
@@ -242,6 +321,8 @@ int main(void)
         cmocka_unit_test(fp32_logits_halve_the_chunk_and_keep_the_budget),
         cmocka_unit_test(slabs_are_taken_where_whole_rows_would_be_slow),
         cmocka_unit_test(small_budgets_borrow_rows_of_dweight),
+        cmocka_unit_test(products_of_ours_borrow_rows_of_dweight),
+        cmocka_unit_test(products_of_ours_are_taken_within_small_budgets),
         cmocka_unit_test(small_budgets_borrow_rows_of_dinput_of_later_tokens),
         cmocka_unit_test(slabs_have_an_exact_workspace),
         cmocka_unit_test(the_smallest_plan_is_the_one_that_is_named),

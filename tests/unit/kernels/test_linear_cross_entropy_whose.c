@@ -151,6 +151,29 @@ static void ours_take_whole_tiles(void **state)
     assert_true(lce_own_seconds(&s, 2048) > 1.7 * logits);
 }
 
+/* With 32 tiles for 66 clusters the room for 128 parts makes two clusters take 32 ends; that for 64 does not.
+ */
+static void the_room_for_parts_is_what_is_worth_it(void **state)
+{
+    assert_int_equal(lce_split_room(132, 2048, 1024, 50304), 64);
+    assert_int_equal(lce_split_room(132, 1024, 2048, 128256), 64);
+    assert_int_equal(lce_split_room(132, 1024, 3072, 128256), 96);
+    assert_int_equal(lce_split_room(132, 1024, 4096, 128256), 0); /* 64 tiles */
+    struct lce_chunk_shape s = shape_of(&pairs[0]);
+    s.tokens = 2048, s.hidden = 1024, s.vocab = 50304;
+    const double all = lce_own_seconds(&s, 2048);
+    s.room = 64;
+    assert_true(lce_own_seconds(&s, 2048) < all - 100e-6);
+    for (int64_t n = 1; n < 3000; n += 61)
+        for (int64_t h = 64; h <= 8192; h *= 2) {
+            s.tokens = n, s.hidden = h;
+            s.room = 0;
+            const double most = lce_own_seconds(&s, n);
+            s.room = 1 + lce_split_room(132, n, h, s.vocab);
+            assert_true(lce_own_seconds(&s, n) <= most);
+        }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -158,6 +181,7 @@ int main(void)
         cmocka_unit_test(each_way_is_met),
         cmocka_unit_test(what_is_taken_is_at_most_5_percent_slower_than_the_other),
         cmocka_unit_test(ours_take_whole_tiles),
+        cmocka_unit_test(the_room_for_parts_is_what_is_worth_it),
     };
     return cmocka_run_group_tests(tests, read_pairs, NULL);
 }
