@@ -1,0 +1,304 @@
+/*
+ * placement_digest.h - a number for all that the arena or a packing decides about a list of requests and
+ * frees.
+ *
+ * Whoever makes these faster must decide as before: of the arena that is each address, each call of the
+ * backing with its arguments, in their order, and each figure; of a packing each block's offset, the height,
+ * and where it gives up.  So a digest of the code before and one of the code after are equal or something
+ * was changed.
+ */
+#ifndef TESTS_BENCH_PLACEMENT_DIGEST_H
+#define TESTS_BENCH_PLACEMENT_DIGEST_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "arena/core/arena.h"
+#include "arena/core/backing_count.h"
+#include "replay/pack.h"
+
+#define PLACEMENT_STREAMS 64
+#define PLACEMENT_ANY     PLACEMENT_STREAMS /* memory that no stream was asked for for */
+
+struct placement_event {
+    uint64_t size;
+    uint32_t id;
+    int stream;    /* -1: a free */
+    int freed_on;  /* of a free: 1 + its stream, 0: the block's */
+    bool deferred; /* a free whose block other streams still use */
+};
+
+struct placement_list {
+    struct placement_event *at;
+    uint32_t n, ids;
+};
+
+/* How the arena is asked, and what its device has and does. */
+struct placement_setting {
+    uint64_t lag;      /* calls until an event is reached, or half as many more or fewer; 0: at once */
+    uint64_t device;   /* chunks; 0: enough */
+    uint64_t mappings; /* the most; 0: the arena's own limit */
+    bool defer;        /* no stream is known, and no free waits */
+    bool no_waits;     /* no stream is made to wait for another */
+    bool lent_to_none; /* odd streams' memory is lent to nobody */
+};
+
+struct placement_witness {
+    struct vs_backing_count count;
+    struct vs_backing counting; /* what the calls are passed on to */
+    uint64_t digest;
+};
+
+static inline uint64_t placement_mix(uint64_t digest, uint64_t value)
+{
+    digest = (digest ^ value) * UINT64_C(0xff51afd7ed558ccd);
+    return digest ^ digest >> 29;
+}
+
+static inline void placement_note(struct placement_witness *w, uint64_t kind, uint64_t x, uint64_t y)
+{
+    w->digest = placement_mix(placement_mix(placement_mix(w->digest, kind), x), y);
+}
+
+/* ---- a backing that notes each call ---- */
+
+static int placement_reserve(void *context, uint64_t size, uint64_t *address)
+{
+    struct placement_witness *w = context;
+    int status = w->counting.reserve(&w->count, size, address);
+    placement_note(w, 1, size, *address);
+    return status;
+}
+
+static int placement_create(void *context, uint64_t *handle)
+{
+    struct placement_witness *w = context;
+    int status = w->counting.create(&w->count, handle);
+    placement_note(w, 2, (uint64_t)status, status == 0 ? *handle : 0);
+    return status;
+}
+
+static int placement_release(void *context, uint64_t handle)
+{
+    struct placement_witness *w = context;
+    placement_note(w, 3, handle, 0);
+    return w->counting.release(&w->count, handle);
+}
+
+static int placement_map(void *context, uint64_t address, uint64_t handle)
+{
+    struct placement_witness *w = context;
+    placement_note(w, 4, address, handle);
+    return w->counting.map(&w->count, address, handle);
+}
+
+static int placement_access(void *context, uint64_t address, uint64_t size, uint64_t peers)
+{
+    struct placement_witness *w = context;
+    placement_note(w, 5, address, size);
+    return w->counting.access(&w->count, address, size, peers);
+}
+
+static int placement_unmap(void *context, uint64_t address, uint64_t size)
+{
+    struct placement_witness *w = context;
+    placement_note(w, 6, address, size);
+    return w->counting.unmap(&w->count, address, size);
+}
+
+static int placement_event_of(void *context, uint64_t stream, uint64_t *event)
+{
+    struct placement_witness *w = context;
+    int status = w->counting.event(&w->count, stream, event);
+    placement_note(w, 7, stream, *event);
+    return status;
+}
+
+static int placement_reached(void *context, uint64_t event)
+{
+    struct placement_witness *w = context;
+    placement_note(w, 8, event, 0);
+    return w->counting.reached(&w->count, event);
+}
+
+static int placement_stream_wait(void *context, uint64_t stream, uint64_t event)
+{
+    struct placement_witness *w = context;
+    placement_note(w, 9, stream, event);
+    return w->counting.stream_wait(&w->count, stream, event);
+}
+
+static void placement_forget(void *context, uint64_t event)
+{
+    placement_note(context, 10, event, 0);
+}
+
+static void placement_unreserve(void *context, uint64_t address, uint64_t size)
+{
+    placement_note(context, 11, address, size);
+}
+
+static int placement_synchronize(void *context)
+{
+    struct placement_witness *w = context;
+    placement_note(w, 12, 0, 0);
+    return w->counting.synchronize(&w->count);
+}
+
+static int placement_await(void *context, uint64_t event)
+{
+    struct placement_witness *w = context;
+    placement_note(w, 13, event, 0);
+    return w->counting.await(&w->count, event);
+}
+
+static int placement_room(void *context, uint64_t *bytes)
+{
+    struct placement_witness *w = context;
+    placement_note(w, 14, 0, 0);
+    return w->counting.room(&w->count, bytes);
+}
+
+static inline struct vs_backing placement_backing(struct placement_witness *w, uint64_t chunk)
+{
+    w->counting = vs_backing_of_counters(&w->count, chunk);
+    return (struct vs_backing){.context = w,
+                               .chunk = chunk,
+                               .reserve = placement_reserve,
+                               .unreserve = placement_unreserve,
+                               .create = placement_create,
+                               .release = placement_release,
+                               .map = placement_map,
+                               .access = placement_access,
+                               .unmap = placement_unmap,
+                               .event = placement_event_of,
+                               .reached = placement_reached,
+                               .stream_wait = placement_stream_wait,
+                               .forget = placement_forget,
+                               .synchronize = placement_synchronize,
+                               .await = placement_await,
+                               .room = placement_room};
+}
+
+/* ---- the arena ---- */
+
+struct placement_run {
+    struct vs_arena *arena;
+    struct placement_witness w;
+    uint32_t queue[PLACEMENT_STREAMS + 1]; /* of a stream; 0: none yet, or none is left */
+    uint64_t *address;                     /* by id; 0: not alive */
+    uint8_t *stream;
+    uint64_t random;
+};
+
+static inline uint32_t placement_queue(struct placement_run *r, int stream, const struct placement_setting *s)
+{
+    unsigned flags = s->lent_to_none && stream % 2 ? VS_QUEUE_PRIVATE : 0;
+    if (stream != PLACEMENT_ANY && !s->defer && !r->queue[stream] &&
+        vs_arena_open_queue(r->arena, (uint64_t)stream, flags, &r->queue[stream]) != 0)
+        r->queue[stream] = 0;
+    return r->queue[stream];
+}
+
+static inline void placement_play(struct placement_run *r, const struct placement_event *e,
+                                  const struct placement_setting *s)
+{
+    r->random = r->random * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+    r->w.count.now++;
+    r->w.count.lag = s->lag / 2 + (r->random >> 33) % (s->lag + 1);
+    int status = 0;
+    if (e->stream >= 0) {
+        status = vs_arena_malloc(r->arena, placement_queue(r, e->stream, s), e->size, &r->address[e->id]);
+        r->address[e->id] = status == 0 ? r->address[e->id] : 0;
+        r->stream[e->id] = (uint8_t)e->stream;
+    } else if (r->address[e->id]) {
+        int on = e->freed_on > 0 ? e->freed_on - 1 : r->stream[e->id];
+        uint32_t queue = placement_queue(r, on, s);
+        bool defer = s->defer || e->deferred || queue == VS_ARENA_ANY;
+        status = vs_arena_free(r->arena, r->address[e->id], queue, defer ? VS_FREE_DEFER : 0);
+        placement_note(&r->w, 20, (uint64_t)status, 0);
+        r->address[e->id] = 0;
+        return;
+    }
+    placement_note(&r->w, 21, (uint64_t)status, r->address[e->id]);
+}
+
+/* 0: no arena could be made. */
+static inline uint64_t placement_of_arena(const struct placement_list *list,
+                                          const struct placement_setting *s)
+{
+    struct placement_run *r = calloc(1, sizeof *r);
+    struct vs_backing backing = placement_backing(&r->w, 2u << 20);
+    struct vs_arena_config config = {
+        .capacity = UINT64_C(192) << 30, .max_mappings = s->mappings, .no_stream_waits = s->no_waits};
+    struct vs_arena_stats stats;
+    r->w.count.capacity = s->device;
+    r->w.digest = 1;
+    r->address = calloc(list->ids + (size_t)1, sizeof *r->address);
+    r->stream = calloc(list->ids + (size_t)1, sizeof *r->stream);
+    if (vs_arena_create(&r->arena, &backing, &config) == 0) {
+        for (uint32_t i = 0; i < list->n; i++)
+            placement_play(r, &list->at[i], s);
+        memset(&stats, 0, sizeof stats);
+        vs_arena_stats(r->arena, &stats);
+        uint64_t words[sizeof stats / 8];
+        memcpy(words, &stats, sizeof words);
+        for (size_t i = 0; i < sizeof stats / 8; i++)
+            r->w.digest = placement_mix(r->w.digest, words[i]);
+        vs_arena_destroy(r->arena);
+    }
+    uint64_t digest = r->w.digest;
+    free(r->address);
+    free(r->stream);
+    free(r);
+    return digest;
+}
+
+/* ---- packings ---- */
+
+static inline struct pack placement_pack(const struct placement_list *list)
+{
+    struct pack p = {.count = list->ids};
+    p.blocks = calloc(list->ids + (size_t)1, sizeof *p.blocks);
+    p.at = calloc(list->n + (size_t)1, sizeof *p.at);
+    p.offsets = calloc(list->ids + (size_t)1, sizeof *p.offsets);
+    for (uint32_t i = 0; i < list->n; i++) {
+        const struct placement_event *e = &list->at[i];
+        uint64_t units = (e->size + PACK_UNIT - 1) / PACK_UNIT;
+        if (e->stream >= 0)
+            p.blocks[e->id] = (struct pack_block){units ? units : 1, i, UINT32_MAX};
+        else
+            p.blocks[e->id].to = i;
+        p.at[p.events++] = e->id;
+    }
+    for (uint32_t i = 0; i < p.count; i++)
+        if (p.blocks[i].to == UINT32_MAX)
+            p.blocks[i].to = p.events;
+    return p;
+}
+
+static inline uint64_t placement_offsets(const struct pack *p, uint64_t digest, uint64_t height)
+{
+    digest = placement_mix(digest, height);
+    for (uint32_t i = 0; i < p->count && height != UINT64_MAX; i++)
+        digest = placement_mix(digest, p->offsets[i]);
+    return digest;
+}
+
+/* Each id of the list is of a block that begins. */
+static inline uint64_t placement_of_packing(const struct placement_list *list)
+{
+    struct pack p = placement_pack(list);
+    uint64_t digest = placement_offsets(&p, 1, pack_greedy(&p, UINT64_MAX));
+    for (int way = 0; way < 4; way++)
+        digest =
+            placement_offsets(&p, digest, pack_heap(&p, way & 1 ? 2048 : UINT64_MAX, way & 2, UINT64_MAX));
+    free(p.blocks);
+    free(p.at);
+    free(p.offsets);
+    return digest;
+}
+
+#endif

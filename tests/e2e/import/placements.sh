@@ -1,0 +1,19 @@
+#!/bin/bash
+# Recordings of an H200 under each policy: every address, call of the driver, offset and figure is what it was.
+# A change that is meant to decide otherwise has new numbers in tests/data/golden/placements.txt.
+set -u
+BUILD=${BUILD:?the build directory}
+HERE=$(cd "$(dirname "$0")" && pwd)
+DATA=$HERE/../../data
+[ -x "$BUILD/tests/bench_replay" ] || { echo "skipped: bench_replay is not built" && exit 77; }
+command -v xz >/dev/null || { echo "skipped: no xz" && exit 77; }
+D=$(mktemp -d)
+trap 'rm -rf "$D"' EXIT
+for name in llama-h200 llama-h200-fused llama-h200-oom qwen-h200-limit; do
+    xz -dc "$DATA/$name.db.xz" >"$D/$name.db" || exit 1
+done
+cd "$D" || exit 1
+"$BUILD/tests/bench_replay" --digest llama-h200.db llama-h200-fused.db llama-h200-oom.db qwen-h200-limit.db \
+    'llama-h200.db*20' 'qwen-h200-limit.db*5' 'llama-h200-oom.db*3' >told || exit 1
+diff "$DATA/golden/placements.txt" told || { echo "FAILED: something is decided otherwise" && exit 1; }
+echo "ok"
