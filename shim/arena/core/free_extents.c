@@ -1,21 +1,38 @@
 /*
  * free_extents.c - free extents by size: best fit, mostly in a few steps.
  *
- * Sizes are sorted into bins, four to a power of two, and each bin is a treap ordered by (size, place), kept
- * shallow by a priority that each extent's number gives; the links are in the extents.  A word of bits tells
- * which bins have any.  So a tree holds a few free extents at most times, and finding the next larger one is
- * a look at the bits. Best fit is the leftmost free extent that is large enough: among equals the lowest,
+ * Sizes are sorted into bins, 32 to a power of two, and each bin is a treap ordered by (size, place), kept
+ * shallow by a priority that each extent's number gives; the links are in the extents.  Words of bits tell
+ * which bins have any, and one more which of these words have a bit.  So a tree holds a free extent or two at
+ * most times, and finding the next larger one is a look at the bits.  Each step down a tree is a branch that
+ * a processor guesses wrong and a line that is in no near cache, so more bins are faster than deeper trees.
+ * Best fit is the leftmost free extent that is large enough: among equals the lowest,
  * which keeps the top of the heap free.
  */
 #include "internal.h"
+
+#define FINE 5 /* 1 << FINE bins to a power of two */
 
 /* A step wider at each power of two; what is beyond the last begins in the last one. */
 static inline unsigned bin_of(uint64_t size)
 {
     uint64_t units = size / VS_ARENA_UNIT;
-    unsigned power = 63 - (unsigned)__builtin_clzll(units | 4);
-    unsigned bin = (power - 2) * 4 + (unsigned)(units >> (power - 2));
+    unsigned power = 63 - (unsigned)__builtin_clzll(units | 1 << FINE);
+    unsigned bin = ((power - FINE) << FINE) + (unsigned)(units >> (power - FINE));
     return bin < BINS ? bin : BINS - 1;
+}
+
+static inline void note_filled(struct free_extents *f, unsigned bin)
+{
+    f->filled[bin / 64] |= UINT64_C(1) << bin % 64;
+    f->words |= UINT64_C(1) << bin / 64;
+}
+
+static inline void note_empty(struct free_extents *f, unsigned bin)
+{
+    f->filled[bin / 64] &= ~(UINT64_C(1) << bin % 64);
+    if (!f->filled[bin / 64])
+        f->words &= ~(UINT64_C(1) << bin / 64);
 }
 
 /* Whether X goes to the right of Y, without a branch that the processor would have to guess. */
@@ -62,9 +79,9 @@ void vs_free_extents_insert(struct vs_arena *a, struct free_extents *free_extent
     struct extent *all = a->extent, *x = &all[extent];
     unsigned bin = bin_of(x->size);
     uint32_t *link = &free_extents->root[bin];
-    if (!(free_extents->filled >> bin & 1))
+    if (!(free_extents->filled[bin / 64] >> bin % 64 & 1))
         *link = NIL;
-    free_extents->filled |= 1ull << bin;
+    note_filled(free_extents, bin);
     while (*link != NIL && priority_of(*link) >= priority_of(extent))
         link = side(&all[*link], after(x, &all[*link]));
     put_at(all, link, extent);
@@ -91,7 +108,7 @@ void vs_free_extents_remove(struct vs_arena *a, struct free_extents *free_extent
     }
     *link = left != NIL ? left : right;
     if (free_extents->root[bin] == NIL)
-        free_extents->filled &= ~(1ull << bin);
+        note_empty(free_extents, bin);
 }
 
 static uint32_t fit_in(const struct extent *all, uint32_t root, uint64_t size)
@@ -108,11 +125,19 @@ static uint32_t fit_in(const struct extent *all, uint32_t root, uint64_t size)
 /* In the first bin that has any, or, where these are all too small, in the next. */
 uint32_t vs_free_extents_fit(const struct vs_arena *a, const struct free_extents *free_extents, uint64_t size)
 {
-    if (!free_extents->filled)
-        return NIL;
-    uint64_t bins = free_extents->filled & ~0ull << bin_of(size);
-    uint32_t best = NIL;
-    for (; bins && best == NIL; bins &= bins - 1)
-        best = fit_in(a->extent, free_extents->root[__builtin_ctzll(bins)], size);
-    return best;
+    unsigned bin = bin_of(size), word = bin / 64;
+    uint64_t bits = free_extents->filled[word] & ~UINT64_C(0) << bin % 64;
+    uint64_t words = free_extents->words & ~UINT64_C(1) << word; /* behind this one */
+    for (;; words &= words - 1) {
+        for (; bits; bits &= bits - 1) {
+            uint32_t root = free_extents->root[word * 64 + (unsigned)__builtin_ctzll(bits)];
+            uint32_t best = fit_in(a->extent, root, size);
+            if (best != NIL)
+                return best;
+        }
+        if (!words)
+            return NIL;
+        word = (unsigned)__builtin_ctzll(words);
+        bits = free_extents->filled[word];
+    }
 }

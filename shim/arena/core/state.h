@@ -63,9 +63,11 @@ struct extent {
 };
 
 /* Free extents of one kind, by size: so many trees of similar ones.  Zero: there are none. */
-#define BINS 64
+#define BIN_WORDS 8
+#define BINS      (BIN_WORDS * 64)
 struct free_extents {
-    uint64_t filled; /* bits of the trees that have any */
+    uint64_t words;             /* bits of the words below that have any */
+    uint64_t filled[BIN_WORDS]; /* bits of the trees that have any */
     uint32_t root[BINS];
 };
 

@@ -66,10 +66,14 @@ static uint32_t count_free_extents(const struct vs_arena *a, const struct free_e
                                    enum extent_state state, uint32_t queue)
 {
     uint32_t count = 0;
-    for (uint64_t bins = free_extents->filled; bins; bins &= bins - 1) {
-        uint32_t found = count_tree(a, free_extents->root[__builtin_ctzll(bins)], state, queue);
-        KIT_CHECK(found);
-        count += found;
+    for (unsigned word = 0; word < BIN_WORDS; word++) {
+        KIT_CHECK((free_extents->words >> word & 1) == (free_extents->filled[word] != 0));
+        for (uint64_t bins = free_extents->filled[word]; bins; bins &= bins - 1) {
+            uint32_t root = free_extents->root[word * 64 + (unsigned)__builtin_ctzll(bins)];
+            uint32_t found = count_tree(a, root, state, queue);
+            KIT_CHECK(found);
+            count += found;
+        }
     }
     return count;
 }
