@@ -14,21 +14,35 @@ static bool is_ready(const struct vs_arena *a, uint32_t g, uint32_t queue)
     return !vs_order_need(a, queue, a->users[g], a->seq[g], need);
 }
 
+/* Adds N chunks from FIRST on to the RUNS that RUN (NULL: nowhere) has; how many runs they are then.  LAST:
+ * what was added before. */
+static uint32_t add_run(const struct vs_arena *a, struct run *run, uint32_t runs, uint32_t first, uint32_t n,
+                        uint32_t last)
+{
+    bool joins = last != NIL && first == last + 1 && heap_of(a, first) == heap_of(a, last);
+    if (run && joins)
+        run[runs - 1].count += n;
+    else if (run)
+        run[runs] = (struct run){first, n};
+    return runs + !joins;
+}
+
 /* The first idle chunks that the alias mapping can have, as many as it needs, are written to RUN (NULL:
  * nowhere) as runs in order of their places.  Returns how many runs they are, or 0 where there are too few
  * chunks. */
-static uint32_t choose(const struct vs_arena *a, const struct alias *v, bool ready, struct run *run)
+static uint32_t choose(struct vs_arena *a, const struct alias *v, bool ready, struct run *run)
 {
     uint32_t runs = 0, left = v->count, last = NIL;
-    for (uint32_t g = 0; left && (g = vs_chunks_next_idle(a, g)) != NIL; g++) {
-        if (!is_lent(a, g) || (ready && !is_ready(a, g, v->queue)))
-            continue;
-        if (last == NIL || g != last + 1 || heap_of(a, g) != heap_of(a, last))
-            runs++;
-        if (run)
-            run[runs - 1] = (struct run){g - run[runs - 1].count, run[runs - 1].count + 1};
-        last = g;
-        left--;
+    for (struct run r = {0, 0}; left && (r = vs_chunks_next_idle(a, r.first + r.count, left)).count;) {
+        struct run rest = r;
+        for (uint32_t n; rest.count && is_lent(a, r.first); rest.first += n, rest.count -= n) {
+            n = ready ? vs_chunks_alike(a, rest) : rest.count;
+            if (ready && !is_ready(a, rest.first, v->queue))
+                continue;
+            runs = add_run(a, run, runs, rest.first, n, last);
+            last = rest.first + n - 1;
+            left -= n;
+        }
     }
     return left ? 0 : runs;
 }

@@ -23,6 +23,7 @@ void vs_chunks_claim(struct vs_arena *a, uint32_t first, uint32_t end)
 void vs_chunks_release(struct vs_arena *a, uint32_t first, uint32_t end, uint32_t users, uint64_t seq)
 {
     memset(a->used + first, 0, end - first);
+    vs_chunks_idle_from(a, first);
     for (uint32_t g = first; g < end; g++)
         a->users[g] = users;
     if (a->queues > 1)
@@ -54,7 +55,14 @@ bool vs_chunk_complete(const struct vs_arena *a, uint32_t chunk)
     return true;
 }
 
-uint32_t vs_chunks_next_idle(const struct vs_arena *a, uint32_t chunk)
+/* ---- which are idle ---- */
+
+void vs_chunks_idle_from(struct vs_arena *a, uint32_t chunk)
+{
+    a->first_idle = chunk < a->first_idle ? chunk : a->first_idle;
+}
+
+static uint32_t next_idle(const struct vs_arena *a, uint32_t chunk)
 {
     for (uint32_t heap = heap_of(a, chunk); heap < HEAPS; heap++) {
         const struct heap *h = &a->heap[heap];
@@ -66,18 +74,55 @@ uint32_t vs_chunks_next_idle(const struct vs_arena *a, uint32_t chunk)
     return NIL;
 }
 
-struct idle_count vs_chunks_count(const struct vs_arena *a, uint32_t queue, uint32_t enough, bool ready)
+/* Behind CHUNK, which is idle: the end of the idle ones of its heap that it is among, MOST at most. */
+static uint32_t idle_end(const struct vs_arena *a, uint32_t chunk, uint32_t most)
+{
+    const struct heap *h = &a->heap[heap_of(a, chunk)];
+    uint32_t end = h->first + h->top;
+    end = end - chunk < most ? end : chunk + most;
+    for (uint64_t eight; chunk + 8 <= end; chunk += 8) {
+        memcpy(&eight, a->used + chunk, 8);
+        if (eight)
+            break;
+    }
+    while (chunk < end && !a->used[chunk])
+        chunk++;
+    return chunk;
+}
+
+struct run vs_chunks_next_idle(struct vs_arena *a, uint32_t chunk, uint32_t most)
+{
+    bool all = chunk <= a->first_idle;
+    uint32_t first = next_idle(a, all ? a->first_idle : chunk);
+    if (all)
+        a->first_idle = first;
+    return (struct run){first, first == NIL ? 0 : idle_end(a, first, most) - first};
+}
+
+uint32_t vs_chunks_alike(const struct vs_arena *a, struct run run)
+{
+    uint32_t n = 1, users = a->users[run.first];
+    uint64_t seq = a->seq[run.first];
+    if (a->queues < 2) /* nothing is waited for */
+        return run.count;
+    while (n < run.count && a->users[run.first + n] == users && a->seq[run.first + n] == seq)
+        n++;
+    return n;
+}
+
+struct idle_count vs_chunks_count(struct vs_arena *a, uint32_t queue, uint32_t enough, bool ready)
 {
     struct idle_count n = {0, 0};
     uint64_t need[QUEUES] = {0};
-    for (uint32_t g = 0; n.ready + (ready ? 0 : n.others) < enough && (g = vs_chunks_next_idle(a, g)) != NIL;
-         g++) {
-        if (!is_lent(a, g))
-            continue;
-        if (vs_order_need(a, queue, a->users[g], a->seq[g], need))
-            n.others++;
-        else
-            n.ready++;
+    uint32_t left = enough; /* of those that count */
+    for (struct run r = {0, 0}; left && (r = vs_chunks_next_idle(a, r.first + r.count, left)).count;) {
+        struct run rest = r;
+        for (uint32_t some; rest.count && is_lent(a, r.first); rest.first += some, rest.count -= some) {
+            some = vs_chunks_alike(a, rest);
+            bool waits = vs_order_need(a, queue, a->users[rest.first], a->seq[rest.first], need);
+            *(waits ? &n.others : &n.ready) += some;
+            left -= waits && ready ? 0 : some;
+        }
     }
     return n;
 }

@@ -70,13 +70,18 @@ void vs_chunks_release(struct vs_arena *a, uint32_t first, uint32_t end, uint32_
 void vs_chunks_joined(struct vs_arena *a, const struct extent *free_extent, uint64_t bound);
 /* Whether all work that used the chunk is done. */
 bool vs_chunk_complete(const struct vs_arena *a, uint32_t chunk);
-/* The first idle one at or after CHUNK, in order of their places; NIL where there is none. */
-uint32_t vs_chunks_next_idle(const struct vs_arena *a, uint32_t chunk);
+/* CHUNK is idle from now on, and maybe some behind it. */
+void vs_chunks_idle_from(struct vs_arena *a, uint32_t chunk);
+/* The first idle ones at or after CHUNK, in order of their places, that lie side by side in one heap: MOST at
+ * most, at least one.  None: the count is 0. */
+struct run vs_chunks_next_idle(struct vs_arena *a, uint32_t chunk, uint32_t most);
+/* How many of the idle chunks, from the first on, were used last as the first was. */
+uint32_t vs_chunks_alike(const struct vs_arena *a, struct run run);
 struct idle_count {
     uint32_t ready, others; /* chunks that QUEUE may use at once, and those that it would have to wait for */
 };
 /* Stops where there are ENOUGH of both, READY: of the former. */
-struct idle_count vs_chunks_count(const struct vs_arena *a, uint32_t queue, uint32_t enough, bool ready);
+struct idle_count vs_chunks_count(struct vs_arena *a, uint32_t queue, uint32_t enough, bool ready);
 
 /* ---- atoms.c ---- */
 

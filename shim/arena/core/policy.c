@@ -57,10 +57,12 @@ static bool wait_for_alias(struct vs_arena *a, const struct alias *v, uint32_t q
     uint64_t need[QUEUES] = {0};
     bool any = false;
     for (const struct run *r = v->run; count && a->queues > 1; r++) {
-        uint32_t n = r->count < count ? r->count : count;
-        for (uint32_t g = r->first; g < r->first + n; g++)
-            any |= vs_order_need(a, queue, a->users[g], a->seq[g], need);
-        count -= n;
+        struct run rest = {r->first, r->count < count ? r->count : count};
+        count -= rest.count;
+        for (uint32_t n; rest.count; rest.first += n, rest.count -= n) {
+            any |= vs_order_need(a, queue, a->users[rest.first], a->seq[rest.first], need);
+            n = vs_chunks_alike(a, rest);
+        }
     }
     return !any || vs_order_wait(a, queue, need) == 0;
 }
@@ -125,7 +127,7 @@ static int from_idle(struct vs_arena *a, uint32_t queue, uint64_t size, bool rea
 
 /* Without a stream that could wait the host does, rather than that much more were held: once, and then what
  * is complete has to do. */
-static bool is_for_host(const struct vs_arena *a, uint32_t queue, uint64_t size, enum effort effort)
+static bool is_for_host(struct vs_arena *a, uint32_t queue, uint64_t size, enum effort effort)
 {
     uint32_t need = vs_supply_need(a, heap_for(a, queue, false), queue, size);
     if (!RULE(WAIT_SLACK))

@@ -210,9 +210,10 @@ struct vs_arena {
     uint64_t *starting[LEVELS];
 
     /* by chunk */
-    uint8_t *used;   /* 0 idle, 1 used, ABSENT */
-    uint32_t *users; /* bits of the queues of the last uses, which may not be complete */
-    uint64_t *seq;   /* of the free that ended them */
+    uint32_t first_idle; /* none below it is idle */
+    uint8_t *used;       /* 0 idle, 1 used, ABSENT */
+    uint32_t *users;     /* bits of the queues of the last uses, which may not be complete */
+    uint64_t *seq;       /* of the free that ended them */
     uint32_t *atom_of;
     uint64_t *aliased; /* bits */
     uint32_t *watch;   /* the first of the alias mappings that watch it, + 1 */

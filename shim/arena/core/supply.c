@@ -112,6 +112,7 @@ static void account(struct vs_arena *a, uint32_t slot, uint32_t count)
         a->atom_of[g] = 0;
     }
     memset(a->used + slot, 0, count);
+    vs_chunks_idle_from(a, slot);
     if (a->surplus.given)
         regret(a, count);
     a->idle += count;

@@ -217,6 +217,7 @@ static void arena_check(struct vs_arena *a)
     for (uint32_t h = 0; h < HEAPS; h++)
         for (uint32_t g = a->heap[h].first; g < a->heap[h].first + a->heap[h].top; g++) {
             KIT_CHECK((a->used[g] == 1) == (by_extent[g] != 0));
+            KIT_CHECK(a->used[g] || g >= a->first_idle);
             KIT_CHECK((a->aliased[g >> 6] >> (g & 63) & 1) == (shown[g] > 0));
             KIT_CHECK(!shown[g] || a->atom[a->atom_of[g]].used == shown[g]);
             held += a->used[g] != ABSENT;
