@@ -78,7 +78,7 @@ static void work_out(const struct work *w, struct answered *row)
         row->cost = xstrdup(r.costs);
         const struct program *high = r.high.event_count ? &r.high : low;
         row->low = answer_of(low, &endless, w->q->wanted);
-        row->high = answer_of(high, &endless, w->q->wanted);
+        row->high = high == low ? answer_copy(&row->low) : answer_of(high, &endless, w->q->wanted);
         fit(w, &row->low, low, r.about ? ENDS_ABOUT_RESERVED : 0);
         fit(w, &row->high, high, r.about ? -ENDS_ABOUT_RESERVED : 0);
         add_others(w, row, &endless);

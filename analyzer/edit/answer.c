@@ -140,6 +140,21 @@ struct answer answer_of(const struct program *p, const struct torch_settings *se
     return a;
 }
 
+static uint64_t *copy_of(const uint64_t *from, size_t n)
+{
+    return from ? memcpy(zeros(n), from, n * sizeof *from) : NULL;
+}
+
+struct answer answer_copy(const struct answer *a)
+{
+    struct answer copy = *a;
+    for (int i = 0; i < FEED_POLICIES; i++) {
+        copy.of[i].phase_allocated = copy_of(a->of[i].phase_allocated, a->phases);
+        copy.of[i].phase_reserved = copy_of(a->of[i].phase_reserved, a->phases);
+    }
+    return copy;
+}
+
 static void take_out(struct answer_policy *a, const struct answer_policy *limited)
 {
     a->ran_out = true;

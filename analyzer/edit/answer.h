@@ -35,6 +35,7 @@ struct answer { /* of one program */
 
 /* The policies of WANTED.  SETTINGS: of PyTorch's; its capacity is every policy's. */
 struct answer answer_of(const struct program *p, const struct torch_settings *settings, const bool *wanted);
+struct answer answer_copy(const struct answer *a);
 void answer_free(struct answer *a);
 /* Of A, the answer without an end, whether each policy has enough with the capacity of SETTINGS: ran_out and
  * out_*.  Where it has, what is reserved is what it is then, as caches can have been emptied on the way. */
