@@ -81,10 +81,13 @@ static void work_out(const struct work *w, struct answered *row)
         row->high = high == low ? answer_copy(&row->low) : answer_of(high, &endless, w->q->wanted);
         fit(w, &row->low, low, r.about ? ENDS_ABOUT_RESERVED : 0);
         fit(w, &row->high, high, r.about ? -ENDS_ABOUT_RESERVED : 0);
-        add_others(w, row, &endless);
-        ends_about(&row->low, &row->high, r.about);
     }
-    edit_free_result(&r);
+    bool about = r.about;
+    edit_free_result(&r); /* before others are made, which are as large */
+    if (!row->why) {
+        add_others(w, row, &endless);
+        ends_about(&row->low, &row->high, about);
+    }
     free(edits);
 }
 
