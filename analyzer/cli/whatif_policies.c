@@ -5,6 +5,7 @@
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
+#include <malloc.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -20,6 +21,8 @@
 #include "read/tape.h"
 #include "whatif_edits.h"
 #include "whatif_question.h"
+
+#define LARGE (4 << 20) /* bytes of an array that goes back to the system when it is freed */
 
 struct answers {
     struct trace *t;
@@ -373,6 +376,8 @@ static int ask_edits(struct answers *a, struct json *j)
         &a->q->o->edits, &settings, wanted, policy, other, native, lacks_blocks(a->t, a->device),
         a->q->o->bytes};
     trace_free_tape(&a->tape); /* as large as the program that is read now */
+    malloc_trim(0);            /* a packing leaves many small pieces, which would stay in the process */
+    mallopt(M_MMAP_THRESHOLD, LARGE); /* nor do programs leave holes as large as they were */
     return edits_answer(a->t, a->device, &q, j);
 }
 
