@@ -14,11 +14,12 @@ static uint64_t *zeros(size_t n)
 /* False: out of memory. */
 static bool play(struct feed *f, const struct program *p, const struct trace_moment *e)
 {
+    const struct edit_block *b = &p->blocks[e->block];
     switch (e->what) {
     case MOMENT_BORN:
-        return feed_born(f, e->block, p->blocks[e->block].size, p->blocks[e->block].stream);
+        return feed_born(f, e->block, b->size, b->stream);
     case MOMENT_DIED:
-        feed_died(f, e->block, e->deferred);
+        feed_died(f, e->block, b->size, b->stream, e->deferred);
         break;
     case MOMENT_REUSABLE:
         feed_reusable(f, e->block);

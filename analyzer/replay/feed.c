@@ -21,14 +21,13 @@ struct feed {
     struct torch_settings settings;
     uint64_t allocated;
     struct addresses addresses;
-    uint64_t *size;   /* by block; 0: not alive */
+    bool *alive;      /* by block, where it is no policy of PyTorch's; of no bytes: never */
     uint32_t *number; /* of PyTorch's policies */
     struct torch torch;
     struct vs_arena *arena;
     struct vs_backing_count backing;
     uint32_t queue[QUEUES];
     uint64_t *address;
-    uint16_t *stream;
 };
 
 /* ---- the driver ---- */
@@ -74,7 +73,6 @@ static void begin_arena(struct feed *f, size_t count)
     if (vs_arena_create(&f->arena, &backing, &config) != 0)
         exit(complain("out of memory"));
     f->address = zeros(count, sizeof *f->address);
-    f->stream = zeros(count, sizeof *f->stream);
 }
 
 struct feed *feed_begin(enum feed_policy policy, const struct torch_settings *settings, size_t count)
@@ -85,7 +83,7 @@ struct feed *feed_begin(enum feed_policy policy, const struct torch_settings *se
     f->settings.expandable = policy == FEED_EXPANDABLE;
     addresses_init(&f->addresses, TOP);
     if (policy == FEED_LIVE || policy == FEED_ARENA)
-        f->size = zeros(count, sizeof *f->size);
+        f->alive = zeros(count, sizeof *f->alive);
     else
         f->number = zeros(count, sizeof *f->number);
     if (policy == FEED_ARENA)
@@ -105,19 +103,23 @@ static uint32_t queue_of(struct feed *f, uint16_t stream)
     return f->queue[stream];
 }
 
+static uint64_t rounded_of(uint64_t size)
+{
+    return (size + UNIT - 1) / UNIT * UNIT;
+}
+
 bool feed_born(struct feed *f, uint32_t block, uint64_t size, uint16_t stream)
 {
-    uint64_t rounded = (size + UNIT - 1) / UNIT * UNIT;
+    uint64_t rounded = rounded_of(size);
     if (f->policy == FEED_LIVE) {
         if (f->settings.capacity - f->allocated < rounded)
             return false;
-        f->size[block] = rounded;
+        f->alive[block] = rounded;
     } else if (f->policy == FEED_ARENA) {
         f->backing.now++;
         if (vs_arena_malloc(f->arena, queue_of(f, stream), size, &f->address[block]) != 0)
             return false;
-        f->size[block] = rounded;
-        f->stream[block] = stream;
+        f->alive[block] = rounded;
     } else {
         uint32_t number = torch_malloc(&f->torch, size, stream);
         f->number[block] = number;
@@ -142,22 +144,22 @@ static void died_torch(struct feed *f, uint32_t block, bool deferred)
     torch_release(&f->torch, number, deferred);
 }
 
-void feed_died(struct feed *f, uint32_t block, bool deferred)
+void feed_died(struct feed *f, uint32_t block, uint64_t size, uint16_t stream, bool deferred)
 {
     if (f->number) {
         died_torch(f, block, deferred);
         return;
     }
-    if (!f->size[block])
+    if (!f->alive[block])
         return;
     if (f->policy == FEED_ARENA) {
-        uint32_t queue = queue_of(f, f->stream[block]);
+        uint32_t queue = queue_of(f, stream);
         f->backing.now++;
         vs_arena_free(f->arena, f->address[block], queue,
                       deferred || queue == VS_ARENA_ANY ? VS_FREE_DEFER : 0);
     }
-    f->allocated -= f->size[block];
-    f->size[block] = 0;
+    f->allocated -= rounded_of(size);
+    f->alive[block] = false;
 }
 
 void feed_reusable(struct feed *f, uint32_t block)
@@ -194,9 +196,8 @@ void feed_end(struct feed *f)
         torch_free(&f->torch);
     }
     addresses_free(&f->addresses);
-    free(f->size);
+    free(f->alive);
     free(f->number);
     free(f->address);
-    free(f->stream);
     free(f);
 }

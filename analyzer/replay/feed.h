@@ -21,7 +21,8 @@ struct feed_totals {
 struct feed *feed_begin(enum feed_policy policy, const struct torch_settings *settings, size_t count);
 /* False: out of memory; nothing has changed but what was cached. */
 bool feed_born(struct feed *f, uint32_t block, uint64_t size, uint16_t stream);
-void feed_died(struct feed *f, uint32_t block, bool deferred);
+/* SIZE and STREAM: as it was born with. */
+void feed_died(struct feed *f, uint32_t block, uint64_t size, uint16_t stream, bool deferred);
 void feed_reusable(struct feed *f, uint32_t block);
 /* empty_cache() of PyTorch's. */
 void feed_emptied(struct feed *f);
