@@ -70,6 +70,18 @@ static ssize_t read_head(struct trace *t, unsigned char head[HEAD], struct stat 
     return n;
 }
 
+/* What the file is instead of a database, and what to do. A pickle begins with its protocol; whether it is
+ * one of PyTorch's snapshots only the import can tell. */
+static void explain_foreign(struct trace *t, const unsigned char *head, ssize_t n)
+{
+    if (n >= 2 && head[0] == 0x80 && head[1] >= 2 && head[1] <= 5)
+        snprintf(t->why, sizeof t->why,
+                 "%s is a pickle: if PyTorch's _dump_snapshot wrote it, vramscope import -o run.db %s",
+                 t->path, t->path);
+    else
+        snprintf(t->why, sizeof t->why, "%s is not a database: give a file that vramscope wrote", t->path);
+}
+
 /* Reads the head of the file: 1 = empty, 0 = looks like a database, -1 = t->why. */
 int trace_inspect(struct trace *t)
 {
@@ -81,7 +93,7 @@ int trace_inspect(struct trace *t)
     if (st.st_size == 0)
         return 1;
     if (memcmp(head, "SQLite format 3", n < 16 ? (size_t)n : 16))
-        snprintf(t->why, sizeof t->why, "%s is not a database: give a file that vramscope wrote", t->path);
+        explain_foreign(t, head, n);
     else if (n < HEAD || is_truncated(head, st.st_size, t->file))
         snprintf(t->why, sizeof t->why, "%s is truncated: its end is missing, copy it again", t->path);
     else

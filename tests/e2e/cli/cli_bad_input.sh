@@ -76,6 +76,9 @@ expect 2 "nowhere.db: No such file" "$V" report nowhere.db
 expect 2 "empty.db is empty" "$V" report empty.db
 echo "hello, this is no database" >foreign.db
 expect 2 "foreign.db is not a database" "$V" report foreign.db
+# a snapshot of PyTorch's where a recording is wanted: the command that makes one of the other
+python3 -c 'import pickle; pickle.dump({"segments": [], "device_traces": []}, open("snap.pickle", "wb"), 4)' || exit 1
+expect 2 "snap.pickle is a pickle: .*vramscope import -o run.db snap.pickle$" "$V" report snap.pickle
 echo -n "SQL" >stub.db
 expect 2 "stub.db is truncated" "$V" report stub.db
 head -c 20000 good.db >short.db
