@@ -108,9 +108,8 @@ static int answer_sizes(const struct whatif_options *o, char **files, int n)
         return complain("whatif: --policy does not go with --batch and --seq, which answer for all");
     if (o->edits.count)
         return complain("whatif: --edit does not go with --batch and --seq: ask it of one recording");
-    if (o->capacity && !question_size(o->capacity, &request.capacity))
-        return complain("whatif: --capacity takes a size such as 80GiB, not '%s'", shown(o->capacity));
-    return law_whatif(&request, files, (size_t)n);
+    int bad = o->capacity ? question_capacity(o->capacity, &request.capacity) : 0;
+    return bad ? bad : law_whatif(&request, files, (size_t)n);
 }
 
 static int answer_file(struct whatif_options *o, char **operands, int n)

@@ -21,6 +21,17 @@ bool question_size(const char *text, uint64_t *bytes)
     return true;
 }
 
+/* A capacity of "80" is no device's: who left the unit out would read that nothing fits. */
+int question_capacity(const char *text, uint64_t *bytes)
+{
+    if (!question_size(text, bytes))
+        return complain("whatif: --capacity takes a size such as 80GiB, not '%s'", shown(text));
+    if (*bytes < UINT64_C(1) << 20 && text[strspn(text, "0123456789. ")] == '\0')
+        return complain("whatif: --capacity=%s would be bytes: give its unit, such as %sGiB", shown(text),
+                        shown(text));
+    return 0;
+}
+
 static int read_policies(struct question *q)
 {
     if (!q->o->policy) {
@@ -133,9 +144,9 @@ int question_read(struct question *q, char **words, int n)
     struct torch_settings settings = torch_defaults();
     q->settings = words;
     q->setting_count = n;
-    if (q->o->capacity && !question_size(q->o->capacity, &q->capacity))
-        return complain("whatif: --capacity takes a size such as 80GiB, not '%s'", shown(q->o->capacity));
-    int bad = edits_check(&q->o->edits);
+    int bad = q->o->capacity ? question_capacity(q->o->capacity, &q->capacity) : 0;
+    if (!bad)
+        bad = edits_check(&q->o->edits);
     if (!bad)
         bad = read_policies(q);
     if (!bad)

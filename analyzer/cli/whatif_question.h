@@ -33,6 +33,8 @@ struct question {
 int question_read(struct question *q, char **words, int n);
 /* "80GiB", "512M", "1e9"; false where it is none, or more than any memory. */
 bool question_size(const char *text, uint64_t *bytes);
+/* The value of --capacity; 0, or the exit status of what was complained about. */
+int question_capacity(const char *text, uint64_t *bytes);
 /* "max_split_size=1GiB", into S; 0, or the exit status of what was complained about. */
 int question_setting(struct torch_settings *s, const char *word);
 

@@ -182,6 +182,8 @@ grep -q '^vramscope: job.db has the processes 1.*: this is 1; --process N shows 
 refused "name a recording" "$V" whatif
 refused "no policy 'torch-natve': did you mean 'torch-native'?" "$V" whatif --policy=torch-natve known.db
 refused "--capacity takes a size" "$V" whatif --capacity=much known.db
+refused "--capacity=80 would be bytes: give its unit, such as 80GiB" "$V" whatif --capacity=80 known.db
+"$V" whatif --capacity=80B known.db >/dev/null || no "a capacity of 80 B, with its unit"
 refused "neither a setting" "$V" whatif known.db other.db
 refused "cannot be '3'" "$V" whatif known.db roundup_power2_divisions=3
 refused "give --capacity too" "$V" whatif known.db garbage_collection_threshold=0.8

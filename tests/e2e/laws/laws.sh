@@ -123,7 +123,7 @@ timeout 60 "$V" whatif --json --batch=2,3 --seq=512 --capacity=100MiB "${runs[@]
 [ "$(field beyond.json '[x["batch"] for x in d["largest"]]')" = "$(field within.json '[x["batch"] for x in d["largest"]]')" ] && [ "$(field beyond.json 'd["largest"][0]["batch"] > 3')" = True ] ||
     fail "the largest batch beyond the list: $(field beyond.json 'd["largest"]')"
 # one size: whether it fits
-timeout 60 "$V" whatif --batch=4 --seq=512 --capacity=1 "${runs[@]}" >one.txt || fail "one size"
+timeout 60 "$V" whatif --batch=4 --seq=512 --capacity=1B "${runs[@]}" >one.txt || fail "one size"
 grep -Eq 'ARENA +FITS' one.txt && grep -Eq '^ +4 +512 .* no$' one.txt || fail "whether 4 x 512 fits into a byte: $(cat one.txt)"
 timeout 60 "$V" whatif --batch=4 --seq=512 --capacity=46MiB "${runs[@]}" >one.txt || fail "one size"
 grep -Eq '^ +4 +512 .* arena only$' one.txt || fail "by allocator, whether 4 x 512 fits into 46 MiB: $(cat one.txt)"
