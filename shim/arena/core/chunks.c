@@ -23,7 +23,6 @@ void vs_chunks_claim(struct vs_arena *a, uint32_t first, uint32_t end)
 void vs_chunks_release(struct vs_arena *a, uint32_t first, uint32_t end, uint32_t users, uint64_t seq)
 {
     memset(a->used + first, 0, end - first);
-    vs_chunks_idle_from(a, first);
     for (uint32_t g = first; g < end; g++)
         a->users[g] = users;
     if (a->queues > 1)
@@ -33,6 +32,7 @@ void vs_chunks_release(struct vs_arena *a, uint32_t first, uint32_t end, uint32_
     for (uint32_t g = first; g < end; g++)
         if (a->watch[g])
             vs_class_idle(a, g);
+    vs_chunks_idle_from(a, first);
 }
 
 void vs_chunks_joined(struct vs_arena *a, const struct extent *free_extent, uint64_t bound)
