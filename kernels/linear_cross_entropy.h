@@ -106,12 +106,22 @@
  *
  * How exact it is
  *
- *     Products, softmax and sums are in fp32; the loss is fp32.  For 16-bit problems two things between them
- *     have 16 bits: g, and the logits, as in PyTorch's own bf16.  Where the softmax is peaked (a trained
- *     model), 1 - p of the label is small, and the logits' rounding is most of what dinput and dweight are
- *     off by.  LCE_F32_LOGITS keeps them in fp32: about as exact as the gradients' own type can show, for a
- *     chunk of half the tokens in the same budget.  Take it where gradients are to be right to 0.5 %, or
- *     while hunting a loss that does not fall; leave it out for speed.
+ *     Products, softmax and sums are in fp32; the loss is fp32.  For 16-bit problems g has 16 bits, and
+ *     so has what lies in its place before.  Those are the logits, as in PyTorch's own bf16.  Where the
+ *     softmax is peaked (a trained model), 1 - p of the label is small, and the logits' rounding is most
+ *     of what loss, dinput and dweight are off by.
+ *
+ *     Where the products are those that skip ignored tokens (see max_counted), exponentials lie there
+ *     instead, relative to a power of two of each row and 192 classes: each probability is off by at
+ *     most 2^-10 of itself, or is taken for 0 if it is below 2^-125 of the largest of these 192, and
+ *     the loss is that of fp32 logits.  So gradients are about as exact as their own type can show, for
+ *     V / 24 bytes of workspace a token of the chunk.  That takes whole rows of one rank's whole
+ *     vocabulary, of at most 786,432 classes, and no option that needs a logit again: no bias, softcap,
+ *     smoothing, entropies.
+ *
+ *     LCE_F32_LOGITS keeps the logits in fp32: as exact with every option, for a chunk of half the
+ *     tokens in the same budget.  Take it where gradients are to be right to 0.5 % and exponentials are
+ *     not stored, or while hunting a loss that does not fall; leave it out for speed.
  *
  * What holds for every function
  *
@@ -181,7 +191,8 @@ enum lce_flag {
        once, instead of once a chunk.  An fp32 dweight needs it not. */
     LCE_F32_ACCUMULATE = 2,
     /* The logits of a 16-bit problem are kept in fp32; see "How exact it is".  Without it they are rounded
-       to the input's type, by both back ends.  fp32 problems have it anyway. */
+       to the input's type, by both back ends, but where exponentials are stored.  fp32 problems have it
+       anyway. */
     LCE_F32_LOGITS = 4,
     /* For tests: on any GPU, the kernels and products of those that have neither thread block clusters nor
        WGMMA (compute capability 8.x).  The CPU ignores it. */
@@ -219,10 +230,10 @@ struct lce_problem {
     int32_t reduction;         /* enum lce_reduction; default mean */
     /* For measuring: which of cuBLASLt's proposals to take, counted from 0; 0 is the plan's own choice, 1 ..
        15 that one, for the product of the logits in bits 0-3, of dinput in 4-7, of dweight in 8-11; one that
-       it does not have is its last. Bit 12: another softmax pass for 16-bit logits, where V is at most
-       131072.  Bit 13: cuBLASLt's products where ours would be taken; bit 14: ours for few tokens, too.  Bit
-       15: logits in the rows of dweight, where that is possible, else of dinput.  Bits 16-31: slabs of so
-       many times 64 classes (CUDA).  Default 0. */
+       it does not have is its last. Bit 12: 16-bit logits and no exponentials in their place, and another
+       softmax pass where V is at most 131072.  Bit 13: cuBLASLt's products where ours would be taken; bit 14:
+       ours for few tokens, too.  Bit 15: logits in the rows of dweight, where that is possible, else of
+       dinput.  Bits 16-31: slabs of so many times 64 classes (CUDA).  Default 0. */
     uint32_t proposals;
     /* N, which may be 0, H and V: of any value.  H is fastest where it is a multiple of 8; V need not be. */
     int64_t tokens, hidden, vocab;

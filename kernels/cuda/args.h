@@ -81,6 +81,24 @@ struct lce_softmax_args {
     struct lce_slab_row *known; /* from row 0 on: where to keep each row's sums; or NULL */
 };
 
+/* Exponentials instead of logits (exponents.cuh): a tile has so many classes; how many tiles a row may have.
+ */
+enum { LCE_TILE_CLASSES = 192, LCE_MOST_TILES = 4096 };
+
+/* What a row has in a tile, without the label: the power of two that its exponentials are relative to, -inf
+ * if all of them are 0, and their sum. */
+struct lce_tile_sum {
+    float exponent, sum;
+};
+
+/* The pass over exponentials. */
+struct lce_exponents_args {
+    struct lce_softmax_args softmax;  /* its logits are exponentials */
+    const struct lce_tile_sum *tiles; /* [rows][COUNT] */
+    const float *targets;             /* [rows] the label's logit, as the product has it */
+    int32_t count;
+};
+
 struct lce_slab_args {
     struct lce_softmax_args softmax; /* its logits are those of the slab: [rows, COLUMNS] */
     struct lce_slab_row *rows;       /* of the block */

@@ -6,7 +6,16 @@
 #include "gemm.h"
 #include "product_args.h"
 
-enum { IMAGE_SOFTMAX, IMAGE_TOKENS, IMAGE_NAIVE, IMAGE_SLAB, IMAGE_TAIL, IMAGE_PRODUCT, IMAGES };
+enum {
+    IMAGE_SOFTMAX,
+    IMAGE_TOKENS,
+    IMAGE_NAIVE,
+    IMAGE_SLAB,
+    IMAGE_TAIL,
+    IMAGE_EXPONENTS,
+    IMAGE_PRODUCT,
+    IMAGES
+};
 
 /* Extents that are passed to matrix libraries are multiples of this: 16 bytes of the narrowest type. */
 enum { LCE_TAIL_UNIT = 8 };
@@ -17,7 +26,7 @@ struct cuda_library {
     struct lce_blas blas;
     cublasLtHandle_t handle;
     CUcontext context;
-    CUlibrary images[IMAGES]; /* the image of our products only if the device can run them */
+    CUlibrary images[IMAGES]; /* that of our products only if the device can run them */
     CUfunction scale[3];      /* by enum lce_dtype */
     int processors;
     int major; /* of the compute capability */
@@ -28,6 +37,7 @@ struct cuda_layout { /* offsets into the workspace */
     size_t upcast, log_probability, g, lse; /* naive */
     size_t known, dinput;                   /* slabs */
     size_t parts;                           /* of tiles of our dinput, in rows of dweight (borrow.c) */
+    size_t tiles, targets;                  /* of a chunk whose exponentials are stored */
     size_t rest_logits;                     /* of the last of plan->rest */
     size_t next_logits, next_rows;          /* from one chunk's to the next one's, if two are under way */
 };
@@ -61,6 +71,7 @@ struct cuda_softmax {
 
 struct cuda_own_kernels {
     CUfunction logits, dinput, dweight, scatter;
+    CUfunction exponents, exponents_pass; /* instead of the logits and their pass */
 };
 
 /* Which of a pass's kernels: without options, with entropies, with all.  A temperature is in each. */
@@ -102,9 +113,10 @@ struct cuda_plan {
     int64_t from;                       /* the first token: 0, except in a segment */
     int64_t begin, end;                 /* the classes: all of them, except in `rest` */
     enum cuda_place logits_in, sums_in; /* a chunk's logits and gathered rows; its sums of dinput */
-    int kept;      /* chunks whose logits exist at a time: 2 if exchanges need that, otherwise 1 */
-    bool own;      /* uses the products of product.cu, which know which rows count, instead of cuBLASLt's */
-    bool compacts; /* rows go by index */
+    int kept;       /* chunks whose logits exist at a time: 2 if exchanges need that, otherwise 1 */
+    bool own;       /* uses the products of product.cu, which know which rows count, instead of cuBLASLt's */
+    bool exponents; /* stores exponentials instead of logits, unless a run's buffers hinder that */
+    bool compacts;  /* rows go by index */
     bool accumulates; /* dweight is summed in the workspace */
     bool scaled;      /* fp16: see struct lce_stats */
     bool wide;        /* logits in fp32 under gradients of 16 bits */
@@ -266,9 +278,19 @@ size_t cuda_own_scratch(const struct cuda_plan *plan, int64_t chunk);
 size_t cuda_lent_parts(const struct cuda_plan *plan, int64_t chunk);
 int cuda_own_find(struct cuda_plan *plan);
 int cuda_own_logits(const struct cuda_run *run, const struct cuda_slab *slab, int64_t first, int64_t rows);
+bool cuda_own_logits_fit(const struct cuda_plan *plan);
+int cuda_own_find_exponents(struct cuda_plan *plan);
+int cuda_own_exponents(const struct cuda_run *run, const struct cuda_slab *all, int64_t first, int64_t rows);
 int cuda_own_dweight(const struct cuda_run *run, const struct cuda_slab *slab, int64_t first, int64_t rows,
                      const struct cuda_sum *sum);
 int cuda_own_dinput(const struct cuda_run *run, const struct cuda_slab *all, int64_t first, int64_t rows);
+
+/* exponents.c: exponentials in the place of logits.  Whether a plan may store them; whether this run does;
+ * the sums that a row has beside them; their pass. */
+bool cuda_exponents_fit(const struct cuda_plan *plan, bool budget); /* BUDGET: one is given */
+bool cuda_takes_exponents(const struct cuda_run *run);
+int32_t cuda_exponents_tiles(const struct cuda_plan *plan); /* of a row; 0: there are no exponentials */
+int cuda_exponents_pass(const struct cuda_run *run, int64_t first, int64_t rows);
 
 /* launch.c */
 int cuda_find(const struct cuda_library *library, int image, const char *name, CUfunction *function);

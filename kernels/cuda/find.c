@@ -126,6 +126,25 @@ static int find_tail(struct cuda_plan *plan)
     return status;
 }
 
+/* What belongs to our products. */
+static int find_own(struct cuda_plan *plan)
+{
+    struct cuda_own_kernels *k = &plan->kernels.own;
+    const int dtype = plan->base.problem.dtype;
+    int status = cuda_own_find(plan);
+    if (!status)
+        status = find_typed(plan, IMAGE_PRODUCT, "own_scatter", dtype, &k->scatter);
+    return status;
+}
+
+static int find_exponents(struct cuda_plan *plan)
+{
+    int status = cuda_own_find_exponents(plan);
+    return status ? status
+                  : find_typed(plan, IMAGE_EXPONENTS, "exponents", plan->base.problem.dtype,
+                               &plan->kernels.own.exponents_pass);
+}
+
 int cuda_find_kernels(struct cuda_plan *plan)
 {
     const struct cuda_library *l = cuda_of(plan);
@@ -147,7 +166,9 @@ int cuda_find_kernels(struct cuda_plan *plan)
     if (!status && cuda_sums_dinput(plan))
         status = find_typed(plan, IMAGE_TOKENS, "store", p->dtype, &k->store_input);
     if (!status)
-        status = plan->own ? cuda_own_find(plan) : find_tail(plan);
+        status = plan->own ? find_own(plan) : find_tail(plan);
+    if (!status && plan->exponents)
+        status = find_exponents(plan);
     if (!status && (cuda_sliced(plan) || lce_in_parts(p)))
         return find_slabs(plan);
     if (!status)

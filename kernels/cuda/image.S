@@ -16,4 +16,5 @@
     image lce_image_slab, slab.fatbin
     image lce_image_tail, tail.fatbin
     image lce_image_product, product.fatbin
+    image lce_image_exponents, exponents.fatbin
     .section .note.GNU-stack, "", @progbits

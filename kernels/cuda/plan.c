@@ -44,6 +44,8 @@ static size_t lay_out(struct cuda_plan *plan, int64_t chunk)
     const bool here = !plan->borrowed && !plan->segment_count; /* what belongs to a chunk */
     l->next_logits = !here ? 0 : (n * (size_t)plan->stride * cuda_logit_size(plan) + 255) / 256 * 256;
     l->logits = lce_part(&total, (size_t)plan->kept, l->next_logits);
+    l->tiles = lce_part(&total, n * (size_t)cuda_exponents_tiles(plan), sizeof(struct lce_tile_sum));
+    l->targets = lce_part(&total, cuda_exponents_tiles(plan) ? n : 0, sizeof(float));
     l->known = lce_part(&total,
                         plan->borrowed || p->parts  ? (size_t)plan->rows
                         : cuda_sliced(plan) && here ? n
@@ -64,9 +66,11 @@ static uint64_t token_size(const struct cuda_plan *plan)
 {
     const struct lce_problem *p = &plan->base.problem;
     const size_t row = plan->compacts ? lce_dtype_size(p->dtype) : 0,
-                 sum = cuda_sums_dinput(plan) ? sizeof(float) : 0;
+                 sum = cuda_sums_dinput(plan) ? sizeof(float) : 0,
+                 tiles = (size_t)cuda_exponents_tiles(plan) * sizeof(struct lce_tile_sum) +
+                         (cuda_exponents_tiles(plan) ? sizeof(float) : 0);
     return (size_t)plan->kept * ((size_t)plan->stride * cuda_logit_size(plan) + (size_t)p->hidden * row) +
-           (size_t)p->hidden * sum;
+           (size_t)p->hidden * sum + tiles;
 }
 
 /* Whether dweight is summed over several chunks and the caller wants it rounded once (with one chunk it is
@@ -146,7 +150,8 @@ static uint64_t default_budget(const struct cuda_plan *plan)
 {
     if (plan->base.info.mode == LCE_LEAN)
         return 128 * MIB;
-    return (plan->own ? 576 : 512) * MIB; /* includes the chunk's rows and parts of dinput */
+    /* includes the chunk's rows and parts of dinput; or what exponentials have beside them */
+    return (plan->own ? 576 : plan->exponents ? 524 : 512) * MIB;
 }
 
 /* ---- slabs ---- */
@@ -321,6 +326,7 @@ static int fill(struct cuda_plan *plan, int64_t chunk, uint64_t budget)
 {
     size_t scratch = 0, used = 0;
     int status = choose_sizes(plan, chunk, budget, &scratch);
+    plan->exponents = cuda_exponents_tiles(plan) > 0;
     if (!status && !plan->segment_count)
         status = cuda_make_products(plan, scratch);
     if (!status)
@@ -378,7 +384,7 @@ static double seconds_of(struct cuda_plan *plan, uint64_t budget)
 }
 
 /* Chooses whether rows are compacted, and whose products are used. */
-static void decide(struct cuda_plan *plan, bool own)
+static void decide(struct cuda_plan *plan, bool own, uint64_t budget)
 {
     const struct lce_problem *p = &plan->base.problem;
     const bool promised = p->max_counted > 0 && p->max_counted < p->tokens;
@@ -386,6 +392,7 @@ static void decide(struct cuda_plan *plan, bool own)
     plan->compacts = own || cuda_own_compacts(plan) || (promised && plan->base.info.mode != LCE_NAIVE);
     plan->rows = promised && plan->compacts ? p->max_counted : p->tokens;
     plan->tail = own ? 0 : cuda_tail_of(p, plan->base.info.mode);
+    plan->exponents = cuda_exponents_fit(plan, budget > 0);
 }
 
 /* Our own products spend no time on ignored tokens, but take longer than cuBLASLt's if all tokens count.  The
@@ -398,11 +405,11 @@ static bool own_pays(struct cuda_plan *plan, int64_t chunk, uint64_t budget)
     size_t scratch;
     if (!cuda_own_fits(plan))
         return false;
-    decide(plan, true);
+    decide(plan, true, budget);
     if (choose_sizes(plan, chunk, budget, &scratch) || cuda_sliced(plan))
         return false;
     const double own = seconds_of(plan, budget) / (plan->borrowed ? price_borrowed : price);
-    decide(plan, false);
+    decide(plan, false, budget);
     return cuda_own_forced(plan) || choose_sizes(plan, chunk, budget, &scratch) ||
            own <= seconds_of(plan, budget);
 }
@@ -419,7 +426,7 @@ int cuda_plan_create(struct lce *library, const struct lce_problem *problem, int
     plan->base.info.mode = choose_mode(problem, mode, budget);
     plan->scaled = problem->dtype == LCE_F16 && problem->reduction != LCE_NONE;
     plan->wide = problem->flags & LCE_F32_LOGITS && problem->dtype != LCE_F32;
-    decide(plan, own_pays(plan, chunk, budget));
+    decide(plan, own_pays(plan, chunk, budget), budget);
     int status = fill(plan, chunk, budget);
     if (status)
         cuda_plan_destroy(&plan->base);

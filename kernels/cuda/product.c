@@ -65,6 +65,16 @@ bool cuda_own_fits(const struct cuda_plan *plan)
     return true;
 }
 
+/* Whether our product of the logits may stand beside cuBLASLt's others. */
+bool cuda_own_logits_fit(const struct cuda_plan *plan)
+{
+    const struct lce_problem *p = &plan->base.problem;
+    const bool few = p->tokens < LEAST_TOKENS && !cuda_own_forced(plan);
+    return cuda_of(plan)->images[IMAGE_PRODUCT] && cuda_has_clusters(plan) && p->dtype != LCE_F32 && !few &&
+           plan->base.info.mode == LCE_FAST && p->vocab >= LCE_TILE_N && p->hidden >= 64 &&
+           p->hidden % 8 == 0 && p->weight_stride % 8 == 0 && (plan->compacts || p->input_stride % 8 == 0);
+}
+
 static int32_t clusters_of(const struct cuda_plan *plan)
 {
     return cuda_of(plan)->processors / LCE_PRODUCT_CLUSTER;
@@ -94,35 +104,39 @@ size_t cuda_lent_parts(const struct cuda_plan *plan, int64_t chunk)
     return (parts < most ? parts : most) * LCE_PART_SIZE;
 }
 
+/* Finds one of the products, which all need more shared memory than a kernel has unasked. */
+static int find_product(const struct cuda_plan *plan, const char *product, CUfunction *function)
+{
+    const struct cuda_library *l = cuda_of(plan);
+    char name[64];
+    snprintf(name, sizeof name, "lce_own_%s_%s", product,
+             plan->base.problem.dtype == LCE_F16 ? "f16" : "bf16");
+    int status = cuda_find(l, IMAGE_PRODUCT, name, function);
+    if (status)
+        return status;
+    CUresult set = l->driver.function_set(*function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
+                                          LCE_PRODUCT_SHARED);
+    return set ? lce_fail(LCE_DEVICE_ERROR, "lce_plan_create: shared memory of kernel %s: %s", name,
+                          lce_driver_error(&l->driver, set))
+               : LCE_OK;
+}
+
 int cuda_own_find(struct cuda_plan *plan)
 {
     const struct lce_problem *p = &plan->base.problem;
-    const struct cuda_library *l = cuda_of(plan);
     struct cuda_own_kernels *k = &plan->kernels.own;
     const bool wide_dweight = plan->accumulates || p->grad_weight_dtype == LCE_F32;
-    const struct {
-        const char *name;
-        bool wide;
-        CUfunction *function;
-    } all[] = {{"logits", plan->wide, &k->logits},
-               {"dinput", false, &k->dinput},
-               {"dweight", wide_dweight, &k->dweight},
-               {"scatter", false, &k->scatter}};
-    int status = LCE_OK;
-    for (int i = 0; !status && i < 4; i++) {
-        char name[64];
-        snprintf(name, sizeof name, "lce_own_%s_%s%s", all[i].name, all[i].wide ? "wide_" : "",
-                 p->dtype == LCE_F16 ? "f16" : "bf16");
-        status = cuda_find(l, IMAGE_PRODUCT, name, all[i].function);
-        if (status || all[i].function == &k->scatter)
-            continue;
-        CUresult set = l->driver.function_set(
-            *all[i].function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, LCE_PRODUCT_SHARED);
-        if (set)
-            status = lce_fail(LCE_DEVICE_ERROR, "lce_plan_create: shared memory of kernel %s: %s", name,
-                              lce_driver_error(&l->driver, set));
-    }
+    int status = find_product(plan, plan->wide ? "logits_wide" : "logits", &k->logits);
+    if (!status)
+        status = find_product(plan, "dinput", &k->dinput);
+    if (!status)
+        status = find_product(plan, wide_dweight ? "dweight_wide" : "dweight", &k->dweight);
     return status;
+}
+
+int cuda_own_find_exponents(struct cuda_plan *plan)
+{
+    return find_product(plan, "exponents", &plan->kernels.own.exponents);
 }
 
 /* Describes a matrix of 16-bit numbers, or of 32-bit ones if it is wide, that is moved in boxes of 128 bytes
@@ -166,7 +180,7 @@ static struct lce_own_args arguments(const struct cuda_run *r, int64_t first, in
 {
     struct lce_own_args a;
     memset(&a, 0, sizeof a);
-    a.counted = &r->stats->counted;
+    a.counted = r->plan->compacts ? &r->stats->counted : NULL;
     a.first = first;
     a.tokens = (int32_t)rows;
     a.clusters = clusters_of(r->plan);
@@ -178,6 +192,16 @@ static struct matrix gathered(const struct cuda_run *r, int64_t rows, uint32_t b
 {
     const int64_t hidden = r->plan->base.problem.hidden;
     return (struct matrix){cuda_rows(r), hidden, rows, hidden, box, false};
+}
+
+/* The hidden states of a chunk: gathered, or where the caller has them. */
+static struct matrix hidden_states(const struct cuda_run *r, int64_t first, int64_t rows, uint32_t box)
+{
+    const struct lce_problem *p = &r->plan->base.problem;
+    const char *input = r->buffers->input;
+    if (r->plan->compacts)
+        return gathered(r, rows, box);
+    return (struct matrix){input + first * p->input_stride * 2, p->hidden, rows, p->input_stride, box, false};
 }
 
 /* The classes' rows of the weight. */
@@ -205,19 +229,42 @@ static uint32_t box_of(uint32_t count, bool shared, bool across)
  * no pause costs 1 to 3 %. */
 enum { PAUSE = 20 };
 
-int cuda_own_logits(const struct cuda_run *r, const struct cuda_slab *s, int64_t first, int64_t rows)
+static int logits_arguments(const struct cuda_run *r, const struct cuda_slab *s, int64_t first, int64_t rows,
+                            struct lce_own_args *a)
 {
     const struct cuda_plan *plan = r->plan;
-    struct lce_own_args a = arguments(r, first, rows);
+    *a = arguments(r, first, rows);
     const bool share_x = (int)LCE_LOGITS_DOWN > (int)LCE_LOGITS_RIGHT;
-    const struct matrix x = gathered(r, rows, box_of(LCE_LOGITS_DOWN, share_x, false)),
+    const struct matrix x = hidden_states(r, first, rows, box_of(LCE_LOGITS_DOWN, share_x, false)),
                         w = weight(r, s, box_of(LCE_LOGITS_RIGHT, !share_x, false)),
                         z = {cuda_logits(r), plan->stride, rows, plan->stride, 64, plan->wide};
-    a.n = (int32_t)s->columns;
-    a.k = (int32_t)plan->base.problem.hidden;
-    a.pause = PAUSE / 2;
-    int status = maps(r, &a, &x, &w, &z);
-    return status ? status : cuda_launch_product(r, plan->kernels.own.logits, &a);
+    a->n = (int32_t)s->columns;
+    a->k = (int32_t)plan->base.problem.hidden;
+    a->pause = PAUSE / 2;
+    return maps(r, a, &x, &w, &z);
+}
+
+int cuda_own_logits(const struct cuda_run *r, const struct cuda_slab *s, int64_t first, int64_t rows)
+{
+    struct lce_own_args a;
+    int status = logits_arguments(r, s, first, rows, &a);
+    return status ? status : cuda_launch_product(r, r->plan->kernels.own.logits, &a);
+}
+
+int cuda_own_exponents(const struct cuda_run *r, const struct cuda_slab *s, int64_t first, int64_t rows)
+{
+    const struct cuda_plan *plan = r->plan;
+    const struct lce_softmax_args softmax = cuda_softmax_args(r, first);
+    struct lce_own_exponents_args a;
+    memset(&a, 0, sizeof a);
+    a.labels = softmax.labels;
+    a.index = softmax.index;
+    a.tiles = cuda_at(r, plan->layout.tiles);
+    a.targets = cuda_at(r, plan->layout.targets);
+    a.to_bits = softmax.to_bits;
+    a.count = cuda_exponents_tiles(plan);
+    int status = logits_arguments(r, s, first, rows, &a.product);
+    return status ? status : cuda_launch_product(r, plan->kernels.own.exponents, &a.product);
 }
 
 int cuda_own_dweight(const struct cuda_run *r, const struct cuda_slab *s, int64_t first, int64_t rows,

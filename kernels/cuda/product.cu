@@ -4,9 +4,10 @@
  *     logits   [tokens, V] = x weight^T         dinput [tokens, H] = g weight        dweight [V, H] += g^T x
  *
  * dinput has sums over the vocabulary, so the end of a tile hardly matters: product.cuh.  logits and dweight
- * have short ones: product_turns.cuh.  `wide` has a result of 32 bits.
+ * have short ones: product_turns.cuh.  `wide` has a result of 32 bits; `exponents` stores exponentials of the
+ * logits (product_exponents.cuh).
  */
-#include "product_turns.cuh"
+#include "product_exponents.cuh"
 
 using Logits = lce::Turns<LCE_LOGITS_DOWN, LCE_LOGITS_RIGHT, LCE_TURN_STAGES, false>;
 using Dweight = lce::Turns<LCE_DWEIGHT_DOWN, LCE_DWEIGHT_RIGHT, LCE_TURN_STAGES, true>;
@@ -22,6 +23,11 @@ static_assert(Logits::shared <= LCE_PRODUCT_SHARED && Dweight::shared <= LCE_PRO
 #define PRODUCTS(type, F16, T)                                                                               \
     PRODUCT(logits_##type, (lce::own_turns<F16, false, Logits>))                                             \
     PRODUCT(logits_wide_##type, (lce::own_turns<F16, true, Logits>))                                         \
+    extern "C" __global__ void __launch_bounds__(LCE_PRODUCT_THREADS, 1)                                     \
+        lce_own_exponents_##type(const __grid_constant__ lce_own_exponents_args a)                           \
+    {                                                                                                        \
+        lce::own_exponents<F16, Logits>(a);                                                                  \
+    }                                                                                                        \
     PRODUCT(dinput_##type, (lce::own_product<F16, LCE_PRODUCT_CLUSTER>))                                     \
     PRODUCT(dweight_##type, (lce::own_turns<F16, false, Dweight>))                                           \
     PRODUCT(dweight_wide_##type, (lce::own_turns<F16, true, Dweight>))                                       \

@@ -5,6 +5,8 @@
 #include <cuda.h>
 #include <stdint.h>
 
+#include "args.h"
+
 /* A block of dinput computes tiles of 128 x 256 sums, 64 of k at a time; two blocks, one below the other,
  * form a cluster. */
 enum {
@@ -40,6 +42,17 @@ struct lce_own_args {
     int32_t room;            /* how many parts of tiles fit in sums; 0: no tile is split */
     int32_t pause;           /* between boxes that are stored, in nanoseconds for each 64 of k */
     float beta;
+};
+
+/* The product of the logits that stores exponentials, and what the pass needs of each row (exponents.cuh). */
+struct lce_own_exponents_args {
+    struct lce_own_args product;
+    struct lce_labels labels;
+    const int32_t *index;       /* of the tokens of all rows, from row 0 of the first chunk on; or NULL */
+    struct lce_tile_sum *tiles; /* of this chunk: [rows][COUNT] */
+    float *targets;             /* [rows] */
+    float to_bits;              /* log2(e) / temperature */
+    int32_t count;
 };
 
 /* Copies the rows of a product to the caller's rows. */

@@ -212,15 +212,43 @@ __device__ inline bool stores_singly(const lce_own_args &a)
     return a.beta != 0 && a.beta != 1;
 }
 
-template <bool F16, bool Wide, typename S>
-__device__ inline void consume_turns(const lce_own_args &a, const OwnShape &s, const TurnShared &shared,
+/* The barriers and the staging of a consumer at the end of a tile. */
+struct TurnEnd {
+    uint32_t staging, ready, staged, parity;
+};
+
+/* What a consumer does with the sums of its tile: here, stores them. */
+template <bool F16, bool Wide, typename S> struct StoreSums {
+    const lce_own_args &a;
+    const float alpha;
+
+    __device__ explicit StoreSums(const lce_own_args &arguments) : a(arguments), alpha(a.alpha ? *a.alpha : 1)
+    {
+    }
+    __device__ void operator()(float (&d)[S::Down][32 * S::Right], const OwnShape &s, int32_t turn,
+                               uint32_t rank, TurnEnd &at) const
+    {
+        if (Wide && stores_singly(a)) {
+            const OwnTile t = turn_tile<S>(s, turn, rank);
+#pragma unroll
+            for (int down = 0; down < S::Down; down++)
+                store_sums<S::Right>(static_cast<float *>(a.sums) + (t.m + 64 * down) * a.sums_stride + t.n,
+                                     a.sums_stride, s.m - t.m - 64 * down, a.columns - t.n, a.beta, d[down],
+                                     alpha);
+        } else {
+            end_turn<F16, Wide, S>(a, d, at.staging, at.ready, at.staged, at.parity, alpha);
+        }
+    }
+};
+
+template <bool F16, typename S, typename End>
+__device__ inline void consume_turns(const End &end, const OwnShape &s, const TurnShared &shared,
                                      int32_t cluster, uint32_t rank, int consumer)
 {
     Turn<S::Stages> at;
     float d[S::Down][32 * S::Right];
-    uint32_t parity = 0;
+    TurnEnd place = {shared.staging, shared.ready + 8 * consumer, shared.staged + 8 * consumer, 0};
     int whose = 0;
-    const float alpha = a.alpha ? *a.alpha : 1;
     for (int32_t turn = cluster; turn < s.turns; turn += s.clusters, whose ^= 1) {
         if (whose != consumer) {
             at.skip(s.k_steps);
@@ -230,17 +258,7 @@ __device__ inline void consume_turns(const lce_own_args &a, const OwnShape &s, c
         if (turn > cluster)
             turn_wait(1 + consumer);
         multiply_turn<F16, S>(d, s, shared, at, more ? 2 - consumer : 0);
-        if (Wide && stores_singly(a)) {
-            const OwnTile t = turn_tile<S>(s, turn, rank);
-#pragma unroll
-            for (int down = 0; down < S::Down; down++)
-                store_sums<S::Right>(static_cast<float *>(a.sums) + (t.m + 64 * down) * a.sums_stride + t.n,
-                                     a.sums_stride, s.m - t.m - 64 * down, a.columns - t.n, a.beta, d[down],
-                                     alpha);
-        } else {
-            end_turn<F16, Wide, S>(a, d, shared.staging, shared.ready + 8 * consumer,
-                                   shared.staged + 8 * consumer, parity, alpha);
-        }
+        end(d, s, turn, rank, place);
     }
 }
 
@@ -332,7 +350,9 @@ template <typename S> __device__ inline TurnShared lay_out_turns(uint32_t memory
     return shared;
 }
 
-template <bool F16, bool Wide, typename S> __device__ inline void own_turns(const lce_own_args &a)
+/* End is made of its ARGUMENTS, of which A is the product's part. */
+template <bool F16, bool Wide, typename S, typename End, typename Arguments>
+__device__ inline void own_turns(const lce_own_args &a, const Arguments &arguments)
 {
     extern __shared__ char memory[];
     const TurnShared shared = lay_out_turns<S>(shared_address(memory));
@@ -353,10 +373,15 @@ template <bool F16, bool Wide, typename S> __device__ inline void own_turns(cons
         __syncwarp();
     } else {
         registers_take<232>();
-        consume_turns<F16, Wide, S>(a, s, shared, cluster, rank, group - 1);
+        consume_turns<F16, S>(End(arguments), s, shared, cluster, rank, group - 1);
     }
     __syncthreads();
     cluster_barrier(); /* the other block may still write to this block's memory and barriers */
+}
+
+template <bool F16, bool Wide, typename S> __device__ inline void own_turns(const lce_own_args &a)
+{
+    own_turns<F16, Wide, S, StoreSums<F16, Wide, S>>(a, a);
 }
 
 } // namespace lce

@@ -273,9 +273,10 @@ static int whole_rows(const struct cuda_run *r, const struct block *b)
     const struct cuda_plan *plan = r->plan;
     const struct cuda_slab all = slab_of(plan, b, 0);
     const bool naive = plan->base.info.mode == LCE_NAIVE;
-    int status = logits(r, b, &all);
+    const bool exponents = cuda_takes_exponents(r);
+    int status = exponents ? cuda_own_exponents(r, &all, b->first, b->rows) : logits(r, b, &all);
     if (!status)
-        status = softmax(r, b->first, b->rows);
+        status = exponents ? cuda_exponents_pass(r, b->first, b->rows) : softmax(r, b->first, b->rows);
     if (!status)
         status = gradients(r, b, &all, naive ? cuda_at(r, plan->layout.g) : cuda_logits(r), true);
     return status ? status : store_dinput(r, b);

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "args.h"
+#include "product_args.h"
 #include "threads.h"
 
 #undef cuCtxCreate
@@ -171,13 +171,23 @@ static void (*caller(const char *name))(const void *)
         const char *prefix;
         void (*call)(const void *);
     } rows[] = {
-        {"lce_softmax", call<lce_softmax_args>}, {"lce_prepare", call<lce_prepare_args>},
-        {"lce_gather", call<lce_rows_args>},     {"lce_scatter", call<lce_rows_args>},
-        {"lce_reduce", call<lce_reduce_args>},   {"lce_blank", call<lce_blank_args>},
-        {"lce_column_sum", call<lce_sum_args>},  {"lce_store", call<lce_store_args>},
-        {"lce_naive", call<lce_naive_args>},     {"lce_slab", call<lce_slab_args>},
-        {"lce_scale", call<lce_scale_args>},     {"lce_tail", call<lce_tail_args>},
+        {"lce_softmax", call<lce_softmax_args>},
+        {"lce_prepare", call<lce_prepare_args>},
+        {"lce_gather", call<lce_rows_args>},
+        {"lce_scatter", call<lce_rows_args>},
+        {"lce_reduce", call<lce_reduce_args>},
+        {"lce_blank", call<lce_blank_args>},
+        {"lce_column_sum", call<lce_sum_args>},
+        {"lce_store", call<lce_store_args>},
+        {"lce_naive", call<lce_naive_args>},
+        {"lce_slab", call<lce_slab_args>},
+        {"lce_scale", call<lce_scale_args>},
+        {"lce_tail", call<lce_tail_args>},
         {"lce_parts", call<lce_parts_args>},
+        {"lce_exponents", call<lce_exponents_args>},
+        {"lce_own_scatter", call<lce_own_rows_args>},
+        {"lce_own_exponents", call<lce_own_exponents_args>},
+        {"lce_own", call<lce_own_args>},
     };
     for (const auto &row : rows)
         if (!strncmp(name, row.prefix, strlen(row.prefix)))
@@ -197,6 +207,10 @@ API cuLaunchKernelEx(const CUlaunchConfig *c, CUfunction function, void **argume
         (c->numAttrs ||
          (info.dli_sname && !strncmp(info.dli_sname, "lce_softmax", 11) && !strstr(info.dli_sname, "_loop"))))
         return CUDA_ERROR_NOT_SUPPORTED;
+    if (!strncmp(info.dli_sname, "lce_own", 7)) { /* products.cpp */
+        kernel(arguments[0]);
+        return CUDA_SUCCESS;
+    }
     const unsigned cluster = c->numAttrs ? c->attrs[0].value.clusterDim.x : 1;
     emulated::launch(kernel, arguments[0], c->gridDimX, cluster, c->blockDimX);
     return CUDA_SUCCESS;

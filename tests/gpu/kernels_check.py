@@ -306,7 +306,7 @@ def main():
     library = K.Library(path, K.CUDA if backend == "cuda" else K.CPU)
     if "--digest" in sys.argv:
         return print(kernels_hostile.digest(library, memory))
-    groups = (options, tf32, shapes, policy, compaction, borrowed, segments, corners, half_precision, budgets, portable, scaled, repeated, kernels_regimes.regimes, kernels_parts.parts, kernels_parts.refusals, kernels_products.products, kernels_products.lent) + kernels_hostile.GROUPS
+    groups = (options, tf32, shapes, policy, compaction, borrowed, segments, corners, half_precision, budgets, portable, scaled, repeated, kernels_regimes.regimes, kernels_regimes.exponentials, kernels_parts.parts, kernels_parts.refusals, kernels_products.products, kernels_products.lent) + kernels_hostile.GROUPS
     if "--emulated" in sys.argv:
         left_out = (tf32, budgets, repeated, kernels_products.products, kernels_products.lent, kernels_hostile.streams, kernels_hostile.graphs)
         groups = [group for group in groups if group not in left_out]

@@ -259,6 +259,12 @@ class Gpu:
         self.call("cuStreamCreate", C.byref(stream), 1)
         return stream
 
+    def capability(self):
+        numbers = C.c_int(), C.c_int()
+        for number, attribute in zip(numbers, (75, 76)):
+            self.call("cuDeviceGetAttribute", C.byref(number), attribute, 0)
+        return tuple(number.value for number in numbers)
+
     def capture(self, work):
         """What WORK puts on the stream, as a graph that can be launched."""
         graph, ready = C.c_void_p(), C.c_void_p()

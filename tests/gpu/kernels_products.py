@@ -33,6 +33,8 @@ def one(library, memory, shape, name, dtype, ignored):
         report(f"the same bits again, {what}", differ(got, case.run(chunk=chunk)[0]))
         case.problem.proposals = CUBLASLT
         case.check(f"{what}, cuBLASLt", chunk=chunk)
+        case.problem.proposals = CUBLASLT | OURS
+        case.check(f"{what}, cuBLASLt beside our logits", chunk=chunk)
 
 
 def strided(library, memory):

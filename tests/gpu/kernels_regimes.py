@@ -15,6 +15,7 @@ from kernels_case import EMULATED, Case, problem, report
 from kernels_parts import together
 
 PEAKED = 1.0, 1e-2, 1e-4, 1e-6  # mean losses
+OURS, BESIDE = 1 << 14, 3 << 13  # in proposals: our products, for few tokens, too; that of the logits beside cuBLASLt's others
 NOISE = 1e-4  # of two methods that round alike, to different sides
 
 
@@ -76,13 +77,14 @@ def inputs(cell, n, h, v, random):
     return x, w, bias, labels
 
 
-def eager(x, w, bias, labels, above, temperature, f=np.float32):
+def eager(x, w, bias, labels, above, temperature, f=np.float32, wide=False):
     """(loss, dinput, dweight, entropies) as PyTorch's bf16 has them: of the mean, and with ABOVE of that much of the mean
-    entropy, too.  F: the type of what comes between logits and gradient."""
+    entropy, too.  F: the type of what comes between logits and gradient; WIDE: logits are not rounded to bf16."""
     n = int((labels != -100).sum())
     rows = np.flatnonzero(labels != -100)
     with np.errstate(over="ignore"):
-        z = rounded((x @ w.T + (0 if bias is None else bias)).astype(f)).astype(f)[rows] / f(temperature)
+        z = (x @ w.T + (0 if bias is None else bias)).astype(f)
+        z = (z if wide else rounded(z)).astype(f)[rows] / f(temperature)
     with np.errstate(divide="ignore"):
         z -= z.max(1, keepdims=True)
         log_p = z - np.log(np.exp(z).sum(1, keepdims=True, dtype=f))
@@ -158,3 +160,61 @@ def regimes(library, memory, quick):
                 one(library, memory, cell, shape, flags, ways + [{"chunk": shape[0], "cuts": (shape[2] // 2,)}], above=1.0)
             if not EMULATED or cell in ("peaked 1e-06", "overflowing") or "1e4" in cell and flags:
                 one(library, memory, cell, shape, flags, ways, above=0.5, temperature=0.7)
+
+
+LOGITS = 1 << 12  # in proposals: 16-bit logits, where exponentials would be stored
+EXACT = 3e-3  # gradients, where the softmax is peaked
+
+
+def exponential(library, memory, cell, shape, chunk, most=1.0, seed=11, whose=OURS, **values):
+    """A cell with products of ours, or that of the logits beside cuBLASLt's: held to exact arithmetic of exact logits with a gradient in bf16, gradients to MOST as well.
+    Returns the error of dinput with 16-bit logits."""
+    n, h, v = shape
+    x, w, bias, labels = inputs(cell, n, h, v, np.random.default_rng(seed))
+    temperature = values.get("temperature", 1.0)
+    x = x * temperature
+    if cell == "one counts":
+        labels[np.arange(n) != n // 2] = -100
+    as_bits = dict(input=K.to_type(x, K.BF16), weight=K.to_type(w, K.BF16), labels=labels, bias=None if bias is None else K.to_type(bias, K.BF16))
+    case = Case(library, memory, problem(library, n, h, v, wants=7, proposals=whose, **values), change=lambda v: v.update(as_bits))
+    theirs = dict(zip(("loss", "grad_input", "grad_weight"), eager(rounded(x), w, bias, labels, 0, temperature, np.float64, wide=bias is None)))
+    got, flag, problems = case.run(chunk=chunk)
+    for name, eagers in theirs.items():
+        want = case.want[name]
+        ours, least = distance(K.from_type(got[name], case.outputs[name][0]), want), distance(eagers, want)
+        limit = min(1.05 * least + NOISE, most)
+        if "1e4" in cell or cell == "duplicates":  # columns of 100, or rows that are equal, cancel in dinput and leave what was rounded: in
+            limit = 2 * least + NOISE  # exact arithmetic p and 1 - p of two classes are rounded alike, exponentials once more
+        if "1e4" in cell:  # of which fp32 can say no more than 1e-3
+            limit = max(limit, 1e-2)
+        if name == "loss":
+            limit = 2e-2 if "1e4" in cell else 1e-3 if bias is None else 1.05 * least + NOISE
+        elif name == "grad_weight" and chunk < n:
+            limit = 2 * limit  # it is rounded once a chunk
+        print(f"      {cell}, exponentials, chunk {chunk} {values}, {whose >> 13}: {name} is off by {ours:.2e}, eager with exact logits by {least:.2e}", flush=True)
+        if not ours <= limit:
+            problems.append(f"{name} is off by {ours:.2e}, not at most {limit:.2e}")
+    again = case.run(chunk=chunk)[0]
+    problems += ["other bits in a second run"] if any(got[name].tobytes() != again[name].tobytes() for name in theirs) else []
+    report(f"{cell}, exponentials, {shape}, chunk {chunk} {values}, {whose >> 13}", problems + ([f"error flag {flag}"] if flag else []))
+    case.problem.proposals |= LOGITS
+    return distance(K.from_type(case.run(chunk=chunk)[0]["grad_input"], K.BF16), case.want["grad_input"])
+
+
+def exponentials(library, memory, quick):
+    """Where the products are ours their tiles end in exponentials, and 16 bits are as exact as fp32 logits: compute capability 9.0 alone."""
+    if memory.stream is None or memory.capability() != (9, 0):
+        return
+    cells = ["flat", "words"] + [f"peaked {loss}" for loss in PEAKED]
+    cells += ["logits of +-1e4", "all by 1e4", "masked", "overflowing", "duplicates", "one counts"]
+    shape, seed = ((129, 72, 769), 11) if quick else ((300, 128, 4099), 12)  # with which rounding g alone leaves less than EXACT
+    for cell in cells:
+        before = exponential(library, memory, cell, shape, shape[0], EXACT if cell.startswith("peaked") else 1.0, seed)
+        if cell in ("peaked 0.0001", "peaked 1e-06"):  # what this test is there for
+            report(f"{cell}: 16-bit logits are worse", [] if before > 2 * EXACT else [f"they are off by {before:.2e}"])
+        exponential(library, memory, cell, shape, shape[0], whose=BESIDE)
+        if not quick:
+            exponential(library, memory, cell, shape, 128)
+            exponential(library, memory, cell, (129, 72, 769), 64, whose=BESIDE, max_counted=100 if cell == "one counts" else 0)
+            exponential(library, memory, cell, shape, shape[0], temperature=0.7)
+            exponential(library, memory, cell, (129, 72, 769), 129)

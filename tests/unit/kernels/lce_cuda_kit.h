@@ -38,7 +38,7 @@ static struct {
     const void *logits;     /* where the first product wrote, and the bytes from row to row there */
     size_t pitch;
     size_t scratch; /* that each product's algorithm takes */
-    int products, launches, own;
+    int products, launches, own, exponents;
     int refuse_launch, refuse_product, no_algorithm, refuse_exchange;
     char asked[64]; /* what the run called the caller's exchange for: see asked() */
     int ragged;     /* extents along memory that are no multiple of 8, of products */
@@ -105,6 +105,8 @@ static inline int drop_images(void **state)
 
 /* ---- the driver ---- */
 
+enum { OTHERS = 1, EXPONENTS }; /* kernels */
+
 static inline CUresult fake_kernel(CUkernel *kernel, CUlibrary library, const char *name)
 {
     if (!in_images(name))
@@ -112,7 +114,7 @@ static inline CUresult fake_kernel(CUkernel *kernel, CUlibrary library, const ch
     snprintf(seen.kernel, sizeof seen.kernel, "%s", name);
     if (strstr(name, "softmax") && !strstr(name, "general") && !strstr(name, "entropic"))
         snprintf(seen.softmax, sizeof seen.softmax, "%s", name);
-    *kernel = (CUkernel)1;
+    *kernel = (CUkernel)(uintptr_t)(strstr(name, "lce_own_exponents") ? EXPONENTS : OTHERS);
     return CUDA_SUCCESS;
 }
 
@@ -133,6 +135,15 @@ static inline void touch_sums(const struct lce_own_args *a)
         touch(a->sums, ((rows - 1) * (size_t)a->sums_stride + (size_t)a->columns) * sizeof(float));
 }
 
+static inline void touch_tiles(const struct lce_own_exponents_args *a)
+{
+    const size_t rows = (size_t)a->product.tokens;
+    assert_int_equal(a->count, (a->product.n + LCE_TILE_CLASSES - 1) / LCE_TILE_CLASSES);
+    touch(a->tiles, rows * (size_t)a->count * sizeof *a->tiles);
+    touch(a->targets, rows * sizeof *a->targets);
+    seen.exponents++;
+}
+
 static inline CUresult fake_launch(const CUlaunchConfig *c, CUfunction f, void **arguments, void **extra)
 {
     assert_in_range(c->gridDimX, 1, INT32_MAX);
@@ -140,6 +151,8 @@ static inline CUresult fake_launch(const CUlaunchConfig *c, CUfunction f, void *
     if (c->blockDimX == LCE_PRODUCT_THREADS) {
         assert_int_equal(c->gridDimX, 132);
         touch_sums(arguments[0]);
+        if (f == (CUfunction)EXPONENTS)
+            touch_tiles(arguments[0]);
         seen.own++;
     }
     return seen.launches == seen.refuse_launch ? CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES : CUDA_SUCCESS;
@@ -375,7 +388,7 @@ static inline int run(struct lce_plan *plan)
     for (uintptr_t i = 0; i < 5; i++)
         seen.known[i] = (struct region){(const char *)((i + 1) * apart), sizes[i]};
     seen.furthest = NULL;
-    seen.products = seen.launches = seen.own = 0;
+    seen.products = seen.launches = seen.own = seen.exponents = 0;
     seen.asked[0] = 0;
     const struct lce_buffers b = {.input = (const void *)(2 * apart),
                                   .weight = (const void *)(3 * apart),

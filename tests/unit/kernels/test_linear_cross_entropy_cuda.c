@@ -43,7 +43,8 @@ static void every_plan_finds_its_kernels_and_stays_in_its_buffers(void **state)
 }
 
 /* On Hopper the products that skip ignored tokens stand for cuBLASLt's, but for what they cannot do, and
- * where the caller says that next to none is ignored. */
+ * where the caller says that next to none is ignored: there that of the logits alone does, if it may store
+ * exponentials. */
 static void own_products_stay_in_their_buffers_and_are_all_there_is(void **state)
 {
     static const int64_t vocabs[] = {256, 300, 1003, 50257, 128256, 270001};
@@ -60,8 +61,10 @@ static void own_products_stay_in_their_buffers_and_are_all_there_is(void **state
                 const bool own = dtype != LCE_F32 && p.max_counted != 1000;
                 if (run(plan) != LCE_OK)
                     fail_msg("%s", lce_message());
-                assert_int_equal(seen.own, own ? 3 * plan->info.chunks : 0);
-                assert_int_equal(seen.products, own ? 0 : products_of(plan));
+                const int exponents = dtype != LCE_F32 && !(choice & 1) ? plan->info.chunks : 0;
+                assert_int_equal(seen.own, own ? 3 * plan->info.chunks : exponents);
+                assert_int_equal(seen.exponents, exponents);
+                assert_int_equal(seen.products, own ? 0 : products_of(plan) - exponents);
                 assert_int_equal(plan->info.chunks, p.max_counted == 700 ? 2 : 3);
                 assert_ptr_equal(seen.furthest, seen.known[0].begin + plan->info.workspace_size);
                 cuda_plan_destroy(plan);
@@ -78,6 +81,115 @@ static void own_products_stay_in_their_buffers_and_are_all_there_is(void **state
         cuda_plan_destroy(plan);
     }
     library.images[IMAGE_PRODUCT] = NULL;
+}
+
+/* A plan knows of some options that it must have the logits; of a bias and of the entropies' gradient only a
+ * run does. */
+static void exponentials_are_stored_where_no_option_needs_the_logits(void **state)
+{
+    static const struct {
+        int64_t vocab;
+        uint32_t wants, flags, proposals;
+        float softcap, smoothing, temperature, z_loss;
+        bool bias, entropies, plan, run;
+    } rows[] = {{.vocab = 50257, .plan = true, .run = true},
+                {.vocab = 50257, .plan = true, .run = true, .temperature = 0.7f, .z_loss = 0.1f},
+                {.vocab = 50257, .plan = true, .bias = true},
+                {.vocab = 50257, .plan = true, .entropies = true},
+                {.vocab = 50257, .wants = LCE_WANT_ENTROPY},
+                {.vocab = 50257, .flags = LCE_F32_LOGITS},
+                {.vocab = 50257, .proposals = 1 << 12},
+                {.vocab = 50257, .softcap = 30},
+                {.vocab = 50257, .smoothing = 0.1f},
+                {.vocab = 786432, .plan = true, .run = true},
+                {.vocab = 786433}};
+    library.images[IMAGE_PRODUCT] = (CUlibrary)1;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct lce_problem p = problem_of(1000, 64, rows[i].vocab, LCE_BF16, rows[i].flags);
+        p.wants |= rows[i].wants;
+        p.proposals = rows[i].proposals | 1 << 14;
+        p.softcap = rows[i].softcap, p.label_smoothing = rows[i].smoothing, p.z_loss = rows[i].z_loss;
+        p.temperature = rows[i].temperature > 0 ? rows[i].temperature : 1;
+        struct lce_plan *base = plan_of(&p, LCE_FAST, 384, 0);
+        const struct cuda_plan *plan = (const struct cuda_plan *)base;
+        struct lce_buffers b = {.bias = rows[i].bias ? (void *)16 : NULL,
+                                .grad_entropy = rows[i].entropies ? (void *)16 : NULL};
+        const struct cuda_run r = {.plan = plan, .buffers = &b};
+        assert_true(plan->own);
+        assert_int_equal(plan->exponents, rows[i].plan);
+        assert_int_equal(cuda_takes_exponents(&r), rows[i].run);
+        cuda_plan_destroy(base);
+    }
+    library.images[IMAGE_PRODUCT] = NULL;
+}
+
+/* The slabs of all stages, by all blocks; the stages follow one another, and none overwrites its own rows. */
+static int64_t stages_of(const struct cuda_plan *plan)
+{
+    const struct lce_problem *p = &plan->base.problem;
+    int64_t slabs = 0, at = p->vocab - plan->borrowed;
+    for (const struct cuda_plan *s = plan->rest; s; s = s->rest) {
+        assert_int_equal(s->begin, at);
+        assert_true(s->end > s->begin && s->end <= p->vocab);
+        assert_int_equal(s->logits_in, s->rest ? IN_DWEIGHT : IN_WORKSPACE); /* only the last lies there */
+        assert_true(!s->rest || s->layout.logits >= (size_t)(s->end * p->hidden) * 2);
+        slabs += (s->end - s->begin + s->columns - 1) / s->columns * ((plan->rows + s->chunk - 1) / s->chunk);
+        at = s->end;
+    }
+    assert_int_equal(at, p->vocab);
+    return slabs;
+}
+
+/* The segments follow one another, and nothing lies in rows of dinput that are done or that a product writes.
+ */
+static void check_segments(const struct cuda_plan *plan)
+{
+    const struct lce_problem *p = &plan->base.problem;
+    const size_t row = (size_t)p->hidden * 2, all = (size_t)p->tokens * row;
+    int64_t at = 0;
+    for (const struct cuda_plan *s = plan->rest; s; s = s->rest) {
+        const size_t logits = (size_t)(s->chunk * s->stride) * cuda_logit_size(s),
+                     sums = (size_t)(s->chunk * p->hidden) * 4, done = (size_t)(s->rows - s->chunk) * row,
+                     written = (size_t)s->rows * row;
+        const bool summed = cuda_sums_dinput(s), beyond = summed && s->sums_in == IN_DINPUT;
+        assert_int_equal(s->from, at);
+        assert_int_equal((s->rows - s->from) % s->chunk, 0);
+        assert_true(!beyond || (s->layout.dinput >= written && s->layout.dinput + sums <= all));
+        if (s->logits_in == IN_DINPUT) {
+            assert_true(s->layout.logits >= (summed ? done : written));
+            assert_true(s->layout.logits + logits <= (beyond ? s->layout.dinput : all));
+        }
+        at = s->rows;
+    }
+    assert_int_equal(at, p->tokens);
+}
+
+static struct lce_problem exchanging(struct lce_problem p)
+{
+    p.flags |= LCE_EXCHANGE;
+    p.parts = 2;
+    return p;
+}
+
+/* Slabs: every byte of the workspace is one of these, each rounded up to 256 */
+static size_t parts_of(const struct lce_plan *plan)
+{
+    const struct lce_problem *p = &plan->problem;
+    const size_t n = (size_t)plan->info.chunk_tokens, rows = (size_t)p->max_counted;
+    const size_t e = lce_dtype_size(p->dtype), wide = p->flags & LCE_F32_LOGITS ? 4 : e;
+    const size_t parts[] = {sizeof(struct lce_stats),
+                            (size_t)p->tokens,
+                            (size_t)p->tokens * 4,
+                            rows * 4,
+                            rows ? n * (size_t)p->hidden * e : 0,
+                            (size_t)p->vocab * 4,
+                            n * (size_t)plan->info.slab_columns * wide,
+                            n * sizeof(struct lce_slab_row),
+                            e == 2 || rows ? n * (size_t)p->hidden * 4 : 0};
+    size_t total = plan->info.gemm_size;
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+        total += (parts[i] + 255) / 256 * 256;
+    return total;
 }
 
 static void refused(const struct lce_problem *p)
@@ -122,6 +234,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_plan_finds_its_kernels_and_stays_in_its_buffers),
         cmocka_unit_test(own_products_stay_in_their_buffers_and_are_all_there_is),
+        cmocka_unit_test(exponentials_are_stored_where_no_option_needs_the_logits),
         cmocka_unit_test(what_the_driver_or_cublaslt_refuses_is_an_error_with_its_name),
     };
     return cmocka_run_group_tests(tests, read_images, drop_images);
