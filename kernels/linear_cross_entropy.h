@@ -111,8 +111,9 @@
  *     softmax is peaked (a trained model), 1 - p of the label is small, and the logits' rounding is most
  *     of what loss, dinput and dweight are off by.
  *
- *     Where the products are those that skip ignored tokens (see max_counted), exponentials lie there
- *     instead, relative to a power of two of each row and 192 classes: each probability is off by at
+ *     Where the products are those that skip ignored tokens (see max_counted), and in fast mode without
+ *     a budget beside cuBLASLt's, too, if only N, H and the strides are as they ask, exponentials lie
+ *     there instead, relative to a power of two of each row and 192 classes: each probability is off by at
  *     most 2^-10 of itself, or is taken for 0 if it is below 2^-125 of the largest of these 192, and
  *     the loss is that of fp32 logits.  So gradients are about as exact as their own type can show, for
  *     V / 24 bytes of workspace a token of the chunk.  That takes whole rows of one rank's whole
@@ -232,8 +233,9 @@ struct lce_problem {
        15 that one, for the product of the logits in bits 0-3, of dinput in 4-7, of dweight in 8-11; one that
        it does not have is its last. Bit 12: 16-bit logits and no exponentials in their place, and another
        softmax pass where V is at most 131072.  Bit 13: cuBLASLt's products where ours would be taken; bit 14:
-       ours for few tokens, too.  Bit 15: logits in the rows of dweight, where that is possible, else of
-       dinput.  Bits 16-31: slabs of so many times 64 classes (CUDA).  Default 0. */
+       ours for few tokens, too; both: that of the logits alone is ours.  Bit 15: logits in the rows of
+       dweight, where that is possible, else of dinput.  Bits 16-31: slabs of so many times 64 classes (CUDA).
+       Default 0. */
     uint32_t proposals;
     /* N, which may be 0, H and V: of any value.  H is fastest where it is a multiple of 8; V need not be. */
     int64_t tokens, hidden, vocab;
