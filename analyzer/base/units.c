@@ -166,7 +166,7 @@ bool units_read_bytes(const char *text, int64_t *bytes)
         return false;
     while (*end == ' ')
         end++;
-    const char *letter = *end ? strchr(letters, *end == 'k' ? 'K' : *end) : NULL;
+    const char *letter = *end ? strchr(letters, toupper((unsigned char)*end)) : NULL;
     if (letter) {
         bool decimal = !strcasecmp(end + 1, "B");
         if (!decimal && end[1] && strcasecmp(end + 1, "iB"))

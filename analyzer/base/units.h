@@ -31,7 +31,8 @@ struct text units_date(int64_t realtime_ns);
 /* Reads "12", "1.5s", "20ms", "3us", "2min", "1h" (seconds without a unit), and as units_time writes them "4
  * h 16 min" and "12 min 03 s", into nanoseconds. */
 bool units_read_time(const char *text, int64_t *ns);
-/* Reads "20GiB", "1.5 GiB", "512M" (of 1024, like KiB, MiB and TiB), "20GB" (of 1000), "4096" into bytes. */
+/* Reads "20GiB", "1.5 GiB", "512M" (of 1024, like KiB, MiB and TiB), "20GB" (of 1000), "4096", in any case of
+ * letters, into bytes. */
 bool units_read_bytes(const char *text, int64_t *bytes);
 
 #endif

@@ -37,7 +37,8 @@ static void amounts_are_read_in_units_of_1024_and_of_1000(void **state)
         const char *text;
         int64_t bytes;
     } good[] = {{"20GiB", 20 * GiB},   {"1.5 GiB", 3 * GiB / 2}, {"512M", 512 << 20}, {"2k", 2048},
-                {"20GB", 20000000000}, {"4096", 4096},           {"7 B", 7},          {"0", 0}};
+                {"20GB", 20000000000}, {"4096", 4096},           {"7 B", 7},          {"0", 0},
+                {"20gib", 20 * GiB},   {"80gb", 80000000000},    {"3 Mb", 3000000},   {"2t", 2048 * GiB}};
     static const char *const bad[] = {"",        "GiB",  "20 gigs", "-1GiB", "nan",
                                       "1e30TiB", "2 Gi", "3GiBs",   "4G iB"};
     int64_t bytes;

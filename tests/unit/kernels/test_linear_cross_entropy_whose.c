@@ -1,7 +1,7 @@
 /*
  * test_linear_cross_entropy_whose.c - whose products are taken: the estimates of ours and of cuBLASLt's,
- * fitted at every other shape of tests/data/cross_entropy_whose.tsv and held against the others; and that of
- * the two the plan takes the one that was measured to be fast.
+ * fitted at every other shape of tests/data/cross_entropy_whose.tsv, rounded in view of all, and held against
+ * each half; and that of the two the plan takes the one that was measured to be fast.
  */
 #include <setjmp.h>
 #include <stdarg.h>
