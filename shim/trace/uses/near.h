@@ -20,7 +20,7 @@
 #define VS_NEAR_WORDS     (2 * VS_USE_SLOT_WORDS)
 #define VS_NEAR_BASE_BITS 33u /* 8 GiB: numbers of 16 bits, since addresses have 49 */
 #define VS_NEAR_UNIT_BITS 4u
-/* Bits that no address less its base may have; of the greatest that has none, 1 more is too many. */
+/* What an address has above its base has none of the first, and is not the second, as 1 is added to it. */
 #define VS_NEAR_NOT (~(((UINT64_C(1) << 31) - 1) << VS_NEAR_UNIT_BITS))
 #define VS_NEAR_MAX (((UINT64_C(1) << 31) - 1) << VS_NEAR_UNIT_BITS)
 
