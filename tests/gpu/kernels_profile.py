@@ -36,7 +36,8 @@ def call(library, shape):
     import bench_ce_numbers as N
     import kernels_lce as K
 
-    case = M.Case(K.Library(library, K.CUDA), *N.make_inputs(N.read_shape(shape), "random", "cuda"))
+    inputs = N.make_inputs(N.read_shape(shape), "random", "cuda")  # makes the context that the library wants
+    case = M.Case(K.Library(library, K.CUDA), *inputs)
     method = M.Ours(case, K.AUTO)
     for _ in range(2):
         method.results()
