@@ -59,7 +59,7 @@ shares=${KERNELS_SHARES:-1}
 # shared TOOL JUDGE [OPTION...] SECONDS: the checks under TOOL, in as many processes as there are shares.  JUDGE STATUS LOG says of each
 # process whether it is clean.
 shared() {
-    local tool=$1 judge=$2 k one failures=0 processes=() passed=0
+    local tool=$1 judge=$2 k one status failures=0 processes=() passed=0
     shift 2
     for ((k = 0; k < shares; k++)); do
         sanitizer --tool "$tool" python3 "${checks[@]}" --quick --share "$k/$shares" "$@" >"$out/$tool.$k.log" 2>&1 &
@@ -67,7 +67,9 @@ shared() {
     done
     for ((k = 0; k < shares; k++)); do
         wait "${processes[k]}"
-        "$judge" "$?" "$out/$tool.$k.log" >"$out/$tool.$k.verdict" || failures=$((failures + 1))
+        status=$?
+        echo "ended with $status" >>"$out/$tool.$k.log"
+        "$judge" "$status" "$out/$tool.$k.log" >"$out/$tool.$k.verdict" || failures=$((failures + 1))
         cat "$out/$tool.$k.verdict"
         one=$(sed -n 's/^\([0-9]*\) passed, 0 failed.*/\1/p' "$out/$tool.$k.verdict" | tail -n 1)
         passed=$((passed + ${one:-0}))
