@@ -12,7 +12,8 @@
  *
  * cuBLASLt chooses among many tiles, so its rates hardly depend on the shape, but for tokens, of which they
  * take 64 at a time, and for H, of which its tiles of dinput take 256; and the last classes of a vocabulary
- * that is no multiple of 8 go elsewhere (tail.c).
+ * that is no multiple of 8 go elsewhere (tail.c).  Where exponentials are stored in the place of logits
+ * (exponents.c), our product makes those in either case, and only dweight and dinput are chosen.
  *
  * Rates are those of an H200 in bf16: fitted to the kernels' times of every other shape of
  * tests/data/cross_entropy_whose.tsv, and rounded in view of all of them.  Eleven
@@ -22,7 +23,12 @@
 
 #include <math.h>
 
-static const double pass_bytes = 3.0e12; /* per second */
+/* Bytes per second of the pass over logits, and of that over exponentials, with what their product's end
+ * takes longer. */
+static double pass_seconds(const struct lce_chunk_shape *s, int64_t n)
+{
+    return 2.0 * (double)n * (double)s->vocab * s->element / (s->exponents ? 3.0e12 : 2.3e12);
+}
 
 /* ---- ours ---- */
 
@@ -99,13 +105,19 @@ static double dweight_bytes(const struct lce_chunk_shape *s, bool first)
     return (first && !s->adds ? 1.0 : 2.0) * (double)s->vocab * (double)s->hidden * s->grad_element;
 }
 
+/* Our product of the logits, and the pass over them. */
+static double own_logits(const struct lce_chunk_shape *s, int64_t n)
+{
+    const int64_t tiles = above(above(n, TOKENS) * above(s->vocab, CLASSES), s->processors / 2);
+    return pass_seconds(s, n) + steps_seconds(s->processors, (double)(tiles * above(s->hidden, STEP)), TOKENS,
+                                              CLASSES, tile_flops[0]);
+}
+
 static double own_chunk(const struct lce_chunk_shape *s, int64_t n, bool first)
 {
     const int64_t clusters = s->processors / 2, down = above(s->vocab, CLASSES);
-    const double logits = (double)(above(above(n, TOKENS) * down, clusters) * above(s->hidden, STEP)),
-                 dweight = (double)(above(down * above(s->hidden, WIDE), clusters) * above(n, STEP));
-    double seconds = 60e-6 + 2.0 * (double)n * (double)s->vocab * s->element / pass_bytes +
-                     steps_seconds(s->processors, logits, TOKENS, CLASSES, tile_flops[0]);
+    const double dweight = (double)(above(down * above(s->hidden, WIDE), clusters) * above(n, STEP));
+    double seconds = 60e-6 + own_logits(s, n);
     if (s->grad_element)
         seconds += lce_adding_seconds(steps_seconds(s->processors, dweight, CLASSES, WIDE, tile_flops[1]),
                                       dweight_bytes(s, first));
@@ -114,19 +126,30 @@ static double own_chunk(const struct lce_chunk_shape *s, int64_t n, bool first)
 
 /* ---- cuBLASLt's ---- */
 
+static double their_logits(const struct lce_chunk_shape *s, int64_t n, double tiles, double flops)
+{
+    return pass_seconds(s, n) + 1.08 * 2.0 * tiles * (double)s->hidden / flops;
+}
+
+/* Of three products, or of two where ours makes the logits. */
+static double tail_seconds(const struct lce_chunk_shape *s, int64_t n, double dweight)
+{
+    const double share = s->grad_element == 4 ? 0.24 : 0.08;
+    return (s->exponents ? 0.8 : 1) *
+           (15e-6 + 55e-9 * (double)n + 9e-12 * (double)n * (double)s->hidden + share * dweight);
+}
+
 static double their_chunk(const struct lce_chunk_shape *s, int64_t n, bool first)
 {
     const double flops = 830e12, h = (double)s->hidden, part = (double)n * (double)s->vocab,
                  tiles = (double)(above(n, STEP) * STEP) * (double)s->vocab;
     double dweight = 0,
-           seconds = 50e-6 + 2.0 * part * s->element / pass_bytes + 1.06 * 2.0 * tiles * h / flops;
+           seconds = s->exponents ? 57e-6 + own_logits(s, n) : 50e-6 + their_logits(s, n, tiles, flops);
     if (s->grad_element) /* their dweight waits less for memory: as if that were faster */
         dweight = lce_adding_seconds(1.03 * 2.0 * part * h / flops, dweight_bytes(s, first) / 1.12);
     if (s->grad_input)
         seconds += 1.02 * 2.0 * tiles * (double)(above(s->hidden, WIDE) * WIDE) / flops;
-    if (s->tail)
-        seconds += 15e-6 + 55e-9 * (double)n + 9e-12 * (double)n * h + 0.08 * dweight;
-    return seconds + dweight;
+    return seconds + dweight + (s->tail ? tail_seconds(s, n, dweight) : 0);
 }
 
 /* ---- all chunks ---- */
