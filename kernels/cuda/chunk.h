@@ -42,8 +42,7 @@ double lce_chunk_seconds(const struct lce_chunk_shape *shape, int64_t chunk);
 double lce_own_seconds(const struct lce_chunk_shape *shape, int64_t chunk);
 double lce_their_seconds(const struct lce_chunk_shape *shape, int64_t chunk);
 
-/* The room for parts of tiles with which our dinput of TOKENS is fastest: with more it may take a split whose
- * parts' ends cost more than it gains. */
+/* How many parts of tiles our dinput of TOKENS stores, if it has room for all that it wants. */
 int64_t lce_split_room(int processors, int64_t tokens, int64_t hidden, int64_t vocab);
 
 /* The chunk for those products, of at most MOST tokens: as few chunks as possible, as even as tiles allow. */

@@ -414,10 +414,8 @@ template <typename T, int Cluster> __device__ inline void own_scatter(const lce_
             continue;
         }
         float sum[8] = {};
-        for (int32_t i = 0; i < (s.batches > 0 ? 2 : 1) * s.split; i++) {
-            const int32_t stint = place - s.whole + (s.batches > 0 ? i / 2 : i) * s.rest;
-            const int64_t part = s.batches > 0 && i % 2 ? s.stints + stint : stint;
-            const int64_t line = part * height + row % height;
+        for (int32_t i = 0; i < parts_of(s); i++) {
+            const int64_t line = part_of_place(s, place, i) * height + row % height;
             const float4 *from = reinterpret_cast<const float4 *>(static_cast<const float *>(p.sums) +
                                                                   line * LCE_TILE_N + column % LCE_TILE_N);
             const float4 x = from[0], y = from[1];

@@ -4,12 +4,13 @@
  * Every block computes this by itself, from the count of tokens in device memory.  A cluster's tile has
  * HEIGHT rows and WIDTH columns.  In each turn every cluster takes one tile: down some rows of tiles, then in
  * the next column, so that tiles which are computed at the same time share operands.  If the last turn has
- * too few tiles for all clusters, they may be split along k.
+ * too few tiles for all clusters, they may be split along k: product_split.h.
  */
 #ifndef LCE_CUDA_PRODUCT_TILES_CUH
 #define LCE_CUDA_PRODUCT_TILES_CUH
 
 #include "product_args.h"
+#include "product_split.h"
 
 namespace lce
 {
@@ -27,35 +28,16 @@ struct OwnShape {
     int32_t turns; /* of all clusters together */
 };
 
-/* Splits the last tiles, which are fewer than the clusters and would leave some idle.  Each tile is split
- * evenly into as many stints as there are clusters for.  Then each stint gives the last part of its k away:
- * the clusters that are left compute BATCHES of such parts one after the other, while the others compute the
- * first parts.
- *
- *     48 tiles, 66 clusters:    48 clusters   | 0 ............ 3/4 |
- *                               18 clusters   | 3/4 .. 1 | 3/4 .. 1 | 3/4 .. 1 |
- *
- * So all clusters work at few places of k at a time, and find the operands that they share in the L2
- * cache. */
 __device__ inline void split_rest(OwnShape &s, int32_t room)
 {
     const int32_t rest = s.whole % s.clusters;
-    float least = 0.95f; /* a smaller gain is not worth a split */
-    for (int32_t split = 1; rest > 0 && split * rest <= s.clusters && 16 * split <= s.k_steps; split++) {
-        const int32_t stints = split * rest, left = s.clusters - stints;
-        const int32_t batches = left > 0 ? (stints + left - 1) / left : 0;
-        const float share = left > 0 ? static_cast<float>(batches) / static_cast<float>(batches + 1) : 1;
-        const float time = share / static_cast<float>(split);
-        if (2 * stints > room || time >= least)
-            continue;
-        least = time;
-        s.split = split;
-        s.stints = stints;
-        s.batches = batches;
-        s.rest = rest;
-    }
-    if (s.rest == 0)
+    const lce_split best = lce_split_tiles(rest, s.clusters, s.k_steps, room);
+    if (best.split == 0)
         return;
+    s.rest = rest;
+    s.split = best.split;
+    s.stints = best.stints;
+    s.batches = best.batches;
     s.whole -= rest;
     s.turns = s.whole + (s.batches > 1 ? s.batches : 1) * s.clusters;
 }
@@ -103,7 +85,7 @@ __device__ inline int32_t part_of_turn(const OwnShape &s, int32_t turn, OwnTile 
     const int32_t round = turn / s.clusters, cluster = turn % s.clusters, left = s.clusters - s.stints;
     const bool last = cluster >= s.stints;
     const int32_t stint = last ? cluster - s.stints + round * left : cluster;
-    t.none = last ? stint >= s.stints : round > 0;
+    t.none = last ? s.batches == 0 || stint >= s.stints : round > 0;
     t.part = last ? s.stints + stint : stint;
     const int32_t which = stint / s.rest;
     const int32_t begin = static_cast<int32_t>(static_cast<int64_t>(s.k_steps) * which / s.split),
@@ -134,6 +116,18 @@ __device__ inline int32_t place_of(const OwnShape &s, int32_t row, int32_t colum
     const int32_t down = row / Height, group = down / s.group, first = group * s.group;
     const int32_t height = s.rows - first < s.group ? s.rows - first : s.group;
     return first * s.columns + column / Width * height + down - first;
+}
+
+/* Of a split tile: how many parts it has, and which, in the order of k. */
+__device__ inline int32_t parts_of(const OwnShape &s)
+{
+    return (s.batches > 0 ? 2 : 1) * s.split;
+}
+__device__ inline int32_t part_of_place(const OwnShape &s, int32_t place, int32_t which)
+{
+    if (s.batches == 0)
+        return place - s.whole + which * s.rest;
+    return place - s.whole + which / 2 * s.rest + which % 2 * s.stints;
 }
 
 } // namespace lce

@@ -8,7 +8,7 @@
  *     logits    rounds of tiles of 256 tokens x 192 classes, over H
  *     dweight   rounds of tiles of 192 classes x 256 of H, over the tokens, beside what is read and written
  *     dinput    rounds of tiles of 256 tokens x 256 of H, over the classes; the last round's tiles are split
- *               along the classes as product_tiles.cuh does, and each part's end is not hidden
+ *               along the classes (product_split.h)
  *
  * cuBLASLt chooses among many tiles, so its rates hardly depend on the shape, but for tokens, of which they
  * take 64 at a time, and for H, of which its tiles of dinput take 256; and the last classes of a vocabulary
@@ -20,6 +20,7 @@
  * shapes that were measured afterwards show how good they are (docs/measurements/cross_entropy.md).
  */
 #include "chunk.h"
+#include "product_split.h"
 
 #include <math.h>
 
@@ -32,7 +33,7 @@ static double pass_seconds(const struct lce_chunk_shape *s, int64_t n)
 
 /* ---- ours ---- */
 
-enum { TOKENS = 256, CLASSES = 192, WIDE = 256, STEP = 64, LEAST_STEPS = 16 };
+enum { TOKENS = 256, CLASSES = 192, WIDE = 256, STEP = 64 };
 
 static const double tile_flops[3] = {800e12, 770e12, 820e12}; /* of all clusters: logits, dweight, dinput */
 
@@ -46,51 +47,22 @@ static double steps_seconds(int processors, double steps, int64_t m, int64_t n, 
     return steps * 2.0 * (double)(m * n) * STEP / (rate / (processors / 2));
 }
 
-/* Rounds of whole tiles and of a part of one, and how many ends of parts follow one another. */
-struct rounds {
-    double rounds;
-    int64_t ends;
-};
-
-/* As split_rest of product_tiles.cuh, with ROOM for parts of tiles. */
-static struct rounds split_rounds(int64_t tiles, int64_t clusters, int64_t steps, int64_t room)
-{
-    const int64_t rest = tiles % clusters;
-    double least = 0.95, last = rest ? 1 : 0;
-    int64_t ends = 0;
-    for (int64_t split = 1; rest && split * rest <= clusters && LEAST_STEPS * split <= steps; split++) {
-        const int64_t stints = split * rest, left = clusters - stints,
-                      batches = left ? above(stints, left) : 0;
-        const double share = left ? (double)batches / (double)(batches + 1) : 1, time = share / (double)split;
-        if (2 * stints > room || time >= least)
-            continue;
-        least = last = time;
-        ends = batches;
-    }
-    return (struct rounds){(double)(tiles / clusters) + last, ends};
-}
-
 static double split_seconds(int processors, int64_t tiles, int64_t steps, int64_t room)
 {
-    const struct rounds r = split_rounds(tiles, processors / 2, steps, room);
-    return steps_seconds(processors, r.rounds * (double)steps, TOKENS, WIDE, tile_flops[2]) +
-           4.3e-6 * (double)r.ends;
+    const int64_t clusters = processors / 2;
+    const struct lce_split rest =
+        lce_split_tiles((int32_t)(tiles % clusters), (int32_t)clusters, (int32_t)steps,
+                        (int32_t)(room < INT32_MAX ? room : INT32_MAX));
+    const double last = tiles % clusters ? (double)rest.time / 64 : 0;
+    return steps_seconds(processors, (double)(tiles / clusters * steps) + last, TOKENS, WIDE, tile_flops[2]);
 }
 
 int64_t lce_split_room(int processors, int64_t tokens, int64_t hidden, int64_t vocab)
 {
-    const int64_t clusters = processors / 2, steps = above(vocab, STEP),
-                  tiles = above(tokens, TOKENS) * above(hidden, WIDE), rest = tiles % clusters;
-    int64_t best = 0;
-    double least = split_seconds(processors, tiles, steps, 0);
-    for (int64_t split = 1; rest && split * rest <= clusters && LEAST_STEPS * split <= steps; split++) {
-        const double seconds = split_seconds(processors, tiles, steps, 2 * split * rest);
-        if (seconds >= least)
-            continue;
-        least = seconds;
-        best = 2 * split * rest;
-    }
-    return best;
+    const int32_t clusters = processors / 2,
+                  rest = (int32_t)(above(tokens, TOKENS) * above(hidden, WIDE) % clusters);
+    const struct lce_split best = lce_split_tiles(rest, clusters, (int32_t)above(vocab, STEP), INT32_MAX);
+    return lce_split_parts(&best);
 }
 
 static double own_dinput(const struct lce_chunk_shape *s, int64_t n)

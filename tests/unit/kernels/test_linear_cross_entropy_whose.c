@@ -2,7 +2,8 @@
  * test_linear_cross_entropy_whose.c - whose products are taken: the estimates of ours, of our logits beside
  * cuBLASLt's gradients, and of cuBLASLt's, fitted at every other of the first forty shapes of
  * tests/data/cross_entropy_whose.tsv, rounded in view of those forty, and held against each half; and that of
- * the first two the plan takes one that was measured to be fast, at the other eleven shapes too.
+ * the first two the plan takes one that was measured to be fast, at eleven more shapes too, and on an H100
+ * (cross_entropy_whose_h100.tsv), of which nothing was known when they were fitted.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -14,21 +15,25 @@
 #include <cmocka.h>
 
 #include "chunk.h"
+#include "product_split.h"
 
 static const double price = 1.035; /* own_pays in plan.c */
 
 enum { OURS, BESIDE, THEIRS, WAYS, FITTED = 80, MOST = 120 };
 static const char *const way_names[WAYS] = {"ours", "beside", "cuBLASLt"};
 
-struct shape { /* and its ways */
+struct shape { /* and its ways; chunk is 0 for one that was not measured */
     long n, h, v;
     char dweight[8];
     long chunk[WAYS];
     double mib[WAYS], ms[WAYS], estimate[WAYS];
 };
+struct sweep {
+    struct shape shapes[MOST];
+    int count;
+};
 
-static struct shape shapes[MOST];
-static int count;
+static struct sweep h200, h100;
 
 static struct lce_chunk_shape shape_of(const struct shape *p, int way)
 {
@@ -49,31 +54,58 @@ static void estimate(struct shape *p)
 {
     for (int way = 0; way < WAYS; way++) {
         const struct lce_chunk_shape s = shape_of(p, way);
-        p->estimate[way] =
-            1e3 * (way == OURS ? lce_own_seconds(&s, p->chunk[way]) : lce_their_seconds(&s, p->chunk[way]));
+        if (p->chunk[way])
+            p->estimate[way] = 1e3 * (way == OURS ? lce_own_seconds(&s, p->chunk[way])
+                                                  : lce_their_seconds(&s, p->chunk[way]));
     }
 }
 
-/* A shape's rows follow one another, in the order of the ways. */
-static int read_shapes(void **state)
+static int way_of(const char *products)
+{
+    for (int way = 0; way < WAYS; way++)
+        if (!strcmp(products, way_names[way]))
+            return way;
+    return -1;
+}
+
+/* The shape of a row: that of the row before, or the next one; NULL if there is no room for it. */
+static struct shape *find_shape(struct sweep *s, const struct shape *row)
+{
+    struct shape *last = s->count ? &s->shapes[s->count - 1] : NULL;
+    if (last && last->n == row->n && last->h == row->h && last->v == row->v &&
+        !strcmp(last->dweight, row->dweight))
+        return last;
+    if (s->count == MOST)
+        return NULL;
+    s->shapes[s->count] = *row;
+    return &s->shapes[s->count++];
+}
+
+static int read_sweep(struct sweep *s, const char *path)
 {
     char line[200], products[16];
-    FILE *file = fopen(LCE_SWEEP, "r");
-    struct shape p = {0};
-    int way = 0;
-    while (file && fgets(line, sizeof line, file) && count < MOST) {
-        if (sscanf(line, "%ld %ld %ld %15s %7s %ld %lf %lf", &p.n, &p.h, &p.v, products, p.dweight,
-                   &p.chunk[way], &p.mib[way], &p.ms[way]) != 8)
+    FILE *file = fopen(path, "r");
+    struct shape row = {0};
+    long chunk;
+    double mib, ms;
+    while (file && fgets(line, sizeof line, file)) {
+        if (sscanf(line, "%ld %ld %ld %15s %7s %ld %lf %lf", &row.n, &row.h, &row.v, products, row.dweight,
+                   &chunk, &mib, &ms) != 8)
             continue; /* a comment, the head */
-        if (strcmp(products, way_names[way]))
+        struct shape *p = find_shape(s, &row);
+        const int way = way_of(products);
+        if (!p || way < 0)
             return -1;
-        way = (way + 1) % WAYS;
-        if (way)
-            continue;
-        estimate(&p);
-        shapes[count++] = p;
+        p->chunk[way] = chunk, p->mib[way] = mib, p->ms[way] = ms;
     }
+    for (int i = 0; i < s->count; i++)
+        estimate(&s->shapes[i]);
     return file ? fclose(file) : -1;
+}
+
+static int read_sweeps(void **state)
+{
+    return read_sweep(&h200, LCE_SWEEP) || read_sweep(&h100, LCE_SWEEP_H100);
 }
 
 /* Whether a way has no room for a chunk's whole rows, which these estimates are of: then it stores logits in
@@ -86,7 +118,7 @@ static bool in_slabs(const struct shape *p, int way)
 /* Shorter calls were held up by the launches of the host that the sweep had. */
 static bool judged(const struct shape *p, int way)
 {
-    return p->ms[way] >= 2 && !in_slabs(p, way);
+    return p->chunk[way] && p->ms[way] >= 2 && !in_slabs(p, way);
 }
 
 /* Root mean square of how far the estimated ratio of ours to WAY is off, of every other shape. */
@@ -96,7 +128,7 @@ static double off(int half, int way, double *worst)
     int number = 0;
     *worst = 0;
     for (int i = 0; i < FITTED; i++) {
-        const struct shape *p = &shapes[i];
+        const struct shape *p = &h200.shapes[i];
         if (i / 2 % 2 != half || !judged(p, way) || !judged(p, OURS))
             continue;
         const double far = log(p->estimate[OURS] / p->estimate[way]) - log(p->ms[OURS] / p->ms[way]);
@@ -104,7 +136,7 @@ static double off(int half, int way, double *worst)
         squares += far * far;
         number++;
     }
-    assert_in_range(number, 27, 40);
+    assert_in_range(number, 17, 40);
     return sqrt(squares / number);
 }
 
@@ -121,9 +153,9 @@ static void the_ratio_is_met_at_shapes_that_it_was_not_fitted_to(void **state)
 
 static void each_way_is_met(void **state)
 {
-    for (int i = 0; i < count; i++)
+    for (int i = 0; i < h200.count; i++)
         for (int way = 0; way < WAYS; way++) {
-            const struct shape *p = &shapes[i];
+            const struct shape *p = &h200.shapes[i];
             const double ratio = p->estimate[way] / p->ms[way];
             if (judged(p, way) && (ratio < 0.93 || ratio > 1.08))
                 fail_msg("%ld x %ld x %ld %s, %s: %.3f ms estimated, %.3f measured", p->n, p->h, p->v,
@@ -131,31 +163,51 @@ static void each_way_is_met(void **state)
         }
 }
 
-/* At 98, the eleven shapes included.  Ours were measured to cost no more than the price at 13 where they are
- * not taken: an estimate is off by 2 % in the root mean square, and many are that near to the price. */
-static void what_is_taken_is_at_most_5_percent_slower_than_the_other(void **state)
+/* How often what is taken was more than 5 % slower than the other, and by how much at most; of NUMBER ways.
+ */
+static int slow_choices(const struct sweep *sweep, int *number, double *most)
 {
-    int missed = 0, number = 0;
-    for (int i = 0; i < count; i++) {
-        const struct shape *p = &shapes[i];
+    int slow = 0;
+    *number = 0;
+    *most = 0;
+    for (int i = 0; i < sweep->count; i++) {
+        const struct shape *p = &sweep->shapes[i];
+        if (!p->chunk[OURS] || in_slabs(p, BESIDE))
+            continue;
         const bool ours = p->estimate[OURS] <= price * p->estimate[BESIDE];
         const double ratio = p->ms[OURS] / p->ms[BESIDE], lost = ours ? ratio : 1 / ratio;
-        if (in_slabs(p, BESIDE))
-            continue;
         if (lost > 1.05)
-            fail_msg("%ld x %ld x %ld %s: %s, which took %.3f times the other", p->n, p->h, p->v, p->dweight,
-                     way_names[ours ? OURS : BESIDE], lost);
-        missed += !ours && ratio <= price;
-        number++;
+            print_message("%ld x %ld x %ld %s: %s, which took %.3f times the other\n", p->n, p->h, p->v,
+                          p->dweight, way_names[ours ? OURS : BESIDE], lost);
+        slow += lost > 1.05;
+        *most = lost > *most ? lost : *most;
+        *number += 1;
     }
+    return slow;
+}
+
+static void what_is_taken_is_at_most_5_percent_slower_than_the_other(void **state)
+{
+    int number;
+    double most;
+    assert_int_equal(slow_choices(&h200, &number, &most), 0);
+    assert_int_equal(number, 57);
+}
+
+/* By 8.6 % at 1024 x 8192 x 32000, by 6.1 and 5.4 at 4096 x 2304 x 256000. */
+static void on_an_h100_it_is_so_at_95_ways_of_98(void **state)
+{
+    int number;
+    double most;
+    assert_in_range(slow_choices(&h100, &number, &most), 0, 3);
     assert_int_equal(number, 98);
-    assert_in_range(missed, 0, 13);
+    assert_true(most < 1.09);
 }
 
 /* 257 tokens take ours as long as 512; a split tile's ends are seen; what is not wanted costs nothing. */
 static void ours_take_whole_tiles(void **state)
 {
-    struct lce_chunk_shape s = shape_of(&shapes[0], THEIRS);
+    struct lce_chunk_shape s = shape_of(&h200.shapes[0], THEIRS);
     s.tokens = 4096, s.hidden = 4096, s.vocab = 128256;
     s.grad_element = s.grad_input = 0;
     struct lce_chunk_shape few = s, more = s;
@@ -167,27 +219,41 @@ static void ours_take_whole_tiles(void **state)
     assert_true(lce_own_seconds(&s, 2048) > 1.7 * logits);
 }
 
-/* With 32 tiles for 66 clusters the room for 128 parts makes two clusters take 32 ends; that for 64 does not.
- */
-static void the_room_for_parts_is_what_is_worth_it(void **state)
+/* With 32 tiles for 66 clusters every tile is halved: if two clusters took the last parts of 64 stints, they
+ * would store 32 sums one after the other.  62 tiles stay whole where four clusters would store 16 and the
+ * sums are short. */
+static void tiles_are_split_only_where_the_parts_ends_cost_less(void **state)
+{
+    struct lce_split s = lce_split_tiles(32, 66, 786, INT32_MAX);
+    assert_int_equal(s.split * 2 + (s.batches > 1), 2);
+    assert_int_equal(lce_split_parts(&s), 64);
+    assert_int_equal(lce_split_tiles(62, 66, 500, INT32_MAX).split, 0);
+    s = lce_split_tiles(48, 66, 2000, INT32_MAX);
+    assert_true(s.split == 1 && s.batches == 3 && lce_split_parts(&s) == 96);
+    assert_int_equal(lce_split_tiles(48, 66, 2000, 95).split, 0);
+    for (int32_t rest = 0; rest < 66; rest++)
+        for (int32_t steps = 1; steps < 5000; steps += steps / 3 + 1) {
+            const struct lce_split all = lce_split_tiles(rest, 66, steps, INT32_MAX);
+            const int32_t parts = lce_split_parts(&all);
+            assert_true(all.time <= (uint32_t)steps * 64 && parts <= 132);
+            assert_int_equal(lce_split_tiles(rest, 66, steps, parts).time, all.time);
+            assert_true(lce_split_tiles(rest, 66, steps, parts / 2).time >= all.time);
+        }
+}
+
+static void the_room_for_parts_is_what_they_take(void **state)
 {
     assert_int_equal(lce_split_room(132, 2048, 1024, 50304), 64);
     assert_int_equal(lce_split_room(132, 1024, 2048, 128256), 64);
     assert_int_equal(lce_split_room(132, 1024, 3072, 128256), 96);
     assert_int_equal(lce_split_room(132, 1024, 4096, 128256), 0); /* 64 tiles */
-    struct lce_chunk_shape s = shape_of(&shapes[0], THEIRS);
+    struct lce_chunk_shape s = shape_of(&h200.shapes[0], THEIRS);
     s.tokens = 2048, s.hidden = 1024, s.vocab = 50304;
     const double all = lce_own_seconds(&s, 2048);
     s.room = 64;
-    assert_true(lce_own_seconds(&s, 2048) < all - 100e-6);
-    for (int64_t n = 1; n < 3000; n += 61)
-        for (int64_t h = 64; h <= 8192; h *= 2) {
-            s.tokens = n, s.hidden = h;
-            s.room = 0;
-            const double most = lce_own_seconds(&s, n);
-            s.room = 1 + lce_split_room(132, n, h, s.vocab);
-            assert_true(lce_own_seconds(&s, n) <= most);
-        }
+    assert_true(lce_own_seconds(&s, 2048) == all);
+    s.room = 63;
+    assert_true(lce_own_seconds(&s, 2048) > all + 100e-6);
 }
 
 int main(void)
@@ -196,8 +262,10 @@ int main(void)
         cmocka_unit_test(the_ratio_is_met_at_shapes_that_it_was_not_fitted_to),
         cmocka_unit_test(each_way_is_met),
         cmocka_unit_test(what_is_taken_is_at_most_5_percent_slower_than_the_other),
+        cmocka_unit_test(on_an_h100_it_is_so_at_95_ways_of_98),
         cmocka_unit_test(ours_take_whole_tiles),
-        cmocka_unit_test(the_room_for_parts_is_what_is_worth_it),
+        cmocka_unit_test(tiles_are_split_only_where_the_parts_ends_cost_less),
+        cmocka_unit_test(the_room_for_parts_is_what_they_take),
     };
-    return cmocka_run_group_tests(tests, read_shapes, NULL);
+    return cmocka_run_group_tests(tests, read_sweeps, NULL);
 }

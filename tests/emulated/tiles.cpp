@@ -1,0 +1,106 @@
+/*
+ * tiles.cpp - of dinput's tiles, as its kernel deals them to clusters (product_tiles.cuh), all of k is
+ * computed once, no two parts lie in the same place, none lies beyond the room that there is, and those which
+ * are added up for a tile are its own, in the order of k.
+ *
+ * Without a GPU: the functions that each block calls are called here for each cluster of a grid.
+ */
+#include <cuda.h>
+#include <cstdio>
+#include <cstdlib>
+#include <map>
+#include <vector>
+
+#define __device__
+#include "product_tiles.cuh"
+
+using namespace lce;
+
+enum { SIDE = 256 };
+
+struct Part {
+    int32_t m, n, k_begin, k_end;
+};
+
+static int failures;
+
+static void expect(bool right, const char *what, const lce_own_args &a)
+{
+    if (right || failures++ > 20)
+        return;
+    printf("%s: %d tokens, n %d, k %d, %d clusters, room for %d, groups of %d\n", what, a.tokens, a.n, a.k,
+           a.clusters, a.room, a.group);
+}
+
+/* The places of parts, and how often each step of each tile is computed. */
+static std::map<int32_t, Part> deal(const lce_own_args &a, const OwnShape &s, std::vector<int> &steps)
+{
+    std::map<int32_t, Part> parts;
+    for (int32_t cluster = 0; cluster < s.clusters; cluster++)
+        for (int32_t turn = cluster; turn < s.turns; turn += s.clusters) {
+            const OwnTile t = tile_of<SIDE, SIDE>(s, turn);
+            expect(t.none == (t.k_begin >= t.k_end), "a part is empty, or none that has steps", a);
+            if (t.none)
+                continue;
+            const int32_t down = t.m / SIDE, right = t.n / SIDE;
+            expect(down < s.rows && right < s.columns && t.k_end <= s.k_steps, "beyond the product", a);
+            for (int32_t k = t.k_begin; k < t.k_end; k++)
+                steps[static_cast<size_t>((down * s.columns + right) * s.k_steps + k)]++;
+            if (t.part < 0)
+                continue;
+            expect(t.part < a.room, "a part beyond the room", a);
+            expect(parts.insert({t.part, {t.m, t.n, t.k_begin, t.k_end}}).second, "two parts in one place",
+                   a);
+        }
+    return parts;
+}
+
+/* What own_scatter adds up. */
+static void check_sums(const lce_own_args &a, const OwnShape &s, const std::map<int32_t, Part> &parts)
+{
+    for (int32_t m = 0; m < s.rows * SIDE; m += SIDE)
+        for (int32_t n = 0; n < s.columns * SIDE; n += SIDE) {
+            const int32_t place = place_of<SIDE, SIDE>(s, m + SIDE - 1, n);
+            int32_t k = 0;
+            for (int32_t i = 0; place >= s.whole && i < parts_of(s); i++) {
+                const auto part = parts.find(part_of_place(s, place, i));
+                const bool there = part != parts.end();
+                expect(there && part->second.m == m && part->second.n == n && part->second.k_begin == k,
+                       "another tile's part, or out of order", a);
+                k = there ? part->second.k_end : k;
+            }
+            expect(place < s.whole || k == s.k_steps, "the sum of a tile lacks its end", a);
+        }
+}
+
+static bool check(const lce_own_args &a)
+{
+    const OwnShape s = shape_of<false, SIDE, SIDE>(a);
+    std::vector<int> steps(static_cast<size_t>(s.rows * s.columns * s.k_steps));
+    const std::map<int32_t, Part> parts = deal(a, s, steps);
+    for (const int times : steps)
+        expect(times == 1, "a step is not computed once", a);
+    check_sums(a, s, parts);
+    return s.batches > 0;
+}
+
+int main()
+{
+    int shapes = 0, helped = 0, whole = 0;
+    srand(1);
+    for (; shapes < 4000; shapes++) {
+        lce_own_args a = {};
+        a.tokens = rand() % 2049;
+        a.n = 8 * (1 + rand() % 1024);
+        a.k = 1 + rand() % (rand() % 4 ? 60000 : 5000);
+        a.clusters = rand() % 3 ? 66 : 1 + rand() % 80;
+        a.room = rand() % 3 ? 2 * a.clusters : rand() % (2 * a.clusters + 1);
+        a.group = 1 + rand() % 8;
+        const bool helps = check(a), splits = shape_of<false, SIDE, SIDE>(a).rest > 0;
+        helped += helps;
+        whole += splits && !helps;
+    }
+    printf("%d shapes, stints that give a part away at %d, whole ones at %d: %d failures\n", shapes, helped,
+           whole, failures);
+    return failures || helped < 100 || whole < 100;
+}
