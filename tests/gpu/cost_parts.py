@@ -17,6 +17,7 @@ it with one part more:
     python    as all, but all calls of modules run the wrapper's Python code, as they did before the library made most of them itself
     hooks     as all, but what finds phases in the outermost calls, backward and optimizers runs its Python code, as it did before phase_calls.c
     access    and the access ledger, with --access under `vramscope run --access`: beside `off` and `all` alone
+    history, history-all    off, but PyTorch records its own memory history, with Python frames, or with those of C++ too; where --configs names them
 
 With cost_probe.so preloaded as well it says instead how often PyTorch called the library and how long it was inside, in `all`, `whole` and `off`, on
 the first thread and elsewhere (where backward runs).
@@ -30,8 +31,9 @@ import statistics
 import sys
 import time
 
-CONFIGS = ("off", "wrapper", "events", "frames", "births", "places", "all", "whole", "python", "hooks", "access")
-OFF, WRAPPER, EVENTS, FRAMES, BIRTHS, PLACES, ALL, WHOLE, PYTHON, HOOKS, ACCESS = CONFIGS
+CONFIGS = ("off", "wrapper", "events", "frames", "births", "places", "all", "whole", "python", "hooks", "access", "history", "history-all")
+OFF, WRAPPER, EVENTS, FRAMES, BIRTHS, PLACES, ALL, WHOLE, PYTHON, HOOKS, ACCESS, HISTORY, HISTORY_ALL = CONFIGS
+STACKS_OF_HISTORY = {HISTORY: "python", HISTORY_ALL: "all"}
 PARTS = {EVENTS: 0, FRAMES: 1, BIRTHS: 3, PLACES: 7, ALL: 7, WHOLE: 23, PYTHON: 7, HOOKS: 7, ACCESS: 15}
 PROBED = (ALL, OFF, WHOLE)  # modes of the probe
 KINDS = ("allocations", "allocations elsewhere", "frees", "births", "births elsewhere")
@@ -54,15 +56,29 @@ def phase_hooks(torch, phases):
     return put
 
 
+def history_switch(torch):
+    """A function that has PyTorch record its memory history with these stacks, or none."""
+    now = None
+
+    def put(stacks):
+        nonlocal now
+        if stacks != now:
+            torch.cuda.memory._record_memory_history("all" if stacks else None, **({"context": "all", "stacks": stacks, "max_entries": 100000} if stacks else {}))
+        now = stacks
+
+    return put
+
+
 def configure(torch, library):
     """A function that puts one of CONFIGS in force."""
     import vramscope._torch as phases
     from bench_step_worker import module_hooks
 
-    modules, hooks = module_hooks(torch), phase_hooks(torch, phases)
+    modules, hooks, history = module_hooks(torch), phase_hooks(torch, phases), history_switch(torch)
 
     def put(config):
-        phases.switch(config != OFF)
+        phases.switch(config not in (OFF, HISTORY, HISTORY_ALL))
+        history(STACKS_OF_HISTORY.get(config))
         modules(PYTHON if config == PYTHON else config in (WRAPPER, ALL, WHOLE, HOOKS, ACCESS))
         hooks(config == HOOKS)
         library.vramscope_benchmark_pause()
@@ -157,9 +173,9 @@ def table(paths):
         for config in [c for c in CONFIGS[1:] if c in rounds[0]]:
             ratios = [r[config] / r[OFF] for r in rounds]
             middle, (low, high) = statistics.median(ratios), median_interval(ratios)
-            part = middle - (1.0 if config in (WRAPPER, EVENTS) else before)
+            part = middle - (1.0 if config in (WRAPPER, EVENTS, HISTORY, HISTORY_ALL) else before)
             before = middle
-            print(f"  {config:8} {middle:.4f} ({low:.4f} .. {high:.4f}), of sums {sum(r[config] for r in rounds) / sum(r[OFF] for r in rounds):.4f};"
+            print(f"  {config:11} {middle:.4f} ({low:.4f} .. {high:.4f}), of sums {sum(r[config] for r in rounds) / sum(r[OFF] for r in rounds):.4f};"
                   f" this part {1e2 * part:+.2f} % = {part * off:+.1f} us")
 
 
@@ -169,7 +185,7 @@ def main():
     p.add_argument("out", nargs="+")
     p.add_argument("--rounds", type=int, default=300)
     p.add_argument("--steps", type=int, default=30)
-    p.add_argument("--configs", default=",".join(CONFIGS[:-1]), help="those to measure, off among them")
+    p.add_argument("--configs", default=",".join(CONFIGS[:CONFIGS.index(ACCESS)]), help="those to measure, off among them")
     p.add_argument("--device", default="cuda")
     p.add_argument("--tiny", action="store_true")
     p.add_argument("--access", action="store_true")
