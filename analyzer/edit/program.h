@@ -72,7 +72,8 @@ struct edit_facts {
     bool imported;      /* of a snapshot, which has neither layers nor element types */
     bool types;         /* element types are known of most bytes (ELEMENT_... of read/asked.h) */
     struct asked_table asked;
-    int64_t steps;
+    int64_t steps; /* that ended in the recording */
+    bool cut;      /* the program ends with a request that was refused */
     int64_t ranks; /* of the job that the recording is of; 1 where nothing says that there are several */
     int64_t refusals;
     uint64_t limit; /* of the allocator when the request was refused; 0: none is known */
