@@ -119,7 +119,7 @@ static int answer_file(struct whatif_options *o, char **operands, int n)
     int status = question_read(&q, operands + 1, n - 1);
     if (status)
         return status;
-    if (relabel_open(&t, operands[0], &(struct relabel){.process = o->process}))
+    if (relabel_open(&t, operands[0], &(struct relabel){.process = o->process, .chosen = true}))
         return complain("%s", t.why);
     if (!o->json)
         wrap_page_begin(false);

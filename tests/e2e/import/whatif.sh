@@ -173,11 +173,15 @@ device = json.load(open("h200.json"))["devices"][0]
 assert device["policies"][0]["reserved_bytes"] == device["recorded_reserved_bytes"] == 49958354944, device
 PY
 
-# of several processes: which one it is, unless asked for
+# of several processes: what fits of one may not of another, so which is meant must be said
 "$V" import -o job.db rank0.pickle job_rank-1.pickle >/dev/null || no "import of two ranks"
-"$V" whatif job.db >one 2>err || no "two processes: $(cat err)"
-grep -q '^vramscope: job.db has the processes 1.*: this is 1; --process N shows another$' err || no "not said which process it is: $(cat err)"
-"$V" whatif --process=1 job.db >out 2>err && cmp -s one out && [ ! -s err ] || no "the process that was asked for: $(cat out err)"
+for words in "" "-e batch=0.5" "--capacity=80GiB"; do
+    # shellcheck disable=SC2086 # words
+    refused "job.db has the processes 1" "$V" whatif $words job.db
+    grep -q ': which one? --process=N, or job.db#N, names it$' err || no "not said how a process is named: $(cat err)"
+done
+"$V" whatif --process=1 job.db >one 2>err && [ ! -s err ] || no "the process that was asked for: $(cat err)"
+"$V" whatif 'job.db#1' >out 2>err && [ "$(sed 1d out)" = "$(sed 1d one)" ] && [ ! -s err ] || no "the process as a part of the name: $(cat out err)"
 
 refused "name a recording" "$V" whatif
 refused "no policy 'torch-natve': did you mean 'torch-native'?" "$V" whatif --policy=torch-natve known.db
