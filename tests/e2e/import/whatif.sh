@@ -173,6 +173,11 @@ device = json.load(open("h200.json"))["devices"][0]
 assert device["policies"][0]["reserved_bytes"] == device["recorded_reserved_bytes"] == 49958354944, device
 PY
 
+# a capacity below what stays over the steps is one line, and no table of when each allocator runs out; with a change it is asked about
+refused "is less than the 13.87 GiB that device 0 held at every moment from the end of one step to that of another" "$V" whatif --capacity=5GiB h200.db
+"$V" whatif --capacity=14GiB h200.db >out 2>err && grep -q 'runs out at' out || no "a capacity above what stays: $(cat out err)"
+"$V" whatif --capacity=5GiB -e states=host h200.db >out 2>err && grep -q 'has no room for' out || no "a change, and a capacity: $(cat out err)"
+
 # of several processes: what fits of one may not of another, so which is meant must be said
 "$V" import -o job.db rank0.pickle job_rank-1.pickle >/dev/null || no "import of two ranks"
 for words in "" "-e batch=0.5" "--capacity=80GiB"; do
