@@ -178,6 +178,17 @@ refused "is less than the 13.87 GiB that device 0 held at every moment from the 
 "$V" whatif --capacity=14GiB h200.db >out 2>err && grep -q 'runs out at' out || no "a capacity above what stays: $(cat out err)"
 "$V" whatif --capacity=5GiB -e states=host h200.db >out 2>err && grep -q 'has no room for' out || no "a change, and a capacity: $(cat out err)"
 
+# of a run that ended out of memory, too, a change that can't be made is one line, which says whether there is nothing to change or nothing known
+xz -dc "$SRC/tests/data/llama-h200-oom.db.xz" >died.db
+refused "whatif: batch=1: nothing to change: all blocks stay as they are" "$V" whatif -e batch=1 died.db
+refused "whatif: checkpoint=1:nope: no module of the recording has the path nope" "$V" whatif -e checkpoint=1:nope died.db
+"$V" whatif -e states=host died.db >out 2>err && grep -q 'states=host frees 9.21 GiB: this request would have passed' out || no "a change of such a run: $(cat out err)"
+
+# the ends of steps: without them it is not known what lives over one, and no change is answered
+cp h200.db endless.db && sqlite3 endless.db "DELETE FROM step; DELETE FROM ev WHERE op = 33"
+refused "whatif: sequence=0.5: it has no steps: the step of an optimizer of torch.optim ends one, or vramscope.step()" "$V" whatif -e sequence=0.5 endless.db
+"$V" whatif endless.db >out 2>err && grep -q 'torch-native: exact: 7824 of 7824' out && grep -A99 '^changes' out | grep -E '^  [a-z_]+=' | grep -q GiB && no "a change of a recording without steps: $(cat out)"
+
 # of several processes: what fits of one may not of another, so which is meant must be said
 "$V" import -o job.db rank0.pickle job_rank-1.pickle >/dev/null || no "import of two ranks"
 for words in "" "-e batch=0.5" "--capacity=80GiB"; do
