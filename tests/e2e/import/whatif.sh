@@ -136,22 +136,35 @@ native() { "$V" whatif --policy=torch-native --capacity=500MiB "$@" | grep -v '^
 edit other.db "UPDATE meta SET value = '0.3' WHERE key = 'torch_garbage_collection_threshold'; UPDATE meta SET value = '33554432' WHERE key = 'torch_max_split_size'"
 "$V" whatif --policy=torch-native other.db | grep -q 'not exact: .*(garbage_collection_threshold is a share' || no "no reason: $("$V" whatif --policy=torch-native other.db)"
 
+# of made-up traces: what is alive in the end lies in segments of its own
+cat >alive.py <<'END'
+def segments(entries):
+    alive = {}
+    for e in entries:
+        if e["action"] == "alloc":
+            alive[e["addr"]] = e["size"]
+        elif e["action"] == "free_completed":
+            del alive[e["addr"]]
+    return [{"device": 0, "address": a, "total_size": s, "stream": 0, "segment_type": "large",
+             "blocks": [{"address": a, "size": s, "requested_size": s, "state": "active_allocated", "frames": []}]} for a, s in alive.items()]
+END
+
 # more than any device has
-python3 - <<'END' || exit 1
-import pickle
+PYTHONPATH=. python3 - <<'END' || exit 1
+import alive, pickle
 base = 0x7f0000000000
 entries = [{"action": "alloc", "addr": base + (i << 46), "size": size, "stream": 0, "time_us": 1000 + i, "frames": []}
            for i, size in enumerate((6 << 40, 5 << 20, (1 << 46) - 1, 30 << 20))]
 with open("huge.pickle", "wb") as f:
-    pickle.dump({"device_traces": [entries], "segments": [], "allocator_settings": {}}, f)
+    pickle.dump({"device_traces": [entries], "segments": alive.segments(entries), "allocator_settings": {}}, f)
 END
 "$V" import -o huge.db huge.pickle >out 2>&1 || no "import huge: $(cat out)"
 "$V" whatif --json --policy=torch-expandable huge.db >huge.json || no "huge: status $?"
 [ "$(field huge.json torch-expandable reserved_bytes)" -ge $(((6 << 40) + (1 << 46))) ] || no "huge: $(cat huge.json)"
 
 # of many free rooms of about the size that is asked for the last holds it: the driver's pool does not grow
-python3 - <<'END' || exit 1
-import pickle
+PYTHONPATH=. python3 - <<'END' || exit 1
+import alive, pickle
 sizes = [s for i in range(10) for s in (8 << 30, 1 << 20)] + [(8 << 30) + (34 << 20), (8 << 30) + (1 << 20)]
 at = [0x7f0000000000 + (i << 36) for i in range(len(sizes))]
 large = [i for i, s in enumerate(sizes[:-1]) if s > 1 << 20]
@@ -159,7 +172,7 @@ steps = [("alloc", i) for i in range(len(sizes) - 1)]
 steps += [(a, i) for i in large[-1:] + large[:-1] for a in ("free_requested", "free_completed")] + [("alloc", len(sizes) - 1)]
 entries = [{"action": a, "addr": at[i], "size": sizes[i], "stream": 0, "time_us": 1000 + n, "frames": []} for n, (a, i) in enumerate(steps)]
 with open("rooms.pickle", "wb") as f:
-    pickle.dump({"device_traces": [entries], "segments": [], "allocator_settings": {}}, f)
+    pickle.dump({"device_traces": [entries], "segments": alive.segments(entries), "allocator_settings": {}}, f)
 END
 "$V" import -o rooms.db rooms.pickle >out 2>&1 || no "import rooms: $(cat out)"
 "$V" whatif --json --policy=cudaMallocAsync --capacity=140GiB rooms.db >rooms.json || no "rooms: status $?"
