@@ -9,7 +9,10 @@
  *                  S, the weights in fp32, saved | P, a copy in 16 bits, saved unless dropout follows
  *      backward    gradient of P, narrow, copied to fp32 | G, that of the scores in fp32 | copied to 16 bits
  *
- * Which of the two a line does, its file says (source.h); where that is not at hand it is open.  A call that
+ * Others make queries and keys fp32, and the scores of these: then those copies are saved, in fp32, and what
+ * backward makes up to the queries is in fp32, which the high end has.
+ *
+ * Which of these a line does, its file says (source.h); where that is not at hand it is open.  A call that
  * is written so is no fused kernel's in 16 bits, so all that is made for its squares stays.
  */
 #include "softmax.h"
@@ -33,15 +36,38 @@ static enum softmax_type type_of(const struct program *p, const struct edit_bloc
 struct seeing {
     const struct program *p;
     struct softmaxes *s;
+    uint16_t *home;  /* by layer: itself, or of a module that is a softmax the one that calls it */
     uint32_t last;   /* the output that came last, while its layer's forward goes on; BLOCK_NEVER */
     uint32_t *alive; /* outputs in fp32 whose gradient did not come yet */
     size_t n;
     uint32_t gradient; /* that backward made last, but for small blocks */
 };
 
-static bool same_layer(const struct program *p, uint32_t a, uint32_t b)
+/* "Net.h.0.attn.(Softmax)", of a module that is made for the call, and "Net.h.0.attn.softmax" are called in
+ * "Net.h.0.attn". */
+static uint16_t *find_homes(const struct edit_facts *f)
 {
-    return program_stack(p, &p->blocks[a])->layer == program_stack(p, &p->blocks[b])->layer;
+    uint16_t *home = xrealloc(NULL, (UINT16_MAX + 1) * sizeof *home);
+    for (size_t i = 0; i <= UINT16_MAX; i++)
+        home[i] = (uint16_t)i;
+    for (size_t i = 1; i < f->layer_count && i <= UINT16_MAX; i++) {
+        const char *dot = strrchr(f->layer_names[i], '.');
+        size_t n = dot && strcasestr(dot, "softmax") ? (size_t)(dot - f->layer_names[i]) : 0;
+        for (size_t k = 1; n && k < f->layer_count && k <= UINT16_MAX; k++)
+            if (!strncmp(f->layer_names[k], f->layer_names[i], n) && !f->layer_names[k][n])
+                home[i] = (uint16_t)k;
+    }
+    return home;
+}
+
+static uint16_t home_of(const struct seeing *s, uint32_t block)
+{
+    return s->home[program_stack(s->p, &s->p->blocks[block])->layer];
+}
+
+static bool same_layer(const struct seeing *s, uint32_t a, uint32_t b)
+{
+    return home_of(s, a) == home_of(s, b);
 }
 
 static void see_forward(struct seeing *s, uint32_t block)
@@ -52,13 +78,14 @@ static void see_forward(struct seeing *s, uint32_t block)
     s->s->any[type] = true;
     if (type != SOFTMAX_NONE) {
         s->last = block;
+        s->s->wide[home_of(s, block)] |= program_stack(s->p, b)->softmax_scores;
         if (type == SOFTMAX_FP32)
             *PUSH(s->alive, s->n) = block;
         return;
     }
     if (s->last == BLOCK_NEVER)
         return;
-    if (!same_layer(s->p, s->last, block))
+    if (!same_layer(s, s->last, block))
         s->last = BLOCK_NEVER;
     else if (b->kind == KIND_SAVED && b->type == ELEMENT_FLOAT32 && b->size == s->p->blocks[s->last].size)
         s->s->dropped[s->last] = true;
@@ -72,11 +99,11 @@ static void see_backward(struct seeing *s, uint32_t block)
     while (i > 0 && program_stack(s->p, &s->p->blocks[s->alive[i - 1]])->line != program_stack(s->p, b)->line)
         i--;
     uint32_t saved = i ? s->alive[i - 1] : BLOCK_NEVER;
-    bool gives = saved != BLOCK_NEVER && same_layer(s->p, saved, block) &&
-                 b->size == s->p->blocks[saved].size && b->type == ELEMENT_FLOAT32;
+    bool gives = saved != BLOCK_NEVER && same_layer(s, saved, block) && b->size == s->p->blocks[saved].size &&
+                 b->type == ELEMENT_FLOAT32;
     if (gives) {
         uint32_t g = s->gradient;
-        bool given = g != BLOCK_NEVER && same_layer(s->p, g, block) && s->p->blocks[g].size == b->size &&
+        bool given = g != BLOCK_NEVER && same_layer(s, g, block) && s->p->blocks[g].size == b->size &&
                      s->p->blocks[g].died > b->born;
         s->s->saved[block] = saved;
         s->s->given[block] = given ? g : BLOCK_NEVER;
@@ -100,15 +127,17 @@ static void *zeros(size_t n)
 }
 
 /* Of a layer whose softmax makes squares. */
-static void see_written(struct softmaxes *s, const struct program *p, uint8_t *parts)
+static void see_written(const struct seeing *seeing, uint8_t *parts)
 {
+    const struct program *p = seeing->p;
+    struct softmaxes *s = seeing->s;
     for (size_t i = 0; i < p->block_count; i++) {
-        uint16_t layer = program_stack(p, &p->blocks[i])->layer;
+        uint16_t layer = home_of(seeing, (uint32_t)i);
         if (layer && s->of[i] != SOFTMAX_NONE && parts[i] == ATTENTION_SQUARE)
             s->written[layer] = true;
     }
     for (size_t i = 0; i < p->block_count; i++)
-        if (s->written[program_stack(p, &p->blocks[i])->layer] &&
+        if (s->written[home_of(seeing, (uint32_t)i)] &&
             (parts[i] == ATTENTION_SQUARE || parts[i] == ATTENTION_BESIDE))
             parts[i] = ATTENTION_NONE;
 }
@@ -121,9 +150,11 @@ struct softmaxes softmaxes_read(const struct program *p, uint8_t *parts)
                           .given = nevers(p->block_count),
                           .copies = nevers(p->block_count),
                           .written = zeros(UINT16_MAX + 1),
+                          .wide = zeros(UINT16_MAX + 1),
                           .narrows = BLOCK_NEVER,
                           .narrow_of = BLOCK_NEVER};
-    struct seeing seeing = {.p = p, .s = &s, .last = BLOCK_NEVER, .gradient = BLOCK_NEVER};
+    struct seeing seeing = {
+        .p = p, .s = &s, .home = find_homes(p->facts), .last = BLOCK_NEVER, .gradient = BLOCK_NEVER};
     for (size_t i = 0; i < p->event_count; i++) {
         const struct trace_moment *e = &p->events[i];
         if (e->what == MOMENT_STEP) {
@@ -135,8 +166,11 @@ struct softmaxes softmaxes_read(const struct program *p, uint8_t *parts)
             see_backward(&seeing, e->block);
         }
     }
+    see_written(&seeing, parts);
+    for (size_t i = 0; i <= UINT16_MAX; i++) /* a module that is called there is as it is */
+        s.wide[i] = s.wide[seeing.home[i]];
     free(seeing.alive);
-    see_written(&s, p, parts);
+    free(seeing.home);
     return s;
 }
 
@@ -148,6 +182,7 @@ void softmaxes_free(struct softmaxes *s)
     free(s->given);
     free(s->copies);
     free(s->written);
+    free(s->wide);
     *s = (struct softmaxes){0};
 }
 
@@ -183,8 +218,9 @@ static void bear_gradient(struct softmaxes *s, struct build *b, const struct tra
         uint32_t wide = build_born(b, &b->from->blocks[given], was->size, e->phase, KIND_BACKWARD);
         build_died(b, b->now[given], e->phase);
         b->now[given] = wide;
-        s->narrows = given;
-        s->narrow_of = e->block;
+        bool scores = s->wide[program_stack(b->from, was)->layer]; /* no copy of them is made */
+        s->narrows = scores ? BLOCK_NEVER : given;
+        s->narrow_of = scores ? BLOCK_NEVER : e->block;
     }
     b->now[e->block] = build_born(b, was, was->size, e->phase, was->kind);
 }

@@ -123,6 +123,36 @@ static bool is_open(struct part p)
     return has_word(p, "if") || has_word(p, "else") || has_word(p, "lambda");
 }
 
+/* Whether NAME is made fp32 in a statement of its own, which no condition stands before: "q = q.float()". */
+static bool is_widened(struct part body, const char *name, size_t n)
+{
+    static const char *const ways[] = {".to(torch.float32)", ".float()", ".to(dtype=torch.float32)"};
+    size_t indent = indent_of(body.from); /* a line ends before it */
+    struct part lines = {body.from - 1, body.to};
+    bool found = false;
+    for (size_t i = 0; i < sizeof ways / sizeof *ways && !found; i++) {
+        char *text =
+            xformat("\n%.*s%.*s = %.*s%s\n", (int)indent, body.from, (int)n, name, (int)n, name, ways[i]);
+        found = has(lines, text);
+        free(text);
+    }
+    return found;
+}
+
+/* The scores: the first product of the function, of something in fp32. */
+static bool are_scores_wide(struct part body)
+{
+    static const char product[] = "matmul(";
+    const char *at = memmem(body.from, (size_t)(body.to - body.from), product, sizeof product - 1);
+    if (!at)
+        return false;
+    at += sizeof product - 1;
+    size_t n = 0;
+    while (is_word(at[n]))
+        n++;
+    return n && is_widened((struct part){body.from, at}, at, n);
+}
+
 enum source_says source_says(const char *text, int64_t line, const char *function)
 {
     static const char *const products[] = {"matmul", "bmm", "baddbmm", "einsum"};
@@ -137,6 +167,10 @@ enum source_says source_says(const char *text, int64_t line, const char *functio
         return SOURCE_UNKNOWN;
     if (is_wide(statement))
         return SOURCE_FP32;
+    while (before.from < at && is_blank(before.from))
+        before.from = strchrnul(before.from, '\n') + 1;
+    if (are_scores_wide((struct part){before.from, at}))
+        return SOURCE_FP32_SCORES;
     bool makes = has(before, " @ ");
     for (size_t i = 0; i < sizeof products / sizeof *products; i++)
         makes = makes || has_word(before, products[i]);

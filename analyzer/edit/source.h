@@ -18,7 +18,8 @@
 enum source_says {
     SOURCE_UNKNOWN, /* the file is not there, or is younger than the recording, or the line leaves it open */
     SOURCE_FP32,    /* the statement makes fp32 of what it is given */
-    SOURCE_AS_GIVEN /* the function makes a product, up to the statement, and names no wider type */
+    SOURCE_FP32_SCORES, /* the function makes its scores, the first product, of what it has made fp32 */
+    SOURCE_AS_GIVEN     /* the function makes a product, up to the statement, and names no wider type */
 };
 
 struct sources {

@@ -204,19 +204,33 @@ static void see_frame(struct edit_stack *s, const char *function)
     s->softmax = s->softmax || !strcmp(name, "softmax");
 }
 
+#define CALLERS_MOST                                                                                         \
+    8 /* of PyTorch's own, between its softmax and the code that calls it: a module's call                   \
+       */
+
+static const struct trace_frame *frame_of(const struct trace_paths *paths, const struct trace_node *node)
+{
+    bool known = node && node->frame >= 0 && (size_t)node->frame < paths->frame_count;
+    return known ? &paths->frames[node->frame] : NULL;
+}
+
 /* Of PyTorch's softmax: what the line that calls it asks for. */
 static void see_softmax(struct edit_stack *s, struct sources *sources, const struct trace_paths *paths,
                         const struct trace_node *node)
 {
-    const struct trace_node *above = node->parent > 0 ? trace_find_node(paths, node->parent) : NULL;
-    const struct trace_frame *caller = above && above->frame >= 0 && (size_t)above->frame < paths->frame_count
-                                           ? &paths->frames[above->frame]
-                                           : NULL;
-    if (!caller || caller->kind != VS_FRAME_PYTHON || !caller->file || !caller->function)
+    for (int i = 0; i < CALLERS_MOST && node->parent > 0; i++) {
+        node = trace_find_node(paths, node->parent);
+        const struct trace_frame *caller = frame_of(paths, node);
+        if (!caller)
+            return;
+        if (caller->kind != VS_FRAME_PYTHON || !caller->file || strstr(caller->file, "-packages/torch/"))
+            continue;
+        enum source_says says = sources_say(sources, caller->file, caller->line, caller->function);
+        s->softmax_fp32 = says == SOURCE_FP32 || says == SOURCE_FP32_SCORES;
+        s->softmax_scores = says == SOURCE_FP32_SCORES;
+        s->softmax_half = says == SOURCE_AS_GIVEN;
         return;
-    enum source_says says = sources_say(sources, caller->file, caller->line, caller->function);
-    s->softmax_fp32 = says == SOURCE_FP32;
-    s->softmax_half = says == SOURCE_AS_GIVEN;
+    }
 }
 
 static int read_optimizer(struct trace *t, struct edit_facts *f)
@@ -246,6 +260,7 @@ static int read_optimizer(struct trace *t, struct edit_facts *f)
             s->loss = above->loss;
             s->softmax = above->softmax;
             s->softmax_fp32 = above->softmax_fp32;
+            s->softmax_scores = above->softmax_scores;
             s->softmax_half = above->softmax_half;
             s->product = above->product;
             s->as_given = above->as_given;

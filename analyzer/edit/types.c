@@ -80,6 +80,8 @@ static double of_data(const struct program *p, const struct edit_block *b, const
     const struct edit_stack *s = program_stack(p, b);
     bool saved = b->kind == KIND_SAVED;
     double half = share(p, b);
+    if (h->high && s->layer && h->softmaxes.wide[s->layer])
+        return 1;
     if (s->norm && h->norms.by_hand[s->layer])
         return h->high && saved ? (s->library && !s->wide_norm ? 1 : 1.25)
                : h->high || (s->library && b->kind != KIND_BACKWARD) ? 1
@@ -353,9 +355,11 @@ static const char *about_softmax(const struct softmaxes *s)
     return s->any[SOFTMAX_OPEN]
                ? "; softmax in Python is in 16 bits at the low end, and in fp32 with a copy at the "
                  "high end, as the file of its line is not at hand or leaves it open"
-           : s->any[SOFTMAX_FP32] ? "; softmax is in fp32, with a copy in 16 bits, as its line says"
-           : s->any[SOFTMAX_HALF] ? "; softmax computes in the type of its scores, as its line says"
-                                  : "";
+           : s->any[SOFTMAX_FP32]
+               ? "; softmax is in fp32, with a copy in 16 bits, as the code that calls it says"
+           : s->any[SOFTMAX_HALF]
+               ? "; softmax computes in the type of its scores, as the code that calls it names no other"
+               : "";
 }
 
 struct program apply_types(const struct program *from, const struct edit *e, struct edit_result *r, bool high)

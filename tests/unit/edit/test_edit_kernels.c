@@ -360,6 +360,36 @@ static void a_softmax_whose_line_asks_for_fp32_is_kept_beside_its_copy(void **st
     assert_in_range(p.high, p.low, p.low + SLACK);
 }
 
+/* nn.Softmax(dim=-1)(scores): what is kept behind it, of the layer that calls it, is behind the softmax. */
+static void a_module_that_is_a_softmax_is_of_the_layer_that_calls_it(void **state)
+{
+    (void)state;
+    static char layer[] = "Net.h.0.attn", module[] = "Net.h.0.attn.(Softmax)", other[] = "Net.h.0.attn2";
+    static char *layer_names[] = {NULL, layer, other, module};
+    facts.layer_names = layer_names;
+    facts.layer_count = 4;
+    calling[SOFTMAX].layer = 3;
+    assert_int_equal(written_of(true, ".+w f+s f+d f+y b-y b-d b-s |").low, MIB(1 + 400 + 200 + 10));
+    assert_int_equal(written_of(true, ".+w f+s f+y b-y b+g b+h b-g b-s b-h |").phase[BACKWARD],
+                     MIB(1 + 400 + 400 + 400));
+    calling[SOFTMAX].layer = 1;
+    facts.layer_names = NULL;
+    facts.layer_count = 0;
+}
+
+/* Scores in fp32 need no copy: the gradient before them is not made narrow, nor what is made of it. */
+static void before_scores_in_fp32_backward_goes_on_in_fp32(void **state)
+{
+    (void)state;
+    calling[SOFTMAX].softmax_scores = true;
+    struct peaks p = written_of(true, ".+w f+s f+y b-y b+g b+h b-g b-s b-h |");
+    assert_int_equal(p.phase[BACKWARD], MIB(1 + 400 + 400 + 400));
+    p = written_of(true, ".+w f+s f+d f+y b-y b-d b-s |");
+    assert_int_equal(p.low, MIB(1 + 400 + 200 + 10));
+    assert_in_range(p.high, MIB(1 + 400 + 400 + 10), MIB(1 + 400 + 400 + 10) + 2 * SLACK + MIB(400));
+    calling[SOFTMAX].softmax_scores = false;
+}
+
 /* g is copied to fp32, from which h is made; then h is copied to 16 bits. */
 static void before_a_softmax_in_fp32_its_gradient_is_so_too(void **state)
 {
@@ -390,6 +420,8 @@ int main(void)
         cmocka_unit_test(a_written_softmax_may_be_kept_in_fp32_and_in_16_bits),
         cmocka_unit_test(attentions_output_is_copied_where_queries_have_an_order_of_their_own),
         cmocka_unit_test(a_softmax_whose_line_asks_for_fp32_is_kept_beside_its_copy),
+        cmocka_unit_test(a_module_that_is_a_softmax_is_of_the_layer_that_calls_it),
+        cmocka_unit_test(before_scores_in_fp32_backward_goes_on_in_fp32),
         cmocka_unit_test(before_a_softmax_in_fp32_its_gradient_is_so_too),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -63,6 +63,24 @@ static void a_function_that_names_no_other_type_takes_what_it_makes(void **state
     assert_int_equal(source_says(module, 20, "eager"), SOURCE_AS_GIVEN);
 }
 
+static void scores_of_queries_in_fp32_are_in_fp32(void **state)
+{
+    (void)state;
+#define ATTENTION(statement, more)                                                                           \
+    "def _attn(self, query, key):\n\n    # in fp32\n    mask = self.mask\n" statement                        \
+    "    scores = torch.matmul(query, key) / 8\n" more "    return F.softmax(scores, dim=-1)\n"
+    assert_int_equal(source_says(ATTENTION("    query = query.to(torch.float32)\n", ""), 7, "A._attn"),
+                     SOURCE_FP32_SCORES);
+    assert_int_equal(source_says(ATTENTION("    query = query.float()\n", ""), 7, "A._attn"),
+                     SOURCE_FP32_SCORES);
+    /* other than what the product is of; where a condition stands before it; and behind the product */
+    assert_int_equal(source_says(ATTENTION("    value = value.float()\n", ""), 7, "A._attn"), SOURCE_UNKNOWN);
+    assert_int_equal(source_says(ATTENTION("    if w:\n        query = query.float()\n", ""), 8, "A._attn"),
+                     SOURCE_UNKNOWN);
+    assert_int_equal(source_says(ATTENTION("", "    query = query.float()\n"), 7, "A._attn"), SOURCE_UNKNOWN);
+    assert_int_equal(source_says(ATTENTION("", ""), 6, "A._attn"), SOURCE_AS_GIVEN);
+}
+
 static void what_could_be_otherwise_is_not_known(void **state)
 {
     (void)state;
@@ -104,6 +122,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_statement_that_asks_for_fp32_says_so),
         cmocka_unit_test(a_function_that_names_no_other_type_takes_what_it_makes),
+        cmocka_unit_test(scores_of_queries_in_fp32_are_in_fp32),
         cmocka_unit_test(what_could_be_otherwise_is_not_known),
         cmocka_unit_test(a_file_that_is_younger_than_the_recording_may_be_another),
     };
