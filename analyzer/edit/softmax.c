@@ -36,15 +36,16 @@ static enum softmax_type type_of(const struct program *p, const struct edit_bloc
 struct seeing {
     const struct program *p;
     struct softmaxes *s;
-    uint16_t *home;  /* by layer: itself, or of a module that is a softmax the one that calls it */
-    uint32_t last;   /* the output that came last, while its layer's forward goes on; BLOCK_NEVER */
+    uint16_t
+        *home;     /* by layer: itself, or of a module that is a softmax or a dropout the one that calls it */
+    uint32_t last; /* the output that came last, while its layer's forward goes on; BLOCK_NEVER */
     uint32_t *alive; /* outputs in fp32 whose gradient did not come yet */
     size_t n;
     uint32_t gradient; /* that backward made last, but for small blocks */
 };
 
-/* "Net.h.0.attn.(Softmax)", of a module that is made for the call, and "Net.h.0.attn.softmax" are called in
- * "Net.h.0.attn". */
+/* "Net.h.0.attn.(Softmax)", of a module that is made for the call, "Net.h.0.attn.softmax" and the dropout of
+ * what it gives are called in "Net.h.0.attn". */
 static uint16_t *find_homes(const struct edit_facts *f)
 {
     uint16_t *home = xrealloc(NULL, (UINT16_MAX + 1) * sizeof *home);
@@ -52,7 +53,8 @@ static uint16_t *find_homes(const struct edit_facts *f)
         home[i] = (uint16_t)i;
     for (size_t i = 1; i < f->layer_count && i <= UINT16_MAX; i++) {
         const char *dot = strrchr(f->layer_names[i], '.');
-        size_t n = dot && strcasestr(dot, "softmax") ? (size_t)(dot - f->layer_names[i]) : 0;
+        bool part = dot && (strcasestr(dot, "softmax") || strcasestr(dot, "drop"));
+        size_t n = part ? (size_t)(dot - f->layer_names[i]) : 0;
         for (size_t k = 1; n && k < f->layer_count && k <= UINT16_MAX; k++)
             if (!strncmp(f->layer_names[k], f->layer_names[i], n) && !f->layer_names[k][n])
                 home[i] = (uint16_t)k;

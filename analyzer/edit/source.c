@@ -153,11 +153,37 @@ static bool are_scores_wide(struct part body)
     return n && is_widened((struct part){body.from, at}, at, n);
 }
 
+/* Whether what stands from FROM on, up to a comma or a closed parenthesis, is the type of something else, or
+ * where it is: "query.dtype", "dtype=query.dtype", "scores.device". */
+static bool is_anothers(const char *from, const char *to)
+{
+    const char *end = from;
+    while (end < to && (is_word(*end) || strchr(".=", *end)))
+        end++;
+    size_t n = (size_t)(end - from);
+    return (n > 6 && !strncmp(end - 6, ".dtype", 6)) || (n > 7 && !strncmp(end - 7, ".device", 7));
+}
+
+/* Whether all types that it names, but for constants of torch's, are those of other tensors. */
+static bool keeps_types(struct part p)
+{
+    static const char *const ways[] = {".to(", "dtype"};
+    for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
+        size_t n = strlen(ways[i]);
+        for (const char *at = p.from; (at = memmem(at, (size_t)(p.to - at), ways[i], n)); at += n) {
+            bool own = *at == '.' || at == p.from || at[-1] != '.'; /* not "x.dtype" */
+            if (own && !is_anothers(*at == '.' ? at + n : at, p.to))
+                return false;
+        }
+    }
+    return true;
+}
+
 enum source_says source_says(const char *text, int64_t line, const char *function)
 {
     static const char *const products[] = {"matmul", "bmm", "baddbmm", "einsum"};
-    static const char *const types[] = {".float(",  "torch.float", "float32", "double",  "upcast",
-                                        "autocast", ".to(",        ".type(",  "type_as", "dtype"};
+    static const char *const types[] = {".float(", "torch.float", "float32", "double",
+                                        "upcast",  "autocast",    ".type("};
     const char *at = line > 0 ? line_at(text, line) : NULL, *dot = strrchr(function, '.');
     const char *def = at && *at ? function_of(text, at, dot ? dot + 1 : function) : NULL;
     if (!def)
@@ -176,7 +202,7 @@ enum source_says source_says(const char *text, int64_t line, const char *functio
         makes = makes || has_word(before, products[i]);
     for (size_t i = 0; i < sizeof types / sizeof *types; i++)
         makes = makes && !has(before, types[i]);
-    return makes ? SOURCE_AS_GIVEN : SOURCE_UNKNOWN;
+    return makes && keeps_types(before) ? SOURCE_AS_GIVEN : SOURCE_UNKNOWN;
 }
 
 /* ---- files ---- */

@@ -81,6 +81,23 @@ static void scores_of_queries_in_fp32_are_in_fp32(void **state)
     assert_int_equal(source_says(ATTENTION("", ""), 6, "A._attn"), SOURCE_AS_GIVEN);
 }
 
+static void the_type_of_another_tensor_is_no_wider_one(void **state)
+{
+    (void)state;
+    static const char *const keep[] = {"scale.to(dtype=query.dtype)", "torch.finfo(query.dtype).min",
+                                       "mask.to(scores.device)", "torch.full([], x, dtype=scores.dtype)"},
+                             *const leave[] = {"scale.to(dtype)", "scores.to(w)",
+                                               "torch.zeros(1, dtype=dtype)", "scores.to(torch.float64)",
+                                               "scores.type(t)"};
+    for (size_t i = 0; i < sizeof keep / sizeof *keep + sizeof leave / sizeof *leave; i++) {
+        bool good = i < sizeof keep / sizeof *keep;
+        char text[400];
+        snprintf(text, sizeof text, ATTENTION("", "    s = %s\n"),
+                 good ? keep[i] : leave[i - sizeof keep / sizeof *keep]);
+        assert_int_equal(source_says(text, 7, "A._attn"), good ? SOURCE_AS_GIVEN : SOURCE_UNKNOWN);
+    }
+}
+
 static void what_could_be_otherwise_is_not_known(void **state)
 {
     (void)state;
@@ -123,6 +140,7 @@ int main(void)
         cmocka_unit_test(a_statement_that_asks_for_fp32_says_so),
         cmocka_unit_test(a_function_that_names_no_other_type_takes_what_it_makes),
         cmocka_unit_test(scores_of_queries_in_fp32_are_in_fp32),
+        cmocka_unit_test(the_type_of_another_tensor_is_no_wider_one),
         cmocka_unit_test(what_could_be_otherwise_is_not_known),
         cmocka_unit_test(a_file_that_is_younger_than_the_recording_may_be_another),
     };
