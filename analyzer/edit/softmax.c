@@ -80,7 +80,8 @@ static void see_forward(struct seeing *s, uint32_t block)
     s->s->any[type] = true;
     if (type != SOFTMAX_NONE) {
         s->last = block;
-        s->s->wide[home_of(s, block)] |= program_stack(s->p, b)->softmax_scores;
+        s->s->wide[home_of(s, block)] |= program_stack(s->p, b)->softmax_scores || type == SOFTMAX_OPEN;
+        s->s->open[home_of(s, block)] = type == SOFTMAX_OPEN ? b->size : 0;
         if (type == SOFTMAX_FP32)
             *PUSH(s->alive, s->n) = block;
         return;
@@ -153,6 +154,7 @@ struct softmaxes softmaxes_read(const struct program *p, uint8_t *parts)
                           .copies = nevers(p->block_count),
                           .written = zeros(UINT16_MAX + 1),
                           .wide = zeros(UINT16_MAX + 1),
+                          .open = zeros((UINT16_MAX + 1) * sizeof *s.open),
                           .narrows = BLOCK_NEVER,
                           .narrow_of = BLOCK_NEVER};
     struct seeing seeing = {
@@ -170,7 +172,7 @@ struct softmaxes softmaxes_read(const struct program *p, uint8_t *parts)
     }
     see_written(&seeing, parts);
     for (size_t i = 0; i <= UINT16_MAX; i++) /* a module that is called there is as it is */
-        s.wide[i] = s.wide[seeing.home[i]];
+        s.wide[i] = s.wide[seeing.home[i]], s.open[i] = s.open[seeing.home[i]];
     free(seeing.alive);
     free(seeing.home);
     return s;
@@ -185,6 +187,7 @@ void softmaxes_free(struct softmaxes *s)
     free(s->copies);
     free(s->written);
     free(s->wide);
+    free(s->open);
     *s = (struct softmaxes){0};
 }
 

@@ -23,7 +23,8 @@ struct softmaxes {
     uint32_t *saved; /* by block of backward: the output that it is the gradient before; BLOCK_NEVER */
     uint32_t *given; /* and the gradient of that output; BLOCK_NEVER */
     bool *written;   /* by layer: it has such a call, so that no fused kernel does its work */
-    bool *wide;      /* by layer: its scores are in fp32, and what is made for them may be, too */
+    bool *wide;      /* by layer: its scores are in fp32, or may be, and what is made for them, too */
+    uint64_t *open;  /* by layer: bytes of the squares of which that is open, which stay as they are; or 0 */
     bool any[SOFTMAX_FP32 + 1];
     uint32_t *copies;            /* by block: that in 16 bits, a block of the new program; BLOCK_NEVER */
     uint32_t narrows, narrow_of; /* when NARROWS dies, NARROW_OF is copied to 16 bits */

@@ -80,7 +80,7 @@ static double of_data(const struct program *p, const struct edit_block *b, const
     const struct edit_stack *s = program_stack(p, b);
     bool saved = b->kind == KIND_SAVED;
     double half = share(p, b);
-    if (h->high && s->layer && h->softmaxes.wide[s->layer])
+    if (h->high && s->layer && h->softmaxes.wide[s->layer] && b->size != h->softmaxes.open[s->layer])
         return 1;
     if (s->norm && h->norms.by_hand[s->layer])
         return h->high && saved ? (s->library && !s->wide_norm ? 1 : 1.25)

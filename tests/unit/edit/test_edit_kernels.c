@@ -316,6 +316,16 @@ static void a_written_softmax_may_be_kept_in_fp32_and_in_16_bits(void **state)
     struct peaks p = calls(".+w f+s f+y b-y b-s |", written, written_elements, none);
     assert_int_equal(p.low, MIB(1 + 200 + 10)); /* a square, and yet no fused kernel makes it */
     assert_in_range(p.high, MIB(1 + 400 + 200 + 10), MIB(1 + 400 + 200 + 10 + 5));
+    static const struct known queried[] = {{'w', MIB(2), KIND_PARAMETER, NOWHERE},
+                                           {'q', MIB(40), KIND_SAVED, CALL},
+                                           {'s', MIB(400), KIND_SAVED, SOFTMAX},
+                                           {'y', MIB(20), KIND_SAVED, GIVES},
+                                           {0}};
+    static const struct element queried_elements[] = {
+        {'w', F32, 1, false}, {'q', F32, 4, false}, {'s', F32, 2, false}, {'y', F32, 3, false}, {0}};
+    p = calls(".+w f+q f+s f+y b-y b-s b-q |", queried, queried_elements, none);
+    assert_int_equal(p.low, MIB(1 + 20 + 200 + 10)); /* queries that were made fp32 for it, or not */
+    assert_in_range(p.high, MIB(1 + 40 + 400 + 200 + 10), MIB(1 + 40 + 400 + 200 + 10 + 6));
 }
 
 /* Likewise of which its line says what it does: s is the output, d a dropout's, y another layer's; g and h
