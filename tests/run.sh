@@ -303,6 +303,7 @@ if wanted full; then
     long "full: hostile hosts" 24 tests/full/hosts.sh COUNT
     step "full: the page in Firefox and WebKitGTK" tests/full/view_browsers.py
     step "full: programs in bf16 as predicted" tests/full/types_predicted.sh
+    step "full: attention in Python in bf16 as predicted" tests/full/types_written.sh
     long "full: the page of a long recording" 10000000 tests/full/view_big.py COUNT
 fi
 # The other builds, beside each other: each ends with links and begins with a configuration, for one core.  clang's is for

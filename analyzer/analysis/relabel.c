@@ -229,9 +229,13 @@ int relabel_open(struct trace *t, const char *path, const struct relabel *r)
     bool asked = r->phases || r->steps;
     if (r->brief && !asked ? trace_open_brief(t, path, r->process) : trace_open_process(t, path, r->process))
         return -1;
-    if (!t->wanted_process && t->processes > 1)
+    bool open = !t->wanted_process && t->processes > 1;
+    if (open && !r->chosen)
         say_which(t);
-    if (r->process && t->processes == 1 && t->process.id != r->process && !r->several)
+    if (open && r->chosen)
+        snprintf(t->why, sizeof t->why, "%s has the processes %s: which one? --process=N, or %s#N, names it",
+                 shown(t->path), t->process_names, shown(t->path));
+    else if (r->process && t->processes == 1 && t->process.id != r->process && !r->several)
         snprintf(t->why, sizeof t->why, "%s has no process %lld: it has %s", path, (long long)r->process,
                  t->process_names);
     else if (asked && t->thinned)

@@ -18,6 +18,8 @@ struct relabel {
     const char *steps;  /* PATTERN of the names whose ranges are steps; NULL: as recorded */
     bool brief;         /* by trace_open_brief; not together with rules */
     int64_t process;    /* of a file with several; 0: the first, with a line on stderr that says so */
+    bool chosen;        /* of several processes none is shown where nobody says which: what holds of one does
+                           not of the others */
     bool several;       /* files are shown: one that has a single process is, whatever PROCESS says */
 };
 

@@ -9,6 +9,7 @@
 #include "base/commands.h"
 #include "base/shown.h"
 #include "base/wrap.h"
+#include "read/tape.h"
 #include "whatif_question.h"
 
 static const struct option_row rows[] = {
@@ -54,7 +55,7 @@ static const struct command_help help = {
     rows, false};
 
 /* A replay of some of the events would be one of another run. */
-static int check_whole(const struct trace *t)
+static int check_whole(struct trace *t)
 {
     if (t->thinned)
         return complain("whatif: %s has not every event any more: record with VRAMSCOPE_MAX_BYTES=0",
@@ -63,6 +64,11 @@ static int check_whole(const struct trace *t)
         return complain("whatif: %s lacks events that were lost: a replay would be one of another run "
                         "(VRAMSCOPE_RING_EVENTS)",
                         t->path);
+    if (trace_imported_misfits(t))
+        return complain(
+            "whatif: %s lacks entries, as some of its snapshot's do not fit to its own end: dump one "
+            "(_dump_snapshot) whose history was not stopped before",
+            t->path);
     return 0;
 }
 
@@ -119,7 +125,7 @@ static int answer_file(struct whatif_options *o, char **operands, int n)
     int status = question_read(&q, operands + 1, n - 1);
     if (status)
         return status;
-    if (relabel_open(&t, operands[0], &(struct relabel){.process = o->process}))
+    if (relabel_open(&t, operands[0], &(struct relabel){.process = o->process, .chosen = true}))
         return complain("%s", t.why);
     if (!o->json)
         wrap_page_begin(false);

@@ -381,6 +381,39 @@ static int ask_edits(struct answers *a, struct json *j)
     return edits_answer(a->t, a->device, &q, j);
 }
 
+/* The least that was alive at any moment from the end of the first step to that of the last but one, as the
+ * last may end with the program: a capacity below it lets no step be made, whatever the allocator. */
+static uint64_t least_alive(const struct answers *a)
+{
+    struct trace_step_end *ends = NULL;
+    size_t n = 0;
+    uint64_t live = 0, least = UINT64_MAX;
+    if (trace_step_ends(a->t, &ends, &n) || n < 3)
+        n = 0;
+    for (size_t i = 0; i < a->tape.n && n; i++) {
+        const struct tape_event *e = &a->tape.at[i];
+        if (e->t > ends[n - 2].t)
+            break;
+        least = e->t > ends[0].t && live < least ? live : least;
+        live += e->what == TAPE_ALLOC ? e->size : e->what == TAPE_FREE ? -e->size : 0;
+    }
+    free(ends);
+    return least == UINT64_MAX ? 0 : least;
+}
+
+/* 0, or 2, said. */
+static int check_capacity(const struct answers *a)
+{
+    uint64_t least = a->q->capacity && !a->q->o->edits.count ? least_alive(a) : 0;
+    if (least <= a->q->capacity)
+        return 0;
+    return complain("whatif: --capacity=%s is less than the %s that device %" PRId64
+                    " held at every moment from the end of one step to that of another, parameters and what "
+                    "else stays: no allocator makes room for a step; --edit with --capacity says what a "
+                    "changed program needs",
+                    shown(a->q->o->capacity), units_bytes((int64_t)least, a->q->o->bytes).s, a->device);
+}
+
 int whatif_device(struct trace *t, const struct question *q, int64_t device, struct json *j)
 {
     struct answers *a = xrealloc(NULL, sizeof *a);
@@ -392,14 +425,14 @@ int whatif_device(struct trace *t, const struct question *q, int64_t device, str
     }
     a->limit = replay_last_limit(&a->tape, trace_find_device(t, device));
     bool any = a->tape.ids > 0;
-    int status = 0;
+    int status = any && !j ? check_capacity(a) : 0;
     if (any && j) {
         json_begin(j, NULL, '{');
         json_int(j, "device", device);
     }
-    if (any && (j || !q->o->edits.count))
+    if (any && !status && (j || !q->o->edits.count))
         ask_policies(a, j);
-    if (any && wants_edits(q))
+    if (any && !status && wants_edits(q))
         status = ask_edits(a, j);
     else if (any && j)
         no_edits(j);

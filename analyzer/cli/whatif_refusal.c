@@ -105,6 +105,8 @@ int refusal_print(struct trace *t, int64_t device, const struct edits_question *
     } else if (refusal_answer(t, o, other, edits, n, &a)) {
         status = complain("whatif: %s", t->why);
     }
+    if (!status && !j && a.unmade)
+        status = complain("whatif: %s: %s%s", a.unmade, a.nothing ? "nothing to change: " : "", a.why);
     if (status) {
         /* said */
     } else if (j) {

@@ -76,6 +76,7 @@ struct in_backward {
     bool *used;
     size_t state_count;
     bool adam, temporaries, high;
+    bool replaced; /* each step makes its states anew, and frees those of the step before */
 };
 
 static int by_size(const void *a, const void *b, void *context)
@@ -86,11 +87,28 @@ static int by_size(const void *a, const void *b, void *context)
     return p != q ? (p > q) - (p < q) : (x > y) - (x < y);
 }
 
+/* An optimizer that is written so (state = b * state + ...) has as many states after a step as before it:
+ * what it makes is no first state, which would be there beside the one that it replaces. */
+static bool is_replaced(const struct program *from)
+{
+    uint64_t born = 0, died = 0;
+    for (size_t i = 0; i < from->block_count; i++) {
+        const struct edit_block *b = &from->blocks[i];
+        if (b->kind != KIND_STATE)
+            continue;
+        born += from->events[b->born].phase == from->facts->optimizer ? b->size : 0;
+        died += b->died != BLOCK_NEVER && from->events[b->died].phase == from->facts->optimizer ? b->size : 0;
+    }
+    return died && died >= born / 2;
+}
+
 static void find_states(const struct program *from, struct in_backward *in)
 {
+    in->replaced = is_replaced(from);
     for (size_t i = 0; i < from->block_count; i++) {
         const struct edit_block *block = &from->blocks[i];
-        if (block->kind == KIND_STATE && from->events[block->born].phase == from->facts->optimizer)
+        if (!in->replaced && block->kind == KIND_STATE &&
+            from->events[block->born].phase == from->facts->optimizer)
             *PUSH(in->states, in->state_count) = (uint32_t)i;
         if (block->kind == KIND_UPDATE) {
             in->temporaries = true;
@@ -133,6 +151,9 @@ static void update_and_free(struct build *b, uint32_t block, uint16_t phase, voi
     struct in_backward *in = context;
     struct edit_block like = b->to.blocks[block];
     bear_states(b, in, like.size, phase);
+    uint32_t anew[2] = {BLOCK_NEVER, BLOCK_NEVER}; /* beside those that they replace */
+    for (size_t i = 0; i < 2 && in->replaced && in->high; i++)
+        anew[i] = build_born(b, &like, like.size, phase, KIND_UPDATE);
     if (in->temporaries && (in->adam || in->high)) {
         uint32_t root = build_born(b, &like, like.size, phase, KIND_UPDATE);
         uint32_t more = in->adam ? BLOCK_NEVER : build_born(b, &like, like.size, phase, KIND_UPDATE);
@@ -141,6 +162,8 @@ static void update_and_free(struct build *b, uint32_t block, uint16_t phase, voi
         build_died(b, more, phase);
         build_died(b, quotient, phase);
     }
+    build_died(b, anew[0], phase);
+    build_died(b, anew[1], phase);
     build_died(b, block, phase);
 }
 

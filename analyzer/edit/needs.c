@@ -35,12 +35,30 @@ struct program refuse_nothing(struct edit_result *r, const char *format, ...)
     return none;
 }
 
+/* Whether no forward follows a backward or an optimizer's step: then all events are of one step. */
+static bool is_one_pass(const struct program *p)
+{
+    const struct edit_facts *f = p->facts;
+    bool over = false;
+    for (size_t i = 0; i < p->event_count; i++) {
+        uint16_t phase = p->events[i].phase;
+        if (over && program_is_forward(f, phase))
+            return false;
+        over = over || (phase && (phase == f->backward || phase == f->optimizer));
+    }
+    return over;
+}
+
+/* Without the ends of steps what lives over them is not told from what one of them makes. */
 bool needs_steps(const struct program *p, struct edit_result *r)
 {
     const struct edit_facts *f = p->facts;
-    if (f->forward != EDIT_NO_PHASE || f->backward != EDIT_NO_PHASE || f->optimizer != EDIT_NO_PHASE)
+    if (f->forward == EDIT_NO_PHASE && f->backward == EDIT_NO_PHASE && f->optimizer == EDIT_NO_PHASE)
+        refuse(r, "it has no phases: vramscope run records them");
+    else if (f->steps < 1 && !f->cut && !is_one_pass(p))
+        refuse(r, "it has no steps: the step of an optimizer of torch.optim ends one, or vramscope.step()");
+    else
         return true;
-    refuse(r, "it has no phases: vramscope run records them");
     return false;
 }
 

@@ -255,13 +255,14 @@ int program_read(struct trace *t, int64_t device, size_t refusal, bool native, s
     facts->ranks = t->process.world_size > 1 ? t->process.world_size : 1;
     facts->roles = blocks.roles > 0;
     facts->refusals = (int64_t)blocks.refusal_count;
-    if (refusal < blocks.refusal_count)
+    facts->cut = refusal < blocks.refusal_count;
+    if (facts->cut)
         facts->limit = blocks.refusals[refusal].limit;
     stacks_order_units(facts, &blocks);
     take(p, &blocks);
-    if (refusal < blocks.refusal_count)
+    if (facts->cut)
         cut(p, &blocks, refusal);
-    struct reading r = {.facts = facts, .p = p, .cut = refusal < blocks.refusal_count};
+    struct reading r = {.facts = facts, .p = p, .cut = facts->cut};
     find_kinds(&r);
     facts->types = has_types(p, &blocks.asked);
     facts->imported = trace_is_imported(t);

@@ -53,8 +53,11 @@ struct edit_stack { /* what is known of a call stack */
                    */
     bool loss;    /* in one of PyTorch's losses, or in backward of one */
     bool softmax; /* in PyTorch's softmax, called by a function of a program's or a library's */
-    bool product; /* in a call of PyTorch's that is one product of its input and a weight */
-    bool as_given; /* its innermost code that is not PyTorch's hands its output to a loss as it is */
+    bool softmax_fp32;   /* and its caller's line asks for fp32, as its file says */
+    bool softmax_scores; /* likewise, as its scores are in fp32 already */
+    bool softmax_half;   /* or computes in the type that it was given */
+    bool product;        /* in a call of PyTorch's that is one product of its input and a weight */
+    bool as_given;       /* its innermost code that is not PyTorch's hands its output to a loss as it is */
 };
 
 struct edit_facts {
@@ -72,7 +75,8 @@ struct edit_facts {
     bool imported;      /* of a snapshot, which has neither layers nor element types */
     bool types;         /* element types are known of most bytes (ELEMENT_... of read/asked.h) */
     struct asked_table asked;
-    int64_t steps;
+    int64_t steps; /* that ended in the recording */
+    bool cut;      /* the program ends with a request that was refused */
     int64_t ranks; /* of the job that the recording is of; 1 where nothing says that there are several */
     int64_t refusals;
     uint64_t limit; /* of the allocator when the request was refused; 0: none is known */

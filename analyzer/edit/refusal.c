@@ -83,14 +83,17 @@ static void see_passed(const struct asking *q, struct refusal_change *c, const s
         c->pieces = q->unused - (int64_t)(end->end_reserved - end->end_allocated);
 }
 
-/* False: one of the edits does not apply; *WHY, where it is not NULL, gets the reason. */
+/* False: one of the edits does not apply; A, where it is not NULL, gets the reason. */
 static bool ask(const struct asking *q, const struct edit *const *edits, size_t n, struct refusal_change *c,
-                char **why)
+                struct refusal_answer *a)
 {
     struct edit_result r = edit_apply_all(&q->from, edits, n);
     if (r.why) {
-        if (why)
-            *why = xstrdup(r.why);
+        if (a) {
+            a->why = xstrdup(r.why);
+            a->unmade = names_of(edits, n);
+            a->nothing = r.nothing;
+        }
         edit_free_result(&r);
         return false;
     }
@@ -198,7 +201,7 @@ static void ask_these(const struct asking *q, const struct edit *const *edits, s
                       struct refusal_answer *a)
 {
     struct refusal_change c;
-    if (ask(q, edits, n, &c, &a->why))
+    if (ask(q, edits, n, &c, a))
         *PUSH(a->changes, a->count) = c;
 }
 
@@ -312,6 +315,7 @@ void refusal_free(struct refusal_answer *a)
         free_change(&a->changes[i]);
     free(a->changes);
     free(a->why);
+    free(a->unmade);
     *a = (struct refusal_answer){.why = NULL};
 }
 

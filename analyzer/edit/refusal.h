@@ -29,6 +29,8 @@ struct refusal_change {
 
 struct refusal_answer {
     char *why;                      /* nothing is known, and why; NULL */
+    char *unmade;                   /* WHY is that this change, or these, can't be made; NULL */
+    bool nothing;                   /* as there is nothing to change */
     struct refusal_change *changes; /* those that let it pass first, then by what they free */
     size_t count;
     int64_t capacity; /* that the framework's allocator could have had, or was asked about */

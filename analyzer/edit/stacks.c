@@ -16,6 +16,7 @@
 #include "read/stream.h"
 #include "read/stacks.h"
 #include "names.h"
+#include "source.h"
 #include "trace/journal/journal.h"
 #include "unit_names.h"
 
@@ -203,9 +204,39 @@ static void see_frame(struct edit_stack *s, const char *function)
     s->softmax = s->softmax || !strcmp(name, "softmax");
 }
 
+#define CALLERS_MOST                                                                                         \
+    8 /* of PyTorch's own, between its softmax and the code that calls it: a module's call                   \
+       */
+
+static const struct trace_frame *frame_of(const struct trace_paths *paths, const struct trace_node *node)
+{
+    bool known = node && node->frame >= 0 && (size_t)node->frame < paths->frame_count;
+    return known ? &paths->frames[node->frame] : NULL;
+}
+
+/* Of PyTorch's softmax: what the line that calls it asks for. */
+static void see_softmax(struct edit_stack *s, struct sources *sources, const struct trace_paths *paths,
+                        const struct trace_node *node)
+{
+    for (int i = 0; i < CALLERS_MOST && node->parent > 0; i++) {
+        node = trace_find_node(paths, node->parent);
+        const struct trace_frame *caller = frame_of(paths, node);
+        if (!caller)
+            return;
+        if (caller->kind != VS_FRAME_PYTHON || !caller->file || strstr(caller->file, "-packages/torch/"))
+            continue;
+        enum source_says says = sources_say(sources, caller->file, caller->line, caller->function);
+        s->softmax_fp32 = says == SOURCE_FP32 || says == SOURCE_FP32_SCORES;
+        s->softmax_scores = says == SOURCE_FP32_SCORES;
+        s->softmax_half = says == SOURCE_AS_GIVEN;
+        return;
+    }
+}
+
 static int read_optimizer(struct trace *t, struct edit_facts *f)
 {
     struct trace_paths paths;
+    struct sources sources = {.before_ns = t->process.start_realtime_ns};
     if (trace_load_paths(t, &paths))
         return -1;
     for (size_t i = 1; i < f->stack_count; i++) {
@@ -228,13 +259,19 @@ static int read_optimizer(struct trace *t, struct edit_facts *f)
             s->squares = above->squares;
             s->loss = above->loss;
             s->softmax = above->softmax;
+            s->softmax_fp32 = above->softmax_fp32;
+            s->softmax_scores = above->softmax_scores;
+            s->softmax_half = above->softmax_half;
             s->product = above->product;
             s->as_given = above->as_given;
             s->update = above->update;
         }
         if (node->frame >= 0 && (size_t)node->frame < paths.frame_count &&
             paths.frames[node->frame].function) {
+            bool inside = s->softmax;
             see_frame(s, paths.frames[node->frame].function);
+            if (s->softmax && !inside)
+                see_softmax(s, &sources, &paths, node);
             s->upcast = s->upcast || upcasts(&paths.frames[node->frame]);
             s->norm = s->norm || is_norm(&paths.frames[node->frame]);
             s->wide_norm = s->wide_norm || is_wide_norm(&paths.frames[node->frame]);
@@ -246,6 +283,7 @@ static int read_optimizer(struct trace *t, struct edit_facts *f)
             s->as_given = gives == GIVES_ON ? s->as_given : gives == GIVES_AS_IT_IS;
         }
     }
+    sources_free(&sources);
     trace_free_paths(&paths);
     return 0;
 }

@@ -16,6 +16,7 @@
 #include "losses.h"
 #include "norms.h"
 #include "scale.h"
+#include "softmax.h"
 #include "unfused.h"
 #include "widths.h"
 #include "workspaces.h"
@@ -34,6 +35,7 @@ struct halving {
         bool died;       /* as recorded: it lives as long as they do */
     } * sources;
     struct unfused unfused;
+    struct softmaxes softmaxes;
     struct workspaces workspaces;
     uint32_t *weights; /* of blocks: what goes with one: a recurrent layer's weights in one piece with its
                           reserve, a copy of attention's output with that */
@@ -78,6 +80,8 @@ static double of_data(const struct program *p, const struct edit_block *b, const
     const struct edit_stack *s = program_stack(p, b);
     bool saved = b->kind == KIND_SAVED;
     double half = share(p, b);
+    if (h->high && s->layer && h->softmaxes.wide[s->layer] && b->size != h->softmaxes.open[s->layer])
+        return 1;
     if (s->norm && h->norms.by_hand[s->layer])
         return h->high && saved ? (s->library && !s->wide_norm ? 1 : 1.25)
                : h->high || (s->library && b->kind != KIND_BACKWARD) ? 1
@@ -100,16 +104,6 @@ static bool is_fused(const struct program *p, uint32_t block, const struct halvi
     return c && !is_in_parts(h, block) && unfused_is_square(&h->unfused, p, block);
 }
 
-/* Attention of Hugging Face's that is written in Python is no other kernel's in 16 bits.  About half of it
- * asks softmax for fp32, which is kept beside a copy in 16 bits then. */
-static bool is_written_softmax(const struct program *p, uint32_t block)
-{
-    const struct edit_block *b = &p->blocks[block];
-    const struct edit_stack *s = program_stack(p, b);
-    return s->softmax && s->library && b->kind == KIND_SAVED && element_bytes(b->type) == 4 &&
-           element_is_float(b->type);
-}
-
 /* What is known to be computed in fp32 stays as large.  Of what is in no unit of the model it is not known.
  */
 static double factor(const struct program *p, uint32_t block, const struct halving *h)
@@ -118,8 +112,8 @@ static double factor(const struct program *p, uint32_t block, const struct halvi
     enum cast cast = h->casts.of[block];
     if (cast != CAST_NONE)
         return cast != CAST_WEIGHT && cast != CAST_INPUT && h->high ? 1 : 0;
-    if (is_written_softmax(p, block))
-        return h->high ? 1 : share(p, b);
+    if (h->softmaxes.of[block] != SOFTMAX_NONE)
+        return h->high && h->softmaxes.of[block] == SOFTMAX_OPEN ? 1 : share(p, b);
     bool stays = h->parts[block] == ATTENTION_NONE || h->parts[block] == ATTENTION_TURNED;
     if (h->parts[block] == ATTENTION_FUSED || (!h->high && !stays))
         return 0; /* in 16 bits attention may be fused, or by another kernel */
@@ -255,6 +249,8 @@ static void bear(struct build *b, size_t i, struct halving *h)
     const struct edit_block *was = &b->from->blocks[at->block];
     if (b->now[at->block] != BLOCK_NEVER)
         return;
+    if (softmax_bear(&h->softmaxes, b, i, h->high))
+        return;
     if (is_in_parts(h, at->block)) {
         unfused_bear(&h->unfused, b, i);
         return;
@@ -271,7 +267,7 @@ static void bear(struct build *b, size_t i, struct halving *h)
     b->now[at->block] = now;
     if (times < 1)
         mark_half(b, now);
-    if (h->high && (h->parts[at->block] == ATTENTION_TURNED || is_written_softmax(b->from, at->block))) {
+    if (h->high && (h->parts[at->block] == ATTENTION_TURNED || h->softmaxes.of[at->block] == SOFTMAX_OPEN)) {
         h->weights[at->block] = build_born(b, was, was->size / 2, at->phase, was->kind);
         mark_half(b, h->weights[at->block]);
     }
@@ -354,6 +350,18 @@ static const char *about_loss(const struct losses *l)
                                                   : "";
 }
 
+static const char *about_softmax(const struct softmaxes *s)
+{
+    return s->any[SOFTMAX_OPEN]
+               ? "; softmax in Python is in 16 bits at the low end, and in fp32 with a copy at the "
+                 "high end, as the file of its line is not at hand or leaves it open"
+           : s->any[SOFTMAX_FP32]
+               ? "; softmax is in fp32, with a copy in 16 bits, as the code that calls it says"
+           : s->any[SOFTMAX_HALF]
+               ? "; softmax computes in the type of its scores, as the code that calls it names no other"
+               : "";
+}
+
 struct program apply_types(const struct program *from, const struct edit *e, struct edit_result *r, bool high)
 {
     if (!needs_steps(from, r) || !needs_roles(from, r) || !can_tell(from, r))
@@ -371,6 +379,7 @@ struct program apply_types(const struct program *from, const struct edit *e, str
                         .logits = BLOCK_NEVER,
                         .copy = BLOCK_NEVER,
                         .wide = BLOCK_NEVER};
+    h.softmaxes = softmaxes_read(from, h.parts);
     memset(h.weights, 0xff, (from->block_count + 1) * sizeof *h.weights);
     memset(h.sources, 0, (from->block_count + 1) * sizeof *h.sources);
     struct edit_block like = {.stream = 0};
@@ -384,6 +393,7 @@ struct program apply_types(const struct program *from, const struct edit *e, str
             follow_copy(&b, i, &h);
         if (at->what == MOMENT_DIED) {
             unfused_end(&h.unfused, &b, i);
+            softmax_end(&h.softmaxes, &b, i);
             build_died(&b, h.weights[at->block], at->phase);
         }
         if (at->what == MOMENT_BORN) {
@@ -393,6 +403,8 @@ struct program apply_types(const struct program *from, const struct edit *e, str
         } else if (at->what != MOMENT_DIED || !outlives(&b, at, &h)) {
             build_copy(&b, i);
         }
+        if (at->what == MOMENT_DIED)
+            softmax_ended(&h.softmaxes, &b, i);
     }
     bool fuses = memchr(h.parts, ATTENTION_FUSED, from->block_count) != NULL, in_parts = false;
     for (size_t i = 0; i < h.unfused.n; i++)
@@ -403,13 +415,15 @@ struct program apply_types(const struct program *from, const struct edit *e, str
     free(h.weights);
     norms_free(&h.norms);
     unfused_free(&h.unfused);
+    const char *softmax = about_softmax(&h.softmaxes);
+    softmaxes_free(&h.softmaxes);
     workspaces_free(&h.workspaces);
     r->assumes =
-        xformat("%s%s%s%s", assumption(from), fuses ? "; the program lets PyTorch fuse attention" : "",
+        xformat("%s%s%s%s%s", assumption(from), fuses ? "; the program lets PyTorch fuse attention" : "",
                 in_parts ? "; attention that is not fused now, though its heads allow it, is not then, "
                            "and computes in fp32"
                          : "",
-                about_loss(&h.losses));
+                softmax, about_loss(&h.losses));
     losses_free(&h.losses);
     return build_end(&b);
 }

@@ -369,6 +369,7 @@ static void convert_entry(struct convert *c, int device, size_t i)
         emit_block(c, device, VS_OP_BLOCK_OOM, 0, e->size, e->stream, e->stack);
         break;
     case SNAPSHOT_OTHER:
+    case SNAPSHOT_UNKNOWN:
         break;
     }
 }

@@ -159,6 +159,18 @@ static bool any_phase(const struct work *w)
     return false;
 }
 
+struct entries_text {
+    char s[64];
+};
+
+/* "12 entries do" */
+static struct entries_text entries(uint64_t n, const char *verb)
+{
+    struct entries_text text;
+    snprintf(text.s, sizeof text.s, "%" PRIu64 " entries %s", n, verb);
+    return text;
+}
+
 /* What a reader of the database must know about where it comes from. */
 static void note_source(struct work *w, bool timed)
 {
@@ -192,10 +204,17 @@ static void note_source(struct work *w, bool timed)
     }
     if (r->misfits) {
         char text[160];
+        snprintf(text, sizeof text, "%s not fit to the snapshot's own end state: totals may be wrong by %s",
+                 r->misfits == 1 ? "an entry does" : entries(r->misfits, "do").s,
+                 r->misfits == 1 ? "it" : "them");
+        note(w, text);
+    }
+    if (w->s.unknown) {
+        char text[160];
         snprintf(text, sizeof text,
-                 "%" PRIu64
-                 " entries do not fit to the snapshot's own end state: totals may be wrong by them",
-                 r->misfits);
+                 "%s of a kind that this version does not know: memory that %s made or freed is not counted",
+                 w->s.unknown == 1 ? "an entry is" : entries(w->s.unknown, "are").s,
+                 w->s.unknown == 1 ? "it" : "they");
         note(w, text);
     }
     if (!timed)
@@ -210,6 +229,10 @@ static int note_settings(struct work *w, bool driver_blocks)
     if (w->pools.unknown && rc >= 0) {
         snprintf(text, sizeof text, "%" PRIu64, w->pools.unknown);
         rc = vs_writer_fact(w->writer, "torch_pools_unknown", text);
+    }
+    if (w->result->misfits && rc >= 0) {
+        snprintf(text, sizeof text, "%" PRIu64, w->result->misfits);
+        rc = vs_writer_fact(w->writer, "imported_misfits", text);
     }
     if (w->s.rounded && rc >= 0)
         rc = vs_writer_fact(w->writer, "sizes_of_blocks", w->s.exact ? "some" : "all");

@@ -169,6 +169,7 @@ static void undo(struct state *st, const struct snapshot_event *e)
         break;
     case SNAPSHOT_OOM:
     case SNAPSHOT_OTHER:
+    case SNAPSHOT_UNKNOWN:
         break;
     }
 }

@@ -43,6 +43,20 @@ static int too_many(struct reader *r, const char *what)
     return -1;
 }
 
+/* What PyTorch writes of every entry, segment and block; false with the reason in WHY where V has it not. */
+static bool has_bytes(struct reader *r, const struct pickle_value *v, const char *address, const char *size,
+                      const char *of, size_t number)
+{
+    bool at = !address || unpickle_int(unpickle_get(v, address), INT64_MIN) != INT64_MIN;
+    if (at && unpickle_int(unpickle_get(v, size), -1) >= 0)
+        return true;
+    snprintf(r->why, r->why_size,
+             "is no whole PyTorch memory snapshot: %s %zu has no %s; dump it again "
+             "(torch.cuda.memory._dump_snapshot)",
+             of, number, at ? size : address);
+    return false;
+}
+
 /* ---- stacks ---- */
 
 static uint64_t hash_of(const struct pickle_object *frames)
@@ -126,7 +140,7 @@ static enum snapshot_action action_of(const struct pickle_value *v)
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
         if (unpickle_is(v, known[i].name))
             return known[i].action;
-    return SNAPSHOT_OTHER;
+    return unpickle_is(v, "snapshot") || unpickle_is(v, "user_defined") ? SNAPSHOT_OTHER : SNAPSHOT_UNKNOWN;
 }
 
 /* What export/pytorch.c marks.  COUNTS: V is a block, and no other entry of it. */
@@ -201,8 +215,13 @@ static int read_trace(struct reader *r, const struct pickle_value *list, struct 
         if (unpickle_item(list, i)->kind != PICKLE_DICT)
             return not_a_snapshot(r, "an entry of a trace is no dict");
         read_event(r, unpickle_item(list, i), e, &t->timed);
-        if (e->action == SNAPSHOT_OTHER)
+        r->s->unknown += e->action == SNAPSHOT_UNKNOWN;
+        if (e->action == SNAPSHOT_OTHER || e->action == SNAPSHOT_UNKNOWN)
             continue;
+        if (e->action != SNAPSHOT_OOM &&
+            !has_bytes(r, unpickle_item(list, i), "addr", "size", "an entry of its trace, number", i + 1))
+            return -1;
+        r->s->moves++;
         if (e->time_us < last)
             e->time_us = last;
         last = e->time_us;
@@ -248,6 +267,8 @@ static int read_blocks(struct reader *r, const struct pickle_value *list, struct
         return too_many(r, "blocks");
     for (size_t i = 0; i < g->blocks; i++) {
         const struct pickle_value *v = unpickle_item(list, i);
+        if (!has_bytes(r, v, NULL, "size", "a block of a segment, number", i + 1))
+            return -1;
         struct snapshot_block b = {.size = (uint64_t)unpickle_int(unpickle_get(v, "size"), 0)};
         b.address = (uint64_t)unpickle_int(unpickle_get(v, "address"), (int64_t)address);
         const struct pickle_value *requested = unpickle_get(v, "requested_size");
@@ -275,6 +296,8 @@ static int read_segments(struct reader *r, const struct pickle_value *list)
         int64_t device = unpickle_int(unpickle_get(v, "device"), 0);
         if (v->kind != PICKLE_DICT || device < 0 || device >= SNAPSHOT_DEVICES)
             return not_a_snapshot(r, "a segment is no dict, or of no device");
+        if (!has_bytes(r, v, "address", "total_size", "segment", i + 1))
+            return -1;
         struct snapshot_segment g = {.device = (int)device,
                                      .address = (uint64_t)unpickle_int(unpickle_get(v, "address"), 0),
                                      .size = (uint64_t)unpickle_int(unpickle_get(v, "total_size"), 0),
@@ -345,6 +368,17 @@ static void read_settings(struct snapshot_settings *o, const struct pickle_value
     o->roundup = divisions_of(roundup);
 }
 
+/* One moment's state is what is dumped where nothing was recorded before. */
+static int check_history(struct reader *r)
+{
+    if (r->s->moves)
+        return 0;
+    snprintf(r->why, r->why_size,
+             "has no history, only what there was when it was dumped: call "
+             "torch.cuda.memory._record_memory_history() before what is to be seen, and dump again");
+    return -1;
+}
+
 static size_t memory_for(size_t size)
 {
     long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
@@ -365,6 +399,8 @@ int snapshot_read(struct snapshot *s, const void *bytes, size_t size, char *why,
         rc = read_traces(&r, unpickle_get(&root, "device_traces"));
     if (!rc)
         rc = read_segments(&r, unpickle_get(&root, "segments"));
+    if (!rc)
+        rc = check_history(&r);
     if (!rc)
         rc = read_ranges(&r, unpickle_get(&root, "external_annotations"));
     read_settings(&s->settings, unpickle_get(&root, "allocator_settings"));

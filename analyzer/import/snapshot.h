@@ -23,7 +23,8 @@
 #define SNAPSHOT_POOL_UNKNOWN UINT32_MAX
 
 enum snapshot_action {
-    SNAPSHOT_OTHER, /* a note that changes no memory */
+    SNAPSHOT_OTHER,   /* a note that changes no memory */
+    SNAPSHOT_UNKNOWN, /* a kind that we do not know */
     SNAPSHOT_ALLOC,
     SNAPSHOT_FREE_REQUESTED,
     SNAPSHOT_FREE_COMPLETED,
@@ -106,6 +107,8 @@ struct snapshot {
     bool exact;          /* a block, or its event, has what was requested */
     bool rounded;        /* one has not: an export of ours */
     size_t events;       /* of all devices, those that change no memory included */
+    size_t moves;        /* of these, those of a known kind that do */
+    size_t unknown;      /* and those of a kind that we do not know */
     struct snapshot_settings settings;
 };
 

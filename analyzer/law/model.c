@@ -6,6 +6,7 @@
  */
 #include "model.h"
 
+#include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -192,6 +193,30 @@ static void fit_all(struct law_model *m, uint32_t **found)
     free(order);
 }
 
+/* Whether every block has the same size in runs A and B. */
+static bool same_sizes(const struct law_model *m, size_t a, size_t b)
+{
+    for (size_t i = 0; i < m->law_count; i++)
+        if (m->rows[i].sizes[a] != m->rows[i].sizes[b])
+            return false;
+    return true;
+}
+
+/* Runs at other sizes of which nothing is larger are not at these sizes. */
+static int check_sizes(const struct law_model *m)
+{
+    const struct law_run *runs = m->runs->at;
+    for (size_t a = 0; a < m->runs->n; a++)
+        for (size_t b = a + 1; b < m->runs->n; b++)
+            if (same_sizes(m, a, b))
+                return complain(
+                    "whatif: %s and %s have blocks of the same sizes, though one is said to be of "
+                    "batch=%" PRId64 ",seq=%" PRId64 " and one of batch=%" PRId64 ",seq=%" PRId64
+                    ": give each the sizes that it was recorded at",
+                    runs[a].path, runs[b].path, runs[a].batch, runs[a].seq, runs[b].batch, runs[b].seq);
+    return 0;
+}
+
 static uint64_t unit_of(const struct law_runs *runs)
 {
     for (size_t r = 0; r < runs->n; r++)
@@ -236,6 +261,7 @@ int law_model(struct law_model *m, const struct law_runs *runs)
     int bad = align_all(m, found);
     if (!bad) {
         fit_all(m, found);
+        bad = check_sizes(m);
         m->work = m->base->tape;
         m->work.at = xrealloc(NULL, (m->work.n + 1) * sizeof *m->work.at);
         memcpy(m->work.at, m->base->tape.at, m->work.n * sizeof *m->work.at);

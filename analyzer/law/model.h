@@ -42,7 +42,7 @@ struct law_model {
     bool in_turn; /* every other one towards the other end */
 };
 
-/* 0, or 2, said: the recordings are not of one program. */
+/* 0, or 2, said: the recordings are not of one program, or not of the sizes that are said of them. */
 int law_model(struct law_model *m, const struct law_runs *runs);
 void law_free_model(struct law_model *m);
 

@@ -264,7 +264,7 @@ static int load_one(struct law_run *run, const char *word, int64_t *device)
     int64_t *born = NULL;
     run->batch = run->seq = UNKNOWN;
     read_word(run, word);
-    if (relabel_open(&run->t, run->path, &(struct relabel){0}))
+    if (relabel_open(&run->t, run->path, &(struct relabel){.chosen = true}))
         return complain("%s", run->t.why);
     run->open = true;
     int bad = find_sizes(run);

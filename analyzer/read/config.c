@@ -99,7 +99,8 @@ int config_read(struct config *c, const char *path, char *why, size_t size)
     if (good)
         return 0;
     config_free(c);
-    snprintf(why, size, "%s is not an object of JSON: give a model's config.json", path);
+    snprintf(why, size, "%s is not an object of JSON, or has nothing in it: give a model's config.json",
+             path);
     return -1;
 }
 

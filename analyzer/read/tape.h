@@ -77,6 +77,8 @@ struct trace_tape {
 };
 
 int trace_tape(struct trace *t, int64_t device, struct trace_tape *tape);
+/* Entries of the imported snapshot that do not fit to its end state, so that others are missing. */
+int64_t trace_imported_misfits(struct trace *t);
 void trace_free_tape(struct trace_tape *tape);
 
 #endif

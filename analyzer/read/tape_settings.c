@@ -77,6 +77,12 @@ static void read_environment(struct trace *t, struct trace_tape *tape)
 
 /* ---- the whole ---- */
 
+int64_t trace_imported_misfits(struct trace *t)
+{
+    const char *misfits = fact(t, "imported_misfits");
+    return misfits ? strtoll(misfits, NULL, 10) : 0;
+}
+
 void tape_read_settings(struct trace *t, struct trace_tape *tape)
 {
     const char *split = fact(t, "torch_max_split_size"), *gc = fact(t, "torch_garbage_collection_threshold"),

@@ -7,7 +7,7 @@
 #
 # TREE: an installed vramscope, with the fused loss.  OUT: folder for the figures (peaks.jsonl) and the table (table.md).  Needs a GPU and
 # PyTorch with transformers and torchvision; some three minutes on 16 cores.  MODELS="t5 unet mixtral lstm" or "bart gemma gru convnext efficientnet dunet" or "swin regnet opt whisper elman" or "mobilenet efficientnet2 densenet resnext"
-# or "bloom neox roberta pegasus encoder encoder32 mistral-autocast gpt2-autocast mistral qwen3": those that no rule was made on at first.  EDITS: these alone.  SECONDS_MOST: of the changed runs, 330.  Ends with the medians and "N within, N outside"; exit 77 without a GPU.
+# or "bloom neox roberta pegasus encoder encoder32 mistral-autocast gpt2-autocast mistral qwen3" or "mpt codegen gptneo deberta gptj" (EDITS="types=bf16"): those that no rule was made on at first.  EDITS: these alone.  SECONDS_MOST: of the changed runs, 330.  Ends with the medians and "N within, N outside"; exit 77 without a GPU.
 set -u
 tree=$(realpath "$1") out=$2 here=$(dirname "$(realpath "$0")")
 mkdir -p "$out" && out=$(realpath "$out")

@@ -8,7 +8,7 @@ router chooses), lstm (cuDNN's); and after 2026-11-23 bart (an encoder and a dec
 LSTM that is projected), convnext (convolutions by channel), efficientnet (those and gates), dunet (a deeper UNet of other sizes), and then swin (attention in windows), regnet (grouped convolutions), opt, whisper (convolutions of sound, an encoder
 and a decoder), elman (plain recurrent layers);
 and for checkpoints of stages mobilenet, efficientnet2, densenet (whose blocks grow) and resnext; and for types and fused losses bloom, neox, roberta, pegasus, mistral, qwen3,
-gpt2 (behind some "-autocast": as it is under autocast), and encoder and encoder32, whose line that calls the loss takes its logits as they are, or in fp32.  EDIT: the names of
+gpt2 (behind some "-autocast": as it is under autocast), mpt, codegen, gptneo, deberta and gptj, whose attention is written in Python; and encoder and encoder32, whose line that calls the loss takes its logits as they are, or in fp32.  EDIT: the names of
 `vramscope whatif --edit`.
 """
 
@@ -21,7 +21,8 @@ from torch import nn
 from torch.utils.checkpoint import checkpoint
 
 SHAPES = {"llama": (4, 512), "qwen": (3, 1024), "mixtral": (5, 700), "bart": (7, 480), "gemma": (4, 600), "opt": (6, 530), "whisper": (5, 220),
-          "bloom": (5, 610), "neox": (7, 390), "roberta": (9, 450), "pegasus": (8, 330), "mistral": (3, 900), "qwen3": (4, 720), "gpt2": (6, 480)}  # of a batch
+          "bloom": (5, 610), "neox": (7, 390), "roberta": (9, 450), "pegasus": (8, 330), "mistral": (3, 900), "qwen3": (4, 720), "gpt2": (6, 480),
+          "mpt": (5, 590), "codegen": (6, 450), "gptneo": (5, 530), "deberta": (6, 400), "gptj": (4, 610)}  # of a batch
 LENGTHS = (137, 512, 300, 768, 64, 431, 650, 222, 768, 90, 377, 512, 601, 245)
 
 
@@ -68,6 +69,22 @@ def transformer(which):
     if which == "gpt2":
         c = T.GPT2Config(vocab_size=23000, n_embd=704, n_layer=5, n_head=11, n_positions=1024)
         return T.GPT2LMHeadModel(c), SHAPES[which], 23000
+    if which == "mpt":
+        c = T.MptConfig(vocab_size=16000, d_model=640, n_layers=5, n_heads=10, max_seq_len=1024)
+        return T.MptForCausalLM(c), SHAPES[which], 16000
+    if which == "codegen":
+        c = T.CodeGenConfig(vocab_size=18000, n_embd=704, n_layer=5, n_head=8, rotary_dim=32, n_positions=1024)
+        return T.CodeGenForCausalLM(c), SHAPES[which], 18000
+    if which == "gptneo":
+        c = T.GPTNeoConfig(vocab_size=17000, hidden_size=640, num_layers=6, num_heads=10, attention_types=[[["global", "local"], 3]], max_position_embeddings=1024)
+        return T.GPTNeoForCausalLM(c), SHAPES[which], 17000
+    if which == "deberta":
+        c = T.DebertaV2Config(vocab_size=19000, hidden_size=576, num_hidden_layers=6, num_attention_heads=9, intermediate_size=2100, max_position_embeddings=1024, relative_attention=True,
+                              pos_att_type=["p2c", "c2p"])
+        return T.DebertaV2ForMaskedLM(c), SHAPES[which], 19000
+    if which == "gptj":
+        c = T.GPTJConfig(vocab_size=15000, n_embd=640, n_layer=5, n_head=10, rotary_dim=32, n_positions=1024)
+        return T.GPTJForCausalLM(c), SHAPES[which], 15000
     if which == "opt":
         c = T.OPTConfig(vocab_size=14000, hidden_size=672, word_embed_proj_dim=672, ffn_dim=2500, num_hidden_layers=5, num_attention_heads=12, max_position_embeddings=1024)
         return T.OPTForCausalLM(c), SHAPES[which], 14000

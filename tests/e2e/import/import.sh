@@ -139,6 +139,22 @@ refused "no PyTorch memory snapshot: its value is no dict" "$V" import -o x.db b
 refused "is truncated" "$V" import -o x.db bad_marks.pickle
 refused "a memo number is beyond" "$V" import -o x.db bad_memo.pickle
 refused "more events than a file of its size" "$V" import -o x.db bad_shared.pickle
+for name in bad_unrecorded bad_no_traces; do # dumped without history
+    refused "has no history, only what there was when it was dumped: call torch.cuda.memory._record_memory_history() before" "$V" import -o x.db $name.pickle
+done
+refused "an entry of its trace, number 7 has no size; dump it again" "$V" import -o x.db bad_sizeless.pickle
+refused "an entry of its trace, number 8 has no size" "$V" import -o x.db bad_negative.pickle
+refused "an entry of its trace, number 9 has no addr" "$V" import -o x.db bad_huge.pickle
+refused "segment 1 has no total_size" "$V" import -o x.db bad_segment.pickle
+refused "a block of a segment, number 1 has no size" "$V" import -o x.db bad_block.pickle
+# history that was stopped before the dump, and an entry that is gone: what is left is shown, with a note, and no replay of it is answered
+for name in stopped one_less; do
+    "$V" import -o $name.db $name.pickle >/dev/null || no "import of $name"
+    "$V" report $name.db >out && tr '\n' ' ' <out | tr -s ' ' | grep -qE "NOTE: (an entry does|[0-9]+ entries do) not fit to the snapshot's own end state" || no "$name: no note: $(grep NOTE out)"
+    refused "$name.db lacks entries, as some of its snapshot's do not fit to its own end" "$V" whatif $name.db
+    refused "$name.db lacks entries" "$V" whatif -e batch=0.5 $name.db
+done
+"$V" import -o newer.db newer.pickle >/dev/null && "$V" report newer.db | tr '\n' ' ' | tr -s ' ' | grep -q 'NOTE: 2 entries are of a kind that this version does not know' || no "entries of a kind that is not known"
 refused "larger than 4 GiB" "$V" import -o x.db bad_large.pickle
 refused "vramscope: nowhere/x.db: No such file or directory" "$V" import -o nowhere/x.db known.pickle
 "$V" import -o x.db known.pickle bad_truncated.pickle >out 2>err && no "half a job was imported"

@@ -99,6 +99,22 @@ def bad(name, data):
         f.write(data)
 
 
+def changed(name, change):
+    copy = pickle.loads(good)
+    change(copy["device_traces"][0], copy)
+    bad(name, pickle.dumps(copy))
+
+
+changed("bad_unrecorded", lambda trace, snapshot: trace.clear())
+changed("bad_no_traces", lambda trace, snapshot: snapshot["device_traces"].clear())
+changed("bad_sizeless", lambda trace, snapshot: trace[6].pop("size"))
+changed("bad_negative", lambda trace, snapshot: trace[7].update(size=-512))
+changed("bad_huge", lambda trace, snapshot: trace[8].update(addr=1 << 80))
+changed("bad_segment", lambda trace, snapshot: snapshot["segments"][0].pop("total_size"))
+changed("bad_block", lambda trace, snapshot: snapshot["segments"][0]["blocks"][0].update(size="much"))
+changed("stopped", lambda trace, snapshot: trace.__delitem__(slice(len(trace) // 2, None)))
+changed("one_less", lambda trace, snapshot: trace.remove([e for e in trace if e["action"] == "alloc"][3]))
+changed("newer", lambda trace, snapshot: trace.extend([{"action": "segment_shrink", "addr": 512, "size": 512}] * 2))
 for e in snapshot["device_traces"][0]:
     del e["time_us"]
 bad("untimed", pickle.dumps(snapshot))

@@ -136,22 +136,35 @@ native() { "$V" whatif --policy=torch-native --capacity=500MiB "$@" | grep -v '^
 edit other.db "UPDATE meta SET value = '0.3' WHERE key = 'torch_garbage_collection_threshold'; UPDATE meta SET value = '33554432' WHERE key = 'torch_max_split_size'"
 "$V" whatif --policy=torch-native other.db | grep -q 'not exact: .*(garbage_collection_threshold is a share' || no "no reason: $("$V" whatif --policy=torch-native other.db)"
 
+# of made-up traces: what is alive in the end lies in segments of its own
+cat >alive.py <<'END'
+def segments(entries):
+    alive = {}
+    for e in entries:
+        if e["action"] == "alloc":
+            alive[e["addr"]] = e["size"]
+        elif e["action"] == "free_completed":
+            del alive[e["addr"]]
+    return [{"device": 0, "address": a, "total_size": s, "stream": 0, "segment_type": "large",
+             "blocks": [{"address": a, "size": s, "requested_size": s, "state": "active_allocated", "frames": []}]} for a, s in alive.items()]
+END
+
 # more than any device has
-python3 - <<'END' || exit 1
-import pickle
+PYTHONPATH=. python3 - <<'END' || exit 1
+import alive, pickle
 base = 0x7f0000000000
 entries = [{"action": "alloc", "addr": base + (i << 46), "size": size, "stream": 0, "time_us": 1000 + i, "frames": []}
            for i, size in enumerate((6 << 40, 5 << 20, (1 << 46) - 1, 30 << 20))]
 with open("huge.pickle", "wb") as f:
-    pickle.dump({"device_traces": [entries], "segments": [], "allocator_settings": {}}, f)
+    pickle.dump({"device_traces": [entries], "segments": alive.segments(entries), "allocator_settings": {}}, f)
 END
 "$V" import -o huge.db huge.pickle >out 2>&1 || no "import huge: $(cat out)"
 "$V" whatif --json --policy=torch-expandable huge.db >huge.json || no "huge: status $?"
 [ "$(field huge.json torch-expandable reserved_bytes)" -ge $(((6 << 40) + (1 << 46))) ] || no "huge: $(cat huge.json)"
 
 # of many free rooms of about the size that is asked for the last holds it: the driver's pool does not grow
-python3 - <<'END' || exit 1
-import pickle
+PYTHONPATH=. python3 - <<'END' || exit 1
+import alive, pickle
 sizes = [s for i in range(10) for s in (8 << 30, 1 << 20)] + [(8 << 30) + (34 << 20), (8 << 30) + (1 << 20)]
 at = [0x7f0000000000 + (i << 36) for i in range(len(sizes))]
 large = [i for i, s in enumerate(sizes[:-1]) if s > 1 << 20]
@@ -159,7 +172,7 @@ steps = [("alloc", i) for i in range(len(sizes) - 1)]
 steps += [(a, i) for i in large[-1:] + large[:-1] for a in ("free_requested", "free_completed")] + [("alloc", len(sizes) - 1)]
 entries = [{"action": a, "addr": at[i], "size": sizes[i], "stream": 0, "time_us": 1000 + n, "frames": []} for n, (a, i) in enumerate(steps)]
 with open("rooms.pickle", "wb") as f:
-    pickle.dump({"device_traces": [entries], "segments": [], "allocator_settings": {}}, f)
+    pickle.dump({"device_traces": [entries], "segments": alive.segments(entries), "allocator_settings": {}}, f)
 END
 "$V" import -o rooms.db rooms.pickle >out 2>&1 || no "import rooms: $(cat out)"
 "$V" whatif --json --policy=cudaMallocAsync --capacity=140GiB rooms.db >rooms.json || no "rooms: status $?"
@@ -173,11 +186,31 @@ device = json.load(open("h200.json"))["devices"][0]
 assert device["policies"][0]["reserved_bytes"] == device["recorded_reserved_bytes"] == 49958354944, device
 PY
 
-# of several processes: which one it is, unless asked for
+# a capacity below what stays over the steps is one line, and no table of when each allocator runs out; with a change it is asked about
+refused "is less than the 13.87 GiB that device 0 held at every moment from the end of one step to that of another" "$V" whatif --capacity=5GiB h200.db
+"$V" whatif --capacity=14GiB h200.db >out 2>err && grep -q 'runs out at' out || no "a capacity above what stays: $(cat out err)"
+"$V" whatif --capacity=5GiB -e states=host h200.db >out 2>err && grep -q 'has no room for' out || no "a change, and a capacity: $(cat out err)"
+
+# of a run that ended out of memory, too, a change that can't be made is one line, which says whether there is nothing to change or nothing known
+xz -dc "$SRC/tests/data/llama-h200-oom.db.xz" >died.db
+refused "whatif: batch=1: nothing to change: all blocks stay as they are" "$V" whatif -e batch=1 died.db
+refused "whatif: checkpoint=1:nope: no module of the recording has the path nope" "$V" whatif -e checkpoint=1:nope died.db
+"$V" whatif -e states=host died.db >out 2>err && grep -q 'states=host frees 9.21 GiB: this request would have passed' out || no "a change of such a run: $(cat out err)"
+
+# the ends of steps: without them it is not known what lives over one, and no change is answered
+cp h200.db endless.db && sqlite3 endless.db "DELETE FROM step; DELETE FROM ev WHERE op = 33"
+refused "whatif: sequence=0.5: it has no steps: the step of an optimizer of torch.optim ends one, or vramscope.step()" "$V" whatif -e sequence=0.5 endless.db
+"$V" whatif endless.db >out 2>err && grep -q 'torch-native: exact: 7824 of 7824' out && grep -A99 '^changes' out | grep -E '^  [a-z_]+=' | grep -q GiB && no "a change of a recording without steps: $(cat out)"
+
+# of several processes: what fits of one may not of another, so which is meant must be said
 "$V" import -o job.db rank0.pickle job_rank-1.pickle >/dev/null || no "import of two ranks"
-"$V" whatif job.db >one 2>err || no "two processes: $(cat err)"
-grep -q '^vramscope: job.db has the processes 1.*: this is 1; --process N shows another$' err || no "not said which process it is: $(cat err)"
-"$V" whatif --process=1 job.db >out 2>err && cmp -s one out && [ ! -s err ] || no "the process that was asked for: $(cat out err)"
+for words in "" "-e batch=0.5" "--capacity=80GiB"; do
+    # shellcheck disable=SC2086 # words
+    refused "job.db has the processes 1" "$V" whatif $words job.db
+    grep -q ': which one? --process=N, or job.db#N, names it$' err || no "not said how a process is named: $(cat err)"
+done
+"$V" whatif --process=1 job.db >one 2>err && [ ! -s err ] || no "the process that was asked for: $(cat err)"
+"$V" whatif 'job.db#1' >out 2>err && [ "$(sed 1d out)" = "$(sed 1d one)" ] && [ ! -s err ] || no "the process as a part of the name: $(cat out err)"
 
 refused "name a recording" "$V" whatif
 refused "no policy 'torch-natve': did you mean 'torch-native'?" "$V" whatif --policy=torch-natve known.db

@@ -169,5 +169,7 @@ refused "--plot goes with --batch or --seq" --plot=x.png a-2x256.db
 timeout 60 "$V" run -q --simulated -o oom.db -- "$tests/prog_sizes" 4 2048 oom >/dev/null 2>&1
 refused "oom.db ran out of memory: record at a smaller size" --batch=2 --seq=512 "${runs[@]:0:2}" oom.db:batch=4,seq=2048
 timeout 60 "$V" run -q --simulated -o other.db -- "$tests/prog_steps" 9000 >/dev/null 2>&1
+refused "have blocks of the same sizes, though one is said to be of batch=2,seq=256 and one of batch=4,seq=512" --batch=2 --seq=512 a-2x256.db:batch=2,seq=256 a-2x512.db:batch=2,seq=512 \
+    a-2x256.db:batch=4,seq=512
 refused "are not of one program" --batch=2 --seq=512 "${runs[@]:0:2}" other.db:batch=4,seq=256
 echo "sizes follow from a few short runs"

@@ -17,6 +17,7 @@ enum {
     QUERIES,
     QUERIES_BACK,
     SOFTMAX,
+    SOFTMAX_BACK,
     ALL
 };
 
@@ -35,6 +36,7 @@ static struct edit_stack calling[ALL] = {
     [NORMS_BACK] = {.unit = 0, .layer = 5, .line = 12, .norm = true, .library = true, .squares = true},
     [QUERIES] = {.unit = 0, .layer = 1, .line = 13, .attends = true},
     [SOFTMAX] = {.unit = 0, .layer = 1, .line = 14, .attends = true, .softmax = true, .library = true},
+    [SOFTMAX_BACK] = {.unit = 0, .layer = 1, .line = 14, .attends = true},
     [QUERIES_BACK] = {.unit = 0, .layer = 1, .line = 13, .attends = true},
 };
 
@@ -314,6 +316,100 @@ static void a_written_softmax_may_be_kept_in_fp32_and_in_16_bits(void **state)
     struct peaks p = calls(".+w f+s f+y b-y b-s |", written, written_elements, none);
     assert_int_equal(p.low, MIB(1 + 200 + 10)); /* a square, and yet no fused kernel makes it */
     assert_in_range(p.high, MIB(1 + 400 + 200 + 10), MIB(1 + 400 + 200 + 10 + 5));
+    static const struct known queried[] = {{'w', MIB(2), KIND_PARAMETER, NOWHERE},
+                                           {'q', MIB(40), KIND_SAVED, CALL},
+                                           {'s', MIB(400), KIND_SAVED, SOFTMAX},
+                                           {'y', MIB(20), KIND_SAVED, GIVES},
+                                           {0}};
+    static const struct element queried_elements[] = {
+        {'w', F32, 1, false}, {'q', F32, 4, false}, {'s', F32, 2, false}, {'y', F32, 3, false}, {0}};
+    p = calls(".+w f+q f+s f+y b-y b-s b-q |", queried, queried_elements, none);
+    assert_int_equal(p.low, MIB(1 + 20 + 200 + 10)); /* queries that were made fp32 for it, or not */
+    assert_in_range(p.high, MIB(1 + 40 + 400 + 200 + 10), MIB(1 + 40 + 400 + 200 + 10 + 6));
+}
+
+/* Likewise of which its line says what it does: s is the output, d a dropout's, y another layer's; g and h
+ * are the gradients behind the softmax and before it. */
+static struct peaks written_of(bool fp32, const char *text)
+{
+    static const struct known written[] = {{'w', MIB(2), KIND_PARAMETER, NOWHERE},
+                                           {'s', MIB(400), KIND_SAVED, SOFTMAX},
+                                           {'d', MIB(400), KIND_SAVED, CALL},
+                                           {'y', MIB(20), KIND_SAVED, GIVES},
+                                           {'g', MIB(400), KIND_BACKWARD, CALL},
+                                           {'h', MIB(400), KIND_BACKWARD, SOFTMAX_BACK},
+                                           {0}};
+    static const struct element elements_of[] = {{'w', F32, 1, false},
+                                                 {'s', F32, 2, false},
+                                                 {'d', F32, 2, false},
+                                                 {'y', F32, 3, false},
+                                                 {'g', F32, 2, false},
+                                                 {'h', F32, 2, false},
+                                                 {0}};
+    calling[SOFTMAX].library = false;
+    calling[SOFTMAX].softmax_fp32 = fp32;
+    calling[SOFTMAX].softmax_half = !fp32;
+    struct peaks p = calls(text, written, elements_of, none);
+    calling[SOFTMAX].library = true;
+    calling[SOFTMAX].softmax_fp32 = calling[SOFTMAX].softmax_half = false;
+    return p;
+}
+
+#define SLACK MIB(9) /* of what is kept: one in 100 */
+
+static void a_softmax_whose_line_asks_for_fp32_is_kept_beside_its_copy(void **state)
+{
+    (void)state;
+    struct peaks p = written_of(true, ".+w f+s f+y b-y b-s |");
+    assert_int_equal(p.low, MIB(1 + 400 + 200 + 10));
+    assert_in_range(p.high, MIB(1 + 400 + 200 + 10), MIB(1 + 400 + 400 + 200 + 10) + SLACK);
+    p = written_of(true, ".+w f+s f+d f+y b-y b-d b-s |"); /* the dropout's output is kept, and no copy */
+    assert_int_equal(p.low, MIB(1 + 400 + 200 + 10));
+    p = written_of(false, ".+w f+s f+y b-y b-s |");
+    assert_int_equal(p.low, MIB(1 + 200 + 10));
+    assert_in_range(p.high, p.low, p.low + SLACK);
+}
+
+/* nn.Softmax(dim=-1)(scores): what is kept behind it, of the layer that calls it, is behind the softmax. */
+static void a_module_that_is_a_softmax_is_of_the_layer_that_calls_it(void **state)
+{
+    (void)state;
+    static char layer[] = "Net.h.0.attn", module[] = "Net.h.0.attn.(Softmax)", other[] = "Net.h.0.attn2";
+    static char *layer_names[] = {NULL, layer, other, module};
+    facts.layer_names = layer_names;
+    facts.layer_count = 4;
+    calling[SOFTMAX].layer = 3;
+    assert_int_equal(written_of(true, ".+w f+s f+d f+y b-y b-d b-s |").low, MIB(1 + 400 + 200 + 10));
+    assert_int_equal(written_of(true, ".+w f+s f+y b-y b+g b+h b-g b-s b-h |").phase[BACKWARD],
+                     MIB(1 + 400 + 400 + 400));
+    calling[SOFTMAX].layer = 1;
+    facts.layer_names = NULL;
+    facts.layer_count = 0;
+}
+
+/* Scores in fp32 need no copy: the gradient before them is not made narrow, nor what is made of it. */
+static void before_scores_in_fp32_backward_goes_on_in_fp32(void **state)
+{
+    (void)state;
+    calling[SOFTMAX].softmax_scores = true;
+    struct peaks p = written_of(true, ".+w f+s f+y b-y b+g b+h b-g b-s b-h |");
+    assert_int_equal(p.phase[BACKWARD], MIB(1 + 400 + 400 + 400));
+    p = written_of(true, ".+w f+s f+d f+y b-y b-d b-s |");
+    assert_int_equal(p.low, MIB(1 + 400 + 200 + 10));
+    assert_in_range(p.high, MIB(1 + 400 + 400 + 10), MIB(1 + 400 + 400 + 10) + 2 * SLACK + MIB(400));
+    calling[SOFTMAX].softmax_scores = false;
+}
+
+/* g is copied to fp32, from which h is made; then h is copied to 16 bits. */
+static void before_a_softmax_in_fp32_its_gradient_is_so_too(void **state)
+{
+    (void)state;
+    struct peaks p = written_of(true, ".+w f+s f+y b-y b+g b+h b-g b-s b-h |");
+    assert_int_equal(p.phase[BACKWARD], MIB(1 + 400 + 400 + 400)); /* s, and g and h in fp32 */
+    p = written_of(false, ".+w f+s f+y b-y b+g b+h b-g b-s b-h |");
+    assert_int_equal(p.phase[BACKWARD], MIB(1 + 200 + 200 + 200));
+    p = written_of(true, ".+w f+s f+y b-y b+g b+h b-h b-g b-s |"); /* h is gone before it is copied */
+    assert_int_equal(p.phase[BACKWARD], MIB(1 + 400 + 400 + 400));
 }
 
 int main(void)
@@ -333,6 +429,10 @@ int main(void)
         cmocka_unit_test(what_a_norm_was_given_is_kept_where_the_norm_keeps_nothing),
         cmocka_unit_test(a_written_softmax_may_be_kept_in_fp32_and_in_16_bits),
         cmocka_unit_test(attentions_output_is_copied_where_queries_have_an_order_of_their_own),
+        cmocka_unit_test(a_softmax_whose_line_asks_for_fp32_is_kept_beside_its_copy),
+        cmocka_unit_test(a_module_that_is_a_softmax_is_of_the_layer_that_calls_it),
+        cmocka_unit_test(before_scores_in_fp32_backward_goes_on_in_fp32),
+        cmocka_unit_test(before_a_softmax_in_fp32_its_gradient_is_so_too),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -259,6 +259,29 @@ static void of_frozen_parameters_zero_3_gathers_all_at_the_high_end_alone(void *
     assert_true(p.high >= KIB(shares + 2700 + 100));
 }
 
+/* state = b * state + ...: s and r go when n and m are there, and the other way round in the next step. */
+static void states_that_each_step_makes_anew_are_none_beside_those_they_replace(void **state)
+{
+    (void)state;
+    static const struct known anew[] = {{'w', KIB(400), KIND_PARAMETER, NOWHERE},
+                                        {'a', KIB(1000), KIND_SAVED, UNIT0},
+                                        {'g', KIB(400), KIND_GRADIENT, NODE1},
+                                        {'x', KIB(8), KIND_BACKWARD, NODE0},
+                                        {'s', KIB(400), KIND_STATE, NOWHERE},
+                                        {'r', KIB(400), KIND_STATE, NOWHERE},
+                                        {'n', KIB(400), KIND_STATE, NOWHERE},
+                                        {'m', KIB(400), KIND_STATE, NOWHERE},
+                                        {0}};
+    struct made m;
+    make(&m,
+         ".+w .+s .+r f+a b+g b+x b-x b-a o+n o-s o+m o-r .-g | f+a b+g b+x b-x b-a o+s o-n o+r o-m .-g |",
+         anew);
+    struct peaks p = edited(&m, "gradients=in-backward");
+    assert_int_equal(p.low, KIB(400 + 800 + 1000 + 400)); /* the gradient goes before x is made */
+    assert_int_equal(p.high, KIB(400 + 800 + 1000 + 400 + 800));
+    assert_int_equal(p.phase[OPTIMIZER], KIB(400 + 800 + 400));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -278,6 +301,7 @@ int main(void)
         cmocka_unit_test(of_one_rank_of_several_no_zero_is_told),
         cmocka_unit_test(of_frozen_parameters_zero_1_has_no_buckets),
         cmocka_unit_test(of_frozen_parameters_zero_3_gathers_all_at_the_high_end_alone),
+        cmocka_unit_test(states_that_each_step_makes_anew_are_none_beside_those_they_replace),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

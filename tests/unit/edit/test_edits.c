@@ -84,6 +84,34 @@ static void words_that_are_no_edit_are_named(void **state)
     }
 }
 
+/* ---- steps ---- */
+
+/* Of several passes without an end between them it is not known what lives over one. */
+static void a_recording_without_steps_is_refused(void **state)
+{
+    (void)state;
+    static const char *const all[] = {"batch=2",      "foreach=no",           "optimizer=fused",
+                                      "states=host",  "states=8bit",          "zero=1:8",
+                                      "checkpoint=1", "gradients=in-backward"};
+    struct made m;
+    struct edit_facts none = facts, refused;
+    none.steps = 0;
+    refused = none;
+    refused.cut = true;
+    make(&m, ".+w .+v f+a f+c b-c b+g b-a b+h o+s o+t .-g .-h f+a f+c b-c b+g b-a b+h", step);
+    m.p.facts = &none;
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        assert_refused(&m, all[i], "no steps");
+    m.p.facts = &refused; /* up to the request all is known that is asked */
+    assert_true(edited(&m, "batch=2").low > 0);
+    make(&m, ".+w .+v f+a f+c b-c b+g b-a b+h o+s o+t", step);
+    m.p.facts = &none; /* the one step that there is needs no end */
+    assert_true(edited(&m, "states=host").low > 0);
+    make(&m, ".+w .+v f+a f-a f+a f-a", step);
+    m.p.facts = &none; /* forwards alone */
+    assert_refused(&m, "batch=2", "no steps");
+}
+
 /* ---- sizes ---- */
 
 static void a_batch_scales_what_is_made_of_data_and_nothing_else(void **state)
@@ -178,6 +206,7 @@ int main(void)
         cmocka_unit_test(a_value_that_no_edit_has_is_answered_with_those_that_it_has),
         cmocka_unit_test(changes_that_contradict_each_other_are_named),
         cmocka_unit_test(of_several_changes_each_says_what_it_costs),
+        cmocka_unit_test(a_recording_without_steps_is_refused),
         cmocka_unit_test(a_batch_scales_what_is_made_of_data_and_nothing_else),
         cmocka_unit_test(what_no_machine_holds_is_refused_at_either_end),
         cmocka_unit_test(an_output_that_outlives_its_step_may_grow_with_the_data),

@@ -1,0 +1,148 @@
+/* test_source.c - what a line of Python asks for, as its file says: fp32, what it is given, or neither for
+ * sure. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+#include "edit/source.h"
+
+static const char module[] = "import torch\n"                                                     /* 1 */
+                             "\n"                                                                 /* 2 */
+                             "class Attention(nn.Module):\n"                                      /* 3 */
+                             "    def forward(self, q, k, v, mask=None):\n"                       /* 4 */
+                             "        scores = torch.matmul(q, k)\n"                              /* 5 */
+                             "        # wide: in fp32\n"                                          /* 6 */
+                             "        p = F.softmax(scores, dim=-1, dtype=torch.float32).to(q)\n" /* 7 */
+                             "        r = F.softmax(\n"                                           /* 8 */
+                             "            scores,\n"                                              /* 9 */
+                             "            dim=-1,\n"                                              /* 10 */
+                             "            dtype=torch.float32,\n"                                 /* 11 */
+                             "        )\n"                                                        /* 12 */
+                             "        s = F.softmax(scores.float(), -1).type_as(scores)\n"        /* 13 */
+                             "        t = F.softmax(x, -1, dtype=torch.float32 if w else None)\n" /* 14 */
+                             "        u = F.softmax(scores, dim=-1)\n"                            /* 15 */
+                             "        return p\n"                                                 /* 16 */
+                             "\n"                                                                 /* 17 */
+                             "def eager(module, query, key, value, scale: float, mask=None):\n"   /* 18 */
+                             "    scores = torch.matmul(query, key) * module.scaling\n"           /* 19 */
+                             "    weights = nn.functional.softmax(scores, dim=-1)\n"              /* 20 */
+                             "    out = weights.float()\n"                                        /* 21 */
+                             "    return out\n"                                                   /* 22 */
+                             "\n"                                                                 /* 23 */
+                             "def other(\n"                                                       /* 24 */
+                             "    scores,\n"                                                      /* 25 */
+                             "):\n"                                                               /* 26 */
+                             "    return F.softmax(scores, dim=-1)\n"                             /* 27 */
+                             "\n"                                                                 /* 28 */
+                             "p = F.softmax(x, dim=-1, dtype=torch.float32)\n"                    /* 29 */
+                             "def wide(\n"                                                        /* 30 */
+                             "    scores,\n"                                                      /* 31 */
+                             ") -> torch.Tensor:\n"                                               /* 32 */
+                             "    return F.softmax(scores, dim=-1, dtype=torch.float32)";         /* 33 */
+
+static void a_statement_that_asks_for_fp32_says_so(void **state)
+{
+    (void)state;
+    assert_int_equal(source_says(module, 7, "Attention.forward"), SOURCE_FP32);
+    assert_int_equal(source_says(module, 8, "Attention.forward"), SOURCE_FP32);
+    assert_int_equal(source_says(module, 13, "Attention.forward"), SOURCE_FP32);
+    assert_int_equal(source_says(module, 33, "wide"), SOURCE_FP32);
+}
+
+/* Line 21 is behind it. */
+static void a_function_that_names_no_other_type_takes_what_it_makes(void **state)
+{
+    (void)state;
+    assert_int_equal(source_says(module, 20, "eager"), SOURCE_AS_GIVEN);
+}
+
+static void scores_of_queries_in_fp32_are_in_fp32(void **state)
+{
+    (void)state;
+#define ATTENTION(statement, more)                                                                           \
+    "def _attn(self, query, key):\n\n    # in fp32\n    mask = self.mask\n" statement                        \
+    "    scores = torch.matmul(query, key) / 8\n" more "    return F.softmax(scores, dim=-1)\n"
+    assert_int_equal(source_says(ATTENTION("    query = query.to(torch.float32)\n", ""), 7, "A._attn"),
+                     SOURCE_FP32_SCORES);
+    assert_int_equal(source_says(ATTENTION("    query = query.float()\n", ""), 7, "A._attn"),
+                     SOURCE_FP32_SCORES);
+    /* other than what the product is of; where a condition stands before it; and behind the product */
+    assert_int_equal(source_says(ATTENTION("    value = value.float()\n", ""), 7, "A._attn"), SOURCE_UNKNOWN);
+    assert_int_equal(source_says(ATTENTION("    if w:\n        query = query.float()\n", ""), 8, "A._attn"),
+                     SOURCE_UNKNOWN);
+    assert_int_equal(source_says(ATTENTION("", "    query = query.float()\n"), 7, "A._attn"), SOURCE_UNKNOWN);
+    assert_int_equal(source_says(ATTENTION("", ""), 6, "A._attn"), SOURCE_AS_GIVEN);
+}
+
+static void the_type_of_another_tensor_is_no_wider_one(void **state)
+{
+    (void)state;
+    static const char *const keep[] = {"scale.to(dtype=query.dtype)", "torch.finfo(query.dtype).min",
+                                       "mask.to(scores.device)", "torch.full([], x, dtype=scores.dtype)"},
+                             *const leave[] = {"scale.to(dtype)", "scores.to(w)",
+                                               "torch.zeros(1, dtype=dtype)", "scores.to(torch.float64)",
+                                               "scores.type(t)"};
+    for (size_t i = 0; i < sizeof keep / sizeof *keep + sizeof leave / sizeof *leave; i++) {
+        bool good = i < sizeof keep / sizeof *keep;
+        char text[400];
+        snprintf(text, sizeof text, ATTENTION("", "    s = %s\n"),
+                 good ? keep[i] : leave[i - sizeof keep / sizeof *keep]);
+        assert_int_equal(source_says(text, 7, "A._attn"), good ? SOURCE_AS_GIVEN : SOURCE_UNKNOWN);
+    }
+}
+
+static void what_could_be_otherwise_is_not_known(void **state)
+{
+    (void)state;
+    assert_int_equal(source_says(module, 14, "Attention.forward"), SOURCE_UNKNOWN); /* a condition */
+    assert_int_equal(source_says(module, 15, "Attention.forward"), SOURCE_UNKNOWN); /* fp32 is named before */
+    assert_int_equal(source_says(module, 27, "other"), SOURCE_UNKNOWN); /* its scores were made elsewhere */
+    assert_int_equal(source_says(module, 29, "wide"), SOURCE_UNKNOWN);  /* in no function */
+    assert_int_equal(source_says(module, 7, "Attention.backward"), SOURCE_UNKNOWN);
+    assert_int_equal(source_says(module, 20, "Attention.forward"), SOURCE_UNKNOWN); /* another file by now */
+    assert_int_equal(source_says(module, 0, "eager"), SOURCE_UNKNOWN);
+    assert_int_equal(source_says(module, 99, "eager"), SOURCE_UNKNOWN);
+    assert_int_equal(source_says("", 1, ""), SOURCE_UNKNOWN);
+}
+
+static void a_file_that_is_younger_than_the_recording_may_be_another(void **state)
+{
+    (void)state;
+    char path[] = "/tmp/vramscope-source-XXXXXX.py";
+    int fd = mkstemps(path, 3);
+    struct stat st;
+    assert_int_equal(write(fd, module, sizeof module - 1), sizeof module - 1);
+    assert_int_equal(fstat(fd, &st), 0);
+    close(fd);
+    struct sources later = {.before_ns = ((int64_t)st.st_mtim.tv_sec + 1) * INT64_C(1000000000)},
+                   before = {.before_ns = ((int64_t)st.st_mtim.tv_sec - 1) * INT64_C(1000000000)};
+    assert_int_equal(sources_say(&later, path, 7, "Attention.forward"), SOURCE_FP32);
+    assert_int_equal(sources_say(&before, path, 7, "Attention.forward"), SOURCE_UNKNOWN);
+    unlink(path);
+    assert_int_equal(sources_say(&later, path, 20, "eager"), SOURCE_AS_GIVEN); /* read once */
+    assert_int_equal(later.n, 1);
+    assert_int_equal(sources_say(&later, "/nowhere/x.py", 1, "f"), SOURCE_UNKNOWN);
+    assert_int_equal(sources_say(&later, "/dev/zero", 1, "f"), SOURCE_UNKNOWN);
+    sources_free(&later);
+    sources_free(&before);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_statement_that_asks_for_fp32_says_so),
+        cmocka_unit_test(a_function_that_names_no_other_type_takes_what_it_makes),
+        cmocka_unit_test(scores_of_queries_in_fp32_are_in_fp32),
+        cmocka_unit_test(the_type_of_another_tensor_is_no_wider_one),
+        cmocka_unit_test(what_could_be_otherwise_is_not_known),
+        cmocka_unit_test(a_file_that_is_younger_than_the_recording_may_be_another),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
