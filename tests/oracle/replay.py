@@ -393,9 +393,15 @@ class Replay:
                 u(row)
         self.stash[e.seq] = again
 
+    def refused(self, e):
+        """What a call that failed was given is physical memory, or not known."""
+        thing = self.things.get(e.mate)
+        if e.mate and (thing is None or thing.op != PHYS_CREATE):
+            self.wrong(e, f"{e.mate} is no physical memory")
+
     def map(self, e):
         if e.status:
-            return
+            return self.refused(e)
         thing = self.things.get(e.mate)
         if e.mate == 0:
             return
@@ -438,7 +444,9 @@ class Replay:
 
     def bind(self, e):
         thing = self.things.get(e.mate)
-        if e.status or not e.mate:
+        if e.status:
+            return self.refused(e)
+        if not e.mate:
             return
         if thing is None or thing.op != PHYS_CREATE or thing.alive[-1][1] is not None:
             self.wrong(e, f"binds {e.mate}, which is no living physical memory")
