@@ -204,9 +204,8 @@ static void see_frame(struct edit_stack *s, const char *function)
     s->softmax = s->softmax || !strcmp(name, "softmax");
 }
 
-#define CALLERS_MOST                                                                                         \
-    8 /* of PyTorch's own, between its softmax and the code that calls it: a module's call                   \
-       */
+/* Of PyTorch's own, between its softmax and the code that calls it: a module's call. */
+#define CALLERS_MOST 8
 
 static const struct trace_frame *frame_of(const struct trace_paths *paths, const struct trace_node *node)
 {

@@ -24,8 +24,8 @@
 
 #include <math.h>
 
-/* Bytes per second of the pass over logits, and of that over exponentials, with what their product's end
- * takes longer. */
+/* The pass over N tokens' logits, or over their exponentials with what the end of their product takes longer.
+ */
 static double pass_seconds(const struct lce_chunk_shape *s, int64_t n)
 {
     return 2.0 * (double)n * (double)s->vocab * s->element / (s->exponents ? 3.0e12 : 2.3e12);
