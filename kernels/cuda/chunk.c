@@ -17,7 +17,8 @@
 
 #include <math.h>
 
-enum { LEAST = 128, FINE = 16, COARSE = 256, MOST = 2048, SPLITS = 8 }; /* MOST: no larger chunk was faster */
+enum { LEAST = 128, FINE = 16, COARSE = 256, SPLITS = 8 };
+enum { MOST = 2048, MOST_OWN = 2560 }; /* larger chunks gained too little for their memory, with products of ours as well */
 
 static const double flops = 830e12, bytes = 4.0e12, pass_bytes = 2.7e12; /* per second */
 
@@ -103,7 +104,7 @@ double lce_chunk_seconds(const struct lce_chunk_shape *s, int64_t chunk)
 
 int64_t lce_own_choose(const struct lce_chunk_shape *s, int64_t most)
 {
-    most = most < MOST ? most : MOST;
+    most = most < MOST_OWN ? most : MOST_OWN;
     if (most >= s->tokens)
         return s->tokens > 0 ? s->tokens : 1;
     if (most <= COARSE)

@@ -24,10 +24,12 @@
 
 #include <math.h>
 
-/* The pass over N tokens' logits, or over their exponentials with what the end of their product takes longer.
- */
+/* The pass over N tokens' logits, or over their exponentials with what the end of their product takes longer;
+ * of odds that end, and what is done with matrices of N by H (odds.cuh). */
 static double pass_seconds(const struct lce_chunk_shape *s, int64_t n)
 {
+    if (s->odds)
+        return 2.0 * (double)n * s->element * ((double)s->vocab / 13e12 + 6.0 * (double)s->hidden / 3.0e12);
     return 2.0 * (double)n * (double)s->vocab * s->element / (s->exponents ? 3.0e12 : 2.3e12);
 }
 
