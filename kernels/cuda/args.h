@@ -47,9 +47,9 @@ struct lce_prepare_args {
     int64_t max_counted;
     float beta;
     int32_t reduction;
-    int32_t scaled;   /* u_ce is LCE_F16_SCALE */
-    int32_t *counts;  /* [labels.vocab], to be 0; or NULL (label_rows.cuh) */
-    int32_t *used;    /* [2] likewise */
+    int32_t scaled;  /* u_ce is LCE_F16_SCALE */
+    int32_t *counts; /* [labels.vocab], to be 0; or NULL (label_rows.cuh) */
+    int32_t *used;   /* [2] likewise */
 };
 
 /* Partial sums of a row of logits, over the classes that were processed so far: struct lce_partial. */

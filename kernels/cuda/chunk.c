@@ -18,7 +18,10 @@
 #include <math.h>
 
 enum { LEAST = 128, FINE = 16, COARSE = 256, SPLITS = 8 };
-enum { MOST = 2048, MOST_OWN = 2560 }; /* larger chunks gained too little for their memory, with products of ours as well */
+enum {
+    MOST = 2048,
+    MOST_OWN = 2560
+}; /* larger chunks gained too little for their memory, with products of ours as well */
 
 static const double flops = 830e12, bytes = 4.0e12, pass_bytes = 2.7e12; /* per second */
 

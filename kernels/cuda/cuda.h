@@ -40,9 +40,10 @@ struct cuda_layout { /* offsets into the workspace */
     size_t parts;                           /* of tiles of our dinput, in rows of dweight (borrow.c) */
     size_t tiles, targets;                  /* of a chunk whose exponentials are stored */
     size_t references, factors;             /* of its odds */
-    size_t label_factors, counts, ends, slots, items, used; /* of all tokens, and of the classes (label_rows.cuh) */
-    size_t rest_logits;                     /* of the last of plan->rest */
-    size_t next_logits, next_rows;          /* from one chunk's to the next one's, if two are under way */
+    size_t label_factors, counts, ends, slots, items,
+        used;                      /* of all tokens, and of the classes (label_rows.cuh) */
+    size_t rest_logits;            /* of the last of plan->rest */
+    size_t next_logits, next_rows; /* from one chunk's to the next one's, if two are under way */
 };
 
 /* Some of the classes whose rows of dweight were borrowed: all tokens, BLOCK of them at a time, by slabs of

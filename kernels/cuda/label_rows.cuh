@@ -196,7 +196,7 @@ __device__ inline void add_slice(const lce_label_rows_args &a, const lce_label_i
     LCE_SHARED(Lanes, lanes);
     const int32_t thread = static_cast<int32_t>(threadIdx.x), lane = thread / slice_threads;
     const int64_t column = static_cast<int64_t>(item.slice) * LCE_LABEL_SLICE + thread % slice_threads * 8;
-    const bool inside = column < a.hidden, windows = item.count > some;
+    const bool inside = column<a.hidden, windows = item.count> some;
     float sum[8] = {};
     for (int64_t first = 0; first < (windows ? a.labels.tokens : 1); first += window) {
         int32_t here = item.count;

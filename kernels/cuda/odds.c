@@ -3,9 +3,9 @@
  * the products.
  *
  * They are bf16, which a product takes as they are, and whose range leaves room on both sides of the label's
- * logit; fp16 has exponentials.  Factor x needs a place.  Products of ours have gathered the chunk's rows of x,
- * which are not needed any more; beside cuBLASLt's products it is the chunk's own rows of dinput, which is made
- * after dweight.  So there both gradients must be wanted, and rows be where the caller has them.
+ * logit; fp16 has exponentials.  Factor x needs a place.  Products of ours have gathered the chunk's rows of
+ * x, which are not needed any more; beside cuBLASLt's products it is the chunk's own rows of dinput, which is
+ * made after dweight.  So there both gradients must be wanted, and rows be where the caller has them.
  */
 #include "cuda.h"
 
@@ -35,8 +35,8 @@ bool cuda_odds_fit(const struct cuda_plan *plan)
 {
     const struct lce_problem *p = &plan->base.problem;
     return p->dtype == LCE_BF16 && lce_wants_gradients(p) && !(p->wants & LCE_WANT_GRAD_BIAS) &&
-           p->input_stride % 8 == 0 &&
-           p->grad_weight_stride % 8 == 0 && items_of(plan) < INT32_MAX && (plan->own || beside_fits(plan));
+           p->input_stride % 8 == 0 && p->grad_weight_stride % 8 == 0 && items_of(plan) < INT32_MAX &&
+           (plan->own || beside_fits(plan));
 }
 
 bool cuda_takes_odds(const struct cuda_run *r)

@@ -7,11 +7,11 @@
  *
  *     e_c = 2^(z_c bits - k)      bits = log2(e) / temperature, and e_y = 0
  *
- * and g_y, whatever k is.  The sum over the row, of which the factor consists, is known at the row's end only;
- * k has to be known before.  Here k is the label's logit, times bits, rounded up to an integer, so that the
- * e_c are the odds of the classes against the label but for less than a factor of 2.  That logit is a row of
- * x times a row of the weight, which costs next to nothing.  The products' end stores e_c in bf16, which is
- * off by the same share of itself whatever its size, and the factor goes where it is cheap:
+ * and g_y, whatever k is.  The sum over the row, of which the factor consists, is known at the row's end
+ * only; k has to be known before.  Here k is the label's logit, times bits, rounded up to an integer, so that
+ * the e_c are the odds of the classes against the label but for less than a factor of 2.  That logit is a row
+ * of x times a row of the weight, which costs next to nothing.  The products' end stores e_c in bf16, which
+ * is off by the same share of itself whatever its size, and the factor goes where it is cheap:
  *
  *     dinput  = factor (e weight) + g_y (the label's row of the weight)
  *     dweight = e^T (factor x)    + g_y x, added to the label's row
@@ -52,7 +52,8 @@ __device__ inline float reference_of(float logit, float bits)
     return fabsf(k) < CUDART_INF_F ? k : -CUDART_INF_F;
 }
 
-/* A block takes a row: copies it, if that is asked for, and multiplies it by its label's row of the weight. */
+/* A block takes a row: copies it, if that is asked for, and multiplies it by its label's row of the weight.
+ */
 __device__ inline void odds_start(const lce_odds_start_args &a)
 {
     const int64_t row = blockIdx.x, vectors = a.hidden / 8;
@@ -227,9 +228,8 @@ __device__ inline void odds_dinput(const lce_odds_dinput_args &a)
     const int64_t row = blockIdx.x, token = a.first + row;
     const bool counted = a.state[token] == LCE_COUNTED;
     uint4 *line = reinterpret_cast<uint4 *>(static_cast<Bf16 *>(a.out) + row * a.out_stride);
-    const uint4 *w =
-        reinterpret_cast<const uint4 *>(static_cast<const Bf16 *>(a.weight) +
-                                        (counted ? label_of(a.labels, token) : 0) * a.weight_stride);
+    const uint4 *w = reinterpret_cast<const uint4 *>(
+        static_cast<const Bf16 *>(a.weight) + (counted ? label_of(a.labels, token) : 0) * a.weight_stride);
     for (int64_t i = threadIdx.x; i < a.hidden / 8; i += odds_threads) {
         float v[8];
         if (counted) {

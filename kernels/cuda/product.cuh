@@ -408,7 +408,8 @@ __device__ inline uint4 label_vector(const lce_own_rows_args &a, int64_t token, 
 
 /* Eight numbers of a product's row become those of dinput. */
 template <typename T>
-__device__ inline uint4 dinput_of(const lce_own_rows_args &a, int32_t row, const uint4 &of_label, float (&v)[8])
+__device__ inline uint4 dinput_of(const lce_own_rows_args &a, int32_t row, const uint4 &of_label,
+                                  float (&v)[8])
 {
     if constexpr (std::is_same_v<T, Bf16>)
         if (a.factors)

@@ -1,6 +1,6 @@
 /*
- * product_exponents.cuh - the end of a tile of the logits' product that stores exponentials (exponents.cuh), or
- * odds (odds.cuh), which differ in their format and in what they are relative to.
+ * product_exponents.cuh - the end of a tile of the logits' product that stores exponentials (exponents.cuh),
+ * or odds (odds.cuh), which differ in their format and in what they are relative to.
  *
  * It runs beside the other consumer's arithmetic (product_turns.cuh), in the registers that hold the sums.  A
  * thread has, of each 64 rows of the tile, 48 logits of a row and 48 of the one 8 below; the other logits of
@@ -80,8 +80,7 @@ __device__ inline lce_tile_sum to_exponents(float (&d)[Count], float bits, float
 #pragma unroll
     for (int i = 0; i < Count / 4; i++) {
         float *const pair = d + 4 * i + 2 * Half;
-        const float x = exp2_fast(fmaf(pair[0], bits, -shift)),
-                    y = exp2_fast(fmaf(pair[1], bits, -shift));
+        const float x = exp2_fast(fmaf(pair[0], bits, -shift)), y = exp2_fast(fmaf(pair[1], bits, -shift));
         sums[0] += x;
         sums[1] += y;
         pair[0] = __uint_as_float(Odds ? narrow_word({x, y}, __nv_bfloat16()) : pack_exponents(x, y));
@@ -152,7 +151,8 @@ template <bool Odds, typename S> struct StoreExponents {
     }
 };
 
-template <bool F16, bool Odds, typename S> __device__ inline void own_exponents(const lce_own_exponents_args &a)
+template <bool F16, bool Odds, typename S>
+__device__ inline void own_exponents(const lce_own_exponents_args &a)
 {
     own_turns<F16, false, S, StoreExponents<Odds, S>>(a.product, a);
 }

@@ -17,7 +17,8 @@
  *                 made at its beginning of all ranks'; slabs may be whole rows
  *       exchanged both in one run, of whole rows whose logits are kept in between: exchange.c
  *
- *     at the end  the labels' share of dweight, where there are odds   dweight and dbias in their type, rows of dinput that no chunk made, the loss
+ *     at the end  the labels' share of dweight, where there are odds   dweight and dbias in their type, rows
+ * of dinput that no chunk made, the loss
  */
 #include <float.h>
 #include <math.h>

@@ -116,7 +116,8 @@ static uint16_t exponential_bits(double e)
 }
 
 /* ODDS: bf16, relative to the row's reference unless a logit is 2^64 times as probable as that or more. */
-static void row_of_tile(const lce_own_exponents_args &a, const Matrix &out, int64_t row, int32_t tile, bool odds)
+static void row_of_tile(const lce_own_exponents_args &a, const Matrix &out, int64_t row, int32_t tile,
+                        bool odds)
 {
     const Matrix x = of(a.product.a), weight = of(a.product.b);
     const int64_t place = a.product.first + row, token = a.index ? a.index[place] : place,

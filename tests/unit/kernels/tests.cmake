@@ -10,6 +10,7 @@ target_compile_definitions(test_linear_cross_entropy_chunk PRIVATE LCE_SWEEP="${
 vs_unit_test(linear_cross_entropy_whose SOURCES kernels/cuda/whose.c kernels/cuda/chunk.c LIBS m)
 target_include_directories(test_linear_cross_entropy_whose PRIVATE ${CMAKE_SOURCE_DIR}/kernels/cuda)
 target_compile_definitions(test_linear_cross_entropy_whose PRIVATE LCE_SWEEP="${CMAKE_SOURCE_DIR}/tests/data/cross_entropy_whose.tsv"
+  LCE_SWEEP_ODDS="${CMAKE_SOURCE_DIR}/tests/data/cross_entropy_odds.tsv"
   LCE_SWEEP_AGAIN="${CMAKE_SOURCE_DIR}/tests/data/cross_entropy_whose_again.tsv"
   LCE_SWEEP_H100="${CMAKE_SOURCE_DIR}/tests/data/cross_entropy_whose_h100.tsv")
 vs_unit_test(linear_cross_entropy_slab SOURCES kernels/cuda/slab.c kernels/cuda/chunk.c LIBS m)
