@@ -135,6 +135,8 @@ def layers_of(net, which):
         return blocks_of(net.trunk_output)
     if which == "t5":
         return list(net.encoder.block) + list(net.decoder.block)
+    if which in ("encoder", "encoder32"):
+        return list(net.layers.layers)
     if which in ("unet", "lstm", "gru", "elman", "dunet"):
         return list(net.layers)
     if which == "lengths":

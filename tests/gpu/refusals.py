@@ -106,8 +106,7 @@ def gather(work):
             else:
                 rows["none"][edits] = why or "no answer"
             continue
-        if edits == "all":
-            rows.update(first=[c["edit"] for c in answer["changes"][:3]], capacity=answer["capacity_bytes"], request=answer["request_bytes"], policy=answer["policy"])
+        rows.update(capacity=answer["capacity_bytes"], request=answer["request_bytes"], policy=answer["policy"])
         for c in answer["changes"]:
             if edits != "all" or " " in c["edit"]:
                 rows["changes"].setdefault(c["edit"].replace(" ", "+"), c)
