@@ -76,11 +76,12 @@ struct in_backward {
     bool *used;
     size_t state_count;
     bool adam, temporaries, high;
-    bool replaced;  /* each step makes its states anew, and frees those of the step before */
-    bool unstepped; /* no update was seen: a request was refused before it */
-    bool first;     /* that request was of the first step, so not all states are recorded */
-    int wanted;     /* then: states that a parameter has at least */
-    uint32_t twin;  /* of the request, where that is a state: while its parameter is updated */
+    bool replaced;          /* each step makes its states anew, and frees those of the step before */
+    uint32_t *prior, *next; /* then: the state that a block takes the place of, and the one that takes its */
+    bool unstepped;         /* no update was seen: a request was refused before it */
+    bool first;             /* that request was of the first step, so not all states are recorded */
+    int wanted;             /* then: states that a parameter has at least */
+    uint32_t twin;          /* of the request, where that is a state: while its parameter is updated */
 };
 
 static int by_size(const void *a, const void *b, void *context)
@@ -104,6 +105,49 @@ static bool is_replaced(const struct program *from)
         died += b->died != BLOCK_NEVER && from->events[b->died].phase == from->facts->optimizer ? b->size : 0;
     }
     return died && died >= born / 2;
+}
+
+/* Which state takes the place of which: one as large that was made in the step in which it was freed. */
+static void find_successors(const struct program *from, struct in_backward *in)
+{
+    uint32_t *fresh = NULL;
+    size_t n = 0;
+    in->prior = xrealloc(NULL, (from->block_count + 1) * sizeof *in->prior);
+    in->next = xrealloc(NULL, (from->block_count + 1) * sizeof *in->next);
+    memset(in->prior, 0xff, (from->block_count + 1) * sizeof *in->prior);
+    memset(in->next, 0xff, (from->block_count + 1) * sizeof *in->next);
+    for (size_t i = 0; i < from->event_count; i++) {
+        const struct trace_moment *e = &from->events[i];
+        bool own = e->phase == from->facts->optimizer;
+        if (e->what == MOMENT_STEP)
+            n = 0;
+        else if (own && is_kind(from, i, MOMENT_BORN, KIND_STATE))
+            *PUSH(fresh, n) = e->block;
+        for (size_t k = 0; own && k < n && is_kind(from, i, MOMENT_DIED, KIND_STATE); k++)
+            if (fresh[k] != e->block && from->blocks[fresh[k]].size == from->blocks[e->block].size) {
+                in->prior[fresh[k]] = e->block;
+                in->next[e->block] = fresh[k];
+                memmove(fresh + k, fresh + k + 1, (n-- - k - 1) * sizeof *fresh);
+                break;
+            }
+    }
+    free(fresh);
+}
+
+/* In backward a state takes the place of another as its parameter is updated, and not all of them at once:
+ * to a program it is the same block. */
+static bool takes_place(struct build *b, size_t i, const struct in_backward *in)
+{
+    const struct program *p = b->from;
+    uint32_t block = p->events[i].block;
+    if (!in->replaced)
+        return false;
+    if (is_kind(p, i, MOMENT_DIED, KIND_STATE))
+        return in->next[block] != BLOCK_NEVER;
+    if (!is_kind(p, i, MOMENT_BORN, KIND_STATE) || in->prior[block] == BLOCK_NEVER)
+        return false;
+    b->now[block] = b->now[in->prior[block]];
+    return true;
 }
 
 /* In a first step that a refusal ended, or did not come to, states are missing that backward makes then: two
@@ -135,6 +179,8 @@ static void find_states(const struct program *from, struct in_backward *in)
         }
     }
     want_states(from, in, adam);
+    if (in->replaced)
+        find_successors(from, in);
     in->used = xrealloc(NULL, in->state_count + 1);
     memset(in->used, 0, in->state_count + 1);
     if (in->state_count)
@@ -223,7 +269,7 @@ struct program apply_gradients(const struct program *from, const struct edit *e,
             flush(&b, &p, from->facts->backward, update_and_free, &in);
         if (is_gradient_born(from, i))
             hold(&b, i, &p);
-        else if (!is_behind(&b, i))
+        else if (!takes_place(&b, i, &in) && !is_behind(&b, i))
             build_copy(&b, i);
     }
     flush(&b, &p, from->facts->backward, update_and_free, &in);
@@ -234,6 +280,8 @@ struct program apply_gradients(const struct program *from, const struct edit *e,
     free(p.block);
     free(in.states);
     free(in.used);
+    free(in.prior);
+    free(in.next);
     return build_end(&b);
 }
 

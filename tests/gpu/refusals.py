@@ -255,7 +255,14 @@ def updates(work, out):
     print("| --- | --- | --- | ---: | ---: | ---: | ---: | ---: | ---: |")
     for path in sorted(glob.glob(work + "/*.updated")):
         model, update = os.path.basename(path)[: -len(".updated")].split(".")
-        edits = json.load(open(path))["devices"][0]["edits"]
+        try:
+            edits = json.load(open(path))["devices"][0]["edits"]
+        except (ValueError, LookupError):
+            edits = []
+        if len(edits) < 2:
+            print(f"| {model} | {update} | no prediction |||||||")
+            outside += 1
+            continue
         for name, edit in (("base", edits[0]), ("in-backward", edits[1])):
             for allocator in ("native", "expandable"):
                 file = f"{work}/{model}.{update}.{name}.{allocator}.json"
