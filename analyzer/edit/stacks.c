@@ -194,7 +194,8 @@ static void see_frame(struct edit_stack *s, const char *function)
         s->single = s->update = true;
     else if (begins(name, "_fused_"))
         s->update = true;
-    if (!strcmp(name, "_multi_tensor_adam") || !strcmp(name, "_multi_tensor_adamw") ||
+    if (!strcmp(function, "Adam._init_group") || !strcmp(function, "AdamW._init_group") ||
+        !strcmp(name, "_multi_tensor_adam") || !strcmp(name, "_multi_tensor_adamw") ||
         !strcmp(name, "_single_tensor_adam") || !strcmp(name, "_single_tensor_adamw"))
         s->adam = true;
     s->parts = s->parts || !strcmp(name, "SafeSoftmaxBackward0");
