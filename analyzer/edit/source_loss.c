@@ -112,13 +112,43 @@ static bool is_chain(struct text_part p)
     return true;
 }
 
-/* Whether nothing in P names a type. */
-static bool has_no_type(struct text_part p)
+/* Behind the parenthesis that closes the one at FROM; TO: none does. */
+static const char *closing(const char *from, const char *to)
 {
-    static const char *const types[] = {".to(", "float", "half", "double", "dtype", "type"};
-    for (size_t i = 0; i < sizeof types / sizeof *types; i++)
-        if (text_has(p, types[i]))
+    int depth = 0;
+    for (; from < to; from++) {
+        depth += strchr("([{", *from) ? 1 : strchr(")]}", *from) ? -1 : 0;
+        if (!depth)
+            return from + 1;
+    }
+    return to;
+}
+
+/* Whether P, which stands behind a tensor, changes its shape alone: ".view(-1, n)[0]".  A call of what stands
+ * before it does not, since that is a model then. */
+static bool only_shapes(struct text_part p)
+{
+    static const char *const names[] = {"view",      "reshape", "flatten",   "squeeze",
+                                        "unsqueeze", "permute", "transpose", "contiguous"};
+    while (p.from < p.to) {
+        size_t n = 0, i = 0;
+        if (*p.from == '[') {
+            p.from = closing(p.from, p.to);
+            continue;
+        }
+        while (*p.from == '.' && p.from + n + 1 < p.to && text_is_word(p.from[n + 1]))
+            n++;
+        while (i < sizeof names / sizeof *names &&
+               (strlen(names[i]) != n || strncmp(p.from + 1, names[i], n) != 0))
+            i++;
+        if (i == sizeof names / sizeof *names || p.from[n + 1] != '(')
             return false;
+        const char *end = closing(p.from + n + 1, p.to);
+        if (text_has((struct text_part){p.from, end}, "torch") ||
+            text_has((struct text_part){p.from, end}, "dtype"))
+            return false; /* view(torch.int16) is no shape */
+        p.from = end;
+    }
     return true;
 }
 
@@ -131,7 +161,7 @@ static bool ends_wide(struct text_part p)
     size_t n = 0;
     for (size_t i = 0; i < WAYS; i++)
         n = strncmp(at, ways[i], strlen(ways[i])) ? n : strlen(ways[i]);
-    return has_no_type((struct text_part){at + n, p.to});
+    return only_shapes((struct text_part){at + n, p.to});
 }
 
 /* ---- a name ---- */
@@ -205,9 +235,12 @@ enum source_says source_says_of_loss(const char *text, int64_t line, const char 
     struct text_part given = call ? first_argument(call, statement.to) : (struct text_part){text, text};
     if (!call || !is_plain(given) || text_has_word(statement, "if") || text_has_word(statement, "lambda"))
         return SOURCE_UNKNOWN;
+    const char *comma = given.to + strspn(given.to, " \t\n");
+    if (is_symmetric(function) && (comma >= statement.to || *comma != ','))
+        return SOURCE_UNKNOWN;
     if (is_symmetric(function))
-        return ends_wide(given) && ends_wide(first_argument(given.to + 1, statement.to)) ? SOURCE_FP32
-                                                                                         : SOURCE_UNKNOWN;
+        return ends_wide(given) && ends_wide(first_argument(comma + 1, statement.to)) ? SOURCE_FP32
+                                                                                      : SOURCE_UNKNOWN;
     if (ends_wide(given))
         return SOURCE_FP32;
     char name[64] = {0};
@@ -216,7 +249,7 @@ enum source_says source_says_of_loss(const char *text, int64_t line, const char 
         n++;
     memcpy(name, given.from, n);
     const char *def = text_function(text, at, dot ? dot + 1 : caller);
-    if (!n || !def || !is_chain(given) || !has_no_type(given))
+    if (!n || !def || !only_shapes((struct text_part){given.from + n, given.to}))
         return SOURCE_UNKNOWN;
     return is_made_wide(text_statement(def).to, at, name) ? SOURCE_FP32 : SOURCE_UNKNOWN;
 }

@@ -161,14 +161,20 @@ static void a_loss_of_two_alike_is_in_fp32_where_both_are_given_so(void **state)
     assert_int_equal(source_says_of_loss(both, 1, "<module>", "mse_loss"), SOURCE_FP32);
     assert_int_equal(source_says_of_loss(target, 1, "<module>", "mse_loss"), SOURCE_UNKNOWN);
     assert_int_equal(source_says_of_loss(one, 1, "<module>", "mse_loss"), SOURCE_UNKNOWN);
+    assert_int_equal(source_says_of_loss("F.mse_loss(out.float()", 1, "<module>", "mse_loss"),
+                     SOURCE_UNKNOWN);
+    assert_int_equal(source_says_of_loss("F.mse_loss(out.float(),", 1, "<module>", "mse_loss"),
+                     SOURCE_UNKNOWN);
 }
 
 static void what_else_of_a_loss_s_line_is_fp32_says_nothing(void **state)
 {
     (void)state;
     static const char *const lines[] = {
-        "F.cross_entropy(out, y)\n",                                 /* the model may have made it fp32 */
-        "F.cross_entropy(out, y, weight=w.float())\n",               /* another argument */
+        "F.cross_entropy(out, y)\n",                   /* the model may have made it fp32 */
+        "F.cross_entropy(out, y, weight=w.float())\n", /* another argument */
+        "F.cross_entropy(net.float()(x), y)\n",        /* the model, whose parameters are fp32 then */
+        "F.cross_entropy(out.float().view(torch.bfloat16), y)\n",    /* what it is then is open */
         "F.cross_entropy(out, y).float()\n",                         /* the result */
         "F.cross_entropy(net(x.float()), y)\n",                      /* what the model is given */
         "F.cross_entropy(out.float().half(), y)\n",                  /* made narrow again */
@@ -228,6 +234,15 @@ static void logits_that_the_function_made_fp32_before_are_in_fp32(void **state)
                                          4, "step", "cross_entropy"),
                      SOURCE_UNKNOWN);
     assert_int_equal(named("    if w: out = net(x).float()\n"), SOURCE_UNKNOWN);
+    assert_int_equal(named("    out = net.float()(x)\n"), SOURCE_UNKNOWN);
+    assert_int_equal(
+        source_says_of_loss("def step(x, y):\n    net = Net().float()\n    F.cross_entropy(net(x), y)\n", 3,
+                            "step", "cross_entropy"),
+        SOURCE_UNKNOWN);
+    assert_int_equal(source_says_of_loss("def step(x, y):\n    net = Net().float()\n"
+                                         "    F.cross_entropy(net.forward(x), y)\n",
+                                         3, "step", "cross_entropy"),
+                     SOURCE_UNKNOWN);
     assert_int_equal(named("    z.out = net(x).float()\n"), SOURCE_UNKNOWN);
 }
 
