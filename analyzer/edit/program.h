@@ -57,6 +57,7 @@ struct edit_stack { /* what is known of a call stack */
     bool softmax_scores; /* likewise, as its scores are in fp32 already */
     bool softmax_half;   /* or computes in the type that it was given */
     bool product;        /* in a call of PyTorch's that is one product of its input and a weight */
+    bool loss_fp32;      /* in a loss that its caller's line gives fp32, as its file says */
     bool as_given;       /* its innermost code that is not PyTorch's hands its output to a loss as it is */
 };
 
