@@ -17,11 +17,7 @@
 
 #include <math.h>
 
-enum { LEAST = 128, FINE = 16, COARSE = 256, SPLITS = 8 };
-enum {
-    MOST = 2048,
-    MOST_OWN = 2560
-}; /* larger chunks gained too little for their memory, with products of ours as well */
+enum { LEAST = 128, FINE = 16, COARSE = 256, MOST = 2048, SPLITS = 8 }; /* MOST: no larger chunk was faster */
 
 static const double flops = 830e12, bytes = 4.0e12, pass_bytes = 2.7e12; /* per second */
 
@@ -103,17 +99,6 @@ double lce_chunk_seconds(const struct lce_chunk_shape *s, int64_t chunk)
         seconds +=
             one_chunk(s, chunk, true, scratch) + (double)(whole - 1) * one_chunk(s, chunk, false, scratch);
     return seconds;
-}
-
-int64_t lce_own_choose(const struct lce_chunk_shape *s, int64_t most)
-{
-    most = most < MOST_OWN ? most : MOST_OWN;
-    if (most >= s->tokens)
-        return s->tokens > 0 ? s->tokens : 1;
-    if (most <= COARSE)
-        return most;
-    const int64_t chunks = above(s->tokens, most / COARSE * COARSE);
-    return above(above(s->tokens, chunks), COARSE) * COARSE;
 }
 
 /* The largest candidate that is at most MOST (MOST >= LEAST). */

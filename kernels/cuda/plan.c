@@ -402,20 +402,24 @@ static void decide(struct cuda_plan *plan, bool own, uint64_t budget)
 }
 
 /* Our own products spend no time on ignored tokens, but take longer than cuBLASLt's if all tokens count.  The
- * number of ignored tokens is not known here, so an estimated loss of up to 3 % is accepted, with which 2 of
- * 98 ways that were measured on an H200 lose more than 5 %; they pay off if that share of the tokens is
- * ignored. Where rows are borrowed it is 11 %, as their price there is higher, and what ignored tokens would
- * cost is the same. */
+ * number of ignored tokens is not known here, so an estimated loss is accepted, which pays off if that share
+ * of the tokens is ignored: 3 %, with which 2 of 98 ways that were measured on an H200 lose more than 5 %,
+ * and 3.5 % with odds, with which none of them does that takes 2 ms or more.  Where rows are borrowed it is
+ * 11 %, as their price there is higher, and what ignored tokens would cost is the same. */
+static double price_of(const struct cuda_plan *plan)
+{
+    return plan->borrowed ? 1.11 : plan->odds ? 1.035 : 1.03;
+}
+
 static bool own_pays(struct cuda_plan *plan, int64_t chunk, uint64_t budget)
 {
-    const double price = 1.03, price_borrowed = 1.11;
     size_t scratch;
     if (!cuda_own_fits(plan))
         return false;
     decide(plan, true, budget);
     if (choose_sizes(plan, chunk, budget, &scratch) || cuda_sliced(plan))
         return false;
-    const double own = seconds_of(plan, budget) / (plan->borrowed ? price_borrowed : price);
+    const double own = seconds_of(plan, budget) / price_of(plan);
     decide(plan, false, budget);
     return cuda_own_forced(plan) || choose_sizes(plan, chunk, budget, &scratch) ||
            own <= seconds_of(plan, budget);

@@ -147,3 +147,24 @@ double lce_their_seconds(const struct lce_chunk_shape *s, int64_t chunk)
 {
     return all(s, chunk, their_chunk);
 }
+
+/* ---- the chunk of ours ---- */
+
+/* Chunks of about the same length, of whole tiles, as few as there can be of at most MOST tokens. */
+static int64_t equal_chunks(const struct lce_chunk_shape *s, int64_t most)
+{
+    if (most >= s->tokens)
+        return s->tokens > 0 ? s->tokens : 1;
+    if (most <= TOKENS)
+        return most;
+    const int64_t chunks = above(s->tokens, most / TOKENS * TOKENS);
+    return above(above(s->tokens, chunks), TOKENS) * TOKENS;
+}
+
+int64_t lce_own_choose(const struct lce_chunk_shape *s, int64_t most)
+{
+    enum { SHORT = 2048, LONG = 2560 }; /* still longer ones gain little for their memory */
+    const int64_t few = equal_chunks(s, most < LONG ? most : LONG),
+                  many = equal_chunks(s, most < SHORT ? most : SHORT);
+    return lce_own_seconds(s, many) <= lce_own_seconds(s, few) ? many : few;
+}

@@ -23,6 +23,6 @@ if(NVCC AND EXISTS ${CUDA_INCLUDE_DIR}/cublasLt.h) # the host side of the CUDA b
     target_include_directories(test_${name} PRIVATE ${CMAKE_SOURCE_DIR}/kernels)
     target_include_directories(test_${name} SYSTEM BEFORE PRIVATE ${CUDA_INCLUDE_DIR})
     target_compile_definitions(test_${name} PRIVATE
-      "LCE_IMAGES=\"${images}/softmax.fatbin\", \"${images}/tokens.fatbin\", \"${images}/naive.fatbin\", \"${images}/slab.fatbin\", \"${images}/tail.fatbin\", \"${images}/product.fatbin\", \"${images}/exponents.fatbin\"")
+      "LCE_IMAGES=\"${images}/softmax.fatbin\", \"${images}/tokens.fatbin\", \"${images}/naive.fatbin\", \"${images}/slab.fatbin\", \"${images}/tail.fatbin\", \"${images}/product.fatbin\", \"${images}/exponents.fatbin\", \"${images}/odds.fatbin\"")
   endforeach()
 endif()
