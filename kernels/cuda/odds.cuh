@@ -21,11 +21,11 @@
  * (dweight's after all chunks), so the label's part, which is most of the gradient of a random softmax, is
  * rounded once.
  *
- * Of two things k must not be far below: a logit that is more than 2^headroom times as probable as the label
- * would overflow sooner or later.  A tile of the product with such a logit takes the integer above its own
- * largest one instead of k, and the row's odds are brought to one power of two by `one_power`: a pass, over
- * the few rows that need it (a loss above 64 ln 2 - log V in the mean).  What is below 2^-126 of k is 0; the
- * row's sum is at least that of the label, 1, so that is nothing of it.
+ * A logit that is 2^headroom times as probable as the label, or more, has no place in that: sooner or later
+ * it would overflow.  A tile of the product that has one takes the integer above its own largest logit
+ * instead of k, and `one_power`, a pass over this row alone, brings the row's odds to one power of two.  It
+ * is needed by tokens whose loss is above 44.  What is below 2^-126 of k is taken for 0: as the label itself
+ * is in the row's sum, with about 1, that is nothing of it.
  */
 #ifndef LCE_CUDA_ODDS_CUH
 #define LCE_CUDA_ODDS_CUH
