@@ -115,10 +115,13 @@
  *     a budget beside cuBLASLt's, too, if only N, H and the strides are as they ask, exponentials lie
  *     there instead, relative to a power of two of each row and 192 classes: each probability is off by at
  *     most 2^-10 of itself, or is taken for 0 if it is below 2^-125 of the largest of these 192, and
- *     the loss is that of fp32 logits.  So gradients are about as exact as their own type can show, for
- *     V / 24 bytes of workspace a token of the chunk.  That takes whole rows of one rank's whole
- *     vocabulary, of at most 786,432 classes, and no option that needs a logit again: no bias, softcap,
- *     smoothing, entropies.
+ *     the loss is that of fp32 logits.  In bf16 they are relative to the label's logit where the
+ *     vocabulary is a multiple of 8 or the products are those that skip ignored tokens: odds against the
+ *     label, off by at most 2^-8 of themselves, of which no pass makes the gradient; the label's own part
+ *     is added to dinput and dweight at the end, in fp32.  So gradients are about as exact as their own
+ *     type can show, for V / 24 bytes of workspace a token of the chunk, and for odds 12 more, some 26 a
+ *     token and 8 a class.  That takes whole rows of one rank's whole vocabulary, of at most 786,432
+ *     classes, and no option that needs a logit again: no bias, softcap, smoothing, entropies.
  *
  *     LCE_F32_LOGITS keeps the logits in fp32: as exact with every option, for a chunk of half the
  *     tokens in the same budget.  Take it where gradients are to be right to 0.5 % and exponentials are
@@ -208,7 +211,7 @@ enum lce_flag {
 enum lce_mode {
     /* fast where the budget allows it, else lean */
     LCE_AUTO = 0,
-    /* the chunk, of at most 2048 tokens, or the slabs, that are estimated the fastest within the budget;
+    /* the chunk, of at most 2560 tokens, or the slabs, that are estimated the fastest within the budget;
        default 512 MiB, 524 with exponentials (see "How exact it is"), 576 with products that skip tokens */
     LCE_FAST = 1,
     /* the same with a smaller default, 128 MiB, of which it often takes less: where dweight's own rows hold

@@ -76,7 +76,12 @@ struct in_backward {
     bool *used;
     size_t state_count;
     bool adam, temporaries, high;
-    bool replaced; /* each step makes its states anew, and frees those of the step before */
+    bool replaced;          /* each step makes its states anew, and frees those of the step before */
+    uint32_t *prior, *next; /* then: the state that a block takes the place of, and the one that takes its */
+    bool unstepped;         /* no update was seen: a request was refused before it */
+    bool first;             /* that request was of the first step, so not all states are recorded */
+    int wanted;             /* then: states that a parameter has at least */
+    uint32_t twin;          /* of the request, where that is a state: while its parameter is updated */
 };
 
 static int by_size(const void *a, const void *b, void *context)
@@ -102,29 +107,93 @@ static bool is_replaced(const struct program *from)
     return died && died >= born / 2;
 }
 
+/* Which state takes the place of which: one as large that was made in the step in which it was freed. */
+static void find_successors(const struct program *from, struct in_backward *in)
+{
+    uint32_t *fresh = NULL;
+    size_t n = 0;
+    in->prior = xrealloc(NULL, (from->block_count + 1) * sizeof *in->prior);
+    in->next = xrealloc(NULL, (from->block_count + 1) * sizeof *in->next);
+    memset(in->prior, 0xff, (from->block_count + 1) * sizeof *in->prior);
+    memset(in->next, 0xff, (from->block_count + 1) * sizeof *in->next);
+    for (size_t i = 0; i < from->event_count; i++) {
+        const struct trace_moment *e = &from->events[i];
+        bool own = e->phase == from->facts->optimizer;
+        if (e->what == MOMENT_STEP)
+            n = 0;
+        else if (own && is_kind(from, i, MOMENT_BORN, KIND_STATE))
+            *PUSH(fresh, n) = e->block;
+        for (size_t k = 0; own && k < n && is_kind(from, i, MOMENT_DIED, KIND_STATE); k++)
+            if (fresh[k] != e->block && from->blocks[fresh[k]].size == from->blocks[e->block].size) {
+                in->prior[fresh[k]] = e->block;
+                in->next[e->block] = fresh[k];
+                memmove(fresh + k, fresh + k + 1, (n-- - k - 1) * sizeof *fresh);
+                break;
+            }
+    }
+    free(fresh);
+}
+
+/* In backward a state takes the place of another as its parameter is updated, and not all of them at once:
+ * to a program it is the same block. */
+static bool takes_place(struct build *b, size_t i, const struct in_backward *in)
+{
+    const struct program *p = b->from;
+    uint32_t block = p->events[i].block;
+    if (!in->replaced)
+        return false;
+    if (is_kind(p, i, MOMENT_DIED, KIND_STATE))
+        return in->next[block] != BLOCK_NEVER;
+    if (!is_kind(p, i, MOMENT_BORN, KIND_STATE) || in->prior[block] == BLOCK_NEVER)
+        return false;
+    b->now[block] = b->now[in->prior[block]];
+    return true;
+}
+
+/* In a first step that a refusal ended, or did not come to, states are missing that backward makes then: two
+ * of each parameter, if they are Adam's; else at the least those that were seen. */
+static void want_states(const struct program *from, struct in_backward *in, bool adam)
+{
+    const struct edit_facts *f = from->facts;
+    if (!f->cut || f->steps > 0 || f->imported || in->replaced)
+        return;
+    in->first = true;
+    in->unstepped = !in->temporaries;
+    in->wanted = adam || in->high ? 2 : in->state_count > 0;
+}
+
 static void find_states(const struct program *from, struct in_backward *in)
 {
+    bool adam = false;
     in->replaced = is_replaced(from);
     for (size_t i = 0; i < from->block_count; i++) {
         const struct edit_block *block = &from->blocks[i];
-        if (!in->replaced && block->kind == KIND_STATE &&
-            from->events[block->born].phase == from->facts->optimizer)
+        enum edit_kind kind = program_kind(block);
+        bool made = from->events[block->born].phase == from->facts->optimizer;
+        if (!in->replaced && kind == KIND_STATE && made)
             *PUSH(in->states, in->state_count) = (uint32_t)i;
-        if (block->kind == KIND_UPDATE) {
+        adam = adam || (made && program_stack(from, block)->adam);
+        if (kind == KIND_UPDATE) {
             in->temporaries = true;
             in->adam = in->adam || program_stack(from, block)->adam;
         }
     }
+    want_states(from, in, adam);
+    if (in->replaced)
+        find_successors(from, in);
     in->used = xrealloc(NULL, in->state_count + 1);
     memset(in->used, 0, in->state_count + 1);
     if (in->state_count)
         qsort_r(in->states, in->state_count, sizeof *in->states, by_size, (void *)from);
 }
 
-/* The states of a parameter as large as BLOCK are made with its first update: two, as Adam has them. */
-static void bear_states(struct build *b, struct in_backward *in, uint64_t size, uint16_t phase)
+/* The states of a parameter as large as BLOCK are made with its first update: two, as Adam has them.  The
+ * request that was refused ends the program as it did. */
+static void bear_states(struct build *b, struct in_backward *in, const struct edit_block *like,
+                        uint16_t phase)
 {
     int made = 0;
+    uint64_t size = like->size;
     size_t low = 0, high = in->state_count;
     uint64_t least = size > SLACK ? size - SLACK : size;
     while (low < high) {
@@ -141,20 +210,24 @@ static void bear_states(struct build *b, struct in_backward *in, uint64_t size, 
         if (in->used[i])
             continue;
         in->used[i] = true;
-        b->now[in->states[i]] = build_born(b, state, state->size, phase, KIND_STATE);
+        uint32_t born = build_born(b, state, state->size, phase, KIND_STATE);
+        *(state->kind == KIND_REQUEST ? &in->twin : &b->now[in->states[i]]) = born;
         made++;
     }
+    for (; made < in->wanted; made++)
+        build_born(b, like, size, phase, KIND_STATE);
 }
 
 static void update_and_free(struct build *b, uint32_t block, uint16_t phase, void *context)
 {
     struct in_backward *in = context;
     struct edit_block like = b->to.blocks[block];
-    bear_states(b, in, like.size, phase);
+    in->twin = BLOCK_NEVER;
+    bear_states(b, in, &like, phase);
     uint32_t anew[2] = {BLOCK_NEVER, BLOCK_NEVER}; /* beside those that they replace */
     for (size_t i = 0; i < 2 && in->replaced && in->high; i++)
         anew[i] = build_born(b, &like, like.size, phase, KIND_UPDATE);
-    if (in->temporaries && (in->adam || in->high)) {
+    if ((in->temporaries && (in->adam || in->high)) || (in->unstepped && in->high)) {
         uint32_t root = build_born(b, &like, like.size, phase, KIND_UPDATE);
         uint32_t more = in->adam ? BLOCK_NEVER : build_born(b, &like, like.size, phase, KIND_UPDATE);
         uint32_t quotient = build_born(b, &like, like.size, phase, KIND_UPDATE);
@@ -164,6 +237,7 @@ static void update_and_free(struct build *b, uint32_t block, uint16_t phase, voi
     }
     build_died(b, anew[0], phase);
     build_died(b, anew[1], phase);
+    build_died(b, in->twin, phase);
     build_died(b, block, phase);
 }
 
@@ -174,7 +248,7 @@ static bool is_behind(const struct build *b, size_t i)
     if (e->what == MOMENT_STEP || e->what == MOMENT_REFUSED || e->what == MOMENT_EMPTIED ||
         e->what == MOMENT_PHASE)
         return false;
-    enum edit_kind kind = b->from->blocks[e->block].kind;
+    enum edit_kind kind = program_kind(&b->from->blocks[e->block]);
     return kind == KIND_UPDATE ||
            (kind == KIND_STATE && e->what == MOMENT_BORN && b->now[e->block] != BLOCK_NEVER);
 }
@@ -195,14 +269,19 @@ struct program apply_gradients(const struct program *from, const struct edit *e,
             flush(&b, &p, from->facts->backward, update_and_free, &in);
         if (is_gradient_born(from, i))
             hold(&b, i, &p);
-        else if (!is_behind(&b, i))
+        else if (!takes_place(&b, i, &in) && !is_behind(&b, i))
             build_copy(&b, i);
     }
     flush(&b, &p, from->facts->backward, update_and_free, &in);
-    r->assumes = xstrdup("nothing else reads all gradients at once");
+    r->assumes = xformat("nothing else reads all gradients at once%s",
+                         !in.first        ? ""
+                         : in.wanted == 2 ? "; the first step makes two states of each parameter, as Adam's"
+                                          : "; the first step makes at most two states of each parameter");
     free(p.block);
     free(in.states);
     free(in.used);
+    free(in.prior);
+    free(in.next);
     return build_end(&b);
 }
 

@@ -215,12 +215,21 @@ static bool chunks_of(const struct head *h, uint8_t weight, uint8_t input, struc
     if (shape.hidden < 1 || shape.vocab < 1)
         return false;
     shape.token = (uint64_t)((shape.vocab + ROW - 1) / ROW * ROW) * element;
-    int64_t library = chunk_tokens(shape, false), own = element == 2 ? chunk_tokens(shape, true) : library;
-    int64_t least = library < own ? library : own, most = library < own ? own : library;
+    int64_t least = chunk_tokens(shape, false), most = least;
+    for (int odds = 0; element == 2 && odds < 2;
+         odds++) { /* of 16 bits some have them: kernels/cuda/odds.c */
+        shape.exponents = true;
+        shape.odds = odds;
+        const int64_t own = chunk_tokens(shape, true);
+        least = own < least ? own : least;
+        most = own > most ? own : most;
+    }
     c->tokens[0] = least;
     c->tokens[1] = most;
     uint64_t logits = (uint64_t)most * shape.token, fixed = 9 * (uint64_t)h->tokens + SCRATCH;
     uint64_t rows = element == 2 ? (uint64_t)(most * shape.hidden) * element : 0;
+    if (element == 2) /* the tokens of each class, for its row of the weight's gradient */
+        fixed += (uint64_t)(h->tokens * (24 + (double)shape.hidden / 2048)) + 8 * (uint64_t)shape.vocab;
     bool splits = element == 2 || lce_worth_splitting(most, shape.hidden, PROCESSORS);
     c->least = least < CUT && least < shape.tokens ? 0 : (uint64_t)least * shape.token;
     c->most = logits + rows + fixed + (splits ? LCE_MOST_SCRATCH : 0);

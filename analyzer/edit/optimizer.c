@@ -49,10 +49,11 @@ static bool is_update(const struct program *p, size_t i)
 {
     const struct trace_moment *e = &p->events[i];
     return (e->what == MOMENT_BORN || e->what == MOMENT_DIED || e->what == MOMENT_REUSABLE) &&
-           p->blocks[e->block].kind == KIND_UPDATE;
+           program_kind(&p->blocks[e->block]) == KIND_UPDATE;
 }
 
 /* What the foreach implementation makes in the step that begins with event I, one parameter after the other.
+ * A request that was refused ends it, beside what the parameter before it left.
  */
 static void update_by_loop(struct build *b, size_t i, bool high)
 {
@@ -62,6 +63,10 @@ static void update_by_loop(struct build *b, size_t i, bool high)
     for (; i < p->event_count && !ends_update(p, i); i++)
         if (p->events[i].what == MOMENT_BORN && is_update(p, i)) {
             const struct edit_block *like = &p->blocks[p->events[i].block];
+            if (like->kind == KIND_REQUEST) {
+                build_copy(b, i);
+                return;
+            }
             l.adam = program_stack(p, like)->adam;
             update_one(&l, like, phase);
         }
@@ -77,7 +82,7 @@ struct program apply_foreach(const struct program *from, const struct edit *e, s
     if (!needs_steps(from, r))
         return (struct program){0};
     for (size_t i = 0; i < from->block_count && !any; i++)
-        any = from->blocks[i].kind == KIND_UPDATE && program_stack(from, &from->blocks[i])->foreach;
+        any = program_kind(&from->blocks[i]) == KIND_UPDATE && program_stack(from, &from->blocks[i])->foreach;
     if (!any)
         return refuse_nothing(r, "no foreach implementation of an optimizer made temporaries");
     build_begin(&b, from);
@@ -108,7 +113,7 @@ static struct program without_updates(const struct program *from)
 static bool has_kind(const struct program *p, enum edit_kind kind)
 {
     for (size_t i = 0; i < p->block_count; i++)
-        if (p->blocks[i].kind == kind)
+        if (program_kind(&p->blocks[i]) == kind)
             return true;
     return false;
 }
@@ -148,7 +153,7 @@ static bool is_wider(const struct edit_block *state, int64_t bytes)
 static bool has_wider(const struct program *p, int64_t bytes)
 {
     for (size_t i = 0; i < p->block_count; i++)
-        if (p->blocks[i].kind == KIND_STATE && is_wider(&p->blocks[i], bytes))
+        if (program_kind(&p->blocks[i]) == KIND_STATE && is_wider(&p->blocks[i], bytes))
             return true;
     return false;
 }
@@ -156,7 +161,7 @@ static bool has_wider(const struct program *p, int64_t bytes)
 static bool all_typed(const struct program *p)
 {
     for (size_t i = 0; i < p->block_count; i++)
-        if (p->blocks[i].kind == KIND_STATE && p->blocks[i].type == ELEMENT_UNKNOWN)
+        if (program_kind(&p->blocks[i]) == KIND_STATE && p->blocks[i].type == ELEMENT_UNKNOWN)
             return false;
     return true;
 }
@@ -172,11 +177,14 @@ static void bear_state(struct build *b, size_t i, int64_t bytes)
         build_copy(b, i);
         return;
     }
-    uint32_t now = build_born(b, was, elements * (uint64_t)bytes, e->phase, KIND_STATE);
+    bool request = was->kind == KIND_REQUEST; /* nothing comes after it */
+    if (bytes == STATES_8BIT && request)
+        build_born(b, was, scales(elements), e->phase, KIND_STATE);
+    uint32_t now = build_born(b, was, elements * (uint64_t)bytes, e->phase, (enum edit_kind)was->kind);
     b->now[e->block] = now;
     if (now != BLOCK_NEVER)
         b->to.blocks[now].type = bytes == STATES_8BIT ? ELEMENT_UINT8 : ELEMENT_BFLOAT16;
-    if (bytes == STATES_8BIT)
+    if (bytes == STATES_8BIT && !request)
         build_born(b, was, scales(elements), e->phase, KIND_STATE);
 }
 
@@ -199,7 +207,7 @@ struct program apply_states(const struct program *from, const struct edit *e, st
         const struct trace_moment *at = &from->events[i];
         if (is_update(from, i))
             continue;
-        if (at->what == MOMENT_BORN && from->blocks[at->block].kind == KIND_STATE)
+        if (at->what == MOMENT_BORN && program_kind(&from->blocks[at->block]) == KIND_STATE)
             bear_state(&b, i, e->n);
         else
             build_copy(&b, i);

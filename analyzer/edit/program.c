@@ -151,6 +151,8 @@ static void find_kinds(struct reading *r)
     for (size_t i = 0; i < p->block_count; i++)
         if (p->blocks[i].kind == KIND_OTHER)
             p->blocks[i].kind = (uint8_t)kind_of(r, &p->blocks[i]);
+        else if (p->blocks[i].kind == KIND_REQUEST)
+            p->blocks[i].as = (uint8_t)kind_of(r, &p->blocks[i]);
     free(r->step);
     free(r->parameters.at);
 }

@@ -57,6 +57,7 @@ struct edit_stack { /* what is known of a call stack */
     bool softmax_scores; /* likewise, as its scores are in fp32 already */
     bool softmax_half;   /* or computes in the type that it was given */
     bool product;        /* in a call of PyTorch's that is one product of its input and a weight */
+    bool loss_fp32;      /* in a loss that its caller's line gives fp32, as its file says */
     bool as_given;       /* its innermost code that is not PyTorch's hands its output to a loss as it is */
 };
 
@@ -88,6 +89,7 @@ struct edit_block {
     uint32_t asked;             /* what it was made for as recorded: index into facts->asked.at; 0 unknown */
     uint16_t stream;
     uint8_t kind; /* enum edit_kind */
+    uint8_t as;   /* of KIND_REQUEST: the kind that it would have been */
     uint8_t type; /* ELEMENT_...; as an edit left it */
     bool made;    /* by an edit */
 };
@@ -117,6 +119,11 @@ static inline const struct edit_stack *program_stack(const struct program *p, co
 static inline bool program_is_forward(const struct edit_facts *f, uint16_t phase)
 {
     return phase && (phase == f->forward || phase == f->logits);
+}
+/* The kind of a block; of the request that was refused, what it would have been. */
+static inline enum edit_kind program_kind(const struct edit_block *b)
+{
+    return (enum edit_kind)(b->kind == KIND_REQUEST ? b->as : b->kind);
 }
 static inline const struct asked *program_asked(const struct program *p, const struct edit_block *b)
 {

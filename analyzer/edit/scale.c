@@ -204,6 +204,8 @@ static double data_factor(const struct program *p, const struct edit_block *b, v
     if (d->outputs.bytes &&
         (d->least ? scale_is_square(p, b, &d->outputs) : scale_may_be_square(p, b, &d->outputs)))
         return d->factor * d->factor;
+    if (program_kind(b) == KIND_STATE || program_kind(b) == KIND_UPDATE)
+        return 1;
     switch (b->kind) {
     case KIND_LOGITS:
     case KIND_SAVED:

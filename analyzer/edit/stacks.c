@@ -194,7 +194,8 @@ static void see_frame(struct edit_stack *s, const char *function)
         s->single = s->update = true;
     else if (begins(name, "_fused_"))
         s->update = true;
-    if (!strcmp(name, "_multi_tensor_adam") || !strcmp(name, "_multi_tensor_adamw") ||
+    if (!strcmp(function, "Adam._init_group") || !strcmp(function, "AdamW._init_group") ||
+        !strcmp(name, "_multi_tensor_adam") || !strcmp(name, "_multi_tensor_adamw") ||
         !strcmp(name, "_single_tensor_adam") || !strcmp(name, "_single_tensor_adamw"))
         s->adam = true;
     s->parts = s->parts || !strcmp(name, "SafeSoftmaxBackward0");
@@ -213,23 +214,36 @@ static const struct trace_frame *frame_of(const struct trace_paths *paths, const
     return known ? &paths->frames[node->frame] : NULL;
 }
 
-/* Of PyTorch's softmax: what the line that calls it asks for. */
-static void see_softmax(struct edit_stack *s, struct sources *sources, const struct trace_paths *paths,
-                        const struct trace_node *node)
+/* The frame of the code that calls into PyTorch's Python where NODE is; NULL: none is near. */
+static const struct trace_frame *caller_of(const struct trace_paths *paths, const struct trace_node *node)
 {
     for (int i = 0; i < CALLERS_MOST && node->parent > 0; i++) {
         node = trace_find_node(paths, node->parent);
         const struct trace_frame *caller = frame_of(paths, node);
         if (!caller)
-            return;
-        if (caller->kind != VS_FRAME_PYTHON || !caller->file || strstr(caller->file, "-packages/torch/"))
-            continue;
-        enum source_says says = sources_say(sources, caller->file, caller->line, caller->function);
-        s->softmax_fp32 = says == SOURCE_FP32 || says == SOURCE_FP32_SCORES;
-        s->softmax_scores = says == SOURCE_FP32_SCORES;
-        s->softmax_half = says == SOURCE_AS_GIVEN;
-        return;
+            return NULL;
+        if (caller->kind == VS_FRAME_PYTHON && caller->file && !strstr(caller->file, "-packages/torch/"))
+            return caller;
     }
+    return NULL;
+}
+
+/* Of PyTorch's softmax: what the line that calls it asks for. */
+static void see_softmax(struct edit_stack *s, struct sources *sources, const struct trace_frame *caller)
+{
+    enum source_says says =
+        caller ? sources_say(sources, caller->file, caller->line, caller->function) : SOURCE_UNKNOWN;
+    s->softmax_fp32 = says == SOURCE_FP32 || says == SOURCE_FP32_SCORES;
+    s->softmax_scores = says == SOURCE_FP32_SCORES;
+    s->softmax_half = says == SOURCE_AS_GIVEN;
+}
+
+/* Of FUNCTION, a loss of PyTorch's: what the line that calls it gives. */
+static void see_loss(struct edit_stack *s, struct sources *sources, const struct trace_frame *caller,
+                     const char *function)
+{
+    s->loss_fp32 = caller && sources_say_of_loss(sources, caller->file, caller->line, caller->function,
+                                                 function) == SOURCE_FP32;
 }
 
 static int read_optimizer(struct trace *t, struct edit_facts *f)
@@ -257,6 +271,7 @@ static int read_optimizer(struct trace *t, struct edit_facts *f)
             s->convolves = above->convolves;
             s->squares = above->squares;
             s->loss = above->loss;
+            s->loss_fp32 = above->loss_fp32;
             s->softmax = above->softmax;
             s->softmax_fp32 = above->softmax_fp32;
             s->softmax_scores = above->softmax_scores;
@@ -270,14 +285,17 @@ static int read_optimizer(struct trace *t, struct edit_facts *f)
             bool inside = s->softmax;
             see_frame(s, paths.frames[node->frame].function);
             if (s->softmax && !inside)
-                see_softmax(s, &sources, &paths, node);
+                see_softmax(s, &sources, caller_of(&paths, node));
             s->upcast = s->upcast || upcasts(&paths.frames[node->frame]);
             s->norm = s->norm || is_norm(&paths.frames[node->frame]);
             s->wide_norm = s->wide_norm || is_wide_norm(&paths.frames[node->frame]);
             s->attends = s->attends || strcasestr(paths.frames[node->frame].function, "attention");
             if (paths.frames[node->frame].kind != VS_FRAME_LAYER)
                 s->product = is_product(&paths.frames[node->frame]);
-            s->loss = s->loss || loss_code_is_loss(&paths.frames[node->frame]);
+            if (!s->loss && loss_code_is_loss(&paths.frames[node->frame])) {
+                s->loss = true;
+                see_loss(s, &sources, caller_of(&paths, node), paths.frames[node->frame].function);
+            }
             enum loss_giving gives = loss_code_gives(&paths.frames[node->frame]);
             s->as_given = gives == GIVES_ON ? s->as_given : gives == GIVES_AS_IT_IS;
         }

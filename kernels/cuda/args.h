@@ -47,7 +47,9 @@ struct lce_prepare_args {
     int64_t max_counted;
     float beta;
     int32_t reduction;
-    int32_t scaled; /* u_ce is LCE_F16_SCALE */
+    int32_t scaled;  /* u_ce is LCE_F16_SCALE */
+    int32_t *counts; /* [labels.vocab], to be 0; or NULL (label_rows.cuh) */
+    int32_t *used;   /* [2] likewise */
 };
 
 /* Partial sums of a row of logits, over the classes that were processed so far: struct lce_partial. */
@@ -98,6 +100,74 @@ struct lce_exponents_args {
     const float *targets;             /* [rows] the label's logit, as the product has it */
     int32_t count;
 };
+
+/* What a row's odds (odds.cuh), and its label's row of the weight, are multiplied by in the gradient. */
+struct lce_odds_factors {
+    float others, label;
+};
+
+/* Before the product: the label's logit of each row, and how many tokens each class has. */
+struct lce_odds_start_args {
+    struct lce_labels labels;
+    const void *x, *weight;
+    void *rows;           /* [rows, hidden] where the rows of x are gathered; or NULL */
+    const int32_t *index; /* of this chunk's rows; or NULL: row r is token FIRST + r */
+    const uint8_t *state;
+    float *references; /* [rows] */
+    int32_t *counts;   /* [V]; or NULL */
+    int64_t first;
+    int64_t x_stride, weight_stride, hidden; /* elements */
+    float to_bits;                           /* log2(e) / temperature */
+    int32_t skips;                           /* see lce_softmax_args */
+};
+
+/* After it: the losses, the rows' factors, and x times them. */
+struct lce_odds_rows_args {
+    struct lce_softmax_args softmax;  /* its logits are odds */
+    const struct lce_tile_sum *tiles; /* [rows][COUNT] */
+    const float *targets;             /* [rows] the label's logit, as the product has it */
+    const float *references;          /* [rows] what odds are relative to, if a tile does not say otherwise */
+    struct lce_odds_factors *factors; /* [rows] */
+    float *label_factors;             /* [N]; or NULL */
+    const void *x;                    /* row 0 is row 0 of the logits */
+    void *scaled;                     /* x times the factors, may be x; or NULL */
+    int64_t x_stride, scaled_stride, hidden; /* elements */
+    int32_t count;
+};
+
+/* Turns the product of odds and weight into dinput, in place. */
+struct lce_odds_dinput_args {
+    struct lce_labels labels;
+    const struct lce_odds_factors *factors; /* [rows] */
+    const uint8_t *state;
+    const void *weight;
+    void *out; /* row 0 is token FIRST's */
+    int64_t first, weight_stride, out_stride, hidden;
+};
+
+/* A class's row of dweight, or, if it has many tokens, a slice of it. */
+struct lce_label_item {
+    int32_t label, begin, count; /* its slots */
+    int32_t slice;               /* -1: the whole row */
+};
+
+/* The tokens of each class, and their share of its row of dweight (label_rows.cuh). */
+struct lce_label_rows_args {
+    struct lce_labels labels;
+    const uint8_t *state;
+    int32_t *counts;              /* [V] tokens of the class */
+    int32_t *ends;                /* [V] where the class's slots end; counts up to there */
+    int32_t *slots;               /* [N] tokens, those of a class one after the other */
+    struct lce_label_item *items; /* [MOST] */
+    int32_t *used;                /* how many slots there are, and how many items */
+    const float *label_factors;   /* [N] */
+    const void *x;
+    void *out;                            /* dweight */
+    int64_t x_stride, out_stride, hidden; /* elements */
+    int32_t slices;                       /* of a row */
+};
+/* A class with more tokens than this is taken in slices of so many columns. */
+enum { LCE_LABEL_FEW = 64, LCE_LABEL_SLICE = 512 };
 
 struct lce_slab_args {
     struct lce_softmax_args softmax; /* its logits are those of the slab: [rows, COLUMNS] */

@@ -101,17 +101,6 @@ double lce_chunk_seconds(const struct lce_chunk_shape *s, int64_t chunk)
     return seconds;
 }
 
-int64_t lce_own_choose(const struct lce_chunk_shape *s, int64_t most)
-{
-    most = most < MOST ? most : MOST;
-    if (most >= s->tokens)
-        return s->tokens > 0 ? s->tokens : 1;
-    if (most <= COARSE)
-        return most;
-    const int64_t chunks = above(s->tokens, most / COARSE * COARSE);
-    return above(above(s->tokens, chunks), COARSE) * COARSE;
-}
-
 /* The largest candidate that is at most MOST (MOST >= LEAST). */
 static int64_t round_down(int64_t most)
 {

@@ -16,6 +16,7 @@ struct lce_chunk_shape {
     bool tail;        /* whether some classes do not go through the matrix library: tail.c */
     bool adds;        /* whether the first chunk, too, adds to dweight */
     bool exponents;  /* whether our product makes the logits, as exponentials, beside cuBLASLt's two others */
+    bool odds;       /* and these take no pass (odds.cuh) */
     int64_t room;    /* for parts of tiles of our dinput; 0: for all that there can be */
     uint64_t budget; /* bytes for a chunk and for the matrix library's scratch */
     uint64_t token;  /* bytes for each token of a chunk */

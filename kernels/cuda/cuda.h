@@ -13,6 +13,7 @@ enum {
     IMAGE_SLAB,
     IMAGE_TAIL,
     IMAGE_EXPONENTS,
+    IMAGE_ODDS,
     IMAGE_PRODUCT,
     IMAGES
 };
@@ -38,8 +39,11 @@ struct cuda_layout { /* offsets into the workspace */
     size_t known, dinput;                   /* slabs */
     size_t parts;                           /* of tiles of our dinput, in rows of dweight (borrow.c) */
     size_t tiles, targets;                  /* of a chunk whose exponentials are stored */
-    size_t rest_logits;                     /* of the last of plan->rest */
-    size_t next_logits, next_rows;          /* from one chunk's to the next one's, if two are under way */
+    size_t references, factors;             /* of its odds */
+    size_t label_factors, counts, ends, slots, items,
+        used;                      /* of all tokens, and of the classes (label_rows.cuh) */
+    size_t rest_logits;            /* of the last of plan->rest */
+    size_t next_logits, next_rows; /* from one chunk's to the next one's, if two are under way */
 };
 
 /* Some of the classes whose rows of dweight were borrowed: all tokens, BLOCK of them at a time, by slabs of
@@ -72,6 +76,8 @@ struct cuda_softmax {
 struct cuda_own_kernels {
     CUfunction logits, dinput, dweight, scatter;
     CUfunction exponents, exponents_pass; /* instead of the logits and their pass */
+    CUfunction odds, odds_start, odds_rows, odds_dinput;
+    CUfunction label_reserve, label_place, label_rows;
 };
 
 /* Which of a pass's kernels: without options, with entropies, with all.  A temperature is in each. */
@@ -116,6 +122,7 @@ struct cuda_plan {
     int kept;       /* chunks whose logits exist at a time: 2 if exchanges need that, otherwise 1 */
     bool own;       /* uses the products of product.cu, which know which rows count, instead of cuBLASLt's */
     bool exponents; /* stores exponentials instead of logits, unless a run's buffers hinder that */
+    bool odds;      /* in their place odds, which take no pass */
     bool compacts;  /* rows go by index */
     bool accumulates; /* dweight is summed in the workspace */
     bool scaled;      /* fp16: see struct lce_stats */
@@ -291,6 +298,25 @@ bool cuda_exponents_fit(const struct cuda_plan *plan, bool budget); /* BUDGET: o
 bool cuda_takes_exponents(const struct cuda_run *run);
 int32_t cuda_exponents_tiles(const struct cuda_plan *plan); /* of a row; 0: there are no exponentials */
 int cuda_exponents_pass(const struct cuda_run *run, int64_t first, int64_t rows);
+
+/* odds.c: odds in the place of exponentials.  Whether a plan, which has exponentials, may store them; whether
+ * this run does; how many bytes of the workspace they need beside those of exponentials, and their place in
+ * it. */
+bool cuda_odds_fit(const struct cuda_plan *plan);
+bool cuda_takes_odds(const struct cuda_run *run);
+void cuda_odds_lay_out(const struct cuda_plan *plan, int64_t chunk, struct cuda_layout *layout,
+                       size_t *total);
+int cuda_odds_find(struct cuda_plan *plan);
+/* Whether tokens are counted by their class, of which there are none at the beginning. */
+bool cuda_counts_labels(const struct cuda_run *run);
+/* In turn: for each chunk the rows and references before its product, and after it the
+ * losses, factors and factor x, which is where cuda_odds_x says; dinput; once after all, the labels' share of
+ * dweight. */
+int cuda_odds_start(const struct cuda_run *run, int64_t first, int64_t rows);
+int cuda_odds_rows(const struct cuda_run *run, int64_t first, int64_t rows);
+void *cuda_odds_x(const struct cuda_run *run, int64_t first);
+int cuda_odds_dinput(const struct cuda_run *run, int64_t first, int64_t rows);
+int cuda_odds_labels(const struct cuda_run *run);
 
 /* launch.c */
 int cuda_find(const struct cuda_library *library, int image, const char *name, CUfunction *function);

@@ -54,15 +54,15 @@ __device__ inline float2 unpack_exponents(uint32_t word)
 constexpr int exponents_threads = 512, exponents_rounds = 4;
 using Factors = float[LCE_MOST_TILES];
 
-/* The sums over all tiles of a row, as those of logits; valid in every thread. */
-__device__ inline Part tiles_part(const lce_tile_sum *tiles, int32_t count)
+/* The sums over all tiles of a row, as those of logits; valid in every one of the block's Threads. */
+template <int Threads> __device__ inline Part tiles_part(const lce_tile_sum *tiles, int32_t count)
 {
     float most = -CUDART_INF_F, sum = 0;
-    for (int32_t i = static_cast<int32_t>(threadIdx.x); i < count; i += exponents_threads)
+    for (int32_t i = static_cast<int32_t>(threadIdx.x); i < count; i += Threads)
         most = fmaxf(most, tiles[i].exponent);
     most = block_max(most);
     const float shift = finite_or_zero(most), largest = shift * ln2;
-    for (int32_t i = static_cast<int32_t>(threadIdx.x); i < count; i += exponents_threads)
+    for (int32_t i = static_cast<int32_t>(threadIdx.x); i < count; i += Threads)
         sum += tiles[i].sum * exp2_fast(tiles[i].exponent - shift);
     sum = block_sum(sum) * exp2_fast(fmaf(-largest, log2e, shift)); /* LARGEST is rounded */
     return {most == shift ? largest : most, sum, 0, 0};
@@ -112,7 +112,7 @@ template <typename T> __device__ inline void exponents_rows(const lce_exponents_
         load_exponents(line, tid, vectors, v);
     r.label = static_cast<int32_t>(label_of(a.softmax.labels, r.token));
     const lce_tile_sum *tiles = a.tiles + row * a.count;
-    const Part part = tiles_part(tiles, a.count);
+    const Part part = tiles_part<exponents_threads>(tiles, a.count);
     finish_row<false>(a.softmax, r, part, nats(a.targets[row], a.softmax.to_nats), tid == 0);
     if (!a.softmax.gradients)
         return;

@@ -140,6 +140,8 @@ static int find_own(struct cuda_plan *plan)
 static int find_exponents(struct cuda_plan *plan)
 {
     int status = cuda_own_find_exponents(plan);
+    if (!status && plan->odds)
+        status = cuda_odds_find(plan);
     return status ? status
                   : find_typed(plan, IMAGE_EXPONENTS, "exponents", plan->base.problem.dtype,
                                &plan->kernels.own.exponents_pass);

@@ -17,4 +17,5 @@
     image lce_image_tail, tail.fatbin
     image lce_image_product, product.fatbin
     image lce_image_exponents, exponents.fatbin
+    image lce_image_odds, odds.fatbin
     .section .note.GNU-stack, "", @progbits

@@ -46,6 +46,7 @@ static size_t lay_out(struct cuda_plan *plan, int64_t chunk)
     l->logits = lce_part(&total, (size_t)plan->kept, l->next_logits);
     l->tiles = lce_part(&total, n * (size_t)cuda_exponents_tiles(plan), sizeof(struct lce_tile_sum));
     l->targets = lce_part(&total, cuda_exponents_tiles(plan) ? n : 0, sizeof(float));
+    cuda_odds_lay_out(plan, chunk, l, &total);
     l->known = lce_part(&total,
                         plan->borrowed || p->parts  ? (size_t)plan->rows
                         : cuda_sliced(plan) && here ? n
@@ -68,7 +69,8 @@ static uint64_t token_size(const struct cuda_plan *plan)
     const size_t row = plan->compacts ? lce_dtype_size(p->dtype) : 0,
                  sum = cuda_sums_dinput(plan) ? sizeof(float) : 0,
                  tiles = (size_t)cuda_exponents_tiles(plan) * sizeof(struct lce_tile_sum) +
-                         (cuda_exponents_tiles(plan) ? sizeof(float) : 0);
+                         (cuda_exponents_tiles(plan) ? sizeof(float) : 0) +
+                         (plan->odds ? sizeof(float) + sizeof(struct lce_odds_factors) : 0);
     return (size_t)plan->kept * ((size_t)plan->stride * cuda_logit_size(plan) + (size_t)p->hidden * row) +
            (size_t)p->hidden * sum + tiles;
 }
@@ -129,6 +131,7 @@ static struct lce_chunk_shape chunk_shape(struct cuda_plan *plan, int64_t most, 
         .tail = plan->tail > 0,
         .adds = p->grad_weight_beta != 0,
         .exponents = cuda_exponents_tiles(plan) > 0,
+        .odds = plan->odds && cuda_exponents_tiles(plan) > 0,
         .budget = budget > fixed ? budget - fixed : 0,
         .token = token,
     };
@@ -328,6 +331,7 @@ static int fill(struct cuda_plan *plan, int64_t chunk, uint64_t budget)
     size_t scratch = 0, used = 0;
     int status = choose_sizes(plan, chunk, budget, &scratch);
     plan->exponents = cuda_exponents_tiles(plan) > 0;
+    plan->odds = plan->odds && plan->exponents;
     if (!status && !plan->segment_count)
         status = cuda_make_products(plan, scratch);
     if (!status)
@@ -394,23 +398,28 @@ static void decide(struct cuda_plan *plan, bool own, uint64_t budget)
     plan->rows = promised && plan->compacts ? p->max_counted : p->tokens;
     plan->tail = own ? 0 : cuda_tail_of(p, plan->base.info.mode);
     plan->exponents = cuda_exponents_fit(plan, budget > 0);
+    plan->odds = plan->exponents && cuda_odds_fit(plan);
 }
 
 /* Our own products spend no time on ignored tokens, but take longer than cuBLASLt's if all tokens count.  The
- * number of ignored tokens is not known here, so an estimated loss of up to 3 % is accepted, with which 2 of
- * 98 ways that were measured on an H200 lose more than 5 %; they pay off if that share of the tokens is
- * ignored. Where rows are borrowed it is 11 %, as their price there is higher, and what ignored tokens would
- * cost is the same. */
+ * number of ignored tokens is not known here, so an estimated loss is accepted, which pays off if that share
+ * of the tokens is ignored: 3 %, with which 2 of 98 ways that were measured on an H200 lose more than 5 %,
+ * and 3.5 % with odds, with which none of them does that takes 2 ms or more.  Where rows are borrowed it is
+ * 11 %, as their price there is higher, and what ignored tokens would cost is the same. */
+static double price_of(const struct cuda_plan *plan)
+{
+    return plan->borrowed ? 1.11 : plan->odds ? 1.035 : 1.03;
+}
+
 static bool own_pays(struct cuda_plan *plan, int64_t chunk, uint64_t budget)
 {
-    const double price = 1.03, price_borrowed = 1.11;
     size_t scratch;
     if (!cuda_own_fits(plan))
         return false;
     decide(plan, true, budget);
     if (choose_sizes(plan, chunk, budget, &scratch) || cuda_sliced(plan))
         return false;
-    const double own = seconds_of(plan, budget) / (plan->borrowed ? price_borrowed : price);
+    const double own = seconds_of(plan, budget) / price_of(plan);
     decide(plan, false, budget);
     return cuda_own_forced(plan) || choose_sizes(plan, chunk, budget, &scratch) ||
            own <= seconds_of(plan, budget);

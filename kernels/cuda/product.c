@@ -136,7 +136,10 @@ int cuda_own_find(struct cuda_plan *plan)
 
 int cuda_own_find_exponents(struct cuda_plan *plan)
 {
-    return find_product(plan, "exponents", &plan->kernels.own.exponents);
+    int status = find_product(plan, "exponents", &plan->kernels.own.exponents);
+    if (!status && plan->odds)
+        status = find_product(plan, "odds", &plan->kernels.own.odds);
+    return status;
 }
 
 /* Describes a matrix of 16-bit numbers, or of 32-bit ones if it is wide, that is moved in boxes of 128 bytes
@@ -261,10 +264,12 @@ int cuda_own_exponents(const struct cuda_run *r, const struct cuda_slab *s, int6
     a.index = softmax.index;
     a.tiles = cuda_at(r, plan->layout.tiles);
     a.targets = cuda_at(r, plan->layout.targets);
+    a.references = cuda_at(r, plan->layout.references);
     a.to_bits = softmax.to_bits;
     a.count = cuda_exponents_tiles(plan);
     int status = logits_arguments(r, s, first, rows, &a.product);
-    return status ? status : cuda_launch_product(r, plan->kernels.own.exponents, &a.product);
+    const CUfunction taken = cuda_takes_odds(r) ? plan->kernels.own.odds : plan->kernels.own.exponents;
+    return status ? status : cuda_launch_product(r, taken, &a.product);
 }
 
 int cuda_own_dweight(const struct cuda_run *r, const struct cuda_slab *s, int64_t first, int64_t rows,
@@ -315,5 +320,9 @@ int cuda_own_dinput(const struct cuda_run *r, const struct cuda_slab *all, int64
     s.to = r->buffers->grad_input;
     s.to_stride = p->grad_input_stride;
     s.index = r->index + first;
+    s.labels = cuda_softmax_args(r, first).labels;
+    s.factors = cuda_takes_odds(r) ? cuda_at(r, plan->layout.factors) : NULL;
+    s.weight = r->buffers->weight;
+    s.weight_stride = p->weight_stride;
     return status ? status : cuda_launch(r, plan->kernels.own.scatter, (unsigned int)rows, 256, &s);
 }

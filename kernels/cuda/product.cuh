@@ -24,8 +24,11 @@
 #ifndef LCE_CUDA_PRODUCT_CUH
 #define LCE_CUDA_PRODUCT_CUH
 
+#include <type_traits>
+
 #include "device.cuh"
 #include "hopper.cuh"
+#include "odds.cuh"
 #include "product_tiles.cuh"
 
 namespace lce
@@ -393,6 +396,27 @@ template <bool F16, int Cluster> __device__ inline void own_product(const lce_ow
         cluster_barrier(); /* the other block may still write to this block's memory and barriers */
 }
 
+/* Eight numbers of the row of the weight that a token's label has; 0 where the product is not of odds. */
+template <typename T>
+__device__ inline uint4 label_vector(const lce_own_rows_args &a, int64_t token, int32_t column)
+{
+    if (!a.factors)
+        return make_uint4(0, 0, 0, 0);
+    const T *row = static_cast<const T *>(a.weight) + label_of(a.labels, token) * a.weight_stride;
+    return *reinterpret_cast<const uint4 *>(row + column);
+}
+
+/* Eight numbers of a product's row become those of dinput. */
+template <typename T>
+__device__ inline uint4 dinput_of(const lce_own_rows_args &a, int32_t row, const uint4 &of_label,
+                                  float (&v)[8])
+{
+    if constexpr (std::is_same_v<T, Bf16>)
+        if (a.factors)
+            odds_dinput_of(v, a.factors[row], of_label);
+    return narrow<T>(v);
+}
+
 /* One block per token: copies its row of a product to the caller's row that the index names.  Adds the parts
  * of split tiles, in order. */
 template <typename T, int Cluster> __device__ inline void own_scatter(const lce_own_rows_args &a)
@@ -401,20 +425,24 @@ template <typename T, int Cluster> __device__ inline void own_scatter(const lce_
     const int32_t row = static_cast<int32_t>(blockIdx.x);
     if (row >= tokens_of(p))
         return;
-    const OwnShape s = shape_of<false, tile_height<Cluster>, LCE_TILE_N>(p);
     const int64_t to = a.index ? a.index[row] : row;
     const uint4 *here = reinterpret_cast<const uint4 *>(static_cast<const T *>(a.from) + row * a.from_stride);
     uint4 *there = reinterpret_cast<uint4 *>(static_cast<T *>(a.to) + to * a.to_stride);
     constexpr int64_t height = tile_height<Cluster>;
-    for (int32_t column = 8 * static_cast<int32_t>(threadIdx.x); column < s.n;
+    for (int32_t column = 8 * static_cast<int32_t>(threadIdx.x); column < p.n;
          column += 8 * static_cast<int32_t>(blockDim.x)) {
+        const uint4 raw = here[column / 8], of_label = label_vector<T>(a, to, column); /* before all else */
+        const OwnShape s = shape_of<false, tile_height<Cluster>, LCE_TILE_N>(p);
         const int32_t place = place_of<tile_height<Cluster>, LCE_TILE_N>(s, row, column);
-        if (place < s.whole) {
-            there[column / 8] = here[column / 8];
+        const bool whole = place < s.whole;
+        if (whole && !a.factors) {
+            there[column / 8] = raw;
             continue;
         }
         float sum[8] = {};
-        for (int32_t i = 0; i < parts_of(s); i++) {
+        if (whole)
+            widen(Pack<T>{{raw.x, raw.y, raw.z, raw.w}}, sum);
+        for (int32_t i = 0; !whole && i < parts_of(s); i++) {
             const int64_t line = part_of_place(s, place, i) * height + row % height;
             const float4 *from = reinterpret_cast<const float4 *>(static_cast<const float *>(p.sums) +
                                                                   line * LCE_TILE_N + column % LCE_TILE_N);
@@ -422,7 +450,7 @@ template <typename T, int Cluster> __device__ inline void own_scatter(const lce_
             sum[0] += x.x, sum[1] += x.y, sum[2] += x.z, sum[3] += x.w;
             sum[4] += y.x, sum[5] += y.y, sum[6] += y.z, sum[7] += y.w;
         }
-        there[column / 8] = narrow<T>(sum);
+        there[column / 8] = dinput_of<T>(a, row, of_label, sum);
     }
 }
 

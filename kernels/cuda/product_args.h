@@ -51,6 +51,7 @@ struct lce_own_exponents_args {
     const int32_t *index;       /* of the tokens of all rows, from row 0 of the first chunk on; or NULL */
     struct lce_tile_sum *tiles; /* of this chunk: [rows][COUNT] */
     float *targets;             /* [rows] */
+    const float *references;    /* [rows] what odds are relative to (odds.cuh); not read for exponentials */
     float to_bits;              /* log2(e) / temperature */
     int32_t count;
 };
@@ -62,6 +63,11 @@ struct lce_own_rows_args {
     void *to;
     int64_t from_stride, to_stride; /* elements */
     const int32_t *index;           /* or NULL: row r to row r */
+    /* For a product of odds (odds.cuh): */
+    const struct lce_odds_factors *factors; /* [rows]; or NULL: it is of gradients */
+    struct lce_labels labels;
+    const void *weight;
+    int64_t weight_stride;
 };
 
 #endif

@@ -1,5 +1,6 @@
 /*
- * product_exponents.cuh - the end of a tile of the logits' product that stores exponentials (exponents.cuh).
+ * product_exponents.cuh - the end of a tile of the logits' product that stores exponentials (exponents.cuh),
+ * or odds (odds.cuh), which differ in their format and in what they are relative to.
  *
  * It runs beside the other consumer's arithmetic (product_turns.cuh), in the registers that hold the sums.  A
  * thread has, of each 64 rows of the tile, 48 logits of a row and 48 of the one 8 below; the other logits of
@@ -59,26 +60,32 @@ template <int Half, int Count> __device__ inline void cut_classes(float (&d)[Cou
                 d[4 * i + 2 * Half + j] = -CUDART_INF_F;
 }
 
+/* How many times as probable as the label, in powers of two, an odd may be (odds.cuh). */
+constexpr float headroom = 64;
+
 /* Turns a row's logits into exponentials, and packs each two of them into the first one's place.  The product
- * is rounded up, so that none is above 1. */
-template <int Half, int Count> __device__ inline lce_tile_sum to_exponents(float (&d)[Count], float bits)
+ * is rounded up, so that none is above 1; odds are relative to REFERENCE unless that is too far below. */
+template <bool Odds, int Half, int Count>
+__device__ inline lce_tile_sum to_exponents(float (&d)[Count], float bits, float reference)
 {
     float most = -CUDART_INF_F, sums[2] = {0, 0};
 #pragma unroll
     for (int i = 0; i < Count / 4; i++)
         most = fmaxf(most, fmaxf(d[4 * i + 2 * Half], d[4 * i + 2 * Half + 1]));
     most = row_most(most);
-    const float exponent = ceilf(__fmul_ru(finite_or_zero(most), bits));
+    float exponent = most == -CUDART_INF_F ? most : ceilf(__fmul_ru(most, bits));
+    if (Odds && exponent <= reference + headroom)
+        exponent = reference;
+    const float shift = finite_or_zero(exponent);
 #pragma unroll
     for (int i = 0; i < Count / 4; i++) {
         float *const pair = d + 4 * i + 2 * Half;
-        const float x = exp2_fast(fmaf(pair[0], bits, -exponent)),
-                    y = exp2_fast(fmaf(pair[1], bits, -exponent));
+        const float x = exp2_fast(fmaf(pair[0], bits, -shift)), y = exp2_fast(fmaf(pair[1], bits, -shift));
         sums[0] += x;
         sums[1] += y;
-        pair[0] = __uint_as_float(pack_exponents(x, y));
+        pair[0] = __uint_as_float(Odds ? narrow_word({x, y}, __nv_bfloat16()) : pack_exponents(x, y));
     }
-    return {most == -CUDART_INF_F ? most : exponent, row_sum(sums[0] + sums[1])};
+    return {exponent, row_sum(sums[0] + sums[1])};
 }
 
 /* Moves packed exponentials of 64 rows to the staging, as stage_sums does sums. */
@@ -94,7 +101,7 @@ template <int Count> __device__ inline void stage_exponents(const float (&d)[Cou
     }
 }
 
-template <typename S> struct StoreExponents {
+template <bool Odds, typename S> struct StoreExponents {
     const lce_own_exponents_args &a;
 
     __device__ explicit StoreExponents(const lce_own_exponents_args &arguments) : a(arguments) {}
@@ -108,8 +115,9 @@ template <typename S> struct StoreExponents {
         take_label<Half>(d, counts ? label - first : -1, a.targets + row);
         if (n + 64 * S::Right > a.product.n)
             cut_classes<Half>(d, a.product.n - first);
+        const float reference = Odds && counts ? a.references[row] : 0;
         wgmma_sums(d); /* keeps the compiler from taking rows together, for which it has no registers */
-        const lce_tile_sum sum = to_exponents<Half>(d, a.to_bits);
+        const lce_tile_sum sum = to_exponents<Odds, Half>(d, a.to_bits, reference);
         if (counts && threadIdx.x % 4 == 0)
             a.tiles[static_cast<int64_t>(row) * a.count + n / (64 * S::Right)] = sum;
     }
@@ -143,9 +151,10 @@ template <typename S> struct StoreExponents {
     }
 };
 
-template <bool F16, typename S> __device__ inline void own_exponents(const lce_own_exponents_args &a)
+template <bool F16, bool Odds, typename S>
+__device__ inline void own_exponents(const lce_own_exponents_args &a)
 {
-    own_turns<F16, false, S, StoreExponents<S>>(a.product, a);
+    own_turns<F16, false, S, StoreExponents<Odds, S>>(a.product, a);
 }
 
 } // namespace lce

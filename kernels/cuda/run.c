@@ -17,7 +17,8 @@
  *                 made at its beginning of all ranks'; slabs may be whole rows
  *       exchanged both in one run, of whole rows whose logits are kept in between: exchange.c
  *
- *     at the end  dweight and dbias in their type, rows of dinput that no chunk made, the loss
+ *     at the end  the labels' share of dweight, where there are odds   dweight and dbias in their type, rows
+ * of dinput that no chunk made, the loss
  */
 #include <float.h>
 #include <math.h>
@@ -62,6 +63,8 @@ static int prepare(const struct cuda_run *r)
         .beta = p->grad_weight_beta,
         .reduction = p->reduction,
         .scaled = r->plan->scaled,
+        .counts = cuda_counts_labels(r) ? cuda_at(r, r->plan->layout.counts) : NULL,
+        .used = cuda_at(r, r->plan->layout.used),
     };
     return cuda_launch(r, r->plan->kernels.prepare, 1, 1024, &a);
 }
@@ -268,12 +271,28 @@ static int store_dinput(const struct cuda_run *r, const struct block *b)
     return LCE_OK;
 }
 
+/* Whole rows of odds: the products of gradients take them as they are, with factor x in the place of x. */
+static int odds(const struct cuda_run *r, const struct block *b, const struct cuda_slab *all)
+{
+    const bool wants_input = wants(r, LCE_WANT_GRAD_INPUT);
+    struct block scaled = *b;
+    int status = cuda_own_exponents(r, all, b->first, b->rows);
+    if (!status)
+        status = cuda_odds_rows(r, b->first, b->rows);
+    scaled.x = cuda_odds_x(r, b->first);
+    if (!status)
+        status = gradients(r, &scaled, all, cuda_logits(r), true);
+    return status || r->plan->own || !wants_input ? status : cuda_odds_dinput(r, b->first, b->rows);
+}
+
 static int whole_rows(const struct cuda_run *r, const struct block *b)
 {
     const struct cuda_plan *plan = r->plan;
     const struct cuda_slab all = slab_of(plan, b, 0);
     const bool naive = plan->base.info.mode == LCE_NAIVE;
     const bool exponents = cuda_takes_exponents(r);
+    if (cuda_takes_odds(r))
+        return odds(r, b, &all);
     int status = exponents ? cuda_own_exponents(r, &all, b->first, b->rows) : logits(r, b, &all);
     if (!status)
         status = exponents ? cuda_exponents_pass(r, b->first, b->rows) : softmax(r, b->first, b->rows);
@@ -346,7 +365,9 @@ static int chunk(const struct cuda_run *r, int64_t first, int64_t rows)
     const struct cuda_plan *plan = r->plan;
     const struct lce_problem *p = &plan->base.problem;
     const struct block b = block_of(r, first, rows);
-    int status = plan->compacts ? move_rows(r, true, first, rows) : LCE_OK;
+    int status = cuda_takes_odds(r) ? cuda_odds_start(r, first, rows)
+                 : plan->compacts   ? move_rows(r, true, first, rows)
+                                    : LCE_OK;
     if (status)
         return status;
     if (plan->begin > 0)
@@ -386,12 +407,13 @@ int cuda_second_half(const struct cuda_run *r, int64_t first, int64_t rows)
 static int chunks(const struct cuda_run *r)
 {
     const struct cuda_plan *plan = r->plan;
+    const bool in_odds = plan->rows > 0 && cuda_takes_odds(r);
     int status = LCE_OK;
     for (int64_t first = plan->from; !status && first < plan->rows; first += plan->chunk) {
         const int64_t left = plan->rows - first;
         status = chunk(r, first, left < plan->chunk ? left : plan->chunk);
     }
-    return status;
+    return !status && in_odds ? cuda_odds_labels(r) : status;
 }
 
 /* to = beta to + from, in the type of dweight */

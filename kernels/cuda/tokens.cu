@@ -95,6 +95,11 @@ __device__ inline lce_stats stats_of(const lce_prepare_args &a, double weights, 
     return s;
 }
 
+__device__ inline int64_t label_if(const lce_labels &l, int64_t token)
+{
+    return token < l.tokens ? label_of(l, token) : 0;
+}
+
 __device__ inline double sum_of_weights(const lce_prepare_args &a)
 {
     if (!a.class_weights)
@@ -115,10 +120,15 @@ extern "C" __global__ void __launch_bounds__(1024) lce_prepare(const lce_prepare
     double weights = 0;
     float most = 0;
     int32_t flags = 0;
+    for (int32_t c = static_cast<int32_t>(threadIdx.x); a.counts && c < a.labels.vocab; c += 1024)
+        a.counts[c] = 0;
+    if (a.counts && threadIdx.x < 2)
+        a.used[threadIdx.x] = 0;
+    int64_t next = lce::label_if(a.labels, threadIdx.x);
     for (int64_t base = 0; base < a.labels.tokens; base += 1024) {
-        const int64_t token = base + threadIdx.x;
+        const int64_t token = base + threadIdx.x, label = next;
         const bool inside = token < a.labels.tokens;
-        const int64_t label = inside ? lce::label_of(a.labels, token) : 0;
+        next = lce::label_if(a.labels, token + 1024); /* on its way while the block counts */
         const int state = inside ? lce::state_of(a.labels, label) : LCE_IGNORED;
         int all;
         const int rank = lce::rank_in_block(state == LCE_COUNTED, &all);

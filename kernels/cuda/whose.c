@@ -24,10 +24,12 @@
 
 #include <math.h>
 
-/* The pass over N tokens' logits, or over their exponentials with what the end of their product takes longer.
- */
+/* The pass over N tokens' logits, or over their exponentials with what the end of their product takes longer;
+ * of odds that end, and what is done with matrices of N by H (odds.cuh). */
 static double pass_seconds(const struct lce_chunk_shape *s, int64_t n)
 {
+    if (s->odds)
+        return 2.0 * (double)n * s->element * ((double)s->vocab / 13e12 + 6.0 * (double)s->hidden / 3.0e12);
     return 2.0 * (double)n * (double)s->vocab * s->element / (s->exponents ? 3.0e12 : 2.3e12);
 }
 
@@ -144,4 +146,25 @@ double lce_own_seconds(const struct lce_chunk_shape *s, int64_t chunk)
 double lce_their_seconds(const struct lce_chunk_shape *s, int64_t chunk)
 {
     return all(s, chunk, their_chunk);
+}
+
+/* ---- the chunk of ours ---- */
+
+/* Chunks of about the same length, of whole tiles, as few as there can be of at most MOST tokens. */
+static int64_t equal_chunks(const struct lce_chunk_shape *s, int64_t most)
+{
+    if (most >= s->tokens)
+        return s->tokens > 0 ? s->tokens : 1;
+    if (most <= TOKENS)
+        return most;
+    const int64_t chunks = above(s->tokens, most / TOKENS * TOKENS);
+    return above(above(s->tokens, chunks), TOKENS) * TOKENS;
+}
+
+int64_t lce_own_choose(const struct lce_chunk_shape *s, int64_t most)
+{
+    enum { SHORT = 2048, LONG = 2560 }; /* still longer ones gain little for their memory */
+    const int64_t few = equal_chunks(s, most < LONG ? most : LONG),
+                  many = equal_chunks(s, most < SHORT ? most : SHORT);
+    return lce_own_seconds(s, many) <= lce_own_seconds(s, few) ? many : few;
 }

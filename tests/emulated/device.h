@@ -122,6 +122,12 @@ static inline void atomicOr(int32_t *word, int32_t bits)
 {
     *word |= bits;
 }
+static inline int32_t atomicAdd(int32_t *word, int32_t value)
+{
+    const int32_t before = *word;
+    *word += value;
+    return before;
+}
 
 /* VALUE of the lane FROM of this warp */
 template <typename T> T exchange(T value, unsigned from)
@@ -136,6 +142,15 @@ template <typename T> T __shfl_down_sync(unsigned, T value, unsigned step)
 {
     const unsigned lane = threadIdx.x % 32;
     return exchange(value, lane + step < 32 ? lane + step : lane);
+}
+template <typename T> T __shfl_up_sync(unsigned, T value, unsigned step)
+{
+    const unsigned lane = threadIdx.x % 32;
+    return exchange(value, lane >= step ? lane - step : lane);
+}
+template <typename T> T __shfl_sync(unsigned, T value, unsigned from)
+{
+    return exchange(value, from);
 }
 template <typename T> T __shfl_xor_sync(unsigned, T value, unsigned step)
 {

@@ -115,7 +115,9 @@ static uint16_t exponential_bits(double e)
     return static_cast<uint16_t>((bits + 0x2000) >> 14);
 }
 
-static void row_of_tile(const lce_own_exponents_args &a, const Matrix &out, int64_t row, int32_t tile)
+/* ODDS: bf16, relative to the row's reference unless a logit is 2^64 times as probable as that or more. */
+static void row_of_tile(const lce_own_exponents_args &a, const Matrix &out, int64_t row, int32_t tile,
+                        bool odds)
 {
     const Matrix x = of(a.product.a), weight = of(a.product.b);
     const int64_t place = a.product.first + row, token = a.index ? a.index[place] : place,
@@ -132,18 +134,19 @@ static void row_of_tile(const lce_own_exponents_args &a, const Matrix &out, int6
         }
         most = fmaxf(most, z[i]);
     }
-    const double k = most == -INFINITY ? 0 : ceil(static_cast<double>(most) * a.to_bits);
-    double sum = 0;
+    double k = most == -INFINITY ? most : ceil(static_cast<double>(most) * a.to_bits), sum = 0;
+    if (odds && k <= a.references[row] + 64)
+        k = a.references[row];
     for (int64_t i = 0; i < LCE_TILE_CLASSES; i++) {
-        const double e = exp2(static_cast<double>(z[i]) * a.to_bits - k);
+        const double e = exp2(static_cast<double>(z[i]) * a.to_bits - (k == -INFINITY ? 0 : k));
         sum += e;
-        out.bits(row, begin + i, exponential_bits(e));
+        out.bits(row, begin + i,
+                 odds ? lce_to_bf16(e < ldexp(1, -126) ? 0 : static_cast<float>(e)) : exponential_bits(e));
     }
-    a.tiles[row * a.count + tile] = {most == -INFINITY ? most : static_cast<float>(k),
-                                     static_cast<float>(sum)};
+    a.tiles[row * a.count + tile] = {static_cast<float>(k), static_cast<float>(sum)};
 }
 
-static void exponents(const lce_own_exponents_args &a)
+static void exponentials(const lce_own_exponents_args &a, bool odds)
 {
     const Matrix out = of(a.product.out);
     const int64_t tokens = tokens_of(a.product);
@@ -152,8 +155,16 @@ static void exponents(const lce_own_exponents_args &a)
             for (int64_t c = 0; row >= tokens && c < LCE_TILE_CLASSES; c++)
                 out.bits(row, static_cast<int64_t>(tile) * LCE_TILE_CLASSES + c, 0xffff);
             if (row < tokens)
-                row_of_tile(a, out, row, tile);
+                row_of_tile(a, out, row, tile, odds);
         }
+}
+static void exponents(const lce_own_exponents_args &a)
+{
+    exponentials(a, false);
+}
+static void odds(const lce_own_exponents_args &a)
+{
+    exponentials(a, true);
 }
 
 /* g weight, into the rows that x lay in; no tile is split. */
@@ -183,15 +194,31 @@ static void dweight(const lce_own_args &a)
         }
 }
 
+static int64_t label_of(const lce_labels &l, int64_t token)
+{
+    return l.wide ? static_cast<const int64_t *>(l.labels)[token]
+                  : static_cast<const int32_t *>(l.labels)[token];
+}
+
+static void dinput_of_odds(const lce_own_rows_args &a, int64_t row, int64_t token, uint16_t *line)
+{
+    const uint16_t *w = static_cast<const uint16_t *>(a.weight) + label_of(a.labels, token) * a.weight_stride;
+    for (int32_t h = 0; h < a.product.n; h++)
+        line[h] = lce_to_bf16(a.factors[row].label * lce_from_bf16(w[h]) +
+                              a.factors[row].others * lce_from_bf16(line[h]));
+}
+
 static void scatter(const lce_own_rows_args &a)
 {
     for (int64_t row = 0; row < tokens_of(a.product); row++) {
         const int64_t to = a.index ? a.index[row] : row;
         if (to < 0) /* where the emulation has no barriers */
             continue;
-        memcpy(static_cast<char *>(a.to) + 2 * to * a.to_stride,
-               static_cast<const char *>(a.from) + 2 * row * a.from_stride,
+        char *line = static_cast<char *>(a.to) + 2 * to * a.to_stride;
+        memcpy(line, static_cast<const char *>(a.from) + 2 * row * a.from_stride,
                2 * static_cast<size_t>(a.product.n));
+        if (a.factors)
+            dinput_of_odds(a, row, to, reinterpret_cast<uint16_t *>(line));
     }
 }
 
@@ -209,5 +236,6 @@ static void scatter(const lce_own_rows_args &a)
     KERNEL(dweight_wide_##type, lce_own_args, dweight)                                                       \
     KERNEL(scatter_##type, lce_own_rows_args, scatter)
 
+KERNEL(odds_bf16, lce_own_exponents_args, odds)
 KERNELS(bf16)
 KERNELS(f16)

@@ -42,7 +42,7 @@ namespace emulated
 namespace
 {
 
-constexpr size_t STACK = 32768, SHARED = 131072; /* of all kernels together: of one, ptxas counts it */
+constexpr size_t STACK = 32768, SHARED = 196608; /* of all kernels together: of one, ptxas counts it */
 
 struct Barrier {
     unsigned size, arrived, generation;

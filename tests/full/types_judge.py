@@ -81,6 +81,9 @@ if said.returncode:
     print(f"{name}: {share:.0f} % of the bytes typed: {said.stderr.strip()}")
     raise SystemExit("element types are not known" not in said.stderr or share >= 90)
 edits = [e for e in json.loads(said.stdout)["devices"][0]["edits"] if e["edit"]]
+if not plain and len(edits) > 1:  # types_program.py copies its logits to fp32 in the line that calls the loss, which its file says
+    print(f"{name}: two answers: {', '.join(e['edit'] for e in edits)}")
+    raise SystemExit(1)
 edit = next((e for e in edits if e["edit"].endswith("loss=fp32")), edits[0])  # these programs copy their logits to fp32
 if edit["refused"]:
     print(f"{name}: {share:.0f} % of the bytes typed: {edit['refused']}")

@@ -15,6 +15,7 @@ import time
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # for norms of some thousand numbers it wakes a thread per core otherwise
 import numpy as np
 import kernels_hostile
+import kernels_odds
 import kernels_lce as K
 import kernels_parts
 import kernels_products
@@ -297,7 +298,7 @@ def repeated(library, memory, quick):
                 report(f"the same bits again, {name}, slab {slab}", differ(first, again))
 
 
-DEALT = options, shapes, policy, borrowed, segments, kernels_products.products, kernels_products.lent  # case by case; the others whole
+DEALT = options, shapes, policy, borrowed, segments, kernels_products.products, kernels_products.lent, kernels_odds.odds  # case by case; the others whole
 
 
 def main():
@@ -306,7 +307,7 @@ def main():
     library = K.Library(path, K.CUDA if backend == "cuda" else K.CPU)
     if "--digest" in sys.argv:
         return print(kernels_hostile.digest(library, memory))
-    groups = (options, tf32, shapes, policy, compaction, borrowed, segments, corners, half_precision, budgets, portable, scaled, repeated, kernels_regimes.regimes, kernels_regimes.exponentials, kernels_parts.parts, kernels_parts.refusals, kernels_products.products, kernels_products.lent) + kernels_hostile.GROUPS
+    groups = (options, tf32, shapes, policy, compaction, borrowed, segments, corners, half_precision, budgets, portable, scaled, repeated, kernels_regimes.regimes, kernels_regimes.exponentials, kernels_odds.odds, kernels_parts.parts, kernels_parts.refusals, kernels_products.products, kernels_products.lent) + kernels_hostile.GROUPS
     if "--emulated" in sys.argv:
         left_out = (tf32, budgets, repeated, kernels_products.products, kernels_products.lent, kernels_hostile.streams, kernels_hostile.graphs)
         groups = [group for group in groups if group not in left_out]

@@ -8,7 +8,8 @@ router chooses), lstm (cuDNN's); and after 2026-11-23 bart (an encoder and a dec
 LSTM that is projected), convnext (convolutions by channel), efficientnet (those and gates), dunet (a deeper UNet of other sizes), and then swin (attention in windows), regnet (grouped convolutions), opt, whisper (convolutions of sound, an encoder
 and a decoder), elman (plain recurrent layers);
 and for checkpoints of stages mobilenet, efficientnet2, densenet (whose blocks grow) and resnext; and for types and fused losses bloom, neox, roberta, pegasus, mistral, qwen3,
-gpt2 (behind some "-autocast": as it is under autocast), mpt, codegen, gptneo, deberta and gptj, whose attention is written in Python; and encoder and encoder32, whose line that calls the loss takes its logits as they are, or in fp32.  EDIT: the names of
+gpt2 (behind some "-autocast": as it is under autocast), mpt, codegen, gptneo, deberta and gptj, whose attention is written in Python; and for refusals.sh and
+predictions_zero.sh phi, olmo and granitemoe; and encoder and encoder32, whose line that calls the loss takes its logits as they are, or in fp32.  EDIT: the names of
 `vramscope whatif --edit`.
 """
 
@@ -22,7 +23,7 @@ from torch.utils.checkpoint import checkpoint
 
 SHAPES = {"llama": (4, 512), "qwen": (3, 1024), "mixtral": (5, 700), "bart": (7, 480), "gemma": (4, 600), "opt": (6, 530), "whisper": (5, 220),
           "bloom": (5, 610), "neox": (7, 390), "roberta": (9, 450), "pegasus": (8, 330), "mistral": (3, 900), "qwen3": (4, 720), "gpt2": (6, 480),
-          "mpt": (5, 590), "codegen": (6, 450), "gptneo": (5, 530), "deberta": (6, 400), "gptj": (4, 610)}  # of a batch
+          "mpt": (5, 590), "codegen": (6, 450), "gptneo": (5, 530), "deberta": (6, 400), "gptj": (4, 610), "phi": (5, 560), "granitemoe": (5, 620), "olmo": (4, 650)}  # of a batch
 LENGTHS = (137, 512, 300, 768, 64, 431, 650, 222, 768, 90, 377, 512, 601, 245)
 
 
@@ -96,6 +97,17 @@ def transformer(which):
         c = T.GemmaConfig(vocab_size=18000, hidden_size=704, intermediate_size=2400, num_hidden_layers=5, num_attention_heads=8, num_key_value_heads=8, head_dim=88,
                           max_position_embeddings=2048)
         return T.GemmaForCausalLM(c), SHAPES[which], 18000
+    if which == "phi":
+        c = T.PhiConfig(vocab_size=22000, hidden_size=832, intermediate_size=3100, num_hidden_layers=5, num_attention_heads=13, max_position_embeddings=1024)
+        return T.PhiForCausalLM(c), SHAPES[which], 22000
+    if which == "olmo":
+        c = T.Olmo2Config(vocab_size=27000, hidden_size=768, intermediate_size=2300, num_hidden_layers=5, num_attention_heads=12, num_key_value_heads=6,
+                          max_position_embeddings=1024)
+        return T.Olmo2ForCausalLM(c), SHAPES[which], 27000
+    if which == "granitemoe":
+        c = T.GraniteMoeConfig(vocab_size=20000, hidden_size=640, intermediate_size=1100, num_hidden_layers=4, num_attention_heads=10, num_key_value_heads=5,
+                               num_local_experts=7, num_experts_per_tok=2, max_position_embeddings=1024)
+        return T.GraniteMoeForCausalLM(c), SHAPES[which], 20000
     if which == "mixtral":
         c = T.MixtralConfig(vocab_size=24000, hidden_size=640, intermediate_size=1600, num_hidden_layers=4, num_attention_heads=10, num_key_value_heads=5,
                             num_local_experts=6, num_experts_per_tok=2, max_position_embeddings=2048)
@@ -109,7 +121,7 @@ def transformer(which):
 
 
 def layers_of(net, which):
-    if which in ("llama", "qwen", "mixtral", "gemma"):
+    if which in ("llama", "qwen", "mixtral", "gemma", "phi", "olmo", "granitemoe"):
         return list(net.model.layers)
     if which == "opt":
         return list(net.model.decoder.layers)
@@ -123,6 +135,8 @@ def layers_of(net, which):
         return blocks_of(net.trunk_output)
     if which == "t5":
         return list(net.encoder.block) + list(net.decoder.block)
+    if which in ("encoder", "encoder32"):
+        return list(net.layers.layers)
     if which in ("unet", "lstm", "gru", "elman", "dunet"):
         return list(net.layers)
     if which == "lengths":
@@ -409,7 +423,7 @@ class SmallStates(torch.optim.Optimizer):
 
     def __init__(self, params, bytes_each):
         super().__init__(list(params), {})
-        self.each, self.kernel = bytes_each, small_kernel()
+        self.each, self.kernel = bytes_each, small_kernel() if self.param_groups[0]["params"][0].is_cuda else None
 
     @torch.no_grad()
     def step(self, closure=None):
@@ -424,6 +438,8 @@ class SmallStates(torch.optim.Optimizer):
                     s["m"], s["v"] = (torch.zeros(p.shape, dtype=dtype, device=p.device) for _ in range(2))
                     if self.each == 1 and not tiny:
                         s["ms"], s["vs"] = (torch.zeros((n + 255) // 256, device=p.device) for _ in range(2))
+                if self.kernel is None:  # on a CPU nothing but the states is of interest
+                    continue
                 self.kernel[((n + 255) // 256,)](p, p.grad.contiguous(), s["m"], s["v"], s.get("ms", p), s.get("vs", p), n, 1e-4,
                                                  BYTES=1 if self.each == 1 and not tiny else 2)
 
@@ -434,7 +450,9 @@ class OnHost(torch.optim.Optimizer):
     def __init__(self, params):
         super().__init__(list(params), {})
         self.device_params = [p for g in self.param_groups for p in g["params"]]
-        self.host = [torch.nn.Parameter(p.detach().cpu()) for p in self.device_params]
+        if not self.device_params[0].is_cuda:  # on a CPU nothing is the host's
+            self.device_params = []
+        self.host = [torch.nn.Parameter(p.detach().cpu()) for p in self.device_params] or [torch.nn.Parameter(torch.zeros(1))]
         self.inner = torch.optim.AdamW(self.host)
 
     @torch.no_grad()

@@ -1,4 +1,4 @@
-"""predictions_zero.py STAGE [MODEL] - a MODEL of predictions_model.py (llama, qwen, mixtral, gemma) over the ranks that torchrun starts: prints each rank's peaks as JSON, one line a rank.
+"""predictions_zero.py STAGE [MODEL] - a MODEL of predictions_model.py (one whose batches have one shape, in SHAPES) over the ranks that torchrun starts: prints each rank's peaks as JSON, one line a rank.
 
 STAGE: 0 is DDP alone, 1 DDP with ZeroRedundancyOptimizer, 2 and 3 fully_shard of each layer and of the rest: at 2 what was gathered for forward stays until backward is through
 with it, at 3 each of both gathers it anew.  --cpu: without a GPU, over Gloo, and without figures (a try of the program itself).

@@ -6,12 +6,16 @@
  * calls through the linker; here they report, as libc10_cuda does.  Tensors are made by real operations then,
  * in real forwards and real backwards, on the threads and with the Python frames that these have.
  *
+ * CPU_BLOCKS_LIMIT, in bytes: a block beyond that is refused, as PyTorch's allocator does it, with an
+ * exception.
+ *
  * CPU_BLOCKS_LOG names a file that gets a line for each block, in their order: its size, and the number that
  * the program said last on the thread (cpu_blocks_say).
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <pthread.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,6 +24,8 @@ enum { PLACES = 1 << 16, LEAST = 1024, RESERVED = 1 << 30 };
 
 void report(void *, int64_t, size_t, size_t,
             uint16_t) __asm__("_ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6DeviceE");
+void report_refused(int64_t, size_t, size_t,
+                    uint16_t) __asm__("_ZN3c1027reportOutOfMemoryToProfilerElmmNS_6DeviceE");
 void cpu_blocks_say(int);
 void *c10_alloc(size_t) __asm__("_ZN3c109alloc_cpuEm");
 void c10_free(void *) __asm__("_ZN3c108free_cpuEPv");
@@ -32,6 +38,7 @@ static size_t allocated; /* of a pool that was there before the recording */
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static FILE *told;
 static __thread int said;
+static size_t limit = SIZE_MAX;
 
 void cpu_blocks_say(int what)
 {
@@ -40,10 +47,22 @@ void cpu_blocks_say(int what)
 
 static __attribute__((constructor)) void open_log(void)
 {
-    const char *path = getenv("CPU_BLOCKS_LOG");
+    const char *path = getenv("CPU_BLOCKS_LOG"), *most = getenv("CPU_BLOCKS_LIMIT");
+    limit = most ? strtoull(most, NULL, 10) : SIZE_MAX;
     told = path ? fopen(path, "w") : NULL;
     if (told)
         setlinebuf(told); /* the program reads it before it ends */
+}
+
+/* Python loads libc10 for its extension alone, so its names are not found by themselves. */
+static void throw_error(const char *text)
+{
+    typedef void fail(const char *, const char *, uint32_t, const char *);
+    void *c10 = dlopen("libc10.so", RTLD_NOLOAD | RTLD_LAZY);
+    fail *check = c10 ? (fail *)dlsym(c10, "_ZN3c106detail14torchCheckFailEPKcS2_jS2_") : NULL;
+    if (check)
+        check(__func__, __FILE__, __LINE__, text);
+    abort();
 }
 
 static unsigned place_of(void *p)
@@ -70,9 +89,21 @@ static void note(void *p, size_t size)
     pthread_mutex_unlock(&mutex);
 }
 
+static bool is_refused(size_t size)
+{
+    pthread_mutex_lock(&mutex);
+    bool refused = allocated + size > limit;
+    pthread_mutex_unlock(&mutex);
+    return refused;
+}
+
 void *c10_alloc(size_t size)
 {
     void *p = NULL;
+    if (size >= LEAST && is_refused(size)) {
+        report_refused((int64_t)size, allocated, RESERVED, 1);
+        throw_error("out of memory: the limit of CPU_BLOCKS_LIMIT");
+    }
     if (size == 0 || posix_memalign(&p, 64, size))
         return NULL;
     if (size >= LEAST)

@@ -26,7 +26,8 @@ static const char *const names[NAMES] = {"none", "forward", "logits", "backward"
 #define KIB(n) ((uint64_t)(n) << 10)
 #define MIB(n) ((uint64_t)(n) << 20)
 
-/* What stack S knows is in row S: units 0 and 1, the output layer, Adam by lists. */
+/* What stack S knows is in row S: units 0 and 1, the output layer, Adam by lists and where it makes its
+ * states. */
 enum {
     NOWHERE,
     UNIT0,
@@ -34,6 +35,7 @@ enum {
     HEAD,
     LOSS,
     FOREACH,
+    ADAM,
     NODE0,
     NODE1,
     NORM,
@@ -41,6 +43,7 @@ enum {
     LOSSES,
     LOSSES_HALF,
     LOSSES_FP32,
+    LOSSES_LINE,
     STACKS
 };
 static struct edit_stack stacks[STACKS] = {
@@ -50,6 +53,7 @@ static struct edit_stack stacks[STACKS] = {
     [HEAD] = {.unit = EDIT_NO_UNIT, .layer = 3},
     [LOSS] = {.unit = EDIT_NO_UNIT, .layer = 4},
     [FOREACH] = {.unit = EDIT_NO_UNIT, .foreach = true, .adam = true, .update = true},
+    [ADAM] = {.unit = EDIT_NO_UNIT, .adam = true},
     [NODE0] = {.unit = 0, .layer = 1},
     [NODE1] = {.unit = 1, .layer = 2},
     [NORM] = {.unit = 0, .layer = 5, .upcast = true, .norm = true},
@@ -57,6 +61,7 @@ static struct edit_stack stacks[STACKS] = {
     [LOSSES] = {.unit = EDIT_NO_UNIT, .layer = 4, .loss = true},
     [LOSSES_HALF] = {.unit = EDIT_NO_UNIT, .layer = 4, .loss = true, .as_given = true},
     [LOSSES_FP32] = {.unit = EDIT_NO_UNIT, .layer = 4, .loss = true, .upcast = true},
+    [LOSSES_LINE] = {.unit = EDIT_NO_UNIT, .layer = 4, .loss = true, .loss_fp32 = true},
 };
 static char units_name[] = "Net.layers.*";
 static struct edit_facts facts = {.forward = FORWARD,

@@ -279,7 +279,15 @@ static void states_that_each_step_makes_anew_are_none_beside_those_they_replace(
     struct peaks p = edited(&m, "gradients=in-backward");
     assert_int_equal(p.low, KIB(400 + 800 + 1000 + 400)); /* the gradient goes before x is made */
     assert_int_equal(p.high, KIB(400 + 800 + 1000 + 400 + 800));
-    assert_int_equal(p.phase[OPTIMIZER], KIB(400 + 800 + 400));
+    assert_int_equal(p.phase[OPTIMIZER], KIB(400 + 800));
+    /* in lists, of which the new one is there before the old one goes: in backward that is one parameter's */
+    make(&m,
+         ".+w .+s .+r f+a b+g b+x b-x b-a o+n o+m o-s o-r .-g | f+a b+g b+x b-x b-a o+s o+r o-n o-m .-g |",
+         anew);
+    struct peaks lists = edited(&m, "gradients=in-backward");
+    assert_int_equal(lists.low, p.low);
+    assert_int_equal(lists.high, p.high);
+    assert_int_equal(lists.phase[OPTIMIZER], KIB(400 + 800));
 }
 
 int main(void)

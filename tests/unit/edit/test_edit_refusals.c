@@ -177,6 +177,110 @@ static void an_end_of_memory_leaves_figures_and_says_which_request_has_no_room(v
     answer_free(&a);
 }
 
+/* w and v have gradients g and h; s is w's first state, n a request of the optimizer */
+static const struct known stepping[] = {{'w', MIB(20), KIND_PARAMETER, NOWHERE},
+                                        {'v', MIB(10), KIND_PARAMETER, NOWHERE},
+                                        {'g', MIB(20), KIND_GRADIENT, NODE1},
+                                        {'h', MIB(10), KIND_GRADIENT, NODE0},
+                                        {'s', MIB(20), KIND_STATE, ADAM},
+                                        {'t', MIB(20), KIND_STATE, ADAM},
+                                        {'i', MIB(10), KIND_STATE, ADAM},
+                                        {'j', MIB(10), KIND_STATE, ADAM},
+                                        {'x', MIB(20), KIND_UPDATE, FOREACH},
+                                        {'n', MIB(10), KIND_REQUEST, ADAM},
+                                        {'m', MIB(10), KIND_REQUEST, FOREACH},
+                                        {'k', MIB(5), KIND_REQUEST, NODE0},
+                                        {0}};
+
+/* The first step ends with the request, which is a block AS. */
+static void make_first(struct made *m, const char *text, enum edit_kind as)
+{
+    facts.steps = 0;
+    facts.cut = true;
+    make(m, text, stepping);
+    m->blocks[m->p.block_count - 1].as = (uint8_t)as;
+}
+
+static struct refusal_answer asked_one(const struct made *m, const char *text, uint64_t capacity)
+{
+    struct edit e;
+    char *why = NULL;
+    struct refusal_answer a = {.why = NULL};
+    struct torch_settings settings = torch_defaults();
+    settings.capacity = capacity;
+    assert_true(edit_parse(text, &e, &why));
+    refusal_ask(&m->p, FEED_LIVE, &settings, (const struct edit *const[]){&e}, 1, &a);
+    return a;
+}
+
+static int first_is_over(void **state)
+{
+    (void)state;
+    facts.steps = 2;
+    facts.cut = false;
+    return 0;
+}
+
+static void assert_asked(const struct made *m, const char *text, uint64_t capacity,
+                         enum refusal_verdict verdict, bool is_made, int64_t frees)
+{
+    struct refusal_answer a = asked_one(m, text, capacity);
+    assert_null(a.why);
+    assert_int_equal(a.count, 1);
+    assert_int_equal(a.changes[0].verdict, verdict);
+    assert_int_equal(a.changes[0].made, is_made);
+    assert_int_equal(a.changes[0].frees, frees);
+    refusal_free(&a);
+}
+
+static void a_request_for_a_state_is_a_state(void **state)
+{
+    (void)state;
+    struct made m;
+    make_first(&m, ".+w .+v b+g b+h o+s o+t o+n", KIND_STATE);
+    /* 110 MiB with the request */
+    assert_asked(&m, "states=bf16", MIB(109), REFUSAL_PASSES, true, MIB(25));
+    assert_asked(&m, "states=host", MIB(109), REFUSAL_PASSES, false, MIB(40));
+    assert_asked(&m, "states=bf16", MIB(80), REFUSAL_SHORT, true, MIB(25));
+    make_first(&m, ".+w .+v b+g b+h o+n", KIND_STATE);
+    assert_asked(&m, "states=bf16", MIB(69), REFUSAL_PASSES, true, MIB(5));
+    struct refusal_answer a = asked_one(&m, "batch=0.5", MIB(69));
+    assert_non_null(a.why); /* nothing of it comes with the data */
+    refusal_free(&a);
+}
+
+static void a_request_for_a_temporary_is_a_temporary(void **state)
+{
+    (void)state;
+    struct made m;
+    make_first(&m, ".+w .+v b+g b+h o+s o+t o+i o+j o+m", KIND_UPDATE);
+    /* 130 MiB with the request */
+    assert_asked(&m, "optimizer=fused", MIB(129), REFUSAL_PASSES, false, 0);
+    make_first(&m, ".+w .+v b+g b+h o+s o+t o+i o+j o+x o+m", KIND_UPDATE);
+    /* for the first parameter two were made, of which the second is there still */
+    assert_asked(&m, "foreach=no", MIB(149), REFUSAL_SHORT, true, 0);
+    assert_asked(&m, "optimizer=fused", MIB(149), REFUSAL_PASSES, false, MIB(20));
+}
+
+static void in_backward_has_the_states_that_the_first_step_did_not_come_to(void **state)
+{
+    (void)state;
+    struct made m;
+    /* with both states of both, w and v 30, states 60 */
+    make_first(&m, ".+w .+v b+g b+h o+n", KIND_STATE);
+    assert_asked(&m, "gradients=in-backward", MIB(69), REFUSAL_SHORT, true, -(int64_t)MIB(20));
+    make_first(&m, ".+w .+v b+g b+h o+s o+t o+n", KIND_STATE);
+    /* no temporaries of a fused step: 30 + 60 + 10 */
+    assert_asked(&m, "gradients=in-backward", MIB(99), REFUSAL_SHORT, true, MIB(20));
+    assert_asked(&m, "gradients=in-backward", MIB(109), REFUSAL_MAY_PASS, true, MIB(20));
+    make_first(&m, ".+w .+v b+g b+h o+s o+t o+i o+j o+m", KIND_UPDATE);
+    /* the update of the first one has two temporaries: 30 + 20 + 40 + 40 */
+    assert_asked(&m, "gradients=in-backward", MIB(129), REFUSAL_SHORT, false, MIB(30));
+    /* of an optimizer that did not come to its step nobody knows how many states it makes */
+    make_first(&m, ".+w .+v b+g b+k", KIND_BACKWARD);
+    assert_asked(&m, "gradients=in-backward", MIB(54), REFUSAL_MAY_PASS, true, -(int64_t)MIB(20));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -185,6 +289,10 @@ int main(void)
         cmocka_unit_test(a_request_that_a_change_does_not_make_is_said_to_be_gone),
         cmocka_unit_test(where_no_change_is_enough_a_pair_is_named),
         cmocka_unit_test(a_request_that_the_replay_does_not_refuse_has_no_advice),
+        cmocka_unit_test_teardown(a_request_for_a_state_is_a_state, first_is_over),
+        cmocka_unit_test_teardown(a_request_for_a_temporary_is_a_temporary, first_is_over),
+        cmocka_unit_test_teardown(in_backward_has_the_states_that_the_first_step_did_not_come_to,
+                                  first_is_over),
         cmocka_unit_test(an_end_of_memory_leaves_figures_and_says_which_request_has_no_room),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

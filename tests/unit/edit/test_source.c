@@ -134,10 +134,126 @@ static void a_file_that_is_younger_than_the_recording_may_be_another(void **stat
     sources_free(&before);
 }
 
+#define SAYS_LOSS(statement)                                                                                 \
+    source_says_of_loss("def step(net, x, y):\n    out = net(x)\n    " statement, 3, "Trainer.step",         \
+                        "cross_entropy")
+
+static void a_loss_that_is_given_fp32_by_its_own_line_says_so(void **state)
+{
+    (void)state;
+    assert_int_equal(SAYS_LOSS("loss = F.cross_entropy(out.flatten(0, -2).float(), y)\n"), SOURCE_FP32);
+    assert_int_equal(SAYS_LOSS("return criterion(out.float().view(-1, n), y.view(-1))\n"), SOURCE_FP32);
+    assert_int_equal(SAYS_LOSS("total += self.loss_fn(input=out.to(torch.float32), target=y)\n"),
+                     SOURCE_FP32);
+    assert_int_equal(SAYS_LOSS("F.cross_entropy(\n        net(x)[0].to(dtype=torch.float32),\n        y)\n"),
+                     SOURCE_FP32);
+    assert_int_equal(SAYS_LOSS("losses.append(F.cross_entropy(net(x).float(), y).item())\n"), SOURCE_FP32);
+    assert_int_equal(
+        source_says_of_loss("loss = F.cross_entropy(out.float(), y)", 1, "<module>", "cross_entropy"),
+        SOURCE_FP32);
+}
+
+static void a_loss_of_two_alike_is_in_fp32_where_both_are_given_so(void **state)
+{
+    (void)state;
+    const char *both = "loss = F.mse_loss(out.float(), y.float(), reduction=r)\n",
+               *target = "loss = F.mse_loss(y.float(), out)\n", *one = "loss = F.mse_loss(out.float())\n";
+    assert_int_equal(source_says_of_loss(both, 1, "<module>", "mse_loss"), SOURCE_FP32);
+    assert_int_equal(source_says_of_loss(target, 1, "<module>", "mse_loss"), SOURCE_UNKNOWN);
+    assert_int_equal(source_says_of_loss(one, 1, "<module>", "mse_loss"), SOURCE_UNKNOWN);
+    assert_int_equal(source_says_of_loss("F.mse_loss(out.float()", 1, "<module>", "mse_loss"),
+                     SOURCE_UNKNOWN);
+    assert_int_equal(source_says_of_loss("F.mse_loss(out.float(),", 1, "<module>", "mse_loss"),
+                     SOURCE_UNKNOWN);
+}
+
+static void what_else_of_a_loss_s_line_is_fp32_says_nothing(void **state)
+{
+    (void)state;
+    static const char *const lines[] = {
+        "F.cross_entropy(out, y)\n",                   /* the model may have made it fp32 */
+        "F.cross_entropy(out, y, weight=w.float())\n", /* another argument */
+        "F.cross_entropy(net.float()(x), y)\n",        /* the model, whose parameters are fp32 then */
+        "F.cross_entropy(out.float().view(torch.bfloat16), y)\n",    /* what it is then is open */
+        "F.cross_entropy(out, y).float()\n",                         /* the result */
+        "F.cross_entropy(net(x.float()), y)\n",                      /* what the model is given */
+        "F.cross_entropy(out.float().half(), y)\n",                  /* made narrow again */
+        "F.cross_entropy(out.float().to(out.dtype), y)\n",           /* likewise */
+        "F.cross_entropy(out.float() if w else out, y)\n",           /* under a condition */
+        "F.cross_entropy(out.float(), y) if w else 0\n",             /* likewise */
+        "F.cross_entropy(target=y.float(), input=out)\n",            /* by name */
+        "F.cross_entropy(out.float(), y) + F.cross_entropy(z, y)\n", /* one of two */
+        "F.cross_entropy(out * t.float(), y)\n",                     /* a sum or a product */
+        "F.cross_entropy(re(out, 'a.float()').float(), y)\n",        /* a string */
+        "F.cross_entropy(out, # .float()\n y)\n",                    /* a comment */
+        "compute(out.float(), y)\n",                                 /* not known to be the loss */
+        "nn.CrossEntropyLoss()(out.float(), y)\n"};                  /* likewise */
+    for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
+        char text[256];
+        snprintf(text, sizeof text, "def step(net, x, y):\n    out = net(x)\n    %s", lines[i]);
+        if (source_says_of_loss(text, 3, "step", "cross_entropy") != SOURCE_UNKNOWN)
+            fail_msg("%s", lines[i]);
+    }
+    assert_int_equal(source_says_of_loss("", 1, "step", "cross_entropy"), SOURCE_UNKNOWN);
+    assert_int_equal(source_says_of_loss("F.cross_entropy(", 1, "step", "cross_entropy"), SOURCE_UNKNOWN);
+    assert_int_equal(source_says_of_loss("\n\n", 7, "step", "cross_entropy"), SOURCE_UNKNOWN);
+}
+
+/* BEFORE stands before the loss's line, in its function. */
+static enum source_says named(const char *before)
+{
+    char text[512];
+    int64_t line = 3;
+    snprintf(text, sizeof text,
+             "def step(net, x, y):\n    net.train()\n%s    loss = F.cross_entropy(out.view(-1, n), y)\n",
+             before);
+    for (const char *at = before; (at = strchr(at, '\n')); at++)
+        line++;
+    return source_says_of_loss(text, line, "step", "cross_entropy");
+}
+
+static void logits_that_the_function_made_fp32_before_are_in_fp32(void **state)
+{
+    (void)state;
+    assert_int_equal(named("    out = net(x).float()\n"), SOURCE_FP32);
+    assert_int_equal(named("    out = net(x)\n    out = out[0].to(torch.float32)\n\n    # why\n    z = 1\n"),
+                     SOURCE_FP32);
+    assert_int_equal(named("    out = net(\n        x,\n    ).float()\n"), SOURCE_FP32);
+    /* something else made it since, or may have */
+    assert_int_equal(named("    out = out.float()\n    out = net(x)\n"), SOURCE_UNKNOWN);
+    assert_int_equal(named("    out = net(x).float()\n    out, z = net(x)\n"), SOURCE_UNKNOWN);
+    assert_int_equal(named("    out = net(x).float()\n    out *= w\n"), SOURCE_UNKNOWN);
+    assert_int_equal(named("    out = net(x).float()\n    for out in z:\n        pass\n"), SOURCE_UNKNOWN);
+    assert_int_equal(named("    out = net(x).float()\n    if w:\n        out = net(x)\n"), SOURCE_UNKNOWN);
+    assert_int_equal(named("    if w:\n        out = net(x).float()\n"), SOURCE_UNKNOWN);
+    assert_int_equal(named("    if w:\n        out = net(x).float()\n    else:\n        pass\n"),
+                     SOURCE_UNKNOWN);
+    assert_int_equal(named("    out = net(x).float()\n    with w:\n        z = 1\n"), SOURCE_FP32);
+    assert_int_equal(source_says_of_loss("def step(net, x, y):\n    out = net(x).float()\n    for z in y:\n"
+                                         "        F.cross_entropy(out, z)\n        out = net(x)\n",
+                                         4, "step", "cross_entropy"),
+                     SOURCE_UNKNOWN);
+    assert_int_equal(named("    if w: out = net(x).float()\n"), SOURCE_UNKNOWN);
+    assert_int_equal(named("    out = net.float()(x)\n"), SOURCE_UNKNOWN);
+    assert_int_equal(
+        source_says_of_loss("def step(x, y):\n    net = Net().float()\n    F.cross_entropy(net(x), y)\n", 3,
+                            "step", "cross_entropy"),
+        SOURCE_UNKNOWN);
+    assert_int_equal(source_says_of_loss("def step(x, y):\n    net = Net().float()\n"
+                                         "    F.cross_entropy(net.forward(x), y)\n",
+                                         3, "step", "cross_entropy"),
+                     SOURCE_UNKNOWN);
+    assert_int_equal(named("    z.out = net(x).float()\n"), SOURCE_UNKNOWN);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_statement_that_asks_for_fp32_says_so),
+        cmocka_unit_test(a_loss_that_is_given_fp32_by_its_own_line_says_so),
+        cmocka_unit_test(a_loss_of_two_alike_is_in_fp32_where_both_are_given_so),
+        cmocka_unit_test(what_else_of_a_loss_s_line_is_fp32_says_nothing),
+        cmocka_unit_test(logits_that_the_function_made_fp32_before_are_in_fp32),
         cmocka_unit_test(a_function_that_names_no_other_type_takes_what_it_makes),
         cmocka_unit_test(scores_of_queries_in_fp32_are_in_fp32),
         cmocka_unit_test(the_type_of_another_tensor_is_no_wider_one),

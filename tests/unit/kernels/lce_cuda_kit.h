@@ -38,7 +38,7 @@ static struct {
     const void *logits;     /* where the first product wrote, and the bytes from row to row there */
     size_t pitch;
     size_t scratch; /* that each product's algorithm takes */
-    int products, launches, own, exponents;
+    int products, launches, own, exponents, odds, labels;
     int refuse_launch, refuse_product, no_algorithm, refuse_exchange;
     char asked[64]; /* what the run called the caller's exchange for: see asked() */
     int ragged;     /* extents along memory that are no multiple of 8, of products */
@@ -105,7 +105,20 @@ static inline int drop_images(void **state)
 
 /* ---- the driver ---- */
 
-enum { OTHERS = 1, EXPONENTS }; /* kernels */
+enum { OTHERS = 1, EXPONENTS, ODDS, ODDS_START, ODDS_ROWS, LABELS }; /* kernels */
+
+static inline int kernel_of(const char *name)
+{
+    static const char *const names[] = {[EXPONENTS] = "lce_own_exponents",
+                                        [ODDS] = "lce_own_odds",
+                                        [ODDS_START] = "lce_odds_start",
+                                        [ODDS_ROWS] = "lce_odds_rows",
+                                        [LABELS] = "lce_label"};
+    for (int i = EXPONENTS; i <= LABELS; i++)
+        if (!strncmp(name, names[i], strlen(names[i])))
+            return i;
+    return OTHERS;
+}
 
 static inline CUresult fake_kernel(CUkernel *kernel, CUlibrary library, const char *name)
 {
@@ -114,7 +127,7 @@ static inline CUresult fake_kernel(CUkernel *kernel, CUlibrary library, const ch
     snprintf(seen.kernel, sizeof seen.kernel, "%s", name);
     if (strstr(name, "softmax") && !strstr(name, "general") && !strstr(name, "entropic"))
         snprintf(seen.softmax, sizeof seen.softmax, "%s", name);
-    *kernel = (CUkernel)(uintptr_t)(strstr(name, "lce_own_exponents") ? EXPONENTS : OTHERS);
+    *kernel = (CUkernel)(uintptr_t)kernel_of(name);
     return CUDA_SUCCESS;
 }
 
@@ -144,6 +157,37 @@ static inline void touch_tiles(const struct lce_own_exponents_args *a)
     seen.exponents++;
 }
 
+/* What lies around products of odds, of ROWS rows. */
+static inline void touch_odds(int kernel, const void *arguments, size_t rows)
+{
+    const struct lce_own_exponents_args *product = arguments;
+    const struct lce_odds_start_args *start = arguments;
+    const struct lce_odds_rows_args *r = arguments;
+    const struct lce_label_rows_args *l = arguments;
+    const size_t word = sizeof(float);
+    if (kernel == ODDS)
+        touch(product->references, (size_t)product->product.tokens * word);
+    if (kernel == ODDS_START) {
+        touch(start->references, rows * word);
+        if (start->counts)
+            touch(start->counts, (size_t)start->labels.vocab * word);
+    }
+    if (kernel == ODDS_ROWS) {
+        touch(r->factors, rows * sizeof *r->factors);
+        if (r->scaled)
+            touch(r->scaled, ((rows - 1) * (size_t)r->scaled_stride + (size_t)r->hidden) * 2);
+    }
+    if (kernel == LABELS) {
+        touch(l->counts, (size_t)l->labels.vocab * word);
+        touch(l->ends, (size_t)l->labels.vocab * word);
+        touch(l->slots, (size_t)l->labels.tokens * word);
+        touch(l->label_factors, (size_t)l->labels.tokens * word);
+        touch(l->items,
+              (size_t)(l->labels.tokens + l->labels.tokens / LCE_LABEL_FEW * l->slices) * sizeof *l->items);
+        touch(l->used, 2 * word);
+    }
+}
+
 static inline CUresult fake_launch(const CUlaunchConfig *c, CUfunction f, void **arguments, void **extra)
 {
     assert_in_range(c->gridDimX, 1, INT32_MAX);
@@ -151,10 +195,13 @@ static inline CUresult fake_launch(const CUlaunchConfig *c, CUfunction f, void *
     if (c->blockDimX == LCE_PRODUCT_THREADS) {
         assert_int_equal(c->gridDimX, 132);
         touch_sums(arguments[0]);
-        if (f == (CUfunction)EXPONENTS)
+        if (f == (CUfunction)EXPONENTS || f == (CUfunction)ODDS)
             touch_tiles(arguments[0]);
         seen.own++;
     }
+    touch_odds((int)(uintptr_t)f, arguments[0], c->gridDimX);
+    seen.odds += f == (CUfunction)ODDS;
+    seen.labels += f == (CUfunction)LABELS;
     return seen.launches == seen.refuse_launch ? CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES : CUDA_SUCCESS;
 }
 
@@ -388,7 +435,7 @@ static inline int run(struct lce_plan *plan)
     for (uintptr_t i = 0; i < 5; i++)
         seen.known[i] = (struct region){(const char *)((i + 1) * apart), sizes[i]};
     seen.furthest = NULL;
-    seen.products = seen.launches = seen.own = seen.exponents = 0;
+    seen.products = seen.launches = seen.own = seen.exponents = seen.odds = seen.labels = 0;
     seen.asked[0] = 0;
     const struct lce_buffers b = {.input = (const void *)(2 * apart),
                                   .weight = (const void *)(3 * apart),

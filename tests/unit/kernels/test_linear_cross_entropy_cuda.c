@@ -83,6 +83,39 @@ static void own_products_stay_in_their_buffers_and_are_all_there_is(void **state
     library.images[IMAGE_PRODUCT] = NULL;
 }
 
+/* In bf16, with products of ours, or that of the logits beside cuBLASLt's where these find both gradients'
+ * rows as the caller has them.  The labels' share of dweight takes three kernels. */
+static void odds_stay_in_their_buffers_and_are_stored_where_they_fit(void **state)
+{
+    static const int64_t vocabs[] = {256, 300, 1003, 50256, 128256};
+    static const uint32_t wants[] = {LCE_WANT_LOSS | LCE_WANT_GRAD_INPUT | LCE_WANT_GRAD_WEIGHT,
+                                     LCE_WANT_LOSS | LCE_WANT_GRAD_INPUT,
+                                     LCE_WANT_LOSS | LCE_WANT_GRAD_WEIGHT, LCE_WANT_LOSS};
+    enum { BOTH = LCE_WANT_GRAD_INPUT | LCE_WANT_GRAD_WEIGHT, BESIDE = 3 << 13, OURS = 1 << 14 };
+    library.images[IMAGE_PRODUCT] = (CUlibrary)1;
+    for (uint32_t choice = 0; choice < 5 * 4 * 16; choice++) {
+        const bool bf16 = choice & 1, ours = choice & 2;
+        const int64_t vocab = vocabs[choice / 16 % 5];
+        struct lce_problem p = problem_of(1000, 1032, vocab, bf16 ? LCE_BF16 : LCE_F16, 0);
+        p.wants = wants[choice / 80];
+        p.flags = choice & 4 ? LCE_F32_ACCUMULATE : 0;
+        p.grad_weight_dtype = choice & 8 ? LCE_F32 : p.dtype;
+        p.proposals = ours ? OURS : BESIDE;
+        struct lce_plan *plan = plan_of(&p, LCE_FAST, 384, 0);
+        const bool fits = bf16 && p.wants & BOTH && (ours || (vocab % 8 == 0 && (p.wants & BOTH) == BOTH));
+        if (run(plan) != LCE_OK)
+            fail_msg("%s", lce_message());
+        assert_int_equal(seen.odds, fits ? plan->info.chunks : 0);
+        assert_int_equal(seen.labels, fits && p.wants & LCE_WANT_GRAD_WEIGHT ? 3 : 0);
+        assert_int_equal(seen.exponents, plan->info.chunks);
+        const size_t left =
+            (size_t)(seen.known[0].begin + plan->info.workspace_size - (const char *)seen.furthest);
+        assert_in_range(left, 0, plan->info.gemm_size + 255); /* of the scratch a product may take less */
+        cuda_plan_destroy(plan);
+    }
+    library.images[IMAGE_PRODUCT] = NULL;
+}
+
 /* A plan knows of some options that it must have the logits; of a bias and of the entropies' gradient only a
  * run does. */
 static void exponentials_are_stored_where_no_option_needs_the_logits(void **state)
@@ -165,6 +198,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_plan_finds_its_kernels_and_stays_in_its_buffers),
         cmocka_unit_test(own_products_stay_in_their_buffers_and_are_all_there_is),
+        cmocka_unit_test(odds_stay_in_their_buffers_and_are_stored_where_they_fit),
         cmocka_unit_test(exponentials_are_stored_where_no_option_needs_the_logits),
         cmocka_unit_test(what_the_driver_or_cublaslt_refuses_is_an_error_with_its_name),
     };

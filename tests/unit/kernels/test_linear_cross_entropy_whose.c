@@ -4,7 +4,7 @@
  * tests/data/cross_entropy_whose.tsv, rounded in view of those forty, and held against each half; and that of
  * the first two the plan takes one that was measured to be fast, at eleven more shapes too, and on another
  * H200 and an H100 (cross_entropy_whose_again.tsv, cross_entropy_whose_h100.tsv), to which nothing was
- * fitted.
+ * fitted; nor was anything to cross_entropy_odds.tsv, whose ways have odds in the place of exponentials.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -18,7 +18,7 @@
 #include "chunk.h"
 #include "product_split.h"
 
-static const double price = 1.03; /* own_pays in plan.c */
+static const double price = 1.03, price_odds = 1.035; /* price_of in plan.c */
 
 enum { OURS, BESIDE, THEIRS, WAYS, FITTED = 80, MOST = 120 };
 static const char *const way_names[WAYS] = {"ours", "beside", "cuBLASLt"};
@@ -32,9 +32,10 @@ struct shape { /* and its ways; chunk is 0 for one that was not measured */
 struct sweep {
     struct shape shapes[MOST];
     int count;
+    bool odds;
 };
 
-static struct sweep h200, again, h100;
+static struct sweep h200, again, h100, of_odds = {.odds = true};
 
 static struct lce_chunk_shape shape_of(const struct shape *p, int way)
 {
@@ -51,10 +52,12 @@ static struct lce_chunk_shape shape_of(const struct shape *p, int way)
                                     .exponents = way != THEIRS};
 }
 
-static void estimate(struct shape *p)
+/* ODDS: the sweep has them, in all ways that may. */
+static void estimate(struct shape *p, bool odds)
 {
     for (int way = 0; way < WAYS; way++) {
-        const struct lce_chunk_shape s = shape_of(p, way);
+        struct lce_chunk_shape s = shape_of(p, way);
+        s.odds = odds && (way == OURS || (way == BESIDE && !s.tail));
         if (p->chunk[way])
             p->estimate[way] = 1e3 * (way == OURS ? lce_own_seconds(&s, p->chunk[way])
                                                   : lce_their_seconds(&s, p->chunk[way]));
@@ -100,14 +103,14 @@ static int read_sweep(struct sweep *s, const char *path)
         p->chunk[way] = chunk, p->mib[way] = mib, p->ms[way] = ms;
     }
     for (int i = 0; i < s->count; i++)
-        estimate(&s->shapes[i]);
+        estimate(&s->shapes[i], s->odds);
     return file ? fclose(file) : -1;
 }
 
 static int read_sweeps(void **state)
 {
     return read_sweep(&h200, LCE_SWEEP) || read_sweep(&again, LCE_SWEEP_AGAIN) ||
-           read_sweep(&h100, LCE_SWEEP_H100);
+           read_sweep(&h100, LCE_SWEEP_H100) || read_sweep(&of_odds, LCE_SWEEP_ODDS);
 }
 
 /* Whether a way has no room for a chunk's whole rows, which these estimates are of: then it stores logits in
@@ -153,16 +156,27 @@ static void the_ratio_is_met_at_shapes_that_it_was_not_fitted_to(void **state)
     }
 }
 
-static void each_way_is_met(void **state)
+static void check_ways(const struct sweep *sweep, int ways, double least)
 {
-    for (int i = 0; i < h200.count; i++)
-        for (int way = 0; way < WAYS; way++) {
-            const struct shape *p = &h200.shapes[i];
+    for (int i = 0; i < sweep->count; i++)
+        for (int way = 0; way < ways; way++) {
+            const struct shape *p = &sweep->shapes[i];
             const double ratio = p->estimate[way] / p->ms[way];
-            if (judged(p, way) && (ratio < 0.93 || ratio > 1.08))
+            if (judged(p, way) && (ratio < least || ratio > 1.08))
                 fail_msg("%ld x %ld x %ld %s, %s: %.3f ms estimated, %.3f measured", p->n, p->h, p->v,
                          p->dweight, way_names[way], p->estimate[way], p->ms[way]);
         }
+}
+
+static void each_way_is_met(void **state)
+{
+    check_ways(&h200, WAYS, 0.93);
+}
+
+/* Those that have odds, or exponentials beside them: what cuBLASLt's alone take was fitted before. */
+static void each_way_of_odds_is_met(void **state)
+{
+    check_ways(&of_odds, THEIRS, 0.90);
 }
 
 /* How often what is taken was more than 5 % slower than the other, and by how much at most; of NUMBER ways.
@@ -177,13 +191,14 @@ static int slow_choices(const struct sweep *sweep, int *number, double *most, in
         const struct shape *p = &sweep->shapes[i];
         if (!p->chunk[OURS] || in_slabs(p, BESIDE))
             continue;
-        const bool ours = p->estimate[OURS] <= price * p->estimate[BESIDE];
+        const double limit = sweep->odds ? price_odds : price;
+        const bool ours = p->estimate[OURS] <= limit * p->estimate[BESIDE];
         const double ratio = p->ms[OURS] / p->ms[BESIDE], lost = ours ? ratio : 1 / ratio;
         if (lost > 1.05)
             print_message("%ld x %ld x %ld %s: %s, which took %.3f times the other\n", p->n, p->h, p->v,
                           p->dweight, way_names[ours ? OURS : BESIDE], lost);
         slow += lost > 1.05;
-        *missed += !ours && ratio <= price;
+        *missed += !ours && ratio <= limit;
         *most = lost > *most ? lost : *most;
         *number += 1;
     }
@@ -219,6 +234,17 @@ static void on_an_h100_it_is_so_at_95_ways_of_98(void **state)
     assert_int_equal(number, 98);
     assert_true(most < 1.09);
     assert_in_range(missed, 0, 24);
+}
+
+/* By 7.5 % at 4096 x 1024 x 50304, whose calls take 1.8 to 2.1 ms in either way. */
+static void with_odds_it_is_so_at_97_ways_of_98(void **state)
+{
+    int number, missed;
+    double most;
+    assert_in_range(slow_choices(&of_odds, &number, &most, &missed), 0, 1);
+    assert_int_equal(number, 98);
+    assert_true(most < 1.08);
+    assert_in_range(missed, 0, 19);
 }
 
 /* 257 tokens take ours as long as 512; a split tile's ends are seen; what is not wanted costs nothing. */
@@ -281,6 +307,8 @@ int main(void)
         cmocka_unit_test(what_is_taken_is_at_most_5_percent_slower_than_the_other),
         cmocka_unit_test(on_another_h200_it_is_so_at_96_ways_of_98),
         cmocka_unit_test(on_an_h100_it_is_so_at_95_ways_of_98),
+        cmocka_unit_test(each_way_of_odds_is_met),
+        cmocka_unit_test(with_odds_it_is_so_at_97_ways_of_98),
         cmocka_unit_test(ours_take_whole_tiles),
         cmocka_unit_test(tiles_are_split_only_where_the_parts_ends_cost_less),
         cmocka_unit_test(the_room_for_parts_is_what_they_take),

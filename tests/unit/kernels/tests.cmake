@@ -10,6 +10,7 @@ target_compile_definitions(test_linear_cross_entropy_chunk PRIVATE LCE_SWEEP="${
 vs_unit_test(linear_cross_entropy_whose SOURCES kernels/cuda/whose.c kernels/cuda/chunk.c LIBS m)
 target_include_directories(test_linear_cross_entropy_whose PRIVATE ${CMAKE_SOURCE_DIR}/kernels/cuda)
 target_compile_definitions(test_linear_cross_entropy_whose PRIVATE LCE_SWEEP="${CMAKE_SOURCE_DIR}/tests/data/cross_entropy_whose.tsv"
+  LCE_SWEEP_ODDS="${CMAKE_SOURCE_DIR}/tests/data/cross_entropy_odds.tsv"
   LCE_SWEEP_AGAIN="${CMAKE_SOURCE_DIR}/tests/data/cross_entropy_whose_again.tsv"
   LCE_SWEEP_H100="${CMAKE_SOURCE_DIR}/tests/data/cross_entropy_whose_h100.tsv")
 vs_unit_test(linear_cross_entropy_slab SOURCES kernels/cuda/slab.c kernels/cuda/chunk.c LIBS m)
@@ -22,6 +23,6 @@ if(NVCC AND EXISTS ${CUDA_INCLUDE_DIR}/cublasLt.h) # the host side of the CUDA b
     target_include_directories(test_${name} PRIVATE ${CMAKE_SOURCE_DIR}/kernels)
     target_include_directories(test_${name} SYSTEM BEFORE PRIVATE ${CUDA_INCLUDE_DIR})
     target_compile_definitions(test_${name} PRIVATE
-      "LCE_IMAGES=\"${images}/softmax.fatbin\", \"${images}/tokens.fatbin\", \"${images}/naive.fatbin\", \"${images}/slab.fatbin\", \"${images}/tail.fatbin\", \"${images}/product.fatbin\", \"${images}/exponents.fatbin\"")
+      "LCE_IMAGES=\"${images}/softmax.fatbin\", \"${images}/tokens.fatbin\", \"${images}/naive.fatbin\", \"${images}/slab.fatbin\", \"${images}/tail.fatbin\", \"${images}/product.fatbin\", \"${images}/exponents.fatbin\", \"${images}/odds.fatbin\"")
   endforeach()
 endif()

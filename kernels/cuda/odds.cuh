@@ -1,0 +1,247 @@
+/*
+ * odds.cuh - the odds of each class against the label in the place of bf16 logits, which no pass turns into
+ * the gradient.
+ *
+ * Of a row without options the gradient is, with p the softmax, scale p_c of a class other than the label,
+ * and a number of its own, g_y, of the label.  So it is one factor times
+ *
+ *     e_c = 2^(z_c bits - k)      bits = log2(e) / temperature, and e_y = 0
+ *
+ * and g_y, whatever k is.  The sum over the row, of which the factor consists, is known at the row's end
+ * only; k has to be known before.  Here k is the label's logit, times bits, rounded up to an integer, so that
+ * the e_c are the odds of the classes against the label but for less than a factor of 2.  That logit is a row
+ * of x times a row of the weight, which costs next to nothing.  The products' end stores e_c in bf16, which
+ * is off by the same share of itself whatever its size, and the factor goes where it is cheap:
+ *
+ *     dinput  = factor (e weight) + g_y (the label's row of the weight)
+ *     dweight = e^T (factor x)    + g_y x, added to the label's row
+ *
+ * The first products are those of matrices; x times its factors, and what is added, are N H numbers, where a
+ * pass over the gradient would read and write N V.  The second terms are added in fp32 at the very end
+ * (dweight's after all chunks), so the label's part, which is most of the gradient of a random softmax, is
+ * rounded once.
+ *
+ * A logit that is 2^headroom times as probable as the label, or more, has no place in that: sooner or later
+ * it would overflow.  A tile of the product that has one takes the integer above its own largest logit
+ * instead of k, and `one_power`, a pass over this row alone, brings the row's odds to one power of two.  It
+ * is needed by tokens whose loss is above 44.  What is below 2^-126 of k is taken for 0: as the label itself
+ * is in the row's sum, with about 1, that is nothing of it.
+ */
+#ifndef LCE_CUDA_ODDS_CUH
+#define LCE_CUDA_ODDS_CUH
+
+#include "exponents.cuh"
+
+namespace lce
+{
+
+constexpr int odds_threads = 256;
+using Bf16 = __nv_bfloat16;
+
+__device__ inline void widen_vector(const uint4 &raw, float (&out)[8])
+{
+    widen(Pack<Bf16>{{raw.x, raw.y, raw.z, raw.w}}, out);
+}
+
+/* ---- before the product ---- */
+
+/* Not finite: every tile shall take its own power of two. */
+__device__ inline float reference_of(float logit, float bits)
+{
+    const float k = ceilf(logit * bits);
+    return fabsf(k) < CUDART_INF_F ? k : -CUDART_INF_F;
+}
+
+/* A block takes a row: copies it, if that is asked for, and multiplies it by its label's row of the weight.
+ */
+__device__ inline void odds_start(const lce_odds_start_args &a)
+{
+    const int64_t row = blockIdx.x, vectors = a.hidden / 8;
+    if (a.index && a.skips && skipped(a.index, row))
+        return;
+    const int64_t token = a.index ? a.index[row] : a.first + row;
+    const bool counted = a.index ? token >= 0 : a.state[token] == LCE_COUNTED;
+    const int64_t label = counted ? label_of(a.labels, token) : 0;
+    const uint4 *x = reinterpret_cast<const uint4 *>(static_cast<const Bf16 *>(a.x) +
+                                                     (counted ? token : 0) * a.x_stride),
+                *w = reinterpret_cast<const uint4 *>(static_cast<const Bf16 *>(a.weight) +
+                                                     label * a.weight_stride);
+    uint4 *to = reinterpret_cast<uint4 *>(static_cast<Bf16 *>(a.rows) + (a.rows ? row * a.hidden : 0));
+    float sum = 0;
+    for (int64_t i = threadIdx.x; i < vectors; i += odds_threads) {
+        const uint4 raw = counted ? x[i] : make_uint4(0, 0, 0, 0),
+                    of_label = counted ? w[i] : make_uint4(0, 0, 0, 0);
+        float here[8], there[8];
+        widen_vector(raw, here);
+        widen_vector(of_label, there);
+#pragma unroll
+        for (int k = 0; k < 8; k++)
+            sum += here[k] * there[k];
+        if (a.rows)
+            to[i] = raw;
+    }
+    sum = block_sum(sum);
+    if (threadIdx.x > 0)
+        return;
+    a.references[row] = reference_of(sum, a.to_bits);
+    if (a.counts && counted)
+        atomicAdd(a.counts + label, 1);
+}
+
+/* ---- after it ---- */
+
+/* Brings a row's odds, whose tiles are relative to several powers of two, to the largest of these. */
+__device__ inline void one_power(uint4 *line, int32_t vectors, const lce_tile_sum *tiles, float most)
+{
+    for (int32_t i = static_cast<int32_t>(threadIdx.x); i < vectors; i += odds_threads) {
+        const float own = tiles[i / (LCE_TILE_CLASSES / 8)].exponent;
+        if (own == most)
+            continue;
+        float e[8];
+        widen_vector(line[i], e);
+#pragma unroll
+        for (int k = 0; k < 8; k++)
+            e[k] *= exp2_fast(own - finite_or_zero(most));
+        line[i] = narrow<Bf16>(e);
+    }
+}
+
+/* The first vectors of a row of x, which are on their way while the row's sums are made. */
+constexpr int held_vectors = 2;
+struct HeldRow {
+    uint4 vector[held_vectors];
+};
+__device__ inline const uint4 *x_row(const lce_odds_rows_args &a, int64_t row)
+{
+    return reinterpret_cast<const uint4 *>(static_cast<const Bf16 *>(a.x) + row * a.x_stride);
+}
+__device__ inline HeldRow hold_row(const lce_odds_rows_args &a, int64_t row)
+{
+    HeldRow held;
+#pragma unroll
+    for (int k = 0; k < held_vectors; k++) {
+        const int64_t i = k * odds_threads + threadIdx.x;
+        held.vector[k] = a.scaled && i < a.hidden / 8 ? x_row(a, row)[i] : make_uint4(0, 0, 0, 0);
+    }
+    return held;
+}
+
+__device__ inline uint4 scaled_vector(const uint4 &raw, float factor)
+{
+    float x[8];
+    widen_vector(raw, x);
+#pragma unroll
+    for (int k = 0; k < 8; k++)
+        x[k] *= factor;
+    return narrow<Bf16>(x);
+}
+
+__device__ inline void scale_row(const lce_odds_rows_args &a, int64_t row, const HeldRow &held, float factor)
+{
+    uint4 *to = reinterpret_cast<uint4 *>(static_cast<Bf16 *>(a.scaled) + row * a.scaled_stride);
+#pragma unroll
+    for (int k = 0; k < held_vectors; k++) {
+        const int64_t i = k * odds_threads + threadIdx.x;
+        if (i < a.hidden / 8)
+            to[i] = scaled_vector(held.vector[k], factor);
+    }
+    for (int64_t i = held_vectors * odds_threads + threadIdx.x; i < a.hidden / 8; i += odds_threads)
+        to[i] = scaled_vector(x_row(a, row)[i], factor);
+}
+
+/* The row of a token that does not count: odds of 0, where a product reads them. */
+__device__ inline void odds_nowhere(const lce_odds_rows_args &a, int64_t row, uint4 *line, int32_t vectors)
+{
+    if (a.softmax.skips && skipped(a.softmax.index + a.softmax.first, row))
+        return;
+    for (int32_t i = static_cast<int32_t>(threadIdx.x); i < vectors; i += odds_threads)
+        line[i] = make_uint4(0, 0, 0, 0);
+    uint4 *to = reinterpret_cast<uint4 *>(static_cast<Bf16 *>(a.scaled) + row * a.scaled_stride);
+    for (int64_t i = threadIdx.x; a.scaled && i < a.hidden / 8; i += odds_threads)
+        to[i] = make_uint4(0, 0, 0, 0);
+}
+
+/* The row's sums, and in *POWER the power of two that its odds are relative to.  Almost every row's tiles are
+ * relative to its reference, and their sums are added as they are; otherwise, or if one is NaN, they are
+ * brought to one power first. */
+__device__ inline Part odds_part(const lce_odds_rows_args &a, int64_t row, uint4 *line, int32_t vectors,
+                                 float *power)
+{
+    const lce_tile_sum *tiles = a.tiles + row * a.count;
+    const float reference = a.references[row], largest = reference * ln2;
+    float sum = 0;
+    for (int32_t i = static_cast<int32_t>(threadIdx.x); i < a.count; i += odds_threads)
+        sum += tiles[i].exponent == reference ? tiles[i].sum : CUDART_NAN_F;
+    sum = block_sum(sum);
+    *power = reference;
+    if (sum == sum)
+        return {largest, sum * exp2_fast(fmaf(-largest, log2e, reference)), 0, 0}; /* LARGEST is rounded */
+    float most = -CUDART_INF_F;
+    for (int32_t i = static_cast<int32_t>(threadIdx.x); i < a.count; i += odds_threads)
+        most = fmaxf(most, tiles[i].exponent);
+    *power = most = block_max(most);
+    one_power(line, vectors, tiles, most);
+    return tiles_part<odds_threads>(tiles, a.count);
+}
+
+/* A block takes a row. */
+__device__ inline void odds_rows(const lce_odds_rows_args &a)
+{
+    const int64_t row = blockIdx.x;
+    const int32_t vectors = static_cast<int32_t>(a.softmax.stride / 8);
+    uint4 *line = reinterpret_cast<uint4 *>(static_cast<Bf16 *>(a.softmax.logits) + row * a.softmax.stride);
+    Row r = token_of(a.softmax, row);
+    if (!r.counted) { /* the whole block */
+        odds_nowhere(a, row, line, vectors);
+        return;
+    }
+    const HeldRow held = hold_row(a, row);
+    r.label = static_cast<int32_t>(label_of(a.softmax.labels, r.token));
+    float power;
+    const Part part = odds_part(a, row, line, vectors, &power);
+    finish_row<false>(a.softmax, r, part, nats(a.targets[row], a.softmax.to_nats), threadIdx.x == 0);
+    const float factor = r.scale * r.inverse * exp2_fast(fmaf(-r.shift, log2e, finite_or_zero(power)));
+    if (threadIdx.x == 0) {
+        a.factors[row] = {factor, r.at_label};
+        if (a.label_factors)
+            a.label_factors[r.token] = r.at_label;
+    }
+    if (a.scaled)
+        scale_row(a, row, held, factor);
+}
+
+/* ---- dinput ---- */
+
+/* Eight numbers of a row of dinput, from the product's. */
+__device__ inline void odds_dinput_of(float (&v)[8], const lce_odds_factors &f, const uint4 &of_label)
+{
+    float w[8];
+    widen_vector(of_label, w);
+#pragma unroll
+    for (int k = 0; k < 8; k++)
+        v[k] = fmaf(f.label, w[k], f.others * v[k]);
+}
+
+/* A block takes a row of dinput, which holds the product. */
+__device__ inline void odds_dinput(const lce_odds_dinput_args &a)
+{
+    const int64_t row = blockIdx.x, token = a.first + row;
+    const bool counted = a.state[token] == LCE_COUNTED;
+    uint4 *line = reinterpret_cast<uint4 *>(static_cast<Bf16 *>(a.out) + row * a.out_stride);
+    const uint4 *w = reinterpret_cast<const uint4 *>(
+        static_cast<const Bf16 *>(a.weight) + (counted ? label_of(a.labels, token) : 0) * a.weight_stride);
+    for (int64_t i = threadIdx.x; i < a.hidden / 8; i += odds_threads) {
+        float v[8];
+        if (counted) {
+            widen_vector(line[i], v);
+            odds_dinput_of(v, a.factors[row], w[i]);
+            line[i] = narrow<Bf16>(v);
+        } else {
+            line[i] = make_uint4(0, 0, 0, 0);
+        }
+    }
+}
+
+} // namespace lce
+
+#endif

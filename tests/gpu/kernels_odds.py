@@ -1,0 +1,76 @@
+"""What kernels_check.py does besides: odds in the place of bf16 logits (kernels/cuda/odds.cuh), where what can go wrong is.
+
+Of the labels' share of dweight: classes with one token, with some, with a lot and with all of them, in rows that are no
+multiple of a slice, added to what was there, or summed in fp32 over chunks.  Of the reference: tokens whose label is
+2^64 times less probable than another class, beside others.  Of factor x: in the gathered rows, and in the caller's rows
+of dinput, where cuBLASLt makes the gradients.
+"""
+import numpy as np
+import kernels_lce as K
+from kernels_case import EMULATED, Case, mine, problem, report
+from kernels_regimes import BESIDE, EXACT, OURS, PEAKED, exponential
+
+LABELLED = 4e-3  # one token of 600 that is lost is 4e-2
+ONCE = 2.5e-3  # dweight over many chunks, of which each rounds it where its labels' share is not added at the end: 5e-3 and more
+
+
+def skewed(n, v, random):
+    """Labels of which class 0 has 200 tokens, 1 has 70, 2 has 60 and 3 one."""
+    labels = random.integers(4, v, n)
+    for label, count in ((0, 200), (1, 70), (2, 60), (3, 1)):
+        labels[random.permutation(np.flatnonzero(labels > 3))[:count]] = label
+    return labels
+
+
+def labelled(library, memory, what, shape, labels, whose, how=None, case=None, limit=LABELLED, **values):
+    if not mine():
+        return
+    n, h, v = shape
+    how, values = how or {"chunk": n}, {"wants": 7, **values}
+    case = Case(library, memory, problem(library, n, h, v, proposals=whose, **values), scale=0.05, **(case or {}),
+                change=lambda given: given.update(labels=np.where(given["labels"] == -100, -100, labels).astype(given["labels"].dtype)))
+    case.labels = case.values["labels"]
+    name = f"{what}, {shape}, {'ours' if whose == OURS else 'beside'} {values}"
+    first = case.check(name, limit=limit, **how)
+    again = case.run(**how)[0]
+    report(f"{name}, again", [f"{key} has other bits" for key in first if first[key].tobytes() != again[key].tobytes()])
+
+
+def unlikely(library, memory, whose, quick):
+    """Every seventh token has a label that is e^-60 to e^-300 times as probable as the most probable class."""
+    if not mine():
+        return
+    n, h, v = (150, 64, 768) if quick else (600, 128, 4096)
+    random = np.random.default_rng(5)
+    w = random.normal(0, 0.3, (v, h))
+    x, labels = random.normal(0, 0.3, (n, h)), random.integers(0, v, n)
+    for i in range(0, n, 7):
+        direction = w[(labels[i] + 1) % v] - w[labels[i]]
+        x[i] = direction * random.uniform(60, 300) / (direction @ direction)
+    change = dict(input=K.to_type(x, K.BF16), weight=K.to_type(w, K.BF16), labels=labels)
+    case = Case(library, memory, problem(library, n, h, v, proposals=whose, reduction=K.NONE, wants=7), change=lambda given: given.update(change))
+    case.check(f"labels that are next to impossible, {whose >> 13}", limit=LABELLED, chunk=n)
+
+
+def odds(library, memory, quick):
+    """Compute capability 9.0 alone: the products that make them are its."""
+    if memory.stream is None or memory.capability() != (9, 0):
+        return
+    random = np.random.default_rng(4)
+    cells = ["flat", "words", *(f"peaked {loss}" for loss in PEAKED), "logits of +-1e4", "all by 1e4", "overflowing", "duplicates", "one counts"]
+    for cell in ("peaked 0.0001", "logits of +-1e4", "overflowing") if EMULATED else cells:
+        if mine():
+            exponential(library, memory, cell, (129, 72, 768), 129, EXACT if cell.startswith("peaked") else 1.0, whose=BESIDE)
+    shape, small, long = (600, 1032, 256) if not EMULATED else (600, 520, 256), (400, 64, 256), (4500, 64, 256)
+    labels, others = skewed(shape[0], shape[2], random), skewed(small[0], small[2], random)
+    for whose in (OURS, BESIDE):
+        labelled(library, memory, "skewed labels", shape, labels, whose)
+        labelled(library, memory, "skewed labels", small, others, whose, {"chunk": 256}, {"ignored": 0.3}, label_dtype=K.I32)
+        labelled(library, memory, "summed in fp32", small, others, whose, {"chunk": 256}, flags=K.F32_ACCUMULATE)
+        labelled(library, memory, "added to", small, others, whose, {"chunk": 256}, grad_weight_dtype=K.F32, grad_weight_beta=1.0)
+        labelled(library, memory, "weighed classes, z-loss, a gradient for each token", small, others, whose, None, {"weights": True, "upstream": True}, reduction=K.NONE, z_loss=1e-3)
+        labelled(library, memory, "without dinput", small, others, whose, wants=K.LOSS | K.GRAD_WEIGHT)
+        labelled(library, memory, "without dweight", small, others, whose, wants=K.LOSS | K.GRAD_INPUT)
+        if whose == OURS or not EMULATED:
+            labelled(library, memory, "one label, some ignored", long, np.full(long[0], 255), whose, {"chunk": 256}, {"ignored": 0.05}, ONCE)
+        unlikely(library, memory, whose, quick)

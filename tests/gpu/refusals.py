@@ -1,0 +1,291 @@
+"""refusals.py - the steps of refusals.sh that are about figures.
+
+    cases NAMES                          the cases of that name (all: every one), a line each: CASE MODEL ALLOCATOR BASE STEPS
+    plan CASE WHOLE.db                   the limit in MiB under which the program dies at the place that the case is about
+    jobs WORK PREDICTIONS.json           each changed program that something was said of: CASE ALLOCATOR MODEL STEPS BASE LIMIT EDIT...
+    judge WORK PREDICTIONS.json OUT      what was said beside what happened; exit status 1 where a sentence was false
+    best WORK PREDICTIONS.json           whether report names the first three changes of whatif, word for word; likewise
+    edits                                those that are asked about
+    updates WORK UPDATES.json            gradients=in-backward of optimizers whose states are made anew: said beside measured; likewise
+
+WORK has of each case CASE.whole.db (no limit), CASE.dead.db and .json, CASE.EDITS.said, CASE.EDITS.db and .json; "+" lies between two edits.
+"""
+import glob
+import json
+import os
+import re
+import sqlite3
+import sys
+
+MIB = 1 << 20
+# case: model, allocator, base (factors of batch and sequence), the step of the request at the latest, its phase, and what is sought in it
+CASES = {
+    "llama-forward": ("llama", "native", "2:1", 2, "forward", "largest"),
+    "llama-update": ("llama", "expandable", "1:0.25", 1, "optimizer", "update"),
+    "gpt2-logits": ("lengths", "native", "1:1", 4, "logits", "largest"),
+    "gpt2-backward": ("lengths", "expandable", "1:1", 4, "backward", "largest"),
+    "vit-backward": ("vit", "native", "2:1", 1, "backward", "largest"),
+    "resnet-forward": ("cnn", "expandable", "1:1", 2, "forward", "largest"),
+    "mixtral-states": ("mixtral", "native", "0.5:0.5", 1, "optimizer", "states"),
+    "phi-loss": ("phi", "expandable", "2:1", 2, "logits", "last"),
+    "granitemoe-backward": ("granitemoe", "native", "2:1", 2, "backward", "largest"),
+    "olmo-states": ("olmo", "expandable", "0.5:0.5", 1, "optimizer", "states"),
+}
+EDITS = ("loss=fused foreach=no optimizer=fused states=8bit states=bf16 states=host gradients=in-backward set_to_none=no checkpoint=1 checkpoint=2 batch=0.5 sequence=0.5 "
+         "types=bf16 checkpoint=2+states=bf16 batch=0.5+gradients=in-backward foreach=no+states=8bit").split()
+FUSED = ("llama", "lengths")  # those whose loss vramscope.patch_loss makes another
+NEARLY = ("llama-forward", "gpt2-logits")  # under a limit that lacks nine tenths of the request, so that some changes are not enough
+PLACES = {"forward": 0, "logits": 0, "backward": 1, "optimizer": 2}
+
+
+def cases(names):
+    unknown = [n for n in names.split() if n != "all" and n not in CASES]
+    if unknown:
+        sys.exit(f"no case {unknown[0]}: there are {' '.join(CASES)}")
+    for name, (model, allocator, base, step, _, _) in CASES.items():
+        if names == "all" or name in names.split():
+            print(name, model, allocator, base, step)
+
+
+def opened(path):
+    if not os.path.exists(path):
+        raise FileNotFoundError(path)
+    return sqlite3.connect(f"file:{path}?mode=ro", uri=True)
+
+
+EVENTS = """SELECT e.seq, (SELECT count(*) FROM step s WHERE s.seq < e.seq) + 1, e.phase, e.size_bytes, e.framework_bytes, e.reserved_bytes - e.direct_bytes, s.line, s.layer
+            FROM event e LEFT JOIN stack_text s ON s.id = e.stack WHERE e.op = 'block_alloc' AND e.device = 0 AND e.status = 0 ORDER BY e.seq"""
+
+
+def plan(case, path):
+    """Between what was held at most before the request and with it, so that nothing before it is refused; where that is the same, of what was allocated."""
+    *_, step, phase, kind = CASES[case]
+    share = 0.1 if case in NEARLY else 0.5
+    steps, most_allocated, most_reserved = {}, 0, 0
+    for _, at, where, size, allocated, reserved, _, _ in opened(path).execute(EVENTS):
+        if at <= step and where == phase and allocated > most_allocated and size >= MIB:
+            limits = most_reserved + int(share * min(size, reserved - most_reserved)), most_allocated + int(share * (allocated - most_allocated))
+            exact = reserved > most_reserved and allocated > limits[0]
+            steps.setdefault(at, []).append((exact, size, limits[0] if exact else limits[1]))
+        most_allocated, most_reserved = max(most_allocated, allocated), max(most_reserved, reserved)
+    if not steps:
+        sys.exit(f"{case}: no request in {phase} is the most so far")
+    found = steps[max(steps)]  # where what comes before the wanted step takes more, an earlier one
+    if kind in ("states", "update"):  # of the first half of what the step makes, or of its end
+        part = found[: len(found) // 2] if kind == "states" else found[-max(1, len(found) // 6):]
+        found = part or found
+    best = [f for f in found if f[0]] or found
+    chosen = best[-1] if kind == "last" else max(best, key=lambda f: f[1])
+    print(f"{chosen[2] / MIB:.3f}")
+
+
+def edits_of(path):
+    """CASE.EDITS of a file: both."""
+    case, edits = os.path.basename(path).rsplit(".", 1)[0].split(".", 1)
+    return case, edits
+
+
+def refusal_of(path):
+    try:
+        return json.load(open(path))["devices"][0]["refusal"]
+    except (OSError, ValueError, LookupError, TypeError):
+        return None
+
+
+def gather(work):
+    """Of each case the sentence of each edit that has one, and of pairs that the answer without an edit names."""
+    said = {}
+    for path in sorted(glob.glob(work + "/*.said")):
+        case, edits = edits_of(path)
+        answer = refusal_of(path)
+        rows = said.setdefault(case, {"why_not": None, "changes": {}, "none": {}})
+        if answer is None or answer["why_not"] or not answer["changes"]:
+            why = answer["why_not"] if answer else open(path[: -len("said")] + "why").read().strip()
+            if edits == "all":
+                rows["why_not"] = answer and (why or "nothing frees anything")  # asked of another limit it has no answer without an edit
+            else:
+                rows["none"][edits] = why or "no answer"
+            continue
+        rows.update(capacity=answer["capacity_bytes"], request=answer["request_bytes"], policy=answer["policy"])
+        for c in answer["changes"]:
+            if edits != "all" or " " in c["edit"]:
+                rows["changes"].setdefault(c["edit"].replace(" ", "+"), c)
+    return said
+
+
+def jobs(work, path):
+    said = gather(work)
+    lines = []
+    for case, rows in said.items():
+        model, allocator, base, step, _, _ = CASES[case]
+        for edits in list(rows["changes"]):
+            if ("loss=fused" in edits and model not in FUSED) or ("sequence" in edits and model in ("vit", "cnn")):
+                rows["none"][edits] = "the program does not know the change"
+                del rows["changes"][edits]
+                continue
+            limit = open(f"{work}/{case}.limit").read().strip()
+            lines.append((EDITS.index(edits) if edits in EDITS else len(EDITS), " ".join((case, allocator, model, str(step), base, limit, *edits.split("+")))))
+    json.dump(said, open(path, "w"), indent=1)
+    for _, line in sorted(lines):  # where time runs out, of all cases the same are left
+        print(line)
+
+
+def refused_of(db):
+    """The last request that a framework gave up on: its call, what was allocated and held, and how often the call was granted before."""
+    row = db.execute("""SELECT o.seq, p.name, o.requested_bytes, o.framework_bytes, o.managed_reserved_bytes, s.line, s.layer, o.step FROM oom o
+        LEFT JOIN phase p ON p.id = o.phase LEFT JOIN stack_text s ON s.id = o.stack WHERE o.op = 22 ORDER BY o.seq DESC LIMIT 1""").fetchone()
+    return dict(zip(("seq", "phase", "size", "allocated", "reserved", "line", "layer", "step"), row)) if row else None
+
+
+def granted(db, o):
+    """The requests of the same call in the same phase that passed: size, allocated and held behind each."""
+    return [e[3:6] for e in db.execute(EVENTS) if (e[2], e[6], e[7]) == (o["phase"], o["line"], o["layer"])]
+
+
+def outcome(dead, died, row, db):
+    """Whether the request passed in the changed program ROW, with DB its recording: True, False, and what was there behind it, (allocated, held), or None."""
+    position = (died["step"], PLACES[died["place"]])
+    ended = (row["step"], PLACES[row["place"]]) if row["refused"] else (1 << 30, 0)
+    if row["refused"] and row["place"] == "model":
+        return False, None
+    if died["place"] == "optimizer":  # other optimizers make other requests: what counts is of how many parameters the states are there
+        return ended > position or (ended == position and died["stateful"] < row["stateful"]), None
+    number, passed = len(granted(dead["db"], dead)), granted(db, dead)
+    if len(passed) > number:
+        return True, passed[number][1:]
+    return ended > position, None
+
+
+def judge_one(work, case, edits, said, dead, died, policy):
+    """A row of the table, and what is false about it."""
+    row = json.load(open(f"{work}/{case}.{edits}.json"))
+    db = opened(f"{work}/{case}.{edits}.db")
+    passed, behind = outcome(dead, died, row, db)
+    own = refused_of(db) if row["refused"] else None
+    says = said["says"]
+    false = []
+    if says != "this request may have passed" and passed != (says != "not enough alone"):
+        false.append(f"said '{says}'")
+    if says == "this request would not be made" and behind:
+        false.append("it was made")
+    if says == "this request would have passed" and passed and not behind and died["place"] != "optimizer":
+        says += " (it was not made)"
+    happened = "passed" if passed else f"refused {own['size'] / MIB:.1f} in {own['phase']}" if own else "refused"
+    freed = said_freed = left = None
+    if behind:
+        freed = dead["allocated"] + dead["size"] - behind[0]
+        left = dead["limit"] - (behind[0] if policy == "live" else behind[1])
+    elif not passed and own and own["phase"] == dead["phase"] and own["line"] == dead["line"]:
+        freed = dead["allocated"] + dead["size"] - own["allocated"] - own["size"]
+        left = dead["limit"] - own["size"] - (own["allocated"] if policy == "live" else own["reserved"])
+    said_freed = said["frees_bytes"]
+    return {"says": says, "happened": happened, "freed": freed, "said_freed": said_freed, "left": left, "said_left": said["room_bytes"], "false": false,
+            "open": says.startswith("this request may"), "earlier": said["earlier"]}
+
+
+def mib(x):
+    return "" if x is None else f"{x / MIB:.1f}"
+
+
+def judge(work, path, out):
+    said = json.load(open(path))
+    true, false, unsure, lost, near, far = 0, [], 0, [], 0, []
+    lines = ["| case | edit | said | happened | freed: said at least | measured | left: said | measured |", "| --- | --- | --- | --- | ---: | ---: | ---: | ---: |"]
+    rows = []
+    for case, answers in said.items():
+        try:
+            died = json.load(open(f"{work}/{case}.dead.json"))
+            dead = refused_of(opened(f"{work}/{case}.dead.db"))
+            dead.update(db=opened(f"{work}/{case}.dead.db"), limit=float(open(f"{work}/{case}.limit").read()) * MIB)
+        except (OSError, ValueError, AttributeError, sqlite3.Error) as error:
+            lost.append(f"{case}: {error}")
+            continue
+        lines.append(f"| {case} | - | {dead['size'] / MIB:.1f} MiB in {dead['phase']} of step {died['step']}, {CASES[case][1]} | refused | | {mib(dead['allocated'])} allocated | "
+                     f"| {mib(dead['limit'] - dead['reserved'])} of {dead['limit'] / MIB:.0f} |")
+        if PLACES.get(dead["phase"]) != PLACES[CASES[case][4]]:
+            lost.append(f"{case}: died in {dead['phase']} of step {died['step']}")
+        if answers["why_not"]:
+            lost.append(f"{case}: {answers['why_not']}")
+        for edits, why in answers["none"].items():
+            lines.append(f"| {case} | {edits} | {why[:90]} | | | | | |")
+        for edits, one in answers["changes"].items():
+            try:
+                r = judge_one(work, case, edits, one, dead, died, answers.get("policy"))
+            except (OSError, ValueError, KeyError, sqlite3.Error) as error:
+                lost.append(f"{case} {edits}: no figures: {error}")
+                continue
+            rows.append({"case": case, "edit": edits, **r})
+            lines.append(f"| {case} | {edits} | {r['says']}{', earlier' if r['earlier'] else ''} | {r['happened']}{' FALSE' if r['false'] else ''} | {mib(r['said_freed'])} | {mib(r['freed'])} | "
+                         f"{mib(r['said_left'])} | {mib(r['left'])} |")
+            true, unsure = true + (not r["false"] and not r["open"]), unsure + r["open"]
+            false += [f"{case} {edits}: {r['happened']}: {x}" for x in r["false"]]
+            for what, least in (("freed", True), ("left", False)):
+                if r[what] is None or r["said_" + what] is None:
+                    continue
+                off = r[what] - r["said_" + what]
+                good = off >= -0.02 * dead["limit"] if least else abs(off) <= 0.03 * dead["limit"]
+                near += good
+                if not good:
+                    far.append(f"{case} {edits}: {what} {mib(r[what])}, said {mib(r['said_' + what])} ({100 * off / dead['limit']:+.1f} % of the limit)")
+    lines += ["", f"{near} figures near (freed: at most 2 % of the limit less than was said; left: 3 % of it more or less), {len(far)} far"]
+    lines += ["far: " + x for x in far] + ["false: " + x for x in false] + ["no answer: " + x for x in lost]
+    lines.append(f"{true} sentences true, {len(false)} false, {unsure} left open, {len(lost)} without an answer")
+    print("\n".join(lines))
+    json.dump(rows, open(out, "w"), indent=1)
+    return bool(false) or not true
+
+
+def best_of(work, cases_said):
+    """report names the same three as whatif, word for word."""
+    bad = []
+    for case in json.load(open(cases_said)):
+        flat = [re.sub(r"\s+", " ", open(f"{work}/{case}.{x}.txt").read()) for x in ("whatif", "report")]
+        after = flat[0].split("nothing is said: ", 1)[-1]
+        after = re.sub(" $", "", after)
+        head = re.split(r" (?=[a-z_]+=\S+(?: [a-z_]+=\S+)? (?:frees|needs) )", after)[:3]
+        bad += [f"{case}: report has not '{h[:100]}'" for h in head if re.search(" (frees|needs) ", h) and h.strip() not in flat[1]]
+    print("\n".join(bad) if bad else "report has whatif's first three, word for word")
+    return bool(bad)
+
+
+def updates(work, out):
+    """Under each allocator: said of the native recording, and what the changed program took."""
+    rows, outside = [], 0
+    print("| model | update | allocator | allocated: said | measured | | reserved: said | measured | |")
+    print("| --- | --- | --- | ---: | ---: | ---: | ---: | ---: | ---: |")
+    for path in sorted(glob.glob(work + "/*.updated")):
+        model, update = os.path.basename(path)[: -len(".updated")].split(".")
+        try:
+            edits = json.load(open(path))["devices"][0]["edits"]
+        except (ValueError, LookupError):
+            edits = []
+        if len(edits) < 2:
+            print(f"| {model} | {update} | no prediction |||||||")
+            outside += 1
+            continue
+        for name, edit in (("base", edits[0]), ("in-backward", edits[1])):
+            for allocator in ("native", "expandable"):
+                file = f"{work}/{model}.{update}.{name}.{allocator}.json"
+                p = next((p for p in edit["policies"] if p["policy"] == "torch-" + allocator), None)
+                if edit["refused"] or not p or not os.path.exists(file) or not os.path.getsize(file):
+                    print(f"| {model} | {update}, {name} | {allocator} | no figures: {edit['refused']} ||||||")
+                    outside += 1
+                    continue
+                took, line = json.load(open(file)), f"| {model} | {update}, {name} | {allocator} "
+                for what, limit in (("allocated", 0.02), ("reserved", 0.03)):
+                    low, high, m = p[what + "_low_bytes"], p[what + "_high_bytes"], took[what]
+                    off = 0 if low <= m <= high else ((low if m < low else high) - m) / m
+                    good = off == 0 if low != high else abs(off) <= limit
+                    outside += not good
+                    text = mib(low) if low == high else f"{mib(low)} to {mib(high)}"
+                    line += f"| {text} | {mib(m)} | {'in it' if low != high and not off else f'{100 * off:+.2f} %'}{'' if good else ' OUTSIDE'} "
+                    rows.append({"model": model, "update": update, "edit": name, "allocator": allocator, "what": what, "low": low, "high": high, "measured": m})
+                print(line + "|")
+    json.dump(rows, open(out, "w"), indent=1)
+    print(f"updates: {len(rows)} figures, {outside} outside")
+    return bool(outside) or not rows
+
+
+if __name__ == "__main__":
+    steps = {"cases": cases, "plan": plan, "jobs": jobs, "judge": judge, "best": best_of, "updates": updates, "edits": lambda: print(*EDITS)}
+    sys.exit(steps[sys.argv[1]](*sys.argv[2:]))

@@ -1,0 +1,102 @@
+#!/usr/bin/env bash
+# refusals.sh TREE OUT - what `vramscope whatif` says of a program that died of out-of-memory, before the program is changed, held against the changed program.
+#
+# Each case is a model that dies at another place: forward, logits, backward, the optimizer's first states.  It is recorded without a limit, and of that recording the limit
+# is chosen under which it dies there; then it dies, recorded.  What `whatif` says of that recording and each change, and of the pairs that it names, goes to
+# OUT/refusals.json.  Only then the program is changed and run under the same limit: did the request pass, and how much was allocated and held behind it, or was it short of?
+# Beside that: gradients=in-backward of optimizers whose step makes its states anew (OUT/updates.json), recorded natively, then changed and run, native and expandable.
+#
+# TREE: an installed vramscope, with the fused loss.  OUT: the predictions, the tables (refusals.md, updates.md), the figures and the recordings of the deaths (dead.txz).
+# Needs a GPU and PyTorch with transformers and torchvision; some four minutes on 16 cores.
+#
+# CASES: these alone ("none": no case; refusals.py has their names).  EDITS: these alone.  UPDATES: MODEL.UPDATE of the second part ("": none).  JOBS at a time, 14.  SECONDS_MOST: of the
+# changed runs, 200.  KEEP: a folder for all recordings.  CPU_BLOCKS: a library of tests/e2e/frameworks/cpu_blocks.c; then blocks are PyTorch's on the CPU, and it is
+# asked about the bytes that are alive.  Exit status 1 where a sentence was false, 77 without a GPU.
+set -u
+tree=$(realpath "${1:?TREE: an installed tree}") out=${2:?OUT: a folder} here=$(cd "$(dirname "$0")" && pwd)
+mkdir -p "$out" && out=$(realpath "$out")
+python=${TEST_PYTHON:-python3} V=$tree/bin/vramscope
+if [ -z "${CPU_BLOCKS:-}" ]; then
+  "$python" -c 'import torch, sys; sys.exit(not torch.cuda.is_available())' 2>/dev/null || { echo "SKIP: no GPU or no PyTorch"; exit 77; }
+fi
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+export here python work V TRITON_CACHE_DIR=$work/triton OMP_NUM_THREADS=2 CPU_BLOCKS=${CPU_BLOCKS:-} COLUMNS=400 PYTHONWARNINGS=ignore
+jobs=${JOBS:-14} cases=${CASES:-all} updates=${UPDATES-llama.anew llama.lists olmo.anew vit.lists}
+[ -z "$CPU_BLOCKS" ] || updates=
+read -ra edits <<<"${EDITS:-$("$python" "$here/refusals.py" edits)}"
+
+# shellcheck disable=SC2317 # xargs calls them
+run() { # run NAME ALLOCATOR MODEL WORD...: trains, recorded; where it ended goes to NAME.json
+  local name=$1 conf='' how=() word limit=
+  [ "$2" = expandable ] && conf=expandable_segments:True
+  if [ -n "$CPU_BLOCKS" ]; then
+    how=(--simulated)
+    for word in "$@"; do case $word in limit=*) limit=$(awk "BEGIN { printf \"%d\", ${word#limit=} * 1048576 }") ;; esac; done
+    set -- "$@" device=cpu
+  fi
+  LD_PRELOAD=$CPU_BLOCKS CPU_BLOCKS_LIMIT=${limit:-18446744073709551615} PYTORCH_CUDA_ALLOC_CONF=$conf timeout 150 "$V" run -q "${how[@]}" -o "$work/$name.db" -- \
+    "$python" "$here/refusals_program.py" "${@:3}" >"$work/$name.json" 2>"$work/$name.err" || echo "bad $name: $(tail -n 2 "$work/$name.err" | tr '\n' ' ' | cut -c1-300)"
+}
+# shellcheck disable=SC2317
+change() { # change CASE ALLOCATOR MODEL STEPS BASE LIMIT EDIT...
+  local name words=("${@:7}")
+  name=$(IFS=+ && echo "${words[*]}")
+  run "$1.$name" "$2" "$3" "steps=$4" "base=$5" "limit=$6" "${words[@]}"
+}
+# shellcheck disable=SC2317
+die() { # die CASE MODEL ALLOCATOR BASE STEPS: under the limit that its recording without one gives
+  "$python" "$here/refusals.py" plan "$1" "$work/$1.whole.db" >"$work/$1.limit" && run "$1.dead" "$3" "$2" "base=$4" "steps=$5" "limit=$(cat "$work/$1.limit")"
+}
+# shellcheck disable=SC2317
+ask() { # ask CASE [EDITS]: of several "+" lies between
+  local how=() word
+  [ -z "$CPU_BLOCKS" ] || how=("--policy=live" "--capacity=$(awk '{ printf "%d", $1 * 1048576 }' "$work/$1.limit")")
+  for word in $(tr + ' ' <<<"${2:-}"); do how+=(-e "$word"); done
+  "$V" whatif --json "${how[@]}" "$work/$1.dead.db" >"$work/$1.${2:-all}.said" 2>"$work/$1.${2:-all}.why" || true
+  [ -n "${2:-}" ] || { "$V" whatif "$work/$1.dead.db" >"$work/$1.whatif.txt" && "$V" report "$work/$1.dead.db" >"$work/$1.report.txt"; } 2>/dev/null || true
+}
+export -f run change die ask
+all() { # all FUNCTION FILE [SECONDS]: FUNCTION for each line of FILE
+  [ -s "$2" ] || return 0
+  timeout "${3:-400}" xargs -P "$jobs" -L 1 bash -c "$1"' "$@"' _ <"$2"
+}
+
+: >"$work/wholes"
+: >"$work/deaths"
+[ "$cases" = none ] || "$python" "$here/refusals.py" cases "$cases" >"$work/deaths" || exit 2
+while read -r name model allocator base steps; do echo "$name.whole $allocator $model base=$base steps=$steps"; done <"$work/deaths" >"$work/wholes"
+for update in $updates; do
+  for allocator in native expandable; do
+    echo "$update.base.$allocator $allocator ${update%.*} update=${update#*.}" >>"$work/wholes"
+    echo "run $update.in-backward.$allocator $allocator ${update%.*} update=${update#*.} gradients=in-backward" >>"$work/changed"
+  done
+done
+all run "$work/wholes"
+all die "$work/deaths"
+echo "dead after $SECONDS s"
+while read -r name _; do
+  echo "$name"
+  printf "$name %s\n" "${edits[@]}"
+done <"$work/deaths" >"$work/asked"
+all ask "$work/asked"
+for update in $updates; do "$V" whatif --json -e gradients=in-backward "$work/$update.base.native.db" >"$work/$update.updated"; done
+"$python" "$here/refusals.py" jobs "$work" "$out/refusals.json" | sed 's/^/change /' >>"$work/changed"
+[ -z "$updates" ] || "$python" -c 'import json, sys; json.dump({p: json.load(open(p))["devices"][0]["edits"] for p in sys.argv[1:]}, sys.stdout, indent=1)' "$work"/*.updated >"$out/updates.said.json"
+(cd "$out" && sha256sum refusals.json updates.said.json 2>/dev/null)
+echo "said after $SECONDS s: $(grep -c ^ "$work/changed") changed programs"
+all '"$@" #' "$work/changed" "${SECONDS_MOST:-200}"
+echo "ran after $SECONDS s"
+status=0
+if [ -s "$work/deaths" ]; then
+  "$python" "$here/refusals.py" judge "$work" "$out/refusals.json" "$out/judged.json" | tee "$out/refusals.md"
+  [ "${PIPESTATUS[0]}" = 0 ] || status=1
+  [ -n "$CPU_BLOCKS" ] || "$python" "$here/refusals.py" best "$work" "$out/refusals.json" || status=1
+  (cd "$work" && tar cf - -- *.dead.db *.dead.json *.limit) | xz -T8 -2 >"$out/dead.txz"
+fi
+if [ -n "$updates" ]; then
+  "$python" "$here/refusals.py" updates "$work" "$out/updates.json" | tee "$out/updates.md"
+  [ "${PIPESTATUS[0]}" = 0 ] || status=1
+fi
+[ -z "${KEEP:-}" ] || { mkdir -p "$KEEP" && cp "$work"/*.db "$work"/*.json "$work"/*.limit "$work"/*.said "$work"/*.txt "$KEEP"; } 2>/dev/null
+exit $status

@@ -1,0 +1,121 @@
+"""refusals_program.py MODEL [EDIT[=VALUE]...] - trains MODEL of predictions_model.py, changed as the edits say, under a limit; prints as JSON where it ended.
+
+Beside the edits: limit=MIB of what PyTorch may reserve, steps=N, base=BATCH:SEQUENCE (factors of the model's shape as it is recorded), device=cpu, and update=anew or
+update=lists: an Adam that is written out, whose step makes its states anew, one parameter after the other or in lists.
+
+Of a program that ran out of memory: step and place (forward, backward, optimizer) of the request, and how many parameters had both of their states.
+"""
+import json
+import re
+import sys
+import time
+
+import torch
+
+import predictions_model as M
+
+
+class Anew(torch.optim.Optimizer):
+    """Adam whose states are replaced, not updated: while a new one is computed the old one is there."""
+
+    def __init__(self, params):
+        super().__init__(list(params), {})
+
+    @torch.no_grad()
+    def step(self, closure=None):
+        for p in self.param_groups[0]["params"]:
+            if p.grad is None:
+                continue
+            s, g = self.state[p], p.grad
+            s["m"] = 0.9 * s["m"] + 0.1 * g if "m" in s else 0.1 * g
+            s["v"] = 0.999 * s["v"] + 0.001 * g * g if "v" in s else 0.001 * g * g
+            p.sub_(1e-4 * s["m"] / (s["v"].sqrt() + 1e-8))
+
+
+class Lists(torch.optim.Optimizer):
+    """The same with lists of all parameters' states, which live beside those of the step before."""
+
+    def __init__(self, params):
+        super().__init__(list(params), {})
+
+    @torch.no_grad()
+    def step(self, closure=None):
+        params = [p for p in self.param_groups[0]["params"] if p.grad is not None]
+        m = [0.9 * self.state[p]["m"] + 0.1 * p.grad if "m" in self.state[p] else 0.1 * p.grad for p in params]
+        v = [0.999 * self.state[p]["v"] + 0.001 * p.grad**2 if "v" in self.state[p] else 0.001 * p.grad**2 for p in params]
+        for p, a, b in zip(params, m, v):
+            self.state[p].update(m=a, v=b)
+            p.sub_(1e-4 * a / (b.sqrt() + 1e-8))
+
+
+class EachInBackward(M.InBackward):
+    def __init__(self, params, make):
+        self.optimizers = {p: make([p]) for p in params}
+        for p in self.optimizers:
+            p.register_post_accumulate_grad_hook(self.now)
+
+
+def optimizer_of(net, edits):
+    make = {"anew": Anew, "lists": Lists}.get(edits.get("update"))
+    if not make:
+        return M.optimizer_of(net, edits)
+    return EachInBackward(net.parameters(), make) if "gradients" in edits else make(net.parameters())
+
+
+def stateful(net, optimizer):
+    """Parameters that have both states."""
+    found = 0
+    for p in net.parameters():
+        own = optimizer.optimizers[p] if hasattr(optimizer, "optimizers") else optimizer
+        s = own.state.get(p, {})
+        found += sum(torch.is_tensor(x) and x.shape == p.shape for x in s.values()) >= 2
+    return found
+
+
+def train(which, edits, at, device):
+    torch.manual_seed(1)
+    dtype = torch.bfloat16 if edits.get("types") == "bf16" else torch.float32
+    batch, sequence = (float(x) * (0.5 if device == "cpu" else 1) for x in edits.get("base", "1:1").split(":"))
+    net, loss = M.workload(which, batch * float(edits.get("batch", 1)), sequence * float(edits.get("sequence", 1)), dtype, device)
+    if "checkpoint" in edits:
+        M.recompute(M.layers_of(net, which), int(edits["checkpoint"] or 1))
+    if "loss" in edits:
+        import vramscope
+
+        vramscope.patch_loss(net)
+    optimizer = optimizer_of(net, edits)
+    at["count"] = lambda: stateful(net, optimizer)
+    for step in range(int(edits.get("steps", 4))):
+        for _ in range(int(edits.get("accumulate", 1))):
+            at.update(step=step + 1, place="forward")
+            out = loss(step)
+            at["place"] = "backward"
+            out.backward()
+            del out
+        at["place"] = "optimizer"
+        optimizer.step()
+        optimizer.zero_grad(set_to_none=edits.get("set_to_none") != "no")
+
+
+def main(which, *changes):
+    begun = time.time()
+    edits = {c.partition("=")[0]: c.partition("=")[2] for c in changes}
+    device = edits.get("device", "cuda")
+    at, row = {}, {"model": which, "edits": edits, "refused": None}
+    if "limit" in edits and device == "cuda":
+        torch.cuda.set_per_process_memory_fraction(float(edits["limit"]) * 2**20 / torch.cuda.get_device_properties(0).total_memory)
+    try:
+        train(which, edits, at, device)
+        if device == "cuda":
+            torch.cuda.synchronize()
+    except RuntimeError as error:
+        if not re.search("out of memory", str(error)):
+            raise
+        row.update(refused=str(error)[:300], step=at.get("step", 0), place=at.get("place", "model"), stateful=at["count"]() if "count" in at else 0)
+    if device == "cuda":
+        row.update(allocated=torch.cuda.max_memory_allocated(), reserved=torch.cuda.max_memory_reserved())
+    print(json.dumps({**row, "seconds": round(time.time() - begun, 1)}))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
