@@ -1,13 +1,14 @@
 /*
  * source_loss.c - what a line of Python gives a loss (source.h).
  *
- *      loss = F.cross_entropy(out.flatten(0, 1).float(), y)      what the loss is given: the call's first
- * argument
+ *      loss = F.cross_entropy(out.flatten(0, 1).float(), y)
  *
- *      logits = net(x).float()                                   the same, where the argument is a name: in
- * the loss = criterion(logits.view(-1, n), y)                   statement that made it, if none is between
+ *      logits = net(x).float()
+ *      loss = criterion(logits.view(-1, n), y)
  *
- * Only that it is fp32 can be said.  Where no line says so the model itself may have made it.
+ * What a loss is given is the first argument of its call, as in the first of these; where that is a name, the
+ * statement that made it says so, if no other one is between.  Only that it is fp32 can be said.  Where no
+ * line says so the model itself may have made it.
  */
 #include <string.h>
 

@@ -404,7 +404,7 @@ static void decide(struct cuda_plan *plan, bool own, uint64_t budget)
 /* Our own products spend no time on ignored tokens, but take longer than cuBLASLt's if all tokens count.  The
  * number of ignored tokens is not known here, so an estimated loss is accepted, which pays off if that share
  * of the tokens is ignored: 3 %, with which 2 of 98 ways that were measured on an H200 lose more than 5 %,
- * and 3.5 % with odds, with which none of them does that takes 2 ms or more.  Where rows are borrowed it is
+ * and 3.5 % with odds, with which one of them does, whose calls take 2 ms.  Where rows are borrowed it is
  * 11 %, as their price there is higher, and what ignored tokens would cost is the same. */
 static double price_of(const struct cuda_plan *plan)
 {

@@ -6,6 +6,8 @@
  *     for each chunk of tokens, one of these:
  *       plain     (gather)  logits = x weight^T   softmax: loss, and logits become g   dweight += g^T x
  *                 dbias += column sums of g   dinput = g weight  (scatter)
+ *       odds      (gather)  the labels' logits   e = odds of x weight^T   loss, and x becomes factor x
+ *                 dweight += e^T (factor x)   dinput = factor (e weight) + the label's part  (scatter)
  *       slabs     (gather)  for each slab: logits = x slab^T   scan
  *                 now the loss is known, and again for each slab: logits = x slab^T   logits become g
  *                 the slab's dweight and dbias   dinput += g slab
@@ -17,8 +19,8 @@
  *                 made at its beginning of all ranks'; slabs may be whole rows
  *       exchanged both in one run, of whole rows whose logits are kept in between: exchange.c
  *
- *     at the end  the labels' share of dweight, where there are odds   dweight and dbias in their type, rows
- * of dinput that no chunk made, the loss
+ *     at the end  the labels' share of dweight, where there are odds
+ *                 dweight and dbias in their type, rows of dinput that no chunk made, the loss
  */
 #include <float.h>
 #include <math.h>
