@@ -158,7 +158,7 @@ struct lce_label_rows_args {
     int32_t *counts;              /* [V] tokens of the class */
     int32_t *ends;                /* [V] where the class's slots end; counts up to there */
     int32_t *slots;               /* [N] tokens, those of a class one after the other */
-    struct lce_label_item *items; /* [MOST] */
+    struct lce_label_item *items; /* one for each block */
     int32_t *used;                /* how many slots there are, and how many items */
     const float *label_factors;   /* [N] */
     const void *x;
