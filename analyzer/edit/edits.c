@@ -270,6 +270,7 @@ static void go_on(struct edit_result *r, const struct program *from, const struc
         low.low = (struct program){0};
         join(&r->assumes, low.assumes);
         r->about = r->about || low.about;
+        r->moves = r->moves || low.moves;
         join(&r->costs, low.cost);
     }
     edit_free_result(&low);

@@ -76,6 +76,7 @@ struct edit_result {
     const char *cost;         /* of one change, what it costs where that is known; NULL */
     char *costs;              /* of several, likewise; owned */
     bool about;   /* kernels or lifetimes that nobody recorded: a figure is one of an interval, not exact */
+    bool moves;   /* what is recorded is made at other times, so other pieces of memory are free */
     bool nothing; /* it is refused since the program does so already, or has nothing to change */
 };
 

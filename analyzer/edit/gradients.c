@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "apply.h"
+#include "updates.h"
 
 #define SLACK (UINT64_C(1) << 20)
 
@@ -82,6 +83,13 @@ struct in_backward {
     bool first;             /* that request was of the first step, so not all states are recorded */
     int wanted;             /* then: states that a parameter has at least */
     uint32_t twin;          /* of the request, where that is a state: while its parameter is updated */
+    size_t at;              /* the event at which gradients are dealt with */
+    struct updates updates; /* where states are replaced */
+    struct turn {
+        uint64_t size;
+        uint32_t step, taken;
+    } * turns; /* gradients of a size that were there in a step */
+    size_t turn_count;
 };
 
 static int by_size(const void *a, const void *b, void *context)
@@ -179,8 +187,10 @@ static void find_states(const struct program *from, struct in_backward *in)
         }
     }
     want_states(from, in, adam);
-    if (in->replaced)
+    if (in->replaced) {
         find_successors(from, in);
+        in->updates = updates_find(from);
+    }
     in->used = xrealloc(NULL, in->state_count + 1);
     memset(in->used, 0, in->state_count + 1);
     if (in->state_count)
@@ -218,10 +228,45 @@ static void bear_states(struct build *b, struct in_backward *in, const struct ed
         build_born(b, like, size, phase, KIND_STATE);
 }
 
+/* How many gradients of SIZE this step had before. */
+static uint32_t take_turn(struct in_backward *in, uint64_t size)
+{
+    uint32_t step = in->updates.step[in->at];
+    size_t i = 0;
+    while (i < in->turn_count && in->turns[i].size != size)
+        i++;
+    if (i == in->turn_count)
+        *PUSH(in->turns, in->turn_count) = (struct turn){size, step, 0};
+    if (in->turns[i].step != step)
+        in->turns[i] = (struct turn){size, step, 0};
+    return in->turns[i].taken++;
+}
+
+/* What the recorded step does for this gradient's parameter, in its order.  False: that is not known. */
+static bool update_as_recorded(struct build *b, struct in_backward *in, uint64_t size, uint16_t phase)
+{
+    size_t n = 0;
+    const struct update_event *at =
+        in->replaced ? updates_of(&in->updates, in->at, size, take_turn(in, size), &n) : NULL;
+    for (size_t i = 0; i < n; i++) {
+        const struct trace_moment *e = &b->from->events[at[i].event];
+        const struct edit_block *was = &b->from->blocks[e->block];
+        if (e->what == MOMENT_BORN)
+            b->now[e->block] = build_born(b, was, was->size, phase, was->kind);
+        else
+            build_died(b, b->now[e->block], phase);
+    }
+    return n > 0;
+}
+
 static void update_and_free(struct build *b, uint32_t block, uint16_t phase, void *context)
 {
     struct in_backward *in = context;
     struct edit_block like = b->to.blocks[block];
+    if (update_as_recorded(b, in, like.size, phase)) {
+        build_died(b, block, phase);
+        return;
+    }
     in->twin = BLOCK_NEVER;
     bear_states(b, in, &like, phase);
     uint32_t anew[2] = {BLOCK_NEVER, BLOCK_NEVER}; /* beside those that they replace */
@@ -265,14 +310,16 @@ struct program apply_gradients(const struct program *from, const struct edit *e,
     find_states(from, &in);
     build_begin(&b, from);
     for (size_t i = 0; i < from->event_count; i++) {
+        in.at = i;
         if (node_done(from, i, &p))
             flush(&b, &p, from->facts->backward, update_and_free, &in);
         if (is_gradient_born(from, i))
             hold(&b, i, &p);
-        else if (!takes_place(&b, i, &in) && !is_behind(&b, i))
+        else if (!(in.replaced && in.updates.moved[i]) && !takes_place(&b, i, &in) && !is_behind(&b, i))
             build_copy(&b, i);
     }
     flush(&b, &p, from->facts->backward, update_and_free, &in);
+    r->moves = true;
     r->assumes = xformat("nothing else reads all gradients at once%s",
                          !in.first        ? ""
                          : in.wanted == 2 ? "; the first step makes two states of each parameter, as Adam's"
@@ -282,6 +329,8 @@ struct program apply_gradients(const struct program *from, const struct edit *e,
     free(in.used);
     free(in.prior);
     free(in.next);
+    free(in.turns);
+    updates_free(&in.updates);
     return build_end(&b);
 }
 

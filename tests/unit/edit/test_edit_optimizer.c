@@ -259,35 +259,62 @@ static void of_frozen_parameters_zero_3_gathers_all_at_the_high_end_alone(void *
     assert_true(p.high >= KIB(shares + 2700 + 100));
 }
 
-/* state = b * state + ...: s and r go when n and m are there, and the other way round in the next step. */
-static void states_that_each_step_makes_anew_are_none_beside_those_they_replace(void **state)
+/* state = b * state + ...: s and r go when n and m are there, and the other way round in the next step.  The
+ * gradient goes before x is made. */
+static void states_that_each_step_makes_anew_are_made_in_backward_as_they_were_in_the_step(void **state)
 {
     (void)state;
-    static const struct known anew[] = {{'w', KIB(400), KIND_PARAMETER, NOWHERE},
-                                        {'a', KIB(1000), KIND_SAVED, UNIT0},
-                                        {'g', KIB(400), KIND_GRADIENT, NODE1},
-                                        {'x', KIB(8), KIND_BACKWARD, NODE0},
-                                        {'s', KIB(400), KIND_STATE, NOWHERE},
-                                        {'r', KIB(400), KIND_STATE, NOWHERE},
-                                        {'n', KIB(400), KIND_STATE, NOWHERE},
-                                        {'m', KIB(400), KIND_STATE, NOWHERE},
-                                        {0}};
+    static const struct known anew[] = {
+        {'w', KIB(400), KIND_PARAMETER, NOWHERE}, {'a', KIB(1000), KIND_SAVED, UNIT0},
+        {'g', KIB(400), KIND_GRADIENT, NODE1},    {'x', KIB(8), KIND_BACKWARD, NODE0},
+        {'s', KIB(400), KIND_STATE, NOWHERE},     {'r', KIB(400), KIND_STATE, NOWHERE},
+        {'n', KIB(400), KIND_STATE, NOWHERE},     {'m', KIB(400), KIND_STATE, NOWHERE},
+        {'t', KIB(400), KIND_UPDATE, NOWHERE},    {0}};
     struct made m;
     make(&m,
          ".+w .+s .+r f+a b+g b+x b-x b-a o+n o-s o+m o-r .-g | f+a b+g b+x b-x b-a o+s o-n o+r o-m .-g |",
          anew);
     struct peaks p = edited(&m, "gradients=in-backward");
-    assert_int_equal(p.low, KIB(400 + 800 + 1000 + 400)); /* the gradient goes before x is made */
-    assert_int_equal(p.high, KIB(400 + 800 + 1000 + 400 + 800));
-    assert_int_equal(p.phase[OPTIMIZER], KIB(400 + 800));
-    /* in lists, of which the new one is there before the old one goes: in backward that is one parameter's */
+    assert_int_equal(p.low, KIB(400 + 800 + 1000 + 400 + 400)); /* one new state beside the old ones */
+    assert_int_equal(p.high, p.low);
+    assert_int_equal(p.phase[OPTIMIZER], KIB(400 + 800)); /* nothing is made there */
+    /* all new states are there before the old ones go, and a temporary with them */
     make(&m,
-         ".+w .+s .+r f+a b+g b+x b-x b-a o+n o+m o-s o-r .-g | f+a b+g b+x b-x b-a o+s o+r o-n o-m .-g |",
+         ".+w .+s .+r f+a b+g b+x b-x b-a o+n o+m o+t o-s o-t o-r .-g | f+a b+g b+x b-x b-a o+s o+r o-n o-m "
+         ".-g |",
          anew);
-    struct peaks lists = edited(&m, "gradients=in-backward");
-    assert_int_equal(lists.low, p.low);
-    assert_int_equal(lists.high, p.high);
-    assert_int_equal(lists.phase[OPTIMIZER], KIB(400 + 800));
+    p = edited(&m, "gradients=in-backward");
+    assert_int_equal(p.low, KIB(400 + 800 + 1000 + 400 + 800 + 400));
+    assert_int_equal(p.high, p.low);
+}
+
+/* w and v are as large as each other: their states a and b come in lists, and the first list's own are c, d.
+ */
+static void lists_of_states_are_dealt_to_their_parameters(void **state)
+{
+    (void)state;
+    static const struct known lists[] = {{'w', MIB(400), KIND_PARAMETER, NOWHERE},
+                                         {'v', MIB(400), KIND_PARAMETER, NOWHERE},
+                                         {'g', MIB(400), KIND_GRADIENT, NODE1},
+                                         {'h', MIB(400), KIND_GRADIENT, NODE0},
+                                         {'x', MIB(2000), KIND_BACKWARD, NODE1},
+                                         {'a', MIB(400), KIND_STATE, FOREACH},
+                                         {'b', MIB(400), KIND_STATE, FOREACH},
+                                         {'c', MIB(400), KIND_STATE, ADAM},
+                                         {'d', MIB(400), KIND_STATE, ADAM},
+                                         {'t', MIB(400), KIND_UPDATE, FOREACH},
+                                         {0}};
+    struct made m;
+    /* the whole lists are there at once: 800 + 800 + 1600 */
+    make(&m, ".+w .+v .+a .+b b+g b+h o+c o+d o-a o-b .-g .-h | b+g b+h o+a o+b o-c o-d .-g .-h |", lists);
+    struct peaks p = edited(&m, "gradients=in-backward");
+    assert_int_equal(p.low, MIB(800 + 800 + 400 + 400)); /* a state more, and the gradient that it is of */
+    assert_int_equal(p.high, p.low);
+    /* three for two parameters: whose they are is not known, so there are two ends */
+    make(&m, ".+w .+v .+a .+b b+g b+h o+c o+d o+t o-t o-a o-b .-g .-h | b+g b+h o+a o+b o-c o-d .-g .-h |",
+         lists);
+    p = edited(&m, "gradients=in-backward");
+    assert_true(p.high > p.low);
 }
 
 int main(void)
@@ -309,7 +336,8 @@ int main(void)
         cmocka_unit_test(of_one_rank_of_several_no_zero_is_told),
         cmocka_unit_test(of_frozen_parameters_zero_1_has_no_buckets),
         cmocka_unit_test(of_frozen_parameters_zero_3_gathers_all_at_the_high_end_alone),
-        cmocka_unit_test(states_that_each_step_makes_anew_are_none_beside_those_they_replace),
+        cmocka_unit_test(states_that_each_step_makes_anew_are_made_in_backward_as_they_were_in_the_step),
+        cmocka_unit_test(lists_of_states_are_dealt_to_their_parameters),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -275,10 +275,26 @@ static void in_backward_has_the_states_that_the_first_step_did_not_come_to(void 
     assert_asked(&m, "gradients=in-backward", MIB(109), REFUSAL_MAY_PASS, true, MIB(20));
     make_first(&m, ".+w .+v b+g b+h o+s o+t o+i o+j o+m", KIND_UPDATE);
     /* the update of the first one has two temporaries: 30 + 20 + 40 + 40 */
-    assert_asked(&m, "gradients=in-backward", MIB(129), REFUSAL_SHORT, false, MIB(30));
+    assert_asked(&m, "gradients=in-backward", MIB(128), REFUSAL_SHORT, false, MIB(30));
     /* of an optimizer that did not come to its step nobody knows how many states it makes */
     make_first(&m, ".+w .+v b+g b+k", KIND_BACKWARD);
     assert_asked(&m, "gradients=in-backward", MIB(54), REFUSAL_MAY_PASS, true, -(int64_t)MIB(20));
+}
+
+/* Of gradients that go earlier the blocks are known, but not to the last piece where they lie. */
+static void where_no_hundredth_decides_in_backward_passes_or_does_not(void **state)
+{
+    (void)state;
+    static const struct known kept[] = {
+        {'w', MIB(100), KIND_PARAMETER, NOWHERE}, {'s', MIB(100), KIND_STATE, NOWHERE},
+        {'g', MIB(100), KIND_GRADIENT, NODE1},    {'a', MIB(50), KIND_SAVED, UNIT0},
+        {'n', MIB(30), KIND_REQUEST, UNIT1},      {0}};
+    struct made m;
+    make(&m, ".+w .+s b+g | f+a f+n", kept); /* 300 MiB while there is a gradient, 380 with the request */
+    assert_asked(&m, "gradients=in-backward", MIB(310), REFUSAL_PASSES, true, MIB(100));
+    assert_asked(&m, "gradients=in-backward", MIB(302), REFUSAL_MAY_PASS, true, MIB(100));
+    assert_asked(&m, "gradients=in-backward", MIB(298), REFUSAL_MAY_PASS, true, MIB(100));
+    assert_asked(&m, "gradients=in-backward", MIB(290), REFUSAL_SHORT, true, MIB(100));
 }
 
 int main(void)
@@ -293,6 +309,7 @@ int main(void)
         cmocka_unit_test_teardown(a_request_for_a_temporary_is_a_temporary, first_is_over),
         cmocka_unit_test_teardown(in_backward_has_the_states_that_the_first_step_did_not_come_to,
                                   first_is_over),
+        cmocka_unit_test(where_no_hundredth_decides_in_backward_passes_or_does_not),
         cmocka_unit_test(an_end_of_memory_leaves_figures_and_says_which_request_has_no_room),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
