@@ -5,10 +5,13 @@
  *
  *     Tokens i < N with hidden states x_i (H numbers), an output layer W of V rows, labels y_i:
  *
- *         z_ic  = <x_i, W_c> + bias_c                  the logits; with a softcap C: C tanh(z / C); then with
- * a temperature T: z / T lse_i = log sum_c exp(z_ic) ce_i  = (1 - s) w_y (lse_i - z_iy) + (s / V) sum_c w_c
- * (lse_i - z_ic) zl_i  = q lse_i^2 H_i   = - sum_c p_ic log p_ic                the entropy, if wanted; p_ic
- * = exp(z_ic - lse_i)
+ *         z_ic  = <x_i, W_c> + bias_c          the logits; with a softcap C then C tanh(z / C); with a
+ *                                              temperature T then z / T
+ *         lse_i = log sum_c exp(z_ic)
+ *         ce_i  = (1 - s) w_y (lse_i - z_iy) + (s / V) sum_c w_c (lse_i - z_ic)
+ *         zl_i  = q lse_i^2
+ *         p_ic  = exp(z_ic - lse_i)
+ *         H_i   = - sum_c p_ic log p_ic        the entropy, if wanted
  *
  *     with label smoothing s, class weights w (1 where there are none), z-loss q.  A token counts where its
  *     label is not ignore_index.  Over the counted tokens, D = sum of w_y and n = their number:
@@ -115,10 +118,11 @@
  *     a budget beside cuBLASLt's, too, if only N, H and the strides are as they ask, exponentials lie
  *     there instead, relative to a power of two of each row and 192 classes: each probability is off by at
  *     most 2^-10 of itself, or is taken for 0 if it is below 2^-125 of the largest of these 192, and
- *     the loss is that of fp32 logits.  In bf16 they are relative to the label's logit where the
- *     vocabulary is a multiple of 8 or the products are those that skip ignored tokens: odds against the
- *     label, off by at most 2^-8 of themselves, of which no pass makes the gradient; the label's own part
- *     is added to dinput and dweight at the end, in fp32.  So gradients are about as exact as their own
+ *     the loss is that of fp32 logits.  In bf16 they are relative to the label's logit where the products
+ *     are those that skip ignored tokens, or, beside cuBLASLt's, where both gradients are wanted, V is a
+ *     multiple of 8 and no max_counted makes rows go by an index: odds against the label, off by at most
+ *     2^-8 of themselves, of which no pass makes the gradient; the label's own part is added to dinput and
+ *     dweight at the end, in fp32.  So gradients are about as exact as their own
  *     type can show, for V / 24 bytes of workspace a token of the chunk, and for odds 12 more, some 26 a
  *     token and 8 a class.  That takes whole rows of one rank's whole vocabulary, of at most 786,432
  *     classes, and no option that needs a logit again: no bias, softcap, smoothing, entropies.

@@ -3,8 +3,8 @@
  *
  *      width      COLUMNS, else the terminal's, else 80
  *      colours    on a terminal, unless NO_COLOR is set or TERM is dumb or unset
- *      ASCII      where LC_ALL, LC_CTYPE or LANG (the first that is set) names no UTF-8, or TERM is dumb;
- * where none is set, as in most containers, UTF-8
+ *      ASCII      where LC_ALL, LC_CTYPE or LANG (the first that is set) names no UTF-8, or TERM is dumb
+ *      UTF-8      elsewhere, also where none of the three is set, as in most containers
  */
 #ifndef VS_BASE_PAGE_H
 #define VS_BASE_PAGE_H

@@ -2,9 +2,10 @@
  * gather.c - ZeRO's stages 2 and 3 as PyTorch's fully_shard does them, where each unit of the model is
  * sharded by itself and what is in no unit together.
  *
- *      forward     | rest whole | unit 0 whole | unit 1 whole ...     stage 3: a unit's end frees what was
- * gathered backward    | unit 1 gathered again, the next one ahead | its gradients reduced to shares | unit 0
- * ...
+ *      forward     | rest whole | unit 0 whole | unit 1 whole ...
+ *      backward    | unit 1 gathered again, the next one ahead | its gradients reduced to shares | unit 0 ...
+ *
+ * In stage 3 the end of a unit's forward frees what was gathered for it.
  *
  * What is gathered arrives in one flat buffer and is copied out of it into parameters; the buffer is freed
  * when the next one was copied out.  Gradients are made whole, copied into a flat buffer when their unit is

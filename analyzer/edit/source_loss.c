@@ -6,9 +6,9 @@
  *      logits = net(x).float()
  *      loss = criterion(logits.view(-1, n), y)
  *
- * What a loss is given is the first argument of its call, as in the first of these; where that is a name, the
- * statement that made it says so, if no other one is between.  Only that it is fp32 can be said.  Where no
- * line says so the model itself may have made it.
+ * A loss is given the first argument of its call, as in the first of these.  Where that is a name, as in the
+ * second, the last statement that assigns to the name is read, if it ran for certain.  The answer is fp32 or
+ * nothing: where no line asks for fp32, the model may still have returned it.
  */
 #include <string.h>
 
@@ -19,37 +19,44 @@ static const char *const ways[] = {".float()", ".to(torch.float32)", ".to(dtype=
 
 #define WAYS (sizeof ways / sizeof *ways)
 
-/* Whether the call whose parenthesis opens at OPEN is of the loss: by the name of PyTorch's FUNCTION, or by
- * one that says so, as those of a module of a loss do. */
-static bool is_loss_call(const char *from, const char *open, const char *function)
+/* The name before the parenthesis at OPEN, in the text from FROM on; empty where none stands there. */
+static struct text_part name_before(const char *from, const char *open)
 {
-    const char *name = open;
-    while (name > from && text_is_word(name[-1]))
-        name--;
-    size_t n = (size_t)(open - name);
+    struct text_part name = {open, open};
+    while (name.from > from && text_is_word(name.from[-1]))
+        name.from--;
+    return name;
+}
+
+/* Whether NAME is of a loss: PyTorch's FUNCTION, or what people call a module that computes one. */
+static bool is_loss_name(struct text_part name, const char *function)
+{
+    size_t n = (size_t)(name.to - name.from);
     char word[64] = {0};
     if (!n || n >= sizeof word)
         return false;
-    memcpy(word, name, n);
+    memcpy(word, name.from, n);
     return !strcmp(word, function) || strcasestr(word, "loss") || strcasestr(word, "criterion") ||
            strcasestr(word, "entropy");
 }
 
-/* Behind the parenthesis of the one call of a loss in P; NULL: there is none, or several. */
+/* What follows the parenthesis of the only call of a loss in P; NULL: there is none, or several, or a class,
+ * whose arguments are not those of the loss: "CrossEntropyLoss(weight.float())(out, y)". */
 static const char *only_call(struct text_part p, const char *function)
 {
     const char *found = NULL;
     for (const char *at = p.from; (at = memchr(at, '(', (size_t)(p.to - at))); at++) {
-        if (!is_loss_call(p.from, at, function))
+        struct text_part name = name_before(p.from, at);
+        if (!is_loss_name(name, function))
             continue;
-        if (found)
+        if (found || isupper((unsigned char)*name.from))
             return NULL;
         found = at + 1;
     }
     return found;
 }
 
-/* From FROM on up to a comma or what closes the call. */
+/* The argument that begins at FROM: up to a comma, or to the parenthesis that closes the call. */
 static struct text_part first_argument(const char *from, const char *to)
 {
     int depth = 0;
@@ -67,8 +74,8 @@ static struct text_part first_argument(const char *from, const char *to)
     return p;
 }
 
-/* Losses that give the same where their input and their target change places: which of both is a copy is
- * known only where both are. */
+/* Losses whose input and target may be swapped.  Code does swap them, so an argument in fp32 may be the
+ * target: only if both are fp32, the input is. */
 static bool is_symmetric(const char *function)
 {
     static const char *const names[] = {"mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss"};
@@ -78,7 +85,7 @@ static bool is_symmetric(const char *function)
     return false;
 }
 
-/* The last of the ways to fp32 outside of all parentheses of P; NULL: there is none. */
+/* The last conversion to fp32 in P, outside of all parentheses; NULL: there is none. */
 static const char *widens_at(struct text_part p)
 {
     const char *found = NULL;
@@ -92,7 +99,7 @@ static const char *widens_at(struct text_part p)
     return found;
 }
 
-/* Strings and comments are not read, nor is what depends on a condition. */
+/* Whether P is free of strings and comments, which are not read, and of conditions. */
 static bool is_plain(struct text_part p)
 {
     return p.to > p.from && !memchr(p.from, '#', (size_t)(p.to - p.from)) &&
@@ -113,7 +120,7 @@ static bool is_chain(struct text_part p)
     return true;
 }
 
-/* Behind the parenthesis that closes the one at FROM; TO: none does. */
+/* What follows the parenthesis that closes the one at FROM; TO: none closes it. */
 static const char *closing(const char *from, const char *to)
 {
     int depth = 0;
@@ -125,8 +132,8 @@ static const char *closing(const char *from, const char *to)
     return to;
 }
 
-/* Whether P, which stands behind a tensor, changes its shape alone: ".view(-1, n)[0]".  A call of what stands
- * before it does not, since that is a model then. */
+/* Whether P, which follows an expression, changes nothing but a shape: ".view(-1, n)[0]".  "(x)" is no such
+ * P: what is called is a model and no tensor. */
 static bool only_shapes(struct text_part p)
 {
     static const char *const names[] = {"view",      "reshape", "flatten",   "squeeze",
@@ -147,13 +154,13 @@ static bool only_shapes(struct text_part p)
         const char *end = closing(p.from + n + 1, p.to);
         if (text_has((struct text_part){p.from, end}, "torch") ||
             text_has((struct text_part){p.from, end}, "dtype"))
-            return false; /* view(torch.int16) is no shape */
+            return false; /* view(torch.int16) changes the type */
         p.from = end;
     }
     return true;
 }
 
-/* Whether P ends in fp32: behind the last way to it there are shapes alone. */
+/* Whether the value of P is fp32: only changes of shape follow its last conversion. */
 static bool ends_wide(struct text_part p)
 {
     const char *at = is_plain(p) && is_chain(p) ? widens_at(p) : NULL;
@@ -167,7 +174,7 @@ static bool ends_wide(struct text_part p)
 
 /* ---- a name ---- */
 
-/* The equals sign of an assignment in LINE, outside of parentheses; NULL: there is none. */
+/* The first equals sign of an assignment in LINE, outside of parentheses; NULL: there is none. */
 static const char *assigns_at(struct text_part line)
 {
     int depth = 0;
@@ -179,20 +186,35 @@ static const char *assigns_at(struct text_part line)
     return NULL;
 }
 
-/* Whether NAME may be another thing behind LINE. */
+/* Whether LINE assigns to NAME, also after another target or statement: "a = out = net(x)". */
+static bool assigns_to(struct text_part line, const char *name)
+{
+    const char *equals;
+    for (struct text_part rest = line; (equals = assigns_at(rest)); rest.from = equals + 1)
+        if (text_has_word((struct text_part){line.from, equals}, name))
+            return true;
+    return false;
+}
+
+/* Whether LINE may have lines of other statements at its end: a parenthesis in a string, which counts as one,
+ * may have hidden where it ends. */
+static bool may_end_before(struct text_part line)
+{
+    size_t n = (size_t)(line.to - line.from), first = (size_t)(strchrnul(line.from, '\n') - line.from) + 1;
+    return first < n && (memchr(line.from, '"', n) || memchr(line.from, '\'', n));
+}
+
+/* Whether NAME may be something else after LINE. */
 static bool may_change(struct text_part line, const char *name)
 {
     static const char *const others[] = {"for", "with", "del", "as", "global", "nonlocal"};
-    const char *equals = assigns_at(line);
-    bool other = memmem(line.from, (size_t)(line.to - line.from), ":=", 2) != NULL;
+    bool other = may_end_before(line) || memmem(line.from, (size_t)(line.to - line.from), ":=", 2) != NULL;
     for (size_t i = 0; i < sizeof others / sizeof *others; i++)
         other = other || text_has_word(line, others[i]);
-    if (other && text_has_word(line, name))
-        return true;
-    return equals && text_has_word((struct text_part){line.from, equals}, name);
+    return (other && text_has_word(line, name)) || assigns_to(line, name);
 }
 
-/* Whether LINE is "NAME = ...", and what it has on its right side then. */
+/* Whether LINE is "NAME = ...", and nothing before that; RIGHT gets its right side. */
 static bool is_assignment(struct text_part line, const char *name, struct text_part *right)
 {
     size_t n = strlen(name);
@@ -205,8 +227,8 @@ static bool is_assignment(struct text_part line, const char *name, struct text_p
     return true;
 }
 
-/* Whether NAME, at the line AT of the function whose statements begin at BODY, was made fp32 by the last
- * statement that made it: one that always ran before. */
+/* Whether NAME is fp32 at the line AT of a function whose statements begin at BODY: the last statement that
+ * assigns to it makes it so, and has run whenever AT is reached. */
 static bool is_made_wide(const char *body, const char *at, const char *name)
 {
     bool wide = false;
@@ -215,17 +237,18 @@ static bool is_made_wide(const char *body, const char *at, const char *name)
         struct text_part p = text_statement(line), right;
         size_t here = text_indent(line);
         if (!text_is_blank(line)) {
-            wide = wide && here >= indent; /* else it was in a part that may not have run */
+            wide = wide && here >= indent; /* else it was in a block that may not have run */
             if (is_assignment(p, name, &right)) {
                 wide = ends_wide(right);
                 indent = here;
             } else if (may_change(p, name)) {
                 wide = false;
             }
+            wide = wide && p.to <= at; /* else it may have hidden a change, or is AT's own statement */
         }
         line = p.to > line ? p.to : at;
     }
-    return wide && text_indent(at) == indent; /* else a loop may come to AT again */
+    return wide && text_indent(at) == indent; /* deeper, AT may be in a loop that assigns to it later */
 }
 
 enum source_says source_says_of_loss(const char *text, int64_t line, const char *caller, const char *function)
@@ -234,10 +257,10 @@ enum source_says source_says_of_loss(const char *text, int64_t line, const char 
     struct text_part statement = at && *at ? text_statement(at) : (struct text_part){text, text};
     const char *call = only_call(statement, function);
     struct text_part given = call ? first_argument(call, statement.to) : (struct text_part){text, text};
+    const char *comma = given.to + strspn(given.to, " \t\n");
     if (!call || !is_plain(given) || text_has_word(statement, "if") || text_has_word(statement, "lambda"))
         return SOURCE_UNKNOWN;
-    const char *comma = given.to + strspn(given.to, " \t\n");
-    if (is_symmetric(function) && (comma >= statement.to || *comma != ','))
+    if (comma >= statement.to || *comma != ',') /* without a target it takes a loss: "log_loss(...)" */
         return SOURCE_UNKNOWN;
     if (is_symmetric(function))
         return ends_wide(given) && ends_wide(first_argument(comma + 1, statement.to)) ? SOURCE_FP32

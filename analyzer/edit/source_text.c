@@ -1,7 +1,9 @@
-/* source_text.c - see source_text.h. */
+/*
+ * source_text.c - lines, statements and functions in a text of Python (source_text.h), from its line breaks,
+ * indents and parentheses alone.
+ */
 #include "source_text.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #define LINES_MOST 40 /* of a statement */
@@ -26,6 +28,7 @@ bool text_is_blank(const char *line)
     return !first || first == '\n' || first == '\r' || first == '#';
 }
 
+/* How many parentheses are open at TO, or at a comment before it, if DEPTH are at FROM. */
 static int depth_after(const char *from, const char *to, int depth)
 {
     for (; from < to && *from != '#'; from++)
@@ -39,9 +42,10 @@ struct text_part text_statement(const char *line)
     int depth = 0;
     for (int i = 0; i < LINES_MOST && *p.to; i++) {
         const char *end = strchrnul(p.to, '\n');
+        bool goes_on = end > p.to && end[-1] == '\\' && !memchr(p.to, '#', (size_t)(end - p.to));
         depth = depth_after(p.to, end, depth);
         p.to = *end ? end + 1 : end;
-        if (depth <= 0)
+        if (depth <= 0 && !goes_on)
             break;
     }
     return p;

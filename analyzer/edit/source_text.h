@@ -28,12 +28,13 @@ static inline bool text_is_word(char c)
 const char *text_line(const char *text, int64_t line);
 size_t text_indent(const char *line);
 bool text_is_blank(const char *line);
-/* From LINE on until its parentheses are closed, and whatever else stands in its last line. */
+/* The lines from LINE on until its parentheses are closed and no backslash continues it.  Other statements in
+ * the last of them belong to it. */
 struct text_part text_statement(const char *line);
-/* WORD, with no letter of a longer name beside it. */
+/* Whether P has WORD, not as a part of a longer name. */
 bool text_has_word(struct text_part p, const char *word);
 bool text_has(struct text_part p, const char *text);
-/* From the line of the "def NAME(" that LINE lies in; NULL: it lies in none, or in another one's. */
+/* The line of "def NAME(" whose body has LINE; NULL: LINE is in no function, or in another one. */
 const char *text_function(const char *text, const char *line, const char *name);
 
 #endif

@@ -5,8 +5,8 @@
  * softmax.  One call, of one stack, in fp32:
  *
  *      queries scaled, keys scaled, [copies of both in another order]
- *      scores S, weights S, bool of S, bool of rows, a number      products, softmax, rows that are all
- * masked [dropout's bool of S, weights S], [values in another order], output
+ *      scores S, weights S, bool of S, bool of rows, a number    products, softmax, rows that are all masked
+ *      [dropout's bool of S, weights S], [values in another order], output
  *
  * In 16 bits it first takes copies of queries, keys and values in fp32, since PyTorch 2.5, which brought this
  * softmax too: all of the above is as large as before.  The weights and the output are made narrow at the

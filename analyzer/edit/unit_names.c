@@ -9,8 +9,7 @@
  *      ConvNeXt.features.1.0.block.5      ConvNeXt.features.1.0    number upon number: features.1 is a stage,
  *      RegNet.block2.block2-0.f.a.0       RegNet.block2.block2-0   and its modules are the units
  *      ConvNeXt.features.2.1              ConvNeXt.features.2      no stage: no module in it has others in it
- *      ConvNeXt.classifier.2              -                        such a list where the model has better
- * ones
+ *      ConvNeXt.classifier.2              -                        the same, where the model has better lists
  *
  * A number right behind a letter (down1) is a unit's where several modules have that name, with modules in
  * them, and no such list is in them.  Elsewhere it is none (layer1 of a ResNet, block2, conv1).

@@ -10,12 +10,14 @@
  * This header has what is read when a file is opened: the process, its devices, phases and peaks, what was
  * lost.  What is read on demand has a header for each subject, all in this folder:
  *
- *   living.h     what lived at a peak        curve.h     totals over the run     steps.h    training steps
- *   stacks.h     call stacks                 ooms.h      out-of-memory           tables.h   samples, costs,
- * pools, ranges waste.h      where blocks lay unused     held.h      what some blocks held   tape.h     a
- * framework's requests blocks.h     a framework's blocks        lives.h     every block's life      stream.h
- * the large tables, row by row sweep.h      a sweep's points            relabel.h   other phases and steps
- * asked.h    what blocks were asked for as
+ *   living.h     what lived at a peak          curve.h      totals over the run
+ *   steps.h      training steps                stacks.h     call stacks
+ *   ooms.h       out-of-memory                 tables.h     samples, costs, pools, ranges
+ *   waste.h      where blocks lay unused       held.h       what some blocks held
+ *   tape.h       a framework's requests        blocks.h     a framework's blocks
+ *   lives.h      every block's life            stream.h     the large tables, row by row
+ *   sweep.h      a sweep's points              relabel.h    other phases and steps
+ *   asked.h      what blocks were asked for as
  */
 #ifndef VS_READ_TRACE_H
 #define VS_READ_TRACE_H

@@ -2,8 +2,9 @@
  * addresses.h - where the driver puts what PyTorch's allocator asks of it: of two free blocks of a size the
  * allocator takes the one that lies lower, so that these places decide what is reserved.
  *
- *      cuMemAlloc           a gap of a region that it has, else a new region below all others: multiples of
- * 32 MiB reserved addresses   likewise below all others
+ *      cuMemAlloc           a gap of a region that it has, else a new region below all others; regions are
+ *                           multiples of 32 MiB
+ *      reserved addresses   likewise below all others
  */
 #ifndef VS_REPLAY_ADDRESSES_H
 #define VS_REPLAY_ADDRESSES_H

@@ -4,8 +4,8 @@
  * Where the tape was recorded under the same policy, what the recorded allocator asked of the driver stands
  * in it before the request that needed it:
  *
- *      SEGMENT_ALLOC 0x7f..., 20 MiB      asked: the simulation must ask for 20 MiB too, and gets that
- * address ALLOC         0x7f...              same:  it must hand out that address
+ *      SEGMENT_ALLOC 0x7f..., 20 MiB    asked: the simulation must ask for 20 MiB too, and gets that address
+ *      ALLOC         0x7f...            same:  it must hand out that address
  *
  * Segments that went back have a cause: the allocator made room for a request, collected garbage, the program
  * called empty_cache(), or a private pool ended.  A recording of `run` has the driver's refusals, the limit

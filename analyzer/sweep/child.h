@@ -1,8 +1,9 @@
 /*
  * child.h - a program that is given a time: what it was when that is over, and nothing of it left.
  *
- *      start in a group of its own --> wait --> SIGTERM to all --> 10 s, or its own time where that is less
- * --> SIGKILL to all
+ *      start in a group of its own --> wait --> SIGTERM to all --> wait 10 s --> SIGKILL to all
+ *
+ * The second wait is as long as the program's own time where that is less.
  *
  * "All" is the group and whatever became ours since: a process whose parent ends is handed to us, also one
  * that made itself a session of its own, as launchers of ranks have their workers do.

@@ -3,8 +3,8 @@
  *
  *      DIR/batch=1,seq=512/run*.db   the recordings, one a process that used the GPU
  *      DIR/batch=1,seq=512/log       what the command printed
- *      DIR/batch=1,seq=512/outcome   one line, written last: with it the point is done, also by a sweep that
- * goes on
+ *      DIR/batch=1,seq=512/outcome   one line, written last: with it the point is done, also for a sweep that
+ *                                    goes on later
  */
 #ifndef VS_SWEEP_POINT_H
 #define VS_SWEEP_POINT_H

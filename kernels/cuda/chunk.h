@@ -24,7 +24,6 @@ struct lce_chunk_shape {
 
 /* Whether a product of m x n sums is so small that it fills the GPU only if each sum is split over several
  * multiprocessors, which needs scratch for partial sums.  Larger products gained at most 2.1 % of the whole
- *
  * by scratch. */
 bool lce_worth_splitting(int64_t m, int64_t n, int processors);
 
@@ -34,8 +33,7 @@ double lce_product_seconds(int processors, int64_t m, int64_t n, int64_t k, uint
 /* Seconds of a product that takes ARITHMETIC seconds and adds to its old output, moving TRAFFIC bytes. */
 double lce_adding_seconds(double arithmetic, double traffic);
 
-/* The estimated seconds of all chunks of CHUNK tokens: good only for
- * comparing chunks. */
+/* The estimated seconds of all chunks of CHUNK tokens: good only for comparing chunks. */
 double lce_chunk_seconds(const struct lce_chunk_shape *shape, int64_t chunk);
 
 /* whose.c: the same with the products of product.cu, if all tokens count, and with cuBLASLt's; the two can be
@@ -46,7 +44,8 @@ double lce_their_seconds(const struct lce_chunk_shape *shape, int64_t chunk);
 /* How many parts of tiles our dinput of TOKENS stores, if it has room for all that it wants. */
 int64_t lce_split_room(int processors, int64_t tokens, int64_t hidden, int64_t vocab);
 
-/* The chunk for those products, of at most MOST tokens: as few chunks as possible, as even as tiles allow. */
+/* The chunk for the products of product.cu: as few chunks as possible of at most MOST tokens and at most
+ * 2560, as even as tiles allow; or of at most 2048, if these are not estimated to be slower. */
 int64_t lce_own_choose(const struct lce_chunk_shape *shape, int64_t most);
 
 /* The fastest chunk of at most MOST tokens; of equals the smallest.  Candidates are the sizes that were

@@ -299,19 +299,18 @@ bool cuda_takes_exponents(const struct cuda_run *run);
 int32_t cuda_exponents_tiles(const struct cuda_plan *plan); /* of a row; 0: there are no exponentials */
 int cuda_exponents_pass(const struct cuda_run *run, int64_t first, int64_t rows);
 
-/* odds.c: odds in the place of exponentials.  Whether a plan, which has exponentials, may store them; whether
- * this run does; how many bytes of the workspace they need beside those of exponentials, and their place in
- * it. */
+/* odds.c: odds in the place of exponentials.  Whether a plan that may store exponentials may store odds;
+ * whether this run does; adds to LAYOUT and TOTAL what odds need beside exponentials; finds their kernels. */
 bool cuda_odds_fit(const struct cuda_plan *plan);
 bool cuda_takes_odds(const struct cuda_run *run);
 void cuda_odds_lay_out(const struct cuda_plan *plan, int64_t chunk, struct cuda_layout *layout,
                        size_t *total);
 int cuda_odds_find(struct cuda_plan *plan);
-/* Whether tokens are counted by their class, of which there are none at the beginning. */
+/* Whether this run counts the tokens of each class, so that the counters have to be 0 before. */
 bool cuda_counts_labels(const struct cuda_run *run);
-/* In turn: for each chunk the rows and references before its product, and after it the
- * losses, factors and factor x, which is where cuda_odds_x says; dinput; once after all, the labels' share of
- * dweight. */
+/* In the order of a run.  For each chunk: before the logits' product the gathered rows and the references;
+ * after it the losses, the factors, and x times the factors, which cuda_odds_x says the place of; after
+ * cuBLASLt's product of dinput, dinput.  After all chunks: the labels' share of dweight. */
 int cuda_odds_start(const struct cuda_run *run, int64_t first, int64_t rows);
 int cuda_odds_rows(const struct cuda_run *run, int64_t first, int64_t rows);
 void *cuda_odds_x(const struct cuda_run *run, int64_t first);

@@ -1,20 +1,21 @@
 /*
- * label_rows.cuh - the labels' share of dweight, after all chunks: to each class's row is added
+ * label_rows.cuh - the labels' share of dweight.  After all chunks each class's row gets
  *
  *     the sum over the class's tokens of g_y x        g_y: the label's entry of the gradient (odds.cuh)
  *
- * in fp32, in the order of the tokens, so that the bits are the same in every run.  The tokens of a class are
- * collected first:
+ * added, in fp32 and in the order of the tokens, so that the bits are the same in every run.  The tokens of a
+ * class are collected first:
  *
- *     count     odds_start: how many tokens each class has, from the 0 that lce_prepare leaves
- *     reserve   a class gets as many slots, wherever the counter of slots happens to stand, and an item
- *     place     a token takes one of its class's slots, whichever happens to be the next
- *     add       the block of an item puts the class's tokens in order, and adds
+ *     count     odds_start has counted the tokens of each class, from the 0 that lce_prepare leaves
+ *     reserve   each class reserves as many slots, and one or several items of work, at shared counters: the
+ *               order of the classes differs from run to run
+ *     place     each token takes the next of its class's slots: their order differs, too
+ *     add       the block that has an item sorts the class's tokens, and adds them up
  *
- * Most classes have few tokens, and a block takes the whole row.  One with many has an item for each slice of
- * its row, in which several lanes of threads take tokens in turn, so that the most frequent token is no work
- * of one block alone.  Some tokens are put in order by counting, for each, how many are below it; a lot of
- * them by a bit for each token of a window, window by window.
+ * Most classes have few tokens, and a block takes the whole row.  A class with many has an item for each
+ * slice of its row, and in a slice several groups of threads take tokens in turn, so that the most frequent
+ * token is not the work of one block alone.  As many tokens as a block has threads are sorted by counting,
+ * for each, how many are below it; more than that with a bit for each token of a window, window by window.
  */
 #ifndef LCE_CUDA_LABEL_ROWS_CUH
 #define LCE_CUDA_LABEL_ROWS_CUH
@@ -26,7 +27,7 @@ namespace lce
 
 constexpr int label_threads = 256, slice_threads = LCE_LABEL_SLICE / 8,
               slice_lanes = label_threads / slice_threads;
-constexpr int32_t window_words = 128, window = 32 * window_words, some = label_threads;
+constexpr int32_t window_words = 128, window = 32 * window_words, rank_most = label_threads;
 
 /* The sum of VALUE over the lanes before this one; *ALL is that over the warp. */
 __device__ inline int32_t before_in_warp(int32_t value, int32_t *all)
@@ -41,7 +42,8 @@ __device__ inline int32_t before_in_warp(int32_t value, int32_t *all)
     return sum - value;
 }
 
-/* Takes COUNT of what is left, for each lane of a warp, with one addition. */
+/* Reserves COUNT of what the counter *USED counts, for each lane of a warp, with one addition; returns the
+ * lane's first. */
 __device__ inline int32_t take(int32_t *used, int32_t count)
 {
     int32_t all, first = 0;
@@ -73,13 +75,13 @@ __device__ inline void place_token(const lce_label_rows_args &a)
 
 using WindowBits = int32_t[window_words];
 using WindowTokens = int32_t[window];
-using SomeTokens = int32_t[some];
+using RankedTokens = int32_t[rank_most];
 using Lanes = float[label_threads][8];
 
-/* COUNT tokens, at most `some`, in order. */
-__device__ inline void order_some(const int32_t *slots, int32_t count, WindowTokens &tokens)
+/* Sorts COUNT tokens, at most `rank_most`, by their rank. */
+__device__ inline void sort_by_rank(const int32_t *slots, int32_t count, WindowTokens &tokens)
 {
-    LCE_SHARED(SomeTokens, unordered);
+    LCE_SHARED(RankedTokens, unordered);
     const int32_t i = static_cast<int32_t>(threadIdx.x), token = i < count ? slots[i] : 0;
     if (i < count)
         unordered[i] = token;
@@ -92,9 +94,9 @@ __device__ inline void order_some(const int32_t *slots, int32_t count, WindowTok
     __syncthreads();
 }
 
-/* Those of the tokens that lie in the window from FIRST on, in order; returns how many. */
-__device__ inline int32_t order_window(const int32_t *slots, int32_t count, int32_t first,
-                                       WindowTokens &tokens)
+/* Sorts those of the tokens that lie in the window from FIRST on; returns how many they are. */
+__device__ inline int32_t sort_window(const int32_t *slots, int32_t count, int32_t first,
+                                      WindowTokens &tokens)
 {
     LCE_SHARED(WindowBits, bits);
     LCE_SHARED(WindowBits, before);
@@ -127,7 +129,7 @@ __device__ inline int32_t order_window(const int32_t *slots, int32_t count, int3
     return all;
 }
 
-/* Adds to SUM what every STEP-th of ordered tokens, from BEGIN on, has in eight columns. */
+/* Adds to SUM eight columns of every STEP-th of the sorted tokens, from BEGIN on. */
 __device__ inline void add_tokens(const lce_label_rows_args &a, const int32_t *tokens, int32_t count,
                                   int32_t begin, int32_t step, int64_t column, float (&sum)[8])
 {
@@ -169,7 +171,7 @@ template <typename T> struct Eight {
     }
 };
 
-/* A whole row, of few tokens; the old values are on their way before the tokens are in order. */
+/* Adds the few tokens of a class to its whole row. */
 template <typename T>
 __device__ inline void add_whole(const lce_label_rows_args &a, const lce_label_item &item,
                                  WindowTokens &tokens)
@@ -177,7 +179,7 @@ __device__ inline void add_whole(const lce_label_rows_args &a, const lce_label_i
     T *row = static_cast<T *>(a.out) + item.label * a.out_stride;
     const int32_t *ordered = a.slots + item.begin;
     if (item.count > 1) {
-        order_some(ordered, item.count, tokens);
+        sort_by_rank(ordered, item.count, tokens);
         ordered = tokens;
     }
     for (int64_t column = threadIdx.x * 8; column < a.hidden; column += 8 * label_threads) {
@@ -188,7 +190,7 @@ __device__ inline void add_whole(const lce_label_rows_args &a, const lce_label_i
     }
 }
 
-/* A slice of a row; each lane takes every slice_lanes-th token. */
+/* Adds the many tokens of a class to a slice of its row; each lane takes every slice_lanes-th token. */
 template <typename T>
 __device__ inline void add_slice(const lce_label_rows_args &a, const lce_label_item &item,
                                  WindowTokens &tokens)
@@ -196,14 +198,15 @@ __device__ inline void add_slice(const lce_label_rows_args &a, const lce_label_i
     LCE_SHARED(Lanes, lanes);
     const int32_t thread = static_cast<int32_t>(threadIdx.x), lane = thread / slice_threads;
     const int64_t column = static_cast<int64_t>(item.slice) * LCE_LABEL_SLICE + thread % slice_threads * 8;
-    const bool inside = column<a.hidden, windows = item.count> some;
+    const bool inside = column < a.hidden;
+    const bool windows = item.count > rank_most;
     float sum[8] = {};
     for (int64_t first = 0; first < (windows ? a.labels.tokens : 1); first += window) {
         int32_t here = item.count;
         if (windows)
-            here = order_window(a.slots + item.begin, item.count, static_cast<int32_t>(first), tokens);
+            here = sort_window(a.slots + item.begin, item.count, static_cast<int32_t>(first), tokens);
         else
-            order_some(a.slots + item.begin, item.count, tokens);
+            sort_by_rank(a.slots + item.begin, item.count, tokens);
         if (inside)
             add_tokens(a, tokens, here, lane, slice_lanes, column, sum);
     }

@@ -1,11 +1,12 @@
 /*
- * odds.c - odds in the place of exponentials (odds.cuh): where they fit, their memory, and the kernels around
- * the products.
+ * odds.c - odds in the place of exponentials (odds.cuh): when they are stored, their memory, and the kernels
+ * around the products.
  *
- * They are bf16, which a product takes as they are, and whose range leaves room on both sides of the label's
- * logit; fp16 has exponentials.  Factor x needs a place.  Products of ours have gathered the chunk's rows of
- * x, which are not needed any more; beside cuBLASLt's products it is the chunk's own rows of dinput, which is
- * made after dweight.  So there both gradients must be wanted, and rows be where the caller has them.
+ * Odds need bf16, whose range leaves room on both sides of the label's logit; in fp16 there are exponentials.
+ * dweight's product takes x times the rows' factors in the place of x, which needs memory for a chunk's rows.
+ * With products of ours those are the gathered rows of x, which are overwritten, as nothing reads them later.
+ * Beside cuBLASLt's products they are the chunk's own rows of dinput, which is made after dweight: so there
+ * both gradients must be wanted, and the rows of x must lie where the caller has them.
  */
 #include "cuda.h"
 
@@ -16,14 +17,14 @@ static int64_t slices_of(const struct cuda_plan *plan)
     return (plan->base.problem.hidden + LCE_LABEL_SLICE - 1) / LCE_LABEL_SLICE;
 }
 
-/* As many items as there can be: a class each, or slices of those with many tokens. */
+/* The most items that there can be: one for each class that has tokens, and the slices of those with many. */
 static int64_t items_of(const struct cuda_plan *plan)
 {
     const int64_t tokens = plan->base.problem.tokens;
     return tokens + tokens / LCE_LABEL_FEW * slices_of(plan);
 }
 
-/* Whether factor x may lie in the caller's rows of dinput. */
+/* Whether x times the factors may lie in the caller's rows of dinput. */
 static bool beside_fits(const struct cuda_plan *plan)
 {
     const struct lce_problem *p = &plan->base.problem;
@@ -148,7 +149,7 @@ int cuda_odds_rows(const struct cuda_run *r, int64_t first, int64_t rows)
     return cuda_launch(r, plan->kernels.own.odds_rows, (unsigned int)rows, THREADS, &a);
 }
 
-/* After cuBLASLt's product; ours is turned into dinput where its rows are copied to the caller's. */
+/* After cuBLASLt's product.  After ours own_scatter does the same while it copies rows to the caller's. */
 int cuda_odds_dinput(const struct cuda_run *r, int64_t first, int64_t rows)
 {
     const struct cuda_plan *plan = r->plan;
@@ -167,7 +168,7 @@ int cuda_odds_dinput(const struct cuda_run *r, int64_t first, int64_t rows)
     return cuda_launch(r, plan->kernels.own.odds_dinput, (unsigned int)rows, THREADS, &a);
 }
 
-/* ---- all of them ---- */
+/* ---- after all chunks ---- */
 
 static struct lce_label_rows_args label_arguments(const struct cuda_run *r)
 {

@@ -1,31 +1,31 @@
 /*
- * odds.cuh - the odds of each class against the label in the place of bf16 logits, which no pass turns into
- * the gradient.
+ * odds.cuh - the odds of each class against the label, stored in the place of bf16 logits, so that no pass
+ * has to turn logits into the gradient.
  *
- * Of a row without options the gradient is, with p the softmax, scale p_c of a class other than the label,
- * and a number of its own, g_y, of the label.  So it is one factor times
+ * With p the softmax of a row without options, the gradient is scale p_c of every class c but the label, and
+ * a number g_y of the label's own.  So, whatever k is, one factor turns all of the row's
  *
  *     e_c = 2^(z_c bits - k)      bits = log2(e) / temperature, and e_y = 0
  *
- * and g_y, whatever k is.  The sum over the row, of which the factor consists, is known at the row's end
- * only; k has to be known before.  Here k is the label's logit, times bits, rounded up to an integer, so that
- * the e_c are the odds of the classes against the label but for less than a factor of 2.  That logit is a row
- * of x times a row of the weight, which costs next to nothing.  The products' end stores e_c in bf16, which
- * is off by the same share of itself whatever its size, and the factor goes where it is cheap:
+ * into its gradient, but for g_y.  The factor contains the sum over the row, which is known only at the row's
+ * end, but k has to be known before the row is stored.  Here k is the label's logit, times bits, rounded up
+ * to an integer; so e_c is what its name says, up to a factor of 2.  That logit is the product of a row of x
+ * and a row of the weight, which costs next to nothing.  The end of the logits' product stores e_c in bf16,
+ * whose relative error is the same for any size, and the factor goes where it is cheap:
  *
  *     dinput  = factor (e weight) + g_y (the label's row of the weight)
  *     dweight = e^T (factor x)    + g_y x, added to the label's row
  *
- * The first products are those of matrices; x times its factors, and what is added, are N H numbers, where a
- * pass over the gradient would read and write N V.  The second terms are added in fp32 at the very end
- * (dweight's after all chunks), so the label's part, which is most of the gradient of a random softmax, is
- * rounded once.
+ * The first terms are the matrix products that are needed anyway.  x times its factors, and the second terms,
+ * are N H numbers, where a pass over the gradient would read and write N V.  The second terms are added in
+ * fp32 at the very end (dweight's after all chunks), so the label's part, which is most of the gradient of a
+ * random softmax, is rounded once.
  *
- * A logit that is 2^headroom times as probable as the label, or more, has no place in that: sooner or later
- * it would overflow.  A tile of the product that has one takes the integer above its own largest logit
- * instead of k, and `one_power`, a pass over this row alone, brings the row's odds to one power of two.  It
- * is needed by tokens whose loss is above 44.  What is below 2^-126 of k is taken for 0: as the label itself
- * is in the row's sum, with about 1, that is nothing of it.
+ * The odds of a class that is 2^headroom times as probable as the label, or more, would overflow sooner or
+ * later.  A tile of the product that has such a class stores its row relative to the integer above the row's
+ * largest logit in the tile, instead of k, and `one_power`, a pass over this row alone, brings the row's odds
+ * to one power of two.  Only tokens whose loss is above 44 can need that.  Odds below 2^-126 are taken for 0:
+ * beside the label, whose own share of the row's sum is between 1/2 and 1, they do not count.
  */
 #ifndef LCE_CUDA_ODDS_CUH
 #define LCE_CUDA_ODDS_CUH
@@ -45,15 +45,15 @@ __device__ inline void widen_vector(const uint4 &raw, float (&out)[8])
 
 /* ---- before the product ---- */
 
-/* Not finite: every tile shall take its own power of two. */
+/* The k of a row whose label has LOGIT.  If it is not finite: -inf, so that every tile takes its own. */
 __device__ inline float reference_of(float logit, float bits)
 {
     const float k = ceilf(logit * bits);
     return fabsf(k) < CUDART_INF_F ? k : -CUDART_INF_F;
 }
 
-/* A block takes a row: copies it, if that is asked for, and multiplies it by its label's row of the weight.
- */
+/* A block takes a row: it gathers the row, where rows are gathered, and multiplies it by its label's row of
+ * the weight. */
 __device__ inline void odds_start(const lce_odds_start_args &a)
 {
     const int64_t row = blockIdx.x, vectors = a.hidden / 8;
@@ -88,9 +88,9 @@ __device__ inline void odds_start(const lce_odds_start_args &a)
         atomicAdd(a.counts + label, 1);
 }
 
-/* ---- after it ---- */
+/* ---- after the product ---- */
 
-/* Brings a row's odds, whose tiles are relative to several powers of two, to the largest of these. */
+/* Makes all odds of a row relative to MOST, the largest of the powers of two that its tiles have. */
 __device__ inline void one_power(uint4 *line, int32_t vectors, const lce_tile_sum *tiles, float most)
 {
     for (int32_t i = static_cast<int32_t>(threadIdx.x); i < vectors; i += odds_threads) {
@@ -149,7 +149,7 @@ __device__ inline void scale_row(const lce_odds_rows_args &a, int64_t row, const
         to[i] = scaled_vector(x_row(a, row)[i], factor);
 }
 
-/* The row of a token that does not count: odds of 0, where a product reads them. */
+/* Zeroes the row of a token that does not count, where a product reads it. */
 __device__ inline void odds_nowhere(const lce_odds_rows_args &a, int64_t row, uint4 *line, int32_t vectors)
 {
     if (a.softmax.skips && skipped(a.softmax.index + a.softmax.first, row))
@@ -161,9 +161,9 @@ __device__ inline void odds_nowhere(const lce_odds_rows_args &a, int64_t row, ui
         to[i] = make_uint4(0, 0, 0, 0);
 }
 
-/* The row's sums, and in *POWER the power of two that its odds are relative to.  Almost every row's tiles are
- * relative to its reference, and their sums are added as they are; otherwise, or if one is NaN, they are
- * brought to one power first. */
+/* The row's sums; *POWER becomes the power of two that its odds are relative to.  In almost every row all
+ * tiles are relative to the row's reference, and their sums are added as they are.  Where one is not, or a
+ * sum is NaN, the odds are brought to one power first. */
 __device__ inline Part odds_part(const lce_odds_rows_args &a, int64_t row, uint4 *line, int32_t vectors,
                                  float *power)
 {
@@ -212,7 +212,7 @@ __device__ inline void odds_rows(const lce_odds_rows_args &a)
 
 /* ---- dinput ---- */
 
-/* Eight numbers of a row of dinput, from the product's. */
+/* Turns eight numbers of the product into those of dinput. */
 __device__ inline void odds_dinput_of(float (&v)[8], const lce_odds_factors &f, const uint4 &of_label)
 {
     float w[8];
@@ -222,7 +222,7 @@ __device__ inline void odds_dinput_of(float (&v)[8], const lce_odds_factors &f, 
         v[k] = fmaf(f.label, w[k], f.others * v[k]);
 }
 
-/* A block takes a row of dinput, which holds the product. */
+/* A block takes a row of dinput, where the product lies, and turns it into dinput. */
 __device__ inline void odds_dinput(const lce_odds_dinput_args &a)
 {
     const int64_t row = blockIdx.x, token = a.first + row;

@@ -4,8 +4,8 @@
  *
  * It runs beside the other consumer's arithmetic (product_turns.cuh), in the registers that hold the sums.  A
  * thread has, of each 64 rows of the tile, 48 logits of a row and 48 of the one 8 below; the other logits of
- * a row are those of its three neighbours.  Only where one of these four has the label among its own are they
- * looked through for it.
+ * a row are those of its three neighbours.  A warp looks through its logits for labels only where one of its
+ * threads has a label among its own.
  */
 #ifndef LCE_CUDA_PRODUCT_EXPONENTS_CUH
 #define LCE_CUDA_PRODUCT_EXPONENTS_CUH
@@ -16,7 +16,7 @@
 namespace lce
 {
 
-/* Over the four threads that share a row. */
+/* The largest value, and the sum, over the four threads that share a row. */
 __device__ inline float row_most(float value)
 {
     value = fmaxf(value, __shfl_xor_sync(~0u, value, 1));
@@ -28,8 +28,9 @@ __device__ inline float row_sum(float value)
     return value + __shfl_xor_sync(~0u, value, 2);
 }
 
-/* A thread's logits of a row are d[4 i + 2 Half] and the one after it, of the classes 8 i and 8 i + 1 from
- * its first class on. */
+/* Takes the label's logit out of a row: moves it to *TARGET, if this thread has it, and leaves -inf.  A
+ * thread's logits of a row are d[4 i + 2 Half] and the one after it, of the classes 8 i and 8 i + 1 from its
+ * first class on; LABEL is counted from there, negative if there is none. */
 template <int Half, int Count>
 __device__ inline void take_label(float (&d)[Count], int32_t label, float *target)
 {
@@ -60,11 +61,12 @@ template <int Half, int Count> __device__ inline void cut_classes(float (&d)[Cou
                 d[4 * i + 2 * Half + j] = -CUDART_INF_F;
 }
 
-/* How many times as probable as the label, in powers of two, an odd may be (odds.cuh). */
+/* Odds are relative to the label up to 2^headroom (odds.cuh). */
 constexpr float headroom = 64;
 
-/* Turns a row's logits into exponentials, and packs each two of them into the first one's place.  The product
- * is rounded up, so that none is above 1; odds are relative to REFERENCE unless that is too far below. */
+/* Turns a row's logits into exponentials, and packs each two of them into the first one's place.  The power
+ * of two is that above the largest of them; the product is rounded up, so that none exceeds 1.  Odds are
+ * relative to REFERENCE instead, unless that is more than the headroom below. */
 template <bool Odds, int Half, int Count>
 __device__ inline lce_tile_sum to_exponents(float (&d)[Count], float bits, float reference)
 {

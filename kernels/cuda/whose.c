@@ -1,18 +1,18 @@
 /*
  * whose.c - estimates the time of chunks with products of ours and with cuBLASLt's, to choose between them.
  *
- * Ours take tiles of a fixed size, 256 tokens high where they are tokens by something, so chunks that are no
- * multiple of that compute rows that nobody wants; and a cluster of two blocks takes one tile after the
- * other, so clusters idle in the last round.  Their times follow from that:
+ * Our products have tiles of a fixed size, of 256 tokens where the result has rows of tokens, so chunks that
+ * are no multiple of that compute rows that are not needed; and each cluster of two blocks computes one tile
+ * after the other, so some clusters idle in the last round.  Their times follow from that:
  *
  *     logits    rounds of tiles of 256 tokens x 192 classes, over H
  *     dweight   rounds of tiles of 192 classes x 256 of H, over the tokens, beside what is read and written
  *     dinput    rounds of tiles of 256 tokens x 256 of H, over the classes; the last round's tiles are split
  *               along the classes (product_split.h)
  *
- * cuBLASLt chooses among many tiles, so its rates hardly depend on the shape, but for tokens, of which they
- * take 64 at a time, and for H, of which its tiles of dinput take 256; and the last classes of a vocabulary
- * that is no multiple of 8 go elsewhere (tail.c).  Where exponentials are stored in the place of logits
+ * cuBLASLt chooses among many sizes of tiles, so its rates hardly depend on the shape, except that its tiles
+ * take 64 tokens at a time and those of dinput 256 of H; and the last classes of a vocabulary that is no
+ * multiple of 8 are computed elsewhere (tail.c).  Where exponentials are stored in the place of logits
  * (exponents.c), our product makes those in either case, and only dweight and dinput are chosen.
  *
  * Rates are those of an H200 in bf16: fitted to the kernels' times of every other shape of
@@ -24,8 +24,8 @@
 
 #include <math.h>
 
-/* The pass over N tokens' logits, or over their exponentials with what the end of their product takes longer;
- * of odds that end, and what is done with matrices of N by H (odds.cuh). */
+/* What the logits of N tokens take beside their product: the pass over them.  For exponentials, that includes
+ * what the product's end takes longer; odds take that, and the passes over matrices of N by H (odds.cuh). */
 static double pass_seconds(const struct lce_chunk_shape *s, int64_t n)
 {
     if (s->odds)
@@ -39,16 +39,19 @@ enum { TOKENS = 256, CLASSES = 192, WIDE = 256, STEP = 64 };
 
 static const double tile_flops[3] = {800e12, 770e12, 820e12}; /* of all clusters: logits, dweight, dinput */
 
+/* How many times UNIT covers COUNT. */
 static int64_t above(int64_t count, int64_t unit)
 {
     return (count + unit - 1) / unit;
 }
 
+/* STEPS of tiles of M by N, each over 64 of k, at RATE operations a second of all clusters together. */
 static double steps_seconds(int processors, double steps, int64_t m, int64_t n, double rate)
 {
     return steps * 2.0 * (double)(m * n) * STEP / (rate / (processors / 2));
 }
 
+/* Dinput: whole rounds of its tiles, and the rest, split into parts for which there is ROOM. */
 static double split_seconds(int processors, int64_t tiles, int64_t steps, int64_t room)
 {
     const int64_t clusters = processors / 2;
@@ -105,7 +108,7 @@ static double their_logits(const struct lce_chunk_shape *s, int64_t n, double ti
     return pass_seconds(s, n) + 1.08 * 2.0 * tiles * (double)s->hidden / flops;
 }
 
-/* Of three products, or of two where ours makes the logits. */
+/* The last classes' share of three products, or of two where ours makes the logits. */
 static double tail_seconds(const struct lce_chunk_shape *s, int64_t n, double dweight)
 {
     const double share = s->grad_element == 4 ? 0.24 : 0.08;
@@ -128,8 +131,8 @@ static double their_chunk(const struct lce_chunk_shape *s, int64_t n, bool first
 
 /* ---- all chunks ---- */
 
-static double all(const struct lce_chunk_shape *s, int64_t chunk,
-                  double one(const struct lce_chunk_shape *, int64_t, bool))
+static double sum_chunks(const struct lce_chunk_shape *s, int64_t chunk,
+                         double one(const struct lce_chunk_shape *, int64_t, bool))
 {
     const int64_t whole = s->tokens / chunk, last = s->tokens % chunk;
     double seconds = last ? one(s, last, whole == 0) : 0;
@@ -140,17 +143,17 @@ static double all(const struct lce_chunk_shape *s, int64_t chunk,
 
 double lce_own_seconds(const struct lce_chunk_shape *s, int64_t chunk)
 {
-    return all(s, chunk, own_chunk);
+    return sum_chunks(s, chunk, own_chunk);
 }
 
 double lce_their_seconds(const struct lce_chunk_shape *s, int64_t chunk)
 {
-    return all(s, chunk, their_chunk);
+    return sum_chunks(s, chunk, their_chunk);
 }
 
 /* ---- the chunk of ours ---- */
 
-/* Chunks of about the same length, of whole tiles, as few as there can be of at most MOST tokens. */
+/* The length of chunks of at most MOST tokens that are as few and as even as whole tiles allow. */
 static int64_t equal_chunks(const struct lce_chunk_shape *s, int64_t most)
 {
     if (most >= s->tokens)

@@ -1,14 +1,13 @@
 /*
- * foreach.c - see foreach.h.  The structures are those of ATen/native/cuda/MultiTensorApply.cuh, for n = 1 to
- * 5
+ * foreach.c - see foreach.h.  The structures are those of ATen/native/cuda/MultiTensorApply.cuh, n = 1 to 5,
  *
  *      TensorListMetadata<n>, FusedOptimizerTensorListMetadata<n>      110, 64, 48, 36, 30 tensors
  *      TensorListScalarListMetadata<T, n>                               96, 64, 48, 36, 30
  *
  * each with 320 blocks: a byte for a block's tensor, an int for its chunk of it; and of Shape.cu
  *
- *      CatArrInputTensorMetadata<T, unsigned, n, m>    n tensors: three ints and a byte of each, 32 bytes of
- * each of m
+ *      CatArrInputTensorMetadata<T, unsigned, n, m>    n tensors: three ints and a byte of each; and
+ *                                                      32 bytes of each of m
  */
 #include "foreach.h"
 

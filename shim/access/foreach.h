@@ -2,8 +2,9 @@
  * foreach.h - the lists of tensors that PyTorch's foreach kernels, and those of torch.cat, get by value, and
  * how much of them counts.
  *
- *      foreach  list 0 [0 .. tensors)  list 1 ...  numel [0 .. tensors)  (scalars, or steps)  block -> tensor
- * block -> chunk cat      list 0 [0 .. tensors)  numbers of each: offset, extent, elements, strides
+ *      foreach  list 0 [0 .. tensors)  list 1 ...  numel [0 .. tensors)  (scalars, or steps)
+ *               block -> tensor  block -> chunk
+ *      cat      list 0 [0 .. tensors)  numbers of each: offset, extent, elements, strides
  *
  * Such a structure lies on the stack and is filled only as far as there are tensors; behind them are words
  * that earlier calls left there, often addresses of blocks that this launch does not use.  (A launch may

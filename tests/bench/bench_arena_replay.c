@@ -4,7 +4,7 @@
  *
  *      bench_arena_replay [passes=N] [lag=EVENTS] [event=BYTES] [slack=PERMILLE] [small=BYTES]
  *                         [trim=BYTES] [window=FREES] [capacity=BYTES] [keep=FREES] [plain=1] [defer=1]
- * [waits=0] [mappings=CHUNKS] [device=CHUNKS] [without=RULE] TRACE...
+ *                         [waits=0] [mappings=CHUNKS] [device=CHUNKS] [without=RULE] TRACE...
  *
  * TRACE: "N ALL", then ALL lines "a ID SIZE STREAM" or "f ID [STREAM]", of which N set up what was live when
  * the recording began (bench_arena_trace.py writes it of a PyTorch snapshot, or of a recording under the

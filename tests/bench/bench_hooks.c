@@ -11,8 +11,7 @@
  * LD_PRELOAD=build/release/tests/hooks/libhooks_preload.so the recording itself is a double: what is left is
  * the wrapper.
  *
- *      bench_hooks NUMBER TIMES    the hooked calls of the NUMBERth subject alone, for who counts
- * instructions
+ *      bench_hooks NUMBER TIMES    the hooked calls of the NUMBERth subject alone, to count instructions
  */
 #define _GNU_SOURCE
 #define __CUDA_API_VERSION_INTERNAL

@@ -1,12 +1,17 @@
 #!/usr/bin/env python3
-"""checkpoint_lives.py BUILD MODEL... - what makes `whatif --edit=checkpoint` wide: requests that a native recording lacks, or lives that none has.
+"""checkpoint_lives.py BUILD MODEL... - measures why `whatif --edit=checkpoint` gives wide intervals of reserved.
 
-Each MODEL (cnn, densenet, mobilenet, efficientnet2: tests/gpu/predictions_model.py) trains on the CPU, as it is and with checkpoints, where a
-preloaded library reports its tensors as blocks.  Then its data get GROWTH times as large, what convolutions take beside tensors 0.6 to 2 times that, and each block the place
-that PyTorch's native allocator gives it, in a copy of the recording.  Of that there are two: one that lacks the requests of what is no tensor, as a recording
-of a GPU does, and one that has them.  What `whatif` says of either is held against the program that has checkpoints, its requests replayed.
+Two things are not in a recording of a GPU: the requests of raw blocks (workspaces, which are no tensors), of which the native allocator reports rounded sizes
+alone; and how long what a checkpoint no longer saves lives in the first forward.  This gives `whatif` the first, to see what it changes:
 
-No test: some minutes a model.  TEST_PYTHON names a Python with PyTorch and torchvision.
+    record     MODEL trains on the CPU, as it is and with checkpoints; a preloaded library reports its tensors as blocks (cpu_blocks.c)
+    enlarge    each recording is copied as if from a GPU: tensors with a batch get GROWTH times as large, workspaces of convolutions 0.6 to 2 times that, and
+               each block has the place that PyTorch's native allocator would give it (class Allocator)
+    compare    whatif's interval, once of a copy without the requests of raw blocks and once of one with them, and what the program with checkpoints reserves:
+               a replay of its own requests, which are all known
+
+MODEL: cnn, densenet, mobilenet or efficientnet2 (tests/gpu/predictions_model.py).  BUILD: a build folder.  TEST_PYTHON: a Python with PyTorch and torchvision.
+This is no test: it takes some minutes a model.
 """
 import bisect
 import hashlib
@@ -31,7 +36,7 @@ POLICIES = ("torch-native", "torch-expandable")
 # ---- the program ----
 
 def train(model, edit, log):
-    """LOG gets the element type and shape of each tensor that an operation gave."""
+    """Trains MODEL; the file LOG gets address, time, element type and shape of each tensor that an operation returned."""
     import torch
     from torch.utils._python_dispatch import TorchDispatchMode
     from torch.utils._pytree import tree_flatten
@@ -70,8 +75,10 @@ def train(model, edit, log):
 # ---- PyTorch's native allocator ----
 
 class Allocator:
+    """Which block a request gets: the smallest free one of its pool that is large enough, else one of a new segment; what is left of it is split off."""
+
     def __init__(self):
-        self.free_blocks, self.end = [], 1 << 44  # free ones by pool, size and address
+        self.free_blocks, self.end = [], 1 << 44  # (small pool?, size, address), sorted; where the next segment begins
         self.size, self.is_free, self.small, self.before, self.after = {}, {}, {}, {}, {}
 
     def place(self, address, size, small, before, after):
@@ -121,10 +128,10 @@ class Allocator:
         self.put(address)
 
 
-# ---- a recording of a GPU, of one of the CPU ----
+# ---- from a recording of the CPU to one as of a GPU ----
 
 def tensors_of(db, log):
-    """A tensor's storage is the last block that was born at its address before the operation that gave it had ended."""
+    """Element type and shape of each block that is a tensor's, by the block's event: the last one at the tensor's address before its operation returned."""
     start, = db.execute("SELECT start_realtime_ns FROM process").fetchone()
     births, known = {}, {}
     for seq, t, address in db.execute("SELECT seq, t_ns, address FROM event WHERE op = 'block_alloc' ORDER BY seq"):
@@ -139,7 +146,7 @@ def tensors_of(db, log):
 
 
 def raw_request(size, phase, layer, growth):
-    """Of what is no tensor: a convolution's differ, and are no whole blocks."""
+    """The request of a raw block once data are GROWTH times as large; a convolution's workspace gets another factor, by its size, and ends within a block."""
     if phase not in ("forward", "backward") or not layer or size < 4096:
         return size
     if "conv" not in layer:
@@ -149,6 +156,7 @@ def raw_request(size, phase, layer, growth):
 
 
 def as_on_a_gpu(path, log, out, growth, requests):
+    """Copies the recording PATH to OUT, enlarged; with REQUESTS it has those of raw blocks, too."""
     shutil.copy(path, out)
     db, allocator, living, allocated, tensors, made = sqlite3.connect(out), Allocator(), {}, 0, {}, {}
     known = tensors_of(db, log)
@@ -191,7 +199,7 @@ def as_on_a_gpu(path, log, out, growth, requests):
 # ---- figures ----
 
 def reserved(vramscope, db, edit, policy):
-    """Low and high; without EDIT those of the program as it is."""
+    """Both ends of what whatif says of EDIT; without EDIT of the program as it is, which the answer to any edit has, too."""
     said = subprocess.run([vramscope, "whatif", "--json", "--policy=" + policy, "--edit=" + (edit or "foreach=no"), db], capture_output=True, text=True, check=True)
     row = next(r for r in json.loads(said.stdout)["devices"][0]["edits"] if bool(r["edit"]) == bool(edit))
     return next((p["reserved_low_bytes"], p["reserved_high_bytes"]) for p in row["policies"] if p["policy"] == policy)
@@ -214,7 +222,7 @@ def compare(vramscope, model, figures):
             for policy in POLICIES:
                 true, _ = reserved(vramscope, "changed.db", "", policy)
                 text = f"{model}, data {growth} times, {edit}, {policy}: {true / MIB:.0f} MiB"
-                for lacks, name in (True, "requests lack"), (False, "requests are there"):
+                for lacks, name in (True, "requests missing"), (False, "all requests"):
                     low, high = reserved(vramscope, f"base-{lacks}.db", edit, policy)
                     beside = max(low - true, true - high, 0)
                     figures.setdefault((policy, name), []).append((100 * (high - low) / true, 100 * beside / true))

@@ -9,10 +9,9 @@
  * through the other mapping, at another place, so from another processor of the GPU.  All let the next begin
  * at once.
  *
- *      waits       before it touches memory it waits for the one before, as such kernels must
+ *      waits          before it touches memory it waits for the one before, as such kernels must
  *      looks, waits   reads the words before it waits as well: lines of the other mapping lie in its cache
- *      does not wait  is wrong, and has to be found wrong: else nothing overlapped, and the rest proves
- * nothing
+ *      does not wait  is wrong, and has to be found wrong: else nothing overlapped, and the rest is no proof
  *
  * Exit: 0, 1 where words were wrong that must not be, 2 where the check could not find what is wrong, 77
  * without a GPU.

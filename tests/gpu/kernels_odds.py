@@ -1,21 +1,21 @@
-"""What kernels_check.py does besides: odds in the place of bf16 logits (kernels/cuda/odds.cuh), where what can go wrong is.
+"""A part of kernels_check.py: odds in the place of bf16 logits (kernels/cuda/odds.cuh), where they are likely to go wrong.
 
-Of the labels' share of dweight: classes with one token, with some, with a lot and with all of them, in rows that are no
-multiple of a slice, added to what was there, or summed in fp32 over chunks.  Of the reference: tokens whose label is
-2^64 times less probable than another class, beside others.  Of factor x: in the gathered rows, and in the caller's rows
-of dinput, where cuBLASLt makes the gradients.
+The labels' share of dweight: of classes with one token, with 60, with 200 and with all of them; in rows that are no
+multiple of a slice, added to old values, or summed in fp32 over chunks.  What odds are relative to: rows whose label is
+more than 2^64 times less probable than another class, beside rows where it is not.  x times the factors: in the gathered
+rows (OURS), and in the caller's rows of dinput where cuBLASLt makes the gradients (BESIDE).
 """
 import numpy as np
 import kernels_lce as K
 from kernels_case import EMULATED, Case, mine, problem, report
 from kernels_regimes import BESIDE, EXACT, OURS, PEAKED, exponential
 
-LABELLED = 4e-3  # one token of 600 that is lost is 4e-2
-ONCE = 2.5e-3  # dweight over many chunks, of which each rounds it where its labels' share is not added at the end: 5e-3 and more
+LABELLED = 4e-3  # of gradients; if one token of 600 is lost, the error is 4e-2
+ONCE = 2.5e-3  # of dweight over many chunks; if its labels' share is rounded in each of them, the error is 5e-3 or more
 
 
 def skewed(n, v, random):
-    """Labels of which class 0 has 200 tokens, 1 has 70, 2 has 60 and 3 one."""
+    """Labels of N tokens: class 0 has 200 of them, 1 has 70, 2 has 60, 3 has one."""
     labels = random.integers(4, v, n)
     for label, count in ((0, 200), (1, 70), (2, 60), (3, 1)):
         labels[random.permutation(np.flatnonzero(labels > 3))[:count]] = label
@@ -23,6 +23,7 @@ def skewed(n, v, random):
 
 
 def labelled(library, memory, what, shape, labels, whose, how=None, case=None, limit=LABELLED, **values):
+    """Random inputs with LABELS, but where the case ignores a token: within LIMIT of the reference, and the same bits again."""
     if not mine():
         return
     n, h, v = shape
@@ -53,7 +54,7 @@ def unlikely(library, memory, whose, quick):
 
 
 def odds(library, memory, quick):
-    """Compute capability 9.0 alone: the products that make them are its."""
+    """On compute capability 9.0 alone, which has the products that store odds."""
     if memory.stream is None or memory.capability() != (9, 0):
         return
     random = np.random.default_rng(4)

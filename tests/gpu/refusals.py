@@ -1,14 +1,16 @@
 """refusals.py - the steps of refusals.sh that are about figures.
 
-    cases NAMES                          the cases of that name (all: every one), a line each: CASE MODEL ALLOCATOR BASE STEPS
-    plan CASE WHOLE.db                   the limit in MiB under which the program dies at the place that the case is about
-    jobs WORK PREDICTIONS.json           each changed program that something was said of: CASE ALLOCATOR MODEL STEPS BASE LIMIT EDIT...
-    judge WORK PREDICTIONS.json OUT      what was said beside what happened; exit status 1 where a sentence was false
-    best WORK PREDICTIONS.json           whether report names the first three changes of whatif, word for word; likewise
-    edits                                those that are asked about
-    updates WORK UPDATES.json            gradients=in-backward of optimizers whose states are made anew: said beside measured; likewise
+    edits                                prints the edits that whatif is asked about
+    cases NAMES                          prints a line for each case that is named (all: for every one): CASE MODEL ALLOCATOR BASE STEPS
+    plan CASE WHOLE.db                   prints the limit in MiB under which the program dies at the place that the case is about
+    jobs WORK PREDICTIONS.json           writes what whatif said; prints a line for each changed program to run: CASE ALLOCATOR MODEL STEPS BASE LIMIT EDIT...
+    judge WORK PREDICTIONS.json OUT      prints what was said beside what happened; exit status 1 if a sentence was false, or none was true
+    best WORK PREDICTIONS.json           checks that report names the first three changes of whatif, word for word; exit status 1 if it does not
+    updates WORK UPDATES.json            gradients=in-backward of optimizers that replace their states: prints what was said beside what was
+                                         measured; exit status 1 if a figure is outside
 
-WORK has of each case CASE.whole.db (no limit), CASE.dead.db and .json, CASE.EDITS.said, CASE.EDITS.db and .json; "+" lies between two edits.
+WORK has these files of each case: CASE.whole.db (recorded without a limit), CASE.limit, CASE.dead.db and .json (of the run that died), CASE.EDITS.said (whatif's
+answer), CASE.EDITS.db and .json (of the changed program).  EDITS is "all" where whatif was asked without an edit; "+" joins two edits.
 """
 import glob
 import json
@@ -18,7 +20,7 @@ import sqlite3
 import sys
 
 MIB = 1 << 20
-# case: model, allocator, base (factors of batch and sequence), the step of the request at the latest, its phase, and what is sought in it
+# case: model, allocator, base (factors of batch and sequence), the last step in which it may die, the phase, and which request of that phase is refused
 CASES = {
     "llama-forward": ("llama", "native", "2:1", 2, "forward", "largest"),
     "llama-update": ("llama", "expandable", "1:0.25", 1, "optimizer", "update"),
@@ -33,8 +35,8 @@ CASES = {
 }
 EDITS = ("loss=fused foreach=no optimizer=fused states=8bit states=bf16 states=host gradients=in-backward set_to_none=no checkpoint=1 checkpoint=2 batch=0.5 sequence=0.5 "
          "types=bf16 checkpoint=2+states=bf16 batch=0.5+gradients=in-backward foreach=no+states=8bit").split()
-FUSED = ("llama", "lengths")  # those whose loss vramscope.patch_loss makes another
-NEARLY = ("llama-forward", "gpt2-logits")  # under a limit that lacks nine tenths of the request, so that some changes are not enough
+FUSED = ("llama", "lengths")  # the models that vramscope.patch_loss knows
+NEARLY = ("llama-forward", "gpt2-logits")  # the limit lacks nine tenths of the request, not half of it, so that some changes are not enough
 PLACES = {"forward": 0, "logits": 0, "backward": 1, "optimizer": 2}
 
 
@@ -58,7 +60,8 @@ EVENTS = """SELECT e.seq, (SELECT count(*) FROM step s WHERE s.seq < e.seq) + 1,
 
 
 def plan(case, path):
-    """Between what was held at most before the request and with it, so that nothing before it is refused; where that is the same, of what was allocated."""
+    """The limit lies between what was held at most before the request and what was held with it, so that nothing before it is refused.  Where both are the same, it lies
+    between what was allocated."""
     *_, step, phase, kind = CASES[case]
     share = 0.1 if case in NEARLY else 0.5
     steps, most_allocated, most_reserved = {}, 0, 0
@@ -71,7 +74,7 @@ def plan(case, path):
     if not steps:
         sys.exit(f"{case}: no request in {phase} is the most so far")
     found = steps[max(steps)]  # where what comes before the wanted step takes more, an earlier one
-    if kind in ("states", "update"):  # of the first half of what the step makes, or of its end
+    if kind in ("states", "update"):  # one of the first half of the step's requests, or of its last sixth
         part = found[: len(found) // 2] if kind == "states" else found[-max(1, len(found) // 6):]
         found = part or found
     best = [f for f in found if f[0]] or found
@@ -80,7 +83,7 @@ def plan(case, path):
 
 
 def edits_of(path):
-    """CASE.EDITS of a file: both."""
+    """The case and the edits of a file named CASE.EDITS.said."""
     case, edits = os.path.basename(path).rsplit(".", 1)[0].split(".", 1)
     return case, edits
 
@@ -93,7 +96,7 @@ def refusal_of(path):
 
 
 def gather(work):
-    """Of each case the sentence of each edit that has one, and of pairs that the answer without an edit names."""
+    """What was said, by case: "changes" has whatif's sentence of each edit, and of the pairs that its answer without an edit names; "none" has why there is no sentence."""
     said = {}
     for path in sorted(glob.glob(work + "/*.said")):
         case, edits = edits_of(path)
@@ -102,7 +105,7 @@ def gather(work):
         if answer is None or answer["why_not"] or not answer["changes"]:
             why = answer["why_not"] if answer else open(path[: -len("said")] + "why").read().strip()
             if edits == "all":
-                rows["why_not"] = answer and (why or "nothing frees anything")  # asked of another limit it has no answer without an edit
+                rows["why_not"] = answer and (why or "nothing frees anything")  # of another limit than the recorded one whatif has no answer without an edit
             else:
                 rows["none"][edits] = why or "no answer"
             continue
@@ -126,29 +129,29 @@ def jobs(work, path):
             limit = open(f"{work}/{case}.limit").read().strip()
             lines.append((EDITS.index(edits) if edits in EDITS else len(EDITS), " ".join((case, allocator, model, str(step), base, limit, *edits.split("+")))))
     json.dump(said, open(path, "w"), indent=1)
-    for _, line in sorted(lines):  # where time runs out, of all cases the same are left
+    for _, line in sorted(lines):  # by edit: if time runs out, every case lacks the same edits
         print(line)
 
 
 def refused_of(db):
-    """The last request that a framework gave up on: its call, what was allocated and held, and how often the call was granted before."""
+    """The last request that a framework gave up on (op 22): its call, and what was allocated and held when it was refused.  None: there was none."""
     row = db.execute("""SELECT o.seq, p.name, o.requested_bytes, o.framework_bytes, o.managed_reserved_bytes, s.line, s.layer, o.step FROM oom o
         LEFT JOIN phase p ON p.id = o.phase LEFT JOIN stack_text s ON s.id = o.stack WHERE o.op = 22 ORDER BY o.seq DESC LIMIT 1""").fetchone()
     return dict(zip(("seq", "phase", "size", "allocated", "reserved", "line", "layer", "step"), row)) if row else None
 
 
 def granted(db, o):
-    """The requests of the same call in the same phase that passed: size, allocated and held behind each."""
+    """The requests of the same call in the same phase that passed: the size of each, and what was allocated and held after it."""
     return [e[3:6] for e in db.execute(EVENTS) if (e[2], e[6], e[7]) == (o["phase"], o["line"], o["layer"])]
 
 
 def outcome(dead, died, row, db):
-    """Whether the request passed in the changed program ROW, with DB its recording: True, False, and what was there behind it, (allocated, held), or None."""
+    """Whether the request passed in the changed program, whose end is ROW and whose recording is DB; and what was (allocated, held) after it, or None."""
+    if row["refused"] and row["place"] == "model":  # before the first step
+        return False, None
     position = (died["step"], PLACES[died["place"]])
     ended = (row["step"], PLACES[row["place"]]) if row["refused"] else (1 << 30, 0)
-    if row["refused"] and row["place"] == "model":
-        return False, None
-    if died["place"] == "optimizer":  # other optimizers make other requests: what counts is of how many parameters the states are there
+    if died["place"] == "optimizer":  # other optimizers make other requests, so parameters that have their states are counted instead
         return ended > position or (ended == position and died["stateful"] < row["stateful"]), None
     number, passed = len(granted(dead["db"], dead)), granted(db, dead)
     if len(passed) > number:
@@ -157,7 +160,7 @@ def outcome(dead, died, row, db):
 
 
 def judge_one(work, case, edits, said, dead, died, policy):
-    """A row of the table, and what is false about it."""
+    """A row of the table, and what is false about it.  DEAD is the refused request, as recorded; DIED is where the program says that it died."""
     row = json.load(open(f"{work}/{case}.{edits}.json"))
     db = opened(f"{work}/{case}.{edits}.db")
     passed, behind = outcome(dead, died, row, db)
@@ -196,6 +199,8 @@ def judge(work, path, out):
         try:
             died = json.load(open(f"{work}/{case}.dead.json"))
             dead = refused_of(opened(f"{work}/{case}.dead.db"))
+            if not died["refused"]:
+                raise ValueError("it did not die")
             dead.update(db=opened(f"{work}/{case}.dead.db"), limit=float(open(f"{work}/{case}.limit").read()) * MIB)
         except (OSError, ValueError, AttributeError, sqlite3.Error) as error:
             lost.append(f"{case}: {error}")
@@ -227,7 +232,7 @@ def judge(work, path, out):
                 near += good
                 if not good:
                     far.append(f"{case} {edits}: {what} {mib(r[what])}, said {mib(r['said_' + what])} ({100 * off / dead['limit']:+.1f} % of the limit)")
-    lines += ["", f"{near} figures near (freed: at most 2 % of the limit less than was said; left: 3 % of it more or less), {len(far)} far"]
+    lines += ["", f"{near} figures near what was said (freed: at least that less 2 % of the limit; left: within 3 % of the limit), {len(far)} far"]
     lines += ["far: " + x for x in far] + ["false: " + x for x in false] + ["no answer: " + x for x in lost]
     lines.append(f"{true} sentences true, {len(false)} false, {unsure} left open, {len(lost)} without an answer")
     print("\n".join(lines))
@@ -235,21 +240,36 @@ def judge(work, path, out):
     return bool(false) or not true
 
 
+def sentences_of(names, text):
+    """What TEXT says of the changes that are named, in the order in which they stand there: a sentence each."""
+    starts, at = [], 0
+    for name in names:
+        found = re.compile(re.escape(name) + " (?:frees|needs) ").search(text, at)
+        if not found:
+            return None
+        starts.append(found.start())
+        at = found.end()
+    return [text[a:b].strip() for a, b in zip(starts, starts[1:] + [len(text)])]
+
+
 def best_of(work, cases_said):
-    """report names the same three as whatif, word for word."""
-    bad = []
+    """Whether report names the same three changes as whatif, word for word."""
+    bad, compared = [], 0
     for case in json.load(open(cases_said)):
-        flat = [re.sub(r"\s+", " ", open(f"{work}/{case}.{x}.txt").read()) for x in ("whatif", "report")]
-        after = flat[0].split("nothing is said: ", 1)[-1]
-        after = re.sub(" $", "", after)
-        head = re.split(r" (?=[a-z_]+=\S+(?: [a-z_]+=\S+)? (?:frees|needs) )", after)[:3]
-        bad += [f"{case}: report has not '{h[:100]}'" for h in head if re.search(" (frees|needs) ", h) and h.strip() not in flat[1]]
-    print("\n".join(bad) if bad else "report has whatif's first three, word for word")
-    return bool(bad)
+        names = [c["edit"] for c in (refusal_of(f"{work}/{case}.all.said") or {"changes": []})["changes"]]
+        whatif, report = (re.sub(r"\s+", " ", open(f"{work}/{case}.{x}.txt").read()) if names else "" for x in ("whatif", "report"))
+        sentences = sentences_of(names, whatif)
+        if sentences is None:
+            bad.append(f"{case}: whatif's text has not the changes of its JSON")
+            continue
+        compared += len(sentences[:3])
+        bad += [f"{case}: report has not '{s[:100]}'" for s in sentences[:3] if s not in report]
+    print("\n".join(bad) if bad else f"report has whatif's first three, word for word: {compared} sentences")
+    return bool(bad) or not compared
 
 
 def updates(work, out):
-    """Under each allocator: said of the native recording, and what the changed program took."""
+    """A row for each allocator: what was said of the native recording, and what the changed program took."""
     rows, outside = [], 0
     print("| model | update | allocator | allocated: said | measured | | reserved: said | measured | |")
     print("| --- | --- | --- | ---: | ---: | ---: | ---: | ---: | ---: |")

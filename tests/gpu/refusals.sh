@@ -1,17 +1,25 @@
 #!/usr/bin/env bash
-# refusals.sh TREE OUT - what `vramscope whatif` says of a program that died of out-of-memory, before the program is changed, held against the changed program.
+# refusals.sh TREE OUT - holds what `vramscope whatif` says of a program that died of out-of-memory against the same program, changed.
 #
-# Each case is a model that dies at another place: forward, logits, backward, the optimizer's first states.  It is recorded without a limit, and of that recording the limit
-# is chosen under which it dies there; then it dies, recorded.  What `whatif` says of that recording and each change, and of the pairs that it names, goes to
-# OUT/refusals.json.  Only then the program is changed and run under the same limit: did the request pass, and how much was allocated and held behind it, or was it short of?
-# Beside that: gradients=in-backward of optimizers whose step makes its states anew (OUT/updates.json), recorded natively, then changed and run, native and expandable.
+# Each case is a model that dies at a place of its own: in forward, at its logits, in backward, at the optimizer's first states.
 #
-# TREE: an installed vramscope, with the fused loss.  OUT: the predictions, the tables (refusals.md, updates.md), the figures and the recordings of the deaths (dead.txz).
-# Needs a GPU and PyTorch with transformers and torchvision; some four minutes on 16 cores.
+#     whole    the model trains without a limit, recorded; the recording gives the limit under which it dies at that place
+#     dead     it trains under the limit and dies, recorded
+#     said     `whatif` is asked about that recording: about each edit, and about the pairs of edits that it names itself (OUT/refusals.json)
+#     changed  only then the program is changed by each edit and trains under the same limit: did the request pass, and what was left after it, or lacked?
+#     judged   both are compared (OUT/refusals.md)
 #
-# CASES: these alone ("none": no case; refusals.py has their names).  EDITS: these alone.  UPDATES: MODEL.UPDATE of the second part ("": none).  JOBS at a time, 14.  SECONDS_MOST: of the
-# changed runs, 200.  KEEP: a folder for all recordings.  CPU_BLOCKS: a library of tests/e2e/frameworks/cpu_blocks.c; then blocks are PyTorch's on the CPU, and it is
-# asked about the bytes that are alive.  Exit status 1 where a sentence was false, 77 without a GPU.
+# A second part asks about gradients=in-backward of optimizers whose step replaces their states: they are recorded with the native allocator, then changed, and run with
+# the native one and with expandable segments (OUT/updates.json, OUT/updates.md).
+#
+# TREE is an installed vramscope, with the fused loss.  OUT also gets the recordings of the programs that died (dead.txz).
+# Needs a GPU and PyTorch with transformers and torchvision; takes some four minutes on 16 cores.
+#
+# CASES: the names of the cases, by default all; "none" for the second part alone (refusals.py has the names).  EDITS: what `whatif` is asked about.
+# UPDATES: MODEL.UPDATE of the second part; empty: no second part.  JOBS: programs at a time, by default 14.  SECONDS_MOST: for all changed programs together, by default 200.
+# KEEP: a folder that gets all recordings.  CPU_BLOCKS: a library made of tests/e2e/frameworks/cpu_blocks.c; then the programs run on the CPU, with its blocks, and `whatif`
+# is asked about the bytes that are alive, without an allocator's placement.
+# Exit status 1 where a sentence was false, 77 without a GPU.
 set -u
 tree=$(realpath "${1:?TREE: an installed tree}") out=${2:?OUT: a folder} here=$(cd "$(dirname "$0")" && pwd)
 mkdir -p "$out" && out=$(realpath "$out")
@@ -27,15 +35,16 @@ jobs=${JOBS:-14} cases=${CASES:-all} updates=${UPDATES-llama.anew llama.lists ol
 read -ra edits <<<"${EDITS:-$("$python" "$here/refusals.py" edits)}"
 
 # shellcheck disable=SC2317 # xargs calls them
-run() { # run NAME ALLOCATOR MODEL WORD...: trains, recorded; where it ended goes to NAME.json
-  local name=$1 conf='' how=() word limit=
+run() { # run NAME ALLOCATOR MODEL WORD...: trains MODEL as the words say, recorded as NAME.db; what it prints of its end is NAME.json
+  local name=$1 conf='' how=() word limit='' left=$((until - $(date +%s)))
+  [ "$left" -gt 0 ] || { echo "bad $name: no time left" && return; }
   [ "$2" = expandable ] && conf=expandable_segments:True
   if [ -n "$CPU_BLOCKS" ]; then
     how=(--simulated)
     for word in "$@"; do case $word in limit=*) limit=$(awk "BEGIN { printf \"%d\", ${word#limit=} * 1048576 }") ;; esac; done
     set -- "$@" device=cpu
   fi
-  LD_PRELOAD=$CPU_BLOCKS CPU_BLOCKS_LIMIT=${limit:-18446744073709551615} PYTORCH_CUDA_ALLOC_CONF=$conf timeout 150 "$V" run -q "${how[@]}" -o "$work/$name.db" -- \
+  LD_PRELOAD=$CPU_BLOCKS CPU_BLOCKS_LIMIT=${limit:-18446744073709551615} PYTORCH_CUDA_ALLOC_CONF=$conf timeout $((left < 150 ? left : 150)) "$V" run -q "${how[@]}" -o "$work/$name.db" -- \
     "$python" "$here/refusals_program.py" "${@:3}" >"$work/$name.json" 2>"$work/$name.err" || echo "bad $name: $(tail -n 2 "$work/$name.err" | tr '\n' ' ' | cut -c1-300)"
 }
 # shellcheck disable=SC2317
@@ -45,11 +54,11 @@ change() { # change CASE ALLOCATOR MODEL STEPS BASE LIMIT EDIT...
   run "$1.$name" "$2" "$3" "steps=$4" "base=$5" "limit=$6" "${words[@]}"
 }
 # shellcheck disable=SC2317
-die() { # die CASE MODEL ALLOCATOR BASE STEPS: under the limit that its recording without one gives
+die() { # die CASE MODEL ALLOCATOR BASE STEPS: trains MODEL under the limit that the recording CASE.whole.db gives
   "$python" "$here/refusals.py" plan "$1" "$work/$1.whole.db" >"$work/$1.limit" && run "$1.dead" "$3" "$2" "base=$4" "steps=$5" "limit=$(cat "$work/$1.limit")"
 }
 # shellcheck disable=SC2317
-ask() { # ask CASE [EDITS]: of several "+" lies between
+ask() { # ask CASE [EDITS]: asks whatif about the program that died; "+" joins several edits
   local how=() word
   [ -z "$CPU_BLOCKS" ] || how=("--policy=live" "--capacity=$(awk '{ printf "%d", $1 * 1048576 }' "$work/$1.limit")")
   for word in $(tr + ' ' <<<"${2:-}"); do how+=(-e "$word"); done
@@ -57,9 +66,11 @@ ask() { # ask CASE [EDITS]: of several "+" lies between
   [ -n "${2:-}" ] || { "$V" whatif "$work/$1.dead.db" >"$work/$1.whatif.txt" && "$V" report "$work/$1.dead.db" >"$work/$1.report.txt"; } 2>/dev/null || true
 }
 export -f run change die ask
-all() { # all FUNCTION FILE [SECONDS]: FUNCTION for each line of FILE
+all() { # all FUNCTION FILE [SECONDS]: calls FUNCTION with the words of each line of FILE, several at a time
+  local seconds=${3:-400}
   [ -s "$2" ] || return 0
-  timeout "${3:-400}" xargs -P "$jobs" -L 1 bash -c "$1"' "$@"' _ <"$2"
+  export until=$(($(date +%s) + seconds)) # run's own timeout ends its program by then: the outer one does not reach into the group of an inner one
+  timeout $((seconds + 5)) xargs -P "$jobs" -L 1 bash -c "$1"' "$@"' _ <"$2"
 }
 
 : >"$work/wholes"

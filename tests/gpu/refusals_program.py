@@ -1,9 +1,16 @@
-"""refusals_program.py MODEL [EDIT[=VALUE]...] - trains MODEL of predictions_model.py, changed as the edits say, under a limit; prints as JSON where it ended.
+"""refusals_program.py MODEL [WORD[=VALUE]...] - trains MODEL of predictions_model.py, changed as the words say, under a limit; prints how it ended, as JSON.
 
-Beside the edits: limit=MIB of what PyTorch may reserve, steps=N, base=BATCH:SEQUENCE (factors of the model's shape as it is recorded), device=cpu, and update=anew or
-update=lists: an Adam that is written out, whose step makes its states anew, one parameter after the other or in lists.
+A word is an edit of `vramscope whatif`, or one of these:
 
-Of a program that ran out of memory: step and place (forward, backward, optimizer) of the request, and how many parameters had both of their states.
+    limit=MIB            what PyTorch may reserve
+    steps=N              4 where it is not given
+    base=BATCH:SEQUENCE  factors of the model's shape, before any edit
+    device=cpu           instead of a GPU
+    update=anew          an Adam in plain operations, whose step replaces the states of one parameter after the other
+    update=lists         likewise of all parameters at once, in lists
+
+Of a program that ran out of memory the JSON has the step and the place (model, forward, backward, optimizer) of the request, and the number of parameters that had
+both of their states.
 """
 import json
 import re
@@ -16,7 +23,7 @@ import predictions_model as M
 
 
 class Anew(torch.optim.Optimizer):
-    """Adam whose states are replaced, not updated: while a new one is computed the old one is there."""
+    """Adam that replaces its states instead of updating them: while a new one is computed, the old one is alive."""
 
     def __init__(self, params):
         super().__init__(list(params), {})
@@ -33,7 +40,7 @@ class Anew(torch.optim.Optimizer):
 
 
 class Lists(torch.optim.Optimizer):
-    """The same with lists of all parameters' states, which live beside those of the step before."""
+    """The same with all parameters' states in lists: the new ones are alive beside all old ones."""
 
     def __init__(self, params):
         super().__init__(list(params), {})
@@ -49,6 +56,8 @@ class Lists(torch.optim.Optimizer):
 
 
 class EachInBackward(M.InBackward):
+    """M.InBackward with optimizers that MAKE makes."""
+
     def __init__(self, params, make):
         self.optimizers = {p: make([p]) for p in params}
         for p in self.optimizers:
@@ -63,7 +72,7 @@ def optimizer_of(net, edits):
 
 
 def stateful(net, optimizer):
-    """Parameters that have both states."""
+    """How many parameters have both states."""
     found = 0
     for p in net.parameters():
         own = optimizer.optimizers[p] if hasattr(optimizer, "optimizers") else optimizer

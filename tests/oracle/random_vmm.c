@@ -1,10 +1,12 @@
 /*
  * random_vmm.c - physical memory, address ranges, what is mapped and bound.
  *
- *      create HANDLE SIZE DEVICE STATUS WHO     WHO: - the program, M its caching allocator; DEVICE -1: on
- * the host retain HANDLE ADDRESS STATUS    release HANDLE STATUS reserve ADDRESS SIZE STATUS     vafree
- * ADDRESS SIZE STATUS map ADDRESS SIZE HANDLE STATUS  unmap ADDRESS SIZE STATUS multicast HANDLE SIZE STATUS
- * bind OBJECT MEMORY STATUS    unbind OBJECT MEMORY STATUS
+ *      create HANDLE SIZE DEVICE STATUS WHO     WHO: - the program, M its caching allocator; DEVICE -1: host
+ *      retain HANDLE ADDRESS STATUS             release HANDLE STATUS
+ *      reserve ADDRESS SIZE STATUS              vafree ADDRESS SIZE STATUS
+ *      map ADDRESS SIZE HANDLE STATUS           unmap ADDRESS SIZE STATUS
+ *      multicast HANDLE SIZE STATUS
+ *      bind OBJECT MEMORY STATUS                unbind OBJECT MEMORY STATUS
  */
 #include "random.h"
 

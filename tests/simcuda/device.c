@@ -2,10 +2,10 @@
  * device.c - cuInit, the simulated devices, and what is left of their memory.
  *
  *      SIMCUDA_DEVICES=2         how many (default 1, at most 16)
- *      SIMCUDA_CAPACITY=140GiB   memory of each (default 4GiB).  Taken from the host only where it is
- * touched. SIMCUDA_BANNER=0          do not say at cuInit that there is no GPU
+ *      SIMCUDA_CAPACITY=140GiB   memory of each (default 4GiB), taken from the host only where it is touched
+ *      SIMCUDA_BANNER=0          do not say at cuInit that there is no GPU
  *      SIMCUDA_SHUTDOWN=1        as the real one: once exit runs what was registered before cuInit, most
- * calls answer CUDA_ERROR_DEINITIALIZED
+ *                                calls answer CUDA_ERROR_DEINITIALIZED
  */
 #include "sim.h"
 

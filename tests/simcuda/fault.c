@@ -5,8 +5,9 @@
  * one is due, takes the one lock and checks that the driver is initialized and a context is current.
  * sim_leave() undoes it and restores errno, which the real driver's callers do not see change either.
  *
- *      SIMCUDA_FAIL="cuMemAlloc_v2:3=2,cuMemFree_v2:1=1"     the third cuMemAlloc_v2 returns 2 (out of
- * memory), ... SIMCUDA_FAIL="cuMemCreate:*=2"                        every call
+ *      SIMCUDA_FAIL="cuMemAlloc_v2:3=2,cuMemFree_v2:1=1"   the third cuMemAlloc_v2 returns 2 (out of memory),
+ *                                                          the first cuMemFree_v2 returns 1
+ *      SIMCUDA_FAIL="cuMemCreate:*=2"                      every call returns 2
  *
  * Names are those of the exported functions.  An injected fault has no effect but its result.
  */

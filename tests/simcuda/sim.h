@@ -17,10 +17,12 @@
  *      pool.c           stream-ordered allocation
  *      share.c          memory of another process: ipc.c, external.c, pool_share.c
  *      array.c          arrays and mipmapped arrays; array_sparse.c memory bound into them
- *      graph.c          graphs; graph_exec.c launching them; graph_memory.c their memory; capture.c stream
- * capture module.c         device code: loaded, never run copy.c           memcpy and memset stream.c
- * kernel.c kernels that compute nothing
- * streams, events proc_address.c   cuGetProcAddress; errors.c names of errors
+ *      graph.c          graphs; graph_exec.c launching them; graph_memory.c their memory
+ *      capture.c        stream capture
+ *      module.c         device code: loaded, never run; kernel.c kernels that compute nothing
+ *      copy.c           memcpy and memset
+ *      stream.c         streams, events
+ *      proc_address.c   cuGetProcAddress; errors.c names of errors
  */
 #ifndef TESTS_SIMCUDA_SIM_H
 #define TESTS_SIMCUDA_SIM_H

@@ -5,7 +5,8 @@
  *      sweep_value      the value of each axis at it
  *      sweep_process    which processes of the file are its recordings
  *      sweep            (view) a row a point, an axis a column: what its processes held at most.  An axis
- * that is called as another column has axis_ before its name sweep_rank       (view) likewise a row a process
+ *                       that has the name of another column gets axis_ before it
+ *      sweep_rank       (view) likewise a row a process
  */
 #ifndef VS_TRACE_STORE_POINTS_H
 #define VS_TRACE_STORE_POINTS_H

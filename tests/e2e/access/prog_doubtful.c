@@ -6,12 +6,14 @@
  *      KiB    made by the optimizer, and
  *      100    a state: its address is left in what backward's kernels get, in every step
  *      200    copies of the weights that the optimizer makes anew every third step: forward and backward use
- * them by structures alone 300    averages of the weights, which evaluation uses by a structure 400    a mask
- * that backward multiplies with, by a parameter of its own 500    a copy of the gradients, which the next
- * step's backward uses 600    a state of which nothing was left anywhere
+ *             them by structures alone
+ *      300    averages of the weights, which evaluation uses by a structure
+ *      400    a mask that backward multiplies with, by a parameter of its own
+ *      500    a copy of the gradients, which the next step's backward uses
+ *      600    a state of which nothing was left anywhere
  *
- *      700    is a library's workspace: made in the first forward, used by the optimizer alone (Muon's
- * products)
+ * The block of 700 KiB is a library's workspace: made in the first forward, used by the optimizer alone
+ * (Muon's products).
  */
 #define _GNU_SOURCE
 #include "prog.h"

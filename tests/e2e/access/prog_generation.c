@@ -5,8 +5,8 @@
  *      KiB
  *      50     weights, which live to the end
  *      100    what a call makes for itself
- *      200    a cache that each call makes anew of the last call's, which it frees; the last call's is never
- * read 300    weights of another model, made before the calls and given back after them
+ *      200    a cache that each call makes anew of the previous one, which it frees; the last is never read
+ *      300    weights of another model, made before the calls and given back after them
  */
 #define _GNU_SOURCE
 #include "prog.h"

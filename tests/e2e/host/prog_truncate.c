@@ -6,8 +6,9 @@
  *      last PATTERN  likewise, and it ends at once
  *      own           it has a handler for SIGBUS itself: prints whether it still has
  *      later         it installs one while a recording runs, and faults: the handler prints, and ends with
- * status 5 fault         it touches memory of its own behind the end of a file sent          it sends itself
- * SIGBUS
+ *                    status 5
+ *      fault         it touches memory of its own behind the end of a file
+ *      sent          it sends itself SIGBUS
  */
 #include "prog.h"
 #include <fcntl.h>

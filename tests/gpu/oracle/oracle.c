@@ -16,12 +16,13 @@
  *   H version pid cupti                  T tid thread-name
  *   C seq tid function status values...  a call that is over
  *   B seq tid function values...         a call that gives back, on its way in;  R seq status: how it ended
- *   K call tid +|- context               a context was created, is about to be destroyed, inside call (0:
- * none) M call tid +|- id bytes              a module U seq tid function                   nobody knows this
- * function A op kind address bytes pid device context stream async pool pool-size pool-used name MEMORY2 P op
- * type address pid device keep size used                                              MEMORY_POOL E text
- * something went wrong here Z lines dropped                      the end of a process that ended in good
- * order (decimal)
+ *   K call tid +|- context               a context was created, is about to be destroyed, in call (0: none)
+ *   M call tid +|- id bytes              a module
+ *   U seq tid function                   nobody knows this function
+ *   A op kind address bytes pid device context stream async pool pool-size pool-used name     MEMORY2
+ *   P op type address pid device keep size used                                               MEMORY_POOL
+ *   E text                               something went wrong here
+ *   Z lines dropped                      the end of a process that ended in good order (decimal)
  *
  * Each line of a call is written at once, so that a process that dies in a call has said which; the activity
  * records come from CUPTI's buffers and are lost with the process that holds them.

@@ -1,9 +1,13 @@
 /*
  * roads.c - one program for the roads to the driver that need no CUDA runtime: roads NAME [LIBRARY].
  *
- *      linked (built with -DLINKED -lcuda) · dlsym, local, global, next, program, absolute LIBRARY · proc1,
- * proc2, ptsz · plugin, deepbind, deepbind-local LIBRARY · twice LIBRARY (a second copy of the driver) ·
- * start (no road: prints the nanoseconds that cuInit took)
+ *      linked                                     built with -DLINKED -lcuda
+ *      dlsym, local, global, next, program
+ *      absolute LIBRARY
+ *      proc1, proc2, ptsz
+ *      plugin, deepbind, deepbind-local LIBRARY
+ *      twice LIBRARY                              a second copy of the driver
+ *      start                                      no road: prints the nanoseconds that cuInit took
  */
 #define _GNU_SOURCE
 #include "work.h"

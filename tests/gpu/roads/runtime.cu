@@ -1,8 +1,9 @@
 /*
  * runtime.cu - the roads through the CUDA runtime, linked statically and dynamically: runtime HOW.
  *
- *      calls: the runtime's own allocation functions · entry, entry-by-version: driver functions asked of the
- * runtime · cublas (with -DWITH_CUBLAS): a handle and a product, between two marks
+ *      calls                      the runtime's own allocation functions
+ *      entry, entry-by-version    driver functions asked of the runtime
+ *      cublas                     with -DWITH_CUBLAS: a handle and a product, between two marks
  *
  * Prints results of computations, which must be the same with and without the shim.
  */

@@ -187,7 +187,10 @@ static void what_else_of_a_loss_s_line_is_fp32_says_nothing(void **state)
         "F.cross_entropy(re(out, 'a.float()').float(), y)\n",        /* a string */
         "F.cross_entropy(out, # .float()\n y)\n",                    /* a comment */
         "compute(out.float(), y)\n",                                 /* not known to be the loss */
-        "nn.CrossEntropyLoss()(out.float(), y)\n"};                  /* likewise */
+        "scale_loss(self.ce(out, y).float())\n",                     /* of the loss: it has no target */
+        "nn.CrossEntropyLoss()(out.float(), y)\n",                   /* a class makes the loss */
+        "nn.CrossEntropyLoss(w.float(), -1)(out, y)\n",              /* likewise: of the weights */
+        "nn.CrossEntropyLoss(w.float(), -1).to(d)(out, y)\n"};       /* likewise */
     for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
         char text[256];
         snprintf(text, sizeof text, "def step(net, x, y):\n    out = net(x)\n    %s", lines[i]);
@@ -246,6 +249,27 @@ static void logits_that_the_function_made_fp32_before_are_in_fp32(void **state)
     assert_int_equal(named("    z.out = net(x).float()\n"), SOURCE_UNKNOWN);
 }
 
+/* Where a change of the name is easily overlooked. */
+static void logits_that_are_made_anew_in_passing_are_not_known(void **state)
+{
+    (void)state;
+    static const char *const lines[] = {
+        "    z = out = net(x)\n",             /* behind another name */
+        "    z = 1; out = net(x)\n",          /* behind another statement */
+        "    z, \\\n        out = net(x)\n",  /* in a line that goes on */
+        "    print('(')\n    out = net(x)\n", /* behind a string that seems to open a parenthesis */
+        "    print('#')\n    out = net(x)\n", /* behind one that seems to hide where it is closed */
+        "    print('(')\n    out = net(x)\n    print(')')\n    z = 1\n"};
+    for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
+        char text[256];
+        snprintf(text, sizeof text, "    out = net(x).float()\n%s", lines[i]);
+        if (named(text) != SOURCE_UNKNOWN)
+            fail_msg("%s", lines[i]);
+    }
+    assert_int_equal(named("    out = net(x).float()\n    print('step', out)\n"), SOURCE_FP32);
+    assert_int_equal(named("    out = net(x).float()\n    print('step',\n          x)\n"), SOURCE_FP32);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -254,6 +278,7 @@ int main(void)
         cmocka_unit_test(a_loss_of_two_alike_is_in_fp32_where_both_are_given_so),
         cmocka_unit_test(what_else_of_a_loss_s_line_is_fp32_says_nothing),
         cmocka_unit_test(logits_that_the_function_made_fp32_before_are_in_fp32),
+        cmocka_unit_test(logits_that_are_made_anew_in_passing_are_not_known),
         cmocka_unit_test(a_function_that_names_no_other_type_takes_what_it_makes),
         cmocka_unit_test(scores_of_queries_in_fp32_are_in_fp32),
         cmocka_unit_test(the_type_of_another_tensor_is_no_wider_one),
