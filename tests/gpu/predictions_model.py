@@ -435,7 +435,8 @@ class SmallStates(torch.optim.Optimizer):
                 tiny = self.each == 1 and n < 4096
                 if not s:
                     dtype = torch.float32 if tiny else torch.int8 if self.each == 1 else torch.bfloat16
-                    s["m"], s["v"] = (torch.zeros(p.shape, dtype=dtype, device=p.device) for _ in range(2))
+                    for name in "mv":  # each is there before the next one is asked for
+                        s[name] = torch.zeros(p.shape, dtype=dtype, device=p.device)
                     if self.each == 1 and not tiny:
                         s["ms"], s["vs"] = (torch.zeros((n + 255) // 256, device=p.device) for _ in range(2))
                 if self.kernel is None:  # on a CPU nothing but the states is of interest

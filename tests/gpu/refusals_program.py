@@ -9,8 +9,8 @@ A word is an edit of `vramscope whatif`, or one of these:
     update=anew          an Adam in plain operations, whose step replaces the states of one parameter after the other
     update=lists         likewise of all parameters at once, in lists
 
-Of a program that ran out of memory the JSON has the step and the place (model, forward, backward, optimizer) of the request, and the number of parameters that had
-both of their states.
+Of a program that ran out of memory the JSON has the step and the place (model, forward, backward, optimizer) of the request, and how many states of
+parameters there were.
 """
 import json
 import re
@@ -71,13 +71,12 @@ def optimizer_of(net, edits):
     return EachInBackward(net.parameters(), make) if "gradients" in edits else make(net.parameters())
 
 
-def stateful(net, optimizer):
-    """How many parameters have both states."""
+def states_of(net, optimizer):
+    """How many states of parameters there are."""
     found = 0
     for p in net.parameters():
         own = optimizer.optimizers[p] if hasattr(optimizer, "optimizers") else optimizer
-        s = own.state.get(p, {})
-        found += sum(torch.is_tensor(x) and x.shape == p.shape for x in s.values()) >= 2
+        found += sum(torch.is_tensor(x) and x.shape == p.shape for x in own.state.get(p, {}).values())
     return found
 
 
@@ -93,7 +92,7 @@ def train(which, edits, at, device):
 
         vramscope.patch_loss(net)
     optimizer = optimizer_of(net, edits)
-    at["count"] = lambda: stateful(net, optimizer)
+    at["count"] = lambda: states_of(net, optimizer)
     for step in range(int(edits.get("steps", 4))):
         for _ in range(int(edits.get("accumulate", 1))):
             at.update(step=step + 1, place="forward")
@@ -120,7 +119,7 @@ def main(which, *changes):
     except RuntimeError as error:
         if not re.search("out of memory", str(error)):
             raise
-        row.update(refused=str(error)[:300], step=at.get("step", 0), place=at.get("place", "model"), stateful=at["count"]() if "count" in at else 0)
+        row.update(refused=str(error)[:300], step=at.get("step", 0), place=at.get("place", "model"), states=at["count"]() if "count" in at else 0)
     if device == "cuda":
         row.update(allocated=torch.cuda.max_memory_allocated(), reserved=torch.cuda.max_memory_reserved())
     print(json.dumps({**row, "seconds": round(time.time() - begun, 1)}))
