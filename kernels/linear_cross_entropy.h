@@ -215,7 +215,7 @@ enum lce_flag {
 enum lce_mode {
     /* fast where the budget allows it, else lean */
     LCE_AUTO = 0,
-    /* the chunk, of at most 2560 tokens, or the slabs, that are estimated the fastest within the budget;
+    /* the chunk, of at most 4096 tokens, or the slabs, that are estimated the fastest within the budget;
        default 512 MiB, 524 with exponentials (see "How exact it is"), 576 with products that skip tokens */
     LCE_FAST = 1,
     /* the same with a smaller default, 128 MiB, of which it often takes less: where dweight's own rows hold

@@ -42,7 +42,7 @@ static void own_products_are_for_long_chunks_and_many_tokens(void **state)
                 {8192, 2304, 256000, 1024, 0, false},  {1000, 3584, 151646, 1000, 0, true},
                 {511, 3584, 151646, 511, 0, false},    {8192, 4096, 128256, 1792, 512, true},
                 {16384, 2048, 50257, 2048, 256, true}, {700, 5376, 262144, 700, 0, false},
-                {65536, 1024, 50304, 2048, 0, true},   {2048, 2048, 32000, 2048, 0, false}};
+                {65536, 1024, 50304, 4096, 0, true},   {2048, 2048, 32000, 2048, 0, false}};
     library.images[IMAGE_PRODUCT] = (CUlibrary)1;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         struct lce_problem p = problem_of(rows[i].tokens, rows[i].hidden, rows[i].vocab, LCE_BF16, 0);
