@@ -90,7 +90,18 @@ static enum edit_kind optimizers(const struct reading *r, const struct edit_bloc
                                                                       : KIND_STATE;
 }
 
-/* Of a block of the step that a refusal ended. */
+/* A library's workspace, which is no tensor and stays. */
+static bool is_workspace(const struct reading *r, const struct edit_block *b)
+{
+    return program_is_workspace(b->size) && (b->type == ELEMENT_UNKNOWN || program_asked(r->p, b)->raw);
+}
+
+static bool is_over(const struct reading *r, uint16_t phase)
+{
+    return r->p->events[r->p->event_count - 1].phase != phase;
+}
+
+/* Of a block of the step that a refusal ended.  When backward is over its temporaries are gone. */
 static enum edit_kind unfinished(const struct reading *r, const struct edit_block *b, uint16_t born)
 {
     const struct edit_facts *f = r->facts;
@@ -98,9 +109,11 @@ static enum edit_kind unfinished(const struct reading *r, const struct edit_bloc
         return optimizers(r, b, true);
     if (born == f->logits)
         return KIND_LOGITS;
+    if (born == f->backward && is_parameters(&r->parameters, b->size))
+        return KIND_GRADIENT;
     if (born == f->backward)
-        return is_parameters(&r->parameters, b->size) ? KIND_GRADIENT : KIND_BACKWARD;
-    return born == f->forward && !program_is_workspace(b->size) ? KIND_SAVED : KIND_OTHER;
+        return is_over(r, f->backward) || is_workspace(r, b) ? KIND_OTHER : KIND_BACKWARD;
+    return born == f->forward && !is_workspace(r, b) ? KIND_SAVED : KIND_OTHER;
 }
 
 static enum edit_kind kind_of(const struct reading *r, const struct edit_block *b)

@@ -9,7 +9,8 @@ python=${TEST_PYTHON:-python3}
 "${CC:-cc}" -O1 -shared -fPIC -o "$dir/cpu_blocks.so" "$here/../frameworks/cpu_blocks.c" || fail "cpu_blocks.c"
 V=$BUILD/bin/vramscope
 cat >"$dir/program.py" <<'PY'
-"""program.py HOW - one step of AdamW; in-backward: each parameter is updated as soon as its gradient is there; alone: what has no states passes.  Prints where it ended."""
+"""program.py HOW - one step of AdamW; in-backward: each parameter is updated as soon as its gradient is there; alone: what has no states passes;
+workspace: backward makes 32 MiB that stay, as cuBLAS's workspace for its thread.  Prints where it ended."""
 import sys
 
 import torch
@@ -28,6 +29,9 @@ if how == "in-backward":
     own = {p: torch.optim.AdamW([p]) for p in net.parameters()}
     for p in own:
         p.register_post_accumulate_grad_hook(now)
+if how == "workspace":
+    kept = []
+    net[0].bias.register_hook(lambda gradient: kept.append(torch.empty(8 << 20)))
 optimizer = torch.optim.AdamW(net.parameters())
 try:
     net(torch.randn(64, 1024)).square().mean().backward()
@@ -59,6 +63,10 @@ says died states=host "this request would not be made"
 says died gradients=in-backward "not enough alone"
 says died gradients=in-backward "two states of each parameter, as Adam's"
 [ "$(run alone alone)" = end ] || fail "without states it does not pass"
+# what backward left is none of its temporaries, which half a batch would have less of
+limit=$((92 * mib))
+[ "$(run workspace workspace)" = optimizer ] || fail "beside a workspace it did not die at its states: $(cat "$dir/workspace.out")"
+says workspace batch=0.5 "batch=0.5 frees 0 B: not enough alone"
 # before any step of an optimizer nobody knows its states
 limit=$((42 * mib))
 [ "$(run early as-it-is)" = backward ] || fail "it did not die in backward: $(cat "$dir/early.out")"
