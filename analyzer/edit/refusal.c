@@ -14,8 +14,8 @@ struct asking {
     struct program from;
     struct torch_settings settings;
     enum feed_policy policy;
-    uint64_t alive; /* with the request, as it was */
-    int64_t unused; /* held and free when it was refused; UNKNOWN */
+    uint64_t allocated; /* with the request, as it was */
+    int64_t unused;     /* held and free when it was refused; UNKNOWN */
 };
 
 /* What lives at the end of the program, the request with it. */
@@ -54,6 +54,15 @@ static int64_t room_of(const struct answer_policy *end, uint64_t capacity)
         return (int64_t)capacity - (int64_t)end->end_reserved;
     int64_t missing = (int64_t)(end->out_size + end->out_reserved) - (int64_t)capacity;
     return missing > 0 ? -missing : UNKNOWN;
+}
+
+/* What was allocated with the request, whether it passed or not; of a program that did not come to it, what
+ * would live then. */
+static uint64_t allocated_of(const struct answer_policy *end, const struct program *p)
+{
+    if (!end->ran_out)
+        return end->end_allocated;
+    return end->out_event + 1 == p->event_count ? end->end_allocated + end->out_size : alive(p);
 }
 
 static uint64_t request_of(const struct program *p)
@@ -103,11 +112,12 @@ static bool ask(const struct asking *q, const struct edit *const *edits, size_t 
         return false;
     }
     const struct program *high = r.high.event_count ? &r.high : &r.low;
-    uint64_t most = alive(high) > alive(&r.low) ? alive(high) : alive(&r.low);
     uint64_t capacity = q->settings.capacity, doubt = doubt_of(q, &r);
     /* the low end of other kernels is low already */
     struct answer_policy one = play(q, &r.low, r.about ? capacity : capacity + doubt),
                          other = play(q, high, capacity - doubt);
+    uint64_t low = allocated_of(&one, &r.low), most = allocated_of(&other, high);
+    most = most > low ? most : low;
     *c = (struct refusal_change){.name = names_of(edits, n),
                                  .verdict = !one.ran_out && !other.ran_out   ? REFUSAL_PASSES
                                             : !one.ran_out || !other.ran_out ? REFUSAL_MAY_PASS
@@ -115,7 +125,7 @@ static bool ask(const struct asking *q, const struct edit *const *edits, size_t 
                                  .made = request_of(&r.low) || request_of(high),
                                  .room = UNKNOWN,
                                  .pieces = UNKNOWN};
-    c->frees = (int64_t)q->alive - (int64_t)most - (c->made ? 0 : (int64_t)request_of(&q->from));
+    c->frees = (int64_t)q->allocated - (int64_t)most - (c->made ? 0 : (int64_t)request_of(&q->from));
     if (c->verdict == REFUSAL_PASSES)
         see_passed(q, c, &one, &other, doubt);
     else if (c->verdict == REFUSAL_SHORT) {
@@ -237,9 +247,9 @@ static size_t find_refusal(const struct trace_blocks *b, int64_t seq)
 void refusal_ask(const struct program *p, enum feed_policy policy, const struct torch_settings *settings,
                  const struct edit *const *edits, size_t n, struct refusal_answer *out)
 {
-    struct asking q = {
-        .from = *p, .settings = *settings, .policy = policy, .alive = alive(p), .unused = UNKNOWN};
+    struct asking q = {.from = *p, .settings = *settings, .policy = policy, .unused = UNKNOWN};
     struct answer_policy end = play(&q, p, settings->capacity);
+    q.allocated = allocated_of(&end, p);
     int64_t room = room_of(&end, settings->capacity);
     out->policy = policy;
     out->missing = end.ran_out && room != UNKNOWN ? -room : UNKNOWN;

@@ -18,8 +18,8 @@ struct refusal_change {
     char *name; /* "loss=fused", "states=8bit checkpoint=2" */
     enum refusal_verdict verdict;
     bool made;      /* the request is; without it nothing is asked for there */
-    int64_t frees;  /* bytes less that would live with the request (without it, where it is not made), at the
-                       least; below 0: more */
+    int64_t frees;  /* bytes less that the allocator would count as allocated with the request (without it,
+                       where it is not made), at the least; below 0: more */
     int64_t room;   /* that is left when it has passed; below 0: short of it by so much; UNKNOWN */
     bool earlier;   /* short of another request before it */
     bool held;      /* passes in memory that is held, and free */

@@ -248,11 +248,11 @@ def judge(work, path, out):
                 if r[what] is None or r["said_" + what] is None:
                     continue
                 off = r[what] - r["said_" + what]
-                good = off >= -0.02 * dead["limit"] if least else abs(off) <= 0.03 * dead["limit"]
+                good = off >= -0.0025 * dead["limit"] if least else abs(off) <= 0.03 * dead["limit"]
                 near += good
                 if not good:
                     far.append(f"{case} {edits}: {what} {mib(r[what])}, said {mib(r['said_' + what])} ({100 * off / dead['limit']:+.1f} % of the limit)")
-    lines += ["", f"{near} figures near what was said (freed: at least that less 2 % of the limit; left: within 3 % of the limit), {len(far)} far"]
+    lines += ["", f"{near} figures near what was said (freed: at least that less 0.25 % of the limit; left: within 3 % of the limit), {len(far)} far"]
     lines += ["far: " + x for x in far] + ["false: " + x for x in false] + ["no answer: " + x for x in lost]
     lines.append(f"{true} sentences true, {len(false)} false, {unsure} left open, {len(lost)} without an answer")
     print("\n".join(lines))
