@@ -62,6 +62,12 @@ static size_t lay_out(struct cuda_plan *plan, int64_t chunk)
     return total;
 }
 
+/* Not in slabs, segments and borrowed rows. */
+static bool stores_odds(const struct cuda_plan *plan)
+{
+    return plan->odds && cuda_exponents_tiles(plan) > 0;
+}
+
 /* The bytes of that for each token of a chunk. */
 static uint64_t token_size(const struct cuda_plan *plan)
 {
@@ -70,7 +76,7 @@ static uint64_t token_size(const struct cuda_plan *plan)
                  sum = cuda_sums_dinput(plan) ? sizeof(float) : 0,
                  tiles = (size_t)cuda_exponents_tiles(plan) * sizeof(struct lce_tile_sum) +
                          (cuda_exponents_tiles(plan) ? sizeof(float) : 0) +
-                         (plan->odds ? sizeof(float) + sizeof(struct lce_odds_factors) : 0);
+                         (stores_odds(plan) ? sizeof(float) + sizeof(struct lce_odds_factors) : 0);
     return (size_t)plan->kept * ((size_t)plan->stride * cuda_logit_size(plan) + (size_t)p->hidden * row) +
            (size_t)p->hidden * sum + tiles;
 }
@@ -131,7 +137,7 @@ static struct lce_chunk_shape chunk_shape(struct cuda_plan *plan, int64_t most, 
         .tail = plan->tail > 0,
         .adds = p->grad_weight_beta != 0,
         .exponents = cuda_exponents_tiles(plan) > 0,
-        .odds = plan->odds && cuda_exponents_tiles(plan) > 0,
+        .odds = stores_odds(plan),
         .budget = budget > fixed ? budget - fixed : 0,
         .token = token,
     };
@@ -408,7 +414,7 @@ static void decide(struct cuda_plan *plan, bool own, uint64_t budget)
  * 11 %, as their price there is higher, and what ignored tokens would cost is the same. */
 static double price_of(const struct cuda_plan *plan)
 {
-    return plan->borrowed ? 1.11 : plan->odds ? 1.035 : 1.03;
+    return plan->borrowed ? 1.11 : stores_odds(plan) ? 1.035 : 1.03;
 }
 
 static bool own_pays(struct cuda_plan *plan, int64_t chunk, uint64_t budget)

@@ -1,6 +1,6 @@
 """A part of kernels_check.py: odds in the place of bf16 logits (kernels/cuda/odds.cuh), where they are likely to go wrong.
 
-The labels' share of dweight: of classes with one token, with 60, with 200 and with all of them; in rows that are no
+The labels' share of dweight: of classes with one token, with 60, with 200, with 300 in rows of several slices, and with all of them; in rows that are no
 multiple of a slice, added to old values, or summed in fp32 over chunks.  What odds are relative to: rows whose label is
 more than 2^64 times less probable than another class, beside rows where it is not.  x times the factors: in the gathered
 rows (OURS), and in the caller's rows of dinput where cuBLASLt makes the gradients (BESIDE).
@@ -15,9 +15,9 @@ ONCE = 2.5e-3  # of dweight over many chunks; if its labels' share is rounded in
 
 
 def skewed(n, v, random):
-    """Labels of N tokens: class 0 has 200 of them, 1 has 70, 2 has 60, 3 has one."""
+    """Labels of N tokens: class 0 has half of them, 1 has 70, 2 has 60, 3 has one."""
     labels = random.integers(4, v, n)
-    for label, count in ((0, 200), (1, 70), (2, 60), (3, 1)):
+    for label, count in ((0, n // 2), (1, 70), (2, 60), (3, 1)):
         labels[random.permutation(np.flatnonzero(labels > 3))[:count]] = label
     return labels
 
