@@ -74,4 +74,6 @@ def odds(library, memory, quick):
         labelled(library, memory, "without dweight", small, others, whose, wants=K.LOSS | K.GRAD_INPUT)
         if whose == OURS or not EMULATED:
             labelled(library, memory, "one label, some ignored", long, np.full(long[0], 255), whose, {"chunk": 256}, {"ignored": 0.05}, ONCE)
+        if not EMULATED:
+            labelled(library, memory, "chunks as long as they get", long, skewed(long[0], long[2], random), whose, {"chunk": 4096}, {"ignored": 0.3})
         unlikely(library, memory, whose, quick)
