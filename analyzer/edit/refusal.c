@@ -15,6 +15,7 @@ struct asking {
     struct torch_settings settings;
     enum feed_policy policy;
     uint64_t allocated; /* with the request, as it was */
+    uint64_t excess;    /* of that beyond what blocks were asked for */
     int64_t unused;     /* held and free when it was refused; UNKNOWN */
 };
 
@@ -57,12 +58,13 @@ static int64_t room_of(const struct answer_policy *end, uint64_t capacity)
 }
 
 /* What was allocated with the request, whether it passed or not; of a program that did not come to it, what
- * would live then. */
-static uint64_t allocated_of(const struct answer_policy *end, const struct program *p)
+ * would live then, with as much EXCESS as the recorded one had. */
+static uint64_t allocated_of(const struct answer_policy *end, const struct program *p, uint64_t excess)
 {
     if (!end->ran_out)
         return end->end_allocated;
-    return end->out_event + 1 == p->event_count ? end->end_allocated + end->out_size : alive(p);
+    bool asked = end->out_event + 1 == p->event_count;
+    return asked ? end->end_allocated + end->out_size : alive(p) + excess;
 }
 
 static uint64_t request_of(const struct program *p)
@@ -116,7 +118,7 @@ static bool ask(const struct asking *q, const struct edit *const *edits, size_t 
     /* the low end of other kernels is low already */
     struct answer_policy one = play(q, &r.low, r.about ? capacity : capacity + doubt),
                          other = play(q, high, capacity - doubt);
-    uint64_t low = allocated_of(&one, &r.low), most = allocated_of(&other, high);
+    uint64_t low = allocated_of(&one, &r.low, q->excess), most = allocated_of(&other, high, q->excess);
     most = most > low ? most : low;
     *c = (struct refusal_change){.name = names_of(edits, n),
                                  .verdict = !one.ran_out && !other.ran_out   ? REFUSAL_PASSES
@@ -249,7 +251,8 @@ void refusal_ask(const struct program *p, enum feed_policy policy, const struct 
 {
     struct asking q = {.from = *p, .settings = *settings, .policy = policy, .unused = UNKNOWN};
     struct answer_policy end = play(&q, p, settings->capacity);
-    q.allocated = allocated_of(&end, p);
+    q.allocated = allocated_of(&end, p, 0);
+    q.excess = q.allocated > alive(p) ? q.allocated - alive(p) : 0;
     int64_t room = room_of(&end, settings->capacity);
     out->policy = policy;
     out->missing = end.ran_out && room != UNKNOWN ? -room : UNKNOWN;

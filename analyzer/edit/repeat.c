@@ -172,6 +172,7 @@ struct program apply_accumulate(const struct program *from, const struct edit *e
                 repeat(&b, &region, e->n < REPLAYED ? e->n : REPLAYED);
         }
     }
+    r->moves = true;
     r->assumes = xstrdup("each of the batches is as large as the recorded one");
     return build_end(&b);
 }

@@ -30,8 +30,7 @@ struct share {
 struct dealing {
     const struct program *p;
     struct updates *out;
-    uint64_t *gradients; /* sizes of the step's */
-    size_t gradient_count;
+    struct sizes gradients; /* the step's */
     struct share *shares;
     size_t share_count;
     uint32_t *turn; /* by block */
@@ -45,12 +44,6 @@ static bool in_optimizer(const struct program *p, const struct trace_moment *e)
 static bool is_update(const struct edit_block *b)
 {
     return b->kind == KIND_STATE || b->kind == KIND_UPDATE;
-}
-
-static int by_size(const void *a, const void *b)
-{
-    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-    return (x > y) - (x < y);
 }
 
 static int by_share(const void *a, const void *b)
@@ -77,10 +70,7 @@ static int by_turn(const void *a, const void *b)
 
 static size_t gradients_of(const struct dealing *d, uint64_t size)
 {
-    size_t n = 0;
-    for (size_t i = 0; i < d->gradient_count; i++)
-        n += d->gradients[i] == size;
-    return n;
+    return sizes_from(&d->gradients, size + 1) - sizes_from(&d->gradients, size);
 }
 
 /* The shares from FIRST to END, of one size and stack, in turn.  False: not as many for each parameter. */
@@ -132,7 +122,7 @@ static void see(struct dealing *d, size_t i)
         return;
     const struct edit_block *b = &d->p->blocks[e->block];
     if (e->what == MOMENT_BORN && b->kind == KIND_GRADIENT && e->phase == d->p->facts->backward)
-        *PUSH(d->gradients, d->gradient_count) = b->size;
+        *PUSH(d->gradients.at, d->gradients.n) = b->size;
     if (!in_optimizer(d->p, e) || !is_update(b))
         return;
     bool born = e->what == MOMENT_BORN;
@@ -143,11 +133,10 @@ static void see(struct dealing *d, size_t i)
 
 static void end_step(struct dealing *d, size_t first, size_t end)
 {
-    if (d->gradient_count)
-        qsort(d->gradients, d->gradient_count, sizeof *d->gradients, by_size);
+    sizes_sort(&d->gradients);
     if (deal_all(d))
         take(d, first, end);
-    d->gradient_count = d->share_count = 0;
+    d->gradients.n = d->share_count = 0;
 }
 
 static uint32_t *count_steps(const struct program *p)
@@ -176,7 +165,7 @@ struct updates updates_find(const struct program *p)
     }
     if (u.n)
         qsort(u.at, u.n, sizeof *u.at, by_turn);
-    free(d.gradients);
+    free(d.gradients.at);
     free(d.shares);
     free(d.turn);
     return u;

@@ -33,3 +33,4 @@ set_target_properties(fake_torch PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BIN
 add_dependencies(test_autograd fake_torch)
 add_dependencies(bench_autograd fake_torch)
 add_dependencies(bench_tensors fake_torch)
+vs_one_thread(ranges facts)

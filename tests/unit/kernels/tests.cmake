@@ -24,5 +24,7 @@ if(NVCC AND EXISTS ${CUDA_INCLUDE_DIR}/cublasLt.h) # the host side of the CUDA b
     target_include_directories(test_${name} SYSTEM BEFORE PRIVATE ${CUDA_INCLUDE_DIR})
     target_compile_definitions(test_${name} PRIVATE
       "LCE_IMAGES=\"${images}/softmax.fatbin\", \"${images}/tokens.fatbin\", \"${images}/naive.fatbin\", \"${images}/slab.fatbin\", \"${images}/tail.fatbin\", \"${images}/product.fatbin\", \"${images}/exponents.fatbin\", \"${images}/odds.fatbin\"")
+    vs_one_thread(${name})
   endforeach()
 endif()
+vs_one_thread(linear_cross_entropy_chunk linear_cross_entropy_whose linear_cross_entropy_slab linear_cross_entropy)

@@ -1,1 +1,2 @@
 vs_unit_test(recover)
+vs_one_thread(recover)
