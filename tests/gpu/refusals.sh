@@ -18,8 +18,8 @@
 # CASES: the names of the cases, by default all; "none" for the second part alone (refusals.py has the names).  EDITS: what `whatif` is asked about.
 # UPDATES: MODEL.UPDATE of the second part; empty: no second part.  JOBS: programs at a time, by default 14.  SECONDS_MOST: for all changed programs together, by default 200.
 # KEEP: a folder that gets all recordings.  CPU_BLOCKS: a library made of tests/e2e/frameworks/cpu_blocks.c; then the programs run on the CPU, with its blocks, and `whatif`
-# is asked about the bytes that are alive, without an allocator's placement.
-# Exit status 1 where a sentence was false, 77 without a GPU.
+# is asked about the bytes that are alive, without an allocator's placement; TREE is a build folder, which has the simulated driver.
+# Exit status 1 where a sentence was false or too many had no answer, 77 without a GPU.
 set -u
 tree=$(realpath "${1:?TREE: an installed tree}") out=${2:?OUT: a folder} here=$(cd "$(dirname "$0")" && pwd)
 mkdir -p "$out" && out=$(realpath "$out")
