@@ -72,6 +72,12 @@ static bool has_gradients(const struct program *p, struct edit_result *r)
 
 /* ---- in backward ---- */
 
+/* How many gradients of a size a step has had so far. */
+struct turn {
+    uint64_t size;
+    uint32_t step, taken;
+};
+
 struct in_backward {
     uint32_t *states; /* blocks of the old program, sorted by size */
     bool *used;
@@ -85,10 +91,7 @@ struct in_backward {
     uint32_t twin;          /* of the request, where that is a state: while its parameter is updated */
     size_t at;              /* the event at which gradients are dealt with */
     struct updates updates; /* where states are replaced */
-    struct turn {
-        uint64_t size;
-        uint32_t step, taken;
-    } * turns; /* gradients of a size that were there in a step */
+    struct turn *turns;
     size_t turn_count;
 };
 
@@ -369,12 +372,8 @@ static struct program keep_gradients(const struct program *from)
 static bool *kept_stacks(const struct program *from, bool *any)
 {
     bool *kept = xrealloc(NULL, from->facts->stack_count + 1);
-    uint32_t *step = xrealloc(NULL, (from->event_count + 1) * sizeof *step), now = 0;
+    uint32_t *step = program_steps(from), now = step[from->event_count];
     memset(kept, 0, from->facts->stack_count + 1);
-    for (size_t i = 0; i < from->event_count; i++) {
-        step[i] = now;
-        now += from->events[i].what == MOMENT_STEP;
-    }
     *any = false;
     for (size_t i = 0; i < from->block_count; i++) {
         const struct edit_block *b = &from->blocks[i];

@@ -146,20 +146,19 @@ static enum edit_kind kind_of(const struct reading *r, const struct edit_block *
     return KIND_OTHER;
 }
 
-static void number_steps(struct reading *r)
+uint32_t *program_steps(const struct program *p)
 {
-    uint32_t step = 0;
-    r->step = xrealloc(NULL, (r->p->event_count + 1) * sizeof *r->step);
-    for (size_t i = 0; i < r->p->event_count; i++) {
-        r->step[i] = step;
-        step += r->p->events[i].what == MOMENT_STEP;
-    }
+    uint32_t *step = xrealloc(NULL, (p->event_count + 1) * sizeof *step);
+    step[0] = 0;
+    for (size_t i = 0; i < p->event_count; i++)
+        step[i + 1] = step[i] + (p->events[i].what == MOMENT_STEP);
+    return step;
 }
 
 static void find_kinds(struct reading *r)
 {
     struct program *p = r->p;
-    number_steps(r);
+    r->step = program_steps(p);
     r->parameters = program_sizes(p, 1u << KIND_PARAMETER, 0);
     for (size_t i = 0; i < p->block_count; i++)
         if (p->blocks[i].kind == KIND_OTHER)

@@ -138,6 +138,8 @@ static inline bool program_is_workspace(uint64_t size)
 /* Of the blocks of more than LEAST bytes whose kind is in the set KINDS, 1u << KIND_...; sorted.  The caller
  * frees at. */
 struct sizes program_sizes(const struct program *p, unsigned kinds, uint64_t least);
+/* By event how many steps ended before it; one more entry says how many there are.  The caller frees it. */
+uint32_t *program_steps(const struct program *p);
 /* Bytes of all blocks of a kind that live at once, at the most. */
 uint64_t program_most(const struct program *p, enum edit_kind kind);
 

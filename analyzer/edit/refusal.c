@@ -29,7 +29,7 @@ static uint64_t alive(const struct program *p)
 }
 
 /* By how much of the capacity a replay may be off: 2.5 % where kernels are not the recorded ones, 1 % where
- * those are at other times (0.5 was measured). */
+ * those are at other times (0.8 was measured). */
 static uint64_t doubt_of(const struct asking *q, const struct edit_result *r)
 {
     return r->about ? q->settings.capacity / 40 : r->moves ? q->settings.capacity / 100 : 0;

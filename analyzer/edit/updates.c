@@ -105,7 +105,7 @@ static void take(struct dealing *d, size_t first, size_t end)
 {
     for (size_t i = first; i < end; i++) {
         const struct trace_moment *e = &d->p->events[i];
-        if (!in_optimizer(d->p, e) || d->turn[e->block] == NO_TURN || !is_update(&d->p->blocks[e->block]))
+        if (!in_optimizer(d->p, e) || d->turn[e->block] == NO_TURN)
             continue;
         *PUSH(d->out->at, d->out->n) = (struct update_event){.size = d->p->blocks[e->block].size,
                                                              .step = d->out->step[i],
@@ -139,19 +139,9 @@ static void end_step(struct dealing *d, size_t first, size_t end)
     d->gradients.n = d->share_count = 0;
 }
 
-static uint32_t *count_steps(const struct program *p)
-{
-    uint32_t *step = xrealloc(NULL, (p->event_count + 1) * sizeof *step), now = 0;
-    for (size_t i = 0; i < p->event_count; i++) {
-        step[i] = now;
-        now += p->events[i].what == MOMENT_STEP;
-    }
-    return step;
-}
-
 struct updates updates_find(const struct program *p)
 {
-    struct updates u = {.moved = xrealloc(NULL, p->event_count + 1), .step = count_steps(p)};
+    struct updates u = {.moved = xrealloc(NULL, p->event_count + 1), .step = program_steps(p)};
     struct dealing d = {.p = p, .out = &u, .turn = xrealloc(NULL, (p->block_count + 1) * sizeof *d.turn)};
     size_t first = 0;
     memset(u.moved, 0, p->event_count + 1);

@@ -23,7 +23,7 @@ struct updates {
     uint32_t *step; /* by event of the program: steps that ended before it */
 };
 
-/* A step whose blocks cannot be dealt evenly has no events here.  updates_free it. */
+/* A step whose blocks cannot be dealt evenly, or that did not end, has no events here.  updates_free it. */
 struct updates updates_find(const struct program *p);
 void updates_free(struct updates *u);
 /* What the step in which EVENT is does for the TURN-th gradient of SIZE bytes; *N of them, 0: not known. */
