@@ -121,9 +121,11 @@ struct lce_odds_start_args {
     int32_t skips;                           /* see lce_softmax_args */
 };
 
-/* After it: the losses, the rows' factors, and x times them. */
+/* After it: the losses, the rows' factors, and x times them.  Of some classes whose odds are made again, x
+ * times the factors alone. */
 struct lce_odds_rows_args {
     struct lce_softmax_args softmax;  /* its logits are odds */
+    const struct lce_slab_row *again; /* [rows] the sums over all classes, if those are known; or NULL */
     const struct lce_tile_sum *tiles; /* [rows][COUNT] */
     const float *targets;             /* [rows] the label's logit, as the product has it */
     const float *references;          /* [rows] what odds are relative to, if a tile does not say otherwise */

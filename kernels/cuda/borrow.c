@@ -2,8 +2,8 @@
  * borrow.c - keeps logits in the caller's buffer for dweight, if the old contents of that are not needed.
  *
  * Until a row of dweight gets its first sums its contents do not matter.  So the last rows of the buffer can
- * hold a chunk's logits (and its gathered rows, its sums of dinput, the parts of tiles of our products), and
- * the workspace can be very small:
+ * hold a chunk's logits (and its gathered rows, its sums of dinput, the parts of tiles of our products, as
+ * far as the workspace has no room for them), and the workspace can be very small:
  *
  *     dweight:  | rows that every chunk adds to ............ | logits of the chunk under way |
  *                                                            ^ vocab - borrowed
@@ -15,10 +15,15 @@
  *
  *     dweight:  | done ......... | this stage's rows | its logits, of all tokens or of many at a time |
  *
+ * Where products are ours, the rows of bf16 hold odds in the place of logits (odds.cuh), with the sums of
+ * their tiles.  In a stage they are made again, relative to the same logit of the label, and a row's factor
+ * follows from the sums that were kept.
+ *
  * That makes three products, and a fourth for the borrowed share of the vocabulary, which is chunk / H in 16
  * bits.  As the stages take many tokens at a time, the rest's dweight is hardly ever read, and its sums are
  * long.  Slabs alone (slab.c) need a fourth product for the whole vocabulary.
  */
+#include "chunk.h"
 #include "cuda.h"
 #include "slab.h"
 
@@ -44,41 +49,129 @@ static size_t row_size(const struct cuda_plan *plan)
     return (size_t)p->hidden * lce_dtype_size(p->grad_weight_dtype);
 }
 
-/* Puts the matrices of N tokens and STRIDE classes one after the other; returns their bytes.  DINPUT: with
- * what is needed to make that, which stages do not. */
-static size_t lay_out(const struct cuda_plan *plan, int64_t n, int64_t stride, bool dinput,
-                      struct cuda_layout *l)
+/* Moves the gathered rows, and what odds have beside them. */
+static void move_rows(struct cuda_layout *l, size_t offset)
 {
-    const struct lce_problem *p = &plan->base.problem;
-    const size_t h = (size_t)p->hidden;
-    size_t total = 0;
-    l->logits = lce_part(&total, (size_t)n * (size_t)stride, cuda_logit_size(plan));
-    l->rows = lce_part(&total, plan->compacts ? (size_t)n * h : 0, lce_dtype_size(p->dtype));
-    l->dinput = lce_part(&total, dinput && cuda_sums_dinput(plan) ? (size_t)n * h : 0, sizeof(float));
-    l->parts = lce_part(&total, dinput ? cuda_lent_parts(plan, n) : 0, 1);
-    return total;
+    size_t *const parts[] = {&l->rows, &l->tiles, &l->targets, &l->references, &l->factors};
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+        *parts[i] += offset;
 }
 
-/* Likewise in the last rows of dweight; returns the offset of the first of them, 0 if there are too few. */
-static size_t lay_out_lent(const struct cuda_plan *plan, int64_t n, int64_t stride, bool dinput,
-                           struct cuda_layout *l)
+/* The first of the last NEED bytes of the rows of dweight; 0 if there are fewer. */
+static size_t lent_from(const struct cuda_plan *plan, size_t need)
 {
-    const size_t all = (size_t)plan->base.problem.vocab * row_size(plan),
-                 need = lay_out(plan, n, stride, dinput, l),
-                 offset = need < all ? (all - need) / 256 * 256 : 0;
-    l->logits += offset;
-    l->rows += offset;
-    l->dinput += offset;
-    l->parts += offset;
-    return offset;
+    const size_t all = (size_t)plan->base.problem.vocab * row_size(plan);
+    return need < all ? (all - need) / 256 * 256 : 0;
+}
+
+static size_t lay_out_rows(const struct cuda_plan *plan, int64_t n, int64_t stride, struct cuda_layout *l,
+                           size_t *total)
+{
+    const struct lce_problem *p = &plan->base.problem;
+    l->rows = lce_part(total, plan->compacts ? (size_t)(n * p->hidden) : 0, lce_dtype_size(p->dtype));
+    cuda_exponents_lay_out(plan, n, plan->lends_odds ? cuda_tiles_of(stride) : 0, l, total);
+    return *total;
+}
+
+/* Puts what a stage has, for N tokens and STRIDE classes, one after the other; returns its bytes. */
+static size_t lay_out_stage(const struct cuda_plan *plan, int64_t n, int64_t stride, struct cuda_layout *l)
+{
+    size_t total = 0;
+    l->logits = lce_part(&total, (size_t)(n * stride), cuda_logit_size(plan));
+    return lay_out_rows(plan, n, stride, l, &total);
+}
+
+/* Puts what a chunk of N tokens has into the last rows of dweight, but what lies in the workspace: from
+ * rest_logits on, where the last stage's logits lie later.  Returns the first byte of dweight, 0 if there are
+ * too few; *HERE gets the bytes in the workspace. */
+static size_t lay_out_chunk(const struct cuda_plan *plan, int64_t n, struct cuda_layout *l, size_t *here)
+{
+    const struct lce_problem *p = &plan->base.problem;
+    size_t used[] = {[IN_WORKSPACE] = 0, [IN_DWEIGHT] = 0};
+    l->logits = lce_part(&used[IN_DWEIGHT], (size_t)(n * plan->stride), cuda_logit_size(plan));
+    l->dinput =
+        lce_part(&used[IN_DWEIGHT], cuda_sums_dinput(plan) ? (size_t)(n * p->hidden) : 0, sizeof(float));
+    lay_out_rows(plan, n, plan->stride, l, &used[plan->rows_in]);
+    l->parts = lce_part(&used[plan->parts_in], cuda_lent_parts(plan, n), 1);
+    const size_t from = lent_from(plan, used[IN_DWEIGHT]),
+                 first[] = {[IN_WORKSPACE] = l->rest_logits, [IN_DWEIGHT] = from};
+    l->logits += from;
+    l->dinput += from;
+    move_rows(l, first[plan->rows_in]);
+    l->parts += first[plan->parts_in];
+    *here = used[IN_WORKSPACE];
+    return from;
 }
 
 int64_t cuda_borrowed(const struct cuda_plan *plan, int64_t chunk, struct cuda_layout *layout)
 {
     const int64_t vocab = plan->base.problem.vocab;
-    const size_t offset = lay_out_lent(plan, chunk, plan->stride, true, layout);
+    size_t here;
+    const size_t offset = lay_out_chunk(plan, chunk, layout, &here);
     const int64_t head = (int64_t)(offset / row_size(plan)) / LCE_SLAB_UNIT * LCE_SLAB_UNIT;
     return head >= vocab / 4 && head > 0 ? vocab - head : 0;
+}
+
+/* The bytes of a chunk in the workspace. */
+static size_t chunk_here(const struct cuda_plan *plan, int64_t n)
+{
+    struct cuda_layout l = {.rest_logits = 0};
+    size_t here;
+    lay_out_chunk(plan, n, &l, &here);
+    return here;
+}
+
+/* Puts as much as there is ROOM for in the workspace, so that fewer rows of dweight are borrowed. */
+static void place_chunk(struct cuda_plan *plan, int64_t n, uint64_t room)
+{
+    static const enum cuda_place ways[][2] = {{IN_WORKSPACE, IN_WORKSPACE},
+                                              {IN_DWEIGHT, IN_WORKSPACE}, /* parts are larger than rows */
+                                              {IN_WORKSPACE, IN_DWEIGHT},
+                                              {IN_DWEIGHT, IN_DWEIGHT}};
+    for (int i = plan->own ? 0 : 3; i < 4; i++) {
+        plan->rows_in = ways[i][0];
+        plan->parts_in = ways[i][1];
+        if (chunk_here(plan, n) <= room)
+            return;
+    }
+}
+
+/* ---- estimates ---- */
+
+/* What they need to know of the problem, and who makes the products. */
+struct estimates {
+    const struct lce_slab_shape *theirs;
+    const struct lce_chunk_shape *ours; /* NULL: they are cuBLASLt's */
+};
+
+/* The plan's, where it borrows rows for CHUNK tokens. */
+static struct lce_chunk_shape own_shape(const struct cuda_plan *plan, const struct estimates *e,
+                                        int64_t chunk)
+{
+    struct lce_chunk_shape shape = *e->ours;
+    shape.exponents = shape.odds = plan->lends_odds;
+    shape.borrowed = plan->borrowed;
+    shape.room = 1 + (int64_t)(cuda_lent_parts(plan, chunk) / LCE_PART_SIZE);
+    return shape;
+}
+
+/* All chunks, without the dweight of the borrowed classes. */
+static double chunks_seconds(const struct cuda_plan *plan, const struct estimates *e, int64_t chunk)
+{
+    if (!e->ours)
+        return lce_borrow_seconds(e->theirs, chunk, plan->borrowed);
+    const struct lce_chunk_shape shape = own_shape(plan, e, chunk);
+    return lce_own_seconds(&shape, chunk);
+}
+
+/* The dweight of CLASSES of these. */
+static double again_seconds(const struct cuda_plan *plan, const struct estimates *e, int64_t block,
+                            int64_t classes, int64_t columns)
+{
+    if (!e->ours)
+        return lce_again_seconds(e->theirs, block, classes, columns);
+    const struct lce_chunk_shape shape = own_shape(plan, e, block);
+    return lce_own_again_seconds(&shape, block, classes, columns);
 }
 
 /* ---- the stages ---- */
@@ -92,43 +185,78 @@ static int64_t next_below(int64_t chunk)
     return power > 1 && power / 2 * 3 < chunk ? power / 2 * 3 : power;
 }
 
+/* The next block of a stage below that of N tokens.  Ours are even parts of all tokens, of whole tiles; below
+ * 1024 tokens, and of cuBLASLt's products, they are as above. */
+static int64_t next_block(const struct cuda_plan *plan, int64_t n)
+{
+    const int64_t tile = 2 * LCE_TILE_M, least = 1024;
+    int64_t even = n;
+    for (int64_t count = plan->rows / n + 1; plan->own && even >= n && n > least; count++)
+        even = cuda_round_up((plan->rows + count - 1) / count, tile);
+    return even < n && even >= least ? even : next_below(n);
+}
+
+static int64_t least_block(int64_t chunk)
+{
+    return chunk < LEAST_CHUNK ? chunk : LEAST_CHUNK;
+}
+
 struct choice { /* of a stage */
     struct cuda_stage stage;
     double seconds, each; /* of a class; each < 0: none yet */
 };
 
-static void consider(const struct lce_slab_shape *shape, struct cuda_stage stage, struct choice *best)
+static void consider(const struct cuda_plan *plan, const struct estimates *e, struct cuda_stage stage,
+                     struct choice *best)
 {
     const int64_t classes = stage.end - stage.begin;
-    const double seconds = lce_again_seconds(shape, stage.block, classes, stage.columns),
+    const double seconds = again_seconds(plan, e, stage.block, classes, stage.columns),
                  each = seconds / (double)classes;
     if (best->each < 0 || each < best->each)
         *best = (struct choice){stage, seconds, each};
 }
 
-/* Considers N tokens at a time, with logits in later rows of dweight. */
-static void consider_lent(const struct cuda_plan *plan, const struct lce_slab_shape *shape, int64_t begin,
-                          int64_t n, struct choice *best)
+/* The bytes of a slab of N tokens that do not depend on its classes: odds have one tile more than whole ones,
+ * and a few numbers for each row. */
+static size_t fixed_size(const struct cuda_plan *plan, int64_t n)
 {
-    const int64_t left = plan->base.problem.vocab - begin;
     struct cuda_layout l;
-    const size_t row = row_size(plan), fixed = lay_out(plan, n, 0, false, &l) + 512, /* for rounding */
-        class = (size_t)n * cuda_logit_size(plan) + row, rows = (size_t)left * row;
-    const int64_t fit = rows > fixed ? (int64_t)((rows - fixed) / class) / LCE_SLAB_UNIT * LCE_SLAB_UNIT : 0;
+    size_t total = lay_out_stage(plan, n, 0, &l);
+    if (!plan->lends_odds)
+        return total;
+    cuda_exponents_lay_out(plan, n, 1, &l, &total);
+    return total + 512; /* for rounding */
+}
+
+/* Those of CLASSES. */
+static size_t varying_size(const struct cuda_plan *plan, int64_t n, int64_t classes)
+{
+    const size_t count = (size_t)(n * classes);
+    return count * cuda_logit_size(plan) +
+           (plan->lends_odds ? count * sizeof(struct lce_tile_sum) / LCE_TILE_CLASSES : 0);
+}
+
+/* Considers N tokens at a time, with logits in later rows of dweight. */
+static void consider_lent(const struct cuda_plan *plan, const struct estimates *e, int64_t begin, int64_t n,
+                          struct choice *best)
+{
+    const int64_t left = plan->base.problem.vocab - begin, unit = LCE_SLAB_UNIT;
+    const size_t row = row_size(plan), fixed = fixed_size(plan, n) + 512, /* for rounding */
+        each = varying_size(plan, n, unit) + (size_t)unit * row, rows = (size_t)left * row;
+    const int64_t fit = rows > fixed ? (int64_t)((rows - fixed) / each) * unit : 0;
     if (fit > 0 && fit < left)
-        consider(shape, (struct cuda_stage){begin, begin + fit, fit, n, true}, best);
+        consider(plan, e, (struct cuda_stage){begin, begin + fit, fit, n, true}, best);
 }
 
 /* Likewise of all the classes that are left, with logits in ROOM bytes of the workspace. */
-static void consider_slabs(const struct cuda_plan *plan, const struct lce_slab_shape *shape, int64_t begin,
-                           int64_t n, uint64_t room, struct choice *best)
+static void consider_slabs(const struct cuda_plan *plan, const struct estimates *e, int64_t begin, int64_t n,
+                           uint64_t room, struct choice *best)
 {
     const struct lce_problem *p = &plan->base.problem;
     const int64_t unit = LCE_SLAB_UNIT, forced = (int64_t)(p->proposals >> 16) * unit,
                   left = p->vocab - begin;
-    struct cuda_layout l;
-    const size_t fixed = lay_out(plan, n, 0, false, &l), each = (size_t)n * cuda_logit_size(plan);
-    int64_t most = room > fixed ? (int64_t)((room / 256 * 256 - fixed) / (each * (size_t)unit)) * unit : 0;
+    const size_t fixed = fixed_size(plan, n), each = varying_size(plan, n, unit);
+    int64_t most = room > fixed ? (int64_t)((room / 256 * 256 - fixed) / each) * unit : 0;
     if (most > unit && most > MOST_REST / n)
         most = MOST_REST / n > unit ? MOST_REST / n / unit * unit : unit;
     if (forced)
@@ -137,25 +265,26 @@ static void consider_slabs(const struct cuda_plan *plan, const struct lce_slab_s
         return;
     const int64_t count = (left + most - 1) / most;
     const int64_t columns = cuda_round_up((left + count - 1) / count, unit); /* at most MOST, a multiple */
-    consider(shape, (struct cuda_stage){begin, p->vocab, columns, n, false}, best);
+    consider(plan, e, (struct cuda_stage){begin, p->vocab, columns, n, false}, best);
 }
 
 /* Sets the stages of the borrowed classes, each the fastest for a class, and the bytes that they need in the
- * workspace, at most ROOM.  Whether there are any. */
-static bool choose_stages(struct cuda_plan *plan, const struct lce_slab_shape *shape, int64_t chunk,
-                          uint64_t room)
+ * workspace, at most ROOM.  Those with logits in dweight take SHORTEST tokens at a time, or more.  Whether
+ * there are any stages. */
+static bool set_stages(struct cuda_plan *plan, const struct estimates *e, int64_t chunk, uint64_t room,
+                       int64_t shortest)
 {
-    const int64_t vocab = plan->base.problem.vocab, least = chunk < LEAST_CHUNK ? chunk : LEAST_CHUNK;
+    const int64_t vocab = plan->base.problem.vocab, least = least_block(chunk);
     const bool forced = plan->base.problem.proposals >> 16; /* slabs, in blocks of the chunk's size */
     struct cuda_layout l;
     plan->stage_count = 0;
     plan->rest_seconds = 0;
     for (int64_t begin = vocab - plan->borrowed; begin < vocab;) {
         struct choice best = {.each = -1};
-        for (int64_t n = forced ? chunk : plan->rows; n >= least && n > 0; n = next_below(n)) {
-            if (!forced && plan->stage_count < LCE_MOST_STAGES - 1)
-                consider_lent(plan, shape, begin, n, &best);
-            consider_slabs(plan, shape, begin, n, room, &best);
+        for (int64_t n = forced ? chunk : plan->rows; n >= least && n > 0; n = next_block(plan, n)) {
+            if (!forced && n >= shortest && plan->stage_count < LCE_MOST_STAGES - 1)
+                consider_lent(plan, e, begin, n, &best);
+            consider_slabs(plan, e, begin, n, room, &best);
             if (forced || n == 1)
                 break;
         }
@@ -163,59 +292,106 @@ static bool choose_stages(struct cuda_plan *plan, const struct lce_slab_shape *s
             return false;
         plan->stages[plan->stage_count++] = best.stage;
         plan->rest_seconds += best.seconds;
-        plan->rest_size = lay_out(plan, best.stage.block, best.stage.columns, false, &l); /* the last's */
+        plan->rest_size = lay_out_stage(plan, best.stage.block, best.stage.columns, &l); /* the last's */
         begin = best.stage.end;
     }
     return true;
+}
+
+/* The fastest stages.  Short blocks leave fewer classes to later stages, and may be the fastest for a class
+ * of theirs, but those later ones are the dearest where the workspace has room for few rows.  So with
+ * products of ours, which need those rows, all shortest blocks are tried. */
+static bool choose_stages(struct cuda_plan *plan, const struct estimates *e, int64_t chunk, uint64_t room)
+{
+    int64_t best = 0;
+    double least = -1;
+    for (int64_t n = plan->rows; e->ours && n >= least_block(chunk) && n > 1; n = next_block(plan, n))
+        if (set_stages(plan, e, chunk, room, n) && (least < 0 || plan->rest_seconds < least)) {
+            least = plan->rest_seconds;
+            best = n;
+        }
+    return set_stages(plan, e, chunk, room, best);
 }
 
 /* ---- the chunk ---- */
 
 /* Sets what belongs to chunks of N tokens; returns their seconds, or a negative number if they do not fit, or
  * if even the best stages would make them slower than BEFORE. */
-static double try_chunk(struct cuda_plan *plan, const struct lce_slab_shape *shape, int64_t n,
-                        uint64_t budget, double before)
+static double try_chunk(struct cuda_plan *plan, const struct estimates *e, int64_t n, uint64_t budget,
+                        double before)
 {
     const uint32_t proposals = (uint32_t)plan->base.problem.proposals;
-    struct cuda_layout l;
-    plan->borrowed = cuda_borrowed(plan, n, &l);
-    plan->logits_in = plan->sums_in = plan->borrowed > 0 ? IN_DWEIGHT : IN_WORKSPACE;
+    const bool most =
+        proposals >> 15 & 1 && !(proposals >> 16); /* for tests: as many stages as there can be */
+    struct cuda_layout l = {.rest_logits = 0};
+    plan->logits_in = plan->sums_in = plan->rows_in = plan->parts_in = IN_DWEIGHT;
     plan->rest_size = 0;
-    if (!plan->borrowed)
-        return -1;
-    const double chunks = lce_borrow_seconds(shape, n, plan->borrowed);
-    if (chunks + lce_again_seconds(shape, plan->rows, plan->borrowed, plan->borrowed) >= before)
-        return -1;
+    plan->borrowed = 1; /* the size of what is in the workspace does not depend on how many they are */
     const uint64_t size = cuda_size_with(plan, n);
     uint64_t room = size < budget ? budget - size : 0;
-    if (proposals >> 15 & 1 && !(proposals >> 16)) /* for tests: as many stages as there can be */
-        room = lay_out(plan, n, LCE_SLAB_UNIT, false, &l);
-    if (!choose_stages(plan, shape, n, room) || cuda_size_with(plan, n) > budget)
+    if (most)
+        room = (uint64_t)cuda_round_up((int64_t)(fixed_size(plan, n) + varying_size(plan, n, LCE_SLAB_UNIT)),
+                                       256);
+    place_chunk(plan, n, room);
+    plan->borrowed = cuda_borrowed(plan, n, &l);
+    if (!plan->borrowed)
+        return -1;
+    const double chunks = chunks_seconds(plan, e, n);
+    if (chunks + again_seconds(plan, e, plan->rows, plan->borrowed, plan->borrowed) >= before)
+        return -1;
+    if (!choose_stages(plan, e, n, room))
+        return -1;
+    const size_t here = chunk_here(plan, n);
+    plan->rest_size = here > plan->rest_size ? here : plan->rest_size;
+    if (cuda_size_with(plan, n) > budget)
         return -1;
     return chunks + plan->rest_seconds;
 }
 
-bool cuda_borrow_choose(struct cuda_plan *plan, const struct lce_slab_shape *shape, int64_t *chunk,
-                        bool given, uint64_t budget, double before)
+struct search {
+    int64_t chunk; /* 0: none */
+    double seconds;
+};
+
+/* The fastest chunk, if that is faster than BEFORE. */
+static struct search best_chunk(struct cuda_plan *plan, const struct estimates *e, int64_t chunk, bool given,
+                                uint64_t budget, double before)
 {
-    const int64_t first = given ? *chunk : plan->rows < MOST_CHUNK ? plan->rows : MOST_CHUNK;
-    int64_t best = 0;
+    const int64_t first = given ? chunk : plan->rows < MOST_CHUNK ? plan->rows : MOST_CHUNK;
+    struct search best = {0, before};
     for (int64_t n = first; n >= 1 && (n == first || (!given && n >= LEAST_CHUNK)); n = next_below(n)) {
-        const double seconds = try_chunk(plan, shape, n, budget, before);
-        if (seconds >= 0 && seconds < before) {
-            before = seconds;
-            best = n;
-        }
+        const double seconds = try_chunk(plan, e, n, budget, best.seconds);
+        if (seconds >= 0 && seconds < best.seconds)
+            best = (struct search){n, seconds};
         if (n == 1)
             break;
     }
-    if (best) {
-        try_chunk(plan, shape, best, budget, 1e30);
-        *chunk = best;
+    return best;
+}
+
+/* Gradients are more exact with odds than with logits, so these may take so much longer. */
+static const double odds_worth = 1.03;
+
+bool cuda_borrow_choose(struct cuda_plan *plan, const struct lce_slab_shape *shape,
+                        const struct lce_chunk_shape *own, int64_t *chunk, bool given, uint64_t budget,
+                        double before)
+{
+    const struct estimates e = {shape, own};
+    struct search best = best_chunk(plan, &e, *chunk, given, budget, before);
+    if (own && plan->odds) {
+        const double most = best.chunk ? best.seconds * odds_worth : before;
+        plan->lends_odds = true;
+        const struct search odds = best_chunk(plan, &e, *chunk, given, budget, most);
+        plan->lends_odds = odds.chunk > 0;
+        best = odds.chunk ? odds : best;
+    }
+    if (best.chunk) {
+        try_chunk(plan, &e, best.chunk, budget, 1e30);
+        *chunk = best.chunk;
         return true;
     }
     plan->borrowed = plan->stage_count = 0;
-    plan->logits_in = plan->sums_in = IN_WORKSPACE;
+    plan->logits_in = plan->sums_in = plan->rows_in = plan->parts_in = IN_WORKSPACE;
     return false;
 }
 
@@ -233,14 +409,11 @@ void cuda_borrow_rest(const struct cuda_plan *plan, int stage, struct cuda_plan 
     rest->columns = s->columns;
     rest->stride = cuda_round_up(s->columns, LCE_SLAB_UNIT);
     rest->g_stride = rest->stride * (plan->g_stride / plan->stride);
-    rest->logits_in = s->lent ? IN_DWEIGHT : IN_WORKSPACE;
+    rest->logits_in = rest->rows_in = s->lent ? IN_DWEIGHT : IN_WORKSPACE;
     rest->base.problem.wants = LCE_WANT_GRAD_WEIGHT;
     rest->rest = NULL;
-    if (s->lent) {
-        lay_out_lent(rest, s->block, rest->stride, false, &rest->layout);
-        return;
-    }
-    lay_out(rest, s->block, rest->stride, false, &rest->layout);
-    rest->layout.logits += plan->layout.rest_logits;
-    rest->layout.rows += plan->layout.rest_logits;
+    const size_t size = lay_out_stage(rest, s->block, rest->stride, &rest->layout),
+                 from = s->lent ? lent_from(rest, size) : plan->layout.rest_logits;
+    rest->layout.logits += from;
+    move_rows(&rest->layout, from);
 }

@@ -15,11 +15,12 @@ struct lce_chunk_shape {
     int processors;   /* multiprocessors of the GPU */
     bool tail;        /* whether some classes do not go through the matrix library: tail.c */
     bool adds;        /* whether the first chunk, too, adds to dweight */
-    bool exponents;  /* whether our product makes the logits, as exponentials, beside cuBLASLt's two others */
-    bool odds;       /* and these take no pass (odds.cuh) */
-    int64_t room;    /* for parts of tiles of our dinput; 0: for all that there can be */
-    uint64_t budget; /* bytes for a chunk and for the matrix library's scratch */
-    uint64_t token;  /* bytes for each token of a chunk */
+    bool exponents; /* whether our product makes the logits, as exponentials, beside cuBLASLt's two others */
+    bool odds;      /* and these take no pass (odds.cuh) */
+    int64_t room;   /* for parts of tiles of our dinput; 0: for all that there can be */
+    int64_t borrowed; /* of the classes, whose dweight no chunk makes (borrow.c) */
+    uint64_t budget;  /* bytes for a chunk and for the matrix library's scratch */
+    uint64_t token;   /* bytes for each token of a chunk */
 };
 
 /* Whether a product of m x n sums is so small that it fills the GPU only if each sum is split over several
@@ -40,6 +41,11 @@ double lce_chunk_seconds(const struct lce_chunk_shape *shape, int64_t chunk);
  * compared with each other only. */
 double lce_own_seconds(const struct lce_chunk_shape *shape, int64_t chunk);
 double lce_their_seconds(const struct lce_chunk_shape *shape, int64_t chunk);
+
+/* Likewise of the dweight of CLASSES whose rows were borrowed, with products of ours: BLOCK tokens by COLUMNS
+ * classes at a time, whose logits or odds are made again. */
+double lce_own_again_seconds(const struct lce_chunk_shape *shape, int64_t block, int64_t classes,
+                             int64_t columns);
 
 /* How many parts of tiles our dinput of TOKENS stores, if it has room for all that it wants. */
 int64_t lce_split_room(int processors, int64_t tokens, int64_t hidden, int64_t vocab);

@@ -38,11 +38,11 @@ struct cuda_layout { /* offsets into the workspace */
     size_t upcast, log_probability, g, lse; /* naive */
     size_t known, dinput;                   /* slabs */
     size_t parts;                           /* of tiles of our dinput, in rows of dweight (borrow.c) */
-    size_t tiles, targets;                  /* of a chunk whose exponentials are stored */
-    size_t references, factors;             /* of its odds */
+    size_t tiles, targets;                  /* of a chunk whose exponentials are stored, beside its logits */
+    size_t references, factors;             /* of its odds, likewise */
     size_t label_factors, counts, ends, slots, items,
         used;                      /* of all tokens, and of the classes (label_rows.cuh) */
-    size_t rest_logits;            /* of the last of plan->rest */
+    size_t rest_logits;            /* of the last of plan->rest; before, of chunks (borrow.c) */
     size_t next_logits, next_rows; /* from one chunk's to the next one's, if two are under way */
 };
 
@@ -118,12 +118,14 @@ struct cuda_plan {
     struct cuda_plan *rest;
     int64_t from;                       /* the first token: 0, except in a segment */
     int64_t begin, end;                 /* the classes: all of them, except in `rest` */
-    enum cuda_place logits_in, sums_in; /* a chunk's logits and gathered rows; its sums of dinput */
-    int kept;       /* chunks whose logits exist at a time: 2 if exchanges need that, otherwise 1 */
-    bool own;       /* uses the products of product.cu, which know which rows count, instead of cuBLASLt's */
-    bool exponents; /* stores exponentials instead of logits, unless a run's buffers hinder that */
-    bool odds;      /* in their place odds, which take no pass */
-    bool compacts;  /* rows go by index */
+    enum cuda_place logits_in, sums_in; /* a chunk's logits; its sums of dinput */
+    enum cuda_place rows_in, parts_in;  /* its gathered rows and what odds have beside them; parts of tiles */
+    int kept;        /* chunks whose logits exist at a time: 2 if exchanges need that, otherwise 1 */
+    bool own;        /* uses the products of product.cu, which know which rows count, instead of cuBLASLt's */
+    bool exponents;  /* stores exponentials instead of logits, unless a run's buffers hinder that */
+    bool odds;       /* in their place odds, which take no pass */
+    bool lends_odds; /* also in borrowed rows */
+    bool compacts;   /* rows go by index */
     bool accumulates; /* dweight is summed in the workspace */
     bool scaled;      /* fp16: see struct lce_stats */
     bool wide;        /* logits in fp32 under gradients of 16 bits */
@@ -204,12 +206,15 @@ int cuda_right_context(const struct cuda_library *library, const char *call);
 
 /* borrow.c: whether dweight's buffer may hold logits; how many rows of it CHUNK tokens' logits take, and
    where what belongs to them begins in it, in bytes; chooses a chunk and the stages, if they are faster than
-   BEFORE seconds; fills the plan of a stage, without products and kernels. */
+   BEFORE seconds, by the estimates of cuBLASLt's products, or of ours for OWN, unless that is NULL; fills the
+   plan of a stage, without products and kernels. */
 struct lce_slab_shape;
+struct lce_chunk_shape;
 bool cuda_may_borrow(const struct cuda_plan *plan);
 int64_t cuda_borrowed(const struct cuda_plan *plan, int64_t chunk, struct cuda_layout *layout);
-bool cuda_borrow_choose(struct cuda_plan *plan, const struct lce_slab_shape *shape, int64_t *chunk,
-                        bool given, uint64_t budget, double before);
+bool cuda_borrow_choose(struct cuda_plan *plan, const struct lce_slab_shape *shape,
+                        const struct lce_chunk_shape *own, int64_t *chunk, bool given, uint64_t budget,
+                        double before);
 void cuda_borrow_rest(const struct cuda_plan *plan, int stage, struct cuda_plan *rest);
 
 /* segments.c: the same with rows of dinput.  *CHUNK and the columns become the first segment's. */
@@ -287,7 +292,7 @@ int cuda_own_find(struct cuda_plan *plan);
 int cuda_own_logits(const struct cuda_run *run, const struct cuda_slab *slab, int64_t first, int64_t rows);
 bool cuda_own_logits_fit(const struct cuda_plan *plan);
 int cuda_own_find_exponents(struct cuda_plan *plan);
-int cuda_own_exponents(const struct cuda_run *run, const struct cuda_slab *all, int64_t first, int64_t rows);
+int cuda_own_exponents(const struct cuda_run *run, const struct cuda_slab *slab, int64_t first, int64_t rows);
 int cuda_own_dweight(const struct cuda_run *run, const struct cuda_slab *slab, int64_t first, int64_t rows,
                      const struct cuda_sum *sum);
 int cuda_own_dinput(const struct cuda_run *run, const struct cuda_slab *all, int64_t first, int64_t rows);
@@ -297,14 +302,18 @@ int cuda_own_dinput(const struct cuda_run *run, const struct cuda_slab *all, int
 bool cuda_exponents_fit(const struct cuda_plan *plan, bool budget); /* BUDGET: one is given */
 bool cuda_takes_exponents(const struct cuda_run *run);
 int32_t cuda_exponents_tiles(const struct cuda_plan *plan); /* of a row; 0: there are no exponentials */
+int32_t cuda_tiles_of(int64_t classes);
+/* Adds to LAYOUT and TOTAL what ROWS of TILES have beside their exponentials or odds. */
+void cuda_exponents_lay_out(const struct cuda_plan *plan, int64_t rows, int32_t tiles,
+                            struct cuda_layout *layout, size_t *total);
 int cuda_exponents_pass(const struct cuda_run *run, int64_t first, int64_t rows);
 
 /* odds.c: odds in the place of exponentials.  Whether a plan that may store exponentials may store odds;
- * whether this run does; adds to LAYOUT and TOTAL what odds need beside exponentials; finds their kernels. */
+ * whether this run does; adds to LAYOUT and TOTAL what odds need of all tokens and classes; finds their
+ * kernels. */
 bool cuda_odds_fit(const struct cuda_plan *plan);
 bool cuda_takes_odds(const struct cuda_run *run);
-void cuda_odds_lay_out(const struct cuda_plan *plan, int64_t chunk, struct cuda_layout *layout,
-                       size_t *total);
+void cuda_odds_lay_out(const struct cuda_plan *plan, struct cuda_layout *layout, size_t *total);
 int cuda_odds_find(struct cuda_plan *plan);
 /* Whether this run counts the tokens of each class, so that the counters have to be 0 before. */
 bool cuda_counts_labels(const struct cuda_run *run);
@@ -312,7 +321,7 @@ bool cuda_counts_labels(const struct cuda_run *run);
  * after it the losses, the factors, and x times the factors, which cuda_odds_x says the place of; after
  * cuBLASLt's product of dinput, dinput.  After all chunks: the labels' share of dweight. */
 int cuda_odds_start(const struct cuda_run *run, int64_t first, int64_t rows);
-int cuda_odds_rows(const struct cuda_run *run, int64_t first, int64_t rows);
+int cuda_odds_rows(const struct cuda_run *run, const struct cuda_slab *slab, int64_t first, int64_t rows);
 void *cuda_odds_x(const struct cuda_run *run, int64_t first);
 int cuda_odds_dinput(const struct cuda_run *run, int64_t first, int64_t rows);
 int cuda_odds_labels(const struct cuda_run *run);
@@ -348,18 +357,24 @@ static inline void *cuda_logits(const struct cuda_run *run)
     return cuda_buffer(run, run->plan->logits_in) + l->logits + (size_t)run->chunk * l->next_logits;
 }
 
-/* Likewise of its gathered rows of the input, which become dinput. */
+/* Of what lies beside its odds or exponentials, at OFFSET. */
+static inline void *cuda_beside_logits(const struct cuda_run *run, size_t offset)
+{
+    return cuda_buffer(run, run->plan->rows_in) + offset;
+}
+
+/* Of its gathered rows of the input, which become dinput. */
 static inline void *cuda_rows(const struct cuda_run *run)
 {
     const struct cuda_layout *l = &run->plan->layout;
-    return cuda_buffer(run, run->plan->logits_in) + l->rows + (size_t)run->chunk * l->next_rows;
+    return cuda_buffer(run, run->plan->rows_in) + l->rows + (size_t)run->chunk * l->next_rows;
 }
 
 /* Likewise of the parts of tiles of our dinput. */
 static inline void *cuda_parts_of_tiles(const struct cuda_run *run)
 {
     const struct cuda_plan *plan = run->plan;
-    return plan->borrowed ? cuda_buffer(run, plan->logits_in) + plan->layout.parts
+    return plan->borrowed ? cuda_buffer(run, plan->parts_in) + plan->layout.parts
                           : cuda_at(run, plan->layout.scratch);
 }
 

@@ -7,12 +7,28 @@
  */
 #include "cuda.h"
 
-/* Of a plan whose rows are not whole, or lie elsewhere, there are none. */
+int32_t cuda_tiles_of(int64_t classes)
+{
+    return (int32_t)((classes + LCE_TILE_CLASSES - 1) / LCE_TILE_CLASSES);
+}
+
+/* Slabs and segments have none; where rows of dweight are borrowed there are odds, or none (borrow.c). */
 int32_t cuda_exponents_tiles(const struct cuda_plan *plan)
 {
-    if (!plan->exponents || cuda_sliced(plan) || plan->borrowed || plan->segment_count)
+    const bool borrows = plan->borrowed > 0 || plan->begin > 0;
+    if (!plan->exponents || plan->segment_count || (borrows ? !plan->lends_odds : cuda_sliced(plan)))
         return 0;
-    return (int32_t)((plan->base.problem.vocab + LCE_TILE_CLASSES - 1) / LCE_TILE_CLASSES);
+    return cuda_tiles_of(plan->columns);
+}
+
+void cuda_exponents_lay_out(const struct cuda_plan *plan, int64_t rows, int32_t tiles, struct cuda_layout *l,
+                            size_t *total)
+{
+    const size_t n = tiles > 0 ? (size_t)rows : 0, odds = plan->odds ? n : 0;
+    l->tiles = lce_part(total, n * (size_t)tiles, sizeof(struct lce_tile_sum));
+    l->targets = lce_part(total, n, sizeof(float));
+    l->references = lce_part(total, odds, sizeof(float));
+    l->factors = lce_part(total, odds, sizeof(struct lce_odds_factors));
 }
 
 /* Whether our product of the logits is taken where the others are cuBLASLt's. */
@@ -40,8 +56,8 @@ bool cuda_takes_exponents(const struct cuda_run *r)
 int cuda_exponents_pass(const struct cuda_run *r, int64_t first, int64_t rows)
 {
     const struct lce_exponents_args a = {.softmax = cuda_softmax_args(r, first),
-                                         .tiles = cuda_at(r, r->plan->layout.tiles),
-                                         .targets = cuda_at(r, r->plan->layout.targets),
+                                         .tiles = cuda_beside_logits(r, r->plan->layout.tiles),
+                                         .targets = cuda_beside_logits(r, r->plan->layout.targets),
                                          .count = cuda_exponents_tiles(r->plan)};
     return cuda_launch(r, r->plan->kernels.own.exponents_pass, (unsigned int)rows, 512, &a);
 }

@@ -55,14 +55,11 @@ bool cuda_counts_labels(const struct cuda_run *r)
     return cuda_takes_odds(r) && wants_dweight(r->plan);
 }
 
-void cuda_odds_lay_out(const struct cuda_plan *plan, int64_t chunk, struct cuda_layout *l, size_t *total)
+void cuda_odds_lay_out(const struct cuda_plan *plan, struct cuda_layout *l, size_t *total)
 {
     const struct lce_problem *p = &plan->base.problem;
-    const bool taken = plan->odds && cuda_exponents_tiles(plan) > 0, summed = taken && wants_dweight(plan);
-    const size_t rows = taken ? (size_t)chunk : 0, tokens = summed ? (size_t)p->tokens : 0,
-                 classes = summed ? (size_t)p->vocab : 0;
-    l->references = lce_part(total, rows, sizeof(float));
-    l->factors = lce_part(total, rows, sizeof(struct lce_odds_factors));
+    const bool summed = plan->odds && cuda_exponents_tiles(plan) > 0 && wants_dweight(plan);
+    const size_t tokens = summed ? (size_t)p->tokens : 0, classes = summed ? (size_t)p->vocab : 0;
     l->label_factors = lce_part(total, tokens, sizeof(float));
     l->slots = lce_part(total, tokens, sizeof(int32_t));
     l->counts = lce_part(total, classes, sizeof(int32_t));
@@ -109,8 +106,8 @@ int cuda_odds_start(const struct cuda_run *r, int64_t first, int64_t rows)
         .rows = plan->compacts ? cuda_rows(r) : NULL,
         .index = plan->compacts ? r->index + first : NULL,
         .state = r->state,
-        .references = cuda_at(r, plan->layout.references),
-        .counts = wants_dweight(plan) ? cuda_at(r, plan->layout.counts) : NULL,
+        .references = cuda_beside_logits(r, plan->layout.references),
+        .counts = wants_dweight(plan) && plan->begin == 0 ? cuda_at(r, plan->layout.counts) : NULL,
         .first = first,
         .x_stride = p->input_stride,
         .weight_stride = p->weight_stride,
@@ -128,23 +125,24 @@ void *cuda_odds_x(const struct cuda_run *r, int64_t first)
     return (char *)r->buffers->grad_input + first * r->plan->base.problem.grad_input_stride * 2;
 }
 
-int cuda_odds_rows(const struct cuda_run *r, int64_t first, int64_t rows)
+int cuda_odds_rows(const struct cuda_run *r, const struct cuda_slab *s, int64_t first, int64_t rows)
 {
     const struct cuda_plan *plan = r->plan;
     const struct lce_problem *p = &plan->base.problem;
     const struct lce_odds_rows_args a = {
         .softmax = cuda_softmax_args(r, first),
-        .tiles = cuda_at(r, plan->layout.tiles),
-        .targets = cuda_at(r, plan->layout.targets),
-        .references = cuda_at(r, plan->layout.references),
-        .factors = cuda_at(r, plan->layout.factors),
+        .tiles = cuda_beside_logits(r, plan->layout.tiles),
+        .targets = cuda_beside_logits(r, plan->layout.targets),
+        .references = cuda_beside_logits(r, plan->layout.references),
+        .again = plan->begin > 0 ? (struct lce_slab_row *)cuda_at(r, plan->layout.known) + first : NULL,
+        .factors = cuda_beside_logits(r, plan->layout.factors),
         .label_factors = wants_dweight(plan) ? cuda_at(r, plan->layout.label_factors) : NULL,
         .x = plan->compacts ? cuda_rows(r) : caller_rows(r, first),
         .scaled = wants_dweight(plan) ? cuda_odds_x(r, first) : NULL,
         .x_stride = plan->compacts ? p->hidden : p->input_stride,
         .scaled_stride = plan->compacts ? p->hidden : p->grad_input_stride,
         .hidden = p->hidden,
-        .count = cuda_exponents_tiles(plan),
+        .count = cuda_tiles_of(s->columns),
     };
     return cuda_launch(r, plan->kernels.own.odds_rows, (unsigned int)rows, THREADS, &a);
 }
@@ -156,7 +154,7 @@ int cuda_odds_dinput(const struct cuda_run *r, int64_t first, int64_t rows)
     const struct lce_problem *p = &plan->base.problem;
     const struct lce_odds_dinput_args a = {
         .labels = cuda_softmax_args(r, first).labels,
-        .factors = cuda_at(r, plan->layout.factors),
+        .factors = cuda_beside_logits(r, plan->layout.factors),
         .state = r->state,
         .weight = r->buffers->weight,
         .out = cuda_odds_x(r, first),

@@ -188,7 +188,10 @@ __device__ inline Part odds_part(const lce_odds_rows_args &a, int64_t row, uint4
 __device__ inline void odds_rows(const lce_odds_rows_args &a)
 {
     const int64_t row = blockIdx.x;
-    const int32_t vectors = static_cast<int32_t>(a.softmax.stride / 8);
+    const int64_t classes =
+        a.count * LCE_TILE_CLASSES; /* of a slab, perhaps fewer than its rows have room for */
+    const int32_t vectors =
+        static_cast<int32_t>((classes < a.softmax.stride ? classes : a.softmax.stride) / 8);
     uint4 *line = reinterpret_cast<uint4 *>(static_cast<Bf16 *>(a.softmax.logits) + row * a.softmax.stride);
     Row r = token_of(a.softmax, row);
     if (!r.counted) { /* the whole block */
@@ -197,14 +200,20 @@ __device__ inline void odds_rows(const lce_odds_rows_args &a)
     }
     const HeldRow held = hold_row(a, row);
     r.label = static_cast<int32_t>(label_of(a.softmax.labels, r.token));
+    const bool writer = threadIdx.x == 0 && !a.again;
     float power;
-    const Part part = odds_part(a, row, line, vectors, &power);
-    finish_row<false>(a.softmax, r, part, nats(a.targets[row], a.softmax.to_nats), threadIdx.x == 0);
+    const Part here = odds_part(a, row, line, vectors, &power);
+    const lce_slab_row all =
+        a.again ? a.again[row]
+                : lce_slab_row{here.largest, here.sum, 0, nats(a.targets[row], a.softmax.to_nats), 0};
+    finish_row<false>(a.softmax, r, {all.largest, all.sum, 0, 0}, all.target, writer);
     const float factor = r.scale * r.inverse * exp2_fast(fmaf(-r.shift, log2e, finite_or_zero(power)));
-    if (threadIdx.x == 0) {
+    if (writer) {
         a.factors[row] = {factor, r.at_label};
         if (a.label_factors)
             a.label_factors[r.token] = r.at_label;
+        if (a.softmax.known)
+            a.softmax.known[row] = all;
     }
     if (a.scaled)
         scale_row(a, row, held, factor);

@@ -44,9 +44,8 @@ static size_t lay_out(struct cuda_plan *plan, int64_t chunk)
     const bool here = !plan->borrowed && !plan->segment_count; /* what belongs to a chunk */
     l->next_logits = !here ? 0 : (n * (size_t)plan->stride * cuda_logit_size(plan) + 255) / 256 * 256;
     l->logits = lce_part(&total, (size_t)plan->kept, l->next_logits);
-    l->tiles = lce_part(&total, n * (size_t)cuda_exponents_tiles(plan), sizeof(struct lce_tile_sum));
-    l->targets = lce_part(&total, cuda_exponents_tiles(plan) ? n : 0, sizeof(float));
-    cuda_odds_lay_out(plan, chunk, l, &total);
+    cuda_exponents_lay_out(plan, chunk, here ? cuda_exponents_tiles(plan) : 0, l, &total);
+    cuda_odds_lay_out(plan, l, &total);
     l->known = lce_part(&total,
                         plan->borrowed || p->parts  ? (size_t)plan->rows
                         : cuda_sliced(plan) && here ? n
@@ -62,7 +61,6 @@ static size_t lay_out(struct cuda_plan *plan, int64_t chunk)
     return total;
 }
 
-/* Not in slabs, segments and borrowed rows. */
 static bool stores_odds(const struct cuda_plan *plan)
 {
     return plan->odds && cuda_exponents_tiles(plan) > 0;
@@ -219,10 +217,14 @@ static void choose_borrowed(struct cuda_plan *plan, int64_t *chunk, bool given, 
     const int64_t columns = plan->columns;
     if (!cuda_may_borrow(plan) || (given && !forced))
         return;
-    const bool fits = *chunk > 0 && cuda_size_with(plan, *chunk) <= budget && !forced;
-    const double before = fits ? lce_slab_seconds(&shape, *chunk, columns) / 1.05 : 1e30;
+    const bool fits = *chunk > 0 && cuda_size_with(plan, *chunk) <= budget && !forced,
+               whole = columns == plan->base.problem.vocab;
     slice(plan, plan->base.problem.vocab);
-    if (!cuda_borrow_choose(plan, &shape, chunk, given, budget, before))
+    const struct lce_chunk_shape own = chunk_shape(plan, *chunk > 0 ? *chunk : 1, budget);
+    const double before = !fits                ? 1e30
+                          : plan->own && whole ? lce_own_seconds(&own, *chunk) / 1.05
+                                               : lce_slab_seconds(&shape, *chunk, columns) / 1.05;
+    if (!cuda_borrow_choose(plan, &shape, plan->own ? &own : NULL, chunk, given, budget, before))
         slice(plan, columns);
 }
 
@@ -263,8 +265,9 @@ static int64_t choose_shape(struct cuda_plan *plan, int64_t chunk, uint64_t budg
         p->proposals >> 16 && !cuda_exchanges(plan) && !(p->proposals >> 15 & 1 && cuda_may_borrow(plan));
     slice(plan, p->vocab);
     plan->borrowed = plan->stage_count = 0;
+    plan->lends_odds = false;
     plan->segment_count = 0;
-    plan->logits_in = plan->sums_in = IN_WORKSPACE;
+    plan->logits_in = plan->sums_in = plan->rows_in = plan->parts_in = IN_WORKSPACE;
     plan->kept = cuda_exchanges_ahead(plan) ? 2 : 1;
     if (plan->base.info.mode == LCE_NAIVE)
         return plan->rows > 0 ? plan->rows : 1;
@@ -373,15 +376,19 @@ static int choose_mode(const struct lce_problem *p, int mode, uint64_t budget)
     return !budget || budget >= enough ? LCE_FAST : LCE_LEAN;
 }
 
-/* The estimate for the shape that was chosen, to be compared with that of the other's products.  Slabs,
- * borrowed rows and segments are estimated with cuBLASLt's: they take as much longer as whole rows do. */
+/* The estimate for the shape that was chosen, to be compared with that of the other's products.  Slabs and
+ * segments, and borrowed rows beside cuBLASLt's products, have estimates that can be compared with chunk.c's
+ * only: they take as much longer as whole rows do. */
 static double seconds_of(struct cuda_plan *plan, uint64_t budget)
 {
     const uint64_t within = budget ? budget : default_budget(plan);
     struct lce_chunk_shape shape = chunk_shape(plan, plan->chunk, within);
     const struct lce_slab_shape slabs = slab_shape(plan);
-    if (plan->own && plan->borrowed)
+    if (plan->own && plan->borrowed) {
         shape.room = 1 + (int64_t)(cuda_lent_parts(plan, plan->chunk) / LCE_PART_SIZE);
+        shape.borrowed = plan->borrowed;
+        return plan->rest_seconds + lce_own_seconds(&shape, plan->chunk);
+    }
     const double whole =
         plan->own ? lce_own_seconds(&shape, plan->chunk) : lce_their_seconds(&shape, plan->chunk);
     if (!plan->segment_count && !cuda_sliced(plan) && !plan->borrowed)
@@ -411,10 +418,11 @@ static void decide(struct cuda_plan *plan, bool own, uint64_t budget)
  * number of ignored tokens is not known here, so an estimated loss is accepted, which pays off if that share
  * of the tokens is ignored: 3 %, with which 2 of 98 ways that were measured on an H200 lose more than 5 %,
  * and 3.5 % with odds, with which one of them does, whose calls take 2 ms.  Where rows are borrowed it is
- * 11 %, as their price there is higher, and what ignored tokens would cost is the same. */
+ * 16 %: with 16 MiB they are at most 8 % slower at the shapes that were tried, with 2 MiB, where the gathered
+ * rows of few tokens have room, 8 to 24 %, and what ignored tokens would cost is the same. */
 static double price_of(const struct cuda_plan *plan)
 {
-    return plan->borrowed ? 1.11 : stores_odds(plan) ? 1.035 : 1.03;
+    return plan->borrowed ? 1.16 : stores_odds(plan) ? 1.035 : 1.03;
 }
 
 static bool own_pays(struct cuda_plan *plan, int64_t chunk, uint64_t budget)

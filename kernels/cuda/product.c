@@ -262,11 +262,12 @@ int cuda_own_exponents(const struct cuda_run *r, const struct cuda_slab *s, int6
     memset(&a, 0, sizeof a);
     a.labels = softmax.labels;
     a.index = softmax.index;
-    a.tiles = cuda_at(r, plan->layout.tiles);
-    a.targets = cuda_at(r, plan->layout.targets);
-    a.references = cuda_at(r, plan->layout.references);
+    a.tiles = cuda_beside_logits(r, plan->layout.tiles);
+    a.targets = cuda_beside_logits(r, plan->layout.targets);
+    a.references = cuda_beside_logits(r, plan->layout.references);
     a.to_bits = softmax.to_bits;
-    a.count = cuda_exponents_tiles(plan);
+    a.begin = (int32_t)s->begin;
+    a.count = cuda_tiles_of(s->columns);
     int status = logits_arguments(r, s, first, rows, &a.product);
     const CUfunction taken = cuda_takes_odds(r) ? plan->kernels.own.odds : plan->kernels.own.exponents;
     return status ? status : cuda_launch_product(r, taken, &a.product);
@@ -321,7 +322,7 @@ int cuda_own_dinput(const struct cuda_run *r, const struct cuda_slab *all, int64
     s.to_stride = p->grad_input_stride;
     s.index = r->index + first;
     s.labels = cuda_softmax_args(r, first).labels;
-    s.factors = cuda_takes_odds(r) ? cuda_at(r, plan->layout.factors) : NULL;
+    s.factors = cuda_takes_odds(r) ? cuda_beside_logits(r, plan->layout.factors) : NULL;
     s.weight = r->buffers->weight;
     s.weight_stride = p->weight_stride;
     return status ? status : cuda_launch(r, plan->kernels.own.scatter, (unsigned int)rows, 256, &s);

@@ -53,6 +53,7 @@ struct lce_own_exponents_args {
     float *targets;             /* [rows] */
     const float *references;    /* [rows] what odds are relative to (odds.cuh); not read for exponentials */
     float to_bits;              /* log2(e) / temperature */
+    int32_t begin;              /* the class of the first column */
     int32_t count;
 };
 

@@ -136,7 +136,7 @@ template <bool Odds, typename S> struct StoreExponents {
             const int64_t place = a.product.first + row, token = row >= s.m ? 0
                                                                  : a.index  ? a.index[place]
                                                                             : place;
-            label[i / 2][i % 2] = static_cast<int32_t>(label_of(a.labels, token));
+            label[i / 2][i % 2] = static_cast<int32_t>(label_of(a.labels, token)) - a.begin;
         }
 #pragma unroll
         for (int down = 0; down < S::Down; down++) {

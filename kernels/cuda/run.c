@@ -11,9 +11,9 @@
  *       slabs     (gather)  for each slab: logits = x slab^T   scan
  *                 now the loss is known, and again for each slab: logits = x slab^T   logits become g
  *                 the slab's dweight and dbias   dinput += g slab
- *       borrowed  as plain, without the rows of dweight that are borrowed for the logits; then, for the
- *                 classes of these rows, in stages: (gather)  for each slab: logits = x slab^T
- *                 logits become g   the slab's dweight
+ *       borrowed  as plain or odds, without the rows of dweight that are borrowed for the logits; then, for
+ *                 the classes of these rows, in stages: (gather)  for each slab: logits = x slab^T
+ *                 logits become g   the slab's dweight; or as odds, without the loss and dinput
  *       segments  as plain or slabs, each of a plan of its own
  *       parts     the first run as the first pass of slabs, the second as the second, with the sums that were
  *                 made at its beginning of all ranks'; slabs may be whole rows
@@ -280,7 +280,7 @@ static int odds(const struct cuda_run *r, const struct block *b, const struct cu
     struct block scaled = *b;
     int status = cuda_own_exponents(r, all, b->first, b->rows);
     if (!status)
-        status = cuda_odds_rows(r, b->first, b->rows);
+        status = cuda_odds_rows(r, all, b->first, b->rows);
     scaled.x = cuda_odds_x(r, b->first);
     if (!status)
         status = gradients(r, &scaled, all, cuda_logits(r), true);
@@ -335,6 +335,22 @@ static int in_slabs(const struct cuda_run *r, const struct block *b)
     return !status && lce_wants_gradients(p) ? slab_gradients(r, b) : status;
 }
 
+/* The odds of a slab again.  Its rows are gathered again, too, as the last slab's factors were multiplied
+ * into them. */
+static int odds_again(const struct cuda_run *r, const struct block *b, const struct cuda_slab *s)
+{
+    int status = cuda_odds_start(r, b->first, b->rows);
+    if (!status)
+        status = cuda_own_exponents(r, s, b->first, b->rows);
+    return status ? status : cuda_odds_rows(r, s, b->first, b->rows);
+}
+
+static int gradient_again(const struct cuda_run *r, const struct block *b, const struct cuda_slab *s)
+{
+    const int status = logits(r, b, s);
+    return status ? status : cuda_slab_gradient(r, s, b->first, b->rows);
+}
+
 /* Computes classes whose rows of dweight held the logits: their logits again, in slabs. */
 static int rest_of(const struct cuda_run *r, const struct block *b)
 {
@@ -342,9 +358,7 @@ static int rest_of(const struct cuda_run *r, const struct block *b)
     int status = LCE_OK;
     for (int64_t begin = plan->begin; !status && begin < plan->end; begin += plan->columns) {
         const struct cuda_slab s = slab_of(plan, b, begin);
-        status = logits(r, b, &s);
-        if (!status)
-            status = cuda_slab_gradient(r, &s, b->first, b->rows);
+        status = cuda_takes_odds(r) ? odds_again(r, b, &s) : gradient_again(r, b, &s);
         if (!status)
             status = dweight(r, b, &s, cuda_logits(r));
     }
@@ -367,12 +381,15 @@ static int chunk(const struct cuda_run *r, int64_t first, int64_t rows)
     const struct cuda_plan *plan = r->plan;
     const struct lce_problem *p = &plan->base.problem;
     const struct block b = block_of(r, first, rows);
-    int status = cuda_takes_odds(r) ? cuda_odds_start(r, first, rows)
-                 : plan->compacts   ? move_rows(r, true, first, rows)
-                                    : LCE_OK;
+    const bool again = plan->begin > 0, in_odds = cuda_takes_odds(r);
+    int status = LCE_OK;
+    if (in_odds)
+        status = again ? LCE_OK : cuda_odds_start(r, first, rows);
+    else if (plan->compacts)
+        status = move_rows(r, true, first, rows);
     if (status)
         return status;
-    if (plan->begin > 0)
+    if (again)
         return rest_of(r, &b);
     if (p->parts)
         return slab_gradients(r, &b);
@@ -409,13 +426,12 @@ int cuda_second_half(const struct cuda_run *r, int64_t first, int64_t rows)
 static int chunks(const struct cuda_run *r)
 {
     const struct cuda_plan *plan = r->plan;
-    const bool in_odds = plan->rows > 0 && cuda_takes_odds(r);
     int status = LCE_OK;
     for (int64_t first = plan->from; !status && first < plan->rows; first += plan->chunk) {
         const int64_t left = plan->rows - first;
         status = chunk(r, first, left < plan->chunk ? left : plan->chunk);
     }
-    return !status && in_odds ? cuda_odds_labels(r) : status;
+    return status;
 }
 
 /* to = beta to + from, in the type of dweight */
@@ -481,7 +497,9 @@ static int finish(const struct cuda_run *r)
 {
     const struct lce_problem *p = &r->plan->base.problem;
     const bool by_chunk = cuda_exchanges(r->plan) && !r->plan->compacts;
-    int status = store_weights(r);
+    int status = r->plan->rows > 0 && cuda_takes_odds(r) ? cuda_odds_labels(r) : LCE_OK;
+    if (!status)
+        status = store_weights(r);
     if (!status && !by_chunk)
         status = blank(r, 0, p->tokens);
     if (!status && !by_chunk && cuda_exchanges(r->plan))

@@ -76,28 +76,47 @@ static double own_dinput(const struct lce_chunk_shape *s, int64_t n)
     return split_seconds(s->processors, tiles, above(s->vocab, STEP), s->room ? s->room : INT64_MAX);
 }
 
-/* The bytes of dweight that a chunk moves: the FIRST one only writes it. */
-static double dweight_bytes(const struct lce_chunk_shape *s, bool first)
+/* The bytes of CLASSES of dweight that a chunk moves: the FIRST one only writes them. */
+static double dweight_bytes(const struct lce_chunk_shape *s, int64_t classes, bool first)
 {
-    return (first && !s->adds ? 1.0 : 2.0) * (double)s->vocab * (double)s->hidden * s->grad_element;
+    return (first && !s->adds ? 1.0 : 2.0) * (double)classes * (double)s->hidden * s->grad_element;
 }
 
-/* Our product of the logits, and the pass over them. */
+/* Our product of CLASSES of dweight, over N tokens.  However few these are, a tile takes as long as its old
+ * sums need to come and go, unless they stay in the L2 cache from chunk to chunk. */
+static double own_dweight(const struct lce_chunk_shape *s, int64_t n, int64_t classes, bool first)
+{
+    const double sums = 9e-6, cache = 40e6;
+    const int64_t tiles = above(classes, CLASSES) * above(s->hidden, WIDE),
+                  rounds = above(tiles, s->processors / 2);
+    const double steps = (double)(rounds * above(n, STEP)),
+                 seconds =
+                     lce_adding_seconds(steps_seconds(s->processors, steps, CLASSES, WIDE, tile_flops[1]),
+                                        dweight_bytes(s, classes, first)),
+                 least = (double)rounds * sums;
+    const bool cached = (double)classes * (double)s->hidden * s->grad_element < cache;
+    return first || cached || seconds > least ? seconds : least;
+}
+
+/* Our product of the logits of N tokens by CLASSES. */
+static double own_product(const struct lce_chunk_shape *s, int64_t n, int64_t classes)
+{
+    const int64_t rounds = above(above(n, TOKENS) * above(classes, CLASSES), s->processors / 2);
+    return steps_seconds(s->processors, (double)(rounds * above(s->hidden, STEP)), TOKENS, CLASSES,
+                         tile_flops[0]);
+}
+
+/* That product, and the pass over the logits. */
 static double own_logits(const struct lce_chunk_shape *s, int64_t n)
 {
-    const int64_t tiles = above(above(n, TOKENS) * above(s->vocab, CLASSES), s->processors / 2);
-    return pass_seconds(s, n) + steps_seconds(s->processors, (double)(tiles * above(s->hidden, STEP)), TOKENS,
-                                              CLASSES, tile_flops[0]);
+    return pass_seconds(s, n) + own_product(s, n, s->vocab);
 }
 
 static double own_chunk(const struct lce_chunk_shape *s, int64_t n, bool first)
 {
-    const int64_t clusters = s->processors / 2, down = above(s->vocab, CLASSES);
-    const double dweight = (double)(above(down * above(s->hidden, WIDE), clusters) * above(n, STEP));
     double seconds = 60e-6 + own_logits(s, n);
     if (s->grad_element)
-        seconds += lce_adding_seconds(steps_seconds(s->processors, dweight, CLASSES, WIDE, tile_flops[1]),
-                                      dweight_bytes(s, first));
+        seconds += own_dweight(s, n, s->vocab - s->borrowed, first);
     return seconds + (s->grad_input ? own_dinput(s, n) : 0);
 }
 
@@ -123,7 +142,7 @@ static double their_chunk(const struct lce_chunk_shape *s, int64_t n, bool first
     double dweight = 0,
            seconds = s->exponents ? 57e-6 + own_logits(s, n) : 50e-6 + their_logits(s, n, tiles, flops);
     if (s->grad_element) /* their dweight waits less for memory: as if that were faster */
-        dweight = lce_adding_seconds(1.03 * 2.0 * part * h / flops, dweight_bytes(s, first) / 1.12);
+        dweight = lce_adding_seconds(1.03 * 2.0 * part * h / flops, dweight_bytes(s, s->vocab, first) / 1.12);
     if (s->grad_input)
         seconds += 1.02 * 2.0 * tiles * (double)(above(s->hidden, WIDE) * WIDE) / flops;
     return seconds + dweight + (s->tail ? tail_seconds(s, n, dweight) : 0);
@@ -149,6 +168,33 @@ double lce_own_seconds(const struct lce_chunk_shape *s, int64_t chunk)
 double lce_their_seconds(const struct lce_chunk_shape *s, int64_t chunk)
 {
     return sum_chunks(s, chunk, their_chunk);
+}
+
+/* ---- borrowed rows of dweight ---- */
+
+/* N tokens by CLASSES of a stage.  What is small there was measured at two shapes: what begins and ends a
+ * product, the passes over rows of x, the launches. */
+static double own_again(const struct lce_chunk_shape *s, int64_t n, int64_t classes, bool first)
+{
+    const double products = 7e-6, launches = 5e-6, passes = s->odds ? 7e-6 : 14e-6,
+                 rows = (double)n * (double)s->hidden * 3.6e-12 * (s->odds ? 1 : 0.5),
+                 logits = 2.0 * (double)n * (double)classes * s->element / 3.6e12;
+    return products + launches + passes + rows + (s->odds ? 0 : logits) + own_product(s, n, classes) +
+           own_dweight(s, n, classes, first);
+}
+
+double lce_own_again_seconds(const struct lce_chunk_shape *s, int64_t block, int64_t classes, int64_t columns)
+{
+    const int64_t whole = s->tokens / block, tail = s->tokens % block;
+    double seconds = 0;
+    for (int64_t begin = 0; begin < classes; begin += columns) {
+        const int64_t c = classes - begin < columns ? classes - begin : columns;
+        if (whole > 0)
+            seconds += own_again(s, block, c, true) + (double)(whole - 1) * own_again(s, block, c, false);
+        if (tail)
+            seconds += own_again(s, tail, c, whole == 0);
+    }
+    return seconds;
 }
 
 /* ---- the chunk of ours ---- */

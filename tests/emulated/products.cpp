@@ -128,7 +128,7 @@ static void row_of_tile(const lce_own_exponents_args &a, const Matrix &out, int6
     float z[LCE_TILE_CLASSES], most = -INFINITY;
     for (int64_t i = 0; i < LCE_TILE_CLASSES; i++) {
         z[i] = begin + i < a.product.n ? logit(x, weight, row, begin + i, a.product.k) : -INFINITY;
-        if (begin + i == label) {
+        if (a.begin + begin + i == label) {
             a.targets[row] = z[i];
             z[i] = -INFINITY;
         }

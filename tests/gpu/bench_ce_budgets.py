@@ -39,15 +39,16 @@ def timed(call, device):
 
 
 def plans(case, both):
-    """The ways by name; a way that does not fit its budget is left out, and said.  BOTH: 16 MiB with products of ours and with
-    cuBLASLt's, too."""
+    """The ways by name; a way that does not fit its budget is left out, and said.  BOTH: small budgets with products of ours and
+    with cuBLASLt's, too."""
     n = case.shape[0]
     least = max(2 << 20, 32 * n)
     found = {"default": {}, "default, all count": {"max_counted": n}, "least": {"budget": least}, "16 MiB": {"budget": 16 << 20},
              "61 MiB": {"budget": 61 << 20}, "lean": {"mode": K.LEAN}, "main_grad": {"main_grad": True},
              "main_grad, least": {"main_grad": True, "budget": least}, "main_grad, 16 MiB": {"main_grad": True, "budget": 16 << 20}}
     if both:
-        found["16 MiB, ours"], found["16 MiB, cuBLASLt's"] = ({"budget": 16 << 20, "proposals": proposals} for proposals in (OURS, K.CUBLASLT))
+        for name, budget in (("least", least), ("16 MiB", 16 << 20)):
+            found[f"{name}, ours"], found[f"{name}, cuBLASLt's"] = ({"budget": budget, "proposals": proposals} for proposals in (OURS, K.CUBLASLT))
     for name, how in found.items():
         try:
             yield name, M.Ours(case, how.pop("mode", K.AUTO), **how)
@@ -83,7 +84,7 @@ def main():
     parser.add_argument("--seconds", type=float, default=90, help="of all shapes together")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--profile", action="store_true")
-    parser.add_argument("--both", action="store_true", help="16 MiB with products of ours and with cuBLASLt's, too")
+    parser.add_argument("--both", action="store_true", help="small budgets with products of ours and with cuBLASLt's, too")
     parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda")
     parser.add_argument("--library", action="append", required=True, metavar="NAME=PATH")
     parser.add_argument("shapes", nargs="*", default=SHAPES.split())

@@ -4,13 +4,19 @@ The labels' share of dweight: of classes with one token, with 60, with 200, with
 multiple of a slice, added to old values, or summed in fp32 over chunks.  What odds are relative to: rows whose label is
 more than 2^64 times less probable than another class, beside rows where it is not.  x times the factors: in the gathered
 rows (OURS), and in the caller's rows of dinput where cuBLASLt makes the gradients (BESIDE).
+
+Odds in rows of dweight (LENT): all of this, the softmax's regimes too, where the classes of those rows get their odds again
+at the end, in stages whose last slab is narrower, with sums that chunks have left.
 """
 import numpy as np
 import kernels_lce as K
 from kernels_case import EMULATED, Case, mine, problem, report
 from kernels_regimes import BESIDE, EXACT, OURS, PEAKED, exponential
 
+LENT, LENT_SLABS = K.BORROW | OURS, K.BORROW | OURS | 4 << K.SLAB_SHIFT  # stages in later rows; slabs of 256 classes, two tiles, in the workspace
+NAMES = {OURS: "ours", BESIDE: "beside", LENT: "lent", LENT_SLABS: "lent, slabs"}
 LABELLED = 4e-3  # of gradients; if one token of 600 is lost, the error is 4e-2
+MANY = 6e-3  # of dweight over seven chunks, most of which is not the labels'
 ONCE = 2.5e-3  # of dweight over many chunks; if its labels' share is rounded in each of them, the error is 5e-3 or more
 
 
@@ -31,13 +37,15 @@ def labelled(library, memory, what, shape, labels, whose, how=None, case=None, l
     case = Case(library, memory, problem(library, n, h, v, proposals=whose, **values), scale=0.05, **(case or {}),
                 change=lambda given: given.update(labels=np.where(given["labels"] == -100, -100, labels).astype(given["labels"].dtype)))
     case.labels = case.values["labels"]
-    name = f"{what}, {shape}, {'ours' if whose == OURS else 'beside'} {values}"
+    name = f"{what}, {shape}, {NAMES[whose]} {values}"
     first = case.check(name, limit=limit, **how)
     again = case.run(**how)[0]
     report(f"{name}, again", [f"{key} has other bits" for key in first if first[key].tobytes() != again[key].tobytes()])
+    if whose in (LENT, LENT_SLABS):
+        report(f"logits in dweight, {name}", [] if case.borrows else ["borrows nothing"])
 
 
-def unlikely(library, memory, whose, quick):
+def unlikely(library, memory, whose, quick, chunk=None):
     """Every seventh token has a label that is e^-60 to e^-300 times as probable as the most probable class."""
     if not mine():
         return
@@ -50,7 +58,25 @@ def unlikely(library, memory, whose, quick):
         x[i] = direction * random.uniform(60, 300) / (direction @ direction)
     change = dict(input=K.to_type(x, K.BF16), weight=K.to_type(w, K.BF16), labels=labels)
     case = Case(library, memory, problem(library, n, h, v, proposals=whose, reduction=K.NONE, wants=7), change=lambda given: given.update(change))
-    case.check(f"labels that are next to impossible, {whose >> 13}", limit=LABELLED, chunk=n)
+    case.check(f"labels that are next to impossible, {NAMES[whose]}", limit=LABELLED, chunk=chunk or n)
+
+
+def lent(library, memory, quick):
+    cells = ["flat", "words", *(f"peaked {loss}" for loss in PEAKED), "logits of +-1e4", "all by 1e4", "masked", "overflowing", "duplicates", "one counts"]
+    random = np.random.default_rng(6)
+    for whose in (LENT, LENT_SLABS):
+        for cell in ("peaked 0.0001", "overflowing") if EMULATED else cells:
+            if mine():  # 412 classes are borrowed: the second slab has a tile less than the first
+                exponential(library, memory, cell, (70, 72, 1564), 16, 2 * EXACT if cell.startswith("peaked") else 1.0, whose=whose)
+        few, many = (200, 64, 1003), (300, 264, 5003)
+        for shape, chunk in ((few, 16),) if EMULATED else ((few, 16), (many, 48)):
+            labels, how = skewed(shape[0], shape[2], random), {"chunk": chunk}
+            labelled(library, memory, "skewed labels", shape, labels, whose, how, limit=MANY)
+            labelled(library, memory, "some ignored", shape, labels, whose, how, {"ignored": 0.4}, limit=MANY, label_dtype=K.I32)
+            labelled(library, memory, "all ignored", shape, labels, whose, how, {"ignored": 1.1})
+            labelled(library, memory, "fp32 dweight, a gradient for each token", shape, labels, whose, how, {"weights": True, "upstream": True}, reduction=K.NONE, grad_weight_dtype=K.F32)
+            labelled(library, memory, "without dinput, at a temperature", shape, labels, whose, how, limit=MANY, wants=K.LOSS | K.GRAD_WEIGHT, temperature=0.7)
+        unlikely(library, memory, whose, quick, 16)
 
 
 def odds(library, memory, quick):
@@ -77,3 +103,4 @@ def odds(library, memory, quick):
         if not EMULATED:
             labelled(library, memory, "chunks as long as they get", long, skewed(long[0], long[2], random), whose, {"chunk": 4096}, {"ignored": 0.3})
         unlikely(library, memory, whose, quick)
+    lent(library, memory, quick)
