@@ -11,7 +11,7 @@
  *               along the classes (product_split.h)
  *
  * cuBLASLt chooses among many sizes of tiles, so its rates hardly depend on the shape, except that its tiles
- * take 64 tokens at a time and those of dinput 256 of H; and the last classes of a vocabulary that is no
+ * take 64 tokens at a time and those of dinput 128 of H; and the last classes of a vocabulary that is no
  * multiple of 8 are computed elsewhere (tail.c).  Where exponentials are stored in the place of logits
  * (exponents.c), our product makes those in either case, and only dweight and dinput are chosen.
  *
@@ -144,7 +144,7 @@ static double their_chunk(const struct lce_chunk_shape *s, int64_t n, bool first
     if (s->grad_element) /* their dweight waits less for memory: as if that were faster */
         dweight = lce_adding_seconds(1.03 * 2.0 * part * h / flops, dweight_bytes(s, s->vocab, first) / 1.12);
     if (s->grad_input)
-        seconds += 1.02 * 2.0 * tiles * (double)(above(s->hidden, WIDE) * WIDE) / flops;
+        seconds += 1.02 * 2.0 * tiles * (double)(above(s->hidden, WIDE / 2) * (WIDE / 2)) / flops;
     return seconds + dweight + (s->tail ? tail_seconds(s, n, dweight) : 0);
 }
 
