@@ -30,7 +30,8 @@
 enum {
     MOST_CHUNK = 2048,
     LEAST_CHUNK = 64,
-    MOST_REST = 1 << 23 /* logits of a slab in the workspace: wider slabs gain next to nothing */
+    MOST_SHORTEST = 2048, /* the blocks that the shortest of our stages may have */
+    MOST_REST = 1 << 23   /* logits of a slab in the workspace: wider slabs gain next to nothing */
 };
 
 bool cuda_may_borrow(const struct cuda_plan *plan)
@@ -185,13 +186,14 @@ static int64_t next_below(int64_t chunk)
     return power > 1 && power / 2 * 3 < chunk ? power / 2 * 3 : power;
 }
 
-/* The next block of a stage below that of N tokens.  Ours are even parts of all tokens, of whole tiles; below
- * 1024 tokens, and of cuBLASLt's products, they are as above. */
+/* The next block of a stage below that of N tokens.  Of our products the first ones are even parts of all
+ * tokens, of whole tiles; the others, of 1024 tokens and fewer, and those of cuBLASLt's are as above. */
 static int64_t next_block(const struct cuda_plan *plan, int64_t n)
 {
-    const int64_t tile = 2 * LCE_TILE_M, least = 1024;
+    const int64_t tile = 2 * LCE_TILE_M, least = 1024, most_parts = 8;
     int64_t even = n;
-    for (int64_t count = plan->rows / n + 1; plan->own && even >= n && n > least; count++)
+    for (int64_t count = plan->rows / n + 1; plan->own && even >= n && n > least && count <= most_parts;
+         count++)
         even = cuda_round_up((plan->rows + count - 1) / count, tile);
     return even < n && even >= least ? even : next_below(n);
 }
@@ -270,9 +272,9 @@ static void consider_slabs(const struct cuda_plan *plan, const struct estimates 
 
 /* Sets the stages of the borrowed classes, each the fastest for a class, and the bytes that they need in the
  * workspace, at most ROOM.  Those with logits in dweight take SHORTEST tokens at a time, or more.  Whether
- * there are any stages. */
+ * there are any stages that take less than BEFORE seconds. */
 static bool set_stages(struct cuda_plan *plan, const struct estimates *e, int64_t chunk, uint64_t room,
-                       int64_t shortest)
+                       int64_t shortest, double before)
 {
     const int64_t vocab = plan->base.problem.vocab, least = least_block(chunk);
     const bool forced = plan->base.problem.proposals >> 16; /* slabs, in blocks of the chunk's size */
@@ -288,10 +290,10 @@ static bool set_stages(struct cuda_plan *plan, const struct estimates *e, int64_
             if (forced || n == 1)
                 break;
         }
-        if (best.each < 0)
+        plan->rest_seconds += best.seconds;
+        if (best.each < 0 || plan->rest_seconds >= before)
             return false;
         plan->stages[plan->stage_count++] = best.stage;
-        plan->rest_seconds += best.seconds;
         plan->rest_size = lay_out_stage(plan, best.stage.block, best.stage.columns, &l); /* the last's */
         begin = best.stage.end;
     }
@@ -303,14 +305,15 @@ static bool set_stages(struct cuda_plan *plan, const struct estimates *e, int64_
  * products of ours, which need those rows, all shortest blocks are tried. */
 static bool choose_stages(struct cuda_plan *plan, const struct estimates *e, int64_t chunk, uint64_t room)
 {
+    const int64_t most = plan->rows < MOST_SHORTEST ? plan->rows : MOST_SHORTEST;
     int64_t best = 0;
-    double least = -1;
-    for (int64_t n = plan->rows; e->ours && n >= least_block(chunk) && n > 1; n = next_block(plan, n))
-        if (set_stages(plan, e, chunk, room, n) && (least < 0 || plan->rest_seconds < least)) {
+    double least = 1e30;
+    for (int64_t n = most; e->ours && n >= least_block(chunk) && n > 1; n = next_below(n))
+        if (set_stages(plan, e, chunk, room, n, least)) {
             least = plan->rest_seconds;
             best = n;
         }
-    return set_stages(plan, e, chunk, room, best);
+    return set_stages(plan, e, chunk, room, best, 1e30);
 }
 
 /* ---- the chunk ---- */

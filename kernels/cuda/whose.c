@@ -183,18 +183,21 @@ static double own_again(const struct lce_chunk_shape *s, int64_t n, int64_t clas
            own_dweight(s, n, classes, first);
 }
 
-double lce_own_again_seconds(const struct lce_chunk_shape *s, int64_t block, int64_t classes, int64_t columns)
+/* All tokens by CLASSES. */
+static double own_slab(const struct lce_chunk_shape *s, int64_t block, int64_t classes)
 {
     const int64_t whole = s->tokens / block, tail = s->tokens % block;
-    double seconds = 0;
-    for (int64_t begin = 0; begin < classes; begin += columns) {
-        const int64_t c = classes - begin < columns ? classes - begin : columns;
-        if (whole > 0)
-            seconds += own_again(s, block, c, true) + (double)(whole - 1) * own_again(s, block, c, false);
-        if (tail)
-            seconds += own_again(s, tail, c, whole == 0);
-    }
-    return seconds;
+    double seconds = tail ? own_again(s, tail, classes, whole == 0) : 0;
+    if (whole > 0)
+        seconds += own_again(s, block, classes, true);
+    return seconds + (whole > 1 ? (double)(whole - 1) * own_again(s, block, classes, false) : 0);
+}
+
+double lce_own_again_seconds(const struct lce_chunk_shape *s, int64_t block, int64_t classes, int64_t columns)
+{
+    const int64_t slabs = above(classes, columns);
+    const double last = own_slab(s, block, classes - (slabs - 1) * columns);
+    return last + (slabs > 1 ? (double)(slabs - 1) * own_slab(s, block, columns) : 0);
 }
 
 /* ---- the chunk of ours ---- */

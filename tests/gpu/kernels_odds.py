@@ -74,6 +74,7 @@ def lent(library, memory, quick):
             labelled(library, memory, "skewed labels", shape, labels, whose, how, limit=MANY)
             labelled(library, memory, "some ignored", shape, labels, whose, how, {"ignored": 0.4}, limit=MANY, label_dtype=K.I32)
             labelled(library, memory, "all ignored", shape, labels, whose, how, {"ignored": 1.1})
+            labelled(library, memory, "a bias, with which a run has logits", shape, labels, whose, how, {"bias": True, "ignored": 0.2}, limit=MANY)
             labelled(library, memory, "fp32 dweight, a gradient for each token", shape, labels, whose, how, {"weights": True, "upstream": True}, reduction=K.NONE, grad_weight_dtype=K.F32)
             labelled(library, memory, "without dinput, at a temperature", shape, labels, whose, how, limit=MANY, wants=K.LOSS | K.GRAD_WEIGHT, temperature=0.7)
         unlikely(library, memory, whose, quick, 16)
