@@ -230,12 +230,12 @@ static size_t fixed_size(const struct cuda_plan *plan, int64_t n)
     return total + 512; /* for rounding */
 }
 
-/* Those of CLASSES. */
-static size_t varying_size(const struct cuda_plan *plan, int64_t n, int64_t classes)
+/* Those of each LCE_SLAB_UNIT of its classes, of which a tile has some. */
+static size_t varying_size(const struct cuda_plan *plan, int64_t n)
 {
-    const size_t count = (size_t)(n * classes);
-    return count * cuda_logit_size(plan) +
-           (plan->lends_odds ? count * sizeof(struct lce_tile_sum) / LCE_TILE_CLASSES : 0);
+    const size_t sums = (size_t)n * sizeof(struct lce_tile_sum), units = LCE_TILE_CLASSES / LCE_SLAB_UNIT;
+    return (size_t)(n * LCE_SLAB_UNIT) * cuda_logit_size(plan) +
+           (plan->lends_odds ? (sums + units - 1) / units : 0);
 }
 
 /* Considers N tokens at a time, with logits in later rows of dweight. */
@@ -244,7 +244,7 @@ static void consider_lent(const struct cuda_plan *plan, const struct estimates *
 {
     const int64_t left = plan->base.problem.vocab - begin, unit = LCE_SLAB_UNIT;
     const size_t row = row_size(plan), fixed = fixed_size(plan, n) + 512, /* for rounding */
-        each = varying_size(plan, n, unit) + (size_t)unit * row, rows = (size_t)left * row;
+        each = varying_size(plan, n) + (size_t)unit * row, rows = (size_t)left * row;
     const int64_t fit = rows > fixed ? (int64_t)((rows - fixed) / each) * unit : 0;
     if (fit > 0 && fit < left)
         consider(plan, e, (struct cuda_stage){begin, begin + fit, fit, n, true}, best);
@@ -257,7 +257,7 @@ static void consider_slabs(const struct cuda_plan *plan, const struct estimates 
     const struct lce_problem *p = &plan->base.problem;
     const int64_t unit = LCE_SLAB_UNIT, forced = (int64_t)(p->proposals >> 16) * unit,
                   left = p->vocab - begin;
-    const size_t fixed = fixed_size(plan, n), each = varying_size(plan, n, unit);
+    const size_t fixed = fixed_size(plan, n), each = varying_size(plan, n);
     int64_t most = room > fixed ? (int64_t)((room / 256 * 256 - fixed) / each) * unit : 0;
     if (most > unit && most > MOST_REST / n)
         most = MOST_REST / n > unit ? MOST_REST / n / unit * unit : unit;
@@ -333,8 +333,7 @@ static double try_chunk(struct cuda_plan *plan, const struct estimates *e, int64
     const uint64_t size = cuda_size_with(plan, n);
     uint64_t room = size < budget ? budget - size : 0;
     if (most)
-        room = (uint64_t)cuda_round_up((int64_t)(fixed_size(plan, n) + varying_size(plan, n, LCE_SLAB_UNIT)),
-                                       256);
+        room = (uint64_t)cuda_round_up((int64_t)(fixed_size(plan, n) + varying_size(plan, n)), 256);
     place_chunk(plan, n, room);
     plan->borrowed = cuda_borrowed(plan, n, &l);
     if (!plan->borrowed)
@@ -382,7 +381,7 @@ bool cuda_borrow_choose(struct cuda_plan *plan, const struct lce_slab_shape *sha
     const struct estimates e = {shape, own};
     struct search best = best_chunk(plan, &e, *chunk, given, budget, before);
     if (own && plan->odds) {
-        const double most = best.chunk ? best.seconds * odds_worth : before;
+        const double longer = best.seconds * odds_worth, most = longer < before ? longer : before;
         plan->lends_odds = true;
         const struct search odds = best_chunk(plan, &e, *chunk, given, budget, most);
         plan->lends_odds = odds.chunk > 0;

@@ -37,7 +37,7 @@ struct cuda_layout { /* offsets into the workspace */
     size_t stats, state, index, loss, rows, logits, dbias, accumulator, scratch;
     size_t upcast, log_probability, g, lse; /* naive */
     size_t known, dinput;                   /* slabs */
-    size_t parts;                           /* of tiles of our dinput, in rows of dweight (borrow.c) */
+    size_t parts;                           /* of tiles of our dinput, where rows are borrowed (borrow.c) */
     size_t tiles, targets;                  /* of a chunk whose exponentials are stored, beside its logits */
     size_t references, factors;             /* of its odds, likewise */
     size_t label_factors, counts, ends, slots, items,
@@ -114,7 +114,7 @@ struct cuda_plan {
     struct cuda_segment segments[LCE_MOST_SEGMENTS];
     int segment_count;
     double rest_seconds; /* of the stages or segments */
-    size_t rest_size;    /* of the last stage's logits in the workspace; of what segments have there */
+    size_t rest_size; /* of what the last stage, and before it a chunk, has in the workspace; or segments */
     struct cuda_plan *rest;
     int64_t from;                       /* the first token: 0, except in a segment */
     int64_t begin, end;                 /* the classes: all of them, except in `rest` */
@@ -204,10 +204,10 @@ int cuda_run(const struct lce_plan *plan, const struct lce_buffers *buffers, voi
 /* Whether the library's context is current; CALL is named if it is not. */
 int cuda_right_context(const struct cuda_library *library, const char *call);
 
-/* borrow.c: whether dweight's buffer may hold logits; how many rows of it CHUNK tokens' logits take, and
-   where what belongs to them begins in it, in bytes; chooses a chunk and the stages, if they are faster than
-   BEFORE seconds, by the estimates of cuBLASLt's products, or of ours for OWN, unless that is NULL; fills the
-   plan of a stage, without products and kernels. */
+/* borrow.c: whether dweight's buffer may hold logits; how many rows of it CHUNK tokens' logits take, with
+   what does not lie in the workspace, and where all of that begins, in bytes; chooses a chunk and the stages,
+   if they are faster than BEFORE seconds, by the estimates of cuBLASLt's products, or of ours for OWN, unless
+   that is NULL; fills the plan of a stage, without products and kernels. */
 struct lce_slab_shape;
 struct lce_chunk_shape;
 bool cuda_may_borrow(const struct cuda_plan *plan);
@@ -319,7 +319,7 @@ int cuda_odds_find(struct cuda_plan *plan);
 bool cuda_counts_labels(const struct cuda_run *run);
 /* In the order of a run.  For each chunk: before the logits' product the gathered rows and the references;
  * after it the losses, the factors, and x times the factors, which cuda_odds_x says the place of; after
- * cuBLASLt's product of dinput, dinput.  After all chunks: the labels' share of dweight. */
+ * cuBLASLt's product of dinput, dinput.  After all chunks and stages: the labels' share of dweight. */
 int cuda_odds_start(const struct cuda_run *run, int64_t first, int64_t rows);
 int cuda_odds_rows(const struct cuda_run *run, const struct cuda_slab *slab, int64_t first, int64_t rows);
 void *cuda_odds_x(const struct cuda_run *run, int64_t first);

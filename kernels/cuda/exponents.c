@@ -1,7 +1,8 @@
 /*
  * exponents.c - exponentials in the place of logits (exponents.cuh): where they are stored, and their pass.
  *
- * Only the end of our own product can make them, of whole rows of 16 bits, and only where a logit's own class
+ * Only the end of our own product can make them, in 16 bits, of whole rows or (odds) of slabs of rows whose
+ * sums are known, and only where a logit's own class
  * does not matter: no bias, softcap or smoothing, no entropies, which need the logits themselves.  A bias and
  * the entropies' upstream gradient are a run's, so such a run of the same plan has its logits.
  */

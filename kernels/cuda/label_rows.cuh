@@ -1,5 +1,5 @@
 /*
- * label_rows.cuh - the labels' share of dweight.  After all chunks each class's row gets
+ * label_rows.cuh - the labels' share of dweight.  After all else each class's row gets
  *
  *     the sum over the class's tokens of g_y x        g_y: the label's entry of the gradient (odds.cuh)
  *

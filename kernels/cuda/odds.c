@@ -166,7 +166,7 @@ int cuda_odds_dinput(const struct cuda_run *r, int64_t first, int64_t rows)
     return cuda_launch(r, plan->kernels.own.odds_dinput, (unsigned int)rows, THREADS, &a);
 }
 
-/* ---- after all chunks ---- */
+/* ---- after all chunks, and the stages of borrowed rows ---- */
 
 static struct lce_label_rows_args label_arguments(const struct cuda_run *r)
 {

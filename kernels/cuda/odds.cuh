@@ -18,8 +18,8 @@
  *
  * The first terms are the matrix products that are needed anyway.  x times its factors, and the second terms,
  * are N H numbers, where a pass over the gradient would read and write N V.  The second terms are added in
- * fp32 at the very end (dweight's after all chunks), so the label's part, which is most of the gradient of a
- * random softmax, is rounded once.
+ * fp32 at the very end (dweight's after all chunks and stages), so the label's part, which is most of the
+ * gradient of a random softmax, is rounded once.
  *
  * The odds of a class that is 2^headroom times as probable as the label, or more, would overflow sooner or
  * later.  A tile of the product that has such a class stores its row relative to the integer above the row's
@@ -207,7 +207,9 @@ __device__ inline void odds_rows(const lce_odds_rows_args &a)
         a.again ? a.again[row]
                 : lce_slab_row{here.largest, here.sum, 0, nats(a.targets[row], a.softmax.to_nats), 0};
     finish_row<false>(a.softmax, r, {all.largest, all.sum, 0, 0}, all.target, writer);
-    const float factor = r.scale * r.inverse * exp2_fast(fmaf(-r.shift, log2e, finite_or_zero(power)));
+    const float of_power = exp2_fast(fmaf(-r.shift, log2e, finite_or_zero(power))); /* infinite, perhaps, */
+    const bool none = a.again && power == -CUDART_INF_F; /* where all of a slab's odds are 0 */
+    const float factor = none ? 0 : r.scale * r.inverse * of_power;
     if (writer) {
         a.factors[row] = {factor, r.at_label};
         if (a.label_factors)

@@ -281,7 +281,8 @@ static int64_t choose_shape(struct cuda_plan *plan, int64_t chunk, uint64_t budg
         plan->kept = cuda_exchanges_ahead(plan) && chunk < plan->rows ? 2 : 1;
         return chunk;
     }
-    if (!(p->proposals >> 16) && (budget || !given))
+    const bool lends = plan->own && cuda_may_borrow(plan); /* ours have whole rows */
+    if (!lends && !(p->proposals >> 16) && (budget || !given))
         choose_slabs(plan, &chunk, given, within);
     if (!cut)
         choose_borrowed(plan, &chunk, given, within);
@@ -418,8 +419,9 @@ static void decide(struct cuda_plan *plan, bool own, uint64_t budget)
  * number of ignored tokens is not known here, so an estimated loss is accepted, which pays off if that share
  * of the tokens is ignored: 3 %, with which 2 of 98 ways that were measured on an H200 lose more than 5 %,
  * and 3.5 % with odds, with which one of them does, whose calls take 2 ms.  Where rows are borrowed it is
- * 16 %, as ours cost more there, and what ignored tokens would cost is the same: at twelve shapes up to 10 %
- * within 16 MiB, and within 2 MiB, where only few tokens' gathered rows have room, 4 to 80 %. */
+ * 16 %, as ours cost more there, and what ignored tokens would cost is the same: measured at twelve shapes up
+ * to 10 % within 16 MiB, and within 2 MiB, where only few tokens' gathered rows have room, up to 13 % where
+ * they are taken. */
 static double price_of(const struct cuda_plan *plan)
 {
     return plan->borrowed ? 1.16 : stores_odds(plan) ? 1.035 : 1.03;

@@ -92,7 +92,8 @@ size_t cuda_own_scratch(const struct cuda_plan *plan, int64_t chunk)
     return 2 * (size_t)(most < clusters_of(plan) ? most : clusters_of(plan)) * LCE_PART_SIZE;
 }
 
-/* The memory for as many of these parts as are worth it, which lie in rows of dweight. */
+/* The memory for as many of these parts as are worth it where rows of dweight are borrowed: at most a part of
+ * dweight, though they lie in the workspace if that has room. */
 size_t cuda_lent_parts(const struct cuda_plan *plan, int64_t chunk)
 {
     const struct lce_problem *p = &plan->base.problem;

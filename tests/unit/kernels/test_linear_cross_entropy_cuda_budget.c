@@ -63,7 +63,12 @@ static int64_t stages_of(const struct cuda_plan *plan)
         assert_int_equal(s->begin, at);
         assert_true(s->end > s->begin && s->end <= p->vocab);
         assert_int_equal(s->logits_in, s->rest ? IN_DWEIGHT : IN_WORKSPACE); /* only the last lies there */
-        assert_true(!s->rest || s->layout.logits >= (size_t)(s->end * p->hidden) * 2);
+        const size_t row = (size_t)p->hidden * lce_dtype_size(p->grad_weight_dtype);
+        assert_int_equal(s->rows_in, s->logits_in);
+        assert_true(!s->rest || s->layout.logits >= (size_t)s->end * row);
+        const size_t factors = (size_t)s->chunk * sizeof(struct lce_odds_factors);
+        if (s->rest && plan->lends_odds)
+            assert_true(s->layout.factors + factors <= (size_t)p->vocab * row);
         slabs += (s->end - s->begin + s->columns - 1) / s->columns * ((plan->rows + s->chunk - 1) / s->chunk);
         at = s->end;
     }
@@ -107,27 +112,41 @@ static void small_budgets_borrow_rows_of_dweight(void **state)
         }
 }
 
-/* What a plan of ours keeps in rows of dweight lies behind the rows that its chunks add to. */
+/* What a plan of ours keeps in rows of dweight lies behind the rows that its chunks add to; what it keeps in
+ * the workspace, behind what lives longer than a chunk; and nothing overlaps. */
 static void check_lent(const struct cuda_plan *plan)
 {
     const struct lce_problem *p = &plan->base.problem;
-    const size_t row = (size_t)p->hidden * lce_dtype_size(p->grad_weight_dtype), all = (size_t)p->vocab * row;
+    const size_t row = (size_t)p->hidden * lce_dtype_size(p->grad_weight_dtype), n = (size_t)plan->chunk;
     const struct cuda_layout *l = &plan->layout;
-    const size_t logits = (size_t)(plan->chunk * plan->stride) * cuda_logit_size(plan),
-                 rows = (size_t)(plan->chunk * p->hidden) * 2, parts = cuda_lent_parts(plan, plan->chunk);
-    const bool rows_here = plan->rows_in == IN_WORKSPACE, parts_here = plan->parts_in == IN_WORKSPACE;
-    size_t end = l->logits + logits;
+    const size_t beside = plan->lends_odds ? n : 0;
+    const struct {
+        enum cuda_place in;
+        size_t begin, size;
+    } parts[] = {
+        {plan->logits_in, l->logits, n * (size_t)plan->stride * cuda_logit_size(plan)},
+        {plan->rows_in, l->rows, n * (size_t)p->hidden * 2},
+        {plan->parts_in, l->parts, cuda_lent_parts(plan, plan->chunk)},
+        {plan->rows_in, l->tiles, beside * (size_t)cuda_tiles_of(p->vocab) * sizeof(struct lce_tile_sum)},
+        {plan->rows_in, l->targets, beside * sizeof(float)},
+        {plan->rows_in, l->references, beside * sizeof(float)},
+        {plan->rows_in, l->factors, beside * sizeof(struct lce_odds_factors)}};
+    const size_t
+        first[] = {[IN_WORKSPACE] = l->rest_logits, [IN_DWEIGHT] = (size_t)(p->vocab - plan->borrowed) * row},
+        end[] = {[IN_WORKSPACE] = plan->base.info.workspace_size, [IN_DWEIGHT] = (size_t)p->vocab * row};
+    const size_t longer[] = {l->known, l->label_factors, l->slots, l->counts, l->ends,
+                             l->items, l->used,          l->state, l->index,  l->loss};
     assert_int_equal(plan->logits_in, IN_DWEIGHT);
-    assert_true(l->logits >= (size_t)(p->vocab - plan->borrowed) * row);
-    if (rows_here)
-        assert_true(l->rows >= l->rest_logits && l->rows + rows <= plan->base.info.workspace_size);
-    else
-        assert_true(l->rows >= end && (end = l->rows + rows) <= all);
-    if (plan->lends_odds) {
-        assert_true(l->tiles >= l->rows + rows && l->factors > l->tiles);
-        end = rows_here ? end : l->factors + (size_t)plan->chunk * sizeof(struct lce_odds_factors);
+    for (size_t i = 0; i < sizeof longer / sizeof *longer; i++)
+        assert_true(longer[i] <= l->rest_logits);
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+        assert_true(parts[i].size == 0 || parts[i].begin >= first[parts[i].in]);
+        assert_true(parts[i].size == 0 || parts[i].begin + parts[i].size <= end[parts[i].in]);
+        for (size_t j = 0; j < i; j++)
+            assert_true(parts[i].in != parts[j].in || parts[i].size == 0 || parts[j].size == 0 ||
+                        parts[i].begin >= parts[j].begin + parts[j].size ||
+                        parts[j].begin >= parts[i].begin + parts[i].size);
     }
-    assert_true(parts_here ? l->parts >= l->rest_logits : l->parts >= end && l->parts + parts <= all);
 }
 
 /* With products of ours, too: chunks' of the classes that lend no row, and each stage's.  These are of odds,
@@ -152,26 +171,29 @@ static void products_of_ours_borrow_rows_of_dweight(void **state)
                 {16, 16384, 3072, 128256, 0, LCE_BF16, true, IN_WORKSPACE, IN_DWEIGHT}};
     library.images[IMAGE_PRODUCT] = (CUlibrary)1;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-        for (int why = 0; why < (rows[i].mib > 16 ? 1 : 3); why++) { /* 61 MiB hold whole rows, too */
+        for (int why = 0; why < (rows[i].mib > 16 ? 1 : 4); why++) { /* 61 MiB hold whole rows, too */
             struct lce_problem p =
                 problem_of(rows[i].tokens, rows[i].hidden, rows[i].vocab, LCE_BF16, rows[i].flags);
             p.wants &= ~(uint32_t)LCE_WANT_GRAD_BIAS;
             p.grad_weight_dtype = rows[i].dweight;
             p.grad_weight_beta = why == 1;
-            p.max_counted = why == 2 ? p.tokens : 0; /* all count: cuBLASLt's */
+            p.max_counted = why == 2   ? p.tokens /* all count: cuBLASLt's */
+                            : why == 3 ? p.tokens / 2
+                                       : 0;
             p.proposals = 1 << 14;
             const uint64_t budget = (uint64_t)(rows[i].mib * 1048576);
             struct lce_plan *base = plan_of(&p, LCE_AUTO, 0, budget);
             const struct cuda_plan *plan = (const struct cuda_plan *)base;
-            assert_int_equal(plan->own, why == 0);
+            assert_int_equal(plan->own, why == 0 || why == 3);
             assert_int_equal(plan->borrowed > 0, why != 1);
             assert_true(base->info.workspace_size <= budget);
             if (run(base) != LCE_OK)
                 fail_msg("%s", lce_message());
             assert_in_range(base->info.workspace_size - (size_t)(seen.furthest - seen.known[0].begin), 0,
                             255);
-            if (why == 0) {
+            if (plan->own)
                 check_lent(plan);
+            if (why == 0) {
                 if (plan->rows_in != rows[i].rows_in || plan->parts_in != rows[i].parts_in)
                     fail_msg("%zu: rows in %d, parts in %d", i, plan->rows_in, plan->parts_in);
                 assert_int_equal(plan->lends_odds, rows[i].odds);
@@ -196,7 +218,8 @@ static void products_of_ours_are_taken_within_small_budgets(void **state)
         {16, 8192, 4096, 128256, true}, {2, 8192, 4096, 128256, true},  {16, 16384, 3072, 128256, true},
         {2, 16384, 3072, 128256, true}, {16, 1000, 3584, 151646, true}, {2, 1000, 3584, 151646, true},
         {16, 5003, 2048, 50257, true},  {2, 5003, 2048, 50257, false},  {16, 4096, 1024, 50304, true},
-        {16, 65536, 1024, 50304, true}, {2, 4096, 1024, 50304, false},  {2, 65536, 1024, 50304, false}};
+        {16, 65536, 1024, 50304, true}, {2, 4096, 1024, 50304, false},  {2, 65536, 1024, 50304, false},
+        {61, 8192, 2048, 64128, true}};
     library.images[IMAGE_PRODUCT] = (CUlibrary)1;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         struct lce_problem p = problem_of(rows[i].tokens, rows[i].hidden, rows[i].vocab, LCE_BF16, 0);
