@@ -300,9 +300,9 @@ static bool set_stages(struct cuda_plan *plan, const struct estimates *e, int64_
     return true;
 }
 
-/* The fastest stages.  Short blocks leave fewer classes to later stages, and may be the fastest for a class
- * of theirs, but those later ones are the dearest where the workspace has room for few rows.  So with
- * products of ours, which need those rows, all shortest blocks are tried. */
+/* The fastest stages.  Each stage takes the block that is the fastest for a class, which may be so short that
+ * all later ones together take longer.  So with products of ours, whose short blocks are dear, stages are set
+ * with several shortest blocks, and the fastest are kept. */
 static bool choose_stages(struct cuda_plan *plan, const struct estimates *e, int64_t chunk, uint64_t room)
 {
     const int64_t most = plan->rows < MOST_SHORTEST ? plan->rows : MOST_SHORTEST;

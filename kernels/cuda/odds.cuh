@@ -207,8 +207,8 @@ __device__ inline void odds_rows(const lce_odds_rows_args &a)
         a.again ? a.again[row]
                 : lce_slab_row{here.largest, here.sum, 0, nats(a.targets[row], a.softmax.to_nats), 0};
     finish_row<false>(a.softmax, r, {all.largest, all.sum, 0, 0}, all.target, writer);
-    const float of_power = exp2_fast(fmaf(-r.shift, log2e, finite_or_zero(power))); /* infinite, perhaps, */
-    const bool none = a.again && power == -CUDART_INF_F; /* where all of a slab's odds are 0 */
+    const float of_power = exp2_fast(fmaf(-r.shift, log2e, finite_or_zero(power)));
+    const bool none = a.again && power == -CUDART_INF_F; /* all odds of the slab are 0; of_power may be inf */
     const float factor = none ? 0 : r.scale * r.inverse * of_power;
     if (writer) {
         a.factors[row] = {factor, r.at_label};
