@@ -50,6 +50,8 @@ struct lce_prepare_args {
     int32_t scaled;  /* u_ce is LCE_F16_SCALE */
     int32_t *counts; /* [labels.vocab], to be 0; or NULL (label_rows.cuh) */
     int32_t *used;   /* [2] likewise */
+    int32_t *order;  /* [orders] likewise (product.cuh) */
+    int32_t orders;
 };
 
 /* Partial sums of a row of logits, over the classes that were processed so far: struct lce_partial. */
@@ -136,6 +138,43 @@ struct lce_odds_rows_args {
     int64_t x_stride, scaled_stride, hidden; /* elements */
     int32_t count;
 };
+
+/* What a row has where its odds are made slab by slab: over the slabs so far, as in lce_slab_row, the largest
+ * logit and the sum; the power of two that its odds and its sums of dinput are relative to; when all slabs
+ * were there, the factor of its odds. */
+struct lce_odds_row {
+    float largest, sum, power, factor;
+};
+
+/* Adds a slab to these (odds_slabs.cuh). */
+struct lce_odds_fold_args {
+    struct lce_odds_rows_args
+        slab; /* its x and again are not read, scaled is NULL; its targets are of all slabs */
+    struct lce_odds_row *rows; /* [rows] */
+    float *dinput;             /* [rows, hidden] the sums of the slabs before */
+    int32_t first, last;       /* this is the first slab, the last */
+};
+
+/* Turns these sums of dinput into dinput. */
+struct lce_odds_store_args {
+    struct lce_labels labels;
+    const int32_t *index;                   /* of these rows */
+    const struct lce_odds_factors *factors; /* [rows] */
+    const float *from;                      /* [rows, hidden] */
+    const void *weight;
+    void *to; /* row r to row r */
+    int64_t weight_stride, to_stride, hidden;
+};
+
+/* Moves row r of a matrix to row index[r] of it, for all counted tokens. */
+struct lce_expand_args {
+    void *matrix;
+    int64_t stride, vectors; /* of 16 bytes: from row to row, of a row */
+    const int32_t *index;    /* rises, so that index[r] >= r */
+    const struct lce_stats *stats;
+};
+/* A block of this many threads moves so many vectors of every row. */
+enum { LCE_EXPAND_THREADS = 1024, LCE_EXPAND_VECTORS = 4 };
 
 /* Turns the product of odds and weight into dinput, in place. */
 struct lce_odds_dinput_args {

@@ -47,6 +47,12 @@ double lce_their_seconds(const struct lce_chunk_shape *shape, int64_t chunk);
 double lce_own_again_seconds(const struct lce_chunk_shape *shape, int64_t block, int64_t classes,
                              int64_t columns);
 
+/* Likewise of a block of BLOCK tokens by slabs of COLUMNS classes, with dinput summed in fp32 (segments.c):
+ * both gradients from logits; dinput from odds; dweight, which is added to, from its gradient alone. */
+double lce_own_block_seconds(const struct lce_chunk_shape *shape, int64_t block, int64_t columns);
+double lce_own_dinput_seconds(const struct lce_chunk_shape *shape, int64_t block, int64_t columns);
+double lce_own_dweight_seconds(const struct lce_chunk_shape *shape, int64_t block, int64_t columns);
+
 /* How many parts of tiles our dinput of TOKENS stores, if it has room for all that it wants. */
 int64_t lce_split_room(int processors, int64_t tokens, int64_t hidden, int64_t vocab);
 

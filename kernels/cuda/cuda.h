@@ -40,8 +40,10 @@ struct cuda_layout { /* offsets into the workspace */
     size_t parts;                           /* of tiles of our dinput, where rows are borrowed (borrow.c) */
     size_t tiles, targets;                  /* of a chunk whose exponentials are stored, beside its logits */
     size_t references, factors;             /* of its odds, likewise */
+    size_t odds_rows;                       /* of all tokens, where odds are made by slabs (odds_slabs.cuh) */
     size_t label_factors, counts, ends, slots, items,
         used;                      /* of all tokens, and of the classes (label_rows.cuh) */
+    size_t order;                  /* of parts of dinput's sums (product.cuh) */
     size_t rest_logits;            /* of the last of plan->rest; before, of chunks (borrow.c) */
     size_t next_logits, next_rows; /* from one chunk's to the next one's, if two are under way */
 };
@@ -52,15 +54,19 @@ struct cuda_stage {
     int64_t begin, end, columns, block;
     bool lent;
 };
-enum { LCE_MOST_STAGES = 32, LCE_MOST_SEGMENTS = 48 };
+enum { LCE_MOST_STAGES = 32, LCE_MOST_SEGMENTS = 48, LCE_MOST_BLOCK = 4096 /* of a segment */ };
 
 /* In which buffer something lies. */
 enum cuda_place { IN_WORKSPACE, IN_DWEIGHT, IN_DINPUT };
 
+/* Which gradients a segment makes. */
+enum cuda_pass { BOTH_GRADIENTS, DINPUT_PASS, DWEIGHT_PASS };
+
 /* Some of the tokens, with rows of dinput of later ones as scratch (segments.c). */
 struct cuda_segment {
     int64_t begin, end, block, columns;
-    enum cuda_place logits_in, sums_in;
+    enum cuda_pass pass;
+    enum cuda_place logits_in, sums_in, rows_in; /* as in the plan */
 };
 
 struct cuda_products {
@@ -74,9 +80,10 @@ struct cuda_softmax {
 };
 
 struct cuda_own_kernels {
-    CUfunction logits, dinput, dweight, scatter;
-    CUfunction exponents, exponents_pass; /* instead of the logits and their pass */
+    CUfunction logits, dinput, dweight, scatter; /* dinput: in fp32, if it is summed over slabs */
+    CUfunction exponents, exponents_pass;        /* instead of the logits and their pass */
     CUfunction odds, odds_start, odds_rows, odds_dinput;
+    CUfunction gradient, odds_fold, odds_store; /* by slabs */
     CUfunction label_reserve, label_place, label_rows;
 };
 
@@ -85,7 +92,7 @@ enum cuda_kind { CUDA_PLAIN, CUDA_ENTROPIC, CUDA_GENERAL, CUDA_KINDS };
 
 struct cuda_kernels {
     struct cuda_own_kernels own;
-    CUfunction prepare, gather, scatter, reduce, blank, column_sum, store;
+    CUfunction prepare, gather, scatter, expand, reduce, blank, column_sum, store;
     CUfunction upcast, log_softmax, gradient, cast;
     CUfunction scan[CUDA_KINDS], slab_gradient[CUDA_KINDS], store_input;
     CUfunction parts;
@@ -119,16 +126,20 @@ struct cuda_plan {
     int64_t from;                       /* the first token: 0, except in a segment */
     int64_t begin, end;                 /* the classes: all of them, except in `rest` */
     enum cuda_place logits_in, sums_in; /* a chunk's logits; its sums of dinput */
-    enum cuda_place rows_in, parts_in;  /* its gathered rows and what odds have beside them; parts of tiles */
+    enum cuda_place rows_in, parts_in; /* its gathered rows, and what odds have beside them, unless that is in
+                                          the workspace, as in_place says; parts of tiles */
     int kept;        /* chunks whose logits exist at a time: 2 if exchanges need that, otherwise 1 */
     bool own;        /* uses the products of product.cu, which know which rows count, instead of cuBLASLt's */
     bool exponents;  /* stores exponentials instead of logits, unless a run's buffers hinder that */
     bool odds;       /* in their place odds, which take no pass */
-    bool lends_odds; /* also in borrowed rows */
-    bool compacts;   /* rows go by index */
-    bool accumulates; /* dweight is summed in the workspace */
-    bool scaled;      /* fp16: see struct lce_stats */
-    bool wide;        /* logits in fp32 under gradients of 16 bits */
+    bool lends_odds; /* also in borrowed rows, and in segments */
+    bool in_place;   /* dinput is made in the order of the index, then moved to its rows (segments.c) */
+    bool two_passes; /* segments make one gradient at a time */
+    enum cuda_pass pass; /* of a segment */
+    bool compacts;       /* rows go by index */
+    bool accumulates;    /* dweight is summed in the workspace */
+    bool scaled;         /* fp16: see struct lce_stats */
+    bool wide;           /* logits in fp32 under gradients of 16 bits */
 };
 
 static inline const struct cuda_library *cuda_of(const struct cuda_plan *plan)
@@ -173,11 +184,11 @@ static inline bool cuda_exchanges_ahead(const struct cuda_plan *plan)
 /* Whether the sums of every row are kept, and not only those of the present block. */
 static inline bool cuda_knows_all(const struct cuda_plan *plan)
 {
-    return plan->borrowed > 0 || plan->begin > 0 || plan->base.problem.parts > 0;
+    return plan->borrowed > 0 || plan->begin > 0 || plan->base.problem.parts > 0 || plan->two_passes;
 }
 
-/* Whether dinput is a sum of several parts (slabs, or the tail).  It is then made in fp32 in the workspace,
- * because the result's type would round each part. */
+/* Whether dinput is a sum of several parts (slabs, or the tail).  It is then made in fp32 in memory of its
+ * own, because the result's type would round each part. */
 static inline bool cuda_sums_dinput(const struct cuda_plan *plan)
 {
     const struct lce_problem *p = &plan->base.problem;
@@ -217,12 +228,16 @@ bool cuda_borrow_choose(struct cuda_plan *plan, const struct lce_slab_shape *sha
                         double before);
 void cuda_borrow_rest(const struct cuda_plan *plan, int stage, struct cuda_plan *rest);
 
-/* segments.c: the same with rows of dinput.  *CHUNK and the columns become the first segment's. */
+/* segments.c: the same with rows of dinput.  *CHUNK and the columns become the first segment's.  At the end
+ * the rows of dinput are moved to where they belong, if they were made in the order of the index. */
+struct cuda_run;
 bool cuda_may_segment(const struct cuda_plan *plan);
-bool cuda_segments_choose(struct cuda_plan *plan, const struct lce_slab_shape *shape, int64_t *chunk,
-                          bool given, uint64_t budget, double before);
+bool cuda_segments_choose(struct cuda_plan *plan, const struct lce_slab_shape *shape,
+                          const struct lce_chunk_shape *own, int64_t *chunk, bool given, uint64_t budget,
+                          double before);
+int cuda_expand(const struct cuda_run *run);
 void cuda_segment(const struct cuda_plan *plan, int index, struct cuda_plan *segment);
-int32_t cuda_segment_blocks(const struct cuda_plan *plan); /* of all */
+int32_t cuda_segment_blocks(const struct cuda_plan *plan); /* of all that make dinput */
 
 /* One run. */
 struct cuda_run {
@@ -233,7 +248,7 @@ struct cuda_run {
     uint8_t *state;
     int32_t *index;
     float *loss; /* of each token, or NULL */
-    int chunk;   /* which of the chunks that are under way this is about: 0 or 1 */
+    int chunk;   /* which of the chunks that are under way this is about: 0 or 1; or which of a segment */
 };
 
 /* The arguments of the softmax for the rows from FIRST on. */
@@ -250,7 +265,7 @@ struct cuda_slab {
     const struct cuda_products *products;
 };
 /* slabs.c: adds the slab to the sums of the rows from FIRST on; turns its logits into g; at the end of a
- * block copies its dinput, if that is a sum in the workspace, to the caller's buffer. */
+ * block copies its dinput, if that is a sum, to the caller's buffer. */
 int cuda_slab_scan(const struct cuda_run *run, const struct cuda_slab *slab, int64_t first, int64_t rows);
 int cuda_slab_gradient(const struct cuda_run *run, const struct cuda_slab *slab, int64_t first, int64_t rows);
 int cuda_slab_store(const struct cuda_run *run, int64_t first, int64_t rows);
@@ -287,6 +302,7 @@ bool cuda_own_fits(const struct cuda_plan *plan); /* whether they can solve the 
 bool cuda_own_compacts(const struct cuda_plan *plan);
 bool cuda_own_forced(const struct cuda_plan *plan); /* for measuring: used regardless of estimates */
 size_t cuda_own_scratch(const struct cuda_plan *plan, int64_t chunk);
+int32_t cuda_own_orders(const struct cuda_plan *plan);
 size_t cuda_lent_parts(const struct cuda_plan *plan, int64_t chunk);
 int cuda_own_find(struct cuda_plan *plan);
 int cuda_own_logits(const struct cuda_run *run, const struct cuda_slab *slab, int64_t first, int64_t rows);
@@ -296,6 +312,11 @@ int cuda_own_exponents(const struct cuda_run *run, const struct cuda_slab *slab,
 int cuda_own_dweight(const struct cuda_run *run, const struct cuda_slab *slab, int64_t first, int64_t rows,
                      const struct cuda_sum *sum);
 int cuda_own_dinput(const struct cuda_run *run, const struct cuda_slab *all, int64_t first, int64_t rows);
+/* By slabs: makes the sums of dinput, or adds a slab to them; stores the gradient of a slab of rows whose
+ * sums cuda_odds_fold has completed. */
+int cuda_own_dinput_sums(const struct cuda_run *run, const struct cuda_slab *slab, int64_t first,
+                         int64_t rows, bool add);
+int cuda_own_gradient(const struct cuda_run *run, const struct cuda_slab *slab, int64_t first, int64_t rows);
 
 /* exponents.c: exponentials in the place of logits.  Whether a plan may store them; whether this run does;
  * the sums that a row has beside them; their pass. */
@@ -325,6 +346,9 @@ int cuda_odds_rows(const struct cuda_run *run, const struct cuda_slab *slab, int
 void *cuda_odds_x(const struct cuda_run *run, int64_t first);
 int cuda_odds_dinput(const struct cuda_run *run, int64_t first, int64_t rows);
 int cuda_odds_labels(const struct cuda_run *run);
+/* By slabs: adds a slab's odds to the sums of the rows; at the end turns the sums of dinput into dinput. */
+int cuda_odds_fold(const struct cuda_run *run, const struct cuda_slab *slab, int64_t first, int64_t rows);
+int cuda_odds_store(const struct cuda_run *run, int64_t first, int64_t rows);
 
 /* launch.c */
 int cuda_find(const struct cuda_library *library, int image, const char *name, CUfunction *function);
@@ -360,7 +384,8 @@ static inline void *cuda_logits(const struct cuda_run *run)
 /* Of what lies beside its odds or exponentials, at OFFSET. */
 static inline void *cuda_beside_logits(const struct cuda_run *run, size_t offset)
 {
-    return cuda_buffer(run, run->plan->rows_in) + offset;
+    const struct cuda_plan *plan = run->plan;
+    return cuda_buffer(run, plan->in_place ? IN_WORKSPACE : plan->rows_in) + offset;
 }
 
 /* Of its gathered rows of the input, which become dinput. */

@@ -1,10 +1,10 @@
 /*
  * exponents.c - exponentials in the place of logits (exponents.cuh): where they are stored, and their pass.
  *
- * Only the end of our own product can make them, in 16 bits, of whole rows or (odds) of slabs of rows whose
- * sums are known, and only where a logit's own class
- * does not matter: no bias, softcap or smoothing, no entropies, which need the logits themselves.  A bias and
- * the entropies' upstream gradient are a run's, so such a run of the same plan has its logits.
+ * Only the end of our own product can make them, in 16 bits, of whole rows, and odds of slabs too; and only
+ * where a logit's own class does not matter: no bias, softcap or smoothing, no entropies, which need the
+ * logits themselves.  A bias and the entropies' upstream gradient are a run's, so such a run of the same plan
+ * has its logits.
  */
 #include "cuda.h"
 
@@ -13,11 +13,12 @@ int32_t cuda_tiles_of(int64_t classes)
     return (int32_t)((classes + LCE_TILE_CLASSES - 1) / LCE_TILE_CLASSES);
 }
 
-/* Slabs and segments have none; where rows of dweight are borrowed there are odds, or none (borrow.c). */
+/* Where rows of dweight are borrowed, and in segments of ours, there are odds, or none; other slabs have
+ * none. */
 int32_t cuda_exponents_tiles(const struct cuda_plan *plan)
 {
-    const bool borrows = plan->borrowed > 0 || plan->begin > 0;
-    if (!plan->exponents || plan->segment_count || (borrows ? !plan->lends_odds : cuda_sliced(plan)))
+    const bool borrows = plan->borrowed > 0 || plan->begin > 0 || plan->segment_count || plan->two_passes;
+    if (!plan->exponents || (borrows ? !plan->lends_odds : cuda_sliced(plan)))
         return 0;
     return cuda_tiles_of(plan->columns);
 }

@@ -158,6 +158,8 @@ int cuda_find_kernels(struct cuda_plan *plan)
     if (!status)
         status = cuda_find(l, IMAGE_TOKENS, "lce_scatter", &k->scatter);
     if (!status)
+        status = cuda_find(l, IMAGE_TOKENS, "lce_expand", &k->expand);
+    if (!status)
         status = cuda_find(l, IMAGE_TOKENS, "lce_reduce", &k->reduce);
     if (!status)
         status = find_typed(plan, IMAGE_TOKENS, "blank", p->dtype, &k->blank);

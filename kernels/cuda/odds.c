@@ -78,6 +78,8 @@ int cuda_odds_find(struct cuda_plan *plan)
     } all[] = {{"lce_odds_start", &k->odds_start},
                {"lce_odds_rows", &k->odds_rows},
                {"lce_odds_dinput", &k->odds_dinput},
+               {"lce_odds_fold", &k->odds_fold},
+               {"lce_odds_store", &k->odds_store},
                {"lce_label_reserve", &k->label_reserve},
                {"lce_label_place", &k->label_place},
                {wide ? "lce_label_rows_f32" : "lce_label_rows_bf16", &k->label_rows}};
@@ -125,11 +127,12 @@ void *cuda_odds_x(const struct cuda_run *r, int64_t first)
     return (char *)r->buffers->grad_input + first * r->plan->base.problem.grad_input_stride * 2;
 }
 
-int cuda_odds_rows(const struct cuda_run *r, const struct cuda_slab *s, int64_t first, int64_t rows)
+static struct lce_odds_rows_args rows_arguments(const struct cuda_run *r, const struct cuda_slab *s,
+                                                int64_t first)
 {
     const struct cuda_plan *plan = r->plan;
     const struct lce_problem *p = &plan->base.problem;
-    const struct lce_odds_rows_args a = {
+    return (struct lce_odds_rows_args){
         .softmax = cuda_softmax_args(r, first),
         .tiles = cuda_beside_logits(r, plan->layout.tiles),
         .targets = cuda_beside_logits(r, plan->layout.targets),
@@ -144,7 +147,42 @@ int cuda_odds_rows(const struct cuda_run *r, const struct cuda_slab *s, int64_t 
         .hidden = p->hidden,
         .count = cuda_tiles_of(s->columns),
     };
-    return cuda_launch(r, plan->kernels.own.odds_rows, (unsigned int)rows, THREADS, &a);
+}
+
+int cuda_odds_rows(const struct cuda_run *r, const struct cuda_slab *s, int64_t first, int64_t rows)
+{
+    const struct lce_odds_rows_args a = rows_arguments(r, s, first);
+    return cuda_launch(r, r->plan->kernels.own.odds_rows, (unsigned int)rows, THREADS, &a);
+}
+
+int cuda_odds_fold(const struct cuda_run *r, const struct cuda_slab *s, int64_t first, int64_t rows)
+{
+    const struct cuda_plan *plan = r->plan;
+    struct lce_odds_fold_args a = {.slab = rows_arguments(r, s, first),
+                                   .rows = (struct lce_odds_row *)cuda_at(r, plan->layout.odds_rows) + first,
+                                   .dinput = cuda_dinput_sums(r),
+                                   .first = s->begin == 0,
+                                   .last = s->begin + s->columns == plan->end};
+    a.slab.scaled = NULL; /* the gathered rows stay as they are */
+    return cuda_launch(r, plan->kernels.own.odds_fold, (unsigned int)rows, THREADS, &a);
+}
+
+int cuda_odds_store(const struct cuda_run *r, int64_t first, int64_t rows)
+{
+    const struct cuda_plan *plan = r->plan;
+    const struct lce_problem *p = &plan->base.problem;
+    const struct lce_odds_store_args a = {
+        .labels = cuda_softmax_args(r, first).labels,
+        .index = r->index + first,
+        .factors = cuda_beside_logits(r, plan->layout.factors),
+        .from = cuda_dinput_sums(r),
+        .weight = r->buffers->weight,
+        .to = cuda_rows(r),
+        .weight_stride = p->weight_stride,
+        .to_stride = p->hidden,
+        .hidden = p->hidden,
+    };
+    return cuda_launch(r, plan->kernels.own.odds_store, (unsigned int)rows, THREADS, &a);
 }
 
 /* After cuBLASLt's product.  After ours own_scatter does the same while it copies rows to the caller's. */

@@ -163,7 +163,7 @@ __device__ inline void odds_nowhere(const lce_odds_rows_args &a, int64_t row, ui
 
 /* The row's sums; *POWER becomes the power of two that its odds are relative to.  In almost every row all
  * tiles are relative to the row's reference, and their sums are added as they are.  Where one is not, or a
- * sum is NaN, the odds are brought to one power first. */
+ * sum is NaN, or there is no reference, the odds are brought to one power first. */
 __device__ inline Part odds_part(const lce_odds_rows_args &a, int64_t row, uint4 *line, int32_t vectors,
                                  float *power)
 {
@@ -174,7 +174,7 @@ __device__ inline Part odds_part(const lce_odds_rows_args &a, int64_t row, uint4
         sum += tiles[i].exponent == reference ? tiles[i].sum : CUDART_NAN_F;
     sum = block_sum(sum);
     *power = reference;
-    if (sum == sum)
+    if (sum == sum && reference > -CUDART_INF_F)
         return {largest, sum * exp2_fast(fmaf(-largest, log2e, reference)), 0, 0}; /* LARGEST is rounded */
     float most = -CUDART_INF_F;
     for (int32_t i = static_cast<int32_t>(threadIdx.x); i < a.count; i += odds_threads)
@@ -184,15 +184,23 @@ __device__ inline Part odds_part(const lce_odds_rows_args &a, int64_t row, uint4
     return tiles_part<odds_threads>(tiles, a.count);
 }
 
+/* The odds of a row, and how many vectors they are: of a slab, perhaps fewer than its rows have room for. */
+__device__ inline uint4 *odds_line(const lce_odds_rows_args &a, int64_t row)
+{
+    return reinterpret_cast<uint4 *>(static_cast<Bf16 *>(a.softmax.logits) + row * a.softmax.stride);
+}
+__device__ inline int32_t odds_vectors(const lce_odds_rows_args &a)
+{
+    const int64_t classes = a.count * LCE_TILE_CLASSES;
+    return static_cast<int32_t>((classes < a.softmax.stride ? classes : a.softmax.stride) / 8);
+}
+
 /* A block takes a row. */
 __device__ inline void odds_rows(const lce_odds_rows_args &a)
 {
     const int64_t row = blockIdx.x;
-    const int64_t classes =
-        a.count * LCE_TILE_CLASSES; /* of a slab, perhaps fewer than its rows have room for */
-    const int32_t vectors =
-        static_cast<int32_t>((classes < a.softmax.stride ? classes : a.softmax.stride) / 8);
-    uint4 *line = reinterpret_cast<uint4 *>(static_cast<Bf16 *>(a.softmax.logits) + row * a.softmax.stride);
+    const int32_t vectors = odds_vectors(a);
+    uint4 *line = odds_line(a, row);
     Row r = token_of(a.softmax, row);
     if (!r.counted) { /* the whole block */
         odds_nowhere(a, row, line, vectors);

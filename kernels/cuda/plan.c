@@ -37,20 +37,22 @@ static size_t lay_out(struct cuda_plan *plan, int64_t chunk)
     l->loss =
         lce_part(&total, p->reduction != LCE_NONE && p->wants & LCE_WANT_LOSS ? (size_t)p->tokens : 0, 4);
     l->index = lce_part(&total, plan->compacts ? (size_t)plan->rows : 0, sizeof(int32_t));
-    l->next_rows = plan->compacts && !plan->borrowed ? (n * h * e + 255) / 256 * 256 : 0;
+    const bool here = !plan->borrowed && !plan->segment_count; /* what belongs to a chunk */
+    l->next_rows = plan->compacts && here ? (n * h * e + 255) / 256 * 256 : 0;
     l->rows = lce_part(&total, (size_t)plan->kept, l->next_rows);
     l->dbias = lce_part(&total, p->wants & LCE_WANT_GRAD_BIAS ? v : 0, sizeof(float));
     l->accumulator = lce_part(&total, plan->accumulates ? v * h : 0, sizeof(float));
-    const bool here = !plan->borrowed && !plan->segment_count; /* what belongs to a chunk */
     l->next_logits = !here ? 0 : (n * (size_t)plan->stride * cuda_logit_size(plan) + 255) / 256 * 256;
     l->logits = lce_part(&total, (size_t)plan->kept, l->next_logits);
     cuda_exponents_lay_out(plan, chunk, here ? cuda_exponents_tiles(plan) : 0, l, &total);
     cuda_odds_lay_out(plan, l, &total);
     l->known = lce_part(&total,
-                        plan->borrowed || p->parts  ? (size_t)plan->rows
-                        : cuda_sliced(plan) && here ? n
-                                                    : 0,
+                        plan->borrowed || p->parts || plan->two_passes ? (size_t)plan->rows
+                        : cuda_sliced(plan) && here                    ? n
+                                                                       : 0,
                         sizeof(struct lce_slab_row));
+    l->odds_rows = l->known; /* a run has the one or the other */
+    l->order = lce_part(&total, (size_t)cuda_own_orders(plan), sizeof(int32_t));
     l->rest_logits = lce_part(&total, here ? 0 : plan->rest_size, 1);
     l->dinput = lce_part(&total, cuda_sums_dinput(plan) && here ? n * h : 0, sizeof(float));
     if (plan->borrowed)
@@ -80,11 +82,11 @@ static uint64_t token_size(const struct cuda_plan *plan)
 }
 
 /* Whether dweight is summed over several chunks and the caller wants it rounded once (with one chunk it is
- * rounded once anyway). */
-static bool accumulates(const struct lce_problem *p, int64_t chunk, int64_t rows)
+ * rounded once anyway).  PASSES: segments make one gradient at a time, dweight with blocks of its own. */
+static bool accumulates(const struct lce_problem *p, int64_t chunk, int64_t rows, bool passes)
 {
     return p->flags & LCE_F32_ACCUMULATE && p->wants & LCE_WANT_GRAD_WEIGHT &&
-           p->grad_weight_dtype != LCE_F32 && chunk < rows;
+           p->grad_weight_dtype != LCE_F32 && (chunk < rows || passes);
 }
 
 /* Sets COLUMNS of the logits at a time; rows begin at cache lines. */
@@ -98,7 +100,7 @@ static void slice(struct cuda_plan *plan, int64_t columns)
 
 size_t cuda_size_with(struct cuda_plan *plan, int64_t chunk)
 {
-    plan->accumulates = accumulates(&plan->base.problem, chunk, plan->rows);
+    plan->accumulates = accumulates(&plan->base.problem, chunk, plan->rows, plan->two_passes);
     return lay_out(plan, chunk);
 }
 
@@ -236,8 +238,11 @@ static void choose_segments(struct cuda_plan *plan, int64_t *chunk, bool given, 
     if (!cuda_may_segment(plan) || (given && !forced))
         return;
     const bool fits = *chunk > 0 && cuda_size_with(plan, *chunk) <= budget && !forced;
-    cuda_segments_choose(plan, &shape, chunk, given, budget,
-                         fits ? lce_slab_seconds(&shape, *chunk, plan->columns) / 1.05 : 1e30);
+    const struct lce_chunk_shape own = chunk_shape(plan, *chunk > 0 ? *chunk : 1, budget);
+    const double before = !fits       ? 1e30
+                          : plan->own ? lce_own_seconds(&own, *chunk) / 1.05
+                                      : lce_slab_seconds(&shape, *chunk, plan->columns) / 1.05;
+    cuda_segments_choose(plan, &shape, plan->own ? &own : NULL, chunk, given, budget, before);
 }
 
 static int too_small(struct cuda_plan *plan, uint64_t budget, int64_t chunk)
@@ -265,7 +270,7 @@ static int64_t choose_shape(struct cuda_plan *plan, int64_t chunk, uint64_t budg
         p->proposals >> 16 && !cuda_exchanges(plan) && !(p->proposals >> 15 & 1 && cuda_may_borrow(plan));
     slice(plan, p->vocab);
     plan->borrowed = plan->stage_count = 0;
-    plan->lends_odds = false;
+    plan->lends_odds = plan->in_place = plan->two_passes = false;
     plan->segment_count = 0;
     plan->logits_in = plan->sums_in = plan->rows_in = plan->parts_in = IN_WORKSPACE;
     plan->kept = cuda_exchanges_ahead(plan) ? 2 : 1;
@@ -281,7 +286,8 @@ static int64_t choose_shape(struct cuda_plan *plan, int64_t chunk, uint64_t budg
         plan->kept = cuda_exchanges_ahead(plan) && chunk < plan->rows ? 2 : 1;
         return chunk;
     }
-    const bool lends = plan->own && cuda_may_borrow(plan); /* ours have whole rows */
+    /* ours have whole rows, or those of a segment */
+    const bool lends = plan->own && (cuda_may_borrow(plan) || cuda_may_segment(plan));
     if (!lends && !(p->proposals >> 16) && (budget || !given))
         choose_slabs(plan, &chunk, given, within);
     if (!cut)
@@ -352,7 +358,7 @@ static int fill(struct cuda_plan *plan, int64_t chunk, uint64_t budget)
     if (status)
         return status;
     if (plan->own) {
-        const size_t parts = plan->borrowed ? 0 : cuda_own_scratch(plan, plan->chunk);
+        const size_t parts = plan->borrowed || plan->segment_count ? 0 : cuda_own_scratch(plan, plan->chunk);
         used = parts < scratch ? parts : scratch;
     }
     struct lce_plan_info *info = &plan->base.info;
@@ -385,6 +391,8 @@ static double seconds_of(struct cuda_plan *plan, uint64_t budget)
     const uint64_t within = budget ? budget : default_budget(plan);
     struct lce_chunk_shape shape = chunk_shape(plan, plan->chunk, within);
     const struct lce_slab_shape slabs = slab_shape(plan);
+    if (plan->own && plan->segment_count)
+        return plan->rest_seconds;
     if (plan->own && plan->borrowed) {
         shape.room = 1 + (int64_t)(cuda_lent_parts(plan, plan->chunk) / LCE_PART_SIZE);
         shape.borrowed = plan->borrowed;
@@ -421,9 +429,11 @@ static void decide(struct cuda_plan *plan, bool own, uint64_t budget)
  * and 3.5 % with odds, with which one of them does, whose calls take 2 ms.  Where rows are borrowed it is
  * 16 %, as ours cost more there, and what ignored tokens would cost is the same: measured at twelve shapes up
  * to 10 % within 16 MiB, and within 2 MiB, where only few tokens' gathered rows have room, up to 13 % where
- * they are taken. */
+ * they are taken.  Segments: 6 %, by measurement as much. */
 static double price_of(const struct cuda_plan *plan)
 {
+    if (plan->segment_count)
+        return 1.06;
     return plan->borrowed ? 1.16 : stores_odds(plan) ? 1.035 : 1.03;
 }
 
@@ -433,7 +443,7 @@ static bool own_pays(struct cuda_plan *plan, int64_t chunk, uint64_t budget)
     if (!cuda_own_fits(plan))
         return false;
     decide(plan, true, budget);
-    if (choose_sizes(plan, chunk, budget, &scratch) || cuda_sliced(plan))
+    if (choose_sizes(plan, chunk, budget, &scratch) || (cuda_sliced(plan) && !plan->segment_count))
         return false;
     const double own = seconds_of(plan, budget) / price_of(plan);
     decide(plan, false, budget);

@@ -105,6 +105,16 @@ size_t cuda_lent_parts(const struct cuda_plan *plan, int64_t chunk)
     return (parts < most ? parts : most) * LCE_PART_SIZE;
 }
 
+/* How many numbers the order of parts needs, of the largest block of a segment. */
+int32_t cuda_own_orders(const struct cuda_plan *plan)
+{
+    const int64_t most = plan->rows < LCE_MOST_BLOCK ? plan->rows : LCE_MOST_BLOCK,
+                  height = LCE_PRODUCT_CLUSTER * LCE_TILE_M,
+                  tiles = (most + height - 1) / height *
+                          ((plan->base.problem.hidden + LCE_TILE_N - 1) / LCE_TILE_N);
+    return plan->in_place ? (int32_t)(tiles * LCE_PRODUCT_CLUSTER * 2) : 0;
+}
+
 /* Finds one of the products, which all need more shared memory than a kernel has unasked. */
 static int find_product(const struct cuda_plan *plan, const char *product, CUfunction *function)
 {
@@ -129,7 +139,7 @@ int cuda_own_find(struct cuda_plan *plan)
     const bool wide_dweight = plan->accumulates || p->grad_weight_dtype == LCE_F32;
     int status = find_product(plan, plan->wide ? "logits_wide" : "logits", &k->logits);
     if (!status)
-        status = find_product(plan, "dinput", &k->dinput);
+        status = find_product(plan, cuda_sums_dinput(plan) ? "dinput_sums" : "dinput", &k->dinput);
     if (!status)
         status = find_product(plan, wide_dweight ? "dweight_wide" : "dweight", &k->dweight);
     return status;
@@ -140,6 +150,8 @@ int cuda_own_find_exponents(struct cuda_plan *plan)
     int status = find_product(plan, "exponents", &plan->kernels.own.exponents);
     if (!status && plan->odds)
         status = find_product(plan, "odds", &plan->kernels.own.odds);
+    if (!status && plan->odds)
+        status = find_product(plan, "gradient", &plan->kernels.own.gradient);
     return status;
 }
 
@@ -274,6 +286,20 @@ int cuda_own_exponents(const struct cuda_run *r, const struct cuda_slab *s, int6
     return status ? status : cuda_launch_product(r, taken, &a.product);
 }
 
+int cuda_own_gradient(const struct cuda_run *r, const struct cuda_slab *s, int64_t first, int64_t rows)
+{
+    const struct lce_softmax_args softmax = cuda_softmax_args(r, first);
+    struct lce_own_exponents_args a;
+    memset(&a, 0, sizeof a);
+    a.labels = softmax.labels;
+    a.index = softmax.index;
+    a.known = (struct lce_odds_row *)cuda_at(r, r->plan->layout.odds_rows) + first;
+    a.to_bits = softmax.to_bits;
+    a.begin = (int32_t)s->begin;
+    int status = logits_arguments(r, s, first, rows, &a.product);
+    return status ? status : cuda_launch_product(r, r->plan->kernels.own.gradient, &a.product);
+}
+
 int cuda_own_dweight(const struct cuda_run *r, const struct cuda_slab *s, int64_t first, int64_t rows,
                      const struct cuda_sum *sum)
 {
@@ -296,6 +322,24 @@ int cuda_own_dweight(const struct cuda_run *r, const struct cuda_slab *s, int64_
     a.pause = PAUSE;
     int status = maps(r, &a, &g, &x, &out);
     return status ? status : cuda_launch_product(r, plan->kernels.own.dweight, &a);
+}
+
+int cuda_own_dinput_sums(const struct cuda_run *r, const struct cuda_slab *s, int64_t first, int64_t rows,
+                         bool add)
+{
+    const int64_t hidden = r->plan->base.problem.hidden;
+    struct lce_own_args a = arguments(r, first, rows);
+    const struct matrix g = gradient(r, s, rows, 128), w = weight(r, s, 64);
+    a.n = a.columns = (int32_t)hidden;
+    a.k = (int32_t)s->columns;
+    a.alpha = r->plan->scaled ? &r->stats->alpha : NULL;
+    a.sums = cuda_dinput_sums(r);
+    a.sums_stride = hidden;
+    a.order = cuda_at(r, r->plan->layout.order);
+    a.room = LCE_TWO_PARTS;
+    a.beta = add;
+    int status = maps(r, &a, &g, &w, NULL);
+    return status ? status : cuda_launch_product(r, r->plan->kernels.own.dinput, &a);
 }
 
 /* Overwrites the gathered rows with dinput, then copies them to the caller's rows. */

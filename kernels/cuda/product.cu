@@ -4,8 +4,9 @@
  *     logits   [tokens, V] = x weight^T         dinput [tokens, H] = g weight        dweight [V, H] += g^T x
  *
  * dinput has sums over the vocabulary, so the end of a tile hardly matters: product.cuh.  logits and dweight
- * have short ones: product_turns.cuh.  `wide` has a result of 32 bits; `exponents` and `odds` store
- * exponentials of the logits (product_exponents.cuh).
+ * have short ones: product_turns.cuh.  `wide` has a result of 32 bits, `sums` too, of dinput over some of the
+ * classes; `exponents` and `odds` store exponentials of the logits, `gradient` stores g in their place
+ * (product_exponents.cuh).
  */
 #include "product_exponents.cuh"
 
@@ -26,9 +27,10 @@ static_assert(Logits::shared <= LCE_PRODUCT_SHARED && Dweight::shared <= LCE_PRO
     extern "C" __global__ void __launch_bounds__(LCE_PRODUCT_THREADS, 1)                                     \
         lce_own_exponents_##type(const __grid_constant__ lce_own_exponents_args a)                           \
     {                                                                                                        \
-        lce::own_exponents<F16, false, Logits>(a);                                                           \
+        lce::own_exponents<F16, lce::EXPONENTIALS, Logits>(a);                                               \
     }                                                                                                        \
-    PRODUCT(dinput_##type, (lce::own_product<F16, LCE_PRODUCT_CLUSTER>))                                     \
+    PRODUCT(dinput_##type, (lce::own_product<F16, false, LCE_PRODUCT_CLUSTER>))                              \
+    PRODUCT(dinput_sums_##type, (lce::own_product<F16, true, LCE_PRODUCT_CLUSTER>))                          \
     PRODUCT(dweight_##type, (lce::own_turns<F16, false, Dweight>))                                           \
     PRODUCT(dweight_wide_##type, (lce::own_turns<F16, true, Dweight>))                                       \
     extern "C" __global__ void __launch_bounds__(256)                                                        \
@@ -40,7 +42,12 @@ static_assert(Logits::shared <= LCE_PRODUCT_SHARED && Dweight::shared <= LCE_PRO
 extern "C" __global__ void __launch_bounds__(LCE_PRODUCT_THREADS, 1)
     lce_own_odds_bf16(const __grid_constant__ lce_own_exponents_args a)
 {
-    lce::own_exponents<false, true, Logits>(a);
+    lce::own_exponents<false, lce::ODDS, Logits>(a);
+}
+extern "C" __global__ void __launch_bounds__(LCE_PRODUCT_THREADS, 1)
+    lce_own_gradient_bf16(const __grid_constant__ lce_own_exponents_args a)
+{
+    lce::own_exponents<false, lce::GRADIENT, Logits>(a);
 }
 
 PRODUCTS(bf16, false, __nv_bfloat16)

@@ -19,7 +19,8 @@
  * beyond the tokens does not multiply.
  *
  * product_tiles.cuh determines the tiles and their order.  If k of the last tiles is split, each part's sums
- * are stored in fp32 in memory of their own, and another kernel adds them up, in a fixed order.
+ * are stored in fp32 in memory of their own, and another kernel adds them up, in a fixed order.  Where k is
+ * a slab of the classes, tiles and parts are added to sums in fp32.
  */
 #ifndef LCE_CUDA_PRODUCT_CUH
 #define LCE_CUDA_PRODUCT_CUH
@@ -176,27 +177,34 @@ __device__ inline void multiply_tile(float (&d)[128], const OwnTile &t, const Ow
 }
 
 /* Stores 32-bit sums straight to memory; four threads fill 32 bytes.  OUT points to this consumer's first
- * row and column; ROWS and COLUMNS of them are inside the matrix. */
+ * row and column; ROWS and COLUMNS of them are inside the matrix.  Of the old values many are on their way at
+ * a time. */
 template <int Boxes> /* of 64 columns */
 __device__ inline void store_sums(float *out, int64_t stride, int32_t rows, int32_t columns, float beta,
                                   const float (&d)[32 * Boxes], float alpha)
 {
+    constexpr int batch = 16;
     const int32_t thread = static_cast<int32_t>(threadIdx.x % 128), lane = thread % 32;
     const int32_t row = thread / 32 * 16 + lane / 4, column = lane % 4 * 2;
     out += row * stride + column;
 #pragma unroll
-    for (int i = 0; i < 16 * Boxes; i++) {
-        const int32_t down = i % 2 * 8, right = i / 2 * 8;
-        if (row + down >= rows || column + right >= columns)
-            continue;
-        float2 *place = reinterpret_cast<float2 *>(out + down * stride + right);
-        float2 value = {alpha * d[2 * i], alpha * d[2 * i + 1]};
-        if (beta != 0) {
-            const float2 before = *place;
-            value.x += beta * before.x;
-            value.y += beta * before.y;
+    for (int begin = 0; begin < 16 * Boxes; begin += batch) {
+        float2 value[batch];
+#pragma unroll
+        for (int j = 0; j < batch; j++) {
+            const int32_t i = begin + j, down = i % 2 * 8, right = i / 2 * 8;
+            value[j] = {0, 0};
+            if (beta != 0 && row + down < rows && column + right < columns)
+                value[j] = *reinterpret_cast<const float2 *>(out + down * stride + right);
         }
-        *place = value;
+#pragma unroll
+        for (int j = 0; j < batch; j++) {
+            const int32_t i = begin + j, down = i % 2 * 8, right = i / 2 * 8;
+            const float2 sum = {alpha * d[2 * i] + beta * value[j].x,
+                                alpha * d[2 * i + 1] + beta * value[j].y};
+            if (row + down < rows && column + right < columns)
+                *reinterpret_cast<float2 *>(out + down * stride + right) = sum;
+        }
     }
 }
 
@@ -289,7 +297,42 @@ __device__ inline void stage_tile(const lce_own_args &a, const float (&d)[128], 
     }
 }
 
-template <bool F16, int Stages, int Cluster, int Columns>
+/* Waits until as many parts of the tile are in the sums as belong before this one.  ORDER is this consumer's
+ * own; what others wrote before they counted can be read afterwards. */
+__device__ inline void wait_for_parts(int32_t *order, int32_t parts, int consumer)
+{
+    if (threadIdx.x % 128 == 0) {
+        while (atomicAdd(order, 0) != parts)
+            __nanosleep(100);
+        __threadfence();
+    }
+    group_barrier(1 + consumer);
+}
+__device__ inline void count_part(int32_t *order, int32_t parts, int consumer)
+{
+    group_barrier(1 + consumer);
+    if (threadIdx.x % 128 == 0) {
+        __threadfence(); /* after the barrier, it is one for what all threads wrote */
+        atomicExch(order, parts);
+    }
+}
+
+/* Adds a tile, or a part of one, to the sums; the first part of a tile may overwrite them. */
+template <int Cluster>
+__device__ inline void add_sums(const lce_own_args &a, const OwnShape &s, const OwnTile &t, uint32_t rank,
+                                int consumer, const float (&d)[128], float alpha)
+{
+    const int32_t m = t.m + consumer * 64;
+    int32_t *order = a.order + (t.place * Cluster + static_cast<int32_t>(rank)) * 2 + consumer;
+    if (t.waits > 0)
+        wait_for_parts(order, t.waits, consumer);
+    store_sums<4>(static_cast<float *>(a.sums) + m * a.sums_stride + t.n, a.sums_stride, s.m - m, s.n - t.n,
+                  t.waits > 0 ? 1 : a.beta, d, alpha);
+    if (t.part >= 0)
+        count_part(order, t.waits + 1 < parts_of(s) ? t.waits + 1 : 0, consumer);
+}
+
+template <bool F16, bool Sums, int Stages, int Cluster, int Columns>
 __device__ inline void consume(const lce_own_args &a, const OwnShape &s, const OwnShared &shared,
                                int32_t cluster, uint32_t rank, int consumer)
 {
@@ -308,7 +351,9 @@ __device__ inline void consume(const lce_own_args &a, const OwnShape &s, const O
             continue;
         }
         multiply_tile<F16, Stages, Cluster>(d, t, shared, at, consumer);
-        if (t.part >= 0) {
+        if constexpr (Sums) {
+            add_sums<Cluster>(a, s, t, rank, consumer, d, alpha);
+        } else if (t.part >= 0) {
             const int64_t row =
                 static_cast<int64_t>(t.part) * Cluster * LCE_TILE_M + rank * LCE_TILE_M + consumer * 64;
             store_sums<4>(sums + row * LCE_TILE_N, LCE_TILE_N, s.m - m, s.n - t.n, 0, d, alpha);
@@ -349,7 +394,8 @@ __device__ inline void store_tiles(const lce_own_args &a, const OwnShape &s, con
 template <int Stages, int Columns>
 constexpr int own_shared_size = 1024 + Stages *stage_size + 2 * Columns * 64 * 2 + 256;
 
-template <bool F16, int Cluster> __device__ inline void own_product(const lce_own_args &a)
+/* SUMS: over slabs, which are added to the old ones in fp32. */
+template <bool F16, bool Sums, int Cluster> __device__ inline void own_product(const lce_own_args &a)
 {
     constexpr int Stages = 4, Columns = 128; /* of the staging: half a tile at a time */
     static_assert(own_shared_size<Stages, Columns> <= LCE_PRODUCT_SHARED, "too much shared memory");
@@ -362,7 +408,8 @@ template <bool F16, int Cluster> __device__ inline void own_product(const lce_ow
     shared.empty = shared.full + 8 * Stages;
     shared.ready = shared.empty + 8 * Stages;
     shared.staged = shared.ready + 16;
-    const int32_t cluster = static_cast<int32_t>(blockIdx.x) / Cluster;
+    const int32_t place = static_cast<int32_t>(blockIdx.x) / Cluster,
+                  cluster = Sums ? a.clusters - 1 - place : place; /* see product_tiles.cuh */
     const uint32_t rank = Cluster == 1 ? 0 : cluster_rank();
     const OwnShape s = shape_of<false, tile_height<Cluster>, LCE_TILE_N>(a);
     if (threadIdx.x == 0) {
@@ -384,12 +431,12 @@ template <bool F16, int Cluster> __device__ inline void own_product(const lce_ow
         registers_give<40>();
         if (threadIdx.x == 0)
             produce<Stages, Cluster>(a, s, shared, cluster, rank);
-        else if (threadIdx.x == 32 || threadIdx.x == 64)
+        else if (!Sums && (threadIdx.x == 32 || threadIdx.x == 64))
             store_tiles<Cluster, Columns>(a, s, shared, cluster, rank, threadIdx.x / 32 - 1);
         __syncwarp();
     } else {
         registers_take<232>();
-        consume<F16, Stages, Cluster, Columns>(a, s, shared, cluster, rank, group - 1);
+        consume<F16, Sums, Stages, Cluster, Columns>(a, s, shared, cluster, rank, group - 1);
     }
     __syncthreads();
     if (Cluster > 1)

@@ -25,13 +25,17 @@ enum {
     LCE_TURN_STAGES = 4,
 };
 
+/* A tile that is added to sums in memory has at most two parts, since they are added one after the other. */
+enum { LCE_TWO_PARTS = -1 };
+
 /* out[m, n] = beta out + alpha a[m, k] b[k, n].  Either m or k is a number of tokens, min(*counted - first,
  * tokens) or at least 0, which only the device knows. */
 struct lce_own_args {
-    CUtensorMap a, b;       /* of the operands, see lce_map_* in product.c */
-    CUtensorMap out;        /* 64 rows of 128 bytes, swizzled */
-    void *sums;             /* out, if it has 32 bits; or parts of split tiles, [part][256][256] */
-    int64_t sums_stride;    /* from row to row of a 32-bit out */
+    CUtensorMap a, b;    /* of the operands, see lce_map_* in product.c */
+    CUtensorMap out;     /* 64 rows of 128 bytes, swizzled */
+    void *sums;          /* out, if it has 32 bits; or parts of dinput's split tiles, [part][256][256] */
+    int64_t sums_stride; /* from row to row of a 32-bit out */
+    int32_t *order;      /* of sums over slabs, four numbers a tile: how many parts were added; 0 between */
     const int64_t *counted; /* or NULL: all TOKENS */
     const float *alpha;     /* or NULL: 1 */
     int64_t first;
@@ -39,12 +43,14 @@ struct lce_own_args {
     int32_t columns;         /* how many columns of a 32-bit out may be written: n, or n rounded up */
     int32_t clusters;        /* in the grid */
     int32_t group;           /* tiles of a cluster below each other that are taken side by side */
-    int32_t room;            /* how many parts of tiles fit in sums; 0: no tile is split */
-    int32_t pause;           /* between boxes that are stored, in nanoseconds for each 64 of k */
+    int32_t room;  /* how many parts of tiles fit in sums; 0: no tile is split; or LCE_TWO_PARTS, where
+                     dinput is summed over slabs */
+    int32_t pause; /* between boxes that are stored, in nanoseconds for each 64 of k */
     float beta;
 };
 
-/* The product of the logits that stores exponentials, and what the pass needs of each row (exponents.cuh). */
+/* The product of the logits that stores exponentials, and what the pass needs of each row (exponents.cuh); or
+ * that stores gradients of rows whose sums are known (odds_slabs.cuh). */
 struct lce_own_exponents_args {
     struct lce_own_args product;
     struct lce_labels labels;
@@ -52,8 +58,9 @@ struct lce_own_exponents_args {
     struct lce_tile_sum *tiles; /* of this chunk: [rows][COUNT] */
     float *targets;             /* [rows] */
     const float *references;    /* [rows] what odds are relative to (odds.cuh); not read for exponentials */
-    float to_bits;              /* log2(e) / temperature */
-    int32_t begin;              /* the class of the first column */
+    const struct lce_odds_row *known; /* [rows] instead of all these, for gradients */
+    float to_bits;                    /* log2(e) / temperature */
+    int32_t begin;                    /* the class of the first column */
     int32_t count;
 };
 

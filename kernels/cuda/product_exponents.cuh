@@ -1,6 +1,7 @@
 /*
  * product_exponents.cuh - the end of a tile of the logits' product that stores exponentials (exponents.cuh),
- * or odds (odds.cuh), which differ in their format and in what they are relative to.
+ * or odds (odds.cuh), which differ in their format and in what they are relative to; or the gradient itself,
+ * of rows whose sums are known (odds_slabs.cuh).
  *
  * It runs beside the other consumer's arithmetic (product_turns.cuh), in the registers that hold the sums.  A
  * thread has, of each 64 rows of the tile, 48 logits of a row and 48 of the one 8 below; the other logits of
@@ -90,6 +91,20 @@ __device__ inline lce_tile_sum to_exponents(float (&d)[Count], float bits, float
     return {exponent, row_sum(sums[0] + sums[1])};
 }
 
+/* Turns a row's logits into the gradient, of a row that does not count into 0, and packs them likewise. */
+template <int Half, int Count>
+__device__ inline void to_gradient(float (&d)[Count], float bits, const lce_odds_row &row, bool counts)
+{
+    const float shift = finite_or_zero(row.power);
+#pragma unroll
+    for (int i = 0; i < Count / 4; i++) {
+        float *const pair = d + 4 * i + 2 * Half;
+        const float x = exp2_fast(fmaf(pair[0], bits, -shift)), y = exp2_fast(fmaf(pair[1], bits, -shift));
+        const float2 g = {counts ? row.factor * x : 0, counts ? row.factor * y : 0};
+        pair[0] = __uint_as_float(narrow_word(g, __nv_bfloat16()));
+    }
+}
+
 /* Moves packed exponentials of 64 rows to the staging, as stage_sums does sums. */
 template <int Count> __device__ inline void stage_exponents(const float (&d)[Count], uint32_t staging)
 {
@@ -103,7 +118,10 @@ template <int Count> __device__ inline void stage_exponents(const float (&d)[Cou
     }
 }
 
-template <bool Odds, typename S> struct StoreExponents {
+enum Stored { EXPONENTIALS, ODDS, GRADIENT };
+
+template <Stored what, typename S> struct StoreExponents {
+    static constexpr bool Odds = what == ODDS;
     const lce_own_exponents_args &a;
 
     __device__ explicit StoreExponents(const lce_own_exponents_args &arguments) : a(arguments) {}
@@ -114,14 +132,21 @@ template <bool Odds, typename S> struct StoreExponents {
     {
         const int32_t first = n + static_cast<int32_t>(threadIdx.x % 4) * 2;
         const bool counts = row < rows;
-        take_label<Half>(d, counts ? label - first : -1, a.targets + row);
+        float unused;
+        take_label<Half>(d, counts ? label - first : -1, what == GRADIENT ? &unused : a.targets + row);
         if (n + 64 * S::Right > a.product.n)
             cut_classes<Half>(d, a.product.n - first);
-        const float reference = Odds && counts ? a.references[row] : 0;
-        wgmma_sums(d); /* keeps the compiler from taking rows together, for which it has no registers */
-        const lce_tile_sum sum = to_exponents<Odds, Half>(d, a.to_bits, reference);
-        if (counts && threadIdx.x % 4 == 0)
-            a.tiles[static_cast<int64_t>(row) * a.count + n / (64 * S::Right)] = sum;
+        if constexpr (what == GRADIENT) {
+            const lce_odds_row known = a.known[counts ? row : 0];
+            wgmma_sums(d);
+            to_gradient<Half>(d, a.to_bits, known, counts);
+        } else {
+            const float reference = Odds && counts ? a.references[row] : 0;
+            wgmma_sums(d); /* keeps the compiler from taking rows together, for which it has no registers */
+            const lce_tile_sum sum = to_exponents<Odds, Half>(d, a.to_bits, reference);
+            if (counts && threadIdx.x % 4 == 0)
+                a.tiles[static_cast<int64_t>(row) * a.count + n / (64 * S::Right)] = sum;
+        }
     }
     __device__ void operator()(float (&d)[S::Down][32 * S::Right], const OwnShape &s, int32_t turn,
                                uint32_t rank, TurnEnd &at) const
@@ -153,10 +178,10 @@ template <bool Odds, typename S> struct StoreExponents {
     }
 };
 
-template <bool F16, bool Odds, typename S>
+template <bool F16, Stored what, typename S>
 __device__ inline void own_exponents(const lce_own_exponents_args &a)
 {
-    own_turns<F16, false, S, StoreExponents<Odds, S>>(a.product, a);
+    own_turns<F16, false, S, StoreExponents<what, S>>(a.product, a);
 }
 
 } // namespace lce

@@ -5,6 +5,13 @@
  * HEIGHT rows and WIDTH columns.  In each turn every cluster takes one tile: down some rows of tiles, then in
  * the next column, so that tiles which are computed at the same time share operands.  If the last turn has
  * too few tiles for all clusters, they may be split along k: product_split.h.
+ *
+ * Where dinput is summed over slabs, in memory, a tile has at most two parts, which are added to it in a
+ * fixed order: what a stint gave away, which ends early, before the stint; of two stints the second one
+ * first.  So a part waits for one of a cluster with a larger number, or of its own earlier turn.  Larger
+ * numbers begin first, as they are given from the last block of the grid on, and blocks begin in the order of
+ * their index: a cluster that waited for one that has no multiprocessor yet, because another kernel holds it
+ * and waits for this one to end, would wait for ever.
  */
 #ifndef LCE_CUDA_PRODUCT_TILES_CUH
 #define LCE_CUDA_PRODUCT_TILES_CUH
@@ -31,7 +38,8 @@ struct OwnShape {
 __device__ inline void split_rest(OwnShape &s, int32_t room)
 {
     const int32_t rest = s.whole % s.clusters;
-    const lce_split best = lce_split_tiles(rest, s.clusters, s.k_steps, room);
+    const lce_split best =
+        lce_split_tiles(rest, s.clusters, s.k_steps, room == LCE_TWO_PARTS ? 2 * rest : room);
     if (best.split == 0)
         return;
     s.rest = rest;
@@ -66,15 +74,17 @@ template <bool TokensAreK, int Height, int Width> __device__ inline OwnShape sha
     s.whole = s.turns = s.rows * s.columns;
     s.rest = s.batches = 0;
     s.split = s.stints = 1;
-    if (a.room > 0)
+    if (a.room != 0)
         split_rest(s, a.room);
     return s;
 }
 
 /* A tile of a cluster, or a part of one. */
 struct OwnTile {
-    int32_t m, n; /* its first row and column */
-    int32_t part; /* where the sums of a part go; -1: the tile is whole */
+    int32_t m, n;  /* its first row and column */
+    int32_t place; /* its index */
+    int32_t part;  /* where the sums of a part go; -1: the tile is whole */
+    int32_t waits; /* how many parts of the tile are added before this one */
     int32_t k_begin, k_end;
     bool none;
 };
@@ -88,6 +98,7 @@ __device__ inline int32_t part_of_turn(const OwnShape &s, int32_t turn, OwnTile 
     t.none = last ? s.batches == 0 || stint >= s.stints : round > 0;
     t.part = last ? s.stints + stint : stint;
     const int32_t which = stint / s.rest;
+    t.waits = s.split - 1 - which + (last || s.batches == 0 ? 0 : s.split);
     const int32_t begin = static_cast<int32_t>(static_cast<int64_t>(s.k_steps) * which / s.split),
                   end = static_cast<int32_t>(static_cast<int64_t>(s.k_steps) * (which + 1) / s.split);
     const int32_t middle = s.batches > 0 ? end - (end - begin + s.batches) / (s.batches + 1)
@@ -100,8 +111,9 @@ __device__ inline int32_t part_of_turn(const OwnShape &s, int32_t turn, OwnTile 
 /* Tiles follow one another down a group of rows, then in the next column of the group. */
 template <int Height, int Width> __device__ inline OwnTile tile_of(const OwnShape &s, int32_t turn)
 {
-    OwnTile t = {0, 0, -1, 0, s.k_steps, false}; /* k is empty if there is no tile */
+    OwnTile t = {0, 0, 0, -1, 0, 0, s.k_steps, false}; /* k is empty if there is no tile */
     const int32_t place = turn < s.whole ? turn : part_of_turn(s, turn - s.whole, t);
+    t.place = place;
     const int32_t all = s.group * s.columns, group = place / all, first = group * s.group;
     const int32_t height = s.rows - first < s.group ? s.rows - first : s.group, inside = place - group * all;
     t.m = (first + inside % height) * Height;

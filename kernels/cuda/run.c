@@ -14,7 +14,10 @@
  *       borrowed  as plain or odds, without the rows of dweight that are borrowed for the logits; then, for
  *                 the classes of these rows, in stages: (gather)  for each slab: logits = x slab^T
  *                 logits become g   the slab's dweight; or as odds, without the loss and dinput
- *       segments  as plain or slabs, each of a plan of its own
+ *       segments  as plain or slabs, each of a plan of its own; or, with odds, of one gradient at a time:
+ *                 (gather)  the labels' logits; for each slab: e = odds of x slab^T   the rows' sums
+ *                 dinput += e slab; and in another, of more tokens: (gather); for each slab:
+ *                 g = gradient of x slab^T   the slab's dweight
  *       parts     the first run as the first pass of slabs, the second as the second, with the sums that were
  *                 made at its beginning of all ranks'; slabs may be whole rows
  *       exchanged both in one run, of whole rows whose logits are kept in between: exchange.c
@@ -29,9 +32,12 @@
 
 static const float zero = 0, one = 1;
 
+/* Whether that is wanted, and made by this pass. */
 static bool wants(const struct cuda_run *r, uint32_t what)
 {
-    return r->plan->base.problem.wants & what;
+    static const uint32_t left_out[] = {
+        [DINPUT_PASS] = LCE_WANT_GRAD_WEIGHT | LCE_WANT_GRAD_BIAS, [DWEIGHT_PASS] = LCE_WANT_GRAD_INPUT};
+    return r->plan->base.problem.wants & what & ~left_out[r->plan->pass];
 }
 
 static struct lce_labels labels_of(const struct cuda_run *r)
@@ -67,6 +73,8 @@ static int prepare(const struct cuda_run *r)
         .scaled = r->plan->scaled,
         .counts = cuda_counts_labels(r) ? cuda_at(r, r->plan->layout.counts) : NULL,
         .used = cuda_at(r, r->plan->layout.used),
+        .order = cuda_at(r, r->plan->layout.order),
+        .orders = cuda_own_orders(r->plan),
     };
     return cuda_launch(r, r->plan->kernels.prepare, 1, 1024, &a);
 }
@@ -212,7 +220,8 @@ static int dinput(const struct cuda_run *r, const struct block *b, const struct 
     const struct cuda_plan *plan = r->plan;
     const struct lce_problem *p = &plan->base.problem;
     if (plan->own)
-        return cuda_own_dinput(r, s, b->first, b->rows);
+        return cuda_sums_dinput(plan) ? cuda_own_dinput_sums(r, s, b->first, b->rows, !first)
+                                      : cuda_own_dinput(r, s, b->first, b->rows);
     const bool alone = first && !s->tail; /* the tail is computed first, and the product adds to it */
     const struct lce_factors host = {&one, alone ? &zero : &one},
                              device = {&r->stats->alpha, alone ? &r->stats->zero : &r->stats->one};
@@ -303,6 +312,22 @@ static int whole_rows(const struct cuda_run *r, const struct block *b)
     return status ? status : store_dinput(r, b);
 }
 
+/* Odds of one slab at a time: the rows' sums and dinput. */
+static int odds_in_slabs(const struct cuda_run *r, const struct block *b)
+{
+    const struct cuda_plan *plan = r->plan;
+    int status = LCE_OK;
+    for (int64_t begin = 0; !status && begin < plan->end; begin += plan->columns) {
+        const struct cuda_slab s = slab_of(plan, b, begin);
+        status = cuda_own_exponents(r, &s, b->first, b->rows);
+        if (!status)
+            status = cuda_odds_fold(r, &s, b->first, b->rows);
+        if (!status)
+            status = dinput(r, b, &s, cuda_logits(r), begin == 0);
+    }
+    return status ? status : cuda_odds_store(r, b->first, b->rows);
+}
+
 /* The second pass goes backwards, because the last slab's logits are still there from the first; not so if
  * the first was another run. */
 static int slab_gradients(const struct cuda_run *r, const struct block *b)
@@ -351,6 +376,20 @@ static int gradient_again(const struct cuda_run *r, const struct block *b, const
     return status ? status : cuda_slab_gradient(r, s, b->first, b->rows);
 }
 
+/* Dweight, and dbias, of a block whose sums are known. */
+static int dweight_pass(const struct cuda_run *r, const struct block *b)
+{
+    const struct cuda_plan *plan = r->plan;
+    int status = LCE_OK;
+    for (int64_t begin = 0; !status && begin < plan->end; begin += plan->columns) {
+        const struct cuda_slab s = slab_of(plan, b, begin);
+        status = cuda_takes_odds(r) ? cuda_own_gradient(r, &s, b->first, b->rows) : gradient_again(r, b, &s);
+        if (!status)
+            status = gradients(r, b, &s, cuda_logits(r), begin == 0);
+    }
+    return status;
+}
+
 /* Computes classes whose rows of dweight held the logits: their logits again, in slabs. */
 static int rest_of(const struct cuda_run *r, const struct block *b)
 {
@@ -381,7 +420,7 @@ static int chunk(const struct cuda_run *r, int64_t first, int64_t rows)
     const struct cuda_plan *plan = r->plan;
     const struct lce_problem *p = &plan->base.problem;
     const struct block b = block_of(r, first, rows);
-    const bool again = plan->begin > 0, in_odds = cuda_takes_odds(r);
+    const bool again = plan->begin > 0, in_odds = cuda_takes_odds(r) && plan->pass != DWEIGHT_PASS;
     int status = LCE_OK;
     if (in_odds)
         status = again ? LCE_OK : cuda_odds_start(r, first, rows);
@@ -391,8 +430,12 @@ static int chunk(const struct cuda_run *r, int64_t first, int64_t rows)
         return status;
     if (again)
         return rest_of(r, &b);
+    if (plan->pass == DWEIGHT_PASS)
+        return dweight_pass(r, &b);
     if (p->parts)
         return slab_gradients(r, &b);
+    if (in_odds && cuda_sliced(plan))
+        return odds_in_slabs(r, &b);
     return cuda_sliced(plan) || lce_in_parts(p) ? in_slabs(r, &b) : whole_rows(r, &b);
 }
 
@@ -426,10 +469,12 @@ int cuda_second_half(const struct cuda_run *r, int64_t first, int64_t rows)
 static int chunks(const struct cuda_run *r)
 {
     const struct cuda_plan *plan = r->plan;
+    struct cuda_run here = *r;
     int status = LCE_OK;
     for (int64_t first = plan->from; !status && first < plan->rows; first += plan->chunk) {
         const int64_t left = plan->rows - first;
-        status = chunk(r, first, left < plan->chunk ? left : plan->chunk);
+        status = chunk(&here, first, left < plan->chunk ? left : plan->chunk);
+        here.chunk += plan->in_place; /* each block has rows of its own */
     }
     return status;
 }
@@ -543,5 +588,7 @@ int cuda_run(const struct lce_plan *base, const struct lce_buffers *buffers, voi
     for (r.plan = plan->rest; !status && r.plan; r.plan = r.plan->rest)
         status = chunks(&r);
     r.plan = plan;
+    if (!status && plan->in_place)
+        status = cuda_expand(&r);
     return status ? status : finish(&r);
 }

@@ -64,12 +64,13 @@ int cuda_slab_store(const struct cuda_run *r, int64_t first, int64_t rows)
     const struct cuda_plan *plan = r->plan;
     const struct lce_problem *p = &plan->base.problem;
     const unsigned int blocks = (unsigned int)((p->hidden + 255) / 256);
+    const bool scatters = plan->compacts && !plan->in_place;
     char *to = r->buffers->grad_input;
-    if (!plan->compacts)
+    if (!scatters)
         to += first * p->grad_input_stride * (int64_t)lce_dtype_size(p->dtype);
     const struct lce_store_args a = {.to = to,
                                      .from = cuda_dinput_sums(r),
-                                     .index = plan->compacts ? r->index + first : NULL,
+                                     .index = scatters ? r->index + first : NULL,
                                      .stats = r->stats,
                                      .to_stride = p->grad_input_stride,
                                      .from_stride = p->hidden,

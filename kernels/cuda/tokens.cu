@@ -124,6 +124,8 @@ extern "C" __global__ void __launch_bounds__(1024) lce_prepare(const lce_prepare
         a.counts[c] = 0;
     if (a.counts && threadIdx.x < 2)
         a.used[threadIdx.x] = 0;
+    for (int32_t i = static_cast<int32_t>(threadIdx.x); i < a.orders; i += 1024)
+        a.order[i] = 0;
     int64_t next = lce::label_if(a.labels, threadIdx.x);
     for (int64_t base = 0; base < a.labels.tokens; base += 1024) {
         const int64_t token = base + threadIdx.x, label = next;
@@ -181,6 +183,27 @@ extern "C" __global__ void lce_scatter(const lce_rows_args a)
         reinterpret_cast<const uint16_t *>(static_cast<const char *>(a.from) + blockIdx.x * a.from_stride);
     for (int64_t i = threadIdx.x; row >= 0 && i < a.width; i += blockDim.x)
         to[i] = from[i];
+}
+
+/* Each block moves its columns of all rows, in place, a batch of rows at a time from the last on.  A row
+ * moves down or stays, so a batch overwrites rows that were moved before, and its own, which all have been
+ * read; where its last row stays, so do all before it. */
+extern "C" __global__ void __launch_bounds__(LCE_EXPAND_THREADS) lce_expand(const lce_expand_args a)
+{
+    constexpr int64_t batch = LCE_EXPAND_THREADS / LCE_EXPAND_VECTORS;
+    const int64_t column = static_cast<int64_t>(blockIdx.x) * LCE_EXPAND_VECTORS +
+                           threadIdx.x % LCE_EXPAND_VECTORS,
+                  counted = a.stats->counted; /* at most as many as the index has */
+    uint4 *matrix = static_cast<uint4 *>(a.matrix) + column;
+    for (int64_t end = counted; end > 0 && a.index[end - 1] != end - 1; end -= batch) {
+        const int64_t row = end - batch + threadIdx.x / LCE_EXPAND_VECTORS;
+        const bool moves = row >= 0 && column < a.vectors;
+        const uint4 held = moves ? matrix[row * a.stride] : make_uint4(0, 0, 0, 0);
+        __syncthreads();
+        if (moves)
+            matrix[a.index[row] * a.stride] = held;
+        __syncthreads();
+    }
 }
 
 /* Adds up the losses of all tokens, which are already divided for the mean; one block of 1024. */

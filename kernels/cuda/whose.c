@@ -202,6 +202,64 @@ double lce_own_again_seconds(const struct lce_chunk_shape *s, int64_t block, int
     return last + (slabs > 1 ? (double)(slabs - 1) * own_slab(s, block, columns) : 0);
 }
 
+/* ---- slabs, with rows of dinput as scratch ---- */
+
+static const double each_product = 7e-6; /* what begins and ends one */
+
+/* Adds N tokens by CLASSES to sums of dinput.  Nothing runs beside the end of a tile; a part of a split one
+ * may wait for the other. */
+static double sums_dinput(const struct lce_chunk_shape *s, int64_t n, int64_t classes)
+{
+    enum { END_STEPS = 10 };
+    const int64_t tiles = above(n, TOKENS) * above(s->hidden, WIDE), clusters = s->processors / 2,
+                  rest = tiles % clusters, ends = tiles / clusters + (rest ? 2 : 0);
+    return each_product + split_seconds(s->processors, tiles, above(classes, STEP), 2 * rest) +
+           steps_seconds(s->processors, (double)(ends * END_STEPS), TOKENS, WIDE, tile_flops[2]);
+}
+
+static double dinput_slab(const struct lce_chunk_shape *s, int64_t n, int64_t classes)
+{
+    const double fold = 5e-6 + (double)n * 2e-9;
+    return each_product + own_product(s, n, classes) + fold + sums_dinput(s, n, classes);
+}
+
+static double dweight_slab(const struct lce_chunk_shape *s, int64_t n, int64_t classes)
+{
+    return 2 * each_product + own_product(s, n, classes) + own_dweight(s, n, classes, false);
+}
+
+/* Logits twice, and the passes over them: one that reads them, one that also writes them. */
+static double both_slab(const struct lce_chunk_shape *s, int64_t n, int64_t classes)
+{
+    const double passes = 14e-6 + 3.0 * (double)n * (double)classes * s->element / 2.5e12,
+                 dweight = s->grad_element ? each_product + own_dweight(s, n, classes, false) : 0;
+    return 2 * (each_product + own_product(s, n, classes)) + passes + sums_dinput(s, n, classes) + dweight;
+}
+
+/* All slabs of a block, and its gathered rows. */
+static double all_slabs(const struct lce_chunk_shape *s, int64_t block, int64_t columns,
+                        double (*slab)(const struct lce_chunk_shape *, int64_t, int64_t))
+{
+    const int64_t slabs = above(s->vocab, columns);
+    return 20e-6 + (double)block * (double)s->hidden * 4 / 3e12 +
+           (double)(slabs - 1) * slab(s, block, columns) + slab(s, block, s->vocab - (slabs - 1) * columns);
+}
+
+double lce_own_block_seconds(const struct lce_chunk_shape *s, int64_t block, int64_t columns)
+{
+    return all_slabs(s, block, columns, both_slab);
+}
+
+double lce_own_dinput_seconds(const struct lce_chunk_shape *s, int64_t block, int64_t columns)
+{
+    return all_slabs(s, block, columns, dinput_slab);
+}
+
+double lce_own_dweight_seconds(const struct lce_chunk_shape *s, int64_t block, int64_t columns)
+{
+    return all_slabs(s, block, columns, dweight_slab);
+}
+
 /* ---- the chunk of ours ---- */
 
 /* The length of chunks of at most MOST tokens that are as few and as even as whole tiles allow. */

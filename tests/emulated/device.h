@@ -40,6 +40,9 @@ struct uint2 {
 struct float2 {
     float x, y;
 };
+struct float4 {
+    float x, y, z, w;
+};
 struct __half {
     uint16_t bits;
 };

@@ -188,9 +188,13 @@ static void (*caller(const char *name))(const void *)
         {"lce_odds_start", call<lce_odds_start_args>},
         {"lce_odds_rows", call<lce_odds_rows_args>},
         {"lce_odds_dinput", call<lce_odds_dinput_args>},
+        {"lce_odds_fold", call<lce_odds_fold_args>},
+        {"lce_odds_store", call<lce_odds_store_args>},
+        {"lce_expand", call<lce_expand_args>},
         {"lce_label", call<lce_label_rows_args>},
         {"lce_own_scatter", call<lce_own_rows_args>},
         {"lce_own_odds", call<lce_own_exponents_args>},
+        {"lce_own_gradient", call<lce_own_exponents_args>},
         {"lce_own_exponents", call<lce_own_exponents_args>},
         {"lce_own", call<lce_own_args>},
     };

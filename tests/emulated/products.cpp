@@ -84,6 +84,12 @@ static int64_t up(int64_t count, int64_t unit)
     return (count + unit - 1) / unit * unit;
 }
 
+static int64_t label_of(const lce_labels &l, int64_t token)
+{
+    return l.wide ? static_cast<const int64_t *>(l.labels)[token]
+                  : static_cast<const int32_t *>(l.labels)[token];
+}
+
 static double alpha_of(const lce_own_args &a)
 {
     return a.alpha ? *a.alpha : 1;
@@ -122,9 +128,7 @@ static void row_of_tile(const lce_own_exponents_args &a, const Matrix &out, int6
     const Matrix x = of(a.product.a), weight = of(a.product.b);
     const int64_t place = a.product.first + row, token = a.index ? a.index[place] : place,
                   begin = static_cast<int64_t>(tile) * LCE_TILE_CLASSES;
-    const int64_t label = token < 0       ? -1
-                          : a.labels.wide ? static_cast<const int64_t *>(a.labels.labels)[token]
-                                          : static_cast<const int32_t *>(a.labels.labels)[token];
+    const int64_t label = token < 0 ? -1 : label_of(a.labels, token);
     float z[LCE_TILE_CLASSES], most = -INFINITY;
     for (int64_t i = 0; i < LCE_TILE_CLASSES; i++) {
         z[i] = begin + i < a.product.n ? logit(x, weight, row, begin + i, a.product.k) : -INFINITY;
@@ -167,6 +171,23 @@ static void odds(const lce_own_exponents_args &a)
     exponentials(a, true);
 }
 
+/* The gradient without the label's, of rows whose sums are known; of those that do not count 0. */
+static void gradient(const lce_own_exponents_args &a)
+{
+    const Matrix x = of(a.product.a), weight = of(a.product.b), out = of(a.product.out);
+    const int64_t tokens = tokens_of(a.product);
+    for (int64_t row = 0; row < up(tokens, TILE_HEIGHT); row++)
+        for (int64_t c = 0; c < up(a.product.n, LCE_TILE_CLASSES); c++) {
+            const bool counts = row < tokens && c < a.product.n &&
+                                a.begin + c != label_of(a.labels, a.index[a.product.first + row]);
+            const double power = counts && a.known[row].power != -INFINITY ? a.known[row].power : 0;
+            const double z = counts ? static_cast<double>(logit(x, weight, row, c, a.product.k)) : 0,
+                         e = exp2(z * a.to_bits - power);
+            out.set(row, c,
+                    counts ? a.known[row].factor * static_cast<float>(e < ldexp(1, -126) ? 0 : e) : 0);
+        }
+}
+
 /* g weight, into the rows that x lay in; no tile is split. */
 static void dinput(const lce_own_args &a)
 {
@@ -177,6 +198,20 @@ static void dinput(const lce_own_args &a)
             for (int64_t c = 0; c < a.k; c++)
                 sum += static_cast<double>(g.get(row, c)) * weight.get(c, h);
             out.set(row, h, static_cast<float>(alpha_of(a) * sum));
+        }
+}
+
+/* g weight, added to sums in fp32. */
+static void dinput_sums(const lce_own_args &a)
+{
+    const Matrix g = of(a.a), weight = of(a.b);
+    for (int64_t row = 0; row < tokens_of(a); row++)
+        for (int64_t h = 0; h < a.n; h++) {
+            double sum = 0;
+            for (int64_t c = 0; c < a.k; c++)
+                sum += static_cast<double>(g.get(row, c)) * weight.get(c, h);
+            float *to = static_cast<float *>(a.sums) + row * a.sums_stride + h;
+            *to = static_cast<float>(alpha_of(a) * sum + (a.beta != 0 ? a.beta * *to : 0));
         }
 }
 
@@ -192,12 +227,6 @@ static void dweight(const lce_own_args &a)
             const float before = a.beta != 0 ? a.beta * out.get(c, h) : 0;
             out.set(c, h, static_cast<float>(alpha_of(a) * sum + before));
         }
-}
-
-static int64_t label_of(const lce_labels &l, int64_t token)
-{
-    return l.wide ? static_cast<const int64_t *>(l.labels)[token]
-                  : static_cast<const int32_t *>(l.labels)[token];
 }
 
 static void dinput_of_odds(const lce_own_rows_args &a, int64_t row, int64_t token, uint16_t *line)
@@ -232,10 +261,12 @@ static void scatter(const lce_own_rows_args &a)
     KERNEL(logits_wide_##type, lce_own_args, logits)                                                         \
     KERNEL(exponents_##type, lce_own_exponents_args, exponents)                                              \
     KERNEL(dinput_##type, lce_own_args, dinput)                                                              \
+    KERNEL(dinput_sums_##type, lce_own_args, dinput_sums)                                                    \
     KERNEL(dweight_##type, lce_own_args, dweight)                                                            \
     KERNEL(dweight_wide_##type, lce_own_args, dweight)                                                       \
     KERNEL(scatter_##type, lce_own_rows_args, scatter)
 
 KERNEL(odds_bf16, lce_own_exponents_args, odds)
+KERNEL(gradient_bf16, lce_own_exponents_args, gradient)
 KERNELS(bf16)
 KERNELS(f16)

@@ -1,7 +1,9 @@
 /*
  * tiles.cpp - of dinput's tiles, as its kernel deals them to clusters (product_tiles.cuh), all of k is
  * computed once, no two parts lie in the same place, none lies beyond the room that there is, and those which
- * are added up for a tile are its own, in the order of k.
+ * are added up for a tile are its own, in the order of k.  Each part of a tile waits for another
+ * number of its parts; of two parts the one for a cluster that begins first, or for an earlier turn of its
+ * own.
  *
  * Without a GPU: the functions that each block calls are called here for each cluster of a grid.
  */
@@ -55,6 +57,27 @@ static std::map<int32_t, Part> deal(const lce_own_args &a, const OwnShape &s, st
     return parts;
 }
 
+/* The order in which parts are added to sums in memory. */
+static void check_order(const lce_own_args &a, const OwnShape &s)
+{
+    std::map<int32_t, std::map<int32_t, int32_t>> clusters; /* by tile, by how many parts are waited for */
+    for (int32_t turn = s.whole; turn < s.turns; turn++) {
+        const OwnTile t = tile_of<SIDE, SIDE>(s, turn);
+        if (!t.none)
+            expect(clusters[t.place].insert({t.waits, turn % s.clusters}).second,
+                   "two parts wait for as many", a);
+    }
+    for (const auto &tile : clusters) {
+        int32_t waits = 0, before = s.clusters;
+        for (const auto &part : tile.second) {
+            expect(part.first == waits++, "no part is added after so many", a);
+            expect(part.second < before || parts_of(s) > 2, "a part waits for one that begins later", a);
+            before = part.second;
+        }
+        expect(waits == parts_of(s), "another number of parts", a);
+    }
+}
+
 /* What own_scatter adds up. */
 static void check_sums(const lce_own_args &a, const OwnShape &s, const std::map<int32_t, Part> &parts)
 {
@@ -73,14 +96,19 @@ static void check_sums(const lce_own_args &a, const OwnShape &s, const std::map<
         }
 }
 
-static bool check(const lce_own_args &a)
+static bool check(lce_own_args a)
 {
     const OwnShape s = shape_of<false, SIDE, SIDE>(a);
     std::vector<int> steps(static_cast<size_t>(s.rows * s.columns * s.k_steps));
+    if (a.room == LCE_TWO_PARTS) {
+        expect(s.rest == 0 || parts_of(s) <= 2, "more than two parts", a);
+        a.room = 2 * s.clusters;
+    }
     const std::map<int32_t, Part> parts = deal(a, s, steps);
     for (const int times : steps)
         expect(times == 1, "a step is not computed once", a);
     check_sums(a, s, parts);
+    check_order(a, s);
     return s.batches > 0;
 }
 
@@ -94,7 +122,7 @@ int main()
         a.n = 8 * (1 + rand() % 1024);
         a.k = 1 + rand() % (rand() % 4 ? 60000 : 5000);
         a.clusters = rand() % 3 ? 66 : 1 + rand() % 80;
-        a.room = rand() % 3 ? 2 * a.clusters : rand() % (2 * a.clusters + 1);
+        a.room = rand() % 3 ? 2 * a.clusters : rand() % 2 ? LCE_TWO_PARTS : rand() % (2 * a.clusters + 1);
         a.group = 1 + rand() % 8;
         const bool helps = check(a), splits = shape_of<false, SIDE, SIDE>(a).rest > 0;
         helped += helps;

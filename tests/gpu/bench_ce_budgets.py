@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""bench_ce_budgets.py [--seconds S] [--rounds R] [--profile] [--both] [--device cpu] --library NAME=PATH... [TOKENS,HIDDEN,VOCABULARY]... - what small budgets cost, on a GPU.
+"""bench_ce_budgets.py [--seconds S] [--rounds R] [--profile] [--both] [--main-grad] [--device cpu] --library NAME=PATH... [TOKENS,HIDDEN,VOCABULARY]... - what small budgets cost, on a GPU.
 
 Per shape, bf16, random logits, loss (mean) and both gradients: the default, the default with every token promised to
 count, and budgets from max(2 MiB, 32 bytes a token) on, with a dweight that is the library's to overwrite, and with an
 fp32 main_grad that is added to.  All plans of all libraries by turns in one process, in random order, 0.05 s of rest before
 each; medians with least and greatest, and how much of the first library's default each takes.  Errors of the least and
 the largest budget against fp64; each plan's results are computed twice, and their bits compared.  --profile: the kernels
-of the least budget.
+of the least budget, or of main_grad's 16 MiB.
 """
 import argparse
 import random
@@ -38,18 +38,23 @@ def timed(call, device):
     return begin.elapsed_time(end)
 
 
-def plans(case, both):
+def plans(case, both, main_grad):
     """The ways by name; a way that does not fit its budget is left out, and said.  BOTH: small budgets with products of ours and
-    with cuBLASLt's, too."""
+    with cuBLASLt's, too.  MAIN_GRAD: only the ways that add to it."""
     n = case.shape[0]
     least = max(2 << 20, 32 * n)
     found = {"default": {}, "default, all count": {"max_counted": n}, "least": {"budget": least}, "16 MiB": {"budget": 16 << 20},
              "61 MiB": {"budget": 61 << 20}, "lean": {"mode": K.LEAN}, "main_grad": {"main_grad": True},
-             "main_grad, least": {"main_grad": True, "budget": least}, "main_grad, 16 MiB": {"main_grad": True, "budget": 16 << 20}}
+             "main_grad, least": {"main_grad": True, "budget": least}, "main_grad, 16 MiB": {"main_grad": True, "budget": 16 << 20},
+             "main_grad, 61 MiB": {"main_grad": True, "budget": 61 << 20}}
     if both:
         for name, budget in (("least", least), ("16 MiB", 16 << 20)):
-            found[f"{name}, ours"], found[f"{name}, cuBLASLt's"] = ({"budget": budget, "proposals": proposals} for proposals in (OURS, K.CUBLASLT))
+            for whose, proposals in (("ours", OURS), ("cuBLASLt's", K.CUBLASLT)):
+                found[f"{name}, {whose}"] = {"budget": budget, "proposals": proposals}
+                found[f"main_grad, {name}, {whose}"] = {"main_grad": True, "budget": budget, "proposals": proposals}
     for name, how in found.items():
+        if main_grad and not how.get("main_grad"):
+            continue
         try:
             yield name, M.Ours(case, how.pop("mode", K.AUTO), **how)
         except K.Error as error:
@@ -85,6 +90,7 @@ def main():
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--profile", action="store_true")
     parser.add_argument("--both", action="store_true", help="small budgets with products of ours and with cuBLASLt's, too")
+    parser.add_argument("--main-grad", action="store_true", help="only where an fp32 dweight is added to")
     parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda")
     parser.add_argument("--library", action="append", required=True, metavar="NAME=PATH")
     parser.add_argument("shapes", nargs="*", default=SHAPES.split())
@@ -100,9 +106,9 @@ def main():
     for done, text in enumerate(arguments.shapes):
         stop = time.monotonic() + (end - time.monotonic()) / (len(arguments.shapes) - done)
         inputs = N.make_inputs(N.read_shape(text), "random", device)
-        made = {(name, way): plan for name, library in libraries.items() for way, plan in plans(M.Case(library, *inputs), arguments.both)}
+        made = {(name, way): plan for name, library in libraries.items() for way, plan in plans(M.Case(library, *inputs), arguments.both, arguments.main_grad)}
         print(f"\n{text}")
-        differ = judge(M.Case(None, *inputs), made, ("default", "least", "16 MiB"))
+        differ = judge(M.Case(None, *inputs), made, ("default", "least", "16 MiB", "main_grad", "main_grad, 16 MiB"))
         failed = failed or bool(differ)
         times = {key: [] for key in made}
         for turn in range(arguments.rounds):
@@ -120,7 +126,7 @@ def main():
             print(f"| {way} | {name} | {statistics.median(values):.2f} ({min(values):.2f} – {max(values):.2f}) | {ratio:.3f} | {made[name, way].note} |", flush=True)
         print(f"  {len(next(iter(times.values())))} rounds; other bits in a second run: {differ or 'none'}", flush=True)
         if arguments.profile:
-            key = next(iter(libraries)), "least"
+            key = next(iter(libraries)), "main_grad, 16 MiB" if arguments.main_grad else "least"
             profiled(key[1], made[key])
         for plan in made.values():
             plan.close()

@@ -203,8 +203,9 @@ def segments(library, memory, quick):
                 continue
             case = Case(library, memory, problem(library, n, h, v, dtype=dtype, **dict(values, grad_weight_beta=1)), **extras)
             for chunk, slab in ((n // 4, 0), (n // 8, 2), (3, 0)) if not few or name in ("plain", "everything, fp32 logits") else ((n // 4, 0),):
-                case.problem.proposals = K.BORROW | K.CUBLASLT | slab << K.SLAB_SHIFT
-                case.check(f"in segments, {name}, {NAMES[dtype]}, slabs of {slab}", chunk=chunk)
+                for whose in (K.CUBLASLT,) if dtype == K.F32 or memory.stream is None else (K.CUBLASLT, kernels_products.OURS):
+                    case.problem.proposals = K.BORROW | whose | slab << K.SLAB_SHIFT
+                    case.check(f"in segments, {name}, {NAMES[dtype]}, slabs of {slab}, whose {whose >> 13}", chunk=chunk)
     if not mine():
         return
     for wants in (K.LOSS | K.GRAD_INPUT, 15):

@@ -5,6 +5,8 @@ multiple of a slice, added to old values, or summed in fp32 over chunks.  What o
 more than 2^64 times less probable than another class, beside rows where it is not.  x times the factors: in the gathered
 rows (OURS), and in the caller's rows of dinput where cuBLASLt makes the gradients (BESIDE).
 
+Odds by slabs, in rows of dinput (SEGMENTS): the same, where dweight is added to in fp32.
+
 Odds in rows of dweight (LENT): all of this, the softmax's regimes too, where the classes of those rows get their odds again
 at the end, in stages whose last slab is narrower, with sums that chunks have left.
 """
@@ -13,8 +15,10 @@ import kernels_lce as K
 from kernels_case import EMULATED, Case, mine, problem, report
 from kernels_regimes import BESIDE, EXACT, OURS, PEAKED, exponential
 
+WIDE_SLABS = K.BORROW | OURS | 48 << K.SLAB_SHIFT  # of 3072 classes
 LENT, LENT_SLABS = K.BORROW | OURS, K.BORROW | OURS | 4 << K.SLAB_SHIFT  # stages in later rows; slabs of 256 classes, two tiles, in the workspace
-NAMES = {OURS: "ours", BESIDE: "beside", LENT: "lent", LENT_SLABS: "lent, slabs"}
+MAIN_GRAD = {"grad_weight_dtype": K.F32, "grad_weight_beta": 1.0}  # so that rows of dinput are lent
+NAMES = {OURS: "ours", BESIDE: "beside", LENT: "lent", LENT_SLABS: "lent, slabs", WIDE_SLABS: "wide slabs"}
 LABELLED = 4e-3  # of gradients; if one token of 600 is lost, the error is 4e-2
 MANY = 6e-3  # of dweight over 7 or 13 chunks, most of which is not the labels'
 ONCE = 2.5e-3  # of dweight over many chunks; if its labels' share is rounded in each of them, the error is 5e-3 or more
@@ -41,11 +45,13 @@ def labelled(library, memory, what, shape, labels, whose, how=None, case=None, l
     first = case.check(name, limit=limit, **how)
     again = case.run(**how)[0]
     report(f"{name}, again", [f"{key} has other bits" for key in first if first[key].tobytes() != again[key].tobytes()])
-    if whose in (LENT, LENT_SLABS):  # with slabs the workspace may hold parts as large as the logits; without borrowed rows they would be cut
+    if "grad_weight_beta" in values and whose & K.BORROW:
+        report(f"by slabs, {name}", [] if case.info[2] < v else ["no segments"])
+    elif whose in (LENT, LENT_SLABS):  # with slabs the workspace may hold parts as large as the logits; without borrowed rows they would be cut
         report(f"logits in dweight, {name}", [] if (case.borrows if whose == LENT else case.info[2] == v) else ["borrows nothing"])
 
 
-def unlikely(library, memory, whose, quick, chunk=None):
+def unlikely(library, memory, whose, quick, chunk=None, **values):
     """Every seventh token has a label that is e^-60 to e^-300 times as probable as the most probable class."""
     if not mine():
         return
@@ -57,11 +63,11 @@ def unlikely(library, memory, whose, quick, chunk=None):
         direction = w[(labels[i] + 1) % v] - w[labels[i]]
         x[i] = direction * random.uniform(60, 300) / (direction @ direction)
     change = dict(input=K.to_type(x, K.BF16), weight=K.to_type(w, K.BF16), labels=labels)
-    case = Case(library, memory, problem(library, n, h, v, proposals=whose, reduction=K.NONE, wants=7), change=lambda given: given.update(change))
-    case.check(f"labels that are next to impossible, {NAMES[whose]}", limit=LABELLED, chunk=chunk or n)
+    case = Case(library, memory, problem(library, n, h, v, proposals=whose, reduction=K.NONE, wants=7, **values), change=lambda given: given.update(change))
+    case.check(f"labels that are next to impossible, {NAMES[whose]} {values}", limit=LABELLED, chunk=chunk or n)
 
 
-def masked_slab(library, memory, whose):
+def masked_slab(library, memory, whose, **values):
     """Labels among 300 last classes whose logits are -inf, and all others -120: a stage's slab has no odds but 0, and nothing that these are relative to."""
     if not mine():
         return
@@ -72,8 +78,8 @@ def masked_slab(library, memory, whose):
     w[v - 300 :, 0] = -3e38
     labels = np.where(np.arange(n) % 3, random.integers(0, v, n), v - 1 - np.arange(n))
     change = dict(input=K.to_type(x, K.BF16), weight=K.to_type(w, K.BF16), labels=labels)
-    case = Case(library, memory, problem(library, n, h, v, proposals=whose, reduction=K.SUM, wants=K.GRAD_WEIGHT), change=lambda given: given.update(change))
-    case.check(f"a slab without a logit, {NAMES[whose]}", limit=LABELLED, chunk=16)
+    case = Case(library, memory, problem(library, n, h, v, **{"proposals": whose, "reduction": K.SUM, "wants": K.GRAD_WEIGHT, **values}), change=lambda given: given.update(change))
+    case.check(f"a slab without a logit, {NAMES[whose]} {values}", limit=LABELLED, chunk=16)
 
 
 def lent(library, memory, quick):
@@ -95,6 +101,34 @@ def lent(library, memory, quick):
             labelled(library, memory, "without dinput, at a temperature", shape, labels, whose, how, limit=MANY, wants=K.LOSS | K.GRAD_WEIGHT, temperature=0.7)
         unlikely(library, memory, whose, quick, 16)
         masked_slab(library, memory, whose)
+
+
+def segmented(library, memory, quick):
+    """Odds by slabs, in rows of dinput of later tokens."""
+    cells = ["flat", "words", *(f"peaked {loss}" for loss in PEAKED), "logits of +-1e4", "all by 1e4", "masked", "overflowing", "duplicates", "one counts"]
+    random = np.random.default_rng(8)
+    for whose in (LENT, LENT_SLABS):
+        for cell in ("peaked 0.0001", "overflowing") if EMULATED else cells:
+            if mine():
+                exponential(library, memory, cell, (70, 72, 1564), 16, 2 * EXACT if cell.startswith("peaked") else 1.0, whose=whose, **MAIN_GRAD)
+        few, many = (200, 64, 1003), (300, 264, 5003)
+        for shape, chunk in ((few, 16),) if EMULATED else ((few, 16), (many, 48)):
+            labels, how = skewed(shape[0], shape[2], random), {"chunk": chunk}
+            for name, case, values in (
+                    ("skewed labels", None, {}), ("some ignored", {"ignored": 0.4}, {"label_dtype": K.I32}), ("nearly all ignored", {"ignored": 0.95}, {}),
+                    ("all ignored", {"ignored": 1.1}, {}), ("fewer are promised to count", {"ignored": 0.4}, {"max_counted": shape[0] * 4 // 5}),
+                    ("a bias, with which a run has logits", {"bias": True, "ignored": 0.2}, {}),
+                    ("a gradient for each token", {"weights": True, "upstream": True}, {"reduction": K.NONE}), ("bf16, added to", None, {"grad_weight_dtype": K.BF16}),
+                    ("without dweight, at a temperature", {"ignored": 0.3}, {"wants": K.LOSS | K.GRAD_INPUT, "temperature": 0.7})):
+                if EMULATED and whose == LENT_SLABS and name in ("skewed labels", "some ignored", "all ignored", "bf16, added to"):
+                    continue
+                labelled(library, memory, f"in segments, {name}", shape, labels, whose, how, case, limit=MANY, **{**MAIN_GRAD, **values})
+        unlikely(library, memory, whose, quick, 16, **MAIN_GRAD)
+        masked_slab(library, memory, whose, wants=K.GRAD_WEIGHT | K.GRAD_INPUT, **MAIN_GRAD)
+    shape = 700, 264, 9001  # few tiles and many classes: tiles are split, and their two parts added in order
+    for ignored in () if quick else (0.0, 0.3, 0.7):
+        labels = skewed(shape[0], shape[2], random)
+        labelled(library, memory, f"in segments, {ignored} ignored", shape, labels, WIDE_SLABS, {"chunk": 512}, {"ignored": ignored}, limit=MANY, **MAIN_GRAD)
 
 
 def odds(library, memory, quick):
@@ -122,3 +156,4 @@ def odds(library, memory, quick):
             labelled(library, memory, "chunks as long as they get", long, skewed(long[0], long[2], random), whose, {"chunk": 4096}, {"ignored": 0.3})
         unlikely(library, memory, whose, quick)
     lent(library, memory, quick)
+    segmented(library, memory, quick)

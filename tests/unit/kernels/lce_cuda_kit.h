@@ -105,15 +105,24 @@ static inline int drop_images(void **state)
 
 /* ---- the driver ---- */
 
-enum { OTHERS = 1, EXPONENTS, ODDS, ODDS_START, ODDS_ROWS, LABELS }; /* kernels */
+enum {
+    OTHERS = 1,
+    EXPONENTS,
+    ODDS,
+    GRADIENT,
+    ODDS_START,
+    ODDS_ROWS,
+    ODDS_FOLD,
+    ODDS_STORE,
+    LABELS
+}; /* kernels */
 
 static inline int kernel_of(const char *name)
 {
-    static const char *const names[] = {[EXPONENTS] = "lce_own_exponents",
-                                        [ODDS] = "lce_own_odds",
-                                        [ODDS_START] = "lce_odds_start",
-                                        [ODDS_ROWS] = "lce_odds_rows",
-                                        [LABELS] = "lce_label"};
+    static const char *const names[] = {
+        [EXPONENTS] = "lce_own_exponents", [ODDS] = "lce_own_odds",       [GRADIENT] = "lce_own_gradient",
+        [ODDS_START] = "lce_odds_start",   [ODDS_ROWS] = "lce_odds_rows", [ODDS_FOLD] = "lce_odds_fold",
+        [ODDS_STORE] = "lce_odds_store",   [LABELS] = "lce_label"};
     for (int i = EXPONENTS; i <= LABELS; i++)
         if (!strncmp(name, names[i], strlen(names[i])))
             return i;
@@ -142,8 +151,11 @@ static inline void touch_sums(const struct lce_own_args *a)
 {
     const size_t part = sizeof(float) * LCE_PRODUCT_CLUSTER * LCE_TILE_M * LCE_TILE_N,
                  rows = a->m ? (size_t)a->m : (size_t)a->tokens;
-    if (a->room)
+    if (a->room > 0)
         touch(a->sums, (size_t)a->room * part);
+    if (a->room == LCE_TWO_PARTS)
+        touch(a->order,
+              ((size_t)a->tokens + 255) / 256 * (((size_t)a->n + 255) / 256) * 4 * sizeof *a->order);
     if (a->sums_stride && a->out.opaque[0] == 0)
         touch(a->sums, ((rows - 1) * (size_t)a->sums_stride + (size_t)a->columns) * sizeof(float));
 }
@@ -164,6 +176,8 @@ static inline void touch_odds(int kernel, const void *arguments, size_t rows)
     const struct lce_odds_start_args *start = arguments;
     const struct lce_odds_rows_args *r = arguments;
     const struct lce_label_rows_args *l = arguments;
+    const struct lce_odds_fold_args *fold = arguments;
+    const struct lce_odds_store_args *store = arguments;
     const size_t word = sizeof(float);
     if (kernel == ODDS)
         touch(product->references, (size_t)product->product.tokens * word);
@@ -176,6 +190,17 @@ static inline void touch_odds(int kernel, const void *arguments, size_t rows)
         touch(r->factors, rows * sizeof *r->factors);
         if (r->scaled)
             touch(r->scaled, ((rows - 1) * (size_t)r->scaled_stride + (size_t)r->hidden) * 2);
+    }
+    if (kernel == GRADIENT)
+        touch(product->known, (size_t)product->product.tokens * sizeof *product->known);
+    if (kernel == ODDS_FOLD) {
+        touch(fold->rows, rows * sizeof *fold->rows);
+        touch(fold->slab.factors, rows * sizeof *fold->slab.factors);
+        touch(fold->dinput, rows * (size_t)fold->slab.hidden * word);
+    }
+    if (kernel == ODDS_STORE) {
+        touch(store->from, rows * (size_t)store->hidden * word);
+        touch(store->to, ((rows - 1) * (size_t)store->to_stride + (size_t)store->hidden) * 2);
     }
     if (kernel == LABELS) {
         touch(l->counts, (size_t)l->labels.vocab * word);

@@ -184,14 +184,15 @@ static void products_of_ours_borrow_rows_of_dweight(void **state)
             const uint64_t budget = (uint64_t)(rows[i].mib * 1048576);
             struct lce_plan *base = plan_of(&p, LCE_AUTO, 0, budget);
             const struct cuda_plan *plan = (const struct cuda_plan *)base;
-            assert_int_equal(plan->own, why == 0 || why == 3);
+            assert_int_equal(plan->own,
+                             why != 2); /* where dweight is added to, rows of dinput are borrowed */
             assert_int_equal(plan->borrowed > 0, why != 1);
             assert_true(base->info.workspace_size <= budget);
             if (run(base) != LCE_OK)
                 fail_msg("%s", lce_message());
             assert_in_range(base->info.workspace_size - (size_t)(seen.furthest - seen.known[0].begin), 0,
                             255);
-            if (plan->own)
+            if (plan->own && plan->borrowed)
                 check_lent(plan);
             if (why == 0) {
                 if (plan->rows_in != rows[i].rows_in || plan->parts_in != rows[i].parts_in)
@@ -290,6 +291,140 @@ static void small_budgets_borrow_rows_of_dinput_of_later_tokens(void **state)
         }
 }
 
+struct part { /* of what a segment of ours has, while others have theirs */
+    enum cuda_place in;
+    size_t begin, size;
+};
+
+/* Nothing lies in rows of dinput that are done, or whose dinput is made, nor beyond the buffers, nor twice.
+ */
+static void check_apart(const struct cuda_plan *plan, const struct cuda_plan *s, const struct part *parts,
+                        size_t count)
+{
+    const struct lce_problem *p = &plan->base.problem;
+    const size_t row = (size_t)p->hidden * 2,
+                 first[] = {[IN_WORKSPACE] = plan->layout.rest_logits, [IN_DINPUT] = (size_t)s->rows * row},
+                 end[] = {
+                     [IN_WORKSPACE] = plan->base.info.workspace_size, [IN_DINPUT] = (size_t)p->tokens * row};
+    for (size_t i = 0; i < count; i++) {
+        assert_true(parts[i].begin >= first[parts[i].in]);
+        assert_true(parts[i].begin + parts[i].size <= end[parts[i].in]);
+        for (size_t j = 0; j < i; j++)
+            assert_true(parts[i].in != parts[j].in || parts[i].begin >= parts[j].begin + parts[j].size ||
+                        parts[j].begin >= parts[i].begin + parts[i].size);
+    }
+}
+
+/* Each token has its dinput, and then, with others, its dweight. */
+static void check_passes(const struct cuda_plan *plan)
+{
+    const struct lce_problem *p = &plan->base.problem;
+    const struct cuda_layout *m = &plan->layout;
+    const size_t row = (size_t)p->hidden * 2,
+                 longer[] = {m->known, m->odds_rows, m->order, m->counts, m->index};
+    int64_t dinput = 0, dweight = 0;
+    for (size_t i = 0; i < sizeof longer / sizeof *longer; i++)
+        assert_true(longer[i] <= m->rest_logits);
+    for (const struct cuda_plan *s = plan->rest; s; s = s->rest) {
+        const struct cuda_layout *l = &s->layout;
+        const size_t n = (size_t)s->chunk, logits = n * (size_t)s->stride * 2;
+        if (s->pass == DINPUT_PASS) {
+            const struct part parts[] = {
+                {s->logits_in, l->logits, logits},
+                {s->sums_in, l->dinput, n * (size_t)p->hidden * 4},
+                {IN_WORKSPACE, l->tiles, n * (size_t)cuda_tiles_of(s->columns) * sizeof(struct lce_tile_sum)},
+                {IN_WORKSPACE, l->factors, n * sizeof(struct lce_odds_factors)}};
+            check_apart(plan, s, parts, sizeof parts / sizeof *parts);
+            assert_int_equal(l->rows, (size_t)s->from * row); /* the block's own */
+            assert_int_equal(s->from, dinput);
+            dinput = s->rows;
+        } else {
+            const struct part parts[] = {{s->rows_in, l->rows, n * row}, {s->logits_in, l->logits, logits}};
+            check_apart(plan, s, parts, 2);
+            assert_int_equal(s->from, dweight);
+            dweight = s->rows;
+            assert_int_equal(dinput, dweight);
+        }
+        assert_true(s->columns < p->vocab);
+    }
+    assert_int_equal(dinput, plan->rows);
+    assert_int_equal(dweight, plan->rows);
+}
+
+/* With products of ours, too, which take one gradient after the other, of odds; or, where what these need of
+ * all classes has no room, both from logits. */
+static void products_of_ours_borrow_rows_of_dinput(void **state)
+{
+    static const struct {
+        double mib;
+        int64_t tokens, hidden, vocab, counted;
+        bool own, odds; /* own: unasked */
+    } rows[] = {{16, 8192, 4096, 128256, 0, true, true},  {16, 1000, 3584, 151646, 0, false, true},
+                {16, 5003, 2048, 50257, 0, true, true},   {16, 16384, 3072, 128256, 10000, true, true},
+                {16, 65536, 1024, 50304, 0, false, true}, {16, 4096, 1024, 50304, 0, false, true},
+                {61, 8192, 4096, 128256, 0, true, true},  {2, 5003, 2048, 50257, 0, false, true},
+                {5, 3001, 2304, 256000, 0, false, false}, {16, 600, 8192, 32000, 0, false, true}};
+    library.images[IMAGE_PRODUCT] = (CUlibrary)1;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        for (int asked = 1; asked >= 0; asked--) {
+            struct lce_problem p = problem_of(rows[i].tokens, rows[i].hidden, rows[i].vocab, LCE_BF16, 0);
+            p.wants &= ~(uint32_t)LCE_WANT_GRAD_BIAS;
+            p.grad_weight_dtype = LCE_F32;
+            p.grad_weight_beta = 1;
+            p.max_counted = rows[i].counted;
+            p.proposals = asked << 14;
+            const uint64_t budget = (uint64_t)(rows[i].mib * 1048576);
+            struct lce_plan *base = plan_of(&p, LCE_AUTO, 0, budget);
+            const struct cuda_plan *plan = (const struct cuda_plan *)base;
+            if (plan->own != (asked || rows[i].own))
+                fail_msg("%zu: products of ours are%s taken", i, plan->own ? "" : " not");
+            assert_true(base->info.workspace_size <= budget);
+            if (run(base) != LCE_OK)
+                fail_msg("%s", lce_message());
+            if (plan->own) {
+                assert_true(plan->segment_count > 0 && plan->in_place);
+                if (plan->two_passes != rows[i].odds || plan->lends_odds != rows[i].odds)
+                    fail_msg("%zu: odds are%s stored", i, plan->lends_odds ? "" : " not");
+                if (plan->two_passes)
+                    check_passes(plan);
+                assert_in_range(base->info.workspace_size - (size_t)(seen.furthest - seen.known[0].begin), 0,
+                                255);
+            }
+            cuda_plan_destroy(base);
+        }
+    library.images[IMAGE_PRODUCT] = NULL;
+}
+
+/* Where dweight comes in blocks of its own it is summed in fp32 if that is asked for, however few blocks make
+ * dinput; and a slab that is asked for and has all classes is none of ours. */
+static void segments_of_ours_keep_what_was_asked_for(void **state)
+{
+    int in_passes = 0;
+    library.images[IMAGE_PRODUCT] = (CUlibrary)1;
+    for (int64_t tokens = 600; tokens <= 9000; tokens += 300) {
+        struct lce_problem p = problem_of(tokens, 1024, 30000, LCE_BF16, LCE_F32_ACCUMULATE);
+        p.wants &= ~(uint32_t)LCE_WANT_GRAD_BIAS;
+        p.proposals = 1 << 14;
+        const uint64_t sums = (uint64_t)(p.vocab * p.hidden) * 4;
+        struct lce_plan *base = plan_of(&p, LCE_AUTO, 0, sums + (4 << 20));
+        const struct cuda_plan *plan = (const struct cuda_plan *)base;
+        assert_true(plan->accumulates || !plan->two_passes);
+        assert_int_equal(run(base), LCE_OK);
+        in_passes += plan->two_passes;
+        cuda_plan_destroy(base);
+    }
+    assert_true(in_passes > 0);
+    struct lce_problem p = problem_of(700, 64, 300, LCE_BF16, 0);
+    p.wants &= ~(uint32_t)LCE_WANT_GRAD_BIAS;
+    p.grad_weight_beta = 1;
+    p.proposals = 1 << 14 | 5 << 16;
+    struct lce_plan *base = plan_of(&p, LCE_AUTO, 0, 200 << 10);
+    const struct cuda_plan *plan = (const struct cuda_plan *)base;
+    assert_false(plan->own && plan->segment_count);
+    cuda_plan_destroy(base);
+    library.images[IMAGE_PRODUCT] = NULL;
+}
+
 /* Slabs: every byte of the workspace is one of these, each rounded up to 256 */
 static size_t parts_of(const struct lce_plan *plan)
 {
@@ -372,6 +507,8 @@ int main(void)
         cmocka_unit_test(products_of_ours_borrow_rows_of_dweight),
         cmocka_unit_test(products_of_ours_are_taken_within_small_budgets),
         cmocka_unit_test(small_budgets_borrow_rows_of_dinput_of_later_tokens),
+        cmocka_unit_test(products_of_ours_borrow_rows_of_dinput),
+        cmocka_unit_test(segments_of_ours_keep_what_was_asked_for),
         cmocka_unit_test(slabs_have_an_exact_workspace),
         cmocka_unit_test(the_smallest_plan_is_the_one_that_is_named),
         cmocka_unit_test(only_the_loss_needs_next_to_nothing),
