@@ -108,6 +108,13 @@ struct lce_odds_factors {
     float others, label;
 };
 
+/* What is kept of a row, for gradients that are made later: as in lce_slab_row the largest logit and the sum;
+ * the power of two that its odds, or its sums of dinput, are relative to, and its odds' factor.  By slabs
+ * (odds_slabs.cuh) they are over the slabs so far, and the factor is there with the last one. */
+struct lce_odds_row {
+    float largest, sum, power, factor;
+};
+
 /* Before the product: the label's logit of each row, and how many tokens each class has. */
 struct lce_odds_start_args {
     struct lce_labels labels;
@@ -123,33 +130,25 @@ struct lce_odds_start_args {
     int32_t skips;                           /* see lce_softmax_args */
 };
 
-/* After it: the losses, the rows' factors, and x times them.  Of some classes whose odds are made again, x
- * times the factors alone. */
+/* After it: the losses, the rows' factors, and x times them. */
 struct lce_odds_rows_args {
     struct lce_softmax_args softmax;  /* its logits are odds */
-    const struct lce_slab_row *again; /* [rows] the sums over all classes, if those are known; or NULL */
     const struct lce_tile_sum *tiles; /* [rows][COUNT] */
     const float *targets;             /* [rows] the label's logit, as the product has it */
     const float *references;          /* [rows] what odds are relative to, if a tile does not say otherwise */
     struct lce_odds_factors *factors; /* [rows] */
     float *label_factors;             /* [N]; or NULL */
+    struct lce_odds_row *kept;        /* [rows]; or NULL */
     const void *x;                    /* row 0 is row 0 of the logits */
     void *scaled;                     /* x times the factors, may be x; or NULL */
     int64_t x_stride, scaled_stride, hidden; /* elements */
     int32_t count;
 };
 
-/* What a row has where its odds are made slab by slab: over the slabs so far, as in lce_slab_row, the largest
- * logit and the sum; the power of two that its odds and its sums of dinput are relative to; when all slabs
- * were there, the factor of its odds. */
-struct lce_odds_row {
-    float largest, sum, power, factor;
-};
-
 /* Adds a slab to these (odds_slabs.cuh). */
 struct lce_odds_fold_args {
     struct lce_odds_rows_args
-        slab; /* its x and again are not read, scaled is NULL; its targets are of all slabs */
+        slab;                  /* its x is not read, scaled and kept are NULL; its targets are of all slabs */
     struct lce_odds_row *rows; /* [rows] */
     float *dinput;             /* [rows, hidden] the sums of the slabs before */
     int32_t first, last;       /* this is the first slab, the last */

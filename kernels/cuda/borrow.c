@@ -16,8 +16,8 @@
  *     dweight:  | done ......... | this stage's rows | its logits, of all tokens or of many at a time |
  *
  * Where products are ours, the rows of bf16 hold odds in the place of logits (odds.cuh), with the sums of
- * their tiles.  In a stage they are made again, relative to the same logit of the label, and a row's factor
- * follows from the sums that were kept.
+ * their tiles.  In a stage the logits' product stores the gradient itself, since what that takes of each row
+ * was kept (odds_slabs.cuh).
  *
  * That makes three products, and a fourth for the borrowed share of the vocabulary, which is chunk / H in 16
  * bits.  As the stages take many tokens at a time, the rest's dweight is hardly ever read, and its sums are
@@ -65,13 +65,10 @@ static size_t lent_from(const struct cuda_plan *plan, size_t need)
     return need < all ? (all - need) / 256 * 256 : 0;
 }
 
-static size_t lay_out_rows(const struct cuda_plan *plan, int64_t n, int64_t stride, struct cuda_layout *l,
-                           size_t *total)
+static void lay_out_rows(const struct cuda_plan *plan, int64_t n, struct cuda_layout *l, size_t *total)
 {
     const struct lce_problem *p = &plan->base.problem;
     l->rows = lce_part(total, plan->compacts ? (size_t)(n * p->hidden) : 0, lce_dtype_size(p->dtype));
-    cuda_exponents_lay_out(plan, n, plan->lends_odds ? cuda_tiles_of(stride) : 0, l, total);
-    return *total;
 }
 
 /* Puts what a stage has, for N tokens and STRIDE classes, one after the other; returns its bytes. */
@@ -79,7 +76,8 @@ static size_t lay_out_stage(const struct cuda_plan *plan, int64_t n, int64_t str
 {
     size_t total = 0;
     l->logits = lce_part(&total, (size_t)(n * stride), cuda_logit_size(plan));
-    return lay_out_rows(plan, n, stride, l, &total);
+    lay_out_rows(plan, n, l, &total);
+    return total;
 }
 
 /* Puts what a chunk of N tokens has into the last rows of dweight, but what lies in the workspace: from
@@ -92,7 +90,9 @@ static size_t lay_out_chunk(const struct cuda_plan *plan, int64_t n, struct cuda
     l->logits = lce_part(&used[IN_DWEIGHT], (size_t)(n * plan->stride), cuda_logit_size(plan));
     l->dinput =
         lce_part(&used[IN_DWEIGHT], cuda_sums_dinput(plan) ? (size_t)(n * p->hidden) : 0, sizeof(float));
-    lay_out_rows(plan, n, plan->stride, l, &used[plan->rows_in]);
+    lay_out_rows(plan, n, l, &used[plan->rows_in]);
+    cuda_exponents_lay_out(plan, n, plan->lends_odds ? cuda_tiles_of(plan->stride) : 0, l,
+                           &used[plan->rows_in]);
     l->parts = lce_part(&used[plan->parts_in], cuda_lent_parts(plan, n), 1);
     const size_t from = lent_from(plan, used[IN_DWEIGHT]),
                  first[] = {[IN_WORKSPACE] = l->rest_logits, [IN_DWEIGHT] = from};
@@ -218,24 +218,16 @@ static void consider(const struct cuda_plan *plan, const struct estimates *e, st
         *best = (struct choice){stage, seconds, each};
 }
 
-/* The bytes of a slab of N tokens that do not depend on its classes: odds have one tile more than whole ones,
- * and a few numbers for each row. */
+/* The bytes of a slab of N tokens that do not depend on its classes; and those of each LCE_SLAB_UNIT of
+ * these. */
 static size_t fixed_size(const struct cuda_plan *plan, int64_t n)
 {
     struct cuda_layout l;
-    size_t total = lay_out_stage(plan, n, 0, &l);
-    if (!plan->lends_odds)
-        return total;
-    cuda_exponents_lay_out(plan, n, 1, &l, &total);
-    return total + 512; /* for rounding */
+    return lay_out_stage(plan, n, 0, &l);
 }
-
-/* Those of each LCE_SLAB_UNIT of its classes, of which a tile has some. */
 static size_t varying_size(const struct cuda_plan *plan, int64_t n)
 {
-    const size_t sums = (size_t)n * sizeof(struct lce_tile_sum), units = LCE_TILE_CLASSES / LCE_SLAB_UNIT;
-    return (size_t)(n * LCE_SLAB_UNIT) * cuda_logit_size(plan) +
-           (plan->lends_odds ? (sums + units - 1) / units : 0);
+    return (size_t)(n * LCE_SLAB_UNIT) * cuda_logit_size(plan);
 }
 
 /* Considers N tokens at a time, with logits in later rows of dweight. */

@@ -36,11 +36,10 @@ struct cuda_library {
 struct cuda_layout { /* offsets into the workspace */
     size_t stats, state, index, loss, rows, logits, dbias, accumulator, scratch;
     size_t upcast, log_probability, g, lse; /* naive */
-    size_t known, dinput;                   /* slabs */
-    size_t parts;                           /* of tiles of our dinput, where rows are borrowed (borrow.c) */
-    size_t tiles, targets;                  /* of a chunk whose exponentials are stored, beside its logits */
-    size_t references, factors;             /* of its odds, likewise */
-    size_t odds_rows;                       /* of all tokens, where odds are made by slabs (odds_slabs.cuh) */
+    size_t known, dinput;       /* slabs: of each row its sums, or, with odds, what is kept of it */
+    size_t parts;               /* of tiles of our dinput, where rows are borrowed (borrow.c) */
+    size_t tiles, targets;      /* of a chunk whose exponentials are stored, beside its logits */
+    size_t references, factors; /* of its odds, likewise */
     size_t label_factors, counts, ends, slots, items,
         used;                      /* of all tokens, and of the classes (label_rows.cuh) */
     size_t order;                  /* of parts of dinput's sums (product.cuh) */
@@ -83,7 +82,8 @@ struct cuda_own_kernels {
     CUfunction logits, dinput, dweight, scatter; /* dinput: in fp32, if it is summed over slabs */
     CUfunction exponents, exponents_pass;        /* instead of the logits and their pass */
     CUfunction odds, odds_start, odds_rows, odds_dinput;
-    CUfunction gradient, odds_fold, odds_store; /* by slabs */
+    CUfunction gradient;              /* of rows that were kept */
+    CUfunction odds_fold, odds_store; /* by slabs */
     CUfunction label_reserve, label_place, label_rows;
 };
 
@@ -312,8 +312,8 @@ int cuda_own_exponents(const struct cuda_run *run, const struct cuda_slab *slab,
 int cuda_own_dweight(const struct cuda_run *run, const struct cuda_slab *slab, int64_t first, int64_t rows,
                      const struct cuda_sum *sum);
 int cuda_own_dinput(const struct cuda_run *run, const struct cuda_slab *all, int64_t first, int64_t rows);
-/* By slabs: makes the sums of dinput, or adds a slab to them; stores the gradient of a slab of rows whose
- * sums cuda_odds_fold has completed. */
+/* By slabs: makes the sums of dinput, or adds a slab to them; stores the gradient of a slab of rows that were
+ * kept. */
 int cuda_own_dinput_sums(const struct cuda_run *run, const struct cuda_slab *slab, int64_t first,
                          int64_t rows, bool add);
 int cuda_own_gradient(const struct cuda_run *run, const struct cuda_slab *slab, int64_t first, int64_t rows);
@@ -401,6 +401,12 @@ static inline void *cuda_parts_of_tiles(const struct cuda_run *run)
     const struct cuda_plan *plan = run->plan;
     return plan->borrowed ? cuda_buffer(run, plan->parts_in) + plan->layout.parts
                           : cuda_at(run, plan->layout.scratch);
+}
+
+/* What is kept of the rows from FIRST on, where odds are stored. */
+static inline struct lce_odds_row *cuda_kept(const struct cuda_run *run, int64_t first)
+{
+    return (struct lce_odds_row *)cuda_at(run, run->plan->layout.known) + first;
 }
 
 /* Likewise of dinput, where that is a sum. */

@@ -109,7 +109,7 @@ int cuda_odds_start(const struct cuda_run *r, int64_t first, int64_t rows)
         .index = plan->compacts ? r->index + first : NULL,
         .state = r->state,
         .references = cuda_beside_logits(r, plan->layout.references),
-        .counts = wants_dweight(plan) && plan->begin == 0 ? cuda_at(r, plan->layout.counts) : NULL,
+        .counts = wants_dweight(plan) ? cuda_at(r, plan->layout.counts) : NULL,
         .first = first,
         .x_stride = p->input_stride,
         .weight_stride = p->weight_stride,
@@ -137,9 +137,9 @@ static struct lce_odds_rows_args rows_arguments(const struct cuda_run *r, const 
         .tiles = cuda_beside_logits(r, plan->layout.tiles),
         .targets = cuda_beside_logits(r, plan->layout.targets),
         .references = cuda_beside_logits(r, plan->layout.references),
-        .again = plan->begin > 0 ? (struct lce_slab_row *)cuda_at(r, plan->layout.known) + first : NULL,
         .factors = cuda_beside_logits(r, plan->layout.factors),
         .label_factors = wants_dweight(plan) ? cuda_at(r, plan->layout.label_factors) : NULL,
+        .kept = plan->borrowed ? cuda_kept(r, first) : NULL,
         .x = plan->compacts ? cuda_rows(r) : caller_rows(r, first),
         .scaled = wants_dweight(plan) ? cuda_odds_x(r, first) : NULL,
         .x_stride = plan->compacts ? p->hidden : p->input_stride,
@@ -159,7 +159,7 @@ int cuda_odds_fold(const struct cuda_run *r, const struct cuda_slab *s, int64_t 
 {
     const struct cuda_plan *plan = r->plan;
     struct lce_odds_fold_args a = {.slab = rows_arguments(r, s, first),
-                                   .rows = (struct lce_odds_row *)cuda_at(r, plan->layout.odds_rows) + first,
+                                   .rows = cuda_kept(r, first),
                                    .dinput = cuda_dinput_sums(r),
                                    .first = s->begin == 0,
                                    .last = s->begin + s->columns == plan->end};

@@ -208,22 +208,17 @@ __device__ inline void odds_rows(const lce_odds_rows_args &a)
     }
     const HeldRow held = hold_row(a, row);
     r.label = static_cast<int32_t>(label_of(a.softmax.labels, r.token));
-    const bool writer = threadIdx.x == 0 && !a.again;
+    const bool writer = threadIdx.x == 0;
     float power;
-    const Part here = odds_part(a, row, line, vectors, &power);
-    const lce_slab_row all =
-        a.again ? a.again[row]
-                : lce_slab_row{here.largest, here.sum, 0, nats(a.targets[row], a.softmax.to_nats), 0};
-    finish_row<false>(a.softmax, r, {all.largest, all.sum, 0, 0}, all.target, writer);
-    const float of_power = exp2_fast(fmaf(-r.shift, log2e, finite_or_zero(power)));
-    const bool none = a.again && power == -CUDART_INF_F; /* all odds of the slab are 0; of_power may be inf */
-    const float factor = none ? 0 : r.scale * r.inverse * of_power;
+    const Part all = odds_part(a, row, line, vectors, &power);
+    finish_row<false>(a.softmax, r, all, nats(a.targets[row], a.softmax.to_nats), writer);
+    const float factor = r.scale * r.inverse * exp2_fast(fmaf(-r.shift, log2e, finite_or_zero(power)));
     if (writer) {
         a.factors[row] = {factor, r.at_label};
         if (a.label_factors)
             a.label_factors[r.token] = r.at_label;
-        if (a.softmax.known)
-            a.softmax.known[row] = all;
+        if (a.kept)
+            a.kept[row] = {all.largest, all.sum, power, factor};
     }
     if (a.scaled)
         scale_row(a, row, held, factor);

@@ -51,7 +51,6 @@ static size_t lay_out(struct cuda_plan *plan, int64_t chunk)
                         : cuda_sliced(plan) && here                    ? n
                                                                        : 0,
                         sizeof(struct lce_slab_row));
-    l->odds_rows = l->known; /* a run has the one or the other */
     l->order = lce_part(&total, (size_t)cuda_own_orders(plan), sizeof(int32_t));
     l->rest_logits = lce_part(&total, here ? 0 : plan->rest_size, 1);
     l->dinput = lce_part(&total, cuda_sums_dinput(plan) && here ? n * h : 0, sizeof(float));

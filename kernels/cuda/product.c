@@ -293,7 +293,7 @@ int cuda_own_gradient(const struct cuda_run *r, const struct cuda_slab *s, int64
     memset(&a, 0, sizeof a);
     a.labels = softmax.labels;
     a.index = softmax.index;
-    a.known = (struct lce_odds_row *)cuda_at(r, r->plan->layout.odds_rows) + first;
+    a.known = cuda_kept(r, first);
     a.to_bits = softmax.to_bits;
     a.begin = (int32_t)s->begin;
     int status = logits_arguments(r, s, first, rows, &a.product);

@@ -13,7 +13,7 @@
  *                 the slab's dweight and dbias   dinput += g slab
  *       borrowed  as plain or odds, without the rows of dweight that are borrowed for the logits; then, for
  *                 the classes of these rows, in stages: (gather)  for each slab: logits = x slab^T
- *                 logits become g   the slab's dweight; or as odds, without the loss and dinput
+ *                 logits become g   the slab's dweight; where there are odds, g = gradient of x slab^T
  *       segments  as plain or slabs, each of a plan of its own; or, with odds, of one gradient at a time:
  *                 (gather)  the labels' logits; for each slab: e = odds of x slab^T   the rows' sums
  *                 dinput += e slab; and in another, of more tokens: (gather); for each slab:
@@ -360,46 +360,23 @@ static int in_slabs(const struct cuda_run *r, const struct block *b)
     return !status && lce_wants_gradients(p) ? slab_gradients(r, b) : status;
 }
 
-/* The odds of a slab again.  Its rows are gathered again, too, as the last slab's factors were multiplied
- * into them. */
-static int odds_again(const struct cuda_run *r, const struct block *b, const struct cuda_slab *s)
-{
-    int status = cuda_odds_start(r, b->first, b->rows);
-    if (!status)
-        status = cuda_own_exponents(r, s, b->first, b->rows);
-    return status ? status : cuda_odds_rows(r, s, b->first, b->rows);
-}
-
 static int gradient_again(const struct cuda_run *r, const struct block *b, const struct cuda_slab *s)
 {
     const int status = logits(r, b, s);
     return status ? status : cuda_slab_gradient(r, s, b->first, b->rows);
 }
 
-/* Dweight, and dbias, of a block whose sums are known. */
-static int dweight_pass(const struct cuda_run *r, const struct block *b)
-{
-    const struct cuda_plan *plan = r->plan;
-    int status = LCE_OK;
-    for (int64_t begin = 0; !status && begin < plan->end; begin += plan->columns) {
-        const struct cuda_slab s = slab_of(plan, b, begin);
-        status = cuda_takes_odds(r) ? cuda_own_gradient(r, &s, b->first, b->rows) : gradient_again(r, b, &s);
-        if (!status)
-            status = gradients(r, b, &s, cuda_logits(r), begin == 0);
-    }
-    return status;
-}
-
-/* Computes classes whose rows of dweight held the logits: their logits again, in slabs. */
-static int rest_of(const struct cuda_run *r, const struct block *b)
+/* Dweight of a block whose rows' sums are known: of the classes whose rows of dweight held the logits, or of
+ * a pass that makes dweight alone, and dbias with it. */
+static int dweight_alone(const struct cuda_run *r, const struct block *b)
 {
     const struct cuda_plan *plan = r->plan;
     int status = LCE_OK;
     for (int64_t begin = plan->begin; !status && begin < plan->end; begin += plan->columns) {
         const struct cuda_slab s = slab_of(plan, b, begin);
-        status = cuda_takes_odds(r) ? odds_again(r, b, &s) : gradient_again(r, b, &s);
+        status = cuda_takes_odds(r) ? cuda_own_gradient(r, &s, b->first, b->rows) : gradient_again(r, b, &s);
         if (!status)
-            status = dweight(r, b, &s, cuda_logits(r));
+            status = gradients(r, b, &s, cuda_logits(r), begin == plan->begin);
     }
     return status;
 }
@@ -420,18 +397,16 @@ static int chunk(const struct cuda_run *r, int64_t first, int64_t rows)
     const struct cuda_plan *plan = r->plan;
     const struct lce_problem *p = &plan->base.problem;
     const struct block b = block_of(r, first, rows);
-    const bool again = plan->begin > 0, in_odds = cuda_takes_odds(r) && plan->pass != DWEIGHT_PASS;
+    const bool known = plan->begin > 0 || plan->pass == DWEIGHT_PASS, in_odds = cuda_takes_odds(r) && !known;
     int status = LCE_OK;
     if (in_odds)
-        status = again ? LCE_OK : cuda_odds_start(r, first, rows);
+        status = cuda_odds_start(r, first, rows);
     else if (plan->compacts)
         status = move_rows(r, true, first, rows);
     if (status)
         return status;
-    if (again)
-        return rest_of(r, &b);
-    if (plan->pass == DWEIGHT_PASS)
-        return dweight_pass(r, &b);
+    if (known)
+        return dweight_alone(r, &b);
     if (p->parts)
         return slab_gradients(r, &b);
     if (in_odds && cuda_sliced(plan))

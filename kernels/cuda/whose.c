@@ -178,8 +178,8 @@ double lce_their_seconds(const struct lce_chunk_shape *s, int64_t chunk)
  * product, the passes over rows of x, the launches. */
 static double own_again(const struct lce_chunk_shape *s, int64_t n, int64_t classes, bool first)
 {
-    const double products = 7e-6, launches = 5e-6, passes = s->odds ? 7e-6 : 14e-6,
-                 rows = (double)n * (double)s->hidden * 3.6e-12 * (s->odds ? 1 : 0.5),
+    const double products = 7e-6, launches = 5e-6, passes = s->odds ? 3e-6 : 14e-6,
+                 rows = (double)n * (double)s->hidden * 1.8e-12,
                  logits = 2.0 * (double)n * (double)classes * s->element / 3.6e12;
     return products + launches + passes + rows + (s->odds ? 0 : logits) + own_product(s, n, classes) +
            own_dweight(s, n, classes, first);

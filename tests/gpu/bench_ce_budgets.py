@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""bench_ce_budgets.py [--seconds S] [--rounds R] [--profile] [--both] [--main-grad] [--device cpu] --library NAME=PATH... [TOKENS,HIDDEN,VOCABULARY]... - what small budgets cost, on a GPU.
+"""bench_ce_budgets.py [--seconds S] [--rounds R] [--profile] [--both] [--main-grad] [--way WAY]... [--device cpu] --library NAME=PATH... [TOKENS,HIDDEN,VOCABULARY]... - what small budgets cost, on a GPU.
 
 Per shape, bf16, random logits, loss (mean) and both gradients: the default, the default with every token promised to
 count, and budgets from max(2 MiB, 32 bytes a token) on, with a dweight that is the library's to overwrite, and with an
@@ -38,9 +38,9 @@ def timed(call, device):
     return begin.elapsed_time(end)
 
 
-def plans(case, both, main_grad):
+def plans(case, both, main_grad, ways):
     """The ways by name; a way that does not fit its budget is left out, and said.  BOTH: small budgets with products of ours and
-    with cuBLASLt's, too.  MAIN_GRAD: only the ways that add to it."""
+    with cuBLASLt's, too.  MAIN_GRAD: only the ways that add to it.  WAYS: only these."""
     n = case.shape[0]
     least = max(2 << 20, 32 * n)
     found = {"default": {}, "default, all count": {"max_counted": n}, "least": {"budget": least}, "16 MiB": {"budget": 16 << 20},
@@ -53,7 +53,7 @@ def plans(case, both, main_grad):
                 found[f"{name}, {whose}"] = {"budget": budget, "proposals": proposals}
                 found[f"main_grad, {name}, {whose}"] = {"main_grad": True, "budget": budget, "proposals": proposals}
     for name, how in found.items():
-        if main_grad and not how.get("main_grad"):
+        if main_grad and not how.get("main_grad") or ways and name not in ways:
             continue
         try:
             yield name, M.Ours(case, how.pop("mode", K.AUTO), **how)
@@ -91,6 +91,7 @@ def main():
     parser.add_argument("--profile", action="store_true")
     parser.add_argument("--both", action="store_true", help="small budgets with products of ours and with cuBLASLt's, too")
     parser.add_argument("--main-grad", action="store_true", help="only where an fp32 dweight is added to")
+    parser.add_argument("--way", action="append", default=[], help="only this way, as the table names it; the default must be among them")
     parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda")
     parser.add_argument("--library", action="append", required=True, metavar="NAME=PATH")
     parser.add_argument("shapes", nargs="*", default=SHAPES.split())
@@ -106,7 +107,7 @@ def main():
     for done, text in enumerate(arguments.shapes):
         stop = time.monotonic() + (end - time.monotonic()) / (len(arguments.shapes) - done)
         inputs = N.make_inputs(N.read_shape(text), "random", device)
-        made = {(name, way): plan for name, library in libraries.items() for way, plan in plans(M.Case(library, *inputs), arguments.both, arguments.main_grad)}
+        made = {(name, way): plan for name, library in libraries.items() for way, plan in plans(M.Case(library, *inputs), arguments.both, arguments.main_grad, arguments.way)}
         print(f"\n{text}")
         differ = judge(M.Case(None, *inputs), made, ("default", "least", "16 MiB", "main_grad", "main_grad, 16 MiB"))
         failed = failed or bool(differ)
