@@ -128,7 +128,7 @@
  *     classes, and no option that needs a logit again: no bias, softcap, smoothing, entropies.  Where a
  *     small budget has a chunk's logits in grad_weight or grad_input, and products skip ignored tokens,
  *     odds lie there if the budget has room for some 55 bytes a token and 8 a class beside a short block of
- *     rows; otherwise, and where rows are cut into slabs in the workspace, logits do.
+ *     rows; otherwise logits do.
  *
  *     LCE_F32_LOGITS keeps the logits in fp32: as exact with every option, for a chunk of half the
  *     tokens in the same budget.  Take it where gradients are to be right to 0.5 % and exponentials are

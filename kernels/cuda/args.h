@@ -145,16 +145,16 @@ struct lce_odds_rows_args {
     int32_t count;
 };
 
-/* Adds a slab to these (odds_slabs.cuh). */
+/* Adds a slab to what is kept of each row (odds_slabs.cuh).  Of its odds x is not read, scaled and kept are
+ * NULL, and targets are of all slabs. */
 struct lce_odds_fold_args {
-    struct lce_odds_rows_args
-        slab;                  /* its x is not read, scaled and kept are NULL; its targets are of all slabs */
+    struct lce_odds_rows_args slab;
     struct lce_odds_row *rows; /* [rows] */
     float *dinput;             /* [rows, hidden] the sums of the slabs before */
     int32_t first, last;       /* this is the first slab, the last */
 };
 
-/* Turns these sums of dinput into dinput. */
+/* Turns the sums of dinput over all slabs into dinput. */
 struct lce_odds_store_args {
     struct lce_labels labels;
     const int32_t *index;                   /* of these rows */

@@ -221,6 +221,7 @@ int cuda_right_context(const struct cuda_library *library, const char *call);
    that is NULL; fills the plan of a stage, without products and kernels. */
 struct lce_slab_shape;
 struct lce_chunk_shape;
+struct cuda_run;
 bool cuda_may_borrow(const struct cuda_plan *plan);
 int64_t cuda_borrowed(const struct cuda_plan *plan, int64_t chunk, struct cuda_layout *layout);
 bool cuda_borrow_choose(struct cuda_plan *plan, const struct lce_slab_shape *shape,
@@ -230,7 +231,6 @@ void cuda_borrow_rest(const struct cuda_plan *plan, int stage, struct cuda_plan 
 
 /* segments.c: the same with rows of dinput.  *CHUNK and the columns become the first segment's.  At the end
  * the rows of dinput are moved to where they belong, if they were made in the order of the index. */
-struct cuda_run;
 bool cuda_may_segment(const struct cuda_plan *plan);
 bool cuda_segments_choose(struct cuda_plan *plan, const struct lce_slab_shape *shape,
                           const struct lce_chunk_shape *own, int64_t *chunk, bool given, uint64_t budget,
@@ -248,7 +248,7 @@ struct cuda_run {
     uint8_t *state;
     int32_t *index;
     float *loss; /* of each token, or NULL */
-    int chunk;   /* which of the chunks that are under way this is about: 0 or 1; or which of a segment */
+    int chunk; /* which of the chunks that are under way this is about: 0 or 1; or which block of a segment */
 };
 
 /* The arguments of the softmax for the rows from FIRST on. */

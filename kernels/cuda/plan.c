@@ -427,8 +427,8 @@ static void decide(struct cuda_plan *plan, bool own, uint64_t budget)
  * of the tokens is ignored: 3 %, with which 2 of 98 ways that were measured on an H200 lose more than 5 %,
  * and 3.5 % with odds, with which one of them does, whose calls take 2 ms.  Where rows are borrowed it is
  * 16 %, as ours cost more there, and what ignored tokens would cost is the same: measured at twelve shapes up
- * to 10 % within 16 MiB, and within 2 MiB, where only few tokens' gathered rows have room, up to 13 % where
- * they are taken.  Segments: 6 %, by measurement as much. */
+ * to 3 % within 16 MiB, and within 2 MiB, where only few tokens' gathered rows have room, up to 11 % where
+ * they are taken.  Segments: 6 %, by measurement up to 7 %. */
 static double price_of(const struct cuda_plan *plan)
 {
     if (plan->segment_count)

@@ -287,25 +287,28 @@ static double add_group(struct cuda_plan *plan, struct search *s, int64_t first,
     return one < 0 ? -1 : all + one;
 }
 
-/* The end of the group of tokens from FIRST on that is the fastest for a token: all that are left, or a part
- * of them. */
-static int64_t best_end(const struct cuda_plan *plan, struct search *s, int64_t first)
+/* Adds the group of tokens from FIRST on that is the fastest for a token: all that are left, or a part of
+ * them. */
+static double add_best_group(struct cuda_plan *plan, struct search *s, int64_t first)
 {
     enum { MOST_PARTS = 4 };
-    const int64_t tokens = s->shape->tokens, left = tokens - first;
-    int64_t best = tokens;
-    double least = -1;
+    const int64_t left = s->shape->tokens - first;
+    struct cuda_plan best;
+    double seconds = -1, least = 0;
     for (int64_t parts = 1; parts <= MOST_PARTS; parts++) {
         struct cuda_plan trial = *plan;
         const int64_t some = cuda_round_up((left + parts - 1) / parts, 2 * LCE_TILE_M),
-                      end = some < left ? first + some : tokens;
-        const double seconds = add_group(&trial, s, first, end, 0), each = seconds / (double)(end - first);
-        if (seconds >= 0 && (least < 0 || each < least)) {
+                      tokens = some < left ? some : left;
+        const double all = add_group(&trial, s, first, first + tokens, 0), each = all / (double)tokens;
+        if (all >= 0 && (seconds < 0 || each < least)) {
+            best = trial;
+            seconds = all;
             least = each;
-            best = end;
         }
     }
-    return best;
+    if (seconds >= 0)
+        *plan = best;
+    return seconds;
 }
 
 /* Sets the segments, or in two passes groups of them, with all tokens in one group if ALL_IN_ONE; returns
@@ -318,7 +321,7 @@ static double choose(struct cuda_plan *plan, struct search *s, int64_t given, bo
     plan->rest_size = 0;
     for (int64_t first = 0; first < tokens; first = plan->segments[plan->segment_count - 1].end) {
         if (plan->two_passes) {
-            one = add_group(plan, s, first, all_in_one ? tokens : best_end(plan, s, first), given);
+            one = all_in_one ? add_group(plan, s, first, tokens, given) : add_best_group(plan, s, first);
         } else {
             next_segment(s, first, tokens, given);
             one = add(plan, s);

@@ -111,6 +111,27 @@ static void small_budgets_borrow_rows_of_dweight(void **state)
         }
 }
 
+/* Something that lies in a buffer while others do. */
+struct part {
+    enum cuda_place in;
+    size_t begin, size;
+};
+
+/* Each lies within FIRST and END of its buffer, and nothing lies twice. */
+static void check_apart(const struct part *parts, size_t count, const size_t *first, const size_t *end)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (parts[i].size == 0)
+            continue;
+        assert_true(parts[i].begin >= first[parts[i].in]);
+        assert_true(parts[i].begin + parts[i].size <= end[parts[i].in]);
+        for (size_t j = 0; j < i; j++)
+            assert_true(parts[i].in != parts[j].in || parts[j].size == 0 ||
+                        parts[i].begin >= parts[j].begin + parts[j].size ||
+                        parts[j].begin >= parts[i].begin + parts[i].size);
+    }
+}
+
 /* What a plan of ours keeps in rows of dweight lies behind the rows that its chunks add to; what it keeps in
  * the workspace, behind what lives longer than a chunk; and nothing overlaps. */
 static void check_lent(const struct cuda_plan *plan)
@@ -119,10 +140,7 @@ static void check_lent(const struct cuda_plan *plan)
     const size_t row = (size_t)p->hidden * lce_dtype_size(p->grad_weight_dtype), n = (size_t)plan->chunk;
     const struct cuda_layout *l = &plan->layout;
     const size_t beside = plan->lends_odds ? n : 0;
-    const struct {
-        enum cuda_place in;
-        size_t begin, size;
-    } parts[] = {
+    const struct part parts[] = {
         {plan->logits_in, l->logits, n * (size_t)plan->stride * cuda_logit_size(plan)},
         {plan->rows_in, l->rows, n * (size_t)p->hidden * 2},
         {plan->parts_in, l->parts, cuda_lent_parts(plan, plan->chunk)},
@@ -138,14 +156,7 @@ static void check_lent(const struct cuda_plan *plan)
     assert_int_equal(plan->logits_in, IN_DWEIGHT);
     for (size_t i = 0; i < sizeof longer / sizeof *longer; i++)
         assert_true(longer[i] <= l->rest_logits);
-    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
-        assert_true(parts[i].size == 0 || parts[i].begin >= first[parts[i].in]);
-        assert_true(parts[i].size == 0 || parts[i].begin + parts[i].size <= end[parts[i].in]);
-        for (size_t j = 0; j < i; j++)
-            assert_true(parts[i].in != parts[j].in || parts[i].size == 0 || parts[j].size == 0 ||
-                        parts[i].begin >= parts[j].begin + parts[j].size ||
-                        parts[j].begin >= parts[i].begin + parts[i].size);
-    }
+    check_apart(parts, sizeof parts / sizeof *parts, first, end);
 }
 
 /* With products of ours, too: chunks' of the classes that lend no row, and each stage's.  These are of odds,
@@ -290,55 +301,35 @@ static void small_budgets_borrow_rows_of_dinput_of_later_tokens(void **state)
         }
 }
 
-struct part { /* of what a segment of ours has, while others have theirs */
-    enum cuda_place in;
-    size_t begin, size;
-};
-
-/* Nothing lies in rows of dinput that are done, or whose dinput is made, nor beyond the buffers, nor twice.
- */
-static void check_apart(const struct cuda_plan *plan, const struct cuda_plan *s, const struct part *parts,
-                        size_t count)
-{
-    const struct lce_problem *p = &plan->base.problem;
-    const size_t row = (size_t)p->hidden * 2,
-                 first[] = {[IN_WORKSPACE] = plan->layout.rest_logits, [IN_DINPUT] = (size_t)s->rows * row},
-                 end[] = {
-                     [IN_WORKSPACE] = plan->base.info.workspace_size, [IN_DINPUT] = (size_t)p->tokens * row};
-    for (size_t i = 0; i < count; i++) {
-        assert_true(parts[i].begin >= first[parts[i].in]);
-        assert_true(parts[i].begin + parts[i].size <= end[parts[i].in]);
-        for (size_t j = 0; j < i; j++)
-            assert_true(parts[i].in != parts[j].in || parts[i].begin >= parts[j].begin + parts[j].size ||
-                        parts[j].begin >= parts[i].begin + parts[i].size);
-    }
-}
-
 /* Each token has its dinput, and then, with others, its dweight. */
 static void check_passes(const struct cuda_plan *plan)
 {
     const struct lce_problem *p = &plan->base.problem;
     const struct cuda_layout *m = &plan->layout;
-    const size_t row = (size_t)p->hidden * 2, longer[] = {m->known, m->order, m->counts, m->index};
+    const size_t row = (size_t)p->hidden * 2, longer[] = {m->known, m->order, m->counts, m->index},
+                 end[] = {
+                     [IN_WORKSPACE] = plan->base.info.workspace_size, [IN_DINPUT] = (size_t)p->tokens * row};
     int64_t dinput = 0, dweight = 0;
     for (size_t i = 0; i < sizeof longer / sizeof *longer; i++)
         assert_true(longer[i] <= m->rest_logits);
     for (const struct cuda_plan *s = plan->rest; s; s = s->rest) {
         const struct cuda_layout *l = &s->layout;
-        const size_t n = (size_t)s->chunk, logits = n * (size_t)s->stride * 2;
+        const size_t n = (size_t)s->chunk, logits = n * (size_t)s->stride * 2,
+                     first[] = {[IN_WORKSPACE] = m->rest_logits,
+                                [IN_DINPUT] = (size_t)s->rows * row}; /* before it, dinput is made or done */
         if (s->pass == DINPUT_PASS) {
             const struct part parts[] = {
                 {s->logits_in, l->logits, logits},
                 {s->sums_in, l->dinput, n * (size_t)p->hidden * 4},
                 {IN_WORKSPACE, l->tiles, n * (size_t)cuda_tiles_of(s->columns) * sizeof(struct lce_tile_sum)},
                 {IN_WORKSPACE, l->factors, n * sizeof(struct lce_odds_factors)}};
-            check_apart(plan, s, parts, sizeof parts / sizeof *parts);
+            check_apart(parts, sizeof parts / sizeof *parts, first, end);
             assert_int_equal(l->rows, (size_t)s->from * row); /* the block's own */
             assert_int_equal(s->from, dinput);
             dinput = s->rows;
         } else {
             const struct part parts[] = {{s->rows_in, l->rows, n * row}, {s->logits_in, l->logits, logits}};
-            check_apart(plan, s, parts, 2);
+            check_apart(parts, 2, first, end);
             assert_int_equal(s->from, dweight);
             dweight = s->rows;
             assert_int_equal(dinput, dweight);
