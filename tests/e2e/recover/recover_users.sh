@@ -32,10 +32,17 @@ as_user touch "$home/empty.db"
 grep -q "empty.db is empty: .*sudo -u '$user' vramscope recover $home/empty.db" "$dir/err" || fail "root is told: $(cat "$dir/err")"
 rm "$home/empty.db"
 
+# begun: whether the file and its log name their journal.  The first page is written before anything is in it.
+begun() {
+    rm -rf "$dir/copy"
+    mkdir "$dir/copy"
+    cp "$home"/run.db* "$dir/copy"
+    [ -n "$(sqlite3 "$dir/copy/run.db" "SELECT value FROM meta WHERE key = 'journal' AND value <> ''" 2>/dev/null)" ]
+}
 count=24000
 killed "$home/run.db"
-for ((i = 0; i < 20; i++)); do # until the kill comes late enough for a file that is begun
-    [ ! -s "$home/run.db" ] || break
+for ((i = 0; i < 20; i++)); do # until the kill comes late enough
+    ! begun || break
     rm -f "$home"/run.db* "$journal"
     count=$((count + 24000))
     killed "$home/run.db" $count
