@@ -302,7 +302,8 @@ static bool store(const char *from, uint64_t size)
     while (left >= sizeof *words) {
         size_t want = left < sizeof words ? left / sizeof *words * sizeof *words : sizeof words;
         struct iovec to = {words, want}, there = {(void *)(uintptr_t)from, want};
-        if (syscall(SYS_process_vm_readv, getpid(), &to, 1, &there, 1, 0) != (long)want)
+        /* the last argument lies on the stack, where of an int's 64 bits clang sets 32 */
+        if (syscall(SYS_process_vm_readv, getpid(), &to, 1ul, &there, 1ul, 0ul) != (long)want)
             return false;
         for (size_t i = 0; i < want / sizeof *words; i++) {
             b.word[b.n] = words[i];
