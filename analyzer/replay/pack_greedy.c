@@ -123,8 +123,8 @@ static __attribute__((noinline)) void join_spans(struct greedy *g, struct spans 
 static inline void add_span(struct greedy *g, struct spans *s, uint32_t at, uint32_t end)
 {
     uint32_t low = span_at(s, at), next = low + 1;
-    struct span *one = &s->at[low];
-    if (low == s->n || one->at > end || (next < s->n && one[1].at <= end)) {
+    struct span *one = low < s->n ? &s->at[low] : NULL;
+    if (!one || one->at > end || (next < s->n && one[1].at <= end)) {
         join_spans(g, s, low, at, end);
         return;
     }

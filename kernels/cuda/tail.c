@@ -12,15 +12,21 @@ int64_t cuda_tail_of(const struct lce_problem *p, int mode)
     return mode == LCE_NAIVE || p->vocab < LCE_TAIL_UNIT * 8 ? 0 : p->vocab % LCE_TAIL_UNIT;
 }
 
-/* The arguments that all three share: the tail's rows of the weight, its columns of g. */
-static struct lce_tail_args arguments(const struct cuda_run *r, const struct cuda_slab *s, const void *g)
+/* The tail's columns of g. */
+static const void *tail_of(const struct cuda_run *r, const struct cuda_slab *s, const void *g)
+{
+    const int64_t element = (int64_t)lce_dtype_size(r->plan->base.problem.dtype);
+    return (const char *)g + (s->columns - s->tail) * element;
+}
+
+/* The arguments that all three share, the tail's rows of the weight among them. */
+static struct lce_tail_args arguments(const struct cuda_run *r, const struct cuda_slab *s)
 {
     const struct cuda_plan *plan = r->plan;
     const struct lce_problem *p = &plan->base.problem;
     const int64_t element = (int64_t)lce_dtype_size(p->dtype), first = s->begin + s->columns - s->tail;
     return (struct lce_tail_args){
         .weight = (const char *)r->buffers->weight + first * p->weight_stride * element,
-        .g = (const char *)g + (s->columns - s->tail) * element,
         .stats = r->stats,
         .x_stride = plan->compacts ? p->hidden : p->input_stride,
         .weight_stride = p->weight_stride,
@@ -34,7 +40,7 @@ static struct lce_tail_args arguments(const struct cuda_run *r, const struct cud
 int cuda_tail_logits(const struct cuda_run *r, const struct cuda_slab *s, const void *x, int64_t rows)
 {
     const struct cuda_plan *plan = r->plan;
-    struct lce_tail_args a = arguments(r, s, NULL);
+    struct lce_tail_args a = arguments(r, s);
     a.x = x;
     a.out = (char *)cuda_logits(r) + (s->columns - s->tail) * (int64_t)cuda_logit_size(plan);
     a.out_stride = plan->stride;
@@ -46,8 +52,9 @@ int cuda_tail_dinput(const struct cuda_run *r, const struct cuda_slab *s, const 
                      const struct cuda_sum *sum)
 {
     const struct cuda_plan *plan = r->plan;
-    struct lce_tail_args a = arguments(r, s, g);
+    struct lce_tail_args a = arguments(r, s);
     const int64_t columns = 256 * (16 / (int64_t)lce_dtype_size(plan->base.problem.dtype));
+    a.g = tail_of(r, s, g);
     a.out = sum->out;
     a.out_stride = sum->stride;
     a.beta = sum->beta;
@@ -60,8 +67,9 @@ int cuda_tail_dweight(const struct cuda_run *r, const struct cuda_slab *s, const
                       int64_t rows, const struct cuda_sum *sum)
 {
     const struct cuda_plan *plan = r->plan;
-    struct lce_tail_args a = arguments(r, s, g);
+    struct lce_tail_args a = arguments(r, s);
     const int64_t columns = 32 * (16 / (int64_t)lce_dtype_size(plan->base.problem.dtype));
+    a.g = tail_of(r, s, g);
     a.x = x;
     a.out = sum->out;
     a.out_stride = sum->stride;

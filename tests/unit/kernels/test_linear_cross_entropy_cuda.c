@@ -145,7 +145,10 @@ static void exponentials_are_stored_where_no_option_needs_the_logits(void **stat
         p.temperature = rows[i].temperature > 0 ? rows[i].temperature : 1;
         struct lce_plan *base = plan_of(&p, LCE_FAST, 384, 0);
         const struct cuda_plan *plan = (const struct cuda_plan *)base;
-        struct lce_buffers b = {.bias = rows[i].bias ? (void *)16 : NULL,
+        struct lce_buffers b = {.workspace = (void *)16,
+                                .grad_input = (void *)16,
+                                .grad_weight = (void *)16,
+                                .bias = rows[i].bias ? (void *)16 : NULL,
                                 .grad_entropy = rows[i].entropies ? (void *)16 : NULL};
         const struct cuda_run r = {.plan = plan, .buffers = &b};
         assert_true(plan->own);
