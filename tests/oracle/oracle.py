@@ -52,7 +52,7 @@ def environment(seed, directory):
     shim = BUILD / "lib/libvramscope.so"
     env = dict(os.environ, LD_LIBRARY_PATH=str(BUILD / "sim"), LD_PRELOAD=str(shim), NVTX_INJECTION64_PATH=str(shim),
                VRAMSCOPE_OUTPUT=f"{directory}/run.db", VRAMSCOPE_JOURNAL_DIR=str(directory), SIMCUDA_BANNER="0")
-    env |= {"VRAMSCOPE_RING_EVENTS": "1048576", "VRAMSCOPE_EXIT_MS": "60000"}  # all of it, on a busy machine as well
+    env |= {"VRAMSCOPE_RING_EVENTS": "65536", "VRAMSCOPE_EXIT_MS": "60000"}  # all of it, on a busy machine as well
     env["VRAMSCOPE_STACKS"] = ("driver", "off", "all", "driver")[seed % 4]
     env["VRAMSCOPE_SAMPLE_MS"] = ("100", "0", "1")[seed % 3]
     return env

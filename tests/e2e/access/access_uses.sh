@@ -103,7 +103,7 @@ recover_run
 expect_sql "SELECT count(*), min(uses), max(uses), max(last_step) FROM block_use WHERE size_bytes > 512 AND size_bytes < 1048576" '399|200|200|200'
 expect_sql "SELECT count(*), sum(uses) FROM block_use WHERE size_bytes = 1048576" '200|200'
 # a long run in a small file: what is folded takes its row with it, what lives or lived at the peak keeps its own
-shim_env=(VRAMSCOPE_ACCESS=on VRAMSCOPE_MAX_BYTES=1MiB)
+shim_env=(VRAMSCOPE_ACCESS=on VRAMSCOPE_MAX_BYTES=1MiB VRAMSCOPE_RING_EVENTS=1048576) # 121,000 events, and uses
 run_shimmed "$tests/prog_steps" 60000
 expect_clean
 expect_sql "SELECT count(*) > 10 FROM stretch WHERE folded > 0" 1

@@ -84,7 +84,7 @@ expect_sql "SELECT (SELECT count(*) FROM waste), (SELECT count(*) FROM waste_bou
 "$V" waste "$db" | tr -s '\n ' ' ' | grep -qF 'what lay unused is unknown: no use of memory was followed: record it with `vramscope run --access`' ||
     fail "without accesses waste says: $("$V" waste "$db")"
 # where events are folded there is no replay, and no bound
-shim_env=(VRAMSCOPE_ACCESS=on VRAMSCOPE_MAX_BYTES=1MiB)
+shim_env=(VRAMSCOPE_ACCESS=on VRAMSCOPE_MAX_BYTES=1MiB VRAMSCOPE_RING_EVENTS=1048576)
 run_shimmed "$tests/prog_steps" 60000
 "$V" waste "$db" | tr -s '\n ' ' ' | grep -qF 'unknown: some events are not in the file one by one' || fail "folded: $("$V" waste "$db")"
 echo "each kind of waste is found, and what the peak would be without it"

@@ -3,6 +3,7 @@
 # whoever waits for that keeps nobody from getting on.
 # shellcheck source-path=SCRIPTDIR
 . "$(dirname "$0")/../lib/lib.bash"
+export VRAMSCOPE_RING_EVENTS=1048576 # some of its programs have more events than the default
 
 program=contexts
 played() { # PART NAME=VALUE...

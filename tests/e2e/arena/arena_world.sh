@@ -2,6 +2,7 @@
 # The arena among contexts, pools, threads and processes: programs cannot tell it from the driver's own allocator.
 # shellcheck source-path=SCRIPTDIR
 . "$(dirname "$0")/../lib/lib.bash"
+export VRAMSCOPE_RING_EVENTS=1048576 # some of its programs have more events than the default
 
 played() { # PART, as the driver serves it and as the arena does
     run_shimmed "$tests/prog_arena_world" "$@"

@@ -10,7 +10,7 @@
 #   has_arena                      whether the build has one
 #   fail WHAT..., skip WHY
 #
-# Under `shim_env=(NAME=value ...)` both runs get these variables.  Ring and last drain are larger than by default.
+# Under `shim_env=(NAME=value ...)` both runs get these variables.  The last drain may take longer than by default.
 set -u
 : "${BUILD:?BUILD is the build directory}"
 BUILD=$(cd "$BUILD" && pwd)
@@ -19,10 +19,9 @@ shim=$BUILD/lib/libvramscope.so
 dir=$(mktemp -d "${TMPDIR:-/tmp}/vramscope-e2e.XXXXXX")
 trap 'rm -rf "$dir"' EXIT
 runs=0 run='' db='' status=0
-# A ring that holds each program whole, and a wait for all of it at the end: on a busy machine the drain's thread may get no
-# processor for as long as a program runs.  Tests of a full ring or of the end set their own.  The ring is 64 MiB of a file, of
-# which only what is used is ever touched.
-export VRAMSCOPE_RING_EVENTS=1048576 VRAMSCOPE_EXIT_MS=60000
+# The ring's default holds each program whole, and there is a wait for all of it at the end: on a busy machine the drain's
+# thread may get no processor for as long as a program runs.  Programs with more events, and tests of the end, set their own.
+export VRAMSCOPE_EXIT_MS=60000
 export COLUMNS=200 # no name in a table is cut
 shim_env=()
 export LD_LIBRARY_PATH=$BUILD/sim${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}

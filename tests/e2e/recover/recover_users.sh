@@ -16,7 +16,7 @@ mkdir -m 1777 "$journals" # as /dev/shm
 export VRAMSCOPE_JOURNAL_DIR=$journals
 
 killed() { # as the user, after so many ALLOCATIONS
-    (as_user env LD_PRELOAD="$shim" VRAMSCOPE_OUTPUT="$1" "$tests/prog_exit" kill "${2:-24000}") >/dev/null 2>&1
+    (as_user env LD_PRELOAD="$shim" VRAMSCOPE_RING_EVENTS=1048576 VRAMSCOPE_OUTPUT="$1" "$tests/prog_exit" kill "${2:-24000}") >/dev/null 2>&1
     journal=$(find "$journals" -name '*.vsj')
     [ -n "$journal" ] || fail "no journal was left"
 }

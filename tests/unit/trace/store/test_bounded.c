@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 
 #include "job_kit.h"
+#include "trace/store/vfs.h"
 
 static const char *const aggregates[] = {"phase_stat", "peak", "live", "peak_live", "phase", "counter", NULL};
 
@@ -131,5 +132,6 @@ int main(void)
         cmocka_unit_test(log_that_a_reader_lets_grow_is_told_once_and_gone_at_the_end),
         cmocka_unit_test(flood_of_driver_events_and_ranges_stays_below_as_well),
     };
+    vs_vfs_alone(); /* as the drain's thread */
     return cmocka_run_group_tests(tests, make_dir, drop_dir);
 }
