@@ -12,7 +12,7 @@
 
 #include "arena_check.h"
 
-#ifdef __SANITIZE_THREAD__
+#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
 #define DEPTH 3
 #else
 #define DEPTH 4

@@ -122,7 +122,7 @@ static void a_frame_that_only_the_slow_path_can_follow_is_followed(void **state)
     for (volatile int i = 0; i < 2; i++)
         through_library("libstacktest_odd_frame.so", &stack[i], &where);
     assert_non_null(strstr(module_at(stack[0], 1), "odd_frame"));
-    assert_true(inside(frame_at(stack[0], 2)->address, (void *)through_library, 512));
+    assert_true(inside(frame_at(stack[0], 2)->address, (void *)through_library, 4096));
     assert_int_equal(depth_of(stack[0]), depth_of(stack[1]));
 }
 

@@ -23,9 +23,15 @@
 #include <sqlite3.h>
 
 #include "any_events.h"
+#include "trace/store/vfs.h"
 #include "trace/writer/writer.h"
 
-#define SEEDS   40 /* RESUME_SEED and RESUME_SEEDS in the environment: from which on, how many */
+/* RESUME_SEED and RESUME_SEEDS in the environment: from which on, how many */
+#ifdef __SANITIZE_ADDRESS__
+#define SEEDS 12
+#else
+#define SEEDS 40
+#endif
 #define BATCHES 45 /* of a recording, about */
 
 static char dir[64];
@@ -414,5 +420,6 @@ int main(void)
         cmocka_unit_test(an_exit_that_leaves_events_leaves_what_the_next_writer_needs),
         cmocka_unit_test(what_comes_after_a_clean_end_goes_on_with_its_steps_and_figures),
     };
+    vs_vfs_alone(); /* as the drain's thread */
     return cmocka_run_group_tests(tests, make_dir, drop_dir);
 }
