@@ -169,22 +169,32 @@ wheel_compiler() {
     fi
 }
 
-# What the tests of the pytest plugin run, for python3.
-test_packages() {
-    [ ! -d "$deps/pytest" ] || return 0
-    say "fetching pytest and pytest-xdist from PyPI, for the tests"
-    rm -rf "$deps/pytest.part"
-    if python3 -m pip install --quiet --disable-pip-version-check --target "$deps/pytest.part" pytest pytest-xdist >"$deps/pip.log" 2>&1; then
-        mv "$deps/pytest.part" "$deps/pytest"
+# for_python DIRECTORY WHAT PACKAGE...: the packages for python3, into a directory of build/deps; without them WHAT is not tested.
+for_python() {
+    local into=$deps/$1 what=$2
+    shift 2
+    [ ! -d "$into" ] || return 0
+    say "fetching $* from PyPI, for the tests"
+    rm -rf "$into.part"
+    if python3 -m pip install --quiet --disable-pip-version-check --target "$into.part" "$@" >"$deps/pip.log" 2>&1; then
+        mv "$into.part" "$into"
     else
-        say "they could not be fetched (the reason is in $deps/pip.log): the pytest plugin stays untested"
+        say "not fetched (the reason is in $deps/pip.log): $what stays untested"
     fi
 }
+
+# clang's address sanitizer is a package of its own on some systems, and part of clang on others.
+clang_sanitizes() { clang -fsanitize=address -x c -o /dev/null - <<<'int main(void) { return 0; }' 2>/dev/null; }
 
 mkdir -p "$deps"
 install_packages
 if [[ $want = test || $want = full ]]; then
-    test_packages
+    for_python pytest "the pytest plugin" pytest pytest-xdist
+    for_python numpy "what the linear cross-entropy computes" numpy
+    if ! clang_sanitizes && command -v apt-get >/dev/null; then
+        say "installing clang's sanitizers"
+        apt_install libclang-rt-dev || say "they could not be installed: gcc's take their place in the tests"
+    fi
 fi
 if [ -n "$browser" ] && command -v apt-get >/dev/null && ! command -v "$browser" >/dev/null; then
     say "installing $browser"

@@ -6,8 +6,8 @@
 #
 # Sets up, builds with gcc, then: the formatter, shellcheck and header guards, the unit tests (ctest), every tests/e2e/*/*.sh and *.py,
 # random programs held against an independent oracle (tests/oracle), a build without the arena and what differs in it, the unit tests
-# under the address, undefined-behaviour and thread sanitizers, and tests/gpu where there is a GPU.  The build without the arena and
-# that under the address sanitizer are clang's, the others gcc's.  Warnings are errors in every build.  A test that exits 77 was skipped and says why.  Logs lie in build/test-logs; those of failed tests are shown.
+# under the address, undefined-behaviour and thread sanitizers, and tests/gpu where there is a GPU.  The build under the address sanitizer
+# and that without the arena are clang's, the others gcc's.  Warnings are errors in every build.  A test that exits 77 was skipped and says why.  Logs lie in build/test-logs; those of failed tests are shown.
 # Each stage says its time, and what of that the processors had to do; long tests begin first, and what waits for itself has
 # company.  Then the time of all of it; the last line counts, and the exit status is 0 where nothing failed.
 set -uo pipefail
@@ -269,9 +269,10 @@ if wanted e2e; then
     for file in tests/e2e/*/*.py; do # they take long, and are first
         [ -x "$file" ] && tests+=("$file") # the others are programs that a test runs
     done
-    tests+=(tests/e2e/surface/surface_every_fault.sh)
+    first=(tests/e2e/cross_entropy/cross_entropy_emulated.sh tests/e2e/surface/surface_every_fault.sh tests/e2e/laws/sweep.sh)
+    tests+=("${first[@]}")
     for file in tests/e2e/*/*.sh; do
-        [ "$file" = tests/e2e/surface/surface_every_fault.sh ] || tests+=("$file")
+        [[ " ${first[*]} " == *" $file "* ]] || tests+=("$file")
     done
     step "e2e: each test has a name of its own, and lies in a topic" names_differ "${tests[@]}"
     scripts e2e 300 "${tests[@]}"
@@ -297,6 +298,8 @@ if wanted full; then
     stage full
     step "aarch64: the shim compiles" tests/full/cross.sh "$include"
     step "the wheel and the Debian package" tests/full/packages.sh
+    step "full: each sequence of four operations of the arena" env ARENA_DEPTH=4 "$BUILD/tests/test_arena_exhaustive"
+    step "full: the loss's kernels, emulated" tests/e2e/cross_entropy/cross_entropy_emulated.sh all
     long "full: random programs" 20000 tests/oracle/oracle.py seeds 1 COUNT
     long "full: changed values are found" 100 tests/oracle/oracle.py mutate COUNT 155 348 328 182 172 154 36 39
     long "full: kills" 500 tests/full/kills.py COUNT 1
@@ -308,19 +311,24 @@ if wanted full; then
     step "full: attention in Python in bf16 as predicted" tests/full/types_written.sh
     long "full: the page of a long recording" 10000000 tests/full/view_big.py COUNT
 fi
-# The other builds, beside each other: each ends with links and begins with a configuration, for one core.  Two of them are
-# clang's, for its warnings, its linker's complaints and its sanitizer, which finds more undefined behaviour than gcc's.
-# Without the arena all is built and nothing optimised, and of the tests those are run that differ; `full` builds it with gcc
-# and as it is shipped, and runs all that is not the arena's.
+# The other builds, beside each other: each ends with links and begins with a configuration, for one core.  That under the
+# address sanitizer is clang's, for its warnings, its linker's complaints and its sanitizer, which finds more undefined
+# behaviour than gcc's.  Without the arena only the shim and the command are other ones, and of the tests those that run
+# these; `full` builds all of it twice, with clang for what the sanitizers' builds leave out, and with gcc as it is shipped,
+# and runs all that is not the arena's.
 quickly=(-DVRAMSCOPE_QUICK=ON "-DCMAKE_C_FLAGS_RELEASE=-O0 -DNDEBUG")
 same=("-DVRAMSCOPE_FATBINS=$BUILD") # what nvcc makes does not differ, and takes a third of each build
 [[ "$stages " != *" noarena "* && "$stages " != *san\ * ]] || stage "other builds"
 if wanted full; then
+    beside "build with clang, without the arena" env CC=clang BUILD_DIR=build/clang scripts/build.sh release "$include" -DVRAMSCOPE_ARENA=OFF "${same[@]}" "${quickly[@]}"
     beside "build without the arena" env CC=gcc BUILD_DIR=build/noarena scripts/build.sh release "$include" -DVRAMSCOPE_ARENA=OFF "${same[@]}"
 elif wanted noarena; then
-    beside "build without the arena" env CC=clang BUILD_DIR=build/noarena scripts/build.sh release "$include" -DVRAMSCOPE_ARENA=OFF "${same[@]}" "${quickly[@]}"
+    beside "build without the arena" env CC=clang BUILD_DIR=build/noarena TARGETS="vramscope_shim vramscope linear_cross_entropy simcuda simnvml prog_linked" \
+        scripts/build.sh release "$include" -DVRAMSCOPE_ARENA=OFF "${same[@]}" "${quickly[@]}"
 fi
-! wanted asan || beside "build with asan" env CC=clang scripts/build.sh asan "$include" "${same[@]}"
+sanitizes=clang
+clang -fsanitize=address -x c -o /dev/null - <<<'int main(void) { return 0; }' 2>/dev/null || sanitizes=gcc
+! wanted asan || beside "build with asan ($sanitizes)" env CC=$sanitizes scripts/build.sh asan "$include" "${same[@]}"
 ! wanted tsan || beside "build with tsan" env CC=gcc scripts/build.sh tsan "$include" "${same[@]}"
 together
 if wanted noarena || wanted full; then

@@ -4,5 +4,6 @@ set -u
 : "${BUILD:?BUILD is the build directory}"
 gpu=$(realpath "$(dirname "$(realpath "$0")")/../../gpu")
 python=${TEST_PYTHON:-python3}
-"$python" -c 'import numpy' 2>/dev/null || { echo "skipped: no Python with NumPy here (TEST_PYTHON names one)"; exit 77; }
+[ -n "${TEST_PYTHON:-}" ] || export PYTHONPATH=$BUILD/../deps/numpy
+"$python" -c 'import numpy' 2>/dev/null || { echo "skipped: no NumPy: scripts/setup.sh test fetches it from PyPI into build/deps/numpy, and TEST_PYTHON names another Python"; exit 77; }
 PYTHONDONTWRITEBYTECODE=1 "$python" "$gpu/kernels_check.py" "$BUILD/lib/liblinear_cross_entropy.so" cpu --quick

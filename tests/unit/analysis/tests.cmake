@@ -2,4 +2,4 @@
 foreach(name columns holders residual ranks savings compare growth causes layers parts waste limits)
   vs_analyzer_test(${name} LIBS room_analysis)
 endforeach()
-vs_one_thread(columns residual ranks savings compare growth layers parts waste limits)
+vs_one_thread(columns holders residual ranks savings compare growth causes layers parts waste limits)

@@ -2,4 +2,4 @@
 vs_analyzer_test(export_map LIBS room_export)
 vs_analyzer_test(export_heap LIBS room_export)
 vs_analyzer_test(export_lanes LIBS room_export)
-vs_one_thread(export_map export_lanes)
+vs_one_thread(export_map export_heap export_lanes)

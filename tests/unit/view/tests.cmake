@@ -2,3 +2,4 @@
 foreach(name view_levels view_keep)
   vs_analyzer_test(${name} LIBS room_view)
 endforeach()
+vs_one_thread(view_levels view_keep)

@@ -1,3 +1,3 @@
 vs_analyzer_test(frames_text LIBS room_show_report)
 vs_analyzer_test(stack_text LIBS room_show_report)
-vs_one_thread(frames_text)
+vs_one_thread(frames_text stack_text)
