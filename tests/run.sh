@@ -248,7 +248,9 @@ if [ -z "$include" ]; then
     finish
 fi
 # where python3 is a version manager's script, which looks for the interpreter at each call, it is looked for once
-PATH=$(python3 -c 'import os, sys; print(os.path.dirname(sys.executable))'):$PATH
+if python_in=$(python3 -c 'import os, sys; print(os.path.dirname(sys.executable))'); then
+    PATH=$python_in:$PATH
+fi
 stage "build with gcc"
 step "build with gcc" env CC=gcc scripts/build.sh release "$include" || finish
 
