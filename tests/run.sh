@@ -6,10 +6,11 @@
 #
 # Sets up, builds with gcc, then: the formatter, shellcheck and header guards, the unit tests (ctest), every tests/e2e/*/*.sh and *.py,
 # random programs held against an independent oracle (tests/oracle), a build without the arena and what differs in it, the unit tests
-# under the address, undefined-behaviour and thread sanitizers, and tests/gpu where there is a GPU.  The build under the address sanitizer
-# and that without the arena are clang's, the others gcc's.  Warnings are errors in every build.  A test that exits 77 was skipped and says why.  Logs lie in build/test-logs; those of failed tests are shown.
-# Each stage says its time, and what of that the processors had to do; long tests begin first, and what waits for itself has
-# company.  Then the time of all of it; the last line counts, and the exit status is 0 where nothing failed.
+# under the address, undefined-behaviour and thread sanitizers, and tests/gpu where there is a GPU.  The build under the address
+# sanitizer and that without the arena are clang's, the others gcc's; warnings are errors in all of them.  A test that exits 77 was
+# skipped and says why.  Logs lie in build/test-logs; those of failed tests are shown.  Each stage says its time, and what of that the
+# processors had to do; long tests begin first, and what waits for itself has company.  Then the time of all of it; the last line
+# counts, and the exit status is 0 where nothing failed.
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit 1
 
