@@ -147,7 +147,7 @@ static uint64_t digest(const struct placement_list *list, size_t setting)
 }
 
 #ifdef __SANITIZE_ADDRESS__
-#define EACH 3 /* a third of them, one of each kind at least */
+#define EACH 3 /* a third of the traces */
 #else
 #define EACH 1
 #endif
