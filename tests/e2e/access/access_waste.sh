@@ -6,7 +6,8 @@
 shim_env=(VRAMSCOPE_ACCESS=on)
 run_shimmed "$tests/prog_access" waste
 expect_clean
-waste="SELECT kind, group_concat(size_bytes >> 20) FROM (SELECT * FROM waste WHERE to_ns - from_ns > 8000000 AND size_bytes >> 20 NOT IN (10, 20) ORDER BY size_bytes) GROUP BY kind ORDER BY kind"
+# those of the peak: a program that the machine stops leaves others idle before and after it
+waste="SELECT kind, group_concat(size_bytes >> 20) FROM (SELECT w.* FROM waste w JOIN peak p ON p.kind = 'allocated' AND p.device = 0 WHERE from_ns < p.t_ns AND to_ns > p.t_ns AND size_bytes >> 20 NOT IN (10, 20) ORDER BY size_bytes) GROUP BY kind ORDER BY kind"
 expect_sql "$waste" 'early|8
 idle|12
 late free|6

@@ -28,8 +28,12 @@ ended() { # in good order: figures of the very end
     expect_sql "SELECT driver_used_bytes - reserved_bytes FROM sample WHERE device = 0 ORDER BY t_ns DESC LIMIT 1" 67108864
 }
 
+# The driver is asked at the end for as long as 50 ms: whether it has answered since what is reserved last moved.
+asked_last="SELECT (SELECT max(t_ns) FROM sample WHERE device = 0) >
+    (SELECT max(t_ns) FROM (SELECT t_ns, reserved_bytes <> lag(reserved_bytes, 1, -1) OVER (ORDER BY seq) AS moved FROM event WHERE device = 0 AND op <> 'sample') WHERE moved)"
+
 # a plain program: 24 blocks of 2 MiB, 12 of them freed, one of 24 MiB in their place; all freed, nothing given back
-run_shimmed "$tests/prog_arena" gaps
+undisturbed "$asked_last" run_shimmed "$tests/prog_arena" gaps
 holds
 ended
 expect_sql "SELECT group_concat(DISTINCT category) FROM live_at_peak" direct
@@ -50,7 +54,7 @@ holds
 
 # a device run full; several threads; pitched ones
 shim_env=(VRAMSCOPE_ALLOCATOR=arena SIMCUDA_CAPACITY=1GiB)
-run_shimmed "$tests/prog_arena"
+undisturbed "$asked_last" run_shimmed "$tests/prog_arena"
 holds
 ended
 for free in wait defer; do
@@ -81,22 +85,26 @@ agrees() { # of prog_caching
     expect_sql "SELECT end_bytes FROM peak WHERE kind = 'direct'" "$direct"
     expect_sql "SELECT sum(size_bytes) FROM leak WHERE category = 'framework block'" "$allocated"
 }
-shimmed "$tests/prog_caching" native 20000
+heard_and_asked="SELECT ($heard_of) AND ($asked_last)"
+undisturbed "$heard_and_asked" shimmed "$tests/prog_caching" native 20000
 agrees
 holds
 ended
 expect_sql "SELECT p.peak_bytes - a.peak_reserved_bytes FROM peak p, arena a WHERE p.kind = 'reserved'" 0
 expect_clean
-shimmed "$tests/prog_caching" expandable 20000 # its segments are its own; the arena has the library's blocks alone
+undisturbed "$heard_and_asked" shimmed "$tests/prog_caching" expandable 20000 # its segments are its own; the arena has the library's blocks alone
 agrees
 holds
 ended -"$reserved"
 expect_clean
+killed() {
+    shimmed "$tests/prog_caching" "$@"
+    [ "$status" = 137 ] || fail "status $status"
+    recover_run
+}
 for how in kill sleepkill; do
     for blocks in 300 20000; do
-        shimmed "$tests/prog_caching" native $blocks $how
-        [ "$status" = 137 ] || fail "status $status"
-        recover_run
+        undisturbed "$heard_of" killed native $blocks $how
         agrees
         holds
     done

@@ -12,7 +12,7 @@ include=$(sed -n 's/^CUDA_INCLUDE_DIR:[A-Z]*=//p' "$BUILD/CMakeCache.txt")
 # the C parts, on the simulated driver
 new_run
 cmake --install "$BUILD" --prefix "$dir/tree" >/dev/null || fail "cmake --install"
-ARENA_PARTS="stress pairs" QUICK=1 DRIVER=$BUILD/sim CUDA_INCLUDE=$include timeout 60 "$gpu/arena_bench.sh" "$dir/tree" "$run/bench" >"$run/out" 2>"$run/err" ||
+ARENA_PARTS="stress pairs" QUICK=1 DRIVER=$BUILD/sim CUDA_INCLUDE=$include timeout 240 "$gpu/arena_bench.sh" "$dir/tree" "$run/bench" >"$run/out" 2>"$run/err" ||
     fail "arena_bench.sh: status $?"
 grep -q '^ok    stress-planted-late' "$run/out" || fail "planted reuse was not found"
 [ "$(grep -c "every word was right" "$run/out")" -ge 3 ] || fail "not all runs were right"

@@ -55,10 +55,12 @@ static CUcontext own(void)
 
 /* ---- deferred ---- */
 
-static atomic_bool idle;
+static atomic_bool idle, may_end; /* idle: a tenth of a second after it may end */
 
 static void *become_idle(void *context)
 {
+    while (!may_end)
+        usleep(1000);
     usleep(100000);
     idle = true;
     OK(simcuda_busy(context, 0));
@@ -68,7 +70,7 @@ static void *become_idle(void *context)
 static pthread_t busy_for_a_while(CUcontext context)
 {
     pthread_t t;
-    idle = false;
+    idle = may_end = false;
     OK(simcuda_busy(context, 1));
     CHECK(pthread_create(&t, NULL, become_idle, context) == 0);
     return t;
@@ -92,6 +94,7 @@ static void frees_wait_for(CUcontext other)
     pthread_t t = busy_for_a_while(other);
     OK(cuMemFree(p[0]));
     CHECK(!idle);
+    may_end = true;
     for (int i = 1; i < 5; i++)
         OK(cuMemFree(p[i]));
     CHECK(idle);
@@ -163,6 +166,7 @@ static void waiting(void)
     for (int i = 0; i < 2; i++) {
         CUdeviceptr p = take();
         pthread_t t = busy_for_a_while(other[i]);
+        may_end = true;
         OK(cuMemFree(p));
         CHECK(idle);
         pthread_join(t, NULL);

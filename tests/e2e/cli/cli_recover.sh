@@ -64,13 +64,12 @@ cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), device)
 cuda.cuCtxSetCurrent(context)
 for i in range(10):
     assert cuda.cuMemAlloc_v2(ctypes.byref(p), ctypes.c_size_t(1 << 20)) == 0
-time.sleep(1)
 open(sys.argv[2], "w").close()
-time.sleep(30)
+time.sleep(60)
 PY
 pid=$!
-for _ in $(seq 100); do [ -e "$dir/ready" ] && break; sleep 0.1; done
-[ -s "$dir/f.db" ] || fail "the running process has no database yet"
+for _ in $(seq 300); do [ -e "$dir/ready" ] && [ "$(allocations f)" = 10 ] && break; sleep 0.1; done
+[ "$(allocations f)" = 10 ] || fail "the running process has no database yet"
 "$V" report "$dir/f.db" >"$dir/out" 2>"$dir/err"
 [ $? = 3 ] || fail "report of a running process: $(cat "$dir/err")"
 grep -q "^still running: pid $pid" "$dir/out" || fail "report does not say that the process runs: $(cat "$dir/out")"

@@ -45,7 +45,10 @@ SH
 "$V" run -q -o t.db -- sh trap.sh &
 pid=$!
 for _ in $(seq 100); do [ -e ready ] && break; sleep 0.05; done
-for s in TERM HUP USR1 USR2; do kill -$s $pid; sleep 0.2; done
+for s in TERM HUP USR1 USR2; do
+    kill -$s $pid
+    for _ in $(seq 600); do grep -qx $s signals 2>/dev/null && break; sleep 0.05; done
+done
 touch leave
 wait $pid
 got=$?

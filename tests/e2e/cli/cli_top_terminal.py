@@ -112,8 +112,11 @@ assert not top.given_back() # no echo meanwhile
 for rows, columns in ((40, 132), (8, 50), (24, 80)):
     size(top.master, rows, columns)
     os.kill(top.pid, signal.SIGWINCH)
-    top.frame() # one of the old size may be under way
     lines = top.frame()
+    for _ in range(10): # some of the old size may be under way
+        lines = top.frame()
+        if len(lines) <= rows and max(map(len, lines)) <= columns:
+            break
     assert len(lines) <= rows and max(map(len, lines)) <= columns, (rows, columns, lines)
     assert (rows < 24) or any("attention" in line for line in lines), lines
 os.kill(top.pid, signal.SIGTSTP)

@@ -62,7 +62,7 @@ for mode in native expandable; do
     first=$(ask "SELECT min(t) FROM ev WHERE op IN (1, 4, 20)")
     for moment in 1 20 33 77; do
         at=$((first + (end - first) * moment / 100))
-        expect=$(ask "SELECT framework_bytes + direct_bytes FROM event WHERE device = 0 AND seq <= (SELECT seq FROM ev WHERE t <= $at ORDER BY seq DESC LIMIT 1)
+        expect=$(ask "SELECT framework_bytes + direct_bytes FROM event WHERE device = 0 AND seq < (SELECT min(seq) FROM ev WHERE t > $at)
             AND op NOT IN ('sample') ORDER BY seq DESC LIMIT 1")
         "$V" export --format=folded "$db" --at=${at}ns >"$dir/folded" 2>"$dir/err" || fail "--at=${at}ns: $(cat "$dir/err")"
         sum=$(awk '{ n += $NF } END { printf "%.0f", n }' "$dir/folded")

@@ -18,16 +18,20 @@ agrees() {
     expect_sql "SELECT count(*) FROM event WHERE direct_bytes % 12345 <> 0" 0
 }
 
+killed() {
+    shimmed "$tests/prog_caching" "$@"
+    [ "$status" = 137 ] || fail "$*: status $status"
+    recover_run
+}
+
 for mode in native expandable; do
-    shimmed "$tests/prog_caching" $mode 20000
+    undisturbed "$heard_of" shimmed "$tests/prog_caching" $mode 20000
     [ "$status" = 0 ] || fail "$mode: status $status"
     agrees
     expect_clean
     for how in kill sleepkill; do
         for blocks in 300 20000; do
-            shimmed "$tests/prog_caching" $mode $blocks $how
-            [ "$status" = 137 ] || fail "$mode: status $status"
-            recover_run
+            undisturbed "$heard_of" killed $mode $blocks $how
             agrees
         done
     done

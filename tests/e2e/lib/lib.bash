@@ -7,6 +7,7 @@
 #   expect_sql SQL EXPECTED        one answer
 #   expect_clean [MISMATCHES]      the file is complete: closed in good order, nothing lost, no (other) mismatch, no leavings
 #   recover_run                    completes $db from the journal that a killed process left in $run
+#   undisturbed QUESTION COMMAND...  runs it again while the answer is not 1: the machine stopped it where that matters
 #   has_arena                      whether the build has one
 #   fail WHAT..., skip WHY
 #
@@ -66,6 +67,21 @@ run_shimmed() {
     cmp -s "$dir/plain.out" "$run/out" || fail "$*: other output: $(diff "$dir/plain.out" "$run/out" | head -n 10)"
     cmp -s "$dir/plain.err" "$run/err" || fail "$*: other stderr: $(diff "$dir/plain.err" "$run/err" | head -n 10)"
 }
+
+# undisturbed QUESTION COMMAND...: runs it, and again while the database's answer is not 1, as the machine stopped the program at a
+# moment that matters; five times at most.
+undisturbed() {
+    local question=$1 _
+    shift
+    for _ in 1 2 3 4 5; do
+        "$@"
+        [ "$(ask "$question")" != 1 ] || return 0
+    done
+    fail "$*: stopped in each of five runs: $question"
+}
+# What nothing is heard of for 50 ms counts as direct: whether no allocation waited for its report as long as that.
+heard_of="SELECT max(gap) < 40000000 FROM (SELECT op, lag(op) OVER w AS before, t_ns - lag(t_ns) OVER w AS gap FROM event
+    WHERE op IN ('alloc', 'phys_create', 'block_alloc') WINDOW w AS (ORDER BY seq)) WHERE op = 'block_alloc' OR before = 'phys_create'"
 
 ask() {
     [ -f "$db" ] || fail "no database was written ($db)"

@@ -20,6 +20,14 @@ def take(size):
     return address
 
 
+def wait_for_answers(library):
+    """Until the recorder, if there is one, has seen the library's figures: it has done so at the second question that follows."""
+    end, last = time.monotonic() + 30, library.asked + 2
+    time.sleep(0.25)
+    while "vramscope._pools" in sys.modules and library.asked < last and time.monotonic() < end:
+        time.sleep(0.01)
+
+
 if how == "cupy":  # nobody asks before the device is in use: the real one would start the driver
     import cupy
 
@@ -34,7 +42,7 @@ if how.startswith("jax"):
 
     xla_bridge.figures = {"bytes_in_use": 100 * MiB, "peak_bytes_in_use": 123 * MiB, "pool_bytes": 512 * MiB, "fails": how == "jax-broken"}
     xla_bridge.init()
-    time.sleep(0.25)
+    wait_for_answers(xla_bridge)
     if how == "jax-fork":
         pid = os.fork()
         if pid == 0:
@@ -45,7 +53,7 @@ if how.startswith("jax"):
     xla_bridge.figures["bytes_in_use"] = 40 * MiB
 elif how == "cupy":
     cupy.used, cupy.held = 100 * MiB, 512 * MiB
-    time.sleep(0.25)
+    wait_for_answers(cupy)
     cupy.used = 40 * MiB
 elif how == "killed":
     time.sleep(0.3)  # part of it is in the database, and is read back from there
