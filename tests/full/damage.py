@@ -44,8 +44,10 @@ def good_database(directory):
 def good_journal(directory):
     """A killed program's journal, and the database beside it."""
     os.mkdir(directory)
-    process = program(directory, 23, 100)
-    while not os.path.exists(f"{directory}/run.db"):
+    process = program(directory, 23, 100000)
+    there = pathlib.Path(directory)
+    while not (list(there.glob("*.vsj")) and (there / "run.db").exists() and (there / "log").exists() and (there / "log").stat().st_size):
+        assert process.poll() is None
         time.sleep(0.005)
     time.sleep(0.1)
     process.kill()

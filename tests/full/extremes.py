@@ -36,6 +36,7 @@ ONCE_WRONG = (("stack", "id", (1 << 32) - 6, "1", [["whatif"]]),)
 def limited():
     resource.setrlimit(resource.RLIMIT_DATA, (LIMIT_BYTES, LIMIT_BYTES))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    resource.setrlimit(resource.RLIMIT_CPU, (LIMIT_S, LIMIT_S))
 
 
 def columns(connection):
@@ -62,7 +63,7 @@ def ran(directory, command):
     begin = time.monotonic()
     try:
         done = subprocess.run([VRAMSCOPE, command[0], *command[1:], "run.db"], cwd=directory, stdin=subprocess.DEVNULL, capture_output=True,
-                              timeout=LIMIT_S, preexec_fn=limited)
+                              timeout=12 * LIMIT_S, preexec_fn=limited)
     except subprocess.TimeoutExpired:
         return f"had not ended after {time.monotonic() - begin:.0f} s"
     errors = done.stderr.decode(errors="replace")

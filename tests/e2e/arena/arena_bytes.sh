@@ -28,10 +28,6 @@ ended() { # in good order: figures of the very end
     expect_sql "SELECT driver_used_bytes - reserved_bytes FROM sample WHERE device = 0 ORDER BY t_ns DESC LIMIT 1" 67108864
 }
 
-# The driver is asked at the end for as long as 50 ms: whether it has answered since what is reserved last moved.
-asked_last="SELECT (SELECT max(t_ns) FROM sample WHERE device = 0) >
-    (SELECT max(t_ns) FROM (SELECT t_ns, reserved_bytes <> lag(reserved_bytes, 1, -1) OVER (ORDER BY seq) AS moved FROM event WHERE device = 0 AND op <> 'sample') WHERE moved)"
-
 # a plain program: 24 blocks of 2 MiB, 12 of them freed, one of 24 MiB in their place; all freed, nothing given back
 undisturbed "$asked_last" run_shimmed "$tests/prog_arena" gaps
 holds

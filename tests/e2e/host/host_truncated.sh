@@ -11,27 +11,28 @@ done
 [ "$status" = 135 ] || fail "SIGBUS sent: status $status, not 135"
 
 cut() { # PATTERN, of a file in the run's directory
-    shimmed "$tests/prog_truncate" cut "$dir/$((runs + 1))/$1"
+    shimmed "$tests/prog_truncate" cut "$dir/$((runs + 1))/$1" "$dir/$((runs + 1))/run.db"
     [ "$status" = 0 ] || fail "$1 truncated: status $status"
-    [ "$(cat "$run/out")" = "done" ] || fail "$1 truncated: other output"
+    [ "$(head -n 1 "$run/out")" = "done" ] || fail "$1 truncated: other output"
+    read -r before all < <(tail -n 1 "$run/out")
     expect_sql "PRAGMA integrity_check" ok
 }
 
 cut run.db-shm
 grep -q "opened the database again" "$run/err" || fail "not a word of the shared memory"
-expect_sql "SELECT count(*) FROM event WHERE op IN ('alloc', 'free')" 1000
+expect_sql "SELECT count(*) FROM event WHERE op IN ('alloc', 'free')" "$all"
 expect_clean ""
 
 cut '*.vsj'
 grep -q "the recording ends here" "$run/err" || fail "not a word of the journal"
-expect_sql "SELECT count(*) BETWEEN 100 AND 450 FROM event WHERE op IN ('alloc', 'free')" 1
+expect_sql "SELECT count(*) BETWEEN 1 AND $before + 50 FROM event WHERE op IN ('alloc', 'free')" 1
 "$BUILD/bin/vramscope" report "$db" >"$run/report"
 [ $? = 3 ] || fail "report: not 3, shown but incomplete"
 grep -q "^GAP: .*the journal was truncated" "$run/report" || fail "the report does not say it: $(cat "$run/report")"
 
 # as the last thing that the program does: the next that is written is that it came to its exit
 for _ in 1 2 3 4 5; do
-    shimmed "$tests/prog_truncate" last "$dir/$((runs + 1))/*.vsj"
+    shimmed "$tests/prog_truncate" last "$dir/$((runs + 1))/*.vsj" "$dir/$((runs + 1))/run.db"
     [ "$status" = 0 ] || fail "the journal truncated last: status $status"
     expect_sql "PRAGMA integrity_check" ok
     "$BUILD/bin/vramscope" report "$db" >"$run/report"

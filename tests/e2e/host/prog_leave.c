@@ -78,8 +78,10 @@ static void *hog(void *stop)
     return NULL;
 }
 
-static void bind_recorder(void)
+/* Binds the recorder's threads to processor 0; returns how many there are by name. */
+static int bind_recorder(void)
 {
+    int bound = 0;
     cpu_set_t first;
     DIR *tasks = opendir("/proc/self/task");
     struct dirent *d;
@@ -90,11 +92,12 @@ static void bind_recorder(void)
         snprintf(path, sizeof path, "/proc/self/task/%s/comm", d->d_name);
         FILE *f = fopen(path, "r");
         if (f && fgets(name, sizeof name, f) && strncmp(name, "vramscope", 9) == 0)
-            sched_setaffinity(atoi(d->d_name), sizeof first, &first);
+            bound += sched_setaffinity(atoi(d->d_name), sizeof first, &first) == 0;
         if (f)
             fclose(f);
     }
     closedir(tasks);
+    return bound;
 }
 
 /* How often another program was given this thread's processor. */
@@ -138,7 +141,8 @@ static void starve(void)
     bool fast = false;
     OK(cuMemAlloc(&p, 4096));
     OK(cuMemFree(p));
-    bind_recorder();
+    for (int i = 0; i < 3000 && bind_recorder() < 2; i++) /* they have their names in a moment */
+        usleep(10000);
     CPU_ZERO(&second);
     CPU_SET(1, &second);
     sched_setaffinity(0, sizeof second, &second);

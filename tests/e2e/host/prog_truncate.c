@@ -2,21 +2,23 @@
 /*
  * prog_truncate - a host to which something happens in mid-run: prog_truncate WHAT [PATTERN]
  *
- *      cut PATTERN   the file that is called so is truncated to nothing; it goes on, and prints "done"
- *      last PATTERN  likewise, and it ends at once
- *      own           it has a handler for SIGBUS itself: prints whether it still has
- *      later         it installs one while a recording runs, and faults: the handler prints, and ends with
- *                    status 5
- *      fault         it touches memory of its own behind the end of a file
- *      sent          it sends itself SIGBUS
+ *      cut PATTERN DATABASE   once there is something in the database, the file that is called so is
+ * truncated to nothing; it goes on, and until that is mended where somebody mends it; prints "done", and how
+ * many events it had made before and at the end last PATTERN DATABASE  likewise, and it ends at once own it
+ * has a handler for SIGBUS itself: prints whether it still has later         it installs one while a
+ * recording runs, and faults: the handler prints, and ends with status 5 fault         it touches memory of
+ * its own behind the end of a file sent          it sends itself SIGBUS
  */
 #include "prog.h"
 #include <fcntl.h>
 #include <glob.h>
 #include <signal.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
+
+static int made; /* events */
 
 static void allocate(int pairs)
 {
@@ -25,8 +27,29 @@ static void allocate(int pairs)
     for (int i = 0; i < pairs; i++) {
         OK(cuMemAlloc(&p, 4096));
         OK(cuMemFree(p));
+        made += 2;
         nanosleep(&pause, NULL);
     }
+}
+
+/* Allocates until the file is there and not empty, for half a minute at most. */
+static void allocate_until(const char *path)
+{
+    struct stat s;
+    for (time_t end = time(NULL) + 30; (stat(path, &s) != 0 || s.st_size == 0) && time(NULL) < end;)
+        allocate(10);
+}
+
+/* Truncates the one file that PATTERN names when the recorder has written to DATABASE; returns its path. */
+static const char *cut(const char *pattern, const char *database)
+{
+    static glob_t found;
+    static char log[4096];
+    snprintf(log, sizeof log, "%s-wal", database);
+    allocate_until(log);
+    CHECK(glob(pattern, 0, NULL, &found) == 0 && found.gl_pathc == 1);
+    CHECK(truncate(found.gl_pathv[0], 0) == 0);
+    return found.gl_pathv[0];
 }
 
 static void handler(int sig)
@@ -49,14 +72,14 @@ static void fault(void)
 int main(int argc, char **argv)
 {
     struct sigaction now;
-    glob_t found;
-    const char *what = argc > 1 ? argv[1] : "";
+    const char *what = argc > 1 ? argv[1] : "", *file = NULL;
     if (strcmp(what, "own") == 0)
         signal(SIGBUS, handler);
     begin();
     allocate(200);
-    if (argc > 2 && glob(argv[2], 0, NULL, &found) == 0)
-        CHECK(found.gl_pathc == 1 && truncate(found.gl_pathv[0], 0) == 0);
+    if (argc > 3)
+        file = cut(argv[2], argv[3]);
+    int before = made;
     if (strcmp(what, "last") == 0)
         return 0;
     if (strcmp(what, "later") == 0)
@@ -66,7 +89,11 @@ int main(int argc, char **argv)
     if (strcmp(what, "sent") == 0)
         raise(SIGBUS);
     allocate(300);
+    if (file && strstr(file, "-shm"))
+        allocate_until(file);
     sigaction(SIGBUS, NULL, &now);
     puts(now.sa_handler == handler ? "has its own handler" : "done");
+    if (file)
+        printf("%d %d\n", before, made);
     return 0;
 }

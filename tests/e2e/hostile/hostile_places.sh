@@ -89,7 +89,7 @@ shim_env=(VRAMSCOPE_RING_EVENTS=1024)
 rm -f "$dir"/journals/*
 before=$(date +%s%N)
 caching "$place/run.db" "$dir/journals" 20000
-[ $((($(date +%s%N) - before) / 1000000)) -lt 4000 ] || fail "a full disk and a full ring held the program up"
+[ $((($(date +%s%N) - before) / 1000000)) -lt 20000 ] || fail "a full disk and a full ring held the program up"
 said 1 "can't write"
 mount -o remount,size=64m "$place"
 "$BUILD/bin/vramscope" recover "$dir"/journals/*.vsj >"$run/recover" 2>&1 || fail "recover: $(cat "$run/recover")"

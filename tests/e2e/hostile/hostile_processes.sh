@@ -70,7 +70,7 @@ expect_sql "SELECT count(*) > 0 FROM event WHERE op = 'alloc'" 1
 shimmed "$tests/prog_hostile" daemonize
 [ "$status" = 0 ] || fail "daemonize: $status"
 for _ in {1..3000}; do
-    [ -n "$(databases)" ] && [ -z "$(find "$run" -name '*.vsj')" ] && break
+    [ -s "$(databases)" ] && [ -z "$(find "$run" -name '*.vsj')" ] && break
     sleep 0.02
 done
 whole

@@ -60,7 +60,7 @@ if [ ! -e /dev/nvidiactl ] && [ ! -e /dev/dxg ]; then
     [ "$(cat asked)" = build ] || fail "without a GPU it sets up '$(cat asked)'"
     says "using the SIMULATED driver"
     [ "$(cat built)" = "build/quick quick /include -DVRAMSCOPE_KERNELS=OFF" ] || fail "without a GPU it builds '$(cat built)'"
-    head -n 1 out | grep -qE '^quickstart: +0 s  part 1 of 2: set up, build, train, report' || fail "it does not begin with what it will do"
+    head -n 1 out | grep -qE '^quickstart: +[0-9]+ s  part 1 of 2: set up, build, train, report' || fail "it does not begin with what it will do"
     says "part 2 of 2: the same training with its loss fused"
     tail -n 1 out | grep -qE "Your own program, where a GPU is: build/quick/bin/vramscope run -o run.db -- python train.py" || fail "it does not end with the line for one's own program"
     says "what would lower the peak"

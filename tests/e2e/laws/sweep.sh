@@ -27,7 +27,7 @@ outcomes() { column "$1/sweep.csv" outcome | tr '\n' ' '; }
 # a point hangs where it takes far longer than one that does not takes here and now: no time is short for every machine
 before=${EPOCHREALTIME/./}
 timeout 60 "$V" sweep -q --simulated -o one --grid batch=2 --grid seq=512 -- "$tests/prog_sizes" '{batch}' '{seq}' "$word" >out 2>err || fail "one point: $(cat err)"
-patience=$((1 + 10 * (${EPOCHREALTIME/./} - before) / 1000000))s
+patience=$((5 + 10 * (${EPOCHREALTIME/./} - before) / 1000000))s
 
 # outcomes: beyond 4096 tokens it hangs, or crashes, or runs out of memory
 for how in hang crash oom; do

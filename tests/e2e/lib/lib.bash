@@ -82,6 +82,11 @@ undisturbed() {
 # What nothing is heard of for 50 ms counts as direct: whether no allocation waited for its report as long as that.
 heard_of="SELECT max(gap) < 40000000 FROM (SELECT op, lag(op) OVER w AS before, t_ns - lag(t_ns) OVER w AS gap FROM event
     WHERE op IN ('alloc', 'phys_create', 'block_alloc') WINDOW w AS (ORDER BY seq)) WHERE op = 'block_alloc' OR before = 'phys_create'"
+# The driver is asked at the end for as long as 50 ms: whether it has answered since what is reserved last moved.
+asked_last="SELECT (SELECT max(t_ns) FROM sample WHERE device = 0) >
+    (SELECT max(t_ns) FROM (SELECT t_ns, reserved_bytes <> lag(reserved_bytes, 1, -1) OVER (ORDER BY seq) AS moved FROM event WHERE device = 0 AND op <> 'sample') WHERE moved)"
+# What a context, a module or a limit takes is asked within 20 ms, and 50 in all: whether each was answered.
+answered="SELECT count(*) = 0 FROM event WHERE op IN ('context_create', 'context_destroy', 'module_load', 'module_unload', 'limit') AND size_bytes IS NULL"
 
 ask() {
     [ -f "$db" ] || fail "no database was written ($db)"

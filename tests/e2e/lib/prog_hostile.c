@@ -13,6 +13,7 @@
 #include <signal.h>
 #include <spawn.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -161,6 +162,8 @@ static void threads(void)
 }
 
 /* (A driver that has ended refuses: that is not this program's end too.) */
+static atomic_bool paired;
+
 static void *pairs_while_they_last(void *unused)
 {
     CUdeviceptr p;
@@ -168,6 +171,7 @@ static void *pairs_while_they_last(void *unused)
     OK(cuCtxSetCurrent(context));
     while (cuMemAlloc(&p, 4096) == CUDA_SUCCESS) {
         cuMemFree(p);
+        paired = true;
         usleep(20);
     }
     return NULL;
@@ -182,6 +186,8 @@ static void leave(void)
         pthread_t t;
         CHECK(pthread_create(&t, NULL, pairs_while_they_last, NULL) == 0);
     }
+    while (moment_ms >= 20 && !paired) /* so long after the first, and earlier ones while there is none yet */
+        usleep(1000);
     nanosleep(&moment, NULL);
 }
 

@@ -57,6 +57,22 @@ static int give_function(void *python)
     return set(module("__main__"), "allocate", make(&method, NULL, NULL));
 }
 
+/* Until stderr, which is a file, has the word of the recorder's: half a minute at most. */
+static void wait_for_word(const char *word)
+{
+    static char text[65536];
+    for (int i = 0; i < 3000; i++) {
+        FILE *f = fopen("/proc/self/fd/2", "r");
+        size_t n = f ? fread(text, 1, sizeof text - 1, f) : 0;
+        text[n] = '\0';
+        if (f)
+            fclose(f);
+        if (strstr(text, word))
+            return;
+        usleep(10000);
+    }
+}
+
 int main(int argc, char **argv)
 {
     void *python = NULL;
@@ -77,7 +93,7 @@ int main(int argc, char **argv)
     int (*end)(void) = (int (*)(void))dlsym(python, "Py_FinalizeEx");
     begin(0);
     if (late)
-        usleep(500000);
+        wait_for_word("Python frames of CPython");
     int status = open_driver() || give_function(python) || run(program, NULL);
     if (strcmp(argv[argc - 1], "end") == 0) {
         status |= end();

@@ -18,11 +18,11 @@ expect_sql "SELECT count(*) FROM event WHERE op = 'free'" 1100
 # Once there is anything in the database, it is open in the drain thread's own table and in nobody else's (Linux 5.9): while it is
 # empty, the host's thread may be taking the name, which opens and closes the file.  A tiny limit of the host's on descriptors is
 # none for us.
-own_table() {
+look() { # sets table
     new_run
     env LD_PRELOAD="$shim" VRAMSCOPE_OUTPUT="$db" VRAMSCOPE_JOURNAL_DIR="$run" "$@" bash -c 'ulimit -n 10; exec "$0"' "$tests/prog_idle" \
         >"$run/out" 2>"$run/err" </dev/null &
-    local pid=$! task table="" comm
+    local pid=$! task comm
     while [ -e /proc/$pid/exe ]; do # not that of a process that has ended
         sleep 0.01
         [ -s "$db" ] || continue
@@ -32,9 +32,17 @@ own_table() {
     done
     wait $pid || fail "prog_idle with 10 descriptors: status $?: $(cat "$run/err")"
     ! grep -q vramscope "$run/err" || fail "prog_idle with 10 descriptors: a word"
-    [ -n "$table" ] || fail "the database was open nowhere"
+    [ -n "$table" ] || return # nobody looked at the right moment
     [ -z "${table// vramscope/}" ] || fail "the database was open in:$table"
     expect_clean
+}
+own_table() {
+    table=""
+    for _ in 1 2 3 4 5; do
+        look "$@"
+        [ -z "$table" ] || return 0
+    done
+    fail "the database was open nowhere"
 }
 if [ "$(printf '5.9\n%s\n' "$(uname -r)" | sort -V | head -n 1)" = 5.9 ]; then
     own_table env VRAMSCOPE_SAMPLE_MS=100

@@ -27,7 +27,9 @@ for after in 0 0.03 0.1 0.2 0.3 0.5 0.9; do
     # a free is written before its call
     [ "${got#* }" -ge "$frees" ] && [ "${got#* }" -le $((frees + 4)) ] || fail "after $after s: $frees frees, recorded $got"
     expect_sql "PRAGMA integrity_check" ok
-    expect_sql "SELECT count(*) FROM loss WHERE events > 0" 0
+    # a thread that is killed between taking its place in the ring and filling it costs that event
+    expect_sql "SELECT count(*) FROM loss WHERE events > 0 AND code <> 'dead_slot'" 0
+    expect_sql "SELECT ifnull(sum(events), 0) <= 4 FROM loss WHERE code = 'dead_slot'" 1
     expect_sql "SELECT count(*) FROM mismatch" 0
     expect_sql "SELECT max(allocated_bytes) <= 4 * 4096, min(allocated_bytes) >= 0 FROM event" '1|1'
 done

@@ -18,7 +18,7 @@ kill_at() { # MODE RING SECONDS
         "$tests/prog_caching" "$1" 0 forever >"$run/out" 2>"$run/err" </dev/null &
     pid=$!
     for ((i = 0; i < 500; i++)); do
-        [ -z "$(find "$run" -name '*.vsj')" ] || break
+        [ -z "$(head -c 8 "$run"/*.vsj 2>/dev/null | tr -d '\0')" ] || break # whose first bytes are written last
         sleep 0.01
     done
     sleep "$3"

@@ -91,7 +91,7 @@ static void give(struct block *b)
 
 static void no_word_is_ever_anothers(void)
 {
-    alarm(80); /* the thread sanitizer looks at every word */
+    alarm(240); /* the thread sanitizer looks at every word */
     open_arena(512 * MIB);
     OK(cuCtxSetCurrent(cuda.context));
     for (int i = 0; i < STREAMS; i++) {

@@ -115,7 +115,7 @@ static int look_in_child(uint64_t address)
     struct vs_arena_block block;
     struct vs_arena_stats stats;
     uint64_t other;
-    alarm(10);
+    alarm(60);
     if (vs_arena_malloc(arena, 0, 512, &other) != VS_BACKING_NOT_INITIALIZED)
         return 1;
     if (vs_arena_find(arena, address, &block))
@@ -163,7 +163,7 @@ static void a_child_forked_inside_of_it_comes_out_of_it(void **state)
 {
     uint64_t address = 0;
     make_arena(create_and_fork);
-    alarm(20);
+    alarm(60);
     int status = vs_arena_malloc(arena, 0, 4096, &address);
     if (forked == 0)
         _exit(status != 0 ? 10 : look_in_child(address));

@@ -46,7 +46,7 @@ static void a_forks_child_does_not_keep_the_name(void **state)
     end(&g);
     time_t began = time(NULL);
     assert_int_equal(ask_once(&g.where, 7, &status), -ECONNREFUSED);
-    assert_true(time(NULL) - began < 5);
+    assert_true(time(NULL) - began < 9);
     kill(child, SIGKILL);
 }
 
@@ -58,7 +58,7 @@ static void a_program_that_closes_everything_ends_it(void **state)
     next_act(&g);
     time_t began = time(NULL);
     assert_int_equal(ask_once(&g.where, 7, &status), -ECONNREFUSED);
-    assert_true(time(NULL) - began < 5);
+    assert_true(time(NULL) - began < 9);
     struct vs_passing_address anew = next_act(&g);
     assert_int_not_equal(anew.name, g.where.name);
     assert_int_equal(take_all(&anew), PIECES);
@@ -107,7 +107,7 @@ static void a_giver_who_may_open_no_more_answers_later(void **state)
     assert_int_equal(next_act(&g).name, 1);
     time_t began = time(NULL);
     assert_int_equal(take_all(&g.where), PIECES);
-    assert_true(time(NULL) - began < 5);
+    assert_true(time(NULL) - began < 9);
     end(&g);
 }
 
@@ -172,7 +172,7 @@ static void too_many_on_their_way_are_waited_for(void **state)
     close(second);
     time_t began = time(NULL);
     assert_int_equal(take_all(&g.where), PIECES);
-    assert_true(time(NULL) - began < 5);
+    assert_true(time(NULL) - began < 9);
     assert_int_equal(waitpid(pid, NULL, 0), pid);
     end(&g);
 }

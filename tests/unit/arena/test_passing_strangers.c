@@ -109,7 +109,7 @@ static void who_knows_the_name_alone_is_refused_and_told_nothing(void **state)
     assert_int_equal(in_child(0, is_refused, &g.where), 0);
     if (geteuid() == 0)
         assert_int_equal(in_child(65534, is_refused, &g.where), 0);
-    assert_true(time(NULL) - began < 5);
+    assert_true(time(NULL) - began < 9);
     assert_int_equal(take_all(&g.where), PIECES);
     end(&g);
 }
@@ -220,7 +220,7 @@ static void a_flood_of_strangers_keeps_nobody_out(void **state)
     usleep(200000);
     time_t began = time(NULL);
     uint32_t right = take_all(&g.where);
-    assert_true(time(NULL) - began < 5);
+    assert_true(time(NULL) - began < 9);
     for (unsigned i = 0; i < 4; i++) {
         kill(pid[i], SIGKILL);
         waitpid(pid[i], NULL, 0);
@@ -356,7 +356,7 @@ static int ask_squatter(const struct vs_passing_address *where, enum squat how)
     unsigned were_open = open_files();
     time_t began = time(NULL);
     int error = ask_once(where, 7, &status);
-    assert_true(time(NULL) - began < 5);
+    assert_true(time(NULL) - began < 9);
     assert_int_equal(open_files(), were_open);
     assert_int_equal(waitpid(pid, &ended, 0), pid);
     assert_int_equal(ended, 0);

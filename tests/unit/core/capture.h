@@ -34,6 +34,13 @@ static inline const char *capture_end(void)
     return text;
 }
 
+/* Waits until anything was said, for half a minute at most. */
+static inline void capture_await(void)
+{
+    for (int i = 0; i < 3000 && lseek(capture_file, 0, SEEK_END) == 0; i++)
+        usleep(10000);
+}
+
 static inline int lines_in(const char *text)
 {
     int n = 0;

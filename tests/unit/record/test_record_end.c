@@ -39,7 +39,7 @@ IN_CHILD(a_database_that_fails_is_said_once_and_loses_nothing_when_it_comes_back
     capture_begin();
     for (uint64_t i = 0; i < 1000; i++)
         alloc(i);
-    usleep(300000);
+    capture_await();
     writer_error = 0;
     settle();
     const char *said = capture_end();

@@ -254,7 +254,7 @@ static void blocks_of_ended_threads_are_given_back(void **state)
         pthread_create(&thread, NULL, cold_on_small_stack, &stack);
         pthread_join(thread, NULL);
     }
-    for (int i = 0; i < 50 && vs_blocks_count() > 1;
+    for (int i = 0; i < 5000 && vs_blocks_count() > 1;
          i++) { /* a joined thread's id may live on for a moment */
         usleep(1000);
         for (int round = 0; round < 64; round++)

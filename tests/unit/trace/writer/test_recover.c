@@ -352,7 +352,7 @@ static void what_is_no_file_is_not_waited_for(void **state)
     in_dir(fifo, "fifo.vsj");
     killed(&job, "fifo-for-database");
     assert_int_equal(mkfifo(job.db, 0600), 0);
-    alarm(20);
+    alarm(120);
     assert_int_equal(recover(&job, NULL), -EPERM);
     assert_non_null(strstr(job.why, "is no regular file"));
     assert_int_equal(mkfifo(fifo, 0600), 0);
