@@ -26,7 +26,7 @@ done
 # a child that walks itself hangs without the shim, too, where the loader had its lock; with it hardly more often, and not nearly always, as where
 # our walks are not kept apart from forks (51 to 58 of 60): the least of a few tries, since it depends on moments
 least=60
-for _ in 1 2 3; do
+for _ in 1 2 3 4 5; do
     "$tests/prog_forks" "$dir/plugin.so" 60 walk >"$dir/without" 2>&1 || fail "without the shim: $(cat "$dir/without")"
     shimmed "$tests/prog_forks" "$dir/plugin.so" 60 walk
     [ "$status" = 0 ] && [ -n "$(hung)" ] || fail "walking: status $status, $(cat "$run/out" "$run/err")"

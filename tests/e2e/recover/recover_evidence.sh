@@ -80,14 +80,14 @@ mkdir "$dir/kept"
 cp "$journal" "$dir/kept.vsj"
 cp "$dir"/run.db* "$dir/kept"
 stages=0 finished=0 partly=0
-for ((n = 1; ; n += 1 + n / 2)); do
+killed_at() { # N: in front of that change; false where there is none
     rm -f "$dir"/run.db*
     cp "$dir"/kept/run.db* "$dir"
     cp "$dir/kept.vsj" "$journal"
-    (LD_PRELOAD=$dir/kill_at.so KILL_AT=$n "$V" recover "$journal") >"$dir/out" 2>"$dir/err"
+    (LD_PRELOAD=$dir/kill_at.so KILL_AT=$1 "$V" recover "$journal") >"$dir/out" 2>"$dir/err"
     status=$?
-    [ $status != 0 ] || break
-    [ $status = 137 ] || fail "recovery killed at change $n: $status: $(cat "$dir/err")"
+    [ $status != 0 ] || return 1
+    [ $status = 137 ] || fail "recovery killed at change $1: $status: $(cat "$dir/err")"
     stages=$((stages + 1))
     rm -rf "$dir/container" && mkdir "$dir/container" && cp "$dir"/run.db* "$dir/container" # without the journal
     mv "$journal" "$dir/aside.vsj" 2>/dev/null
@@ -95,22 +95,31 @@ for ((n = 1; ; n += 1 + n / 2)); do
     status=$?
     db=$dir/container/run.db
     case $status in
-    0)  [ "$(allocations)" = 24000 ] || fail "killed at change $n: called complete with $(allocations) of 24000"
+    0)  [ "$(allocations)" = 24000 ] || fail "killed at change $1: called complete with $(allocations) of 24000"
         finished=$((finished + 1)) ;;
-    2)  grep -q "is empty: its process recorded nothing, or its journal is gone" "$dir/err" || fail "killed at change $n: $(cat "$dir/err")" ;;
-    3)  head -n 1 "$dir/report" | grep -Eq "^$gone" || fail "killed at change $n: $(head -n 1 "$dir/report")"
+    2)  grep -q "is empty: its process recorded nothing, or its journal is gone" "$dir/err" || fail "killed at change $1: $(cat "$dir/err")" ;;
+    3)  head -n 1 "$dir/report" | grep -Eq "^$gone" || fail "killed at change $1: $(head -n 1 "$dir/report")"
         [ "$(allocations)" = 0 ] || partly=$((partly + 1)) ;;
-    *)  fail "killed at change $n: report: $status" ;;
+    *)  fail "killed at change $1: report: $status" ;;
     esac
     [ ! -e "$dir/aside.vsj" ] || mv "$dir/aside.vsj" "$journal"
     db=$dir/run.db
-    "$V" report "$db" >"$dir/report" 2>"$dir/err" || fail "repeated after change $n: $(cat "$dir/report" "$dir/err")"
-    [ "$(allocations)" = 24000 ] || fail "repeated after change $n: $(allocations) of 24000"
+    "$V" report "$db" >"$dir/report" 2>"$dir/err" || fail "repeated after change $1: $(cat "$dir/report" "$dir/err")"
+    [ "$(allocations)" = 24000 ] || fail "repeated after change $1: $(allocations) of 24000"
     expect_sql "SELECT count(*) FROM loss" 0
+}
+last=0
+for ((n = 1; ; n += 1 + n / 2)); do
+    killed_at $n || break
+    last=$n
+done
+# the last change is found, if the steps have left out all those after the last commit
+while [ $finished = 0 ] && [ $((n - last)) -gt 1 ]; do
+    if killed_at $(((n + last) / 2)); then last=$(((n + last) / 2)); else n=$(((n + last) / 2)); fi
 done
 [ $stages -ge 10 ] || fail "only $stages stages"
-[ $finished -ge 1 ] && [ $partly -ge 1 ] && reached=1
-[ "${reached:-}" ] || fail "$stages stages, $partly in the middle, $finished finished"
+[ $finished -ge 1 ] && [ $partly -ge 1 ] || fail "$stages stages, $partly in the middle, $finished finished"
+rm -f "$journal" # of a recovery that was killed in front of its end
 
 # the same with a limit on the size of files, as with a full disk: one line says so, and then all is there
 killed_early "$dir/full.db"
