@@ -25,6 +25,7 @@
  */
 #include "chunk.h"
 #include "cuda.h"
+#include "memo.h"
 #include "slab.h"
 
 enum {
@@ -143,6 +144,7 @@ static void place_chunk(struct cuda_plan *plan, int64_t n, uint64_t room)
 struct estimates {
     const struct lce_slab_shape *theirs;
     const struct lce_chunk_shape *ours; /* NULL: they are cuBLASLt's */
+    struct lce_memo *memo;              /* of dweight's times, or NULL */
 };
 
 /* The plan's, where it borrows rows for CHUNK tokens. */
@@ -165,14 +167,26 @@ static double chunks_seconds(const struct cuda_plan *plan, const struct estimate
     return lce_own_seconds(&shape, chunk);
 }
 
-/* The dweight of CLASSES of these. */
-static double again_seconds(const struct cuda_plan *plan, const struct estimates *e, int64_t block,
-                            int64_t classes, int64_t columns)
+static double estimate_again(const struct cuda_plan *plan, const struct estimates *e, int64_t block,
+                             int64_t classes, int64_t columns)
 {
     if (!e->ours)
         return lce_again_seconds(e->theirs, block, classes, columns);
     const struct lce_chunk_shape shape = own_shape(plan, e, block);
     return lce_own_again_seconds(&shape, block, classes, columns);
+}
+
+/* The dweight of CLASSES of these.  Of the plan it depends on whether odds are lent alone. */
+static double again_seconds(const struct cuda_plan *plan, const struct estimates *e, int64_t block,
+                            int64_t classes, int64_t columns)
+{
+    bool known;
+    if (!e->memo)
+        return estimate_again(plan, e, block, classes, columns);
+    double *seconds = lce_memo_at(e->memo, block, columns, 2 * classes + plan->lends_odds, &known);
+    if (!known)
+        *seconds = estimate_again(plan, e, block, classes, columns);
+    return *seconds;
 }
 
 /* ---- the stages ---- */
@@ -366,22 +380,33 @@ static struct search best_chunk(struct cuda_plan *plan, const struct estimates *
 /* Gradients are more exact with odds than with logits, so these may take so much longer. */
 static const double odds_worth = 1.03;
 
+/* Sets what belongs to the fastest chunk, with odds or without; returns it, 0 if none is faster than BEFORE.
+ */
+static int64_t choose_chunk(struct cuda_plan *plan, const struct estimates *e, int64_t chunk, bool given,
+                            uint64_t budget, double before)
+{
+    struct search best = best_chunk(plan, e, chunk, given, budget, before);
+    if (e->ours && plan->odds) {
+        const double longer = best.seconds * odds_worth, most = longer < before ? longer : before;
+        plan->lends_odds = true;
+        const struct search odds = best_chunk(plan, e, chunk, given, budget, most);
+        plan->lends_odds = odds.chunk > 0;
+        best = odds.chunk ? odds : best;
+    }
+    if (best.chunk)
+        try_chunk(plan, e, best.chunk, budget, 1e30);
+    return best.chunk;
+}
+
 bool cuda_borrow_choose(struct cuda_plan *plan, const struct lce_slab_shape *shape,
                         const struct lce_chunk_shape *own, int64_t *chunk, bool given, uint64_t budget,
                         double before)
 {
-    const struct estimates e = {shape, own};
-    struct search best = best_chunk(plan, &e, *chunk, given, budget, before);
-    if (own && plan->odds) {
-        const double longer = best.seconds * odds_worth, most = longer < before ? longer : before;
-        plan->lends_odds = true;
-        const struct search odds = best_chunk(plan, &e, *chunk, given, budget, most);
-        plan->lends_odds = odds.chunk > 0;
-        best = odds.chunk ? odds : best;
-    }
-    if (best.chunk) {
-        try_chunk(plan, &e, best.chunk, budget, 1e30);
-        *chunk = best.chunk;
+    const struct estimates e = {shape, own, lce_memo_new()};
+    const int64_t found = choose_chunk(plan, &e, *chunk, given, budget, before);
+    free(e.memo);
+    if (found) {
+        *chunk = found;
         return true;
     }
     plan->borrowed = plan->stage_count = 0;

@@ -31,33 +31,36 @@ bool lce_worth_splitting(int64_t m, int64_t n, int processors)
     return 3 * above(m, 128) * above(n, 256) <= processors;
 }
 
-/* Seconds of all rounds of tiles of A x B, with the sum over k split.  Small tiles load more for each
- * operation.
- */
+/* Seconds of all rounds of tiles of A x B, of which M x N has so many by so many, with the sum over k split.
+ * Small tiles load more for each operation. */
 static double tiled(int processors, int64_t m, int64_t n, int64_t k, int64_t split, int a, int b)
 {
     const double full = 128.0 * 256 / (128 + 256), load = (double)a * b / (a + b) / full;
     const double rate = flops / processors * (load < 1 ? sqrt(load) : 1);
-    const int64_t rounds = above(above(m, a) * above(n, b) * split, processors);
-    const double seconds = (double)rounds * 2.0 * a * b * (double)k / (double)split / rate;
-    if (split == 1)
-        return seconds;
-    return seconds * 1.02 + 8.0 * (double)(m * n * split) / bytes; /* partial sums, written and read */
+    const int64_t rounds = above(m * n * split, processors);
+    return (double)rounds * 2.0 * a * b * (double)k / (double)split / rate;
 }
 
 /* Likewise, with the best of the tiles that matrix libraries have. */
 double lce_product_seconds(int processors, int64_t m, int64_t n, int64_t k, uint64_t scratch)
 {
     double best = 1e30;
-    const bool splits = lce_worth_splitting(m, n, processors);
-    for (int64_t split = 1; split <= (splits ? SPLITS : 1); split++) {
-        if (split > 1 && 4 * (uint64_t)(m * n * split) > scratch)
-            break;
-        for (int a = 64; a <= 256; a += 64)
+    int64_t across[9], most = lce_worth_splitting(m, n, processors) ? SPLITS : 1;
+    for (int b = 64; b <= 256; b += 32)
+        across[b / 32] = above(n, b);
+    for (int64_t split = 1; split <= most && (split == 1 || 4 * (uint64_t)(m * n * split) <= scratch);
+         split++) {
+        double fastest = 1e30;
+        for (int a = 64; a <= 256; a += 64) {
+            const int64_t down = above(m, a);
             for (int b = 64; b <= 256 && a * b <= 192 * 192; b += 32) {
-                double seconds = tiled(processors, m, n, k, split, a, b);
-                best = seconds < best ? seconds : best;
+                const double seconds = tiled(processors, down, across[b / 32], k, split, a, b);
+                fastest = seconds < fastest ? seconds : fastest;
             }
+        }
+        if (split > 1) /* partial sums, written and read */
+            fastest = fastest * 1.02 + 8.0 * (double)(m * n * split) / bytes;
+        best = fastest < best ? fastest : best;
     }
     return best;
 }
@@ -65,8 +68,9 @@ double lce_product_seconds(int processors, int64_t m, int64_t n, int64_t k, uint
 /* Output that is added to is read and written tile by tile, in short runs, which is slower than BYTES. */
 double lce_adding_seconds(double arithmetic, double traffic)
 {
-    const double power = 2.5, moving = traffic / 2.5e12;
-    return pow(pow(arithmetic, power) + pow(moving, power), 1 / power);
+    const double moving = traffic / 2.5e12, a = arithmetic * arithmetic * sqrt(arithmetic),
+                 b = moving * moving * sqrt(moving);
+    return pow(a + b, 1 / 2.5); /* a norm of both, of power 2.5 */
 }
 
 /* The time that the last classes, which the matrix library does not process, add to a chunk. */

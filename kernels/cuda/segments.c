@@ -26,6 +26,7 @@
  */
 #include "chunk.h"
 #include "cuda.h"
+#include "memo.h"
 #include "slab.h"
 
 enum {
@@ -123,6 +124,8 @@ struct search {
     struct cuda_plan *plan;            /* a copy, for trying */
     size_t begin, end;                 /* the segment's part of the workspace */
     int64_t forced;                    /* classes of a slab, or 0 */
+    int64_t rounds;                    /* tiles of all rounds that were considered for the block */
+    struct lce_memo *memo;             /* of times of blocks, or NULL */
     struct cuda_segment best;
     double seconds, each; /* of the best, of a token of it; each < 0: none yet */
 };
@@ -133,7 +136,7 @@ static bool fits(struct search *s, int64_t columns)
     return place(s->plan, s->begin) <= s->end;
 }
 
-static double block_seconds(const struct search *s, int64_t block)
+static double estimate_block(const struct search *s, int64_t block)
 {
     const int64_t columns = s->plan->columns;
     if (!s->own)
@@ -141,6 +144,17 @@ static double block_seconds(const struct search *s, int64_t block)
     return s->plan->pass == DINPUT_PASS    ? lce_own_dinput_seconds(s->own, block, columns)
            : s->plan->pass == DWEIGHT_PASS ? lce_own_dweight_seconds(s->own, block, columns)
                                            : lce_own_block_seconds(s->own, block, columns);
+}
+
+static double block_seconds(const struct search *s, int64_t block)
+{
+    bool known;
+    if (!s->memo)
+        return estimate_block(s, block);
+    double *seconds = lce_memo_at(s->memo, block, s->plan->columns, s->plan->pass, &known);
+    if (!known)
+        *seconds = estimate_block(s, block);
+    return *seconds;
 }
 
 static void consider(struct search *s, int64_t columns)
@@ -160,13 +174,14 @@ static void consider(struct search *s, int64_t columns)
     s->each = each;
 }
 
-/* Considers slabs of at most MOST classes whose logits are whole rounds of our product's tiles. */
+/* Considers slabs of at most MOST classes whose logits are whole rounds of our product's tiles, but those
+ * that were considered for this block before: where it lies changes no time. */
 static void consider_rounds(struct search *s, int64_t most)
 {
     const int64_t clusters = cuda_of(s->plan)->processors / 2, height = 2 * LCE_TILE_M,
                   rows = (s->plan->chunk + height - 1) / height;
-    for (int64_t tiles = clusters; tiles / rows * LCE_TILE_CLASSES <= most; tiles += clusters)
-        consider(s, tiles / rows * LCE_TILE_CLASSES);
+    for (; (s->rounds + clusters) / rows * LCE_TILE_CLASSES <= most; s->rounds += clusters)
+        consider(s, (s->rounds + clusters) / rows * LCE_TILE_CLASSES);
 }
 
 /* Considers the widest slab for the plan's block, and slabs of equal width.  Those of ours are narrower than
@@ -219,6 +234,7 @@ static void next_segment(struct search *s, int64_t first, int64_t end, int64_t g
     s->plan->rows_in = s->own ? IN_DINPUT : IN_WORKSPACE;
     for (int64_t n = left < most ? left : most; n >= 1; n = next_block(s, n)) {
         const int64_t many = 1 + left / SHARE / n, blocks = many < left / n ? many : left / n;
+        s->rounds = 0;
         for (int i = 0; i < 4; i++) {
             s->plan->from = first;
             s->plan->rows = first + blocks * n;
@@ -244,6 +260,7 @@ static void next_dweight(struct search *s, int64_t first, int64_t end, int64_t g
     s->plan->from = first;
     s->plan->rows = end;
     for (int64_t n = given ? given : end - first; n >= 1; n = next_block(s, n)) {
+        s->rounds = 0;
         for (int i = 0; i < 4; i++) {
             s->plan->chunk = s->plan->last = n;
             s->plan->rows_in = places[i][0];
@@ -378,23 +395,30 @@ static double try_segments(struct cuda_plan *plan, struct search *s, int64_t chu
 /* As in borrow.c: gradients are more exact with odds than with logits, so these may take so much longer. */
 static const double odds_worth = 1.03;
 
+/* Sets the segments, with odds or without; whether there are any that are faster than BEFORE. */
+static bool choose_kind(struct cuda_plan *plan, struct search *s, int64_t chunk, bool given, uint64_t budget,
+                        double before)
+{
+    plan->lends_odds = false;
+    const double seconds = try_segments(plan, s, chunk, given, budget, before);
+    if (!s->own || !plan->odds)
+        return seconds >= 0;
+    const double most = seconds < 0 ? before : seconds * odds_worth;
+    plan->lends_odds = true;
+    plan->lends_odds = try_segments(plan, s, chunk, given, budget, most) >= 0;
+    if (!plan->lends_odds && seconds >= 0)
+        try_segments(plan, s, chunk, given, budget, before);
+    return plan->lends_odds || seconds >= 0;
+}
+
 bool cuda_segments_choose(struct cuda_plan *plan, const struct lce_slab_shape *shape,
                           const struct lce_chunk_shape *own, int64_t *chunk, bool given, uint64_t budget,
                           double before)
 {
-    struct search s = {.shape = shape, .own = own};
-    plan->lends_odds = false;
-    double seconds = try_segments(plan, &s, *chunk, given, budget, before);
-    if (own && plan->odds) {
-        const double most = seconds < 0 ? before : seconds * odds_worth;
-        plan->lends_odds = true;
-        const double with = try_segments(plan, &s, *chunk, given, budget, most);
-        plan->lends_odds = with >= 0;
-        if (with < 0 && seconds >= 0)
-            try_segments(plan, &s, *chunk, given, budget, before);
-        seconds = with < 0 ? seconds : with;
-    }
-    if (seconds < 0) {
+    struct search s = {.shape = shape, .own = own, .memo = lce_memo_new()};
+    const bool found = choose_kind(plan, &s, *chunk, given, budget, before);
+    free(s.memo);
+    if (!found) {
         plan->segment_count = 0;
         plan->in_place = plan->two_passes = false;
         return false;

@@ -54,10 +54,8 @@ static double gradients(const struct lce_slab_shape *s, int64_t n, int64_t c)
 
 static double one_slab(const struct lce_slab_shape *s, int64_t n, int64_t c, bool again)
 {
-    double seconds = launches + forward(s, n, c);
-    if (s->gradients)
-        seconds += gradients(s, n, c) + (again ? forward(s, n, c) : 0);
-    return seconds;
+    const double logits = forward(s, n, c);
+    return launches + logits + (s->gradients ? gradients(s, n, c) + (again ? logits : 0) : 0);
 }
 
 static double one_block(const struct lce_slab_shape *s, int64_t n, int64_t columns)

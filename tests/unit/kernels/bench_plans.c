@@ -1,0 +1,177 @@
+/*
+ * bench_plans.c - what the host takes to make a plan of the CUDA back end, on stand-ins for the driver and
+ * cuBLASLt.
+ *
+ *      bench_plans [ROUNDS]            ms of a processor for plans of twelve shapes within five budgets, with
+ *                                      dweight written, and added to: each the median of ROUNDS (5)
+ *      bench_plans random SEED COUNT   problems at random, a line each with a number of all that was chosen:
+ *                                      builds that choose the same print the same
+ */
+#define _GNU_SOURCE
+#include "lce_cuda_kit.h"
+
+#include <math.h>
+#include <time.h>
+
+static double now_ms(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+    return (double)t.tv_sec * 1e3 + (double)t.tv_nsec / 1e6;
+}
+
+static int by_size(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static double median_ms(const struct lce_problem *p, uint64_t budget, int rounds)
+{
+    double took[99];
+    for (int i = 0; i < rounds; i++) {
+        took[i] = now_ms();
+        cuda_plan_destroy(plan_of(p, LCE_AUTO, 0, budget));
+        took[i] = now_ms() - took[i];
+    }
+    qsort(took, (size_t)rounds, sizeof *took, by_size);
+    return took[rounds / 2];
+}
+
+static void time_shapes(int rounds)
+{
+    static const int64_t shapes[][3] = {{1000, 3584, 151646},   {5003, 2048, 50257},  {16384, 3072, 128256},
+                                        {8192, 4096, 128256},   {65536, 1024, 50304}, {20000, 640, 49152},
+                                        {131072, 4096, 128256}, {4096, 2304, 256000}, {777, 5120, 152064},
+                                        {12345, 2048, 64128},   {3001, 768, 50257},   {8192, 2048, 32000}};
+    static const uint64_t budgets[] = {0, 2, 16, 61, 200};
+    printf("%-20s %17s %17s %17s %17s %17s\n", "tokens x H x V", "no budget", "2 MiB", "16 MiB", "61 MiB",
+           "200 MiB");
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
+        char name[64];
+        snprintf(name, sizeof name, "%dx%dx%d", (int)shapes[i][0], (int)shapes[i][1], (int)shapes[i][2]);
+        printf("%-20s", name);
+        for (size_t b = 0; b < sizeof budgets / sizeof *budgets; b++) {
+            struct lce_problem p = problem_of(shapes[i][0], shapes[i][1], shapes[i][2], LCE_BF16, 0);
+            const uint64_t least = 32 * (uint64_t)p.tokens, asked = budgets[b] << 20;
+            const uint64_t budget = asked && asked < least ? least : asked;
+            p.wants &= ~(uint32_t)LCE_WANT_GRAD_BIAS;
+            const double written = median_ms(&p, budget, rounds);
+            p.grad_weight_dtype = LCE_F32;
+            p.grad_weight_beta = 1;
+            printf(" %9.2f %7.2f", written, median_ms(&p, budget, rounds));
+        }
+        putchar('\n');
+    }
+}
+
+/* ---- the same choices ---- */
+
+static uint64_t mix(uint64_t sum, const void *data, size_t size)
+{
+    for (size_t i = 0; i < size; i++)
+        sum = (sum ^ ((const unsigned char *)data)[i]) * UINT64_C(1099511628211);
+    return sum;
+}
+
+static uint64_t choices(const struct cuda_plan *c)
+{
+    uint64_t sum = UINT64_C(14695981039346656037);
+#define MIX(field) sum = mix(sum, &(field), sizeof(field))
+    MIX(c->layout), MIX(c->rows), MIX(c->chunk), MIX(c->last), MIX(c->columns), MIX(c->tail), MIX(c->stride);
+    MIX(c->g_stride), MIX(c->borrowed), MIX(c->rest_size), MIX(c->logits_in), MIX(c->sums_in),
+        MIX(c->rows_in);
+    MIX(c->parts_in), MIX(c->own), MIX(c->exponents), MIX(c->odds), MIX(c->lends_odds), MIX(c->in_place);
+    MIX(c->two_passes), MIX(c->base.info.workspace_size), MIX(c->base.info.chunk_tokens),
+        MIX(c->base.info.mode);
+    for (int i = 0; i < c->stage_count; i++) {
+        MIX(c->stages[i].begin), MIX(c->stages[i].end), MIX(c->stages[i].columns), MIX(c->stages[i].block);
+        MIX(c->stages[i].lent);
+    }
+    for (int i = 0; i < c->segment_count; i++) {
+        MIX(c->segments[i].begin), MIX(c->segments[i].end), MIX(c->segments[i].block),
+            MIX(c->segments[i].columns);
+        MIX(c->segments[i].pass), MIX(c->segments[i].logits_in), MIX(c->segments[i].sums_in);
+        MIX(c->segments[i].rows_in);
+    }
+    return sum;
+}
+
+/* One of COUNT. */
+static int64_t any(int64_t count)
+{
+    return lrand48() % count;
+}
+
+/* From LEAST to LEAST * TIMES, as many of each order of magnitude. */
+static int64_t any_size(double least, double times)
+{
+    return (int64_t)(least * exp(drand48() * log(times)));
+}
+
+static struct lce_problem any_problem(void)
+{
+    static const int64_t vocabularies[] = {32000,  50257,  50304,  64128,  100352, 128256,
+                                           129280, 151646, 151936, 202048, 256000, 262144};
+    const int64_t vocab = any(3) ? vocabularies[any(12)] : any_size(1, 300000),
+                  hidden = any(8) ? 64 * (1 + any(100)) : 1 + any(5000), dtype = any(12);
+    const uint32_t flags = (any(6) ? 0 : LCE_F32_LOGITS) | (any(6) ? 0 : LCE_F32_ACCUMULATE);
+    struct lce_problem p = problem_of(any_size(1, 200000), hidden, vocab,
+                                      dtype > 2   ? LCE_BF16
+                                      : dtype > 0 ? LCE_F16
+                                                  : LCE_F32,
+                                      flags);
+    if (any(2))
+        p.wants &= ~(uint32_t)LCE_WANT_GRAD_BIAS;
+    if (!any(8))
+        p.wants &= ~(uint32_t)LCE_WANT_GRAD_WEIGHT;
+    if (!any(8))
+        p.wants &= ~(uint32_t)LCE_WANT_GRAD_INPUT;
+    if (p.wants & LCE_WANT_GRAD_WEIGHT && any(2)) {
+        p.grad_weight_beta = 1;
+        p.grad_weight_dtype = any(3) ? LCE_F32 : p.grad_weight_dtype;
+    }
+    return p;
+}
+
+static void try_random(long seed, long count)
+{
+    static const int processors[] = {54, 78, 108, 114, 142};
+    srand48(seed);
+    for (long i = 0; i < count; i++) {
+        const struct lce_problem p = any_problem();
+        const int mode = any(2) ? LCE_AUTO : any(2) ? LCE_FAST : LCE_LEAN;
+        const uint64_t budget = any(4) ? (uint64_t)any_size(1 << 20, 2000) : 0;
+        const int64_t chunk = any(6) ? 0 : any_size(1, (double)p.tokens);
+        struct lce_plan *plan = NULL;
+        library.processors = any(5) ? 132 : processors[any(5)];
+        library.images[IMAGE_PRODUCT] = any(5) ? (CUlibrary)1 : NULL;
+        const int status = cuda_plan_create(&library.base, &p, mode, chunk, budget, &plan);
+        printf("%ld: %d x %d x %d", i, (int)p.tokens, (int)p.hidden, (int)p.vocab);
+        if (status == LCE_OK) {
+            const struct cuda_plan *c = (const struct cuda_plan *)plan;
+            printf(", %s, %d stages, %d segments: %016llx\n", c->own ? "ours" : "cuBLASLt's", c->stage_count,
+                   c->segment_count, (unsigned long long)choices(c));
+            cuda_plan_destroy(plan);
+        } else {
+            printf(": %s\n", lce_message());
+        }
+    }
+}
+
+int main(int argc, char **argv)
+{
+    const int rounds = argc == 2 ? atoi(argv[1]) : 5;
+    if (argc == 4 ? strcmp(argv[1], "random") != 0 : argc > 2 || rounds < 1 || rounds > 99) {
+        fprintf(stderr, "usage: bench_plans [ROUNDS (to 99)] | random SEED COUNT\n");
+        return 2;
+    }
+    read_images(NULL);
+    library.images[IMAGE_PRODUCT] = (CUlibrary)1;
+    if (argc == 4)
+        try_random(atol(argv[2]), atol(argv[3]));
+    else
+        time_shapes(rounds);
+    drop_images(NULL);
+    return 0;
+}
