@@ -286,7 +286,7 @@ if wanted e2e; then
 fi
 if wanted oracle; then
     stage oracle
-    beside "kills" tests/full/kills.py 3 1
+    beside "kills" tests/full/kills.py 6 1
     beside "damaged files" tests/full/damage.py 60 1
     beside "impossible numbers" tests/full/extremes.py 12 1
     beside "oracle: 500 random programs" tests/oracle/oracle.py seeds 1 500

@@ -44,9 +44,9 @@ def good_database(directory):
 def good_journal(directory):
     """A killed program's journal, and the database beside it."""
     os.mkdir(directory)
-    process = program(directory, 23, 100000)
+    process = program(directory, 23, 2000)  # longer than anything that comes now
     there = pathlib.Path(directory)
-    while not (list(there.glob("*.vsj")) and (there / "run.db").exists() and (there / "log").exists() and (there / "log").stat().st_size):
+    while not (list(there.glob("*.vsj")) and (there / "run.db").exists()):
         assert process.poll() is None
         time.sleep(0.005)
     time.sleep(0.1)

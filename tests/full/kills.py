@@ -39,8 +39,7 @@ def kill_after(process, seconds):
 def run_and_kill(seed, directory, chance):
     process = start([BUILD / "tests/prog_random", str(seed), f"{directory}/log", "1000"], env=environment(seed, directory))
     until = time.monotonic() + 10
-    log = pathlib.Path(directory) / "log"  # its first line says that it has begun
-    while not (log.exists() and log.stat().st_size) and process.poll() is None and time.monotonic() < until:
+    while not list(pathlib.Path(directory).glob("*.vsj")) and process.poll() is None and time.monotonic() < until:
         time.sleep(0.001)
     return kill_after(process, chance.random() ** 2 * 0.1)
 
