@@ -4,13 +4,13 @@
 #   tests/run.sh [STAGE...]      stages: lint unit e2e oracle noarena asan tsan gpu (all unless named)
 #   tests/run.sh full [SCALE]    the long loops of tests/full alone: at most two hours on two cores; SCALE 0.01 for a taste
 #
-# Sets up, builds with gcc, then: the formatter, shellcheck and header guards, the unit tests (ctest), every tests/e2e/*/*.sh and *.py,
-# random programs held against an independent oracle (tests/oracle), a build without the arena and what differs in it, the unit tests
-# under the address, undefined-behaviour and thread sanitizers, and tests/gpu where there is a GPU.  The build under the address
-# sanitizer and that without the arena are clang's, the others gcc's; warnings are errors in all of them.  A test that exits 77 was
-# skipped and says why.  Logs lie in build/test-logs; those of failed tests are shown.  Each stage says its time, and what of that the
-# processors had to do; long tests begin first, and what waits for itself has company.  Then the time of all of it; the last line
-# counts, and the exit status is 0 where nothing failed.
+# Sets up, builds with gcc, then: the formatter, shellcheck and header guards, the unit tests (ctest), every tests/e2e/*/*.sh and
+# *.py, random programs held against an independent oracle (tests/oracle), a build without the arena and what differs in it, the
+# unit tests under the address, undefined-behaviour and thread sanitizers, and tests/gpu where there is a GPU.  The build under the
+# address sanitizer and that without the arena are clang's, the others gcc's; warnings are errors in all of them.  A test that
+# exits 77 was skipped and says why.  Logs lie in build/test-logs; those of failed tests are shown.  Each stage says its time, what
+# of that the processors had to do, and for which scripts most of it; long tests begin first, and what waits for itself has
+# company.  Then the time of all of it; the last line counts, and the exit status is 0 where nothing failed.
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit 1
 
@@ -164,10 +164,12 @@ unit_tests() {
 # ---- end to end ----
 
 run_one() {
-    local log
+    local log TIMEFORMAT='%U %S'
     log=$1/$(basename "$2").log
-    timeout --kill-after=10 "$3" "$2" >"$log" 2>&1 </dev/null
-    echo $? >"$log.status"
+    {
+        time timeout --kill-after=10 "$3" "$2" >"$log" 2>&1 </dev/null
+        echo $? >"$log.status"
+    } 2>"$log.time"
 }
 export -f run_one
 
@@ -182,6 +184,8 @@ scripts() {
         log=$logs/$label/$(basename "$file").log
         result "$label/$(basename "$file")" "$(told "$(cat "$log.status" 2>/dev/null || echo unknown)")" "$log"
     done
+    [ $# -le 5 ] || (cd "$logs/$label" && awk '{ name = FILENAME; sub(/\.log\.time$/, "", name); printf "%.0f %s\n", $1 + $2, name }' ./*.time |
+        sort -rn | head -n 5 | awk '{ said = said (NR > 1 ? ", " : "") substr($2, 3) " " $1 " s" } END { print "      the most of the processors: " said }')
 }
 
 # names_differ FILE...: results and logs go by the file's name without its folder; what lies beside the folders is never run.
