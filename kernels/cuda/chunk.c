@@ -31,13 +31,13 @@ bool lce_worth_splitting(int64_t m, int64_t n, int processors)
     return 3 * above(m, 128) * above(n, 256) <= processors;
 }
 
-/* Seconds of all rounds of tiles of A x B, of which M x N has so many by so many, with the sum over k split.
- * Small tiles load more for each operation. */
-static double tiled(int processors, int64_t m, int64_t n, int64_t k, int64_t split, int a, int b)
+/* Seconds of all rounds of DOWN by ACROSS tiles of A x B, with the sum over k split.  Small tiles load more
+ * for each operation. */
+static double tiled(int processors, int64_t down, int64_t across, int64_t k, int64_t split, int a, int b)
 {
     const double full = 128.0 * 256 / (128 + 256), load = (double)a * b / (a + b) / full;
     const double rate = flops / processors * (load < 1 ? sqrt(load) : 1);
-    const int64_t rounds = above(m * n * split, processors);
+    const int64_t rounds = above(down * across * split, processors);
     return (double)rounds * 2.0 * a * b * (double)k / (double)split / rate;
 }
 
@@ -70,7 +70,7 @@ double lce_adding_seconds(double arithmetic, double traffic)
 {
     const double moving = traffic / 2.5e12, a = arithmetic * arithmetic * sqrt(arithmetic),
                  b = moving * moving * sqrt(moving);
-    return pow(a + b, 1 / 2.5); /* a norm of both, of power 2.5 */
+    return pow(a + b, 1 / 2.5); /* the norm of both, of power 2.5 */
 }
 
 /* The time that the last classes, which the matrix library does not process, add to a chunk. */

@@ -3,7 +3,7 @@
 
 In a copy of a real recording (an H200's) a column of integers of one table gets, in one row, in some or in all, a number at the
 edge of what some type holds: 0, -1, 2^31 - 1, 2^31, 2^32 - 6, 2^32 - 1, 2^63 - 1.  Each command that reads a recording must then end by itself,
-within 10 seconds and 1 GiB, by no signal, with an exit status that it has, say no more than one line that is an error, and none
+within 10 seconds of a processor and 1 GiB, by no signal, with an exit status that it has, say no more than one line that is an error, and none
 that is not true: the recording is small, so the machine is not out of memory.
 
 COUNT 0: every column with every number, in all rows, and every command.  Otherwise, after what was once wrong, COUNT of them.

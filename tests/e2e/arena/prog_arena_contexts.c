@@ -55,11 +55,11 @@ static CUcontext own(void)
 
 /* ---- deferred ---- */
 
-static atomic_bool idle, may_end; /* idle: a tenth of a second after it may end */
+static atomic_bool idle, may_end; /* idle: a tenth of a second after it may end, which is said within ten */
 
 static void *become_idle(void *context)
 {
-    while (!may_end)
+    for (int ms = 0; ms < 10000 && !may_end; ms++)
         usleep(1000);
     usleep(100000);
     idle = true;

@@ -69,6 +69,7 @@ time.sleep(60)
 PY
 pid=$!
 for _ in $(seq 300); do [ -e "$dir/ready" ] && [ "$(allocations f)" = 10 ] && break; sleep 0.1; done
+[ "$(allocations f)" = 10 ] || kill -KILL $pid
 [ "$(allocations f)" = 10 ] || fail "the running process has no database yet"
 "$V" report "$dir/f.db" >"$dir/out" 2>"$dir/err"
 [ $? = 3 ] || fail "report of a running process: $(cat "$dir/err")"

@@ -49,6 +49,7 @@ for s in TERM HUP USR1 USR2; do
     kill -$s $pid
     for _ in $(seq 600); do grep -qx $s signals 2>/dev/null && break; sleep 0.05; done
 done
+sleep 0.2 # whether the last one comes twice
 touch leave
 wait $pid
 got=$?

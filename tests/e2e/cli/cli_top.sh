@@ -41,7 +41,7 @@ top --once empty >frame 2>err
 for ((i = 0; i < 100; i++)); do
     top --once >frame 2>err
     status=$?
-    grep -q "no process records on this host" err && break
+    [ $status = 0 ] || grep -q "has ended" err || break
     sleep 0.2
 done
 [ $status = 3 ] && grep -q "no process records on this host" err || [ $i = 100 ] || fail "nothing there: $(cat frame err)"
@@ -110,10 +110,10 @@ rm "$journals"/*.vsj
 top --once nowhere >frame 2>err
 [ $? = 2 ] && grep -q "nowhere: no such pid, database, journal or directory" err || fail "nowhere: $(cat err)"
 
-# top looks once more a second after it has opened the journal
+# PID, of timeout: until its command has the journal open, which looks at that once more a second later
 until_open() {
     for ((i = 0; i < 3000; i++)); do
-        grep -q '\.vsj$' "/proc/$1/maps" 2>/dev/null && return
+        grep -q " $journals/.*\.vsj$" "/proc/$(pgrep -P "$1")/maps" 2>/dev/null && return
         sleep 0.01
     done
     fail "top does not open the journal"
@@ -121,7 +121,7 @@ until_open() {
 # somebody truncates the journal while top looks at it
 start three hold
 three=$pid three_in=$in
-"$V" top --once "$three" >frame 2>err &
+timeout 60 "$V" top --once "$three" >frame 2>err &
 watcher=$!
 until_open $watcher
 : >"$(echo "$journals"/*.vsj)"
@@ -153,7 +153,7 @@ wait "$four"
 start five hold
 five=$pid five_in=$in
 shows "^ +$five " "$five"
-"$V" top --once "$five" >frame 2>err &
+timeout 60 "$V" top --once "$five" >frame 2>err &
 watcher=$!
 until_open $watcher
 rm "$journals"/*.vsj

@@ -6,12 +6,15 @@
 command -v python3 >/dev/null || skip "there is no python3"
 
 cat >"$dir/pairs.py" <<'END'
-import os, random, statistics, sys
+import os, random, statistics, sys, time
 shim, directory = sys.argv[1:]
 plain, with_shim = dict(os.environ), dict(os.environ, LD_PRELOAD=shim)
 plain.pop("LD_PRELOAD", None)
+wall = {id(plain): [], id(with_shim): []} # and of the clock, of which the least says the same on a busy machine
 def once(env):
-    used = os.wait4(os.posix_spawn("/bin/true", ["true"], env), 0)[2]  # of processors: others have them, too
+    began = time.perf_counter_ns()
+    used = os.wait4(os.posix_spawn("/bin/true", ["true"], env), 0)[2] # of processors: others have them, too
+    wall[id(env)].append(time.perf_counter_ns() - began)
     return (used.ru_utime + used.ru_stime) * 1e9
 def round_():
     order = [plain, with_shim]
@@ -22,11 +25,11 @@ os.chdir(directory)
 best = None
 for attempt in range(3): # a machine that is busy is asked again
     added = sorted(round_() for _ in range(400))
-    median = statistics.median(added) / 1e6
+    median = max(statistics.median(added), min(wall[id(with_shim)]) - min(wall[id(plain)])) / 1e6
     best = median if best is None else min(best, median)
     if best < 1:
         break
-print(f"{best:.3f} ms added, median of 400 pairs")
+print(f"{best:.3f} ms added: median of 400 pairs, of a processor, or least of the clock")
 sys.exit(best >= 1 or bool(os.listdir(".")))
 END
 mkdir "$dir/empty"
@@ -62,7 +65,7 @@ same() { # NAME COMMAND: in a directory of its own each time
 export GIT_AUTHOR_DATE='2020-01-01T00:00:00Z' GIT_COMMITTER_DATE='2020-01-01T00:00:00Z' SOURCE_DATE_EPOCH=0
 same shell 'for i in {1..50}; do echo $((i * i)) | sort | tee f$i >/dev/null & done; wait; cat f* | sort -n; trap "echo bye" EXIT; exit 7'
 same python 'python3 -c "
-import ctypes, hashlib, json, multiprocessing, os, random, signal, sqlite3, subprocess, threading, zlib
+import ctypes, hashlib, json, multiprocessing, os, random, signal, sqlite3, subprocess, threading, time, zlib
 random.seed(1)
 db = sqlite3.connect(\"x.db\"); db.execute(\"CREATE TABLE t(a)\"); db.executemany(\"INSERT INTO t VALUES(?)\", [(i,) for i in range(5000)]); db.commit()
 print(db.execute(\"SELECT sum(a), sqlite_version() FROM t\").fetchall())
@@ -70,7 +73,9 @@ print(ctypes.CDLL(None).getppid() == os.getppid(), hasattr(ctypes.CDLL(None), \"
 t = [threading.Thread(target=lambda: hashlib.sha256(bytes(100000)).hexdigest()) for _ in range(8)]; [x.start() for x in t]; [x.join() for x in t]
 print(subprocess.run([\"echo\", \"hi\"], capture_output=True).stdout, zlib.crc32(b\"x\" * 1000))
 with multiprocessing.get_context(\"fork\").Pool(3) as p: print(p.map(abs, range(-5, 5)))
-signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGALRM]); signal.setitimer(signal.ITIMER_REAL, 0.01); print(signal.sigwait([signal.SIGALRM]))
+seen = []; signal.signal(signal.SIGALRM, lambda *a: seen.append(\"alarm\")); signal.setitimer(signal.ITIMER_REAL, 0.01)
+while not seen: time.sleep(0.01)
+print(seen)
 os.abort() if False else os._exit(3)
 "'
 command -v sqlite3 >/dev/null && same sqlite 'sqlite3 y.db "CREATE TABLE t(a); WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x+1 FROM c WHERE x < 10000) INSERT INTO t SELECT x FROM c; SELECT sum(a) FROM t; PRAGMA integrity_check"'

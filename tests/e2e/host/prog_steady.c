@@ -1,7 +1,8 @@
 // link: cuda
 /*
  * prog_steady - a training run in its steady state: ARGV[1] steps of 1046 events in four phases, 58 ms apart
- * (18,000 events a second).
+ * (18,000 events a second), but for four near the beginning, which have no pause: the recorder's largest
+ * piece of work comes before anything is counted.
  *
  * With ARGV[2] the kernel is asked to tell of each call that changes the address space (seccomp's user
  * notification) from that step on: their number by the recorder's threads goes to the file ARGV[3], one line
@@ -129,7 +130,7 @@ int main(int argc, char **argv)
         half(p, "forward", "logits");
         half(p, "backward", "optimizer");
         vramscope_step();
-        if (i < 5 || i >= 9) /* the recorder has had its largest piece of work before it is looked at */
+        if (i < 5 || i >= 9)
             nanosleep(&pause, NULL);
     }
     if (from >= 0)

@@ -1,13 +1,22 @@
 // link: cuda
 /*
- * prog_truncate - a host to which something happens in mid-run: prog_truncate WHAT [PATTERN]
+ * prog_truncate - a host to which something happens in mid-run: prog_truncate WHAT [PATTERN DATABASE]
  *
- *      cut PATTERN DATABASE   once there is something in the database, the file that is called so is
- * truncated to nothing; it goes on, and until that is mended where somebody mends it; prints "done", and how
- * many events it had made before and at the end last PATTERN DATABASE  likewise, and it ends at once own it
- * has a handler for SIGBUS itself: prints whether it still has later         it installs one while a
- * recording runs, and faults: the handler prints, and ends with status 5 fault         it touches memory of
- * its own behind the end of a file sent          it sends itself SIGBUS
+ *      cut PATTERN DATABASE
+ *              once events are in the database, truncates the file that is called so to nothing and goes on,
+ *              until that is mended where somebody mends it; prints "done", and how many events it had made
+ *              before and at the end
+ *
+ *      last PATTERN DATABASE
+ *              likewise, and ends at once
+ *
+ *      own     it has a handler for SIGBUS itself: prints whether it still has
+ *
+ *      later   it installs one while a recording runs, and faults: the handler prints, and ends with status 5
+ *
+ *      fault   it touches memory of its own behind the end of a file
+ *
+ *      sent    it sends itself SIGBUS
  */
 #include "prog.h"
 #include <fcntl.h>
@@ -32,21 +41,26 @@ static void allocate(int pairs)
     }
 }
 
-/* Allocates until the file is there and not empty, for half a minute at most. */
-static void allocate_until(const char *path)
+/* Allocates until the file has more than SIZE bytes, for half a minute at most; returns how many it has. */
+static off_t allocate_until(const char *path, off_t size)
 {
-    struct stat s;
-    for (time_t end = time(NULL) + 30; (stat(path, &s) != 0 || s.st_size == 0) && time(NULL) < end;)
+    struct stat s = {.st_size = 0};
+    for (time_t end = time(NULL) + 30; (stat(path, &s) != 0 || s.st_size <= size) && time(NULL) < end;)
         allocate(10);
+    return s.st_size;
 }
 
-/* Truncates the one file that PATTERN names when the recorder has written to DATABASE; returns its path. */
+/* Truncates the one file that PATTERN names; returns its path.  Before, the recorder has written its tables
+ * to DATABASE, then something more, and then what was made before that. */
 static const char *cut(const char *pattern, const char *database)
 {
     static glob_t found;
     static char log[4096];
     snprintf(log, sizeof log, "%s-wal", database);
-    allocate_until(log);
+    for (off_t i = 0, size = 0; i < 3; i++) {
+        size = allocate_until(log, size);
+        allocate(100);
+    }
     CHECK(glob(pattern, 0, NULL, &found) == 0 && found.gl_pathc == 1);
     CHECK(truncate(found.gl_pathv[0], 0) == 0);
     return found.gl_pathv[0];
@@ -90,7 +104,7 @@ int main(int argc, char **argv)
         raise(SIGBUS);
     allocate(300);
     if (file && strstr(file, "-shm"))
-        allocate_until(file);
+        allocate_until(file, 0);
     sigaction(SIGBUS, NULL, &now);
     puts(now.sa_handler == handler ? "has its own handler" : "done");
     if (file)

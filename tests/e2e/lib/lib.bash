@@ -7,7 +7,7 @@
 #   expect_sql SQL EXPECTED        one answer
 #   expect_clean [MISMATCHES]      the file is complete: closed in good order, nothing lost, no (other) mismatch, no leavings
 #   recover_run                    completes $db from the journal that a killed process left in $run
-#   undisturbed QUESTION COMMAND...  runs it again while the answer is not 1: the machine stopped it where that matters
+#   undisturbed QUESTION COMMAND...  runs it again while the answer is 0: the machine stopped it where that matters
 #   has_arena                      whether the build has one
 #   fail WHAT..., skip WHY
 #
@@ -68,16 +68,25 @@ run_shimmed() {
     cmp -s "$dir/plain.err" "$run/err" || fail "$*: other stderr: $(diff "$dir/plain.err" "$run/err" | head -n 10)"
 }
 
-# undisturbed QUESTION COMMAND...: runs it, and again while the database's answer is not 1, as the machine stopped the program at a
-# moment that matters; five times at most.
+# undisturbed QUESTION COMMAND...: runs it, and again while the database's answer is 0 or NULL, as the machine stopped the program at
+# a moment that matters; three times at most.  What else the answer is, and how a run ends, is judged at once.
 undisturbed() {
-    local question=$1 _
+    local question=$1 answer try
     shift
-    for _ in 1 2 3 4 5; do
+    for try in 1 2 3; do
         "$@"
-        [ "$(ask "$question")" != 1 ] || return 0
+        case $status in
+        0 | 137) ;;
+        *) fail "$*: status $status" ;;
+        esac
+        answer=$(ask "$question")
+        case $answer in
+        1) return 0 ;;
+        0 | '') echo "$*: stopped by the machine, or a fault, in run $try of 3" ;;
+        *) fail "$*: $answer" ;;
+        esac
     done
-    fail "$*: stopped in each of five runs: $question"
+    fail "$*: the machine stopped each of three runs, or a fault: $question"
 }
 # What nothing is heard of for 50 ms counts as direct: whether no allocation waited for its report as long as that.
 heard_of="SELECT max(gap) < 40000000 FROM (SELECT op, lag(op) OVER w AS before, t_ns - lag(t_ns) OVER w AS gap FROM event

@@ -161,9 +161,9 @@ static void threads(void)
         CHECK(pthread_join(t[i], NULL) == 0);
 }
 
-/* (A driver that has ended refuses: that is not this program's end too.) */
-static atomic_bool paired;
+static atomic_bool paired; /* whether any thread has made one */
 
+/* (A driver that has ended refuses: that is not this program's end too.) */
 static void *pairs_while_they_last(void *unused)
 {
     CUdeviceptr p;

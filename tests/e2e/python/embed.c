@@ -1,7 +1,8 @@
 /*
  * embed.c - embed LIBRARY... [end|late]: opens interpreters as a plug-in is opened, where no other object
  * sees their symbols, and has the first one run a program that allocates.  `end` ends the interpreter and
- * allocates again, `late` allocates half a second before there is an interpreter.
+ * allocates again; `late` allocates before there is an interpreter, and runs the program once the recorder
+ * has said that it sees the interpreter's frames.
  */
 #include <dlfcn.h>
 #include <stdbool.h>

@@ -22,14 +22,16 @@ look() { # sets table
     new_run
     env LD_PRELOAD="$shim" VRAMSCOPE_OUTPUT="$db" VRAMSCOPE_JOURNAL_DIR="$run" "$@" bash -c 'ulimit -n 10; exec "$0"' "$tests/prog_idle" \
         >"$run/out" 2>"$run/err" </dev/null &
-    local pid=$! task comm
-    while [ -e /proc/$pid/exe ]; do # not that of a process that has ended
+    local pid=$! task comm i
+    for ((i = 0; i < 3000; i++)); do
         sleep 0.01
+        [ -e /proc/$pid/exe ] || break # it has ended
         [ -s "$db" ] || continue
         for task in /proc/$pid/task/*; do
             [ "$(readlink "$task"/fd/* 2>/dev/null | grep -c "^$db")" = 0 ] || ! read -r comm 2>/dev/null <"$task/comm" || table+=" $comm"
         done
     done
+    [ $i -lt 3000 ] || kill -KILL $pid
     wait $pid || fail "prog_idle with 10 descriptors: status $?: $(cat "$run/err")"
     ! grep -q vramscope "$run/err" || fail "prog_idle with 10 descriptors: a word"
     [ -n "$table" ] || return # nobody looked at the right moment

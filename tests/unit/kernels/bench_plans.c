@@ -9,6 +9,7 @@
  */
 #define _GNU_SOURCE
 #include "lce_cuda_kit.h"
+#include "lce_plan_choices.h"
 
 #include <math.h>
 #include <time.h>
@@ -67,36 +68,6 @@ static void time_shapes(int rounds)
 
 /* ---- the same choices ---- */
 
-static uint64_t mix(uint64_t sum, const void *data, size_t size)
-{
-    for (size_t i = 0; i < size; i++)
-        sum = (sum ^ ((const unsigned char *)data)[i]) * UINT64_C(1099511628211);
-    return sum;
-}
-
-static uint64_t choices(const struct cuda_plan *c)
-{
-    uint64_t sum = UINT64_C(14695981039346656037);
-#define MIX(field) sum = mix(sum, &(field), sizeof(field))
-    MIX(c->layout), MIX(c->rows), MIX(c->chunk), MIX(c->last), MIX(c->columns), MIX(c->tail), MIX(c->stride);
-    MIX(c->g_stride), MIX(c->borrowed), MIX(c->rest_size), MIX(c->logits_in), MIX(c->sums_in),
-        MIX(c->rows_in);
-    MIX(c->parts_in), MIX(c->own), MIX(c->exponents), MIX(c->odds), MIX(c->lends_odds), MIX(c->in_place);
-    MIX(c->two_passes), MIX(c->base.info.workspace_size), MIX(c->base.info.chunk_tokens),
-        MIX(c->base.info.mode);
-    for (int i = 0; i < c->stage_count; i++) {
-        MIX(c->stages[i].begin), MIX(c->stages[i].end), MIX(c->stages[i].columns), MIX(c->stages[i].block);
-        MIX(c->stages[i].lent);
-    }
-    for (int i = 0; i < c->segment_count; i++) {
-        MIX(c->segments[i].begin), MIX(c->segments[i].end), MIX(c->segments[i].block),
-            MIX(c->segments[i].columns);
-        MIX(c->segments[i].pass), MIX(c->segments[i].logits_in), MIX(c->segments[i].sums_in);
-        MIX(c->segments[i].rows_in);
-    }
-    return sum;
-}
-
 /* One of COUNT. */
 static int64_t any(int64_t count)
 {
@@ -115,7 +86,8 @@ static struct lce_problem any_problem(void)
                                            129280, 151646, 151936, 202048, 256000, 262144};
     const int64_t vocab = any(3) ? vocabularies[any(12)] : any_size(1, 300000),
                   hidden = any(8) ? 64 * (1 + any(100)) : 1 + any(5000), dtype = any(12);
-    const uint32_t flags = (any(6) ? 0 : LCE_F32_LOGITS) | (any(6) ? 0 : LCE_F32_ACCUMULATE);
+    uint32_t flags = any(6) ? 0 : LCE_F32_LOGITS;
+    flags |= any(6) ? 0 : LCE_F32_ACCUMULATE;
     struct lce_problem p = problem_of(any_size(1, 200000), hidden, vocab,
                                       dtype > 2   ? LCE_BF16
                                       : dtype > 0 ? LCE_F16
@@ -127,6 +99,8 @@ static struct lce_problem any_problem(void)
         p.wants &= ~(uint32_t)LCE_WANT_GRAD_WEIGHT;
     if (!any(8))
         p.wants &= ~(uint32_t)LCE_WANT_GRAD_INPUT;
+    if (!any(6)) /* slabs of so many classes, or as much as can be in the caller's buffers: for tests */
+        p.proposals = any(2) ? 1u << 15 : (uint32_t)(1 + any(60)) << 16;
     if (p.wants & LCE_WANT_GRAD_WEIGHT && any(2)) {
         p.grad_weight_beta = 1;
         p.grad_weight_dtype = any(3) ? LCE_F32 : p.grad_weight_dtype;
@@ -151,7 +125,7 @@ static void try_random(long seed, long count)
         if (status == LCE_OK) {
             const struct cuda_plan *c = (const struct cuda_plan *)plan;
             printf(", %s, %d stages, %d segments: %016llx\n", c->own ? "ours" : "cuBLASLt's", c->stage_count,
-                   c->segment_count, (unsigned long long)choices(c));
+                   c->segment_count, (unsigned long long)plan_choices(c));
             cuda_plan_destroy(plan);
         } else {
             printf(": %s\n", lce_message());
@@ -166,7 +140,8 @@ int main(int argc, char **argv)
         fprintf(stderr, "usage: bench_plans [ROUNDS (to 99)] | random SEED COUNT\n");
         return 2;
     }
-    read_images(NULL);
+    if (read_images(NULL) != 0)
+        return 1;
     library.images[IMAGE_PRODUCT] = (CUlibrary)1;
     if (argc == 4)
         try_random(atol(argv[2]), atol(argv[3]));

@@ -3,7 +3,9 @@
  * classes, logits in rows that are the caller's to overwrite, and the smallest plan that there is.
  */
 #define _GNU_SOURCE
+#include "cuda/memo.h"
 #include "lce_cuda_kit.h"
+#include "lce_plan_choices.h"
 
 static void fp32_logits_halve_the_chunk_and_keep_the_budget(void **state)
 {
@@ -487,6 +489,58 @@ static void only_the_loss_needs_next_to_nothing(void **state)
     cuda_plan_destroy(plan);
 }
 
+/* ---- what a search remembers ---- */
+
+static int refused_memos;
+static bool refuse_memos;
+
+void *__real_calloc(size_t count, size_t size);
+void *__wrap_calloc(size_t count, size_t size);
+void *__wrap_calloc(size_t count, size_t size)
+{
+    if (!refuse_memos || size != sizeof(struct lce_memo))
+        return __real_calloc(count, size);
+    refused_memos++;
+    return NULL;
+}
+
+static uint64_t choices_of(const struct lce_problem *p, int mode, int64_t chunk, uint64_t budget)
+{
+    struct lce_plan *plan = plan_of(p, mode, chunk, budget);
+    const uint64_t choices = plan_choices((struct cuda_plan *)plan);
+    cuda_plan_destroy(plan);
+    return choices;
+}
+
+/* Rows of dweight and of dinput that are borrowed, products of ours and cuBLASLt's, odds and logits. */
+static void a_plan_is_the_same_if_its_search_remembers_nothing(void **state)
+{
+    static const int64_t shapes[][3] = {{5003, 2048, 50257},
+                                        {16384, 3072, 128256},
+                                        {3001, 768, 50257},
+                                        {600, 512, 151646},
+                                        {20000, 640, 49152}};
+    for (int i = 0; i < 5 * 3 * 2 * 2 * 2; i++) {
+        const int64_t *shape = shapes[i % 5];
+        const uint64_t budget = (uint64_t[]){2, 16, 61}[i / 5 % 3] << 20;
+        struct lce_problem p =
+            problem_of(shape[0], shape[1], shape[2], LCE_BF16, i / 60 ? LCE_F32_LOGITS : 0);
+        p.wants &= ~(uint32_t)LCE_WANT_GRAD_BIAS;
+        p.grad_weight_beta = (float)(i / 15 % 2);
+        p.grad_weight_dtype = i / 15 % 2 ? LCE_F32 : p.dtype;
+        library.images[IMAGE_PRODUCT] = i / 30 % 2 ? (CUlibrary)1 : NULL;
+        const uint64_t remembered = choices_of(&p, LCE_AUTO, 0, budget);
+        refuse_memos = true;
+        const uint64_t forgotten = choices_of(&p, LCE_AUTO, 0, budget);
+        refuse_memos = false;
+        if (remembered != forgotten)
+            fail_msg("%d x %d x %d within %d MiB, case %d: another plan", (int)p.tokens, (int)p.hidden,
+                     (int)p.vocab, (int)(budget >> 20), i);
+    }
+    assert_true(refused_memos >= 60);
+    library.images[IMAGE_PRODUCT] = NULL;
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -501,6 +555,7 @@ int main(void)
         cmocka_unit_test(slabs_have_an_exact_workspace),
         cmocka_unit_test(the_smallest_plan_is_the_one_that_is_named),
         cmocka_unit_test(only_the_loss_needs_next_to_nothing),
+        cmocka_unit_test(a_plan_is_the_same_if_its_search_remembers_nothing),
     };
     return cmocka_run_group_tests(tests, read_images, drop_images);
 }
