@@ -129,18 +129,22 @@ def calls(build, edges):
     """file -> files whose functions and variables it names, without their endings"""
     defined, asked = {}, collections.defaultdict(set)
     for top in LISTS:
+        objects = {}
         for path in glob.glob(os.path.join(build, top, "CMakeFiles/room_*.dir/**/*.o"), recursive=True):
             file = f"{top}/{path.split('.dir/', 1)[1][:-2]}"
-            if file not in edges:  # of a source that is gone
+            if file in edges:  # otherwise of a source that is gone
+                objects[path] = file
+        # all at once: where nm has plugins, each start of it loads a compiler
+        listed = subprocess.run(["nm", "-A", *objects], capture_output=True, text=True, check=True).stdout if objects else ""
+        for line in listed.splitlines():
+            path, _, symbol = line.rpartition(":")
+            *_, kind, name = symbol.split()
+            if name in EVERYBODYS:
                 continue
-            for line in subprocess.run(["nm", path], capture_output=True, text=True, check=True).stdout.splitlines():
-                *_, kind, name = line.split()
-                if name in EVERYBODYS:
-                    continue
-                if kind in "TDBRV":
-                    defined[top, name] = stem(file)
-                elif kind in "Uw":
-                    asked[stem(file)].add(name)
+            if kind in "TDBRV":
+                defined[top, name] = stem(objects[path])
+            elif kind in "Uw":
+                asked[stem(objects[path])].add(name)
     out = collections.defaultdict(set)
     for file, names in asked.items():
         for name in names:
