@@ -3,8 +3,8 @@
  *
  * The searches of borrow.c and segments.c ask for the time of the same block by the same slab again and
  * again: where its logits lie changes no time, and each of several ways to begin has the same blocks later.
- * A table keeps the times by what they depend on beside the problem; of two that share a place the later one
- * stays. Without memory there is no table, and each time is estimated.
+ * A table keeps each time by what it depends on beside the problem.  Of two times that belong in the same
+ * place the later one stays.  Without memory there is no table, and every time is estimated.
  */
 #ifndef LCE_CUDA_MEMO_H
 #define LCE_CUDA_MEMO_H
