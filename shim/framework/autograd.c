@@ -13,7 +13,7 @@
  * which the node that runs in backward is looked up:
  *
  *      birth      thread 1, number 7      call stack 12  ──▶  ring of thread 1, place 7
- *      backward   get_current_node() ──▶ its fields: thread 1, number 7  ──▶  call stack 12
+ *      backward   the node that runs: thread 1, number 7 (torch_node.h)  ──▶  call stack 12
  *
  * The engine itself says whether backward runs (get_current_graph_task_id); the thread's name would not do,
  * because backward also runs on the caller's thread, inside another backward, and in a recomputation.  A
@@ -22,9 +22,8 @@
  *
  * Bounds: VS_RING_BIRTHS births a thread are kept, of RINGS threads; a birth that is overwritten before it
  * is looked up counts as lost, and its blocks get only the node's name.  The same holds for nodes without a
- * number (AccumulateGrad) and nodes that were born before the recording.  The offsets of a node's fields
- * were read from torch 1.8 to 2.11; number and thread are trusted only if a birth of that thread with that
- * number was seen.
+ * number (AccumulateGrad) and nodes that were born before the recording.  Number and thread are trusted only
+ * if a birth of that thread with that number was seen.
  *
  * Nothing here takes a lock or allocates, except once per process (the real functions are looked up, as in
  * torch.c) and once per thread that makes nodes (its ring is mapped).  A fork child finds the rings wiped,
@@ -40,9 +39,11 @@
 #include <sys/mman.h>
 
 #include "torch.h"
+#include "torch_node.h"
 #include "core/fork.h"
 #include "core/hot.h"
 #include "core/options.h"
+#include "core/readable.h"
 #include "record/block.h"
 #include "record/record.h"
 #include "record/suppliers.h"
@@ -56,24 +57,12 @@ enum {
     NAME = 256
 };
 
-#define NUMBER       "_ZN2at15sequence_number17get_and_incrementEv"
-#define THREAD       "_ZN2at14RecordFunction15currentThreadIdEv"
-#define TASK         "_ZN5torch8autograd25get_current_graph_task_idEv"
-#define NODE         "_ZN5torch8autograd16get_current_nodeEv"
-#define NO_NUMBER    UINT64_MAX /* of a node that no call of the forward made */
-#define NUMBER_AT    24         /* bytes into a node */
-#define THREAD_AT    48
-#define USE_COUNT_AT 8 /* bytes into the control block of a std::shared_ptr */
-
-/* std::shared_ptr.  C++ returns it through a hidden pointer; a C compiler does that for structures of more
- * than two words, hence the third.  Only two are written. */
-struct shared_node {
-    uintptr_t node, control, nothing;
-};
+#define NUMBER "_ZN2at15sequence_number17get_and_incrementEv"
+#define THREAD "_ZN2at14RecordFunction15currentThreadIdEv"
+#define TASK   "_ZN5torch8autograd25get_current_graph_task_idEv"
 
 typedef uint64_t number_fn(void);
 typedef int task_fn(void);
-typedef struct shared_node node_fn(void);
 
 __attribute__((visibility("default"))) uint64_t vs_sequence_number(void) __asm__(NUMBER);
 
@@ -81,7 +70,6 @@ static VS_HOT struct {
     _Alignas(64) number_fn *_Atomic number;
     task_fn *_Atomic task; /* NULL until the others are there */
     number_fn *thread;
-    node_fn *node;
 } real;
 
 /* ---- births ---- */
@@ -150,7 +138,7 @@ static inline struct ring *my_ring(void)
 static uint64_t find_birth(struct vs_journal *j, uint64_t thread, uint64_t number)
 {
     struct ring *r = atomic_load_explicit(&rings[thread % RINGS], memory_order_acquire);
-    if (number == NO_NUMBER || !r)
+    if (number == VS_NODE_NO_NUMBER || !r)
         return 0;
     /* Relaxed: the engine passed the node on from the thread that made it, and synchronized the two. */
     bool same = atomic_load_explicit(&r->thread, memory_order_relaxed) == thread;
@@ -210,10 +198,11 @@ static size_t last_word(const char *mangled, char *to, size_t room)
 /* The node's own name() is not called, because that of a node written in Python takes the GIL. */
 static uint32_t make_type(struct vs_journal *j, uintptr_t table)
 {
-    char name[NAME];
-    uintptr_t info = ((const uintptr_t *)table)[-1];
-    const char *mangled = info ? ((const char *const *)info)[1] : NULL;
-    size_t n = mangled ? last_word(mangled, name, sizeof name) : 0;
+    char name[NAME], mangled[NAME] = "";
+    uintptr_t info = ((const uintptr_t *)table)[-1]; /* as C++ lays types out: the name is its second word */
+    if (info && vs_readable_bytes(info, 16))
+        vs_copy_text(mangled, sizeof mangled, ((const uintptr_t *)info)[1]);
+    size_t n = *mangled ? last_word(mangled, name, sizeof name) : 0;
     uint32_t function = n ? vs_journal_string(j, name, n) : 0;
     return vs_journal_named_frame(j, VS_FRAME_NODE, function, 0, 0);
 }
@@ -268,14 +257,13 @@ static inline bool running(struct vs_journal *j, uint64_t *birth, uintptr_t *tab
     /* Acquire: pairs with take_from(). */
     if (own.in_forward || !atomic_load_explicit(&real.task, memory_order_acquire))
         return false;
-    struct shared_node s = real.node();
-    if (__builtin_expect(!s.node, 1))
+    struct vs_torch_node node;
+    if (__builtin_expect(!vs_torch_node_now(&node), 1))
         return false;
-    *table = *(const uintptr_t *)s.node;
-    *birth = find_birth(j, *(const uint64_t *)(s.node + THREAD_AT), *(const uint64_t *)(s.node + NUMBER_AT));
-    /* The engine holds the node while it runs, so ours is never the last reference. */
-    if (s.control)
-        __atomic_fetch_sub((int *)(s.control + USE_COUNT_AT), 1, __ATOMIC_ACQ_REL);
+    *table = node.table;
+    *birth = find_birth(j, node.thread, node.number);
+    if (*birth)
+        vs_torch_node_met();
     return true;
 }
 
@@ -299,9 +287,10 @@ static void take_from(void *library)
     if (!number || number == vs_sequence_number)
         return;
     real.thread = (number_fn *)dlsym(library, THREAD);
-    real.node = (node_fn *)dlsym(library, NODE);
-    /* Release: a thread that sees `task` sees the two above. */
-    if (real.thread && real.node && task)
+    if (!real.thread || !task)
+        vs_contract_broken(VS_CONTRACT_TORCH_NODE, "it does not say which thread runs, or which backward");
+    /* Release: a thread that sees `task` sees `thread`. */
+    else if (vs_torch_node_find(library, task() == -1))
         atomic_store_explicit(&real.task, task, memory_order_release);
     atomic_store_explicit(&real.number, number, memory_order_relaxed);
 }

@@ -136,7 +136,10 @@ static void look_up(void)
 void *vs_torch_library(const char *name)
 {
     struct search s = {.name = name};
-    return vs_walk_objects(find_candidate, &s) ? dlopen(s.path, RTLD_NOLOAD | RTLD_LAZY) : NULL;
+    if (!vs_walk_objects(find_candidate, &s))
+        return NULL;
+    vs_torch_note_version(s.path);
+    return dlopen(s.path, RTLD_NOLOAD | RTLD_LAZY);
 }
 
 static void look_for_tensors(void)

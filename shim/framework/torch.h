@@ -16,5 +16,7 @@ void vs_torch_profile(void *ptr, int64_t size, uint64_t allocated, uint64_t rese
 
 /* The loaded library NAME*.so of torch's; NULL where there is none.  Takes the loader's lock. */
 void *vs_torch_library(const char *name);
+/* LIBRARY is the path of one of torch's: says which version it is, once in a process. */
+void vs_torch_note_version(const char *library);
 
 #endif

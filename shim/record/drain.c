@@ -31,6 +31,7 @@
 #include <unistd.h>
 
 #include "core/clock.h"
+#include "core/contracts.h"
 #include "core/event_clock.h"
 #include "core/launch.h"
 #include "core/log.h"
@@ -62,7 +63,7 @@ struct drain {
     struct vs_writer *writer; /* NULL until it could be opened */
     uint64_t next_sample_ns, next_try_ns, retry_ns;
     uint64_t next_alone_ns;
-    uint32_t simulated_told;
+    uint32_t simulated_told, contracts_told;
     bool failure_said;
 };
 
@@ -139,7 +140,7 @@ static void mend_writer(struct drain *d)
         return;
     vs_writer_close(d->writer, false);
     d->writer = NULL;
-    d->simulated_told = 0;
+    d->simulated_told = d->contracts_told = 0;
     vs_log("the shared memory beside %s was truncated by somebody; opened the database again",
            d->r->database);
 }
@@ -165,6 +166,28 @@ static void tell_simulated(struct drain *d)
     d->simulated_told = simulated;
 }
 
+/* A row of table meta each, "contract.NAME": view contract.  Written again, they are the same. */
+static void tell_contracts(struct drain *d)
+{
+    uint32_t said = vs_contracts_said();
+    for (unsigned i = 0; said != d->contracts_told && i < VS_CONTRACTS; i++) {
+        const struct vs_contract_row *row = &vs_contract_rows[i];
+        enum vs_contract_state state = vs_contract_state(i);
+        char key[64], text[400];
+        if (state == VS_CONTRACT_UNASKED)
+            continue;
+        snprintf(key, sizeof key, "contract.%s", row->name);
+        if (state == VS_CONTRACT_PROVEN)
+            snprintf(text, sizeof text, "proven: %s: %s", vs_party_name(row->party), vs_contract_detail(i));
+        else
+            snprintf(text, sizeof text, "broken: %s: %s: %s", vs_party_name(row->party), row->lost,
+                     vs_contract_detail(i));
+        if (vs_writer_fact(d->writer, key, text) < 0)
+            return; /* the next round tells them all */
+    }
+    d->contracts_told = said;
+}
+
 static uint64_t ring_head(const struct vs_journal *j)
 {
     struct vs_journal_stats s;
@@ -186,6 +209,7 @@ static long drain_all(struct drain *d, bool final, uint64_t until, uint64_t goal
 {
     long n, sum = 0;
     tell_simulated(d);
+    tell_contracts(d);
     while ((n = vs_writer_drain(d->writer, final)) > 0) {
         sum += n;
         if (vs_clock_ns() >= until || reached(d->j, goal))
@@ -239,7 +263,7 @@ static void finish(struct drain *d)
         n = drain_all(d, true, until, ring_head(d->j));
     int err = vs_writer_close(d->writer, n >= 0 && journal_empty(d->j));
     d->writer = NULL;
-    d->simulated_told = 0;
+    d->simulated_told = d->contracts_told = 0;
     if (err)
         failed(d, strerror(-err));
     if (n < 0 || err || !journal_empty(d->j))

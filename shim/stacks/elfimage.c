@@ -4,10 +4,9 @@
 #define _GNU_SOURCE
 #include "elfimage.h"
 
-#include <errno.h>
 #include <string.h>
-#include <sys/syscall.h>
-#include <unistd.h>
+
+#include "core/readable.h"
 
 /* glibc writes absolute addresses into most objects' dynamic section and leaves some (the vDSO) as they are.
  */
@@ -130,12 +129,4 @@ const uint8_t *vs_image_build_id(const ElfW(Phdr) * phdr, size_t count, uintptr_
             return id;
     }
     return NULL;
-}
-
-/* The kernel copies the new mask in before it looks at `how`: an impossible `how` gives EINVAL where the
- * memory can be read and EFAULT where it can't, and changes nothing.  8 aligned bytes never cross a page. */
-bool vs_readable(uintptr_t address)
-{
-    long rc = syscall(SYS_rt_sigprocmask, ~0L, address & ~(uintptr_t)7, NULL, 8L);
-    return !(rc == -1 && errno == EFAULT);
 }

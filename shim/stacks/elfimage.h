@@ -41,7 +41,4 @@ const ElfW(Phdr) * vs_image_phdrs(uintptr_t start, size_t size, size_t *count);
 const uint8_t *vs_image_build_id(const ElfW(Phdr) * phdr, size_t count, uintptr_t bias, uintptr_t low,
                                  uintptr_t high, size_t *length);
 
-/* Whether the 8 bytes at ADDRESS (aligned down) can be read: one harmless system call, no descriptor. */
-bool vs_readable(uintptr_t address);
-
 #endif

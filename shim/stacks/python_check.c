@@ -10,7 +10,7 @@
 
 #include <stdio.h>
 
-#include "elfimage.h"
+#include "core/readable.h"
 
 #define AT(type, base, offset) VS_PYTHON_AT(type, base, offset)
 

@@ -6,7 +6,7 @@
 #include <pthread.h>
 #include <string.h>
 
-#include "elfimage.h"
+#include "core/readable.h"
 
 /* Whether the page of ADDRESS, a code object that a live frame holds, can be read.  The kernel is asked once,
  * and again after a while: a call takes longer than all else that a capture does, and a step goes through the

@@ -17,6 +17,7 @@
 
 #include "block.h"
 #include "core/fork.h"
+#include "core/readable.h"
 #include "elfimage.h"
 #include "modules.h"
 

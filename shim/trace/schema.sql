@@ -63,6 +63,7 @@
 -- or left without them, absent = unknown), thinned_from_seq (absent, or: from where on there was no room for each event's row although everything
 -- old had been folded: table stretch), live_incomplete (absent, or 1: no room was left to keep table live).
 -- label.NAME, with its value: what the user calls the run by (VRAMSCOPE_LABELS, `vramscope run --label`), absent where nobody gave it a label.
+-- contract.NAME: view contract.
 -- Where a program imported PyTorch: torch_version, torch_alloc_conf (PYTORCH_ALLOC_CONF or PYTORCH_CUDA_ALLOC_CONF, whichever it read), torch_memory_fraction (of that; absent: none),
 -- torch_settings_changed (1: after its allocator had memory), and torch_max_split_size and those behind it below, as that says them.
 -- Of a recording that was made of a PyTorch snapshot: imported (the snapshot's path; then rows before the one of op record_start set up what the trace found), sizes_of_blocks ('all' or 'some': of an export of vramscope's that had no request for these; absent: sizes are requests), driver_blocks ('some': likewise, and of these blocks some are memory that others asked of the driver), imported_misfits (entries that do not fit to the snapshot's own end: others are missing; absent: none), torch_max_split_size,
@@ -432,6 +433,11 @@ CREATE TABLE mismatch(process INT, seq INT, t_ns INT, device INT, what TEXT, our
 CREATE TABLE counter(process INT, device INT, name TEXT, value INT, PRIMARY KEY(process, device, name)) WITHOUT ROWID;
 
 -- ---- views ----
+
+-- what vramscope takes for granted of others' code, and whether it is so in this process: name (shim/core/contracts.def), state 'proven' or 'broken', detail says whose
+-- code it is, its version where that is known, what was found, and of a broken one what the recording lacks for it.  Without a row nothing relied on it
+CREATE VIEW contract AS SELECT process, substr(key, 10) AS name, substr(value, 1, instr(value, ':') - 1) AS state, substr(value, instr(value, ':') + 2) AS detail
+  FROM meta WHERE key BETWEEN 'contract.' AND 'contract.~';
 
 -- everything that was recorded, in order; of folded stretches what still matters (table ev).  mate: seq of the event that this one ends, refers to or takes back (see ev.mate)
 CREATE VIEW event AS SELECT k.process AS process, e.seq AS seq, e.t AS t_ns,

@@ -102,12 +102,13 @@ static inline void *fake_torch_function(const char *name)
     return dlsym(fake_library, name);
 }
 
-static inline void fake_torch_load(const char *self)
+/* KIND: "shared", "intrusive" or "other", by how its nodes are held */
+static inline void fake_torch_load(const char *self, const char *kind)
 {
     char path[4096];
     const char *slash = strrchr(self, '/');
-    snprintf(path, sizeof path, "%.*s/fakes/libtorch_cpu.so", slash ? (int)(slash - self) : 1,
-             slash ? self : ".");
+    snprintf(path, sizeof path, "%.*s/fakes/%s/libtorch_cpu.so", slash ? (int)(slash - self) : 1,
+             slash ? self : ".", kind);
     fake_library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     if (!fake_library) {
         fprintf(stderr, "%s\n", dlerror());

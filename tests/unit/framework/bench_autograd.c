@@ -28,7 +28,7 @@ int main(int argc, char **argv)
     static struct fake_control control = {.uses = 1};
     struct fake_node node = {.table = class.functions, .thread = 1};
     struct vs_autograd_run run;
-    fake_torch_load(argv[0]);
+    fake_torch_load(argv[0], "shared");
     struct fake_thread *t = ((fake_thread_fn *)fake_torch_function("fake_thread"))();
     uint64_t (*number)(void) =
         (uint64_t(*)(void))fake_torch_function("_ZN2at15sequence_number17get_and_incrementEv");

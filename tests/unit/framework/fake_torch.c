@@ -1,7 +1,7 @@
 /*
  * fake_torch.c - stands for libtorch_cpu: the functions that autograd.c looks for, and what they answer.
- * Nodes are as torch's: a virtual table with the type's description in front of it, the number at 24, the
- * thread's id at 48.
+ * Nodes are as torch's, of the kind that it is compiled for (FAKE_NODES): a virtual table with the type's
+ * description in front of it, the number, the thread's id.
  */
 #include "fake_torch.h"
 
@@ -34,14 +34,69 @@ int fake_task(void)
     return mine.task;
 }
 
-struct fake_shared fake_current_node(void) __asm__("_ZN5torch8autograd16get_current_nodeEv");
-struct fake_shared fake_current_node(void)
+#define NODE      "_ZN5torch8autograd16get_current_nodeEv"
+#define SHARED    "St10shared_ptrINS0_4NodeEE"
+#define INTRUSIVE "N3c1013intrusive_ptrINS0_4NodeENS2_6detail34intrusive_target_default_null_typeIS4_EEEE"
+
+/* std::type_info of a node, and of its base class */
+struct type {
+    const void *table;
+    const char *name;
+    uintptr_t base[3];
+};
+
+#if FAKE_NODES == FAKE_SHARED
+static const struct type base = {NULL, "St23enable_shared_from_thisIN5torch8autograd4NodeEE", {0}};
+/* one base in a list, public, eight bytes into the object */
+#define BASE                                                                                                 \
+    {                                                                                                        \
+        (uintptr_t)1 << 32, (uintptr_t)&base, 8 << 8 | 2                                                     \
+    }
+void fake_unpack(void) __asm__("_ZNK5torch8autograd13SavedVariable6unpackE" SHARED);
+/* Two words are written. */
+void *fake_current_node(void **out) __asm__(NODE);
+void *fake_current_node(void **out)
 {
-    struct fake_shared s = {mine.node, mine.node ? mine.control : NULL, NULL};
-    if (s.control)
-        __atomic_fetch_add(&s.control->uses, 1, __ATOMIC_RELAXED);
-    return s;
+    out[0] = mine.node;
+    out[1] = mine.node ? mine.control : NULL;
+    if (mine.node)
+        __atomic_fetch_add(&mine.control->uses, 1, __ATOMIC_RELAXED);
+    return out;
 }
+#elif FAKE_NODES == FAKE_INTRUSIVE
+static const struct type base = {NULL, "N3c1020intrusive_ptr_targetE", {0}};
+#define BASE                                                                                                 \
+    {                                                                                                        \
+        (uintptr_t) & base, 0, 0                                                                             \
+    }
+void fake_unpack(void) __asm__("_ZNK5torch8autograd13SavedVariable6unpackE" INTRUSIVE);
+/* One word is written, and the next one is the caller's. */
+void *fake_current_node(void **out) __asm__(NODE);
+void *fake_current_node(void **out)
+{
+    struct fake_intrusive *n = (struct fake_intrusive *)mine.node;
+    *out = n;
+    if (n && !mine.lies)
+        __atomic_fetch_add(&n->count, 1, __ATOMIC_RELAXED);
+    return out;
+}
+#else
+static const struct type base = {NULL, "N3c1010strong_nodeE", {0}};
+#define BASE                                                                                                 \
+    {                                                                                                        \
+        (uintptr_t) & base, 0, 0                                                                             \
+    }
+/* as nobody knows it yet: the node itself comes back */
+void fake_unpack(void) __asm__("_ZNK5torch8autograd13SavedVariable6unpackEPNS0_4NodeE");
+void *fake_current_node(void) __asm__(NODE);
+void *fake_current_node(void)
+{
+    return mine.node;
+}
+#endif
+void fake_unpack(void) {}
+extern const struct type fake_node_type __asm__("_ZTIN5torch8autograd4NodeE");
+const struct type fake_node_type = {NULL, "N5torch8autograd4NodeE", BASE};
 
 /* Tensors that need no memory: what bench_tensors measures the note beside. */
 struct sizes {
