@@ -184,12 +184,23 @@ static void print_layers(const struct peak_page *p)
 
 static void print_question(const struct peak_page *p, enum holder_by by)
 {
+    static const struct {
+        enum holder_by by;
+        const char *part;
+    } parts[] = {{BY_LINE, "lines"},
+                 {BY_LAYER, "layers"},
+                 {BY_ROLE, "roles"},
+                 {BY_PHASE, "phases"},
+                 {BY_TENSOR, "tensors"}};
     if (by == BY_LAYER)
         print_layers(p);
     else if (by == BY_TENSOR && !peak_has_any(p, by))
         print_no_tensors(p);
     else
         print_groups(p, by);
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+        if (parts[i].by == by)
+            report_unproven(p->t, parts[i].part, 2, stdout);
 }
 
 void peak_text(const struct peak_page *p, int only)

@@ -45,8 +45,10 @@ static int show_device(const struct report *r, const struct device_report *d, co
     int status = waste_page_load(&p, r, d) ? complain("%s", r->trace->why) : EXIT_GOOD;
     if (!status && j)
         waste_page_json(&p, o->top, j);
-    else if (!status)
+    else if (!status) {
         waste_page_text(&p, stdout, o->top, o->bytes, o->full);
+        report_unproven(r->trace, "uses", 2, stdout);
+    }
     waste_page_free(&p);
     return status;
 }

@@ -90,6 +90,8 @@ static int answer(struct trace *t, const struct question *q)
     for (int64_t d = first; d <= last && one >= 0; d++)
         if (trace_find_peak(t, d, "framework") && (one = whatif_device(t, q, d, j)) > 0)
             answered++;
+    if (!j && answered && trace_unproven(t, "replay"))
+        wrap_print(stdout, 2, 4, "%s", shown(trace_unproven(t, "replay")));
     if (j) {
         json_end(j);
         json_end(j);

@@ -16,6 +16,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "core/contracts.h"
 #include "guard.h"
 #include "lives.h"
 #include "sql.h"
@@ -131,20 +132,34 @@ static int load_bounds(struct trace *t)
 
 static int load_losses(struct trace *t)
 {
-    struct sqlite3_stmt *s = trace_sql(t,
-                                       "SELECT sum(events), count(*), min(t_ns), why, code FROM loss WHERE "
-                                       "code IS NOT 'thinned' GROUP BY code, why ORDER BY min(t_ns)",
-                                       0);
+    struct sqlite3_stmt *s = trace_sql(
+        t,
+        "SELECT sum(events), count(*), min(t_ns), why, code, NULL FROM loss WHERE code IS NOT 'thinned' "
+        "GROUP BY code, why UNION ALL SELECT 0, 1, NULL, substr(value, 9), '" VS_CONTRACT_CODE
+        "', substr(key, 10) FROM meta WHERE process = ? AND key BETWEEN 'contract.' AND 'contract.~' AND "
+        "substr(value, 1, 8) = 'broken: ' ORDER BY 3",
+        1, t->process.id);
     int code = SQLITE_ERROR;
     while (s && (code = sqlite3_step(s)) == SQLITE_ROW)
         *PUSH(t->losses, t->loss_count) = (struct trace_loss){.events = trace_sql_int(s, 0),
                                                               .rows = trace_sql_int(s, 1),
                                                               .t_first = trace_sql_int(s, 2),
                                                               .why = trace_sql_text(t, s, 3),
-                                                              .code = trace_sql_text(t, s, 4)};
+                                                              .code = trace_sql_text(t, s, 4),
+                                                              .contract = trace_sql_text(t, s, 5)};
     for (size_t i = 0; i < t->loss_count; i++)
         t->losses[i].kind = loss_kind(&t->losses[i]);
     return trace_sql_done(t, s, code);
+}
+
+const char *trace_unproven(const struct trace *t, const char *part)
+{
+    for (size_t i = 0; i < t->loss_count; i++)
+        for (unsigned c = 0; t->losses[i].contract && c < VS_CONTRACTS; c++)
+            if (!strcmp(vs_contract_rows[c].part, part) &&
+                !strcmp(vs_contract_rows[c].name, t->losses[i].contract))
+                return t->losses[i].why;
+    return NULL;
 }
 
 static int load_mismatches(struct trace *t)

@@ -71,9 +71,12 @@ enum trace_loss_kind {
 
 struct trace_loss {
     int64_t events, rows, t_first;
-    const char *code, *why; /* the kind (trace/loss.h), and what people read */
+    const char *code, *why; /* the kind (trace/loss.h, or VS_CONTRACT_CODE), and what people read */
+    const char *contract;   /* of a contract that is broken: its name; else NULL */
     enum trace_loss_kind kind;
 };
+
+#define VS_CONTRACT_CODE "contract"
 
 struct trace_mismatch {
     int64_t rows, t_first, device, ours, theirs; /* the first of its kind */
@@ -211,6 +214,9 @@ int trace_reload(struct trace *t);                        /* reads phases and st
 const struct trace_peak *trace_find_peak(const struct trace *t, int64_t device, const char *kind);
 const struct trace_device *trace_find_device(const struct trace *t, int64_t device);
 /* Whether there is a loss of KIND. */
+/* What a PART of a report lacks because others' code is not as it was taken for granted (core/contracts.def),
+ * "lines": one sentence, or NULL. */
+const char *trace_unproven(const struct trace *t, const char *part);
 bool trace_has_loss(const struct trace *t, enum trace_loss_kind kind);
 /* Whether the recording was made of another tool's trace: what the driver was asked otherwise is unknown. */
 bool trace_is_imported(const struct trace *t);

@@ -14,7 +14,8 @@
 #include "log.h"
 
 const struct vs_contract_row vs_contract_rows[] = {
-#define VS_CONTRACT(id, name, party, seen, proof, lost) {name, VS_PARTY_##party, seen, proof, lost},
+#define VS_CONTRACT(id, name, party, part, seen, proof, lost)                                                \
+    {name, VS_PARTY_##party, #part, seen, proof, lost},
 #include "contracts.def"
 #undef VS_CONTRACT
 };

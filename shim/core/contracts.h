@@ -18,7 +18,7 @@
 #include <stdint.h>
 
 enum vs_contract {
-#define VS_CONTRACT(id, name, party, seen, proof, lost) VS_CONTRACT_##id,
+#define VS_CONTRACT(id, name, party, part, seen, proof, lost) VS_CONTRACT_##id,
 #include "contracts.def"
 #undef VS_CONTRACT
     VS_CONTRACTS
@@ -50,6 +50,8 @@ enum vs_contract_state {
 struct vs_contract_row {
     const char *name; /* in databases: never renamed */
     enum vs_party party;
+    const char
+        *part; /* of a report: all, lines, layers, phases, roles, tensors, replay, uses, figures, arena */
     const char *seen;  /* the versions that it was seen in */
     const char *proof; /* how it is proven */
     const char *lost;  /* what is not there without it: "lines of backward are not known" */

@@ -14,6 +14,7 @@
 #include "base/units.h"
 #include "read/stacks.h"
 #include "frames.h"
+#include "report.h"
 #include "stack.h"
 
 #define B(n) units_bytes(n, exact).s
@@ -186,6 +187,7 @@ void report_code_text(struct trace *t, const struct trace_live *live, size_t n, 
     if (named) {
         fputs("    the largest parts of what was allocated then were asked for by\n", out);
         table_print(&table, out, INDENT);
+        report_unproven(t, "lines", INDENT, out);
     }
     table_free(&table);
     for (size_t i = 0; i < p.n; i++)

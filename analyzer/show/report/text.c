@@ -38,10 +38,18 @@ static void print_loss(const struct trace_loss *l, FILE *out)
     struct text from = units_time(l->t_first);
     if (l->kind == LOSS_EVENTS)
         fprintf(out, "LOST: %s from %s on: %s\n", units_count(l->events, "event").s, from.s, why);
-    else if (l->code && !strcmp(l->code, vs_loss_code(VS_LOSS_IMPORTED))) /* of the whole run */
+    else if (l->contract ||
+             (l->code && !strcmp(l->code, vs_loss_code(VS_LOSS_IMPORTED)))) /* of the whole run */
         fprintf(out, "NOTE: %s\n", why);
     else
         fprintf(out, "%s: from %s on: %s\n", l->kind == LOSS_GAP ? "GAP" : "NOTE", from.s, why);
+}
+
+void report_unproven(const struct trace *t, const char *part, int indent, FILE *out)
+{
+    const char *why = trace_unproven(t, part);
+    if (why)
+        wrap_print(out, indent, indent + 2, "%s", shown(why));
 }
 
 /* Prints which detail is not in the file, from when to when. */
@@ -206,6 +214,7 @@ static void print_phases(const struct report *r, const struct device_report *d, 
                d->allocated ? B(d->allocated->end) : "unknown");
     table_print(&table, out, 2);
     table_free(&table);
+    report_unproven(r->trace, "phases", 2, out);
 }
 
 static void peak_row(struct table *t, const char *sign, const char *name, int64_t bytes, int64_t whole,
