@@ -49,6 +49,7 @@ void doctor_shim(struct doctor *d);   /* shim.c: the library and what it needs o
 void doctor_places(struct doctor *d); /* places.c: where journal and database go, what else is preloaded */
 void doctor_gpu(struct doctor *d);    /* gpu.c: driver, devices, NVML, and in the same child process: */
 void doctor_arena(struct doctor *d, void *cuda, int devices); /* arena.c: the arena */
+void doctor_contracts(struct doctor *d, const char *version); /* contracts.c: of this PyTorch */
 void doctor_tools(struct doctor *d); /* tools.c: gnuplot, SQLite, Python and PyTorch */
 
 #endif

@@ -95,9 +95,10 @@ static void check_torch(struct doctor *d, const char *version, const char *direc
         doctor_say(d, DOCTOR_OK, "PyTorch", NULL, "%s reports its blocks: tensors are seen one by one",
                    version);
     free(library);
+    doctor_contracts(d, version);
 }
 
-/* Finds torch without importing it, which would take seconds and might initialise a GPU. */
+/* Finds torch without importing it; what is tried of it then sees no GPU. */
 static void check_python(struct doctor *d)
 {
     static char out[8192];

@@ -152,6 +152,12 @@ static int load_losses(struct trace *t)
     return trace_sql_done(t, s, code);
 }
 
+int64_t trace_proven(struct trace *t)
+{
+    return trace_sql_one(t, "SELECT count(*) FROM meta WHERE key BETWEEN 'contract.' AND 'contract.~' AND "
+                            "substr(value, 1, 8) = 'proven: '");
+}
+
 const char *trace_unproven(const struct trace *t, const char *part)
 {
     for (size_t i = 0; i < t->loss_count; i++)

@@ -216,6 +216,7 @@ const struct trace_device *trace_find_device(const struct trace *t, int64_t devi
 /* Whether there is a loss of KIND. */
 /* What a PART of a report lacks because others' code is not as it was taken for granted (core/contracts.def),
  * "lines": one sentence, or NULL. */
+int64_t trace_proven(struct trace *t); /* how many contracts the recording says to hold */
 const char *trace_unproven(const struct trace *t, const char *part);
 bool trace_has_loss(const struct trace *t, enum trace_loss_kind kind);
 /* Whether the recording was made of another tool's trace: what the driver was asked otherwise is unknown. */

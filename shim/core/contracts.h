@@ -17,6 +17,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+/* What was tried whole (tests/full/versions.sh). */
+#define VS_TRIED_TORCH  "2.4 to 2.15"
+#define VS_TRIED_PYTHON "3.10 to 3.15"
+
 enum vs_contract {
 #define VS_CONTRACT(id, name, party, part, seen, proof, lost) VS_CONTRACT_##id,
 #include "contracts.def"
