@@ -4,9 +4,9 @@
  * libtorch_cuda makes its tensors by two functions of libtorch_cpu, and changes the size of a storage by one
  * of its own.  It calls them through the linker, so preloaded definitions of the same names see each request:
  *
- *      at::detail::empty_generic(sizes, allocator, keys, type, format)              torch 2.1 to 2.11
+ *      at::detail::empty_generic(sizes, allocator, keys, type, format)              torch 2.1 to 2.15
  *      at::detail::empty_strided_generic(sizes, strides, allocator, keys, type)
- *      at::native::resize_bytes_cuda(storage, bytes)
+ *      at::native::resize_bytes_cuda(storage, bytes), ..._with_addr(storage, bytes, address)
  *
  * Ours leave a note in the thread's own memory and go on into the real function, whose allocator reports
  * the block before it returns (torch.c).  The report takes the note:
@@ -35,7 +35,9 @@
 #include <unistd.h>
 
 #include "core/arch/returned.h"
+#include "core/contracts.h"
 #include "core/log.h"
+#include "core/readable.h"
 #include "core/walk.h"
 #include "torch.h"
 
@@ -52,14 +54,18 @@ typedef VS_RETURNED generic_fn(VS_RETURNED_TO struct sizes, void *allocator, uin
 typedef VS_RETURNED strided_fn(VS_RETURNED_TO struct sizes, struct sizes strides, void *allocator,
                                uint64_t keys, uint64_t type);
 typedef void resize_fn(void *storage, size_t bytes);
+typedef void resize_at_fn(void *storage, size_t bytes, void *at);
 
 #define EXPORT __attribute__((visibility("default")))
 EXPORT generic_fn vs_empty_generic __asm__(VS_GENERIC_STD);
 EXPORT generic_fn vs_empty_generic_c10 __asm__(VS_GENERIC_C10);
 EXPORT strided_fn vs_empty_strided_generic __asm__(VS_STRIDED);
 EXPORT resize_fn vs_resize_bytes_cuda __asm__(VS_RESIZE_CUDA);
+EXPORT resize_at_fn vs_resize_bytes_at __asm__(VS_RESIZE_AT);
 
 #define CUDA_KEY 2u /* c10::BackendComponent::CUDABit */
+/* The keys whose tensors leave notes; 0: none do, as the arguments are not what they should be. */
+static VS_HOT _Atomic uint64_t noted_keys = CUDA_KEY;
 
 /* ---- the note ---- */
 
@@ -122,7 +128,8 @@ static inline void note_tensor(struct sizes size, const int64_t *strides, uint64
                                const void *frame)
 {
     struct vs_tensor_note *note = &vs_tensor_note;
-    if (!(keys & CUDA_KEY))
+    /* relaxed: a word by itself */
+    if (!(keys & atomic_load_explicit(&noted_keys, memory_order_relaxed)))
         return;
     uint64_t item = element_bytes[(uint8_t)type];
     uint32_t dims = (uint32_t)size.n;
@@ -157,7 +164,8 @@ struct callers {
 
 enum { CALLERS = 16 };
 
-static _Alignas(64) struct callers generic[CALLERS], generic_c10[CALLERS], strided[CALLERS], resize[CALLERS];
+static _Alignas(64) struct callers generic[CALLERS],
+    generic_c10[CALLERS], strided[CALLERS], resize[CALLERS], resize_at[CALLERS];
 
 static inline void *real_for(const struct callers *c, uintptr_t caller)
 {
@@ -241,9 +249,50 @@ static __attribute__((noreturn)) void missing(const char *name, const struct pla
     _exit(127);
 }
 
+/* ---- whether the arguments are what they should be ---- */
+
+/* What a call has in the places where its arguments should be. */
+struct call {
+    struct sizes size;
+    const void *allocator;
+    uint64_t keys, type;
+};
+
+#define ALLOCATOR "_ZN3c104cuda20CUDACachingAllocator9allocatorE" /* std::atomic<CUDAAllocator *> */
+
+/* The allocator of CUDA's tensors, which libc10_cuda exports as a variable; NULL: not found. */
+static const void *cuda_allocator(void)
+{
+    void *library = vs_torch_library("libc10_cuda");
+    void *const *variable = library ? dlsym(library, ALLOCATOR) : NULL;
+    return variable && vs_readable((uintptr_t)variable) ? *variable : NULL;
+}
+
+/* The names of the functions have the types of all arguments but say nothing of registers.  One argument is
+ * known beforehand: the allocator of the tensors that are on CUDA's devices.  Where it stands in its place,
+ * so do its neighbours.  Another allocator, of the program's own, decides nothing. */
+static bool is_likely(const struct call *c)
+{
+    size_t bytes = c->size.n * sizeof *c->size.at;
+    return c->size.n < 512 && (uint8_t)c->type < 128 &&
+           (bytes == 0 || vs_readable_bytes((uintptr_t)c->size.at, bytes));
+}
+
+static void prove_call(const struct call *c)
+{
+    if (!is_likely(c)) {
+        atomic_store_explicit(&noted_keys, 0, memory_order_relaxed);
+        vs_contract_broken(VS_CONTRACT_TORCH_TENSORS,
+                           "it makes tensors with other arguments than 2.1 to 2.15");
+    } else if ((c->keys & CUDA_KEY) && c->allocator && c->allocator == cuda_allocator()) {
+        vs_contract_proven(VS_CONTRACT_TORCH_TENSORS,
+                           "empty_generic has CUDA's allocator where it should be");
+    }
+}
+
 /* Handles of libraries with a place are never closed: the pointers stay good, and the code stays theirs. */
 static __attribute__((noinline, cold)) void *look_up(struct callers *all, const char *name, const void *ours,
-                                                     uintptr_t address)
+                                                     uintptr_t address, struct call call)
 {
     int saved = errno;
     struct place caller = {.address = address};
@@ -252,6 +301,7 @@ static __attribute__((noinline, cold)) void *look_up(struct callers *all, const 
     void *found = search(name, ours, &caller);
     if (!found)
         missing(name, &caller);
+    prove_call(&call);
     if (caller.library)
         keep(all, caller.begin, caller.bytes, found);
     dlerror(); /* the host must not see the error of our search */
@@ -261,7 +311,7 @@ static __attribute__((noinline, cold)) void *look_up(struct callers *all, const 
 
 /* Of a caller that is not the first one. */
 static __attribute__((noinline)) void *find_real(struct callers *all, const char *name, const void *ours,
-                                                 uintptr_t caller)
+                                                 uintptr_t caller, struct call call)
 {
     for (struct callers *c = all + 1; c < all + CALLERS; c++) {
         void *real = real_for(c, caller);
@@ -270,15 +320,16 @@ static __attribute__((noinline)) void *find_real(struct callers *all, const char
         if (!atomic_load_explicit(&c->begin, memory_order_relaxed))
             break;
     }
-    return look_up(all, name, ours, caller);
+    return look_up(all, name, ours, caller, call);
 }
 
-#define REAL(all, name, ours)                                                                                \
+/* CALL: its arguments, which are passed on by value so that no address of theirs hinders the jump. */
+#define REAL(all, name, ours, call)                                                                          \
     ({                                                                                                       \
         uintptr_t caller_ = (uintptr_t)__builtin_return_address(0);                                          \
         void *real_ = real_for(all, caller_);                                                                \
         if (__builtin_expect(!real_, 0))                                                                     \
-            real_ = find_real(all, name, (const void *)(ours), caller_);                                     \
+            real_ = find_real(all, name, (const void *)(ours), caller_, call);                               \
         (typeof(&ours))real_;                                                                                \
     })
 
@@ -287,7 +338,8 @@ static __attribute__((noinline)) void *find_real(struct callers *all, const char
 VS_HOT_CODE VS_RETURNED vs_empty_generic(VS_RETURNED_TO struct sizes size, void *allocator, uint64_t keys,
                                          uint64_t type, uint64_t format)
 {
-    generic_fn *call = REAL(generic, VS_GENERIC_STD, vs_empty_generic);
+    generic_fn *call =
+        REAL(generic, VS_GENERIC_STD, vs_empty_generic, ((struct call){size, allocator, keys, type}));
     note_tensor(size, NULL, keys, type, __builtin_frame_address(0));
     return call(VS_RETURNED_PASS size, allocator, keys, type, format);
 }
@@ -295,7 +347,8 @@ VS_HOT_CODE VS_RETURNED vs_empty_generic(VS_RETURNED_TO struct sizes size, void 
 VS_RETURNED vs_empty_generic_c10(VS_RETURNED_TO struct sizes size, void *allocator, uint64_t keys,
                                  uint64_t type, uint64_t format)
 {
-    generic_fn *call = REAL(generic_c10, VS_GENERIC_C10, vs_empty_generic_c10);
+    generic_fn *call =
+        REAL(generic_c10, VS_GENERIC_C10, vs_empty_generic_c10, ((struct call){size, allocator, keys, type}));
     note_tensor(size, NULL, keys, type, __builtin_frame_address(0));
     return call(VS_RETURNED_PASS size, allocator, keys, type, format);
 }
@@ -303,18 +356,31 @@ VS_RETURNED vs_empty_generic_c10(VS_RETURNED_TO struct sizes size, void *allocat
 VS_HOT_CODE VS_RETURNED vs_empty_strided_generic(VS_RETURNED_TO struct sizes size, struct sizes strides,
                                                  void *allocator, uint64_t keys, uint64_t type)
 {
-    strided_fn *call = REAL(strided, VS_STRIDED, vs_empty_strided_generic);
+    strided_fn *call =
+        REAL(strided, VS_STRIDED, vs_empty_strided_generic, ((struct call){size, allocator, keys, type}));
     /* of an unknown type where the real function is going to throw */
     note_tensor(size, strides.at, keys, strides.n == size.n ? type : UINT8_MAX, __builtin_frame_address(0));
     return call(VS_RETURNED_PASS size, strides, allocator, keys, type);
 }
 
-void vs_resize_bytes_cuda(void *storage, size_t bytes)
+static void note_storage(size_t bytes, const void *frame)
 {
-    resize_fn *call = REAL(resize, VS_RESIZE_CUDA, vs_resize_bytes_cuda);
     struct vs_tensor_note *note = &vs_tensor_note;
-    note->stack = (uintptr_t)__builtin_frame_address(0);
+    note->stack = (uintptr_t)frame;
     note->request = bytes;
     note->what = bytes ? vs_tensor_what(VS_TENSOR_STORAGE, VS_TENSOR_NO_TYPE, VS_TENSOR_NO_SHAPE) : 0;
+}
+
+void vs_resize_bytes_cuda(void *storage, size_t bytes)
+{
+    resize_fn *call = REAL(resize, VS_RESIZE_CUDA, vs_resize_bytes_cuda, (struct call){0});
+    note_storage(bytes, __builtin_frame_address(0));
     call(storage, bytes);
+}
+
+void vs_resize_bytes_at(void *storage, size_t bytes, void *at)
+{
+    resize_at_fn *call = REAL(resize_at, VS_RESIZE_AT, vs_resize_bytes_at, (struct call){0});
+    note_storage(bytes, __builtin_frame_address(0));
+    call(storage, bytes, at);
 }

@@ -86,5 +86,6 @@ static inline void vs_tensor_drop(void)
     "_ZN2at6detail21empty_strided_genericEN3c108ArrayRefIlEES3_PNS1_9AllocatorENS1_14DispatchKeySetENS1_"    \
     "10ScalarTypeE"
 #define VS_RESIZE_CUDA "_ZN2at6native17resize_bytes_cudaEPN3c1011StorageImplEm"
+#define VS_RESIZE_AT   "_ZN2at6native27resize_bytes_cuda_with_addrEPN3c1011StorageImplEmPv" /* since 2.13 */
 
 #endif

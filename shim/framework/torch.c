@@ -25,8 +25,8 @@
 #include <string.h>
 
 #include "torch.h"
+#include "core/contracts.h"
 #include "core/hot.h"
-#include "core/log.h"
 #include "core/walk.h"
 #include "record/block.h"
 #include "record/record.h"
@@ -147,22 +147,32 @@ static void look_for_tensors(void)
     void *library = vs_torch_library("libtorch_cpu");
 
     if (library && !dlsym(library, VS_GENERIC_STD) && !dlsym(library, VS_GENERIC_C10))
-        vs_log_verbose("this PyTorch makes its tensors by functions that are not known here: blocks have no "
-                       "element types and shapes");
+        vs_contract_broken(VS_CONTRACT_TORCH_TENSORS, "it makes tensors by functions that are not known");
+}
+
+/* The functions' names have all of their types.  What they do not have is what a device looks like inside;
+ * that each report shows: one of CUDA's comes first of all here. */
+static void prove_reports(void)
+{
+    if (__atomic_load_n(&real.usage, __ATOMIC_RELAXED))
+        vs_contract_proven(VS_CONTRACT_TORCH_REPORTS, "its allocator reports each block");
+    else
+        vs_contract_broken(VS_CONTRACT_TORCH_REPORTS, "its own function for reports was not found");
 }
 
 /* Threads that come here at the same time find the same.  If nothing is found the search ends for good: a
  * caller's library has libc10 loaded.  Release: a thread that sees the mark sees the pointers. */
-static __attribute__((noinline)) void look_up_once(const void *caller)
+static __attribute__((noinline)) void look_up_once(const void *caller, int8_t device)
 {
     int saved = errno;
 
     if (!__atomic_load_n(&real.done, __ATOMIC_ACQUIRE)) {
         look_up();
+        prove_reports();
         __atomic_store_n(&real.done, 1, __ATOMIC_RELEASE);
     }
     if (caller) {
-        vs_torch_stream_find(caller);
+        vs_torch_stream_find(caller, device);
         vs_torch_events_watch(caller);
         look_for_tensors();
         __atomic_store_n(&real.searched, 1, __ATOMIC_RELEASE);
@@ -173,19 +183,19 @@ static __attribute__((noinline)) void look_up_once(const void *caller)
 
 /* CALLER: the code that reported a block of CUDA's; NULL: something else needs the functions, as the reports
  * of libc10's CPU allocator do under torch's profiler. */
-static void need_real(const void *caller)
+static void need_real(const void *caller, int8_t device)
 {
     const int *mark = caller ? &real.searched : &real.done;
 
     if (__builtin_expect(!__atomic_load_n(mark, __ATOMIC_ACQUIRE), 0))
-        look_up_once(caller);
+        look_up_once(caller, device);
 }
 
 /* The pointer is not there yet, or this is a fork child, whose vs_hot was wiped.  With the pointer in vs_hot
  * reports may go straight into the ring, which the first one of CUDA's must not. */
 static __attribute__((noinline, cold)) usage_fn *find_usage(void)
 {
-    need_real(NULL);
+    need_real(NULL, 0);
     usage_fn *usage = __atomic_load_n(&real.usage, __ATOMIC_RELAXED);
 
     /* Relaxed, as above. */
@@ -248,7 +258,7 @@ static __attribute__((noinline, cold)) void report_slowly(void *ptr, int64_t siz
     uint8_t op = size > 0 ? VS_OP_BLOCK_ALLOC : VS_OP_BLOCK_FREE;
 
     if (type_of(device) == C10_CUDA) {
-        need_real(caller);
+        need_real(caller, index_of(device));
         if (size <= 0)
             tensor = 0;
         else if (tensor == UNASKED)
@@ -305,7 +315,7 @@ static void oom(oom_fn *first, oom_fn *second, int64_t size, size_t allocated, s
 void vs_c10_oom_l(int64_t size, size_t allocated, size_t reserved, c10_device device)
 {
     record_oom((uint64_t)size, allocated, reserved, device);
-    need_real(type_of(device) == C10_CUDA ? __builtin_return_address(0) : NULL);
+    need_real(type_of(device) == C10_CUDA ? __builtin_return_address(0) : NULL, index_of(device));
     oom(real.oom_l, real.oom_m, size, allocated, reserved, device);
 }
 
@@ -313,7 +323,7 @@ void vs_c10_oom_l(int64_t size, size_t allocated, size_t reserved, c10_device de
 void vs_c10_oom_m(int64_t size, size_t allocated, size_t reserved, c10_device device)
 {
     record_oom((uint64_t)size, allocated, reserved, device);
-    need_real(type_of(device) == C10_CUDA ? __builtin_return_address(0) : NULL);
+    need_real(type_of(device) == C10_CUDA ? __builtin_return_address(0) : NULL, index_of(device));
     oom(real.oom_m, real.oom_l, size, allocated, reserved, device);
 }
 

@@ -4,7 +4,8 @@
  * A report says nothing of the stream.  But the allocator has asked for the current one of its thread just
  * before, and so can we: c10::cuda::getCurrentCUDAStream(device) reads two words of the thread's.  It is
  * found by its symbol at the first report, and called only where that report came from the library that has
- * it, and only as long as its answers are streams of the device that was asked about.
+ * it, and only as long as its answers are streams of the device that was asked about.  Its name does not say
+ * how the answer comes, so the first call is one that would show it (torch_stream.c).
  *
  *      PyTorch's id   0      0x143   0x243   a cudaStream_t of another library's
  *      number         1      2       3       4                                      0: unknown
@@ -31,9 +32,9 @@ typedef struct vs_c10_stream vs_c10_stream_fn(int8_t device);
 
 extern _Atomic(vs_c10_stream_fn *) vs_torch_current_stream; /* NULL: not found, or not to be trusted */
 
-/* Finds the function, where the code at CALLER, which has reported a block, is of the library that has it.
- * Takes the loader's lock. */
-void vs_torch_stream_find(const void *caller);
+/* Finds the function, where the code at CALLER, which has reported a block of DEVICE, is of the library that
+ * has it, and its answer comes as it should.  Takes the loader's lock. */
+void vs_torch_stream_find(const void *caller, int8_t device);
 /* The number of the stream ID that is not the default one; a new one if there was none. */
 uint8_t vs_torch_stream_number(int64_t id);
 /* The answer was no stream of the device: nothing is asked any more. */

@@ -201,7 +201,8 @@ enum vs_tensor_kind {
     X(42, "int6", 1)                                                                                         \
     X(43, "int7", 1)                                                                                         \
     X(44, "float8_e8m0fnu", 1)                                                                               \
-    X(45, "float4_e2m1fn_x2", 1)
+    X(45, "float4_e2m1fn_x2", 1)                                                                             \
+    X(46, "bcomplex32", 4)
 
 /* Where memory lives.  Only DEVICE, POOL, ARRAY, GRAPH and ARENA count into the device's totals. */
 #define VS_SPACES(X)                                                                                         \

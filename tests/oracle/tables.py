@@ -9,7 +9,7 @@ PLACE = 1  # resume.what: where the last writer stopped
 ELEMENTS = """uint8 1 int8 1 int16 2 int32 4 int64 8 float16 2 float32 4 float64 8 complex32 4 complex64 8 complex128 16 bool 1 qint8 1 quint8 1
     qint32 4 bfloat16 2 quint4x2 1 quint2x4 1 bits1x8 1 bits2x4 1 bits4x2 1 bits8 1 bits16 2 float8_e5m2 1 float8_e4m3fn 1 float8_e5m2fnuz 1
     float8_e4m3fnuz 1 uint16 2 uint32 4 uint64 8 uint1 1 uint2 1 uint3 1 uint4 1 uint5 1 uint6 1 uint7 1 int1 1 int2 1 int3 1 int4 1 int5 1
-    int6 1 int7 1 float8_e8m0fnu 1 float4_e2m1fn_x2 1""".split()
+    int6 1 int7 1 float8_e8m0fnu 1 float4_e2m1fn_x2 1 bcomplex32 4""".split()
 
 
 class Tables:

@@ -33,7 +33,7 @@ grep -v '^cu[A-Z]' exports >others
         _ZN2at6detail13empty_genericEN3c108ArrayRefIlEEPNS1_9AllocatorENS1_14DispatchKeySetENS1_10ScalarTypeESt8optionalINS1_12MemoryFormatEE \
         _ZN2at6detail13empty_genericEN3c108ArrayRefIlEEPNS1_9AllocatorENS1_14DispatchKeySetENS1_10ScalarTypeENS1_8optionalINS1_12MemoryFormatEEE \
         _ZN2at6detail21empty_strided_genericEN3c108ArrayRefIlEES3_PNS1_9AllocatorENS1_14DispatchKeySetENS1_10ScalarTypeE \
-        _ZN2at6native17resize_bytes_cudaEPN3c1011StorageImplEm
+        _ZN2at6native17resize_bytes_cudaEPN3c1011StorageImplEm _ZN2at6native27resize_bytes_cuda_with_addrEPN3c1011StorageImplEmPv
     sed -nE 's/^#define (vramscope_[a-z_]+[a-z])\(.*/\1/p' "$here/../../../shim/vramscope.h"
     grep -q '^VRAMSCOPE_ARENA:BOOL=OFF' "$BUILD/CMakeCache.txt" 2>/dev/null ||
         sed -nE 's/^VS_TORCH .*(vramscope_torch_[a-z_]+)\(.*/\1/p' "$here/../../../shim/arena/torch/abi.h"

@@ -44,6 +44,17 @@ struct stream {
     struct device device;
     int64_t id;
 };
+#ifdef STREAM_OBJECT /* larger than two registers: it comes through a hidden pointer */
+struct object {
+    struct stream stream;
+    int64_t more;
+};
+struct object current_stream(int8_t device) __asm__("_ZN3c104cuda20getCurrentCUDAStreamEa");
+struct object current_stream(int8_t device)
+{
+    return (struct object){{{1, device}, 7}, 7};
+}
+#else
 struct stream current_stream(int8_t device) __asm__("_ZN3c104cuda20getCurrentCUDAStreamEa");
 
 /* Where CUDA does not work, as in a fork child, PyTorch's own throws. */
@@ -53,6 +64,7 @@ struct stream current_stream(int8_t device)
         printf("a stream of device %d is asked for\n", device);
     return (struct stream){{1, device}, 0};
 }
+#endif
 
 void script(void)
 {

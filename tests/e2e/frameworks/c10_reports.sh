@@ -50,4 +50,13 @@ if [ -f "$shim" ] && command -v sqlite3 >/dev/null; then
     "$work/main" "$work/l/libc10_cuda.so" | diff - "$work/with" || { echo "FAIL: other output under the shim"; exit 1; }
     sqlite3 "$work/run.db" "SELECT op, size_bytes, device, framework_bytes FROM event WHERE op IN ('block_alloc', 'block_free', 'oom') ORDER BY seq" >"$FRAMEWORK_LOG"
     expect_log "in the database" < <(for _ in 1 2; do printf '%s\n' 'block_alloc|512|1|512' 'block_free|512|1|0' 'oom|1099511627776|1|0'; done)
+    [ "$(sqlite3 "$work/run.db" "SELECT group_concat(state) FROM contract WHERE name IN ('torch_reports', 'torch_stream')")" = proven,proven ] ||
+        { echo "FAIL: what is taken for granted is not proven"; exit 1; }
+
+    # a current stream that comes otherwise is not asked for, and all else is recorded
+    make object libc10.so -DONLY_L -DSTREAM_OBJECT
+    LD_PRELOAD=$shim VRAMSCOPE_OUTPUT=$work/object.db VRAMSCOPE_JOURNAL_DIR=$work \
+        "$work/main" "$work/object/libc10_cuda.so" >"$work/with" 2>"$work/err" || { echo "FAIL: a stream that comes through a pointer"; exit 1; }
+    sqlite3 "$work/object.db" "SELECT state FROM contract WHERE name = 'torch_stream'; SELECT stream FROM event WHERE op = 'block_alloc'" >"$FRAMEWORK_LOG"
+    expect_log "a stream that comes through a pointer" < <(printf '%s\n' broken 0 0)
 fi

@@ -10,7 +10,7 @@ work=$(mktemp -d) || exit 1
 trap 'rm -rf "$work"' EXIT
 fail() { echo "FAIL: $1"; exit 1; }
 
-# make DIRECTORY FLAG...: the four files of tensors_fake.cc; $suffix: of libtorch_cpu's name
+# make DIRECTORY FLAG...: the five files of tensors_fake.cc; $suffix: of libtorch_cpu's name
 suffix=
 make() {
     local d=$work/$1
@@ -19,7 +19,8 @@ make() {
     set -- "$CXX" -std=c++17 -O1 "$@" "$here/tensors_fake.cc"
     "$@" -DC10 -shared -fPIC -Wl,-soname,libc10.so -o "$d/libc10.so" &&
         "$@" -DTORCH_CPU -shared -fPIC -Wl,-soname,"libtorch_cpu$suffix.so" -o "$d/libtorch_cpu$suffix.so" &&
-        "$@" -DTORCH_CUDA -shared -fPIC -Wl,-rpath,"$d" -o "$d/libtorch_cuda.so" "$d/libtorch_cpu$suffix.so" "$d/libc10.so" -lpthread &&
+        "$@" -DC10_CUDA -shared -fPIC -Wl,-soname,libc10_cuda.so -o "$d/libc10_cuda.so" &&
+        "$@" -DTORCH_CUDA -shared -fPIC -Wl,-rpath,"$d" -o "$d/libtorch_cuda.so" "$d/libtorch_cpu$suffix.so" "$d/libc10.so" "$d/libc10_cuda.so" -lpthread &&
         "$@" -DMAIN -o "$d/main" -ldl || fail "the stand-in does not build"
 }
 
@@ -30,11 +31,12 @@ check() {
     LD_PRELOAD=$shim VRAMSCOPE_OUTPUT=$work/$2.db VRAMSCOPE_JOURNAL_DIR=$work "$d/main" "$d/libtorch_cuda.so" 2>"$work/err" | sort >"$work/with" ||
         { cat "$work/err"; fail "$1: the program under us"; }
     diff "$work/plain" "$work/with" || fail "$1: the real functions get something else (> under us)"
-    sqlite3 "$work/$2.db" "SELECT size_bytes, ifnull(made_for, '?'), request_bytes, element_type, shape FROM allocation ORDER BY alloc_seq LIMIT 17" |
+    sqlite3 "$work/$2.db" "SELECT size_bytes, ifnull(made_for, '?'), request_bytes, element_type, shape FROM allocation ORDER BY alloc_seq LIMIT 18" |
         diff - "$work/wanted" || fail "$1: blocks (> wanted)"
     sqlite3 "$work/$2.db" "SELECT size_bytes, made_for, request_bytes, element_type, shape, count(*) FROM allocation a
-        WHERE alloc_seq > (SELECT alloc_seq FROM allocation ORDER BY alloc_seq LIMIT 1 OFFSET 16) GROUP BY 1, 2, 3, 4, 5 ORDER BY 1" |
+        WHERE alloc_seq > (SELECT alloc_seq FROM allocation ORDER BY alloc_seq LIMIT 1 OFFSET 17) GROUP BY 1, 2, 3, 4, 5 ORDER BY 1" |
         diff - "$work/wanted_threads" || fail "$1: two threads (> wanted)"
+    [ "$(sqlite3 "$work/$2.db" "SELECT state FROM contract WHERE name = 'torch_tensors'")" = proven ] || fail "$1: the arguments are not proven"
     [ "$(sqlite3 "$work/$2.db" "SELECT t.request_bytes, t.element_type, t.shape FROM oom o JOIN tensor_text t ON t.id = o.tensor")" = "16384|float32|[4096]" ] ||
         fail "$1: the refused tensor"
     # there is no driver, so no device is known
@@ -51,6 +53,7 @@ cat >"$work/wanted" <<'END'
 2048|raw|||
 4096|raw|||
 3072|storage|3000||
+6144|storage|6000||
 512|raw|||
 512|?|||
 2048|?|||
@@ -71,6 +74,17 @@ make new
 check "torch 2.3 on: std::optional" new
 make old -DOLD
 check "torch 2.1 and 2.2: c10::optional" old
+
+# other arguments than these functions had so far: the program gets what it would, and nothing is made of them
+make shifted -DSHIFTED
+"$work/shifted/main" "$work/shifted/libtorch_cuda.so" | sort >"$work/plain" || fail "other arguments"
+LD_PRELOAD=$shim VRAMSCOPE_VERBOSE=1 VRAMSCOPE_OUTPUT=$work/shifted.db VRAMSCOPE_JOURNAL_DIR=$work "$work/shifted/main" "$work/shifted/libtorch_cuda.so" 2>"$work/err" |
+    sort >"$work/with" || fail "other arguments under us: $(cat "$work/err")"
+diff "$work/plain" "$work/with" || fail "other arguments: the real functions get something else (> under us)"
+[ "$(sqlite3 "$work/shifted.db" "SELECT state FROM contract WHERE name = 'torch_tensors'")" = broken ] || fail "other arguments are not noticed"
+[ "$(sqlite3 "$work/shifted.db" "SELECT count(*) FROM allocation WHERE made_for = 'tensor'")" = 0 ] || fail "tensors were made of other arguments"
+grep -q '^vramscope: PyTorch: blocks have no element types and shapes: it makes tensors with other arguments' "$work/err" || fail "it is not said: $(cat "$work/err")"
+echo "ok other arguments"
 
 # two PyTorches in one process: each makes its own tensors, in either order
 suffix=-0123 # as auditwheel does; with one name the linker would take the first one's
@@ -95,7 +109,7 @@ echo "ok a library that lacks a function"
 
 # what peak says: every tensor, to the byte, and what is none
 "$BUILD/bin/vramscope" peak --by=tensor --bytes --top=0 "$work/new.db" >"$work/peak" || fail "peak"
-for row in 'bfloat16 \[4, 20, 8\] +1536 .* 1$' 'float16 \[2000, 8\] +6451200 .* 200$' 'resized storage +3072 ' 'float16 of unknown shape +1024 ' 'raw bytes +' 'not known +4199936 .* 5$'; do
+for row in 'bfloat16 \[4, 20, 8\] +1536 .* 1$' 'float16 \[2000, 8\] +6451200 .* 200$' 'resized storage +9216 .* 2$' 'float16 of unknown shape +1024 ' 'raw bytes +' 'not known +4199936 .* 5$'; do
     grep -qE "^ +$row" "$work/peak" || fail "peak does not say '$row': $(cat "$work/peak")"
 done
 "$BUILD/bin/vramscope" peak --by=tensor --json --top=0 "$work/new.db" | tr -d ' \n' >"$work/json"

@@ -3,8 +3,9 @@
  * tensors.sh builds four files of it: TORCH_CPU (libtorch_cpu.so, which makes tensors), TORCH_CUDA
  * (libtorch_cuda.so, which calls it through the linker and has the allocator), C10 (libc10.so, which is
  * reported to), and MAIN, a program that loads them RTLD_LOCAL, as Python does.  With -DOLD the last argument
- * is a c10::optional, as before PyTorch 2.3.  WHO tells two PyTorches apart; EXTENSION is a library that calls
- * libtorch_cpu and nothing else.
+ * is a c10::optional, as before PyTorch 2.3; with -DSHIFTED its functions have an argument more, in front.  WHO
+ * tells two PyTorches apart; EXTENSION is a library that calls libtorch_cpu and nothing else; C10_CUDA is
+ * libc10_cuda.so, which says which allocator CUDA's tensors have.
  */
 #include <cstddef>
 #include <cstdint>
@@ -63,13 +64,33 @@ struct TensorBase { /* not trivial: returned through a hidden pointer */
     ~TensorBase();
 };
 namespace detail {
-TensorBase empty_generic(Sizes, c10::Allocator *, c10::DispatchKeySet, c10::ScalarType, Format);
-TensorBase empty_strided_generic(Sizes, Sizes, c10::Allocator *, c10::DispatchKeySet, c10::ScalarType);
+#ifdef SHIFTED
+#define MORE       int,
+#define MORE_ONE   1,
+#define NAMED(...) __asm__(__VA_ARGS__)
+#else
+#define MORE
+#define MORE_ONE
+#define NAMED(...)
+#endif
+TensorBase empty_generic(MORE Sizes, c10::Allocator *, c10::DispatchKeySet, c10::ScalarType, Format)
+    NAMED("_ZN2at6detail13empty_genericEN3c108ArrayRefIlEEPNS1_9AllocatorENS1_14DispatchKeySetENS1_10ScalarTypeE"
+          "St8optionalINS1_12MemoryFormatEE");
+TensorBase empty_strided_generic(MORE Sizes, Sizes, c10::Allocator *, c10::DispatchKeySet, c10::ScalarType)
+    NAMED("_ZN2at6detail21empty_strided_genericEN3c108ArrayRefIlEES3_PNS1_9AllocatorENS1_14DispatchKeySetENS1_"
+          "10ScalarTypeE");
 } // namespace detail
 namespace native {
 void resize_bytes_cuda(c10::StorageImpl *, size_t);
+void resize_bytes_cuda_with_addr(c10::StorageImpl *, size_t, void *);
 }
 } // namespace at
+
+/* c10::cuda::CUDACachingAllocator::allocator, an atomic pointer */
+extern "C" c10::Allocator *current_allocator __asm__("_ZN3c104cuda20CUDACachingAllocator9allocatorE");
+#ifdef C10_CUDA
+c10::Allocator *current_allocator;
+#endif
 
 #ifdef C10
 namespace c10 {
@@ -85,7 +106,7 @@ void reportOutOfMemoryToProfiler(int64_t, size_t, size_t, Device) {}
 #include <stdexcept>
 at::TensorBase::~TensorBase() {}
 /* What every register and the stack held, so that a wrong one shows. */
-at::TensorBase at::detail::empty_generic(Sizes size, c10::Allocator *allocator, c10::DispatchKeySet keys,
+at::TensorBase at::detail::empty_generic(MORE Sizes size, c10::Allocator *allocator, c10::DispatchKeySet keys,
                                          c10::ScalarType type, Format format)
 {
     size_t elements = 1;
@@ -100,7 +121,7 @@ at::TensorBase at::detail::empty_generic(Sizes size, c10::Allocator *allocator, 
                 (int)type, VALUE(format), bytes);
     return at::TensorBase(block);
 }
-at::TensorBase at::detail::empty_strided_generic(Sizes size, Sizes stride, c10::Allocator *allocator,
+at::TensorBase at::detail::empty_strided_generic(MORE Sizes size, Sizes stride, c10::Allocator *allocator,
                                                  c10::DispatchKeySet keys, c10::ScalarType type)
 {
     if (size.length != stride.length)
@@ -152,17 +173,22 @@ static Host host;
 static void make(std::vector<long> size, c10::ScalarType type, c10::DispatchKeySet keys = cuda)
 {
     c10::Allocator *from = keys.bits & 2 ? (c10::Allocator *)&caching : &host;
-    at::TensorBase t = at::detail::empty_generic({size.data(), size.size()}, from, keys, type, channels_last);
+    at::TensorBase t = at::detail::empty_generic(MORE_ONE {size.data(), size.size()}, from, keys, type, channels_last);
 }
 static void make_strided(std::vector<long> size, std::vector<long> stride, c10::ScalarType type)
 {
-    at::TensorBase t = at::detail::empty_strided_generic({size.data(), size.size()}, {stride.data(), stride.size()},
+    at::TensorBase t = at::detail::empty_strided_generic(MORE_ONE {size.data(), size.size()}, {stride.data(), stride.size()},
                                                          &caching, cuda, type);
 }
 void at::native::resize_bytes_cuda(c10::StorageImpl *storage, size_t bytes)
 {
     if (!storage->resizable)
         throw std::runtime_error("not resizable");
+    storage->bytes = bytes;
+    caching.allocate(bytes);
+}
+void at::native::resize_bytes_cuda_with_addr(c10::StorageImpl *storage, size_t bytes, void *)
+{
     storage->bytes = bytes;
     caching.allocate(bytes);
 }
@@ -188,6 +214,7 @@ extern "C" void script(void)
 {
     using c10::ScalarType;
     c10::StorageImpl storage;
+    current_allocator = &caching;
     caching.allocate(1024);                    /* before any tensor: not known what it is */
     make({4, 20, 8}, ScalarType::BFloat16);    /* 1280 of 1536 */
     make({}, ScalarType::Float);               /* a scalar: 4 of 512 */
@@ -199,6 +226,7 @@ extern "C" void script(void)
     caching.allocate(4096);                    /* raw */
     at::native::resize_bytes_cuda(&storage, 3000); /* 3000 of 3072 */
     std::printf("storage %zu\n", (size_t)storage.bytes);
+    at::native::resize_bytes_cuda_with_addr(&storage, 6000, nullptr); /* 6000 of 6144 */
     at::native::resize_bytes_cuda(&storage, 0);
     caching.allocate(512);                     /* raw */
     make({2, 2}, ScalarType::Strange);         /* an element type that nobody knows: not "raw" */
@@ -239,7 +267,7 @@ extern "C" void script(void)
 extern "C" void script(void)
 {
     try {
-        at::TensorBase t = at::detail::empty_generic({nullptr, 0}, nullptr, {0x10002}, c10::ScalarType::Float,
+        at::TensorBase t = at::detail::empty_generic(MORE_ONE {nullptr, 0}, nullptr, {0x10002}, c10::ScalarType::Float,
                                                      channels_last);
         std::printf("made\n");
     } catch (const std::exception &e) {
