@@ -60,12 +60,16 @@ static void try_it(struct doctor *d, const char *version, const char *directory)
     char *listed = place_listed("lib/libvramscope.so"), *recording = xformat("%s/doctor.db", directory);
     char *preload = xformat("LD_PRELOAD=%s", listed), *output = xformat("VRAMSCOPE_OUTPUT=%s", recording);
     const char *const argv[] = {"python3", "-c", program, NULL};
+    const char *const plain[] = {"python3", "-c", "import torch", NULL};
     const char *const environment[] = {preload, output, "CUDA_VISIBLE_DEVICES=", "VRAMSCOPE_STACKS=python",
                                        NULL};
     int status = alias_needless(listed) ? doctor_command(argv, environment, 120, out, sizeof out) : 0;
     if (status == 124)
         doctor_say(d, DOCTOR_WARN, "PyTorch", NULL, "%s: not tried: import torch took longer than 2 min",
                    version);
+    else if (status != 0 && doctor_command(plain, NULL, 120, out, sizeof out) != 0)
+        doctor_say(d, DOCTOR_WARN, "PyTorch", "python3 -c 'import torch' says why",
+                   "%s: not tried: import torch fails, without vramscope too", version);
     else if (status != 0)
         doctor_say(d, DOCTOR_WARN, "PyTorch", "report it; `vramscope run --stacks=driver` asks least of it",
                    "%s: a program of a few lines ends with status %d under the library", version, status);

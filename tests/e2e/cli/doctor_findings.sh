@@ -101,6 +101,40 @@ if command -v python3 >/dev/null; then
     torch "void $usage(void); void $oom(void); void f(void) { $usage(); $oom(); }"
     PYTHONPATH=$dir/site doctor 0
     says ok PyTorch '2.11.0 reports its blocks'
+    # what dies of us, what dies by itself, and what does not hold, each by a module in torch's place
+    cat >"$dir/site/torch/__init__.py" <<'END'
+import os, signal
+if "libvramscope" in os.environ.get("LD_PRELOAD", ""):
+    os.kill(os.getpid(), signal.SIGSEGV)
+END
+    PYTHONPATH=$dir/site doctor 0
+    says warn PyTorch '2.11.0: a program of a few lines ends with status 139 under the library'
+    advises 'run --stacks=driver'
+    echo 'raise ImportError("libcudart")' >"$dir/site/torch/__init__.py"
+    PYTHONPATH=$dir/site doctor 0
+    says warn PyTorch '2.11.0: not tried: import torch fails, without vramscope too'
+    cat >"$dir/site/torch/__init__.py" <<'END'
+import ctypes
+class ones:
+    grad = property(lambda self: self)
+    def __init__(self, *size, **more): pass
+    def __mul__(self, other): return self
+    def __float__(self): return 8.0
+    def register_hook(self, hook): hook(self)
+    def sum(self): return self
+    def backward(self): ctypes.PyDLL(None)._ZN2at15sequence_number17get_and_incrementEv()
+END
+    nodes=_ZN2at15sequence_number17get_and_incrementEv
+    echo "long $nodes(void) { return 0; } int _ZN5torch8autograd25get_current_graph_task_idEv(void) { return -1; }
+        long _ZN2at14RecordFunction15currentThreadIdEv(void) { return 1; }
+        void *_ZN5torch8autograd16get_current_nodeEv(void) { return 0; }" | cc -shared -fPIC -x c - -o "$dir/site/torch/lib/libtorch_cpu.so"
+    sed -i "1a ctypes.CDLL('$dir/site/torch/lib/libtorch_cpu.so')" "$dir/site/torch/__init__.py"
+    printf "__version__ = '2.99.1'\n" >"$dir/site/torch/version.py"
+    sed -i '1i # first' "$dir/site/torch/version.py"
+    PYTHONPATH=$dir/site doctor 0
+    says warn PyTorch 'PyTorch 2.99.1: lines of backward are not known: its nodes are held otherwise than in 1.8 to 2.15'
+    : >"$dir/site/torch/__init__.py"
+    rm "$dir/site/torch/lib/libtorch_cpu.so"
     # a driver that does not say that it is simulated plays a real one
     mkdir "$dir/real"
     cat >"$dir/real.c" <<'END'
