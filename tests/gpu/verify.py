@@ -1,4 +1,4 @@
-"""Holds a recording against what the program noted of itself: verify.py RUN.db FACTS.json [--phases auto|thread] [--killed].
+"""Holds a recording against what the program noted of itself: verify.py RUN.db FACTS.json [--phases auto|thread] [--lines SHARE].
 
 Every check prints one line "ok ..." or "FAIL ..."; the exit status is 1 if any failed.  Equality is to the byte, counts to the one.
 """
@@ -80,11 +80,18 @@ def check_thread_phases(db):
     equal(wrong, 0, "events of autograd's threads outside backward, or others inside")
 
 
+def check_lines(db, wanted):
+    """A line of code: where none is known, the autograd node's name stands there."""
+    born, lined = db.execute("SELECT count(*), sum(line GLOB '*:[0-9]*') FROM allocation WHERE op = 'block_alloc' AND phase = 'backward'").fetchone()
+    check(born > 0 and lined >= wanted * born, f"lines of {lined} of {born} blocks born in backward")
+
+
 def main():
     p = argparse.ArgumentParser()
     p.add_argument("db")
     p.add_argument("facts")
     p.add_argument("--phases", choices=["auto", "thread", "any"], default="any")
+    p.add_argument("--lines", type=float, help="this share of the blocks born in backward has a line")
     args = p.parse_args()
     db = sqlite3.connect(args.db)
     with open(args.facts) as f:
@@ -96,6 +103,10 @@ def main():
         check_auto_phases(db, facts)
     elif args.phases == "thread":
         check_thread_phases(db)
+    if "ooms" in facts:
+        equal(one(db, "SELECT count(*) FROM event WHERE op = 'oom'"), facts["ooms"], "requests that the framework gave up")
+    if args.lines:
+        check_lines(db, args.lines)
     print(f"{args.db}: {'FAILED ' + str(FAILED) if FAILED else 'all equal'}; {one(db, 'SELECT count(*) FROM event')} events")
     return FAILED > 0
 
