@@ -152,10 +152,33 @@ def through_pytorch(case):
     return Autograd(case, lambda x, w, labels: linear_cross_entropy(x, w, labels))
 
 
-def own(case):
-    if not hasattr(F, "linear_cross_entropy"):
-        raise Absent(f"torch {torch.__version__} has no torch.nn.functional.linear_cross_entropy")
-    return Autograd(case, lambda x, w, labels: F.linear_cross_entropy(x, w, labels))
+def own(**options):
+    """Without OPTIONS it makes all logits; with them it goes by chunks, on CUDA with a kernel in CuTe where that is installed."""
+
+    def build(case):
+        if not hasattr(F, "linear_cross_entropy"):
+            raise Absent(f"torch {torch.__version__} has no torch.nn.functional.linear_cross_entropy")
+        if not options:
+            return Autograd(case, F.linear_cross_entropy)
+        if not hasattr(torch.nn, "LinearCrossEntropyOptions"):
+            raise Absent(f"torch {torch.__version__} has no torch.nn.LinearCrossEntropyOptions")
+        chosen = torch.nn.LinearCrossEntropyOptions(**options)
+        method = Autograd(case, lambda x, w, labels: F.linear_cross_entropy(x, w, labels, options=chosen))
+        method.note = cute_note()
+        return method
+
+    return build
+
+
+def cute_note():
+    """Whether PyTorch's own kernels in CuTe are in use."""
+    try:
+        from torch._native import cutedsl_utils as cute
+
+        there = cute.runtime_available() and cute._version_is_ok() and not cute.check_native_jit_disabled()
+    except (ImportError, AttributeError) as error:
+        return f"CuTe unknown: {error}"
+    return f"CuTe {cute.runtime_version()}" if there else "without CuTe"
 
 
 def peer(module, function, reduce=lambda value: value, **options):
@@ -196,7 +219,10 @@ METHODS = {
     "ours, through PyTorch": through_pytorch,
     "PyTorch eager": eager,
     "PyTorch compile": compiled,
-    "PyTorch linear_cross_entropy": own,
+    "PyTorch linear_cross_entropy": own(),
+    "PyTorch linear_cross_entropy, chunked": own(chunking_method="auto"),
+    "PyTorch linear_cross_entropy, quarter chunks": own(chunking_method="aspect_ratio:4"),
+    "PyTorch linear_cross_entropy, accurate": own(acc_policy="accurate"),
     "Liger": peer(*LIGER),
     "Liger, chunk_mem_const 16": peer(*LIGER, chunk_mem_const=16),
     "Liger, accum fp32": peer(*LIGER, accum_dtype=torch.float32),
@@ -208,7 +234,7 @@ METHODS = {
 }
 # What is compiled when it is first called, and keeps that in a cache on disk: families, each called first in a process of
 # its own, and the seconds that this may take
-FAMILIES = {"PyTorch compile": 60, "Liger($|,)": 60, "Liger CuTe": 60, "CCE": 60, "QuACK$": 60, "QuACK, chunk": 60}
+FAMILIES = {"PyTorch compile": 60, "PyTorch linear_cross_entropy,": 60, "Liger($|,)": 60, "Liger CuTe": 60, "CCE": 60, "QuACK$": 60, "QuACK, chunk": 60}
 COMPILED = [name for name in METHODS if re.match("|".join(FAMILIES), name)]
 PACKAGES = ("torch", "triton", "liger_kernel", "cut_cross_entropy", "quack-kernels", "nvidia-cutlass-dsl",
             "apache-tvm-ffi", "nvidia-cublas")
