@@ -58,6 +58,9 @@ static struct torch_settings settings_of(const struct answers *a)
     const struct trace_device *device = trace_find_device(a->t, a->device);
     if (a->limit != UNKNOWN && device && device->total_bytes > 0)
         s.memory = (uint64_t)device->total_bytes;
+    s.reserve = (uint64_t)tape->reserve_bytes;
+    if (tape->reserve_share > 0 && device && device->total_bytes > 0)
+        s.reserve = (uint64_t)(tape->reserve_share * (double)device->total_bytes);
     return s;
 }
 

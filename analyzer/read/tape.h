@@ -74,6 +74,8 @@ struct trace_tape {
      * 0 the default; a share */
     int64_t max_split, roundup, large_segment;
     double gc_threshold;
+    double reserve_share;  /* of the device's memory, that an expandable segment reserves addresses for; 0 */
+    int64_t reserve_bytes; /* or bytes of them; 0: neither is set */
 };
 
 int trace_tape(struct trace *t, int64_t device, struct trace_tape *tape);

@@ -29,6 +29,16 @@ static const char *fact(struct trace *t, const char *key)
 
 #define MIB(n) ((int64_t)((uint64_t)(n) << 20))
 
+/* A share of the device's memory, or gibibytes with a G behind them; PyTorch ignores what is neither. */
+static void take_reserve(struct trace_tape *tape, const char *value)
+{
+    char *end;
+    double number = strtod(value, &end);
+    bool gibibytes = *end == 'G';
+    tape->reserve_share = !gibibytes && number > 0 && number <= 1 ? number : 0;
+    tape->reserve_bytes = gibibytes && number > 0 && number < 0x1p20 ? (int64_t)(number * 0x1p30) : 0;
+}
+
 static void take_setting(struct trace_tape *tape, const char *name, size_t n, const char *value)
 {
     uint64_t number = strtoull(value, NULL, 10) & 0xffffffff;
@@ -45,6 +55,8 @@ static void take_setting(struct trace_tape *tape, const char *name, size_t n, co
     else if (IS("roundup_power2_divisions"))
         tape->roundup =
             *value == '[' ? -1 : (int64_t)(number & 0xffff); /* a list: not the same for all sizes */
+    else if (IS("expandable_segments_reserve"))
+        take_reserve(tape, value);
 #undef IS
 }
 
@@ -91,12 +103,15 @@ void tape_read_settings(struct trace *t, struct trace_tape *tape)
     tape->requests = tape->imported && !fact(t, "sizes_of_blocks");
     tape->settings_known = split && gc && roundup;
     const char *conf = fact(t, "torch_alloc_conf"),
-               *segment = conf ? strstr(conf, "large_segment_size_mb:") : NULL;
+               *segment = conf ? strstr(conf, "large_segment_size_mb:") : NULL,
+               *reserve = conf ? strstr(conf, "expandable_segments_reserve:") : NULL;
     tape->max_split = split ? strtoll(split, NULL, 10) : -1;
     tape->gc_threshold = gc ? strtod(gc, NULL) : 0;
     tape->roundup = roundup ? strtoll(roundup, NULL, 10) : 0;
     tape->large_segment = segment ? strtoll(strchr(segment, ':') + 1, NULL, 10) & 0xffff : 0;
     tape->large_segment <<= 20;
+    if (reserve)
+        take_reserve(tape, strchr(reserve, ':') + 1);
     const char *fraction = fact(t, "torch_memory_fraction");
     tape->fraction = fraction ? strtod(fraction, NULL) : 0;
     const char *pools = fact(t, "torch_pools_unknown");

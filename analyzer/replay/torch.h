@@ -28,6 +28,7 @@ struct torch_settings {
     bool follow_limits;     /* the tape's are set as they come */
     uint64_t capacity;      /* what the driver has for it; UINT64_MAX: no end */
     uint64_t memory;        /* of the device, for reservations of addresses; 0: as much as the capacity */
+    uint64_t reserve;       /* expandable_segments_reserve, in bytes; 0: not set */
 };
 
 struct torch_settings torch_defaults(void);

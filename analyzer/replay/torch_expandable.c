@@ -21,14 +21,17 @@ static bool has_addresses(struct torch *t, uint32_t block, uint64_t size)
     return bytes >= size;
 }
 
-/* As many addresses as nine eighths of the device's memory, and LEAST or more, in whole granules. */
+/* As many addresses as nine eighths of the device's memory, or the fewer of expandable_segments_reserve, and
+ * LEAST or more, in whole granules. */
 static uint32_t reserve(struct torch *t, uint64_t least, uint16_t stream, bool small)
 {
     uint64_t memory = t->settings.memory                   ? t->settings.memory
                       : t->settings.capacity == UINT64_MAX ? UINT64_C(1) << 42
                                                            : t->settings.capacity;
-    uint64_t unit = granule(t, small), bytes = memory / 8 * 9 > least ? memory / 8 * 9 : least;
-    uint64_t size = (bytes + unit - 1) / unit * unit, address = 0;
+    uint64_t unit = granule(t, small), bytes = memory / 8 * 9, address = 0;
+    if (t->settings.reserve && t->settings.reserve < bytes)
+        bytes = t->settings.reserve;
+    uint64_t size = ((bytes > least ? bytes : least) + unit - 1) / unit * unit;
     t->driver.ask(t->driver.context, TORCH_RESERVE, &address, size); /* addresses there are enough of */
     uint32_t block = torch_new_block(t, &(struct torch_block){.address = address,
                                                               .size = size,

@@ -51,7 +51,7 @@ stacks=python
 for case in $(python3 "$here/live_allocator.py" cases); do
     live "$case" VRAMSCOPE_STACKS=$stacks
     exact "$case"
-    back "$case"
+    [ "$case" = expandable_reserve ] || back "$case" # its setting is nothing that an export has
     [ $stacks = off ] && stacks=python || stacks=off # by both ways of a report
 done
 expect_sql "SELECT value FROM meta WHERE key = 'torch_version'" 2.11.0+cu130

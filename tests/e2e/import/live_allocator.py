@@ -40,11 +40,11 @@ class Live(plain.Allocator):
     def take_segment(self, size):
         return self.lib.live_segment(size) or None
 
-    def take_addresses(self):
-        return self.lib.live_reserve(64 << 30)
+    def take_addresses(self, size):
+        return self.lib.live_reserve(size)
 
     def note(self, action, address, size, stream, stack=None):
-        unit = 20 * MIB if any(s.address <= address < s.address + (64 << 30) and not s.small for s in self.segments) else 2 * MIB
+        unit = 20 * MIB if any(s.address <= address < s.address + sum(b.size for b in s.blocks) and not s.small for s in self.segments) else 2 * MIB
         self.driver += action.startswith("segment")
         if action == "segment_free":
             assert self.lib.live_segment_free(address) == 0
@@ -237,6 +237,7 @@ CASES = {  # settings of the allocator, of the program
     "old_pools": ({}, old_pools),
     "graphs": ({}, graphs),
     "expandable": ({"expandable": True}, {"streams": STREAMS, "deferred": 0.4}),
+    "expandable_reserve": ({"expandable": True, "reserve": 64 * MIB}, {"streams": STREAMS, "deferred": 0.4}),
     "expandable_limit": ({"expandable": True, "capacity": 500 * MIB}, {"streams": STREAMS, "deferred": 0.3}),
 }
 CPU_FIRST = ("streams", "limit")  # torch's profiler runs, and something on the CPU is reported before all
@@ -248,6 +249,7 @@ def conf(settings):
         "garbage_collection_threshold": settings.get("collect_above"),
         "roundup_power2_divisions": settings.get("roundup"),
         "expandable_segments": settings.get("expandable"),
+        "expandable_segments_reserve": f"{settings['reserve'] / (1 << 30)}G" if "reserve" in settings else None,
     }
     return ",".join(f"{k}:{v}" for k, v in words.items() if v)
 

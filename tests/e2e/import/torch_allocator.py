@@ -28,8 +28,8 @@ class Segment:
 
 
 class Allocator:
-    def __init__(self, capacity=1 << 40, max_split=None, roundup=0, expandable=False, seed=0, collect_above=None):
-        self.collect_above, self.searches = collect_above, {True: 0, False: 0}
+    def __init__(self, capacity=1 << 40, max_split=None, roundup=0, expandable=False, seed=0, collect_above=None, reserve=None):
+        self.collect_above, self.searches, self.reserve = collect_above, {True: 0, False: 0}, reserve
         self.capacity, self.max_split, self.roundup, self.expandable = capacity, max_split, roundup, expandable
         self.segments, self.trace, self.time, self.next_address = [], [], 1_700_000_000_000_000, 0x100000000000 + (seed << 40)
         self.random = random.Random(seed)
@@ -50,7 +50,7 @@ class Allocator:
         self.next_address += size + self.random.randrange(1, 5) * 64 * MIB
         return address
 
-    def take_addresses(self):
+    def take_addresses(self, size):
         self.next_address += 128 << 30
         return self.next_address - (128 << 30)
 
@@ -148,7 +148,9 @@ class Allocator:
                 if sum(x.size for x in run) < size:
                     continue
                 return self.map_run(run[0], size)
-        segment = Segment(self.take_addresses(), 64 << 30, stream, small)
+        unit = 2 * MIB if small else 20 * MIB
+        reserved = -(-self.reserve // unit) * unit if self.reserve else 64 << 30
+        segment = Segment(self.take_addresses(reserved), reserved, stream, small)
         segment.blocks[0].mapped = False
         self.segments.append(segment)
         return self.map_run(segment.blocks[0], size)

@@ -197,6 +197,27 @@ static void test_expandable_segments_grow_and_unmap_whole_granules(void **state)
     torch_free(&t);
 }
 
+static void test_where_an_expandable_segment_has_no_addresses_left_another_is_reserved(void **state)
+{
+    struct torch_settings s = begin();
+    s.expandable = true;
+    s.memory = MIB(1 << 10);
+    s.reserve = MIB(70); /* four granules of 20 MiB */
+    with(s);
+    uint64_t start = address_of(torch_malloc(&t, MIB(30), 0));
+    assert_int_equal(address_of(torch_malloc(&t, MIB(40), 0)), start + MIB(30));
+    assert_int_equal(address_of(torch_malloc(&t, MIB(30), 0)), start + MIB(1 << 20));
+    torch_free(&t);
+    s = begin();
+    s.expandable = true;
+    s.memory = MIB(40);
+    s.reserve = MIB(1 << 10); /* nine eighths of the memory are the most */
+    with(s);
+    start = address_of(torch_malloc(&t, MIB(30), 0));
+    assert_int_equal(address_of(torch_malloc(&t, MIB(40), 0)), start + MIB(1 << 20));
+    torch_free(&t);
+}
+
 /* A recording may have any size: a reservation that no device needs holds it all the same. */
 static void test_a_request_beyond_the_usual_reservation_gets_one_of_its_own(void **state)
 {
@@ -229,6 +250,7 @@ int main(void)
         cmocka_unit_test(test_a_refusal_returns_whole_segments_and_tries_once_more),
         cmocka_unit_test(test_garbage_collection_returns_what_is_as_old_as_the_mean),
         cmocka_unit_test(test_expandable_segments_grow_and_unmap_whole_granules),
+        cmocka_unit_test(test_where_an_expandable_segment_has_no_addresses_left_another_is_reserved),
         cmocka_unit_test(test_a_request_beyond_the_usual_reservation_gets_one_of_its_own),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
