@@ -62,8 +62,9 @@ bool vs_served_wait(void);
 extern _Atomic bool vs_served_exiting;
 void vs_served_watch_exit(void);
 
-/* The driver's own function, in whose place one of ours stands. */
-#define VS_UNDER(symbol) ((__typeof__(&symbol))vs_real_under(VS_API_##symbol))
+/* The driver's own function, in whose place one of ours stands; of the wrapper's type, which is declared
+ * whatever the headers have. */
+#define VS_UNDER(symbol) ((__typeof__(&vs_hook_##symbol))vs_real_under(VS_API_##symbol))
 
 static inline struct vs_arena *vs_served_arena(struct vs_served *s)
 {
