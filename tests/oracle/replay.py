@@ -458,24 +458,30 @@ class Replay:
             self.unheld(old)
 
     def unbind(self, e):
-        thing = self.bound.pop((e.address, e.stream), None)
-        self.expect(e, "mate", thing.seq if thing else 0)
-        undo = self.unheld(thing) if thing else None
+        size = max(e.size, 1) if e.space == MULTICAST else 1
+        gone = [k for k in self.bound if k[0] == e.address and 0 <= k[1] - e.stream < size]
+        mates = [self.bound[k].seq for k in gone]
+        if e.mate not in (mates or [0]):
+            self.wrong(e, f"ends none of the bindings of {mates}")
+        undo = self.unbound(gone)
 
         def again(row):
-            if thing:
-                self.bound[e.address, e.stream] = thing
-                undo(row)
+            for u in undo:
+                u(row)
         self.stash[e.seq] = again
 
-    def object_gone(self, address):
-        """What was bound into an object goes with it."""
+    def unbound(self, keys):
+        """Bindings end; what takes each back."""
         undo = []
-        for key in [k for k in self.bound if k[0] == address]:
+        for key in keys:
             thing = self.bound.pop(key)
             u = self.unheld(thing)
             undo.append(lambda row, key=key, thing=thing, u=u: (self.bound.__setitem__(key, thing), u(row)))
         return undo
+
+    def object_gone(self, address):
+        """What was bound into an object goes with it."""
+        return self.unbound([k for k in self.bound if k[0] == address])
 
     def freed(self, e):
         """A row of the ledger's own: it ends what the row before it left without anything that holds it."""

@@ -1,18 +1,21 @@
 /*
- * bind.c - physical memory bound into objects that have no address: sparse arrays, multicast objects.
+ * bind.c - physical memory bound into objects that have no address: sparse arrays, multicast objects, logical
+ * endpoints.
  *
  * A binding keeps its physical memory alive as a mapping does, and is found by (object, key).  Few programs
  * have any, so a plain list is enough.
  *
  *      BIND    arg0 = handle of the memory, or an address where it is mapped (cuMulticastBindAddr)
- *      UNBIND  one binding ends; the end of the object ends all of its bindings
+ *      UNBIND  one binding ends; of a multicast object or an endpoint all of a device in a range, whose keys
+ *              follow each other as their places do.  The end of the object ends all of its bindings
  */
 #include "internal.h"
 
-static size_t find(const struct vs_ledger *l, uint64_t object, uint64_t key)
+/* One of the bindings of OBJECT whose keys are the N from KEY on. */
+static size_t find(const struct vs_ledger *l, uint64_t object, uint64_t key, uint64_t n)
 {
     size_t i = 0;
-    while (i < l->bound.n && (l->bound.at[i].object != object || l->bound.at[i].key != key))
+    while (i < l->bound.n && (l->bound.at[i].object != object || l->bound.at[i].key - key >= n))
         i++;
     return i;
 }
@@ -48,7 +51,7 @@ void vs_apply_bind(struct vs_ledger *l, const struct vs_event *e, uint64_t resto
     if (e->status == 0 && index != VS_TABLE_NONE) {
         r.mate = l->entries.at[index].a.seq;
         r.device = l->entries.at[index].a.device;
-        size_t old = find(l, e->address, e->arg1);
+        size_t old = find(l, e->address, e->arg1, 1);
         add(l, e->address, e->arg1, index); /* before the old one goes: it may be the same memory */
         if (old < l->bound.n - 1) {
             vs_row_end(l, &r);
@@ -62,7 +65,8 @@ void vs_apply_bind(struct vs_ledger *l, const struct vs_event *e, uint64_t resto
 void vs_apply_unbind(struct vs_ledger *l, const struct vs_event *e)
 {
     struct vs_row r;
-    size_t i = find(l, e->address, e->arg1);
+    uint64_t places = e->space == VS_SPACE_MULTICAST && e->size != 0 ? e->size : 1;
+    size_t i = find(l, e->address, e->arg1, places);
     vs_row_begin(l, &r, e);
     r.status = 0;
     if (i < l->bound.n) {
@@ -72,7 +76,7 @@ void vs_apply_unbind(struct vs_ledger *l, const struct vs_event *e)
     }
     vs_row_end(l, &r);
     struct undo *u = vs_undo_add(l, &r, e->address);
-    if (i < l->bound.n)
+    while ((i = find(l, e->address, e->arg1, places)) < l->bound.n)
         drop(l, e, u, i);
 }
 
@@ -81,7 +85,8 @@ void vs_bind_undo(struct vs_ledger *l, struct undo *u)
     for (size_t i = 0; i < u->n_maps; i++) {
         const struct saved_map *m = &u->maps[i];
         uint32_t index = vs_phys_revive(l, &m->phys);
-        if (index != VS_TABLE_NONE && find(l, m->start, m->end) == l->bound.n) /* not bound anew meanwhile */
+        if (index != VS_TABLE_NONE &&
+            find(l, m->start, m->end, 1) == l->bound.n) /* not bound anew meanwhile */
             add(l, m->start, m->end, index);
     }
 }

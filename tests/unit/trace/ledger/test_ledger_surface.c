@@ -182,6 +182,32 @@ static void failed_release_of_a_multicast_object_gives_its_bindings_back(void **
     assert_int_equal(reserved_now(k), 4096);
 }
 
+static void an_unbind_from_an_endpoint_ends_what_a_device_has_in_its_range(void **state)
+{
+    const uint64_t one = UINT64_C(1) << 56, two = UINT64_C(2) << 56;
+    struct kit *k = *state;
+    for (uint64_t memory = 1; memory <= 4; memory++)
+        create(k, memory, 4096);
+    vs_ledger_flush(k->l, &k->out);
+    feed(k, (struct vs_event){.op = VS_OP_PHYS_CREATE, .space = VS_SPACE_MULTICAST, .address = 0x4000});
+    bind_to(k, 0x4000, one, 1);
+    bind_to(k, 0x4000, one + 4096, 2);
+    bind_to(k, 0x4000, one + 8192, 3); /* behind the range */
+    bind_to(k, 0x4000, two + 4096, 4); /* another device's */
+    for (uint64_t memory = 1; memory <= 4; memory++)
+        vmm(k, VS_OP_PHYS_RELEASE, memory, 0, 0);
+    assert_int_equal(reserved_now(k), 4 * 4096);
+    struct vs_event whole = {
+        .op = VS_OP_UNBIND, .space = VS_SPACE_MULTICAST, .address = 0x4000, .size = 8192, .arg1 = one};
+    uint64_t ring = feed(k, whole);
+    assert_int_equal(reserved_now(k), 2 * 4096);
+    failed(k, ring, 0x4000);
+    assert_int_equal(reserved_now(k), 4 * 4096);
+    feed(k, whole);
+    vmm(k, VS_OP_PHYS_RELEASE, 0x4000, 0, 0);
+    assert_int_equal(reserved_now(k), 0);
+}
+
 static void failed_destroy_of_a_context_gives_the_bindings_of_its_arrays_back(void **state)
 {
     struct kit *k = *state;
@@ -368,6 +394,7 @@ int main(void)
         T(failed_unbind_takes_back_the_row_that_ended_the_memory),
         T(failed_end_of_an_array_gives_its_bindings_back),
         T(failed_release_of_a_multicast_object_gives_its_bindings_back),
+        T(an_unbind_from_an_endpoint_ends_what_a_device_has_in_its_range),
         T(failed_destroy_of_a_context_gives_the_bindings_of_its_arrays_back),
         T(multicast_binds_by_address_too),
         T(import_opened_twice_ends_with_its_second_close),
