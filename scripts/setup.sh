@@ -1,7 +1,7 @@
 #!/bin/bash
 # setup.sh - installs what building vramscope needs and this machine lacks (Debian and Ubuntu).
 #
-#   scripts/setup.sh [build|test|full|gpu|package]  test adds what tests/run.sh needs: clang, clang-format, mandoc; Chromium (300 MB), if it can be had
+#   scripts/setup.sh [build|test|full|gpu|package]  test adds what tests/run.sh needs: clang, clang-format, mandoc, the newest CUDA's headers (3 MB); Chromium (300 MB), if it can be had
 #                                      full adds to that what tests/run.sh full needs: a compiler for aarch64, lintian, debootstrap, Firefox and WebKitGTK
 #                                      gpu adds what the example's kernels need: nvcc and cuBLAS
 #                                      package adds to that what scripts/deb.sh needs: dpkg-dev, file
@@ -118,17 +118,19 @@ installed_headers() {
     return 1
 }
 
-# fetch_wheels NAME...: their files, unpacked, into build/deps/cuda.
+# fetch_wheels INTO NAME...: their files, unpacked, into a directory.
 fetch_wheels() {
+    local into=$1
+    shift
     rm -rf "$deps/wheels"
-    mkdir -p "$deps/wheels" "$deps/cuda"
+    mkdir -p "$deps/wheels" "$into"
     : >"$deps/pip.log"
     patiently fetching "$deps/pip.log" python3 -m pip download --quiet --disable-pip-version-check --no-deps --only-binary :all: \
         --dest "$deps/wheels" "$@" || return 1
     for wheel in "$deps"/wheels/*.whl; do
         python3 -m zipfile -e "$wheel" "$deps/wheels/unpacked" || return 1
     done
-    cp -r "$deps"/wheels/unpacked/nvidia/cu13/. "$deps/cuda/" || return 1
+    cp -r "$deps"/wheels/unpacked/nvidia/cu*/. "$into/" || return 1
     rm -rf "$deps/wheels"
 }
 
@@ -137,7 +139,7 @@ wheel_headers() {
     if [ ! -f "$include/.complete" ]; then
         say "no CUDA toolkit: fetching the CUDA 13.0 headers from PyPI"
         rm -rf "$deps/cuda"
-        fetch_wheels 'nvidia-cuda-runtime==13.0.*' 'nvidia-nvtx==13.0.*' || {
+        fetch_wheels "$deps/cuda" 'nvidia-cuda-runtime==13.0.*' 'nvidia-nvtx==13.0.*' || {
             tail -n 5 "$deps/pip.log" >&2
             die "pip could not fetch nvidia-cuda-runtime and nvidia-nvtx; install a CUDA toolkit or set CUDA_HOME"
         }
@@ -159,13 +161,25 @@ has_compiler() {
 wheel_compiler() {
     local include=$deps/cuda/include
     say "no nvcc: fetching nvcc and cuBLAS 13.0 from PyPI, for the example's kernels"
-    if fetch_wheels 'nvidia-cuda-nvcc==13.0.*' 'nvidia-nvvm==13.0.*' 'nvidia-cuda-crt==13.0.*' 'nvidia-cuda-cccl==13.0.*' \
+    if fetch_wheels "$deps/cuda" 'nvidia-cuda-nvcc==13.0.*' 'nvidia-nvvm==13.0.*' 'nvidia-cuda-crt==13.0.*' 'nvidia-cuda-cccl==13.0.*' \
         'nvidia-cublas==13.0.*' 2>>"$deps/pip.log"; then
         chmod +x "$deps"/cuda/bin/* "$deps"/cuda/nvvm/bin/* 2>/dev/null || true
     fi
     if ! "$deps/cuda/bin/nvcc" --version >/dev/null 2>&1 || [ ! -f "$include/cublasLt.h" ]; then
         rm -rf "$deps/wheels" "$deps/cuda/bin" "$deps/cuda/nvvm"
         say "nvcc and cuBLAS could not be fetched (the reason is in $deps/pip.log): no kernels for a GPU will be built"
+    fi
+}
+
+# The newest CUDA's headers, into build/deps/newest: nothing is built with them; a test holds the hooks' table against them.
+newest_headers() {
+    [ ! -d "$deps/newest" ] || return 0
+    say "fetching the newest CUDA's headers from PyPI, for the test of the driver's table"
+    rm -rf "$deps/newest.part"
+    if fetch_wheels "$deps/newest.part" nvidia-cuda-runtime && [ -f "$deps/newest.part/include/cuda.h" ]; then
+        mv "$deps/newest.part" "$deps/newest"
+    else
+        say "not fetched (the reason is in $deps/pip.log): whether the hooks know the newest CUDA stays untested"
     fi
 }
 
@@ -191,6 +205,7 @@ install_packages
 if [[ $want = test || $want = full ]]; then
     for_python pytest "the pytest plugin" pytest pytest-xdist
     for_python numpy "what the linear cross-entropy computes" numpy
+    newest_headers
     if ! clang_sanitizes && command -v apt-get >/dev/null; then
         say "installing clang's sanitizers"
         apt_install libclang-rt-dev || say "they could not be installed: gcc's take their place in the tests"

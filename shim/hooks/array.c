@@ -27,6 +27,11 @@ static const uint16_t formats[256] = {
     [0x08] = CHANNEL(8),  [0x09] = CHANNEL(16), [0x0a] = CHANNEL(32), /* SIGNED_INT8 16 32 */
     [0x10] = CHANNEL(16), [0x20] = CHANNEL(32),                       /* HALF, FLOAT */
     [0x50] = ELEMENT(32),                                             /* UNORM_INT_101010_2 */
+    [0x51] = ELEMENT(16), [0x52] = ELEMENT(32),                       /* packed 4:2:2, 4:4:4 */
+    [0x53] = ELEMENT(12), [0x55] = ELEMENT(16), [0x57] = ELEMENT(24), /* semi-planar 4:2:0 4:2:2 4:4:4 */
+    [0x54] = ELEMENT(24), [0x56] = ELEMENT(32), [0x58] = ELEMENT(48), /* in 16 bits */
+    [0x59] = ELEMENT(12), [0x5b] = ELEMENT(16), [0x5d] = ELEMENT(24), /* planar 4:2:0 4:2:2 4:4:4 */
+    [0x5a] = ELEMENT(24), [0x5c] = ELEMENT(32), [0x5e] = ELEMENT(48), /* in 16 bits */
     [0x91] = BLOCK(64),   [0x92] = BLOCK(64),                         /* BC1 */
     [0x93] = BLOCK(128),  [0x94] = BLOCK(128),                        /* BC2 */
     [0x95] = BLOCK(128),  [0x96] = BLOCK(128),                        /* BC3 */

@@ -81,6 +81,19 @@ struct CUDA_MEMCPY3D_BATCH_OP_st;
 #if CUDA_VERSION < 12080
 enum CUtensorMapIm2ColWideMode_enum { VS_TENSOR_MAP_WIDE };
 #endif
+/* of 13.3 to 13.5 */
+struct CUDA_FABRIC_COPY_BATCH_OP_st;
+#if CUDA_VERSION < 13030
+enum CUlogicalEndpointIpcHandleType_enum { VS_ENDPOINT_HANDLE };
+struct CUlogicalEndpointProp_struct {
+    int type, devices;
+    unsigned long long size;
+};
+enum CUgraphRecaptureStatus_enum { VS_RECAPTURE_STATUS };
+typedef CUresult (*CUgraphRecaptureCallback)(void *data, CUgraphNode node, const CUgraphNodeParams *original,
+                                             const CUgraphNodeParams *recaptured,
+                                             enum CUgraphRecaptureStatus_enum status);
+#endif
 
 /* The wrappers by their internal names (wrappers.c); the exported symbol is an alias, so that no program's
  * canonical PLT entry can come between our table and our code. */

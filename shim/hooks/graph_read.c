@@ -9,6 +9,7 @@
 
 #include <sys/mman.h>
 
+#include "events.h"
 #include "trace/event.h"
 
 #define DEPTH_MAX 8 /* child graphs in child graphs */
@@ -24,8 +25,8 @@ static void read_alloc(struct vs_graph_reading *r, CUgraphNode node)
     CUDA_MEM_ALLOC_NODE_PARAMS params;
     if (vs_drv_cuGraphMemAllocNodeGetParams(node, &params) != CUDA_SUCCESS)
         return;
-    int id = params.poolProps.location.id;
-    bool on_device = params.poolProps.location.type == CU_MEM_LOCATION_TYPE_DEVICE && id >= 0 && id < 64;
+    int id;
+    bool on_device = vs_on_device(&params.poolProps.location, &id) && id >= 0 && id < 64;
     if (on_device)
         r->devices |= UINT64_C(1) << id;
     r->at[r->n] = (struct vs_graph_node){.address = params.dptr,

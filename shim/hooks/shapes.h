@@ -178,14 +178,10 @@
     VS_MANY_(CALL, vs_before_graphics_unmap(api, count, resources, &undone),                                 \
              vs_after_graphics_unmap(api, count, resources, &undone, status))
 
-#define VS_SHAPE_MULTICAST_CREATE(CALL, handle, prop)                                                        \
-    VS_AROUND_(CALL, vs_after_multicast_create(api, VS_OUT(handle), prop, status))
-#define VS_SHAPE_MULTICAST_BIND(CALL, object, offset, handle, size)                                          \
-    VS_AROUND_(CALL,                                                                                         \
-               vs_after_multicast_bind(object, offset, vs_device_of_handle(handle), handle, size, status))
-#define VS_SHAPE_MULTICAST_BIND_ADDRESS(CALL, object, offset, address, size)                                 \
-    VS_AROUND_(                                                                                              \
-        CALL, vs_after_multicast_bind(object, offset, vs_device_of_address(address), address, size, status))
+#define VS_SHAPE_MULTICAST_CREATE(CALL, object, size)                                                        \
+    VS_AROUND_(CALL, vs_after_multicast_create(api, object, size, status))
+#define VS_SHAPE_MULTICAST_BIND(CALL, object, device, offset, memory, size)                                  \
+    VS_AROUND_(CALL, vs_after_multicast_bind(object, device, offset, memory, size, status))
 #define VS_SHAPE_MULTICAST_UNBIND(CALL, object, device, offset, size)                                        \
     if (!vs_hook_enter())                                                                                    \
         return VS_CALL_(CALL);                                                                               \
@@ -198,6 +194,10 @@
     errno = saved;                                                                                           \
     vs_hook_leave();                                                                                         \
     return status;
+
+/* A logical endpoint's number as an object's, which no handle and no address is. */
+#define VS_ENDPOINT(id)      (UINT64_C(1) << 62 | (id))
+#define VS_ENDPOINT_MADE(id) (status == CUDA_SUCCESS ? VS_ENDPOINT(id) : 0)
 
 /* not recorded; a provider may replace the function */
 #define VS_SHAPE_PASS(CALL, unused) return VS_CALL_(CALL);

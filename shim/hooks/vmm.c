@@ -12,6 +12,29 @@
 #include "place.h"
 #include "record/record.h"
 
+#define LOCALITY_DOMAIN 6 /* CU_MEM_LOCATION_TYPE_DEVICE_LOCALITY_DOMAIN, of CUDA 13.4 */
+
+bool vs_on_device(const CUmemLocation *location, int *device)
+{
+    /* of a part of a device the first byte is the device, the second the part */
+    *device = (int)location->type == LOCALITY_DOMAIN ? location->id & 0xff : location->id;
+    return location->type == CU_MEM_LOCATION_TYPE_DEVICE || (int)location->type == LOCALITY_DOMAIN;
+}
+
+/* Where the memory lies, and the event's word for it; a part of a device counts as the device. */
+static void set_location(struct vs_event *event, const CUmemLocation *location)
+{
+    int device;
+    event->arg0 = (uint64_t)location->type << 32 | (uint32_t)location->id;
+    if (!vs_on_device(location, &device)) {
+        event->space = VS_SPACE_HOST_VMM;
+        return;
+    }
+    event->arg0 = (uint64_t)CU_MEM_LOCATION_TYPE_DEVICE << 32 | (uint32_t)device;
+    if (device >= 0 && device <= INT8_MAX)
+        event->device = (int8_t)device;
+}
+
 void vs_after_phys_create(enum vs_api api, uint64_t handle, uint64_t size, const CUmemAllocationProp *prop,
                           const void *caller, CUresult status)
 {
@@ -24,13 +47,8 @@ void vs_after_phys_create(enum vs_api api, uint64_t handle, uint64_t size, const
                              .arg1 = api | VS_CALLED_BY(vs_caller_of(caller))};
     vs_place_prepare(status);
     event.context = vs_place_current().context;
-    if (prop != NULL) {
-        event.arg0 = (uint64_t)prop->location.type << 32 | (uint32_t)prop->location.id;
-        if (prop->location.type != CU_MEM_LOCATION_TYPE_DEVICE)
-            event.space = VS_SPACE_HOST_VMM;
-        else if (prop->location.id >= 0 && prop->location.id <= INT8_MAX)
-            event.device = (int8_t)prop->location.id;
-    }
+    if (prop != NULL)
+        set_location(&event, &prop->location);
     if (status == CUDA_SUCCESS)
         vs_place_announce(event.device);
     vs_record(&event);
@@ -86,36 +104,37 @@ void vs_after_set_access(enum vs_api api, uint64_t address, uint64_t size, uint6
     vs_record(&event);
 }
 
-/* ---- multicast objects: an address for several devices' memory, none of its own ---- */
+/* ---- multicast objects, logical endpoints: an address for several devices' memory, none of its own ---- */
 
-void vs_after_multicast_create(enum vs_api api, uint64_t handle, const CUmulticastObjectProp *prop,
-                               CUresult status)
+void vs_after_multicast_create(enum vs_api api, uint64_t object, uint64_t size, CUresult status)
 {
     struct vs_event event = {.op = VS_OP_PHYS_CREATE,
                              .space = VS_SPACE_MULTICAST,
                              .device = VS_DEVICE_UNKNOWN,
                              .status = status,
-                             .address = handle,
-                             .size = prop != NULL ? prop->size : 0,
+                             .address = object,
+                             .size = size,
                              .arg1 = api};
     vs_place_prepare(status);
     event.context = vs_place_current().context;
     vs_record(&event);
 }
 
-/* One offset of the object has memory of each device. */
+/* One offset of the object has memory of each device.  The keys of a device follow each other as their
+ * offsets do, which the ledger relies on. */
 uint64_t vs_multicast_key(int device, uint64_t offset)
 {
-    return (uint64_t)(uint8_t)(device + 1) << 56 ^ offset;
+    return ((uint64_t)(uint8_t)(device + 1) << 56) + offset;
 }
 
 int vs_device_of_handle(CUmemGenericAllocationHandle handle)
 {
     CUmemAllocationProp prop = {.location = {.type = CU_MEM_LOCATION_TYPE_INVALID}};
+    int device;
     if (vs_drv_cuMemGetAllocationPropertiesFromHandle(&prop, handle) != CUDA_SUCCESS ||
-        prop.location.type != CU_MEM_LOCATION_TYPE_DEVICE)
+        !vs_on_device(&prop.location, &device))
         return VS_DEVICE_UNKNOWN;
-    return prop.location.id;
+    return device;
 }
 
 int vs_device_of_address(CUdeviceptr address)
@@ -126,7 +145,7 @@ int vs_device_of_address(CUdeviceptr address)
 }
 
 /* MEMORY: a handle, or an address where memory is mapped: the ledger distinguishes them. */
-void vs_after_multicast_bind(uint64_t object, uint64_t offset, int device, uint64_t memory, uint64_t size,
+void vs_after_multicast_bind(uint64_t object, int device, uint64_t offset, uint64_t memory, uint64_t size,
                              CUresult status)
 {
     struct vs_event event = {.op = VS_OP_BIND,

@@ -24,6 +24,7 @@ struct capture {
     CUstreamCaptureMode mode;
     const void *thread;
     struct sim_graph *graph;
+    struct sim_graph *again; /* the graph that is captured once more, into a new one; NULL: none */
     bool own_graph, invalid;
     unsigned members; /* the first is the origin */
     struct member member[MAX_MEMBERS];
@@ -225,6 +226,26 @@ static CUresult begin_to(CUstream stream, CUgraph handle, const CUgraphNode *lis
     return result == CUDA_SUCCESS ? begin_in(stream, graph, false, mode) : result;
 }
 
+/* Memory nodes would have to keep their addresses, and nobody is called where parameters differ: both are
+ * refused here. */
+static CUresult begin_again(CUstream stream, CUgraph handle, CUgraphRecaptureCallback differs,
+                            CUstreamCaptureMode mode)
+{
+    struct sim_graph *graph = sim_graph_find(handle);
+    CUresult result = check_begin(stream, mode);
+    if (result == CUDA_SUCCESS && (!graph || graph->capturing))
+        result = CUDA_ERROR_INVALID_VALUE;
+    if (result == CUDA_SUCCESS && (differs || sim_graph_has_memory(graph)))
+        result = CUDA_ERROR_NOT_SUPPORTED;
+    if (result == CUDA_SUCCESS)
+        result = begin(stream, mode);
+    if (result == CUDA_SUCCESS) {
+        captures->again = graph;
+        graph->capturing = true;
+    }
+    return result;
+}
+
 static void drop(struct capture *capture)
 {
     struct capture **link = &captures;
@@ -232,7 +253,24 @@ static void drop(struct capture *capture)
         link = &(*link)->next;
     *link = capture->next;
     capture->graph->capturing = false;
+    if (capture->again)
+        capture->again->capturing = false;
     free(capture);
+}
+
+/* GRAPH gets the parameters of AGAIN's nodes, which must be of the same kinds in the same order. */
+static CUresult take_over(struct sim_graph *graph, struct sim_graph *again)
+{
+    const struct sim_node *a = graph->first, *b = again->first;
+    while (a && b && a->type == b->type) {
+        a = a->next;
+        b = b->next;
+    }
+    if (a || b)
+        return CUDA_ERROR_GRAPH_RECAPTURE_FAILURE;
+    for (struct sim_node *to = graph->first, *from = again->first; to; to = to->next, from = from->next)
+        sim_graph_swap(to, from);
+    return CUDA_SUCCESS;
 }
 
 static bool all_joined(const struct capture *capture)
@@ -264,15 +302,17 @@ static CUresult end(CUstream stream, CUgraph *out)
     *out = NULL;
     if (result != CUDA_SUCCESS)
         return result;
-    struct sim_graph *graph = capture->graph;
+    struct sim_graph *graph = capture->graph, *again = capture->again;
     bool own = capture->own_graph;
     result = capture->invalid       ? CUDA_ERROR_STREAM_CAPTURE_INVALIDATED
              : !all_joined(capture) ? CUDA_ERROR_STREAM_CAPTURE_UNJOINED
                                     : CUDA_SUCCESS;
     drop(capture);
+    if (result == CUDA_SUCCESS && again)
+        result = take_over(again, graph);
     if (result == CUDA_SUCCESS)
-        *out = (CUgraph)(void *)graph;
-    else if (own)
+        *out = (CUgraph)(void *)(again ? again : graph);
+    if (again || (result != CUDA_SUCCESS && own))
         sim_graph_end(graph);
     return result;
 }
@@ -354,6 +394,7 @@ static CUresult get_info(CUstream stream, CUstreamCaptureStatus *status, cuuint6
 #define BEGIN_GLOBAL(stream) begin(stream, CU_STREAM_CAPTURE_MODE_GLOBAL)
 #define BEGIN(stream)        begin(stream, mode)
 #define BEGIN_TO(stream)     begin_to(stream, graph, list, count, mode)
+#define BEGIN_AGAIN(stream)  begin_again(stream, graph, differs, mode)
 #define END(stream)          end(stream, graph)
 #define STATUS(stream)       get_info(stream, status, NULL, NULL, NULL, NULL)
 #define INFO(stream)         get_info(stream, status, id, NULL, NULL, NULL)
@@ -376,6 +417,10 @@ STREAMS(cuStreamBeginCaptureToGraph, cuStreamBeginCaptureToGraph_ptsz,
         (CUstream stream, CUgraph graph, const CUgraphNode *list, const CUgraphEdgeData *edges, size_t count,
          CUstreamCaptureMode mode),
         stream, BEGIN_TO)
+STREAMS(cuStreamBeginRecaptureToGraph, cuStreamBeginRecaptureToGraph_ptsz,
+        (CUstream stream, CUstreamCaptureMode mode, CUgraph graph, CUgraphRecaptureCallback differs,
+         void *data),
+        stream, BEGIN_AGAIN)
 STREAMS(cuStreamEndCapture, cuStreamEndCapture_ptsz, (CUstream stream, CUgraph *graph), stream, END)
 STREAMS(cuStreamIsCapturing, cuStreamIsCapturing_ptsz, (CUstream stream, CUstreamCaptureStatus *status),
         stream, STATUS)

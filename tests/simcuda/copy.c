@@ -124,7 +124,10 @@ static CUresult fill(uint64_t to, const void *pattern, unsigned width, size_t co
         SIM_CALL(SIM_CONTEXT);                                                                               \
         return call(sim_ptsz(stream));                                                                       \
     }
-#define ANY(stream)  copy_any(to, from, size, stream)
+#define ANY(stream) copy_any(to, from, size, stream)
+#define WITH(stream)                                                                                         \
+    attributes &&stream &&stream != CU_STREAM_LEGACY ? copy_any(to, from, size, stream)                      \
+                                                     : CUDA_ERROR_INVALID_VALUE
 #define HTOD(stream) copy(to, true, (uint64_t)from, false, size, stream)
 #define DTOH(stream) copy((uint64_t)to, false, from, true, size, stream)
 #define DTOD(stream) copy(to, true, from, true, size, stream)
@@ -133,6 +136,9 @@ static CUresult fill(uint64_t to, const void *pattern, unsigned width, size_t co
 PAIR(cuMemcpy, cuMemcpy_ptds, (CUdeviceptr to, CUdeviceptr from, size_t size), NULL, ANY)
 PAIR(cuMemcpyAsync, cuMemcpyAsync_ptsz, (CUdeviceptr to, CUdeviceptr from, size_t size, CUstream stream),
      stream, ANY)
+PAIR(cuMemcpyWithAttributesAsync, cuMemcpyWithAttributesAsync_ptsz,
+     (CUdeviceptr to, CUdeviceptr from, size_t size, CUmemcpyAttributes *attributes, CUstream stream), stream,
+     WITH)
 PAIR(cuMemcpyHtoD_v2, cuMemcpyHtoD_v2_ptds, (CUdeviceptr to, const void *from, size_t size), NULL, HTOD)
 PAIR(cuMemcpyDtoH_v2, cuMemcpyDtoH_v2_ptds, (void *to, CUdeviceptr from, size_t size), NULL, DTOH)
 PAIR(cuMemcpyDtoD_v2, cuMemcpyDtoD_v2_ptds, (CUdeviceptr to, CUdeviceptr from, size_t size), NULL, DTOD)

@@ -139,7 +139,7 @@ CUresult cuDriverGetVersion(int *version)
     SIM_CALL(SIM_NOTHING);
     if (!version)
         return CUDA_ERROR_INVALID_VALUE;
-    *version = 13000;
+    *version = SIM_CUDA;
     return CUDA_SUCCESS;
 }
 

@@ -52,6 +52,7 @@ static const struct {
       "attempt to terminate a thread-local capture sequence from another thread"),
     E(CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE,
       "the graph update was not performed because it included changes which violated constraints"),
+    E(CUDA_ERROR_GRAPH_RECAPTURE_FAILURE, "the recaptured graph differs from the one that is there"),
     E(CUDA_ERROR_INVALID_RESOURCE_TYPE, "the operation is invalid for this type of resource"),
     E(CUDA_ERROR_UNKNOWN, "unknown error"),
 #undef E

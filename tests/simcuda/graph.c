@@ -83,6 +83,13 @@ struct sim_node *sim_graph_add(struct sim_graph *graph, CUgraphNodeType type)
     return node;
 }
 
+void sim_graph_swap(struct sim_node *a, struct sim_node *b)
+{
+    struct sim_node was = *a;
+    memcpy(&a->memory, &b->memory, offsetof(struct sim_node, params) - offsetof(struct sim_node, memory));
+    memcpy(&b->memory, &was.memory, offsetof(struct sim_node, params) - offsetof(struct sim_node, memory));
+}
+
 bool sim_graph_has_memory(const struct sim_graph *graph)
 {
     for (const struct sim_node *n = graph->first; n; n = n->next)
@@ -353,6 +360,12 @@ CUresult cuGraphAddNode(CUgraphNode *out, CUgraph handle, const CUgraphNode *lis
 }
 
 CUresult cuGraphAddNode_v2(CUgraphNode *out, CUgraph handle, const CUgraphNode *list,
+                           const CUgraphEdgeData *edges, size_t count, CUgraphNodeParams *params)
+{
+    ADD_NODE(out, list, count, params ? add_any(graph, params, &node) : CUDA_ERROR_INVALID_VALUE);
+}
+
+CUresult cuGraphAddNode_v3(CUgraphNode *out, CUgraph handle, const CUgraphNode *list,
                            const CUgraphEdgeData *edges, size_t count, CUgraphNodeParams *params)
 {
     ADD_NODE(out, list, count, params ? add_any(graph, params, &node) : CUDA_ERROR_INVALID_VALUE);

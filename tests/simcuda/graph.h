@@ -57,6 +57,7 @@ struct sim_graph *sim_graph_find(CUgraph handle);
 struct sim_node *sim_graph_node(CUgraphNode handle);
 void sim_graph_end(struct sim_graph *graph);
 struct sim_node *sim_graph_add(struct sim_graph *graph, CUgraphNodeType type); /* NULL: out of memory */
+void sim_graph_swap(struct sim_node *a, struct sim_node *b); /* what they do: of one type, no memory nodes */
 bool sim_graph_has_memory(const struct sim_graph *graph);
 CUresult sim_graph_add_alloc(struct sim_graph *graph, CUDA_MEM_ALLOC_NODE_PARAMS *params,
                              struct sim_node **out);

@@ -83,7 +83,7 @@ CUresult cuMulticastAddDevice(CUmemGenericAllocationHandle handle, CUdevice devi
     return CUDA_SUCCESS;
 }
 
-static bool aligned_within(uint64_t offset, uint64_t size, uint64_t room)
+bool sim_aligned_within(uint64_t offset, uint64_t size, uint64_t room)
 {
     return size && offset % SIM_GRANULARITY == 0 && size % SIM_GRANULARITY == 0 && offset <= room &&
            size <= room - offset;
@@ -101,8 +101,9 @@ static CUresult bind(struct sim_phys *phys, uint64_t offset, struct sim_phys *me
                      uint64_t size, unsigned long long flags)
 {
     if (!phys || !memory || flags || memory->multicast || memory->device < 0 ||
-        !phys->multicast->member[memory->device] || !aligned_within(offset, size, phys->size) ||
-        !aligned_within(from, size, memory->size) || is_bound(phys->multicast, memory->device, offset, size))
+        !phys->multicast->member[memory->device] || !sim_aligned_within(offset, size, phys->size) ||
+        !sim_aligned_within(from, size, memory->size) ||
+        is_bound(phys->multicast, memory->device, offset, size))
         return CUDA_ERROR_INVALID_VALUE;
     if (phys->multicast->added < phys->multicast->wanted)
         return CUDA_ERROR_NOT_READY;
@@ -124,14 +125,45 @@ CUresult cuMulticastBindMem(CUmemGenericAllocationHandle handle, size_t offset,
 }
 
 /* Memory of a pool could be bound too; here only mapped physical memory can. */
-CUresult cuMulticastBindAddr(CUmemGenericAllocationHandle handle, size_t offset, CUdeviceptr address,
+static CUresult bind_address(CUmemGenericAllocationHandle handle, size_t offset, CUdeviceptr address,
                              size_t size, unsigned long long flags)
 {
-    SIM_CALL(SIM_INITIALIZED);
     const struct sim_block *block = sim_block_find(address);
     if (!block || block->kind != SIM_MAPPING)
         return CUDA_ERROR_INVALID_VALUE;
     return bind(object(handle), offset, block->detail, address - block->range.start, size, flags);
+}
+
+CUresult cuMulticastBindAddr(CUmemGenericAllocationHandle handle, size_t offset, CUdeviceptr address,
+                             size_t size, unsigned long long flags)
+{
+    SIM_CALL(SIM_INITIALIZED);
+    return bind_address(handle, offset, address, size, flags);
+}
+
+/* The second forms name the device; device memory must be its own, and the host's can't be bound here. */
+CUresult cuMulticastBindMem_v2(CUmemGenericAllocationHandle handle, CUdevice device, size_t offset,
+                               CUmemGenericAllocationHandle memory, size_t from, size_t size,
+                               unsigned long long flags)
+{
+    SIM_CALL(SIM_INITIALIZED);
+    struct sim_phys *phys = sim_phys_find(memory);
+    if (!sim_valid_device(device))
+        return CUDA_ERROR_INVALID_DEVICE;
+    return phys && phys->device == device ? bind(object(handle), offset, phys, from, size, flags)
+                                          : CUDA_ERROR_INVALID_VALUE;
+}
+
+CUresult cuMulticastBindAddr_v2(CUmemGenericAllocationHandle handle, CUdevice device, size_t offset,
+                                CUdeviceptr address, size_t size, unsigned long long flags)
+{
+    SIM_CALL(SIM_INITIALIZED);
+    const struct sim_block *block = sim_block_find(address);
+    if (!sim_valid_device(device))
+        return CUDA_ERROR_INVALID_DEVICE;
+    bool own =
+        block && block->kind == SIM_MAPPING && ((const struct sim_phys *)block->detail)->device == device;
+    return own ? bind_address(handle, offset, address, size, flags) : CUDA_ERROR_INVALID_VALUE;
 }
 
 static void drop(struct bound **link)

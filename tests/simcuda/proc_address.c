@@ -44,8 +44,8 @@ static CUresult look_up(const char *base, void **out, int version, cuuint64_t fl
                         CUdriverProcAddressQueryResult *status)
 {
     bool known = false;
-    if (!base || !*base || !out || version < 2000 || version > 13000 || (flags & ~(cuuint64_t)BOTH_STREAMS) ||
-        flags == BOTH_STREAMS)
+    if (!base || !*base || !out || version < 2000 || version > SIM_CUDA ||
+        (flags & ~(cuuint64_t)BOTH_STREAMS) || flags == BOTH_STREAMS)
         return CUDA_ERROR_INVALID_VALUE;
     const struct row *row =
         flags & CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM ? newest(base, version, true, &known) : NULL;

@@ -13,16 +13,13 @@
  *      range.c          ordered map of address ranges
  *      backing.c        where device memory comes from
  *      memory.c         cuMemAlloc and kin, pointer attributes; host.c pinned and registered memory
- *      vmm.c            physical memory; vmm_map.c its address ranges; multicast.c multicast objects
- *      pool.c           stream-ordered allocation
- *      share.c          memory of another process: ipc.c, external.c, pool_share.c
- *      array.c          arrays and mipmapped arrays; array_sparse.c memory bound into them
- *      graph.c          graphs; graph_exec.c launching them; graph_memory.c their memory
- *      capture.c        stream capture
- *      module.c         device code: loaded, never run; kernel.c kernels that compute nothing
- *      copy.c           memcpy and memset
- *      stream.c         streams, events
- *      proc_address.c   cuGetProcAddress; errors.c names of errors
+ *      vmm.c            physical memory; vmm_map.c its address ranges; multicast.c, endpoint.c what it is
+ * bound into pool.c           stream-ordered allocation share.c          memory of another process: ipc.c,
+ * external.c, pool_share.c array.c          arrays and mipmapped arrays; array_sparse.c memory bound into
+ * them graph.c          graphs; graph_exec.c launching them; graph_memory.c their memory capture.c stream
+ * capture module.c         device code: loaded, never run; kernel.c kernels that compute nothing copy.c
+ * memcpy and memset stream.c         streams, events proc_address.c   cuGetProcAddress; errors.c names of
+ * errors
  */
 #ifndef TESTS_SIMCUDA_SIM_H
 #define TESTS_SIMCUDA_SIM_H
@@ -30,6 +27,7 @@
 #define __CUDA_API_VERSION_INTERNAL /* the header declares every variant under its own name */
 #include <cuda.h>
 #include <cudaTypedefs.h>
+#include "newer.h"
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -56,6 +54,7 @@ SIM_API unsigned long simcuda_waits(CUcontext context); /* how often it was wait
 SIM_API int simcuda_device_count(void);                 /* also before cuInit */
 
 #define SIM_VERSION     1
+#define SIM_CUDA        13050
 #define SIM_MAX_DEVICES 16
 #define SIM_GRANULARITY (2ull << 20)
 
@@ -219,6 +218,8 @@ void sim_phys_unref(struct sim_phys *phys);           /* frees it once nothing r
 struct sim_phys *sim_phys_new(uint64_t size, int fd); /* one reference; fd -1: without a descriptor */
 int sim_shareable_file(uint64_t size);
 void sim_multicast_end(struct sim_multicast *multicast);
+/* Whether SIZE bytes at OFFSET are whole granules within ROOM. */
+bool sim_aligned_within(uint64_t offset, uint64_t size, uint64_t room);
 
 /* array.c */
 void sim_arrays_free_of(struct sim_context *owner);

@@ -58,6 +58,16 @@ static bool is_host_location(CUmemLocationType type)
            type == CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT;
 }
 
+/* A device here has one locality domain, which is all of it. */
+static bool of_a_domain(CUmemAllocationProp *prop)
+{
+    int device = prop->location.id & 0xff, domain = prop->location.id >> 8 & 0xff;
+    if (prop->location.type != CU_MEM_LOCATION_TYPE_DEVICE_LOCALITY_DOMAIN)
+        return true;
+    prop->location = (CUmemLocation){.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = device};
+    return domain == 0;
+}
+
 static CUresult check_prop(const CUmemAllocationProp *prop, uint64_t size, unsigned long long flags)
 {
     if (!prop || flags || !size || size % SIM_GRANULARITY || prop->type != CU_MEM_ALLOCATION_TYPE_PINNED)
@@ -101,11 +111,10 @@ int sim_shareable_file(uint64_t size)
     return fd;
 }
 
-CUresult cuMemCreate(CUmemGenericAllocationHandle *out, size_t size, const CUmemAllocationProp *prop,
-                     unsigned long long flags)
+static CUresult create(CUmemGenericAllocationHandle *out, size_t size, const CUmemAllocationProp *prop,
+                       unsigned long long flags)
 {
-    SIM_CALL(SIM_INITIALIZED);
-    CUresult result = out ? check_prop(prop, size, flags) : CUDA_ERROR_INVALID_VALUE;
+    CUresult result = check_prop(prop, size, flags);
     if (result != CUDA_SUCCESS)
         return result;
     int device = prop->location.type == CU_MEM_LOCATION_TYPE_DEVICE ? prop->location.id : -1;
@@ -124,6 +133,17 @@ CUresult cuMemCreate(CUmemGenericAllocationHandle *out, size_t size, const CUmem
     phys->prop = *prop;
     *out = phys->range.start;
     return CUDA_SUCCESS;
+}
+
+CUresult cuMemCreate(CUmemGenericAllocationHandle *out, size_t size, const CUmemAllocationProp *prop,
+                     unsigned long long flags)
+{
+    SIM_CALL(SIM_INITIALIZED);
+    CUmemAllocationProp whole;
+    if (!out || !prop)
+        return CUDA_ERROR_INVALID_VALUE;
+    whole = *prop;
+    return of_a_domain(&whole) ? create(out, size, &whole, flags) : CUDA_ERROR_INVALID_VALUE;
 }
 
 CUresult cuMemRelease(CUmemGenericAllocationHandle handle)

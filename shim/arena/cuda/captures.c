@@ -114,6 +114,10 @@ BEGIN(cuStreamBeginCapture_v2_ptsz, (CUstream stream, CUstreamCaptureMode mode),
 BEGIN(cuStreamBeginCaptureToGraph, TO_GRAPH, (stream, graph, dependencies, edges, count, mode), stream)
 BEGIN(cuStreamBeginCaptureToGraph_ptsz, TO_GRAPH, (stream, graph, dependencies, edges, count, mode),
       PTSZ(stream))
+#define RECAPTURE                                                                                            \
+    (CUstream stream, CUstreamCaptureMode mode, CUgraph graph, CUgraphRecaptureCallback callback, void *data)
+BEGIN(cuStreamBeginRecaptureToGraph, RECAPTURE, (stream, mode, graph, callback, data), stream)
+BEGIN(cuStreamBeginRecaptureToGraph_ptsz, RECAPTURE, (stream, mode, graph, callback, data), PTSZ(stream))
 
 /* An end that finds nothing to end, or that another thread has to make, ends nothing; all others do. */
 static CUresult ended(CUstream stream, CUresult status)
@@ -143,6 +147,8 @@ const struct vs_stand_in vs_stand_ins_captures[] = {
     {VS_API_cuStreamBeginCapture_v2_ptsz, (void *)begin_cuStreamBeginCapture_v2_ptsz},
     {VS_API_cuStreamBeginCaptureToGraph, (void *)begin_cuStreamBeginCaptureToGraph},
     {VS_API_cuStreamBeginCaptureToGraph_ptsz, (void *)begin_cuStreamBeginCaptureToGraph_ptsz},
+    {VS_API_cuStreamBeginRecaptureToGraph, (void *)begin_cuStreamBeginRecaptureToGraph},
+    {VS_API_cuStreamBeginRecaptureToGraph_ptsz, (void *)begin_cuStreamBeginRecaptureToGraph_ptsz},
     {VS_API_cuStreamEndCapture, (void *)end_capture},
     {VS_API_cuStreamEndCapture_ptsz, (void *)end_capture_ptsz},
     {0}};

@@ -68,6 +68,15 @@ used graphs <<END
 20|1|1|3|3|two|two|none|3|
 24|0|0||||||0|
 END
+# ... of a graph that was captured twice what it has now
+used recapture <<END
+4|0|0||||||0|
+8|0|0||||||0|
+12|1|1|2|2|cuMemcpyAsync|cuMemcpyAsync|none|10|
+16|1|1|2|2|cuMemcpyAsync|cuMemcpyAsync|none|6|
+20|1|1|1|1|cuMemcpyWithAttributesAsync|cuMemcpyWithAttributesAsync|none|8|
+24|1|1|1|1|cuMemcpyWithAttributesAsync|cuMemcpyWithAttributesAsync|none|4|
+END
 # of PyTorch's lists of tensors (foreach in a graph, also where a node was changed; cat) what is in use, not what was left behind it
 run_shimmed "$tests/prog_access" lists
 expect_clean

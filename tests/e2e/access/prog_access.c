@@ -7,6 +7,8 @@
 #include "prog.h"
 #include "vramscope.h"
 
+#include "../../simcuda/newer.h"
+
 #include <stdint.h>
 #include <unistd.h>
 
@@ -217,6 +219,35 @@ static void graphs(void)
     OK(cuGraphDestroy(other));
 }
 
+/* A graph that is captured once more: its nodes have new parameters, and what is given to them meanwhile is
+ * no use. */
+static void recapture(void)
+{
+    CUdeviceptr a = block(4 * KIB), b = block(8 * KIB), c = block(12 * KIB), d = block(16 * KIB);
+    CUdeviceptr to = block(20 * KIB), from = block(24 * KIB);
+    CUmemcpyAttributes attributes = {.srcAccessOrder = CU_MEMCPY_SRC_ACCESS_ORDER_STREAM};
+    CUstream stream;
+    CUgraph graph, same;
+    CUgraphExec exec;
+    OK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+    OK(cuMemcpyWithAttributesAsync(to, from, 512, &attributes, stream));
+    OK(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
+    OK(cuMemcpyWithAttributesAsync(a, b, 16, &attributes, stream));
+    OK(cuStreamEndCapture(stream, &graph));
+    OK(cuStreamBeginRecaptureToGraph(stream, CU_STREAM_CAPTURE_MODE_GLOBAL, graph, NULL, NULL));
+    OK(cuMemcpyWithAttributesAsync(c, d, 16, &attributes, stream));
+    OK(cuStreamEndCapture(stream, &same));
+    CHECK(same == graph);
+    vramscope_step();
+    OK(cuGraphInstantiate(&exec, graph, 0));
+    OK(cuGraphLaunch(exec, stream));
+    OK(cuStreamBeginRecaptureToGraph(stream, CU_STREAM_CAPTURE_MODE_GLOBAL, graph, NULL, NULL));
+    OK(cuMemsetD8Async(a, 0, 16, stream));
+    IS(cuStreamEndCapture(stream, &same), CUDA_ERROR_GRAPH_RECAPTURE_FAILURE);
+    OK(cuGraphExecDestroy(exec));
+    OK(cuGraphDestroy(graph));
+}
+
 /* Two tensors in each list, and behind them an address that was left there; in graphs and outside of them. */
 static void lists(void)
 {
@@ -343,10 +374,11 @@ static void killed(void)
 
 int main(int argc, char **argv)
 {
-    static const struct part parts[] = {{"params", params},     {"reuse", reuse},       {"unload", unload},
-                                        {"maps", maps},         {"copies", copies},     {"graphs", graphs},
-                                        {"lists", lists},       {"leftover", leftover}, {"waste", waste},
-                                        {"reaching", reaching}, {"many", many},         {"killed", killed}};
+    static const struct part parts[] = {{"params", params},     {"reuse", reuse},         {"unload", unload},
+                                        {"maps", maps},         {"copies", copies},       {"graphs", graphs},
+                                        {"lists", lists},       {"leftover", leftover},   {"waste", waste},
+                                        {"reaching", reaching}, {"recapture", recapture}, {"many", many},
+                                        {"killed", killed}};
     begin();
     load();
     return play_part(argc, argv, parts, sizeof parts / sizeof *parts);

@@ -1,8 +1,10 @@
 // link: cuda
-/* As prog_faults.c, for arrays, multicast objects and the memory of other processes and APIs.  Memory of
- * another process comes from a child, whose driver never fails. */
+/* As prog_faults.c, for arrays, multicast objects, logical endpoints and the memory of other processes and
+ * APIs.  Memory of another process comes from a child, whose driver never fails. */
 #define _GNU_SOURCE
 #include "prog_calls.h"
+
+#include "../../simcuda/newer.h"
 
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -207,7 +209,7 @@ static void sparse(void)
 
 static void multicast(void)
 {
-    const CUmulticastObjectProp prop = {.numDevices = 1, .size = 4 * MIB};
+    const CUmulticastObjectProp prop = {.numDevices = 1, .size = 8 * MIB};
     CUmemGenericAllocationHandle object, memory;
     CUdeviceptr mapped;
     if (CALL(cuMulticastCreate, (CUmemGenericAllocationHandle *, const CUmulticastObjectProp *), &object,
@@ -223,6 +225,13 @@ static void multicast(void)
                           object, 0, memory, 0, 2 * MIB, 0);
     CALL(cuMulticastBindAddr, (CUmemGenericAllocationHandle, size_t, CUdeviceptr, size_t, unsigned long long),
          object, 2 * MIB, mapped, 2 * MIB, 0);
+    CALL(cuMulticastBindMem_v2,
+         (CUmemGenericAllocationHandle, CUdevice, size_t, CUmemGenericAllocationHandle, size_t, size_t,
+          unsigned long long),
+         object, 0, 4 * MIB, memory, 0, 2 * MIB, 0);
+    CALL(cuMulticastBindAddr_v2,
+         (CUmemGenericAllocationHandle, CUdevice, size_t, CUdeviceptr, size_t, unsigned long long), object, 0,
+         6 * MIB, mapped, 2 * MIB, 0);
     if (bound == CUDA_SUCCESS)
         TWICE(cuMulticastUnbind, (CUmemGenericAllocationHandle, CUdevice, size_t, size_t), object, 0, 0,
               2 * MIB);
@@ -230,6 +239,52 @@ static void multicast(void)
     OK(cuMemAddressFree(mapped, 2 * MIB));
     OK(cuMemRelease(memory));
     OK(cuMemRelease(object)); /* and what is bound still */
+}
+
+/* Bound by its handle and by its address, let go by the unbind and by the endpoint's end. */
+static void bind_to_endpoint(CUlogicalEndpointId id)
+{
+    CUmemGenericAllocationHandle memory;
+    CUdeviceptr mapped;
+    int ready;
+    OK(cuLogicalEndpointQuery(id, 1, &ready));
+    OK(cuMemCreate(&memory, 2 * MIB, &on_device, 0));
+    OK(cuMemAddressReserve(&mapped, 2 * MIB, 0, 0, 0));
+    OK(cuMemMap(mapped, 2 * MIB, 0, memory, 0));
+    CUresult bound = CALL(cuLogicalEndpointBindMem,
+                          (CUlogicalEndpointId, CUdevice, cuuint64_t, CUmemGenericAllocationHandle,
+                           cuuint64_t, cuuint64_t, unsigned long long),
+                          id, 0, 0, memory, 0, 2 * MIB, 0);
+    CALL(cuLogicalEndpointBindAddr,
+         (CUlogicalEndpointId, CUdevice, cuuint64_t, void *, cuuint64_t, unsigned long long), id, 0, 2 * MIB,
+         (void *)mapped, 2 * MIB, 0);
+    OK(cuMemRelease(memory));
+    OK(cuMemUnmap(mapped, 2 * MIB));
+    OK(cuMemAddressFree(mapped, 2 * MIB));
+    if (bound == CUDA_SUCCESS)
+        TWICE(cuLogicalEndpointUnbind, (CUlogicalEndpointId, CUdevice, cuuint64_t, cuuint64_t), id, 0, 0,
+              2 * MIB);
+}
+
+static void endpoints(void)
+{
+    const CUlogicalEndpointProp prop = {.type = CU_LOGICAL_ENDPOINT_TYPE_UNICAST,
+                                        .size = 4 * MIB,
+                                        .ipcHandleTypes = CU_LOGICAL_ENDPOINT_IPC_HANDLE_TYPE_FABRIC};
+    CUlogicalEndpointFabricHandle handle;
+    CUlogicalEndpointId id;
+    OK(cuLogicalEndpointIdReserve(&id, 2));
+    if (CALL(cuLogicalEndpointCreate, (CUlogicalEndpointId, const CUlogicalEndpointProp *), id, &prop) !=
+        CUDA_SUCCESS)
+        return;
+    bind_to_endpoint(id);
+    OK(cuLogicalEndpointExport(&handle, id, CU_LOGICAL_ENDPOINT_IPC_HANDLE_TYPE_FABRIC));
+    CUresult opened =
+        CALL(cuLogicalEndpointImport, (CUlogicalEndpointId, const void *, CUlogicalEndpointIpcHandleType),
+             id + 1, &handle, CU_LOGICAL_ENDPOINT_IPC_HANDLE_TYPE_FABRIC);
+    TWICE(cuLogicalEndpointDestroy, (CUlogicalEndpointId), id);
+    if (opened == CUDA_SUCCESS)
+        TWICE(cuLogicalEndpointDestroy, (CUlogicalEndpointId), id + 1);
 }
 
 int main(void)
@@ -243,6 +298,7 @@ int main(void)
     arrays();
     sparse();
     multicast();
+    endpoints();
     OK(cuMemFree(first));
     puts("done");
     return 0;

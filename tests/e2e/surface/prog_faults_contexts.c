@@ -34,8 +34,8 @@ static void add_nodes(CUgraph graph)
 {
     CUgraphNodeParams params = {.type = CU_GRAPH_NODE_TYPE_MEM_FREE};
     CUgraphNode node;
-    CUdeviceptr p[3];
-    for (int i = 0; i < 3; i++)
+    CUdeviceptr p[4];
+    for (int i = 0; i < 4; i++)
         p[i] = add_alloc(graph, (i + 1) * 2 * MIB);
     if (p[0])
         TWICE(cuGraphAddMemFreeNode, (CUgraphNode *, CUgraph, const CUgraphNode *, size_t, CUdeviceptr),
@@ -47,6 +47,12 @@ static void add_nodes(CUgraph graph)
     params.free.dptr = p[2];
     if (p[2])
         TWICE(cuGraphAddNode_v2,
+              (CUgraphNode *, CUgraph, const CUgraphNode *, const CUgraphEdgeData *, size_t,
+               CUgraphNodeParams *),
+              &node, graph, NULL, NULL, 0, &params);
+    params.free.dptr = p[3];
+    if (p[3])
+        TWICE(cuGraphAddNode_v3,
               (CUgraphNode *, CUgraph, const CUgraphNode *, const CUgraphEdgeData *, size_t,
                CUgraphNodeParams *),
               &node, graph, NULL, NULL, 0, &params);

@@ -15,7 +15,7 @@ import sys
 
 # A function with one of these in its name could move memory; copies and fills work on memory that is there.
 BROAD = ("Mem Alloc Free Array Ctx Module Library Graph Ipc External Multicast Pool Host Create Destroy Import "
-         "Register Link Retain Release Load Reserve Trim Limit Resource Map Buffer Peer").split()
+         "Register Link Retain Release Load Reserve Trim Limit Resource Map Buffer Peer Bind").split()
 COPIES = re.compile(r"cu(64)?Mem(cpy|set)")
 
 
@@ -74,7 +74,17 @@ call("cuMulticastCreate", "multicast_create", address="OUT(p->mcHandle)", size="
 call("cuMulticastAddDevice", "state", address="p->mcHandle")
 call("cuMulticastBindMem", "bind", address="p->mcHandle", size="p->size", handle="p->memHandle")
 call("cuMulticastBindAddr", "bind", address="p->mcHandle", size="p->size", at="p->memptr")
+call("cuMulticastBindMem_v2", "bind", address="p->mcHandle", size="p->size", handle="p->memHandle")
+call("cuMulticastBindAddr_v2", "bind", address="p->mcHandle", size="p->size", at="p->memptr")
 call("cuMulticastUnbind", "unbind", before=True, address="p->mcHandle", size="p->size")
+ENDPOINT = "(1ull << 62 | p->leId)"  # a number, which as an object must not be a handle
+call("cuLogicalEndpointCreate", "multicast_create", address=f"OK ? {ENDPOINT} : 0", size="p->prop ? p->prop->size : 0")
+call("cuLogicalEndpointImport", "multicast_create", address=f"OK ? {ENDPOINT} : 0", size="0")
+call("cuLogicalEndpointAddDevice", "state", address=ENDPOINT)
+call("cuLogicalEndpointBindMem", "bind", address=ENDPOINT, size="p->size", handle="p->memHandle")
+call("cuLogicalEndpointBindAddr", "bind", address=ENDPOINT, size="p->size", at="U(p->ptr)")
+call("cuLogicalEndpointUnbind", "unbind", before=True, address=ENDPOINT, size="p->size")
+call("cuLogicalEndpointDestroy", "phys_release", before=True, address=ENDPOINT)
 # ---- pools: what they hold is a figure, not a call (see compare.py) ----
 call("cuMemPoolCreate", "state", address="OUT(p->pool)")
 call("cuMemPoolDestroy", "state", before=True, address="U(p->pool)")
@@ -89,7 +99,7 @@ call("cuMemPoolImportPointer", "import", address="OUT(p->ptr_out)", pool="U(p->p
 call("cuGraphAddMemAllocNode", "node_alloc", address="OK && p->nodeParams ? p->nodeParams->dptr : 0",
      size="p->nodeParams ? p->nodeParams->bytesize : 0", graph="U(p->hGraph)")
 call("cuGraphAddMemFreeNode", "node_free", address="p->dptr", graph="U(p->hGraph)")
-call("cuGraphAddNode cuGraphAddNode_v2", "node_any", type="p->nodeParams ? p->nodeParams->type : 0",
+call("cuGraphAddNode cuGraphAddNode_v2 cuGraphAddNode_v3", "node_any", type="p->nodeParams ? p->nodeParams->type : 0",
      address="node_address(p->nodeParams, status)", size="node_size(p->nodeParams)", graph="U(p->hGraph)")
 call("cuGraphAddChildGraphNode", "node_child", graph="U(p->hGraph)", child="U(p->childGraph)")
 call("cuGraphClone", "graph_clone", graph="OUT(p->phGraphClone)", of="U(p->originalGraph)")
@@ -170,12 +180,14 @@ cuGraphNodeFindInClone cuGraphChildGraphNodeGetGraph cuGraphKernelNodeGetAttribu
 cuGraphEventWaitNodeGetEvent cuGraphExternalSemaphoresSignalNodeGetParams cuGraphExternalSemaphoresWaitNodeGetParams
 cuGraphNodeGetEnabled cuGraphExecGetFlags cuGraphBatchMemOpNodeGetParams cuGraphDebugDotPrint cuTexObjectGetResourceDesc
 cuTexObjectGetResourceViewDesc cuSurfObjectGetResourceDesc cuOccupancyAvailableDynamicSMemPerBlock cuDeviceCanAccessPeer
-cuDeviceGetDevResource cuFuncIsLoaded cuDeviceGetHostAtomicCapabilities cuLogsDumpToMemory""")
+cuDeviceGetDevResource cuFuncIsLoaded cuDeviceGetHostAtomicCapabilities cuLogsDumpToMemory cuStreamGetDevResource
+cuStreamGetDevResource_ptsz cuGraphNodeGetContainingGraph cuGraphNodeGetLocalId cuGraphNodeGetToolsId cuGraphGetId cuGraphExecGetId
+cuGraphNodeGetParams cuLogicalEndpointGetLimits cuMemGetLocationInfo""")
 looked_at("chooses which context, or how it behaves; makes and ends none", """
 cuCtxPushCurrent cuCtxPushCurrent_v2 cuCtxPopCurrent cuCtxPopCurrent_v2 cuCtxSetCurrent cuCtxSynchronize cuCtxSynchronize_v2
 cuCtxSetCacheConfig cuCtxSetSharedMemConfig cuCtxSetFlags cuDevicePrimaryCtxSetFlags cuDevicePrimaryCtxSetFlags_v2
 cuCtxResetPersistingL2Cache cuCtxRecordEvent cuCtxWaitEvent cuGreenCtxRecordEvent cuGreenCtxWaitEvent cuFuncSetSharedMemConfig
-cuDevResourceGenerateDesc cuDevSmResourceSplitByCount""")
+cuDevResourceGenerateDesc cuDevSmResourceSplitByCount cuDevSmResourceSplit""")
 looked_at("a second use count of a context that is there (before CUDA 4); no library of today calls it", "cuCtxAttach cuCtxDetach")
 looked_at("a handle of a green context that is there", "cuCtxFromGreenCtx")
 looked_at("hands memory out to others; allocates none", """
@@ -189,7 +201,7 @@ cuMemPrefetchBatchAsync_ptsz cuMemDiscardBatchAsync cuMemDiscardBatchAsync_ptsz 
 cuMemDiscardAndPrefetchBatchAsync_ptsz""")
 looked_at("works on memory that is there", """
 cuMemBatchDecompressAsync cuMemBatchDecompressAsync_ptsz cuStreamBatchMemOp cuStreamBatchMemOp_ptsz cuStreamBatchMemOp_v2
-cuStreamBatchMemOp_v2_ptsz cuLaunchHostFunc cuLaunchHostFunc_ptsz""")
+cuStreamBatchMemOp_v2_ptsz cuLaunchHostFunc cuLaunchHostFunc_ptsz cuLaunchHostFunc_v2 cuLaunchHostFunc_v2_ptsz""")
 looked_at("the driver's own overhead, which no allocation's address names: residual", """
 cuInit cuStreamCreate cuStreamCreateWithPriority cuGreenCtxStreamCreate cuStreamCreateForCaptureToCig cuStreamDestroy
 cuStreamDestroy_v2 cuEventCreate cuEventDestroy cuEventDestroy_v2 cuCtxEnablePeerAccess cuCtxDisablePeerAccess cuFuncLoad
@@ -211,17 +223,18 @@ cuGraphConditionalHandleCreate cuGraphAddDependencies cuGraphAddDependencies_v2 
 cuGraphRemoveDependencies_v2 cuGraphMemsetNodeSetParams cuGraphMemcpyNodeSetParams cuGraphKernelNodeSetParams
 cuGraphKernelNodeSetParams_v2 cuGraphHostNodeSetParams cuGraphEventRecordNodeSetEvent cuGraphEventWaitNodeSetEvent
 cuGraphExternalSemaphoresSignalNodeSetParams cuGraphExternalSemaphoresWaitNodeSetParams cuGraphBatchMemOpNodeSetParams
-cuGraphNodeSetParams cuGraphExecKernelNodeSetParams cuGraphExecKernelNodeSetParams_v2 cuGraphExecMemcpyNodeSetParams
+cuGraphNodeSetParams cuGraphNodeSetParams_v2 cuGraphExecKernelNodeSetParams cuGraphExecKernelNodeSetParams_v2 cuGraphExecMemcpyNodeSetParams
 cuGraphExecMemsetNodeSetParams cuGraphExecHostNodeSetParams cuGraphExecChildGraphNodeSetParams
 cuGraphExecEventRecordNodeSetEvent cuGraphExecEventWaitNodeSetEvent cuGraphExecExternalSemaphoresSignalNodeSetParams
 cuGraphExecExternalSemaphoresWaitNodeSetParams cuGraphExecBatchMemOpNodeSetParams cuGraphExecNodeSetParams
 cuGraphNodeSetEnabled cuGraphKernelNodeCopyAttributes cuGraphKernelNodeSetAttribute cuGraphRetainUserObject
 cuGraphReleaseUserObject cuUserObjectCreate cuUserObjectRetain cuUserObjectRelease cuStreamBeginCaptureToGraph
-cuStreamBeginCaptureToGraph_ptsz""")
+cuStreamBeginCaptureToGraph_ptsz cuStreamBeginRecaptureToGraph cuStreamBeginRecaptureToGraph_ptsz""")
 looked_at("a semaphore, an event or a notification of others", """
 cuIpcGetEventHandle cuIpcOpenEventHandle cuImportExternalSemaphore cuDestroyExternalSemaphore cuSignalExternalSemaphoresAsync
 cuSignalExternalSemaphoresAsync_ptsz cuWaitExternalSemaphoresAsync cuWaitExternalSemaphoresAsync_ptsz cuSemaphoreCreate
-cuSemaphoreDestroy cuDeviceRegisterAsyncNotification cuLogsRegisterCallback cuEventCreateFromNVNSync
+cuSemaphoreDestroy cuDeviceRegisterAsyncNotification cuLogsRegisterCallback cuCoredumpRegisterStartCallback
+cuCoredumpRegisterCompleteCallback cuLogicalEndpointIdReserve cuLogicalEndpointIdRelease cuEventCreateFromNVNSync
 cuEventCreateFromEGLSync cuProfilerInitialize""")
 looked_at("graphics interoperability: cuGraphicsMapResources is what maps, and is logged", """
 cuGraphicsUnregisterResource cuGraphicsSubResourceGetMappedArray cuGraphicsResourceGetMappedPointer

@@ -197,7 +197,7 @@ class Witness:
     _va_reserve = _va_free = _unmap = _set_access = _map = _plain_vmm
 
     def _phys_create(self, call, v):
-        space = "device" if v["location"] >> 32 == 1 else "host_vmm"
+        space = "device" if v["location"] >> 32 in (1, 6) else "host_vmm"  # 6: of a part of a device
         self._add(call, "phys_create", v["address"], v["size"], space)
 
     def _phys_release(self, call, v):

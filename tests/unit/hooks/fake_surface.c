@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <stdint.h>
 
+#include "../../simcuda/newer.h"
 #include "fake_driver.h"
 
 struct fake_graph fake_graph;
@@ -149,6 +150,30 @@ CUresult cuMulticastBindMem(CUmemGenericAllocationHandle object, size_t offset,
 CUresult cuMulticastUnbind(CUmemGenericAllocationHandle object, CUdevice device, size_t offset, size_t size)
 {
     RETURN(cuMulticastUnbind);
+}
+CUresult cuLogicalEndpointImport(CUlogicalEndpointId id, const void *handle,
+                                 CUlogicalEndpointIpcHandleType type)
+{
+    RETURN(cuLogicalEndpointImport);
+}
+CUresult cuLogicalEndpointBindMem(CUlogicalEndpointId id, CUdevice device, cuuint64_t offset,
+                                  CUmemGenericAllocationHandle handle, cuuint64_t from, cuuint64_t size,
+                                  unsigned long long flags)
+{
+    RETURN(cuLogicalEndpointBindMem);
+}
+CUresult cuLogicalEndpointBindAddr(CUlogicalEndpointId id, CUdevice device, cuuint64_t offset, void *p,
+                                   cuuint64_t size, unsigned long long flags)
+{
+    RETURN(cuLogicalEndpointBindAddr);
+}
+CUresult cuLogicalEndpointUnbind(CUlogicalEndpointId id, CUdevice device, cuuint64_t offset, cuuint64_t size)
+{
+    RETURN(cuLogicalEndpointUnbind);
+}
+CUresult cuLogicalEndpointDestroy(CUlogicalEndpointId id)
+{
+    RETURN(cuLogicalEndpointDestroy);
 }
 CUresult cuMemGetAllocationPropertiesFromHandle(CUmemAllocationProp *prop,
                                                 CUmemGenericAllocationHandle handle)

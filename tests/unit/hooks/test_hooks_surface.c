@@ -12,6 +12,7 @@
 #include <string.h>
 #include <cmocka.h>
 
+#include "../../simcuda/newer.h"
 #include "fake_driver.h"
 #include "record_double.h"
 #include "trace/api.h"
@@ -256,6 +257,9 @@ static void arrays_take_what_their_elements_take(void **state)
     assert_int_equal(bytes_of((CUDA_ARRAY3D_DESCRIPTOR){10, 10, 0, CU_AD_FORMAT_BC1_UNORM, 4, 0}, 0), 9 * 8);
     assert_int_equal(bytes_of((CUDA_ARRAY3D_DESCRIPTOR){10, 10, 0, CU_AD_FORMAT_BC7_UNORM, 4, 0}, 0), 9 * 16);
     assert_int_equal(bytes_of((CUDA_ARRAY3D_DESCRIPTOR){16, 16, 0, CU_AD_FORMAT_NV12, 3, 0}, 0), 384);
+    /* and as CUDA 13.1 names them: semi-planar 4:2:0, planar 4:4:4 in 16 bits */
+    assert_int_equal(bytes_of((CUDA_ARRAY3D_DESCRIPTOR){16, 16, 0, (CUarray_format)0x53, 3, 0}, 0), 384);
+    assert_int_equal(bytes_of((CUDA_ARRAY3D_DESCRIPTOR){16, 16, 0, (CUarray_format)0x5e, 3, 0}, 0), 1536);
     assert_int_equal(bytes_of((CUDA_ARRAY3D_DESCRIPTOR){16, 16, 16, f, 1, CUDA_ARRAY3D_SPARSE}, 0), 0);
 }
 
@@ -358,6 +362,41 @@ static void multicast_object_binds_memory_of_each_device(void **state)
     assert_int_equal(event(1)->arg1, event(2)->arg1);
     cuMulticastUnbind(object, 0, 4096, 1 << 21);
     assert_int_not_equal(event(3)->arg1, event(2)->arg1);
+}
+
+/* Logical endpoints are objects whose names no handle is. */
+static void endpoint_binds_memory_and_ends_like_a_multicast_object(void **state)
+{
+    const uint64_t object = UINT64_C(1) << 62 | 9;
+    cuLogicalEndpointImport(9, "", CU_LOGICAL_ENDPOINT_IPC_HANDLE_TYPE_FABRIC);
+    cuLogicalEndpointBindMem(9, 3, 4096, 0x55, 0, 1 << 21, 0);
+    cuLogicalEndpointBindAddr(9, 3, 8192, (void *)0x66, 1 << 21, 0);
+    cuLogicalEndpointUnbind(9, 3, 4096, 1 << 22);
+    cuLogicalEndpointDestroy(9);
+    EXPECT_OPS(VS_OP_PHYS_CREATE, VS_OP_BIND, VS_OP_BIND, VS_OP_UNBIND, VS_OP_PHYS_RELEASE);
+    for (int i = 0; i < 5; i++)
+        assert_int_equal(event(i)->address, object);
+    assert_int_equal(event(0)->space, VS_SPACE_MULTICAST);
+    assert_int_equal(event(1)->arg0, 0x55);
+    assert_int_equal(event(2)->arg0, 0x66);
+    assert_int_equal(event(2)->arg1 - event(1)->arg1, 4096); /* of one device the places follow each other */
+    assert_int_equal(event(3)->arg1, event(1)->arg1);
+    assert_int_equal(event(3)->size, 1 << 22);
+}
+
+/* The third form of a location names a part of a device, which is the device's. */
+static void memory_of_a_part_of_a_device_is_the_devices(void **state)
+{
+    CUmemAllocationProp prop = {
+        .location = {.type = CU_MEM_LOCATION_TYPE_DEVICE_LOCALITY_DOMAIN, .id = 1 << 8 | 2}};
+    CUmemGenericAllocationHandle handle;
+    cuMemCreate(&handle, 4096, &prop, 0);
+    assert_int_equal(event(0)->space, VS_SPACE_DEVICE);
+    assert_int_equal(event(0)->device, 2);
+    assert_int_equal(event(0)->arg0, UINT64_C(1) << 32 | 2);
+    prop.location = (CUmemLocation){.type = CU_MEM_LOCATION_TYPE_HOST_NUMA, .id = 1};
+    cuMemCreate(&handle, 4096, &prop, 0);
+    assert_int_equal(event(1)->space, VS_SPACE_HOST_VMM);
 }
 
 /* ---- contexts, modules ---- */
@@ -523,6 +562,8 @@ int main(void)
         cmocka_unit_test_setup(imported_pool_is_not_asked_for_its_bytes, fresh),
         cmocka_unit_test_setup(mapped_graphics_resources_are_one_event_each, fresh),
         cmocka_unit_test_setup(multicast_object_binds_memory_of_each_device, fresh),
+        cmocka_unit_test_setup(endpoint_binds_memory_and_ends_like_a_multicast_object, fresh),
+        cmocka_unit_test_setup(memory_of_a_part_of_a_device_is_the_devices, fresh),
         cmocka_unit_test_setup(context_ends_before_the_call_and_is_forgotten, fresh),
         cmocka_unit_test_setup(primary_context_lives_from_its_first_retain_to_its_last_release, fresh),
         cmocka_unit_test_setup(retains_and_releases_that_meet_make_and_end_one_context, fresh),

@@ -16,7 +16,7 @@ static void body_before_init(void)
     IS(cuDeviceGetCount(&count), CUDA_ERROR_NOT_INITIALIZED);
     IS(cuMemAlloc(&p, 4096), CUDA_ERROR_NOT_INITIALIZED);
     OK(cuDriverGetVersion(&count));
-    CHECK(count == 13000);
+    CHECK(count == 13050);
     OK(cuInit(0));
     IS(cuMemAlloc(&p, 4096), CUDA_ERROR_INVALID_CONTEXT);
     IS(cuInit(1), CUDA_ERROR_INVALID_VALUE);
@@ -454,8 +454,13 @@ static void body_look_up(void)
     query("cuGetProcAddress", 11030, 0, "cuGetProcAddress", 0);
     query("cuGetProcAddress", 12000, 0, "cuGetProcAddress_v2", 0);
     query("cuCtxCreate", 12040, 0, "cuCtxCreate_v3", 0);
+    query("cuMulticastBindMem", 13000, 0, "cuMulticastBindMem", 0);
+    query("cuMulticastBindMem", 13010, 0, "cuMulticastBindMem_v2", 0);
+    query("cuGraphAddNode", 13020, 0, "cuGraphAddNode_v2", 0);
+    query("cuGraphAddNode", 13040, 0, "cuGraphAddNode_v3", 0);
+    query("cuLogicalEndpointCreate", 13020, 0, NULL, 2);
     query("cuNoSuchThing", 13000, 0, NULL, 1);
-    IS(cuGetProcAddress_v2("cuMemAlloc", &p, 13010, 0, NULL), CUDA_ERROR_INVALID_VALUE);
+    IS(cuGetProcAddress_v2("cuMemAlloc", &p, 13060, 0, NULL), CUDA_ERROR_INVALID_VALUE);
     IS(cuGetProcAddress_v2("cuMemAlloc", &p, 13000, 3, NULL), CUDA_ERROR_INVALID_VALUE);
     IS(cuGetProcAddress_v2("", &p, 13000, 0, NULL), CUDA_ERROR_INVALID_VALUE);
     CUresult (*first)(const char *, void **, int, cuuint64_t) = named("cuGetProcAddress");

@@ -1,8 +1,10 @@
 /*
- * test_simcuda_objects.c - arrays, multicast objects, contexts, limits and modules of the simulated driver:
- * what they cost, and what ends with what.
+ * test_simcuda_objects.c - arrays, multicast objects, endpoints, contexts, limits and modules of the
+ * simulated driver: what they cost, and what ends with what.
  */
 #include "simcuda_kit.h"
+
+#include "../../simcuda/newer.h"
 
 /* ---- arrays ---- */
 
@@ -182,6 +184,51 @@ static void body_multicast(void)
 }
 SIM_TEST(a_multicast_object_holds_what_is_bound_and_costs_nothing, body_multicast, "SIMCUDA_DEVICES", "2")
 
+static void body_endpoint(void)
+{
+    CUlogicalEndpointProp prop = {.type = CU_LOGICAL_ENDPOINT_TYPE_MULTICAST, .size = 8 * MIB};
+    CUmemAllocationProp here = {.type = CU_MEM_ALLOCATION_TYPE_PINNED,
+                                .location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = 0}};
+    CUmemGenericAllocationHandle memory;
+    CUlogicalEndpointId id;
+    cuuint64_t alignment, most;
+    int ready;
+    begin();
+    prop.multicast.numDevices = 2;
+    OK(cuLogicalEndpointGetLimits(&alignment, &most, &prop));
+    CHECK(alignment == 2 * MIB && most >= prop.size);
+    IS(cuLogicalEndpointCreate(7, &prop), CUDA_ERROR_INVALID_VALUE); /* its number was not reserved */
+    OK(cuLogicalEndpointIdReserve(&id, 2));
+    OK(cuLogicalEndpointCreate(id, &prop));
+    IS(cuLogicalEndpointIdRelease(id, 2), CUDA_ERROR_INVALID_VALUE);
+    OK(cuLogicalEndpointAddDevice(id, 0));
+    OK(cuLogicalEndpointQuery(id, 1, &ready));
+    CHECK(!ready);
+    OK(cuMemCreate(&memory, 4 * MIB, &here, 0));
+    IS(cuLogicalEndpointBindMem(id, 0, 0, memory, 0, 4 * MIB, 0), CUDA_ERROR_INVALID_VALUE); /* not ready */
+    OK(cuLogicalEndpointAddDevice(id, 1));
+    OK(cuLogicalEndpointQuery(id, 1, &ready));
+    CHECK(ready);
+    size_t before = used();
+    IS(cuLogicalEndpointBindMem(id, 1, 0, memory, 0, 4 * MIB, 0), CUDA_ERROR_INVALID_VALUE); /* 0's memory */
+    OK(cuLogicalEndpointBindMem(id, 0, 0, memory, 0, 2 * MIB, 0));
+    OK(cuLogicalEndpointBindMem(id, 0, 2 * MIB, memory, 2 * MIB, 2 * MIB, 0));
+    IS(cuLogicalEndpointBindMem(id, 0, 2 * MIB, memory, 0, 2 * MIB, 0), CUDA_ERROR_INVALID_VALUE);
+    OK(cuMemRelease(memory));
+    CHECK(used() == before);                                                  /* bound */
+    IS(cuLogicalEndpointUnbind(id, 0, 0, 6 * MIB), CUDA_ERROR_INVALID_VALUE); /* more than is bound */
+    OK(cuLogicalEndpointUnbind(id, 0, 0, 4 * MIB));                           /* both */
+    CHECK(used() == before - 4 * MIB);
+    OK(cuMemCreate(&memory, 4 * MIB, &here, 0));
+    OK(cuLogicalEndpointBindMem(id, 0, 0, memory, 0, 4 * MIB, 0));
+    OK(cuMemRelease(memory));
+    OK(cuLogicalEndpointDestroy(id)); /* and what is bound */
+    CHECK(used() == before - 4 * MIB);
+    IS(cuLogicalEndpointDestroy(id), CUDA_ERROR_INVALID_VALUE);
+    OK(cuLogicalEndpointIdRelease(id, 2));
+}
+SIM_TEST(an_endpoint_holds_what_is_bound_until_it_ends, body_endpoint, "SIMCUDA_DEVICES", "2")
+
 /* ---- contexts ---- */
 
 static void allocate_all_kinds(void)
@@ -334,6 +381,7 @@ int main(void)
         cmocka_unit_test(memory_bound_into_a_sparse_array_lives_while_it_is_bound),
         cmocka_unit_test(the_small_levels_of_a_sparse_mipmap_are_its_tail),
         cmocka_unit_test(a_multicast_object_holds_what_is_bound_and_costs_nothing),
+        cmocka_unit_test(an_endpoint_holds_what_is_bound_until_it_ends),
         cmocka_unit_test(a_context_takes_arrays_modules_and_limits_with_it_the_primary_one_pools_too),
         cmocka_unit_test(a_green_context_holds_the_primary_one_and_owns_nothing),
         cmocka_unit_test(limits_above_their_defaults_cost_memory),
