@@ -118,8 +118,11 @@ extern const size_t vs_row_count;
 /* The rows (rows.c).  The row of the exact symbol NAME, NULL where it is not hooked. */
 const struct vs_row *vs_row_find(const char *name);
 
-/* Whether some row is a variant (version, kind of stream) of the same function as NAME. */
-bool vs_row_of_base(const char *name);
+/* Whether NAME, of the driver's, has no row because it is newer than this vramscope, and may move memory. */
+bool vs_row_lacks(const char *name);
+
+/* Likewise FUNCTION, no row's, which cuGetProcAddress gave for BASE. */
+bool vs_row_lacks_form(const char *base, const void *function);
 
 /* ---- real pointers ---- */
 

@@ -4,7 +4,7 @@
  * The real function is called first, with the caller's own arguments, and its return code and status are
  * kept.  If it returned the pointer of a function that we hook, the pointer is replaced by our wrapper of
  * exactly that row, without guessing from names, versions or flags.  An unknown pointer is passed on
- * unchanged; if it is a newer variant of a function that we hook, that is reported (uncovered.c).
+ * unchanged; if it is newer than we are and may move memory (rows.c), that is reported (uncovered.c).
  *
  * A row is recognised by two pointers, which may be equal: the one that the driver exports under the row's
  * symbol, and the one that its own cuGetProcAddress gives for the row's (base, version, stream flag).
@@ -106,7 +106,7 @@ void vs_after_proc(const char *name, void **pfn, int version, cuuint64_t flags, 
     const struct vs_row *row = row_of(name, *pfn, flags);
     if (row != NULL)
         *pfn = row->wrapper;
-    else if (vs_driver_owns(*pfn) && vs_row_of_base(name))
+    else if (vs_driver_owns(*pfn) && vs_row_lacks_form(name, *pfn))
         vs_uncovered(
             "a form of %s (asked for as of CUDA %d.%d) that this vramscope does not know was looked up", name,
             version / 1000, version % 1000 / 10);

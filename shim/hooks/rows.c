@@ -1,5 +1,10 @@
 /*
- * rows.c - the rows of driver.def as data: a hooked function's name, its variants, and its wrapper.
+ * rows.c - the rows of driver.def as data: a hooked function's name, its variants, and its wrapper; and what
+ * has none.
+ *
+ * A name of the driver's that is neither there nor in looked_at.def is newer than this vramscope.  It may
+ * move memory past the hooks where it is another form of a hooked function, or sounds like memory; nearly all
+ * that NVIDIA adds is neither, and a runtime looks all of it up, whether it is called or not.
  */
 #include "driver.h"
 
@@ -35,11 +40,54 @@ static size_t base_length(const char *name)
     return digits < n && digits > 2 && name[digits - 1] == 'v' && name[digits - 2] == '_' ? digits - 2 : n;
 }
 
-bool vs_row_of_base(const char *name)
+static bool has_base(const char *name)
 {
     size_t n = base_length(name);
     for (size_t i = 0; i < vs_row_count; i++)
         if (strncmp(vs_rows[i].base, name, n) == 0 && vs_rows[i].base[n] == '\0')
             return true;
     return false;
+}
+
+static bool sounds_like_memory(const char *name)
+{
+    static const char words[][9] = {"Alloc", "Free", "Mem",    "Pool",     "Array",   "Map",
+                                    "Bind",  "Ipc",  "Import", "Register", "Reserve", "GraphAdd"};
+    for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
+        if (strstr(name, words[i]) != NULL)
+            return true;
+    return false;
+}
+
+/* The symbols one after the other, an empty one behind the last. */
+#define VS_LOOKED_AT(symbol, reason) #symbol "\0"
+static const char looked_at[] =
+#include "looked_at.def"
+    ;
+#undef VS_LOOKED_AT
+
+static bool is_looked_at(const char *name)
+{
+    for (const char *at = looked_at; *at != '\0'; at += strlen(at) + 1)
+        if (strcmp(at, name) == 0)
+            return true;
+    return false;
+}
+
+bool vs_row_lacks(const char *name)
+{
+    /* cublas, cudnn and kin begin with a small letter there */
+    return name[0] == 'c' && name[1] == 'u' && name[2] >= 'A' && name[2] <= 'Z' &&
+           (has_base(name) || sounds_like_memory(name)) && vs_row_find(name) == NULL && !is_looked_at(name);
+}
+
+bool vs_row_lacks_form(const char *base, const void *function)
+{
+    if (!has_base(base))
+        return vs_row_lacks(base);
+    size_t n = strlen(base);
+    for (const char *at = looked_at; *at != '\0'; at += strlen(at) + 1)
+        if (strncmp(at, base, n) == 0 && base_length(at) == n && vs_cuda_real(at) == function)
+            return false;
+    return true;
 }

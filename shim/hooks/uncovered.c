@@ -68,6 +68,25 @@ void vs_uncovered(const char *format, ...)
     errno = saved;
 }
 
+static const char *referred[VS_UNCOVERED_FACTS];
+static size_t referred_count;
+
+void vs_uncovered_reference(const char *name)
+{
+    for (size_t i = 0; i < referred_count; i++)
+        if (strcmp(referred[i], name) == 0)
+            return;
+    if (referred_count < VS_UNCOVERED_FACTS)
+        referred[referred_count++] = name;
+}
+
+void vs_uncovered_references(void)
+{
+    for (size_t i = 0; i < referred_count; i++)
+        if (vs_cuda_real(referred[i]) != NULL)
+            vs_uncovered(VS_UNCOVERED_REFERRED, referred[i]);
+}
+
 void vs_uncovered_driver(const void *found)
 {
     struct vs_loaded object;

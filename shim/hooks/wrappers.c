@@ -9,6 +9,7 @@
 
 #include "caller.h"
 #include "record/suppliers.h"
+#include "uncovered.h"
 
 static void vs_prepare_once(void)
 {
@@ -17,6 +18,7 @@ static void vs_prepare_once(void)
     /* relaxed: a second thread need not wait for the first; it just gets no stacks yet */
     if (!atomic_flag_test_and_set_explicit(&done, memory_order_relaxed)) {
         vs_caller_prepare();
+        vs_uncovered_references();
         vs_record_get_ready();
     }
     errno = saved;

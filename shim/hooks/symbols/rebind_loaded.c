@@ -168,8 +168,8 @@ static void check_slot(const struct vs_got_slot *slot, void *context)
     const struct vs_row *row = vs_row_find(slot->name);
     uintptr_t value = vs_got_value(slot);
     if (row == NULL) {
-        if (vs_driver_owns((const void *)value) && vs_row_of_base(slot->name))
-            vs_uncovered("%s, which this vramscope does not know, is called by a library", slot->name);
+        if (vs_driver_owns((const void *)value) && vs_row_lacks(slot->name))
+            vs_uncovered(VS_UNCOVERED_REFERRED, slot->name);
     } else if (value == (uintptr_t)row->wrapper) {
         check_ours(o, slot);
     } else if (o->look->driver_known && vs_driver_owns((const void *)value)) {

@@ -11,12 +11,16 @@
  * This runs before the C library's own initialisation: no allocation, no dlopen (it would run the other
  * libraries' constructors, libc's among them, without an environment), no dlsym (a failing one allocates).
  *
+ * A reference to a function of the driver's that is newer than we are is left as it is, and reported once the
+ * driver is known to have it (uncovered.c).
+ *
  * References of objects that are loaded later: rebind_loaded.c.
  */
 #define _GNU_SOURCE
 #include "symbols.h"
 
 #include "hooks/driver.h"
+#include "hooks/uncovered.h"
 
 #include "hooks/loader/image.h"
 #include "got.h"
@@ -55,8 +59,11 @@ static void unbind_slot(const struct vs_got_slot *slot, void *context)
 {
     const struct vs_image *o = context;
     const struct vs_row *row = vs_row_find(slot->name);
-    if (row == NULL)
+    if (row == NULL) {
+        if (vs_row_lacks(slot->name))
+            vs_uncovered_reference(slot->name);
         return;
+    }
     bool is_ours = vs_got_value(slot) == (uintptr_t)row->wrapper;
     if (!is_ours && !slot->plt) /* a PLT slot may be bound later: to us */
         return;

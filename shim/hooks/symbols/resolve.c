@@ -17,8 +17,7 @@
  * A look-up of a version finds nothing of ours, whose names carry none: where the driver is what it finds,
  * the wrapper is the answer, else the jump.
  *
- * A driver's function that we have no row for, but a name that we know with another suffix, is reported
- * (uncovered.c).
+ * A driver's function that is newer than we are and may move memory (rows.c) is reported (uncovered.c).
  *
  * Limits: dlerror() after a failed RTLD_DEFAULT look-up of a hooked name speaks of this library where the
  * real one names the caller.  A program that takes the C library's own dlsym by that library's handle and
@@ -145,7 +144,7 @@ static struct vs_dlsym_answer lookup_hooked(const struct vs_row *row, void *hand
 /* A name that looks like the driver's and is not hooked. */
 static void lookup_other(const char *name)
 {
-    if (vs_row_of_base(name) && vs_driver_learn() && vs_cuda_real(name) != NULL)
+    if (vs_row_lacks(name) && vs_driver_learn() && vs_cuda_real(name) != NULL)
         vs_uncovered("%s, which this vramscope does not know, was looked up", name);
 }
 

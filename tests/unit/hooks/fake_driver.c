@@ -328,6 +328,15 @@ CUresult cuMemFree_v7(void)
 {
     return CUDA_SUCCESS;
 }
+CUresult cuMemcpyDtoH(void *to, CUdeviceptr_v1 from, unsigned int bytes)
+{
+    return CUDA_SUCCESS;
+}
+CUresult cuFooAlloc(void);
+CUresult cuFooAlloc(void)
+{
+    return CUDA_SUCCESS;
+}
 CUresult fake_newer_alloc(void)
 {
     return CUDA_SUCCESS;
@@ -364,6 +373,7 @@ OWN(cuInit)
 OWN(cuMemAlloc)
 OWN(cuMemAlloc_v2)
 OWN(cuMemHostRegister)
+OWN(cuMemcpyDtoH)
 OWN(cuMemHostRegister_v2)
 OWN(cuGetProcAddress)
 #ifndef FAKE_OLD
@@ -386,6 +396,7 @@ static void *find_proc(const char *base, int version, unsigned long long flags)
         {"cuMemAlloc", 2000, 0, own_cuMemAlloc},
         {"cuMemAlloc", 3020, 0, own_cuMemAlloc_v2},
         {"cuMemAlloc", 99000, 0, fake_newer_alloc},
+        {"cuMemcpyDtoH", 2000, 0, own_cuMemcpyDtoH},
         {"cuMemFree", 3020, 0, free_at_another_address},
         {"cuMemHostRegister", 4000, 0, own_cuMemHostRegister},
         {"cuMemHostRegister", 6050, 0, own_cuMemHostRegister_v2},

@@ -96,7 +96,7 @@ static void unknown_pointers_pass_untouched(void **state)
     assert_null(get("cuMemAlloc", 1000, 0));
 }
 
-static void newer_form_of_a_hooked_function_is_told(void **state)
+static void functions_newer_than_ours_are_told(void **state)
 {
     struct vramscope_test_log *(*get_log)(void) =
         (struct vramscope_test_log * (*)(void)) wrapper("vramscope_test_log");
@@ -111,7 +111,12 @@ static void newer_form_of_a_hooked_function_is_told(void **state)
     assert_non_null(strstr(log->fact, "not covered: a form of cuMemAlloc (asked for as of CUDA 99.0)"));
     assert_non_null(dlsym(driver, "cuMemFree_v7"));
     assert_non_null(strstr(log->fact, "not covered: cuMemFree_v7, which"));
+    assert_non_null(dlsym(driver, "cuFooAlloc")); /* by its name it may be memory */
+    assert_non_null(strstr(log->fact, "not covered: cuFooAlloc, which"));
     log->fact[0] = 0;
+    assert_non_null(get("cuMemcpyDtoH", 2000, 0)); /* the first form, which is looked at */
+    assert_non_null(dlsym(driver, "cuMemcpyDtoH"));
+    assert_null(strstr(log->fact, "cuMemcpyDtoH"));
     get("cuUnhooked", 12000, 0);
     assert_null(dlsym(driver, "cuMemFree_v8")); /* there is none */
     assert_non_null(dlsym(driver, "fake_unhooked"));
@@ -143,7 +148,7 @@ int main(void)
         cmocka_unit_test(stream_flag_gives_its_own_row),
         cmocka_unit_test(function_at_another_address_is_known),
         cmocka_unit_test(unknown_pointers_pass_untouched),
-        cmocka_unit_test(newer_form_of_a_hooked_function_is_told),
+        cmocka_unit_test(functions_newer_than_ours_are_told),
         cmocka_unit_test(it_can_be_asked_for_itself),
         cmocka_unit_test(null_arguments_are_the_drivers_business),
     };

@@ -1,0 +1,43 @@
+/*
+ * beyond_driver.c - what makes of the simulated driver one that is newer than vramscope: linked with its
+ * objects.
+ *
+ * cuMemAlloc_v3 is another form of a hooked function, with other parameters than any; cuFooAlloc is a
+ * function that sounds like memory, cuFooCount one that does not.  Memory comes from the driver's own
+ * cuMemAlloc_v2.
+ */
+#define __CUDA_API_VERSION_INTERNAL
+#include <cuda.h>
+#include <string.h>
+
+#define EXPORTED __attribute__((visibility("default")))
+
+EXPORTED CUresult cuMemAlloc_v3(unsigned long long mark, CUdeviceptr *out, double share, size_t bytes);
+EXPORTED CUresult cuFooAlloc(size_t bytes, CUdeviceptr *out);
+EXPORTED CUresult cuFooCount(int *count);
+void *sim_newer(const char *base, int version);
+
+CUresult cuMemAlloc_v3(unsigned long long mark, CUdeviceptr *out, double share, size_t bytes)
+{
+    return mark == 0x5eed && share == 0.5 ? cuMemAlloc_v2(out, bytes) : CUDA_ERROR_INVALID_VALUE;
+}
+
+CUresult cuFooAlloc(size_t bytes, CUdeviceptr *out)
+{
+    return cuMemAlloc_v2(out, bytes);
+}
+
+CUresult cuFooCount(int *count)
+{
+    *count = 3;
+    return CUDA_SUCCESS;
+}
+
+void *sim_newer(const char *base, int version)
+{
+    return version < 14000                   ? NULL
+           : strcmp(base, "cuMemAlloc") == 0 ? (void *)cuMemAlloc_v3
+           : strcmp(base, "cuFooAlloc") == 0 ? (void *)cuFooAlloc
+           : strcmp(base, "cuFooCount") == 0 ? (void *)cuFooCount
+                                             : NULL;
+}
