@@ -53,6 +53,18 @@ static bool is_exported_row(const void *p)
     return false;
 }
 
+/* Whether the driver gave P for an older variant too: it has no newer one, and answers with what it has.
+ * Older ones stand before newer ones in driver.def, but for those of CUDA 2 and 4, which every driver that
+ * can be asked has beside the newer. */
+static bool is_older_form(const struct vs_row *row, const void *p)
+{
+    for (const struct vs_row *older = vs_rows; older < row; older++)
+        if (older->version < row->version && strcmp(older->base, row->base) == 0 &&
+            atomic_load_explicit(&other_table[older->api], memory_order_relaxed) == p)
+            return true;
+    return false;
+}
+
 static void learn_others(void)
 {
     /* acquire: pairs with the release below; two threads that come at once store the same */
@@ -60,8 +72,8 @@ static void learn_others(void)
         return;
     for (size_t i = 0; i < vs_row_count; i++) {
         void *p = query_driver(vs_rows[i].base, vs_rows[i].version, stream_flag(&vs_rows[i]));
-        if (p == NULL || !vs_driver_owns(p) || is_exported_row(p)) /* never one of our own wrappers */
-            continue;
+        if (p == NULL || !vs_driver_owns(p) || is_exported_row(p) || is_older_form(&vs_rows[i], p))
+            continue; /* never one of our own wrappers */
         atomic_store_explicit(&other_table[vs_rows[i].api], p, memory_order_relaxed);
         void *none = NULL; /* a function that is not exported at all is reached by this address alone */
         atomic_compare_exchange_strong_explicit(&vs_real_table[vs_rows[i].api], &none, p,

@@ -319,6 +319,12 @@ static CUresult free_at_another_address(CUdeviceptr dptr)
 {
     return cuMemFree_v2(dptr);
 }
+static CUresult bind_at_another_address(CUmemGenericAllocationHandle object, size_t offset,
+                                        CUmemGenericAllocationHandle handle, size_t from, size_t size,
+                                        unsigned long long flags)
+{
+    return fake_result("cuMulticastBindMem");
+}
 CUresult fake_unhooked(void)
 {
     return CUDA_SUCCESS;
@@ -398,6 +404,7 @@ static void *find_proc(const char *base, int version, unsigned long long flags)
         {"cuMemAlloc", 99000, 0, fake_newer_alloc},
         {"cuMemcpyDtoH", 2000, 0, own_cuMemcpyDtoH},
         {"cuMemFree", 3020, 0, free_at_another_address},
+        {"cuMulticastBindMem", 12010, 0, bind_at_another_address},
         {"cuMemHostRegister", 4000, 0, own_cuMemHostRegister},
         {"cuMemHostRegister", 6050, 0, own_cuMemHostRegister_v2},
         {"cuUnhooked", 2000, 0, fake_unhooked},

@@ -87,6 +87,14 @@ static void function_at_another_address_is_known(void **state)
     assert_ptr_equal(get("cuMemFree", 12000, 0), wrapper("cuMemFree_v2"));
 }
 
+/* A driver of before the second form answers with the first one, whatever version is asked for: to call it
+ * by the second's wrapper would be to call it with other arguments. */
+static void older_form_is_not_taken_for_a_newer_one(void **state)
+{
+    assert_ptr_equal(get("cuMulticastBindMem", 12010, 0), wrapper("cuMulticastBindMem"));
+    assert_ptr_equal(get("cuMulticastBindMem", 13020, 0), wrapper("cuMulticastBindMem"));
+}
+
 static void unknown_pointers_pass_untouched(void **state)
 {
     assert_ptr_equal(get("cuUnhooked", 12000, 0), dlsym(driver, "fake_unhooked"));
@@ -147,6 +155,7 @@ int main(void)
         cmocka_unit_test(each_version_gives_its_own_row),
         cmocka_unit_test(stream_flag_gives_its_own_row),
         cmocka_unit_test(function_at_another_address_is_known),
+        cmocka_unit_test(older_form_is_not_taken_for_a_newer_one),
         cmocka_unit_test(unknown_pointers_pass_untouched),
         cmocka_unit_test(functions_newer_than_ours_are_told),
         cmocka_unit_test(it_can_be_asked_for_itself),
