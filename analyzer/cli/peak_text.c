@@ -8,6 +8,7 @@
 #include "show/report/rules.h"
 #include "analysis/layers.h"
 #include "show/report/stack.h"
+#include "show/report/unproven.h"
 #include "base/shown.h"
 #include "base/table.h"
 #include "base/units.h"

@@ -10,6 +10,7 @@
 #include "base/commands.h"
 #include "base/wrap.h"
 #include "show/ranks/ranks.h"
+#include "show/report/unproven.h"
 #include "show/report/waste.h"
 
 struct options {

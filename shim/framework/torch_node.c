@@ -102,11 +102,9 @@ static bool answers_at_rest(void)
     uintptr_t words[3] = {UNTOUCHED, UNTOUCHED, UNTOUCHED};
     if (!VS_RETURNED_CALL(node.function, words))
         return false;
-#ifdef __x86_64__
+    if (!VS_RETURNED_SHOWS)
+        return words[0] == 0; /* the compiler's own three words were written to */
     return words[0] == 0 && words[1] == (node.intrusive ? UNTOUCHED : 0) && words[2] == UNTOUCHED;
-#else
-    return words[0] == 0; /* the compiler's own three words were written to */
-#endif
 }
 
 bool vs_torch_node_find(void *library, bool at_rest)

@@ -10,6 +10,7 @@
 #include <stddef.h>
 #include <sys/mman.h>
 
+#include "core/arch/returned.h"
 #include "core/contracts.h"
 #include "torch.h"
 
@@ -64,44 +65,36 @@ static const void *base_of(const void *code)
 
 /* ---- how the answer comes ---- */
 
-#ifdef __x86_64__
 #define UNTOUCHED UINT64_C(0x5ca1ab1e5ca1ab1e)
 
-/* Memory at an address whose low byte is 0, where the kernel gives it. */
-static uint64_t *map_probe(size_t bytes)
+static bool is_of(struct vs_c10_stream stream, int8_t device)
 {
-    void *wish = (void *)(uintptr_t)0x1e5700000000;
-    void *at = mmap(wish, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    return at == MAP_FAILED ? NULL : at;
+    return (uint16_t)stream.device == (uint16_t)(1 | (uint8_t)device << 8);
 }
 
 /* The function reads the low byte of its one argument.  So it is called with an address of ours that has the
  * device there: what returns an object through a hidden pointer would take that for the pointer, and write
- * where nobody else is; what returns two registers, as it should, leaves all as it was. */
+ * where nobody else is; what returns two registers, as it should, leaves all as it was.  Where a hidden
+ * pointer has a register of its own the answer itself has to do. */
 static bool comes_in_registers(vs_c10_stream_fn *function, int8_t device)
 {
     enum { BYTES = 4096, WORDS = BYTES / 8 };
-    uint64_t *probe = map_probe(BYTES);
-    if (!probe)
+    typedef struct vs_c10_stream by_address(uintptr_t);
+    if (!VS_RETURNED_SHOWS)
+        return is_of(function(device), device);
+    uint64_t *probe = mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (probe == MAP_FAILED)
         return false;
     for (size_t i = 0; i < WORDS; i++)
         probe[i] = UNTOUCHED;
-    typedef struct vs_c10_stream by_address(uintptr_t);
-    struct vs_c10_stream stream =
-        ((by_address *)(void (*)(void))function)((uintptr_t)probe + (uint8_t)device);
-    bool good = (uint16_t)stream.device == (uint16_t)(1 | (uint8_t)device << 8);
+    by_address *asked = (by_address *)(void (*)(void))function;
+    bool good =
+        is_of(asked((uintptr_t)probe + (uint8_t)device), device); /* pages begin with a low byte of 0 */
     for (size_t i = 0; i < WORDS; i++)
         good = good && probe[i] == UNTOUCHED;
     munmap(probe, BYTES);
     return good;
 }
-#else
-/* The hidden pointer would be in a register of its own: the answer itself has to do. */
-static bool comes_in_registers(vs_c10_stream_fn *function, int8_t device)
-{
-    return (uint16_t)function(device).device == (uint16_t)(1 | (uint8_t)device << 8);
-}
-#endif
 
 void vs_torch_stream_find(const void *caller, int8_t device)
 {

@@ -14,8 +14,8 @@
 #include "base/units.h"
 #include "read/stacks.h"
 #include "frames.h"
-#include "report.h"
 #include "stack.h"
+#include "unproven.h"
 
 #define B(n) units_bytes(n, exact).s
 #define CODE 3 /* places in code that are shown at most, */

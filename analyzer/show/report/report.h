@@ -114,8 +114,6 @@ void report_bounds_text(const struct trace *t, FILE *out);
 void report_bounds_json(const struct trace *t, struct json *j);
 
 /* Shared by report and peak. */
-/* What a PART of the report lacks (trace_unproven), or nothing. */
-void report_unproven(const struct trace *t, const char *part, int indent, FILE *out);
 void report_header_text(const struct report *r, FILE *out, bool exact, bool full);
 void report_file_json(const struct trace *t, struct json *j); /* members of the object that is open */
 /* What a page of one or SEVERAL files says before and after its devices.  J, or NULL for text: the object of

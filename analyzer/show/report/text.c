@@ -10,6 +10,7 @@
 #include "code.h"
 #include "parts.h"
 #include "report.h"
+#include "unproven.h"
 #include "base/shown.h"
 #include "base/table.h"
 #include "base/units.h"
@@ -43,13 +44,6 @@ static void print_loss(const struct trace_loss *l, FILE *out)
         fprintf(out, "NOTE: %s\n", why);
     else
         fprintf(out, "%s: from %s on: %s\n", l->kind == LOSS_GAP ? "GAP" : "NOTE", from.s, why);
-}
-
-void report_unproven(const struct trace *t, const char *part, int indent, FILE *out)
-{
-    const char *why = trace_unproven(t, part);
-    if (why)
-        wrap_print(out, indent, indent + 2, "%s", shown(why));
 }
 
 /* Prints which detail is not in the file, from when to when. */

@@ -18,8 +18,10 @@
 
 #ifdef __x86_64__
 typedef void *VS_RETURNED;
-#define VS_RETURNED_TO                 void *returned_to,
-#define VS_RETURNED_PASS               returned_to,
+#define VS_RETURNED_TO   void *returned_to,
+#define VS_RETURNED_PASS returned_to,
+#define VS_RETURNED_SHOWS                                                                                    \
+    1 /* the hidden pointer is an argument like others, so one of ours shows what is written there */
 #define VS_RETURNED_CALL(function, to) (((void *(*)(void *))(function))(to) == (void *)(to))
 #else
 typedef struct {
@@ -27,6 +29,7 @@ typedef struct {
 } VS_RETURNED;
 #define VS_RETURNED_TO
 #define VS_RETURNED_PASS
+#define VS_RETURNED_SHOWS              0
 #define VS_RETURNED_CALL(function, to) (*(VS_RETURNED *)(to) = ((VS_RETURNED(*)(void))(function))(), 1)
 #endif
 
