@@ -329,9 +329,9 @@ CREATE TABLE stack(id INTEGER PRIMARY KEY, parent INT, -- the caller's stack.id,
   frame INT,         -- frame.id
   owner INT,         -- string.id of the library that asked: the first native frame outward that is not CUDA's own; NULL unknown
   line INT,          -- frame.id of the innermost Python frame of the program's own: outside Python's library, the frameworks (torch, functorch,
-                     -- triton, jax, jaxlib, cupy, numba, rmm, cuda in site-packages or dist-packages), code that torch.compile wrote,
-                     -- vramscope, and packages that it calls; inside of a package's module (torch's Module._call_impl is between), of the
-                     -- innermost of that package.  Where none of these is, of the innermost one.  NULL: no Python frame
+                     -- triton, jax, jaxlib, cupy, numba, rmm, cuda in site-packages or dist-packages; most of torch elsewhere, too), code
+                     -- that torch.compile wrote, vramscope, and packages that it calls; inside of a package's module (torch's
+                     -- Module._call_impl is between), of the innermost of that package.  Where none of these is, of the innermost one.  NULL: no Python frame
   forward INT,       -- 1: line did not run then; it is the forward's, and made the autograd node that did
   node INT,          -- frame.id of the autograd node in whose run it was, the innermost; NULL: not in backward
   layer INT);        -- frame.id of the layer; NULL none

@@ -4,6 +4,7 @@ import sqlite3
 
 ADDRESS, PYTHON, NODE, LAYER = 1, 2, 3, 4  # frame.kind
 NOT_THE_PROGRAMS = re.compile(r"-packages/(torch|functorch|triton|jax|jaxlib|cupy|numba|rmm|cuda)/|/lib/python3[^/]*/(?!(site|dist)-packages/)"
+                              r"|/torch/(_(?!_)|nn/(modules|parallel|utils)/|nn/(functional|init)\.py|optim/|autograd/|cuda/|utils/_(?!_)|utils/checkpoint\.py|fx/|amp/|distributed/(_(?!_)|fsdp/))"
                               r"|^<frozen |^<eval_with_key>|/torchinductor_|/torch_geometric\.|/vramscope/python/")
 
 

@@ -34,6 +34,25 @@ static const char *in_packages(const char *path)
     return at ? at + strlen("/site-packages/") : NULL;
 }
 
+/* Likewise of PyTorch where it is in none: in a checkout that is used in place, or where pip --target put it.
+ * Only what a program's own folder called torch will hardly have in it. */
+static const char *in_torch(const char *path)
+{
+    static const char *const own[] = {"_",          "nn/modules/",         "nn/functional.py",
+                                      "nn/init.py", "nn/parallel/",        "nn/utils/",
+                                      "optim/",     "autograd/",           "cuda/",
+                                      "utils/_",    "utils/checkpoint.py", "fx/",
+                                      "amp/",       "distributed/_",       "distributed/fsdp/"};
+    for (const char *at = strstr(path, "/torch/"); at; at = strstr(at + 1, "/torch/"))
+        for (size_t i = 0; i < sizeof own / sizeof *own; i++) {
+            const char *in = at + strlen("/torch/");
+            size_t n = strlen(own[i]);
+            if (strncmp(in, own[i], n) == 0 && (own[i][n - 1] != '_' || in[n] != '_')) /* __init__.py */
+                return at + 1;
+        }
+    return NULL;
+}
+
 /* Frameworks between a program and the driver. */
 static bool is_framework(const char *in_package)
 {
@@ -79,7 +98,7 @@ static uint32_t package_hash(const char *name)
 
 static uint32_t class_of_path(const char *path)
 {
-    const char *package = in_packages(path);
+    const char *package = in_packages(path) ? in_packages(path) : in_torch(path);
     if (is_tool(path) || is_entry(path))
         return SKIPPED;
     if (!package)
