@@ -83,7 +83,7 @@ static uint32_t make_frame(struct convert *c, const struct snapshot_frame *f)
     if (node_length)
         return vs_journal_named_frame(c->journal, VS_FRAME_NODE, convert_string(c, node, node_length), 0, 0);
     return vs_journal_named_frame(c->journal, native ? VS_FRAME_NATIVE : VS_FRAME_PYTHON, name, file,
-                                  f->line);
+                                  phases_line(f));
 }
 
 /* Of a frame whose dict has been seen: the journal's. */
@@ -128,7 +128,8 @@ static uint32_t make_stack(struct convert *c, uint32_t stack)
             c->journal, 0,
             vs_journal_named_frame(c->journal, VS_FRAME_NODE, convert_string(c, node, node_length), 0, 0));
     for (size_t i = n; i--;) {
-        if (!snapshot_frame(c->s, stack, i, &f) || phases_recorder(&f) || frames->at[i].kind != PICKLE_DICT)
+        if (!snapshot_frame(c->s, stack, i, &f) || frames->at[i].kind != PICKLE_DICT || phases_recorder(&f) ||
+            phases_nameless(&f))
             continue;
         uint32_t frame = frame_of(c, frames->at[i].object, &f);
         id = frame ? vs_journal_stack(c->journal, id, frame) : id;

@@ -36,16 +36,63 @@ static bool file_is(const struct snapshot_frame *f, const char *path)
     return true;
 }
 
-bool phases_native(const struct snapshot_frame *f)
+static bool unfound(const char *text, size_t n)
 {
-    static const char *const endings[] = {".cpp", ".cc", ".cxx", ".c",  ".cu",
-                                          ".cuh", ".h",  ".hpp", ".so", ".o"};
-    if (f->file_length == 0 || (f->file_length == 2 && memcmp(f->file, "??", 2) == 0))
-        return true;
+    return n == 2 && memcmp(text, "??", 2) == 0;
+}
+
+static bool is_source(const struct snapshot_frame *f)
+{
+    static const char *const endings[] = {".cpp", ".cc", ".cxx", ".c", ".cu", ".cuh", ".h", ".hpp"};
     for (size_t i = 0; i < sizeof endings / sizeof *endings; i++)
         if (ends(f->file, f->file_length, endings[i]))
             return true;
-    return holds(f->name, f->name_length, "::");
+    return false;
+}
+
+/* libtorch_cpu.so, libc.so.6 */
+static bool is_library(const char *file, size_t n)
+{
+    const char *so = memmem(file, n, ".so", 3);
+    return so && (so + 3 == file + n || so[3] == '.');
+}
+
+/* python3.12, python3.13t: the interpreter, and no script that is called so */
+static bool is_interpreter(const char *file, size_t n)
+{
+    if (!begins(file, n, "python"))
+        return false;
+    size_t at = sizeof "python" - 1;
+    while (at < n && (isdigit((unsigned char)file[at]) || file[at] == '.'))
+        at++;
+    return at == n || (at + 1 == n && (file[at] == 't' || file[at] == 'd'));
+}
+
+/* Machine code, of which the line is the place in it: beyond any line of a script without a suffix.  A
+ * library without a folder is a frame of an export of ours, which says whose memory it is. */
+static bool is_object(const struct snapshot_frame *f)
+{
+    enum { LINES_MOST = 1 << 20 };
+    const char *slash = memrchr(f->file, '/', f->file_length), *base = slash ? slash + 1 : f->file;
+    size_t n = (size_t)(f->file + f->file_length - base);
+    return (slash && is_library(base, n)) || is_interpreter(base, n) || ends(base, n, ".o") ||
+           (f->line > LINES_MOST && !ends(base, n, ".py"));
+}
+
+bool phases_native(const struct snapshot_frame *f)
+{
+    return !f->file_length || unfound(f->file, f->file_length) || unfound(f->name, f->name_length) ||
+           is_source(f) || is_object(f) || holds(f->name, f->name_length, "::");
+}
+
+bool phases_nameless(const struct snapshot_frame *f)
+{
+    return unfound(f->name, f->name_length) || (!f->name_length && phases_native(f));
+}
+
+uint32_t phases_line(const struct snapshot_frame *f)
+{
+    return phases_native(f) && !is_source(f) ? 0 : f->line;
 }
 
 bool phases_recorder(const struct snapshot_frame *f)
@@ -102,13 +149,15 @@ enum import_phase phases_of_frame(const struct snapshot_frame *f)
 static enum import_phase by_stack(const struct snapshot *s, uint32_t stack)
 {
     enum import_phase phase = IMPORT_NONE;
-    struct snapshot_frame f = {0};
+    struct snapshot_frame f, first = {.name = "", .file = ""};
     for (size_t i = 0; snapshot_frame(s, stack, i, &f); i++) {
         enum import_phase said = phases_of_frame(&f);
         phase = said > phase ? said : phase;
+        first = phases_native(&f) ? first : f;
     }
     /* the first Python code of a thread: autograd's, which runs a function's backward */
-    bool node = begins(f.name, f.name_length, "apply") && file_is(&f, "/torch/autograd/function.py");
+    bool node =
+        begins(first.name, first.name_length, "apply") && file_is(&first, "/torch/autograd/function.py");
     return node && phase < IMPORT_BACKWARD ? IMPORT_BACKWARD : phase;
 }
 

@@ -51,6 +51,10 @@ size_t phases_node(const struct snapshot_frame *f, const char **name);
 size_t phases_exported_node(const struct snapshot_frame *f, const char **name);
 /* Whether F is native code; else it is Python's. */
 bool phases_native(const struct snapshot_frame *f);
+/* Whether F is native code that nobody found a name for: a place in a library or the interpreter alone. */
+bool phases_nameless(const struct snapshot_frame *f);
+/* The line of source that F is at; 0: none is known, since of machine code PyTorch gives the place in it. */
+uint32_t phases_line(const struct snapshot_frame *f);
 /* Whether F is how the allocator took the stack, which says nothing about who asked. */
 bool phases_recorder(const struct snapshot_frame *f);
 

@@ -333,8 +333,9 @@ class Tables:
         for f in self.r.frames.values():
             address = f.kind == ADDRESS and f.module is not None and f.offset is not None
             named = f.kind == PYTHON and f.module is None and f.offset is None and f.function and f.file and (f.line is None or f.line > 0)
+            native = f.kind == ADDRESS and f.module == 0 and f.offset is None and f.function and (f.line is None or f.line > 0)
             marking = f.kind in (NODE, LAYER) and f.module is None and f.offset is None and f.function and f.line is None
-            if not address and not named and not marking:
+            if not address and not named and not native and not marking:
                 self.complain(f"frame {f.id}: is neither a code address nor a named place")
         for o in self.r.table("oom"):
             self.same(f"oom {o.seq} stored", o.stored, 1)

@@ -204,7 +204,7 @@ struct vs_store {
     uint32_t next_module;
     uint64_t contexts[4], devices; /* bits */
     uint32_t next_string;          /* own ids */
-    struct vs_table owner_ids;     /* module id -> string id of its file name */
+    struct vs_table owner_ids;     /* journal string of a library's path -> string id of its name */
     struct vs_table file_classes;  /* string id of a Python file -> what it is (line.c) */
     struct vs_table kind_ids;      /* hash -> id + chain */
     VS_LIST(struct vs_kind, kinds);

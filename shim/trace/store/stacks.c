@@ -30,22 +30,33 @@ static bool passes_requests_on(const char *name)
     return false;
 }
 
-/* The string id of MODULE's file name; 0 for the driver, the runtime, libc and vramscope. */
-static uint32_t owner_of_module(struct vs_store *s, uint32_t module)
+/* The string id of the file name of PATH, a journal's string; 0 for the driver, the runtime, libc and
+ * vramscope. */
+static uint32_t owner_of_path(struct vs_store *s, uint32_t string)
 {
-    uint32_t id = vs_table_get(&s->owner_ids, module);
+    uint32_t id = vs_table_get(&s->owner_ids, string);
     if (id != VS_TABLE_NONE)
         return id;
-    const struct vs_module_row *m = vs_journal_get_module(s->journal, module);
-    const char *path = m ? vs_journal_get_string(s->journal, m->path, NULL) : NULL;
+    const char *path = vs_journal_get_string(s->journal, string, NULL);
     const char *name = path && strrchr(path, '/') ? strrchr(path, '/') + 1 : path;
     if (!name)
         return 0;
     id = passes_requests_on(name) ? 0 : s->next_string++;
     if (id && vs_sql_run(s, VS_SQL_STRING, "it", (int64_t)id, name) < 0)
         return 0;
-    vs_table_put(&s->owner_ids, module, id);
+    vs_table_put(&s->owner_ids, string, id);
     return id;
+}
+
+/* 0 for a frame of no library: an imported trace may know the source of native code and not its library. */
+static uint32_t owner_of_frame(struct vs_store *s, const struct vs_frame_row *f)
+{
+    if (f->kind == VS_FRAME_ADDRESS) {
+        const struct vs_module_row *m = f->module ? vs_journal_get_module(s->journal, f->module) : NULL;
+        return m ? owner_of_path(s, m->path) : 0;
+    }
+    const char *file = f->kind == VS_FRAME_NATIVE ? vs_journal_get_string(s->journal, f->file, NULL) : NULL;
+    return file && strstr(file, ".so") ? owner_of_path(s, f->file) : 0;
 }
 
 static uint32_t owner_of_stack(struct vs_store *s, uint32_t id)
@@ -54,8 +65,7 @@ static uint32_t owner_of_stack(struct vs_store *s, uint32_t id)
     for (int depth = 0; depth < DEPTH_MAX && (node = vs_journal_get_stack(s->journal, id));
          depth++, id = node->parent) {
         const struct vs_frame_row *f = vs_journal_get_frame(s->journal, node->frame);
-        bool native = f && f->kind == VS_FRAME_ADDRESS && f->module;
-        uint32_t owner = native ? owner_of_module(s, f->module) : 0;
+        uint32_t owner = f ? owner_of_frame(s, f) : 0;
         if (owner)
             return owner;
     }

@@ -33,6 +33,7 @@ class Allocator:
         self.capacity, self.max_split, self.roundup, self.expandable = capacity, max_split, roundup, expandable
         self.segments, self.trace, self.time, self.next_address = [], [], 1_700_000_000_000_000, 0x100000000000 + (seed << 40)
         self.random = random.Random(seed)
+        self.pools = []  # of each entry of the trace
         self.ended = {0}  # pools whose memory goes back as it is cached: the common one, and private ones that nobody has any more
 
     # ---- what is recorded
@@ -41,6 +42,7 @@ class Allocator:
         self.time += 7
         key = "device_free" if action == "oom" else "addr"
         frames = [{"name": n, "filename": f, "line": line} for n, f, line in stack or ()]
+        self.pools.append((0, stream // POOL))
         self.trace.append({"action": action, key: address, "size": size, "stream": stream % POOL, "time_us": self.time, "frames": frames})
 
     # ---- the driver
