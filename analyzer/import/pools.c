@@ -62,7 +62,7 @@ static void go_back(struct vs_spans *living, struct snapshot_event *e)
         put(living, e->address, e->size, e->pool);
         break;
     default:
-        e->pool = pool_at(living, e->address);
+        e->pool = first_known(e->pool, pool_at(living, e->address));
     }
 }
 

@@ -188,7 +188,8 @@ static void read_event(struct reader *r, const struct pickle_value *v, struct sn
     *timed = *timed && time;
     e->rounded = is_rounded(r, v, e->action == SNAPSHOT_ALLOC);
     e->driver = is_driver(v);
-    e->pool = pool_of(r->s, unpickle_get(v, "segment_pool_id"));
+    const struct pickle_value *pool = unpickle_get(v, "pool_id"); /* the other in early exports of ours */
+    e->pool = pool_of(r->s, pool ? pool : unpickle_get(v, "segment_pool_id"));
 }
 
 /* Whether two entries in a row move nothing: `vramscope export` has such pairs around a mapping, for readers

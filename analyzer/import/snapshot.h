@@ -39,7 +39,7 @@ struct snapshot_event {
     int64_t time_us; /* never before that of the event before it */
     uint64_t address, size, stream;
     uint32_t stack; /* 0: none; else stacks[stack - 1] */
-    uint32_t pool;  /* what an export of ours says of a segment's, else unknown; pools.h sets it */
+    uint32_t pool;  /* as a segment's; unknown where the entry does not say it; pools.h sets it then */
     enum snapshot_action action;
     bool rounded; /* an export of ours that knew no request: its size is the block's */
     bool driver;  /* likewise, of a block: memory that no allocator of PyTorch's asked for */

@@ -20,6 +20,27 @@ is() { # DB SQL EXPECTED
 }
 import() { "$V" import -o "$1.db" "$1.pickle" >out 2>&1 || no "import $1: $(cat out)"; }
 
+# every block is of the pool that its entry names, also where its segment went back before the end: a replay is exact
+python3 - <<'END' >pools || exit 1
+import pickle
+for t in pickle.load(open("pools.pickle", "rb"))["device_traces"]:
+    sums = {}
+    for e in t:
+        if e["action"] == "alloc":
+            sums[e["pool_id"][1]] = sums.get(e["pool_id"][1], 0) + e["size"]
+print("\n".join(f"{p}|{n}" for p, n in sorted(sums.items())))
+END
+[ "$(wc -l <pools)" = 3 ] || no "the snapshot has not three pools: $(cat pools)"
+import pools
+sqlite3 -batch -noheader -separator ' ' pools.db "SELECT op, ifnull(address, 0), ifnull(size_bytes, 0) FROM event WHERE op IN ('pool_begin', 'pool_end', 'block_alloc') ORDER BY seq" |
+    awk '$1 == "pool_begin" { p = $2 } $1 == "pool_end" { p = 0 } $1 == "block_alloc" { n[p + 0] += $3 } END { for (p in n) printf "%d|%d\n", p, n[p] }' | sort -n >got
+diff pools got >out || no "bytes of pools: $(cat out)"
+import pools_midway
+for name in pools pools_midway; do
+    is $name.db "SELECT count(*) FROM meta WHERE key = 'torch_pools_unknown'" 0
+    "$V" whatif --policy=torch-native $name.db >out && grep -q 'torch-native: .*exact: \([0-9]*\) of \1 addresses' out || no "$name: $(cat out)"
+done
+
 # the line is the innermost of the program's Python frames, wherever native ones lie; under a node it is the node, and under none there is none
 import known
 is known.db "SELECT size_bytes >> 20, line FROM allocation WHERE op = 'block_alloc' AND size_bytes < 6 << 20 ORDER BY 1" "1|/app/model.py:10 forward
