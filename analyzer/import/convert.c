@@ -24,6 +24,7 @@ static void emit(struct convert *c, int device, struct vs_event e)
         c->rc = c->drain(c->context);
 }
 
+/* STACK: the journal's. */
 static void emit_block(struct convert *c, int device, uint8_t op, uint64_t address, uint64_t size,
                        uint64_t stream, uint32_t stack)
 {
@@ -33,7 +34,7 @@ static void emit_block(struct convert *c, int device, uint8_t op, uint64_t addre
                            .size = size,
                            .arg0 = VS_BYTES_UNKNOWN,
                            .arg1 = stream,
-                           .stack = convert_stack(c, stack),
+                           .stack = stack,
                            .status = op == VS_OP_BLOCK_ALLOC ? (uint16_t)c->sized : 0});
 }
 
@@ -64,7 +65,7 @@ static void emit_segment(struct convert *c, int device, uint64_t address, uint64
                            .size = size,
                            .arg0 = stream,
                            .arg1 = VS_CALLED_BY(VS_CALLER_CARVER),
-                           .stack = convert_stack(c, stack)});
+                           .stack = convert_stack(c, stack, 0)});
 }
 
 /* ---- memory of the driver's ----
@@ -87,7 +88,7 @@ static void begin_own(struct convert *c, int device, uint64_t address, uint64_t 
                            .address = address,
                            .size = size,
                            .arg0 = stream,
-                           .stack = convert_stack(c, stack)});
+                           .stack = convert_stack(c, stack, 0)});
 }
 
 static bool is_own(const struct convert *c, int device, uint64_t address)
@@ -159,7 +160,7 @@ static void map_cell(struct convert *c, int device, size_t cell, uint32_t stack)
                            .size = size,
                            .arg0 = UINT64_C(1) << 32 | (uint64_t)device,
                            .arg1 = VS_CALLED_BY(VS_CALLER_CARVER),
-                           .stack = convert_stack(c, stack)});
+                           .stack = convert_stack(c, stack, 0)});
     emit(c, device,
          (struct vs_event){
              .op = VS_OP_MAP, .address = address, .size = size, .arg0 = handle_of(device, cell)});
@@ -210,7 +211,7 @@ static void emit_start(struct convert *c, int device)
         if (!b->pending)
             continue;
         enter_pool(c, device, pools_at_start(c->pools, device, b->address));
-        emit_alloc(c, device, b->address, b->size, b->stream, b->stack, b->rounded);
+        emit_alloc(c, device, b->address, b->size, b->stream, convert_stack(c, b->stack, 0), b->rounded);
         emit_block(c, device, VS_OP_BLOCK_FREE, b->address, b->size, b->stream, 0);
         emit_block(c, device, VS_OP_BLOCK_DEFERRED, b->address, b->size, b->stream, 0);
     }
@@ -220,7 +221,7 @@ static void emit_start(struct convert *c, int device)
             continue;
         c->driver_blocks = c->driver_blocks || b->driver;
         enter_pool(c, device, pools_at_start(c->pools, device, b->address));
-        emit_alloc(c, device, b->address, b->size, b->stream, b->stack, b->rounded);
+        emit_alloc(c, device, b->address, b->size, b->stream, convert_stack(c, b->stack, 0), b->rounded);
         emit_role(c, device, b->address, c->roles.of_block[device][i]);
     }
 }
@@ -333,7 +334,8 @@ static void convert_entry(struct convert *c, int device, size_t i)
         c->driver_blocks = c->driver_blocks || e->driver;
         enter_phase(c, phase_of(c->phases, e->stack));
         enter_pool(c, device, e->pool);
-        emit_alloc(c, device, e->address, e->size, e->stream, e->stack, e->rounded);
+        emit_alloc(c, device, e->address, e->size, e->stream, convert_stack(c, e->stack, e->label),
+                   e->rounded);
         emit_role(c, device, e->address, c->roles.of_entry[device][i]);
         break;
     case SNAPSHOT_FREE_REQUESTED:
@@ -366,7 +368,7 @@ static void convert_entry(struct convert *c, int device, size_t i)
         break;
     case SNAPSHOT_OOM:
         enter_phase(c, phase_of(c->phases, e->stack));
-        emit_block(c, device, VS_OP_BLOCK_OOM, 0, e->size, e->stream, e->stack);
+        emit_block(c, device, VS_OP_BLOCK_OOM, 0, e->size, e->stream, convert_stack(c, e->stack, e->label));
         break;
     case SNAPSHOT_OTHER:
     case SNAPSHOT_UNKNOWN:

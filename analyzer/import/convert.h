@@ -46,8 +46,8 @@ struct vs_journal_config convert_room(const struct snapshot *s);
 /* The fields above the blank line are the caller's, the others zero.  0 or a negative errno. */
 int convert_run(struct convert *c);
 
-/* The journal's ids of a text, and of a stack of the snapshot's (0: none). */
+/* The journal's ids of a text, and of a stack of the snapshot's with a label around (0: none). */
 uint32_t convert_string(const struct convert *c, const char *text, size_t n);
-uint32_t convert_stack(struct convert *c, uint32_t stack);
+uint32_t convert_stack(struct convert *c, uint32_t stack, uint32_t label);
 
 #endif

@@ -40,7 +40,10 @@ struct vs_journal_config convert_room(const struct snapshot *s)
         count_frames(s->stacks[i], &frames, &bytes);
     for (size_t i = 0; i < s->range_count; i++)
         bytes += text_bytes(s->ranges[i].length);
-    uint64_t stacks = s->stack_frames + s->stack_count + 64;
+    for (size_t i = 0; i < s->label_count; i++)
+        bytes += text_bytes(s->labels[i].length);
+    frames += s->label_count;
+    uint64_t stacks = s->stack_frames + s->stack_count + s->labelled + 64;
     return (struct vs_journal_config){.ring_slots = DRAIN_EVERY * 2,
                                       .string_bytes =
                                           bytes < UINT32_MAX - 8 ? (uint32_t)bytes : UINT32_MAX - 8,
@@ -137,11 +140,18 @@ static uint32_t make_stack(struct convert *c, uint32_t stack)
     return id;
 }
 
-uint32_t convert_stack(struct convert *c, uint32_t stack)
+/* A label is a layer: what the program says of where it was. */
+static uint32_t put_label(struct convert *c, uint32_t stack, const struct snapshot_text *label)
 {
-    if (!stack)
-        return 0;
-    if (!c->stacks[stack - 1])
+    uint32_t name = convert_string(c, label->text, label->length);
+    uint32_t frame = vs_journal_named_frame(c->journal, VS_FRAME_LAYER, name, 0, 0);
+    return frame ? vs_journal_stack(c->journal, stack, frame) : stack;
+}
+
+uint32_t convert_stack(struct convert *c, uint32_t stack, uint32_t label)
+{
+    if (stack && !c->stacks[stack - 1])
         c->stacks[stack - 1] = make_stack(c, stack);
-    return c->stacks[stack - 1];
+    uint32_t id = stack ? c->stacks[stack - 1] : 0;
+    return label ? put_label(c, id, &c->s->labels[label - 1]) : id;
 }

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/base.h"
+#include "labels.h"
 #include "trace/ledger/addresses.h"
 
 #define MEMORY_RATIO 64 /* values over bytes of the file: no opcode makes more of one byte */
@@ -23,7 +24,8 @@
 struct reader {
     struct snapshot *s;
     struct vs_table hashes; /* of stacks */
-    size_t most;            /* of anything */
+    struct labels labels;
+    size_t most; /* of anything */
     char *why;
     size_t why_size;
 };
@@ -140,7 +142,9 @@ static enum snapshot_action action_of(const struct pickle_value *v)
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
         if (unpickle_is(v, known[i].name))
             return known[i].action;
-    return unpickle_is(v, "snapshot") || unpickle_is(v, "user_defined") ? SNAPSHOT_OTHER : SNAPSHOT_UNKNOWN;
+    return unpickle_is(v, "snapshot") || unpickle_is(v, "user_defined") || unpickle_is(v, "annotate")
+               ? SNAPSHOT_OTHER
+               : SNAPSHOT_UNKNOWN;
 }
 
 /* What export/pytorch.c marks.  COUNTS: V is a block, and no other entry of it. */
@@ -190,6 +194,8 @@ static void read_event(struct reader *r, const struct pickle_value *v, struct sn
     e->driver = is_driver(v);
     const struct pickle_value *pool = unpickle_get(v, "pool_id"); /* the other in early exports of ours */
     e->pool = pool_of(r->s, pool ? pool : unpickle_get(v, "segment_pool_id"));
+    if (e->action == SNAPSHOT_ALLOC || e->action == SNAPSHOT_OOM)
+        labels_take(&r->labels, r->s, e, unpickle_get(v, "user_metadata"));
 }
 
 /* Whether two entries in a row move nothing: `vramscope export` has such pairs around a mapping, for readers
@@ -217,6 +223,9 @@ static int read_trace(struct reader *r, const struct pickle_value *list, struct 
             return not_a_snapshot(r, "an entry of a trace is no dict");
         read_event(r, unpickle_item(list, i), e, &t->timed);
         r->s->unknown += e->action == SNAPSHOT_UNKNOWN;
+        if (unpickle_is(unpickle_get(unpickle_item(list, i), "action"), "annotate"))
+            labels_annotate(&r->labels, r->s, t, e->address,
+                            unpickle_get(unpickle_item(list, i), "user_metadata"));
         if (e->action == SNAPSHOT_OTHER || e->action == SNAPSHOT_UNKNOWN)
             continue;
         if (e->action != SNAPSHOT_OOM &&
@@ -230,7 +239,10 @@ static int read_trace(struct reader *r, const struct pickle_value *list, struct 
             t->n--;
         else
             t->n++;
+        if (e->action == SNAPSHOT_ALLOC)
+            labels_allocated(&r->labels, t, e);
     }
+    labels_end_trace(&r->labels);
     return 0;
 }
 
@@ -406,6 +418,7 @@ int snapshot_read(struct snapshot *s, const void *bytes, size_t size, char *why,
         rc = read_ranges(&r, unpickle_get(&root, "external_annotations"));
     read_settings(&s->settings, unpickle_get(&root, "allocator_settings"));
     vs_table_free(&r.hashes);
+    labels_free(&r.labels);
     if (rc)
         snapshot_free(s);
     return rc;
@@ -419,6 +432,7 @@ void snapshot_free(struct snapshot *s)
     free(s->blocks);
     free(s->pools);
     free(s->ranges);
+    free(s->labels);
     free(s->stacks);
     unpickle_free(s->pickle);
     *s = (struct snapshot){0};

@@ -39,6 +39,7 @@ struct snapshot_event {
     int64_t time_us; /* never before that of the event before it */
     uint64_t address, size, stream;
     uint32_t stack; /* 0: none; else stacks[stack - 1] */
+    uint32_t label; /* 0: none; else labels[label - 1] */
     uint32_t pool;  /* as a segment's; unknown where the entry does not say it; pools.h sets it then */
     enum snapshot_action action;
     bool rounded; /* an export of ours that knew no request: its size is the block's */
@@ -66,6 +67,11 @@ struct snapshot_segment {
     int device;
     uint32_t pool; /* 0: the common one; else private, pools[pool - 1]; or unknown where none is said */
     bool expandable;
+};
+
+struct snapshot_text {
+    const char *text;
+    uint32_t length;
 };
 
 struct snapshot_range { /* what torch.profiler marked: PyTorch's own names of ranges */
@@ -103,12 +109,15 @@ struct snapshot {
     const struct pickle_object **stacks; /* different ones: lists of frames, innermost first */
     size_t stack_count;
     size_t stack_frames; /* in all of them */
-    bool unrequested;    /* a block lacks the bytes that were requested: an old PyTorch */
-    bool exact;          /* a block, or its event, has what was requested */
-    bool rounded;        /* one has not: an export of ours */
-    size_t events;       /* of all devices, those that change no memory included */
-    size_t moves;        /* of these, those of a known kind that do */
-    size_t unknown;      /* and those of a kind that we do not know */
+    struct snapshot_text
+        *labels; /* what the program said of blocks: _set_memory_metadata, _annotate_tensor */
+    size_t label_count, labelled; /* different ones, and with different stacks */
+    bool unrequested;             /* a block lacks the bytes that were requested: an old PyTorch */
+    bool exact;                   /* a block, or its event, has what was requested */
+    bool rounded;                 /* one has not: an export of ours */
+    size_t events;                /* of all devices, those that change no memory included */
+    size_t moves;                 /* of these, those of a known kind that do */
+    size_t unknown;               /* and those of a kind that we do not know */
     struct snapshot_settings settings;
 };
 

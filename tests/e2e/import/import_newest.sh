@@ -51,5 +51,14 @@ is known.db "SELECT size_bytes >> 20, line FROM allocation WHERE op = 'block_all
 is known.db "SELECT count(*) FROM frame WHERE function IS NULL OR function IN ('?', '??') OR (kind = 1 AND line IS NOT NULL)" 0
 is known.db "SELECT count(*) FROM frame WHERE kind = 1 AND function = '_PyEval_EvalFrameDefault'" 1
 is known.db "SELECT DISTINCT owner FROM allocation WHERE op = 'block_alloc'" libtorch_cpu.so
+# what the program said is the layer: of several words the first, of no block that is none; an annotation moves no memory and is nothing unknown
+is known.db "SELECT size_bytes >> 20, layer FROM allocation WHERE op = 'block_alloc' AND size_bytes > 20 << 20 ORDER BY 1" '21|warm
+22|packed
+23|{"at":"step.3"}
+24|'
+is known.db "SELECT count(*) FROM loss WHERE why LIKE '%does not know%' OR why LIKE '%not fit%'" 0
+"$V" peak --by layer known.db | grep -Eq '^ *packed +22.00 MiB' || no "layers: $("$V" peak --by layer known.db)"
+import newer
+is newer.db "SELECT count(*) FROM loss WHERE why = 'an entry is of a kind that this version does not know: memory that it made or freed is not counted'" 1
 [ $failures = 0 ] && echo "ok"
 exit $((failures > 0))
