@@ -305,11 +305,25 @@ static int64_t ns_of(const struct convert *c, int64_t time_us)
     return ns > c->last_ns ? ns : c->last_ns;
 }
 
+/* Whatever is open when a step ends, a closure's backward for instance, ends with it. */
+static void mark_step(struct convert *c, bool begins)
+{
+    c->in_step = begins;
+    if (begins) {
+        enter_phase(c, IMPORT_OPTIMIZER);
+        return;
+    }
+    close_phase(c);
+    c->optimized = true;
+}
+
 static void ranges_until(struct convert *c, struct profiler *p, int64_t time_us)
 {
-    for (; p->next < c->s->range_count && c->s->ranges[p->next].time_us <= time_us; p->next++) {
+    for (; p->next < c->s->range_count && phases_precedes(&c->s->ranges[p->next], time_us); p->next++) {
         const struct snapshot_range *r = &c->s->ranges[p->next];
         c->last_ns = ns_of(c, r->time_us);
+        if (r->steps)
+            mark_step(c, r->begins);
         if (r->begins)
             begin_range(c, p, r);
         else
@@ -332,7 +346,7 @@ static void convert_entry(struct convert *c, int device, size_t i)
     switch (of_own ? SNAPSHOT_OTHER : e->action) {
     case SNAPSHOT_ALLOC:
         c->driver_blocks = c->driver_blocks || e->driver;
-        enter_phase(c, phase_of(c->phases, e->stack));
+        enter_phase(c, phases_shown(c->phases, e->stack, c->in_step));
         enter_pool(c, device, e->pool);
         emit_alloc(c, device, e->address, e->size, e->stream, convert_stack(c, e->stack, e->label),
                    e->rounded);
@@ -349,7 +363,7 @@ static void convert_entry(struct convert *c, int device, size_t i)
         break;
     case SNAPSHOT_SEGMENT_ALLOC:
         if (begins_own(t, i)) {
-            enter_phase(c, phase_of(c->phases, e[1].stack));
+            enter_phase(c, phases_shown(c->phases, e[1].stack, c->in_step));
             begin_own(c, device, e->address, e->size, e[1].stream, e[1].stack);
             break;
         }
@@ -367,7 +381,7 @@ static void convert_entry(struct convert *c, int device, size_t i)
         change_cells(c, device, e, e->action == SNAPSHOT_SEGMENT_MAP);
         break;
     case SNAPSHOT_OOM:
-        enter_phase(c, phase_of(c->phases, e->stack));
+        enter_phase(c, phases_shown(c->phases, e->stack, c->in_step));
         emit_block(c, device, VS_OP_BLOCK_OOM, 0, e->size, e->stream, convert_stack(c, e->stack, e->label));
         break;
     case SNAPSHOT_OTHER:
@@ -393,20 +407,14 @@ static void number_entries(struct convert *c)
         c->first_us = 0;
 }
 
-static int by_time(const void *a, const void *b)
-{
-    const struct snapshot_range *x = a, *y = b;
-    return (x->time_us > y->time_us) - (x->time_us < y->time_us);
-}
-
 static void convert_trace(struct convert *c)
 {
     size_t at[SNAPSHOT_DEVICES] = {0};
     struct profiler p = {0};
     if (!c->timed)
         c->s->range_count = 0;
-    if (c->s->range_count)
-        qsort(c->s->ranges, c->s->range_count, sizeof *c->s->ranges, by_time);
+    if (c->phases->begins_in_step)
+        mark_step(c, true);
     for (int d; c->rc == 0 && (d = lives_next(c->s, at)) >= 0; at[d]++) {
         const struct snapshot_event *e = &c->s->traces[d].at[at[d]];
         ranges_until(c, &p, e->time_us);

@@ -35,6 +35,7 @@ struct convert {
     enum import_phase phase; /* that is open */
     int64_t first_us, last_ns;
     bool timed, optimized;
+    bool in_step; /* that PyTorch marked */
     int rc;
 };
 

@@ -187,12 +187,17 @@ static void note_source(struct work *w, bool timed)
             "imported from a PyTorch snapshot: blocks have the sizes that were requested (PyTorch's own "
             "count rounds "
             "each up, a large one by up to 1 MiB), and memory that its allocator did not ask for is unknown");
-    note(w,
-         any_phase(w)
-             ? "phases and steps are those that call stacks show: evaluation counts as forward, the output "
-               "layer too"
-             : "no call stack shows a phase: which were open is unknown, and all is shown outside any "
-               "phase");
+    if (any_phase(w))
+        note(w, w->phases.marked
+                    ? "phases and steps are those that call stacks show, and PyTorch's marks of optimizers' "
+                      "steps: evaluation counts as forward, the output layer too"
+                    : "phases and steps are those that call stacks show: evaluation counts as forward, the "
+                      "output layer too");
+    else
+        note(w, w->phases.marked
+                    ? "no call stack shows a phase: only optimizers' steps are known, which PyTorch marked"
+                    : "no call stack shows a phase: which were open is unknown, and all is shown outside any "
+                      "phase");
     if (r->blocks) {
         char text[240];
         snprintf(text, sizeof text,

@@ -11,6 +11,8 @@ struct walk {
     struct lives *l;
     struct vs_table live; /* by address and device: its life */
     uint32_t entry;
+    size_t range; /* the next */
+    bool in_step;
 };
 
 static uint64_t key_of(int device, uint64_t address)
@@ -48,8 +50,28 @@ static void enter(struct walk *w, enum import_phase said)
 static void go_on(struct walk *w, const struct snapshot_event *e)
 {
     struct span *open = &w->l->spans[w->l->span_count - 1];
-    if (e->stack && phase_of(w->l->phases, e->stack) == open->phase)
+    if (phases_shown(w->l->phases, e->stack, w->in_step) == open->phase && (e->stack || w->in_step))
         open->last = w->entry;
+}
+
+static void mark_step(struct walk *w, bool begins)
+{
+    struct lives *l = w->l;
+    w->in_step = begins;
+    if (begins) {
+        enter(w, IMPORT_OPTIMIZER);
+        return;
+    }
+    l->spans[l->span_count - 1].last = w->entry;
+    *PUSH(l->spans, l->span_count) = (struct span){.phase = IMPORT_NONE, .first = w->entry, .last = w->entry};
+}
+
+static void steps_until(struct walk *w, int64_t time_us)
+{
+    const struct snapshot *s = w->l->s;
+    for (; w->range < s->range_count && phases_precedes(&s->ranges[w->range], time_us); w->range++)
+        if (s->ranges[w->range].steps)
+            mark_step(w, s->ranges[w->range].begins);
 }
 
 static void link_spans(struct lives *l)
@@ -96,11 +118,12 @@ static void end(struct walk *w, int device, const struct snapshot_event *e)
 static void take_entry(struct walk *w, int device, size_t i)
 {
     const struct snapshot_event *e = &w->l->s->traces[device].at[i];
+    steps_until(w, e->time_us);
     w->entry++;
     w->l->refused = e->action == SNAPSHOT_OOM;
     switch (e->action) {
     case SNAPSHOT_ALLOC:
-        enter(w, phase_of(w->l->phases, e->stack));
+        enter(w, phases_shown(w->l->phases, e->stack, w->in_step));
         if (!e->driver)
             w->l->of_entry[device][i] = begin(w, device, e->address, e->size, e->stack);
         break;
@@ -109,7 +132,7 @@ static void take_entry(struct walk *w, int device, size_t i)
         end(w, device, e);
         break;
     case SNAPSHOT_OOM:
-        enter(w, phase_of(w->l->phases, e->stack));
+        enter(w, phases_shown(w->l->phases, e->stack, w->in_step));
         break;
     default:
         break;
@@ -144,6 +167,8 @@ void lives_read(struct lives *l, const struct snapshot *s, const struct rewound 
         l->of_block[d] = numbers(start[d].block_count);
         take_start(&w, d, &start[d]);
     }
+    if (phases->begins_in_step)
+        mark_step(&w, true);
     for (int d; w.entry < UINT32_MAX - 1 && (d = lives_next(s, at)) >= 0; at[d]++)
         take_entry(&w, d, at[d]);
     for (size_t i = 0; i < l->n; i++)

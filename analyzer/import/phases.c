@@ -168,7 +168,29 @@ enum import_phase phases_then(enum import_phase open, enum import_phase said)
     return said == IMPORT_OUTSIDE ? IMPORT_NONE : said;
 }
 
-void phases_read(struct phases *p, const struct snapshot *s)
+static bool is_timed(const struct snapshot *s)
+{
+    for (int d = 0; d < s->devices; d++)
+        if (!s->traces[d].timed)
+            return false;
+    return true;
+}
+
+static void find_steps(struct phases *p, struct snapshot *s)
+{
+    size_t depth = 0;
+    for (size_t i = 0; is_timed(s) && i < s->range_count; i++) {
+        struct snapshot_range *r = &s->ranges[i];
+        if (!begins(r->name, r->length, "Optimizer.step#"))
+            continue;
+        p->begins_in_step = p->begins_in_step || (!p->marked && !r->begins);
+        r->steps = r->begins ? depth == 0 : depth == 1 || !p->marked;
+        depth = r->begins ? depth + 1 : depth ? depth - 1 : 0;
+        p->marked = true;
+    }
+}
+
+void phases_read(struct phases *p, struct snapshot *s)
 {
     bool seen[IMPORT_PHASES] = {false};
     *p = (struct phases){.of_stack = xrealloc(NULL, s->stack_count + 1)};
@@ -178,6 +200,7 @@ void phases_read(struct phases *p, const struct snapshot *s)
     }
     if (seen[IMPORT_FORWARD] && seen[IMPORT_BACKWARD])
         p->without_a_stack = IMPORT_BACKWARD;
+    find_steps(p, s);
 }
 
 void phases_free(struct phases *p)

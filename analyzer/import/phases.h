@@ -7,8 +7,12 @@
  * output layer not from others.  What the program's own code allocates between forward and backward, the loss
  * for instance, stays forward's; after backward and the optimizer it is in no phase.
  *
- * Python frames alone are recorded by default, and autograd's own threads have none: where other stacks show
- * modules and backward, an allocation without any frame is backward's.
+ * Where Python frames alone are recorded autograd's own threads have none: where other stacks show modules
+ * and backward, an allocation without any frame is backward's.
+ *
+ * PyTorch marks a step of its optimizers by name and time (external_annotations, from 2.5 on).  In such a
+ * step everything is the optimizer's of which no stack says another phase, and the phase ends when the step
+ * does; without marks it ends where a stack shows another one.
  */
 #ifndef VS_IMPORT_PHASES_H
 #define VS_IMPORT_PHASES_H
@@ -27,14 +31,31 @@ enum import_phase { /* in the order in which they are believed */
 struct phases {
     uint8_t *of_stack;                 /* by stack - 1 */
     enum import_phase without_a_stack; /* BACKWARD, or NONE where nothing speaks for it */
+    bool marked;                       /* there are marks of steps */
+    bool begins_in_step;               /* the first of them ends one that began before the trace */
 };
 
-void phases_read(struct phases *p, const struct snapshot *s);
+/* Marks the ranges of S that are steps of an optimizer, too. */
+void phases_read(struct phases *p, struct snapshot *s);
 void phases_free(struct phases *p);
 
 static inline enum import_phase phase_of(const struct phases *p, uint32_t stack)
 {
     return stack ? (enum import_phase)p->of_stack[stack - 1] : p->without_a_stack;
+}
+
+/* What an entry with this stack shows, IN_STEP: in a marked step. */
+static inline enum import_phase phases_shown(const struct phases *p, uint32_t stack, bool in_step)
+{
+    enum import_phase said = phase_of(p, stack);
+    return in_step && said <= IMPORT_OUTSIDE ? IMPORT_OPTIMIZER : said;
+}
+
+/* Whether R is to be passed before an entry at TIME: of one microsecond what begins comes first, what ends
+ * last. */
+static inline bool phases_precedes(const struct snapshot_range *r, int64_t time_us)
+{
+    return r->time_us < time_us || (r->time_us == time_us && r->begins);
 }
 
 /* What one frame says alone. */

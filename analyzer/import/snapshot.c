@@ -328,6 +328,14 @@ static int read_segments(struct reader *r, const struct pickle_value *list)
 
 /* ---- the rest ---- */
 
+static int by_time(const void *a, const void *b)
+{
+    const struct snapshot_range *x = a, *y = b;
+    if (x->time_us != y->time_us)
+        return x->time_us < y->time_us ? -1 : 1;
+    return (x->order > y->order) - (x->order < y->order);
+}
+
 static int read_ranges(struct reader *r, const struct pickle_value *list)
 {
     struct snapshot *s = r->s;
@@ -342,9 +350,12 @@ static int read_ranges(struct reader *r, const struct pickle_value *list)
             (struct snapshot_range){.time_us = unpickle_int(unpickle_get(v, "time_us"), 0),
                                     .name = name->text,
                                     .length = name->length,
+                                    .order = (uint32_t)i,
                                     .device = (int)unpickle_int(unpickle_get(v, "device"), 0),
                                     .begins = unpickle_is(stage, "START")};
     }
+    if (s->range_count)
+        qsort(s->ranges, s->range_count, sizeof *s->ranges, by_time);
     return 0;
 }
 

@@ -74,12 +74,13 @@ struct snapshot_text {
     uint32_t length;
 };
 
-struct snapshot_range { /* what torch.profiler marked: PyTorch's own names of ranges */
+struct snapshot_range { /* an end of a range that record_function marked, by PyTorch itself or the program */
     int64_t time_us;
     const char *name;
-    uint32_t length;
+    uint32_t length, order; /* as recorded */
     int device;
     bool begins;
+    bool steps; /* it is one of an optimizer's step, which lies in no other (phases.h) */
 };
 
 struct snapshot_settings {
@@ -104,7 +105,7 @@ struct snapshot {
     size_t pool_count;
     struct snapshot_block *blocks;
     size_t block_count;
-    struct snapshot_range *ranges;
+    struct snapshot_range *ranges; /* by time */
     size_t range_count;
     const struct pickle_object **stacks; /* different ones: lists of frames, innermost first */
     size_t stack_count;

@@ -60,5 +60,17 @@ is known.db "SELECT count(*) FROM loss WHERE why LIKE '%does not know%' OR why L
 "$V" peak --by layer known.db | grep -Eq '^ *packed +22.00 MiB' || no "layers: $("$V" peak --by layer known.db)"
 import newer
 is newer.db "SELECT count(*) FROM loss WHERE why = 'an entry is of a kind that this version does not know: memory that it made or freed is not counted'" 1
+
+# an optimizer's step is its phase from mark to mark, though no stack says so and though nothing is allocated in it
+phases() { sqlite3 -batch -noheader "$1.db" "SELECT size_bytes >> 20, phase FROM event WHERE op = 'block_alloc' ORDER BY seq" | paste -sd' '; }
+steps() { sqlite3 -batch -noheader "$1.db" "SELECT t_push_ns, t_pop_ns FROM range WHERE phase = 'optimizer' ORDER BY 1" | paste -sd' '; }
+for name in marks marks_late marks_broken; do import $name; done
+[ "$(phases marks)" = "1|none 3|optimizer 2|none 5|none 7|optimizer" ] && [ "$(steps marks)" = "14000|49000 63000|84000 98000|105000" ] || no "marks: $(phases marks), $(steps marks)"
+[ "$(phases marks_late)" = "1|optimizer 3|optimizer 2|none 5|none 7|optimizer" ] || no "a step that began before: $(phases marks_late)"
+[ "$(phases marks_broken)" = "1|optimizer 3|none 2|none 5|none 7|none" ] || no "ends without begins: $(phases marks_broken)"
+"$V" report marks.db | grep -q "no call stack shows a phase: only optimizers' steps are known, which PyTorch marked" || no "marks: $("$V" report marks.db | grep NOTE)"
+is marks.db "SELECT name, count(*) FROM range WHERE phase = 'none' GROUP BY 1 ORDER BY 1" "Optimizer.step#SGD.step|3
+Optimizer.zero_grad#SGD.zero_grad|1
+mine|1"
 [ $failures = 0 ] && echo "ok"
 exit $((failures > 0))
