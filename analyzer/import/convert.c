@@ -15,7 +15,7 @@ static void emit(struct convert *c, int device, struct vs_event e)
 {
     e.t_ns = (uint64_t)c->last_ns + 1; /* the journal's start is at 1 */
     e.thread = VS_THREAD_UNKNOWN;
-    e.device = (int8_t)device;
+    e.device = (int8_t)(device == c->s->host ? VS_DEVICE_UNKNOWN : device);
     if (e.op != VS_OP_RANGE_PUSH && e.op != VS_OP_RANGE_POP)
         e.range = c->range && c->phase ? c->range : 0;
     if (c->rc == 0 && vs_journal_try_append(c->journal, &e) == VS_SEQ_NONE)
@@ -55,16 +55,24 @@ static void emit_role(struct convert *c, int device, uint64_t address, uint8_t r
         emit(c, device, (struct vs_event){.op = VS_OP_FRAMEWORK_ROLE, .address = address, .arg1 = rule});
 }
 
+static uint8_t space_of(const struct convert *c, int device)
+{
+    if (device != c->s->host)
+        return VS_SPACE_DEVICE;
+    return c->s->settings.registers ? VS_SPACE_REGISTERED : VS_SPACE_PINNED;
+}
+
+/* Of a device PyTorch's allocator carves blocks from it, and of the host each segment is one. */
 static void emit_segment(struct convert *c, int device, uint64_t address, uint64_t size, uint64_t stream,
                          uint32_t stack)
 {
     emit(c, device,
          (struct vs_event){.op = VS_OP_ALLOC,
-                           .space = VS_SPACE_DEVICE,
+                           .space = space_of(c, device),
                            .address = address,
                            .size = size,
                            .arg0 = stream,
-                           .arg1 = VS_CALLED_BY(VS_CALLER_CARVER),
+                           .arg1 = device == c->s->host ? 0 : VS_CALLED_BY(VS_CALLER_CARVER),
                            .stack = convert_stack(c, stack, 0)});
 }
 
@@ -374,7 +382,7 @@ static void convert_entry(struct convert *c, int device, size_t i)
         vs_table_remove(&c->own, own_key(device, e->address));
         emit(c, device,
              (struct vs_event){
-                 .op = VS_OP_FREE, .space = VS_SPACE_DEVICE, .address = e->address, .arg0 = e->stream});
+                 .op = VS_OP_FREE, .space = space_of(c, device), .address = e->address, .arg0 = e->stream});
         break;
     case SNAPSHOT_SEGMENT_MAP:
     case SNAPSHOT_SEGMENT_UNMAP:

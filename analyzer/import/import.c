@@ -171,6 +171,26 @@ static struct entries_text entries(uint64_t n, const char *verb)
     return text;
 }
 
+static void note_misfits(struct work *w, uint64_t n, const char *what)
+{
+    char text[160];
+    if (!n)
+        return;
+    snprintf(text, sizeof text, "%s not fit to the snapshot's own end state: %s may be wrong by %s",
+             n == 1 ? "an entry does" : entries(n, "do").s, what, n == 1 ? "it" : "them");
+    note(w, text);
+}
+
+static void note_host(struct work *w)
+{
+    if (w->s.host < 0)
+        return;
+    if (!w->s.settings.registers)
+        note(w, "pinned memory is what PyTorch's allocator of it held, and what the program registered by "
+                "PyTorch's functions, which the snapshot does not tell apart");
+    note_misfits(w, w->start[w->s.host].misfits, "totals of pinned memory");
+}
+
 /* What a reader of the database must know about where it comes from. */
 static void note_source(struct work *w, bool timed)
 {
@@ -207,13 +227,7 @@ static void note_source(struct work *w, bool timed)
                  units_count((int64_t)r->blocks, "block").s);
         note(w, text);
     }
-    if (r->misfits) {
-        char text[160];
-        snprintf(text, sizeof text, "%s not fit to the snapshot's own end state: totals may be wrong by %s",
-                 r->misfits == 1 ? "an entry does" : entries(r->misfits, "do").s,
-                 r->misfits == 1 ? "it" : "them");
-        note(w, text);
-    }
+    note_misfits(w, r->misfits, "totals");
     if (w->s.unknown) {
         char text[160];
         snprintf(text, sizeof text,
@@ -222,6 +236,7 @@ static void note_source(struct work *w, bool timed)
                  w->s.unknown == 1 ? "it" : "they");
         note(w, text);
     }
+    note_host(w);
     if (!timed)
         note(w, "the snapshot has no times: entries are numbered, a microsecond each");
 }
@@ -268,8 +283,10 @@ static int rewind_all(struct work *w)
         if (rewind_device(&w->start[d], &w->s, d, part, sizeof part))
             return say(w->why, w->why_size, w->job->snapshot, "%s", part);
         w->result->blocks += w->start[d].block_count;
-        w->result->misfits += w->start[d].misfits;
-        w->result->devices += w->s.traces[d].n || w->start[d].block_count || w->start[d].segment_count;
+        if (d != w->s.host)
+            w->result->misfits += w->start[d].misfits;
+        w->result->devices +=
+            d != w->s.host && (w->s.traces[d].n || w->start[d].block_count || w->start[d].segment_count);
     }
     w->result->entries = w->s.events;
     return 0;

@@ -300,13 +300,14 @@ static int read_blocks(struct reader *r, const struct pickle_value *list, struct
 static int read_segments(struct reader *r, const struct pickle_value *list)
 {
     struct snapshot *s = r->s;
+    bool host = s->host >= 0;
     if (!list || list->kind != PICKLE_LIST)
-        return not_a_snapshot(r, "it has no segments");
-    if (list->object->n > r->most)
+        return not_a_snapshot(r, host ? "it has no host_segments" : "it has no segments");
+    if (list->object->n > r->most - s->segment_count)
         return too_many(r, "segments");
     for (size_t i = 0; i < list->object->n; i++) {
         const struct pickle_value *v = unpickle_item(list, i);
-        int64_t device = unpickle_int(unpickle_get(v, "device"), 0);
+        int64_t device = host ? s->host : unpickle_int(unpickle_get(v, "device"), 0);
         if (v->kind != PICKLE_DICT || device < 0 || device >= SNAPSHOT_DEVICES)
             return not_a_snapshot(r, "a segment is no dict, or of no device");
         if (!has_bytes(r, v, "address", "total_size", "segment", i + 1))
@@ -315,14 +316,49 @@ static int read_segments(struct reader *r, const struct pickle_value *list)
                                      .address = (uint64_t)unpickle_int(unpickle_get(v, "address"), 0),
                                      .size = (uint64_t)unpickle_int(unpickle_get(v, "total_size"), 0),
                                      .stream = (uint64_t)unpickle_int(unpickle_get(v, "stream"), 0),
-                                     .expandable = unpickle_int(unpickle_get(v, "is_expandable"), 0) != 0};
-        g.pool = pool_of(s, unpickle_get(v, "segment_pool_id"));
-        if (read_blocks(r, unpickle_get(v, "blocks"), &g))
+                                     .expandable =
+                                         !host && unpickle_int(unpickle_get(v, "is_expandable"), 0) != 0};
+        g.pool = host ? 0 : pool_of(s, unpickle_get(v, "segment_pool_id"));
+        if (!host && read_blocks(r, unpickle_get(v, "blocks"), &g))
             return -1;
         if (device >= s->devices)
             s->devices = (int)device + 1;
         *PUSH(s->segments, s->segment_count) = g;
     }
+    return 0;
+}
+
+/* ---- the host ---- */
+
+/* A segment's own entry has no stack where the program registered memory: its block's has it. */
+static void keep_segments(struct snapshot_trace *t)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < t->n; i++) {
+        struct snapshot_event *e = &t->at[i], *segment = n ? &t->at[n - 1] : e;
+        if (e->action == SNAPSHOT_ALLOC && segment->action == SNAPSHOT_SEGMENT_ALLOC &&
+            segment->address == e->address && !segment->stack)
+            segment->stack = e->stack;
+        e->pool = 0;
+        if (e->action == SNAPSHOT_SEGMENT_ALLOC || e->action == SNAPSHOT_SEGMENT_FREE)
+            t->at[n++] = *e;
+    }
+    t->n = n;
+}
+
+static int read_host(struct reader *r, const struct pickle_value *root)
+{
+    const struct pickle_value *trace = unpickle_get(root, "host_traces"),
+                              *segments = unpickle_get(root, "host_segments");
+    struct snapshot *s = r->s;
+    if (!unpickle_items(trace) && !unpickle_items(segments))
+        return 0;
+    if (s->devices == SNAPSHOT_DEVICES)
+        return too_many(r, "devices");
+    s->host = s->devices++;
+    if (read_trace(r, trace, &s->traces[s->host]) || read_segments(r, segments))
+        return -1;
+    keep_segments(&s->traces[s->host]);
     return 0;
 }
 
@@ -385,6 +421,7 @@ static void read_settings(struct snapshot_settings *o, const struct pickle_value
     o->max_split = unpickle_int(unpickle_get(v, "max_split_size"), -1);
     o->gc_threshold = threshold && threshold->kind == PICKLE_FLOAT ? threshold->real : 0;
     o->expandable = unpickle_int(unpickle_get(v, "expandable_segments"), 0) != 0;
+    o->registers = unpickle_int(unpickle_get(v, "pinned_use_cuda_host_register"), 0) != 0;
     if (conf && conf->kind == PICKLE_TEXT) {
         o->conf = conf->text;
         o->conf_length = conf->length;
@@ -414,7 +451,7 @@ static size_t memory_for(size_t size)
 int snapshot_read(struct snapshot *s, const void *bytes, size_t size, char *why, size_t why_size)
 {
     struct pickle_value root;
-    *s = (struct snapshot){0};
+    *s = (struct snapshot){.host = -1};
     struct reader r = {.s = s, .most = size, .why = why, .why_size = why_size};
     if (unpickle_read(&s->pickle, bytes, size, memory_for(size), &root, why, why_size))
         return -1;
@@ -423,6 +460,8 @@ int snapshot_read(struct snapshot *s, const void *bytes, size_t size, char *why,
         rc = read_traces(&r, unpickle_get(&root, "device_traces"));
     if (!rc)
         rc = read_segments(&r, unpickle_get(&root, "segments"));
+    if (!rc)
+        rc = read_host(&r, &root);
     if (!rc)
         rc = check_history(&r);
     if (!rc)

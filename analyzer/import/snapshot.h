@@ -6,6 +6,10 @@
  * begin in the middle of a run (recording was turned on late, or old entries were dropped); the state before
  * its first entry is found by going back from the end (rewind.h).
  *
+ * From 2.14 on `host_traces` and `host_segments` have page-locked memory of the host, where that was asked
+ * for (record_pinned_host_memory).  It is a device like the others, the last, of which there are segments
+ * alone: there each has one block, as large as it is, which says no more than that somebody uses it.
+ *
  * Sizes are bytes as requested by the program, which a block is as large as or larger, but where an export of
  * ours says that it did not know them (rounded); times are microseconds
  * of the wall clock.
@@ -19,7 +23,7 @@
 
 #include "unpickle.h"
 
-#define SNAPSHOT_DEVICES      64
+#define SNAPSHOT_DEVICES      64 /* the host included */
 #define SNAPSHOT_POOL_UNKNOWN UINT32_MAX
 
 enum snapshot_action {
@@ -88,6 +92,7 @@ struct snapshot_settings {
     int64_t max_split;   /* bytes, -1: none */
     double gc_threshold; /* 0: none */
     bool expandable;
+    bool registers;   /* the host's memory is the program's own, page-locked, and not the driver's */
     int64_t roundup;  /* the divisions; 0 none, -1 not the same for all sizes */
     const char *conf; /* as the variable had it */
     uint32_t conf_length;
@@ -96,7 +101,8 @@ struct snapshot_settings {
 struct snapshot {
     struct pickle *pickle;
     struct snapshot_trace traces[SNAPSHOT_DEVICES];
-    int devices; /* traces, empty ones included */
+    int devices; /* traces, empty ones included, and the host's */
+    int host;    /* the number of the last, if it is the host's; else -1 */
     struct snapshot_segment *segments;
     size_t segment_count;
     struct snapshot_pool {

@@ -72,5 +72,25 @@ for name in marks marks_late marks_broken; do import $name; done
 is marks.db "SELECT name, count(*) FROM range WHERE phase = 'none' GROUP BY 1 ORDER BY 1" "Optimizer.step#SGD.step|3
 Optimizer.zero_grad#SGD.zero_grad|1
 mine|1"
+
+# page-locked memory of the host, to the byte, from before the trace on; in no total of a device
+read -r most end <made
+for name in pinned registered host_alone host_less; do import $name; done
+for name in pinned registered host_alone; do
+    space=${name/host_alone/pinned}
+    is $name.db "SELECT peak_bytes, end_bytes FROM peak WHERE kind = '$space'" "$most|$end"
+    is $name.db "SELECT count(*), sum(size_bytes) FROM event WHERE op = 'alloc' AND space = '$space' AND t_ns = 0 AND seq < (SELECT seq FROM event WHERE op = 'record_start')" "2|3145728"
+    is $name.db "SELECT line FROM allocation WHERE size_bytes = 12345" "/app/train:7 <module>"
+done
+is known.db "SELECT count(*) FROM event WHERE space IN ('pinned', 'registered')" 0
+is pinned.db "SELECT count(*) FROM peak WHERE kind IN ('allocated', 'reserved') AND device <> 0" 0
+"$V" report pinned.db | grep -q 'NOTE: pinned memory is what' || no "pinned: $("$V" report pinned.db | grep NOTE)"
+"$V" report registered.db | grep -q 'NOTE: pinned memory is what' && no "registered memory is told apart, and the report says it is not"
+"$V" report host_alone.db | grep -q 'no device memory was ever allocated' || no "host alone: $("$V" report host_alone.db)"
+"$V" report host_less.db | grep -q "3 entries do not fit to the snapshot's own end state: totals of pinned memory may be wrong by them" || no "host_less: $("$V" report host_less.db | grep NOTE)"
+"$V" whatif host_less.db >out 2>&1 || no "what-if of the device, where the host's entries do not fit: $(cat out)"
+"$V" import -o x.db bad_host.pickle >out 2>err && no "a damaged trace of the host was imported"
+[ "$(wc -l <err)" = 1 ] && grep -q 'an entry of its trace, number 1 has no size' err || no "bad_host: $(cat err)"
+for name in pools known marks pinned; do is $name.db "PRAGMA integrity_check" ok; done
 [ $failures = 0 ] && echo "ok"
 exit $((failures > 0))
