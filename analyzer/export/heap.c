@@ -184,6 +184,7 @@ static void begin_block(struct heap *h, struct holding *x)
     size_t first;
     if (x->kind == HOLDING_BLOCK && is_covered(h, x->address, x->size, &first)) {
         count_block(h, first, x, 1);
+        x->pool = h->pieces[first].pool;
         if (h->homes) /* what was recorded is the thread's stream, which the request may not have been for */
             x->stream = h->pieces[first].stream;
     } else {

@@ -49,8 +49,8 @@ enum holding_kind {
 
 struct holding { /* an allocation that lives */
     int64_t seq, address, size, stack, stream;
-    int64_t tensor;              /* of a framework's block: as trace_row has it */
-    int64_t pool;                /* of a segment that blocks are carved from; 0: the common one */
+    int64_t tensor; /* of a framework's block: as trace_row has it */
+    int64_t pool;   /* of a segment that blocks are carved from, and of them; 0: the common one */
     int64_t mapped, mapped_size; /* of physical memory: where; 0: nowhere */
     enum holding_kind kind;
     int op, space;

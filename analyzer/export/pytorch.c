@@ -6,15 +6,16 @@
  * torch/cuda/_memory_viz.py, and what c10 writes, torch/csrc/cuda/memory_snapshot.cpp.  A dict:
  *
  *      device_traces        a list a device, by its ordinal: events, dicts with action, addr, size, stream,
- *                           frames, time_us; of a block alloc, free_requested, free_completed; of a
- *                           segment segment_alloc, segment_free, segment_map, segment_unmap; oom.  A
- *                           block's size is what was asked for; where that is not recorded it is the
- *                           block's own, and a key of ours says so, size_is_block;
- *                           is_driver_memory marks what no allocator of PyTorch's asked for, and a
- *                           segment's events have segment_pool_id, since one that has gone is in no list
+ *                           frames, time_us, pool_id, user_metadata (the layer), compile_context; of a
+ *                           block alloc, free_requested, free_completed; of a segment segment_alloc,
+ *                           segment_free, segment_map, segment_unmap; oom.  A block's size is what was
+ *                           asked for; where that is not recorded it is the block's own, and a key of
+ *                           ours says so, size_is_block; is_driver_memory marks what no allocator of
+ *                           PyTorch's asked for
  *      segments             dicts, what there is at the end, and blocks, which tile each of them
  *      allocator_settings   where they are known for certain
  *      external_annotations phases and other ranges: name, stage START or END, device, time_us
+ *      host_traces          one list, of page-locked memory of the host; and host_segments, a block each
  *
  * Readers go from the segments at the end back through the events, so these have to fit each other: heap.h
  * sees to that, and says how memory comes in that is not PyTorch's.  Where a stretch of the run has no events
@@ -31,22 +32,6 @@
 
 /* ---- events ---- */
 
-static void begin_event(struct snapshot_writer *w, const char *action, int64_t size, int64_t stream)
-{
-    pickle_dict(&w->pickle);
-    pickle_items(&w->pickle);
-    snapshot_text(w, "action", action);
-    snapshot_int(w, "size", size);
-    snapshot_int(w, "stream", stream);
-    snapshot_int(w, "time_us", snapshot_wall_us(w, w->now));
-}
-
-static void end_event(struct snapshot_writer *w)
-{
-    pickle_set(&w->pickle);
-    snapshot_count(w);
-}
-
 /* Categories are spelt as torch.profiler's, where it has them. */
 static void put_category(struct snapshot_writer *w, int64_t alloc_seq)
 {
@@ -58,16 +43,22 @@ static void put_category(struct snapshot_writer *w, int64_t alloc_seq)
     snapshot_text(w, "category", role ? snapshot_own_once(w, role) : "unknown");
 }
 
+/* Unknown is what seems the common pool's where some private ones are not known. */
+static int64_t pool_of(const struct snapshot_writer *w, const struct holding *x)
+{
+    return w->pools_known || x->pool ? x->pool : -1;
+}
+
 /* ---- frees that other streams hold up ---- */
 
 static void put_completed(struct snapshot_writer *w, const struct holding *x)
 {
-    begin_event(w, "free_completed", snapshot_request(w, x), x->stream);
+    snapshot_begin_entry(w, "free_completed", snapshot_request(w, x), x->stream, pool_of(w, x), 0);
     snapshot_int(w, "addr", x->address);
     snapshot_mark_size(w, x);
     pickle_text(&w->pickle, "frames");
     snapshot_no_frames(w);
-    end_event(w);
+    snapshot_end_entry(w);
 }
 
 static void complete_or_defer(struct snapshot_writer *w, const struct holding *x)
@@ -115,12 +106,11 @@ static void put_change(void *context, const struct heap_change *c)
     bool begins = c->action == HEAP_ALLOC || c->action == HEAP_SEGMENT_ALLOC || c->action == HEAP_SEGMENT_MAP;
     bool block = c->action == HEAP_ALLOC || c->action == HEAP_FREE;
     w->expandable = w->expandable || c->action == HEAP_SEGMENT_MAP;
-    begin_event(w, actions[c->action], block ? snapshot_request(w, c->about) : c->size, c->stream);
+    snapshot_begin_entry(w, actions[c->action], block ? snapshot_request(w, c->about) : c->size, c->stream,
+                         pool_of(w, c->about), c->action == HEAP_ALLOC ? c->about->stack : 0);
     snapshot_int(w, "addr", c->address);
     if (block)
         snapshot_mark_size(w, c->about);
-    else if (w->pools_known || c->about->pool)
-        snapshot_pool(w, c->about->pool);
     if (begins) {
         snapshot_frames(w, c->about);
     } else { /* nobody recorded who freed it */
@@ -129,7 +119,7 @@ static void put_change(void *context, const struct heap_change *c)
     }
     if (c->action == HEAP_ALLOC)
         put_category(w, c->about->kind == HOLDING_REST ? 0 : c->about->seq);
-    end_event(w);
+    snapshot_end_entry(w);
     if (c->action == HEAP_FREE)
         complete_or_defer(w, c->about);
 }
@@ -140,11 +130,11 @@ static void put_oom(struct snapshot_writer *w, const struct trace_row *e)
     for (size_t i = 0; i < w->oom_count; i++)
         if (w->ooms[i].seq == e->seq)
             free_bytes = w->ooms[i].free;
-    begin_event(w, "oom", e->size == UNKNOWN ? 0 : e->size, 0);
+    snapshot_begin_entry(w, "oom", e->size == UNKNOWN ? 0 : e->size, 0, -1, e->stack);
     snapshot_int(w, "device_free", free_bytes == UNKNOWN ? -1 : free_bytes);
     pickle_text(&w->pickle, "frames");
     snapshot_stack(w, e->stack);
-    end_event(w);
+    snapshot_end_entry(w);
 }
 
 /* What an imported trace began with was before it here, too: the segments at the end and the frees say so. */
@@ -183,12 +173,12 @@ static void put_unknown_category(struct snapshot_writer *w)
 {
     if (!w->roles || !w->heaps[w->device].tell)
         return;
-    begin_event(w, "snapshot", 0, 0);
+    snapshot_begin_entry(w, "snapshot", 0, 0, 0, 0);
     snapshot_int(w, "addr", 0);
     pickle_text(&w->pickle, "frames");
     snapshot_no_frames(w);
     snapshot_text(w, "category", "unknown");
-    end_event(w);
+    snapshot_end_entry(w);
 }
 
 static int put_trace(struct snapshot_writer *w)
@@ -233,7 +223,7 @@ static int put_all(struct snapshot_writer *w)
         return -1;
     snapshot_segments(w);
     snapshot_settings(w);
-    if (snapshot_annotations(w))
+    if (snapshot_annotations(w) || snapshot_host(w))
         return -1;
     pickle_set(&w->pickle);
     return 0;
@@ -280,6 +270,7 @@ static void free_writer(struct snapshot_writer *w)
     map_free(&w->stacks);
     map_free(&w->own_stacks);
     map_free(&w->frames);
+    map_free(&w->layers);
     trace_role_end(w->roles);
     places_free(&w->places);
 }

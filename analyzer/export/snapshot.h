@@ -1,6 +1,6 @@
 /*
  * snapshot.h - a snapshot of PyTorch's allocator while it is written: what pytorch.c (the file, its events),
- * snapshot_frames.c and snapshot_state.c share.
+ * snapshot_frames.c, snapshot_state.c, snapshot_pools.c and snapshot_host.c share.
  */
 #ifndef VS_EXPORT_SNAPSHOT_H
 #define VS_EXPORT_SNAPSHOT_H
@@ -19,6 +19,7 @@ struct snapshot_writer {
     struct places places;
     struct map stacks, own_stacks; /* to what is kept: the frames of a stack, those with who held it */
     struct map frames;             /* by index + 1 */
+    struct map layers;             /* of a stack: its frame's index, or that there is none */
     int64_t no_frames;             /* kept; -1: not yet */
     char **owned;
     size_t owned_count;
@@ -42,6 +43,7 @@ struct snapshot_writer {
         bool known;
         int64_t max_split, roundup;
         double gc_threshold;
+        const char *conf; /* NULL: unknown */
     } settings;
     int64_t seq;      /* of the event that is being told */
     bool pools_known; /* else some segments of it may be a private pool's and seem the common one's */
@@ -86,8 +88,17 @@ int snapshot_homes(struct snapshot_writer *w, struct heap_homes *homes);
 void snapshot_free_homes(struct heap_homes *homes);
 /* The key `allocator_settings` with its dict. */
 void snapshot_settings(struct snapshot_writer *w);
-/* The key `segment_pool_id` with the pair that names POOL. */
-void snapshot_pool(struct snapshot_writer *w, int64_t pool);
+/* KEY with the pair that names POOL. */
+void snapshot_pool(struct snapshot_writer *w, const char *key, int64_t pool);
+
+/* An entry of a trace: what all have, then the caller's own keys, then its end.  POOL -1: not known.  STACK
+ * has the layer that it is labelled with; 0: none. */
+void snapshot_begin_entry(struct snapshot_writer *w, const char *action, int64_t size, int64_t stream,
+                          int64_t pool, int64_t stack);
+void snapshot_end_entry(struct snapshot_writer *w);
+
+/* The keys `host_segments` and `host_traces` with their lists; -1 with w->t->why. */
+int snapshot_host(struct snapshot_writer *w);
 
 /* The keys `segments` and `external_annotations` with their lists; the latter -1 with w->t->why. */
 void snapshot_segments(struct snapshot_writer *w);

@@ -7,6 +7,7 @@
 
 #include "base/shown.h"
 #include "read/stacks.h"
+#include "trace/journal/journal.h"
 #include "snapshot.h"
 
 enum { PIECE = 500 /* elements: the page hands as many to one call */ };
@@ -129,6 +130,43 @@ void snapshot_stack(struct snapshot_writer *w, int64_t stack)
         pickle_again(&w->pickle, kept);
     else
         map_put(&w->stacks, stack, put_path(w, stack, NULL));
+}
+
+/* The layer that STACK was in, "" for none. */
+static const char *layer_of(struct snapshot_writer *w, int64_t stack)
+{
+    const struct trace_paths *p = &w->places.stacks;
+    int64_t known = stack > 0 ? map_get(&w->layers, stack) : (int64_t)p->frame_count;
+    if (known < 0) {
+        const struct trace_node *node = trace_find_node(p, stack);
+        while (node && (node->frame < 0 || p->frames[node->frame].kind != VS_FRAME_LAYER))
+            node = trace_find_node(p, node->parent);
+        known = node ? node->frame : (int64_t)p->frame_count;
+        map_put(&w->layers, stack, known);
+    }
+    const char *name = known < (int64_t)p->frame_count ? p->frames[known].function : NULL;
+    return name ? shown(name) : "";
+}
+
+void snapshot_begin_entry(struct snapshot_writer *w, const char *action, int64_t size, int64_t stream,
+                          int64_t pool, int64_t stack)
+{
+    pickle_dict(&w->pickle);
+    pickle_items(&w->pickle);
+    snapshot_text(w, "action", action);
+    snapshot_int(w, "size", size);
+    snapshot_int(w, "stream", stream);
+    snapshot_int(w, "time_us", snapshot_wall_us(w, w->now));
+    snapshot_text(w, "compile_context", "N/A");
+    snapshot_text(w, "user_metadata", layer_of(w, stack));
+    if (pool >= 0)
+        snapshot_pool(w, "pool_id", pool);
+}
+
+void snapshot_end_entry(struct snapshot_writer *w)
+{
+    pickle_set(&w->pickle);
+    snapshot_count(w);
 }
 
 static const char *category_of(const struct holding *x)

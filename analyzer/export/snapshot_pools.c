@@ -8,6 +8,7 @@
  */
 #include <stdlib.h>
 
+#include "base/shown.h"
 #include "snapshot.h"
 #include "read/tape.h"
 
@@ -32,7 +33,7 @@ int snapshot_homes(struct snapshot_writer *w, struct heap_homes *homes)
     for (size_t i = 0; i < tape.wait_count; i++)
         map_put(&w->waits, tape.waits[i].free_seq, tape.waits[i].done_seq);
     w->settings = (struct snapshot_settings){tape.settings_known && !tape.changed && !tape.environment,
-                                             tape.max_split, tape.roundup, tape.gc_threshold};
+                                             tape.max_split, tape.roundup, tape.gc_threshold, tape.conf};
     w->pools_known = !tape.pools_unknown;
     trace_free_tape(&tape);
     return 0;
@@ -50,6 +51,8 @@ void snapshot_settings(struct snapshot_writer *w)
     pickle_items(&w->pickle);
     snapshot_bool(w, "expandable_segments", w->expandable);
     if (o->known && o->roundup >= 0) {
+        if (o->conf)
+            snapshot_text(w, "PYTORCH_CUDA_ALLOC_CONF", shown(o->conf));
         snapshot_int(w, "max_split_size", o->max_split);
         pickle_text(&w->pickle, "garbage_collection_threshold");
         pickle_float(&w->pickle, o->gc_threshold);
@@ -70,14 +73,14 @@ void snapshot_free_homes(struct heap_homes *homes)
     *homes = (struct heap_homes){0};
 }
 
-void snapshot_pool(struct snapshot_writer *w, int64_t pool)
+void snapshot_pool(struct snapshot_writer *w, const char *key, int64_t pool)
 {
     uint64_t number = (uint64_t)pool, first = number >> 32, second = number & UINT32_MAX;
     if (number >= UNNAMED) {
         first = UNNAMED >> 32 | (number - UNNAMED);
         second = 0;
     }
-    pickle_text(&w->pickle, "segment_pool_id");
+    pickle_text(&w->pickle, key);
     pickle_int(&w->pickle, (int64_t)first);
     pickle_int(&w->pickle, (int64_t)second);
     pickle_pair(&w->pickle);

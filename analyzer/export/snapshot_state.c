@@ -105,7 +105,7 @@ static void put_segment(struct snapshot_writer *w, const struct heap_segment *s,
     snapshot_int(w, "stream", s->stream);
     snapshot_text(w, "segment_type", s->size <= SMALL_SEGMENT ? "small" : "large");
     snapshot_bool(w, "is_expandable", s->expandable);
-    snapshot_pool(w, s->pool);
+    snapshot_pool(w, "segment_pool_id", s->pool);
     pickle_text(&w->pickle, "frames");
     if (s->own)
         snapshot_own_stack(w, s->own);

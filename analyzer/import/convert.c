@@ -86,6 +86,7 @@ static uint64_t own_key(int device, uint64_t address)
     return address ^ (uint64_t)device << 58;
 }
 
+/* STACK: the journal's. */
 static void begin_own(struct convert *c, int device, uint64_t address, uint64_t size, uint64_t stream,
                       uint32_t stack)
 {
@@ -96,7 +97,7 @@ static void begin_own(struct convert *c, int device, uint64_t address, uint64_t 
                            .address = address,
                            .size = size,
                            .arg0 = stream,
-                           .stack = convert_stack(c, stack, 0)});
+                           .stack = stack});
 }
 
 static bool is_own(const struct convert *c, int device, uint64_t address)
@@ -205,7 +206,7 @@ static void emit_start(struct convert *c, int device)
     for (size_t i = 0; i < r->segment_count; i++) {
         const struct rewound_block *own = own_block(r, &r->segments[i]);
         if (own) {
-            begin_own(c, device, own->address, own->size, own->stream, own->stack);
+            begin_own(c, device, own->address, own->size, own->stream, convert_stack(c, own->stack, 0));
             continue;
         }
         enter_pool(c, device, pools_at_start(c->pools, device, r->segments[i].address));
@@ -372,7 +373,7 @@ static void convert_entry(struct convert *c, int device, size_t i)
     case SNAPSHOT_SEGMENT_ALLOC:
         if (begins_own(t, i)) {
             enter_phase(c, phases_shown(c->phases, e[1].stack, c->in_step));
-            begin_own(c, device, e->address, e->size, e[1].stream, e[1].stack);
+            begin_own(c, device, e->address, e->size, e[1].stream, convert_stack(c, e[1].stack, e[1].label));
             break;
         }
         enter_pool(c, device, e->pool);

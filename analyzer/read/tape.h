@@ -67,6 +67,7 @@ struct trace_tape {
     uint32_t guessed;      /* streams of requests that were not recorded, and follow from their segments */
     uint32_t unwatched;    /* frees that were not deferred after all, or whose end was not seen */
     const char *version;   /* PyTorch's; NULL: unknown */
+    const char *conf;      /* the settings as PyTorch was given them; NULL: unknown */
     const char
         *environment; /* the settings are those of this text, in the environment; NULL: said otherwise */
     double fraction;  /* of the device's memory that it may hold from the start on; 0: all */

@@ -105,6 +105,7 @@ void tape_read_settings(struct trace *t, struct trace_tape *tape)
     const char *conf = fact(t, "torch_alloc_conf"),
                *segment = conf ? strstr(conf, "large_segment_size_mb:") : NULL,
                *reserve = conf ? strstr(conf, "expandable_segments_reserve:") : NULL;
+    tape->conf = conf;
     tape->max_split = split ? strtoll(split, NULL, 10) : -1;
     tape->gc_threshold = gc ? strtod(gc, NULL) : 0;
     tape->roundup = roundup ? strtoll(roundup, NULL, 10) : 0;

@@ -16,10 +16,10 @@ there_and_back() {
 import pickle, sys
 there, again = (pickle.load(open(p, "rb")) for p in sys.argv[1:])
 def told(snapshot):
-    return [[(e["action"], e.get("addr"), e["size"]) for e in t if e["action"] != "snapshot"] for t in snapshot["device_traces"]]
+    return [[(e["action"], e.get("addr"), e["size"]) for e in t if e["action"] != "snapshot"] for t in snapshot["device_traces"] + [snapshot["host_traces"]]]
 def state(snapshot):
     return [(s["device"], s["address"], s["total_size"], s["is_expandable"], s["stream"], s["segment_pool_id"], [(b["address"], b["size"], b["state"]) for b in s["blocks"]])
-            for s in snapshot["segments"]]
+            for s in snapshot["segments"] + sorted(snapshot["host_segments"], key=lambda s: s["address"])]
 for a, b in zip(told(there), told(again)):
     for i, (x, y) in enumerate(zip(a, b)):
         assert x == y, f"event {i}: {x} became {y}"
@@ -39,6 +39,8 @@ if [ -x "$tests/prog_random" ]; then
         shimmed "$tests/prog_random" $seed "$run/log"
         [ "$status" = 0 ] || fail "prog_random $seed: status $status"
         there_and_back "'allocated'"
+        host() { sqlite3 "$1" "SELECT sum(end_bytes), max(peak_bytes) > 0 FROM peak WHERE kind IN ('pinned', 'registered')"; }
+        [ "$(host "$db")" = "$(host "$dir/back.db")" ] || fail "the host's memory: $(host "$db") became $(host "$dir/back.db")"
     done
     shim_env=()
 fi
@@ -56,6 +58,8 @@ blocks() { sqlite3 "$1" "SELECT count(*) FROM allocation WHERE op = 'block_alloc
 [ "$(blocks "$db")" -gt 1000 ] && [ "$(blocks "$db")" = "$(blocks "$dir/back.db")" ] || fail "blocks' sizes became requests"
 COLUMNS=1000 "$V" report "$dir/back.db" | grep -q "block's where its request was not recorded" || fail "report does not say that sizes are blocks'"
 "$V" whatif "$dir/back.db" | grep -q "no allocator needs less of these block sizes" || fail "whatif takes blocks' sizes for requests"
+layers() { sqlite3 "$1" "SELECT layer, sum(size_bytes), count(*) FROM allocation WHERE op = 'block_alloc' GROUP BY 1 ORDER BY 1"; }
+[ "$(layers "$db" | wc -l)" -gt 100 ] && [ "$(layers "$db")" = "$(layers "$dir/back.db")" ] || fail "other layers came back"
 lines() { sqlite3 "$1" "SELECT line, sum(size_bytes) FROM live_at_peak WHERE line LIKE 'forward: %' AND size_bytes > 1 << 30 GROUP BY 1 ORDER BY 1"; }
 [ -n "$(lines "$db")" ] && [ "$(lines "$db")" = "$(lines "$dir/back.db")" ] || fail "lines of the forward: $(lines "$db") became $(lines "$dir/back.db")"
 [ "$("$V" report "$dir/back.db" | grep -c 'step 2, in backward$')" = 1 ] || fail "the peak is in backward: $("$V" report "$dir/back.db" | grep 'peak:')"
@@ -90,7 +94,7 @@ def streams(snapshot):
     for s in snapshot["segments"]:
         own = [b for b in s["blocks"] if b.get("is_driver_memory")]
         assert own or s["stream"] > 0, s["address"]
-    return [(e["action"], e["stream"], e.get("segment_pool_id")) for t in snapshot["device_traces"] for e in t if e["action"].startswith("segment")]
+    return [(e["action"], e["stream"], e.get("pool_id")) for t in snapshot["device_traces"] for e in t if e["action"].startswith("segment")]
 assert streams(there) == streams(again)
 PY
 echo "what was exported and imported is the same"

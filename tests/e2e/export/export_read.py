@@ -308,6 +308,19 @@ def check_end(snapshot, device, segments, blocks):
     assert live == blocks, "the blocks at the end are not those of the events"
 
 
+def check_host(snapshot):
+    held = {}
+    for e in snapshot["host_traces"]:
+        assert e["pool_id"] == (0, 0) and e["stream"] == 0 and isinstance(e["time_us"], int), e
+        if e["action"] == "segment_alloc":
+            held[e["addr"]] = e["size"]
+        elif e["action"] == "segment_free":
+            held.pop(e["addr"], None)
+    end = {s["address"]: s["total_size"] for s in snapshot["host_segments"]}
+    assert held.items() <= end.items(), "host memory that is not there at the end"
+    assert all(s["device"] == -1 and s["active_size"] == s["total_size"] == sum(b["size"] for b in s["blocks"]) for s in snapshot["host_segments"])
+
+
 def read_pytorch(path, db, peaks, whole=True):
     with open(path, "rb") as f:
         snapshot = Plain(f).load()
@@ -319,6 +332,7 @@ def read_pytorch(path, db, peaks, whole=True):
         for e in trace:
             assert all(set(f) == {"filename", "line", "name"} and isinstance(f["line"], int) for f in e["frames"])
             assert isinstance(e["time_us"], int) and isinstance(e["stream"], int)
+            assert isinstance(e["user_metadata"], str) and e["compile_context"] == "N/A" and len(e.get("pool_id", (0, 0))) == 2
             categories |= {e["category"]} if "category" in e else set()
             action = e["action"]
             if action in do:
@@ -352,6 +366,7 @@ def read_pytorch(path, db, peaks, whole=True):
         last = a["time_us"]
         open_[a["name"]] += {"START": 1, "END": -1}[a["stage"]]
         assert open_[a["name"]] >= 0, f"END before START of {a['name']}"
+    check_host(snapshot)
     assert snapshot["allocator_settings"] == {"expandable_segments": moves > 0}
     return (same(sums, peaks) if whole else "part") + f"; {sum(map(len, snapshot['device_traces']))} events"
 
