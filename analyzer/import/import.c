@@ -236,6 +236,10 @@ static void note_source(struct work *w, bool timed)
                  w->s.unknown == 1 ? "it" : "they");
         note(w, text);
     }
+    if (w->s.skipped)
+        note(w,
+             "the snapshot was recorded without requests of frees (skip_actions): a block counts until its "
+             "free was complete");
     note_host(w);
     if (!timed)
         note(w, "the snapshot has no times: entries are numbered, a microsecond each");

@@ -13,6 +13,7 @@
 
 #include "base/base.h"
 #include "labels.h"
+#include "skipped.h"
 #include "trace/ledger/addresses.h"
 
 #define MEMORY_RATIO 64 /* values over bytes of the file: no opcode makes more of one byte */
@@ -243,6 +244,7 @@ static int read_trace(struct reader *r, const struct pickle_value *list, struct 
             labels_allocated(&r->labels, t, e);
     }
     labels_end_trace(&r->labels);
+    r->s->skipped = skipped_requests(t) || r->s->skipped;
     return 0;
 }
 

@@ -122,6 +122,7 @@ struct snapshot {
     bool unrequested;             /* a block lacks the bytes that were requested: an old PyTorch */
     bool exact;                   /* a block, or its event, has what was requested */
     bool rounded;                 /* one has not: an export of ours */
+    bool skipped;                 /* the requests of frees were, when it was recorded */
     size_t events;                /* of all devices, those that change no memory included */
     size_t moves;                 /* of these, those of a known kind that do */
     size_t unknown;               /* and those of a kind that we do not know */

@@ -41,6 +41,18 @@ for name in pools pools_midway; do
     "$V" whatif --policy=torch-native $name.db >out && grep -q 'torch-native: .*exact: \([0-9]*\) of \1 addresses' out || no "$name: $(cat out)"
 done
 
+# without the requests of frees (skip_actions) a block lives until its free was complete, and nothing is lost
+for name in pools pools_midway; do
+    other=${name/pools/skipped}
+    import $other
+    for q in "SELECT kind, peak_bytes, end_bytes FROM peak ORDER BY 1" "SELECT size_bytes, count(*) FROM live_at_peak GROUP BY 1 ORDER BY 1" "SELECT count(*) FROM leak" \
+        "SELECT count(*) FROM loss WHERE why LIKE '%not fit%'" "SELECT count(*) FROM loss WHERE code <> 'imported'"; do
+        is $other.db "$q" "$(sqlite3 -batch -noheader $name.db "$q")"
+    done
+    is $other.db "SELECT count(*) FROM loss WHERE why LIKE 'the snapshot was recorded without requests of frees%'" 1
+    is $name.db "SELECT count(*) FROM loss WHERE why LIKE 'the snapshot was recorded without requests of frees%'" 0
+done
+
 # the line is the innermost of the program's Python frames, wherever native ones lie; under a node it is the node, and under none there is none
 import known
 is known.db "SELECT size_bytes >> 20, line FROM allocation WHERE op = 'block_alloc' AND size_bytes < 6 << 20 ORDER BY 1" "1|/app/model.py:10 forward

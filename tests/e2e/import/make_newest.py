@@ -47,6 +47,13 @@ late = newest([a])
 late["device_traces"][0] = late["device_traces"][0][400:]
 write("pools_midway", late)
 
+# the same, told to skip the requests of frees; and half of it, in which blocks from before are freed
+skipped = newest([a])
+skipped["device_traces"][0] = [e for e in skipped["device_traces"][0] if e["action"] != "free_requested"]
+write("skipped", skipped)
+late["device_traces"][0] = [e for e in late["device_traces"][0] if e["action"] != "free_requested"]
+write("skipped_midway", late)
+
 # one block after another, each known: where its line is, and what was said of it
 PYTHON = [("??", "/usr/bin/python3.12", 5775726), ("_PyEval_EvalFrameDefault", "/usr/bin/python3.12", 6123790), ("_start", "/usr/bin/python3.12", 4192)]
 ASKED = [("torch::unwind::unwind()", TORCH + "/lib/libtorch_cpu.so", 108146796), ("??", TORCH + "/lib/libc10_cuda.so", 319562),
