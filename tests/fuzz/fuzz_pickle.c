@@ -2,7 +2,8 @@
  * fuzz_unpickle.c - pickles in which anything may stand: the unpickler, the snapshot that is made of its
  * values, the way back to the start; and, where the first byte says so, all of `import` into a database.
  *
- * The good pickle to spoil is a small snapshot: two devices, one of them with an expandable segment.
+ * The good pickle to spoil is a small snapshot: two devices, one of them with an expandable segment; memory
+ * of the host, an annotated block, an optimizer's marked step.
  */
 #include "kit.h"
 
@@ -14,7 +15,7 @@ enum { RAW = 1, WHOLE = 2 };
 
 /* A pickle of protocol 4 by hand: texts are SHORT_BINUNICODE, numbers LONG1 of 8 bytes. */
 struct writer {
-    uint8_t at[8192];
+    uint8_t at[16384];
     size_t n;
 };
 
@@ -58,6 +59,10 @@ static void frames(struct writer *w, const char *name, const char *file)
 
 static void entry(struct writer *w, const char *action, uint64_t address, uint64_t size, uint64_t t)
 {
+    static const char *const names[] = {"torch::autograd::generated::MmBackward0::apply(int)", "_call_impl",
+                                        "??", "_start"},
+                             *const files[] = {"??", "/x-packages/torch/nn/modules/module.py", "/l/libc.so.6",
+                                               "/usr/bin/python3.12"};
     put(w, "}(", 2);
     text(w, "action");
     text(w, action);
@@ -65,8 +70,22 @@ static void entry(struct writer *w, const char *action, uint64_t address, uint64
     number(w, "size", size);
     number(w, "stream", 0);
     number(w, "time_us", t);
-    frames(w, t % 2 ? "_call_impl" : "torch::autograd::generated::MmBackward0::apply(int)",
-           t % 2 ? "/x-packages/torch/nn/modules/module.py" : "??");
+    text(w, "pool_id");
+    put(w, "K\0K\1\x86", 5);
+    text(w, "user_metadata");
+    text(w, t % 3 ? "" : "packed");
+    frames(w, names[t % 4], files[t % 4]);
+    op(w, 'u');
+}
+
+static void mark(struct writer *w, const char *stage, uint64_t t)
+{
+    put(w, "}(", 2);
+    text(w, "name");
+    text(w, "Optimizer.step#SGD.step");
+    text(w, "stage");
+    text(w, stage);
+    number(w, "time_us", t);
     op(w, 'u');
 }
 
@@ -98,6 +117,7 @@ static struct bytes good_pickle(void)
     entry(&w, "segment_alloc", 0x10000000, 2 << 20, 1);
     entry(&w, "alloc", 0x10000000, 1000, 2);
     entry(&w, "alloc", 0x10000400, 512, 3);
+    entry(&w, "annotate", 0x10000000, 1024, 3);
     entry(&w, "free_requested", 0x10000400, 512, 4);
     entry(&w, "free_completed", 0x10000400, 512, 5);
     put(&w, "e](", 3);
@@ -110,6 +130,21 @@ static struct bytes good_pickle(void)
     put(&w, "](", 2);
     segment(&w, 0, 0x10000000, 2 << 20, false);
     segment(&w, 1, 0x20000000, 2 << 20, true);
+    op(&w, 'e');
+    text(&w, "external_annotations");
+    put(&w, "](", 2);
+    mark(&w, "START", 2);
+    mark(&w, "END", 4);
+    op(&w, 'e');
+    text(&w, "host_traces");
+    put(&w, "](", 2);
+    entry(&w, "segment_alloc", 0x30000000, 4096, 3);
+    entry(&w, "alloc", 0x30000000, 4096, 3);
+    entry(&w, "free_completed", 0x30000000, 4096, 4);
+    op(&w, 'e');
+    text(&w, "host_segments");
+    put(&w, "](", 2);
+    segment(&w, UINT64_MAX, 0x30000000, 4096, false);
     put(&w, "eu.", 3);
     return (struct bytes){w.at, w.n};
 }
