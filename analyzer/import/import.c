@@ -186,8 +186,9 @@ static void note_host(struct work *w)
     if (w->s.host < 0)
         return;
     if (!w->s.settings.registers)
-        note(w, "pinned memory is what PyTorch's allocator of it held, and what the program registered by "
-                "PyTorch's functions, which the snapshot does not tell apart");
+        note(w,
+             "pinned memory is all page-locked memory that the snapshot has: what the driver gave and what "
+             "the program registered are not told apart");
     note_misfits(w, w->start[w->s.host].misfits, "totals of pinned memory");
 }
 

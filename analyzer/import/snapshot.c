@@ -219,18 +219,18 @@ static int read_trace(struct reader *r, const struct pickle_value *list, struct 
     t->at = n ? xrealloc(NULL, n * sizeof *t->at) : NULL;
     t->timed = true;
     for (size_t i = 0; i < n; i++) {
+        const struct pickle_value *v = unpickle_item(list, i);
         struct snapshot_event *e = &t->at[t->n];
-        if (unpickle_item(list, i)->kind != PICKLE_DICT)
+        if (v->kind != PICKLE_DICT)
             return not_a_snapshot(r, "an entry of a trace is no dict");
-        read_event(r, unpickle_item(list, i), e, &t->timed);
+        read_event(r, v, e, &t->timed);
         r->s->unknown += e->action == SNAPSHOT_UNKNOWN;
-        if (unpickle_is(unpickle_get(unpickle_item(list, i), "action"), "annotate"))
-            labels_annotate(&r->labels, r->s, t, e->address,
-                            unpickle_get(unpickle_item(list, i), "user_metadata"));
+        if (unpickle_is(unpickle_get(v, "action"), "annotate"))
+            labels_annotate(&r->labels, r->s, t, e->address, unpickle_get(v, "user_metadata"));
         if (e->action == SNAPSHOT_OTHER || e->action == SNAPSHOT_UNKNOWN)
             continue;
         if (e->action != SNAPSHOT_OOM &&
-            !has_bytes(r, unpickle_item(list, i), "addr", "size", "an entry of its trace, number", i + 1))
+            !has_bytes(r, v, "addr", "size", "an entry of its trace, number", i + 1))
             return -1;
         r->s->moves++;
         if (e->time_us < last)

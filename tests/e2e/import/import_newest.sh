@@ -96,8 +96,8 @@ for name in pinned registered host_alone; do
 done
 is known.db "SELECT count(*) FROM event WHERE space IN ('pinned', 'registered')" 0
 is pinned.db "SELECT count(*) FROM peak WHERE kind IN ('allocated', 'reserved') AND device <> 0" 0
-"$V" report pinned.db | grep -q 'NOTE: pinned memory is what' || no "pinned: $("$V" report pinned.db | grep NOTE)"
-"$V" report registered.db | grep -q 'NOTE: pinned memory is what' && no "registered memory is told apart, and the report says it is not"
+"$V" report pinned.db | grep -q 'NOTE: pinned memory is all' || no "pinned: $("$V" report pinned.db | grep NOTE)"
+"$V" report registered.db | grep -q 'NOTE: pinned memory is all' && no "registered memory is told apart, and the report says it is not"
 "$V" report host_alone.db | grep -q 'no device memory was ever allocated' || no "host alone: $("$V" report host_alone.db)"
 "$V" report host_less.db | grep -q "3 entries do not fit to the snapshot's own end state: totals of pinned memory may be wrong by them" || no "host_less: $("$V" report host_less.db | grep NOTE)"
 "$V" whatif host_less.db >out 2>&1 || no "what-if of the device, where the host's entries do not fit: $(cat out)"
