@@ -31,11 +31,13 @@ static inline struct vs_grid vs_grid(uint32_t x, uint32_t y)
 }
 
 struct vs_foreach {
-    uint8_t lists;    /* 0: it is no such kernel */
-    uint8_t param;    /* the number of the parameter: 0, of cat 1 */
-    uint16_t tensors; /* room in each list */
-    uint16_t steps;   /* bytes from the begin to one more list of addresses; 0: none */
-    uint16_t blocks;  /* bytes from the begin to the tables of blocks; 0: a row of the grid for each tensor */
+    uint8_t lists;     /* 0: it is no such kernel */
+    uint8_t param : 1; /* the number of the parameter: 0, of cat 1 */
+    uint8_t wide : 1;  /* it is of the larger form */
+    uint8_t torch : 1; /* PyTorch's own, which a contract is about */
+    uint16_t tensors;  /* room in each list */
+    uint16_t steps;    /* bytes from the begin to one more list of addresses; 0: none */
+    uint16_t blocks; /* bytes from the begin to the tables of blocks; 0: a row of the grid for each tensor */
 };
 
 /* What the kernel of this mangled NAME gets, whose first two parameters have FIRST and SECOND bytes. */

@@ -13,10 +13,14 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/contracts.h"
+#include "core/hot.h"
 #include "core/pages.h"
 
 #define DIMENSIONS 25u
 #define MOST       32u /* tensors of a calculator */
+
+static VS_HOT bool proven; /* written by any thread, and only once to true */
 
 static uint32_t calculator(uint32_t tensors)
 {
@@ -195,10 +199,31 @@ static uint32_t parts_of_reduce(const struct vs_strided *s, const char *value, s
     return 3;
 }
 
+/* Addresses may be of memory that nobody saw; the dimensions are a number of 25 at most in any case. */
+static bool has_numbers_where_known(const struct vs_strided *s, const char *value)
+{
+    const char *calculators = value + (s->reduces ? input_calculator(s) : 0);
+    return has_dimensions(calculators) || (s->reduces && has_dimensions(calculators - GAP));
+}
+
+static __attribute__((noinline, cold)) void judge(const struct vs_strided *s, const char *value, uint32_t n)
+{
+    if (n != 0)
+        vs_contract_proven(VS_CONTRACT_TORCH_STRIDED,
+                           "a launch has addresses of blocks where they should be");
+    else if (!has_numbers_where_known(s, value))
+        vs_contract_broken(VS_CONTRACT_TORCH_STRIDED, "a calculator of offsets has more than %u dimensions",
+                           DIMENSIONS);
+    __atomic_store_n(&proven, proven || n != 0, __ATOMIC_RELAXED);
+}
+
 uint32_t vs_strided_parts(const struct vs_strided *s, const char *value,
                           struct vs_words parts[VS_STRIDED_PARTS])
 {
-    return s->reduces ? parts_of_reduce(s, value, parts) : parts_of_elementwise(s, value, parts);
+    uint32_t n = s->reduces ? parts_of_reduce(s, value, parts) : parts_of_elementwise(s, value, parts);
+    if (__builtin_expect(n == 0 || !__atomic_load_n(&proven, __ATOMIC_RELAXED), 0))
+        judge(s, value, n);
+    return n;
 }
 
 /* ---- parameters of their own ---- */

@@ -81,7 +81,8 @@ END
 run_shimmed "$tests/prog_access" lists
 expect_clean
 expect_sql "SELECT group_concat((size_bytes / 1024) || ':' || uses, ' ') FROM (SELECT size_bytes, uses FROM block_use WHERE size_bytes % 4096 = 0 ORDER BY 1)" \
-    '4:2 8:2 12:0 16:1 20:1 24:0 28:1 32:0 100:3'
+    '4:2 8:2 12:0 16:1 20:1 24:0 28:1 32:0 100:3 104:1 108:1 112:0'
+expect_sql "SELECT name, state FROM contract WHERE name = 'torch_foreach'" 'torch_foreach|proven'
 used reaching <<END
 4|0|0||||||0|reachable
 8|0|0||||||0|

@@ -16,6 +16,7 @@
 
 /* names with PyTorch's templates in them */
 #define FOREACH "simcuda_nothing_25multi_tensor_apply_kernelI18TensorListMetadataILi1EEE"
+#define LARGER  "simcuda_nothing_2at6native25multi_tensor_apply_kernelI18TensorListMetadataILi1EEE"
 #define CAT     "simcuda_nothing_19CatArrayBatchedCopyIfjLi1ELi128ELi1EEEvPT_25CatArrInputTensorMetadataI"
 
 static const char ptx[] =
@@ -27,6 +28,7 @@ static const char ptx[] =
     ".visible .entry simcuda_nothing_ncclDevKernel(.param .u64 work) { ret; }\n"
     ".visible .entry simcuda_nothing_list(.param .align 8 .b8 s[3200]) { ret; }\n"
     ".visible .entry " FOREACH "(.param .align 8 .b8 s[3368], .param .u64 other) { ret; }\n"
+    ".visible .entry " LARGER "(.param .align 8 .b8 s[25768], .param .u32 n) { ret; }\n"
     ".visible .entry " CAT "(.param .u64 out, .param .align 8 .b8 s[2720]) { ret; }\n";
 
 static CUmodule module;
@@ -248,6 +250,26 @@ static void recapture(void)
     OK(cuGraphDestroy(graph));
 }
 
+/* 300 tensors in a list of the larger form, of which most are empty, and behind them an address that was left
+ * there. */
+static void larger_list(void)
+{
+    static struct {
+        uint64_t address[770], elements[770];
+        uint16_t tensor[2240];
+        uint32_t chunk[2240], first;
+    } given;
+    CUfunction larger;
+    unsigned number = 1;
+    OK(cuModuleGetFunction(&larger, module, LARGER));
+    given.address[0] = block(104 * KIB);
+    given.address[299] = block(108 * KIB);
+    given.address[300] = block(112 * KIB);
+    for (uint16_t i = 0; i < 300; i++)
+        given.tensor[i] = i;
+    OK(cuLaunchKernel(larger, 300, 1, 1, 1, 1, 1, 0, NULL, (void *[]){&given, &number}, NULL));
+}
+
 /* Two tensors in each list, and behind them an address that was left there; in graphs and outside of them. */
 static void lists(void)
 {
@@ -267,6 +289,7 @@ static void lists(void)
         words[1][i] = tensor[i + 3];
     }
     ((unsigned char *)words[0])[1761] = 1; /* the second block has the second tensor */
+    larger_list();
     OK(cuLaunchKernel(cat, 1, 2, 1, 1, 1, 1, 0, NULL, (void *[]){&out, words[1]}, NULL));
     OK(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
     OK(cuLaunchKernel(foreach, 2, 1, 1, 1, 1, 1, 0, stream, (void *[]){words[0], &out}, NULL));

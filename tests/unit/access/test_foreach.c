@@ -10,52 +10,69 @@
 #include <cmocka.h>
 
 #include "access/foreach.h"
+#include "core/contracts.h"
 
 #define BEFORE                                                                                               \
     "_ZN2at6native57_GLOBAL__N__e658eeb9_24_ForeachBinaryOpScalar_cu_86b9892d25multi_tensor_apply_kernelI"
 #define PLAIN BEFORE "NS1_18TensorListMetadataILi2EEENS1_21BinaryOpScalarFunctorI"
 
-/* As in PyTorch. */
-struct plain {
-    const void *addresses[2][64];
-    int64_t numel[64];
-    unsigned char block_to_tensor[320];
-    int block_to_chunk[320];
-    int start;
-};
-struct scalars {
-    const void *addresses[1][96];
-    int64_t numel[96];
-    float scalar[96];
-    unsigned char block_to_tensor[320];
-    int block_to_chunk[320];
-};
-struct fused {
-    const void *addresses[4][36];
-    int64_t numel[36];
-    const void *steps[36];
-    unsigned char block_to_tensor[320];
-    int block_to_chunk[320];
-    int start;
-};
+/* As in PyTorch, in both forms. */
+#define FORM(form, block_index, blocks, of_two, of_one, of_four)                                             \
+    struct plain_##form {                                                                                    \
+        const void *addresses[2][of_two];                                                                    \
+        int64_t numel[of_two];                                                                               \
+        block_index block_to_tensor[blocks];                                                                 \
+        int block_to_chunk[blocks];                                                                          \
+        int start;                                                                                           \
+    };                                                                                                       \
+    struct scalars_##form {                                                                                  \
+        const void *addresses[1][of_one];                                                                    \
+        int64_t numel[of_one];                                                                               \
+        float scalar[of_one];                                                                                \
+        block_index block_to_tensor[blocks];                                                                 \
+        int block_to_chunk[blocks];                                                                          \
+    };                                                                                                       \
+    struct fused_##form {                                                                                    \
+        const void *addresses[4][of_four];                                                                   \
+        int64_t numel[of_four];                                                                              \
+        const void *steps[of_four];                                                                          \
+        block_index block_to_tensor[blocks];                                                                 \
+        int block_to_chunk[blocks];                                                                          \
+        int start;                                                                                           \
+    }
+FORM(4k, unsigned char, 320, 64, 96, 36);
+FORM(32k, uint16_t, 2240, 448, 672, 252);
+
+#define SCALARS BEFORE "NS1_28TensorListScalarListMetadataIfLi1EEE"
+#define FUSED   BEFORE "NS1_32FusedOptimizerTensorListMetadataILi4EEE"
+
+static void assert_is(struct vs_foreach f, unsigned lists, size_t list_bytes, size_t steps, size_t blocks)
+{
+    assert_int_equal(f.lists, lists);
+    assert_int_equal(f.tensors, list_bytes / lists / sizeof(void *));
+    assert_int_equal(f.steps, steps);
+    assert_int_equal(f.blocks, blocks);
+}
+
+#define BYTES(type, member) sizeof(((type *)NULL)->member)
+#define ASSERT_KNOWN(form)                                                                                   \
+    do {                                                                                                     \
+        assert_is(vs_foreach_of(PLAIN, sizeof(struct plain_##form), 4), 2,                                   \
+                  BYTES(struct plain_##form, addresses), 0, offsetof(struct plain_##form, block_to_tensor)); \
+        assert_is(vs_foreach_of(SCALARS, sizeof(struct scalars_##form), 4), 1,                               \
+                  BYTES(struct scalars_##form, addresses), 0,                                                \
+                  offsetof(struct scalars_##form, block_to_tensor));                                         \
+        assert_is(vs_foreach_of(FUSED, sizeof(struct fused_##form), 4), 4,                                   \
+                  BYTES(struct fused_##form, addresses), offsetof(struct fused_##form, steps),               \
+                  offsetof(struct fused_##form, block_to_tensor));                                           \
+    } while (0)
 
 static void a_kernel_is_known_by_its_name_and_the_size_of_its_list(void **state)
 {
-    struct vs_foreach f = vs_foreach_of(PLAIN, sizeof(struct plain), 4);
-    assert_int_equal(f.lists, 2);
-    assert_int_equal(f.tensors, 64);
-    assert_int_equal(f.steps, 0);
-    assert_int_equal(f.blocks, offsetof(struct plain, block_to_tensor));
-    f = vs_foreach_of(BEFORE "NS1_28TensorListScalarListMetadataIfLi1EEE", sizeof(struct scalars), 4);
-    assert_int_equal(f.lists, 1);
-    assert_int_equal(f.tensors, 96);
-    assert_int_equal(f.steps, 0);
-    assert_int_equal(f.blocks, offsetof(struct scalars, block_to_tensor));
-    f = vs_foreach_of(BEFORE "NS1_32FusedOptimizerTensorListMetadataILi4EEE", sizeof(struct fused), 4);
-    assert_int_equal(f.lists, 4);
-    assert_int_equal(f.tensors, 36);
-    assert_int_equal(f.steps, offsetof(struct fused, steps));
-    assert_int_equal(f.blocks, offsetof(struct fused, block_to_tensor));
+    assert_int_equal(vs_contract_state(VS_CONTRACT_TORCH_FOREACH), VS_CONTRACT_UNASKED);
+    ASSERT_KNOWN(4k);
+    ASSERT_KNOWN(32k);
+    assert_int_equal(vs_contract_state(VS_CONTRACT_TORCH_FOREACH), VS_CONTRACT_PROVEN);
 }
 
 static void a_kernel_of_another_name_or_size_is_none(void **state)
@@ -68,15 +85,24 @@ static void a_kernel_of_another_name_or_size_is_none(void **state)
         "_Z25multi_tensor_apply_kernelI28TensorListScalarListMetadataIN3c107complexIdEELi2EE",
         ""};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        for (uint32_t size = 0; size <= 4096; size += 4)
+        for (uint32_t size = 0; size <= 32768; size += 4)
             assert_int_equal(vs_foreach_of(names[i], size, size).lists, 0);
     /* the type of another library by that name has int sizes */
     assert_int_equal(vs_foreach_of("_Z25multi_tensor_apply_kernelI18TensorListMetadataILi2EEE",
                                    2 * 64 * 8 + 64 * 4 + 1604, 4)
                          .lists,
                      0);
-    assert_int_equal(vs_foreach_of(PLAIN, sizeof(struct plain) - 8, 4).lists, 0);
-    assert_int_equal(vs_foreach_of(PLAIN, sizeof(struct plain) + 8, 4).lists, 0);
+    assert_int_equal(vs_contract_state(VS_CONTRACT_TORCH_FOREACH), VS_CONTRACT_PROVEN);
+}
+
+static void a_list_of_another_size_is_not_taken_apart_and_that_is_said(void **state)
+{
+    static const size_t sizes[] = {sizeof(struct plain_4k), sizeof(struct plain_32k)};
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(vs_foreach_of(PLAIN, (uint32_t)sizes[i] - 8, 4).lists, 0);
+        assert_int_equal(vs_foreach_of(PLAIN, (uint32_t)sizes[i] + 8, 4).lists, 0);
+    }
+    assert_int_equal(vs_contract_state(VS_CONTRACT_TORCH_FOREACH), VS_CONTRACT_BROKEN);
 }
 
 /* As in PyTorch. */
@@ -125,62 +151,79 @@ static void arrays_of_elementwise_kernels_are_known_by_name_and_size(void **stat
     assert_false(vs_foreach_is_array("_ZN2at6native18elementwise_kernelILi128ELi2EZNSt5arrayIPcLm3EE", 24));
     assert_false(vs_foreach_is_array("_Z29vectorized_elementwise_kernelILi4ESt5arrayIPcLm3EE", 24));
     assert_false(vs_foreach_is_array("", 0));
+    /* before 2.6 */
+    static const char old[] = "_ZN2at6native29vectorized_elementwise_kernelILi2ENS0_15CUDAFunctor_addIN3c104"
+                              "HalfEEENS_6detail5ArrayIPcLi3EEEEEviT0_T1_";
+    assert_true(vs_foreach_is_array(old, 24));
+    assert_false(vs_foreach_is_array(old, 16));
 }
 
 /* Three tensors of 2, 1 and 3 chunks; the rest is what was there before. */
-static struct plain three(void)
-{
-    struct plain p;
-    memset(&p, 0x7f, sizeof p);
-    memcpy(p.block_to_tensor, (unsigned char[]){0, 0, 1, 2, 2, 2}, 6);
-    memcpy(p.block_to_chunk, (int[]){0, 1, 0, 0, 1, 2}, 6 * sizeof(int));
-    return p;
-}
-
-static void the_tensors_are_those_of_the_blocks_of_the_launch(void **state)
-{
-    struct vs_foreach f = vs_foreach_of(PLAIN, sizeof(struct plain), 4);
-    struct plain p = three();
-    assert_int_equal(vs_foreach_tensors(&f, &p, vs_grid(6, 1)), 3);
-    assert_int_equal(vs_foreach_tensors(&f, &p, vs_grid(3, 1)), 2);
-    assert_int_equal(vs_foreach_tensors(&f, &p, vs_grid(1, 1)), 1);
-    p.block_to_chunk[0] = 7; /* the launch before ended within the tensor */
-    p.block_to_chunk[1] = 8;
-    assert_int_equal(vs_foreach_tensors(&f, &p, vs_grid(6, 1)), 3);
-}
-
-static void tables_that_do_not_agree_with_the_launch_tell_nothing(void **state)
-{
-    struct vs_foreach f = vs_foreach_of(PLAIN, sizeof(struct plain), 4), none = {0};
-    struct plain p = three();
-    assert_int_equal(vs_foreach_tensors(&none, &p, vs_grid(6, 1)), 0);
-    assert_int_equal(vs_foreach_tensors(&f, &p, vs_grid(0, 1)), 0);
-    assert_int_equal(vs_foreach_tensors(&f, &p, vs_grid(7, 1)), 0); /* the next is not from this launch */
-    assert_int_equal(vs_foreach_tensors(&f, &p, vs_grid(321, 1)), 0);
-    p = three();
-    p.block_to_tensor[0] = 1;
-    assert_int_equal(vs_foreach_tensors(&f, &p, vs_grid(6, 1)), 0);
-    p = three();
-    p.block_to_tensor[3] = 3; /* a tensor is left out */
-    assert_int_equal(vs_foreach_tensors(&f, &p, vs_grid(4, 1)), 0);
-    p = three();
-    p.block_to_chunk[2] = 1; /* a tensor does not begin with its begin */
-    assert_int_equal(vs_foreach_tensors(&f, &p, vs_grid(6, 1)), 0);
-    p = three();
-    p.block_to_chunk[5] = 3; /* a chunk is left out */
-    assert_int_equal(vs_foreach_tensors(&f, &p, vs_grid(6, 1)), 0);
-    p = three();
-    p.block_to_chunk[0] = -1;
-    assert_int_equal(vs_foreach_tensors(&f, &p, vs_grid(1, 1)), 0);
-    for (int i = 0; i < 320; i++) {
-        p.block_to_tensor[i] = (unsigned char)i;
-        p.block_to_chunk[i] = 0;
+#define THREE(form, block_index)                                                                             \
+    static struct plain_##form three_##form(void)                                                            \
+    {                                                                                                        \
+        struct plain_##form p;                                                                               \
+        memset(&p, 0x7f, sizeof p);                                                                          \
+        memcpy(p.block_to_tensor, (block_index[]){0, 0, 1, 2, 2, 2}, 6 * sizeof(block_index));               \
+        memcpy(p.block_to_chunk, (int[]){0, 1, 0, 0, 1, 2}, 6 * sizeof(int));                                \
+        return p;                                                                                            \
     }
-    assert_int_equal(vs_foreach_tensors(&f, &p, vs_grid(64, 1)), 64);
-    assert_int_equal(vs_foreach_tensors(&f, &p, vs_grid(65, 1)), 0); /* more than there is room for */
-    assert_int_equal(vs_foreach_tensors(&f, &p, vs_grid(256, 1)), 0);
-    assert_int_equal(vs_foreach_tensors(&f, &p, vs_grid(257, 1)), 0);
-}
+THREE(4k, unsigned char)
+THREE(32k, uint16_t)
+
+#define TENSORS(f, p, blocks) vs_foreach_tensors(&(f), p, vs_grid(blocks, 1))
+
+/* MORE: 1 + the room for blocks */
+#define TEST_TABLES(form, room, more)                                                                        \
+    static void the_tensors_are_those_of_the_blocks_of_the_launch_##form(void **state)                       \
+    {                                                                                                        \
+        struct vs_foreach f = vs_foreach_of(PLAIN, sizeof(struct plain_##form), 4);                          \
+        struct plain_##form p = three_##form();                                                              \
+        static char odd[sizeof(struct plain_##form) + 1];                                                    \
+        assert_int_equal(TENSORS(f, &p, 6), 3);                                                              \
+        assert_int_equal(TENSORS(f, &p, 3), 2);                                                              \
+        assert_int_equal(TENSORS(f, &p, 1), 1);                                                              \
+        memcpy(odd + 1, &p, sizeof p); /* wherever the parameter lies */                                     \
+        assert_int_equal(TENSORS(f, odd + 1, 6), 3);                                                         \
+        p.block_to_chunk[0] = 7; /* the launch before ended within the tensor */                             \
+        p.block_to_chunk[1] = 8;                                                                             \
+        assert_int_equal(TENSORS(f, &p, 6), 3);                                                              \
+    }                                                                                                        \
+                                                                                                             \
+    static void tables_that_do_not_agree_with_the_launch_tell_nothing_##form(void **state)                   \
+    {                                                                                                        \
+        struct vs_foreach f = vs_foreach_of(PLAIN, sizeof(struct plain_##form), 4), none = {0};              \
+        struct plain_##form p = three_##form();                                                              \
+        assert_int_equal(TENSORS(none, &p, 6), 0);                                                           \
+        assert_int_equal(TENSORS(f, &p, 0), 0);                                                              \
+        assert_int_equal(TENSORS(f, &p, 7), 0); /* the next is not from this launch */                       \
+        assert_int_equal(TENSORS(f, &p, more), 0);                                                           \
+        p = three_##form();                                                                                  \
+        p.block_to_tensor[0] = 1;                                                                            \
+        assert_int_equal(TENSORS(f, &p, 6), 0);                                                              \
+        p = three_##form();                                                                                  \
+        p.block_to_tensor[3] = 3; /* a tensor is left out */                                                 \
+        assert_int_equal(TENSORS(f, &p, 4), 0);                                                              \
+        p = three_##form();                                                                                  \
+        p.block_to_chunk[2] = 1; /* a tensor does not begin with its begin */                                \
+        assert_int_equal(TENSORS(f, &p, 6), 0);                                                              \
+        p = three_##form();                                                                                  \
+        p.block_to_chunk[5] = 3; /* a chunk is left out */                                                   \
+        assert_int_equal(TENSORS(f, &p, 6), 0);                                                              \
+        p = three_##form();                                                                                  \
+        p.block_to_chunk[0] = -1;                                                                            \
+        assert_int_equal(TENSORS(f, &p, 1), 0);                                                              \
+        for (int i = 0; i < more - 1; i++) {                                                                 \
+            p.block_to_tensor[i] = (__typeof__(p.block_to_tensor[0]))i;                                      \
+            p.block_to_chunk[i] = 0;                                                                         \
+        }                                                                                                    \
+        assert_int_equal(TENSORS(f, &p, room), room);                                                        \
+        assert_int_equal(TENSORS(f, &p, room + 1), 0); /* more than there is room for */                     \
+        assert_int_equal(TENSORS(f, &p, 256), 256 <= room ? 256 : 0);                                        \
+        assert_int_equal(TENSORS(f, &p, 257), 257 <= room ? 257 : 0);                                        \
+    }
+TEST_TABLES(4k, 64, 321)
+TEST_TABLES(32k, 448, 2241)
 
 int main(void)
 {
@@ -189,8 +232,11 @@ int main(void)
         cmocka_unit_test(a_kernel_of_another_name_or_size_is_none),
         cmocka_unit_test(arrays_of_elementwise_kernels_are_known_by_name_and_size),
         cmocka_unit_test(cat_has_a_row_of_blocks_for_each_tensor),
-        cmocka_unit_test(the_tensors_are_those_of_the_blocks_of_the_launch),
-        cmocka_unit_test(tables_that_do_not_agree_with_the_launch_tell_nothing),
+        cmocka_unit_test(the_tensors_are_those_of_the_blocks_of_the_launch_4k),
+        cmocka_unit_test(the_tensors_are_those_of_the_blocks_of_the_launch_32k),
+        cmocka_unit_test(a_list_of_another_size_is_not_taken_apart_and_that_is_said),
+        cmocka_unit_test(tables_that_do_not_agree_with_the_launch_tell_nothing_4k),
+        cmocka_unit_test(tables_that_do_not_agree_with_the_launch_tell_nothing_32k),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

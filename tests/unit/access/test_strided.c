@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include "access/strided.h"
+#include "core/contracts.h"
 #include "core/pages.h"
 
 #define BLOCK UINT64_C(0x7f3300000000)
@@ -264,9 +265,42 @@ static void a_calculator_and_a_tensors_description_are_parameters_of_their_own(v
     assert_int_equal(vs_strided_room("", 604), 604);
 }
 
+static bool is(enum vs_contract_state state)
+{
+    return vs_contract_state(VS_CONTRACT_TORCH_STRIDED) == state;
+}
+
+/* The first one of the program. */
+static void a_launch_that_agrees_proves_where_the_addresses_are(void **state)
+{
+    struct vs_strided s = vs_strided_of(COPY, 2, sizeof(struct copy));
+    struct vs_words parts[VS_STRIDED_PARTS];
+    struct copy c = a_copy();
+    c.data[1] = 0x7f4400000000; /* of memory that nobody saw */
+    assert_int_equal(vs_strided_parts(&s, (const char *)&c, parts), 0);
+    assert_true(is(VS_CONTRACT_UNASKED));
+    c = a_copy();
+    assert_int_equal(vs_strided_parts(&s, (const char *)&c, parts), 1);
+    assert_true(is(VS_CONTRACT_PROVEN));
+}
+
+/* The second one. */
+static void a_calculator_with_too_many_dimensions_is_none(void **state)
+{
+    struct vs_strided s = vs_strided_of(SUM, 1, sizeof(struct reduce));
+    struct vs_words parts[VS_STRIDED_PARTS];
+    struct reduce r = a_sum();
+    memset(&r, 0x7f, sizeof r);
+    assert_true(is(VS_CONTRACT_PROVEN));
+    assert_int_equal(vs_strided_parts(&s, (const char *)&r, parts), 0);
+    assert_true(is(VS_CONTRACT_BROKEN));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(a_launch_that_agrees_proves_where_the_addresses_are, begin),
+        cmocka_unit_test_setup(a_calculator_with_too_many_dimensions_is_none, begin),
         cmocka_unit_test_setup(the_tensors_of_an_elementwise_kernel_follow_from_its_size, begin),
         cmocka_unit_test_setup(kernels_of_other_names_and_shapes_are_none, begin),
         cmocka_unit_test_setup(of_an_elementwise_launch_its_tensors_and_its_functions_values_count, begin),

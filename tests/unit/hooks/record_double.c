@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <stdio.h>
 
+#include "core/log.h"
 #include "hooks/driver.h"
 #include "hooks/hook.h"
 #include "hooks/symbols/symbols.h"
@@ -16,6 +17,8 @@
 #include "trace/journal/journal.h"
 #include "record/block.h"
 #include "record/suppliers.h"
+
+void vs_log_verbose(const char *format, ...) {}
 
 #define PUBLIC __attribute__((visibility("default")))
 

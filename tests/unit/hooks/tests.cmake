@@ -18,7 +18,7 @@ file(GLOB ACCESS_SOURCES CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/shim/access/*.c)
 foreach(library hooks_preload hooks_provided) # the second with a provider
   add_library(${library} SHARED ${HOOKS_SOURCES} ${ACCESS_SOURCES} ${CMAKE_SOURCE_DIR}/shim/core/lock.c ${CMAKE_SOURCE_DIR}/shim/core/presence.c
     ${CMAKE_SOURCE_DIR}/shim/core/lock_order.c ${CMAKE_SOURCE_DIR}/shim/core/hot.c ${CMAKE_SOURCE_DIR}/shim/core/fork.c ${CMAKE_SOURCE_DIR}/shim/core/walk.c
-    ${CMAKE_SOURCE_DIR}/shim/core/event_clock.c ${CMAKE_SOURCE_DIR}/shim/core/pages.c ${CMAKE_SOURCE_DIR}/shim/trace/uses/living.c ${CMAKE_CURRENT_LIST_DIR}/record_double.c)
+    ${CMAKE_SOURCE_DIR}/shim/core/event_clock.c ${CMAKE_SOURCE_DIR}/shim/core/pages.c ${CMAKE_SOURCE_DIR}/shim/core/contracts.c ${CMAKE_SOURCE_DIR}/shim/trace/uses/living.c ${CMAKE_CURRENT_LIST_DIR}/record_double.c)
   target_include_directories(${library} PRIVATE ${CMAKE_SOURCE_DIR}/shim ${CUDA_INCLUDE_DIR})
   target_compile_options(${library} PRIVATE -fvisibility=hidden -ftls-model=initial-exec)
   target_link_options(${library} PRIVATE -Wl,--version-script=${CMAKE_SOURCE_DIR}/shim/preload/exports.map
