@@ -35,6 +35,7 @@ enum vs_contract {
     X(CUDA, "CUDA")                                                                                          \
     X(NVTX, "NVTX")                                                                                          \
     X(NVML, "NVML")                                                                                          \
+    X(KERNEL, "Linux")                                                                                       \
     X(LIBC, "the C library")                                                                                 \
     X(LIBRARY, "other libraries")
 enum vs_party {

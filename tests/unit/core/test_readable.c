@@ -1,0 +1,167 @@
+/*
+ * test_readable.c - readable.c on this kernel, and under filters of system calls that answer in its place:
+ * what cannot be read is never said to be readable, whoever answers.
+ *
+ * A filter stays, so each case is a process of its own.
+ */
+#define _GNU_SOURCE
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include <errno.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "core/contracts.h"
+#include "core/readable.h"
+
+#define NO_SECCOMP 77
+
+/* Has CALL answered with ERROR where the low half of its first argument is FIRST; anything for 0. */
+static bool answer(long call, uint32_t first, int error)
+{
+    struct sock_filter all[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (uint32_t)call, 0, 3),
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, args[0])),
+        BPF_JUMP(first ? BPF_JMP | BPF_JEQ | BPF_K : BPF_JMP | BPF_JGE | BPF_K, first, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | (uint32_t)error),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+    };
+    struct sock_fprog program = {sizeof all / sizeof *all, all};
+    return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
+           prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program, 0, 0) == 0;
+}
+
+static bool mask_answers(int error)
+{
+    return answer(SYS_rt_sigprocmask, UINT32_MAX, error);
+}
+
+static bool copy_answers(int error)
+{
+    return answer(SYS_process_vm_readv, 0, error);
+}
+
+static char *page;
+
+static bool tells(void)
+{
+    char text[8];
+    return !vs_readable((uintptr_t)page) && !vs_readable((uintptr_t)page + 4088) &&
+           !vs_readable_bytes((uintptr_t)page - 8, 16) && vs_readable_bytes((uintptr_t)page - 8, 8) &&
+           vs_readable((uintptr_t)&page) && vs_copy_text(text, sizeof text, (uintptr_t)page - 3) == 2;
+}
+
+static bool calls_nothing_readable(void)
+{
+    return !vs_readable((uintptr_t)page) && !vs_readable((uintptr_t)&page);
+}
+
+static bool said(enum vs_contract_state state, const char *what)
+{
+    return vs_contract_state(VS_CONTRACT_KERNEL_READABLE) == state &&
+           strstr(vs_contract_detail(VS_CONTRACT_KERNEL_READABLE), what) != NULL;
+}
+
+/* ---- the cases; each returns what its process ends with ---- */
+
+static int on_this_kernel(void)
+{
+    return tells() && said(VS_CONTRACT_PROVEN, "rt_sigprocmask") ? 0 : 1;
+}
+
+/* as a filter, or a kernel that looks at the arguments in another order, may answer */
+static int with_another_answer(void)
+{
+    static const int errors[] = {EPERM, ENOSYS, EINVAL, EFAULT};
+    for (size_t i = 0; i < sizeof errors / sizeof *errors; i++) {
+        int status = 0;
+        pid_t child = fork();
+        if (child == 0)
+            _exit(!mask_answers(errors[i])                                  ? NO_SECCOMP
+                  : tells() && said(VS_CONTRACT_PROVEN, "process_vm_readv") ? 0
+                                                                            : 1);
+        waitpid(child, &status, 0);
+        if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
+            return WIFEXITED(status) ? WEXITSTATUS(status) : 1;
+    }
+    return 0;
+}
+
+static int with_another_answer_later(void)
+{
+    if (!tells())
+        return 1;
+    return !mask_answers(EPERM) ? NO_SECCOMP : tells() ? 0 : 1;
+}
+
+static int with_neither(void)
+{
+    if (!mask_answers(EPERM) || !copy_answers(EPERM))
+        return NO_SECCOMP;
+    return calls_nothing_readable() && said(VS_CONTRACT_BROKEN, "does not tell") ? 0 : 1;
+}
+
+static int with_neither_later(void)
+{
+    if (!tells())
+        return 1;
+    if (!mask_answers(EPERM) || !copy_answers(ENOSYS))
+        return NO_SECCOMP;
+    return calls_nothing_readable() && said(VS_CONTRACT_BROKEN, "does not tell") ? 0 : 1;
+}
+
+/* ---- */
+
+static void in_process(int (*test)(void))
+{
+    int status = -1;
+    fflush(NULL);
+    pid_t child = fork();
+    if (child == 0)
+        _exit(test());
+    waitpid(child, &status, 0);
+    if (WIFEXITED(status) && WEXITSTATUS(status) == NO_SECCOMP)
+        skip();
+    assert_int_equal(status, 0);
+}
+
+#define CASE(name, test)                                                                                     \
+    static void name(void **state)                                                                           \
+    {                                                                                                        \
+        in_process(test);                                                                                    \
+    }
+CASE(a_page_without_access_is_unreadable_and_the_stack_is_not, on_this_kernel)
+CASE(another_answer_than_the_kernels_is_no_answer, with_another_answer)
+CASE(an_answer_that_changes_later_is_none_from_then_on, with_another_answer_later)
+CASE(where_nobody_tells_nothing_is_readable, with_neither)
+CASE(where_nobody_tells_any_more_nothing_is_readable, with_neither_later)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_page_without_access_is_unreadable_and_the_stack_is_not),
+        cmocka_unit_test(another_answer_than_the_kernels_is_no_answer),
+        cmocka_unit_test(an_answer_that_changes_later_is_none_from_then_on),
+        cmocka_unit_test(where_nobody_tells_nothing_is_readable),
+        cmocka_unit_test(where_nobody_tells_any_more_nothing_is_readable),
+    };
+    char *pages = mmap(NULL, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    page = pages + 4096;
+    if (pages == MAP_FAILED || mprotect(page, 4096, PROT_NONE) != 0)
+        return 1;
+    page[-3] = page[-2] = 'a';
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
