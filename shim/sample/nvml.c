@@ -3,7 +3,8 @@
  *
  * The functions are declared here by their documented binary interface, so that building needs no NVIDIA
  * header or library.  NVML lists the processes of a device with what each uses.  Inside a container it may
- * list the host's pids, or none: then only the figure of the whole device is available.
+ * list the host's pids, of which one may be our number and another's process, or none: then only the figure
+ * of the whole device is available.  Some drivers (R535's first) write longer entries than others.
  *
  * A MIG instance has a UUID of its own; the handle found by it gives the instance's figures.  If only the
  * GPU's UUID is known, the list has one entry per process and instance, and their sum is the process's
@@ -13,11 +14,20 @@
 #include "nvml.h"
 
 #include <dlfcn.h>
+#include <errno.h>
+#include <signal.h>
 #include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
+
+#include "core/contracts.h"
 
 #define PROCESSES_MAX 1024
 #define NOT_AVAILABLE UINT64_MAX
+#define ENTRY_MOST    32 /* bytes */
+#define UNTOUCHED     0xa5
+#define FIRST_PIDS    4026531836u /* the number of the pid namespace that a machine begins with */
 
 struct process { /* nvmlProcessInfo_t of the _v3 calls */
     unsigned pid;
@@ -30,7 +40,7 @@ struct memory { /* nvmlMemory_v2_t */
 };
 #define MEMORY_VERSION (sizeof(struct memory) | 2u << 24)
 
-typedef int list_function(vs_nvml_device, unsigned *, struct process *);
+typedef int list_function(vs_nvml_device, unsigned *, void *);
 
 static struct {
     int (*init)(void);
@@ -68,22 +78,94 @@ vs_nvml_device vs_nvml_find(const uint8_t uuid[16])
     return NULL;
 }
 
+/* ---- lists ---- */
+
+static struct list {
+    unsigned count;
+    size_t entry; /* bytes of one */
+    unsigned char bytes[PROCESSES_MAX * ENTRY_MOST];
+} processes;
+
+/* The longest entries end with eight bytes that others do not have: where the last of COUNT short ones ends
+ * nothing was written. */
+static size_t entry_of(const struct list *l)
+{
+    size_t i = l->count * sizeof(struct process);
+    while (i < l->count * (size_t)ENTRY_MOST && l->bytes[i] == UNTOUCHED)
+        i++;
+    return i < l->count * (size_t)ENTRY_MOST ? ENTRY_MOST : sizeof(struct process);
+}
+
+/* NULL: there is none, or not all of it. */
+static const struct list *list_of(list_function *list, vs_nvml_device device)
+{
+    struct list *l = &processes;
+    l->count = PROCESSES_MAX;
+    memset(l->bytes, UNTOUCHED, sizeof l->bytes);
+    if (!list || list(device, &l->count, l->bytes) != 0 || l->count > PROCESSES_MAX)
+        return NULL;
+    l->entry = entry_of(l);
+    return l;
+}
+
+static struct process process_of(const struct list *l, unsigned i)
+{
+    struct process p;
+    memcpy(&p, l->bytes + i * l->entry, sizeof p);
+    return p;
+}
+
+/* ---- whose pids they are ---- */
+
+static bool in_first_namespace(void)
+{
+    struct stat pids;
+    return stat("/proc/self/ns/pid", &pids) == 0 && pids.st_ino == FIRST_PIDS;
+}
+
+static bool is_here(unsigned pid)
+{
+    return pid != 0 && (kill((pid_t)pid, 0) == 0 || errno != ESRCH);
+}
+
+/* Whether pids in L are of our namespace.  A machine's own are.  Elsewhere all have to be of processes that
+ * are here: among the host's pids there is another one for this process. */
+static bool are_ours(const struct list *l)
+{
+    unsigned i = 0;
+    if (vs_contract_state(VS_CONTRACT_NVML) == VS_CONTRACT_BROKEN)
+        return false;
+    if (in_first_namespace()) {
+        vs_contract_proven(VS_CONTRACT_NVML, "entries of %zu bytes, pids of the machine", l->entry);
+        return true;
+    }
+    while (i < l->count && is_here(process_of(l, i).pid))
+        i++;
+    if (i < l->count)
+        return vs_contract_broken(VS_CONTRACT_NVML, "it lists pids of another namespace");
+    vs_contract_proven(VS_CONTRACT_NVML, "entries of %zu bytes, all of processes that are here", l->entry);
+    return true;
+}
+
 enum listing { NO_LIST, NOT_IN_IT, WITHOUT_BYTES, WITH_BYTES };
 
 /* Adds our process's bytes in one of the lists to *USED. */
-static enum listing add_list(list_function *list, vs_nvml_device device, uint64_t *used)
+static enum listing add_list(list_function *function, vs_nvml_device device, uint64_t *used)
 {
-    static struct process process[PROCESSES_MAX];
-    unsigned count = PROCESSES_MAX, pid = (unsigned)getpid();
+    const struct list *list = list_of(function, device);
+    unsigned pid = (unsigned)getpid();
     enum listing listing = NOT_IN_IT;
-    if (!list || list(device, &count, process) != 0)
+    if (!list)
         return NO_LIST;
-    for (unsigned i = 0; i < count && i < PROCESSES_MAX; i++) {
-        if (process[i].pid != pid)
+    for (unsigned i = 0; i < list->count; i++) {
+        struct process p = process_of(list, i);
+        if (p.pid != pid)
             continue;
-        bool answered = process[i].used != NOT_AVAILABLE;
+        if (listing == NOT_IN_IT && !are_ours(list))
+            return NOT_IN_IT;
+        bool answered = p.used != NOT_AVAILABLE;
         if (answered)
-            *used = (*used == VS_BYTES_UNKNOWN ? 0 : *used) + process[i].used;
+            *used = (*used == VS_BYTES_UNKNOWN ? 0 : *used) + p.used;
         listing = answered || listing == WITH_BYTES ? WITH_BYTES : WITHOUT_BYTES;
     }
     return listing;
@@ -115,16 +197,13 @@ struct vs_used vs_nvml_used(vs_nvml_device device, bool *listed)
     return u;
 }
 
-static bool lists_another(list_function *list, vs_nvml_device device)
+static bool lists_another(list_function *function, vs_nvml_device device)
 {
-    static struct process process[PROCESSES_MAX];
-    unsigned count = PROCESSES_MAX, pid = (unsigned)getpid();
-    if (!list || list(device, &count, process) != 0)
-        return true;
-    for (unsigned i = 0; i < count; i++)
-        if (process[i].pid != pid)
+    const struct list *list = list_of(function, device);
+    for (unsigned i = 0; list && i < list->count; i++)
+        if (process_of(list, i).pid != (unsigned)getpid())
             return true;
-    return false;
+    return !list;
 }
 
 bool vs_nvml_others(vs_nvml_device device)

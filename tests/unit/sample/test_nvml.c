@@ -1,0 +1,160 @@
+/*
+ * test_nvml.c - nvml.c over a stand-in for NVML: entries of each length that drivers write, and pids that are
+ * of this namespace or of another one.
+ *
+ * What is found out stays, so each case is a process of its own.
+ */
+#define _GNU_SOURCE
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include <dlfcn.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "core/contracts.h"
+#include "fake_nvml.h"
+#include "sample/nvml.h"
+
+#define NOBODY       0x7ffffff0u /* more than any pid */
+#define NO_NAMESPACE 77
+
+static struct fake_nvml *nvml;
+static const uint8_t uuid[16];
+
+static void load(const char *self)
+{
+    char path[4096];
+    const char *slash = strrchr(self, '/');
+    snprintf(path, sizeof path, "%.*s/fakes/libnvidia-ml.so.1", slash ? (int)(slash - self) : 1,
+             slash ? self : ".");
+    void *library = dlopen(path, RTLD_NOW);
+    fake_nvml_fn *get = library ? (fake_nvml_fn *)dlsym(library, "fake_nvml") : NULL;
+    nvml = get ? get() : NULL;
+}
+
+static void lists(unsigned pid, unsigned long long used)
+{
+    nvml->pid[nvml->count] = pid;
+    nvml->used[nvml->count++] = used;
+}
+
+static uint64_t own_bytes(void)
+{
+    bool listed = false;
+    return vs_nvml_load() ? vs_nvml_used(vs_nvml_find(uuid), &listed).process : 1;
+}
+
+static bool said(enum vs_contract_state state, const char *what)
+{
+    return vs_contract_state(VS_CONTRACT_NVML) == state &&
+           strstr(vs_contract_detail(VS_CONTRACT_NVML), what) != NULL;
+}
+
+/* ---- the cases ---- */
+
+static bool entries_of(size_t bytes, const char *how)
+{
+    *nvml = (struct fake_nvml){.entry = bytes};
+    for (unsigned others = 0; others < 6; others++) {
+        nvml->count = 0;
+        for (unsigned i = 0; i < others; i++)
+            lists(1, 1);
+        lists((unsigned)getpid(), 4096);
+        if (own_bytes() != 4096 || vs_nvml_others(vs_nvml_find(uuid)) != (others > 0))
+            return false;
+    }
+    return said(VS_CONTRACT_PROVEN, how);
+}
+
+static bool short_entries(void)
+{
+    return entries_of(24, "24 bytes");
+}
+
+static bool long_entries(void)
+{
+    return entries_of(32, "32 bytes");
+}
+
+static bool a_list_of_the_hosts_pids(void)
+{
+    *nvml = (struct fake_nvml){.entry = 24};
+    lists((unsigned)getpid(), 4096); /* another process of the host */
+    lists(NOBODY, 512);
+    return own_bytes() == VS_BYTES_UNKNOWN && said(VS_CONTRACT_BROKEN, "another namespace");
+}
+
+static bool a_list_of_pids_that_are_here(void)
+{
+    pid_t other = fork();
+    if (other == 0) {
+        pause();
+        _exit(0);
+    }
+    *nvml = (struct fake_nvml){.entry = 24};
+    lists((unsigned)other, 512);
+    lists((unsigned)getpid(), 4096);
+    bool good = own_bytes() == 4096 && said(VS_CONTRACT_PROVEN, "that are here");
+    kill(other, SIGKILL);
+    waitpid(other, NULL, 0);
+    return good;
+}
+
+/* ---- */
+
+static int exit_of(pid_t child)
+{
+    int status = -1;
+    waitpid(child, &status, 0);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+/* In a process, whose pids are of a namespace of its own if that is wanted. */
+static void in_process(bool (*test)(void), bool elsewhere)
+{
+    fflush(NULL);
+    pid_t child = fork();
+    if (child == 0) {
+        if (elsewhere && unshare(CLONE_NEWPID) != 0 && unshare(CLONE_NEWUSER | CLONE_NEWPID) != 0)
+            _exit(NO_NAMESPACE);
+        pid_t inside = fork();
+        if (inside == 0)
+            _exit(test() ? 0 : 1);
+        _exit(exit_of(inside));
+    }
+    int status = exit_of(child);
+    if (status == NO_NAMESPACE)
+        skip();
+    assert_int_equal(status, 0);
+}
+
+#define CASE(name, test, elsewhere)                                                                          \
+    static void name(void **state)                                                                           \
+    {                                                                                                        \
+        in_process(test, elsewhere);                                                                         \
+    }
+CASE(the_length_of_short_entries_shows, short_entries, false)
+CASE(the_length_of_long_entries_shows, long_entries, false)
+CASE(a_pid_of_the_host_that_is_our_number_is_not_ours, a_list_of_the_hosts_pids, true)
+CASE(our_pid_among_pids_that_are_here_is_ours, a_list_of_pids_that_are_here, true)
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_length_of_short_entries_shows),
+        cmocka_unit_test(the_length_of_long_entries_shows),
+        cmocka_unit_test(a_pid_of_the_host_that_is_our_number_is_not_ours),
+        cmocka_unit_test(our_pid_among_pids_that_are_here_is_ours),
+    };
+    load(argv[0]);
+    return nvml ? cmocka_run_group_tests(tests, NULL, NULL) : 1;
+}
