@@ -6,6 +6,9 @@
  *
  * A push or pop returns the range's depth in its domain (0 = outermost).  If nothing is recorded, or a pop
  * finds no range, it returns NVTX_NOT_TRACKED or, if there is another tool, that tool's answer.
+ *
+ * A handle that was not given out here is another tool's: it is passed on as it is, and what is done in such
+ * a domain is not recorded.
  */
 #include "nvtx.h"
 
@@ -30,9 +33,14 @@ typedef void *create_fn(const void *text);
 typedef void destroy_fn(void *handle);
 typedef void category_fn(void *domain, uint32_t category, const void *text);
 
-static void *theirs(const struct nvtx_handle *h)
+static void *theirs(struct nvtx_handle *h)
 {
-    return h ? h->theirs : NULL;
+    return nvtx_is_ours(h) ? h->theirs : h;
+}
+
+static bool is_foreign(const struct nvtx_handle *domain)
+{
+    return domain && !nvtx_is_ours(domain);
 }
 
 /* ---- translating structures that may have one of our string handles, for the other tool ---- */
@@ -74,6 +82,8 @@ static const void *translate(struct translated *to, const void *from, size_t siz
 
 static int push(const struct nvtx_words *words, const struct nvtx_handle *domain)
 {
+    if (is_foreign(domain))
+        return NVTX_NOT_TRACKED;
     struct vs_range_names names = nvtx_range_names(words, domain);
     int saved = errno, depth;
     uint32_t id = vs_range_open(&names, VS_SOURCE_NVTX, &depth);
@@ -84,6 +94,8 @@ static int push(const struct nvtx_words *words, const struct nvtx_handle *domain
 
 static int pop(const struct nvtx_handle *domain)
 {
+    if (is_foreign(domain))
+        return NVTX_NOT_TRACKED;
     int saved = errno, depth = vs_range_close(domain ? domain->name : NULL, VS_SOURCE_NVTX);
 
     errno = saved;
@@ -92,6 +104,8 @@ static int pop(const struct nvtx_handle *domain)
 
 static void mark(const struct nvtx_words *words, const struct nvtx_handle *domain)
 {
+    if (is_foreign(domain))
+        return;
     int saved = errno;
 
     vs_range_mark(words->text, words->length, domain ? domain->name : NULL, VS_SOURCE_NVTX);
@@ -139,6 +153,8 @@ static uint64_t forget(uint64_t ours)
 
 static uint32_t start(const struct nvtx_words *words, const struct nvtx_handle *domain)
 {
+    if (is_foreign(domain))
+        return 0;
     struct vs_range_names names = nvtx_range_names(words, domain);
     int saved = errno;
     uint32_t id = vs_range_start(&names, VS_SOURCE_NVTX);

@@ -8,6 +8,8 @@
 #ifndef VS_FRAMEWORK_NVTX_H
 #define VS_FRAMEWORK_NVTX_H
 
+#include <stdbool.h>
+
 #include "nvtx_abi.h"
 #include "ranges.h"
 
@@ -38,6 +40,9 @@ void nvtx_from_attributes(struct nvtx_words *out, const struct nvtx_attributes *
 struct vs_range_names nvtx_range_names(const struct nvtx_words *words, const struct nvtx_handle *domain);
 /* NULL: no memory. */
 struct nvtx_handle *nvtx_new_handle(const struct nvtx_words *words, void *theirs);
+/* Whether H is a handle that a program was given here.  False for NULL, and for one of another tool, which
+ * must not be looked into. */
+bool nvtx_is_ours(const struct nvtx_handle *h);
 
 /* ---- nvtx_init.c ---- */
 

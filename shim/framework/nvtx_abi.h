@@ -98,7 +98,8 @@ struct nvtx_callbacks {
 typedef const void *nvtx_get_export_table(uint32_t id);
 
 /* Extensions: a program's copy of NVTX passes a module's slots, which begin as no-ops. */
-enum { NVTX_EXTENSION_PAYLOAD = 2 };
+enum { NVTX_VERSION_3 = 3, NVTX_EXTENSION_PAYLOAD = 2 };
+enum { NVTX_PAYLOADS_FIRST = 0x0103, NVTX_PAYLOADS_LAST = 0x0104 }; /* compatible: those with these slots */
 enum nvtx_payload {
     PAYLOAD_MARK = 2,
     PAYLOAD_PUSH,

@@ -19,6 +19,7 @@
 #include <string.h>
 
 #include "nvtx.h"
+#include "core/contracts.h"
 #include "core/log.h"
 
 #define EXPORT __attribute__((visibility("default")))
@@ -133,9 +134,10 @@ int InitializeInjectionNvtx2(nvtx_get_export_table *get)
     const struct nvtx_callbacks *callbacks = get ? get(NVTX_TABLE_CALLBACKS) : NULL;
 
     if (!callbacks || callbacks->struct_size < sizeof(*callbacks) || !callbacks->get_table)
-        return 0;
+        return vs_contract_broken(VS_CONTRACT_NVTX_TABLES, "a program's NVTX has no tables of version 3");
     initialize_chain(get);
     for (int module = NVTX_CORE; module < NVTX_MODULES; module++)
         fill(callbacks, module);
+    vs_contract_proven(VS_CONTRACT_NVTX_TABLES, "a program's tables are of version 3");
     return 1;
 }

@@ -1,10 +1,19 @@
 /*
  * nvtx_names.c - NVTX's texts: ASCII, wide or registered, and the handles for domains and strings.
  */
+#define _GNU_SOURCE
 #include "nvtx.h"
 
-#include <stdlib.h>
+#include <stdatomic.h>
 #include <string.h>
+#include <sys/mman.h>
+
+#include "core/contracts.h"
+
+/* Handles lie on pages of their own, so that an address tells whether it is one. */
+enum { PAGES_HANDLES = 2048, PAGES_MOST = 512 };
+static _Atomic(struct nvtx_handle *) pages[PAGES_MOST];
+static _Atomic uint32_t given; /* handles, and those for which there was no room */
 
 /* torch.autograd.profiler.emit_nvtx appends a running number to each operator's name, so that every range
  * would have a new name and the tables would be full within minutes.  The length of the operator's name
@@ -65,10 +74,10 @@ void nvtx_from_wide(struct nvtx_words *out, const wchar_t *text)
 static void from_registered(struct nvtx_words *out, const struct nvtx_handle *handle)
 {
     nvtx_from_ascii(out, NULL);
-    if (!handle)
+    if (!nvtx_is_ours(handle))
         return;
     out->handle = handle;
-    out->text = handle->name ? handle->name->text : handle->text;
+    out->text = handle->name ? handle->name->text : handle->text ? handle->text : "";
     out->length = handle->length;
 }
 
@@ -96,9 +105,51 @@ struct vs_range_names nvtx_range_names(const struct nvtx_words *words, const str
     return names;
 }
 
+/* ---- handles ---- */
+
+static struct nvtx_handle *pages_of(uint32_t n)
+{
+    size_t bytes = PAGES_HANDLES * sizeof(struct nvtx_handle);
+    /* acquire: pairs with the exchange, or finds what the kernel zeroed in any case */
+    struct nvtx_handle *there = atomic_load_explicit(&pages[n], memory_order_acquire);
+    void *made = there ? NULL : mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (there || made == MAP_FAILED)
+        return there;
+    if (atomic_compare_exchange_strong(&pages[n], &there, made))
+        return made;
+    munmap(made, bytes); /* another thread was first */
+    return there;
+}
+
+static struct nvtx_handle *take(void)
+{
+    uint32_t n = atomic_load_explicit(&given, memory_order_relaxed);
+    do {
+        if (n >= PAGES_HANDLES * PAGES_MOST)
+            return NULL;
+    } while (!atomic_compare_exchange_weak(&given, &n, n + 1));
+    struct nvtx_handle *there = pages_of(n / PAGES_HANDLES);
+    return there ? &there[n % PAGES_HANDLES] : NULL;
+}
+
+bool nvtx_is_ours(const struct nvtx_handle *h)
+{
+    /* relaxed: who has a handle has it from a call that counted it */
+    uint32_t used = atomic_load_explicit(&given, memory_order_relaxed);
+    for (uint32_t i = 0; h && i * PAGES_HANDLES < used; i++) {
+        uintptr_t there = (uintptr_t)atomic_load_explicit(&pages[i], memory_order_acquire);
+        uintptr_t at = (uintptr_t)h - there;
+        if (there && at < PAGES_HANDLES * sizeof *h)
+            return at % sizeof *h == 0;
+    }
+    if (h)
+        vs_contract_broken(VS_CONTRACT_NVTX_TABLES, "a program uses a handle that it was not given here");
+    return false;
+}
+
 struct nvtx_handle *nvtx_new_handle(const struct nvtx_words *words, void *theirs)
 {
-    struct nvtx_handle *h = calloc(1, sizeof(*h));
+    struct nvtx_handle *h = take();
 
     if (!h)
         return NULL;

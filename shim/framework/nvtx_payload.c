@@ -10,6 +10,8 @@
  */
 #include "nvtx.h"
 
+#include "core/contracts.h"
+
 #define EXPORT __attribute__((visibility("default")))
 EXPORT int InitializeInjectionNvtxExtension(struct nvtx_extension *module);
 
@@ -51,8 +53,14 @@ int InitializeInjectionNvtxExtension(struct nvtx_extension *module)
     };
 
     if (!module || module->struct_size < offsetof(struct nvtx_extension, get_function) ||
-        module->module != NVTX_EXTENSION_PAYLOAD || !module->segment_count || !module->segments ||
-        module->segments->slots <= PAYLOAD_END || !module->segments->functions)
+        module->module != NVTX_EXTENSION_PAYLOAD)
+        return 0;
+    if (module->version != NVTX_VERSION_3 || module->compatible < NVTX_PAYLOADS_FIRST ||
+        module->compatible > NVTX_PAYLOADS_LAST)
+        return vs_contract_broken(VS_CONTRACT_NVTX_TABLES, "payloads are of version %u, 0x%04x",
+                                  module->version, module->compatible);
+    if (!module->segment_count || !module->segments || module->segments->slots <= PAYLOAD_END ||
+        !module->segments->functions)
         return 0;
     for (unsigned i = PAYLOAD_MARK; i <= PAYLOAD_END; i++)
         module->segments->functions[i] = ours[i];

@@ -87,7 +87,9 @@ static void *attributes(const uint8_t *data, size_t size, uint16_t claimed, void
     if (whole->text_type == NVTX_TEXT_REGISTERED) {
         struct nvtx_words words;
         nvtx_from_ascii(&words, "registered");
-        whole->text.registered = size % 3 ? *text = nvtx_new_handle(&words, NULL) : NULL;
+        whole->text.registered = size % 3 == 2   ? *text = malloc(sizeof(struct nvtx_handle)) /* not ours */
+                                 : size % 3 == 1 ? nvtx_new_handle(&words, NULL)
+                                                 : NULL;
     } else {
         size_t n = size / sizeof(wchar_t) * sizeof(wchar_t);
         *text = calloc(1, n + sizeof(wchar_t));

@@ -12,6 +12,12 @@
 
 #define SAME(ours, theirs) _Static_assert((int)(ours) == (int)(theirs), #ours)
 SAME(NVTX_EXTENSION_PAYLOAD, NVTX_EXT_PAYLOAD_MODULEID);
+SAME(NVTX_VERSION_3, NVTX_VERSION);
+#ifndef OTHER_VERSION
+_Static_assert(NVTX_EXT_PAYLOAD_COMPATID >= NVTX_PAYLOADS_FIRST &&
+                   NVTX_EXT_PAYLOAD_COMPATID <= NVTX_PAYLOADS_LAST,
+               "a known version");
+#endif
 SAME(PAYLOAD_MARK, NVTX3EXT_CBID_nvtxMarkPayload);
 SAME(PAYLOAD_PUSH, NVTX3EXT_CBID_nvtxRangePushPayload);
 SAME(PAYLOAD_POP, NVTX3EXT_CBID_nvtxRangePopPayload);
@@ -21,6 +27,7 @@ SAME(sizeof(struct nvtx_segment), sizeof(nvtxExtModuleSegment_t));
 SAME(offsetof(struct nvtx_segment, functions), offsetof(nvtxExtModuleSegment_t, functionSlots));
 SAME(sizeof(struct nvtx_extension), sizeof(nvtxExtModuleInfo_t));
 SAME(offsetof(struct nvtx_extension, module), offsetof(nvtxExtModuleInfo_t, moduleId));
+SAME(offsetof(struct nvtx_extension, compatible), offsetof(nvtxExtModuleInfo_t, compatId));
 SAME(offsetof(struct nvtx_extension, segments), offsetof(nvtxExtModuleInfo_t, segments));
 SAME(offsetof(struct nvtx_extension, get_function), offsetof(nvtxExtModuleInfo_t, getExportFunction));
 

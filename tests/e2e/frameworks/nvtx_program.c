@@ -152,6 +152,21 @@ static void emitted_by_torch(void)
     nvtxRangePop();
 }
 
+/* Neither a domain nor a string that it was given: no readable memory. */
+static void foreign_handles(void)
+{
+    nvtxDomainHandle_t domain = (nvtxDomainHandle_t)(uintptr_t)0x5ca1ab1e1000;
+    nvtxEventAttributes_t a = attributes(NVTX_MESSAGE_TYPE_REGISTERED);
+
+    a.message.registered = (nvtxStringHandle_t)(uintptr_t)0x5ca1ab1e2000;
+    printf("foreign string %d", nvtxRangePushEx(&a));
+    printf(" %d", nvtxRangePop());
+    printf(" domain %d", nvtxDomainRangePushEx(domain, &a));
+    printf(" %d", nvtxDomainRangePop(domain));
+    printf(" %d\n", nvtxDomainRangeStartEx(domain, &a) != 0);
+    nvtxDomainMarkEx(domain, &a);
+}
+
 int main(int argc, char **argv)
 {
     default_domain();
@@ -160,5 +175,7 @@ int main(int argc, char **argv)
     across_threads();
     second_copy(argv[1]);
     emitted_by_torch();
+    if (argc > 2)
+        foreign_handles();
     return 0;
 }

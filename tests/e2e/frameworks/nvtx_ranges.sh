@@ -70,6 +70,19 @@ push 2 wide domain - parent 1 flags 0x12 phase setup
 push 13 aten::mm domain - parent 0 flags 0x12 phase backward
 END
 
+# what is no handle of ours is not looked into: a string without a text, a domain in which nothing is recorded
+LD_PRELOAD=$log_library NVTX_INJECTION64_PATH=$log_library "$work/program" "$work/library.so" foreign >"$work/out" ||
+    { echo "FAIL: handles of another tool"; exit 1; }
+sed -i -n '$p' "$work/out"
+expect_output "answers to handles of another tool" <<'END'
+foreign string 0 0 domain -2 -2 0
+END
+tail -n 2 "$FRAMEWORK_LOG" >"$work/some" && mv "$work/some" "$FRAMEWORK_LOG"
+expect_log "ranges with handles of another tool" <<'END'
+push 15  domain - parent 0 flags 0x2 phase -
+pop 15
+END
+
 # ranges that NVTX's extension for payloads begins or ends
 if [ -f "${include:-/usr/local/cuda/include}/nvtx3/nvToolsExtPayload.h" ]; then
     build -isystem "${include:-/usr/local/cuda/include}" -o "$work/payloads" "$here/nvtx_payload_program.c" -ldl
@@ -97,6 +110,16 @@ END
         { echo "FAIL: the tool behind us does not get ranges with payloads"; cat "$work/out"; exit 1; }
     : >"$FRAMEWORK_LOG"
     echo "ok the tool behind us gets these ranges too"
+
+    # of another version its functions may be others: none of ours are given to it
+    build -isystem "${include:-/usr/local/cuda/include}" -DOTHER_VERSION -DNVTX_EXT_PAYLOAD_COMPATID=0x0205 -o "$work/others" "$here/nvtx_payload_program.c" -ldl
+    LD_PRELOAD=$log_library NVTX_INJECTION64_PATH=$log_library "$work/others" >"$work/out" || exit 1
+    expect_output "answers to payloads of another version" <<'END'
+enabled 0
+outer 0 inner -2 inner 0 outer -2 none -2
+ids differ: 0
+END
+    : >"$FRAMEWORK_LOG"
 else
     echo "SKIPPED in part: these nvtx3 headers have no payloads"
 fi
