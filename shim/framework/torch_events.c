@@ -15,12 +15,16 @@
  *
  * Calls of other libraries (torch.cuda.Event, NCCL) do not come here.  Of those that do (torch.Event) none is
  * recorded that no freed block waits for: a program may query its own event a million times.
+ *
+ * Where not all five functions are called through slots of libc10_cuda's (a runtime that is linked into it,
+ * other functions) nothing of this is recorded: a wait whose end is not seen would be one for ever.
  */
 #include "torch_events.h"
 
 #include <stdatomic.h>
 #include <string.h>
 
+#include "core/contracts.h"
 #include "core/hot.h"
 #include "record/record.h"
 
@@ -40,6 +44,8 @@ static struct {
     event_fn *query, *synchronize, *destroy;
     wait_fn *wait;
 } real;
+static _Atomic bool
+    complete; /* all of these are called by way of us; relaxed: of one thread before any report */
 
 static __thread uint64_t recorded[EVENTS_MOST]; /* vs_self.events of them */
 
@@ -139,6 +145,8 @@ void vs_torch_events_report(bool is_free, uint64_t block, int8_t device)
 {
     uint32_t n = vs_self.events;
     vs_self.events = 0;
+    if (n != 0 && !atomic_load_explicit(&complete, memory_order_relaxed))
+        return;
     for (uint32_t i = 0; is_free && i < n; i++) {
         struct vs_event event = {.op = VS_OP_BLOCK_DEFERRED,
                                  .space = VS_SPACE_DEVICE,
@@ -153,13 +161,24 @@ void vs_torch_events_report(bool is_free, uint64_t block, int8_t device)
 
 void vs_torch_events_watch(const void *caller)
 {
-    static const char *const names[] = {"cudaEventRecord", "cudaEventQuery", "cudaEventSynchronize",
-                                        "cudaEventDestroy", "cudaStreamWaitEvent"};
-    static void *const ours[] = {(void *)event_record, (void *)event_query, (void *)event_synchronize,
-                                 (void *)event_destroy, (void *)event_wait};
-    static void **const functions[] = {(void **)&real.record, (void **)&real.query,
-                                       (void **)&real.synchronize, (void **)&real.destroy,
-                                       (void **)&real.wait};
-    if (vs_torch_rebind)
-        vs_torch_rebind(caller, names, ours, functions, sizeof names / sizeof *names);
+    enum { FUNCTIONS = 5 };
+    static const char *const names[FUNCTIONS] = {"cudaEventRecord", "cudaEventQuery", "cudaEventSynchronize",
+                                                 "cudaEventDestroy", "cudaStreamWaitEvent"};
+    static void *const ours[FUNCTIONS] = {(void *)event_record, (void *)event_query,
+                                          (void *)event_synchronize, (void *)event_destroy,
+                                          (void *)event_wait};
+    static void **const functions[FUNCTIONS] = {(void **)&real.record, (void **)&real.query,
+                                                (void **)&real.synchronize, (void **)&real.destroy,
+                                                (void **)&real.wait};
+    size_t slots = vs_torch_rebind ? vs_torch_rebind(caller, names, ours, functions, FUNCTIONS) : 0,
+           found = 0;
+    for (size_t i = 0; i < FUNCTIONS; i++)
+        found += *functions[i] != NULL;
+    atomic_store_explicit(&complete, found == FUNCTIONS && slots >= FUNCTIONS, memory_order_relaxed);
+    if (found == FUNCTIONS && slots >= FUNCTIONS)
+        vs_contract_proven(VS_CONTRACT_GOT_REBIND, "its calls to %d functions of CUDA events are seen",
+                           FUNCTIONS);
+    else if (vs_torch_rebind)
+        vs_contract_broken(VS_CONTRACT_GOT_REBIND, "its calls to %zu of %d functions of CUDA events are seen",
+                           found < slots ? found : slots, FUNCTIONS);
 }

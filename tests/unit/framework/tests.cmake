@@ -4,6 +4,7 @@ vs_unit_test(ranges_threads LIBS room_framework)
 vs_unit_test(ranges_recording LIBS room_framework)
 vs_unit_test(range_layers LIBS room_framework)
 vs_unit_test(facts LIBS room_framework)
+vs_unit_test(torch_events LIBS room_framework)
 
 add_executable(bench_ranges ${CMAKE_CURRENT_SOURCE_DIR}/bench/bench_ranges.c)
 target_include_directories(bench_ranges PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})
