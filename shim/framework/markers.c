@@ -10,8 +10,10 @@
 #include "vramscope.h"
 
 #include <errno.h>
+#include <stdatomic.h>
 #include <string.h>
 
+#include "markers.h"
 #include "ranges.h"
 #include "core/options.h"
 #include "record/record.h"
@@ -119,6 +121,20 @@ void vramscope_step(void)
     errno = saved;
 }
 
+void (*vs_pool_seen)(const char *pool);
+
+/* The first figure that is not 0 says that the library is there. */
+static void see_pool(const char *pool, uint64_t used, uint32_t id)
+{
+    static _Atomic uint32_t
+        seen[2]; /* string ids, of as many pools as are asked; relaxed: they guard nothing */
+
+    if (used == 0 || !vs_pool_seen || seen[0] == id || seen[1] == id)
+        return;
+    seen[seen[0] != 0] = id;
+    vs_pool_seen(pool);
+}
+
 /* Records the figures of a library's pool, which the Python hook queries
  * (framework/python/vramscope/_pools.py).  PEAK and HELD are UINT64_MAX where the library does not report
  * them.  Returns 1 if a recording has begun, which shows that the driver is in use; before that the hook
@@ -132,6 +148,7 @@ int vramscope_pool_use(const char *pool, int device, uint64_t used, uint64_t pea
 
     if (j && pool && device >= 0 && device <= INT8_MAX) {
         event.address = vs_journal_string(j, pool, strlen(pool));
+        see_pool(pool, used, (uint32_t)event.address);
         vs_record(&event);
     }
     errno = saved;

@@ -24,6 +24,8 @@
 #include <string.h>
 #include <strings.h>
 
+#include "core/contracts.h"
+#include "core/walk.h"
 #include "hooks/loader/next.h"
 
 typedef int find_object_fn(void *, struct dl_find_object *);
@@ -34,12 +36,13 @@ static const struct library {
     const char *name, *directory;
     enum vs_caller kind;
     bool xla;
+    const char *pool; /* as _pools.py calls it; NULL: it asks no such library */
 } libraries[] = {
-    {"libc10_cuda", "", VS_CALLER_CARVER, false},
-    {"xla_cuda_plugin", "", VS_CALLER_POOL, true},         /* JAX */
-    {"xla_extension", "", VS_CALLER_POOL, true},           /* JAX before its plugin */
-    {"runtime", "/cupy_backends/", VS_CALLER_POOL, false}, /* CuPy */
-    {"librmm", "", VS_CALLER_POOL, false},
+    {"libc10_cuda", "", VS_CALLER_CARVER, false, NULL},
+    {"xla_cuda_plugin", "", VS_CALLER_POOL, true, "JAX"},
+    {"xla_extension", "", VS_CALLER_POOL, true, "JAX"}, /* before its plugin */
+    {"runtime", "/cupy_backends/", VS_CALLER_POOL, false, "CuPy"},
+    {"librmm", "", VS_CALLER_POOL, false, NULL},
 };
 
 /* This runs at each allocation, and nearly every caller is none of these libraries, so the names are
@@ -65,13 +68,34 @@ static enum vs_caller unless_each(enum vs_caller kind)
     return known == 1 ? VS_CALLER_UNKNOWN : kind;
 }
 
-static enum vs_caller kind_of(const char *path)
+/* NULL: none of them. */
+static const struct library *library_of(const char *path)
 {
     const char *slash = strrchr(path, '/'), *base = slash ? slash + 1 : path;
     for (size_t i = 0; i < sizeof libraries / sizeof *libraries; i++)
         if (is_file_of(path, base, &libraries[i]))
-            return libraries[i].xla ? unless_each(libraries[i].kind) : libraries[i].kind;
-    return VS_CALLER_UNKNOWN;
+            return &libraries[i];
+    return NULL;
+}
+
+static enum vs_caller kind_of(const char *path)
+{
+    const struct library *l = library_of(path);
+    return l == NULL ? VS_CALLER_UNKNOWN : l->xla ? unless_each(l->kind) : l->kind;
+}
+
+static int is_of_pool(struct dl_phdr_info *info, size_t size, void *pool)
+{
+    const struct library *l = library_of(info->dlpi_name);
+    return l != NULL && l->pool != NULL && strcmp(l->pool, pool) == 0;
+}
+
+void vs_caller_pool(const char *pool)
+{
+    if (vs_walk_objects(is_of_pool, (void *)(uintptr_t)pool) != 0)
+        vs_contract_proven(VS_CONTRACT_LIBRARY_POOLS, "%s is loaded from a file of a known name", pool);
+    else if (vs_walk_may())
+        vs_contract_broken(VS_CONTRACT_LIBRARY_POOLS, "%s is loaded from no file of a known name", pool);
 }
 
 /* glibc's function, NULL before 2.35.  Looked up once: threads that come together find the same. */

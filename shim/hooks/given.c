@@ -12,6 +12,7 @@
 
 #include "access/kernels.h"
 #include "access/maps.h"
+#include "core/contracts.h"
 #include "graph_nodes.h"
 #include "record/record.h"
 
@@ -59,9 +60,10 @@ uint32_t vs_given_name(enum vs_api api)
 
 /* ---- kernels ---- */
 
-static bool query_params(CUfunction f, struct vs_kernel_params *p)
+/* What the driver answered behind the last parameter, or instead of one. */
+static CUresult query_params(CUfunction f, struct vs_kernel_params *p)
 {
-    size_t offset, size;
+    size_t offset, size, end = 0;
     bool kernel = false;
     for (p->count = 0; p->count < VS_KERNEL_PARAMS; p->count++) {
         CUresult r = kernel ? vs_drv_cuKernelGetParamInfo((CUkernel)f, p->count, &offset, &size)
@@ -70,13 +72,31 @@ static bool query_params(CUfunction f, struct vs_kernel_params *p)
             kernel = true;
             r = vs_drv_cuKernelGetParamInfo((CUkernel)f, 0, &offset, &size);
         }
-        if (r == CUDA_ERROR_INVALID_VALUE) /* there are no more parameters */
-            return true;
-        if (r != CUDA_SUCCESS || offset > UINT16_MAX || size > UINT16_MAX)
-            return false;
+        if (r != CUDA_SUCCESS)
+            return r;
+        if (offset < end || offset > UINT16_MAX || size > UINT16_MAX)
+            return CUDA_SUCCESS;
+        end = offset + size;
         p->at[p->count].offset = (uint16_t)offset;
         p->at[p->count].size = (uint16_t)size;
     }
+    return CUDA_SUCCESS;
+}
+
+/* Whether the driver gave all parameters: it says that there are no more.  A driver before 12.4 gives none.
+ */
+static bool are_known(CUfunction f, struct vs_kernel_params *p)
+{
+    CUresult last = query_params(f, p);
+    if (last == CUDA_ERROR_INVALID_VALUE) {
+        if (p->count > 0)
+            vs_contract_proven(VS_CONTRACT_CUDA_PARAMETERS, "%u parameters of the first kernel", p->count);
+        return true;
+    }
+    if (p->count > 0 && p->count < VS_KERNEL_PARAMS)
+        vs_contract_broken(VS_CONTRACT_CUDA_PARAMETERS, "of parameter %u of a kernel it answers %d", p->count,
+                           (int)last);
+    p->count = 0;
     return false;
 }
 
@@ -95,9 +115,7 @@ static __attribute__((noinline)) const struct vs_kernel *ask(struct vs_journal *
 {
     struct vs_kernel_params params;
     const char *name = NULL;
-    params.known = query_params(f, &params);
-    if (!params.known)
-        params.count = 0;
+    params.known = are_known(f, &params);
     if (vs_drv_cuFuncGetName(&name, f) != CUDA_SUCCESS &&
         vs_drv_cuKernelGetName(&name, (CUkernel)f) != CUDA_SUCCESS)
         name = NULL;

@@ -6,6 +6,7 @@
  */
 #include "meminfo.h"
 
+#include "core/contracts.h"
 #include "hook.h"
 #include "place.h"
 #include "record/record.h"
@@ -14,6 +15,15 @@
 struct meminfo {
     size_t free, total;
 };
+
+static bool is_plausible(const struct meminfo *m)
+{
+    if (m->total == 0 || m->free > m->total)
+        return vs_contract_broken(VS_CONTRACT_DRIVER_FIGURES,
+                                  "cuMemGetInfo says that %zu of %zu bytes are free", m->free, m->total);
+    vs_contract_proven(VS_CONTRACT_DRIVER_FIGURES, "cuMemGetInfo's free bytes are a part of all");
+    return true;
+}
 
 /* In a thread whose capture mode is global or thread-local, a query that the driver considers unsafe would
  * break a stream capture, so the mode is relaxed during ours. */
@@ -24,7 +34,7 @@ static bool query_meminfo(struct meminfo *m)
     CUresult status = vs_drv_cuMemGetInfo_v2(&m->free, &m->total);
     if (exchanged)
         vs_drv_cuThreadExchangeStreamCaptureMode(&mode);
-    return status == CUDA_SUCCESS;
+    return status == CUDA_SUCCESS && is_plausible(m);
 }
 
 bool vs_query_free(uint64_t *bytes)

@@ -11,9 +11,11 @@
 #include "access/use.h"
 #include "framework/autograd.h"
 #include "framework/layers.h"
+#include "framework/markers.h"
 #include "framework/ranges.h"
 #include "framework/torch_events.h"
 #include "framework/torch_facts.h"
+#include "hooks/caller.h"
 #include "hooks/meminfo.h"
 #include "hooks/provided.h"
 #include "hooks/symbols/symbols.h"
@@ -85,6 +87,7 @@ static void put_together(void)
                                          .second_thread = vs_sampler_run,
                                          .last_look = vs_sampler_last_look};
     vs_torch_rebind = vs_rebind_object;
+    vs_pool_seen = vs_caller_pool;
     vs_sampler_init((struct vs_sampler_driver){vs_cuda_current, vs_cuda_used_bytes});
 }
 

@@ -82,13 +82,20 @@ run_shimmed "$tests/prog_access" lists
 expect_clean
 expect_sql "SELECT group_concat((size_bytes / 1024) || ':' || uses, ' ') FROM (SELECT size_bytes, uses FROM block_use WHERE size_bytes % 4096 = 0 ORDER BY 1)" \
     '4:2 8:2 12:0 16:1 20:1 24:0 28:1 32:0 100:3 104:1 108:1 112:0'
-expect_sql "SELECT name, state FROM contract WHERE name = 'torch_foreach'" 'torch_foreach|proven'
+expect_sql "SELECT group_concat(name, ' ') FROM (SELECT name FROM contract WHERE name IN ('torch_foreach', 'cuda_parameters') AND state = 'proven' ORDER BY 1)" \
+    'cuda_parameters torch_foreach'
 used reaching <<END
 4|0|0||||||0|reachable
 8|0|0||||||0|
 12|1|1|1|1|ncclDevKernel|ncclDevKernel|none|1|reachable
 16|1|1|1|1|two|two|none|1|
 END
+
+# a driver that says otherwise that there are no more parameters: what it says of that kernel is not believed
+shim_env=(VRAMSCOPE_ACCESS=on SIMCUDA_FAIL=cuFuncGetParamInfo:2=801)
+run_shimmed "$tests/prog_access" reaching
+expect_sql "SELECT name, state, detail LIKE '%of parameter 1 of a kernel it answers 801%' FROM contract WHERE name = 'cuda_parameters'" \
+    'cuda_parameters|broken|1'
 
 # off: no rows, and the file is as it would be
 shim_env=()

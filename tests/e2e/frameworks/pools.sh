@@ -47,7 +47,9 @@ says() { # TEXT COMMAND...
     grep -qE -- "$text" "$run/said" || fail "$* does not say '$text': $(cat "$run/said")"
 }
 
+files() { expect_sql "SELECT state FROM contract WHERE name = 'library_pools'" "$1"; }
 program "$xla" jax
+files proven
 unknown
 uses JAX 123
 says 'how much is allocated is unknown: up to 512.0 MiB were held' report "$db"
@@ -71,6 +73,7 @@ assert d['pools'] == [{'pool': 'JAX', 'answers': d['pools'][0]['answers'], 'held
 assert all(p['peak_allocated_bytes'] is None for p in d['phases']), d['phases']
 " || fail "report --json"
 program "$cupy" cupy
+files proven
 unknown
 uses CuPy ""
 says 'CuPy +512.0 MiB +100.0 MiB  [0-9]+ times' report "$db"
@@ -97,4 +100,7 @@ for what in "$xla platform" "$nobody default"; do
     expect_sql "SELECT peak_bytes, end_bytes, known_bytes FROM peak WHERE kind = 'allocated'" "$((513 * mib))|$((513 * mib))|"
     expect_sql "SELECT max(allocated_bytes) FROM timeline" $((513 * mib))
 done
+# ... and one that JAX is loaded from, though no file of that name is known, is told
+program "$nobody" jax
+files broken
 echo "what a pool holds is not what it uses"

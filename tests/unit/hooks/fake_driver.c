@@ -84,8 +84,8 @@ CUresult cuDeviceGetUuid(CUuuid *uuid, CUdevice device)
 CUresult cuMemGetInfo_v2(size_t *free_bytes, size_t *total_bytes)
 {
     fake.info_queries++;
-    *free_bytes = 300 - fake.taken; /* of which only the difference is looked at */
-    *total_bytes = 1000;
+    *free_bytes = FAKE_FREE - fake.taken;
+    *total_bytes = FAKE_FREE + 700;
     return CUDA_SUCCESS;
 }
 CUresult cuMemAlloc(CUdeviceptr_v1 *dptr, unsigned int bytes)

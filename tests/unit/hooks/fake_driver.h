@@ -15,12 +15,13 @@ struct fake_state {     /* each thread has its own */
     uint64_t reserved; /* of every pool */
     int pool_queries;
     int info_queries; /* of cuMemGetInfo */
-    uint64_t taken;   /* beyond the 700 bytes of 1000 that always are */
+    uint64_t taken;   /* beyond the 700 bytes that always are */
     CUmemoryPool device_pool;
     jmp_buf *leave;       /* the next call jumps out of the driver */
     void (*during)(void); /* called by the next call: what happens meanwhile */
 };
 extern __thread struct fake_state fake;
+#define FAKE_FREE       ((size_t)1 << 40) /* bytes, where nothing is taken */
 #define FAKE_BAD_STREAM ((CUstream)0xbad)
 void fake_set_context(uintptr_t context); /* the low four bits are its device */
 CUresult fake_result(const char *called);

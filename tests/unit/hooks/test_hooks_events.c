@@ -76,7 +76,7 @@ static void driver_is_asked_what_it_has_free_where_memory_ran_out(void **state)
     assert_int_equal(record_log->events[1].op, VS_OP_SAMPLE);
     assert_int_equal(record_log->events[1].arg0, VS_SAMPLE_OOM);
     assert_int_equal(record_log->events[1].size, 700);
-    assert_int_equal(record_log->events[1].address, 300);
+    assert_int_equal(record_log->events[1].address, FAKE_FREE);
     assert_int_equal(record_log->events[2].arg0, VS_SAMPLE_OOM_PROCESS);
     assert_int_equal(record_log->events[2].size, record_log->used);
     assert_int_equal(record_log->events[2].device, record_log->events[1].device);
@@ -231,6 +231,16 @@ static void sample_is_taken_when_asked_for(void **state)
     assert_int_equal(record_log->events[1].size, 700);
     assert_int_equal(record_log->events[1].arg0, VS_SAMPLE_MEMINFO);
     assert_int_equal(record_log->events[1].device, 0);
+}
+
+static void a_figure_that_cannot_be_is_no_sample(void **state)
+{
+    CUdeviceptr p;
+    record_log->sample_wanted = true;
+    fake.taken = -UINT64_C(701); /* more is free than there is */
+    cuMemAlloc_v2(&p, 1);
+    fake.taken = 0;
+    assert_int_equal(record_log->count, 1);
 }
 
 static void physical_memory_is_placed_by_its_properties(void **state)
@@ -461,6 +471,7 @@ int main(void)
         cmocka_unit_test_setup(second_device_gets_a_row_and_its_own_context, fresh),
         cmocka_unit_test_setup(thread_without_context_has_no_device, fresh),
         cmocka_unit_test_setup(sample_is_taken_when_asked_for, fresh),
+        cmocka_unit_test_setup(a_figure_that_cannot_be_is_no_sample, fresh),
         cmocka_unit_test_setup(physical_memory_is_placed_by_its_properties, fresh),
         cmocka_unit_test_setup(mapping_and_its_undoing, fresh),
         cmocka_unit_test_setup(pool_is_asked_and_its_change_recorded, fresh),
