@@ -20,6 +20,7 @@
 #include <unistd.h>
 
 #include "core/arch/cpu.h"
+#include "core/contracts.h"
 #include "core/fork.h"
 #include "core/walk.h"
 #include "record/record.h"
@@ -75,17 +76,33 @@ static void path_of_mapping(uintptr_t address, char *path, size_t size)
 
 static bool make_table(void);
 
+/* Known answers: where we lie, and our own dynamic section. */
+static bool finds_us(struct vs_object *self)
+{
+    extern ElfW(Dyn) _DYNAMIC[] __attribute__((visibility("hidden")));
+    uintptr_t here = (uintptr_t)&vs_modules_prepare, there = (uintptr_t)_DYNAMIC;
+    if (!vs_object_find(here, self) || here < self->start || here >= self->end || there < self->start ||
+        there >= self->end || self->map->l_ld != _DYNAMIC) {
+        vs_contract_broken(VS_CONTRACT_LIBC_OBJECTS, "_dl_find_object does not find vramscope's own library");
+        return false;
+    }
+    vs_contract_proven(VS_CONTRACT_LIBC_OBJECTS, "_dl_find_object finds vramscope's own library");
+    return true;
+}
+
 bool vs_modules_prepare(void)
 {
     find_object = (find_object_fn)dlsym(RTLD_DEFAULT, "_dl_find_object");
     if (!find_object)
-        return false;
+        return vs_contract_broken(VS_CONTRACT_LIBC_OBJECTS,
+                                  "glibc has no _dl_find_object (older than 2.35), so stacks can't be taken "
+                                  "without the loader's lock");
     ssize_t n = readlink("/proc/self/exe", names.exe, sizeof names.exe - 1);
     names.exe[n > 0 ? n : 0] = 0;
     if (!getcwd(names.cwd, sizeof names.cwd))
         names.cwd[0] = 0;
     struct vs_object self;
-    if (!make_table() || !vs_object_find((uintptr_t)&vs_modules_prepare, &self))
+    if (!finds_us(&self) || !make_table())
         return false;
     path_of_mapping((uintptr_t)&vs_modules_prepare, names.self, sizeof names.self);
     if (self.map->l_name[0]) {

@@ -25,6 +25,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "core/contracts.h"
 #include "core/log.h"
 #include "core/options.h"
 #include "core/own_stack.h"
@@ -59,6 +60,14 @@ const char *vs_stack_why_off(void)
     return stacks.why;
 }
 
+static bool load_from(const char *directory)
+{
+    if (!vs_unwinder_load(directory, stacks.why, sizeof stacks.why))
+        return vs_contract_broken(VS_CONTRACT_UNWINDER, "%s", stacks.why);
+    vs_contract_proven(VS_CONTRACT_UNWINDER, "a stack whose return addresses are known was walked");
+    return true;
+}
+
 /* lib/libvramscope.so has lib/vramscope/ beside it; a test in tests/ finds ../lib/vramscope/. */
 static bool load_beside(const char *self)
 {
@@ -68,7 +77,7 @@ static bool load_beside(const char *self)
     for (size_t i = 0; slash && i < sizeof places / sizeof *places; i++) {
         snprintf(directory, sizeof directory, "%.*s/%s", (int)(slash - self), self, places[i]);
         if (access(directory, X_OK) == 0)
-            return vs_unwinder_load(directory, stacks.why, sizeof stacks.why);
+            return load_from(directory);
     }
     snprintf(stacks.why, sizeof stacks.why, "no directory vramscope/ with the private libunwind beside %s",
              self[0] ? self : "libvramscope.so");
@@ -79,9 +88,10 @@ static void load(void *unused)
 {
     stacks.merge = vs_options.stacks == VS_STACKS_PYTHON || vs_options.stacks == VS_STACKS_ALL;
     if (!vs_imports_prepare())
-        snprintf(stacks.why, sizeof stacks.why,
-                 "glibc has no _dl_find_object (older than 2.35): stacks can't be taken without the loader's "
-                 "lock");
+        snprintf(stacks.why, sizeof stacks.why, "%s",
+                 vs_contract_state(VS_CONTRACT_LIBC_OBJECTS) == VS_CONTRACT_BROKEN
+                     ? vs_contract_detail(VS_CONTRACT_LIBC_OBJECTS)
+                     : "no memory for a table of objects");
     else if (load_beside(vs_module_self()))
         /* release: a thread that sees `ready` sees the unwinder's pointers */
         atomic_store_explicit(&stacks.ready, true, memory_order_release);
