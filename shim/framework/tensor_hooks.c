@@ -283,7 +283,9 @@ static void prove_call(const struct call *c)
     if (!is_likely(c)) {
         atomic_store_explicit(&noted_keys, 0, memory_order_relaxed);
         vs_contract_broken(VS_CONTRACT_TORCH_TENSORS,
-                           "it makes tensors with other arguments than 2.1 to 2.15");
+                           vs_readable((uintptr_t)c)
+                               ? "it makes tensors with other arguments than 2.1 to 2.15"
+                               : "arguments can't be looked at (kernel_readable)");
     } else if ((c->keys & CUDA_KEY) && c->allocator && c->allocator == cuda_allocator()) {
         vs_contract_proven(VS_CONTRACT_TORCH_TENSORS,
                            "empty_generic has CUDA's allocator where it should be");

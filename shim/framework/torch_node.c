@@ -113,6 +113,8 @@ bool vs_torch_node_find(void *library, bool at_rest)
     node.function = dlsym(library, NODE);
     if (!node.function)
         return vs_contract_broken(VS_CONTRACT_TORCH_NODE, "it does not say which node runs");
+    if (!vs_readable((uintptr_t)&node))
+        return vs_contract_broken(VS_CONTRACT_TORCH_NODE, "a node can't be looked at (kernel_readable)");
     if (kind == NOT_KNOWN || kind != kind_by_names(library))
         return vs_contract_broken(VS_CONTRACT_TORCH_NODE, "its nodes are held otherwise than in 1.8 to 2.15");
     node.at = layouts[kind];

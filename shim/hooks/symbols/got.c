@@ -11,11 +11,13 @@
 
 #include <errno.h>
 #include <linux/futex.h>
+#include <stdatomic.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include "core/arch/elf.h"
+#include "core/contracts.h"
 
 static bool slot_of(const struct vs_image *o, const ElfW(Rela) * rela, struct vs_got_slot *out)
 {
@@ -71,13 +73,34 @@ static bool is_writable(uintptr_t start)
     return wrote;
 }
 
+/* Whether the kernel tells that at all: of a word of ours, and of one that nobody can write.  A page of the
+ * loader's that counted as protected, and is not, would be protected too early. */
+static bool tells_writable(void)
+{
+    static uint32_t data;
+    static const uint32_t constant = 1;
+    static _Atomic int known; /* 1: it tells, 2: it does not; relaxed: two threads find the same */
+    int answer = atomic_load_explicit(&known, memory_order_relaxed);
+    if (answer != 0)
+        return answer == 1;
+    bool tells = is_writable((uintptr_t)&data) && !is_writable((uintptr_t)&constant);
+    atomic_store_explicit(&known, tells ? 1 : 2, memory_order_relaxed);
+    if (tells)
+        vs_contract_proven(VS_CONTRACT_KERNEL_WRITABLE, "FUTEX_WAKE_OP tells it");
+    else
+        vs_contract_broken(VS_CONTRACT_KERNEL_WRITABLE,
+                           "FUTEX_WAKE_OP does not tell which memory can be written");
+    return tells;
+}
+
 /* Writes the changes from the first on that are on its page: the loader's protection is taken from a page
  * once, since each such call costs more than all else that is done here.  How many they are. */
 static size_t write_page(const struct vs_image *o, struct vs_got_change *c, size_t n)
 {
     uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), at = c->slot.at, start = at & ~(page - 1);
-    bool is_protected = at >= o->relro_start && at < o->relro_end && !is_writable(start);
-    bool sealed = is_protected && mprotect((void *)start, page, PROT_READ | PROT_WRITE) != 0;
+    bool of_loader = at >= o->relro_start && at < o->relro_end, unclear = of_loader && !tells_writable();
+    bool is_protected = of_loader && !unclear && !is_writable(start);
+    bool sealed = unclear || (is_protected && mprotect((void *)start, page, PROT_READ | PROT_WRITE) != 0);
     size_t i = 0;
     for (; i < n && (c[i].slot.at & ~(page - 1)) == start; i++) {
         c[i].refused = sealed || !in_data(o, c[i].slot.at);

@@ -76,15 +76,7 @@ expect_events "$memory" <<<"$work"
 expect_sql "SELECT DISTINCT events || '|' || code || '|' || why FROM loss" "0|not_covered|not covered: a second CUDA driver in the process, $dir/libcuda-copy.so"
 "$BUILD/bin/vramscope" report "$db" | grep -q "^GAP: .*not covered: a second CUDA driver" || fail "the report is silent about it"
 
-# one whose code itself holds the addresses (text relocations) stays as it is, works, and what goes past us is told
-if [ "$(uname -m)" = x86_64 ]; then
-    make_library plugin_text.so -fno-pic -mcmodel=large -Wl,-z,notext "$sim"
-    run_shimmed "$dir/roads" plugin "$dir/plugin_text.so"
-    expect_events "$memory" <<<"$work
-$more"
-    expect_clean
-    run_shimmed "$dir/roads" deepbind "$dir/plugin_text.so"
-    cat >"$dir/both.c" <<'END'
+cat >"$dir/both.c" <<'END'
 #define _GNU_SOURCE
 #include "work.h"
 #include <dlfcn.h>
@@ -98,10 +90,56 @@ int main(int argc, char **argv)
     return cuMemAlloc_v2(&p, 1000) != 0;
 }
 END
-    "${CC:-cc}" "${flags[@]}" "-I$src" -o "$dir/both" "$dir/both.c" "$sim" -ldl || fail "both does not build"
+"${CC:-cc}" "${flags[@]}" "-I$src" -o "$dir/both" "$dir/both.c" "$sim" -ldl || fail "both does not build"
+
+# one whose code itself holds the addresses (text relocations) stays as it is, works, and what goes past us is told
+if [ "$(uname -m)" = x86_64 ]; then
+    make_library plugin_text.so -fno-pic -mcmodel=large -Wl,-z,notext "$sim"
+    run_shimmed "$dir/roads" plugin "$dir/plugin_text.so"
+    expect_events "$memory" <<<"$work
+$more"
+    expect_clean
+    run_shimmed "$dir/roads" deepbind "$dir/plugin_text.so"
     run_shimmed "$dir/both" "$dir/plugin_text.so"
     expect_sql "SELECT count(*) FROM loss WHERE why = 'not covered: cuMemAlloc_v2 as called by $dir/plugin_text.so, whose reference to it cannot be changed'" 1
 fi
+
+# where the kernel does not tell which page can be written, one of the loader's is left alone, and what goes past us is told
+cat >"$dir/filter.c" <<'END'
+#include <errno.h>
+#include <linux/filter.h>
+#include <linux/futex.h>
+#include <linux/seccomp.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+static __attribute__((constructor)) void deny(void)
+{
+    struct sock_filter all[] = {BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+                                BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_futex, 0, 3),
+                                BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, args[1])),
+                                BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, FUTEX_WAKE_OP_PRIVATE, 0, 1),
+                                BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | ENOSYS),
+                                BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)};
+    struct sock_fprog program = {sizeof all / sizeof *all, all};
+    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 || prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program, 0, 0) != 0)
+        _Exit(77);
+}
+END
+"${CC:-cc}" -shared -fPIC -o "$dir/filter.so" "$dir/filter.c" || fail "the filter does not build"
+writable="SELECT state FROM contract WHERE name = 'kernel_writable'"
+run_shimmed "$dir/both" "$dir/plugin_now.so"
+expect_sql "$writable" proven
+whole=$shim
+shim=$dir/filter.so:$whole
+shimmed "$dir/both" "$dir/plugin_now.so"
+if [ "$status" != 77 ]; then
+    [ "$status" = 0 ] || fail "where no page is known to be writable: status $status"
+    expect_sql "$writable" broken
+    expect_sql "SELECT count(*) FROM loss WHERE why LIKE 'not covered: cuMemAlloc_v2 as called by %, whose reference to it cannot be changed'" 1
+fi
+shim=$whole
 
 # loaded and unloaded by several threads at once, under look-ups of others; one of them takes long to bind
 make_library plugin_slow.so -DPLUGIN_SLOW -Wl,-z,now,-z,relro "$sim"
