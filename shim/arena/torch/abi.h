@@ -5,7 +5,7 @@
  * framework/python/vramscope/_arena.py asks beside it.  They allocate only where VRAMSCOPE_ALLOCATOR=arena.
  *
  * Any thread; no lock of the caller's is taken.  vramscope_torch_malloc throws torch.OutOfMemoryError in a
- * process that has torch, and returns NULL in others.
+ * process that has torch (another error of its own where that cannot be), and returns NULL in others.
  */
 #ifndef VS_ARENA_TORCH_ABI_H
 #define VS_ARENA_TORCH_ABI_H
@@ -42,6 +42,9 @@ VS_TORCH void vramscope_torch_begin_allocate_to_pool(int device, struct vs_mempo
 VS_TORCH void vramscope_torch_end_allocate_to_pool(int device, struct vs_mempool id);
 VS_TORCH void vramscope_torch_release_pool(int device, struct vs_mempool id);
 
+/* Before torch is given them: looks whether this torch takes them for what they are and can be told that
+ * there is no memory.  NULL: it does and can; otherwise a sentence that says who, what and why. */
+VS_TORCH const char *vramscope_torch_refusal(void);
 VS_TORCH double vramscope_torch_get_memory_fraction(int device);
 /* one more owner of a pool; release_pool is its end */
 VS_TORCH void vramscope_torch_retain_pool(int device, struct vs_mempool id);

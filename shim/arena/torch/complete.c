@@ -14,16 +14,16 @@
 #define _GNU_SOURCE
 #include "torch.h"
 
-#include "framework/torch.h"
-
 #include <dlfcn.h>
-#include <link.h>
-#include <stdio.h>
 #include <string.h>
 
+#include "core/contracts.h"
+#include "core/readable.h"
+#include "cxx.h"
+#include "framework/torch.h"
+
 #define TABLE_WORDS 256
-#define STRING      "NSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEE"
-#define CLASS       "N5torch4cuda22CUDAPluggableAllocator22CUDAPluggableAllocator"
+#define CURRENT     "_ZN3c104cuda20CUDACachingAllocator9allocatorE"
 
 /* As torch's own allocator does: the largest block that could be had now, or *LARGEST where that is more. */
 static void cache_info(void *self, int8_t device, size_t *largest)
@@ -41,15 +41,6 @@ static void cache_info(void *self, int8_t device, size_t *largest)
     free_bytes += stats.idle;
     if (free_bytes > *largest)
         *largest = free_bytes;
-}
-
-static size_t words_of(void *table)
-{
-    Dl_info info;
-    ElfW(Sym) *symbol = NULL;
-    if (!dladdr1(table, &info, (void **)&symbol, RTLD_DL_SYMENT) || !symbol || info.dli_saddr != table)
-        return 0;
-    return symbol->st_size / sizeof(void *);
 }
 
 /* Whether it is too late for another allocator. */
@@ -72,44 +63,57 @@ static bool replace(void **table, size_t words, void *theirs, void *ours)
     return found == 1;
 }
 
-/* A function of the class in the library, by its mangled name less the class's. */
-static void *of_class(void *library, const char *name)
-{
-    char whole[256];
-    snprintf(whole, sizeof whole, "_Z" CLASS "%s", name);
-    return dlsym(library, whole);
-}
-
 /* Torch before 2.5 asks the runtime for the handle itself: it has no shareIpcHandle. */
-static bool replace_sharing(void **table, size_t words, void *torch)
+static bool replace_sharing(void **table, size_t words)
 {
-    void *share = of_class(torch, "14shareIpcHandleEPv");
-    return replace(table, words, of_class(torch, "12getIpcDevPtrE" STRING), (void *)vs_torch_receive) &&
-           (!share || replace(table, words, share, (void *)vs_torch_share));
+    const char *why = NULL;
+    void *receive = vs_torch_share_prove(&why), *share = vs_torch_pluggable("_Z", "14shareIpcHandleEPv");
+    if (receive && (!replace(table, words, receive, (void *)vs_torch_receive) ||
+                    (share && !replace(table, words, share, (void *)vs_torch_share))))
+        why = "its functions for that are not in its table, or not once";
+    if (why)
+        return vs_contract_broken(VS_CONTRACT_TORCH_SHARING, "%s", why);
+    vs_contract_proven(VS_CONTRACT_TORCH_SHARING, "a string gave back what it was given");
+    return true;
 }
 
-/* Two words stand before the functions: where the whole object begins, and its type. */
-static int complete(void ***object, void **table, void *torch)
+/* Two words stand before the functions: where the whole object begins, and its type.  NULL: it is so. */
+static const char *look_at(void ***object, void **table, size_t words)
+{
+    if (!object || !table)
+        return "its allocator or the class of it is not to be found";
+    if (words < 3 || words > TABLE_WORDS || table[0] || !vs_cxx_is_code(table + 2, words - 2))
+        return "the class's table is not a list of functions";
+    if (!vs_readable((uintptr_t)object) || *object != table + 2)
+        return "its allocator does not begin with the class's table";
+    return NULL;
+}
+
+static const char *complete(void ***object, void **table, int *done)
 {
     static void *copy[TABLE_WORDS];
-    size_t words = words_of(table);
-    if (words < 3 || words > TABLE_WORDS || *object != table + 2)
-        return 0;
+    size_t words = table ? vs_cxx_table_words(table) : 0;
+    const char *why = look_at(object, table, words);
+    if (why)
+        return why;
     memcpy(copy, table, words * sizeof *copy);
-    if (!replace(copy, words, of_class(torch, "9cacheInfoEaPm"), (void *)cache_info) ||
-        !replace(copy, words, of_class(torch, "11initializedEv"), (void *)initialized))
-        return 0;
-    int shares = replace_sharing(copy, words, torch) ? VS_TORCH_SHARES : 0;
+    if (!replace(copy, words, vs_torch_pluggable("_Z", "9cacheInfoEaPm"), (void *)cache_info) ||
+        !replace(copy, words, vs_torch_pluggable("_Z", "11initializedEv"), (void *)initialized))
+        return "cacheInfo or initialized is not in its table, or not once";
+    *done = VS_TORCH_ANSWERS | (replace_sharing(copy, words) ? VS_TORCH_SHARES : 0);
     *object = copy + 2;
-    return VS_TORCH_ANSWERS | shares;
+    return NULL;
 }
 
 int vramscope_torch_complete(void)
 {
-    void *c10 = vs_torch_library("libc10_cuda"), *torch = vs_torch_library("libtorch_cuda");
-    void ****current = c10 ? dlsym(c10, "_ZN3c104cuda20CUDACachingAllocator9allocatorE") : NULL;
-    void **table = torch ? dlsym(torch, "_ZTV" CLASS "E") : NULL;
-    int done = current && *current && table ? complete(*current, table, torch) : 0;
+    int done = 0;
+    void *c10 = vs_torch_library("libc10_cuda"), ****current = c10 ? dlsym(c10, CURRENT) : NULL;
     dlerror(); /* the host must not find what was not found here */
+    const char *why = complete(current ? *current : NULL, vs_torch_pluggable("_ZTV", "E"), &done);
+    if (why)
+        vs_contract_broken(VS_CONTRACT_TORCH_TABLE, "%s", why);
+    else
+        vs_contract_proven(VS_CONTRACT_TORCH_TABLE, "its allocator's table has each function once");
     return done;
 }

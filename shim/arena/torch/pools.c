@@ -24,7 +24,9 @@
 #define _GNU_SOURCE
 #include "torch.h"
 
+#include "core/contracts.h"
 #include "core/log.h"
+#include "cxx.h"
 
 #include <string.h>
 #include <sys/mman.h>
@@ -54,6 +56,31 @@ static void destroy(struct vs_function *f)
     if (f->manage)
         f->manage(f, f, DESTROY);
     memset(f, 0, sizeof *f);
+}
+
+/* Both words lead to code, or both are none; of a filter without a manager its state is all there is to copy.
+ */
+static bool is_function(const struct vs_function *f)
+{
+    void *const words[] = {(void *)f->manage, (void *)f->call};
+    return !f->manage && !f->call ? true : vs_cxx_is_code(words, 2);
+}
+
+/* False: nothing begins, since a fork's child does nothing, or what this filter accepts cannot be known,
+ * which is an error in a process with torch. */
+static bool may_begin(const struct vs_function *accepts)
+{
+    if (!vs_served_in())
+        return false;
+    bool good = is_function(accepts);
+    vs_served_out();
+    if (good) {
+        vs_contract_proven(VS_CONTRACT_TORCH_FILTER, "the words of a filter that are called lead to code");
+        return true;
+    }
+    vs_contract_broken(VS_CONTRACT_TORCH_FILTER, "a filter of a pool is no std::function of libstdc++");
+    vs_torch_raise_text("vramscope's arena can't tell what goes to this pool: run without --allocator=arena");
+    return false;
 }
 
 /* ---- state ---- */
@@ -179,7 +206,7 @@ static bool begin_filter(struct vs_torch_pool *pool, const struct vs_function *a
 void vramscope_torch_begin_allocate_to_pool(int device, struct vs_mempool id,
                                             const struct vs_function *accepts)
 {
-    if (!vs_served_in())
+    if (!may_begin(accepts) || !vs_served_in())
         return;
     vs_lock_take(&lock);
     struct vs_torch_pool *pool = find_or_make(device, id);

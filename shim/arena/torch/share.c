@@ -13,17 +13,20 @@
  * long as the shim is loaded in both (share/exports.c).  Handles of expandable segments, letter e, are
  * CUDA_ERROR_NOT_SUPPORTED.
  *
- * There is no C++ here, so the two objects are built as libstdc++ lays them out; that layout is part of its
- * stable ABI.  A class that is returned by value is written where the hidden first argument points.
+ * There is no C++ here: the string is made and read by functions of torch's C++ library (cxx.h), and the
+ * std::shared_ptr is built as libstdc++ lays it out, which is part of its stable ABI.  A class that is
+ * returned by value is written where the hidden first argument points.
  */
 #define _GNU_SOURCE
 #include "torch.h"
 
-#include "framework/torch.h"
-
 #include <dlfcn.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "cxx.h"
+#include "framework/torch.h"
 
 #define TYPE_MALLOC    'c'
 #define TYPE_VERSION   2 /* of the string, up to torch 2.12; a later one has the same bytes behind it */
@@ -47,12 +50,40 @@ static CUresult need_context(CUcontext *context)
     return *context ? vs_drv_cuCtxSetCurrent(*context) : CUDA_ERROR_INVALID_CONTEXT;
 }
 
+/* ---- strings ---- */
+
+/* Of torch's kind; there before torch is given the two functions. */
+static struct vs_cxx_strings strings;
+
+/* A table of what owners of a std::shared_ptr share has these functions: see `table` below. */
+static bool counts_as_ours(void **table)
+{
+    return table && vs_cxx_table_words(table) == 7 && vs_cxx_is_code(table + 2, 5);
+}
+
+void *vs_torch_share_prove(const char **why)
+{
+    char name[96];
+    *why = "what its std::shared_ptr share has another table";
+    if (!counts_as_ours(vs_torch_pluggable("_ZTVSt15_Sp_counted_ptrIP", "ELN9__gnu_cxx12_Lock_policyE2EE")))
+        return NULL;
+    *why = "its getIpcDevPtr takes no string of a kind that is known";
+    for (int kind = 0; kind < 2; kind++) {
+        snprintf(name, sizeof name, "12getIpcDevPtrE%s", vs_cxx_kinds[kind].type);
+        void *receive = vs_torch_pluggable("_Z", name);
+        if (receive && vs_cxx_strings(&strings, vs_torch_library("libc10"), &vs_cxx_kinds[kind]))
+            return *why = NULL, receive;
+    }
+    return NULL;
+}
+
 /* ---- sending ---- */
 
-/* c10::cuda::CUDACachingAllocator::ShareableHandle */
+/* c10::cuda::CUDACachingAllocator::ShareableHandle; of the old kind of strings only the first word is there
+ */
 struct shareable {
     ptrdiff_t offset;
-    struct vs_torch_string handle;
+    struct vs_cxx_string handle;
 };
 
 static CUresult handle_of(CUdeviceptr address, CUipcMemHandle *handle, ptrdiff_t *offset)
@@ -76,9 +107,9 @@ struct shareable *vs_torch_share(struct shareable *out, void *self, void *addres
     out->offset = 0;
     CUresult status = handle_of((uintptr_t)address, &handle, &out->offset);
     if (status != CUDA_SUCCESS)
-        vs_torch_raise(status); /* returns only where there is nobody to catch it: the string is empty then */
+        vs_torch_raise(status); /* which does not return: it is torch that calls */
     memcpy(text + 2, &handle, sizeof handle);
-    vs_torch_string(&out->handle, text, status == CUDA_SUCCESS ? sizeof text : 0);
+    vs_cxx_string(&strings, &out->handle, text, sizeof text);
     return out;
 }
 
@@ -126,16 +157,17 @@ static void *const table[] = {NULL,    NULL,    end_in_place, destroy, /* its tw
                               dispose, destroy, get_deleter};
 
 /* Before torch 2.5 the string is the driver's handle alone. */
-static bool handle_in(const struct vs_torch_string *text, CUipcMemHandle *handle)
+static bool handle_in(const struct vs_cxx_string *text, CUipcMemHandle *handle)
 {
-    size_t before = text->length == sizeof *handle ? 0 : 2;
-    if (text->length != before + sizeof *handle || (before && text->bytes[1] != TYPE_MALLOC))
+    const char *bytes = strings.data(text);
+    size_t length = strings.size(text), before = length == sizeof *handle ? 0 : 2;
+    if (length != before + sizeof *handle || (before && bytes[1] != TYPE_MALLOC))
         return false;
-    memcpy(handle, text->bytes + before, sizeof *handle);
+    memcpy(handle, bytes + before, sizeof *handle);
     return true;
 }
 
-static CUresult open_shared(struct control *c, const struct vs_torch_string *text)
+static CUresult open_shared(struct control *c, const struct vs_cxx_string *text)
 {
     CUipcMemHandle handle;
     if (!handle_in(text, &handle))
@@ -147,7 +179,7 @@ static CUresult open_shared(struct control *c, const struct vs_torch_string *tex
 }
 
 struct shared_pointer *vs_torch_receive(struct shared_pointer *out, void *self,
-                                        const struct vs_torch_string *text)
+                                        const struct vs_cxx_string *text)
 {
     *out = (struct shared_pointer){0};
     struct control *c = malloc(sizeof *c);

@@ -5,6 +5,8 @@
  *                pools.c   memory of graphs and of torch's MemPool: queues of their own
  *                counts.c  torch's statistics, and the events of its blocks
  *                raise.c   torch's own exceptions, thrown from C
+ *                cxx.c     strings, tables and code of C++, looked at from C
+ *                pluggable.c  whether torch takes these functions for what they are
  *                foreign.c   blocks that streams of other devices use
  *                complete.c  what the interface has no function for
  *                share.c     tensors that other processes open
@@ -68,31 +70,37 @@ uint64_t vs_torch_allocated(int device);
 
 struct shareable;
 struct shared_pointer;
-struct vs_torch_string;
+struct vs_cxx_string;
+/* torch's own getIpcDevPtr, where its strings and shared pointers are what ours are taken for; NULL: *WHY
+ * not. Before the two that follow are in place. */
+void *vs_torch_share_prove(const char **why);
 /* In the place of the virtual functions shareIpcHandle and getIpcDevPtr of torch's allocator. */
 struct shareable *vs_torch_share(struct shareable *out, void *self, void *address);
 struct shared_pointer *vs_torch_receive(struct shared_pointer *out, void *self,
-                                        const struct vs_torch_string *text);
+                                        const struct vs_cxx_string *text);
 /* torch.c: the device's primary context, made if need be, and one reference of ours on it; NULL: there is
  * none */
 CUcontext vs_torch_primary(int device);
 
-/* ---- errors and strings (raise.c) ---- */
+/* ---- errors (raise.c) ---- */
 
-/* libstdc++'s std::string. */
-struct vs_torch_string {
-    char *bytes;
-    size_t length;
-    uint64_t room[2];
-};
+/* Looks what torch's errors are made with, before it is given the arena.  NULL: out of memory can be thrown;
+ * otherwise the reason why not. */
+const char *vs_torch_raise_prove(void);
 
-/* Makes a std::string of LENGTH bytes, which the caller's C++ destroys.  False, and an empty string, in a
- * process without torch. */
-bool vs_torch_string(struct vs_torch_string *out, const char *bytes, size_t length);
+/* These return in a process without torch alone. */
 
-/* Throws torch.OutOfMemoryError with MESSAGE; returns where this process has no such exception. */
+/* Throws torch.OutOfMemoryError with MESSAGE. */
 void vs_torch_raise_oom(const char *message);
-/* Throws what torch's own allocator throws where the runtime gave it STATUS; returns as above. */
+/* Throws what torch's own allocator throws where the runtime gave it STATUS. */
 void vs_torch_raise(CUresult status);
+/* Throws a RuntimeError. */
+void vs_torch_raise_text(const char *message);
+
+/* ---- the class (pluggable.c) ---- */
+
+/* A function or table of torch's CUDAPluggableAllocator: BEFORE and AFTER are what the class's name stands
+ * between, as it is mangled.  NULL: there is none. */
+void *vs_torch_pluggable(const char *before, const char *after);
 
 #endif

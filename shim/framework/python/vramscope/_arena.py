@@ -277,6 +277,7 @@ def _address(name):
 def _declare(library):
     numbers = ctypes.POINTER(ctypes.c_uint64)
     for name, result, arguments in (
+        ("refusal", ctypes.c_char_p, []),
         ("stats", ctypes.c_int, [ctypes.c_int, numbers, ctypes.c_int]),
         ("reset_peaks", None, [ctypes.c_int]),
         ("reset_accumulated", None, [ctypes.c_int]),
@@ -305,7 +306,8 @@ def _refusal():
             return f"{name} names a backend: PyTorch keeps it"
     if "PYTORCH_NO_CUDA_MEMORY_CACHING" in os.environ:
         return "PYTORCH_NO_CUDA_MEMORY_CACHING is set: each tensor is a cudaMalloc, which the arena serves"
-    return None
+    why = _library.vramscope_torch_refusal()
+    return why and why.decode("utf-8", "replace")
 
 
 def _make(c):
