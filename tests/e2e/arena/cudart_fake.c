@@ -76,6 +76,25 @@ cudaError_t CUDARTAPI cudaGetDeviceProperties(struct cudaDeviceProp *p, int devi
     return as(cuDeviceTotalMem(&p->totalGlobalMem, device));
 }
 
+/* The same as libraries that were built with CUDA 12 have it. */
+struct properties_of_12 {
+    char name[256], ids[32];
+    size_t memory, shared;
+    int registers, warp_size;
+    size_t pitch;
+    int threads, threads_dim[3], grid[3], clock;
+    size_t constants;
+    int major, minor;
+    size_t alignment[2];
+    int overlap, processors;
+};
+cudaError_t CUDARTAPI cudaGetDeviceProperties_v2(struct properties_of_12 *p, int device);
+cudaError_t CUDARTAPI cudaGetDeviceProperties_v2(struct properties_of_12 *p, int device)
+{
+    *p = (struct properties_of_12){.name = "simcuda", .major = 9, .warp_size = 32, .processors = 1};
+    return as(cuDeviceTotalMem(&p->memory, device));
+}
+
 cudaError_t CUDARTAPI cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr attribute, int device)
 {
     return as(cuDeviceGetAttribute(value, (CUdevice_attribute)attribute, device));
@@ -177,4 +196,14 @@ cudaError_t CUDARTAPI cudaStreamGetCaptureInfo(cudaStream_t s, enum cudaStreamCa
     if (id)
         *id = number;
     return as(result);
+}
+
+cudaError_t CUDARTAPI cudaStreamGetCaptureInfo_v2(cudaStream_t s, enum cudaStreamCaptureStatus *status,
+                                                  unsigned long long *id, cudaGraph_t *graph,
+                                                  const cudaGraphNode_t **nodes, size_t *count);
+cudaError_t CUDARTAPI cudaStreamGetCaptureInfo_v2(cudaStream_t s, enum cudaStreamCaptureStatus *status,
+                                                  unsigned long long *id, cudaGraph_t *graph,
+                                                  const cudaGraphNode_t **nodes, size_t *count)
+{
+    return cudaStreamGetCaptureInfo(s, status, id, graph, nodes, NULL, count);
 }

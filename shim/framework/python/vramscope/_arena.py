@@ -11,8 +11,11 @@ is a cudaMalloc, which the arena serves as well), an allocator that the program 
 """
 
 import ctypes
+import functools
+import inspect
 import os
 import sys
+import threading
 import weakref
 
 _KINDS = ("all", "small_pool", "large_pool")
@@ -23,6 +26,7 @@ _AFTER = "ooms retries reserved peak_reserved created released idle deferred gra
 _torch = None
 _library = None
 _allocator = None
+_none = ()  # counts of torch.cuda's, where this torch has them, that are 0 here: what throw_on_cudamalloc_oom rejects
 _kept = []  # (owner, name, what was there)
 _said = set()
 
@@ -71,11 +75,16 @@ def _memory_stats(device):
         "oversize_segments": dict.fromkeys(_PARTS, 0),
         "num_alloc_retries": rest["retries"],
         "num_ooms": rest["ooms"],
+        **dict.fromkeys(_none, 0),
         "num_sync_all_streams": rest["settles"],
         "num_device_alloc": segments[2],
         "num_device_free": segments[3],
         "max_split_size": -1,
     }
+
+
+def _accelerator_stats(device):
+    return {name: value for name, value in _memory_stats(device).items() if name not in _none}
 
 
 def _reset_peaks(device):
@@ -103,14 +112,23 @@ def _release_pool(device, pool):
 
 
 def _pool_class(base):
-    """torch.cuda.MemPool for the arena: torch's own can't be made with an allocator like ours."""
+    """torch.cuda.MemPool for the arena: torch's own can't be made with an allocator like ours.
+
+    It takes what that version's takes.  What only guides how torch's own allocator fills a pool has no meaning here; anything else
+    that is asked for is refused.
+    """
+    signature = inspect.signature(base.__init__)
+    guides = "self", "use_on_oom", "no_split"
 
     class MemPool(object):
         __doc__ = base.__doc__
 
-        def __init__(self, allocator=None, use_on_oom=False, no_split=False):
-            if allocator is not None:
-                raise RuntimeError("vramscope's arena has no pools with an allocator of their own: run without --allocator=arena")
+        @functools.wraps(base.__init__)
+        def __init__(self, *args, **kwargs):
+            for name, value in signature.bind(self, *args, **kwargs).arguments.items():
+                if value and name not in guides:
+                    what = "an allocator of their own" if name == "allocator" else f"{name}={value!r}"
+                    raise RuntimeError(f"vramscope's arena has no pools with {what}: run without --allocator=arena")
             _torch.cuda._lazy_init()
             self._id = tuple(_torch._C._graph_pool_handle())
             self._device = _torch.cuda.current_device()
@@ -131,9 +149,36 @@ def _pool_class(base):
         def snapshot(self, include_traces=True):
             return _torch.cuda.memory_snapshot(self._id, include_traces=include_traces)
 
+    if hasattr(base, "is_symmetric"):
+        MemPool.is_symmetric = property(lambda self: False)
     MemPool.__module__ = base.__module__
     MemPool.__qualname__ = base.__qualname__
     return MemPool
+
+
+class _PoolContext:
+    """torch.cuda.MemPoolContext, up to 2.7: there torch's own allocator finds the pool that is active, and ours is told."""
+
+    _active = threading.local()
+
+    def __init__(self, pool):
+        self._before = self.active_pool()
+        self._active.pool = pool
+
+    def __del__(self):
+        self._active.pool = self._before
+
+    @staticmethod
+    def active_pool():
+        return getattr(_PoolContext._active, "pool", None)
+
+
+def _retain_pool(graph, pool):
+    """CUDAGraph._retain_pool, from 2.14 on: what is used while the graph is captured stays until its reset or its end."""
+    id = _Id(*_torch.cuda.graphs._get_pool_id(pool))
+    device = _torch.cuda.current_device()
+    _library.vramscope_torch_retain_pool(device, id)
+    graph.register_destroy_callback(functools.partial(_release_pool, device, id))
 
 
 # ---- what torch does with its own allocator only ----
@@ -242,32 +287,36 @@ def _no_graphs_in(module):
         _put(module, "cudagraphify", _plain_model)
 
 
-def _answer(torch):
-    c = torch._C
-    for prefix, stats, peaks, accumulated in (
-        ("_cuda_", "memoryStats", "resetPeakMemoryStats", "resetAccumulatedMemoryStats"),
-        ("_accelerator_", "getDeviceStats", "resetPeakStats", "resetAccumulatedStats"),
+def _answers(torch):
+    """What is put in place when torch has its new allocator: (owner, name, function).  All that may fail fails here, before that."""
+    c, memory = torch._C, torch.cuda.memory
+    for prefix, stats, figures, peaks, accumulated in (
+        ("_cuda_", "memoryStats", _memory_stats, "resetPeakMemoryStats", "resetAccumulatedMemoryStats"),
+        ("_accelerator_", "getDeviceStats", _accelerator_stats, "resetPeakStats", "resetAccumulatedStats"),
     ):
-        _put(c, prefix + stats, _memory_stats)
-        _put(c, prefix + peaks, _reset_peaks)
-        _put(c, prefix + accumulated, _reset_accumulated)
+        yield c, prefix + stats, figures
+        yield c, prefix + peaks, _reset_peaks
+        yield c, prefix + accumulated, _reset_accumulated
     # torch.accelerator asks the allocator that was registered first
-    _put(c, "_accelerator_isAllocatorInitialized", lambda: torch.cuda.is_initialized())
-    _put(c, "_accelerator_emptyCache", lambda: c._cuda_emptyCache())
-    _put(c, "_cuda_getMemoryFraction", _fraction)
-    _put(c, "_cuda_isHistoryEnabled", _history)
-    _put(c, "_cuda_record_memory_history", _no_history)
-    _put(c, "_cuda_record_memory_history_legacy", _no_history)
-    _put(c, "_cuda_memorySnapshot", _no_snapshot)
-    _put(c, "_cuda_attach_out_of_memory_observer", _no_observer)
+    yield c, "_accelerator_isAllocatorInitialized", lambda: torch.cuda.is_initialized()
+    yield c, "_accelerator_emptyCache", lambda: c._cuda_emptyCache()
+    yield c, "_cuda_getMemoryFraction", _fraction
+    yield c, "_cuda_isHistoryEnabled", _history
+    yield c, "_cuda_record_memory_history", _no_history
+    yield c, "_cuda_record_memory_history_legacy", _no_history
+    yield c, "_cuda_memorySnapshot", _no_snapshot
+    yield c, "_cuda_attach_out_of_memory_observer", _no_observer
     if hasattr(c, "_activate_gpu_trace"):
-        _put(c, "_activate_gpu_trace", _trace_of(c._activate_gpu_trace))
-    _put(c, "_cuda_changeCurrentAllocator", _change_allocator(c._cuda_changeCurrentAllocator))
-    if hasattr(torch.cuda.memory, "MemPool"):
-        pool = _pool_class(torch.cuda.memory.MemPool)
-        _put(torch.cuda.memory, "MemPool", pool)
-        _put(torch.cuda, "MemPool", pool)
-    _on_import("torch._inductor.compile_fx", _no_graphs_in)
+        yield c, "_activate_gpu_trace", _trace_of(c._activate_gpu_trace)
+    yield c, "_cuda_changeCurrentAllocator", _change_allocator(c._cuda_changeCurrentAllocator)
+    pools = [("MemPoolContext", _PoolContext)]
+    if hasattr(memory, "MemPool"):
+        pools.append(("MemPool", _pool_class(memory.MemPool)))
+    for name, ours in pools:
+        yield memory, name, ours
+        yield torch.cuda, name, ours
+    if hasattr(torch.cuda.CUDAGraph, "register_destroy_callback"):
+        yield torch.cuda.CUDAGraph, "_retain_pool", _retain_pool
 
 
 def _address(name):
@@ -327,7 +376,7 @@ def _make(c):
 
 def install(torch):
     """Called once, when torch has been imported."""
-    global _torch, _library, _allocator
+    global _torch, _library, _allocator, _none
     if not hasattr(torch._C, "_cuda_customAllocator"):
         return  # a torch without CUDA
     _torch, _library = torch, _preloaded()
@@ -338,13 +387,15 @@ def install(torch):
     if why is not None:
         _say(why)
         return
-    _allocator = _make(torch._C)
+    answers, _allocator = list(_answers(torch)), _make(torch._C)
+    _none = [name for name in ("num_oom_rejections",) if name in (torch.cuda.memory_stats.__doc__ or "")]
     try:
         torch._C._cuda_changeCurrentAllocator(_allocator)
     except RuntimeError:
         _say("PyTorch's allocator is in use already: it stays")
         return
-    shares = _library.vramscope_torch_complete() & _SHARES
-    _answer(torch)
-    if not shares:
-        _put(torch.UntypedStorage, "_share_cuda_", _no_sharing)
+    if not _library.vramscope_torch_complete() & _SHARES:
+        answers.append((torch.UntypedStorage, "_share_cuda_", _no_sharing))
+    for owner, name, function in answers:
+        _put(owner, name, function)
+    _on_import("torch._inductor.compile_fx", _no_graphs_in)
