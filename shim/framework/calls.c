@@ -37,8 +37,10 @@
 #include "layers.h"
 #include "phases.h"
 #include "vramscope.h"
+#include "core/contracts.h"
 #include "core/hot.h"
 #include "core/open_calls.h"
+#include "core/readable.h"
 
 /* What the hook passes. */
 struct vramscope_python_calls {
@@ -49,7 +51,8 @@ struct vramscope_python_calls {
     void (*set)(object function, vectorcall_fn *); /* PyFunction_SetVectorcall; NULL: there is none */
     uint32_t vectorcall_at, code_at;               /* bytes into a function object */
     uint32_t watch_at; /* bytes into a thread's state: its profile and its trace function, two words */
-    uint32_t unused;
+    uint32_t frame_at; /* and the word that leads to its frame */
+    object running;    /* the code that runs while we are passed this */
 };
 
 VRAMSCOPE_API int vramscope_auto_calls(const struct vramscope_python_calls *calls);
@@ -58,7 +61,7 @@ VRAMSCOPE_API int vramscope_auto_model(uintptr_t module, uint32_t classes, unsig
 
 /* ---- modules that are called past the wrapper's code ---- */
 
-enum { FEWEST = 256, MOST = 1 << 18, GONE = 1 };
+enum { FEWEST = 256, MOST = 1 << 18, GONE = 1, FRAME_HEAD = 5 };
 
 #define IS_HEAD UINT32_C(0x80000000) /* in the layer that the hook passes: it is an output layer */
 
@@ -255,11 +258,49 @@ static bool is_as_said(const struct vramscope_python_calls *calls)
            AT(object, calls->wrapper, calls->code_at) == calls->code;
 }
 
+/* Whether the first words of a frame at ADDRESS, if there is one, have CODE among them. */
+static bool is_frame_of(uintptr_t address, object code)
+{
+    const object *words = (const object *)address;
+    size_t i = 0;
+    if (address == 0 || address % sizeof(object) || !vs_readable_bytes(address, FRAME_HEAD * sizeof *words))
+        return false;
+    while (i < FRAME_HEAD && words[i] != code)
+        i++;
+    return i < FRAME_HEAD;
+}
+
+/* Whether the thread's state is laid out as CALLS says: that nobody watches is two words of 0, as many are,
+ * but only one word leads to the frame that runs: it is the frame (3.10, 3.13), or has it in one of its first
+ * two words (3.11, 3.12). */
+static bool is_state_known(const struct vramscope_python_calls *calls)
+{
+    uintptr_t state = (uintptr_t)calls->thread_state(), at = state + calls->frame_at;
+    if (calls->frame_at == 0 || calls->frame_at > UINT16_MAX || calls->frame_at % sizeof(object) ||
+        !vs_readable_bytes(at, sizeof at))
+        return vs_contract_broken(VS_CONTRACT_PY_THREAD_STATE, "a thread's state ends before its frame");
+    uintptr_t word = AT(uintptr_t, at, 0);
+    bool known = is_frame_of(word, calls->running);
+    for (size_t i = 0; i < 2 && !known; i++) {
+        uintptr_t inner = word + i * sizeof inner;
+        known = word != 0 && word % sizeof inner == 0 && vs_readable_bytes(inner, sizeof inner) &&
+                is_frame_of(AT(uintptr_t, inner, 0), calls->running);
+    }
+    if (!known)
+        return vs_contract_broken(VS_CONTRACT_PY_THREAD_STATE,
+                                  "byte %u of a thread's state does not lead to the "
+                                  "code that runs",
+                                  calls->frame_at);
+    vs_contract_proven(VS_CONTRACT_PY_THREAD_STATE, "byte %u of it leads to the code that runs",
+                       calls->frame_at);
+    return true;
+}
+
 /* Has the wrapper called as above, from now on.  -1: things are not as CALLS says, or there is a wrapper
  * already (another interpreter's), and nothing has changed. */
 int vramscope_auto_calls(const struct vramscope_python_calls *calls)
 {
-    if (vs_calls.wrapper || !is_as_said(calls))
+    if (vs_calls.wrapper || !is_as_said(calls) || !is_state_known(calls))
         return -1;
     vs_calls.wrapper = calls->wrapper;
     vs_calls.call = calls->call;

@@ -17,7 +17,9 @@
 #include <unistd.h>
 
 #define VRAMSCOPE_BUILDING_LIBRARY
+#include "core/contracts.c"
 #include "core/open_calls.c"
+#include "core/readable.c"
 #include "framework/calls.c"
 #include "framework/phase_calls.c"
 #include "framework/phases.c"
@@ -27,7 +29,7 @@ __thread struct vs_layer_now vs_layer_now;
 
 static __thread int automatic, markers;
 
-__attribute__((format(printf, 1, 2))) static void say(const char *format, ...)
+__attribute__((format(printf, 1, 2))) static void log_line(const char *format, ...)
 {
     const char *path = getenv("PHASE_LOG");
     int fd = path ? open(path, O_WRONLY | O_APPEND | O_CREAT, 0600) : -1;
@@ -64,19 +66,19 @@ int vramscope_active(void);
 
 int vramscope_auto_push(const char *name)
 {
-    say("+auto %s%s\n", name, thread());
+    log_line("+auto %s%s\n", name, thread());
     return automatic++;
 }
 
 int vramscope_auto_pop(void)
 {
-    say("-auto%s%s\n", automatic ? "" : " UNBALANCED", thread());
+    log_line("-auto%s%s\n", automatic ? "" : " UNBALANCED", thread());
     return automatic ? --automatic : -1;
 }
 
 int vramscope_auto_mark(const char *name)
 {
-    say("moment %s\n", name);
+    log_line("moment %s\n", name);
     return 0;
 }
 
@@ -107,37 +109,54 @@ int vramscope_auto_roles(const uint64_t *addresses, unsigned count, unsigned rol
 
 int vramscope_range_push(const char *name)
 {
-    say("+marker %s%s\n", name, thread());
+    log_line("+marker %s%s\n", name, thread());
     return markers++;
 }
 
 int vramscope_range_pop(void)
 {
-    say("-marker%s%s\n", markers ? "" : " UNBALANCED", thread());
+    log_line("-marker%s%s\n", markers ? "" : " UNBALANCED", thread());
     return markers ? --markers : -1;
 }
 
 void vramscope_mark(const char *name)
 {
-    say("mark %s\n", name);
+    log_line("mark %s\n", name);
 }
 
 void vramscope_step(void)
 {
-    say("step\n");
+    log_line("step\n");
 }
 
 void vramscope_record_start(void)
 {
-    say("start\n");
+    log_line("start\n");
 }
 
 void vramscope_record_stop(void)
 {
-    say("stop\n");
+    log_line("stop\n");
 }
 
 int vramscope_active(void)
 {
     return 1;
+}
+
+/* Of contracts no log is kept but this one: each that does not hold, on a line of the file CONTRACT_LOG. */
+void vs_log_verbose(const char *format, ...)
+{
+    const char *path = getenv("CONTRACT_LOG");
+    int fd = path ? open(path, O_WRONLY | O_APPEND | O_CREAT, 0600) : -1;
+    va_list arguments;
+
+    if (fd < 0)
+        return;
+    va_start(arguments, format);
+    vdprintf(fd, format, arguments);
+    va_end(arguments);
+    if (write(fd, "\n", 1) != 1)
+        log_line("no log of contracts\n");
+    close(fd);
 }

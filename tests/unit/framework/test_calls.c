@@ -9,9 +9,11 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include <cmocka.h>
 
+#include "core/contracts.h"
 #include "framework/layers.h"
 
 typedef void *object;
@@ -21,7 +23,8 @@ struct python_calls {
     vectorcall_fn *plain;
     void *(*thread_state)(void);
     void (*set)(object function, vectorcall_fn *);
-    uint32_t vectorcall_at, code_at, watch_at, unused;
+    uint32_t vectorcall_at, code_at, watch_at, frame_at;
+    object running;
 };
 int vramscope_auto_calls(const struct python_calls *);
 int vramscope_auto_call(uintptr_t module, uint32_t layer);
@@ -33,9 +36,10 @@ struct function {
     vectorcall_fn *call;
 };
 static struct {
-    uintptr_t more[3], profile, trace;
+    uintptr_t more[2], frame, profile, trace;
 } state;
-static char code, torchs_code, other_code, result, keywords;
+static char code, torchs_code, other_code, running, result, keywords;
+static const object frame[] = {NULL, &other_code, NULL, &running, NULL}, other_frame[8] = {&other_code};
 static struct {
     object callable, names, answer;
     size_t count;
@@ -68,12 +72,15 @@ static struct python_calls calls = {
     .vectorcall_at = offsetof(struct function, call),
     .code_at = offsetof(struct function, code),
     .watch_at = 3 * sizeof(uintptr_t),
+    .frame_at = 2 * sizeof(uintptr_t),
+    .running = &running,
 };
 
 static int setup(void **unused)
 {
     vs_layer_now = (struct vs_layer_now){.module = 3, .inside = 1};
     memset(&state, 0, sizeof state);
+    state.frame = (uintptr_t)frame;
     wrapper.code = &code;
     seen.answer = &result;
     return 0;
@@ -87,17 +94,35 @@ static object call(uintptr_t module)
 
 static void what_is_not_as_said_is_left_as_it_is(void **unused)
 {
-    struct python_calls wrong[] = {calls, calls, calls};
+    struct python_calls wrong[] = {calls, calls, calls, calls};
     wrong[0].code = &other_code;
     wrong[1].vectorcall_at = offsetof(struct function, more);
     wrong[2].thread_state = NULL;
-    for (size_t i = 0; i < 3; i++) {
+    wrong[3].frame_at = 0; /* an older hook, that does not say it */
+    for (size_t i = 0; i < 4; i++) {
         assert_int_equal(vramscope_auto_calls(&wrong[i]), -1);
         assert_ptr_equal(wrapper.call, plain);
     }
     assert_int_equal(vramscope_auto_calls(&calls), 0);
     assert_ptr_not_equal(wrapper.call, plain);
     assert_int_equal(vramscope_auto_calls(&calls), -1); /* another interpreter's */
+}
+
+/* Each such word leads nowhere, or to a frame in which something else runs. */
+static void a_state_that_does_not_lead_to_the_code_that_runs_is_not_believed(void **unused)
+{
+    void *gone = mmap(NULL, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    const void *to_gone[2] = {gone, gone}, *to_other[2] = {NULL, other_frame};
+    const void *wrong[] = {NULL,     (void *)8,  (void *)((uintptr_t)frame + 1), gone, to_gone,
+                           to_other, other_frame};
+    assert_ptr_not_equal(gone, MAP_FAILED);
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        state.frame = (uintptr_t)wrong[i];
+        assert_int_equal(vramscope_auto_calls(&calls), -1);
+        assert_ptr_equal(wrapper.call, plain);
+        assert_int_equal(vs_contract_state(VS_CONTRACT_PY_THREAD_STATE), VS_CONTRACT_BROKEN);
+    }
+    munmap(gone, 4096);
 }
 
 static void a_known_module_within_another_call_has_its_layer_without_the_wrapper(void **unused)
@@ -199,6 +224,7 @@ static void modules_for_which_there_is_no_room_run_the_wrapper(void **unused)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(a_state_that_does_not_lead_to_the_code_that_runs_is_not_believed, setup),
         cmocka_unit_test_setup(what_is_not_as_said_is_left_as_it_is, setup),
         cmocka_unit_test_setup(a_known_module_within_another_call_has_its_layer_without_the_wrapper, setup),
         cmocka_unit_test_setup(a_call_that_raises_gives_the_layer_back, setup),

@@ -15,8 +15,9 @@ import types
 
 import vramscope
 
-# By version of CPython: where a thread's state has its profile function, behind which stands its trace function.  All with 64 bits.
-_WATCH_AT = {(3, 10): 56, (3, 11): 64, (3, 12): 64, (3, 13): 80}
+# By version of CPython: where a thread's state has its profile function, behind which stands its trace function, and the word that
+# leads to its frame, by which the library knows that the state is laid out so.  All with 64 bits.
+_WATCH_AT = {(3, 10): (56, 24), (3, 11): (64, 56), (3, 12): (64, 56), (3, 13): (80, 72)}
 _WORD = ctypes.sizeof(ctypes.c_void_p)
 _HAVE_VECTORCALL = 1 << 11  # Py_TPFLAGS_HAVE_VECTORCALL, of a type
 
@@ -30,7 +31,8 @@ class _Calls(ctypes.Structure):
     """struct vramscope_python_calls."""
 
     _fields_ = [(name, ctypes.c_void_p) for name in ("wrapper", "call", "code", "plain", "thread_state", "set")]
-    _fields_ += [(name, ctypes.c_uint32) for name in ("vectorcall_at", "code_at", "watch_at", "unused")]
+    _fields_ += [(name, ctypes.c_uint32) for name in ("vectorcall_at", "code_at", "watch_at", "frame_at")]
+    _fields_ += [("running", ctypes.c_void_p)]
 
 
 def _address(name):
@@ -73,8 +75,10 @@ def install(wrapper, function):
             return False
         state = _address("PyThreadState_Get")
         calls = _Calls(id(wrapper), id(function), code, plain, state, _address("PyFunction_SetVectorcall"))
-        calls.vectorcall_at, calls.code_at, calls.watch_at = vectorcall_at, code_at, _WATCH_AT[sys.version_info[:2]]
-        # nobody watches, so both words are 0: that they are others is noticed here, or by watched() at each outermost call
+        calls.vectorcall_at, calls.code_at = vectorcall_at, code_at
+        calls.watch_at, calls.frame_at = _WATCH_AT[sys.version_info[:2]]
+        calls.running = id(sys._getframe().f_code)
+        # nobody watches, so both words are 0
         words = (ctypes.c_void_p * 2).from_address(ctypes.PYFUNCTYPE(ctypes.c_void_p)(("PyThreadState_Get", ctypes.pythonapi))() + calls.watch_at)
         return words[0] is None and words[1] is None and vramscope._library["auto_calls"](ctypes.addressof(calls)) == 0
     except Exception:
