@@ -22,6 +22,7 @@
 #include "layers.h"
 #include "phases.h"
 #include "vramscope.h"
+#include "core/contracts.h"
 #include "core/hot.h"
 
 enum { BACKWARDS = 3, TOOLS = 6 };
@@ -172,10 +173,20 @@ static bool is_hook_call(object hook, object code, size_t count, object names)
     return (count & ~ARGUMENTS_OFFSET) == 3 && !names && !runs_its_code(hook, code);
 }
 
+/* Whether a step has nothing but its optimizer.  What is no tuple or no dict has no size. */
+static bool is_plain_step(object args, object named)
+{
+    ptrdiff_t size = python.tuple_size(args), more = size == 1 ? python.dict_size(named) : 0;
+    if (size < 0 || more < 0)
+        python.clear();
+    return size == 1 && more == 0;
+}
+
+/* The first one of all runs the hook's code, which looks whether it is called as it is taken for granted. */
 static object before_optimizer(object hook, object const *args, size_t count, object names)
 {
-    if (vs_phases.optimizers || !is_hook_call(hook, hook_codes[0], count, names) ||
-        python.tuple_size(args[1]) != 1 || python.dict_size(args[2]) != 0)
+    if (vs_phases.optimizers || vs_contract_state(VS_CONTRACT_PY_OPTIMIZER) != VS_CONTRACT_PROVEN ||
+        !is_hook_call(hook, hook_codes[0], count, names) || !is_plain_step(args[1], args[2]))
         return vs_calls.plain(hook, args, count, names);
     if (vs_phases_all.on)
         vs_phases_begin_optimizer(&vs_phases, (uintptr_t)args[0]);

@@ -227,6 +227,13 @@ def generate():
         def generate(self, x):
             return self(x)
 
+    def not_yet(self):
+        return later
+
+    class Closes(Model):  # over what has no value while the class is made
+        generate = not_yet
+
+    later = 1
     speaker, optimizer = Speaker(), torch.optim.Optimizer()
     assert "Speaker.generate" in repr(Speaker.generate) and Speaker.generate.__name__ == "generate"
     speaker.generate(1)
@@ -334,6 +341,8 @@ def direct():
     torch.autograd.backward.__code__ = codes[1].replace(co_name="other")
     assert {"_begin_optimizer", "_begin_backward"} <= set(count(step)), "exchanged code runs"
     phases._before_optimizer.__code__, torch.autograd.backward.__code__ = codes
+    assert phases._before_optimizer(optimizer, [optimizer], {}) is None, "a list has no tuple's size, and the library leaves no exception"
+    phases._after_optimizer(optimizer, [optimizer], {})
     sys.setprofile(lambda *_: None)
     names = set(count(step))
     sys.setprofile(None)

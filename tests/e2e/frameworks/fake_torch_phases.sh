@@ -45,7 +45,31 @@ cases() {
     check no_module F.L.B.
     check broken F.L.B. "vramscope: automatic phases are off from here: RuntimeError: surprise"
 }
+# otherwise WHAT CASE LOG [CONTRACT]: one thing of this torch is otherwise (fake_torch/torch/otherwise.py).  What needs it is off and
+# the rest is as it was, nothing is raised or printed, and one contract says so.
+otherwise() {
+    : >"$work/contracts"
+    FAKE_OTHERWISE=$1 CONTRACT_LOG=$work/contracts check "$2" "$3"
+    [ "$(cat "$work/contracts")" = "${4:+PyTorch: $4}" ] || { cat "$work/contracts"; echo "FAIL: $1: that is said to be otherwise"; exit 1; }
+}
+otherwises() {
+    otherwise nothing train F.L.B.O.SF.L.B.O.S
+    otherwise state train "" "automatic phases and layers are not known: the engine's task is 0, that Dynamo compiles False, and whether gradients are on a bool"
+    otherwise call generate E.E.B.O.S "forward, logits, evaluation and layers are not known: a call of nn.Identity does not pass the hook"
+    local backward="backward and logits are not known, nor where a model without gradients is evaluation"
+    otherwise entry generate E.F.E.O.SF. "$backward: Tensor.backward does not name autograd.backward"
+    otherwise gone train F.O.SF.O.S "$backward: AttributeError: module 'torch.autograd.graph' has no attribute '_engine_run_backward'"
+    otherwise frame train F.L.B.O.SF.L.B.O.S "lines of code that runs within a node may be missing where backward runs on the thread that called it: the engine is entered by run_engine of torch/autograd/graph.py"
+    local optimizer="the phase optimizer, steps, and roles of gradients and optimizer states are not known"
+    otherwise step train F.L.B.F.L.B. "$optimizer: a step's wrapper does not name _global_optimizer_post_hooks, _global_optimizer_pre_hooks"
+    otherwise arguments train F.L.B.F.L.B. "$optimizer: a step's hook gets a list and a dict"
+    otherwise decorator generate F.L.F.L.F.L.F.L.L.F.L.L.B.O.SF.L "\`generate\` is not known to be evaluation: a function that no_grad decorates is not known by what it closes over"
+    otherwise widths train F.B.O.SF.B.O.S "logits may be more than is said: modules have no Linear.in_features, Linear.out_features"
+    otherwise node train F.L.B.O.SF.L.B.O.S "logits may be more than is said: LogSoftmaxBackward0 has no _input_metadata"
+    otherwise dynamo train F.L.B.O.SF.L.B.O.S "torch.compile is not told to skip functions of vramscope's, and may break its graphs at them: AttributeError: 'types.SimpleNamespace' object has no attribute 'skip_code'"
+}
 cases
+otherwises
 check interrupted F.L.B.
 # where the library does the hooks' work the phases are the same, some of them by every interpreter that is here
 export FAKE_TORCH=hooks
@@ -53,7 +77,7 @@ first=$python tried=
 for python in "$first" /usr/bin/python3.1[0-9] "$HOME"/.pyenv/versions/3.1[0-9]*/bin/python3; do
     version=$("$python" -c 'import sys; print(sys.version.split()[0])' 2>/dev/null) || continue
     case "$tried " in *" $version"*) continue ;; esac
-    if [ "$python" = "$first" ]; then cases; fi
+    if [ "$python" = "$first" ]; then cases && otherwises; fi
     for one in "train F.L.B.O.SF.L.B.O.S" "closure O.F.L.B.O.SO.F.L.B.O.S" "direct S"; do
         check "${one% *}" "${one#* }"
     done

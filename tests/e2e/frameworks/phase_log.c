@@ -21,6 +21,7 @@
 #include "core/open_calls.c"
 #include "core/readable.c"
 #include "framework/calls.c"
+#include "framework/contract_calls.c"
 #include "framework/phase_calls.c"
 #include "framework/phases.c"
 #include "framework/steps.c"

@@ -52,6 +52,7 @@ def _load():
         "auto_hooks": ([ctypes.c_void_p], ctypes.c_int),
         "auto_phase": ([ctypes.c_uint, ctypes.c_uint64], ctypes.c_int),
         "auto_phases": ([], ctypes.c_void_p),
+        "auto_contract": ([ctypes.c_char_p, ctypes.c_int, ctypes.c_char_p], ctypes.c_int),
         "auto_roles": ([ctypes.c_void_p, ctypes.c_uint, ctypes.c_uint], ctypes.c_int),
         "auto_allocator": (
             [ctypes.c_uint, ctypes.c_int, ctypes.c_uint64, ctypes.c_uint64, ctypes.c_char_p, ctypes.c_char_p],

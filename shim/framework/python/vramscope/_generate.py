@@ -10,6 +10,8 @@ The wrapper is a plain function, so that Dynamo and pickle take it as they took 
 import functools
 import types
 
+from ._contracts import Otherwise, holds
+
 _begin = _end = bool  # of evaluation; install() has the real ones
 
 
@@ -45,11 +47,20 @@ def _wrap(function, generating):
     return generate
 
 
+def _contents(function):
+    """What FUNCTION closes over, but for what has no value yet."""
+    for cell in getattr(function, "__closure__", None) or ():
+        try:
+            yield cell.cell_contents
+        except ValueError:
+            pass
+
+
 def _turns_gradients_off(function, contexts):
-    """Whether FUNCTION is decorated by one of CONTEXTS."""
-    if not isinstance(function, types.FunctionType) or function.__code__.co_name != "decorate_context":
+    """Whether FUNCTION is decorated by one of CONTEXTS: then it closes over that one's method that makes another."""
+    if not isinstance(function, types.FunctionType):
         return False
-    return any(isinstance(getattr(c.cell_contents, "__self__", None), contexts) for c in function.__closure__ or ())
+    return any(isinstance(value, types.MethodType) and isinstance(value.__self__, contexts) for value in _contents(function))
 
 
 def _look_at(module_class, contexts, put):
@@ -61,11 +72,25 @@ def _look_at(module_class, contexts, put):
             return
 
 
+def _look(torch, contexts):
+    def plain():
+        return torch
+
+    for context in contexts:
+        if not _turns_gradients_off(context()(plain), contexts):
+            raise Otherwise(f"a function that {context.__name__} decorates is not known by what it closes over")
+    if _turns_gradients_off(plain, contexts):
+        raise Otherwise("a function that nothing decorates is taken for one that is")
+    return "what no_grad and inference_mode decorate closes over their method"
+
+
 def install(torch, begin, end, guarded, put):
     """BEGIN returns whether evaluation began, and then END ends it; GUARDED(f, *args) calls f; PUT sets an attribute."""
     global _begin, _end
-    _begin, _end = begin, end
     module, contexts = torch.nn.Module, (torch.no_grad, torch.inference_mode)
+    if not holds("generate", _look, torch, contexts):
+        return
+    _begin, _end = begin, end
     before = module.__dict__.get("__init_subclass__")
 
     def __init_subclass__(cls, **kwargs):

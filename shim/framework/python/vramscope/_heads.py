@@ -24,6 +24,7 @@ import functools
 import weakref
 
 from . import _calls as vramscope_calls
+from . import _contracts as vramscope_contracts
 from . import _layers as vramscope_layers
 from . import _signals as vramscope_signals
 
@@ -33,6 +34,7 @@ HEAD_NAMES = frozenset(
 SMALLEST_VOCABULARY = 16  # smaller tables hold kinds of tokens, not tokens
 GRAPH_NODES = 64  # nodes of a graph that are examined: a loss is near its end
 
+are_sought = False  # no layer is an output layer
 heads = {}  # id of an output layer -> weak reference to it
 vocabularies = set()  # the largest embedding of each model seen
 _largest = 0  # of these
@@ -130,7 +132,7 @@ def find_heads(model, embedding_class, largest=0):
 
 def _look_at(model, entry, torch):
     global _largest
-    found, own = find_heads(model, torch.nn.Embedding, _largest)
+    found, own = find_heads(model, torch.nn.Embedding, _largest) if are_sought else ([], 0)
     if own:
         vocabularies.add(own)
         if _largest != max(vocabularies):
@@ -171,6 +173,45 @@ def is_current(module):
     return entry is not None and entry.is_current()
 
 
+# ---- whether PyTorch is as all this takes it for granted ----
+
+
+def _widths(torch):
+    parts = vars(torch.nn.Identity())
+    missing = [name for name in ("_modules", "_parameters", "_buffers") if not isinstance(parts.get(name), dict)]
+    for kind, names in (torch.nn.Linear, ("in_features", "out_features")), (torch.nn.Embedding, ("num_embeddings",)):
+        said = (*getattr(kind, "__constants__", ()), *getattr(kind, "__annotations__", ()))
+        missing += [f"{kind.__name__}.{name}" for name in names if name not in said]
+    if missing:
+        raise vramscope_contracts.Otherwise("modules have no " + ", ".join(missing))
+
+
+_NODE = "LogSoftmaxBackward0"
+
+
+def _nodes(torch):
+    kind = getattr(torch._C._functions, _NODE, None)
+    missing = [name for name in ("name", "next_functions", "_saved_dim", "_input_metadata") if not hasattr(kind, name)]
+    if missing:
+        raise vramscope_contracts.Otherwise(f"{_NODE} has no " + ", ".join(missing))
+
+
+def _look(torch):
+    global are_sought
+    _widths(torch)
+    are_sought = True
+    _nodes(torch)
+    return "modules say their parts and widths, a node its dimension and shape"
+
+
+def look(torch, backward_is_known):
+    """Whether an output layer that is not called can be noticed; sets are_sought.  Without backward nothing would end logits."""
+    global are_sought
+    all_holds = vramscope_contracts.holds("output_layers", _look, torch)
+    are_sought = are_sought and backward_is_known
+    return all_holds
+
+
 # ---- output layers that were not called ----
 
 
@@ -208,6 +249,8 @@ def classes_without_call(tensors, torch):
     """The classes of a cross-entropy over a vocabulary that the graph behind TENSORS ends with, or 0."""
     if not vocabularies:
         return 0
+    if isinstance(tensors, dict):  # torch from 2.15 on
+        tensors = list(tensors.values())
     first = tensors[0] if isinstance(tensors, (tuple, list)) and tensors else tensors
     if not isinstance(first, torch.Tensor):
         return 0

@@ -47,6 +47,7 @@ import weakref
 
 import vramscope
 from . import _calls as vramscope_calls
+from . import _contracts as vramscope_contracts
 from . import _dynamo as vramscope_dynamo
 from . import _generate as vramscope_generate
 from . import _heads as vramscope_heads
@@ -70,6 +71,7 @@ _direct = False  # the library makes calls where a thread's cell allows it
 _INSIDE = vramscope_layers.INSIDE
 _heads = vramscope_heads.heads
 _layers = vramscope_layers.indices
+_steps_known = None  # whether hooks of steps are called as it is taken for granted; None: none was called yet
 _fresh = {}  # id of an optimizer -> weak reference to it
 _not_called_told = False
 _LOSSES = "torch.nn.modules.loss"  # the classes in here never have parameters
@@ -403,15 +405,22 @@ def _with_closure(_, optimizer, args, kwargs):
     return None
 
 
+def _are_steps_known(optimizer, args, kwargs):
+    global _steps_known
+    if _steps_known is None:
+        _steps_known = vramscope_contracts.holds("optimizer_hooks", vramscope_contracts.optimizer_step, optimizer, args, kwargs)
+    return _steps_known
+
+
 def _before_optimizer(optimizer, args, kwargs):
-    if _is_compiling() or _off:
+    if _is_compiling() or _off or not _are_steps_known(optimizer, args, kwargs):
         return None
     _guarded(_begin_optimizer, optimizer)
     return _guarded(_with_closure, optimizer, args, kwargs)
 
 
 def _after_optimizer(optimizer, args, kwargs):
-    if not _is_compiling():
+    if _steps_known and not _is_compiling():
         _guarded(_end_optimizer, optimizer)
 
 
@@ -487,51 +496,78 @@ def _scaler_class(torch):
     return found if found is not None and "step" in found.__dict__ else None
 
 
-def install(torch):
-    """Called once, when torch has been imported."""
-    global _torch, _graph_task, _is_compiling, _optimizer_code, _direct
-    if not {"auto_phase", "auto_phases"} <= set(vramscope._library):
-        return
-    from torch.optim import Optimizer
-    from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
+def _call_toy(torch):
+    """A call without memory or parameters, which names no phase, and whose layer is nobody's."""
+    toy, seen, t = torch.nn.Identity(), [], _threads.own
+    toy.forward = lambda _: seen.append(t.cell[0])
+    _layers[id(toy)] = vramscope_layers.UNNAMED
+    try:
+        toy(None)
+    finally:
+        del _layers[id(toy)]
+    if _off or seen != [vramscope_layers.UNNAMED] or t.cell[0] != vramscope_layers.NONE:
+        raise vramscope_contracts.Otherwise("a call of nn.Identity does not pass the hook" if not _off else "a call of nn.Identity fails")
+    return "a call of nn.Identity passes the hook"
 
-    _torch = torch
-    _graph_task = torch._C._current_graph_task_id
-    # Dynamo treats both as constants; the first costs an ordinary call next to nothing.
-    _is_compiling = getattr(torch.compiler, "is_dynamo_compiling", None) or torch.compiler.is_compiling
-    _optimizer_code = _code_of_optimizer_wrapper(Optimizer)
+
+def _install_modules(torch):
+    """Whether calls run the wrapper; where they do not they are as they were."""
+    global _direct
+    module, call = torch.nn.Module, torch.nn.Module.__call__
+    wrapper = _wrap_call(call)
+    vramscope_layers.calls_are_in(wrapper, call)
+    _put(module, "__call__", wrapper)
+    if not vramscope_contracts.holds("module_call", _call_toy, torch):
+        module.__call__ = call
+        return
+    # an older torch may say that it compiles while it runs modules (torch.export), which only the wrapper asks
+    _direct = hasattr(torch.compiler, "is_dynamo_compiling") and vramscope_calls.install(wrapper, call)
+
+
+def _install_backward(torch):
+    """(wrapper, what it calls, the argument that backward begins with) of each."""
+    if not vramscope_contracts.holds("backward_calls", vramscope_contracts.backward, torch):
+        return []
+    vramscope_contracts.holds("engine_frame", vramscope_contracts.engine_frame, torch)
     engine_run_backward = torch.autograd.graph._engine_run_backward
-    run_backward = _wrap_backward(engine_run_backward)
+    run_backward, engine = _wrap_backward(engine_run_backward), _engine_of_our_own(torch)
     backward, grad = torch.autograd.backward, torch.autograd.grad
-    wrapped_backward = _wrap_backward(backward)
-    engine = _engine_of_our_own(torch)
-    scaler = _scaler_class(torch)
-    # From here on nothing can fail: either all is in place or nothing.
-    register_optimizer_step_pre_hook(_before_optimizer)
-    register_optimizer_step_post_hook(_after_optimizer)
+    wrapped_backward, wrapped_grad = _wrap_backward(backward), _wrap_backward(grad)
+    wrappers = [(wrapped_backward, backward, 0), (run_backward, engine_run_backward, 0)]
     torch.autograd.graph._engine_run_backward = run_backward
     if hasattr(torch.autograd, "_engine_run_backward"):
         torch.autograd._engine_run_backward = run_backward
     vramscope_dynamo.skip(run_backward)
     if engine is not None:
+        own = type(engine).run_backward
+        wrappers.append((own, own.__wrapped__, 1))
         torch.autograd.Variable._execution_engine = engine
     _put(torch.autograd, "backward", wrapped_backward)
-    _put(torch.autograd, "grad", _wrap_backward(grad))
-    call = torch.nn.Module.__call__
-    wrapper = _wrap_call(call)
-    vramscope_layers.calls_are_in(wrapper, call)
-    _put(torch.nn.Module, "__call__", wrapper)
-    # an older torch may say that it compiles while it runs modules (torch.export), which only the wrapper asks
-    _direct = hasattr(torch.compiler, "is_dynamo_compiling") and vramscope_calls.install(wrapper, call)
-    _phase(SWITCH, 1)
+    _put(torch.autograd, "grad", wrapped_grad)
+    return wrappers
+
+
+def _install_optimizers(torch):
+    global _optimizer_code
+    if not vramscope_contracts.may_hold("optimizer_hooks", vramscope_contracts.optimizers, torch):
+        return
+    from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
+
+    optimizer, scaler = torch.optim.Optimizer, _scaler_class(torch)
+    _optimizer_code = _code_of_optimizer_wrapper(optimizer)
+    register_optimizer_step_pre_hook(_before_optimizer)
+    register_optimizer_step_post_hook(_after_optimizer)
+    _put(optimizer, "__init__", _wrap_constructor(optimizer.__init__))
+    if scaler is not None:
+        _put(scaler, "step", _wrap_scaler_step(scaler.step))
+
+
+def _install_direct(torch, backward):
+    """Has the library do what the hooks do in nearly every step."""
     guards = sys.modules.get("torch._guards")
     if _direct and hasattr(guards, "_TLS"):
-        wrappers = [(wrapped_backward, backward, 0), (run_backward, engine_run_backward, 0)]
-        if engine is not None:
-            own = type(engine).run_backward
-            wrappers.append((own, own.__wrapped__, 1))
         vramscope_calls.install_hooks(
-            wrappers,
+            backward,
             gradients=torch._C.is_grad_enabled,
             graph_task=_graph_task,
             compiling=guards._TLS,
@@ -540,15 +576,35 @@ def install(torch):
             before_optimizer=_before_optimizer,
             after_optimizer=_after_optimizer,
         )
-    _put(Optimizer, "__init__", _wrap_constructor(Optimizer.__init__))
-    if scaler is not None:
-        _put(scaler, "step", _wrap_scaler_step(scaler.step))
-    vramscope_generate.install(torch, _begin_generate, _end_generate, _guarded, _put)
-    for module in (sys.modules[__name__], vramscope_calls, vramscope_generate, vramscope_heads, vramscope_layers, vramscope_roles, vramscope_signals):
+
+
+def _skip_all():
+    """Keeps Dynamo from all functions that run in the program's calls."""
+    vramscope_contracts.holds("dynamo_skip", vramscope_dynamo.look)
+    parts = vramscope_calls, vramscope_contracts, vramscope_generate, vramscope_heads, vramscope_layers, vramscope_roles, vramscope_signals
+    for module in (sys.modules[__name__], *parts):
         vramscope_dynamo.skip_all(vars(module))
     vramscope_dynamo.skip(_wrap_closure(_process_ends))
     for function in (_guarded, _allow_direct_calls, vramscope_layers.index, vramscope_layers.new_cell, vramscope_roles.look, _Thread.__init__, _Threads.__init__):
         vramscope_dynamo.skip(function, all_within=True)  # all else that the wrappers call
+
+
+def install(torch):
+    """Called once, when torch has been imported.  What of it is otherwise than it is taken for granted gets no hooks (_contracts)."""
+    global _torch, _graph_task, _is_compiling, _graphs_left
+    if not {"auto_phase", "auto_phases"} <= set(vramscope._library) or not vramscope_contracts.holds("torch_state", vramscope_contracts.state, torch):
+        return
+    _torch = torch
+    _graph_task, _is_compiling = vramscope_contracts.asked_of(torch)
+    backward = _install_backward(torch)
+    if not vramscope_heads.look(torch, bool(backward)):
+        _graphs_left = 0
+    _install_optimizers(torch)
+    _install_modules(torch)
+    _phase(SWITCH, 1)
+    _install_direct(torch, backward)
+    vramscope_generate.install(torch, _begin_generate, _end_generate, _guarded, _put)
+    _skip_all()
     atexit.register(_process_ends)
     os.register_at_fork(after_in_child=_in_child)
 

@@ -6,6 +6,8 @@ torch_phases.sh proves the same against PyTorch itself; this keeps the order of 
 import functools
 
 import os
+import sys
+import types
 
 from . import amp, autograd, nn, optim
 
@@ -25,6 +27,14 @@ class _C:
     def is_grad_enabled():
         return _C.gradients
 
+    class _functions:
+        class LogSoftmaxBackward0:
+            name = next_functions = _saved_dim = _input_metadata = None
+
+
+frames = types.SimpleNamespace(skip_code=lambda code: None)
+sys.modules["torch._C._dynamo"] = types.SimpleNamespace(eval_frame=frames)
+
 
 class compiler:
     @staticmethod
@@ -37,7 +47,8 @@ def is_grad_enabled():
 
 
 class Tensor:
-    pass
+    def backward(self):
+        autograd.backward(self)
 
 
 class no_grad:
@@ -59,8 +70,13 @@ class no_grad:
             with ctx_factory():
                 return function(*args, **kwargs)
 
+        if os.environ.get("FAKE_TORCH") == "hooks":  # as from 2.15 on
+            decorate_context.__code__ = decorate_context.__code__.replace(co_name="no_grad")
         return decorate_context
 
 
 class inference_mode(no_grad):
     pass
+
+
+from . import otherwise  # noqa: E402

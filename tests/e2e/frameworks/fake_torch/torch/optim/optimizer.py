@@ -1,14 +1,14 @@
 import functools
 
-_pre, _post = [], []
+_global_optimizer_pre_hooks, _global_optimizer_post_hooks = [], []
 
 
 def register_optimizer_step_pre_hook(hook):
-    _pre.append(hook)
+    _global_optimizer_pre_hooks.append(hook)
 
 
 def register_optimizer_step_post_hook(hook):
-    _post.append(hook)
+    _global_optimizer_post_hooks.append(hook)
 
 
 class Optimizer:
@@ -21,12 +21,12 @@ class Optimizer:
     def profile_hook_step(func):
         @functools.wraps(func)
         def wrapper(*args, **kwargs):
-            for hook in _pre:
+            for hook in _global_optimizer_pre_hooks:
                 changed = hook(args[0], args, kwargs)
                 if changed is not None:
                     args, kwargs = changed
             result = func(*args, **kwargs)
-            for hook in _post:
+            for hook in _global_optimizer_post_hooks:
                 hook(args[0], args, kwargs)
             return result
 
