@@ -252,6 +252,8 @@ static void print_text(const struct answers *a)
         printf("  PyTorch's settings from the environment: %s%s\n",
                *a->tape.environment ? "PYTORCH_CUDA_ALLOC_CONF=" : "none, so the default ones",
                shown(a->tape.environment));
+    if (a->tape.not_imitated)
+        printf("  PyTorch's settings that a replay does not imitate: %s\n", shown(a->tape.not_imitated));
     print_table(a);
     for (int i = 0; i < POLICIES; i++) {
         if (!a->q->wanted[i])

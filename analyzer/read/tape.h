@@ -70,7 +70,8 @@ struct trace_tape {
     const char *conf;      /* the settings as PyTorch was given them; NULL: unknown */
     const char
         *environment; /* the settings are those of this text, in the environment; NULL: said otherwise */
-    double fraction;  /* of the device's memory that it may hold from the start on; 0: all */
+    const char *not_imitated; /* settings that a replay does not know, "name:value, name:value"; NULL: none */
+    double fraction;          /* of the device's memory that it may hold from the start on; 0: all */
     /* PyTorch's settings where they are known: bytes, -1 none; 0 none, -1 not the same for all sizes; bytes,
      * 0 the default; a share */
     int64_t max_split, roundup, large_segment;

@@ -27,6 +27,26 @@ static const char *fact(struct trace *t, const char *key)
 
 /* ---- the environment ---- */
 
+/* Whether a replay does what the setting NAME of N characters says, or has nothing to do with it: host
+ * memory, which allocator it is (only one reports its blocks), and a lock. */
+static bool is_imitated(const char *name, size_t n, const char *value)
+{
+    static const char *const words[] = {"max_split_size_mb",
+                                        "large_segment_size_mb",
+                                        "garbage_collection_threshold",
+                                        "per_process_memory_fraction",
+                                        "roundup_power2_divisions",
+                                        "expandable_segments",
+                                        "expandable_segments_reserve",
+                                        "backend",
+                                        "release_lock_on_cudamalloc",
+                                        "release_lock_on_hipmalloc"};
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        if (n == strlen(words[i]) && !strncmp(name, words[i], n))
+            return true;
+    return (n > 7 && !strncmp(name, "pinned_", 7)) || !strncmp(value, "False", 5);
+}
+
 #define MIB(n) ((int64_t)((uint64_t)(n) << 20))
 
 /* A share of the device's memory, or gibibytes with a G behind them; PyTorch ignores what is neither. */
@@ -60,18 +80,28 @@ static void take_setting(struct trace_tape *tape, const char *name, size_t n, co
 #undef IS
 }
 
+static void note_setting(struct trace *t, struct trace_tape *tape, const char *name, const char *end)
+{
+    const char *before = tape->not_imitated;
+    char *text = xformat("%s%s%.*s", before ? before : "", before ? ", " : "", (int)(end - name), name);
+    tape->not_imitated = *PUSH(t->texts, t->text_count) = text;
+}
+
 /* "name:value,name:[value,value]" */
-static void read_conf(struct trace_tape *tape, const char *text)
+static void read_conf(struct trace *t, struct trace_tape *tape, const char *text)
 {
     while (*text) {
+        text += strspn(text, " ");
         size_t name = strcspn(text, ":,");
         const char *value = text + name + (text[name] == ':');
         value += strspn(value, " ");
         const char *end = *value == '[' ? strchrnul(value, ']') : value;
-        if (text[name] == ':')
-            take_setting(tape, text + strspn(text, " "), name - strspn(text, " "), value);
-        text = end + strcspn(end, ",");
-        text += *text == ',';
+        end += strcspn(end, ",");
+        if (text[name] == ':' && is_imitated(text, name, value))
+            take_setting(tape, text, name, value);
+        else if (text[name] == ':')
+            note_setting(t, tape, text, end);
+        text = end + (*end == ',');
     }
 }
 
@@ -83,7 +113,7 @@ static void read_environment(struct trace *t, struct trace_tape *tape)
     if (!cuda || !any || (*cuda != '=' && *any == '='))
         return;
     tape->environment = *cuda == '=' ? cuda + 1 : "";
-    read_conf(tape, tape->environment);
+    read_conf(t, tape, tape->environment);
     tape->settings_known = true;
 }
 
@@ -102,17 +132,13 @@ void tape_read_settings(struct trace *t, struct trace_tape *tape)
     tape->imported = fact(t, "imported") != NULL;
     tape->requests = tape->imported && !fact(t, "sizes_of_blocks");
     tape->settings_known = split && gc && roundup;
-    const char *conf = fact(t, "torch_alloc_conf"),
-               *segment = conf ? strstr(conf, "large_segment_size_mb:") : NULL,
-               *reserve = conf ? strstr(conf, "expandable_segments_reserve:") : NULL;
+    const char *conf = fact(t, "torch_alloc_conf");
     tape->conf = conf;
+    if (conf)
+        read_conf(t, tape, conf);
     tape->max_split = split ? strtoll(split, NULL, 10) : -1;
     tape->gc_threshold = gc ? strtod(gc, NULL) : 0;
     tape->roundup = roundup ? strtoll(roundup, NULL, 10) : 0;
-    tape->large_segment = segment ? strtoll(strchr(segment, ':') + 1, NULL, 10) & 0xffff : 0;
-    tape->large_segment <<= 20;
-    if (reserve)
-        take_reserve(tape, strchr(reserve, ':') + 1);
     const char *fraction = fact(t, "torch_memory_fraction");
     tape->fraction = fraction ? strtod(fraction, NULL) : 0;
     const char *pools = fact(t, "torch_pools_unknown");

@@ -71,6 +71,8 @@ char *replay_why_not(const struct trace_tape *tape, bool expandable)
         return xstrdup("the allocator's settings are not recorded");
     if (tape->changed)
         return xstrdup("the allocator's settings were changed in mid-run");
+    if (tape->not_imitated)
+        return xformat("settings that a replay does not imitate: %s", shown(tape->not_imitated));
     if (tape->version && !is_simulated(tape->version))
         return xformat("recorded with PyTorch %s: simulated is the allocator of 2.3 to 2.11",
                        shown(tape->version));

@@ -69,6 +69,23 @@ live split PYTORCH_ALLOC_CONF=max_split_size_mb:222 LATE_CONF=max_split_size_mb:
 exact split
 expect_sql "SELECT value FROM meta WHERE key = 'torch_alloc_conf'" max_split_size_mb:64
 
+# what PyTorch itself says, once it has memory, counts more than the environment
+live split PYTORCH_ALLOC_CONF=max_split_size_mb:222 SAYS_CONF=max_split_size_mb:64
+exact split
+expect_sql "SELECT value FROM meta WHERE key LIKE 'torch\_%conf' ESCAPE '\'" max_split_size_mb:64
+expect_sql "SELECT state FROM contract WHERE name = 'allocator_calls'" proven
+
+# settings that no replay has are named, and those that are off or another memory's are not
+strange="max_non_split_rounding_mb:40,throw_on_cudamalloc_oom:True,expandable_segments_reserve_by_class:[a:0.5,b:4G]"
+others="pinned_use_cuda_host_register:True,graph_capture_record_stream_reuse:False,max_split_size_mb:64"
+told="^  PyTorch's settings that a replay does not imitate: max_non_split_rounding_mb:40, throw_on_cudamalloc_oom:True, expandable_segments_reserve_by_class:\[a:0.5,b:4G\]\$"
+live split PYTORCH_CUDA_ALLOC_CONF="$strange, $others"
+grep -q "$told" "$run/text" || fail "settings that a replay does not know: $(cat "$run/text")"
+exact split
+sqlite3 "$db" "DELETE FROM meta WHERE key LIKE 'torch_%'"
+"$V" whatif --policy=torch-native "$db" >"$run/text" 2>&1
+grep -q "$told" "$run/text" || fail "such settings of the environment: $(cat "$run/text")"
+
 # without Python nobody says the settings but the environment, as it was when the library was loaded
 live split PYTORCH_CUDA_ALLOC_CONF=max_split_size_mb:64 PYTORCH_ALLOC_CONF=max_split_size_mb:222
 python_less="DELETE FROM meta WHERE key LIKE 'torch_%'"

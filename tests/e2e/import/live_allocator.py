@@ -130,9 +130,10 @@ def stub(total, case):
         "old_pools": ("2.7.1", "_cuda_beginAllocateCurrentStreamToPool", "_cuda_endAllocateCurrentStreamToPool"),
     }
     version, *names = pools.get(case, ("2.11.0+cu130", "_cuda_beginAllocateCurrentThreadToPool", "_cuda_endAllocateToPool"))
-    functions = ("_cuda_emptyCache", "_cuda_setMemoryFraction", *names)
+    functions = ("_cuda_emptyCache", "_cuda_setMemoryFraction", "_accelerator_setAllocatorSettings", *names)
     torch = types.ModuleType("torch")
     torch.__version__ = version
+    torch.has_memory = 0
     torch.queued = []  # what is called when CUDA is initialized
     torch._C = types.SimpleNamespace(**{name: lambda *_: None for name in functions})
     torch.cuda = types.SimpleNamespace(
@@ -140,9 +141,11 @@ def stub(total, case):
         current_device=lambda: 0,
         is_initialized=lambda: True,
         _lazy_call=torch.queued.append,
-        memory_reserved=lambda: 1,
+        memory_reserved=lambda: torch.has_memory,
         get_device_properties=lambda _: types.SimpleNamespace(total_memory=total),
     )
+    if "SAYS_CONF" in os.environ:  # as from 2.12 on; to be asked makes the settings final
+        torch._C._accelerator_getAllocatorSettings = lambda: os.environ["SAYS_CONF"] if torch.has_memory else os._exit(3)
     from vramscope import _allocator
 
     _allocator.install(torch)
@@ -275,6 +278,7 @@ def main(library, case):
         call()
     if lib.live_begin():
         raise SystemExit("no driver")
+    torch.has_memory = 1
     a = Live(lib, seed=3, **settings)
     if "capacity" in settings:
         torch._C._cuda_setMemoryFraction(settings["capacity"] / (LIMIT * 4), 0)

@@ -8,14 +8,19 @@
 
 The functions of torch._C that all of PyTorch's own functions for this end in are wrapped; each wrapper records one event, and
 calls what it stands for.  What happens before the first allocation is kept by the library until the recording begins.
+
+The settings are those of the environment when PyTorch first needs them, which makes them final.  So PyTorch itself, from 2.12 on, is asked
+for them only when it has memory: after a model's first call, and at the end.
 """
 
+import atexit
 import functools
 import os
 import re
 import weakref
 
 import vramscope
+from . import _contracts as vramscope_contracts
 from . import _dynamo as vramscope_dynamo
 
 EMPTY_CACHE, MEMORY_LIMIT, POOL_BEGIN, POOL_END, FACT = 36, 37, 38, 39, 43  # enum vs_op
@@ -79,8 +84,11 @@ _settings_told = None  # the configuration's text
 
 def _read_settings(torch):
     """At torch's import, and again where CUDA is initialized: PyTorch reads its settings when it first needs them."""
+    _use(_conf(torch))
+
+
+def _use(conf):
     global _settings_told
-    conf = _conf(torch)
     if conf == _settings_told:
         return
     _settings_told = conf
@@ -88,6 +96,23 @@ def _read_settings(torch):
         _tell_settings(conf)
     except Exception:
         pass  # PyTorch does not take it either
+
+
+_is_confirmed = False
+
+
+def confirm(torch):
+    """Takes the settings that PyTorch says it has, once it has memory, and thus settings."""
+    global _is_confirmed
+    ask = getattr(torch._C, "_accelerator_getAllocatorSettings", None)
+    if ask is None or _is_confirmed or not torch.cuda.is_initialized():
+        return
+    try:
+        if torch.cuda.memory_reserved():
+            _is_confirmed = True
+            _use(ask())
+    except Exception:
+        pass
 
 
 # ---- wrappers ----
@@ -191,6 +216,25 @@ def _wrap_pools(torch):
         _wrap(torch, name, _after, ends)
 
 
+# one of each line is there
+_CALLS = (
+    ("_cuda_emptyCache",),
+    ("_cuda_setMemoryFraction",),
+    ("_cuda_cudaCachingAllocator_set_allocator_settings", "_accelerator_setAllocatorSettings"),
+    ("_cuda_beginAllocateCurrentThreadToPool", "_cuda_beginAllocateToPool", "_cuda_beginAllocateCurrentStreamToPool"),
+    ("_cuda_endAllocateToPool", "_cuda_endAllocateCurrentStreamToPool"),
+)
+
+
+def _look(torch):
+    missing = [" or ".join(names) for names in _CALLS if not any(hasattr(torch._C, name) for name in names)]
+    graph = vars(getattr(getattr(torch.cuda, "graphs", None), "CUDAGraph", object))
+    missing += [f"CUDAGraph.{name}" for name in ("capture_begin", "capture_end") if name not in graph]
+    if missing:
+        raise vramscope_contracts.Otherwise("it has no " + ", ".join(missing))
+    return "its allocator is told by functions of the names that are known"
+
+
 def install(torch):
     """Called once, when torch has been imported."""
     if "auto_allocator" not in vramscope._library or not hasattr(getattr(torch, "_C", None), "_cuda_emptyCache"):
@@ -207,11 +251,14 @@ def install(torch):
             _read_settings(torch)
 
     def set_settings(conf, *_):
+        global _settings_told
         set_by_program.append(conf)
+        _settings_told = conf
         _tell_settings(conf)
         if torch.cuda.is_initialized() and torch.cuda.memory_reserved():
             _fact("torch_settings_changed", 1)
 
+    vramscope_contracts.holds("allocator_calls", _look, torch)
     _fact("torch_version", torch.__version__)
     _read_settings(torch)
     if hasattr(torch.cuda, "_lazy_call"):
@@ -223,3 +270,4 @@ def install(torch):
         _wrap(torch, name, _after, set_settings)
     _wrap_pools(torch)
     _wrap_captures(torch)
+    atexit.register(confirm, torch)

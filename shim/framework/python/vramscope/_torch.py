@@ -46,6 +46,7 @@ import threading
 import weakref
 
 import vramscope
+from . import _allocator as vramscope_allocator
 from . import _calls as vramscope_calls
 from . import _contracts as vramscope_contracts
 from . import _dynamo as vramscope_dynamo
@@ -204,6 +205,7 @@ def _end_outermost(t, failed):
         if t.is_new:
             t.is_new = False
             vramscope_roles.look(_torch)
+            vramscope_allocator.confirm(_torch)
     finally:
         _phase(END_CALL, failed)
 
@@ -585,7 +587,7 @@ def _skip_all():
     for module in (sys.modules[__name__], *parts):
         vramscope_dynamo.skip_all(vars(module))
     vramscope_dynamo.skip(_wrap_closure(_process_ends))
-    for function in (_guarded, _allow_direct_calls, vramscope_layers.index, vramscope_layers.new_cell, vramscope_roles.look, _Thread.__init__, _Threads.__init__):
+    for function in (_guarded, _allow_direct_calls, vramscope_allocator.confirm, vramscope_layers.index, vramscope_layers.new_cell, vramscope_roles.look, _Thread.__init__, _Threads.__init__):
         vramscope_dynamo.skip(function, all_within=True)  # all else that the wrappers call
 
 
