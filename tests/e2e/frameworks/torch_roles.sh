@@ -44,6 +44,23 @@ for case in ("adam", "frozen", "flat"):
             print(f"{case} has no {role}: the test tests nothing")
 sys.exit(bad > 0)
 PY
+expect_sql "SELECT state FROM contract WHERE name = 'storage_address'" proven
+# a storage that does not begin where PyTorch says so: no block has a role of PyTorch's, and the report says why
+cat >"$dir/elsewhere.py" <<'PY'
+import torch
+real = torch._C._data_address
+torch._C._data_address = lambda tensor: real(tensor) + 8
+model = torch.nn.Linear(64, 64)
+optimizer = torch.optim.SGD(model.parameters())
+for _ in range(3):
+    model(torch.ones(64)).sum().backward()
+    optimizer.step()
+PY
+LD_PRELOAD=$dir/cpu_blocks.so timeout 60 "$BUILD/bin/vramscope" run --simulated -o "$run/elsewhere.db" -- "$python" "$dir/elsewhere.py" >"$run/out" 2>"$run/err" || fail "elsewhere"
+first=$db db=$run/elsewhere.db
+expect_sql "SELECT count(*) FROM framework_says" 0
+expect_sql "SELECT state FROM contract WHERE name = 'storage_address' AND detail LIKE '%: roles that PyTorch itself knows are not known: the storage of a parameter begins 8 bytes away from where its data says so'" broken
+db=$first
 # nothing is asked where nothing is recorded
 LD_PRELOAD=$dir/cpu_blocks.so VRAMSCOPE_AUTO_PHASES=off timeout 60 "$BUILD/bin/vramscope" run --simulated -o "$run/off.db" -- \
     "$python" -c 'import sys, torch; assert "vramscope._roles" not in sys.modules' >"$run/out" 2>"$run/err" || fail "without automatic phases: $?"

@@ -29,16 +29,18 @@ def broken(name, why):
     return False
 
 
+def why(error):
+    return str(error) if isinstance(error, Otherwise) else f"{type(error).__name__}: {error}"
+
+
 def may_hold(name, look, *args):
     """Whether LOOK(*args), which says what it found or raises, finds nothing otherwise; what it found proves nothing yet."""
     try:
         return look(*args) or True
-    except Otherwise as otherwise:
-        return broken(name, otherwise)
     except Exception as error:
         if vramscope_signals.raised(error):
             raise
-        return broken(name, f"{type(error).__name__}: {error}")
+        return broken(name, why(error))
 
 
 def holds(name, look, *args):

@@ -22,6 +22,7 @@ import time
 import weakref
 
 import vramscope
+from . import _contracts as vramscope_contracts
 from . import _signals as vramscope_signals
 
 PARAMETER, GRADIENT, STATE, BUFFER = 1, 2, 3, 4
@@ -34,6 +35,7 @@ DEEP = 4  # tensors within tensors, containers within a state
 
 _models = {}  # id of a model that was called -> weak reference
 _looks = 0
+_addresses_known = None  # whether storages begin where PyTorch says so; None: no parameter with memory was seen yet
 _begun = 0.0  # when the first look began
 _spent = 0.0  # seconds
 _LOOK = 18  # to vramscope._auto_phase: no look is due before so many ns of time.perf_counter()'s clock
@@ -113,6 +115,33 @@ def _modules(model):
         waiting.extend(m for m in tuple(module.__dict__.get("_modules", {}).values()) if m is not None)
 
 
+def _begins(torch, parameter):
+    """Where its data says that the storage of a plain PARAMETER begins; 0: it does not say, or would make a copy to do so."""
+    plain = type(parameter) in (torch.Tensor, torch.nn.Parameter)
+    if not plain or getattr(torch._C, "_is_cow_tensor", lambda _: False)(parameter):
+        return 0
+    try:
+        data = parameter.data_ptr()
+        return data and data - parameter.storage_offset() * parameter.element_size()
+    except RuntimeError:
+        return 0  # it has no storage
+
+
+def _look_at_address(said, begins):
+    if said != begins:
+        raise vramscope_contracts.Otherwise(f"the storage of a parameter begins {said - begins} bytes away from where its data says so")
+    return "the storage of a parameter begins where its data says so"
+
+
+def _are_addresses_known(found, parameters):
+    global _addresses_known
+    if _addresses_known is None:
+        begins, first = next(((at, p) for p in parameters for at in (_begins(found.torch, p),) if at), (0, None))
+        if begins:
+            _addresses_known = vramscope_contracts.holds("storage_address", lambda: _look_at_address(found.address_of(first), begins))
+    return _addresses_known is not False
+
+
 def _read(found, optimizer):
     parameters, buffers = [], []
     for group in optimizer.param_groups if optimizer is not None else ():
@@ -122,6 +151,8 @@ def _read(found, optimizer):
         for module in _modules(model) if model is not None else ():
             parameters.extend(p for p in module.__dict__.get("_parameters", {}).values() if p is not None)
             buffers.extend(b for b in module.__dict__.get("_buffers", {}).values() if b is not None)
+    if not _are_addresses_known(found, parameters):
+        return
     for parameter in parameters:
         found.tensor(parameter, PARAMETER)
     for parameter in parameters if optimizer is not None else ():
@@ -143,7 +174,7 @@ def look(torch, optimizer=None):
     """Records what OPTIMIZER and the models that were called hold."""
     global _looks, _begun, _spent
     now = time.perf_counter()
-    if _looks >= ALWAYS and _spent * SHARE > now - _begun:
+    if _addresses_known is False or (_looks >= ALWAYS and _spent * SHARE > now - _begun):
         return
     if not _tell(None, 0, 0):  # nothing is recorded, or the recording has much to do
         return
