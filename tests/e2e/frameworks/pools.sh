@@ -75,11 +75,15 @@ assert all(p['peak_allocated_bytes'] is None for p in d['phases']), d['phases']
 program "$cupy" cupy
 files proven
 unknown
+expect_sql "SELECT state FROM contract WHERE name = 'pool_figures'" proven
 uses CuPy ""
 says 'CuPy +512.0 MiB +100.0 MiB  [0-9]+ times' report "$db"
-program "$xla" jax-broken
-unknown
-expect_sql "SELECT count(*) FROM pool_use" 0
+for how in "jax-broken JAX: RuntimeError: not today" "jax-other JAX: a device says neither bytes_in_use nor its number as it did"; do
+    program "$xla" "${how%% *}"
+    unknown
+    expect_sql "SELECT count(*) FROM pool_use" 0
+    expect_sql "SELECT state, detail FROM contract WHERE name = 'pool_figures'" "broken|other libraries: what a pool uses is not known: ${how#* }"
+done
 program "$xla" jax-fork
 unknown
 uses JAX 123

@@ -5,8 +5,8 @@ their pools hold and not how much of it is used.  The libraries have figures of 
 used_bytes() of CuPy's default pool.  A thread reads them every VRAMSCOPE_SAMPLE_MS, and once more at the program's end.
 
 It imports nothing that the program has not imported, and reads nothing before the process has memory of a device, because a
-query must not start the driver.  It takes no lock and keeps no object of the libraries; failures are ignored.  The thread
-is stopped before a fork, so it does not exist in the child.
+query must not start the driver.  It takes no lock and keeps no object of the libraries; a source that fails is said to the recording, once,
+and is not read again.  The thread is stopped before a fork, so it does not exist in the child.
 """
 
 import _thread
@@ -14,6 +14,8 @@ import atexit
 import ctypes
 import os
 import sys
+
+from . import _contracts as vramscope_contracts
 
 _UNKNOWN = 2**64 - 1
 _GPUS = ("gpu", "cuda")
@@ -32,14 +34,16 @@ _gone = None  # a lock that the thread holds while it is there
 
 
 def _jax():
-    bridge = sys.modules.get("jax._src.xla_bridge")
-    for client in list(getattr(bridge, "_backends", {}).values()):
+    bridge = sys.modules["jax._src.xla_bridge"]
+    for client in list(bridge._backends.values()):
         if client.platform not in _GPUS:
             continue
         for device in client.local_devices():
             figures = device.memory_stats() or {}
             ordinal = getattr(device, "local_hardware_id", None)
-            if ordinal is not None and "bytes_in_use" in figures:
+            if figures and (ordinal is None or "bytes_in_use" not in figures):
+                raise vramscope_contracts.Otherwise("a device says neither bytes_in_use nor its number as it did")
+            if figures:
                 held = figures.get("pool_bytes", figures.get("bytes_reserved"))
                 yield ordinal, figures["bytes_in_use"], figures.get("peak_bytes_in_use"), held
 
@@ -66,6 +70,7 @@ def _ask(name, final):
         if final or figures != before or _round - when >= _REPEAT:
             _last[name, device] = figures, _round
             _tell(name.encode(), device, *figures)
+            vramscope_contracts.proven("pool_figures", f"{name} says numbers by the names that are known")
 
 
 def _ask_all(final=False):
@@ -76,9 +81,10 @@ def _ask_all(final=False):
     for name in list(_readers):
         try:
             _ask(name, final)
-        except Exception:
+        except Exception as error:
             if not final:
-                _readers.pop(name, None)  # a source that failed is not read again
+                _readers.pop(name, None)
+                vramscope_contracts.broken("pool_figures", f"{name}: {vramscope_contracts.why(error)}")
 
 
 # ---- the thread ----
@@ -174,4 +180,4 @@ def install(module):
     if register is not None:  # JAX calls this when it begins to use a device
         register(lambda backend: getattr(backend, "platform", "gpu") in _GPUS and _begin("JAX", _jax))
     else:
-        _begin("JAX", _jax)
+        _begin("JAX", _jax)  # where there is nothing to be read either, the first reading says so

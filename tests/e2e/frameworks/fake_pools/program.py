@@ -1,4 +1,4 @@
-"""A program whose library has a pool: program.py LIBRARY.so jax|jax-broken|jax-fork|cupy|killed|none
+"""A program whose library has a pool: program.py LIBRARY.so jax|jax-broken|jax-other|jax-fork|cupy|killed|none
 
 It asks for 64 MiB directly where LIBRARY.so is nobody's, or the library for 512 MiB.  Its own figures say 100 MiB, then 40.
 """
@@ -23,7 +23,7 @@ def take(size):
 def wait_for_answers(library):
     """Until the recorder, if there is one, has seen the library's figures: it has done so at the second question that follows.  Of a library
     that fails there is one."""
-    end, last = time.monotonic() + 30, 1 if how == "jax-broken" else library.asked + 2
+    end, last = time.monotonic() + 30, 1 if how in ("jax-broken", "jax-other") else library.asked + 2
     time.sleep(0.25)
     while "vramscope._pools" in sys.modules and library.asked < last and time.monotonic() < end:
         time.sleep(0.01)
@@ -42,6 +42,8 @@ if how.startswith("jax"):
     from jax._src import xla_bridge
 
     xla_bridge.figures = {"bytes_in_use": 100 * MiB, "peak_bytes_in_use": 123 * MiB, "pool_bytes": 512 * MiB, "fails": how == "jax-broken"}
+    if how == "jax-other":
+        xla_bridge.figures["bytes_used"] = xla_bridge.figures.pop("bytes_in_use")
     xla_bridge.init()
     wait_for_answers(xla_bridge)
     if how == "jax-fork":
