@@ -135,7 +135,7 @@ static int load_losses(struct trace *t)
     struct sqlite3_stmt *s = trace_sql(
         t,
         "SELECT sum(events), count(*), min(t_ns), why, code, NULL FROM loss WHERE code IS NOT 'thinned' "
-        "GROUP BY code, why UNION ALL SELECT 0, 1, NULL, substr(value, 9), '" VS_CONTRACT_CODE
+        "GROUP BY code, why UNION ALL SELECT 0, 1, 0, substr(value, 9), '" VS_CONTRACT_CODE
         "', substr(key, 10) FROM meta WHERE process = ? AND key BETWEEN 'contract.' AND 'contract.~' AND "
         "substr(value, 1, 8) = 'broken: ' ORDER BY 3",
         1, t->process.id);
