@@ -103,6 +103,7 @@ struct vs_block {
     struct vs_block_python *python;    /* NULL before the first capture of Python frames */
     struct vs_journal *python_journal; /* that the cached ids of Python stacks belong to */
     uint32_t python_looks;             /* at the pages below */
+    uint32_t python_copies;            /* struct vs_python.copies_changed, when the names were made */
     /* sets of `python->stacks`, and of `nodes` for autograd's: looked into last, and the one that was looked
      * into after that the time before (vs_expected) */
     struct vs_order {

@@ -35,10 +35,12 @@
 #include "python_walk.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "core/contracts.h"
 #include "core/fork.h"
 #include "core/hot.h"
 #include "core/log.h"
@@ -50,13 +52,15 @@
  * names take a millisecond to make. */
 #define RENEW_AFTER 16384
 
+/* Checks after which code objects are told apart without numbers for good. */
+#define CHECKS_MAX 64
+
 static VS_HOT struct {
     struct vs_python layout;
     _Atomic uint32_t looking; /* vs_fork_number() of the process in which somebody looks for an interpreter */
-    _Atomic int logged;       /* what was said last: 2 refused, 1 found */
-    _Atomic bool refused;
-    uint64_t loads; /* the loader's count at the last look */
-    char why[160];
+    _Atomic bool logged, refused;
+    uint64_t loads;          /* the loader's count at the last look */
+    _Atomic unsigned checks; /* of first frames */
 } python;
 static VS_HOT _Atomic(const struct vs_python *) now; /* &python.layout once it is filled in */
 
@@ -69,12 +73,12 @@ const struct vs_python *vs_python_now(void)
 
 const char *vs_python_why_off(void)
 {
-    return vs_python_now() ? "" : python.why;
+    return python.refused ? vs_contract_detail(VS_CONTRACT_PY_FRAME) : "";
 }
 
 static void refuse(const char *why)
 {
-    snprintf(python.why, sizeof python.why, "%s", why);
+    vs_contract_broken(VS_CONTRACT_PY_FRAME, "%s", why);
     python.refused = true;
     vs_open_calls_frames_at(-1, -1);
     atomic_store_explicit(&now, NULL, memory_order_release);
@@ -102,7 +106,7 @@ static void choose(struct vs_python *p)
 
 static void look(void)
 {
-    char why[sizeof python.why];
+    char why[160];
     struct vs_python found;
     switch (vs_python_find(&found, why, sizeof why)) {
     case VS_PYTHON_FOUND:
@@ -118,24 +122,43 @@ static void look(void)
     }
 }
 
+/* Whether it is known by now if code objects have numbers of their own, which takes two of them: a program
+ * whose first stacks are a frame deep is asked a few times. */
+static bool numbers_known(struct vs_python *p, const struct vs_python_seen *seen)
+{
+    if (p->version < 0)
+        return true;
+    if (seen->same_version)
+        return vs_contract_broken(VS_CONTRACT_PY_CODE, "code objects have no number of their own"), true;
+    if (seen->codes < 2)
+        return atomic_fetch_add(&python.checks, 1) >= CHECKS_MAX;
+    vs_contract_proven(VS_CONTRACT_PY_CODE, "%d code objects have numbers of their own", seen->codes);
+    if (vs_contract_state(VS_CONTRACT_PY_CODE) == VS_CONTRACT_PROVEN)
+        p->kind = p->copy < 0 ? VS_PYTHON_VERSIONS : VS_PYTHON_COPIES;
+    return true;
+}
+
 /* The first time that there are frames. */
 bool vs_python_checked_now(uintptr_t state)
 {
     struct vs_python *p = &python.layout;
-    char why[sizeof python.why];
-    int saved = errno, good = vs_python_check(p, state, why, sizeof why);
-    if (good < 0)
-        refuse(why);
-    if (good > 0) { /* words by themselves */
+    struct vs_python_seen seen;
+    int saved = errno;
+    bool good = vs_python_check(p, state, &seen);
+    if (!good)
+        refuse("its frames do not look as that version's do");
+    if (good && seen.frames > 0) { /* words by themselves */
+        vs_contract_proven(VS_CONTRACT_PY_FRAME, "%d frames are where %s says", seen.frames,
+                           p->minor >= 13 ? "it" : "the table");
         if (p->minor == 12)
             atomic_store_explicit(&p->none, vs_python_entry_code(p, state), memory_order_relaxed);
         atomic_store_explicit(&p->direct, vs_python_words_agree(p, state), memory_order_relaxed);
         vs_open_calls_frames_at(p->cframe, p->current);
-        atomic_store_explicit(&p->checked, true, memory_order_relaxed);
+        atomic_store_explicit(&p->checked, numbers_known(p, &seen), memory_order_relaxed);
         choose(p);
     }
     errno = saved;
-    return good > 0;
+    return good && seen.frames > 0;
 }
 
 static bool wanted(void)
@@ -157,11 +180,20 @@ void vs_python_prepare(void)
     if (!python.refused && !vs_python_now() && python.loads != loads && (first || vs_python_library_loaded()))
         look();
     python.loads = loads;
-    int say = python.refused ? 2 : vs_python_now() ? 1 : 0;
-    if (atomic_exchange(&python.logged, say) != say)
-        vs_log_verbose(say == 2 ? "no Python frames: %s" : "Python frames of CPython %s",
-                       say == 2 ? python.why : python.layout.release);
+    if (vs_python_now() && !atomic_exchange(&python.logged, true))
+        vs_log_verbose("Python frames of CPython %s", python.layout.release);
     atomic_store_explicit(&python.looking, 0, memory_order_release);
+}
+
+/* Where a thread's copy of the bytecode was, another one may be once a thread has come or gone. */
+static void forget_copies(struct vs_block *block, const struct vs_python *p)
+{
+    uintptr_t state = (uintptr_t)p->thread_state();
+    uintptr_t interpreter = state ? AT(uintptr_t, state, p->interpreter) : 0;
+    uint32_t changed = interpreter ? AT(uint32_t, interpreter, p->copies_changed) : 0;
+    if (block->python_copies != changed)
+        vs_block_forget_python_names(block);
+    block->python_copies = changed;
 }
 
 /* Ids of another journal are nobody's, and what is not proved is not kept for long.  False: there is no
@@ -174,9 +206,11 @@ static __attribute__((noinline)) bool renew_now(struct vs_block *block, struct v
     if (block->python_journal != j) {
         vs_block_forget_python(block);
         block->python_journal = j;
-    } else if (p->kind != VS_PYTHON_VERSIONS && ++block->python_captures % RENEW_AFTER == 0) {
+    } else if (p->kind < VS_PYTHON_VERSIONS && ++block->python_captures % RENEW_AFTER == 0) {
         vs_block_forget_python_names(block);
     }
+    if (p->copy >= 0)
+        forget_copies(block, p);
     return true;
 }
 
@@ -203,13 +237,15 @@ int vs_python_walk(struct vs_block *block, struct vs_journal *j, int max, uint64
  * that has not begun. */
 static bool is_skipped(const struct vs_python *p, const struct vs_python_frame *f)
 {
-    if (AT(uintptr_t, f->code, 8) != p->code_type)
+    if (AT(uintptr_t, f->code, p->head - 8) != p->code_type)
         return true;
     if (p->owner < 0)
         return false;
     int owner = AT(unsigned char, f->frame, p->owner);
-    uintptr_t begin = f->code + (uintptr_t)p->bytes + 2 * (uintptr_t)AT(int, f->code, p->firsttraceable);
-    return owner >= VS_PYTHON_OWNER_SHIM || (owner != VS_PYTHON_OWNER_GENERATOR && f->instr < begin);
+    if (owner >= VS_PYTHON_OWNER_SHIM || owner == VS_PYTHON_OWNER_GENERATOR)
+        return owner >= VS_PYTHON_OWNER_SHIM;
+    long unit = vs_python_unit(p, f);
+    return unit != LONG_MIN && unit < AT(int, f->code, p->firsttraceable);
 }
 
 static bool ends_in(const char *text, size_t n, const char *end)

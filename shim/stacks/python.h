@@ -13,9 +13,12 @@
  * pushes and pops them.  So they are read without the GIL, and a code object on the chain is alive, because
  * its frame holds a reference.
  *
- * Where anything is not as expected there are no Python frames at all, and one line with VRAMSCOPE_VERBOSE
- * says why: an unknown version, a pre-release, a debug or free-threaded build, two interpreters in one
- * process, fields that hold other things than they should.
+ * A free-threaded build differs in where fields are, and from 3.14 on in what a frame's instruction points
+ * into: each thread but the first has a copy of the bytecode that it runs.
+ *
+ * Where anything is not as expected there are no Python frames at all, and the contract py_frame says why: an
+ * unknown version, a pre-release, a debug build, two interpreters in one process, fields that hold other
+ * things than they should.
  */
 #ifndef VS_STACKS_PYTHON_H
 #define VS_STACKS_PYTHON_H
@@ -28,9 +31,11 @@
 
 /* How code objects of a version are distinguished (see vs_python_frame.identity). */
 enum vs_python_kind {
-    VS_PYTHON_OBJECTS, /* 3.10: frames are objects; by what the code object points to */
-    VS_PYTHON_STRUCTS, /* 3.11: likewise, frames are plain structures */
-    VS_PYTHON_VERSIONS /* 3.12 and later: by co_version, a number that no two code objects have */
+    VS_PYTHON_OBJECTS,  /* 3.10: frames are objects; by what the code object points to */
+    VS_PYTHON_STRUCTS,  /* 3.11: likewise, frames are plain structures */
+    VS_PYTHON_UNPROVEN, /* 3.12 and later: likewise, until the next has been seen to hold */
+    VS_PYTHON_VERSIONS, /* 3.12 and later: by co_version, a number that no two code objects have */
+    VS_PYTHON_COPIES    /* likewise, where each thread has bytecode of its own, which may go */
 };
 
 /* One interpreter: where its structures have their fields (offsets in bytes; -1 where there is none).  What
@@ -40,7 +45,7 @@ struct vs_python {
     _Atomic uintptr_t none; /* what stands in a frame that is an entry of the interpreter's loop: the object
                        None, or in 3.12 a code object, known when the first frames are checked */
     uintptr_t code_type;
-    uint16_t kind; /* enum vs_python_kind */
+    _Atomic uint16_t kind; /* enum vs_python_kind */
     uint16_t minor, depth;
     uint16_t tags;           /* bits of a frame's code word that are no address */
     int16_t cframe, current; /* thread state -> frame, by the structure at `cframe` where that is >= 0 */
@@ -62,10 +67,15 @@ struct vs_python {
     int16_t owner, entry;          /* of a frame */
     int16_t bytes, firsttraceable; /* of a code object */
     int16_t ascii, compact;        /* of a str: its characters, by its kind */
-    int16_t sval;                  /* of a bytes object */
+    int16_t head;                  /* bytes of each object's beginning, whose last word is its type */
+    int16_t state_bits;            /* of a str: where its state has the width of its characters */
+    int16_t copy, copies;          /* of a frame: which copy of the bytecode it runs; of a code object: where
+                                      they are; -1: there is one */
+    int16_t interpreter;           /* of a thread state */
+    int32_t copies_changed;        /* of an interpreter: a number that changes when copies come or go */
     uintptr_t eval, eval_end;      /* the code of the interpreter's loop */
     uintptr_t object, object_end;  /* and the object file that it lies in */
-    char release[24];              /* "3.11.7" */
+    char release[32];              /* "3.11.7", "3.14.0 free-threaded" */
 };
 
 /* What may stand in a frame's `owner`; above are structures that are no frames of Python code. */
@@ -85,9 +95,14 @@ enum vs_python_found vs_python_find(struct vs_python *p, char *why, size_t why_s
 
 /* ---- python_check.c ---- */
 
-/* Whether the calling thread's frames look as P says, from STATE on; no read can fault.  1 yes, 0 nothing to
- * be seen yet, -1 no, with one line in WHY. */
-int vs_python_check(const struct vs_python *p, uintptr_t state, char *why, size_t why_size);
+/* What a check has seen. */
+struct vs_python_seen {
+    int frames, codes; /* of Python code; different code objects that were made at run time */
+    bool same_version; /* of these, two have one number, or one has none */
+};
+
+/* Whether the calling thread's frames look as P says, from STATE on; no read can fault. */
+bool vs_python_check(const struct vs_python *p, uintptr_t state, struct vs_python_seen *seen);
 
 /* ---- python_text.c ---- */
 
@@ -96,9 +111,16 @@ int vs_python_check(const struct vs_python *p, uintptr_t state, char *why, size_
 uint32_t vs_python_line_310(const unsigned char *table, size_t length, int first, long unit);
 uint32_t vs_python_line_311(const unsigned char *table, size_t length, int first, long unit);
 
+/* Where the bytecode begins that FRAME with CODE runs; 0 where that cannot be known.  */
+uintptr_t vs_python_bytecode(const struct vs_python *p, uintptr_t code, uintptr_t frame);
+/* The instruction that frame F is at, in units of two bytes (-1: none yet); LONG_MIN where that is unknown.
+ */
+long vs_python_unit(const struct vs_python *p, const struct vs_python_frame *f);
 /* The line that frame F is at, 0 where that is unknown. */
 uint32_t vs_python_line(const struct vs_python *p, const struct vs_python_frame *f);
 
+/* Whether the characters of a str with STATE stand right behind its fields. */
+bool vs_python_is_compact(const struct vs_python *p, uint32_t state);
 /* A str in UTF-8, cut at ROOM; bytes that Python smuggles as lone surrogates become themselves again.  0
  * where it is no plain string. */
 size_t vs_python_text(const struct vs_python *p, uintptr_t string, char *to, size_t room);

@@ -6,8 +6,7 @@
  * the interpreter says them itself: _PyRuntime begins with _Py_DebugOffsets, words written when it was built.
  * Where in these words a field's offset stands is the one thing that differs from version to version.
  *
- * What is not built by default has other offsets and is refused: debug builds, free-threaded builds,
- * pre-releases, whose fields still move.
+ * Debug builds have other offsets and are refused, and so are pre-releases, whose fields still move.
  */
 #define _GNU_SOURCE
 #include "python.h"
@@ -17,8 +16,11 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/contracts.h"
 #include "core/walk.h"
 #include "modules.h"
+
+#define AT(type, base, offset) VS_PYTHON_AT(type, base, offset)
 
 /* ---- the versions ---- */
 
@@ -41,8 +43,7 @@ static const struct vs_python by_table[] = {
      .firsttraceable = -1,
      .version = -1,
      .ascii = 48,
-     .compact = 72,
-     .sval = 32},
+     .compact = 72},
     {.minor = 11,
      .finalizing_at = 24,
      .head_at = 40,
@@ -64,13 +65,12 @@ static const struct vs_python by_table[] = {
      .firsttraceable = 168,
      .version = -1,
      .ascii = 48,
-     .compact = 72,
-     .sval = 32},
+     .compact = 72},
     {.minor = 12,
      .finalizing_at = 24,
      .head_at = 40,
      .key_at = 1544,
-     .kind = VS_PYTHON_VERSIONS,
+     .kind = VS_PYTHON_UNPROVEN,
      .cframe = 56,
      .current = 0,
      .chunk = 232,
@@ -87,26 +87,30 @@ static const struct vs_python by_table[] = {
      .firsttraceable = 176,
      .version = 92,
      .ascii = 40,
-     .compact = 56,
-     .sval = 32},
+     .compact = 56},
 };
 
 /* Of _Py_DebugOffsets: the numbers of the words where the sections begin, each with its structure's size, and
- * how far into a code object its instructions begin, which the offsets that it does not have hang on. */
+ * how far into a code object of the default build its instructions begin, which the offsets that it does not
+ * have hang on. */
 struct sections {
-    unsigned minor, thread, frame, code, bytes, unicode;
+    unsigned minor, thread, frame, code, object, bytes, unicode;
     uint64_t instructions;
     int16_t key_at; /* of _PyRuntime; -1: nobody looked */
 };
 static const struct sections by_debug_offsets[] = {
-    {13, 19, 28, 34, 64, 67, 200, 2160},
-    {14, 22, 31, 39, 74, 77, 208, 2336},
-    {15, 22, 39, 47, 86, 89, 208, -1},
+    {13, 19, 28, 34, 44, 64, 67, 200, 2160},
+    {14, 22, 31, 39, 50, 74, 77, 208, 2336},
+    {15, 22, 39, 47, 58, 86, 89, 208, -1},
 };
 
-static int refuse(char *why, size_t size, const char *what, const char *release)
+/* An object begins with two words; in a free-threaded build with two more, because it counts references by
+ * its thread and by others, and has a lock. */
+enum { HEAD = 16, HEAD_FREE_THREADED = 32 };
+
+static int refuse(char *why, size_t size, const char *what)
 {
-    snprintf(why, size, what, release);
+    snprintf(why, size, "%s", what);
     return -1;
 }
 
@@ -117,6 +121,59 @@ static int16_t offset(uint64_t word, unsigned align, bool *good)
     return (int16_t)word;
 }
 
+/* From 3.14 on each thread of a free-threaded build has bytecode of its own, found by the code object's
+ * array. */
+static void take_copies(struct vs_python *p, const uint64_t *w, const struct sections *s, bool *good)
+{
+    p->copy = offset(w[s->frame + 7], 4, good);
+    p->copies = offset(w[s->code + 10], 8, good);
+    p->interpreter = offset(w[s->thread + 3], 8, good);
+    p->copies_changed = (int32_t)w[21];
+    *good = *good && p->copies == p->bytes - 8 && w[21] < 1u << 20 && w[21] % 4 == 0;
+}
+
+/* Objects of the kinds that names and lines are made of. */
+static void take_objects(struct vs_python *p, const uint64_t *w, const struct sections *s, bool *good)
+{
+    const uint64_t *object = w + s->object, *bytes = w + s->bytes, *text = w + s->unicode;
+    uint64_t head = (uint64_t)p->head;
+    *good = *good && object[1] == head - 8 && bytes[1] == head && bytes[2] == head + 16 && text[2] == head &&
+            text[1] == head + 16;
+    p->ascii = offset(text[3], 8, good);
+    p->compact = (int16_t)(p->ascii + 16);
+    p->state_bits = p->head == HEAD_FREE_THREADED && p->minor >= 14 ? 8 : 2;
+}
+
+static void take_code(struct vs_python *p, const uint64_t *w, const struct sections *s, bool *good)
+{
+    const uint64_t *code = w + s->code;
+    int more = p->head - HEAD, copies = more && p->minor >= 14 ? 8 : 0;
+    p->filename = offset(code[1], 8, good);
+    p->name = offset(code[3], 8, good);
+    p->linetable = offset(code[4], 8, good);
+    p->firstlineno = offset(code[5], 4, good);
+    p->bytes = offset(code[9], 8, good);
+    p->firsttraceable = (int16_t)(p->bytes - 16 - copies);
+    p->version = (int16_t)(92 + more);
+    *good = *good && code[9] == s->instructions + (uint64_t)more + (uint64_t)copies;
+    if (copies)
+        take_copies(p, w, s, good);
+}
+
+static void take_frames(struct vs_python *p, const uint64_t *w, const struct sections *s, bool *good)
+{
+    const uint64_t *thread = w + s->thread, *frame = w + s->frame;
+    p->current = offset(thread[4], 8, good);
+    p->previous = offset(frame[1], 8, good);
+    p->code = offset(frame[2], 8, good);
+    p->instr = offset(frame[3], 8, good);
+    p->owner = offset(frame[5], 1, good);
+    p->tags = p->minor >= 14 ? 3 : 0;
+    p->finalizing_at = offset(w[4], 8, good);
+    p->head_at = offset(w[5], 8, good);
+    p->key_at = s->key_at;
+}
+
 static int from_debug_offsets(struct vs_python *p, const uint64_t *w, uint32_t hex, char *why, size_t size)
 {
     const struct sections *s = NULL;
@@ -124,41 +181,21 @@ static int from_debug_offsets(struct vs_python *p, const uint64_t *w, uint32_t h
         if (by_debug_offsets[i].minor == p->minor)
             s = &by_debug_offsets[i];
     if (!s)
-        return refuse(why, size, "CPython %s is newer than this vramscope knows", p->release);
-    if (memcmp(w, "xdebugpy", 8) != 0 || w[1] != hex)
-        return refuse(why, size, "CPython %s does not describe itself as that version does", p->release);
-    if (w[2] != 0)
-        return refuse(why, size, "CPython %s is free-threaded", p->release);
-    const uint64_t *thread = w + s->thread, *frame = w + s->frame, *code = w + s->code;
-    bool good = code[9] == s->instructions;
-    p->kind = VS_PYTHON_VERSIONS;
-    p->cframe = p->entry = -1;
-    p->current = offset(thread[4], 8, &good);
-    p->previous = offset(frame[1], 8, &good);
-    p->code = offset(frame[2], 8, &good);
-    p->instr = offset(frame[3], 8, &good);
-    p->owner = offset(frame[5], 1, &good);
-    p->filename = offset(code[1], 8, &good);
-    p->name = offset(code[3], 8, &good);
-    p->linetable = offset(code[4], 8, &good);
-    p->firstlineno = offset(code[5], 4, &good);
-    p->bytes = offset(code[9], 8, &good);
-    p->firsttraceable = (int16_t)(p->bytes - 16);
-    p->version = 92;
-    p->sval = offset(w[s->bytes + 2], 8, &good);
-    p->ascii = offset(w[s->unicode + 3], 8, &good);
-    p->compact = (int16_t)(p->ascii + 16);
-    p->tags = p->minor >= 14 ? 3 : 0;
-    p->finalizing_at = offset(w[4], 8, &good);
-    p->head_at = offset(w[5], 8, &good);
-    p->key_at = s->key_at;
-    return good ? 0 : refuse(why, size, "CPython %s has its fields where that version has not", p->release);
+        return refuse(why, size, "it is newer than this vramscope knows");
+    if (memcmp(w, "xdebugpy", 8) != 0 || w[1] != hex || w[2] > 1)
+        return refuse(why, size, "it does not describe itself as that version does");
+    bool good = true;
+    p->kind = VS_PYTHON_UNPROVEN;
+    p->cframe = p->entry = p->copy = -1;
+    p->head = w[2] ? HEAD_FREE_THREADED : HEAD;
+    take_frames(p, w, s, &good);
+    take_code(p, w, s, &good);
+    take_objects(p, w, s, &good);
+    return good ? 0 : refuse(why, size, "it has its fields where that version has not");
 }
 
-static int lay_out(struct vs_python *p, const void *runtime, uint32_t hex, char *why, size_t size)
+static int from_table(struct vs_python *p, char *why, size_t size)
 {
-    if (p->minor >= 13)
-        return from_debug_offsets(p, runtime, hex, why, size);
     for (size_t i = 0; i < sizeof by_table / sizeof *by_table; i++) {
         if (by_table[i].minor != p->minor)
             continue;
@@ -166,9 +203,12 @@ static int lay_out(struct vs_python *p, const void *runtime, uint32_t hex, char 
         memcpy(release, p->release, sizeof release);
         *p = by_table[i];
         memcpy(p->release, release, sizeof release);
+        p->head = HEAD;
+        p->state_bits = 2;
+        p->copy = -1;
         return 0;
     }
-    return refuse(why, size, "CPython %s is older than 3.10", p->release);
+    return refuse(why, size, "it is older than 3.10");
 }
 
 /* ---- the loaded objects ---- */
@@ -240,13 +280,13 @@ static uint32_t version_of(void *handle, char *release, size_t room, char *why, 
         snprintf(release, room, "%u.%u.%u", hex >> 24, hex >> 16 & 255, hex >> 8 & 255);
         if ((hex & 255) >= 0xf0)
             return hex;
-        return refuse(why, size, "CPython %s is a pre-release", release), 0;
+        return refuse(why, size, "it is a pre-release"), 0;
     }
     if (!text || sscanf(text(), "%u.%u.%u%c", &major, &minor, &micro, &after) != 4)
-        return refuse(why, size, "an interpreter that does not say its version%s", ""), 0;
+        return refuse(why, size, "it does not say its version"), 0;
     snprintf(release, room, "%u.%u.%u", major, minor, micro);
     if (after != ' ' && after != '+')
-        return refuse(why, size, "CPython %s is a pre-release", release), 0;
+        return refuse(why, size, "it is a pre-release"), 0;
     return major << 24 | minor << 16 | micro << 8 | 0xf0;
 }
 
@@ -298,33 +338,38 @@ static bool bind_symbols(struct vs_python *p, void *handle)
            p->code_type && p->unicode_type && p->bytes_type;
 }
 
+/* 0, or -1 with the reason in WHY. */
+static int describe(struct vs_python *p, const struct search *s, char *why, size_t why_size)
+{
+    uint32_t hex;
+    if (s->second)
+        return refuse(why, why_size, "two interpreters are in the process");
+    hex = version_of(s->handle, p->release, sizeof p->release, why, why_size);
+    p->minor = (uint16_t)(hex >> 16 & 255);
+    if (p->minor >= 13 && AT(uint64_t, s->runtime, 16) == 1)
+        strncat(p->release, " free-threaded", sizeof p->release - strlen(p->release) - 1);
+    if (p->release[0])
+        vs_party_version(VS_PARTY_PYTHON, p->release);
+    if (!hex)
+        return -1;
+    if (hex >> 24 != 3)
+        return refuse(why, why_size, "it is newer than this vramscope knows");
+    if (is_debug_build(s->handle))
+        return refuse(why, why_size, "it is a debug build");
+    if ((p->minor >= 13 ? from_debug_offsets(p, s->runtime, hex, why, why_size)
+                        : from_table(p, why, why_size)) < 0)
+        return -1;
+    return bind_symbols(p, s->handle) ? 0 : refuse(why, why_size, "it does not export what is needed");
+}
+
 static enum vs_python_found find(struct vs_python *p, char *why, size_t why_size)
 {
     struct search s = {NULL, NULL, false};
-    uint32_t hex;
     search_objects(&s);
     *p = (struct vs_python){0};
     if (!s.runtime)
         return VS_PYTHON_NONE;
-    if (s.second) {
-        refuse(why, why_size, "two interpreters are in the process%s", "");
-        return VS_PYTHON_REFUSED;
-    }
-    if (!(hex = version_of(s.handle, p->release, sizeof p->release, why, why_size)))
-        return VS_PYTHON_REFUSED;
-    p->minor = (uint16_t)(hex >> 16 & 255);
-    if (hex >> 24 != 3 || is_debug_build(s.handle)) {
-        refuse(why, why_size, hex >> 24 != 3 ? "Python %s is unknown" : "CPython %s is a debug build",
-               p->release);
-        return VS_PYTHON_REFUSED;
-    }
-    if (lay_out(p, s.runtime, hex, why, why_size) < 0)
-        return VS_PYTHON_REFUSED;
-    if (!bind_symbols(p, s.handle)) {
-        refuse(why, why_size, "CPython %s does not export what is needed", p->release);
-        return VS_PYTHON_REFUSED;
-    }
-    return VS_PYTHON_FOUND;
+    return describe(p, &s, why, why_size) < 0 ? VS_PYTHON_REFUSED : VS_PYTHON_FOUND;
 }
 
 enum vs_python_found vs_python_find(struct vs_python *p, char *why, size_t why_size)

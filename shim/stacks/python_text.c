@@ -14,6 +14,10 @@
  */
 #include "python.h"
 
+#include <limits.h>
+
+#include "core/readable.h"
+
 #define AT(type, base, offset) VS_PYTHON_AT(type, base, offset)
 
 /* ---- lines ---- */
@@ -73,30 +77,55 @@ uint32_t vs_python_line_311(const unsigned char *table, size_t length, int first
     return 0;
 }
 
+static uintptr_t copy_at(uintptr_t copies, int32_t index)
+{
+    uintptr_t entry = copies + 8 + 8 * (uintptr_t)index;
+    if (copies % 8 || !vs_readable(copies) || index < 0 || (uint64_t)index >= AT(uint64_t, copies, 0))
+        return 0;
+    return vs_readable(entry) ? AT(uintptr_t, entry, 0) : 0;
+}
+
+/* The array of copies grows: another thread puts a larger one in its place and frees this one, soon if our
+ * thread does not run Python now.  So what was read counts where the array was still there behind that, and
+ * the kernel is asked first. */
+uintptr_t vs_python_bytecode(const struct vs_python *p, uintptr_t code, uintptr_t frame)
+{
+    int32_t index = p->copy >= 0 ? AT(int32_t, frame, p->copy) : 0;
+    if (index == 0)
+        return code + (uintptr_t)p->bytes;
+    const uintptr_t *place = &AT(uintptr_t, code, p->copies);
+    for (;;) {
+        uintptr_t copies = __atomic_load_n(place, __ATOMIC_ACQUIRE), begin = copy_at(copies, index);
+        if (__atomic_load_n(place, __ATOMIC_ACQUIRE) == copies)
+            return begin;
+    }
+}
+
 /* Where the instruction is outside the code object (code made at run time, a field that moved) the line is
  * unknown rather than wrong. */
-static long unit_of(const struct vs_python *p, const struct vs_python_frame *f)
+long vs_python_unit(const struct vs_python *p, const struct vs_python_frame *f)
 {
     if (p->kind == VS_PYTHON_OBJECTS)
         return (int)f->instr;
-    return (long)(f->instr - (f->code + (uintptr_t)p->bytes)) / 2;
+    uintptr_t begin = vs_python_bytecode(p, f->code, f->frame);
+    return begin ? (long)(f->instr - begin) / 2 : LONG_MIN;
 }
 
 static long units_in(const struct vs_python *p, uintptr_t code)
 {
     if (p->kind == VS_PYTHON_OBJECTS)
-        return AT(int64_t, AT(uintptr_t, code, p->bytes), p->sval - 16) / 2;
-    return AT(int64_t, code, 16); /* ob_size */
+        return AT(int64_t, AT(uintptr_t, code, p->bytes), p->head) / 2;
+    return AT(int64_t, code, p->head); /* ob_size */
 }
 
 uint32_t vs_python_line(const struct vs_python *p, const struct vs_python_frame *f)
 {
     uintptr_t table = AT(uintptr_t, f->code, p->linetable);
-    if (!table || AT(uintptr_t, table, 8) != p->bytes_type)
+    if (!table || AT(uintptr_t, table, p->head - 8) != p->bytes_type)
         return 0;
-    const unsigned char *bytes = (const unsigned char *)table + p->sval;
-    size_t length = AT(size_t, table, p->sval - 16);
-    long unit = unit_of(p, f);
+    const unsigned char *bytes = (const unsigned char *)table + p->head + 16;
+    size_t length = AT(size_t, table, p->head);
+    long unit = vs_python_unit(p, f);
     int first = AT(int, f->code, p->firstlineno);
     if (unit < -1 || unit >= units_in(p, f->code))
         return 0;
@@ -130,18 +159,23 @@ static uint32_t character(const void *text, unsigned kind, size_t i)
                        : ((const uint32_t *)text)[i];
 }
 
-/* The word behind length and hash: 2 bits interned, 3 kind (bytes a character), 1 compact, 1 ascii. */
+/* The word behind length and hash: 2 bits interned (8 in free-threaded builds from 3.14 on), 3 kind (bytes a
+ * character), 1 compact, 1 ascii. */
+bool vs_python_is_compact(const struct vs_python *p, uint32_t state)
+{
+    return state >> p->state_bits & 1u << 3;
+}
+
 size_t vs_python_text(const struct vs_python *p, uintptr_t string, char *to, size_t room)
 {
-    if (!string || AT(uintptr_t, string, 8) != p->unicode_type)
+    if (!string || AT(uintptr_t, string, p->head - 8) != p->unicode_type)
         return 0;
-    uint32_t state = AT(uint32_t, string, 32);
-    unsigned kind = (state >> 2) & 7;
-    bool compact = state & 1u << 5, ascii = state & 1u << 6;
-    if (!compact || (kind != 1 && kind != 2 && kind != 4))
+    uint32_t state = AT(uint32_t, string, p->head + 16), kind = state >> p->state_bits & 7;
+    bool ascii = state >> p->state_bits & 1u << 4;
+    if (!vs_python_is_compact(p, state) || (kind != 1 && kind != 2 && kind != 4))
         return 0;
     const void *text = (const void *)(string + (uintptr_t)(ascii ? p->ascii : p->compact));
-    size_t length = AT(size_t, string, 16), n = 0;
+    size_t length = AT(size_t, string, p->head), n = 0;
     for (size_t i = 0; i < length && n + 4 <= room; i++)
         n += put_utf8(to + n, character(text, kind, i));
     return n;

@@ -146,8 +146,10 @@ static ALWAYS int walk(const struct vs_python *p, const struct vs_python *at, ui
 static ALWAYS int walk_to(const struct vs_python *p, uintptr_t *first, uintptr_t end,
                           struct vs_python_frame *out, int max, uint64_t hash[2])
 {
-    if (p->kind == VS_PYTHON_VERSIONS)
+    if (p->kind >= VS_PYTHON_VERSIONS)
         return walk(p, p, first, end, out, max, hash, VS_PYTHON_VERSIONS, true);
+    if (p->kind == VS_PYTHON_UNPROVEN)
+        return walk(p, p, first, end, out, max, hash, VS_PYTHON_UNPROVEN, true);
     if (p->kind == VS_PYTHON_STRUCTS)
         return walk(p, p, first, end, out, max, hash, VS_PYTHON_STRUCTS, false);
     return walk(p, p, first, end, out, max, hash, VS_PYTHON_OBJECTS, false);

@@ -5,6 +5,7 @@ tracing, threads, deep recursion, code objects whose addresses come back.  With 
 """
 import asyncio
 import ctypes
+import gc
 import os
 import re
 import sys
@@ -197,6 +198,49 @@ def with_thread(work):
     t = threading.Thread(target=work)
     t.start()
     t.join()
+
+
+def threads_come_and_go():
+    """A free-threaded build gives each thread bytecode of its own, and frees it when the thread has ended."""
+    ended = threading.Event()
+    idle = [threading.Thread(target=ended.wait) for _ in range(9)]
+    for i, thread in enumerate(idle):
+        thread.start()
+        with_thread(lambda: (closures(), recurse(2), list(generator())))
+        if i % 3 == 2:
+            gc.collect()
+    ended.set()
+    for thread in idle:
+        thread.join()
+    with_thread(closures)
+
+
+def threads_at_once():
+    """Threads that capture beside each other, while others come and go, are all at the one line."""
+    global good
+    stacks, ended = set(), threading.Event()
+
+    def captures():
+        stacks.update([released.probe_capture() for _ in range(2000)])
+
+    def others():
+        while not ended.is_set():
+            with_thread(lambda: [len(str(i)) for i in range(9)])
+            gc.collect()
+
+    threads = [threading.Thread(target=captures) for _ in range(8)]
+    beside = threading.Thread(target=others)
+    for thread in [beside, *threads]:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    ended.set()
+    beside.join()
+    seen = [[f[2] for f in frames(stack)] for stack in stacks]
+    if len(seen) == 1 and "captures" in seen[0][0]:
+        good += 1
+    else:
+        differ("threads at once", seen, [])
 
 
 def décoré():
@@ -481,6 +525,8 @@ Made()
 raising()
 closures()
 with_thread(lambda: recurse(3))
+threads_come_and_go()
+threads_at_once()
 exec("\n\ncheck('exec')\ndef g():\n  check('function of exec')\ng()", globals())
 eval("check('eval')")
 list(map(lambda x: check("map"), [1]))
@@ -547,5 +593,7 @@ sub_interpreter()
 recurse(1)
 if sys.version_info < (3, 15) and not held.probe_direct():
     differ("the words of _PyRuntime", ["are not used"], [])
+if sys.version_info >= (3, 12) and not held.probe_numbered():
+    differ("the numbers of code objects", ["are not used"], [])
 print(f"{sys.version.split()[0]}: {good} agree, {bad} differ")
 sys.exit(bad != 0)

@@ -37,6 +37,7 @@
 PUBLIC const char *probe_start(void);
 PUBLIC const char *probe_why_off(void);
 PUBLIC int probe_direct(void);
+PUBLIC int probe_numbered(void);
 PUBLIC void probe_depth(unsigned depth);
 PUBLIC uint32_t probe_capture(void);
 PUBLIC uint32_t probe_capture_all(void);
@@ -90,6 +91,12 @@ const char *probe_why_off(void)
 int probe_direct(void)
 {
     return vs_python_now() && vs_python_now()->direct;
+}
+
+/* Whether code objects are known by numbers of their own. */
+int probe_numbered(void)
+{
+    return vs_python_now() && vs_python_now()->kind >= VS_PYTHON_VERSIONS;
 }
 
 void probe_depth(unsigned depth)

@@ -1,21 +1,24 @@
 /*
- * fake_python.c - an interpreter that is none: it exports what is looked for, and has one frame of code, at
- * line 42 of /fake.py, with the layout of CPython 3.13.  SPOIL says what is wrong with it.
+ * fake_python.c - an interpreter that is none: it exports what is looked for, and has frames of code at lines
+ * 42 of /fake.py, with the layout of CPython 3.13, or of MINOR, free-threaded if FREE.  SPOIL says what is
+ * wrong with it.
  */
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define EXPORT         __attribute__((visibility("default")))
 #define NO_PAGE        ((void *)0x10000000)
 #define SPOIL_IS(what) (SPOIL == what)
 
+/* In the order of tests.cmake. */
 enum {
     GOOD,
     PRE_RELEASE,
     NEWER,
     OLDER,
-    FREE_THREADED,
+    HALF_FREE, /* it says that it is free-threaded, and has its fields where the default build has */
     NO_COOKIE,
     OTHER_HEX,
     MOVED,
@@ -26,36 +29,81 @@ enum {
     NO_TABLE,
     OUTSIDE,
     NOWHERE,
-    ENDLESS
+    ENDLESS,
+    SECOND,
+    NO_NUMBERS,
+    SAME_NUMBERS,
+    ALONE,          /* one frame */
+    OTHER_STRINGS,  /* their state has its bits where another build has */
+    COPIES_NOWHERE, /* the array of the threads' bytecode */
+    NO_COPY,        /* it is too short for the frame's thread */
+    OTHER_COPY      /* the frame's instruction is in none */
 };
 
-#ifndef VERSION
+#ifndef MINOR
+#define MINOR 13
+#endif
+#ifndef FREE
+#define FREE 0
+#endif
+#define COPIES (FREE && MINOR >= 14)
+#define HEAD   (FREE ? 32 : 16)
+
 #define VERSION                                                                                              \
     (SPOIL_IS(PRE_RELEASE) ? 0x030d00c2                                                                      \
      : SPOIL_IS(NEWER)     ? 0x031000f0                                                                      \
      : SPOIL_IS(OLDER)     ? 0x030900f0                                                                      \
-                           : 0x030d05f0)
-#endif
+                           : 0x030005f0 | MINOR << 16)
 
 EXPORT const unsigned long Py_Version = VERSION;
 
-/* By their places in _Py_DebugOffsets of 3.13. */
-EXPORT uint64_t _PyRuntime[73] = {
+/* The words of _Py_DebugOffsets where its sections begin. */
+#if MINOR == 13
+enum { THREAD = 19, FRAME = 28, CODE = 34, OBJECT = 44, BYTES = 64, STR = 67, WORDS = 73 };
+#else
+enum { THREAD = 22, FRAME = 31, CODE = 39, OBJECT = 50, BYTES = 74, STR = 77, WORDS = 95 };
+#endif
+enum {
+    TO_FILE = 96 + HEAD,
+    TO_FIRST = (MINOR == 13 ? 168 : 176) + HEAD,
+    TO_CODE = TO_FIRST + 16 + 8 * COPIES,
+    TO_OWNER = MINOR == 13 ? 70
+               : FREE      ? 78
+                           : 74
+};
+
+EXPORT uint64_t _PyRuntime[WORDS] = {
     [1] = SPOIL_IS(OTHER_HEX) ? 0x030d04f0 : VERSION,
-    [2] = SPOIL_IS(FREE_THREADED),
-    [23] = 72, /* state: current_frame */
-    [29] = 8,
-    [30] = 0,
-    [31] = 56,
-    [33] = 70, /* frame: previous, executable, instr_ptr, owner */
-    [35] = 112,
-    [36] = 120,
-    [37] = 128,
-    [38] = 136,
-    [39] = 68,                          /* code: filename, name, qualname, linetable, firstlineno */
-    [43] = SPOIL_IS(MOVED) ? 208 : 200, /* code_adaptive */
-    [66] = 32,
-    [70] = 40, /* bytes: ob_sval; str: size of an ASCII one */
+    [2] = FREE || SPOIL_IS(HALF_FREE),
+#if MINOR >= 14
+    [21] = 1024, /* interpreter: tlbc_generation */
+#endif
+    [THREAD + 3] = 16,
+    72, /* state: interp, current_frame */
+    [FRAME + 1] = 8,
+    0,
+    56,
+    80,
+    TO_OWNER,
+#if MINOR >= 14
+    64,
+    COPIES ? 72 : 0, /* frame: previous, executable, instr_ptr, localsplus, owner, stackpointer, tlbc_index */
+#endif
+    [CODE + 1] = TO_FILE,
+    TO_FILE + 8,
+    TO_FILE + 16,
+    TO_FILE + 24,
+    52 + HEAD, /* code: filename, name, qualname, linetable, firstlineno */
+    [CODE + 9] = TO_CODE + 8 * SPOIL_IS(MOVED),
+#if MINOR >= 14
+    COPIES ? TO_CODE - 8 : 0, /* co_code_adaptive, co_tlbc */
+#endif
+    [OBJECT + 1] = HEAD - 8,
+    [BYTES + 1] = HEAD,
+    HEAD + 16,
+    [STR + 1] = HEAD + 16,
+    HEAD,
+    HEAD + 24, /* state, length, size of an ASCII one */
 };
 
 EXPORT int PyCode_Type, PyUnicode_Type, PyBytes_Type, _Py_NoneStruct, _PyEval_EvalFrameDefault;
@@ -63,72 +111,129 @@ EXPORT int PyCode_Type, PyUnicode_Type, PyBytes_Type, _Py_NoneStruct, _PyEval_Ev
 EXPORT int _Py_RefTotal;
 #endif
 
-struct str {
-    uint64_t references;
+struct head {
+    uint64_t counts[HEAD / 8 - 1];
     void *type;
+};
+
+#define STATE_BITS (COPIES != SPOIL_IS(OTHER_STRINGS) ? 8 : 2)
+struct str {
+    struct head head;
     uint64_t length, hash, state;
     char text[16];
 };
 #define ASCII(s)                                                                                             \
     {                                                                                                        \
-        1, &PyUnicode_Type, sizeof(s) - 1, 0, 1u << 6 | 1u << 5 | 1u << 2, s                                 \
+        {{1}, &PyUnicode_Type}, sizeof(s) - 1, 0, (uint64_t)(1u << 4 | 1u << 3 | 1u) << STATE_BITS, s        \
     }
 static struct str file = ASCII("/fake.py"), name = ASCII("Fake.f");
 static struct {
-    uint64_t references;
-    void *type;
+    struct head head;
     uint64_t length, hash;
     unsigned char bytes[8];
-} table = {1, &PyBytes_Type, 2, 0, {0x80 | 13 << 3 | 3, 2}}; /* 4 units, one line further */
+} table = {
+    {{1}, &PyBytes_Type}, 4, 0, {0x80 | 13 << 3 | 1, 2, 0x80 | 13 << 3 | 1, 4}}; /* two units one line
+                                                                              further, two three lines */
 
-static union {
-    char bytes[256];
-    struct {
-        uint64_t references;
-        void *type;
-        uint64_t units;
-        char to_line[68 - 24];
-        int line;
-        char to_version[92 - 72];
-        uint32_t version;
-        char to_file[112 - 96];
-        void *file, *name, *qualified, *table;
-        char to_first[184 - 144];
-        int first_traceable;
-        char to_code[200 - 188];
-        uint16_t code[4];
-    } is;
-} code = {.is = {1, &PyCode_Type, 4, "", 41, "", 77, "", &file, &name, &name, &table, "", 0, "", {0}}};
+static struct {
+    uint64_t size;
+    uint16_t *entries[2];
+} copies;
 
-static union {
-    char bytes[96];
-    struct {
-        void *code, *previous;
-        char to_instr[56 - 16];
-        void *instr;
-        char to_owner[70 - 64];
-        char owner;
-    } is;
-} frame = {.is = {&code, NULL, "", &code.is.code[1], "", 0}};
+struct code {
+    struct head head;
+    uint64_t units;
+    char to_line[52 - 8];
+    int line;
+    char to_version[76 - 56];
+    uint32_t version;
+    void *locals[2];
+    void *file, *name, *qualified, *table;
+    char to_first[TO_FIRST - TO_FILE - 32];
+    int first_traceable;
+    char to_copies[12];
+#if COPIES
+    void *copies;
+#endif
+    uint16_t code[4];
+};
+_Static_assert(offsetof(struct code, line) == 52 + HEAD && offsetof(struct code, version) == 76 + HEAD &&
+                   offsetof(struct code, file) == TO_FILE && offsetof(struct code, code) == TO_CODE,
+               "as the words above say");
+static struct code *inner, *outer; /* not in the interpreter's file, as what it was built with */
 
-static void *state[16] = {[9] = &frame};
+struct frame {
+    void *code, *previous;
+    char to_instr[56 - 16];
+    void *instr, *stack;
+    int32_t copy;
+    char to_owner[4];
+    char owner[8];
+};
+static struct frame frame, caller;
+static uint16_t copy[8];
+
+static uint64_t interpreter[256];
+static void *state[16] = {[2] = interpreter, [9] = &frame};
+
+/* A function that runs, at its second unit. */
+static struct code *make_frame(struct frame *f, uint32_t version, struct frame *previous)
+{
+    struct code *code = malloc(sizeof *code);
+    *code = (struct code){.head = {{1}, &PyCode_Type},
+                          .units = 4,
+                          .line = 41,
+                          .version = SPOIL_IS(NO_NUMBERS) ? 0 : version,
+                          .file = &file,
+                          .name = &name,
+                          .qualified = &name,
+                          .table = &table};
+    *f = (struct frame){.code = code, .previous = previous, .instr = &code->code[1]};
+    return code;
+}
+
+/* The inner frame is of a thread that runs bytecode of its own. */
+static void use_copy(void)
+{
+#if COPIES
+    copies.size = SPOIL_IS(NO_COPY) ? 1 : 2;
+    copies.entries[0] = inner->code;
+    copies.entries[1] = &copy[4];
+    inner->copies = outer->copies = SPOIL_IS(COPIES_NOWHERE) ? NO_PAGE : &copies;
+    frame.copy = 1;
+    frame.instr = SPOIL_IS(OTHER_COPY) ? &inner->code[1] : &copy[5];
+    frame.code = (char *)inner + 1; /* references that are not counted have a mark */
+#endif
+}
 
 static __attribute__((constructor)) void make(void)
 {
     if (!SPOIL_IS(NO_COOKIE))
         memcpy(_PyRuntime, "xdebugpy", 8);
+    outer = make_frame(&caller, SPOIL_IS(SAME_NUMBERS) ? 77 : 78, NULL);
+    inner = make_frame(&frame, 77, SPOIL_IS(ALONE) ? NULL : &caller);
+    use_copy();
     if (SPOIL_IS(NO_TYPE))
-        code.is.type = &PyBytes_Type;
+        inner->head.type = outer->head.type = &PyBytes_Type;
     if (SPOIL_IS(NO_STRING))
-        code.is.file = &table;
+        inner->file = &table;
     if (SPOIL_IS(NO_TABLE))
-        code.is.table = &name;
+        inner->table = &name;
     if (SPOIL_IS(OUTSIDE))
-        frame.is.instr = (char *)code.is.code + 80;
+        frame.instr = (char *)inner->code + 80;
     if (SPOIL_IS(NOWHERE))
-        frame.is.code = NO_PAGE;
+        frame.code = NO_PAGE;
     if (SPOIL_IS(ENDLESS))
-        frame.is.previous = &frame;
+        caller.previous = &frame;
+}
+
+/* What is at the instruction's address becomes another instruction, two further on: the thread's bytecode was
+ * given up and made again, as may be once threads have come and gone. */
+EXPORT void fake_other_copy(void);
+void fake_other_copy(void)
+{
+    copies.entries[1] = &copy[2];
+    interpreter[128]++;
 }
 
 EXPORT int fake_finalizing;
@@ -147,16 +252,14 @@ void *PyGILState_GetThisThreadState(void)
     return state;
 }
 
-static int interpreter;
-
 EXPORT void *PyInterpreterState_Head(void);
 void *PyInterpreterState_Head(void)
 {
-    return &interpreter;
+    return interpreter;
 }
 
 EXPORT void *PyInterpreterState_Main(void);
 void *PyInterpreterState_Main(void)
 {
-    return &interpreter;
+    return interpreter;
 }

@@ -2,6 +2,7 @@
  * why; nothing of it is followed where there is no memory.  (What real ones have is tests/python's.) */
 #include "stack_helpers.h"
 
+#include "core/contracts.h"
 #include "stacks/python.h"
 
 /* Runs BODY in a child with the fake NAME loaded, as an embedded interpreter is. */
@@ -38,15 +39,19 @@ static void require(bool good, const char *what)
 }
 #define REQUIRE(condition) require(condition, #condition)
 
-static void has_one_frame(void *fake, const char *unused)
+static void has_frames(void *fake, const char *release)
 {
     REQUIRE(vs_python_now() != NULL);
     uint32_t stack = vs_python_capture(journal);
     const struct vs_frame_row *f = frame_at(stack, 0);
-    REQUIRE(depth_of(stack) == 1 && f->kind == VS_FRAME_PYTHON && f->line == 42);
+    REQUIRE(depth_of(stack) == 2 && f->kind == VS_FRAME_PYTHON && f->line == 42);
+    REQUIRE(frame_at(stack, 1)->line == 42);
     REQUIRE(strcmp(vs_journal_get_string(journal, f->file, NULL), "/fake.py") == 0);
     REQUIRE(strcmp(vs_journal_get_string(journal, f->function, NULL), "Fake.f") == 0);
     REQUIRE(vs_python_capture(journal) == stack);
+    REQUIRE(vs_contract_state(VS_CONTRACT_PY_FRAME) == VS_CONTRACT_PROVEN);
+    REQUIRE(vs_contract_state(VS_CONTRACT_PY_CODE) == VS_CONTRACT_PROVEN);
+    REQUIRE(strcmp(vs_party_name(VS_PARTY_PYTHON) + strlen("CPython "), release) == 0);
     int *finalizing = dlsym(fake, "fake_finalizing");
     *finalizing = 1;
     REQUIRE(vs_python_capture(journal) == 0);
@@ -54,7 +59,28 @@ static void has_one_frame(void *fake, const char *unused)
 
 static void a_good_one_has_its_frames_until_it_ends(void **state)
 {
-    with_fake("good", has_one_frame, NULL);
+    with_fake("good", has_frames, "3.13.5");
+    with_fake("good-14", has_frames, "3.14.5");
+}
+
+static void so_has_a_free_threaded_one(void **state)
+{
+    with_fake("good-13t", has_frames, "3.13.5 free-threaded");
+    with_fake("good-14t", has_frames, "3.14.5 free-threaded");
+}
+
+static void reads_its_copy(void *fake, const char *unused)
+{
+    void (*other_copy)(void) = (void (*)(void))dlsym(fake, "fake_other_copy");
+    REQUIRE(frame_at(vs_python_capture(journal), 0)->line == 42);
+    REQUIRE(frame_at(vs_python_capture(journal), 0)->line == 42);
+    other_copy();
+    REQUIRE(frame_at(vs_python_capture(journal), 0)->line == 44);
+}
+
+static void an_instruction_is_looked_for_in_the_bytecode_that_its_thread_has_now(void **state)
+{
+    with_fake("good-14t", reads_its_copy, NULL);
 }
 
 static void is_refused(void *fake, const char *why)
@@ -62,19 +88,22 @@ static void is_refused(void *fake, const char *why)
     REQUIRE(vs_python_now() == NULL);
     REQUIRE(strstr(vs_python_why_off(), why) != NULL);
     REQUIRE(vs_python_capture(journal) == 0);
+    REQUIRE(vs_contract_state(VS_CONTRACT_PY_FRAME) == VS_CONTRACT_BROKEN);
 }
 
 static void another_version_or_build_is_refused_before_anything_is_read(void **state)
 {
-    static const char *const cases[][2] = {{"pre_release", "3.13.0 is a pre-release"},
-                                           {"newer", "3.16.0 is newer than this vramscope knows"},
-                                           {"older", "3.9.0 is older than 3.10"},
-                                           {"free_threaded", "3.13.5 is free-threaded"},
-                                           {"no_cookie", "3.13.5 does not describe itself"},
-                                           {"other_hex", "3.13.5 does not describe itself"},
-                                           {"moved", "3.13.5 has its fields where that version has not"},
-                                           {"debug_build", "3.13.5 is a debug build"},
-                                           {"no_symbol", "3.13.5 does not export what is needed"}};
+    static const char *const cases[][2] = {{"pre_release", "it is a pre-release"},
+                                           {"newer", "it is newer than this vramscope knows"},
+                                           {"older", "it is older than 3.10"},
+                                           {"no_cookie", "it does not describe itself"},
+                                           {"other_hex", "it does not describe itself"},
+                                           {"half_free", "it has its fields where that version has not"},
+                                           {"moved", "it has its fields where that version has not"},
+                                           {"moved-13t", "it has its fields where that version has not"},
+                                           {"moved-14t", "it has its fields where that version has not"},
+                                           {"debug_build", "it is a debug build"},
+                                           {"no_symbol", "it does not export what is needed"}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         with_fake(cases[i][0], is_refused, cases[i][1]);
 }
@@ -83,12 +112,15 @@ static void is_refused_at_the_first_frame(void *fake, const char *why)
 {
     REQUIRE(vs_python_now() != NULL);
     REQUIRE(vs_python_capture(journal) == 0);
-    is_refused(fake, "3.13.5 does not look as that version does");
+    is_refused(fake, "its frames do not look as that version's do");
 }
 
 static void frames_that_are_none_are_refused_and_not_followed(void **state)
 {
-    static const char *const cases[] = {"no_string", "no_table", "outside", "nowhere"};
+    static const char *const cases[] = {
+        "no_string",     "no_table",       "outside",           "nowhere",     "other_strings",
+        "no_string-14t", "no_table-13t",   "outside-13t",       "nowhere-14t", "other_strings-14t",
+        "no_copy-14t",   "other_copy-14t", "copies_nowhere-14t"};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         with_fake(cases[i], is_refused_at_the_first_frame, NULL);
 }
@@ -111,6 +143,35 @@ static void is_as_deep_as_wanted(void *fake, const char *unused)
 static void a_chain_without_an_end_is_cut(void **state)
 {
     with_fake("endless", is_as_deep_as_wanted, NULL);
+}
+
+static void tells_them_apart_otherwise(void *fake, const char *unused)
+{
+    uint32_t stack = vs_python_capture(journal);
+    REQUIRE(depth_of(stack) == 2 && vs_python_now()->kind == VS_PYTHON_UNPROVEN);
+    REQUIRE(vs_contract_state(VS_CONTRACT_PY_FRAME) == VS_CONTRACT_PROVEN);
+    REQUIRE(vs_contract_state(VS_CONTRACT_PY_CODE) == VS_CONTRACT_BROKEN);
+    REQUIRE(vs_python_capture(journal) == stack);
+}
+
+static void code_without_numbers_of_its_own_is_told_apart_otherwise(void **state)
+{
+    with_fake("no_numbers", tells_them_apart_otherwise, NULL);
+    with_fake("same_numbers", tells_them_apart_otherwise, NULL);
+}
+
+static void is_not_proven(void *fake, const char *unused)
+{
+    uint32_t stack = vs_python_capture(journal);
+    for (int i = 0; i < 100; i++)
+        REQUIRE(depth_of(stack) == 1 && vs_python_capture(journal) == stack);
+    REQUIRE(vs_python_now()->checked && vs_python_now()->kind == VS_PYTHON_UNPROVEN);
+    REQUIRE(vs_contract_state(VS_CONTRACT_PY_CODE) == VS_CONTRACT_UNASKED);
+}
+
+static void one_piece_of_code_does_not_prove_that_numbers_differ(void **state)
+{
+    with_fake("alone", is_not_proven, NULL);
 }
 
 static void has_two(void *fake, const char *unused)
@@ -179,6 +240,10 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_good_one_has_its_frames_until_it_ends),
+        cmocka_unit_test(so_has_a_free_threaded_one),
+        cmocka_unit_test(an_instruction_is_looked_for_in_the_bytecode_that_its_thread_has_now),
+        cmocka_unit_test(code_without_numbers_of_its_own_is_told_apart_otherwise),
+        cmocka_unit_test(one_piece_of_code_does_not_prove_that_numbers_differ),
         cmocka_unit_test(another_version_or_build_is_refused_before_anything_is_read),
         cmocka_unit_test(frames_that_are_none_are_refused_and_not_followed),
         cmocka_unit_test(a_frame_of_another_kind_of_code_is_no_frame),

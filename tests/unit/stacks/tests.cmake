@@ -3,16 +3,21 @@ vs_unit_test(stacks LIBS room_stacks)
 vs_unit_test(stacks_host LIBS room_stacks)
 vs_unit_test(python LIBS room_stacks)
 vs_unit_test(expected LIBS room_stacks)
-# interpreters that are none, each with one thing wrong: the numbers are fake_python.c's
-set(number 0)
-foreach(fake good pre_release newer older free_threaded no_cookie other_hex moved debug_build no_symbol no_type no_string no_table
-        outside nowhere endless second)
+# interpreters that are none, each with one thing wrong, in the order of fake_python.c; behind a name: the version, t where it
+# is free-threaded
+set(spoils good pre_release newer older half_free no_cookie other_hex moved debug_build no_symbol no_type no_string no_table
+    outside nowhere endless second no_numbers same_numbers alone other_strings copies_nowhere no_copy other_copy)
+foreach(fake ${spoils} good-14 good-13t good-14t moved-13t moved-14t no_string-14t no_table-13t outside-13t nowhere-14t
+        other_strings-14t copies_nowhere-14t no_copy-14t other_copy-14t)
+  string(REGEX MATCH "^[a-z_]+" spoil ${fake})
+  list(FIND spoils ${spoil} number)
+  string(REGEX MATCH "[0-9]+" minor "${fake}-13")
+  string(REGEX MATCH "[0-9]t$" free ${fake})
   add_library(fake_python_${fake} MODULE ${CMAKE_CURRENT_LIST_DIR}/fake_python.c)
-  target_compile_definitions(fake_python_${fake} PRIVATE SPOIL=${number})
+  target_compile_definitions(fake_python_${fake} PRIVATE SPOIL=${number} MINOR=${minor} FREE=$<BOOL:${free}>)
   set_target_properties(fake_python_${fake} PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests/fakes/${fake}
     PREFIX "" OUTPUT_NAME libpython3.13 SUFFIX ".so.1.0" C_VISIBILITY_PRESET hidden)
   add_dependencies(test_python fake_python_${fake})
-  math(EXPR number "${number} + 1")
 endforeach()
 foreach(library first second odd_frame constructor)
   add_library(stacktest_${library} MODULE ${CMAKE_CURRENT_LIST_DIR}/${library}.c)
