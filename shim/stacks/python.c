@@ -76,7 +76,7 @@ const char *vs_python_why_off(void)
     return python.refused ? vs_contract_detail(VS_CONTRACT_PY_FRAME) : "";
 }
 
-static void refuse(const char *why)
+void vs_python_refuse(const char *why)
 {
     vs_contract_broken(VS_CONTRACT_PY_FRAME, "%s", why);
     python.refused = true;
@@ -115,7 +115,7 @@ static void look(void)
         atomic_store_explicit(&now, &python.layout, memory_order_release);
         break;
     case VS_PYTHON_REFUSED:
-        refuse(why);
+        vs_python_refuse(why);
         break;
     case VS_PYTHON_NONE:
         break;
@@ -146,7 +146,7 @@ bool vs_python_checked_now(uintptr_t state)
     int saved = errno;
     bool good = vs_python_check(p, state, &seen);
     if (!good)
-        refuse("its frames do not look as that version's do");
+        vs_python_refuse("its frames do not look as that version's do");
     if (good && seen.frames > 0) { /* words by themselves */
         vs_contract_proven(VS_CONTRACT_PY_FRAME, "%d frames are where %s says", seen.frames,
                            p->minor >= 13 ? "it" : "the table");
@@ -302,11 +302,42 @@ static uint32_t intern(struct vs_block *block, struct vs_journal *j, int count)
     return node;
 }
 
+/* What is outside of CALL, walked over again: as walk_outside() has it, and nothing is kept.  False: nobody
+ * knows what is outside of the next call. */
+static bool walk_again(const struct vs_python *p, const struct vs_open_call *call, struct vs_open_call *again)
+{
+    uintptr_t frame = call->frame, end = call > vs_open_calls.at ? call[-1].frame : 0;
+    again->frames = (uint32_t)walk_to(p, &frame, end, NULL, p->depth, again->hash);
+    if (!frame || frame != end)
+        return true;
+    put_outside(again->hash, call - 1);
+    again->frames += call[-1].frames;
+    return call[-1].frames != 0;
+}
+
+/* Whether the frames outside of the innermost open call stand still, as is taken for granted while it is
+ * open: asked where a stack is new, since the frames are walked over then anyway. */
+static void check_standstill(const struct vs_python *p)
+{
+    const struct vs_open_call *call = vs_open_call_innermost();
+    struct vs_open_call again;
+    if (!call || !call->frames || p->whole || !walk_again(p, call, &again))
+        return;
+    if (again.frames == call->frames && again.hash[0] == call->hash[0] && again.hash[1] == call->hash[1]) {
+        vs_contract_proven(VS_CONTRACT_PY_STANDSTILL, "%u frames outside of an open call were the same later",
+                           call->frames);
+        return;
+    }
+    vs_contract_broken(VS_CONTRACT_PY_STANDSTILL, "frames outside of an open call changed");
+    vs_python_walk_whole(true);
+}
+
 /* A stack that this thread has not seen, or not lately: its frames have to be collected, too. */
 static uint32_t intern_new(struct vs_block *block, struct vs_journal *j, const struct vs_python *p,
                            uintptr_t frame, uint32_t layer, vs_layer_frame_fn *frame_of)
 {
     uint64_t hash[2];
+    check_standstill(p);
     int saved = errno, count = vs_python_walk_any(p, frame, block->python->walked, p->depth, hash);
     uint32_t stack = intern(block, j, count), top = stack && layer ? frame_of(j, layer) : 0;
     errno = saved;

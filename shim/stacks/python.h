@@ -4,6 +4,7 @@
  *      python_find.c     which interpreter is in the process, and where its structures have their fields
  *      python_check.c    whether the fields are where we believe, tried on the first frames that are seen
  *      python_text.c     names and lines: strings to UTF-8, an instruction's line from the line table
+ *      python_answers.c  whether these are the ones that Python itself says, of code of ours
  *      python_walk.h     thread state -> innermost frame -> walk, inline; python_walk.c: what is rare in it
  *      python.c          capturing: walk -> hash -> this thread's table of stacks -> id
  *
@@ -103,6 +104,8 @@ struct vs_python_seen {
 
 /* Whether the calling thread's frames look as P says, from STATE on; no read can fault. */
 bool vs_python_check(const struct vs_python *p, uintptr_t state, struct vs_python_seen *seen);
+/* Whether CODE is a code object, as P has them; no read can fault. */
+bool vs_python_is_code(const struct vs_python *p, uintptr_t code);
 
 /* ---- python_text.c ---- */
 
@@ -116,7 +119,8 @@ uintptr_t vs_python_bytecode(const struct vs_python *p, uintptr_t code, uintptr_
 /* The instruction that frame F is at, in units of two bytes (-1: none yet); LONG_MIN where that is unknown.
  */
 long vs_python_unit(const struct vs_python *p, const struct vs_python_frame *f);
-/* The line that frame F is at, 0 where that is unknown. */
+/* The line of the instruction UNIT of CODE, and the line that frame F is at; 0 where that is unknown. */
+uint32_t vs_python_line_at(const struct vs_python *p, uintptr_t code, long unit);
 uint32_t vs_python_line(const struct vs_python *p, const struct vs_python_frame *f);
 
 /* Whether the characters of a str with STATE stand right behind its fields. */
@@ -143,6 +147,8 @@ uint32_t vs_python_frame_id(struct vs_block *block, struct vs_journal *j, const 
 /* The interpreter whose frames are read; NULL: there are no Python frames. */
 const struct vs_python *vs_python_now(void);
 
+/* There are no Python frames any more: WHY. */
+void vs_python_refuse(const char *why);
 /* Why there are none although an interpreter is there, one line; "" else. */
 const char *vs_python_why_off(void);
 

@@ -61,6 +61,11 @@ static bool good_code(const struct vs_python *p, uintptr_t code)
            line < 1 << 28;
 }
 
+bool vs_python_is_code(const struct vs_python *p, uintptr_t code)
+{
+    return is_a(p, code, p->code_type) && good_code(p, code);
+}
+
 /* Whether the frame's instruction lies in its code, or in its thread's copy of it. */
 static bool good_instruction(const struct vs_python *p, uintptr_t frame, uintptr_t code, uintptr_t instr)
 {

@@ -16,6 +16,7 @@
 
 #include <limits.h>
 
+#include "core/contracts.h"
 #include "core/readable.h"
 
 #define AT(type, base, offset) VS_PYTHON_AT(type, base, offset)
@@ -118,19 +119,24 @@ static long units_in(const struct vs_python *p, uintptr_t code)
     return AT(int64_t, code, p->head); /* ob_size */
 }
 
-uint32_t vs_python_line(const struct vs_python *p, const struct vs_python_frame *f)
+uint32_t vs_python_line_at(const struct vs_python *p, uintptr_t code, long unit)
 {
-    uintptr_t table = AT(uintptr_t, f->code, p->linetable);
+    uintptr_t table = AT(uintptr_t, code, p->linetable);
     if (!table || AT(uintptr_t, table, p->head - 8) != p->bytes_type)
         return 0;
     const unsigned char *bytes = (const unsigned char *)table + p->head + 16;
     size_t length = AT(size_t, table, p->head);
-    long unit = vs_python_unit(p, f);
-    int first = AT(int, f->code, p->firstlineno);
-    if (unit < -1 || unit >= units_in(p, f->code))
+    int first = AT(int, code, p->firstlineno);
+    if (unit < -1 || unit >= units_in(p, code))
         return 0;
     return p->kind == VS_PYTHON_OBJECTS ? vs_python_line_310(bytes, length, first, unit)
                                         : vs_python_line_311(bytes, length, first, unit);
+}
+
+uint32_t vs_python_line(const struct vs_python *p, const struct vs_python_frame *f)
+{
+    bool wrong = vs_contract_state(VS_CONTRACT_PY_LINES) == VS_CONTRACT_BROKEN;
+    return wrong ? 0 : vs_python_line_at(p, f->code, vs_python_unit(p, f));
 }
 
 /* ---- names ---- */

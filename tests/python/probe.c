@@ -23,6 +23,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "core/contracts.h"
 #include "core/open_calls.h"
 #include "core/options.h"
 #include "record/record.h"
@@ -37,7 +38,7 @@
 PUBLIC const char *probe_start(void);
 PUBLIC const char *probe_why_off(void);
 PUBLIC int probe_direct(void);
-PUBLIC int probe_numbered(void);
+PUBLIC int probe_contract(const char *name, const char **detail);
 PUBLIC void probe_depth(unsigned depth);
 PUBLIC uint32_t probe_capture(void);
 PUBLIC uint32_t probe_capture_all(void);
@@ -46,6 +47,8 @@ PUBLIC void *probe_inside(void *callable);
 PUBLIC uint32_t probe_outside(void);
 PUBLIC int probe_frame(uint32_t stack, uint32_t *parent, char *file, char *function, size_t room,
                        uint32_t *line);
+PUBLIC int probe_code(uintptr_t code, const char *file, const char *name, const uint32_t *lines,
+                      size_t units);
 PUBLIC int probe_stale(void);
 PUBLIC uint32_t probe_line_310(const unsigned char *table, size_t length, int first, long unit);
 PUBLIC uint32_t probe_line_311(const unsigned char *table, size_t length, int first, long unit);
@@ -93,10 +96,14 @@ int probe_direct(void)
     return vs_python_now() && vs_python_now()->direct;
 }
 
-/* Whether code objects are known by numbers of their own. */
-int probe_numbered(void)
+/* The state of the contract with NAME; "" or what it says. */
+int probe_contract(const char *name, const char **detail)
 {
-    return vs_python_now() && vs_python_now()->kind >= VS_PYTHON_VERSIONS;
+    unsigned c = 0;
+    while (c < VS_CONTRACTS - 1 && strcmp(vs_contract_rows[c].name, name) != 0)
+        c++;
+    *detail = vs_contract_detail(c);
+    return (int)vs_contract_state(c);
 }
 
 void probe_depth(unsigned depth)
@@ -224,6 +231,14 @@ uint32_t probe_line_310(const unsigned char *table, size_t length, int first, lo
 uint32_t probe_line_311(const unsigned char *table, size_t length, int first, long unit)
 {
     return vs_python_line_311(table, length, first, unit);
+}
+
+int vramscope_auto_code(uintptr_t code, const char *file, const char *name, const uint32_t *lines,
+                        size_t units);
+
+int probe_code(uintptr_t code, const char *file, const char *name, const uint32_t *lines, size_t units)
+{
+    return vramscope_auto_code(code, file, name, lines, units);
 }
 
 /* ---- in a signal handler ---- */

@@ -61,9 +61,11 @@ def _is_off(name):
 
 
 # what is put into a module: ours, whether it is wanted, what is missing where that fails
-_POOLS = (("vramscope._pools", lambda: True, "what its pool uses is not known"),)
+_LINES = ("vramscope._lines", lambda: True, "whether lines of Python are right is not known")
+_POOLS = (_LINES, ("vramscope._pools", lambda: True, "what its pool uses is not known"))
 _PARTS = {
     "torch": (
+        _LINES,
         ("vramscope._simulated", lambda: os.environ.get("VRAMSCOPE_SIMULATED") == "1", "PyTorch on the simulated driver"),
         ("vramscope._arena", lambda: os.environ.get("VRAMSCOPE_ALLOCATOR") == "arena", "PyTorch keeps its own allocator"),
         ("vramscope._allocator", lambda: True, "its allocator's settings are not known"),

@@ -50,6 +50,8 @@ static const char *thread(void)
 }
 
 int vramscope_auto_push(const char *name);
+int vramscope_auto_code(uintptr_t code, const char *file, const char *name, const uint32_t *lines,
+                        size_t units);
 int vramscope_auto_pop(void);
 int vramscope_auto_mark(const char *name);
 unsigned vramscope_auto_layer(const char *path, const char *type);
@@ -64,6 +66,13 @@ void vramscope_step(void);
 void vramscope_record_start(void);
 void vramscope_record_stop(void);
 int vramscope_active(void);
+
+/* Nothing is read of Python. */
+int vramscope_auto_code(uintptr_t code, const char *file, const char *name, const uint32_t *lines,
+                        size_t units)
+{
+    return -1;
+}
 
 int vramscope_auto_push(const char *name)
 {

@@ -236,6 +236,27 @@ void fake_other_copy(void)
     interpreter[128]++;
 }
 
+/* The outer of the two frames, and the inner one or both go on to another line. */
+EXPORT void *fake_caller(void);
+void *fake_caller(void)
+{
+    return &caller;
+}
+
+EXPORT void fake_goes_on(int both);
+void fake_goes_on(int both)
+{
+    frame.instr = &inner->code[3];
+    if (both)
+        caller.instr = &outer->code[3];
+}
+
+EXPORT void *fake_code(void);
+void *fake_code(void)
+{
+    return inner;
+}
+
 EXPORT int fake_finalizing;
 
 #if SPOIL != 9

@@ -3,7 +3,11 @@
 #include "stack_helpers.h"
 
 #include "core/contracts.h"
+#include "core/open_calls.h"
 #include "stacks/python.h"
+
+int vramscope_auto_code(uintptr_t code, const char *file, const char *name, const uint32_t *lines,
+                        size_t units);
 
 /* Runs BODY in a child with the fake NAME loaded, as an embedded interpreter is. */
 static void with_fake(const char *name, void (*body)(void *fake, const char *argument), const char *argument)
@@ -174,6 +178,84 @@ static void one_piece_of_code_does_not_prove_that_numbers_differ(void **state)
     with_fake("alone", is_not_proven, NULL);
 }
 
+/* What the hook says of the fake's function. */
+static int answer(void *fake, const char *name, uint32_t last_line)
+{
+    void *(*code)(void) = (void *(*)(void))dlsym(fake, "fake_code");
+    const uint32_t lines[] = {42, 42, 44, last_line};
+    return vramscope_auto_code((uintptr_t)code(), "/fake.py", name, lines, 4);
+}
+
+static void reads_what_python_says(void *fake, const char *unused)
+{
+    REQUIRE(answer(fake, "Fake.f", 44) == 1);
+    REQUIRE(vs_contract_state(VS_CONTRACT_PY_LINES) == VS_CONTRACT_PROVEN);
+    REQUIRE(frame_at(vs_python_capture(journal), 0)->line == 42);
+}
+
+static void reads_another_line(void *fake, const char *unused)
+{
+    REQUIRE(answer(fake, "Fake.f", 45) == 0);
+    REQUIRE(vs_contract_state(VS_CONTRACT_PY_LINES) == VS_CONTRACT_BROKEN);
+    const struct vs_frame_row *f = frame_at(vs_python_capture(journal), 0);
+    REQUIRE(f->line == 0 && strcmp(vs_journal_get_string(journal, f->function, NULL), "Fake.f") == 0);
+}
+
+static void reads_another_name(void *fake, const char *unused)
+{
+    REQUIRE(answer(fake, "Fake.g", 44) == 0);
+    is_refused(fake, "a function's name or file is read otherwise than it is");
+}
+
+static void is_no_code(void *fake, const char *unused)
+{
+    REQUIRE(answer(fake, "Fake.f", 44) == 0);
+    REQUIRE(vs_python_capture(journal) == 0);
+}
+
+static void what_is_read_otherwise_than_python_says_it_is_given_up(void **state)
+{
+    static const char *const fakes[] = {"good", "good-13t", "good-14t"};
+    for (size_t i = 0; i < sizeof fakes / sizeof *fakes; i++) {
+        with_fake(fakes[i], reads_what_python_says, NULL);
+        with_fake(fakes[i], reads_another_line, NULL);
+        with_fake(fakes[i], reads_another_name, NULL);
+    }
+    with_fake("no_type", is_no_code, NULL);
+    with_fake("no_table", is_no_code, NULL);
+}
+
+/* BOTH: the caller of an open call goes on while that is open, as no interpreter does. */
+static void goes_on_in_an_open_call(void *fake, bool both)
+{
+    void *(*caller)(void) = (void *(*)(void))dlsym(fake, "fake_caller");
+    void (*go_on)(int) = (void (*)(int))dlsym(fake, "fake_goes_on");
+    uint32_t level = vs_open_call_begin((uintptr_t)caller()), stack = vs_python_capture(journal);
+    REQUIRE(frame_at(stack, 1)->line == 42 && vs_open_call_innermost()->frames == 1);
+    go_on(both);
+    stack = vs_python_capture(journal);
+    REQUIRE(frame_at(stack, 0)->line == 44 && frame_at(stack, 1)->line == (both ? 44 : 42));
+    REQUIRE(vs_contract_state(VS_CONTRACT_PY_STANDSTILL) == (both ? VS_CONTRACT_BROKEN : VS_CONTRACT_PROVEN));
+    REQUIRE(vs_python_now()->whole == both && vs_python_capture(journal) == stack);
+    vs_open_call_end(level);
+}
+
+static void stands_still(void *fake, const char *unused)
+{
+    goes_on_in_an_open_call(fake, false);
+}
+
+static void moves(void *fake, const char *unused)
+{
+    goes_on_in_an_open_call(fake, true);
+}
+
+static void what_is_outside_of_an_open_call_is_walked_over_once_it_has_moved(void **state)
+{
+    with_fake("good", stands_still, NULL);
+    with_fake("good", moves, NULL);
+}
+
 static void has_two(void *fake, const char *unused)
 {
     is_refused(fake, "two interpreters are in the process");
@@ -247,6 +329,8 @@ int main(void)
         cmocka_unit_test(another_version_or_build_is_refused_before_anything_is_read),
         cmocka_unit_test(frames_that_are_none_are_refused_and_not_followed),
         cmocka_unit_test(a_frame_of_another_kind_of_code_is_no_frame),
+        cmocka_unit_test(what_is_read_otherwise_than_python_says_it_is_given_up),
+        cmocka_unit_test(what_is_outside_of_an_open_call_is_walked_over_once_it_has_moved),
         cmocka_unit_test(a_chain_without_an_end_is_cut),
         cmocka_unit_test(two_interpreters_are_refused),
         cmocka_unit_test(lines_are_those_of_the_entry_that_contains_the_instruction),

@@ -53,6 +53,7 @@ def _load():
         "auto_phase": ([ctypes.c_uint, ctypes.c_uint64], ctypes.c_int),
         "auto_phases": ([], ctypes.c_void_p),
         "auto_contract": ([ctypes.c_char_p, ctypes.c_int, ctypes.c_char_p], ctypes.c_int),
+        "auto_code": ([ctypes.c_void_p, ctypes.c_char_p, ctypes.c_char_p, ctypes.c_void_p, ctypes.c_size_t], ctypes.c_int),
         "auto_roles": ([ctypes.c_void_p, ctypes.c_uint, ctypes.c_uint], ctypes.c_int),
         "auto_allocator": (
             [ctypes.c_uint, ctypes.c_int, ctypes.c_uint64, ctypes.c_uint64, ctypes.c_char_p, ctypes.c_char_p],
