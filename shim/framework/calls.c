@@ -258,21 +258,22 @@ static bool is_as_said(const struct vramscope_python_calls *calls)
            AT(object, calls->wrapper, calls->code_at) == calls->code;
 }
 
-/* Whether the first words of a frame at ADDRESS, if there is one, have CODE among them. */
+/* Whether the first words of a frame at ADDRESS, if there is one, have CODE among them; from CPython 3.14 on
+ * a reference may have marks in its two lowest bits. */
 static bool is_frame_of(uintptr_t address, object code)
 {
-    const object *words = (const object *)address;
+    const uintptr_t *words = (const uintptr_t *)address;
     size_t i = 0;
     if (address == 0 || address % sizeof(object) || !vs_readable_bytes(address, FRAME_HEAD * sizeof *words))
         return false;
-    while (i < FRAME_HEAD && words[i] != code)
+    while (i < FRAME_HEAD && (words[i] & ~(uintptr_t)3) != (uintptr_t)code)
         i++;
     return i < FRAME_HEAD;
 }
 
 /* Whether the thread's state is laid out as CALLS says: that nobody watches is two words of 0, as many are,
- * but only one word leads to the frame that runs: it is the frame (3.10, 3.13), or has it in one of its first
- * two words (3.11, 3.12). */
+ * but only one word leads to the frame that runs: it is the frame (3.10, from 3.13 on), or has it in one of
+ * its first two words (3.11, 3.12). */
 static bool is_state_known(const struct vramscope_python_calls *calls)
 {
     uintptr_t state = (uintptr_t)calls->thread_state(), at = state + calls->frame_at;

@@ -3,6 +3,7 @@
 import gc
 import os
 import sys
+import sysconfig
 import weakref
 
 import torch
@@ -330,7 +331,9 @@ def direct():
     phases._phase(phases.ASK, 1)
     open(os.environ["PHASE_LOG"], "w").close()
     if not _calls.are_hooked():
-        assert sys.version_info[:2] not in _calls._WATCH_AT or sys.version_info[:2] == (3, 10)  # whose PyObject_Vectorcall is no function
+        # 3.10: whose PyObject_Vectorcall is no function
+        free_threaded = sysconfig.get_config_var("Py_GIL_DISABLED")
+        assert free_threaded or sys.version_info[:2] not in _calls._WATCH_AT or sys.version_info[:2] == (3, 10)
         return
     by_bytecode = sys.version_info[:2] == (3, 11)  # it runs the code of a function that Python code calls without asking its pointer
     assert by_bytecode or count(step) == [], seen

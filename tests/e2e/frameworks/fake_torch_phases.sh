@@ -74,7 +74,7 @@ check interrupted F.L.B.
 # where the library does the hooks' work the phases are the same, some of them by every interpreter that is here
 export FAKE_TORCH=hooks
 first=$python tried=
-for python in "$first" /usr/bin/python3.1[0-9] "$HOME"/.pyenv/versions/3.1[0-9]*/bin/python3; do
+for python in "$first" /usr/bin/python3.1[0-9] "$HOME"/.pyenv/versions/3.1[0-9]*/bin/python3 "$here"/../../../build/deps/python/*/python3; do
     version=$("$python" -c 'import sys; print(sys.version.split()[0])' 2>/dev/null) || continue
     case "$tried " in *" $version"*) continue ;; esac
     if [ "$python" = "$first" ]; then cases && otherwises; fi

@@ -5,6 +5,7 @@ import inspect
 import os
 import pickle
 import sys
+import sysconfig
 import threading
 import types
 
@@ -71,7 +72,8 @@ def ran_wrapper(module, *args):
     return seen.count(module)
 
 
-known = sys.version_info[:2] in calls._WATCH_AT
+known = sys.version_info[:2] in calls._WATCH_AT and sys.version_info.releaselevel == "final" and not hasattr(sys, "gettotalrefcount")
+known = known and not sysconfig.get_config_var("Py_GIL_DISABLED")
 if len(sys.argv) > 2:  # layers are not recorded
     assert not layers.are_recorded() and calls.install(wrapper, call) == known
     Module.__call__, cell, inner, head = wrapper, layers.new_cell(), Inner(), Inner()

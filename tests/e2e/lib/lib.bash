@@ -9,6 +9,8 @@
 #   recover_run                    completes $db from the journal that a killed process left in $run
 #   undisturbed QUESTION COMMAND...  runs it again while the answer is 0: the machine stopped it where that matters
 #   has_arena                      whether the build has one
+#   find_pythons                   $pythons: commands that start each CPython from 3.10 on that is here; those of TEST_PYTHONS
+#                                  (separated by colons) and of scripts/interpreters.sh too
 #   fail WHAT..., skip WHY
 #
 # Under `shim_env=(NAME=value ...)` both runs get these variables.  The last drain may take longer than by default.
@@ -26,6 +28,22 @@ export VRAMSCOPE_EXIT_MS=60000
 export COLUMNS=200 # no name in a table is cut
 shim_env=()
 export LD_LIBRARY_PATH=$BUILD/sim${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+
+find_pythons() {
+    local given p what seen=
+    pythons=()
+    IFS=: read -r -a given <<<"${TEST_PYTHONS:-}"
+    for p in "${given[@]}" "${TEST_PYTHON:-python3}" /usr/bin/python3 /usr/bin/python3.* "$HOME"/.pyenv/versions/*/bin/python3 /opt/*/bin/python3 \
+        "${BASH_SOURCE[0]%/*}"/../../../build/deps/python/*/python3; do
+        what=$("$p" -c 'import sys, ctypes
+if sys.version_info >= (3, 10) and sys.implementation.name == "cpython": print(sys.version, sys.prefix)' 2>/dev/null) || continue
+        # every interpreter once, by its own word for where it is
+        case $what,$seen in ,* | *"[$what]"*) continue ;; esac
+        seen="${seen}[$what]"
+        pythons+=("$p")
+    done
+    [ ${#pythons[@]} -gt 0 ] || skip "there is no CPython 3.10 or later"
+}
 
 fail() {
     echo "FAIL: $*"

@@ -2,36 +2,25 @@
 # Every block and every driver allocation has the Python line that asked for it, with every interpreter that is here: the
 # capture held against the interpreter's own frames in some hundred situations (tests/python/check.py), a recording's lines
 # against what the program says, and the recording against the oracle.
-#
-#   TEST_PYTHONS   further commands that start an interpreter, separated by colons
 here=$(cd "$(dirname "$0")" && pwd)
 # shellcheck source-path=SCRIPTDIR
 . "$here/../lib/lib.bash"
 limit=60
 source=$here/../../..
 
-# every interpreter once, by its own word for where it is
-pythons=()
-seen=
-IFS=: read -r -a given <<<"${TEST_PYTHONS:-}"
-for p in "${given[@]}" "${TEST_PYTHON:-python3}" /usr/bin/python3 /usr/bin/python3.* "$HOME"/.pyenv/versions/*/bin/python3 /opt/*/bin/python3; do
-    what=$("$p" -c 'import sys, ctypes
-if sys.version_info >= (3, 10) and sys.implementation.name == "cpython": print(sys.version.split()[0], sys.prefix)' 2>/dev/null) || continue
-    [ -n "$what" ] || continue
-    case $seen in *"[$what]"*) continue ;; esac
-    seen="${seen}[$what]"
-    pythons+=("$p")
-done
-[ ${#pythons[@]} -gt 0 ] || skip "there is no CPython 3.10 or later"
+find_pythons
 
 # the lines of a recording, in the order of its allocations
 lines_of() { sqlite3 -batch -noheader "$1" "SELECT line FROM allocation WHERE op IN ('block_alloc', 'alloc') ORDER BY alloc_seq"; }
 
 for python in "${pythons[@]}"; do
-    version=$("$python" -c 'import sys; print(sys.version.split()[0])')
+    version=$("$python" -c 'import sys, sysconfig; print(sys.version.split()[0] + "t" * bool(sysconfig.get_config_var("Py_GIL_DISABLED")))')
     run=
-    timeout 120 "$python" "$source/tests/python/check.py" "$tests/libprobe_python.so" >"$dir/check" 2>&1 ||
-        fail "$python $version: $(tail -n 20 "$dir/check")"
+    for jit in 0 1; do
+        PYTHON_JIT=$jit timeout 120 "$python" "$source/tests/python/check.py" "$tests/libprobe_python.so" >"$dir/check" 2>&1 ||
+            fail "$python $version, JIT $jit: $(tail -n 20 "$dir/check")"
+        "$python" -c 'import sys; sys.exit(not (hasattr(sys, "_jit") and sys._jit.is_available()))' || break
+    done
     for stacks in python all driver; do
         shim_env=("VRAMSCOPE_STACKS=$stacks")
         run_shimmed "$python" "$here/frames_program.py"
@@ -51,6 +40,11 @@ for python in "${pythons[@]}"; do
             "$source/tests/oracle/oracle.py" check "$db" >"$run/oracle" 2>&1 || fail "$version: the oracle: $(head -n 5 "$run/oracle")"
         fi
     done
+    # what the lines rest on is proven, with Python's own word for the lines of some functions
+    shim_env=("VRAMSCOPE_STACKS=python" "PYTHONPATH=$source/shim/framework/python")
+    shimmed "$python" -c 'import runpy, sys; from vramscope import _lines; _lines.install(None); runpy.run_path(sys.argv[1])' "$here/frames_program.py"
+    expect_sql "SELECT group_concat(name, ' ') FROM (SELECT name FROM contract WHERE name GLOB 'py_*' AND state = 'proven' ORDER BY name)" \
+        "$(case $version in 3.1[01].*) ;; *) printf 'py_code ' ;; esac)py_frame py_lines"
     echo "ok CPython $version: $(tail -n 1 "$dir/check")"
 done
 

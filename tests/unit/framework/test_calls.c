@@ -38,8 +38,10 @@ struct function {
 static struct {
     uintptr_t more[2], frame, profile, trace;
 } state;
-static char code, torchs_code, other_code, running, result, keywords;
-static const object frame[] = {NULL, &other_code, NULL, &running, NULL}, other_frame[8] = {&other_code};
+static char code, torchs_code, other_code, result, keywords;
+static _Alignas(16) char running[16];
+static const object frame[] = {NULL, &other_code, NULL, &running[1], NULL}, /* with a mark */
+    other_frame[8] = {&other_code};
 static struct {
     object callable, names, answer;
     size_t count;
@@ -73,7 +75,7 @@ static struct python_calls calls = {
     .code_at = offsetof(struct function, code),
     .watch_at = 3 * sizeof(uintptr_t),
     .frame_at = 2 * sizeof(uintptr_t),
-    .running = &running,
+    .running = running,
 };
 
 static int setup(void **unused)

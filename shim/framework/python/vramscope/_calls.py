@@ -14,10 +14,11 @@ import sysconfig
 import types
 
 import vramscope
+from . import _contracts as vramscope_contracts
 
 # By version of CPython: where a thread's state has its profile function, behind which stands its trace function, and the word that
 # leads to its frame, by which the library knows that the state is laid out so.  All with 64 bits.
-_WATCH_AT = {(3, 10): (56, 24), (3, 11): (64, 56), (3, 12): (64, 56), (3, 13): (80, 72)}
+_WATCH_AT = {(3, 10): (56, 24), (3, 11): (64, 56), (3, 12): (64, 56), (3, 13): (80, 72), (3, 14): (80, 72), (3, 15): (104, 72)}
 _WORD = ctypes.sizeof(ctypes.c_void_p)
 _HAVE_VECTORCALL = 1 << 11  # Py_TPFLAGS_HAVE_VECTORCALL, of a type
 
@@ -58,7 +59,9 @@ def _offset(function, word):
 def _is_known():
     if sys.implementation.name != "cpython" or sys.version_info[:2] not in _WATCH_AT or sys.version_info.releaselevel != "final":
         return False
-    if hasattr(sys, "gettotalrefcount") or sysconfig.get_config_var("Py_GIL_DISABLED") or _WORD != 8:
+    if sysconfig.get_config_var("Py_GIL_DISABLED"):
+        return vramscope_contracts.broken("thread_state", "it has no lock that guards a table of modules")
+    if hasattr(sys, "gettotalrefcount") or _WORD != 8:
         return False
     return bool(types.FunctionType.__flags__ & _HAVE_VECTORCALL)
 
