@@ -20,7 +20,7 @@ lacks() {
 use_lists() {
     local site keys=/usr/share/keyrings/debian-archive-keyring.gpg
     command -v apt-get >/dev/null || lacks "there is no apt-get"
-    site=$(apt-get indextargets --format '$(SITE)' 'Origin: Debian' 'Label: Debian' 'Created-By: Packages' | head -n 1)
+    site=$(apt-get indextargets --format '$(SITE)' 'Origin: Debian' 'Label: Debian' 'Created-By: Packages' | sed -n 1p)
     [ -n "$site" ] && [ -e $keys ] || lacks "this is no Debian whose lists are here (apt-get update)"
     mkdir -p "$into"/apt/{lists,archives}/partial
     printf 'Types: deb deb-src\nURIs: %s\nSuites: sid trixie\nComponents: main\nSigned-By: %s\n' "$site" $keys \

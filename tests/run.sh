@@ -309,6 +309,7 @@ if wanted full; then
     stage full
     step "aarch64: the shim compiles" tests/full/cross.sh "$include"
     step "the wheel and the Debian package" tests/full/packages.sh
+    step "interpreters for the tests of lines: 3.14, 3.15, free-threaded 3.13" scripts/interpreters.sh
     step "full: each sequence of four operations of the arena" env ARENA_DEPTH=4 "$BUILD/tests/test_arena_exhaustive"
     step "full: the loss's kernels, emulated" tests/e2e/cross_entropy/cross_entropy_emulated.sh all
     long "full: random programs" 20000 tests/oracle/oracle.py seeds 1 COUNT
