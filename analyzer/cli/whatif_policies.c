@@ -33,6 +33,7 @@ struct answers {
     uint64_t live;    /* the most that was alive */
     int64_t recorded; /* the most that the framework held as recorded; UNKNOWN */
     int64_t limit;    /* that the program set last for PyTorch's allocator; UNKNOWN: none */
+    enum torch_ties ties;
     bool late;
     bool
         pools_matter; /* requests of unknown pools may not have been of the common one, as which they count */
@@ -43,6 +44,7 @@ static struct torch_settings settings_of(const struct answers *a)
 {
     struct torch_settings s = torch_defaults();
     const struct trace_tape *tape = &a->tape;
+    s.ties = a->ties;
     if (tape->max_split > 0)
         s.max_split = (uint64_t)tape->max_split;
     if (tape->roundup > 0 && tape->asked) /* else all sizes are blocks', which are rounded already */
@@ -91,21 +93,30 @@ static bool all_same(const struct replay_result *r)
     return r->blocks_same == r->blocks && r->segments_same == r->segments && !r->segments_more;
 }
 
-/* Where the recording is met in everything with them as the common one's, they were. */
-static bool do_pools_matter(const struct answers *a)
+/* Whether the recording's own policy and settings meet it in everything. */
+static bool is_met(const struct answers *a)
 {
     enum policy own = a->tape.expandable ? EXPANDABLE : NATIVE;
     struct question plain = *a->q;
     struct answers as_recorded = *a;
-    if (!a->tape.pools_unknown)
+    plain.setting_count = 0;
+    plain.capacity = 0;
+    as_recorded.q = &plain;
+    if (!recorded_under(&as_recorded, own))
         return false;
-    if (!a->of[own].compared) {
-        plain.setting_count = 0;
-        plain.capacity = 0;
-        as_recorded.q = &plain;
-        ask_torch(&as_recorded, own);
-    }
-    return !as_recorded.of[own].compared || !all_same(&as_recorded.of[own]);
+    ask_torch(&as_recorded, own);
+    return all_same(&as_recorded.of[own]);
+}
+
+/* A snapshot does not say which version it is of: one whose order meets it in everything, or else the first.
+ */
+static void find_ties(struct answers *a)
+{
+    torch_simulates(a->tape.version, &a->ties);
+    if (a->tape.version || is_met(a))
+        return;
+    for (a->ties = TORCH_BY_SEGMENT; a->ties && !is_met(a); a->ties--)
+        ;
 }
 
 static void ask(struct answers *a, enum policy policy)
@@ -328,7 +339,8 @@ static void ask_policies(struct answers *a, struct json *j)
     for (int i = 0; i < POLICIES; i++)
         if (a->q->wanted[i])
             ask(a, i);
-    a->pools_matter = do_pools_matter(a);
+    /* where the recording is met with them as the common one's, they were */
+    a->pools_matter = a->tape.pools_unknown && !is_met(a);
     if (j)
         print_json(a, j);
     else
@@ -429,6 +441,7 @@ int whatif_device(struct trace *t, const struct question *q, int64_t device, str
         return -1;
     }
     a->limit = replay_last_limit(&a->tape, trace_find_device(t, device));
+    find_ties(a);
     bool any = a->tape.ids > 0;
     int status = any && !j ? check_capacity(a) : 0;
     if (any && j) {

@@ -231,6 +231,7 @@ static uint64_t unit_of(const struct law_runs *runs)
 static struct torch_settings settings_of(const struct trace_tape *tape)
 {
     struct torch_settings s = torch_defaults();
+    torch_simulates(tape->version, &s.ties);
     if (tape->max_split > 0)
         s.max_split = (uint64_t)tape->max_split;
     if (tape->roundup > 0)

@@ -2,7 +2,6 @@
  * cause.c - why a replay under the policy of the recording may not meet it, by what the recording lacks; and
  * the limit that PyTorch's allocator had.
  */
-#include <stdio.h>
 #include <stdlib.h>
 
 #include "base/shown.h"
@@ -25,13 +24,6 @@ int64_t replay_last_limit(const struct trace_tape *tape, const struct trace_devi
         if (tape->at[i].what == TAPE_LIMIT)
             limit = (int64_t)tape->at[i].size;
     return limit;
-}
-
-/* PyTorch "2.11.0+cu130": whether its allocator is the one that is simulated. */
-static bool is_simulated(const char *version)
-{
-    unsigned major = 0, minor = 0;
-    return sscanf(version, "%u.%u", &major, &minor) == 2 && major == 2 && minor >= 3 && minor <= 11;
 }
 
 static bool has(const struct trace_tape *tape, enum tape_what what)
@@ -63,23 +55,9 @@ static bool has_private_pools(const struct trace_tape *tape)
     return s < tape->streams;
 }
 
-char *replay_why_not(const struct trace_tape *tape, bool expandable)
+/* What of the requests, blocks or streams it lacks, where its settings and its allocator are known. */
+static char *what_it_lacks(const struct trace_tape *tape, enum torch_ties ties)
 {
-    if (!tape->streams_known)
-        return xstrdup("the stream of some blocks is not known, and was taken as the default one");
-    if (!tape->settings_known)
-        return xstrdup("the allocator's settings are not recorded");
-    if (tape->changed)
-        return xstrdup("the allocator's settings were changed in mid-run");
-    if (tape->not_imitated)
-        return xformat("settings that a replay does not imitate: %s", shown(tape->not_imitated));
-    if (tape->version && !is_simulated(tape->version))
-        return xformat("recorded with PyTorch %s: simulated is the allocator of 2.3 to 2.11",
-                       shown(tape->version));
-    if (!expandable && tape->gc_threshold > 0 && tape->fraction <= 0 && !has(tape, TAPE_LIMIT))
-        return xstrdup("garbage_collection_threshold is a share of a memory that is not recorded");
-    if (tape->environment)
-        return xstrdup("settings are those of the environment, and the program may have set others");
     if (requests_matter(tape))
         return xstrdup("max_split_size decides by requests, and of some blocks only their sizes are known");
     if (tape->pools_unknown)
@@ -91,9 +69,37 @@ char *replay_why_not(const struct trace_tape *tape, bool expandable)
                        "an export of a "
                        "recording has them");
     if (has_private_pools(tape))
-        return xstrdup("of private pools not every request is known to be theirs");
+        return xstrdup("of private pools not every request is known to be theirs, nor whether one splits its "
+                       "segments");
     if (tape->unwatched)
         return xformat("of %s other streams may have held longer than was seen",
                        units_count(tape->unwatched, "freed block").s);
+    if (!tape->version)
+        return xstrdup("the version of PyTorch is not known, and of free blocks of one size not each takes "
+                       "the same");
+    if (tape->start && ties != TORCH_BY_ADDRESS)
+        return xstrdup("in which order the segments were made that were there at the start is not known");
     return xstrdup("nothing that the recording lacks is known to be the cause");
+}
+
+char *replay_why_not(const struct trace_tape *tape, bool expandable)
+{
+    enum torch_ties ties;
+    bool simulated = torch_simulates(tape->version, &ties);
+    if (!tape->streams_known)
+        return xstrdup("the stream of some blocks is not known, and was taken as the default one");
+    if (!tape->settings_known)
+        return xstrdup("the allocator's settings are not recorded");
+    if (tape->changed)
+        return xstrdup("the allocator's settings were changed in mid-run");
+    if (tape->not_imitated)
+        return xformat("settings that a replay does not imitate: %s", shown(tape->not_imitated));
+    if (tape->version && !simulated)
+        return xformat("recorded with PyTorch %s: simulated are the allocators of 2.3 to 2.15",
+                       shown(tape->version));
+    if (!expandable && tape->gc_threshold > 0 && tape->fraction <= 0 && !has(tape, TAPE_LIMIT))
+        return xstrdup("garbage_collection_threshold is a share of a memory that is not recorded");
+    if (tape->environment)
+        return xstrdup("settings are those of the environment, and the program may have set others");
+    return what_it_lacks(tape, ties);
 }

@@ -7,6 +7,7 @@
  */
 #include "torch_internal.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -21,6 +22,16 @@ struct torch_settings torch_defaults(void)
                                    .large_segment = MIB(20),
                                    .limit = UINT64_MAX,
                                    .capacity = UINT64_MAX};
+}
+
+bool torch_simulates(const char *version, enum torch_ties *ties)
+{
+    unsigned major = 0, minor = 0;
+    bool known = version && sscanf(version, "%u.%u", &major, &minor) == 2;
+    *ties = !known || major < 2 || (major == 2 && minor < 12) ? TORCH_BY_ADDRESS
+            : major == 2 && minor == 12                       ? TORCH_BY_BLOCK
+                                                              : TORCH_BY_SEGMENT;
+    return known && major == 2 && minor >= 3 && minor <= 15;
 }
 
 void torch_init(struct torch *t, const struct torch_settings *settings, const struct torch_driver *driver)
@@ -93,6 +104,17 @@ uint32_t torch_new_block(struct torch *t, const struct torch_block *like)
         b = (uint32_t)t->block_count++;
     }
     *at(t, b) = *like;
+    if (t->settings.ties == TORCH_BY_BLOCK)
+        at(t, b)->made = t->made++;
+    return b;
+}
+
+uint32_t torch_first_block(struct torch *t, const struct torch_block *like)
+{
+    uint32_t b = torch_new_block(t, like);
+    at(t, b)->base = like->address;
+    if (t->settings.ties == TORCH_BY_SEGMENT)
+        at(t, b)->made = t->made++;
     return b;
 }
 
@@ -121,7 +143,7 @@ void torch_insert_free(struct torch *t, uint32_t block)
         return;
     }
     b->gc_base = pool->calls;
-    ordered_insert(&pool->free, free_key(b), block);
+    ordered_insert(&pool->free, free_key(t, b), block);
 }
 
 void torch_merge(struct torch *t, uint32_t block, uint32_t other)
@@ -130,7 +152,7 @@ void torch_merge(struct torch *t, uint32_t block, uint32_t other)
     if (!other || !allocatable(o) || o->mapped != b->mapped)
         return;
     ordered_remove(o->mapped ? &pool_of(t, o)->free : &pool_of(t, o)->unmapped,
-                   o->mapped ? free_key(o) : unmapped_key(o), other);
+                   o->mapped ? free_key(t, o) : unmapped_key(o), other);
     if (b->prev == other) {
         b->address = o->address;
         b->prev = o->prev;
@@ -196,7 +218,7 @@ static uint32_t find_free(struct torch *t, uint64_t size, uint16_t stream, bool 
     pool->calls++;
     uint32_t block = best_fit(t, size, stream, small);
     if (block)
-        ordered_remove(&pool->free, free_key(at(t, block)), block);
+        ordered_remove(&pool->free, free_key(t, at(t, block)), block);
     return block;
 }
 
@@ -217,7 +239,7 @@ static uint32_t new_segment(struct torch *t, uint64_t size, uint16_t stream, boo
     if (!t->driver.ask(t->driver.context, TORCH_SEGMENT, &address, segment))
         return 0;
     t->reserved += segment;
-    return torch_new_block(
+    return torch_first_block(
         t, &(struct torch_block){
                .address = address, .size = segment, .stream = stream, .small = small, .mapped = true});
 }
@@ -302,14 +324,18 @@ void torch_reusable(struct torch *t, uint32_t block)
 uint32_t torch_place(struct torch *t, uint32_t after, uint64_t address, uint64_t size, uint16_t stream,
                      bool small, bool allocated, bool mapped)
 {
-    uint32_t b = torch_new_block(t, &(struct torch_block){.address = address,
-                                                          .size = size,
-                                                          .stream = stream,
-                                                          .small = small,
-                                                          .mapped = mapped,
-                                                          .allocated = allocated,
-                                                          .expandable = t->settings.expandable,
-                                                          .base = after ? at(t, after)->base : address});
+    struct torch_block like = {.address = address,
+                               .size = size,
+                               .stream = stream,
+                               .small = small,
+                               .mapped = mapped,
+                               .allocated = allocated,
+                               .expandable = t->settings.expandable};
+    if (after) {
+        like.base = at(t, after)->base;
+        like.made = at(t, after)->made;
+    }
+    uint32_t b = after ? torch_new_block(t, &like) : torch_first_block(t, &like);
     torch_splice(t, b, after, 0);
     if (!allocated)
         torch_insert_free(t, b);

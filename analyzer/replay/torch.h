@@ -1,5 +1,5 @@
 /*
- * torch.h - PyTorch's caching allocator (2.3 to 2.11), simulated: native and with expandable segments.
+ * torch.h - PyTorch's caching allocator (2.3 to 2.15), simulated: native and with expandable segments.
  *
  * Given the same requests in the same order from the same state it takes the same blocks and asks the driver
  * for the same segments.  What a driver decides (where a segment lies, whether there is room) it asks of its
@@ -18,7 +18,12 @@
 
 #define TORCH_NO_SPLIT_LIMIT UINT64_MAX
 
+/* Which of the free blocks of one size is taken first: the one with the lowest address; the one that was made
+ * first, where a split makes the part that is taken; the one of the oldest segment, there the lowest. */
+enum torch_ties { TORCH_BY_ADDRESS, TORCH_BY_BLOCK, TORCH_BY_SEGMENT };
+
 struct torch_settings {
+    enum torch_ties ties;
     bool expandable;
     uint64_t max_split;     /* TORCH_NO_SPLIT_LIMIT: none */
     uint64_t large_segment; /* 20 MiB, or large_segment_size_mb */
@@ -32,13 +37,16 @@ struct torch_settings {
 };
 
 struct torch_settings torch_defaults(void);
+/* Of PyTorch "2.11.0+cu130"; false: its allocator is not simulated, and *TIES is a guess.  NULL: unknown. */
+bool torch_simulates(const char *version, enum torch_ties *ties);
 
 struct torch_block {
     uint64_t address, size;
     uint64_t gc_base;    /* calls for a free block when it became free */
-    uint64_t base;       /* of an expandable one: its reservation's start, from which granules count */
+    uint64_t base;       /* its segment's start, or its reservation's, from which granules count */
     uint32_t prev, next; /* in its segment */
     uint32_t tag;        /* the caller's, of a pending one */
+    uint32_t made;       /* when: how many blocks were before it, or segments before its own */
     uint16_t stream;
     bool allocated, mapped, small;
     bool pending; /* freed, in use by other streams */
@@ -68,6 +76,7 @@ struct torch {
     struct torch_block *blocks; /* from 1 */
     size_t block_count, block_room;
     uint32_t spare;             /* of blocks that are gone, linked by `next` */
+    uint32_t made;              /* blocks, or segments and reservations: what `ties` goes by */
     struct torch_pool pools[2]; /* large, small */
     uint32_t *pending; /* blocks that were, in the order of their frees; pending_now of them still are */
     size_t pending_count, pending_now;

@@ -33,12 +33,9 @@ static uint32_t reserve(struct torch *t, uint64_t least, uint16_t stream, bool s
         bytes = t->settings.reserve;
     uint64_t size = ((bytes > least ? bytes : least) + unit - 1) / unit * unit;
     t->driver.ask(t->driver.context, TORCH_RESERVE, &address, size); /* addresses there are enough of */
-    uint32_t block = torch_new_block(t, &(struct torch_block){.address = address,
-                                                              .size = size,
-                                                              .base = address,
-                                                              .stream = stream,
-                                                              .small = small,
-                                                              .expandable = true});
+    uint32_t block = torch_first_block(
+        t, &(struct torch_block){
+               .address = address, .size = size, .stream = stream, .small = small, .expandable = true});
     torch_insert_free(t, block);
     return block;
 }
@@ -106,7 +103,7 @@ uint32_t torch_grow(struct torch *t, uint64_t size, uint16_t stream, bool small)
             return 0;
         block = next;
     }
-    ordered_remove(&t->pools[small].free, free_key(at(t, block)), block);
+    ordered_remove(&t->pools[small].free, free_key(t, at(t, block)), block);
     return block;
 }
 
@@ -132,7 +129,7 @@ void torch_unmap(struct torch *t, uint32_t block)
              last = b.base + (end - b.base) / unit * unit;
     if (first >= last)
         return;
-    ordered_remove(&pool_of(t, &b)->free, free_key(&b), block);
+    ordered_remove(&pool_of(t, &b)->free, free_key(t, &b), block);
     if (first > b.address)
         keep_part(t, block, b.address, first - b.address, true);
     if (last < end)

@@ -18,9 +18,16 @@ static inline struct torch_pool *pool_of(struct torch *t, const struct torch_blo
 {
     return &t->pools[b->small];
 }
-static inline struct ordered_key free_key(const struct torch_block *b)
+#define OFFSET_BITS 35 /* of a place in a segment, in units */
+
+static inline struct ordered_key free_key(const struct torch *t, const struct torch_block *b)
 {
-    return (struct ordered_key){(uint64_t)b->stream << 48 | b->size, b->address};
+    uint64_t tie = b->address;
+    if (t->settings.ties == TORCH_BY_BLOCK)
+        tie = b->made;
+    if (t->settings.ties == TORCH_BY_SEGMENT)
+        tie = (uint64_t)b->made << OFFSET_BITS | (b->address - b->base) / UNIT;
+    return (struct ordered_key){(uint64_t)b->stream << 48 | b->size, tie};
 }
 static inline struct ordered_key unmapped_key(const struct torch_block *b)
 {
@@ -37,7 +44,10 @@ static inline bool allocatable(const struct torch_block *b)
     return !b->allocated && !b->pending;
 }
 
+/* A block LIKE another, of its segment. */
 uint32_t torch_new_block(struct torch *t, const struct torch_block *like);
+/* The first of a segment, or of a reservation. */
+uint32_t torch_first_block(struct torch *t, const struct torch_block *like);
 /* B in the list of its segment, between PREV and NEXT. */
 void torch_splice(struct torch *t, uint32_t b, uint32_t prev, uint32_t next);
 void torch_insert_free(struct torch *t, uint32_t block);

@@ -17,7 +17,7 @@ static bool whole(const struct torch_block *b)
 static void give_segment(struct torch *t, uint32_t block)
 {
     struct torch_block *b = at(t, block);
-    ordered_remove(&pool_of(t, b)->free, free_key(b), block);
+    ordered_remove(&pool_of(t, b)->free, free_key(t, b), block);
     t->reserved -= b->size;
     t->driver.give(t->driver.context, TORCH_FREE_SEGMENT, b->address, b->size);
     torch_drop_block(t, block);
@@ -46,7 +46,7 @@ bool torch_return_oversize(struct torch *t, uint64_t size, uint16_t stream, bool
         if (b->expandable)
             continue;
         returned += b->size;
-        struct ordered_key key = free_key(b);
+        struct ordered_key key = free_key(t, b);
         give_segment(t, block);
         p = ordered_from(o, key);
     }

@@ -20,7 +20,7 @@ def write(name, allocators, **options):
 
 
 def ran(seed, steps=6, **options):
-    settings = {k: options.pop(k) for k in list(options) if k in ("capacity", "max_split", "roundup", "expandable")}
+    settings = {k: options.pop(k) for k in list(options) if k in ("capacity", "max_split", "roundup", "expandable", "oldest")}
     a = Allocator(seed=seed, **settings)
     program(a, steps, seed, **options)
     return a
@@ -33,6 +33,7 @@ write("empty_cache", [ran(12, empty=0.7)])
 write("retry", [ran(13, steps=12, capacity=400 * MIB)])
 write("split", [ran(18, steps=8, max_split=24 * MIB, capacity=700 * MIB)])
 write("roundup", [ran(19, roundup=4)])
+write("oldest", [ran(20, steps=10, empty=0.3, oldest=True)])
 write("midway", [ran(14, steps=10, deferred=0.3, streams=(0, 3))], skip=333)
 write("expandable", [ran(15, expandable=True)])
 write("expandable_retry", [ran(16, steps=14, expandable=True, capacity=500 * MIB)])

@@ -28,7 +28,8 @@ class Segment:
 
 
 class Allocator:
-    def __init__(self, capacity=1 << 40, max_split=None, roundup=0, expandable=False, seed=0, collect_above=None, reserve=None):
+    def __init__(self, capacity=1 << 40, max_split=None, roundup=0, expandable=False, seed=0, collect_above=None, reserve=None, oldest=False):
+        self.oldest = oldest  # of blocks of one size the oldest segment's is taken, as since 2.13
         self.collect_above, self.searches, self.reserve = collect_above, {True: 0, False: 0}, reserve
         self.capacity, self.max_split, self.roundup, self.expandable = capacity, max_split, roundup, expandable
         self.segments, self.trace, self.time, self.next_address = [], [], 1_700_000_000_000_000, 0x100000000000 + (seed << 40)
@@ -50,7 +51,7 @@ class Allocator:
     def take_segment(self, size):
         address = self.next_address
         self.next_address += size + self.random.randrange(1, 5) * 64 * MIB
-        return address
+        return (1 << 46) - self.next_address if self.oldest else address  # falling: the oldest one is the highest
 
     def take_addresses(self, size):
         self.next_address += 128 << 30
@@ -82,7 +83,7 @@ class Allocator:
 
     def free_blocks(self, stream, small):
         found = [b for s in self.segments if s.stream == stream and s.small == small for b in s.blocks if b.state == "inactive" and b.mapped]
-        return sorted(found, key=lambda b: (b.size, b.address))
+        return sorted(found, key=lambda b: (b.size, self.oldest and self.segments.index(b.segment), b.address))
 
     def find(self, size, stream, small):
         self.searches[small] += 1

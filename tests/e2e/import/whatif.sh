@@ -53,6 +53,13 @@ print("\n".join(bad))
 raise SystemExit(bool(bad))
 END
 
+# of free blocks of one size a version takes its own; a snapshot that does not say which is that of the one that meets it
+for version in 2.15.0+cu132:exact 2.11.0:'not exact'; do
+    sqlite3 oldest.db "INSERT OR REPLACE INTO meta(key, value) VALUES ('torch_version', '${version%:*}')"
+    "$V" whatif --policy=torch-native oldest.db >out
+    grep -q "torch-native: ${version#*:}: " out || no "a snapshot of 2.13 or later, said to be of $version: $(cat out)"
+done
+
 # a private pool that had ended when the snapshot was taken: what was in it is named, and no figure called exact
 for name in pool_ended pool_gone; do
     "$V" import -o $name.db $name.pickle >/dev/null

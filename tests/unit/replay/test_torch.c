@@ -106,6 +106,64 @@ static void test_the_best_fit_of_the_stream_is_taken_and_neighbours_merge(void *
     torch_free(&t);
 }
 
+/* Three free segments of one size, the oldest at the highest address, and its block the one that was made
+ * last: how many addresses of 1 TiB up the one lies that a request gets. */
+static uint64_t taken_of_three(const char *version)
+{
+    struct torch_settings s = begin();
+    torch_simulates(version, &s.ties);
+    with(s);
+    uint32_t whole[3];
+    for (uint32_t i = 0; i < 3; i++) {
+        next_address = MIB((3 - i) << 20);
+        whole[i] = torch_malloc(&t, MIB(30), 0);
+    }
+    torch_release(&t, whole[0], false);
+    uint32_t front = torch_malloc(&t, MIB(10), 0), rest = torch_malloc(&t, MIB(20), 0);
+    torch_release(&t, rest, false);
+    torch_release(&t, front, false); /* the front, made by the split, takes the rest in */
+    torch_release(&t, whole[1], false);
+    torch_release(&t, whole[2], false);
+    uint64_t address = address_of(torch_malloc(&t, MIB(30), 0));
+    torch_free(&t);
+    return address / MIB(1 << 20);
+}
+
+static void test_of_free_blocks_of_one_size_each_version_takes_its_own(void **state)
+{
+    assert_int_equal(taken_of_three(NULL), 1);
+    assert_int_equal(taken_of_three("2.11.0+cu130"), 1); /* the lowest address */
+    assert_int_equal(taken_of_three("2.12.1"), 2);       /* the block that was made first */
+    assert_int_equal(taken_of_three("2.13.0"), 3);       /* the oldest segment's */
+    assert_int_equal(taken_of_three("2.15.0+cu132"), 3);
+}
+
+static void test_in_the_oldest_segment_the_lowest_of_one_size_is_taken(void **state)
+{
+    struct torch_settings s = begin();
+    s.ties = TORCH_BY_SEGMENT;
+    with(s);
+    uint32_t part[5];
+    for (int i = 0; i < 5; i++)
+        part[i] = torch_malloc(&t, MIB(4), 0);
+    uint64_t start = address_of(part[0]);
+    torch_release(&t, part[3], false);
+    torch_release(&t, part[1], false);
+    assert_int_equal(address_of(torch_malloc(&t, MIB(4), 0)), start + MIB(4));
+    torch_free(&t);
+}
+
+static void test_the_versions_that_are_simulated_are_told_from_others(void **state)
+{
+    const char *others[] = {NULL, "", "2", "1.13.1", "2.2.2", "2.16.0", "3.0.0", "of one's own"};
+    enum torch_ties ties;
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        assert_false(torch_simulates(others[i], &ties));
+    assert_true(torch_simulates("2.3.0", &ties) && torch_simulates("2.15.0a0+git1234", &ties));
+    assert_false(torch_simulates("2.16.0", &ties));
+    assert_int_equal(ties, TORCH_BY_SEGMENT); /* the newest known one is the likelier */
+}
+
 static void test_a_block_other_streams_use_is_not_reused_before_they_are_done(void **state)
 {
     with(begin());
@@ -245,6 +303,9 @@ int main(void)
         cmocka_unit_test(test_segments_have_three_sizes),
         cmocka_unit_test(test_a_large_rest_is_split_off_and_a_small_one_is_not),
         cmocka_unit_test(test_the_best_fit_of_the_stream_is_taken_and_neighbours_merge),
+        cmocka_unit_test(test_of_free_blocks_of_one_size_each_version_takes_its_own),
+        cmocka_unit_test(test_in_the_oldest_segment_the_lowest_of_one_size_is_taken),
+        cmocka_unit_test(test_the_versions_that_are_simulated_are_told_from_others),
         cmocka_unit_test(test_a_block_other_streams_use_is_not_reused_before_they_are_done),
         cmocka_unit_test(test_max_split_size_keeps_large_blocks_for_large_requests),
         cmocka_unit_test(test_a_refusal_returns_whole_segments_and_tries_once_more),
