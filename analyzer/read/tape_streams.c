@@ -3,7 +3,8 @@
  *
  *      segment   |block: 2|block: ?|block: 2|block: 1|        all of stream 2
  *
- * A home is a segment, or of expandable segments the whole reservation of addresses.  Its blocks vote, and
+ * A home is a segment, or of expandable segments the whole reservation of addresses: once nothing is mapped
+ * there PyTorch gives the addresses back, and the next reservation may get them.  Its blocks vote, and
  * the majority decides: a request can be for another stream than the thread's current one, which is what was
  * recorded of it.
  */
@@ -17,6 +18,7 @@
 struct home {
     uint16_t stream; /* the one that leads */
     uint32_t votes;  /* of its lead */
+    uint64_t mapped; /* of a reservation, bytes */
 };
 
 struct homes {
@@ -29,7 +31,7 @@ struct homes {
 
 static uint32_t new_home(struct homes *h)
 {
-    struct home none = {STREAM_UNKNOWN, 0};
+    struct home none = {STREAM_UNKNOWN, 0, 0};
     *PUSH(h->at, h->n) = none;
     return (uint32_t)(h->n - 1);
 }
@@ -58,6 +60,21 @@ static void begin_segment(struct homes *h, const struct tape_event *e)
     vs_spans_insert(&h->living, e->address, e->address + e->size, new_home(h));
 }
 
+/* Memory is mapped to a reservation, or leaves it: where none is left its addresses are a new home. */
+static void count_mapped(struct homes *h, const struct tape_event *e)
+{
+    const struct vs_span *span = vs_spans_at(&h->living, e->address);
+    if (!span)
+        return;
+    struct vs_span range = *span;
+    struct home *home = &h->at[range.value];
+    home->mapped += e->what == TAPE_MAP ? e->size : -e->size;
+    if (home->mapped)
+        return;
+    vs_spans_remove(&h->living, range.start);
+    vs_spans_insert(&h->living, range.start, range.end, new_home(h));
+}
+
 static void look(struct homes *h, size_t i)
 {
     const struct tape_event *e = &h->tape->at[i];
@@ -68,6 +85,8 @@ static void look(struct homes *h, size_t i)
         h->of[i] = home_at(h, e->address);
     if (e->what == TAPE_ALLOC && h->of[i] != NO_HOME)
         vote(&h->at[h->of[i]], e->stream);
+    if (e->what == TAPE_MAP || e->what == TAPE_UNMAP)
+        count_mapped(h, e);
     if (e->what == TAPE_SEGMENT_FREE)
         vs_spans_remove(&h->living, e->address);
 }
