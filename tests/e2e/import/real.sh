@@ -37,6 +37,7 @@ build() {
     stubs "$lib" >"$D/cudart.c"
     echo "$runtime { global: *; };" >"$D/map"
     "${CC:-cc}" -std=gnu11 -O1 -shared -fPIC -Wl,-soname,"$runtime" -Wl,--version-script="$D/map" "$D/cudart.c" -o "$D/lib/$runtime" || return
+    ln -s "$runtime" "$D/lib/cudart.so" # before what lies beside PyTorch
     ln -s "$runtime" "$D/lib/libcuda.so.1"
     ln -s "$runtime" "$D/lib/libnvidia-ml.so.1"
     "${CXX:-g++}" -std=c++20 -w -I"$1/include" -I"$include" "$HERE/real_program.cpp" -L"$1/lib" -lc10_cuda -lc10 "$D/lib/$runtime" -ldl -o "$D/program"
@@ -45,7 +46,7 @@ build() {
 same() {
     local seed out
     for seed in 1 2 3; do
-        PYTORCH_CUDA_ALLOC_CONF=$1 LD_LIBRARY_PATH=$D/lib:$torch/lib "$D/program" $seed 12000 "$2" >"$D/out" 2>"$D/err" || no "$version $1: $(head -c 300 "$D/err")"
+        PYTORCH_CUDA_ALLOC_CONF=$1 LD_PRELOAD=$D/lib/cudart.so LD_LIBRARY_PATH=$D/lib:$torch/lib "$D/program" $seed 12000 "$2" >"$D/out" 2>"$D/err" || no "$version $1: $(head -c 300 "$D/err")"
         out=$("$D/replay" "$version" "${@:3}" <"$D/out") || no "$version with '$1', at most $2 of the memory, seed $seed: $out"
         echo "$version ${1:-default} $2: $out"
     done
