@@ -72,27 +72,43 @@ static bool is_of(struct vs_c10_stream stream, int8_t device)
     return (uint16_t)stream.device == (uint16_t)(1 | (uint8_t)device << 8);
 }
 
-/* The function reads the low byte of its one argument.  So it is called with an address of ours that has the
- * device there: what returns an object through a hidden pointer would take that for the pointer, and write
- * where nobody else is; what returns two registers, as it should, leaves all as it was.  Where a hidden
- * pointer has a register of its own the answer itself has to do. */
+enum { PROBE_BYTES = 4096, PROBE_WORDS = PROBE_BYTES / 8 };
+
+/* Memory at an address whose low 32 bits are 0; NULL: none of a few is free. */
+static uint64_t *map_probe(void)
+{
+    for (uintptr_t high = 0x1e57; high < 0x1e67; high++) {
+        void *wish = (void *)(high << 32);
+        void *at = mmap(wish, PROBE_BYTES, PROT_READ | PROT_WRITE,
+                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+        if (at == wish)
+            return at;
+        if (at != MAP_FAILED) /* a kernel that takes it for a wish */
+            munmap(at, PROBE_BYTES);
+    }
+    return NULL;
+}
+
+/* The function's one argument is the device, in the low byte of a register, and compilers differ in how much
+ * of the rest they take for granted.  So it is called with an address of ours whose low 32 bits are the
+ * device: what returns an object through a hidden pointer would take that for the pointer, find the device
+ * behind it, and write where nobody else is; what returns two registers, as it should, leaves all as it was.
+ * Where a hidden pointer has a register of its own the answer itself has to do. */
 static bool comes_in_registers(vs_c10_stream_fn *function, int8_t device)
 {
-    enum { BYTES = 4096, WORDS = BYTES / 8 };
-    typedef struct vs_c10_stream by_address(uintptr_t);
+    typedef struct vs_c10_stream by_address(uintptr_t, int);
     if (!VS_RETURNED_SHOWS)
         return is_of(function(device), device);
-    uint64_t *probe = mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (probe == MAP_FAILED)
+    uint64_t *probe = map_probe();
+    if (!probe)
         return false;
-    for (size_t i = 0; i < WORDS; i++)
+    for (size_t i = 0; i < PROBE_WORDS; i++)
         probe[i] = UNTOUCHED;
     by_address *asked = (by_address *)(void (*)(void))function;
-    bool good =
-        is_of(asked((uintptr_t)probe + (uint8_t)device), device); /* pages begin with a low byte of 0 */
-    for (size_t i = 0; i < WORDS; i++)
+    bool good = is_of(asked((uintptr_t)probe + (uint8_t)device, device), device);
+    for (size_t i = 0; i < PROBE_WORDS; i++)
         good = good && probe[i] == UNTOUCHED;
-    munmap(probe, BYTES);
+    munmap(probe, PROBE_BYTES);
     return good;
 }
 
@@ -103,7 +119,8 @@ void vs_torch_stream_find(const void *caller, int8_t device)
     if (!found || base_of(found) != base_of(caller) || device < 0)
         return;
     if (!comes_in_registers((vs_c10_stream_fn *)found, device)) {
-        vs_contract_broken(VS_CONTRACT_TORCH_STREAM, "it says otherwise which stream is current");
+        vs_contract_broken(VS_CONTRACT_TORCH_STREAM,
+                           "it could not be shown how it says which stream is current");
         return;
     }
     vs_contract_proven(VS_CONTRACT_TORCH_STREAM, "the current stream comes in two registers");
