@@ -149,11 +149,11 @@ static int forget(uintptr_t module)
 }
 
 /* From now on calls of MODULE inside of other modules' have LAYER, which may be an output layer's (IS_HEAD);
- * 0: they run the wrapper's code, as those of a module that is gone.  -1: there is no room, and they run it.
- */
+ * 0: they run the wrapper's code, as those of a module that is gone.  -1: there is no room, and they run it,
+ * or all do.  Then the table stays empty: in a free-threaded build nothing guards it. */
 int vramscope_auto_call(uintptr_t module, uint32_t layer)
 {
-    if (module <= GONE)
+    if (module <= GONE || !vs_calls.wrapper)
         return -1;
     if (layer == 0)
         return forget(module);
@@ -259,8 +259,9 @@ static bool is_as_said(const struct vramscope_python_calls *calls)
 }
 
 /* Whether the first words of a frame at ADDRESS, if there is one, have CODE among them; from CPython 3.14 on
- * a reference may have marks in its two lowest bits. */
-static bool is_frame_of(uintptr_t address, object code)
+ * a reference may have marks in its two lowest bits.  The address sanitizer does not know that what is there
+ * may be anything. */
+static __attribute__((no_sanitize("address"))) bool is_frame_of(uintptr_t address, object code)
 {
     const uintptr_t *words = (const uintptr_t *)address;
     size_t i = 0;

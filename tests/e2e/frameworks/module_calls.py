@@ -91,6 +91,16 @@ sys.setprofile(None)
 assert calls.install(wrapper, call) == known, "refused"
 Module.__call__ = wrapper
 if not known:
+
+    def many(first):
+        for number in range(20000):
+            calls.call((first << 32) + 16 * number, 5)
+
+    threads = [threading.Thread(target=many, args=(first,)) for first in range(1, 5)]  # nothing guards a table in a free-threaded build
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
     print("unknown")
     sys.exit()
 assert not calls.install(wrapper, call), "a second time"
