@@ -50,7 +50,8 @@ cases() {
 otherwise() {
     : >"$work/contracts"
     FAKE_OTHERWISE=$1 CONTRACT_LOG=$work/contracts check "$2" "$3"
-    [ "$(cat "$work/contracts")" = "${4:+PyTorch: $4}" ] || { cat "$work/contracts"; echo "FAIL: $1: that is said to be otherwise"; exit 1; }
+    # (of a free-threaded CPython it is always said that it is another one)
+    [ "$(grep -v '^CPython: calls of modules run ' "$work/contracts")" = "${4:+PyTorch: $4}" ] || { cat "$work/contracts"; echo "FAIL: $1: that is said to be otherwise"; exit 1; }
 }
 otherwises() {
     otherwise nothing train F.L.B.O.SF.L.B.O.S
