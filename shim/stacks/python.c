@@ -148,7 +148,7 @@ bool vs_python_checked_now(uintptr_t state)
     if (!good)
         vs_python_refuse("its frames do not look as that version's do");
     if (good && seen.frames > 0) { /* words by themselves */
-        vs_contract_proven(VS_CONTRACT_PY_FRAME, "%d frames are where %s says", seen.frames,
+        vs_contract_proven(VS_CONTRACT_PY_FRAME, "a stack %d deep is where %s says", seen.frames,
                            p->minor >= 13 ? "it" : "the table");
         if (p->minor == 12)
             atomic_store_explicit(&p->none, vs_python_entry_code(p, state), memory_order_relaxed);

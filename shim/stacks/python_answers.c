@@ -50,6 +50,6 @@ int vramscope_auto_code(uintptr_t code, const char *file, const char *name, cons
     }
     if (!are_lines(p, code, lines, units))
         return 0;
-    vs_contract_proven(VS_CONTRACT_PY_LINES, "the lines of %s are those that Python says", name);
+    vs_contract_proven(VS_CONTRACT_PY_LINES, "names and lines are those that Python says");
     return 1;
 }
