@@ -317,11 +317,16 @@ static bool walk_again(const struct vs_python *p, const struct vs_open_call *cal
 
 /* Whether the frames outside of the innermost open call stand still, as is taken for granted while it is
  * open: asked where a stack is new, since the frames are walked over then anyway. */
-static void check_standstill(const struct vs_python *p)
+static void check_standstill(const struct vs_python *p, uintptr_t frame)
 {
     const struct vs_open_call *call = vs_open_call_innermost();
     struct vs_open_call again;
-    if (!call || !call->frames || p->whole || !walk_again(p, call, &again))
+    uint64_t hash[2];
+    if (!call || !call->frames || p->whole)
+        return;
+    /* Another greenlet's call may be the innermost one, and its frames are not to be read. */
+    walk_to(p, &frame, call->frame, NULL, p->depth, hash);
+    if (frame != call->frame || !walk_again(p, call, &again))
         return;
     if (again.frames == call->frames && again.hash[0] == call->hash[0] && again.hash[1] == call->hash[1]) {
         vs_contract_proven(VS_CONTRACT_PY_STANDSTILL, "%u frames outside of an open call were the same later",
@@ -337,7 +342,7 @@ static uint32_t intern_new(struct vs_block *block, struct vs_journal *j, const s
                            uintptr_t frame, uint32_t layer, vs_layer_frame_fn *frame_of)
 {
     uint64_t hash[2];
-    check_standstill(p);
+    check_standstill(p, frame);
     int saved = errno, count = vs_python_walk_any(p, frame, block->python->walked, p->depth, hash);
     uint32_t stack = intern(block, j, count), top = stack && layer ? frame_of(j, layer) : 0;
     errno = saved;

@@ -54,8 +54,12 @@ static void bind_slot(const struct vs_got_slot *slot, void *context)
     uintptr_t value = vs_got_value(slot);
     bool bound = value && (value < r->image->start || value >= r->image->end);
     for (size_t i = 0; i < r->n; i++) {
-        if (strcmp(slot->name, r->names[i]) != 0 || value == (uintptr_t)r->ours[i])
+        if (strcmp(slot->name, r->names[i]) != 0)
             continue;
+        if (value == (uintptr_t)r->ours[i]) { /* by another thread, which is as good */
+            r->bound++;
+            continue;
+        }
         void *real = bound ? (void *)value : r->found[i];
         if (!real)
             continue;
