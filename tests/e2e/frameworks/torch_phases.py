@@ -60,6 +60,12 @@ class Speaker(Model):
         return self(x).exp()
 
 
+class Teller(Model):
+    @torch.no_grad()
+    def generate(self, x):
+        yield self(x)
+
+
 def data():
     return torch.randint(0, VOCABULARY, (2, 9), generator=torch.Generator().manual_seed(3))
 
@@ -221,6 +227,7 @@ def generate():
     print(loss_of(model, x).item().hex())
     print(model.sample(x).sum().item().hex())
     print(model.generate.__name__, inspect.signature(model.generate), inspect.ismethod(model.generate))
+    print(inspect.isgeneratorfunction(Teller.generate))
 
 
 def teacher():

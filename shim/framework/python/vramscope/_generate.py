@@ -8,6 +8,7 @@ The wrapper is a plain function, so that Dynamo and pickle take it as they took 
 """
 
 import functools
+import inspect
 import types
 
 from ._contracts import Otherwise, holds
@@ -58,7 +59,7 @@ def _contents(function):
 
 def _turns_gradients_off(function, contexts):
     """Whether FUNCTION is decorated by one of CONTEXTS: then it closes over that one's method that makes another."""
-    if not isinstance(function, types.FunctionType):
+    if not isinstance(function, types.FunctionType) or inspect.isgeneratorfunction(function):  # whose call has done nothing yet
         return False
     return any(isinstance(value, types.MethodType) and isinstance(value.__self__, contexts) for value in _contents(function))
 
