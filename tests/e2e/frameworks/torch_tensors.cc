@@ -20,6 +20,7 @@ int main(int argc, char **argv)
 #include <c10/core/Allocator.h>
 #include <cstdio>
 #include <cstdlib>
+#include <string>
 
 struct Reporting final : c10::Allocator {
     size_t allocated = 0, limit = SIZE_MAX;
@@ -59,7 +60,7 @@ static const c10::DispatchKeySet cuda(c10::DispatchKey::CUDA), cpu(c10::Dispatch
 static void say(const at::TensorBase &t)
 {
     std::printf("%zu|%zu|%s|[", (size_t)(t.storage().nbytes() + 511) / 512 * 512, (size_t)t.storage().nbytes(),
-                c10::getDtypeNames(t.scalar_type()).first.c_str());
+                std::string(c10::getDtypeNames(t.scalar_type()).first).c_str());
     for (int64_t i = 0; i < t.dim(); i++)
         std::printf("%s%ld", i ? ", " : "", (long)t.size(i));
     std::printf("]\n");

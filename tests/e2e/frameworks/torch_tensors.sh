@@ -9,13 +9,16 @@ python=${TEST_PYTHON:-python3}
 torch=$("$python" -c 'import importlib.util as u, os; s = u.find_spec("torch"); print(os.path.dirname(s.origin) if s else "")' 2>/dev/null)
 [ -n "$torch" ] || { echo "SKIPPED: $python has no torch (TEST_PYTHON names one that has)"; exit 77; }
 [ -f "$torch/include/ATen/EmptyTensor.h" ] && [ -f "$torch/lib/libtorch_cpu.so" ] || { echo "SKIPPED: $torch has no headers or libraries"; exit 77; }
+grep -q getDtypeNames "$torch/include/c10/core/ScalarType.h" || { echo "SKIPPED: the C++ of this PyTorch (before 2.5) has no names of element types"; exit 77; }
 command -v "${CXX:=g++}" >/dev/null || { echo "skip: no C++ compiler"; exit 77; }
 command -v sqlite3 >/dev/null || { echo "skip: sqlite3 is not installed"; exit 77; }
 work=$(mktemp -d) || exit 1
 trap 'rm -rf "$work"' EXIT
 fail() { echo "FAIL: $1"; exit 1; }
 
-"$CXX" -std=c++17 -O1 -shared -fPIC -I"$torch/include" -o "$work/stand_in.so" "$here/torch_tensors.cc" \
+strings_are_new=1 # wheels before 2.7 have the standard library's older ones
+grep -qa '_ZN3c105ErrorC2ENS_14SourceLocationENSt7__cxx11' "$torch/lib/libc10.so" || strings_are_new=0
+"$CXX" -std=c++20 -D_GLIBCXX_USE_CXX11_ABI=$strings_are_new -O1 -shared -fPIC -I"$torch/include" -o "$work/stand_in.so" "$here/torch_tensors.cc" \
     -L"$torch/lib" -ltorch_cpu -lc10 -Wl,-rpath,"$torch/lib" 2>"$work/err" || { head -n 5 "$work/err"; fail "it does not build"; }
 "$CXX" -std=c++17 -DMAIN -o "$work/main" "$here/torch_tensors.cc" -ldl || fail "the program does not build"
 LD_PRELOAD=$shim VRAMSCOPE_OUTPUT=$work/run.db VRAMSCOPE_JOURNAL_DIR=$work timeout 60 "$work/main" "$work/stand_in.so" >"$work/said" 2>"$work/err" ||
