@@ -7,7 +7,7 @@ python=${TEST_PYTHON:-python3}
     { echo "SKIPPED: $python has no torch (TEST_PYTHON names one that has)"; exit 77; }
 # shellcheck source-path=SCRIPTDIR
 . "$here/../lib/lib.bash"
-limit=120
+limit=300
 export TORCHINDUCTOR_CACHE_DIR=$dir/inductor TMPDIR=$dir # the precompiled headers go into the latter
 "${CC:-cc}" -O1 -shared -fPIC -o "$dir/cpu_blocks.so" "$here/cpu_blocks.c" || fail "cpu_blocks.c"
 plain_shim=$shim

@@ -10,7 +10,7 @@ python=${TEST_PYTHON:-python3}
 "${CC:-cc}" -O1 -shared -fPIC -o "$dir/cpu_blocks.so" "$here/cpu_blocks.c" || fail "cpu_blocks.c"
 
 new_run
-CPU_BLOCKS_LOG=$run/log LD_PRELOAD=$dir/cpu_blocks.so timeout 120 \
+CPU_BLOCKS_LOG=$run/log LD_PRELOAD=$dir/cpu_blocks.so timeout 300 \
     "$BUILD/bin/vramscope" run --simulated -o "$db" -- "$python" "$here/torch_layers.py" "$run/names" >"$run/out" 2>"$run/err" ||
     fail "exit status $?"
 python3 "$here/torch_layers_check.py" "$run/names" "$run/log" "$db" || fail "layers"

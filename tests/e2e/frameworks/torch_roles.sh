@@ -9,7 +9,7 @@ python=${TEST_PYTHON:-python3}
 "${CC:-cc}" -O1 -shared -fPIC -o "$dir/cpu_blocks.so" "$here/cpu_blocks.c" || fail "cpu_blocks.c"
 
 new_run
-LD_PRELOAD=$dir/cpu_blocks.so timeout 120 \
+LD_PRELOAD=$dir/cpu_blocks.so timeout 300 \
     "$BUILD/bin/vramscope" run --simulated -o "$db" -- "$python" "$here/torch_roles.py" "$run/facts" >"$run/out" 2>"$run/err" ||
     fail "exit status $?"
 python3 - "$run/facts" "$db" <<'PY' || fail "roles"
@@ -62,6 +62,6 @@ expect_sql "SELECT count(*) FROM framework_says" 0
 expect_sql "SELECT state FROM contract WHERE name = 'storage_address' AND detail LIKE '%: roles that PyTorch itself knows are not known: the storage of a parameter begins 8 bytes away from where its data says so'" broken
 db=$first
 # nothing is asked where nothing is recorded
-LD_PRELOAD=$dir/cpu_blocks.so VRAMSCOPE_AUTO_PHASES=off timeout 60 "$BUILD/bin/vramscope" run --simulated -o "$run/off.db" -- \
+LD_PRELOAD=$dir/cpu_blocks.so VRAMSCOPE_AUTO_PHASES=off timeout 300 "$BUILD/bin/vramscope" run --simulated -o "$run/off.db" -- \
     "$python" -c 'import sys, torch; assert "vramscope._roles" not in sys.modules' >"$run/out" 2>"$run/err" || fail "without automatic phases: $?"
 echo "PyTorch's own word is recorded, block by block"
