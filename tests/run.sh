@@ -11,6 +11,9 @@
 # exits 77 was skipped and says why.  Logs lie in build/test-logs; those of failed tests are shown.  Each stage says its time, what
 # of that the processors had to do, and for which scripts most of it; long tests begin first, and what waits for itself has
 # company.  Then the time of all of it; the last line counts, and the exit status is 0 where nothing failed.
+#
+# TEST_PYTHON, for the tests that want PyTorch, is one that scripts/torch.sh makes unless it is given; what reaches into PyTorch is
+# tested with the newest as well.  What they take to fetch is no part of the tests' time.
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit 1
 
@@ -30,6 +33,7 @@ if [ "${1:-}" = full ]; then
     set -- full
 fi
 stages=" ${*:-lint unit e2e oracle noarena asan tsan gpu} "
+torches=(2.11.0 2.15.0) # PyTorch for the tests, and the newest
 passed=0 failed=0 skipped=0
 more=$((jobs + 1 + jobs / 2)) # at once, of what waits for clocks and other processes half of its time
 
@@ -163,17 +167,18 @@ unit_tests() {
 # ---- end to end ----
 
 run_one() {
-    local log TIMEFORMAT='%U %S'
+    local log TIMEFORMAT='%U %S' file=${2%@*}
     log=$1/$(basename "$2").log
+    [ "$file" = "$2" ] || export TEST_PYTHON=$newest
     {
         # on a busy machine the recorder's thread may get no processor for as long as a program runs (tests/e2e/lib/lib.bash)
-        time VRAMSCOPE_EXIT_MS=60000 timeout --kill-after=10 "$3" "$2" >"$log" 2>&1 </dev/null
+        time VRAMSCOPE_EXIT_MS=60000 timeout --kill-after=10 "$3" "$file" >"$log" 2>&1 </dev/null
         echo $? >"$log.status"
     } 2>"$log.time"
 }
 export -f run_one
 
-# scripts LABEL TIMEOUT FILE...: each in a process of its own, more at once than there are cores.
+# scripts LABEL TIMEOUT FILE...: each in a process of its own, more at once than there are cores; FILE@VERSION with the newest PyTorch.
 scripts() {
     local label=$1 limit=$2 file log
     shift 2
@@ -212,6 +217,17 @@ gpu_tests() {
     for file in tests/gpu/*.sh tests/gpu/real/*.sh; do
         step "gpu/$(basename "$file")" timeout --kill-after=10 1800 "$file" "$tree" "$out/$(basename "$file" .sh)"
     done
+}
+
+# torch VERSION: sets $python to one that has it, or says why there is none.
+torch() {
+    local said
+    python=''
+    if said=$(scripts/torch.sh "$1" 2>&1); then
+        python=${said##*$'\n'}
+    else
+        result "PyTorch $1" 77 <(echo "not fetched, and not tested: ${said##*$'\n'}")
+    fi
 }
 
 # ---- what tests leave behind ----
@@ -261,6 +277,20 @@ fi
 stage "build with gcc"
 step "build with gcc" env CC=gcc scripts/build.sh release "$include" || finish
 
+newest=''
+if wanted e2e || wanted full; then
+    before=$SECONDS
+    stage "PyTorch"
+    if [ -z "${TEST_PYTHON:-}" ]; then
+        torch "${torches[0]}"
+        [ -z "$python" ] || export TEST_PYTHON=$python
+    fi
+    torch "${torches[1]}"
+    export newest=$python
+    stage ''
+    SECONDS=$before
+fi
+
 shopt -s nullglob
 alone=tests/e2e/host/host_starved.sh # it takes a processor from all others
 if wanted lint; then
@@ -284,6 +314,11 @@ if wanted e2e; then
     for file in tests/e2e/*/*.sh; do
         [[ " ${first[*]} $alone " == *" $file "* ]] || tests+=("$file")
     done
+    if [ -n "$newest" ]; then # what reaches into PyTorch
+        for file in frameworks/{autograd_lines,torch_{layers,phases,recorded,roles,tensors,unharmed}} {export/export_pytorch,import/import_torch}; do
+            tests=("tests/e2e/$file.sh@${torches[1]}" "${tests[@]}")
+        done
+    fi
     step "e2e: each test has a name of its own, and lies in a topic" names_differ "${tests[@]}" "$alone"
     scripts e2e 600 "${tests[@]}" # the longest takes 100 s, and other work on the machine may double that
     scripts e2e 600 "$alone"
