@@ -354,6 +354,7 @@ if wanted full; then
     long "full: impossible numbers" 4000 tests/full/extremes.py COUNT 1
     long "full: hostile hosts" 24 tests/full/hosts.sh COUNT
     step "full: the page in Firefox and WebKitGTK" tests/full/view_browsers.py
+    step "full: every version of PyTorch" tests/full/versions.py
     step "full: programs in bf16 as predicted" tests/full/types_predicted.sh
     step "full: attention in Python in bf16 as predicted" tests/full/types_written.sh
     long "full: the page of a long recording" 10000000 tests/full/view_big.py COUNT

@@ -1,8 +1,10 @@
 #!/bin/bash
-# docs/coverage.md lists exactly the functions that driver.def hooks, and the programs that it names exist.
+# docs/coverage.md lists exactly the functions that driver.def hooks, its table of PyTorch's versions is the one that was measured, and
+# the programs that it names exist.
 set -u
 cd "$(dirname "$0")/../../.." || exit 1
 scripts/hooked_list.py --check || exit 1
+tests/full/versions.py --page || exit 1
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
 
