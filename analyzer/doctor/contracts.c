@@ -48,8 +48,8 @@ static void judge(struct doctor *d, const char *version, const char *recording)
         }
     if (!broken)
         doctor_say(d, DOCTOR_OK, "PyTorch", NULL,
-                   "%s goes forward and backward under the library; all of %lld things that this asks of it "
-                   "and of Python hold (tested: PyTorch " VS_TRIED_TORCH ", CPython " VS_TRIED_PYTHON ")",
+                   "%s goes forward and backward under the library; %lld things hold that this takes for "
+                   "granted (tested: PyTorch " VS_TRIED_TORCH ", CPython " VS_TRIED_PYTHON ")",
                    version, (long long)proven);
     trace_close(&t);
 }
@@ -61,7 +61,12 @@ static void try_it(struct doctor *d, const char *version, const char *directory)
     char *preload = xformat("LD_PRELOAD=%s", listed), *output = xformat("VRAMSCOPE_OUTPUT=%s", recording);
     const char *const argv[] = {"python3", "-c", program, NULL};
     const char *const plain[] = {"python3", "-c", "import torch", NULL};
-    const char *const environment[] = {preload, output, "CUDA_VISIBLE_DEVICES=", "VRAMSCOPE_STACKS=python",
+    const char *const environment[] = {preload,
+                                       output,
+                                       "CUDA_VISIBLE_DEVICES=",
+                                       "VRAMSCOPE_STACKS=python",
+                                       "VRAMSCOPE_ENABLED=on",
+                                       "VRAMSCOPE_ALLOCATOR=off",
                                        NULL};
     int status = alias_needless(listed) ? doctor_command(argv, environment, 120, out, sizeof out) : 0;
     if (status == 124)

@@ -2,12 +2,12 @@
  * contracts.h - what is taken for granted of code that is not ours, and whether it is so in this process.
  *
  * contracts.def has a row for each such thing.  Whoever relies on one proves it first, in the process at
- * hand, by looks that cannot fault, and says here how that went.  What is not proven is not used: its row
+ * hand, by looks that cannot fault, and says here how that went.  What does not hold is not used: its row
  * says what is lost with it, and that stands in the recording (table contract), in `doctor`, and on stderr
  * with VRAMSCOPE_VERBOSE.
  *
- *      UNASKED ──▶ PROVEN ──▶ BROKEN        broken is the end: a proof that came first does not count any
- * more └────────────────────▲
+ *      UNASKED ──▶ PROVEN ──▶ BROKEN        broken is the end: an earlier proof does not count any more
+ *         └───────────────────▲
  *
  * Any thread, no lock, no allocation.
  */
@@ -17,7 +17,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* What was tried whole (tests/full/versions.sh). */
+/* What was tried whole (tests/full/versions.py). */
 #define VS_TRIED_TORCH  "2.4 to 2.15"
 #define VS_TRIED_PYTHON "3.10 to 3.15"
 
@@ -55,11 +55,10 @@ enum vs_contract_state {
 struct vs_contract_row {
     const char *name; /* in databases: never renamed */
     enum vs_party party;
-    const char
-        *part; /* of a report: all, lines, layers, phases, roles, tensors, replay, uses, figures, arena */
+    const char *part;  /* of a report: contracts.def */
     const char *seen;  /* the versions that it was seen in */
     const char *proof; /* how it is proven */
-    const char *lost;  /* what is not there without it: "lines of backward are not known" */
+    const char *lost;  /* what is not there without it: "lines and layers of backward are not known" */
 };
 extern const struct vs_contract_row vs_contract_rows[VS_CONTRACTS];
 

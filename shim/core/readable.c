@@ -67,10 +67,12 @@ bool vs_readable(uintptr_t address)
 {
     enum way how = (enum way)atomic_load_explicit(&way, memory_order_relaxed);
     enum answer answer = UNCLEAR;
+    int saved = errno;
     if (__builtin_expect(how == NOT_TRIED, 0))
         how = choose(BY_MASK);
     while (how < NO_WAY && (answer = ask(how, address & ~(uintptr_t)7)) == UNCLEAR)
         how = choose(how + 1);
+    errno = saved;
     return answer == YES;
 }
 

@@ -9,8 +9,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Whether the 8 bytes at ADDRESS (aligned down) can be read: one harmless system call, no descriptor.  False
- * for all of them where the kernel does not tell (KERNEL_READABLE of contracts.def). */
+/* Whether the 8 bytes at ADDRESS (aligned down) can be read: one harmless system call, no descriptor; errno
+ * stays.  False for all of them where the kernel does not tell (KERNEL_READABLE of contracts.def). */
 bool vs_readable(uintptr_t address);
 /* Whether the N bytes from ADDRESS on can be, at most 4096. */
 bool vs_readable_bytes(uintptr_t address, size_t n);

@@ -57,7 +57,7 @@ enum {
     NAME = 256
 };
 
-#define NUMBER "_ZN2at15sequence_number17get_and_incrementEv"
+#define NUMBER VS_SEQUENCE_NUMBER
 #define THREAD "_ZN2at14RecordFunction15currentThreadIdEv"
 #define TASK   "_ZN5torch8autograd25get_current_graph_task_idEv"
 

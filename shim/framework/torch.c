@@ -145,12 +145,16 @@ void *vs_torch_library(const char *name)
     return dlopen(s.path, RTLD_NOLOAD | RTLD_LAZY);
 }
 
-static void look_for_tensors(void)
+/* What is asked for by names of functions that libtorch calls: where it has other names, ours are never
+ * called. */
+static void look_for_names(void)
 {
     void *library = vs_torch_library("libtorch_cpu");
 
     if (library && !dlsym(library, VS_GENERIC_STD) && !dlsym(library, VS_GENERIC_C10))
         vs_contract_broken(VS_CONTRACT_TORCH_TENSORS, "it makes tensors by functions that are not known");
+    if (library && !dlsym(library, VS_SEQUENCE_NUMBER))
+        vs_contract_broken(VS_CONTRACT_TORCH_NODE, "it numbers its nodes by a function that is not known");
 }
 
 /* The functions' names have all of their types.  What they do not have is what a device looks like inside;
@@ -186,7 +190,7 @@ static __attribute__((noinline)) void look_up_once(const void *caller, int8_t de
         prove_reports();
         vs_torch_stream_find(caller, device);
         vs_torch_events_watch(caller);
-        look_for_tensors();
+        look_for_names();
         __atomic_store_n(&real.searched, 1, __ATOMIC_RELEASE);
     } else if (caller && __atomic_add_fetch(&real.others, 1, __ATOMIC_RELAXED) >= OTHERS_MOST) {
         __atomic_store_n(&real.searched, 1, __ATOMIC_RELEASE);

@@ -14,6 +14,9 @@ void vs_torch_block_oom(uint64_t size, uint64_t allocated, int device);
 /* Reports to torch's own profiler, as torch's own allocator does. */
 void vs_torch_profile(void *ptr, int64_t size, uint64_t allocated, uint64_t reserved, int device);
 
+/* at::sequence_number::get_and_increment(), which numbers nodes (autograd.c). */
+#define VS_SEQUENCE_NUMBER "_ZN2at15sequence_number17get_and_incrementEv"
+
 /* The loaded library NAME*.so of torch's; NULL where there is none.  Takes the loader's lock. */
 void *vs_torch_library(const char *name);
 /* LIBRARY is the path of one of torch's: says which version it is, once in a process. */

@@ -27,7 +27,6 @@
 #define UNTOUCHED       ((uintptr_t)0x5ca1ab1e)
 #define REFERENCES_MOST (1u << 20)
 #define THREADS_MOST    (UINT64_C(1) << 24)
-#define NUMBERS_MOST    (UINT64_C(1) << 48)
 #define LOOKED_AT_MOST  64 /* nodes that nobody saw being born, after which these looks end */
 
 enum kind { NOT_KNOWN, SHARED_POINTERS, INTRUSIVE_POINTERS };
@@ -154,10 +153,10 @@ static inline bool give_back(const struct vs_torch_node *n)
     return true;
 }
 
+/* Programs set numbers as they like, up to the largest; threads are counted from 1. */
 static bool plausible(const struct vs_torch_node *n)
 {
-    return n->thread > 0 && n->thread < THREADS_MOST &&
-           (n->number < NUMBERS_MOST || n->number == VS_NODE_NO_NUMBER);
+    return n->thread > 0 && n->thread < THREADS_MOST;
 }
 
 /* Whether N's pointer leads to what a node looks like; only its words were read so far. */
@@ -192,7 +191,7 @@ static __attribute__((noinline, cold)) bool read_carefully(struct vs_torch_node 
     read(n);
     if (!plausible(n)) {
         vs_contract_broken(VS_CONTRACT_TORCH_BIRTH,
-                           "a node has no number and thread where those of 1.8 to 2.15 have them");
+                           "a node has no thread where those of 1.8 to 2.15 have it");
         atomic_store_explicit(&node.born, false, memory_order_relaxed);
         n->number = VS_NODE_NO_NUMBER;
     }

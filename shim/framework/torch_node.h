@@ -4,10 +4,9 @@
  *
  *      torch::autograd::get_current_node()     the node, with a reference more, which is given back at once
  *
- *                 a pointer is             the count      number, thread
- *      shared      std::shared_ptr          32 bits, in a control block   24, 48 bytes into the node     1.8
- * to 2.12 intrusive   c10::intrusive_ptr       32 of 64 bits, 8 bytes into the node         16,
- * 40           2.13 to 2.15
+ *                   a pointer is         its count              number, thread
+ *      shared       std::shared_ptr      in a control block     24, 48 bytes into the node     1.8 to 2.12
+ *      intrusive    c10::intrusive_ptr   8 bytes into the node  16, 40                         2.13 to 2.15
  *
  * Which of them it is is proven when the library is found: by the base class of a node, which decides where
  * its members begin; by the names of exported functions that take one; and by an answer while no node runs.

@@ -116,6 +116,8 @@ void vs_torch_stream_find(const void *caller, int8_t device)
 {
     void *library = vs_torch_library("libc10_cuda");
     void *found = library ? dlsym(library, CURRENT_STREAM) : NULL;
+    if (!found)
+        vs_contract_broken(VS_CONTRACT_TORCH_STREAM, "no function says which stream is current");
     if (!found || base_of(found) != base_of(caller) || device < 0)
         return;
     if (!comes_in_registers((vs_c10_stream_fn *)found, device)) {

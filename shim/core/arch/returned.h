@@ -6,8 +6,7 @@
  * register of its own, which is the compiler's business where the object is larger than two words.
  *
  *      VS_RETURNED f(VS_RETURNED_TO int a) { return other(VS_RETURNED_PASS a); }
- *      bool good = VS_RETURNED_CALL(function, words);      a call without arguments, which may write three
- * words
+ *      bool good = VS_RETURNED_CALL(function, words);      without arguments; it may write three words
  *
  * False: what came back is not where the object was to be, so the function returns something else.
  */

@@ -132,7 +132,7 @@ END
     printf "__version__ = '2.99.1'\n" >"$dir/site/torch/version.py"
     sed -i '1i # first' "$dir/site/torch/version.py"
     PYTHONPATH=$dir/site doctor 0
-    says warn PyTorch 'PyTorch 2.99.1: lines of backward are not known: its nodes are held otherwise than in 1.8 to 2.15'
+    says warn PyTorch 'PyTorch 2.99.1: lines and layers of backward are not known: its nodes are held otherwise than in 1.8 to 2.15'
     : >"$dir/site/torch/__init__.py"
     rm "$dir/site/torch/lib/libtorch_cpu.so"
     # a driver that does not say that it is simulated plays a real one

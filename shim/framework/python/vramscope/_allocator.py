@@ -10,10 +10,9 @@ The functions of torch._C that all of PyTorch's own functions for this end in ar
 calls what it stands for.  What happens before the first allocation is kept by the library until the recording begins.
 
 The settings are those of the environment when PyTorch first needs them, which makes them final.  So PyTorch itself, from 2.12 on, is asked
-for them only when it has memory: after a model's first call, and at the end.
+for them only when it has memory: after a model's first call.
 """
 
-import atexit
 import functools
 import os
 import re
@@ -270,4 +269,3 @@ def install(torch):
         _wrap(torch, name, _after, set_settings)
     _wrap_pools(torch)
     _wrap_captures(torch)
-    atexit.register(confirm, torch)

@@ -14,7 +14,6 @@ import sysconfig
 import types
 
 import vramscope
-from . import _contracts as vramscope_contracts
 
 # By version of CPython: where a thread's state has its profile function, behind which stands its trace function, and the word that
 # leads to its frame, by which the library knows that the state is laid out so.  All with 64 bits.
@@ -59,8 +58,8 @@ def _offset(function, word):
 def _is_known():
     if sys.implementation.name != "cpython" or sys.version_info[:2] not in _WATCH_AT or sys.version_info.releaselevel != "final":
         return False
-    if sysconfig.get_config_var("Py_GIL_DISABLED"):
-        return vramscope_contracts.broken("thread_state", "it has no lock that guards a table of modules")
+    if sysconfig.get_config_var("Py_GIL_DISABLED"):  # no lock guards the library's table of modules there
+        return False
     if hasattr(sys, "gettotalrefcount") or _WORD != 8:
         return False
     return bool(types.FunctionType.__flags__ & _HAVE_VECTORCALL)

@@ -81,10 +81,13 @@ def _ask_all(final=False):
     for name in list(_readers):
         try:
             _ask(name, final)
-        except Exception as error:
+        except (vramscope_contracts.Otherwise, AttributeError, KeyError, TypeError) as error:
             if not final:
                 _readers.pop(name, None)
                 vramscope_contracts.broken("pool_figures", f"{name}: {vramscope_contracts.why(error)}")
+        except Exception:  # of a device, or of this moment
+            if not final:
+                _readers.pop(name, None)
 
 
 # ---- the thread ----
