@@ -162,7 +162,7 @@ const char *trace_unproven(const struct trace *t, const char *part)
 {
     for (size_t i = 0; i < t->loss_count; i++)
         for (unsigned c = 0; t->losses[i].contract && c < VS_CONTRACTS; c++)
-            if (!strcmp(vs_contract_rows[c].part, part) &&
+            if (strstr(vs_contract_rows[c].part, part) &&
                 !strcmp(vs_contract_rows[c].name, t->losses[i].contract))
                 return t->losses[i].why;
     return NULL;
