@@ -244,6 +244,7 @@ our_processes() {
 
 nothing_left() {
     local left journals pid
+    rm -rf "$scratch"/torchinductor_* # PyTorch's compiler keeps its precompiled headers for whoever comes next
     for _ in {1..30}; do # some end a moment after the program that is looked at
         our_processes
         [ ${#found[@]} -gt 0 ] || break
