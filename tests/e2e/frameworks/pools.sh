@@ -78,7 +78,7 @@ unknown
 expect_sql "SELECT state FROM contract WHERE name = 'pool_figures'" proven
 uses CuPy ""
 says 'CuPy +512.0 MiB +100.0 MiB  [0-9]+ times' report "$db"
-for how in "jax-broken JAX: RuntimeError: not today" "jax-other JAX: a device says neither bytes_in_use nor its number as it did"; do
+for how in "jax-broken JAX: AttributeError: not today" "jax-other JAX: a device says neither bytes_in_use nor its number as it did"; do
     program "$xla" "${how%% *}"
     unknown
     expect_sql "SELECT count(*) FROM pool_use" 0

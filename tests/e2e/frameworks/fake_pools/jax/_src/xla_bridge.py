@@ -11,7 +11,7 @@ class _Device:
         global asked
         asked += 1
         if figures.get("fails"):
-            raise RuntimeError("not today")
+            raise AttributeError("not today")
         return dict(figures)
 
 
