@@ -286,6 +286,9 @@ def main(library, case):
         program(a, torch, 8)
     else:
         plain.program(a, 12, 11, **program)
+    from vramscope import _allocator
+
+    _allocator.confirm(torch)  # as a model's first call does
     own = ctypes.c_int(1)  # a program's own event, which it queries again and again
     for _ in range(1000):
         lib.live_query(ctypes.byref(own))
