@@ -32,9 +32,10 @@
 enum kind { NOT_KNOWN, SHARED_POINTERS, INTRUSIVE_POINTERS };
 
 static const struct layout {
-    uint16_t number, thread;
+    uint16_t number_at, thread_at;
     const char *name;
-} layouts[] = {[SHARED_POINTERS] = {24, 48, "shared_ptr"}, [INTRUSIVE_POINTERS] = {16, 40, "intrusive_ptr"}};
+} layouts[] = {[SHARED_POINTERS] = {.number_at = 24, .thread_at = 48, .name = "shared_ptr"},
+               [INTRUSIVE_POINTERS] = {.number_at = 16, .thread_at = 40, .name = "intrusive_ptr"}};
 
 static VS_HOT struct {
     void *function;
@@ -163,7 +164,7 @@ static bool plausible(const struct vs_torch_node *n)
 static __attribute__((noinline, cold)) bool look_at(const struct vs_torch_node *n)
 {
     uintptr_t at = n->words[0], counted = node.intrusive ? at : n->words[1];
-    if (!is_pointer(n->words) || at % 8 || counted % 8 || !vs_readable_bytes(at, node.at.thread + 8u) ||
+    if (!is_pointer(n->words) || at % 8 || counted % 8 || !vs_readable_bytes(at, node.at.thread_at + 8u) ||
         (counted && !vs_readable_bytes(counted, 16)))
         return off("a node that runs is not where it should be");
     uint32_t count = counted ? __atomic_load_n(count_of(n), __ATOMIC_RELAXED) : 3;
@@ -179,9 +180,9 @@ static inline void read(struct vs_torch_node *n)
     n->table = *(const uintptr_t *)n->words[0];
     /* relaxed: it changes once, and each node is read whole either way */
     n->number = atomic_load_explicit(&node.born, memory_order_relaxed)
-                    ? *(const uint64_t *)(n->words[0] + node.at.number)
+                    ? *(const uint64_t *)(n->words[0] + node.at.number_at)
                     : VS_NODE_NO_NUMBER;
-    n->thread = *(const uint64_t *)(n->words[0] + node.at.thread);
+    n->thread = *(const uint64_t *)(n->words[0] + node.at.thread_at);
 }
 
 static __attribute__((noinline, cold)) bool read_carefully(struct vs_torch_node *n)
