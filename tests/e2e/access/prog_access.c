@@ -7,7 +7,7 @@
 #include "prog.h"
 #include "vramscope.h"
 
-#include "../../simcuda/newer.h"
+#include "../../../dry/driver/newer.h"
 
 #include <stdint.h>
 #include <unistd.h>

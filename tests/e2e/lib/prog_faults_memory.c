@@ -4,7 +4,7 @@
 #define _GNU_SOURCE
 #include "prog_calls.h"
 
-#include "../../simcuda/newer.h"
+#include "../../../dry/driver/newer.h"
 
 #include <fcntl.h>
 #include <sys/mman.h>

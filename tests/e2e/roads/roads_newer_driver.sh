@@ -9,8 +9,8 @@ command -v "${CC:-cc}" >/dev/null || skip "no C compiler here"
 flags=(-O1 -g -w "-I$include" "-I$here/../lib")
 
 mkdir "$dir/newer"
-"${CC:-cc}" "${flags[@]}" -shared -fPIC -o "$dir/newer/libcuda.so.1" "$here/beyond_driver.c" "$BUILD"/tests/simcuda/CMakeFiles/simcuda.dir/*.o \
-    -Wl,-soname,libcuda.so.1 -Wl,-Bsymbolic "-Wl,--version-script=$here/../../simcuda/exports.map" -lpthread ||
+"${CC:-cc}" "${flags[@]}" -shared -fPIC -o "$dir/newer/libcuda.so.1" "$here/beyond_driver.c" "$BUILD"/dry/driver/CMakeFiles/simcuda.dir/*.o \
+    -Wl,-soname,libcuda.so.1 -Wl,-Bsymbolic "-Wl,--version-script=$here/../../../dry/driver/exports.map" -lpthread ||
     fail "the newer driver does not build"
 driver=$dir/newer/libcuda.so.1
 make_program() { "${CC:-cc}" "${flags[@]}" -o "$dir/$1" "$here/beyond.c" "${@:2}" "$driver" -ldl || fail "$1 does not build"; }

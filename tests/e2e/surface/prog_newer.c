@@ -6,7 +6,7 @@
 #include <cudaTypedefs.h>
 #include <dlfcn.h>
 
-#include "../../simcuda/newer.h"
+#include "../../../dry/driver/newer.h"
 
 #define CALLS(X)                                                                                             \
     X(cuGraphAddNode, 13040, cuGraphAddNode_v3)                                                              \

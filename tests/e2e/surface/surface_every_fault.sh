@@ -61,8 +61,8 @@ done
 
 # all rows, but those that the simulated driver lacks or refuses whatever it is asked: there is no success to differ from;
 # and those of which no event is recorded (PASS, GIVEN, CAPTURE)
-served=$(sed -nE 's/^(FN|PT)\(.*[ ,]([A-Za-z0-9_]+)\)$/\2/p' "$root/tests/simcuda/functions.def")
-refused=$(sed -nE 's/^REFUSE\(([A-Za-z0-9_]+),.*/\1/p' "$root"/tests/simcuda/*.c)
+served=$(sed -nE 's/^(FN|PT)\(.*[ ,]([A-Za-z0-9_]+)\)$/\2/p' "$root/dry/driver/functions.def")
+refused=$(sed -nE 's/^REFUSE\(([A-Za-z0-9_]+),.*/\1/p' "$root"/dry/driver/*.c)
 for symbol in $(sed -nE '/, (PASS|GIVEN|CAPTURE),/d; s/^VS_API\(([5-9][0-9]|[0-9]{3}), ([A-Za-z0-9_]+),.*/\2/p' "$root/shim/trace/driver.def"); do
     grep -qx "$symbol" <<<"$served" || continue
     grep -qx "$symbol" <<<"$refused" && continue

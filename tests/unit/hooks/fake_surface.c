@@ -8,7 +8,7 @@
 #include <errno.h>
 #include <stdint.h>
 
-#include "../../simcuda/newer.h"
+#include "../../../dry/driver/newer.h"
 #include "fake_driver.h"
 
 struct fake_graph fake_graph;

@@ -12,7 +12,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "../../simcuda/newer.h"
+#include "../../../dry/driver/newer.h"
 #include "fake_driver.h"
 #include "record_double.h"
 #include "trace/api.h"

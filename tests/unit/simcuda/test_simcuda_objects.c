@@ -4,7 +4,7 @@
  */
 #include "simcuda_kit.h"
 
-#include "../../simcuda/newer.h"
+#include "../../../dry/driver/newer.h"
 
 /* ---- arrays ---- */
 

@@ -1,8 +1,8 @@
 /*
  * pool.h - memory pools between pool.c (what the API does with them) and pool_pieces.c (their bytes).
  */
-#ifndef TESTS_SIMCUDA_POOL_H
-#define TESTS_SIMCUDA_POOL_H
+#ifndef DRY_DRIVER_POOL_H
+#define DRY_DRIVER_POOL_H
 
 #include "sim.h"
 

@@ -21,8 +21,8 @@
  * memcpy and memset stream.c         streams, events proc_address.c   cuGetProcAddress; errors.c names of
  * errors
  */
-#ifndef TESTS_SIMCUDA_SIM_H
-#define TESTS_SIMCUDA_SIM_H
+#ifndef DRY_DRIVER_SIM_H
+#define DRY_DRIVER_SIM_H
 
 #define __CUDA_API_VERSION_INTERNAL /* the header declares every variant under its own name */
 #include <cuda.h>

@@ -1,8 +1,8 @@
 /*
  * capture.h - stream capture: what other files must ask before they do something (capture.c).
  */
-#ifndef TESTS_SIMCUDA_CAPTURE_H
-#define TESTS_SIMCUDA_CAPTURE_H
+#ifndef DRY_DRIVER_CAPTURE_H
+#define DRY_DRIVER_CAPTURE_H
 
 #include "sim.h"
 

@@ -1,8 +1,8 @@
 /*
  * graph.h - graphs between graph.c (nodes), graph_exec.c (launches), graph_memory.c (bytes), capture.c.
  */
-#ifndef TESTS_SIMCUDA_GRAPH_H
-#define TESTS_SIMCUDA_GRAPH_H
+#ifndef DRY_DRIVER_GRAPH_H
+#define DRY_DRIVER_GRAPH_H
 
 #include "sim.h"
 

@@ -1,8 +1,8 @@
 /*
  * share.h - memory that another process can map, and memory mapped from one (share.c).
  */
-#ifndef TESTS_SIMCUDA_SHARE_H
-#define TESTS_SIMCUDA_SHARE_H
+#ifndef DRY_DRIVER_SHARE_H
+#define DRY_DRIVER_SHARE_H
 
 #include "sim.h"
 

@@ -2,8 +2,8 @@
  * newer.h - what CUDA 13.1 to 13.5 added and the simulated driver has, where the headers of the build are
  * older.
  */
-#ifndef TESTS_SIMCUDA_NEWER_H
-#define TESTS_SIMCUDA_NEWER_H
+#ifndef DRY_DRIVER_NEWER_H
+#define DRY_DRIVER_NEWER_H
 
 #include <cuda.h>
 

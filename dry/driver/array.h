@@ -1,8 +1,8 @@
 /*
  * array.h - arrays between array.c (what they are) and array_sparse.c (what is bound into sparse ones).
  */
-#ifndef TESTS_SIMCUDA_ARRAY_H
-#define TESTS_SIMCUDA_ARRAY_H
+#ifndef DRY_DRIVER_ARRAY_H
+#define DRY_DRIVER_ARRAY_H
 
 #include "sim.h"
 

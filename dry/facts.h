@@ -1,0 +1,61 @@
+/*
+ * facts.h - what the stand-ins tell `vramscope fit`: lines of the file that VRAMSCOPE_DRY_FACTS names.
+ *
+ * A line is a kind and its fields, with tabs between, appended by one write, so lines of several threads and
+ * processes do not mix.  Kinds and their fields:
+ *
+ *      missing   library, function          the program called what is not simulated; the process ends with
+ * status 3 guess     library, what, bytes       a figure that no table holds for this version and card:
+ * "within", not "exact" value     where, what, assumed       the program read a value that only a GPU
+ * computes (written by the Python package) wrote     path                       likewise: a write that was
+ * stopped
+ *
+ * Each function may be called on any thread, and neither allocates nor takes a lock.  Without the variable
+ * nothing is written.
+ */
+#ifndef DRY_FACTS_H
+#define DRY_FACTS_H
+
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#define DRY_API __attribute__((visibility("default")))
+
+enum { DRY_STATUS_MISSING = 3 };
+
+/* One line; FORMAT has its tabs and no newline.  What is longer than a line of 1 KiB is cut. */
+__attribute__((format(printf, 1, 2), unused)) static void dry_fact(const char *format, ...)
+{
+    const char *path = getenv("VRAMSCOPE_DRY_FACTS");
+    int fd = path && *path ? open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0600) : -1;
+    if (fd < 0)
+        return;
+    char line[1024];
+    va_list arguments;
+    va_start(arguments, format);
+    int n = vsnprintf(line, sizeof line - 1, format, arguments);
+    va_end(arguments);
+    if (n > (int)sizeof line - 2)
+        n = sizeof line - 2;
+    line[n] = '\n';
+    if (n > 0 && write(fd, line, (size_t)n + 1) < 0) {
+        /* ignored: a full disk must not end the program in another way than its own */
+    }
+    close(fd);
+}
+
+/* The program needs FUNCTION of LIBRARY, which is not simulated: what would come now is not what a GPU does.
+ */
+__attribute__((noreturn, unused)) static void dry_missing(const char *library, const char *function)
+{
+    dry_fact("missing\t%s\t%s", library, function);
+    dprintf(STDERR_FILENO,
+            "vramscope: a dry run can't go on: %s of %s is not simulated; run this program on a GPU\n",
+            function, library);
+    _exit(DRY_STATUS_MISSING);
+}
+
+#endif
