@@ -1,0 +1,157 @@
+/*
+ * engine.c - the backend API's functions: descriptors are kept, engines offered, and a plan says its
+ * workspace.
+ *
+ * A graph has two engines: the first may use tensor cores and round its inputs for them (TF32 for 32-bit
+ * floats), the second may not.  Each has the notes by which PyTorch chooses: it takes the first that its
+ * settings allow.  Whether cuDNN has an engine for a graph at all is not asked: PyTorch checks what it knows
+ * to be refused.
+ */
+#include "dnn.h"
+
+#include <string.h>
+
+enum { ROUNDING = 0, PLAIN = 1, ENGINES = 2 };
+
+#define CALL(name) DRY_API int name
+
+CALL(cudnnBackendCreateDescriptor)(int kind, struct dnn_backend **out)
+{
+    if (!out)
+        return DNN_NULL_POINTER;
+    *out = dnn_backend_new(kind);
+    return *out ? DNN_SUCCESS : DNN_NO_MEMORY;
+}
+
+CALL(cudnnBackendDestroyDescriptor)(struct dnn_backend *descriptor)
+{
+    dnn_backend_drop(descriptor);
+    return DNN_SUCCESS;
+}
+
+CALL(cudnnBackendInitialize)(struct dnn_backend *descriptor)
+{
+    return descriptor ? DNN_SUCCESS : DNN_NULL_POINTER;
+}
+
+CALL(cudnnBackendFinalize)(struct dnn_backend *descriptor)
+{
+    return descriptor ? DNN_SUCCESS : DNN_NULL_POINTER;
+}
+
+CALL(cudnnBackendSetAttribute)
+(struct dnn_backend *descriptor, int name, int type, int64_t count, const void *values)
+{
+    if (!descriptor || (!values && count))
+        return DNN_NULL_POINTER;
+    if (count < 0)
+        return DNN_OUT_OF_BOUND;
+    return dnn_backend_set(descriptor, name, type, count, values) ? DNN_SUCCESS : DNN_NO_MEMORY;
+}
+
+CALL(cudnnBackendExecute)(void *handle, struct dnn_backend *plan, struct dnn_backend *pack)
+{
+    return handle && plan && pack ? DNN_SUCCESS : DNN_NULL_POINTER;
+}
+
+/* What the heuristics found: ENGINES configurations of GRAPH, in CONFIGS the first WANT of them. */
+static int64_t results(struct dnn_backend *graph, int64_t want, struct dnn_backend **configs)
+{
+    for (int64_t i = 0; configs && i < want && i < ENGINES; i++) {
+        struct dnn_backend *engine = dnn_backend_new(DNN_ENGINE);
+        if (!engine)
+            return i;
+        dnn_backend_set(engine, DNN_ATTR_ENGINE_GRAPH, DNN_TYPE_DESCRIPTOR, 1, &graph);
+        dnn_backend_set(engine, DNN_ATTR_ENGINE_INDEX, DNN_TYPE_INT64, 1, &i);
+        dnn_backend_set(configs[i], DNN_ATTR_CONFIG_ENGINE, DNN_TYPE_DESCRIPTOR, 1, &engine);
+        dnn_backend_drop(engine);
+    }
+    return ENGINES;
+}
+
+static int64_t index_of(const struct dnn_backend *engine)
+{
+    int64_t index = ROUNDING;
+    dnn_backend_get(engine, DNN_ATTR_ENGINE_INDEX, 1, &index);
+    return index;
+}
+
+static int64_t notes(const struct dnn_backend *engine, int64_t want, int *out)
+{
+    static const int of_rounding[] = {DNN_NOTE_TENSOR_CORE, DNN_NOTE_DOWN_CONVERT};
+    if (index_of(engine) != ROUNDING)
+        return 0;
+    for (int i = 0; out && i < 2 && i < want; i++)
+        out[i] = of_rounding[i];
+    return 2;
+}
+
+static int64_t config_workspace(const struct dnn_backend *config)
+{
+    const struct dnn_backend *engine = dnn_backend_child(config, DNN_ATTR_CONFIG_ENGINE, 0);
+    struct dnn_task_of task;
+    dnn_graph_read(dnn_backend_child(engine, DNN_ATTR_ENGINE_GRAPH, 0), &task);
+    return dnn_workspace(&task, index_of(engine) == ROUNDING);
+}
+
+static int64_t number(int64_t value, int64_t want, int64_t *out)
+{
+    if (want > 0 && out)
+        *out = value;
+    return 1;
+}
+
+static int64_t no_shared_memory(int64_t want, int32_t *out)
+{
+    if (want > 0 && out)
+        *out = 0;
+    return 1;
+}
+
+static int64_t empty_json(int64_t want, char *out)
+{
+    static const char text[] = "{}";
+    if (out)
+        memcpy(out, text, want < (int64_t)sizeof text ? (size_t)want : sizeof text);
+    return sizeof text;
+}
+
+/* How many values attribute NAME has, the first WANT of them in OUT; -1: it has none that are known. */
+static int64_t answer(const struct dnn_backend *descriptor, int name, int64_t want, void *out)
+{
+    switch (name) {
+    case DNN_ATTR_HEUR_RESULTS:
+        return results(dnn_backend_child(descriptor, DNN_ATTR_HEUR_GRAPH, 0), want, out);
+    case DNN_ATTR_GRAPH_ENGINES:
+        return number(ENGINES, want, out);
+    case DNN_ATTR_ENGINE_NUMERICAL:
+        return notes(descriptor, want, out);
+    case DNN_ATTR_CONFIG_WORKSPACE:
+        return number(config_workspace(descriptor), want, out);
+    case DNN_ATTR_PLAN_WORKSPACE:
+        return number(config_workspace(dnn_backend_child(descriptor, DNN_ATTR_PLAN_CONFIG, 0)), want, out);
+    case DNN_ATTR_CONFIG_SHARED:
+        return no_shared_memory(want, out);
+    case DNN_ATTR_CONFIG_KNOBS:
+    case DNN_ATTR_ENGINE_KNOBS:
+    case DNN_ATTR_ENGINE_LAYOUT:
+    case DNN_ATTR_ENGINE_BEHAVIOR:
+        return 0;
+    case DNN_ATTR_PLAN_JSON:
+        return empty_json(want, out);
+    default:
+        return dnn_backend_get(descriptor, name, want, out);
+    }
+}
+
+CALL(cudnnBackendGetAttribute)
+(struct dnn_backend *descriptor, int name, int type, int64_t want, int64_t *count, void *out)
+{
+    (void)type;
+    if (!descriptor)
+        return DNN_NULL_POINTER;
+    int64_t n = answer(descriptor, name, want, out);
+    if (count)
+        *count = n > 0 ? n : 0;
+    return n >= 0 ? DNN_SUCCESS : DNN_NOT_SUPPORTED;
+}

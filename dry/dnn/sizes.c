@@ -1,0 +1,165 @@
+/*
+ * sizes.c - legacy functions that say how much they want: dropout's states, normalization, CTC, convolutions.
+ */
+#include "dnn.h"
+
+#include <string.h>
+
+#define SIZE(out, bytes)                                                                                     \
+    do {                                                                                                     \
+        if (!(out))                                                                                          \
+            return DNN_NULL_POINTER;                                                                         \
+        *(out) = (size_t)(bytes);                                                                            \
+        return DNN_SUCCESS;                                                                                  \
+    } while (0)
+
+DRY_API int cudnnDropoutGetStatesSize(void *handle, size_t *size)
+{
+    enum { STATE = 24 }; /* bytes of a random generator, one for each thread that the card can hold */
+    (void)handle;
+    SIZE(size, (int64_t)dnn_card()->multiprocessors * dnn_card()->threads * STATE);
+}
+
+DRY_API int cudnnDropoutGetReserveSpaceSize(const struct dnn_plain *x, size_t *size)
+{
+    if (!x)
+        return DNN_NULL_POINTER;
+    SIZE(size, (dnn_plain_bytes(x) / dnn_width(x->data) + 7) / 8); /* a bit for each element */
+}
+
+DRY_API int cudnnGetBatchNormalizationForwardTrainingExWorkspaceSize(void *handle, int mode, int operations,
+                                                                     const struct dnn_plain *x, const void *z,
+                                                                     const void *y, const void *scale,
+                                                                     const void *activation, size_t *size)
+{
+    (void)handle, (void)mode, (void)operations, (void)x, (void)z, (void)y, (void)scale, (void)activation;
+    SIZE(size, 0);
+}
+
+DRY_API int cudnnGetBatchNormalizationBackwardExWorkspaceSize(void *handle, int mode, int operations,
+                                                              const struct dnn_plain *x, const void *y,
+                                                              const void *dy, const void *dz, const void *dx,
+                                                              const void *scale, const void *activation,
+                                                              size_t *size)
+{
+    (void)handle, (void)mode, (void)operations, (void)x, (void)y, (void)dy, (void)dz, (void)dx, (void)scale;
+    (void)activation;
+    SIZE(size, 0);
+}
+
+DRY_API int cudnnGetBatchNormalizationTrainingExReserveSpaceSize(void *handle, int mode, int operations,
+                                                                 const void *activation,
+                                                                 const struct dnn_plain *x, size_t *size)
+{
+    (void)handle, (void)mode, (void)operations, (void)activation, (void)x;
+    SIZE(size, 0);
+}
+
+static int64_t ctc(const struct dnn_plain *probabilities)
+{
+    int64_t bytes = probabilities ? 2 * dnn_plain_bytes(probabilities) : 0;
+    dry_fact("guess\tcudnn\tthe CTC loss's work space\t%lld", (long long)bytes);
+    return bytes;
+}
+
+DRY_API int cudnnGetCTCLossWorkspaceSize(void *handle, const struct dnn_plain *probabilities,
+                                         const void *gradients, const int *labels, const int *label_lengths,
+                                         const int *input_lengths, int algorithm, const void *loss,
+                                         size_t *size)
+{
+    (void)handle, (void)gradients, (void)labels, (void)label_lengths, (void)input_lengths, (void)algorithm;
+    (void)loss;
+    SIZE(size, ctc(probabilities));
+}
+
+DRY_API int cudnnGetCTCLossWorkspaceSize_v8(void *handle, int algorithm, const void *loss,
+                                            const struct dnn_plain *probabilities, const void *gradients,
+                                            size_t *size)
+{
+    (void)handle, (void)algorithm, (void)loss, (void)gradients;
+    SIZE(size, ctc(probabilities));
+}
+
+/* ---- convolutions: one algorithm each, of which the backend API's workspace is taken to hold ---- */
+
+struct found { /* what cuDNN fills in for an algorithm */
+    int algorithm, status;
+    float time;
+    size_t memory;
+    int determinism, math, reserved[3];
+};
+
+static void put_shape(struct dnn_shape *out, const struct dnn_plain *from)
+{
+    memset(out, 0, sizeof *out);
+    out->rank = from->rank;
+    out->data = from->data;
+    for (int i = 0; i < from->rank; i++) {
+        out->dims[i] = from->dims[i];
+        out->strides[i] = from->strides[i];
+    }
+    out->layout =
+        from->rank > 1 && from->dims[1] > 1 && (from->strides[1] == 1 || from->format) ? DNN_NHWC : DNN_NCHW;
+}
+
+static int64_t bytes_of(enum dnn_task kind, const struct dnn_plain *x, const struct dnn_plain *w,
+                        const struct dnn_plain *y, const struct dnn_plain *how)
+{
+    enum { PLAIN_MATH = 3 };
+    struct dnn_task_of task = {.task = kind, .groups = how->groups ? how->groups : 1, .operations = 1};
+    put_shape(&task.x, x);
+    put_shape(&task.w, w);
+    put_shape(&task.y, y);
+    for (int i = 0; i < how->rank; i++) {
+        task.pad[i] = task.post[i] = how->pad[i];
+        task.step[i] = how->strides[i];
+        task.dilation[i] = how->dilation[i];
+    }
+    task.compute = how->data;
+    return dnn_workspace(&task, how->math != PLAIN_MATH);
+}
+
+static int offer(enum dnn_task kind, const struct dnn_plain *x, const struct dnn_plain *w,
+                 const struct dnn_plain *y, const struct dnn_plain *how, int want, int *count,
+                 struct found *out)
+{
+    if (!x || !w || !y || !how || !count || !out)
+        return DNN_NULL_POINTER;
+    *count = want > 0 ? 1 : 0;
+    if (want > 0)
+        out[0] = (struct found){.algorithm = 1,
+                                .memory = (size_t)bytes_of(kind, x, w, y, how),
+                                .determinism = 1,
+                                .math = how->math,
+                                .time = 1};
+    return DNN_SUCCESS;
+}
+
+#define ALGORITHMS(direction, kind, first, second, third, X, W, Y)                                           \
+    DRY_API int cudnnGetConvolution##direction##Algorithm_v7(                                                \
+        void *handle, const struct dnn_plain *first, const struct dnn_plain *second,                         \
+        const struct dnn_plain *how, const struct dnn_plain *third, int want, int *count, struct found *out) \
+    {                                                                                                        \
+        (void)handle;                                                                                        \
+        return offer(kind, X, W, Y, how, want, count, out);                                                  \
+    }                                                                                                        \
+    DRY_API int cudnnFindConvolution##direction##AlgorithmEx(                                                \
+        void *handle, const struct dnn_plain *first, const void *a, const struct dnn_plain *second,          \
+        const void *b, const struct dnn_plain *how, const struct dnn_plain *third, void *c, int want,        \
+        int *count, struct found *out, void *space, size_t bytes)                                            \
+    {                                                                                                        \
+        (void)handle, (void)a, (void)b, (void)c, (void)space, (void)bytes;                                   \
+        return offer(kind, X, W, Y, how, want, count, out);                                                  \
+    }                                                                                                        \
+    DRY_API int cudnnGetConvolution##direction##WorkspaceSize(                                               \
+        void *handle, const struct dnn_plain *first, const struct dnn_plain *second,                         \
+        const struct dnn_plain *how, const struct dnn_plain *third, int algorithm, size_t *size)             \
+    {                                                                                                        \
+        (void)handle, (void)algorithm;                                                                       \
+        if (!first || !second || !third || !how)                                                             \
+            return DNN_NULL_POINTER;                                                                         \
+        SIZE(size, bytes_of(kind, X, W, Y, how));                                                            \
+    }
+ALGORITHMS(Forward, DNN_CONV_FORWARD, x, w, y, x, w, y)
+ALGORITHMS(BackwardData, DNN_CONV_DATA, w, y, x, x, w, y)
+ALGORITHMS(BackwardFilter, DNN_CONV_FILTER, x, y, w, x, w, y)
