@@ -6,6 +6,7 @@
  * grow in steps of 2 MiB and the difference is the "driver's own rounding".  Pages are reserved, not
  * committed: the host pays for what is touched.
  */
+#include "dry.h"
 #include "share.h"
 
 #include <stdlib.h>
@@ -70,7 +71,7 @@ static uint64_t alloc_large(int device, uint64_t size)
     uint64_t bytes = sim_round(size, SIM_GRANULARITY);
     if (bytes < size || !sim_charge(device, bytes))
         return 0;
-    uint64_t address = sim_map_pages(bytes, SIM_GRANULARITY, PROT_READ | PROT_WRITE, MAP_PRIVATE);
+    uint64_t address = sim_room_take(bytes, SIM_GRANULARITY, 0, PROT_READ | PROT_WRITE);
     if (!address)
         sim_uncharge(device, bytes);
     return address;
@@ -123,7 +124,7 @@ static void free_large(int device, uint64_t address, uint64_t size)
 {
     uint64_t bytes = sim_round(size, SIM_GRANULARITY);
     sim_unshare(address);
-    munmap((void *)address, bytes);
+    sim_room_give(address, bytes);
     sim_uncharge(device, bytes);
 }
 

@@ -2,11 +2,12 @@
  * context.c - contexts: primary ones, counted per device, and created ones; each thread has a stack of
  * current ones.
  *
- * A context takes SIMCUDA_CONTEXT_BYTES (default 64MiB) of its device while it lives, and what was allocated
- * in it dies with it; with the primary one also what pools and graphs hold of the device.  Contexts are never
- * handed back to the heap, so a stale handle is an error code and no crash.
+ * A context takes SIMCUDA_CONTEXT_BYTES (default: the card's) of its device while it lives, and what was
+ * allocated in it dies with it; with the primary one also what pools and graphs hold of the device.  Contexts
+ * are never handed back to the heap, so a stale handle is an error code and no crash.
  */
 #include "capture.h"
+#include "cards.h"
 
 #include <stdlib.h>
 
@@ -88,7 +89,9 @@ static CUresult push(struct sim_context *context)
 
 static CUresult activate(struct sim_context *context)
 {
-    uint64_t cost = context->green_of ? SIM_GRANULARITY : sim_env_bytes("SIMCUDA_CONTEXT_BYTES", 64ull << 20);
+    uint64_t cost = context->green_of
+                        ? SIM_GRANULARITY
+                        : sim_env_bytes("SIMCUDA_CONTEXT_BYTES", (uint64_t)sim_card()->context_mib << 20);
     if (!sim_charge(context->device, cost))
         return CUDA_ERROR_OUT_OF_MEMORY;
     context->cost = cost;
@@ -120,8 +123,8 @@ void sim_context_end(struct sim_context *context)
     sim_externals_free_of(context);
     sim_modules_free_of(context);
     sim_streams_free_of(context);
-    sim_uncharge(context->device, context->cost + context->limit_cost);
-    context->limit_cost = 0;
+    sim_uncharge(context->device, context->cost + context->code_cost + context->limit_cost);
+    context->code_cost = context->limit_cost = 0;
     context->alive = false;
     context->busy = 0;
     sim_wake();

@@ -5,6 +5,7 @@
  * real driver answers CUDA_ERROR_INVALID_VALUE, and so does this one, where host code would have crashed.
  */
 #include "capture.h"
+#include "dry.h"
 #include "graph.h"
 
 #include <string.h>
@@ -35,7 +36,10 @@ static CUresult copy_now(uint64_t to, bool to_device, uint64_t from, bool from_d
     if (!to || !from || (to_device && !sim_accessible(to, size, true)) ||
         (from_device && !sim_accessible(from, size, false)))
         return CUDA_ERROR_INVALID_VALUE;
-    memmove((void *)to, (const void *)from, size);
+    if (sim_keeps(size))
+        memmove((void *)to, (const void *)from, size);
+    else
+        sim_forget(to, size);
     return CUDA_SUCCESS;
 }
 
@@ -79,6 +83,10 @@ CUresult sim_fill(uint64_t to, const void *pattern, unsigned width, uint64_t cou
     uint64_t size;
     if (to % width || __builtin_mul_overflow(width, count, &size) || !sim_accessible(to, size, true))
         return CUDA_ERROR_INVALID_VALUE;
+    if (!sim_keeps(size)) {
+        sim_forget(to, size);
+        return CUDA_SUCCESS;
+    }
     if (width == 1) {
         memset((void *)to, *(const unsigned char *)pattern, count);
         return CUDA_SUCCESS;

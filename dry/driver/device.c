@@ -2,11 +2,11 @@
  * device.c - cuInit, the simulated devices, and what is left of their memory.
  *
  *      SIMCUDA_DEVICES=2         how many (default 1, at most 16)
- *      SIMCUDA_CAPACITY=140GiB   memory of each (default 4GiB), taken from the host only where it is touched
- *      SIMCUDA_BANNER=0          do not say at cuInit that there is no GPU
- *      SIMCUDA_SHUTDOWN=1        as the real one: once exit runs what was registered before cuInit, most
- *                                calls answer CUDA_ERROR_DEINITIALIZED
+ *      SIMCUDA_CAPACITY=140GiB   memory of each (default: the card's), taken from the host only where it is
+ * touched SIMCUDA_BANNER=0          do not say at cuInit that there is no GPU SIMCUDA_SHUTDOWN=1        as
+ * the real one: once exit runs what was registered before cuInit, most calls answer CUDA_ERROR_DEINITIALIZED
  */
+#include "cards.h"
 #include "sim.h"
 
 #include <stdio.h>
@@ -55,7 +55,7 @@ int simcuda_device_count(void)
 long long simcuda_capacity_bytes(int device)
 {
     return device >= 0 && device < simcuda_device_count()
-               ? (long long)sim_env_bytes("SIMCUDA_CAPACITY", 4ull << 30)
+               ? (long long)sim_env_bytes("SIMCUDA_CAPACITY", sim_card()->memory)
                : -1;
 }
 
@@ -170,7 +170,10 @@ CUresult cuDeviceGetName(char *name, int length, CUdevice device)
         return CUDA_ERROR_INVALID_VALUE;
     if (!sim_valid_device(device))
         return CUDA_ERROR_INVALID_DEVICE;
-    snprintf(name, (size_t)length, "simcuda simulated GPU %d", device);
+    if (sim_card_is_real())
+        snprintf(name, (size_t)length, "%s", sim_card()->name);
+    else
+        snprintf(name, (size_t)length, "%s %d", sim_card()->name, device);
     return CUDA_SUCCESS;
 }
 
@@ -220,57 +223,6 @@ CUresult cuDeviceTotalMem(unsigned int *bytes, CUdevice device)
     return CUDA_SUCCESS;
 }
 
-/* What programs branch on; everything else is 0 ("not supported"). */
-static const struct {
-    CUdevice_attribute attribute;
-    int value;
-} attributes[] = {
-    {CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, 9},
-    {CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, 0},
-    {CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, 1},
-    {CU_DEVICE_ATTRIBUTE_WARP_SIZE, 32},
-    {CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK, 1024},
-    {CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_X, 1024},
-    {CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Y, 1024},
-    {CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Z, 64},
-    {CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_X, 2147483647},
-    {CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Y, 65535},
-    {CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Z, 65535},
-    {CU_DEVICE_ATTRIBUTE_CLOCK_RATE, 1000000},
-    {CU_DEVICE_ATTRIBUTE_MAX_PITCH, 2147483647},
-    {CU_DEVICE_ATTRIBUTE_TEXTURE_ALIGNMENT, 512},
-    {CU_DEVICE_ATTRIBUTE_CAN_MAP_HOST_MEMORY, 1},
-    {CU_DEVICE_ATTRIBUTE_UNIFIED_ADDRESSING, 1},
-    {CU_DEVICE_ATTRIBUTE_MANAGED_MEMORY, 1},
-    {CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS, 1},
-    {CU_DEVICE_ATTRIBUTE_HOST_REGISTER_SUPPORTED, 1},
-    {CU_DEVICE_ATTRIBUTE_CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM, 1},
-    {CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED, 1},
-    {CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED, 1},
-    {CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED, 1},
-    {CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED, 1},
-    {CU_DEVICE_ATTRIBUTE_MEMPOOL_SUPPORTED_HANDLE_TYPES, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR},
-    {CU_DEVICE_ATTRIBUTE_MULTICAST_SUPPORTED, 1},
-    {CU_DEVICE_ATTRIBUTE_SPARSE_CUDA_ARRAY_SUPPORTED, 1},
-    {CU_DEVICE_ATTRIBUTE_DEFERRED_MAPPING_CUDA_ARRAY_SUPPORTED, 1},
-    {CU_DEVICE_ATTRIBUTE_STREAM_PRIORITIES_SUPPORTED, 1},
-    {CU_DEVICE_ATTRIBUTE_ASYNC_ENGINE_COUNT, 1},
-};
-
-CUresult cuDeviceGetAttribute(int *value, CUdevice_attribute attribute, CUdevice device)
-{
-    SIM_CALL(SIM_INITIALIZED);
-    if (!value || attribute <= 0 || attribute >= CU_DEVICE_ATTRIBUTE_MAX)
-        return CUDA_ERROR_INVALID_VALUE;
-    if (!sim_valid_device(device))
-        return CUDA_ERROR_INVALID_DEVICE;
-    *value = attribute == CU_DEVICE_ATTRIBUTE_PCI_BUS_ID ? device + 1 : 0;
-    for (size_t i = 0; i < sizeof attributes / sizeof *attributes; i++)
-        if (attributes[i].attribute == attribute)
-            *value = attributes[i].value;
-    return CUDA_SUCCESS;
-}
-
 CUresult cuDeviceComputeCapability(int *major, int *minor, CUdevice device)
 {
     SIM_CALL(SIM_INITIALIZED);
@@ -278,8 +230,8 @@ CUresult cuDeviceComputeCapability(int *major, int *minor, CUdevice device)
         return CUDA_ERROR_INVALID_VALUE;
     if (!sim_valid_device(device))
         return CUDA_ERROR_INVALID_DEVICE;
-    *major = 9;
-    *minor = 0;
+    *major = sim_card()->capability / 10;
+    *minor = sim_card()->capability % 10;
     return CUDA_SUCCESS;
 }
 

@@ -9,6 +9,7 @@
  * hold beyond it.  Allocations count in units of 2 MiB.
  */
 #define _GNU_SOURCE /* MAP_NORESERVE */
+#include "dry.h"
 #include "graph.h"
 
 #include <stdlib.h>
@@ -35,8 +36,7 @@ struct sim_graph_memory *sim_graph_memory_new(int device, uint64_t size)
 {
     uint64_t pages = sim_round(size, SIM_GRANULARITY);
     struct sim_graph_memory *memory = calloc(1, sizeof *memory);
-    uint64_t address =
-        memory && pages >= size ? sim_map_pages(pages, SIM_GRANULARITY, PROT_NONE, MAP_PRIVATE) : 0;
+    uint64_t address = memory && pages >= size ? sim_room_take(pages, SIM_GRANULARITY, 0, PROT_NONE) : 0;
     if (!address) {
         free(memory);
         return NULL;
@@ -52,7 +52,7 @@ void sim_graph_memory_unref(struct sim_graph_memory *memory)
 {
     if (--memory->references)
         return;
-    munmap((void *)memory->range.start, sim_graph_memory_bytes(memory));
+    sim_room_give(memory->range.start, sim_graph_memory_bytes(memory));
     sim_map_remove(&memories, &memory->range);
     free(memory);
 }
@@ -87,7 +87,7 @@ bool sim_graph_memory_begin(struct sim_graph_memory *memory)
     memory->block = sim_block_add(memory->range.start, memory->range.size, SIM_GRAPH, memory->device);
     if (!memory->block)
         return false;
-    if (mprotect((void *)memory->range.start, bytes, PROT_READ | PROT_WRITE) != 0) {
+    if (!sim_dry() && mprotect((void *)memory->range.start, bytes, PROT_READ | PROT_WRITE) != 0) {
         sim_block_drop(memory->block);
         memory->block = NULL;
         return false;
@@ -103,8 +103,7 @@ CUresult sim_graph_memory_free(struct sim_block *block)
 {
     struct sim_graph_memory *memory = block->detail;
     uint64_t bytes = sim_graph_memory_bytes(memory);
-    mmap((void *)memory->range.start, bytes, PROT_NONE,
-         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+    sim_room_protect(memory->range.start, bytes);
     pools[memory->device].alive -= bytes;
     memory->block = NULL;
     sim_block_drop(block);

@@ -1,13 +1,12 @@
 /*
  * limits.c - what cuCtxSetLimit costs.
  *
- * Three limits are memory: the stack of each thread that can be resident (SIM_THREADS of them), printf's FIFO
+ * Three limits are memory: the stack of each thread that can be resident (by the card), printf's FIFO
  * and the heap of device-side malloc.  A context's own bytes cover their defaults; what is asked beyond them
  * is taken from the device in units of 2 MiB, and goes back when the limits are lowered or the context ends.
  */
+#include "cards.h"
 #include "sim.h"
-
-#define SIM_THREADS 2048ull /* one multiprocessor */
 
 static const struct {
     CUlimit limit;
@@ -45,7 +44,8 @@ static uint64_t beyond(uint64_t value, uint64_t by_default, uint64_t times)
 
 static uint64_t cost(const size_t *limits)
 {
-    return sim_round(beyond(limits[CU_LIMIT_STACK_SIZE], 1024, SIM_THREADS) +
+    uint64_t threads = (uint64_t)sim_card()->multiprocessors * (uint64_t)sim_capability()->threads;
+    return sim_round(beyond(limits[CU_LIMIT_STACK_SIZE], 1024, threads) +
                          beyond(limits[CU_LIMIT_PRINTF_FIFO_SIZE], 1u << 20, 1) +
                          beyond(limits[CU_LIMIT_MALLOC_HEAP_SIZE], 8u << 20, 1),
                      SIM_GRANULARITY);

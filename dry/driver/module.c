@@ -4,89 +4,66 @@
  * An image is a cubin (ELF), a fat binary or PTX text; its bytes, rounded up to 2 MiB, are taken from the
  * device of the context that it is loaded in, and go back at the unload or with the context.  A library is
  * loaded into a context when its module is first asked for there (CUDA_MODULE_LOADING=EAGER: at once into the
- * current one).  What is asked for by name is refused with CUDA_ERROR_NOT_SUPPORTED, so that a program which
- * tries a kernel learns why nothing was computed, instead of reading memory that nobody wrote; but for
- * kernels of PTX that compute nothing by their names (kernel.c).
+ * current one).  In dry mode what is launched costs, and not what is loaded, and an image needs code for the
+ * card.
  */
 #include "capture.h"
+#include "cards.h"
+#include "dry.h"
+#include "module.h"
 
-#include <elf.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* How they begin, byte by byte: PTX may be shorter than what a binary image begins with. */
-#define FATBIN_WRAPPER "\xb1\x43\x62\x46"
-#define FATBIN         "\x50\xed\x55\xba"
-
 struct library {
     struct sim_range range; /* start = handle */
-    uint64_t bytes;
-    char *text; /* PTX; NULL: an image of another kind */
+    struct sim_image image;
 };
 struct module {
     struct sim_range range;  /* start = handle */
     struct library *library; /* NULL: loaded by itself */
     struct sim_context *owner;
     uint64_t cost;
-    char *text; /* likewise, where it was loaded by itself */
+    struct sim_image image; /* where it was loaded by itself */
 };
 static struct sim_map modules, libraries;
 
 /* ---- images ---- */
 
-static uint64_t elf_bytes(const void *image)
+static CUresult look(struct sim_image *out, const void *image)
 {
-    Elf64_Ehdr header;
-    memcpy(&header, image, sizeof header);
-    uint64_t sections = header.e_shoff + (uint64_t)header.e_shnum * header.e_shentsize;
-    uint64_t segments = header.e_phoff + (uint64_t)header.e_phnum * header.e_phentsize;
-    return sections > segments ? sections : segments;
+    uint64_t bytes = sim_image_bytes(image);
+    *out = (struct sim_image){.bytes = bytes};
+    if (!bytes)
+        return CUDA_ERROR_INVALID_IMAGE;
+    if (sim_dry() && !sim_image_code(image, sim_card()->capability, &out->code))
+        return CUDA_ERROR_NO_BINARY_FOR_GPU;
+    out->text = sim_image_is_text(image) ? strdup(image) : NULL;
+    return CUDA_SUCCESS;
 }
 
-struct fatbin {
-    uint32_t magic;
-    uint16_t version, header;
-    uint64_t body; /* of the wrapper: where the fat binary is */
-};
-
-static bool begins(const void *image, const char *magic)
-{
-    return strncmp(image, magic, 4) == 0;
-}
-
-/* 0: no image. */
-static uint64_t image_bytes(const void *image)
-{
-    struct fatbin head;
-    const unsigned char *text = image;
-    if (begins(image, ELFMAG))
-        return elf_bytes(image);
-    if (begins(image, FATBIN_WRAPPER)) {
-        memcpy(&head, image, sizeof head);
-        image = (const void *)head.body;
-    }
-    if (begins(image, FATBIN)) {
-        memcpy(&head, image, sizeof head);
-        return head.header + head.body;
-    }
-    return image == text && (*text == '\t' || *text == '\n' || (*text >= ' ' && *text < 127)) ? strlen(image)
-                                                                                              : 0;
-}
-
-static CUresult file_bytes(const char *path, uint64_t *bytes)
+/* Outside dry mode a file's size is all that is asked of it. */
+static CUresult look_into(struct sim_image *out, const char *path)
 {
     struct stat file;
     int fd = path ? open(path, O_RDONLY | O_CLOEXEC) : -1;
     if (fd < 0)
         return path ? CUDA_ERROR_FILE_NOT_FOUND : CUDA_ERROR_INVALID_VALUE;
-    int failed = fstat(fd, &file);
+    uint64_t bytes = fstat(fd, &file) == 0 ? (uint64_t)file.st_size : 0;
+    /* one byte more, so that text ends */
+    char *image = bytes && sim_dry() ? calloc(1, bytes + 1) : NULL;
+    bool whole = image && read(fd, image, bytes) == (ssize_t)bytes;
+    CUresult result = whole                 ? look(out, image)
+                      : bytes && !sim_dry() ? CUDA_SUCCESS
+                                            : CUDA_ERROR_INVALID_IMAGE;
+    if (!sim_dry())
+        *out = (struct sim_image){.bytes = bytes};
+    free(image);
     close(fd);
-    *bytes = failed ? 0 : (uint64_t)file.st_size;
-    return *bytes ? CUDA_SUCCESS : CUDA_ERROR_INVALID_IMAGE;
+    return result;
 }
 
 /* ---- modules ---- */
@@ -94,16 +71,15 @@ static CUresult file_bytes(const char *path, uint64_t *bytes)
 static CUresult load(CUmodule *out, uint64_t bytes, struct library *library)
 {
     struct sim_context *owner = sim_context_owner();
-    uint64_t cost = sim_round(bytes, SIM_GRANULARITY);
+    /* in dry mode only what is launched of it is loaded (launch.c) */
+    uint64_t cost = sim_dry() ? 0 : sim_round(bytes, SIM_GRANULARITY);
     SIM_UNSAFE();
-    if (!bytes)
-        return CUDA_ERROR_INVALID_IMAGE;
     struct module *module = calloc(1, sizeof *module);
     if (!module || !sim_charge(owner->device, cost)) {
         free(module);
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
-    *module = (struct module){{.start = (uint64_t)module, .size = 1}, library, owner, cost, NULL};
+    *module = (struct module){{.start = (uint64_t)module, .size = 1}, library, owner, cost, {0}};
     sim_map_insert(&modules, &module->range);
     *out = (CUmodule)(void *)module;
     return CUDA_SUCCESS;
@@ -112,7 +88,7 @@ static CUresult load(CUmodule *out, uint64_t bytes, struct library *library)
 static void drop(struct module *module)
 {
     sim_kernels_gone(module->range.start);
-    free(module->text);
+    free(module->image.text);
     sim_uncharge(module->owner->device, module->cost);
     sim_map_remove(&modules, &module->range);
     free(module);
@@ -132,35 +108,33 @@ void sim_modules_free_of(struct sim_context *owner)
     }
 }
 
-/* PTX, which is text, for who looks for its kernels. */
-static char *text_of(const void *image)
+static CUresult load_looked(CUmodule *out, CUresult looked, struct sim_image *image)
 {
-    return begins(image, ELFMAG) || begins(image, FATBIN_WRAPPER) || begins(image, FATBIN) ||
-                   !image_bytes(image)
-               ? NULL
-               : strdup(image);
-}
-
-static CUresult load_image(CUmodule *out, const void *image)
-{
-    CUresult result = out && image ? load(out, image_bytes(image), NULL) : CUDA_ERROR_INVALID_VALUE;
+    CUresult result = looked == CUDA_SUCCESS ? load(out, image->bytes, NULL) : looked;
     if (result == CUDA_SUCCESS)
-        ((struct module *)sim_map_at(&modules, (uint64_t)*out))->text = text_of(image);
+        ((struct module *)sim_map_at(&modules, (uint64_t)*out))->image = *image;
+    else
+        free(image->text);
     return result;
 }
 
-const char *sim_module_text(uint64_t handle)
+static CUresult load_image(CUmodule *out, const void *data)
+{
+    struct sim_image image = {0};
+    return load_looked(out, out && data ? look(&image, data) : CUDA_ERROR_INVALID_VALUE, &image);
+}
+
+const struct sim_image *sim_module_image(uint64_t handle)
 {
     const struct module *module = (const struct module *)sim_map_at(&modules, handle);
-    return module == NULL ? NULL : module->library != NULL ? module->library->text : module->text;
+    return !module ? NULL : module->library ? &module->library->image : &module->image;
 }
 
 CUresult cuModuleLoad(CUmodule *out, const char *path)
 {
     SIM_CALL(SIM_CONTEXT);
-    uint64_t bytes;
-    CUresult result = out ? file_bytes(path, &bytes) : CUDA_ERROR_INVALID_VALUE;
-    return result == CUDA_SUCCESS ? load(out, bytes, NULL) : result;
+    struct sim_image image = {0};
+    return load_looked(out, out ? look_into(&image, path) : CUDA_ERROR_INVALID_VALUE, &image);
 }
 
 CUresult cuModuleLoadData(CUmodule *out, const void *image)
@@ -222,7 +196,7 @@ static CUresult module_of(CUmodule *out, struct library *library)
             *out = (CUmodule)(void *)m;
             return CUDA_SUCCESS;
         }
-    return load(out, library->bytes, library);
+    return load(out, library->image.bytes, library);
 }
 
 static void unload(struct library *library)
@@ -234,23 +208,22 @@ static void unload(struct library *library)
     }
     sim_kernels_gone(library->range.start);
     sim_map_remove(&libraries, &library->range);
-    free(library->text);
+    free(library->image.text);
     free(library);
 }
 
-static CUresult new_library(CUlibrary *out, uint64_t bytes)
+static CUresult new_library(CUlibrary *out, CUresult looked, struct sim_image *image)
 {
     CUmodule module;
-    CUresult result = CUDA_SUCCESS;
-    if (!bytes)
-        return CUDA_ERROR_INVALID_IMAGE;
-    struct library *library = calloc(1, sizeof *library);
-    if (!library)
-        return CUDA_ERROR_OUT_OF_MEMORY;
-    *library = (struct library){{.start = (uint64_t)library, .size = 1}, bytes, NULL};
+    struct library *library = looked == CUDA_SUCCESS ? calloc(1, sizeof *library) : NULL;
+    if (!library) {
+        free(image->text);
+        return looked == CUDA_SUCCESS ? CUDA_ERROR_OUT_OF_MEMORY : looked;
+    }
+    *library = (struct library){{.start = (uint64_t)library, .size = 1}, *image};
     sim_map_insert(&libraries, &library->range);
-    if (eager() && sim_context_check() == CUDA_SUCCESS)
-        result = module_of(&module, library);
+    CUresult result =
+        eager() && sim_context_check() == CUDA_SUCCESS ? module_of(&module, library) : CUDA_SUCCESS;
     if (result != CUDA_SUCCESS)
         unload(library);
     else
@@ -263,10 +236,8 @@ CUresult cuLibraryLoadData(CUlibrary *out, const void *code, CUjit_option *optio
                            unsigned int library_count)
 {
     SIM_CALL(SIM_INITIALIZED);
-    CUresult result = out && code ? new_library(out, image_bytes(code)) : CUDA_ERROR_INVALID_VALUE;
-    if (result == CUDA_SUCCESS)
-        library_of(*out)->text = text_of(code);
-    return result;
+    struct sim_image image = {0};
+    return new_library(out, out && code ? look(&image, code) : CUDA_ERROR_INVALID_VALUE, &image);
 }
 
 CUresult cuLibraryLoadFromFile(CUlibrary *out, const char *path, CUjit_option *options, void **values,
@@ -274,9 +245,8 @@ CUresult cuLibraryLoadFromFile(CUlibrary *out, const char *path, CUjit_option *o
                                unsigned int library_count)
 {
     SIM_CALL(SIM_INITIALIZED);
-    uint64_t bytes;
-    CUresult result = out ? file_bytes(path, &bytes) : CUDA_ERROR_INVALID_VALUE;
-    return result == CUDA_SUCCESS ? new_library(out, bytes) : result;
+    struct sim_image image = {0};
+    return new_library(out, out ? look_into(&image, path) : CUDA_ERROR_INVALID_VALUE, &image);
 }
 
 CUresult cuLibraryUnload(CUlibrary handle)
@@ -298,29 +268,17 @@ CUresult cuLibraryGetModule(CUmodule *out, CUlibrary handle)
     return out ? module_of(out, library) : CUDA_ERROR_INVALID_VALUE;
 }
 
-/* ---- what would run ---- */
-
-#define REFUSE(name, ...)                                                                                    \
-    CUresult name(__VA_ARGS__)                                                                               \
-    {                                                                                                        \
-        SIM_CALL(SIM_CONTEXT);                                                                               \
-        return CUDA_ERROR_NOT_SUPPORTED;                                                                     \
-    }
-
-REFUSE(cuModuleGetGlobal_v2, CUdeviceptr *address, size_t *bytes, CUmodule module, const char *name)
-
-const char *sim_library_text(uint64_t handle)
+const struct sim_image *sim_library_image(uint64_t handle)
 {
     const struct library *library = (const struct library *)sim_map_at(&libraries, handle);
-    return library != NULL ? library->text : NULL;
+    return library ? &library->image : NULL;
 }
 
-/* The library's module in the current context. */
 CUresult sim_library_module(uint64_t handle, uint64_t *module)
 {
     struct library *library = (struct library *)sim_map_at(&libraries, handle);
     CUmodule found;
-    CUresult result = library != NULL ? module_of(&found, library) : CUDA_ERROR_INVALID_HANDLE;
+    CUresult result = library ? module_of(&found, library) : CUDA_ERROR_INVALID_HANDLE;
     *module = result == CUDA_SUCCESS ? (uint64_t)found : 0;
     return result;
 }

@@ -5,6 +5,7 @@
  * piece.  The free ones of all segments are in one list, the last freed first, and the first that is large
  * enough is taken.
  */
+#include "dry.h"
 #include "pool.h"
 #include "share.h"
 
@@ -38,7 +39,7 @@ bool sim_pool_grow(struct sim_pool *pool, uint64_t size)
         return false;
     struct segment *segment = calloc(1, sizeof *segment);
     struct piece *piece = calloc(1, sizeof *piece);
-    uint64_t start = sim_map_pages(size, SIM_GRANULARITY, PROT_READ | PROT_WRITE, MAP_PRIVATE);
+    uint64_t start = sim_room_take(size, SIM_GRANULARITY, 0, PROT_READ | PROT_WRITE);
     if (!segment || !piece || !start) {
         free(segment);
         free(piece);
@@ -126,7 +127,7 @@ void sim_pool_trim(struct sim_pool *pool, uint64_t keep)
         }
         *link = s->next;
         sim_unshare(s->start);
-        munmap((void *)s->start, s->size);
+        sim_room_give(s->start, s->size);
         sim_uncharge(pool->device, s->size);
         pool->reserved -= s->size;
         unlink_free(s->pieces);

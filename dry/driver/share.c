@@ -8,6 +8,7 @@
  * freed the memory.  Who has mapped the pages already keeps them.
  */
 #define _GNU_SOURCE /* memfd_create */
+#include "dry.h"
 #include "share.h"
 
 #include <fcntl.h>
@@ -86,6 +87,7 @@ void sim_unshare(uint64_t start)
     if (!region)
         return;
     close(region->fd);
+    sim_room_private(region->range.start, region->range.size);
     sim_map_remove(&regions, &region->range);
     free(region);
 }

@@ -41,6 +41,7 @@
 #undef FN
 #undef PT
 SIM_API int simcuda_version(void);
+SIM_API int simcuda_dry(void); /* 1 in dry mode */
 /* What the simulated device's memory holds of this process, as a real driver's NVML would say; -1: no such
  * device. */
 SIM_API long long simcuda_used_bytes(int device);
@@ -115,7 +116,7 @@ struct sim_context {
     unsigned long begun, waits;
     unsigned references, flags, api_version;
     unsigned long long id;
-    uint64_t cost;                /* bytes taken from the device */
+    uint64_t cost, code_cost;     /* bytes taken from the device */
     struct sim_context *green_of; /* of a green context: the primary one that everything in it belongs to */
     size_t limits[CU_LIMIT_MAX];
     uint64_t limit_cost; /* bytes that limits above their defaults take */
@@ -161,7 +162,8 @@ enum sim_kind {
     SIM_POOLED,
     SIM_MAPPING,
     SIM_IMPORTED,
-    SIM_GRAPH
+    SIM_GRAPH,
+    SIM_GLOBAL
 };
 
 struct sim_block { /* an allocation or mapping, by address */
@@ -232,9 +234,6 @@ void sim_graph_memory_end(int device);
 /* external.c, module.c */
 void sim_externals_free_of(struct sim_context *owner);
 void sim_modules_free_of(struct sim_context *owner);
-const char *sim_module_text(uint64_t handle); /* PTX, NULL where it is none */
-const char *sim_library_text(uint64_t handle);
-CUresult sim_library_module(uint64_t handle, uint64_t *module);
 
 /* kernel.c */
 void sim_kernels_gone(uint64_t owner); /* a module or library is unloaded */

@@ -10,7 +10,7 @@
  * are zero.
  */
 #define _GNU_SOURCE /* memfd_create, mremap */
-#include "sim.h"
+#include "dry.h"
 
 #include <fcntl.h>
 #include <stdlib.h>
@@ -32,7 +32,8 @@ void sim_phys_unref(struct sim_phys *phys)
         return;
     if (phys->multicast)
         sim_multicast_end(phys->multicast);
-    munmap((void *)phys->pages, phys->size);
+    if (phys->pages)
+        munmap((void *)phys->pages, phys->size);
     if (phys->fd >= 0)
         close(phys->fd);
     if (phys->device >= 0 && !phys->imported)
@@ -86,7 +87,8 @@ struct sim_phys *sim_phys_new(uint64_t size, int fd)
 {
     struct sim_phys *phys = calloc(1, sizeof *phys);
     int flags = MAP_SHARED | MAP_NORESERVE | (fd < 0 ? MAP_ANONYMOUS : 0);
-    void *pages = phys ? mmap(NULL, size, PROT_NONE, flags, fd, 0) : MAP_FAILED;
+    int access = sim_dry() ? PROT_READ | PROT_WRITE : PROT_NONE; /* as the room that it is mapped into has */
+    void *pages = !phys ? MAP_FAILED : sim_dry() && fd < 0 ? NULL : mmap(NULL, size, access, flags, fd, 0);
     if (pages == MAP_FAILED) {
         free(phys);
         return NULL;

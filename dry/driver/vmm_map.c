@@ -6,7 +6,7 @@
  * SIGSEGV, as a kernel's access would be an error.
  */
 #define _GNU_SOURCE /* memfd_create, mremap */
-#include "sim.h"
+#include "dry.h"
 
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -18,16 +18,6 @@ static bool aligned(uint64_t address, uint64_t size)
     return size && address % SIM_GRANULARITY == 0 && size % SIM_GRANULARITY == 0 && address + size > address;
 }
 
-static uint64_t reserve_pages(uint64_t size, uint64_t alignment, uint64_t hint)
-{
-    int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE;
-    if (hint && hint % SIM_GRANULARITY == 0 &&
-        mmap((void *)hint, size, PROT_NONE, flags, -1, 0) == (void *)hint)
-        return hint;
-    return sim_map_pages(size, alignment > SIM_GRANULARITY ? alignment : SIM_GRANULARITY, PROT_NONE,
-                         MAP_PRIVATE);
-}
-
 /* The wished address is taken where it is free, and otherwise ignored: it is a hint. */
 CUresult cuMemAddressReserve(CUdeviceptr *out, size_t size, size_t alignment, CUdeviceptr hint,
                              unsigned long long flags)
@@ -36,7 +26,7 @@ CUresult cuMemAddressReserve(CUdeviceptr *out, size_t size, size_t alignment, CU
     if (!out || flags || !aligned(0, size) || (alignment & (alignment - 1)))
         return CUDA_ERROR_INVALID_VALUE;
     struct sim_range *range = calloc(1, sizeof *range);
-    uint64_t address = range ? reserve_pages(size, alignment, hint) : 0;
+    uint64_t address = range ? sim_room_take(size, alignment, hint, PROT_NONE) : 0;
     if (!address) {
         free(range);
         return CUDA_ERROR_OUT_OF_MEMORY;
@@ -55,7 +45,7 @@ CUresult cuMemAddressFree(CUdeviceptr address, size_t size)
     if (!range || range->start != address || range->size != size ||
         sim_map_overlaps(&sim_blocks, address, size))
         return CUDA_ERROR_INVALID_VALUE;
-    munmap((void *)address, size);
+    sim_room_give(address, size);
     sim_map_remove(&reservations, range);
     free(range);
     return CUDA_SUCCESS;
@@ -78,7 +68,8 @@ CUresult cuMemMap(CUdeviceptr address, size_t size, size_t offset, CUmemGenericA
     struct sim_block *block = sim_block_add(address, size, SIM_MAPPING, phys->device);
     if (!block)
         return CUDA_ERROR_OUT_OF_MEMORY;
-    if (mremap((void *)phys->pages, 0, size, MREMAP_MAYMOVE | MREMAP_FIXED, (void *)address) == MAP_FAILED) {
+    if (phys->pages &&
+        mremap((void *)phys->pages, 0, size, MREMAP_MAYMOVE | MREMAP_FIXED, (void *)address) == MAP_FAILED) {
         sim_block_drop(block);
         return CUDA_ERROR_MAP_FAILED;
     }
@@ -103,8 +94,10 @@ static bool whole_mappings(uint64_t address, uint64_t size)
 static void unmap(struct sim_block *block)
 {
     struct sim_phys *phys = block->detail;
-    mmap((void *)block->range.start, block->range.size, PROT_NONE,
-         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+    if (phys->pages && sim_dry())
+        sim_room_private(block->range.start, block->range.size);
+    else
+        sim_room_protect(block->range.start, block->range.size);
     sim_block_drop(block);
     phys->mappings--;
     sim_phys_unref(phys);
@@ -156,7 +149,7 @@ CUresult cuMemSetAccess(CUdeviceptr address, size_t size, const CUmemAccessDesc 
             return CUDA_ERROR_INVALID_DEVICE;
         widest |= one;
     }
-    if (mprotect((void *)address, size, (int)widest) != 0)
+    if (!sim_dry() && mprotect((void *)address, size, (int)widest) != 0)
         return CUDA_ERROR_OUT_OF_MEMORY;
     for (uint64_t at = address; at < address + size;) {
         struct sim_block *block = sim_block_find(at);

@@ -1,0 +1,59 @@
+/*
+ * dry.c - what dry mode is, and which bytes it keeps.
+ *
+ *      SIMCUDA_DRY=1             dry mode
+ *      SIMCUDA_KEEP=1MiB         copies and fills of up to so many bytes are done; of larger ones nothing is
+ * kept
+ */
+#define _GNU_SOURCE /* MADV_FREE */
+#include "dry.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#define PAGE 4096ull
+
+static bool on;
+static uint64_t keep;
+
+__attribute__((constructor)) static void read_environment(void)
+{
+    const char *choice = getenv("SIMCUDA_DRY");
+    on = choice && strcmp(choice, "1") == 0;
+    keep = sim_env_bytes("SIMCUDA_KEEP", 1ull << 20);
+}
+
+bool sim_dry(void)
+{
+    return on;
+}
+
+int simcuda_dry(void)
+{
+    return on;
+}
+
+bool sim_keeps(uint64_t size)
+{
+    return !on || size <= keep;
+}
+
+/* Whether the whole pages [START, END) are private and of no file, and went back to the kernel.  MADV_FREE is
+ * refused for all others, which MADV_DONTNEED would fill with the file's bytes. */
+static bool gave_back(uint64_t start, uint64_t end)
+{
+    return end > start && madvise((void *)start, end - start, MADV_FREE) == 0 &&
+           madvise((void *)start, end - start, MADV_DONTNEED) == 0;
+}
+
+void sim_forget(uint64_t address, uint64_t size)
+{
+    uint64_t start = sim_round(address, PAGE), end = (address + size) / PAGE * PAGE;
+    if (!gave_back(start, end)) {
+        memset((void *)address, 0, size);
+        return;
+    }
+    memset((void *)address, 0, start - address);
+    memset((void *)end, 0, address + size - end);
+}
