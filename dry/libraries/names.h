@@ -1,0 +1,43 @@
+/*
+ * names.h - the exported names of a stand-in, and what stands behind each: the rows of its .def file.
+ *
+ * Most functions of these libraries do the same here: nothing, or one figure at a known argument.  So a name
+ * is no function of its own but another name of one, and a library is a table of names.
+ *
+ *      NAME(name, like)      an exported name, and the static function that is called by it
+ *      MISSING(name)         is not simulated: ends the run and says so
+ *
+ * All arguments but floating-point numbers by value come in the same registers, so a function that looks at
+ * the third alone can stand for any with at least three: ARGUMENTS.  Integers come with undefined upper
+ * halves.
+ */
+#ifndef DRY_LIBRARIES_NAMES_H
+#define DRY_LIBRARIES_NAMES_H
+
+#include "facts.h"
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+/* A function that only names of a .def file refer to. */
+#define STANDS_IN __attribute__((used)) static
+
+#define NAME(name, like) __asm__(".globl " #name "\n.type " #name ", @function\n.set " #name ", " #like);
+#define MISSING(name)                                                                                        \
+    __asm__(".pushsection .text\n.globl " #name "\n.type " #name ", @function\n" #name                       \
+            ": lea 1f(%rip), %rdi\n\tjmp missing\n.popsection\n"                                             \
+            ".pushsection .rodata.str1.1,\"aMS\",@progbits,1\n1: .string \"" #name "\"\n.popsection");
+
+/* Status 0 is success in all of these libraries, and NULL and 0 are what a getter says that has nothing. */
+STANDS_IN int succeeds(void)
+{
+    return 0;
+}
+
+STANDS_IN void missing(const char *function)
+{
+    dry_missing(LIBRARY, function);
+}
+
+#endif
