@@ -1,0 +1,61 @@
+/*
+ * launch.c - kernels, given to the driver with what the program said; likewise in per_thread.c.
+ */
+#include "runtime.h"
+
+#ifdef CUDA_API_PER_THREAD_DEFAULT_STREAM
+#define __cudaLaunchKernel __cudaLaunchKernel_ptsz
+#endif
+
+DRY_API cudaError_t __cudaLaunchKernel(cudaKernel_t kernel, dim3 grid, dim3 block, void **args, size_t shared,
+                                       cudaStream_t stream);
+
+/* An unknown handle is an unknown function here. */
+static cudaError_t launched(CUresult result)
+{
+    return result == CUDA_ERROR_INVALID_HANDLE ? rt_failed(cudaErrorInvalidDeviceFunction) : rt_done(result);
+}
+
+cudaError_t __cudaLaunchKernel(cudaKernel_t kernel, dim3 grid, dim3 block, void **args, size_t shared,
+                               cudaStream_t stream)
+{
+    RT_CALL(rt_enter);
+    return launched(DRIVER(cuLaunchKernel)((CUfunction)kernel, grid.x, grid.y, grid.z, block.x, block.y,
+                                           block.z, (unsigned)shared, stream, args, NULL));
+}
+
+DRY_API cudaError_t CUDARTAPI cudaLaunchKernel(const void *func, dim3 gridDim, dim3 blockDim, void **args,
+                                               size_t sharedMem, cudaStream_t stream)
+{
+    CUkernel kernel;
+    RT_CALL(rt_enter);
+    cudaError_t error = rt_kernel(func, &kernel);
+    return error ? rt_failed(error) : __cudaLaunchKernel(kernel, gridDim, blockDim, args, sharedMem, stream);
+}
+
+DRY_API cudaError_t CUDARTAPI cudaLaunchCooperativeKernel(const void *func, dim3 gridDim, dim3 blockDim,
+                                                          void **args, size_t sharedMem, cudaStream_t stream)
+{
+    CUkernel kernel;
+    RT_CALL(rt_enter);
+    cudaError_t error = rt_kernel(func, &kernel);
+    if (error != cudaSuccess)
+        return rt_failed(error);
+    return launched(DRIVER(cuLaunchCooperativeKernel)((CUfunction)kernel, gridDim.x, gridDim.y, gridDim.z,
+                                                      blockDim.x, blockDim.y, blockDim.z, (unsigned)sharedMem,
+                                                      stream, args));
+}
+
+DRY_API cudaError_t CUDARTAPI cudaLaunchKernelExC(const cudaLaunchConfig_t *config, const void *func,
+                                                  void **args)
+{
+    CUkernel kernel;
+    RT_CALL(rt_enter);
+    if (!config)
+        return rt_failed(cudaErrorInvalidValue);
+    cudaError_t error = rt_kernel(func, &kernel);
+    if (error != cudaSuccess)
+        return rt_failed(error);
+    CUlaunchConfig same = rt_launch_config(config);
+    return launched(DRIVER(cuLaunchKernelEx)(&same, (CUfunction)kernel, args, NULL));
+}

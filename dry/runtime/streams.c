@@ -1,0 +1,140 @@
+/*
+ * streams.c - the rows of streams.def as functions, and what else is there for either default stream.
+ *
+ * Which copy it is follows from the addresses; the program's word for it is not needed.
+ */
+#include "runtime.h"
+
+#include <stdlib.h>
+
+#include "streams.def"
+
+static CUDA_MEMCPY2D rectangle(void *dst, size_t dpitch, const void *src, size_t spitch, size_t width,
+                               size_t height)
+{
+    return (CUDA_MEMCPY2D){.srcMemoryType = CU_MEMORYTYPE_UNIFIED,
+                           .srcDevice = (CUdeviceptr)src,
+                           .srcPitch = spitch,
+                           .dstMemoryType = CU_MEMORYTYPE_UNIFIED,
+                           .dstDevice = (CUdeviceptr)dst,
+                           .dstPitch = dpitch,
+                           .WidthInBytes = width,
+                           .Height = height};
+}
+
+DRY_API cudaError_t CUDARTAPI cudaMemcpy2D(void *dst, size_t dpitch, const void *src, size_t spitch,
+                                           size_t width, size_t height, enum cudaMemcpyKind kind)
+{
+    RT_CALL(rt_enter);
+    if (width > dpitch || width > spitch)
+        return rt_failed(cudaErrorInvalidPitchValue);
+    CUDA_MEMCPY2D copy = rectangle(dst, dpitch, src, spitch, width, height);
+    return width && height ? rt_done(DRIVER(cuMemcpy2DUnaligned)(&copy)) : cudaSuccess;
+}
+
+DRY_API cudaError_t CUDARTAPI cudaMemcpy2DAsync(void *dst, size_t dpitch, const void *src, size_t spitch,
+                                                size_t width, size_t height, enum cudaMemcpyKind kind,
+                                                cudaStream_t stream)
+{
+    RT_CALL(rt_enter);
+    if (width > dpitch || width > spitch)
+        return rt_failed(cudaErrorInvalidPitchValue);
+    CUDA_MEMCPY2D copy = rectangle(dst, dpitch, src, spitch, width, height);
+    return width && height ? rt_done(DRIVER(cuMemcpy2DAsync)(&copy, stream)) : cudaSuccess;
+}
+
+/* The COUNT bytes at OFFSET of the variable SYMBOL. */
+static cudaError_t part_of(const void *symbol, size_t offset, size_t count, void **out)
+{
+    CUdeviceptr address = 0;
+    size_t size = 0;
+    cudaError_t error = rt_variable(symbol, &address, &size);
+    if (error == cudaSuccess && (offset > size || count > size - offset))
+        error = cudaErrorInvalidValue;
+    *out = (void *)(uintptr_t)(address + offset);
+    return rt_failed(error);
+}
+
+DRY_API cudaError_t CUDARTAPI cudaMemcpyToSymbol(const void *symbol, const void *src, size_t count,
+                                                 size_t offset, enum cudaMemcpyKind kind)
+{
+    void *to;
+    cudaError_t error = part_of(symbol, offset, count, &to);
+    return error ? error : cudaMemcpy(to, src, count, kind);
+}
+
+DRY_API cudaError_t CUDARTAPI cudaMemcpyToSymbolAsync(const void *symbol, const void *src, size_t count,
+                                                      size_t offset, enum cudaMemcpyKind kind,
+                                                      cudaStream_t stream)
+{
+    void *to;
+    cudaError_t error = part_of(symbol, offset, count, &to);
+    return error ? error : cudaMemcpyAsync(to, src, count, kind, stream);
+}
+
+DRY_API cudaError_t CUDARTAPI cudaMemcpyFromSymbol(void *dst, const void *symbol, size_t count, size_t offset,
+                                                   enum cudaMemcpyKind kind)
+{
+    void *from;
+    cudaError_t error = part_of(symbol, offset, count, &from);
+    return error ? error : cudaMemcpy(dst, from, count, kind);
+}
+
+DRY_API cudaError_t CUDARTAPI cudaMemcpyFromSymbolAsync(void *dst, const void *symbol, size_t count,
+                                                        size_t offset, enum cudaMemcpyKind kind,
+                                                        cudaStream_t stream)
+{
+    void *from;
+    cudaError_t error = part_of(symbol, offset, count, &from);
+    return error ? error : cudaMemcpyAsync(dst, from, count, kind, stream);
+}
+
+/* ---- callbacks ---- */
+
+struct callback {
+    cudaStream_t stream;
+    cudaStreamCallback_t function;
+    void *data;
+};
+
+static void CUDART_CB call_back(void *data)
+{
+    struct callback callback = *(struct callback *)data;
+    free(data);
+    callback.function(callback.stream, cudaSuccess, callback.data);
+}
+
+DRY_API cudaError_t CUDARTAPI cudaStreamAddCallback(cudaStream_t stream, cudaStreamCallback_t callback,
+                                                    void *userData, unsigned int flags)
+{
+    RT_CALL(rt_enter);
+    enum cudaStreamCaptureStatus status;
+    if (!callback || flags)
+        return rt_failed(cudaErrorInvalidValue);
+    if (cudaStreamIsCapturing(stream, &status) != cudaSuccess || status != cudaStreamCaptureStatusNone)
+        return rt_failed(cudaErrorStreamCaptureUnsupported);
+    struct callback *kept = malloc(sizeof *kept);
+    if (!kept)
+        return rt_failed(cudaErrorMemoryAllocation);
+    *kept = (struct callback){stream, callback, userData};
+    CUresult result = DRIVER(cuLaunchHostFunc)(stream, call_back, kept);
+    if (result != CUDA_SUCCESS)
+        free(kept);
+    return rt_done(result);
+}
+
+/* ---- attributes of a stream ---- */
+
+DRY_API cudaError_t CUDARTAPI cudaStreamGetAttribute(cudaStream_t hStream, cudaStreamAttrID attr,
+                                                     cudaStreamAttrValue *value_out)
+{
+    RT_CALL(rt_enter);
+    return rt_done(DRIVER(cuStreamGetAttribute)(hStream, (CUstreamAttrID)attr, (void *)value_out));
+}
+
+DRY_API cudaError_t CUDARTAPI cudaStreamSetAttribute(cudaStream_t hStream, cudaStreamAttrID attr,
+                                                     const cudaStreamAttrValue *value)
+{
+    RT_CALL(rt_enter);
+    return rt_done(DRIVER(cuStreamSetAttribute)(hStream, (CUstreamAttrID)attr, (const void *)value));
+}
