@@ -20,7 +20,7 @@ typedef int (*get_name_fn)(char *, int, int);
 typedef int (*get_bytes_fn)(size_t *, int);
 typedef int (*retain_fn)(void **, int);
 
-#define NO_GPU "install NVIDIA's driver, or try vramscope out: `vramscope run --simulated`, of a build tree"
+#define NO_GPU "install NVIDIA's driver, or try vramscope out: `vramscope run --simulated`"
 
 static void path_of(void *handle, char *path, size_t size)
 {

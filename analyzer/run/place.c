@@ -124,6 +124,19 @@ char *place_library(char *why, size_t why_size)
     return NULL;
 }
 
+char *place_stand_ins(const char *name)
+{
+    static const char *const places[] = {"lib/vramscope/%s", "%s"};
+    for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
+        char *relative = xformat(places[i], name), *path = place_listed(relative);
+        free(relative);
+        if (!access(path, X_OK))
+            return path;
+        free(path);
+    }
+    return NULL;
+}
+
 char *place_python(void)
 {
     char *path = place_listed("share/vramscope/python");

@@ -15,6 +15,9 @@ char *place_of(const char *relative);
 char *place_listed(const char *relative);
 /* lib/libvramscope.so, or NULL with WHY; by a name that can stand in LD_PRELOAD, as above */
 char *place_library(char *why, size_t why_size);
+/* The directory of what stands in for NVIDIA's libraries, "sim" (the driver) or "dry" (what is built on it):
+ * lib/vramscope/NAME, in a build tree NAME; NULL = none.  For a list in the environment, as above. */
+char *place_stand_ins(const char *name);
 /* The directory with sitecustomize.py: share/vramscope/python, in a build tree shim/framework/python; NULL =
  * none */
 char *place_python(void);

@@ -72,7 +72,7 @@ static const struct option_row rows[] = {
     {"start-off", 0, NULL, ARG_FLAG, offsetof(struct options, off),
      "record nothing until the program calls vramscope_record_start()"},
     {"simulated", 0, NULL, ARG_FLAG, offsetof(struct options, simulated),
-     "use the simulated CUDA driver of a build tree: no GPU needed"},
+     "use the simulated CUDA driver: no GPU needed"},
     {"quiet", 'q', NULL, ARG_FLAG, offsetof(struct options, quiet), "no summary line at the end"},
     {"verbose", 'v', NULL, ARG_FLAG, offsetof(struct options, verbose), "let the shim say what it finds"},
     {0}};
@@ -245,19 +245,13 @@ static void set_given(const char *name, const char *value)
 
 static int set_simulated(void)
 {
-    char *directory = place_listed("sim"), *driver = place_of("sim/libcuda.so.1");
-    int status =
-        access(driver, R_OK)
-            ? complain("run: --simulated needs %s, which a build tree has and an installation has not",
-                       driver)
-            : 0;
-    if (!status) {
-        environment_prepend("LD_LIBRARY_PATH", directory);
-        setenv("VRAMSCOPE_SIMULATED", "1", 1); /* PyTorch's hook says that it can't use it */
-    }
+    char *directory = place_stand_ins("sim");
+    if (!directory)
+        return complain("run: --simulated: this vramscope was built without the simulated driver");
+    environment_prepend("LD_LIBRARY_PATH", directory);
+    setenv("VRAMSCOPE_SIMULATED", "1", 1); /* PyTorch's hook says that it can't use it */
     free(directory);
-    free(driver);
-    return status;
+    return 0;
 }
 
 static int set_environment(const struct options *o, const char *output, const char *library)

@@ -49,7 +49,7 @@ static const struct option_row rows[] = {
     {"plot", 0, "FILE", ARG_TEXT, offsetof(struct options, plot),
      "a picture, .png, .svg, .pdf, .gp or .txt: least, mean and most over the ranks"},
     {"simulated", 0, NULL, ARG_FLAG, offsetof(struct options, simulated),
-     "use the simulated CUDA driver of a build tree: no GPU needed"},
+     "use the simulated CUDA driver: no GPU needed"},
     {"quiet", 'q', NULL, ARG_FLAG, offsetof(struct options, quiet), "no line for each point as it ends"},
     {0}};
 

@@ -34,6 +34,7 @@ static bool load(struct driver *cu)
     }
     CU_KERNEL_FUNCTIONS(X)
 #undef X
+    cu->simulated = dlsym(library, "simcuda_version") != NULL;
     return true;
 }
 
@@ -64,7 +65,6 @@ bool driver_open(struct driver *cu)
                 error_name(cu, status));
         return false;
     }
-    cu->simulated = strncmp(cu->name, "simcuda", 7) == 0;
     return true;
 }
 

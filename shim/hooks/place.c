@@ -149,7 +149,7 @@ static void write_device_row(struct vs_journal *j, int device)
         vs_drv_cuDeviceGetUuid(&uuid, device) == CUDA_SUCCESS)
         memcpy(row.uuid, &uuid, sizeof(row.uuid));
     vs_journal_device(j, &row);
-    if (strncmp(row.name, "simcuda", 7) == 0)
+    if (vs_cuda_real("simcuda_version") != NULL)
         vs_record_simulated(true);
 }
 

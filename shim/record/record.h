@@ -59,7 +59,7 @@ struct vs_journal *vs_record_journal(void);
  * recording starts. */
 void vs_record_window(bool open);
 
-/* Sets whether the driver is the simulated one (its device's name begins with "simcuda"). */
+/* Sets whether the driver is the simulated one (it has functions of that name beside CUDA's). */
 void vs_record_simulated(bool simulated);
 
 /* Called at the exit before the last drain, by the thread that exits; it must not wait. */

@@ -15,12 +15,12 @@ cmake --install "$BUILD" --prefix "$work/first" >log 2>&1 || { cat log && exit 1
 mkdir else && mv first else/where
 tree=$work/else/where
 for file in bin/vramscope bin/train_lm lib/libvramscope.so include/vramscope.h share/vramscope/python/vramscope/__init__.py \
-    lib/liblinear_cross_entropy.so include/linear_cross_entropy.h lib/pkgconfig/linear_cross_entropy.pc \
+    lib/vramscope/sim/libcuda.so.1 lib/vramscope/sim/libnvidia-ml.so.1 lib/liblinear_cross_entropy.so include/linear_cross_entropy.h lib/pkgconfig/linear_cross_entropy.pc \
     share/man/man3/linear_cross_entropy.3 share/vramscope/examples/linear_cross_entropy.c \
     share/vramscope/python/vramscope/cross_entropy.py share/vramscope/examples/torch_llama.py share/vramscope/python/sitecustomize.py share/vramscope/examples/queries.sql share/man/man1/vramscope.1 share/man/man5/vramscope.5; do
     [ -s "$tree/$file" ] || no "not installed: $file"
 done
-find "$tree" -name 'libcuda*' | grep . && no "the simulated driver was installed"
+find "$tree" -name 'libcuda*' | grep -v /lib/vramscope/ && no "the simulated driver lies where others look for libraries"
 find "$tree" -type l | while read -r link; do case $(readlink "$link") in /*) echo "$link" ;; esac; done | grep . && no "links to the build"
 
 # every binary: libc and what belongs to the tree; no directory of the build in what the loader reads
@@ -36,8 +36,8 @@ done >needs
 find "$tree" -type f -exec grep -laF -e "$BUILD" -e "$work/first" {} + >named && no "names of the build or of the first place: $(cat named)"
 
 # the quickstart's workload
-bare() { env -i LD_LIBRARY_PATH="$BUILD/sim" "$@"; }
-bare "$tree/bin/vramscope" run --stacks=all -o "$work/run.db" -- "$tree/bin/train_lm" --steps 40 --vocab 300 --hidden 32 --batch 128 \
+bare() { env -i "$@"; }
+bare "$tree/bin/vramscope" run --simulated --stacks=all -o "$work/run.db" -- "$tree/bin/train_lm" --steps 40 --vocab 300 --hidden 32 --batch 128 \
     "$source/LICENSE" >out 2>err || no "run: $(cat out err)"
 grep -q '^ok: loss' out || no "the workload did not train: $(tail -n 1 out)"
 bare "$tree/bin/vramscope" report run.db >report || no "report"
@@ -48,7 +48,7 @@ bare "$tree/bin/vramscope" plot run.db -o plot.gp && [ -s plot.gp ] || no "plot"
 
 # the library alone, and its Python module
 
-bare LD_PRELOAD="$tree/lib/libvramscope.so" VRAMSCOPE_OUTPUT="$work/plain.db" "$tree/bin/train_lm" --steps 40 --vocab 300 --hidden 32 --batch 128 \
+bare LD_LIBRARY_PATH="$tree/lib/vramscope/sim" LD_PRELOAD="$tree/lib/libvramscope.so" VRAMSCOPE_OUTPUT="$work/plain.db" "$tree/bin/train_lm" --steps 40 --vocab 300 --hidden 32 --batch 128 \
     "$source/LICENSE" >/dev/null 2>err || no "under LD_PRELOAD: $(cat err)"
 bare "$tree/bin/vramscope" report plain.db >/dev/null || no "report of plain.db"
 python=$(command -v python3) && {

@@ -68,9 +68,16 @@ CUresult cuCtxGetDevice(CUdevice *out)
 }
 CUresult cuDeviceGetName(char *name, int length, CUdevice device)
 {
-    strncpy(name, device == 1 ? "simcuda one" : "fake", (size_t)length);
+    strncpy(name, device == 1 ? "one" : "fake", (size_t)length);
     return CUDA_SUCCESS;
 }
+#ifndef FAKE_OLD
+int simcuda_version(void);
+int simcuda_version(void) /* by it a driver says that it is simulated */
+{
+    return 1;
+}
+#endif
 CUresult cuDeviceTotalMem_v2(size_t *bytes, CUdevice device)
 {
     *bytes = 1000 + (size_t)device;

@@ -203,7 +203,7 @@ static void second_device_gets_a_row_and_its_own_context(void **state)
     assert_int_equal(record_log->devices, devices + 1);
     assert_int_equal(record_log->device.ordinal, 1);
     assert_int_equal(record_log->device.total_bytes, 1001);
-    assert_string_equal(record_log->device.name, "simcuda one");
+    assert_string_equal(record_log->device.name, "one");
     assert_int_equal(record_log->device.uuid[3], 0xab);
     assert_true(record_log->simulated);
     assert_int_equal(record_log->events[1].device, 1);
