@@ -4,11 +4,12 @@
  * A line is a kind and its fields, with tabs between, appended by one write, so lines of several threads and
  * processes do not mix.  Kinds and their fields:
  *
- *      missing   library, function          the program called what is not simulated; the process ends with
- * status 3 guess     library, what, bytes       a figure that no table holds for this version and card:
- * "within", not "exact" value     where, what, assumed       the program read a value that only a GPU
- * computes (written by the Python package) wrote     path                       likewise: a write that was
- * stopped
+ *      missing   library, function          the program called what is not simulated; the process ends with 3
+ *      guess     library, what, bytes       a figure that no table holds for this version and card
+ *      value     where, what, assumed, n    the program read what only a GPU computes, n times since the last
+ *                                           such line; lines of one place add up (the Python package)
+ *      ended     steps                      the process ended after so many steps (the Python package)
+ *      wrote     path                       a write that was stopped (the Python package)
  *
  * Each function may be called on any thread, and neither allocates nor takes a lock.  Without the variable
  * nothing is written.

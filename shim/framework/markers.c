@@ -23,6 +23,8 @@ VRAMSCOPE_API int vramscope_auto_pop(void);
 VRAMSCOPE_API int vramscope_auto_mark(const char *name);
 VRAMSCOPE_API int vramscope_auto_roles(const uint64_t *addresses, unsigned count, unsigned role);
 VRAMSCOPE_API int vramscope_auto_takes(void);
+VRAMSCOPE_API void vramscope_auto_limit(uint64_t count, void (*reached)(void));
+VRAMSCOPE_API void vramscope_auto_finish(void);
 VRAMSCOPE_API int vramscope_pool_use(const char *pool, int device, uint64_t used, uint64_t peak,
                                      uint64_t held);
 
@@ -106,6 +108,25 @@ static void count_anew(uint32_t generation)
                            __ATOMIC_RELAXED);
 }
 
+/* A dry run ends after so many steps.  Calls that are counted come one at a time: Python's are under its lock. */
+static struct {
+    uint64_t left;
+    void (*reached)(void); /* NULL: no limit */
+} limit;
+
+/* REACHED is called by the COUNTth vramscope_step from now on; NULL: it is not. */
+void vramscope_auto_limit(uint64_t count, void (*reached)(void))
+{
+    limit.left = count;
+    limit.reached = reached;
+}
+
+/* Completes the recording of a process that ends without its exit handlers. */
+void vramscope_auto_finish(void)
+{
+    vs_record_complete();
+}
+
 void vramscope_step(void)
 {
     int saved = errno;
@@ -118,6 +139,8 @@ void vramscope_step(void)
         __atomic_fetch_add(&steps.recorded, 1, __ATOMIC_RELAXED);
     else
         __atomic_fetch_add(&steps.unrecorded, event.arg0 + 1, __ATOMIC_RELAXED);
+    if (limit.reached && --limit.left == 0)
+        limit.reached();
     errno = saved;
 }
 

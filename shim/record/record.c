@@ -196,6 +196,12 @@ static void before_the_end(void *unused)
     vs_suppliers.last_look(vs_recording);
 }
 
+void vs_record_complete(void)
+{
+    before_the_end(NULL);
+    vs_drain_finish();
+}
+
 /* Registered now, it runs before the handlers of libraries that were there earlier, among them the driver. */
 static void arrange_last_look(void)
 {

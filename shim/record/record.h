@@ -65,4 +65,7 @@ void vs_record_simulated(bool simulated);
 /* Called at the exit before the last drain, by the thread that exits; it must not wait. */
 extern void (*vs_record_at_exit)(void);
 
+/* The last look and the last drain, in a process that ends without its exit handlers. */
+void vs_record_complete(void);
+
 #endif

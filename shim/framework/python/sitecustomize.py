@@ -70,6 +70,7 @@ _PARTS = {
         ("vramscope._arena", lambda: os.environ.get("VRAMSCOPE_ALLOCATOR") == "arena", "PyTorch keeps its own allocator"),
         ("vramscope._allocator", lambda: True, "its allocator's settings are not known"),
         ("vramscope._torch", lambda: not _is_off("VRAMSCOPE_AUTO_PHASES"), "no automatic phases"),
+        ("vramscope._dry", lambda: os.environ.get("VRAMSCOPE_DRY") == "1", "values are not followed, and no step is the last"),
     ),
     "jax": _POOLS,
     "cupy": _POOLS,

@@ -26,7 +26,7 @@ grep '^cu' exports | diff rows - >difference || fail "exports and driver.def dif
 grep -v '^cu[A-Z]' exports >others
 {
     printf '%s\n' __asan_default_options dlsym dlvsym InitializeInjection InitializeInjectionNvtx2 InitializeInjectionNvtxExtension \
-        vramscope_auto_push vramscope_auto_pop vramscope_auto_mark vramscope_auto_layer vramscope_auto_cell vramscope_auto_call vramscope_auto_calls vramscope_auto_model vramscope_auto_hooks vramscope_auto_phase vramscope_auto_phases vramscope_auto_roles vramscope_auto_allocator vramscope_auto_code vramscope_auto_contract vramscope_auto_takes vramscope_pool_use vramscope_benchmark_parts vramscope_benchmark_pause vramscope_benchmark_resume \
+        vramscope_auto_push vramscope_auto_pop vramscope_auto_mark vramscope_auto_layer vramscope_auto_cell vramscope_auto_call vramscope_auto_calls vramscope_auto_model vramscope_auto_hooks vramscope_auto_phase vramscope_auto_phases vramscope_auto_roles vramscope_auto_allocator vramscope_auto_code vramscope_auto_contract vramscope_auto_takes vramscope_auto_limit vramscope_auto_finish vramscope_pool_use vramscope_benchmark_parts vramscope_benchmark_pause vramscope_benchmark_resume \
         _ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6DeviceE \
         _ZN3c1027reportOutOfMemoryToProfilerElmmNS_6DeviceE _ZN3c1027reportOutOfMemoryToProfilerEmmmNS_6DeviceE \
         _ZN2at15sequence_number17get_and_incrementEv \

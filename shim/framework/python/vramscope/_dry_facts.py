@@ -1,0 +1,56 @@
+"""_dry_facts - what a dry run tells `vramscope fit`: lines of the file that VRAMSCOPE_DRY_FACTS names (dry/facts.h).
+
+A place that reads a value has a line when it does so for the first time, with 1, and where the process ends another with how
+often it did since; so a place's lines add up, also where a process is killed.
+"""
+
+import atexit
+import os
+
+_path = ""
+_places = {}  # (where, what, assumed) -> times that no line has yet
+MOST_PLACES = 10000
+
+
+def write(*fields):
+    """One line, by one write, so that lines of several processes do not mix.  A full disk must not end the program."""
+    if not _path:
+        return
+    line = "\t".join(str(field).replace("\t", " ").replace("\n", " ") for field in fields) + "\n"
+    try:
+        file = os.open(_path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            os.write(file, line.encode("utf-8", "replace")[:4096])
+        finally:
+            os.close(file)
+    except OSError:
+        pass
+
+
+def value(where, what, assumed):
+    """The program read WHAT at WHERE, and got what ASSUMED says."""
+    key = (where, what, assumed)
+    if key in _places:
+        _places[key] += 1
+    elif len(_places) < MOST_PLACES:
+        _places[key] = 0
+        write("value", where, what, assumed, 1)
+
+
+def write_times():
+    for key, times in _places.items():
+        if times:
+            write("value", *key, times)
+            _places[key] = 0
+
+
+def _in_child():
+    for key in _places:
+        _places[key] = 0  # they are the parent's
+
+
+def install():
+    global _path
+    _path = os.environ.get("VRAMSCOPE_DRY_FACTS", "")
+    atexit.register(write_times)
+    os.register_at_fork(after_in_child=_in_child)

@@ -1,0 +1,57 @@
+"""_dry_places - where a program reads a value that only a GPU computes: the innermost line of the program's own files.
+
+Files of PyTorch, of packages that are installed and of Python itself are not the program's.  Where the program has no line on the thread (a
+library's thread), the innermost line outside of PyTorch is said.
+"""
+
+import os
+import sys
+import sysconfig
+import threading
+
+from . import _dry_facts
+
+_here = os.path.dirname(os.path.abspath(__file__)) + os.sep
+_installed = f"{os.sep}site-packages{os.sep}", f"{os.sep}dist-packages{os.sep}"
+_python = tuple({sysconfig.get_path(name) + os.sep for name in ("stdlib", "platstdlib")})
+_torch = os.sep + "torch" + os.sep  # install() has the real one
+
+
+class _Inside(threading.local):
+    """An operator that reads by itself, what it reads, and how often such operators are open on the thread."""
+
+    depth, answer = 0, None
+
+
+inside = _Inside()
+
+
+def _is_programs(file):
+    return not (file.startswith(("<", _here) + _python) or any(part in file for part in _installed))
+
+
+def where():
+    frame, other = sys._getframe(2), None
+    while frame is not None:
+        file = frame.f_code.co_filename
+        if not file.startswith((_torch, _here, "<")):
+            if _is_programs(file):
+                return f"{file}:{frame.f_lineno}"
+            other = other or f"{file}:{frame.f_lineno}"
+        frame = frame.f_back
+    return other or "?"
+
+
+def _shape(t):
+    return str(t.dtype).replace("torch.", "") + (str(list(t.size())).replace(" ", "") if t.dim() else "")
+
+
+def read(what, t, assumed):
+    """The program reads WHAT of T and gets what ASSUMED says; within an operator that does, it is told once, by that operator."""
+    if not inside.depth:
+        _dry_facts.value(where(), f"{what} of {_shape(t)}", assumed)
+
+
+def install(torch):
+    global _torch
+    _torch = os.path.dirname(os.path.abspath(torch.__file__)) + os.sep

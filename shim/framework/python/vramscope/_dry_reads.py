@@ -1,0 +1,247 @@
+"""_dry_reads - operators whose results a program, or the size of a result, reads on the host.
+
+Each makes the wrapper of one CUDA kernel: the kernel runs as it would, with all memory that it takes, and what it then reads from the
+device is what _dry_rules says where nothing is known.
+"""
+
+import torch
+
+from . import _dry_rules as rules
+from ._dry_places import inside, read
+from ._dry_values import ASSUMED, KNOWN, TRUE, NoFunctions, alias, compute, forget, is_capturing, is_small, mark_of, put, write
+
+POKES, POKE = 3, 512  # blocks of the caching allocator's smallest size
+
+
+class reading:
+    """Within it, what operators read is not the program's; unknown numbers are ANSWER, where there is one."""
+
+    def __init__(self, answer=None):
+        self.answer = answer
+
+    def __enter__(self):
+        self.before = inside.answer
+        inside.depth += 1
+        inside.answer = self.answer
+
+    def __exit__(self, *_):
+        inside.depth -= 1
+        inside.answer = self.before
+
+
+def _known(t):
+    """T's mark; a mask of which nothing is known gets contents by rule.  None: nothing is known."""
+    if not is_small(t):
+        return None
+    if t.numel() == 0:
+        return KNOWN
+    return mark_of(t) or (rules.mask(t) if t.dtype is torch.bool and not is_capturing() else None)
+
+
+# ---- single values, and copies ----
+
+
+def item(op, call):
+    def _local_scalar_dense(keys, t):
+        call(keys, t)
+        with NoFunctions():
+            mark = mark_of(t)
+            if mark is not None:
+                value, said = alias(t).item(), mark[1]
+            elif inside.answer is not None:
+                return inside.answer
+            else:
+                value, said = rules.scalar(t.dtype)
+            if mark is None or mark[0] != TRUE:
+                read("the value", t, f"{str(value).lower()}: {said}" if mark else said)
+            return value
+
+    return _local_scalar_dense
+
+
+def _to_host(t, source):
+    """A copy from the device, which the program can look at."""
+    if not is_small(source) or not t.numel():
+        return
+    mark = mark_of(source)
+    if mark is not None:
+        t.copy_(alias(source))
+        said = mark[1]
+    else:
+        said = rules.fill(t)
+    if mark is None or mark[0] != TRUE:
+        read("a copy on the host", source, said)
+
+
+def _to_device(t, source):
+    if source.is_cuda:
+        mark = mark_of(source)
+        if mark is None:
+            return forget(t)
+    else:
+        mark = KNOWN
+    if is_small(t) and is_small(source):
+        if t.numel():
+            alias(t).copy_(alias(source) if source.is_cuda else source)
+        put(t, mark)
+    else:
+        forget(t)
+
+
+def copy(op, call):
+    def copy_(keys, t, source, non_blocking=False):
+        out = call(keys, t, source, non_blocking)
+        if t.is_cuda and source.is_cuda and mark_of(source) is None:  # as nearly always
+            forget(t)
+            return out
+        with NoFunctions():
+            try:
+                (_to_device if t.is_cuda else _to_host)(t, source)
+            except Exception:
+                if t.is_cuda:
+                    forget(t)
+        return out
+
+    return copy_
+
+
+# ---- sizes that contents decide ----
+
+
+def poke(device, count):
+    """The next small blocks of the allocator hold COUNT: a kernel that counts into one would have written it, and its caller copies it."""
+    blocks = [torch.empty(POKE // 8, dtype=torch.int64, device=device) for _ in range(POKES)]
+    for block in blocks:
+        alias(block).fill_(count)
+
+
+def _count(t):
+    """(how many elements of T are not 0, mark or None, whether contents are there)."""
+    base, times = t, 1
+    for dim in range(t.dim()):
+        if t.stride(dim) == 0 and t.size(dim) > 1:  # expanded
+            times *= t.size(dim)
+            base = base.narrow(dim, 0, 1)
+    mark = _known(base)
+    if mark is None:
+        return rules.share_of(t.numel()), None, False
+    return (alias(base).count_nonzero().item() * times if t.numel() else 0), mark, is_small(t)
+
+
+def nonzero(op, call):
+    def nonzero(keys, t):
+        if is_capturing():
+            return call(keys, t)
+        with NoFunctions():
+            count, mark, has_contents = _count(t)
+            poke(t.device, count)
+        out = call(keys, t)
+        with NoFunctions():
+            if out.size(0) != count:
+                out = torch.empty((t.dim(), count), dtype=torch.int64, device=t.device).t()
+            if has_contents and is_small(out):
+                write(out, alias(t).nonzero(), mark)
+            if mark is None or mark[0] != TRUE:
+                read("the number of elements that are not 0", t, f"{count}: {mark[1] if mark else rules.kept()}")
+        return out
+
+    return nonzero
+
+
+def _sized(out, sizes):
+    """The results OUT of a kernel, those of other SIZES than it would have on a GPU made anew."""
+    return tuple(t if t.size() == size else torch.empty(size, dtype=t.dtype, device=t.device) for t, size in zip(out, sizes))
+
+
+def unique(op, call):
+    def unique(keys, t, *args, **kwargs):
+        with NoFunctions():
+            mark = _known(t)
+            result = compute(op, (t, *args), kwargs) if mark else None
+            count, said = (result[0].numel(), mark[1]) if mark else rules.distinct(t.numel())
+        with reading(count):
+            out = call(keys, t, *args, **kwargs)
+        with NoFunctions():
+            if result:
+                out = _sized(out, [part.size() for part in result])
+                for part, host in zip(out, result):
+                    write(part, host, mark)
+            else:
+                out = _sized(out, [torch.Size([count])] + [part.size() if i == 1 else torch.Size([min(count, part.numel())]) for i, part in enumerate(out[1:], 1)])
+            if mark is None or mark[0] != TRUE:
+                read("how many values differ", t, f"{count}: {said}")
+        return out
+
+    return unique
+
+
+def unique_rows(op, call):
+    """Of rows, or runs, of which nothing is known: all of them."""
+
+    def unique(keys, t, *args, **kwargs):
+        with NoFunctions():
+            mark = _known(t)
+            result = compute(op, (t, *args), kwargs) if mark else None
+        with reading():
+            out = call(keys, t, *args, **kwargs)
+        with NoFunctions():
+            if result:
+                out = _sized(out, [part.size() for part in result])
+                for part, host in zip(out, result):
+                    write(part, host, mark)
+            elif mark is None:
+                rows = t.size(args[0]) if "dim" in op._schema.name else t.numel()
+                out = (out[0] if out[0].numel() else torch.empty_like(t), *out[1:])
+                read("how many values differ", t, f"{rows}: all differ")
+        return out
+
+    return unique
+
+
+def equal(op, call):
+    def equal(keys, t, other):
+        with reading(1):
+            value = call(keys, t, other)
+        if t.size() != other.size() or not t.numel():
+            return value
+        with NoFunctions():
+            marks = _known(t), _known(other) if other.is_cuda else KNOWN
+            if None not in marks:
+                mark = max(marks)
+                value = bool(compute(op, (t, other), {}))
+            else:
+                mark, value = (ASSUMED, ""), rules.BOOLEAN
+            if mark[0] != TRUE:
+                read("whether it equals another", t, str(value).lower())
+        return value
+
+    return equal
+
+
+def counting(op, call, follow):
+    """Operators that read their input's extremes, or its sum, for the size of their result."""
+
+    def counting(keys, *args, **kwargs):
+        with reading():
+            out = call(keys, *args, **kwargs)
+        with NoFunctions():
+            mark = follow(out, args, kwargs)
+            t = args[0]
+            if mark is None or mark[0] != TRUE:
+                read(f"the size of {op._schema.name[6:]}", t, f"{list(out.size())}: {mark[1] if mark else 'nothing is known'}")
+        return out
+
+    return counting
+
+
+WRAPPERS = {
+    "_local_scalar_dense": item,
+    "copy_": copy,
+    "nonzero": nonzero,
+    "_unique2": unique,
+    "_unique": unique,
+    "unique_dim": unique_rows,
+    "unique_dim_consecutive": unique_rows,
+    "unique_consecutive": unique_rows,
+    "equal": equal,
+}

@@ -1,0 +1,110 @@
+"""_dry_values - which tensors of a dry run hold true contents, or assumed ones, and their computation on the CPU.
+
+A kernel of a dry run writes nothing, so memory holds what was there before.  For small tensors of whole numbers and booleans, which decide sizes,
+that is not enough: masks, lengths, indices, counts.  So the CUDA kernels of PyTorch are wrapped (_dry_wrap).  An operator whose
+inputs all have followed contents is computed once more, on the CPU, over the same bytes, and its outputs are followed, too.
+
+What is followed is said by a mark: an attribute of the storage's Python object, which lives as long as the storage does and not longer,
+and keeps nothing alive.  No mark: nothing is known.  Marks are of three levels:
+
+    TRUE     what the program would see on a GPU: it came from the host, or from a computation over such
+    RULE     one of the rules decided it that no assumption changes (no NaN, no overflow: _dry_rules)
+    ASSUMED  an assumption decided it (routing, masks, random numbers); the second run has another
+
+An operator's output has the lowest certainty of its inputs.  Whatever writes into memory without being computed takes its mark away.
+What a CUDA graph writes has no mark and gets none: it is written again by each replay.
+"""
+
+import torch
+
+TRUE, RULE, ASSUMED = range(3)
+KNOWN = (TRUE, "")
+CAPTURED = (3, "a CUDA graph writes it")
+MARK = "_vramscope_mark"
+
+MOST = {torch.int64: 1 << 23}  # elements; one_hot of a router's choices is of these
+MOST_WHOLE, MOST_FLOATS = 1 << 20, 1 << 16
+WHOLE = {torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64}
+_FLOATS = {torch.float16, torch.bfloat16, torch.float32, torch.float64}
+
+_storage_at = torch._C._construct_storage_from_data_pointer
+_cpu = torch.device("cpu")
+Tensor, NoFunctions = torch.Tensor, torch._C.DisableTorchFunction
+is_capturing = getattr(torch._C, "_cuda_isCurrentStreamCapturing", lambda: False)
+
+
+def is_small(t):
+    dtype = t.dtype
+    most = MOST.get(dtype, MOST_WHOLE) if dtype in WHOLE else MOST_FLOATS if dtype in _FLOATS else 0
+    return t.numel() <= most
+
+
+def mark_of(t):
+    """(level, why), or None."""
+    mark = getattr(t.untyped_storage(), MARK, None)
+    return None if mark is CAPTURED else mark
+
+
+def forget(t):
+    """T was written by what is not followed."""
+    storage = t.untyped_storage()
+    if hasattr(storage, MARK) and getattr(storage, MARK) is not CAPTURED:
+        delattr(storage, MARK)
+
+
+def _covers(t, storage):
+    return t.numel() * t.element_size() >= storage.nbytes() and not t._is_zerotensor()
+
+
+def put(t, mark, is_new=False):
+    """All of T was written and has contents with this MARK.  IS_NEW: nothing else is in its storage that anybody reads."""
+    storage = t.untyped_storage()
+    there = getattr(storage, MARK, None)
+    if there is CAPTURED:
+        return
+    if is_capturing():
+        setattr(storage, MARK, CAPTURED)
+    elif is_new or _covers(t, storage):
+        setattr(storage, MARK, mark)
+    elif there is not None and mark[0] > there[0]:
+        setattr(storage, MARK, mark)
+
+
+def alias(t):
+    """The same bytes as a tensor of the CPU."""
+    storage = t.untyped_storage()
+    host = _storage_at(storage.data_ptr(), _cpu, storage.nbytes())
+    same = torch.empty(0, dtype=t.dtype, device=_cpu).set_(host, t.storage_offset(), t.size(), t.stride())
+    return same.neg() if t.is_neg() else same
+
+
+def tensors(values):
+    """The tensors of an operator's arguments or results."""
+    for value in values:
+        if isinstance(value, Tensor):
+            yield value
+        elif type(value) in (list, tuple):
+            for part in value:
+                if isinstance(part, Tensor):
+                    yield part
+
+
+def on_host(value):
+    """An argument as the CPU's kernel takes it."""
+    if isinstance(value, Tensor):
+        return alias(value) if value.is_cuda and value.numel() else value.new_empty(value.size(), device=_cpu) if value.is_cuda else value
+    if type(value) in (list, tuple):
+        return [on_host(part) for part in value]
+    return _cpu if isinstance(value, torch.device) else value
+
+
+def compute(op, args, kwargs):
+    """What OP gives over the same bytes on the CPU."""
+    return op(*[on_host(value) for value in args], **{name: on_host(value) for name, value in kwargs.items()})
+
+
+def write(out, result, mark):
+    """OUT, a new result of the device, gets the contents RESULT."""
+    if out.numel():
+        alias(out).copy_(result)
+    put(out, mark, True)
