@@ -29,6 +29,13 @@
             ": lea 1f(%rip), %rdi\n\tjmp missing\n.popsection\n"                                             \
             ".pushsection .rodata.str1.1,\"aMS\",@progbits,1\n1: .string \"" #name "\"\n.popsection");
 
+#define ARGUMENTS                                                                                            \
+    intptr_t a1, intptr_t a2, intptr_t a3, intptr_t a4, intptr_t a5, intptr_t a6, intptr_t a7, intptr_t a8,  \
+        intptr_t a9, intptr_t a10, intptr_t a11, intptr_t a12, intptr_t a13, intptr_t a14, intptr_t a15,     \
+        intptr_t a16, intptr_t a17, intptr_t a18, intptr_t a19, intptr_t a20, intptr_t a21, intptr_t a22,    \
+        intptr_t a23, intptr_t a24, intptr_t a25, intptr_t a26
+#define INT(n) ((int64_t)(int32_t)a##n)
+
 /* Status 0 is success in all of these libraries, and NULL and 0 are what a getter says that has nothing. */
 STANDS_IN int succeeds(void)
 {
@@ -38,6 +45,18 @@ STANDS_IN int succeeds(void)
 STANDS_IN void missing(const char *function)
 {
     dry_missing(LIBRARY, function);
+}
+
+/* A figure that no table holds: WHAT is said the first time, and again where it is larger.  *MOST begins as
+ * 0. */
+__attribute__((unused)) static void guess(size_t *most, const char *what, size_t bytes)
+{
+    size_t said = bytes + 1, before = __atomic_load_n(most, __ATOMIC_RELAXED);
+    while (said > before &&
+           !__atomic_compare_exchange_n(most, &before, said, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+        ;
+    if (said > before)
+        dry_fact("guess\t%s\t%s\t%zu", LIBRARY, what, bytes);
 }
 
 #endif

@@ -1,9 +1,242 @@
+/*
+ * nvrtc.c - stands in for libnvrtc: a program is looked through for its kernels' names, and compiled to
+ * nothing.
+ *
+ * The image is PTX with an entry for each name: those of `extern "C"` kernels as they are, and what a name
+ * expression is lowered to, which here is the expression with all but letters and digits replaced, and its
+ * number.  It is answered as PTX and as cubin.
+ *
+ * PyTorch keeps what it compiled in a cache on disk, where a later run on a GPU would find it: the cache is
+ * switched off.
+ */
 #include "names.h"
+
+#include <ctype.h>
 #include <stdlib.h>
-STANDS_IN int create(void **made)
+
+enum { SUCCESS = 0, OUT_OF_MEMORY = 1, INVALID_INPUT = 3, NO_LOWERED_NAMES_YET = 9, NAME_NOT_VALID = 10 };
+enum { LONGEST_NAME = 400 };
+
+struct name {
+    struct name *next;
+    char *expression;
+    char lowered[LONGEST_NAME + 16];
+};
+
+struct program {
+    char *source, *image;
+    size_t size;
+    struct name *names;
+    int count;
+};
+
+__attribute__((constructor)) static void keep_no_cache(void)
 {
-    *made = calloc(1, 256);
-    return 0;
+    setenv("USE_PYTORCH_KERNEL_CACHE", "0", 1);
+}
+
+STANDS_IN int create(struct program **program, const char *source)
+{
+    struct program *p = calloc(1, sizeof *p);
+    char *copy = strdup(source ? source : "");
+    if (!p || !copy) {
+        free(p);
+        free(copy);
+        return OUT_OF_MEMORY;
+    }
+    p->source = copy;
+    *program = p;
+    return SUCCESS;
+}
+
+STANDS_IN int destroy(struct program **program)
+{
+    struct program *p = *program;
+    for (struct name *name = p ? p->names : NULL, *next; name; name = next) {
+        next = name->next;
+        free(name->expression);
+        free(name);
+    }
+    if (p) {
+        free(p->source);
+        free(p->image);
+    }
+    free(p);
+    *program = NULL;
+    return SUCCESS;
+}
+
+STANDS_IN int add_name(struct program *p, const char *expression)
+{
+    struct name *name = calloc(1, sizeof *name);
+    if (!name || !(name->expression = strdup(expression))) {
+        free(name);
+        return OUT_OF_MEMORY;
+    }
+    int n = 0;
+    for (const char *c = expression; *c && n < LONGEST_NAME; c++)
+        name->lowered[n++] = isalnum((unsigned char)*c) ? *c : '_';
+    snprintf(name->lowered + n, 16, "_%d", p->count++);
+    name->next = p->names;
+    p->names = name;
+    return SUCCESS;
+}
+
+STANDS_IN int lowered_name(struct program *p, const char *expression, const char **lowered)
+{
+    if (!p->image)
+        return NO_LOWERED_NAMES_YET;
+    for (struct name *name = p->names; name; name = name->next)
+        if (strcmp(name->expression, expression) == 0) {
+            *lowered = name->lowered;
+            return SUCCESS;
+        }
+    return NAME_NOT_VALID;
+}
+
+/* ---- the image ---- */
+
+static void entry(FILE *image, const char *name, size_t length)
+{
+    fprintf(image, ".visible .entry %.*s()\n{\n\tret;\n}\n", (int)length, name);
+}
+
+/* The name of the function whose return type and attributes follow; NULL where it ends before. */
+static const char *function_name(const char *at, size_t *length)
+{
+    const char *open = strchr(at, '(');
+    if (open && open > at && strncmp(at + strspn(at, " \t\n"), "__launch_bounds__", 17) == 0) {
+        const char *close = strchr(open, ')'); /* its own parentheses, without any inside */
+        return close ? function_name(close + 1, length) : NULL;
+    }
+    const char *end = open;
+    while (end && end > at && isspace((unsigned char)end[-1]))
+        end--;
+    const char *begin = end;
+    while (begin && begin > at && (isalnum((unsigned char)begin[-1]) || begin[-1] == '_'))
+        begin--;
+    *length = (size_t)(end - begin);
+    return begin && begin < end ? begin : NULL;
+}
+
+/* Also of kernels that are none of C's, which nobody asks for by that name. */
+static void entries_of_source(FILE *image, const char *source)
+{
+    static const char kernel[] = "__global__";
+    for (const char *at = source; (at = strstr(at, kernel));) {
+        size_t length = 0;
+        at += sizeof kernel - 1;
+        const char *name = function_name(at, &length);
+        if (name)
+            entry(image, name, length);
+    }
+}
+
+STANDS_IN int compile(struct program *p, int options, const char *const *option)
+{
+    int capability = 0;
+    for (int i = 0; i < options; i++) {
+        const char *at = strstr(option[i], "arch") ? strchr(option[i], '_') : NULL;
+        capability = at ? atoi(at + 1) : capability;
+    }
+    free(p->image);
+    FILE *image = open_memstream(&p->image, &p->size);
+    if (!image)
+        return OUT_OF_MEMORY;
+    fprintf(image, ".version 8.0\n.target sm_%d\n.address_size 64\n", capability ? capability : 75);
+    entries_of_source(image, p->source);
+    for (struct name *name = p->names; name; name = name->next)
+        entry(image, name->lowered, strlen(name->lowered));
+    fclose(image);
+    p->size++; /* with the zero at its end */
+    return p->image ? SUCCESS : OUT_OF_MEMORY;
+}
+
+STANDS_IN int image_size(struct program *p, size_t *size)
+{
+    *size = p->size;
+    return SUCCESS;
+}
+
+STANDS_IN int get_image(struct program *p, char *image)
+{
+    if (!p->image)
+        return INVALID_INPUT;
+    memcpy(image, p->image, p->size);
+    return SUCCESS;
+}
+
+STANDS_IN int log_size(struct program *p, size_t *size)
+{
+    *size = 1;
+    return SUCCESS;
+}
+
+STANDS_IN int get_log(struct program *p, char *log)
+{
+    *log = 0;
+    return SUCCESS;
+}
+
+/* ---- what it is ---- */
+
+STANDS_IN int version(int *major, int *minor)
+{
+    *major = VERSION / 1000;
+    *minor = VERSION % 1000 / 10;
+    return SUCCESS;
+}
+
+static const int architectures[] = {
+#if CUDA_MAJOR >= 13
+    75, 80, 86, 87, 88, 89, 90, 100, 103, 110, 120, 121,
+#else
+    50, 52, 53, 60, 61, 62, 70, 72, 75, 80, 86, 87, 89, 90, 100, 101, 120,
+#endif
+};
+
+STANDS_IN int architecture_count(int *count)
+{
+    *count = sizeof architectures / sizeof *architectures;
+    return SUCCESS;
+}
+
+STANDS_IN int get_architectures(int *all)
+{
+    memcpy(all, architectures, sizeof architectures);
+    return SUCCESS;
+}
+
+STANDS_IN const char *status_name(int status)
+{
+    switch (status) {
+    case SUCCESS:
+        return "NVRTC_SUCCESS";
+    case OUT_OF_MEMORY:
+        return "NVRTC_ERROR_OUT_OF_MEMORY";
+    case INVALID_INPUT:
+        return "NVRTC_ERROR_INVALID_INPUT";
+    case NO_LOWERED_NAMES_YET:
+        return "NVRTC_ERROR_NO_LOWERED_NAMES_BEFORE_COMPILATION";
+    case NAME_NOT_VALID:
+        return "NVRTC_ERROR_NAME_EXPRESSION_NOT_VALID";
+    default:
+        return "NVRTC_ERROR unknown";
+    }
+}
+
+static size_t heap;
+
+STANDS_IN int set_heap(size_t size)
+{
+    heap = size;
+    return SUCCESS;
+}
+
+STANDS_IN int get_heap(size_t *size)
+{
+    *size = heap;
+    return SUCCESS;
 }
 
 #include "nvrtc.def"
