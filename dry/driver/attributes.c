@@ -141,6 +141,11 @@ static int of_card(CUdevice_attribute attribute, CUdevice device)
     }
 }
 
+int simcuda_attribute(int attribute, int device)
+{
+    return of_card((CUdevice_attribute)attribute, device);
+}
+
 CUresult cuDeviceGetAttribute(int *value, CUdevice_attribute attribute, CUdevice device)
 {
     SIM_CALL(SIM_INITIALIZED);

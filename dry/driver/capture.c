@@ -435,6 +435,23 @@ STREAMS(cuStreamGetCaptureInfo_v3, cuStreamGetCaptureInfo_v3_ptsz,
          const CUgraphNode **nodes, const CUgraphEdgeData **edges, size_t *count),
         stream, INFO_3)
 
+/* What is captured next runs after all that was captured before, so no other dependency changes anything. */
+static CUresult update(CUstream stream)
+{
+    CUresult result = sim_stream_check(stream);
+    const struct capture *capture = result == CUDA_SUCCESS ? capture_of(stream) : NULL;
+    return result != CUDA_SUCCESS ? result
+           : !capture             ? CUDA_ERROR_ILLEGAL_STATE
+           : capture->invalid     ? CUDA_ERROR_STREAM_CAPTURE_INVALIDATED
+                                  : CUDA_SUCCESS;
+}
+
+STREAMS(cuStreamUpdateCaptureDependencies, cuStreamUpdateCaptureDependencies_ptsz,
+        (CUstream stream, CUgraphNode *list, size_t count, unsigned int flags), stream, update)
+STREAMS(cuStreamUpdateCaptureDependencies_v2, cuStreamUpdateCaptureDependencies_v2_ptsz,
+        (CUstream stream, CUgraphNode *list, const CUgraphEdgeData *edges, size_t count, unsigned int flags),
+        stream, update)
+
 CUresult cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode *mode)
 {
     SIM_CALL(SIM_INITIALIZED);

@@ -91,3 +91,18 @@ const struct sim_capability *sim_capability(void)
         c++;
     return c;
 }
+
+const char *simcuda_card_name(void)
+{
+    return sim_card()->name;
+}
+
+const char *simcuda_card_key(void)
+{
+    return sim_card()->key;
+}
+
+int simcuda_card_measured(void)
+{
+    return sim_card()->measured;
+}

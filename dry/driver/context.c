@@ -427,6 +427,13 @@ CUresult cuCtxGetFlags(unsigned int *flags)
     return CUDA_SUCCESS;
 }
 
+CUresult cuCtxSetFlags(unsigned int flags)
+{
+    SIM_CALL(SIM_CONTEXT);
+    sim_context_current()->flags = flags;
+    return CUDA_SUCCESS;
+}
+
 CUresult cuCtxGetId(CUcontext handle, unsigned long long *id)
 {
     SIM_CALL(SIM_INITIALIZED);

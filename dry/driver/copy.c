@@ -31,12 +31,14 @@ bool sim_accessible(uint64_t address, uint64_t size, bool write)
     return true;
 }
 
-static CUresult copy_now(uint64_t to, bool to_device, uint64_t from, bool from_device, size_t size)
+/* ALL: bytes of the whole copy that this is a part of. */
+static CUresult copy_now(uint64_t to, bool to_device, uint64_t from, bool from_device, size_t size,
+                         size_t all)
 {
     if (!to || !from || (to_device && !sim_accessible(to, size, true)) ||
         (from_device && !sim_accessible(from, size, false)))
         return CUDA_ERROR_INVALID_VALUE;
-    if (sim_keeps(size))
+    if (sim_keeps(all))
         memmove((void *)to, (const void *)from, size);
     else
         sim_forget(to, size);
@@ -46,7 +48,7 @@ static CUresult copy_now(uint64_t to, bool to_device, uint64_t from, bool from_d
 /* In a graph: whether an address is the device's is known only when it runs. */
 CUresult sim_copy(uint64_t to, uint64_t from, uint64_t size)
 {
-    return copy_now(to, sim_block_find(to) != NULL, from, sim_block_find(from) != NULL, size);
+    return copy_now(to, sim_block_find(to) != NULL, from, sim_block_find(from) != NULL, size, size);
 }
 
 static CUresult capture_copy(struct sim_graph *graph, uint64_t to, uint64_t from, size_t size)
@@ -60,8 +62,8 @@ static CUresult capture_copy(struct sim_graph *graph, uint64_t to, uint64_t from
     return CUDA_SUCCESS;
 }
 
-static CUresult copy(uint64_t to, bool to_device, uint64_t from, bool from_device, size_t size,
-                     CUstream stream)
+CUresult sim_copy_on(CUstream stream, uint64_t to, bool to_device, uint64_t from, bool from_device,
+                     size_t size, size_t all)
 {
     CUresult result = sim_stream_check(stream);
     if (result != CUDA_SUCCESS || !size)
@@ -69,7 +71,13 @@ static CUresult copy(uint64_t to, bool to_device, uint64_t from, bool from_devic
     struct sim_graph *graph = sim_capture_graph(stream, &result);
     if (graph)
         return capture_copy(graph, to, from, size);
-    return result == CUDA_SUCCESS ? copy_now(to, to_device, from, from_device, size) : result;
+    return result == CUDA_SUCCESS ? copy_now(to, to_device, from, from_device, size, all) : result;
+}
+
+static CUresult copy(uint64_t to, bool to_device, uint64_t from, bool from_device, size_t size,
+                     CUstream stream)
+{
+    return sim_copy_on(stream, to, to_device, from, from_device, size, size);
 }
 
 /* cuMemcpy: either side may be plain host memory, so an unknown address is taken for that. */
@@ -109,7 +117,7 @@ static CUresult capture_fill(struct sim_graph *graph, uint64_t to, const void *p
     return CUDA_SUCCESS;
 }
 
-static CUresult fill(uint64_t to, const void *pattern, unsigned width, size_t count, CUstream stream)
+CUresult sim_fill_on(CUstream stream, uint64_t to, const void *pattern, unsigned width, uint64_t count)
 {
     CUresult result = sim_stream_check(stream);
     if (result != CUDA_SUCCESS || !count)
@@ -118,6 +126,15 @@ static CUresult fill(uint64_t to, const void *pattern, unsigned width, size_t co
     if (graph)
         return capture_fill(graph, to, pattern, width, count);
     return result == CUDA_SUCCESS ? sim_fill(to, pattern, width, count) : result;
+}
+
+static CUresult copy_batch(const CUdeviceptr *to, const CUdeviceptr *from, const size_t *sizes, size_t count,
+                           CUstream stream)
+{
+    CUresult result = to && from && sizes ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+    for (size_t i = 0; i < count && result == CUDA_SUCCESS; i++)
+        result = copy_any(to[i], from[i], sizes[i], stream);
+    return result;
 }
 
 /* NAME and its twin, to which stream 0 is the thread's own.  CALL is a macro of that stream. */
@@ -136,10 +153,12 @@ static CUresult fill(uint64_t to, const void *pattern, unsigned width, size_t co
 #define WITH(stream)                                                                                         \
     attributes &&stream &&stream != CU_STREAM_LEGACY ? copy_any(to, from, size, stream)                      \
                                                      : CUDA_ERROR_INVALID_VALUE
-#define HTOD(stream) copy(to, true, (uint64_t)from, false, size, stream)
-#define DTOH(stream) copy((uint64_t)to, false, from, true, size, stream)
-#define DTOD(stream) copy(to, true, from, true, size, stream)
-#define FILL(stream) fill(to, &value, sizeof value, count, stream)
+#define HTOD(stream)  copy(to, true, (uint64_t)from, false, size, stream)
+#define DTOH(stream)  copy((uint64_t)to, false, from, true, size, stream)
+#define DTOD(stream)  copy(to, true, from, true, size, stream)
+#define FILL(stream)  sim_fill_on(stream, to, &value, sizeof value, count)
+#define BATCH(stream) copy_batch(to, from, sizes, count, stream)
+#define WRITE(stream) sim_fill_on(stream, to, &value, sizeof value, 1)
 
 PAIR(cuMemcpy, cuMemcpy_ptds, (CUdeviceptr to, CUdeviceptr from, size_t size), NULL, ANY)
 PAIR(cuMemcpyAsync, cuMemcpyAsync_ptsz, (CUdeviceptr to, CUdeviceptr from, size_t size, CUstream stream),
@@ -147,6 +166,20 @@ PAIR(cuMemcpyAsync, cuMemcpyAsync_ptsz, (CUdeviceptr to, CUdeviceptr from, size_
 PAIR(cuMemcpyWithAttributesAsync, cuMemcpyWithAttributesAsync_ptsz,
      (CUdeviceptr to, CUdeviceptr from, size_t size, CUmemcpyAttributes *attributes, CUstream stream), stream,
      WITH)
+PAIR(cuMemcpyPeer, cuMemcpyPeer_ptds,
+     (CUdeviceptr to, CUcontext to_context, CUdeviceptr from, CUcontext from_context, size_t size), NULL, ANY)
+PAIR(cuMemcpyPeerAsync, cuMemcpyPeerAsync_ptsz,
+     (CUdeviceptr to, CUcontext to_context, CUdeviceptr from, CUcontext from_context, size_t size,
+      CUstream stream),
+     stream, ANY)
+PAIR(cuMemcpyBatchAsync, cuMemcpyBatchAsync_ptsz,
+     (CUdeviceptr * to, CUdeviceptr *from, size_t *sizes, size_t count, CUmemcpyAttributes *attributes,
+      size_t *which, size_t attribute_count, size_t *failed, CUstream stream),
+     stream, BATCH)
+PAIR(cuMemcpyBatchAsync_v2, cuMemcpyBatchAsync_v2_ptsz,
+     (CUdeviceptr * to, CUdeviceptr *from, size_t *sizes, size_t count, CUmemcpyAttributes *attributes,
+      size_t *which, size_t attribute_count, CUstream stream),
+     stream, BATCH)
 PAIR(cuMemcpyHtoD_v2, cuMemcpyHtoD_v2_ptds, (CUdeviceptr to, const void *from, size_t size), NULL, HTOD)
 PAIR(cuMemcpyDtoH_v2, cuMemcpyDtoH_v2_ptds, (void *to, CUdeviceptr from, size_t size), NULL, DTOH)
 PAIR(cuMemcpyDtoD_v2, cuMemcpyDtoD_v2_ptds, (CUdeviceptr to, CUdeviceptr from, size_t size), NULL, DTOD)
@@ -166,3 +199,37 @@ PAIR(cuMemsetD16Async, cuMemsetD16Async_ptsz,
      (CUdeviceptr to, unsigned short value, size_t count, CUstream stream), stream, FILL)
 PAIR(cuMemsetD32Async, cuMemsetD32Async_ptsz,
      (CUdeviceptr to, unsigned int value, size_t count, CUstream stream), stream, FILL)
+
+/* A stream's work is done when it is given, so a write is a fill of one word and nothing is ever waited for.
+ */
+#define WORDS(bits)                                                                                          \
+    PAIR(cuStreamWriteValue##bits, cuStreamWriteValue##bits##_ptsz,                                          \
+         (CUstream stream, CUdeviceptr to, cuuint##bits##_t value, unsigned int flags), stream, WRITE)       \
+    PAIR(cuStreamWriteValue##bits##_v2, cuStreamWriteValue##bits##_v2_ptsz,                                  \
+         (CUstream stream, CUdeviceptr to, cuuint##bits##_t value, unsigned int flags), stream, WRITE)       \
+    PAIR(cuStreamWaitValue##bits, cuStreamWaitValue##bits##_ptsz,                                            \
+         (CUstream stream, CUdeviceptr at, cuuint##bits##_t value, unsigned int flags), stream,              \
+         sim_stream_check)                                                                                   \
+    PAIR(cuStreamWaitValue##bits##_v2, cuStreamWaitValue##bits##_v2_ptsz,                                    \
+         (CUstream stream, CUdeviceptr at, cuuint##bits##_t value, unsigned int flags), stream,              \
+         sim_stream_check)
+WORDS(32)
+WORDS(64)
+
+static CUresult write_all(CUstream stream, unsigned count, const CUstreamBatchMemOpParams *list)
+{
+    CUresult result = list ? sim_stream_check(stream) : CUDA_ERROR_INVALID_VALUE;
+    for (unsigned i = 0; i < count && result == CUDA_SUCCESS; i++)
+        if (list[i].operation == CU_STREAM_MEM_OP_WRITE_VALUE_32)
+            result = sim_fill_on(stream, list[i].writeValue.address, &list[i].writeValue.value, 4, 1);
+        else if (list[i].operation == CU_STREAM_MEM_OP_WRITE_VALUE_64)
+            result = sim_fill_on(stream, list[i].writeValue.address, &list[i].writeValue.value64, 8, 1);
+    return result;
+}
+#define WRITE_ALL(stream) write_all(stream, count, list)
+PAIR(cuStreamBatchMemOp, cuStreamBatchMemOp_ptsz,
+     (CUstream stream, unsigned int count, CUstreamBatchMemOpParams *list, unsigned int flags), stream,
+     WRITE_ALL)
+PAIR(cuStreamBatchMemOp_v2, cuStreamBatchMemOp_v2_ptsz,
+     (CUstream stream, unsigned int count, CUstreamBatchMemOpParams *list, unsigned int flags), stream,
+     WRITE_ALL)

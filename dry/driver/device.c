@@ -268,3 +268,30 @@ CUresult cuDeviceCanAccessPeer(int *can, CUdevice device, CUdevice peer)
     *can = device != peer;
     return CUDA_SUCCESS;
 }
+
+CUresult cuDeviceGetP2PAttribute(int *value, CUdevice_P2PAttribute attribute, CUdevice device, CUdevice peer)
+{
+    SIM_CALL(SIM_INITIALIZED);
+    if (!value)
+        return CUDA_ERROR_INVALID_VALUE;
+    if (!sim_valid_device(device) || !sim_valid_device(peer) || device == peer)
+        return CUDA_ERROR_INVALID_DEVICE;
+    *value = attribute != CU_DEVICE_P2P_ATTRIBUTE_PERFORMANCE_RANK;
+    return CUDA_SUCCESS;
+}
+
+/* Locally unique ids are Windows'. */
+CUresult cuDeviceGetLuid(char *luid, unsigned int *nodes, CUdevice device)
+{
+    SIM_CALL(SIM_INITIALIZED);
+    return CUDA_ERROR_NOT_SUPPORTED;
+}
+
+CUresult cuDeviceGetExecAffinitySupport(int *supported, CUexecAffinityType type, CUdevice device)
+{
+    SIM_CALL(SIM_INITIALIZED);
+    if (!supported)
+        return CUDA_ERROR_INVALID_VALUE;
+    *supported = 0;
+    return sim_valid_device(device) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE;
+}

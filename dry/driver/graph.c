@@ -64,7 +64,9 @@ void sim_graph_end(struct sim_graph *graph)
     }
     sim_graph_gone(graph);
     sim_map_remove(&graphs, &graph->range);
+    struct sim_kept *kept = graph->kept;
     free(graph);
+    sim_kept_end(kept);
 }
 
 struct sim_node *sim_graph_add(struct sim_graph *graph, CUgraphNodeType type)

@@ -31,7 +31,7 @@ struct sim_node {
         } copy; /* MEMCPY */
         struct {
             uint64_t to, count;
-            unsigned char pattern[4];
+            unsigned char pattern[8];
             unsigned width;
         } fill;                    /* MEMSET */
         struct sim_launch *launch; /* KERNEL */
@@ -49,6 +49,7 @@ struct sim_graph {
     struct sim_graph *parent; /* of a child node's graph */
     bool capturing;
     unsigned executables; /* instantiated and not destroyed */
+    struct sim_kept *kept;
 };
 
 /* graph.c */
@@ -79,7 +80,13 @@ uint64_t sim_graph_execs_mapped(int device);
 void sim_graph_execs_unmap(int device);
 void sim_graph_gone(const struct sim_graph *graph); /* it is about to be freed; executable graphs live on */
 
-/* kernel.c: what a kernel node launches; nodes, and their copies in executable graphs, share it */
+/* user_object.c: what a graph keeps alive, and what is instantiated from it.  The last is the last of its
+ * owner's end, because the program's functions are called without the lock. */
+struct sim_kept;
+struct sim_kept *sim_kept_copy(const struct sim_kept *kept);
+void sim_kept_end(struct sim_kept *kept);
+
+/* launch.c: what a kernel node launches; nodes, and their copies in executable graphs, share it */
 void sim_launch_ref(struct sim_launch *launch);
 void sim_launch_unref(struct sim_launch *launch);
 CUresult sim_launch_make(struct sim_launch **out, CUfunction f, void **params, void **extra);
@@ -91,5 +98,9 @@ struct sim_node *sim_exec_node(CUgraphExec exec, CUgraphNode handle);
 /* copy.c */
 CUresult sim_copy(uint64_t to, uint64_t from, uint64_t size);
 CUresult sim_fill(uint64_t to, const void *pattern, unsigned width, uint64_t count);
+/* Likewise on a stream, or into what it captures.  ALL: bytes of the whole copy that this is a part of. */
+CUresult sim_copy_on(CUstream stream, uint64_t to, bool to_device, uint64_t from, bool from_device,
+                     size_t size, size_t all);
+CUresult sim_fill_on(CUstream stream, uint64_t to, const void *pattern, unsigned width, uint64_t count);
 
 #endif

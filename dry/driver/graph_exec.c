@@ -24,6 +24,7 @@ struct exec {
     size_t count;
     bool mapped; /* uploaded or launched since the last trim */
     uint64_t peak[SIM_MAX_DEVICES];
+    struct sim_kept *kept;
 };
 static struct sim_map execs;
 
@@ -151,7 +152,8 @@ static CUresult instantiate(CUgraphExec *out, CUgraph handle, unsigned long long
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
     copy_all(nodes, graph);
-    *exec = (struct exec){{.start = (uint64_t)exec, .size = 1}, graph, flags, nodes, count, false, {0}};
+    *exec = (struct exec){{.start = (uint64_t)exec, .size = 1}, graph, flags, nodes, count, false, {0}, NULL};
+    exec->kept = sim_kept_copy(graph->kept);
     measure(exec);
     sim_map_insert(&execs, &exec->range);
     graph->executables++;
@@ -169,8 +171,10 @@ static void destroy(struct exec *exec)
         else if (exec->nodes[i].type == CU_GRAPH_NODE_TYPE_KERNEL)
             sim_launch_unref(exec->nodes[i].launch);
     sim_map_remove(&execs, &exec->range);
+    struct sim_kept *kept = exec->kept;
     free(exec->nodes);
     free(exec);
+    sim_kept_end(kept);
 }
 
 void sim_graph_gone(const struct sim_graph *graph)

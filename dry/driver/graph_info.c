@@ -3,6 +3,8 @@
  */
 #include "graph.h"
 
+#include <string.h>
+
 static struct sim_node *node_of(CUgraphNode handle, CUgraphNodeType type)
 {
     struct sim_node *node = sim_graph_node(handle);
@@ -40,6 +42,37 @@ CUresult cuGraphGetRootNodes(CUgraph graph, CUgraphNode *list, size_t *count)
 {
     SIM_CALL(SIM_INITIALIZED);
     return list_nodes(graph, list, count, true);
+}
+
+/* A graph's nodes run one after another here, so each depends on the one before it, whatever was said. */
+static CUresult list_dependencies(CUgraphNode handle, CUgraphNode *list, size_t *count)
+{
+    const struct sim_node *node = sim_graph_node(handle);
+    struct sim_node *before = NULL;
+    if (!node || !count)
+        return CUDA_ERROR_INVALID_VALUE;
+    for (struct sim_node *n = node->graph->first; n != node; n = n->next)
+        before = n;
+    for (size_t i = 0; list && i < *count; i++)
+        list[i] = i == 0 ? (CUgraphNode)(void *)before : NULL;
+    if (!list || *count > 1)
+        *count = before != NULL;
+    return CUDA_SUCCESS;
+}
+
+CUresult cuGraphNodeGetDependencies(CUgraphNode node, CUgraphNode *list, size_t *count)
+{
+    SIM_CALL(SIM_INITIALIZED);
+    return list_dependencies(node, list, count);
+}
+
+CUresult cuGraphNodeGetDependencies_v2(CUgraphNode node, CUgraphNode *list, CUgraphEdgeData *edges,
+                                       size_t *count)
+{
+    SIM_CALL(SIM_INITIALIZED);
+    if (edges && count)
+        memset(edges, 0, *count * sizeof *edges);
+    return list_dependencies(node, list, count);
 }
 
 CUresult cuGraphNodeGetType(CUgraphNode handle, CUgraphNodeType *type)

@@ -1,5 +1,5 @@
 /*
- * ipc.c - handles of cuMemAlloc's memory for other processes.
+ * ipc.c - handles of cuMemAlloc's memory, and of events, for other processes.
  *
  * A handle opened again by the same context is the same address, counted; its own process can't open it. What
  * is opened costs the opener's device nothing: the bytes are the exporter's.
@@ -85,4 +85,30 @@ CUresult cuIpcCloseMemHandle(CUdeviceptr address)
     if (--import->references == 0)
         sim_import_free(block);
     return CUDA_SUCCESS;
+}
+
+/* ---- events ---- */
+
+static const char event_magic[] = "simcuda event\n";
+
+CUresult cuIpcGetEventHandle(CUipcEventHandle *out, CUevent event)
+{
+    SIM_CALL(SIM_CONTEXT);
+    if (!out)
+        return CUDA_ERROR_INVALID_VALUE;
+    if (!sim_event_shareable(event))
+        return CUDA_ERROR_INVALID_HANDLE;
+    memset(out, 0, sizeof *out);
+    memcpy(out->reserved, event_magic, sizeof event_magic);
+    return CUDA_SUCCESS;
+}
+
+/* Another process's work was done when it was given, so its event is one that there is nothing to wait for.
+ */
+CUresult cuIpcOpenEventHandle(CUevent *out, CUipcEventHandle handle)
+{
+    SIM_CALL(SIM_CONTEXT);
+    return memcmp(handle.reserved, event_magic, sizeof event_magic) != 0
+               ? CUDA_ERROR_INVALID_HANDLE
+               : sim_event_new(out, CU_EVENT_DISABLE_TIMING);
 }

@@ -192,3 +192,38 @@ CUresult cuKernelGetName(const char **name, CUkernel kernel)
     SIM_CALL(SIM_INITIALIZED);
     return name_of(of_kind(kernel, false), name);
 }
+
+CUresult cuFuncGetModule(CUmodule *module, CUfunction f)
+{
+    SIM_CALL(SIM_INITIALIZED);
+    const struct sim_kernel *k = of_kind(f, true);
+    if (!k)
+        return CUDA_ERROR_INVALID_HANDLE;
+    if (!module)
+        return CUDA_ERROR_INVALID_VALUE;
+    *module = (CUmodule)(uintptr_t)k->owner;
+    return CUDA_SUCCESS;
+}
+
+CUresult cuKernelGetLibrary(CUlibrary *library, CUkernel kernel)
+{
+    SIM_CALL(SIM_INITIALIZED);
+    const struct sim_kernel *k = of_kind(kernel, false);
+    if (!k)
+        return CUDA_ERROR_INVALID_HANDLE;
+    if (!library)
+        return CUDA_ERROR_INVALID_VALUE;
+    *library = (CUlibrary)(uintptr_t)k->owner;
+    return CUDA_SUCCESS;
+}
+
+CUresult cuFuncIsLoaded(CUfunctionLoadingState *state, CUfunction f)
+{
+    SIM_CALL(SIM_INITIALIZED);
+    if (!of_kind(f, true))
+        return CUDA_ERROR_INVALID_HANDLE;
+    if (!state)
+        return CUDA_ERROR_INVALID_VALUE;
+    *state = CU_FUNCTION_LOADING_STATE_LOADED;
+    return CUDA_SUCCESS;
+}

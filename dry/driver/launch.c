@@ -259,6 +259,37 @@ CUresult cuTensorMapEncodeTiled(CUtensorMap *map, CUtensorMapDataType type, cuui
     return CUDA_SUCCESS;
 }
 
+static CUresult encode(CUtensorMap *map, void *address)
+{
+    if (!map || !address || (uint64_t)address % 16)
+        return CUDA_ERROR_INVALID_VALUE;
+    memset(map, 0, sizeof *map);
+    map->opaque[0] = (uint64_t)address;
+    return CUDA_SUCCESS;
+}
+
+CUresult cuTensorMapEncodeIm2col(CUtensorMap *map, CUtensorMapDataType type, cuuint32_t rank, void *address,
+                                 const cuuint64_t *extents, const cuuint64_t *strides, const int *lower,
+                                 const int *upper, cuuint32_t channels, cuuint32_t pixels,
+                                 const cuuint32_t *element_strides, CUtensorMapInterleave interleave,
+                                 CUtensorMapSwizzle swizzle, CUtensorMapL2promotion promotion,
+                                 CUtensorMapFloatOOBfill fill)
+{
+    SIM_CALL(SIM_NOTHING);
+    return encode(map, address);
+}
+
+CUresult cuTensorMapEncodeIm2colWide(CUtensorMap *map, CUtensorMapDataType type, cuuint32_t rank,
+                                     void *address, const cuuint64_t *extents, const cuuint64_t *strides,
+                                     int lower, int upper, cuuint32_t channels, cuuint32_t pixels,
+                                     const cuuint32_t *element_strides, CUtensorMapInterleave interleave,
+                                     CUtensorMapIm2ColWideMode mode, CUtensorMapSwizzle swizzle,
+                                     CUtensorMapL2promotion promotion, CUtensorMapFloatOOBfill fill)
+{
+    SIM_CALL(SIM_NOTHING);
+    return encode(map, address);
+}
+
 CUresult cuTensorMapReplaceAddress(CUtensorMap *map, void *address)
 {
     SIM_CALL(SIM_NOTHING);

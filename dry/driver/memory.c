@@ -354,3 +354,11 @@ CUresult cuPointerGetAttributes(unsigned int count, CUpointer_attribute *wanted,
     }
     return CUDA_SUCCESS;
 }
+
+/* Files of device memory are for other devices' drivers, of which there are none. */
+CUresult cuMemGetHandleForAddressRange(void *handle, CUdeviceptr address, size_t size,
+                                       CUmemRangeHandleType type, unsigned long long flags)
+{
+    SIM_CALL(SIM_CONTEXT);
+    return CUDA_ERROR_NOT_SUPPORTED;
+}

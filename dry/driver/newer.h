@@ -7,6 +7,11 @@
 
 #include <cuda.h>
 
+/* These have a header of their own, which need not be there. */
+typedef CUresult (*PFN_cuProfilerInitialize_v4000)(const char *, const char *, int);
+typedef CUresult (*PFN_cuProfilerStart_v4000)(void);
+typedef CUresult (*PFN_cuProfilerStop_v4000)(void);
+
 #if CUDA_VERSION < 13010
 CUresult cuMulticastBindMem_v2(CUmemGenericAllocationHandle, CUdevice, size_t, CUmemGenericAllocationHandle,
                                size_t, size_t, unsigned long long);

@@ -1,5 +1,5 @@
 /*
- * nvml.c - the few NVML functions that vramscope asks, beside the simulated driver: sim/libnvidia-ml.so.1.
+ * nvml.c - what programs ask NVML, beside the simulated driver: sim/libnvidia-ml.so.1.
  *
  * It finds the simulated driver in its own process (never loads one) and answers with its figures: this
  * process alone uses the device, and is listed as long as it has a context there.
@@ -9,59 +9,23 @@
  *      SIMCUDA_NVML=crowd    another process is listed as well
  *      SIMCUDA_NVML_US=5000  how long a list of processes takes
  */
+#include "nvml.h"
+
 #include <dlfcn.h>
-#include <stdbool.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
-#define API __attribute__((visibility("default")))
-
-enum {
-    NVML_SUCCESS = 0,
-    NVML_UNINITIALIZED = 1,
-    NVML_INVALID_ARGUMENT = 2,
-    NVML_NOT_SUPPORTED = 3,
-    NVML_NOT_FOUND = 6,
-    NVML_INSUFFICIENT_SIZE = 7,
-    NVML_DRIVER_NOT_LOADED = 9
-};
-typedef int nvmlReturn_t;
-typedef struct device *nvmlDevice_t; /* ordinal + 1 */
-typedef struct {
-    unsigned long long total, free, used;
-} nvmlMemory_t;
-typedef struct {
-    unsigned version;
-    unsigned long long total, reserved, free, used;
-} nvmlMemory_v2_t;
-typedef struct {
-    unsigned pid;
-    unsigned long long usedGpuMemory;
-    unsigned gpuInstanceId, computeInstanceId;
-} nvmlProcessInfo_t;
-
-API nvmlReturn_t nvmlInit_v2(void);
-API nvmlReturn_t nvmlInitWithFlags(unsigned flags);
-API nvmlReturn_t nvmlShutdown(void);
-API const char *nvmlErrorString(nvmlReturn_t result);
-API nvmlReturn_t nvmlDeviceGetCount_v2(unsigned *count);
-API nvmlReturn_t nvmlDeviceGetHandleByIndex_v2(unsigned index, nvmlDevice_t *device);
-API nvmlReturn_t nvmlDeviceGetHandleByUUID(const char *uuid, nvmlDevice_t *device);
-API nvmlReturn_t nvmlDeviceGetUUID(nvmlDevice_t device, char *uuid, unsigned length);
-API nvmlReturn_t nvmlDeviceGetMemoryInfo(nvmlDevice_t device, nvmlMemory_t *memory);
-API nvmlReturn_t nvmlDeviceGetMemoryInfo_v2(nvmlDevice_t device, nvmlMemory_v2_t *memory);
-API nvmlReturn_t nvmlDeviceGetComputeRunningProcesses(nvmlDevice_t device, unsigned *count,
-                                                      nvmlProcessInfo_t *infos);
-API nvmlReturn_t nvmlDeviceGetComputeRunningProcesses_v3(nvmlDevice_t device, unsigned *count,
-                                                         nvmlProcessInfo_t *infos);
-
-static long long (*used_bytes)(int);
-static long long (*capacity_bytes)(int);
-static int (*contexts)(int);
-static int (*device_count)(void);
+static struct {
+    long long (*used_bytes)(int);
+    long long (*capacity_bytes)(int);
+    int (*contexts)(int);
+    int (*device_count)(void);
+    int (*attribute)(int, int);
+    const char *(*card_name)(void);
+    int (*version)(int *);
+} driver;
 static int users;
 
 static bool mode_is(const char *mode)
@@ -73,16 +37,52 @@ static bool mode_is(const char *mode)
 /* The driver that this process has loaded, however (it may be RTLD_LOCAL). */
 static bool find_driver(void)
 {
-    void *driver = dlopen("libcuda.so.1", RTLD_NOLOAD | RTLD_LAZY);
-    if (!driver)
+    void *library = dlopen("libcuda.so.1", RTLD_NOLOAD | RTLD_LAZY);
+    if (!library)
         return false;
-    *(void **)&used_bytes = dlsym(driver, "simcuda_used_bytes");
-    *(void **)&capacity_bytes = dlsym(driver, "simcuda_capacity_bytes");
-    *(void **)&contexts = dlsym(driver, "simcuda_contexts");
-    *(void **)&device_count = dlsym(driver, "simcuda_device_count");
-    dlclose(driver);
-    return used_bytes && capacity_bytes && contexts && device_count;
+    *(void **)&driver.used_bytes = dlsym(library, "simcuda_used_bytes");
+    *(void **)&driver.capacity_bytes = dlsym(library, "simcuda_capacity_bytes");
+    *(void **)&driver.contexts = dlsym(library, "simcuda_contexts");
+    *(void **)&driver.device_count = dlsym(library, "simcuda_device_count");
+    *(void **)&driver.attribute = dlsym(library, "simcuda_attribute");
+    *(void **)&driver.card_name = dlsym(library, "simcuda_card_name");
+    *(void **)&driver.version = dlsym(library, "cuDriverGetVersion");
+    dlclose(library);
+    return driver.used_bytes && driver.capacity_bytes && driver.contexts && driver.device_count &&
+           driver.attribute && driver.card_name && driver.version;
 }
+
+int nvml_attribute(int ordinal, int attribute)
+{
+    return driver.attribute(attribute, ordinal);
+}
+
+const char *nvml_card(void)
+{
+    return driver.card_name();
+}
+
+nvmlReturn_t nvml_check(nvmlDevice_t device, const void *out)
+{
+    int ordinal = NVML_ORDINAL(device);
+    return !users                                                    ? NVML_UNINITIALIZED
+           : !out || ordinal < 0 || ordinal >= driver.device_count() ? NVML_INVALID_ARGUMENT
+                                                                     : NVML_SUCCESS;
+}
+
+nvmlReturn_t nvml_text(char *out, unsigned length, const char *text)
+{
+    if (!users)
+        return NVML_UNINITIALIZED;
+    if (!out)
+        return NVML_INVALID_ARGUMENT;
+    if (length <= strlen(text))
+        return NVML_INSUFFICIENT_SIZE;
+    strcpy(out, text);
+    return NVML_SUCCESS;
+}
+
+/* ---- begin and end ---- */
 
 nvmlReturn_t nvmlInit_v2(void)
 {
@@ -90,6 +90,11 @@ nvmlReturn_t nvmlInit_v2(void)
         return NVML_DRIVER_NOT_LOADED;
     users++;
     return NVML_SUCCESS;
+}
+
+nvmlReturn_t nvmlInit(void)
+{
+    return nvmlInit_v2();
 }
 
 nvmlReturn_t nvmlInitWithFlags(unsigned flags)
@@ -105,14 +110,32 @@ nvmlReturn_t nvmlShutdown(void)
     return NVML_SUCCESS;
 }
 
+nvmlReturn_t nvmlSystemGetCudaDriverVersion_v2(int *version)
+{
+    if (!version)
+        return NVML_INVALID_ARGUMENT;
+    return users && driver.version(version) == 0 ? NVML_SUCCESS : NVML_UNINITIALIZED;
+}
+
+nvmlReturn_t nvmlSystemGetCudaDriverVersion(int *version)
+{
+    return nvmlSystemGetCudaDriverVersion_v2(version);
+}
+
 const char *nvmlErrorString(nvmlReturn_t result)
 {
-    return result == NVML_SUCCESS             ? "Success"
-           : result == NVML_UNINITIALIZED     ? "Uninitialized"
-           : result == NVML_DRIVER_NOT_LOADED ? "Driver Not Loaded"
-           : result == NVML_NOT_SUPPORTED     ? "Not Supported"
-                                              : "Invalid Argument";
+    static const char *const texts[] = {[NVML_SUCCESS] = "Success",
+                                        [NVML_UNINITIALIZED] = "Uninitialized",
+                                        [NVML_INVALID_ARGUMENT] = "Invalid Argument",
+                                        [NVML_NOT_SUPPORTED] = "Not Supported",
+                                        [NVML_NOT_FOUND] = "Not Found",
+                                        [NVML_INSUFFICIENT_SIZE] = "Insufficient Size",
+                                        [NVML_DRIVER_NOT_LOADED] = "Driver Not Loaded"};
+    const char *text = (unsigned)result < sizeof texts / sizeof *texts ? texts[result] : NULL;
+    return text ? text : "Unknown Error";
 }
+
+/* ---- devices ---- */
 
 nvmlReturn_t nvmlDeviceGetCount_v2(unsigned *count)
 {
@@ -120,18 +143,28 @@ nvmlReturn_t nvmlDeviceGetCount_v2(unsigned *count)
         return NVML_UNINITIALIZED;
     if (!count)
         return NVML_INVALID_ARGUMENT;
-    *count = (unsigned)device_count();
+    *count = (unsigned)driver.device_count();
     return NVML_SUCCESS;
+}
+
+nvmlReturn_t nvmlDeviceGetCount(unsigned *count)
+{
+    return nvmlDeviceGetCount_v2(count);
 }
 
 nvmlReturn_t nvmlDeviceGetHandleByIndex_v2(unsigned index, nvmlDevice_t *device)
 {
     if (!users)
         return NVML_UNINITIALIZED;
-    if (!device || index >= (unsigned)device_count())
+    if (!device || index >= (unsigned)driver.device_count())
         return NVML_INVALID_ARGUMENT;
     *device = (nvmlDevice_t)(uintptr_t)(index + 1);
     return NVML_SUCCESS;
+}
+
+nvmlReturn_t nvmlDeviceGetHandleByIndex(unsigned index, nvmlDevice_t *device)
+{
+    return nvmlDeviceGetHandleByIndex_v2(index, device);
 }
 
 /* The UUID that cuDeviceGetUuid gives ("simcuda-device-" and a letter), written as NVML writes it. */
@@ -151,7 +184,7 @@ nvmlReturn_t nvmlDeviceGetHandleByUUID(const char *uuid, nvmlDevice_t *device)
         return NVML_UNINITIALIZED;
     if (!uuid || !device)
         return NVML_INVALID_ARGUMENT;
-    for (int i = 0; i < device_count(); i++) {
+    for (int i = 0; i < driver.device_count(); i++) {
         uuid_text(i, text);
         if (strcmp(text, uuid) == 0)
             return nvmlDeviceGetHandleByIndex_v2((unsigned)i, device);
@@ -159,40 +192,38 @@ nvmlReturn_t nvmlDeviceGetHandleByUUID(const char *uuid, nvmlDevice_t *device)
     return NVML_NOT_FOUND;
 }
 
-/* The ordinal, or the error through RESULT. */
-static int ordinal_of(nvmlDevice_t device, nvmlReturn_t *result)
+/* As cuDeviceGetPCIBusId writes them: device N is on bus N + 1. */
+nvmlReturn_t nvmlDeviceGetHandleByPciBusId_v2(const char *id, nvmlDevice_t *device)
 {
-    int ordinal = (int)(uintptr_t)device - 1;
-    *result = !users                                     ? NVML_UNINITIALIZED
-              : ordinal < 0 || ordinal >= device_count() ? NVML_INVALID_ARGUMENT
-                                                         : NVML_SUCCESS;
-    return ordinal;
+    unsigned domain, bus, slot;
+    if (!users)
+        return NVML_UNINITIALIZED;
+    if (!id || !device || sscanf(id, "%x:%x:%x", &domain, &bus, &slot) != 3)
+        return NVML_INVALID_ARGUMENT;
+    if (domain || slot || bus < 1 || bus > (unsigned)driver.device_count())
+        return NVML_NOT_FOUND;
+    return nvmlDeviceGetHandleByIndex_v2(bus - 1, device);
 }
 
 nvmlReturn_t nvmlDeviceGetUUID(nvmlDevice_t device, char *uuid, unsigned length)
 {
-    nvmlReturn_t result;
+    nvmlReturn_t result = nvml_check(device, uuid);
     char text[48];
-    int ordinal = ordinal_of(device, &result);
     if (result != NVML_SUCCESS)
         return result;
-    uuid_text(ordinal, text);
-    if (!uuid)
-        return NVML_INVALID_ARGUMENT;
-    if (length <= strlen(text))
-        return NVML_INSUFFICIENT_SIZE;
-    strcpy(uuid, text);
-    return NVML_SUCCESS;
+    uuid_text(NVML_ORDINAL(device), text);
+    return nvml_text(uuid, length, text);
 }
+
+/* ---- memory ---- */
 
 nvmlReturn_t nvmlDeviceGetMemoryInfo(nvmlDevice_t device, nvmlMemory_t *memory)
 {
-    nvmlReturn_t result;
-    int ordinal = ordinal_of(device, &result);
-    if (result != NVML_SUCCESS || !memory)
-        return result != NVML_SUCCESS ? result : NVML_INVALID_ARGUMENT;
-    memory->total = (unsigned long long)capacity_bytes(ordinal);
-    memory->used = (unsigned long long)used_bytes(ordinal);
+    nvmlReturn_t result = nvml_check(device, memory);
+    if (result != NVML_SUCCESS)
+        return result;
+    memory->total = (unsigned long long)driver.capacity_bytes(NVML_ORDINAL(device));
+    memory->used = (unsigned long long)driver.used_bytes(NVML_ORDINAL(device));
     memory->free = memory->total - memory->used;
     return NVML_SUCCESS;
 }
@@ -213,11 +244,11 @@ nvmlReturn_t nvmlDeviceGetMemoryInfo_v2(nvmlDevice_t device, nvmlMemory_v2_t *me
 nvmlReturn_t nvmlDeviceGetComputeRunningProcesses_v3(nvmlDevice_t device, unsigned *count,
                                                      nvmlProcessInfo_t *infos)
 {
-    nvmlReturn_t result;
-    int ordinal = ordinal_of(device, &result);
-    if (result != NVML_SUCCESS || !count)
-        return result != NVML_SUCCESS ? result : NVML_INVALID_ARGUMENT;
-    if (mode_is("nopid") || !contexts(ordinal)) {
+    nvmlReturn_t result = nvml_check(device, count);
+    int ordinal = NVML_ORDINAL(device);
+    if (result != NVML_SUCCESS)
+        return result;
+    if (mode_is("nopid") || !driver.contexts(ordinal)) {
         *count = 0;
         return NVML_SUCCESS;
     }
@@ -230,14 +261,30 @@ nvmlReturn_t nvmlDeviceGetComputeRunningProcesses_v3(nvmlDevice_t device, unsign
         return NVML_INSUFFICIENT_SIZE;
     infos[*count - 1] = (nvmlProcessInfo_t){.pid = 1, .gpuInstanceId = ~0u, .computeInstanceId = ~0u};
     infos[0] = (nvmlProcessInfo_t){.pid = (unsigned)getpid(),
-                                   .usedGpuMemory = (unsigned long long)used_bytes(ordinal),
+                                   .usedGpuMemory = (unsigned long long)driver.used_bytes(ordinal),
                                    .gpuInstanceId = 0xffffffffu,
                                    .computeInstanceId = 0xffffffffu};
     return NVML_SUCCESS;
+}
+
+nvmlReturn_t nvmlDeviceGetComputeRunningProcesses_v2(nvmlDevice_t device, unsigned *count,
+                                                     nvmlProcessInfo_t *infos)
+{
+    return nvmlDeviceGetComputeRunningProcesses_v3(device, count, infos);
 }
 
 nvmlReturn_t nvmlDeviceGetComputeRunningProcesses(nvmlDevice_t device, unsigned *count,
                                                   nvmlProcessInfo_t *infos)
 {
     return nvmlDeviceGetComputeRunningProcesses_v3(device, count, infos);
+}
+
+/* Nothing draws. */
+nvmlReturn_t nvmlDeviceGetGraphicsRunningProcesses_v3(nvmlDevice_t device, unsigned *count,
+                                                      nvmlProcessInfo_t *infos)
+{
+    nvmlReturn_t result = nvml_check(device, count);
+    if (result == NVML_SUCCESS)
+        *count = 0;
+    return result;
 }

@@ -14,6 +14,10 @@
 /* Of a driver that is newer than any (tests/e2e/roads/beyond_driver.c): a function of its own. */
 extern void *sim_newer(const char *base, int version) __attribute__((weak));
 
+#define NO(base, version, symbol) int sim_no_##symbol(void) __asm__(#symbol);
+#include "missing.def"
+#undef NO
+
 struct row {
     const char *base;
     int version;
@@ -26,6 +30,9 @@ static const struct row rows[] = {
 #include "functions.def"
 #undef FN
 #undef PT
+#define NO(base, version, symbol) {#base, version, false, (void *)sim_no_##symbol},
+#include "missing.def"
+#undef NO
 };
 
 #define BOTH_STREAMS (CU_GET_PROC_ADDRESS_LEGACY_STREAM | CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM)

@@ -29,7 +29,7 @@ struct region {
 static struct sim_map regions;
 
 /* Pages that were never touched stay holes. */
-static bool copy_pages(int fd, uint64_t start, uint64_t size)
+bool sim_copy_pages(int fd, uint64_t start, uint64_t size)
 {
     static const char zero[PAGE];
     for (uint64_t at = 0; at < size; at += PAGE)
@@ -46,7 +46,7 @@ static struct region *share_pages(uint64_t start, uint64_t size)
         return region;
     region = calloc(1, sizeof *region);
     int fd = region ? sim_shareable_file(size) : -1;
-    if (fd < 0 || !copy_pages(fd, start, size) ||
+    if (fd < 0 || !sim_copy_pages(fd, start, size) ||
         mmap((void *)start, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, 0) == MAP_FAILED) {
         if (fd >= 0)
             close(fd);

@@ -52,7 +52,12 @@ SIM_API unsigned long simcuda_faults_given(void); /* injected ones, so far */
  * it is not reached. */
 SIM_API CUresult simcuda_busy(CUcontext context, int busy);
 SIM_API unsigned long simcuda_waits(CUcontext context); /* how often it was waited for, so far */
-SIM_API int simcuda_device_count(void);                 /* also before cuInit */
+/* These answer also before cuInit. */
+SIM_API int simcuda_device_count(void);
+SIM_API int simcuda_attribute(int attribute, int device);
+SIM_API const char *simcuda_card_name(void); /* as the driver says it */
+SIM_API const char *simcuda_card_key(void);  /* of cards.def */
+SIM_API int simcuda_card_measured(void); /* whether its memory, context and code were read off a real one */
 
 #define SIM_VERSION     1
 #define SIM_CUDA        13050
@@ -219,6 +224,9 @@ struct sim_phys *sim_phys_find(CUmemGenericAllocationHandle handle);
 void sim_phys_unref(struct sim_phys *phys);           /* frees it once nothing refers to it */
 struct sim_phys *sim_phys_new(uint64_t size, int fd); /* one reference; fd -1: without a descriptor */
 int sim_shareable_file(uint64_t size);
+bool sim_copy_pages(int fd, uint64_t start, uint64_t size); /* share.c: into a file */
+bool sim_mappings_share(
+    struct sim_phys *phys); /* they get the pages that it has now, with what was in them */
 void sim_multicast_end(struct sim_multicast *multicast);
 /* Whether SIZE bytes at OFFSET are whole granules within ROOM. */
 bool sim_aligned_within(uint64_t offset, uint64_t size, uint64_t room);
@@ -243,5 +251,7 @@ bool sim_valid_stream(CUstream stream);
 bool sim_stream_blocking(CUstream stream); /* it waits for the legacy default stream */
 int sim_stream_device(CUstream stream);    /* of a valid one */
 void sim_streams_free_of(struct sim_context *owner);
+CUresult sim_event_new(CUevent *out, unsigned flags);
+bool sim_event_shareable(CUevent event);
 
 #endif

@@ -165,6 +165,20 @@ static CUresult read_stream(CUstream handle, struct stream *out)
     return stream || is_default(handle) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
 }
 
+/* It belongs to a context or to a green one, and only that one is said. */
+static CUresult contexts_of(CUstream handle, CUcontext *context, CUgreenCtx *green)
+{
+    struct stream s;
+    CUresult result = context || green ? read_stream(handle, &s) : CUDA_ERROR_INVALID_VALUE;
+    if (result != CUDA_SUCCESS)
+        return result;
+    if (context)
+        *context = (CUcontext)(void *)s.owner;
+    if (green)
+        *green = NULL;
+    return CUDA_SUCCESS;
+}
+
 #define TWICE(name, twin, params, body)                                                                      \
     CUresult name params                                                                                     \
     {                                                                                                        \
@@ -205,6 +219,14 @@ STREAMS(cuStreamSynchronize, cuStreamSynchronize_ptsz, (CUstream stream), synchr
 GETTER(cuStreamGetFlags, cuStreamGetFlags_ptsz, unsigned int, s.flags)
 GETTER(cuStreamGetPriority, cuStreamGetPriority_ptsz, int, s.priority)
 GETTER(cuStreamGetId, cuStreamGetId_ptsz, unsigned long long, s.id)
+GETTER(cuStreamGetDevice, cuStreamGetDevice_ptsz, CUdevice, s.owner->device)
+TWICE(cuStreamGetCtx_v2, cuStreamGetCtx_v2_ptsz, (CUstream handle, CUcontext *context, CUgreenCtx *green),
+      { return contexts_of(handle, context, green); })
+CUresult cuStreamGetGreenCtx(CUstream handle, CUgreenCtx *green)
+{
+    SIM_CALL(SIM_CONTEXT);
+    return contexts_of(handle, NULL, green);
+}
 GETTER(cuStreamGetCtx, cuStreamGetCtx_ptsz, CUcontext, (CUcontext)(void *)s.owner)
 
 /* ---- events ---- */
@@ -231,9 +253,8 @@ static CUresult wait_event(CUstream stream, CUevent handle)
 STREAMS(cuStreamWaitEvent, cuStreamWaitEvent_ptsz, (CUstream stream, CUevent event, unsigned int flags),
         wait_event(stream, event), wait_event(sim_ptsz(stream), event))
 
-CUresult cuEventCreate(CUevent *out, unsigned int flags)
+CUresult sim_event_new(CUevent *out, unsigned flags)
 {
-    SIM_CALL(SIM_CONTEXT);
     if (!out || (flags & ~7u))
         return CUDA_ERROR_INVALID_VALUE;
     struct event *event = calloc(1, sizeof *event);
@@ -243,6 +264,18 @@ CUresult cuEventCreate(CUevent *out, unsigned int flags)
     events = event;
     *out = (CUevent)(void *)event;
     return CUDA_SUCCESS;
+}
+
+CUresult cuEventCreate(CUevent *out, unsigned int flags)
+{
+    SIM_CALL(SIM_CONTEXT);
+    return sim_event_new(out, flags);
+}
+
+bool sim_event_shareable(CUevent handle)
+{
+    const struct event *event = *event_link(handle);
+    return event && event->flags & CU_EVENT_INTERPROCESS && event->flags & CU_EVENT_DISABLE_TIMING;
 }
 
 static CUresult destroy_event(CUevent handle)
@@ -391,3 +424,19 @@ static CUresult run_host(CUstream stream, CUhostFn function, void *data)
 
 STREAMS(cuLaunchHostFunc, cuLaunchHostFunc_ptsz, (CUstream stream, CUhostFn function, void *data),
         run_host(stream, function, data), run_host(sim_ptsz(stream), function, data))
+
+/* The older form tells the function of its stream and status, and is no node of a graph. */
+static CUresult call_back(CUstream stream, CUstreamCallback function, void *data)
+{
+    CUresult result = check_idle(stream);
+    if (result != CUDA_SUCCESS || !function)
+        return result != CUDA_SUCCESS ? result : CUDA_ERROR_INVALID_VALUE;
+    sim_unlock();
+    function(stream, CUDA_SUCCESS, data);
+    sim_lock();
+    return CUDA_SUCCESS;
+}
+
+STREAMS(cuStreamAddCallback, cuStreamAddCallback_ptsz,
+        (CUstream stream, CUstreamCallback function, void *data, unsigned int flags),
+        call_back(stream, function, data), call_back(sim_ptsz(stream), function, data))

@@ -122,8 +122,9 @@ static CUresult create(CUmemGenericAllocationHandle *out, size_t size, const CUm
     int device = prop->location.type == CU_MEM_LOCATION_TYPE_DEVICE ? prop->location.id : -1;
     if (device >= 0 && !sim_charge(device, size))
         return CUDA_ERROR_OUT_OF_MEMORY;
-    int fd = prop->requestedHandleTypes ? sim_shareable_file(size) : -1;
-    struct sim_phys *phys = prop->requestedHandleTypes && fd < 0 ? NULL : sim_phys_new(size, fd);
+    bool shareable = prop->requestedHandleTypes && !sim_dry();
+    int fd = shareable ? sim_shareable_file(size) : -1;
+    struct sim_phys *phys = shareable && fd < 0 ? NULL : sim_phys_new(size, fd);
     if (!phys) {
         if (fd >= 0)
             close(fd);
@@ -185,12 +186,27 @@ CUresult cuMemGetAllocationPropertiesFromHandle(CUmemAllocationProp *prop,
 
 /* ---- sharing ---- */
 
+/* In dry mode only what is exported has a file, because large models have thousands of handles. */
+static bool share_late(struct sim_phys *phys)
+{
+    phys->fd = sim_shareable_file(phys->size);
+    void *pages = phys->fd < 0 ? MAP_FAILED
+                               : mmap(NULL, phys->size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE,
+                                      phys->fd, 0);
+    if (pages == MAP_FAILED)
+        return false;
+    phys->pages = (uint64_t)pages;
+    return sim_mappings_share(phys);
+}
+
 CUresult cuMemExportToShareableHandle(void *out, CUmemGenericAllocationHandle handle,
                                       CUmemAllocationHandleType type, unsigned long long flags)
 {
     SIM_CALL(SIM_INITIALIZED);
-    const struct sim_phys *phys = sim_phys_find(handle);
-    if (!out || flags || !phys || type != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR || phys->fd < 0)
+    struct sim_phys *phys = sim_phys_find(handle);
+    if (!out || flags || !phys || type != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR)
+        return CUDA_ERROR_INVALID_VALUE;
+    if (phys->fd < 0 && !(sim_dry() && phys->prop.requestedHandleTypes && share_late(phys)))
         return CUDA_ERROR_INVALID_VALUE;
     int fd = fcntl(phys->fd, F_DUPFD_CLOEXEC, 0);
     if (fd < 0)

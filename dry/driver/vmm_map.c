@@ -57,6 +57,22 @@ static bool reserved(uint64_t address, uint64_t size)
     return range && address + size <= range->start + range->size;
 }
 
+static bool map_pages(const struct sim_phys *phys, uint64_t address, uint64_t size)
+{
+    return mremap((void *)phys->pages, 0, size, MREMAP_MAYMOVE | MREMAP_FIXED, (void *)address) != MAP_FAILED;
+}
+
+bool sim_mappings_share(struct sim_phys *phys)
+{
+    for (struct sim_range *r = NULL; (r = sim_map_from(&sim_blocks, r ? r->start + 1 : 0));) {
+        const struct sim_block *block = (struct sim_block *)r;
+        if (block->kind == SIM_MAPPING && block->detail == phys &&
+            (!sim_copy_pages(phys->fd, r->start, r->size) || !map_pages(phys, r->start, r->size)))
+            return false;
+    }
+    return true;
+}
+
 CUresult cuMemMap(CUdeviceptr address, size_t size, size_t offset, CUmemGenericAllocationHandle handle,
                   unsigned long long flags)
 {
@@ -68,8 +84,7 @@ CUresult cuMemMap(CUdeviceptr address, size_t size, size_t offset, CUmemGenericA
     struct sim_block *block = sim_block_add(address, size, SIM_MAPPING, phys->device);
     if (!block)
         return CUDA_ERROR_OUT_OF_MEMORY;
-    if (phys->pages &&
-        mremap((void *)phys->pages, 0, size, MREMAP_MAYMOVE | MREMAP_FIXED, (void *)address) == MAP_FAILED) {
+    if (phys->pages && !map_pages(phys, address, size)) {
         sim_block_drop(block);
         return CUDA_ERROR_MAP_FAILED;
     }

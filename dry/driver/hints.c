@@ -1,0 +1,86 @@
+/*
+ * hints.c - functions that ask the driver to be faster or to tell somebody else: here they change nothing.
+ */
+#include "capture.h"
+#include "kernel.h"
+
+#include <string.h>
+
+#define NOTHING(name, params, result)                                                                        \
+    CUresult name params                                                                                     \
+    {                                                                                                        \
+        SIM_CALL(SIM_CONTEXT);                                                                               \
+        return result;                                                                                       \
+    }
+#define OF_KERNEL(handle) sim_kernel_of(handle) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE
+
+NOTHING(cuFuncSetCacheConfig, (CUfunction f, CUfunc_cache config), OF_KERNEL(f))
+NOTHING(cuFuncSetSharedMemConfig, (CUfunction f, CUsharedconfig config), OF_KERNEL(f))
+NOTHING(cuFuncLoad, (CUfunction f), OF_KERNEL(f))
+NOTHING(cuKernelSetCacheConfig, (CUkernel kernel, CUfunc_cache config, CUdevice device), OF_KERNEL(kernel))
+NOTHING(cuCtxSetCacheConfig, (CUfunc_cache config), CUDA_SUCCESS)
+NOTHING(cuCtxSetSharedMemConfig, (CUsharedconfig config), CUDA_SUCCESS)
+NOTHING(cuCtxResetPersistingL2Cache, (void), CUDA_SUCCESS)
+NOTHING(cuFlushGPUDirectRDMAWrites,
+        (CUflushGPUDirectRDMAWritesTarget target, CUflushGPUDirectRDMAWritesScope scope), CUDA_SUCCESS)
+NOTHING(cuProfilerInitialize, (const char *config, const char *output, int mode), CUDA_SUCCESS)
+NOTHING(cuProfilerStart, (void), CUDA_SUCCESS)
+NOTHING(cuProfilerStop, (void), CUDA_SUCCESS)
+
+/* ---- of memory ---- */
+
+#define OF_MEMORY(address, size)                                                                             \
+    sim_accessible(address, size, false) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE
+
+NOTHING(cuMemAdvise, (CUdeviceptr address, size_t size, CUmem_advise advice, CUdevice device),
+        OF_MEMORY(address, size))
+NOTHING(cuMemAdvise_v2, (CUdeviceptr address, size_t size, CUmem_advise advice, CUmemLocation location),
+        OF_MEMORY(address, size))
+NOTHING(cuPointerSetAttribute, (const void *value, CUpointer_attribute attribute, CUdeviceptr address),
+        OF_MEMORY(address, 1))
+
+/* ---- of streams: each with its twin, to which stream 0 is the thread's own ---- */
+
+#define TWICE(name, twin, params, result)                                                                    \
+    NOTHING(name, params, result)                                                                            \
+    NOTHING(twin, params, result)
+
+TWICE(cuMemPrefetchAsync, cuMemPrefetchAsync_ptsz,
+      (CUdeviceptr address, size_t size, CUdevice device, CUstream stream), OF_MEMORY(address, size))
+TWICE(cuMemPrefetchAsync_v2, cuMemPrefetchAsync_v2_ptsz,
+      (CUdeviceptr address, size_t size, CUmemLocation location, unsigned int flags, CUstream stream),
+      OF_MEMORY(address, size))
+TWICE(cuStreamAttachMemAsync, cuStreamAttachMemAsync_ptsz,
+      (CUstream stream, CUdeviceptr address, size_t size, unsigned int flags), OF_MEMORY(address, 1))
+TWICE(cuStreamCopyAttributes, cuStreamCopyAttributes_ptsz, (CUstream to, CUstream from), sim_stream_check(to))
+TWICE(cuStreamSetAttribute, cuStreamSetAttribute_ptsz,
+      (CUstream stream, CUstreamAttrID attribute, const CUstreamAttrValue *value), sim_stream_check(stream))
+
+static CUresult nothing_set(CUstream stream, CUstreamAttrValue *value)
+{
+    if (!value)
+        return CUDA_ERROR_INVALID_VALUE;
+    memset(value, 0, sizeof *value);
+    return sim_stream_check(stream);
+}
+TWICE(cuStreamGetAttribute, cuStreamGetAttribute_ptsz,
+      (CUstream stream, CUstreamAttrID attribute, CUstreamAttrValue *value), nothing_set(stream, value))
+
+/* What is asked for is what would be there if nothing had been set. */
+CUresult cuCtxGetCacheConfig(CUfunc_cache *config)
+{
+    SIM_CALL(SIM_CONTEXT);
+    if (!config)
+        return CUDA_ERROR_INVALID_VALUE;
+    *config = CU_FUNC_CACHE_PREFER_NONE;
+    return CUDA_SUCCESS;
+}
+
+CUresult cuCtxGetSharedMemConfig(CUsharedconfig *config)
+{
+    SIM_CALL(SIM_CONTEXT);
+    if (!config)
+        return CUDA_ERROR_INVALID_VALUE;
+    *config = CU_SHARED_MEM_CONFIG_FOUR_BYTE_BANK_SIZE;
+    return CUDA_SUCCESS;
+}
