@@ -14,29 +14,29 @@
 
 #define PAGE 4096ull
 
-static bool on;
-static uint64_t keep;
-
-__attribute__((constructor)) static void read_environment(void)
-{
-    const char *choice = getenv("SIMCUDA_DRY");
-    on = choice && strcmp(choice, "1") == 0;
-    keep = sim_env_bytes("SIMCUDA_KEEP", 1ull << 20);
-}
-
 bool sim_dry(void)
 {
-    return on;
+    static int known; /* 1: no, 2: yes; the same for every thread that looks */
+    int now = __atomic_load_n(&known, __ATOMIC_RELAXED);
+    if (!now) {
+        const char *choice = getenv("SIMCUDA_DRY");
+        now = choice && strcmp(choice, "1") == 0 ? 2 : 1;
+        __atomic_store_n(&known, now, __ATOMIC_RELAXED);
+    }
+    return now == 2;
 }
 
 int simcuda_dry(void)
 {
-    return on;
+    return sim_dry();
 }
 
 bool sim_keeps(uint64_t size)
 {
-    return !on || size <= keep;
+    static uint64_t keep; /* under the driver's lock */
+    if (!keep)
+        keep = sim_env_bytes("SIMCUDA_KEEP", 1ull << 20);
+    return !sim_dry() || size <= keep;
 }
 
 /* Whether the whole pages [START, END) are private and of no file, and went back to the kernel.  MADV_FREE is

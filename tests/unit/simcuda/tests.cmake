@@ -1,4 +1,4 @@
-foreach(topic "" _graph _capture _share _objects)
+foreach(topic "" _graph _capture _share _objects _dry)
   vs_unit_test(simcuda${topic} LIBS simcuda)
   target_include_directories(test_simcuda${topic} SYSTEM PRIVATE ${CUDA_INCLUDE_DIR})
   target_link_options(test_simcuda${topic} PRIVATE -Wl,-rpath,${CMAKE_BINARY_DIR}/sim

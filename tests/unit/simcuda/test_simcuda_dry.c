@@ -1,0 +1,386 @@
+/*
+ * test_simcuda_dry.c - dry mode of the simulated driver: any kernel, addresses as a real driver gives them,
+ * and no more of the host's memory than what is read.
+ */
+#include "simcuda_kit.h"
+
+#include <elf.h>
+#include <stdbool.h>
+#include <sys/resource.h>
+
+#define GIB  (1024 * MIB)
+#define ROOM (32 * MIB)
+
+int simcuda_dry(void);
+
+/* ---- device code ---- */
+
+struct fatbin {
+    uint32_t magic;
+    uint16_t version, header;
+    uint64_t body;
+};
+struct entry {
+    uint16_t kind, version;
+    uint32_t header;
+    uint64_t payload;
+    uint32_t others[3], capability;
+    char rest[32], code[16];
+};
+static struct {
+    struct fatbin head;
+    struct entry entries[5];
+} fat;
+static struct {
+    uint32_t magic, version;
+    void *data, *names;
+} wrapper = {0x466243b1, 1, &fat, NULL};
+
+/* Cubins for 7.5, 8.0, 8.6 and 9.0, and PTX of 12.0; what is in them stands for compressed code. */
+static void make_fatbin(void)
+{
+    static const uint32_t capabilities[] = {75, 80, 86, 90, 120};
+    fat.head = (struct fatbin){0xba55ed50, 1, sizeof fat.head, sizeof fat.entries};
+    for (int i = 0; i < 5; i++)
+        fat.entries[i] = (struct entry){.kind = i == 4 ? 1 : 2,
+                                        .version = 0x101,
+                                        .header = offsetof(struct entry, code),
+                                        .payload = sizeof fat.entries[i].code,
+                                        .capability = capabilities[i],
+                                        .code = "\x28\xb5\x2f\xfd not read"};
+}
+
+static void launch_all(CUmodule module)
+{
+    CUfunction f;
+    uint64_t word = 1;
+    void *parameters[] = {&word};
+    OK(cuModuleGetFunction(&f, module, "_ZN2at6native6kernelIfEEvPT_"));
+    OK(cuLaunchKernel(f, 1, 1, 1, 32, 1, 1, 0, NULL, parameters, NULL));
+    OK(cuLaunchCooperativeKernel(f, 1, 1, 1, 32, 1, 1, 0, NULL, parameters));
+    CUlaunchConfig config = {.gridDimX = 1, .gridDimY = 1, .gridDimZ = 1, .blockDimX = 1};
+    OK(cuLaunchKernelEx(&config, f, parameters, NULL));
+}
+
+static void body_kernels(void)
+{
+    CUmodule module;
+    Elf64_Ehdr cubin = {.e_ident = ELFMAG, .e_flags = 90, .e_phoff = sizeof cubin};
+    make_fatbin();
+    begin();
+    OK(cuModuleLoadData(&module, &cubin));
+    launch_all(module);
+    OK(cuModuleLoadFatBinary(&module, &fat));
+    launch_all(module);
+    OK(cuModuleLoadData(&module, &wrapper));
+    launch_all(module);
+    OK(cuModuleLoadData(
+        &module, ".version 8.0\n.target sm_80\n.entry _ZN2at6native6kernelIfEEvPT_(.param .u64 p) { }"));
+    launch_all(module);
+    CUfunction f;
+    IS(cuModuleGetFunction(&f, module, "another"), CUDA_ERROR_NOT_FOUND);
+}
+SIM_TEST(any_kernel_of_any_image_is_launched, body_kernels, NULL, NULL)
+
+static void body_library(void)
+{
+    CUlibrary library;
+    CUkernel kernel, again;
+    CUdeviceptr variable, other;
+    size_t bytes;
+    int value = 7, read = 0;
+    make_fatbin();
+    begin();
+    OK(cuLibraryLoadData(&library, &wrapper, NULL, NULL, 0, NULL, NULL, 0));
+    OK(cuLibraryGetKernel(&kernel, library, "k"));
+    OK(cuLibraryGetKernel(&again, library, "k"));
+    CHECK(kernel == again);
+    OK(cuLaunchKernel((CUfunction)kernel, 1, 1, 1, 1, 1, 1, 0, NULL, NULL, NULL));
+    OK(cuLibraryGetGlobal(&variable, &bytes, library, "v"));
+    OK(cuLibraryGetGlobal(&other, NULL, library, "w"));
+    CHECK(variable != other && bytes >= 64 << 10);
+    OK(cuMemcpyHtoD(variable, &value, sizeof value));
+    OK(cuMemcpyDtoH(&read, variable, sizeof read));
+    CHECK(read == 7);
+    size_t offset;
+    IS(cuKernelGetParamInfo(kernel, 0, &offset, NULL), CUDA_ERROR_NOT_SUPPORTED); /* nobody knows */
+    OK(cuLibraryUnload(library));
+    IS(cuLaunchKernel((CUfunction)kernel, 1, 1, 1, 1, 1, 1, 0, NULL, NULL, NULL), CUDA_ERROR_INVALID_HANDLE);
+}
+SIM_TEST(a_library_has_every_kernel_and_variable_that_is_asked_for, body_library, NULL, NULL)
+
+static void body_capture(void)
+{
+    CUmodule module;
+    CUstream stream;
+    CUgraph graph;
+    CUgraphExec exec;
+    CUfunction f;
+    size_t nodes = 0;
+    make_fatbin();
+    begin();
+    OK(cuModuleLoadData(&module, &fat));
+    OK(cuModuleGetFunction(&f, module, "k"));
+    OK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+    OK(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
+    OK(cuLaunchKernel(f, 1, 1, 1, 1, 1, 1, 0, stream, NULL, NULL));
+    OK(cuStreamEndCapture(stream, &graph));
+    OK(cuGraphGetNodes(graph, NULL, &nodes));
+    CHECK(nodes == 1);
+    OK(cuGraphInstantiateWithFlags(&exec, graph, 0));
+    OK(cuGraphLaunch(exec, stream));
+}
+SIM_TEST(a_captured_kernel_is_a_node, body_capture, NULL, NULL)
+
+static int binary_version(int *ptx)
+{
+    CUmodule module;
+    CUfunction f;
+    int binary;
+    make_fatbin();
+    begin();
+    OK(cuModuleLoadData(&module, &wrapper));
+    OK(cuModuleGetFunction(&f, module, "k"));
+    OK(cuFuncGetAttribute(ptx, CU_FUNC_ATTRIBUTE_PTX_VERSION, f));
+    OK(cuFuncGetAttribute(&binary, CU_FUNC_ATTRIBUTE_BINARY_VERSION, f));
+    return binary;
+}
+
+static void body_4090(void)
+{
+    int ptx, binary = binary_version(&ptx);
+    CHECK(binary == 86 && ptx == 86);
+}
+SIM_TEST(a_card_runs_the_newest_code_of_its_major_capability, body_4090, "SIMCUDA_GPU", "RTX4090")
+
+static void body_5090(void)
+{
+    int ptx, binary = binary_version(&ptx);
+    CHECK(binary == 120 && ptx == 120);
+}
+SIM_TEST(a_card_without_code_of_its_own_compiles_ptx, body_5090, "SIMCUDA_GPU", "rtx5090")
+
+static void body_v100(void)
+{
+    CUmodule module;
+    make_fatbin();
+    begin();
+    IS(cuModuleLoadData(&module, &wrapper), CUDA_ERROR_NO_BINARY_FOR_GPU);
+}
+SIM_TEST(an_image_without_code_for_the_card_is_refused, body_v100, "SIMCUDA_GPU", "V100")
+
+static void body_occupancy(void)
+{
+    CUmodule module;
+    CUfunction f;
+    int blocks, grid, block;
+    make_fatbin();
+    begin();
+    OK(cuModuleLoadData(&module, &fat));
+    OK(cuModuleGetFunction(&f, module, "k"));
+    OK(cuOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, f, 1024, 0));
+    CHECK(blocks == 2);
+    OK(cuOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, f, 128, 100 << 10));
+    CHECK(blocks == 2); /* shared memory is less */
+    OK(cuOccupancyMaxPotentialBlockSize(&grid, &block, f, NULL, 0, 0));
+    CHECK(block == 1024 && grid == 264);
+    IS(cuFuncSetAttribute(f, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, 228 << 10),
+       CUDA_ERROR_INVALID_VALUE);
+    OK(cuFuncSetAttribute(f, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, 227 << 10));
+}
+SIM_TEST(a_multiprocessor_holds_what_its_threads_and_shared_memory_allow, body_occupancy, NULL, NULL)
+
+/* ---- cards ---- */
+
+static void body_h200(void)
+{
+    char name[64];
+    size_t total;
+    int value;
+    begin();
+    CHECK(simcuda_dry() == 1);
+    OK(cuDeviceGetName(name, sizeof name, 0));
+    CHECK(strcmp(name, "NVIDIA H200") == 0);
+    OK(cuDeviceTotalMem(&total, 0));
+    CHECK(total / MIB == 143156);
+    OK(cuDeviceGetAttribute(&value, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, 0));
+    CHECK(value == 132);
+    CHECK(used() == 518 * MIB);
+}
+SIM_TEST(without_a_word_it_is_an_h200, body_h200, NULL, NULL)
+
+static void body_a100(void)
+{
+    char name[64];
+    int major, minor;
+    begin();
+    OK(cuDeviceGetName(name, sizeof name, 0));
+    CHECK(strcmp(name, "NVIDIA A100-SXM4-80GB") == 0);
+    OK(cuDeviceGetAttribute(&major, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, 0));
+    OK(cuDeviceGetAttribute(&minor, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, 0));
+    CHECK(major == 8 && minor == 0);
+}
+SIM_TEST(a_card_has_several_names_in_any_case, body_a100, "SIMCUDA_GPU", "A100-sxm4-80gb")
+
+static void body_unknown(void)
+{
+    close(2);
+    cuInit(0);
+    begin();
+}
+static void an_unknown_card_is_refused(void **state)
+{
+    int status = child_status(body_unknown, "SIMCUDA_GPU", "H2000");
+    assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 2);
+}
+
+/* ---- addresses ---- */
+
+static void body_addresses(void)
+{
+    CUdeviceptr a, b, c, d, reserved;
+    begin();
+    OK(cuMemAlloc(&a, 2 * MIB));
+    OK(cuMemAlloc(&b, 40 * MIB));
+    OK(cuMemAlloc(&c, 20 * MIB));
+    CHECK(a % ROOM == 0 && b == a - 2 * ROOM && c == b - ROOM);
+    OK(cuMemFree(b));
+    OK(cuMemAlloc(&d, 10 * MIB)); /* the highest hole that it fits, at its top */
+    CHECK(d == a - ROOM);
+    OK(cuMemAddressReserve(&reserved, 64 * MIB, 0, 0, 0));
+    CHECK(reserved == c - 2 * ROOM);
+    OK(cuMemAddressFree(reserved, 64 * MIB));
+    OK(cuMemAlloc(&b, 512));
+    OK(cuMemAlloc(&c, 512));
+    CHECK(c == b + 512); /* small ones share 2 MiB */
+}
+SIM_TEST(addresses_go_down_in_rooms_of_32_mib, body_addresses, NULL, NULL)
+
+/* ---- the host's memory ---- */
+
+static size_t resident(void)
+{
+    size_t pages, own;
+    FILE *file = fopen("/proc/self/statm", "r");
+    CHECK(file && fscanf(file, "%zu %zu", &pages, &own) == 2);
+    fclose(file);
+    return own * 4096;
+}
+
+static void body_large(void)
+{
+    CUdeviceptr a, b;
+    void *pinned;
+    begin();
+    size_t before = resident();
+    OK(cuMemAlloc(&a, 40 * GIB));
+    OK(cuMemAlloc(&b, 40 * GIB));
+    OK(cuMemHostAlloc(&pinned, 64 * GIB, 0));
+    OK(cuMemsetD8(a, 0, 40 * GIB));
+    OK(cuMemsetD32(a, 0x3f800000, 10 * GIB));
+    OK(cuMemcpyDtoD(b, a, 40 * GIB));
+    OK(cuMemcpyDtoH(pinned, b, 40 * GIB));
+    OK(cuMemcpyHtoD(a, pinned, 40 * GIB));
+    CHECK(used() == 518 * MIB + 80 * GIB);
+    CHECK(resident() - before < 16 * MIB);
+}
+SIM_TEST(large_memory_takes_none_of_the_hosts, body_large, NULL, NULL)
+
+static void body_kept(void)
+{
+    static char host[4 * MIB], back[4 * MIB];
+    CUdeviceptr a;
+    begin();
+    OK(cuMemAlloc(&a, 16 * MIB));
+    memset(host, 5, sizeof host);
+    OK(cuMemcpyHtoD(a, host, MIB)); /* kept */
+    OK(cuMemcpyDtoH(back, a, MIB));
+    CHECK(memcmp(host, back, MIB) == 0);
+    memset(back, 9, sizeof back);
+    OK(cuMemcpyDtoH(back + 1, a, 3 * MIB)); /* not kept: zeros, to the byte */
+    CHECK(back[0] == 9 && back[1] == 0 && back[MIB] == 0 && back[3 * MIB] == 0 && back[3 * MIB + 1] == 9);
+    OK(cuMemcpyHtoD(a + 8, host, 2 * MIB));
+    OK(cuMemcpyDtoH(back, a, 16));
+    CHECK(back[0] == 5 && back[7] == 5 && back[8] == 0);
+}
+SIM_TEST(small_copies_are_kept_and_larger_ones_read_as_zeros, body_kept, NULL, NULL)
+
+static void body_handles(void)
+{
+    struct rlimit few = {64, 64};
+    CUmemAllocationProp prop = {.type = CU_MEM_ALLOCATION_TYPE_PINNED,
+                                .requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR,
+                                .location = {.type = CU_MEM_LOCATION_TYPE_DEVICE}};
+    CUmemAccessDesc access = {{.type = CU_MEM_LOCATION_TYPE_DEVICE}, CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+    CUdeviceptr base;
+    CUmemGenericAllocationHandle handle, first = 0, again;
+    int fd, value = 11, read = 0;
+    begin();
+    setrlimit(RLIMIT_NOFILE, &few);
+    OK(cuMemAddressReserve(&base, 120 * GIB, 0, 0, 0));
+    for (size_t i = 0; i < 60 * 512; i++) {
+        OK(cuMemCreate(&handle, 2 * MIB, &prop, 0));
+        OK(cuMemMap(base + i * 2 * MIB, 2 * MIB, 0, handle, 0));
+        first = first ? first : handle;
+    }
+    OK(cuMemSetAccess(base, 60 * GIB, &access, 1));
+    OK(cuMemcpyHtoD(base + 64, &value, sizeof value));
+    OK(cuMemExportToShareableHandle(&fd, first, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0));
+    CHECK(pread(fd, &read, sizeof read, 64) == sizeof read && read == 11);
+    OK(cuMemImportFromShareableHandle(&again, (void *)(intptr_t)fd,
+                                      CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR));
+    CHECK(again == first);
+    value = 12;
+    OK(cuMemcpyHtoD(base + 64, &value, sizeof value));
+    CHECK(pread(fd, &read, sizeof read, 64) == sizeof read && read == 12);
+    OK(cuMemUnmap(base, 60 * GIB));
+}
+SIM_TEST(many_handles_need_no_descriptors_and_can_be_exported, body_handles, NULL, NULL)
+
+/* ---- what is not simulated ---- */
+
+static char facts[] = "/tmp/simcuda-facts-XXXXXX";
+
+static void body_missing(void)
+{
+    CUresult (*create)(unsigned, void *, void *, void *);
+    close(2);
+    begin();
+    OK(cuGetProcAddress("cuLinkCreate", (void **)&create, 13000, 0, NULL));
+    CHECK(create != NULL);
+    create(0, NULL, NULL, NULL);
+}
+static void what_is_not_simulated_is_found_and_ends_the_run_when_called(void **state)
+{
+    char line[128] = "";
+    int fd = mkstemp(facts);
+    int status = child_status(body_missing, "VRAMSCOPE_DRY_FACTS", facts);
+    assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 3);
+    assert_true(read(fd, line, sizeof line - 1) > 0);
+    assert_string_equal(line, "missing\tlibcuda.so.1\tcuLinkCreate_v2\n");
+    close(fd);
+    unlink(facts);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(any_kernel_of_any_image_is_launched),
+        cmocka_unit_test(a_library_has_every_kernel_and_variable_that_is_asked_for),
+        cmocka_unit_test(a_captured_kernel_is_a_node),
+        cmocka_unit_test(a_card_runs_the_newest_code_of_its_major_capability),
+        cmocka_unit_test(a_card_without_code_of_its_own_compiles_ptx),
+        cmocka_unit_test(an_image_without_code_for_the_card_is_refused),
+        cmocka_unit_test(a_multiprocessor_holds_what_its_threads_and_shared_memory_allow),
+        cmocka_unit_test(without_a_word_it_is_an_h200),
+        cmocka_unit_test(a_card_has_several_names_in_any_case),
+        cmocka_unit_test(an_unknown_card_is_refused),
+        cmocka_unit_test(addresses_go_down_in_rooms_of_32_mib),
+        cmocka_unit_test(large_memory_takes_none_of_the_hosts),
+        cmocka_unit_test(small_copies_are_kept_and_larger_ones_read_as_zeros),
+        cmocka_unit_test(many_handles_need_no_descriptors_and_can_be_exported),
+        cmocka_unit_test(what_is_not_simulated_is_found_and_ends_the_run_when_called),
+    };
+    setenv("SIMCUDA_DRY", "1", 1);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
