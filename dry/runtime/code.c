@@ -176,10 +176,8 @@ DRY_API cudaError_t CUDARTAPI cudaGetKernel(cudaKernel_t *kernelPtr, const void 
 
 DRY_API cudaError_t CUDARTAPI cudaGetFuncBySymbol(cudaFunction_t *functionPtr, const void *symbolPtr)
 {
-    CUkernel kernel;
-    RT_CALL(rt_enter);
-    cudaError_t error = rt_kernel(symbolPtr, &kernel);
-    return error ? rt_failed(error) : rt_done(DRIVER(cuKernelGetFunction)(functionPtr, kernel));
+    RT_KERNEL_CALL(kernel, symbolPtr);
+    return rt_done(DRIVER(cuKernelGetFunction)(functionPtr, kernel));
 }
 
 DRY_API cudaError_t CUDARTAPI cudaGetSymbolAddress(void **devPtr, const void *symbol)

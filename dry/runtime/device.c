@@ -15,7 +15,7 @@ static _Thread_local int selected;
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static CUcontext primary[DEVICES]; /* each that was ever retained */
 static bool retained[DEVICES];     /* ... and not reset since */
-static bool begun;
+static bool was_reset, begun;
 
 cudaError_t rt_begin(void)
 {
@@ -56,10 +56,15 @@ static cudaError_t use(int device)
 /* Of the device whose primary context CONTEXT was before a reset; -1: it is none such. */
 static int reset_device(CUcontext context)
 {
+    int device = -1;
+    if (!__atomic_load_n(&was_reset, __ATOMIC_ACQUIRE))
+        return device;
+    pthread_mutex_lock(&mutex);
     for (int i = 0; i < DEVICES; i++)
         if (!retained[i] && primary[i] == context)
-            return i;
-    return -1;
+            device = i;
+    pthread_mutex_unlock(&mutex);
+    return device;
 }
 
 cudaError_t rt_enter(void)
@@ -138,6 +143,7 @@ DRY_API cudaError_t CUDARTAPI cudaDeviceReset(void)
     CUresult result = DRIVER(cuDevicePrimaryCtxReset)(device);
     if (result == CUDA_SUCCESS && device < DEVICES)
         retained[device] = false;
+    __atomic_store_n(&was_reset, true, __ATOMIC_RELEASE);
     pthread_mutex_unlock(&mutex);
     return rt_done(result);
 }

@@ -34,12 +34,16 @@ bool rt_driver_there(void)
     return get_proc_address != NULL;
 }
 
+/* No function has a variant for the thread's own stream in an older driver. */
+enum { PER_THREAD_SINCE = 7000 };
+
 static void *find(const struct row *row, bool per_thread)
 {
+    int version = per_thread && row->version < PER_THREAD_SINCE ? PER_THREAD_SINCE : row->version;
     CUdriverProcAddressQueryResult status;
     void *function = NULL;
     if (!rt_driver_there() ||
-        get_proc_address(row->base, &function, row->version,
+        get_proc_address(row->base, &function, version,
                          per_thread ? CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM
                                     : CU_GET_PROC_ADDRESS_LEGACY_STREAM,
                          &status) != CUDA_SUCCESS ||

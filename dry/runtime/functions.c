@@ -36,11 +36,9 @@ static CUresult ask(CUkernel kernel, CUfunction_attribute attribute, int *value)
 
 DRY_API cudaError_t CUDARTAPI cudaFuncGetAttributes(struct cudaFuncAttributes *attr, const void *func)
 {
-    CUkernel kernel;
-    RT_CALL(rt_enter);
-    cudaError_t error = attr ? rt_kernel(func, &kernel) : cudaErrorInvalidValue;
-    if (error != cudaSuccess)
-        return rt_failed(error);
+    RT_KERNEL_CALL(kernel, func);
+    if (!attr)
+        return rt_failed(cudaErrorInvalidValue);
     memset(attr, 0, sizeof *attr);
     CUresult result = CUDA_SUCCESS;
     for (size_t i = 0; i < sizeof integers / sizeof *integers && result == CUDA_SUCCESS; i++)
@@ -55,29 +53,22 @@ DRY_API cudaError_t CUDARTAPI cudaFuncGetAttributes(struct cudaFuncAttributes *a
 
 DRY_API cudaError_t CUDARTAPI cudaFuncSetAttribute(const void *func, enum cudaFuncAttribute attr, int value)
 {
-    CUkernel kernel;
-    RT_CALL(rt_enter);
-    cudaError_t error = rt_kernel(func, &kernel);
-    if (error != cudaSuccess)
-        return rt_failed(error);
+    RT_KERNEL_CALL(kernel, func);
     return rt_done(
         DRIVER(cuKernelSetAttribute)((CUfunction_attribute)attr, value, kernel, rt_current_device()));
 }
 
 DRY_API cudaError_t CUDARTAPI cudaFuncGetName(const char **name, const void *func)
 {
-    CUkernel kernel;
-    RT_CALL(rt_enter);
-    cudaError_t error = rt_kernel(func, &kernel);
-    return error ? rt_failed(error) : rt_done(DRIVER(cuKernelGetName)(name, kernel));
+    RT_KERNEL_CALL(kernel, func);
+    return rt_done(DRIVER(cuKernelGetName)(name, kernel));
 }
 
 /* A preference, which nothing follows from here. */
 DRY_API cudaError_t CUDARTAPI cudaFuncSetCacheConfig(const void *func, enum cudaFuncCache cacheConfig)
 {
-    CUkernel kernel;
-    RT_CALL(rt_enter);
-    return rt_failed(rt_kernel(func, &kernel));
+    RT_KERNEL_CALL(kernel, func);
+    return cudaSuccess;
 }
 
 /* ---- occupancy ---- */
@@ -85,11 +76,7 @@ DRY_API cudaError_t CUDARTAPI cudaFuncSetCacheConfig(const void *func, enum cuda
 DRY_API cudaError_t CUDARTAPI cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(
     int *numBlocks, const void *func, int blockSize, size_t dynamicSMemSize, unsigned int flags)
 {
-    CUkernel kernel;
-    RT_CALL(rt_enter);
-    cudaError_t error = rt_kernel(func, &kernel);
-    if (error != cudaSuccess)
-        return rt_failed(error);
+    RT_KERNEL_CALL(kernel, func);
     return rt_done(DRIVER(cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags)(
         numBlocks, (CUfunction)kernel, blockSize, dynamicSMemSize, flags));
 }
@@ -106,11 +93,7 @@ DRY_API cudaError_t CUDARTAPI cudaOccupancyAvailableDynamicSMemPerBlock(size_t *
                                                                         const void *func, int numBlocks,
                                                                         int blockSize)
 {
-    CUkernel kernel;
-    RT_CALL(rt_enter);
-    cudaError_t error = rt_kernel(func, &kernel);
-    if (error != cudaSuccess)
-        return rt_failed(error);
+    RT_KERNEL_CALL(kernel, func);
     return rt_done(DRIVER(cuOccupancyAvailableDynamicSMemPerBlock)(dynamicSmemSize, (CUfunction)kernel,
                                                                    numBlocks, blockSize));
 }
@@ -118,11 +101,9 @@ DRY_API cudaError_t CUDARTAPI cudaOccupancyAvailableDynamicSMemPerBlock(size_t *
 DRY_API cudaError_t CUDARTAPI cudaOccupancyMaxActiveClusters(int *numClusters, const void *func,
                                                              const cudaLaunchConfig_t *launchConfig)
 {
-    CUkernel kernel;
-    RT_CALL(rt_enter);
-    cudaError_t error = launchConfig ? rt_kernel(func, &kernel) : cudaErrorInvalidValue;
-    if (error != cudaSuccess)
-        return rt_failed(error);
+    RT_KERNEL_CALL(kernel, func);
+    if (!launchConfig)
+        return rt_failed(cudaErrorInvalidValue);
     CUlaunchConfig config = rt_launch_config(launchConfig);
     return rt_done(DRIVER(cuOccupancyMaxActiveClusters)(numClusters, (CUfunction)kernel, &config));
 }
@@ -130,11 +111,9 @@ DRY_API cudaError_t CUDARTAPI cudaOccupancyMaxActiveClusters(int *numClusters, c
 DRY_API cudaError_t CUDARTAPI cudaOccupancyMaxPotentialClusterSize(int *clusterSize, const void *func,
                                                                    const cudaLaunchConfig_t *launchConfig)
 {
-    CUkernel kernel;
-    RT_CALL(rt_enter);
-    cudaError_t error = launchConfig ? rt_kernel(func, &kernel) : cudaErrorInvalidValue;
-    if (error != cudaSuccess)
-        return rt_failed(error);
+    RT_KERNEL_CALL(kernel, func);
+    if (!launchConfig)
+        return rt_failed(cudaErrorInvalidValue);
     CUlaunchConfig config = rt_launch_config(launchConfig);
     return rt_done(DRIVER(cuOccupancyMaxPotentialClusterSize)(clusterSize, (CUfunction)kernel, &config));
 }

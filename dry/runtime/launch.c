@@ -27,20 +27,14 @@ cudaError_t __cudaLaunchKernel(cudaKernel_t kernel, dim3 grid, dim3 block, void 
 DRY_API cudaError_t CUDARTAPI cudaLaunchKernel(const void *func, dim3 gridDim, dim3 blockDim, void **args,
                                                size_t sharedMem, cudaStream_t stream)
 {
-    CUkernel kernel;
-    RT_CALL(rt_enter);
-    cudaError_t error = rt_kernel(func, &kernel);
-    return error ? rt_failed(error) : __cudaLaunchKernel(kernel, gridDim, blockDim, args, sharedMem, stream);
+    RT_KERNEL_CALL(kernel, func);
+    return __cudaLaunchKernel(kernel, gridDim, blockDim, args, sharedMem, stream);
 }
 
 DRY_API cudaError_t CUDARTAPI cudaLaunchCooperativeKernel(const void *func, dim3 gridDim, dim3 blockDim,
                                                           void **args, size_t sharedMem, cudaStream_t stream)
 {
-    CUkernel kernel;
-    RT_CALL(rt_enter);
-    cudaError_t error = rt_kernel(func, &kernel);
-    if (error != cudaSuccess)
-        return rt_failed(error);
+    RT_KERNEL_CALL(kernel, func);
     return launched(DRIVER(cuLaunchCooperativeKernel)((CUfunction)kernel, gridDim.x, gridDim.y, gridDim.z,
                                                       blockDim.x, blockDim.y, blockDim.z, (unsigned)sharedMem,
                                                       stream, args));
@@ -49,13 +43,9 @@ DRY_API cudaError_t CUDARTAPI cudaLaunchCooperativeKernel(const void *func, dim3
 DRY_API cudaError_t CUDARTAPI cudaLaunchKernelExC(const cudaLaunchConfig_t *config, const void *func,
                                                   void **args)
 {
-    CUkernel kernel;
-    RT_CALL(rt_enter);
+    RT_KERNEL_CALL(kernel, func);
     if (!config)
         return rt_failed(cudaErrorInvalidValue);
-    cudaError_t error = rt_kernel(func, &kernel);
-    if (error != cudaSuccess)
-        return rt_failed(error);
     CUlaunchConfig same = rt_launch_config(config);
     return launched(DRIVER(cuLaunchKernelEx)(&same, (CUfunction)kernel, args, NULL));
 }

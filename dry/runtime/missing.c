@@ -16,3 +16,4 @@
         dry_missing("libcudart.so." TEXT(DRY_CUDART), #name);                                                \
     }
 #include "missing.def"
+#include "outside.def"

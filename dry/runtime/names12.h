@@ -5,6 +5,7 @@
 #ifndef DRY_RUNTIME_NAMES12_H
 #define DRY_RUNTIME_NAMES12_H
 
+#define cudaEventElapsedTime           cudaEventElapsedTime_v2
 #define cudaGetDeviceProperties        cudaGetDeviceProperties_v2
 #define cudaGraphAddNode               cudaGraphAddNode_v2
 #define cudaGraphGetEdges              cudaGraphGetEdges_v2

@@ -7,6 +7,8 @@
 
 #define OLDER(name) __asm__(name)
 
+DRY_API cudaError_t older_elapsed(float *ms, cudaEvent_t start, cudaEvent_t end)
+    OLDER("cudaEventElapsedTime");
 DRY_API cudaError_t older_capture_info(cudaStream_t stream, enum cudaStreamCaptureStatus *status,
                                        unsigned long long *id) OLDER("cudaStreamGetCaptureInfo");
 DRY_API cudaError_t older_capture_info_v2(cudaStream_t stream, enum cudaStreamCaptureStatus *status,
@@ -29,6 +31,11 @@ DRY_API cudaError_t older_advise(const void *address, size_t bytes, enum cudaMem
     OLDER("cudaMemAdvise");
 DRY_API cudaError_t older_prefetch(const void *address, size_t bytes, int device, cudaStream_t stream)
     OLDER("cudaMemPrefetchAsync");
+
+cudaError_t older_elapsed(float *ms, cudaEvent_t start, cudaEvent_t end)
+{
+    return cudaEventElapsedTime(ms, start, end);
+}
 
 cudaError_t older_capture_info(cudaStream_t stream, enum cudaStreamCaptureStatus *status,
                                unsigned long long *id)

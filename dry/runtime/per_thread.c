@@ -5,3 +5,6 @@
 #define CUDA_API_PER_THREAD_DEFAULT_STREAM
 #include "streams.c"
 #include "launch.c"
+#if DRY_CUDART != 12
+#include "renamed.c"
+#endif

@@ -97,6 +97,15 @@ int rt_current_device(void);
 
 /* The kernel of a host function, or SYMBOL itself where it is a kernel's handle. */
 cudaError_t rt_kernel(const void *symbol, CUkernel *out);
+/* First statement of a function that is about one. */
+#define RT_KERNEL_CALL(kernel, symbol)                                                                       \
+    CUkernel kernel;                                                                                         \
+    RT_CALL(rt_enter);                                                                                       \
+    do {                                                                                                     \
+        cudaError_t found = rt_kernel(symbol, &kernel);                                                      \
+        if (found != cudaSuccess)                                                                            \
+            return rt_failed(found);                                                                         \
+    } while (0)
 cudaError_t rt_variable(const void *symbol, CUdeviceptr *out, size_t *size);
 
 /* A launch's attributes are the driver's, by number and layout. */

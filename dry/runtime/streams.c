@@ -5,9 +5,29 @@
  */
 #include "runtime.h"
 
-#include <stdlib.h>
-
 #include "streams.def"
+
+static bool is_direction(enum cudaMemcpyKind kind)
+{
+    return (unsigned)kind <= cudaMemcpyDefault;
+}
+
+DRY_API cudaError_t CUDARTAPI cudaMemcpy(void *dst, const void *src, size_t count, enum cudaMemcpyKind kind)
+{
+    RT_CALL(rt_enter);
+    if (!is_direction(kind))
+        return rt_failed(cudaErrorInvalidMemcpyDirection);
+    return rt_done(DRIVER(cuMemcpy)((CUdeviceptr)dst, (CUdeviceptr)src, count));
+}
+
+DRY_API cudaError_t CUDARTAPI cudaMemcpyAsync(void *dst, const void *src, size_t count,
+                                              enum cudaMemcpyKind kind, cudaStream_t stream)
+{
+    RT_CALL(rt_enter);
+    if (!is_direction(kind))
+        return rt_failed(cudaErrorInvalidMemcpyDirection);
+    return rt_done(DRIVER(cuMemcpyAsync)((CUdeviceptr)dst, (CUdeviceptr)src, count, stream));
+}
 
 static CUDA_MEMCPY2D rectangle(void *dst, size_t dpitch, const void *src, size_t spitch, size_t width,
                                size_t height)
@@ -87,54 +107,4 @@ DRY_API cudaError_t CUDARTAPI cudaMemcpyFromSymbolAsync(void *dst, const void *s
     void *from;
     cudaError_t error = part_of(symbol, offset, count, &from);
     return error ? error : cudaMemcpyAsync(dst, from, count, kind, stream);
-}
-
-/* ---- callbacks ---- */
-
-struct callback {
-    cudaStream_t stream;
-    cudaStreamCallback_t function;
-    void *data;
-};
-
-static void CUDART_CB call_back(void *data)
-{
-    struct callback callback = *(struct callback *)data;
-    free(data);
-    callback.function(callback.stream, cudaSuccess, callback.data);
-}
-
-DRY_API cudaError_t CUDARTAPI cudaStreamAddCallback(cudaStream_t stream, cudaStreamCallback_t callback,
-                                                    void *userData, unsigned int flags)
-{
-    RT_CALL(rt_enter);
-    enum cudaStreamCaptureStatus status;
-    if (!callback || flags)
-        return rt_failed(cudaErrorInvalidValue);
-    if (cudaStreamIsCapturing(stream, &status) != cudaSuccess || status != cudaStreamCaptureStatusNone)
-        return rt_failed(cudaErrorStreamCaptureUnsupported);
-    struct callback *kept = malloc(sizeof *kept);
-    if (!kept)
-        return rt_failed(cudaErrorMemoryAllocation);
-    *kept = (struct callback){stream, callback, userData};
-    CUresult result = DRIVER(cuLaunchHostFunc)(stream, call_back, kept);
-    if (result != CUDA_SUCCESS)
-        free(kept);
-    return rt_done(result);
-}
-
-/* ---- attributes of a stream ---- */
-
-DRY_API cudaError_t CUDARTAPI cudaStreamGetAttribute(cudaStream_t hStream, cudaStreamAttrID attr,
-                                                     cudaStreamAttrValue *value_out)
-{
-    RT_CALL(rt_enter);
-    return rt_done(DRIVER(cuStreamGetAttribute)(hStream, (CUstreamAttrID)attr, (void *)value_out));
-}
-
-DRY_API cudaError_t CUDARTAPI cudaStreamSetAttribute(cudaStream_t hStream, cudaStreamAttrID attr,
-                                                     const cudaStreamAttrValue *value)
-{
-    RT_CALL(rt_enter);
-    return rt_done(DRIVER(cuStreamSetAttribute)(hStream, (CUstreamAttrID)attr, (const void *)value));
 }

@@ -1,5 +1,5 @@
 /*
- * capture.c - calls that libcudart.so.12 has under other names than 13 (names12.h).
+ * renamed.c - calls that libcudart.so.12 has under other names than 13 (names12.h).
  */
 #include "runtime.h"
 

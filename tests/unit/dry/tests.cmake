@@ -1,0 +1,8 @@
+# programs on the stand-ins for CUDA's runtime, on the simulated driver
+foreach(topic runtime runtime_code runtime_work runtime12)
+  vs_unit_test(${topic} LIBS simcuda)
+  target_include_directories(test_${topic} SYSTEM PRIVATE ${CUDA_INCLUDE_DIR})
+  target_link_options(test_${topic} PRIVATE -Wl,-rpath,${CMAKE_BINARY_DIR}/sim -Wl,-rpath,${CMAKE_BINARY_DIR}/dry
+                      -Wl,--disable-new-dtags)
+  target_link_libraries(test_${topic} PRIVATE dry_libcudart_so_$<IF:$<STREQUAL:${topic},runtime12>,12,13>)
+endforeach()
