@@ -100,6 +100,11 @@ DRY_API cudaError_t CUDARTAPI cudaIpcOpenEventHandle(cudaEvent_t *event, cudaIpc
     return rt_done(DRIVER(cuIpcOpenEventHandle)(event, same));
 }
 
+/* What of it programs of 12 know; they have no room for more. */
+#define ATTRIBUTES_BYTES                                                                                     \
+    (DRY_CUDART == 12 ? offsetof(struct cudaPointerAttributes, reserved)                                     \
+                      : sizeof(struct cudaPointerAttributes))
+
 /* What the driver does not know is pageable memory, which is an answer and no error. */
 DRY_API cudaError_t CUDARTAPI cudaPointerGetAttributes(struct cudaPointerAttributes *attributes,
                                                        const void *ptr)
@@ -115,7 +120,7 @@ DRY_API cudaError_t CUDARTAPI cudaPointerGetAttributes(struct cudaPointerAttribu
     if (!attributes)
         return rt_failed(cudaErrorInvalidValue);
     CUresult result = DRIVER(cuPointerGetAttributes)(5, asked, answers, (CUdeviceptr)ptr);
-    memset(attributes, 0, sizeof *attributes);
+    memset(attributes, 0, ATTRIBUTES_BYTES);
     attributes->type = managed                        ? cudaMemoryTypeManaged
                        : type == CU_MEMORYTYPE_DEVICE ? cudaMemoryTypeDevice
                        : type == CU_MEMORYTYPE_HOST   ? cudaMemoryTypeHost

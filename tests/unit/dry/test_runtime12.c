@@ -38,6 +38,26 @@ static void body_properties(void)
 }
 RUNTIME_TEST(the_devices_properties_lie_where_programs_of_12_look, body_properties)
 
+static void body_pointer(void)
+{
+    struct {
+        struct {
+            int type, device;
+            void *on_device, *on_host;
+        } known;
+        unsigned char behind[64];
+    } what;
+    void *p;
+    cudaError_t (*ask)(void *, const void *) = form("cudaPointerGetAttributes");
+    memset(&what, 0x55, sizeof what);
+    GOOD(cudaMalloc(&p, 64));
+    GOOD(ask(&what, p));
+    CHECK(what.known.type == cudaMemoryTypeDevice && what.known.on_device == p);
+    for (size_t i = 0; i < sizeof what.behind; i++)
+        CHECK(what.behind[i] == 0x55);
+}
+RUNTIME_TEST(of_a_pointer_no_more_is_written_than_programs_of_12_have_room_for, body_pointer)
+
 static void body_forms(void)
 {
     cudaStream_t stream;
@@ -102,6 +122,7 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_devices_properties_lie_where_programs_of_12_look),
+        cmocka_unit_test(of_a_pointer_no_more_is_written_than_programs_of_12_have_room_for),
         cmocka_unit_test(calls_have_the_forms_that_programs_of_12_know),
         cmocka_unit_test(a_device_is_named_by_its_number_in_12),
     };
