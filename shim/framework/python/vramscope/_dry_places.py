@@ -31,15 +31,24 @@ def _is_programs(file):
 
 
 def where():
-    frame, other = sys._getframe(2), None
+    """(the program's line, the innermost outside of PyTorch); the latter alone where the program has none on this thread."""
+    frame, inner = sys._getframe(2), None
     while frame is not None:
         file = frame.f_code.co_filename
         if not file.startswith((_torch, _here, "<")):
+            line = f"{file}:{frame.f_lineno}"
+            inner = inner or line
             if _is_programs(file):
-                return f"{file}:{frame.f_lineno}"
-            other = other or f"{file}:{frame.f_lineno}"
+                return line, inner
         frame = frame.f_back
-    return other or "?"
+    return inner or "?", inner or "?"
+
+
+def _short(line):
+    """A line of a package that is installed, from the package on."""
+    for part in _installed:
+        line = line.rpartition(part)[2]
+    return line
 
 
 def _shape(t):
@@ -49,7 +58,9 @@ def _shape(t):
 def read(what, t, assumed):
     """The program reads WHAT of T and gets what ASSUMED says; within an operator that does, it is told once, by that operator."""
     if not inside.depth:
-        _dry_facts.value(where(), f"{what} of {_shape(t)}", assumed)
+        line, inner = where()
+        within = "" if inner == line else f", in {_short(inner)}"
+        _dry_facts.value(line, f"{what} of {_shape(t)}{within}", assumed)
 
 
 def install(torch):

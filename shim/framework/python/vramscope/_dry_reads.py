@@ -53,7 +53,7 @@ def item(op, call):
             else:
                 value, said = rules.scalar(t.dtype)
             if mark is None or mark[0] != TRUE:
-                read("the value", t, f"{str(value).lower()}: {said}" if mark else said)
+                read("the value", t, said)
             return value
 
     return _local_scalar_dense
@@ -142,7 +142,7 @@ def nonzero(op, call):
             if has_contents and is_small(out):
                 write(out, alias(t).nonzero(), mark)
             if mark is None or mark[0] != TRUE:
-                read("the number of elements that are not 0", t, f"{count}: {mark[1] if mark else rules.kept()}")
+                read("the number of elements that are not 0", t, mark[1] if mark else rules.kept())
         return out
 
     return nonzero
@@ -169,7 +169,7 @@ def unique(op, call):
             else:
                 out = _sized(out, [torch.Size([count])] + [part.size() if i == 1 else torch.Size([min(count, part.numel())]) for i, part in enumerate(out[1:], 1)])
             if mark is None or mark[0] != TRUE:
-                read("how many values differ", t, f"{count}: {said}")
+                read("how many values differ", t, said)
         return out
 
     return unique
@@ -190,9 +190,8 @@ def unique_rows(op, call):
                 for part, host in zip(out, result):
                     write(part, host, mark)
             elif mark is None:
-                rows = t.size(args[0]) if "dim" in op._schema.name else t.numel()
                 out = (out[0] if out[0].numel() else torch.empty_like(t), *out[1:])
-                read("how many values differ", t, f"{rows}: all differ")
+                read("how many values differ", t, "all differ")
         return out
 
     return unique
@@ -228,7 +227,7 @@ def counting(op, call, follow):
             mark = follow(out, args, kwargs)
             t = args[0]
             if mark is None or mark[0] != TRUE:
-                read(f"the size of {op._schema.name[6:]}", t, f"{list(out.size())}: {mark[1] if mark else 'nothing is known'}")
+                read(f"the size of {op._schema.name[6:]}", t, mark[1] if mark else f"{out.numel()} elements")
         return out
 
     return counting

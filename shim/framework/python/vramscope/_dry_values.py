@@ -23,12 +23,18 @@ CAPTURED = (3, "a CUDA graph writes it")
 MARK = "_vramscope_mark"
 
 MOST = {torch.int64: 1 << 23}  # elements; one_hot of a router's choices is of these
-MOST_WHOLE, MOST_FLOATS = 1 << 20, 1 << 16
+MOST_WHOLE, MOST_FLOATS = 1 << 20, 1 << 12
 WHOLE = {torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64}
 _FLOATS = {torch.float16, torch.bfloat16, torch.float32, torch.float64}
 
+# where storages with a mark begin, and some that were: the storage's own object is asked only there, because
+# it would live as long as the storage, and Python's garbage collector comes by the number of objects
+_bases = set()
+
 _storage_at = torch._C._construct_storage_from_data_pointer
-_cpu = torch.device("cpu")
+_cpu, _histc = torch.device("cpu"), torch.ops.aten.histc.default
+# the engine adds gradients in place where a storage has one owner, and its Python object may be another
+_graph_task = torch._C._current_graph_task_id
 Tensor, NoFunctions = torch.Tensor, torch._C.DisableTorchFunction
 is_capturing = getattr(torch._C, "_cuda_isCurrentStreamCapturing", lambda: False)
 
@@ -39,17 +45,25 @@ def is_small(t):
     return t.numel() <= most
 
 
+def _base(t):
+    return t.data_ptr() - t.storage_offset() * t.element_size()
+
+
 def mark_of(t):
     """(level, why), or None."""
+    if _base(t) not in _bases:
+        return None
     mark = getattr(t.untyped_storage(), MARK, None)
+    if mark is None:
+        _bases.discard(_base(t))  # the storage that was there is gone
     return None if mark is CAPTURED else mark
 
 
 def forget(t):
     """T was written by what is not followed."""
-    storage = t.untyped_storage()
-    if hasattr(storage, MARK) and getattr(storage, MARK) is not CAPTURED:
-        delattr(storage, MARK)
+    if _base(t) in _bases and mark_of(t) is not None:
+        delattr(t.untyped_storage(), MARK)
+        _bases.discard(_base(t))
 
 
 def _covers(t, storage):
@@ -58,16 +72,18 @@ def _covers(t, storage):
 
 def put(t, mark, is_new=False):
     """All of T was written and has contents with this MARK.  IS_NEW: nothing else is in its storage that anybody reads."""
+    if t.is_floating_point() and _graph_task() != -1:
+        return forget(t)
     storage = t.untyped_storage()
     there = getattr(storage, MARK, None)
     if there is CAPTURED:
         return
     if is_capturing():
-        setattr(storage, MARK, CAPTURED)
-    elif is_new or _covers(t, storage):
-        setattr(storage, MARK, mark)
-    elif there is not None and mark[0] > there[0]:
-        setattr(storage, MARK, mark)
+        mark = CAPTURED
+    elif not (is_new or _covers(t, storage)) and (there is None or mark[0] <= there[0]):
+        return
+    setattr(storage, MARK, mark)
+    _bases.add(_base(t))
 
 
 def alias(t):
@@ -100,6 +116,8 @@ def on_host(value):
 
 def compute(op, args, kwargs):
     """What OP gives over the same bytes on the CPU."""
+    if op is _histc and not args[0].is_floating_point():  # which the CPU has for floats alone
+        return op(on_host(args[0]).double(), *args[1:], **kwargs).to(args[0].dtype)
     return op(*[on_host(value) for value in args], **{name: on_host(value) for name, value in kwargs.items()})
 
 

@@ -23,8 +23,8 @@ from ._dry_values import ASSUMED, KNOWN, RULE, NoFunctions, Tensor, alias, compu
 COMPUTED = set(
     """__lshift__ __rshift__ __ilshift__ __irshift__ _aminmax abs add addcmul all amax amin aminmax any arange bitwise_and bitwise_left_shift
     bitwise_not bitwise_or bitwise_right_shift bitwise_xor bucketize cat ceil clamp clamp_max clamp_min count_nonzero cumprod cumsum div
-    exp eye fill flip floor floor_divide fmax fmin fmod gather gcd index index_add index_copy index_fill index_select lcm lerp linspace log
-    logical_and logical_not logical_or logical_xor masked_fill masked_scatter maximum mean minimum mul neg pow prod put range reciprocal remainder
+    exp eye fill flip floor floor_divide fmax fmin fmod gather gcd histc index index_add index_copy index_fill index_select lcm lerp linspace log
+    logical_and logical_not logical_or logical_xor masked_fill masked_scatter masked_select maximum mean minimum mul neg pow prod put range reciprocal remainder
     repeat_interleave roll round rsqrt rsub scatter scatter_add scatter_reduce searchsorted sgn sign sqrt sub sum take tril tril_indices triu
     triu_indices trunc where zero _index_put_impl nan_to_num cummax cummin _cummax_helper _cummin_helper square trace nonzero_static
     _amp_update_scale""".split()
@@ -32,7 +32,7 @@ COMPUTED = set(
 COMPARING = set("eq ne lt le gt ge isin".split())
 NEVER = set("isnan isposinf isneginf".split())  # of unknown floats
 CHOOSING = set("topk sort argmax argmin max min multinomial".split())
-COUNTING = set("bincount histc repeat_interleave".split())
+COUNTING = set("bincount repeat_interleave".split())
 RANDOM = set("random uniform bernoulli exponential normal randperm".split())
 # neither of these leaves zeros where it then computes a single float, and they are called most
 LEFT = re.compile(
