@@ -51,13 +51,15 @@ bool environment_wants_python(bool no_auto_phases)
 int environment_preload(const char *command, const struct environment *e)
 {
     char *python = e->python ? place_python() : NULL;
-    if (strpbrk(e->library, " :"))
+    if (strpbrk(e->library, " :") || (e->behind && strchr(e->behind, ' ')))
         return complain(
             "%s: LD_PRELOAD can't name %s, there is a blank or a colon in it, and no link without "
             "can be made in ~/.cache or /tmp: install vramscope elsewhere",
             command, e->library);
-    environment_prepend("LD_PRELOAD", e->library);
-    setenv("VRAMSCOPE_PRELOAD", e->library, 1);
+    char *all = e->behind ? xformat("%s:%s", e->library, e->behind) : xstrdup(e->library);
+    environment_prepend("LD_PRELOAD", all);
+    setenv("VRAMSCOPE_PRELOAD", all, 1);
+    free(all);
     if (e->nvtx)
         take_over("NVTX_INJECTION64_PATH", "VRAMSCOPE_NVTX_CHAIN", e->library);
     if (e->injection)

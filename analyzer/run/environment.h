@@ -10,6 +10,7 @@
 struct environment {
     const char *library;
     bool nvtx, injection, python; /* which of them beside LD_PRELOAD */
+    const char *behind;           /* other libraries, preloaded behind it: "A:B"; NULL: none */
 };
 
 /* Whether Python programs need the hook, which finds phases and installs the arena.  If phases are not

@@ -343,29 +343,43 @@ static void add_names(const char *path)
         complain("the call stacks of %s stay without names: %s", shown_path(path), why);
 }
 
-void run_finish_outputs(const char *output, time_t since, pid_t command, bool quiet)
+char **run_outputs(const char *output, time_t since, pid_t command, size_t *n)
 {
     struct outputs o = {0};
-    struct summary s = {.job = job_of()};
-    char *own = with_rank(output, &s.job);
+    struct job job = job_of();
+    char *own = with_rank(output, &job);
     struct pattern p = pattern_of(own);
     merge_journals(&p);
     find_databases(&p, since, &o);
     free(p.directory);
     free(own);
-    leave_out_others(&o, &s.job);
+    leave_out_others(&o, &job);
     run_names_exchange(o.paths, o.n, output, command);
     if (o.n)
         qsort(o.paths, o.n, sizeof *o.paths, by_name);
-    for (size_t i = 0; i < o.n; i++) {
+    for (size_t i = 0; i < o.n; i++)
         add_names(o.paths[i]);
+    *n = o.n;
+    return o.paths;
+}
+
+void run_free_outputs(char **paths, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        free(paths[i]);
+    free(paths);
+}
+
+void run_finish_outputs(const char *output, time_t since, pid_t command, bool quiet)
+{
+    struct outputs o;
+    struct summary s = {.job = job_of()};
+    o.paths = run_outputs(output, since, command, &o.n);
+    for (size_t i = 0; i < o.n; i++)
         summarize(o.paths[i], &s);
-    }
     if (!quiet)
         print_summary(&o, &s);
     free(s.oom);
     free(s.end);
-    for (size_t i = 0; i < o.n; i++)
-        free(o.paths[i]);
-    free(o.paths);
+    run_free_outputs(o.paths, o.n);
 }

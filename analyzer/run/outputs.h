@@ -14,4 +14,8 @@
  * Files older than SINCE belong to another run.  COMMAND: the pid of the process that was started. */
 void run_finish_outputs(const char *output, time_t since, pid_t command, bool quiet);
 
+/* The same without the summary: the paths of the databases, in the order of their names. */
+char **run_outputs(const char *output, time_t since, pid_t command, size_t *n);
+void run_free_outputs(char **paths, size_t n);
+
 #endif

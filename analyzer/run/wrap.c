@@ -59,7 +59,8 @@ int cmd_wrap(int argc, char **argv)
     char *library = place_library(why, sizeof why);
     if (!library)
         return complain("wrap: %s", why);
-    struct environment e = {library, !o.no_nvtx, !o.no_injection, environment_wants_python(o.no_auto_phases)};
+    struct environment e = {library, !o.no_nvtx, !o.no_injection, environment_wants_python(o.no_auto_phases),
+                            NULL};
     int status = environment_preload("wrap", &e);
     free(library);
     if (status)

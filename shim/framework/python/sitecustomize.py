@@ -38,7 +38,8 @@ def _restart():
     Python is interactive or embedded, or if it prints its imports, which it would do twice.
     """
     tried = os.environ.get("VRAMSCOPE_REEXEC_PID", "")
-    library = os.environ.get("VRAMSCOPE_PRELOAD", "")
+    preload = os.environ.get("VRAMSCOPE_PRELOAD", "")  # the library, and behind it what a dry run stands on
+    library = preload.split(":")[0]
     if not library or os.environ.get("VRAMSCOPE_REEXEC") in ("off", "0", "no", "false"):
         return
     if tried == str(os.getpid()) or _is_listed(library) or not os.access(library, os.R_OK):
@@ -46,7 +47,7 @@ def _restart():
     if _is_mapped((os.fsencode(library), b"/libcuda.so")) or not _is_plain_program():
         return
     there = os.environ.get("LD_PRELOAD", "")
-    environment = dict(os.environ, LD_PRELOAD=library + (":" + there if there else ""), VRAMSCOPE_REEXEC_PID=str(os.getpid()))
+    environment = dict(os.environ, LD_PRELOAD=preload + (":" + there if there else ""), VRAMSCOPE_REEXEC_PID=str(os.getpid()))
     os.execve(sys.executable, sys.orig_argv, environment)
 
 
