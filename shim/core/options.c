@@ -35,8 +35,10 @@ static const struct option table[] = {
 
 /* Variables that other parts of vramscope read or set: not options, and not to be complained about. */
 static const char *const other_names[] = {
-    "VRAMSCOPE_CLAIM",  "VRAMSCOPE_NVTX_CHAIN", "VRAMSCOPE_INJECTION_CHAIN", "VRAMSCOPE_PRELOAD",
-    "VRAMSCOPE_REEXEC", "VRAMSCOPE_REEXEC_PID", "VRAMSCOPE_AUTO_PHASES",     "VRAMSCOPE_SIMULATED"};
+    "VRAMSCOPE_CLAIM",    "VRAMSCOPE_NVTX_CHAIN", "VRAMSCOPE_INJECTION_CHAIN", "VRAMSCOPE_PRELOAD",
+    "VRAMSCOPE_REEXEC",   "VRAMSCOPE_REEXEC_PID", "VRAMSCOPE_AUTO_PHASES",     "VRAMSCOPE_SIMULATED",
+    "VRAMSCOPE_DRY",      "VRAMSCOPE_DRY_FACTS",  "VRAMSCOPE_DRY_STEPS",       "VRAMSCOPE_DRY_ASSUME",
+    "VRAMSCOPE_DRY_SKEW", "VRAMSCOPE_DRY_KEEP",   "VRAMSCOPE_DRY_OVERFLOW",    "VRAMSCOPE_DRY_WRITES"};
 
 struct vs_options vs_options;
 

@@ -149,8 +149,9 @@ static void write_device_row(struct vs_journal *j, int device)
         vs_drv_cuDeviceGetUuid(&uuid, device) == CUDA_SUCCESS)
         memcpy(row.uuid, &uuid, sizeof(row.uuid));
     vs_journal_device(j, &row);
+    int (*is_dry)(void) = (int (*)(void))vs_cuda_real("simcuda_dry");
     if (vs_cuda_real("simcuda_version") != NULL)
-        vs_record_simulated(true);
+        vs_record_simulated(is_dry != NULL && is_dry() ? VS_DRIVER_DRY : VS_DRIVER_SIMULATED);
 }
 
 bool vs_place_announced(int device)

@@ -120,7 +120,7 @@ static bool open_writer(struct drain *d)
         .rank = fact_number(d->j, "rank"),
         .local_rank = fact_number(d->j, "local_rank"),
         .world_size = fact_number(d->j, "world_size"),
-        .simulated = atomic_load(&d->r->simulated) == 2,
+        .simulated = atomic_load(&d->r->simulated) > 0 ? (int)atomic_load(&d->r->simulated) - 1 : 0,
         .journal_path = d->r->journal_path,
     };
     if (d->writer)
@@ -162,7 +162,7 @@ static void tell_simulated(struct drain *d)
 {
     uint32_t simulated = atomic_load_explicit(&d->r->simulated, memory_order_relaxed);
     if (simulated != d->simulated_told)
-        vs_writer_set_simulated(d->writer, simulated == 2);
+        vs_writer_set_simulated(d->writer, (int)simulated - 1, vs_journal_fact(d->j, VS_FACT_DRY));
     d->simulated_told = simulated;
 }
 

@@ -442,11 +442,12 @@ void vs_record_window(bool open)
         vs_record(&event);
 }
 
-void vs_record_simulated(bool simulated)
+void vs_record_simulated(int driver)
 {
     struct vs_recording *r = vs_recording;
     struct vs_journal *j = vs_record_journal();
-    uint32_t word = simulated ? 2 : 1;
+    uint32_t word = (uint32_t)driver + 1;
+    char text[] = {(char)('0' + driver), 0};
     if (j && atomic_exchange_explicit(&r->simulated, word, memory_order_relaxed) != word)
-        vs_journal_set_fact(j, "simulated", simulated ? "1" : "0");
+        vs_journal_set_fact(j, "simulated", text);
 }

@@ -59,8 +59,8 @@ struct vs_journal *vs_record_journal(void);
  * recording starts. */
 void vs_record_window(bool open);
 
-/* Sets whether the driver is the simulated one (it has functions of that name beside CUDA's). */
-void vs_record_simulated(bool simulated);
+/* Sets which driver it is (the simulated one has functions of that name beside CUDA's): an enum vs_driver. */
+void vs_record_simulated(int driver);
 
 /* Called at the exit before the last drain, by the thread that exits; it must not wait. */
 extern void (*vs_record_at_exit)(void);

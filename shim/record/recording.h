@@ -77,7 +77,7 @@ struct vs_recording {
     struct vs_journal *sampler_journal;
     sigset_t host_signals; /* of the thread that started ours */
     _Atomic uint32_t sample_wanted;
-    _Atomic uint32_t simulated; /* 0 not known yet, 1 no, 2 yes */
+    _Atomic uint32_t simulated; /* 0 not known yet, else process.simulated and one */
     _Atomic uint64_t host_rss;  /* the sampler's last figure */
     char database[PATH_MAX], journal_path[PATH_MAX];
 };

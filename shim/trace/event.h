@@ -19,6 +19,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+/* Which driver the process runs on: process.simulated. */
+enum vs_driver { VS_DRIVER_REAL, VS_DRIVER_SIMULATED, VS_DRIVER_DRY };
+
 /* What happened.  The numbers are part of the journal format and of the database: append, never renumber.
  * Meaning of address / size / arg0 / arg1 per kind stands beside it ("-" = 0).
  * `api` is the row of driver.def that made the event (enum vs_api), so that a list of events says which entry

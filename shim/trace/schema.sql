@@ -64,6 +64,7 @@
 -- old had been folded: table stretch), live_incomplete (absent, or 1: no room was left to keep table live).
 -- label.NAME, with its value: what the user calls the run by (VRAMSCOPE_LABELS, `vramscope run --label`), absent where nobody gave it a label.
 -- contract.NAME: view contract.
+-- dry: of a dry run, what it stands for: gpu=KEY,bytes=N (of memory),steps=N|all,values=first|second (which assumptions about what only a GPU computes), skew, keep, overflow as given.
 -- Where a program imported PyTorch: torch_version, torch_alloc_conf (PYTORCH_ALLOC_CONF or PYTORCH_CUDA_ALLOC_CONF, whichever it read), torch_memory_fraction (of that; absent: none),
 -- torch_settings_changed (1: after its allocator had memory), and torch_max_split_size and those behind it below, as that says them.
 -- Of a recording that was made of a PyTorch snapshot: imported (the snapshot's path; then rows before the one of op record_start set up what the trace found), sizes_of_blocks ('all' or 'some': of an export of vramscope's that had no request for these; absent: sizes are requests), driver_blocks ('some': likewise, and of these blocks some are memory that others asked of the driver), imported_misfits (entries that do not fit to the snapshot's own end: others are missing; absent: none), torch_max_split_size,
@@ -78,7 +79,7 @@ CREATE TABLE process(
   host TEXT, boot_id TEXT, pid INT,
   rank INT, local_rank INT, world_size INT,
   command TEXT, start_realtime_ns INT, end_ns INT,
-  simulated INT                -- 1 = the simulated driver: no GPU was involved
+  simulated INT                -- 1 = the simulated driver, 2 = a dry run on it (`vramscope fit`; meta: dry): no GPU was involved
 );
 -- the devices that were used: id is the CUDA ordinal, uuid and name are the driver's, total_bytes the memory it has
 CREATE TABLE device(id INT, process INT, uuid TEXT, name TEXT, total_bytes INT, PRIMARY KEY(process, id)) WITHOUT ROWID;

@@ -186,9 +186,9 @@ static int write_mark(struct vs_store *s, const struct vs_commit *c)
 
 static int write_simulated(struct vs_store *s)
 {
-    return s->simulated_dirty ? vs_store_exec(s, s->simulated ? "UPDATE process SET simulated=1"
-                                                              : "UPDATE process SET simulated=0")
-                              : 0;
+    char sql[64];
+    snprintf(sql, sizeof sql, "UPDATE process SET simulated=%d", s->simulated);
+    return s->simulated_dirty ? vs_store_exec(s, sql) : 0;
 }
 
 static int write_all(struct vs_store *s, const struct vs_commit *c)
@@ -274,7 +274,7 @@ int vs_store_fact(struct vs_store *s, const char *key, const char *value)
     return vs_sql_run(s, VS_SQL_META, "tt", key, value);
 }
 
-void vs_store_set_simulated(struct vs_store *s, bool simulated)
+void vs_store_set_simulated(struct vs_store *s, int simulated)
 {
     s->simulated_dirty |= simulated != s->config.simulated || simulated != s->simulated;
     s->simulated = simulated;

@@ -227,7 +227,8 @@ struct vs_store {
         size_t n, size;
     } resume, resume_next; /* as committed; of the present batch */
     struct vs_fold *fold;
-    bool thinned_written, live_incomplete, live_written, amends, simulated, simulated_dirty, roles;
+    bool thinned_written, live_incomplete, live_written, amends, simulated_dirty, roles;
+    int simulated;
 };
 
 /* sql.c */

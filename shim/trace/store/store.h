@@ -25,7 +25,7 @@ struct vs_store_config {
     const char *labels;                        /* core/labels.h; NULL: none */
     int32_t pid, rank, local_rank, world_size; /* INT32_MIN = unknown: NULL in the database */
     int64_t start_realtime_ns, start_monotonic_ns;
-    bool simulated;
+    int simulated;                     /* process.simulated */
     const struct stat *recovered_file; /* see writer.h */
     bool network; /* as on a network file system: no shared memory, no readers while running */
 };
@@ -59,7 +59,7 @@ void vs_store_loss(struct vs_store *s, int64_t t, uint64_t events, enum vs_loss 
 uint64_t vs_store_lost(struct vs_store *s, enum vs_loss what); /* events in its loss rows so far */
 /* A row of table meta, at once. */
 int vs_store_fact(struct vs_store *s, const char *key, const char *value);
-void vs_store_set_simulated(struct vs_store *s, bool simulated);
+void vs_store_set_simulated(struct vs_store *s, int simulated);
 
 struct vs_commit {
     struct vs_output *out;

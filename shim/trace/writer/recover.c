@@ -125,7 +125,7 @@ static struct vs_writer_config config_of(const struct vs_journal *j, const char 
                                      .rank = number_fact(j, "rank", INT32_MIN),
                                      .local_rank = number_fact(j, "local_rank", INT32_MIN),
                                      .world_size = number_fact(j, "world_size", INT32_MIN),
-                                     .simulated = number_fact(j, "simulated", 0) != 0};
+                                     .simulated = number_fact(j, "simulated", 0)};
 }
 
 static bool empty(const struct vs_journal *j)
@@ -159,7 +159,7 @@ static long merge(struct vs_journal *j, const char *journal, const struct recove
     int rc = vs_writer_open(&w, &config, j, why, n);
     if (rc < 0)
         return rc;
-    vs_writer_set_simulated(w, config.simulated);
+    vs_writer_set_simulated(w, config.simulated, vs_journal_fact(j, VS_FACT_DRY));
     long events = drain_all(w);
     if (events >= 0 && !empty(j))
         events = -EIO; /* damaged: the rest can't be read */

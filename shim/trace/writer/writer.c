@@ -390,8 +390,10 @@ void vs_writer_loss(struct vs_writer *w, uint64_t events, enum vs_loss what, con
     vs_store_loss(w->store, w->last_t, events, what, why);
 }
 
-void vs_writer_set_simulated(struct vs_writer *w, bool simulated)
+void vs_writer_set_simulated(struct vs_writer *w, int simulated, const char *dry)
 {
+    if (simulated == VS_DRIVER_DRY && dry)
+        vs_writer_fact(w, VS_FACT_DRY, dry);
     vs_store_set_simulated(w->store, simulated);
 }
 

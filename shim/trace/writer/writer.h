@@ -31,7 +31,7 @@ struct vs_writer_config {
     const char *host, *boot_id, *command;
     const char *labels; /* that a user gave the run (core/labels.h); NULL: none */
     int32_t pid, rank, local_rank, world_size;
-    bool simulated;
+    int simulated;            /* process.simulated */
     const char *journal_path; /* written to meta of a new database */
     /* Only for a recovery (else NULL): the file that PATH must lead to when it has been opened.  A database
      * that is not empty must name the journal and have all events that the journal handed back
@@ -65,8 +65,9 @@ long vs_writer_taken(const struct vs_writer *w);
  * kind's own text. */
 void vs_writer_loss(struct vs_writer *w, uint64_t events, enum vs_loss what, const char *why);
 
-/* Sets whether the process runs on the simulated driver (known only after a query of the driver). */
-void vs_writer_set_simulated(struct vs_writer *w, bool simulated);
+/* Sets which driver the process runs on, as process.simulated has it (known only after a query of the
+ * driver); DRY, where it is a dry run: what of (VRAMSCOPE_DRY_SETUP), or NULL. */
+void vs_writer_set_simulated(struct vs_writer *w, int simulated, const char *dry);
 
 /* Declares that the journal is drained for good; the transaction of vs_writer_close records it
  * (meta.journal_merged). */

@@ -64,7 +64,7 @@ struct vs_journal *vs_record_journal(void)
 {
     return started ? (struct vs_journal *)&record_log : NULL;
 }
-void vs_record_simulated(bool simulated)
+void vs_record_simulated(int simulated)
 {
     record_log.simulated = simulated;
 }

@@ -69,7 +69,7 @@ bool vs_writer_broken(void)
 
 void vs_writer_loss(struct vs_writer *w, uint64_t events, enum vs_loss what, const char *why) {}
 
-void vs_writer_set_simulated(struct vs_writer *w, bool simulated)
+void vs_writer_set_simulated(struct vs_writer *w, int simulated, const char *dry)
 {
     said_simulated = simulated;
 }
