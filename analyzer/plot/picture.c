@@ -188,11 +188,11 @@ static char *panel_title(const struct picture *p, struct trace *t, int64_t devic
     const struct trace_device *d = trace_find_device(t, device);
     char *rank =
         t->process.rank == UNKNOWN ? xstrdup("") : xformat("rank %lld, ", (long long)t->process.rank);
-    char *title =
-        xformat("%s%s%sdevice %lld%s%s%s%s", several ? shown(t->label) : "", several ? ", " : "", rank,
-                (long long)device, d && d->name ? ": " : "", d && d->name ? shown(d->name) : "",
-                t->process.simulated ? " (simulated driver, no GPU)" : "",
-                trace_arena_served(t, device) ? ", memory from the arena" : "");
+    const char *mark = trace_mark(t);
+    char *title = xformat("%s%s%sdevice %lld%s%s%s%s%s%s", several ? shown(t->label) : "",
+                          several ? ", " : "", rank, (long long)device, d && d->name ? ": " : "",
+                          d && d->name ? shown(d->name) : "", mark ? " (" : "", mark ? mark : "",
+                          mark ? ")" : "", trace_arena_served(t, device) ? ", memory from the arena" : "");
     free(rank);
     char *drawn = xstrdup(glyphs_shown(title, p->any_text));
     free(title);

@@ -32,10 +32,12 @@ static int load_process(struct trace *t)
 {
     struct sqlite3_stmt *s = trace_sql(t,
                                        "SELECT id, pid, rank, local_rank, world_size, start_realtime_ns, "
-                                       "end_ns, host, command, simulated FROM process ORDER BY id LIMIT 1",
+                                       "end_ns, host, command, simulated, (SELECT value FROM meta "
+                                       "WHERE key = 'dry' AND process = id) FROM process ORDER BY id LIMIT 1",
                                        0);
     struct trace_process *p = &t->process;
-    *p = (struct trace_process){1, UNKNOWN, UNKNOWN, UNKNOWN, UNKNOWN, UNKNOWN, UNKNOWN, NULL, NULL, false};
+    *p = (struct trace_process){1,       UNKNOWN, UNKNOWN, UNKNOWN,        UNKNOWN, UNKNOWN,
+                                UNKNOWN, NULL,    NULL,    VS_DRIVER_REAL, NULL};
     int code = s ? sqlite3_step(s) : SQLITE_ERROR;
     if (code == SQLITE_ROW) {
         int64_t *fields[] = {
@@ -44,7 +46,10 @@ static int load_process(struct trace *t)
             *fields[i] = trace_sql_int(s, i);
         p->host = trace_sql_text(t, s, 7);
         p->command = trace_sql_text(t, s, 8);
-        p->simulated = sqlite3_column_int(s, 9) == 1;
+        int driver = sqlite3_column_int(s, 9);
+        p->driver = driver == VS_DRIVER_SIMULATED || driver == VS_DRIVER_DRY ? (enum vs_driver)driver
+                                                                             : VS_DRIVER_REAL;
+        p->dry = trace_sql_text(t, s, 10);
     }
     return trace_sql_done(t, s, code);
 }

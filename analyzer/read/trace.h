@@ -28,7 +28,8 @@
 struct trace_process {
     int64_t id, pid, rank, local_rank, world_size, start_realtime_ns, end_ns;
     const char *host, *command;
-    bool simulated;
+    enum vs_driver driver;
+    const char *dry; /* of a dry run, what it stands for (schema.sql); NULL: not recorded */
 };
 
 struct trace_run_label { /* that the user gave the run: `vramscope run --label batch=4` */
@@ -181,6 +182,12 @@ bool trace_whole(const struct trace *t);
 /* The reason why it is not, in a word or two and in a sentence that the caller frees; NULL: it is. */
 const char *trace_not_whole(const struct trace *t);
 char *trace_not_whole_line(const struct trace *t);
+/* What every page, plot and export says of a recording that no GPU was involved in: "dry run, no GPU" for a
+ * title, and a sentence, which the caller frees; NULL: one was. */
+const char *trace_mark(const struct trace *t);
+char *trace_mark_line(const struct trace *t);
+/* What a dry run stands for, as schema.sql has it; NULL: it is none. */
+const char *trace_dry(const struct trace *t);
 /* The sentence about a file without any device. */
 const char *trace_no_device(const struct trace *t);
 /* The name of the end in JSON. */

@@ -234,7 +234,9 @@ static void write_facts(struct view_part *part, const struct view_process *p)
     json_text(part->head, "host", t->process.host ? shown(t->process.host) : NULL);
     json_int(part->head, "pid", t->process.pid);
     json_int(part->head, "rank", t->process.rank);
-    json_bool(part->head, "simulated", t->process.simulated);
+    char *mark = trace_mark_line(t);
+    json_text(part->head, "mark", mark);
+    free(mark);
     json_int(part->head, "offset", p->offset);
     json_int(part->head, "last", t->t_last);
     json_text(part->head, "incomplete", shown(incomplete));

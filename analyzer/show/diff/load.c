@@ -119,13 +119,14 @@ static void note_states(struct diff *d)
 
 static void note_drivers(struct diff *d)
 {
-    bool a = d->side[SIDE_A].trace.process.simulated, b = d->side[SIDE_B].trace.process.simulated;
-    if (a && b)
-        note(d, xstrdup("simulated driver: no GPU was involved"));
-    else if (a != b)
-        note(d,
-             xformat("%c ran on the simulated driver, the other on a GPU: times and residual do not compare",
-                     a ? 'A' : 'B'));
+    const struct trace *a = &d->side[SIDE_A].trace, *b = &d->side[SIDE_B].trace;
+    const char *of_a = trace_mark(a), *of_b = trace_mark(b);
+    if (of_a && of_b && !strcmp(of_a, of_b))
+        note(d, trace_mark_line(a));
+    else if (of_a || of_b)
+        note(d, xformat("A: %s; B: %s: times and residual do not compare%s", of_a ? of_a : "on a GPU",
+                        of_b ? of_b : "on a GPU",
+                        trace_dry(a) || trace_dry(b) ? ", what is allocated and reserved does" : ""));
 }
 
 /* Without uses there is no activation, logits or temporary, and as many bytes would seem to come or go. */

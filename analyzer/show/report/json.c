@@ -101,7 +101,8 @@ void report_file_json(const struct trace *t, struct json *j)
     json_int(j, "rank", p->rank);
     json_int(j, "local_rank", p->local_rank);
     json_int(j, "world_size", p->world_size);
-    json_bool(j, "simulated", p->simulated);
+    json_bool(j, "simulated", p->driver != VS_DRIVER_REAL);
+    json_text(j, "dry", trace_dry(t));
     json_int(j, "start_realtime_ns", p->start_realtime_ns);
     json_int(j, "duration_ns", t->t_last);
     json_int(j, "steps", t->steps);

@@ -99,6 +99,14 @@ static void print_losses(const struct report *r, FILE *out)
                   "(VRAMSCOPE_EXIT_MS); everything up to its end is here");
 }
 
+void report_mark_text(const struct trace *t, FILE *out)
+{
+    char *line = trace_mark_line(t);
+    if (line)
+        wrap_print(out, 0, 2, "%s", line);
+    free(line);
+}
+
 void report_header_text(const struct report *r, FILE *out, bool exact, bool full)
 {
     const struct trace *t = r->trace;
@@ -107,8 +115,7 @@ void report_header_text(const struct report *r, FILE *out, bool exact, bool full
         fprintf(out, "%s\n", shown(t->end_line));
     oom_report_text(&r->oom, r->trace, out, exact, full);
     print_losses(r, out);
-    if (p->simulated)
-        fprintf(out, "simulated driver: no GPU was involved\n");
+    report_mark_text(t, out);
     char *command = shown_cut(p->command ? p->command : "unknown", PAGE_WIDTH - 12);
     fprintf(out, "\n  command   %s\n  host      %s, %s", command, p->host ? shown(p->host) : "unknown",
             units_pid(p->pid).s);

@@ -26,7 +26,7 @@ function tellFacts() {
   document.getElementById('facts').textContent = facts.filter(Boolean).join(' · ');
   for (const p of recording.processes) {
     if (p.incomplete) notices.push((recording.processes.length > 1 ? p.label + ': ' : '') + p.incomplete);
-    if (p.simulated) notices.push('Recorded on the simulated driver: no GPU was involved.');
+    if (p.mark) notices.push(p.mark);
   }
   if (recording.processes.some((p) => p.stretches.length))
     notices.push('Hatched: of these stretches the recording has sums alone. The curve goes through the greatest and the least of each phase there; what lies between is not known.');
