@@ -1,5 +1,5 @@
 /*
- * commands.h - the subcommands of `vramscope`: one function each, in cli/, run/, sweep/ and doctor/;
+ * commands.h - the subcommands of `vramscope`: one function each, in cli/, run/, fit/, sweep/ and doctor/;
  * cli/main.c has the table of them.
  *
  * A command gets its own name in argv[0] and returns the exit status: 0 good, 1 a check failed, 2 usage, bad
@@ -33,6 +33,7 @@ int cmd_merge(int argc, char **argv);
 int cmd_whatif(int argc, char **argv);
 int cmd_estimate(int argc, char **argv);
 int cmd_sweep(int argc, char **argv);
+int cmd_fit(int argc, char **argv);
 int cmd_top(int argc, char **argv);
 int cmd_recover(int argc, char **argv);
 int cmd_doctor(int argc, char **argv);

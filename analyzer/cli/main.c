@@ -12,6 +12,7 @@
 const struct command vramscope_commands[] = {
     {"run", cmd_run, "run a program and record its GPU memory"},
     {"wrap", cmd_wrap, "put the library back into a worker whose launcher removed it"},
+    {"fit", cmd_fit, "will it fit? a dry run without a GPU, on whichever card"},
     {"report", cmd_report, "peaks per device and phase, what they were made of, what would lower them"},
     {"peak", cmd_peak, "who held the bytes at the peak: line, layer, role, phase, library, call stack"},
     {"waste", cmd_waste, "what was allocated and lay unused, and what the peak would be without it"},

@@ -363,8 +363,7 @@ static void print_change(const struct refusal_answer *a, const struct refusal_ch
     free(text);
 }
 
-/* The changes of the program that would have let the request pass, or free the most. */
-static void print_changes(const struct oom_report *r, struct trace *t, FILE *out, bool exact)
+void oom_report_changes_text(const struct oom_report *r, struct trace *t, FILE *out, bool exact)
 {
     struct refusal_answer a;
     bool whole = !t->thinned && !trace_has_loss(t, LOSS_EVENTS);
@@ -438,7 +437,7 @@ void oom_report_text(const struct oom_report *r, struct trace *t, FILE *out, boo
         print_who(r, t, out);
         report_parts_text(r->live, r->live_count, r->live_bytes, out, exact);
         report_code_text(t, r->live, r->live_count, r->live_bytes, r->lead->device, r->lead->seq, out, exact);
-        print_changes(r, t, out, exact);
+        oom_report_changes_text(r, t, out, exact);
         print_held(r, out, exact);
         print_request(r, t, out, full);
         print_stacks(r, t, out, exact, full);

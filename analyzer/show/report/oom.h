@@ -33,6 +33,9 @@ int oom_report_load(struct oom_report *r, struct trace *t, int64_t role);
 void oom_report_free(struct oom_report *r);
 
 void oom_report_text(const struct oom_report *r, struct trace *t, FILE *out, bool exact, bool full);
+/* The changes of the program that would have let the request pass, or free the most; of a framework's request
+ * that ended the run. */
+void oom_report_changes_text(const struct oom_report *r, struct trace *t, FILE *out, bool exact);
 /* Prints the device's memory at that moment, from allocated to other processes' bytes, with the same rows in
  * every command; nothing for
  * host memory. */

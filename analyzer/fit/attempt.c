@@ -1,0 +1,249 @@
+/* attempt.c - see attempt.h. */
+#include "attempt.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/commands.h"
+#include "read/guard.h"
+#include "run/environment.h"
+#include "run/outputs.h"
+#include "run/place.h"
+#include "run/start.h"
+#include "tail.h"
+
+#define LINES 12 /* of a program that failed */
+
+const char *attempt_allocator_name(enum attempt_allocator a)
+{
+    static const char *const names[] = {"PyTorch's allocator, as the program sets it", "native", "expandable",
+                                        "arena"};
+    return names[a];
+}
+
+/* ---- what it stands on ---- */
+
+static int by_name(const void *a, const void *b)
+{
+    const char *x = *(char *const *)a, *y = *(char *const *)b;
+    bool runtime = !strncmp(x, "libcudart", 9), other = !strncmp(y, "libcudart", 9);
+    return runtime != other ? other - runtime : strcmp(x, y);
+}
+
+/* The libraries of DIRECTORY, the runtime first. */
+static char *libraries_in(const char *directory, char *list)
+{
+    char **names = NULL;
+    size_t n = 0;
+    DIR *d = opendir(directory);
+    for (struct dirent *e; d && (e = readdir(d));)
+        if (!strncmp(e->d_name, "lib", 3) && strstr(e->d_name, ".so."))
+            *PUSH(names, n) = xstrdup(e->d_name);
+    if (d)
+        closedir(d);
+    if (n)
+        qsort(names, n, sizeof *names, by_name);
+    for (size_t i = 0; i < n; i++) {
+        char *longer = xformat("%s%s%s/%s", list, *list ? ":" : "", directory, names[i]);
+        free(list);
+        free(names[i]);
+        list = longer;
+    }
+    free(names);
+    return list;
+}
+
+/* The driver first, then what is built on it. */
+static char *stand_ins(void)
+{
+    char *sim = place_stand_ins("sim"), *dry = place_stand_ins("dry");
+    char *list = libraries_in(dry, libraries_in(sim, xstrdup("")));
+    free(sim);
+    free(dry);
+    return list;
+}
+
+int attempt_check(void)
+{
+    char *sim = place_stand_ins("sim"), *dry = place_stand_ins("dry");
+    bool there = sim && dry;
+    free(sim);
+    free(dry);
+    return there ? 0 : complain("fit: this vramscope was built without what a dry run stands on");
+}
+
+/* ---- what it is told ---- */
+
+static void set_or_not(const char *name, const char *value)
+{
+    if (value)
+        setenv(name, value, 1);
+    else
+        unsetenv(name);
+}
+
+static void set_number(const char *name, int64_t value)
+{
+    char *text = xformat("%" PRId64, value);
+    set_or_not(name, value == UNKNOWN ? NULL : text);
+    free(text);
+}
+
+/* The settings that the user gave PyTorch's allocator, without expandable_segments, and with it as asked. */
+static char *settings(const char *given, bool expandable)
+{
+    char *text = xstrdup(expandable ? "expandable_segments:True" : "expandable_segments:False");
+    char *copy = xstrdup(given ? given : ""), *at = copy, *one;
+    while ((one = strsep(&at, ",")))
+        if (*one && !strstr(one, "expandable_segments")) {
+            char *longer = xformat("%s,%s", one, text);
+            free(text);
+            text = longer;
+        }
+    free(copy);
+    return text;
+}
+
+static void set_allocator(enum attempt_allocator a)
+{
+    static const char *const names[] = {"PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF"}; /* new, old */
+    static char *given;
+    static bool known;
+    for (size_t i = 0; !known && i < 2; i++)
+        if (!given && getenv(names[i]))
+            given = xstrdup(getenv(names[i]));
+    known = true;
+    if (a != ALLOCATOR_OWN)
+        setenv("VRAMSCOPE_ALLOCATOR", a == ALLOCATOR_ARENA ? "arena" : "off", 1);
+    if (a == ALLOCATOR_OWN || a == ALLOCATOR_ARENA) /* nothing is asked of PyTorch's own */
+        return;
+    char *text = settings(given, a == ALLOCATOR_EXPANDABLE);
+    for (size_t i = 0; i < 2; i++)
+        setenv(names[i], text, 1);
+    free(text);
+}
+
+/* What the recording says of itself: which device, how far, what was assumed. */
+static char *mark_of(const struct attempt *a, const struct attempt_setup *s)
+{
+    return xformat("gpu=%s,bytes=%" PRId64 ",steps=%s,values=%s%s%s%s%s%s%s", s->card->key,
+                   s->capacity == UNKNOWN ? s->card->bytes : s->capacity, s->steps,
+                   a->second ? "second" : "first", s->skew ? ",skew=" : "", s->skew ? s->skew : "",
+                   s->keep ? ",keep=" : "", s->keep ? s->keep : "", s->overflow ? ",overflow=" : "",
+                   s->overflow ? s->overflow : "");
+}
+
+static void set_dry(const struct attempt *a, const struct attempt_setup *s, const char *folder)
+{
+    char *facts = xformat("%s/facts", folder), *output = xformat("%s/run.db", folder), *mark = mark_of(a, s);
+    setenv("SIMCUDA_DRY", "1", 1);
+    setenv("SIMCUDA_GPU", s->card->key, 1);
+    set_number("SIMCUDA_CAPACITY", s->capacity);
+    setenv("VRAMSCOPE_DRY", "1", 1);
+    setenv("VRAMSCOPE_DRY_SETUP", mark, 1);
+    setenv("VRAMSCOPE_DRY_FACTS", facts, 1);
+    setenv("VRAMSCOPE_DRY_STEPS", s->steps, 1);
+    setenv("VRAMSCOPE_DRY_ASSUME", a->second ? "second" : "first", 1);
+    set_or_not("VRAMSCOPE_DRY_WRITES", s->contained ? NULL : "stop");
+    set_or_not("VRAMSCOPE_DRY_SKEW", s->skew);
+    set_or_not("VRAMSCOPE_DRY_KEEP", s->keep);
+    set_or_not("VRAMSCOPE_DRY_OVERFLOW", s->overflow);
+    setenv("VRAMSCOPE_OUTPUT", output, 1);
+    setenv("VRAMSCOPE_CLAIM", "1", 1);
+    unsetenv("CUDA_VISIBLE_DEVICES"); /* of the machine's own devices, which are left alone */
+    free(facts);
+    free(output);
+    free(mark);
+}
+
+static int set_environment(const struct attempt *a, const struct attempt_setup *s, const char *folder)
+{
+    char why[512], *library = place_library(why, sizeof why);
+    if (!library)
+        return complain("fit: %s", why);
+    set_allocator(a->allocator);
+    set_dry(a, s, folder);
+    char *behind = stand_ins(), *sim = place_stand_ins("sim"), *dry = place_stand_ins("dry");
+    struct environment e = {library, true, true, environment_wants_python(false), behind};
+    int status = environment_preload("fit", &e);
+    environment_prepend("LD_LIBRARY_PATH", dry);
+    environment_prepend("LD_LIBRARY_PATH", sim);
+    free(behind);
+    free(sim);
+    free(dry);
+    free(library);
+    return status;
+}
+
+/* ---- the run ---- */
+
+struct child {
+    struct tail *tail; /* NULL: its output is untouched */
+    bool shown;
+    struct contain *contain;
+};
+
+/* Where the answer goes to standard output what the program prints there goes to ours of errors. */
+static int redirect(const struct child *c)
+{
+    int out = c->shown ? dup(STDERR_FILENO) : open("/dev/null", O_WRONLY | O_CLOEXEC);
+    if (out < 0 || dup2(out, STDOUT_FILENO) < 0 || dup2(c->tail->ends[1], STDERR_FILENO) < 0)
+        return errno;
+    close(out);
+    return 0;
+}
+
+/* In the child. */
+static int become(void *context)
+{
+    const struct child *c = context;
+    guard_memory_end(); /* what a damaged recording may take of us is no limit of the program's */
+    int error = c->tail ? redirect(c) : 0;
+    return error || !c->contain ? error : contain_enter(c->contain);
+}
+
+int attempt_run(struct attempt *a, const struct attempt_setup *s, const char *folder, bool shown)
+{
+    struct tail tail;
+    struct contain contain;
+    struct child child = {s->whole ? NULL : &tail, shown, s->contained ? &contain : NULL};
+    if (mkdir(folder, 0700))
+        return complain("fit: %s can't be made: %s", folder, strerror(errno));
+    if (set_environment(a, s, folder))
+        return EXIT_USAGE;
+    if ((child.tail && tail_begin(&tail, shown)) ||
+        (child.contain && contain_begin(&contain, folder, s->keep_writes)))
+        return complain("fit: no run can begin: %s", strerror(errno));
+    char *output = xformat("%s/run.db", folder), *facts = xformat("%s/facts", folder);
+    time_t since = time(NULL) - 1; /* file systems' clocks may be coarse */
+    pid_t pid = start_command(s->command, &(struct start_child){become, &child}, &a->error);
+    if (child.tail)
+        tail_started(&tail);
+    if (child.contain)
+        contain_started(&contain);
+    a->status = pid > 0 ? start_wait(pid) : 0;
+    a->said = child.tail ? tail_end(&tail, LINES) : NULL;
+    if (child.contain)
+        contain_end(&contain, &a->written);
+    a->files = run_outputs(output, since, pid, &a->n);
+    facts_read(&a->facts, facts);
+    free(output);
+    free(facts);
+    return 0;
+}
+
+void attempt_free(struct attempt *a)
+{
+    run_free_outputs(a->files, a->n);
+    written_free(&a->written);
+    facts_free(&a->facts);
+    free(a->said);
+    *a = (struct attempt){0};
+}

@@ -1,0 +1,46 @@
+/*
+ * attempt.h - one dry run of the program: what it is told, how it ended, what it left.
+ *
+ *      FOLDER/run*.db     the recordings
+ *      FOLDER/facts       what the stand-ins told
+ */
+#ifndef VS_FIT_ATTEMPT_H
+#define VS_FIT_ATTEMPT_H
+
+#include "base/base.h"
+#include "cards.h"
+#include "contain.h"
+#include "facts.h"
+
+enum attempt_allocator { ALLOCATOR_OWN, ALLOCATOR_NATIVE, ALLOCATOR_EXPANDABLE, ALLOCATOR_ARENA };
+
+struct attempt_setup { /* the same for all runs of a question */
+    char **command;
+    const struct fit_card *card;
+    int64_t capacity; /* of the device; UNKNOWN: as the card has it */
+    const char *steps, *skew, *keep, *overflow;
+    const char *keep_writes; /* where copies go of what it writes; NULL */
+    bool whole;              /* to its end, its output untouched */
+    bool contained;          /* what it writes goes nowhere */
+};
+
+struct attempt {
+    enum attempt_allocator allocator;
+    bool second; /* under the other assumptions about values */
+    int error;   /* it did not start: errno */
+    int status;  /* as waitpid gives it */
+    char *said;  /* the last lines of its standard error; NULL: they were not looked at */
+    struct facts facts;
+    struct written written;
+    char **files; /* recordings */
+    size_t n;
+};
+
+/* Whether what a dry run stands on is there; 0, or 2, said. */
+int attempt_check(void);
+/* A->allocator and A->second say which; SHOWN: its output.  0, or 2, said. */
+int attempt_run(struct attempt *a, const struct attempt_setup *s, const char *folder, bool shown);
+void attempt_free(struct attempt *a);
+const char *attempt_allocator_name(enum attempt_allocator a);
+
+#endif

@@ -1,0 +1,256 @@
+/*
+ * fit.c - `vramscope fit`: will a program fit a GPU that is not here?
+ *
+ *      what is asked --> a folder of ours --> for each allocator: a dry run (attempt.c), its verdict, where
+ *      values were read another one --> the answer --> the recording to where it is wanted
+ *
+ * The program runs as it is, on a driver and libraries that keep books and compute nothing.
+ */
+#include <errno.h>
+#include <libgen.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include "reply.h"
+#include "base/args.h"
+#include "base/commands.h"
+#include "base/shown.h"
+#include "base/units.h"
+#include "base/wrap.h"
+#include "folder.h"
+#include "run/output.h"
+#include "run/start.h"
+
+struct options {
+    const char *gpu, *capacity, *steps, *output, *allocator, *skew, *keep, *overflow, *keep_writes;
+    bool force, expandable, all, json;
+};
+
+#define TEXT(name, value, field, help)                                                                       \
+    {                                                                                                        \
+        name, 0, value, ARG_TEXT, offsetof(struct options, field), help                                      \
+    }
+
+static const struct option_row rows[] = {
+    TEXT("gpu", "KEY", gpu, "which GPU: H200 (default), H100, A100-80GB, RTX4090, ..."),
+    TEXT("capacity", "SIZE", capacity, "memory of the GPU, e.g. 24GiB, in the place of what KEY has"),
+    TEXT("steps", "N|all", steps,
+         "training steps, then the program is ended (default 3); all: it runs to its end, its output "
+         "untouched"),
+    {"output", 'o', "FILE", ARG_TEXT, offsetof(struct options, output),
+     "keep the recording, for report and the others"},
+    {"force", 'f', NULL, ARG_FLAG, offsetof(struct options, force), "replace a recording that is there"},
+    TEXT("allocator", "native|arena", allocator, "PyTorch's own allocator, or vramscope's"),
+    {"expandable", 0, NULL, ARG_FLAG, offsetof(struct options, expandable),
+     "PyTorch's own, with expandable segments"},
+    {"all", 0, NULL, ARG_FLAG, offsetof(struct options, all), "under each of the three, one after another"},
+    TEXT("skew", "F", skew, "the fullest expert of a router gets F times its share (default 1)"),
+    TEXT("keep", "F", keep, "the share that a mask of floats keeps, 0 to 1 (default all)"),
+    TEXT("overflow", "N", overflow, "GradScaler skips the first N steps"),
+    TEXT("keep-writes", "DIR", keep_writes, "keep copies of what the program writes below DIR"),
+    {"json", 0, NULL, ARG_FLAG, offsetof(struct options, json), "for programs: see vramscope-fit(1)"},
+    {0}};
+
+static const struct command_help help = {
+    "fit", "[options] [--] COMMAND [ARGUMENT...]",
+    "Says whether COMMAND, a training in PyTorch, fits a GPU, and what it holds at its peak, to the byte: "
+    "without a\n"
+    "GPU. COMMAND runs as it is, with PyTorch's own allocator, on a driver and libraries that compute "
+    "nothing. What\n"
+    "it writes is thrown away.\n"
+    "Exit status: 0 it fits, 1 it does not, 2 usage, or COMMAND failed by itself, 3 nobody can tell.",
+    rows, true};
+
+/* ---- what is asked ---- */
+
+static bool is_number(const char *text, double least, double most)
+{
+    char *end;
+    double x = text && *text ? strtod(text, &end) : -1;
+    return text && *text && !*end && x >= least && x <= most;
+}
+
+static bool is_count(const char *text)
+{
+    return *text && !text[strspn(text, "0123456789")] && strlen(text) < 10;
+}
+
+static int check_values(const struct options *o)
+{
+    if (o->steps && strcmp(o->steps, "all") != 0 && (!is_count(o->steps) || atoi(o->steps) < 1))
+        return complain("fit: --steps takes a number of steps or all, not '%s'", shown(o->steps));
+    if (o->skew && !is_number(o->skew, 1, 1e6))
+        return complain("fit: --skew takes a number from 1 on, not '%s'", shown(o->skew));
+    if (o->keep && !is_number(o->keep, 0, 1))
+        return complain("fit: --keep takes a number from 0 to 1, not '%s'", shown(o->keep));
+    if (o->overflow && !is_count(o->overflow))
+        return complain("fit: --overflow takes a number of steps, not '%s'", shown(o->overflow));
+    if (o->allocator && strcmp(o->allocator, "native") != 0 && strcmp(o->allocator, "arena") != 0)
+        return complain("fit: --allocator takes native or arena, not '%s'", shown(o->allocator));
+    if (o->all + o->expandable + (o->allocator != NULL) > 1)
+        return complain("fit: --all, --expandable and --allocator exclude each other");
+    return 0;
+}
+
+static int find_card(struct attempt_setup *s, const struct options *o)
+{
+    s->card = card_find(o->gpu ? o->gpu : "H200");
+    s->capacity = UNKNOWN;
+    if (!s->card) {
+        char *keys = card_keys();
+        complain("fit: --gpu=%s is none that is known: there are %s; of others, the nearest of these and "
+                 "--capacity",
+                 shown(o->gpu), keys);
+        free(keys);
+        return EXIT_USAGE;
+    }
+    if (o->capacity && (!units_read_bytes(o->capacity, &s->capacity) || s->capacity <= 0))
+        return complain("fit: --capacity takes a size, as 24GiB, not '%s'", shown(o->capacity));
+    return 0;
+}
+
+static int setup_of(struct attempt_setup *s, const struct options *o, char **command)
+{
+    *s = (struct attempt_setup){.command = command,
+                                .steps = o->steps ? o->steps : "3",
+                                .skew = o->skew,
+                                .keep = o->keep,
+                                .overflow = o->overflow,
+                                .keep_writes = o->keep_writes};
+    s->whole = !strcmp(s->steps, "all") && !o->json;
+    return check_values(o) || find_card(s, o) || attempt_check() ? EXIT_USAGE : 0;
+}
+
+static size_t allocators_of(const struct options *o, enum attempt_allocator *list)
+{
+    if (o->all) {
+        list[0] = ALLOCATOR_NATIVE;
+        list[1] = ALLOCATOR_EXPANDABLE;
+        list[2] = ALLOCATOR_ARENA;
+        return 3;
+    }
+    list[0] = o->expandable                    ? ALLOCATOR_EXPANDABLE
+              : !o->allocator                  ? ALLOCATOR_OWN
+              : !strcmp(o->allocator, "arena") ? ALLOCATOR_ARENA
+                                               : ALLOCATOR_NATIVE;
+    return 1;
+}
+
+/* ---- the answer ---- */
+
+/* "fit.db", and of several allocators "fit-arena.db". */
+static char *name_for(const char *output, const struct reply *a, size_t n)
+{
+    const char *slash = strrchr(output, '/'), *dot = strrchr(slash ? slash : output, '.');
+    int stem = dot ? (int)(dot - output) : (int)strlen(output);
+    return n == 1 ? xstrdup(output)
+                  : xformat("%.*s-%s%s", stem, output, attempt_allocator_name(a->first.allocator),
+                            output + stem);
+}
+
+/* The recordings to where the user wants them; those of further processes keep what their names have more. */
+static int deliver(struct reply *a, const char *output, size_t n)
+{
+    char *to = name_for(output, a, n);
+    int bad = 0;
+    for (size_t i = 0; !bad && i < a->first.n; i++) {
+        const char *name = strrchr(a->first.files[i], '/') + 1, *dot = strrchr(to, '.');
+        int stem = dot && dot > strrchr(to, '/') ? (int)(dot - to) : (int)strlen(to);
+        char *more = xformat("%.*s%.*s%s", stem, to, (int)(strlen(name) - 6), name + 3, to + stem);
+        if (rename(a->first.files[i], more))
+            bad = complain("fit: %s can't be written: %s", more, strerror(errno));
+        free(a->first.files[i]);
+        a->first.files[i] = more;
+        if (!a->path)
+            a->path = xstrdup(more);
+    }
+    free(to);
+    return bad;
+}
+
+static void print_answers(struct reply *answers, size_t n, bool json, bool to_errors)
+{
+    if (json) {
+        replies_json(answers, n, stdout);
+        return;
+    }
+    if (to_errors)
+        dup2(STDERR_FILENO, STDOUT_FILENO); /* what the program printed is all that is there */
+    wrap_page_begin(false);
+    for (size_t i = 0; i < n; i++) {
+        if (i)
+            puts("");
+        reply_text(&answers[i], stdout);
+    }
+    if (n > 1)
+        replies_text(answers, n, stdout);
+    wrap_page_end();
+}
+
+/* It fits where it fits under one of them. */
+static int status_of(const struct reply *answers, size_t n)
+{
+    int status = reply_status(&answers[0]);
+    for (size_t i = 1; i < n; i++)
+        if (reply_status(&answers[i]) == EXIT_GOOD || status == EXIT_GOOD)
+            status = EXIT_GOOD;
+        else
+            status = exit_worse(status, reply_status(&answers[i]));
+    return status;
+}
+
+static int answer_all(const struct attempt_setup *s, const struct options *o, const char *output,
+                      const char *folder)
+{
+    enum attempt_allocator list[3];
+    struct reply answers[3] = {{0}};
+    size_t n = allocators_of(o, list), done = 0;
+    int bad = 0;
+    for (size_t i = 0; !bad && i < n; i++) {
+        char *one = folder_in(folder, attempt_allocator_name(list[i]));
+        bad = reply_find(&answers[i], s, list[i], one);
+        done++;
+        if (!bad && answers[i].first.error)
+            bad = start_failed("fit", s->command[0], answers[i].first.error);
+        if (!bad && o->output)
+            bad = deliver(&answers[i], output, n);
+        free(one);
+    }
+    if (!bad)
+        print_answers(answers, n, o->json, s->whole);
+    int status = bad ? EXIT_USAGE : status_of(answers, n);
+    for (size_t i = 0; i < done; i++)
+        reply_free(&answers[i]);
+    return status;
+}
+
+int cmd_fit(int argc, char **argv)
+{
+    struct options o = {0};
+    struct attempt_setup s;
+    char **command;
+    int n = args_parse(&help, argc, argv, &o, &command);
+    if (n < 0)
+        return n == -1 ? EXIT_GOOD : EXIT_USAGE;
+    if (n == 0)
+        return complain("fit: which command? vramscope fit --gpu=A100-40GB -- python train.py");
+    command[n] = NULL;
+    struct output output = output_of(o.output ? o.output : "fit.db");
+    int status = setup_of(&s, &o, command);
+    if (!status && o.output)
+        status = output_check(&output, o.force, "fit");
+    if (!status) {
+        struct folder folder;
+        status = folder_make(&folder, o.output ? output.path : NULL);
+        if (!status) {
+            s.contained = contain_possible(folder.path);
+            status = answer_all(&s, &o, output.path, folder.path);
+        }
+        folder_remove(&folder);
+    }
+    free(output.path);
+    return status;
+}

@@ -1,0 +1,40 @@
+/*
+ * reply.h - the answer to one question, under one allocator: a run, where values were read another one under
+ * other assumptions, and what both say.
+ */
+#ifndef VS_FIT_REPLY_H
+#define VS_FIT_REPLY_H
+
+#include "verdict.h"
+
+struct span {
+    int64_t least, most;
+};
+
+struct reply {
+    const struct attempt_setup *setup;
+    struct attempt first, second; /* the second only where `tried` */
+    struct verdict verdict, other;
+    bool tried;
+    bool changed; /* its figures are others */
+    char *path;   /* where the recording lies for the user; NULL: nowhere */
+};
+
+/* Runs the program in FOLDER.  0, or 2, said. */
+int reply_find(struct reply *a, const struct attempt_setup *s, enum attempt_allocator allocator,
+               const char *folder);
+/* The verdict of both: what does not fit under one of the assumptions does not fit. */
+const struct verdict *reply_verdict(const struct reply *a);
+int reply_status(const struct reply *a);
+/* What PyTorch's figures lie between; both the same: they are exact as far as anybody knows. */
+struct span reply_allocated(const struct reply *a);
+struct span reply_reserved(const struct reply *a);
+bool reply_is_exact(const struct reply *a);
+void reply_free(struct reply *a);
+
+void reply_text(const struct reply *a, FILE *out);
+/* A row for each of N allocators, after their answers. */
+void replies_text(const struct reply *a, size_t n, FILE *out);
+void replies_json(const struct reply *a, size_t n, FILE *out);
+
+#endif

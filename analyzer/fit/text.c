@@ -1,0 +1,279 @@
+/*
+ * text.c - an answer for people: whether it fits, the figures, how exact they are, what the program wrote.
+ */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "reply.h"
+#include "base/shown.h"
+#include "base/table.h"
+#include "base/units.h"
+#include "base/wrap.h"
+#include "read/trace.h"
+#include "show/report/oom.h"
+
+#define FILES  10 /* that were written */
+#define PLACES 6  /* where values were read */
+
+#define B(n) units_bytes(n, false).s
+
+/* "an H200 (139.8 GiB)", "a device of 24.00 GiB" */
+static char *device_words(const struct attempt_setup *s)
+{
+    if (s->capacity == UNKNOWN)
+        return xformat("%s %s (%s)", strchr("AEFHILMNORSX", *s->card->key) ? "an" : "a", s->card->key,
+                       B(s->card->bytes));
+    return xformat("a device of %s", B(s->capacity));
+}
+
+/* ---- the first line ---- */
+
+static void print_fits(const struct reply *a, const char *device, FILE *out)
+{
+    int64_t left = verdict_left(&a->verdict.peaks);
+    if (left == UNKNOWN)
+        wrap_print(out, 0, 2, "fits %s", device);
+    else
+        wrap_print(out, 0, 2, "fits %s, with %s to spare", device, B(left));
+    if (a->verdict.given_back > 0)
+        wrap_print(
+            out, 2, 4,
+            "only just: %s the driver refused memory, and PyTorch gave cached memory back and then got it",
+            a->verdict.given_back == 1 ? "once" : units_count(a->verdict.given_back, "time").s);
+}
+
+static void print_refused(const struct reply *a, const char *device, FILE *out)
+{
+    const struct verdict *v = reply_verdict(a);
+    wrap_print(out, 0, 2, "does not fit %s", device);
+    wrap_print(out, 2, 4, "%s", shown(v->why));
+    if (v == &a->other)
+        wrap_print(out, 2, 4,
+                   "so it is under the second of two assumptions about values; under the first it fits");
+    if (v->went_on)
+        wrap_print(out, 2, 4, "the program caught that and went on, with less");
+}
+
+static void print_headline(const struct reply *a, FILE *out)
+{
+    const struct verdict *v = reply_verdict(a);
+    char *device = device_words(a->setup);
+    if (v->kind == VERDICT_FITS)
+        print_fits(a, device, out);
+    else if (v->kind == VERDICT_REFUSED)
+        print_refused(a, device, out);
+    else if (v->kind == VERDICT_FAILED)
+        wrap_print(out, 0, 2, "no answer, the program failed: %s", v->why);
+    else
+        wrap_print(out, 0, 2, "can't tell: %s", v->why);
+    if (v->what)
+        wrap_print(out, 2, 4, "%s", v->what);
+    free(device);
+}
+
+/* ---- figures ---- */
+
+static void print_run(const struct reply *a, FILE *out)
+{
+    const struct fact *torch = facts_first(&a->first.facts, FACT_TORCH);
+    const struct peaks *p = &a->verdict.peaks;
+    wrap_print(out, 2, 4, "dry run, no GPU: %s%s%s%s%s", units_count(p->steps, "step").s,
+               torch ? ", PyTorch " : "", torch ? shown(torch->fields[0]) : "",
+               a->first.allocator == ALLOCATOR_OWN ? "" : ", allocator ",
+               a->first.allocator == ALLOCATOR_OWN ? "" : attempt_allocator_name(a->first.allocator));
+}
+
+static void row(struct table *t, const char *name, int64_t bytes, char *note)
+{
+    table_cell(t, "%s", name);
+    table_cell(t, "%s", units_bytes(bytes, true).s);
+    table_cell(t, "%s", B(bytes));
+    table_cell(t, "%s", note ? note : "");
+    free(note);
+}
+
+static char *place_words(const struct peaks *p)
+{
+    bool phase = p->phase && strcmp(p->phase, "none") != 0;
+    char *step = p->step == UNKNOWN ? xstrdup("") : xformat("step %" PRId64, p->step);
+    char *text = xformat("%s%s%s%s", phase ? "in " : "", phase ? shown(p->phase) : "",
+                         phase && *step ? ", " : "", step);
+    free(step);
+    return text;
+}
+
+static char *beside_words(const struct reply *a)
+{
+    return xformat("context, code, libraries; %s",
+                   a->setup->card->measured ? "measured" : "an estimate");
+}
+
+static void print_figures(const struct reply *a, FILE *out)
+{
+    const struct peaks *p = &a->verdict.peaks;
+    struct table t;
+    if (p->driver == UNKNOWN)
+        return;
+    table_init(&t, "<>><", NULL);
+    t.sentences = true;
+    row(&t, "peak allocated", p->allocated, place_words(p));
+    row(&t, "peak reserved", p->reserved, NULL);
+    if (verdict_beside(p) != UNKNOWN)
+        row(&t, "beside it", verdict_beside(p), beside_words(a));
+    if (verdict_left(p) != UNKNOWN && reply_verdict(a)->kind == VERDICT_FITS)
+        row(&t, "left of the device", verdict_left(p), NULL);
+    table_print(&t, out, 4);
+    table_free(&t);
+}
+
+/* ---- how exact ---- */
+
+static void print_span(const char *name, struct span s, FILE *out)
+{
+    if (s.least == s.most)
+        fprintf(out, "%s exact", name);
+    else
+        fprintf(out, "%s within %s to %s", name, B(s.least), B(s.most));
+}
+
+static void print_facts(const struct reply *a, enum fact_kind kind, FILE *out)
+{
+    size_t shown_facts = 0, all = facts_count(&a->first.facts, kind);
+    for (size_t i = 0; i < a->first.facts.n && shown_facts < PLACES; i++) {
+        const struct fact *f = &a->first.facts.all[i];
+        if (f->kind != kind)
+            continue;
+        shown_facts++;
+        if (kind == FACT_GUESS)
+            wrap_print(out, 6, 8, "%s of %s: %s, which no table says", shown(f->fields[1]),
+                       shown(f->fields[0]), B(strtoll(f->fields[2], NULL, 10)));
+        else
+            wrap_print(out, 6, 8, "%s: %s, taken as %s", shown(f->fields[0]), shown(f->fields[1]),
+                       shown(f->fields[2]));
+    }
+    if (all > shown_facts)
+        fprintf(out, "      %zu more\n", all - shown_facts);
+}
+
+static void print_values(const struct reply *a, FILE *out)
+{
+    size_t n = facts_count(&a->first.facts, FACT_VALUE);
+    if (!n)
+        return;
+    wrap_print(out, 4, 6,
+               "the program reads values that only a GPU computes, at %s; a second run with others %s",
+               units_count((int64_t)n, "place").s, a->changed ? "gave other sizes" : "gave the same sizes");
+    print_facts(a, FACT_VALUE, out);
+}
+
+static void print_exactness(const struct reply *a, FILE *out)
+{
+    if (!a->verdict.peaks.framework || reply_verdict(a)->kind > VERDICT_REFUSED)
+        return;
+    if (reply_is_exact(a)) {
+        fputs("    exact\n", out);
+    } else if (!a->verdict.whole) {
+        fputs("    not exact: events were lost (vramscope report says which)\n", out);
+    } else {
+        fputs("    ", out);
+        print_span("allocated", reply_allocated(a), out);
+        print_span(", reserved", reply_reserved(a), out);
+        fputc('\n', out);
+        print_facts(a, FACT_GUESS, out);
+    }
+    print_values(a, out);
+}
+
+/* ---- what would let it, what it wrote, what it said ---- */
+
+static void print_changes(const struct reply *a, FILE *out)
+{
+    const struct verdict *v = reply_verdict(a);
+    const struct attempt *run = v == &a->other ? &a->second : &a->first;
+    struct trace t;
+    struct oom_report r;
+    if (v->kind != VERDICT_REFUSED || trace_open(&t, run->files[v->refused_file]))
+        return;
+    if (!oom_report_load(&r, &t, OOM_LAST)) {
+        oom_report_changes_text(&r, &t, out, false);
+        oom_report_free(&r);
+    }
+    trace_close(&t);
+}
+
+static void print_written(const struct reply *a, FILE *out)
+{
+    static const char *const hows[] = {"", ", changed", ", deleted"};
+    const struct written *w = &a->first.written;
+    if (w->n)
+        fprintf(out, "\n  written, %s: %s, %s\n",
+                a->setup->keep_writes ? "and kept apart" : "and thrown away",
+                units_count((int64_t)w->n, "file").s, B(w->bytes));
+    for (size_t i = 0; i < w->n && i < FILES; i++)
+        fprintf(out, "    %s%s%s%s\n", shown(w->files[i].path),
+                w->files[i].how == WRITTEN_DELETED ? "" : ", ",
+                w->files[i].how == WRITTEN_DELETED ? "" : B(w->files[i].bytes), hows[w->files[i].how]);
+    if (w->n > FILES)
+        fprintf(out, "    %zu more\n", w->n - FILES);
+    if (w->full)
+        wrap_print(
+            out, 2, 4,
+            "all the room for that was taken, %s: the program may have been told that the disk is full",
+            B(w->room));
+    size_t stopped = facts_count(&a->first.facts, FACT_WROTE), done = 0;
+    if (stopped)
+        fprintf(out, "\n  not written: %s\n", units_count((int64_t)stopped, "file").s);
+    for (size_t i = 0; i < a->first.facts.n && done < FILES; i++)
+        if (a->first.facts.all[i].kind == FACT_WROTE && ++done)
+            fprintf(out, "    %s\n", shown(a->first.facts.all[i].fields[0]));
+}
+
+static void print_said(const struct reply *a, FILE *out)
+{
+    if (a->verdict.kind != VERDICT_FAILED || !a->first.said || !*a->first.said)
+        return;
+    fputs("\n  the last that it said\n", out);
+    char *copy = xstrdup(a->first.said), *at = copy, *line;
+    while ((line = strsep(&at, "\n")))
+        fprintf(out, "    %s\n", shown(line));
+    free(copy);
+}
+
+void reply_text(const struct reply *a, FILE *out)
+{
+    print_headline(a, out);
+    if (reply_verdict(a)->kind <= VERDICT_REFUSED) {
+        print_run(a, out);
+        fputc('\n', out);
+        print_figures(a, out);
+        print_exactness(a, out);
+        print_changes(a, out);
+    }
+    print_said(a, out);
+    print_written(a, out);
+    if (a->path)
+        fprintf(out, "\n  all of it: vramscope report %s\n", shown_word(a->path));
+}
+
+/* ---- several allocators ---- */
+
+void replies_text(const struct reply *a, size_t n, FILE *out)
+{
+    static const char *const header[] = {"allocator", "", "peak allocated", "peak reserved", "left"};
+    static const char *const words[] = {"fits", "does not fit", "failed", "unknown"};
+    struct table t;
+    table_init(&t, "<<>>>", header);
+    for (size_t i = 0; i < n; i++) {
+        const struct peaks *p = &a[i].verdict.peaks;
+        const struct verdict *v = reply_verdict(&a[i]);
+        table_cell(&t, "%s", attempt_allocator_name(a[i].first.allocator));
+        table_cell(&t, "%s", words[v->kind]);
+        table_cell(&t, "%s", units_bytes(p->allocated, true).s);
+        table_cell(&t, "%s", units_bytes(p->reserved, true).s);
+        table_cell(&t, "%s", v->kind == VERDICT_FITS ? B(verdict_left(p)) : "-");
+    }
+    fputc('\n', out);
+    table_print(&t, out, 0);
+    table_free(&t);
+}

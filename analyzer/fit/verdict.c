@@ -1,0 +1,174 @@
+/*
+ * verdict.c - see verdict.h.
+ *
+ *      memory ran out  >  what is not simulated was called  >  it failed  >  nothing was recorded  >  it fits
+ *
+ * The first that holds is the verdict: what comes after a refusal is no word against it.
+ */
+#include "verdict.h"
+
+#include <inttypes.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+
+#include "base/shown.h"
+#include "base/units.h"
+#include "read/steps.h"
+#include "read/trace.h"
+#include "show/report/report.h"
+
+/* ---- figures ---- */
+
+static void take_device(struct peaks *p, const struct trace *t, const struct device_report *d)
+{
+    const struct trace_peak *managed = trace_find_peak(t, d->device, "managed_reserved");
+    int64_t driver = trace_peak_bytes(d->reserved);
+    if (driver == UNKNOWN || (p->driver != UNKNOWN && driver <= p->driver))
+        return;
+    free(p->phase);
+    *p = (struct peaks){.framework = managed && managed->bytes > 0,
+                        .phase = d->phase_at_peak ? xstrdup(d->phase_at_peak) : NULL,
+                        .step = d->step_at_peak,
+                        .total = d->total_bytes,
+                        .steps = t->steps,
+                        .driver = driver,
+                        .residual = d->residual.known ? d->residual.fullest.residual : UNKNOWN,
+                        .device = d->device,
+                        .world_size = t->process.world_size};
+    p->allocated = trace_peak_bytes(p->framework ? d->framework : d->allocated);
+    p->reserved = p->framework ? trace_peak_bytes(managed) : driver;
+}
+
+static void take_refusal(struct verdict *v, const struct report *r, int64_t file)
+{
+    v->given_back += r->oom.absorbed > 0 ? r->oom.absorbed : 0;
+    if (!r->oom.lead || v->refused_file != UNKNOWN)
+        return;
+    v->kind = VERDICT_REFUSED;
+    v->refused_file = file;
+    v->why = oom_report_line(&r->oom, false);
+    v->went_on = r->oom.steps_after > 0;
+}
+
+static void take_file(struct verdict *v, const char *path, int64_t file)
+{
+    struct trace t;
+    struct report r;
+    if (trace_open(&t, path)) {
+        complain("%s", t.why);
+        return;
+    }
+    if (report_load(&r, &t))
+        complain("%s", t.why);
+    v->whole = v->whole && trace_whole(&t);
+    for (size_t i = 0; i < r.device_count; i++)
+        take_device(&v->peaks, &t, &r.devices[i]);
+    take_refusal(v, &r, file);
+    report_free(&r);
+    trace_close(&t);
+}
+
+int64_t verdict_beside(const struct peaks *p)
+{
+    if (p->driver == UNKNOWN || p->residual == UNKNOWN || p->reserved == UNKNOWN)
+        return UNKNOWN;
+    return p->driver - p->reserved + p->residual;
+}
+
+int64_t verdict_left(const struct peaks *p)
+{
+    if (p->driver == UNKNOWN || p->residual == UNKNOWN || p->total == UNKNOWN)
+        return UNKNOWN;
+    return p->total - p->driver - p->residual;
+}
+
+/* ---- what else can be ---- */
+
+static void say(struct verdict *v, enum verdict_kind kind, char *why, const char *what)
+{
+    v->kind = kind;
+    v->why = why;
+    v->what = what ? xstrdup(what) : NULL;
+}
+
+static char *end_of(int status)
+{
+    if (WIFSIGNALED(status))
+        return xformat("it was killed by signal %d (%s)", WTERMSIG(status), strsignal(WTERMSIG(status)));
+    return xformat("it ended with status %d", WEXITSTATUS(status));
+}
+
+static bool says(const struct attempt *a, const char *words)
+{
+    return a->said && strstr(a->said, words);
+}
+
+static void judge_missing(struct verdict *v, const struct fact *f)
+{
+    say(v, VERDICT_UNKNOWN,
+        xformat("the program calls %s of %s, which is not simulated", shown(f->fields[1]),
+                shown(f->fields[0])),
+        "run it on a GPU, under `vramscope run`; or do without what calls it");
+}
+
+static void judge_failed(struct verdict *v, const struct attempt *a)
+{
+    if (says(a, "No module named 'torch'"))
+        say(v, VERDICT_UNKNOWN, xstrdup("this Python has no PyTorch"),
+            "install PyTorch's CUDA wheel; NVIDIA's packages are not needed beside it: pip install --no-deps "
+            "torch");
+    else
+        say(v, VERDICT_FAILED, end_of(a->status), NULL);
+}
+
+static void judge_nothing(struct verdict *v, const struct attempt *a)
+{
+    const struct fact *torch = facts_first(&a->facts, FACT_TORCH);
+    if (torch && !strcmp(torch->fields[1], "none"))
+        say(v, VERDICT_UNKNOWN,
+            xformat("PyTorch %s here is a build for the CPU, which has no CUDA allocator to ask",
+                    shown(torch->fields[0])),
+            "install the build for CUDA; NVIDIA's packages are not needed beside it: pip install --no-deps "
+            "torch");
+    else if (torch)
+        say(v, VERDICT_UNKNOWN, xstrdup("the program imported PyTorch and never used a GPU"),
+            "have it use device cuda");
+    else
+        say(v, VERDICT_UNKNOWN, xstrdup("the program never used a GPU"),
+            "`vramscope fit` is for programs of PyTorch's or of CUDA's driver API");
+}
+
+void verdict_of(struct verdict *v, const struct attempt *a)
+{
+    *v = (struct verdict){.kind = VERDICT_FITS,
+                          .whole = true,
+                          .refused_file = UNKNOWN,
+                          .peaks = {.allocated = UNKNOWN,
+                                    .reserved = UNKNOWN,
+                                    .step = UNKNOWN,
+                                    .total = UNKNOWN,
+                                    .driver = UNKNOWN,
+                                    .residual = UNKNOWN}};
+    for (size_t i = 0; i < a->n; i++)
+        take_file(v, a->files[i], (int64_t)i);
+    if (v->kind == VERDICT_REFUSED) {
+        v->went_on = v->went_on || a->status == 0;
+        return;
+    }
+    const struct fact *missing = facts_first(&a->facts, FACT_MISSING);
+    if (missing)
+        judge_missing(v, missing);
+    else if (a->status)
+        judge_failed(v, a);
+    else if (v->peaks.driver == UNKNOWN || v->peaks.driver == 0)
+        judge_nothing(v, a);
+}
+
+void verdict_free(struct verdict *v)
+{
+    free(v->why);
+    free(v->what);
+    free(v->peaks.phase);
+}

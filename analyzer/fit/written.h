@@ -1,0 +1,10 @@
+/* written.h - what a program wrote, as its overlays have it (cover.h). */
+#ifndef VS_FIT_WRITTEN_H
+#define VS_FIT_WRITTEN_H
+
+#include "contain.h"
+
+/* SCRATCH: its descriptor.  Copies of it below KEEP, where that is not NULL. */
+void written_read(struct written *w, int scratch, const char *keep);
+
+#endif
