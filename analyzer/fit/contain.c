@@ -135,9 +135,11 @@ static int change_root(const struct contain *c, const char *cwd)
 
 int contain_enter(const struct contain *c)
 {
-    struct cover cover = {.scratch = c->scratch};
     char cwd[PATH_MAX];
+    struct cover cover = {.scratch = c->scratch, .cwd = cwd};
     int fd = -1, error = getcwd(cwd, sizeof cwd) ? own_namespaces(&cover.user) : errno;
+    if (!error)
+        error = mounts_read(&cover.mounts);
     if (!error)
         error = mount_memory(c->scratch, c->room, "0755");
     if (!error && (fd = open(c->scratch, O_PATH | O_DIRECTORY | O_CLOEXEC)) < 0)

@@ -27,8 +27,7 @@ static char *in_root(const struct cover *c, const char *path)
     return xformat("%s/root%s", c->scratch, strcmp(path, "/") ? path : "");
 }
 
-/* A directory like that at PATH. */
-static int make_like(const char *directory, const char *path)
+int cover_make_directory(const char *directory, const char *path)
 {
     struct stat st;
     if (stat(path, &st))
@@ -72,18 +71,18 @@ static int overlay(struct cover *c, const char *path, const char *target)
     char *upper = xformat("%s/up/%d", c->scratch, c->overlays),
          *work = xformat("%s/work/%d", c->scratch, c->overlays),
          *of = xformat("%s/of/%d", c->scratch, c->overlays);
-    int error = make_like(upper, path);
+    int error = cover_make_directory(upper, path);
+    const char *ways[] = {c->cwd, "/var/tmp", getenv("TMPDIR")};
+    for (size_t i = 0; !error && c->user && i < sizeof ways / sizeof *ways; i++)
+        if (ways[i] && (!strcmp(path, ways[i]) || mounts_below(ways[i], path)))
+            cover_others(ways[i], i == 0, path, upper);
     if (!error && (mkdir(work, 0700) || chdir(path)))
         error = errno;
     if (!error)
         error = mount_overlay(c, target, upper, work);
     if (!error && symlink(path, of))
         error = errno;
-    if (error) {
-        rmdir(work);
-        rmdir(upper);
-    }
-    c->overlays += !error;
+    c->overlays++; /* also of one that is none: the kernel has left something in its folders */
     free(upper);
     free(work);
     free(of);
@@ -105,7 +104,7 @@ static int bind_read_only(const char *path, const char *target)
 
 /* ---- directories that are split ---- */
 
-static int copy_file(const char *path, const char *target, const struct stat *st)
+int cover_copy_file(const char *path, const char *target, const struct stat *st)
 {
     int in = open(path, O_RDONLY | O_CLOEXEC), out = open(target, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
     struct timespec times[2] = {st->st_atim, st->st_mtim};
@@ -141,7 +140,7 @@ static void put_file(const char *path, const char *target)
     }
     if (lstat(path, &st))
         return;
-    if (S_ISREG(st.st_mode) && st.st_size <= SMALL && !copy_file(path, target, &st))
+    if (S_ISREG(st.st_mode) && st.st_size <= COVER_SMALL && !cover_copy_file(path, target, &st))
         return;
     unlink(target);
     int fd = open(target, O_WRONLY | O_CREAT | O_CLOEXEC, 0); /* mode 0: a place, and no file (written.c) */
@@ -214,7 +213,7 @@ static int cover(struct cover *c, const char *path)
     if (stat(path, &st)) /* gone, or not to be reached: nor by the program */
         error = 0;
     else if (S_ISDIR(st.st_mode))
-        error = (error = make_like(target, path)) ? error : cover_directory(c, path, target);
+        error = (error = cover_make_directory(target, path)) ? error : cover_directory(c, path, target);
     else
         put_file(path, target);
     free(target);
@@ -224,7 +223,7 @@ static int cover(struct cover *c, const char *path)
 int cover_all(struct cover *c)
 {
     static const char *const parts[] = {"root", "up", "work", "of"};
-    int error = mounts_read(&c->mounts);
+    int error = 0;
     for (size_t i = 0; !error && i < sizeof parts / sizeof *parts; i++) {
         char *part = xformat("%s/%s", c->scratch, parts[i]);
         error = mkdir(part, 0755) ? errno : 0;

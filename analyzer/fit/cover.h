@@ -9,18 +9,30 @@
 #define VS_FIT_COVER_H
 
 #include <stdbool.h>
+#include <sys/stat.h>
 
 #include "mounts.h"
 
+/* A file that is copied without being written to, at most. */
+enum { COVER_SMALL = 1 << 20 };
+
 struct cover {
     const char *scratch;
+    const char *cwd;
     bool user; /* in a user namespace */
     struct mounts mounts;
     int overlays;
 };
 
-/* Builds the tree; 0, or an errno. */
+/* Like those at PATH; 0, or an errno. */
+int cover_make_directory(const char *directory, const char *path);
+int cover_copy_file(const char *path, const char *target, const struct stat *st);
+/* Builds the tree; 0, or an errno.  The mounts were read before the scratch was one. */
 int cover_all(struct cover *c);
+/* In a user namespace the kernel changes nothing of a user or group other than ours, as it cannot give its
+ * own copy to them: makes DIRECTORY, which lies in OVERLAID, ours in the UPPER directory of an overlay that
+ * is not mounted yet; with BELOW what can be written in it, too. */
+void cover_others(const char *directory, bool below, const char *overlaid, const char *upper);
 /* DIRECTORY of the machine's own in the place of what covers it. */
 int cover_not(const struct cover *c, const char *directory);
 

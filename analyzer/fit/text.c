@@ -105,8 +105,7 @@ static char *place_words(const struct peaks *p)
 
 static char *beside_words(const struct reply *a)
 {
-    return xformat("context, code, libraries; %s",
-                   a->setup->card->measured ? "measured" : "an estimate");
+    return xformat("context, code, libraries; %s", a->setup->card->measured ? "measured" : "an estimate");
 }
 
 static void print_figures(const struct reply *a, FILE *out)

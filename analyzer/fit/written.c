@@ -14,7 +14,7 @@
 struct walk {
     struct written *written;
     const char *keep;
-    bool copies; /* files of a directory that was split are copies, unless they were written to */
+    bool split; /* what lies in directories that were split, which have links and places of our own */
 };
 
 static void add(struct walk *w, char *path, int64_t bytes, enum written_how how)
@@ -80,8 +80,8 @@ static bool is_opaque(int directory)
 static bool is_untouched_copy(const struct stat *ours, const struct stat *real)
 {
     return (ours->st_mode & 0777) == 0 ||
-           (ours->st_size == real->st_size && ours->st_mtim.tv_sec == real->st_mtim.tv_sec &&
-            ours->st_mtim.tv_nsec == real->st_mtim.tv_nsec);
+           (ours->st_mode == real->st_mode && ours->st_size == real->st_size &&
+            ours->st_mtim.tv_sec == real->st_mtim.tv_sec && ours->st_mtim.tv_nsec == real->st_mtim.tv_nsec);
 }
 
 static void take_file(struct walk *w, int directory, const char *name, char *path, const struct stat *st)
@@ -92,7 +92,8 @@ static void take_file(struct walk *w, int directory, const char *name, char *pat
         add(w, path, 0, WRITTEN_DELETED);
         return;
     }
-    if (w->copies && (S_ISLNK(st->st_mode) || (there && is_untouched_copy(st, &real)))) {
+    if ((w->split && S_ISLNK(st->st_mode)) ||
+        (there && S_ISREG(st->st_mode) && is_untouched_copy(st, &real))) {
         free(path);
         return;
     }
@@ -108,7 +109,7 @@ static void walk(struct walk *w, int fd, const char *path)
     size_t before = w->written->n;
     DIR *d = fd < 0 ? NULL : fdopendir(fd);
     bool there = !stat(path, &real);
-    if (d && there && !w->copies && is_opaque(fd))
+    if (d && there && !w->split && is_opaque(fd))
         add(w, xformat("%s/", path), 0, WRITTEN_DELETED); /* and made again */
     for (struct dirent *e; d && (e = readdir(d));) {
         if (!strcmp(e->d_name, ".") || !strcmp(e->d_name, "..") ||
@@ -136,15 +137,15 @@ static int by_path(const void *a, const void *b)
 void written_read(struct written *w, int scratch, const char *keep)
 {
     struct walk overlays = {w, keep, false}, splits = {w, keep, true};
-    for (int i = 0;; i++) {
+    for (int i = 0, there = 1; there; i++) {
         char link[32], upper[32], path[4096];
         snprintf(link, sizeof link, "of/%d", i);
         snprintf(upper, sizeof upper, "up/%d", i);
         ssize_t n = readlinkat(scratch, link, path, sizeof path - 1);
-        if (n <= 0)
-            break;
-        path[n] = 0;
-        walk(&overlays, openat(scratch, upper, O_RDONLY | O_DIRECTORY | O_CLOEXEC), path);
+        there = !faccessat(scratch, upper, F_OK, 0);
+        path[n > 0 ? n : 0] = 0;
+        if (n > 0) /* else the overlay could not be made */
+            walk(&overlays, openat(scratch, upper, O_RDONLY | O_DIRECTORY | O_CLOEXEC), path);
     }
     walk(&splits, openat(scratch, "root", O_RDONLY | O_DIRECTORY | O_CLOEXEC), "/");
     if (w->n)
