@@ -12,6 +12,7 @@ import ctypes
 import sys
 import sysconfig
 import types
+import weakref
 
 import vramscope
 
@@ -33,6 +34,17 @@ class _Calls(ctypes.Structure):
     _fields_ = [(name, ctypes.c_void_p) for name in ("wrapper", "call", "code", "plain", "thread_state", "set")]
     _fields_ += [(name, ctypes.c_uint32) for name in ("vectorcall_at", "code_at", "watch_at", "frame_at")]
     _fields_ += [("running", ctypes.c_void_p)]
+
+
+def when_gone(thing, call, *arguments):
+    """A weak reference to THING, at whose end CALL(*arguments) is called: not when the interpreter itself ends, whose modules are empty by then."""
+    ends = sys.is_finalizing
+
+    def gone(_reference):
+        if not ends():
+            call(*arguments)
+
+    return weakref.ref(thing, gone)
 
 
 def _address(name):

@@ -20,7 +20,6 @@ An output layer can also run without being called: in a compiled model, as F.lin
 the vocabulary in the graph that backward is about to run.
 """
 
-import functools
 import weakref
 
 from . import _calls as vramscope_calls
@@ -41,7 +40,7 @@ _largest = 0  # of these
 _models = {}  # id of a model -> _Model
 
 
-def _forget(table, key, _reference):
+def _forget(table, key):
     if table is heads:
         vramscope_layers.head_is_gone(key)
     else:
@@ -51,7 +50,7 @@ def _forget(table, key, _reference):
 
 def _reference(module, table):
     """A weak reference that takes MODULE out of TABLE when it dies: its id may come back."""
-    return weakref.ref(module, functools.partial(_forget, table, id(module)))
+    return vramscope_calls.when_gone(module, _forget, table, id(module))
 
 
 class _Model:

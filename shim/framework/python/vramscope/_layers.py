@@ -11,9 +11,7 @@ running Python code (_calls), while another word of the cell says that calls hav
 """
 
 import ctypes
-import functools
 import sys
-import weakref
 
 import vramscope
 from . import _calls as vramscope_calls
@@ -78,7 +76,7 @@ def _forget(key):
     vramscope_calls.call(key, NONE)
 
 
-def _gone(key, _reference):
+def _gone(key):
     _forget(key)
     _heads.discard(key)
     _known.pop(key, None)
@@ -86,7 +84,7 @@ def _gone(key, _reference):
 
 def _note(module, path, root):
     key = id(module)
-    _known[key] = (weakref.ref(module, functools.partial(_gone, key)), path, root)
+    _known[key] = (vramscope_calls.when_gone(module, _gone, key), path, root)
     _forget(key)
 
 

@@ -43,7 +43,6 @@ import inspect
 import os
 import sys
 import threading
-import weakref
 
 import vramscope
 from . import _allocator as vramscope_allocator
@@ -447,11 +446,11 @@ def _code_of_optimizer_wrapper(optimizer_class):
 
 def _made(t, optimizer):
     key = id(optimizer)
-    _fresh[key] = weakref.ref(optimizer, functools.partial(_gone, key))
+    _fresh[key] = vramscope_calls.when_gone(optimizer, _gone, key)
     _phase(MADE, key)
 
 
-def _gone(key, _reference):
+def _gone(key):
     _fresh.pop(key, None)
     _phase(GONE, key)
 
