@@ -101,22 +101,39 @@ static void entry(FILE *image, const char *name, size_t length)
     fprintf(image, ".visible .entry %.*s()\n{\n\tret;\n}\n", (int)length, name);
 }
 
-/* The name of the function whose return type and attributes follow; NULL where it ends before. */
+static size_t word_before(const char *begin, const char *end, const char **word)
+{
+    while (end > begin && isspace((unsigned char)end[-1]))
+        end--;
+    *word = end;
+    while (*word > begin && (isalnum((unsigned char)(*word)[-1]) || (*word)[-1] == '_'))
+        (*word)--;
+    return (size_t)(end - *word);
+}
+
+static const char *behind_parentheses(const char *open)
+{
+    int depth = 0;
+    for (const char *at = open; *at; at++) {
+        depth += *at == '(' ? 1 : *at == ')' ? -1 : 0;
+        if (depth == 0)
+            return at + 1;
+    }
+    return NULL;
+}
+
+/* The name of the function that is declared at AT: before a parenthesis that is no attribute's
+ * (__launch_bounds__). */
 static const char *function_name(const char *at, size_t *length)
 {
-    const char *open = strchr(at, '(');
-    if (open && open > at && strncmp(at + strspn(at, " \t\n"), "__launch_bounds__", 17) == 0) {
-        const char *close = strchr(open, ')'); /* its own parentheses, without any inside */
-        return close ? function_name(close + 1, length) : NULL;
+    while (at && *at) {
+        const char *name, *stop = at + strcspn(at, "(;{");
+        *length = word_before(at, stop, &name);
+        if (*stop != '(' || (*length && strncmp(name, "__", 2) != 0))
+            return *stop == '(' ? name : NULL;
+        at = behind_parentheses(stop);
     }
-    const char *end = open;
-    while (end && end > at && isspace((unsigned char)end[-1]))
-        end--;
-    const char *begin = end;
-    while (begin && begin > at && (isalnum((unsigned char)begin[-1]) || begin[-1] == '_'))
-        begin--;
-    *length = (size_t)(end - begin);
-    return begin && begin < end ? begin : NULL;
+    return NULL;
 }
 
 /* Also of kernels that are none of C's, which nobody asks for by that name. */

@@ -10,6 +10,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#pragma weak cuInit
 #pragma weak cuMemAlloc_v2
 #pragma weak cuMemFree_v2
 #pragma weak cuMemsetD32Async
@@ -24,7 +25,7 @@
 static inline bool own_context(void)
 {
     CUcontext context = NULL;
-    if (!cuCtxGetCurrent || cuCtxGetCurrent(&context) != CUDA_SUCCESS)
+    if (!cuInit || cuInit(0) != CUDA_SUCCESS || cuCtxGetCurrent(&context) != CUDA_SUCCESS)
         return false;
     return context || (cuDevicePrimaryCtxRetain(&context, 0) == CUDA_SUCCESS &&
                        cuCtxSetCurrent(context) == CUDA_SUCCESS);

@@ -1,0 +1,23 @@
+#!/bin/bash
+# What PyTorch asks of CUDA's libraries goes through without a GPU: products, solvers, transforms, sparse matrices, functions
+# that it compiles at run time, its profiler.  Figures that no table has are said to be guesses.
+here=$(cd "$(dirname "$0")" && pwd)
+. "$here/../lib/lib.bash"
+. "$here/../lib/dry.bash"
+find_torch
+limit=250
+mkdir "$dir/home"
+shim_env=(HOME="$dir/home" XDG_CACHE_HOME="$dir/home")
+
+dry "$python" "$here/libraries_program.py"
+[ "$status" = 0 ] || fail "status $status"
+grep -q '^[0-9][0-9][0-9] calls$' "$run/out" || fail "$(cat "$run/out")"
+guessed() { grep -qP "^guess\t$1" "$run/facts"; }
+guessed 'libcusolver\.so\.1[12]\tcusolverDnSgesvd\t[1-9]' || fail "nothing is said of what a decomposition needs"
+guessed "libcufft\.so\.1[12]\ta plan's work area\t[1-9]" || fail "nothing is said of a transform's work area"
+! guessed 'libcublas\.so\.13' || fail "what a cuBLAS handle takes of an H200 is known"
+grep -qP '^value\tlibcusparse\.so\.12\t.*cusparseSpGEMM\t3$' "$run/facts" || fail "nothing is said of the elements of a sparse product"
+! grep -q ^missing "$run/facts" || fail "$(grep ^missing "$run/facts")"
+found=$(find "$dir/home" -path '*torch/kernels*' | head -n 1)
+[ -z "$found" ] || fail "a kernel that was not compiled lies where a later run finds it: $found"
+echo "ok $(cat "$run/out")"
