@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *const kinds[FACT_KINDS] = {"missing", "guess", "value", "wrote", "torch"};
+static const char *const kinds[FACT_KINDS] = {"missing", "guess", "value", "wrote", "ended", "torch"};
 
 static char *whole_file(const char *path)
 {
@@ -34,7 +34,7 @@ static void add(struct facts *f, const struct fact *fact)
 {
     for (size_t i = 0; i < f->n; i++)
         if (same(&f->all[i], fact)) {
-            f->all[i].times++;
+            f->all[i].times += fact->times;
             return;
         }
     *PUSH(f->all, f->n) = *fact;
@@ -52,6 +52,8 @@ static void take_line(struct facts *f, char *line)
     fact.kind = (enum fact_kind)k;
     for (int i = 0; i < 3 && at; i++)
         fact.fields[i] = strsep(&at, "\t");
+    if (at && fact.kind == FACT_VALUE)
+        fact.times = strtoll(at, NULL, 10);
     add(f, &fact);
 }
 

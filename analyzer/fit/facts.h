@@ -9,8 +9,10 @@
 enum fact_kind {
     FACT_MISSING, /* library, function: the program called what is not simulated */
     FACT_GUESS,   /* library, what, bytes: a figure that no table holds */
-    FACT_VALUE,   /* where, what, assumed: the program read a value that only a GPU computes */
+    FACT_VALUE,   /* where, what, assumed, and how often since the last line: the program read what only a GPU
+                     computes */
     FACT_WROTE,   /* path: a write that was stopped */
+    FACT_ENDED,   /* steps: the process was ended after so many */
     FACT_TORCH,   /* version, CUDA's version or "none": PyTorch was imported */
     FACT_KINDS
 };

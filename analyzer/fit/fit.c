@@ -7,11 +7,9 @@
  * The program runs as it is, on a driver and libraries that keep books and compute nothing.
  */
 #include <errno.h>
-#include <libgen.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/statvfs.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "reply.h"
@@ -92,6 +90,10 @@ static int check_values(const struct options *o)
         return complain("fit: --allocator takes native or arena, not '%s'", shown(o->allocator));
     if (o->all + o->expandable + (o->allocator != NULL) > 1)
         return complain("fit: --all, --expandable and --allocator exclude each other");
+    if (o->keep_writes && mkdir(o->keep_writes, 0777) && errno != EEXIST)
+        return complain("fit: %s can't be made: %s", shown(o->keep_writes), strerror(errno));
+    if (o->keep_writes && access(o->keep_writes, W_OK | X_OK))
+        return complain("fit: --keep-writes %s can't be used: %s", shown(o->keep_writes), strerror(errno));
     return 0;
 }
 

@@ -25,7 +25,8 @@ static void write_span(struct span s, const char *name, struct json *j)
 
 static void write_facts(const struct facts *f, struct json *j)
 {
-    static const char *const names[FACT_KINDS] = {"missing", "guess", "value", "not written", "torch"};
+    static const char *const names[FACT_KINDS] = {"missing",     "guess", "value",
+                                                  "not written", "ended", "torch"};
     json_begin(j, "facts", '[');
     for (size_t i = 0; i < f->n; i++) {
         json_begin(j, NULL, '{');
@@ -65,7 +66,7 @@ static void write_answer(const struct reply *a, struct json *j)
     json_text(j, "why", v->why);
     json_text(j, "what_to_do", v->what);
     json_bool(j, "went_on", v->went_on);
-    write_peaks(&a->verdict.peaks, j);
+    write_peaks(reply_peaks(a), j);
     json_bool(j, "beside_measured", a->setup->card->measured);
     json_bool(j, "exact", reply_is_exact(a));
     write_span(reply_allocated(a), "allocated", j);

@@ -34,6 +34,13 @@ const struct verdict *reply_verdict(const struct reply *a)
                                                                                            : &a->verdict;
 }
 
+const struct peaks *reply_peaks(const struct reply *a)
+{
+    bool more =
+        a->tried && a->other.kind <= VERDICT_REFUSED && a->other.peaks.reserved > a->verdict.peaks.reserved;
+    return more ? &a->other.peaks : &a->verdict.peaks;
+}
+
 int reply_status(const struct reply *a)
 {
     static const int statuses[] = {EXIT_GOOD, EXIT_CHECK, EXIT_USAGE, EXIT_INCOMPLETE};

@@ -25,6 +25,8 @@ int reply_find(struct reply *a, const struct attempt_setup *s, enum attempt_allo
                const char *folder);
 /* The verdict of both: what does not fit under one of the assumptions does not fit. */
 const struct verdict *reply_verdict(const struct reply *a);
+/* Of the run of the two that held more. */
+const struct peaks *reply_peaks(const struct reply *a);
 int reply_status(const struct reply *a);
 /* What PyTorch's figures lie between; both the same: they are exact as far as anybody knows. */
 struct span reply_allocated(const struct reply *a);

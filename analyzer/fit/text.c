@@ -31,7 +31,7 @@ static char *device_words(const struct attempt_setup *s)
 
 static void print_fits(const struct reply *a, const char *device, FILE *out)
 {
-    int64_t left = verdict_left(&a->verdict.peaks);
+    int64_t left = verdict_left(reply_peaks(a));
     if (left == UNKNOWN)
         wrap_print(out, 0, 2, "fits %s", device);
     else
@@ -77,7 +77,7 @@ static void print_headline(const struct reply *a, FILE *out)
 static void print_run(const struct reply *a, FILE *out)
 {
     const struct fact *torch = facts_first(&a->first.facts, FACT_TORCH);
-    const struct peaks *p = &a->verdict.peaks;
+    const struct peaks *p = reply_peaks(a);
     wrap_print(out, 2, 4, "dry run, no GPU: %s%s%s%s%s", units_count(p->steps, "step").s,
                torch ? ", PyTorch " : "", torch ? shown(torch->fields[0]) : "",
                a->first.allocator == ALLOCATOR_OWN ? "" : ", allocator ",
@@ -110,7 +110,7 @@ static char *beside_words(const struct reply *a)
 
 static void print_figures(const struct reply *a, FILE *out)
 {
-    const struct peaks *p = &a->verdict.peaks;
+    const struct peaks *p = reply_peaks(a);
     struct table t;
     if (p->driver == UNKNOWN)
         return;
@@ -168,7 +168,7 @@ static void print_values(const struct reply *a, FILE *out)
 
 static void print_exactness(const struct reply *a, FILE *out)
 {
-    if (!a->verdict.peaks.framework || reply_verdict(a)->kind > VERDICT_REFUSED)
+    if (!reply_peaks(a)->framework || reply_verdict(a)->kind > VERDICT_REFUSED)
         return;
     if (reply_is_exact(a)) {
         fputs("    exact\n", out);
@@ -264,7 +264,7 @@ void replies_text(const struct reply *a, size_t n, FILE *out)
     struct table t;
     table_init(&t, "<<>>>", header);
     for (size_t i = 0; i < n; i++) {
-        const struct peaks *p = &a[i].verdict.peaks;
+        const struct peaks *p = reply_peaks(&a[i]);
         const struct verdict *v = reply_verdict(&a[i]);
         table_cell(&t, "%s", attempt_allocator_name(a[i].first.allocator));
         table_cell(&t, "%s", words[v->kind]);

@@ -1,0 +1,115 @@
+#!/bin/bash
+# Nothing that a program writes in a dry run stays: existing files are as they were, whatever way they are written, changed, moved or removed,
+# and new ones are not there afterwards; what it wrote is listed.  So as root and as somebody else, and for several at once.
+# shellcheck source-path=SCRIPTDIR
+. "$(dirname "$0")/../lib/lib.bash"
+unset LD_LIBRARY_PATH
+V=$BUILD/bin/vramscope
+chmod 755 "$dir"
+unshare -m true 2>/dev/null || unshare -Um true 2>/dev/null || skip "this kernel gives no mount namespaces"
+
+cat >"$dir/hostile.py" <<'PY'
+"""Writes in every way, and says what it then finds: its own view must be as if all of it had happened."""
+import mmap, os, pathlib, shutil, subprocess, sys
+os.chdir(sys.argv[1])
+here = pathlib.Path.cwd()
+open("log", "a").write("more\n")
+with open("checkpoint.pt", "wb") as f:
+    f.write(b"garbage")
+with open("mapped", "r+b") as f, mmap.mmap(f.fileno(), 0) as m:
+    m[0:7] = b"GARBAGE"
+open(here / "new", "w").write("x" * 1000)
+os.rename("old", "renamed")
+os.replace("new", "replaced")
+os.remove("gone")
+os.chmod("mode", 0o600)
+os.truncate("short", 0)
+os.symlink("log", "link")
+os.link("log", "hard")
+shutil.rmtree("tree")
+os.mkdir("tree")
+open("tree/other", "w").write("y")
+subprocess.run(["sh", "-c", "echo child >> log; mv by-child moved; touch born"], check=True)
+os.utime("times", (1, 1))
+os.makedirs("deep/er/est")
+assert open("log").read() == "first\nmore\nchild\n" and not os.path.exists("old") and os.listdir("tree") == ["other"]
+assert open("checkpoint.pt", "rb").read() == b"garbage" and os.path.getsize("replaced") == 1000
+assert os.stat("mode").st_mode & 0o777 == 0o600
+PY
+state() { (cd "$1" && find . -printf '%p %y %m %s %T@ %i %l\n' | sort && find . -type f -exec sha256sum {} + | sort); }
+prepare() { # DIRECTORY
+    mkdir -p "$1/tree/in"
+    (cd "$1" && printf 'first\n' >log && for f in checkpoint.pt old replaced gone mode short times by-child tree/a tree/in/b; do echo "$f" >"$f"; done)
+    head -c 100000 /dev/urandom >"$1/mapped"
+}
+as=()
+fit() { # STATUS DIRECTORY ARGUMENT...
+    local wanted=$1 in=$2 got
+    shift 2
+    (cd "$in" && timeout 120 "${as[@]}" "$V" fit "$@") >"$in.out" 2>"$in.err" </dev/null
+    got=$?
+    [ $got = "$wanted" ] || fail "fit $*: status $got, not $wanted: $(head -c 3000 "$in.out" "$in.err")"
+}
+untouched() { # DIRECTORY
+    state "$1" >"$1.after"
+    diff "$1.before" "$1.after" >"$1.diff" || fail "$1 is not as it was: $(cat "$1.diff")"
+}
+
+for who in root other; do
+    d=$dir/$who
+    prepare "$d"
+    if [ $who = other ]; then
+        [ "$(id -u)" = 0 ] || break # this test is somebody else itself
+        as=(setpriv --reuid=31337 --regid=31337 --clear-groups)
+        chown -R 31337:31337 "$d"
+        "${as[@]}" unshare -Um true 2>/dev/null || { echo "not tried: this kernel gives others no namespaces" && break; }
+        "${as[@]}" test -x "$V" || { echo "not tried: $V is not for others" && break; }
+    fi
+    mkdir "$dir/kept-$who" && chown "$(stat -c %u "$d")" "$dir/kept-$who"
+    state "$d" >"$d.before"
+    fit 3 "$d" -- python3 "$dir/hostile.py" "$d"
+    untouched "$d"
+    for wrote in "$d/log, .*, changed" "$d/checkpoint.pt, .*, changed" "$d/gone, deleted" "$d/born, 0 B"; do
+        grep -q "$wrote" "$d.out" || grep -q '[0-9]* more$' "$d.out" || fail "$who: not listed: $wrote: $(cat "$d.out")"
+    done
+    # the whole list is in JSON, and copies are kept where that is asked for
+    fit 3 "$d" --json --keep-writes="$dir/kept-$who/all" -- python3 "$dir/hostile.py" "$d"
+    untouched "$d"
+    python3 -c '
+import json, sys
+d, written = sys.argv[1], json.load(open(sys.argv[1] + ".out"))["answers"][0]["written"]
+how = {w["path"][len(d) + 1:]: w["how"] for w in written if w["path"].startswith(d)}
+for name, wanted in {"log": "changed", "checkpoint.pt": "changed", "mapped": "changed", "old": "deleted", "renamed": "created", "gone": "deleted",
+                     "mode": "changed", "short": "changed", "by-child": "deleted", "moved": "created", "born": "created", "tree/other": "created",
+                     "deep/er/est/": "created", "link": "created", "replaced": "changed", "times": "changed"}.items():
+    assert how.get(name) == wanted, (name, how.get(name), how)' "$d" || fail "$who: the list: $(cat "$d.out")"
+    [ "$(cat "$dir/kept-$who/all$d/log")" = $'first\nmore\nchild' ] || fail "$who: the copy of the log: $(find "$dir/kept-$who")"
+done
+as=()
+
+# several at once, one recording each beside the files that they would overwrite
+d=$dir/several
+prepare "$d"
+state "$d" >"$d.before"
+pids=()
+for i in 1 2 3 4; do
+    (cd "$d" && timeout 120 "$V" fit -o "$dir/several-$i.db" -- sh -c 'python3 "$0" "$1" && exec "$2" 4 512' "$dir/hostile.py" "$d" "$tests/prog_sizes" >"$dir/several-$i.out" 2>&1) &
+    pids+=($!)
+done
+for pid in "${pids[@]}"; do wait "$pid" || fail "one of several: $? $(cat "$dir"/several-*.out)"; done
+untouched "$d"
+for i in 1 2 3 4; do
+    [ "$(sqlite3 "$dir/several-$i.db" "SELECT count(*) FROM event WHERE op = 'block_alloc'" 2>/dev/null)" -gt 0 ] || fail "recording $i: $(ls -la "$dir")"
+done
+
+# a program that wants to keep what it wrote cannot reach it from outside, and the machine is as it was
+mounts=$(cat /proc/self/mountinfo)
+fit 3 "$d" -- sh -c 'echo x >/var/tmp/vramscope-fit-test; echo y >/dev/shm/vramscope-fit-test; exit 0'
+[ ! -e /var/tmp/vramscope-fit-test ] && [ ! -e /dev/shm/vramscope-fit-test ] || fail "written outside of the folder"
+[ "$mounts" = "$(cat /proc/self/mountinfo)" ] || fail "other mounts than before"
+[ -z "$(find "$dir" "$d" /dev/shm /tmp -maxdepth 1 -name '.vramscope-fit-*' -newer "$dir/hostile.py" -user "$(id -u)" 2>/dev/null)" ] || fail "folders left behind: $(find "$dir" /dev/shm /tmp -maxdepth 1 -name '.vramscope-fit-*')"
+
+# more than there is room for: the program is told that the disk is full, and a file with holes takes none
+fit 3 "$d" -- truncate -s 1T "$d/holes"
+grep -q 'holes, 1.00 TiB' "$d.out" || fail "a file of holes: $(cat "$d.out")"
+untouched "$d"
