@@ -161,7 +161,7 @@ static void free_device(struct rank_device *d)
 
 void ranks_free_file(struct rank_file *f)
 {
-    char *texts[] = {f->label, f->path, f->host, f->command, f->state, f->labels};
+    char *texts[] = {f->label, f->path, f->host, f->command, f->state, f->labels, f->dry};
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
         free(texts[i]);
     for (size_t i = 0; i < f->device_count; i++)

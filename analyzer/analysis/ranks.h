@@ -27,6 +27,7 @@ struct rank_device {
 
 struct rank_file { /* texts are owned; NULL: unknown */
     char *label, *path, *host, *command, *state;
+    char *dry;    /* of a dry run, the words for it (trace_mark_line) */
     char *labels; /* that the user gave the run, "batch=4, seq=1024" */
     int64_t rank, world_size, pid, steps;
     int64_t from_ns, to_ns; /* wall clock; UNKNOWN where the file doesn't say */

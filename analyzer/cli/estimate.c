@@ -281,6 +281,10 @@ static int show_beside(struct recording *rec, const char *file, const struct set
 {
     if (!j)
         printf("\nbeside %s\n", shown(file));
+    if (!j)
+        report_dry_text(&rec->t, stdout);
+    else
+        json_text(j, "dry", trace_dry(&rec->t));
     show_devices(&rec->r, s, e, o, j);
     int status = trace_whole(&rec->t) ? EXIT_GOOD : EXIT_INCOMPLETE;
     report_free(&rec->r);

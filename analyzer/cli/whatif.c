@@ -9,6 +9,7 @@
 #include "base/commands.h"
 #include "base/shown.h"
 #include "base/wrap.h"
+#include "show/report/report.h"
 #include "read/tape.h"
 #include "whatif_question.h"
 
@@ -85,7 +86,10 @@ static int answer(struct trace *t, const struct question *q)
     if (j) {
         json_document(j);
         json_text(j, "file", t->path);
+        json_text(j, "dry", trace_dry(t));
         json_begin(j, "devices", '[');
+    } else {
+        report_dry_text(t, stdout);
     }
     for (int64_t d = first; d <= last && one >= 0; d++)
         if (trace_find_peak(t, d, "framework") && (one = whatif_device(t, q, d, j)) > 0)

@@ -3,6 +3,7 @@
  *
  * The first line names the columns, which are those of the views `allocation` and `event` of the database
  * (vramscope(5)): a field with a comma or a quote is quoted, a quote in it doubled, and lines end with CR LF.
+ * Those of a dry run have a column more, dry_run, which says so.
  * Names are made harmless (base/shown.h), so no field has a line break.  What is not known is an empty field.
  */
 #include <inttypes.h>
@@ -16,7 +17,8 @@ struct writer {
     struct trace *t;
     const struct export_options *o;
     struct sink *out;
-    bool first; /* of its line */
+    const char *dry; /* of a dry run, the word for it: one column more */
+    bool first;      /* of its line */
 };
 
 static void separate(struct writer *w)
@@ -52,6 +54,8 @@ static void put_number(struct writer *w, int64_t value)
 
 static void end_line(struct writer *w)
 {
+    if (w->dry)
+        put_text(w, w->dry);
     sink_put(w->out, "\r\n", 2);
     w->first = true;
 }
@@ -65,7 +69,7 @@ static const char *phase_of(const struct trace *t, int phase)
 
 #define ALLOCATION_HEADER                                                                                    \
     "process,op,alloc_seq,free_seq,device,space,address,size_bytes,t_alloc_ns,t_free_ns,phase,range,stack,"  \
-    "layer,owner,line,managed,role,made_for,request_bytes,element_type,shape\r\n"
+    "layer,owner,line,managed,role,made_for,request_bytes,element_type,shape"
 
 static bool put_allocation(void *context, const struct trace_allocation *a)
 {
@@ -105,7 +109,7 @@ static bool put_allocation(void *context, const struct trace_allocation *a)
 #define EVENT_HEADER                                                                                         \
     "process,seq,t_ns,op,space,api,device,context,stream,address,size_bytes,thread,phase,range,stack,"       \
     "status,"                                                                                                \
-    "mate,framework_bytes,direct_bytes,reserved_bytes\r\n"
+    "mate,framework_bytes,direct_bytes,reserved_bytes"
 
 static bool put_event(void *context, const struct trace_row *e)
 {
@@ -141,8 +145,9 @@ static bool put_event(void *context, const struct trace_row *e)
 
 int export_csv(struct trace *t, const struct export_options *o, struct sink *out)
 {
-    struct writer w = {t, o, out, true};
+    struct writer w = {t, o, out, trace_dry(t) ? trace_mark(t) : NULL, true};
     sink_text(out, o->events ? EVENT_HEADER : ALLOCATION_HEADER);
+    sink_text(out, w.dry ? ",dry_run\r\n" : "\r\n");
     if (o->events ? trace_rows(t, 0, put_event, &w) : trace_each_allocation(t, put_allocation, &w))
         return complain("%s", t->why);
     if (!t->thinned)

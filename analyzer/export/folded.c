@@ -7,8 +7,8 @@
  *
  *      train.py:41 main;model.py:12 Model.forward;torch/nn/functional.py:3504 cross_entropy 1644167168
  *
- * Where there are several devices, each stack begins with its device.  The same stack may stand in several
- * lines, which readers add up.
+ * Those of a dry run begin with that word.  Where there are several devices, each stack begins with its
+ * device.  The same stack may stand in several lines, which readers add up.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -37,12 +37,15 @@ static void put_place(struct sink *out, const struct place *place)
 struct writer {
     struct sink *out;
     struct places *places;
+    const char *dry; /* what a dry run is called, as the outermost frame; NULL */
     bool several;
 };
 
 static void put_sample(void *context, const struct moment *m, const struct moment_sample *s)
 {
     const struct writer *w = context;
+    if (w->dry)
+        sink_format(w->out, "%s;", w->dry);
     if (w->several)
         sink_format(w->out, "device %" PRId64 ";", m->device);
     for (size_t i = s->frame_count; i-- > 0;) {
@@ -63,7 +66,7 @@ int export_folded(struct trace *t, const struct export_options *o, struct sink *
     if (status == EXIT_GOOD && places_load(&places, t, o->frames))
         status = complain("%s", t->why);
     if (status == EXIT_GOOD) {
-        struct writer w = {out, &places, n > 1};
+        struct writer w = {out, &places, trace_dry(t) ? trace_mark(t) : NULL, n > 1};
         for (size_t i = 0; i < n; i++)
             moment_each(&moments[i], &places, put_sample, &w);
         places_free(&places);

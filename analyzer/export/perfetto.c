@@ -38,8 +38,9 @@ static void put_device_tracks(struct perfetto *w, int64_t device)
     struct perfetto_device *d = PUSH(w->devices, w->device_count);
     const struct trace_device *known = trace_find_device(w->t, device);
     const struct trace_peak *peak = trace_find_peak(w->t, device, "allocated");
-    char *name = known && known->name ? xformat("device %lld: %s", (long long)device, known->name)
-                                      : xformat("device %lld", (long long)device);
+    const char *dry = trace_dry(w->t) ? trace_mark(w->t) : NULL;
+    char *name = xformat("device %lld%s%s%s%s", (long long)device, known && known->name ? ": " : "",
+                         known && known->name ? known->name : "", dry ? ", " : "", dry ? dry : "");
     *d = (struct perfetto_device){.device = device, .allocated_was = UNKNOWN, .reserved_was = UNKNOWN};
     uint64_t group = perfetto_track(w, w->process_track, name, PERFETTO_PLAIN);
     d->allocated = perfetto_track(w, group, peak && peak->at_least ? "allocated (known)" : "allocated",

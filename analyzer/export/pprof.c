@@ -164,6 +164,8 @@ static void put_profile(struct writer *w, struct trace *t, const struct moment *
         proto_signed(p, PROFILE_TIME_NANOS, t->process.start_realtime_ns + moments[0].t);
     if (t->process.command)
         proto_number(p, PROFILE_COMMENT, text(w, shown(t->process.command)));
+    if (trace_dry(t))
+        proto_number(p, PROFILE_COMMENT, text(w, own(w, trace_mark_line(t))));
     for (size_t i = 0; i < n; i++)
         proto_number(p, PROFILE_COMMENT, text(w, own(w, moment_title(&moments[i]))));
     proto_number(p, PROFILE_DEFAULT_SAMPLE_TYPE, text(w, "inuse_space"));

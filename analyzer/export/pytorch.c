@@ -223,6 +223,8 @@ static int put_all(struct snapshot_writer *w)
         return -1;
     snapshot_segments(w);
     snapshot_settings(w);
+    if (trace_dry(w->t))
+        snapshot_text(w, "dry_run", snapshot_own_once(w, trace_mark(w->t)));
     if (snapshot_annotations(w) || snapshot_host(w))
         return -1;
     pickle_set(&w->pickle);

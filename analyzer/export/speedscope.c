@@ -121,7 +121,10 @@ static void put_file(struct writer *w, struct trace *t, const struct moment *mom
     json_begin(j, NULL, '{');
     json_text(j, "$schema", "https://www.speedscope.app/file-format-schema.json");
     json_text(j, "exporter", "vramscope");
-    json_text(j, "name", t->process.command ? t->process.command : t->label);
+    const char *of = t->process.command ? t->process.command : t->label;
+    char *name = trace_dry(t) ? xformat("%s (%s)", of, trace_mark(t)) : xstrdup(of);
+    json_text(j, "name", name);
+    free(name);
     json_int(j, "activeProfileIndex", 0);
     json_begin(j, "profiles", '[');
     for (size_t i = 0; i < n; i++)

@@ -81,6 +81,7 @@ void answer_print_json(struct answer *a)
     json_open(&j, stdout);
     json_document(&j);
     json_int(&j, "device", a->runs.device);
+    json_text(&j, "dry", trace_dry(&a->runs.at[0].t));
     json_int(&j, "runs", (int64_t)a->runs.n);
     json_int(&j, "steps", (int64_t)m->base->steps);
     json_int(&j, "blocks", m->base->tape.ids);

@@ -9,6 +9,7 @@
 #include "base/table.h"
 #include "base/units.h"
 #include "show/report/frames.h"
+#include "show/report/report.h"
 
 #define FLAT 0.01 /* of a peak: it changes by less over a stretch */
 
@@ -156,6 +157,7 @@ static void print_limits(const struct answer *a)
 
 void answer_print_text(struct answer *a)
 {
+    report_dry_text(&a->runs.at[0].t, stdout);
     answer_print_trust(a);
     print_limits(a);
     print_points(a);

@@ -62,7 +62,8 @@ static char *own_label(const struct overlay_options *o, struct trace *t, size_t 
 
 static char *label_of(const struct overlay_options *o, struct trace *t, size_t i)
 {
-    char *own = own_label(o, t, i), *label = xstrdup(shown(own));
+    char *own = own_label(o, t, i),
+         *label = trace_dry(t) ? xformat("%s (%s)", shown(own), trace_mark(t)) : xstrdup(shown(own));
     free(own);
     return label;
 }

@@ -70,6 +70,7 @@ bool live_open(struct live *l, const char *journal, char *why, size_t size)
     l->world_size = number_of(l->map, "world_size");
     l->command = text_of(l->map, "command");
     l->host = text_of(l->map, "host");
+    l->dry = number_of(l->map, "simulated") == VS_DRIVER_DRY;
     live_look(l);
     return true;
 }

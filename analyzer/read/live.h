@@ -25,6 +25,7 @@ struct live {
     struct vs_journal *map;
     int64_t pid, rank, world_size; /* UNKNOWN */
     char *command, *host;
+    bool dry; /* a dry run */
     enum live_state state;
     bool seen;         /* NOW holds something */
     struct vs_now now; /* the last that was seen */

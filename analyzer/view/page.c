@@ -41,7 +41,7 @@ static char *make_nonce(void)
     return xformat("%016llx%016llx", (unsigned long long)random[0], (unsigned long long)random[1]);
 }
 
-static void put_head(FILE *out, const char *title, const char *nonce, const char *made_of)
+static void put_head(FILE *out, const char *title, const char *mark, const char *nonce, const char *made_of)
 {
     fprintf(out,
             "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
@@ -50,7 +50,8 @@ static void put_head(FILE *out, const char *title, const char *nonce, const char
             "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<title>",
             nonce, nonce);
     put_text(out, title);
-    fprintf(out, " - vramscope</title>\n" VIEW_MADE_OF "<style nonce=\"%s\">\n", made_of, nonce);
+    fprintf(out, "%s%s - vramscope</title>\n" VIEW_MADE_OF "<style nonce=\"%s\">\n", mark ? ", " : "",
+            mark ? mark : "", made_of, nonce);
     fputs(view_page_css, out);
     fputs("</style>\n</head>\n", out);
     fputs(view_page_html, out);
@@ -181,12 +182,12 @@ static void free_recording(struct recording *r)
     *r = (struct recording){0};
 }
 
-static void put_page(FILE *out, struct recording *r, const char *title, const char *made_of)
+static void put_page(FILE *out, struct recording *r, const struct view_process *first, const char *made_of)
 {
     char *nonce = make_nonce();
     struct pack head = {0};
     pack_bytes(&head, r->head, r->head_size);
-    put_head(out, title, nonce, made_of);
+    put_head(out, first ? first->label : "no recording", first ? trace_mark(first->t) : NULL, nonce, made_of);
     pack_write(&head, "meta", out);
     put_script(out, nonce);
     fwrite(r->body, 1, r->body_size, out);
@@ -224,7 +225,7 @@ int view_write(struct view_process *processes, size_t n, int64_t device, bool ov
         }
     }
     if (!result)
-        put_page(out, &r, n ? processes[0].label : "no recording", made_of);
+        put_page(out, &r, n ? processes : NULL, made_of);
     free_recording(&r);
     for (size_t i = 0; i < n; i++) {
         trace_free_stacks(&processes[i].stacks);

@@ -56,6 +56,7 @@ struct check_row {
     char *given;  /* the option, as on the command line */
     char *what;   /* "peak allocated in phase logits" */
     char *label, *path;
+    char *dry;                     /* of a dry run, the words for it; NULL */
     int64_t process, rank, device; /* UNKNOWN: none, or all */
     bool per_step;                 /* the figure is bytes a step */
     struct measured m;

@@ -31,6 +31,7 @@ static void row_json(struct json *j, const struct check_row *r)
     json_text(j, "given", r->given);
     json_text(j, "what", r->what);
     json_text(j, "file", r->path);
+    json_bool(j, "dry", r->dry != NULL);
     json_int(j, "process", r->process);
     json_int(j, "rank", r->rank);
     json_int(j, "device", r->device);

@@ -293,6 +293,7 @@ void check_row_free(struct check_row *r)
 {
     free(r->given);
     free(r->what);
+    free(r->dry);
     free(r->label);
     free(r->path);
     free(r->why);

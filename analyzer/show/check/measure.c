@@ -33,6 +33,7 @@ struct check_row *check_add(struct check *c, const struct check_file *f, int64_t
                             .what = what,
                             .label = xstrdup(t->label ? t->label : t->path),
                             .path = xstrdup(t->path),
+                            .dry = trace_dry(t) ? xstrdup(trace_mark(t)) : NULL,
                             .process = t->processes > 1 ? t->process.id : UNKNOWN,
                             .rank = t->process.rank,
                             .device = device,

@@ -33,6 +33,8 @@ char *check_title(const struct check_row *r)
         append(&title, xformat(", rank %lld", (long long)r->rank));
     if (r->process != UNKNOWN)
         append(&title, xformat(", process %lld", (long long)r->process));
+    if (r->dry)
+        append(&title, xformat(", %s", r->dry));
     return title;
 }
 

@@ -108,6 +108,7 @@ static struct rank_file file_of(const struct trace *t)
                               .host = copy(p->host),
                               .command = copy(p->command),
                               .labels = trace_run_labels(t),
+                              .dry = trace_dry(t) ? trace_mark_line(t) : NULL,
                               .whole = trace_whole(t),
                               .rank = p->rank,
                               .world_size = p->world_size,

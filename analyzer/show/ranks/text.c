@@ -30,6 +30,19 @@ struct page {
 
 /* ---- above the table ---- */
 
+/* Each kind of dry run once. */
+static void print_dry(const struct page *p)
+{
+    for (size_t i = 0; i < p->job->file_count; i++) {
+        const char *dry = p->job->files[i]->dry;
+        bool first = dry != NULL;
+        for (size_t k = 0; first && k < i; k++)
+            first = !p->job->files[k]->dry || strcmp(p->job->files[k]->dry, dry) != 0;
+        if (first)
+            wrap_print(p->out, 0, 2, "%s", dry);
+    }
+}
+
 static void print_missing(const struct page *p)
 {
     size_t n;
@@ -413,6 +426,7 @@ static void print_job(const struct rank_job *job, const struct relabel *relabel,
     p.by_reserved = !p.top.n || p.top.most <= 0;
     if (p.by_reserved)
         p.top = ranks_span(job, FIGURE_RESERVED);
+    print_dry(&p);
     print_head(&p);
     print_ranks(&p);
     print_phases(&p);

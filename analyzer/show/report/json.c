@@ -136,6 +136,8 @@ void report_file_begin(struct trace *t, const char *file, bool several, struct j
     } else if (several) {
         printf("== %s\n", shown(trace_rank_label(t, file)));
     }
+    if (!j)
+        report_dry_text(t, stdout);
     if (!j && t->end_line)
         printf("%s\n", shown(t->end_line));
 }

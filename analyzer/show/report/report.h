@@ -113,8 +113,10 @@ void report_savings_json(const struct savings *s, struct json *j);
 void report_bounds_text(const struct trace *t, FILE *out);
 void report_bounds_json(const struct trace *t, struct json *j);
 
-/* That no GPU was involved, where none was: a line.  All pages have it. */
+/* That no GPU was involved, where none was: a line, in the report of the simulated driver, too; every other
+ * page has it of a dry run. */
 void report_mark_text(const struct trace *t, FILE *out);
+void report_dry_text(const struct trace *t, FILE *out);
 
 /* Shared by report and peak. */
 void report_header_text(const struct report *r, FILE *out, bool exact, bool full);

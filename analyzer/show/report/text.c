@@ -107,6 +107,12 @@ void report_mark_text(const struct trace *t, FILE *out)
     free(line);
 }
 
+void report_dry_text(const struct trace *t, FILE *out)
+{
+    if (trace_dry(t))
+        report_mark_text(t, out);
+}
+
 void report_header_text(const struct report *r, FILE *out, bool exact, bool full)
 {
     const struct trace *t = r->trace;

@@ -231,7 +231,8 @@ static void put_details(struct page *p, const struct choice *c)
     const struct vs_device_row *device = live_device(l, d->ordinal);
     char *path = open_ranges(l);
     put_line(p, "");
-    put_format(p, "pid %lld: %s", (long long)l->pid, l->command ? shown(l->command) : "unknown command");
+    put_format(p, "pid %lld%s: %s", (long long)l->pid, l->dry ? ", dry run, no GPU" : "",
+               l->command ? shown(l->command) : "unknown command");
     put_format(p, "device %d: %s, %s; peak %s at %s", d->ordinal,
                device ? shown(device->name) : "unknown name",
                device ? units_bytes((int64_t)device->total_bytes, false).s : "unknown size",
