@@ -140,10 +140,22 @@ static char *mark_of(const struct attempt *a, const struct attempt_setup *s)
                    s->overflow ? s->overflow : "");
 }
 
+/* Trackers send nothing; where a program asks for more the Python package stops it (_dry_writes.py). */
+static void set_offline(void)
+{
+    static const char *const names[][2] = {
+        {"WANDB_MODE", "offline"}, {"NEPTUNE_MODE", "offline"}, {"CLEARML_OFFLINE_MODE", "1"}};
+    const char *given = getenv("WANDB_MODE");
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (i > 0 || !given || strcmp(given, "disabled") != 0)
+            setenv(names[i][0], names[i][1], 1);
+}
+
 static void set_dry(const struct attempt *a, const struct attempt_setup *s, const char *folder)
 {
     char *facts = xformat("%s/facts", folder), *output = xformat("%s/run.db", folder), *mark = mark_of(a, s);
     setenv("SIMCUDA_DRY", "1", 1);
+    setenv("SIMCUDA_BANNER", "off", 1); /* the answer says it */
     setenv("SIMCUDA_GPU", s->card->key, 1);
     set_number("SIMCUDA_CAPACITY", s->capacity);
     setenv("VRAMSCOPE_DRY", "1", 1);
@@ -157,6 +169,7 @@ static void set_dry(const struct attempt *a, const struct attempt_setup *s, cons
     set_or_not("VRAMSCOPE_DRY_OVERFLOW", s->overflow);
     setenv("VRAMSCOPE_OUTPUT", output, 1);
     setenv("VRAMSCOPE_CLAIM", "1", 1);
+    set_offline();
     unsetenv("CUDA_VISIBLE_DEVICES"); /* of the machine's own devices, which are left alone */
     free(facts);
     free(output);

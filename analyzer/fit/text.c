@@ -222,7 +222,7 @@ static void print_written(const struct reply *a, FILE *out)
             B(w->room));
     size_t stopped = facts_count(&a->first.facts, FACT_WROTE), done = 0;
     if (stopped)
-        fprintf(out, "\n  not written: %s\n", units_count((int64_t)stopped, "file").s);
+        fprintf(out, "\n  stopped: %s\n", units_count((int64_t)stopped, "write").s);
     for (size_t i = 0; i < a->first.facts.n && done < FILES; i++)
         if (a->first.facts.all[i].kind == FACT_WROTE && ++done)
             fprintf(out, "    %s\n", shown(a->first.facts.all[i].fields[0]));

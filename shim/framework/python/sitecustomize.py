@@ -71,11 +71,17 @@ _PARTS = {
         ("vramscope._arena", lambda: os.environ.get("VRAMSCOPE_ALLOCATOR") == "arena", "PyTorch keeps its own allocator"),
         ("vramscope._allocator", lambda: True, "its allocator's settings are not known"),
         ("vramscope._torch", lambda: not _is_off("VRAMSCOPE_AUTO_PHASES"), "no automatic phases"),
-        ("vramscope._dry", lambda: os.environ.get("VRAMSCOPE_DRY") == "1", "values are not followed, and no step is the last"),
+        ("vramscope._dry", lambda: _IS_DRY, "values are not followed, and no step is the last"),
+        ("vramscope._dry_writes", lambda: _IS_DRY, "files of its tensors take room"),
     ),
     "jax": _POOLS,
     "cupy": _POOLS,
 }
+
+
+# in a dry run: modules of which what they write or send is worth nothing, and goes nowhere
+_SENDERS = ("safetensors.torch", "huggingface_hub.hf_api", "wandb", "mlflow", "neptune", "clearml", "comet_ml")
+_IS_DRY = os.environ.get("VRAMSCOPE_DRY") == "1"
 
 
 class _After:
@@ -116,7 +122,12 @@ class _Loader:
         self._loader.exec_module(module)
         from importlib import import_module
 
-        for name, wanted, lacking in _PARTS[module.__name__]:
+        if module.__name__ in _SENDERS:
+            try:
+                getattr(import_module("vramscope._dry_writes"), "install_" + module.__name__.replace(".", "_"))(module)
+            except Exception as error:
+                print(f"vramscope: what {module.__name__} sends is not stopped: {type(error).__name__}: {error}", file=sys.stderr)
+        for name, wanted, lacking in _PARTS.get(module.__name__, ()):
             try:
                 if wanted():
                     import_module(name).install(module)
@@ -139,7 +150,7 @@ def _chain():
     spec.loader.exec_module(module)
 
 
-for _name in _PARTS:
+for _name in (*_PARTS, *(_SENDERS if _IS_DRY else ())):
     if _name not in sys.modules:
         sys.meta_path.insert(0, _After(_name))
 _chain()

@@ -7,7 +7,7 @@ often it did since; so a place's lines add up, also where a process is killed.
 import atexit
 import os
 
-_path = ""
+_path = os.environ.get("VRAMSCOPE_DRY_FACTS", "")
 _places = {}  # (where, what, assumed) -> times that no line has yet
 MOST_PLACES = 10000
 
@@ -50,7 +50,5 @@ def _in_child():
 
 
 def install():
-    global _path
-    _path = os.environ.get("VRAMSCOPE_DRY_FACTS", "")
     atexit.register(write_times)
     os.register_at_fork(after_in_child=_in_child)
