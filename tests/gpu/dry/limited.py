@@ -15,6 +15,6 @@ try:
     runpy.run_path(sys.argv[0], run_name="__main__")
 except torch.cuda.OutOfMemoryError as e:
     statistics = torch.cuda.memory_stats()
-    print("\n" + json.dumps({"refused": asked[-1] if asked else None, "message": str(e), "retries": statistics["num_alloc_retries"],
+    print("\n" + json.dumps({"refused": asked[-1] if asked else None, "message": str(e).split(". GPU")[0], "retries": statistics["num_alloc_retries"],
                              "peak_allocated": statistics["allocated_bytes.all.peak"], "peak_reserved": statistics["reserved_bytes.all.peak"],
                              "allocated_then": statistics["allocated_bytes.all.current"], "reserved_then": statistics["reserved_bytes.all.current"]}))

@@ -7,7 +7,7 @@
   measure.py --tiny [--only WORD...]              every program once on the CPU, tiny: do they run at all?
 
 Each program is a process of its own with a time limit. What comes is written as it comes; what a file has already is not
-measured again (--again measures and marks it). A program prints PyTorch's own counters at the end of each step and at its end;
+measured again (--again measures and marks it). torch.compile's caches are empty for each run, unless TORCHINDUCTOR_CACHE_DIR is set. A program prints PyTorch's own counters at the end of each step and at its end;
 a module of ours that the interpreter loads by itself adds, at the very end, what NVML says of the process.
 """
 import argparse
@@ -112,8 +112,10 @@ def figures(output):
 
 def run(command, environment, limit):
     """One process: its figures, or what it died of."""
-    with tempfile.TemporaryDirectory() as hooks:
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as hooks:
         pathlib.Path(hooks, "sitecustomize.py").write_text(HOOK)
+        if "TORCHINDUCTOR_CACHE_DIR" not in os.environ:  # what is compiled is compiled anew: compiling takes memory, too
+            environment = {**environment, "TORCHINDUCTOR_CACHE_DIR": hooks + "/inductor", "TRITON_CACHE_DIR": hooks + "/triton"}
         path = os.pathsep.join([hooks] + [p for p in [os.environ.get("PYTHONPATH")] if p])
         start = time.monotonic()
         try:
