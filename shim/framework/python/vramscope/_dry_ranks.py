@@ -12,11 +12,13 @@ NCCL's memory of a finished collective is let go by a thread of PyTorch's that l
 Where an optimizer has stepped this process waits until that thread has looked.  Under the second assumption (VRAMSCOPE_DRY_ASSUME) it does not.
 """
 
+import collections
 import ctypes
 import functools
 import os
 import sys
 import types
+import warnings
 
 from . import _dry_facts
 
@@ -186,6 +188,81 @@ def _told_of(init):
     return made
 
 
+# ---- values ----
+
+# operators of c10d: which argument is written, which is read
+_MOVING = {
+    "allreduce_": (0, 0),
+    "allreduce_coalesced_": (0, 0),
+    "reduce_": (0, 0),
+    "broadcast_": (0, 0),
+    "allgather_": (0, 1),
+    "_allgather_base_": (0, 1),
+    "allgather_into_tensor_coalesced_": (0, 1),
+    "reduce_scatter_": (0, 1),
+    "_reduce_scatter_base_": (0, 1),
+    "reduce_scatter_tensor_coalesced_": (0, 1),
+    "alltoall_base_": (0, 1),
+    "alltoall_": (0, 1),
+    "gather_": (0, 1),
+    "scatter_": (0, 1),
+    "recv_": (0, None),
+    "recv_any_source_": (0, None),
+}
+
+
+def _flat(value):
+    if isinstance(value, (list, tuple)):
+        for one in value:
+            yield from _flat(one)
+    else:
+        yield value
+
+
+def _covered(outs):
+    """The storages of which OUTS are all there is: a list of outputs lies as a rule in one that was made for it."""
+    bytes_of = collections.Counter()
+    for t in outs:
+        bytes_of[t.untyped_storage().data_ptr()] += t.numel() * t.element_size()
+    return {at for at, size in bytes_of.items() if size >= next(t for t in outs if t.untyped_storage().data_ptr() == at).untyped_storage().nbytes()}
+
+
+def _moved(values, call, written, read):
+    """The operator, after which what it wrote is as certain as what it read, less that the other ranks' is taken to be the same."""
+
+    def moved(keys, *args):
+        marks = [None] if read is None else [values.mark_of(t) for t in _flat(args[read])]
+        out = call(keys, *args)
+        outs = [t for t in _flat(args[written]) if t.is_cuda and t.numel()]
+        covered = _covered(outs) if marks and None not in marks else ()
+        for t in outs:
+            if t.untyped_storage().data_ptr() in covered:
+                values.put(t, max(*marks, (values.RULE, "every rank has what this one has")), is_new=True)
+            else:
+                values.forget(t)
+        return out
+
+    return moved
+
+
+_library = None
+
+
+def _follow(torch):
+    global _library
+    from . import _dry_values as values
+
+    _library = torch.library.Library("c10d", "IMPL")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # a kernel of PyTorch's own is replaced
+        for name, (written, read) in _MOVING.items():
+            try:
+                kernel = torch.library.get_kernel(getattr(torch.ops.c10d, name).default, "CUDA")
+            except (AttributeError, RuntimeError):
+                continue  # not in this version
+            _library.impl(name, _moved(values, kernel.call_boxed, written, read), "CUDA", with_keyset=True)
+
+
 # ---- all of it ----
 
 
@@ -203,7 +280,7 @@ def _put(torch, c10d, **functions):
 
 def install(torch):
     """Called once, when torch has been imported."""
-    if int(os.environ.get("WORLD_SIZE", "1")) < 2 or not torch.distributed.is_available():
+    if not torch.distributed.is_available():
         return
     from torch.distributed import distributed_c10d as c10d
 
@@ -218,6 +295,7 @@ def install(torch):
         _put(torch, c10d, ProcessGroupGloo=_gloo(c10d, c10d.ProcessGroupGloo))
     if c10d.is_nccl_available():
         c10d.ProcessGroupNCCL.__init__ = _with_ids(c10d.ProcessGroupNCCL.__init__)
+        _follow(torch)
         _put_hooks(torch, c10d)
 
 
