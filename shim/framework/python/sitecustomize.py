@@ -61,9 +61,14 @@ def _is_off(name):
     return os.environ.get(name, "").strip() in ("off", "0", "no", "false")
 
 
+def _is_dry():
+    return os.environ.get("VRAMSCOPE_DRY") == "1"
+
+
 # what is put into a module: ours, whether it is wanted, what is missing where that fails
 _LINES = ("vramscope._lines", lambda: True, "whether lines of Python are right is not known")
 _POOLS = (_LINES, ("vramscope._pools", lambda: True, "what its pool uses is not known"))
+_TRITON = (("vramscope._dry_triton", _is_dry, "what Triton's kernels write is taken for unwritten"),)
 _PARTS = {
     "torch": (
         _LINES,
@@ -71,17 +76,18 @@ _PARTS = {
         ("vramscope._arena", lambda: os.environ.get("VRAMSCOPE_ALLOCATOR") == "arena", "PyTorch keeps its own allocator"),
         ("vramscope._allocator", lambda: True, "its allocator's settings are not known"),
         ("vramscope._torch", lambda: not _is_off("VRAMSCOPE_AUTO_PHASES"), "no automatic phases"),
-        ("vramscope._dry", lambda: _IS_DRY, "values are not followed, and no step is the last"),
-        ("vramscope._dry_writes", lambda: _IS_DRY, "files of its tensors take room"),
+        ("vramscope._dry", _is_dry, "values are not followed, and no step is the last"),
+        ("vramscope._dry_writes", _is_dry, "files of its tensors take room"),
     ),
     "jax": _POOLS,
     "cupy": _POOLS,
 }
+if _is_dry():
+    _PARTS.update({"triton": _TRITON, "torch._inductor.runtime.triton_heuristics": _TRITON})
 
 
 # in a dry run: modules of which what they write or send is worth nothing, and goes nowhere
 _SENDERS = ("safetensors.torch", "huggingface_hub.hf_api", "wandb", "mlflow", "neptune", "clearml", "comet_ml")
-_IS_DRY = os.environ.get("VRAMSCOPE_DRY") == "1"
 
 
 class _After:
@@ -150,7 +156,7 @@ def _chain():
     spec.loader.exec_module(module)
 
 
-for _name in (*_PARTS, *(_SENDERS if _IS_DRY else ())):
+for _name in (*_PARTS, *(_SENDERS if _is_dry() else ())):
     if _name not in sys.modules:
         sys.meta_path.insert(0, _After(_name))
 _chain()

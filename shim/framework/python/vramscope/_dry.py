@@ -5,8 +5,26 @@ A dry run's kernels compute nothing, and the memory of its device is the host's,
 """
 
 import os
+import types
 
 from . import _dry_end, _dry_facts
+from . import _dynamo as vramscope_dynamo
+
+
+def _codes(code):
+    yield code
+    for part in code.co_consts:
+        if isinstance(part, types.CodeType):
+            yield from _codes(part)
+
+
+def keep_dynamo_from(module):
+    """Has torch.compile leave all functions of MODULE alone, with those that they make."""
+    for value in tuple(vars(module).values()):
+        for function in [value] if isinstance(value, types.FunctionType) else vars(value).values() if isinstance(value, type) else ():
+            if isinstance(function, types.FunctionType) and function.__module__ == module.__name__:
+                for code in _codes(function.__code__):
+                    vramscope_dynamo.skip(types.SimpleNamespace(__code__=code), all_within=True)
 
 
 def install(torch):
@@ -18,7 +36,9 @@ def install(torch):
 
         _dry_ranks.install(torch)
     if torch.version.cuda:
-        from . import _dry_places, _dry_wrap
+        from . import _dry_places, _dry_reads, _dry_rules, _dry_values, _dry_wrap
 
         _dry_places.install(torch)
         _dry_wrap.install()
+        for module in (_dry_facts, _dry_places, _dry_reads, _dry_rules, _dry_values, _dry_wrap):
+            keep_dynamo_from(module)
