@@ -15,6 +15,8 @@ An operator's output has the lowest certainty of its inputs.  Whatever writes in
 What a CUDA graph writes has no mark and gets none: it is written again by each replay.
 """
 
+import weakref
+
 import torch
 
 TRUE, RULE, ASSUMED = range(3)
@@ -23,17 +25,16 @@ CAPTURED = (3, "a CUDA graph writes it")
 MARK = "_vramscope_mark"
 
 MOST = {torch.int64: 1 << 23}  # elements; one_hot of a router's choices is of these
-MOST_WHOLE, MOST_FLOATS = 1 << 20, 1 << 12
+MOST_WHOLE, MOST_FLOATS, MOST_FILLED = 1 << 20, 1 << 16, 1 << 12
 WHOLE = {torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64}
 _FLOATS = {torch.float16, torch.bfloat16, torch.float32, torch.float64}
 
-# where storages with a mark begin, and some that were: the storage's own object is asked only there, because
-# it would live as long as the storage, and Python's garbage collector comes by the number of objects
-_bases = set()
+# where storages with a mark begin: no other is asked for its Python's object, which would then live as long as it does, and the
+# engine, which adds gradients in place where a storage has one owner, would find two
+_bases = {}
 
 _storage_at = torch._C._construct_storage_from_data_pointer
 _cpu, _histc = torch.device("cpu"), torch.ops.aten.histc.default
-# the engine adds gradients in place where a storage has one owner, and its Python object may be another
 _graph_task = torch._C._current_graph_task_id
 Tensor, NoFunctions = torch.Tensor, torch._C.DisableTorchFunction
 is_capturing = getattr(torch._C, "_cuda_isCurrentStreamCapturing", lambda: False)
@@ -49,21 +50,32 @@ def _base(t):
     return t.data_ptr() - t.storage_offset() * t.element_size()
 
 
+def _marked(t):
+    """The storage with a mark where T's memory begins, or None."""
+    base = _base(t)
+    storage = _bases.get(base)
+    if storage is None:
+        return None
+    storage = storage()
+    if storage is None or storage.data_ptr() != base:
+        del _bases[base]  # it is gone
+        return None
+    return storage
+
+
 def mark_of(t):
     """(level, why), or None."""
-    if _base(t) not in _bases:
-        return None
-    mark = getattr(t.untyped_storage(), MARK, None)
-    if mark is None:
-        _bases.discard(_base(t))  # the storage that was there is gone
+    storage = _marked(t)
+    mark = None if storage is None else getattr(storage, MARK)
     return None if mark is CAPTURED else mark
 
 
 def forget(t):
     """T was written by what is not followed."""
-    if _base(t) in _bases and mark_of(t) is not None:
-        delattr(t.untyped_storage(), MARK)
-        _bases.discard(_base(t))
+    storage = _marked(t)
+    if storage is not None and getattr(storage, MARK) is not CAPTURED:
+        delattr(storage, MARK)
+        del _bases[_base(t)]
 
 
 def _covers(t, storage):
@@ -74,16 +86,18 @@ def put(t, mark, is_new=False):
     """All of T was written and has contents with this MARK.  IS_NEW: nothing else is in its storage that anybody reads."""
     if t.is_floating_point() and _graph_task() != -1:
         return forget(t)
-    storage = t.untyped_storage()
-    there = getattr(storage, MARK, None)
+    storage = _marked(t)
+    there = None if storage is None else getattr(storage, MARK)
     if there is CAPTURED:
         return
+    if storage is None:
+        storage = t.untyped_storage()
     if is_capturing():
         mark = CAPTURED
     elif not (is_new or _covers(t, storage)) and (there is None or mark[0] <= there[0]):
         return
     setattr(storage, MARK, mark)
-    _bases.add(_base(t))
+    _bases[_base(t)] = weakref.ref(storage)
 
 
 def alias(t):

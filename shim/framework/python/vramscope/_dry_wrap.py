@@ -18,7 +18,7 @@ import torch
 
 from . import _dry_reads as reads
 from . import _dry_rules as rules
-from ._dry_values import ASSUMED, KNOWN, RULE, NoFunctions, Tensor, alias, compute, forget, is_capturing, is_small, mark_of, put, tensors, write
+from ._dry_values import ASSUMED, KNOWN, MOST_FILLED, RULE, NoFunctions, Tensor, alias, compute, forget, is_capturing, is_small, mark_of, put, tensors, write
 
 COMPUTED = set(
     """__lshift__ __rshift__ __ilshift__ __irshift__ _aminmax abs add addcmul all amax amin aminmax any arange bitwise_and bitwise_left_shift
@@ -179,7 +179,7 @@ def filling(o, call):
 
     def filling(keys, t, *value):
         out = call(keys, t, *value)
-        if not is_small(t):
+        if not is_small(t) or t.is_floating_point() and t.numel() > MOST_FILLED:  # parameters and their states are no masks
             forget(t)
             return out
         with NoFunctions():
