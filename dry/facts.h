@@ -6,6 +6,7 @@
  *
  *      missing   library, function          the program called what is not simulated; the process ends with 3
  *      guess     library, what, bytes       a figure that no table holds for this version and card
+ *      beside    library, what, bytes       likewise, of memory that is in no figure of PyTorch's
  *      value     where, what, assumed, n    the program read what only a GPU computes, n times since the last
  *                                           such line; lines of one place add up (the Python package)
  *      ended     steps                      the process ended after so many steps (the Python package)

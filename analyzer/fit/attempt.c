@@ -151,9 +151,14 @@ static void set_offline(void)
             setenv(names[i][0], names[i][1], 1);
 }
 
+static char *output_in(const char *folder, const struct attempt_setup *s)
+{
+    return xformat("%s/run%s.db", folder, s->ranks.world ? "-%r" : "");
+}
+
 static void set_dry(const struct attempt *a, const struct attempt_setup *s, const char *folder)
 {
-    char *facts = xformat("%s/facts", folder), *output = xformat("%s/run.db", folder), *mark = mark_of(a, s);
+    char *facts = xformat("%s/facts", folder), *output = output_in(folder, s), *mark = mark_of(a, s);
     setenv("SIMCUDA_DRY", "1", 1);
     setenv("SIMCUDA_BANNER", "off", 1); /* the answer says it */
     setenv("SIMCUDA_GPU", s->card->key, 1);
@@ -234,9 +239,12 @@ int attempt_run(struct attempt *a, const struct attempt_setup *s, const char *fo
     if ((child.tail && tail_begin(&tail, shown)) ||
         (child.contain && contain_begin(&contain, folder, s->keep_writes)))
         return complain("fit: no run can begin: %s", strerror(errno));
-    char *output = xformat("%s/run.db", folder), *facts = xformat("%s/facts", folder);
+    char *output = output_in(folder, s), *facts = xformat("%s/facts", folder);
     time_t since = time(NULL) - 1; /* file systems' clocks may be coarse */
-    pid_t pid = start_command(s->command, &(struct start_child){become, &child}, &a->error);
+    pid_t pid = start_command(
+        s->command,
+        &(struct start_child){become, &child, s->ranks.world ? ranks_become : NULL, (void *)&s->ranks},
+        &a->error);
     if (child.tail)
         tail_started(&tail);
     if (child.contain)

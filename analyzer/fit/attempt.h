@@ -11,6 +11,7 @@
 #include "cards.h"
 #include "contain.h"
 #include "facts.h"
+#include "ranks.h"
 
 enum attempt_allocator { ALLOCATOR_OWN, ALLOCATOR_NATIVE, ALLOCATOR_EXPANDABLE, ALLOCATOR_ARENA };
 
@@ -22,6 +23,7 @@ struct attempt_setup { /* the same for all runs of a question */
     const char *keep_writes; /* where copies go of what it writes; NULL */
     bool whole;              /* to its end, its output untouched */
     bool contained;          /* what it writes goes nowhere */
+    struct ranks ranks;
 };
 
 struct attempt {

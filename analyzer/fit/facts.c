@@ -4,7 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *const kinds[FACT_KINDS] = {"missing", "guess", "value", "wrote", "ended", "torch"};
+static const char *const kinds[FACT_KINDS] = {"missing", "guess",  "value", "wrote",
+                                              "ended",   "beside", "torch"};
 
 static char *whole_file(const char *path)
 {

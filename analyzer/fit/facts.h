@@ -13,6 +13,7 @@ enum fact_kind {
                      computes */
     FACT_WROTE,   /* path: a write that was stopped */
     FACT_ENDED,   /* steps: the process was ended after so many */
+    FACT_BESIDE,  /* likewise, of memory that is in no figure of PyTorch's */
     FACT_TORCH,   /* version, CUDA's version or "none": PyTorch was imported */
     FACT_KINDS
 };

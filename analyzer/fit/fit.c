@@ -23,7 +23,8 @@
 #include "run/start.h"
 
 struct options {
-    const char *gpu, *capacity, *steps, *output, *allocator, *skew, *keep, *overflow, *keep_writes;
+    const char *gpu, *capacity, *steps, *output, *allocator, *skew, *keep, *overflow, *keep_writes, *ranks,
+        *rank, *local_ranks;
     bool force, expandable, all, json;
 };
 
@@ -48,6 +49,9 @@ static const struct option_row rows[] = {
     TEXT("skew", "F", skew, "the fullest expert of a router gets F times its share (default 1)"),
     TEXT("keep", "F", keep, "the share that a mask of floats keeps, 0 to 1 (default all)"),
     TEXT("overflow", "N", overflow, "GradScaler skips the first N steps"),
+    TEXT("ranks", "N", ranks, "the job has so many ranks, of which some run, each without the others"),
+    TEXT("rank", "R,R,...", rank, "which of them run (default: the first two and the last)"),
+    TEXT("local-ranks", "N", local_ranks, "ranks of one machine (default: as many up to 8 as divide them)"),
     TEXT("keep-writes", "DIR", keep_writes, "keep copies of what the program writes below DIR"),
     {"json", 0, NULL, ARG_FLAG, offsetof(struct options, json), "for programs: see vramscope-fit(1)"},
     {0}};
@@ -123,7 +127,10 @@ static int setup_of(struct attempt_setup *s, const struct options *o, char **com
                                 .overflow = o->overflow,
                                 .keep_writes = o->keep_writes};
     s->whole = !strcmp(s->steps, "all") && !o->json;
-    return check_values(o) || find_card(s, o) || attempt_check() ? EXIT_USAGE : 0;
+    return check_values(o) || find_card(s, o) || ranks_read(&s->ranks, o->ranks, o->rank, o->local_ranks) ||
+                   attempt_check()
+               ? EXIT_USAGE
+               : 0;
 }
 
 static size_t allocators_of(const struct options *o, enum attempt_allocator *list)

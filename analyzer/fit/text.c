@@ -105,7 +105,9 @@ static char *place_words(const struct peaks *p)
 
 static char *beside_words(const struct reply *a)
 {
-    return xformat("context, code, libraries; %s", a->setup->card->measured ? "measured" : "an estimate");
+    return xformat("context, code, libraries; %s",
+                   a->setup->card->measured && !facts_count(&a->first.facts, FACT_BESIDE) ? "measured"
+                                                                                          : "an estimate");
 }
 
 static void print_figures(const struct reply *a, FILE *out)
@@ -246,6 +248,8 @@ void reply_text(const struct reply *a, FILE *out)
         print_run(a, out);
         fputc('\n', out);
         print_figures(a, out);
+        if (a->setup->ranks.world)
+            ranks_text(a->first.files, a->first.n, out);
         print_exactness(a, out);
         print_changes(a, out);
     }

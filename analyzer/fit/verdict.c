@@ -36,6 +36,7 @@ static void take_device(struct peaks *p, const struct trace *t, const struct dev
                         .driver = driver,
                         .residual = d->residual.known ? d->residual.fullest.residual : UNKNOWN,
                         .device = d->device,
+                        .rank = t->process.rank,
                         .world_size = t->process.world_size};
     p->allocated = trace_peak_bytes(p->framework ? d->framework : d->allocated);
     p->reserved = p->framework ? trace_peak_bytes(managed) : driver;

@@ -21,7 +21,7 @@ struct peaks {      /* of the device where most is reserved; UNKNOWN: not record
     int64_t total, steps;
     int64_t driver;   /* asked of the driver in all, at the highest */
     int64_t residual; /* context, code and libraries beyond that, as the driver's figures say */
-    int64_t device, world_size;
+    int64_t device, rank, world_size;
 };
 
 struct verdict {

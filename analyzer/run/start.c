@@ -64,6 +64,10 @@ static _Noreturn void become(char **command, const struct start_child *c, int re
     for (int i = 0; i < FORWARDED; i++)
         sigaction(forwarded[i], &signals.before[i], NULL);
     sigprocmask(SIG_SETMASK, &signals.mask, NULL);
+    if (!error && c->run) {
+        close(report);
+        c->run(c->run_context, command);
+    }
     if (!error) {
         execvp(command[0], command);
         error = errno;

@@ -11,6 +11,8 @@
 struct start_child {
     int (*prepare)(void *context); /* in the child, before COMMAND: 0, or an errno; NULL: nothing */
     void *context;
+    void (*run)(void *run_context, char **command); /* in the place of becoming COMMAND; does not return */
+    void *run_context;
 };
 
 /* Its pid, or -1 with *ERROR.  *ERROR is not 0 either where the child could not become COMMAND. */

@@ -68,7 +68,7 @@ result take_rings(struct comm *c)
     int connections = channels_of(c) * CONNECTIONS / CHANNELS;
     size_t bytes = buffer_bytes();
     if (c->ranks != MEASURED_RANKS || connections != CONNECTIONS || bytes != 6 * MIB)
-        dry_fact("guess\tnccl\tbuffers of a communicator of %d ranks\t%zu", c->ranks,
+        dry_fact("beside\tnccl\tbuffers of a communicator of %d ranks\t%zu", c->ranks,
                  (size_t)connections * (bytes + PIECE) + (size_t)OWN_PIECES * PIECE);
     result r = take(c, OWN_PIECES + connections, PIECE);
     return r ? r : take(c, connections, bytes);
@@ -88,7 +88,7 @@ result take_peer(struct comm *c, int peer, bool receive)
     c->peers[peer / 32] |= bit;
     int channels = same_machine(c, peer) ? PEER_CHANNELS : PEER_CHANNELS_NET;
     size_t bytes = receive ? buffer_bytes() : PIECE;
-    dry_fact("guess\tnccl\tbuffers of %s one rank\t%zu", receive ? "receiving from" : "sending to",
+    dry_fact("beside\tnccl\tbuffers of %s one rank\t%zu", receive ? "receiving from" : "sending to",
              (size_t)channels * bytes);
     return take(c, channels, bytes);
 }
