@@ -1,0 +1,27 @@
+#!/bin/bash
+# A real PyTorch on the simulated driver in dry mode: its books are the allocator's own, addresses are the same in every run,
+# models of any size take no memory of the machine, what does not fit dies where it would, each of eight devices has its own
+# books, and graphs and expandable segments work.
+. "$(dirname "$0")/../lib/lib.bash"
+python=${TEST_PYTHON:-}
+[ -n "$python" ] && "$python" -c 'import torch; assert torch.version.cuda' 2>/dev/null || skip "TEST_PYTHON has no PyTorch for CUDA"
+[ -r "$BUILD/dry/libcudart.so.13" ] || skip "the stand-in for CUDA's runtime is not built"
+preload=$BUILD/sim/libcuda.so.1
+for library in "$BUILD"/dry/*.so.*; do preload=$preload:$library; done
+dry() {
+    env LD_PRELOAD="$preload" LD_LIBRARY_PATH="$BUILD/sim:$BUILD/dry" SIMCUDA_DRY=1 VRAMSCOPE_DRY=1 SIMCUDA_BANNER=0 "$@" 2>"$dir/err"
+}
+case_of() { dry "$@" || fail "$*: $(tail -n 3 "$dir/err")"; }
+program=$(dirname "$0")/driver_torch.py
+
+case_of "$python" "$program" books
+case_of "$python" "$program" trains >"$dir/first"
+case_of "$python" "$program" trains >"$dir/second"
+cmp "$dir/first" "$dir/second" || fail "two runs differ"
+case_of PYTORCH_ALLOC_CONF=expandable_segments:True PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True "$python" "$program" trains >"$dir/expandable"
+[ "$(head -n 1 "$dir/first" | cut -d' ' -f1)" = "$(head -n 1 "$dir/expandable" | cut -d' ' -f1)" ] || fail "expandable segments change what is allocated"
+case_of SIMCUDA_CAPACITY=1TiB "$python" "$program" huge
+case_of SIMCUDA_CAPACITY=8GiB "$python" "$program" dies
+case_of SIMCUDA_DEVICES=8 "$python" "$program" eight
+case_of "$python" "$program" graph
+echo "PyTorch $("$python" -c 'import torch; print(torch.__version__)') runs on the driver's dry mode"
