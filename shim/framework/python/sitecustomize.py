@@ -69,6 +69,7 @@ def _is_dry():
 _LINES = ("vramscope._lines", lambda: True, "whether lines of Python are right is not known")
 _POOLS = (_LINES, ("vramscope._pools", lambda: True, "what its pool uses is not known"))
 _TRITON = (("vramscope._dry_triton", _is_dry, "what Triton's kernels write is taken for unwritten"),)
+_LAUNCH = (("vramscope._dry_launch", lambda: "VRAMSCOPE_DRY_RANKS" in os.environ, "a launcher starts all ranks"),)
 _PARTS = {
     "torch": (
         _LINES,
@@ -79,6 +80,9 @@ _PARTS = {
         ("vramscope._dry", _is_dry, "values are not followed, and no step is the last"),
         ("vramscope._dry_writes", _is_dry, "files of its tensors take room"),
     ),
+    "torch.distributed.launcher.api": _LAUNCH,
+    "deepspeed.launcher.runner": _LAUNCH,
+    "deepspeed.ops.op_builder.builder": (("vramscope._dry_deepspeed", _is_dry, "DeepSpeed compiles its operators"),),
     "jax": _POOLS,
     "cupy": _POOLS,
 }
