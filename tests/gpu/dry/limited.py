@@ -14,7 +14,8 @@ sys.argv = sys.argv[2:]
 try:
     runpy.run_path(sys.argv[0], run_name="__main__")
 except torch.cuda.OutOfMemoryError as e:
-    statistics = torch.cuda.memory_stats()
-    print("\n" + json.dumps({"refused": asked[-1] if asked else None, "message": str(e).split(". GPU")[0], "retries": statistics["num_alloc_retries"],
-                             "peak_allocated": statistics["allocated_bytes.all.peak"], "peak_reserved": statistics["reserved_bytes.all.peak"],
-                             "allocated_then": statistics["allocated_bytes.all.current"], "reserved_then": statistics["reserved_bytes.all.current"]}))
+    figures = torch.cuda.memory_stats()
+    print("\n" + json.dumps({
+        "refused": asked[-1] if asked else None, "message": str(e).split(". GPU")[0], "retries": figures["num_alloc_retries"],
+        "peak_allocated": figures["allocated_bytes.all.peak"], "peak_reserved": figures["reserved_bytes.all.peak"],
+        "allocated_then": figures["allocated_bytes.all.current"], "reserved_then": figures["reserved_bytes.all.current"]}))

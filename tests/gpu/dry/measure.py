@@ -7,11 +7,13 @@
   measure.py --tiny [--only WORD...]              every program once on the CPU, tiny: do they run at all?
 
 Each program is a process of its own with a time limit. What comes is written as it comes; what a file has already is not
-measured again (--again measures and marks it). torch.compile's caches are empty for each run, unless TORCHINDUCTOR_CACHE_DIR is set. A program prints PyTorch's own counters at the end of each step and at its end;
-a module of ours that the interpreter loads by itself adds, at the very end, what NVML says of the process.
+measured again (--again measures and marks it). torch.compile's caches are empty for each run, unless TORCHINDUCTOR_CACHE_DIR is set.
+A program prints PyTorch's own counters at the end of each step and at its end; a module of ours that the interpreter loads by
+itself adds, at the very end, what NVML says of the process.
 """
 import argparse
 import concurrent.futures
+import importlib.metadata
 import json
 import os
 import pathlib
@@ -42,7 +44,7 @@ def at_end():
             mine = used()
         except Exception as e:
             mine = repr(e)
-        print("\\n" + json.dumps({"nvml": mine, "reserved_at_end": torch.cuda.memory_reserved(), "torch": torch.__version__, "cudnn": cudnn}), flush=True)
+        print("\\n" + json.dumps({"nvml": mine, "reserved_at_end": torch.cuda.memory_reserved(), "cudnn": cudnn}), flush=True)
 
 if os.environ.get("HELD_HOOK"):
     atexit.register(at_end)
@@ -119,8 +121,8 @@ def run(command, environment, limit):
         path = os.pathsep.join([hooks] + [p for p in [os.environ.get("PYTHONPATH")] if p])
         start = time.monotonic()
         try:
-            done = subprocess.run(command, env={**os.environ, "PYTHONPATH": path, "HELD_HOOK": "1", "TOKENIZERS_PARALLELISM": "false", "OMP_NUM_THREADS": "2", **environment},
-                                  stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=limit, errors="replace")
+            environment = {**os.environ, "PYTHONPATH": path, "HELD_HOOK": "1", "OMP_NUM_THREADS": "2", **environment}
+            done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=limit, errors="replace", check=False)
         except subprocess.TimeoutExpired:
             return {"failed": f"longer than {limit} s"}
     found = figures(done.stdout)
@@ -149,10 +151,13 @@ class Results:
         return self.again or self.key(row) not in self.have
 
     def add(self, row):
+        seconds = row.pop("seconds", None)
         with self.path.open("a") as f:
             f.write(json.dumps({**row, "again": True} if self.again else row) + "\n")
-        said = row.get("failed") or row.get("skipped") or (f"refused {row['refused']} in step {len(row['by_step'])}" if "refused" in row else "") or f"{row.get('allocated', 0) / 2**30:.2f} {row.get('reserved', 0) / 2**30:.2f} GiB"
-        print(f"{row['program']} {' '.join(row['args'])} {row['allocator']}: {said} ({row.get('seconds')} s)", flush=True)
+        said = row.get("failed") or row.get("skipped") or f"{row.get('allocated', 0) / 2**30:.2f} {row.get('reserved', 0) / 2**30:.2f} GiB"
+        if "refused" in row:
+            said = f"refused {row['refused']} in step {len(row['by_step'])}"
+        print(f"{row['program']} {' '.join(row['args'])} {row['allocator']}: {said} ({seconds} s)", flush=True)
 
 
 def at_once(rows, measure, results, jobs):
@@ -163,18 +168,24 @@ def at_once(rows, measure, results, jobs):
 
 
 def versions():
-    code = "import json, torch, transformers, torchvision; print(json.dumps({'torch': torch.__version__, 'transformers': transformers.__version__, 'torchvision': torchvision.__version__}))"
-    found = figures(subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False).stdout)
-    found.pop("by_step")
-    smi = subprocess.run(["nvidia-smi", "--query-gpu=name,driver_version,memory.total", "--format=csv,noheader"], capture_output=True, text=True, check=False)
-    return {**found, "gpu": smi.stdout.strip()}
+    names = "torch", "torchvision", "transformers", "accelerate", "peft", "triton", "nvidia-cudnn-cu13", "nvidia-cublas"
+    found = {d.name.lower(): d.version for d in importlib.metadata.distributions() if d.name and d.name.lower() in names}
+    query = ["nvidia-smi", "--query-gpu=name,driver_version,memory.total", "--format=csv,noheader"]
+    return {**found, "gpu": subprocess.run(query, capture_output=True, text=True, check=False).stdout.strip()}
+
+
+def python(row, *more):
+    return [sys.executable, *more, str(HERE / "programs" / row["program"]), *row["args"]]
+
+
+def allocator(row):
+    return {"PYTORCH_CUDA_ALLOC_CONF": ALLOCATORS[row["allocator"]]}
 
 
 def programs(a, out):
     (out / "versions.json").write_text(json.dumps(versions()) + "\n")
-    rows = [{**row, "allocator": allocator} for row, _ in table(a.only) for allocator in ALLOCATORS]
-    at_once(rows, lambda row: run([sys.executable, str(HERE / "programs" / row["program"]), *row["args"]],
-                                  {"PYTORCH_CUDA_ALLOC_CONF": ALLOCATORS[row["allocator"]]}, a.timeout), Results(out / "programs.jsonl", a.again), a.jobs)
+    rows = [{**row, "allocator": name} for row, _ in table(a.only) for name in ALLOCATORS]
+    at_once(rows, lambda row: run(python(row), allocator(row), a.timeout), Results(out / "programs.jsonl", a.again), a.jobs)
 
 
 def refusals(a, out):
@@ -184,12 +195,12 @@ def refusals(a, out):
         peaks.setdefault((row["program"], tuple(row["args"]), row["allocator"]), row.get("reserved"))
     rows = []
     for program in ("llama_gqa.py", "resnet_amp.py", "ragged_lengths.py"):
-        for allocator in ALLOCATORS:
-            peak = peaks.get((program, (), allocator))
+        for name in ALLOCATORS:
+            peak = peaks.get((program, (), name))
             for share in (0.5, 0.6, 0.75, 0.85, 0.95) if peak else ():
-                rows.append({"program": program, "args": [], "allocator": allocator, "share": share, "limit": int(peak * share) >> 21 << 21})
-    at_once(rows, lambda row: run([sys.executable, str(HERE / "limited.py"), str(row["limit"]), str(HERE / "programs" / row["program"]), *row["args"]],
-                                  {"PYTORCH_CUDA_ALLOC_CONF": ALLOCATORS[row["allocator"]]}, a.timeout), Results(out / "refusals.jsonl", a.again), a.jobs)
+                rows.append({"program": program, "args": [], "allocator": name, "share": share, "limit": int(peak * share) >> 21 << 21})
+    at_once(rows, lambda row: run(python(row, str(HERE / "limited.py"), str(row["limit"])), allocator(row), a.timeout),
+            Results(out / "refusals.jsonl", a.again), a.jobs)
 
 
 def beside(a, out):
@@ -203,9 +214,10 @@ def beside(a, out):
 def tiny(a):
     bad = 0
     for row, arguments in table(a.only):
-        found = run(["nice", sys.executable, str(HERE / "programs" / row["program"]), *row["args"], *arguments, "--device", "cpu"], {}, a.timeout)
+        found = run(["nice", *python(row), *arguments, "--device", "cpu"], {}, a.timeout)
         bad += "failed" in found or "reserved" not in found or len(found["by_step"]) < 3
-        print(row["program"], *row["args"], found.get("failed") or found.get("skipped") or f"{len(found['by_step'])} steps", found.get("seconds"), flush=True)
+        said = found.get("failed") or found.get("skipped") or f"{len(found['by_step'])} steps"
+        print(row["program"], *row["args"], said, found.get("seconds"), flush=True)
     return bad
 
 

@@ -12,7 +12,6 @@ measurements says; programs whose measurements differ from each other are named.
 import argparse
 import concurrent.futures
 import json
-import os
 import pathlib
 import statistics
 import subprocess
@@ -51,26 +50,40 @@ def answer(document):
     return {"exact": document["exact"], "allocated": interval(document["allocated"]), "reserved": interval(document["reserved"])}
 
 
+def objects(text):
+    """The JSON objects that begin on lines of a text; what programs print lies among them."""
+    found, decoder, at = [], json.JSONDecoder(), 0
+    while (at := text.find("{", at)) >= 0:
+        if at == 0 or text[at - 1] == "\n":
+            try:
+                document, at = decoder.raw_decode(text, at)
+                found.append(document)
+                continue
+            except ValueError:
+                pass
+        at += 1
+    return found
+
+
 def ask(a, row):
     program = [a.tool[1] if len(a.tool) > 1 else sys.executable]
     if "share" in row:
         program += [str(HERE / "limited.py"), str(row["limit"])]
     program += [str(HERE / "programs" / row["program"]), *row["args"]]
-    command = [a.tool[0], "fit", "--gpu=H200", "--json", "--steps=all", *(["--expandable"] if row["allocator"] == "expandable" else []), "--", *program]
+    options = ["--expandable"] * (row["allocator"] == "expandable") + ["--json"] * ("share" not in row)
+    command = [a.tool[0], "fit", "--gpu=H200", "--steps=all", *options, "--", *program]
     start = time.monotonic()
     try:
-        done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, errors="replace", timeout=a.timeout,
-                              env={**os.environ, "OMP_NUM_THREADS": "2"}, check=False)
+        done = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=a.timeout, check=False)
     except subprocess.TimeoutExpired:
         return {"miss": f"longer than {a.timeout} s"}
     found = {"status": done.returncode, "seconds": round(time.monotonic() - start, 1)}
     if "share" in row:
-        refusal = [json.loads(line) for line in done.stdout.splitlines() + done.stderr.splitlines() if line.startswith('{"refused"')]
-        steps = sum(line.startswith('{"step"') for line in done.stdout.splitlines() + done.stderr.splitlines())
-        return {**found, "refused": refusal[-1]["refused"] if refusal else None, "steps": steps}
+        said = objects(done.stdout + done.stderr)
+        refused = [o["refused"] for o in said if "refused" in o]
+        return {**found, "refused": refused[-1] if refused else None, "steps": sum("step" in o for o in said)}
     try:
-        document = json.loads(done.stdout[done.stdout.index("{"):])
-        return {**found, **answer(document)}
+        return {**found, **answer(objects(done.stdout)[-1])}
     except (ValueError, KeyError, TypeError, IndexError) as e:
         last = [line for line in done.stderr.splitlines() if line.strip()][-2:]
         return {**found, "miss": f"status {done.returncode}: {e!r}; {' / '.join(last)[:300]}"}
@@ -102,44 +115,51 @@ def judge(row, found):
     return {"kind": "exact" if found["exact"] else "within", "error": error, "width": width, "said": said}
 
 
+HEAD = ("answers", "exact", "equal", "worst off", "within", "contain", "median", "widest", "none")
+
+
 def percent(part, whole):
-    return f"{part} of {whole} ({100 * part / whole:.1f} %)" if whole else "none"
+    return f"{part} {100 * part / whole:.0f}%" if whole else "-"
 
 
 def summary(title, verdicts):
-    exact = [v for v in verdicts if v["kind"] == "exact"]
-    within = [v for v in verdicts if v["kind"] == "within"]
-    equal = sum(v["error"] == 0 for v in exact)
-    held = sum(v["error"] == 0 for v in within)
-    print(f"{title}: {percent(len(exact), len(verdicts))} exact; of those {percent(equal, len(exact))} equal to the byte", end="")
-    print(f", worst {100 * max((v['error'] for v in exact), default=0):.3f} % off", end="")
-    print(f"; {percent(held, len(within))} intervals contain", end="")
-    if within:
-        widths = [v["width"] for v in within]
-        print(f", median width {100 * statistics.median(widths):.2f} %, worst {100 * max(widths):.2f} %", end="")
-    print(f"; {sum(v['kind'] == 'miss' for v in verdicts)} without an answer")
+    """A line of the table: how many answers call themselves exact, how many of those are, and how the intervals do."""
+    exact, within = ([v for v in verdicts if v["kind"] == kind] for kind in ("exact", "within"))
+    widths = [v["width"] for v in within]
+    cells = (len(verdicts), percent(len(exact), len(verdicts)), percent(sum(v["error"] == 0 for v in exact), len(exact)),
+             f"{100 * max(v['error'] for v in exact):.4f}%" if exact else "-",
+             len(within), percent(sum(v["error"] == 0 for v in within), len(within)),
+             *(f"{100 * f(widths):.2f}%" if widths else "-" for f in (statistics.median, max)), sum(v["kind"] == "miss" for v in verdicts))
+    print(f"{title:34}", *(f"{cell!s:>10}" for cell in cells))
+
+
+def groups(rows):
+    """Names of groups of rows, with what tells their members."""
+    yield "all", lambda row: True
+    for name in ("native", "expandable"):
+        yield name, lambda row, name=name: row["allocator"] == name
+    yield "sizes that only a GPU computes", lambda row: row["values"]
+    yield "all other sizes", lambda row: not row["values"]
+    for family in dict.fromkeys(row["family"] for row in rows.values()):
+        yield "  " + family, lambda row, family=family: row["family"] == family
 
 
 def score(rows, answers):
     verdicts = {k: judge(row, answers[k]) for k, row in rows.items() if k in answers}
-    if not verdicts:
-        return
-    summary("all", list(verdicts.values()))
-    for allocator in ("native", "expandable"):
-        summary(f"  {allocator}", [v for k, v in verdicts.items() if rows[k]["allocator"] == allocator])
-    summary("  sizes that only a GPU computes", [v for k, v in verdicts.items() if rows[k]["values"]])
-    summary("  the others", [v for k, v in verdicts.items() if not rows[k]["values"]])
-    for family in dict.fromkeys(row["family"] for row in rows.values()):
-        summary(f"    {family}", [v for k, v in verdicts.items() if rows[k]["family"] == family])
-    print("\nnot asked:", len(rows) - len(verdicts))
-    print("measurements differ from each other:", *[f"\n  {k}: {row['seen']}" for k, row in rows.items() if len(set(row["seen"])) > 1] or ["none"])
-    print("\nmisses:")
+    print(f"{'':34}", *(f"{name:>10}" for name in HEAD))
+    for name, member in groups(rows):
+        summary(name, [v for k, v in verdicts.items() if member(rows[k])])
+    print(f"\n{len(rows) - len(verdicts)} not asked. Measurements that differ from each other:")
+    for k, row in rows.items():
+        if len(set(row["seen"])) > 1:
+            print(f"  {k}:", *(f"{allocated}/{reserved}" for allocated, reserved in row["seen"]))
+    print("\nMisses:")
     for k, v in verdicts.items():
         if v["kind"] == "miss":
             print(f"  {k}: {v['why']}")
         elif v["error"]:
             said = " ".join(f"{low}" if low == high else f"{low}..{high}" for low, high in v["said"])
-            print(f"  {k}: {v['kind']}, {100 * v['error']:.3f} % off: said {said}, measured {rows[k]['seen'][0][0]} {rows[k]['seen'][0][1]}")
+            print(f"  {k}: {v['kind']}, {100 * v['error']:.4f}% off: said {said}, measured {rows[k]['seen'][0][0]} {rows[k]['seen'][0][1]}")
 
 
 def score_refusals(rows, answers):
