@@ -37,7 +37,7 @@ RANDOM = set("random uniform bernoulli exponential normal randperm".split())
 # neither of these leaves zeros where it then computes a single float, and they are called most
 LEFT = re.compile(
     r"empty|_foreach_[a-z0-9]+($|\.)|_fused_dropout|(add)?mm($|\.)|b?addb?mm($|\.)|bmm|convolution|cudnn_(conv|batch|rnn)|_cudnn_rnn|native_(layer|group|batch)_norm|"
-    r"_?(log_)?softmax|gelu|silu|relu|_scaled_dot|_flash|_efficient_attention|native_dropout|set_|is_set_to|_use_|_to_sparse|_assert|as_strided|view|resize"
+    r"_?(log_)?softmax|gelu|silu|relu|_scaled_dot|_flash|_efficient_attention|native_dropout|set_|is_set_to|_use_|_to_sparse|_assert|as_strided|view|resize|pow\.(Scalar|Tensor_Tensor_out)"
 )
 _NUMBERS = {int, float, bool, complex}
 _steps = 1  # of gradient scalers
