@@ -12,7 +12,9 @@ measurements says; programs whose measurements differ from each other are named.
 import argparse
 import concurrent.futures
 import json
+import os
 import pathlib
+import signal
 import statistics
 import subprocess
 import sys
@@ -38,16 +40,12 @@ def measured(path):
     return rows
 
 
-def interval(value):
-    """A figure or the ends of one, as (lowest, highest)."""
-    if isinstance(value, dict):
-        return value["low"], value["high"]
-    return (value[0], value[-1]) if isinstance(value, list) else (value, value)
-
-
-def answer(document):
-    """What a fit's JSON says: does it call itself exact, and between what allocated and reserved lie."""
-    return {"exact": document["exact"], "allocated": interval(document["allocated"]), "reserved": interval(document["reserved"])}
+def answer(said):
+    """What fit's JSON says: whether it calls itself exact, and from what to what allocated and reserved are."""
+    found = next(o for o in reversed(said) if "answers" in o)["answers"][0]
+    if found["verdict"] not in ("fits", "does not fit") or not found["framework"]:
+        raise ValueError(f"{found['verdict']}: {found['why']}")
+    return {"exact": found["exact"], **{name: [found[name]["least_bytes"], found[name]["most_bytes"]] for name in ("allocated", "reserved")}}
 
 
 def objects(text):
@@ -73,20 +71,22 @@ def ask(a, row):
     options = ["--expandable"] * (row["allocator"] == "expandable") + ["--json"] * ("share" not in row)
     command = [a.tool[0], "fit", "--gpu=H200", "--steps=all", *options, "--", *program]
     start = time.monotonic()
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=a.timeout, check=False)
-    except subprocess.TimeoutExpired:
-        return {"miss": f"longer than {a.timeout} s"}
-    found = {"status": done.returncode, "seconds": round(time.monotonic() - start, 1)}
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, errors="replace", start_new_session=True) as process:
+        try:
+            output, errors = process.communicate(timeout=a.timeout)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)  # the program, too
+            return {"miss": f"longer than {a.timeout} s"}
+    found = {"status": process.returncode, "seconds": round(time.monotonic() - start, 1)}
+    said = objects(output + "\n" + errors)
     if "share" in row:
-        said = objects(done.stdout + done.stderr)
         refused = [o["refused"] for o in said if "refused" in o]
         return {**found, "refused": refused[-1] if refused else None, "steps": sum("step" in o for o in said)}
     try:
-        return {**found, **answer(objects(done.stdout)[-1])}
-    except (ValueError, KeyError, TypeError, IndexError) as e:
-        last = [line for line in done.stderr.splitlines() if line.strip()][-2:]
-        return {**found, "miss": f"status {done.returncode}: {e!r}; {' / '.join(last)[:300]}"}
+        return {**found, **answer(said)}
+    except (ValueError, KeyError, TypeError, IndexError, StopIteration) as e:
+        last = [line for line in errors.splitlines() if line.strip()][-2:]
+        return {**found, "miss": f"status {process.returncode}: {e!r}; {' / '.join(last)[:300]}"}
 
 
 def ask_all(a, rows, path):
