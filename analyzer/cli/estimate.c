@@ -283,8 +283,6 @@ static int show_beside(struct recording *rec, const char *file, const struct set
         printf("\nbeside %s\n", shown(file));
     if (!j)
         report_dry_text(&rec->t, stdout);
-    else
-        json_text(j, "dry", trace_dry(&rec->t));
     show_devices(&rec->r, s, e, o, j);
     int status = trace_whole(&rec->t) ? EXIT_GOOD : EXIT_INCOMPLETE;
     report_free(&rec->r);
@@ -311,6 +309,7 @@ static int show(const struct setup *s, const struct options *o, int64_t context,
         json_open(&j, stdout);
         json_document(&j);
         estimate_json(s, &e, context, &j);
+        json_text(&j, "dry", recording ? trace_dry(&rec.t) : NULL);
         json_begin(&j, "devices", '[');
     } else {
         wrap_page_begin(false);

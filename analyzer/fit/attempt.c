@@ -160,7 +160,7 @@ static void set_dry(const struct attempt *a, const struct attempt_setup *s, cons
 {
     char *facts = xformat("%s/facts", folder), *output = output_in(folder, s), *mark = mark_of(a, s);
     setenv("SIMCUDA_DRY", "1", 1);
-    setenv("SIMCUDA_BANNER", "off", 1); /* the answer says it */
+    setenv("SIMCUDA_BANNER", "0", 1); /* the answer says it */
     setenv("SIMCUDA_GPU", s->card->key, 1);
     set_number("SIMCUDA_CAPACITY", s->capacity);
     setenv("VRAMSCOPE_DRY", "1", 1);

@@ -11,7 +11,7 @@ static const struct fit_card cards[] = {
 #define CARD(key, synonyms, name, capability, multiprocessors, l2, bus, clock, memory_clock, pci, bytes,     \
              context, code, measured)                                                                        \
     {key, synonyms, name, bytes, (context)*MIB, (code)*MIB, measured},
-#include "cards.def"
+#include <cards.def>
 #undef CARD
 };
 #define CARDS (sizeof cards / sizeof *cards)

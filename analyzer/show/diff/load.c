@@ -123,10 +123,14 @@ static void note_drivers(struct diff *d)
     const char *of_a = trace_mark(a), *of_b = trace_mark(b);
     if (of_a && of_b && !strcmp(of_a, of_b))
         note(d, trace_mark_line(a));
+    else if ((of_a || of_b) && !trace_dry(a) && !trace_dry(b))
+        note(d,
+             xformat("%c ran on the simulated driver, the other on a GPU: times and residual do not compare",
+                     of_a ? 'A' : 'B'));
     else if (of_a || of_b)
-        note(d, xformat("A: %s; B: %s: times and residual do not compare%s", of_a ? of_a : "on a GPU",
-                        of_b ? of_b : "on a GPU",
-                        trace_dry(a) || trace_dry(b) ? ", what is allocated and reserved does" : ""));
+        note(d, xformat("A: %s; B: %s: times and residual do not compare, what is allocated and reserved "
+                        "does",
+                        of_a ? of_a : "on a GPU", of_b ? of_b : "on a GPU"));
 }
 
 /* Without uses there is no activation, logits or temporary, and as many bytes would seem to come or go. */

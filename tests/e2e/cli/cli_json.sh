@@ -39,6 +39,7 @@ cat >config.json <<'CONFIG'
 {"model_type": "gpt2", "n_embd": 768, "n_layer": 12, "n_head": 12, "vocab_size": 50257, "n_positions": 1024}
 CONFIG
 "$V" estimate --json config.json --seq=128 --recipe=bf16 train.db >estimate.json || exit 1
+"$V" fit --json -- sh -c 'echo x >written; printf "value\ttrain.py:41\tthe value of float32\t1.0\t1\n" >>"$VRAMSCOPE_DRY_FACTS"; exec "$0" 4 512' "$BUILD/tests/prog_sizes" >fit.json 2>/dev/null || exit 1
 "$V" sweep -q --simulated -o sweep --grid batch=2 --grid seq=512,1024 -- "$BUILD/tests/prog_sizes" "{batch}" "{seq}" >/dev/null &&
     sqlite3 sweep/sweep.db "UPDATE sweep_point SET predicted_allocated_bytes = 1, predicted_reserved_bytes = 2, predicted_rank = 0, refused_bytes = 3 WHERE id = 1;
         UPDATE process SET rank = 0 WHERE id = 1; INSERT INTO sweep_point(id, name) VALUES(3, 'batch=4,seq=512'); UPDATE sweep_process SET steps_per_second = NULL WHERE point = 2" || exit 1
@@ -71,7 +72,7 @@ def written(value):
 
 bad = 0
 report_file = set()
-for command in ("report", "peak", "waste", "diff", "check", "whatif", "estimate", "doctor", "recover"):
+for command in ("report", "peak", "waste", "diff", "check", "whatif", "estimate", "doctor", "recover", "fit"):
     keys, names = written(json.load(open(command + ".json"))), documented(command)
     if command == "report":
         report_file = names
@@ -87,7 +88,7 @@ for command in ("report", "peak", "waste", "diff", "check", "whatif", "estimate"
             bad = 1
 sys.exit(bad)
 PY
-for command in report peak waste diff check whatif estimate doctor recover; do
+for command in report peak waste diff check whatif estimate doctor recover fit; do
     head -n 2 $command.json | tail -n 1 | grep -qx '  "json_version": 1,' || { echo "$command: no version first" && exit 1; }
 done
 # runs beside the ones above, for the sake of what only they have
@@ -135,5 +136,5 @@ done
 "$V" diff --json imported.db train.db >imported_a.json && "$V" diff --json train.db imported.db >imported_b.json || exit 1
 pages=(report=report.json report=ranks.json report=thinned.json report=refused_report.json report=sweep.json peak=peak.json peak=oom.json peak=refused_peak.json waste=waste.json diff=diff.json diff=runs.json recover=recover.json check=check.json check=limits.json whatif=whatif.json whatif=whatif_oom.json whatif=oom_small.json whatif=oom_large.json whatif=small.json whatif=edit_small.json estimate=estimate.json estimate=sizes.json
     report=imported_report.json peak=imported_peak.json waste=imported_waste.json diff=imported_a.json diff=imported_b.json)
-"$SRC/scripts/json_page.py" "$SRC/docs/json.md" "${pages[@]}" doctor=doctor.json ${UPDATE:+--update} || exit 1
+"$SRC/scripts/json_page.py" "$SRC/docs/json.md" "${pages[@]}" doctor=doctor.json fit=fit.json ${UPDATE:+--update} || exit 1
 echo "--json is what the manual says"
