@@ -19,6 +19,7 @@
 #include "base/units.h"
 #include "base/wrap.h"
 #include "folder.h"
+#include "model.h"
 #include "run/output.h"
 #include "run/start.h"
 
@@ -57,12 +58,16 @@ static const struct option_row rows[] = {
     {0}};
 
 static const struct command_help help = {
-    "fit", "[options] [--] COMMAND [ARGUMENT...]",
+    "fit", "[options] [--] COMMAND [ARGUMENT...]|CONFIG.json [--batch=N --seq=N ...]",
     "Says whether COMMAND, a training in PyTorch, fits a GPU, and what it holds at its peak, to the byte: "
     "without a\n"
     "GPU. COMMAND runs as it is, with PyTorch's own allocator, on a driver and libraries that compute "
     "nothing. What\n"
-    "it writes is thrown away.\n"
+    "it writes is thrown away. Of a Hugging Face config.json the model is made by transformers and trained on "
+    "made-up\n"
+    "data: --batch, --seq, --dtype, --optimizer, --checkpoint, --lora, --qlora, --fsdp, --zero=3:8 and others, "
+    "see\n"
+    "vramscope fit config.json --help.\n"
     "Exit status: 0 it fits, 1 it does not, 2 usage, or COMMAND failed by itself, 3 nobody can tell.",
     rows, true};
 
@@ -241,6 +246,7 @@ int cmd_fit(int argc, char **argv)
     struct options o = {0};
     struct attempt_setup s;
     char **command;
+    argv = model_arguments(rows, &argc, argv);
     int n = args_parse(&help, argc, argv, &o, &command);
     if (n < 0)
         return n == -1 ? EXIT_GOOD : EXIT_USAGE;

@@ -1,0 +1,13 @@
+/* model.h - `vramscope fit config.json`: a model without a program, trained by one that comes with vramscope.
+ */
+#ifndef VS_FIT_MODEL_H
+#define VS_FIT_MODEL_H
+
+#include "base/args.h"
+
+/* Where the first operand of ARGV is a config.json or a directory with one: the arguments of a `fit` whose
+ * command trains that model, options of ROWS in front, *ARGC of them; else ARGV itself.  "--zero=3:8" is
+ * DeepSpeed's stage 3 over 8 ranks.  What is made here is never freed. */
+char **model_arguments(const struct option_row *rows, int *argc, char **argv);
+
+#endif
