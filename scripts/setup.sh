@@ -105,11 +105,12 @@ install_packages() {
     }
 }
 
-# The include directory of an installed CUDA toolkit of 13.0 or later, which the simulated driver wants, that has NVTX 3 too.
+# The include directory of an installed CUDA toolkit of 13.0 or later, which the simulated driver wants, that has the runtime's
+# headers (those that lie in crt/, too) and NVTX 3.
 installed_headers() {
     local dir
     for dir in "${CUDA_HOME:-/nonexistent}/include" /usr/local/cuda/include /usr/include; do
-        if [ -f "$dir/cuda.h" ] && [ -f "$dir/nvtx3/nvToolsExt.h" ] &&
+        if [ -f "$dir/cuda.h" ] && [ -f "$dir/cuda_runtime_api.h" ] && [ -f "$dir/crt/host_defines.h" ] && [ -f "$dir/nvtx3/nvToolsExt.h" ] &&
             [ "$(sed -n 's/^#define CUDA_VERSION \([0-9]*\).*/\1/p' "$dir/cuda.h")" -ge 13000 ]; then
             echo "$dir"
             return
@@ -136,12 +137,12 @@ fetch_wheels() {
 
 wheel_headers() {
     local include=$deps/cuda/include
-    if [ ! -f "$include/.complete" ]; then
+    if [ ! -f "$include/.complete" ] || [ ! -f "$include/crt/host_defines.h" ]; then
         say "no CUDA toolkit: fetching the CUDA 13.0 headers from PyPI"
         rm -rf "$deps/cuda"
-        fetch_wheels "$deps/cuda" 'nvidia-cuda-runtime==13.0.*' 'nvidia-nvtx==13.0.*' || {
+        fetch_wheels "$deps/cuda" 'nvidia-cuda-runtime==13.0.*' 'nvidia-cuda-crt==13.0.*' 'nvidia-nvtx==13.0.*' || {
             tail -n 5 "$deps/pip.log" >&2
-            die "pip could not fetch nvidia-cuda-runtime and nvidia-nvtx; install a CUDA toolkit or set CUDA_HOME"
+            die "pip could not fetch nvidia-cuda-runtime, nvidia-cuda-crt and nvidia-nvtx; install a CUDA toolkit or set CUDA_HOME"
         }
         if [ ! -f "$include/cuda.h" ] || [ ! -d "$include/nvtx3" ]; then
             die "the wheels hold no cuda.h or no nvtx3; install a CUDA toolkit or set CUDA_HOME"
@@ -161,7 +162,7 @@ has_compiler() {
 wheel_compiler() {
     local include=$deps/cuda/include
     say "no nvcc: fetching nvcc and cuBLAS 13.0 from PyPI, for the example's kernels"
-    if fetch_wheels "$deps/cuda" 'nvidia-cuda-nvcc==13.0.*' 'nvidia-nvvm==13.0.*' 'nvidia-cuda-crt==13.0.*' 'nvidia-cuda-cccl==13.0.*' \
+    if fetch_wheels "$deps/cuda" 'nvidia-cuda-nvcc==13.0.*' 'nvidia-nvvm==13.0.*' 'nvidia-cuda-cccl==13.0.*' \
         'nvidia-cublas==13.0.*' 2>>"$deps/pip.log"; then
         chmod +x "$deps"/cuda/bin/* "$deps"/cuda/nvvm/bin/* 2>/dev/null || true
     fi
