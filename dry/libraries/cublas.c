@@ -70,7 +70,7 @@ static bool take_default(struct handle *h)
     int capability = own_capability();
     size_t large = 2 * recommended(capability);
     if (capability && (CUDA_MAJOR != 13 || capability != 90))
-        dry_fact("guess\t%s\ta handle's own memory\t%zu", LIBRARY, large + SMALL + SCALARS);
+        dry_fact("beside\t%s\ta handle's own memory\t%zu", LIBRARY, large + SMALL + SCALARS);
     return take(h, SMALL) && take(h, large);
 }
 
