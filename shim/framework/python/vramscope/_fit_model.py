@@ -88,8 +88,18 @@ def _made(o, config, kind, torch):
         from ._fit_quantized import quantized
 
         return quantized(lambda: kind._from_config(config, dtype=dtype, **more), torch, dtype)
-    with torch.device("meta" if o.zero == 3 or o.fsdp else "cuda"):
-        return kind._from_config(config, dtype=dtype, **more)
+    if o.fsdp:
+        with torch.device("meta"):
+            return kind._from_config(config, dtype=dtype, **more)
+    with torch.device("cuda"), _spread(o):
+        return kind._from_config(config, dtype=dtype, **more).to("cuda")  # what does not ask for the device is made on the host
+
+
+def _spread(o):
+    """Under ZeRO 3 each parameter is divided as soon as it is made."""
+    if o.zero != 3:
+        return contextlib.nullcontext()
+    return _deepspeed().zero.Init(config_dict_or_path=_settings(o))
 
 
 def _with_adapters(model, words):
@@ -147,17 +157,25 @@ def _sharded(model, torch):
     return model
 
 
-def _engine(o, model, torch):
-    """DeepSpeed's, with its own optimizer"""
+def _deepspeed():
     try:
         import deepspeed
     except ImportError:
         refuse("--zero needs the package deepspeed: pip install deepspeed")
+    return deepspeed
+
+
+def _settings(o):
     plain = {"type": "AdamW", "params": {"lr": 1e-5, "torch_adam": not o.offload}}
-    settings = {"train_micro_batch_size_per_gpu": o.batch, "gradient_accumulation_steps": o.accumulate, "optimizer": plain,
+    return {"train_micro_batch_size_per_gpu": o.batch, "gradient_accumulation_steps": o.accumulate, "optimizer": plain,
                 "bf16": {"enabled": o.dtype.startswith("bf16")}, "fp16": {"enabled": o.dtype.startswith("fp16")},
                 "zero_optimization": {"stage": o.zero, **({"offload_optimizer": {"device": "cpu", "pin_memory": True}} if o.offload else {})}}  # fmt: skip
-    return deepspeed.initialize(model=model, model_parameters=[p for p in model.parameters() if p.requires_grad], config=settings)[0]
+
+
+def _engine(o, model):
+    """DeepSpeed's, with its own optimizer"""
+    trainable = [p for p in model.parameters() if p.requires_grad]
+    return _deepspeed().initialize(model=model, model_parameters=trainable, config=_settings(o))[0]
 
 
 # ---- the loop ----
@@ -207,6 +225,8 @@ def main(words):
         refuse("--fsdp and --zero need ranks: --ranks=8")
     if o.fsdp:
         torch.distributed.init_process_group("nccl")
+    elif o.zero:
+        _deepspeed().init_distributed()
     kind = _class_of(config)
     batch = inputs_of(config, kind, o.batch, o.seq, getattr(torch, _TYPES[o.dtype][0]))
     model = _made(o, config, kind, torch)
@@ -216,7 +236,7 @@ def main(words):
     if o.checkpoint:
         _checkpointed(model, bool(o.lora or o.qlora))
     if o.zero:
-        _train_engine(_engine(o, model, torch), o, batch)
+        _train_engine(_engine(o, model), o, batch)
     else:
         _train(o, _sharded(model, torch) if o.fsdp else model, batch, torch)
 
