@@ -3,6 +3,7 @@
  */
 #include "graph.h"
 
+#include <stdio.h>
 #include <string.h>
 
 static struct sim_node *node_of(CUgraphNode handle, CUgraphNodeType type)
@@ -73,6 +74,82 @@ CUresult cuGraphNodeGetDependencies_v2(CUgraphNode node, CUgraphNode *list, CUgr
     if (edges && count)
         memset(edges, 0, *count * sizeof *edges);
     return list_dependencies(node, list, count);
+}
+
+static CUresult list_dependents(CUgraphNode handle, CUgraphNode *list, size_t *count)
+{
+    const struct sim_node *node = sim_graph_node(handle);
+    if (!node || !count)
+        return CUDA_ERROR_INVALID_VALUE;
+    for (size_t i = 0; list && i < *count; i++)
+        list[i] = i == 0 ? (CUgraphNode)(void *)node->next : NULL;
+    if (!list || *count > 1)
+        *count = node->next != NULL;
+    return CUDA_SUCCESS;
+}
+
+CUresult cuGraphNodeGetDependentNodes(CUgraphNode node, CUgraphNode *list, size_t *count)
+{
+    SIM_CALL(SIM_INITIALIZED);
+    return list_dependents(node, list, count);
+}
+
+CUresult cuGraphNodeGetDependentNodes_v2(CUgraphNode node, CUgraphNode *list, CUgraphEdgeData *edges,
+                                         size_t *count)
+{
+    SIM_CALL(SIM_INITIALIZED);
+    if (edges && count)
+        memset(edges, 0, *count * sizeof *edges);
+    return list_dependents(node, list, count);
+}
+
+/* FROM or TO NULL: only the number. */
+static CUresult list_edges(CUgraph handle, CUgraphNode *from, CUgraphNode *to, size_t *count)
+{
+    const struct sim_graph *graph = sim_graph_find(handle);
+    size_t found = 0;
+    if (!graph || !count)
+        return CUDA_ERROR_INVALID_VALUE;
+    for (struct sim_node *n = graph->first; n && n->next; n = n->next, found++)
+        if (from && to && found < *count) {
+            from[found] = (CUgraphNode)(void *)n;
+            to[found] = (CUgraphNode)(void *)n->next;
+        }
+    if (!from || !to || found < *count)
+        *count = found;
+    return CUDA_SUCCESS;
+}
+
+CUresult cuGraphGetEdges(CUgraph graph, CUgraphNode *from, CUgraphNode *to, size_t *count)
+{
+    SIM_CALL(SIM_INITIALIZED);
+    return list_edges(graph, from, to, count);
+}
+
+CUresult cuGraphGetEdges_v2(CUgraph graph, CUgraphNode *from, CUgraphNode *to, CUgraphEdgeData *edges,
+                            size_t *count)
+{
+    SIM_CALL(SIM_INITIALIZED);
+    if (edges && count)
+        memset(edges, 0, *count * sizeof *edges);
+    return list_edges(graph, from, to, count);
+}
+
+CUresult cuGraphDebugDotPrint(CUgraph handle, const char *path, unsigned int flags)
+{
+    SIM_CALL(SIM_INITIALIZED);
+    const struct sim_graph *graph = sim_graph_find(handle);
+    FILE *file = graph && path ? fopen(path, "we") : NULL;
+    if (!file)
+        return graph && path ? CUDA_ERROR_OPERATING_SYSTEM : CUDA_ERROR_INVALID_VALUE;
+    fprintf(file, "digraph graph_%llx {\n", (unsigned long long)graph->range.start);
+    for (const struct sim_node *n = graph->first; n; n = n->next) {
+        fprintf(file, "  n%p [label=\"type %d\"];\n", (const void *)n, (int)n->type);
+        if (n->next)
+            fprintf(file, "  n%p -> n%p;\n", (const void *)n, (const void *)n->next);
+    }
+    fprintf(file, "}\n");
+    return fclose(file) == 0 ? CUDA_SUCCESS : CUDA_ERROR_OPERATING_SYSTEM;
 }
 
 CUresult cuGraphNodeGetType(CUgraphNode handle, CUgraphNodeType *type)
