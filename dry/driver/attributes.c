@@ -109,7 +109,7 @@ static int of_card(CUdevice_attribute attribute, CUdevice device)
     case CU_DEVICE_ATTRIBUTE_GPU_PCI_DEVICE_ID:
         return card->pci_device;
     case CU_DEVICE_ATTRIBUTE_PCI_BUS_ID:
-        return device + 1;
+        return sim_physical(device) + 1;
     case CU_DEVICE_ATTRIBUTE_ECC_ENABLED:
         return has_hbm(card->capability) && sim_card_is_real();
     case CU_DEVICE_ATTRIBUTE_ASYNC_ENGINE_COUNT:

@@ -353,8 +353,8 @@ static CUresult look(CUstream stream, struct info *info)
     info->status = capture->invalid ? CU_STREAM_CAPTURE_STATUS_INVALIDATED : CU_STREAM_CAPTURE_STATUS_ACTIVE;
     info->id = capture->id;
     info->graph = (CUgraph)(void *)capture->graph;
-    for (struct sim_node *n = capture->graph->first; n; n = n->next)
-        info->last = (CUgraphNode)(void *)n;
+    if (capture->graph->first)
+        info->last = (CUgraphNode)(void *)((char *)capture->graph->last - offsetof(struct sim_node, next));
     return CUDA_SUCCESS;
 }
 

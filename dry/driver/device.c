@@ -1,7 +1,6 @@
 /*
  * device.c - cuInit, the simulated devices, and what is left of their memory.
  *
- *      SIMCUDA_DEVICES=2         how many (default 1, at most 16)
  *      SIMCUDA_CAPACITY=140GiB   memory of each (default: the card's), taken from the host only where it is
  * touched SIMCUDA_BANNER=0          do not say at cuInit that there is no GPU SIMCUDA_SHUTDOWN=1        as
  * the real one: once exit runs what was registered before cuInit, most calls answer CUDA_ERROR_DEINITIALIZED
@@ -43,13 +42,6 @@ bool sim_forked(void)
 bool sim_valid_device(CUdevice device)
 {
     return device >= 0 && device < sim_device_count;
-}
-
-int simcuda_device_count(void)
-{
-    const char *text = getenv("SIMCUDA_DEVICES");
-    int count = text && *text ? atoi(text) : 1;
-    return count < 0 ? 0 : count > SIM_MAX_DEVICES ? SIM_MAX_DEVICES : count;
 }
 
 long long simcuda_capacity_bytes(int device)
@@ -184,7 +176,7 @@ static CUresult device_uuid(CUuuid *uuid, CUdevice device)
     if (!sim_valid_device(device))
         return CUDA_ERROR_INVALID_DEVICE;
     memcpy(uuid->bytes, "simcuda-device-0", sizeof uuid->bytes);
-    uuid->bytes[15] = (char)('a' + device);
+    uuid->bytes[15] = (char)('a' + sim_physical(device));
     return CUDA_SUCCESS;
 }
 
@@ -242,7 +234,7 @@ CUresult cuDeviceGetPCIBusId(char *id, int length, CUdevice device)
         return CUDA_ERROR_INVALID_VALUE;
     if (!sim_valid_device(device))
         return CUDA_ERROR_INVALID_DEVICE;
-    snprintf(id, (size_t)length, "0000:%02X:00.0", device + 1);
+    snprintf(id, (size_t)length, "0000:%02X:00.0", sim_physical(device) + 1);
     return CUDA_SUCCESS;
 }
 
@@ -252,9 +244,10 @@ CUresult cuDeviceGetByPCIBusId(CUdevice *device, const char *id)
     unsigned domain, bus, slot;
     if (!device || !id || sscanf(id, "%x:%x:%x", &domain, &bus, &slot) != 3)
         return CUDA_ERROR_INVALID_VALUE;
-    if (domain || slot || !sim_valid_device((int)bus - 1))
+    int ordinal = domain || slot ? -1 : simcuda_ordinal((int)bus - 1);
+    if (ordinal < 0)
         return CUDA_ERROR_INVALID_DEVICE;
-    *device = (int)bus - 1;
+    *device = ordinal;
     return CUDA_SUCCESS;
 }
 

@@ -2,7 +2,8 @@
  * nvml.c - what programs ask NVML, beside the simulated driver: sim/libnvidia-ml.so.1.
  *
  * It finds the simulated driver in its own process (never loads one) and answers with its figures: this
- * process alone uses the device, and is listed as long as it has a context there.
+ * process alone uses the device, and is listed as long as it has a context there.  Its devices are the
+ * machine's, those that the process does not see among them.
  *
  *      SIMCUDA_NVML=off      nvmlInit_v2 fails (no driver)
  *      SIMCUDA_NVML=nopid    processes are not told apart, as inside many containers
@@ -21,7 +22,8 @@ static struct {
     long long (*used_bytes)(int);
     long long (*capacity_bytes)(int);
     int (*contexts)(int);
-    int (*device_count)(void);
+    int (*machine_devices)(void);
+    int (*ordinal)(int);
     int (*attribute)(int, int);
     const char *(*card_name)(void);
     int (*version)(int *);
@@ -43,13 +45,14 @@ static bool find_driver(void)
     *(void **)&driver.used_bytes = dlsym(library, "simcuda_used_bytes");
     *(void **)&driver.capacity_bytes = dlsym(library, "simcuda_capacity_bytes");
     *(void **)&driver.contexts = dlsym(library, "simcuda_contexts");
-    *(void **)&driver.device_count = dlsym(library, "simcuda_device_count");
+    *(void **)&driver.machine_devices = dlsym(library, "simcuda_machine_devices");
+    *(void **)&driver.ordinal = dlsym(library, "simcuda_ordinal");
     *(void **)&driver.attribute = dlsym(library, "simcuda_attribute");
     *(void **)&driver.card_name = dlsym(library, "simcuda_card_name");
     *(void **)&driver.version = dlsym(library, "cuDriverGetVersion");
     dlclose(library);
-    return driver.used_bytes && driver.capacity_bytes && driver.contexts && driver.device_count &&
-           driver.attribute && driver.card_name && driver.version;
+    return driver.used_bytes && driver.capacity_bytes && driver.contexts && driver.machine_devices &&
+           driver.ordinal && driver.attribute && driver.card_name && driver.version;
 }
 
 int nvml_attribute(int ordinal, int attribute)
@@ -65,9 +68,9 @@ const char *nvml_card(void)
 nvmlReturn_t nvml_check(nvmlDevice_t device, const void *out)
 {
     int ordinal = NVML_ORDINAL(device);
-    return !users                                                    ? NVML_UNINITIALIZED
-           : !out || ordinal < 0 || ordinal >= driver.device_count() ? NVML_INVALID_ARGUMENT
-                                                                     : NVML_SUCCESS;
+    return !users                                                       ? NVML_UNINITIALIZED
+           : !out || ordinal < 0 || ordinal >= driver.machine_devices() ? NVML_INVALID_ARGUMENT
+                                                                        : NVML_SUCCESS;
 }
 
 nvmlReturn_t nvml_text(char *out, unsigned length, const char *text)
@@ -143,7 +146,7 @@ nvmlReturn_t nvmlDeviceGetCount_v2(unsigned *count)
         return NVML_UNINITIALIZED;
     if (!count)
         return NVML_INVALID_ARGUMENT;
-    *count = (unsigned)driver.device_count();
+    *count = (unsigned)driver.machine_devices();
     return NVML_SUCCESS;
 }
 
@@ -156,7 +159,7 @@ nvmlReturn_t nvmlDeviceGetHandleByIndex_v2(unsigned index, nvmlDevice_t *device)
 {
     if (!users)
         return NVML_UNINITIALIZED;
-    if (!device || index >= (unsigned)driver.device_count())
+    if (!device || index >= (unsigned)driver.machine_devices())
         return NVML_INVALID_ARGUMENT;
     *device = (nvmlDevice_t)(uintptr_t)(index + 1);
     return NVML_SUCCESS;
@@ -184,7 +187,7 @@ nvmlReturn_t nvmlDeviceGetHandleByUUID(const char *uuid, nvmlDevice_t *device)
         return NVML_UNINITIALIZED;
     if (!uuid || !device)
         return NVML_INVALID_ARGUMENT;
-    for (int i = 0; i < driver.device_count(); i++) {
+    for (int i = 0; i < driver.machine_devices(); i++) {
         uuid_text(i, text);
         if (strcmp(text, uuid) == 0)
             return nvmlDeviceGetHandleByIndex_v2((unsigned)i, device);
@@ -200,7 +203,7 @@ nvmlReturn_t nvmlDeviceGetHandleByPciBusId_v2(const char *id, nvmlDevice_t *devi
         return NVML_UNINITIALIZED;
     if (!id || !device || sscanf(id, "%x:%x:%x", &domain, &bus, &slot) != 3)
         return NVML_INVALID_ARGUMENT;
-    if (domain || slot || bus < 1 || bus > (unsigned)driver.device_count())
+    if (domain || slot || bus < 1 || bus > (unsigned)driver.machine_devices())
         return NVML_NOT_FOUND;
     return nvmlDeviceGetHandleByIndex_v2(bus - 1, device);
 }
@@ -222,8 +225,9 @@ nvmlReturn_t nvmlDeviceGetMemoryInfo(nvmlDevice_t device, nvmlMemory_t *memory)
     nvmlReturn_t result = nvml_check(device, memory);
     if (result != NVML_SUCCESS)
         return result;
-    memory->total = (unsigned long long)driver.capacity_bytes(NVML_ORDINAL(device));
-    memory->used = (unsigned long long)driver.used_bytes(NVML_ORDINAL(device));
+    int ordinal = driver.ordinal(NVML_ORDINAL(device));
+    memory->total = (unsigned long long)driver.capacity_bytes(0); /* all are alike */
+    memory->used = ordinal < 0 ? 0 : (unsigned long long)driver.used_bytes(ordinal);
     memory->free = memory->total - memory->used;
     return NVML_SUCCESS;
 }
@@ -245,10 +249,10 @@ nvmlReturn_t nvmlDeviceGetComputeRunningProcesses_v3(nvmlDevice_t device, unsign
                                                      nvmlProcessInfo_t *infos)
 {
     nvmlReturn_t result = nvml_check(device, count);
-    int ordinal = NVML_ORDINAL(device);
     if (result != NVML_SUCCESS)
         return result;
-    if (mode_is("nopid") || !driver.contexts(ordinal)) {
+    int ordinal = driver.ordinal(NVML_ORDINAL(device));
+    if (mode_is("nopid") || ordinal < 0 || !driver.contexts(ordinal)) {
         *count = 0;
         return NVML_SUCCESS;
     }

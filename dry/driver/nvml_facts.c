@@ -13,7 +13,7 @@
 
 static int attribute(nvmlDevice_t device, CUdevice_attribute which)
 {
-    return nvml_attribute(NVML_ORDINAL(device), (int)which);
+    return nvml_attribute(0, (int)which); /* all are alike */
 }
 
 nvmlReturn_t nvmlSystemGetDriverVersion(char *out, unsigned length)
@@ -37,7 +37,7 @@ nvmlReturn_t nvmlDeviceGetPciInfo_v3(nvmlDevice_t device, nvmlPciInfo_t *info)
     nvmlReturn_t result = nvml_check(device, info);
     if (result != NVML_SUCCESS)
         return result;
-    unsigned bus = (unsigned)attribute(device, CU_DEVICE_ATTRIBUTE_PCI_BUS_ID);
+    unsigned bus = (unsigned)NVML_ORDINAL(device) + 1;
     *info = (nvmlPciInfo_t){
         .bus = bus, .pciDeviceId = (unsigned)attribute(device, CU_DEVICE_ATTRIBUTE_GPU_PCI_DEVICE_ID)};
     snprintf(info->busIdLegacy, sizeof info->busIdLegacy, "0000:%02X:00.0", bus);

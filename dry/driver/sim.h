@@ -54,6 +54,8 @@ SIM_API CUresult simcuda_busy(CUcontext context, int busy);
 SIM_API unsigned long simcuda_waits(CUcontext context); /* how often it was waited for, so far */
 /* These answer also before cuInit. */
 SIM_API int simcuda_device_count(void);
+SIM_API int simcuda_machine_devices(void);       /* those that the process does not see, too */
+SIM_API int simcuda_ordinal(int machine_device); /* -1: not seen */
 SIM_API int simcuda_attribute(int attribute, int device);
 SIM_API const char *simcuda_card_name(void); /* as the driver says it */
 SIM_API const char *simcuda_card_key(void);  /* of cards.def */
@@ -141,6 +143,7 @@ void sim_inject(void); /* injection.c */
 bool sim_forked(
     void); /* a fork child of a process that had called cuInit: nothing works, as with the real one */
 bool sim_valid_device(CUdevice device);
+int sim_physical(int device);                /* visible.c: its number in the machine */
 bool sim_charge(int device, uint64_t bytes); /* false: out of memory */
 void sim_uncharge(int device, uint64_t bytes);
 

@@ -19,7 +19,7 @@ struct stream {
     unsigned long long id;
 };
 struct event {
-    struct event *next;
+    struct sim_range range; /* start = handle */
     struct sim_context *owner;
     unsigned flags;
     uint64_t recorded_ns;       /* 0: never */
@@ -28,7 +28,7 @@ struct event {
     unsigned long after;        /* the owner's piece of work that it was recorded after; 0: none */
 };
 static struct stream *streams;
-static struct event *events;
+static struct sim_map events;
 static unsigned long long next_id = 3; /* 1 and 2: the legacy and the per-thread default stream */
 
 static bool is_default(CUstream stream)
@@ -73,13 +73,14 @@ void sim_streams_free_of(struct sim_context *owner)
         } else {
             link = &s->next;
         }
-    for (struct event **link = &events, *e; (e = *link);)
-        if (e->owner == owner) {
-            *link = e->next;
-            free(e);
-        } else {
-            link = &e->next;
+    uint64_t at = 0;
+    for (struct sim_range *range; (range = sim_map_from(&events, at));) {
+        at = range->start + 1;
+        if (((struct event *)range)->owner == owner) {
+            sim_map_remove(&events, range);
+            free(range);
         }
+    }
 }
 
 static CUresult create_stream(CUstream *out, unsigned flags, int priority)
@@ -231,17 +232,14 @@ GETTER(cuStreamGetCtx, cuStreamGetCtx_ptsz, CUcontext, (CUcontext)(void *)s.owne
 
 /* ---- events ---- */
 
-static struct event **event_link(CUevent handle)
+static struct event *event_of(CUevent handle)
 {
-    struct event **link = &events;
-    while (*link && *link != (struct event *)(void *)handle)
-        link = &(*link)->next;
-    return link;
+    return (struct event *)sim_map_at(&events, (uint64_t)handle);
 }
 
 static CUresult wait_event(CUstream stream, CUevent handle)
 {
-    const struct event *event = *event_link(handle);
+    const struct event *event = event_of(handle);
     CUresult result = sim_stream_check(stream);
     if (result == CUDA_SUCCESS && !event)
         result = CUDA_ERROR_INVALID_HANDLE;
@@ -260,8 +258,9 @@ CUresult sim_event_new(CUevent *out, unsigned flags)
     struct event *event = calloc(1, sizeof *event);
     if (!event)
         return CUDA_ERROR_OUT_OF_MEMORY;
-    *event = (struct event){.next = events, .owner = sim_context_owner(), .flags = flags};
-    events = event;
+    *event = (struct event){
+        .range = {.start = (uint64_t)event, .size = 1}, .owner = sim_context_owner(), .flags = flags};
+    sim_map_insert(&events, &event->range);
     *out = (CUevent)(void *)event;
     return CUDA_SUCCESS;
 }
@@ -274,16 +273,16 @@ CUresult cuEventCreate(CUevent *out, unsigned int flags)
 
 bool sim_event_shareable(CUevent handle)
 {
-    const struct event *event = *event_link(handle);
+    const struct event *event = event_of(handle);
     return event && event->flags & CU_EVENT_INTERPROCESS && event->flags & CU_EVENT_DISABLE_TIMING;
 }
 
 static CUresult destroy_event(CUevent handle)
 {
-    struct event **link = event_link(handle), *event = *link;
+    struct event *event = event_of(handle);
     if (!event)
         return CUDA_ERROR_INVALID_HANDLE;
-    *link = event->next;
+    sim_map_remove(&events, &event->range);
     free(event);
     return CUDA_SUCCESS;
 }
@@ -302,7 +301,7 @@ CUresult cuEventDestroy_v2(CUevent event)
 
 static CUresult record(CUevent handle, CUstream stream)
 {
-    struct event *event = *event_link(handle);
+    struct event *event = event_of(handle);
     struct timespec now;
     CUresult result = sim_stream_check(stream);
     if (result != CUDA_SUCCESS || !event)
@@ -331,7 +330,7 @@ CUresult cuCtxRecordEvent(CUcontext context, CUevent handle)
 {
     SIM_CALL(SIM_CONTEXT);
     struct sim_context *of = sim_context_of(context);
-    const struct event *event = *event_link(handle);
+    const struct event *event = event_of(handle);
     if (!of || !event || event->owner != of)
         return CUDA_ERROR_INVALID_HANDLE;
     for (const struct stream *s = streams; s; s = s->next)
@@ -347,7 +346,7 @@ static bool is_reached(const struct event *event)
 
 static CUresult check_event(CUevent handle)
 {
-    const struct event *event = *event_link(handle);
+    const struct event *event = event_of(handle);
     if (!event)
         return CUDA_ERROR_INVALID_HANDLE;
     return event->capture ? CUDA_ERROR_CAPTURED_EVENT : CUDA_SUCCESS;
@@ -357,7 +356,7 @@ CUresult cuEventQuery(CUevent event)
 {
     SIM_CALL(SIM_CONTEXT);
     CUresult result = check_event(event);
-    return result == CUDA_SUCCESS && !is_reached(*event_link(event)) ? CUDA_ERROR_NOT_READY : result;
+    return result == CUDA_SUCCESS && !is_reached(event_of(event)) ? CUDA_ERROR_NOT_READY : result;
 }
 
 CUresult cuEventSynchronize(CUevent event)
@@ -366,7 +365,7 @@ CUresult cuEventSynchronize(CUevent event)
     CUresult result = check_event(event);
     if (result != CUDA_SUCCESS)
         return result;
-    while (*event_link(event) && !is_reached(*event_link(event))) /* it may be destroyed meanwhile */
+    while (event_of(event) && !is_reached(event_of(event))) /* it may be destroyed meanwhile */
         sim_wait();
     sim_pools_synchronize(sim_context_current()->device);
     return CUDA_SUCCESS;
@@ -374,7 +373,7 @@ CUresult cuEventSynchronize(CUevent event)
 
 static CUresult elapsed(float *milliseconds, CUevent start, CUevent end)
 {
-    const struct event *from = *event_link(start), *to = *event_link(end);
+    const struct event *from = event_of(start), *to = event_of(end);
     if (!milliseconds)
         return CUDA_ERROR_INVALID_VALUE;
     if (!from || !to || !from->recorded_ns || !to->recorded_ns ||

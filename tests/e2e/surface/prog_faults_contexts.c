@@ -255,12 +255,19 @@ static void kernels(void)
     CUkernel kernel = NULL;
     if (cuModuleLoadData(&module, ptx) == CUDA_SUCCESS &&
         CALL(cuModuleGetFunction, (CUfunction *, CUmodule, const char *), &f, module, "simcuda_nothing") ==
-            CUDA_SUCCESS)
+            CUDA_SUCCESS) {
+        CALL(cuFuncLoad, (CUfunction), f);
+        CALL(cuFuncSetAttribute, (CUfunction, CUfunction_attribute, int), f,
+             CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, 1024);
         launched_by(f);
+    }
     if (cuLibraryLoadData(&library, ptx, NULL, NULL, 0, NULL, NULL, 0) == CUDA_SUCCESS &&
         CALL(cuLibraryGetKernel, (CUkernel *, CUlibrary, const char *), &kernel, library,
-             "simcuda_nothing") == CUDA_SUCCESS)
+             "simcuda_nothing") == CUDA_SUCCESS) {
         CALL(cuKernelGetFunction, (CUfunction *, CUkernel), &f, kernel);
+        CALL(cuKernelSetAttribute, (CUfunction_attribute, int, CUkernel, CUdevice),
+             CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, 1024, kernel, 0);
+    }
     if (library != NULL && cuLibraryUnload(library) != CUDA_SUCCESS)
         cuLibraryUnload(library);
     if (module != NULL && cuModuleUnload(module) != CUDA_SUCCESS)

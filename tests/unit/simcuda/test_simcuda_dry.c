@@ -234,6 +234,34 @@ static void an_unknown_card_is_refused(void **state)
     assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 2);
 }
 
+static void body_visible(void)
+{
+    int count, (*nvml_init)(void), (*nvml_count)(unsigned *);
+    unsigned machine;
+    char bus[16];
+    CUuuid uuid;
+    begin();
+    OK(cuDeviceGetCount(&count));
+    CHECK(count == 2);
+    OK(cuDeviceGetPCIBusId(bus, sizeof bus, 0));
+    CHECK(strcmp(bus, "0000:04:00.0") == 0);
+    OK(cuDeviceGetUuid(&uuid, 1));
+    CHECK(uuid.bytes[15] == 'b');
+    void *nvml = dlopen("libnvidia-ml.so.1", RTLD_NOW);
+    CHECK(nvml != NULL);
+    *(void **)&nvml_init = dlsym(nvml, "nvmlInit_v2");
+    *(void **)&nvml_count = dlsym(nvml, "nvmlDeviceGetCount_v2");
+    CHECK(nvml_init() == 0 && nvml_count(&machine) == 0 && machine == 4); /* all that there are */
+}
+SIM_TEST(the_devices_that_a_program_names_are_there_in_its_order, body_visible, "CUDA_VISIBLE_DEVICES",
+         "3,1,-1,0")
+
+static void body_none(void)
+{
+    IS(cuInit(0), CUDA_ERROR_NO_DEVICE);
+}
+SIM_TEST(a_program_that_hides_all_devices_has_none, body_none, "CUDA_VISIBLE_DEVICES", "")
+
 /* ---- addresses ---- */
 
 static void body_addresses(void)
@@ -375,6 +403,8 @@ int main(void)
         cmocka_unit_test(without_a_word_it_is_an_h200),
         cmocka_unit_test(a_card_has_several_names_in_any_case),
         cmocka_unit_test(an_unknown_card_is_refused),
+        cmocka_unit_test(the_devices_that_a_program_names_are_there_in_its_order),
+        cmocka_unit_test(a_program_that_hides_all_devices_has_none),
         cmocka_unit_test(addresses_go_down_in_rooms_of_32_mib),
         cmocka_unit_test(large_memory_takes_none_of_the_hosts),
         cmocka_unit_test(small_copies_are_kept_and_larger_ones_read_as_zeros),

@@ -1,0 +1,87 @@
+/*
+ * visible.c - which of the machine's GPUs the process has.
+ *
+ *      SIMCUDA_DEVICES=2         how many the machine has (default 1, at most 16)
+ *
+ * In dry mode CUDA_VISIBLE_DEVICES picks among them and orders them, as a real driver does; the first entry
+ * that is no number, or that names one twice, ends the list.  One that is named beyond the machine's is
+ * there, too: who tries a program has not the machine that it was written for.
+ */
+#include "sim.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct visible {
+    int count, machine;
+    int physical[SIM_MAX_DEVICES]; /* by ordinal */
+};
+
+static int machine(void)
+{
+    const char *text = getenv("SIMCUDA_DEVICES");
+    int count = text && *text ? atoi(text) : 1;
+    return count < 0 ? 0 : count > SIM_MAX_DEVICES ? SIM_MAX_DEVICES : count;
+}
+
+static int position(const struct visible *v, int physical)
+{
+    for (int i = 0; i < v->count; i++)
+        if (v->physical[i] == physical)
+            return i;
+    return -1;
+}
+
+static void pick(struct visible *v, const char *list)
+{
+    char *end;
+    for (v->count = 0; *list && v->count < SIM_MAX_DEVICES; list = *end == ',' ? end + 1 : end) {
+        long physical = strtol(list, &end, 10);
+        if (end == list || physical < 0 || physical >= SIM_MAX_DEVICES || position(v, (int)physical) >= 0)
+            return;
+        v->physical[v->count++] = (int)physical;
+        if (physical >= v->machine)
+            v->machine = (int)physical + 1;
+    }
+}
+
+/* Asked anew until cuInit, because programs set the variable after they have begun. */
+static struct visible look(void)
+{
+    static struct visible fixed;
+    static bool is_fixed;
+    if (is_fixed)
+        return fixed;
+    struct visible v = {.count = machine(), .machine = machine()};
+    const char *list = simcuda_dry() ? getenv("CUDA_VISIBLE_DEVICES") : NULL;
+    for (int i = 0; i < v.count; i++)
+        v.physical[i] = i;
+    if (list && v.machine)
+        pick(&v, list);
+    if (sim_initialized()) {
+        fixed = v;
+        __atomic_store_n(&is_fixed, true, __ATOMIC_RELEASE);
+    }
+    return v;
+}
+
+int simcuda_device_count(void)
+{
+    return look().count;
+}
+
+int simcuda_machine_devices(void)
+{
+    return look().machine;
+}
+
+int simcuda_ordinal(int physical)
+{
+    struct visible v = look();
+    return position(&v, physical);
+}
+
+int sim_physical(int device)
+{
+    return look().physical[device];
+}
