@@ -11,8 +11,10 @@
  */
 #include "dry.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #define REGION     (64ull << 40)
 #define WISHED     (17ull << 40) /* above it lies nothing that Linux on x86-64 or aarch64 maps by itself */
@@ -21,6 +23,9 @@
 #define ACCESSIBLE (PROT_READ | PROT_WRITE)
 
 static uint64_t bottom, top; /* of the region; 0: not made yet */
+static uint64_t lowest;      /* nothing below it is taken */
+static uint64_t
+    held; /* by all that is taken; there are holes where it is less than what lies above `lowest` */
 static struct sim_map taken; /* by the distance of their ends from the top, so that the highest comes first */
 
 static void advise(uint64_t address, uint64_t size)
@@ -37,9 +42,13 @@ static bool make_region(void)
         if (all == MAP_FAILED)
             continue;
         bottom = sim_round((uint64_t)all, ROOM);
-        top = ((uint64_t)all + size) / ROOM * ROOM;
+        lowest = top = ((uint64_t)all + size) / ROOM * ROOM;
         advise(bottom, top - bottom);
     }
+    if (!top)
+        dprintf(STDERR_FILENO,
+                "simcuda: there is not 1 TiB of address space (ulimit -v, vm.overcommit_memory): "
+                "the device has no memory\n");
     return top != 0;
 }
 
@@ -51,15 +60,18 @@ static uint64_t record(uint64_t address, uint64_t size)
     range->start = top - address - size;
     range->size = size;
     sim_map_insert(&taken, range);
+    held += size;
+    lowest = address < lowest ? address : lowest;
     return address;
 }
 
 /* The highest multiple of ALIGNMENT that SIZE free bytes follow. */
 static uint64_t highest(uint64_t size, uint64_t alignment)
 {
-    uint64_t end = top; /* of the hole */
+    bool dense = held == top - lowest;   /* no holes: nothing to look through */
+    uint64_t end = dense ? lowest : top; /* of the hole */
     for (const struct sim_range *r = NULL;;) {
-        r = sim_map_from(&taken, r ? r->start + 1 : 0);
+        r = dense ? NULL : sim_map_from(&taken, r ? r->start + 1 : 0);
         uint64_t floor = r ? top - r->start : bottom;
         uint64_t address = end >= size ? (end - size) / alignment * alignment : 0;
         if (address >= floor)
@@ -104,6 +116,9 @@ void sim_room_give(uint64_t address, uint64_t size)
     }
     struct sim_range *range = sim_map_at(&taken, top - address - sim_round(size, ROOM));
     madvise((void *)address, size, MADV_DONTNEED);
+    if (address == lowest && held == top - lowest)
+        lowest += range->size;
+    held -= range->size;
     sim_map_remove(&taken, range);
     free(range);
 }
