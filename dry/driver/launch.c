@@ -63,7 +63,8 @@ CUresult sim_launch_make(struct sim_launch **out, CUfunction f, void **params, v
     const struct sim_parameters *p = k->parameters;
     if ((params && extra) || (p && p->count && !params && !buffer))
         return CUDA_ERROR_INVALID_VALUE;
-    struct sim_launch *launch = calloc(1, sizeof *launch);
+    /* a captured step has thousands: what nobody knows takes no room */
+    struct sim_launch *launch = calloc(1, p ? sizeof *launch : offsetof(struct sim_launch, params));
     if (!launch)
         return CUDA_ERROR_OUT_OF_MEMORY;
     launch->references = 1;
@@ -109,6 +110,9 @@ static CUresult launch(CUfunction f, CUstream stream, struct sim_grid grid, void
     CUresult result = sim_stream_check(stream);
     if (result == CUDA_SUCCESS)
         result = load_code();
+    const struct sim_kernel *k = sim_kernel_of(f);
+    if (result == CUDA_SUCCESS && k && !k->parameters && !sim_capturing(stream))
+        return CUDA_SUCCESS; /* nothing of it is read */
     if (result == CUDA_SUCCESS)
         result = sim_launch_make(&made, f, params, extra);
     if (result != CUDA_SUCCESS)
@@ -184,7 +188,8 @@ CUresult cuGraphKernelNodeGetParams_v2(CUgraphNode handle, CUDA_KERNEL_NODE_PARA
     const struct sim_node *node = sim_graph_node(handle);
     if (!node || node->type != CU_GRAPH_NODE_TYPE_KERNEL || !params)
         return CUDA_ERROR_INVALID_VALUE;
-    *params = (CUDA_KERNEL_NODE_PARAMS){.kernelParams = node->launch->params,
+    *params = (CUDA_KERNEL_NODE_PARAMS){.kernelParams =
+                                            node->launch->kernel->parameters ? node->launch->params : NULL,
                                         .gridDimX = node->launch->grid.x,
                                         .gridDimY = node->launch->grid.y,
                                         .gridDimZ = node->launch->grid.z};
