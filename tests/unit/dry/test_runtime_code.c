@@ -24,6 +24,18 @@ static void body_launch(void)
 }
 RUNTIME_TEST(a_registered_function_is_launched_and_another_is_unknown, body_launch)
 
+static void body_reset(void)
+{
+    void *host = add_kernel(ptx, "simcuda_nothing"), *p = NULL;
+    int n = 0;
+    void *arguments[] = {&p, &n};
+    for (int i = 0; i < 2; i++) {
+        GOOD(cudaLaunchKernel(host, (dim3){1, 1, 1}, (dim3){1, 1, 1}, arguments, 0, NULL));
+        GOOD(cudaDeviceReset());
+    }
+}
+RUNTIME_TEST(a_function_is_launched_after_a_reset_too, body_reset)
+
 /* The newer way of nvcc: the kernel's handle once, and a launch by that. */
 cudaError_t __cudaGetKernel(cudaKernel_t *kernel, const void *host);
 cudaError_t __cudaLaunchKernel(cudaKernel_t kernel, dim3 grid, dim3 block, void **args, size_t shared,
@@ -167,6 +179,7 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_registered_function_is_launched_and_another_is_unknown),
+        cmocka_unit_test(a_function_is_launched_after_a_reset_too),
         cmocka_unit_test(a_launch_has_the_configuration_that_was_pushed_for_it),
         cmocka_unit_test(no_image_is_read_before_one_of_its_kernels_is_called),
         cmocka_unit_test(a_function_has_attributes_and_so_many_fit),
