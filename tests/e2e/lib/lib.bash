@@ -140,7 +140,7 @@ $(cat "$run/difference")"
 expect_clean() {
     expect_sql "PRAGMA integrity_check" ok
     expect_sql "SELECT value FROM meta WHERE key = 'clean_end'" 1
-    expect_sql "SELECT end_ns IS NOT NULL, simulated FROM process" '1|1'
+    expect_sql "SELECT end_ns IS NOT NULL, simulated > 0 FROM process" '1|1'
     expect_sql "SELECT events, why FROM loss" ''
     expect_sql "SELECT what FROM mismatch" "${1:-}"
     local left
