@@ -8,6 +8,7 @@ Nearly all kernels are wrapped, because one may fill memory with zeros by anothe
     comparing   likewise; what compares unknown floats is decided by _dry_rules
     choosing    likewise; indices that unknown values decide are filled by rule
     random      the numbers of another generator
+    solving     likewise, but that it went well
     writing     everything else: what it wrote is not known any more
 """
 
@@ -60,6 +61,7 @@ class _Operator:
         self.written = [at for at, argument in enumerate(arguments) if argument.is_write and not argument.kwarg_only]
         self.outs = [argument.name for argument in arguments if argument.is_write and argument.kwarg_only]
         self.writes = bool(self.written or self.outs)
+        self.info = next((at for at, result in enumerate(op._schema.returns) if result.name == "info"), None)
 
     def targets(self, args, kwargs):
         for at in self.written:
@@ -323,6 +325,20 @@ def writing(o, call):
     return writing
 
 
+def solving(o, call):
+    """How a factorization went is what the stand-in for the library wrote: 0."""
+
+    def solving(keys, *args, **kwargs):
+        out = writes(keys, *args, **kwargs)
+        if is_small(out[o.info]):
+            with NoFunctions():
+                put(out[o.info], KNOWN)
+        return out
+
+    writes = writing(o, call)
+    return solving
+
+
 def unscaling(o, call):
     """A gradient scaler looks for overflows."""
 
@@ -357,6 +373,8 @@ def _wrapper(op, call):
         return unscaling(o, call)
     if o.name == "_amp_update_scale_":
         return rescaling(o, call)
+    if o.info is not None:
+        return solving(o, call)
     if o.base in COUNTING and not o.writes:
         return reads.counting(op, call, lambda out, args, kwargs: _follow(o, out, args, kwargs))
     if o.name in ("fill_", "zero_"):
