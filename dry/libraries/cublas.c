@@ -69,8 +69,9 @@ static bool take_default(struct handle *h)
 {
     int capability = own_capability();
     size_t large = 2 * recommended(capability);
+    static size_t most;
     if (capability && (CUDA_MAJOR != 13 || capability != 90))
-        dry_fact("beside\t%s\ta handle's own memory\t%zu", LIBRARY, large + SMALL + SCALARS);
+        guess("beside", &most, "a handle's own memory", large + SMALL + SCALARS);
     return take(h, SMALL) && take(h, large);
 }
 

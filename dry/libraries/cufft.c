@@ -145,7 +145,7 @@ static size_t work_size(int rank, const int64_t *n, int64_t batch, bool real, si
         large = large || has_large_prime(n[i]);
     }
     size_t bytes = count * element * (large ? FOR_LARGER : 1);
-    guess(&most, "a plan's work area", bytes);
+    guess("guess", &most, "a plan's work area", bytes);
     return bytes;
 }
 

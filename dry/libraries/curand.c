@@ -11,7 +11,7 @@ enum { SUCCESS = 0, ALLOCATION_FAILED = 102, OUT_OF_RANGE = 104 };
 STANDS_IN int create(void **generator)
 {
     static size_t most;
-    guess(&most, "a generator's own memory", 0);
+    guess("beside", &most, "a generator's own memory", 0);
     *generator = calloc(1, 64);
     return *generator ? SUCCESS : ALLOCATION_FAILED;
 }

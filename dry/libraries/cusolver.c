@@ -39,6 +39,7 @@ STANDS_IN int create(struct handle **handle)
     static size_t most;
     struct handle *h = calloc(1, sizeof *h);
     int (*create_blas)(void *) = of_blas("cublasCreate_v2");
+    size_t before = own_left();
     int status = h && own_context() ? SUCCESS : NOT_INITIALIZED;
     if (status == SUCCESS && create_blas && create_blas(&h->blas) != 0)
         status = ALLOC_FAILED;
@@ -46,7 +47,7 @@ STANDS_IN int create(struct handle **handle)
         free(h);
         return status;
     }
-    guess(&most, "a handle's own memory is one of cuBLAS's", 0);
+    guess("beside", &most, "a handle's own memory", before - own_left());
     *handle = h;
     return SUCCESS;
 }
@@ -193,7 +194,7 @@ static int elements(size_t *most, const char *routine, intptr_t result, int64_t 
 {
     count = larger(count, 1);
     *(int *)result = count > INT32_MAX ? INT32_MAX : (int)count;
-    guess(most, routine, (size_t)(count * bytes));
+    guess("guess", most, routine, (size_t)(count * bytes));
     return SUCCESS;
 }
 
@@ -201,7 +202,7 @@ static int bytes_of(size_t *most, const char *routine, intptr_t device, intptr_t
 {
     *(size_t *)device = (size_t)bytes;
     *(size_t *)host = 0;
-    guess(most, routine, (size_t)bytes);
+    guess("guess", most, routine, (size_t)bytes);
     return SUCCESS;
 }
 

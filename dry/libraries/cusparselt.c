@@ -102,7 +102,7 @@ STANDS_IN int workspace(void *handle, void *plan, size_t *size)
 {
     static size_t most;
     *size = 0;
-    guess(&most, "cusparseLtMatmulGetWorkspace", 0);
+    guess("guess", &most, "cusparseLtMatmulGetWorkspace", 0);
     return SUCCESS;
 }
 
@@ -112,7 +112,7 @@ STANDS_IN int compressed_size(void *handle, const struct matrix *m, size_t *size
     int sixteenths = is_8_bit(m->type) ? 10 : 9;
     *size = (size_t)(m->rows * m->columns * width(m->type) * sixteenths / 16 * m->batches);
     *buffer = 0;
-    guess(&most, "cusparseLtSpMMACompressedSize's buffer", 0);
+    guess("guess", &most, "cusparseLtSpMMACompressedSize's buffer", 0);
     return SUCCESS;
 }
 

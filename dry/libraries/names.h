@@ -47,16 +47,16 @@ STANDS_IN void missing(const char *function)
     dry_missing(LIBRARY, function);
 }
 
-/* A figure that no table holds: WHAT is said the first time, and again where it is larger.  *MOST begins as
- * 0. */
-__attribute__((unused)) static void guess(size_t *most, const char *what, size_t bytes)
+/* A fact of KIND, "guess" or "beside": said the first time, and again where it is larger.  *MOST begins as 0.
+ */
+__attribute__((unused)) static void guess(const char *kind, size_t *most, const char *what, size_t bytes)
 {
     size_t said = bytes + 1, before = __atomic_load_n(most, __ATOMIC_RELAXED);
     while (said > before &&
            !__atomic_compare_exchange_n(most, &before, said, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
         ;
     if (said > before)
-        dry_fact("guess\t%s\t%s\t%zu", LIBRARY, what, bytes);
+        dry_fact("%s\t%s\t%s\t%zu", kind, LIBRARY, what, bytes);
 }
 
 #endif

@@ -13,6 +13,7 @@
 #pragma weak cuInit
 #pragma weak cuMemAlloc_v2
 #pragma weak cuMemFree_v2
+#pragma weak cuMemGetInfo_v2
 #pragma weak cuMemsetD32Async
 #pragma weak cuCtxGetCurrent
 #pragma weak cuCtxGetDevice
@@ -42,6 +43,13 @@ static inline void own_free(CUdeviceptr memory)
 {
     if (memory && cuMemFree_v2)
         cuMemFree_v2(memory);
+}
+
+/* What the device has left. */
+static inline size_t own_left(void)
+{
+    size_t left = 0, all = 0;
+    return own_context() && cuMemGetInfo_v2(&left, &all) == CUDA_SUCCESS ? left : 0;
 }
 
 /* COUNT numbers of 32 bits on the device, in the stream's order. */

@@ -12,7 +12,7 @@ shim_env=(HOME="$dir/home" XDG_CACHE_HOME="$dir/home")
 dry "$python" "$here/libraries_program.py"
 [ "$status" = 0 ] || fail "status $status"
 grep -q '^[0-9][0-9][0-9] calls$' "$run/out" || fail "$(cat "$run/out")"
-guessed() { grep -qP "^guess\t$1" "$run/facts"; }
+guessed() { grep -qP "^(guess|beside)\t$1" "$run/facts"; }
 guessed 'libcusolver\.so\.1[12]\tcusolverDnSgesvd\t[1-9]' || fail "nothing is said of what a decomposition needs"
 guessed "libcufft\.so\.1[12]\ta plan's work area\t[1-9]" || fail "nothing is said of a transform's work area"
 ! guessed 'libcublas\.so\.13' || fail "what a cuBLAS handle takes of an H200 is known"

@@ -26,7 +26,7 @@ echo "ok as configured"
 shim_env=(SIMCUDA_GPU=A100-40GB)
 dry "$python" "$dir/program.py"
 expect_sql "$taken" "1024 131072 8388608 1024 131072 8388608"
-grep -qP "^guess\tlibcublas\.so\.1[23]\ta handle's own memory\t8520704$" "$run/facts" || fail "A100: $(cat "$run/facts")"
+grep -qP "^beside\tlibcublas\.so\.1[23]\ta handle's own memory\t8520704$" "$run/facts" || fail "A100: $(cat "$run/facts")"
 echo "ok A100, as a guess"
 
 cat >"$dir/handles.py" <<'END'
