@@ -7,9 +7,10 @@
  *      NAME(name, like)      an exported name, and the static function that is called by it
  *      MISSING(name)         is not simulated: ends the run and says so
  *
- * All arguments but floating-point numbers by value come in the same registers, so a function that looks at
- * the third alone can stand for any with at least three: ARGUMENTS.  Integers come with undefined upper
- * halves.
+ * All arguments but floating-point numbers by value come in the same registers and places on the stack, so a
+ * function that looks at the third alone can stand for any with at least three.  It has ARGUMENTS: a1, a2 and
+ * so on, of which it reads no more than its callers give.  Of an int the upper half is undefined: INT(3) is
+ * a3 as one.
  */
 #ifndef DRY_LIBRARIES_NAMES_H
 #define DRY_LIBRARIES_NAMES_H
@@ -25,9 +26,11 @@
 
 #define NAME(name, like) __asm__(".globl " #name "\n.type " #name ", @function\n.set " #name ", " #like);
 #define MISSING(name)                                                                                        \
-    __asm__(".pushsection .text\n.globl " #name "\n.type " #name ", @function\n" #name                       \
-            ": lea 1f(%rip), %rdi\n\tjmp missing\n.popsection\n"                                             \
-            ".pushsection .rodata.str1.1,\"aMS\",@progbits,1\n1: .string \"" #name "\"\n.popsection");
+    DRY_API void name(void);                                                                                 \
+    DRY_API void name(void)                                                                                  \
+    {                                                                                                        \
+        dry_missing(LIBRARY, #name);                                                                         \
+    }
 
 #define ARGUMENTS                                                                                            \
     intptr_t a1, intptr_t a2, intptr_t a3, intptr_t a4, intptr_t a5, intptr_t a6, intptr_t a7, intptr_t a8,  \
@@ -42,13 +45,7 @@ STANDS_IN int succeeds(void)
     return 0;
 }
 
-STANDS_IN void missing(const char *function)
-{
-    dry_missing(LIBRARY, function);
-}
-
-/* A fact of KIND, "guess" or "beside": said the first time, and again where it is larger.  *MOST begins as 0.
- */
+/* A fact of KIND, "guess" or "beside", the first time and again where it is larger.  *MOST begins as 0. */
 __attribute__((unused)) static void guess(const char *kind, size_t *most, const char *what, size_t bytes)
 {
     size_t said = bytes + 1, before = __atomic_load_n(most, __ATOMIC_RELAXED);

@@ -21,8 +21,7 @@
 #pragma weak cuDevicePrimaryCtxRetain
 #pragma weak cuDeviceGetAttribute
 
-/* A context is current then, as the runtime would have made one: device 0's first.  Without a driver none is.
- */
+/* A context is current then, as the runtime would have made one: device 0's.  Without a driver none is. */
 static inline bool own_context(void)
 {
     CUcontext context = NULL;
