@@ -18,6 +18,7 @@
 #include "run/place.h"
 #include "run/start.h"
 #include "tail.h"
+#include "written.h"
 
 #define LINES 12 /* of a program that failed */
 
@@ -60,11 +61,12 @@ static char *libraries_in(const char *directory, char *list)
     return list;
 }
 
-/* The driver first, then what is built on it. */
-static char *stand_ins(void)
+/* The driver first, then what is built on it; before them, where there is no namespace to be had, what keeps
+ * files apart. */
+static char *stand_ins(bool contained)
 {
     char *sim = place_stand_ins("sim"), *dry = place_stand_ins("dry");
-    char *list = libraries_in(dry, libraries_in(sim, xstrdup("")));
+    char *list = libraries_in(dry, libraries_in(sim, contained ? xstrdup("") : xformat("%s/writes.so", dry)));
     free(sim);
     free(dry);
     return list;
@@ -158,7 +160,8 @@ static char *output_in(const char *folder, const struct attempt_setup *s)
 
 static void set_dry(const struct attempt *a, const struct attempt_setup *s, const char *folder)
 {
-    char *facts = xformat("%s/facts", folder), *output = output_in(folder, s), *mark = mark_of(a, s);
+    char *facts = xformat("%s/facts", folder), *output = output_in(folder, s), *mark = mark_of(a, s),
+         *apart = xformat("%s/apart", folder);
     setenv("SIMCUDA_DRY", "1", 1);
     setenv("SIMCUDA_BANNER", "0", 1); /* the answer says it */
     setenv("SIMCUDA_GPU", s->card->key, 1);
@@ -168,7 +171,7 @@ static void set_dry(const struct attempt *a, const struct attempt_setup *s, cons
     setenv("VRAMSCOPE_DRY_FACTS", facts, 1);
     setenv("VRAMSCOPE_DRY_STEPS", s->steps, 1);
     setenv("VRAMSCOPE_DRY_ASSUME", a->second ? "second" : "first", 1);
-    set_or_not("VRAMSCOPE_DRY_WRITES", s->contained ? NULL : "stop");
+    set_or_not("VRAMSCOPE_DRY_WRITES", s->contained ? NULL : apart);
     set_or_not("VRAMSCOPE_DRY_SKEW", s->skew);
     set_or_not("VRAMSCOPE_DRY_KEEP", s->keep);
     set_or_not("VRAMSCOPE_DRY_OVERFLOW", s->overflow);
@@ -179,6 +182,7 @@ static void set_dry(const struct attempt *a, const struct attempt_setup *s, cons
     free(facts);
     free(output);
     free(mark);
+    free(apart);
 }
 
 static int set_environment(const struct attempt *a, const struct attempt_setup *s, const char *folder)
@@ -188,7 +192,7 @@ static int set_environment(const struct attempt *a, const struct attempt_setup *
         return complain("fit: %s", why);
     set_allocator(a->allocator);
     set_dry(a, s, folder);
-    char *behind = stand_ins(), *sim = place_stand_ins("sim"), *dry = place_stand_ins("dry");
+    char *behind = stand_ins(s->contained), *sim = place_stand_ins("sim"), *dry = place_stand_ins("dry");
     struct environment e = {library, true, true, environment_wants_python(false), behind};
     int status = environment_preload("fit", &e);
     environment_prepend("LD_LIBRARY_PATH", dry);
@@ -234,7 +238,7 @@ int attempt_run(struct attempt *a, const struct attempt_setup *s, const char *fo
     struct child child = {s->whole ? NULL : &tail, shown, s->contained ? &contain : NULL};
     if (mkdir(folder, 0700))
         return complain("fit: %s can't be made: %s", folder, strerror(errno));
-    if (set_environment(a, s, folder))
+    if (set_environment(a, s, folder) || (!s->contained && written_make_apart(folder)))
         return EXIT_USAGE;
     if ((child.tail && tail_begin(&tail, shown)) ||
         (child.contain && contain_begin(&contain, folder, s->keep_writes)))
@@ -253,6 +257,8 @@ int attempt_run(struct attempt *a, const struct attempt_setup *s, const char *fo
     a->said = child.tail ? tail_end(&tail, LINES) : NULL;
     if (child.contain)
         contain_end(&contain, &a->written);
+    else
+        written_read_apart(&a->written, folder, s->keep_writes);
     a->files = run_outputs(output, since, pid, &a->n);
     facts_read(&a->facts, facts);
     free(output);

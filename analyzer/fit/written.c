@@ -4,6 +4,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -150,6 +151,71 @@ void written_read(struct written *w, int scratch, const char *keep)
     walk(&splits, openat(scratch, "root", O_RDONLY | O_DIRECTORY | O_CLOEXEC), "/");
     if (w->n)
         qsort(w->files, w->n, sizeof *w->files, by_path);
+}
+
+/* ---- kept apart by a library ---- */
+
+int written_make_apart(const char *folder)
+{
+    static const char *const parts[] = {"", "/up", "/gone"};
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+        char *path = xformat("%s/apart%s", folder, parts[i]);
+        int made = mkdir(path, 0700);
+        if (made)
+            complain("fit: %s can't be made: %s", path, strerror(errno));
+        free(path);
+        if (made)
+            return 2;
+    }
+    char *link = xformat("%s/apart/cwd", folder), cwd[PATH_MAX];
+    if (getcwd(cwd, sizeof cwd) && symlink(cwd, link))
+        complain("fit: %s can't be made: %s", link, strerror(errno));
+    free(link);
+    return 0;
+}
+
+static bool is_listed(const struct written *w, size_t n, const char *path)
+{
+    for (size_t i = 0; i < n; i++)
+        if (!strcmp(w->files[i].path, path))
+            return true;
+    return false;
+}
+
+/* What was removed and not made again. */
+static void add_gone(struct written *w, int fd, const char *path, size_t written)
+{
+    struct stat st;
+    DIR *d = fd < 0 ? NULL : fdopendir(fd);
+    for (struct dirent *e; d && (e = readdir(d));) {
+        if (!strcmp(e->d_name, ".") || !strcmp(e->d_name, "..") ||
+            fstatat(dirfd(d), e->d_name, &st, AT_SYMLINK_NOFOLLOW))
+            continue;
+        char *one = xformat("%s/%s", path, e->d_name);
+        if (S_ISDIR(st.st_mode)) {
+            add_gone(w, openat(dirfd(d), e->d_name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC), one,
+                     written);
+            free(one);
+        } else if (one[strlen(one) - 1] = 0, is_listed(w, written, one)) { /* without what makes it a mark */
+            free(one);
+        } else {
+            *PUSH(w->files, w->n) = (struct written_file){one, 0, WRITTEN_DELETED};
+        }
+    }
+    if (d)
+        closedir(d);
+}
+
+void written_read_apart(struct written *w, const char *folder, const char *keep)
+{
+    struct walk all = {w, keep, false};
+    char *up = xformat("%s/apart/up", folder), *gone = xformat("%s/apart/gone", folder);
+    walk(&all, open(up, O_RDONLY | O_DIRECTORY | O_CLOEXEC), "/");
+    add_gone(w, open(gone, O_RDONLY | O_DIRECTORY | O_CLOEXEC), "", w->n);
+    if (w->n)
+        qsort(w->files, w->n, sizeof *w->files, by_path);
+    free(up);
+    free(gone);
 }
 
 void written_free(struct written *w)

@@ -7,9 +7,9 @@ unset LD_LIBRARY_PATH
 V=$BUILD/bin/vramscope
 cd "$dir" || exit 1
 mark='dry.run|"dry": (true|"gpu)' # "dry run, no GPU", "dry_run"; no file here is called so
-sizes=(4,512 2,512 4,1024)
+sizes=("4 512" "2 512" "4 1024")
 for i in 0 1 2; do
-    IFS=, read -r batch seq <<<"${sizes[i]}"
+    read -r batch seq <<<"${sizes[i]}"
     timeout 120 "$V" fit -o "rec$i.db" -- "$tests/prog_sizes" "$batch" "$seq" >out 2>err || fail "fit: $? $(cat out err)"
 done
 timeout 120 "$V" run -q --simulated -o other.db -- "$tests/prog_sizes" 4 512 >out 2>err || fail "run: $(cat err)"
