@@ -63,9 +63,11 @@ static const struct command_help help = {
     "without a\n"
     "GPU. COMMAND runs as it is, with PyTorch's own allocator, on a driver and libraries that compute "
     "nothing. What\n"
-    "it writes is thrown away. Of a Hugging Face config.json the model is made by transformers and trained on "
+    "it writes is thrown away. Of a Hugging Face config.json the model is made by transformers and trained "
+    "on "
     "made-up\n"
-    "data: --batch, --seq, --dtype, --optimizer, --checkpoint, --lora, --qlora, --fsdp, --zero=3:8 and others, "
+    "data: --batch, --seq, --dtype, --optimizer, --checkpoint, --lora, --qlora, --fsdp, --zero=3:8 and "
+    "others, "
     "see\n"
     "vramscope fit config.json --help.\n"
     "Exit status: 0 it fits, 1 it does not, 2 usage, or COMMAND failed by itself, 3 nobody can tell.",

@@ -25,6 +25,6 @@ int ranks_read(struct ranks *r, const char *all, const char *run, const char *lo
  * ends as the first that did not end well. */
 _Noreturn void ranks_become(void *context, char **command);
 /* What each of the N recordings of FILES holds, beside each other. */
-void ranks_text(char *const *files, size_t n, FILE *out);
+void fit_ranks_text(char *const *files, size_t n, FILE *out);
 
 #endif

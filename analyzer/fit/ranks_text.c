@@ -24,7 +24,7 @@ static int by_rank(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-void ranks_text(char *const *files, size_t n, FILE *out)
+void fit_ranks_text(char *const *files, size_t n, FILE *out)
 {
     struct verdict *v = NULL;
     size_t m = 0;

@@ -249,7 +249,7 @@ void reply_text(const struct reply *a, FILE *out)
         fputc('\n', out);
         print_figures(a, out);
         if (a->setup->ranks.world)
-            ranks_text(a->first.files, a->first.n, out);
+            fit_ranks_text(a->first.files, a->first.n, out);
         print_exactness(a, out);
         print_changes(a, out);
     }
