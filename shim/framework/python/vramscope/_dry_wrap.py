@@ -398,11 +398,33 @@ def _operators():
     yield torch.ops.aten.copy_.default
 
 
+def _replace(library, op):
+    """Since 2.9 a kernel can be had from the dispatcher, and replaced."""
+    library.impl(op._name[6:], _wrapper(op, torch.library.get_kernel(op, "CUDA").call_boxed), "CUDA", with_keyset=True)
+
+
+def _precede(library, op):
+    """Before, a function is put in front of the kernels of all devices, under a key that each call passes, and leaves others' alone."""
+    behind, cuda, redispatch = torch._C._dispatch_keyset_full_after(torch._C.DispatchKey.BackendSelect), torch._C.DispatchKey.CUDA, op.redispatch
+    wrapper = _wrapper(op, lambda keys, *args, **kwargs: redispatch(keys & behind, *args, **kwargs))
+    with_tensors = _Operator(op).with_tensors
+
+    def preceding(keys, *args, **kwargs):
+        if keys.has(cuda):
+            return wrapper(keys, *args, **kwargs)
+        return redispatch(keys & behind, *with_tensors(args), **kwargs)
+
+    library.impl(op._name[6:], preceding, "BackendSelect", with_keyset=True)
+
+
 def install():
     global _library
     library = torch.library.Library("aten", "IMPL")
+    put_in = _replace if hasattr(torch.library, "get_kernel") else _precede
+    taken = () if put_in is _replace else torch._C._dispatch_get_registrations_for_dispatch_key("BackendSelect")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for op in list(_operators()):
-            library.impl(op._name[6:], _wrapper(op, torch.library.get_kernel(op, "CUDA").call_boxed), "CUDA", with_keyset=True)
+            if op._name not in taken:
+                put_in(library, op)
     _library = library
