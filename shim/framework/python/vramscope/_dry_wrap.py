@@ -32,7 +32,7 @@ COMPUTED = set(
 )
 COMPARING = set("eq ne lt le gt ge isin".split())
 NEVER = set("isnan isposinf isneginf".split())  # of unknown floats
-CHOOSING = set("topk sort argmax argmin max min multinomial".split())
+CHOOSING = set("topk sort argsort argmax argmin max min multinomial".split())
 COUNTING = set("bincount repeat_interleave".split())
 RANDOM = set("random uniform bernoulli exponential normal randperm".split())
 # neither of these leaves zeros where it then computes a single float, and they are called most
@@ -48,6 +48,10 @@ class _Unknown(Exception):
     pass
 
 
+def _is_written(argument):
+    return argument.alias_info is not None and argument.alias_info.is_write
+
+
 class _Operator:
     """What of an operator's schema says which arguments are tensors, and which of them it writes."""
 
@@ -58,8 +62,8 @@ class _Operator:
         self.is_in_place = self.name.endswith("_") and not self.name.startswith("__") or self.name in ("__ilshift__", "__irshift__")
         self.base = self.name[:-1] if self.is_in_place and self.name.endswith("_") else self.name
         self.tensors = [at for at, argument in enumerate(arguments) if str(argument.type) == "Tensor" and not argument.kwarg_only]
-        self.written = [at for at, argument in enumerate(arguments) if argument.is_write and not argument.kwarg_only]
-        self.outs = [argument.name for argument in arguments if argument.is_write and argument.kwarg_only]
+        self.written = [at for at, argument in enumerate(arguments) if _is_written(argument) and not argument.kwarg_only]
+        self.outs = [argument.name for argument in arguments if _is_written(argument) and argument.kwarg_only]
         self.writes = bool(self.written or self.outs)
         self.info = next((at for at, result in enumerate(op._schema.returns) if result.name == "info"), None)
 
@@ -266,9 +270,9 @@ def _choices(o, args, kwargs):
         dim = -1
     elif o.base == "topk":
         dim = args[2] if len(args) > 2 else kwargs.get("dim", -1)
-    elif dim is None and len(args) > 1 and o.base != "sort":
+    elif dim is None and len(args) > 1 and o.base not in ("sort", "argsort"):
         dim = args[1]
-    elif dim is None and o.base == "sort":
+    elif dim is None and o.base in ("sort", "argsort"):
         dim = args[2] if len(args) > 2 else -1
     return dim, (t.numel() if dim is None else t.size(dim) if t.dim() else 1)
 
