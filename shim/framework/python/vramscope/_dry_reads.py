@@ -10,8 +10,6 @@ from . import _dry_rules as rules
 from ._dry_places import inside, read
 from ._dry_values import ASSUMED, KNOWN, TRUE, NoFunctions, alias, compute, forget, is_capturing, is_small, mark_of, put, write
 
-POKES, POKE = 3, 512  # blocks of the caching allocator's smallest size
-
 
 class reading:
     """Within it, what operators read is not the program's; unknown numbers are ANSWER, where there is one."""
@@ -108,11 +106,15 @@ def copy(op, call):
 # ---- sizes that contents decide ----
 
 
-def poke(device, count):
-    """The next small blocks of the allocator hold COUNT: a kernel that counts into one would have written it, and its caller copies it."""
-    blocks = [torch.empty(POKE // 8, dtype=torch.int64, device=device) for _ in range(POKES)]
-    for block in blocks:
-        alias(block).fill_(count)
+def poke(t, count):
+    """The block of the allocator that the kernel will count T's elements in holds COUNT, as if it had.
+
+    The allocator gives the same blocks again for the same requests: a contiguous copy, where T is none, and the smallest block.
+    """
+    copy = None if t.is_contiguous() else torch.empty(t.size(), dtype=t.dtype, device=t.device)
+    block = torch.empty(1, dtype=torch.int64, device=t.device)
+    alias(block).fill_(count)
+    del block, copy
 
 
 def _count(t):
@@ -134,10 +136,13 @@ def nonzero(op, call):
             return call(keys, t)
         with NoFunctions():
             count, mark, has_contents = _count(t)
-            poke(t.device, count)
-        out = call(keys, t)
+            poke(t, count)
+        try:
+            out = call(keys, t)
+        except RuntimeError:  # it counted elsewhere, and what it read is no count; where there is no memory the next line says so
+            out = None
         with NoFunctions():
-            if out.size(0) != count:
+            if out is None or out.size(0) != count:
                 out = torch.empty((t.dim(), count), dtype=torch.int64, device=t.device).t()
             if has_contents and is_small(out):
                 write(out, alias(t).nonzero(), mark)

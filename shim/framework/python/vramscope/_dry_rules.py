@@ -45,7 +45,7 @@ BOOLEAN = not SECOND
 
 
 def kept():
-    return "all are true" if KEEP == 1 else "none is true" if KEEP == 0 else f"{KEEP:.4g} of them are true"
+    return "all true" if KEEP == 1 else "none true" if KEEP == 0 else f"{KEEP:.4g} true"
 
 
 def share_of(count):

@@ -220,14 +220,14 @@ def _compared(o, out, args):
     numbers = [alias(t) if t.is_cuda else t for t in args if isinstance(t, Tensor) and t.numel() == 1 and not any(t is f for f in floats)]
     numbers += [torch.tensor(value, device="cpu") for value in args if type(value) in _NUMBERS]
     endless = any(not torch.isfinite(number).all() for number in numbers)
-    if not (same or endless or out.numel() == 1):
+    if not (same or endless or out.numel() == 1 or reads.inside.depth):
         rules.mask(out)
         return
     ones = [torch.ones((), dtype=t.dtype, device="cpu") if any(t is f for f in floats) else t for t in args]
     answer = bool(compute(o.op, ones, {}).all())
     decided = same or endless
     value = answer if decided or rules.BOOLEAN or reads.inside.depth else not answer
-    write(out, torch.tensor(value, device="cpu"), (RULE, "there is no NaN and no infinity") if decided else (ASSUMED, str(value).lower()))
+    write(out, torch.tensor(value, device="cpu"), (RULE, "no NaN, no infinity") if decided else (ASSUMED, str(value).lower()))
 
 
 def comparing(o, call):
@@ -256,7 +256,7 @@ def never(o, call):
         out = call(keys, *args, **kwargs)
         with NoFunctions():
             if _follow(o, out, args, kwargs) is None and not o.writes and is_small(out) and not is_capturing():
-                write(out, torch.tensor(False, device="cpu"), (RULE, "there is no NaN and no infinity"))
+                write(out, torch.tensor(False, device="cpu"), (RULE, "no NaN, no infinity"))
         return out
 
     return never
@@ -307,7 +307,7 @@ def random(o, call):
                 if is_small(t) and t.numel() and not is_capturing():
                     try:
                         compute(o.op, args, {name: rules.generator() if name == "generator" else value for name, value in kwargs.items()})
-                        put(t, (ASSUMED, "random numbers of another generator"))
+                        put(t, (ASSUMED, "other random numbers"))
                     except Exception:
                         pass
         return out
