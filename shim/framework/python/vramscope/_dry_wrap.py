@@ -52,7 +52,7 @@ def _is_written(argument):
     return argument.alias_info is not None and argument.alias_info.is_write
 
 
-class _Operator:
+class Operator:
     """What of an operator's schema says which arguments are tensors, and which of them it writes."""
 
     def __init__(self, op):
@@ -370,7 +370,7 @@ def rescaling(o, call):
 
 
 def _wrapper(op, call):
-    o = _Operator(op)
+    o = Operator(op)
     if o.name in reads.WRAPPERS:
         return reads.WRAPPERS[o.name](op, call) if not o.outs else writing(o, call)
     if o.name == "_amp_foreach_non_finite_check_and_unscale_":
@@ -411,7 +411,7 @@ def _precede(library, op):
     """Before, a function is put in front of the kernels of all devices, under a key that each call passes, and leaves others' alone."""
     behind, cuda, redispatch = torch._C._dispatch_keyset_full_after(torch._C.DispatchKey.BackendSelect), torch._C.DispatchKey.CUDA, op.redispatch
     wrapper = _wrapper(op, lambda keys, *args, **kwargs: redispatch(keys & behind, *args, **kwargs))
-    with_tensors = _Operator(op).with_tensors
+    with_tensors = Operator(op).with_tensors
 
     def preceding(keys, *args, **kwargs):
         if keys.has(cuda):
