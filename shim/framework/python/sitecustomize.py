@@ -70,6 +70,7 @@ _LINES = ("vramscope._lines", lambda: True, "whether lines of Python are right i
 _POOLS = (_LINES, ("vramscope._pools", lambda: True, "what its pool uses is not known"))
 _TRITON = (("vramscope._dry_triton", _is_dry, "what Triton's kernels write is taken for unwritten"),)
 _LAUNCH = (("vramscope._dry_launch", lambda: "VRAMSCOPE_DRY_RANKS" in os.environ, "a launcher starts all ranks"),)
+_DEEPSPEED = (("vramscope._dry_deepspeed", _is_dry, "DeepSpeed compiles its optimizers, and skips steps"),)
 _PARTS = {
     "torch": (
         _LINES,
@@ -80,14 +81,13 @@ _PARTS = {
         ("vramscope._dry", _is_dry, "values are not followed, and no step is the last"),
         ("vramscope._dry_writes", _is_dry, "files of its tensors take room"),
     ),
-    "torch.distributed.launcher.api": _LAUNCH,
-    "deepspeed.launcher.runner": _LAUNCH,
-    "deepspeed.ops.op_builder.builder": (("vramscope._dry_deepspeed", _is_dry, "DeepSpeed compiles its operators"),),
     "jax": _POOLS,
     "cupy": _POOLS,
 }
 if _is_dry():
     _PARTS.update({"triton": _TRITON, "torch._inductor.runtime.triton_heuristics": _TRITON})
+    _PARTS.update({"torch.distributed.launcher.api": _LAUNCH, "deepspeed.launcher.runner": _LAUNCH})
+    _PARTS.update({f"deepspeed.{name}": _DEEPSPEED for name in ("ops.op_builder.builder", "runtime.utils", "runtime.zero.utils")})
 
 
 # in a dry run: modules of which what they write or send is worth nothing, and goes nowhere

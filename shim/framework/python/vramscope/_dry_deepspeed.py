@@ -1,7 +1,10 @@
-"""_dry_deepspeed - DeepSpeed's optimizers that it compiles for the machine at hand are there without a compiler, and do nothing.
+"""_dry_deepspeed - DeepSpeed without a compiler: the optimizers that it compiles for the machine at hand are there, and do nothing.
 
 Each is a function or two that write parameters and states in place and take no memory, which a dry run has no use for.  DeepSpeed's own
 Python code makes the states, so they have its sizes.  Other operators are compiled as ever.
+
+The norm of all gradients is a good one, as losses are: no step is skipped for it.  Lists that are held against those of rank 0, as which modules ran, are the
+same there.
 """
 
 import types
@@ -11,12 +14,22 @@ _FUNCTIONS = """multi_tensor_adam multi_tensor_lion create_adam adam_update adam
 create_lion lion_update lion_update_copy destroy_lion create_adagrad adagrad_update adagrad_update_copy destroy_adagrad""".split()
 
 
-def install(builder):
-    """Called once, when deepspeed.ops.op_builder.builder has been imported."""
-    load = builder.OpBuilder.load
+def _without_compiler(builder):
+    load = builder.load
     idle = types.SimpleNamespace(**{name: lambda *_, **__: None for name in _FUNCTIONS})
 
     def loaded(self, *args, **named):
         return idle if type(self).__name__ in _IDLE else load(self, *args, **named)
 
-    builder.OpBuilder.load = loaded
+    builder.load = loaded
+
+
+def install(module):
+    """Called once for each of the modules, when it has been imported."""
+    if hasattr(module, "OpBuilder"):
+        _without_compiler(module.OpBuilder)
+    if hasattr(module, "is_invalid_grad_norm"):
+        module.is_invalid_grad_norm = lambda _: False
+    if hasattr(module, "get_lst_from_rank0"):
+        module.get_lst_from_rank0 = lambda numbers: numbers
+        module.assert_lst_len_same_as_other_ranks = lambda numbers: None
