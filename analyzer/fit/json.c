@@ -25,7 +25,8 @@ static void write_span(struct span s, const char *name, struct json *j)
 
 static void write_facts(const struct facts *f, struct json *j)
 {
-    static const char *const names[FACT_KINDS] = {"missing", "guess", "value", "stopped", "ended", "torch"};
+    static const char *const names[FACT_KINDS] = {"missing", "guess",  "value", "stopped",
+                                                  "ended",   "beside", "torch"};
     json_begin(j, "facts", '[');
     for (size_t i = 0; i < f->n; i++) {
         json_begin(j, NULL, '{');
