@@ -6,3 +6,8 @@ foreach(topic runtime runtime_code runtime_work runtime12)
                       -Wl,--disable-new-dtags)
   target_link_libraries(test_${topic} PRIVATE dry_libcudart_so_$<IF:$<STREQUAL:${topic},runtime12>,12,13>)
 endforeach()
+
+vs_unit_test(nccl LIBS simcuda)
+target_include_directories(test_nccl SYSTEM PRIVATE ${CUDA_INCLUDE_DIR})
+target_link_options(test_nccl PRIVATE -Wl,-rpath,${CMAKE_BINARY_DIR}/sim -Wl,-rpath,${CMAKE_BINARY_DIR}/dry -Wl,--disable-new-dtags)
+target_link_libraries(test_nccl PRIVATE dry_libnccl_so_2)

@@ -1,0 +1,41 @@
+#!/bin/bash
+# `vramscope fit --ranks` runs ranks of a job, each alone: FSDP2's parts and DDP's copies have the sizes that arithmetic says for 1, 2, 8 and 64
+# ranks, collectives leave what sizes need, objects and gloo's groups work, launchers become the rank, and what only an absent rank
+# knows ends the run with 3.
+# shellcheck source-path=SCRIPTDIR
+. "$(dirname "$0")/../lib/lib.bash"
+python=${TEST_PYTHON:-}
+[ -n "$python" ] && "$python" -c 'import torch; assert torch.version.cuda and torch.distributed.is_nccl_available()' 2>/dev/null ||
+    skip "TEST_PYTHON has no PyTorch for CUDA"
+program=$(realpath "$(dirname "$0")/ranks.py")
+unset LD_LIBRARY_PATH
+cd "$dir" || exit 1
+fit() { # STATUS ARGUMENT...
+    local wanted=$1 got
+    shift
+    timeout 200 "$BUILD/bin/vramscope" fit --steps=all --json "$@" >out 2>err </dev/null
+    got=$?
+    [ $got = "$wanted" ] || fail "fit $*: status $got, not $wanted: $(tail -n 20 err) $(head -c 1000 out)"
+}
+good() { # TIMES: so many ranks say that all was as it should be
+    [ "$(grep -c '^good$' err)" = "$1" ] || fail "not $1 ranks are good: $(tail -n 20 err)"
+}
+for ranks in 1 2 8 64; do
+    fit 0 --ranks=$ranks --rank=$((ranks - 1)) -- "$python" "$program" shards
+    good 1
+done
+fit 0 --ranks=8 --rank=0,7 -- "$python" "$program" copies
+good 2
+fit 0 --ranks=4 --rank=0,3 -f -o kept.db -- "$python" "$program" exchange
+good 2
+[ -s kept-0.db ] && [ -s kept-3.db ] || fail "no recording for each rank: $(ls)"
+fit 0 --ranks=4 --rank=3 -- "$python" -m torch.distributed.run --nproc-per-node=2 --nnodes=2 --rdzv-endpoint=nowhere:1 "$program" exchange
+good 1
+fit 3 --ranks=4 --rank=2 -- "$python" "$program" waits
+grep -q 'another rank writes' err || fail "nothing says what is waited for: $(cat err)"
+
+for bad in --rank=0 "--ranks=0" "--ranks=x" "--ranks=4 --rank=4" "--ranks=4 --rank=" "--ranks=4 --local-ranks=3"; do
+    # shellcheck disable=SC2086
+    fit 2 $bad -- true
+done
+echo "ranks run alone"
