@@ -49,6 +49,7 @@ struct dnn_card {
 };
 const struct dnn_card *dnn_card(void); /* the current device, as the driver describes it */
 int dnn_version(void);                 /* 91900 for 9.19.0: what the loaded PyTorch asks for */
+bool dnn_measured_here(void);          /* whether tables and rules were read off this version and card */
 
 /* ---- legacy descriptors (plain.c) ---- */
 
@@ -57,6 +58,7 @@ struct dnn_plain { /* tensor, filter, convolution, ...: each uses what it has */
     int data, format, rank;
     int dims[DNN_DIMS], strides[DNN_DIMS];
     int pad[DNN_DIMS], dilation[DNN_DIMS], groups, math;
+    float rate; /* of dropout */
 };
 int64_t dnn_plain_bytes(const struct dnn_plain *tensor);
 
@@ -141,7 +143,7 @@ enum dnn_value { /* types of attributes' values that are looked into */
 };
 
 /* Notes of an engine that PyTorch refuses it for: where TF32 is off, and where results must repeat. */
-enum dnn_note { DNN_NOTE_TENSOR_CORE = 0, DNN_NOTE_DOWN_CONVERT = 1, DNN_NOTE_COUNT = 10 };
+enum dnn_note { DNN_NOTE_TENSOR_CORE = 0, DNN_NOTE_NONDETERMINISTIC = 4, DNN_NOTE_COUNT = 10 };
 
 struct dnn_backend;
 
@@ -190,7 +192,9 @@ int64_t dnn_shape_bytes(const struct dnn_shape *shape);
 
 /* ---- what it asks for (workspace.c) ---- */
 
-/* Bytes of workspace of the plan that PyTorch takes; TF32: inputs may be rounded.  Tells what is a guess. */
-int64_t dnn_workspace(const struct dnn_task_of *task, bool tf32);
+/* Bytes of workspace of the plan that PyTorch takes; TF32: inputs may be rounded.  SURE: not a guess. */
+int64_t dnn_workspace(const struct dnn_task_of *task, bool tf32, bool *sure);
+/* The same, and a guess is told. */
+int64_t dnn_workspace_told(const struct dnn_task_of *task, bool tf32);
 
 #endif

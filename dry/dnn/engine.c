@@ -76,14 +76,14 @@ static int64_t index_of(const struct dnn_backend *engine)
     return index;
 }
 
+/* 32-bit floats are rounded to TF32 by tensor cores, which is no "conversion" to cuDNN. */
 static int64_t notes(const struct dnn_backend *engine, int64_t want, int *out)
 {
-    static const int of_rounding[] = {DNN_NOTE_TENSOR_CORE, DNN_NOTE_DOWN_CONVERT};
     if (index_of(engine) != ROUNDING)
         return 0;
-    for (int i = 0; out && i < 2 && i < want; i++)
-        out[i] = of_rounding[i];
-    return 2;
+    if (want > 0 && out)
+        *out = DNN_NOTE_TENSOR_CORE;
+    return 1;
 }
 
 static int64_t config_workspace(const struct dnn_backend *config)
@@ -91,7 +91,7 @@ static int64_t config_workspace(const struct dnn_backend *config)
     const struct dnn_backend *engine = dnn_backend_child(config, DNN_ATTR_CONFIG_ENGINE, 0);
     struct dnn_task_of task;
     dnn_graph_read(dnn_backend_child(engine, DNN_ATTR_ENGINE_GRAPH, 0), &task);
-    return dnn_workspace(&task, index_of(engine) == ROUNDING);
+    return dnn_workspace_told(&task, index_of(engine) == ROUNDING);
 }
 
 static int64_t number(int64_t value, int64_t want, int64_t *out)

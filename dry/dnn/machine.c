@@ -16,30 +16,6 @@
 
 enum { NEWEST = 92600 };
 
-int dnn_width(int data)
-{
-    switch (data) {
-    case DNN_DOUBLE:
-    case DNN_INT64:
-        return 8;
-    case DNN_FLOAT:
-    case DNN_INT32:
-        return 4;
-    case DNN_HALF:
-    case DNN_BFLOAT16:
-        return 2;
-    default:
-        return 1;
-    }
-}
-
-const char *dnn_data_name(int data)
-{
-    static const char *const names[] = {"f32",  "f64",   "f16",  "i8",  "i32",  "i8x4",   "u8",
-                                        "u8x4", "i8x32", "bf16", "i64", "bool", "f8e4m3", "f8e5m2"};
-    return data >= 0 && data < (int)(sizeof names / sizeof *names) ? names[data] : "unknown";
-}
-
 /* ---- the version ---- */
 
 static int found, found_cuda = 13; /* cuDNN's and CUDA's major */
@@ -166,6 +142,11 @@ const struct dnn_card *dnn_card(void)
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     pthread_once(&once, ask_card);
     return &card;
+}
+
+bool dnn_measured_here(void)
+{
+    return dnn_version() == 91900 && strstr(dnn_card()->name, "H200");
 }
 
 /* ---- the handle ---- */

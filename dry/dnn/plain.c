@@ -146,3 +146,19 @@ DRY_API int cudnnSetConvolutionMathType(struct dnn_plain *convolution, int math)
     convolution->math = math;
     return DNN_SUCCESS;
 }
+
+DRY_API int cudnnSetDropoutDescriptor(struct dnn_plain *dropout, void *handle, float rate, void *states,
+                                      size_t size, unsigned long long seed)
+{
+    (void)handle, (void)states, (void)size, (void)seed;
+    if (!dropout)
+        return DNN_NULL_POINTER;
+    dropout->rate = rate;
+    return DNN_SUCCESS;
+}
+
+DRY_API int cudnnRestoreDropoutDescriptor(struct dnn_plain *dropout, void *handle, float rate, void *states,
+                                          size_t size, unsigned long long seed)
+{
+    return cudnnSetDropoutDescriptor(dropout, handle, rate, states, size, seed);
+}

@@ -15,7 +15,7 @@ enum { NO_BIAS, ONE_BIAS, TWO_BIASES, ONE_STATE_BIAS };
 struct rnn {
     int algorithm, cell, bias, bidirectional, skip_input, data, compute, math;
     int32_t input, hidden, projection, layers;
-    unsigned flags;
+    float dropout;
 };
 struct rnn_data {
     int data, layout, steps, batch, width;
@@ -38,16 +38,27 @@ DRY_API int cudnnDestroyRNNDescriptor(struct rnn *rnn)
 
 DRY_API int cudnnSetRNNDescriptor_v8(struct rnn *rnn, int algorithm, int cell, int bias, int direction,
                                      int input_mode, int data, int compute, int math, int32_t input,
-                                     int32_t hidden, int32_t projection, int32_t layers, void *dropout,
-                                     uint32_t flags)
+                                     int32_t hidden, int32_t projection, int32_t layers,
+                                     const struct dnn_plain *dropout, uint32_t flags)
 {
-    (void)dropout;
+    (void)flags;
     if (!rnn)
         return DNN_NULL_POINTER;
     if (cell < RELU || cell > GRU || input < 1 || hidden < 1 || layers < 1)
         return DNN_BAD_PARAM;
-    *rnn = (struct rnn){algorithm, cell,  bias,   direction,  input_mode, data, compute,
-                        math,      input, hidden, projection, layers,     flags};
+    *rnn = (struct rnn){algorithm,
+                        cell,
+                        bias,
+                        direction,
+                        input_mode,
+                        data,
+                        compute,
+                        math,
+                        input,
+                        hidden,
+                        projection,
+                        layers,
+                        dropout ? dropout->rate : 0};
     return DNN_SUCCESS;
 }
 
@@ -193,7 +204,79 @@ DRY_API int cudnnGetRNNWeightParams(void *handle, const struct rnn *rnn, int32_t
     return DNN_SUCCESS;
 }
 
-/* ---- room beside them ---- */
+/* ---- room beside them: read off cuDNN 9.19.0 on an H200 ---- */
+
+enum { SMALL_HIDDEN = 3, PACKED = 1, EACH = 8 << 20, ALIGNED = 256, LONG = 256 };
+
+/* The algorithm for small hidden sizes; 16-bit brain floats have none, and sequences that are packed. */
+static bool is_small(const struct rnn *rnn, const struct rnn_data *x)
+{
+    return rnn->algorithm == SMALL_HIDDEN && rnn->data != DNN_BFLOAT16 && x->layout != PACKED;
+}
+
+/* Elements for each step of each sequence: gates, inputs and outputs of the layer that is computed. */
+static int64_t for_steps(const struct rnn *rnn, const struct rnn_data *x, bool training)
+{
+    int64_t g = gates(rnn), d = directions(rnn), h = rnn->hidden, all = x->lengths;
+    if (x->layout == PACKED)
+        return all * d * (g + 2 * (d - 1) + (g == 1)) * h;
+    bool in_parts = d == 1 && x->steps > LONG && !is_small(rnn, x);
+    int64_t n =
+        d * g * h * (in_parts ? all / x->steps * LONG : all) + all * (d * (2 * d - 1) * h + rnn->input);
+    if (is_small(rnn, x))
+        n += all * 4 * g * h;
+    if (training && rnn->cell == GRU && (d == 2 || rnn->layers == 1))
+        n += all * rnn->input;
+    return n + (training && rnn->dropout > 0 && rnn->layers > 1 ? all * d * h : 0);
+}
+
+/* Elements for each sequence, layer and direction. */
+static int64_t for_sequences(const struct rnn *rnn, const struct rnn_data *x)
+{
+    int64_t d = directions(rnn), states;
+    bool lstm = rnn->cell == LSTM, gru = rnn->cell == GRU;
+    if (x->layout == PACKED)
+        states = (lstm ? 6 : gru ? 3 : 1) + 2 * (d - 1);
+    else if (is_small(rnn, x))
+        states = (lstm ? 7 : 3) + d;
+    else
+        states = (lstm ? 10 : gru ? 5 : 3) + 2 * (d - 1);
+    return states * rnn->layers * d * x->batch * rnn->hidden;
+}
+
+static int64_t work_bytes(const struct rnn *rnn, const struct rnn_data *x, bool training)
+{
+    int64_t layers = (int64_t)rnn->layers * directions(rnn);
+    int64_t elements =
+        matrices_before(rnn, (int)layers) + for_steps(rnn, x, training) + for_sequences(rnn, x);
+    return layers * EACH + elements * dnn_width(rnn->data) + ALIGNED +
+           (x->layout == PACKED ? 0 : 8 * x->batch);
+}
+
+/* What forward keeps for backward: of each layer the gates, the cells and what it hands on, but for the last;
+ * where there is dropout a bit for each element between layers. */
+static int64_t reserve_bytes(const struct rnn *rnn, const struct rnn_data *x)
+{
+    int64_t each = rnn->cell == LSTM ? 6 : rnn->cell == GRU ? 7 : 2, d = directions(rnn), l = rnn->layers;
+    int64_t elements =
+        (each * l - 1) * rnn->hidden + (projects(rnn) ? l * (rnn->hidden + rnn->projection) : 0);
+    int64_t bits = rnn->dropout > 0 ? (l - 1) * d * d * x->lengths * rnn->hidden : 0;
+    return elements * d * x->lengths * dnn_width(rnn->data) + bits / 8 + ALIGNED;
+}
+
+/* Whether the rules above had all that was measured of this kind right. */
+static bool is_sure(const struct rnn *rnn, const struct rnn_data *x, bool training)
+{
+    enum { PERSISTENT = 1 };
+    bool both = rnn->bidirectional, lstm = rnn->cell == LSTM;
+    if (rnn->algorithm == PERSISTENT || projects(rnn) || rnn->bias != TWO_BIASES)
+        return false;
+    if (x->layout == PACKED)
+        return training && (both || rnn->cell >= LSTM || rnn->layers == 1);
+    if (!training || (lstm && both) || (lstm && is_small(rnn, x)))
+        return both || x->steps <= LONG;
+    return x->steps <= LONG && ((lstm && rnn->input != rnn->hidden) || (rnn->cell == GRU && both));
+}
 
 DRY_API int cudnnGetRNNTempSpaceSizes(void *handle, const struct rnn *rnn, int mode, const struct rnn_data *x,
                                       size_t *work, size_t *reserve)
@@ -201,13 +284,11 @@ DRY_API int cudnnGetRNNTempSpaceSizes(void *handle, const struct rnn *rnn, int m
     enum { TRAINING = 1 };
     if (!handle || !rnn || !x)
         return DNN_NULL_POINTER;
-    int64_t step = (int64_t)x->batch * rnn->layers * directions(rnn) * rnn->hidden * dnn_width(rnn->data);
-    int64_t states = step * x->steps * (gates(rnn) + 2);
     if (work)
-        *work = (size_t)(step * gates(rnn) * 4);
+        *work = (size_t)work_bytes(rnn, x, mode == TRAINING);
     if (reserve)
-        *reserve = mode == TRAINING ? (size_t)states : 0;
-    dry_fact("guess\tcudnn\ta recurrent layer's work space\t%lld",
-             (long long)(mode == TRAINING ? states : 0));
+        *reserve = mode == TRAINING ? (size_t)reserve_bytes(rnn, x) : 0;
+    if (work && !(is_sure(rnn, x, mode == TRAINING) && dnn_measured_here()))
+        dry_fact("guess\tcudnn\ta recurrent layer's work space\t%zu", *work);
     return DNN_SUCCESS;
 }

@@ -1,26 +1,332 @@
 /*
  * workspace.c - how much room a plan wants beside its tensors.
+ *
+ * Convolutions: decision trees that were grown of what an H200 asked for (convolutions.def, made by
+ * scripts/dnn_rules.py, which says what its texts hold).  A tree has every measured convolution right, to the
+ * block of 512 bytes that PyTorch's allocator takes; for others it gives what the nearest ones have, and that
+ * is told as a guess. Attention takes little, and the same for all shapes that were measured.
  */
 #include "dnn.h"
 
-/* To channels last, as tensor cores want 16-bit elements, with the channels rounded up to 8. */
-static int64_t turned(const struct dnn_shape *s)
+#include <math.h>
+#include <string.h>
+
+enum feature {
+    F_N,
+    F_C,
+    F_K,
+    F_EACH,
+    F_SPACE_OUT,
+    F_SPACE_IN,
+    F_GEMM_M,
+    F_GEMM_N,
+    F_GEMM_K,
+    F_WORK,
+    F_X,
+    F_Y,
+    F_W,
+    F_TILES,
+    F_TILES_W,
+    F_TILES_X,
+    F_KERNEL_FIRST,
+    F_KERNEL_LAST,
+    F_STEP_FIRST,
+    F_STEP_LAST,
+    F_PAD,
+    F_DILATION,
+    F_RANK,
+    F_GROUPED,
+    F_DEPTHWISE,
+    F_TWOS_C,
+    F_TWOS_K,
+    F_TWOS_OUT,
+    F_TWOS_IN,
+    F_ODD,
+    F_ONE_ROW,
+    F_NHWC,
+    F_HALF,
+    F_WIDTH,
+    FEATURES
+}; /* clang-format would give each a line */
+
+enum { BASE = 91, FORM = 7, LAYER = 8, BATCHES = 16 };
+
+static int digit(char c)
 {
-    if (s->rank < 3 || s->layout == DNN_NHWC || dnn_width(s->data) != 2)
-        return 0;
-    return dnn_shape_bytes(s) / s->dims[1] * ((s->dims[1] + 7) / 8 * 8);
+    return c - 33 - (c > '"') - (c > '?') - (c > '\\');
 }
 
-int64_t dnn_workspace(const struct dnn_task_of *task, bool tf32)
+static int64_t digits(const char *text, int count)
 {
-    (void)tf32;
-    char text[768];
-    int64_t bytes = 0;
+    int64_t value = 0;
+    for (int i = 0; i < count; i++)
+        value = value * BASE + digit(text[i]);
+    return value;
+}
+
+#define TEXT(name, text) static const char name[] = text;
+#include "convolutions.def"
+#undef TEXT
+
+static const struct knowledge {
+    const char *tree, *forms;
+} known[3][3] = {
+    /* of forward, data, filter: 32 bits with TF32, 16 bits, 32 bits without */
+    {{forward_f32_tree, forward_f32_forms},
+     {forward_f16_tree, forward_f16_forms},
+     {forward_ieee_tree, forward_ieee_forms}},
+    {{data_f32_tree, data_f32_forms}, {data_f16_tree, data_f16_forms}, {data_ieee_tree, data_ieee_forms}},
+    {{filter_f32_tree, filter_f32_forms},
+     {filter_f16_tree, filter_f16_forms},
+     {filter_ieee_tree, filter_ieee_forms}},
+};
+
+/* ---- where a convolution stands in a tree ---- */
+
+static int in_log(int64_t value)
+{
+    return value > 0 ? (int)(log2((double)value) * 64 + 0.5) : 0;
+}
+
+static int twos(int64_t value)
+{
+    int n = value ? __builtin_ctzll((unsigned long long)value) : 6;
+    return n < 6 ? n : 6;
+}
+
+static int64_t space(const struct dnn_shape *s)
+{
+    int64_t n = 1;
+    for (int i = 2; i < s->rank; i++)
+        n *= s->dims[i];
+    return n;
+}
+
+static void measure_products(const struct dnn_task_of *t, int *out)
+{
+    int64_t m = t->x.dims[0] * space(&t->y), n = t->w.dims[0] / t->groups, k = t->w.dims[1] * space(&t->w);
+    n = n > 0 ? n : 1;
+    int64_t tiles_m = (m + 127) / 128, tiles_n = (n + 127) / 128, tiles_k = (k + 127) / 128;
+    out[F_GEMM_M] = in_log(m);
+    out[F_GEMM_N] = in_log(n);
+    out[F_GEMM_K] = in_log(k);
+    out[F_WORK] = in_log(m * n * k);
+    out[F_TILES] = in_log(tiles_m * tiles_n);
+    out[F_TILES_W] = in_log(tiles_k * tiles_n);
+    out[F_TILES_X] = in_log(tiles_k * tiles_m);
+}
+
+static void measure_tensors(const struct dnn_task_of *t, int *out)
+{
+    int64_t n = t->x.dims[0], c = t->x.dims[1], k = t->w.dims[0], each = t->w.dims[1];
+    int64_t so = space(&t->y), si = space(&t->x);
+    out[F_N] = in_log(n);
+    out[F_C] = in_log(c);
+    out[F_K] = in_log(k);
+    out[F_EACH] = in_log(each);
+    out[F_SPACE_OUT] = in_log(so);
+    out[F_SPACE_IN] = in_log(si);
+    out[F_X] = in_log(n * c * si);
+    out[F_Y] = in_log(n * k * so);
+    out[F_W] = in_log(k * each * space(&t->w));
+    out[F_TWOS_C] = twos(c);
+    out[F_TWOS_K] = twos(k);
+    out[F_TWOS_OUT] = twos(so);
+    out[F_TWOS_IN] = twos(si);
+}
+
+static void measure_kind(const struct dnn_task_of *t, int *out)
+{
+    int last = t->x.rank - 1, way = last - 2;
+    int64_t width = t->x.dims[last];
+    out[F_KERNEL_FIRST] = (int)t->w.dims[2];
+    out[F_KERNEL_LAST] = (int)t->w.dims[last];
+    out[F_STEP_FIRST] = (int)t->step[0];
+    out[F_STEP_LAST] = (int)t->step[way];
+    out[F_PAD] = (int)t->pad[way];
+    out[F_DILATION] = (int)t->dilation[way];
+    out[F_RANK] = way + 1;
+    out[F_GROUPED] = t->groups > 1;
+    out[F_DEPTHWISE] = t->groups > 1 && t->w.dims[1] == 1;
+    out[F_ODD] = width % 2 != 0;
+    out[F_ONE_ROW] = t->x.dims[2] == 1;
+    out[F_NHWC] = t->x.layout == DNN_NHWC;
+    out[F_HALF] = t->x.data == DNN_HALF;
+    out[F_WIDTH] = in_log(width);
+}
+
+/* Past the tree that TEXT begins with. */
+static const char *past(const char *text)
+{
+    for (int open = 1; open > 0;) {
+        bool leaf = digit(*text) >= FEATURES;
+        open += leaf ? -1 : 1;
+        text += leaf ? 2 : 3;
+    }
+    return text;
+}
+
+/* Which form the tree leads to. */
+static int64_t walk(const char *tree, const int *at)
+{
+    while (digit(*tree) < FEATURES) {
+        bool left = at[digit(*tree)] <= digits(tree + 1, 2);
+        tree += 3;
+        if (!left)
+            tree = past(tree);
+    }
+    return digits(tree, 2) - (int64_t)FEATURES * BASE;
+}
+
+/* ---- what a form comes to ---- */
+
+static int64_t up(int64_t value, int64_t to)
+{
+    return (value + to - 1) / to * to;
+}
+
+/* A tensor turned to channels last, its channels rounded up; nothing where it lies so already. */
+static int64_t turned(const struct dnn_shape *s, bool filter)
+{
+    int64_t to = dnn_width(s->data) == 2 ? 8 : 4, n = filter ? up(s->dims[0], to) : s->dims[0];
+    if (s->layout == DNN_NHWC && s->dims[1] % to == 0 && n == s->dims[0])
+        return 0;
+    return n * up(s->dims[1], to) * space(s) * dnn_width(s->data);
+}
+
+static int64_t part(const struct dnn_task_of *t, char which)
+{
+    switch (which) {
+    case 'x':
+        return turned(&t->x, false);
+    case 'w':
+        return turned(&t->w, true);
+    case 'y':
+        return turned(&t->y, false);
+    default:
+        return dnn_shape_bytes(which == 'X' ? &t->x : which == 'W' ? &t->w : &t->y);
+    }
+}
+
+static int64_t sums(const struct dnn_task_of *t)
+{
+    const struct dnn_shape *result = t->task == DNN_CONV_FORWARD ? &t->y
+                                     : t->task == DNN_CONV_DATA  ? &t->x
+                                                                 : &t->w;
+    return dnn_shape_bytes(result) / dnn_width(result->data) * 4;
+}
+
+static int64_t form_bytes(const struct dnn_task_of *t, const char *form)
+{
+    static const char *const parts[] = {"", "xwy", "xy", "xw", "wy", "x", "y", "w", "XWY", "XY", "XW", "WY"};
+    static const int bytes[] = {0, 16, 400, 663, 1024, 1500};
+    enum { KINDS = sizeof bytes / sizeof *bytes };
+    int64_t more = digits(form + 3, 4);
+    int64_t all = digits(form + 1, 2) * sums(t) + (more < KINDS ? bytes[more] : (more - KINDS) * 512);
+    for (const char *p = parts[digit(form[0])]; *p; p++)
+        all += part(t, *p);
+    return all;
+}
+
+/* ---- whether it was measured ---- */
+
+static uint64_t mix(uint64_t hash, int n, const int64_t *numbers)
+{
+    for (int i = 0; i < n; i++)
+        hash = (hash ^ (uint64_t)numbers[i]) * 1099511628211u;
+    return hash;
+}
+
+static int64_t hashed(const struct dnn_task_of *t)
+{
+    int ways = t->x.rank - 2;
+    uint64_t hash = mix(1469598103934665603u, ways + 1, t->x.dims + 1);
+    hash = mix(hash, t->w.rank, t->w.dims);
+    hash = mix(hash, ways, t->pad);
+    hash = mix(hash, ways, t->step);
+    hash = mix(hash, ways, t->dilation);
+    return (int64_t)((hash >> 20) % ((uint64_t)BASE * BASE * BASE * BASE));
+}
+
+static int kind_bit(const struct dnn_task_of *t)
+{
+    static const struct {
+        int data;
+        enum dnn_layout layout;
+    } kinds[] = {{DNN_FLOAT, DNN_NCHW}, {DNN_BFLOAT16, DNN_NCHW}, {DNN_BFLOAT16, DNN_NHWC},
+                 {DNN_HALF, DNN_NCHW},  {DNN_FLOAT, DNN_NHWC},    {DNN_HALF, DNN_NHWC}};
+    for (int i = 0; i < 6; i++)
+        if (kinds[i].data == t->x.data && kinds[i].layout == t->x.layout)
+            return BATCHES + i;
+    return -1;
+}
+
+static bool was_measured(const struct dnn_task_of *t)
+{
+    static const int batches[BATCHES] = {1, 2, 4, 8, 12, 16, 24, 32, 48, 64, 96, 100, 128, 192, 256, 512};
+    int64_t wanted = hashed(t);
+    size_t low = 0, high = sizeof layers / LAYER;
+    while (low < high) {
+        size_t middle = (low + high) / 2;
+        if (digits(layers + middle * LAYER, 4) < wanted)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    if (low == sizeof layers / LAYER || digits(layers + low * LAYER, 4) != wanted)
+        return false;
+    int64_t word = digits(layers + low * LAYER + 4, 4);
+    int kind = kind_bit(t), batch = 0;
+    while (batch < BATCHES && batches[batch] != t->x.dims[0])
+        batch++;
+    return kind >= 0 && batch < BATCHES && (word >> kind & 1) && (word >> batch & 1);
+}
+
+/* ---- the answer ---- */
+
+static int64_t convolution(const struct dnn_task_of *task, bool tf32, bool *sure)
+{
+    bool wide = dnn_width(task->x.data) == 4;
+    if (dnn_width(task->x.data) > 4 || task->x.rank < 3 || task->x.data == DNN_INT8)
+        return 0;
+    const struct knowledge *k = &known[task->task - DNN_CONV_FORWARD][wide ? (tf32 ? 0 : 2) : 1];
+    int at[FEATURES];
+    measure_products(task, at);
+    measure_tensors(task, at);
+    measure_kind(task, at);
+    *sure = (tf32 || !wide) && !task->fused && was_measured(task);
+    return form_bytes(task, k->forms + walk(k->tree, at) * FORM);
+}
+
+/* Of one query the keys are split among blocks, whose results are summed; how many was read off one shape. */
+static int64_t attention(const struct dnn_task_of *task, bool *sure)
+{
+    enum { FEW = 256 };
+    bool one_query = task->task == DNN_SDPA_FORWARD && task->x.rank == 4 && task->x.dims[2] == 1;
+    *sure = !one_query && !task->ragged;
+    if (one_query)
+        return 2176 + task->x.dims[0] * task->x.dims[1] * task->x.dims[3] * 32;
+    if (task->ragged && task->task == DNN_SDPA_FORWARD)
+        return 768 + FEW * task->x.dims[0];
+    return task->reduced + (task->ragged ? 1024 + 384 * task->x.dims[0] : FEW);
+}
+
+int64_t dnn_workspace(const struct dnn_task_of *task, bool tf32, bool *sure)
+{
+    *sure = false;
     if (task->task == DNN_SDPA_FORWARD || task->task == DNN_SDPA_BACKWARD)
-        bytes = 512 + task->reduced;
-    else
-        bytes = turned(&task->x) + turned(&task->w) + turned(&task->y);
-    dnn_graph_text(task, text, sizeof text);
-    dry_fact("guess\tcudnn\t%s\t%lld", text, (long long)bytes);
+        return attention(task, sure);
+    return task->task == DNN_OTHER ? 0 : convolution(task, tf32, sure);
+}
+
+int64_t dnn_workspace_told(const struct dnn_task_of *task, bool tf32)
+{
+    bool sure;
+    int64_t bytes = dnn_workspace(task, tf32, &sure);
+    if (!sure || !dnn_measured_here()) {
+        char text[768];
+        dnn_graph_text(task, text, sizeof text);
+        dry_fact("guess\tcudnn\t%s\t%lld", text, (long long)bytes);
+    }
     return bytes;
 }

@@ -1,0 +1,219 @@
+#!/usr/bin/env python3
+"""dnn_rules.py TABLE OUT - makes dry/dnn/convolutions.def of what tests/gpu/dry_workspaces.sh read off a GPU.
+
+TABLE is workspaces.tsv or workspaces.tsv.gz.  Wants numpy and scikit-learn.
+
+A workspace is written as a form: parts of the tensors turned to channels last and rounded up for tensor cores, so many
+times the result in 32 bits for partial sums, and a number of bytes.  A form is right where it gives the block of 512
+bytes that PyTorch's allocator would take.  Of each operation a decision tree over a convolution's sizes leads to the
+form; it is grown until every convolution that was measured comes out right, so it is the table, and what lies between
+measured ones gets the form of its neighbours.  A list of the layers that were measured, with their batches, says which is
+which.
+
+The texts, characters 0 to 90 of DIGITS, are read by dry/dnn/workspace.c: a tree in preorder, an inner node is its
+feature and two digits of the threshold (at most: left), a leaf two digits of its form from LEAF on; a form is its parts,
+two digits of times and four that say which bytes; a layer is four digits of its hash and four of batches and kinds.
+"""
+
+import collections, gzip, itertools, math, re, sys
+
+DIGITS = "".join(chr(c) for c in range(33, 127) if chr(c) not in '"?\\')  # of 91: nothing that C would read otherwise in a text
+BASE = len(DIGITS)
+LEAF = 34
+TYPES = {"f32": 4, "f16": 2, "bf16": 2}
+BATCHES = (1, 2, 4, 8, 12, 16, 24, 32, 48, 64, 96, 100, 128, 192, 256, 512)
+KINDS = (("f32", "nchw"), ("bf16", "nchw"), ("bf16", "nhwc"), ("f16", "nchw"), ("f32", "nhwc"), ("f16", "nhwc"))
+PARTS = ("", "xwy", "xy", "xw", "wy", "x", "y", "w", "XWY", "XY", "XW", "WY")  # small: turned and rounded up; large: as they are
+BYTES = (16, 400, 663, 1024, 1500)  # what engines want beside, mostly; else whole blocks
+
+Row = collections.namedtuple("Row", "op type layouts x w y pad step dilation groups bytes ieee")
+
+
+def digits(value, count):
+    out = ""
+    for _ in range(count):
+        out = DIGITS[value % BASE] + out
+        value //= BASE
+    assert value == 0
+    return out
+
+
+def blocks(size):
+    return (size + 511) // 512
+
+
+def up(value, to):
+    return (value + to - 1) // to * to
+
+
+# ---- what was measured ----
+
+
+def read(path):
+    pattern = re.compile(r"(forward|data|filter) x=(\S+) w=(\S+) y=(\S+) pad=(\S+) step=(\S+) dilation=(\S+) groups=(\d+)")
+    with gzip.open(path, "rt") if path.endswith(".gz") else open(path) as file:
+        for line in file:
+            field = line.split("\t")
+            found = pattern.match(field[2]) if field[0] == "graph" and field[1] == "tf32" else None
+            if not found:
+                continue
+            tensors = [part.split(":") for part in found.groups()[1:4]]
+            if tensors[0][1] not in TYPES or any(t[2] == "strided" for t in tensors):
+                continue
+            numbers = [tuple(map(int, text.split("x"))) for text in [t[0] for t in tensors] + list(found.groups()[4:7])]
+            yield Row(found[1], tensors[0][1], tuple(t[2] for t in tensors), *numbers, int(found[8]), int(field[4].split("/")[1]), int(field[5].split("/")[1]))
+
+
+# ---- forms ----
+
+
+def sizes(r):
+    """Bytes of each part, and of the result in 32 bits."""
+    width = TYPES[r.type]
+    to = 8 if width == 2 else 4
+
+    def of(shape, rounding):
+        return shape[0] * up(shape[1], rounding) * math.prod(shape[2:]) * width
+
+    turned = {"x": of(r.x, to) if r.layouts[0] != "nhwc" or r.x[1] % to else 0, "y": of(r.y, to) if r.layouts[2] != "nhwc" or r.y[1] % to else 0}
+    turned["w"] = up(r.w[0], to) * up(r.w[1], to) * math.prod(r.w[2:]) * width if r.layouts[1] != "nhwc" or r.w[0] % to or r.w[1] % to else 0
+    plain = {"X": of(r.x, 1), "Y": of(r.y, 1), "W": math.prod(r.w) * width}
+    result = {"forward": r.y, "data": r.x, "filter": r.w}[r.op]
+    return {**turned, **plain, "sums": 4 * math.prod(result)}
+
+
+def more_digits(more):
+    return digits((0, *BYTES).index(more) if more in (0, *BYTES) else 1 + len(BYTES) + more // 512, 4)
+
+
+def value(form, size):
+    return sum(size[part] for part in form[0]) + form[1] * size["sums"] + form[2]
+
+
+def forms(r, bytes_):
+    """Every form that gives the block of 512 bytes of BYTES_."""
+    if bytes_ <= 0:
+        return [("", 0, 0)]
+    size, out = sizes(r), []
+    for parts in PARTS:
+        base = sum(size[part] for part in parts)
+        if (parts and not base) or base > bytes_:
+            continue
+        rest = bytes_ - base
+        times = rest // size["sums"]
+        out += [(parts, 0, more) for more in BYTES] + ([(parts, times, more) for more in BYTES[:4]] if 1 <= times <= 600 else [])
+        if parts in ("", "xwy", "xw") and rest > 1500:
+            out += [(parts, 0, blocks(rest) * 512), (parts, 0, blocks(rest) * 512 - 512)]
+    return [form for form in dict.fromkeys(out) if blocks(value(form, size)) == blocks(bytes_)]
+
+
+def chosen(rows, sizes_):
+    """For each row the form that most rows have."""
+    possible = [forms(r, b) for r, b in zip(rows, sizes_)]
+    count = collections.Counter(itertools.chain.from_iterable(possible))
+    for _ in range(3):
+        out = [max(some, key=lambda form: (count[form], -form[1])) if some else None for some in possible]
+        count = collections.Counter(form for form in out if form)
+    return out
+
+
+# ---- trees ----
+
+
+def log(value_):
+    return int(math.log2(value_) * 64 + 0.5) if value_ > 0 else 0
+
+
+def twos(value_):
+    return min(6, (value_ & -value_).bit_length() - 1) if value_ else 6
+
+
+def features(r):
+    """In the order of enum feature in dry/dnn/workspace.c."""
+    n, c = r.x[:2]
+    k, each = r.w[:2]
+    kernel, so, si = math.prod(r.w[2:]), math.prod(r.y[2:]), math.prod(r.x[2:])
+    m, n_, k_ = n * so, max(1, k // r.groups), each * kernel
+    tiles = [(v + 127) // 128 for v in (m, n_, k_)]
+    logs = [n, c, k, each, so, si, m, n_, k_, m * n_ * k_, n * c * si, n * k * so, k * each * kernel, tiles[0] * tiles[1], tiles[2] * tiles[1], tiles[2] * tiles[0]]
+    plain = [r.w[2], r.w[-1], r.step[0], r.step[-1], r.pad[-1], r.dilation[-1], len(r.x) - 2, int(r.groups > 1), int(each == 1 and r.groups > 1)]
+    return [log(v) for v in logs] + plain + [twos(v) for v in (c, k, so, si)] + [r.x[-1] % 2, int(r.x[2] == 1), int(r.layouts[0] == "nhwc"), int(r.type == "f16"), log(r.x[-1])]
+
+
+def grown(rows, sizes_, leaves=None):
+    """(text of the tree, texts of its forms, share that comes out right)"""
+    import numpy as np
+    from sklearn.tree import DecisionTreeClassifier
+
+    wanted = chosen(rows, sizes_)
+    known = [i for i, form in enumerate(wanted) if form]
+    number = {form: i for i, (form, _) in enumerate(collections.Counter(wanted[i] for i in known).most_common())}
+    x = np.array([features(rows[i]) for i in known], np.int32)
+    y = np.array([number[wanted[i]] for i in known])
+    tree = DecisionTreeClassifier(random_state=0, max_leaf_nodes=leaves).fit(x, y)
+    t, out, used = tree.tree_, [], {}
+
+    def walk(node):
+        if t.children_left[node] < 0:
+            form = int(tree.classes_[t.value[node][0].argmax()])
+            out.append(digits(LEAF * BASE + used.setdefault(form, len(used)), 2))
+            return
+        out.append(DIGITS[t.feature[node]] + digits(max(0, math.floor(t.threshold[node])), 2))
+        walk(t.children_left[node])
+        walk(t.children_right[node])
+
+    sys.setrecursionlimit(10000)
+    walk(0)
+    by_number = {i: form for form, i in number.items()}
+    texts = [DIGITS[PARTS.index(by_number[form][0])] + digits(by_number[form][1], 2) + more_digits(by_number[form][2]) for form in used]
+    return "".join(out), "".join(texts), tree.score(x, y) * len(known) / len(rows)
+
+
+# ---- which layers were measured ----
+
+
+def hashed(r):
+    out = 1469598103934665603
+    for number in (*r.x[1:], *r.w, *r.pad, *r.step, *r.dilation):
+        out = ((out ^ number) * 1099511628211) % (1 << 64)
+    return (out >> 20) % BASE**4
+
+
+def measured(rows):
+    """Layers, sorted by their hash: of each the batches that all of its kinds were measured with."""
+    seen = collections.defaultdict(lambda: collections.defaultdict(set))
+    for r in rows:
+        if r.op == "forward" and r.x[0] in BATCHES and len(set(r.layouts)) == 1:
+            seen[hashed(r)][r.type, r.layouts[0]].add(r.x[0])
+    out = []
+    for key, kinds in sorted(seen.items()):
+        most = max(len(batches) for batches in kinds.values())
+        some = [kind for kind in KINDS if len(kinds.get(kind, ())) * 4 >= most * 3]
+        batches = set.intersection(*(kinds[kind] for kind in some))
+        word = sum(1 << BATCHES.index(n) for n in batches) + sum(1 << (16 + KINDS.index(kind)) for kind in some)
+        if batches:
+            out.append(digits(key, 4) + digits(word, 4))
+    return "".join(out)
+
+
+def lines(name, text):
+    return f"TEXT({name},\n" + "\n".join(f'     "{text[i:i + 100]}"' for i in range(0, len(text), 100)) + ")\n"
+
+
+def main(table, path):
+    rows = list(read(table))
+    with open(path, "w") as file:
+        file.write("/* Made by scripts/dnn_rules.py: cuDNN 9.19.0's workspaces on an H200, read off by tests/gpu/dry_workspaces.sh. */\n")
+        for op in ("forward", "data", "filter"):
+            for group, types in (("f32", ("f32",)), ("f16", ("bf16", "f16")), ("ieee", ("f32",))):
+                some = [r for r in rows if r.op == op and r.type in types]
+                tree, texts, right = grown(some, [r.ieee if group == "ieee" else r.bytes for r in some], 400 if group == "ieee" else None)
+                print(f"{op} {group}: {len(some)} measured, {right:.4f} of them right, {len(tree)} characters of tree, {len(texts)} of forms", flush=True)
+                file.write(lines(f"{op}_{group}_tree", tree) + lines(f"{op}_{group}_forms", texts))
+        text = measured(rows)
+        print(f"{len(text) // 8} layers measured")
+        file.write(lines("layers", text))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
