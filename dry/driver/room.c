@@ -4,10 +4,14 @@
  * Outside dry mode the kernel gives them, and each allocation is a mapping of its own.
  *
  * In dry mode they come from one region of the address space, always the same where it is free, because
- * PyTorch's allocator takes the lower one of two equal blocks: other addresses would be other peaks.  As a
- * real driver does, the highest room that is free is taken, and each allocation begins at a multiple of
- * 32 MiB.  The region is private memory that is not reserved: what is never touched takes nothing, and what
- * is given back takes nothing any more.
+ * PyTorch's allocator takes the lower one of two equal blocks: other addresses would be other peaks.  They
+ * are given as an H200's driver (580.159, 2026-11-29) gave them: it takes rooms, of 32 MiB or a multiple,
+ * from the top down, the highest place first that has 32 MiB more; in a room that has a hole the lowest one
+ * that is large enough is used before a new room is taken; a room that is empty goes back.  At its begin two
+ * holes are there, of 24 and of 2 MiB.  Addresses that a program reserves have a room to themselves.
+ *
+ * The region is private memory that is not reserved: what is never touched takes nothing, and what is given
+ * back takes nothing any more.
  */
 #include "dry.h"
 
@@ -23,10 +27,13 @@
 #define ACCESSIBLE (PROT_READ | PROT_WRITE)
 
 static uint64_t bottom, top; /* of the region; 0: not made yet */
-static uint64_t lowest;      /* nothing below it is taken */
-static uint64_t
-    held; /* by all that is taken; there are holes where it is less than what lies above `lowest` */
-static struct sim_map taken; /* by the distance of their ends from the top, so that the highest comes first */
+
+struct room {
+    struct sim_range range; /* by the distance of its end from the top, so that the highest comes first */
+    uint64_t start, free;
+    bool whole; /* nothing else may lie in it */
+};
+static struct sim_map rooms, pieces; /* pieces: what is taken, by address */
 
 static void advise(uint64_t address, uint64_t size)
 {
@@ -42,7 +49,7 @@ static bool make_region(void)
         if (all == MAP_FAILED)
             continue;
         bottom = sim_round((uint64_t)all, ROOM);
-        lowest = top = ((uint64_t)all + size) / ROOM * ROOM;
+        top = ((uint64_t)all + size) / ROOM * ROOM;
         advise(bottom, top - bottom);
     }
     if (!top)
@@ -52,55 +59,128 @@ static bool make_region(void)
     return top != 0;
 }
 
-static uint64_t record(uint64_t address, uint64_t size)
+static struct room *next_room(const struct room *after)
 {
-    struct sim_range *range = calloc(1, sizeof *range);
-    if (!range)
+    return (struct room *)sim_map_from(&rooms, after ? after->range.start + 1 : 0);
+}
+
+static struct room *add_room(uint64_t start, uint64_t size, bool whole)
+{
+    struct room *room = calloc(1, sizeof *room);
+    if (!room)
+        return NULL;
+    *room = (struct room){{.start = top - start - size, .size = size}, start, size, whole};
+    sim_map_insert(&rooms, &room->range);
+    return room;
+}
+
+static void drop_room(struct room *room)
+{
+    sim_map_remove(&rooms, &room->range);
+    free(room);
+}
+
+static uint64_t take(struct room *room, uint64_t address, uint64_t size)
+{
+    struct sim_range *piece = room ? calloc(1, sizeof *piece) : NULL;
+    if (!piece)
         return 0;
-    range->start = top - address - size;
-    range->size = size;
-    sim_map_insert(&taken, range);
-    held += size;
-    lowest = address < lowest ? address : lowest;
+    piece->start = address;
+    piece->size = size;
+    sim_map_insert(&pieces, piece);
+    room->free -= size;
     return address;
 }
 
-/* The highest multiple of ALIGNMENT that SIZE free bytes follow. */
+/* What the context has of rooms where allocations lie later. */
+static bool begin(void)
+{
+    if (!make_region())
+        return false;
+    uint64_t high = top - ROOM, low = top - 2 * ROOM;
+    return take(add_room(high, ROOM, false), high, 8 << 20) &&
+           take(add_room(low, ROOM, false), low, 30 << 20);
+}
+
+/* The lowest hole of SIZE bytes in ROOM; 0: it has none. */
+static uint64_t hole_in(const struct room *room, uint64_t size, uint64_t alignment)
+{
+    uint64_t address = sim_round(room->start, alignment), end = room->start + room->range.size;
+    for (const struct sim_range *p = sim_map_from(&pieces, room->start); p && p->start < end;
+         p = sim_map_from(&pieces, p->start + p->size)) {
+        if (address + size <= p->start)
+            return address;
+        address = sim_round(p->start + p->size, alignment);
+    }
+    return address + size <= end ? address : 0;
+}
+
+/* In a room that is there, the lowest one. */
+static uint64_t place_in_hole(uint64_t size, uint64_t alignment)
+{
+    struct room *lowest = NULL;
+    uint64_t address = 0;
+    for (struct room *room = next_room(NULL); room; room = next_room(room)) {
+        uint64_t hole = !room->whole && room->free >= size ? hole_in(room, size, alignment) : 0;
+        if (hole) {
+            lowest = room;
+            address = hole;
+        }
+    }
+    return lowest ? take(lowest, address, size) : 0;
+}
+
+/* Where a new room of SIZE bytes begins. */
 static uint64_t highest(uint64_t size, uint64_t alignment)
 {
-    bool dense = held == top - lowest;   /* no holes: nothing to look through */
-    uint64_t end = dense ? lowest : top; /* of the hole */
-    for (const struct sim_range *r = NULL;;) {
-        r = dense ? NULL : sim_map_from(&taken, r ? r->start + 1 : 0);
-        uint64_t floor = r ? top - r->start : bottom;
+    uint64_t end = top; /* of a place without rooms */
+    for (const struct room *room = NULL;;) {
+        room = next_room(room);
+        uint64_t floor = room ? room->start + room->range.size : bottom;
         uint64_t address = end >= size ? (end - size) / alignment * alignment : 0;
-        if (address >= floor)
+        if (address >= floor && end - floor >= size + ROOM)
             return address;
-        if (!r)
+        if (!room)
             return 0;
-        end = floor - r->size;
+        end = room->start;
     }
 }
 
 static bool is_free(uint64_t address, uint64_t size)
 {
     return address >= bottom && address + size <= top && address % ROOM == 0 &&
-           !sim_map_overlaps(&taken, top - address - size, size);
+           !sim_map_overlaps(&rooms, top - address - size, size);
 }
 
-static uint64_t place(uint64_t size, uint64_t alignment, uint64_t hint)
+static uint64_t place(uint64_t size, uint64_t alignment, uint64_t hint, bool whole)
 {
-    uint64_t room = sim_round(size, ROOM);
-    if (room < size || (!top && !make_region()))
+    uint64_t room = sim_round(size, ROOM), piece = sim_round(size, SIM_GRANULARITY);
+    if (room < size || (!top && !begin()))
         return 0;
-    uint64_t address = is_free(hint, room) ? hint : highest(room, alignment > ROOM ? alignment : ROOM);
-    return address ? record(address, room) : 0;
+    uint64_t address = whole ? 0 : place_in_hole(piece, alignment);
+    if (address)
+        return address;
+    address = is_free(hint, room) ? hint : highest(room, alignment > ROOM ? alignment : ROOM);
+    return address ? take(add_room(address, room, whole), address, piece) : 0;
+}
+
+static void give(uint64_t address, uint64_t size)
+{
+    struct sim_range *piece = sim_map_at(&pieces, address);
+    struct room *room = (struct room *)sim_map_at(&rooms, top - address - size);
+    madvise((void *)address, size, MADV_DONTNEED);
+    room->free += piece->size;
+    if (room->free == room->range.size)
+        drop_room(room);
+    sim_map_remove(&pieces, piece);
+    free(piece);
 }
 
 uint64_t sim_room_take(uint64_t size, uint64_t alignment, uint64_t hint, int protection)
 {
     if (sim_dry())
-        return place(size, alignment, hint);
+        return place(size, alignment > SIM_GRANULARITY ? alignment : SIM_GRANULARITY, hint,
+                     protection == PROT_NONE);
     if (hint && hint % SIM_GRANULARITY == 0 &&
         mmap((void *)hint, size, protection, PRIVATE | MAP_FIXED_NOREPLACE, -1, 0) == (void *)hint)
         return hint;
@@ -110,17 +190,10 @@ uint64_t sim_room_take(uint64_t size, uint64_t alignment, uint64_t hint, int pro
 
 void sim_room_give(uint64_t address, uint64_t size)
 {
-    if (!sim_dry()) {
+    if (sim_dry())
+        give(address, size);
+    else
         munmap((void *)address, size);
-        return;
-    }
-    struct sim_range *range = sim_map_at(&taken, top - address - sim_round(size, ROOM));
-    madvise((void *)address, size, MADV_DONTNEED);
-    if (address == lowest && held == top - lowest)
-        lowest += range->size;
-    held -= range->size;
-    sim_map_remove(&taken, range);
-    free(range);
 }
 
 void sim_room_protect(uint64_t address, uint64_t size)

@@ -202,7 +202,7 @@ static void body_h200(void)
     OK(cuDeviceGetName(name, sizeof name, 0));
     CHECK(strcmp(name, "NVIDIA H200") == 0);
     OK(cuDeviceTotalMem(&total, 0));
-    CHECK(total / MIB == 143156);
+    CHECK(total == 150109880320);
     OK(cuDeviceGetAttribute(&value, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, 0));
     CHECK(value == 132);
     CHECK(used() == 518 * MIB);
@@ -264,25 +264,57 @@ SIM_TEST(a_program_that_hides_all_devices_has_none, body_none, "CUDA_VISIBLE_DEV
 
 /* ---- addresses ---- */
 
+/* What an H200's driver did, allocation by allocation: the first holes, then rooms from the top down, and
+ * holes of rooms before new rooms, the lowest first. */
 static void body_addresses(void)
 {
-    CUdeviceptr a, b, c, d, reserved;
+    CUdeviceptr first, tail, room, second, small, large, after, low, last;
     begin();
-    OK(cuMemAlloc(&a, 2 * MIB));
-    OK(cuMemAlloc(&b, 40 * MIB));
-    OK(cuMemAlloc(&c, 20 * MIB));
-    CHECK(a % ROOM == 0 && b == a - 2 * ROOM && c == b - ROOM);
-    OK(cuMemFree(b));
-    OK(cuMemAlloc(&d, 10 * MIB)); /* the highest hole that it fits, at its top */
-    CHECK(d == a - ROOM);
-    OK(cuMemAddressReserve(&reserved, 64 * MIB, 0, 0, 0));
-    CHECK(reserved == c - 2 * ROOM);
-    OK(cuMemAddressFree(reserved, 64 * MIB));
-    OK(cuMemAlloc(&b, 512));
-    OK(cuMemAlloc(&c, 512));
-    CHECK(c == b + 512); /* small ones share 2 MiB */
+    OK(cuMemAlloc(&first, 20 * MIB));
+    OK(cuMemAlloc(&tail, 2 * MIB));
+    CHECK(first % ROOM == 8 * MIB && tail % ROOM == 30 * MIB && tail < first);
+    OK(cuMemAlloc(&room, 20 * MIB));
+    OK(cuMemAlloc(&small, 2 * MIB));
+    OK(cuMemAlloc(&second, 20 * MIB));
+    CHECK(room % ROOM == 0 && small == room + 20 * MIB && second == room - ROOM);
+    OK(cuMemAlloc(&large, 100 * MIB));
+    OK(cuMemAlloc(&after, 26 * MIB));
+    CHECK(large == second - 4 * ROOM && after == large + 100 * MIB);
+    OK(cuMemFree(large));
+    OK(cuMemAlloc(&low, 10 * MIB)); /* the lowest hole, before those of higher rooms */
+    CHECK(low == large);
+    OK(cuMemFree(low));
+    OK(cuMemFree(after)); /* the room is empty, and goes back: it has no 32 MiB more than is asked for */
+    OK(cuMemAlloc(&last, 128 * MIB));
+    CHECK(last == second - 4 * ROOM);
 }
-SIM_TEST(addresses_go_down_in_rooms_of_32_mib, body_addresses, NULL, NULL)
+SIM_TEST(addresses_are_given_as_an_h200_gave_them, body_addresses, NULL, NULL)
+
+static void body_reserved(void)
+{
+    CUdeviceptr a, b, reserved;
+    begin();
+    OK(cuMemAlloc(&a, 40 * MIB));
+    OK(cuMemAddressReserve(&reserved, 40 * MIB, 0, 0, 0));
+    OK(cuMemAlloc(&b, 22 * MIB));
+    CHECK(reserved == a - 2 * ROOM && b == a + 40 * MIB);
+    OK(cuMemAlloc(&b, 24 * MIB));
+    CHECK(b > a && b % ROOM == 8 * MIB);
+    OK(cuMemAlloc(&b, 24 * MIB)); /* not in what is reserved */
+    CHECK(b == reserved - ROOM);
+    OK(cuMemAddressFree(reserved, 40 * MIB));
+}
+SIM_TEST(addresses_that_are_reserved_are_nobody_elses, body_reserved, NULL, NULL)
+
+static void body_shared(void)
+{
+    CUdeviceptr a, b;
+    begin();
+    OK(cuMemAlloc(&a, 512));
+    OK(cuMemAlloc(&b, 512));
+    CHECK(b == a + 512);
+}
+SIM_TEST(small_allocations_share_two_mib, body_shared, NULL, NULL)
 
 /* ---- the host's memory ---- */
 
@@ -405,7 +437,9 @@ int main(void)
         cmocka_unit_test(an_unknown_card_is_refused),
         cmocka_unit_test(the_devices_that_a_program_names_are_there_in_its_order),
         cmocka_unit_test(a_program_that_hides_all_devices_has_none),
-        cmocka_unit_test(addresses_go_down_in_rooms_of_32_mib),
+        cmocka_unit_test(addresses_are_given_as_an_h200_gave_them),
+        cmocka_unit_test(addresses_that_are_reserved_are_nobody_elses),
+        cmocka_unit_test(small_allocations_share_two_mib),
         cmocka_unit_test(large_memory_takes_none_of_the_hosts),
         cmocka_unit_test(small_copies_are_kept_and_larger_ones_read_as_zeros),
         cmocka_unit_test(many_handles_need_no_descriptors_and_can_be_exported),
