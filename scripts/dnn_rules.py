@@ -12,7 +12,7 @@ which.
 
 The texts, characters 0 to 90 of DIGITS, are read by dry/dnn/workspace.c: a tree in preorder, an inner node is its
 feature and two digits of the threshold (at most: left), a leaf two digits of its form from LEAF on; a form is its parts,
-two digits of times and four that say which bytes; a layer is four digits of its hash and four of batches and kinds.
+two digits of times and four that say which bytes; in the trees of the most of any plan a leaf is 64 times the logarithm; a layer is four digits of its hash and four of batches and kinds.
 """
 
 import collections, gzip, itertools, math, re, sys
@@ -26,7 +26,7 @@ KINDS = (("f32", "nchw"), ("bf16", "nchw"), ("bf16", "nhwc"), ("f16", "nchw"), (
 PARTS = ("", "xwy", "xy", "xw", "wy", "x", "y", "w", "XWY", "XY", "XW", "WY")  # small: turned and rounded up; large: as they are
 BYTES = (16, 400, 663, 1024, 1500)  # what engines want beside, mostly; else whole blocks
 
-Row = collections.namedtuple("Row", "op type layouts x w y pad step dilation groups bytes ieee")
+Row = collections.namedtuple("Row", "op type layouts x w y pad step dilation groups bytes ieee most")
 
 
 def digits(value, count):
@@ -61,7 +61,7 @@ def read(path):
             if tensors[0][1] not in TYPES or any(t[2] == "strided" for t in tensors):
                 continue
             numbers = [tuple(map(int, text.split("x"))) for text in [t[0] for t in tensors] + list(found.groups()[4:7])]
-            yield Row(found[1], tensors[0][1], tuple(t[2] for t in tensors), *numbers, int(found[8]), int(field[4].split("/")[1]), int(field[5].split("/")[1]))
+            yield Row(found[1], tensors[0][1], tuple(t[2] for t in tensors), *numbers, int(found[8]), int(field[4].split("/")[1]), int(field[5].split("/")[1]), int(field[8]))
 
 
 # ---- forms ----
@@ -214,6 +214,32 @@ def lines(name, text):
     return f"TEXT({name},\n" + "\n".join(f'     "{text[i:i + 100]}"' for i in range(0, len(text), 100)) + ")\n"
 
 
+def roughly(rows):
+    """The most that any plan wants follows no form: a tree of 500 leaves to its logarithm, less that of the tensors' bytes."""
+    import numpy as np
+    from sklearn.tree import DecisionTreeRegressor
+
+    def tensors(r):
+        return sum(sizes(r)[part] for part in "XWY")
+
+    x = np.array([features(r) for r in rows], np.int32)
+    y = np.array([math.log2(max(r.most, 512) / tensors(r)) for r in rows])
+    tree = DecisionTreeRegressor(random_state=0, max_leaf_nodes=500).fit(x, y)
+    t, out = tree.tree_, []
+
+    def walk(node):
+        if t.children_left[node] < 0:
+            out.append(digits(LEAF * BASE + min(4999, max(0, round(float(t.value[node][0][0]) * 64) + 2500)), 2))
+            return
+        out.append(DIGITS[t.feature[node]] + digits(max(0, math.floor(t.threshold[node])), 2))
+        walk(t.children_left[node])
+        walk(t.children_right[node])
+
+    walk(0)
+    near = sum(abs(a - b) < math.log2(1.1) for a, b in zip(tree.predict(x), y)) / len(rows)
+    return "".join(out), near
+
+
 def main(table, path):
     rows = list(read(table))
     with open(path, "w") as file:
@@ -224,6 +250,10 @@ def main(table, path):
                 tree, texts, right = grown(some, [r.ieee if group == "ieee" else r.bytes for r in some], 400 if group == "ieee" else None)
                 print(f"{op} {group}: {len(some)} measured, {right:.4f} of them right, {len(tree)} characters of tree, {len(texts)} of forms", flush=True)
                 file.write(lines(f"{op}_{group}_tree", tree) + lines(f"{op}_{group}_forms", texts))
+            for group, types in (("f32", ("f32",)), ("f16", ("bf16", "f16"))):
+                tree, near = roughly([r for r in rows if r.op == op and r.type in types])
+                print(f"{op} {group}: the most of any plan within a tenth for {near:.3f}", flush=True)
+                file.write(lines(f"{op}_{group}_most", tree))
         text = measured(rows)
         print(f"{len(text) // 8} layers measured")
         file.write(lines("layers", text))

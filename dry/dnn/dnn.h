@@ -194,7 +194,10 @@ int64_t dnn_shape_bytes(const struct dnn_shape *shape);
 
 /* Bytes of workspace of the plan that PyTorch takes; TF32: inputs may be rounded.  SURE: not a guess. */
 int64_t dnn_workspace(const struct dnn_task_of *task, bool tf32, bool *sure);
-/* The same, and a guess is told. */
-int64_t dnn_workspace_told(const struct dnn_task_of *task, bool tf32);
+/* What the hungriest of all plans wants, which is tried where PyTorch measures which is the fastest. */
+int64_t dnn_workspace_most(const struct dnn_task_of *task);
+/* Of one of the engines that are offered, and a guess is told. */
+enum dnn_engine { DNN_ROUNDING, DNN_PLAIN, DNN_HUNGRY, DNN_ENGINES };
+int64_t dnn_workspace_told(const struct dnn_task_of *task, enum dnn_engine engine);
 
 #endif

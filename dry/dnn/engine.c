@@ -2,16 +2,15 @@
  * engine.c - the backend API's functions: descriptors are kept, engines offered, and a plan says its
  * workspace.
  *
- * A graph has two engines: the first may use tensor cores and round its inputs for them (TF32 for 32-bit
- * floats), the second may not.  Each has the notes by which PyTorch chooses: it takes the first that its
- * settings allow.  Whether cuDNN has an engine for a graph at all is not asked: PyTorch checks what it knows
- * to be refused.
+ * A graph has three engines: the first may use tensor cores and round its inputs for them (TF32 for 32-bit
+ * floats), the second may not; each has the notes by which PyTorch chooses, which takes the first that its
+ * settings allow.  The third wants as much room as the hungriest plan: it is built only where PyTorch tries
+ * all of them (cudnn.benchmark), with room for the largest.  All take no time here, so the first stays.
+ * Whether cuDNN has an engine for a graph at all is not asked: PyTorch checks what it knows to be refused.
  */
 #include "dnn.h"
 
 #include <string.h>
-
-enum { ROUNDING = 0, PLAIN = 1, ENGINES = 2 };
 
 #define CALL(name) DRY_API int name
 
@@ -54,10 +53,10 @@ CALL(cudnnBackendExecute)(void *handle, struct dnn_backend *plan, struct dnn_bac
     return handle && plan && pack ? DNN_SUCCESS : DNN_NULL_POINTER;
 }
 
-/* What the heuristics found: ENGINES configurations of GRAPH, in CONFIGS the first WANT of them. */
+/* What the heuristics found: DNN_ENGINES configurations of GRAPH, in CONFIGS the first WANT of them. */
 static int64_t results(struct dnn_backend *graph, int64_t want, struct dnn_backend **configs)
 {
-    for (int64_t i = 0; configs && i < want && i < ENGINES; i++) {
+    for (int64_t i = 0; configs && i < want && i < DNN_ENGINES; i++) {
         struct dnn_backend *engine = dnn_backend_new(DNN_ENGINE);
         if (!engine)
             return i;
@@ -66,12 +65,12 @@ static int64_t results(struct dnn_backend *graph, int64_t want, struct dnn_backe
         dnn_backend_set(configs[i], DNN_ATTR_CONFIG_ENGINE, DNN_TYPE_DESCRIPTOR, 1, &engine);
         dnn_backend_drop(engine);
     }
-    return ENGINES;
+    return DNN_ENGINES;
 }
 
 static int64_t index_of(const struct dnn_backend *engine)
 {
-    int64_t index = ROUNDING;
+    int64_t index = DNN_ROUNDING;
     dnn_backend_get(engine, DNN_ATTR_ENGINE_INDEX, 1, &index);
     return index;
 }
@@ -79,7 +78,7 @@ static int64_t index_of(const struct dnn_backend *engine)
 /* 32-bit floats are rounded to TF32 by tensor cores, which is no "conversion" to cuDNN. */
 static int64_t notes(const struct dnn_backend *engine, int64_t want, int *out)
 {
-    if (index_of(engine) != ROUNDING)
+    if (index_of(engine) == DNN_PLAIN)
         return 0;
     if (want > 0 && out)
         *out = DNN_NOTE_TENSOR_CORE;
@@ -91,7 +90,8 @@ static int64_t config_workspace(const struct dnn_backend *config)
     const struct dnn_backend *engine = dnn_backend_child(config, DNN_ATTR_CONFIG_ENGINE, 0);
     struct dnn_task_of task;
     dnn_graph_read(dnn_backend_child(engine, DNN_ATTR_ENGINE_GRAPH, 0), &task);
-    return dnn_workspace_told(&task, index_of(engine) == ROUNDING);
+    int64_t index = index_of(engine);
+    return dnn_workspace_told(&task, index >= 0 && index < DNN_ENGINES ? (enum dnn_engine)index : DNN_PLAIN);
 }
 
 static int64_t number(int64_t value, int64_t want, int64_t *out)
@@ -123,7 +123,7 @@ static int64_t answer(const struct dnn_backend *descriptor, int name, int64_t wa
     case DNN_ATTR_HEUR_RESULTS:
         return results(dnn_backend_child(descriptor, DNN_ATTR_HEUR_GRAPH, 0), want, out);
     case DNN_ATTR_GRAPH_ENGINES:
-        return number(ENGINES, want, out);
+        return number(DNN_ENGINES, want, out);
     case DNN_ATTR_ENGINE_NUMERICAL:
         return notes(descriptor, want, out);
     case DNN_ATTR_CONFIG_WORKSPACE:

@@ -130,7 +130,7 @@ static int64_t bytes_of(enum dnn_task kind, const struct dnn_plain *x, const str
         task.dilation[i] = how->dilation[i];
     }
     task.compute = how->data;
-    return dnn_workspace_told(&task, how->math != PLAIN_MATH);
+    return dnn_workspace_told(&task, how->math == PLAIN_MATH ? DNN_PLAIN : DNN_ROUNDING);
 }
 
 static int offer(enum dnn_task kind, const struct dnn_plain *x, const struct dnn_plain *w,

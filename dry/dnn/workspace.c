@@ -81,6 +81,13 @@ static const struct knowledge {
      {filter_ieee_tree, filter_ieee_forms}},
 };
 
+static const char *const most_of[3][2] = {
+    /* the most that any plan wants: of forward, data, filter, with 32 bits and with 16 */
+    {forward_f32_most, forward_f16_most},
+    {data_f32_most, data_f16_most},
+    {filter_f32_most, filter_f16_most},
+};
+
 /* ---- where a convolution stands in a tree ---- */
 
 static int in_log(int64_t value)
@@ -295,18 +302,43 @@ static bool was_measured(const struct dnn_task_of *t)
 
 /* ---- the answer ---- */
 
-static int64_t convolution(const struct dnn_task_of *task, bool tf32, bool *sure)
+static void measure(const struct dnn_task_of *task, int *at)
 {
-    bool wide = dnn_width(task->x.data) == 4;
-    if (dnn_width(task->x.data) > 4 || task->x.rank < 3 || task->x.data == DNN_INT8)
-        return 0;
-    const struct knowledge *k = &known[task->task - DNN_CONV_FORWARD][wide ? (tf32 ? 0 : 2) : 1];
-    int at[FEATURES];
     measure_products(task, at);
     measure_tensors(task, at);
     measure_kind(task, at);
+}
+
+static bool has_trees(const struct dnn_task_of *task)
+{
+    int width = dnn_width(task->x.data);
+    return task->task >= DNN_CONV_FORWARD && task->task <= DNN_CONV_FILTER && (width == 2 || width == 4) &&
+           task->x.rank > 2;
+}
+
+static int64_t convolution(const struct dnn_task_of *task, bool tf32, bool *sure)
+{
+    bool wide = dnn_width(task->x.data) == 4;
+    if (!has_trees(task))
+        return 0;
+    const struct knowledge *k = &known[task->task - DNN_CONV_FORWARD][wide ? (tf32 ? 0 : 2) : 1];
+    int at[FEATURES];
+    measure(task, at);
     *sure = (tf32 || !wide) && !task->fused && was_measured(task);
     return form_bytes(task, k->forms + walk(k->tree, at) * FORM);
+}
+
+/* A guess: what cuDNN's hungriest plan wants follows no rule. */
+int64_t dnn_workspace_most(const struct dnn_task_of *task)
+{
+    enum { MIDDLE = 2500 };
+    if (!has_trees(task))
+        return 0;
+    int at[FEATURES];
+    measure(task, at);
+    int64_t leaf = walk(most_of[task->task - DNN_CONV_FORWARD][dnn_width(task->x.data) == 2], at);
+    double tensors = (double)(part(task, 'X') + part(task, 'W') + part(task, 'Y'));
+    return (int64_t)(tensors * exp2((double)(leaf - MIDDLE) / 64));
 }
 
 /* Of one query the keys are split among blocks, whose results are summed; how many was read off one shape. */
@@ -330,10 +362,11 @@ int64_t dnn_workspace(const struct dnn_task_of *task, bool tf32, bool *sure)
     return task->task == DNN_OTHER ? 0 : convolution(task, tf32, sure);
 }
 
-int64_t dnn_workspace_told(const struct dnn_task_of *task, bool tf32)
+int64_t dnn_workspace_told(const struct dnn_task_of *task, enum dnn_engine engine)
 {
-    bool sure;
-    int64_t bytes = dnn_workspace(task, tf32, &sure);
+    bool sure = false;
+    int64_t bytes =
+        engine == DNN_HUNGRY ? dnn_workspace_most(task) : dnn_workspace(task, engine == DNN_ROUNDING, &sure);
     if (!sure || !dnn_measured_here()) {
         char text[768];
         dnn_graph_text(task, text, sizeof text);

@@ -49,7 +49,9 @@ def attention():
 
     for backend in (SDPBackend.CUDNN_ATTENTION, SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH):
         for more in ({"is_causal": True}, {"dropout_p": 0.1}, {"enable_gqa": True}):
-            if "enable_gqa" in more and (backend == SDPBackend.EFFICIENT_ATTENTION or torch.__version__ < "2.5"):
+            if backend == SDPBackend.CUDNN_ATTENTION and tuple(map(int, torch.__version__.split(".")[:2])) < (2, 5):
+                continue  # off there, also on a GPU
+            if "enable_gqa" in more and (backend == SDPBackend.EFFICIENT_ATTENTION or tuple(map(int, torch.__version__.split(".")[:2])) < (2, 5)):
                 continue
             with sdpa_kernel(backend):
                 few = 2 if "enable_gqa" in more else 8

@@ -188,18 +188,18 @@ static void an_engine_that_rounds_says_that_it_has_tensor_cores(void **state)
     (void)state;
     struct line l = {"forward", "f32", "2x8x9x9:nchw", "8x8x3x3:nchw", "2x8x7x7:nchw", "0x0", "1x1",
                      "1x1",     0};
-    void *heuristics = made(HEURISTICS), *configs[2] = {made(CONFIG), made(CONFIG)};
+    void *heuristics = made(HEURISTICS), *configs[3] = {made(CONFIG), made(CONFIG), made(CONFIG)};
     int64_t count = 0;
     give(heuristics, 201, graph_of(&l));
-    assert_int_equal(cudnnBackendGetAttribute(heuristics, 202, DESCRIPTOR, 2, &count, configs), 0);
-    assert_int_equal(count, 2);
-    for (int i = 0; i < 2; i++) {
+    assert_int_equal(cudnnBackendGetAttribute(heuristics, 202, DESCRIPTOR, 3, &count, configs), 0);
+    assert_int_equal(count, 3);
+    for (int i = 0; i < 3; i++) {
         void *engine = made(2);
         int notes[10] = {-1};
         assert_int_equal(cudnnBackendGetAttribute(configs[i], 300, DESCRIPTOR, 1, &count, &engine), 0);
         assert_int_equal(cudnnBackendGetAttribute(engine, 1303, 11, 10, &count, notes), 0);
-        assert_int_equal(count, i == 0 ? 1 : 0);
-        assert_int_equal(notes[0], i == 0 ? 0 : -1);
+        assert_int_equal(count, i == 1 ? 0 : 1);
+        assert_int_equal(notes[0], i == 1 ? -1 : 0);
         cudnnBackendDestroyDescriptor(engine);
         cudnnBackendDestroyDescriptor(configs[i]);
     }
