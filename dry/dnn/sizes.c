@@ -69,11 +69,13 @@ DRY_API int cudnnGetBatchNormalizationTrainingExReserveSpaceSize(void *handle, i
     SIZE(size, 0); /* without an activation: for each that was measured */
 }
 
-static int64_t ctc(const struct dnn_plain *probabilities)
+/* The probabilities again, two tables over steps and places of a label, and what each label is; as measured.
+ */
+static int64_t ctc(const struct dnn_plain *probabilities, int64_t longest)
 {
-    int64_t bytes = probabilities ? 2 * dnn_plain_bytes(probabilities) : 0;
-    dry_fact("guess\tcudnn\tthe CTC loss's work space\t%lld", (long long)bytes);
-    return bytes;
+    int64_t steps = probabilities->dims[0], batch = probabilities->dims[1];
+    return dnn_plain_bytes(probabilities) + steps * batch * 8 * (2 * longest + 1) +
+           batch * (12 * longest + 20);
 }
 
 DRY_API int cudnnGetCTCLossWorkspaceSize(void *handle, const struct dnn_plain *probabilities,
@@ -81,17 +83,30 @@ DRY_API int cudnnGetCTCLossWorkspaceSize(void *handle, const struct dnn_plain *p
                                          const int *input_lengths, int algorithm, const void *loss,
                                          size_t *size)
 {
-    (void)handle, (void)gradients, (void)labels, (void)label_lengths, (void)input_lengths, (void)algorithm;
-    (void)loss;
-    SIZE(size, ctc(probabilities));
+    (void)handle, (void)gradients, (void)labels, (void)input_lengths, (void)algorithm, (void)loss;
+    int64_t longest = 0;
+    if (!probabilities || !label_lengths)
+        return DNN_NULL_POINTER;
+    for (int i = 0; i < probabilities->dims[1]; i++)
+        longest = label_lengths[i] > longest ? label_lengths[i] : longest;
+    int64_t bytes = ctc(probabilities, longest);
+    if (!dnn_measured_here())
+        dry_fact("guess\tcudnn\tthe CTC loss's work space\t%lld", (long long)bytes);
+    SIZE(size, bytes);
 }
 
+/* The lengths are on the device: the longest that cuDNN takes. */
 DRY_API int cudnnGetCTCLossWorkspaceSize_v8(void *handle, int algorithm, const void *loss,
                                             const struct dnn_plain *probabilities, const void *gradients,
                                             size_t *size)
 {
+    enum { LONGEST = 255 };
     (void)handle, (void)algorithm, (void)loss, (void)gradients;
-    SIZE(size, ctc(probabilities));
+    if (!probabilities)
+        return DNN_NULL_POINTER;
+    int64_t bytes = ctc(probabilities, LONGEST);
+    dry_fact("guess\tcudnn\tthe CTC loss's work space\t%lld", (long long)bytes);
+    SIZE(size, bytes);
 }
 
 /* ---- convolutions: one algorithm each, of which the backend API's workspace is taken to hold ---- */

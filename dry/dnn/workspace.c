@@ -47,7 +47,7 @@ enum feature {
     F_HALF,
     F_WIDTH,
     FEATURES
-}; /* clang-format would give each a line */
+};
 
 enum { BASE = 91, FORM = 7, LAYER = 8, BATCHES = 16 };
 

@@ -30,6 +30,9 @@ int cudnnGetBatchNormalizationForwardTrainingExWorkspaceSize(void *handle, int m
 int cudnnGetBatchNormalizationBackwardExWorkspaceSize(void *handle, int mode, int operations, void *x,
                                                       void *y, void *dy, void *dz, void *dx, void *scale,
                                                       void *activation, size_t *size);
+int cudnnGetCTCLossWorkspaceSize(void *handle, const void *probabilities, const void *gradients,
+                                 const int *labels, const int *label_lengths, const int *input_lengths,
+                                 int algorithm, const void *loss, size_t *size);
 int cudnnCreateDropoutDescriptor(void **out);
 int cudnnDestroyDropoutDescriptor(void *dropout);
 int cudnnSetDropoutDescriptor(void *dropout, void *handle, float rate, void *states, size_t size,
@@ -248,6 +251,29 @@ static void one_pass_over_channels_last_wants_its_sums(void **state)
     }
 }
 
+static void ctc_wants_tables_over_steps_and_labels(void **state)
+{
+    (void)state;
+    static const struct {
+        int dims[3], longest;
+        size_t bytes;
+    } measured[] = {{{50, 4, 20}, 10, 50160}, {{1000, 4, 5000}, 60, 83874960}, {{150, 64, 29}, 25, 5050880}};
+    for (size_t i = 0; i < sizeof measured / sizeof *measured; i++) {
+        const int *d = measured[i].dims, strides[] = {d[1] * d[2], d[2], 1};
+        int lengths[64];
+        size_t bytes = 0;
+        void *x;
+        for (int k = 0; k < 64; k++)
+            lengths[k] = k == 1 ? measured[i].longest : 1;
+        cudnnCreateTensorDescriptor(&x);
+        cudnnSetTensorNdDescriptor(x, FLOAT, 3, d, strides);
+        assert_int_equal(cudnnGetCTCLossWorkspaceSize(NULL, x, x, lengths, lengths, lengths, 0, NULL, &bytes),
+                         0);
+        assert_int_equal(bytes, measured[i].bytes);
+        cudnnDestroyTensorDescriptor(x);
+    }
+}
+
 /* ---- recurrent layers ---- */
 
 struct layer {
@@ -342,7 +368,6 @@ static void recurrent_layers_want_what_an_h200_was_asked(void **state)
         cudnnSetRNNDataDescriptor(x, measured[i].layer.data, measured[i].layout, measured[i].steps,
                                   measured[i].batch, measured[i].layer.input, lengths, NULL);
         assert_int_equal(cudnnGetRNNTempSpaceSizes(handle, rnn, measured[i].training, x, &work, &reserve), 0);
-        printf("%zu: %zu %zu\n", i, work, reserve);
         assert_int_equal(blocks((int64_t)work), blocks((int64_t)measured[i].work));
         assert_int_equal(blocks((int64_t)reserve), blocks((int64_t)measured[i].reserve));
         cudnnDestroyRNNDataDescriptor(x);
@@ -358,6 +383,7 @@ int main(void)
         cmocka_unit_test(an_engine_that_rounds_says_that_it_has_tensor_cores),
         cmocka_unit_test(what_was_not_set_is_not_supported_and_null_is_refused),
         cmocka_unit_test(one_pass_over_channels_last_wants_its_sums),
+        cmocka_unit_test(ctc_wants_tables_over_steps_and_labels),
         cmocka_unit_test(weights_of_recurrent_layers_lie_side_by_side),
         cmocka_unit_test(recurrent_layers_want_what_an_h200_was_asked),
     };
