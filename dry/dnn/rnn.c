@@ -271,11 +271,13 @@ static bool is_sure(const struct rnn *rnn, const struct rnn_data *x, bool traini
     bool both = rnn->bidirectional, lstm = rnn->cell == LSTM;
     if (rnn->algorithm == PERSISTENT || projects(rnn) || rnn->bias != TWO_BIASES)
         return false;
+    bool one_layer = rnn->layers == 1, is_long = x->steps > LONG;
     if (x->layout == PACKED)
-        return training && (both || rnn->cell >= LSTM || rnn->layers == 1);
-    if (!training || (lstm && both) || (lstm && is_small(rnn, x)))
-        return both || x->steps <= LONG;
-    return x->steps <= LONG && ((lstm && rnn->input != rnn->hidden) || (rnn->cell == GRU && both));
+        return training &&
+               (both ? !(rnn->cell < LSTM && one_layer) : (rnn->cell >= LSTM || one_layer) && !is_long);
+    if (!training || (lstm && (both || is_small(rnn, x))))
+        return both || !is_long;
+    return !is_long && (lstm ? rnn->input != rnn->hidden : rnn->cell == GRU && both && !one_layer);
 }
 
 DRY_API int cudnnGetRNNTempSpaceSizes(void *handle, const struct rnn *rnn, int mode, const struct rnn_data *x,
