@@ -1,7 +1,7 @@
 #!/bin/bash
 # dry_workspaces.sh TREE OUT - reads cuDNN's workspaces off a GPU: OUT/workspaces.tsv.gz has what PyTorch asked cuDNN in some
-# thousands of convolutions, normalizations, recurrent layers and attentions, what cuDNN offered, and what was taken.
-# scripts/dnn_rules.py makes the rows of dry/dnn/*.def of it, for the version and card that it was run with.
+# hundred thousand convolutions, and in normalizations, recurrent layers and attention, and what it said.
+# scripts/dnn_rules.py makes dry/dnn/convolutions.def of it, for the version and card that it was run with.
 #
 # TREE is not looked at.  Needs PyTorch with torchvision ($TEST_PYTHON or python3) and gcc.  DRY_WORKSPACES_SHARES
 # processes (12) play cases for DRY_WORKSPACES_SECONDS (100), the most important first; the whole takes half a minute
