@@ -28,13 +28,14 @@ def write(*fields):
 
 
 def value(where, what, assumed):
-    """The program read WHAT at WHERE, and got what ASSUMED says."""
+    """The program read WHAT at WHERE, and got what ASSUMED says; how often it did before, beyond the first time."""
     key = (where, what, assumed)
     if key in _places:
         _places[key] += 1
     elif len(_places) < MOST_PLACES:
         _places[key] = 0
         write("value", where, what, assumed, 1)
+    return _places.get(key, 0)
 
 
 def write_times():

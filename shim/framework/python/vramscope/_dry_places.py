@@ -56,11 +56,16 @@ def _shape(t):
 
 
 def read(what, t, assumed):
-    """The program reads WHAT of T and gets what ASSUMED says; within an operator that does, it is told once, by that operator."""
+    """The program reads WHAT of T and gets what ASSUMED says; within an operator that does, it is told once, by that operator.
+
+    How often the place was read before.
+    """
+    times = 0
     if not inside.depth:
         line, inner = where()
         within = "" if inner == line else f", in {_short(inner)}"
-        _dry_facts.value(line, f"{what} of {_shape(t)}{within}", assumed)
+        times = _dry_facts.value(line, f"{what} of {_shape(t)}{within}", assumed)
+    return times
 
 
 def install(torch):

@@ -16,6 +16,8 @@
                             VRAMSCOPE_DRY_OVERFLOW=N: in the first N steps, under both
     random numbers          of another generator                   likewise
     unique                  all differ                             half do
+
+A boolean that a line reads for the 10000th time is the other one, once: a loop until something converges ends.
 """
 
 import os
@@ -24,7 +26,7 @@ import torch
 
 from ._dry_values import ASSUMED, alias, put
 
-TOKENS = 1024
+TOKENS, PATIENCE = 1024, 10000
 SECOND = os.environ.get("VRAMSCOPE_DRY_ASSUME") == "second"
 TOKEN = "a token"
 

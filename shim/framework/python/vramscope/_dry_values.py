@@ -24,7 +24,7 @@ KNOWN = (TRUE, "")
 CAPTURED = (3, "a CUDA graph writes it")
 MARK = "_vramscope_mark"
 
-MOST = {torch.int64: 1 << 23}  # elements; one_hot of a router's choices is of these
+MOST = {torch.int64: 1 << 25}  # elements; one_hot of a router's choices is of these
 MOST_WHOLE, MOST_FLOATS, MOST_FILLED = 1 << 20, 1 << 16, 1 << 12
 WHOLE = {torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64}
 _FLOATS = {torch.float16, torch.bfloat16, torch.float32, torch.float64}

@@ -1,0 +1,33 @@
+#!/bin/bash
+# A dry run ends after so many steps of the optimizers, whatever the program does against it, with its recording complete, its output
+# written and its children gone; one that comes to its end before has its own status, and what has no optimizer runs to its end.
+here=$(dirname "$0")
+. "$here/../lib/lib.bash"
+. "$here/dry.bash"
+export CHECKPOINT=$dir/checkpoint
+
+ended() { # STATUS OUTPUT STEPS-RECORDED TOLD
+    [ "$status" = "$1" ] || fail "status $status, not $1"
+    [ "$(cat "$run/out")" = "$2" ] || fail "it printed '$(cat "$run/out")', not '$2'"
+    expect_sql "SELECT count(*) FROM event WHERE op = 'step'" "$3"
+    expect_sql "SELECT value FROM meta WHERE key = 'clean_end'" 1
+    [ "$(grep '^ended' "$run/facts" | cut -f 2)" = "$4" ] || fail "it told: $(cat "$run/facts")"
+    [ ! -e "$CHECKPOINT" ] || fail "a checkpoint was written"
+}
+
+steps=3
+dry "$here/ends.py" hostile
+ended 0 '1 2 3 ' 3 3
+! pgrep -f "ends.py hostile" >/dev/null || fail "children are left"
+
+dry "$here/ends.py" accumulating
+ended 0 '1 2 3 4 5 6 7 8 9 10 11 12 ' 3 3
+
+dry "$here/ends.py" short
+ended 0 '1 2 3 end' 3 ''
+
+dry "$here/ends.py" failing
+ended 7 '1 2 3 ' 3 ''
+
+dry "$here/ends.py" generating
+ended 0 end 0 ''

@@ -1,0 +1,14 @@
+#!/bin/bash
+# Following values changes no byte of what a program's tensors take where no value matters: autograd takes the same formulas, adds
+# gradients in place where it would, and nothing lives longer.
+here=$(dirname "$0")
+. "$here/../lib/lib.bash"
+. "$here/dry.bash"
+
+plain "$here/values_bytes.py"
+[ "$status" = 0 ] || fail "status $status without it"
+cp "$run/out" "$dir/plain"
+dry "$here/values_bytes.py"
+[ "$status" = 0 ] || fail "status $status"
+diff "$dir/plain" "$run/out" || fail "other bytes (< without, > with)"
+expect_facts value </dev/null

@@ -1,0 +1,36 @@
+"""values_rules.py: reads what only a GPU computes, and prints what it got; lines are in values_rules.sh."""
+import torch
+
+device = "cuda"
+scores = torch.nn.Linear(8, 8, device=device)(torch.zeros(16, 8, device=device).normal_()).relu()
+loss = scores.sum()
+
+print("loss", loss.item(), torch.isfinite(loss).item(), bool(loss > 0.7), torch.isnan(scores).any().item())
+keep = scores > 0.5
+print("mask", tuple(scores[keep].shape), keep.sum().item(), (~keep).sum().item())
+
+weights, experts = scores.softmax(-1).topk(2)
+hits = torch.nn.functional.one_hot(experts, 8).sum((0, 1))
+print("experts", sorted(hits.tolist()), [len(set(row)) for row in experts.tolist()] == [2] * 16)
+print("routed", [len(torch.where(experts == expert)[0]) for expert in range(8)] == torch.bincount(experts.flatten(), minlength=8).tolist())
+
+vocabulary = torch.nn.Linear(8, 50000, device=device)(scores[:1])
+token = vocabulary.argmax(-1)
+print("token", (token == 2).item(), torch.multinomial(vocabulary.softmax(-1), 3).unique().numel())
+
+model = torch.nn.Linear(8, 8, device=device)
+optimizer, scaler = torch.optim.SGD(model.parameters(), momentum=0.9), torch.amp.GradScaler("cuda", init_scale=1024.0)
+stepped = []
+for _ in range(3):
+    scaler.scale(model(scores.detach()).sum()).backward()
+    scaler.unscale_(optimizer)
+    torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+    scaler.step(optimizer)
+    scaler.update()
+    stepped.append(len(optimizer.state))
+print("scaler", stepped, scaler.get_scale())
+
+turns = 0
+while (scores.mean() > 0.7) == (scores.mean() > 0.6):
+    turns += 1
+print("loop", turns > 100)

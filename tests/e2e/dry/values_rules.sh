@@ -1,0 +1,63 @@
+#!/bin/bash
+# What is assumed of values that only a GPU computes is what the rules say, under both assumptions and with the user's own, and
+# each place that reads one is told with its line.
+here=$(dirname "$0")
+. "$here/../lib/lib.bash"
+. "$here/dry.bash"
+
+told() {
+    [ "$status" = 0 ] || fail "status $status"
+    diff <(cat) "$run/out" || fail "$1: < wanted, > printed"
+}
+
+dry "$here/values_rules.py"
+told first <<'END'
+loss 1.0 True True False
+mask (128,) 128 0
+experts [4, 4, 4, 4, 4, 4, 4, 4] True
+routed True
+token False 3
+scaler [2, 2, 2] 1024.0
+loop True
+END
+expect_facts value <<'END'
+values_rules.py:8|the value of float32|1.0|1
+values_rules.py:8|the value of bool|no NaN, no infinity|2
+values_rules.py:8|the value of bool|true|1
+values_rules.py:10|the number of elements that are not 0 of bool[16,8]|all true|1
+values_rules.py:10|the value of int64|all true|2
+values_rules.py:14|a copy on the host of int64[8]|evenly over 8|1
+values_rules.py:14|a copy on the host of int64[16,2]|evenly over 8|1
+values_rules.py:15|the number of elements that are not 0 of bool[16,2]|evenly over 8|8
+values_rules.py:15|the size of bincount of int64[32]|evenly over 8|1
+values_rules.py:15|a copy on the host of int64[8]|evenly over 8|1
+values_rules.py:19|the value of bool[1]|a token|1
+values_rules.py:19|how many values differ of int64[1,3]|evenly over 50000|1
+values_rules.py:28|the value of float32|no overflow|3
+values_rules.py:31|the value of float32|no overflow|1
+values_rules.py:34|the value of bool|true|10000
+END
+
+dry_env=(VRAMSCOPE_DRY_ASSUME=second)
+dry "$here/values_rules.py"
+told second <<'END'
+loss 0.5 True False False
+mask (64,) 64 64
+experts [3, 3, 3, 3, 4, 4, 4, 8] True
+routed True
+token True 3
+scaler [0, 2, 2] 512.0
+loop True
+END
+
+dry_env=(VRAMSCOPE_DRY_SKEW=3 VRAMSCOPE_DRY_KEEP=0.25 VRAMSCOPE_DRY_OVERFLOW=2)
+dry "$here/values_rules.py"
+told given <<'END'
+loss 1.0 True True False
+mask (32,) 32 96
+experts [2, 3, 3, 3, 3, 3, 3, 12] True
+routed True
+token False 3
+scaler [0, 0, 2] 256.0
+loop True
+END
