@@ -108,7 +108,8 @@ static void count_anew(uint32_t generation)
                            __ATOMIC_RELAXED);
 }
 
-/* A dry run ends after so many steps.  Calls that are counted come one at a time: Python's are under its lock. */
+/* A dry run ends after so many steps.  Its calls come one at a time, under Python's
+ * lock. */
 static struct {
     uint64_t left;
     void (*reached)(void); /* NULL: no limit */

@@ -146,25 +146,12 @@ def _is_idle(o, args):
     return isinstance(first, Tensor) and first.is_cuda and first.dtype is not torch.bool and mark_of(first) is None and first.numel()
 
 
-def _call(o, call):
-    """CALL with tensors for numbers.  What it raises holds no tensor longer than it would without a frame of ours."""
-
-    def called(keys, args, kwargs):
-        try:
-            return call(keys, *args, **kwargs)
-        except BaseException:
-            args = kwargs = None
-            raise
-
-    return called
-
-
 # ---- wrappers ----
 
 
 def computed(o, call):
     def computed(keys, *args, **kwargs):
-        try:
+        try:  # what is raised holds no tensor longer than without this frame
             args = o.with_tensors(args)
             out = call(keys, *args, **kwargs)
         except BaseException:
@@ -279,8 +266,12 @@ def _choices(o, args, kwargs):
 
 def choosing(o, call):
     def choosing(keys, *args, **kwargs):
-        with reads.reading():  # multinomial looks whether probabilities are good ones
-            out = call(keys, *args, **kwargs)
+        try:
+            with reads.reading():  # multinomial looks whether probabilities are good ones
+                out = call(keys, *args, **kwargs)
+        except BaseException:
+            args = kwargs = None
+            raise
         with NoFunctions():
             mark = None if _is_idle(o, args) or o.base == "multinomial" else _follow(o, out, args, kwargs)
             if mark is not None or o.writes:
@@ -409,14 +400,17 @@ def _replace(library, op):
 
 def _precede(library, op):
     """Before, a function is put in front of the kernels of all devices, under a key that each call passes, and leaves others' alone."""
-    behind, cuda, redispatch = torch._C._dispatch_keyset_full_after(torch._C.DispatchKey.BackendSelect), torch._C.DispatchKey.CUDA, op.redispatch
-    wrapper = _wrapper(op, lambda keys, *args, **kwargs: redispatch(keys & behind, *args, **kwargs))
-    with_tensors = Operator(op).with_tensors
+    behind, cuda, redispatch = torch._C._dispatch_keyset_full_after(torch._C.DispatchKey.BackendSelect), torch._C.DispatchKey.CUDA, op._handle.redispatch_boxed
+    wrapper, with_tensors = _wrapper(op, redispatch), Operator(op).with_tensors
 
     def preceding(keys, *args, **kwargs):
-        if keys.has(cuda):
-            return wrapper(keys, *args, **kwargs)
-        return redispatch(keys & behind, *with_tensors(args), **kwargs)
+        try:
+            if keys.has(cuda):
+                return wrapper(keys & behind, *args, **kwargs)
+            return redispatch(keys & behind, *with_tensors(args), **kwargs)
+        except BaseException:
+            args = kwargs = None  # what is raised holds no tensor longer than without this frame
+            raise
 
     library.impl(op._name[6:], preceding, "BackendSelect", with_keyset=True)
 
