@@ -1,9 +1,9 @@
 #!/bin/bash
 # A dry run ends after so many steps of the optimizers, whatever the program does against it, with its recording complete, its output
 # written and its children gone; one that comes to its end before has its own status, and what has no optimizer runs to its end.
-here=$(dirname "$0")
+here=$(cd "$(dirname "$0")" && pwd)
 . "$here/../lib/lib.bash"
-. "$here/dry.bash"
+. "$here/facts.bash"
 export CHECKPOINT=$dir/checkpoint
 
 ended() { # STATUS OUTPUT STEPS-RECORDED TOLD
@@ -15,19 +15,19 @@ ended() { # STATUS OUTPUT STEPS-RECORDED TOLD
     [ ! -e "$CHECKPOINT" ] || fail "a checkpoint was written"
 }
 
-steps=3
-dry "$here/ends.py" hostile
+shim_env=(VRAMSCOPE_DRY_STEPS=3)
+follow "$here/ends.py" hostile
 ended 0 '1 2 3 ' 3 3
 ! pgrep -f "ends.py hostile" >/dev/null || fail "children are left"
 
-dry "$here/ends.py" accumulating
+follow "$here/ends.py" accumulating
 ended 0 '1 2 3 4 5 6 7 8 9 10 11 12 ' 3 3
 
-dry "$here/ends.py" short
+follow "$here/ends.py" short
 ended 0 '1 2 3 end' 3 ''
 
-dry "$here/ends.py" failing
+follow "$here/ends.py" failing
 ended 7 '1 2 3 ' 3 ''
 
-dry "$here/ends.py" generating
+follow "$here/ends.py" generating
 ended 0 end 0 ''

@@ -1,14 +1,16 @@
 #!/bin/bash
 # Following values changes no byte of what a program's tensors take where no value matters: autograd takes the same formulas, adds
 # gradients in place where it would, and nothing lives longer.
-here=$(dirname "$0")
+here=$(cd "$(dirname "$0")" && pwd)
 . "$here/../lib/lib.bash"
-. "$here/dry.bash"
+. "$here/facts.bash"
 
-plain "$here/values_bytes.py"
+shim_env=(VRAMSCOPE_DRY=0)
+follow "$here/values_bytes.py"
 [ "$status" = 0 ] || fail "status $status without it"
 cp "$run/out" "$dir/plain"
-dry "$here/values_bytes.py"
+shim_env=(VRAMSCOPE_DRY_STEPS=all)
+follow "$here/values_bytes.py"
 [ "$status" = 0 ] || fail "status $status"
 diff "$dir/plain" "$run/out" || fail "other bytes (< without, > with)"
 expect_facts value </dev/null

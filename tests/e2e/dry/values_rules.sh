@@ -1,16 +1,17 @@
 #!/bin/bash
 # What is assumed of values that only a GPU computes is what the rules say, under both assumptions and with the user's own, and
 # each place that reads one is told with its line.
-here=$(dirname "$0")
+here=$(cd "$(dirname "$0")" && pwd)
 . "$here/../lib/lib.bash"
-. "$here/dry.bash"
+. "$here/facts.bash"
+shim_env=(VRAMSCOPE_DRY_STEPS=all)
 
 told() {
     [ "$status" = 0 ] || fail "status $status"
     diff <(cat) "$run/out" || fail "$1: < wanted, > printed"
 }
 
-dry "$here/values_rules.py"
+follow "$here/values_rules.py"
 told first <<'END'
 loss 1.0 True True False
 mask (128,) 128 0
@@ -38,8 +39,8 @@ values_rules.py:31|the value of float32|no overflow|1
 values_rules.py:34|the value of bool|true|10000
 END
 
-dry_env=(VRAMSCOPE_DRY_ASSUME=second)
-dry "$here/values_rules.py"
+shim_env=(VRAMSCOPE_DRY_STEPS=all VRAMSCOPE_DRY_ASSUME=second)
+follow "$here/values_rules.py"
 told second <<'END'
 loss 0.5 True False False
 mask (64,) 64 64
@@ -50,8 +51,8 @@ scaler [0, 2, 2] 512.0
 loop True
 END
 
-dry_env=(VRAMSCOPE_DRY_SKEW=3 VRAMSCOPE_DRY_KEEP=0.25 VRAMSCOPE_DRY_OVERFLOW=2)
-dry "$here/values_rules.py"
+shim_env=(VRAMSCOPE_DRY_STEPS=all VRAMSCOPE_DRY_SKEW=3 VRAMSCOPE_DRY_KEEP=0.25 VRAMSCOPE_DRY_OVERFLOW=2)
+follow "$here/values_rules.py"
 told given <<'END'
 loss 1.0 True True False
 mask (32,) 32 96
