@@ -36,10 +36,11 @@ def install(torch):
 
         _dry_ranks.install(torch)
     if torch.version.cuda:
-        from . import _dry_host, _dry_places, _dry_reads, _dry_rules, _dry_values, _dry_wrap
+        from . import _dry_collectives, _dry_host, _dry_places, _dry_reads, _dry_rules, _dry_values, _dry_wrap
 
         _dry_places.install(torch)
         _dry_wrap.install()
         _dry_host.install()
-        for module in (_dry_facts, _dry_host, _dry_places, _dry_reads, _dry_rules, _dry_values, _dry_wrap):
+        _dry_collectives.install()
+        for module in (_dry_collectives, _dry_facts, _dry_host, _dry_places, _dry_reads, _dry_rules, _dry_values, _dry_wrap):
             keep_dynamo_from(module)
