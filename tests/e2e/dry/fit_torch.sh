@@ -1,0 +1,66 @@
+#!/bin/bash
+# `vramscope fit` of a real PyTorch's program: the figures are PyTorch's own counters, under each allocator; a torch.OutOfMemoryError, caught or not, is
+# "does not fit", with what would let it; an existing checkpoint stays, and one that is written has its size and can be read by the program.
+here=$(cd "$(dirname "$0")" && pwd)
+python=${TEST_PYTHON:-python3}
+"$python" -c 'import importlib.util as u, sys; sys.exit(u.find_spec("torch") is None)' 2>/dev/null ||
+    { echo "SKIPPED: $python has no torch (TEST_PYTHON names one that has)"; exit 77; }
+# shellcheck source-path=SCRIPTDIR
+. "$here/../lib/lib.bash"
+unset LD_LIBRARY_PATH
+V=$BUILD/bin/vramscope
+cd "$dir" || exit 1
+cat >train.py <<'PY'
+import os, sys
+import torch
+
+width, caught = int(sys.argv[1]), len(sys.argv) > 2
+def step():
+    optimizer.zero_grad()
+    model(torch.randn(64, width, device="cuda")).square().mean().backward()
+    optimizer.step()
+
+model = torch.nn.Sequential(*(torch.nn.Linear(width, width) for _ in range(4))).cuda()
+optimizer = torch.optim.AdamW(model.parameters())
+for i in range(2):
+    try:
+        step()
+    except torch.OutOfMemoryError:
+        if not caught:
+            raise
+        width = 0
+        break
+if width:
+    torch.save({"model": model.state_dict(), "rng": torch.get_rng_state()}, "checkpoint.pt")
+    assert os.path.getsize("checkpoint.pt") > sum(p.numel() * 4 for p in model.parameters())
+    torch.set_rng_state(torch.load("checkpoint.pt", weights_only=True)["rng"])
+    print("held", torch.cuda.max_memory_allocated(), torch.cuda.max_memory_reserved(), flush=True)
+PY
+echo mine >checkpoint.pt
+fit() { # STATUS ARGUMENT...
+    local wanted=$1 got
+    shift
+    timeout 280 "$V" fit "$@" >out 2>err </dev/null
+    got=$?
+    [ $got = "$wanted" ] || fail "fit $*: status $got, not $wanted: $(tail -n 30 out err)"
+    [ "$(cat checkpoint.pt)" = mine ] || fail "fit $*: the checkpoint that was there"
+}
+fit 0 --all --json -- "$python" train.py 2048
+python3 - <<'PY' || fail "not what PyTorch counts: $(grep held err; cat out)"
+import json
+held = [tuple(map(int, line.split()[1:])) for line in open("err") if line.startswith("held")]
+answers = json.load(open("out"))["answers"]
+assert [a["allocator"] for a in answers] == ["native", "expandable", "arena"] and len(held) == 3, held
+for answer, (allocated, reserved) in zip(answers[:2], held):
+    assert (answer["allocated_bytes"], answer["reserved_bytes"], answer["steps"]) == (allocated, reserved, 2), (answer, allocated, reserved)
+    assert answer["exact"] and answer["framework"] and answer["left_bytes"] > 0
+    size = [w["bytes"] for w in answer["written"] if w["path"].endswith("checkpoint.pt")]
+    assert size and size[0] > 4 * 4 * 2048 * 2048, answer["written"]
+PY
+fit 1 --capacity=1500MiB -o refused.db -- "$python" train.py 4096
+grep -q '^does not fit a device of 1.46 GiB' out && grep -q 'torch.OutOfMemoryError' err || fail "refused: $(cat out err)"
+grep -q 'with the program changed' out || fail "nothing that would let it: $(cat out)"
+fit 1 --capacity=1500MiB -- "$python" train.py 4096 caught
+grep -q 'the program caught that and went on' out || fail "caught: $(cat out)"
+fit 3 -- "$python" -c 'import torch; torch.ones(9).sum()'
+grep -q 'imported PyTorch and never used a GPU' out || fail "on the CPU: $(cat out)"
