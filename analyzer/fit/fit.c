@@ -23,6 +23,12 @@
 #include "run/output.h"
 #include "run/start.h"
 
+#ifdef VRAMSCOPE_ARENA
+enum { HAS_ARENA = 1 };
+#else
+enum { HAS_ARENA = 0 };
+#endif
+
 struct options {
     const char *gpu, *capacity, *steps, *output, *allocator, *skew, *keep, *overflow, *keep_writes, *ranks,
         *rank, *local_ranks;
@@ -99,6 +105,8 @@ static int check_values(const struct options *o)
         return complain("fit: --overflow takes a number of steps, not '%s'", shown(o->overflow));
     if (o->allocator && strcmp(o->allocator, "native") != 0 && strcmp(o->allocator, "arena") != 0)
         return complain("fit: --allocator takes native or arena, not '%s'", shown(o->allocator));
+    if (!HAS_ARENA && o->allocator && !strcmp(o->allocator, "arena"))
+        return complain("fit: --allocator=arena: the arena is not in this build of vramscope");
     if (o->all + o->expandable + (o->allocator != NULL) > 1)
         return complain("fit: --all, --expandable and --allocator exclude each other");
     if (o->keep_writes && mkdir(o->keep_writes, 0777) && errno != EEXIST)
@@ -146,7 +154,7 @@ static size_t allocators_of(const struct options *o, enum attempt_allocator *lis
         list[0] = ALLOCATOR_NATIVE;
         list[1] = ALLOCATOR_EXPANDABLE;
         list[2] = ALLOCATOR_ARENA;
-        return 3;
+        return HAS_ARENA ? 3 : 2;
     }
     list[0] = o->expandable                    ? ALLOCATOR_EXPANDABLE
               : !o->allocator                  ? ALLOCATOR_OWN

@@ -177,13 +177,8 @@ ONE(int, mkfifo, -1, MAKE, (const char *path, mode_t mode), AT_FDCWD, at, mode)
 ONE(int, symlink, -1, MAKE, (const char *target, const char *path), AT_FDCWD, target, at)
 ONE(int, symlinkat, -1, MAKE, (const char *target, int d, const char *path), d, target, d, at)
 
-static void *real_utimensat;
-DRY_API int utimensat(int d, const char *path, const struct timespec times[2], int flags)
-{
-    struct apart a;
-    const char *at = path ? place(&a, d, path, WRITE) : NULL; /* none: the descriptor itself */
-    return at || !path ? REAL(utimensat)(d, at, times, flags) : -1;
-}
+ONE(int, utimensat, -1, WRITE, (int d, const char *path, const struct timespec times[2], int flags), d, d, at,
+    times, flags)
 
 /* ---- names that go ---- */
 
