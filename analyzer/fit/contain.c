@@ -18,14 +18,13 @@
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <sys/syscall.h>
-#include <sys/sysinfo.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "cover.h"
 #include "written.h"
 
-#define ROOM_SHARE 4 /* of the machine's free memory, at most */
+#define ROOM_SHARE 4 /* of the machine's available memory, at most */
 
 /* ---- the scratch as a descriptor: it outlives the namespace ---- */
 
@@ -160,12 +159,18 @@ int contain_enter(const struct contain *c)
 
 /* ---- in the parent ---- */
 
+/* What the kernel could give without swapping: its caches of files are free memory, too. */
 static int64_t room(void)
 {
-    struct sysinfo info;
-    if (sysinfo(&info))
-        return INT64_C(1) << 30;
-    return (int64_t)((uint64_t)(info.freeram + info.bufferram) * info.mem_unit / ROOM_SHARE);
+    char line[128];
+    long long kib = 0;
+    FILE *in = fopen("/proc/meminfo", "re");
+    while (in && !kib && fgets(line, sizeof line, in))
+        if (sscanf(line, "MemAvailable: %lld kB", &kib) != 1)
+            kib = 0;
+    if (in)
+        fclose(in);
+    return kib > 0 ? kib * 1024 / ROOM_SHARE : INT64_C(1) << 30;
 }
 
 int contain_begin(struct contain *c, const char *folder, const char *keep)
