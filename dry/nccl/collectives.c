@@ -94,13 +94,87 @@ DRY_API result ncclReduceScatter(const void *from, void *to, size_t count, int t
 }
 BOTH(ncclReduceScatter);
 
+/* Sends, receives and broadcasts of one group.  What is received of a rank is what goes to that rank in the
+ * same group, where it has the same size. */
+struct message {
+    const void *from;
+    void *to;
+    size_t bytes;
+    int peer;
+    stream stream;
+    struct message *next;
+};
+static __thread struct message *sent, *received,
+    *broadcast; /* a broadcast's peer is -1 where it is this rank's own */
+static __thread int depth;
+
+static void deliver(const struct message *in)
+{
+    struct message **m = &sent;
+    while (*m && ((*m)->peer != in->peer || (*m)->bytes != in->bytes))
+        m = &(*m)->next;
+    if (!*m)
+        return;
+    struct message *out = *m;
+    put(in->to, out->from, in->bytes, in->stream);
+    *m = out->next;
+    free(out);
+}
+
+static void drop(struct message **list)
+{
+    while (*list) {
+        struct message *m = *list;
+        *list = m->next;
+        free(m);
+    }
+}
+
+/* One broadcast of each rank in a group is a gather, which repeats this rank's part. */
+static void deliver_broadcasts(void)
+{
+    const struct message *own = broadcast;
+    while (own && own->peer != -1)
+        own = own->next;
+    for (const struct message *m = broadcast; own && m; m = m->next)
+        if (m->bytes == own->bytes)
+            put(m->to, own->from, m->bytes, m->stream);
+    drop(&broadcast);
+}
+
+static void deliver_all(void)
+{
+    deliver_broadcasts();
+    for (struct message *m = received; m; m = m->next)
+        deliver(m);
+    drop(&received);
+    drop(&sent);
+}
+
+static result post(struct message **list, struct message m)
+{
+    struct message *kept = malloc(sizeof *kept);
+    if (!kept)
+        return SYSTEM_ERROR;
+    *kept = m;
+    while (*list)
+        list = &(*list)->next;
+    *list = kept;
+    if (!depth)
+        deliver_all();
+    return OK;
+}
+
 DRY_API result ncclBroadcast(const void *from, void *to, size_t count, int type, int root, struct comm *c,
                              stream s)
 {
     result r = begin(c, type);
-    if (!r && root == c->rank)
-        put(to, from, count * widths[type], s);
-    return r;
+    return r ? r
+             : post(&broadcast, (struct message){.from = from,
+                                                 .to = to,
+                                                 .bytes = count * widths[type],
+                                                 .peer = root == c->rank ? -1 : root,
+                                                 .stream = s});
 }
 BOTH(ncclBroadcast);
 
@@ -162,63 +236,6 @@ DRY_API result ncclAlltoAll(const void *from, void *to, size_t count, int type, 
     return r;
 }
 BOTH(ncclAlltoAll);
-
-/* Sends and receives of one group.  What is received of a rank is what goes to that rank in the same group,
- * where it has the same size. */
-struct message {
-    const void *from;
-    void *to;
-    size_t bytes;
-    int peer;
-    stream stream;
-    struct message *next;
-};
-static __thread struct message *sent, *received;
-static __thread int depth;
-
-static void deliver(const struct message *in)
-{
-    struct message **m = &sent;
-    while (*m && ((*m)->peer != in->peer || (*m)->bytes != in->bytes))
-        m = &(*m)->next;
-    if (!*m)
-        return;
-    struct message *out = *m;
-    put(in->to, out->from, in->bytes, in->stream);
-    *m = out->next;
-    free(out);
-}
-
-static void drop(struct message **list)
-{
-    while (*list) {
-        struct message *m = *list;
-        *list = m->next;
-        free(m);
-    }
-}
-
-static void deliver_all(void)
-{
-    for (struct message *m = received; m; m = m->next)
-        deliver(m);
-    drop(&received);
-    drop(&sent);
-}
-
-static result post(struct message **list, struct message m)
-{
-    struct message *kept = malloc(sizeof *kept);
-    if (!kept)
-        return SYSTEM_ERROR;
-    *kept = m;
-    while (*list)
-        list = &(*list)->next;
-    *list = kept;
-    if (!depth)
-        deliver_all();
-    return OK;
-}
 
 DRY_API result ncclSend(const void *from, size_t count, int type, int peer, struct comm *c, stream s)
 {

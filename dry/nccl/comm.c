@@ -2,8 +2,8 @@
  * comm.c - communicators: made, split, asked and destroyed; memory and windows that programs get of NCCL.
  *
  * None waits for a rank.  ncclCommSplit says colors and not how many ranks have the same one, so that who
- * calls it can say so before: dry_nccl_group(color, ranks, rank); without that the part is taken to be as
- * large as the whole.
+ * calls it can say so before: dry_nccl_group(color, ranks, rank), or with ANY_COLOR of whatever comes next;
+ * without that the part is taken to be as large as the whole.
  */
 #include "nccl.h"
 
@@ -36,17 +36,19 @@ DRY_API void dry_nccl_group(int color, int ranks, int rank)
     pthread_mutex_unlock(&groups_lock);
 }
 
+/* In the order of what is known best: this color's, any color's. */
 static struct group group_of(int color, const struct comm *whole)
 {
     struct group g = {color, whole->ranks, whole->rank};
+    bool known = false;
     pthread_mutex_lock(&groups_lock);
-    int i = 0;
-    while (i < groups_known && groups[i].color != color)
-        i++;
-    if (i < groups_known)
-        g = groups[i];
+    for (int i = 0; i < groups_known; i++)
+        if (groups[i].color == color || (groups[i].color == ANY_COLOR && !known)) {
+            known = true;
+            g = groups[i];
+        }
     pthread_mutex_unlock(&groups_lock);
-    if (i == groups_known)
+    if (!known)
         dry_fact("guess\tnccl\tranks of a part of a communicator\t%d", whole->ranks);
     return g;
 }

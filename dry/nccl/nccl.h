@@ -17,9 +17,9 @@
 #include <stdint.h>
 
 typedef enum { OK = 0, CUDA_ERROR = 1, SYSTEM_ERROR = 2, BAD_ARGUMENT = 4, BAD_USAGE = 5 } result;
-enum { SUM = 0 };           /* ncclRedOp_t */
-enum { NO_COLOR = -1 };     /* of ncclCommSplit */
-enum { UNSET = INT32_MIN }; /* an integer of ncclConfig_t that was not set */
+enum { SUM = 0 };                       /* ncclRedOp_t */
+enum { NO_COLOR = -1, ANY_COLOR = -2 }; /* of ncclCommSplit; of ours */
+enum { UNSET = INT32_MIN };             /* an integer of ncclConfig_t that was not set */
 
 /* The head of ncclConfig_t, which has only grown at its end since 2.14. */
 struct config {

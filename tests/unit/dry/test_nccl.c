@@ -143,6 +143,21 @@ static void an_exchange_gives_back_what_was_sent(void **state)
     ncclCommDestroy(c);
 }
 
+static void broadcasts_of_all_ranks_in_one_group_are_a_gather(void **state)
+{
+    (void)state;
+    comm c = of(3, 1);
+    give((int[]){6}, 1);
+    ncclGroupStart();
+    for (int root = 0; root < 3; root++)
+        assert_int_equal(ncclBroadcast((void *)(root == 1 ? from : to + 4 * (size_t)root),
+                                       (void *)(to + 4 * (size_t)root), 1, I32, root, c, NULL),
+                         0);
+    ncclGroupEnd();
+    expect((int[]){6, 6, 6, -1}, 4);
+    ncclCommDestroy(c);
+}
+
 static void a_part_has_the_ranks_that_were_said(void **state)
 {
     (void)state;
@@ -228,6 +243,7 @@ int main(void)
         cmocka_unit_test(a_scatter_gives_the_part_of_this_rank),
         cmocka_unit_test(what_an_absent_rank_sends_leaves_the_output),
         cmocka_unit_test(an_exchange_gives_back_what_was_sent),
+        cmocka_unit_test(broadcasts_of_all_ranks_in_one_group_are_a_gather),
         cmocka_unit_test(a_part_has_the_ranks_that_were_said),
         cmocka_unit_test(the_first_collective_takes_what_two_h200s_showed),
         cmocka_unit_test(settings_change_what_is_taken),

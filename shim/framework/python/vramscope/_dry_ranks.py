@@ -24,6 +24,7 @@ from . import _dry_facts
 
 _STATUS_MISSING = 3  # dry/facts.h
 _ID = b"\1" * 128  # an ncclUniqueId
+_ANY_COLOR = -2  # dry/nccl/nccl.h
 _COMMUNICATORS = 64  # that one group makes: one a device, and one for each peer of sends and receives
 
 
@@ -88,6 +89,19 @@ def _with_ids(init):
         for peer in range(rank):  # the lower rank of two gives the id
             store.set(f"{peer}:{rank}", _ID)
         init(self, store, rank, size, *rest, **named)
+
+    return made
+
+
+def _with_newer_ids(init):
+    """The same of PyTorch 2.15's class."""
+
+    @functools.wraps(init)
+    def made(self, store, rank, size, options, *rest):
+        if rank:
+            for number in range(_COMMUNICATORS):
+                store.set(f"{options.group_name}/nccl_storekey_{number}", _ID)
+        init(self, store, rank, size, options, *rest)
 
     return made
 
@@ -157,15 +171,30 @@ def _objects(c10d):
 # ---- NCCL ----
 
 
+def _tell_part(c10d, color, ranks):
+    group = getattr(ctypes.CDLL(None), "dry_nccl_group", None)
+    if group and c10d.get_rank() in ranks:
+        group(color, len(ranks), list(ranks).index(c10d.get_rank()))
+
+
+def _parted(c10d, split):
+    """PyTorch 2.15 makes up its colors itself."""
+
+    @functools.wraps(split)
+    def told(self, store, ranks, *rest, **named):
+        _tell_part(c10d, _ANY_COLOR, ranks)
+        return split(self, store, ranks, *rest, **named)
+
+    return told
+
+
 def _color(c10d, color):
     """Tells NCCL how large the part is and which rank this process has in it."""
 
     @functools.wraps(color)
     def told(ranks):
         number = color(ranks)
-        group = getattr(ctypes.CDLL(None), "dry_nccl_group", None)
-        if group and c10d.get_rank() in ranks:
-            group(number, len(ranks), list(ranks).index(c10d.get_rank()))
+        _tell_part(c10d, number, ranks)
         return number
 
     return told
@@ -248,6 +277,14 @@ def _moved(values, call, written, read):
 _library = None
 
 
+def _behind(torch, op):
+    """What calls OP's kernel, and the key of the function that is to do so (_dry_wrap has the same for aten's)."""
+    if hasattr(torch.library, "get_kernel"):
+        return torch.library.get_kernel(op, "CUDA").call_boxed, "CUDA"
+    after = torch._C._dispatch_keyset_full_after(torch._C.DispatchKey.BackendSelect)
+    return lambda keys, *args: op.redispatch(keys & after, *args), "BackendSelect"
+
+
 def _follow(torch):
     global _library
     from . import _dry_values as values
@@ -257,10 +294,10 @@ def _follow(torch):
         warnings.simplefilter("ignore")  # a kernel of PyTorch's own is replaced
         for name, (written, read) in _MOVING.items():
             try:
-                kernel = torch.library.get_kernel(getattr(torch.ops.c10d, name).default, "CUDA")
+                call, key = _behind(torch, getattr(torch.ops.c10d, name).default)
             except (AttributeError, RuntimeError):
                 continue  # not in this version
-            _library.impl(name, _moved(values, kernel.call_boxed, written, read), "CUDA", with_keyset=True)
+            _library.impl(name, _moved(values, call, written, read), key, with_keyset=True)
 
 
 # ---- all of it ----
@@ -295,6 +332,10 @@ def install(torch):
         _put(torch, c10d, ProcessGroupGloo=_gloo(c10d, c10d.ProcessGroupGloo))
     if c10d.is_nccl_available():
         c10d.ProcessGroupNCCL.__init__ = _with_ids(c10d.ProcessGroupNCCL.__init__)
+        for name in ("ProcessGroupNCCL2", "ProcessGroupNCCLLazy"):
+            newer = getattr(c10d, name, None)
+            if newer:
+                newer.__init__, newer.split = _with_newer_ids(newer.__init__), _parted(c10d, newer.split)
         _follow(torch)
         _put_hooks(torch, c10d)
 
