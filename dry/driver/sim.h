@@ -63,8 +63,9 @@ SIM_API CUresult simcuda_busy(CUcontext context, int busy);
 SIM_API unsigned long simcuda_waits(CUcontext context); /* how often it was waited for, so far */
 /* These answer also before cuInit. */
 SIM_API int simcuda_device_count(void);
-SIM_API int simcuda_machine_devices(void);       /* those that the process does not see, too */
-SIM_API int simcuda_ordinal(int machine_device); /* -1: not seen */
+SIM_API void simcuda_pass_numbers(void *state, uint64_t count); /* numbers.c */
+SIM_API int simcuda_machine_devices(void);                      /* those that the process does not see, too */
+SIM_API int simcuda_ordinal(int machine_device);                /* -1: not seen */
 SIM_API int simcuda_attribute(int attribute, int device);
 SIM_API const char *simcuda_card_name(void); /* as the driver says it */
 SIM_API const char *simcuda_card_key(void);  /* of cards.def */

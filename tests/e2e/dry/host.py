@@ -22,6 +22,23 @@ with torch.no_grad():
 small = torch.ones(1000) * 3 + 1
 assert small.sum().item() == 4000  # what is small is computed
 assert (torch.arange(1 << 22) + 1)[-1].item() == 1 << 22  # and so are whole numbers
+
+
+def after(fill, elements, dtype, generator):
+    """What is drawn after so many elements; where they are large, nobody makes them."""
+    if generator is None:
+        torch.manual_seed(7)
+    else:
+        generator.manual_seed(7)
+    for part in torch.empty(elements, dtype=dtype).split(16 << 10 if generator is not None else elements):
+        getattr(part, fill)(generator=generator)
+    return torch.rand(5, generator=generator).tolist()
+
+
+for fill in ("normal_", "uniform_", "exponential_"):
+    for dtype in (torch.float32, torch.float64, torch.bfloat16, torch.float16):
+        for elements in ((1 << 21), (1 << 21) + 37):  # all at once, and in pieces that are small enough to be made
+            assert after(fill, elements, dtype, None) == after(fill, elements, dtype, torch.Generator()), (fill, dtype, elements)
 took = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
 print(f"{took >> 10} MiB of the host", flush=True)
 assert took < 1 << 20, took
