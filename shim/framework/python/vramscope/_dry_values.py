@@ -36,6 +36,7 @@ _bases = {}
 _storage_at = torch._C._construct_storage_from_data_pointer
 _cpu, _histc = torch.device("cpu"), torch.ops.aten.histc.default
 _graph_task = torch._C._current_graph_task_id
+_has_storage = torch._C._has_storage
 Tensor, NoFunctions = torch.Tensor, torch._C.DisableTorchFunction
 is_capturing = getattr(torch._C, "_cuda_isCurrentStreamCapturing", lambda: False)
 
@@ -51,7 +52,9 @@ def _base(t):
 
 
 def _marked(t):
-    """The storage with a mark where T's memory begins, or None."""
+    """The storage with a mark where T's memory begins, or None; a sparse tensor has none itself."""
+    if not _has_storage(t):
+        return None
     base = _base(t)
     storage = _bases.get(base)
     if storage is None:
