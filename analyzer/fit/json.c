@@ -1,5 +1,6 @@
 /* json.c - answers for programs. */
 #include "reply.h"
+#include "certain.h"
 #include "base/json.h"
 
 static void write_peaks(const struct peaks *p, struct json *j)
@@ -69,6 +70,7 @@ static void write_answer(const struct reply *a, struct json *j)
     write_peaks(reply_peaks(a), j);
     json_bool(j, "beside_measured", a->setup->card->measured);
     json_bool(j, "exact", reply_is_exact(a));
+    json_bool(j, "certain", reply_is_certain(a));
     write_span(reply_allocated(a), "allocated", j);
     write_span(reply_reserved(a), "reserved", j);
     write_facts(&a->first.facts, j);

@@ -14,9 +14,9 @@
 #define VALUES_MOST 4096 /* members of the object */
 
 /* The whole file, NUL-terminated; NULL with WHY. */
-static char *read_whole(const char *path, char *why, size_t size)
+static char *read_whole(const char *path, size_t most, char *why, size_t size)
 {
-    char *text = xrealloc(NULL, CONFIG_MOST + 2);
+    char *text = xrealloc(NULL, most + 2);
     size_t n = 0;
     ssize_t got = 0;
     int fd = guard_open(path);
@@ -26,14 +26,14 @@ static char *read_whole(const char *path, char *why, size_t size)
         free(text);
         return NULL;
     }
-    while (n <= CONFIG_MOST && (got = read(fd, text + n, CONFIG_MOST + 1 - n)) > 0)
+    while (n <= most && (got = read(fd, text + n, most + 1 - n)) > 0)
         n += (size_t)got;
     close(fd);
     text[n] = '\0';
     if (got < 0)
         snprintf(why, size, "%s can't be read: %s", path, strerror(errno));
-    else if (n > CONFIG_MOST)
-        snprintf(why, size, "%s has more than 1 MiB: give a model's config.json", path);
+    else if (n > most)
+        snprintf(why, size, "%s has more than %zu MiB: give a model's config.json", path, most >> 20);
     else if (strlen(text) != n)
         snprintf(why, size, "%s is not JSON: give a model's config.json", path);
     else
@@ -65,19 +65,21 @@ static void add_member(struct config *c, struct sqlite3_stmt *s)
         (struct config_value){xstrdup(name ? name : ""), xstrdup(atom && kind != 'o' ? atom : ""), kind};
 }
 
-/* Whether TEXT was one object of JSON, whose members are in C then. */
-static bool parse(struct config *c, const char *text)
+/* Whether PART of TEXT was one object of JSON, whose members are in C then. */
+static bool parse(struct config *c, const char *text, const char *part)
 {
     sqlite3 *db = NULL;
     struct sqlite3_stmt *s = NULL;
     int code = sqlite3_open_v2(":memory:", &db, SQLITE_OPEN_READWRITE, NULL);
     if (code == SQLITE_OK)
         code = sqlite3_prepare_v2(db,
-                                  "SELECT key, type, atom FROM json_each(?1) "
-                                  "WHERE json_valid(?1) AND json_type(?1) = 'object'",
+                                  "SELECT key, type, atom FROM json_each(?1, ?2) "
+                                  "WHERE json_valid(?1) AND json_type(?1, ?2) = 'object'",
                                   -1, &s, NULL);
     if (code == SQLITE_OK)
         code = sqlite3_bind_text(s, 1, text, -1, SQLITE_STATIC);
+    if (code == SQLITE_OK)
+        code = sqlite3_bind_text(s, 2, part, -1, SQLITE_STATIC);
     while (code == SQLITE_OK || code == SQLITE_ROW) {
         code = sqlite3_step(s);
         if (code == SQLITE_ROW && c->count < VALUES_MOST)
@@ -90,11 +92,17 @@ static bool parse(struct config *c, const char *text)
 
 int config_read(struct config *c, const char *path, char *why, size_t size)
 {
+    return config_read_part(c, path, "$", CONFIG_MOST, why, size);
+}
+
+int config_read_part(struct config *c, const char *path, const char *part, size_t most, char *why,
+                     size_t size)
+{
     *c = (struct config){0};
-    char *text = read_whole(path, why, size);
+    char *text = read_whole(path, most, why, size);
     if (!text)
         return -1;
-    bool good = parse(c, text);
+    bool good = parse(c, text, part);
     free(text);
     if (good)
         return 0;

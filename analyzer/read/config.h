@@ -25,6 +25,9 @@ struct config {
 
 /* 0, or -1 with the reason, one line, in WHY; then C is empty. */
 int config_read(struct config *c, const char *path, char *why, size_t size);
+/* The same of an object inside of it, "$.answers[0]" as SQLite writes it, in a file of at most MOST bytes. */
+int config_read_part(struct config *c, const char *path, const char *part, size_t most, char *why,
+                     size_t size);
 void config_free(struct config *c);
 
 /* The value called NAME; NULL: there is none, or it is null. */

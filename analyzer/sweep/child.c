@@ -17,6 +17,11 @@
 #define GRACE_NS INT64_C(10000000000)
 #define LOOK_NS  20000000 /* between two looks whether all have ended */
 
+struct child {
+    char *const *command;
+    const char *log, *output;
+};
+
 static int64_t now(void)
 {
     struct timespec t;
@@ -24,15 +29,20 @@ static int64_t now(void)
     return t.tv_sec * INT64_C(1000000000) + t.tv_nsec;
 }
 
-static _Noreturn void become(char *const *command, const char *log, const sigset_t *mask, int report)
+static int make(const char *path)
+{
+    return open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+}
+
+static _Noreturn void become(const struct child *c, const sigset_t *mask, int report)
 {
     setpgid(0, 0);
-    int out = open(log, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666),
+    int err = make(c->log), out = c->output ? make(c->output) : err,
         in = open("/dev/null", O_RDONLY | O_CLOEXEC);
-    if (out >= 0 && in >= 0 && dup2(in, 0) == 0 && dup2(out, 1) == 1 && dup2(out, 2) == 2) {
+    if (out >= 0 && err >= 0 && in >= 0 && dup2(in, 0) == 0 && dup2(out, 1) == 1 && dup2(err, 2) == 2) {
         sigprocmask(SIG_SETMASK, mask, NULL);
         guard_memory_end(); /* what a damaged recording may take of us is no limit of the program's */
-        execv(command[0], command);
+        execv(c->command[0], c->command);
     }
     int error = errno;
     if (write(report, &error, sizeof error) < 0) {
@@ -42,13 +52,13 @@ static _Noreturn void become(char *const *command, const char *log, const sigset
 }
 
 /* Its pid, or -1 with *ERROR. */
-static pid_t start(char *const *command, const char *log, const sigset_t *mask, int *error)
+static pid_t start(const struct child *c, const sigset_t *mask, int *error)
 {
     int report[2];
     *error = 0;
     pid_t pid = pipe2(report, O_CLOEXEC) ? -1 : fork();
     if (pid == 0)
-        become(command, log, mask, report[1]);
+        become(c, mask, report[1]);
     if (pid < 0) {
         *error = errno;
         return -1;
@@ -148,7 +158,7 @@ static int64_t wait_until(pid_t pid, int64_t until, const sigset_t *waited, stru
     }
 }
 
-int child_run(char *const *command, const char *log, int64_t limit, struct child_end *end)
+int child_run(char *const *command, const char *log, const char *output, int64_t limit, struct child_end *end)
 {
     sigset_t waited, mask;
     int error;
@@ -161,7 +171,7 @@ int child_run(char *const *command, const char *log, int64_t limit, struct child
     sigaddset(&waited, SIGHUP);
     sigprocmask(SIG_BLOCK, &waited, &mask);
     int64_t begin = now();
-    pid_t pid = start(command, log, &mask, &error);
+    pid_t pid = start(&(struct child){command, log, output}, &mask, &error);
     if (pid > 0 && !error) {
         bool ended = wait_until(pid, limit ? begin + limit : 0, &waited, end) == 0;
         end->ns = now() - begin;

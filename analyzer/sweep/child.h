@@ -22,8 +22,9 @@ struct child_end {
     bool stuck;       /* something of it could not be ended */
 };
 
-/* Runs COMMAND, its output and errors into the file LOG, for LIMIT ns at most (0: no end).  0, or an errno.
- */
-int child_run(char *const *command, const char *log, int64_t limit, struct child_end *end);
+/* Runs COMMAND, its output and errors into the file LOG (OUTPUT, where it is not NULL: its output there), for
+ * LIMIT ns at most (0: no end).  0, or an errno. */
+int child_run(char *const *command, const char *log, const char *output, int64_t limit,
+              struct child_end *end);
 
 #endif

@@ -24,6 +24,7 @@
 /* ---- recordings ---- */
 
 struct merging {
+    const char *who;
     const char *into;
     struct vs_merge *merge;
     int64_t processes; /* that are in it */
@@ -35,10 +36,10 @@ static int add_recording(struct merging *m, const struct rank_figures *r)
     char why[768];
     if (!m->merge && (vs_store_merge_begin(m->into, r->path, why, sizeof why) ||
                       vs_store_merge_open(&m->merge, m->into, why, sizeof why)))
-        return complain("sweep: %s", why);
+        return complain("%s: %s", m->who, why);
     if (vs_store_merge_add(m->merge, r->path, m->processes + 1, ROUNDS * guard_budget(r->path), why,
                            sizeof why))
-        return complain("sweep: %s can't be copied: %s", r->path, why);
+        return complain("%s: %s can't be copied: %s", m->who, r->path, why);
     m->processes++;
     return 0;
 }
@@ -80,7 +81,7 @@ static int add_points(const struct sweep *s, const char *into, struct vs_point_p
     for (size_t i = 0; i < s->n; i++) {
         const struct point *p = &s->points[i];
         for (size_t a = 0; a < s->grid.n; a++)
-            values[i * s->grid.n + a] = grid_value(&s->grid, i, a);
+            values[i * s->grid.n + a] = p->values[a];
         status[i] = point_status(p);
         points[i] = (struct vs_point){.name = p->name,
                                       .outcome = p->done ? outcome_names[p->outcome] : NULL,
@@ -98,7 +99,7 @@ static int add_points(const struct sweep *s, const char *into, struct vs_point_p
                                       .process_count = readable(p)};
     }
     int bad = vs_store_points(into, axes, s->grid.n, points, s->n, why, sizeof why)
-                  ? complain("sweep: the points can't be written: %s", why)
+                  ? complain("%s: the points can't be written: %s", s->who, why)
                   : 0;
     for (size_t i = 0; i < s->n; i++)
         free(status[i]);
@@ -112,7 +113,7 @@ static int add_points(const struct sweep *s, const char *into, struct vs_point_p
 
 static int write_parts(const struct sweep *s, const char *into)
 {
-    struct merging m = {.into = into};
+    struct merging m = {.into = into, .who = s->who};
     struct vs_point_process **processes = xrealloc(NULL, (s->n + 1) * sizeof *processes);
     memset(processes, 0, (s->n + 1) * sizeof *processes);
     int bad = add_recordings(&m, s, processes);
@@ -136,12 +137,12 @@ static bool is_sweep(const char *path)
     return ours;
 }
 
-int database_check(const char *path)
+static int check(const char *who, const char *path)
 {
     struct stat st;
     if ((stat(path, &st) && errno == ENOENT) || is_sweep(path))
         return 0;
-    return complain("sweep: %s is not of a sweep, and would be replaced: move it away, or give another -o",
+    return complain("%s: %s is not of a sweep, and would be replaced: move it away, or give another -o", who,
                     path);
 }
 
@@ -152,27 +153,48 @@ static int remove_old(const char *path)
     return error ? error : unlink(path) && errno != ENOENT ? errno : 0;
 }
 
-int database_write(const struct sweep *s, const char *path)
+static int write_database(const struct sweep *s, const char *path)
 {
     struct destination to;
     size_t recordings = 0;
-    if (database_check(path))
+    if (check(s->who, path))
         return 2;
     for (size_t i = 0; i < s->n; i++)
         recordings += readable(&s->points[i]);
     if (!recordings) {
         int error = remove_old(path);
-        return error ? complain("sweep: %s can't be removed: %s", path, strerror(error)) : 0;
+        return error ? complain("%s: %s can't be removed: %s", s->who, path, strerror(error)) : 0;
     }
     bool replaces = replace_is_recording(path);
     if (!replaces && replace_has_log(path))
-        return complain(
-            "sweep: a log of SQLite's lies beside %s and would be taken for the new file's: remove "
-            "it",
-            path);
+        return complain("%s: a log of SQLite's lies beside %s and would be taken for the new file's: remove "
+                        "it",
+                        s->who, path);
     destination_find(&to, path);
     int bad = write_parts(s, destination_name(&to));
     int error = !bad && replaces ? replace_begin(to.path) : 0, ended = destination_end(&to, !bad && !error);
     error = error ? error : ended;
-    return bad ? bad : error ? complain("sweep: %s can't be written: %s", path, strerror(error)) : 0;
+    return bad ? bad : error ? complain("%s: %s can't be written: %s", s->who, path, strerror(error)) : 0;
+}
+
+int database_check(const char *who, const char *folder)
+{
+    char *path = xformat("%s/sweep.db", folder);
+    int bad = check(who, path);
+    free(path);
+    return bad;
+}
+
+int database_all(const struct sweep *s, const char *folder, const char *csv, const char *plot)
+{
+    char *database = xformat("%s/sweep.db", folder),
+         *rows = csv ? xstrdup(csv) : xformat("%s/sweep.csv", folder);
+    int bad = show_csv(s, rows);
+    if (!bad)
+        bad = write_database(s, database);
+    if (!bad && plot)
+        bad = show_picture(s, plot);
+    free(database);
+    free(rows);
+    return bad;
 }

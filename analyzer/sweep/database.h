@@ -4,9 +4,10 @@
 
 #include "show.h"
 
-/* 0, or 2, said: what is at PATH is not of a sweep, and is never replaced. */
-int database_check(const char *path);
-/* Replaces the one that is there.  0, also where nothing was recorded: then there is none; or 2, said. */
-int database_write(const struct sweep *s, const char *path);
+/* 0, or 2, said: FOLDER's sweep.db is not of a sweep, and is never replaced. */
+int database_check(const char *who, const char *folder);
+/* Replaces the one that is there, with no recordings by none; and CSV (NULL: FOLDER's sweep.csv) and the
+ * picture PLOT (NULL: none).  0, or 2, said. */
+int database_all(const struct sweep *s, const char *folder, const char *csv, const char *plot);
 
 #endif

@@ -13,19 +13,19 @@ static bool is_word(const char *text)
     return *text && !text[strspn(text, letters)] && strcmp(text, ".") != 0 && strcmp(text, "..") != 0;
 }
 
-static int add_value(struct grid_axis *axis, const char *value)
+static int add_value(struct grid_axis *axis, const char *option, const char *value)
 {
     if (axis->n == GRID_VALUES)
-        return complain("sweep: --grid %s has more than %d values", axis->name, GRID_VALUES);
+        return complain("%s %s has more than %d values", option, axis->name, GRID_VALUES);
     for (size_t i = 0; i < axis->n; i++)
         if (!strcmp(axis->values[i], value))
-            return complain("sweep: --grid %s has %s twice", axis->name, value);
+            return complain("%s %s has %s twice", option, axis->name, value);
     axis->values[axis->n++] = xstrdup(value);
     return 0;
 }
 
 /* "512..2048": doubled from the first on, the last included.  1: it is no range. */
-static int add_range(struct grid_axis *axis, const char *text)
+static int add_range(struct grid_axis *axis, const char *option, const char *text)
 {
     char *end;
     long long first = strtoll(text, &end, 10);
@@ -38,28 +38,28 @@ static int add_range(struct grid_axis *axis, const char *text)
     int bad = 0;
     for (long long x = first; x < last && !bad; x *= 2) {
         char *value = xformat("%lld", x);
-        bad = add_value(axis, value);
+        bad = add_value(axis, option, value);
         free(value);
     }
     char *value = xformat("%lld", last);
-    bad = bad ? bad : add_value(axis, value);
+    bad = bad ? bad : add_value(axis, option, value);
     free(value);
     return bad;
 }
 
-static int add_list(struct grid_axis *axis, const char *text)
+static int add_list(struct grid_axis *axis, const char *option, const char *text)
 {
     char *list = xstrdup(text), *rest = list, *word;
     int bad = 0;
     while (!bad && (word = strsep(&rest, ","))) {
         if (!is_word(word))
-            bad = complain("sweep: --grid %s: '%s' is no value: letters, digits and ._+- are", axis->name,
+            bad = complain("%s %s: '%s' is no value: letters, digits and ._+- are", option, axis->name,
                            shown(word));
         else if (strstr(word, ".."))
-            bad = complain("sweep: --grid %s: '%s' is no range: 1..64 is, whole numbers that rise",
-                           axis->name, shown(word));
+            bad = complain("%s %s: '%s' is no range: 1..64 is, whole numbers that rise", option, axis->name,
+                           shown(word));
         else
-            bad = add_value(axis, word);
+            bad = add_value(axis, option, word);
     }
     free(list);
     return bad;
@@ -69,31 +69,28 @@ static int read_axis(struct grid *g, const char *word)
 {
     size_t n = strcspn(word, "=");
     if (!word[n] || !n || strspn(word, letters) < n)
-        return complain("sweep: --grid takes NAME=1,2,4 or NAME=1..64, not '%s'", shown(word));
+        return complain("%s takes NAME=1,2,4 or NAME=1..64, not '%s'", g->option, shown(word));
     if (g->n == GRID_AXES)
-        return complain("sweep: more than %d --grid", GRID_AXES);
+        return complain("%s is given more than %d times", g->option, GRID_AXES);
     struct grid_axis *axis = &g->axes[g->n++];
     axis->name = xformat("%.*s", (int)n, word);
     for (size_t i = 0; i + 1 < g->n; i++)
         if (!strcmp(g->axes[i].name, axis->name))
-            return complain("sweep: --grid %s is given twice", axis->name);
-    int bad = add_range(axis, word + n + 1);
-    return bad == 1 ? add_list(axis, word + n + 1) : bad;
+            return complain("%s %s is given twice", g->option, axis->name);
+    int bad = add_range(axis, g->option, word + n + 1);
+    return bad == 1 ? add_list(axis, g->option, word + n + 1) : bad;
 }
 
-int grid_read(struct grid *g, const struct arg_list *words)
+int grid_read(struct grid *g, const char *option, const struct arg_list *words)
 {
     int bad = 0;
-    *g = (struct grid){.points = 1};
-    if (!words->count)
-        return complain(
-            "sweep: which sizes? vramscope sweep -o DIR --grid batch=1,2,4 -- COMMAND --batch={batch}");
+    *g = (struct grid){.option = option, .points = 1};
     for (size_t i = 0; i < words->count && !bad; i++) {
         bad = read_axis(g, words->values[i]);
         if (!bad)
             g->points *= g->axes[g->n - 1].n;
         if (!bad && g->points > GRID_POINTS)
-            bad = complain("sweep: more than %d points", GRID_POINTS);
+            bad = complain("%s: more than %d points", option, GRID_POINTS);
     }
     return bad;
 }
@@ -115,23 +112,23 @@ const char *grid_value(const struct grid *g, size_t point, size_t axis)
     return g->axes[axis].values[point % g->axes[axis].n];
 }
 
-int64_t grid_number(const struct grid *g, size_t point, const char *name)
+int64_t grid_number(const struct grid *g, char *const *values, const char *name)
 {
     for (size_t a = 0; a < g->n; a++) {
         char *end;
         if (strcmp(g->axes[a].name, name) != 0)
             continue;
-        long long x = strtoll(grid_value(g, point, a), &end, 10);
+        long long x = strtoll(values[a], &end, 10);
         return *end || x < 1 ? UNKNOWN : x;
     }
     return UNKNOWN;
 }
 
-char *grid_name(const struct grid *g, size_t point)
+char *grid_name(const struct grid *g, char *const *values)
 {
     char *text = xstrdup("");
     for (size_t a = 0; a < g->n; a++) {
-        char *longer = xformat("%s%s%s=%s", text, a ? "," : "", g->axes[a].name, grid_value(g, point, a));
+        char *longer = xformat("%s%s%s=%s", text, a ? "," : "", g->axes[a].name, values[a]);
         free(text);
         text = longer;
     }
@@ -149,7 +146,7 @@ static size_t axis_at(const struct grid *g, const char *at)
     return g->n;
 }
 
-char *grid_fill(const struct grid *g, size_t point, const char *word)
+char *grid_fill(const struct grid *g, char *const *values, const char *word)
 {
     char *text = NULL;
     size_t size;
@@ -159,7 +156,7 @@ char *grid_fill(const struct grid *g, size_t point, const char *word)
         if (a == g->n) {
             fputc(*word++, out);
         } else {
-            fputs(grid_value(g, point, a), out);
+            fputs(values[a], out);
             word += strlen(g->axes[a].name) + 2;
         }
     }
@@ -178,7 +175,8 @@ static size_t placeholder_at(const char *at, bool after_dollar)
     return n && at[n + 1] == '}' ? n + 2 : 0;
 }
 
-char *grid_unknown(const struct grid *g, char *const *words)
+/* The first "{NAME}" in the words that no axis has; NULL: none. */
+static char *unknown(const struct grid *g, char *const *words)
 {
     for (; *words; words++)
         for (const char *at = *words; (at = strchr(at, '{')); at++) {
@@ -189,11 +187,26 @@ char *grid_unknown(const struct grid *g, char *const *words)
     return NULL;
 }
 
-bool grid_uses(const struct grid *g, size_t axis, char *const *words)
+static bool uses(const struct grid *g, size_t axis, char *const *words)
 {
     for (; *words; words++)
         for (const char *at = *words; (at = strchr(at, '{')); at++)
             if (axis_at(g, at) == axis)
                 return true;
     return false;
+}
+
+int grid_check(const struct grid *g, char *const *command)
+{
+    for (size_t a = 0; a < g->n; a++)
+        if (!uses(g, a, command))
+            return complain("%s %s: {%s} stands nowhere in the command: every point would be the same",
+                            g->option, g->axes[a].name, g->axes[a].name);
+    char *word = unknown(g, command);
+    int bad = word ? complain("%s: %s is in the command, and no axis has that name (braces that are the "
+                              "command's own: put them into a script)",
+                              g->option, shown(word))
+                   : 0;
+    free(word);
+    return bad;
 }

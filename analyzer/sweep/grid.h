@@ -21,24 +21,24 @@ struct grid_axis {
 };
 
 struct grid {
+    const char *option; /* that has the axes, with the command: what complaints begin with */
     struct grid_axis axes[GRID_AXES];
     size_t n, points;
 };
 
 /* 0, or 2, said. */
-int grid_read(struct grid *g, const struct arg_list *words);
+int grid_read(struct grid *g, const char *option, const struct arg_list *words);
 void grid_free(struct grid *g);
 
-/* The value of axis AXIS at point POINT. */
+/* The value of axis AXIS at point POINT of all. */
 const char *grid_value(const struct grid *g, size_t point, size_t axis);
-/* That of the axis NAME as a number; UNKNOWN where there is none, or it is none. */
-int64_t grid_number(const struct grid *g, size_t point, const char *name);
+/* Of a point with these VALUES, one an axis: that of the axis NAME as a number; UNKNOWN where there is none,
+ * or it is none. */
+int64_t grid_number(const struct grid *g, char *const *values, const char *name);
 /* The caller frees both. */
-char *grid_name(const struct grid *g, size_t point);
-char *grid_fill(const struct grid *g, size_t point, const char *word);
-/* The first "{NAME}" in the words that no axis has; NULL: none.  The caller frees it. */
-char *grid_unknown(const struct grid *g, char *const *words);
-/* Whether "{NAME}" of axis AXIS stands in one of the words. */
-bool grid_uses(const struct grid *g, size_t axis, char *const *words);
+char *grid_name(const struct grid *g, char *const *values);
+char *grid_fill(const struct grid *g, char *const *values, const char *word);
+/* 0, or 2, said: an axis stands nowhere in the command, or a word in braces is none. */
+int grid_check(const struct grid *g, char *const *command);
 
 #endif

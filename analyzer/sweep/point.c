@@ -3,6 +3,7 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <ftw.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
@@ -19,7 +20,7 @@
 
 #define DEVICES_MOST 64
 
-const char *const outcome_names[OUTCOMES + 1] = {"ok", "oom", "crash", "hang", NULL};
+const char *const outcome_names[OUTCOMES + 1] = {"ok", "oom", "crash", "hang", "between", "unknown", NULL};
 
 /* ---- recordings ---- */
 
@@ -66,10 +67,10 @@ static bool read_rank(struct rank_figures *r, const char *path)
         return false;
     r->readable = t.end != TRACE_END_RUNNING;
     r->rank = t.process.rank;
-    r->world_size = t.process.world_size;
+    r->world_size = t.process.driver == VS_DRIVER_DRY ? UNKNOWN : t.process.world_size; /* some will do */
     r->steps = t.steps;
     take_peaks(r, &t);
-    r->rate = rate_of(&t);
+    r->rate = t.process.driver == VS_DRIVER_DRY ? NAN : rate_of(&t); /* nothing was computed */
     r->refused = trace_last_refused(&t);
     bool oom = r->refused != UNKNOWN || (!trace_load_ooms(&t) && t.oom_total > 0);
     trace_close(&t);
@@ -117,6 +118,25 @@ static bool read_ranks(struct point *p)
 
 /* ---- outcomes ---- */
 
+void point_begin(struct point *p, const struct grid *g, const char *folder, const char *const *values)
+{
+    *p = (struct point){.expected = 1};
+    for (size_t a = 0; a < g->n; a++)
+        p->values[a] = xstrdup(values[a]);
+    p->name = grid_name(g, p->values);
+    p->folder = xformat("%s/%s", folder, p->name);
+    point_load(p);
+}
+
+bool point_answer(struct point *p)
+{
+    char *path = xformat("%s/answer", p->folder);
+    dry_answer_free(&p->dry);
+    dry_answer_read(&p->dry, path);
+    free(path);
+    return p->dry.there;
+}
+
 void point_load(struct point *p)
 {
     char word[16] = "", *path = xformat("%s/outcome", p->folder);
@@ -134,8 +154,10 @@ void point_load(struct point *p)
     if (in)
         fclose(in);
     free(path);
-    if (p->done)
-        read_ranks(p);
+    if (!p->done)
+        return;
+    point_answer(p);
+    read_ranks(p);
 }
 
 static int write_outcome(const struct point *p)
@@ -149,9 +171,25 @@ static int write_outcome(const struct point *p)
     if (out)
         good = fclose(out) == 0 && good;
     int error = destination_end(&to, good);
-    int bad = !good || error ? complain("sweep: %s can't be written: is the disk full?", path) : 0;
+    int bad = !good || error ? complain("%s can't be written: is the disk full?", path) : 0;
     free(path);
     return bad;
+}
+
+static enum outcome outcome_of(const struct point *p, const struct child_end *end, bool oom)
+{
+    static const struct {
+        const char *verdict;
+        enum outcome outcome;
+    } of[] = {{"fits", POINT_OK}, {"does not fit", POINT_OOM}, {"failed", POINT_CRASH}};
+    if (end->timed_out)
+        return POINT_HANG;
+    if (!p->dry.there)
+        return end->status == 0 ? POINT_OK : oom ? POINT_OOM : POINT_CRASH;
+    for (size_t i = 0; i < sizeof of / sizeof *of; i++)
+        if (p->dry.verdict && !strcmp(p->dry.verdict, of[i].verdict))
+            return of[i].outcome == POINT_CRASH || p->dry.certain ? of[i].outcome : POINT_BETWEEN;
+    return POINT_UNKNOWN;
 }
 
 int point_finish(struct point *p, const struct child_end *end)
@@ -160,7 +198,7 @@ int point_finish(struct point *p, const struct child_end *end)
     p->ns = end->ns;
     p->left = end->left;
     bool oom = read_ranks(p);
-    p->outcome = end->timed_out ? POINT_HANG : end->status == 0 ? POINT_OK : oom ? POINT_OOM : POINT_CRASH;
+    p->outcome = outcome_of(p, end, oom);
     int bad = write_outcome(p);
     p->done = !bad;
     return bad;
@@ -177,6 +215,13 @@ static void remove_journal(const char *database)
     free(journal);
 }
 
+static int remove_one(const char *path, const struct stat *st, int type, struct FTW *ftw)
+{
+    remove(path);
+    return 0;
+}
+
+/* The last is of a `fit` that was killed. */
 static void clear(const struct point *p, bool journals)
 {
     DIR *folder = opendir(p->folder);
@@ -184,9 +229,12 @@ static void clear(const struct point *p, bool journals)
         bool run = !strncmp(e->d_name, "run", 3);
         size_t n = strlen(e->d_name);
         char *path = xformat("%s/%s", p->folder, e->d_name);
+        if (!journals && !strncmp(e->d_name, ".vramscope-fit-", 15))
+            nftw(path, remove_one, 16, FTW_DEPTH | FTW_PHYS | FTW_MOUNT);
         if (journals && run && n > 3 && !strcmp(e->d_name + n - 3, ".db"))
             remove_journal(path);
-        else if (!journals && (run || !strcmp(e->d_name, "log") || !strcmp(e->d_name, "outcome")))
+        else if (!journals && (run || !strcmp(e->d_name, "log") || !strcmp(e->d_name, "outcome") ||
+                               !strcmp(e->d_name, "answer")))
             unlink(path);
         free(path);
     }
@@ -203,12 +251,17 @@ void point_clear(const struct point *p)
 void point_free(struct point *p)
 {
     free_ranks(p);
+    dry_answer_free(&p->dry);
+    for (size_t a = 0; a < GRID_AXES; a++)
+        free(p->values[a]);
     free(p->name);
     free(p->folder);
 }
 
 char *point_status(const struct point *p)
 {
+    if (p->dry.there)
+        return xstrdup(p->outcome >= POINT_CRASH && p->dry.why ? p->dry.why : "");
     if (WIFSIGNALED(p->status))
         return xformat("signal %d", WTERMSIG(p->status));
     return WEXITSTATUS(p->status) ? xformat("exit %d", WEXITSTATUS(p->status)) : xstrdup("");

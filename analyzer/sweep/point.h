@@ -3,6 +3,7 @@
  *
  *      DIR/batch=1,seq=512/run*.db   the recordings, one a process that used the GPU
  *      DIR/batch=1,seq=512/log       what the command printed
+ *      DIR/batch=1,seq=512/answer    of a dry run: what `fit` said
  *      DIR/batch=1,seq=512/outcome   one line, written last: with it the point is done, also for a sweep that
  *                                    goes on later
  */
@@ -11,8 +12,18 @@
 
 #include "base/base.h"
 #include "child.h"
+#include "dry.h"
+#include "grid.h"
 
-enum outcome { POINT_OK, POINT_OOM, POINT_CRASH, POINT_HANG, OUTCOMES };
+enum outcome {
+    POINT_OK,
+    POINT_OOM,
+    POINT_CRASH,
+    POINT_HANG,
+    POINT_BETWEEN, /* of dry runs: whether it fits lies within what is not known exactly */
+    POINT_UNKNOWN, /* likewise: nobody can tell */
+    OUTCOMES
+};
 extern const char *const outcome_names[OUTCOMES + 1]; /* NULL at the end */
 
 struct rank_figures { /* of one recording; UNKNOWN: not recorded */
@@ -28,6 +39,8 @@ struct rank_figures { /* of one recording; UNKNOWN: not recorded */
 
 struct point {
     char *name, *folder;
+    char *values[GRID_AXES]; /* of each axis */
+    struct dry_answer dry;   /* of a dry run */
     bool done;
     enum outcome outcome;
     int status; /* as waitpid gives it */
@@ -40,15 +53,19 @@ struct point {
     bool fitted; /* the predictions were made of this point among others */
 };
 
-/* Reads what is there of the point in p->folder. */
+/* The point of G with these VALUES, in its folder in FOLDER, and what is there of it. */
+void point_begin(struct point *p, const struct grid *g, const char *folder, const char *const *values);
+/* Reads what is there of it. */
 void point_load(struct point *p);
+/* Reads the answer of a dry run; whether there is one. */
+bool point_answer(struct point *p);
 /* Writes its outcome; 0, or 2, said. */
 int point_finish(struct point *p, const struct child_end *end);
 /* Removes what an interrupted sweep left of it. */
 void point_clear(const struct point *p);
 void point_free(struct point *p);
 
-/* "exit 1", "signal 9"; "" where it ended well.  The caller frees it. */
+/* "exit 1", "signal 9", of a dry run a sentence; "" where it ended well.  The caller frees it. */
 char *point_status(const struct point *p);
 /* The largest request that was refused in the end; UNKNOWN: none, or nobody said how much. */
 int64_t point_refused(const struct point *p);

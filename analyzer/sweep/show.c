@@ -45,7 +45,7 @@ static void outcome_cell(struct table *t, const struct point *p)
     int64_t refused = point_refused(p);
     if (!p->done)
         table_cell(t, "not run");
-    else if (p->outcome == POINT_CRASH)
+    else if (p->outcome == POINT_CRASH && !p->dry.there)
         table_cell(t, "crash, %s", status);
     else if (refused != UNKNOWN)
         table_cell(t, "oom, asked %s", units_bytes(refused, false).s);
@@ -94,8 +94,52 @@ static void print_predicted(const struct sweep *s)
     puts(", by laws of the points marked fitted");
 }
 
+/* ---- table of dry runs ---- */
+
+static void dry_cell(struct table *t, int64_t bytes)
+{
+    if (bytes == UNKNOWN)
+        table_cell(t, "-");
+    else
+        table_cell(t, "%s", units_bytes(bytes, false).s);
+}
+
+static void dry_row(struct table *t, const struct point *p)
+{
+    const struct dry_answer *d = &p->dry;
+    bool told = p->done && d->there && d->reserved.least != UNKNOWN;
+    table_cell(t, "%s", p->name);
+    outcome_cell(t, p);
+    dry_cell(t, d->there ? d->at_peak[0] : UNKNOWN);
+    dry_cell(t, d->there ? d->at_peak[1] : UNKNOWN);
+    dry_cell(t, d->there && p->outcome == POINT_OK ? d->left : UNKNOWN);
+    if (told && !d->exact)
+        table_cell(t, "within %s", units_bytes(d->reserved.most - d->reserved.least, false).s);
+    else
+        table_cell(t, "%s", told ? "exact" : "");
+}
+
+void show_dry_table(const struct sweep *s, FILE *out)
+{
+    static const char *const header[] = {"POINT", "OUTCOME", "ALLOCATED", "RESERVED", "LEFT", ""};
+    struct table t;
+    table_init(&t, "<<>>><", header);
+    table_drops(&t, "--102-");
+    for (size_t i = 0; i < s->n; i++)
+        dry_row(&t, &s->points[i]);
+    table_print(&t, out, 0);
+    table_free(&t);
+    fputs("dry runs, no GPU; allocated and reserved: by PyTorch's allocator\n", out);
+}
+
 void show_table(const struct sweep *s)
 {
+    if (s->dry) {
+        wrap_page_begin(false);
+        show_dry_table(s, stdout);
+        wrap_page_end();
+        return;
+    }
     static const char *const header[] = {"POINT",    "OUTCOME",      "TIME",      "RANKS",  "ALLOCATED",
                                          "RESERVED", "OF FRAMEWORK", "PREDICTED", "STEPS/S"};
     struct table t;
@@ -142,7 +186,7 @@ static void csv_row(const struct sweep *s, size_t i, const struct rank_figures *
     const struct point *p = &s->points[i];
     char *status = point_status(p);
     for (size_t a = 0; a < s->grid.n; a++)
-        fprintf(out, "%s,", grid_value(&s->grid, i, a));
+        fprintf(out, "%s,", s->points[i].values[a]);
     fprintf(out, "%s,%s,%.3f,%zu,%" PRId64, outcome_names[p->outcome], status, (double)p->ns / 1e9, p->n,
             p->expected);
     r = r ? r : &none;
@@ -189,7 +233,7 @@ int show_csv(const struct sweep *s, const char *path)
     destination_find(&to, path);
     FILE *out = fopen(destination_name(&to), "w");
     if (!out) {
-        int status = complain("sweep: %s can't be written: %s", path, strerror(errno));
+        int status = complain("%s: %s can't be written: %s", s->who, path, strerror(errno));
         destination_end(&to, false);
         return status;
     }
@@ -198,7 +242,7 @@ int show_csv(const struct sweep *s, const char *path)
     good = fclose(out) == 0 && good;
     int error = destination_end(&to, good);
     if (!good || error)
-        return complain("sweep: %s can't be written: %s", path,
+        return complain("%s: %s can't be written: %s", s->who, path,
                         error ? strerror(error) : "is the disk full?");
     return 0;
 }
@@ -216,7 +260,7 @@ static struct trace_sweep_point as_read(const struct sweep *s, size_t i)
                                     .recorded = (int64_t)p->n,
                                     .predicted = p->predicted_reserved};
     for (size_t a = 0; a < s->grid.n; a++)
-        out.values[a] = grid_value(&s->grid, i, a);
+        out.values[a] = s->points[i].values[a];
     for (size_t r = 0; p->done && r < p->n; r++) {
         const struct rank_figures *f = &p->ranks[r];
         *PUSH(out.ranks, out.rank_count) =
@@ -234,10 +278,10 @@ static struct trace_sweep_point as_read(const struct sweep *s, size_t i)
 int show_picture(const struct sweep *s, const char *path)
 {
     struct trace_sweep read = {.n = 0};
-    const struct sweep_picture how = {"sweep", path, NULL, output_format(path, NULL), {0, 0}};
+    const struct sweep_picture how = {s->who, path, NULL, output_format(path, NULL), {0, 0}};
     if (how.format == FORMAT_BAD)
-        return complain("sweep: a picture's name ends with .png, .svg, .pdf, .gp or .txt, not as %s does",
-                        path);
+        return complain("%s: a picture's name ends with .png, .svg, .pdf, .gp or .txt, not as %s does",
+                        s->who, path);
     for (size_t a = 0; a < s->grid.n; a++)
         *PUSH(read.axes, read.axis_count) = s->grid.axes[a].name;
     for (size_t i = 0; i < s->n; i++)
