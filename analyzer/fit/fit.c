@@ -19,6 +19,7 @@
 #include "base/units.h"
 #include "base/wrap.h"
 #include "folder.h"
+#include "largest.h"
 #include "model.h"
 #include "run/output.h"
 #include "run/start.h"
@@ -30,36 +31,29 @@ enum { HAS_ARENA = 0 };
 #endif
 
 struct options {
-    const char *gpu, *capacity, *steps, *output, *allocator, *skew, *keep, *overflow, *keep_writes, *ranks,
-        *rank, *local_ranks;
-    bool force, expandable, all, json;
+    struct dry_options dry;
+    const char *output, *keep_writes, *plot;
+    struct arg_list max;
+    int64_t jobs;
+    bool force, all, json;
 };
 
-#define TEXT(name, value, field, help)                                                                       \
-    {                                                                                                        \
-        name, 0, value, ARG_TEXT, offsetof(struct options, field), help                                      \
-    }
-
 static const struct option_row rows[] = {
-    TEXT("gpu", "KEY", gpu, "which GPU: H200 (default), H100, A100-80GB, RTX4090, ..."),
-    TEXT("capacity", "SIZE", capacity, "memory of the GPU, e.g. 24GiB, in the place of what KEY has"),
-    TEXT("steps", "N|all", steps,
-         "training steps, then the program is ended (default 3); all: it runs to its end, its output "
-         "untouched"),
+    DRY_OPTIONS(struct options, dry),
     {"output", 'o', "FILE", ARG_TEXT, offsetof(struct options, output),
-     "keep the recording, for report and the others"},
+     "keep the recording, for report and the others; with --max a directory, of all that was run"},
     {"force", 'f', NULL, ARG_FLAG, offsetof(struct options, force), "replace a recording that is there"},
-    TEXT("allocator", "native|arena", allocator, "PyTorch's own allocator, or vramscope's"),
-    {"expandable", 0, NULL, ARG_FLAG, offsetof(struct options, expandable),
-     "PyTorch's own, with expandable segments"},
-    {"all", 0, NULL, ARG_FLAG, offsetof(struct options, all), "under each of the three, one after another"},
-    TEXT("skew", "F", skew, "the fullest expert of a router gets F times its share (default 1)"),
-    TEXT("keep", "F", keep, "the share that a mask of floats keeps, 0 to 1 (default all)"),
-    TEXT("overflow", "N", overflow, "GradScaler skips the first N steps"),
-    TEXT("ranks", "N", ranks, "the job has so many ranks, of which some run, each without the others"),
-    TEXT("rank", "R,R,...", rank, "which of them run (default: the first two and the last)"),
-    TEXT("local-ranks", "N", local_ranks, "ranks of one machine (default: as many up to 8 as divide them)"),
-    TEXT("keep-writes", "DIR", keep_writes, "keep copies of what the program writes below DIR"),
+    {"all", 0, NULL, ARG_FLAG, offsetof(struct options, all),
+     "under PyTorch's own allocator, with expandable segments and under vramscope's, one after another"},
+    {"keep-writes", 0, "DIR", ARG_TEXT, offsetof(struct options, keep_writes),
+     "keep copies of what the program writes below DIR"},
+    {"max", 0, "NAME=VALUES", ARG_LIST, offsetof(struct options, max),
+     "the largest of 1..256 or 8,16,32 in the place of {NAME} that fits; a second time: for each of its "
+     "values"},
+    {"jobs", 'j', "N", ARG_COUNT, offsetof(struct options, jobs),
+     "with --max, runs at a time (default: one a core)"},
+    {"plot", 0, "FILE", ARG_TEXT, offsetof(struct options, plot),
+     "with --max, a picture, .png, .svg, .pdf, .gp or .txt"},
     {"json", 0, NULL, ARG_FLAG, offsetof(struct options, json), "for programs: see vramscope-fit(1)"},
     {0}};
 
@@ -95,19 +89,20 @@ static bool is_count(const char *text)
 
 static int check_values(const struct options *o)
 {
-    if (o->steps && strcmp(o->steps, "all") != 0 && (!is_count(o->steps) || atoi(o->steps) < 1))
-        return complain("fit: --steps takes a number of steps or all, not '%s'", shown(o->steps));
-    if (o->skew && !is_number(o->skew, 1, 1e6))
-        return complain("fit: --skew takes a number from 1 on, not '%s'", shown(o->skew));
-    if (o->keep && !is_number(o->keep, 0, 1))
-        return complain("fit: --keep takes a number from 0 to 1, not '%s'", shown(o->keep));
-    if (o->overflow && !is_count(o->overflow))
-        return complain("fit: --overflow takes a number of steps, not '%s'", shown(o->overflow));
-    if (o->allocator && strcmp(o->allocator, "native") != 0 && strcmp(o->allocator, "arena") != 0)
-        return complain("fit: --allocator takes native or arena, not '%s'", shown(o->allocator));
-    if (!HAS_ARENA && o->allocator && !strcmp(o->allocator, "arena"))
+    const struct dry_options *d = &o->dry;
+    if (d->steps && strcmp(d->steps, "all") != 0 && (!is_count(d->steps) || atoi(d->steps) < 1))
+        return complain("fit: --steps takes a number of steps or all, not '%s'", shown(d->steps));
+    if (d->skew && !is_number(d->skew, 1, 1e6))
+        return complain("fit: --skew takes a number from 1 on, not '%s'", shown(d->skew));
+    if (d->keep && !is_number(d->keep, 0, 1))
+        return complain("fit: --keep takes a number from 0 to 1, not '%s'", shown(d->keep));
+    if (d->overflow && !is_count(d->overflow))
+        return complain("fit: --overflow takes a number of steps, not '%s'", shown(d->overflow));
+    if (d->allocator && strcmp(d->allocator, "native") != 0 && strcmp(d->allocator, "arena") != 0)
+        return complain("fit: --allocator takes native or arena, not '%s'", shown(d->allocator));
+    if (!HAS_ARENA && d->allocator && !strcmp(d->allocator, "arena"))
         return complain("fit: --allocator=arena: the arena is not in this build of vramscope");
-    if (o->all + o->expandable + (o->allocator != NULL) > 1)
+    if (o->all + d->expandable + (d->allocator != NULL) > 1)
         return complain("fit: --all, --expandable and --allocator exclude each other");
     if (o->keep_writes && mkdir(o->keep_writes, 0777) && errno != EEXIST)
         return complain("fit: %s can't be made: %s", shown(o->keep_writes), strerror(errno));
@@ -118,32 +113,32 @@ static int check_values(const struct options *o)
 
 static int find_card(struct attempt_setup *s, const struct options *o)
 {
-    s->card = card_find(o->gpu ? o->gpu : "H200");
+    s->card = card_find(o->dry.gpu ? o->dry.gpu : "H200");
     s->capacity = UNKNOWN;
     if (!s->card) {
         char *keys = card_keys();
         complain("fit: --gpu=%s is none that is known: there are %s; of others, the nearest of these and "
                  "--capacity",
-                 shown(o->gpu), keys);
+                 shown(o->dry.gpu), keys);
         free(keys);
         return EXIT_USAGE;
     }
-    if (o->capacity && (!units_read_bytes(o->capacity, &s->capacity) || s->capacity <= 0))
-        return complain("fit: --capacity takes a size, as 24GiB, not '%s'", shown(o->capacity));
+    if (o->dry.capacity && (!units_read_bytes(o->dry.capacity, &s->capacity) || s->capacity <= 0))
+        return complain("fit: --capacity takes a size, as 24GiB, not '%s'", shown(o->dry.capacity));
     return 0;
 }
 
 static int setup_of(struct attempt_setup *s, const struct options *o, char **command)
 {
     *s = (struct attempt_setup){.command = command,
-                                .steps = o->steps ? o->steps : "3",
-                                .skew = o->skew,
-                                .keep = o->keep,
-                                .overflow = o->overflow,
+                                .steps = o->dry.steps ? o->dry.steps : "3",
+                                .skew = o->dry.skew,
+                                .keep = o->dry.keep,
+                                .overflow = o->dry.overflow,
                                 .keep_writes = o->keep_writes};
     s->whole = !strcmp(s->steps, "all") && !o->json;
-    return check_values(o) || find_card(s, o) || ranks_read(&s->ranks, o->ranks, o->rank, o->local_ranks) ||
-                   attempt_check()
+    return check_values(o) || find_card(s, o) ||
+                   ranks_read(&s->ranks, o->dry.ranks, o->dry.rank, o->dry.local_ranks) || attempt_check()
                ? EXIT_USAGE
                : 0;
 }
@@ -156,10 +151,10 @@ static size_t allocators_of(const struct options *o, enum attempt_allocator *lis
         list[2] = ALLOCATOR_ARENA;
         return HAS_ARENA ? 3 : 2;
     }
-    list[0] = o->expandable                    ? ALLOCATOR_EXPANDABLE
-              : !o->allocator                  ? ALLOCATOR_OWN
-              : !strcmp(o->allocator, "arena") ? ALLOCATOR_ARENA
-                                               : ALLOCATOR_NATIVE;
+    list[0] = o->dry.expandable                    ? ALLOCATOR_EXPANDABLE
+              : !o->dry.allocator                  ? ALLOCATOR_OWN
+              : !strcmp(o->dry.allocator, "arena") ? ALLOCATOR_ARENA
+                                                   : ALLOCATOR_NATIVE;
     return 1;
 }
 
@@ -251,6 +246,13 @@ static int answer_all(const struct attempt_setup *s, const struct options *o, co
     return status;
 }
 
+static int find_largest(const struct attempt_setup *s, const struct options *o)
+{
+    if (o->all || o->keep_writes || o->force)
+        return complain("fit: --max goes with none of --all, --keep-writes and --force");
+    return largest_find(s, &(struct largest_options){&o->max, &o->dry, o->output, o->plot, o->jobs, o->json});
+}
+
 int cmd_fit(int argc, char **argv)
 {
     struct options o = {0};
@@ -265,6 +267,8 @@ int cmd_fit(int argc, char **argv)
     command[n] = NULL;
     struct output output = output_of(o.output ? o.output : "fit.db");
     int status = setup_of(&s, &o, command);
+    if (!status && o.max.count)
+        return find_largest(&s, &o);
     if (!status && o.output)
         status = output_check(&output, o.force, "fit");
     if (!status) {

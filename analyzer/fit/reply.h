@@ -34,6 +34,8 @@ struct span reply_reserved(const struct reply *a);
 bool reply_is_exact(const struct reply *a);
 void reply_free(struct reply *a);
 
+/* "an H200 (139.8 GiB)"; the caller frees it. */
+char *device_words(const struct attempt_setup *s);
 void reply_text(const struct reply *a, FILE *out);
 /* A row for each of N allocators, after their answers. */
 void replies_text(const struct reply *a, size_t n, FILE *out);

@@ -19,7 +19,7 @@
 #define B(n) units_bytes(n, false).s
 
 /* "an H200 (139.8 GiB)", "a device of 24.00 GiB" */
-static char *device_words(const struct attempt_setup *s)
+char *device_words(const struct attempt_setup *s)
 {
     if (s->capacity == UNKNOWN)
         return xformat("%s %s (%s)", strchr("AEFHILMNORSX", *s->card->key) ? "an" : "a", s->card->key,

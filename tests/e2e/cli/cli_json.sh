@@ -40,6 +40,8 @@ cat >config.json <<'CONFIG'
 CONFIG
 "$V" estimate --json config.json --seq=128 --recipe=bf16 train.db >estimate.json || exit 1
 "$V" fit --json -- sh -c 'echo x >written; printf "value\ttrain.py:41\tthe value of float32\t1.0\t1\n" >>"$VRAMSCOPE_DRY_FACTS"; exec "$0" 4 512' "$BUILD/tests/prog_sizes" >fit.json 2>/dev/null || exit 1
+"$V" fit --json --capacity=2GiB --max batch=1..8 --max seq=512,16384 -- "$BUILD/tests/prog_largest" "{batch}" "{seq}" fails=2 >largest.json 2>/dev/null
+"$V" fit --json --capacity=2GiB --max batch=1,2 -- "$BUILD/tests/prog_largest" "{batch}" 512 >all_fit.json 2>/dev/null
 "$V" sweep -q --simulated -o sweep --grid batch=2 --grid seq=512,1024 -- "$BUILD/tests/prog_sizes" "{batch}" "{seq}" >/dev/null &&
     sqlite3 sweep/sweep.db "UPDATE sweep_point SET predicted_allocated_bytes = 1, predicted_reserved_bytes = 2, predicted_rank = 0, refused_bytes = 3 WHERE id = 1;
         UPDATE process SET rank = 0 WHERE id = 1; INSERT INTO sweep_point(id, name) VALUES(3, 'batch=4,seq=512'); UPDATE sweep_process SET steps_per_second = NULL WHERE point = 2" || exit 1
@@ -79,6 +81,8 @@ for command in ("report", "peak", "waste", "diff", "check", "whatif", "estimate"
         keys |= written(json.load(open("sweep.json")))
     if command == "whatif":
         keys |= written(json.load(open("whatif_oom.json")))
+    if command == "fit":
+        keys |= written(json.load(open("largest.json")))
     keys -= {"json_version"}    # of all commands: docs/json.md
     # these pages say that a file is described as report does
     allowed = names | (report_file if command in ("peak", "waste", "diff") else set())
@@ -136,5 +140,5 @@ done
 "$V" diff --json imported.db train.db >imported_a.json && "$V" diff --json train.db imported.db >imported_b.json || exit 1
 pages=(report=report.json report=ranks.json report=thinned.json report=refused_report.json report=sweep.json peak=peak.json peak=oom.json peak=refused_peak.json waste=waste.json diff=diff.json diff=runs.json recover=recover.json check=check.json check=limits.json whatif=whatif.json whatif=whatif_oom.json whatif=oom_small.json whatif=oom_large.json whatif=small.json whatif=edit_small.json estimate=estimate.json estimate=sizes.json
     report=imported_report.json peak=imported_peak.json waste=imported_waste.json diff=imported_a.json diff=imported_b.json)
-"$SRC/scripts/json_page.py" "$SRC/docs/json.md" "${pages[@]}" doctor=doctor.json fit=fit.json ${UPDATE:+--update} || exit 1
+"$SRC/scripts/json_page.py" "$SRC/docs/json.md" "${pages[@]}" doctor=doctor.json fit=fit.json fit=largest.json fit=all_fit.json ${UPDATE:+--update} || exit 1
 echo "--json is what the manual says"

@@ -1,0 +1,2 @@
+vs_analyzer_test(fit_search LIBS room_fit)
+vs_one_thread(fit_search)
