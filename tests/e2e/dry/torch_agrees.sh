@@ -1,0 +1,43 @@
+#!/bin/bash
+# A real PyTorch on the simulated driver, recorded: every counter, every entry of its own history with its lines, every block, segment,
+# stream and pool of its snapshot, and the roles that the program itself knows are those of the recording, natively, with expandable segments
+# and under the arena; a replay of each of the two under the other's policy reserves what the other run did, to the byte; and the
+# snapshot imported, and the recording exported as one, say the same.
+# shellcheck source-path=SCRIPTDIR
+here=$(cd "$(dirname "$0")" && pwd)
+. "$here/../lib/lib.bash"
+. "$here/../lib/dry.bash"
+find_torch
+unset LD_LIBRARY_PATH # what a dry run stands on is found without it
+V=$BUILD/bin/vramscope
+
+# agrees NAME OPTION...: status 1 says that memory ran out
+agrees() {
+    run=$dir/$1
+    mkdir "$run" && cd "$run" || exit 1
+    timeout --kill-after=1 300 "$V" fit --steps=all --keep-writes=kept -o run.db "${@:2}" -- "$python" "$here/torch_agrees.py" facts >out 2>err </dev/null
+    status=$?
+    [ "$status" -le 1 ] || fail "$1: status $status"
+    mv "kept$run"/facts* . || fail "$1: the program said nothing"
+    python3 "$here/torch_agrees_check.py" facts run.db >said || fail "$1: $(cat said)"
+    echo "$1: $(cat said)"
+}
+# whatif POLICY DATABASE: what it would have reserved
+whatif() { "$V" whatif --policy="$1" --json "$2" | python3 -c 'import json, sys; print(json.load(sys.stdin)["devices"][0]["policies"][0]["reserved_bytes"])'; }
+exact() {
+    "$V" whatif --policy="$1" "$2" >said 2>&1
+    grep -qE "^  $1: exact: ([0-9]+) of \1 addresses and ([0-9]+) of \2 segment events as recorded" said || fail "replay of $2: $(cat said)"
+}
+
+agrees native
+exact torch-native run.db
+agrees expandable --expandable
+exact torch-expandable run.db
+for pair in "native expandable" "expandable native"; do
+    read -r one other <<<"$pair"
+    most=$(python3 -c 'import json; print(max(f[4] for f in json.load(open("'"$dir/$other"'/facts"))["figures"]))')
+    said=$(whatif "torch-$other" "$dir/$one/run.db")
+    [ "$said" = "$most" ] || fail "recorded $one, a replay reserves $said under $other, which reserved $most"
+done
+! has_arena || agrees arena --allocator=arena
+echo "PyTorch $("$python" -c 'import torch; print(torch.__version__)') and the recording agree"
