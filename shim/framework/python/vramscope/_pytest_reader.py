@@ -17,7 +17,7 @@ import time
 
 X512 = "CASE WHEN {0} < 0 THEN -{0} ELSE {0} * 512 END"
 MARK = """SELECT m.seq, m.t_ns, m.thread FROM moment m JOIN string s ON s.id = m.name
-  WHERE substr(s.text, 1, length(?1)) = ?1 ORDER BY m.seq DESC LIMIT 1"""
+  WHERE substr(s.text, 1, length(?)) = ? ORDER BY m.seq DESC LIMIT 1"""
 MARKS = "SELECT m.seq, m.t_ns, m.thread, s.text FROM moment m JOIN string s ON s.id = m.name WHERE s.text GLOB ? ORDER BY m.seq"
 RANGES = "FROM rng WHERE source = 1 AND name IN (SELECT id FROM string WHERE text = ?)"
 RANGE = "SELECT id, first_seq, t_pop, flags %s AND thread = ? AND first_seq < ? AND (t_pop IS NULL OR t_pop >= ?) ORDER BY id DESC LIMIT 1" % RANGES
@@ -61,7 +61,7 @@ def answer(connection, test, mark_seq):
 
 def look(connection, key, range_name):
     """The answer about a test, or None where its end is not in the file yet."""
-    mark = connection.execute(MARK, (key + " ",)).fetchone()
+    mark = connection.execute(MARK, (key + " ",) * 2).fetchone()
     if not mark:
         return None
     seq, t, thread = mark

@@ -12,6 +12,9 @@ device alone.  Where nobody can tell, because events were lost for instance, the
 The library has to be there from the start of the process: where it is not, pytest is executed again with it, once, before
 a test or a conftest.py has run.  Workers of pytest-xdist inherit it.
 
+pytest --vramscope --dry runs PyTorch's tests without a GPU, on the driver of `vramscope fit`, which keeps books and computes nothing: budgets of
+memory are kept in any CI.  What a test asserts of values is of garbage there.  --dry-gpu=A100-40GB is another GPU than an H200.
+
 Each test function runs in a range, "pytest.test", with a mark of its number and name before the end.  The figures are read from the process's
 own recording, by a child process (_pytest_reader.py): a database must not be opened twice in one process, since to close it
 would drop the locks of both.
@@ -42,6 +45,8 @@ _numbers = itertools.count(1)  # of the tests of this process, those that a test
 def pytest_addoption(parser):
     group = parser.getgroup("vramscope", "GPU memory, by vramscope")
     group.addoption("--vramscope", action="store_true", help="record GPU memory and hold tests against their vram_limit")
+    group.addoption("--dry", action="store_true", dest="vramscope_dry", help="with --vramscope: without a GPU, on the driver of vramscope fit")
+    group.addoption("--dry-gpu", metavar="KEY", default="H200", help="with --dry: which GPU, as vramscope fit has them (H200)")
     group.addoption("--vramscope-output", metavar="DIR", help="keep the recordings in DIR, pytest-PID.db")
     group.addoption("--vramscope-top", metavar="N", type=int, default=5, help="tests shown that added the most (default 5)")
 
@@ -68,6 +73,34 @@ def _find_library():
         if os.access(library, os.R_OK):
             return library
     return None
+
+
+def _stand_ins(library):
+    """What `vramscope fit` puts in the place of NVIDIA's libraries: the driver first, then CUDA's runtime, which the others need."""
+    root = os.path.dirname(os.path.dirname(library))
+    found = {}
+    for name in ("sim", "dry"):
+        for place in (os.path.join(root, "lib/vramscope", name), os.path.join(root, name)):
+            if os.path.isdir(place):
+                found[name] = place
+                break
+        else:
+            raise pytest.UsageError("--dry: %s is not there; `vramscope doctor` says what this installation has" % os.path.join(root, "lib/vramscope", name))
+    libraries = sorted(name for name in os.listdir(found["dry"]) if re.match(r"lib.*\.so\.\d+$", name))
+    libraries.sort(key=lambda name: not name.startswith("libcudart"))
+    return [os.path.join(found["sim"], "libcuda.so.1")] + [os.path.join(found["dry"], name) for name in libraries], [found["sim"], found["dry"]]
+
+
+def _set_dry(environment, library, card):
+    libraries, places = _stand_ins(library)
+    for path in libraries:
+        if re.search(r"[\s:]", path):
+            raise pytest.UsageError("--dry: LD_PRELOAD can't name %s, there is a blank or a colon in it" % path)
+    environment["LD_PRELOAD"] = ":".join([environment["LD_PRELOAD"], *libraries])
+    environment["LD_LIBRARY_PATH"] = ":".join(places + [part for part in [os.environ.get("LD_LIBRARY_PATH")] if part])
+    environment.update(SIMCUDA_DRY="1", SIMCUDA_GPU=card, SIMCUDA_BANNER="0", VRAMSCOPE_DRY="1", VRAMSCOPE_DRY_STEPS="all", VRAMSCOPE_DRY_SETUP="gpu=%s,steps=all,values=first" % card)
+    environment["PYTHONPATH"] = ":".join([os.path.dirname(os.path.dirname(os.path.abspath(__file__)))] + [part for part in [os.environ.get("PYTHONPATH")] if part])
+    environment.pop("CUDA_VISIBLE_DEVICES", None)  # of the machine's own
 
 
 def _without_blanks(library):
@@ -110,7 +143,7 @@ def _command_line():
     return [sys.executable] + list(words[1:])
 
 
-def _execute_again(config, output):
+def _execute_again(config, output, card):
     library = _find_library()
     if library is None:
         raise pytest.UsageError("--vramscope: libvramscope.so is not where this package and the command `vramscope` are")
@@ -128,6 +161,8 @@ def _execute_again(config, output):
     environment[_OUTPUT] = directory
     path, link = _without_blanks(library)
     environment["LD_PRELOAD"] = path + (":" + there if there else "")
+    if card:
+        _set_dry(environment, library, card)
     environment.pop(_LINK, None)
     if link:
         environment[_LINK] = link
@@ -143,11 +178,13 @@ def _execute_again(config, output):
 @pytest.hookimpl(tryfirst=True)
 def pytest_load_initial_conftests(early_config):
     known = early_config.known_args_namespace
+    if getattr(known, "vramscope_dry", None) and not getattr(known, "vramscope", False):
+        raise pytest.UsageError("--dry is of --vramscope: pytest --vramscope --dry")
     if not getattr(known, "vramscope", False) or _is_loaded():
         return
     # A worker of xdist talks over its descriptors; it has what the controller has.
     if "PYTEST_XDIST_WORKER" not in os.environ:
-        _execute_again(early_config, known.vramscope_output)
+        _execute_again(early_config, known.vramscope_output, known.dry_gpu if known.vramscope_dry else None)
 
 
 def pytest_configure(config):
