@@ -208,7 +208,7 @@ static void ran_out(struct replay *p, const struct tape_event *e)
 static void note_driver(struct replay *p, const struct tape_event *e, bool counts)
 {
     if (!p->compare) {
-        if (e->what == TAPE_SEGMENT_FREE && is_private(p, e->stream))
+        if ((e->what == TAPE_SEGMENT_FREE || e->what == TAPE_UNMAP) && is_private(p, e->stream))
             torch_return_stream(&p->torch, e->stream); /* the pool has ended */
         return;
     }
