@@ -36,7 +36,7 @@ if [ ! -d "$into" ]; then
     # shellcheck disable=SC2046 # a package a line, without blanks
     pip install --no-compile --target "$site" numpy $("$part/bin/python" scripts/torch_stubs.py packages)
     "$part/bin/python" scripts/torch_stubs.py make "$site/torch"
-    "$part/bin/python" -c 'import torch, torch._dynamo; assert not torch.cuda.is_available()' >&2 # and compiles nearly all that programs import
+    PYTHONDONTWRITEBYTECODE='' "$part/bin/python" -c 'import torch, torch._dynamo; assert not torch.cuda.is_available()' >&2 # and compiles nearly all that programs import
     mv "$part" "$into"
 fi
 echo "$into/bin/python"

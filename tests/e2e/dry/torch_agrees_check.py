@@ -9,6 +9,7 @@ import sys
 with open(sys.argv[1]) as file:
     facts = json.load(file)
 db = sqlite3.connect(sys.argv[2])
+born = {row[0]: row[1:] for row in db.execute("SELECT alloc_seq, free_seq, op, managed, request_bytes, address, size_bytes FROM allocation")}
 seq_of = dict(db.execute("SELECT s.text, m.seq FROM moment m JOIN string s ON s.id = m.name"))
 failed = collections.Counter()
 WRAPPERS = "/vramscope/python/vramscope/"  # those of calls are in no stack
@@ -41,8 +42,11 @@ def roles():
     order, wanted = ["parameter", "gradient", "optimizer state", "buffer"], {}
     for address, _, role in facts["roles"]:
         wanted[address] = min(role, wanted.get(address, role), key=order.index)
-    said = db.execute("SELECT a.address, f.role FROM allocation a JOIN framework_says f USING(alloc_seq) WHERE a.op = 'block_alloc' AND a.alloc_seq < ?1 AND ifnull(a.free_seq > ?1, 1)",
-                      (seq_of["snapshot"],))
+    end, said = seq_of["snapshot"], []
+    for seq, role in db.execute("SELECT alloc_seq, role FROM framework_says"):
+        last, _, _, _, address, _ = born[seq]
+        if seq < end and not (last and last < end):
+            said.append((address, role))
     same("roles", sorted(said), sorted(wanted.items()))
     return len(wanted)
 
@@ -63,10 +67,10 @@ def python_frames(stack, cache={0: []}):
 
 def history(trace):
     """Each request, free and segment in their order: address, bytes, stream and, of a request, the lines that asked."""
-    ours = db.execute("SELECT op, address, size_bytes, stream, stack, (SELECT request_bytes FROM allocation WHERE alloc_seq = CASE op WHEN 'block_free' THEN mate ELSE seq END)"
-                      " FROM event WHERE device = 0 AND seq < ? AND (op IN ('block_alloc', 'block_free', 'oom')"
-                      " OR op IN ('alloc', 'free') AND seq IN (SELECT alloc_seq FROM allocation WHERE managed UNION SELECT free_seq FROM allocation WHERE managed)) ORDER BY seq",
-                      (seq_of["snapshot"],)).fetchall()
+    segments = {seq for first, (last, _, managed, *_) in born.items() if managed for seq in (first, last)}
+    ours = [(op, address, size, stream, stack, born[mate if op == "block_free" else seq][3] if op.startswith("block") else None)
+            for seq, op, address, size, stream, stack, mate in db.execute("SELECT seq, op, address, size_bytes, stream, stack, mate FROM event WHERE device = 0 AND seq < ? ORDER BY seq", (seq_of["snapshot"],))
+            if op in ("block_alloc", "block_free", "oom") or op in ("alloc", "free") and seq in segments]
     names = {"alloc": "block_alloc", "free_requested": "block_free", "segment_alloc": "alloc", "segment_free": "free", "oom": "oom"}
     theirs = [e for e in trace if e["action"] in names]
     same("entries", len(ours), len(theirs))
@@ -82,15 +86,15 @@ def history(trace):
 
 def segments(of):
     """What lives at the end, with the pool that it is of."""
-    where = "alloc_seq < ?1 AND ifnull(free_seq > ?1, 1)"
-    at = (seq_of["snapshot"],)
+    end = seq_of["snapshot"]
+    live = [(address, size, request, seq, op, managed) for seq, (last, op, managed, request, address, size) in born.items() if seq < end and not (last and last < end)]
+    live.sort(key=lambda row: row[0])
     theirs = [(b["address"], b["size"], b["requested_size"]) for s in of for b in s["blocks"] if b["state"] == "active_allocated"]
-    ours = db.execute(f"SELECT address, size_bytes, request_bytes, alloc_seq FROM allocation WHERE op = 'block_alloc' AND {where} ORDER BY 1", at).fetchall()
+    ours = [row for row in live if row[4] == "block_alloc"]
     asked = {address: request for address, _, request in theirs}
-    same("blocks", [(a, n, r or asked.get(a)) for a, n, r, _ in ours], sorted(theirs))
+    same("blocks", [(a, n, r or asked.get(a)) for a, n, r, *_ in ours], sorted(theirs))
     if not any(s["is_expandable"] for s in of):
-        same("segments", db.execute(f"SELECT address, size_bytes FROM allocation WHERE op = 'alloc' AND managed AND {where} ORDER BY 1", at).fetchall(),
-             sorted((s["address"], s["total_size"]) for s in of))
+        same("segments", [row[:2] for row in live if row[4] == "alloc" and row[5]], sorted((s["address"], s["total_size"]) for s in of))
     pool, pool_of = 0, {}
     for seq, op, address in db.execute("SELECT seq, op, address FROM event WHERE op IN ('pool_begin', 'pool_end', 'block_alloc') ORDER BY seq"):
         if op == "block_alloc":
@@ -98,7 +102,7 @@ def segments(of):
         else:
             pool = address if op == "pool_begin" else 0
     theirs = {b["address"]: tuple(s["segment_pool_id"]) for s in of for b in s["blocks"]}
-    one_to_one("pools", [(pool_of[seq], theirs.get(address)) for address, _, _, seq in ours])
+    one_to_one("pools", [(pool_of[seq], theirs.get(address)) for address, _, _, seq, *_ in ours])
     return len(ours)
 
 
