@@ -6,8 +6,8 @@
  * the functions that can't be stood in for.  The types are NCCL's public ones; its header is not there where
  * this is built.
  */
-#ifndef DRY_NCCL_H
-#define DRY_NCCL_H
+#ifndef DRY_NCCL_NCCL_H
+#define DRY_NCCL_NCCL_H
 
 #include "facts.h"
 
