@@ -2,6 +2,7 @@
 """Measures the held-out programs of programs.tsv on the GPU at hand, for tests/gpu/dry/score.py.
 
   measure.py OUT [--jobs 12] [--only WORD...]     all programs, under each allocator, to OUT/programs.jsonl
+  measure.py OUT --set second                     those of second.tsv and second/, to OUT/second.jsonl
   measure.py OUT --refusals                       three programs with less memory than they need, to OUT/refusals.jsonl
   measure.py OUT --beside                         what a process holds beside PyTorch's memory, to OUT/beside.jsonl
   measure.py --tiny [--only WORD...]              every program once on the CPU, tiny: do they run at all?
@@ -85,9 +86,9 @@ print(json.dumps({"beside": rows}))
 '''
 
 
-def table(only):
-    """Rows of programs.tsv: family, values (bool), the program with its arguments, tiny arguments."""
-    for line in (HERE / "programs.tsv").read_text().splitlines():
+def table(name, only):
+    """Rows of programs.tsv or second.tsv: family, values (bool), the program with its arguments, tiny arguments."""
+    for line in (HERE / f"{name}.tsv").read_text().splitlines():
         if line.startswith("#"):
             continue
         family, values, command, tiny = (part.strip() for part in line.split("|"))
@@ -174,8 +175,8 @@ def versions():
     return {**found, "gpu": subprocess.run(query, capture_output=True, text=True, check=False).stdout.strip()}
 
 
-def python(row, *more):
-    return [sys.executable, *more, str(HERE / "programs" / row["program"]), *row["args"]]
+def python(folder, row, *more):
+    return [sys.executable, *more, str(HERE / folder / row["program"]), *row["args"]]
 
 
 def allocator(row):
@@ -184,8 +185,8 @@ def allocator(row):
 
 def programs(a, out):
     (out / "versions.json").write_text(json.dumps(versions()) + "\n")
-    rows = [{**row, "allocator": name} for row, _ in table(a.only) for name in ALLOCATORS]
-    at_once(rows, lambda row: run(python(row), allocator(row), a.timeout), Results(out / "programs.jsonl", a.again), a.jobs)
+    rows = [{**row, "allocator": name} for row, _ in table(a.set, a.only) for name in ALLOCATORS]
+    at_once(rows, lambda row: run(python(a.set, row), allocator(row), a.timeout), Results(out / f"{a.set}.jsonl", a.again), a.jobs)
 
 
 def refusals(a, out):
@@ -199,7 +200,7 @@ def refusals(a, out):
             peak = peaks.get((program, (), name))
             for share in (0.5, 0.6, 0.75, 0.85, 0.95) if peak else ():
                 rows.append({"program": program, "args": [], "allocator": name, "share": share, "limit": int(peak * share) >> 21 << 21})
-    at_once(rows, lambda row: run(python(row, str(HERE / "limited.py"), str(row["limit"])), allocator(row), a.timeout),
+    at_once(rows, lambda row: run(python("programs", row, str(HERE / "limited.py"), str(row["limit"])), allocator(row), a.timeout),
             Results(out / "refusals.jsonl", a.again), a.jobs)
 
 
@@ -213,8 +214,8 @@ def beside(a, out):
 
 def tiny(a):
     bad = 0
-    for row, arguments in table(a.only):
-        found = run(["nice", *python(row), *arguments, "--device", "cpu"], {}, a.timeout)
+    for row, arguments in table(a.set, a.only):
+        found = run(["nice", *python(a.set, row), *arguments, "--device", "cpu"], {}, a.timeout)
         bad += "failed" in found or "reserved" not in found or len(found["by_step"]) < 3
         said = found.get("failed") or found.get("skipped") or f"{len(found['by_step'])} steps"
         print(row["program"], *row["args"], said, found.get("seconds"), flush=True)
@@ -227,6 +228,7 @@ def main():
     p.add_argument("--jobs", type=int, default=12)
     p.add_argument("--timeout", type=int, default=150)
     p.add_argument("--only", nargs="*")
+    p.add_argument("--set", choices=("programs", "second"), default="programs", help="which programs")
     p.add_argument("--peaks", help="the programs.jsonl whose peaks the refusals are shares of")
     for flag in ("--again", "--refusals", "--beside", "--tiny"):
         p.add_argument(flag, action="store_true")

@@ -4,10 +4,10 @@
   score.py DATA ANSWERS [--jobs 2] [--timeout 300] [--only WORD...] -- VRAMSCOPE [PYTHON]
   score.py DATA ANSWERS                      prints the score of the answers that are there
 
-DATA is a folder with programs.jsonl (tests/data/dry/h200) and, for --refusals, refusals.jsonl; ANSWERS a file of JSON lines that
-grows: what it has is not run again. A program runs to its end (--steps=all), under each allocator that it was measured under.
-A refusal, a crash, status 3 and what took too long are misses. An answer is equal where allocated and reserved are what one of the
-measurements says; programs whose measurements differ from each other are named.
+DATA is a folder with programs.jsonl (tests/data/dry/h200), for --set second with second.jsonl and for --refusals with
+refusals.jsonl; ANSWERS a file of JSON lines that grows: what it has is not run again. A program runs to its end (--steps=all),
+under each allocator that it was measured under. A refusal, a crash, status 3 and what took too long are misses. An answer is equal
+where allocated and reserved are what one of the measurements says; programs whose measurements differ from each other are named.
 """
 import argparse
 import concurrent.futures
@@ -67,7 +67,7 @@ def ask(a, row):
     program = [a.tool[1] if len(a.tool) > 1 else sys.executable]
     if "share" in row:
         program += [str(HERE / "limited.py"), str(row["limit"])]
-    program += [str(HERE / "programs" / row["program"]), *row["args"]]
+    program += [str(HERE / a.set / row["program"]), *row["args"]]
     options = ["--expandable"] * (row["allocator"] == "expandable") + ["--json"] * ("share" not in row)
     command = [a.tool[0], "fit", "--gpu=H200", "--steps=all", *options, "--", *program]
     start = time.monotonic()
@@ -184,9 +184,10 @@ def main():
     p.add_argument("--timeout", type=int, default=300)
     p.add_argument("--only", nargs="*", default=[])
     p.add_argument("--refusals", action="store_true")
+    p.add_argument("--set", choices=("programs", "second"), default="programs", help="which programs")
     a = p.parse_args(sys.argv[1:split])
     a.tool = sys.argv[split + 1:]
-    rows = measured(a.data / ("refusals.jsonl" if a.refusals else "programs.jsonl"))
+    rows = measured(a.data / ("refusals.jsonl" if a.refusals else f"{a.set}.jsonl"))
     rows = {k: row for k, row in rows.items() if not a.only or any(word in k or word in row.get("family", "") for word in a.only)}
     if a.tool:
         ask_all(a, rows, a.answers)
