@@ -1,15 +1,17 @@
 /*
  * search.c - see search.h.
  *
- *      nothing known         the smallest and some far below the largest: what both need gives a line
- *      two that fit          where the line of the two largest meets the device's memory: that size and the
- * next; with each miss a wider window around it no line               what is unknown is cut into equal parts
+ *      nothing known       the smallest, and some far below the largest: what both need gives a line
+ *      two that fit        where a line through them meets the device's memory, and the next size
+ *      some misses         a window around that, which grows
+ *      a line that failed  what is unknown is cut into equal parts
  */
 #include "search.h"
 
 #include <math.h>
 
-#define FAR  1.5 /* times the largest that fits */
+#define NEAR 0.8 /* times the largest that fits */
+#define FAR  1.5
 #define LESS 0.98
 
 struct bracket {
@@ -58,36 +60,31 @@ struct found search_found(const struct search *s)
 
 /* ---- where the largest may be ---- */
 
-/* The two largest that fit and of which it is known what they need. */
-static size_t last_two(const struct search *s, const struct trial **two)
+/* The largest that fits and of which it is known what it needs, not above SIZE; NULL: there is none. */
+static const struct trial *largest_known(const struct search *s, double size)
 {
-    size_t n = 0;
+    const struct trial *found = NULL;
     for (size_t i = 0; i < s->count; i++) {
         const struct trial *t = &s->all[i];
-        if (t->state != TRIAL_FITS || isnan(t->need))
-            continue;
-        if (n == 0 || t->at > two[0]->at) {
-            two[1] = two[0];
-            two[0] = t;
-        } else if (n == 1 || t->at > two[1]->at) {
-            two[1] = t;
-        }
-        n++;
+        if (t->state == TRIAL_FITS && !isnan(t->need) && s->size(s->context, t->at) <= size &&
+            (!found || t->at > found->at))
+            found = t;
     }
-    return n;
+    return found;
 }
 
-/* The size at which a line through both needs all of the room; NAN: they give none.  Far from both a little
- * less: needs rise a little faster than sizes as a rule, as the pieces that memory is taken in are cut worse.
- */
+/* The size at which a line through two that fit needs all of the room; NAN: they give none.  Neighbours give
+ * a bad one: memory is taken in pieces.  Far from both it is a little less: needs rise a little faster than
+ * sizes as a rule, as the pieces are cut worse. */
 static double size_by_line(const struct search *s)
 {
-    const struct trial *two[2] = {NULL, NULL};
-    if (last_two(s, two) < 2)
+    const struct trial *large = largest_known(s, INFINITY);
+    double x = large ? s->size(s->context, large->at) : 0;
+    const struct trial *small = largest_known(s, NEAR * x);
+    if (!small)
         return s->guess;
-    double x = s->size(s->context, two[0]->at), y = s->size(s->context, two[1]->at);
-    double slope = (two[0]->need - two[1]->need) / (x - y);
-    double size = slope > 0 ? x + (s->room - two[0]->need) / slope : NAN;
+    double slope = (large->need - small->need) / (x - s->size(s->context, small->at));
+    double size = slope > 0 ? x + (s->room - large->need) / slope : NAN;
     return size > FAR * x ? LESS * size : size;
 }
 
@@ -149,12 +146,12 @@ static size_t begin(const struct search *s, int64_t *ask, size_t most)
     return n;
 }
 
-/* Sizes beside GUESS: with each round of trials three times as far. */
+/* Sizes beside GUESS: after some rounds of trials with each three times as far. */
 static size_t around(const struct search *s, double guess, struct bracket b, int64_t *ask, size_t most)
 {
     int64_t at = index_of(s, guess, b), first = at, last = at + 1 < b.high ? at + 1 : at;
     int64_t reach = 1;
-    for (size_t i = 2 * most; i <= s->count && (first > b.low || last < b.high); i += most, reach *= 3) {
+    for (size_t i = 4 * most; i <= s->count && (first > b.low || last < b.high); i += most, reach *= 3) {
         first -= reach;
         last += reach;
     }

@@ -25,6 +25,7 @@ struct program { /* need at size x: base, or more: a + b x + c x^2 */
     double between;      /* bytes that are not known, on either side */
     int64_t fails_below; /* at sizes below it the program fails by itself */
     int64_t fails_from;  /* likewise; 0: never */
+    double piece;        /* that memory is taken in; 0: as it is needed */
 };
 
 static double size_of(const void *context, int64_t at)
@@ -35,7 +36,8 @@ static double size_of(const void *context, int64_t at)
 static double need(const struct program *p, int64_t at)
 {
     double x = size_of(p, at), line = p->a + p->b * x + p->c * x * x;
-    return line > p->base ? line : p->base;
+    double bytes = line > p->base ? line : p->base;
+    return p->piece > 0 ? ceil(bytes / p->piece) * p->piece : bytes;
 }
 
 static enum trial_state state_of(const struct program *p, int64_t at)
@@ -119,7 +121,8 @@ static void ends_at_the_largest(void **state)
                             1 + random() % 8,
                             i % 4 ? 0 : any(0, 5) * GB,
                             0,
-                            i % 7 ? 0 : 1 + random() % 300};
+                            i % 7 ? 0 : 1 + random() % 300,
+                            i % 2 ? 0 : any(0, 1) * GB};
         double guess = i % 5 ? NAN : any(0, 400);
         for (size_t k = 0; k < 5; k++)
             check_end(&p, &c, follow(&p, cores[k], guess, &c));
@@ -127,7 +130,7 @@ static void ends_at_the_largest(void **state)
 }
 
 /* Rounds on two cores, of 256 sizes: on average, and *MOST. */
-static double rounds_of(double base, double square, size_t *most)
+static double rounds_of(double base, double square, double piece, size_t *most)
 {
     static struct course c;
     size_t rounds = 0;
@@ -140,7 +143,8 @@ static double rounds_of(double base, double square, size_t *most)
                             .c = any(0, square) * GB,
                             .room = 40 * GB,
                             .n = 256,
-                            .step = 1};
+                            .step = 1,
+                            .piece = piece * GB};
         check_end(&p, &c, follow(&p, 2, NAN, &c));
         rounds += c.rounds;
         *most = c.rounds > *most ? c.rounds : *most;
@@ -152,13 +156,13 @@ static double rounds_of(double base, double square, size_t *most)
 static void lines_take_few_rounds(void **state)
 {
     size_t most;
-    double straight = rounds_of(0, 0, &most);
+    double straight = rounds_of(0, 0, 0, &most);
     printf("%.2f rounds, %zu at most\n", straight, most);
     assert_true(straight < 3 && most <= 4);
-    double bent = rounds_of(30, 0, &most); /* another peak at small sizes */
+    double bent = rounds_of(30, 0, 0, &most); /* another peak at small sizes */
     printf("%.2f rounds, %zu at most\n", bent, most);
     assert_true(bent < 5 && most <= 10);
-    double curved = rounds_of(30, 0.05, &most);
+    double curved = rounds_of(30, 0.05, 0.5, &most);
     printf("%.2f rounds, %zu at most\n", curved, most);
     assert_true(curved < 6 && most <= 10);
 }
@@ -166,7 +170,7 @@ static void lines_take_few_rounds(void **state)
 static void a_good_guess_takes_one_round(void **state)
 {
     static struct course c;
-    struct program p = {0, 5 * GB, 1 * GB, 0, 40.5 * GB, 256, 1, 0, 0, 0};
+    struct program p = {0, 5 * GB, 1 * GB, 0, 40.5 * GB, 256, 1, 0, 0, 0, 0};
     check_end(&p, &c, follow(&p, 2, 35.2, &c));
     assert_int_equal(c.rounds, 1);
 }
@@ -174,7 +178,7 @@ static void a_good_guess_takes_one_round(void **state)
 static void a_program_that_fails_at_small_sizes_has_a_largest(void **state)
 {
     static struct course c;
-    struct program p = {0, 5 * GB, 1 * GB, 0, 40.5 * GB, 256, 1, 0, 2, 0}; /* as batch norm at batch 1 */
+    struct program p = {0, 5 * GB, 1 * GB, 0, 40.5 * GB, 256, 1, 0, 2, 0, 0}; /* as batch norm at batch 1 */
     struct found f = follow(&p, 2, NAN, &c);
     assert_int_equal(f.fits, 34);
     assert_true(tried(&c, 35, TRIAL_REFUSED) && !f.contradicted);
