@@ -153,10 +153,10 @@ static int allocate(uint64_t size, int device, CUstream stream, struct taken *t)
 
 static void amount(char *out, size_t room, uint64_t bytes)
 {
-    static const char *const unit[] = {"bytes", "KiB", "MiB", "GiB", "TiB"};
+    static const char *const unit[] = {"bytes", "KiB", "MiB", "GiB"}; /* it has no more */
     double value = (double)bytes;
     int i = 0;
-    for (; value >= 1024 && i < 4; i++)
+    for (; value >= 1024 && i < 3; i++)
         value /= 1024;
     snprintf(out, room, i ? "%.2f %s" : "%.0f %s", value, unit[i]);
 }

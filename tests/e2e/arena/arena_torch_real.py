@@ -1,4 +1,4 @@
-"""PyTorch itself on the simulated driver (cudart_fake.c): what a program sees with its own allocator and with the arena.
+"""PyTorch itself on the simulated driver in dry mode: what a program sees with its own allocator and with the arena.
 
 Cases print what must be the same with both; what only one of them has goes to stderr or is checked here.
 """
@@ -63,8 +63,9 @@ def oom():
     x = empty(800 * MIB)  # what is cached does not stand in its way
     del x
     print(torch.cuda.memory_stats()["num_ooms"], keep.numel(), torch.cuda.memory_allocated())
-    torch.cuda.set_per_process_memory_fraction(0.25)
-    print(getattr(torch.cuda, "get_per_process_memory_fraction", lambda: 0.25)())  # not in 2.5
+    torch.cuda.empty_cache()
+    torch.cuda.set_per_process_memory_fraction(0.15)
+    print(round(getattr(torch.cuda, "get_per_process_memory_fraction", lambda: 0.15)(), 6))  # not in 2.5
     try:
         empty(200 * MIB)
         print("no error")
