@@ -23,7 +23,7 @@ CHECKS = {
     "roles": "frameworks/torch_roles",
     "element types and shapes": "frameworks/torch_tensors",
     "every report of the allocator": "frameworks/torch_recorded",
-    "snapshots, imported": "import/import_torch",
+    "counters, history, snapshots, arena, replays": "dry/torch_agrees",
     "snapshots, exported": "export/export_pytorch",
 }
 HEAD = "PyTorch", "CPython", "CUDA"

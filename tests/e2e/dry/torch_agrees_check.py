@@ -1,4 +1,6 @@
-"""torch_agrees_check.py FACTS DATABASE - holds a recording of torch_agrees.py against PyTorch's counters and its history, entry by entry."""
+"""torch_agrees_check.py FACTS DATABASE [EXPORT IMPORT] - holds a recording of torch_agrees.py against PyTorch's counters and its history, entry by
+entry: the recording, what of it was exported as a snapshot, and PyTorch's own snapshot imported.
+"""
 import collections
 import json
 import os
@@ -106,10 +108,35 @@ def segments(of):
     return len(ours)
 
 
+def exported(trace, path):
+    """The same entries in the same order, but for what libraries took of the driver, which PyTorch knows nothing of; of bytes that no tensor
+    was made of the request is not recorded, and theirs is rounded up as the block's is."""
+    names = "alloc", "free_requested", "free_completed", "segment_alloc", "segment_free", "oom"
+    direct = {row[4] for row in born.values() if row[1] == "alloc" and not row[2]}
+    theirs = [(e["action"], e.get("addr"), -(-e["size"] // 512)) for e in trace if e["action"] in names]
+    with open(path, "rb") as file:
+        ours = [(e["action"], e.get("addr"), -(-e["size"] // 512)) for e in pickle.load(file)["device_traces"][0] if e["action"] in names and e.get("addr") not in direct]
+    same("exported entries", ours[: len(theirs)], theirs)
+
+
+def imported(trace, path):
+    """The most that was requested at a time, what of it lives at the end, and each request."""
+    db, now, most = sqlite3.connect(path), 0, 0
+    for e in trace:
+        now += {"alloc": e["size"], "free_completed": -e["size"]}.get(e["action"], 0)
+        most = max(most, now)
+    same("imported peak and end", db.execute("SELECT peak_bytes, end_bytes FROM peak WHERE kind = 'framework'").fetchone(), (most, now))
+    same("imported requests", db.execute("SELECT count(*) FROM event WHERE op = 'block_alloc'").fetchone()[0], sum(e["action"] == "alloc" for e in trace))
+    same("imported mismatches", db.execute("SELECT count(*) FROM mismatch").fetchone()[0], 0)
+    same("imported setting", db.execute("SELECT value FROM meta WHERE key = 'torch_garbage_collection_threshold'").fetchone(), ("0.75",))
+
+
 said = f"{counters()} figures, {roles()} storages with a role"
 if os.path.exists(sys.argv[1] + ".pickle"):
     with open(sys.argv[1] + ".pickle", "rb") as file:
         snapshot = pickle.load(file)
     said += f", {history(snapshot['device_traces'][0])} entries of the history, {segments(snapshot['segments'])} blocks at the end"
+    for path, check in zip(sys.argv[3:], (exported, imported)):
+        check(snapshot["device_traces"][0], path)
 print(said)
 sys.exit(len(failed) > 0)

@@ -2,16 +2,13 @@
 # Blocks born in backward have the line of the forward that made their node, under plain LD_PRELOAD, whoever runs backward and
 # whatever runs in it; lines of code that ran there are their own; and where a line is not known the node's name stands.
 here=$(cd "$(dirname "$0")" && pwd)
-python=${TEST_PYTHON:-python3}
-"$python" -c 'import importlib.util as u, sys; sys.exit(u.find_spec("torch") is None)' 2>/dev/null ||
-    { echo "SKIPPED: $python has no torch (TEST_PYTHON names one that has)"; exit 77; }
 # shellcheck source-path=SCRIPTDIR
 . "$here/../lib/lib.bash"
+. "$here/../lib/dry.bash"
+find_torch
 limit=300
 export TORCHINDUCTOR_CACHE_DIR=$dir/inductor TMPDIR=$dir # the precompiled headers go into the latter
-"${CC:-cc}" -O1 -shared -fPIC -o "$dir/cpu_blocks.so" "$here/cpu_blocks.c" || fail "cpu_blocks.c"
-plain_shim=$shim
-shim=$shim:$dir/cpu_blocks.so
+stand_in_env=(LD_PRELOAD="$shim:$stand_ins" LD_LIBRARY_PATH="$BUILD/sim:$BUILD/dry" SIMCUDA_DRY=1)
 
 # every size that the program says: exactly these lines, of blocks that were born in backward
 lines_agree() {
@@ -23,7 +20,7 @@ lines_agree() {
 }
 
 for stacks in python all; do
-    shim_env=("VRAMSCOPE_STACKS=$stacks")
+    shim_env=("${stand_in_env[@]}" "VRAMSCOPE_STACKS=$stacks")
     shimmed "$python" "$here/autograd_lines.py"
     [ "$status" = 0 ] || fail "$stacks: exit status $status"
     lines_agree "$stacks"
@@ -38,16 +35,15 @@ done
 "$BUILD/bin/vramscope" peak --by=line --top=0 "$db" >"$run/peak" || fail "peak"
 "$BUILD/bin/vramscope" peak --json "$db" >"$run/peak.json" || fail "peak --json"
 grep -q '"kind": *"autograd"' "$run/peak.json" || fail "no node in a stack of JSON"
-shim_env=(VRAMSCOPE_STACKS=driver)
+shim_env=("${stand_in_env[@]}" VRAMSCOPE_STACKS=driver)
 shimmed "$python" "$here/autograd_lines.py"
 [ "$status" = 0 ] || fail "driver: exit status $status"
 expect_sql "SELECT count(*) FROM stack WHERE node IS NOT NULL" 0
-shim_env=()
+shim_env=("${stand_in_env[@]}")
 for case in compiled window overwritten; do
     shimmed "$python" "$here/autograd_lines.py" $case
     [ "$status" = 0 ] || fail "$case: exit status $status"
     lines_agree $case
 done
 expect_sql "SELECT count(*) > 0 FROM loss WHERE code = 'births' AND events = 0" 1
-shim=$plain_shim
 echo "blocks that are born in backward have their forward's line"

@@ -1,10 +1,10 @@
-"""torch_layers.py NAMES - models whose blocks have layers, beside PyTorch's own ModuleTracker.
+"""torch_layers.py NAMES LOG - models whose blocks have layers, beside PyTorch's own ModuleTracker.
 
-Every operation tells what the tracker has open before it runs: cpu_blocks.c notes it with each block.  NAMES gets a line for each
+What the tracker has open before an operation is what the blocks that it makes are of: LOG gets a number for each block, 0 for those that no
+operation made.  NAMES gets a line for each
 number: "forward" or "backward", and the path, of several that are open the innermost; "?" where these form no chain.  Lines without a
 number are pairs of names of the same module: one that lies in two places, or that came later, which is a root to the tracker.
 """
-import ctypes
 import sys
 
 import torch
@@ -13,11 +13,9 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.checkpoint import checkpoint
 from torch.utils.module_tracker import ModuleTracker
 
-torch.set_num_threads(1)
-blocks, driver, context = ctypes.CDLL(None), ctypes.CDLL("libcuda.so.1"), ctypes.c_void_p()
-assert driver.cuInit(0) == 0 and driver.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0) == 0
-assert driver.cuCtxSetCurrent(context) == 0
-tracker, numbers, case, root = ModuleTracker(), {}, "", ""
+tracker, numbers, log, case, root = ModuleTracker(), {}, [], "", ""
+torch.set_default_device("cuda")
+torch.cuda.init()
 
 
 def innermost():
@@ -33,11 +31,16 @@ def innermost():
 class Telling(TorchDispatchMode):
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         key = ("backward" if tracker.is_bw else "forward", innermost(), case)
-        blocks.cpu_blocks_say(numbers.setdefault(key, len(numbers) + 1))
+        made(0)
         try:
             return func(*args, **(kwargs or {}))
         finally:
-            blocks.cpu_blocks_say(0)
+            made(numbers.setdefault(key, len(numbers) + 1))
+
+
+def made(number):
+    """The blocks since the last call."""
+    log.extend([number] * (torch._C._cuda_memoryStats(0)["allocation"]["all"]["allocated"] - len(log)))
 
 
 class Attention(nn.Module):
@@ -96,7 +99,8 @@ def train(name, model, *inputs):
     for _ in range(2):
         out = model(*inputs)
         nn.CrossEntropyLoss()(out.flatten(0, -2), torch.zeros(out.flatten(0, -2).shape[0], dtype=torch.long)).backward()
-        optimizer.step()
+        with torch.device("cpu"):  # where an optimizer's counts are
+            optimizer.step()
         optimizer.zero_grad()
 
 
@@ -120,6 +124,9 @@ with tracker, Telling():
         case, root = "llama", "LlamaForCausalLM"
         for _ in range(2):
             llama(input_ids=ids, labels=ids).loss.backward()
+made(0)
+with open(sys.argv[2], "w") as file:
+    file.writelines(f"{n}\n" for n in log)
 with open(sys.argv[1], "w") as names:
     for (when, name, of), number in numbers.items():
         names.write(f"{number}\t{when}\t{name}\t{of}\n")

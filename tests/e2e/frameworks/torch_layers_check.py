@@ -12,11 +12,11 @@ import sys
 lines = [line.rstrip("\n").split("\t") for line in open(sys.argv[1])]
 names = {int(n): rest for n, *rest in lines if n}
 also = {(ours, theirs) for n, ours, theirs, _ in lines if not n}
-log = [tuple(map(int, line.split())) for line in open(sys.argv[2])]
+log = list(map(int, open(sys.argv[2])))
 rows = sqlite3.connect(sys.argv[3]).execute(
     "SELECT a.size_bytes, a.layer, s.node IS NOT NULL FROM allocation a LEFT JOIN stack s ON s.id = a.stack WHERE a.op = 'block_alloc' ORDER BY a.alloc_seq"
 ).fetchall()
-assert [size for size, *_ in rows] == [size for size, _ in log], "other blocks than were made"
+assert len(rows) == len(log), f"{len(rows)} blocks, and {len(log)} were made"
 
 frames = sqlite3.connect(sys.argv[3]).execute(
     "SELECT DISTINCT file, function FROM frame WHERE kind = 2 AND (file LIKE '%/torch/nn/modules/module.py' OR file LIKE '%/vramscope/%torch.py')").fetchall()
@@ -30,7 +30,7 @@ def same(ours, theirs):
 
 bytes_ = collections.Counter()
 wrong = collections.Counter()
-for (size, layer, node), (_, number) in zip(rows, log):
+for (size, layer, node), number in zip(rows, log):
     if number == 0:
         continue
     when, theirs, case = names[number]

@@ -2,6 +2,7 @@
 # dry.bash - sourced after lib.bash: programs on the simulated driver and the stand-ins for CUDA's libraries.
 #
 #   dry COMMAND...      runs it recorded, as `vramscope fit` does: $db, $status, $run/out, $run/err, $run/facts (dry/facts.h)
+#   recorded COMMAND... the same of `vramscope run`, which does nothing within PyTorch that `fit` does
 #   find_torch          $python, which imports PyTorch built for CUDA; skips where there is none
 #
 # `shim_env` has further variables.
@@ -23,6 +24,14 @@ dry() {
     timeout --kill-after=1 $limit env LD_PRELOAD="$shim:$stand_ins" LD_LIBRARY_PATH="$BUILD/sim:$BUILD/dry" \
         VRAMSCOPE_OUTPUT="$db" VRAMSCOPE_JOURNAL_DIR="$run" VRAMSCOPE_DRY=1 VRAMSCOPE_DRY_FACTS="$run/facts" \
         SIMCUDA_DRY=1 SIMCUDA_GPU=H200 "${shim_env[@]}" "$@" >"$run/out" 2>"$run/err" </dev/null
+    # shellcheck disable=SC2034 # for the tests
+    status=$?
+}
+
+recorded() {
+    new_run
+    timeout --kill-after=1 300 env LD_PRELOAD="$stand_ins" LD_LIBRARY_PATH="$BUILD/sim:$BUILD/dry" SIMCUDA_DRY=1 "${shim_env[@]}" \
+        "$BUILD/bin/vramscope" run -q --simulated -o "$db" -- "$@" >"$run/out" 2>"$run/err" </dev/null
     # shellcheck disable=SC2034 # for the tests
     status=$?
 }
