@@ -5,23 +5,20 @@
 # TREE: an installed vramscope. Needs a GPU and PyTorch; programs whose libraries are missing are left out. JOBS at a time (4). KEEP=1: the
 # databases stay under OUT. Ends with "N passed, N failed"; exit 77 without a GPU.
 #
-# CPU_BLOCKS: a library of tests/e2e/frameworks/cpu_blocks.c; then blocks are PyTorch's on the CPU, and no use is seen.
+# PRELOAD: the simulated driver and the stand-ins for CUDA's libraries, where there is no GPU.
 set -u
 tree=$(realpath "${1:?TREE: an installed tree}") out=${2:?OUT: a folder} here=$(cd "$(dirname "$0")" && pwd)/unseen
 mkdir -p "$out" && out=$(realpath "$out")
 shift 2
 python=${TEST_PYTHON:-python3} V=$tree/bin/vramscope how=(--access)
-if [ -n "${CPU_BLOCKS:-}" ]; then
-  how=(--simulated)
-else
-  "$python" -c 'import torch, sys; sys.exit(not torch.cuda.is_available())' 2>/dev/null || { echo "SKIP: no GPU or no PyTorch"; exit 77; }
-fi
+[ -z "${PRELOAD:-}" ] || how=(--simulated) # which runs no kernels: no use is seen
+LD_PRELOAD=${PRELOAD:-} "$python" -c 'import torch, sys; sys.exit(not torch.cuda.is_available())' 2>/dev/null || { echo "SKIP: no GPU or no PyTorch"; exit 77; }
 programs=("$@")
 [ ${#programs[@]} -gt 0 ] || mapfile -t programs < <("$python" "$here/programs.py" --list)
 one() { # PROGRAM
   local file=$out/$1
   rm -f "$file".db* "$file.json"
-  LD_PRELOAD=${CPU_BLOCKS:-} timeout 120 "$V" run "${how[@]}" -q -o "$file.db" -- "$python" "$here/programs.py" "$1" "$file.json" >"$file.log" 2>&1 || {
+  LD_PRELOAD=${PRELOAD:-} timeout 120 "$V" run "${how[@]}" -q -o "$file.db" -- "$python" "$here/programs.py" "$1" "$file.json" >"$file.log" 2>&1 || {
     echo "FAIL $1: ended with $?: $(tail -n 1 "$file.log")"
     return
   }

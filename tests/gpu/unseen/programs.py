@@ -11,9 +11,9 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from witness import DEVICE, GPU, Witness, open_driver
+from witness import DEVICE, Witness
 
-N = 4 if GPU else 1  # how many times as wide as on the simulated device
+N = 4  # how many times as wide as the widths that stand below
 STEPS = 14
 
 
@@ -128,18 +128,18 @@ def lightning(w):
             w.look([self], [self.optimizers().optimizer])
 
     data = torch.utils.data.DataLoader(torch.randn(16 * STEPS, width), batch_size=16)
-    L.Trainer(max_epochs=1, accelerator="gpu" if GPU else "cpu", devices=1, logger=False, enable_checkpointing=False, enable_progress_bar=False,
+    L.Trainer(max_epochs=1, accelerator="gpu", devices=1, logger=False, enable_checkpointing=False, enable_progress_bar=False,
               enable_model_summary=False, gradient_clip_val=1.0).fit(Module(), data)
 
 
 def accelerated(w):
     from accelerate import Accelerator
 
-    accelerator = Accelerator(cpu=not GPU, gradient_accumulation_steps=4)
+    accelerator = Accelerator(gradient_accumulation_steps=4)
     width = 256 * N
     model = nn.Sequential(*(m for _ in range(4) for m in (nn.Linear(width, width), nn.GELU())), nn.Linear(width, 10))
     data = torch.utils.data.TensorDataset(torch.randn(64 * 4 * STEPS, width), torch.randint(0, 10, (64 * 4 * STEPS,)))
-    model, optimizer, loader = accelerator.prepare(model, torch.optim.AdamW(model.parameters()), torch.utils.data.DataLoader(data, batch_size=64, pin_memory=GPU))
+    model, optimizer, loader = accelerator.prepare(model, torch.optim.AdamW(model.parameters()), torch.utils.data.DataLoader(data, batch_size=64, pin_memory=True))
     w.look([model])
     for x, y in loader:
         w.made(x, y)
@@ -262,11 +262,11 @@ def lora(w):
 def amp(w):
     model = nn.Sequential(*(m for _ in range(6) for m in (nn.Linear(256 * N, 256 * N), nn.LayerNorm(256 * N), nn.GELU(), nn.Dropout(0.1))), nn.Linear(256 * N, 10)).to(DEVICE)
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
-    scaler = torch.amp.GradScaler(DEVICE, enabled=GPU)
+    scaler = torch.amp.GradScaler(DEVICE)
     w.look([model])
     for _ in range(STEPS):
         x = w.made(torch.randn(512 * N, 256 * N, device=DEVICE))
-        with w.activations(), torch.autocast(DEVICE, torch.float16 if GPU else torch.bfloat16):
+        with w.activations(), torch.autocast(DEVICE, torch.float16):
             loss = model(x).float().square().mean()
         scaler.scale(loss).backward()
         scaler.unscale_(optimizer)
@@ -279,7 +279,7 @@ def amp(w):
 
 def compiled(w):
     model = Mlp(256 * N, 512 * N, 256 * N, depth=6).to(DEVICE)
-    fast = torch.compile(model, backend="inductor" if GPU else "aot_eager")
+    fast = torch.compile(model, backend="inductor")
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
     w.look([model])
     for _ in range(STEPS):
@@ -348,7 +348,7 @@ def lstm(w):
     """Truncated backpropagation; batches come pinned from a loader's worker, one ahead on a stream of its own."""
     model = nn.ModuleDict({"rnn": nn.LSTM(128, 256 * N, 2, batch_first=True), "head": nn.Linear(256 * N, 128)}).to(DEVICE)
     optimizer = torch.optim.Adagrad(model.parameters(), lr=1e-2)
-    data = torch.utils.data.DataLoader(torch.randn(16 * STEPS, 64, 128), batch_size=16, num_workers=2 if GPU else 0, pin_memory=GPU)
+    data = torch.utils.data.DataLoader(torch.randn(16 * STEPS, 64, 128), batch_size=16, num_workers=2, pin_memory=True)
     hidden = None
     w.look([model], [optimizer])
     for x in data:
@@ -544,8 +544,6 @@ PROGRAMS = {f.__name__: f for f in (t5, whisper, kvcache, gnn, lightning, accele
 
 
 def main(name, facts):
-    if not GPU:
-        open_driver()
     torch.manual_seed(0)
     witness = Witness()
     PROGRAMS[name](witness)

@@ -8,17 +8,7 @@ import time
 
 import torch
 
-GPU = torch.cuda.is_available()
-DEVICE = "cuda" if GPU else "cpu"
-
-
-def open_driver():
-    """Without a GPU tests/e2e/frameworks/cpu_blocks.c makes blocks of a simulated device of CPU tensors; PyTorch does not open that device."""
-    import ctypes
-
-    torch.set_num_threads(1)
-    driver, context = ctypes.CDLL("libcuda.so.1"), ctypes.c_void_p()
-    assert driver.cuInit(0) == driver.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0) == driver.cuCtxSetCurrent(context) == 0
+DEVICE = "cuda"
 
 
 def address(tensor):
