@@ -265,10 +265,13 @@ int cmd_fit(int argc, char **argv)
     if (n == 0)
         return complain("fit: which command? vramscope fit --gpu=A100-40GB -- python train.py");
     command[n] = NULL;
-    struct output output = output_of(o.output ? o.output : "fit.db");
     int status = setup_of(&s, &o, command);
-    if (!status && o.max.count)
-        return find_largest(&s, &o);
+    if (o.max.count) {
+        status = status ? status : find_largest(&s, &o);
+        free(o.max.values);
+        return status;
+    }
+    struct output output = output_of(o.output ? o.output : "fit.db");
     if (!status && o.output)
         status = output_check(&output, o.force, "fit");
     if (!status) {
