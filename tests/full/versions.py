@@ -23,7 +23,8 @@ CHECKS = {
     "roles": "frameworks/torch_roles",
     "element types and shapes": "frameworks/torch_tensors",
     "every report of the allocator": "frameworks/torch_recorded",
-    "counters, history, snapshots, arena, replays": "dry/torch_agrees",
+    "counters, history, snapshots, arena": "dry/torch_agrees",
+    "replays, address by address": "dry/torch_replays",
     "snapshots, exported": "export/export_pytorch",
 }
 HEAD = "PyTorch", "CPython", "CUDA"

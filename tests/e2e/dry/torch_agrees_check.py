@@ -30,8 +30,8 @@ def counters():
     """What lives and what is reserved at each figure, the most of both since the figure before, and how often memory ran out."""
     before, held = 0, [0, 0]  # what libraries take of the driver lies in the arena where there is one, too
     for name, *theirs in facts["figures"]:
-        rows = db.execute("SELECT framework_bytes, reserved_bytes - CASE WHEN ? THEN 0 ELSE direct_bytes END FROM event WHERE device = 0 AND seq > ? AND seq < ? AND op NOT IN ('mark', 'step') ORDER BY seq",
-                          (facts["arena"], before, seq_of[name])).fetchall() or [held]
+        rows = db.execute("SELECT framework_bytes, reserved_bytes - direct_bytes * (1 - ?) FROM event WHERE device = 0 AND seq > ? AND seq < ?"
+                          " AND op NOT IN ('mark', 'step') ORDER BY seq", (facts["arena"], before, seq_of[name])).fetchall() or [held]
         now = [n for i in (0, 1) for n in (rows[-1][i], max(held[i], *(r[i] for r in rows)))]
         ooms = db.execute("SELECT count(*) FROM event WHERE op = 'oom' AND seq < ?", (seq_of[name],)).fetchone()
         same(f"counters at {name}", [*now, *ooms], theirs)
@@ -71,7 +71,8 @@ def history(trace):
     """Each request, free and segment in their order: address, bytes, stream and, of a request, the lines that asked."""
     segments = {seq for first, (last, _, managed, *_) in born.items() if managed for seq in (first, last)}
     ours = [(op, address, size, stream, stack, born[mate if op == "block_free" else seq][3] if op.startswith("block") else None)
-            for seq, op, address, size, stream, stack, mate in db.execute("SELECT seq, op, address, size_bytes, stream, stack, mate FROM event WHERE device = 0 AND seq < ? ORDER BY seq", (seq_of["snapshot"],))
+            for seq, op, address, size, stream, stack, mate in db.execute(
+                "SELECT seq, op, address, size_bytes, stream, stack, mate FROM event WHERE device = 0 AND seq < ? ORDER BY seq", (seq_of["snapshot"],))
             if op in ("block_alloc", "block_free", "oom") or op in ("alloc", "free") and seq in segments]
     names = {"alloc": "block_alloc", "free_requested": "block_free", "segment_alloc": "alloc", "segment_free": "free", "oom": "oom"}
     theirs = [e for e in trace if e["action"] in names]
