@@ -27,6 +27,7 @@
  *      kernel.c         kernels; kernel_ptx.c their parameters; launch.c, occupancy.c
  *      global.c         variables of device code
  *      copy.c           memcpy and memset; rows.c those of two and three dimensions
+ *      reads.c          single numbers that were read from the device
  *      stream.c         streams, events; hints.c what changes nothing; logs.c
  *      proc_address.c   cuGetProcAddress; missing.c what is not simulated; errors.c
  */
@@ -64,8 +65,11 @@ SIM_API unsigned long simcuda_waits(CUcontext context); /* how often it was wait
 /* These answer also before cuInit. */
 SIM_API int simcuda_device_count(void);
 SIM_API void simcuda_pass_numbers(void *state, uint64_t count); /* numbers.c */
-SIM_API int simcuda_machine_devices(void);                      /* those that the process does not see, too */
-SIM_API int simcuda_ordinal(int machine_device);                /* -1: not seen */
+/* READER is told of single numbers that a thread has read from the device; NULL: nobody is (reads.c). */
+SIM_API void simcuda_on_read(void (*reader)(void *to, size_t size));
+SIM_API void simcuda_was_read(void *to, size_t size);
+SIM_API int simcuda_machine_devices(void);       /* those that the process does not see, too */
+SIM_API int simcuda_ordinal(int machine_device); /* -1: not seen */
 SIM_API int simcuda_attribute(int attribute, int device);
 SIM_API const char *simcuda_card_name(void); /* as the driver says it */
 SIM_API const char *simcuda_card_key(void);  /* of cards.def */

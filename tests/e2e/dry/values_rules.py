@@ -34,3 +34,7 @@ turns = 0
 while (scores.mean() > 0.7) == (scores.mean() > 0.6):
     turns += 1
 print("loop", turns > 100)
+
+places = torch.sparse_coo_tensor(scores.flatten().long()[None], torch.ones(128, device=device), (1000,))
+print("coalesced", places.coalesce()._nnz())
+torch.sparse.softmax(torch.sparse_coo_tensor(torch.tensor([[0, 1, 2], [0, 1, 0]], device=device), torch.ones(3, device=device), (4, 4)), 1)

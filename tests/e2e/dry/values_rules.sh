@@ -20,6 +20,7 @@ routed True
 token False 3
 scaler [2, 2, 2] 1024.0
 loop True
+coalesced 128
 END
 expect_facts value <<'END'
 values_rules.py:8|the value of float32|1.0|1
@@ -37,6 +38,8 @@ values_rules.py:19|how many values differ of int64[1,3]|evenly over 50000|1
 values_rules.py:28|the value of float32|no overflow|3
 values_rules.py:31|the value of float32|no overflow|1
 values_rules.py:34|the value of bool|true|10000
+values_rules.py:39|how many indices differ of int64[1,128]|all differ|1
+values_rules.py:40|a number that a library reads from the device by itself|unknown|1
 END
 
 shim_env=(VRAMSCOPE_DRY_STEPS=all VRAMSCOPE_DRY_ASSUME=second)
@@ -49,6 +52,7 @@ routed True
 token True 3
 scaler [0, 2, 2] 512.0
 loop True
+coalesced 64
 END
 
 shim_env=(VRAMSCOPE_DRY_STEPS=all VRAMSCOPE_DRY_SKEW=3 VRAMSCOPE_DRY_KEEP=0.25 VRAMSCOPE_DRY_OVERFLOW=2)
@@ -61,4 +65,14 @@ routed True
 token False 3
 scaler [0, 0, 2] 256.0
 loop True
+coalesced 128
+END
+
+# a program that is no file has lines, too
+shim_env=(VRAMSCOPE_DRY_STEPS=all)
+follow -c 'import torch
+
+torch.zeros(1, device="cuda").normal_().item()'
+expect_facts value <<'END'
+<string>:3|the value of float32[1]|other random numbers|1
 END

@@ -95,6 +95,19 @@ def shapes(to):
             x.to(torch.int32).cpu(), x.bool().all(1), x.min(1).indices, torch.searchsorted(x.flatten(), x.flatten()), x.bitwise_and(6), x.tolist(), x[0, 1].item(), bool(x[0, 0] == 0), x.float().tolist()]
 
 
+@case
+def sparse(to):
+    """How many indices differ is read by a library, by itself; integers that a sparse kernel writes are nobody's zeros."""
+    rows, both = to(torch.tensor([3, 1, 3, 3, 0, 1])), to(torch.tensor([[0, 1, 0], [2, 2, 2]]))
+    one = torch.sparse_coo_tensor(rows[None], torch.ones(6, 4, device=rows.device), (10, 4))
+    two = torch.sparse_coo_tensor(both, torch.ones(3, device=rows.device), (4, 4))
+    weight = torch.ones(9, 2, device=rows.device, requires_grad=True)
+    F.embedding(rows, weight, padding_idx=0, sparse=True).sum().backward()
+    bag = torch.nn.EmbeddingBag(9, 2, sparse=True).to(rows.device)
+    bag(rows, to(torch.tensor([0, 2]))).sum().backward()
+    return [part for t in (one, one + one, two, weight.grad, bag.weight.grad) for part in (t.coalesce()._nnz(), t.coalesce().indices())]
+
+
 def flat(value):
     if isinstance(value, torch.Tensor):
         return value.dtype, list(value.size()), value.tolist()

@@ -10,6 +10,7 @@ import os
 _path = os.environ.get("VRAMSCOPE_DRY_FACTS", "")
 _places = {}  # (where, what, assumed) -> times that no line has yet
 MOST_PLACES = 10000
+UNKNOWN = "unknown"  # what was assumed, where nothing was: the sizes may be any
 
 
 def write(*fields):

@@ -18,9 +18,9 @@ _torch = os.sep + "torch" + os.sep  # install() has the real one
 
 
 class _Inside(threading.local):
-    """An operator that reads by itself, what it reads, and how often such operators are open on the thread."""
+    """An operator that reads by itself, what it reads, what a library counts within it, and how often such operators are open on the thread."""
 
-    depth, answer = 0, None
+    depth, answer, count = 0, None, None
 
 
 inside = _Inside()
@@ -31,17 +31,23 @@ def _is_programs(file):
 
 
 def where():
-    """(the program's line, the innermost outside of PyTorch); the latter alone where the program has none on this thread."""
-    frame, inner = sys._getframe(2), None
+    """(the program's line, the innermost outside of PyTorch); the latter alone where the program has none on this thread.
+
+    The program may be no file of its own: of python -c, of standard input.
+    """
+    frame, inner, last = sys._getframe(2), None, "a thread without Python"
     while frame is not None:
         file = frame.f_code.co_filename
-        if not file.startswith((_torch, _here, "<")):
-            line = f"{file}:{frame.f_lineno}"
+        line = f"{file}:{frame.f_lineno}"
+        is_main = frame.f_globals.get("__name__") == "__main__" and not file.startswith(_torch)
+        if is_main or not file.startswith((_torch, _here, "<")):
             inner = inner or line
-            if _is_programs(file):
+            if is_main or _is_programs(file):
                 return line, inner
+        elif not file.startswith((_here, "<")):
+            last = line
         frame = frame.f_back
-    return inner or "?", inner or "?"
+    return inner or last, inner or last
 
 
 def _short(line):

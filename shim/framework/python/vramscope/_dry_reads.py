@@ -4,27 +4,50 @@ Each makes the wrapper of one CUDA kernel: the kernel runs as it would, with all
 device is what _dry_rules says where nothing is known.
 """
 
+import atexit
+import ctypes
+import math
+import sys
+
 import torch
 
+from . import _dry_facts as facts
 from . import _dry_rules as rules
-from ._dry_places import inside, read
+from ._dry_places import inside, read, where
 from ._dry_values import ASSUMED, KNOWN, TRUE, NoFunctions, alias, compute, forget, is_capturing, is_small, mark_of, put, write
 
 
 class reading:
     """Within it, what operators read is not the program's; unknown numbers are ANSWER, where there is one."""
 
-    def __init__(self, answer=None):
-        self.answer = answer
+    def __init__(self, answer=None, count=None):
+        self.now = answer, count
 
     def __enter__(self):
-        self.before = inside.answer
+        self.before = inside.answer, inside.count
         inside.depth += 1
-        inside.answer = self.answer
+        inside.answer, inside.count = self.now
 
     def __exit__(self, *_):
         inside.depth -= 1
-        inside.answer = self.before
+        inside.answer, inside.count = self.before
+
+
+def _was_read(to, size):
+    """A library read a number from the device: that of the operator around it, which knows, or one that nobody knows."""
+    if inside.count is not None:
+        ctypes.memmove(to, inside.count.to_bytes(8, sys.byteorder), size)  # whole numbers, not negative
+    elif not inside.depth:
+        facts.value(where()[0], "a number that a library reads from the device by itself", facts.UNKNOWN)
+
+
+_reader = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_size_t)(_was_read)
+
+
+def install():
+    on_read = ctypes.CDLL(None).simcuda_on_read
+    on_read(_reader)
+    atexit.register(on_read, None)
 
 
 def _known(t):
@@ -41,7 +64,8 @@ def _known(t):
 
 def item(op, call):
     def _local_scalar_dense(keys, t):
-        call(keys, t)
+        with reading():
+            call(keys, t)
         with NoFunctions():
             mark = mark_of(t)
             if mark is not None:
@@ -90,7 +114,8 @@ def _to_device(t, source):
 
 def copy(op, call):
     def copy_(keys, t, source, non_blocking=False):
-        out = call(keys, t, source, non_blocking)
+        with reading():
+            out = call(keys, t, source, non_blocking)
         if t.is_cuda and source.is_cuda and mark_of(source) is None:  # as nearly always
             forget(t)
             return out
@@ -140,7 +165,8 @@ def nonzero(op, call):
             count, mark, has_contents = _count(t)
             poke(t, count)
         try:
-            out = call(keys, t)
+            with reading():
+                out = call(keys, t)
         except RuntimeError:  # it counted elsewhere, and what it read is no count; where there is no memory the next line says so
             out = None
         with NoFunctions():
@@ -204,6 +230,32 @@ def unique_rows(op, call):
     return unique
 
 
+def coalesce(op, call):
+    """The entries of a sparse tensor that have the same indices become one."""
+
+    def _coalesce(keys, t):
+        with NoFunctions():
+            indices = t._indices()
+            mark = _known(indices)
+            if mark:
+                host = alias(indices)
+                host = (host[0] if host.size(0) == 1 else host).unique(dim=-1).view(host.size(0), -1)
+                count, said = host.size(-1), mark[1]
+            else:
+                most = min(indices.size(1), math.prod(t.size()[: indices.size(0)]))
+                count, said = rules.distinct(most)
+        with reading(count=count):
+            out = call(keys, t)
+        with NoFunctions():
+            if mark:
+                write(out._indices(), host, mark)
+            if mark is None or mark[0] != TRUE:
+                read("how many indices differ", indices, said)
+        return out
+
+    return _coalesce
+
+
 def equal(op, call):
     def equal(keys, t, other):
         with reading(1):
@@ -241,6 +293,7 @@ def counting(op, call, follow):
 
 
 WRAPPERS = {
+    "_coalesce": coalesce,
     "_local_scalar_dense": item,
     "copy_": copy,
     "nonzero": nonzero,

@@ -360,8 +360,11 @@ def rescaling(o, call):
     return rescaling
 
 
-def _wrapper(op, call):
+def _wrapper(op, call, key):
+    """What is sparse has no memory of its own: beside its count, what its kernels compute is not known."""
     o = Operator(op)
+    if key != "CUDA" and o.name != "_coalesce":
+        return writing(o, call)
     if o.name in reads.WRAPPERS:
         return reads.WRAPPERS[o.name](op, call) if not o.outs else writing(o, call)
     if o.name == "_amp_foreach_non_finite_check_and_unscale_":
@@ -383,29 +386,38 @@ def _wrapper(op, call):
 _library = None
 
 
-def _operators():
-    for name in torch._C._dispatch_get_registrations_for_dispatch_key("CUDA"):
-        if name.startswith("aten::") and not LEFT.match(name[6:]):
+KEYS = "CUDA", "SparseCUDA", "SparseCsrCUDA"
+
+
+def _operators(key):
+    for name in torch._C._dispatch_get_registrations_for_dispatch_key(key):
+        if name.startswith("aten::") and (key != "CUDA" or not LEFT.match(name[6:])):
             base, _, overload = name[6:].partition(".")
             op = getattr(getattr(torch.ops.aten, base), overload or "default")
-            if not op.is_view:
+            if not op.is_view and (key == "CUDA" or _computes(op)):
                 yield op
-    yield torch.ops.aten.copy_.default
+    if key == "CUDA":
+        yield torch.ops.aten.copy_.default
 
 
-def _replace(library, op):
+def _computes(op):
+    """Not what makes a sparse tensor of others, or tells of one."""
+    return not re.match(r"_?(indices|values|coalesced_|nnz|dim[IV]|sparse_dim|dense_dim|is_coalesced)$|c(row|col)_indices|(row|col)_indices|empty|copy_|_sparse_coo|resize|sparse_resize", op._schema.name[6:])
+
+
+def _replace(library, op, key):
     """Since 2.9 a kernel can be had from the dispatcher, and replaced."""
-    library.impl(op._name[6:], _wrapper(op, torch.library.get_kernel(op, "CUDA").call_boxed), "CUDA", with_keyset=True)
+    library.impl(op._name[6:], _wrapper(op, torch.library.get_kernel(op, key).call_boxed, key), key, with_keyset=True)
 
 
-def _precede(library, op):
+def _precede(library, op, key):
     """Before, a function is put in front of the kernels of all devices, under a key that each call passes, and leaves others' alone."""
-    behind, cuda, redispatch = torch._C._dispatch_keyset_full_after(torch._C.DispatchKey.BackendSelect), torch._C.DispatchKey.CUDA, op._handle.redispatch_boxed
-    wrapper, with_tensors = _wrapper(op, redispatch), Operator(op).with_tensors
+    behind, its, redispatch = torch._C._dispatch_keyset_full_after(torch._C.DispatchKey.BackendSelect), getattr(torch._C.DispatchKey, key), op._handle.redispatch_boxed
+    wrapper, with_tensors = _wrapper(op, redispatch, key), Operator(op).with_tensors
 
     def preceding(keys, *args, **kwargs):
         try:
-            if keys.has(cuda):
+            if keys.has(its):
                 return wrapper(keys & behind, *args, **kwargs)
             return redispatch(keys & behind, *with_tensors(args), **kwargs)
         except BaseException:
@@ -419,10 +431,14 @@ def install():
     global _library
     library = torch.library.Library("aten", "IMPL")
     put_in = _replace if hasattr(torch.library, "get_kernel") else _precede
-    taken = () if put_in is _replace else torch._C._dispatch_get_registrations_for_dispatch_key("BackendSelect")
+    taken = set() if put_in is _replace else set(torch._C._dispatch_get_registrations_for_dispatch_key("BackendSelect"))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        for op in list(_operators()):
-            if op._name not in taken:
-                put_in(library, op)
+        for key in KEYS:
+            for op in list(_operators(key)):
+                if op._name not in taken:
+                    put_in(library, op, key)
+                if put_in is _precede:
+                    taken.add(op._name)
     _library = library
+    reads.install()
