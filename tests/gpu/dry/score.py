@@ -80,8 +80,8 @@ def ask(a, row):
     found = {"status": process.returncode, "seconds": round(time.monotonic() - start, 1)}
     said = objects(output + "\n" + errors)
     if "share" in row:
-        refused = [o["refused"] for o in said if "refused" in o]
-        return {**found, "refused": refused[-1] if refused else None, "steps": sum("step" in o for o in said)}
+        end = next((i for i, o in enumerate(said) if "refused" in o), len(said))  # of the first run; a second one prints the same
+        return {**found, "refused": said[end]["refused"] if end < len(said) else None, "steps": sum("step" in o for o in said[:end])}
     try:
         return {**found, **answer(said)}
     except (ValueError, KeyError, TypeError, IndexError, StopIteration) as e:
