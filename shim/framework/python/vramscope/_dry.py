@@ -7,6 +7,7 @@ A dry run's kernels compute nothing, and the memory of its device is the host's,
 import os
 import types
 
+from . import _contracts as vramscope_contracts
 from . import _dry_end, _dry_facts
 from . import _dynamo as vramscope_dynamo
 
@@ -28,7 +29,17 @@ def keep_dynamo_from(module):
 
 
 def install(torch):
-    """Called once, when torch has been imported."""
+    """Called once, when torch has been imported.  Where a name is not there nothing is taken for exact: the run can't tell."""
+    try:
+        _install(torch)
+        vramscope_contracts.proven("dry_run", "all that it takes for granted of PyTorch's Python was there")
+    except Exception as error:
+        vramscope_contracts.broken("dry_run", vramscope_contracts.why(error))
+        _dry_facts.write("missing", f"PyTorch {torch.__version__}", f"what a dry run reaches it by ({vramscope_contracts.why(error)})")
+        raise
+
+
+def _install(torch):
     _dry_facts.install()
     _dry_end.install(os.environ.get("VRAMSCOPE_DRY_STEPS", "3"))
     if int(os.environ.get("WORLD_SIZE", "1")) > 1:
