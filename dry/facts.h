@@ -5,12 +5,13 @@
  * processes do not mix.  Kinds and their fields:
  *
  *      missing   library, function          the program called what is not simulated; the process ends with 3
- *      guess     library, what, bytes       a figure that no table holds for this version and card
- *      beside    library, what, bytes       likewise, of memory that is in no figure of PyTorch's
- *      value     where, what, assumed, n    the program read what only a GPU computes, n times since the last
- *                                           such line; lines of one place add up (the Python package)
- *      ended     steps                      the process ended after so many steps (the Python package)
- *      wrote     path                       a write that was stopped (the Python package)
+ *      guess     library, what, bytes,      a figure that no table holds for this version and card, and
+ * between least, most                which it lies: there where other runs take these (dry_guess) beside
+ * library, what, bytes       likewise, of memory that is in no figure of PyTorch's value     where, what,
+ * assumed, n    the program read what only a GPU computes, n times since the last such line; lines of one
+ * place add up (the Python package) ended     steps                      the process ended after so many
+ * steps (the Python package) wrote     path                       a write that was stopped (the Python
+ * package)
  *
  * Each function may be called on any thread, and neither allocates nor takes a lock.  Without the variable
  * nothing is written.
@@ -20,8 +21,10 @@
 
 #include <fcntl.h>
 #include <stdarg.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #define DRY_API __attribute__((visibility("default")))
@@ -47,6 +50,19 @@ __attribute__((format(printf, 1, 2), unused)) static void dry_fact(const char *f
         /* ignored: a full disk must not end the program in another way than its own */
     }
     close(fd);
+}
+
+/* BYTES is a guess: a figure from LEAST to MOST.  The second run takes the most, the third the least: what
+ * comes of it is not judged but tried.  What this run takes. */
+__attribute__((unused)) static int64_t dry_guess(const char *library, const char *what, int64_t bytes,
+                                                 int64_t least, int64_t most)
+{
+    const char *run = getenv("VRAMSCOPE_DRY_ASSUME");
+    dry_fact("guess\t%s\t%s\t%lld\t%lld\t%lld", library, what, (long long)bytes, (long long)least,
+             (long long)most);
+    if (run && !strcmp(run, "second"))
+        return most;
+    return run && !strcmp(run, "third") ? least : bytes;
 }
 
 /* The program needs FUNCTION of LIBRARY, which is not simulated: what would come now is not what a GPU does.

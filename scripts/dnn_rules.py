@@ -240,6 +240,43 @@ def roughly(rows):
     return "".join(out), near
 
 
+def ranges(rows, sizes_):
+    """For a convolution that was not measured: a tree of 300 leaves, and of each leaf what one in twenty of its convolutions stays below and what one in
+    twenty exceeds, as in roughly(); 0: nothing.  With the share of layers held out that lie between."""
+    import numpy as np
+    from sklearn.tree import DecisionTreeRegressor
+
+    tensors = np.array([sum(sizes(r)[part] for part in "XWY") for r in rows], float)
+    x = np.array([features(r) for r in rows], np.int32)
+    y = np.where(np.array(sizes_) > 0, np.clip(np.round(np.log2(np.maximum(sizes_, 1) / tensors) * 64) + 2500, 1, 4999), 0)
+    smooth = np.log2(np.maximum(sizes_, 512) / tensors)
+
+    def leaves(some):
+        tree = DecisionTreeRegressor(random_state=0, max_leaf_nodes=300, min_samples_leaf=40).fit(x[some], smooth[some])
+        at = tree.apply(x[some])
+        order = np.argsort(at, kind="stable")
+        parts = np.split(y[some][order], np.flatnonzero(np.diff(at[order])) + 1)
+        return tree, {int(leaf): tuple(int(q) for q in np.quantile(part, (0.05, 0.95), method="nearest")) for leaf, part in zip(np.unique(at), parts)}
+
+    held = np.array([hashed(r) % 5 == 0 for r in rows])
+    tree, found = leaves(~held)
+    inside = np.mean([found[leaf][0] - 1 <= value_ <= found[leaf][1] + 1 for leaf, value_ in zip(tree.apply(x[held]), y[held])])
+    tree, found = leaves(np.ones(len(rows), bool))
+    t, out, table = tree.tree_, [], []
+
+    def walk(node):
+        if t.children_left[node] < 0:
+            out.append(digits(LEAF * BASE + len(table), 2))
+            table.append(digits(found[node][0], 2) + digits(found[node][1], 2))
+            return
+        out.append(DIGITS[t.feature[node]] + digits(max(0, math.floor(t.threshold[node])), 2))
+        walk(t.children_left[node])
+        walk(t.children_right[node])
+
+    walk(0)
+    return "".join(out), "".join(table), inside
+
+
 def main(table, path):
     rows = list(read(table))
     with open(path, "w") as file:
@@ -250,6 +287,9 @@ def main(table, path):
                 tree, texts, right = grown(some, [r.ieee if group == "ieee" else r.bytes for r in some], 400 if group == "ieee" else None)
                 print(f"{op} {group}: {len(some)} measured, {right:.4f} of them right, {len(tree)} characters of tree, {len(texts)} of forms", flush=True)
                 file.write(lines(f"{op}_{group}_tree", tree) + lines(f"{op}_{group}_forms", texts))
+                tree, texts, inside = ranges(some, [r.ieee if group == "ieee" else r.bytes for r in some])
+                print(f"{op} {group}: of layers held out {inside:.3f} are in their ranges", flush=True)
+                file.write(lines(f"{op}_{group}_about", tree) + lines(f"{op}_{group}_ranges", texts))
             for group, types in (("f32", ("f32",)), ("f16", ("bf16", "f16"))):
                 tree, near = roughly([r for r in rows if r.op == op and r.type in types])
                 print(f"{op} {group}: the most of any plan within a tenth for {near:.3f}", flush=True)

@@ -26,12 +26,15 @@ struct attempt_setup { /* the same for all runs of a question */
     struct ranks ranks;
 };
 
+/* Of values the first or the second, of guesses at sizes a likely figure, the most or the least. */
+enum assumption { ASSUME_FIRST, ASSUME_SECOND, ASSUME_THIRD, ASSUMPTIONS };
+
 struct attempt {
     enum attempt_allocator allocator;
-    bool second; /* under the other assumptions about values */
-    int error;   /* it did not start: errno */
-    int status;  /* as waitpid gives it */
-    char *said;  /* the last lines of its standard error; NULL: they were not looked at */
+    enum assumption assumption;
+    int error;  /* it did not start: errno */
+    int status; /* as waitpid gives it */
+    char *said; /* the last lines of its standard error; NULL: they were not looked at */
     struct facts facts;
     struct written written;
     char **files; /* recordings */
@@ -40,7 +43,7 @@ struct attempt {
 
 /* Whether what a dry run stands on is there; 0, or 2, said. */
 int attempt_check(void);
-/* A->allocator and A->second say which; SHOWN: its output.  0, or 2, said. */
+/* A->allocator and A->assumption say which; SHOWN: its output.  0, or 2, said. */
 int attempt_run(struct attempt *a, const struct attempt_setup *s, const char *folder, bool shown);
 void attempt_free(struct attempt *a);
 const char *attempt_allocator_name(enum attempt_allocator a);

@@ -1,9 +1,9 @@
 /*
  * certain.c - see certain.h.
  *
- * Two things are not known exactly: values that only a GPU computes, so there are two runs, and figures that
- * no table holds.  A fit is certain where the second would find room, a refusal where what was missing is
- * more.
+ * Two things are not known exactly: values that only a GPU computes and guesses that are tried, so there are
+ * further runs, and figures that no table holds.  A fit is certain where the latter would find room, a
+ * refusal where what was missing is more.
  */
 #include "certain.h"
 
@@ -33,22 +33,19 @@ static bool one_is_certain(const struct verdict *v, const struct attempt *a, int
     return guess == 0 || missing(v, a) > guess;
 }
 
-/* What no table holds of the figures: how far the interval reaches beyond what was seen. */
+/* What no table holds of the figures, and no run tried: how far the interval reaches beyond what was seen. */
 static int64_t guessed(const struct reply *a)
 {
-    int64_t most = a->verdict.peaks.reserved;
-    if (a->tried && a->other.peaks.reserved > most)
-        most = a->other.peaks.reserved;
+    int64_t most = reply_peaks(a)->reserved;
     return most == UNKNOWN ? 0 : reply_reserved(a).most - most;
 }
 
 bool reply_is_certain(const struct reply *a)
 {
     int64_t guess = guessed(a);
-    if (a->verdict.kind > VERDICT_REFUSED)
-        return true;
-    if (a->tried && a->other.kind != a->verdict.kind)
-        return false;
-    return one_is_certain(&a->verdict, &a->first, guess) &&
-           (!a->tried || one_is_certain(&a->other, &a->second, guess));
+    for (size_t i = 0; i < a->n && a->verdicts[0].kind <= VERDICT_REFUSED; i++)
+        if (a->verdicts[i].kind != a->verdicts[0].kind ||
+            !one_is_certain(&a->verdicts[i], &a->runs[i], guess))
+            return false;
+    return true;
 }

@@ -25,7 +25,7 @@ static char *whole_file(const char *path)
 static bool same(const struct fact *a, const struct fact *b)
 {
     bool equal = a->kind == b->kind;
-    for (size_t i = 0; equal && i < sizeof a->fields / sizeof *a->fields; i++)
+    for (int i = 0; equal && i < FACT_FIELDS; i++)
         equal = !strcmp(a->fields[i], b->fields[i]);
     return equal;
 }
@@ -43,7 +43,7 @@ static void add(struct facts *f, const struct fact *fact)
 
 static void take_line(struct facts *f, char *line)
 {
-    struct fact fact = {.fields = {"", "", ""}, .times = 1};
+    struct fact fact = {.fields = {"", "", "", "", ""}, .times = 1};
     char *at = line, *kind = strsep(&at, "\t");
     int k = 0;
     while (k < FACT_KINDS && strcmp(kinds[k], kind) != 0)
@@ -51,7 +51,7 @@ static void take_line(struct facts *f, char *line)
     if (k == FACT_KINDS)
         return;
     fact.kind = (enum fact_kind)k;
-    for (int i = 0; i < 3 && at; i++)
+    for (int i = 0; i < (fact.kind == FACT_VALUE ? 3 : FACT_FIELDS) && at; i++)
         fact.fields[i] = strsep(&at, "\t");
     if (at && fact.kind == FACT_VALUE)
         fact.times = strtoll(at, NULL, 10);

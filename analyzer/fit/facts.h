@@ -8,7 +8,7 @@
 
 enum fact_kind {
     FACT_MISSING, /* library, function: the program called what is not simulated */
-    FACT_GUESS,   /* library, what, bytes: a figure that no table holds */
+    FACT_GUESS,   /* library, what, bytes, and least and most where other runs take these: no table has it */
     FACT_VALUE,   /* where, what, assumed, and how often since the last line: the program read what only a GPU
                      computes */
     FACT_WROTE,   /* path: a write that was stopped */
@@ -18,10 +18,12 @@ enum fact_kind {
     FACT_KINDS
 };
 
+enum { FACT_FIELDS = 5 };
+
 struct fact {
     enum fact_kind kind;
-    const char *fields[3]; /* "" where there are fewer */
-    int64_t times;         /* that the same was said */
+    const char *fields[FACT_FIELDS]; /* "" where there are fewer */
+    int64_t times;                   /* that the same was said */
 };
 
 struct facts {

@@ -166,7 +166,7 @@ static char *name_for(const char *output, const struct reply *a, size_t n)
     const char *slash = strrchr(output, '/'), *dot = strrchr(slash ? slash : output, '.');
     int stem = dot ? (int)(dot - output) : (int)strlen(output);
     return n == 1 ? xstrdup(output)
-                  : xformat("%.*s-%s%s", stem, output, attempt_allocator_name(a->first.allocator),
+                  : xformat("%.*s-%s%s", stem, output, attempt_allocator_name(a->runs[0].allocator),
                             output + stem);
 }
 
@@ -175,14 +175,14 @@ static int deliver(struct reply *a, const char *output, size_t n)
 {
     char *to = name_for(output, a, n);
     int bad = 0;
-    for (size_t i = 0; !bad && i < a->first.n; i++) {
-        const char *name = strrchr(a->first.files[i], '/') + 1, *dot = strrchr(to, '.');
+    for (size_t i = 0; !bad && i < a->runs[0].n; i++) {
+        const char *name = strrchr(a->runs[0].files[i], '/') + 1, *dot = strrchr(to, '.');
         int stem = dot && dot > strrchr(to, '/') ? (int)(dot - to) : (int)strlen(to);
         char *more = xformat("%.*s%.*s%s", stem, to, (int)(strlen(name) - 6), name + 3, to + stem);
-        if (rename(a->first.files[i], more))
+        if (rename(a->runs[0].files[i], more))
             bad = complain("fit: %s can't be written: %s", more, strerror(errno));
-        free(a->first.files[i]);
-        a->first.files[i] = more;
+        free(a->runs[0].files[i]);
+        a->runs[0].files[i] = more;
         if (!a->path)
             a->path = xstrdup(more);
     }
@@ -232,8 +232,8 @@ static int answer_all(const struct attempt_setup *s, const struct options *o, co
         char *one = folder_in(folder, attempt_allocator_name(list[i]));
         bad = reply_find(&answers[i], s, list[i], one);
         done++;
-        if (!bad && answers[i].first.error)
-            bad = start_failed("fit", s->command[0], answers[i].first.error);
+        if (!bad && answers[i].runs[0].error)
+            bad = start_failed("fit", s->command[0], answers[i].runs[0].error);
         if (!bad && o->output)
             bad = deliver(&answers[i], output, n);
         free(one);

@@ -33,7 +33,7 @@ static void write_facts(const struct facts *f, struct json *j)
         json_begin(j, NULL, '{');
         json_text(j, "kind", names[f->all[i].kind]);
         json_begin(j, "fields", '[');
-        for (int k = 0; k < 3; k++)
+        for (int k = 0; k < FACT_FIELDS && (k < 3 || *f->all[i].fields[k]); k++)
             json_text(j, NULL, f->all[i].fields[k]);
         json_end(j);
         json_int(j, "times", f->all[i].times);
@@ -62,7 +62,7 @@ static void write_answer(const struct reply *a, struct json *j)
     const struct verdict *v = reply_verdict(a);
     json_begin(j, NULL, '{');
     json_text(j, "allocator",
-              a->first.allocator == ALLOCATOR_OWN ? "own" : attempt_allocator_name(a->first.allocator));
+              a->runs[0].allocator == ALLOCATOR_OWN ? "own" : attempt_allocator_name(a->runs[0].allocator));
     json_text(j, "verdict", verdicts[v->kind]);
     json_text(j, "why", v->why);
     json_text(j, "what_to_do", v->what);
@@ -73,11 +73,11 @@ static void write_answer(const struct reply *a, struct json *j)
     json_bool(j, "certain", reply_is_certain(a));
     write_span(reply_allocated(a), "allocated", j);
     write_span(reply_reserved(a), "reserved", j);
-    write_facts(&a->first.facts, j);
+    write_facts(&a->runs[0].facts, j);
     json_bool(j, "contained", a->setup->contained);
-    write_written(&a->first.written, j);
+    write_written(&a->runs[0].written, j);
     json_text(j, "recording", a->path);
-    json_text(j, "last_lines", a->first.said);
+    json_text(j, "last_lines", a->runs[0].said);
     json_end(j);
 }
 

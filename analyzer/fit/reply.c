@@ -1,102 +1,156 @@
 /* reply.c - see reply.h. */
 #include "reply.h"
 
+#include <stddef.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/commands.h"
+
+/* What was read and not even assumed, or guessed at and not tried. */
+static bool is_open(const struct fact *f)
+{
+    return (f->kind == FACT_VALUE && !strcmp(f->fields[2], "unknown")) ||
+           (f->kind == FACT_GUESS && !*f->fields[4]);
+}
+
+static bool tries(const struct fact *f, enum assumption assumption)
+{
+    if (f->kind == FACT_GUESS && *f->fields[4])
+        return strcmp(f->fields[2], f->fields[assumption == ASSUME_SECOND ? 4 : 3]) != 0;
+    return f->kind == FACT_VALUE && assumption == ASSUME_SECOND;
+}
+
+/* Whether a run under ASSUMPTION may be another one. */
+static bool is_wanted(const struct facts *facts, enum assumption assumption)
+{
+    for (size_t i = 0; i < facts->n; i++)
+        if (tries(&facts->all[i], assumption))
+            return true;
+    return false;
+}
+
+static bool differs(const struct verdict *a, const struct verdict *b)
+{
+    return a->kind != b->kind || a->peaks.allocated != b->peaks.allocated ||
+           a->peaks.reserved != b->peaks.reserved;
+}
+
+static int find_one(struct reply *a, enum attempt_allocator allocator, enum assumption assumption,
+                    const char *folder)
+{
+    static const char *const names[ASSUMPTIONS] = {"first", "second", "third"};
+    char *one = xformat("%s/%s", folder, names[assumption]);
+    struct attempt *run = &a->runs[a->n];
+    *run = (struct attempt){.allocator = allocator, .assumption = assumption};
+    int bad = attempt_run(run, a->setup, one, assumption == ASSUME_FIRST);
+    free(one);
+    if (bad || run->error)
+        return bad;
+    verdict_of(&a->verdicts[a->n], run);
+    a->changed = a->changed || differs(&a->verdicts[a->n], &a->verdicts[0]);
+    a->n++;
+    return 0;
+}
 
 int reply_find(struct reply *a, const struct attempt_setup *s, enum attempt_allocator allocator,
                const char *folder)
 {
-    *a = (struct reply){.setup = s, .first = {.allocator = allocator}};
-    char *one = xformat("%s/first", folder), *two = xformat("%s/second", folder);
-    int bad = attempt_run(&a->first, s, one, true);
-    if (!bad && !a->first.error)
-        verdict_of(&a->verdict, &a->first);
-    a->tried = !bad && !a->first.error && a->verdict.kind <= VERDICT_REFUSED &&
-               facts_count(&a->first.facts, FACT_VALUE) > 0;
-    if (a->tried) {
-        a->second = (struct attempt){.allocator = allocator, .second = true};
-        bad = attempt_run(&a->second, s, two, false);
-        verdict_of(&a->other, &a->second);
-        a->changed = a->other.kind != a->verdict.kind ||
-                     a->other.peaks.allocated != a->verdict.peaks.allocated ||
-                     a->other.peaks.reserved != a->verdict.peaks.reserved;
-    }
-    free(one);
-    free(two);
+    *a = (struct reply){.setup = s};
+    int bad = find_one(a, allocator, ASSUME_FIRST, folder);
+    for (enum assumption i = ASSUME_SECOND; a->n && !bad && i < ASSUMPTIONS; i++)
+        if (a->verdicts[0].kind <= VERDICT_REFUSED && is_wanted(&a->runs[0].facts, i))
+            bad = find_one(a, allocator, i, folder);
     return bad;
+}
+
+size_t reply_decides(const struct reply *a)
+{
+    for (size_t i = 1; i < a->n; i++)
+        if (a->verdicts[0].kind == VERDICT_FITS && a->verdicts[i].kind == VERDICT_REFUSED)
+            return i;
+    return 0;
 }
 
 const struct verdict *reply_verdict(const struct reply *a)
 {
-    return a->tried && a->verdict.kind == VERDICT_FITS && a->other.kind == VERDICT_REFUSED ? &a->other
-                                                                                           : &a->verdict;
+    return &a->verdicts[reply_decides(a)];
 }
 
 const struct peaks *reply_peaks(const struct reply *a)
 {
-    bool more =
-        a->tried && a->other.kind <= VERDICT_REFUSED && a->other.peaks.reserved > a->verdict.peaks.reserved;
-    return more ? &a->other.peaks : &a->verdict.peaks;
+    const struct peaks *most = &a->verdicts[0].peaks;
+    for (size_t i = 1; i < a->n; i++) {
+        const struct peaks *p = &a->verdicts[i].peaks;
+        if (a->verdicts[i].kind <= VERDICT_REFUSED &&
+            (p->reserved > most->reserved ||
+             (p->reserved == most->reserved && p->allocated > most->allocated)))
+            most = p;
+    }
+    return most;
 }
 
 int reply_status(const struct reply *a)
 {
     static const int statuses[] = {EXIT_GOOD, EXIT_CHECK, EXIT_USAGE, EXIT_INCOMPLETE};
-    return a->first.error ? EXIT_USAGE : statuses[reply_verdict(a)->kind];
+    return a->runs[0].error ? EXIT_USAGE : statuses[reply_verdict(a)->kind];
 }
 
-/* The largest figure that no table holds: workspaces come and go one after the other. */
+/* The largest figure that no table holds and no run tried: workspaces come and go one after the other. */
 static int64_t guessed(const struct reply *a)
 {
     int64_t most = 0;
-    for (size_t i = 0; i < a->first.facts.n; i++) {
-        const struct fact *f = &a->first.facts.all[i];
-        int64_t bytes = f->kind == FACT_GUESS ? strtoll(f->fields[2], NULL, 10) : 0;
+    for (size_t i = 0; i < a->runs[0].facts.n; i++) {
+        const struct fact *f = &a->runs[0].facts.all[i];
+        int64_t bytes = f->kind == FACT_GUESS && is_open(f) ? strtoll(f->fields[2], NULL, 10) : 0;
         most = bytes > most ? bytes : most;
     }
     return most;
 }
 
-static struct span span_of(const struct reply *a, int64_t first, int64_t second)
+static struct span span_of(const struct reply *a, size_t figure)
 {
-    struct span s = {first, first};
-    int64_t guess = guessed(a);
-    if (first == UNKNOWN)
-        return s;
-    if (a->tried && a->other.kind <= VERDICT_REFUSED && second != UNKNOWN) {
-        s.least = second < first ? second : first;
-        s.most = second > first ? second : first;
+    struct span s = {UNKNOWN, UNKNOWN};
+    for (size_t i = 0; i < a->n; i++) {
+        int64_t bytes = *(const int64_t *)((const char *)&a->verdicts[i].peaks + figure);
+        if ((i && a->verdicts[i].kind > VERDICT_REFUSED) || bytes == UNKNOWN)
+            continue;
+        s.least = s.least == UNKNOWN || bytes < s.least ? bytes : s.least;
+        s.most = bytes > s.most ? bytes : s.most;
     }
-    s.least = s.least > guess ? s.least - guess : 0;
+    int64_t guess = s.least == UNKNOWN ? 0 : guessed(a);
+    s.least = s.least == UNKNOWN || s.least > guess ? s.least - guess : 0;
     s.most += guess;
     return s;
 }
 
 struct span reply_allocated(const struct reply *a)
 {
-    return span_of(a, a->verdict.peaks.allocated, a->other.peaks.allocated);
+    return span_of(a, offsetof(struct peaks, allocated));
 }
 
 struct span reply_reserved(const struct reply *a)
 {
-    return span_of(a, a->verdict.peaks.reserved, a->other.peaks.reserved);
+    return span_of(a, offsetof(struct peaks, reserved));
 }
 
 bool reply_is_exact(const struct reply *a)
 {
     struct span allocated = reply_allocated(a), reserved = reply_reserved(a);
-    return !facts_count(&a->first.facts, FACT_GUESS) && a->verdict.whole &&
-           allocated.least == allocated.most && reserved.least == reserved.most &&
-           (!a->tried || a->other.kind == a->verdict.kind);
+    bool exact = a->verdicts[0].whole && allocated.least == allocated.most && reserved.least == reserved.most;
+    for (size_t i = 0; i < a->n; i++) {
+        exact = exact && a->verdicts[i].kind == a->verdicts[0].kind;
+        for (size_t k = 0; k < a->runs[i].facts.n; k++)
+            exact = exact && !is_open(&a->runs[i].facts.all[k]);
+    }
+    return exact;
 }
 
 void reply_free(struct reply *a)
 {
-    attempt_free(&a->first);
-    attempt_free(&a->second);
-    verdict_free(&a->verdict);
-    verdict_free(&a->other);
+    for (size_t i = 0; i < ASSUMPTIONS; i++) {
+        attempt_free(&a->runs[i]);
+        verdict_free(&a->verdicts[i]);
+    }
     free(a->path);
 }

@@ -1,6 +1,6 @@
 /*
- * reply.h - the answer to one question, under one allocator: a run, where values were read another one under
- * other assumptions, and what both say.
+ * reply.h - the answer to one question, under one allocator: a run, where values were read or sizes guessed
+ * at further ones under other assumptions, and what all say.
  */
 #ifndef VS_FIT_REPLY_H
 #define VS_FIT_REPLY_H
@@ -13,19 +13,20 @@ struct span {
 
 struct reply {
     const struct attempt_setup *setup;
-    struct attempt first, second; /* the second only where `tried` */
-    struct verdict verdict, other;
-    bool tried;
-    bool changed; /* its figures are others */
+    struct attempt runs[ASSUMPTIONS]; /* under the first assumption, and `n` - 1 others */
+    struct verdict verdicts[ASSUMPTIONS];
+    size_t n;
+    bool changed; /* the figures of others are not the first's */
     char *path;   /* where the recording lies for the user; NULL: nowhere */
 };
 
 /* Runs the program in FOLDER.  0, or 2, said. */
 int reply_find(struct reply *a, const struct attempt_setup *s, enum attempt_allocator allocator,
                const char *folder);
-/* The verdict of both: what does not fit under one of the assumptions does not fit. */
+/* Which run has the verdict of all: what does not fit under one of the assumptions does not fit. */
+size_t reply_decides(const struct reply *a);
 const struct verdict *reply_verdict(const struct reply *a);
-/* Of the run of the two that held more. */
+/* Of the run that held most. */
 const struct peaks *reply_peaks(const struct reply *a);
 int reply_status(const struct reply *a);
 /* What PyTorch's figures lie between; both the same: they are exact as far as anybody knows. */

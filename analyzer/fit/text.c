@@ -36,11 +36,11 @@ static void print_fits(const struct reply *a, const char *device, FILE *out)
         wrap_print(out, 0, 2, "fits %s", device);
     else
         wrap_print(out, 0, 2, "fits %s, with %s to spare", device, B(left));
-    if (a->verdict.given_back > 0)
+    if (a->verdicts[0].given_back > 0)
         wrap_print(
             out, 2, 4,
             "only just: %s the driver refused memory, and PyTorch gave cached memory back and then got it",
-            a->verdict.given_back == 1 ? "once" : units_count(a->verdict.given_back, "time").s);
+            a->verdicts[0].given_back == 1 ? "once" : units_count(a->verdicts[0].given_back, "time").s);
 }
 
 static void print_refused(const struct reply *a, const char *device, FILE *out)
@@ -48,9 +48,9 @@ static void print_refused(const struct reply *a, const char *device, FILE *out)
     const struct verdict *v = reply_verdict(a);
     wrap_print(out, 0, 2, "does not fit %s", device);
     wrap_print(out, 2, 4, "%s", shown(v->why));
-    if (v == &a->other)
-        wrap_print(out, 2, 4,
-                   "so it is under the second of two assumptions about values; under the first it fits");
+    if (reply_decides(a))
+        wrap_print(out, 2, 4, "so it is under the %s assumptions; under the first it fits",
+                   a->runs[reply_decides(a)].assumption == ASSUME_SECOND ? "second" : "third");
     if (v->went_on)
         wrap_print(out, 2, 4, "the program caught that and went on, with less");
 }
@@ -76,12 +76,12 @@ static void print_headline(const struct reply *a, FILE *out)
 
 static void print_run(const struct reply *a, FILE *out)
 {
-    const struct fact *torch = facts_first(&a->first.facts, FACT_TORCH);
+    const struct fact *torch = facts_first(&a->runs[0].facts, FACT_TORCH);
     const struct peaks *p = reply_peaks(a);
     wrap_print(out, 2, 4, "dry run, no GPU: %s%s%s%s%s", units_count(p->steps, "step").s,
                torch ? ", PyTorch " : "", torch ? shown(torch->fields[0]) : "",
-               a->first.allocator == ALLOCATOR_OWN ? "" : ", allocator ",
-               a->first.allocator == ALLOCATOR_OWN ? "" : attempt_allocator_name(a->first.allocator));
+               a->runs[0].allocator == ALLOCATOR_OWN ? "" : ", allocator ",
+               a->runs[0].allocator == ALLOCATOR_OWN ? "" : attempt_allocator_name(a->runs[0].allocator));
 }
 
 static void row(struct table *t, const char *name, int64_t bytes, char *note)
@@ -106,8 +106,8 @@ static char *place_words(const struct peaks *p)
 static char *beside_words(const struct reply *a)
 {
     return xformat("context, code, libraries; %s",
-                   a->setup->card->measured && !facts_count(&a->first.facts, FACT_BESIDE) ? "measured"
-                                                                                          : "an estimate");
+                   a->setup->card->measured && !facts_count(&a->runs[0].facts, FACT_BESIDE) ? "measured"
+                                                                                            : "an estimate");
 }
 
 static void print_figures(const struct reply *a, FILE *out)
@@ -138,20 +138,17 @@ static void print_span(const char *name, struct span s, FILE *out)
         fprintf(out, "%s within %s to %s", name, B(s.least), B(s.most));
 }
 
-static void print_facts(const struct reply *a, enum fact_kind kind, FILE *out)
+static void print_places(const struct reply *a, FILE *out)
 {
-    size_t shown_facts = 0, all = facts_count(&a->first.facts, kind);
-    for (size_t i = 0; i < a->first.facts.n && shown_facts < PLACES; i++) {
-        const struct fact *f = &a->first.facts.all[i];
-        if (f->kind != kind)
+    const struct facts *facts = &a->runs[0].facts;
+    size_t shown_facts = 0, all = facts_count(facts, FACT_VALUE);
+    for (size_t i = 0; i < facts->n && shown_facts < PLACES; i++) {
+        const struct fact *f = &facts->all[i];
+        if (f->kind != FACT_VALUE)
             continue;
         shown_facts++;
-        if (kind == FACT_GUESS)
-            wrap_print(out, 6, 8, "%s of %s: %s, which no table says", shown(f->fields[1]),
-                       shown(f->fields[0]), B(strtoll(f->fields[2], NULL, 10)));
-        else
-            wrap_print(out, 6, 8, "%s: %s, taken as %s", shown(f->fields[0]), shown(f->fields[1]),
-                       shown(f->fields[2]));
+        wrap_print(out, 6, 8, "%s: %s, %s%s", shown(f->fields[0]), shown(f->fields[1]),
+                   strcmp(f->fields[2], "unknown") ? "taken as " : "", shown(f->fields[2]));
     }
     if (all > shown_facts)
         fprintf(out, "      %zu more\n", all - shown_facts);
@@ -159,30 +156,89 @@ static void print_facts(const struct reply *a, enum fact_kind kind, FILE *out)
 
 static void print_values(const struct reply *a, FILE *out)
 {
-    size_t n = facts_count(&a->first.facts, FACT_VALUE);
+    size_t n = facts_count(&a->runs[0].facts, FACT_VALUE);
     if (!n)
         return;
     wrap_print(out, 4, 6,
                "the program reads values that only a GPU computes, at %s; a second run with others %s",
                units_count((int64_t)n, "place").s, a->changed ? "gave other sizes" : "gave the same sizes");
-    print_facts(a, FACT_VALUE, out);
+    print_places(a, out);
+}
+
+struct guesses { /* of a library */
+    int64_t all, convolutions, least, most;
+};
+
+static struct guesses guesses_of(const struct facts *facts, const char *library)
+{
+    struct guesses g = {.least = INT64_MAX};
+    for (size_t i = 0; i < facts->n; i++) {
+        const char *const *fields = facts->all[i].fields;
+        if (facts->all[i].kind != FACT_GUESS || strcmp(fields[0], library) != 0)
+            continue;
+        int64_t bytes = strtoll(fields[2], NULL, 10);
+        int64_t least = *fields[4] ? strtoll(fields[3], NULL, 10) : bytes;
+        int64_t most = *fields[4] ? strtoll(fields[4], NULL, 10) : bytes;
+        g.all++;
+        g.convolutions += !strncmp(fields[1], "forward ", 8) || !strncmp(fields[1], "data ", 5) ||
+                          !strncmp(fields[1], "filter ", 7);
+        g.least = least < g.least ? least : g.least;
+        g.most = most > g.most ? most : g.most;
+    }
+    return g;
+}
+
+static bool is_first_of_library(const struct facts *facts, size_t at)
+{
+    for (size_t i = 0; i < at; i++)
+        if (facts->all[i].kind == FACT_GUESS && !strcmp(facts->all[i].fields[0], facts->all[at].fields[0]))
+            return false;
+    return facts->all[at].kind == FACT_GUESS;
+}
+
+/* A line of each library: in --json are all. */
+static void print_guesses(const struct reply *a, FILE *out)
+{
+    const struct facts *facts = &a->runs[0].facts;
+    for (size_t i = 0; i < facts->n; i++) {
+        const char *library = facts->all[i].fields[0];
+        if (!is_first_of_library(facts, i))
+            continue;
+        struct guesses g = guesses_of(facts, library);
+        const char *what = g.all == 1                ? facts->all[i].fields[1]
+                           : g.convolutions == g.all ? "convolutions"
+                                                     : "calls";
+        if (g.convolutions == 1 && g.all == 1)
+            what = "a convolution";
+        char *count = g.all == 1 ? xstrdup("") : xformat("%" PRId64 " ", g.all);
+        const char *name = strcmp(library, "cudnn") ? shown(library) : "cuDNN";
+        if (g.least == g.most)
+            wrap_print(out, 4, 6, "%s: %s%s, a guess: %s", name, count, shown(what), B(g.most));
+        else
+            wrap_print(out, 4, 6, "%s's room for %s%s was not measured: taken as %s to %s", name, count,
+                       shown(what), B(g.least), B(g.most));
+        free(count);
+    }
 }
 
 static void print_exactness(const struct reply *a, FILE *out)
 {
     if (!reply_peaks(a)->framework || reply_verdict(a)->kind > VERDICT_REFUSED)
         return;
+    struct span allocated = reply_allocated(a), reserved = reply_reserved(a);
     if (reply_is_exact(a)) {
         fputs("    exact\n", out);
-    } else if (!a->verdict.whole) {
+    } else if (!a->verdicts[0].whole) {
         fputs("    not exact: events were lost (vramscope report says which)\n", out);
+    } else if (allocated.least == allocated.most && reserved.least == reserved.most) {
+        fputs("    not exact: not all that sizes may hang on was tried\n", out);
     } else {
         fputs("    ", out);
-        print_span("allocated", reply_allocated(a), out);
-        print_span(", reserved", reply_reserved(a), out);
+        print_span("allocated", allocated, out);
+        print_span(", reserved", reserved, out);
         fputc('\n', out);
-        print_facts(a, FACT_GUESS, out);
     }
+    print_guesses(a, out);
     print_values(a, out);
 }
 
@@ -191,7 +247,7 @@ static void print_exactness(const struct reply *a, FILE *out)
 static void print_changes(const struct reply *a, FILE *out)
 {
     const struct verdict *v = reply_verdict(a);
-    const struct attempt *run = v == &a->other ? &a->second : &a->first;
+    const struct attempt *run = &a->runs[reply_decides(a)];
     struct trace t;
     struct oom_report r;
     if (v->kind != VERDICT_REFUSED || trace_open(&t, run->files[v->refused_file]))
@@ -206,7 +262,7 @@ static void print_changes(const struct reply *a, FILE *out)
 static void print_written(const struct reply *a, FILE *out)
 {
     static const char *const hows[] = {"", ", changed", ", deleted"};
-    const struct written *w = &a->first.written;
+    const struct written *w = &a->runs[0].written;
     if (w->n)
         fprintf(out, "\n  written, %s: %s, %s\n",
                 a->setup->keep_writes ? "and kept apart" : "and thrown away",
@@ -222,20 +278,20 @@ static void print_written(const struct reply *a, FILE *out)
             out, 2, 4,
             "all the room for that was taken, %s: the program may have been told that the disk is full",
             B(w->room));
-    size_t stopped = facts_count(&a->first.facts, FACT_WROTE), done = 0;
+    size_t stopped = facts_count(&a->runs[0].facts, FACT_WROTE), done = 0;
     if (stopped)
         fprintf(out, "\n  stopped: %s\n", units_count((int64_t)stopped, "write").s);
-    for (size_t i = 0; i < a->first.facts.n && done < FILES; i++)
-        if (a->first.facts.all[i].kind == FACT_WROTE && ++done)
-            fprintf(out, "    %s\n", shown(a->first.facts.all[i].fields[0]));
+    for (size_t i = 0; i < a->runs[0].facts.n && done < FILES; i++)
+        if (a->runs[0].facts.all[i].kind == FACT_WROTE && ++done)
+            fprintf(out, "    %s\n", shown(a->runs[0].facts.all[i].fields[0]));
 }
 
 static void print_said(const struct reply *a, FILE *out)
 {
-    if (a->verdict.kind != VERDICT_FAILED || !a->first.said || !*a->first.said)
+    if (a->verdicts[0].kind != VERDICT_FAILED || !a->runs[0].said || !*a->runs[0].said)
         return;
     fputs("\n  the last that it said\n", out);
-    char *copy = xstrdup(a->first.said), *at = copy, *line;
+    char *copy = xstrdup(a->runs[0].said), *at = copy, *line;
     while ((line = strsep(&at, "\n")))
         fprintf(out, "    %s\n", shown(line));
     free(copy);
@@ -249,7 +305,7 @@ void reply_text(const struct reply *a, FILE *out)
         fputc('\n', out);
         print_figures(a, out);
         if (a->setup->ranks.world)
-            fit_ranks_text(a->first.files, a->first.n, out);
+            fit_ranks_text(a->runs[0].files, a->runs[0].n, out);
         print_exactness(a, out);
         print_changes(a, out);
     }
@@ -270,7 +326,7 @@ void replies_text(const struct reply *a, size_t n, FILE *out)
     for (size_t i = 0; i < n; i++) {
         const struct peaks *p = reply_peaks(&a[i]);
         const struct verdict *v = reply_verdict(&a[i]);
-        table_cell(&t, "%s", attempt_allocator_name(a[i].first.allocator));
+        table_cell(&t, "%s", attempt_allocator_name(a[i].runs[0].allocator));
         table_cell(&t, "%s", words[v->kind]);
         table_cell(&t, "%s", units_bytes(p->allocated, true).s);
         table_cell(&t, "%s", units_bytes(p->reserved, true).s);

@@ -192,12 +192,16 @@ int64_t dnn_shape_bytes(const struct dnn_shape *shape);
 
 /* ---- what it asks for (workspace.c) ---- */
 
-/* Bytes of workspace of the plan that PyTorch takes; TF32: inputs may be rounded.  SURE: not a guess. */
-int64_t dnn_workspace(const struct dnn_task_of *task, bool tf32, bool *sure);
+/* Workspace of the plan that PyTorch takes; TF32: inputs may be rounded. */
+struct dnn_room {
+    int64_t bytes, least, most; /* where it is a guess it lies between these */
+    bool sure;                  /* it is none */
+};
+struct dnn_room dnn_workspace(const struct dnn_task_of *task, bool tf32);
 /* What the hungriest of all plans wants, which is tried where PyTorch measures which is the fastest. */
 int64_t dnn_workspace_most(const struct dnn_task_of *task);
 /* Of one of the engines that are offered, and a guess is told. */
-enum dnn_engine { DNN_ROUNDING, DNN_PLAIN, DNN_HUNGRY, DNN_ENGINES };
+enum dnn_engine { DNN_ROUNDING, DNN_REPEATING, DNN_PLAIN, DNN_HUNGRY, DNN_ENGINES };
 int64_t dnn_workspace_told(const struct dnn_task_of *task, enum dnn_engine engine);
 
 #endif

@@ -2,11 +2,12 @@
  * engine.c - the backend API's functions: descriptors are kept, engines offered, and a plan says its
  * workspace.
  *
- * A graph has three engines: the first may use tensor cores and round its inputs for them (TF32 for 32-bit
- * floats), the second may not; each has the notes by which PyTorch chooses, which takes the first that its
- * settings allow.  The third wants as much room as the hungriest plan: it is built only where PyTorch tries
- * all of them (cudnn.benchmark), with room for the largest.  All take no time here, so the first stays.
- * Whether cuDNN has an engine for a graph at all is not asked: PyTorch checks what it knows to be refused.
+ * A graph has four engines: the first may use tensor cores and round its inputs for them (TF32 for 32-bit
+ * floats), and its results need not repeat; the second's do; the third may not round either.  Each has the
+ * notes by which PyTorch chooses, which takes the first that its settings allow.  The last wants as much room
+ * as the hungriest plan: it is built only where PyTorch tries all of them (cudnn.benchmark), with room for
+ * the largest.  All take no time here, so the first stays. Whether cuDNN has an engine for a graph at all is
+ * not asked: PyTorch checks what it knows to be refused.
  */
 #include "dnn.h"
 
@@ -78,11 +79,11 @@ static int64_t index_of(const struct dnn_backend *engine)
 /* 32-bit floats are rounded to TF32 by tensor cores, which is no "conversion" to cuDNN. */
 static int64_t notes(const struct dnn_backend *engine, int64_t want, int *out)
 {
-    if (index_of(engine) == DNN_PLAIN)
-        return 0;
-    if (want > 0 && out)
-        *out = DNN_NOTE_TENSOR_CORE;
-    return 1;
+    static const int all[] = {DNN_NOTE_TENSOR_CORE, DNN_NOTE_NONDETERMINISTIC};
+    int64_t index = index_of(engine), n = index == DNN_PLAIN ? 0 : index == DNN_ROUNDING ? 2 : 1;
+    for (int64_t i = 0; out && i < want && i < n; i++)
+        out[i] = all[i];
+    return n;
 }
 
 static int64_t config_workspace(const struct dnn_backend *config)

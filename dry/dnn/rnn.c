@@ -291,6 +291,7 @@ DRY_API int cudnnGetRNNTempSpaceSizes(void *handle, const struct rnn *rnn, int m
     if (reserve)
         *reserve = mode == TRAINING ? (size_t)reserve_bytes(rnn, x) : 0;
     if (work && !(is_sure(rnn, x, mode == TRAINING) && dnn_measured_here()))
-        dry_fact("guess\tcudnn\ta recurrent layer's work space\t%zu", *work);
+        *work = (size_t)dry_guess("cudnn", "a recurrent layer's work space", (int64_t)*work, 0,
+                                  2 * (int64_t)*work);
     return DNN_SUCCESS;
 }

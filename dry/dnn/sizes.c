@@ -38,7 +38,7 @@ static int64_t norm(const struct dnn_plain *x, int mode, int part, int each, int
         points *= i == 1 ? 1 : x->dims[i];
     int64_t bytes = channels * each / 16 * ((points + part - 1) / part) + rest + channels / 16;
     if (!dnn_measured_here())
-        dry_fact("guess\tcudnn\ta normalization's work space\t%lld", (long long)bytes);
+        bytes = dry_guess("cudnn", "a normalization's work space", bytes, 0, 2 * bytes);
     return bytes;
 }
 
@@ -91,7 +91,7 @@ DRY_API int cudnnGetCTCLossWorkspaceSize(void *handle, const struct dnn_plain *p
         longest = label_lengths[i] > longest ? label_lengths[i] : longest;
     int64_t bytes = ctc(probabilities, longest);
     if (!dnn_measured_here())
-        dry_fact("guess\tcudnn\tthe CTC loss's work space\t%lld", (long long)bytes);
+        bytes = dry_guess("cudnn", "the CTC loss's work space", bytes, 0, 2 * bytes);
     SIZE(size, bytes);
 }
 
@@ -105,7 +105,7 @@ DRY_API int cudnnGetCTCLossWorkspaceSize_v8(void *handle, int algorithm, const v
     if (!probabilities)
         return DNN_NULL_POINTER;
     int64_t bytes = ctc(probabilities, LONGEST);
-    dry_fact("guess\tcudnn\tthe CTC loss's work space\t%lld", (long long)bytes);
+    bytes = dry_guess("cudnn", "the CTC loss's work space", bytes, 0, 2 * bytes);
     SIZE(size, bytes);
 }
 

@@ -68,17 +68,19 @@ static int64_t digits(const char *text, int count)
 #include "convolutions.def"
 #undef TEXT
 
+#define KNOWN(name)                                                                                          \
+    {                                                                                                        \
+        name##_tree, name##_forms, name##_about, name##_ranges                                               \
+    }
 static const struct knowledge {
     const char *tree, *forms;
+    const char *about,
+        *ranges; /* what similar ones take: a coarser tree, and of each leaf the least and most */
 } known[3][3] = {
     /* of forward, data, filter: 32 bits with TF32, 16 bits, 32 bits without */
-    {{forward_f32_tree, forward_f32_forms},
-     {forward_f16_tree, forward_f16_forms},
-     {forward_ieee_tree, forward_ieee_forms}},
-    {{data_f32_tree, data_f32_forms}, {data_f16_tree, data_f16_forms}, {data_ieee_tree, data_ieee_forms}},
-    {{filter_f32_tree, filter_f32_forms},
-     {filter_f16_tree, filter_f16_forms},
-     {filter_ieee_tree, filter_ieee_forms}},
+    {KNOWN(forward_f32), KNOWN(forward_f16), KNOWN(forward_ieee)},
+    {KNOWN(data_f32), KNOWN(data_f16), KNOWN(data_ieee)},
+    {KNOWN(filter_f32), KNOWN(filter_f16), KNOWN(filter_ieee)},
 };
 
 static const char *const most_of[3][2] = {
@@ -316,61 +318,76 @@ static bool has_trees(const struct dnn_task_of *task)
            task->x.rank > 2;
 }
 
-static int64_t convolution(const struct dnn_task_of *task, bool tf32, bool *sure)
+/* So many times the bytes of the tensors, as a logarithm; 0: nothing. */
+static int64_t scaled(const struct dnn_task_of *task, int64_t logarithm)
 {
+    enum { MIDDLE = 2500 };
+    double tensors = (double)(part(task, 'X') + part(task, 'W') + part(task, 'Y'));
+    return logarithm ? (int64_t)(tensors * exp2((double)(logarithm - MIDDLE) / 64)) : 0;
+}
+
+static struct dnn_room convolution(const struct dnn_task_of *task, bool tf32)
+{
+    enum { RANGE = 4 };
     bool wide = dnn_width(task->x.data) == 4;
     if (!has_trees(task))
-        return 0;
+        return (struct dnn_room){0};
     const struct knowledge *k = &known[task->task - DNN_CONV_FORWARD][wide ? (tf32 ? 0 : 2) : 1];
     int at[FEATURES];
     measure(task, at);
-    *sure = (tf32 || !wide) && !task->fused && was_measured(task);
-    return form_bytes(task, k->forms + walk(k->tree, at) * FORM);
+    const char *range = k->ranges + walk(k->about, at) * RANGE;
+    int64_t bytes = form_bytes(task, k->forms + walk(k->tree, at) * FORM);
+    int64_t least = scaled(task, digits(range, 2)), most = scaled(task, digits(range + 2, 2));
+    return (struct dnn_room){.bytes = bytes,
+                             .least = least < bytes ? least : bytes,
+                             .most = most > bytes ? most : bytes,
+                             .sure = (tf32 || !wide) && !task->fused && was_measured(task)};
 }
 
 /* A guess: what cuDNN's hungriest plan wants follows no rule. */
 int64_t dnn_workspace_most(const struct dnn_task_of *task)
 {
-    enum { MIDDLE = 2500 };
     if (!has_trees(task))
         return 0;
     int at[FEATURES];
     measure(task, at);
-    int64_t leaf = walk(most_of[task->task - DNN_CONV_FORWARD][dnn_width(task->x.data) == 2], at);
-    double tensors = (double)(part(task, 'X') + part(task, 'W') + part(task, 'Y'));
-    return (int64_t)(tensors * exp2((double)(leaf - MIDDLE) / 64));
+    return scaled(task, walk(most_of[task->task - DNN_CONV_FORWARD][dnn_width(task->x.data) == 2], at));
 }
 
 /* Of one query the keys are split among blocks, whose results are summed; how many was read off one shape. */
-static int64_t attention(const struct dnn_task_of *task, bool *sure)
+static struct dnn_room attention(const struct dnn_task_of *task)
 {
     enum { FEW = 256 };
     bool one_query = task->task == DNN_SDPA_FORWARD && task->x.rank == 4 && task->x.dims[2] == 1;
-    *sure = !one_query && !task->ragged;
-    if (one_query)
-        return 2176 + task->x.dims[0] * task->x.dims[1] * task->x.dims[3] * 32;
-    if (task->ragged && task->task == DNN_SDPA_FORWARD)
-        return 768 + FEW * task->x.dims[0];
-    return task->reduced + (task->ragged ? 1024 + 384 * task->x.dims[0] : FEW);
+    int64_t bytes = one_query ? 2176 + task->x.dims[0] * task->x.dims[1] * task->x.dims[3] * 32
+                    : task->ragged && task->task == DNN_SDPA_FORWARD
+                        ? 768 + FEW * task->x.dims[0]
+                        : task->reduced + (task->ragged ? 1024 + 384 * task->x.dims[0] : FEW);
+    return (struct dnn_room){.bytes = bytes, .most = 2 * bytes, .sure = !one_query && !task->ragged};
 }
 
-int64_t dnn_workspace(const struct dnn_task_of *task, bool tf32, bool *sure)
+struct dnn_room dnn_workspace(const struct dnn_task_of *task, bool tf32)
 {
-    *sure = false;
     if (task->task == DNN_SDPA_FORWARD || task->task == DNN_SDPA_BACKWARD)
-        return attention(task, sure);
-    return task->task == DNN_OTHER ? 0 : convolution(task, tf32, sure);
+        return attention(task);
+    return task->task == DNN_OTHER ? (struct dnn_room){0} : convolution(task, tf32);
+}
+
+/* Where results must repeat another plan may be taken: for what, follows from all that was measured. */
+static bool takes_the_same(const struct dnn_task_of *task, enum dnn_engine engine)
+{
+    return engine != DNN_HUNGRY && (engine != DNN_REPEATING || task->task == DNN_CONV_FORWARD ||
+                                    (task->task == DNN_CONV_FILTER && dnn_width(task->x.data) == 2));
 }
 
 int64_t dnn_workspace_told(const struct dnn_task_of *task, enum dnn_engine engine)
 {
-    bool sure = false;
-    int64_t bytes =
-        engine == DNN_HUNGRY ? dnn_workspace_most(task) : dnn_workspace(task, engine == DNN_ROUNDING, &sure);
-    if (!sure || !dnn_measured_here()) {
-        char text[768];
-        dnn_graph_text(task, text, sizeof text);
-        dry_fact("guess\tcudnn\t%s\t%lld", text, (long long)bytes);
-    }
-    return bytes;
+    struct dnn_room room = dnn_workspace(task, engine != DNN_PLAIN);
+    if (room.sure && dnn_measured_here() && takes_the_same(task, engine))
+        return room.bytes;
+    if (engine == DNN_HUNGRY) /* of all plans one is taken: the one that PyTorch prefers, or a hungrier one */
+        room.most = dnn_workspace_most(task);
+    char text[768];
+    dnn_graph_text(task, text, sizeof text);
+    return dry_guess("cudnn", text, engine == DNN_HUNGRY ? room.most : room.bytes, room.least, room.most);
 }

@@ -83,10 +83,23 @@ fit 0 --json -- sh -c "$reads"'; [ "$VRAMSCOPE_DRY_ASSUME" = second ] && n=512 |
 json 'a["exact"]' False
 json 'a["allocated"]["least_bytes"] == '"$most"' and a["allocated"]["most_bytes"] == a["allocated_bytes"] > '"$most" True
 fit 1 -- sh -c "$reads"'; [ "$VRAMSCOPE_DRY_ASSUME" = second ] && exec "$0" 4 2048 list oom; exec "$0" 4 512' "$sizes"
-has 'under the second of two assumptions'
+has 'under the second assumptions; under the first it fits'
 # a guess is no exact figure
 fit 0 --json -- sh -c 'printf "guess\tcudnn\tworkspace of engine 7\t1048576\n" >>"$VRAMSCOPE_DRY_FACTS"; exec "$0" 4 512' "$sizes"
 json 'a["exact"], a["allocated"]["most_bytes"] - a["allocated"]["least_bytes"]' '(False, 2097152)'
+
+# a guess with what it lies between is tried: a run with the most, one with the least; one size of all is exact
+guess='printf "guess\tcudnn\tforward x=1\t512\t0\t1024\nguess\tcudnn\tdata x=1\t512\t512\t2097152\n" >>"$VRAMSCOPE_DRY_FACTS"'
+fit 0 -- sh -c "$guess; exec '$sizes' 4 512"
+has '^    exact$'
+has "^    cuDNN's room for 2 convolutions was not measured: taken as 0 B to 2.00 MiB$"
+fit 0 --json -- sh -c "$guess"'; case $VRAMSCOPE_DRY_ASSUME in second) n=1536 ;; third) n=512 ;; *) n=1024 ;; esac; exec "$0" 4 $n' "$sizes"
+json 'a["exact"], a["allocated"]["most_bytes"] == a["allocated_bytes"] > a["allocated"]["least_bytes"] == '"$most" '(False, True)'
+json 'a["facts"][0]["fields"][2:]' "['512', '0', '1024']"
+# what was read and not even assumed may be anything
+fit 0 -- sh -c 'printf "value\ttrain.py:7\ta number\tunknown\t1\n" >>"$VRAMSCOPE_DRY_FACTS"; exec "$0" 4 512' "$sizes"
+lacks '^    exact$'
+has 'train.py:7: a number, unknown'
 
 # each allocator, a recording each
 fit 0 --all -o all.db -- "$sizes" 4 512
