@@ -1,4 +1,4 @@
-"""whatif_edits.py [checkpoint] [loop] [stages] [every N] [whole] - trains a small model on the CPU, as recorded or as changed: see
+"""whatif_edits.py [checkpoint] [loop] [stages] [every N] [whole] - trains a small model, as recorded or as changed: see
 whatif_edits.sh.  stages: one of two stages with blocks, of which every N-th is recomputed, or, whole, each stage; see whatif_stages.sh."""
 import sys
 from collections import OrderedDict
@@ -51,9 +51,10 @@ class Staged(nn.Module):
 
 every = int(sys.argv[sys.argv.index("every") + 1]) if "every" in sys.argv else 0
 net = Staged(every, "whole" in sys.argv) if "stages" in sys.argv else Net("checkpoint" in sys.argv)
+net.cuda()
 optimizer = torch.optim.AdamW(net.parameters(), foreach="loop" not in sys.argv)
 for _ in range(4):
-    x = torch.randn(1024, 128, requires_grad=True)
+    x = torch.randn(1024, 128, device="cuda", requires_grad=True)
     net(x).square().mean().backward()
     optimizer.step()
     optimizer.zero_grad()

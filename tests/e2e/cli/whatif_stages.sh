@@ -2,17 +2,16 @@
 # Of a model with stages `whatif --edit checkpoint=K` recomputes every K-th block of all stages, and the operations between stages as a
 # block: a program that does so, recorded, took what was said, and one that recomputes whole stages did not; that is checkpoint=1:PATH.
 here=$(cd "$(dirname "$0")" && pwd)
-python=${TEST_PYTHON:-python3}
-"$python" -c 'import torch' 2>/dev/null || { echo "SKIPPED: $python has no torch (TEST_PYTHON names one that has)"; exit 77; }
 # shellcheck source-path=SCRIPTDIR
 . "$here/../lib/lib.bash"
-"${CC:-cc}" -O1 -shared -fPIC -o "$dir/cpu_blocks.so" "$here/../frameworks/cpu_blocks.c" || fail "cpu_blocks.c"
+. "$here/../lib/dry.bash"
+find_torch
 V=$BUILD/bin/vramscope
 
-record() { # NAME WORDS...: trains; tensors of the CPU are blocks of a device
+record() { # NAME WORDS...: trains; without workspaces, which would be most of it
     local name=$1
     shift
-    LD_PRELOAD=$dir/cpu_blocks.so timeout 280 "$V" run --simulated -q -o "$dir/$name.db" -- "$python" "$here/whatif_edits.py" stages "$@" >"$dir/out.$name" 2>"$dir/err.$name" ||
+    LD_PRELOAD=$stand_ins LD_LIBRARY_PATH=$BUILD/sim:$BUILD/dry SIMCUDA_DRY=1 CUBLAS_WORKSPACE_CONFIG=:16:1 timeout 280 "$V" run --simulated -q -o "$dir/$name.db" -- "$python" "$here/whatif_edits.py" stages "$@" >"$dir/out.$name" 2>"$dir/err.$name" ||
         fail "$name: exit status $?: $(cat "$dir/err.$name")"
 }
 both() { # NAME WORDS... -- NAME WORDS...: at a time
