@@ -38,3 +38,9 @@ print("loop", turns > 100)
 places = torch.sparse_coo_tensor(scores.flatten().long()[None], torch.ones(128, device=device), (1000,))
 print("coalesced", places.coalesce()._nnz())
 torch.sparse.softmax(torch.sparse_coo_tensor(torch.tensor([[0, 1, 2], [0, 1, 0]], device=device), torch.ones(3, device=device), (4, 4)), 1)
+
+others = torch.library.Library("others", "DEF")
+others.define("keep(Tensor t) -> Tensor")
+others.impl("keep", lambda t: torch.zeros_like(t, dtype=torch.bool).nonzero(), "CUDA")  # a kernel of its own would write between
+torch.ops.load_library(next(line.split()[-1] for line in open("/proc/self/maps") if "/libc.so" in line))  # any
+print("kept", len(torch.ops.others.keep(scores)))

@@ -21,6 +21,7 @@ token False 3
 scaler [2, 2, 2] 1024.0
 loop True
 coalesced 128
+kept 128
 END
 expect_facts value <<'END'
 values_rules.py:8|the value of float32|1.0|1
@@ -40,6 +41,7 @@ values_rules.py:31|the value of float32|no overflow|1
 values_rules.py:34|the value of bool|true|10000
 values_rules.py:39|how many indices differ of int64[1,128]|all differ|1
 values_rules.py:40|a number that a library reads from the device by itself|unknown|1
+values_rules.py:44|the number of elements that are not 0 of bool[16,8]|all true|1
 END
 
 shim_env=(VRAMSCOPE_DRY_STEPS=all VRAMSCOPE_DRY_ASSUME=second)
@@ -53,6 +55,7 @@ token True 3
 scaler [0, 2, 2] 512.0
 loop True
 coalesced 64
+kept 64
 END
 
 shim_env=(VRAMSCOPE_DRY_STEPS=all VRAMSCOPE_DRY_SKEW=3 VRAMSCOPE_DRY_KEEP=0.25 VRAMSCOPE_DRY_OVERFLOW=2)
@@ -66,6 +69,7 @@ token False 3
 scaler [0, 0, 2] 256.0
 loop True
 coalesced 128
+kept 32
 END
 
 # a program that is no file has lines, too

@@ -179,7 +179,7 @@ def filling(o, call):
             mark = KNOWN
             if value and isinstance(value[0], Tensor) and value[0].is_cuda:
                 mark = mark_of(value[0])
-            if mark is None or _is_filler(t, value):
+            if mark is None or reads.inside.foreign or _is_filler(t, value):
                 forget(t)
             else:
                 if t.numel() and not is_capturing():
@@ -320,6 +320,20 @@ def writing(o, call):
     return writing
 
 
+def foreign(o, call):
+    """Another library's: what it fills with zeros it may write into by kernels of its own."""
+
+    def foreign(keys, *args, **kwargs):
+        before, reads.inside.foreign = reads.inside.foreign, True
+        try:
+            return writes(keys, *args, **kwargs)
+        finally:
+            reads.inside.foreign = before
+
+    writes = writing(o, call)
+    return foreign
+
+
 def solving(o, call):
     """How a factorization went is what the stand-in for the library wrote: 0."""
 
@@ -363,6 +377,8 @@ def rescaling(o, call):
 def _wrapper(op, call, key):
     """What is sparse has no memory of its own: beside its count, what its kernels compute is not known."""
     o = Operator(op)
+    if op.namespace != "aten":
+        return foreign(o, call)
     if key != "CUDA" and o.name != "_coalesce":
         return writing(o, call)
     if o.name in reads.WRAPPERS:
@@ -407,7 +423,7 @@ def _computes(op):
 
 def _replace(library, op, key):
     """Since 2.9 a kernel can be had from the dispatcher, and replaced."""
-    library.impl(op._name[6:], _wrapper(op, torch.library.get_kernel(op, key).call_boxed, key), key, with_keyset=True)
+    library.impl(op._name.partition("::")[2], _wrapper(op, torch.library.get_kernel(op, key).call_boxed, key), key, with_keyset=True, allow_override=True)
 
 
 def _precede(library, op, key):
@@ -424,21 +440,52 @@ def _precede(library, op, key):
             args = kwargs = None  # what is raised holds no tensor longer than without this frame
             raise
 
-    library.impl(op._name[6:], preceding, "BackendSelect", with_keyset=True)
+    library.impl(op._name.partition("::")[2], preceding, "BackendSelect", with_keyset=True)
+
+
+_put_in = _replace if hasattr(torch.library, "get_kernel") else _precede
+
+
+_OWN = "aten c10d symm_mem fsdp quantized quantization prims inductor _inductor_test vramscope".split()
+
+
+def _wrap_foreign():
+    """Operators of libraries that were loaded, each once."""
+    for name in torch._C._dispatch_get_registrations_for_dispatch_key("CUDA"):
+        space, _, rest = name.partition("::")
+        if name in _foreign or space in _OWN:
+            continue
+        base, _, overload = rest.partition(".")
+        _foreign[name] = torch.library.Library(space, "IMPL")
+        try:
+            _put_in(_foreign[name], getattr(getattr(getattr(torch.ops, space), base), overload or "default"), "CUDA")
+        except (AttributeError, RuntimeError):
+            pass  # it has no kernel that could be called
+
+
+_foreign = {}
+_load_library = torch.ops.load_library
+
+
+def _load(path):
+    _load_library(path)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        _wrap_foreign()
 
 
 def install():
     global _library
     library = torch.library.Library("aten", "IMPL")
-    put_in = _replace if hasattr(torch.library, "get_kernel") else _precede
-    taken = set() if put_in is _replace else set(torch._C._dispatch_get_registrations_for_dispatch_key("BackendSelect"))
+    taken = set() if _put_in is _replace else set(torch._C._dispatch_get_registrations_for_dispatch_key("BackendSelect"))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for key in KEYS:
             for op in list(_operators(key)):
                 if op._name not in taken:
-                    put_in(library, op, key)
-                if put_in is _precede:
+                    _put_in(library, op, key)
+                if _put_in is _precede:
                     taken.add(op._name)
     _library = library
+    torch.ops.load_library = _load
     reads.install()
