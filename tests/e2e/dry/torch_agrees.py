@@ -105,18 +105,14 @@ def graphs():
 
 
 def pools():
-    if not hasattr(torch.cuda, "MemPool"):  # in 2.4
-        return
+    if [int(n) for n in torch.__version__.split(".")[:2]] < [2, 8]:
+        return  # not there, or not with expandable segments
     pool = torch.cuda.MemPool()
-    try:
-        with torch.cuda.use_mem_pool(pool):
-            held.append(empty(30 * MIB))
-            gone = empty(1000)
-            del gone
-    except RuntimeError as error:
-        if "support expandable_segments" not in str(error):  # as before 2.8
-            raise
+    with torch.cuda.use_mem_pool(pool):
+        held.append(empty(30 * MIB))
+        gone = empty(1000)
     held.extend([empty(30 * MIB), pool])
+    del gone
 
 
 def dies():

@@ -13,6 +13,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.checkpoint import checkpoint
 from torch.utils.module_tracker import ModuleTracker
 
+torch.backends.cudnn.enabled = False  # layers are no matter of how it is computed
 tracker, numbers, log, case, root = ModuleTracker(), {}, [], "", ""
 torch.set_default_device("cuda")
 torch.cuda.init()
