@@ -134,10 +134,24 @@ static bool has_large_prime(int64_t n)
     return n > 1;
 }
 
+/* Whether a plan was seen to need nothing, in all of some 2,000 sizes that an H200 was asked about with CUDA
+ * 13: its dimensions are small, and have no large prime factors. */
+static bool needs_nothing(int rank, const int64_t *n, bool real, size_t element)
+{
+    int64_t most = element == 8 ? 1 << 15 : 1 << 14;
+    for (int i = 0; i < rank; i++)
+        if (n[i] >= most || has_large_prime(n[i]))
+            return false;
+    bool simple = !real || rank > 1 || n[0] <= 1024 || (n[0] < most / 2 && (n[0] & (n[0] - 1)) == 0);
+    return simple && CUDA_MAJOR == 13 && own_capability() == 90;
+}
+
 /* Of RANK dimensions; where one side is REAL half of the last one's elements, and one more, are enough. */
 static size_t work_size(int rank, const int64_t *n, int64_t batch, bool real, size_t element)
 {
     static size_t most;
+    if (needs_nothing(rank, n, real, element))
+        return 0;
     size_t count = (size_t)batch;
     bool large = false;
     for (int i = 0; i < rank; i++) {
