@@ -38,9 +38,10 @@ static CUresult copy_now(uint64_t to, bool to_device, uint64_t from, bool from_d
     if (!to || !from || (to_device && !sim_accessible(to, size, true)) ||
         (from_device && !sim_accessible(from, size, false)))
         return CUDA_ERROR_INVALID_VALUE;
-    if (sim_keeps(all))
+    if (sim_keeps(all)) {
         memmove((void *)to, (const void *)from, size);
-    else
+        sim_note_read(to, from, size);
+    } else
         sim_forget(to, size);
     return CUDA_SUCCESS;
 }
@@ -137,15 +138,20 @@ static CUresult copy_batch(const CUdeviceptr *to, const CUdeviceptr *from, const
     return result;
 }
 
+/* The first to be declared is the last to be cleaned up: the lock is free by then. */
+#define TELLS_OF_READS __attribute__((cleanup(sim_tell_read), unused)) char reads_
+
 /* NAME and its twin, to which stream 0 is the thread's own.  CALL is a macro of that stream. */
 #define PAIR(name, twin, params, stream, call)                                                               \
     CUresult name params                                                                                     \
     {                                                                                                        \
+        TELLS_OF_READS;                                                                                      \
         SIM_CALL(SIM_CONTEXT);                                                                               \
         return call(stream);                                                                                 \
     }                                                                                                        \
     CUresult twin params                                                                                     \
     {                                                                                                        \
+        TELLS_OF_READS;                                                                                      \
         SIM_CALL(SIM_CONTEXT);                                                                               \
         return call(sim_ptsz(stream));                                                                       \
     }

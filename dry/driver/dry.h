@@ -13,6 +13,10 @@ bool sim_keeps(uint64_t size);
 /* [ADDRESS, +SIZE) reads as zeros from now on, without taking memory where that can be had. */
 void sim_forget(uint64_t address, uint64_t size);
 
+/* reads.c: noted under the lock, told without it. */
+void sim_note_read(uint64_t to, uint64_t from, size_t size);
+void sim_tell_read(const char *unused);
+
 /* room.c: addresses of device memory, SIZE of them at a multiple of ALIGNMENT; 0: there are none.  HINT may
  * be 0. */
 uint64_t sim_room_take(uint64_t size, uint64_t alignment, uint64_t hint, int protection);

@@ -1,23 +1,48 @@
 /*
  * reads.c - single numbers that a library reads from the device by itself, mostly to count something.
  *
- * Nobody computed them, so the Python package (_dry_reads) says what they are, or that nobody knows.  The
- * runtime tells of a read after the driver's call, so no lock is held while Python looks at it.
+ * Nobody computed them, so the Python package (_dry_reads) says what they are, or that nobody knows.  It is
+ * told at the end of the call, when no lock is held.
  */
-#include "sim.h"
+#include "dry.h"
+
+#include <errno.h>
 
 enum { NUMBER = 8 };
 
 static void (*_Atomic told)(void *to, size_t size);
+static _Thread_local struct {
+    void *to;
+    size_t size;
+} read_now;
 
 SIM_API void simcuda_on_read(void (*reader)(void *to, size_t size))
 {
     told = reader;
 }
 
-SIM_API void simcuda_was_read(void *to, size_t size)
+static bool is_of_host(uint64_t address)
 {
+    const struct sim_block *block = sim_block_find(address);
+    return !block || block->kind == SIM_PINNED || block->kind == SIM_REGISTERED;
+}
+
+void sim_note_read(uint64_t to, uint64_t from, size_t size)
+{
+    if (told && size <= NUMBER && is_of_host(to) && !is_of_host(from)) {
+        read_now.to = (void *)to;
+        read_now.size = size;
+    }
+}
+
+void sim_tell_read(const char *unused)
+{
+    (void)unused;
     void (*reader)(void *, size_t) = told;
-    if (reader && size <= NUMBER)
-        reader(to, size);
+    void *to = read_now.to;
+    int error = errno;
+    read_now.to = NULL;
+    if (to && reader)
+        reader(to, read_now.size);
+    errno = error;
 }

@@ -67,7 +67,6 @@ SIM_API int simcuda_device_count(void);
 SIM_API void simcuda_pass_numbers(void *state, uint64_t count); /* numbers.c */
 /* READER is told of single numbers that a thread has read from the device; NULL: nobody is (reads.c). */
 SIM_API void simcuda_on_read(void (*reader)(void *to, size_t size));
-SIM_API void simcuda_was_read(void *to, size_t size);
 SIM_API int simcuda_machine_devices(void);       /* those that the process does not see, too */
 SIM_API int simcuda_ordinal(int machine_device); /* -1: not seen */
 SIM_API int simcuda_attribute(int attribute, int device);

@@ -7,16 +7,6 @@
 
 #include "streams.def"
 
-extern void simcuda_was_read(void *to, size_t size) __attribute__((weak)); /* the simulated driver's */
-
-/* Whoever follows values decides what was read. */
-static cudaError_t read_back(CUresult result, void *to, size_t size, enum cudaMemcpyKind kind)
-{
-    if (result == CUDA_SUCCESS && kind == cudaMemcpyDeviceToHost && simcuda_was_read)
-        simcuda_was_read(to, size);
-    return rt_done(result);
-}
-
 static bool is_direction(enum cudaMemcpyKind kind)
 {
     return (unsigned)kind <= cudaMemcpyDefault;
@@ -27,7 +17,7 @@ DRY_API cudaError_t CUDARTAPI cudaMemcpy(void *dst, const void *src, size_t coun
     RT_CALL(rt_enter);
     if (!is_direction(kind))
         return rt_failed(cudaErrorInvalidMemcpyDirection);
-    return read_back(DRIVER(cuMemcpy)((CUdeviceptr)dst, (CUdeviceptr)src, count), dst, count, kind);
+    return rt_done(DRIVER(cuMemcpy)((CUdeviceptr)dst, (CUdeviceptr)src, count));
 }
 
 DRY_API cudaError_t CUDARTAPI cudaMemcpyAsync(void *dst, const void *src, size_t count,
@@ -36,8 +26,7 @@ DRY_API cudaError_t CUDARTAPI cudaMemcpyAsync(void *dst, const void *src, size_t
     RT_CALL(rt_enter);
     if (!is_direction(kind))
         return rt_failed(cudaErrorInvalidMemcpyDirection);
-    return read_back(DRIVER(cuMemcpyAsync)((CUdeviceptr)dst, (CUdeviceptr)src, count, stream), dst, count,
-                     kind);
+    return rt_done(DRIVER(cuMemcpyAsync)((CUdeviceptr)dst, (CUdeviceptr)src, count, stream));
 }
 
 static CUDA_MEMCPY2D rectangle(void *dst, size_t dpitch, const void *src, size_t spitch, size_t width,
