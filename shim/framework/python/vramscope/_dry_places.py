@@ -21,6 +21,7 @@ class _Inside(threading.local):
     """An operator that reads by itself, what it reads, what a library counts within it, and how often such operators are open on the thread."""
 
     depth, answer, count = 0, None, None
+    target = None  # of the operator that writes in place
     foreign = False  # within an operator that is not PyTorch's
 
 
