@@ -52,6 +52,7 @@ def _install(torch):
         _dry_places.install(torch)
         _dry_wrap.install()
         _dry_host.install()
-        _dry_collectives.install()
+        if int(os.environ.get("WORLD_SIZE", "1")) == 1:  # of several _dry_ranks follows what they exchange
+            _dry_collectives.install()
         for module in (_dry_collectives, _dry_facts, _dry_host, _dry_places, _dry_reads, _dry_rules, _dry_values, _dry_wrap):
             keep_dynamo_from(module)

@@ -1,29 +1,22 @@
-"""_dry_collectives - what ranks exchange, followed: other ranks have what this one has, as the stand-in for NCCL has it.
+"""_dry_collectives - what a job's only rank exchanges with itself, followed: it gets what it gave.  With more ranks _dry_ranks does it.
 
-A rank alone gets what it gave, which is true; with others it is assumed.  What another collective writes is not known any more.  Only with PyTorch
-from 2.9 on, where a kernel can be had from the dispatcher.
+What another collective writes is not known any more.  Only with PyTorch from 2.9 on, where a kernel can be had from the dispatcher.
 """
 
-import os
 import warnings
 
 import torch
 
-from ._dry_values import ASSUMED, NoFunctions, alias, forget, is_capturing, is_small, mark_of, put, tensors, write
+from ._dry_values import NoFunctions, alias, forget, is_capturing, is_small, mark_of, put, tensors, write
 
 _library = None
-
-
-def _shared(mark):
-    alone = int(os.environ.get("WORLD_SIZE", "1")) == 1
-    return mark if alone or mark[0] >= ASSUMED else (ASSUMED, "the same on every rank")
 
 
 def _give(out, source):
     mark = mark_of(source)
     if mark is None or not (is_small(out) and is_small(source)) or is_capturing() or not source.numel():
         return forget(out)
-    write(out, alias(source).reshape(1, -1).expand(out.numel() // source.numel(), -1).reshape(out.size()), _shared(mark))
+    write(out, alias(source).reshape(1, -1).expand(out.numel() // source.numel(), -1).reshape(out.size()), mark)
 
 
 def _pairs(name, args):
@@ -45,7 +38,7 @@ def _collective(name, call):
                 _give(given, source)
             for t in stay:
                 if mark_of(t) is not None:
-                    put(t, _shared(mark_of(t)))
+                    put(t, mark_of(t))
             if not (pairs or stay):
                 for value in args:
                     for t in tensors(value if type(value) is list else (value,)):
