@@ -12,6 +12,7 @@ import ctypes
 import os
 import signal
 import sys
+import time
 
 from . import _dry_facts
 
@@ -99,9 +100,18 @@ def _limit(steps):
     _library.vramscope_auto_limit(ctypes.c_uint64(steps), _callback if steps else _CALLBACK())
 
 
+def _let_threads_rest():
+    """The engine's threads let go of a backward behind its end, which aborts a process whose interpreter is gone by then.  On a GPU a
+    program waits for kernels, and they are done; here nothing takes its time."""
+    torch = sys.modules.get("torch")
+    if torch is not None and torch.cuda.is_initialized():
+        time.sleep(0.1)
+
+
 def install(steps):
     """STEPS: a number, or "all"."""
     global _steps, _library
+    atexit.register(_let_threads_rest)
     library = ctypes.PyDLL(None)
     if not steps.isdigit() or int(steps) == 0 or not hasattr(library, "vramscope_auto_limit"):
         return
