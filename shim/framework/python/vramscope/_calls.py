@@ -40,11 +40,11 @@ def when_gone(thing, call, *arguments):
     """A weak reference to THING, at whose end CALL(*arguments) is called: not when the interpreter itself ends, whose modules are empty by then."""
     ends = sys.is_finalizing
 
-    def gone(_reference):
+    def _gone(_reference):
         if not ends():
             call(*arguments)
 
-    return weakref.ref(thing, gone)
+    return weakref.ref(thing, _gone)
 
 
 def _address(name):
