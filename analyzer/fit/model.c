@@ -56,8 +56,9 @@ static void take_zero(struct split *s, char *word)
 {
     char *colon = strncmp(word, "--zero=", 7) ? NULL : strchr(word, ':');
     if (colon) {
-        s->own[s->owns++] = xformat("--ranks=%s", colon + 1);
-        word = xformat("%.*s", (int)(colon - word), word);
+        static char *ranks, *stage; /* for as long as the process lives */
+        s->own[s->owns++] = ranks = xformat("--ranks=%s", colon + 1);
+        word = stage = xformat("%.*s", (int)(colon - word), word);
     }
     s->rest[s->rests++] = word;
 }

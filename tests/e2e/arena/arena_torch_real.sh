@@ -57,7 +57,7 @@ cmp -s "$dir/native/out" "$run/out" || fail "with the arena (>): $(diff "$dir/na
 [ "$(wc -l <"$run/out")" -gt 150 ] || fail "the cases did not run: $(cat "$run/out")"
 expect_sql "$unknown_frees" 0
 expect_sql "SELECT count(*) FROM mismatch" 0
-expect_sql "SELECT count(*) FROM event WHERE op = 'alloc' AND space <> 'pinned'" 0 # no cudaMalloc but our own
+expect_sql "SELECT count(*) FROM event WHERE op = 'alloc' AND space NOT IN ('pinned', 'arena')" 0 # no cudaMalloc but our own
 expect_sql "SELECT count(*) FROM event WHERE op = 'oom'" 3
 expect_sql "SELECT max(framework_bytes) > 0, sum(op = 'block_alloc') = sum(op = 'block_free') FROM event" '1|1'
 for allocator in native arena; do
