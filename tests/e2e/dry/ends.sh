@@ -4,7 +4,7 @@
 here=$(cd "$(dirname "$0")" && pwd)
 . "$here/../lib/lib.bash"
 . "$here/facts.bash"
-export CHECKPOINT=$dir/checkpoint TMPDIR=$dir 
+export CHECKPOINT=$dir/checkpoint TMPDIR=$dir
 
 ended() { # STATUS OUTPUT STEPS-RECORDED TOLD
     [ "$status" = "$1" ] || fail "status $status, not $1"
