@@ -44,3 +44,10 @@ others.define("keep(Tensor t) -> Tensor")
 others.impl("keep", lambda t: torch.zeros_like(t, dtype=torch.bool).nonzero(), "CUDA")  # a kernel of its own would write between
 torch.ops.load_library(next(line.split()[-1] for line in open("/proc/self/maps") if "/libc.so" in line))  # any
 print("kept", len(torch.ops.others.keep(scores)))
+big = torch.randn(3_000_000, device="cuda")  # more than what is computed: a gradient of a real model
+checks = [(torch.isinf(big) | torch.isnan(big)).any(), torch.isfinite(big).all(), torch.isnan(big).sum() == 0, (big != big).any(), torch.isfinite(big)[10:20].all()]
+overflow = torch.zeros(1, dtype=torch.bool, device="cuda")
+overflow += torch.isinf(big).any()
+spoiled = torch.isinf(big)
+spoiled[3] = True
+print("endless", *[bool(check) for check in checks], overflow.to(torch.uint8).item(), spoiled.any().item())

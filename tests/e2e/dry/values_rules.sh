@@ -22,6 +22,7 @@ scaler [2, 2, 2] 1024.0
 loop True
 coalesced 128
 kept 128
+endless False True True False True 0 True
 END
 expect_facts value <<'END'
 values_rules.py:8|the value of float32|1.0|1
@@ -42,6 +43,9 @@ values_rules.py:34|the value of bool|true|10000
 values_rules.py:39|how many indices differ of int64[1,128]|all differ|1
 values_rules.py:40|a number that a library reads from the device by itself|unknown|1
 values_rules.py:44|the number of elements that are not 0 of bool[16,8]|all true|1
+values_rules.py:53|the value of bool|no NaN, no infinity|5
+values_rules.py:53|the value of uint8[1]|no NaN, no infinity|1
+values_rules.py:53|the value of bool|true|1
 END
 
 shim_env=(VRAMSCOPE_DRY_STEPS=all VRAMSCOPE_DRY_ASSUME=second)
@@ -56,6 +60,7 @@ scaler [0, 2, 2] 512.0
 loop True
 coalesced 64
 kept 64
+endless False True True False True 0 False
 END
 
 shim_env=(VRAMSCOPE_DRY_STEPS=all VRAMSCOPE_DRY_SKEW=3 VRAMSCOPE_DRY_KEEP=0.25 VRAMSCOPE_DRY_OVERFLOW=2)
@@ -70,6 +75,7 @@ scaler [0, 0, 2] 256.0
 loop True
 coalesced 128
 kept 32
+endless False True True False True 0 True
 END
 
 # a program that is no file has lines, too

@@ -67,10 +67,14 @@ def _marked(t):
 
 
 def mark_of(t):
-    """(level, why), or None."""
+    """(level, why), or None; of a large mask (level, why, what all of it is): see _dry_constant."""
     storage = _marked(t)
     mark = None if storage is None else getattr(storage, MARK)
-    return None if mark is CAPTURED else mark
+    if mark is CAPTURED:
+        return None
+    if mark is not None and len(mark) > 2 and is_small(t) and t.numel():  # a part of it, which may be looked at
+        alias(t).fill_(mark[2])
+    return mark
 
 
 def forget(t):
@@ -93,6 +97,8 @@ def put(t, mark, is_new=False):
     there = None if storage is None else getattr(storage, MARK)
     if there is CAPTURED:
         return
+    if there is not None and len(there) > 2 and not (is_new or _covers(t, storage)):
+        return forget(t)  # it is not the same everywhere any more
     if storage is None:
         storage = t.untyped_storage()
     if is_capturing():

@@ -17,6 +17,7 @@ import warnings
 
 import torch
 
+from . import _dry_constant as constant
 from . import _dry_reads as reads
 from . import _dry_rules as rules
 from ._dry_values import ASSUMED, KNOWN, MOST_FILLED, RULE, NoFunctions, Tensor, alias, compute, forget, is_capturing, is_small, mark_of, put, tensors, write
@@ -169,7 +170,8 @@ def computed(o, call):
             _give_up(o, out, args, kwargs)
             return out
         with NoFunctions():
-            _follow(o, out, args, kwargs)
+            if not constant.follow(o, out, args):
+                _follow(o, out, args, kwargs)
         return out
 
     return computed
@@ -209,20 +211,26 @@ def _is_filler(t, value):
 def _compared(o, out, args):
     """Contents for OUT where floats that are compared are unknown."""
     floats = [t for t in args if isinstance(t, Tensor) and t.is_floating_point() and t.is_cuda and t.numel() and mark_of(t) is None]
-    if not floats or not is_small(out) or not out.numel() or is_capturing():
+    if not floats or not out.numel() or is_capturing():
         return
     same = len(args) > 1 and args[0] is args[1]
     numbers = [alias(t) if t.is_cuda else t for t in args if isinstance(t, Tensor) and t.numel() == 1 and not any(t is f for f in floats)]
     numbers += [torch.tensor(value, device="cpu") for value in args if type(value) in _NUMBERS]
     endless = any(not torch.isfinite(number).all() for number in numbers)
     if not (same or endless or out.numel() == 1 or reads.inside.depth):
-        rules.mask(out)
+        if is_small(out):
+            rules.mask(out)
+        return
+    if not is_small(out) and not (same or endless):
         return
     ones = [torch.ones((), dtype=t.dtype, device="cpu") if any(t is f for f in floats) else t for t in args]
     answer = bool(compute(o.op, ones, {}).all())
     decided = same or endless
     value = answer if decided or rules.BOOLEAN or reads.inside.depth else not answer
-    write(out, torch.tensor(value, device="cpu"), (RULE, "no NaN, no infinity") if decided else (ASSUMED, str(value).lower()))
+    if decided:
+        constant.put_all(out, value)
+    else:
+        write(out, torch.tensor(value, device="cpu"), (ASSUMED, str(value).lower()))
 
 
 def comparing(o, call):
@@ -234,6 +242,8 @@ def comparing(o, call):
             args = kwargs = None
             raise
         with NoFunctions():
+            if constant.follow(o, out, args):
+                return out
             mark = None if _is_idle(o, args) else _follow(o, out, args, kwargs)
             if mark is None:
                 _give_up(o, out, args, kwargs)
@@ -250,8 +260,8 @@ def never(o, call):
     def never(keys, *args, **kwargs):
         out = call(keys, *args, **kwargs)
         with NoFunctions():
-            if _follow(o, out, args, kwargs) is None and not o.writes and is_small(out) and not is_capturing():
-                write(out, torch.tensor(False, device="cpu"), (RULE, "no NaN, no infinity"))
+            if _follow(o, out, args, kwargs) is None and not o.writes:
+                constant.put_all(out, False)
         return out
 
     return never
