@@ -26,6 +26,7 @@ runs=0 run='' db='' status=0
 # thread may get no processor for as long as a program runs.  Programs with more events, and tests of the end, set their own.
 export VRAMSCOPE_EXIT_MS=60000
 export COLUMNS=200 # no name in a table is cut
+unset CUDA_VISIBLE_DEVICES # of the machine that the tests run on
 shim_env=()
 export LD_LIBRARY_PATH=$BUILD/sim${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 

@@ -446,5 +446,6 @@ int main(void)
         cmocka_unit_test(what_is_not_simulated_is_found_and_ends_the_run_when_called),
     };
     setenv("SIMCUDA_DRY", "1", 1);
+    unsetenv("CUDA_VISIBLE_DEVICES"); /* of the machine that the tests run on */
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
