@@ -138,20 +138,15 @@ static CUresult copy_batch(const CUdeviceptr *to, const CUdeviceptr *from, const
     return result;
 }
 
-/* The first to be declared is the last to be cleaned up: the lock is free by then. */
-#define TELLS_OF_READS __attribute__((cleanup(sim_tell_read), unused)) char reads_
-
 /* NAME and its twin, to which stream 0 is the thread's own.  CALL is a macro of that stream. */
 #define PAIR(name, twin, params, stream, call)                                                               \
     CUresult name params                                                                                     \
     {                                                                                                        \
-        TELLS_OF_READS;                                                                                      \
         SIM_CALL(SIM_CONTEXT);                                                                               \
         return call(stream);                                                                                 \
     }                                                                                                        \
     CUresult twin params                                                                                     \
     {                                                                                                        \
-        TELLS_OF_READS;                                                                                      \
         SIM_CALL(SIM_CONTEXT);                                                                               \
         return call(sim_ptsz(stream));                                                                       \
     }

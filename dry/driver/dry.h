@@ -15,7 +15,7 @@ void sim_forget(uint64_t address, uint64_t size);
 
 /* reads.c: noted under the lock, told without it. */
 void sim_note_read(uint64_t to, uint64_t from, size_t size);
-void sim_tell_read(const char *unused);
+void sim_tell_read(void);
 
 /* room.c: addresses of device memory, SIZE of them at a multiple of ALIGNMENT; 0: there are none.  HINT may
  * be 0. */

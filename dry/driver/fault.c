@@ -3,7 +3,8 @@
  *
  * sim_enter() counts the call, waits SIMCUDA_LATENCY_US microseconds, answers with an injected fault where
  * one is due, takes the one lock and checks that the driver is initialized and a context is current.
- * sim_leave() undoes it and restores errno, which the real driver's callers do not see change either.
+ * sim_leave() undoes it, tells of a number that was read, and restores errno, which the real driver's callers
+ * do not see change either.
  *
  *      SIMCUDA_FAIL="cuMemAlloc_v2:3=2,cuMemFree_v2:1=1"   the third cuMemAlloc_v2 returns 2 (out of memory),
  *                                                          the first cuMemFree_v2 returns 1
@@ -11,7 +12,7 @@
  *
  * Names are those of the exported functions.  An injected fault has no effect but its result.
  */
-#include "sim.h"
+#include "dry.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -170,5 +171,6 @@ void sim_leave(struct sim_scope *scope)
 {
     if (scope->locked)
         sim_unlock();
+    sim_tell_read();
     errno = scope->saved_errno;
 }

@@ -12,6 +12,7 @@
 #define ROOM (32 * MIB)
 
 int simcuda_dry(void);
+void simcuda_on_read(void (*reader)(void *to, size_t size));
 
 /* ---- device code ---- */
 
@@ -397,6 +398,49 @@ static void body_handles(void)
 }
 SIM_TEST(many_handles_need_no_descriptors_and_can_be_exported, body_handles, NULL, NULL)
 
+/* ---- single numbers that are read ---- */
+
+static void *told_of;
+
+static void on_read(void *to, size_t size)
+{
+    CHECK(size == 8);
+    told_of = to;
+}
+
+static void body_read(void)
+{
+    CUdeviceptr a;
+    CUstream stream;
+    CUgraph graph;
+    CUgraphExec exec;
+    uint64_t one = 0, plane = 0, captured = 0;
+    begin();
+    simcuda_on_read(on_read);
+    OK(cuMemAlloc(&a, 16 * MIB));
+    OK(cuMemcpyDtoH(&one, a, sizeof one));
+    CHECK(told_of == &one);
+    CUDA_MEMCPY2D copy = {.srcMemoryType = CU_MEMORYTYPE_DEVICE, .srcDevice = a, .dstHost = &plane};
+    copy.dstMemoryType = CU_MEMORYTYPE_HOST;
+    copy.WidthInBytes = sizeof plane;
+    copy.Height = 1;
+    OK(cuMemcpy2D(&copy));
+    CHECK(told_of == &plane);
+    OK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+    OK(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_RELAXED));
+    OK(cuMemcpyDtoHAsync(&captured, a, sizeof captured, stream));
+    OK(cuStreamEndCapture(stream, &graph));
+    OK(cuGraphInstantiateWithFlags(&exec, graph, 0));
+    CHECK(told_of == &plane);
+    OK(cuGraphLaunch(exec, stream));
+    CHECK(told_of == &captured);
+    told_of = NULL;
+    OK(cuMemcpyDtoD(a + 4 * MIB, a, 8));
+    OK(cuMemcpyHtoD(a, &one, sizeof one));
+    CHECK(told_of == NULL);
+}
+SIM_TEST(a_number_that_is_read_is_told_by_the_call_that_reads_it, body_read, NULL, NULL)
+
 /* ---- what is not simulated ---- */
 
 static char facts[] = "/tmp/simcuda-facts-XXXXXX";
@@ -443,6 +487,7 @@ int main(void)
         cmocka_unit_test(large_memory_takes_none_of_the_hosts),
         cmocka_unit_test(small_copies_are_kept_and_larger_ones_read_as_zeros),
         cmocka_unit_test(many_handles_need_no_descriptors_and_can_be_exported),
+        cmocka_unit_test(a_number_that_is_read_is_told_by_the_call_that_reads_it),
         cmocka_unit_test(what_is_not_simulated_is_found_and_ends_the_run_when_called),
     };
     setenv("SIMCUDA_DRY", "1", 1);
