@@ -5,13 +5,18 @@
  *
  * In dry mode they come from one region of the address space, always the same where it is free, because
  * PyTorch's allocator takes the lower one of two equal blocks: other addresses would be other peaks.  They
- * are given as an H200's driver (580.159, 2026-11-29) gave them: it takes rooms, of 32 MiB or a multiple,
- * from the top down, the highest place first that has 32 MiB more; in a room that has a hole the lowest one
- * that is large enough is used before a new room is taken; a room that is empty goes back.  At its begin two
- * holes are there, of 24 and of 2 MiB.  Addresses that a program reserves have a room to themselves.
+ * are given as an H200's driver (580.159, 2026-11-29) gave them:
  *
- * The region is private memory that is not reserved: what is never touched takes nothing, and what is given
- * back takes nothing any more.
+ *  - Allocations lie in rooms.  A room has 32 MiB, or the multiple that its first allocation needs.
+ *  - An allocation goes to the lowest hole, of all in rooms that are there, that is large enough.
+ *  - Where there is none a room is made, at the end of the highest gap between rooms that has room for it and
+ *    32 MiB more.
+ *  - A room in which nothing is left goes back.
+ *  - At the begin there are two rooms with a hole each, of 24 and of 2 MiB.
+ *  - Addresses that a program reserves have a room to themselves.
+ *
+ * To the kernel the region is private memory without a reservation: what was never touched takes none of the
+ * machine's, and what was given back takes none any more.
  */
 #include "dry.h"
 
@@ -21,7 +26,7 @@
 #include <unistd.h>
 
 #define REGION     (64ull << 40)
-#define WISHED     (17ull << 40) /* above it lies nothing that Linux on x86-64 or aarch64 maps by itself */
+#define WISHED     (17ull << 40) /* Linux maps nothing by itself in REGION bytes from here (48-bit addresses) */
 #define ROOM       (32ull << 20)
 #define PRIVATE    (MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE)
 #define ACCESSIBLE (PROT_READ | PROT_WRITE)
@@ -29,11 +34,11 @@
 static uint64_t bottom, top; /* of the region; 0: not made yet */
 
 struct room {
-    struct sim_range range; /* by the distance of its end from the top, so that the highest comes first */
-    uint64_t start, free;
+    struct sim_range range;
+    uint64_t free;
     bool whole; /* nothing else may lie in it */
 };
-static struct sim_map rooms, pieces; /* pieces: what is taken, by address */
+static struct sim_map rooms, pieces; /* by address; pieces: what is taken */
 
 static void advise(uint64_t address, uint64_t size)
 {
@@ -69,7 +74,7 @@ static struct room *add_room(uint64_t start, uint64_t size, bool whole)
     struct room *room = calloc(1, sizeof *room);
     if (!room)
         return NULL;
-    *room = (struct room){{.start = top - start - size, .size = size}, start, size, whole};
+    *room = (struct room){{.start = start, .size = size}, size, whole};
     sim_map_insert(&rooms, &room->range);
     return room;
 }
@@ -105,8 +110,8 @@ static bool begin(void)
 /* The lowest hole of SIZE bytes in ROOM; 0: it has none. */
 static uint64_t hole_in(const struct room *room, uint64_t size, uint64_t alignment)
 {
-    uint64_t address = sim_round(room->start, alignment), end = room->start + room->range.size;
-    for (const struct sim_range *p = sim_map_from(&pieces, room->start); p && p->start < end;
+    uint64_t start = room->range.start, end = start + room->range.size, address = sim_round(start, alignment);
+    for (const struct sim_range *p = sim_map_from(&pieces, start); p && p->start < end;
          p = sim_map_from(&pieces, p->start + p->size)) {
         if (address + size <= p->start)
             return address;
@@ -118,38 +123,34 @@ static uint64_t hole_in(const struct room *room, uint64_t size, uint64_t alignme
 /* In a room that is there, the lowest one. */
 static uint64_t place_in_hole(uint64_t size, uint64_t alignment)
 {
-    struct room *lowest = NULL;
-    uint64_t address = 0;
     for (struct room *room = next_room(NULL); room; room = next_room(room)) {
         uint64_t hole = !room->whole && room->free >= size ? hole_in(room, size, alignment) : 0;
-        if (hole) {
-            lowest = room;
-            address = hole;
-        }
+        if (hole)
+            return take(room, hole, size);
     }
-    return lowest ? take(lowest, address, size) : 0;
+    return 0;
 }
 
 /* Where a new room of SIZE bytes begins. */
 static uint64_t highest(uint64_t size, uint64_t alignment)
 {
-    uint64_t end = top; /* of a place without rooms */
+    uint64_t found = 0, start = bottom; /* of a gap */
     for (const struct room *room = NULL;;) {
         room = next_room(room);
-        uint64_t floor = room ? room->start + room->range.size : bottom;
+        uint64_t end = room ? room->range.start : top;
         uint64_t address = end >= size ? (end - size) / alignment * alignment : 0;
-        if (address >= floor && end - floor >= size + ROOM)
-            return address;
+        if (address >= start && end - start >= size + ROOM)
+            found = address;
         if (!room)
-            return 0;
-        end = room->start;
+            return found;
+        start = end + room->range.size;
     }
 }
 
 static bool is_free(uint64_t address, uint64_t size)
 {
     return address >= bottom && address + size <= top && address % ROOM == 0 &&
-           !sim_map_overlaps(&rooms, top - address - size, size);
+           !sim_map_overlaps(&rooms, address, size);
 }
 
 static uint64_t place(uint64_t size, uint64_t alignment, uint64_t hint, bool whole)
@@ -167,7 +168,7 @@ static uint64_t place(uint64_t size, uint64_t alignment, uint64_t hint, bool who
 static void give(uint64_t address, uint64_t size)
 {
     struct sim_range *piece = sim_map_at(&pieces, address);
-    struct room *room = (struct room *)sim_map_at(&rooms, top - address - size);
+    struct room *room = (struct room *)sim_map_at(&rooms, address);
     madvise((void *)address, size, MADV_DONTNEED);
     room->free += piece->size;
     if (room->free == room->range.size)
