@@ -299,14 +299,5 @@ static CUresult map_list(const CUarrayMapInfo *list, unsigned count, CUstream st
     return result;
 }
 
-CUresult cuMemMapArrayAsync(CUarrayMapInfo *list, unsigned int count, CUstream stream)
-{
-    SIM_CALL(SIM_CONTEXT);
-    return map_list(list, count, stream);
-}
-
-CUresult cuMemMapArrayAsync_ptsz(CUarrayMapInfo *list, unsigned int count, CUstream stream)
-{
-    SIM_CALL(SIM_CONTEXT);
-    return map_list(list, count, stream);
-}
+SIM_SAME(cuMemMapArrayAsync, cuMemMapArrayAsync_ptsz, SIM_CONTEXT,
+         (CUarrayMapInfo * list, unsigned int count, CUstream stream), map_list(list, count, stream))

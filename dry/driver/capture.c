@@ -380,17 +380,6 @@ static CUresult get_info(CUstream stream, CUstreamCaptureStatus *status, cuuint6
     return result;
 }
 
-#define STREAMS(name, twin, params, stream, call)                                                            \
-    CUresult name params                                                                                     \
-    {                                                                                                        \
-        SIM_CALL(SIM_CONTEXT);                                                                               \
-        return call(stream);                                                                                 \
-    }                                                                                                        \
-    CUresult twin params                                                                                     \
-    {                                                                                                        \
-        SIM_CALL(SIM_CONTEXT);                                                                               \
-        return call(sim_ptsz(stream));                                                                       \
-    }
 #define BEGIN_GLOBAL(stream) begin(stream, CU_STREAM_CAPTURE_MODE_GLOBAL)
 #define BEGIN(stream)        begin(stream, mode)
 #define BEGIN_TO(stream)     begin_to(stream, graph, list, count, mode)
@@ -410,30 +399,30 @@ static CUresult get_info_edges(CUstream stream, CUstreamCaptureStatus *status, c
     return get_info(stream, status, id, graph, nodes, count);
 }
 
-STREAMS(cuStreamBeginCapture, cuStreamBeginCapture_ptsz, (CUstream stream), stream, BEGIN_GLOBAL)
-STREAMS(cuStreamBeginCapture_v2, cuStreamBeginCapture_v2_ptsz, (CUstream stream, CUstreamCaptureMode mode),
-        stream, BEGIN)
-STREAMS(cuStreamBeginCaptureToGraph, cuStreamBeginCaptureToGraph_ptsz,
-        (CUstream stream, CUgraph graph, const CUgraphNode *list, const CUgraphEdgeData *edges, size_t count,
-         CUstreamCaptureMode mode),
-        stream, BEGIN_TO)
-STREAMS(cuStreamBeginRecaptureToGraph, cuStreamBeginRecaptureToGraph_ptsz,
-        (CUstream stream, CUstreamCaptureMode mode, CUgraph graph, CUgraphRecaptureCallback differs,
-         void *data),
-        stream, BEGIN_AGAIN)
-STREAMS(cuStreamEndCapture, cuStreamEndCapture_ptsz, (CUstream stream, CUgraph *graph), stream, END)
-STREAMS(cuStreamIsCapturing, cuStreamIsCapturing_ptsz, (CUstream stream, CUstreamCaptureStatus *status),
-        stream, STATUS)
-STREAMS(cuStreamGetCaptureInfo, cuStreamGetCaptureInfo_ptsz,
-        (CUstream stream, CUstreamCaptureStatus *status, cuuint64_t *id), stream, INFO)
-STREAMS(cuStreamGetCaptureInfo_v2, cuStreamGetCaptureInfo_v2_ptsz,
-        (CUstream stream, CUstreamCaptureStatus *status, cuuint64_t *id, CUgraph *graph,
-         const CUgraphNode **nodes, size_t *count),
-        stream, INFO_2)
-STREAMS(cuStreamGetCaptureInfo_v3, cuStreamGetCaptureInfo_v3_ptsz,
-        (CUstream stream, CUstreamCaptureStatus *status, cuuint64_t *id, CUgraph *graph,
-         const CUgraphNode **nodes, const CUgraphEdgeData **edges, size_t *count),
-        stream, INFO_3)
+SIM_TWINS(cuStreamBeginCapture, cuStreamBeginCapture_ptsz, (CUstream stream), stream, BEGIN_GLOBAL)
+SIM_TWINS(cuStreamBeginCapture_v2, cuStreamBeginCapture_v2_ptsz, (CUstream stream, CUstreamCaptureMode mode),
+          stream, BEGIN)
+SIM_TWINS(cuStreamBeginCaptureToGraph, cuStreamBeginCaptureToGraph_ptsz,
+          (CUstream stream, CUgraph graph, const CUgraphNode *list, const CUgraphEdgeData *edges,
+           size_t count, CUstreamCaptureMode mode),
+          stream, BEGIN_TO)
+SIM_TWINS(cuStreamBeginRecaptureToGraph, cuStreamBeginRecaptureToGraph_ptsz,
+          (CUstream stream, CUstreamCaptureMode mode, CUgraph graph, CUgraphRecaptureCallback differs,
+           void *data),
+          stream, BEGIN_AGAIN)
+SIM_TWINS(cuStreamEndCapture, cuStreamEndCapture_ptsz, (CUstream stream, CUgraph *graph), stream, END)
+SIM_TWINS(cuStreamIsCapturing, cuStreamIsCapturing_ptsz, (CUstream stream, CUstreamCaptureStatus *status),
+          stream, STATUS)
+SIM_TWINS(cuStreamGetCaptureInfo, cuStreamGetCaptureInfo_ptsz,
+          (CUstream stream, CUstreamCaptureStatus *status, cuuint64_t *id), stream, INFO)
+SIM_TWINS(cuStreamGetCaptureInfo_v2, cuStreamGetCaptureInfo_v2_ptsz,
+          (CUstream stream, CUstreamCaptureStatus *status, cuuint64_t *id, CUgraph *graph,
+           const CUgraphNode **nodes, size_t *count),
+          stream, INFO_2)
+SIM_TWINS(cuStreamGetCaptureInfo_v3, cuStreamGetCaptureInfo_v3_ptsz,
+          (CUstream stream, CUstreamCaptureStatus *status, cuuint64_t *id, CUgraph *graph,
+           const CUgraphNode **nodes, const CUgraphEdgeData **edges, size_t *count),
+          stream, INFO_3)
 
 /* What is captured next runs after all that was captured before, so no other dependency changes anything. */
 static CUresult update(CUstream stream)
@@ -446,11 +435,12 @@ static CUresult update(CUstream stream)
                                   : CUDA_SUCCESS;
 }
 
-STREAMS(cuStreamUpdateCaptureDependencies, cuStreamUpdateCaptureDependencies_ptsz,
-        (CUstream stream, CUgraphNode *list, size_t count, unsigned int flags), stream, update)
-STREAMS(cuStreamUpdateCaptureDependencies_v2, cuStreamUpdateCaptureDependencies_v2_ptsz,
-        (CUstream stream, CUgraphNode *list, const CUgraphEdgeData *edges, size_t count, unsigned int flags),
-        stream, update)
+SIM_TWINS(cuStreamUpdateCaptureDependencies, cuStreamUpdateCaptureDependencies_ptsz,
+          (CUstream stream, CUgraphNode *list, size_t count, unsigned int flags), stream, update)
+SIM_TWINS(cuStreamUpdateCaptureDependencies_v2, cuStreamUpdateCaptureDependencies_v2_ptsz,
+          (CUstream stream, CUgraphNode *list, const CUgraphEdgeData *edges, size_t count,
+           unsigned int flags),
+          stream, update)
 
 CUresult cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode *mode)
 {

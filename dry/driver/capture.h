@@ -20,6 +20,18 @@ static inline CUstream sim_ptsz(CUstream stream)
 {
     return stream ? stream : CU_STREAM_PER_THREAD;
 }
+/* NAME, with what CALL answers of STREAM, and its _ptsz or _ptds. */
+#define SIM_TWINS(name, twin, params, stream, call)                                                          \
+    CUresult name params                                                                                     \
+    {                                                                                                        \
+        SIM_CALL(SIM_CONTEXT);                                                                               \
+        return call(stream);                                                                                 \
+    }                                                                                                        \
+    CUresult twin params                                                                                     \
+    {                                                                                                        \
+        SIM_CALL(SIM_CONTEXT);                                                                               \
+        return call(sim_ptsz(stream));                                                                       \
+    }
 
 /* Whether work may go to STREAM: INVALID_HANDLE, or the legacy stream while a stream that waits for it is
  * capturing. */

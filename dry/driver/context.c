@@ -165,17 +165,8 @@ CUresult sim_primary_release(int device)
     return CUDA_SUCCESS;
 }
 
-CUresult cuDevicePrimaryCtxRelease(CUdevice device)
-{
-    SIM_CALL(SIM_INITIALIZED);
-    return sim_primary_release(device);
-}
-
-CUresult cuDevicePrimaryCtxRelease_v2(CUdevice device)
-{
-    SIM_CALL(SIM_INITIALIZED);
-    return sim_primary_release(device);
-}
+SIM_SAME(cuDevicePrimaryCtxRelease, cuDevicePrimaryCtxRelease_v2, SIM_INITIALIZED, (CUdevice device),
+         sim_primary_release(device))
 
 /* References stay and are still to be released; the next retain makes the context anew. */
 static CUresult primary_reset(CUdevice device)
@@ -186,17 +177,8 @@ static CUresult primary_reset(CUdevice device)
     return CUDA_SUCCESS;
 }
 
-CUresult cuDevicePrimaryCtxReset(CUdevice device)
-{
-    SIM_CALL(SIM_INITIALIZED);
-    return primary_reset(device);
-}
-
-CUresult cuDevicePrimaryCtxReset_v2(CUdevice device)
-{
-    SIM_CALL(SIM_INITIALIZED);
-    return primary_reset(device);
-}
+SIM_SAME(cuDevicePrimaryCtxReset, cuDevicePrimaryCtxReset_v2, SIM_INITIALIZED, (CUdevice device),
+         primary_reset(device))
 
 static CUresult primary_set_flags(CUdevice device, unsigned flags)
 {
@@ -206,17 +188,8 @@ static CUresult primary_set_flags(CUdevice device, unsigned flags)
     return CUDA_SUCCESS;
 }
 
-CUresult cuDevicePrimaryCtxSetFlags(CUdevice device, unsigned int flags)
-{
-    SIM_CALL(SIM_INITIALIZED);
-    return primary_set_flags(device, flags);
-}
-
-CUresult cuDevicePrimaryCtxSetFlags_v2(CUdevice device, unsigned int flags)
-{
-    SIM_CALL(SIM_INITIALIZED);
-    return primary_set_flags(device, flags);
-}
+SIM_SAME(cuDevicePrimaryCtxSetFlags, cuDevicePrimaryCtxSetFlags_v2, SIM_INITIALIZED,
+         (CUdevice device, unsigned int flags), primary_set_flags(device, flags))
 
 CUresult cuDevicePrimaryCtxGetState(CUdevice device, unsigned int *flags, int *active)
 {
@@ -314,17 +287,7 @@ static CUresult destroy(CUcontext handle)
     return CUDA_SUCCESS;
 }
 
-CUresult cuCtxDestroy(CUcontext handle)
-{
-    SIM_CALL(SIM_INITIALIZED);
-    return destroy(handle);
-}
-
-CUresult cuCtxDestroy_v2(CUcontext handle)
-{
-    SIM_CALL(SIM_INITIALIZED);
-    return destroy(handle);
-}
+SIM_SAME(cuCtxDestroy, cuCtxDestroy_v2, SIM_INITIALIZED, (CUcontext handle), destroy(handle))
 
 /* ---- current ---- */
 
@@ -334,17 +297,7 @@ static CUresult push_current(CUcontext handle)
     return context ? push(context) : CUDA_ERROR_INVALID_CONTEXT;
 }
 
-CUresult cuCtxPushCurrent(CUcontext handle)
-{
-    SIM_CALL(SIM_INITIALIZED);
-    return push_current(handle);
-}
-
-CUresult cuCtxPushCurrent_v2(CUcontext handle)
-{
-    SIM_CALL(SIM_INITIALIZED);
-    return push_current(handle);
-}
+SIM_SAME(cuCtxPushCurrent, cuCtxPushCurrent_v2, SIM_INITIALIZED, (CUcontext handle), push_current(handle))
 
 static CUresult pop_current(CUcontext *out)
 {
@@ -357,17 +310,7 @@ static CUresult pop_current(CUcontext *out)
     return CUDA_SUCCESS;
 }
 
-CUresult cuCtxPopCurrent(CUcontext *out)
-{
-    SIM_CALL(SIM_INITIALIZED);
-    return pop_current(out);
-}
-
-CUresult cuCtxPopCurrent_v2(CUcontext *out)
-{
-    SIM_CALL(SIM_INITIALIZED);
-    return pop_current(out);
-}
+SIM_SAME(cuCtxPopCurrent, cuCtxPopCurrent_v2, SIM_INITIALIZED, (CUcontext * out), pop_current(out))
 
 CUresult cuCtxSetCurrent(CUcontext handle)
 {

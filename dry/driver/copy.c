@@ -138,18 +138,6 @@ static CUresult copy_batch(const CUdeviceptr *to, const CUdeviceptr *from, const
     return result;
 }
 
-/* NAME and its twin, to which stream 0 is the thread's own.  CALL is a macro of that stream. */
-#define PAIR(name, twin, params, stream, call)                                                               \
-    CUresult name params                                                                                     \
-    {                                                                                                        \
-        SIM_CALL(SIM_CONTEXT);                                                                               \
-        return call(stream);                                                                                 \
-    }                                                                                                        \
-    CUresult twin params                                                                                     \
-    {                                                                                                        \
-        SIM_CALL(SIM_CONTEXT);                                                                               \
-        return call(sim_ptsz(stream));                                                                       \
-    }
 #define ANY(stream) copy_any(to, from, size, stream)
 #define WITH(stream)                                                                                         \
     attributes &&stream &&stream != CU_STREAM_LEGACY ? copy_any(to, from, size, stream)                      \
@@ -161,59 +149,61 @@ static CUresult copy_batch(const CUdeviceptr *to, const CUdeviceptr *from, const
 #define BATCH(stream) copy_batch(to, from, sizes, count, stream)
 #define WRITE(stream) sim_fill_on(stream, to, &value, sizeof value, 1)
 
-PAIR(cuMemcpy, cuMemcpy_ptds, (CUdeviceptr to, CUdeviceptr from, size_t size), NULL, ANY)
-PAIR(cuMemcpyAsync, cuMemcpyAsync_ptsz, (CUdeviceptr to, CUdeviceptr from, size_t size, CUstream stream),
-     stream, ANY)
-PAIR(cuMemcpyWithAttributesAsync, cuMemcpyWithAttributesAsync_ptsz,
-     (CUdeviceptr to, CUdeviceptr from, size_t size, CUmemcpyAttributes *attributes, CUstream stream), stream,
-     WITH)
-PAIR(cuMemcpyPeer, cuMemcpyPeer_ptds,
-     (CUdeviceptr to, CUcontext to_context, CUdeviceptr from, CUcontext from_context, size_t size), NULL, ANY)
-PAIR(cuMemcpyPeerAsync, cuMemcpyPeerAsync_ptsz,
-     (CUdeviceptr to, CUcontext to_context, CUdeviceptr from, CUcontext from_context, size_t size,
-      CUstream stream),
-     stream, ANY)
-PAIR(cuMemcpyBatchAsync, cuMemcpyBatchAsync_ptsz,
-     (CUdeviceptr * to, CUdeviceptr *from, size_t *sizes, size_t count, CUmemcpyAttributes *attributes,
-      size_t *which, size_t attribute_count, size_t *failed, CUstream stream),
-     stream, BATCH)
-PAIR(cuMemcpyBatchAsync_v2, cuMemcpyBatchAsync_v2_ptsz,
-     (CUdeviceptr * to, CUdeviceptr *from, size_t *sizes, size_t count, CUmemcpyAttributes *attributes,
-      size_t *which, size_t attribute_count, CUstream stream),
-     stream, BATCH)
-PAIR(cuMemcpyHtoD_v2, cuMemcpyHtoD_v2_ptds, (CUdeviceptr to, const void *from, size_t size), NULL, HTOD)
-PAIR(cuMemcpyDtoH_v2, cuMemcpyDtoH_v2_ptds, (void *to, CUdeviceptr from, size_t size), NULL, DTOH)
-PAIR(cuMemcpyDtoD_v2, cuMemcpyDtoD_v2_ptds, (CUdeviceptr to, CUdeviceptr from, size_t size), NULL, DTOD)
-PAIR(cuMemcpyHtoDAsync_v2, cuMemcpyHtoDAsync_v2_ptsz,
-     (CUdeviceptr to, const void *from, size_t size, CUstream stream), stream, HTOD)
-PAIR(cuMemcpyDtoHAsync_v2, cuMemcpyDtoHAsync_v2_ptsz,
-     (void *to, CUdeviceptr from, size_t size, CUstream stream), stream, DTOH)
-PAIR(cuMemcpyDtoDAsync_v2, cuMemcpyDtoDAsync_v2_ptsz,
-     (CUdeviceptr to, CUdeviceptr from, size_t size, CUstream stream), stream, DTOD)
+SIM_TWINS(cuMemcpy, cuMemcpy_ptds, (CUdeviceptr to, CUdeviceptr from, size_t size), NULL, ANY)
+SIM_TWINS(cuMemcpyAsync, cuMemcpyAsync_ptsz, (CUdeviceptr to, CUdeviceptr from, size_t size, CUstream stream),
+          stream, ANY)
+SIM_TWINS(cuMemcpyWithAttributesAsync, cuMemcpyWithAttributesAsync_ptsz,
+          (CUdeviceptr to, CUdeviceptr from, size_t size, CUmemcpyAttributes *attributes, CUstream stream),
+          stream, WITH)
+SIM_TWINS(cuMemcpyPeer, cuMemcpyPeer_ptds,
+          (CUdeviceptr to, CUcontext to_context, CUdeviceptr from, CUcontext from_context, size_t size), NULL,
+          ANY)
+SIM_TWINS(cuMemcpyPeerAsync, cuMemcpyPeerAsync_ptsz,
+          (CUdeviceptr to, CUcontext to_context, CUdeviceptr from, CUcontext from_context, size_t size,
+           CUstream stream),
+          stream, ANY)
+SIM_TWINS(cuMemcpyBatchAsync, cuMemcpyBatchAsync_ptsz,
+          (CUdeviceptr * to, CUdeviceptr *from, size_t *sizes, size_t count, CUmemcpyAttributes *attributes,
+           size_t *which, size_t attribute_count, size_t *failed, CUstream stream),
+          stream, BATCH)
+SIM_TWINS(cuMemcpyBatchAsync_v2, cuMemcpyBatchAsync_v2_ptsz,
+          (CUdeviceptr * to, CUdeviceptr *from, size_t *sizes, size_t count, CUmemcpyAttributes *attributes,
+           size_t *which, size_t attribute_count, CUstream stream),
+          stream, BATCH)
+SIM_TWINS(cuMemcpyHtoD_v2, cuMemcpyHtoD_v2_ptds, (CUdeviceptr to, const void *from, size_t size), NULL, HTOD)
+SIM_TWINS(cuMemcpyDtoH_v2, cuMemcpyDtoH_v2_ptds, (void *to, CUdeviceptr from, size_t size), NULL, DTOH)
+SIM_TWINS(cuMemcpyDtoD_v2, cuMemcpyDtoD_v2_ptds, (CUdeviceptr to, CUdeviceptr from, size_t size), NULL, DTOD)
+SIM_TWINS(cuMemcpyHtoDAsync_v2, cuMemcpyHtoDAsync_v2_ptsz,
+          (CUdeviceptr to, const void *from, size_t size, CUstream stream), stream, HTOD)
+SIM_TWINS(cuMemcpyDtoHAsync_v2, cuMemcpyDtoHAsync_v2_ptsz,
+          (void *to, CUdeviceptr from, size_t size, CUstream stream), stream, DTOH)
+SIM_TWINS(cuMemcpyDtoDAsync_v2, cuMemcpyDtoDAsync_v2_ptsz,
+          (CUdeviceptr to, CUdeviceptr from, size_t size, CUstream stream), stream, DTOD)
 
-PAIR(cuMemsetD8_v2, cuMemsetD8_v2_ptds, (CUdeviceptr to, unsigned char value, size_t count), NULL, FILL)
-PAIR(cuMemsetD16_v2, cuMemsetD16_v2_ptds, (CUdeviceptr to, unsigned short value, size_t count), NULL, FILL)
-PAIR(cuMemsetD32_v2, cuMemsetD32_v2_ptds, (CUdeviceptr to, unsigned int value, size_t count), NULL, FILL)
-PAIR(cuMemsetD8Async, cuMemsetD8Async_ptsz,
-     (CUdeviceptr to, unsigned char value, size_t count, CUstream stream), stream, FILL)
-PAIR(cuMemsetD16Async, cuMemsetD16Async_ptsz,
-     (CUdeviceptr to, unsigned short value, size_t count, CUstream stream), stream, FILL)
-PAIR(cuMemsetD32Async, cuMemsetD32Async_ptsz,
-     (CUdeviceptr to, unsigned int value, size_t count, CUstream stream), stream, FILL)
+SIM_TWINS(cuMemsetD8_v2, cuMemsetD8_v2_ptds, (CUdeviceptr to, unsigned char value, size_t count), NULL, FILL)
+SIM_TWINS(cuMemsetD16_v2, cuMemsetD16_v2_ptds, (CUdeviceptr to, unsigned short value, size_t count), NULL,
+          FILL)
+SIM_TWINS(cuMemsetD32_v2, cuMemsetD32_v2_ptds, (CUdeviceptr to, unsigned int value, size_t count), NULL, FILL)
+SIM_TWINS(cuMemsetD8Async, cuMemsetD8Async_ptsz,
+          (CUdeviceptr to, unsigned char value, size_t count, CUstream stream), stream, FILL)
+SIM_TWINS(cuMemsetD16Async, cuMemsetD16Async_ptsz,
+          (CUdeviceptr to, unsigned short value, size_t count, CUstream stream), stream, FILL)
+SIM_TWINS(cuMemsetD32Async, cuMemsetD32Async_ptsz,
+          (CUdeviceptr to, unsigned int value, size_t count, CUstream stream), stream, FILL)
 
 /* A stream's work is done when it is given, so a write is a fill of one word and nothing is ever waited for.
  */
 #define WORDS(bits)                                                                                          \
-    PAIR(cuStreamWriteValue##bits, cuStreamWriteValue##bits##_ptsz,                                          \
-         (CUstream stream, CUdeviceptr to, cuuint##bits##_t value, unsigned int flags), stream, WRITE)       \
-    PAIR(cuStreamWriteValue##bits##_v2, cuStreamWriteValue##bits##_v2_ptsz,                                  \
-         (CUstream stream, CUdeviceptr to, cuuint##bits##_t value, unsigned int flags), stream, WRITE)       \
-    PAIR(cuStreamWaitValue##bits, cuStreamWaitValue##bits##_ptsz,                                            \
-         (CUstream stream, CUdeviceptr at, cuuint##bits##_t value, unsigned int flags), stream,              \
-         sim_stream_check)                                                                                   \
-    PAIR(cuStreamWaitValue##bits##_v2, cuStreamWaitValue##bits##_v2_ptsz,                                    \
-         (CUstream stream, CUdeviceptr at, cuuint##bits##_t value, unsigned int flags), stream,              \
-         sim_stream_check)
+    SIM_TWINS(cuStreamWriteValue##bits, cuStreamWriteValue##bits##_ptsz,                                     \
+              (CUstream stream, CUdeviceptr to, cuuint##bits##_t value, unsigned int flags), stream, WRITE)  \
+    SIM_TWINS(cuStreamWriteValue##bits##_v2, cuStreamWriteValue##bits##_v2_ptsz,                             \
+              (CUstream stream, CUdeviceptr to, cuuint##bits##_t value, unsigned int flags), stream, WRITE)  \
+    SIM_TWINS(cuStreamWaitValue##bits, cuStreamWaitValue##bits##_ptsz,                                       \
+              (CUstream stream, CUdeviceptr at, cuuint##bits##_t value, unsigned int flags), stream,         \
+              sim_stream_check)                                                                              \
+    SIM_TWINS(cuStreamWaitValue##bits##_v2, cuStreamWaitValue##bits##_v2_ptsz,                               \
+              (CUstream stream, CUdeviceptr at, cuuint##bits##_t value, unsigned int flags), stream,         \
+              sim_stream_check)
 WORDS(32)
 WORDS(64)
 
@@ -228,9 +218,9 @@ static CUresult write_all(CUstream stream, unsigned count, const CUstreamBatchMe
     return result;
 }
 #define WRITE_ALL(stream) write_all(stream, count, list)
-PAIR(cuStreamBatchMemOp, cuStreamBatchMemOp_ptsz,
-     (CUstream stream, unsigned int count, CUstreamBatchMemOpParams *list, unsigned int flags), stream,
-     WRITE_ALL)
-PAIR(cuStreamBatchMemOp_v2, cuStreamBatchMemOp_v2_ptsz,
-     (CUstream stream, unsigned int count, CUstreamBatchMemOpParams *list, unsigned int flags), stream,
-     WRITE_ALL)
+SIM_TWINS(cuStreamBatchMemOp, cuStreamBatchMemOp_ptsz,
+          (CUstream stream, unsigned int count, CUstreamBatchMemOpParams *list, unsigned int flags), stream,
+          WRITE_ALL)
+SIM_TWINS(cuStreamBatchMemOp_v2, cuStreamBatchMemOp_v2_ptsz,
+          (CUstream stream, unsigned int count, CUstreamBatchMemOpParams *list, unsigned int flags), stream,
+          WRITE_ALL)

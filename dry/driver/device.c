@@ -180,17 +180,8 @@ static CUresult device_uuid(CUuuid *uuid, CUdevice device)
     return CUDA_SUCCESS;
 }
 
-CUresult cuDeviceGetUuid(CUuuid *uuid, CUdevice device)
-{
-    SIM_CALL(SIM_INITIALIZED);
-    return device_uuid(uuid, device);
-}
-
-CUresult cuDeviceGetUuid_v2(CUuuid *uuid, CUdevice device)
-{
-    SIM_CALL(SIM_INITIALIZED);
-    return device_uuid(uuid, device);
-}
+SIM_SAME(cuDeviceGetUuid, cuDeviceGetUuid_v2, SIM_INITIALIZED, (CUuuid * uuid, CUdevice device),
+         device_uuid(uuid, device))
 
 CUresult cuDeviceTotalMem_v2(size_t *bytes, CUdevice device)
 {

@@ -184,17 +184,9 @@ void sim_graph_gone(const struct sim_graph *graph)
             e->graph = NULL;
 }
 
-CUresult cuGraphInstantiate(CUgraphExec *out, CUgraph graph, CUgraphNode *error, char *log, size_t size)
-{
-    SIM_CALL(SIM_CONTEXT);
-    return instantiate(out, graph, 0);
-}
-
-CUresult cuGraphInstantiate_v2(CUgraphExec *out, CUgraph graph, CUgraphNode *error, char *log, size_t size)
-{
-    SIM_CALL(SIM_CONTEXT);
-    return instantiate(out, graph, 0);
-}
+SIM_SAME(cuGraphInstantiate, cuGraphInstantiate_v2, SIM_CONTEXT,
+         (CUgraphExec * out, CUgraph graph, CUgraphNode *error, char *log, size_t size),
+         instantiate(out, graph, 0))
 
 CUresult cuGraphInstantiateWithFlags(CUgraphExec *out, CUgraph graph, unsigned long long flags)
 {

@@ -41,20 +41,18 @@ NOTHING(cuPointerSetAttribute, (const void *value, CUpointer_attribute attribute
 
 /* ---- of streams: each with its twin, to which stream 0 is the thread's own ---- */
 
-#define TWICE(name, twin, params, result)                                                                    \
-    NOTHING(name, params, result)                                                                            \
-    NOTHING(twin, params, result)
-
-TWICE(cuMemPrefetchAsync, cuMemPrefetchAsync_ptsz,
-      (CUdeviceptr address, size_t size, CUdevice device, CUstream stream), OF_MEMORY(address, size))
-TWICE(cuMemPrefetchAsync_v2, cuMemPrefetchAsync_v2_ptsz,
-      (CUdeviceptr address, size_t size, CUmemLocation location, unsigned int flags, CUstream stream),
-      OF_MEMORY(address, size))
-TWICE(cuStreamAttachMemAsync, cuStreamAttachMemAsync_ptsz,
-      (CUstream stream, CUdeviceptr address, size_t size, unsigned int flags), OF_MEMORY(address, 1))
-TWICE(cuStreamCopyAttributes, cuStreamCopyAttributes_ptsz, (CUstream to, CUstream from), sim_stream_check(to))
-TWICE(cuStreamSetAttribute, cuStreamSetAttribute_ptsz,
-      (CUstream stream, CUstreamAttrID attribute, const CUstreamAttrValue *value), sim_stream_check(stream))
+SIM_SAME(cuMemPrefetchAsync, cuMemPrefetchAsync_ptsz, SIM_CONTEXT,
+         (CUdeviceptr address, size_t size, CUdevice device, CUstream stream), OF_MEMORY(address, size))
+SIM_SAME(cuMemPrefetchAsync_v2, cuMemPrefetchAsync_v2_ptsz, SIM_CONTEXT,
+         (CUdeviceptr address, size_t size, CUmemLocation location, unsigned int flags, CUstream stream),
+         OF_MEMORY(address, size))
+SIM_SAME(cuStreamAttachMemAsync, cuStreamAttachMemAsync_ptsz, SIM_CONTEXT,
+         (CUstream stream, CUdeviceptr address, size_t size, unsigned int flags), OF_MEMORY(address, 1))
+SIM_SAME(cuStreamCopyAttributes, cuStreamCopyAttributes_ptsz, SIM_CONTEXT, (CUstream to, CUstream from),
+         sim_stream_check(to))
+SIM_SAME(cuStreamSetAttribute, cuStreamSetAttribute_ptsz, SIM_CONTEXT,
+         (CUstream stream, CUstreamAttrID attribute, const CUstreamAttrValue *value),
+         sim_stream_check(stream))
 
 static CUresult nothing_set(CUstream stream, CUstreamAttrValue *value)
 {
@@ -63,8 +61,8 @@ static CUresult nothing_set(CUstream stream, CUstreamAttrValue *value)
     memset(value, 0, sizeof *value);
     return sim_stream_check(stream);
 }
-TWICE(cuStreamGetAttribute, cuStreamGetAttribute_ptsz,
-      (CUstream stream, CUstreamAttrID attribute, CUstreamAttrValue *value), nothing_set(stream, value))
+SIM_SAME(cuStreamGetAttribute, cuStreamGetAttribute_ptsz, SIM_CONTEXT,
+         (CUstream stream, CUstreamAttrID attribute, CUstreamAttrValue *value), nothing_set(stream, value))
 
 /* What is asked for is what would be there if nothing had been set. */
 CUresult cuCtxGetCacheConfig(CUfunc_cache *config)

@@ -77,17 +77,8 @@ static CUresult register_pages(void *address, uint64_t size, unsigned flags)
     return CUDA_SUCCESS;
 }
 
-CUresult cuMemHostRegister(void *address, size_t size, unsigned int flags)
-{
-    SIM_CALL(SIM_CONTEXT);
-    return register_pages(address, size, flags);
-}
-
-CUresult cuMemHostRegister_v2(void *address, size_t size, unsigned int flags)
-{
-    SIM_CALL(SIM_CONTEXT);
-    return register_pages(address, size, flags);
-}
+SIM_SAME(cuMemHostRegister, cuMemHostRegister_v2, SIM_CONTEXT,
+         (void *address, size_t size, unsigned int flags), register_pages(address, size, flags))
 
 CUresult cuMemHostUnregister(void *address)
 {

@@ -62,17 +62,8 @@ static CUresult open_handle(CUdeviceptr *out, const CUipcMemHandle *handle, unsi
     return result;
 }
 
-CUresult cuIpcOpenMemHandle(CUdeviceptr *out, CUipcMemHandle handle, unsigned int flags)
-{
-    SIM_CALL(SIM_CONTEXT);
-    return open_handle(out, &handle, flags);
-}
-
-CUresult cuIpcOpenMemHandle_v2(CUdeviceptr *out, CUipcMemHandle handle, unsigned int flags)
-{
-    SIM_CALL(SIM_CONTEXT);
-    return open_handle(out, &handle, flags);
-}
+SIM_SAME(cuIpcOpenMemHandle, cuIpcOpenMemHandle_v2, SIM_CONTEXT,
+         (CUdeviceptr * out, CUipcMemHandle handle, unsigned int flags), open_handle(out, &handle, flags))
 
 CUresult cuIpcCloseMemHandle(CUdeviceptr address)
 {

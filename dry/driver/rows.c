@@ -103,46 +103,34 @@ static CUresult fill_rows(uint64_t to, size_t pitch, const void *pattern, unsign
     return result;
 }
 
-/* NAME and its twin, to which stream 0 is the thread's own.  CALL is a macro of that stream. */
-#define PAIR(name, twin, params, stream, call)                                                               \
-    CUresult name params                                                                                     \
-    {                                                                                                        \
-        SIM_CALL(SIM_CONTEXT);                                                                               \
-        return call(stream);                                                                                 \
-    }                                                                                                        \
-    CUresult twin params                                                                                     \
-    {                                                                                                        \
-        SIM_CALL(SIM_CONTEXT);                                                                               \
-        return call(sim_ptsz(stream));                                                                       \
-    }
 #define COPY_2(stream)    copy_2d(copy, stream)
 #define COPY_3(stream)    copy_3d(copy, stream)
 #define COPY_PEER(stream) copy_3d_peer(copy, stream)
 #define FILL(stream)      fill_rows(to, pitch, &value, sizeof value, count, rows, stream)
 
-PAIR(cuMemcpy2D_v2, cuMemcpy2D_v2_ptds, (const CUDA_MEMCPY2D *copy), NULL, COPY_2)
-PAIR(cuMemcpy2DUnaligned_v2, cuMemcpy2DUnaligned_v2_ptds, (const CUDA_MEMCPY2D *copy), NULL, COPY_2)
-PAIR(cuMemcpy2DAsync_v2, cuMemcpy2DAsync_v2_ptsz, (const CUDA_MEMCPY2D *copy, CUstream stream), stream,
-     COPY_2)
-PAIR(cuMemcpy3D_v2, cuMemcpy3D_v2_ptds, (const CUDA_MEMCPY3D *copy), NULL, COPY_3)
-PAIR(cuMemcpy3DAsync_v2, cuMemcpy3DAsync_v2_ptsz, (const CUDA_MEMCPY3D *copy, CUstream stream), stream,
-     COPY_3)
-PAIR(cuMemcpy3DPeer, cuMemcpy3DPeer_ptds, (const CUDA_MEMCPY3D_PEER *copy), NULL, COPY_PEER)
-PAIR(cuMemcpy3DPeerAsync, cuMemcpy3DPeerAsync_ptsz, (const CUDA_MEMCPY3D_PEER *copy, CUstream stream), stream,
-     COPY_PEER)
+SIM_TWINS(cuMemcpy2D_v2, cuMemcpy2D_v2_ptds, (const CUDA_MEMCPY2D *copy), NULL, COPY_2)
+SIM_TWINS(cuMemcpy2DUnaligned_v2, cuMemcpy2DUnaligned_v2_ptds, (const CUDA_MEMCPY2D *copy), NULL, COPY_2)
+SIM_TWINS(cuMemcpy2DAsync_v2, cuMemcpy2DAsync_v2_ptsz, (const CUDA_MEMCPY2D *copy, CUstream stream), stream,
+          COPY_2)
+SIM_TWINS(cuMemcpy3D_v2, cuMemcpy3D_v2_ptds, (const CUDA_MEMCPY3D *copy), NULL, COPY_3)
+SIM_TWINS(cuMemcpy3DAsync_v2, cuMemcpy3DAsync_v2_ptsz, (const CUDA_MEMCPY3D *copy, CUstream stream), stream,
+          COPY_3)
+SIM_TWINS(cuMemcpy3DPeer, cuMemcpy3DPeer_ptds, (const CUDA_MEMCPY3D_PEER *copy), NULL, COPY_PEER)
+SIM_TWINS(cuMemcpy3DPeerAsync, cuMemcpy3DPeerAsync_ptsz, (const CUDA_MEMCPY3D_PEER *copy, CUstream stream),
+          stream, COPY_PEER)
 
-PAIR(cuMemsetD2D8_v2, cuMemsetD2D8_v2_ptds,
-     (CUdeviceptr to, size_t pitch, unsigned char value, size_t count, size_t rows), NULL, FILL)
-PAIR(cuMemsetD2D8Async, cuMemsetD2D8Async_ptsz,
-     (CUdeviceptr to, size_t pitch, unsigned char value, size_t count, size_t rows, CUstream stream), stream,
-     FILL)
-PAIR(cuMemsetD2D16_v2, cuMemsetD2D16_v2_ptds,
-     (CUdeviceptr to, size_t pitch, unsigned short value, size_t count, size_t rows), NULL, FILL)
-PAIR(cuMemsetD2D16Async, cuMemsetD2D16Async_ptsz,
-     (CUdeviceptr to, size_t pitch, unsigned short value, size_t count, size_t rows, CUstream stream), stream,
-     FILL)
-PAIR(cuMemsetD2D32_v2, cuMemsetD2D32_v2_ptds,
-     (CUdeviceptr to, size_t pitch, unsigned int value, size_t count, size_t rows), NULL, FILL)
-PAIR(cuMemsetD2D32Async, cuMemsetD2D32Async_ptsz,
-     (CUdeviceptr to, size_t pitch, unsigned int value, size_t count, size_t rows, CUstream stream), stream,
-     FILL)
+SIM_TWINS(cuMemsetD2D8_v2, cuMemsetD2D8_v2_ptds,
+          (CUdeviceptr to, size_t pitch, unsigned char value, size_t count, size_t rows), NULL, FILL)
+SIM_TWINS(cuMemsetD2D8Async, cuMemsetD2D8Async_ptsz,
+          (CUdeviceptr to, size_t pitch, unsigned char value, size_t count, size_t rows, CUstream stream),
+          stream, FILL)
+SIM_TWINS(cuMemsetD2D16_v2, cuMemsetD2D16_v2_ptds,
+          (CUdeviceptr to, size_t pitch, unsigned short value, size_t count, size_t rows), NULL, FILL)
+SIM_TWINS(cuMemsetD2D16Async, cuMemsetD2D16Async_ptsz,
+          (CUdeviceptr to, size_t pitch, unsigned short value, size_t count, size_t rows, CUstream stream),
+          stream, FILL)
+SIM_TWINS(cuMemsetD2D32_v2, cuMemsetD2D32_v2_ptds,
+          (CUdeviceptr to, size_t pitch, unsigned int value, size_t count, size_t rows), NULL, FILL)
+SIM_TWINS(cuMemsetD2D32Async, cuMemsetD2D32Async_ptsz,
+          (CUdeviceptr to, size_t pitch, unsigned int value, size_t count, size_t rows, CUstream stream),
+          stream, FILL)

@@ -109,6 +109,19 @@ uint64_t sim_env_bytes(const char *name, uint64_t otherwise); /* 512, 64MiB, 4Gi
     if (sim_scope_.result != CUDA_SUCCESS)                                                                   \
     return sim_scope_.result
 
+/* NAME, and OTHER that does the same. */
+#define SIM_SAME(name, other, needs, params, result)                                                         \
+    CUresult name params                                                                                     \
+    {                                                                                                        \
+        SIM_CALL(needs);                                                                                     \
+        return result;                                                                                       \
+    }                                                                                                        \
+    CUresult other params                                                                                    \
+    {                                                                                                        \
+        SIM_CALL(needs);                                                                                     \
+        return result;                                                                                       \
+    }
+
 /* ---- ordered map of address ranges (range.c) ---- */
 
 struct sim_range {

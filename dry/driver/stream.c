@@ -125,17 +125,7 @@ static CUresult destroy_stream(CUstream handle)
     return CUDA_SUCCESS;
 }
 
-CUresult cuStreamDestroy(CUstream stream)
-{
-    SIM_CALL(SIM_CONTEXT);
-    return destroy_stream(stream);
-}
-
-CUresult cuStreamDestroy_v2(CUstream stream)
-{
-    SIM_CALL(SIM_CONTEXT);
-    return destroy_stream(stream);
-}
+SIM_SAME(cuStreamDestroy, cuStreamDestroy_v2, SIM_CONTEXT, (CUstream stream), destroy_stream(stream))
 
 /* Whether it may be waited for or asked: not while it is capturing. */
 static CUresult check_idle(CUstream stream)
@@ -180,49 +170,23 @@ static CUresult contexts_of(CUstream handle, CUcontext *context, CUgreenCtx *gre
     return CUDA_SUCCESS;
 }
 
-#define TWICE(name, twin, params, body)                                                                      \
-    CUresult name params                                                                                     \
-    {                                                                                                        \
-        SIM_CALL(SIM_CONTEXT);                                                                               \
-        body                                                                                                 \
-    }                                                                                                        \
-    CUresult twin params                                                                                     \
-    {                                                                                                        \
-        SIM_CALL(SIM_CONTEXT);                                                                               \
-        body                                                                                                 \
-    }
 #define GETTER(name, twin, type, expression)                                                                 \
-    TWICE(name, twin, (CUstream handle, type * out), {                                                       \
-        struct stream s;                                                                                     \
-        CUresult result = out ? read_stream(handle, &s) : CUDA_ERROR_INVALID_VALUE;                          \
-        if (result == CUDA_SUCCESS)                                                                          \
-            *out = expression;                                                                               \
-        return result;                                                                                       \
-    })
+    SIM_SAME(name, twin, SIM_CONTEXT, (CUstream handle, type * out), ({                                      \
+                 struct stream s;                                                                            \
+                 CUresult result = out ? read_stream(handle, &s) : CUDA_ERROR_INVALID_VALUE;                 \
+                 if (result == CUDA_SUCCESS)                                                                 \
+                     *out = expression;                                                                      \
+                 result;                                                                                     \
+             }))
 
-/* The function itself, and its twin, to which stream 0 is the thread's own. */
-#define STREAMS(name, twin, params, call, call_twin)                                                         \
-    CUresult name params                                                                                     \
-    {                                                                                                        \
-        SIM_CALL(SIM_CONTEXT);                                                                               \
-        return call;                                                                                         \
-    }                                                                                                        \
-    CUresult twin params                                                                                     \
-    {                                                                                                        \
-        SIM_CALL(SIM_CONTEXT);                                                                               \
-        return call_twin;                                                                                    \
-    }
-
-STREAMS(cuStreamQuery, cuStreamQuery_ptsz, (CUstream stream), check_idle(stream),
-        check_idle(sim_ptsz(stream)))
-STREAMS(cuStreamSynchronize, cuStreamSynchronize_ptsz, (CUstream stream), synchronize(stream),
-        synchronize(sim_ptsz(stream)))
+SIM_TWINS(cuStreamQuery, cuStreamQuery_ptsz, (CUstream stream), stream, check_idle)
+SIM_TWINS(cuStreamSynchronize, cuStreamSynchronize_ptsz, (CUstream stream), stream, synchronize)
 GETTER(cuStreamGetFlags, cuStreamGetFlags_ptsz, unsigned int, s.flags)
 GETTER(cuStreamGetPriority, cuStreamGetPriority_ptsz, int, s.priority)
 GETTER(cuStreamGetId, cuStreamGetId_ptsz, unsigned long long, s.id)
 GETTER(cuStreamGetDevice, cuStreamGetDevice_ptsz, CUdevice, s.owner->device)
-TWICE(cuStreamGetCtx_v2, cuStreamGetCtx_v2_ptsz, (CUstream handle, CUcontext *context, CUgreenCtx *green),
-      { return contexts_of(handle, context, green); })
+SIM_SAME(cuStreamGetCtx_v2, cuStreamGetCtx_v2_ptsz, SIM_CONTEXT,
+         (CUstream handle, CUcontext *context, CUgreenCtx *green), contexts_of(handle, context, green))
 CUresult cuStreamGetGreenCtx(CUstream handle, CUgreenCtx *green)
 {
     SIM_CALL(SIM_CONTEXT);
@@ -248,8 +212,9 @@ static CUresult wait_event(CUstream stream, CUevent handle)
     return sim_capture_wait(stream, event->capture, event->recorded_on);
 }
 
-STREAMS(cuStreamWaitEvent, cuStreamWaitEvent_ptsz, (CUstream stream, CUevent event, unsigned int flags),
-        wait_event(stream, event), wait_event(sim_ptsz(stream), event))
+#define WAIT(stream) wait_event(stream, event)
+SIM_TWINS(cuStreamWaitEvent, cuStreamWaitEvent_ptsz, (CUstream stream, CUevent event, unsigned int flags),
+          stream, WAIT)
 
 CUresult sim_event_new(CUevent *out, unsigned flags)
 {
@@ -287,17 +252,7 @@ static CUresult destroy_event(CUevent handle)
     return CUDA_SUCCESS;
 }
 
-CUresult cuEventDestroy(CUevent event)
-{
-    SIM_CALL(SIM_CONTEXT);
-    return destroy_event(event);
-}
-
-CUresult cuEventDestroy_v2(CUevent event)
-{
-    SIM_CALL(SIM_CONTEXT);
-    return destroy_event(event);
-}
+SIM_SAME(cuEventDestroy, cuEventDestroy_v2, SIM_CONTEXT, (CUevent event), destroy_event(event))
 
 static CUresult record(CUevent handle, CUstream stream)
 {
@@ -319,11 +274,11 @@ static CUresult record_with(CUevent handle, CUstream stream, unsigned flags)
     return flags & ~1u ? CUDA_ERROR_INVALID_VALUE : record(handle, stream);
 }
 
-STREAMS(cuEventRecord, cuEventRecord_ptsz, (CUevent event, CUstream stream), record(event, stream),
-        record(event, sim_ptsz(stream)))
-STREAMS(cuEventRecordWithFlags, cuEventRecordWithFlags_ptsz,
-        (CUevent event, CUstream stream, unsigned int flags), record_with(event, stream, flags),
-        record_with(event, sim_ptsz(stream), flags))
+#define RECORD(stream)      record(event, stream)
+#define RECORD_WITH(stream) record_with(event, stream, flags)
+SIM_TWINS(cuEventRecord, cuEventRecord_ptsz, (CUevent event, CUstream stream), stream, RECORD)
+SIM_TWINS(cuEventRecordWithFlags, cuEventRecordWithFlags_ptsz,
+          (CUevent event, CUstream stream, unsigned int flags), stream, RECORD_WITH)
 
 /* A capture in the context would be spoilt by it; this driver refuses and leaves the capture as it is. */
 CUresult cuCtxRecordEvent(CUcontext context, CUevent handle)
@@ -383,17 +338,8 @@ static CUresult elapsed(float *milliseconds, CUevent start, CUevent end)
     return CUDA_SUCCESS;
 }
 
-CUresult cuEventElapsedTime(float *milliseconds, CUevent start, CUevent end)
-{
-    SIM_CALL(SIM_CONTEXT);
-    return elapsed(milliseconds, start, end);
-}
-
-CUresult cuEventElapsedTime_v2(float *milliseconds, CUevent start, CUevent end)
-{
-    SIM_CALL(SIM_CONTEXT);
-    return elapsed(milliseconds, start, end);
-}
+SIM_SAME(cuEventElapsedTime, cuEventElapsedTime_v2, SIM_CONTEXT,
+         (float *milliseconds, CUevent start, CUevent end), elapsed(milliseconds, start, end))
 
 /* ---- host functions ---- */
 
@@ -421,8 +367,9 @@ static CUresult run_host(CUstream stream, CUhostFn function, void *data)
     return CUDA_SUCCESS;
 }
 
-STREAMS(cuLaunchHostFunc, cuLaunchHostFunc_ptsz, (CUstream stream, CUhostFn function, void *data),
-        run_host(stream, function, data), run_host(sim_ptsz(stream), function, data))
+#define RUN_HOST(stream) run_host(stream, function, data)
+SIM_TWINS(cuLaunchHostFunc, cuLaunchHostFunc_ptsz, (CUstream stream, CUhostFn function, void *data), stream,
+          RUN_HOST)
 
 /* The older form tells the function of its stream and status, and is no node of a graph. */
 static CUresult call_back(CUstream stream, CUstreamCallback function, void *data)
@@ -436,6 +383,6 @@ static CUresult call_back(CUstream stream, CUstreamCallback function, void *data
     return CUDA_SUCCESS;
 }
 
-STREAMS(cuStreamAddCallback, cuStreamAddCallback_ptsz,
-        (CUstream stream, CUstreamCallback function, void *data, unsigned int flags),
-        call_back(stream, function, data), call_back(sim_ptsz(stream), function, data))
+#define CALL_BACK(stream) call_back(stream, function, data)
+SIM_TWINS(cuStreamAddCallback, cuStreamAddCallback_ptsz,
+          (CUstream stream, CUstreamCallback function, void *data, unsigned int flags), stream, CALL_BACK)
