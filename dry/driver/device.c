@@ -94,6 +94,7 @@ static void shut_down(void)
 
 static void initialize(void)
 {
+    sim_visible_fix();
     sim_device_count = simcuda_device_count();
     for (int i = 0; i < sim_device_count; i++) {
         sim_devices[i].capacity = (uint64_t)simcuda_capacity_bytes(i);

@@ -169,6 +169,7 @@ void sim_inject(void); /* injection.c */
 bool sim_forked(
     void); /* a fork child of a process that had called cuInit: nothing works, as with the real one */
 bool sim_valid_device(CUdevice device);
+void sim_visible_fix(void);                  /* visible.c: from now on the same devices are seen */
 int sim_physical(int device);                /* visible.c: its number in the machine */
 bool sim_charge(int device, uint64_t bytes); /* false: out of memory */
 void sim_uncharge(int device, uint64_t bytes);

@@ -4,8 +4,8 @@
  *      SIMCUDA_DEVICES=2         how many the machine has (default 1, at most 16)
  *
  * In dry mode CUDA_VISIBLE_DEVICES picks among them and orders them, as a real driver does; the first entry
- * that is no number, or that names one twice, ends the list.  One that is named beyond the machine's is
- * there, too: who tries a program has not the machine that it was written for.
+ * that is no number (a UUID is none), or that names one twice, ends the list.  One that is named beyond the
+ * machine's is there, too: who tries a program has not the machine that it was written for.
  */
 #include "sim.h"
 
@@ -16,6 +16,8 @@ struct visible {
     int count, machine;
     int physical[SIM_MAX_DEVICES]; /* by ordinal */
 };
+static struct visible fixed; /* as it was at cuInit */
+static bool is_fixed;
 
 static int machine(void)
 {
@@ -45,43 +47,46 @@ static void pick(struct visible *v, const char *list)
     }
 }
 
-/* Asked anew until cuInit, because programs set the variable after they have begun. */
 static struct visible look(void)
 {
-    static struct visible fixed;
-    static bool is_fixed;
-    if (is_fixed)
-        return fixed;
     struct visible v = {.count = machine(), .machine = machine()};
     const char *list = simcuda_dry() ? getenv("CUDA_VISIBLE_DEVICES") : NULL;
     for (int i = 0; i < v.count; i++)
         v.physical[i] = i;
     if (list && v.machine)
         pick(&v, list);
-    if (sim_initialized()) {
-        fixed = v;
-        __atomic_store_n(&is_fixed, true, __ATOMIC_RELEASE);
-    }
     return v;
+}
+
+/* Looked at anew until cuInit, because programs set the variable after they have begun. */
+static struct visible now(void)
+{
+    return __atomic_load_n(&is_fixed, __ATOMIC_ACQUIRE) ? fixed : look();
+}
+
+void sim_visible_fix(void)
+{
+    fixed = look();
+    __atomic_store_n(&is_fixed, true, __ATOMIC_RELEASE);
 }
 
 int simcuda_device_count(void)
 {
-    return look().count;
+    return now().count;
 }
 
 int simcuda_machine_devices(void)
 {
-    return look().machine;
+    return now().machine;
 }
 
 int simcuda_ordinal(int physical)
 {
-    struct visible v = look();
+    struct visible v = now();
     return position(&v, physical);
 }
 
 int sim_physical(int device)
 {
-    return look().physical[device];
+    return now().physical[device];
 }

@@ -242,6 +242,7 @@ static void body_visible(void)
     char bus[16];
     CUuuid uuid;
     begin();
+    setenv("CUDA_VISIBLE_DEVICES", "0", 1); /* too late */
     OK(cuDeviceGetCount(&count));
     CHECK(count == 2);
     OK(cuDeviceGetPCIBusId(bus, sizeof bus, 0));
