@@ -1,5 +1,5 @@
 #!/bin/bash
-# Budgets without a GPU: `check` of a dry run's recording, and pytest --vramscope --dry, hold a program and its tests against limits; the
+# Budgets without a GPU: `check` of a dry run's recording, and pytest --vramscope --vramscope-dry, hold a program and its tests against limits; the
 # example for GitHub Actions does what it says, its steps run here in their order but for those that install.
 # shellcheck source-path=SCRIPTDIR
 . "$(dirname "$0")/../lib/lib.bash"
@@ -53,6 +53,7 @@ def test_large():
 def test_the_gpu_is_the_one_that_was_named():
     assert torch.cuda.get_device_name() == "NVIDIA A100-SXM4-40GB"
 PY
+printf 'def pytest_addoption(parser):\n    parser.addoption("--dry", action="store_true")\n' >conftest.py # words of the program's own
 printf '[pytest]\nmarkers = large\naddopts = -m "not large"\n' >pytest.ini
 
 sed -n 's/^ *- run: //p' "$SRC/examples/ci/memory.yml" | grep -v '^pip install' >steps
@@ -64,7 +65,7 @@ grep -q '2 passed' out || fail "pytest ran something else: $(cat out)"
 timeout 60 vramscope check --max-peak=300MiB fit.db >out 2>&1
 [ $? = 1 ] || fail "a budget of 300 MiB was kept by 512 MiB of weights and gradients: $(cat out)"
 grep -q 'dry run' out || fail "check does not say that it was a dry run: $(cat out)"
-timeout 300 pytest --vramscope --dry -m large >out 2>&1
+timeout 300 pytest --vramscope --vramscope-dry -m large >out 2>&1
 [ $? = 1 ] && grep -q 'vram_limit: added by the test at its peak on device 0: 7' out || fail "a test's limit: $(cat out)"
-timeout 60 pytest --dry >out 2>&1
-[ $? = 4 ] && grep -q -- '--dry is of --vramscope' out || fail "--dry alone: $(cat out)"
+timeout 60 pytest --vramscope-dry >out 2>&1
+[ $? = 4 ] && grep -q -- '--vramscope-dry is of --vramscope' out || fail "--vramscope-dry alone: $(cat out)"

@@ -12,8 +12,8 @@ device alone.  Where nobody can tell, because events were lost for instance, the
 The library has to be there from the start of the process: where it is not, pytest is executed again with it, once, before
 a test or a conftest.py has run.  Workers of pytest-xdist inherit it.
 
-pytest --vramscope --dry runs PyTorch's tests without a GPU, on the driver of `vramscope fit`, which keeps books and computes nothing: budgets of
-memory are kept in any CI.  What a test asserts of values is of garbage there.  --dry-gpu=A100-40GB is another GPU than an H200.
+pytest --vramscope --vramscope-dry runs PyTorch's tests without a GPU, on the driver of `vramscope fit`, which keeps books and computes nothing: budgets of
+memory are kept in any CI.  What a test asserts of values is of garbage there.  --vramscope-gpu=A100-40GB is another GPU than an H200.
 
 Each test function runs in a range, "pytest.test", with a mark of its number and name before the end.  The figures are read from the process's
 own recording, by a child process (_pytest_reader.py): a database must not be opened twice in one process, since to close it
@@ -45,8 +45,8 @@ _numbers = itertools.count(1)  # of the tests of this process, those that a test
 def pytest_addoption(parser):
     group = parser.getgroup("vramscope", "GPU memory, by vramscope")
     group.addoption("--vramscope", action="store_true", help="record GPU memory and hold tests against their vram_limit")
-    group.addoption("--dry", action="store_true", dest="vramscope_dry", help="with --vramscope: without a GPU, on the driver of vramscope fit")
-    group.addoption("--dry-gpu", metavar="KEY", default="H200", help="with --dry: which GPU, as vramscope fit has them (H200)")
+    group.addoption("--vramscope-dry", action="store_true", dest="vramscope_dry", help="with --vramscope: without a GPU, on the driver of vramscope fit")
+    group.addoption("--vramscope-gpu", metavar="KEY", default="H200", help="with --vramscope-dry: which GPU, as vramscope fit has them (H200)")
     group.addoption("--vramscope-output", metavar="DIR", help="keep the recordings in DIR, pytest-PID.db")
     group.addoption("--vramscope-top", metavar="N", type=int, default=5, help="tests shown that added the most (default 5)")
 
@@ -85,7 +85,7 @@ def _stand_ins(library):
                 found[name] = place
                 break
         else:
-            raise pytest.UsageError("--dry: %s is not there; `vramscope doctor` says what this installation has" % os.path.join(root, "lib/vramscope", name))
+            raise pytest.UsageError("--vramscope-dry: %s is not there; `vramscope doctor` says what this installation has" % os.path.join(root, "lib/vramscope", name))
     libraries = sorted(name for name in os.listdir(found["dry"]) if re.match(r"lib.*\.so\.\d+$", name))
     libraries.sort(key=lambda name: not name.startswith("libcudart"))
     return [os.path.join(found["sim"], "libcuda.so.1")] + [os.path.join(found["dry"], name) for name in libraries], [found["sim"], found["dry"]]
@@ -95,7 +95,7 @@ def _set_dry(environment, library, card):
     libraries, places = _stand_ins(library)
     for path in libraries:
         if re.search(r"[\s:]", path):
-            raise pytest.UsageError("--dry: LD_PRELOAD can't name %s, there is a blank or a colon in it" % path)
+            raise pytest.UsageError("--vramscope-dry: LD_PRELOAD can't name %s, there is a blank or a colon in it" % path)
     environment["LD_PRELOAD"] = ":".join([environment["LD_PRELOAD"], *libraries])
     environment["LD_LIBRARY_PATH"] = ":".join(places + [part for part in [os.environ.get("LD_LIBRARY_PATH")] if part])
     environment.update(SIMCUDA_DRY="1", SIMCUDA_GPU=card, SIMCUDA_BANNER="0", VRAMSCOPE_DRY="1", VRAMSCOPE_DRY_STEPS="all", VRAMSCOPE_DRY_SETUP="gpu=%s,steps=all,values=first" % card)
@@ -179,12 +179,12 @@ def _execute_again(config, output, card):
 def pytest_load_initial_conftests(early_config):
     known = early_config.known_args_namespace
     if getattr(known, "vramscope_dry", None) and not getattr(known, "vramscope", False):
-        raise pytest.UsageError("--dry is of --vramscope: pytest --vramscope --dry")
+        raise pytest.UsageError("--vramscope-dry is of --vramscope: pytest --vramscope --vramscope-dry")
     if not getattr(known, "vramscope", False) or _is_loaded():
         return
     # A worker of xdist talks over its descriptors; it has what the controller has.
     if "PYTEST_XDIST_WORKER" not in os.environ:
-        _execute_again(early_config, known.vramscope_output, known.dry_gpu if known.vramscope_dry else None)
+        _execute_again(early_config, known.vramscope_output, known.vramscope_gpu if known.vramscope_dry else None)
 
 
 def pytest_configure(config):
