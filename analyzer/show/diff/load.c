@@ -117,12 +117,25 @@ static void note_states(struct diff *d)
     }
 }
 
+/* Dry runs may stand for different GPUs, and end after different numbers of steps. */
+static void note_marks(struct diff *d, char *a, char *b)
+{
+    if (!strcmp(a, b)) {
+        note(d, xstrdup(a));
+    } else {
+        note(d, xformat("A: %s", a));
+        note(d, xformat("B: %s", b));
+    }
+    free(a);
+    free(b);
+}
+
 static void note_drivers(struct diff *d)
 {
     const struct trace *a = &d->side[SIDE_A].trace, *b = &d->side[SIDE_B].trace;
     const char *of_a = trace_mark(a), *of_b = trace_mark(b);
     if (of_a && of_b && !strcmp(of_a, of_b))
-        note(d, trace_mark_line(a));
+        note_marks(d, trace_mark_line(a), trace_mark_line(b));
     else if ((of_a || of_b) && !trace_dry(a) && !trace_dry(b))
         note(d,
              xformat("%c ran on the simulated driver, the other on a GPU: times and residual do not compare",

@@ -53,6 +53,10 @@ try waste
 shows waste "$V" waste rec0.db
 try diff
 shows diff "$V" diff rec0.db rec1.db
+grep -q '^NOTE: dry run (H200, ' out || fail "diff: $(cat out)"
+timeout 120 "$V" fit --gpu=A100-40GB -o a100.db -- "$tests/prog_sizes" 4 512 >out 2>err || fail "fit: $? $(cat out err)"
+shows 'diff of two GPUs' "$V" diff rec0.db a100.db
+grep -q 'A: dry run (H200, ' out && grep -q 'B: dry run (A100-40GB, ' out || fail "diff of two GPUs: $(cat out)"
 shows 'diff of a dry run and another' "$V" diff rec0.db other.db
 grep -q 'A: dry run, no GPU; B: on a GPU: times and residual do not compare, what is allocated and reserved does' out || fail "diff: $(cat out)"
 shows 'diff --json' "$V" diff --json rec0.db other.db
