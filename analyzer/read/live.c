@@ -70,7 +70,6 @@ bool live_open(struct live *l, const char *journal, char *why, size_t size)
     l->world_size = number_of(l->map, "world_size");
     l->command = text_of(l->map, "command");
     l->host = text_of(l->map, "host");
-    l->dry = number_of(l->map, "simulated") == VS_DRIVER_DRY;
     live_look(l);
     return true;
 }
@@ -118,6 +117,8 @@ void live_look(struct live *l)
     if (seen == VS_NOW_SEEN && !l->cut) {
         l->now = now;
         l->seen = true;
+        l->dry =
+            number_of(l->map, "simulated") == VS_DRIVER_DRY; /* which is known from its first device on */
     }
     l->state = state_of(l);
     l->torn = seen == VS_NOW_TORN;
