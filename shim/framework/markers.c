@@ -108,8 +108,7 @@ static void count_anew(uint32_t generation)
                            __ATOMIC_RELAXED);
 }
 
-/* A dry run ends after so many steps.  Its calls come one at a time, under Python's
- * lock. */
+/* A dry run ends after so many steps.  It is set before the first, by Python; steps may end in any thread. */
 static struct {
     uint64_t left;
     void (*reached)(void); /* NULL: no limit */
@@ -140,7 +139,7 @@ void vramscope_step(void)
         __atomic_fetch_add(&steps.recorded, 1, __ATOMIC_RELAXED);
     else
         __atomic_fetch_add(&steps.unrecorded, event.arg0 + 1, __ATOMIC_RELAXED);
-    if (limit.reached && --limit.left == 0)
+    if (limit.reached && __atomic_sub_fetch(&limit.left, 1, __ATOMIC_RELAXED) == 0)
         limit.reached();
     errno = saved;
 }
