@@ -20,14 +20,18 @@
 #include "tail.h"
 #include "written.h"
 
-static const char *const assumption_names[ASSUMPTIONS] = {"first", "second", "third"};
-
 #define LINES 12 /* of a program that failed */
 
 const char *attempt_allocator_name(enum attempt_allocator a)
 {
     static const char *const names[] = {"PyTorch's allocator, as the program sets it", "native", "expandable",
                                         "arena"};
+    return names[a];
+}
+
+const char *attempt_assumption_name(enum assumption a)
+{
+    static const char *const names[ASSUMPTIONS] = {"first", "second", "third"};
     return names[a];
 }
 
@@ -139,7 +143,7 @@ static char *mark_of(const struct attempt *a, const struct attempt_setup *s)
 {
     return xformat("gpu=%s,bytes=%" PRId64 ",steps=%s,values=%s%s%s%s%s%s%s", s->card->key,
                    s->capacity == UNKNOWN ? s->card->bytes : s->capacity, s->steps,
-                   assumption_names[a->assumption], s->skew ? ",skew=" : "", s->skew ? s->skew : "",
+                   attempt_assumption_name(a->assumption), s->skew ? ",skew=" : "", s->skew ? s->skew : "",
                    s->keep ? ",keep=" : "", s->keep ? s->keep : "", s->overflow ? ",overflow=" : "",
                    s->overflow ? s->overflow : "");
 }
@@ -172,7 +176,7 @@ static void set_dry(const struct attempt *a, const struct attempt_setup *s, cons
     setenv("VRAMSCOPE_DRY_SETUP", mark, 1);
     setenv("VRAMSCOPE_DRY_FACTS", facts, 1);
     setenv("VRAMSCOPE_DRY_STEPS", s->steps, 1);
-    setenv("VRAMSCOPE_DRY_ASSUME", assumption_names[a->assumption], 1);
+    setenv("VRAMSCOPE_DRY_ASSUME", attempt_assumption_name(a->assumption), 1);
     set_or_not("VRAMSCOPE_DRY_WRITES", s->contained ? NULL : apart);
     set_or_not("VRAMSCOPE_DRY_SKEW", s->skew);
     set_or_not("VRAMSCOPE_DRY_KEEP", s->keep);

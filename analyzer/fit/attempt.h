@@ -47,5 +47,6 @@ int attempt_check(void);
 int attempt_run(struct attempt *a, const struct attempt_setup *s, const char *folder, bool shown);
 void attempt_free(struct attempt *a);
 const char *attempt_allocator_name(enum attempt_allocator a);
+const char *attempt_assumption_name(enum assumption a);
 
 #endif

@@ -30,17 +30,10 @@ static bool is_wanted(const struct facts *facts, enum assumption assumption)
     return false;
 }
 
-static bool differs(const struct verdict *a, const struct verdict *b)
-{
-    return a->kind != b->kind || a->peaks.allocated != b->peaks.allocated ||
-           a->peaks.reserved != b->peaks.reserved;
-}
-
 static int find_one(struct reply *a, enum attempt_allocator allocator, enum assumption assumption,
                     const char *folder)
 {
-    static const char *const names[ASSUMPTIONS] = {"first", "second", "third"};
-    char *one = xformat("%s/%s", folder, names[assumption]);
+    char *one = xformat("%s/%s", folder, attempt_assumption_name(assumption));
     struct attempt *run = &a->runs[a->n];
     *run = (struct attempt){.allocator = allocator, .assumption = assumption};
     int bad = attempt_run(run, a->setup, one, assumption == ASSUME_FIRST);
@@ -48,7 +41,6 @@ static int find_one(struct reply *a, enum attempt_allocator allocator, enum assu
     if (bad || run->error)
         return bad;
     verdict_of(&a->verdicts[a->n], run);
-    a->changed = a->changed || differs(&a->verdicts[a->n], &a->verdicts[0]);
     a->n++;
     return 0;
 }

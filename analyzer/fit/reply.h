@@ -16,8 +16,7 @@ struct reply {
     struct attempt runs[ASSUMPTIONS]; /* under the first assumption, and `n` - 1 others */
     struct verdict verdicts[ASSUMPTIONS];
     size_t n;
-    bool changed; /* the figures of others are not the first's */
-    char *path;   /* where the recording lies for the user; NULL: nowhere */
+    char *path; /* where the recording lies for the user; NULL: nowhere */
 };
 
 /* Runs the program in FOLDER.  0, or 2, said. */

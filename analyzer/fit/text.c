@@ -50,7 +50,7 @@ static void print_refused(const struct reply *a, const char *device, FILE *out)
     wrap_print(out, 2, 4, "%s", shown(v->why));
     if (reply_decides(a))
         wrap_print(out, 2, 4, "so it is under the %s assumptions; under the first it fits",
-                   a->runs[reply_decides(a)].assumption == ASSUME_SECOND ? "second" : "third");
+                   attempt_assumption_name(a->runs[reply_decides(a)].assumption));
     if (v->went_on)
         wrap_print(out, 2, 4, "the program caught that and went on, with less");
 }
@@ -130,6 +130,40 @@ static void print_figures(const struct reply *a, FILE *out)
 
 /* ---- how exact ---- */
 
+/* Which of the runs; 0: none but the first. */
+static size_t run_under(const struct reply *a, enum assumption assumption)
+{
+    for (size_t i = 1; i < a->n; i++)
+        if (a->runs[i].assumption == assumption)
+            return i;
+    return 0;
+}
+
+/* How run I ended, beside the first; the caller frees it. */
+static char *outcome_of(const struct reply *a, size_t i)
+{
+    const struct verdict *v = &a->verdicts[i], *first = &a->verdicts[0];
+    if (!i)
+        return xstrdup("could not be started: whether sizes hang on them is undecided");
+    if (v->kind > VERDICT_REFUSED)
+        return xformat("%s (%s): whether sizes hang on them is undecided",
+                       v->kind == VERDICT_FAILED ? "failed by itself" : "can't be judged", v->why);
+    if (v->kind != first->kind)
+        return xstrdup(v->kind == VERDICT_FITS ? "fits" : "does not fit");
+    return xstrdup(v->peaks.allocated == first->peaks.allocated && v->peaks.reserved == first->peaks.reserved
+                       ? "gave the same sizes"
+                       : "gave other sizes");
+}
+
+/* Whether there are guesses that further runs try. */
+static bool has_tried(const struct facts *facts)
+{
+    for (size_t i = 0; i < facts->n; i++)
+        if (facts->all[i].kind == FACT_GUESS && *facts->all[i].fields[4])
+            return true;
+    return false;
+}
+
 static void print_span(const char *name, struct span s, FILE *out)
 {
     if (s.least == s.most)
@@ -159,10 +193,13 @@ static void print_values(const struct reply *a, FILE *out)
     size_t n = facts_count(&a->runs[0].facts, FACT_VALUE);
     if (!n)
         return;
+    char *end = outcome_of(a, run_under(a, ASSUME_SECOND));
     wrap_print(out, 4, 6,
-               "the program reads values that only a GPU computes, at %s; a second run with others %s",
-               units_count((int64_t)n, "place").s, a->changed ? "gave other sizes" : "gave the same sizes");
+               "the program reads values that only a GPU computes, at %s; a second run with others%s %s",
+               units_count((int64_t)n, "place").s,
+               has_tried(&a->runs[0].facts) ? ", and with other guesses," : "", end);
     print_places(a, out);
+    free(end);
 }
 
 struct guesses { /* of a library */
@@ -219,6 +256,13 @@ static void print_guesses(const struct reply *a, FILE *out)
                        shown(what), B(g.least), B(g.most));
         free(count);
     }
+    for (size_t i = 1; i < a->n; i++)
+        if (a->verdicts[i].kind > VERDICT_REFUSED &&
+            (a->runs[i].assumption == ASSUME_THIRD || !facts_count(facts, FACT_VALUE))) {
+            char *end = outcome_of(a, i);
+            wrap_print(out, 4, 6, "a run with other guesses %s", end);
+            free(end);
+        }
 }
 
 static void print_exactness(const struct reply *a, FILE *out)

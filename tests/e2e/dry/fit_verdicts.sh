@@ -84,6 +84,16 @@ json 'a["exact"]' False
 json 'a["allocated"]["least_bytes"] == '"$most"' and a["allocated"]["most_bytes"] == a["allocated_bytes"] > '"$most" True
 fit 1 -- sh -c "$reads"'; [ "$VRAMSCOPE_DRY_ASSUME" = second ] && exec "$0" 4 2048 list oom; exec "$0" 4 512' "$sizes"
 has 'under the second assumptions; under the first it fits'
+# a second run that fails by itself says nothing of the sizes; a third that differs is not the second's doing
+fit 0 -- sh -c "$reads"'; [ "$VRAMSCOPE_DRY_ASSUME" = second ] && exit 7; exec "$0" 4 512' "$sizes"
+has 'a second run with others failed by itself \(it'
+has 'status 7\): whether sizes hang on'
+lacks '^    exact$'
+tried='printf "guess\tcudnn\tforward x=1\t512\t0\t1024\n" >>"$VRAMSCOPE_DRY_FACTS"'
+fit 0 -- sh -c "$reads; $tried"'; [ "$VRAMSCOPE_DRY_ASSUME" = third ] && n=256 || n=512; exec "$0" 4 $n' "$sizes"
+tr -s ' \n' ' ' <out >words && grep -q 'a second run with others, and with other guesses, gave the same sizes' words || fail "a third run that differs: $(cat out)"
+fit 0 -- sh -c "$tried"'; [ "$VRAMSCOPE_DRY_ASSUME" = third ] && exit 7; exec "$0" 4 512' "$sizes"
+tr -s ' \n' ' ' <out >words && grep -q 'a run with other guesses failed by itself' words || fail "a third run that fails: $(cat out)"
 # a guess is no exact figure
 fit 0 --json -- sh -c 'printf "guess\tcudnn\tworkspace of engine 7\t1048576\n" >>"$VRAMSCOPE_DRY_FACTS"; exec "$0" 4 512' "$sizes"
 json 'a["exact"], a["allocated"]["most_bytes"] - a["allocated"]["least_bytes"]' '(False, 2097152)'
