@@ -66,6 +66,7 @@ static void write_answer(const struct reply *a, struct json *j)
     json_text(j, "verdict", verdicts[v->kind]);
     json_text(j, "why", v->why);
     json_text(j, "what_to_do", v->what);
+    json_text(j, "own_limit", v->limited);
     json_bool(j, "went_on", v->went_on);
     write_peaks(reply_peaks(a), j);
     json_bool(j, "beside_measured", a->setup->card->measured);

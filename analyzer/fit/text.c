@@ -43,6 +43,14 @@ static void print_fits(const struct reply *a, const char *device, FILE *out)
             a->verdicts[0].given_back == 1 ? "once" : units_count(a->verdicts[0].given_back, "time").s);
 }
 
+/* It ended well all the same. */
+static void print_limited(const struct reply *a, FILE *out)
+{
+    if (reply_verdict(a)->limited)
+        wrap_print(out, 2, 4, "under its own limit, and went on after that refused it memory: %s",
+                   shown(reply_verdict(a)->limited));
+}
+
 static void print_refused(const struct reply *a, const char *device, FILE *out)
 {
     const struct verdict *v = reply_verdict(a);
@@ -59,9 +67,10 @@ static void print_headline(const struct reply *a, FILE *out)
 {
     const struct verdict *v = reply_verdict(a);
     char *device = device_words(a->setup);
-    if (v->kind == VERDICT_FITS)
+    if (v->kind == VERDICT_FITS) {
         print_fits(a, device, out);
-    else if (v->kind == VERDICT_REFUSED)
+        print_limited(a, out);
+    } else if (v->kind == VERDICT_REFUSED)
         print_refused(a, device, out);
     else if (v->kind == VERDICT_FAILED)
         wrap_print(out, 0, 2, "no answer, the program failed: %s", v->why);

@@ -3,7 +3,8 @@
  *
  *      memory ran out  >  what is not simulated was called  >  it failed  >  nothing was recorded  >  it fits
  *
- * The first that holds is the verdict: what comes after a refusal is no word against it.
+ * The first that holds is the verdict: what comes after a refusal is no word against it.  Where PyTorch
+ * refused at a limit that the program set, the device was not asked: that is no word about the device.
  */
 #include "verdict.h"
 
@@ -15,6 +16,7 @@
 
 #include "base/shown.h"
 #include "base/units.h"
+#include "read/blocks.h"
 #include "read/steps.h"
 #include "read/trace.h"
 #include "show/report/report.h"
@@ -42,14 +44,46 @@ static void take_device(struct peaks *p, const struct trace *t, const struct dev
     p->reserved = p->framework ? trace_peak_bytes(managed) : driver;
 }
 
-static void take_refusal(struct verdict *v, const struct report *r, int64_t file)
+/* The limit that the program had set and O met, below what the device has; 0: none. */
+static uint64_t limit_at(const struct trace_blocks *b, const struct trace_oom_kept *o, int64_t total)
+{
+    if (oom_need_of(o, total).cause != OOM_NOT_ASKED)
+        return 0;
+    for (size_t i = 0; i < b->refusal_count; i++)
+        if (b->refusals[i].seq == o->seq)
+            return total == UNKNOWN || b->refusals[i].limit < (uint64_t)total ? b->refusals[i].limit : 0;
+    return 0;
+}
+
+/* The last of these limits, where no request that reached the program was one of the driver; else 0. */
+static uint64_t own_limit(const struct oom_report *r, struct trace *t)
+{
+    struct trace_blocks blocks;
+    uint64_t limit = 0;
+    if (r->need.cause != OOM_NOT_ASKED || trace_blocks(t, r->lead->device, &blocks))
+        return 0;
+    for (size_t i = 0; i < r->kept_count && (i == 0 || limit); i++)
+        limit = limit_at(&blocks, &r->kept[i], r->total_bytes);
+    trace_free_blocks(&blocks);
+    return limit;
+}
+
+static void take_refusal(struct verdict *v, const struct report *r, struct trace *t, int64_t file)
 {
     v->given_back += r->oom.absorbed > 0 ? r->oom.absorbed : 0;
     if (!r->oom.lead || v->refused_file != UNKNOWN)
         return;
+    uint64_t limit = own_limit(&r->oom, t);
+    char *line = oom_report_line(&r->oom, false);
+    if (limit) {
+        free(v->limited);
+        v->limited = xformat("%s, %s", line, units_bytes((int64_t)limit, false).s);
+        free(line);
+        return;
+    }
     v->kind = VERDICT_REFUSED;
     v->refused_file = file;
-    v->why = oom_report_line(&r->oom, false);
+    v->why = line;
     v->went_on = r->oom.steps_after > 0;
 }
 
@@ -66,7 +100,7 @@ static void take_file(struct verdict *v, const char *path, int64_t file)
     v->whole = v->whole && trace_whole(&t);
     for (size_t i = 0; i < r.device_count; i++)
         take_device(&v->peaks, &t, &r.devices[i]);
-    take_refusal(v, &r, file);
+    take_refusal(v, &r, &t, file);
     report_free(&r);
     trace_close(&t);
 }
@@ -112,6 +146,13 @@ static void judge_missing(struct verdict *v, const struct fact *f)
         xformat("the program calls %s of %s, which is not simulated", shown(f->fields[1]),
                 shown(f->fields[0])),
         "run it on a GPU, under `vramscope run`; or do without what calls it");
+}
+
+static void judge_limited(struct verdict *v)
+{
+    say(v, VERDICT_UNKNOWN, xstrdup(v->limited),
+        "have the program set no limit (torch.cuda.set_per_process_memory_fraction): the device was not "
+        "asked");
 }
 
 static void judge_failed(struct verdict *v, const struct attempt *a)
@@ -161,6 +202,8 @@ void verdict_of(struct verdict *v, const struct attempt *a)
     const struct fact *missing = facts_first(&a->facts, FACT_MISSING);
     if (missing)
         judge_missing(v, missing);
+    else if (a->status && v->limited)
+        judge_limited(v);
     else if (a->status)
         judge_failed(v, a);
     else if (v->peaks.driver == UNKNOWN || v->peaks.driver == 0)
@@ -171,5 +214,6 @@ void verdict_free(struct verdict *v)
 {
     free(v->why);
     free(v->what);
+    free(v->limited);
     free(v->peaks.phase);
 }

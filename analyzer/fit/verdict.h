@@ -26,8 +26,9 @@ struct peaks {      /* of the device where most is reserved; UNKNOWN: not record
 
 struct verdict {
     enum verdict_kind kind;
-    char *why;  /* REFUSED: the request; FAILED, UNKNOWN: the reason, a sentence */
-    char *what; /* to do about it, a sentence; NULL */
+    char *why;     /* REFUSED: the request; FAILED, UNKNOWN: the reason, a sentence */
+    char *what;    /* to do about it, a sentence; NULL */
+    char *limited; /* a request that PyTorch refused at the program's own limit, and not the device; NULL */
     struct peaks peaks;
     bool whole;           /* no event was lost */
     int64_t refused_file; /* which recording ran out of memory; UNKNOWN */
