@@ -69,7 +69,7 @@ static void write_answer(const struct reply *a, struct json *j)
     json_text(j, "own_limit", v->limited);
     json_bool(j, "went_on", v->went_on);
     write_peaks(reply_peaks(a), j);
-    json_bool(j, "beside_measured", a->setup->card->measured);
+    json_bool(j, "beside_measured", reply_beside_is_measured(a));
     json_bool(j, "exact", reply_is_exact(a));
     json_bool(j, "certain", reply_is_certain(a));
     write_span(reply_allocated(a), "allocated", j);

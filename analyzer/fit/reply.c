@@ -138,6 +138,11 @@ bool reply_is_exact(const struct reply *a)
     return exact;
 }
 
+bool reply_beside_is_measured(const struct reply *a)
+{
+    return a->setup->card->measured && !facts_count(&a->runs[0].facts, FACT_BESIDE);
+}
+
 void reply_free(struct reply *a)
 {
     for (size_t i = 0; i < ASSUMPTIONS; i++) {

@@ -32,6 +32,8 @@ int reply_status(const struct reply *a);
 struct span reply_allocated(const struct reply *a);
 struct span reply_reserved(const struct reply *a);
 bool reply_is_exact(const struct reply *a);
+/* Whether what is counted beside PyTorch's figures was measured on such a card. */
+bool reply_beside_is_measured(const struct reply *a);
 void reply_free(struct reply *a);
 
 /* "an H200 (139.8 GiB)"; the caller frees it. */

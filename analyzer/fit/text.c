@@ -16,6 +16,9 @@
 #define FILES  10 /* that were written */
 #define PLACES 6  /* where values were read */
 
+/* What programs had beside PyTorch's memory on an H200, at most: docs/measurements/fit.md. */
+#define BESIDE_MOST (INT64_C(934) << 20)
+
 #define B(n) units_bytes(n, false).s
 
 /* "an H200 (139.8 GiB)", "a device of 24.00 GiB" */
@@ -36,6 +39,9 @@ static void print_fits(const struct reply *a, const char *device, FILE *out)
         wrap_print(out, 0, 2, "fits %s", device);
     else
         wrap_print(out, 0, 2, "fits %s, with %s to spare", device, B(left));
+    if (left != UNKNOWN && left < BESIDE_MOST - verdict_beside(reply_peaks(a)))
+        wrap_print(out, 2, 4, "only just: beside PyTorch's memory whole programs had up to %s",
+                   B(BESIDE_MOST));
     if (a->verdicts[0].given_back > 0)
         wrap_print(
             out, 2, 4,
@@ -112,11 +118,12 @@ static char *place_words(const struct peaks *p)
     return text;
 }
 
+/* docs/measurements/fit.md */
 static char *beside_words(const struct reply *a)
 {
-    return xformat("context, code, libraries; %s",
-                   a->setup->card->measured && !facts_count(&a->runs[0].facts, FACT_BESIDE) ? "measured"
-                                                                                            : "an estimate");
+    return reply_beside_is_measured(a)
+               ? xstrdup("context, code and cuBLAS, as measured; whole programs had 630 to 934 MiB")
+               : xstrdup("context, code, libraries: an estimate");
 }
 
 static void print_figures(const struct reply *a, FILE *out)
