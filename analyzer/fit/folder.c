@@ -14,10 +14,14 @@
 
 #define JOURNAL_ROOM (512l << 20)
 
+/* No name in the path is a link: the place of a link that is looked up in another tree of files is another
+ * one. */
 static char *make_in(const char *directory)
 {
-    char *path = xformat("%s/.vramscope-fit-XXXXXX", directory);
-    if (mkdtemp(path))
+    char *real = realpath(directory, NULL), *path = real ? xformat("%s/.vramscope-fit-XXXXXX", real) : NULL;
+    bool made = path && mkdtemp(path);
+    free(real);
+    if (made)
         return path;
     free(path);
     return NULL;
