@@ -234,7 +234,10 @@ static int become(void *context)
     const struct child *c = context;
     guard_memory_end(); /* what a damaged recording may take of us is no limit of the program's */
     int error = c->tail ? redirect(c) : 0;
-    return error || !c->contain ? error : contain_enter(c->contain);
+    error = error || !c->contain ? error : contain_enter(c->contain);
+    if (!error)
+        contain_descriptors(c->contain);
+    return error;
 }
 
 int attempt_run(struct attempt *a, const struct attempt_setup *s, const char *folder, bool shown)

@@ -6,6 +6,7 @@
  */
 #include "contain.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -155,6 +156,40 @@ int contain_enter(const struct contain *c)
         error = cover_not(&cover, c->journals);
     mounts_free(&cover.mounts);
     return error ? error : change_root(c, cwd);
+}
+
+/* FD, a file that we were started with, opened again: in its place in the tree that the program
+ * has, or to be read alone. */
+static void open_again(int fd, bool contained)
+{
+    char *link = xformat("/proc/self/fd/%d", fd), path[PATH_MAX];
+    struct stat st;
+    int flags = fcntl(fd, F_GETFL), again = -1;
+    ssize_t n = readlink(link, path, sizeof path - 1);
+    path[n > 0 ? n : 0] = 0;
+    bool file = n > 0 && !(fcntl(fd, F_GETFD) & FD_CLOEXEC) && !fstat(fd, &st) && S_ISREG(st.st_mode);
+    if (file && contained)
+        again = open(path, (flags & (O_ACCMODE | O_APPEND | O_NONBLOCK)) | O_CLOEXEC);
+    else if (file && (flags & O_ACCMODE) != O_RDONLY)
+        again = open(link, O_RDONLY | O_CLOEXEC);
+    if (again >= 0) {
+        lseek(again, lseek(fd, 0, SEEK_CUR), SEEK_SET);
+        dup2(again, fd);
+        close(again);
+    }
+    free(link);
+}
+
+void contain_descriptors(bool contained)
+{
+    DIR *d = opendir("/proc/self/fd");
+    for (struct dirent *e; d && (e = readdir(d));) {
+        int fd = atoi(e->d_name);
+        if (*e->d_name != '.' && fd != STDOUT_FILENO && fd != STDERR_FILENO && fd != dirfd(d))
+            open_again(fd, contained);
+    }
+    if (d)
+        closedir(d);
 }
 
 /* ---- in the parent ---- */

@@ -41,6 +41,9 @@ bool contain_possible(const char *folder);
 int contain_begin(struct contain *c, const char *folder, const char *keep);
 /* In the child, single-threaded: 0, or an errno. */
 int contain_enter(const struct contain *c);
+/* In the child: files that it was started with, beyond its output and errors, are not written to either.
+ * Where it is CONTAINED they are of its own tree, else they can be read alone. */
+void contain_descriptors(bool contained);
 void contain_started(struct contain *c);
 void contain_end(struct contain *c, struct written *w);
 void written_free(struct written *w);
