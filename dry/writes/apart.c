@@ -11,6 +11,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#define LINKS 40 /* in one path, as the kernel follows them */
+
 /* What we ask of the kernel is not to come back to us. */
 static long own_open(const char *path, int flags, int mode)
 {
@@ -52,29 +54,6 @@ static void make_way(const char *path)
 
 /* ---- names ---- */
 
-/* "/a/b/../c//d/." to "/a/c/d", as it stands. */
-static void tidy(char *path)
-{
-    char *out = path;
-    for (const char *at = path; *at;) {
-        while (*at == '/')
-            at++;
-        size_t n = strcspn(at, "/");
-        if (n == 2 && at[0] == '.' && at[1] == '.') {
-            while (out > path && *--out != '/')
-                ;
-        } else if (n && !(n == 1 && *at == '.')) {
-            *out++ = '/';
-            memmove(out, at, n);
-            out += n;
-        }
-        at += n;
-    }
-    if (out == path)
-        *out++ = '/';
-    *out = 0;
-}
-
 /* PATH from the root, DIRECTORY a descriptor; one of a directory that lies apart stands for that one's own
  * place. */
 static bool from_root(char *out, size_t size, int directory, const char *path, const char *apart)
@@ -94,37 +73,83 @@ static bool from_root(char *out, size_t size, int directory, const char *path, c
     return snprintf(out, size, "%s/%s", begin, path) < (int)size;
 }
 
-/* The directory's links followed, where it is there; the last name stays as it is. */
-static void follow(char *path)
+/* The kernel's links to open files, but for the program's input and output. */
+static bool is_link_of_kernel(const char *path, const char *target)
 {
-    char directory[PATH_MAX], name[NAME_MAX + 1];
-    char *slash = strrchr(path, '/');
-    if (slash == path || strlen(slash + 1) > NAME_MAX)
-        return;
-    snprintf(name, sizeof name, "%s", slash + 1);
-    *slash = 0;
-    bool known = realpath(path, directory) != NULL;
-    *slash = '/';
-    if (known && strlen(directory) + strlen(name) + 2 < PATH_MAX)
-        snprintf(path, PATH_MAX, "%s/%s", strcmp(directory, "/") ? directory : "", name);
+    const char *number = strrchr(path, '/') + 1;
+    bool standard = number[0] >= '0' && number[0] <= '2' && !number[1] && strstr(path, "/fd/");
+    return !standard && *target == '/' && there(target);
 }
 
-bool apart_find(struct apart *a, int directory, const char *path)
+/* Where the link A->real goes, one that lies apart before the machine's own; false: it is none. */
+static bool link_of(struct apart *a, const char *apart, char target[PATH_MAX])
+{
+    snprintf(a->up, sizeof a->up, "%s/up%s", apart, a->real);
+    ssize_t n = syscall(SYS_readlinkat, AT_FDCWD, a->up, target, PATH_MAX - 1);
+    if (n < 0 && errno == EINVAL) /* it is there, and no link */
+        return false;
+    a->other = a->other || n > 0;
+    if (n <= 0)
+        n = syscall(SYS_readlinkat, AT_FDCWD, a->real, target, PATH_MAX - 1);
+    target[n > 0 ? n : 0] = 0;
+    snprintf(a->gone, sizeof a->gone, "%s/gone%s" APART_MARK, apart, a->real);
+    if (n <= 0 || (there(a->gone) && !there(a->up)))
+        return false;
+    return !below(a->real, "/proc") || is_link_of_kernel(a->real, target);
+}
+
+static void up_one(char *path)
+{
+    char *slash = strrchr(path, '/');
+    *(slash ? slash : path) = 0;
+}
+
+/* LEFT, from the root, to A->real as the kernel would go it; the last name's link is followed where LAST. */
+static bool walk(struct apart *a, const char *apart, char left[PATH_MAX], bool last)
+{
+    char target[PATH_MAX];
+    size_t length;
+    *a->real = 0;
+    for (int links = 0; *(left += strspn(left, "/")); left += length) {
+        length = strcspn(left, "/");
+        if (length == 2 && !strncmp(left, "..", 2)) {
+            up_one(a->real);
+            continue;
+        }
+        if (length == 1 && *left == '.')
+            continue;
+        size_t n = strlen(a->real);
+        if (snprintf(a->real + n, sizeof a->real - n, "/%.*s", (int)length, left) >=
+            (int)(sizeof a->real - n))
+            return false;
+        if ((!left[length] && !last) || !link_of(a, apart, target))
+            continue;
+        size_t rest = strlen(left + length), to = strlen(target);
+        if (++links > LINKS || to + rest >= PATH_MAX)
+            return false;
+        memmove(a->left + to, left + length, rest + 1);
+        memcpy(a->left, target, to);
+        left = a->left, length = 0;
+        *target == '/' ? (void)(*a->real = 0) : up_one(a->real);
+    }
+    return *a->real || snprintf(a->real, sizeof a->real, "/") > 0;
+}
+
+bool apart_find(struct apart *a, int directory, const char *path, bool last)
 {
     static const char *const kernels[] = {"/proc", "/sys", "/dev"};
     int saved = errno;
     const char *apart = getenv("VRAMSCOPE_DRY_WRITES");
+    a->other = false;
     if (!apart || *apart != '/' || !path || !*path ||
-        !from_root(a->real, sizeof a->real, directory, path, apart))
+        !from_root(a->left, sizeof a->left, directory, path, apart) || !walk(a, apart, a->left, last))
         return errno = saved, false;
-    tidy(a->real);
-    follow(a->real);
     char folder[PATH_MAX]; /* DIR lies in the run's folder, with the recording and what the stand-ins tell */
     snprintf(folder, sizeof folder, "%s", apart);
     *strrchr(folder, '/') = 0;
-    a->ours = !below(a->real, folder);
+    a->ours = !below(a->real, folder) && !below(a->real, getenv("VRAMSCOPE_JOURNAL_DIR"));
     for (size_t i = 0; a->ours && i < sizeof kernels / sizeof *kernels; i++)
-        a->ours = !below(a->real, kernels[i]);
+        a->ours = !below(a->real, kernels[i]) || below(a->real, "/dev/shm");
     snprintf(a->up, sizeof a->up, "%s/up%s", apart, a->real);
     snprintf(a->gone, sizeof a->gone, "%s/gone%s" APART_MARK, apart, a->real);
     errno = saved;
@@ -141,9 +166,16 @@ static void mark_gone(const struct apart *a)
         syscall(SYS_close, fd);
 }
 
+/* A link stays one. */
 static int copy(const char *from, const char *to)
 {
     struct stat st;
+    char target[PATH_MAX];
+    ssize_t length = syscall(SYS_readlinkat, AT_FDCWD, from, target, sizeof target - 1);
+    if (length > 0) {
+        target[length] = 0;
+        return (int)syscall(SYS_symlinkat, target, AT_FDCWD, to);
+    }
     long in = own_open(from, O_RDONLY, 0),
          out = in < 0 ? -1 : own_open(to, O_WRONLY | O_CREAT | O_TRUNC, 0600);
     bool good = in >= 0 && out >= 0 && !syscall(SYS_fstat, in, &st);
@@ -182,27 +214,37 @@ static bool is_free(const struct apart *a)
     const char *home = getenv("HOME");
     snprintf(cache, sizeof cache, "%s/.cache", home ? home : "");
     snprintf(triton, sizeof triton, "%s/.triton", home ? home : "");
-    const char *const places[] = {"/tmp", getenv("TMPDIR"), cache, triton};
+    const char *const places[] = {"/tmp", "/dev/shm", getenv("TMPDIR"), cache, triton};
     for (size_t i = 0; i < sizeof places / sizeof *places; i++)
         if (places[i] && *places[i] == '/' && strcmp(places[i], "/.cache") && below(a->real, places[i]))
             return true;
     return false;
 }
 
-/* Made since the run began: what is written to it, or removed, was not there before. */
+/* Made since the run began: what is written to it, or removed, was not there before.  Where the file system
+ * does not know when it was made, when it last changed stands for that. */
 static bool is_fresh(const struct apart *a)
 {
-    struct stat file, folder;
+    struct statx file;
+    struct stat folder;
     const char *apart = getenv("VRAMSCOPE_DRY_WRITES");
-    return apart && !syscall(SYS_newfstatat, AT_FDCWD, a->real, &file, AT_SYMLINK_NOFOLLOW) &&
-           !syscall(SYS_newfstatat, AT_FDCWD, apart, &folder, 0) &&
-           (file.st_ctim.tv_sec > folder.st_ctim.tv_sec ||
-            (file.st_ctim.tv_sec == folder.st_ctim.tv_sec && file.st_ctim.tv_nsec > folder.st_ctim.tv_nsec));
+    if (!apart || syscall(SYS_newfstatat, AT_FDCWD, apart, &folder, 0) ||
+        syscall(SYS_statx, AT_FDCWD, a->real, AT_SYMLINK_NOFOLLOW, STATX_BTIME | STATX_CTIME, &file))
+        return false;
+    struct statx_timestamp made = file.stx_mask & STATX_BTIME ? file.stx_btime : file.stx_ctime;
+    return made.tv_sec > folder.st_ctim.tv_sec ||
+           (made.tv_sec == folder.st_ctim.tv_sec && made.tv_nsec > folder.st_ctim.tv_nsec);
 }
 
 static bool is_loose(const struct apart *a)
 {
     return !there(a->up) && is_free(a) && (!there(a->real) || is_fresh(a));
+}
+
+/* PATH itself, but where a link that lies apart leads elsewhere. */
+static const char *as_is(const struct apart *a, const char *path)
+{
+    return a->other ? a->real : path;
 }
 
 const char *apart_to_read(struct apart *a, const char *path)
@@ -212,7 +254,7 @@ const char *apart_to_read(struct apart *a, const char *path)
     if (there(a->up) && (gone || !S_ISDIR(mode_of(a->up)) || !there(a->real)))
         return a->up;
     if (!gone)
-        return path;
+        return as_is(a, path);
     errno = ENOENT;
     return NULL;
 }
@@ -227,7 +269,7 @@ static const char *way_to(struct apart *a)
 const char *apart_to_make(struct apart *a, const char *path)
 {
     if (is_loose(a) || (!there(a->up) && there(a->real) && !there(a->gone)))
-        return path;
+        return as_is(a, path);
     return way_to(a);
 }
 
@@ -237,10 +279,15 @@ const char *apart_to_write(struct apart *a, const char *path, bool copied)
     if (there(a->up))
         return a->up;
     if (is_loose(a))
-        return path;
+        return as_is(a, path);
     bool real = there(a->real) && !there(a->gone);
-    if (real && !S_ISREG(mode_of(a->real)) && !S_ISLNK(mode_of(a->real)))
-        return path; /* a directory, a device, a pipe */
+    int type = real ? mode_of(a->real) & S_IFMT : S_IFREG;
+    if (type == S_IFDIR) { /* its mode and times; what it has is found beside it */
+        syscall(SYS_mkdirat, AT_FDCWD, way_to(a), 0700);
+        return a->up;
+    }
+    if (type != S_IFREG && type != S_IFLNK)
+        return as_is(a, path); /* a device, a pipe */
     if (real && syscall(SYS_faccessat, AT_FDCWD, a->real, W_OK))
         return NULL;
     way_to(a);

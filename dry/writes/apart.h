@@ -6,8 +6,8 @@
  *      DIR/gone/PATH^A   a mark: PATH was removed; what is in its place since lies in up
  *
  * DIR is what VRAMSCOPE_DRY_WRITES names.  A path is looked up there first; what is opened for writing is
- * copied there before.  New files below TMPDIR, /tmp and the user's cache, but not below DIR/cwd, are made
- * where they are wanted: compilers and the loader look for them there without asking us.
+ * copied there before.  New files below TMPDIR, /tmp, /dev/shm and the user's cache, but not below DIR/cwd,
+ * are made where they are wanted: compilers and the loader look for them there without asking us.
  *
  * A directory's list has what is there, and not what lies apart.  No function here allocates or takes a lock,
  * and errno is the caller's unless it fails.
@@ -21,13 +21,16 @@
 #define APART_MARK "\001" /* behind a name: a mark is no directory that marks lie in */
 
 struct apart {
-    char real[PATH_MAX]; /* absolute, the directory's links followed */
+    char real[PATH_MAX]; /* absolute, links followed */
+    char left[PATH_MAX]; /* while it is looked for: what is not followed yet */
     char up[PATH_MAX + 64], gone[PATH_MAX + 64];
-    bool ours; /* it is one that can be kept apart: not one of the kernel's, or in DIR already */
+    bool other; /* a link that lies apart led there: REAL stands for the path */
+    bool ours;  /* it is one that can be kept apart: not one of the kernel's, or in DIR already */
 };
 
-/* Fills A of PATH, which is relative to DIRECTORY (AT_FDCWD); false: nothing is kept apart. */
-bool apart_find(struct apart *a, int directory, const char *path);
+/* Fills A of PATH, which is relative to DIRECTORY (AT_FDCWD), with the last name's link followed where LAST;
+ * false: nothing is kept apart. */
+bool apart_find(struct apart *a, int directory, const char *path, bool last);
 /* The path that is to be read in its place: PATH itself, or where it lies apart; NULL with ENOENT: it was
  * removed. */
 const char *apart_to_read(struct apart *a, const char *path);

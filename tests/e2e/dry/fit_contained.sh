@@ -33,26 +33,51 @@ open("tree/other", "w").write("y")
 subprocess.run(["sh", "-c", "echo child >> log; mv by-child moved; touch born"], check=True)
 os.utime("times", (1, 1))
 os.makedirs("deep/er/est")
+# by links: the program's own, and those that were there
+os.symlink(here / "victim", "to-file"), os.symlink(here / "safe", "to-folder"), os.symlink("log", "to-log")
+open("to-file", "w").write("a"), open("to-folder/kept", "w").write("b"), open("there", "w").write("c")
+assert [open(f).read() for f in ("victim", "safe/kept", "linked", "to-log")] == ["a", "b", "c", open("log").read()]
+# by descriptors, and of files that were open before
+with open("read") as f:
+    os.fchmod(f.fileno(), 0o600), os.utime(f.fileno(), (1, 1))
+    open(f"/proc/self/fd/{f.fileno()}", "a").write("more")
+for fd in 7, 8:
+    try:
+        os.write(fd, b"open before")
+    except OSError:
+        pass # as where it is not contained
+# names that the C library chooses, directories' own modes, shared memory by its name
+import ctypes
+libc, name = ctypes.CDLL(None), ctypes.create_string_buffer(b"./chosenXXXXXX")
+os.write(libc.mkstemp(name), b"x")
+assert os.path.getsize(name.value.decode()) == 1
+os.chmod("safe", 0o700), os.utime("safe", (1, 1)), os.mknod("node")
+if os.path.exists("/dev/shm/" + sys.argv[2]):
+    open("/dev/shm/" + sys.argv[2], "w").write("garbage")
 assert open("log").read() == "first\nmore\nchild\n" and not os.path.exists("old") and os.listdir("tree") == ["other"]
 assert open("checkpoint.pt", "rb").read() == b"garbage" and os.path.getsize("replaced") == 1000
 assert os.stat("mode").st_mode & 0o777 == 0o600
 PY
+shared=vramscope-fit-test-$$ # memory that others share
+echo theirs >"/dev/shm/$shared" && chmod 666 "/dev/shm/$shared" && trap 'rm -rf "$dir" "/dev/shm/$shared"' EXIT
 state() { (cd "$1" && find . -printf '%p %y %m %s %T@ %i %l\n' | sort && find . -type f -exec sha256sum {} + | sort); }
 prepare() { # DIRECTORY
-    mkdir -p "$1/tree/in"
-    (cd "$1" && printf 'first\n' >log && for f in checkpoint.pt old replaced gone mode short times by-child tree/a tree/in/b; do echo "$f" >"$f"; done)
+    mkdir -p "$1/tree/in" "$1/safe"
+    ln -s linked "$1/there"
+    (cd "$1" && printf 'first\n' >log && for f in checkpoint.pt old replaced gone mode short times by-child tree/a tree/in/b victim safe/kept linked read before again; do echo "$f" >"$f"; done)
     head -c 100000 /dev/urandom >"$1/mapped"
 }
 as=()
 fit() { # STATUS DIRECTORY ARGUMENT...
     local wanted=$1 in=$2 got
     shift 2
-    (cd "$in" && timeout 120 "${as[@]}" "$V" fit "$@") >"$in.out" 2>"$in.err" </dev/null
+    (cd "$in" && timeout 120 "${as[@]}" "$V" fit "$@" 7>>"$in/before" 8<>"$in/again") >"$in.out" 2>"$in.err" </dev/null
     got=$?
     [ $got = "$wanted" ] || fail "fit $*: status $got, not $wanted: $(head -c 3000 "$in.out" "$in.err")"
 }
 untouched() { # DIRECTORY
     state "$1" >"$1.after"
+    [ "$(cat "/dev/shm/$shared")" = theirs ] || fail "shared memory: $(cat "/dev/shm/$shared")"
     diff "$1.before" "$1.after" >"$1.diff" || fail "$1 is not as it was: $(cat "$1.diff")"
 }
 
@@ -72,7 +97,7 @@ for who in root apart other; do
     fi
     mkdir "$dir/kept-$who" && chown "$(stat -c %u "$d")" "$dir/kept-$who"
     state "$d" >"$d.before"
-    fit 3 "$d" -- python3 "$dir/hostile.py" "$d"
+    fit 3 "$d" -- python3 "$dir/hostile.py" "$d" "$shared"
     untouched "$d"
     for wrote in "$d/log, .*, changed" "$d/checkpoint.pt, .*, changed" "$d/gone, deleted" "$d/born, 0 B"; do
         grep -q "$wrote" "$d.out" || grep -q '[0-9]* more$' "$d.out" || fail "$who: not listed: $wrote: $(cat "$d.out")"
@@ -80,7 +105,7 @@ for who in root apart other; do
     (cd "$d" && timeout 60 "${as[@]}" "$V" fit --json -- true) 2>&1 | grep -q '"contained": '"$([ $who = apart ] && echo false || echo true)" ||
         fail "$who: in a namespace, or not"
     # the whole list is in JSON, and copies are kept where that is asked for
-    fit 3 "$d" --json --keep-writes="$dir/kept-$who/all" -- python3 "$dir/hostile.py" "$d"
+    fit 3 "$d" --json --keep-writes="$dir/kept-$who/all" -- python3 "$dir/hostile.py" "$d" "$shared"
     untouched "$d"
     python3 -c '
 import json, sys
@@ -100,7 +125,7 @@ prepare "$d"
 state "$d" >"$d.before"
 pids=()
 for i in 1 2 3 4; do
-    (cd "$d" && timeout 120 "$V" fit -o "$dir/several-$i.db" -- sh -c 'python3 "$0" "$1" && exec "$2" 4 512' "$dir/hostile.py" "$d" "$tests/prog_sizes" >"$dir/several-$i.out" 2>&1) &
+    (cd "$d" && timeout 120 "$V" fit -o "$dir/several-$i.db" -- sh -c 'python3 "$0" "$1" "$2" && exec "$3" 4 512' "$dir/hostile.py" "$d" "$shared" "$tests/prog_sizes" >"$dir/several-$i.out" 2>&1) &
     pids+=($!)
 done
 for pid in "${pids[@]}"; do wait "$pid" || fail "one of several: $? $(cat "$dir"/several-*.out)"; done
@@ -115,6 +140,16 @@ fit 3 "$d" -- sh -c 'echo x >/var/tmp/vramscope-fit-test; echo y >/dev/shm/vrams
 [ ! -e /var/tmp/vramscope-fit-test ] && [ ! -e /dev/shm/vramscope-fit-test ] || fail "written outside of the folder"
 [ "$mounts" = "$(cat /proc/self/mountinfo)" ] || fail "other mounts than before"
 [ -z "$(find "$dir" -name '.vramscope-fit-*')" ] || fail "folders left behind: $(find "$dir" -name '.vramscope-fit-*')"
+
+# the folder for it lies behind a link: the recording is found all the same
+mkdir "$dir/real" && ln -s "$dir/real" "$dir/behind"
+for as in "" "unshare -Ur"; do
+    read -ra as <<<"$as"
+    [ ${#as[@]} = 0 ] || as+=(sh -c 'echo 0 >/proc/sys/user/max_mnt_namespaces && exec "$@"' sh)
+    [ ${#as[@]} = 0 ] || "${as[@]}" true 2>/dev/null || continue
+    TMPDIR=$dir/behind fit 0 "$d" -- "$tests/prog_sizes" 4 512
+done
+as=()
 
 # more than there is room for: the program is told that the disk is full, and a file with holes takes none
 fit 3 "$d" -- truncate -s 1T "$d/holes"
