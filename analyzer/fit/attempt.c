@@ -5,8 +5,10 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -216,6 +218,7 @@ struct child {
     struct tail *tail; /* NULL: its output is untouched */
     bool shown;
     struct contain *contain;
+    pid_t parent;
 };
 
 /* Where the answer goes to standard output what the program prints there goes to ours of errors. */
@@ -237,6 +240,9 @@ static int become(void *context)
     error = error || !c->contain ? error : contain_enter(c->contain);
     if (!error)
         contain_descriptors(c->contain);
+    prctl(PR_SET_PDEATHSIG, SIGTERM); /* nobody wants what it computes, once we are gone */
+    if (getppid() != c->parent)
+        raise(SIGTERM);
     return error;
 }
 
@@ -244,7 +250,7 @@ int attempt_run(struct attempt *a, const struct attempt_setup *s, const char *fo
 {
     struct tail tail;
     struct contain contain;
-    struct child child = {s->whole ? NULL : &tail, shown, s->contained ? &contain : NULL};
+    struct child child = {s->whole ? NULL : &tail, shown, s->contained ? &contain : NULL, getpid()};
     if (mkdir(folder, 0700))
         return complain("fit: %s can't be made: %s", folder, strerror(errno));
     if (set_environment(a, s, folder) || (!s->contained && written_make_apart(folder)))

@@ -151,6 +151,16 @@ for as in "" "unshare -Ur"; do
 done
 as=()
 
+# where we are killed the program ends, too
+"$V" fit -- sh -c 'echo $$ "$VRAMSCOPE_JOURNAL_DIR"; exec sleep 250' >"$dir/killed.out" 2>"$dir/killed.err" </dev/null &
+fit=$!
+until [ "$(wc -l <"$dir/killed.err")" -ge 1 ]; do sleep 0.05; done
+read -r pid journals <"$dir/killed.err"
+kill -KILL $fit; wait $fit 2>/dev/null
+for ((i = 0; i < 600; i++)); do kill -0 "$pid" 2>/dev/null || break; sleep 0.05; done
+kill -0 "$pid" 2>/dev/null && fail "the program goes on without us"
+rm -rf "$journals" "$TMPDIR"/.vramscope-fit-*
+
 # more than there is room for: the program is told that the disk is full, and a file with holes takes none
 fit 3 "$d" -- truncate -s 1T "$d/holes"
 grep -q 'holes, 1.00 TiB' "$d.out" || fail "a file of holes: $(cat "$d.out")"
