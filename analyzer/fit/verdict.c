@@ -93,6 +93,7 @@ static void take_file(struct verdict *v, const char *path, int64_t file)
     struct report r;
     if (trace_open(&t, path)) {
         complain("%s", t.why);
+        v->unread = true;
         return;
     }
     if (report_load(&r, &t))
@@ -168,7 +169,10 @@ static void judge_failed(struct verdict *v, const struct attempt *a)
 static void judge_nothing(struct verdict *v, const struct attempt *a)
 {
     const struct fact *torch = facts_first(&a->facts, FACT_TORCH);
-    if (torch && !strcmp(torch->fields[1], "none"))
+    if (v->unread || !v->whole)
+        say(v, VERDICT_UNKNOWN, xstrdup("the recording is not whole: what the program held is not known"),
+            "is there room where it lies? That is beside -o's file, or in TMPDIR");
+    else if (torch && !strcmp(torch->fields[1], "none"))
         say(v, VERDICT_UNKNOWN,
             xformat("PyTorch %s here is a build for the CPU, which has no CUDA allocator to ask",
                     shown(torch->fields[0])),

@@ -73,6 +73,15 @@ has 'pip install --no-deps torch'
 fit 3 -- sh -c "echo \"ModuleNotFoundError: No module named 'torch'\" >&2; exit 1"
 has 'this Python has no PyTorch'
 
+# a recording for which there was no room is no program that never used a GPU
+mkdir small
+for size in 20k 250k; do
+    unshare -rm true 2>/dev/null || break # a small place is not to be had
+    unshare -rm sh -c 'mount -t tmpfs -o size="$0" small small && TMPDIR=$PWD/small exec "$@"' $size "$V" fit -- "$sizes" 4 512 >out 2>err </dev/null
+    [ $? = 3 ] || fail "no room for a recording: $(cat out err)"
+    has "^can't tell: the recording is not whole"
+done
+
 # values: the same sizes under both assumptions are exact; others are an interval, and the larger is the answer
 reads='printf "value\ttrain.py:41 main\tthe value of a float32 [] tensor\t1.0\t1\n" >>"$VRAMSCOPE_DRY_FACTS"'
 fit 0 -- sh -c "$reads; exec '$sizes' 4 512"
