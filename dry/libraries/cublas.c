@@ -106,29 +106,7 @@ STANDS_IN int destroy(struct handle *h)
     return SUCCESS;
 }
 
-STANDS_IN int set_stream(struct handle *h, void *stream)
-{
-    h->stream = stream;
-    return SUCCESS;
-}
-
-STANDS_IN int get_stream(struct handle *h, void **stream)
-{
-    *stream = h->stream;
-    return SUCCESS;
-}
-
-#define SETTING(name, which)                                                                                 \
-    STANDS_IN int set_##name(struct handle *h, int value)                                                    \
-    {                                                                                                        \
-        h->settings[which] = value;                                                                          \
-        return SUCCESS;                                                                                      \
-    }                                                                                                        \
-    STANDS_IN int get_##name(struct handle *h, int *value)                                                   \
-    {                                                                                                        \
-        *value = h->settings[which];                                                                         \
-        return SUCCESS;                                                                                      \
-    }
+#include "handle.h"
 SETTING(pointer_mode, POINTER_MODE)
 SETTING(atomics, ATOMICS_MODE)
 SETTING(math, MATH_MODE)

@@ -16,6 +16,7 @@
 enum { SUCCESS = 0, INVALID_PLAN = 1, ALLOC_FAILED = 2, INVALID_VALUE = 4, INVALID_SIZE = 8 };
 enum { R2C = 0x2a, C2R = 0x2c, D2Z = 0x6a, Z2D = 0x6c, Z2Z = 0x69 };
 enum { LARGEST_PRIME = 127, FOR_LARGER = 8, MOST_DIMENSIONS = 3 };
+#include "property.h"
 
 struct plan {
     CUdeviceptr area;
@@ -112,15 +113,6 @@ STANDS_IN int get_size(int number, size_t *size)
 STANDS_IN int get_version(int *version)
 {
     *version = VERSION;
-    return SUCCESS;
-}
-
-STANDS_IN int get_property(int which, int *value)
-{
-    int parts[] = {VERSION / 1000, VERSION / 100 % 10, VERSION % 100};
-    if (which < 0 || which > 2)
-        return INVALID_VALUE;
-    *value = parts[which];
     return SUCCESS;
 }
 

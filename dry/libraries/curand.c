@@ -6,7 +6,8 @@
 
 #include <stdlib.h>
 
-enum { SUCCESS = 0, ALLOCATION_FAILED = 102, OUT_OF_RANGE = 104 };
+enum { SUCCESS = 0, ALLOCATION_FAILED = 102, INVALID_VALUE = 104 };
+#include "property.h"
 
 STANDS_IN int create(void **generator)
 {
@@ -25,15 +26,6 @@ STANDS_IN int destroy(void *generator)
 STANDS_IN int get_version(int *version)
 {
     *version = VERSION;
-    return SUCCESS;
-}
-
-STANDS_IN int get_property(int which, int *value)
-{
-    int parts[] = {VERSION / 1000, VERSION / 100 % 10, VERSION % 100};
-    if (which < 0 || which > 2)
-        return OUT_OF_RANGE;
-    *value = parts[which];
     return SUCCESS;
 }
 

@@ -19,6 +19,7 @@
 enum { SUCCESS = 0, NOT_INITIALIZED = 1, ALLOC_FAILED = 2, INVALID_VALUE = 3 };
 enum { BLOCK = 64 };
 enum { DETERMINISM, MATH_MODE, STRATEGY, SETTINGS };
+#include "property.h"
 
 struct handle {
     void *stream, *blas;
@@ -61,29 +62,7 @@ STANDS_IN int destroy(struct handle *h)
     return SUCCESS;
 }
 
-STANDS_IN int set_stream(struct handle *h, void *stream)
-{
-    h->stream = stream;
-    return SUCCESS;
-}
-
-STANDS_IN int get_stream(struct handle *h, void **stream)
-{
-    *stream = h->stream;
-    return SUCCESS;
-}
-
-#define SETTING(name, which)                                                                                 \
-    STANDS_IN int set_##name(struct handle *h, int value)                                                    \
-    {                                                                                                        \
-        h->settings[which] = value;                                                                          \
-        return SUCCESS;                                                                                      \
-    }                                                                                                        \
-    STANDS_IN int get_##name(struct handle *h, int *value)                                                   \
-    {                                                                                                        \
-        *value = h->settings[which];                                                                         \
-        return SUCCESS;                                                                                      \
-    }
+#include "handle.h"
 SETTING(determinism, DETERMINISM)
 SETTING(math, MATH_MODE)
 SETTING(strategy, STRATEGY)
@@ -116,15 +95,6 @@ STANDS_IN int sweeps(void *handle, void *parameters, int *count)
 STANDS_IN int get_version(int *version)
 {
     *version = VERSION;
-    return SUCCESS;
-}
-
-STANDS_IN int get_property(int which, int *value)
-{
-    int parts[] = {VERSION / 1000, VERSION / 100 % 10, VERSION % 100};
-    if (which < 0 || which > 2)
-        return INVALID_VALUE;
-    *value = parts[which];
     return SUCCESS;
 }
 

@@ -9,6 +9,7 @@
 
 enum { SUCCESS = 0, INVALID_VALUE = 3 };
 enum { CONFIG_ID, CONFIG_MAX_ID, SEARCH_ITERATIONS, SPLIT_K, SPLIT_K_MODE, SPLIT_K_BUFFERS, ATTRIBUTES };
+#include "property.h"
 
 /* At the beginning of what callers have 512 bytes and more for. */
 struct matrix {
@@ -119,15 +120,6 @@ STANDS_IN int compressed_size(void *handle, const struct matrix *m, size_t *size
 STANDS_IN int get_version(void *handle, int *version)
 {
     *version = VERSION;
-    return SUCCESS;
-}
-
-STANDS_IN int get_property(int which, int *value)
-{
-    int parts[] = {VERSION / 1000, VERSION / 100 % 10, VERSION % 100};
-    if (which < 0 || which > 2)
-        return INVALID_VALUE;
-    *value = parts[which];
     return SUCCESS;
 }
 
