@@ -48,7 +48,8 @@ STANDS_IN int create(struct handle **handle)
         free(h);
         return status;
     }
-    guess("beside", &most, "a handle's own memory", before - own_left());
+    size_t after = own_left(); /* more than before, where another thread gave something back */
+    guess("beside", &most, "a handle's own memory", before > after ? before - after : 0);
     *handle = h;
     return SUCCESS;
 }
