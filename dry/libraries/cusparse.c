@@ -262,7 +262,7 @@ STANDS_IN int get_attribute(const struct object *o, int which, int *value, size_
 
 /* ---- buffers ---- */
 
-static int64_t width(int64_t type)
+static int64_t width(int type)
 {
     switch (type) {
     case 0:  /* single, of cudaDataType */
@@ -335,7 +335,7 @@ static int64_t assumed(const char *function, int64_t elements, int64_t places)
 
 static int64_t product_bytes(const struct object *a, const struct object *b)
 {
-    return products(a, b) * (8 + width(a->kept[field(a, 't')]));
+    return products(a, b) * (8 + width((int)a->kept[field(a, 't')]));
 }
 
 STANDS_IN int create_product(int64_t **made)
