@@ -17,11 +17,13 @@
 #include <stdlib.h>
 
 enum { SUCCESS = 0, NOT_INITIALIZED = 1, ALLOC_FAILED = 2, INVALID_VALUE = 3 };
+enum { POINTER_MODE, SETTINGS };
 enum { MOST = 13 };
+#include "property.h"
 
 struct handle {
     void *stream;
-    int pointer_mode;
+    int settings[SETTINGS];
 };
 
 STANDS_IN int create(struct handle **handle)
@@ -36,42 +38,12 @@ STANDS_IN int destroy(void *made)
     return SUCCESS;
 }
 
-STANDS_IN int set_stream(struct handle *h, void *stream)
-{
-    h->stream = stream;
-    return SUCCESS;
-}
-
-STANDS_IN int get_stream(struct handle *h, void **stream)
-{
-    *stream = h->stream;
-    return SUCCESS;
-}
-
-STANDS_IN int set_pointer_mode(struct handle *h, int mode)
-{
-    h->pointer_mode = mode;
-    return SUCCESS;
-}
-
-STANDS_IN int get_pointer_mode(struct handle *h, int *mode)
-{
-    *mode = h->pointer_mode;
-    return SUCCESS;
-}
+#include "handle.h"
+SETTING(pointer_mode, POINTER_MODE)
 
 STANDS_IN int get_version(struct handle *h, int *version)
 {
     *version = VERSION;
-    return SUCCESS;
-}
-
-STANDS_IN int get_property(int which, int *value)
-{
-    int parts[] = {VERSION / 1000, VERSION / 100 % 10, VERSION % 100};
-    if (which < 0 || which > 2)
-        return INVALID_VALUE;
-    *value = parts[which];
     return SUCCESS;
 }
 
@@ -309,7 +281,7 @@ static int answer_int(size_t *most, const char *function, int *place, int64_t by
 
 STANDS_IN int no_pivot_is_zero(const struct handle *h, void *info, int *position)
 {
-    if (h->pointer_mode == 0)
+    if (h->settings[POINTER_MODE] == 0)
         *position = -1;
     return SUCCESS;
 }
@@ -378,7 +350,7 @@ STANDS_IN int sum_elements(struct handle *h, int rows, int columns, void *da, in
 {
     int elements =
         (int)assumed("cusparseXcsrgeam2Nnz", (int64_t)elements_a + elements_b, (int64_t)rows * columns);
-    if (h->pointer_mode == 0)
+    if (h->settings[POINTER_MODE] == 0)
         *total = elements;
     else if (own_context())
         cuMemsetD32Async((CUdeviceptr)total, (unsigned)elements, 1, h->stream);
