@@ -61,22 +61,28 @@ STANDS_IN int create(int *number)
     return SUCCESS;
 }
 
+static struct plan *known(int number)
+{
+    return number > 0 && number <= places ? plans[number - 1] : NULL;
+}
+
 static struct plan *plan_of(int number)
 {
     pthread_mutex_lock(&lock);
-    struct plan *plan = number > 0 && number <= places ? plans[number - 1] : NULL;
+    struct plan *plan = known(number);
     pthread_mutex_unlock(&lock);
     return plan;
 }
 
 STANDS_IN int destroy(int number)
 {
-    struct plan *plan = plan_of(number);
+    pthread_mutex_lock(&lock);
+    struct plan *plan = known(number);
+    if (plan)
+        plans[number - 1] = NULL;
+    pthread_mutex_unlock(&lock);
     if (!plan)
         return INVALID_PLAN;
-    pthread_mutex_lock(&lock);
-    plans[number - 1] = NULL;
-    pthread_mutex_unlock(&lock);
     own_free(plan->area);
     free(plan);
     return SUCCESS;
@@ -171,6 +177,8 @@ static int planned(int number, size_t bytes, size_t *size)
     if (size)
         *size = bytes;
     if (!plan->callers && bytes && !(plan->area = own_alloc(bytes)))
+    own_free(plan->area); /* where it is made again */
+    plan->area = 0;
         return ALLOC_FAILED;
     return SUCCESS;
 }
@@ -178,7 +186,12 @@ static int planned(int number, size_t bytes, size_t *size)
 static int made(int *number, size_t bytes)
 {
     int status = create(number);
-    return status ? status : planned(*number, bytes, NULL);
+    if (status)
+        return status;
+    status = planned(*number, bytes, NULL);
+    if (status)
+        destroy(*number);
+    return status;
 }
 
 static int told(size_t bytes, size_t *size)
