@@ -44,8 +44,8 @@ const char *dnn_data_name(int data);
 /* ---- what a run stands on (machine.c) ---- */
 
 struct dnn_card {
-    char name[96];
-    int major, minor, multiprocessors, threads;
+    bool measured; /* an H200 */
+    int multiprocessors, threads;
 };
 const struct dnn_card *dnn_card(void); /* the current device, as the driver describes it */
 int dnn_version(void);                 /* 91900 for 9.19.0: what the loaded PyTorch asks for */

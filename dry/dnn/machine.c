@@ -2,17 +2,13 @@
  * machine.c - what a run stands on: the handle, the version that PyTorch was made for, the card.
  *
  * PyTorch refuses a cuDNN that is older than the one it was compiled with, and code paths follow from the
- * version.  It names it itself: the metadata beside its package says which nvidia-cudnn it requires.  Where
- * no metadata say so, the version is the newest that is known here, and that is told as a guess.
+ * version.  It names it itself (measured.h); where it does not, the version is the newest that is known here,
+ * and that is told as a guess.
  */
 #include "dnn.h"
+#include "measured.h"
 
-#include <dirent.h>
-#include <dlfcn.h>
-#include <limits.h>
-#include <link.h>
 #include <pthread.h>
-#include <string.h>
 
 enum { NEWEST = 92600 };
 
@@ -20,63 +16,11 @@ enum { NEWEST = 92600 };
 
 static int found, found_cuda = 13; /* cuDNN's and CUDA's major */
 
-/* "Requires-Dist: nvidia-cudnn-cu13==9.19.0.56; ..." or "... (==9.1.0.70) ; ..." */
-static bool names_version(const char *line)
-{
-    int cuda, major, minor, patch;
-    if (sscanf(line, "Requires-Dist: nvidia-cudnn-cu%d%*[ (=]%d.%d.%d", &cuda, &major, &minor, &patch) != 4)
-        return false;
-    found = major * 10000 + minor * 100 + patch;
-    found_cuda = cuda;
-    return true;
-}
-
-static void read_metadata(const char *metadata)
-{
-    FILE *file = fopen(metadata, "re");
-    char line[512];
-    while (file && fgets(line, sizeof line, file) && !names_version(line))
-        ;
-    if (file)
-        fclose(file);
-}
-
-/* PACKAGES is the folder that torch/ lies in; its metadata in one beside it, torch-VERSION.dist-info. */
-static void look_beside(const char *packages)
-{
-    DIR *folder = opendir(packages);
-    for (struct dirent *entry; folder && !found && (entry = readdir(folder));) {
-        const char *end = strstr(entry->d_name, ".dist-info");
-        char path[PATH_MAX];
-        if (strncmp(entry->d_name, "torch-", 6) || !end ||
-            snprintf(path, sizeof path, "%s/%s/METADATA", packages, entry->d_name) >= (int)sizeof path)
-            continue;
-        read_metadata(path);
-    }
-    if (folder)
-        closedir(folder);
-}
-
-static int look_at(struct dl_phdr_info *object, size_t size, void *unused)
-{
-    (void)size, (void)unused;
-    char path[PATH_MAX], *name = strrchr(object->dlpi_name, '/');
-    if (!name || (strcmp(name, "/libtorch_cuda.so") && strcmp(name, "/libtorch_cpu.so")) ||
-        !realpath(object->dlpi_name, path))
-        return 0;
-    for (int up = 0; up < 3; up++) { /* .../torch/lib/libtorch_cuda.so */
-        char *slash = strrchr(path, '/');
-        if (!slash)
-            return 0;
-        *slash = '\0';
-    }
-    look_beside(path);
-    return found;
-}
-
 static void look_for(void)
 {
-    dl_iterate_phdr(look_at, NULL);
+    struct wanted wanted = dry_wanted("nvidia-cudnn-cu");
+    found = wanted.version;
+    found_cuda = wanted.cuda ? wanted.cuda : found_cuda;
     if (!found) {
         found = NEWEST;
         dry_fact("guess\tcudnn\twhich version this PyTorch was made for\t0");
@@ -125,14 +69,12 @@ static int attribute(int which, int device)
 
 static void ask_card(void)
 {
-    enum { MULTIPROCESSORS = 16, THREADS = 39, MAJOR = 75, MINOR = 76 };
+    enum { MULTIPROCESSORS = 16, THREADS = 39 };
     int (*current)(int *) = (int (*)(int *))dlsym(RTLD_DEFAULT, "cuCtxGetDevice");
-    int (*name)(char *, int, int) = (int (*)(char *, int, int))dlsym(RTLD_DEFAULT, "cuDeviceGetName");
-    int device = 0;
-    if (!current || current(&device) || !name || name(card.name, (int)sizeof card.name, device))
-        strcpy(card.name, "unknown");
-    card.major = attribute(MAJOR, device);
-    card.minor = attribute(MINOR, device);
+    int device;
+    if (!current || current(&device))
+        device = 0;
+    card.measured = dry_on_h200();
     card.multiprocessors = attribute(MULTIPROCESSORS, device);
     card.threads = attribute(THREADS, device);
 }
@@ -146,7 +88,7 @@ const struct dnn_card *dnn_card(void)
 
 bool dnn_measured_here(void)
 {
-    return dnn_version() == 91900 && strstr(dnn_card()->name, "H200");
+    return dnn_version() == 91900 && dnn_card()->measured;
 }
 
 /* ---- the handle ---- */

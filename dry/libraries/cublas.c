@@ -1,12 +1,13 @@
 /*
  * cublas.c - stands in for libcublas: handles keep what they are told, products do nothing.
  *
- * A handle takes device memory when it is made and gives it back when it is destroyed.  Read off recordings
- * of an H200 with cuBLAS 13.1.0.3: 1 KiB, then 128 KiB and 64 MiB, or what CUBLAS_WORKSPACE_CONFIG says
- * instead of these two (":4096:8" is 32 MiB).  64 MiB are twice the workspace that cuBLAS's documentation
- * recommends for Hopper, and 128 KiB the second half of its documented default, ":4096:2:16:8", the first
- * half of which is twice the workspace recommended for older cards: so elsewhere twice the recommended one is
- * a guess, and is said to be.
+ * A handle takes device memory when it is made and gives it back when it is destroyed.  Of an H200 with
+ * cuBLAS 13.1.0.3 (CUDA 13.0.2) it took 1 KiB, then 128 KiB, then 64 MiB; with CUBLAS_WORKSPACE_CONFIG the 1
+ * KiB and what that says (":4096:8" is 32 MiB).
+ *
+ * 64 MiB are twice the workspace that cuBLAS's documentation recommends for Hopper.  So for another card
+ * twice what is recommended for it is taken, which is a guess and said to be, as everything is that was not
+ * measured.
  *
  * A result that goes to the host is one.
  */
@@ -67,10 +68,9 @@ static bool take_configured(struct handle *h, const char *config)
 
 static bool take_default(struct handle *h)
 {
-    int capability = own_capability();
-    size_t large = 2 * recommended(capability);
+    size_t large = 2 * recommended(own_capability());
     static size_t most;
-    if (capability && (CUDA_MAJOR != 13 || capability != 90))
+    if (!own_measured())
         guess("beside", &most, "a handle's own memory", large + SMALL + SCALARS);
     return take(h, SMALL) && take(h, large);
 }

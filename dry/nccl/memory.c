@@ -4,9 +4,11 @@
  * Measured is one thing: DDP, ZeroRedundancyOptimizer and FSDP2 on two H200s (NCCL 2.28.9) took 484 MiB of
  * each, in pieces of 2 and 6 MiB. A connection's buffers (NCCL_BUFFSIZE of the simple protocol and 512 KiB of
  * LL) make 6 MiB, its flags 2 MiB.  So 24 channels have 60 connections, and 4 MiB are the communicator's. For
- * other numbers of ranks, channels and other GPUs this is a guess and is told as one: a rank has one
- * neighbour on each side of a ring however many there are, but trees and NVLink's multicast take more.
+ * other numbers of ranks and channels, other versions, other GPUs and ranks on two machines this is a guess,
+ * and is told as one: a rank has one neighbour on each side of a ring however many there are, but trees and
+ * NVLink's multicast take more.
  */
+#include "measured.h"
 #include "nccl.h"
 
 enum { MIB = 1 << 20, PIECE = 2 * MIB, LL_BYTES = MIB / 2 };
@@ -60,6 +62,19 @@ static result take(struct comm *c, int pieces, size_t bytes)
     return OK;
 }
 
+static bool same_machine(const struct comm *c, int peer)
+{
+    long local = setting("LOCAL_WORLD_SIZE", c->ranks);
+    return peer / local == c->rank / local;
+}
+
+static bool was_measured(const struct comm *c, int connections, size_t bytes)
+{
+    enum { VERSION = 22809 };
+    return c->ranks == MEASURED_RANKS && same_machine(c, 1 - c->rank) && connections == CONNECTIONS &&
+           bytes == 6 * MIB && dry_on_h200() && dry_wanted("nvidia-nccl-cu").version == VERSION;
+}
+
 result take_rings(struct comm *c)
 {
     if (c->connected || c->ranks < 2)
@@ -67,17 +82,11 @@ result take_rings(struct comm *c)
     c->connected = true;
     int connections = channels_of(c) * CONNECTIONS / CHANNELS;
     size_t bytes = buffer_bytes();
-    if (c->ranks != MEASURED_RANKS || connections != CONNECTIONS || bytes != 6 * MIB)
+    if (!was_measured(c, connections, bytes))
         dry_fact("beside\tnccl\tbuffers of a communicator of %d ranks\t%zu", c->ranks,
                  (size_t)connections * (bytes + PIECE) + (size_t)OWN_PIECES * PIECE);
     result r = take(c, OWN_PIECES + connections, PIECE);
     return r ? r : take(c, connections, bytes);
-}
-
-static bool same_machine(const struct comm *c, int peer)
-{
-    int local = (int)setting("LOCAL_WORLD_SIZE", c->ranks);
-    return peer / local == c->rank / local;
 }
 
 result take_peer(struct comm *c, int peer, bool receive)
