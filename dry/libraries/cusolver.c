@@ -2,10 +2,10 @@
  * cusolver.c - stands in for libcusolver's dense routines: they factor and solve nothing, and say that all
  * went well.
  *
- * What a routine needs beside its matrices is asked for first, and allocated by the caller.  No rule of
- * NVIDIA's is known, so the answer is a guess and said to be: the work that LAPACK's documentation names for
- * the routine, with blocks of 64; a block of columns where LAPACK needs none; a copy of what is rotated for
- * Jacobi's methods.
+ * What a routine needs beside its matrices is asked for first, and allocated by the caller.  Cholesky's
+ * decomposition, QR and Jacobi's of many small matrices follow rules.  Of others no rule is known, so the
+ * answer is a guess and said to be: the work that LAPACK's documentation names for the routine, with blocks
+ * of 64; a block of columns where LAPACK needs none; a copy of what is rotated for Jacobi's methods.
  *
  * A handle has one of cuBLAS, as the real library's (it imports cublasCreate_v2): that it takes cuBLAS's
  * memory at once is a guess, too.
@@ -161,19 +161,41 @@ static int64_t width(int64_t type)
     return type == 0 ? 4 : type == 5 ? 16 : 8;
 }
 
-static int elements(size_t *most, const char *routine, intptr_t result, int64_t count, int64_t bytes)
+/* ---- rules, read off tests/data/dry/h200/libraries.tsv.gz, which has sizes up to LARGEST ---- */
+
+enum { LOWER = 0, VECTORS = 1 };
+enum { LARGEST = 4096, MOST_MATRICES = 100 };
+enum { JACOBI_ELEMENTS = 992 }; /* of matrices of at most 32 x 32, however many */
+
+/* A word for each block of 32 x 32, and 128 bytes. */
+static int64_t cholesky_bytes(int64_t n)
+{
+    int64_t blocks = (n + 31) / 32;
+    return (128 + 4 * blocks * blocks + 31) / 32 * 32;
+}
+
+static int64_t qr_elements(int64_t columns)
+{
+    return 1024 * (512 + larger(columns, 256));
+}
+
+static int elements(size_t *most, bool known, const char *routine, intptr_t result, int64_t count,
+                    int64_t bytes)
 {
     count = larger(count, 1);
     *(int *)result = count > INT32_MAX ? INT32_MAX : (int)count;
-    guess("guess", most, routine, (size_t)(count * bytes));
+    if (!known || !own_measured())
+        guess("guess", most, routine, (size_t)(count * bytes));
     return SUCCESS;
 }
 
-static int bytes_of(size_t *most, const char *routine, intptr_t device, intptr_t host, int64_t bytes)
+static int bytes_of(size_t *most, bool known, const char *routine, intptr_t device, intptr_t host,
+                    int64_t bytes)
 {
     *(size_t *)device = (size_t)bytes;
     *(size_t *)host = 0;
-    guess("guess", most, routine, (size_t)bytes);
+    if (!known || !own_measured())
+        guess("guess", most, routine, (size_t)bytes);
     return SUCCESS;
 }
 

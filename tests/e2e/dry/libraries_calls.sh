@@ -18,6 +18,7 @@ guessed "libcufft\.so\.1[12]\ta plan's work area\t[1-9]" || fail "nothing is sai
 toolkit=$("$python" -c 'import importlib.metadata as m; print(*m.requires("torch"), sep="\n")' | sed -n 's/^cuda-toolkit.*==\([0-9.]*\).*/\1/p')
 if [ "$toolkit" = 13.0.2 ]; then
     ! guessed libcublas || fail "what a cuBLAS handle takes of an H200 is known"
+    ! guessed 'libcusolver\.so\.12\tcusolverDn(Xpotrf|[SDCZX]geqrf)\t' || fail "what Cholesky's decomposition and QR need of an H200 is known"
 else
     guessed libcublas || fail "what a handle of another cuBLAS takes is said to be known"
 fi

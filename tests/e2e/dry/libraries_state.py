@@ -4,6 +4,7 @@ import sys
 
 SONAMES = {"13": "libcublas.so.13 libcublasLt.so.13 libcusolver.so.12 libcufft.so.12 libnvrtc.so.13".split(),
            "12": "libcublas.so.12 libcublasLt.so.12 libcusolver.so.11 libcufft.so.11 libnvrtc.so.12".split()}
+WIDTH = {"S": 4, "D": 8, "C": 8, "Z": 16}
 major = sys.argv[1]
 blas, lt, solver, fft, rtc = (c.CDLL(name) for name in SONAMES[major])
 sparse, driver = c.CDLL("libcusparse.so.12"), c.CDLL("libcuda.so.1")
@@ -83,10 +84,18 @@ def solvers():
     h = made(solver.cusolverDnCreate)
     needed, info = c.c_int(), device(7, 7)
     same("potrf's query", solver.cusolverDnSpotrf_bufferSize(h, 0, 100, None, 100, c.byref(needed)), 0)
-    same("potrf needs a block of columns", needed.value, 6400)
+    same("potrf needs 192 bytes", needed.value, 48)
     same("potrf", solver.cusolverDnSpotrf(h, 0, 100, None, 100, None, needed, info), 0)
     same("info", read(info, 2), [0, 7])
+    for letter, n, bytes_ in (("S", 1, 160), ("D", 513, 1312), ("C", 1000, 4224), ("Z", 4096, 65664)):
+        solver[f"cusolverDn{letter}potrf_bufferSize"](h, 0, n, None, n, c.byref(needed))
+        same(f"{letter}potrf of {n}", needed.value * WIDTH[letter], bytes_)
+    for letter, m, n, bytes_ in (("S", 4096, 100, 3145728), ("D", 300, 300, 6651904), ("S", 16, 768, 5242880)):
+        solver[f"cusolverDn{letter}geqrf_bufferSize"](h, m, n, None, m, c.byref(needed))
+        same(f"{letter}geqrf of {m} x {n}", needed.value * WIDTH[letter], bytes_)
     on_device, on_host = c.c_size_t(), c.c_size_t(7)
+    solver.cusolverDnXgeqrf_bufferSize(h, None, c.c_int64(4096), c.c_int64(768), 0, None, c.c_int64(4096), 0, None, 0, c.byref(on_device), c.byref(on_host))
+    same("Xgeqrf needs 128 bytes more", (on_device.value, on_host.value), (5243008, 0))
     solver.cusolverDnXsyevd_bufferSize(h, None, 1, 0, c.c_int64(10), 1, None, c.c_int64(10), 1, None, 1, c.byref(on_device), c.byref(on_host))
     same("syevd of doubles needs what LAPACK's does", (on_device.value, on_host.value), (8 * (1 + 60 + 200), 0))
     same("destroy", solver.cusolverDnDestroy(h), 0)
