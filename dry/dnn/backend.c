@@ -116,7 +116,9 @@ static struct attribute *room(struct dnn_backend *descriptor, int name)
 
 bool dnn_backend_set(struct dnn_backend *descriptor, int name, int type, int64_t count, const void *values)
 {
-    size_t bytes = (size_t)count * value_width(type);
+    size_t bytes;
+    if (__builtin_mul_overflow((size_t)count, value_width(type), &bytes) || bytes > PTRDIFF_MAX - 1)
+        return false;
     void *copy = malloc(bytes + 1);
     if (!copy)
         return false;
@@ -146,10 +148,27 @@ int64_t dnn_backend_get(const struct dnn_backend *descriptor, int name, int64_t 
     return attribute->count;
 }
 
+int64_t dnn_backend_numbers(const struct dnn_backend *descriptor, int name, int64_t want, int64_t *values)
+{
+    const struct attribute *attribute = find(descriptor, name);
+    return attribute && attribute->type == DNN_TYPE_INT64 ? dnn_backend_get(descriptor, name, want, values)
+                                                          : -1;
+}
+
+int dnn_backend_enum(const struct dnn_backend *descriptor, int name)
+{
+    const struct attribute *attribute = find(descriptor, name);
+    int value = 0;
+    if (attribute && attribute->count > 0 && value_width(attribute->type) == sizeof value)
+        memcpy(&value, attribute->values, sizeof value);
+    return value;
+}
+
 struct dnn_backend *dnn_backend_child(const struct dnn_backend *descriptor, int name, int64_t index)
 {
     const struct attribute *attribute = find(descriptor, name);
-    bool there = attribute && attribute->type == DNN_TYPE_DESCRIPTOR && index < attribute->count;
+    bool there =
+        attribute && attribute->type == DNN_TYPE_DESCRIPTOR && index >= 0 && index < attribute->count;
     return there ? ((struct dnn_backend **)attribute->values)[index] : NULL;
 }
 

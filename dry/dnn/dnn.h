@@ -154,6 +154,10 @@ int dnn_backend_kind(const struct dnn_backend *descriptor);
 bool dnn_backend_set(struct dnn_backend *descriptor, int name, int type, int64_t count, const void *values);
 /* Up to WANT values of what was set; how many there are, -1 where it was not set. */
 int64_t dnn_backend_get(const struct dnn_backend *descriptor, int name, int64_t want, void *values);
+/* The same of an attribute that is a list of 64-bit integers; -1 of any other.  The first of one of
+ * enumerations; 0: it is none. */
+int64_t dnn_backend_numbers(const struct dnn_backend *descriptor, int name, int64_t want, int64_t *values);
+int dnn_backend_enum(const struct dnn_backend *descriptor, int name);
 /* The INDEXth descriptor among an attribute's values; NULL: none.  It lives as long as its owner has it. */
 struct dnn_backend *dnn_backend_child(const struct dnn_backend *descriptor, int name, int64_t index);
 void dnn_backend_assign(struct dnn_backend *to, const struct dnn_backend *from);

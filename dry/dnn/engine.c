@@ -74,7 +74,7 @@ static int64_t results(struct dnn_backend *graph, int64_t want, struct dnn_backe
 static int64_t index_of(const struct dnn_backend *engine)
 {
     int64_t index = DNN_ROUNDING;
-    dnn_backend_get(engine, DNN_ATTR_ENGINE_INDEX, 1, &index);
+    dnn_backend_numbers(engine, DNN_ATTR_ENGINE_INDEX, 1, &index);
     return index;
 }
 
@@ -114,7 +114,7 @@ static int64_t no_shared_memory(int64_t want, int32_t *out)
 static int64_t empty_json(int64_t want, char *out)
 {
     static const char text[] = "{}";
-    if (out)
+    if (out && want > 0)
         memcpy(out, text, want < (int64_t)sizeof text ? (size_t)want : sizeof text);
     return sizeof text;
 }

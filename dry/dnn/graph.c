@@ -30,10 +30,10 @@ static void put_layout(struct dnn_shape *s)
 static void read_shape(const struct dnn_backend *tensor, struct dnn_shape *out)
 {
     memset(out, 0, sizeof *out);
-    out->rank = (int)dnn_backend_get(tensor, DNN_ATTR_DIMENSIONS, DNN_DIMS, out->dims);
+    out->rank = (int)dnn_backend_numbers(tensor, DNN_ATTR_DIMENSIONS, DNN_DIMS, out->dims);
     out->rank = out->rank > DNN_DIMS ? DNN_DIMS : out->rank < 0 ? 0 : out->rank;
-    dnn_backend_get(tensor, DNN_ATTR_STRIDES, out->rank, out->strides);
-    dnn_backend_get(tensor, DNN_ATTR_DATA_TYPE, 1, &out->data);
+    dnn_backend_numbers(tensor, DNN_ATTR_STRIDES, out->rank, out->strides);
+    out->data = dnn_backend_enum(tensor, DNN_ATTR_DATA_TYPE);
     put_layout(out);
 }
 
@@ -66,11 +66,11 @@ static void read_convolution(const struct dnn_backend *operation, struct dnn_tas
     read_shape(dnn_backend_child(operation, where[i].w, 0), &out->w);
     read_shape(dnn_backend_child(operation, where[i].y, 0), &out->y);
     const struct dnn_backend *how = dnn_backend_child(operation, where[i].convolution, 0);
-    dnn_backend_get(how, DNN_ATTR_PRE_PADDING, DNN_DIMS, out->pad);
-    dnn_backend_get(how, DNN_ATTR_POST_PADDING, DNN_DIMS, out->post);
-    dnn_backend_get(how, DNN_ATTR_STEPS, DNN_DIMS, out->step);
-    dnn_backend_get(how, DNN_ATTR_DILATIONS, DNN_DIMS, out->dilation);
-    dnn_backend_get(how, DNN_ATTR_COMPUTE, 1, &out->compute);
+    dnn_backend_numbers(how, DNN_ATTR_PRE_PADDING, DNN_DIMS, out->pad);
+    dnn_backend_numbers(how, DNN_ATTR_POST_PADDING, DNN_DIMS, out->post);
+    dnn_backend_numbers(how, DNN_ATTR_STEPS, DNN_DIMS, out->step);
+    dnn_backend_numbers(how, DNN_ATTR_DILATIONS, DNN_DIMS, out->dilation);
+    out->compute = dnn_backend_enum(how, DNN_ATTR_COMPUTE);
     out->groups = out->w.dims[1] > 0 ? out->x.dims[1] / out->w.dims[1] : 1;
 }
 

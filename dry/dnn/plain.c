@@ -61,7 +61,7 @@ static int get(const struct dnn_plain *tensor, int want, int *data, int *rank, i
 {
     if (!tensor)
         return DNN_NULL_POINTER;
-    int n = want < tensor->rank ? want : tensor->rank;
+    int n = want < 0 ? 0 : want < tensor->rank ? want : tensor->rank;
     if (data)
         *data = tensor->data;
     if (rank)
@@ -137,12 +137,16 @@ DRY_API int cudnnSetConvolutionNdDescriptor(struct dnn_plain *convolution, int s
 
 DRY_API int cudnnSetConvolutionGroupCount(struct dnn_plain *convolution, int groups)
 {
+    if (!convolution)
+        return DNN_NULL_POINTER;
     convolution->groups = groups;
     return DNN_SUCCESS;
 }
 
 DRY_API int cudnnSetConvolutionMathType(struct dnn_plain *convolution, int math)
 {
+    if (!convolution)
+        return DNN_NULL_POINTER;
     convolution->math = math;
     return DNN_SUCCESS;
 }

@@ -113,7 +113,8 @@ static int64_t space(const struct dnn_shape *s)
 
 static void measure_products(const struct dnn_task_of *t, int *out)
 {
-    int64_t m = t->x.dims[0] * space(&t->y), n = t->w.dims[0] / t->groups, k = t->w.dims[1] * space(&t->w);
+    int64_t m = t->x.dims[0] * space(&t->y), n = t->w.dims[0], k = t->w.dims[1] * space(&t->w);
+    n = t->groups > 1 ? n / t->groups : n;
     n = n > 0 ? n : 1;
     int64_t tiles_m = (m + 127) / 128, tiles_n = (n + 127) / 128, tiles_k = (k + 127) / 128;
     out[F_GEMM_M] = in_log(m);

@@ -376,9 +376,56 @@ static void recurrent_layers_want_what_an_h200_was_asked(void **state)
     }
 }
 
+/* ---- what no program should do, and none may die of ---- */
+
+static void attributes_of_other_types_than_theirs_are_none(void **state)
+{
+    enum { FRACTION = 26, CHAR = 24, ENGINE = 2, FORWARD = 10 };
+    (void)state;
+    const int64_t pairs[16] = {8, 1, 64, 1, 7, 1, 7, 1, 1, 1, 1, 1, 1, 1, 1, 1};
+    void *tensor_ = made(TENSOR), *operation = made(FORWARD), *graph = made(GRAPH);
+    void *engine = made(ENGINE), *config = made(CONFIG);
+    int64_t count = 0, bytes = -1;
+    put(tensor_, 902, FRACTION, 8, pairs);
+    put(tensor_, 901, INT64, 1, pairs);
+    give(operation, 704, tensor_);
+    give(graph, 801, operation);
+    give(engine, 1300, graph);
+    put(engine, 1301, FRACTION, 1, pairs);
+    give(config, 300, engine);
+    assert_int_equal(cudnnBackendGetAttribute(config, 303, INT64, 1, &count, &bytes), 0);
+    assert_int_equal(bytes, 0);
+    assert_int_not_equal(cudnnBackendSetAttribute(config, 902, INT64, INT64_MAX / 4, pairs), 0);
+    assert_int_equal(cudnnBackendGetAttribute(config, 405, CHAR, -1, &count, &bytes), 0);
+    cudnnBackendDestroyDescriptor(config);
+}
+
+static void filters_of_more_channels_than_there_are_divide_by_nothing(void **state)
+{
+    (void)state;
+    struct line line = {"forward", "f32", "8x3x7x7", "64x64x1x1", "8x64x7x7", "0x0", "1x1", "1x1", 0};
+    assert_true(workspace(&line) >= 0);
+}
+
+static void fewer_dimensions_than_none_are_none(void **state)
+{
+    (void)state;
+    const int dims[] = {1, 2, 3};
+    int got[3] = {7, 7, 7}, data, rank;
+    void *x;
+    cudnnCreateTensorDescriptor(&x);
+    cudnnSetTensorNdDescriptor(x, FLOAT, 3, dims, dims);
+    assert_int_equal(cudnnGetTensorNdDescriptor(x, -1, &data, &rank, got, got), 0);
+    assert_int_equal(got[0], 7);
+    cudnnDestroyTensorDescriptor(x);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(attributes_of_other_types_than_theirs_are_none),
+        cmocka_unit_test(filters_of_more_channels_than_there_are_divide_by_nothing),
+        cmocka_unit_test(fewer_dimensions_than_none_are_none),
         cmocka_unit_test(measured_convolutions_ask_for_what_an_h200_asked),
         cmocka_unit_test(an_engine_that_rounds_says_that_it_has_tensor_cores),
         cmocka_unit_test(what_was_not_set_is_not_supported_and_null_is_refused),
