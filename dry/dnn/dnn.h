@@ -185,7 +185,8 @@ struct dnn_task_of {
     int64_t pad[DNN_DIMS], post[DNN_DIMS], step[DNN_DIMS], dilation[DNN_DIMS], groups;
     int compute; /* data type that is summed in */
     bool fused;  /* more than the convolution alone */
-    bool ragged, dropout, bias;
+    bool legacy; /* of the legacy API, whose algorithms were not measured */
+    bool ragged, dropout;
     int64_t reduced; /* bytes of what a reduction of heads takes in */
     int matmuls, operations;
 };

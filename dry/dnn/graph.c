@@ -74,12 +74,20 @@ static void read_convolution(const struct dnn_backend *operation, struct dnn_tas
     out->groups = out->w.dims[1] > 0 ? out->x.dims[1] / out->w.dims[1] : 1;
 }
 
+/* Sequences of their own lengths, which lie one behind another. */
+static bool is_ragged(const struct dnn_backend *tensor)
+{
+    return dnn_backend_get(tensor, DNN_ATTR_RAGGED, 0, NULL) > 0;
+}
+
 static void read_whole_attention(const struct dnn_backend *operation, struct dnn_task_of *out)
 {
     bool forward = dnn_backend_kind(operation) == DNN_OP_SDPA_FORWARD;
+    const struct dnn_backend *q =
+        dnn_backend_child(operation, forward ? DNN_ATTR_SDPA_Q : DNN_ATTR_SDPA_BACKWARD_Q, 0);
     out->task = forward ? DNN_SDPA_FORWARD : DNN_SDPA_BACKWARD;
-    read_shape(dnn_backend_child(operation, forward ? DNN_ATTR_SDPA_Q : DNN_ATTR_SDPA_BACKWARD_Q, 0),
-               &out->x);
+    out->ragged = is_ragged(q);
+    read_shape(q, &out->x);
     read_shape(dnn_backend_child(operation, forward ? DNN_ATTR_SDPA_K : DNN_ATTR_SDPA_BACKWARD_K, 0),
                &out->w);
     read_shape(dnn_backend_child(operation, forward ? DNN_ATTR_SDPA_V : DNN_ATTR_SDPA_BACKWARD_V, 0),
@@ -91,11 +99,10 @@ static void read_product(const struct dnn_backend *operation, struct dnn_task_of
 {
     const struct dnn_backend *right = dnn_backend_child(operation, DNN_ATTR_MATMUL_B, 0);
     if (out->matmuls == 0) {
-        read_shape(dnn_backend_child(operation, DNN_ATTR_MATMUL_A, 0), &out->x);
+        const struct dnn_backend *left = dnn_backend_child(operation, DNN_ATTR_MATMUL_A, 0);
+        read_shape(left, &out->x);
         read_shape(right, &out->w);
-        int64_t ragged = 0;
-        out->ragged = dnn_backend_get(dnn_backend_child(operation, DNN_ATTR_MATMUL_A, 0), DNN_ATTR_RAGGED, 0,
-                                      &ragged) > 0;
+        out->ragged = is_ragged(left);
     } else if (out->matmuls == 1) {
         read_shape(right, &out->y);
     }
@@ -194,7 +201,7 @@ void dnn_graph_text(const struct dnn_task_of *task, char *text, size_t size)
             at += (size_t)snprintf(text + at, size - at, " sum=%s", dnn_data_name(task->compute));
     }
     if (at < size)
-        snprintf(text + at, size - at, "%s%s%s%s ops=%d products=%d reduced=%lld",
-                 task->fused ? " fused" : "", task->ragged ? " ragged" : "", task->dropout ? " dropout" : "",
-                 task->bias ? " bias" : "", task->operations, task->matmuls, (long long)task->reduced);
+        snprintf(text + at, size - at, "%s%s%s ops=%d products=%d reduced=%lld", task->fused ? " fused" : "",
+                 task->ragged ? " ragged" : "", task->dropout ? " dropout" : "", task->operations,
+                 task->matmuls, (long long)task->reduced);
 }

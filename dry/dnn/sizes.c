@@ -109,7 +109,7 @@ DRY_API int cudnnGetCTCLossWorkspaceSize_v8(void *handle, int algorithm, const v
     SIZE(size, bytes);
 }
 
-/* ---- convolutions: one algorithm each, of which the backend API's workspace is taken to hold ---- */
+/* ---- convolutions: one algorithm each, for which the backend API's workspace is a guess ---- */
 
 struct found { /* what cuDNN fills in for an algorithm */
     int algorithm, status;
@@ -135,7 +135,7 @@ static int64_t bytes_of(enum dnn_task kind, const struct dnn_plain *x, const str
                         const struct dnn_plain *y, const struct dnn_plain *how)
 {
     enum { PLAIN_MATH = 3 };
-    struct dnn_task_of task = {.task = kind, .groups = how->groups ? how->groups : 1, .operations = 1};
+    struct dnn_task_of task = {.task = kind, .groups = how->groups, .operations = 1, .legacy = true};
     put_shape(&task.x, x);
     put_shape(&task.w, w);
     put_shape(&task.y, y);

@@ -2,9 +2,10 @@
  * workspace.c - how much room a plan wants beside its tensors.
  *
  * Convolutions: decision trees that were grown of what an H200 asked for (convolutions.def, made by
- * scripts/dnn_rules.py, which says what its texts hold).  A tree has every measured convolution right, to the
- * block of 512 bytes that PyTorch's allocator takes; for others it gives what the nearest ones have, and that
- * is told as a guess. Attention takes little, and the same for all shapes that were measured.
+ * scripts/dnn_rules.py, which says what its texts hold).  With TF32, and of 16 bits, a tree has every
+ * measured convolution right, to the block of 512 bytes that PyTorch's allocator takes; for others it gives
+ * what the nearest ones have, and that is told as a guess.  Attention takes little, and the same for all
+ * shapes that were measured.
  */
 #include "dnn.h"
 
@@ -258,8 +259,16 @@ static int64_t hashed(const struct dnn_task_of *t)
     return (int64_t)((hash >> 20) % ((uint64_t)BASE * BASE * BASE * BASE));
 }
 
+static bool same_kind(const struct dnn_shape *a, const struct dnn_shape *b)
+{
+    return a->data == b->data && a->layout == b->layout;
+}
+
+/* -1 of what was not measured: tensors of several kinds, more padding on one side than on the other. */
 static int kind_bit(const struct dnn_task_of *t)
 {
+    if (!same_kind(&t->x, &t->w) || !same_kind(&t->x, &t->y) || memcmp(t->pad, t->post, sizeof t->pad))
+        return -1;
     static const struct {
         int data;
         enum dnn_layout layout;
@@ -342,7 +351,7 @@ static struct dnn_room convolution(const struct dnn_task_of *task, bool tf32)
     return (struct dnn_room){.bytes = bytes,
                              .least = least < bytes ? least : bytes,
                              .most = most > bytes ? most : bytes,
-                             .sure = (tf32 || !wide) && !task->fused && was_measured(task)};
+                             .sure = (tf32 || !wide) && !task->fused && !task->legacy && was_measured(task)};
 }
 
 /* A guess: what cuDNN's hungriest plan wants follows no rule. */
@@ -355,16 +364,18 @@ int64_t dnn_workspace_most(const struct dnn_task_of *task)
     return scaled(task, walk(most_of[task->task - DNN_CONV_FORWARD][dnn_width(task->x.data) == 2], at));
 }
 
-/* Of one query the keys are split among blocks, whose results are summed; how many was read off one shape. */
+/* Of one query the keys are split among blocks, whose results are summed; how many was read off one shape. Of
+ * attention as one operation backward was not measured. */
 static struct dnn_room attention(const struct dnn_task_of *task)
 {
     enum { FEW = 256 };
+    bool was = task->task == DNN_SDPA_FORWARD || task->matmuls > 0;
     bool one_query = task->task == DNN_SDPA_FORWARD && task->x.rank == 4 && task->x.dims[2] == 1;
     int64_t bytes = one_query ? 2176 + task->x.dims[0] * task->x.dims[1] * task->x.dims[3] * 32
                     : task->ragged && task->task == DNN_SDPA_FORWARD
                         ? 768 + FEW * task->x.dims[0]
                         : task->reduced + (task->ragged ? 1024 + 384 * task->x.dims[0] : FEW);
-    return (struct dnn_room){.bytes = bytes, .most = 2 * bytes, .sure = !one_query && !task->ragged};
+    return (struct dnn_room){.bytes = bytes, .most = 2 * bytes, .sure = !one_query && !task->ragged && was};
 }
 
 struct dnn_room dnn_workspace(const struct dnn_task_of *task, bool tf32)
