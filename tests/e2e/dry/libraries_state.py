@@ -136,14 +136,17 @@ def plans():
         return total.value - free.value
 
     before = held()
-    same("plan", fft.cufftPlan1d(c.byref(plan), 4096, 0x29, 512), 0)
-    same("a plan's own work area", held() - before, 4096 * 512 * 8)
+    same("plan", fft.cufftPlan1d(c.byref(plan), 65536, 0x29, 32), 0)
+    same("a plan's own work area", held() - before, 65536 * 32 * 8)
     same("destroy", fft.cufftDestroy(plan), 0)
     same("given back", held() - before, 0)
     same("create", fft.cufftCreate(c.byref(plan)), 0)
     fft.cufftSetAutoAllocation(plan, 0)
-    same("make", fft.cufftMakePlan2d(plan, 32, 64, 0x2a, c.byref(size)), 0)
-    same("half of the last dimension, and one", (size.value, held() - before), (32 * 33 * 8, 0))
+    same("make", fft.cufftMakePlan2d(plan, 32768, 64, 0x2a, c.byref(size)), 0)
+    same("half of the last dimension, and one", (size.value, held() - before), (32768 * 33 * 8, 0))
+    same("made again with less", fft.cufftMakePlan1d(plan, 65536, 0x29, 1, c.byref(size)) or size.value, 65536 * 8)
+    fft.cufftMakePlan1d(plan, 4096, 0x29, 64, c.byref(size))
+    same("small dimensions need nothing with CUDA 13", size.value, {"13": 0, "12": 4096 * 64 * 8}[major])
     same("a large prime", told(fft.cufftEstimate1d, 1009, 0x29, 1, kind=c.c_size_t), 1009 * 8 * 8)
     same("no plan", fft.cufftSetStream(plan, None) + fft.cufftDestroy(99), 1)
 
