@@ -15,7 +15,7 @@ grep -q '^[0-9][0-9][0-9] calls$' "$run/out" || fail "$(cat "$run/out")"
 guessed() { grep -qP "^(guess|beside)\t$1" "$run/facts"; }
 guessed 'libcusolver\.so\.1[12]\tcusolverDnSgesvd\t[1-9]' || fail "nothing is said of what a decomposition needs"
 guessed "libcufft\.so\.1[12]\ta plan's work area\t[1-9]" || fail "nothing is said of a transform's work area"
-toolkit=$("$python" -c 'import importlib.metadata as m; print(*m.requires("torch"), sep="\n")' | sed -n 's/^cuda-toolkit.*==\([0-9.]*\).*/\1/p')
+toolkit=$("$python" -c 'import importlib.metadata as m; print(*m.requires("torch"), sep="\n")' | sed -n 's/^cuda-toolkit[^=]*==\([0-9.]*\).*/\1/p')
 if [ "$toolkit" = 13.0.2 ]; then
     ! guessed libcublas || fail "what a cuBLAS handle takes of an H200 is known"
     ! guessed 'libcusolver\.so\.12\tcusolverDn(Xpotrf|[SDCZX]geqrf)\t' || fail "what Cholesky's decomposition and QR need of an H200 is known"
