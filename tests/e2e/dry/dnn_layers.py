@@ -48,7 +48,7 @@ def attention():
         return torch.randn(2, n, length, width, device="cuda", dtype=torch.bfloat16, requires_grad=True)
 
     for backend in (SDPBackend.CUDNN_ATTENTION, SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH):
-        for more in ({"is_causal": True}, {"dropout_p": 0.1}, {"enable_gqa": True}):
+        for more in ({"is_causal": True}, {"dropout_p": 0.125}, {"enable_gqa": True}):
             if backend == SDPBackend.CUDNN_ATTENTION and tuple(map(int, torch.__version__.split(".")[:2])) < (2, 5):
                 continue  # off there, also on a GPU
             if "enable_gqa" in more and (backend == SDPBackend.EFFICIENT_ATTENTION or tuple(map(int, torch.__version__.split(".")[:2])) < (2, 5)):
