@@ -4,14 +4,22 @@
  * A line is a kind and its fields, with tabs between, appended by one write, so lines of several threads and
  * processes do not mix.  Kinds and their fields:
  *
- *      missing   library, function          the program called what is not simulated; the process ends with 3
- *      guess     library, what, bytes,      a figure that no table holds for this version and card, and
- * between least, most                which it lies: there where other runs take these (dry_guess) beside
- * library, what, bytes       likewise, of memory that is in no figure of PyTorch's value     where, what,
- * assumed, n    the program read what only a GPU computes, n times since the last such line; lines of one
- * place add up (the Python package) ended     steps                      the process ended after so many
- * steps (the Python package) wrote     path                       a write that was stopped (the Python
- * package)
+ *   missing  library, function
+ *            the program called what is not simulated; the process ends with 3
+ *   guess    library, what, bytes [, least, most]
+ *            a figure that no table holds for this version and card; between the two it lies, and other
+ *            runs take these (dry_guess)
+ *   beside   library, what, bytes
+ *            likewise, of memory that is in no figure of PyTorch's
+ *   value    where, what, assumed, n
+ *            the program read what only a GPU computes, n times since the last such line; lines of one
+ *            place add up (the Python package)
+ *   ended    steps
+ *            the process ended after so many (the Python package)
+ *   wrote    path
+ *            a write that was stopped (the Python package)
+ *   torch    version, CUDA
+ *            the PyTorch that was loaded (the Python package)
  *
  * Each function may be called on any thread, and neither allocates nor takes a lock.  Without the variable
  * nothing is written.

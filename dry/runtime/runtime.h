@@ -6,12 +6,18 @@
  * cuGetProcAddress, so a hook of that or of dlsym sees each call once.  The runtime keeps what the driver
  * does not know: a thread's device and last error, which host function means which kernel.
  *
- *      driver.c      the driver's functions (driver.def)       errors.c     codes, the thread's last error
- *      device.c      devices, their contexts                   properties.c cudaGetDeviceProperties
- *      calls.c       calls that the driver has likewise        streams.c    those that know a default stream
- *      memory.c      what differs a little                     per_thread.c streams.c, for the other default
- * stream code.c        fat binaries, kernels, variables          launch.c     launches functions.c
- * attributes, occupancy                     missing.c    all that is not simulated
+ *      driver.c      the driver's functions (driver.def)
+ *      errors.c      codes, the thread's last error
+ *      device.c      devices, their contexts
+ *      properties.c  cudaGetDeviceProperties
+ *      calls.c       calls that the driver has likewise
+ *      streams.c     those that know a default stream
+ *      per_thread.c  streams.c and launch.c, for the other default stream
+ *      memory.c      what differs a little
+ *      code.c        fat binaries, kernels, variables
+ *      launch.c      launches
+ *      functions.c   attributes, occupancy
+ *      missing.c     all that is not simulated
  */
 #ifndef DRY_RUNTIME_RUNTIME_H
 #define DRY_RUNTIME_RUNTIME_H
