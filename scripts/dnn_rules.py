@@ -1,18 +1,30 @@
 #!/usr/bin/env python3
 """dnn_rules.py TABLE OUT - makes dry/dnn/convolutions.def of what tests/gpu/dry_workspaces.sh read off a GPU.
 
-TABLE is workspaces.tsv or workspaces.tsv.gz.  Wants numpy and scikit-learn.
+TABLE is workspaces.tsv or workspaces.tsv.gz.  Wants numpy and scikit-learn; with 2.4.6 and 1.9.1 the same table gives
+the same file.  Takes a minute and a half of one processor.
 
-A workspace is written as a form: parts of the tensors turned to channels last and rounded up for tensor cores, so many
-times the result in 32 bits for partial sums, and a number of bytes.  A form is right where it gives the block of 512
-bytes that PyTorch's allocator would take.  Of each operation a decision tree over a convolution's sizes leads to the
-form; it is grown until every convolution that was measured comes out right, so it is the table, and what lies between
-measured ones gets the form of its neighbours.  A list of the layers that were measured, with their batches, says which is
-which.
+A workspace is written as a form, a sum of three things: some of the tensors, each turned to channels last with its
+channels rounded up for tensor cores, or each as it is; so many times the result in 32 bits, for partial sums; and a
+number of bytes.  A form is right where it falls into the same block of 512 bytes, which is what PyTorch's allocator
+takes.  For each operation (forward, data, filter) and each group of types there are
 
-The texts, characters 0 to 90 of DIGITS, are read by dry/dnn/workspace.c: a tree in preorder, an inner node is its
-feature and two digits of the threshold (at most: left), a leaf two digits of its form from LEAF on; a form is its parts,
-two digits of times and four that say which bytes; in the trees of the most of any plan a leaf is 64 times the logarithm; a layer is four digits of its hash and four of batches and kinds.
+    NAME_tree, NAME_forms    which form: a decision tree over a convolution's sizes.  Of f32 (with TF32) and f16 it is
+                             grown until every convolution that was measured comes out right; a convolution that was not
+                             measured gets the form of its neighbours.  Of ieee (without TF32) it has 400 leaves.
+    NAME_about, NAME_ranges  between what and what the workspace of one that was not measured lies: see ranges()
+    NAME_most                the most that any plan wants: see roughly()
+
+and `layers` lists the layers that were measured in all three, with their batches.  A layer is known by its hash, of 68
+million: one in six thousand that were not measured is taken for one that was.
+
+The texts are made of the characters DIGITS, of which the first is 0, and read by dry/dnn/workspace.c:
+
+    tree     in preorder; an inner node is its feature and two digits of the threshold (at most that: left), a leaf two
+             digits from LEAF on: which form or range, or in a _most tree the logarithm as in roughly()
+    form     its tensors in PARTS, two digits of times, four that say which bytes (more_digits)
+    range    two digits each of the least and the most, as in ranges()
+    layer    four digits of its hash, four of batches and kinds
 """
 
 import collections, gzip, itertools, math, re, sys
@@ -199,10 +211,14 @@ def joined(groups):
 
 def measured(rows):
     """Layers, sorted by their hash: the batches that kinds of them were measured with, kinds with the same batches together."""
-    seen = collections.defaultdict(lambda: collections.defaultdict(set))
+    ops = collections.defaultdict(set)
     for r in rows:
-        if r.op == "forward" and r.x[0] in BATCHES and len(set(r.layouts)) == 1:
-            seen[hashed(r)][r.type, r.layouts[0]].add(r.x[0])
+        if r.x[0] in BATCHES and len(set(r.layouts)) == 1:
+            ops[hashed(r), r.type, r.layouts[0], r.x[0]].add(r.op)
+    seen = collections.defaultdict(lambda: collections.defaultdict(set))
+    for (key, *kind, batch), measured_ in ops.items():
+        if len(measured_) == 3:  # else what is said of one would be taken for all
+            seen[key][tuple(kind)].add(batch)
     out = []
     for key, kinds in sorted(seen.items()):
         groups = [(sum(1 << BATCHES.index(n) for n in batches), 1 << KINDS.index(kind)) for kind, batches in kinds.items()]
@@ -215,7 +231,8 @@ def lines(name, text):
 
 
 def roughly(rows):
-    """The most that any plan wants follows no form: a tree of 500 leaves to its logarithm, less that of the tensors' bytes."""
+    """The most that any plan wants follows no form: a tree of 500 leaves to its logarithm, less that of the tensors' bytes, to the base of 2,
+    times 64, and 2500."""
     import numpy as np
     from sklearn.tree import DecisionTreeRegressor
 
