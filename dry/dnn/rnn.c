@@ -123,7 +123,7 @@ static int64_t biases(const struct rnn *rnn) /* elements for each layer and dire
 
 static int64_t matrices(const struct rnn *rnn, int pseudo_layer)
 {
-    int64_t all = gates(rnn) * rnn->hidden * (input_of(rnn, pseudo_layer) + state(rnn));
+    int64_t all = (int64_t)gates(rnn) * rnn->hidden * (input_of(rnn, pseudo_layer) + state(rnn));
     return all + (projects(rnn) ? (int64_t)rnn->projection * rnn->hidden : 0);
 }
 
@@ -264,12 +264,14 @@ static int64_t reserve_bytes(const struct rnn *rnn, const struct rnn_data *x)
     return elements * d * x->lengths * dnn_width(rnn->data) + bits / 8 + ALIGNED;
 }
 
-/* Whether the rules above had all that was measured of this kind right. */
+/* Whether the rules above had all that was measured of this kind right.  Of odd sizes they had not: the parts
+ * of the room are aligned, and to what is not known. */
 static bool is_sure(const struct rnn *rnn, const struct rnn_data *x, bool training)
 {
-    enum { PERSISTENT = 1 };
+    enum { PERSISTENT = 1, ALIGNED_ELEMENTS = 8 };
     bool both = rnn->bidirectional, lstm = rnn->cell == LSTM;
-    if (rnn->algorithm == PERSISTENT || projects(rnn) || rnn->bias != TWO_BIASES)
+    if (rnn->algorithm == PERSISTENT || projects(rnn) || rnn->bias != TWO_BIASES ||
+        rnn->input % ALIGNED_ELEMENTS || rnn->hidden % ALIGNED_ELEMENTS)
         return false;
     bool one_layer = rnn->layers == 1, is_long = x->steps > LONG;
     if (x->layout == PACKED)
