@@ -27,7 +27,8 @@ DRY_API int cudnnDropoutGetReserveSpaceSize(const struct dnn_plain *x, size_t *s
     SIZE(size, (dnn_plain_bytes(x) / dnn_width(x->data) + 7) / 8); /* a bit for each element */
 }
 
-/* Sums of parts of the batch, where one pass over channels last is made; read off cuDNN 9.19.0 on an H200. */
+/* Sums of parts of the batch, where one pass over channels last is made; read off cuDNN 9.19.0 on an H200, of
+ * floats of 32 bits and right where channels come in fours. */
 static int64_t norm(const struct dnn_plain *x, int mode, int part, int each, int rest)
 {
     enum { ONE_PASS = 2 };
@@ -37,7 +38,7 @@ static int64_t norm(const struct dnn_plain *x, int mode, int part, int each, int
     for (int i = 0; i < x->rank; i++)
         points *= i == 1 ? 1 : x->dims[i];
     int64_t bytes = channels * each / 16 * ((points + part - 1) / part) + rest + channels / 16;
-    if (!dnn_measured_here())
+    if (x->data != DNN_FLOAT || x->dims[1] % 4 || !dnn_measured_here())
         bytes = dry_guess("cudnn", "a normalization's work space", bytes, 0, 2 * bytes);
     return bytes;
 }
