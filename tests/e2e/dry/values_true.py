@@ -108,6 +108,17 @@ def sparse(to):
     return [part for t in (one, one + one, two, weight.grad, bag.weight.grad) for part in (t.coalesce()._nnz(), t.coalesce().indices())]
 
 
+@case
+def host_random_numbers(to):
+    """What the device draws is none of the host's."""
+    device = to(torch.zeros(1)).device
+    torch.manual_seed(0)
+    if device.type == "cuda":
+        torch.empty(9, dtype=torch.int64, device=device).random_()
+        torch.randn(9, device=device), torch.randperm(9, device=device), torch.bernoulli(torch.ones(9, device=device)), torch.empty(9, device=device).exponential_()
+    return torch.rand(3)
+
+
 def flat(value):
     if isinstance(value, torch.Tensor):
         return value.dtype, list(value.size()), value.tolist()

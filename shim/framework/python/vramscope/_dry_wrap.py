@@ -315,7 +315,7 @@ def random(o, call):
                 forget(t)
                 if is_small(t) and t.numel() and not is_capturing():
                     try:
-                        compute(o.op, args, {name: rules.generator() if name == "generator" else value for name, value in kwargs.items()})
+                        compute(o.op, args, {**kwargs, "generator": rules.generator()})
                         put(t, (ASSUMED, "other random numbers"))
                     except Exception:
                         pass
