@@ -51,3 +51,10 @@ overflow += torch.isinf(big).any()
 spoiled = torch.isinf(big)
 spoiled[3] = True
 print("endless", *[bool(check) for check in checks], overflow.to(torch.uint8).item(), spoiled.any().item())
+
+square = torch.ones(4, 4, device="cuda")
+product = torch.zeros(4, 4, device="cuda")
+torch.mm(square, square, out=product)
+norm = torch.nn.BatchNorm1d(4, device="cuda")
+norm(square)
+print("written", product.sum().item(), norm.running_mean.sum().item())

@@ -119,6 +119,12 @@ def host_random_numbers(to):
     return torch.rand(3)
 
 
+@case
+def rectified(to):
+    x = to(torch.tensor([-3, 2]))
+    return [x.relu(), x.relu_(), x]
+
+
 def flat(value):
     if isinstance(value, torch.Tensor):
         return value.dtype, list(value.size()), value.tolist()

@@ -29,18 +29,20 @@ COMPUTED = set(
     logical_and logical_not logical_or logical_xor masked_fill masked_scatter masked_select maximum mean minimum mul neg pow prod put range reciprocal remainder
     repeat_interleave roll round rsqrt rsub scatter scatter_add scatter_reduce searchsorted sgn sign sqrt sub sum take tril tril_indices triu
     triu_indices trunc where zero _index_put_impl nan_to_num cummax cummin _cummax_helper _cummin_helper square trace nonzero_static
-    _amp_update_scale""".split()
+    relu _amp_update_scale""".split()
 )
 COMPARING = set("eq ne lt le gt ge isin".split())
 NEVER = set("isnan isposinf isneginf".split())  # of unknown floats
 CHOOSING = set("topk sort argsort argmax argmin max min multinomial".split())
 COUNTING = set("bincount repeat_interleave".split())
 RANDOM = set("random uniform bernoulli exponential normal randperm".split())
-# neither of these leaves zeros where it then computes a single float, and they are called most
+# what none of these makes is zeros of which it then computes a single float, and they are called most; but for those that write into what is there
 LEFT = re.compile(
     r"empty|_foreach_[a-z0-9]+($|\.)|_fused_dropout|(add)?mm($|\.)|b?addb?mm($|\.)|bmm|convolution|cudnn_(conv|batch|rnn)|_cudnn_rnn|native_(layer|group|batch)_norm|"
-    r"_?(log_)?softmax|gelu|silu|relu|_scaled_dot|_flash|_efficient_attention|native_dropout|set_|is_set_to|_use_|_to_sparse|_assert|as_strided|view|resize|pow\.(Scalar|Tensor_Tensor_out)"
+    r"_?(log_)?softmax|gelu|silu|relu|_scaled_dot|_flash|_efficient_attention|native_dropout|_use_|_to_sparse|_assert|pow\.(Scalar|Tensor_Tensor_out)"
 )
+_PLACES = re.compile(r"set_|is_set_to|as_strided|view|resize")  # these say where a tensor lies, and write nothing
+_UNSAID = "running_mean", "running_var"  # are written, and schemas do not say so
 _NUMBERS = {int, float, bool, complex}
 _steps = 1  # of gradient scalers
 
@@ -50,7 +52,7 @@ class _Unknown(Exception):
 
 
 def _is_written(argument):
-    return argument.alias_info is not None and argument.alias_info.is_write
+    return argument.alias_info is not None and argument.alias_info.is_write or argument.name in _UNSAID
 
 
 class Operator:
@@ -425,13 +427,17 @@ KEYS = "CUDA", "SparseCUDA", "SparseCsrCUDA"
 
 def _operators(key):
     for name in torch._C._dispatch_get_registrations_for_dispatch_key(key):
-        if name.startswith("aten::") and (key != "CUDA" or not LEFT.match(name[6:])):
+        if name.startswith("aten::") and (key != "CUDA" or not _PLACES.match(name[6:])):
             base, _, overload = name[6:].partition(".")
             op = getattr(getattr(torch.ops.aten, base), overload or "default")
-            if not op.is_view and (key == "CUDA" or _computes(op)):
+            if not op.is_view and (_may_mislead(op) if key == "CUDA" else _computes(op)):
                 yield op
     if key == "CUDA":
         yield torch.ops.aten.copy_.default
+
+
+def _may_mislead(op):
+    return not LEFT.match(op._name[6:]) or any(map(_is_written, op._schema.arguments))
 
 
 def _computes(op):
