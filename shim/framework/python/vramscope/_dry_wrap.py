@@ -155,7 +155,7 @@ def _is_idle(o, args):
 def computed(o, call):
     def computed(keys, *args, **kwargs):
         inside, outer = reads.inside, reads.inside.target
-        try:  # what is raised holds no tensor longer than without this frame
+        try:
             args = o.with_tensors(args)
             if o.is_in_place:
                 target = args[0].data_ptr()
@@ -163,9 +163,6 @@ def computed(o, call):
                     return call(keys, *args, **kwargs)  # a part of an operator that is computed when it is done
                 inside.target = target
             out = call(keys, *args, **kwargs)
-        except BaseException:
-            args = kwargs = None
-            raise
         finally:
             inside.target = outer
         if _is_idle(o, args) and not o.outs:
@@ -237,12 +234,8 @@ def _compared(o, out, args):
 
 def comparing(o, call):
     def comparing(keys, *args, **kwargs):
-        try:
-            args = o.with_tensors(args)
-            out = call(keys, *args, **kwargs)
-        except BaseException:
-            args = kwargs = None
-            raise
+        args = o.with_tensors(args)
+        out = call(keys, *args, **kwargs)
         with NoFunctions():
             if constant.follow(o, out, args):
                 return out
@@ -286,12 +279,8 @@ def _choices(o, args, kwargs):
 
 def choosing(o, call):
     def choosing(keys, *args, **kwargs):
-        try:
-            with reads.reading():  # multinomial looks whether probabilities are good ones
-                out = call(keys, *args, **kwargs)
-        except BaseException:
-            args = kwargs = None
-            raise
+        with reads.reading():  # multinomial looks whether probabilities are good ones
+            out = call(keys, *args, **kwargs)
         with NoFunctions():
             mark = None if _is_idle(o, args) or o.base == "multinomial" else _follow(o, out, args, kwargs)
             if mark is not None or o.writes:
@@ -328,12 +317,8 @@ def random(o, call):
 
 def writing(o, call):
     def writing(keys, *args, **kwargs):
-        try:
-            args = o.with_tensors(args)
-            out = call(keys, *args, **kwargs)
-        except BaseException:
-            args = kwargs = None
-            raise
+        args = o.with_tensors(args)
+        out = call(keys, *args, **kwargs)
         _give_up(o, out, args, kwargs)
         return out
 
@@ -445,9 +430,26 @@ def _computes(op):
     return not re.match(r"_?(indices|values|coalesced_|nnz|dim[IV]|sparse_dim|dense_dim|is_coalesced)$|c(row|col)_indices|(row|col)_indices|empty|copy_|_sparse_coo|resize|sparse_resize", op._schema.name[6:])
 
 
+def _letting_go(wrapper):
+    """WRAPPER; what it raises has none of our frames, which would hold tensors for as long as it is held."""
+
+    def letting_go(keys, *args, **kwargs):
+        try:
+            return wrapper(keys, *args, **kwargs)
+        except BaseException as error:
+            args = kwargs = None
+            traceback = error.__traceback__.tb_next
+            while traceback and traceback.tb_frame.f_globals.get("__package__") == __package__:
+                traceback = traceback.tb_next
+            raise error.with_traceback(traceback)
+
+    return letting_go
+
+
 def _replace(library, op, key):
     """Since 2.9 a kernel can be had from the dispatcher, and replaced."""
-    library.impl(op._name.partition("::")[2], _wrapper(op, torch.library.get_kernel(op, key).call_boxed, key), key, with_keyset=True, allow_override=True)
+    wrapper = _wrapper(op, torch.library.get_kernel(op, key).call_boxed, key)
+    library.impl(op._name.partition("::")[2], _letting_go(wrapper), key, with_keyset=True, allow_override=True)
 
 
 def _precede(library, op, key):
@@ -456,15 +458,11 @@ def _precede(library, op, key):
     wrapper, with_tensors = _wrapper(op, redispatch, key), Operator(op).with_tensors
 
     def preceding(keys, *args, **kwargs):
-        try:
-            if keys.has(its):
-                return wrapper(keys & behind, *args, **kwargs)
-            return redispatch(keys & behind, *with_tensors(args), **kwargs)
-        except BaseException:
-            args = kwargs = None  # what is raised holds no tensor longer than without this frame
-            raise
+        if keys.has(its):
+            return wrapper(keys & behind, *args, **kwargs)
+        return redispatch(keys & behind, *with_tensors(args), **kwargs)
 
-    library.impl(op._name.partition("::")[2], preceding, "BackendSelect", with_keyset=True)
+    library.impl(op._name.partition("::")[2], _letting_go(preceding), "BackendSelect", with_keyset=True)
 
 
 _put_in = _replace if hasattr(torch.library, "get_kernel") else _precede
