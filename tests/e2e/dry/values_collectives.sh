@@ -3,9 +3,6 @@
 here=$(cd "$(dirname "$0")" && pwd)
 . "$here/../lib/lib.bash"
 . "$here/facts.bash"
-"$python" -c 'import importlib.util as u
-exec(open(u.find_spec("torch").origin.replace("__init__", "version")).read())
-raise SystemExit(tuple(map(int, __version__.split(".")[:2])) < (2, 9))' || skip "PyTorch before 2.9: collectives are not followed"
 
 shim_env=(VRAMSCOPE_DRY_STEPS=all MEETING="$dir/meeting")
 follow "$here/values_collectives.py"

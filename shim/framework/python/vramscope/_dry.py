@@ -8,7 +8,7 @@ import os
 import types
 
 from . import _contracts as vramscope_contracts
-from . import _dry_end, _dry_facts
+from . import _dry_end, _dry_facts, _dry_ranks
 from . import _dynamo as vramscope_dynamo
 
 
@@ -43,16 +43,13 @@ def _install(torch):
     _dry_facts.install()
     _dry_end.install(os.environ.get("VRAMSCOPE_DRY_STEPS", "3"))
     if int(os.environ.get("WORLD_SIZE", "1")) > 1:
-        from . import _dry_ranks
-
         _dry_ranks.install(torch)
     if torch.version.cuda:
-        from . import _dry_collectives, _dry_host, _dry_places, _dry_reads, _dry_rules, _dry_values, _dry_wrap
+        from . import _dry_host, _dry_places, _dry_reads, _dry_rules, _dry_values, _dry_wrap
 
         _dry_places.install(torch)
         _dry_wrap.install()
         _dry_host.install()
-        if int(os.environ.get("WORLD_SIZE", "1")) == 1:  # of several _dry_ranks follows what they exchange
-            _dry_collectives.install()
-        for module in (_dry_collectives, _dry_facts, _dry_host, _dry_places, _dry_reads, _dry_rules, _dry_values, _dry_wrap):
+        _dry_ranks.follow(torch)
+        for module in (_dry_facts, _dry_host, _dry_places, _dry_reads, _dry_rules, _dry_values, _dry_wrap):
             keep_dynamo_from(module)

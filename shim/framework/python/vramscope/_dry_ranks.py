@@ -257,16 +257,19 @@ def _covered(outs):
 
 
 def _moved(values, call, written, read):
-    """The operator, after which what it wrote is as certain as what it read, less that the other ranks' is taken to be the same."""
+    """The operator, after which what it wrote is as certain as what it read, less, where there are other ranks, that theirs is taken to be the same."""
+    from torch import distributed
 
     def moved(keys, *args):
         marks = [None] if read is None else [values.mark_of(t) for t in _flat(args[read])]
+        if not distributed.is_initialized() or distributed.get_world_size() > 1:
+            marks.append((values.RULE, "every rank has what this one has"))
         out = call(keys, *args)
         outs = [t for t in _flat(args[written]) if t.is_cuda and t.numel()]
         covered = _covered(outs) if marks and None not in marks else ()
         for t in outs:
             if t.untyped_storage().data_ptr() in covered:
-                values.put(t, max(*marks, (values.RULE, "every rank has what this one has")), is_new=True)
+                values.put(t, max(marks), is_new=True)
             else:
                 values.forget(t)
         return out
@@ -285,8 +288,11 @@ def _behind(torch, op):
     return lambda keys, *args: op.redispatch(keys & after, *args), "BackendSelect"
 
 
-def _follow(torch):
+def follow(torch):
+    """What is exchanged on the device, also by a rank that is the only one."""
     global _library
+    if not torch.distributed.is_available() or not torch.distributed.is_nccl_available():
+        return
     from . import _dry_values as values
 
     _library = torch.library.Library("c10d", "IMPL")
@@ -336,7 +342,6 @@ def install(torch):
             newer = getattr(c10d, name, None)
             if newer:
                 newer.__init__, newer.split = _with_newer_ids(newer.__init__), _parted(c10d, newer.split)
-        _follow(torch)
         _put_hooks(torch, c10d)
 
 
