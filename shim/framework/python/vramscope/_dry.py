@@ -45,11 +45,11 @@ def _install(torch):
     if int(os.environ.get("WORLD_SIZE", "1")) > 1:
         _dry_ranks.install(torch)
     if torch.version.cuda:
-        from . import _dry_host, _dry_places, _dry_reads, _dry_rules, _dry_values, _dry_wrap
+        from . import _dry_constant, _dry_host, _dry_places, _dry_reads, _dry_rules, _dry_values, _dry_wrap
 
         _dry_places.install(torch)
         _dry_wrap.install()
         _dry_host.install()
         _dry_ranks.follow(torch)
-        for module in (_dry_facts, _dry_host, _dry_places, _dry_reads, _dry_rules, _dry_values, _dry_wrap):
+        for module in (_dry_constant, _dry_facts, _dry_host, _dry_places, _dry_reads, _dry_rules, _dry_values, _dry_wrap):
             keep_dynamo_from(module)
