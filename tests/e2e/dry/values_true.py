@@ -125,6 +125,12 @@ def rectified(to):
     return [x.relu(), x.relu_(), x]
 
 
+@case
+def a_number_to_the_power_of(to):
+    """As transformers' rotary embeddings are made: 10000 ** (arange / size)."""
+    return (2.0 ** to(torch.arange(4.0))).size()
+
+
 def flat(value):
     if isinstance(value, torch.Tensor):
         return value.dtype, list(value.size()), value.tolist()

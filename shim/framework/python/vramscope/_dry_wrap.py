@@ -39,9 +39,10 @@ RANDOM = set("random uniform bernoulli exponential normal randperm".split())
 # what none of these makes is zeros of which it then computes a single float, and they are called most; but for those that write into what is there
 LEFT = re.compile(
     r"empty|_foreach_[a-z0-9]+($|\.)|_fused_dropout|(add)?mm($|\.)|b?addb?mm($|\.)|bmm|convolution|cudnn_(conv|batch|rnn)|_cudnn_rnn|native_(layer|group|batch)_norm|"
-    r"_?(log_)?softmax|gelu|silu|relu|_scaled_dot|_flash|_efficient_attention|native_dropout|_use_|_to_sparse|_assert|pow\.(Scalar|Tensor_Tensor_out)"
+    r"_?(log_)?softmax|gelu|silu|relu|_scaled_dot|_flash|_efficient_attention|native_dropout|_use_|_to_sparse|_assert"
 )
-_PLACES = re.compile(r"set_|is_set_to|as_strided|view|resize")  # these say where a tensor lies, and write nothing
+# these say where a tensor lies, and write nothing; or hand a number that lies on the device to a schema's number, which a boxed call refuses
+_PLACES = re.compile(r"set_|is_set_to|as_strided|view|resize|pow\.(Scalar|Tensor_Tensor_out)")
 _UNSAID = "running_mean", "running_var"  # are written, and schemas do not say so
 _NUMBERS = {int, float, bool, complex}
 _steps = 1  # of gradient scalers
