@@ -42,17 +42,10 @@ struct answers {
 /* The recorded ones where they are known, and over them what was asked for. */
 static struct torch_settings settings_of(const struct answers *a)
 {
-    struct torch_settings s = torch_defaults();
+    struct torch_settings s;
     const struct trace_tape *tape = &a->tape;
+    replay_settings(tape, &s);
     s.ties = a->ties;
-    if (tape->max_split > 0)
-        s.max_split = (uint64_t)tape->max_split;
-    if (tape->roundup > 0 && tape->asked) /* else all sizes are blocks', which are rounded already */
-        s.roundup = (uint32_t)tape->roundup;
-    if (tape->large_segment >= INT64_C(2) << 20)
-        s.large_segment = (uint64_t)tape->large_segment;
-    if (tape->gc_threshold > 0 && tape->gc_threshold < 1) /* of the capacity: nothing without one */
-        s.gc_threshold = tape->gc_threshold;
     for (int i = 0; i < a->q->setting_count; i++)
         question_setting(&s, a->q->settings[i]);
     s.capacity = a->q->capacity ? a->q->capacity : UINT64_MAX;

@@ -14,6 +14,8 @@ static void write_peaks(const struct peaks *p, struct json *j)
     json_int(j, "beside_bytes", verdict_beside(p));
     json_int(j, "device_bytes", p->total);
     json_int(j, "left_bytes", verdict_left(p));
+    json_int(j, "layouts_tried", p->layouts.tried);
+    json_int(j, "layouts_differ", p->layouts.differ);
 }
 
 static void write_span(struct span s, const char *name, struct json *j)

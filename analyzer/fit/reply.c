@@ -1,7 +1,6 @@
 /* reply.c - see reply.h. */
 #include "reply.h"
 
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -100,15 +99,17 @@ static int64_t guessed(const struct reply *a)
     return most;
 }
 
-static struct span span_of(const struct reply *a, size_t figure)
+static struct span span_of(const struct reply *a, bool reserved)
 {
     struct span s = {UNKNOWN, UNKNOWN};
     for (size_t i = 0; i < a->n; i++) {
-        int64_t bytes = *(const int64_t *)((const char *)&a->verdicts[i].peaks + figure);
-        if ((i && a->verdicts[i].kind > VERDICT_REFUSED) || bytes == UNKNOWN)
+        const struct layouts *l = &a->verdicts[i].peaks.layouts;
+        struct span one = reserved ? (struct span){l->reserved_least, l->reserved_most}
+                                   : (struct span){l->allocated_least, l->allocated_most};
+        if ((i && a->verdicts[i].kind > VERDICT_REFUSED) || one.least == UNKNOWN)
             continue;
-        s.least = s.least == UNKNOWN || bytes < s.least ? bytes : s.least;
-        s.most = bytes > s.most ? bytes : s.most;
+        s.least = s.least == UNKNOWN || one.least < s.least ? one.least : s.least;
+        s.most = one.most > s.most ? one.most : s.most;
     }
     int64_t guess = s.least == UNKNOWN ? 0 : guessed(a);
     s.least = s.least == UNKNOWN || s.least > guess ? s.least - guess : 0;
@@ -118,12 +119,12 @@ static struct span span_of(const struct reply *a, size_t figure)
 
 struct span reply_allocated(const struct reply *a)
 {
-    return span_of(a, offsetof(struct peaks, allocated));
+    return span_of(a, false);
 }
 
 struct span reply_reserved(const struct reply *a)
 {
-    return span_of(a, offsetof(struct peaks, reserved));
+    return span_of(a, true);
 }
 
 bool reply_is_exact(const struct reply *a)

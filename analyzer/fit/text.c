@@ -281,6 +281,17 @@ static void print_guesses(const struct reply *a, FILE *out)
         }
 }
 
+static void print_layouts(const struct reply *a, FILE *out)
+{
+    const struct layouts *l = &reply_peaks(a)->layouts;
+    if (l->differ)
+        wrap_print(out, 4, 6,
+                   "addresses decide, as PyTorch takes the lower one of two equal free blocks: of %d ways in "
+                   "which a "
+                   "driver may place memory %d give other figures",
+                   l->tried, l->differ);
+}
+
 static void print_exactness(const struct reply *a, FILE *out)
 {
     if (!reply_peaks(a)->framework || reply_verdict(a)->kind > VERDICT_REFUSED)
@@ -298,6 +309,7 @@ static void print_exactness(const struct reply *a, FILE *out)
         print_span(", reserved", reserved, out);
         fputc('\n', out);
     }
+    print_layouts(a, out);
     print_guesses(a, out);
     print_values(a, out);
 }

@@ -18,12 +18,22 @@
 #include "base/units.h"
 #include "read/blocks.h"
 #include "read/steps.h"
+#include "read/tape.h"
 #include "read/trace.h"
 #include "show/report/report.h"
 
 /* ---- figures ---- */
 
-static void take_device(struct peaks *p, const struct trace *t, const struct device_report *d)
+static void try_layouts(struct peaks *p, struct trace *t)
+{
+    struct trace_tape tape;
+    if (p->framework && !trace_tape(t, p->device, &tape)) {
+        layouts_try(&tape, p->total, p->allocated, p->reserved, &p->layouts);
+        trace_free_tape(&tape);
+    }
+}
+
+static void take_device(struct peaks *p, struct trace *t, const struct device_report *d)
 {
     const struct trace_peak *managed = trace_find_peak(t, d->device, "managed_reserved");
     int64_t driver = trace_peak_bytes(d->reserved);
@@ -42,6 +52,8 @@ static void take_device(struct peaks *p, const struct trace *t, const struct dev
                         .world_size = t->process.world_size};
     p->allocated = trace_peak_bytes(p->framework ? d->framework : d->allocated);
     p->reserved = p->framework ? trace_peak_bytes(managed) : driver;
+    p->layouts = (struct layouts){0, 0, p->allocated, p->allocated, p->reserved, p->reserved};
+    try_layouts(p, t);
 }
 
 /* The limit that the program had set and O met, below what the device has; 0: none. */
@@ -195,6 +207,7 @@ void verdict_of(struct verdict *v, const struct attempt *a)
                                     .reserved = UNKNOWN,
                                     .step = UNKNOWN,
                                     .total = UNKNOWN,
+                                    .layouts = {0, 0, UNKNOWN, UNKNOWN, UNKNOWN, UNKNOWN},
                                     .driver = UNKNOWN,
                                     .residual = UNKNOWN}};
     for (size_t i = 0; i < a->n; i++)

@@ -5,6 +5,7 @@
 #define VS_FIT_VERDICT_H
 
 #include "attempt.h"
+#include "replay/layouts.h"
 
 enum verdict_kind {
     VERDICT_FITS,
@@ -22,6 +23,7 @@ struct peaks {      /* of the device where most is reserved; UNKNOWN: not record
     int64_t driver;   /* asked of the driver in all, at the highest */
     int64_t residual; /* context, code and libraries beyond that, as the driver's figures say */
     int64_t device, rank, world_size;
+    struct layouts layouts; /* what the first two lie between, wherever the driver puts memory */
 };
 
 struct verdict {

@@ -1,6 +1,6 @@
 /*
  * cause.c - why a replay under the policy of the recording may not meet it, by what the recording lacks; and
- * the limit that PyTorch's allocator had.
+ * the settings and the limit that PyTorch's allocator had.
  */
 #include <stdlib.h>
 
@@ -14,6 +14,20 @@
 uint64_t replay_first_limit(const struct trace_tape *tape, int64_t memory)
 {
     return tape->fraction > 0 && memory > 0 ? (uint64_t)(tape->fraction * (double)memory) : UINT64_MAX;
+}
+
+bool replay_settings(const struct trace_tape *tape, struct torch_settings *s)
+{
+    *s = torch_defaults();
+    if (tape->max_split > 0)
+        s->max_split = (uint64_t)tape->max_split;
+    if (tape->roundup > 0 && tape->asked) /* else all sizes are blocks', which are rounded already */
+        s->roundup = (uint32_t)tape->roundup;
+    if (tape->large_segment >= INT64_C(2) << 20)
+        s->large_segment = (uint64_t)tape->large_segment;
+    if (tape->gc_threshold > 0 && tape->gc_threshold < 1) /* of the capacity: nothing without one */
+        s->gc_threshold = tape->gc_threshold;
+    return torch_simulates(tape->version, &s->ties);
 }
 
 int64_t replay_last_limit(const struct trace_tape *tape, const struct trace_device *device)

@@ -81,7 +81,7 @@ struct feed *feed_begin(enum feed_policy policy, const struct torch_settings *se
     f->policy = policy;
     f->settings = *settings;
     f->settings.expandable = policy == FEED_EXPANDABLE;
-    addresses_init(&f->addresses, TOP);
+    addresses_init(&f->addresses, TOP, NULL);
     if (policy == FEED_LIVE || policy == FEED_ARENA)
         f->alive = zeros(count, sizeof *f->alive);
     else

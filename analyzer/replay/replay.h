@@ -9,6 +9,7 @@
 
 #include "read/trace.h"
 #include "read/tape.h"
+#include "addresses.h"
 #include "torch.h"
 
 struct replay_result {
@@ -34,6 +35,9 @@ struct replay_result {
  * begins with, gets addresses where the driver gave them, and is refused where the driver refused. */
 void replay_torch(const struct trace_tape *tape, const struct torch_settings *settings, bool compare,
                   struct replay_result *r);
+/* Not compared; DRIVER says where the segments lie. */
+void replay_torch_at(const struct trace_tape *tape, const struct torch_settings *settings,
+                     const struct addresses_driver *driver, struct replay_result *r);
 /* CAPACITY 0: no end. */
 void replay_arena(const struct trace_tape *tape, uint64_t capacity, struct replay_result *r);
 /* All known beforehand: each block gets one place for its life. */
@@ -47,6 +51,8 @@ void replay_live(const struct trace_tape *tape, uint64_t capacity, struct replay
 uint64_t replay_first_limit(const struct trace_tape *tape, int64_t memory);
 /* The limit that was set last, or that one; UNKNOWN: none. */
 int64_t replay_last_limit(const struct trace_tape *tape, const struct trace_device *device);
+/* What the recording says of PyTorch's settings, over the defaults; false: its allocator is not simulated. */
+bool replay_settings(const struct trace_tape *tape, struct torch_settings *s);
 /* Why a comparison under the recorded policy may have found differences, as far as the recording shows; the
  * caller frees it. */
 char *replay_why_not(const struct trace_tape *tape, bool expandable);

@@ -277,15 +277,15 @@ static bool play(struct replay *p, const struct tape_event *e)
     return true;
 }
 
-void replay_torch(const struct trace_tape *tape, const struct torch_settings *settings, bool compare,
-                  struct replay_result *r)
+static void replay(const struct trace_tape *tape, const struct torch_settings *settings,
+                   const struct addresses_driver *driver, bool compare, struct replay_result *r)
 {
     struct replay p = {.tape = tape, .r = r, .compare = compare, .roundup = settings->roundup};
     size_t from = 0;
     *r = (struct replay_result){.compared = compare};
     p.blocks = xrealloc(NULL, (tape->ids + 1) * sizeof *p.blocks);
     memset(p.blocks, 0, (tape->ids + 1) * sizeof *p.blocks);
-    addresses_init(&p.addresses, TOP);
+    addresses_init(&p.addresses, TOP, driver);
     torch_init(&p.torch, settings, &(struct torch_driver){&p, ask, give});
     p.kept = xrealloc(NULL, (tape->streams + 1) * sizeof *p.kept);
     for (uint32_t s = 0; s <= tape->streams; s++) /* of a tape without streams all is on number 0 */
@@ -310,4 +310,16 @@ void replay_torch(const struct trace_tape *tape, const struct torch_settings *se
     addresses_free(&p.addresses);
     free(p.asked);
     free(p.given);
+}
+
+void replay_torch(const struct trace_tape *tape, const struct torch_settings *settings, bool compare,
+                  struct replay_result *r)
+{
+    replay(tape, settings, NULL, compare, r);
+}
+
+void replay_torch_at(const struct trace_tape *tape, const struct torch_settings *settings,
+                     const struct addresses_driver *driver, struct replay_result *r)
+{
+    replay(tape, settings, driver, false, r);
 }

@@ -57,6 +57,29 @@ for answer, (allocated, reserved) in zip(answers[:2], held):
     size = [w["bytes"] for w in answer["written"] if w["path"].endswith("checkpoint.pt")]
     assert size and size[0] > 4 * 4 * 2048 * 2048, answer["written"]
 PY
+
+# which of two equal free blocks is the lower one decides, up to PyTorch 2.11, whether the last request finds a whole segment
+cat >addresses.py <<'PY'
+import torch
+MiB = 1 << 20
+take = lambda mib: torch.empty(mib * MiB, dtype=torch.int8, device="cuda")
+low, high = take(9), take(20)
+del low, high
+torch.cuda.empty_cache()
+a, b, c, d = take(8), take(8), take(8), take(8)
+small = take(2)
+del a, b
+last = take(20)
+PY
+fit 0 --steps=all -- "$python" addresses.py
+if "$python" -c 'import torch; raise SystemExit(tuple(map(int, torch.__version__.split(".")[:2])) > (2, 11))'; then
+    tr -s ' \n' ' ' <err | grep -q 'reserved within 40.00 MiB to 60.00 MiB addresses decide' || fail "other addresses: $(cat err)"
+else
+    grep -q '^    exact$' err || fail "the older one is taken, wherever it lies: $(cat err)"
+fi
+fit 0 --steps=all --expandable -- "$python" addresses.py
+grep -q '^    exact$' err || fail "addresses, expandable: $(cat err)"
+
 fit 1 --capacity=1500MiB -o refused.db -- "$python" train.py 4096
 grep -q '^does not fit a device of 1.46 GiB' out && grep -q 'torch.OutOfMemoryError' err || fail "refused: $(cat out err)"
 grep -q 'with the program changed' out || fail "nothing that would let it: $(cat out)"

@@ -14,7 +14,7 @@ static void test_regions_lie_below_each_other_and_gaps_are_filled(void **state)
 {
     (void)state;
     struct addresses a;
-    addresses_init(&a, TOP);
+    addresses_init(&a, TOP, NULL);
     assert_int_equal(addresses_take(&a, MIB(20)), TOP - MIB(32));
     assert_int_equal(addresses_take(&a, MIB(20)), TOP - MIB(64));
     assert_int_equal(addresses_take(&a, MIB(12)), TOP - MIB(12)); /* behind the first */
@@ -29,7 +29,7 @@ static void test_what_goes_back_is_taken_again_and_joined_within_its_region(void
 {
     (void)state;
     struct addresses a;
-    addresses_init(&a, TOP);
+    addresses_init(&a, TOP, NULL);
     uint64_t first = addresses_take(&a, MIB(16)), second = addresses_take(&a, MIB(16)),
              below = addresses_take(&a, MIB(32));
     assert_int_equal(second, first + MIB(16));

@@ -93,7 +93,7 @@ static void give(struct addresses *a)
 static void random_calls(uint32_t with)
 {
     struct addresses a;
-    addresses_init(&a, TOP);
+    addresses_init(&a, TOP, NULL);
     memset(is_free, 0, sizeof is_free);
     memset(joined, 0, sizeof joined);
     lowest = UNITS;

@@ -142,7 +142,7 @@ static void random_program(struct torch_settings settings)
 {
     static uint32_t living[MOST];
     size_t n = 0;
-    addresses_init(&addresses, MIB(1) << 26);
+    addresses_init(&addresses, MIB(1) << 26, NULL);
     torch_init(&t, &settings, &(struct torch_driver){NULL, ask, give});
     srandom(seed);
     size_t leaves = 0;

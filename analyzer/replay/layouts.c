@@ -1,0 +1,81 @@
+/* layouts.c - see layouts.h. */
+#include "layouts.h"
+
+#include "replay.h"
+
+#define SCATTERED 8
+#define ENOUGH    INT64_C(2000000000) /* ns of replays: of long programs each rule is tried once */
+
+static const enum addresses_rule rules[] = {ADDRESSES_LOWEST, ADDRESSES_TIGHTEST, ADDRESSES_HIGHEST,
+                                            ADDRESSES_LOOSEST};
+
+/* What else lies in the driver's regions: first what an H200's had, see dry/driver/room.c. */
+static const struct addresses_driver places[] = {{.holes = {24, 2}},
+                                                 {.taken = 5},
+                                                 {.holes = {8, 24, 6}},
+                                                 {.holes = {30, 12, 18}, .taken = 3},
+                                                 {.taken = 4}};
+
+struct attempts {
+    const struct trace_tape *tape;
+    const struct torch_settings *settings;
+    struct layouts *l;
+    int64_t allocated, reserved, ns;
+};
+
+static bool is_same(const struct attempts *a, const struct replay_result *r)
+{
+    return (int64_t)r->blocks_most == a->allocated && (int64_t)r->reserved == a->reserved;
+}
+
+static void widen(struct layouts *l, const struct replay_result *r)
+{
+    int64_t allocated = (int64_t)r->blocks_most, reserved = (int64_t)r->reserved;
+    l->allocated_least = allocated < l->allocated_least ? allocated : l->allocated_least;
+    l->allocated_most = allocated > l->allocated_most ? allocated : l->allocated_most;
+    l->reserved_least = reserved < l->reserved_least ? reserved : l->reserved_least;
+    l->reserved_most = reserved > l->reserved_most ? reserved : l->reserved_most;
+}
+
+static void try_one(struct attempts *a, const struct addresses_driver *driver)
+{
+    struct replay_result r;
+    replay_torch_at(a->tape, a->settings, driver, &r);
+    a->ns += r.ns;
+    a->l->tried++;
+    a->l->differ += !is_same(a, &r);
+    widen(a->l, &r);
+}
+
+/* Whether the simulated allocator does what the recorded one did, and had no reason to give memory back: when
+ * it must hangs on the device. */
+static bool follows(struct attempts *a)
+{
+    struct replay_result r;
+    replay_torch(a->tape, a->settings, true, &r);
+    a->ns += r.ns;
+    return is_same(a, &r) && !r.retries && r.blocks_same == r.blocks && !r.segments_more;
+}
+
+void layouts_try(const struct trace_tape *tape, int64_t memory, int64_t allocated, int64_t reserved,
+                 struct layouts *l)
+{
+    struct torch_settings settings;
+    struct attempts a = {tape, &settings, l, allocated, reserved, 0};
+    *l = (struct layouts){0, 0, allocated, allocated, reserved, reserved};
+    if (tape->arena || tape->expandable || !replay_settings(tape, &settings))
+        return;
+    settings.memory = memory > 0 ? (uint64_t)memory : 0;
+    settings.limit = replay_first_limit(tape, memory);
+    settings.follow_limits = true;
+    if (!follows(&a))
+        return;
+    for (size_t p = 0; p < sizeof places / sizeof *places && (p == 0 || a.ns < ENOUGH); p++)
+        for (size_t i = 0; i < sizeof rules / sizeof *rules; i++) {
+            struct addresses_driver driver = places[p];
+            driver.rule = rules[i];
+            try_one(&a, &driver);
+        }
+    for (uint32_t seed = 1; l->differ && seed <= SCATTERED && (seed == 1 || a.ns < 2 * ENOUGH); seed++)
+        try_one(&a, &(struct addresses_driver){.rule = ADDRESSES_SCATTERED, .seed = seed});
+}

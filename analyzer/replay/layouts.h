@@ -1,0 +1,26 @@
+/*
+ * layouts.h - whether what PyTorch's native allocator holds hangs on where the driver puts memory.
+ *
+ * Of two free blocks of a size PyTorch takes the lower one.  Where a driver's segments lie follows a rule
+ * that was seen and that nobody documents, and hangs on what else a process has in the driver's regions.  So
+ * the recorded requests are replayed over other rules and other regions.  Where all of them hold what was
+ * recorded so does a driver that does otherwise; where one does not, the figures of any order of segments say
+ * how far another driver may be off.
+ */
+#ifndef VS_REPLAY_LAYOUTS_H
+#define VS_REPLAY_LAYOUTS_H
+
+#include "read/tape.h"
+
+struct layouts {
+    int tried;  /* 0: what was recorded is not what the replay holds where the recorded segments lie, so that
+                   no other layout says anything */
+    int differ; /* how many of these hold something else */
+    int64_t allocated_least, allocated_most, reserved_least, reserved_most;
+};
+
+/* Of a recording from the program's start on; ALLOCATED and RESERVED: its peaks, bytes. */
+void layouts_try(const struct trace_tape *tape, int64_t memory, int64_t allocated, int64_t reserved,
+                 struct layouts *l);
+
+#endif
