@@ -31,7 +31,7 @@ told() {
     env LD_PRELOAD="$asks:$shim" "$@" "$python" "$dir/program.py" >"$run/out" 2>"$run/err" || fail "$*: exit status $?"
     diff - "$run/out" <<'END' || fail "$*: told otherwise"
 False True CUDA error
-True True CUDA out of memory. Tried to allocate 102
+True True CUDA out of memory. Tried to allocate 104
 False True vramscope's arena can't tell what goes to
 3.0
 END

@@ -53,7 +53,7 @@ class Witness:
         return torch.autograd.graph.saved_tensors_hooks(pack, lambda t: t)
 
     def write(self, path):
-        if GPU:
+        if torch.cuda.is_available():
             torch.cuda.synchronize()
             self.facts["max_memory_allocated"] = torch.cuda.max_memory_allocated()
         with open(path, "w") as f:
