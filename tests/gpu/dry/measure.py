@@ -2,13 +2,13 @@
 """Measures the held-out programs of programs.tsv on the GPU at hand, for tests/gpu/dry/score.py.
 
   measure.py OUT [--jobs 12] [--only WORD...]     all programs, under each allocator, to OUT/programs.jsonl
-  measure.py OUT --set second                     those of second.tsv and second/, to OUT/second.jsonl
+  measure.py OUT --set second|third               those of second.tsv and second/ (third.tsv, third/), to OUT/second.jsonl (third.jsonl)
   measure.py OUT --refusals                       three programs with less memory than they need, to OUT/refusals.jsonl
   measure.py OUT --beside                         what a process holds beside PyTorch's memory, to OUT/beside.jsonl
   measure.py --tiny [--only WORD...]              every program once on the CPU, tiny: do they run at all?
 
 Each program is a process of its own with a time limit. What comes is written as it comes; what a file has already is not
-measured again (--again measures and marks it). torch.compile's caches are empty for each run, unless TORCHINDUCTOR_CACHE_DIR is set.
+measured again (--again measures and marks it). The head of third.tsv has a command that measures everything twice. torch.compile's caches are empty for each run, unless TORCHINDUCTOR_CACHE_DIR is set.
 A program prints PyTorch's own counters at the end of each step and at its end; a module of ours that the interpreter loads by
 itself adds, at the very end, what NVML says of the process.
 """
@@ -228,7 +228,7 @@ def main():
     p.add_argument("--jobs", type=int, default=12)
     p.add_argument("--timeout", type=int, default=150)
     p.add_argument("--only", nargs="*")
-    p.add_argument("--set", choices=("programs", "second"), default="programs", help="which programs")
+    p.add_argument("--set", choices=("programs", "second", "third"), default="programs", help="which programs")
     p.add_argument("--peaks", help="the programs.jsonl whose peaks the refusals are shares of")
     for flag in ("--again", "--refusals", "--beside", "--tiny"):
         p.add_argument(flag, action="store_true")
