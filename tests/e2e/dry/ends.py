@@ -1,8 +1,11 @@
 """ends.py HOW: a training that does not want to end, or one that ends by itself."""
+import atexit
 import os
+import subprocess
 import sys
 import threading
 import time
+import types
 
 import torch
 
@@ -46,6 +49,12 @@ elif how == "short":
 elif how == "failing":
     train(3)
     sys.exit(7)
+elif how == "compiled":  # its workers do not end when they are told to
+    train(3)
+    pool = types.SimpleNamespace(process=subprocess.Popen(["sleep", "280"]))
+    sys.modules["torch._inductor.async_compile"] = types.SimpleNamespace(_pool_set={id(pool): pool}.values())
+    atexit.register(pool.process.wait)
+    print("end")
 elif how == "generating":
     with torch.no_grad():
         for _ in range(10):

@@ -29,5 +29,9 @@ ended 0 '1 2 3 end' 3 ''
 follow "$here/ends.py" failing
 ended 7 '1 2 3 ' 3 ''
 
+follow "$here/ends.py" compiled
+ended 0 '1 2 3 end' 3 ''
+! pgrep -f "sleep 280" >/dev/null || fail "the program waited for its compilers"
+
 follow "$here/ends.py" generating
 ended 0 end 0 ''

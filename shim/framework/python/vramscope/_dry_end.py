@@ -12,6 +12,7 @@ import ctypes
 import os
 import signal
 import sys
+import threading
 import time
 
 from . import _dry_facts
@@ -19,6 +20,7 @@ from . import _dry_facts
 _CALLBACK = ctypes.CFUNCTYPE(None)
 # these end by themselves when their parent has, and clean up what it left in shared memory
 _OWN_END = b"multiprocessing.resource_tracker", b"torch_shm_manager"
+_PATIENCE = 5  # seconds
 _steps = 0
 _library = None
 
@@ -108,10 +110,23 @@ def _let_threads_rest():
         time.sleep(0.1)
 
 
+def _hurry_compilers():
+    """torch.compile's workers now and then wait for each other when they are told to end, and PyTorch for them, up to 300 s.  The
+    program is over and nobody needs them."""
+    for pool in tuple(getattr(sys.modules.get("torch._inductor.async_compile"), "_pool_set", ())):
+        process = getattr(pool, "process", None)
+        if process is not None:
+            timer = threading.Timer(_PATIENCE, process.kill)
+            timer.daemon = True
+            timer.start()
+
+
 def install(steps):
     """STEPS: a number, or "all"."""
     global _steps, _library
     atexit.register(_let_threads_rest)
+    if hasattr(threading, "_register_atexit"):  # before all exit handlers
+        threading._register_atexit(_hurry_compilers)
     library = ctypes.PyDLL(None)
     if not steps.isdigit() or int(steps) == 0 or not hasattr(library, "vramscope_auto_limit"):
         return
