@@ -20,20 +20,41 @@
 #include "read/steps.h"
 #include "read/tape.h"
 #include "read/trace.h"
+#include "replay/mixed.h"
 #include "show/report/report.h"
 
 /* ---- figures ---- */
 
-static void try_layouts(struct peaks *p, struct trace *t)
+/* The guesses that a run tried at their most, and how many; the caller frees them. */
+static struct mixed_guess *guesses_of(const struct facts *facts, size_t *n)
 {
-    struct trace_tape tape;
-    if (p->framework && !trace_tape(t, p->device, &tape)) {
-        layouts_try(&tape, p->total, p->allocated, p->reserved, &p->layouts);
-        trace_free_tape(&tape);
+    struct mixed_guess *all = NULL;
+    *n = 0;
+    for (size_t i = 0; i < facts->n; i++) {
+        const char *const *fields = facts->all[i].fields;
+        if (facts->all[i].kind == FACT_GUESS && *fields[4])
+            *PUSH(all, *n) = (struct mixed_guess){strtoll(fields[2], NULL, 10), strtoll(fields[3], NULL, 10),
+                                                  strtoll(fields[4], NULL, 10)};
     }
+    return all;
 }
 
-static void take_device(struct peaks *p, struct trace *t, const struct device_report *d)
+/* What the figures lie between, wherever the driver puts memory, and with other guesses. */
+static void find_layouts(struct peaks *p, struct trace *t, const struct attempt *a)
+{
+    struct trace_tape tape;
+    size_t n = 0;
+    if (!p->framework || trace_tape(t, p->device, &tape))
+        return;
+    struct mixed_guess *guesses = a->assumption == ASSUME_SECOND ? guesses_of(&a->facts, &n) : NULL;
+    layouts_try(&tape, p->total, p->allocated, p->reserved, &p->layouts);
+    mixed_try(&tape, p->total, guesses, n, p->allocated, p->reserved, &p->layouts);
+    free(guesses);
+    trace_free_tape(&tape);
+}
+
+static void take_device(struct peaks *p, struct trace *t, const struct device_report *d,
+                        const struct attempt *a)
 {
     const struct trace_peak *managed = trace_find_peak(t, d->device, "managed_reserved");
     int64_t driver = trace_peak_bytes(d->reserved);
@@ -53,7 +74,7 @@ static void take_device(struct peaks *p, struct trace *t, const struct device_re
     p->allocated = trace_peak_bytes(p->framework ? d->framework : d->allocated);
     p->reserved = p->framework ? trace_peak_bytes(managed) : driver;
     p->layouts = (struct layouts){0, 0, p->allocated, p->allocated, p->reserved, p->reserved};
-    try_layouts(p, t);
+    find_layouts(p, t, a);
 }
 
 /* The limit that the program had set and O met, below what the device has; 0: none. */
@@ -99,11 +120,11 @@ static void take_refusal(struct verdict *v, const struct report *r, struct trace
     v->went_on = r->oom.steps_after > 0;
 }
 
-static void take_file(struct verdict *v, const char *path, int64_t file)
+static void take_file(struct verdict *v, const struct attempt *a, int64_t file)
 {
     struct trace t;
     struct report r;
-    if (trace_open(&t, path)) {
+    if (trace_open(&t, a->files[file])) {
         complain("%s", t.why);
         v->unread = true;
         return;
@@ -112,7 +133,7 @@ static void take_file(struct verdict *v, const char *path, int64_t file)
         complain("%s", t.why);
     v->whole = v->whole && trace_whole(&t);
     for (size_t i = 0; i < r.device_count; i++)
-        take_device(&v->peaks, &t, &r.devices[i]);
+        take_device(&v->peaks, &t, &r.devices[i], a);
     take_refusal(v, &r, &t, file);
     report_free(&r);
     trace_close(&t);
@@ -211,7 +232,7 @@ void verdict_of(struct verdict *v, const struct attempt *a)
                                     .driver = UNKNOWN,
                                     .residual = UNKNOWN}};
     for (size_t i = 0; i < a->n; i++)
-        take_file(v, a->files[i], (int64_t)i);
+        take_file(v, a, (int64_t)i);
     if (v->kind == VERDICT_REFUSED) {
         v->went_on = v->went_on || a->status == 0;
         return;

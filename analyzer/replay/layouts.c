@@ -16,19 +16,12 @@ static const struct addresses_driver places[] = {{.holes = {24, 2}},
                                                  {.holes = {30, 12, 18}, .taken = 3},
                                                  {.taken = 4}};
 
-struct attempts {
-    const struct trace_tape *tape;
-    const struct torch_settings *settings;
-    struct layouts *l;
-    int64_t allocated, reserved, ns;
-};
-
-static bool is_same(const struct attempts *a, const struct replay_result *r)
+static bool is_same(const struct replay_result *r, int64_t allocated, int64_t reserved)
 {
-    return (int64_t)r->blocks_most == a->allocated && (int64_t)r->reserved == a->reserved;
+    return (int64_t)r->blocks_most == allocated && (int64_t)r->reserved == reserved;
 }
 
-static void widen(struct layouts *l, const struct replay_result *r)
+void layouts_widen(struct layouts *l, const struct replay_result *r)
 {
     int64_t allocated = (int64_t)r->blocks_most, reserved = (int64_t)r->reserved;
     l->allocated_least = allocated < l->allocated_least ? allocated : l->allocated_least;
@@ -37,38 +30,43 @@ static void widen(struct layouts *l, const struct replay_result *r)
     l->reserved_most = reserved > l->reserved_most ? reserved : l->reserved_most;
 }
 
-static void try_one(struct attempts *a, const struct addresses_driver *driver)
+bool layouts_follow(const struct trace_tape *tape, int64_t memory, int64_t allocated, int64_t reserved,
+                    struct torch_settings *settings)
 {
     struct replay_result r;
-    replay_torch_at(a->tape, a->settings, driver, &r);
-    a->ns += r.ns;
-    a->l->tried++;
-    a->l->differ += !is_same(a, &r);
-    widen(a->l, &r);
+    if (tape->arena || !replay_settings(tape, settings))
+        return false;
+    settings->expandable = tape->expandable;
+    settings->memory = memory > 0 ? (uint64_t)memory : 0;
+    settings->limit = replay_first_limit(tape, memory);
+    settings->follow_limits = true;
+    replay_torch(tape, settings, true, &r);
+    return is_same(&r, allocated, reserved) && !r.retries && r.blocks_same == r.blocks && !r.segments_more;
 }
 
-/* Whether the simulated allocator does what the recorded one did, and had no reason to give memory back: when
- * it must hangs on the device. */
-static bool follows(struct attempts *a)
+struct trial {
+    const struct trace_tape *tape;
+    struct torch_settings settings;
+    struct layouts *l;
+    int64_t allocated, reserved, ns;
+};
+
+static void try_one(struct trial *a, const struct addresses_driver *driver)
 {
     struct replay_result r;
-    replay_torch(a->tape, a->settings, true, &r);
+    replay_torch_at(a->tape, &a->settings, driver, &r);
     a->ns += r.ns;
-    return is_same(a, &r) && !r.retries && r.blocks_same == r.blocks && !r.segments_more;
+    a->l->tried++;
+    a->l->differ += !is_same(&r, a->allocated, a->reserved);
+    layouts_widen(a->l, &r);
 }
 
 void layouts_try(const struct trace_tape *tape, int64_t memory, int64_t allocated, int64_t reserved,
                  struct layouts *l)
 {
-    struct torch_settings settings;
-    struct attempts a = {tape, &settings, l, allocated, reserved, 0};
+    struct trial a = {.tape = tape, .l = l, .allocated = allocated, .reserved = reserved};
     *l = (struct layouts){0, 0, allocated, allocated, reserved, reserved};
-    if (tape->arena || tape->expandable || !replay_settings(tape, &settings))
-        return;
-    settings.memory = memory > 0 ? (uint64_t)memory : 0;
-    settings.limit = replay_first_limit(tape, memory);
-    settings.follow_limits = true;
-    if (!follows(&a))
+    if (tape->expandable || !layouts_follow(tape, memory, allocated, reserved, &a.settings))
         return;
     for (size_t p = 0; p < sizeof places / sizeof *places && (p == 0 || a.ns < ENOUGH); p++)
         for (size_t i = 0; i < sizeof rules / sizeof *rules; i++) {

@@ -11,6 +11,7 @@
 #define VS_REPLAY_LAYOUTS_H
 
 #include "read/tape.h"
+#include "replay.h"
 
 struct layouts {
     int tried;  /* 0: what was recorded is not what the replay holds where the recorded segments lie, so that
@@ -22,5 +23,12 @@ struct layouts {
 /* Of a recording from the program's start on; ALLOCATED and RESERVED: its peaks, bytes. */
 void layouts_try(const struct trace_tape *tape, int64_t memory, int64_t allocated, int64_t reserved,
                  struct layouts *l);
+
+/* Whether the simulated allocator, with the recorded SETTINGS and addresses, holds what the recorded one did,
+ * which had no reason to give memory back: when it must hangs on the device.  MEMORY: of that, bytes. */
+bool layouts_follow(const struct trace_tape *tape, int64_t memory, int64_t allocated, int64_t reserved,
+                    struct torch_settings *settings);
+/* L holds what R does, too. */
+void layouts_widen(struct layouts *l, const struct replay_result *r);
 
 #endif
