@@ -18,6 +18,8 @@
  *            the process ended after so many (the Python package)
  *   wrote    path
  *            a write that was stopped (the Python package)
+ *   launch   launcher, ranks
+ *            it would start so many, and becomes one, or ends where --ranks is not said (the Python package)
  *   torch    version, CUDA
  *            the PyTorch that was loaded (the Python package)
  *

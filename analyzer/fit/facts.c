@@ -5,7 +5,7 @@
 #include <string.h>
 
 static const char *const kinds[FACT_KINDS] = {"missing", "guess",  "value", "wrote",
-                                              "ended",   "beside", "torch"};
+                                              "ended",   "beside", "torch", "launch"};
 
 static char *whole_file(const char *path)
 {

@@ -15,6 +15,7 @@ enum fact_kind {
     FACT_ENDED,   /* steps: the process was ended after so many */
     FACT_BESIDE,  /* likewise, of memory that is in no figure of PyTorch's */
     FACT_TORCH,   /* version, CUDA's version or "none": PyTorch was imported */
+    FACT_LAUNCH,  /* launcher, ranks that it would start by its own settings */
     FACT_KINDS
 };
 

@@ -29,7 +29,7 @@ static void write_span(struct span s, const char *name, struct json *j)
 static void write_facts(const struct facts *f, struct json *j)
 {
     static const char *const names[FACT_KINDS] = {"missing", "guess",  "value", "stopped",
-                                                  "ended",   "beside", "torch"};
+                                                  "ended",   "beside", "torch", "launch"};
     json_begin(j, "facts", '[');
     for (size_t i = 0; i < f->n; i++) {
         json_begin(j, NULL, '{');

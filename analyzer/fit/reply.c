@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/commands.h"
+#include "folder.h"
 
 /* What was read and not even assumed, or guessed at and not tried. */
 static bool is_open(const struct fact *f)
@@ -44,11 +45,38 @@ static int find_one(struct reply *a, enum attempt_allocator allocator, enum assu
     return 0;
 }
 
+/* Where the command is a launcher of several ranks, and nobody said how many there are, its settings do. */
+static bool is_launched(struct reply *a)
+{
+    const struct fact *f =
+        a->n && !a->setup->ranks.world ? facts_first(&a->runs[0].facts, FACT_LAUNCH) : NULL;
+    a->launched = *a->setup;
+    if (!f || !strcmp(f->fields[1], "1") || ranks_read(&a->launched.ranks, f->fields[1], NULL, NULL))
+        return false;
+    a->setup = &a->launched;
+    attempt_free(&a->runs[0]);
+    verdict_free(&a->verdicts[0]);
+    a->verdicts[0] = (struct verdict){0};
+    a->n = 0;
+    return true;
+}
+
+static int find_first(struct reply *a, enum attempt_allocator allocator, const char *folder)
+{
+    int bad = find_one(a, allocator, ASSUME_FIRST, folder);
+    if (bad || !is_launched(a))
+        return bad;
+    char *ranks = folder_in(folder, "ranks");
+    bad = find_one(a, allocator, ASSUME_FIRST, ranks);
+    free(ranks);
+    return bad;
+}
+
 int reply_find(struct reply *a, const struct attempt_setup *s, enum attempt_allocator allocator,
                const char *folder)
 {
     *a = (struct reply){.setup = s};
-    int bad = find_one(a, allocator, ASSUME_FIRST, folder);
+    int bad = find_first(a, allocator, folder);
     for (enum assumption i = ASSUME_SECOND; a->n && !bad && i < ASSUMPTIONS; i++)
         if (a->verdicts[0].kind <= VERDICT_REFUSED && is_wanted(&a->runs[0].facts, i))
             bad = find_one(a, allocator, i, folder);

@@ -13,6 +13,7 @@ struct span {
 
 struct reply {
     const struct attempt_setup *setup;
+    struct attempt_setup launched;    /* that `setup` is where a launcher says how many ranks there are */
     struct attempt runs[ASSUMPTIONS]; /* under the first assumption, and `n` - 1 others */
     struct verdict verdicts[ASSUMPTIONS];
     size_t n;

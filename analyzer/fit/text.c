@@ -99,6 +99,23 @@ static void print_run(const struct reply *a, FILE *out)
                a->runs[0].allocator == ALLOCATOR_OWN ? "" : attempt_allocator_name(a->runs[0].allocator));
 }
 
+/* Of ranks that a launcher would start, and how many are answered for. */
+static void print_launch(const struct reply *a, FILE *out)
+{
+    const struct fact *f = facts_first(&a->runs[0].facts, FACT_LAUNCH);
+    int64_t ranks = f ? strtoll(f->fields[1], NULL, 10) : 0;
+    if (!f || (a->setup != &a->launched && ranks == a->setup->ranks.world))
+        return;
+    fprintf(out, "  %s would start %s", shown(f->fields[0]), units_count(ranks, "rank").s);
+    if (a->setup == &a->launched)
+        fprintf(out, ": the answer is of these, as with --ranks=%d\n", a->setup->ranks.world);
+    else if (a->setup->ranks.world)
+        fprintf(out, ", and --ranks says %d: the answer is of %d\n", a->setup->ranks.world,
+                a->setup->ranks.world);
+    else
+        fputs(", as on a machine with one GPU; of more: --ranks\n", out);
+}
+
 static void row(struct table *t, const char *name, int64_t bytes, char *note)
 {
     table_cell(t, "%s", name);
@@ -374,6 +391,7 @@ void reply_text(const struct reply *a, FILE *out)
     print_headline(a, out);
     if (reply_verdict(a)->kind <= VERDICT_REFUSED) {
         print_run(a, out);
+        print_launch(a, out);
         fputc('\n', out);
         print_figures(a, out);
         if (a->setup->ranks.world)

@@ -69,7 +69,7 @@ def _is_dry():
 _LINES = ("vramscope._lines", lambda: True, "whether lines of Python are right is not known")
 _POOLS = (_LINES, ("vramscope._pools", lambda: True, "what its pool uses is not known"))
 _TRITON = (("vramscope._dry_triton", _is_dry, "what Triton's kernels write is taken for unwritten"),)
-_LAUNCH = (("vramscope._dry_launch", lambda: "VRAMSCOPE_DRY_RANKS" in os.environ, "a launcher starts all ranks"),)
+_LAUNCH = (("vramscope._dry_launch", _is_dry, "a launcher starts all ranks"),)
 _DEEPSPEED = (("vramscope._dry_deepspeed", _is_dry, "DeepSpeed compiles its optimizers, and skips steps"),)
 _PARTS = {
     "torch": (
@@ -86,7 +86,7 @@ _PARTS = {
 }
 if _is_dry():
     _PARTS.update({"triton": _TRITON, "torch._inductor.runtime.triton_heuristics": _TRITON})
-    _PARTS.update({"torch.distributed.launcher.api": _LAUNCH, "deepspeed.launcher.runner": _LAUNCH})
+    _PARTS.update({name: _LAUNCH for name in ("torch.distributed.launcher.api", "torch.multiprocessing.spawn", "deepspeed.launcher.runner", "accelerate.commands.launch")})
     _PARTS.update({f"deepspeed.{name}": _DEEPSPEED for name in ("ops.op_builder.builder", "runtime.utils", "runtime.zero.utils")})
 
 

@@ -44,6 +44,8 @@ def _install(torch):
     _dry_end.install(os.environ.get("VRAMSCOPE_DRY_STEPS", "3"))
     if int(os.environ.get("WORLD_SIZE", "1")) > 1:
         _dry_ranks.install(torch)
+    else:
+        _dry_ranks.alone(torch)
     if torch.version.cuda:
         from . import _dry_constant, _dry_host, _dry_places, _dry_reads, _dry_rules, _dry_values, _dry_wrap
 

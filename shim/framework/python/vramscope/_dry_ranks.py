@@ -59,6 +59,19 @@ def _own_store(init):
     return made
 
 
+def alone(torch):
+    """Called once, when torch has been imported: a rank that is the only one needs no port that others may have, as several dry runs at a time do."""
+    if torch.distributed.is_available():
+        store = torch.distributed.TCPStore
+        init, own = store.__init__, _own_store(store.__init__)
+
+        @functools.wraps(init)
+        def made(self, host_name, port, world_size=None, is_master=False, *args, **named):
+            (own if world_size == 1 and is_master else init)(self, host_name, port, world_size, is_master, *args, **named)
+
+        store.__init__ = made
+
+
 def _get(get):
     @functools.wraps(get)
     def got(self, key):
