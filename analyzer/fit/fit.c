@@ -160,27 +160,62 @@ static size_t allocators_of(const struct options *o, enum attempt_allocator *lis
 
 /* ---- the answer ---- */
 
-/* "fit.db", and of several allocators "fit-arena.db". */
-static char *name_for(const char *output, const struct reply *a, size_t n)
+/* "fit.db" and "-arena" are "fit-arena.db". */
+static char *inserted(const char *output, const char *more)
 {
     const char *slash = strrchr(output, '/'), *dot = strrchr(slash ? slash : output, '.');
     int stem = dot ? (int)(dot - output) : (int)strlen(output);
-    return n == 1 ? xstrdup(output)
-                  : xformat("%.*s-%s%s", stem, output, attempt_allocator_name(a->runs[0].allocator),
-                            output + stem);
+    return xformat("%.*s%s%s", stem, output, more, output + stem);
+}
+
+static char *name_for(const char *output, enum attempt_allocator allocator, size_t n)
+{
+    char *more = xformat("-%s", attempt_allocator_name(allocator));
+    char *name = inserted(output, n == 1 ? "" : more);
+    free(more);
+    return name;
+}
+
+static int check_free(const char *path, bool force)
+{
+    struct stat st;
+    return force || lstat(path, &st) ? 0
+                                     : complain("fit: %s exists and is never overwritten without --force: "
+                                                "give another -o",
+                                                path);
+}
+
+/* The recordings of several allocators and ranks, before anything runs. */
+static int check_all_free(const struct attempt_setup *s, const struct options *o, const char *output,
+                          const enum attempt_allocator *list, size_t n)
+{
+    int bad = 0;
+    for (size_t i = 0; o->output && i < n; i++) {
+        char *to = name_for(output, list[i], n);
+        for (size_t k = 0; !bad && k < s->ranks.n; k++) {
+            char *rank = xformat("-%d", s->ranks.run[k]), *path = inserted(to, rank);
+            bad = check_free(path, o->force);
+            free(rank);
+            free(path);
+        }
+        bad = bad || s->ranks.n ? bad : check_free(to, o->force);
+        free(to);
+    }
+    return bad;
 }
 
 /* The recordings to where the user wants them; those of further processes keep what their names have more. */
-static int deliver(struct reply *a, const char *output, size_t n)
+static int deliver(struct reply *a, const struct options *o, const char *output, size_t n)
 {
-    char *to = name_for(output, a, n);
+    char *to = name_for(output, a->runs[0].allocator, n);
     int bad = 0;
     for (size_t i = 0; !bad && i < a->runs[0].n; i++) {
-        const char *name = strrchr(a->runs[0].files[i], '/') + 1, *dot = strrchr(to, '.');
-        int stem = dot && dot > strrchr(to, '/') ? (int)(dot - to) : (int)strlen(to);
-        char *more = xformat("%.*s%.*s%s", stem, to, (int)(strlen(name) - 6), name + 3, to + stem);
-        if (rename(a->runs[0].files[i], more))
+        const char *name = strrchr(a->runs[0].files[i], '/') + 1;
+        char *part = xformat("%.*s", (int)(strlen(name) - 6), name + 3), *more = inserted(to, part);
+        bad = check_free(more, o->force);
+        if (!bad && rename(a->runs[0].files[i], more))
             bad = complain("fit: %s can't be written: %s", more, strerror(errno));
+        free(part);
         free(a->runs[0].files[i]);
         a->runs[0].files[i] = more;
         if (!a->path)
@@ -227,7 +262,7 @@ static int answer_all(const struct attempt_setup *s, const struct options *o, co
     enum attempt_allocator list[3];
     struct reply answers[3] = {{0}};
     size_t n = allocators_of(o, list), done = 0;
-    int bad = 0;
+    int bad = check_all_free(s, o, output, list, n);
     for (size_t i = 0; !bad && i < n; i++) {
         char *one = folder_in(folder, attempt_allocator_name(list[i]));
         bad = reply_find(&answers[i], s, list[i], one);
@@ -235,7 +270,7 @@ static int answer_all(const struct attempt_setup *s, const struct options *o, co
         if (!bad && answers[i].runs[0].error)
             bad = start_failed("fit", s->command[0], answers[i].runs[0].error);
         if (!bad && o->output)
-            bad = deliver(&answers[i], output, n);
+            bad = deliver(&answers[i], o, output, n);
         free(one);
     }
     if (!bad)

@@ -135,4 +135,8 @@ for bad in --gpu=GTX970 --capacity=none --steps=0 --keep=2 --skew=0 --overflow=x
     [ "$(wc -l <err)" = 1 ] && [ ! -s out ] || fail "$bad: $(cat err out)"
 done
 fit 2 -o kept.db -- true
+fit 2 --all -o all.db -- true # nor are those of allocators and ranks replaced
+fit 0 --ranks=4 --rank=2 -o rank.db -- "$sizes" 4 512
+fit 2 --ranks=4 --rank=0,2 -o rank.db -- true
+grep -q 'rank-2.db exists' err || fail "a rank's recording is replaced: $(cat err)"
 grep -q 'never overwritten' err || fail "an output that is there: $(cat err)"
