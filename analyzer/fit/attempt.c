@@ -153,8 +153,11 @@ static char *mark_of(const struct attempt *a, const struct attempt_setup *s)
 /* Trackers send nothing; where a program asks for more the Python package stops it (_dry_writes.py). */
 static void set_offline(void)
 {
-    static const char *const names[][2] = {
-        {"WANDB_MODE", "offline"}, {"NEPTUNE_MODE", "offline"}, {"CLEARML_OFFLINE_MODE", "1"}};
+    static const char *const names[][2] = {{"WANDB_MODE", "offline"},
+                                           {"NEPTUNE_MODE", "debug"},
+                                           {"CLEARML_OFFLINE_MODE", "1"},
+                                           {"MLFLOW_ALLOW_FILE_STORE", "true"},
+                                           {"MLFLOW_DISABLE_TELEMETRY", "true"}};
     const char *given = getenv("WANDB_MODE");
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (i > 0 || !given || strcmp(given, "disabled") != 0)

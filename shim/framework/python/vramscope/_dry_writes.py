@@ -7,6 +7,7 @@
 Where the files go is not decided here (analyzer/fit/contain.h).  `install_X` is called when module X has been imported.
 """
 
+import inspect
 import json
 import os
 import types
@@ -97,7 +98,7 @@ def install_safetensors_torch(module):
 
 # ---- the hub ----
 
-_HUB = ("create_commit", "upload_file", "upload_folder", "upload_large_folder", "create_repo", "delete_repo", "delete_file", "delete_files", "delete_folder",
+_HUB = ("create_commit", "preupload_lfs_files", "upload_file", "upload_folder", "upload_large_folder", "create_repo", "delete_repo", "delete_file", "delete_files", "delete_folder",
         "create_branch", "delete_branch", "create_tag", "delete_tag", "move_repo", "super_squash_history", "update_repo_settings")  # fmt: skip
 
 
@@ -151,7 +152,7 @@ def install_huggingface_hub_hf_api(module):
 # ---- trackers ----
 
 
-def _offline(function, what, **settings):
+def _local(function, what, **settings):
     def wrapper(*args, **kwargs):
         _without_uploads(what)
         return function(*args, **{**kwargs, **settings})
@@ -165,35 +166,69 @@ def install_wandb(module):
     def offline_init(*args, **kwargs):
         if kwargs.get("mode") != "disabled" and os.environ.get("WANDB_MODE") != "disabled":
             _without_uploads("wandb.init")
-            kwargs["mode"] = "offline"
+            kwargs["mode"] = os.environ["WANDB_MODE"] = "offline"
         return init(*args, **kwargs)
 
     module.init = offline_init
+    if os.environ.get("WANDB_MODE") != "disabled":
+        os.environ["WANDB_MODE"] = "offline"
 
 
 def install_mlflow(module):
-    set_tracking_uri = module.set_tracking_uri
+    """Stores that lie elsewhere are a directory, whoever asks for one."""
+    from mlflow.tracking._model_registry import registry, utils as registry_utils
+    from mlflow.tracking._tracking_service import registry as tracking, utils
 
-    def local_uri(uri, *args, **kwargs):
-        if str(uri).startswith(("http", "databricks")):
-            _without_uploads(f"mlflow {uri}")
-            uri = "file:./mlruns"
-        return set_tracking_uri(uri, *args, **kwargs)
+    def nearer(get_store, resolve):
+        def store(self, uri=None, *args, **kwargs):
+            uri = str(resolve(kwargs.pop("store_uri", uri)))
+            if uri.startswith(("http", "databricks", "uc")):
+                _without_uploads(f"mlflow {uri}")
+                uri = "file:./mlruns"
+            return get_store(self, uri, *args, **kwargs)
 
-    module.set_tracking_uri = local_uri
-    local_uri(module.get_tracking_uri())
+        return store
+
+    for kind, resolve in (tracking.TrackingStoreRegistry, utils._resolve_tracking_uri), (registry.ModelRegistryStoreRegistry, registry_utils._resolve_registry_uri):
+        kind.get_store = nearer(kind.get_store, resolve)
 
 
 def install_neptune(module):
-    module.init_run = _offline(module.init_run, "neptune.init_run", mode="offline")
+    def silent(kind, init):
+        def made(self, *args, **kwargs):
+            if kwargs.get("mode") != "read-only":
+                _without_uploads(f"neptune.{kind}")
+                kwargs["mode"] = "debug"  # the one mode that all of them have and that sends nothing
+            init(self, *args, **kwargs)
+
+        return made
+
+    for kind in "Run", "Model", "ModelVersion", "Project":
+        if hasattr(module, kind):
+            getattr(module, kind).__init__ = silent(kind, getattr(module, kind).__init__)
 
 
 def install_clearml(module):
     _without_uploads("clearml")
     module.Task.set_offline(True)
+    module.Task.set_offline = lambda *_, **__: None
+
+
+def _offline_kind(online, offline):
+    """OFFLINE, with the arguments and the name of ONLINE."""
+    names = list(inspect.signature(online.__init__).parameters)[1:]
+
+    class Experiment(offline):
+        def __init__(self, *args, **kwargs):
+            _without_uploads("comet_ml." + online.__name__)
+            super().__init__(**dict(zip(names, args)), **kwargs)
+
+    Experiment.__name__ = online.__name__
+    return Experiment
 
 
 def install_comet_ml(module):
-    module.Experiment = _offline(module.OfflineExperiment, "comet_ml.Experiment")
+    module.Experiment = _offline_kind(module.Experiment, module.OfflineExperiment)
+    module.ExistingExperiment = _offline_kind(module.ExistingExperiment, module.ExistingOfflineExperiment)
     if hasattr(module, "start"):
-        module.start = _offline(module.start, "comet_ml.start", online=False)
+        module.start = _local(module.start, "comet_ml.start", online=False)
