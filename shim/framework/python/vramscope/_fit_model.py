@@ -48,6 +48,10 @@ def _arguments(words):
         refuse("--batch, --seq and --accumulate are at least 1")
     if bool(o.lora) + bool(o.qlora) > 1 or (o.fsdp and o.zero):
         refuse("--lora or --qlora, and --fsdp or --zero, not both")
+    if o.zero and o.optimizer != "adamw" or o.offload and not o.zero:
+        refuse("--zero has DeepSpeed's AdamW, without another --optimizer, and --offload goes with --zero")
+    if o.qlora and o.fsdp:
+        refuse("--qlora with --fsdp is not in it: FSDP2 parts no weights of 4 bits that are stored as bytes")
     return o
 
 
@@ -186,14 +190,19 @@ def _steps():
     return int(words) if words.isdigit() else 3
 
 
-def _train(o, model, batch, torch):
+def _copied(o, model, torch):
+    """Ranks without another way are copies; what a forward leaves unused is looked for as transformers' Trainer has it."""
+    return torch.nn.parallel.DistributedDataParallel(model, find_unused_parameters=not o.checkpoint)
+
+
+def _train(o, model, forward, batch, torch):
     half = _TYPES[o.dtype][1]
     scaler = torch.amp.GradScaler(enabled=o.dtype == "fp16-mixed")
     optimizers = _optimizers(o, model, torch)
     for _ in range(_steps()):
         for _ in range(o.accumulate):
             with torch.autocast("cuda", getattr(torch, half)) if half else contextlib.nullcontext():
-                loss = model(**batch()).loss
+                loss = forward(**batch()).loss
             scaler.scale(loss / o.accumulate).backward()
         for optimizer in optimizers:
             scaler.step(optimizer)
@@ -219,14 +228,15 @@ def main(words):
 
     transformers.utils.logging.disable_progress_bar()
     config = _config_of(o.config)
-    if int(os.environ.get("WORLD_SIZE", 1)) > 1:
+    ranks = int(os.environ.get("WORLD_SIZE", 1))
+    if ranks > 1:
         torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", 0)))
     elif o.fsdp or o.zero:
         refuse("--fsdp and --zero need ranks: --ranks=8")
-    if o.fsdp:
-        torch.distributed.init_process_group("nccl")
-    elif o.zero:
+    if o.zero:
         _deepspeed().init_distributed()
+    elif ranks > 1:
+        torch.distributed.init_process_group("nccl")
     kind = _class_of(config)
     batch = inputs_of(config, kind, o.batch, o.seq, getattr(torch, _TYPES[o.dtype][0]))
     model = _made(o, config, kind, torch)
@@ -237,8 +247,10 @@ def main(words):
         _checkpointed(model, bool(o.lora or o.qlora))
     if o.zero:
         _train_engine(_engine(o, model), o, batch)
-    else:
-        _train(o, _sharded(model, torch) if o.fsdp else model, batch, torch)
+        return
+    if o.fsdp:
+        model = _sharded(model, torch)
+    _train(o, model, _copied(o, model, torch) if ranks > 1 and not o.fsdp else model, batch, torch)
 
 
 if __name__ == "__main__":
