@@ -24,10 +24,16 @@ static uint32_t draw(struct mix *m, uint32_t below)
     return (uint32_t)(m->seed >> 33) % below;
 }
 
+/* PyTorch's own recorder gives requests as they are rounded up. */
+static uint64_t rounded(int64_t bytes)
+{
+    return ((uint64_t)bytes + 511) / 512 * 512;
+}
+
 static uint32_t find_guess(const struct mix *m, const struct tape_event *e)
 {
     for (size_t i = 0; i < m->n; i++)
-        if ((uint64_t)m->guesses[i].most == e->size)
+        if (rounded(m->guesses[i].most) == e->size || (uint64_t)m->guesses[i].most == e->size)
             return (uint32_t)i + 1;
     return 0;
 }
@@ -55,7 +61,7 @@ static void draw_sizes(struct mix *m, uint32_t likely, uint64_t *sizes)
 {
     for (size_t i = 0; i < m->n; i++) {
         const struct mixed_guess *g = &m->guesses[i];
-        sizes[i] = (uint64_t)(draw(m, 100) < likely ? g->likely : draw(m, 2) ? g->most : g->least);
+        sizes[i] = rounded(draw(m, 100) < likely ? g->likely : draw(m, 2) ? g->most : g->least);
     }
 }
 

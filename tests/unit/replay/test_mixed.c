@@ -47,7 +47,7 @@ static struct layouts mixed(uint32_t after, struct mixed_guess guess)
 static void test_likely_room_that_is_too_small_for_what_comes_next_holds_more_than_the_most(void **state)
 {
     (void)state;
-    struct layouts l = mixed(1, (struct mixed_guess){(int64_t)MIB(50), 0, (int64_t)MIB(100)});
+    struct layouts l = mixed(1, (struct mixed_guess){(int64_t)MIB(50) - 100, 0, (int64_t)MIB(100) - 100});
     assert_int_equal(l.reserved_least, MIB(102));
     assert_int_equal(l.reserved_most, MIB(152));
     assert_int_equal(l.allocated_least, MIB(100) + 512);
