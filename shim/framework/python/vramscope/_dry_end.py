@@ -11,6 +11,7 @@ import atexit
 import ctypes
 import os
 import signal
+import subprocess
 import sys
 import threading
 import time
@@ -110,15 +111,27 @@ def _let_threads_rest():
         time.sleep(0.1)
 
 
+def _waits_briefly(process):
+    """For its `wait`, whatever it is told."""
+    wait = process.wait
+
+    def briefly(timeout=None):
+        try:
+            return wait(_PATIENCE)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            return wait()
+
+    return briefly
+
+
 def _hurry_compilers():
     """torch.compile's workers now and then wait for each other when they are told to end, and PyTorch for them, up to 300 s.  The
     program is over and nobody needs them."""
     for pool in tuple(getattr(sys.modules.get("torch._inductor.async_compile"), "_pool_set", ())):
         process = getattr(pool, "process", None)
         if process is not None:
-            timer = threading.Timer(_PATIENCE, process.kill)
-            timer.daemon = True
-            timer.start()
+            process.wait = _waits_briefly(process)
 
 
 def install(steps):
