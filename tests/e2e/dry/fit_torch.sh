@@ -13,6 +13,7 @@ cd "$dir" || exit 1
 cat >train.py <<'PY'
 import os, sys
 import torch
+import torch.distributed.checkpoint as dcp
 
 width, caught = int(sys.argv[1]), len(sys.argv) > 2
 def step():
@@ -34,6 +35,8 @@ if width:
     torch.save({"model": model.state_dict(), "rng": torch.get_rng_state()}, "checkpoint.pt")
     assert os.path.getsize("checkpoint.pt") > sum(p.numel() * 4 for p in model.parameters())
     torch.set_rng_state(torch.load("checkpoint.pt", weights_only=True)["rng"])
+    dcp.save(model.state_dict(), checkpoint_id="parts")
+    dcp.load(model.state_dict(), checkpoint_id="parts")
     print("held", torch.cuda.max_memory_allocated(), torch.cuda.max_memory_reserved(), flush=True)
 PY
 echo mine >checkpoint.pt

@@ -42,8 +42,12 @@ def install(torch):
         return
 
     class PyTorchFileWriter(writer):
+        def __init__(self, file, *more, **named):
+            super().__init__(file, *more, **named)
+            self._is_own = isinstance(file, (str, os.PathLike))  # not a stream of the program's, in which nothing can be left out
+
         def write_record(self, name, data, size, *more):
-            if size >= HOLE and isinstance(data, torch.UntypedStorage) and _is_zero(torch.empty(0, dtype=torch.uint8).set_(data)):
+            if self._is_own and size >= HOLE and isinstance(data, torch.UntypedStorage) and _is_zero(torch.empty(0, dtype=torch.uint8).set_(data)):
                 return self.write_record_metadata(name, size)
             return super().write_record(name, data, size, *more)
 
