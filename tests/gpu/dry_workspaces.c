@@ -11,9 +11,6 @@
  *      case      what the program is about to do (dry_workspaces_case)
  *      graph     number, description: the heuristics were asked about it
  *      offer     graph, place in the list, engine, notes, bytes, knobs: what the heuristics gave
- *      asked     graph, engine/bytes of the first offer, of the first without tensor cores, the first that is
- *                deterministic, the first that is both, and the most bytes of any: instead of offers while
- *                dry_workspaces_ask(1) holds, when PyTorch then is told that nothing can be had
  *      plan      graph, engine, status, bytes: what PyTorch made of one
  *      took      graph, engine, bytes: the first time that a plan was executed
  *      rnn, rnn-weights, rnn-at, norm, dropout, ctc: what the functions of that name were asked, and said
@@ -41,7 +38,6 @@ static struct twin {
     char said[224]; /* of a legacy descriptor: how it was set */
 } * twins;
 static int64_t graphs;
-static volatile int asking; /* set between calls, by the thread that makes them */
 
 /* By the library's own name: PyTorch opened it, so it is in no scope in which RTLD_NEXT would look. */
 static void *next(const char *name)
@@ -206,48 +202,6 @@ static void note_offer(void *config, int place, struct dnn_backend *graph)
     dnn_backend_drop(made);
 }
 
-struct offered {
-    int64_t engine, bytes;
-    bool tensor_cores, deterministic;
-};
-
-static struct offered look_at(void *config)
-{
-    struct offered out = {.deterministic = true};
-    int notes[DNN_NOTE_COUNT + 8];
-    void *engine = NULL;
-    int64_t count = 0;
-    REAL(cudnnBackendCreateDescriptor)(DNN_ENGINE, &engine);
-    REAL(cudnnBackendGetAttribute)(config, DNN_ATTR_CONFIG_ENGINE, DNN_TYPE_DESCRIPTOR, 1, &count, &engine);
-    REAL(cudnnBackendGetAttribute)(engine, DNN_ATTR_ENGINE_NUMERICAL, 11, DNN_NOTE_COUNT, &count, notes);
-    for (int i = 0; i < count && i < DNN_NOTE_COUNT; i++) {
-        out.tensor_cores |= notes[i] == DNN_NOTE_TENSOR_CORE;
-        out.deterministic &= notes[i] != DNN_NOTE_NONDETERMINISTIC;
-    }
-    out.engine = ask_number(engine, DNN_ATTR_ENGINE_INDEX);
-    out.bytes = ask_number(config, DNN_ATTR_CONFIG_WORKSPACE);
-    REAL(cudnnBackendDestroyDescriptor)(engine);
-    return out;
-}
-
-static void note_asked(void **configs, int64_t n, struct dnn_backend *graph)
-{
-    struct offered first[4] = {{-1, -1, 0, 0}, {-1, -1, 0, 0}, {-1, -1, 0, 0}, {-1, -1, 0, 0}};
-    int64_t most = -1;
-    for (int64_t i = 0; i < n; i++) {
-        struct offered one = look_at(configs[i]);
-        most = one.bytes > most ? one.bytes : most;
-        for (int want = 0; want < 4; want++)
-            if (first[want].engine < 0 && !((want & 1) && one.tensor_cores) &&
-                !((want & 2) && !one.deterministic))
-                first[want] = one;
-    }
-    note("asked\t%lld\t%lld/%lld\t%lld/%lld\t%lld/%lld\t%lld/%lld\t%lld",
-         (long long)number_of(graph, ATTR_NUMBER), (long long)first[0].engine, (long long)first[0].bytes,
-         (long long)first[1].engine, (long long)first[1].bytes, (long long)first[2].engine,
-         (long long)first[2].bytes, (long long)first[3].engine, (long long)first[3].bytes, (long long)most);
-}
-
 static void note_graph(struct dnn_backend *graph)
 {
     struct dnn_task_of task;
@@ -268,13 +222,8 @@ int cudnnBackendGetAttribute(void *descriptor, int name, int type, int64_t want,
     if (!status && name == DNN_ATTR_HEUR_RESULTS && out && want > 0) {
         struct dnn_backend *graph = dnn_backend_child(twin_of(descriptor)->twin, DNN_ATTR_HEUR_GRAPH, 0);
         note_graph(graph);
-        for (int64_t i = 0; !asking && i < *got && i < want; i++)
+        for (int64_t i = 0; i < *got && i < want; i++)
             note_offer(((void **)out)[i], (int)i, graph);
-        if (asking) {
-            note_asked(out, *got < want ? *got : want, graph);
-            *got = 0;
-            asking = 2;
-        }
     }
     pthread_mutex_unlock(&lock);
     return status;
@@ -297,11 +246,6 @@ static void note_plan(void *plan, int status)
 
 int cudnnBackendFinalize(void *descriptor)
 {
-    pthread_mutex_lock(&lock);
-    int kind = dnn_backend_kind(twin_of(descriptor)->twin);
-    pthread_mutex_unlock(&lock);
-    if (asking && (kind == DNN_PLAN || kind == DNN_ENGINE || (kind == DNN_GRAPH && asking > 1)))
-        return DNN_NOT_SUPPORTED; /* PyTorch would go on with a list of its own */
     int status = REAL(cudnnBackendFinalize)(descriptor);
     pthread_mutex_lock(&lock);
     if (dnn_backend_kind(twin_of(descriptor)->twin) == DNN_PLAN)
@@ -325,12 +269,6 @@ int cudnnBackendExecute(void *handle, void *plan, void *pack)
     }
     pthread_mutex_unlock(&lock);
     return status;
-}
-
-DRY_API void dry_workspaces_ask(int on);
-void dry_workspaces_ask(int on)
-{
-    asking = on;
 }
 
 DRY_API void dry_workspaces_case(const char *what);

@@ -1,12 +1,13 @@
 """dry_workspaces.py - what dry_workspaces.sh runs: makes cases, plays a share of them, makes the table.
 
-    dry_workspaces.py cases FILE                 every case, in the order of their weight
+    dry_workspaces.py cases FILE                 every case that is played, in the order of their weight
     dry_workspaces.py play FILE I N SECONDS      the Ith of N shares of them, until the time is over
     dry_workspaces.py table OUT LOG...           one table of all logs of dry_workspaces.c
 
 A case is a convolution, normalization, recurrent layer or attention with real tensors, forward and backward.  The
 shapes are those of networks that people train: torchvision's own (each layer's input is read off a run on the meta
-device), and by hand those of diffusion U-Nets, autoencoders, speech, segmentation, GANs and volumes.
+device), and by hand those of diffusion U-Nets, autoencoders, speech, segmentation, GANs and volumes.  A convolution in
+forty is played; all, and many more, are asked about (dry_workspaces_layers.py).
 """
 
 import collections, ctypes, json, multiprocessing, os, sys, time
@@ -225,10 +226,10 @@ def others():
 
 def cases(path):
     """Every case, the important first, those of a weight in an order that is the same each time but not by network."""
-    every, seen, out = convolutions() + others(), set(), []
+    every, seen, out = [one for one in convolutions() + others() if one[1][0] != "ask"], set(), []
     every.sort(key=lambda one: (one[0], hash_of(one[1])))
     for _, case in every:
-        key = json.dumps(("conv",) + case[2:] if case[0] in ("conv", "ask") else case[:1] + case[2:] if case[0] in ("norm", "benchmark", "deterministic") else case)
+        key = json.dumps(case[:1] + case[2:] if case[0] in ("conv", "norm", "benchmark", "deterministic") else case)
         if key not in seen:
             seen.add(key)
             out.append(case)
@@ -266,33 +267,12 @@ def play_convolution(kind, name, n, shape, k, kernel, step, pad, dilation, group
     if size * 4 > LIMIT:
         return
     weight = (c, k // groups, *kernel) if transposed else (k, c // groups, *kernel)
-    if kind == "ask":
-        return ask_convolution(n, shape, weight, type_, place, step, pad, dilation, transposed, groups)
     x = torch.empty((n, *shape), device="cuda", dtype=type_, requires_grad=True)
     w = torch.empty(weight, device="cuda", dtype=type_, requires_grad=True)
     with torch.no_grad():
         x.data, w.data = (t.detach().contiguous(memory_format=place) for t in (x, w))
     y = torch.convolution(x, w, None, step, pad, dilation, transposed, (0,) * d, groups)
     y.backward(torch.empty_like(y))
-
-
-def ask_convolution(n, shape, weight, type_, place, step, pad, dilation, transposed, groups):
-    """Its three calls are stopped where cuDNN has said what it would take, so nothing is compiled and nothing runs."""
-    import torch
-
-    d = len(step)
-    x, w = (torch.empty(s, device="cuda", dtype=type_).contiguous(memory_format=place) for s in ((n, *shape), weight))
-    rest = (step, pad, dilation, transposed, (0,) * d, groups)
-    y = torch.convolution(torch.empty((n, *shape), device="meta"), torch.empty(weight, device="meta"), None, *rest)
-    dy = torch.empty(y.shape, device="cuda", dtype=type_).contiguous(memory_format=place)
-    asking = getattr(ctypes.CDLL(None), "dry_workspaces_ask", lambda on: None)
-    for call in (lambda: torch.convolution(x, w, None, *rest), lambda: torch.ops.aten.convolution_backward(dy, x, w, None, *rest, (True, False, False)), lambda: torch.ops.aten.convolution_backward(dy, x, w, None, *rest, (False, True, False))):
-        asking(1)
-        try:
-            call()
-        except RuntimeError:
-            pass  # as it was stopped
-    asking(0)
 
 
 def play_norm(name, n, shape, data, layout):
@@ -444,8 +424,8 @@ def rows(log):
             if field[0].startswith(("machine", "own")):
                 yield ("machine", "", field[0], "", "")
         elif what == "graph":
-            graphs[field[0]] = {"text": field[1], "asked": [], "offer": [], "plan": [], "took": []}
-        elif what in ("asked", "offer", "plan", "took"):
+            graphs[field[0]] = {"text": field[1], "offer": [], "plan": [], "took": []}
+        elif what in ("offer", "plan", "took"):
             if field[0] in graphs:
                 graphs[field[0]][what].append(field[1:])
         else:
@@ -464,9 +444,7 @@ def finished(graphs, case):
     """A graph's row ends with engine/bytes of what PyTorch takes: as it is, without TF32, deterministic, both; and the most bytes of any offer."""
     for one in graphs.values():
         name = json.dumps(case[1]) if isinstance(case, list) else str(case)
-        if one["asked"]:
-            yield ("graph", settings(case), one["text"], name, "\t".join(one["asked"][0]))
-        elif one["offer"]:
+        if one["offer"]:
             offers = one["offer"]
             tried = [first_of(offers, a, b) for b in (0, 1) for a in (0, 1)]
             took = "/".join(one["took"][0]) if one["took"] else ""
