@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""dnn_rules.py TABLE OUT - makes dry/dnn/convolutions.def of what tests/gpu/dry_workspaces.sh read off a GPU.
+"""dnn_rules.py TABLE... OUT - makes dry/dnn/convolutions.def of what tests/gpu/dry_workspaces.sh read off a GPU.
 
-TABLE is workspaces.tsv or workspaces.tsv.gz.  Wants numpy and scikit-learn; with 2.4.6 and 1.9.1 the same table gives
-the same file.  Takes a minute and a half of one processor.
+TABLE is workspaces.tsv or workspaces.tsv.gz.  Wants numpy and scikit-learn; with 2.4.6 and 1.9.1 the same tables give
+the same file.  Takes a minute and a half of one processor, and 2 GB, for half a million rows.
 
 A workspace is written as a form, a sum of three things: some of the tensors, each turned to channels last with its
 channels rounded up for tensor cores, or each as it is; so many times the result in 32 bits, for partial sums; and a
@@ -21,7 +21,8 @@ million: one in six thousand that were not measured is taken for one that was.
 The texts are made of the characters DIGITS, of which the first is 0, and read by dry/dnn/workspace.c:
 
     tree     in preorder; an inner node is its feature and two digits of the threshold (at most that: left), a leaf two
-             digits from LEAF on: which form or range, or in a _most tree the logarithm as in roughly()
+             digits from LEAF on: which form or range, or in a _most tree the logarithm as in roughly(); from FAR on
+             two more digits follow, which with the rest of the two are the number less FAR
     form     its tensors in PARTS, two digits of times, four that say which bytes (more_digits)
     range    two digits each of the least and the most, as in ranges()
     layer    four digits of its hash, four of batches and kinds
@@ -32,8 +33,9 @@ import collections, gzip, itertools, math, re, sys
 DIGITS = "".join(chr(c) for c in range(33, 127) if chr(c) not in '"?\\')  # of 91: nothing that C would read otherwise in a text
 BASE = len(DIGITS)
 LEAF = 34
+FAR = 55 * BASE  # of a leaf's number: behind it leaves have four digits
 TYPES = {"f32": 4, "f16": 2, "bf16": 2}
-BATCHES = (1, 2, 4, 8, 12, 16, 24, 32, 48, 64, 96, 100, 128, 192, 256, 512)
+BATCHES = (1, 2, 3, 4, 6, 8, 10, 12, 16, 20, 24, 32, 48, 64, 96, 100, 128, 192, 256, 512)
 KINDS = (("f32", "nchw"), ("bf16", "nchw"), ("bf16", "nhwc"), ("f16", "nchw"), ("f32", "nhwc"), ("f16", "nhwc"))
 PARTS = ("", "xwy", "xy", "xw", "wy", "x", "y", "w", "XWY", "XY", "XW", "WY")  # small: turned and rounded up; large: as they are
 BYTES = (16, 400, 663, 1024, 1500)  # what engines want beside, mostly; else whole blocks
@@ -50,6 +52,12 @@ def digits(value, count):
     return out
 
 
+def leaf(number):
+    if number < FAR:
+        return digits(LEAF * BASE + number, 2)
+    return digits((LEAF * BASE + FAR) * BASE**2 + number - FAR, 4)
+
+
 def blocks(size):
     return (size + 511) // 512
 
@@ -61,13 +69,13 @@ def up(value, to):
 # ---- what was measured ----
 
 
-def read(path):
+def read(path, op):
     pattern = re.compile(r"(forward|data|filter) x=(\S+) w=(\S+) y=(\S+) pad=(\S+) step=(\S+) dilation=(\S+) groups=(\d+)")
     with gzip.open(path, "rt") if path.endswith(".gz") else open(path) as file:
         for line in file:
             field = line.split("\t")
             found = pattern.match(field[2]) if field[0] == "graph" and field[1] == "tf32" else None
-            if not found:
+            if not found or found[1] != op:
                 continue
             tensors = [part.split(":") for part in found.groups()[1:4]]
             if tensors[0][1] not in TYPES or any(t[2] == "strided" for t in tensors):
@@ -113,7 +121,7 @@ def forms(r, bytes_):
             continue
         rest = bytes_ - base
         times = rest // size["sums"]
-        out += [(parts, 0, more) for more in BYTES] + ([(parts, times, more) for more in BYTES[:4]] if 1 <= times <= 600 else [])
+        out += [(parts, 0, more) for more in (0, *BYTES)] + ([(parts, times, more) for more in (0, *BYTES[:4])] if 1 <= times <= 600 else [])
         if parts in ("", "xwy", "xw") and rest > 1500:
             out += [(parts, 0, blocks(rest) * 512), (parts, 0, blocks(rest) * 512 - 512)]
     return [form for form in dict.fromkeys(out) if blocks(value(form, size)) == blocks(bytes_)]
@@ -163,12 +171,14 @@ def grown(rows, sizes_, leaves=None):
     x = np.array([features(rows[i]) for i in known], np.int32)
     y = np.array([number[wanted[i]] for i in known])
     tree = DecisionTreeClassifier(random_state=0, max_leaf_nodes=leaves).fit(x, y)
-    t, out, used = tree.tree_, [], {}
+    t, out = tree.tree_, []
+    used = collections.Counter(int(tree.classes_[t.value[node][0].argmax()]) for node in range(t.node_count) if t.children_left[node] < 0)
+    used = [form for form, _ in used.most_common()]
+    number_of = {form: i for i, form in enumerate(used)}
 
     def walk(node):
         if t.children_left[node] < 0:
-            form = int(tree.classes_[t.value[node][0].argmax()])
-            out.append(digits(LEAF * BASE + used.setdefault(form, len(used)), 2))
+            out.append(leaf(number_of[int(tree.classes_[t.value[node][0].argmax()])]))
             return
         out.append(DIGITS[t.feature[node]] + digits(max(0, math.floor(t.threshold[node])), 2))
         walk(t.children_left[node])
@@ -209,20 +219,20 @@ def joined(groups):
     return sorted(group for group in groups if much(group))
 
 
-def measured(rows):
+def with_batches(rows):
+    """(hash, kind, batch) of each, as numbers."""
+    return {(hashed(r), KINDS.index((r.type, r.layouts[0])), BATCHES.index(r.x[0])) for r in rows if r.x[0] in BATCHES and len(set(r.layouts)) == 1}
+
+
+def measured(keys):
     """Layers, sorted by their hash: the batches that kinds of them were measured with, kinds with the same batches together."""
-    ops = collections.defaultdict(set)
-    for r in rows:
-        if r.x[0] in BATCHES and len(set(r.layouts)) == 1:
-            ops[hashed(r), r.type, r.layouts[0], r.x[0]].add(r.op)
-    seen = collections.defaultdict(lambda: collections.defaultdict(set))
-    for (key, *kind, batch), measured_ in ops.items():
-        if len(measured_) == 3:  # else what is said of one would be taken for all
-            seen[key][tuple(kind)].add(batch)
+    seen = collections.defaultdict(lambda: collections.defaultdict(int))
+    for key, kind, batch in keys:
+        seen[key][kind] |= 1 << batch
     out = []
     for key, kinds in sorted(seen.items()):
-        groups = [(sum(1 << BATCHES.index(n) for n in batches), 1 << KINDS.index(kind)) for kind, batches in kinds.items()]
-        out += [digits(key, 4) + digits(batches + (some << 16), 4) for batches, some in joined(groups)]
+        groups = [(batches, 1 << kind) for kind, batches in sorted(kinds.items())]
+        out += [digits(key, 4) + digits(batches + (some << len(BATCHES)), 4) for batches, some in joined(groups)]
     return "".join(out)
 
 
@@ -246,7 +256,7 @@ def roughly(rows):
 
     def walk(node):
         if t.children_left[node] < 0:
-            out.append(digits(LEAF * BASE + min(4999, max(0, round(float(t.value[node][0][0]) * 64) + 2500)), 2))
+            out.append(leaf(min(4999, max(0, round(float(t.value[node][0][0]) * 64) + 2500))))
             return
         out.append(DIGITS[t.feature[node]] + digits(max(0, math.floor(t.threshold[node])), 2))
         walk(t.children_left[node])
@@ -283,7 +293,7 @@ def ranges(rows, sizes_):
 
     def walk(node):
         if t.children_left[node] < 0:
-            out.append(digits(LEAF * BASE + len(table), 2))
+            out.append(leaf(len(table)))
             table.append(digits(found[node][0], 2) + digits(found[node][1], 2))
             return
         out.append(DIGITS[t.feature[node]] + digits(max(0, math.floor(t.threshold[node])), 2))
@@ -294,13 +304,16 @@ def ranges(rows, sizes_):
     return "".join(out), "".join(table), inside
 
 
-def main(table, path):
-    rows = list(read(table))
+def main(*paths):
+    *tables, path = paths
+    known = None  # layers that were measured in all three: else what is said of one would be taken for all
     with open(path, "w") as file:
         file.write("/* Made by scripts/dnn_rules.py: cuDNN 9.19.0's workspaces on an H200, read off by tests/gpu/dry_workspaces.sh. */\n")
         for op in ("forward", "data", "filter"):
+            rows = list(itertools.chain.from_iterable(read(table, op) for table in tables))
+            known = with_batches(rows) & known if known is not None else with_batches(rows)
             for group, types in (("f32", ("f32",)), ("f16", ("bf16", "f16")), ("ieee", ("f32",))):
-                some = [r for r in rows if r.op == op and r.type in types]
+                some = [r for r in rows if r.type in types]
                 tree, texts, right = grown(some, [r.ieee if group == "ieee" else r.bytes for r in some], 400 if group == "ieee" else None)
                 print(f"{op} {group}: {len(some)} measured, {right:.4f} of them right, {len(tree)} characters of tree, {len(texts)} of forms", flush=True)
                 file.write(lines(f"{op}_{group}_tree", tree) + lines(f"{op}_{group}_forms", texts))
@@ -308,10 +321,10 @@ def main(table, path):
                 print(f"{op} {group}: of layers held out {inside:.3f} are in their ranges", flush=True)
                 file.write(lines(f"{op}_{group}_about", tree) + lines(f"{op}_{group}_ranges", texts))
             for group, types in (("f32", ("f32",)), ("f16", ("bf16", "f16"))):
-                tree, near = roughly([r for r in rows if r.op == op and r.type in types])
+                tree, near = roughly([r for r in rows if r.type in types and r.most >= 0])
                 print(f"{op} {group}: the most of any plan within a tenth for {near:.3f}", flush=True)
                 file.write(lines(f"{op}_{group}_most", tree))
-        text = measured(rows)
+        text = measured(known)
         print(f"{len(text) // 8} layers measured")
         file.write(lines("layers", text))
 

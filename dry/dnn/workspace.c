@@ -50,7 +50,7 @@ enum feature {
     FEATURES
 };
 
-enum { BASE = 91, FORM = 7, LAYER = 8, BATCHES = 16 };
+enum { BASE = 91, FAR = 55 * BASE, FORM = 7, LAYER = 8, BATCHES = 20 };
 
 static int digit(char c)
 {
@@ -170,9 +170,10 @@ static void measure_kind(const struct dnn_task_of *t, int *out)
 static const char *past(const char *text)
 {
     for (int open = 1; open > 0;) {
-        bool leaf = digit(*text) >= FEATURES;
+        int first = digit(*text);
+        bool leaf = first >= FEATURES, far = first >= FEATURES + FAR / BASE;
         open += leaf ? -1 : 1;
-        text += leaf ? 2 : 3;
+        text += far ? 4 : leaf ? 2 : 3;
     }
     return text;
 }
@@ -186,7 +187,8 @@ static int64_t walk(const char *tree, const int *at)
         if (!left)
             tree = past(tree);
     }
-    return digits(tree, 2) - (int64_t)FEATURES * BASE;
+    int64_t number = digits(tree, 2) - FEATURES * BASE;
+    return number < FAR ? number : FAR + (number - FAR) * BASE * BASE + digits(tree + 2, 2);
 }
 
 /* ---- what a form comes to ---- */
@@ -296,7 +298,8 @@ static size_t first_layer(int64_t hash)
 
 static bool was_measured(const struct dnn_task_of *t)
 {
-    static const int batches[BATCHES] = {1, 2, 4, 8, 12, 16, 24, 32, 48, 64, 96, 100, 128, 192, 256, 512};
+    static const int batches[BATCHES] = {1,  2,  3,  4,  6,  8,   10,  12,  16,  20,
+                                         24, 32, 48, 64, 96, 100, 128, 192, 256, 512};
     int kind = kind_bit(t), batch = 0;
     while (batch < BATCHES && batches[batch] != t->x.dims[0])
         batch++;
