@@ -6,13 +6,13 @@
     dry_workspaces_layers.py answers OUT LAYERS ANSWERS... a table (OUT, .gz) of what was answered about them
     dry_workspaces_layers.py compare OUT TABLE             whether both say the same where both say something
 
-How likely a layer is met is counted: in networks of torchvision and transformers, those of dry_workspaces_nets.py, and
-in hundreds of thousands that are drawn there.
+How likely a layer is met is counted: in networks of torchvision and transformers, those of dry_workspaces_nets.py and
+dry_workspaces_papers.py, and in hundreds of thousands that are drawn in the first.
 """
 
 import collections, gzip, multiprocessing, os, random, re, sys
 
-import dry_workspaces, dry_workspaces_nets as nets
+import dry_workspaces, dry_workspaces_nets as nets, dry_workspaces_papers as papers
 
 # ---- networks of libraries, as they run on the meta device ----
 
@@ -134,10 +134,11 @@ def weights():
             for n, layer in layers_:
                 for batch, often in SIZES.items():
                     found[layer, batch * n // 2 if n % 2 == 0 else n] += 12 * often
-    for family, layers_, batches in nets.zoo():
-        for layer in set(layers_):
-            for n in batches:
-                found[layer, n] += 6 * SIZES.get(n, 0.3)
+    for of, often in ((nets.zoo(), 6), (papers.papers(), 12)):
+        for family, layers_, batches in of:
+            for layer in set(layers_):
+                for n in batches:
+                    found[layer, n] += often * SIZES.get(n, 0.5) / (3 if family == "rows" else 1)  # lengths are anybody's
     draw = random.Random(20)
     for _ in range(DRAWN):
         _, layers_, (n,) = nets.drawn(draw)
@@ -163,7 +164,7 @@ def likely(path, count, table=None):
     every = [(often * OFTEN[kind], layer, n, kind) for (layer, n), often in weights().items() for kind in range(len(KINDS)) if n > 0 and (layer, n, kind) not in known and wanted(layer[0][0], layer, n, kind)]
     every.sort(key=lambda one: (-one[0], dry_workspaces.hash_of(one[1:])))
     every = every[: int(count)]
-    again = sorted(known, key=hash_of)[:3000]
+    again = sorted(known, key=dry_workspaces.hash_of)[:3000]
     print(f"{len(every)} asked about, {len(known)} known", collections.Counter(one[3] for one in every), "the least likely is met in", every[-1][0], "of", DRAWN)
     step = max(1, len(every) // 12)
     with open(path, "w") as file:

@@ -6,7 +6,7 @@ both as PyTorch asks cuDNN.  zoo() has networks of libraries and of papers, draw
 widths, depths, kernels and sizes are drawn as people choose them.
 """
 
-import itertools, random
+import itertools
 
 # ---- by hand: a net collects layers, and follows the size of what it computes ----
 
