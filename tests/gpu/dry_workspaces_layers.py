@@ -183,7 +183,7 @@ def answers(out, layers_, *files):
         for path in files:
             for line in whole_lines(path):
                 number, kind, *said = line.split("\t")
-                if len(said) not in (3, 6) or (number, kind) in seen:
+                if len(said) not in (3, 6) or (number, kind) in seen or int(number) >= len(lines) - 1:  # LAYERS may be the first of them only
                     continue
                 seen.add((number, kind))
                 x, k, groups, kernel, pad, step, dilation, _ = lines[int(number)].split()
