@@ -52,7 +52,8 @@ case $layers in
 '') CUDA_VISIBLE_DEVICES='' "$python" -W ignore "$here/dry_workspaces.py" layers "$work/layers" 1600000 && layers=$work/layers && cp "$layers" "$out" || exit 1 ;;
 *.gz) gzip -dc "$layers" >"$work/layers" && layers=$work/layers || exit 1 ;;
 esac
-export LD_LIBRARY_PATH=$(cat "$work/libraries")${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+libraries=$(cat "$work/libraries")
+export LD_LIBRARY_PATH=$libraries${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 # The device as cuDNN describes it, and whether cuDNN says the same of the description as of the device.
 DRY_WORKSPACES_PROPERTIES=$out/properties.json DRY_WORKSPACES_DEVICE=1 timeout 60 "$work/ask" /dev/null 0 1 1
 DRY_WORKSPACES_PROPERTIES=$out/properties.json CUDA_VISIBLE_DEVICES='' timeout 60 "$work/ask" "$layers" 0 1 5 2>&1 | gzip >"$out/deviceless.gz" &
@@ -65,7 +66,8 @@ for ((j = 0; j < files; j++)); do
 done
 asking=()
 for ((i = 0; i < shares; i++)); do
-    timeout $((${DRY_WORKSPACES_ASK:-300} + 20)) "$work/ask" "$layers" "$i" "$shares" "${DRY_WORKSPACES_ASK:-300}" >&"${pipes[i % files]}" 2>"$work/asked.$i" &
+    pipe=${pipes[i % files]}
+    timeout $((${DRY_WORKSPACES_ASK:-300} + 20)) "$work/ask" "$layers" "$i" "$shares" "${DRY_WORKSPACES_ASK:-300}" 1>&"$pipe" 2>"$work/asked.$i" &
     asking+=($!)
 done
 trap 'kill "${asking[@]}" 2>/dev/null' INT TERM
