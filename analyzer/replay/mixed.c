@@ -7,6 +7,7 @@
 #include "replay.h"
 
 #define DRAWS  24
+#define SPARE  (UINT64_C(1) << 20)
 #define SHORT  16                  /* events that a library's room lives at most */
 #define ENOUGH INT64_C(3000000000) /* ns of replays */
 
@@ -24,18 +25,25 @@ static uint32_t draw(struct mix *m, uint32_t below)
     return (uint32_t)(m->seed >> 33) % below;
 }
 
-/* PyTorch's own recorder gives requests as they are rounded up. */
 static uint64_t rounded(int64_t bytes)
 {
     return ((uint64_t)bytes + 511) / 512 * 512;
 }
 
+/* Libraries' room is asked for in a way of which the request is not recorded: the block may be larger by what
+ * is not worth a split. */
 static uint32_t find_guess(const struct mix *m, const struct tape_event *e)
 {
-    for (size_t i = 0; i < m->n; i++)
-        if (rounded(m->guesses[i].most) == e->size || (uint64_t)m->guesses[i].most == e->size)
-            return (uint32_t)i + 1;
-    return 0;
+    uint64_t spare = e->rounded ? SPARE : 0, best = 0;
+    uint32_t found = 0;
+    for (size_t i = 0; i < m->n; i++) {
+        uint64_t most = rounded(m->guesses[i].most);
+        if (most <= e->size && e->size - most <= spare && most > best) {
+            best = most;
+            found = (uint32_t)i + 1;
+        }
+    }
+    return found;
 }
 
 /* A tensor may have the size of a guess, too: it lives longer. */
@@ -46,7 +54,7 @@ static void find_rooms(struct mix *m)
     memset(m->guess_of, 0, (m->tape->ids + 1) * sizeof *m->guess_of);
     for (size_t i = 0; i < m->tape->n; i++) {
         const struct tape_event *e = &m->tape->at[i];
-        if (e->what == TAPE_ALLOC && !e->rounded) {
+        if (e->what == TAPE_ALLOC) {
             begin[e->id] = i;
             m->guess_of[e->id] = find_guess(m, e);
         } else if (e->what == TAPE_FREE && m->guess_of[e->id] && i - begin[e->id] > SHORT) {
@@ -74,7 +82,10 @@ static void fill(const struct mix *m, const uint64_t *sizes, struct trace_tape *
         uint32_t guess = e.what <= TAPE_REUSABLE ? m->guess_of[e.id] : 0;
         if (guess && !sizes[guess - 1])
             continue;
-        e.size = guess ? sizes[guess - 1] : e.size;
+        if (guess) {
+            e.size = sizes[guess - 1];
+            e.rounded = false;
+        }
         out->at[out->n++] = e;
     }
 }
