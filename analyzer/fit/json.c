@@ -1,6 +1,7 @@
 /* json.c - answers for programs. */
 #include "reply.h"
 #include "certain.h"
+#include "ranks.h"
 #include "base/json.h"
 
 static void write_peaks(const struct peaks *p, struct json *j)
@@ -76,6 +77,7 @@ static void write_answer(const struct reply *a, struct json *j)
     json_bool(j, "certain", reply_is_certain(a));
     write_span(reply_allocated(a), "allocated", j);
     write_span(reply_reserved(a), "reserved", j);
+    fit_ranks_json(a->runs[0].files, a->runs[0].n, j);
     write_facts(&a->runs[0].facts, j);
     json_bool(j, "contained", a->setup->contained);
     write_written(&a->runs[0].written, j);

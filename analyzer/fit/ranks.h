@@ -8,6 +8,7 @@
 #include <stdio.h>
 
 #include "base/base.h"
+#include "base/json.h"
 
 enum { RANKS_MOST = 1 << 20, RANKS_RUN_MOST = 64 };
 
@@ -26,5 +27,6 @@ int ranks_read(struct ranks *r, const char *all, const char *run, const char *lo
 _Noreturn void ranks_become(void *context, char **command);
 /* What each of the N recordings of FILES holds, beside each other. */
 void fit_ranks_text(char *const *files, size_t n, FILE *out);
+void fit_ranks_json(char *const *files, size_t n, struct json *j);
 
 #endif

@@ -24,8 +24,12 @@ for ranks in 1 2 8 64; do
     fit 0 --ranks=$ranks --rank=$((ranks - 1)) -- "$python" "$program" shards
     good 1
 done
-fit 0 --ranks=8 --rank=0,7 -- "$python" "$program" copies
+fit 0 --ranks=8 --rank=7,0 -- "$python" "$program" copies
 good 2
+python3 -c 'import json
+answer = json.load(open("out"))["answers"][0]
+ranks = answer["ranks"]
+assert [rank["rank"] for rank in ranks] == [0, 7] and max(rank["reserved_bytes"] for rank in ranks) == answer["reserved_bytes"] and not ranks[0]["refused"], ranks' || fail "ranks in JSON"
 fit 0 --ranks=4 --rank=0,3 -f -o kept.db -- "$python" "$program" exchange
 good 2
 [ -s kept-0.db ] && [ -s kept-3.db ] || fail "no recording for each rank: $(ls)"
