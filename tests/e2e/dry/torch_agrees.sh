@@ -1,8 +1,8 @@
 #!/bin/bash
-# A real PyTorch on the simulated driver, recorded: every counter, every entry of its own history with its lines, every block, segment,
-# stream and pool of its snapshot, and the roles that the program itself knows are those of the recording, natively, with expandable segments
-# and under the arena; a replay of each of the two under the other's policy reserves what the other run did, to the byte; and the
-# snapshot imported, and the recording exported as one, say the same.
+# A real PyTorch on the simulated driver, recorded natively, with expandable segments and under the arena. The recording has every counter
+# of PyTorch, every entry of its history with its lines, every block, segment, stream and pool of its snapshot, and the roles that the program
+# knows. Each of the first two, replayed under the policy of the other, reserves what the other run did, to the byte. The snapshot imported, and
+# the recording exported as one, say the same.
 # shellcheck source-path=SCRIPTDIR
 here=$(cd "$(dirname "$0")" && pwd)
 . "$here/../lib/lib.bash"
