@@ -141,6 +141,9 @@ def newer():
 
 
 def main(arguments):
+    unknown = [a for a in arguments if a[0] == "-" and a not in ("--write", "--page")]
+    if unknown:
+        sys.exit(__doc__ if unknown[0] in ("-h", "--help") else f"versions.py: no such option: {unknown[0]}; see --help")
     os.environ.setdefault("BUILD", f"{TOP}/build/release")
     write, only = "--write" in arguments, [a for a in arguments if a[0] != "-"]
     golden = read()
