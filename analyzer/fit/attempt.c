@@ -249,17 +249,27 @@ static int become(void *context)
     return error;
 }
 
-int attempt_run(struct attempt *a, const struct attempt_setup *s, const char *folder, bool shown)
+/* The caches of torch.compile are those of the runs of one answer, of which the first begins with empty ones.
+ */
+static void begin_caches(const char *caches)
+{
+    mkdir(caches, 0700);
+    setenv("TORCHINDUCTOR_CACHE_DIR", caches, 1);
+}
+
+int attempt_run(struct attempt *a, const struct attempt_setup *s, const char *folder, const char *caches,
+                bool shown)
 {
     struct tail tail;
     struct contain contain;
     struct child child = {s->whole ? NULL : &tail, shown, s->contained ? &contain : NULL, getpid()};
     if (mkdir(folder, 0700))
         return complain("fit: %s can't be made: %s", folder, strerror(errno));
+    begin_caches(caches);
     if (set_environment(a, s, folder) || (!s->contained && written_make_apart(folder)))
         return EXIT_USAGE;
     if ((child.tail && tail_begin(&tail, shown)) ||
-        (child.contain && contain_begin(&contain, folder, s->keep_writes)))
+        (child.contain && contain_begin(&contain, folder, caches, s->keep_writes)))
         return complain("fit: no run can begin: %s", strerror(errno));
     char *output = output_in(folder, s), *facts = xformat("%s/facts", folder);
     time_t since = time(NULL) - 1; /* file systems' clocks may be coarse */
@@ -277,6 +287,7 @@ int attempt_run(struct attempt *a, const struct attempt_setup *s, const char *fo
         contain_end(&contain, &a->written);
     else
         written_read_apart(&a->written, folder, s->keep_writes);
+    a->compiled = rmdir(caches) != 0;
     a->files = run_outputs(output, since, pid, &a->n);
     facts_read(&a->facts, facts);
     free(output);

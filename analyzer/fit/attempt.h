@@ -39,12 +39,15 @@ struct attempt {
     struct written written;
     char **files; /* recordings */
     size_t n;
+    bool compiled; /* by torch.compile, whose caches are not empty now */
 };
 
 /* Whether what a dry run stands on is there; 0, or 2, said. */
 int attempt_check(void);
-/* A->allocator and A->assumption say which; SHOWN: its output.  0, or 2, said. */
-int attempt_run(struct attempt *a, const struct attempt_setup *s, const char *folder, bool shown);
+/* A->allocator and A->assumption say which; CACHES: a folder for those of torch.compile, as an attempt before
+ * left them, made where it is not there; SHOWN: its output.  0, or 2, said. */
+int attempt_run(struct attempt *a, const struct attempt_setup *s, const char *folder, const char *caches,
+                bool shown);
 void attempt_free(struct attempt *a);
 const char *attempt_allocator_name(enum attempt_allocator a);
 const char *attempt_assumption_name(enum assumption a);

@@ -152,6 +152,8 @@ int contain_enter(const struct contain *c)
         error = private_shared_memory(c);
     if (!error)
         error = cover_not(&cover, c->folder);
+    if (!error && c->caches)
+        error = cover_not(&cover, c->caches);
     if (!error && c->journals)
         error = cover_not(&cover, c->journals);
     mounts_free(&cover.mounts);
@@ -208,11 +210,12 @@ static int64_t room(void)
     return kib > 0 ? kib * 1024 / ROOM_SHARE : INT64_C(1) << 30;
 }
 
-int contain_begin(struct contain *c, const char *folder, const char *keep)
+int contain_begin(struct contain *c, const char *folder, const char *caches, const char *keep)
 {
     const char *journals = getenv("VRAMSCOPE_JOURNAL_DIR");
     *c = (struct contain){
         .scratch = xformat("%s/scratch", folder), .folder = xstrdup(folder), .keep = keep, .room = room()};
+    c->caches = caches ? xstrdup(caches) : NULL;
     c->journals = journals && *journals ? xstrdup(journals) : NULL;
     return mkdir(c->scratch, 0700) || socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, c->ends) ? -1 : 0;
 }
@@ -236,6 +239,7 @@ void contain_end(struct contain *c, struct written *w)
     rmdir(c->scratch);
     free(c->scratch);
     free(c->folder);
+    free(c->caches);
     free(c->journals);
 }
 
@@ -243,7 +247,7 @@ bool contain_possible(const char *folder)
 {
     struct contain c;
     int status = 1;
-    pid_t pid = contain_begin(&c, folder, NULL) ? -1 : fork();
+    pid_t pid = contain_begin(&c, folder, NULL, NULL) ? -1 : fork();
     if (pid == 0)
         _exit(contain_enter(&c) ? 1 : 0);
     contain_started(&c);

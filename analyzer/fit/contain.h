@@ -14,6 +14,7 @@
 struct contain {
     char *scratch;    /* FOLDER/scratch: where the memory is mounted, seen by the program's processes alone */
     char *folder;     /* of the recording */
+    char *caches;     /* that further runs begin with; NULL */
     char *journals;   /* NULL: in the folder */
     const char *keep; /* where copies go of what was written; NULL */
     int64_t room;     /* bytes that can be written */
@@ -38,7 +39,7 @@ struct written {
 /* Whether this machine allows it, by trying. */
 bool contain_possible(const char *folder);
 /* 0, or -1 with errno. */
-int contain_begin(struct contain *c, const char *folder, const char *keep);
+int contain_begin(struct contain *c, const char *folder, const char *caches, const char *keep);
 /* In the child, single-threaded: 0, or an errno. */
 int contain_enter(const struct contain *c);
 /* In the child: files that it was started with, beyond its output and errors, are not written to either.

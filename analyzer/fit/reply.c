@@ -22,22 +22,24 @@ static bool tries(const struct fact *f, enum assumption assumption)
 }
 
 /* Whether a run under ASSUMPTION may be another one. */
-static bool is_wanted(const struct facts *facts, enum assumption assumption)
+static bool is_wanted(const struct attempt *first, enum assumption assumption)
 {
-    for (size_t i = 0; i < facts->n; i++)
-        if (tries(&facts->all[i], assumption))
+    for (size_t i = 0; i < first->facts.n; i++)
+        if (tries(&first->facts.all[i], assumption))
             return true;
-    return false;
+    return first->compiled && assumption == ASSUME_SECOND;
 }
 
 static int find_one(struct reply *a, enum attempt_allocator allocator, enum assumption assumption,
                     const char *folder)
 {
-    char *one = xformat("%s/%s", folder, attempt_assumption_name(assumption));
+    char *one = xformat("%s/%s", folder, attempt_assumption_name(assumption)),
+         *caches = xformat("%s/compiled", folder);
     struct attempt *run = &a->runs[a->n];
     *run = (struct attempt){.allocator = allocator, .assumption = assumption};
-    int bad = attempt_run(run, a->setup, one, assumption == ASSUME_FIRST);
+    int bad = attempt_run(run, a->setup, one, caches, assumption == ASSUME_FIRST);
     free(one);
+    free(caches);
     if (bad || run->error)
         return bad;
     verdict_of(&a->verdicts[a->n], run);
@@ -78,7 +80,7 @@ int reply_find(struct reply *a, const struct attempt_setup *s, enum attempt_allo
     *a = (struct reply){.setup = s};
     int bad = find_first(a, allocator, folder);
     for (enum assumption i = ASSUME_SECOND; a->n && !bad && i < ASSUMPTIONS; i++)
-        if (a->verdicts[0].kind <= VERDICT_REFUSED && is_wanted(&a->runs[0].facts, i))
+        if (a->verdicts[0].kind <= VERDICT_REFUSED && is_wanted(&a->runs[0], i))
             bad = find_one(a, allocator, i, folder);
     return bad;
 }

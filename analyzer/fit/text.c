@@ -224,13 +224,20 @@ static void print_places(const struct reply *a, FILE *out)
 static void print_values(const struct reply *a, FILE *out)
 {
     size_t n = facts_count(&a->runs[0].facts, FACT_VALUE);
-    if (!n)
+    bool compiled = a->runs[0].compiled;
+    if (!n && !compiled)
         return;
     char *end = outcome_of(a, run_under(a, ASSUME_SECOND));
-    wrap_print(out, 4, 6,
-               "the program reads values that only a GPU computes, at %s; a second run with others%s %s",
-               units_count((int64_t)n, "place").s,
-               has_tried(&a->runs[0].facts) ? ", and with other guesses," : "", end);
+    const char *guesses = has_tried(&a->runs[0].facts) ? ", and with other guesses," : "";
+    if (n)
+        wrap_print(
+            out, 4, 6,
+            "the program reads values that only a GPU computes, at %s; a second run with others%s%s %s",
+            units_count((int64_t)n, "place").s, guesses,
+            compiled ? ", and with torch.compile's caches full," : "", end);
+    else
+        wrap_print(out, 4, 6, "torch.compile's caches were empty; a second run with full ones%s %s", guesses,
+                   end);
     print_places(a, out);
     free(end);
 }

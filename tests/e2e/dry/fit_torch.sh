@@ -83,6 +83,17 @@ fi
 fit 0 --steps=all --expandable -- "$python" addresses.py
 grep -q '^    exact$' err || fail "addresses, expandable: $(cat err)"
 
+# what torch.compile keeps is empty in the first run, and what that left in the second
+cat >compiled.py <<'PY'
+import os, torch
+kept = os.environ["TORCHINDUCTOR_CACHE_DIR"]
+full = len(os.listdir(kept))
+open(kept + "/kernel", "w").close()
+tensor = torch.empty((4 + full) << 20, dtype=torch.int8, device="cuda")
+PY
+fit 0 --steps=all -- "$python" compiled.py
+tr -s ' \n' ' ' <err | grep -q "allocated within 4.00 MiB to 5.00 MiB, reserved exact torch.compile's caches were empty; a second run with full ones gave other sizes" || fail "caches: $(cat err)"
+
 fit 1 --capacity=1500MiB -o refused.db -- "$python" train.py 4096
 grep -q '^does not fit a device of 1.46 GiB' out && grep -q 'torch.OutOfMemoryError' err || fail "refused: $(cat out err)"
 grep -q 'with the program changed' out || fail "nothing that would let it: $(cat out)"
