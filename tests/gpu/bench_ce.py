@@ -39,6 +39,7 @@ class Stopped(BaseException):
 
 
 def stop(*_):
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # `timeout` sends it twice, and what was measured is being written then
     raise Stopped
 
 
