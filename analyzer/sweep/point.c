@@ -229,7 +229,7 @@ static void clear(const struct point *p, bool journals)
         bool run = !strncmp(e->d_name, "run", 3);
         size_t n = strlen(e->d_name);
         char *path = xformat("%s/%s", p->folder, e->d_name);
-        if (!journals && !strncmp(e->d_name, ".vramscope-fit-", 15))
+        if (!journals && !strncmp(e->d_name, ".vramscope-dry-", 15))
             nftw(path, remove_one, 16, FTW_DEPTH | FTW_PHYS | FTW_MOUNT);
         if (journals && run && n > 3 && !strcmp(e->d_name + n - 3, ".db"))
             remove_journal(path);

@@ -139,7 +139,7 @@ mounts=$(cat /proc/self/mountinfo)
 fit 3 "$d" -- sh -c 'echo x >/var/tmp/vramscope-fit-test; echo y >/dev/shm/vramscope-fit-test; exit 0'
 [ ! -e /var/tmp/vramscope-fit-test ] && [ ! -e /dev/shm/vramscope-fit-test ] || fail "written outside of the folder"
 [ "$mounts" = "$(cat /proc/self/mountinfo)" ] || fail "other mounts than before"
-[ -z "$(find "$dir" -name '.vramscope-fit-*')" ] || fail "folders left behind: $(find "$dir" -name '.vramscope-fit-*')"
+[ -z "$(find "$dir" -name '.vramscope-dry-*')" ] || fail "folders left behind: $(find "$dir" -name '.vramscope-dry-*')"
 
 # the folder for it lies behind a link: the recording is found all the same
 mkdir "$dir/real" && ln -s "$dir/real" "$dir/behind"
@@ -159,7 +159,18 @@ read -r pid journals <"$dir/killed.err"
 kill -KILL $fit; wait $fit 2>/dev/null
 for ((i = 0; i < 600; i++)); do kill -0 "$pid" 2>/dev/null || break; sleep 0.05; done
 kill -0 "$pid" 2>/dev/null && fail "the program goes on without us"
-rm -rf "$journals" "$TMPDIR"/.vramscope-fit-*
+left=("$journals" "$TMPDIR"/.vramscope-dry-*)
+[ -d "${left[0]}" ] && [ -d "${left[1]}" ] || fail "no folders of the one that was killed: ${left[*]}"
+
+# a later one removes its folders, and none of those that live
+mkdir "$TMPDIR/.vramscope-dry-alive"
+flock "$TMPDIR/.vramscope-dry-alive/alive" sleep 250 &
+alive=$!
+touch -d '2 hours ago' "${left[@]}" "$TMPDIR/.vramscope-dry-alive"
+fit 0 "$d" -- "$tests/prog_sizes" 4 512
+[ ! -e "${left[0]}" ] && [ ! -e "${left[1]}" ] && [ -d "$TMPDIR/.vramscope-dry-alive" ] || fail "after a later fit: $(ls -ld "${left[@]}" "$TMPDIR"/.vramscope-dry-*)"
+pkill -P $alive; wait $alive 2>/dev/null
+rm -rf "$TMPDIR/.vramscope-dry-alive"
 
 # more than there is room for: the program is told that the disk is full, and a file with holes takes none
 fit 3 "$d" -- truncate -s 1T "$d/holes"

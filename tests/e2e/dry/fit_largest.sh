@@ -109,7 +109,7 @@ flock stop true
 fit 0 --capacity=24GiB --jobs=2 -o stop --max batch=1..256 -- "$program" '{batch}' 1024 'wait=go-{batch}' $word
 has '^largest batch that fits a device of 24\.00 GiB: 89,'
 [ "$(find stop -name outcome ! -newermt @2 | sort | tr '\n' ' ')" = 'stop/batch=1/outcome stop/batch=16/outcome ' ] || fail "run again: $(find stop -name outcome -newermt @2)"
-[ -z "$(find stop -name '.vramscope-fit-*')" ] || fail "left behind: $(find stop)"
+[ -z "$(find stop -name '.vramscope-dry-*')" ] || fail "left behind: $(find stop)"
 
 # several at once write over a file that is there: it is as it was
 if unshare -m true 2>/dev/null || unshare -Um true 2>/dev/null; then
