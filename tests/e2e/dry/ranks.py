@@ -85,6 +85,9 @@ def exchange():
         assert objects == [{"rank": rank}] * ranks
         dist.barrier(group)
     dist.monitored_barrier(host)
+    on_host = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(4, 4), process_group=host)
+    on_host(torch.ones(2, 4)).sum().backward()
+    assert on_host.module.weight.grad.size() == (4, 4)
     word = ["mine" if rank == 0 else None]
     dist.broadcast_object_list(word, src=0)
     assert word == ["mine" if rank == 0 else None]
@@ -107,4 +110,4 @@ def waits():
 
 
 globals()[sys.argv[1]]()
-print("good", flush=True)
+sys.stdout.write("good\n")  # at once: others write, too

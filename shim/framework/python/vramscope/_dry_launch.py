@@ -33,7 +33,7 @@ def _become(command, local):
 
 
 def _torch(api):
-    def launch_agent(config, entrypoint, args):
+    def launch_agent(config, entrypoint, args, **_):
         _told("accelerate" if "accelerate.commands" in sys.modules else "torchrun", config.max_nodes * config.nproc_per_node)
         if not isinstance(entrypoint, str):
             return {int(os.environ.get("LOCAL_RANK", "0")): entrypoint(*args)}

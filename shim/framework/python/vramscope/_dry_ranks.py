@@ -216,16 +216,26 @@ def _color(c10d, color):
 def _let_go(c10d):
     def stepped(*_):
         if c10d.is_initialized() and c10d.get_backend() == c10d.Backend.NCCL:
-            c10d._get_default_group()._wait_for_pending_works()
+            try:
+                c10d._get_default_group()._wait_for_pending_works()
+            except RuntimeError:  # since 2.15 what is called NCCL may be another group, which has no such thing
+                pass
 
     return stepped
 
 
-def _told_of(init):
+def _told_of(torch, c10d, init):
+    def at_once(_, bucket):
+        future = torch.futures.Future()
+        future.set_result(bucket.buffer())
+        return future
+
     @functools.wraps(init)
     def made(self, *args, **named):
         _dry_facts.value(_where(), "when NCCL lets go of DistributedDataParallel's first bucket", "at once")
         init(self, *args, **named)
+        if c10d.get_backend(self.process_group) == "gloo":  # what stands for it gives no results
+            self.register_comm_hook(None, at_once)
 
     return made
 
@@ -364,4 +374,7 @@ def _put_hooks(torch, c10d):
 
         register_optimizer_step_post_hook(_let_go(c10d))
     parallel = torch.nn.parallel.DistributedDataParallel
-    parallel.__init__ = _told_of(parallel.__init__)
+    parallel.__init__ = _told_of(torch, c10d, parallel.__init__)
+    logger = getattr(torch.distributed, "Logger", None)
+    if logger:  # it asks what is called gloo for its threads, as if it were gloo
+        logger.set_construction_data_and_log = lambda *_, **__: None
