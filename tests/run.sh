@@ -316,7 +316,7 @@ if wanted e2e; then
         [[ " ${first[*]} $alone " == *" $file "* ]] || tests+=("$file")
     done
     if [ -n "$newest" ]; then # what reaches into PyTorch
-        for file in frameworks/{autograd_lines,torch_{layers,phases,recorded,roles,tensors,unharmed}} {export/export_pytorch,dry/torch_agrees,dry/torch_replays}; do
+        for file in frameworks/{autograd_lines,torch_{layers,phases,recorded,roles,tensors,unharmed}} {export/export_pytorch,dry/{torch_agrees,torch_replays,fit_torch,ranks_alone,values_rules}}; do
             tests=("tests/e2e/$file.sh@${torches[1]}" "${tests[@]}")
         done
     fi
