@@ -307,6 +307,7 @@ int cmd_fit(int argc, char **argv)
         return status;
     }
     struct output output = output_of(o.output ? o.output : "fit.db");
+    output.shared = output.shared || o.all || s.ranks.n; /* nothing is written by that name itself */
     if (!status && o.output)
         status = output_check(&output, o.force, "fit");
     if (!status) {

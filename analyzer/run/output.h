@@ -8,7 +8,7 @@
 
 struct output {
     char *path;  /* absolute; the caller frees it */
-    bool shared; /* it was set by an outer `vramscope run` */
+    bool shared; /* by an outer `vramscope run`, or as the beginning of several names: nobody replaces it */
 };
 
 /* OPTION: -o's value, or NULL. */
