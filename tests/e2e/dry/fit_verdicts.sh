@@ -138,8 +138,8 @@ fit 2 -o kept.db -- true
 fit 2 --all -o all.db -- true # nor are those of allocators and ranks replaced
 fit 0 --ranks=4 --rank=2 -o rank.db -- "$sizes" 4 512
 fit 2 --ranks=4 --rank=0,2 -o rank.db -- true
+grep -q 'rank-2.db exists' err || fail "a rank's recording is replaced: $(cat err)"
+grep -q 'never overwritten' err || fail "an output that is there: $(cat err)"
 cp kept.db several.db
 fit 0 --force --ranks=4 --rank=2 -o several.db -- "$sizes" 4 512
 cmp -s kept.db several.db || fail "a recording by whose name no rank's is called was replaced"
-grep -q 'rank-2.db exists' err || fail "a rank's recording is replaced: $(cat err)"
-grep -q 'never overwritten' err || fail "an output that is there: $(cat err)"
