@@ -147,7 +147,8 @@ bool apart_find(struct apart *a, int directory, const char *path, bool last)
     char folder[PATH_MAX]; /* DIR lies in the run's folder, with the recording and what the stand-ins tell */
     snprintf(folder, sizeof folder, "%s", apart);
     *strrchr(folder, '/') = 0;
-    a->ours = !below(a->real, folder) && !below(a->real, getenv("VRAMSCOPE_JOURNAL_DIR"));
+    a->ours = !below(a->real, folder) && !below(a->real, getenv("VRAMSCOPE_JOURNAL_DIR")) &&
+              !below(a->real, getenv("VRAMSCOPE_DRY_COMPILED"));
     for (size_t i = 0; a->ours && i < sizeof kernels / sizeof *kernels; i++)
         a->ours = !below(a->real, kernels[i]) || below(a->real, "/dev/shm");
     snprintf(a->up, sizeof a->up, "%s/up%s", apart, a->real);

@@ -148,6 +148,9 @@ for as in "" "unshare -Ur"; do
     [ ${#as[@]} = 0 ] || as+=(sh -c 'echo 0 >/proc/sys/user/max_mnt_namespaces && exec "$@"' sh)
     [ ${#as[@]} = 0 ] || "${as[@]}" true 2>/dev/null || continue
     TMPDIR=$dir/behind fit 0 "$d" -- "$tests/prog_sizes" 4 512
+    # what torch.compile keeps is there in the second run, wherever the recording is wanted
+    fit 0 "$d" --steps=all -f -o "$dir/compiled.db" -- sh -c 'c=$TORCHINDUCTOR_CACHE_DIR; echo kept: $(ls "$c") >&2; touch "$c/kernel"; exec "$0" 4 512' "$tests/prog_sizes"
+    [ "$(grep -o 'kept:.*' "$d.err" | tr '\n' ' ')" = "kept: kept: kernel " ] || fail "torch.compile's caches: $(cat "$d.err")"
 done
 as=()
 
