@@ -32,9 +32,10 @@ static struct mixed_guess *guesses_of(const struct facts *facts, size_t *n)
     *n = 0;
     for (size_t i = 0; i < facts->n; i++) {
         const char *const *fields = facts->all[i].fields;
-        if (facts->all[i].kind == FACT_GUESS && *fields[4])
-            *PUSH(all, *n) = (struct mixed_guess){strtoll(fields[2], NULL, 10), strtoll(fields[3], NULL, 10),
-                                                  strtoll(fields[4], NULL, 10)};
+        struct mixed_guess g = {strtoll(fields[2], NULL, 10), strtoll(fields[3], NULL, 10),
+                                strtoll(fields[4], NULL, 10)};
+        if (facts->all[i].kind == FACT_GUESS && g.most > 0 && g.least >= 0 && g.likely >= 0)
+            *PUSH(all, *n) = g;
     }
     return all;
 }

@@ -7,7 +7,7 @@
 #include "replay.h"
 
 #define DRAWS  24
-#define SPARE  (UINT64_C(1) << 20)
+#define SPARE  (UINT64_C(1) << 20) /* bytes that PyTorch leaves with a block rather than split it */
 #define SHORT  16                  /* events that a library's room lives at most */
 #define ENOUGH INT64_C(3000000000) /* ns of replays */
 
