@@ -2,7 +2,9 @@
 there is a device it trains there first: what it computes there is not looked at.
 """
 
+import gc
 import threading
+import weakref
 
 import torch
 from torch import nn
@@ -82,7 +84,22 @@ def refused():
         return str(error).split(":")[0]
 
 
+def is_freed(device):
+    """Whether a sparse gradient, of which nobody can ask where it lies, is gone once the program lets go of it."""
+    bag = nn.EmbeddingBag(50, 4, mode="sum", sparse=True, device=device)
+    optimizer = torch.optim.SparseAdam(list(bag.parameters()))
+    bag(torch.arange(40, device=device), torch.arange(0, 40, 5, device=device)).sum().backward()
+    gradient = weakref.ref(bag.weight.grad)
+    gc.disable()
+    optimizer.step()
+    optimizer.zero_grad()
+    freed = gradient() is None
+    gc.enable()
+    return freed
+
+
 torch.set_num_threads(1)
+print("freed", is_freed("cuda" if torch.cuda.is_available() else "cpu"))
 if torch.cuda.is_available():
     list(train(3, "cuda"))  # and the recording begins
     other = threading.Thread(target=lambda: list(train(4, "cuda")))

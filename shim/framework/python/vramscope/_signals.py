@@ -8,8 +8,12 @@ A handler is called with the frame that it interrupts, so its own frame has that
 
 
 def raised(error):
-    """Whether ERROR comes from a signal handler of the program's, or from its trace function."""
-    at = error.__traceback__
+    """Whether ERROR comes from a signal handler of the program's, or from its trace function.
+
+    The frame that caught it is no handler's.  It has the error in a variable, and before CPython 3.13 a look at a frame's variables keeps
+    them with the frame: both would hold each other, and all of the program's that the variables name, until the next collection.
+    """
+    at = error.__traceback__ and error.__traceback__.tb_next
     while at is not None:
         frame = at.tb_frame
         if frame.f_back is not None:
