@@ -4,7 +4,7 @@
  * Of two free blocks of a size PyTorch takes the lower one.  Where a driver's segments lie follows a rule
  * that was seen and that nobody documents, and hangs on what else a process has in the driver's regions.  So
  * the recorded requests are replayed over other rules and other regions.  Where all of them hold what was
- * recorded, another driver is taken to do so, too (of 41 programs an H200's did in 40).  Where one does not,
+ * recorded, another driver is taken to do so, too (of 40 programs an H200's did in 39).  Where one does not,
  * the figures of segments that lie anywhere say how far off another driver may be.
  */
 #ifndef VS_REPLAY_LAYOUTS_H
