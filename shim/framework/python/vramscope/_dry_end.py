@@ -103,12 +103,26 @@ def _limit(steps):
     _library.vramscope_auto_limit(ctypes.c_uint64(steps), _callback if steps else _CALLBACK())
 
 
+def _is_engine_busy():
+    for task in os.listdir("/proc/self/task"):
+        try:
+            with open(f"/proc/self/task/{task}/stat") as file:
+                name, _, rest = file.read().rpartition(") ")
+        except OSError:
+            continue
+        if "(pt_autograd" in name and rest[0] != "S":
+            return True
+    return False
+
+
 def _let_threads_rest():
     """The engine's threads let go of a backward behind its end, which aborts a process whose interpreter is gone by then.  On a GPU a
     program waits for kernels, and they are done; here nothing takes its time."""
     torch = sys.modules.get("torch")
-    if torch is not None and torch.cuda.is_initialized():
-        time.sleep(0.1)
+    calm, patience = 0, 200
+    while torch is not None and torch.cuda.is_initialized() and calm < 10 and patience:
+        time.sleep(0.01)  # they may have the interpreter meanwhile
+        calm, patience = (0 if _is_engine_busy() else calm + 1), patience - 1
 
 
 def _waits_briefly(process):
