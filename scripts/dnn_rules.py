@@ -4,9 +4,9 @@
 TABLE is workspaces.tsv or workspaces.tsv.gz.  Wants numpy and scikit-learn; with 2.4.6 and 1.9.1 the same tables give
 the same file.  Takes a minute and a half of one processor, and 2 GB, for half a million rows.
 
-A workspace is written as a form, a sum of three things: some of the tensors, each turned to channels last with its
-channels rounded up for tensor cores, or each as it is; so many times the result in 32 bits, for partial sums; and a
-number of bytes.  A form is right where it falls into the same block of 512 bytes, which is what PyTorch's allocator
+A workspace is written as a form, a sum of three things.  The first is some of the tensors, as they are or turned to
+channels last with their channels rounded up for tensor cores.  The second is so many times the result in 32 bits, for
+partial sums.  The third is a number of bytes.  A form is right where it falls into the same block of 512 bytes, which is what PyTorch's allocator
 takes.  For each operation (forward, data, filter) and each group of types there are
 
     NAME_tree, NAME_forms    which form: a decision tree over a convolution's sizes.  Of f32 (with TF32) and f16 it is

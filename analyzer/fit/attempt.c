@@ -255,8 +255,7 @@ static void begin_caches(const char *caches)
 {
     mkdir(caches, 0700);
     setenv("TORCHINDUCTOR_CACHE_DIR", caches, 1);
-    setenv("VRAMSCOPE_DRY_COMPILED", caches,
-           1); /* where the program asks for another folder that one is kept apart */
+    setenv("VRAMSCOPE_DRY_COMPILED", caches, 1); /* a folder of the program's own choice is kept apart */
 }
 
 int attempt_run(struct attempt *a, const struct attempt_setup *s, const char *folder, const char *caches,

@@ -69,7 +69,7 @@ static int mount_overlay(const struct cover *c, const char *target, const char *
 static int overlay(struct cover *c, const char *path, const char *target)
 {
     char *upper = xformat("%s/up/%d", c->scratch, c->overlays),
-         *work = xformat("%s/work/%d", c->scratch, c->overlays),
+         *work = xformat("%s/own/%d", c->scratch, c->overlays),
          *of = xformat("%s/of/%d", c->scratch, c->overlays);
     int error = cover_make_directory(upper, path);
     const char *ways[] = {c->cwd, "/var/tmp", getenv("TMPDIR")};
@@ -222,7 +222,7 @@ static int cover(struct cover *c, const char *path)
 
 int cover_all(struct cover *c)
 {
-    static const char *const parts[] = {"root", "up", "work", "of"};
+    static const char *const parts[] = {"root", "up", "own", "of"};
     int error = 0;
     for (size_t i = 0; !error && i < sizeof parts / sizeof *parts; i++) {
         char *part = xformat("%s/%s", c->scratch, parts[i]);

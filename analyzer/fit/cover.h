@@ -2,7 +2,7 @@
  * cover.h - a second tree of files: the machine's own, with overlays on all that can be written to.
  *
  *      SCRATCH/root       the new tree
- *      SCRATCH/up/N       what was written of overlay N, SCRATCH/work/N the kernel's own, SCRATCH/of/N a link
+ *      SCRATCH/up/N       what was written of overlay N, SCRATCH/own/N the kernel's own, SCRATCH/of/N a link
  * to the directory that it lies on
  */
 #ifndef VS_FIT_COVER_H

@@ -40,7 +40,7 @@ static void print_fits(const struct reply *a, const char *device, FILE *out)
     else
         wrap_print(out, 0, 2, "fits %s, with %s to spare", device, B(left));
     if (left != UNKNOWN && left < BESIDE_MOST - verdict_beside(reply_peaks(a)))
-        wrap_print(out, 2, 4, "only just: beside PyTorch's memory whole programs had up to %s",
+        wrap_print(out, 2, 4, "only just: beside PyTorch's memory whole programs had up to %s on an H200",
                    B(BESIDE_MOST));
     if (a->verdicts[0].given_back > 0)
         wrap_print(

@@ -1,8 +1,8 @@
 #!/bin/bash
-# dry_workspaces.sh TREE OUT - reads cuDNN's workspaces off a GPU; scripts/dnn_rules.py makes dry/dnn/convolutions.def of
-# OUT/workspaces.tsv.gz (what PyTorch asked cuDNN in convolutions, normalizations, recurrent layers and attention that
-# were run, and what it said) and of OUT/answers.*.gz (what cuDNN says of convolutions that are asked about only), for
-# the version and card that it was run with.
+# dry_workspaces.sh TREE OUT - reads cuDNN's workspaces off a GPU, for its version and that card.  OUT/workspaces.tsv.gz
+# has what PyTorch asked cuDNN in layers that were run (convolutions, normalizations, recurrent ones, attention), and
+# what it said.  OUT/answers.*.gz have what cuDNN says of convolutions that are asked about only.  scripts/dnn_rules.py
+# makes dry/dnn/convolutions.def of both.
 #
 # TREE is not looked at.  Needs PyTorch with torchvision, transformers where they are ($TEST_PYTHON or python3) and gcc.
 # DRY_WORKSPACES_SHARES processes (one a processor) play cases for DRY_WORKSPACES_SECONDS (100; 0: none), then ask about

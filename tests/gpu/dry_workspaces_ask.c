@@ -9,14 +9,13 @@
  *      16x64x56x56 128 1 3x3 1x1 2x2 1x1 63
  *
  * Each SHARESth line is asked about, from the SHAREth on, until SECONDS are over.  An answer is a line: which
- * line of CASES (from 0), which kind, and of forward, data and filter engine/bytes of what PyTorch takes: the
- * first offer of the heuristics, and of 32 bits then also the first that uses no tensor cores (TF32 is off).
- * -1/-1: none is offered.
+ * line of CASES (from 0), which kind, and engine/bytes of what PyTorch takes in forward, data and filter.
+ * That is the heuristics' first offer.  Of 32 bits the first that uses no tensor cores (TF32 is off) comes
+ * then.  -1/-1: none is offered.
  *
- * DRY_WORKSPACES_PROPERTIES names a file.  DRY_WORKSPACES_DEVICE=1: the device's properties as cuDNN writes
- * them (its "deviceless" interface) go there; else the answers are those for the device that it describes,
- * for which none has to be there.  cuDNN 9.19 without a device has other answers than with it, so no table is
- * made of these.
+ * DRY_WORKSPACES_PROPERTIES names a file, for cuDNN's "deviceless" interface.  With DRY_WORKSPACES_DEVICE=1
+ * cuDNN writes the device's properties there.  Else it answers for the device that the file describes, which
+ * need not be there.  cuDNN 9.19 answers otherwise then, so no table is made of these.
  */
 #include <dlfcn.h>
 #include <stdarg.h>

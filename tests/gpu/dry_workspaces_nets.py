@@ -1,8 +1,8 @@
 """dry_workspaces_nets.py - the convolutions of networks that people train: what dry_workspaces.py asks cuDNN about.
 
-A layer is (x without batch, outputs, groups, kernel, padding, step, dilation), each of the last four with as many numbers
-as x has directions; a transposed one is given as the convolution whose gradient it is, a one-dimensional one with one row,
-both as PyTorch asks cuDNN.  zoo() has networks of libraries and of papers, drawn(seed) one that nobody has published:
+A layer is (x without batch, outputs, groups, kernel, padding, step, dilation).  Each of the last four has as many numbers as
+x has directions.  A transposed layer is given as the convolution whose gradient it is, and one of one direction has one row:
+so PyTorch asks cuDNN.  zoo() has networks of libraries and of papers, drawn(seed) one that nobody has published:
 widths, depths, kernels and sizes are drawn as people choose them.
 """
 

@@ -169,6 +169,7 @@ left=("$journals" "$TMPDIR"/.vramscope-dry-*)
 mkdir "$TMPDIR/.vramscope-dry-alive"
 flock "$TMPDIR/.vramscope-dry-alive/alive" sleep 250 &
 alive=$!
+while flock --nonblock "$TMPDIR/.vramscope-dry-alive/alive" true; do sleep 0.05; done
 touch -d '2 hours ago' "${left[@]}" "$TMPDIR/.vramscope-dry-alive"
 fit 0 "$d" -- "$tests/prog_sizes" 4 512
 [ ! -e "${left[0]}" ] && [ ! -e "${left[1]}" ] && [ -d "$TMPDIR/.vramscope-dry-alive" ] || fail "after a later fit: $(ls -ld "${left[@]}" "$TMPDIR"/.vramscope-dry-*)"

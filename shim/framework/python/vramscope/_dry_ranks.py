@@ -236,6 +236,7 @@ def _told_of(torch, c10d, init):
         init(self, *args, **named)
         if c10d.get_backend(self.process_group) == "gloo":  # what stands for it gives no results
             self.register_comm_hook(None, at_once)
+            self.register_comm_hook = lambda *_: None  # there can be one, and nothing is exchanged
 
     return made
 
