@@ -1,0 +1,144 @@
+#!/usr/bin/env python3
+"""Holds what `vramscope fit` says of the two ranks of a training against two real GPUs.
+
+  two.py predict TOOL OUT    OUT/predicted.jsonl, without a GPU; recordings stay in OUT/dry
+  two.py measure TOOL OUT    OUT/measured.jsonl, each program recorded on two GPUs, in OUT/real; where figures differ from
+                             OUT/predicted.jsonl, OUT/*.diff and OUT/*.txz have both recordings
+  two.py compare OUT         the table; exit 1 where a figure that was called exact differs
+  --jobs N, --only WORD...   so many at a time; those that have a word in their names
+
+TOOL is an installed vramscope. DeepSpeed is asked where PYTHONPATH has it. $TEST_PYTHON has PyTorch and transformers. What a
+file has is not done again. Each program ends within 240 s; lines are written as they come.
+"""
+import argparse
+import concurrent.futures
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+
+HERE = pathlib.Path(__file__).resolve().parent
+PYTHON = os.environ.get("TEST_PYTHON", sys.executable)
+STRATEGIES = ("ddp", "fsdp1", "fsdp1-mixed", "fsdp2", "fsdp2-keep", "fsdp2-mixed", "tp", "zero1", "zero2", "zero3", "zero1-host", "zero2-host", "zero3-host")
+CASES = {f"{strategy} {model} {allocator}": (strategy, model, allocator)
+         for strategy in STRATEGIES for model in ("llama", "moe", "vit") for allocator in ("native", "expandable")}
+
+
+def lines(path):
+    return {row["key"]: row for row in map(json.loads, path.read_text().splitlines())} if path.exists() else {}
+
+
+def run(command, environment=()):
+    """(status, standard output, standard error) of a command that is killed with its children after 240 s."""
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, errors="replace", start_new_session=True,
+                          env={**os.environ, "OMP_NUM_THREADS": "1", **dict(environment)}) as process:
+        try:
+            return process.communicate(timeout=240), process.returncode
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            return process.communicate(), "longer than 240 s"
+
+
+def program(strategy, model):
+    return ["--", PYTHON, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", str(HERE / "two/train.py"), strategy, model]
+
+
+def libraries(tool, recording):
+    """Bytes that NCCL holds at the peak of a recording."""
+    (output, _), status = run([tool, "peak", "--by=library", "--json", str(recording)])
+    rows = [row for file in json.loads(output)["files"] for device in file["devices"] for row in device["by_library"]] if status == 0 else []
+    return sum(row["size_bytes"] for row in rows if "nccl" in (row["library"] or ""))
+
+
+def recordings(folder, name):
+    return [found[0] if (found := sorted(folder.glob(f"{name}*{rank}.db"))) else None for rank in (0, 1)]
+
+
+def predict(a, key):
+    strategy, model, allocator = CASES[key]
+    name = key.replace(" ", ".")
+    (output, errors), status = run([a.tool, "fit", "--steps=all", "--json", "-f", "-o", str(a.out / "dry" / f"{name}.db"),
+                                    "--expandable" if allocator == "expandable" else "--allocator=native", *program(strategy, model)])
+    try:
+        answer = json.loads(output[output.rindex('{\n  "json_version"'):])["answers"][0]
+        ranks = [[rank["allocated_bytes"], rank["reserved_bytes"]] for rank in answer["ranks"]]
+    except (ValueError, KeyError, IndexError):
+        return {"key": key, "miss": f"status {status}: {errors[-400:]}"}
+    return {"key": key, "ranks": ranks, "exact": answer["exact"], "allocated": list(answer["allocated"].values()), "reserved": list(answer["reserved"].values()),
+            "nccl": [libraries(a.tool, file) for file in recordings(a.out / "dry", name) if file]}
+
+
+def measure(a, key):
+    strategy, model, allocator = CASES[key]
+    name = key.replace(" ", ".")
+    settings = {"PYTORCH_ALLOC_CONF": "expandable_segments:" + str(allocator == "expandable")}
+    (output, errors), status = run([a.tool, "run", "-q", "-o", str(a.out / "real" / f"{name}.%r.db"), *program(strategy, model)], settings)
+    said = {row["rank"]: row["steps"] for row in (json.loads(line) for line in output.splitlines() if line.startswith('{"two"'))}
+    if sorted(said) != [0, 1]:
+        return {"key": key, "miss": f"status {status}: {errors[-1500:]}"}
+    found = {"key": key, "ranks": [said[rank][-1] for rank in (0, 1)], "steps": [said[0], said[1]],
+             "nccl": [libraries(a.tool, file) for file in recordings(a.out / "real", f"{name}.") if file]}
+    if found["ranks"] != a.predicted.get(key, {}).get("ranks"):
+        differs(a, name, [i for i in (0, 1) if found["ranks"][i] != (a.predicted.get(key, {}).get("ranks") or found["ranks"])[i]])
+    return found
+
+
+def differs(a, name, ranks):
+    for rank in ranks[:1]:
+        both = recordings(a.out / "dry", name)[rank], recordings(a.out / "real", f"{name}.")[rank]
+        if all(both):
+            (output, errors), _ = run([a.tool, "diff", *map(str, both)])
+            (a.out / f"{name}.diff").write_text(output + errors)
+            subprocess.run(["tar", "-C", a.out, "-cJf", a.out / f"{name}.txz", *(str(file.relative_to(a.out)) for file in both)], env={**os.environ, "XZ_OPT": "-2"}, check=False)
+
+
+def all_of(a, work, path):
+    have = lines(path)
+    keys = [key for key in CASES if key not in have and (not a.only or any(word in key for word in a.only))]
+    with concurrent.futures.ThreadPoolExecutor(a.jobs) as pool, path.open("a") as out:
+        for done in concurrent.futures.as_completed([pool.submit(work, a, key) for key in keys]):
+            row = done.result()
+            out.write(json.dumps(row) + "\n")
+            out.flush()
+            print(row["key"], row.get("miss") or row["ranks"], flush=True)
+
+
+def compare(out):
+    said, seen = lines(out / "predicted.jsonl"), lines(out / "measured.jsonl")
+    wrong = 0
+    print(f"{'':32}{'allocated of both ranks':>34}{'off':>10}{'reserved':>26}{'off':>10}{'NCCL, MiB':>14}  said")
+    for key in CASES:
+        p, m = said.get(key), seen.get(key)
+        if not p or not m or "miss" in p or "miss" in m:
+            print(f"{key:32} {'not asked' if not p else p.get('miss') or ('not measured' if not m else m.get('miss'))!s:.150}")
+            continue
+        off = [max((p["ranks"][r][i] - m["ranks"][r][i] for r in (0, 1)), key=abs) for i in (0, 1)]
+        wrong += p["exact"] and any(off)
+        cells = [" ".join(str(m["ranks"][r][i]) for r in (0, 1)) for i in (0, 1)]
+        shares = [f"{100 * off[i] / m['ranks'][0][i]:+.3f}%" if off[i] else "0" for i in (0, 1)]
+        nccl = "/".join(f"{max(n, default=0) / 2**20:.0f}" for n in (p["nccl"], m["nccl"]))
+        print(f"{key:32}{cells[0]:>34}{shares[0]:>10}{cells[1]:>26}{shares[1]:>10}{nccl:>14}  {'exact' if p['exact'] else 'interval'}")
+    return 1 if wrong else 0
+
+
+def main():
+    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    p.add_argument("what", choices=("predict", "measure", "compare"))
+    p.add_argument("paths", nargs="+")
+    p.add_argument("--jobs", type=int, default=2)
+    p.add_argument("--only", nargs="*", default=[])
+    a = p.parse_args()
+    a.out = pathlib.Path(a.paths[-1]).resolve()
+    if a.what == "compare":
+        return compare(a.out)
+    a.tool = a.paths[0]
+    a.predicted = lines(a.out / "predicted.jsonl")
+    (a.out / ("dry" if a.what == "predict" else "real")).mkdir(parents=True, exist_ok=True)
+    all_of(a, predict if a.what == "predict" else measure, a.out / ("predicted.jsonl" if a.what == "predict" else "measured.jsonl"))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
