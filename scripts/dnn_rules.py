@@ -39,6 +39,7 @@ BATCHES = (1, 2, 3, 4, 6, 8, 10, 12, 16, 20, 24, 32, 48, 64, 96, 100, 128, 192, 
 KINDS = (("f32", "nchw"), ("bf16", "nchw"), ("bf16", "nhwc"), ("f16", "nchw"), ("f32", "nhwc"), ("f16", "nhwc"))
 PARTS = ("", "xwy", "xy", "xw", "wy", "x", "y", "w", "XWY", "XY", "XW", "WY")  # small: turned and rounded up; large: as they are
 BYTES = (16, 400, 663, 1024, 1500)  # what engines want beside, mostly; else whole blocks
+MOST = 32 << 30  # workspaces above are left out: a form has no digits for them
 
 Row = collections.namedtuple("Row", "op type layouts x w y pad step dilation groups bytes ieee most")
 
@@ -81,7 +82,9 @@ def read(path, op):
             if tensors[0][1] not in TYPES or any(t[2] == "strided" for t in tensors):
                 continue
             numbers = [tuple(map(int, text.split("x"))) for text in [t[0] for t in tensors] + list(found.groups()[4:7])]
-            yield Row(found[1], tensors[0][1], tuple(t[2] for t in tensors), *numbers, int(found[8]), int(field[4].split("/")[1]), int(field[5].split("/")[1]), int(field[8]))
+            row = Row(found[1], tensors[0][1], tuple(t[2] for t in tensors), *numbers, int(found[8]), int(field[4].split("/")[1]), int(field[5].split("/")[1]), int(field[8]))
+            if max(row.bytes, row.ieee) <= MOST:
+                yield row
 
 
 # ---- forms ----
@@ -172,13 +175,13 @@ def grown(rows, sizes_, leaves=None):
     y = np.array([number[wanted[i]] for i in known])
     tree = DecisionTreeClassifier(random_state=0, max_leaf_nodes=leaves).fit(x, y)
     t, out = tree.tree_, []
-    used = collections.Counter(int(tree.classes_[t.value[node][0].argmax()]) for node in range(t.node_count) if t.children_left[node] < 0)
-    used = [form for form, _ in used.most_common()]
+    of = {node: int(tree.classes_[t.value[node][0].argmax()]) for node in range(t.node_count) if t.children_left[node] < 0}
+    used = [form for form, _ in collections.Counter(of.values()).most_common()]
     number_of = {form: i for i, form in enumerate(used)}
 
     def walk(node):
         if t.children_left[node] < 0:
-            out.append(leaf(number_of[int(tree.classes_[t.value[node][0].argmax()])]))
+            out.append(leaf(number_of[of[node]]))
             return
         out.append(DIGITS[t.feature[node]] + digits(max(0, math.floor(t.threshold[node])), 2))
         walk(t.children_left[node])
@@ -188,7 +191,8 @@ def grown(rows, sizes_, leaves=None):
     walk(0)
     by_number = {i: form for form, i in number.items()}
     texts = [DIGITS[PARTS.index(by_number[form][0])] + digits(by_number[form][1], 2) + more_digits(by_number[form][2]) for form in used]
-    return "".join(out), "".join(texts), tree.score(x, y) * len(known) / len(rows)
+    right = sum(of[node] == form for node, form in zip(tree.apply(x), y))  # predict() would want a number of each row and form
+    return "".join(out), "".join(texts), right / len(rows)
 
 
 # ---- which layers were measured ----

@@ -48,7 +48,7 @@ static void find_layouts(struct peaks *p, struct trace *t, const struct attempt 
     if (!p->framework || trace_tape(t, p->device, &tape))
         return;
     struct mixed_guess *guesses = a->assumption == ASSUME_SECOND ? guesses_of(&a->facts, &n) : NULL;
-    layouts_try(&tape, p->total, p->allocated, p->reserved, &p->layouts);
+    layouts_try(&tape, p->total, p->allocated, p->reserved, p->world_size > 1, &p->layouts);
     mixed_try(&tape, p->total, guesses, n, p->allocated, p->reserved, &p->layouts);
     free(guesses);
     trace_free_tape(&tape);

@@ -4,17 +4,17 @@
 #include "replay.h"
 
 #define SCATTERED 8
+#define OF_RANKS  2
 #define ENOUGH    INT64_C(2000000000) /* ns of replays: of long programs each rule is tried once */
 
 static const enum addresses_rule rules[] = {ADDRESSES_LOWEST, ADDRESSES_TIGHTEST, ADDRESSES_HIGHEST,
                                             ADDRESSES_LOOSEST};
 
-/* What else lies in the driver's regions: first what an H200's had, see dry/driver/room.c. */
-static const struct addresses_driver places[] = {{.holes = {24, 2}},
-                                                 {.taken = 5},
-                                                 {.holes = {8, 24, 6}},
-                                                 {.holes = {30, 12, 18}, .taken = 3},
-                                                 {.taken = 4}};
+/* What else lies in the driver's regions: first what an H200's had, see dry/driver/room.c.  Those of OF_RANKS
+ * are large gaps, which two H200s filled from below where NCCL had mapped much beside them. */
+static const struct addresses_driver places[] = {
+    {.holes = {24, 2}}, {.taken = 5},     {.holes = {8, 24, 6}},     {.holes = {30, 12, 18}, .taken = 3},
+    {.taken = 4},       {.holes = {512}}, {.holes = {2048, 512, 24}}};
 
 static bool is_same(const struct replay_result *r, int64_t allocated, int64_t reserved)
 {
@@ -62,13 +62,14 @@ static void try_one(struct trial *a, const struct addresses_driver *driver)
 }
 
 void layouts_try(const struct trace_tape *tape, int64_t memory, int64_t allocated, int64_t reserved,
-                 struct layouts *l)
+                 bool ranks, struct layouts *l)
 {
+    size_t count = sizeof places / sizeof *places - (ranks ? 0 : OF_RANKS);
     struct trial a = {.tape = tape, .l = l, .allocated = allocated, .reserved = reserved};
     *l = (struct layouts){0, 0, allocated, allocated, reserved, reserved};
     if (tape->expandable || !layouts_follow(tape, memory, allocated, reserved, &a.settings))
         return;
-    for (size_t p = 0; p < sizeof places / sizeof *places && (p == 0 || a.ns < ENOUGH); p++)
+    for (size_t p = 0; p < count && (p == 0 || a.ns < ENOUGH); p++)
         for (size_t i = 0; i < sizeof rules / sizeof *rules; i++) {
             struct addresses_driver driver = places[p];
             driver.rule = rules[i];

@@ -20,9 +20,10 @@ struct layouts {
     int64_t allocated_least, allocated_most, reserved_least, reserved_most;
 };
 
-/* Of a recording from the program's start on; ALLOCATED and RESERVED: its peaks, bytes. */
+/* Of a recording from the program's start on; ALLOCATED and RESERVED: its peaks, bytes.  RANKS: it is one of
+ * several. */
 void layouts_try(const struct trace_tape *tape, int64_t memory, int64_t allocated, int64_t reserved,
-                 struct layouts *l);
+                 bool ranks, struct layouts *l);
 
 /* Whether the simulated allocator, with the recorded SETTINGS and addresses, holds what the recorded one did,
  * which had no reason to give memory back: when it must hangs on the device.  MEMORY: of that, bytes. */

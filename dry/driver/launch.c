@@ -110,6 +110,7 @@ static CUresult launch(CUfunction f, CUstream stream, struct sim_grid grid, void
     CUresult result = sim_stream_check(stream);
     if (result == CUDA_SUCCESS)
         result = load_code();
+    sim_work_launched(sim_context_owner());
     const struct sim_kernel *k = sim_kernel_of(f);
     if (result == CUDA_SUCCESS && k && !k->parameters && !sim_capturing(stream))
         return CUDA_SUCCESS; /* nothing of it is read */

@@ -146,6 +146,8 @@ struct sim_context {
     int device;
     bool primary, alive;
     unsigned long busy; /* with the how-manieth piece of work; 0: with none */
+    unsigned long launches, done; /* of kernels, and of these surely done: work.c */
+    unsigned asked;               /* in a row, whether something is done that is not */
     unsigned long begun, waits;
     unsigned references, flags, api_version;
     unsigned long long id;
@@ -182,6 +184,9 @@ CUresult sim_primary_retain(int device);
 CUresult sim_primary_release(int device);
 struct sim_context *sim_context_new_green(int device); /* NULL: out of memory */
 void sim_context_wait(struct sim_context *context);    /* for its work */
+void sim_work_launched(struct sim_context *context);
+void sim_work_wait(struct sim_context *context, unsigned long launch);
+bool sim_work_is_done(struct sim_context *context, unsigned long launch);
 void sim_context_end(struct sim_context *context);     /* frees what it owned */
 
 /* limits.c */

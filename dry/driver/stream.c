@@ -26,6 +26,7 @@ struct event {
     unsigned long long capture; /* that it was last recorded in, 0: none */
     CUstream recorded_on;       /* NULL: never recorded */
     unsigned long after;        /* the owner's piece of work that it was recorded after; 0: none */
+    unsigned long launch;       /* likewise, of its launches */
 };
 static struct stream *streams;
 static struct sim_map events;
@@ -264,6 +265,7 @@ static CUresult record(CUevent handle, CUstream stream)
     event->capture = sim_capture_record(stream);
     event->recorded_on = sim_capture_key(stream);
     event->after = event->owner->busy;
+    event->launch = event->owner->launches;
     clock_gettime(CLOCK_MONOTONIC, &now);
     event->recorded_ns = event->capture ? 0 : (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
     return CUDA_SUCCESS;
@@ -311,7 +313,9 @@ CUresult cuEventQuery(CUevent event)
 {
     SIM_CALL(SIM_CONTEXT);
     CUresult result = check_event(event);
-    return result == CUDA_SUCCESS && !is_reached(event_of(event)) ? CUDA_ERROR_NOT_READY : result;
+    const struct event *e = event_of(event);
+    bool done = result != CUDA_SUCCESS || (is_reached(e) && sim_work_is_done(e->owner, e->launch));
+    return done ? result : CUDA_ERROR_NOT_READY;
 }
 
 CUresult cuEventSynchronize(CUevent event)
@@ -322,6 +326,8 @@ CUresult cuEventSynchronize(CUevent event)
         return result;
     while (event_of(event) && !is_reached(event_of(event))) /* it may be destroyed meanwhile */
         sim_wait();
+    if (event_of(event))
+        sim_work_wait(event_of(event)->owner, event_of(event)->launch);
     sim_pools_synchronize(sim_context_current()->device);
     return CUDA_SUCCESS;
 }

@@ -5,8 +5,24 @@
  * a context that it is busy (simcuda_busy).  Until it says otherwise, or the context ends, whoever waits for
  * the context, for one of its streams or for an event that was recorded in it meanwhile waits indeed, without
  * the driver's lock.
+ *
+ * In dry mode a program can ask whether the device is done with what came before an event, and memory hangs
+ * on the answer: PyTorch's allocator hands out a block that several streams used (record_stream) once it is
+ * yes. A real device is done at some moment between the launch and the launch of QUEUE more, which would have
+ * to wait for room.  Under the first assumption it is done at once, under the second as late as can be: when
+ * the host has waited for it, QUEUE launches came since, or the host has asked PATIENCE times with no launch
+ * in between, as one does who waits.  That the answers differ is told of threads that launch: others watch.
  */
 #include "capture.h"
+#include "dry.h"
+#include "facts.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { QUEUE = 1024, PATIENCE = 64 };
+static __thread bool launches;
+static bool told;
 
 CUresult simcuda_busy(CUcontext handle, int busy)
 {
@@ -34,6 +50,44 @@ void sim_context_wait(struct sim_context *context)
     context->waits++;
     while (context->busy && context->busy <= given)
         sim_wait();
+    sim_work_wait(context, context->launches);
+}
+
+void sim_work_launched(struct sim_context *context)
+{
+    context->launches++;
+    context->asked = 0;
+    launches = true;
+}
+
+void sim_work_wait(struct sim_context *context, unsigned long launch)
+{
+    if (launch > context->done)
+        context->done = launch;
+}
+
+static bool is_second(void)
+{
+    static int second = -1;
+    const char *assume = second < 0 ? getenv("VRAMSCOPE_DRY_ASSUME") : NULL;
+    if (second < 0)
+        second = assume && !strcmp(assume, "second");
+    return second;
+}
+
+bool sim_work_is_done(struct sim_context *context, unsigned long launch)
+{
+    if (!sim_dry() || launch <= context->done || context->launches - launch >= QUEUE)
+        return true;
+    if (launches && !told) {
+        told = true;
+        dry_fact("value\tPyTorch's allocator\twhen a GPU is done with blocks of several streams\tat once\t1");
+    }
+    if (is_second() && ++context->asked <= PATIENCE)
+        return false;
+    if (is_second())
+        sim_work_wait(context, context->launches);
+    return true;
 }
 
 static CUresult synchronize(CUcontext handle)

@@ -1,9 +1,12 @@
 /*
  * memory.c - what NCCL itself takes of a device, in the pieces and at the moment that it does.
  *
- * Measured is one thing: DDP, ZeroRedundancyOptimizer and FSDP2 on two H200s (NCCL 2.28.9) took 484 MiB of
- * each, in pieces of 2 and 6 MiB. A connection's buffers (NCCL_BUFFSIZE of the simple protocol and 512 KiB of
- * LL) make 6 MiB, its flags 2 MiB.  So 24 channels have 60 connections, and 4 MiB are the communicator's. For
+ * Measured on two H200s (NCCL 2.28.9, 55 runs of DDP, FSDP1, FSDP2, ZeRO and tensor parallelism): a
+ * communicator's collectives took 484 MiB of each, as 24 pieces of 10 MiB and 122 of 2 MiB. The buffers of
+ * what is received through a channel make 10 MiB (4 MiB or NCCL_BUFFSIZE of the simple protocol, 512 KiB of
+ * LL and 4.7 MiB of LL128), and each end of a connection has flags, of which a channel of two ranks has five.
+ * So 4 MiB are the communicator's. Sends between two ranks took 32 channels: 64 MiB of the one that sends and
+ * 320 of the one that receives. Pieces are physical memory that is mapped, unless NCCL_CUMEM_ENABLE=0. For
  * other numbers of ranks and channels, other versions, other GPUs and ranks on two machines this is a guess,
  * and is told as one: a rank has one neighbour on each side of a ring however many there are, but trees and
  * NVLink's multicast take more.
@@ -11,8 +14,8 @@
 #include "measured.h"
 #include "nccl.h"
 
-enum { MIB = 1 << 20, PIECE = 2 * MIB, LL_BYTES = MIB / 2 };
-enum { CHANNELS = 24, CONNECTIONS = 60, OWN_PIECES = 2 }; /* of collectives */
+enum { MIB = 1 << 20, PIECE = 2 * MIB, LL_BYTES = MIB / 2, LL128_BYTES = 640 * 120 * 8 * 8 };
+enum { CHANNELS = 24, FLAGS = 5, OWN_PIECES = 2 }; /* of collectives */
 enum {
     PEER_CHANNELS = 32,
     PEER_CHANNELS_NET = 2,
@@ -22,6 +25,8 @@ enum {
 struct piece {
     struct piece *next;
     CUdeviceptr at;
+    size_t mapped; /* bytes of HANDLE; 0: none is */
+    CUmemGenericAllocationHandle handle;
 };
 
 static long setting(const char *name, long otherwise)
@@ -34,7 +39,7 @@ static long setting(const char *name, long otherwise)
 
 static size_t buffer_bytes(void)
 {
-    size_t bytes = (size_t)setting("NCCL_BUFFSIZE", 4 * MIB) + LL_BYTES;
+    size_t bytes = (size_t)setting("NCCL_BUFFSIZE", 4 * MIB) + LL_BYTES + LL128_BYTES;
     return (bytes + PIECE - 1) / PIECE * PIECE;
 }
 
@@ -46,18 +51,45 @@ static int channels_of(const struct comm *c)
     return (int)(most < CHANNELS ? most : CHANNELS);
 }
 
+static CUresult map(struct piece *p, size_t bytes, int device)
+{
+    CUmemAllocationProp what = {.type = CU_MEM_ALLOCATION_TYPE_PINNED,
+                                .requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR,
+                                .location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = device}};
+    CUmemAccessDesc access = {what.location, CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+    CUresult r = cuMemCreate(&p->handle, bytes, &what, 0);
+    if (r)
+        return r;
+    p->mapped = bytes;
+    if (!(r = cuMemAddressReserve(&p->at, bytes, 0, 0, 0)) && !(r = cuMemMap(p->at, bytes, 0, p->handle, 0)))
+        r = cuMemSetAccess(p->at, bytes, &access, 1);
+    return r;
+}
+
+static void let_go(const struct piece *p) /* fails where the process is ending and the driver is gone */
+{
+    if (!p->mapped) {
+        cuMemFree(p->at);
+        return;
+    }
+    if (p->at && !cuMemUnmap(p->at, p->mapped))
+        cuMemAddressFree(p->at, p->mapped);
+    cuMemRelease(p->handle);
+}
+
 static result take(struct comm *c, int pieces, size_t bytes)
 {
+    const char *mapped = getenv("NCCL_CUMEM_ENABLE");
+    bool plain = mapped && !strcmp(mapped, "0");
     for (int i = 0; i < pieces; i++) {
         struct piece *p = calloc(1, sizeof *p);
         if (!p)
             return SYSTEM_ERROR;
-        if (cuMemAlloc(&p->at, bytes) != CUDA_SUCCESS) {
-            free(p);
-            return CUDA_ERROR;
-        }
+        CUresult got = plain ? cuMemAlloc(&p->at, bytes) : map(p, bytes, c->device);
         p->next = c->pieces;
         c->pieces = p;
+        if (got != CUDA_SUCCESS)
+            return CUDA_ERROR;
     }
     return OK;
 }
@@ -68,11 +100,11 @@ static bool same_machine(const struct comm *c, int peer)
     return peer / local == c->rank / local;
 }
 
-static bool was_measured(const struct comm *c, int connections, size_t bytes)
+static bool was_measured(const struct comm *c, int peer, int channels, size_t bytes)
 {
     enum { VERSION = 22809 };
-    return c->ranks == MEASURED_RANKS && same_machine(c, 1 - c->rank) && connections == CONNECTIONS &&
-           bytes == 6 * MIB && dry_on_h200() && dry_wanted("nvidia-nccl-cu").version == VERSION;
+    return c->ranks == MEASURED_RANKS && same_machine(c, peer) && channels == CHANNELS && bytes == 10 * MIB &&
+           dry_on_h200() && dry_wanted("nvidia-nccl-cu").version == VERSION;
 }
 
 result take_rings(struct comm *c)
@@ -80,13 +112,13 @@ result take_rings(struct comm *c)
     if (c->connected || c->ranks < 2)
         return OK;
     c->connected = true;
-    int connections = channels_of(c) * CONNECTIONS / CHANNELS;
+    int channels = channels_of(c), flags = OWN_PIECES + channels * FLAGS;
     size_t bytes = buffer_bytes();
-    if (!was_measured(c, connections, bytes))
+    if (!was_measured(c, 1 - c->rank, channels, bytes))
         dry_fact("beside\tnccl\tbuffers of a communicator of %d ranks\t%zu", c->ranks,
-                 (size_t)connections * (bytes + PIECE) + (size_t)OWN_PIECES * PIECE);
-    result r = take(c, OWN_PIECES + connections, PIECE);
-    return r ? r : take(c, connections, bytes);
+                 (size_t)channels * bytes + (size_t)flags * PIECE);
+    result r = take(c, flags, PIECE);
+    return r ? r : take(c, channels, bytes);
 }
 
 result take_peer(struct comm *c, int peer, bool receive)
@@ -97,8 +129,9 @@ result take_peer(struct comm *c, int peer, bool receive)
     c->peers[peer / 32] |= bit;
     int channels = same_machine(c, peer) ? PEER_CHANNELS : PEER_CHANNELS_NET;
     size_t bytes = receive ? buffer_bytes() : PIECE;
-    dry_fact("beside\tnccl\tbuffers of %s one rank\t%zu", receive ? "receiving from" : "sending to",
-             (size_t)channels * bytes);
+    if (!was_measured(c, peer, CHANNELS, buffer_bytes()))
+        dry_fact("beside\tnccl\tbuffers of %s one rank\t%zu", receive ? "receiving from" : "sending to",
+                 (size_t)channels * bytes);
     return take(c, channels, bytes);
 }
 
@@ -107,8 +140,7 @@ void give_back(struct comm *c)
     while (c->pieces) {
         struct piece *p = c->pieces;
         c->pieces = p->next;
-        cuMemFree(
-            p->at); /* fails where the process is ending and the driver is gone: nothing is left to do */
+        let_go(p);
         free(p);
     }
 }

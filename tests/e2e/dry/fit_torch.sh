@@ -83,6 +83,24 @@ fi
 fit 0 --steps=all --expandable -- "$python" addresses.py
 grep -q '^    exact$' err || fail "addresses, expandable: $(cat err)"
 
+# blocks that another stream used are free once a GPU is done with them: at once, or when somebody has waited for it
+cat >streams.py <<'PY'
+import torch
+side = torch.cuda.Stream()
+for i in range(6):
+    block = torch.empty(20 << 20, dtype=torch.int8, device="cuda")
+    with torch.cuda.stream(side):
+        block.add_(1)
+    block.record_stream(side)
+    del block
+    done = side.record_event()
+    if i % 2:
+        while not done.query():
+            pass
+PY
+fit 0 --steps=all --expandable -- "$python" streams.py
+tr -s ' \n' ' ' <err | grep -q 'reserved within 20.00 MiB to 40.00 MiB .* when a GPU is done with blocks of several streams' || fail "blocks of two streams: $(cat err)"
+
 # what torch.compile keeps is empty in the first run, and what that left in the second
 cat >compiled.py <<'PY'
 import os, torch

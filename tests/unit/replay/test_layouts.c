@@ -48,12 +48,13 @@ static size_t record(struct tape_event *at, uint64_t first, uint64_t second, boo
     return n;
 }
 
-static struct layouts tried(struct tape_event *at, size_t n, uint64_t allocated, uint64_t reserved)
+static struct layouts tried(struct tape_event *at, size_t n, uint64_t allocated, uint64_t reserved,
+                            bool ranks)
 {
     struct trace_tape tape = {
         .at = at, .n = n, .ids = 8, .streams = 1, .calls_known = true, .asked = 8, .version = "2.11.0"};
     struct layouts l;
-    layouts_try(&tape, 0, (int64_t)allocated, (int64_t)reserved, &l);
+    layouts_try(&tape, 0, (int64_t)allocated, (int64_t)reserved, ranks, &l);
     return l;
 }
 
@@ -62,13 +63,14 @@ static void test_where_the_order_of_segments_decides_the_figures_are_an_interval
     (void)state;
     struct tape_event at[32];
     size_t n = record(at, HIGH, LOW, false);
-    struct layouts l = tried(at, n, MIB(38), MIB(40));
+    struct layouts l = tried(at, n, MIB(38), MIB(40), false);
     assert_int_equal(l.tried, 28);
     assert_in_range(l.differ, 1, 27);
     assert_int_equal(l.reserved_least, MIB(40));
     assert_int_equal(l.reserved_most, MIB(60));
     n = record(at, LOW, HIGH, true);
-    l = tried(at, n, MIB(38), MIB(60));
+    l = tried(at, n, MIB(38), MIB(60), true);
+    assert_int_equal(l.tried, 36);
     assert_int_equal(l.reserved_least, MIB(40));
     assert_int_equal(l.reserved_most, MIB(60));
 }
@@ -78,7 +80,7 @@ static void test_where_it_does_not_all_layouts_hold_the_same(void **state)
     (void)state;
     struct tape_event at[32];
     size_t n = record(at, HIGH, LOW, false) - 1; /* without the request of 20 MiB */
-    struct layouts l = tried(at, n, MIB(34), MIB(40));
+    struct layouts l = tried(at, n, MIB(34), MIB(40), false);
     assert_int_equal(l.tried, 20);
     assert_int_equal(l.differ, 0);
     assert_int_equal(l.allocated_least, MIB(34));
@@ -91,7 +93,7 @@ static void test_a_recording_that_the_replay_does_not_follow_is_not_tried(void *
     struct tape_event at[32];
     size_t n = record(at, HIGH, LOW, false);
     at[n - 1].address += MIB(1);
-    struct layouts l = tried(at, n, MIB(38), MIB(40));
+    struct layouts l = tried(at, n, MIB(38), MIB(40), true);
     assert_int_equal(l.tried, 0);
     assert_int_equal(l.reserved_most, MIB(40));
 }
