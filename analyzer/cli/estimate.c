@@ -220,6 +220,7 @@ static int read_sizes(const struct options *o, struct setup *s, const char *conf
         *fields[i] = sizes[i];
     if (m->vocab != UNKNOWN && m->hidden != UNKNOWN)
         m->embedding = m->vocab * m->hidden;
+    m->outputs = m->vocab;
     return 0;
 }
 

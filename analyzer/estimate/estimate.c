@@ -30,7 +30,16 @@ static bool counted(const struct setup *s)
 /* Whether the output layer's copies under autocast are a part of their own, in the logits' row. */
 static bool casts_head(const struct setup *s)
 {
-    return s->autocast && s->model.embedding != UNKNOWN;
+    return s->autocast && s->model.words && s->model.embedding != UNKNOWN;
+}
+
+bool estimate_sparse(const struct model *m)
+{
+    if (m->kind != MODEL_UNKNOWN || m->layers == UNKNOWN || m->hidden == UNKNOWN || m->parameters == UNKNOWN)
+        return false;
+    double h = (double)m->hidden, dense = 12 * (double)m->layers * h * h,
+           rest = (double)m->parameters - (m->embedding == UNKNOWN ? 0 : (double)m->embedding);
+    return rest > 4 * dense;
 }
 
 /* Bytes that one layer keeps, and what its backward has beyond them. */
@@ -53,11 +62,18 @@ static double one_layer(const struct setup *s, double *more)
            s->element / 2;
 }
 
+/* Whether autocast finds the weights in 16 bits already, as ZeRO 3 has gathered them: it copies none of them
+ * then. */
+static bool gathered_as_cast(const struct setup *s)
+{
+    return s->stage >= 3 && s->gather == 2;
+}
+
 /* Bytes of one layer's weights' copies in 16 bits; without a config.json all parameters are the layers'. */
 static double one_layers_casts(const struct setup *s)
 {
     const struct model *m = &s->model;
-    if (!s->autocast)
+    if (!s->autocast || gathered_as_cast(s))
         return 0;
     return (m->kind == MODEL_UNKNOWN ? 2 * (double)m->parameters / (double)m->layers : kept_casts(m)) /
            (double)s->tensor_parallel;
@@ -70,8 +86,9 @@ static struct parts parts_of_step(const struct setup *s)
     bool sized = s->batch != UNKNOWN && s->tokens != UNKNOWN;
     double n = sized ? (double)s->batch * (double)s->tokens : 0, more;
     p.activations_known = sized && m->layers != UNKNOWN && m->hidden != UNKNOWN &&
-                          (m->heads != UNKNOWN || !s->scores || s->recompute == RECOMPUTE_FULL);
-    p.logits_known = sized && m->vocab != UNKNOWN;
+                          (m->heads != UNKNOWN || !s->scores || s->recompute == RECOMPUTE_FULL) &&
+                          !estimate_sparse(m);
+    p.logits_known = sized && m->outputs != UNKNOWN;
     p.gathered_known = s->stage < 3 || model_largest(m) != UNKNOWN;
     if (p.activations_known) {
         double layers = (double)m->layers, layer = one_layer(s, &more),
@@ -86,19 +103,23 @@ static struct parts parts_of_step(const struct setup *s)
         p.last_layer = layers * (kept + (full ? 0 : casts)) + (full ? layer + casts : 0) + more;
         p.first_layer = kept + (full ? layer : 0) + casts + more;
     }
-    if (p.logits_known) {
+    if (p.logits_known &&
+        !m->words) { /* what the labels' loss makes of one row a sequence is next to nothing */
+        p.loss_forward = formula_logits(n, (double)m->outputs, s->element);
+    } else if (p.logits_known) {
         double vocab = (double)m->vocab / (double)s->tensor_parallel;
         double fused = formula_loss_fused((double)s->chunk < n ? (double)s->chunk : n, vocab, s->element);
         p.loss_forward = s->fused_loss ? fused : formula_loss_forward(n, vocab, s->element);
         p.log_softmax = s->fused_loss ? 0 : formula_logits(n, vocab, 4);
         p.loss_gradients = s->fused_loss ? 0 : formula_loss_backward(n, vocab) - p.log_softmax;
         if (casts_head(s)) { /* the output layer's weight and its input, in 16 bits */
-            double casts = 2 * ((double)m->embedding / (double)s->tensor_parallel + n * (double)m->hidden);
+            double weight = gathered_as_cast(s) ? 0 : (double)m->embedding / (double)s->tensor_parallel;
+            double casts = 2 * (weight + n * (double)m->hidden);
             p.loss_forward += casts;
             p.log_softmax += casts;
         }
     }
-    if (m->embedding != UNKNOWN && s->stage < 2 && s->offload == OFFLOAD_NONE)
+    if (m->words && m->embedding != UNKNOWN && s->stage < 2 && s->offload == OFFLOAD_NONE)
         p.head_gradient = (double)m->embedding * s->each.gradients / (double)s->tensor_parallel;
     return p;
 }
@@ -170,36 +191,41 @@ static char *sharded(double each, const char *of, bool over, int64_t gpus)
                             : xformat("%g bytes a parameter%s", each, of);
 }
 
+/* What autocast adds to the layers, in words. */
+static const char *casts_from(const struct setup *s)
+{
+    return !s->autocast || gathered_as_cast(s) ? ""
+           : s->model.kind == MODEL_UNKNOWN    ? "; autocast's copies of weights, 2 bytes a parameter"
+                                               : "; autocast's copies of weights";
+}
+
 static char *activations_from(const struct setup *s)
 {
+    if (estimate_sparse(&s->model))
+        return xformat(
+            "unknown: as many dense layers have 12 Lh^2, %.2f billion parameters, and this model has %.2f: a "
+            "mixture of experts keeps more than any formula here says (vramscope fit measures it)%s",
+            12e-9 * (double)s->model.layers * (double)s->model.hidden * (double)s->model.hidden,
+            1e-9 * (double)s->model.parameters,
+            s->model.embedding == UNKNOWN ? "; or --vocab is missing" : "");
     if (s->recompute == RECOMPUTE_FULL)
         return xformat("the input of each layer, %g bytes; one layer's in its backward%s",
-                       s->autocast ? 4 : s->element, s->autocast ? "; autocast's copies of weights" : "");
+                       s->autocast ? 4 : s->element, casts_from(s));
     if (counted(s))
-        return xstrdup(s->autocast ? "counted over the layers' operations and autocast's copies, without "
-                                     "attention's scores"
-                                   : "counted over the layers' operations, without attention's scores");
+        return xformat("counted over the layers' operations, without attention's scores%s", casts_from(s));
     const char *way = s->sequence_parallel     ? "sbh/t (34 + 5as/h)"
                       : s->tensor_parallel > 1 ? "sbh (10 + 24/t + 5as/ht)"
                                                : "sbh (34 + 5as/h)";
     return xformat("%s a layer%s (Korthikanti et al.)%s", way,
-                   s->scores && s->recompute == RECOMPUTE_NONE ? "" : ", without 5as",
-                   !s->autocast                     ? ""
-                   : s->model.kind == MODEL_UNKNOWN ? "; autocast's copies of weights, 2 bytes a parameter"
-                                                    : "; autocast's copies of weights");
+                   s->scores && s->recompute == RECOMPUTE_NONE ? "" : ", without 5as", casts_from(s));
 }
 
-static void explain(struct estimate *e, const struct setup *s)
+/* The rows of a vocabulary's logits. */
+static void words_from(struct estimate *e, const struct setup *s)
 {
-    bool host = s->offload != OFFLOAD_NONE;
-    const char *head = casts_head(s) ? "; autocast's copies of the output layer's weight and input" : "";
-    e->from[ROW_PARAMETERS] = s->offload == OFFLOAD_PARAMETERS
-                                  ? xstrdup("on the host")
-                                  : sharded(s->each.weights, "", s->stage >= 3, s->gpus);
-    e->from[ROW_GRADIENTS] =
-        host ? xstrdup("on the host") : sharded(s->each.gradients, "", s->stage >= 2, s->gpus);
-    e->from[ROW_STATES] = host ? xstrdup("on the host") : sharded(s->each.states, "", s->stage >= 1, s->gpus);
-    e->from[ROW_ACTIVATIONS] = activations_from(s);
+    const char *head = !casts_head(s)        ? ""
+                       : gathered_as_cast(s) ? "; autocast's copy of the output layer's input"
+                                             : "; autocast's copies of the output layer's weight and input";
     e->from[ROW_LOGITS] =
         s->fused_loss    ? xformat("fused: %lld tokens at a time%s", (long long)s->chunk, head)
         : s->element < 4 ? xformat("%g + 4 (fp32) + 4 (log-softmax) bytes each; in backward log-softmax%s",
@@ -207,6 +233,23 @@ static void explain(struct estimate *e, const struct setup *s)
                          : xstrdup("4 + 4 (log-softmax) bytes each; in backward log-softmax");
     if (!s->fused_loss)
         e->from[ROW_LOGITS_GRADIENTS] = xstrdup("by log-softmax and by the fp32 logits, 4 bytes each");
+}
+
+static void explain(struct estimate *e, const struct setup *s)
+{
+    bool host = s->offload != OFFLOAD_NONE;
+    e->from[ROW_PARAMETERS] = s->offload == OFFLOAD_PARAMETERS
+                                  ? xstrdup("on the host")
+                                  : sharded(s->each.weights, "", s->stage >= 3, s->gpus);
+    e->from[ROW_GRADIENTS] =
+        host ? xstrdup("on the host") : sharded(s->each.gradients, "", s->stage >= 2, s->gpus);
+    e->from[ROW_STATES] = host ? xstrdup("on the host") : sharded(s->each.states, "", s->stage >= 1, s->gpus);
+    e->from[ROW_ACTIVATIONS] = activations_from(s);
+    if (!s->model.words && s->model.outputs > 0)
+        e->from[ROW_LOGITS] =
+            xformat("labels a token: %lld, %g bytes each", (long long)s->model.outputs, s->element);
+    else if (s->model.words)
+        words_from(e, s);
     if (s->each.copy > 0 && !host)
         e->from[ROW_FOREACH] = sharded(s->each.copy, " (foreach)", s->stage >= 1, s->gpus);
     if (s->stage >= 3)

@@ -56,6 +56,10 @@ struct estimate {
     bool whole;                  /* no row is unknown */
 };
 
+/* Whether M, by sizes alone, has more than four times the parameters of as many dense layers (12 L h^2; the
+ * widest public ones have 2.5 times): its experts' activations follow from no formula. */
+bool estimate_sparse(const struct model *m);
+
 /* 0; for estimate_free.  -1: figures beyond any memory, or no parameters, with a line in WHY. */
 int estimate_make(struct estimate *e, const struct setup *s, char *why, size_t size);
 void estimate_free(struct estimate *e);

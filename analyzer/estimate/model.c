@@ -60,10 +60,53 @@ static int64_t head_size(struct reading *r, const struct model *m, bool own)
     return divided(r, m, "num_attention_heads");
 }
 
+/* ---- what stands behind the layers ---- */
+
+/* Of NAME, the class, what follows PREFIX; a text model's class of gemma3 has a word more. */
+static const char *behind(const char *name, const char *prefix)
+{
+    size_t n = strlen(prefix);
+    if (strncmp(name, prefix, n) != 0)
+        return "";
+    return !strncmp(name + n, "Text", 4) ? name + n + 4 : name + n;
+}
+
+/* Hugging Face writes the labels' names, and none where there are two. */
+static int64_t labels_of(struct reading *r)
+{
+    int64_t named = config_members(r->config, "id2label");
+    return named > 0 ? named : size_of(r, "num_labels", VOCAB, 2);
+}
+
+/* Of the classes whose names begin with PREFIX: what they have behind their layers, and its parameters. */
+static void read_head(struct model *m, struct reading *r, const char *prefix)
+{
+    const char *class = config_first(r->config, "architectures"), *kind;
+    m->unsaid = !class;
+    kind = class ? behind(class, prefix) : "ForCausalLM";
+    int64_t labels = !strcmp(kind, "ForQuestionAnswering") ? 2 : labels_of(r), biases = labels;
+    if (!strcmp(kind, "ForCausalLM") || !strcmp(kind, "LMHeadModel")) {
+        m->words = true;
+        m->outputs = m->vocab;
+        m->parameters += m->tied ? 0 : m->embedding;
+        return;
+    }
+    m->words = m->tied = false;
+    m->outputs = 0;
+    if (!strcmp(kind, "Model"))
+        return;
+    if (!strcmp(kind, "ForSequenceClassification"))
+        biases = 0;
+    else if (strcmp(kind, "ForTokenClassification") != 0 && strcmp(kind, "ForQuestionAnswering") != 0)
+        fail(r, "architectures", "names a class that is not known here");
+    m->outputs = labels;
+    m->parameters += m->hidden * labels + biases;
+}
+
 /* ---- llama and those that are built like it ---- */
 
 struct like_llama {
-    const char *type;
+    const char *type, *prefix;
     enum model_kind kind;
     bool tied;           /* where the file does not say */
     bool qkv_bias;       /* always, without one of the output */
@@ -75,13 +118,13 @@ struct like_llama {
 };
 
 static const struct like_llama likes[] = {
-    {"llama", MODEL_LLAMA, false, false, true, true, false, false, 2},
-    {"mistral", MODEL_LLAMA, false, false, false, false, false, false, 2},
-    {"qwen2", MODEL_LLAMA, false, true, false, false, false, false, 2},
-    {"qwen3", MODEL_QWEN3, false, false, true, false, true, true, 2},
-    {"gemma", MODEL_GEMMA, true, false, true, false, true, false, 2},
-    {"gemma2", MODEL_GEMMA2, true, false, true, false, true, false, 4},
-    {"gemma3_text", MODEL_GEMMA3, true, false, true, false, true, true, 4},
+    {"llama", "Llama", MODEL_LLAMA, false, false, true, true, false, false, 2},
+    {"mistral", "Mistral", MODEL_LLAMA, false, false, false, false, false, false, 2},
+    {"qwen2", "Qwen2", MODEL_LLAMA, false, true, false, false, false, false, 2},
+    {"qwen3", "Qwen3", MODEL_QWEN3, false, false, true, false, true, true, 2},
+    {"gemma", "Gemma", MODEL_GEMMA, true, false, true, false, true, false, 2},
+    {"gemma2", "Gemma2", MODEL_GEMMA2, true, false, true, false, true, false, 4},
+    {"gemma3_text", "Gemma3", MODEL_GEMMA3, true, false, true, false, true, true, 4},
 };
 
 static const struct like_llama *like_of(const char *type)
@@ -117,7 +160,8 @@ static void read_like_llama(struct model *m, struct reading *r, const struct lik
     if (like->head_norms)
         m->layer += 2 * m->head_dim;
     m->embedding = m->vocab * h;
-    m->parameters = m->layers * m->layer + m->embedding * (m->tied ? 1 : 2) + h;
+    m->parameters = m->layers * m->layer + m->embedding + h;
+    read_head(m, r, like->prefix);
 }
 
 /* ---- gpt2 ---- */
@@ -146,7 +190,8 @@ static void read_gpt2(struct model *m, struct reading *r)
     int64_t h = m->hidden, f = m->ffn;
     m->layer = 4 * h * h + 4 * h + 2 * h * f + f + h + 4 * h;
     m->embedding = m->vocab * h;
-    m->parameters = m->layers * m->layer + m->embedding * (m->tied ? 1 : 2) + m->positions * h + 2 * h;
+    m->parameters = m->layers * m->layer + m->embedding + m->positions * h + 2 * h;
+    read_head(m, r, "GPT2");
 }
 
 /* ---- falcon ---- */
@@ -172,7 +217,8 @@ static void read_falcon(struct model *m, struct reading *r)
     int64_t h = m->hidden, f = m->ffn, qkv = m->heads * m->head_dim + 2 * m->kv_heads * m->head_dim;
     m->layer = h * qkv + h * h + 2 * h * f + bias * (qkv + h + f + h) + m->norms * 2 * h;
     m->embedding = m->vocab * h;
-    m->parameters = m->layers * m->layer + m->embedding * (m->tied ? 1 : 2) + 2 * h;
+    m->parameters = m->layers * m->layer + m->embedding + 2 * h;
+    read_head(m, r, "Falcon");
 }
 
 /* ---- all ---- */
@@ -186,6 +232,8 @@ struct model model_none(void)
                           .head_dim = UNKNOWN,
                           .ffn = UNKNOWN,
                           .vocab = UNKNOWN,
+                          .outputs = UNKNOWN,
+                          .words = true,
                           .positions = UNKNOWN,
                           .parameters = UNKNOWN,
                           .embedding = UNKNOWN,
@@ -197,6 +245,16 @@ static bool unusual(struct reading *r)
     if (config_find(r->config, "quantization_config"))
         fail(r, "quantization_config", "is there, and what quantized weights take is not known here");
     return r->failed;
+}
+
+static bool has_experts(const struct config *c)
+{
+    static const char *const names[] = {"num_experts", "num_local_experts", "n_routed_experts",
+                                        "moe_num_experts", "num_experts_per_tok"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (config_int(c, names[i]) > 1)
+            return true;
+    return false;
 }
 
 int model_read(struct model *m, const struct config *c, const char *path, char *why, size_t size)
@@ -219,7 +277,14 @@ int model_read(struct model *m, const struct config *c, const char *path, char *
         read_gpt2(m, &r);
     else if (!strcmp(type, "falcon"))
         read_falcon(m, &r);
-    else {
+    else if (has_experts(c)) {
+        snprintf(why, size,
+                 "%s: %.40s is a mixture of experts, whose activations no formula here has, and sizes by "
+                 "flags are those "
+                 "of a dense model: vramscope fit measures it",
+                 path, type);
+        return -1;
+    } else {
         snprintf(why, size,
                  "%s: the weights of model_type %.40s are not known here (llama, mistral, qwen2, qwen3, "
                  "gemma, gemma2, "

@@ -19,6 +19,11 @@
  *          layer   H (Q + 2 K) + H^2 + 2 H F, a bias for each where `bias`, 2 H for each of its norms
  *          rest    V H, V H unless tied, 2 H
  *
+ * What stands behind the layers is the class's, which `architectures` names: the output layer of
+ * ...ForCausalLM (and of a file that names no class), nothing behind a bare ...Model, and with L labels H L
+ * of
+ * ...ForSequenceClassification, H L + L of ...ForTokenClassification, 2 H + 2 of ...ForQuestionAnswering.
+ *
  * An architecture that is not among these is refused, never guessed.
  */
 #ifndef VS_ESTIMATE_MODEL_H
@@ -42,7 +47,10 @@ struct model { /* a size that is not known is UNKNOWN */
     enum model_kind kind;
     char type[32];
     int64_t layers, hidden, heads, kv_heads, head_dim, ffn, vocab, positions;
-    bool tied;          /* the output layer's weights are the embedding's */
+    bool unsaid;        /* the file names no class: an output layer is assumed */
+    int64_t outputs;    /* of each token: the vocabulary, or labels; 0: there is no layer behind the last */
+    bool words;         /* the outputs are the vocabulary's */
+    bool tied;          /* and their layer's weights are the embedding's */
     int64_t norms;      /* of a layer */
     double dropout;     /* of GPT-2: where it is not 0 masks are kept */
     int64_t parameters; /* all */

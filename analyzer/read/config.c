@@ -47,8 +47,8 @@ static char kind_of(const char *type)
     static const struct {
         const char *type;
         char kind;
-    } kinds[] = {{"integer", 'i'}, {"real", 'r'},  {"text", 't'},
-                 {"true", 'b'},    {"false", 'b'}, {"null", 'n'}};
+    } kinds[] = {{"integer", 'i'}, {"real", 'r'}, {"text", 't'}, {"true", 'b'},
+                 {"false", 'b'},   {"null", 'n'}, {"array", 'a'}};
     for (size_t i = 0; type && i < sizeof kinds / sizeof *kinds; i++)
         if (!strcmp(type, kinds[i].type))
             return kinds[i].kind;
@@ -62,7 +62,7 @@ static void add_member(struct config *c, struct sqlite3_stmt *s)
     char kind = kind_of(type);
     const char *atom = kind == 'b' ? type : (const char *)sqlite3_column_text(s, 2);
     *PUSH(c->values, c->count) =
-        (struct config_value){xstrdup(name ? name : ""), xstrdup(atom && kind != 'o' ? atom : ""), kind};
+        (struct config_value){xstrdup(name ? name : ""), xstrdup(atom ? atom : ""), kind};
 }
 
 /* Whether PART of TEXT was one object of JSON, whose members are in C then. */
@@ -72,10 +72,14 @@ static bool parse(struct config *c, const char *text, const char *part)
     struct sqlite3_stmt *s = NULL;
     int code = sqlite3_open_v2(":memory:", &db, SQLITE_OPEN_READWRITE, NULL);
     if (code == SQLITE_OK)
-        code = sqlite3_prepare_v2(db,
-                                  "SELECT key, type, atom FROM json_each(?1, ?2) "
-                                  "WHERE json_valid(?1) AND json_type(?1, ?2) = 'object'",
-                                  -1, &s, NULL);
+        code = sqlite3_prepare_v2(
+            db,
+            "SELECT key, type, CASE type "
+            "WHEN 'array' THEN (SELECT atom FROM json_each(e.value) WHERE type = 'text' LIMIT 1) "
+            "WHEN 'object' THEN (SELECT count(*) FROM json_each(e.value)) "
+            "ELSE atom END FROM json_each(?1, ?2) AS e "
+            "WHERE json_valid(?1) AND json_type(?1, ?2) = 'object'",
+            -1, &s, NULL);
     if (code == SQLITE_OK)
         code = sqlite3_bind_text(s, 1, text, -1, SQLITE_STATIC);
     if (code == SQLITE_OK)
@@ -151,4 +155,16 @@ const char *config_text(const struct config *c, const char *name)
 {
     const struct config_value *v = config_find(c, name);
     return v && v->kind == 't' ? v->text : NULL;
+}
+
+const char *config_first(const struct config *c, const char *name)
+{
+    const struct config_value *v = config_find(c, name);
+    return v && v->kind == 'a' && v->text[0] ? v->text : NULL;
+}
+
+int64_t config_members(const struct config *c, const char *name)
+{
+    const struct config_value *v = config_find(c, name);
+    return v && v->kind == 'o' ? strtoll(v->text, NULL, 10) : UNKNOWN;
 }

@@ -3,8 +3,8 @@
  *
  * SQLite's JSON functions parse it, so there is no parser of ours.  The file is not trusted: it may be at
  * most CONFIG_MOST bytes, must be a regular file with one object of JSON (RFC 8259), and of a name that
- * stands there twice the last counts, as in Python.  Members that are objects or arrays are known to be there
- * and are not read.
+ * stands there twice the last counts, as in Python.  Of a member that is an array its first text is read, and
+ * of an object how many members it has.
  */
 #ifndef VS_READ_CONFIG_H
 #define VS_READ_CONFIG_H
@@ -15,7 +15,7 @@
 
 struct config_value {
     char *name, *text; /* text: as JSON has it, of a string its characters */
-    char kind;         /* 'i'nteger, 'r'eal, 't'ext, 'b'oolean, 'n'ull, 'o'ther */
+    char kind;         /* 'i'nteger, 'r'eal, 't'ext, 'b'oolean, 'n'ull, 'a'rray, 'o'bject */
 };
 
 struct config {
@@ -38,5 +38,9 @@ int64_t config_int(const struct config *c, const char *name);
 bool config_flag(const struct config *c, const char *name, bool otherwise);
 /* The text called NAME; NULL. */
 const char *config_text(const struct config *c, const char *name);
+/* The first text of the array called NAME; NULL. */
+const char *config_first(const struct config *c, const char *name);
+/* How many members the object called NAME has; UNKNOWN where there is none. */
+int64_t config_members(const struct config *c, const char *name);
 
 #endif

@@ -36,7 +36,7 @@ static enum estimate_row row_of_role(const struct trace_live *l)
  * is up to 1 MiB larger than what was asked for. */
 static bool of_logits(const struct trace_live *l, const struct setup *s)
 {
-    if (s->model.vocab == UNKNOWN || s->tokens == UNKNOWN || s->fused_loss || l->count < 1)
+    if (!s->model.words || s->model.vocab == UNKNOWN || s->tokens == UNKNOWN || s->fused_loss || l->count < 1)
         return false;
     double n = (double)s->batch * (double)s->tokens, vocab = (double)s->model.vocab, each[] = {s->element, 4};
     double size = (double)l->size / (double)l->count;
@@ -159,7 +159,8 @@ struct beside beside_make(const struct report *r, const struct device_report *d,
     fill_driver(&b, d);
     if (b.roles && b.allocated != UNKNOWN)
         fill_rows(&b, d, s, e);
-    if (b.row_count && s->element < 4 && s->model.vocab != UNKNOWN && s->tokens != UNKNOWN) {
+    if (b.row_count && s->element < 4 && s->model.words && s->model.vocab != UNKNOWN &&
+        s->tokens != UNKNOWN) {
         int64_t copy =
             (int64_t)formula_logits((double)(s->batch * s->tokens), (double)s->model.vocab, s->element);
         int64_t measured = b.rows[ROW_LOGITS].measured;

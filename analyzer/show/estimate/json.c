@@ -18,7 +18,8 @@ static void model_json(const struct setup *s, struct json *j)
                  {"kv_heads", m->kv_heads},
                  {"head_dim", m->head_dim},
                  {"ffn", m->ffn},
-                 {"vocab", m->vocab}};
+                 {"vocab", m->vocab},
+                 {"outputs", m->outputs}};
     json_begin(j, "model", '{');
     json_text(j, "type", m->type[0] ? m->type : NULL);
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)

@@ -24,6 +24,13 @@ static char *grouped(int64_t n)
     return text;
 }
 
+static const char *behind_layers(const struct model *m)
+{
+    if (!m->words)
+        return m->outputs ? "labels behind the layers" : "no output layer";
+    return m->tied ? "also the output layer's" : "the output layer as many again";
+}
+
 static void print_head(const struct setup *s, FILE *out)
 {
     const struct model *m = &s->model;
@@ -31,12 +38,13 @@ static void print_head(const struct setup *s, FILE *out)
     fprintf(out, "%s%s%s parameters", m->type[0] ? shown(m->type) : "", m->type[0] ? ", " : "", parameters);
     if (m->embedding != UNKNOWN) {
         char *embedding = grouped(m->embedding);
-        fprintf(out, " (embedding %s, %s)", embedding,
-                m->tied ? "also the output layer's" : "the output layer as many again");
+        fprintf(out, " (embedding %s, %s)", embedding, behind_layers(m));
         free(embedding);
     }
     free(parameters);
     fputc('\n', out);
+    if (m->unsaid)
+        fputs("no class is named (architectures): taken as a causal language model\n", out);
     if (s->tokens != UNKNOWN)
         fprintf(out, "batch %lld of %lld tokens", (long long)s->batch, (long long)s->tokens);
     else

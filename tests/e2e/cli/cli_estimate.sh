@@ -74,6 +74,17 @@ held("a fused optimizer's temporaries", o["optimizer temporaries"], 0, 0)
 sys.exit(bad)
 PY
 
+# the class says what stands behind the layers: of a classifier no logits, nor an output layer
+classifier='{"model_type": "qwen2", "architectures": ["Qwen2ForSequenceClassification"], "num_labels": 1, "hidden_size": 3584, "intermediate_size": 18944, "num_hidden_layers": 28, "num_attention_heads": 28, "num_key_value_heads": 4, "vocab_size": 152064}'
+echo "$classifier" >classifier.json
+says "a classifier's parameters" "^qwen2, 7,070,622,720 parameters .*, labels behind the" classifier.json --seq=4096
+grep -qE '^  gradients of logits|log-softmax' out && no "a classifier has logits of a vocabulary: $(cat out)"
+says "without a class" '^no class is named \(architectures\): taken as a causal language model$' qwen14
+# a mixture of experts by flags: no dense figure, and totals are bounds
+says "a mixture of experts by flags" '^  activations  *unknown  *unknown  *unknown  *-$' --params=2.62B --layers=4 --hidden=2048 --heads=32 --vocab=32000 --recipe=bf16 --seq=4096
+grep -qE '^  allocated  *≥ .*≥ .*≥ ' out && tr -s '\n ' ' ' <out | grep -qF 'a mixture of experts keeps more than any formula here says' || no "experts: $(cat out)"
+grep -q '▸' out && no "experts: a peak is marked that is not known"
+
 # a phase with a row that is unknown may be the highest: none is marked; a total is a bound where a row of its own is unknown
 says "totals without --seq" '^  allocated  *≥ [0-9.]+ GiB  *≥ [0-9.]+ GiB  *≥ [0-9.]+ GiB  *[0-9.]+ GiB$' --params=8B
 grep -q '▸' out && no "a peak is marked that is not known: $(cat out)"
@@ -162,6 +173,8 @@ fails 'none.db: No such file or directory' falcon.json none.db
 head -c 20000 run.db >cut.db
 fails 'cut.db is truncated' falcon.json cut.db
 fails 'model_type mamba are not known here' mamba.json
+echo '{"model_type": "qwen3_moe", "num_experts": 128, "num_experts_per_tok": 8}' >moe.json
+fails 'qwen3_moe is a mixture of experts' moe.json
 fails 'num_hidden_layers is missing' short.json
 fails 'it is no regular file' fifo.json
 fails "empty/config.json can't be opened" empty

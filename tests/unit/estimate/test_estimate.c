@@ -23,6 +23,8 @@ static struct model llama(bool untied)
                           .head_dim = 64,
                           .ffn = 8192,
                           .vocab = 128256,
+                          .outputs = 128256,
+                          .words = true,
                           .tied = !untied,
                           .norms = 2,
                           .layer = 60821504,
@@ -144,6 +146,71 @@ static void the_papers_formula_lacks_no_casts_under_autocast(void **state)
     estimate_free(&e);
 }
 
+/* What ZeRO 3 gathers in 16 bits autocast does not copy; of fp32 it does. */
+static void what_is_gathered_in_16_bits_is_cast_no_more(void **state)
+{
+    struct setup s = bf16();
+    s.each = (struct bytes_each){4, 4, 8, 4};
+    s.autocast = true;
+    s.stage = 3;
+    s.gpus = 8;
+    s.gather = 4;
+    struct estimate copied = made(&s);
+    s.gather = 2;
+    struct estimate e = made(&s);
+    int64_t input = INT64_C(2048) * 2048;
+    assert_int_equal(copied.bytes[PHASE_FORWARD][ROW_ACTIVATIONS] - e.bytes[PHASE_FORWARD][ROW_ACTIVATIONS],
+                     16 * (INT64_C(116) << 20));
+    assert_int_equal(e.bytes[PHASE_LOGITS][ROW_LOGITS], 10 * INT64_C(2048) * s.model.vocab + 2 * input);
+    assert_null(strstr(e.from[ROW_ACTIVATIONS], "copies"));
+    assert_null(strstr(e.from[ROW_LOGITS], "weight"));
+    estimate_free(&e);
+    estimate_free(&copied);
+}
+
+/* A bare model has no logits, labels are as good as none, and neither has a gradient of an output layer. */
+static void without_an_output_layer_there_are_no_logits(void **state)
+{
+    struct setup s = bf16();
+    s.model.words = s.model.tied = false;
+    s.model.outputs = 0;
+    struct estimate e = made(&s);
+    assert_true(e.whole && !e.from[ROW_LOGITS] && !e.from[ROW_LOGITS_GRADIENTS]);
+    for (int i = 0; i < ESTIMATE_PHASES; i++)
+        assert_int_equal(e.bytes[i][ROW_LOGITS] + e.bytes[i][ROW_LOGITS_GRADIENTS], 0);
+    estimate_free(&e);
+    s.model.outputs = 3;
+    e = made(&s);
+    assert_int_equal(e.bytes[PHASE_LOGITS][ROW_LOGITS], 2 * 3 * 2048);
+    assert_int_equal(e.bytes[PHASE_BACKWARD][ROW_LOGITS], 0);
+    estimate_free(&e);
+}
+
+/* A mixture of experts by flags: 12 L h^2 are a twelfth of it. */
+static void sizes_that_are_not_dense_have_no_activations(void **state)
+{
+    struct setup s = bf16();
+    s.model = model_none();
+    s.model.layers = 4;
+    s.model.hidden = 2048;
+    s.model.heads = 32;
+    s.model.vocab = s.model.outputs = 32000;
+    s.model.embedding = INT64_C(32000) * 2048;
+    s.model.parameters = INT64_C(2624600000);
+    struct estimate e = made(&s);
+    assert_true(e.bytes[PHASE_FORWARD][ROW_ACTIVATIONS] == UNKNOWN && !e.whole && e.least[PHASE_FORWARD]);
+    assert_non_null(strstr(e.from[ROW_ACTIVATIONS], "mixture of experts"));
+    estimate_free(&e);
+    s.model.hidden = 3072; /* Gemma-7b, the widest of those that are dense */
+    s.model.layers = 28;
+    s.model.vocab = s.model.outputs = 256000;
+    s.model.embedding = INT64_C(256000) * 3072;
+    s.model.parameters = INT64_C(8537680896);
+    e = made(&s);
+    assert_true(e.whole && e.bytes[PHASE_FORWARD][ROW_ACTIVATIONS] != UNKNOWN);
+    estimate_free(&e);
+}
+
 static void backward_is_the_highest_of_its_moments(void **state)
 {
     struct setup s = bf16();
@@ -233,6 +300,9 @@ int main(void)
         cmocka_unit_test(a_layer_of_llama_keeps_what_was_counted),
         cmocka_unit_test(under_autocast_a_layer_keeps_its_casts_too),
         cmocka_unit_test(the_papers_formula_lacks_no_casts_under_autocast),
+        cmocka_unit_test(what_is_gathered_in_16_bits_is_cast_no_more),
+        cmocka_unit_test(without_an_output_layer_there_are_no_logits),
+        cmocka_unit_test(sizes_that_are_not_dense_have_no_activations),
         cmocka_unit_test(backward_is_the_highest_of_its_moments),
         cmocka_unit_test(recompute_keeps_a_layers_input),
         cmocka_unit_test(sharded_and_offloaded),

@@ -145,6 +145,71 @@ static void counts_are_those_of_transformers(void **state)
     }
 }
 
+/* What stands behind the layers is the class's: of each the count of transformers 5.17. */
+static void the_class_says_what_stands_behind_the_layers(void **state)
+{
+    static const char qwen[] =
+        "\"model_type\": \"qwen2\", \"hidden_size\": 3584, \"intermediate_size\": 18944, "
+        "\"num_hidden_layers\": 28, \"num_attention_heads\": 28, "
+        "\"num_key_value_heads\": 4, \"vocab_size\": 152064",
+                      llama[] = "\"model_type\": \"llama\", \"hidden_size\": 64, \"intermediate_size\": 96, "
+                                "\"num_hidden_layers\": 3, \"num_attention_heads\": 4, "
+                                "\"num_key_value_heads\": 2, \"vocab_size\": 101",
+                      gpt2[] = "\"model_type\": \"gpt2\", \"n_embd\": 64, \"n_layer\": 2, \"n_head\": 4, "
+                               "\"vocab_size\": 77, \"n_positions\": 33",
+                      falcon[] = "\"model_type\": \"falcon\", \"hidden_size\": 64, \"num_hidden_layers\": 2, "
+                                 "\"num_attention_heads\": 4, \"vocab_size\": 50, \"bias\": true, "
+                                 "\"parallel_attn\": false",
+                      gemma[] =
+                          "\"model_type\": \"gemma3_text\", \"hidden_size\": 64, \"intermediate_size\": 96, "
+                          "\"num_hidden_layers\": 3, \"num_attention_heads\": 4, "
+                          "\"num_key_value_heads\": 2, \"vocab_size\": 101, \"head_dim\": 16",
+                      five[] = ", \"id2label\": {\"0\": \"a\", \"1\": \"b\", \"2\": \"c\", \"3\": \"d\", "
+                               "\"4\": \"e\"}";
+    static const struct {
+        const char *sizes, *class, *labels;
+        int64_t parameters, outputs;
+        bool words;
+    } cases[] = {
+        {qwen, "Qwen2ForSequenceClassification", ", \"num_labels\": 1", 7070622720, 1, false},
+        {qwen, "Qwen2ForCausalLM", "", 7615616512, 152064, true},
+        {llama, "LlamaModel", "", 99072, 0, false},
+        {llama, "LlamaForSequenceClassification", five, 99392, 5, false},
+        {llama, "LlamaForTokenClassification", five, 99397, 5, false},
+        {llama, "LlamaForQuestionAnswering", five, 99202, 2, false},
+        {gpt2, "GPT2Model", "", 107136, 0, false},
+        {gpt2, "GPT2LMHeadModel", "", 107136, 77, true},
+        {gpt2, "GPT2ForSequenceClassification", five, 107456, 5, false},
+        {falcon, "FalconForTokenClassification", five, 91141, 5, false},
+        {falcon, "FalconForSequenceClassification", "", 90816 + 2 * 64, 2, false},
+        {gemma, "Gemma3ForCausalLM", "", 99552, 101, true},
+        {gemma, "Gemma3TextModel", "", 99552, 0, false},
+        {gemma, "Gemma3TextForSequenceClassification", five, 99872, 5, false},
+    };
+    struct model m;
+    char text[1024];
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        snprintf(text, sizeof text, "{%s%s, \"architectures\": [\"%s\"]}", cases[i].sizes, cases[i].labels,
+                 cases[i].class);
+        if (read_config(&m, text))
+            fail_msg("%s: %s", cases[i].class, why);
+        if (m.parameters != cases[i].parameters || m.outputs != cases[i].outputs ||
+            m.words != cases[i].words || m.unsaid)
+            fail_msg("%s: %lld parameters, %lld outputs", cases[i].class, (long long)m.parameters,
+                     (long long)m.outputs);
+    }
+    snprintf(text, sizeof text, "{%s}", llama);
+    assert_int_equal(read_config(&m, text), 0);
+    assert_true(m.unsaid && m.words);
+    static const char *const unknown[] = {"[\"LlamaForCausalLMEagle3\"]", "[\"Qwen2ForCausalLM\"]",
+                                          "[\"ForCausalLM\"]"};
+    for (size_t i = 0; i < sizeof unknown / sizeof *unknown; i++) {
+        snprintf(text, sizeof text, "{%s, \"architectures\": %s}", llama, unknown[i]);
+        assert_int_equal(read_config(&m, text), -1);
+        assert_non_null(strstr(why, "architectures names a class that is not known here"));
+    }
+}
+
 static const char models_falcon[] =
     "{\"model_type\": \"falcon\", \"hidden_size\": 4544, \"num_hidden_layers\": 32, \"num_attention_heads\": "
     "71, \"vocab_size\": 65024, "
@@ -171,6 +236,8 @@ static void a_line_says_what_is_missing(void **state)
         {"{\"hidden_size\": 4}", "model_type is missing"},
         {"{\"model_type\": 7}", "model_type is missing"},
         {"{\"model_type\": \"mamba\"}", "model_type mamba are not known"},
+        {"{\"model_type\": \"qwen3_moe\", \"num_experts\": 128}", "qwen3_moe is a mixture of experts"},
+        {"{\"model_type\": \"mixtral\", \"num_local_experts\": 8}", "mixtral is a mixture of experts"},
         {"{\"model_type\": \"llama\"}", "hidden_size is missing"},
         {"{\"model_type\": \"llama\", \"hidden_size\": null}", "hidden_size is missing"},
         {"{\"model_type\": \"llama\", \"hidden_size\": -1}", "hidden_size is not a size"},
@@ -243,6 +310,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(counts_are_those_of_transformers),
+        cmocka_unit_test(the_class_says_what_stands_behind_the_layers),
         cmocka_unit_test(the_largest_part_is_a_layer_or_the_embedding),
         cmocka_unit_test(a_line_says_what_is_missing),
         cmocka_unit_test(hostile_files_are_bounded),
