@@ -196,7 +196,7 @@ static enum oom_cause cause_of(const struct trace_oom_kept *o, const struct oom_
     bool gave_up = o->op == OOM_FRAMEWORK;
     if (total != UNKNOWN && o->device >= 0 && o->requested > total)
         return OOM_TOO_LARGE;
-    if (gave_up && or_zero(o->refusals) == 0)
+    if (gave_up && or_zero(o->refusals) == 0 && o->free == UNKNOWN) /* an import has one without the other */
         return OOM_NOT_ASKED;
     if (o->free == UNKNOWN || o->requested <= 0)
         return OOM_UNKNOWN;

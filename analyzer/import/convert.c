@@ -392,6 +392,12 @@ static void convert_entry(struct convert *c, int device, size_t i)
     case SNAPSHOT_OOM:
         enter_phase(c, phases_shown(c->phases, e->stack, c->in_step));
         emit_block(c, device, VS_OP_BLOCK_OOM, 0, e->size, e->stream, convert_stack(c, e->stack, e->label));
+        if (e->free_known)
+            emit(c, device,
+                 (struct vs_event){.op = VS_OP_SAMPLE,
+                                   .address = e->address,
+                                   .size = VS_BYTES_UNKNOWN,
+                                   .arg0 = VS_SAMPLE_OOM});
         break;
     case SNAPSHOT_OTHER:
     case SNAPSHOT_UNKNOWN:
@@ -420,7 +426,7 @@ static void convert_trace(struct convert *c)
 {
     size_t at[SNAPSHOT_DEVICES] = {0};
     struct profiler p = {0};
-    if (!c->timed)
+    if (!c->timed || !c->s->moves)
         c->s->range_count = 0;
     if (c->phases->begins_in_step)
         mark_step(c, true);

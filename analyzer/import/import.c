@@ -74,6 +74,30 @@ static int load(const char *path, char **bytes, size_t *size, char *why, size_t 
     return say(why, n, path, "can't be read: %s", strerror(-rc));
 }
 
+/* What tools that pack files write first: what a user gives is then most likely packed. */
+static int check_packed(const char *path, const char *bytes, size_t size, char *why, size_t n)
+{
+    static const struct {
+        const char *magic, *by;
+    } packers[] = {{"\x1f\x8b", "gzip"},
+                   {"BZh", "bzip2"},
+                   {"\xfd"
+                    "7zXZ",
+                    "xz"},
+                   {"\x28\xb5\x2f\xfd", "zstd"}};
+    for (size_t i = 0; i < sizeof packers / sizeof *packers; i++) {
+        size_t length = strlen(packers[i].magic);
+        if (size >= length && !memcmp(bytes, packers[i].magic, length))
+            return say(why, n, path, "is packed by %s: unpack it first (%s -dk FILE)", packers[i].by,
+                       packers[i].by);
+    }
+    if (size >= 4 && !memcmp(bytes, "PK\3\4", 4))
+        return say(
+            why, n, path,
+            "is a zip archive, as torch.save writes: give what torch.cuda.memory._dump_snapshot wrote");
+    return 0;
+}
+
 int32_t import_rank(const char *path)
 {
     const char *name = strrchr(path, '/') ? strrchr(path, '/') + 1 : path;
@@ -192,6 +216,32 @@ static void note_host(struct work *w)
     note_misfits(w, w->start[w->s.host].misfits, "totals of pinned memory");
 }
 
+/* What the trace found: nobody knows what there was before. */
+static void note_start(struct work *w)
+{
+    const struct import_result *r = w->result;
+    char text[240];
+    if (!w->s.moves)
+        snprintf(text, sizeof text,
+                 "the snapshot has no history: it shows what lived when it was taken, and any higher peak "
+                 "before is "
+                 "unknown");
+    else if (r->blocks)
+        snprintf(text, sizeof text,
+                 "the trace begins in the middle of the run: %s from before (shown outside any phase) still "
+                 "lived, "
+                 "and any higher peak before it is unknown",
+                 units_count((int64_t)r->blocks, "block").s);
+    else if (r->before)
+        snprintf(text, sizeof text,
+                 "the trace begins in the middle of the run, with %s reserved: any higher peak before it is "
+                 "unknown",
+                 units_bytes((int64_t)r->before, false).s);
+    else
+        return;
+    note(w, text);
+}
+
 /* What a reader of the database must know about where it comes from. */
 static void note_source(struct work *w, bool timed)
 {
@@ -208,26 +258,18 @@ static void note_source(struct work *w, bool timed)
             "imported from a PyTorch snapshot: blocks have the sizes that were requested (PyTorch's own "
             "count rounds "
             "each up, a large one by up to 1 MiB), and memory that its allocator did not ask for is unknown");
-    if (any_phase(w))
+    if (w->s.moves && any_phase(w))
         note(w, w->phases.marked
                     ? "phases and steps are those that call stacks show, and PyTorch's marks of optimizers' "
                       "steps: evaluation counts as forward, the output layer too"
                     : "phases and steps are those that call stacks show: evaluation counts as forward, the "
                       "output layer too");
-    else
+    else if (w->s.moves)
         note(w, w->phases.marked
                     ? "no call stack shows a phase: only optimizers' steps are known, which PyTorch marked"
                     : "no call stack shows a phase: which were open is unknown, and all is shown outside any "
                       "phase");
-    if (r->blocks) {
-        char text[240];
-        snprintf(text, sizeof text,
-                 "the trace begins in the middle of the run: %s from before (shown outside any phase) still "
-                 "lived, "
-                 "and any higher peak before it is unknown",
-                 units_count((int64_t)r->blocks, "block").s);
-        note(w, text);
-    }
+    note_start(w);
     note_misfits(w, r->misfits, "totals");
     if (w->s.unknown) {
         char text[160];
@@ -254,6 +296,10 @@ static int note_settings(struct work *w, bool driver_blocks)
     if (w->pools.unknown && rc >= 0) {
         snprintf(text, sizeof text, "%" PRIu64, w->pools.unknown);
         rc = vs_writer_fact(w->writer, "torch_pools_unknown", text);
+    }
+    if ((w->result->before || w->s.moves <= 1) && rc >= 0) {
+        snprintf(text, sizeof text, "%" PRIu64, w->result->before);
+        rc = vs_writer_fact(w->writer, "imported_before", text);
     }
     if (w->result->misfits && rc >= 0) {
         snprintf(text, sizeof text, "%" PRIu64, w->result->misfits);
@@ -288,6 +334,7 @@ static int rewind_all(struct work *w)
         if (rewind_device(&w->start[d], &w->s, d, part, sizeof part))
             return say(w->why, w->why_size, w->job->snapshot, "%s", part);
         w->result->blocks += w->start[d].block_count;
+        w->result->before += d == w->s.host ? 0 : rewound_reserved(&w->start[d]);
         if (d != w->s.host)
             w->result->misfits += w->start[d].misfits;
         w->result->devices +=
@@ -361,6 +408,10 @@ int import_snapshot(const struct import_job *job, struct import_result *result, 
     *result = (struct import_result){0};
     if (load(job->snapshot, &bytes, &size, why, why_size))
         return -1;
+    if (check_packed(job->snapshot, bytes, size, why, why_size)) {
+        free(bytes);
+        return -1;
+    }
     struct work *w = xrealloc(NULL, sizeof *w);
     *w = (struct work){.job = job, .result = result, .why = why, .why_size = why_size};
     int rc = import_loaded(w, bytes, size);

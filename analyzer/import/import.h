@@ -23,6 +23,7 @@ struct import_job {
 struct import_result {
     uint64_t entries; /* of its traces */
     uint64_t blocks;  /* alive before the first one */
+    uint64_t before;  /* bytes of the devices that were reserved before it */
     uint64_t misfits;
     int devices; /* that have memory or a trace */
     int64_t ns;  /* from the first entry to the last */

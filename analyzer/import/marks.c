@@ -8,7 +8,7 @@
 
 static bool is(const struct snapshot_frame *f, const char *name)
 {
-    return f->name_length == strlen(name) && memcmp(f->name, name, f->name_length) == 0;
+    return f->last_length == strlen(name) && memcmp(f->last, name, f->last_length) == 0;
 }
 
 static bool has(const char *text, size_t n, const char *what)

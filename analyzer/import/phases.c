@@ -132,14 +132,14 @@ enum import_phase phases_of_frame(const struct snapshot_frame *f)
     const char *name = f->name, *node;
     size_t n = f->name_length;
     if (holds(f->file, f->file_length, "/torch/optim/") || holds(f->file, f->file_length, "\\torch\\optim\\"))
-        return begins(name, n, "zero_grad") ? IMPORT_NONE : IMPORT_OPTIMIZER;
+        return begins(f->last, f->last_length, "zero_grad") ? IMPORT_NONE : IMPORT_OPTIMIZER;
     if (begins(name, n, "torch::autograd::Engine::") || phases_exported_node(f, &node) ||
-        (begins(name, n, "backward") && file_is(f, "/torch/_tensor.py")) ||
+        (begins(f->last, f->last_length, "backward") && file_is(f, "/torch/_tensor.py")) ||
         file_is(f, "/torch/autograd/__init__.py") ||
         (begins(name, n, "_engine_run_backward") && file_is(f, "/torch/autograd/graph.py")))
         return IMPORT_BACKWARD;
     if (file_is(f, "/torch/utils/checkpoint.py") &&
-        (begins(name, n, "backward") || begins(name, n, "unpack_hook")))
+        (begins(f->last, f->last_length, "backward") || begins(f->last, f->last_length, "unpack_hook")))
         return IMPORT_BACKWARD;
     if (holds(name, n, "_call_impl") && file_is(f, "/torch/nn/modules/module.py"))
         return IMPORT_FORWARD;
@@ -149,7 +149,7 @@ enum import_phase phases_of_frame(const struct snapshot_frame *f)
 static enum import_phase by_stack(const struct snapshot *s, uint32_t stack)
 {
     enum import_phase phase = IMPORT_NONE;
-    struct snapshot_frame f, first = {.name = "", .file = ""};
+    struct snapshot_frame f, first = {.name = "", .file = "", .last = ""};
     for (size_t i = 0; snapshot_frame(s, stack, i, &f); i++) {
         enum import_phase said = phases_of_frame(&f);
         phase = said > phase ? said : phase;
@@ -157,7 +157,7 @@ static enum import_phase by_stack(const struct snapshot *s, uint32_t stack)
     }
     /* the first Python code of a thread: autograd's, which runs a function's backward */
     bool node =
-        begins(first.name, first.name_length, "apply") && file_is(&first, "/torch/autograd/function.py");
+        begins(first.last, first.last_length, "apply") && file_is(&first, "/torch/autograd/function.py");
     return node && phase < IMPORT_BACKWARD ? IMPORT_BACKWARD : phase;
 }
 

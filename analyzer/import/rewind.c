@@ -228,6 +228,16 @@ int rewind_device(struct rewound *r, const struct snapshot *s, int device, char 
     return -1;
 }
 
+uint64_t rewound_reserved(const struct rewound *r)
+{
+    uint64_t bytes = 0;
+    for (size_t i = 0; i < r->segment_count; i++)
+        bytes += r->segments[i].size;
+    for (size_t i = 0; i < r->cells; i++)
+        bytes += r->mapped[i] ? r->edges[i + 1] - r->edges[i] : 0;
+    return bytes;
+}
+
 void rewound_free(struct rewound *r)
 {
     free(r->segments);

@@ -40,6 +40,8 @@ struct rewound {
 
 /* Of DEVICE.  0, or -1 with a line in WHY (see snapshot_read). */
 int rewind_device(struct rewound *r, const struct snapshot *s, int device, char *why, size_t why_size);
+/* Bytes that were reserved at the start. */
+uint64_t rewound_reserved(const struct rewound *r);
 void rewound_free(struct rewound *r);
 
 /* The first cell at or behind ADDRESS; CELLS where there is none. */

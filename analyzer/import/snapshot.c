@@ -50,7 +50,8 @@ static int too_many(struct reader *r, const char *what)
 static bool has_bytes(struct reader *r, const struct pickle_value *v, const char *address, const char *size,
                       const char *of, size_t number)
 {
-    bool at = !address || unpickle_int(unpickle_get(v, address), INT64_MIN) != INT64_MIN;
+    const struct pickle_value *where = address ? unpickle_get(v, address) : NULL;
+    bool at = !address || unpickle_address(where, 0) == unpickle_address(where, 1);
     if (at && unpickle_int(unpickle_get(v, size), -1) >= 0)
         return true;
     snprintf(r->why, r->why_size,
@@ -122,6 +123,9 @@ bool snapshot_frame(const struct snapshot *s, uint32_t stack, size_t i, struct s
                                    .file = filed ? file->text : "",
                                    .file_length = filed ? file->length : 0,
                                    .line = line > 0 && line <= INT32_MAX ? (uint32_t)line : 0};
+    const char *dot = out->name_length ? memrchr(out->name, '.', out->name_length) : NULL;
+    out->last = dot ? dot + 1 : out->name;
+    out->last_length = out->name_length - (uint32_t)(out->last - out->name);
     return true;
 }
 
@@ -185,7 +189,7 @@ static void read_event(struct reader *r, const struct pickle_value *v, struct sn
 {
     const struct pickle_value *time = unpickle_get(v, "time_us");
     *e = (struct snapshot_event){.action = action_of(unpickle_get(v, "action")),
-                                 .address = (uint64_t)unpickle_int(unpickle_get(v, "addr"), 0),
+                                 .address = unpickle_address(unpickle_get(v, "addr"), 0),
                                  .size = (uint64_t)unpickle_int(unpickle_get(v, "size"), 0),
                                  .stream = (uint64_t)unpickle_int(unpickle_get(v, "stream"), 0),
                                  .stack = stack_of(r, unpickle_get(v, "frames")),
@@ -195,6 +199,10 @@ static void read_event(struct reader *r, const struct pickle_value *v, struct sn
     e->driver = is_driver(v);
     const struct pickle_value *pool = unpickle_get(v, "pool_id"); /* the other in early exports of ours */
     e->pool = pool_of(r->s, pool ? pool : unpickle_get(v, "segment_pool_id"));
+    if (e->action == SNAPSHOT_OOM) {
+        e->free_known = unpickle_int(unpickle_get(v, "device_free"), -1) >= 0;
+        e->address = (uint64_t)unpickle_int(unpickle_get(v, "device_free"), 0);
+    }
     if (e->action == SNAPSHOT_ALLOC || e->action == SNAPSHOT_OOM)
         labels_take(&r->labels, r->s, e, unpickle_get(v, "user_metadata"));
 }
@@ -271,6 +279,13 @@ static enum snapshot_state state_of(const struct pickle_value *v)
     return unpickle_is(v, "inactive") ? SNAPSHOT_FREE : SNAPSHOT_PENDING;
 }
 
+/* Until 2.0 a block's frames, and what was requested, stand in its `history`, the last allocation first. */
+static const struct pickle_value *last_history(const struct pickle_value *block)
+{
+    const struct pickle_value *history = unpickle_get(block, "history");
+    return unpickle_items(history) ? unpickle_item(history, 0) : NULL;
+}
+
 /* Before 2.1 blocks had no address of their own: they lie side by side. */
 static int read_blocks(struct reader *r, const struct pickle_value *list, struct snapshot_segment *g)
 {
@@ -285,14 +300,16 @@ static int read_blocks(struct reader *r, const struct pickle_value *list, struct
         if (!has_bytes(r, v, NULL, "size", "a block of a segment, number", i + 1))
             return -1;
         struct snapshot_block b = {.size = (uint64_t)unpickle_int(unpickle_get(v, "size"), 0)};
-        b.address = (uint64_t)unpickle_int(unpickle_get(v, "address"), (int64_t)address);
-        const struct pickle_value *requested = unpickle_get(v, "requested_size");
+        b.address = unpickle_address(unpickle_get(v, "address"), address);
+        const struct pickle_value *last = last_history(v), *requested = unpickle_get(v, "requested_size");
+        requested = requested ? requested : unpickle_get(last, "real_size");
         b.requested = (uint64_t)unpickle_int(requested, (int64_t)b.size);
         b.state = state_of(unpickle_get(v, "state"));
         b.rounded = is_rounded(r, v, b.state != SNAPSHOT_FREE);
         b.driver = is_driver(v);
         s->unrequested = s->unrequested || (b.state != SNAPSHOT_FREE && !requested);
-        b.stack = stack_of(r, unpickle_get(v, "frames"));
+        b.stack = stack_of(r, unpickle_get(last ? last : v, "frames"));
+        s->stacked = s->stacked || (b.state != SNAPSHOT_FREE && b.stack);
         address = b.address + b.size;
         *PUSH(s->blocks, s->block_count) = b;
     }
@@ -315,7 +332,7 @@ static int read_segments(struct reader *r, const struct pickle_value *list)
         if (!has_bytes(r, v, "address", "total_size", "segment", i + 1))
             return -1;
         struct snapshot_segment g = {.device = (int)device,
-                                     .address = (uint64_t)unpickle_int(unpickle_get(v, "address"), 0),
+                                     .address = unpickle_address(unpickle_get(v, "address"), 0),
                                      .size = (uint64_t)unpickle_int(unpickle_get(v, "total_size"), 0),
                                      .stream = (uint64_t)unpickle_int(unpickle_get(v, "stream"), 0),
                                      .expandable =
@@ -434,10 +451,10 @@ static void read_settings(struct snapshot_settings *o, const struct pickle_value
 /* One moment's state is what is dumped where nothing was recorded before. */
 static int check_history(struct reader *r)
 {
-    if (r->s->moves)
+    if (r->s->moves || r->s->stacked)
         return 0;
     snprintf(r->why, r->why_size,
-             "has no history, only what there was when it was dumped: call "
+             "has no history and no call stacks, only what there was when it was dumped: call "
              "torch.cuda.memory._record_memory_history() before what is to be seen, and dump again");
     return -1;
 }
@@ -457,11 +474,12 @@ int snapshot_read(struct snapshot *s, const void *bytes, size_t size, char *why,
     struct reader r = {.s = s, .most = size, .why = why, .why_size = why_size};
     if (unpickle_read(&s->pickle, bytes, size, memory_for(size), &root, why, why_size))
         return -1;
-    int rc = root.kind == PICKLE_DICT ? 0 : not_a_snapshot(&r, "its value is no dict");
-    if (!rc)
+    bool segments = unpickle_items(&root) && unpickle_get(unpickle_item(&root, 0), "total_size"); /* 1.13 */
+    int rc = root.kind == PICKLE_DICT || segments ? 0 : not_a_snapshot(&r, "its value is no dict");
+    if (!rc && !segments)
         rc = read_traces(&r, unpickle_get(&root, "device_traces"));
     if (!rc)
-        rc = read_segments(&r, unpickle_get(&root, "segments"));
+        rc = read_segments(&r, segments ? &root : unpickle_get(&root, "segments"));
     if (!rc)
         rc = read_host(&r, &root);
     if (!rc)

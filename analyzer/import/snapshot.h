@@ -46,8 +46,9 @@ struct snapshot_event {
     uint32_t label; /* 0: none; else labels[label - 1] */
     uint32_t pool;  /* as a segment's; unknown where the entry does not say it; pools.h sets it then */
     enum snapshot_action action;
-    bool rounded; /* an export of ours that knew no request: its size is the block's */
-    bool driver;  /* likewise, of a block: memory that no allocator of PyTorch's asked for */
+    bool rounded;    /* an export of ours that knew no request: its size is the block's */
+    bool driver;     /* likewise, of a block: memory that no allocator of PyTorch's asked for */
+    bool free_known; /* of an OOM: `address` is what the driver had free */
 };
 
 struct snapshot_trace { /* of a device */
@@ -119,6 +120,7 @@ struct snapshot {
     struct snapshot_text
         *labels; /* what the program said of blocks: _set_memory_metadata, _annotate_tensor */
     size_t label_count, labelled; /* different ones, and with different stacks */
+    bool stacked;                 /* a block that lives at the end has a call stack */
     bool unrequested;             /* a block lacks the bytes that were requested: an old PyTorch */
     bool exact;                   /* a block, or its event, has what was requested */
     bool rounded;                 /* one has not: an export of ours */
@@ -131,7 +133,9 @@ struct snapshot {
 
 struct snapshot_frame {
     const char *name, *file;
-    uint32_t name_length, file_length, line;
+    const char
+        *last; /* of a Python function's qualified name ("Module._apply") the last part, which ends with it */
+    uint32_t name_length, file_length, line, last_length;
 };
 
 /* Reads BYTES, which must live as long as the snapshot.  0, or -1 with a line in WHY that begins after the

@@ -51,10 +51,13 @@ static int push_long(struct pickle *p, unsigned length)
     const unsigned char *b = read_number(p, length, &n) ? operand(p, n) : NULL;
     if (!b)
         return -1;
-    if (n > 8)
+    bool large = n == 9 && b[8] == 0 && b[7] & 0x80;
+    if (n > 8 && !large)
         return unpickle_push(p, (struct pickle_value){.kind = PICKLE_NONE});
-    for (unsigned i = 0; i < n; i++)
+    for (unsigned i = 0; i < n && i < 8; i++)
         value |= (uint64_t)b[i] << 8 * i;
+    if (large)
+        return unpickle_push(p, (struct pickle_value){.kind = PICKLE_LARGE, .number = (int64_t)value});
     if (n && n < 8 && b[n - 1] & 0x80)
         value |= ~UINT64_C(0) << 8 * n;
     return push_int(p, (int64_t)value);
@@ -355,4 +358,10 @@ size_t unpickle_items(const struct pickle_value *value)
 int64_t unpickle_int(const struct pickle_value *value, int64_t otherwise)
 {
     return value && (value->kind == PICKLE_INT || value->kind == PICKLE_BOOL) ? value->number : otherwise;
+}
+
+uint64_t unpickle_address(const struct pickle_value *value, uint64_t otherwise)
+{
+    bool number = value && (value->kind == PICKLE_INT || value->kind == PICKLE_LARGE);
+    return number ? (uint64_t)value->number : otherwise;
 }

@@ -25,6 +25,7 @@ enum pickle_kind {
     PICKLE_NONE, /* also integers beyond 64 bits, which no field of a snapshot has */
     PICKLE_BOOL,
     PICKLE_INT,
+    PICKLE_LARGE, /* an integer from 2^63 on: an address, whose bits are in `number` */
     PICKLE_FLOAT,
     PICKLE_TEXT, /* str and bytes */
     PICKLE_LIST, /* list, tuple and set */
@@ -37,7 +38,7 @@ struct pickle_value {
     enum pickle_kind kind;
     uint32_t length; /* bytes of a text */
     union {
-        int64_t number; /* of BOOL and INT */
+        int64_t number; /* of BOOL, INT and LARGE */
         double real;
         const char *text;
         struct pickle_object *object; /* of LIST and DICT */
@@ -73,5 +74,7 @@ static inline const struct pickle_value *unpickle_item(const struct pickle_value
 bool unpickle_is(const struct pickle_value *text, const char *word);
 /* The integer in VALUE, OTHERWISE where it is none. */
 int64_t unpickle_int(const struct pickle_value *value, int64_t otherwise);
+/* The address in VALUE, of which a pickler of C++ makes a negative integer from 2^63 on; OTHERWISE. */
+uint64_t unpickle_address(const struct pickle_value *value, uint64_t otherwise);
 
 #endif

@@ -125,6 +125,12 @@ int64_t trace_imported_misfits(struct trace *t)
     return misfits ? strtoll(misfits, NULL, 10) : 0;
 }
 
+int64_t trace_imported_before(struct trace *t)
+{
+    const char *bytes = fact(t, "imported_before");
+    return bytes ? strtoll(bytes, NULL, 10) : UNKNOWN;
+}
+
 void tape_read_settings(struct trace *t, struct trace_tape *tape)
 {
     const char *split = fact(t, "torch_max_split_size"), *gc = fact(t, "torch_garbage_collection_threshold"),

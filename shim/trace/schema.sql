@@ -67,13 +67,13 @@
 -- dry: of a dry run, what it stands for: gpu=KEY,bytes=N (of memory),steps=N|all,values=first|second (which assumptions about what only a GPU computes), skew, keep, overflow as given.
 -- Where a program imported PyTorch: torch_version, torch_alloc_conf (PYTORCH_ALLOC_CONF or PYTORCH_CUDA_ALLOC_CONF, whichever it read), torch_memory_fraction (of that; absent: none),
 -- torch_settings_changed (1: after its allocator had memory), and torch_max_split_size and those behind it below, as that says them.
--- Of a recording that was made of a PyTorch snapshot: imported (the snapshot's path; then rows before the one of op record_start set up what the trace found), sizes_of_blocks ('all' or 'some': of an export of vramscope's that had no request for these; absent: sizes are requests), driver_blocks ('some': likewise, and of these blocks some are memory that others asked of the driver), imported_misfits (entries that do not fit to the snapshot's own end: others are missing; absent: none), torch_max_split_size,
+-- Of a recording that was made of a PyTorch snapshot: imported (the snapshot's path; then rows before the one of op record_start set up what the trace found), sizes_of_blocks ('all' or 'some': of an export of vramscope's that had no request for these; absent: sizes are requests), driver_blocks ('some': likewise, and of these blocks some are memory that others asked of the driver), imported_misfits (entries that do not fit to the snapshot's own end: others are missing; absent: none), imported_before (bytes that were reserved when the trace began, 0 also where it has but one entry: any higher peak before is unknown; absent: it began with nothing), torch_max_split_size,
 -- torch_garbage_collection_threshold, torch_roundup_power2_divisions, torch_expandable_segments, torch_alloc_conf (its allocator's settings, absent where it does not say)
 CREATE TABLE meta(key TEXT, value, process INT DEFAULT 1, PRIMARY KEY(process, key)) WITHOUT ROWID;
 
 -- the process that was recorded, or the processes.  host, boot_id (the kernel's, it changes with each boot) and pid (NULL: unknown) name it among all; command is
 -- its command line; rank, local_rank and world_size are those of a distributed job, NULL where no launcher gave them;
--- start_realtime_ns the wall clock at t = 0; end_ns NULL while it runs or when it was killed
+-- start_realtime_ns the wall clock at t = 0, NULL where an imported trace has no times; end_ns NULL while it runs or when it was killed
 CREATE TABLE process(
   id INTEGER PRIMARY KEY,      -- 1 in a file of one process
   host TEXT, boot_id TEXT, pid INT,

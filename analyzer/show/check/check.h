@@ -102,6 +102,8 @@ void check_against(struct check *c, struct check_file *f, struct check_file *bas
 /* Why the figures of DEVICE may be greater than they were recorded; NULL: they are not.  The caller frees it.
  */
 char *check_doubt(const struct check_file *f, int64_t device, const struct check_options *o);
+/* Likewise of what was seen alone: a trace that began late may have missed a peak, and no growth. */
+char *check_doubt_seen(const struct check_file *f, int64_t device, const struct check_options *o);
 
 /* cause.c: of what lived in T (LIVE), or of what rose since BEFORE, of another run (may be NULL) */
 void check_cause(struct check_cause *cause, struct trace *t, const struct trace_live *live, size_t n,

@@ -84,7 +84,7 @@ static void judge_growth(struct check_row *r, struct check_file *f, const struct
     const struct growth *g = &d->growth;
     struct ends e;
     if (!g->known || !load_ends(&f->trace, d->device, &e)) {
-        r->why = check_doubt(f, d->device, o);
+        r->why = check_doubt_seen(f, d->device, o);
         r->why = r->why ? r->why : growth_unknown(f, d);
     } else if (g->count) {
         grown_groups(r, f, g);
@@ -97,7 +97,7 @@ static void judge_growth(struct check_row *r, struct check_file *f, const struct
                     "or requests that grow)");
     } else {
         r->m = (struct measured){0, 0, 0};
-        r->why = check_doubt(f, d->device, o);
+        r->why = check_doubt_seen(f, d->device, o);
         r->verdict = r->why ? VERDICT_UNTOLD : VERDICT_WITHIN;
         if (!r->why)
             r->why = xformat("steps %lld to %lld were looked at", (long long)g->first_step,
@@ -118,7 +118,7 @@ void check_growth(struct check *c, struct check_file *f, const struct check_opti
         return;
     struct check_row *r =
         check_add(c, f, UNKNOWN, CHECK_GROWTH, xstrdup("--no-growth"), xstrdup("growth from step to step"));
-    char *doubt = check_doubt(f, UNKNOWN, o);
+    char *doubt = check_doubt_seen(f, UNKNOWN, o);
     r->nothing = !doubt;
     r->why = doubt ? doubt : xstrdup(trace_no_device(&f->trace));
 }

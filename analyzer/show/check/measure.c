@@ -17,6 +17,7 @@
 #include "read/living.h"
 #include "read/ooms.h"
 #include "read/steps.h"
+#include "read/tape.h"
 #include "check.h"
 #include "measure.h"
 
@@ -88,7 +89,7 @@ static bool disagrees(const struct trace *t, int64_t device, bool late)
     return false;
 }
 
-char *check_doubt(const struct check_file *f, int64_t device, const struct check_options *o)
+char *check_doubt_seen(const struct check_file *f, int64_t device, const struct check_options *o)
 {
     const struct trace *t = &f->trace;
     char *line = trace_not_whole_line(t);
@@ -107,6 +108,17 @@ char *check_doubt(const struct check_file *f, int64_t device, const struct check
     return disagrees(t, device, false)
                ? xstrdup("our totals and the framework's disagree: vramscope report says where")
                : NULL;
+}
+
+char *check_doubt(const struct check_file *f, int64_t device, const struct check_options *o)
+{
+    char *doubt = check_doubt_seen(f, device, o);
+    int64_t before = trace_imported_before((struct trace *)&f->trace);
+    if (doubt || before == UNKNOWN)
+        return doubt;
+    return before ? xformat("the snapshot's trace begins with %s reserved: what was used before is unknown",
+                            units_bytes(before, false).s)
+                  : xstrdup("the snapshot's trace has one entry: what was used before it is unknown");
 }
 
 bool check_too_high(const struct trace *t, int64_t device, const char *kind)

@@ -299,10 +299,13 @@ void vs_oom_sample(struct vs_ledger *l, const struct vs_event *e, int64_t t)
     bool to_refused = e->arg0 == VS_SAMPLE_OOM || e->arg0 == VS_SAMPLE_OOM_PROCESS;
     if (l->restoring)
         return;
-    say(l, e->device, e->arg0, e->size, t);
+    if (e->size != VS_BYTES_UNKNOWN)
+        say(l, e->device, e->arg0, e->size, t);
     for (size_t i = 0; to_refused && i < l->oom.at.n; i++) {
         struct vs_oom_row *row = &l->oom.at.at[i].row;
-        if (!(row->roles & VS_OOM_OPEN_ROLES) || row->thread != e->thread || row->device != e->device)
+        bool reported = row->op == VS_OP_BLOCK_OOM && row->seq == l->seq - 1; /* an import's entry says it */
+        if (!(row->roles & VS_OOM_OPEN_ROLES || reported) || row->thread != e->thread ||
+            row->device != e->device)
             continue;
         (e->arg0 == VS_SAMPLE_OOM ? note_free_bytes : note_process_use)(l, row, e, t);
     }

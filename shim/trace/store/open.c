@@ -81,7 +81,7 @@ static int check_ours(struct vs_store *s, char *why, size_t n)
     if (version < VS_SCHEMA_VERSION)
         return say(why, n, -EPROTO, path,
                    "was written by a vramscope older than any release; record again into another file");
-    if (vs_store_number(s, "SELECT start_realtime_ns FROM process WHERE id=1", -1) !=
+    if (vs_store_number(s, "SELECT ifnull(start_realtime_ns,0) FROM process WHERE id=1", -1) !=
         s->config.start_realtime_ns)
         return say(why, n, s->config.recovered_file ? -ESTALE : -EINVAL, path,
                    "holds another run; name another output file");
@@ -137,9 +137,10 @@ static int insert_process(struct vs_store *s)
     number_or_null(c->rank, rank, sizeof rank);
     number_or_null(c->local_rank, local_rank, sizeof local_rank);
     number_or_null(c->world_size, world_size, sizeof world_size);
-    char *sql = sqlite3_mprintf(
-        "INSERT INTO process VALUES(" VS_PROCESS ",%Q,%Q,%s,%s,%s,%s,%Q,%lld,NULL,%d)", c->host, c->boot_id,
-        pid, rank, local_rank, world_size, c->command, (long long)c->start_realtime_ns, c->simulated);
+    char *sql = sqlite3_mprintf("INSERT INTO process VALUES(" VS_PROCESS
+                                ",%Q,%Q,%s,%s,%s,%s,%Q,nullif(%lld,0),NULL,%d)",
+                                c->host, c->boot_id, pid, rank, local_rank, world_size, c->command,
+                                (long long)c->start_realtime_ns, c->simulated);
     int rc = sql ? vs_store_exec(s, sql) : -ENOMEM;
     sqlite3_free(sql);
     return rc;
@@ -150,7 +151,7 @@ static int insert_meta(struct vs_store *s)
     const struct vs_store_config *c = &s->config;
     char *sql = sqlite3_mprintf(
         "INSERT INTO meta VALUES('schema_version',%d,0),('version',%Q,0),"
-        "('start_realtime_ns',%lld," VS_PROCESS "),('start_monotonic_ns',%lld," VS_PROCESS "),"
+        "('start_realtime_ns',nullif(%lld,0)," VS_PROCESS "),('start_monotonic_ns',%lld," VS_PROCESS "),"
         "('max_bytes',%lld," VS_PROCESS "),('clean_end',0," VS_PROCESS ");"
         "INSERT INTO mark VALUES(" VS_PROCESS ",0,NULL,0)",
         VS_SCHEMA_VERSION, c->version ? c->version : "", (long long)c->start_realtime_ns,

@@ -2,6 +2,7 @@
 
 Prints, for each that a replay must meet exactly: NAME REQUESTS SEGMENT_EVENTS.
 """
+import gzip
 import os
 import pickle
 import sys
@@ -106,8 +107,60 @@ def changed(name, change):
     bad(name, pickle.dumps(copy))
 
 
-changed("bad_unrecorded", lambda trace, snapshot: trace.clear())
-changed("bad_no_traces", lambda trace, snapshot: snapshot["device_traces"].clear())
+def blocks_of(snapshot):
+    return [b for s in snapshot["segments"] for b in s["blocks"]]
+
+
+def without_stacks(trace, snapshot):
+    trace.clear()
+    for b in blocks_of(snapshot):
+        b["frames"] = []
+
+
+def as_of_2_0(trace, snapshot):
+    for b in blocks_of(snapshot):
+        frames, size = b.pop("frames"), b.pop("requested_size")
+        del b["address"]
+        if b["state"] == "active_allocated":
+            b["history"] = [{"addr": 0, "real_size": size, "frames": frames}, {"addr": 0, "real_size": 1, "frames": []}]
+
+
+def high(trace, snapshot):
+    for e in trace:
+        e["addr"] += 1 << 63
+    for x in snapshot["segments"] + blocks_of(snapshot):
+        x["address"] += 1 << 63
+
+
+def qualified(trace, snapshot):
+    for f in {id(f): f for e in trace for f in e["frames"]}.values():
+        f["name"] = f["name"] if f["name"].startswith("<") or "::" in f["name"] else "Some." + f["name"]
+
+
+def one_oom(trace, snapshot):
+    trace.append({"action": "oom", "size": 1 << 30, "device_free": 300 << 20, "stream": 0, "frames": [], "time_us": trace[-1]["time_us"] + 5})
+
+
+def state(trace, snapshot):  # what _record_memory_history("state") leaves
+    frames = next(e["frames"] for e in trace if e["size"] == 5 * MIB)
+    trace.clear()
+    for b in blocks_of(snapshot):
+        b["frames"] = frames if b["state"] == "active_allocated" else []
+
+
+def state_no_traces(trace, snapshot):
+    state(trace, snapshot)
+    snapshot["device_traces"].clear()
+
+
+changed("state", state)
+changed("state_no_traces", state_no_traces)
+changed("old_history", as_of_2_0)
+changed("high", high)
+changed("qualified", qualified)
+changed("one_entry", lambda trace, snapshot: trace.__delitem__(slice(0, len(trace) - 1)))
+changed("device_free", one_oom)
+changed("bad_unrecorded", without_stacks)
 changed("bad_sizeless", lambda trace, snapshot: trace[6].pop("size"))
 changed("bad_negative", lambda trace, snapshot: trace[7].update(size=-512))
 changed("bad_huge", lambda trace, snapshot: trace[8].update(addr=1 << 80))
@@ -129,6 +182,8 @@ bad("bad_protocol0", pickle.dumps(snapshot, 0))
 bad("bad_evil", pickle.dumps({"segments": [Evil()], "device_traces": []}))
 bad("bad_other", pickle.dumps({"some": "dict"}))
 bad("bad_list", pickle.dumps([1, 2, 3]))
+bad("bad_gzip", gzip.compress(good))
+bad("bad_zip", b"PK\3\4" + good)
 bad("bad_marks", b"\x80\x04" + b"(" * 1000000)
 bad("bad_memo", b"\x80\x04}r\xff\xff\xff\xff.")
 shared = b"\x80\x04}(\x8c\rdevice_traces](](" + b"}" * 3000 + b"e\x94" + b"h\x00" * 40 + b"e\x8c\x08segments]u."
