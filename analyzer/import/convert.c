@@ -17,7 +17,7 @@ static void emit(struct convert *c, int device, struct vs_event e)
     e.thread = VS_THREAD_UNKNOWN;
     e.device = (int8_t)(device == c->s->host ? VS_DEVICE_UNKNOWN : device);
     if (e.op != VS_OP_RANGE_PUSH && e.op != VS_OP_RANGE_POP)
-        e.range = c->range && c->phase ? c->range : 0;
+        e.range = c->range && c->phase && !c->over ? c->range : 0;
     if (c->rc == 0 && vs_journal_try_append(c->journal, &e) == VS_SEQ_NONE)
         c->rc = -EIO; /* cannot be: the ring is emptied before it is full */
     if (c->rc == 0 && ++c->appended % DRAIN_EVERY == 0)
@@ -237,10 +237,27 @@ static void emit_start(struct convert *c, int device)
 
 /* ---- phases and ranges ---- */
 
+static void end_range_of_phase(struct convert *c)
+{
+    if (c->phase && !c->over)
+        emit(c, VS_DEVICE_UNKNOWN, (struct vs_event){.op = VS_OP_RANGE_POP, .range = c->range});
+    c->over = true;
+}
+
+/* After an entry: whether it was the last of the phase.  A step that PyTorch marked ends where the mark says.
+ */
+static void end_with_entry(struct convert *c)
+{
+    bool last = false;
+    for (; c->end < c->roles.end_count && c->roles.ends[c->end] <= c->entry; c->end++)
+        last = c->roles.ends[c->end] == c->entry;
+    if (last && !c->in_step)
+        end_range_of_phase(c);
+}
+
 static void close_phase(struct convert *c)
 {
-    if (c->phase)
-        emit(c, VS_DEVICE_UNKNOWN, (struct vs_event){.op = VS_OP_RANGE_POP, .range = c->range});
+    end_range_of_phase(c);
     c->optimized = c->optimized || c->phase == IMPORT_OPTIMIZER;
     c->phase = IMPORT_NONE;
 }
@@ -264,6 +281,7 @@ static void enter_phase(struct convert *c, enum import_phase said)
                            .address = c->names[phase],
                            .arg1 = VS_SOURCE_AUTO | VS_RANGE_NAMES_PHASE});
     c->phase = phase;
+    c->over = false;
 }
 
 struct open_range {
@@ -434,7 +452,9 @@ static void convert_trace(struct convert *c)
         const struct snapshot_event *e = &c->s->traces[d].at[at[d]];
         ranges_until(c, &p, e->time_us);
         c->last_ns = ns_of(c, e->time_us);
+        c->entry++;
         convert_entry(c, d, at[d]);
+        end_with_entry(c);
     }
     ranges_until(c, &p, INT64_MAX);
     close_phase(c);

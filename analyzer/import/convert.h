@@ -3,7 +3,8 @@
  *
  * The events of all devices are put in order of time.  At time 0 what the trace found: segments, then blocks,
  * then RECORD_START.  Phases become ranges: one is open as long as call stacks show the same phase
- * (phases.h), a step ends where an optimizer's phase does.
+ * (phases.h), and ends with the last entry that is its own (lives.h), as nobody knows what ran between that
+ * and the next phase; a step ends where an optimizer's phase does.
  */
 #ifndef VS_IMPORT_CONVERT_H
 #define VS_IMPORT_CONVERT_H
@@ -36,6 +37,9 @@ struct convert {
     int64_t first_us, last_ns;
     bool timed, optimized;
     bool in_step; /* that PyTorch marked */
+    bool over;    /* the phase's range has ended, with the last entry that was its own */
+    uint32_t entry;
+    size_t end; /* the next of the roles' */
     int rc;
 };
 

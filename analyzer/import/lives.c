@@ -44,6 +44,7 @@ static void enter(struct walk *w, enum import_phase said)
     }
     if (said == open->phase)
         open->last = w->entry;
+    open->until = w->entry;
 }
 
 /* A free opens no phase, and shows that the open one goes on. */
@@ -51,7 +52,7 @@ static void go_on(struct walk *w, const struct snapshot_event *e)
 {
     struct span *open = &w->l->spans[w->l->span_count - 1];
     if (phases_shown(w->l->phases, e->stack, w->in_step) == open->phase && (e->stack || w->in_step))
-        open->last = w->entry;
+        open->last = open->until = w->entry;
 }
 
 static void mark_step(struct walk *w, bool begins)
@@ -112,6 +113,10 @@ static void end(struct walk *w, int device, const struct snapshot_event *e)
     x->died = w->entry;
     x->died_in = (uint32_t)l->span_count - 1;
     x->freed_by = e->stack;
+    struct span *open = &l->spans[x->died_in];
+    bool just_before = open->phase == IMPORT_BACKWARD && x->born_in + 1 == x->died_in;
+    if (x->born && (x->born_in == x->died_in || just_before))
+        open->until = w->entry;
     l->frees_told = l->frees_told || (e->stack && x->born && e->stack != x->stack);
 }
 

@@ -25,6 +25,8 @@ struct span {
     enum import_phase phase;
     uint32_t first,
         last; /* entries whose own stack shows the phase: allocations, and frees where those have stacks */
+    uint32_t until; /* the last entry that is the phase's own: an allocation in it, or the free of what it
+                       made; in backward also of what the phase before it made */
     uint32_t next[IMPORT_PHASES]; /* the first span of each phase behind it; span_count where none is */
 };
 

@@ -387,6 +387,9 @@ void roles_find(struct roles *r, const struct snapshot *s, const struct rewound 
         r->of_block[d] = said(r, &f, f.l.of_block[d], start[d].block_count);
     }
     counts_free(&f.counts);
+    for (size_t i = 0; i < f.l.span_count; i++)
+        if (f.l.spans[i].phase >= IMPORT_FORWARD)
+            *PUSH(r->ends, r->end_count) = f.l.spans[i].until;
     lives_free(&f.l);
 }
 
@@ -396,5 +399,6 @@ void roles_free(struct roles *r)
         free(r->of_entry[d]);
         free(r->of_block[d]);
     }
+    free(r->ends);
     *r = (struct roles){0};
 }

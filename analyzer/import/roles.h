@@ -27,6 +27,8 @@ struct roles {
         *of_entry[SNAPSHOT_DEVICES]; /* enum vs_life_rule of the block that an entry of the trace allocates */
     uint8_t *of_block[SNAPSHOT_DEVICES]; /* of one that was there before the trace */
     bool any;                            /* a role is known */
+    uint32_t *ends; /* the entries after which a phase's own are over, ascending, counted as in lives.h */
+    size_t end_count;
 };
 
 void roles_find(struct roles *r, const struct snapshot *s, const struct rewound *start,

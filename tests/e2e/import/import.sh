@@ -33,10 +33,10 @@ block_alloc|5242880|forward
 block_alloc|3145728|backward
 block_free|5242880|backward
 block_alloc|700|optimizer
-block_free|3145728|optimizer
-block_deferred|3145728|optimizer
+block_free|3145728|none
+block_deferred|3145728|none
 block_alloc|2097152|forward
-block_reusable|3145728|forward"
+block_reusable|3145728|none"
 is known.db "SELECT peak_bytes FROM peak WHERE kind = 'allocated'" $((5242880 + 3145728 + 1000))
 is known.db "SELECT peak_bytes FROM peak WHERE kind = 'reserved'" $((22 << 20))
 is known.db "SELECT count(*) FROM step" 1
@@ -154,6 +154,10 @@ for name in old_history high qualified; do
         is $name.db "$q" "$(sqlite3 -batch -noheader known.db "$q")"
     done
 done
+# a phase ends with the last entry that is its own: what passes before the next one is nobody's
+import idle.db idle.pickle
+is idle.db "SELECT max(t_ns) >= 1600000000, (SELECT sum(ns) < 1000000 FROM phase_stat) FROM event" "1|1"
+is idle.db "SELECT count(*) FROM step" 1
 # what the driver had free, as the entry says it
 import device_free.db device_free.pickle
 is device_free.db "SELECT free_bytes FROM oom" $((300 << 20))

@@ -153,6 +153,12 @@ def state_no_traces(trace, snapshot):
     snapshot["device_traces"].clear()
 
 
+def idle(trace, snapshot):  # 1.6 s between the optimizer's step and the next forward
+    for e in trace[next(i for i, e in enumerate(trace) if e["action"] == "alloc" and e["size"] == 2 * MIB) :]:
+        e["time_us"] += 1600000
+
+
+changed("idle", idle)
 changed("state", state)
 changed("state_no_traces", state_no_traces)
 changed("old_history", as_of_2_0)
