@@ -109,22 +109,24 @@ static void tell_piece(const struct heap *h, const struct piece *p)
 {
     struct holding about = about_piece(p);
     int64_t stream = p->expandable ? HEAP_MAPPING : p->stream;
-    tell(h, HEAP_SEGMENT_ALLOC, p->address, p->size, stream, &about);
-    if (p->expandable) {
+    if (!p->expandable || !h->plain)
+        tell(h, HEAP_SEGMENT_ALLOC, p->address, p->size, stream, &about);
+    if (p->expandable && !h->plain)
         tell(h, HEAP_SEGMENT_UNMAP, p->address, p->size, HEAP_MAPPING, &about);
+    if (p->expandable)
         tell(h, HEAP_SEGMENT_MAP, p->address, p->size, p->stream, &about);
-    }
 }
 
 static void tell_piece_gone(const struct heap *h, const struct piece *p)
 {
     struct holding about = about_piece(p);
     int64_t stream = p->expandable ? HEAP_MAPPING : p->stream;
-    if (p->expandable) {
+    if (p->expandable)
         tell(h, HEAP_SEGMENT_UNMAP, p->address, p->size, p->stream, &about);
+    if (p->expandable && !h->plain)
         tell(h, HEAP_SEGMENT_MAP, p->address, p->size, HEAP_MAPPING, &about);
-    }
-    tell(h, HEAP_SEGMENT_FREE, p->address, p->size, stream, &about);
+    if (!p->expandable || !h->plain)
+        tell(h, HEAP_SEGMENT_FREE, p->address, p->size, stream, &about);
 }
 
 static void find_home(const struct heap *h, struct piece *p)
@@ -191,6 +193,8 @@ static void begin_block(struct heap *h, struct holding *x)
         place_own(h, x);
     }
     h->known += x->size;
+    if (h->late && h->known > h->most) /* what was there before the trace is told by its ends */
+        h->most = h->known;
     tell_begin(h, x);
 }
 
@@ -209,6 +213,11 @@ static struct holding *find_holding(const struct heap *h, int64_t seq)
 {
     int64_t i = map_get(&h->by_seq, seq);
     return i < 0 ? NULL : &h->holdings[i];
+}
+
+const struct holding *heap_find(const struct heap *h, int64_t seq)
+{
+    return find_holding(h, seq);
 }
 
 static struct holding *keep(struct heap *h, const struct holding *x)

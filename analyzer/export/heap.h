@@ -36,7 +36,7 @@ enum heap_action {
 
 /* A piece that is mapped is told as a segment of stream HEAP_MAPPING that is unmapped, and mapped to its own:
  * whoever knows only segments that are allocated and freed sees each piece as one, whoever knows mappings too
- * sees it grow into its neighbour; neither counts it twice. */
+ * sees it grow into its neighbour; neither counts it twice.  A trace that was imported is told as it was. */
 #define HEAP_MAPPING INT32_MAX /* no stream is that */
 
 enum holding_kind {
@@ -93,6 +93,8 @@ static inline bool heap_is_block(const struct holding *x)
 
 struct heap {
     heap_tell *tell; /* NULL: nobody listens yet */
+    bool late;       /* blocks lived before what is told, as an imported trace's do */
+    bool plain;      /* a piece that is mapped is told as that alone: the trace of a PyTorch is given back */
     void *context;
     const struct heap_homes *homes; /* the caller's; NULL: a segment's stream is the one of its event */
     struct piece *pieces;           /* by address; they do not overlap */
@@ -127,6 +129,9 @@ void heap_apply(struct heap *h, const struct trace_row *e);
 void heap_listen(struct heap *h, heap_tell *tell, void *context, int64_t total);
 /* Likewise, without what is there: it was before whatever is told. */
 void heap_follow(struct heap *h, heap_tell *tell, void *context);
+
+/* What event SEQ made, where it lives; NULL. */
+const struct holding *heap_find(const struct heap *h, int64_t seq);
 
 /* The segments as they are, by address, each with its blocks by address; they tile it, with what is free
  * between them. */

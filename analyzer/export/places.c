@@ -86,7 +86,9 @@ static void make_place(struct places *p, const struct trace_frame *f, struct pla
         file = f->file ? f->file : f->module ? f->module : "";
     }
     bool has_line = f->line != UNKNOWN && f->line > 0 && f->line <= INT32_MAX && f->file;
-    *out = (struct place){*name ? name : "?", shown(file), has_line ? f->line : 0};
+    name = *name ? name : "?";
+    bool whole = f->kind != VS_FRAME_PYTHON && f->kind != VS_FRAME_NODE && f->function && *f->function;
+    *out = (struct place){name, shown(file), whole ? shown(f->function) : name, has_line ? f->line : 0};
 }
 
 const struct place *places_at(struct places *p, int64_t frame)

@@ -13,6 +13,7 @@
 
 struct place {
     const char *name, *file; /* never NULL; file "" where nobody knows it */
+    const char *whole;       /* the name with what cxx_name.h leaves out */
     int64_t line;            /* 0: unknown */
 };
 

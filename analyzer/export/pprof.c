@@ -92,7 +92,7 @@ static uint64_t location_of_name(struct writer *w, const char *name)
 {
     const char *kept = own(w, xstrdup(name));
     int64_t key = (int64_t)(w->places->stacks.frame_count + 1 + text(w, kept));
-    return location(w, key, &(struct place){kept, "", 0});
+    return location(w, key, &(struct place){kept, "", kept, 0});
 }
 
 static void put_label(struct writer *w, const char *key, const char *value)

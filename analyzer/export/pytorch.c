@@ -11,11 +11,12 @@
  *                           segment_free, segment_map, segment_unmap; oom.  A block's size is what was
  *                           asked for; where that is not recorded it is the block's own, and a key of
  *                           ours says so, size_is_block; is_driver_memory marks what no allocator of
- *                           PyTorch's asked for
+ *                           PyTorch's asked for, role_rule is the number of table framework_role
  *      segments             dicts, what there is at the end, and blocks, which tile each of them
  *      allocator_settings   where they are known for certain
  *      external_annotations phases and other ranges: name, stage START or END, device, time_us
  *      host_traces          one list, of page-locked memory of the host; and host_segments, a block each
+ *      import_notes, import_misfits   ours: what was noted when a snapshot was imported
  *
  * Readers go from the segments at the end back through the events, so these have to fit each other: heap.h
  * sees to that, and says how memory comes in that is not PyTorch's.  Where a stretch of the run has no events
@@ -26,8 +27,10 @@
 #include <string.h>
 
 #include "base/commands.h"
+#include "base/shown.h"
 #include "base/units.h"
 #include "read/ooms.h"
+#include "read/tape.h"
 #include "snapshot.h"
 
 /* ---- events ---- */
@@ -41,6 +44,15 @@ static void put_category(struct snapshot_writer *w, int64_t alloc_seq)
     if (role && !strcmp(role, "optimizer state"))
         role = "optimizer_state";
     snapshot_text(w, "category", role ? snapshot_own_once(w, role) : "unknown");
+}
+
+static void put_role(struct snapshot_writer *w, const struct heap_change *c)
+{
+    if (c->action == HEAP_ALLOC)
+        put_category(w, c->about->kind == HOLDING_REST ? 0 : c->about->seq);
+    bool before = c->action == HEAP_FREE && c->about->seq < w->start_seq; /* its end alone is told */
+    if (c->action == HEAP_ALLOC || before)
+        snapshot_mark_role(w, c->about);
 }
 
 /* Unknown is what seems the common pool's where some private ones are not known. */
@@ -66,6 +78,10 @@ static void complete_or_defer(struct snapshot_writer *w, const struct holding *x
     int64_t end = x->kind == HOLDING_BLOCK ? map_get(&w->waits, w->seq) : -1;
     if (end < 0) {
         put_completed(w, x);
+        return;
+    }
+    if (end == INT64_MAX) {
+        *PUSH(w->held, w->held_count) = (struct held_free){*x, w->device};
         return;
     }
     struct pending_free free = {*x, map_get(&w->ending, end) + 1, true};
@@ -117,8 +133,7 @@ static void put_change(void *context, const struct heap_change *c)
         pickle_text(&w->pickle, "frames");
         snapshot_no_frames(w);
     }
-    if (c->action == HEAP_ALLOC)
-        put_category(w, c->about->kind == HOLDING_REST ? 0 : c->about->seq);
+    put_role(w, c);
     snapshot_end_entry(w);
     if (c->action == HEAP_FREE)
         complete_or_defer(w, c->about);
@@ -160,6 +175,10 @@ static bool put_row(void *context, const struct trace_row *e)
     complete_pending(w, e->seq);
     if (!mine)
         return true;
+    const struct holding *freed =
+        !heap->tell && w->start_seq && e->op == VS_OP_BLOCK_FREE ? heap_find(heap, e->mate) : NULL;
+    if (freed && map_get(&w->waits, e->seq) >= 0) /* it waited when the trace began: its completion is told */
+        complete_or_defer(w, freed);
     heap_apply(heap, e);
     if (!heap->tell && !w->start_seq && e->seq >= w->first_seq && e->t >= w->o->from && trace_row_counts(e))
         heap_listen(heap, put_change, w, e->framework + e->direct);
@@ -168,16 +187,21 @@ static bool put_row(void *context, const struct trace_row *e)
     return !w->pickle.out->error;
 }
 
-/* A page that knows categories wants one to be "unknown". */
-static void put_unknown_category(struct snapshot_writer *w)
+/* PyTorch's own ends with such an entry, of when it was taken.  A page that knows categories wants one to be
+ * "unknown". */
+static void put_snapshot(struct snapshot_writer *w)
 {
-    if (!w->roles || !w->heaps[w->device].tell)
+    bool imported = trace_is_imported(w->t);
+    if ((!w->roles && !imported) || !w->heaps[w->device].tell)
         return;
+    if (imported && w->t->process.end_ns != UNKNOWN)
+        w->now = w->t->process.end_ns;
     snapshot_begin_entry(w, "snapshot", 0, 0, 0, 0);
     snapshot_int(w, "addr", 0);
     pickle_text(&w->pickle, "frames");
     snapshot_no_frames(w);
-    snapshot_text(w, "category", "unknown");
+    if (w->roles)
+        snapshot_text(w, "category", "unknown");
     snapshot_end_entry(w);
 }
 
@@ -206,7 +230,7 @@ static int put_traces(struct snapshot_writer *w)
         snapshot_begin_list(w);
         if (export_wants(w->o, w->device) && trace_find_peak(w->t, w->device, "allocated"))
             result = put_trace(w);
-        put_unknown_category(w);
+        put_snapshot(w);
         snapshot_end_list(w);
     }
     pickle_append(&w->pickle);
@@ -214,6 +238,22 @@ static int put_traces(struct snapshot_writer *w)
 }
 
 /* ---- the file ---- */
+
+static void put_notes(struct snapshot_writer *w)
+{
+    if (!trace_is_imported(w->t))
+        return;
+    pickle_text(&w->pickle, "import_notes");
+    snapshot_begin_list(w);
+    for (size_t i = 0; i < w->t->loss_count; i++)
+        if (w->t->losses[i].code && !strcmp(w->t->losses[i].code, "imported")) {
+            pickle_text(&w->pickle, shown(w->t->losses[i].why));
+            snapshot_count(w);
+        }
+    snapshot_end_list(w);
+    if (trace_imported_misfits(w->t))
+        snapshot_int(w, "import_misfits", trace_imported_misfits(w->t));
+}
 
 static int put_all(struct snapshot_writer *w)
 {
@@ -223,6 +263,7 @@ static int put_all(struct snapshot_writer *w)
         return -1;
     snapshot_segments(w);
     snapshot_settings(w);
+    put_notes(w);
     if (trace_dry(w->t))
         snapshot_text(w, "dry_run", snapshot_own_once(w, trace_mark(w->t)));
     if (snapshot_annotations(w) || snapshot_host(w))
@@ -265,6 +306,7 @@ static void free_writer(struct snapshot_writer *w)
     free(w->owned);
     free(w->ooms);
     free(w->pending);
+    free(w->held);
     map_free(&w->waits);
     map_free(&w->ending);
     asked_free(&w->asked);
@@ -277,6 +319,14 @@ static void free_writer(struct snapshot_writer *w)
     places_free(&w->places);
 }
 
+static void begin_heap(struct snapshot_writer *w, size_t device)
+{
+    struct heap *h = &w->heaps[device];
+    heap_init(h, (int64_t)device);
+    h->plain = trace_imported_plain(w->t);
+    h->late = w->start_seq > 0;
+}
+
 static int prepare(struct snapshot_writer *w, const int64_t *devices, size_t n)
 {
     int64_t most = devices[n - 1]; /* ascending; the readers' lists go by ordinal */
@@ -287,7 +337,7 @@ static int prepare(struct snapshot_writer *w, const int64_t *devices, size_t n)
     w->heap_count = (size_t)most + 1;
     w->heaps = xrealloc(NULL, w->heap_count * sizeof *w->heaps);
     for (size_t i = 0; i < w->heap_count; i++)
-        heap_init(&w->heaps[i], (int64_t)i);
+        begin_heap(w, i);
     return places_load(&w->places, w->t, w->o->frames) || trace_ooms_kept(w->t, &w->ooms, &w->oom_count) ||
                    asked_read(w->t, &w->asked)
                ? -1

@@ -39,6 +39,11 @@ struct snapshot_writer {
         bool open;
     } * pending;
     size_t pending_count;
+    struct held_free { /* of an imported trace: its block still waits at the end */
+        struct holding of;
+        int64_t device;
+    } * held;
+    size_t held_count;
     struct snapshot_settings { /* as struct trace_tape has them */
         bool known;
         int64_t max_split, roundup;
@@ -81,6 +86,9 @@ int64_t snapshot_request(const struct snapshot_writer *w, const struct holding *
 /* A key of ours, which PyTorch's tools pass over, where the size of X is not what was asked for: importers
  * know then that it is the block's. */
 void snapshot_mark_size(struct snapshot_writer *w, const struct holding *x);
+
+/* A key of ours with the number by which the role of X was said, where it was (table framework_role). */
+void snapshot_mark_role(struct snapshot_writer *w, const struct holding *x);
 
 /* Of the device that is being written: the segments' streams and pools, and the deferred frees.  0, or -1
  * with w->t->why. */

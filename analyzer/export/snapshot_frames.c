@@ -81,7 +81,7 @@ static void put_place(struct snapshot_writer *w, const struct place *place)
     pickle_items(&w->pickle);
     snapshot_text(w, "filename", place->file);
     snapshot_int(w, "line", place->line);
-    snapshot_text(w, "name", place->name);
+    snapshot_text(w, "name", place->whole);
     pickle_set(&w->pickle);
 }
 
@@ -156,7 +156,8 @@ void snapshot_begin_entry(struct snapshot_writer *w, const char *action, int64_t
     snapshot_text(w, "action", action);
     snapshot_int(w, "size", size);
     snapshot_int(w, "stream", stream);
-    snapshot_int(w, "time_us", snapshot_wall_us(w, w->now));
+    if (w->t->process.start_realtime_ns != UNKNOWN)
+        snapshot_int(w, "time_us", snapshot_wall_us(w, w->now));
     snapshot_text(w, "compile_context", "N/A");
     snapshot_text(w, "user_metadata", layer_of(w, stack));
     if (pool >= 0)
@@ -223,7 +224,8 @@ void snapshot_own_stack(struct snapshot_writer *w, const struct holding *x)
         return;
     }
     const char *owner = x->stack ? trace_owner(w->t, x->stack) : NULL;
-    struct place whose = {category_of(x), owner ? shown(owner) : "vramscope", 0};
+    const char *category_name = category_of(x);
+    struct place whose = {category_name, owner ? shown(owner) : "vramscope", category_name, 0};
     map_put(&w->own_stacks, key, put_path(w, x->stack, &whose));
 }
 

@@ -13,7 +13,7 @@ struct host {
     struct snapshot_writer *w;
     struct host_segment {
         int64_t address, size, stack;
-        bool lives;
+        bool lives, registered;
     } * at;
     size_t n;
     struct map by_seq; /* of those that live: the place in AT */
@@ -24,6 +24,8 @@ static void put_entry(struct snapshot_writer *w, const char *action, const struc
 {
     snapshot_begin_entry(w, action, s->size, 0, 0, begins ? s->stack : 0);
     snapshot_int(w, "addr", s->address);
+    if (s->registered) /* a key of ours: the program's own memory, page-locked */
+        snapshot_bool(w, "is_registered", true);
     pickle_text(&w->pickle, "frames");
     if (begins)
         snapshot_stack(w, s->stack);
@@ -40,7 +42,7 @@ static bool is_told(const struct snapshot_writer *w, const struct trace_row *e)
 
 static void begin(struct host *h, const struct trace_row *e)
 {
-    struct host_segment s = {e->address, e->size, e->stack, true};
+    struct host_segment s = {e->address, e->size, e->stack, true, e->space == VS_SPACE_REGISTERED};
     map_put(&h->by_seq, e->seq, (int64_t)h->n);
     *PUSH(h->at, h->n) = s;
     if (!is_told(h->w, e))
@@ -107,6 +109,8 @@ static void put_segment(struct snapshot_writer *w, const struct host_segment *s)
     snapshot_text(w, "segment_type", "small"); /* as PyTorch says of all */
     snapshot_pool(w, "segment_pool_id", 0);
     snapshot_bool(w, "is_expandable", false);
+    if (s->registered)
+        snapshot_bool(w, "is_registered", true);
     pickle_text(&w->pickle, "frames");
     snapshot_stack(w, s->stack);
     put_block(w, s);

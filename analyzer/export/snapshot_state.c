@@ -32,7 +32,16 @@ void snapshot_mark_size(struct snapshot_writer *w, const struct holding *x)
         snapshot_bool(w, "is_driver_memory", true);
 }
 
-static void put_block(struct snapshot_writer *w, int64_t address, int64_t size, const struct holding *x)
+void snapshot_mark_role(struct snapshot_writer *w, const struct holding *x)
+{
+    int64_t rule = x->kind == HOLDING_REST ? 0 : trace_role_rule_of(w->roles, x->seq);
+    if (rule)
+        snapshot_int(w, "role_rule", rule);
+}
+
+/* X: who has it; NULL: it is free.  WAITS: it is freed, and other streams may still use it. */
+static void put_block(struct snapshot_writer *w, int64_t address, int64_t size, const struct holding *x,
+                      bool waits)
 {
     pickle_dict(&w->pickle);
     pickle_items(&w->pickle);
@@ -41,9 +50,11 @@ static void put_block(struct snapshot_writer *w, int64_t address, int64_t size, 
     snapshot_int(w, "requested_size", x ? snapshot_request(w, x) : 0);
     if (x)
         snapshot_mark_size(w, x);
-    snapshot_text(w, "state", x ? "active_allocated" : "inactive");
+    if (x && !waits)
+        snapshot_mark_role(w, x);
+    snapshot_text(w, "state", waits ? "active_pending_free" : x ? "active_allocated" : "inactive");
     pickle_text(&w->pickle, "frames");
-    if (!x)
+    if (!x || waits)
         snapshot_no_frames(w);
     else if (x->kind == HOLDING_BLOCK)
         snapshot_stack(w, x->stack);
@@ -53,21 +64,40 @@ static void put_block(struct snapshot_writer *w, int64_t address, int64_t size, 
     snapshot_count(w);
 }
 
+/* What is free from AT to END, but for blocks that still wait. */
+static void put_gap(struct snapshot_writer *w, int64_t at, int64_t end)
+{
+    while (at < end) {
+        const struct holding *next = NULL;
+        for (size_t i = 0; i < w->held_count; i++) {
+            const struct holding *x = &w->held[i].of;
+            bool within = w->held[i].device == w->device && x->address >= at && x->address + x->size <= end;
+            if (within && (!next || x->address < next->address))
+                next = x;
+        }
+        int64_t until = next ? next->address : end;
+        if (until > at)
+            put_block(w, at, until - at, NULL, false);
+        if (next)
+            put_block(w, next->address, next->size, next, true);
+        at = next ? next->address + next->size : end;
+    }
+}
+
 /* What is allocated, and what is free between it. */
 static void put_blocks(struct snapshot_writer *w, const struct heap_segment *s, const struct holding **blocks)
 {
     int64_t at = s->address;
     snapshot_begin_list(w);
     if (s->own)
-        put_block(w, s->address, s->size, s->own);
+        put_block(w, s->address, s->size, s->own, false);
     for (size_t i = s->first; !s->own && i < s->first + s->count; i++) {
-        if (blocks[i]->address > at)
-            put_block(w, at, blocks[i]->address - at, NULL);
-        put_block(w, blocks[i]->address, blocks[i]->size, blocks[i]);
+        put_gap(w, at, blocks[i]->address);
+        put_block(w, blocks[i]->address, blocks[i]->size, blocks[i], false);
         at = blocks[i]->address + blocks[i]->size;
     }
-    if (!s->own && at < s->address + s->size)
-        put_block(w, at, s->address + s->size - at, NULL);
+    if (!s->own)
+        put_gap(w, at, s->address + s->size);
     snapshot_end_list(w);
 }
 
@@ -144,7 +174,7 @@ void snapshot_segments(struct snapshot_writer *w)
 struct edge { /* a range's begin or end */
     int64_t t, order;
     const char *name;
-    bool begins;
+    bool begins, phase;
 };
 
 struct edges {
@@ -168,9 +198,10 @@ static bool add_span(void *context, const struct trace_span_row *r)
     int64_t order = (int64_t)e->n;
     if (!name || r->t_push > e->w->o->to || (r->t_pop != UNKNOWN && r->t_pop < e->w->o->from))
         return true;
-    *PUSH(e->at, e->n) = (struct edge){r->t_push, order, name, true};
+    *PUSH(e->at, e->n) = (struct edge){r->t_push, order, name, true, r->phase > 0};
     if (r->t_pop != UNKNOWN) /* of those that begin and end at once the inner ones end first */
-        *PUSH(e->at, e->n) = (struct edge){r->t_pop, r->t_pop > r->t_push ? -order : order, name, false};
+        *PUSH(e->at, e->n) =
+            (struct edge){r->t_pop, r->t_pop > r->t_push ? -order : order, name, false, r->phase > 0};
     return true;
 }
 
@@ -190,6 +221,8 @@ int snapshot_annotations(struct snapshot_writer *w)
         snapshot_text(w, "stage", e.at[i].begins ? "START" : "END");
         snapshot_int(w, "device", w->first_device);
         snapshot_int(w, "time_us", snapshot_wall_us(w, e.at[i].t));
+        if (e.at[i].phase) /* a key of ours: an importer knows where it comes from */
+            snapshot_text(w, "phase", trace_is_imported(w->t) ? "by stacks" : "recorded");
         pickle_set(&w->pickle);
         snapshot_count(w);
     }

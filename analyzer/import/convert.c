@@ -446,8 +446,6 @@ static void convert_trace(struct convert *c)
     struct profiler p = {0};
     if (!c->timed || !c->s->moves)
         c->s->range_count = 0;
-    if (c->phases->begins_in_step)
-        mark_step(c, true);
     for (int d; c->rc == 0 && (d = lives_next(c->s, at)) >= 0; at[d]++) {
         const struct snapshot_event *e = &c->s->traces[d].at[at[d]];
         ranges_until(c, &p, e->time_us);
@@ -458,6 +456,8 @@ static void convert_trace(struct convert *c)
     }
     ranges_until(c, &p, INT64_MAX);
     close_phase(c);
+    if (c->timed && c->s->moves)
+        c->last_ns = ns_of(c, c->s->end_us);
 }
 
 int convert_run(struct convert *c)
@@ -466,6 +466,9 @@ int convert_run(struct convert *c)
         [IMPORT_FORWARD] = "forward", [IMPORT_BACKWARD] = "backward", [IMPORT_OPTIMIZER] = "optimizer"};
     for (int i = IMPORT_FORWARD; i < IMPORT_PHASES; i++)
         c->names[i] = convert_string(c, names[i], strlen(names[i]));
+    for (size_t i = 0; i < c->s->range_count;
+         i++) /* before names of code, which an export spells otherwise */
+        convert_string(c, c->s->ranges[i].name, c->s->ranges[i].length);
     if (!c->s->unrequested)
         c->sized = vs_journal_tensor(
             c->journal, vs_tensor_what(VS_TENSOR_SIZED, VS_TENSOR_NO_TYPE, VS_TENSOR_NO_SHAPE), 0, NULL);

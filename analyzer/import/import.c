@@ -242,10 +242,28 @@ static void note_start(struct work *w)
     note(w, text);
 }
 
+/* Of an export of what was imported: what was noted then. */
+static void note_again(struct work *w)
+{
+    enum { NOTES_MOST = 32, NOTE_MOST = 400 };
+    for (size_t i = 0; i < unpickle_items(w->s.notes) && i < NOTES_MOST; i++) {
+        const struct pickle_value *v = unpickle_item(w->s.notes, i);
+        if (v->kind != PICKLE_TEXT || v->length > NOTE_MOST)
+            continue;
+        char *text = xformat("%.*s", (int)v->length, v->text);
+        note(w, text);
+        free(text);
+    }
+}
+
 /* What a reader of the database must know about where it comes from. */
 static void note_source(struct work *w, bool timed)
 {
     const struct import_result *r = w->result;
+    if (unpickle_items(w->s.notes)) {
+        note_again(w);
+        return;
+    }
     if (w->s.rounded)
         note(w, w->s.exact
                     ? "imported from an export of vramscope's: sizes are what was requested, or the block's "
@@ -286,6 +304,8 @@ static void note_source(struct work *w, bool timed)
     note_host(w);
     if (!timed)
         note(w, "the snapshot has no times: entries are numbered, a microsecond each");
+    if (w->s.lowered)
+        note(w, "the snapshot's addresses lie from 2^63 on: they are shown without that bit");
 }
 
 static int note_settings(struct work *w, bool driver_blocks)
@@ -301,6 +321,8 @@ static int note_settings(struct work *w, bool driver_blocks)
         snprintf(text, sizeof text, "%" PRIu64, w->result->before);
         rc = vs_writer_fact(w->writer, "imported_before", text);
     }
+    if (w->s.pairs && rc >= 0)
+        rc = vs_writer_fact(w->writer, "imported_pairs", "1");
     if (w->result->misfits && rc >= 0) {
         snprintf(text, sizeof text, "%" PRIu64, w->result->misfits);
         rc = vs_writer_fact(w->writer, "imported_misfits", text);
@@ -341,6 +363,8 @@ static int rewind_all(struct work *w)
             d != w->s.host && (w->s.traces[d].n || w->start[d].block_count || w->start[d].segment_count);
     }
     w->result->entries = w->s.events;
+    w->result->misfits +=
+        w->s.misfits > 0 && w->s.misfits <= (int64_t)w->s.events ? (uint64_t)w->s.misfits : 0;
     return 0;
 }
 

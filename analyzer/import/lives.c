@@ -172,8 +172,6 @@ void lives_read(struct lives *l, const struct snapshot *s, const struct rewound 
         l->of_block[d] = numbers(start[d].block_count);
         take_start(&w, d, &start[d]);
     }
-    if (phases->begins_in_step)
-        mark_step(&w, true);
     for (int d; w.entry < UINT32_MAX - 1 && (d = lives_next(s, at)) >= 0; at[d]++)
         take_entry(&w, d, at[d]);
     for (size_t i = 0; i < l->n; i++)

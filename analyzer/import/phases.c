@@ -183,7 +183,6 @@ static void find_steps(struct phases *p, struct snapshot *s)
         struct snapshot_range *r = &s->ranges[i];
         if (!begins(r->name, r->length, "Optimizer.step#"))
             continue;
-        p->begins_in_step = p->begins_in_step || (!p->marked && !r->begins);
         r->steps = r->begins ? depth == 0 : depth == 1 || !p->marked;
         depth = r->begins ? depth + 1 : depth ? depth - 1 : 0;
         p->marked = true;

@@ -32,7 +32,6 @@ struct phases {
     uint8_t *of_stack;                 /* by stack - 1 */
     enum import_phase without_a_stack; /* BACKWARD, or NONE where nothing speaks for it */
     bool marked;                       /* there are marks of steps */
-    bool begins_in_step;               /* the first of them ends one that began before the trace */
 };
 
 /* Marks the ranges of S that are steps of an optimizer, too. */

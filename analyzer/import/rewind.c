@@ -136,8 +136,9 @@ static void take_segment(struct state *st, const struct snapshot_segment *g)
     for (size_t i = 0; i < g->blocks; i++) {
         const struct snapshot_block *b = &st->s->blocks[g->first_block + i];
         if (b->state != SNAPSHOT_FREE)
-            add_block(st, &(struct rewound_block){b->address, b->requested, g->stream, b->stack,
-                                                  b->state == SNAPSHOT_PENDING, b->rounded, b->driver});
+            add_block(st,
+                      &(struct rewound_block){b->address, b->requested, g->stream, b->stack,
+                                              b->state == SNAPSHOT_PENDING, b->rounded, b->driver, b->rule});
     }
 }
 
@@ -150,12 +151,12 @@ static void undo(struct state *st, const struct snapshot_event *e)
         break;
     case SNAPSHOT_FREE_COMPLETED:
         add_block(st,
-                  &(struct rewound_block){e->address, e->size, e->stream, 0, true, e->rounded, e->driver});
+                  &(struct rewound_block){e->address, e->size, e->stream, 0, true, e->rounded, e->driver, 0});
         break;
     case SNAPSHOT_FREE_REQUESTED:
         r->misfits += !set_remove(&st->blocks, e->address); /* until then it was pending */
-        add_block(st,
-                  &(struct rewound_block){e->address, e->size, e->stream, 0, false, e->rounded, e->driver});
+        add_block(st, &(struct rewound_block){e->address, e->size, e->stream, 0, false, e->rounded, e->driver,
+                                              e->rule});
         break;
     case SNAPSHOT_SEGMENT_ALLOC:
         r->misfits += !set_remove(&st->segments, e->address);

@@ -21,6 +21,7 @@ struct rewound_block {
     bool pending;   /* it was freed before, and not yet reusable */
     bool rounded;   /* its size is not what was requested: as snapshot.h has it */
     bool driver;    /* likewise */
+    uint8_t rule;   /* likewise */
 };
 
 struct rewound_segment {

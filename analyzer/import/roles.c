@@ -375,6 +375,18 @@ static uint8_t *said(struct roles *r, struct finder *f, const uint32_t *of, size
     return rules;
 }
 
+/* An export of ours says what was found, or what PyTorch had said, when its recording was made. */
+static void take_rules(struct roles *r, const struct snapshot *s, const struct rewound *start)
+{
+    r->any = true;
+    for (int d = 0; d < s->devices; d++) {
+        for (size_t i = 0; i < s->traces[d].n; i++)
+            r->of_entry[d][i] = s->traces[d].at[i].rule;
+        for (size_t i = 0; i < start[d].block_count; i++)
+            r->of_block[d][i] = start[d].blocks[i].rule;
+    }
+}
+
 void roles_find(struct roles *r, const struct snapshot *s, const struct rewound *start,
                 const struct phases *phases)
 {
@@ -386,6 +398,8 @@ void roles_find(struct roles *r, const struct snapshot *s, const struct rewound 
         r->of_entry[d] = said(r, &f, f.l.of_entry[d], s->traces[d].n);
         r->of_block[d] = said(r, &f, f.l.of_block[d], start[d].block_count);
     }
+    if (s->ruled)
+        take_rules(r, s, start);
     counts_free(&f.counts);
     for (size_t i = 0; i < f.l.span_count; i++)
         if (f.l.spans[i].phase >= IMPORT_FORWARD)

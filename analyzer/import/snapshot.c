@@ -13,13 +13,16 @@
 
 #include "base/base.h"
 #include "labels.h"
+#include "ranges.h"
 #include "skipped.h"
+#include "trace/event.h"
 #include "trace/ledger/addresses.h"
 
 #define MEMORY_RATIO 64 /* values over bytes of the file: no opcode makes more of one byte */
 #define MEMORY_LEAST (64u << 20)
 #define FRAMES_MOST  400 /* of a stack, from the innermost on */
 #define PROBES       16
+#define OPEN_MOST    64  /* ranges that were open when a trace began */
 #define POOLS_MOST   256 /* private ones that are told apart */
 
 struct reader {
@@ -166,6 +169,23 @@ static bool is_driver(const struct pickle_value *v)
     return unpickle_int(unpickle_get(v, "is_driver_memory"), 0) != 0;
 }
 
+static uint8_t rule_of(struct reader *r, const struct pickle_value *v)
+{
+    int64_t rule = unpickle_int(unpickle_get(v, "role_rule"), 0);
+    if (rule < 1 || rule > UINT8_MAX || (!vs_life_is_rule((uint64_t)rule) && !vs_role_number((uint64_t)rule)))
+        return 0;
+    r->s->ruled = true;
+    return (uint8_t)rule;
+}
+
+/* A recording has no room for an address's uppermost bit, which all of a snapshot have or none. */
+static uint64_t address_of(struct reader *r, const struct pickle_value *v, uint64_t otherwise)
+{
+    uint64_t address = unpickle_address(v, otherwise);
+    r->s->lowered = r->s->lowered || address >> 63;
+    return address & INT64_MAX;
+}
+
 /* A pool's name is a pair of numbers: (0, 0) the common one, (n, 0) a capture's, (0, n) a MemPool. */
 static uint32_t pool_of(struct snapshot *s, const struct pickle_value *pair)
 {
@@ -189,7 +209,7 @@ static void read_event(struct reader *r, const struct pickle_value *v, struct sn
 {
     const struct pickle_value *time = unpickle_get(v, "time_us");
     *e = (struct snapshot_event){.action = action_of(unpickle_get(v, "action")),
-                                 .address = unpickle_address(unpickle_get(v, "addr"), 0),
+                                 .address = address_of(r, unpickle_get(v, "addr"), 0),
                                  .size = (uint64_t)unpickle_int(unpickle_get(v, "size"), 0),
                                  .stream = (uint64_t)unpickle_int(unpickle_get(v, "stream"), 0),
                                  .stack = stack_of(r, unpickle_get(v, "frames")),
@@ -197,6 +217,8 @@ static void read_event(struct reader *r, const struct pickle_value *v, struct sn
     *timed = *timed && time;
     e->rounded = is_rounded(r, v, e->action == SNAPSHOT_ALLOC);
     e->driver = is_driver(v);
+    r->s->registered = r->s->registered || unpickle_int(unpickle_get(v, "is_registered"), 0) != 0;
+    e->rule = rule_of(r, v);
     const struct pickle_value *pool = unpickle_get(v, "pool_id"); /* the other in early exports of ours */
     e->pool = pool_of(r->s, pool ? pool : unpickle_get(v, "segment_pool_id"));
     if (e->action == SNAPSHOT_OOM) {
@@ -235,6 +257,8 @@ static int read_trace(struct reader *r, const struct pickle_value *list, struct 
         r->s->unknown += e->action == SNAPSHOT_UNKNOWN;
         if (unpickle_is(unpickle_get(v, "action"), "annotate"))
             labels_annotate(&r->labels, r->s, t, e->address, unpickle_get(v, "user_metadata"));
+        if (e->time_us > r->s->end_us)
+            r->s->end_us = e->time_us;
         if (e->action == SNAPSHOT_OTHER || e->action == SNAPSHOT_UNKNOWN)
             continue;
         if (e->action != SNAPSHOT_OOM &&
@@ -244,10 +268,9 @@ static int read_trace(struct reader *r, const struct pickle_value *list, struct 
         if (e->time_us < last)
             e->time_us = last;
         last = e->time_us;
-        if (t->n && cancels(e - 1, e))
-            t->n--;
-        else
-            t->n++;
+        bool pair = t->n && cancels(e - 1, e);
+        r->s->pairs = r->s->pairs || pair;
+        t->n += pair ? -1 : 1;
         if (e->action == SNAPSHOT_ALLOC)
             labels_allocated(&r->labels, t, e);
     }
@@ -300,13 +323,14 @@ static int read_blocks(struct reader *r, const struct pickle_value *list, struct
         if (!has_bytes(r, v, NULL, "size", "a block of a segment, number", i + 1))
             return -1;
         struct snapshot_block b = {.size = (uint64_t)unpickle_int(unpickle_get(v, "size"), 0)};
-        b.address = unpickle_address(unpickle_get(v, "address"), address);
+        b.address = address_of(r, unpickle_get(v, "address"), address);
         const struct pickle_value *last = last_history(v), *requested = unpickle_get(v, "requested_size");
         requested = requested ? requested : unpickle_get(last, "real_size");
         b.requested = (uint64_t)unpickle_int(requested, (int64_t)b.size);
         b.state = state_of(unpickle_get(v, "state"));
         b.rounded = is_rounded(r, v, b.state != SNAPSHOT_FREE);
         b.driver = is_driver(v);
+        b.rule = rule_of(r, v);
         s->unrequested = s->unrequested || (b.state != SNAPSHOT_FREE && !requested);
         b.stack = stack_of(r, unpickle_get(last ? last : v, "frames"));
         s->stacked = s->stacked || (b.state != SNAPSHOT_FREE && b.stack);
@@ -332,11 +356,12 @@ static int read_segments(struct reader *r, const struct pickle_value *list)
         if (!has_bytes(r, v, "address", "total_size", "segment", i + 1))
             return -1;
         struct snapshot_segment g = {.device = (int)device,
-                                     .address = unpickle_address(unpickle_get(v, "address"), 0),
+                                     .address = address_of(r, unpickle_get(v, "address"), 0),
                                      .size = (uint64_t)unpickle_int(unpickle_get(v, "total_size"), 0),
                                      .stream = (uint64_t)unpickle_int(unpickle_get(v, "stream"), 0),
                                      .expandable =
                                          !host && unpickle_int(unpickle_get(v, "is_expandable"), 0) != 0};
+        s->registered = s->registered || unpickle_int(unpickle_get(v, "is_registered"), 0) != 0;
         g.pool = host ? 0 : pool_of(s, unpickle_get(v, "segment_pool_id"));
         if (!host && read_blocks(r, unpickle_get(v, "blocks"), &g))
             return -1;
@@ -382,37 +407,6 @@ static int read_host(struct reader *r, const struct pickle_value *root)
 }
 
 /* ---- the rest ---- */
-
-static int by_time(const void *a, const void *b)
-{
-    const struct snapshot_range *x = a, *y = b;
-    if (x->time_us != y->time_us)
-        return x->time_us < y->time_us ? -1 : 1;
-    return (x->order > y->order) - (x->order < y->order);
-}
-
-static int read_ranges(struct reader *r, const struct pickle_value *list)
-{
-    struct snapshot *s = r->s;
-    if (unpickle_items(list) > r->most)
-        return too_many(r, "annotations");
-    for (size_t i = 0; i < unpickle_items(list); i++) {
-        const struct pickle_value *v = unpickle_item(list, i), *name = unpickle_get(v, "name"),
-                                  *stage = unpickle_get(v, "stage");
-        if (!name || name->kind != PICKLE_TEXT || !name->length)
-            continue;
-        *PUSH(s->ranges, s->range_count) =
-            (struct snapshot_range){.time_us = unpickle_int(unpickle_get(v, "time_us"), 0),
-                                    .name = name->text,
-                                    .length = name->length,
-                                    .order = (uint32_t)i,
-                                    .device = (int)unpickle_int(unpickle_get(v, "device"), 0),
-                                    .begins = unpickle_is(stage, "START")};
-    }
-    if (s->range_count)
-        qsort(s->ranges, s->range_count, sizeof *s->ranges, by_time);
-    return 0;
-}
 
 /* One number for each power of two. */
 static int64_t divisions_of(const struct pickle_value *v)
@@ -485,8 +479,12 @@ int snapshot_read(struct snapshot *s, const void *bytes, size_t size, char *why,
     if (!rc)
         rc = check_history(&r);
     if (!rc)
-        rc = read_ranges(&r, unpickle_get(&root, "external_annotations"));
+        rc = ranges_read(s, unpickle_get(&root, "external_annotations"), r.most) ? too_many(&r, "annotations")
+                                                                                 : 0;
     read_settings(&s->settings, unpickle_get(&root, "allocator_settings"));
+    s->settings.registers = s->settings.registers || s->registered;
+    s->notes = unpickle_get(&root, "import_notes");
+    s->misfits = unpickle_int(unpickle_get(&root, "import_misfits"), 0);
     vs_table_free(&r.hashes);
     labels_free(&r.labels);
     if (rc)

@@ -49,6 +49,7 @@ struct snapshot_event {
     bool rounded;    /* an export of ours that knew no request: its size is the block's */
     bool driver;     /* likewise, of a block: memory that no allocator of PyTorch's asked for */
     bool free_known; /* of an OOM: `address` is what the driver had free */
+    uint8_t rule;    /* an export of ours: by which the block's role was said, 0 none */
 };
 
 struct snapshot_trace { /* of a device */
@@ -64,6 +65,7 @@ struct snapshot_block {
     uint32_t stack;
     enum snapshot_state state; /* PENDING: freed, and other streams may still use it */
     bool rounded, driver;      /* as of an event */
+    uint8_t rule;
 };
 
 struct snapshot_segment {
@@ -124,10 +126,17 @@ struct snapshot {
     bool unrequested;             /* a block lacks the bytes that were requested: an old PyTorch */
     bool exact;                   /* a block, or its event, has what was requested */
     bool rounded;                 /* one has not: an export of ours */
-    bool skipped;                 /* the requests of frees were, when it was recorded */
-    size_t events;                /* of all devices, those that change no memory included */
-    size_t moves;                 /* of these, those of a known kind that do */
-    size_t unknown;               /* and those of a kind that we do not know */
+    bool pairs;      /* of entries that cancel each other stand around mappings: an export of ours */
+    bool ruled;      /* roles are said: an export of ours */
+    bool registered; /* the host's memory is the program's own, in an export of ours */
+    bool lowered;    /* addresses from 2^63 on lack that bit */
+    int64_t end_us;  /* when it was taken, 0 unknown */
+    int64_t misfits; /* of the snapshot that was exported */
+    const struct pickle_value *notes; /* a list of texts that were noted of it; NULL */
+    bool skipped;                     /* the requests of frees were, when it was recorded */
+    size_t events;                    /* of all devices, those that change no memory included */
+    size_t moves;                     /* of these, those of a known kind that do */
+    size_t unknown;                   /* and those of a kind that we do not know */
     struct snapshot_settings settings;
 };
 

@@ -93,7 +93,7 @@ int trace_live_after(struct trace *t, int64_t device, int64_t seq, struct trace_
 /* ---- roles ---- */
 
 struct trace_role_finder {
-    struct sqlite3_stmt *s;
+    struct sqlite3_stmt *s, *rule;
 };
 
 struct trace_role_finder *trace_role_begin(struct trace *t)
@@ -106,7 +106,17 @@ struct trace_role_finder *trace_role_begin(struct trace *t)
                          "role FROM access_role WHERE alloc_seq = ?1), (SELECT role FROM life_role "
                          "WHERE alloc_seq = ?1))",
                          0);
+    roles->rule = trace_sql(t, "SELECT role FROM framework_role WHERE alloc_seq = ?1", 0);
     return roles;
+}
+
+int64_t trace_role_rule_of(struct trace_role_finder *roles, int64_t alloc_seq)
+{
+    if (!roles || !roles->rule)
+        return 0;
+    sqlite3_reset(roles->rule);
+    sqlite3_bind_int64(roles->rule, 1, alloc_seq);
+    return sqlite3_step(roles->rule) == SQLITE_ROW ? sqlite3_column_int64(roles->rule, 0) : 0;
 }
 
 const char *trace_role_of(struct trace_role_finder *roles, int64_t alloc_seq)
@@ -120,7 +130,9 @@ const char *trace_role_of(struct trace_role_finder *roles, int64_t alloc_seq)
 
 void trace_role_end(struct trace_role_finder *roles)
 {
-    if (roles)
+    if (roles) {
         sqlite3_finalize(roles->s);
+        sqlite3_finalize(roles->rule);
+    }
     free(roles);
 }

@@ -72,6 +72,9 @@ struct trace_role_finder;
 struct trace_role_finder *trace_role_begin(struct trace *t);
 /* The role of the block of allocation ALLOC_SEQ; NULL: it was not followed.  Lives until the next call. */
 const char *trace_role_of(struct trace_role_finder *roles, int64_t alloc_seq);
+/* The number by which PyTorch, or a rule of the import's, said that role (table framework_role); 0: neither
+ * did. */
+int64_t trace_role_rule_of(struct trace_role_finder *roles, int64_t alloc_seq);
 void trace_role_end(struct trace_role_finder *roles);
 
 /* ---- ranges ---- */

@@ -433,6 +433,9 @@ int trace_tape(struct trace *t, int64_t device, struct trace_tape *tape)
     vs_table_free(&r.refused);
     vs_spans_free(&r.reserved);
     vs_spans_free(&r.unfinished);
+    for (size_t i = 0; tape->imported && i < r.waiting_count; i++)
+        if (r.waiting[i].events)
+            end_wait(&r, &r.waiting[i], INT64_MAX);
     free(r.waiting);
     free(r.scopes);
     return trace_sql_done(t, s, code);

@@ -83,6 +83,8 @@ struct trace_tape {
 int trace_tape(struct trace *t, int64_t device, struct trace_tape *tape);
 /* Entries of the imported snapshot that do not fit to its end state, so that others are missing. */
 int64_t trace_imported_misfits(struct trace *t);
+/* Whether T was made of a snapshot of PyTorch's own, in which a mapping is one entry. */
+bool trace_imported_plain(struct trace *t);
 /* Bytes that were reserved when an import's trace began, so that its peaks may not be those of the run; 0
  * where it has one entry at most.  UNKNOWN: no import, or one that began with nothing. */
 int64_t trace_imported_before(struct trace *t);
