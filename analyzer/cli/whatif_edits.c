@@ -113,8 +113,6 @@ int edits_answer(struct trace *t, int64_t device, const struct edits_question *q
     size_t n;
     if (q->late)
         return refuse_late(q, j);
-    if (refusal_ended(t, device))
-        return refusal_print(t, device, q, j);
     if (program_read(t, device, SIZE_MAX, q->native, &from, &facts)) {
         complain("whatif: %s", t->why);
         program_free_facts(&facts);

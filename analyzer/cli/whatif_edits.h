@@ -13,6 +13,7 @@ struct edits_question {
     const bool *wanted;                    /* by enum feed_policy */
     int policy;                            /* the one that is named, -1: none is, FEED_POLICIES: several */
     bool other;                            /* a policy, a capacity or a setting is */
+    bool changed;                          /* a capacity or a setting is */
     bool native;                           /* recorded under PyTorch's native allocator, without requests */
     bool late;                             /* the framework held memory before the recording */
     bool bytes;                            /* exact */
@@ -24,8 +25,15 @@ extern const char *const feed_policy_names[]; /* by enum feed_policy */
 int edits_check(const struct arg_list *edits);
 int edits_answer(struct trace *t, int64_t device, const struct edits_question *q, struct json *j);
 
-/* Whether the run ended when a framework gave up on a request on DEVICE; then that is what is asked about. */
-bool refusal_ended(struct trace *t, int64_t device);
-int refusal_print(struct trace *t, int64_t device, const struct edits_question *q, struct json *j);
+/* A run that ended when a framework gave up on a request on DEVICE is asked about that: whether it passes
+ * under other allocators and, with CHANGES, in a changed program.  NULL: it did not end so.  Freed by
+ * refusal_forget. */
+struct refused;
+struct refused *refusal_ask_about(struct trace *t, int64_t device, const struct edits_question *q,
+                                  bool changes);
+/* "passes, 11.06 GiB left": a cell of the table of policies; owned. */
+char *refusal_of_policy(const struct refused *r, int policy, bool exact);
+int refusal_print(const struct refused *r, const struct edits_question *q, struct json *j);
+void refusal_forget(struct refused *r);
 
 #endif

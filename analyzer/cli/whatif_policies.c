@@ -34,6 +34,7 @@ struct answers {
     int64_t recorded; /* the most that the framework held as recorded; UNKNOWN */
     int64_t limit;    /* that the program set last for PyTorch's allocator; UNKNOWN: none */
     enum torch_ties ties;
+    struct refused *refused; /* the request that ended the run; NULL */
     bool late;
     bool
         pools_matter; /* requests of unknown pools may not have been of the common one, as which they count */
@@ -53,6 +54,8 @@ static struct torch_settings settings_of(const struct answers *a)
     const struct trace_device *device = trace_find_device(a->t, a->device);
     if (a->limit != UNKNOWN && device && device->total_bytes > 0)
         s.memory = (uint64_t)device->total_bytes;
+    if (a->limit != UNKNOWN && a->q->capacity)
+        s.limit = a->q->capacity;
     s.reserve = (uint64_t)tape->reserve_bytes;
     if (tape->reserve_share > 0 && device && device->total_bytes > 0)
         s.reserve = (uint64_t)(tape->reserve_share * (double)device->total_bytes);
@@ -203,24 +206,27 @@ static char *where_out(const struct answers *a, const struct replay_result *r)
 
 static void print_table(const struct answers *a)
 {
-    static const char *const header[] = {"POLICY", "PEAK RESERVED", "OVER LIVE"}, *const with_fit[] = {
-                                                                                      "POLICY",
-                                                                                      "PEAK RESERVED",
-                                                                                      "OVER LIVE", "FITS"};
-    bool limited = a->q->capacity != 0;
+    static const char fits[] = "FITS", refused[] = "REFUSED REQUEST";
+    bool limited = a->q->capacity != 0, exact = a->q->o->bytes;
+    const char *header[] = {"POLICY", "PEAK RESERVED", "OVER LIVE", limited ? fits : refused, refused};
     struct table table;
-    table_init(&table, limited ? "<>><" : "<>>", limited ? with_fit : header);
+    table_init(&table, limited && a->refused ? "<>><<" : limited || a->refused ? "<>><" : "<>>", header);
     for (int i = 0; i < POLICIES; i++) {
         const struct replay_result *r = &a->of[i];
         bool cut = r->ran_out && r->out_t != UNKNOWN; /* it would have been more */
         if (!a->q->wanted[i])
             continue;
         table_cell(&table, "%s%s", whatif_policies[i], i == ASYNC ? " (approximation)" : "");
-        table_cell(&table, "%s%s", cut ? "> " : "", units_bytes((int64_t)r->reserved, a->q->o->bytes).s);
+        table_cell(&table, "%s%s", cut ? "> " : "", units_bytes((int64_t)r->reserved, exact).s);
         table_cell(&table, "%s",
                    i == LIVE || cut ? "-" : units_change((int64_t)a->live, (int64_t)r->reserved).s);
         if (limited)
             table_cell(&table, "%s", r->ran_out ? "no" : "yes");
+        if (a->refused) {
+            char *cell = refusal_of_policy(a->refused, i, exact);
+            table_cell(&table, "%s", cell);
+            free(cell);
+        }
     }
     table_print(&table, stdout, 2);
     table_free(&table);
@@ -235,7 +241,7 @@ static void print_refused(const struct answers *a)
     for (size_t i = 0; read && i < n; i++)
         if (kept[i].role & OOM_LAST && kept[i].device == a->device && kept[i].requested > 0)
             printf(
-                "  NOTE: %s were refused at %s: no block is of that request, and all of the above is without "
+                "  NOTE: %s were refused at %s: no block is of that request, and what is reserved is without "
                 "it\n",
                 units_bytes(kept[i].requested, a->q->o->bytes).s, units_time(kept[i].t).s);
     free(kept);
@@ -243,7 +249,7 @@ static void print_refused(const struct answers *a)
 
 static void print_text(const struct answers *a)
 {
-    bool exact = a->q->o->bytes, ended = refusal_ended(a->t, a->device);
+    bool exact = a->q->o->bytes, ended = a->refused;
     printf("device %" PRId64 ": %s, at most %s alive at once", a->device,
            units_count((int64_t)a->tape.ids, "block").s, units_bytes((int64_t)a->live, exact).s);
     if (a->recorded != UNKNOWN)
@@ -372,23 +378,47 @@ static int one_policy(const struct question *q)
     return policy;
 }
 
-static int ask_edits(struct answers *a, struct json *j)
+/* WANTED: by enum feed_policy; with SETTINGS it lives as long as the question. */
+static struct edits_question question_of(const struct answers *a, struct torch_settings *settings,
+                                         bool *wanted)
 {
-    bool wanted[FEED_POLICIES] = {a->q->wanted[LIVE], a->q->wanted[NATIVE], a->q->wanted[EXPANDABLE],
-                                  a->q->wanted[ARENA]};
-    int policy = one_policy(a->q);
-    wanted[FEED_LIVE] = true; /* what the others are compared by */
-    struct torch_settings settings = settings_of(a);
     const struct trace_tape *tape = &a->tape;
-    bool other = policy >= 0 || a->q->capacity || a->q->setting_count;
-    bool native = !tape->imported && !tape->arena && !tape->expandable;
-    struct edits_question q = {
-        &a->q->o->edits, &settings, wanted, policy, other, native, lacks_blocks(a->t, a->device),
-        a->q->o->bytes};
+    int policy = one_policy(a->q);
+    bool changed = a->q->capacity || a->q->setting_count;
+    for (int i = 0; i < FEED_POLICIES; i++)
+        wanted[i] = a->q->wanted[i];
+    wanted[FEED_LIVE] = true; /* what the others are compared by */
+    *settings = settings_of(a);
+    return (struct edits_question){&a->q->o->edits,
+                                   settings,
+                                   wanted,
+                                   policy,
+                                   policy >= 0 || changed,
+                                   changed,
+                                   !tape->imported && !tape->arena && !tape->expandable,
+                                   lacks_blocks(a->t, a->device),
+                                   a->q->o->bytes};
+}
+
+static int ask_edits(struct answers *a, const struct edits_question *q, struct json *j)
+{
+    if (a->refused)
+        return refusal_print(a->refused, q, j);
     trace_free_tape(&a->tape); /* as large as the program that is read now */
     malloc_trim(0);            /* a packing leaves many small pieces, which would stay in the process */
     mallopt(M_MMAP_THRESHOLD, LARGE); /* nor do programs leave holes as large as they were */
-    return edits_answer(a->t, a->device, &q, j);
+    return edits_answer(a->t, a->device, q, j);
+}
+
+/* The request that ended the run comes first.  A tape is as large as the program that is read for it, so
+ * there is one at a time. */
+static int ask_refused(struct answers *a, const struct edits_question *q)
+{
+    if (q->late)
+        return 0;
+    trace_free_tape(&a->tape);
+    a->refused = refusal_ask_about(a->t, a->device, q, wants_edits(a->q));
+    return trace_tape(a->t, a->device, &a->tape);
 }
 
 /* The least that was alive at any moment from the end of the first step to that of the last but one, as the
@@ -424,6 +454,30 @@ static int check_capacity(const struct answers *a)
                     shown(a->q->o->capacity), units_bytes((int64_t)least, a->q->o->bytes).s, a->device);
 }
 
+static int answer_device(struct answers *a, struct json *j)
+{
+    struct torch_settings settings;
+    bool wanted[FEED_POLICIES];
+    int status = j ? 0 : check_capacity(a);
+    struct edits_question q = question_of(a, &settings, wanted);
+    if (!status && ask_refused(a, &q))
+        status = complain("whatif: %s", a->t->why);
+    if (j) {
+        json_begin(j, NULL, '{');
+        json_int(j, "device", a->device);
+    }
+    if (!status && (j || !a->q->o->edits.count))
+        ask_policies(a, j);
+    if (!status && wants_edits(a->q))
+        status = ask_edits(a, &q, j);
+    else if (j)
+        no_edits(j);
+    if (j)
+        json_end(j);
+    refusal_forget(a->refused);
+    return status;
+}
+
 int whatif_device(struct trace *t, const struct question *q, int64_t device, struct json *j)
 {
     struct answers *a = xrealloc(NULL, sizeof *a);
@@ -436,19 +490,7 @@ int whatif_device(struct trace *t, const struct question *q, int64_t device, str
     a->limit = replay_last_limit(&a->tape, trace_find_device(t, device));
     find_ties(a);
     bool any = a->tape.ids > 0;
-    int status = any && !j ? check_capacity(a) : 0;
-    if (any && j) {
-        json_begin(j, NULL, '{');
-        json_int(j, "device", device);
-    }
-    if (any && !status && (j || !q->o->edits.count))
-        ask_policies(a, j);
-    if (any && !status && wants_edits(q))
-        status = ask_edits(a, j);
-    else if (any && j)
-        no_edits(j);
-    if (any && j)
-        json_end(j);
+    int status = any ? answer_device(a, j) : 0;
     trace_free_tape(&a->tape);
     free(a);
     return status ? -1 : any;

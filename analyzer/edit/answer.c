@@ -104,6 +104,8 @@ static size_t replay(const struct program *p, enum feed_policy policy, const str
         }
         at = a->peak.allocated > before ? i : at;
     }
+    if (!a->ran_out && settings->capacity != UINT64_MAX)
+        a->end_room = feed_room(f, 0);
     feed_end(f);
     fill_idle(&begun, a, phases);
     free(begun.most);

@@ -24,6 +24,8 @@ struct answer_policy {
     uint16_t out_phase;
     uint64_t end_allocated, end_reserved; /* after the last event, or when it ran out */
     uint64_t before_reserved;             /* before that event */
+    uint64_t end_room; /* the largest request that it would get after the last event; 0 where it ran out, or
+                          has no end */
 };
 
 struct answer { /* of one program */

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "answer.h"
+#include "shaken.h"
 #include "base/units.h"
 #include "read/tape.h"
 
@@ -40,6 +41,7 @@ static struct answer_policy play(const struct asking *q, const struct program *p
     bool wanted[FEED_POLICIES] = {false};
     struct torch_settings settings = q->settings;
     settings.capacity = capacity;
+    settings.limit = settings.limit < capacity || settings.limit == UINT64_MAX ? settings.limit : capacity;
     wanted[q->policy] = true;
     struct answer a = answer_of(p, &settings, wanted);
     struct answer_policy end = a.of[q->policy];
@@ -48,11 +50,25 @@ static struct answer_policy play(const struct asking *q, const struct program *p
     return end;
 }
 
-/* What CAPACITY has beyond what is held, or lacks of it; UNKNOWN where pages decide. */
+/* In how many draws of sizes P passes, with a 100th of the memory to spare, or DOUBT where that is more. */
+static unsigned draws_of(const struct asking *q, const struct program *p, uint64_t doubt)
+{
+    uint64_t capacity = q->settings.capacity, spare = capacity / SHAKEN_PART;
+    unsigned passed = 0;
+    for (unsigned i = 0; i < SHAKEN_DRAWS; i++) {
+        struct program drawn = *p;
+        drawn.blocks = shaken_blocks(p, i);
+        passed += !play(q, &drawn, capacity - (doubt > spare ? doubt : spare)).ran_out;
+        free(drawn.blocks);
+    }
+    return passed;
+}
+
+/* What could be had next of CAPACITY, or what it lacks; UNKNOWN where pages decide. */
 static int64_t room_of(const struct answer_policy *end, uint64_t capacity)
 {
     if (!end->ran_out)
-        return (int64_t)capacity - (int64_t)end->end_reserved;
+        return (int64_t)end->end_room;
     int64_t missing = (int64_t)(end->out_size + end->out_reserved) - (int64_t)capacity;
     return missing > 0 ? -missing : UNKNOWN;
 }
@@ -88,15 +104,23 @@ static char *names_of(const struct edit *const *edits, size_t n)
 
 /* Of both ends the one that has less left. */
 static void see_passed(const struct asking *q, struct refusal_change *c, const struct answer_policy *one,
-                       const struct answer_policy *other, uint64_t doubt)
+                       const struct answer_policy *other)
 {
-    uint64_t capacity = q->settings.capacity;
-    int64_t first = room_of(one, capacity), second = room_of(other, capacity - doubt);
-    const struct answer_policy *end = first < second ? one : other;
-    c->room = first < second ? first : second;
+    const struct answer_policy *end = one->end_room < other->end_room ? one : other;
+    c->room = (int64_t)end->end_room;
     c->held = end->end_reserved <= end->before_reserved;
     if (q->unused != UNKNOWN)
         c->pieces = q->unused - (int64_t)(end->end_reserved - end->end_allocated);
+}
+
+/* Of a change that passes, at both ends, as it is. */
+static void see_luck(const struct asking *q, struct refusal_change *c, const struct program *low,
+                     const struct program *high, uint64_t doubt)
+{
+    c->draws = draws_of(q, high, doubt);
+    unsigned lows = c->draws == SHAKEN_DRAWS && low != high ? draws_of(q, low, 0) : c->draws;
+    c->draws = lows < c->draws ? lows : c->draws;
+    c->verdict = c->draws < SHAKEN_DRAWS ? REFUSAL_LUCKY : REFUSAL_PASSES;
 }
 
 /* False: one of the edits does not apply; A, where it is not NULL, gets the reason. */
@@ -128,9 +152,10 @@ static bool ask(const struct asking *q, const struct edit *const *edits, size_t 
                                  .room = UNKNOWN,
                                  .pieces = UNKNOWN};
     c->frees = (int64_t)q->allocated - (int64_t)most - (c->made ? 0 : (int64_t)request_of(&q->from));
-    if (c->verdict == REFUSAL_PASSES)
-        see_passed(q, c, &one, &other, doubt);
-    else if (c->verdict == REFUSAL_SHORT) {
+    if (c->verdict == REFUSAL_PASSES) {
+        see_passed(q, c, &one, &other);
+        see_luck(q, c, &r.low, high, doubt);
+    } else if (c->verdict == REFUSAL_SHORT) {
         c->room = room_of(&one, capacity);
         c->earlier = one.out_event + 1 < r.low.event_count;
     }
@@ -205,13 +230,13 @@ static void ask_all(const struct asking *q, struct refusal_answer *a)
         struct refusal_change c;
         if (!is_advice(one) || !ask(q, &one, 1, &c, NULL))
             continue;
-        if (c.frees > 0 || c.verdict == REFUSAL_PASSES)
+        if (c.frees > 0 || c.verdict < REFUSAL_SHORT)
             *PUSH(a->changes, a->count) = c;
         else
             free_change(&c);
     }
     sort(a);
-    if (a->count && a->changes[0].verdict == REFUSAL_SHORT)
+    if (a->count && a->changes[0].verdict >= REFUSAL_LUCKY)
         ask_pairs(q, a);
     sort(a);
 }
@@ -246,6 +271,20 @@ static size_t find_refusal(const struct trace_blocks *b, int64_t seq)
     return SIZE_MAX;
 }
 
+/* The program as it is, under each allocator. */
+static void ask_policies(const struct asking *run, struct refusal_answer *out)
+{
+    for (int i = 0; i < FEED_POLICIES; i++) {
+        struct asking q = *run;
+        q.policy = (enum feed_policy)i;
+        struct answer_policy end = play(&q, &q.from, q.settings.capacity);
+        struct refusal_policy *p = &out->of[i];
+        *p = (struct refusal_policy){true, REFUSAL_SHORT, room_of(&end, q.settings.capacity)};
+        if (!end.ran_out)
+            p->verdict = draws_of(&q, &q.from, 0) == SHAKEN_DRAWS ? REFUSAL_PASSES : REFUSAL_LUCKY;
+    }
+}
+
 void refusal_ask(const struct program *p, enum feed_policy policy, const struct torch_settings *settings,
                  const struct edit *const *edits, size_t n, struct refusal_answer *out)
 {
@@ -259,12 +298,13 @@ void refusal_ask(const struct program *p, enum feed_policy policy, const struct 
     if (end.ran_out && end.out_event + 1 == p->event_count)
         q.unused = (int64_t)(end.out_reserved - end.end_allocated);
     out->passes = !end.ran_out;
+    ask_policies(&q, out);
     if (!end.ran_out)
         out->why = xstrdup("the replay of the run does not meet the refusal");
+    else if (!edits)
+        ask_all(&q, out);
     else if (n)
         ask_these(&q, edits, n, out);
-    else
-        ask_all(&q, out);
 }
 
 /* The program up to the refusal O, and the allocator that it ran with. */
@@ -280,9 +320,8 @@ static int read_program(struct trace *t, const struct trace_oom_kept *o, struct 
     trace_free_blocks(&blocks);
     if (trace_tape(t, o->device, &tape))
         return -1;
-    *settings = torch_defaults();
-    if (tape.max_split > 0)
-        settings->max_split = (uint64_t)tape.max_split;
+    replay_settings(&tape, settings);
+    settings->gc_threshold = 0; /* of a limit that the capacity stands for */
     const struct trace_device *device = trace_find_device(t, o->device);
     if (device && device->total_bytes > 0) /* a limit below it makes no reservation of addresses smaller */
         settings->memory = (uint64_t)device->total_bytes;
@@ -316,6 +355,8 @@ int refusal_answer(struct trace *t, const struct trace_oom_kept *o, const struct
             out->capacity = settings.capacity == UINT64_MAX ? out->capacity : (int64_t)settings.capacity;
         }
         settings.capacity = out->capacity > 0 ? (uint64_t)out->capacity : 0;
+        if (facts.limit && facts.limit <= settings.capacity)
+            settings.limit = facts.limit;
         if (out->capacity == UNKNOWN)
             out->why = xstrdup("it is not known what the allocator could have had");
         else
@@ -323,7 +364,10 @@ int refusal_answer(struct trace *t, const struct trace_oom_kept *o, const struct
     }
     if (under && out->passes) {
         free(out->why);
-        out->why = xstrdup("it passes so without a change");
+        out->why = xformat("it passes so without a change%s",
+                           out->of[out->policy].verdict == REFUSAL_LUCKY ? ", by luck" : "");
+    } else if (out->passes) { /* the replay is another run */
+        memset(out->of, 0, sizeof out->of);
     }
     program_free(&from);
     program_free_facts(&facts);
@@ -343,7 +387,7 @@ void refusal_free(struct refusal_answer *a)
 const char *refusal_says(const struct refusal_change *c)
 {
     static const char *const says[] = {"this request would have passed", "this request may have passed",
-                                       "not enough alone"};
+                                       "this request would have passed by luck", "not enough alone"};
     return c->verdict == REFUSAL_PASSES && !c->made ? "this request would not be made" : says[c->verdict];
 }
 
@@ -354,6 +398,8 @@ static char *more_text(const struct refusal_answer *a, const struct refusal_chan
         return xstrdup(", another request before it has no room");
     if (c->verdict == REFUSAL_SHORT && c->room != UNKNOWN)
         return xformat(", short by %s", units_bytes(-c->room, exact).s);
+    if (c->verdict == REFUSAL_LUCKY)
+        return xformat(", in %u of %d draws of other sizes", c->draws, SHAKEN_DRAWS);
     if (c->verdict != REFUSAL_PASSES || !c->made)
         return xstrdup("");
     char *left = xformat(", %s left", units_bytes(c->room, exact).s), *why = NULL;
@@ -365,6 +411,25 @@ static char *more_text(const struct refusal_answer *a, const struct refusal_chan
     if (why)
         free(left);
     return why ? why : left;
+}
+
+const char *refusal_cure(enum feed_policy policy)
+{
+    static const char *const cures[FEED_POLICIES] = {NULL, "PyTorch's allocator without expandable_segments",
+                                                     "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True",
+                                                     "vramscope run --allocator=arena"};
+    return cures[policy];
+}
+
+char *refusal_policy_text(const struct refusal_answer *a, enum feed_policy policy, bool exact)
+{
+    const struct refusal_policy *p = &a->of[policy];
+    if (p->verdict == REFUSAL_PASSES)
+        return xformat("this request would have passed, %s left", units_bytes(p->room, exact).s);
+    if (p->verdict == REFUSAL_LUCKY)
+        return xstrdup("this request would have passed by luck");
+    return p->room == UNKNOWN ? xstrdup("not enough")
+                              : xformat("short by %s", units_bytes(-p->room, exact).s);
 }
 
 char *refusal_text(const struct refusal_answer *a, const struct refusal_change *c, bool exact)

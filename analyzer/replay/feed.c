@@ -20,6 +20,7 @@ struct feed {
     enum feed_policy policy;
     struct torch_settings settings;
     uint64_t allocated;
+    uint32_t probe; /* a number beyond the caller's */
     struct addresses addresses;
     bool *alive;      /* by block, where it is no policy of PyTorch's; of no bytes: never */
     uint32_t *number; /* of PyTorch's policies */
@@ -80,6 +81,7 @@ struct feed *feed_begin(enum feed_policy policy, const struct torch_settings *se
     struct feed *f = zeros(1, sizeof *f);
     f->policy = policy;
     f->settings = *settings;
+    f->probe = (uint32_t)count;
     f->settings.expandable = policy == FEED_EXPANDABLE;
     addresses_init(&f->addresses, TOP, NULL);
     if (policy == FEED_LIVE || policy == FEED_ARENA)
@@ -185,6 +187,23 @@ struct feed_totals feed_now(const struct feed *f)
                         : f->policy == FEED_ARENA ? f->backing.chunks * CHUNK
                                                   : f->torch.reserved;
     return (struct feed_totals){f->allocated, reserved};
+}
+
+/* A refusal empties caches, after which as much can be had as before: so what was got once can be got again.
+ */
+uint64_t feed_room(struct feed *f, uint16_t stream)
+{
+    uint64_t got = 0, not_got = (f->settings.capacity - f->allocated) / UNIT + 1;
+    while (not_got - got > 1) {
+        uint64_t units = got + (not_got - got) / 2;
+        if (feed_born(f, f->probe, units * UNIT, stream)) {
+            feed_died(f, f->probe, units * UNIT, stream, false);
+            got = units;
+        } else {
+            not_got = units;
+        }
+    }
+    return got * UNIT;
 }
 
 void feed_end(struct feed *f)

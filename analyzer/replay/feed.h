@@ -27,6 +27,9 @@ void feed_reusable(struct feed *f, uint32_t block);
 /* empty_cache() of PyTorch's. */
 void feed_emptied(struct feed *f);
 struct feed_totals feed_now(const struct feed *f);
+/* The largest request that STREAM would get next, in multiples of 512 bytes, with all that the policy does
+ * before it refuses; 0: none. Caches are empty afterwards. */
+uint64_t feed_room(struct feed *f, uint16_t stream);
 void feed_end(struct feed *f);
 
 #endif

@@ -231,7 +231,7 @@ bool torch_hits(struct torch *t, uint64_t requested, uint16_t stream)
 static uint32_t new_segment(struct torch *t, uint64_t size, uint16_t stream, bool small)
 {
     uint64_t segment = torch_segment_size(&t->settings, size), address = 0;
-    uint64_t most = torch_limit(t);
+    uint64_t most = t->settings.expandable ? t->settings.limit : torch_limit(t);
     if (segment > most || t->reserved > most - segment)
         return 0;
     if (t->settings.expandable)

@@ -33,7 +33,8 @@ static inline struct ordered_key unmapped_key(const struct torch_block *b)
 {
     return (struct ordered_key){b->stream, b->address};
 }
-/* What may be held; of an expandable segment's pieces only the driver's end counts. */
+/* What may be held.  Of an expandable segment PyTorch holds the whole request against its limit, and the
+ * driver has an end for what is mapped. */
 static inline uint64_t torch_limit(const struct torch *t)
 {
     return t->settings.limit < t->settings.capacity ? t->settings.limit : t->settings.capacity;

@@ -363,20 +363,60 @@ static void print_change(const struct refusal_answer *a, const struct refusal_ch
     free(text);
 }
 
+/* What needs no change of the program comes first. */
+static void print_cures(const struct refusal_answer *a, FILE *out, bool exact)
+{
+    static const enum feed_policy order[] = {FEED_EXPANDABLE, FEED_NATIVE, FEED_ARENA};
+    for (size_t i = 0; i < sizeof order / sizeof *order; i++) {
+        const struct refusal_policy *p = &a->of[order[i]];
+        if (order[i] == a->policy || !p->asked || p->verdict != REFUSAL_PASSES)
+            continue;
+        char *text = refusal_policy_text(a, order[i], exact);
+        wrap_print(out, 4, 6, "%s alone: %s", refusal_cure(order[i]), text);
+        free(text);
+    }
+}
+
+/* Changes that pass by luck are no advice. */
+static size_t advice_of(const struct refusal_answer *a)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < a->count; i++)
+        n += a->changes[i].verdict != REFUSAL_LUCKY;
+    return n;
+}
+
+/* False: nothing can be said of another allocator or another program. */
+static bool ask_refusal(const struct oom_report *r, struct trace *t, struct refusal_answer *a)
+{
+    bool whole = !t->thinned && !trace_has_loss(t, LOSS_EVENTS);
+    *a = (struct refusal_answer){.why = NULL};
+    return r->lead->op == OOM_FRAMEWORK && r->steps_after <= 0 && whole && t->events <= EVENTS_MOST &&
+           !refusal_answer(t, r->lead, NULL, NULL, 0, a);
+}
+
+static void print_changes(const struct refusal_answer *a, struct trace *t, FILE *out, bool exact)
+{
+    size_t advice = advice_of(a), printed = 0;
+    if (advice)
+        fputs("    with the program changed, and of what comes after it nothing is said:\n", out);
+    for (size_t i = 0; i < a->count && printed < CHANGES; i++)
+        if (a->changes[i].verdict != REFUSAL_LUCKY) {
+            print_change(a, &a->changes[i], out, exact);
+            printed++;
+        }
+    if (advice > CHANGES)
+        fprintf(out, "        %s: vramscope whatif %s\n",
+                units_count((int64_t)(advice - CHANGES), "more change").s, shown_word(t->path));
+}
+
 void oom_report_changes_text(const struct oom_report *r, struct trace *t, FILE *out, bool exact)
 {
     struct refusal_answer a;
-    bool whole = !t->thinned && !trace_has_loss(t, LOSS_EVENTS);
-    if (r->lead->op != OOM_FRAMEWORK || r->steps_after > 0 || !whole || t->events > EVENTS_MOST ||
-        refusal_answer(t, r->lead, NULL, NULL, 0, &a))
-        return;
-    if (a.count)
-        fputs("    with the program changed, and of what comes after it nothing is said:\n", out);
-    for (size_t i = 0; i < a.count && i < CHANGES; i++)
-        print_change(&a, &a.changes[i], out, exact);
-    if (a.count > CHANGES)
-        fprintf(out, "        %s: vramscope whatif %s\n",
-                units_count((int64_t)(a.count - CHANGES), "more change").s, shown_word(t->path));
+    if (ask_refusal(r, t, &a)) {
+        print_cures(&a, out, exact);
+        print_changes(&a, t, out, exact);
+    }
     refusal_free(&a);
 }
 
@@ -427,6 +467,8 @@ void oom_report_text(const struct oom_report *r, struct trace *t, FILE *out, boo
     if (r->lead) {
         char *place = place_of(r->lead), *cause = cause_text(r, exact);
         char *request = request_text(r->lead, exact);
+        struct refusal_answer changes;
+        ask_refusal(r, t, &changes);
         fprintf(out, "OUT OF MEMORY %s\n", place);
         wrap_print(out, 4, 6, "asked for %s: %s", request, cause);
         free(request);
@@ -434,14 +476,16 @@ void oom_report_text(const struct oom_report *r, struct trace *t, FILE *out, boo
         free(cause);
         print_driver(r, out, exact);
         print_pieces(r, out, exact);
+        print_cures(&changes, out, exact);
         print_who(r, t, out);
         report_parts_text(r->live, r->live_count, r->live_bytes, out, exact);
         report_code_text(t, r->live, r->live_count, r->live_bytes, r->lead->device, r->lead->seq, out, exact);
-        oom_report_changes_text(r, t, out, exact);
+        print_changes(&changes, t, out, exact);
         print_held(r, out, exact);
         print_request(r, t, out, full);
         print_stacks(r, t, out, exact, full);
         print_all(r, out, exact);
+        refusal_free(&changes);
     } else if (t->oom_total > 0 || t->refused_total - r->absorbed > 0) {
         fprintf(out, "OUT OF MEMORY: %s and %s by the driver; the file does not hold who held the memory\n",
                 units_count(t->oom_total, "framework failure").s,

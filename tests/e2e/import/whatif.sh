@@ -203,6 +203,17 @@ xz -dc "$SRC/tests/data/llama-h200-oom.db.xz" >died.db
 refused "whatif: batch=1: nothing to change: all blocks stay as they are" "$V" whatif -e batch=1 died.db
 refused "whatif: checkpoint=1:nope: no module of the recording has the path nope" "$V" whatif -e checkpoint=1:nope died.db
 "$V" whatif -e states=host died.db >out 2>err && grep -q 'states=host frees 9.21 GiB: this request would have passed' out || no "a change of such a run: $(cat out err)"
+# what needs no change of the program comes first, of changes no luck is advice, and what is left is what a next request could have
+COLUMNS=300 "$V" whatif died.db >out 2>err || no "whatif of such a run: $(cat err)"
+grep -q '^  torch-expandable  *136.9 GiB  *+8.0 %  passes, 11.07 GiB left$' out && grep -q '^  torch-native  .*  no$' out || no "the table has not who serves the refused request: $(cat out)"
+grep -A1 '^the request of 19.57 GiB' out | grep -q '^  PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True alone: this request would have passed, 11.07 GiB left$' || no "the free cure: $(cat out)"
+grep -q '^  gradients=in-backward, foreach=no, optimizer=fused: this request would have passed by luck$' out && ! grep -q '^  foreach=no frees' out || no "luck is advice: $(cat out)"
+python3 - out <<'PY' || no "batch=0.5 leaves more than checkpoint=1, which frees more: $(cat out)"
+import re, sys
+left = dict(re.findall(r"^  (\S+) frees .* passed, (\S+) GiB left", open(sys.argv[1]).read(), re.M))
+assert float(left["checkpoint=1"]) > float(left["batch=0.5"]), left
+PY
+COLUMNS=300 "$V" report died.db >out 2>err && grep -q '^    PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True alone: this request would have passed, 11.07 GiB left$' out && ! grep -q 'foreach=no' out || no "the report's cure: $(cat out err)"
 
 # the ends of steps: without them it is not known what lives over one, and no change is answered
 cp h200.db endless.db && sqlite3 endless.db "DELETE FROM step; DELETE FROM ev WHERE op = 33"

@@ -97,6 +97,67 @@ static void a_change_says_by_how_much_a_request_passes_or_stays_short(void **sta
     assert_says(&one, "x", "x needs 3.00 MiB more: not enough alone, another request before it has no room");
 }
 
+static const struct known pieces[] = {{'x', MIB(60), KIND_FORWARD, UNIT0},
+                                      {'a', MIB(30), KIND_SAVED, UNIT0},
+                                      {'y', MIB(61), KIND_FORWARD, UNIT1},
+                                      {'b', MIB(31), KIND_SAVED, UNIT1},
+                                      {'n', MIB(55), KIND_REQUEST, UNIT1},
+                                      {'m', MIB(30), KIND_REQUEST, UNIT1},
+                                      {0}};
+
+/* Two segments of which the half is free: no piece has room for n, and the device has none for a third. */
+static void another_allocator_lets_a_request_pass_without_a_change(void **state)
+{
+    (void)state;
+    struct made m;
+    make(&m, "f+x f-x f+a f+y f-y f+b f+n", pieces);
+    struct refusal_answer a = {.why = NULL};
+    struct torch_settings settings = torch_defaults();
+    settings.capacity = MIB(130);
+    refusal_ask(&m.p, FEED_NATIVE, &settings, NULL, 0, &a);
+    assert_null(a.why);
+    assert_int_equal(a.of[FEED_NATIVE].verdict, REFUSAL_SHORT);
+    assert_int_equal(a.of[FEED_NATIVE].room, -MIB(47));
+    assert_int_equal(a.of[FEED_EXPANDABLE].verdict, REFUSAL_PASSES);
+    assert_int_equal(a.of[FEED_ARENA].verdict, REFUSAL_PASSES);
+    assert_int_equal(a.of[FEED_LIVE].room, MIB(130 - 30 - 31 - 55));
+    char *text = refusal_policy_text(&a, FEED_LIVE, false);
+    assert_string_equal(text, "this request would have passed, 14.00 MiB left");
+    free(text);
+    refusal_free(&a);
+}
+
+/* m takes exactly what a left of x's segment: with sizes a little off it does not. */
+static void what_passes_in_a_hole_of_its_size_passes_by_luck(void **state)
+{
+    (void)state;
+    struct made m;
+    make(&m, "f+x f-x f+a f+m", pieces);
+    struct refusal_answer a = {.why = NULL};
+    struct torch_settings settings = torch_defaults();
+    settings.capacity = MIB(70);
+    refusal_ask(&m.p, FEED_NATIVE, &settings, NULL, 0, &a);
+    assert_true(a.passes);
+    assert_int_equal(a.of[FEED_NATIVE].verdict, REFUSAL_LUCKY);
+    assert_int_equal(a.of[FEED_LIVE].verdict, REFUSAL_PASSES);
+    refusal_free(&a);
+}
+
+/* y's segment goes back when the next request asks for it, x's is a's too. */
+static void what_is_left_is_what_a_next_request_could_have(void **state)
+{
+    (void)state;
+    struct made m;
+    make(&m, "f+x f-x f+a f+y f-y f+m", pieces);
+    struct refusal_answer a = {.why = NULL};
+    struct torch_settings settings = torch_defaults();
+    settings.capacity = MIB(200);
+    refusal_ask(&m.p, FEED_NATIVE, &settings, NULL, 0, &a);
+    assert_int_equal(a.of[FEED_NATIVE].room, MIB(200 - 60));
+    assert_int_equal(a.of[FEED_LIVE].room, MIB(200 - 60));
+    refusal_free(&a);
+}
+
 /* n is the logits */
 static void a_request_that_a_change_does_not_make_is_said_to_be_gone(void **state)
 {
@@ -302,6 +363,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_request_passes_where_what_a_change_frees_is_enough),
         cmocka_unit_test(a_change_says_by_how_much_a_request_passes_or_stays_short),
+        cmocka_unit_test(another_allocator_lets_a_request_pass_without_a_change),
+        cmocka_unit_test(what_passes_in_a_hole_of_its_size_passes_by_luck),
+        cmocka_unit_test(what_is_left_is_what_a_next_request_could_have),
         cmocka_unit_test(a_request_that_a_change_does_not_make_is_said_to_be_gone),
         cmocka_unit_test(where_no_change_is_enough_a_pair_is_named),
         cmocka_unit_test(a_request_that_the_replay_does_not_refuse_has_no_advice),
