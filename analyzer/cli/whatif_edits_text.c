@@ -209,8 +209,11 @@ static void print_phases(const struct program *from, const struct edits_question
 void answered_print_text(const struct program *from, const struct edits_question *q,
                          const struct answered *rows, size_t n)
 {
-    printf("%s: the most that is allocated at once, and what PyTorch's allocators and the arena reserve:\n",
-           q->edits->count ? "the program changed" : "changes of the program, each alone");
+    printf("%s: the most that is allocated at once, and what PyTorch's allocators and the arena reserve, "
+           "begun with an "
+           "empty cache%s:\n",
+           q->edits->count ? "the program changed" : "changes of the program, each alone",
+           limited(q) ? "" : " and without an end");
     if (limited(q))
         printf("  (as much as each takes without an end, and whether %s are enough)\n",
                units_bytes((int64_t)q->settings->capacity, q->bytes).s);

@@ -30,9 +30,11 @@ struct answers {
     int64_t device;
     struct trace_tape tape;
     struct replay_result of[POLICIES];
-    uint64_t live;    /* the most that was alive */
-    int64_t recorded; /* the most that the framework held as recorded; UNKNOWN */
-    int64_t limit;    /* that the program set last for PyTorch's allocator; UNKNOWN: none */
+    struct replay_result alike; /* the recorded policy, begun and ended like the others */
+    int own;                    /* that, where alike holds something else; else POLICIES */
+    uint64_t live;              /* the most that was alive */
+    int64_t recorded;           /* the most that the framework held as recorded; UNKNOWN */
+    int64_t limit;              /* that the program set last for PyTorch's allocator; UNKNOWN: none */
     enum torch_ties ties;
     struct refused *refused; /* the request that ended the run; NULL */
     bool late;
@@ -70,18 +72,37 @@ static bool recorded_under(const struct answers *a, enum policy policy)
     return policy == (a->tape.expandable ? EXPANDABLE : NATIVE);
 }
 
-static void ask_torch(struct answers *a, enum policy policy)
+static void replay_as_torch(const struct answers *a, enum policy policy, bool compare,
+                            struct replay_result *r)
 {
     struct torch_settings s = settings_of(a);
     const struct trace_device *device = trace_find_device(a->t, a->device);
-    bool compare = recorded_under(a, policy);
     s.expandable = policy == EXPANDABLE;
     if (compare && device && device->total_bytes > 0)
         s.memory = (uint64_t)device->total_bytes;
     s.follow_limits = compare || !a->q->capacity; /* --capacity asks about another end */
     if (s.follow_limits)
         s.limit = replay_first_limit(&a->tape, device ? device->total_bytes : UNKNOWN);
-    replay_torch(&a->tape, &s, compare, &a->of[policy]);
+    replay_torch(&a->tape, &s, compare, r);
+}
+
+static void ask_torch(struct answers *a, enum policy policy)
+{
+    replay_as_torch(a, policy, recorded_under(a, policy), &a->of[policy]);
+}
+
+/* As recorded an allocator may have begun with a cache, and the driver refused it memory; the others begin
+ * with none and are refused nothing.  What is beside them is to be begun and ended like them. */
+static void ask_alike(struct answers *a)
+{
+    int own = a->tape.expandable ? EXPANDABLE : NATIVE, others = 0;
+    a->own = POLICIES;
+    for (int i = NATIVE; i < POLICIES; i++)
+        others += i != own && a->q->wanted[i];
+    if (!others || !a->q->wanted[own] || !a->of[own].compared)
+        return;
+    replay_as_torch(a, (enum policy)own, false, &a->alike);
+    a->own = a->alike.reserved != a->of[own].reserved ? own : POLICIES;
 }
 
 static bool all_same(const struct replay_result *r)
@@ -154,10 +175,18 @@ static char *reliance(const struct answers *a, enum policy policy)
             "compared");
     if (r->compared) {
         char *why = all_same(r) ? xstrdup("") : replay_why_not(&a->tape, policy == EXPANDABLE);
+        char *alike =
+            policy == (enum policy)a->own
+                ? xformat("; the others begin with an empty cache, and no driver refuses them memory: "
+                          "begun and ended so it holds %s%s",
+                          units_bytes((int64_t)a->alike.reserved, a->q->o->bytes).s,
+                          r->retries ? ", and --capacity=SIZE gives all the same end" : "")
+                : xstrdup("");
         char *text = xformat("%s: %" PRIu64 " of %" PRIu64 " addresses and %" PRIu64 " of %" PRIu64
-                             " segment events as recorded%s%s%s",
+                             " segment events as recorded%s%s%s%s",
                              all_same(r) ? "exact" : "not exact", r->blocks_same, r->blocks, r->segments_same,
-                             r->segments, *why ? " (" : "", why, *why ? ")" : "");
+                             r->segments, *why ? " (" : "", why, *why ? ")" : "", alike);
+        free(alike);
         free(why);
         return text;
     }
@@ -226,6 +255,13 @@ static void print_table(const struct answers *a)
             char *cell = refusal_of_policy(a->refused, i, exact);
             table_cell(&table, "%s", cell);
             free(cell);
+        }
+        if (i == a->own) {
+            table_cell(&table, "  like the others");
+            table_cell(&table, "%s", units_bytes((int64_t)a->alike.reserved, exact).s);
+            table_cell(&table, "%s", units_change((int64_t)a->live, (int64_t)a->alike.reserved).s);
+            if (a->refused)
+                table_cell(&table, "%s", "");
         }
     }
     table_print(&table, stdout, 2);
@@ -299,6 +335,7 @@ static void print_json(const struct answers *a, struct json *j)
         json_bool(j, "approximation", i == ASYNC);
         json_int(j, "reserved_bytes", (int64_t)r->reserved);
         json_bool(j, "fits", !r->ran_out);
+        json_int(j, "like_others_bytes", (int64_t)(i == a->own ? a->alike.reserved : r->reserved));
         json_int(j, "ran_out_ns", at ? r->out_t : UNKNOWN);
         json_int(j, "ran_out_request_bytes", at ? (int64_t)r->out_size : UNKNOWN);
         json_int(j, "ran_out_reserved_bytes", at ? (int64_t)r->out_reserved : UNKNOWN);
@@ -338,6 +375,7 @@ static void ask_policies(struct answers *a, struct json *j)
     for (int i = 0; i < POLICIES; i++)
         if (a->q->wanted[i])
             ask(a, i);
+    ask_alike(a);
     /* where the recording is met with them as the common one's, they were */
     a->pools_matter = a->tape.pools_unknown && !is_met(a);
     if (j)

@@ -203,6 +203,9 @@ xz -dc "$SRC/tests/data/llama-h200-oom.db.xz" >died.db
 refused "whatif: batch=1: nothing to change: all blocks stay as they are" "$V" whatif -e batch=1 died.db
 refused "whatif: checkpoint=1:nope: no module of the recording has the path nope" "$V" whatif -e checkpoint=1:nope died.db
 "$V" whatif -e states=host died.db >out 2>err && grep -q 'states=host frees 9.21 GiB: this request would have passed' out || no "a change of such a run: $(cat out err)"
+# the recorded allocator had emptied its cache when the driver refused, the others never do: a row has what it holds like them
+COLUMNS=300 "$V" whatif died.db | grep -A1 '^  torch-native  *137.4 GiB' | grep -q '^    like the others  *139.6 GiB  *+10.1 %' || no "emptied caches beside ones that never are: $("$V" whatif died.db)"
+"$V" whatif h200.db | grep -q 'like the others' && no "a row of what is the same"
 # what needs no change of the program comes first, of changes no luck is advice, and what is left is what a next request could have
 COLUMNS=300 "$V" whatif died.db >out 2>err || no "whatif of such a run: $(cat err)"
 grep -q '^  torch-expandable  *136.9 GiB  *+8.0 %  passes, 11.07 GiB left$' out && grep -q '^  torch-native  .*  no$' out || no "the table has not who serves the refused request: $(cat out)"
