@@ -110,9 +110,9 @@ static bool active(CUdevice device)
 static CUcontext query_primary(CUdevice device)
 {
     CUcontext context = NULL;
-    CUresult (*release)(CUdevice) = vs_real_of(VS_API_cuDevicePrimaryCtxRelease_v2);
+    CUresult (*release)(CUdevice) = vs_driver_own(VS_API_cuDevicePrimaryCtxRelease_v2);
     if (release == NULL)
-        release = vs_real_of(VS_API_cuDevicePrimaryCtxRelease);
+        release = vs_driver_own(VS_API_cuDevicePrimaryCtxRelease);
     if (release == NULL || vs_drv_cuDevicePrimaryCtxRetain(&context, device) != CUDA_SUCCESS)
         return NULL;
     release(device);

@@ -17,10 +17,10 @@
 _Atomic(void *) vs_real_table[VS_API_END];
 _Atomic(void *) vs_call_table[VS_CALL_END];
 
-/* Functions of a provider that replace the driver's, and the driver's functions that they replace.  The
- * first are written before the look-up, the second together with the table. */
+/* Functions of a provider that replace the driver's, written before the look-up; the driver's own, written
+ * together with the table; and those of interposers, which come between the two. */
 static void *override[VS_API_END];
-static _Atomic(void *) under[VS_API_END];
+static _Atomic(void *) own_table[VS_API_END], interposed[VS_API_END], pass[VS_API_END];
 
 /* The driver that was found: its mapped range, and a handle that keeps it loaded as long as we point into
  * it.  `driver_start` is stored last and with release, so a thread that sees it non-zero (acquire) sees the
@@ -34,6 +34,16 @@ static void *own_symbol(void *handle, const struct vs_loaded *driver, const char
 {
     uintptr_t p = (uintptr_t)vs_dlsym_real(handle, name);
     return p >= driver->start && p < driver->end ? (void *)p : NULL;
+}
+
+static void learn_row(enum vs_api api, void *own)
+{
+    /* in one order with vs_interpose, each of which reads what the other writes: one of them sees both */
+    atomic_store(&own_table[api], own);
+    /* release: with what is called through it */
+    atomic_store_explicit(&vs_real_table[api],
+                          own != NULL && override[api] != NULL ? override[api] : vs_real_under(api),
+                          memory_order_release);
 }
 
 static void learn_from(void *handle, const struct vs_loaded *driver)
@@ -51,14 +61,8 @@ static void learn_from(void *handle, const struct vs_loaded *driver)
         VS_CALLS(X)
 #undef X
     };
-    for (size_t i = 0; i < sizeof(hooked) / sizeof(hooked[0]); i++) {
-        enum vs_api api = hooked[i].api;
-        void *own = own_symbol(handle, driver, hooked[i].symbol);
-        atomic_store_explicit(&under[api], own, memory_order_relaxed);
-        /* release: with `under`, for functions that are called through it */
-        atomic_store_explicit(&vs_real_table[api], own != NULL && override[api] != NULL ? override[api] : own,
-                              memory_order_release);
-    }
+    for (size_t i = 0; i < sizeof(hooked) / sizeof(hooked[0]); i++)
+        learn_row(hooked[i].api, own_symbol(handle, driver, hooked[i].symbol));
     for (size_t i = 0; i < VS_CALL_END; i++)
         atomic_store_explicit(&vs_call_table[i], own_symbol(handle, driver, calls[i]), memory_order_relaxed);
     /* clears the error that a name missing in an older driver has left for the host's dlerror() */
@@ -72,7 +76,40 @@ void vs_override(enum vs_api api, void *function)
 
 void *vs_real_under(enum vs_api api)
 {
-    return atomic_load_explicit(&under[api], memory_order_relaxed);
+    void *own = vs_driver_own(api);
+    return vs_interposed(api) == NULL ? own : atomic_load(&pass[api]);
+}
+
+void *vs_driver_own(enum vs_api api)
+{
+    return atomic_load(&own_table[api]);
+}
+
+void vs_driver_own_is(enum vs_api api, void *function)
+{
+    void *none = NULL;
+    atomic_compare_exchange_strong_explicit(&own_table[api], &none, function, memory_order_relaxed,
+                                            memory_order_relaxed);
+    none = NULL;
+    atomic_compare_exchange_strong_explicit(&vs_real_table[api], &none, function, memory_order_relaxed,
+                                            memory_order_relaxed);
+}
+
+void *vs_interposed(enum vs_api api)
+{
+    return atomic_load(&interposed[api]);
+}
+
+void vs_interpose(const struct vs_row *row, void *function)
+{
+    void *none = NULL;
+    atomic_store(&pass[row->api], row->pass);
+    if (!atomic_compare_exchange_strong(&interposed[row->api], &none, function))
+        return;
+    void *own = vs_driver_own(row->api); /* NULL: the driver is learnt later, with this in its place */
+    /* what a provider has put there stays: it asks for what is under it at each call */
+    if (own != NULL)
+        atomic_compare_exchange_strong(&vs_real_table[row->api], &own, row->pass);
 }
 
 bool vs_driver_learn(void)
@@ -107,7 +144,9 @@ void *vs_real_slow(enum vs_api api)
     int saved = errno;
     bool known = vs_driver_learn();
     errno = saved;
-    return known ? atomic_load_explicit(&vs_real_table[api], memory_order_relaxed) : NULL;
+    if (known)
+        return atomic_load_explicit(&vs_real_table[api], memory_order_relaxed);
+    return vs_interposed(api) != NULL ? atomic_load(&pass[api]) : NULL; /* which loads the driver itself */
 }
 
 void *vs_cuda_real(const char *name)

@@ -96,9 +96,11 @@ typedef CUresult (*CUgraphRecaptureCallback)(void *data, CUgraphNode node, const
 #endif
 
 /* The wrappers by their internal names (wrappers.c); the exported symbol is an alias, so that no program's
- * canonical PLT entry can come between our table and our code. */
+ * canonical PLT entry can come between our table and our code.  And what passes a call on to an interposer
+ * behind us (pass.c). */
 #define VS_API(number, symbol, base, version, stream, shape, shape_args, n, signature)                       \
-    CUresult vs_hook_##symbol VS_PARAMS_##n signature;
+    CUresult vs_hook_##symbol VS_PARAMS_##n signature;                                                       \
+    CUresult vs_pass_##symbol VS_PARAMS_##n signature;
 #include "trace/driver.def"
 #undef VS_API
 
@@ -111,6 +113,7 @@ struct vs_row {
     int version;
     enum vs_stream_kind stream;
     void *wrapper;
+    void *pass;
 };
 extern const struct vs_row vs_rows[];
 extern const size_t vs_row_count;
@@ -142,8 +145,17 @@ static inline void *vs_real_of(enum vs_api api)
 /* Makes FUNCTION replace the driver's for API, for all callers of the hook (provider.h: vs_stand_in).  Called
  * before the driver is looked up. */
 void vs_override(enum vs_api api, void *function);
-/* The driver's own function that was replaced. */
+/* The function that was replaced: the driver's own, or that of an interposer behind us. */
 void *vs_real_under(enum vs_api api);
+/* The driver's own function, whatever else is called in its place; NULL before the driver was found. */
+void *vs_driver_own(enum vs_api api);
+/* The driver has FUNCTION for API, which it does not export. */
+void vs_driver_own_is(enum vs_api api, void *function);
+
+/* FUNCTION, of an interposer behind us (interposers.h), gets all calls of ROW from now on, by
+ * vs_pass_<symbol>; the first that is said stays. */
+void vs_interpose(const struct vs_row *row, void *function);
+void *vs_interposed(enum vs_api api);
 
 /* Looks up the driver's addresses if the host has loaded it (idempotent, no lock of ours: several threads
  * may do it at once and all write the same).  False: it is not loaded. */

@@ -108,6 +108,7 @@ void vs_after_module_load(enum vs_api api, uint64_t module, const void *image, u
                           CUresult status);
 
 /* cuGetProcAddress returned *PFN for NAME: replaces it by our wrapper, if there is one (proc.c). */
-void vs_after_proc(const char *name, void **pfn, int version, cuuint64_t flags, CUresult status);
+void vs_after_proc(const char *name, void **pfn, int version, cuuint64_t flags, const void *caller,
+                   CUresult status);
 
 #endif

@@ -8,11 +8,15 @@
  *
  * A row is recognised by two pointers, which may be equal: the one that the driver exports under the row's
  * symbol, and the one that its own cuGetProcAddress gives for the row's (base, version, stream flag).
+ *
+ * What an interposer behind us (interposers.h) gives is its own function: the driver, asked the same, says
+ * of which row.  The interposer itself gets what it asks for, since it stands behind our wrappers.
  */
 #include "events.h"
 
 #include <string.h>
 
+#include "interposers.h"
 #include "uncovered.h"
 
 /* The pointer that cuGetProcAddress gives for each row, if it differs from the exported one. */
@@ -35,8 +39,8 @@ static cuuint64_t stream_flag(const struct vs_row *row)
 static void *query_driver(const char *base, int version, cuuint64_t flags)
 {
     CUresult (*v2)(const char *, void **, int, cuuint64_t, CUdriverProcAddressQueryResult *) =
-        vs_real_of(VS_API_cuGetProcAddress_v2);
-    CUresult (*v1)(const char *, void **, int, cuuint64_t) = vs_real_of(VS_API_cuGetProcAddress);
+        vs_driver_own(VS_API_cuGetProcAddress_v2);
+    CUresult (*v1)(const char *, void **, int, cuuint64_t) = vs_driver_own(VS_API_cuGetProcAddress);
     CUdriverProcAddressQueryResult found;
     void *p = NULL;
     CUresult status = v2 != NULL   ? v2(base, &p, version, flags, &found)
@@ -48,7 +52,7 @@ static void *query_driver(const char *base, int version, cuuint64_t flags)
 static bool is_exported_row(const void *p)
 {
     for (size_t i = 0; i < vs_row_count; i++)
-        if (vs_real_of(vs_rows[i].api) == p)
+        if (vs_driver_own(vs_rows[i].api) == p)
             return true;
     return false;
 }
@@ -75,9 +79,7 @@ static void learn_others(void)
         if (p == NULL || !vs_driver_owns(p) || is_exported_row(p) || is_older_form(&vs_rows[i], p))
             continue; /* never one of our own wrappers */
         atomic_store_explicit(&other_table[vs_rows[i].api], p, memory_order_relaxed);
-        void *none = NULL; /* a function that is not exported at all is reached by this address alone */
-        atomic_compare_exchange_strong_explicit(&vs_real_table[vs_rows[i].api], &none, p,
-                                                memory_order_relaxed, memory_order_relaxed);
+        vs_driver_own_is(vs_rows[i].api, p); /* where it is not exported at all */
     }
     atomic_store_explicit(&others_known, true, memory_order_release);
 }
@@ -99,7 +101,7 @@ static const struct vs_row *row_of(const char *base, const void *p, cuuint64_t f
         const struct vs_row *row = &vs_rows[i];
         if (!is_called(row, base))
             continue;
-        if (vs_real_of(row->api) != p &&
+        if (vs_driver_own(row->api) != p &&
             atomic_load_explicit(&other_table[row->api], memory_order_relaxed) != p)
             continue;
         bool fits = row->stream == VS_STREAM_ANY || (row->stream == VS_STREAM_PTSZ) == per_thread;
@@ -109,13 +111,31 @@ static const struct vs_row *row_of(const char *base, const void *p, cuuint64_t f
     return best;
 }
 
-void vs_after_proc(const char *name, void **pfn, int version, cuuint64_t flags, CUresult status)
+/* FUNCTION, which an interposer behind us gave in the place of the driver's, has the row that the driver's
+ * has. */
+static const struct vs_row *interposed_row(const char *name, void *function, int version, cuuint64_t flags)
 {
-    if (status != CUDA_SUCCESS || name == NULL || pfn == NULL || *pfn == NULL)
+    if (!vs_interposers_there() || vs_driver_owns(function))
+        return NULL;
+    void *drivers = query_driver(name, version, flags);
+    const struct vs_row *row = drivers != NULL ? row_of(name, drivers, flags) : NULL;
+    /* their own reference to what they export is bound to us */
+    void *theirs = row != NULL && function == row->wrapper ? vs_interposer_export(row->symbol) : function;
+    if (row != NULL && theirs != NULL)
+        vs_interpose(row, theirs);
+    return row;
+}
+
+void vs_after_proc(const char *name, void **pfn, int version, cuuint64_t flags, const void *caller,
+                   CUresult status)
+{
+    if (status != CUDA_SUCCESS || name == NULL || pfn == NULL || *pfn == NULL || vs_interposer_owns(caller))
         return;
     int saved = errno;
     learn_others();
     const struct vs_row *row = row_of(name, *pfn, flags);
+    if (row == NULL)
+        row = interposed_row(name, *pfn, version, flags);
     if (row != NULL)
         *pfn = row->wrapper;
     else if (vs_driver_owns(*pfn) && vs_row_lacks_form(name, *pfn))

@@ -11,7 +11,8 @@
 #include <string.h>
 
 #define VS_API(number, name, base_name, since, kind, shape, shape_args, n, signature)                        \
-    {VS_API_##name, #name, #base_name, since, VS_STREAM_##kind, (void *)vs_hook_##name},
+    {VS_API_##name,         #name, #base_name, since, VS_STREAM_##kind, (void *)vs_hook_##name,              \
+     (void *)vs_pass_##name},
 const struct vs_row vs_rows[] = {
 #include "trace/driver.def"
 };

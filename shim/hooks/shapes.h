@@ -68,7 +68,7 @@
         return VS_CALL_(CALL);                                                                               \
     vs_hook_outermost = (uintptr_t)__builtin_frame_address(0);                                               \
     CUresult status = VS_CALL_(CALL);                                                                        \
-    vs_after_proc(name, pfn, version, flags, status);                                                        \
+    vs_after_proc(name, pfn, version, flags, VS_RETURN_ADDRESS, status);                                     \
     vs_hook_leave();                                                                                         \
     return status;
 

@@ -17,6 +17,9 @@
 /* dlsym.S jumps through these two. */
 void *vs_dlsym_next, *vs_dlvsym_next;
 
+static void *libc_dlsym;
+static bool interposed;
+
 /* The next dlvsym after ours: libc's, or that of another library that interposes it.  No look-up can find it,
  * since every look-up leads here: the loader's list is read, of which only the part that the program
  * started with is walked.  AFTER_US false: whoever has it (we were loaded later than libc). */
@@ -60,11 +63,34 @@ VS_NO_SANITIZE void *vs_dlvsym_real(void *handle, const char *name, const char *
 VS_NO_SANITIZE void *vs_find_next_dlsym(void)
 {
     static const char *const versions[] = {"GLIBC_2.34", "GLIBC_2.2.5", "GLIBC_2.17"};
-    void *p = __atomic_load_n(&vs_dlsym_next, __ATOMIC_RELAXED);
+    void *p = __atomic_load_n(&libc_dlsym, __ATOMIC_RELAXED);
+    if (p != NULL)
+        return p;
     for (size_t i = 0; p == NULL && i < sizeof(versions) / sizeof(versions[0]); i++)
         p = vs_dlvsym_real(RTLD_NEXT, "dlsym", versions[i]);
-    __atomic_store_n(&vs_dlsym_next, p, __ATOMIC_RELAXED);
+    __atomic_store_n(&libc_dlsym, p, __ATOMIC_RELAXED);
+    if (!interposed)
+        __atomic_store_n(&vs_dlsym_next, p, __ATOMIC_RELAXED);
     return p;
+}
+
+void vs_dlsym_goes_to(void *dlsym)
+{
+    interposed = true;
+    __atomic_store_n(&vs_dlsym_next, dlsym, __ATOMIC_RELAXED);
+}
+
+bool vs_dlsym_interposed(void)
+{
+    return interposed;
+}
+
+void *vs_dlsym_theirs(void *handle, const char *name)
+{
+    void *(*theirs)(void *, const char *) = vs_dlsym_next;
+    void *answer = theirs(handle, name);
+    __asm__ volatile("" : : "r"(answer));
+    return answer;
 }
 
 VS_NO_SANITIZE void *vs_dlsym_real(void *handle, const char *name)

@@ -32,6 +32,7 @@
 #include "scopes.h"
 #include "core/walk.h"
 #include "hooks/driver.h"
+#include "hooks/interposers.h"
 #include "hooks/loader/next.h"
 #include "hooks/loader/objects.h"
 #include "hooks/uncovered.h"
@@ -130,7 +131,7 @@ static void rebind(struct object *o, const struct vs_got_slot *slot, const void 
 }
 
 /* A slot with our wrapper in it: is that right? */
-static void check_ours(struct object *o, const struct vs_got_slot *slot)
+static void check_ours(struct object *o, const struct vs_got_slot *slot, const struct vs_row *row)
 {
     struct vs_scopes *c = o->scopes;
     size_t definer = definer_at_startup(c, slot->name);
@@ -141,6 +142,10 @@ static void check_ours(struct object *o, const struct vs_got_slot *slot)
     uintptr_t found = address_of(c, definer, slot->name);
     if (definer < c->count && vs_image_is_driver(&c->objects[definer].image))
         return;
+    if (vs_interposer_owns((const void *)found)) {
+        vs_interpose(row, (void *)found);
+        return;
+    }
     /* a strong reference that nothing satisfies would have kept the object out: something that we do not
      * see does, or it was loaded because of us; it stays */
     if (found != 0 || (slot->weak && o->look->nobody_global))
@@ -171,9 +176,9 @@ static void check_slot(const struct vs_got_slot *slot, void *context)
         if (vs_driver_owns((const void *)value) && vs_row_lacks(slot->name))
             vs_uncovered(VS_UNCOVERED_REFERRED, slot->name);
     } else if (value == (uintptr_t)row->wrapper) {
-        check_ours(o, slot);
+        check_ours(o, slot, row);
     } else if (o->look->driver_known && vs_driver_owns((const void *)value)) {
-        if (value == (uintptr_t)vs_real_of(row->api))
+        if (value == (uintptr_t)vs_driver_own(row->api))
             rebind(o, slot, row->wrapper);
     } else if (slot->plt && value >= image->start && value < image->end) {
         if (o->look->driver_known)

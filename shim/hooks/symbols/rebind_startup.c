@@ -6,7 +6,8 @@
  * loader, finding our export, binds it to us.  Likewise a program may bring a library of its own that defines
  * driver functions under another soname.  We are linked -z initfirst, so before any other code of the process
  * runs we walk the objects that are loaded by then, look each reference up as the loader would have without
- * us, and put that into the slot, unless it is the driver's, whose place is rightly ours.
+ * us, and put that into the slot, unless it is the driver's, whose place is rightly ours, or that of an
+ * interposer behind us, which our wrapper passes the call to.
  *
  * This runs before the C library's own initialisation: no allocation, no dlopen (it would run the other
  * libraries' constructors, libc's among them, without an environment), no dlsym (a failing one allocates).
@@ -20,6 +21,7 @@
 #include "symbols.h"
 
 #include "hooks/driver.h"
+#include "hooks/interposers.h"
 #include "hooks/uncovered.h"
 
 #include "hooks/loader/image.h"
@@ -70,6 +72,10 @@ static void unbind_slot(const struct vs_got_slot *slot, void *context)
     struct search without_us = search_without_us(row->symbol);
     if (without_us.in_driver)
         return;
+    if (vs_interposer_owns((const void *)without_us.found)) {
+        vs_interpose(row, (void *)without_us.found);
+        return;
+    }
     /* a strong reference that nothing else satisfies would have kept the program from starting: it is ours;
      * and a PLT slot that is not bound yet was made to be called, not tested */
     if (without_us.found == 0 && (!slot->weak || !is_ours))

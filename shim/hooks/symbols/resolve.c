@@ -14,6 +14,9 @@
  *
  *                            The libraries that loaded the caller, and what those are linked with, come last.
  *
+ * An interposer behind us (hooks/interposers.h) that is what would be found gets the wrapper's calls; what it
+ * looks up itself is what it would find without us.
+ *
  * A look-up of a version finds nothing of ours, whose names carry none: where the driver is what it finds,
  * the wrapper is the answer, else the jump.
  *
@@ -34,6 +37,7 @@
 
 #include "core/walk.h"
 #include "hooks/driver.h"
+#include "hooks/interposers.h"
 #include "hooks/uncovered.h"
 #include "hooks/loader/image.h"
 #include "hooks/loader/next.h"
@@ -93,9 +97,36 @@ static void *find_global(const char *name)
 static struct vs_dlsym_answer answer_with(const struct vs_row *row, void *found)
 {
     bool drivers = found != NULL && vs_driver_learn() && vs_driver_owns(found);
-    if (found != NULL && !drivers)
+    bool passed = found != NULL && !drivers && vs_interposer_owns(found);
+    if (passed)
+        vs_interpose(row, found);
+    else if (found != NULL && !drivers)
         vs_uncovered_driver(found);
-    return (struct vs_dlsym_answer){drivers ? row->wrapper : found, 1};
+    return (struct vs_dlsym_answer){drivers || passed ? row->wrapper : found, 1};
+}
+
+/* What HANDLE has of the row; where an interposer behind us has a dlsym of its own, what that answers in the
+ * place of the driver's function is the interposer's. */
+static void *find_in(void *handle, const struct vs_row *row)
+{
+    bool global = handle == RTLD_DEFAULT || is_program_handle(handle);
+    void *plain = global ? find_global(row->symbol) : vs_dlsym_real(handle, row->symbol);
+    if (!vs_dlsym_interposed())
+        return plain;
+    void *theirs = vs_dlsym_theirs(handle, row->symbol), *exported = vs_interposer_export(row->symbol);
+    if (theirs == row->wrapper) /* a reference of theirs to what they export, or the global scope's */
+        return exported != NULL ? exported : plain;
+    if (theirs == NULL || !vs_driver_learn() || vs_driver_owns(theirs) || !vs_driver_owns(plain))
+        return theirs;
+    vs_interpose(row, theirs);
+    return row->wrapper;
+}
+
+/* An interposer behind us gets what it would without us: our wrapper would lead back to it. */
+static struct vs_dlsym_answer lookup_of_interposer(const struct vs_row *row, void *handle)
+{
+    bool global = handle == RTLD_DEFAULT || is_program_handle(handle);
+    return (struct vs_dlsym_answer){global ? find_global(row->symbol) : NULL, global};
 }
 
 /* Whether the driver is what RTLD_NEXT means for CALLER, an object behind us: among its own dependencies, or,
@@ -107,8 +138,9 @@ static bool driver_is_next(const char *name, const struct vs_loaded *caller, con
         return false;
     if (vs_driver_owns(find_in_caller(name, NULL, return_address)))
         return true;
+    const void *next = vs_dlsym_real(RTLD_NEXT, name);
     return caller->order < startup_objects && caller->order < driver.order &&
-           vs_driver_owns(vs_dlsym_real(RTLD_NEXT, name));
+           (vs_driver_owns(next) || vs_interposer_owns(next));
 }
 
 static struct vs_dlsym_answer lookup_next(const struct vs_row *row, const void *caller)
@@ -124,21 +156,21 @@ static struct vs_dlsym_answer lookup_next(const struct vs_row *row, const void *
 
 static struct vs_dlsym_answer lookup_hooked(const struct vs_row *row, void *handle, const void *caller)
 {
+    if (vs_interposer_owns(caller))
+        return lookup_of_interposer(row, handle);
     if (handle == RTLD_NEXT)
         return lookup_next(row, caller);
     if (handle == RTLD_DEFAULT) {
-        void *found = find_global(row->symbol);
+        void *found = find_in(handle, row);
         if (found == NULL)
             found = find_in_caller(row->symbol, NULL, caller);
         if (found == NULL && vs_driver_learn() && vs_loaders_find_driver(caller)) {
             dlerror();
-            found = vs_real_of(row->api);
+            found = vs_driver_own(row->api);
         }
         return answer_with(row, found);
     }
-    if (is_program_handle(handle))
-        return answer_with(row, find_global(row->symbol));
-    return answer_with(row, vs_dlsym_real(handle, row->symbol));
+    return answer_with(row, find_in(handle, row));
 }
 
 /* A name that looks like the driver's and is not hooked. */
@@ -239,6 +271,7 @@ void vs_hooks_init(void)
     if (late)
         return;
     vs_find_next_dlsym();
+    vs_interposers_find();
     startup_objects = vs_loaded_count();
     vs_rebind_startup();
     vs_rebind_begin();
