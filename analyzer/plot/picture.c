@@ -97,7 +97,7 @@ static void find_peak(struct trace *t, int64_t device, struct panel *panel)
     if (peak && peak->bytes == top->allocated_max && peak->t >= panel->columns.from &&
         peak->t <= panel->columns.to) { /* a window may reach the value of the run's peak at a later moment */
         panel->peak_t = peak->t;
-        panel->peak_at_most = peak->at_most;
+        panel->peak_bound = peak->at_most ? "at most " : trace_has_loss(t, LOSS_EVENTS) ? "at least " : NULL;
         panel->peak_phase = trace_phase_at_peak(t, device);
     }
 }
@@ -370,6 +370,6 @@ char *panel_peak_text(const struct panel *p)
                    p->peak_of_part ? "highest here"
                    : p->known_only ? "known"
                                    : "peak",
-                   p->peak_at_most && !p->known_only ? "at most " : "", units_bytes(p->peak, false).s,
+                   p->known_only || !p->peak_bound ? "" : p->peak_bound, units_bytes(p->peak, false).s,
                    phase ? " in " : "", phase ? shown(p->peak_phase) : "");
 }

@@ -36,9 +36,9 @@ struct panel {
     bool mixed_phases; /* a good part of the columns has several phases and shows one */
     int64_t peak, peak_t;
     const char *peak_phase; /* NULL unknown */
-    bool known_only;   /* of what is allocated a part alone: libraries' pools do not report what they use */
-    bool peak_at_most; /* ends were lost: it may have been lower */
-    bool peak_of_part; /* the run was higher at another time than what is shown */
+    bool known_only; /* of what is allocated a part alone: libraries' pools do not report what they use */
+    const char *peak_bound; /* "at most " or "at least ": events were lost; NULL: it is exact */
+    bool peak_of_part;      /* the run was higher at another time than what is shown */
     struct trace_sample *samples;
     size_t sample_count;
 };

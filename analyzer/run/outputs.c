@@ -309,9 +309,10 @@ static void print_summary(const struct outputs *o, const struct summary *s)
         fprintf(stderr, " and %zu more", o->n - 1);
     if (s->job.known)
         fprintf(stderr, " (rank %" PRId64 " of %" PRId64 ")", s->job.rank, s->job.ranks);
-    fprintf(stderr, ": peak %s allocated, %s reserved, %s, ",
-            units_bytes(s->unknown ? UNKNOWN : s->allocated, false).s, units_bytes(s->reserved, false).s,
-            units_count(s->phases, "phase").s);
+    const char *least = s->lost ? "at least " : "";
+    fprintf(stderr, ": peak %s%s allocated, %s%s reserved, %s, ", s->unknown ? "" : least,
+            units_bytes(s->unknown ? UNKNOWN : s->allocated, false).s, least,
+            units_bytes(s->reserved, false).s, units_count(s->phases, "phase").s);
     if (!s->phases && s->other_ranges)
         fprintf(stderr, "%s by name (report lists them), ", units_count(s->other_ranges, "range").s);
     if (s->lost)

@@ -256,6 +256,7 @@ static void finish(struct drain *d)
     mend_writer(d);
     if (!note_cut_short(d) || !open_writer(d))
         return;
+    vs_journal_tell_dropped(d->j, vs_event_clock_ns());
     long n = drain_stragglers(d, until);
     atomic_store(&d->r->late, 1);
     atomic_store(&vs_hot.nudge_mask, 0);
@@ -342,6 +343,7 @@ static long one_round(struct drain *d)
     mend_writer(d);
     if (vs_clock_ns() < d->next_try_ns || !open_writer(d))
         return 0;
+    vs_journal_tell_dropped(d->j, vs_event_clock_ns());
     return drain_all(d, false, vs_clock_ns() + ROUND_NS, UINT64_MAX);
 }
 

@@ -145,9 +145,10 @@ void report_header_text(const struct report *r, FILE *out, bool exact, bool full
     fprintf(out, ", %s (with ranges, steps, samples)\n", units_count(t->events, "event").s);
 }
 
-static void bound_cell(struct table *table, const struct trace_peak *p, bool exact)
+static void bound_cell(struct table *table, const struct trace *t, const struct trace_peak *p, bool exact)
 {
-    table_cell(table, "%s%s", p && p->at_most && !p->at_least ? "≤ " : "", B(trace_peak_bytes(p)));
+    bool known = trace_peak_bytes(p) != UNKNOWN, lost = trace_has_loss(t, LOSS_EVENTS);
+    table_cell(table, "%s%s", !known ? "" : p->at_most ? "≤ " : lost ? "≥ " : "", B(trace_peak_bytes(p)));
 }
 
 /* The phases of a device in the order that was asked for; the caller frees them. */
@@ -215,8 +216,8 @@ static void print_phases(const struct report *r, const struct device_report *d, 
     table_cell(&table, "whole run");
     table_cell(&table, "%s", "");
     table_cell(&table, "%s", units_time(r->trace->t_last).s);
-    bound_cell(&table, d->allocated, exact);
-    bound_cell(&table, d->reserved, exact);
+    bound_cell(&table, r->trace, d->allocated, exact);
+    bound_cell(&table, r->trace, d->reserved, exact);
     table_cell(&table, "%s%s", d->allocated && d->allocated->end_at_most ? "≤ " : "",
                d->allocated ? B(d->allocated->end) : "unknown");
     table_print(&table, out, 2);
@@ -297,7 +298,10 @@ static void print_peak(const struct report *r, const struct device_report *d, FI
         wrap_print(out, 2, 4, "peak: unknown; the most that is known to have been allocated: %s at %s",
                    B(d->allocated->bytes), where);
     else
-        wrap_print(out, 2, 4, "peak: %s%s allocated at %s", d->allocated->at_most ? "at most " : "",
+        wrap_print(out, 2, 4, "peak: %s%s allocated at %s",
+                   d->allocated->at_most                   ? "at most "
+                   : trace_has_loss(r->trace, LOSS_EVENTS) ? "at least "
+                                                           : "",
                    B(d->allocated->bytes), where);
     free(where);
     report_parts_text(d->live, d->live_count, d->allocated->bytes, out, exact);

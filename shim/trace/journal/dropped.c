@@ -7,6 +7,18 @@
  * it, and the last eighth of the ring, which is reserved for ends, is left to the ends of recorded
  * allocations.
  *
+ * Its bytes are not lost: they go into a sum for each device, which falls when the allocation is freed, and
+ * which the ring is told as one allocation that stands for all of them, with a size of its own each time.  So
+ * totals and peaks stay right, and only who held the bytes is unknown.  The sum is told
+ *
+ *      before the next event that begins something    what was recorded since the sum was highest are ends
+ *      before an end, where it moved by a MiB         alone, so the two together were really held
+ *      by the drain, in each of its rounds
+ *
+ * and its highest first, where that is more than what it is.  Memory of the device alone, without VMM.  Where
+ * a framework reports blocks, a dropped allocation of the driver's may be what it carves them from, or not:
+ * there only dropped blocks are summed up.
+ *
  * A fixed table in the recording process's private memory: an address may lie in any of the 16 places that
  * its hash selects.  A search looks at all 16, so a removal needs no tombstone.  Where all 16 are taken the
  * address is not remembered; its free is then recorded, and the ledger counts it as the free of an unknown
@@ -18,7 +30,7 @@
  * place carries nothing but its key, and the program itself synchronized the thread that frees with the
  * thread that allocated.
  */
-#include "dropped.h"
+#include "format.h"
 
 #define PLACES 16u
 
@@ -52,6 +64,151 @@ static bool swap(_Atomic uint64_t *place, uint64_t old, uint64_t new)
                                                    memory_order_relaxed);
 }
 
+/* ---- the sums ---- */
+
+#define MUCH         (UINT64_C(1) << 20)
+#define SIZE_MASK    ((UINT64_C(1) << 48) - 1)
+#define PLACE(event) (UINT64_C(1) << 61 | (uint64_t)(event)) /* an address that nobody has */
+
+struct memory {
+    _Atomic uint64_t key[VS_DROPPED_KEYS], held[VS_DROPPED_KEYS];
+    struct vs_dropped_sum sum[2 * VS_DROPPED_DEVICES];
+};
+const size_t vs_dropped_bytes = sizeof(struct memory);
+static _Atomic uint8_t age[VS_DROPPED_DEVICES]; /* grows where all that a device held ends */
+
+void vs_dropped_begin(struct vs_dropped *u, void *memory)
+{
+    struct memory *m = memory;
+    u->key = m->key;
+    u->held = m->held;
+    u->sum = m->sum;
+}
+
+static void note_change(struct vs_dropped *u, const struct vs_dropped_sum *s, uint64_t now)
+{
+    uint64_t told = s->told, moved = now > told ? now - told : told - now;
+    atomic_fetch_or_explicit(&u->changed, VS_DROPPED_CHANGED | (moved >= MUCH ? VS_DROPPED_MUCH : 0),
+                             memory_order_relaxed);
+}
+
+/* What the event adds to a sum, 0: nothing. */
+static uint64_t held_of(const struct vs_event *event)
+{
+    bool block = event->op == VS_OP_BLOCK_ALLOC;
+    if ((!block && event->space != VS_SPACE_DEVICE) || event->device < 0 ||
+        event->device >= VS_DROPPED_DEVICES || event->size > SIZE_MASK)
+        return 0;
+    uint64_t at = (uint64_t)event->device + (block ? VS_DROPPED_DEVICES : 0);
+    return event->size | at << 48 |
+           (uint64_t)atomic_load_explicit(&age[event->device], memory_order_relaxed) << 56;
+}
+
+static void sum_add(struct vs_dropped *u, uint64_t held)
+{
+    struct vs_dropped_sum *s = &u->sum[held >> 48 & 0xff];
+    if (held == 0)
+        return;
+    uint64_t size = held & SIZE_MASK;
+    uint64_t now = atomic_fetch_add_explicit(&s->now, size, memory_order_relaxed) + size;
+    uint64_t most = atomic_load_explicit(&s->most, memory_order_relaxed);
+    while (most < now && !atomic_compare_exchange_weak_explicit(&s->most, &most, now, memory_order_relaxed,
+                                                                memory_order_relaxed)) {
+    }
+    note_change(u, s, now);
+}
+
+static void sum_take(struct vs_dropped *u, uint64_t held)
+{
+    uint64_t at = held >> 48 & 0xff, size = held & SIZE_MASK;
+    struct vs_dropped_sum *s = &u->sum[at];
+    if (held == 0 || held >> 56 != atomic_load_explicit(&age[at % VS_DROPPED_DEVICES], memory_order_relaxed))
+        return;
+    note_change(u, s, atomic_fetch_sub_explicit(&s->now, size, memory_order_relaxed) - size);
+}
+
+/* All that DEVICE held ends, as its context does. */
+static void all_ended(struct vs_dropped *u, int device)
+{
+    if (device < 0 || device >= VS_DROPPED_DEVICES)
+        return;
+    atomic_fetch_add_explicit(&age[device], 1, memory_order_relaxed);
+    for (int at = device; at < 2 * VS_DROPPED_DEVICES; at += VS_DROPPED_DEVICES) {
+        atomic_store_explicit(&u->sum[at].now, 0, memory_order_relaxed);
+        note_change(u, &u->sum[at], 0);
+    }
+}
+
+bool vs_dropped_matters(struct vs_dropped *u, const struct vs_event *event, bool end)
+{
+    if (event->op == VS_OP_CONTEXT_DESTROY)
+        all_ended(u, event->device);
+    if (vs_event_is_block(event->op))
+        atomic_store_explicit(&u->framework, true, memory_order_relaxed);
+    return atomic_load_explicit(&u->changed, memory_order_relaxed) &
+           (end ? VS_DROPPED_MUCH : VS_DROPPED_CHANGED | VS_DROPPED_MUCH);
+}
+
+static struct vs_event event_of(size_t at, uint64_t size)
+{
+    bool block = at >= VS_DROPPED_DEVICES, ends = size == 0;
+    return (struct vs_event){.op = block ? (ends ? VS_OP_BLOCK_FREE : VS_OP_BLOCK_ALLOC)
+                                         : (ends ? VS_OP_FREE : VS_OP_ALLOC),
+                             .space = VS_SPACE_DEVICE,
+                             .device = (int8_t)(at % VS_DROPPED_DEVICES),
+                             .address = PLACE(at),
+                             .size = size,
+                             .arg0 = block ? VS_BYTES_UNKNOWN : 0,
+                             .thread = VS_THREAD_UNKNOWN};
+}
+
+/* Who asked for it is not known; this stands in the place of a line. */
+static uint32_t lost_stack(struct vs_journal *j)
+{
+    static const char name[] = "(events lost: the ring was full)";
+    uint32_t function = vs_journal_string(j, name, sizeof name - 1);
+    return vs_journal_stack(j, 0, vs_journal_named_frame(j, VS_FRAME_NATIVE, function, 0, 0));
+}
+
+/* What the ring should have an allocation of. */
+static uint64_t wanted(struct vs_dropped_sum *s)
+{
+    uint64_t now = atomic_load_explicit(&s->now, memory_order_relaxed);
+    uint64_t most = atomic_exchange_explicit(&s->most, 0, memory_order_relaxed);
+    now = now > INT64_MAX ? 0 : now; /* contexts that ended at that moment */
+    s->high = most > s->high ? most : s->high;
+    if (s->high > now && s->high > s->told)
+        return s->high;
+    s->high = 0;
+    return now;
+}
+
+bool vs_dropped_next(struct vs_journal *j, struct vs_event *event)
+{
+    struct vs_dropped *u = &j->dropped;
+    bool framework = atomic_load_explicit(&u->framework, memory_order_relaxed);
+    atomic_store_explicit(&u->changed, 0, memory_order_relaxed);
+    for (size_t at = 0; at < 2 * VS_DROPPED_DEVICES; at++) {
+        struct vs_dropped_sum *s = &u->sum[at];
+        uint64_t size = framework && at < VS_DROPPED_DEVICES ? 0 : wanted(s);
+        if (s->told == size)
+            continue;
+        *event = event_of(at, s->told ? 0 : size);
+        event->stack = event->size ? lost_stack(j) : 0;
+        return true;
+    }
+    return false;
+}
+
+void vs_dropped_told(struct vs_dropped *u, const struct vs_event *event)
+{
+    struct vs_dropped_sum *s = &u->sum[event->address & 0xff];
+    s->told = event->size;
+    s->high = event->size >= s->high ? 0 : s->high;
+}
+
+/* ---- the addresses ---- */
+
 void vs_dropped_add(struct vs_dropped *u, const struct vs_event *event)
 {
     bool starts = event->op == VS_OP_ALLOC || event->op == VS_OP_BLOCK_ALLOC;
@@ -62,6 +219,9 @@ void vs_dropped_add(struct vs_dropped *u, const struct vs_event *event)
     for (unsigned i = 0; i < PLACES; i++) {
         if (!swap(&place[i], 0, key))
             continue;
+        uint64_t held = held_of(event);
+        atomic_store_explicit(&u->held[place + i - u->key], held, memory_order_relaxed);
+        sum_add(u, held);
         atomic_fetch_add_explicit(&u->count, 1, memory_order_relaxed);
         return;
     }
@@ -74,8 +234,12 @@ bool vs_dropped_take(struct vs_dropped *u, const struct vs_event *event)
         return false;
     _Atomic uint64_t *place = places_of(u, key);
     for (unsigned i = 0; i < PLACES; i++) {
+        if (atomic_load_explicit(&place[i], memory_order_relaxed) != key)
+            continue;
+        uint64_t held = atomic_load_explicit(&u->held[place + i - u->key], memory_order_relaxed);
         if (!swap(&place[i], key, 0))
             continue;
+        sum_take(u, held);
         atomic_fetch_sub_explicit(&u->count, 1, memory_order_relaxed);
         return event->op == VS_OP_FREE || event->op == VS_OP_BLOCK_FREE;
     }

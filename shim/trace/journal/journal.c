@@ -150,7 +150,7 @@ static uint64_t index_rows(const struct vs_journal_header *h, enum vs_section s)
     }
 }
 
-#define DROPPED_BYTES (VS_DROPPED_KEYS * sizeof(uint64_t))
+#define DROPPED_BYTES round_page(vs_dropped_bytes)
 
 /* The handle and its indexes, in private memory of their own: malloc may be the host's. */
 static struct vs_journal *make_handle(struct vs_journal_header *h, size_t file_bytes, bool owner,
@@ -171,7 +171,7 @@ static struct vs_journal *make_handle(struct vs_journal_header *h, size_t file_b
     j->stuck_seq = VS_SEQ_NONE;
     m += round_page(sizeof *j);
     if (owner) {
-        j->dropped.key = (_Atomic uint64_t *)m;
+        vs_dropped_begin(&j->dropped, m);
         m += DROPPED_BYTES;
     }
     for (int s = 0; s < VS_SECTIONS; s++) {

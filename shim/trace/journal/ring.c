@@ -20,7 +20,7 @@
  *
  * The free of a dropped allocation is dropped as well (dropped.c), so only recorded allocations can still be
  * freed.  An end is lost only if more of these than an eighth of the ring are freed while the drain does not
- * run.  The header counts lost ends separately and says where they are missing.
+ * run.
  */
 #include "format.h"
 
@@ -81,6 +81,12 @@ static inline uint64_t room(const struct vs_journal *j, bool end)
 static inline uint64_t reserve(const struct vs_journal *j, bool end)
 {
     return room(j, end) - room(j, false);
+}
+
+static bool has_room(const struct vs_journal *j, bool end)
+{
+    return atomic_load_explicit(&j->header->head, memory_order_relaxed) <
+           atomic_load_explicit(&j->header->limit, memory_order_relaxed) + reserve(j, end);
 }
 
 /* Waits a moment after a lost race, longer each time. */
@@ -296,6 +302,27 @@ static __attribute__((noinline, cold)) bool goes_with_its_beginning(struct vs_jo
     return true;
 }
 
+void vs_journal_tell_dropped(struct vs_journal *j, uint64_t t_ns)
+{
+    struct vs_dropped *u = &j->dropped;
+    struct vs_event event = {0};
+    unsigned failures = 0;
+    if (!atomic_load_explicit(&u->changed, memory_order_relaxed) ||
+        atomic_exchange_explicit(&u->telling, true, memory_order_acquire))
+        return; /* another thread is at it, or this one below a signal handler */
+    while (vs_dropped_next(j, &event)) {
+        uint64_t seq = claim(j, true, &failures);
+        event.t_ns = t_ns;
+        if (seq == VS_SEQ_NONE || publish(j, seq, &event, false) == VS_SEQ_NONE) {
+            atomic_store_explicit(&u->changed, VS_DROPPED_CHANGED, memory_order_relaxed);
+            break;
+        }
+        vs_dropped_told(u, &event);
+    }
+    /* release: with what was told, for the next */
+    atomic_store_explicit(&u->telling, false, memory_order_release);
+}
+
 /* Called after vs_ring_claim() failed: other producers interfere, the ring is full, or something
  * was lost. */
 static __attribute__((noinline)) uint64_t append_carefully(struct vs_journal *j, const struct vs_event *event,
@@ -307,8 +334,12 @@ static __attribute__((noinline)) uint64_t append_carefully(struct vs_journal *j,
     if (unlikely(atomic_load_explicit(&j->dropped.count, memory_order_relaxed)) &&
         goes_with_its_beginning(j, event))
         return VS_SEQ_NONE;
-    if (likely(atomic_load_explicit(&j->header->dropping, memory_order_relaxed) <= end))
+    bool dropped = atomic_load_explicit(&j->header->doubt, memory_order_relaxed) & VS_DOUBT_DROPPED;
+    if (likely(atomic_load_explicit(&j->header->dropping, memory_order_relaxed) <= end)) {
+        if (unlikely(dropped) && has_room(j, end) && vs_dropped_matters(&j->dropped, event, end))
+            vs_journal_tell_dropped(j, event->t_ns);
         seq = claim(j, end, &failures);
+    }
     if (unlikely(seq == VS_SEQ_NONE)) {
         seq = claim_slow(j, end, wait);
         if (seq == VS_SEQ_NONE)

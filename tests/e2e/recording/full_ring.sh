@@ -1,6 +1,6 @@
 #!/bin/bash
 # A ring that is full drops events by the hundred thousand, and yet no figure is higher than what the program held:
-# the peak is at most that, everything ends at 0, and nothing is claimed to be alive at the end.  Where ends were lost
+# the bytes of what was dropped are in the totals, whoever had them; the peak is at most what was held, everything ends at 0, and nothing is claimed to be alive at the end.  Where ends were lost
 # as well (tests/unit/trace/store/test_store.c loses some), report and peak call their figures upper bounds.
 # shellcheck source-path=SCRIPTDIR
 . "$(dirname "$0")/../lib/lib.bash"
@@ -24,6 +24,7 @@ shown() {
 }
 shown report "$db"
 says "LOST: "
+says "peak: at least "
 grep -q "UPPER BOUND\|at most\|≤" "$run/report" && fail "an upper bound without a reason: $(cat "$run/report")"
 sqlite3 "$db" "INSERT INTO upper_bound VALUES(1, 0, 'allocated', 1, 1000000, NULL, NULL),
     (1, 0, 'reserved', 1, 1000000, 2, 2000000)"

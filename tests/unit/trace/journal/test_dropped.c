@@ -144,6 +144,64 @@ static void more_dropped_allocations_than_can_be_remembered_cost_room_and_nothin
     vs_journal_close(j);
 }
 
+static void hold(struct vs_journal *j, uint8_t op, uint64_t address, uint64_t mib)
+{
+    vs_journal_try_append(
+        j, &(struct vs_event){.op = op, .space = VS_SPACE_DEVICE, .address = address, .size = mib << 20});
+}
+
+static void expect(size_t i, uint8_t op, uint64_t mib)
+{
+    assert_int_equal(events[i].op, op);
+    assert_int_equal(events[i].size, mib << 20);
+}
+
+static void the_bytes_of_dropped_allocations_are_told_as_one_with_the_most_that_lived_first(void **state)
+{
+    struct vs_journal *j = create_with(VS_OP_ALLOC, 56, 64);
+    for (uint64_t i = 1; i <= 3; i++)
+        hold(j, VS_OP_ALLOC, i << 20, 10);
+    hold(j, VS_OP_FREE, 1 << 20, 0);
+    assert_int_equal(take_all(j, false), 56);
+    hold(j, VS_OP_ALLOC, 9 << 20, 1);
+    assert_int_equal(take_all(j, false), 4);
+    expect(0, VS_OP_ALLOC, 30); /* was held, with all that was recorded before */
+    expect(1, VS_OP_FREE, 0);
+    expect(2, VS_OP_ALLOC, 20);
+    expect(3, VS_OP_ALLOC, 1);
+    assert_int_equal(events[1].address, events[0].address);
+    assert_int_not_equal(events[0].stack, 0); /* "(events lost ...)" in the place of a line */
+    hold(j, VS_OP_FREE, 2 << 20, 0);
+    hold(j, VS_OP_FREE, 3 << 20, 0);
+    vs_journal_tell_dropped(j, 1); /* as the drain does */
+    assert_int_equal(take_all(j, false), 1);
+    expect(0, VS_OP_FREE, 0);
+    vs_journal_close(j);
+}
+
+static void dropped_bytes_end_with_their_context_and_are_no_second_time_what_a_framework_carves(void **state)
+{
+    struct vs_journal *j = create_with(VS_OP_ALLOC, 56, 64);
+    hold(j, VS_OP_ALLOC, 1 << 20, 10);
+    assert_int_equal(take_all(j, false), 56);
+    hold(j, VS_OP_CONTEXT_DESTROY, 7, 0);
+    hold(j, VS_OP_FREE, 1 << 20, 0); /* takes nothing away a second time */
+    hold(j, VS_OP_ALLOC, 2 << 20, 1);
+    assert_int_equal(take_all(j, false), 4);
+    expect(0, VS_OP_ALLOC, 10); /* the most that lived, until the context ended */
+    expect(1, VS_OP_FREE, 0);
+    for (uint64_t i = 0; i < 60; i++)
+        hold(j, VS_OP_BLOCK_ALLOC, (i + 100) << 20, 1);
+    hold(j, VS_OP_ALLOC, 3 << 20, 100); /* dropped: the framework's, perhaps */
+    take_all(j, false);
+    hold(j, VS_OP_MARK, 0, 0);
+    size_t n = take_all(j, false);
+    for (size_t i = 0; i < n; i++)
+        assert_true(events[i].op != VS_OP_ALLOC);
+    assert_int_equal(events[0].op, VS_OP_BLOCK_ALLOC); /* its blocks are told */
+    vs_journal_close(j);
+}
+
 #define SPINNERS 4
 
 static void *spin_on_pairs(void *arg)
@@ -196,6 +254,8 @@ int main(void)
         T(a_blocks_tensor_does_not_keep_its_dropped_address),
         T(a_refused_allocation_that_was_dropped_leaves_nothing_to_free),
         T(more_dropped_allocations_than_can_be_remembered_cost_room_and_nothing_else),
+        T(the_bytes_of_dropped_allocations_are_told_as_one_with_the_most_that_lived_first),
+        T(dropped_bytes_end_with_their_context_and_are_no_second_time_what_a_framework_carves),
         T(threads_that_allocate_and_free_against_a_slow_drain_never_seem_to_hold_more_than_they_do),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
