@@ -163,13 +163,16 @@ void limit_free(struct limit *l)
 
 bool limit_meets_line(const char *pattern, const char *line)
 {
-    static const char forward[] = "forward: ";
+    static const char forward[] = "forward: ", by[] = " > ";
     size_t skip = sizeof forward - 1, n = strlen(pattern);
     if (!strncmp(line, forward, skip)) {
         if (!strncmp(pattern, forward, skip))
             return limit_meets_line(pattern + skip, line + skip);
         line += skip;
     }
+    const char *called = strstr(line, by); /* "train.py:37 > model.py:41 f": either is meant */
+    if (called && limit_meets_line(pattern, called + sizeof by - 1))
+        return true;
     for (const char *at = line;; at++) {
         /* behind a file comes its line, behind that the function */
         if (!strncmp(at, pattern, n) && (!at[n] || at[n] == ':' || at[n] == ' '))

@@ -159,13 +159,18 @@ static const char *last_columns(const char *text, size_t width)
     return text;
 }
 
-/* Bytes of "model.py:41" where TEXT begins with a place in the code; 0: it does not. */
+/* Bytes of "model.py:41", or "train.py:37 > model.py:41", where TEXT begins with a place in the code; 0: it
+ * does not. */
 static size_t place_length(const char *text)
 {
+    static const char by[] = " > ";
     for (const char *colon = strchr(text, ':'); colon; colon = strchr(colon + 1, ':')) {
-        size_t digits = strspn(colon + 1, "0123456789");
-        if (digits && colon > text && (colon[1 + digits] == ' ' || !colon[1 + digits]))
-            return (size_t)(colon - text) + 1 + digits;
+        size_t digits = strspn(colon + 1, "0123456789"), n = (size_t)(colon - text) + 1 + digits;
+        if (!digits || colon == text || (text[n] != ' ' && text[n]))
+            continue;
+        bool calls = !strncmp(text + n, by, sizeof by - 1);
+        size_t called = calls ? place_length(text + n + sizeof by - 1) : 0;
+        return called ? n + sizeof by - 1 + called : n;
     }
     return 0;
 }
@@ -176,7 +181,7 @@ static size_t place_length(const char *text)
  * function's beginning, then the beginning of the file's name. */
 static char *cut_place(const char *text, size_t length, size_t width)
 {
-    const char *slash = memrchr(text, '/', length);
+    const char *calls = memmem(text, length, " > ", 3), *slash = calls ? NULL : memrchr(text, '/', length);
     if (slash && text_width(slash + 1) + 3 <= width)
         return xformat("...%s", last_columns(text, width - 3));
     if (slash) {

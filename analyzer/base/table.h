@@ -11,8 +11,8 @@
  * Columns are as wide as their widest cell, counted in characters as a terminal shows them.  A table that is
  * wider than the page (page.h) loses detail in this order: texts of more than TABLE_NAME columns are cut in
  * their middle, as little as is needed; then the columns that table_drops names go, and a line below says
- * which.  A place in the code ("model.py:41 Block.forward") keeps its file and line: what is cut is the
- * function's name.
+ * which.  A place in the code ("model.py:41 Block.forward", "train.py:37 > model.py:41 Block.forward")
+ * keeps its files and lines: what is cut is the function's name.
  */
 #ifndef VS_BASE_TABLE_H
 #define VS_BASE_TABLE_H

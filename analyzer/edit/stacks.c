@@ -86,15 +86,17 @@ static size_t count_ids(struct trace *t, const struct trace_stacks *stacks)
     return 0;
 }
 
-/* FNV-1a of its text, without the word that backward does it for forward. */
+/* FNV-1a of its text, without the word that backward does it for forward and without its caller. */
 static uint64_t line_number(const char *line)
 {
-    static const char forward[] = "forward: ";
+    static const char forward[] = "forward: ", by[] = " > ";
     uint64_t hash = UINT64_C(0xcbf29ce484222325);
     if (!line)
         return 0;
     if (!strncmp(line, forward, sizeof forward - 1))
         line += sizeof forward - 1;
+    const char *called = strstr(line, by);
+    line = called ? called + sizeof by - 1 : line;
     for (; *line; line++)
         hash = (hash ^ (unsigned char)*line) * UINT64_C(0x100000001b3);
     return hash | 1;

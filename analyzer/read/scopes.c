@@ -177,21 +177,23 @@ const struct trace_frame_row *trace_find_frame(const struct trace_stacks *s, int
 
 /* What view stack_text says; the same combination as in the row before is the same text. */
 struct named {
-    int64_t line, forward, node;
+    int64_t line, forward, node, caller;
     const char *text;
 };
 
 static const char *line_text(struct trace_stacks *out, struct named *cache, int64_t line, int64_t forward,
-                             int64_t node)
+                             int64_t node, int64_t caller)
 {
-    const struct trace_frame_row *l = trace_find_frame(out, line), *n = trace_find_frame(out, node);
-    struct named *c = &cache[(uint64_t)(line * 3 + forward + node * 7) % 4096];
+    const struct trace_frame_row *l = trace_find_frame(out, line), *n = trace_find_frame(out, node),
+                                 *from = trace_find_frame(out, caller);
+    struct named *c = &cache[(uint64_t)(line * 3 + forward + node * 7 + caller * 31) % 4096];
     if (!l)
         return n ? n->text : NULL;
-    if (!c->text || c->line != line || c->forward != forward || c->node != node)
-        *c = (struct named){line, forward, node,
-                            own(out, xformat("%s%s %s", forward ? "forward: " : "", l->file ? l->file : "",
-                                             l->text ? l->text : ""))};
+    if (!c->text || c->line != line || c->forward != forward || c->node != node || c->caller != caller)
+        *c = (struct named){
+            line, forward, node, caller,
+            own(out, xformat("%s%s%s%s %s", forward ? "forward: " : "", from && from->file ? from->file : "",
+                             from ? " > " : "", l->file ? l->file : "", l->text ? l->text : ""))};
     return c->text;
 }
 
@@ -203,16 +205,16 @@ static int load_stacks(struct trace *t, struct trace_stacks *out)
     int result =
         load_names(t, "SELECT id, text FROM string WHERE id IN (SELECT owner FROM stack) ORDER BY id",
                    &owners, &owner_count);
-    struct sqlite3_stmt *s =
-        result || !cache
-            ? NULL
-            : trace_sql(
-                  t, "SELECT id, parent, frame, owner, line, forward, node, layer FROM stack ORDER BY id", 0);
+    struct sqlite3_stmt *s = result || !cache ? NULL
+                                              : trace_sql(t,
+                                                          "SELECT id, parent, frame, owner, line, forward, "
+                                                          "node, layer, caller FROM stack ORDER BY id",
+                                                          0);
     int code = SQLITE_ERROR;
     while (s && (code = sqlite3_step(s)) == SQLITE_ROW) {
         const struct trace_frame_row *layer = trace_find_frame(out, sqlite3_column_int64(s, 7));
         const char *line = line_text(out, cache, sqlite3_column_int64(s, 4), sqlite3_column_int64(s, 5),
-                                     sqlite3_column_int64(s, 6));
+                                     sqlite3_column_int64(s, 6), sqlite3_column_int64(s, 8));
         *PUSH(out->rows, out->count) = (struct trace_stack_row){
             sqlite3_column_int64(s, 0), sqlite3_column_int64(s, 1),
             sqlite3_column_int64(s, 2), line,

@@ -42,8 +42,8 @@
 --   owner          the library that asked, NULL unknown
 --   role           in views: what the block is for (view block_role), role_rule by which rule; NULL: it was not followed (VRAMSCOPE_ACCESS),
 --                  no framework said anything of it, and it is of no imported snapshot that shows roles
---   line           in views: the innermost line of the program's own Python code that was running, as 'FILE:LINE FUNCTION' (table stack); in backward, where
---                  none ran, 'forward: FILE:LINE FUNCTION', the line that made the autograd node that ran, or the name of that node where
+--   line           in views: the line of Python that asked, as 'FILE:LINE FUNCTION', and before it the program's own that called it, as 'FILE:LINE > '
+--                  (table stack has the rule); in backward, where none ran, 'forward: FILE:LINE FUNCTION', the line that made the autograd node that ran, or the name of that node where
 --                  it is not known which did.  NULL: no Python code was running, or its frames were not recorded
 --   made_for       in views: what a framework's block was asked for as: 'tensor', 'storage' (one that was resized), or 'raw': bytes that no tensor was
 --                  made of, such as the workspaces of libraries; NULL: not known, or no framework's block
@@ -57,7 +57,7 @@
 --   SELECT phase, allocated_bytes, reserved_bytes FROM phase_peak;
 --   SELECT size_bytes, line, phase, category, owner FROM live_at_peak ORDER BY size_bytes DESC LIMIT 20;
 
--- facts about a process's recording, and (process 0) about the file, a key and its value a row: schema_version (13), version (of the tool), named_frames (how many frames there were when names were looked up, absent before; these three of process 0), start_realtime_ns, start_monotonic_ns (CLOCK_MONOTONIC at t = 0), max_bytes, clean_end (1 = the process ended in good order),
+-- facts about a process's recording, and (process 0) about the file, a key and its value a row: schema_version (14), version (of the tool), named_frames (how many frames there were when names were looked up, absent before; these three of process 0), start_realtime_ns, start_monotonic_ns (CLOCK_MONOTONIC at t = 0), max_bytes, clean_end (1 = the process ended in good order),
 -- journal (path of what has the rest while the process runs, and after a kill), journal_merged (1 = the process was cut off, and its journal has been merged to its end; with
 -- neither this nor clean_end the end may be missing), came_to_exit (with journal_merged: 1 = the process had run its exit handlers by then, and not all was written yet, 0 = it was killed
 -- or left without them, absent = unknown), thinned_from_seq (absent, or: from where on there was no room for each event's row although everything
@@ -329,18 +329,18 @@ CREATE TABLE moment(process INT, seq INTEGER PRIMARY KEY, t_ns INT, name INT, so
 CREATE TABLE stack(id INTEGER PRIMARY KEY, parent INT, -- the caller's stack.id, 0 = outermost
   frame INT,         -- frame.id
   owner INT,         -- string.id of the library that asked: the first native frame outward that is not CUDA's own; NULL unknown
-  line INT,          -- frame.id of the innermost Python frame of the program's own: outside Python's library, the frameworks (torch, functorch,
-                     -- triton, jax, jaxlib, cupy, numba, rmm, cuda in site-packages or dist-packages; most of torch elsewhere, too), code
-                     -- that torch.compile wrote, vramscope, and packages that it calls; inside of a package's module (torch's
-                     -- Module._call_impl is between), of the innermost of that package.  Where none of these is, of the innermost one.  NULL: no Python frame
+  line INT,          -- frame.id of the Python frame that it is shown by: the innermost of a package that defines the class of an open module (not
+                     -- torch's own; without one the innermost outside of torch's folder), or of a file in no site-packages, dist-packages or Python's
+                     -- library, whichever is inner.  Where all are torch's and Python's, the innermost one.  NULL: no Python frame
   forward INT,       -- 1: line did not run then; it is the forward's, and made the autograd node that did
   node INT,          -- frame.id of the autograd node in whose run it was, the innermost; NULL: not in backward
-  layer INT);        -- frame.id of the layer; NULL none
+  layer INT,         -- frame.id of the layer; NULL none
+  caller INT);       -- frame.id of the innermost frame of the program's own (a file in no site-packages, dist-packages or Python's library); NULL: none outward of line
 -- a stack's line and layer as text, as all views have them; layer_type: the class of the module, NULL where the layer is made of ranges
 CREATE VIEW stack_text AS SELECT s.id AS id,
-    CASE WHEN s.line IS NULL THEN n.function ELSE CASE s.forward WHEN 1 THEN 'forward: ' ELSE '' END || l.file || ifnull(':' || l.line, '') || ' ' || l.function END AS line,
+    CASE WHEN s.line IS NULL THEN n.function ELSE CASE s.forward WHEN 1 THEN 'forward: ' ELSE '' END || CASE WHEN c.id IS NULL THEN '' ELSE c.file || ifnull(':' || c.line, '') || ' > ' END || l.file || ifnull(':' || l.line, '') || ' ' || l.function END AS line,
     y.function AS layer, y.file AS layer_type
-  FROM stack s LEFT JOIN frame l ON l.id = s.line LEFT JOIN frame n ON n.id = s.node LEFT JOIN frame y ON y.id = s.layer;
+  FROM stack s LEFT JOIN frame l ON l.id = s.line LEFT JOIN frame n ON n.id = s.node LEFT JOIN frame y ON y.id = s.layer LEFT JOIN frame c ON c.id = s.caller;
 -- places in code.  kind 1: a code address, an offset in a module; function, file and line are NULL until somebody looked them up (of an imported trace they are all that is known: module 0, offset NULL).  kind 2: Python
 -- code, function (its qualified name; before Python 3.11 its name), file and line as the interpreter said at once; module and offset are NULL.
 -- kind 3: an autograd node that ran, function its name; its callers are the frames of the forward that made it.  kind 4: a layer, function its path, file the

@@ -8,7 +8,7 @@
 #ifndef VS_TRACE_SCHEMA_VERSION_H
 #define VS_TRACE_SCHEMA_VERSION_H
 
-#define VS_SCHEMA_VERSION 13
+#define VS_SCHEMA_VERSION 14
 /* What SQLite's header calls application_id (bytes 68 to 71), of every file and every schema: "vscp". */
 #define VS_APPLICATION_ID 0x76736370
 

@@ -9,6 +9,10 @@ import os
 import re
 import sqlite3
 import sys
+import types
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "oracle"))
+import lines
 
 
 # of schema 12, what 13 has in other columns or forms
@@ -19,6 +23,21 @@ SHORTER = {
     "access": {"span": "last - first", "gap_left": "last - gap_end",
                "steps": """CASE WHEN coalesce(first_step, last_step, steps) IS NULL THEN end_step
                    ELSE json_array(first_step, last_step, end_step, steps) END"""}}
+
+
+def renew_lines(db):
+    """Before 14 a stack had no caller, and its line went by another rule."""
+    db.row_factory = sqlite3.Row
+    frames = {f["id"]: types.SimpleNamespace(**f) for f in db.execute("SELECT * FROM main.frame")}
+    stacks = {s["id"]: (s["parent"], s["frame"]) for s in db.execute("SELECT id, parent, frame FROM main.stack")}
+    for stack in stacks:
+        path, at = [], stack
+        while at in stacks:
+            path.append(frames.get(stacks[at][1]))
+            at = stacks[at][0]
+        line, caller, forward = lines.shown(path)
+        db.execute("UPDATE main.stack SET line = ?, caller = ?, forward = ? WHERE id = ?",
+                   (line and line.id, caller and caller.id, int(forward), stack))
 
 
 def renew(schema, old, new):
@@ -45,6 +64,8 @@ def renew(schema, old, new):
         names, values = ", ".join(f'"{c}"' for c in columns), ", ".join(shorter.get(c, f'"{c}"') for c in columns)
         db.execute(f'DELETE FROM main."{name}"')
         db.execute(f'INSERT INTO main."{name}"({names}) SELECT {values} FROM old."{name}"')
+    if was < 14:
+        renew_lines(db)
     db.execute("UPDATE meta SET value = ? WHERE key = 'schema_version'", (version,))
     application = db.execute("PRAGMA old.application_id").fetchone()[0]
     db.execute(f"PRAGMA main.application_id = {application}")

@@ -1,11 +1,12 @@
 """recording.py - a database as schema.sql describes it, read into plain Python: numbers in bytes, rows by their keys."""
-import re
+import lines
 import sqlite3
 
 ADDRESS, PYTHON, NODE, LAYER = 1, 2, 3, 4  # frame.kind
-NOT_THE_PROGRAMS = re.compile(r"-packages/(torch|functorch|triton|jax|jaxlib|cupy|numba|rmm|cuda)/|/lib/python3[^/]*/(?!(site|dist)-packages/)"
-                              r"|/torch/(_(?!_)|nn/(modules|parallel|utils)/|nn/(functional|init)\.py|optim/|autograd/|cuda/|utils/_(?!_)|utils/checkpoint\.py|fx/|amp/|distributed/(_(?!_)|fsdp/))"
-                              r"|^<frozen |^<eval_with_key>|/torchinductor_|/torch_geometric\.|/vramscope/python/")
+
+
+def place(frame):
+    return frame.file if frame.line is None else f"{frame.file}:{frame.line}"
 
 
 class Row:
@@ -95,24 +96,19 @@ class Recording:
                 return
             stack = self.stacks[stack].parent
 
-    def line_frame(self, stack):
-        """The innermost Python frame that is no library's, else the innermost one."""
-        python = [f for f in self.frames_of(stack) if f and f.kind == PYTHON]
-        return next((f for f in python if not NOT_THE_PROGRAMS.search(f.file)), python[0] if python else None)
+    def shown(self, stack):
+        """The frames of its line and of that line's caller, and whether the line is the forward's."""
+        return lines.shown(list(self.frames_of(stack)))
 
     def first_of_kind(self, stack, kind):
         return next((f for f in self.frames_of(stack) if f and f.kind == kind), None)
 
-    def is_forward(self, stack):
-        """Whether the line's frame is outside of the run of a node."""
-        frames, line = list(self.frames_of(stack)), self.line_frame(stack)
-        return any(f and f.kind == NODE for f in frames[: frames.index(line)]) if line else False
-
     def line(self, stack):
-        f, node = self.line_frame(stack), self.first_of_kind(stack, NODE)
+        (f, caller, forward), node = self.shown(stack), self.first_of_kind(stack, NODE)
         if f is None:
             return node and node.function
-        return f"{'forward: ' if self.is_forward(stack) else ''}{f.file}{'' if f.line is None else f':{f.line}'} {f.function}"
+        by = "" if caller is None else f"{place(caller)} > "
+        return f"{'forward: ' if forward else ''}{by}{place(f)} {f.function}"
 
     def layer(self, stack):
         f = self.first_of_kind(stack, LAYER)

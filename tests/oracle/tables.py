@@ -322,9 +322,8 @@ class Tables:
                 self.complain(f"stack {s.id}: its parent {s.parent} has no row, or a later one")
             if s.owner and s.owner not in self.r.strings:
                 self.complain(f"stack {s.id}: its owner {s.owner} has no row")
-            line = self.r.line_frame(s.id)
-            self.same(f"stack {s.id} line", s.line, line and line.id)
-            self.same(f"stack {s.id} forward", s.forward, int(self.r.is_forward(s.id)))
+            line, caller, forward = self.r.shown(s.id)
+            self.same(f"stack {s.id} line", (s.line, s.caller, s.forward), (line and line.id, caller and caller.id, int(forward)))
             for name, kind in (("node", NODE), ("layer", LAYER)):
                 frame = self.r.first_of_kind(s.id, kind)
                 self.same(f"stack {s.id} {name}", getattr(s, name), frame and frame.id)

@@ -76,11 +76,30 @@ static char *place_text(const char *line)
     return xstrdup(shown(name));
 }
 
+/* Of "/home/ada/train.py:37 > /venv/.../modeling.py:175 Mlp.forward" where the second file begins; TEXT: it
+ * has one. */
+static const char *behind_caller(const char *text)
+{
+    static const char by[] = " > ";
+    const char *at = strstr(text, by);
+    while (at && (at == text || !strchr("0123456789", at[-1])))
+        at = strstr(at + 1, by);
+    return at ? at + sizeof by - 1 : text;
+}
+
 char *line_text(const char *line)
 {
     static const char forward[] = "forward: ";
     size_t before = strncmp(line, forward, sizeof forward - 1) ? 0 : sizeof forward - 1;
-    char *bare = place_text(line + before), *text = xformat("%.*s%s", (int)before, line, bare);
+    const char *inner = behind_caller(line + before);
+    char *bare = place_text(inner), *caller = NULL;
+    if (inner > line + before) {
+        char *whole = xformat("%.*s", (int)(inner - (line + before)), line + before);
+        caller = place_text(whole);
+        free(whole);
+    }
+    char *text = xformat("%.*s%s%s", (int)before, line, caller ? caller : "", bare);
+    free(caller);
     free(bare);
     return text;
 }

@@ -79,7 +79,7 @@ struct vs_access_key { /* a row of access_kind: strings, phases by their ids */
     X(DEVICE, "INSERT OR REPLACE INTO device VALUES(?," VS_PROCESS ",?,?,?)")                                \
     X(MODULE, "INSERT OR IGNORE INTO module VALUES(?,?,?,?,?)")                                              \
     X(FRAME, "INSERT OR IGNORE INTO frame VALUES(?,?,?,?,?,?,?)")                                            \
-    X(STACK, "INSERT OR IGNORE INTO stack VALUES(?,?,?,?,?,?,?,?)")                                          \
+    X(STACK, "INSERT OR IGNORE INTO stack VALUES(?,?,?,?,?,?,?,?,?)")                                        \
     X(KIND, "INSERT OR IGNORE INTO kind VALUES(?," VS_PROCESS ",?,?,?,?,?,?,?,?)")                           \
     X(TENSOR, "INSERT OR IGNORE INTO tensor VALUES(?,?,?,?,?)")                                              \
     X(EV, "INSERT INTO ev SELECT * FROM rows")                                                               \
@@ -278,23 +278,27 @@ int vs_store_stack(struct vs_store *s, uint32_t id); /* its rows, and those of i
 int vs_store_tensor(struct vs_store *s, uint32_t id); /* its row */
 int vs_tensors_static(struct vs_store *s);            /* element_type */
 
-/* line.c: the frames of a stack, innermost first, until its own line is known */
-enum { VS_LINE_PACKAGES = 12 };
+/* line.c: the frames of a stack, innermost first, and by which lines it is shown */
+enum { VS_LINE_PACKAGES = 16 };
 struct vs_line {
-    uint32_t frame; /* 0: none */
-    bool forward;   /* it did not run then: it made the autograd node that did */
+    uint32_t frame, depth; /* frame 0: none */
+    bool forward;          /* it did not run then: it made the autograd node that did */
+};
+struct vs_line_package {
+    uint32_t class;
+    struct vs_line innermost;
 };
 struct vs_line_search {
-    struct vs_line best, any; /* the line so far; the innermost frame */
-    struct vs_line innermost[VS_LINE_PACKAGES];
-    uint32_t package[VS_LINE_PACKAGES];
+    struct vs_line own, inner, outside, any;
+    struct vs_line_package package[VS_LINE_PACKAGES];
     size_t packages;
-    bool done;
+    uint32_t depth, pending; /* frames so far; the class of the file of the last forward */
+    bool module;             /* one that is not torch's is open */
 };
 void vs_line_see(struct vs_store *s, struct vs_line_search *l, uint32_t frame, const struct vs_frame_row *f,
                  bool forward);
-void vs_line_see_node(struct vs_line_search *l);
-struct vs_line vs_line_found(const struct vs_line_search *l);
+/* CALLER: a frame id, 0: none. */
+struct vs_line vs_line_found(const struct vs_line_search *l, uint32_t *caller);
 
 /* access.c */
 int vs_access_write(struct vs_store *s, const struct vs_commit *c);

@@ -34,7 +34,8 @@ static const struct table {
                          {"line", VS_NAMES_FRAME},
                          {"forward", STAYS},
                          {"node", VS_NAMES_FRAME},
-                         {"layer", VS_NAMES_FRAME}}},
+                         {"layer", VS_NAMES_FRAME},
+                         {"caller", VS_NAMES_FRAME}}},
     [VS_NAMES_TENSOR] = {"tensor",
                          {{"kind", STAYS}, {"element_type", STAYS}, {"request", STAYS}, {"shape", STAYS}}},
 };

@@ -3,9 +3,9 @@
  *
  *      owner   the library that made the request: the file of the first native frame outward that is not
  *              part of CUDA
- *      line    the program's own line of Python (line.c).  In backward that is a line that ran there (in a
- *              custom function or a hook), else the line of the forward that made the node; `forward` says
- *              which
+ *      line    the line of Python that it is shown by, and its caller, the program's own (line.c).  In
+ *              backward that is a line that ran there (in a custom function or a hook), else the line of the
+ *              forward that made the node; `forward` says which
  *      node    the autograd node that was running
  *      layer   where the program was in its modules or ranges
  *
@@ -76,7 +76,7 @@ static uint32_t owner_of_stack(struct vs_store *s, uint32_t id)
 
 /* All but `forward` are frame ids, 0: none. */
 struct stack_facts {
-    uint32_t line, node, layer;
+    uint32_t line, caller, node, layer;
     bool forward;
 };
 
@@ -91,13 +91,12 @@ static struct stack_facts facts_of(struct vs_store *s, uint32_t id)
         if (f && f->kind == VS_FRAME_PYTHON) {
             vs_line_see(s, &search, row->frame, f, facts.node != 0);
         } else if (f && f->kind == VS_FRAME_NODE) {
-            vs_line_see_node(&search);
             facts.node = facts.node ? facts.node : row->frame;
         } else if (f && f->kind == VS_FRAME_LAYER && !facts.layer) {
             facts.layer = row->frame;
         }
     }
-    struct vs_line line = vs_line_found(&search);
+    struct vs_line line = vs_line_found(&search, &facts.caller);
     facts.line = line.frame;
     facts.forward = line.forward;
     return facts;
@@ -147,9 +146,10 @@ int vs_store_stack(struct vs_store *s, uint32_t id)
         uint32_t owner = owner_of_stack(s, id);
         struct stack_facts facts = facts_of(s, id);
         if (rc == 0)
-            rc = vs_sql_run(s, VS_SQL_STACK, "iiinninn", (int64_t)id, (int64_t)node->parent,
+            rc = vs_sql_run(s, VS_SQL_STACK, "iiinninnn", (int64_t)id, (int64_t)node->parent,
                             (int64_t)node->frame, vs_or_null(owner), vs_or_null(facts.line),
-                            (int64_t)facts.forward, vs_or_null(facts.node), vs_or_null(facts.layer));
+                            (int64_t)facts.forward, vs_or_null(facts.node), vs_or_null(facts.layer),
+                            vs_or_null(facts.caller));
         if (rc < 0)
             return rc;
         vs_bits_add(&s->stacks, id);

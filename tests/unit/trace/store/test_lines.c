@@ -96,32 +96,34 @@ static void what_was_born_in_backward_has_a_line_that_ran_there_or_else_the_forw
     }
 }
 
-static void line_is_the_innermost_of_the_programs_own_python_code(void **state)
+static void line_is_the_innermost_outside_of_torch_and_its_caller_the_programs_own(void **state)
 {
+    enum { NONE, OWN, PACKAGE };
     static const struct {
         const char *file;
-        bool users;
+        int is;
     } files[] = {
-        {"/home/ada/train.py", true},
-        {"/usr/lib/python3.12/threading.py", false},
-        {"/venv/lib/python3.12/site-packages/transformers/trainer.py", false},
-        {"/venv/lib/python3.12/site-packages/torch/nn/modules/linear.py", false},
-        {"/usr/lib/python3/dist-packages/model/layers.py", false},
-        {"/venv/bin/accelerate", false},
-        {"/src/pytorch/torch/nn/modules/linear.py", false},
-        {"/home/ada/torch/train.py", true},
-        {"/opt/lib/torch/torch/_compile.py", false},
-        {"/home/ada/torch/__main__.py", true},
-        {"/home/ada/torch/utils/__init__.py", true},
-        {"/usr/lib/python3/dist-packages/torch/nn/functional.py", false},
-        {"/tmp/torchinductor_ada/xy/cxy.py", false},
-        {"/tmp/torch_geometric.nn.conv.gcn_conv_GCNConv_propagate_rbsc0fye.py", false},
-        {"/home/ada/torch_geometric/train.py", true},
-        {"/venv/lib/python3.12/site-packages/vramscope/share/vramscope/python/vramscope/_torch.py", false},
-        {"/src/shim/framework/python/vramscope/_torch.py", false},
-        {"/home/ada/python/vramscope/train.py", true},
-        {"<frozen runpy>", false},
-        {"<stdin>", true}};
+        {"/home/ada/train.py", OWN},
+        {"/usr/lib/python3.12/threading.py", NONE},
+        {"/venv/lib/python3.12/site-packages/transformers/trainer.py", PACKAGE},
+        {"/venv/lib/python3.12/site-packages/torch/nn/modules/linear.py", NONE},
+        {"/usr/lib/python3/dist-packages/model/layers.py", PACKAGE},
+        {"/venv/bin/accelerate", NONE},
+        {"/src/pytorch/torch/nn/modules/linear.py", NONE},
+        {"/home/ada/torch/train.py", OWN},
+        {"/opt/lib/torch/torch/_compile.py", NONE},
+        {"/home/ada/torch/__main__.py", OWN},
+        {"/home/ada/torch/utils/__init__.py", OWN},
+        {"/usr/lib/python3/dist-packages/torch/nn/functional.py", NONE},
+        {"/tmp/torchinductor_ada/xy/cxy.py", NONE},
+        {"/tmp/torch_geometric.nn.conv.gcn_conv_GCNConv_propagate_rbsc0fye.py", NONE},
+        {"/home/ada/torch_geometric/train.py", OWN},
+        {"/venv/lib/python3.12/site-packages/vramscope/share/vramscope/python/vramscope/_torch.py", NONE},
+        {"/src/shim/framework/python/vramscope/_torch.py", NONE},
+        {"/home/ada/python/vramscope/train.py", OWN},
+        {"<frozen runpy>", NONE},
+        {"<ipython-input-3-4f2a>", OWN},
+        {"<stdin>", OWN}};
     struct job job;
     job_open(&job, "line");
     uint32_t stack = 0;
@@ -142,10 +144,14 @@ static void line_is_the_innermost_of_the_programs_own_python_code(void **state)
                                    .size = 99,
                                    .stack = vs_journal_stack(job.j, alone, vs_journal_frame(job.j, 5, 0))});
     job_close(&job);
-    for (size_t i = 0, own = 0; i < n; i++) {
-        own = files[i].users ? i : own;
-        snprintf(sql, sizeof sql, "SELECT line='%s:%zu f' FROM leak WHERE size_bytes=%zu", files[own].file,
-                 own + 1, i + 1);
+    for (size_t i = 0, own = 0, line = 0; i < n; i++) {
+        char by[160] = "";
+        own = files[i].is == OWN ? i : own;
+        line = files[i].is == NONE ? line : i;
+        if (own != line)
+            snprintf(by, sizeof by, "%s:%zu > ", files[own].file, own + 1);
+        snprintf(sql, sizeof sql, "SELECT line='%s%s:%zu f' FROM leak WHERE size_bytes=%zu", by,
+                 files[line].file, line + 1, i + 1);
         assert_int_equal(ask(job.db, sql), 1);
     }
     /* none of its own: the innermost; no line, no number */
@@ -159,32 +165,43 @@ static void line_is_the_innermost_of_the_programs_own_python_code(void **state)
     assert_int_equal(ask(job.db, "SELECT count(*) FROM frame WHERE kind=1 AND offset=5"), 1);
 }
 
-/* Stacks of a program that calls packages, each innermost frame first: P the program, E einops, T
- * transformers, F torch, C torch's call of a module, M its other methods, S Python's library, B the script of
+/* Stacks of a program that calls packages, each innermost frame first: P the program, Q its module's forward,
+ * I a notebook's cell, E einops, T transformers, W its module's forward, H a wrapper of modules', F torch, L
+ * its module's forward, C torch's call of a module, M its other methods, S Python's library, B the script of
  * a package's command, N an autograd node. */
-static void helpers_of_packages_are_passed_over_and_their_modules_are_not(void **state)
+static void the_package_of_an_open_module_is_shown_and_wrappers_and_helpers_are_not(void **state)
 {
+    enum { ALONE = -1 };
     static const struct {
         const char *frames;
-        int line;                              /* from 0 */
-    } cases[] = {{"FEP", 2},     {"EP", 1},    /* rearrange(x) in the program's forward */
-                 {"FSTSTP", 5},                /* optimizer.step() in a trainer that the program started */
-                 {"MTMTP", 4},                 /* PreTrainedModel.to, by the program */
-                 {"FTCP", 1},                  /* a package's module that the program calls */
-                 {"FTTCTCP", 1},               /* its innermost, as near as can be */
-                 {"FETCP", 2},                 /* a helper of it */
-                 {"TETCP", 0},                 /* which it calls back */
-                 {"FPCTCP", 1},                /* the program's module inside of a package's */
-                 {"FCTCP", 2},                 /* torch's own module inside of it */
-                 {"FTB", 1},                   /* a package that is a program: no line is the program's own */
-                 {"FETTB", 2},                 /* the innermost of it, not of its helper */
-                 {"FSTMS", 2},   {"ENPCP", 0}, /* a helper's backward */
-                 {"FNETCP", 3},                /* the forward's line */
-                 {"FMS", 0}};
+        int line, caller;                                   /* from 0 */
+    } cases[] = {{"FEP", 1, 2},        {"EP", 0, 1},        /* no module: the innermost outside of torch */
+                 {"FSTSTP", 2, 5},                          /* optimizer.step() in a trainer of a package */
+                 {"MTMTP", 1, 4},                           /* PreTrainedModel.to, by the program */
+                 {"FWCP", 1, 3},                            /* a package's module that the program calls */
+                 {"FWCI", 1, 3},                            /* from a notebook */
+                 {"FTWCTWCP", 1, 7},                        /* its package's innermost */
+                 {"FEWCP", 2, 4},                           /* a helper of it */
+                 {"TEWCP", 0, 4},                           /* which it calls back */
+                 {"FECQCP", 3, ALONE},                      /* of the program's module */
+                 {"FPCWCP", 1, ALONE},                      /* the program's module inside of a package's */
+                 {"LCWCP", 2, 4},                           /* torch's own module inside of it */
+                 {"LHCWCP", 3, 5},                          /* with a wrapper around it */
+                 {"FWHCP", 1, 4},                           /* and one around the package's */
+                 {"FHCP", 1, 3},                            /* whose own request it is */
+                 {"FTB", 1, ALONE},    {"FETTB", 1, ALONE}, /* a package that is a program */
+                 {"FSTMS", 2, ALONE},  {"ENQCP", 2, ALONE}, /* a helper's backward: the forward's line */
+                 {"FNEWCP", 3, 5},     {"FWCNWCP", 1, 6},   /* computed again */
+                 {"FMS", 0, ALONE}};
     static const struct {
         char kind;
         const char *file, *function;
     } files[] = {{'P', "/a/train.py", "f"},
+                 {'Q', "/a/net.py", "Net.forward"},
+                 {'I', "/tmp/ipykernel_7/123.py", "<module>"},
+                 {'W', "/v/lib/python3.12/site-packages/transformers/b.py", "make.<locals>.Mlp.forward"},
+                 {'H', "/v/lib/python3.12/site-packages/accelerate/hooks.py", "add.<locals>.forward"},
+                 {'L', "/v/lib/python3.12/site-packages/torch/nn/modules/linear.py", "Linear.forward"},
                  {'E', "/v/lib/python3.12/site-packages/einops/einops.py", "rearrange"},
                  {'T', "/v/lib/python3.12/site-packages/transformers/a.py", "g"},
                  {'F', "/v/lib/python3.12/site-packages/torch/nn/functional.py", "linear"},
@@ -216,10 +233,15 @@ static void helpers_of_packages_are_passed_over_and_their_modules_are_not(void *
     }
     job_close(&job);
     for (size_t i = 0; i < n; i++) {
-        snprintf(sql, sizeof sql, "SELECT line LIKE '%%:%d %%' FROM leak WHERE size_bytes=%zu",
-                 cases[i].line + 1, i + 1);
+        char by[24] = "";
+        if (cases[i].caller != ALONE)
+            snprintf(by, sizeof by, "%%:%d > ", cases[i].caller + 1);
+        snprintf(
+            sql, sizeof sql,
+            "SELECT line LIKE '%s%%:%d %%' AND (line LIKE '%% > %%') = %d FROM leak WHERE size_bytes=%zu", by,
+            cases[i].line + 1, cases[i].caller != ALONE, i + 1);
         if (ask(job.db, sql) != 1)
-            fail_msg("%s: another line than frame %d", cases[i].frames, cases[i].line);
+            fail_msg("%s: another line than frame %d by %d", cases[i].frames, cases[i].line, cases[i].caller);
     }
 }
 
@@ -227,8 +249,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(owner_is_the_first_library_that_is_not_cudas),
-        cmocka_unit_test(line_is_the_innermost_of_the_programs_own_python_code),
-        cmocka_unit_test(helpers_of_packages_are_passed_over_and_their_modules_are_not),
+        cmocka_unit_test(line_is_the_innermost_outside_of_torch_and_its_caller_the_programs_own),
+        cmocka_unit_test(the_package_of_an_open_module_is_shown_and_wrappers_and_helpers_are_not),
         cmocka_unit_test(what_was_born_in_backward_has_a_line_that_ran_there_or_else_the_forwards),
     };
     return cmocka_run_group_tests(tests, make_dir, drop_dir);
