@@ -17,8 +17,10 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "core/options.h"
 #include "record/record.h"
 #include "torch_stream.h"
 #include "vramscope.h"
@@ -34,15 +36,39 @@ VRAMSCOPE_API int vramscope_auto_allocator(unsigned op, int device, uint64_t num
 
 struct fact {
     struct vs_event event;
-    char key[40], value[400];
+    char key[40], value[700]; /* of where a pool is made its call stack */
 };
 
 static struct fact waiting[FACTS_MOST];
 _Atomic unsigned vs_torch_facts_waiting;
 
+/* The call stack of TEXT: frames from the innermost outward, "FUNCTION\tLINE\tFILE\n" each. */
+static uint32_t stack_of(struct vs_journal *j, const char *text)
+{
+    uint32_t stack = 0;
+    const char *end = text + strlen(text);
+    while (vs_options.stacks != VS_STACKS_OFF && end > text && end[-1] == '\n') {
+        const char *behind = --end, *from = end;
+        while (from > text && from[-1] != '\n')
+            from--;
+        const char *line = memchr(from, '\t', (size_t)(behind - from));
+        const char *tab = line ? memchr(line + 1, '\t', (size_t)(behind - line - 1)) : NULL;
+        if (!tab)
+            break;
+        uint32_t function = vs_journal_string(j, from, (size_t)(line - from));
+        uint32_t file = vs_journal_string(j, tab + 1, (size_t)(behind - tab - 1));
+        uint32_t frame = vs_journal_named_frame(j, VS_FRAME_PYTHON, function, file, (uint32_t)atoi(line + 1));
+        stack = frame ? vs_journal_stack(j, stack, frame) : stack;
+        end = from;
+    }
+    return stack;
+}
+
 static void record(struct vs_journal *j, const struct fact *f)
 {
     struct vs_event event = f->event;
+    if (event.op == VS_OP_POOL_BEGIN)
+        event.stack = stack_of(j, f->value);
     if (event.op == VS_OP_FRAMEWORK_FACT) {
         event.address = vs_journal_string(j, f->key, strlen(f->key));
         event.size = vs_journal_string(j, f->value, strlen(f->value));
@@ -133,7 +159,7 @@ void vs_torch_facts_init(char *const *environment)
 static bool is_said_by_python(unsigned op)
 {
     return op == VS_OP_EMPTY_CACHE || op == VS_OP_MEMORY_LIMIT || op == VS_OP_POOL_BEGIN ||
-           op == VS_OP_POOL_END || op == VS_OP_FRAMEWORK_FACT;
+           op == VS_OP_POOL_END || op == VS_OP_FRAMEWORK_FACT || op == VS_OP_BLOCK_SHARED;
 }
 
 int vramscope_auto_allocator(unsigned op, int device, uint64_t number, uint64_t more, const char *key,
@@ -145,6 +171,8 @@ int vramscope_auto_allocator(unsigned op, int device, uint64_t number, uint64_t 
     struct fact f = {.event = {.op = (uint8_t)op, .device = (int8_t)device, .arg0 = more}};
     if (op == VS_OP_POOL_BEGIN && more) /* of a stream that is captured, which is the thread's current one */
         f.event.arg0 = (uint64_t)vs_torch_stream((int8_t)device) << 1 | 1;
+    if (op == VS_OP_BLOCK_SHARED)
+        f.event.arg0 = more ? vs_torch_stream_number((int64_t)more) : 1;
     if (op == VS_OP_MEMORY_LIMIT)
         f.event.size = number;
     else
@@ -153,8 +181,8 @@ int vramscope_auto_allocator(unsigned op, int device, uint64_t number, uint64_t 
     copy(f.value, sizeof f.value, value);
     vs_torch_facts_due();
     struct vs_journal *j = begun();
-    bool kept = j == NULL && keep(&f);
-    if (!kept && j == NULL)
+    bool kept = j == NULL && op != VS_OP_BLOCK_SHARED && keep(&f);
+    if (!kept && j == NULL && op != VS_OP_BLOCK_SHARED)
         j = begun();
     if (j != NULL)
         record(j, &f);

@@ -63,6 +63,7 @@ static const uint8_t traits[256] = {
     [VS_OP_ARENA_RESERVED] = STARTS,
     [VS_OP_ARENA_FIGURES] = OWN_RANGE,
     [VS_OP_BLOCK_OOM] = DRIVER_STACK,
+    [VS_OP_BLOCK_SHARED] = BLOCK_STACK,
     [VS_OP_FREE] = ENDS | TRACKED,
     [VS_OP_FREE_FAILED] = ENDS,
     [VS_OP_PHYS_RELEASE] = ENDS,
@@ -395,7 +396,8 @@ VS_HOT_CODE uint64_t vs_record(struct vs_event *event)
         event->thread = vs_record_thread_id(j, atomic_load_explicit(&r->generation, memory_order_relaxed));
     if (!(t & OWN_RANGE)) {
         event->range = range_now(); /* before our slot is claimed: it may record waiting ranges */
-        event->stack = unlikely_(t & r->stack_traits) ? stack_of(r, j, t) : 0;
+        if (unlikely_(t & r->stack_traits))
+            event->stack = stack_of(r, j, t);
     }
     if (unlikely_(t & RSS) && event->arg1 == 0)
         event->arg1 = atomic_load_explicit(&r->host_rss, memory_order_relaxed);

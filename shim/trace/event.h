@@ -71,7 +71,7 @@ enum vs_driver { VS_DRIVER_REAL, VS_DRIVER_SIMULATED, VS_DRIVER_DRY };
     /* framework caching allocator: address, size = the block's bytes, arg0 / arg1 = the framework's own     \
      * allocated / reserved totals after the event, as passed with the report; space ARENA: a block of our   \
      * own allocator's, and arg1 = stream.  arg0 VS_BYTES_UNKNOWN: nobody said the totals, and arg1 = stream \
-     * Else `context` of an allocation is the number of its stream, 0: unknown (framework/torch_stream.h).   \
+     * Else `context` of what is asked for is the number of its stream, 0: unknown (torch_stream.h).         \
      * An allocation and an OOM have the id of what was asked for in status and the upper bits of arg1       \
      * (vs_event_tensor) */                                                                                  \
     X(20, BLOCK_ALLOC, "block_alloc")                                                                        \
@@ -112,7 +112,8 @@ enum vs_driver { VS_DRIVER_REAL, VS_DRIVER_SIMULATED, VS_DRIVER_DRY };
     X(36, EMPTY_CACHE, "empty_cache")                                                                        \
     X(37, MEMORY_LIMIT, "memory_limit") /* size = bytes that PyTorch's allocator may hold from here on */    \
     /* requests of the thread go to a private pool of PyTorch's allocator from here on; address = its number \
-     * (arg0: 0, or of any thread on a stream that is captured, twice that stream's number, and 1) */        \
+     * (arg0: 0, or of any thread on a stream that is captured, twice that stream's number, and 1); its call \
+     * stack is that of what made the pool, or captures into it */                                           \
     X(38, POOL_BEGIN, "pool_begin")                                                                          \
     X(39, POOL_END, "pool_end") /* address: no more */                                                       \
     /* size = driver's used bytes, arg0 = enum vs_sample_source, arg1 = host RSS bytes, */                   \
@@ -128,6 +129,9 @@ enum vs_driver { VS_DRIVER_REAL, VS_DRIVER_SIMULATED, VS_DRIVER_DRY };
     /* what a framework says of itself: address, size = ids of the strings that are key and value of table   \
      * meta.  No row of ev */                                                                                \
     X(43, FRAMEWORK_FACT, "framework_fact")                                                                  \
+    /* PyTorch's record_stream: a stream other than its own uses the block, whose free will wait for it.     \
+     * address, arg0 = that stream's number */                                                               \
+    X(44, BLOCK_SHARED, "block_shared")                                                                      \
     /* made by the ledger only: a direct driver allocation turned out to be managed; address, size */        \
     X(50, RECLASSIFY, "reclassify")                                                                          \
     /* made by the ledger only: physical VMM memory went away because its last mapping did (an unmap may end \

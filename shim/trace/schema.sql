@@ -27,11 +27,11 @@
 --   op             what happened, op.name        api      the driver function that was called, api.name
 --   space          which kind of memory, space.name: only `device`, `pool`, `array`, `graph` and `arena` are in a device's totals
 --   status         the driver's CUresult, 0 success; an event with another one changed no total
---   stream         the stream's handle (1 legacy, 2 per-thread default), 0 the default one; of a block_alloc of PyTorch's own allocator its
+--   stream         the stream's handle (1 legacy, 2 per-thread default), 0 the default one; of a block_alloc and an oom of PyTorch's own allocator its
 --                  number: 1 the default stream, others from 2 on as they came, 0 unknown; and the second number of what has no
 --                  stream: of a graph_node the graph (or the captured stream), of context_create and context_destroy the kind
 --                  (1 primary, 2 created, 3 green), of module_load the bytes of the image, of limit the new value, of overhead
---                  what took it, of bind and unbind where in the object, of block_deferred the CUDA event that the block waits for, of
+--                  what took it, of bind and unbind where in the object, of block_deferred the CUDA event that the block waits for, of block_shared (record_stream) the number of the stream that uses the block too, of
 --                  pool_begin 0 where it is of its thread's requests, else twice the number of the stream that is captured, and 1
 --   framework_bytes, direct_bytes   the device's totals after the event: what a framework's allocator has given out, and
 --                  driver allocations that no such allocator carves up

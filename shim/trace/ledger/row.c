@@ -24,6 +24,7 @@ static uint64_t second_number(const struct vs_event *e)
     case VS_OP_OVERHEAD:
     case VS_OP_BLOCK_DEFERRED:
     case VS_OP_POOL_BEGIN:
+    case VS_OP_BLOCK_SHARED:
         return e->arg0;
     case VS_OP_BIND:
     case VS_OP_UNBIND:
@@ -37,7 +38,7 @@ static uint64_t block_stream(const struct vs_event *e)
 {
     if (e->space == VS_SPACE_ARENA || e->arg0 == VS_BYTES_UNKNOWN)
         return vs_event_block_arg1(e);
-    return e->op == VS_OP_BLOCK_ALLOC ? e->context : 0;
+    return e->op == VS_OP_BLOCK_FREE ? 0 : e->context;
 }
 
 uint32_t vs_event_phase(struct vs_ledger *l, const struct vs_event *e)

@@ -95,6 +95,10 @@ uint32_t vs_journal_tensor(struct vs_journal *j, uint32_t what, uint64_t request
 {
     return 0;
 }
+uint32_t vs_journal_stack(struct vs_journal *j, uint32_t parent, uint32_t frame)
+{
+    return 0;
+}
 void vs_record_block_rest(struct vs_journal_header *ring, uint64_t seq, bool published) {}
 
 static inline void *fake_torch_function(const char *name)

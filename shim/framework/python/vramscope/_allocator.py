@@ -4,7 +4,8 @@
                      a limit (set_per_process_memory_fraction) in bytes
     empty_cache      as an event before the call
     private pools    from where on a thread's requests (use_mem_pool), or those of a stream that is captured (CUDA graphs), go to
-                     a pool of their own, and until where
+                     a pool of their own, and until where; with the line that made the pool, or captures
+    record_stream    of which block, and for which stream
 
 The functions of torch._C that all of PyTorch's own functions for this end in are wrapped; each wrapper records one event, and
 calls what it stands for.  What happens before the first allocation is kept by the library until the recording begins.
@@ -13,16 +14,18 @@ The settings are those of the environment when PyTorch first needs them, which m
 for them only when it has memory: after a model's first call.
 """
 
+import contextlib
 import functools
 import os
 import re
+import sys
 import weakref
 
 import vramscope
 from . import _contracts as vramscope_contracts
 from . import _dynamo as vramscope_dynamo
 
-EMPTY_CACHE, MEMORY_LIMIT, POOL_BEGIN, POOL_END, FACT = 36, 37, 38, 39, 43  # enum vs_op
+EMPTY_CACHE, MEMORY_LIMIT, POOL_BEGIN, POOL_END, FACT, BLOCK_SHARED = 36, 37, 38, 39, 43, 44  # enum vs_op
 CAPTURE = 1  # of POOL_BEGIN: requests of the current stream, as those that are captured are, and not of the thread
 
 _MIB = 1 << 20
@@ -148,6 +151,26 @@ _unnamed = 1 << 56  # numbers of pools whose ids are not known yet; a reader tak
 _numbers = {}  # pool's id -> its number, where that is not made of the id
 
 
+_FRAMES, _TEXT = 8, 699  # of a call stack
+_inner = []  # folders and files whose frames say nothing of who called: PyTorch's, ours
+_made = {}  # MemPool's id -> the call stack that made it
+
+
+def _stack():
+    """The call stack, from the innermost frame outside of PyTorch on."""
+    text, frames, frame = "", 0, sys._getframe(1)
+    while frame is not None and frames < _FRAMES:
+        code = frame.f_code
+        if frames or not code.co_filename.startswith(tuple(_inner)):
+            row = f"{getattr(code, 'co_qualname', code.co_name)}\t{frame.f_lineno or 0}\t{code.co_filename}\n"
+            if len((text + row).encode("utf-8", "replace")) > _TEXT:
+                break
+            text += row
+            frames += 1
+        frame = frame.f_back
+    return text.encode("utf-8", "replace")
+
+
 def _number(pool):
     """A pool's id, which is two numbers, as one that is not 0."""
     return _numbers.get(tuple(pool), (pool[0] << 32 | pool[1] & 0xFFFFFFFF) & (1 << 56) - 1)
@@ -177,7 +200,7 @@ def _wrap_captures(torch):
         if pool is None:  # the graph says its pool's id when the capture has ended
             _unnamed += 1
         open_captures[self] = _unnamed if pool is None else _number(pool)
-        _tell(POOL_BEGIN, torch.cuda.current_device(), open_captures[self], CAPTURE)
+        _tell(POOL_BEGIN, torch.cuda.current_device(), open_captures[self], CAPTURE, value=_stack())
 
     def ended(self, *_, **__):
         number = open_captures.pop(self)
@@ -199,7 +222,7 @@ def _wrap_pools(torch):
 
     def begins(device, pool, *_, flags=0):
         open_pools.setdefault(int(device), []).append(_number(pool))
-        _tell(POOL_BEGIN, int(device), _number(pool), flags)
+        _tell(POOL_BEGIN, int(device), _number(pool), flags, value=_made.get(tuple(pool)) or _stack())
 
     def ends(device, pool=None, *_):
         begun = open_pools.get(int(device), [])
@@ -213,6 +236,26 @@ def _wrap_pools(torch):
     _wrap(torch, "_cuda_beginAllocateCurrentStreamToPool", _before, functools.partial(begins, flags=CAPTURE))
     for name in names:
         _wrap(torch, name, _after, ends)
+
+
+def _wrap_makers(torch):
+    pools = getattr(torch.cuda, "MemPool", None)
+    if pools is not None and "__init__" in vars(pools):
+
+        def made(self, *_, **__):
+            _made[tuple(self.id)] = _stack()
+
+        pools.__init__ = _after(pools.__init__, made)
+
+
+def _wrap_record_stream(torch):
+    def shared(self, stream):
+        if self.is_cuda:
+            _tell(BLOCK_SHARED, self.get_device(), self.untyped_storage().data_ptr(), stream.stream_id)
+
+    tensor = getattr(torch, "Tensor", None)
+    if hasattr(tensor, "record_stream"):
+        tensor.record_stream = _before(tensor.record_stream, shared)
 
 
 # one of each line is there
@@ -267,5 +310,10 @@ def install(torch):
     _wrap(torch, "_cuda_setMemoryFraction", _after, limited)
     for name in ("_cuda_cudaCachingAllocator_set_allocator_settings", "_accelerator_setAllocatorSettings"):
         _wrap(torch, name, _after, set_settings)
+    folders = (os.path.dirname(module.__file__) for module in (torch, vramscope) if getattr(module, "__file__", None))
+    _inner.extend(folder + os.sep for folder in folders)
+    _inner.extend((contextlib.__file__, functools.__file__))
     _wrap_pools(torch)
+    _wrap_makers(torch)
     _wrap_captures(torch)
+    _wrap_record_stream(torch)
