@@ -115,7 +115,7 @@ void peak_json(const struct peak_page *p, int only, struct json *j)
     if (!p->oom) { /* these are about the peak */
         report_growth_json(p->t, &d->growth, j);
         report_savings_json(&d->savings, j);
-        report_residual_json(&d->residual, j);
+        report_residual_json(d, j);
     }
     json_end(j);
 }

@@ -231,6 +231,6 @@ void peak_text(const struct peak_page *p, int only)
     } else if (only < 0) {
         report_growth_text(p->t, &d->growth, stdout, p->o->bytes, p->o->full);
         report_savings_text(&d->savings, stdout, p->o->bytes);
-        report_residual_text(&d->residual, stdout, p->o->bytes);
+        report_residual_text(d, stdout, p->o->bytes);
     }
 }

@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "analysis/unseen.h"
 #include "core/launch.h"
 #include "read/leftover.h"
 #include "show/report/oom.h"
@@ -160,6 +161,7 @@ struct summary {
     struct job job;
     size_t files;
     int64_t allocated, reserved, lost, phases, gaps;
+    int64_t unseen;       /* bytes that no call which was seen asked for */
     int64_t other_ranges; /* ranges that name no phase */
     bool unknown;         /* allocated is unknown: a library's pool does not report its use */
     char *oom;            /* the message of the first file that has one; owned */
@@ -186,6 +188,18 @@ static void note_oom(struct trace *t, struct summary *s)
     if (!s->oom && oom_report_load(&oom, t, OOM_LAST) == 0) {
         s->oom = oom_report_line(&oom, false);
         oom_report_free(&oom);
+    }
+}
+
+static void look_for_unseen(struct trace *t, struct summary *s)
+{
+    const char *off;
+    for (size_t i = 0; i < t->peak_count; i++) {
+        const struct trace_peak *p = &t->peaks[i];
+        int64_t bytes;
+        if (p->device >= 0 && p->kind && !strcmp(p->kind, "reserved") &&
+            !unseen_load(t, p->device, &bytes, &off) && bytes > s->unseen)
+            s->unseen = bytes;
     }
 }
 
@@ -240,6 +254,7 @@ static void summarize(const char *path, struct summary *s)
     s->other_ranges += trace_other_ranges(&t);
     if (t.end_line && !s->end)
         s->end = xformat("%s: %s", shown_path(path), t.end_line);
+    look_for_unseen(&t, s);
     note_oom(&t, s);
     look_for_arena(&t, path, s);
     trace_close(&t);
@@ -283,8 +298,8 @@ static void print_nothing(void)
 /* Of a job's ranks the first has the word; the others are heard where something is wrong with theirs. */
 static bool is_heard(const struct summary *s)
 {
-    return !s->job.known || s->job.rank == 0 || s->lost || s->gaps || s->end || s->oom || s->own_cache ||
-           s->unserved;
+    return !s->job.known || s->job.rank == 0 || s->lost || s->gaps || s->unseen || s->end || s->oom ||
+           s->own_cache || s->unserved;
 }
 
 /* Where the ranks' files lie in one directory, which the first rank says once. */
@@ -319,6 +334,8 @@ static void print_summary(const struct outputs *o, const struct summary *s)
         fprintf(stderr, "%s LOST", units_count(s->lost, "event").s);
     else
         fputs(s->end ? "not at its end" : "no events lost", stderr);
+    if (s->unseen)
+        fprintf(stderr, ", %s UNSEEN: report says more", units_bytes(s->unseen, false).s);
     if (s->gaps)
         fprintf(stderr, ", %s NOT COVERED: report says which", units_count(s->gaps, "road").s);
     fputc('\n', stderr);

@@ -93,6 +93,9 @@ char *check_doubt_seen(const struct check_file *f, int64_t device, const struct 
 {
     const struct trace *t = &f->trace;
     char *line = trace_not_whole_line(t);
+    for (size_t i = 0; !line && i < f->report.device_count; i++)
+        if (device == UNKNOWN || f->report.devices[i].device == device)
+            line = report_unseen_words(&f->report.devices[i]);
     if (line)
         return line;
     if (t->end == TRACE_END_MERGED && t->came_to_exit != 1 && !o->allow_killed)
@@ -103,6 +106,9 @@ char *check_doubt_seen(const struct check_file *f, int64_t device, const struct 
     const struct trace_oom_kept *oom = fatal_oom(f, device);
     if (oom)
         return oom_words(oom);
+    if (trace_begins_within((struct trace *)t))
+        return xstrdup(
+            "the imported trace begins in the middle of the run: any higher peak before it is unknown");
     if (disagrees(t, device, true))
         return xstrdup("the recording began late: what the framework had used before is unknown");
     return disagrees(t, device, false)

@@ -262,7 +262,7 @@ void report_json(const struct report *r, struct json *j)
         report_arenas_json(r, d->device, j);
         report_growth_json(r->trace, &d->growth, j);
         report_savings_json(&d->savings, j);
-        report_residual_json(&d->residual, j);
+        report_residual_json(d, j);
         json_end(j);
     }
     json_end(j);

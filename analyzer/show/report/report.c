@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analysis/unseen.h"
+#include "base/units.h"
 #include "causes.h"
 #include "read/curve.h"
 #include "read/steps.h"
@@ -174,7 +176,7 @@ static int load_device(struct report *r, int64_t id, struct device_report *d)
         return -1;
     if (!r->brief && (load_held(t, d) || load_growth(r, d) || load_savings(r, d)))
         return -1;
-    return load_residual(r, d);
+    return load_residual(r, d) || unseen_load(t, id, &d->unseen, &d->unseen_off) ? -1 : 0;
 }
 
 static bool has_device(const struct report *r, int64_t id)
@@ -237,6 +239,14 @@ void report_free(struct report *r)
     free(r->devices);
     r->devices = NULL;
     r->device_count = 0;
+}
+
+char *report_unseen_words(const struct device_report *d)
+{
+    return d->unseen > 0
+               ? xformat("%s of this process on device %lld were allocated by no call that was seen",
+                         units_bytes(d->unseen, false).s, (long long)d->device)
+               : NULL;
 }
 
 char *report_holder_name(const struct holder *h)

@@ -42,6 +42,8 @@ struct device_report {
     struct savings savings;
     struct causes causes;
     struct residual residual;
+    int64_t unseen;         /* memory of this process that no call which was seen asked for (unseen.h) */
+    const char *unseen_off; /* why that is not known; NULL: it is */
 };
 
 struct report {
@@ -84,12 +86,16 @@ void report_points_text(const struct trace_sweep_point *points, size_t n, FILE *
 void report_points_json(const struct trace_sweep *s, const char *path, struct json *j);
 char *report_point_outcome(const struct trace_sweep_point *p, bool exact);
 
+/* "640.0 MiB of this process on device 0 were allocated by no call that was seen", which the caller frees;
+ * NULL: the driver says nothing like it. */
+char *report_unseen_words(const struct device_report *d);
+
 /* mismatch.c: one kind of mismatch, a sentence or two */
 void report_mismatch_text(const struct trace_mismatch *m, FILE *out);
 
 /* Shared by report and peak (residual.c). */
-void report_residual_text(const struct residual *r, FILE *out, bool exact);
-void report_residual_json(const struct residual *r, struct json *j);
+void report_residual_text(const struct device_report *d, FILE *out, bool exact);
+void report_residual_json(const struct device_report *d, struct json *j);
 
 /* Ranges that name no phase, by name (names.c). */
 void report_names_text(const struct device_report *d, FILE *out, bool exact);

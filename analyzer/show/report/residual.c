@@ -120,8 +120,9 @@ static void print_notes(const struct residual *r, FILE *out)
                    "some of it back unseen, or does not back all of it with memory");
 }
 
-void report_residual_text(const struct residual *r, FILE *out, bool exact)
+void report_residual_text(const struct device_report *d, FILE *out, bool exact)
 {
+    const struct residual *r = &d->residual;
     struct page p = {.r = r, .exact = exact};
     if (!r->known) {
         fprintf(out, "\n  residual: unknown, no sample of the driver's own figure was taken\n");
@@ -134,6 +135,9 @@ void report_residual_text(const struct residual *r, FILE *out, bool exact)
     fprintf(out, " (%s)\n", shown(residual_source(r->source)));
     print_table(&p, out);
     print_notes(r, out);
+    if (d->unseen_off)
+        wrap_print(out, 4, 4, "whether other memory of this process went past the recording is not known: %s",
+                   d->unseen_off);
 }
 
 /* ---- JSON ---- */
@@ -154,8 +158,9 @@ static void moment_json(const struct residual_moment *m, struct json *j)
     json_int(j, "unexplained_bytes", m->unexplained);
 }
 
-void report_residual_json(const struct residual *r, struct json *j)
+void report_residual_json(const struct device_report *d, struct json *j)
 {
+    const struct residual *r = &d->residual;
     json_begin(j, "residual", '{');
     json_text(j, "source", r->source);
     json_bool(j, "whole_device", r->whole_device);
@@ -163,6 +168,7 @@ void report_residual_json(const struct residual *r, struct json *j)
     json_begin(j, "last", '{');
     moment_json(&r->last, j);
     json_end(j);
+    json_int(j, "unseen_bytes", d->unseen_off ? UNKNOWN : d->unseen);
     json_int(j, "calls_not_measured", r->known ? r->unmeasured : UNKNOWN);
     json_int(j, "host_rss_bytes", r->rss);
     json_int(j, "pinned_bytes", r->pinned);

@@ -21,9 +21,21 @@
 
 /* The headline is about events.  If the end may be missing, or calls may have bypassed the recording, it is
  * not known whether all events are there. */
-static void print_complete(const struct trace *t, FILE *out)
+static void print_complete(const struct report *r, FILE *out)
 {
-    if (!trace_whole(t))
+    const struct trace *t = r->trace;
+    bool unseen = false;
+    for (size_t i = 0; i < r->device_count; i++) {
+        char *words = report_unseen_words(&r->devices[i]);
+        if (words)
+            wrap_print(out, 0, 2,
+                       "UNSEEN: %s: the driver says that the process uses them, beside what was recorded and "
+                       "what calls were measured to take",
+                       words);
+        unseen = unseen || words;
+        free(words);
+    }
+    if (!trace_whole(t) || unseen)
         return;
     fprintf(out, "complete: no events lost");
     if (t->reports == UNKNOWN || t->reports == 0)
@@ -76,7 +88,7 @@ static void print_losses(const struct report *r, FILE *out)
         for (size_t i = 0; i < t->loss_count; i++)
             if (t->losses[i].kind == (enum trace_loss_kind)kind)
                 print_loss(&t->losses[i], out);
-    print_complete(t, out);
+    print_complete(r, out);
     for (size_t i = 0; i < t->loss_count; i++)
         if (t->losses[i].kind == LOSS_NOTE)
             print_loss(&t->losses[i], out);
@@ -289,8 +301,11 @@ static void print_peak(const struct report *r, const struct device_report *d, FI
     if (!d->allocated)
         return;
     if (d->allocated->bytes == 0 && d->held_count == 0) {
-        fprintf(out, "  nothing was ever allocated on this device%s\n",
-                trace_whole(r->trace) ? "" : ", as far as the file goes");
+        if (d->unseen > 0)
+            fputs("  no call was seen that allocated on this device\n", out);
+        else
+            fprintf(out, "  nothing was ever allocated on this device%s\n",
+                    trace_whole(r->trace) ? "" : ", as far as the file goes");
         return;
     }
     char *where = where_text(d);
@@ -379,7 +394,7 @@ void report_text(const struct report *r, FILE *out, bool exact, bool full)
         report_arenas_text(r, d->device, out, exact);
         report_growth_text(r->trace, &d->growth, out, exact, full);
         report_savings_text(&d->savings, out, exact);
-        report_residual_text(&d->residual, out, exact);
+        report_residual_text(d, out, exact);
     }
     if (!r->device_count)
         fprintf(out, "\n%s\n", trace_no_device(r->trace));

@@ -1,0 +1,66 @@
+#!/bin/bash
+# Memory that no call which was seen asked for (here past every hook, by the C library's own dlsym) is told by the driver's figure for
+# the process: the report's first line, run's summary and check say so, and no sentence says that nothing was allocated.  Where
+# calls are all seen, or there is no such figure, nobody is accused.
+# shellcheck source-path=SCRIPTDIR
+. "$(dirname "$0")/../lib/lib.bash"
+include=$(sed -n 's/^CUDA_INCLUDE_DIR:PATH=//p' "$BUILD/CMakeCache.txt")
+command -v "${CC:-cc}" >/dev/null || skip "no C compiler here"
+V=$BUILD/bin/vramscope
+cat >"$dir/past.c" <<'END'
+#define _GNU_SOURCE
+#include "prog.h"
+#include <dlfcn.h>
+int main(int argc, char **argv)
+{
+    void *libc = dlopen("libc.so.6", RTLD_NOW), *driver = dlopen("libcuda.so.1", RTLD_NOW);
+    void *(*look)(void *, const char *) = (void *(*)(void *, const char *))dlvsym(libc, "dlsym", "GLIBC_2.34");
+    if (!look)
+        look = (void *(*)(void *, const char *))dlvsym(libc, "dlsym", "GLIBC_2.2.5");
+    if (!look)
+        return 77;
+    CUresult (*past)(CUdeviceptr *, size_t) = (CUresult (*)(CUdeviceptr *, size_t))look(driver, "cuMemAlloc_v2");
+    CUdeviceptr p;
+    begin();
+    if (argc > 1 && argv[1][0] == 's') {
+        OK(cuMemAlloc(&p, 640 * MIB));
+        OK(cuMemAllocManaged(&p, 300 * MIB, CU_MEM_ATTACH_GLOBAL));
+    } else
+        OK(past(&p, 640 * MIB));
+    return 0;
+}
+END
+here=$(cd "$(dirname "$0")" && pwd)
+"${CC:-cc}" -I"$here/../lib" -I"$here/../../../shim" -I"${include:-/usr/local/cuda/include}" "$dir/past.c" -o "$dir/past" "$BUILD/sim/libcuda.so.1" -ldl ||
+    fail "the program does not build"
+recorded() { # recorded ARGUMENT...: the program under run
+    new_run
+    "$V" run --simulated -o "$db" -- "$dir/past" "$@" >"$run/out" 2>"$run/err"
+    status=$?
+    [ $status != 77 ] || skip "the C library's dlsym has another version here"
+    [ $status = 0 ] || fail "status $status"
+    "$V" report "$db" >"$run/report"
+    words=$(tr -s ' \n' ' ' <"$run/report")
+}
+
+recorded
+said="640.0 MiB of this process on device 0 were allocated by no call that was seen"
+grep -q "640.0 MiB UNSEEN" "$run/err" || fail "run says nothing: $(cat "$run/err")"
+[[ $words == "UNSEEN: $said"* ]] || fail "the first line is: $(head -n 2 "$run/report")"
+! grep -q "nothing was ever allocated\|complete: " "$run/report" || fail "all is well: $(cat "$run/report")"
+"$V" check --max-peak=1MiB "$db" >"$run/check"
+[ $? = 3 ] || fail "check: $(cat "$run/check")"
+[[ $(tr -s ' \n' ' ' <"$run/check") == "CANNOT TELL "*"$said"* ]] || fail "check says: $(cat "$run/check")"
+"$V" report --json "$db" | grep -q '"unseen_bytes": 671088640' || fail "JSON has another figure"
+
+# seen, and managed memory, which lies where it likes: nobody is accused
+recorded seen
+[[ $words == "complete: "* ]] || fail "$(head -n 1 "$run/report")"
+"$V" check --max-peak=700MiB "$db" >/dev/null || fail "check: status $?"
+
+# without a figure for this process nobody can tell, and that is said
+export SIMCUDA_NVML=nopid
+recorded
+[[ $words == *"whether other memory of this process went past the recording is not known: the driver has no figure for this process alone"* ]] ||
+    fail "not a word: $(cat "$run/report")"
+"$V" report --json "$db" | grep -q '"unseen_bytes": null' || fail "JSON has a figure"
