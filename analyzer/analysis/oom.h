@@ -1,5 +1,5 @@
 /*
- * oom.h - explains an out-of-memory: the unused pieces of memory, and by how much the request was short.
+ * oom.h - explains an out-of-memory: by how much the request was short.
  *
  * It only states what follows from the numbers: unknown figures are UNKNOWN, and causes that do not follow
  * are not named.
@@ -10,26 +10,12 @@
 #include "read/trace.h"
 #include "read/ooms.h"
 
-/* The memory that a framework carves blocks from, and the part of it outside blocks. */
-struct oom_gaps {
-    int64_t reserved, blocks; /* bytes of either */
-    int64_t unused, largest;  /* bytes outside blocks; the largest piece in one */
-    int64_t pieces;
-    bool mapped; /* virtual memory management: expandable segments */
-};
-
-/* The pieces of memory that are left after EVENTS (trace_managed_events, in order); the caller frees them.
- * *MAPPED: one of them is mapped memory. */
-struct trace_span *oom_managed(const struct trace_managed *events, size_t n, size_t *count, bool *mapped);
-
-/* Sorts both. */
-struct oom_gaps oom_gaps_of(struct trace_span *memory, size_t n, struct trace_span *blocks, size_t m);
-
 enum oom_cause {
     OOM_UNKNOWN,    /* how much the driver had free is not known */
     OOM_TOO_LARGE,  /* the request alone is larger than the device */
     OOM_NOT_ASKED,  /* the framework gave up without a request to the driver: its own limit */
-    OOM_FRAGMENTED, /* free and unused memory together cover the request, but no single piece does */
+    OOM_FRAGMENTED, /* free memory and the cached pieces that it may have cover the request, but no single one
+                       does */
     OOM_SHORT,      /* together they do not cover it */
     OOM_THOUGH_FREE /* the driver had as much free, and refused */
 };
@@ -39,8 +25,9 @@ struct oom_need {
     int64_t asked;    /* bytes requested from the driver for it, as far as known */
     int64_t returned; /* bytes that it gave back to the driver before it gave up; UNKNOWN */
     int64_t short_by; /* asked - free bytes - returned; UNKNOWN */
-    int64_t missing;  /* SHORT: bytes missing even if all unused memory of the framework had been usable */
+    int64_t missing;  /* SHORT: bytes missing even with all cached memory that the request may have */
     int64_t unused;   /* reserved by the framework, outside its blocks */
+    int64_t usable;   /* of that, cached and for requests of its size, stream and pool; UNKNOWN */
     /* Figures of the moment of the driver's query; together with free, reserved and returned bytes they add
      * up to the whole device.  All UNKNOWN if the figures are not of one moment. */
     int64_t residual; /* context, modules and unexplained bytes; UNKNOWN */
@@ -48,8 +35,8 @@ struct oom_need {
     int64_t beyond;   /* both together, if only their sum is known; UNKNOWN */
 };
 
-/* TOTAL: bytes of the device, UNKNOWN. */
-struct oom_need oom_need_of(const struct trace_oom_kept *o, int64_t total);
+/* TOTAL: bytes of the device, UNKNOWN.  USABLE: unused.h. */
+struct oom_need oom_need_of(const struct trace_oom_kept *o, int64_t total, int64_t usable);
 
 /* The last out-of-memory that reached the program, on any device; NULL: none. */
 const struct trace_oom_kept *oom_last(const struct trace_oom_kept *kept, size_t n);

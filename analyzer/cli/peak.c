@@ -19,7 +19,7 @@
 #define SORTS "bytes|count|name"
 
 static const struct option_row rows[] = {
-    {"by", 0, "line|layer|role|tensor|phase|category|library|stack", ARG_TEXT,
+    {"by", 0, "line|layer|role|tensor|phase|category|library|stack|capture", ARG_TEXT,
      offsetof(struct peak_options, by), "this question alone (default: all of them)"},
     {"at", 0, "peak|oom|first-oom|largest-oom", ARG_TEXT, offsetof(struct peak_options, at),
      "the moment: peak (default), oom: the last out-of-memory that reached the program, the first, the "
@@ -42,7 +42,9 @@ static const struct command_help help = {
     "of birth, by category (framework blocks, direct driver allocations), by the library that asked, by call "
     "stack\n"
     "(innermost frame first).\n"
-    "The rows of each table sum to the peak, to the byte.\n"
+    "The rows of each table sum to the peak, to the byte; so do the parts of what was reserved beside it, "
+    "and\n"
+    "what the captures of CUDA graphs hold (--by=capture) to what was reserved.\n"
     "Exit status 3: shown, but events are missing, or the end of the run is not known to be there.",
     rows, false};
 
@@ -196,8 +198,9 @@ int cmd_peak(int argc, char **argv)
         return complain("peak: which file? vramscope peak FILE");
     int only = question(o.by);
     if (o.by && only < 0)
-        return complain(
-            "peak: --by takes line, layer, role, tensor, phase, category, library or stack, not '%s'", o.by);
+        return complain("peak: --by takes line, layer, role, tensor, phase, category, library, stack or "
+                        "capture, not '%s'",
+                        o.by);
     if (choice_check(&o.choice, "peak", SORTS))
         return EXIT_USAGE;
     if (moment(o.at) < 0)

@@ -9,9 +9,9 @@
 #include "show/report/stack.h"
 #include "read/living.h"
 
-const char *const peak_questions[] = {"line",     "layer",   "role",  "tensor", "phase",
-                                      "category", "library", "stack", NULL};
-_Static_assert(sizeof peak_questions / sizeof *peak_questions == PEAK_QUESTIONS + 1, "a name each");
+const char *const peak_questions[] = {"line",     "layer",   "role",  "tensor",  "phase",
+                                      "category", "library", "stack", "capture", NULL};
+_Static_assert(sizeof peak_questions / sizeof *peak_questions == PEAK_CAPTURES + 2, "a name each");
 
 static char *nameless(const struct peak_page *p, const struct holder *h)
 {
@@ -23,6 +23,25 @@ static char *tensor_name(const struct holder *h)
     char *line = h->tensor.line ? line_text(h->tensor.line) : NULL, *name = holders_tensor_name(h, line);
     free(line);
     return name;
+}
+
+const struct unused *peak_unused(const struct peak_page *p)
+{
+    return p->oom ? &p->oom->unused : &p->d->unused;
+}
+
+static int64_t captured(const struct unused *u)
+{
+    int64_t sum = 0;
+    for (size_t i = 0; i < u->capture_count; i++)
+        sum += u->captures[i].reserved;
+    return sum;
+}
+
+const struct unused *peak_captures(const struct peak_page *p)
+{
+    const struct unused *then = peak_unused(p), *most = &p->d->unused_most;
+    return !p->oom && captured(most) > captured(then) ? most : then;
 }
 
 struct holder *peak_groups(const struct peak_page *p, enum holder_by by, size_t *n)

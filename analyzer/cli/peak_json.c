@@ -7,6 +7,7 @@
 #include "read/living.h"
 #include "read/stacks.h"
 #include "peak_page.h"
+#include "show/report/unused.h"
 
 static const char *frame_kind(const struct trace_frame *f)
 {
@@ -112,6 +113,12 @@ void peak_json(const struct peak_page *p, int only, struct json *j)
         if (p->o->why)
             report_rules_json(p->t, d->device, p->oom ? p->oom->lead->seq : UNKNOWN, j);
     }
+    if (only < 0 && !p->oom) {
+        report_unused_json(p->t, &d->unused, "not_allocated", j);
+        report_unused_json(p->t, &d->unused_most, "not_allocated_at_most_reserved", j);
+    }
+    if (only < 0 || only == PEAK_CAPTURES)
+        report_captures_json(p->t, peak_captures(p), j);
     if (!p->oom) { /* these are about the peak */
         report_growth_json(p->t, &d->growth, j);
         report_savings_json(&d->savings, j);

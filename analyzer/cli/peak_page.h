@@ -19,8 +19,8 @@ struct peak_options {
     struct relabel relabel;
 };
 
-enum { PEAK_QUESTIONS = BY_STACK + 1 };
-extern const char *const peak_questions[]; /* names of enum holder_by, and NULL */
+enum { PEAK_QUESTIONS = BY_STACK + 1, PEAK_CAPTURES = PEAK_QUESTIONS };
+extern const char *const peak_questions[]; /* names of enum holder_by, "capture", and NULL */
 
 struct peak_page { /* one device, and how to show it */
     struct trace *t;
@@ -28,6 +28,10 @@ struct peak_page { /* one device, and how to show it */
     const struct device_report *d;
     const struct oom_report *oom; /* NULL: at the peak */
 };
+
+/* What was reserved and not allocated; of captures: at the moment of the two when they held the most. */
+const struct unused *peak_unused(const struct peak_page *p);
+const struct unused *peak_captures(const struct peak_page *p);
 
 /* Greatest first; the caller frees them. */
 struct holder *peak_groups(const struct peak_page *p, enum holder_by by, size_t *n);

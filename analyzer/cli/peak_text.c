@@ -9,6 +9,7 @@
 #include "analysis/layers.h"
 #include "show/report/stack.h"
 #include "show/report/unproven.h"
+#include "show/report/unused.h"
 #include "base/shown.h"
 #include "base/table.h"
 #include "base/units.h"
@@ -183,6 +184,54 @@ static void print_layers(const struct peak_page *p)
     layers_free(tree, n);
 }
 
+static void capture_row(struct table *table, const char *name, int64_t reserved, int64_t whole,
+                        int64_t allocated, bool exact)
+{
+    table_cell(table, "%s", name);
+    table_cell(table, "%s", units_bytes(reserved, exact).s);
+    table_cell(table, "%s", units_share(reserved, whole).s);
+    table_cell(table, "%s", allocated == UNKNOWN ? "" : units_bytes(allocated, exact).s);
+}
+
+/* Each capture of a CUDA graph: what it asked of the driver and its pool still holds, and what lives there.
+ */
+static void print_captures(const struct peak_page *p)
+{
+    static const char *const header[] = {"by capture", "reserved", "share", "allocated"};
+    const struct unused *u = peak_captures(p);
+    struct table table;
+    int64_t rest = u->reserved;
+    if (!u->capture_count) {
+        puts("\n  no capture of a CUDA graph was seen up to then (vramscope run sees PyTorch's)");
+        return;
+    }
+    table_init(&table, "<>>>", header);
+    for (size_t i = 0; i < u->capture_count; i++) {
+        char *name = unused_capture_name(p->t, &u->captures[i]);
+        capture_row(&table, name, u->captures[i].reserved, u->reserved, u->captures[i].allocated,
+                    p->o->bytes);
+        rest -= u->captures[i].reserved;
+        free(name);
+    }
+    capture_row(&table, "in no capture", rest, u->reserved, UNKNOWN, p->o->bytes);
+    table_rule(&table);
+    capture_row(&table, u == peak_unused(p) ? "reserved then" : "reserved at the most", u->reserved,
+                u->reserved, UNKNOWN, p->o->bytes);
+    putchar('\n');
+    table_print(&table, stdout, 2);
+    table_free(&table);
+}
+
+static void print_unused(const struct peak_page *p)
+{
+    char *most = xformat("at the most, at %s,", units_time(p->d->reserved ? p->d->reserved->t : UNKNOWN).s);
+    putchar('\n');
+    report_unused_text(p->t, peak_unused(p), "then", UNUSED_ALL, stdout, p->o->bytes);
+    if (!p->oom)
+        report_unused_text(p->t, &p->d->unused_most, most, UNUSED_ALL, stdout, p->o->bytes);
+    free(most);
+}
+
 static void print_question(const struct peak_page *p, enum holder_by by)
 {
     static const struct {
@@ -223,12 +272,16 @@ void peak_text(const struct peak_page *p, int only)
     for (int by = 0; by < PEAK_QUESTIONS; by++)
         if (by == only || (only < 0 && peak_has_any(p, (enum holder_by)by)))
             print_question(p, (enum holder_by)by);
+    if (only == PEAK_CAPTURES || (only < 0 && peak_captures(p)->capture_count))
+        print_captures(p);
     if (p->o->why && (only < 0 || only == BY_ROLE))
         report_rules_text(p->t, d->device, p->oom ? p->oom->lead->seq : UNKNOWN, d->allocated->bytes, stdout,
                           p->o->bytes);
     if (only < 0 && p->oom) {
         oom_report_device_text(p->oom, stdout, p->o->bytes);
+        print_unused(p);
     } else if (only < 0) {
+        print_unused(p);
         report_growth_text(p->t, &d->growth, stdout, p->o->bytes, p->o->full);
         report_savings_text(&d->savings, stdout, p->o->bytes);
         report_residual_text(d, stdout, p->o->bytes);

@@ -81,7 +81,7 @@ static void take_device(struct peaks *p, struct trace *t, const struct device_re
 /* The limit that the program had set and O met, below what the device has; 0: none. */
 static uint64_t limit_at(const struct trace_blocks *b, const struct trace_oom_kept *o, int64_t total)
 {
-    if (oom_need_of(o, total).cause != OOM_NOT_ASKED)
+    if (oom_need_of(o, total, UNKNOWN).cause != OOM_NOT_ASKED)
         return 0;
     for (size_t i = 0; i < b->refusal_count; i++)
         if (b->refusals[i].seq == o->seq)

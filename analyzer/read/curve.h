@@ -44,6 +44,14 @@ int64_t trace_allocated_at(struct trace *t, int64_t device, int64_t seq);
 int64_t trace_reserved_at(struct trace *t, int64_t device, int64_t seq);
 /* Reserved bytes of DEVICE after event SEQ, whatever that was. */
 int64_t trace_reserved_after(struct trace *t, int64_t device, int64_t seq);
+struct trace_then { /* a device's totals after an event; FOUND: the event is in the file */
+    int64_t framework, direct, reserved;
+    bool found;
+};
+int trace_then(struct trace *t, int64_t device, int64_t seq, struct trace_then *out);
+/* What a framework asks of the driver is free before it hands it out: the number of its first block after
+ * event SEQ, where reserved is still the same; else SEQ. */
+int64_t trace_handed_out(struct trace *t, int64_t device, int64_t seq);
 /* The last event up to the moment WHEN; UNKNOWN. */
 int64_t trace_last_seq(struct trace *t, int64_t when);
 /* The last event after event AFTER, up to event UPTO, that allocated memory on any device; UNKNOWN: none. */

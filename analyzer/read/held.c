@@ -266,3 +266,32 @@ int64_t trace_reserved_after(struct trace *t, int64_t device, int64_t seq)
     sqlite3_finalize(s);
     return value;
 }
+
+int trace_then(struct trace *t, int64_t device, int64_t seq, struct trace_then *out)
+{
+    struct sqlite3_stmt *s = trace_sql(
+        t,
+        "SELECT " X512("framework") ", " X512("direct") ", " X2M("") " FROM ev WHERE seq = ? AND device = ?",
+        2, seq, device);
+    int code = SQLITE_ERROR;
+    *out = (struct trace_then){0};
+    if (s && (code = sqlite3_step(s)) == SQLITE_ROW) {
+        *out =
+            (struct trace_then){trace_sql_amount(s, 0), trace_sql_amount(s, 1), trace_sql_amount(s, 2), true};
+        code = SQLITE_DONE;
+    }
+    return trace_sql_done(t, s, code);
+}
+
+int64_t trace_handed_out(struct trace *t, int64_t device, int64_t seq)
+{
+    struct trace_then then, later;
+    struct sqlite3_stmt *s =
+        trace_sql(t, "SELECT seq FROM ev WHERE seq > ? AND device = ? AND op = 20 ORDER BY seq LIMIT 1", 2,
+                  seq, device);
+    int64_t block = s && sqlite3_step(s) == SQLITE_ROW ? trace_sql_int(s, 0) : UNKNOWN;
+    sqlite3_finalize(s);
+    if (block == UNKNOWN || trace_then(t, device, seq, &then) || trace_then(t, device, block, &later))
+        return seq;
+    return then.found && then.reserved == later.reserved ? block : seq;
+}

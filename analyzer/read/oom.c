@@ -103,44 +103,6 @@ int trace_live_at_oom(struct trace *t, int64_t seq, struct trace_live **out, siz
     return trace_live_rows(t, s, out, n);
 }
 
-int trace_blocks_at_oom(struct trace *t, int64_t seq, struct trace_span **out, size_t *n)
-{
-    struct sqlite3_stmt *s = trace_sql(
-        t, "SELECT address, size_bytes FROM live_at_oom WHERE oom_seq = ? AND category = 'framework block'",
-        1, seq);
-    int code = SQLITE_ERROR;
-    *out = NULL;
-    *n = 0;
-    while (s && (code = sqlite3_step(s)) == SQLITE_ROW)
-        *PUSH(*out, *n) = (struct trace_span){trace_sql_amount(s, 0), trace_sql_amount(s, 1)};
-    return trace_sql_done(t, s, code);
-}
-
-#define BYTES(c) "CASE WHEN " c " < 0 THEN -" c " ELSE " c " * 512 END"
-
-int trace_managed_events(struct trace *t, int64_t seq, int64_t device, struct trace_managed **out, size_t *n)
-{
-    /* all frees, unmaps and releases; the caller matches them with the memory that it knows */
-    struct sqlite3_stmt *s = trace_sql(
-        t,
-        "SELECT e.seq, e.op, e.mate, " BYTES("e.address") ", " BYTES(
-            "e.size") " FROM ev e WHERE e.seq <= ?1 AND ((e.op IN (1, 4) AND e.device = ?2 AND (e.kind IN "
-                      "(SELECT id FROM kind WHERE managed AND status = 0) OR EXISTS (SELECT 1 FROM amend a "
-                      "WHERE a.seq = e.seq AND a.op = 50 AND a.by_seq <= ?1))) "
-                      "OR (e.op = 7 AND e.kind IN (SELECT id FROM kind WHERE status = 0)) "
-                      "OR (e.op IN (2, 8, 52, 53) AND e.seq NOT IN (SELECT seq FROM amend WHERE op = 3))) "
-                      "ORDER BY e.seq",
-        2, seq, device);
-    int code = SQLITE_ERROR;
-    *out = NULL;
-    *n = 0;
-    while (s && (code = sqlite3_step(s)) == SQLITE_ROW)
-        *PUSH(*out, *n) =
-            (struct trace_managed){trace_sql_amount(s, 0), trace_sql_amount(s, 1), trace_sql_amount(s, 2),
-                                   trace_sql_amount(s, 3), trace_sql_amount(s, 4)};
-    return trace_sql_done(t, s, code);
-}
-
 int64_t trace_counter(struct trace *t, const char *name)
 {
     struct sqlite3_stmt *s = trace_sql(t, "SELECT sum(value) FROM counter WHERE name = ?", 0);

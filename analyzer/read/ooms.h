@@ -23,21 +23,10 @@ struct trace_oom_kept { /* a row of `oom`: the first, the last, the largest that
     bool stored;
 };
 
-struct trace_span {
-    int64_t address, size;
-};
-
-struct trace_managed { /* a framework's allocation by the driver (op 1, 4), or any map, unmap or free */
-    int64_t seq, op, mate, address, size;
-};
-
 /* Out-of-memory that reached the program; the caller frees the arrays.  SEQ: its event. */
 int trace_ooms_kept(struct trace *t, struct trace_oom_kept **out, size_t *n);
 /* Bytes of the last request that was refused, where nothing was got and no step ended after it, by anybody
  * (0: the call does not say how many); UNKNOWN: there is none. */
 int64_t trace_last_refused(struct trace *t);
-/* The framework's blocks that lived then, and what it asked of the driver up to then. */
-int trace_blocks_at_oom(struct trace *t, int64_t seq, struct trace_span **out, size_t *n);
-int trace_managed_events(struct trace *t, int64_t seq, int64_t device, struct trace_managed **out, size_t *n);
 
 #endif

@@ -15,6 +15,7 @@
 #include "tape_parts.h"
 #include "tape.h"
 #include "trace/ledger/addresses.h"
+#include "trace/ledger/ledger.h"
 
 #define BYTES(c)      "CASE WHEN " c " < 0 THEN -" c " ELSE " c " * 512 END"
 #define SIZE_MOST     (UINT64_C(1) << 46)
@@ -29,10 +30,7 @@ struct scope { /* requests of a thread, or of a stream, go to a private pool */
     uint64_t pool;
     int64_t thread;
     uint64_t stream; /* 0: of the thread */
-};
-
-struct extent { /* of a block: what it takes, and what was requested, its size where that is not known */
-    uint64_t size, request;
+    size_t told;     /* its place in tape->scopes */
 };
 
 struct waiting { /* a block whose free was deferred */
@@ -43,9 +41,10 @@ struct waiting { /* a block whose free was deferred */
 
 struct reading {
     struct trace_tape *tape;
+    struct tape_held held;
+    struct tape_moment *moments;
+    size_t moment_count, moments_met;
     struct asked_table asked;
-    struct extent *extents; /* by block */
-    size_t extent_count;
     struct vs_table living, deferred; /* blocks by address: their numbers */
     struct vs_table deferred_at;      /* of those of imports: their place in `waiting` */
     int64_t free_seq[RECENT];         /* of the last frees, by the event's place */
@@ -58,15 +57,6 @@ struct reading {
     size_t waiting_count;
     struct scope *scopes;
     size_t scope_count;
-};
-
-struct row {
-    struct tape_event e;
-    int op;
-    bool managed, refused;
-    uint64_t number, handle; /* kind.stream; of a map its memory */
-    int64_t thread, space, asked;
-    int64_t seq; /* of a map: of the event that made its memory */
 };
 
 /* ---- streams and pools ---- */
@@ -88,7 +78,7 @@ static uint16_t stream_of(struct reading *r, uint64_t handle, uint64_t pool)
 }
 
 /* The pool that a request goes to: that of the last scope that is open for it; 0: the common one. */
-static uint64_t pool_of(const struct reading *r, const struct row *row)
+static uint64_t pool_of(const struct reading *r, const struct tape_row *row)
 {
     for (size_t i = r->scope_count; i-- > 0;) {
         const struct scope *s = &r->scopes[i];
@@ -98,17 +88,22 @@ static uint64_t pool_of(const struct reading *r, const struct row *row)
     return 0;
 }
 
-static void begin_scope(struct reading *r, const struct row *row)
+static void begin_scope(struct reading *r, const struct tape_row *row)
 {
-    struct scope s = {row->e.address, row->thread, row->number & CAPTURED ? row->number >> 1 : 0};
-    *PUSH(r->scopes, r->scope_count) = s;
+    struct trace_tape *tape = r->tape;
+    bool captured = row->number & CAPTURED;
+    *PUSH(r->scopes, r->scope_count) =
+        (struct scope){row->e.address, row->thread, captured ? row->number >> 1 : 0, tape->scope_count};
+    *PUSH(tape->scopes, tape->scope_count) =
+        (struct tape_scope){row->e.address, row->stack, row->seq, tape->n, SIZE_MAX, captured};
 }
 
-static void end_scope(struct reading *r, const struct row *row)
+static void end_scope(struct reading *r, const struct tape_row *row)
 {
     for (size_t i = r->scope_count; i-- > 0;) {
         if (r->scopes[i].pool != row->e.address)
             continue;
+        r->tape->scopes[r->scopes[i].told].to = r->tape->n;
         memmove(r->scopes + i, r->scopes + i + 1, (--r->scope_count - i) * sizeof *r->scopes);
         return;
     }
@@ -135,7 +130,7 @@ static void not_deferred(struct reading *r, struct waiting *w)
 
 /* 0: not known.  Of a block of up to LARGE its size is the request, rounded to 512 B; in a larger one LARGE
  * may be more. */
-static uint64_t request_of(struct reading *r, const struct row *row)
+static uint64_t request_of(struct reading *r, const struct tape_row *row)
 {
     uint64_t size = row->e.size;
     uint64_t bytes = asked_bytes(&r->asked.at[asked_find(&r->asked, row->asked)], size);
@@ -145,7 +140,7 @@ static uint64_t request_of(struct reading *r, const struct row *row)
     return bytes;
 }
 
-static void block_alloc(struct reading *r, const struct row *row)
+static void block_alloc(struct reading *r, const struct tape_row *row)
 {
     struct tape_event e = row->e;
     const struct vs_span *waits;
@@ -154,8 +149,8 @@ static void block_alloc(struct reading *r, const struct row *row)
     bool arena = row->space == VS_SPACE_ARENA, unknown = !row->number && !arena && !r->tape->imported;
     e.id = r->tape->ids++;
     uint64_t request = request_of(r, row);
-    *PUSH(r->extents, r->extent_count) = (struct extent){e.size, request ? request : e.size};
-    e.size = r->extents[e.id].request;
+    *PUSH(r->tape->extents, r->tape->extent_count) = (struct tape_extent){e.size, request ? request : e.size};
+    e.size = r->tape->extents[e.id].request;
     e.what = TAPE_ALLOC;
     e.rounded = !request && !r->tape->requests;
     e.stream = unknown ? STREAM_UNKNOWN : stream_of(r, row->number, arena ? 0 : pool_of(r, row));
@@ -164,14 +159,14 @@ static void block_alloc(struct reading *r, const struct row *row)
     push(r, e);
 }
 
-static void block_free(struct reading *r, const struct row *row)
+static void block_free(struct reading *r, const struct tape_row *row)
 {
     struct tape_event e = row->e;
     e.id = vs_table_remove(&r->living, e.address);
     e.what = TAPE_FREE;
     if (e.id == VS_TABLE_NONE)
         return;
-    e.size = r->extents[e.id].request;
+    e.size = r->tape->extents[e.id].request;
     r->free_seq[r->tape->n % RECENT] = row->seq;
     push(r, e);
 }
@@ -187,7 +182,7 @@ static void waits_for(struct reading *r, size_t free_event, uint64_t event)
     if (!last || last->free != free_event || !last->events) {
         last = PUSH(r->waiting, r->waiting_count);
         *last = (struct waiting){free_event, r->free_seq[free_event % RECENT], 0};
-        uint64_t size = r->extents[e->id].size;
+        uint64_t size = r->tape->extents[e->id].size;
         vs_spans_insert(&r->unfinished, e->address, e->address + (size ? size : 1),
                         (uint32_t)(r->waiting_count - 1));
     }
@@ -197,7 +192,7 @@ static void waits_for(struct reading *r, size_t free_event, uint64_t event)
 }
 
 /* Says of the free just before that its block is not reusable yet. */
-static void block_deferred(struct reading *r, const struct row *row)
+static void block_deferred(struct reading *r, const struct tape_row *row)
 {
     size_t i = r->tape->n;
     while (i-- > 0 && r->tape->n - i <= RECENT) {
@@ -222,7 +217,7 @@ static void end_wait(struct reading *r, struct waiting *w, int64_t seq)
     *PUSH(r->tape->waits, r->tape->wait_count) = (struct tape_wait){w->seq, seq};
 }
 
-static void block_reusable(struct reading *r, const struct row *row)
+static void block_reusable(struct reading *r, const struct tape_row *row)
 {
     struct tape_event e = row->e;
     uint32_t at = vs_table_remove(&r->deferred_at, e.address);
@@ -234,7 +229,7 @@ static void block_reusable(struct reading *r, const struct row *row)
         push(r, e);
 }
 
-static void event_done(struct reading *r, const struct row *row)
+static void event_done(struct reading *r, const struct tape_row *row)
 {
     struct tape_event e = row->e;
     uint32_t at = vs_table_remove(&r->over, e.address);
@@ -251,6 +246,25 @@ static void event_done(struct reading *r, const struct row *row)
     push(r, e);
 }
 
+/* Another stream uses a block, which waits for that when it is freed. */
+static void block_shared(struct reading *r, const struct tape_row *row)
+{
+    uint32_t id = vs_table_get(&r->living, row->e.address);
+    if (id != VS_TABLE_NONE)
+        *PUSH(r->tape->shares, r->tape->share_count) = (struct tape_share){id, row->number, row->stack};
+}
+
+static void block_oom(struct reading *r, const struct tape_row *row)
+{
+    struct tape_event e = row->e;
+    bool unknown = !row->number && !r->tape->imported;
+    e.what = TAPE_OOM;
+    e.address = pool_of(r, row);
+    e.rounded = unknown;
+    e.stream = unknown ? 0 : stream_of(r, row->number, e.address);
+    push(r, e);
+}
+
 /* ---- the driver ---- */
 
 /* A segment, or a piece of an expandable one. */
@@ -261,13 +275,16 @@ static void push_birth(struct reading *r, struct tape_event e, int64_t seq)
 }
 
 /* Driver memory that a framework carves: told by what the file says of its birth, ended by its address. */
-static void driver_memory(struct reading *r, const struct row *row)
+static void driver_memory(struct reading *r, const struct tape_row *row)
 {
     struct tape_event e = row->e;
     int op = row->op;
+    if (op > VS_OP_UNMAP)
+        return;
     uint32_t piece;
-    bool begins = op == VS_OP_ALLOC || op == VS_OP_PHYS_CREATE, managed = row->managed;
+    bool begins = op == VS_OP_ALLOC || op == VS_OP_PHYS_CREATE, managed = row->managed != 0;
     e.stream = STREAM_UNKNOWN;
+    e.library = row->managed == VS_UNKNOWN_USE;
     if (r->tape->imported)
         e.stream = op == VS_OP_ALLOC ? stream_of(r, row->number, pool_of(r, row)) : 0;
     if (begins && managed)
@@ -299,7 +316,7 @@ static void plain(struct reading *r, struct tape_event e, enum tape_what what)
     push(r, e);
 }
 
-static void note_refusal(struct reading *r, const struct row *row)
+static void note_refusal(struct reading *r, const struct tape_row *row)
 {
     uint32_t before = vs_table_get(&r->refused, (uint64_t)row->thread);
     if (row->op == VS_OP_ALLOC || row->op == VS_OP_PHYS_CREATE)
@@ -307,7 +324,7 @@ static void note_refusal(struct reading *r, const struct row *row)
 }
 
 /* The request of ROW met the refusals that its thread met before it. */
-static void push_refusals(struct reading *r, const struct row *row)
+static void push_refusals(struct reading *r, const struct tape_row *row)
 {
     uint32_t n = vs_table_remove(&r->refused, (uint64_t)row->thread);
     for (uint32_t i = 0; n != VS_TABLE_NONE && i < n; i++)
@@ -316,13 +333,14 @@ static void push_refusals(struct reading *r, const struct row *row)
 
 /* ---- rows ---- */
 
-static void read_row(struct reading *r, const struct row *row)
+static void read_row(struct reading *r, const struct tape_row *row)
 {
     const struct tape_event e = row->e;
     if (row->refused) {
         note_refusal(r, row);
         return;
     }
+    tape_held_row(&r->held, r->tape, row);
     switch (row->op) {
     case VS_OP_BLOCK_ALLOC:
         push_refusals(r, row);
@@ -333,7 +351,10 @@ static void read_row(struct reading *r, const struct row *row)
         break;
     case VS_OP_BLOCK_OOM:
         push_refusals(r, row);
-        plain(r, e, TAPE_OOM);
+        block_oom(r, row);
+        break;
+    case VS_OP_BLOCK_SHARED:
+        block_shared(r, row);
         break;
     case VS_OP_BLOCK_DEFERRED:
         block_deferred(r, row);
@@ -368,28 +389,55 @@ static void read_row(struct reading *r, const struct row *row)
     }
 }
 
+/* Fills in the moments that lie before event SEQ. */
+static void meet_moments(struct reading *r, int64_t seq)
+{
+    while (r->moments_met < r->moment_count && r->moments[r->moments_met].seq < seq) {
+        struct tape_moment *m = &r->moments[r->moments_met++];
+        m->n = r->tape->n;
+        m->scopes = r->tape->scope_count;
+        m->nodes = r->tape->node_count;
+        tape_held_copy(&r->held, m);
+    }
+}
+
 static void take_row(struct reading *r, struct sqlite3_stmt *s)
 {
-    struct row row = {.op = sqlite3_column_int(s, 0),
-                      .e = {.t = trace_sql_amount(s, 1),
-                            .address = (uint64_t)trace_sql_amount(s, 2),
-                            .size = (uint64_t)trace_sql_amount(s, 3)},
-                      .number = (uint64_t)sqlite3_column_int64(s, 4),
-                      .managed = sqlite3_column_int(s, 5) != 0,
-                      .space = sqlite3_column_int(s, 6),
-                      .handle = (uint64_t)trace_sql_amount(s, 7),
-                      .thread = sqlite3_column_int64(s, 8),
-                      .refused = sqlite3_column_int(s, 9) == OUT_OF_MEMORY,
-                      .asked = sqlite3_column_int64(s, 10),
-                      .seq = sqlite3_column_int64(s, 11)};
+    struct tape_row row = {.op = sqlite3_column_int(s, 0),
+                           .e = {.t = trace_sql_amount(s, 1),
+                                 .address = (uint64_t)trace_sql_amount(s, 2),
+                                 .size = (uint64_t)trace_sql_amount(s, 3)},
+                           .number = (uint64_t)sqlite3_column_int64(s, 4),
+                           .managed = sqlite3_column_int(s, 5),
+                           .space = sqlite3_column_int(s, 6),
+                           .handle = (uint64_t)trace_sql_amount(s, 7),
+                           .thread = sqlite3_column_int64(s, 8),
+                           .refused = sqlite3_column_int(s, 9) == OUT_OF_MEMORY,
+                           .asked = sqlite3_column_int64(s, 10),
+                           .seq = sqlite3_column_int64(s, 11),
+                           .stack = sqlite3_column_int64(s, 12),
+                           .mate = sqlite3_column_int64(s, 14)};
+    meet_moments(r, sqlite3_column_int64(s, 13));
     if (row.e.size < SIZE_MOST && row.e.address < ADDRESS_MOST) /* else damaged */
         read_row(r, &row);
 }
 
 int trace_tape(struct trace *t, int64_t device, struct trace_tape *tape)
 {
+    return trace_tape_at(t, device, NULL, 0, tape);
+}
+
+void trace_free_moments(struct tape_moment *moments, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        free(moments[i].holders);
+}
+
+int trace_tape_at(struct trace *t, int64_t device, struct tape_moment *moments, size_t n,
+                  struct trace_tape *tape)
+{
     *tape = (struct trace_tape){0};
-    struct reading r = {.tape = tape};
+    struct reading r = {.tape = tape, .moments = moments, .moment_count = n};
     tape_read_settings(t, tape);
     if (asked_read(t, &r.asked))
         return -1;
@@ -399,20 +447,27 @@ int trace_tape(struct trace *t, int64_t device, struct trace_tape *tape)
     struct sqlite3_stmt *s = trace_sql(
         t,
         "SELECT e.op, e.t, " BYTES("e.address") ", " BYTES(
-            "e.size") ", k.stream, k.managed OR EXISTS (SELECT 1 FROM amend a WHERE a.seq = e.seq AND a.op = "
-                      "50), k.space, "
+            "e.size") ", k.stream, CASE WHEN EXISTS (SELECT 1 FROM amend a WHERE a.seq = e.seq AND a.op = "
+                      "50) THEN 1 ELSE k.managed END, k.space, "
                       "CASE WHEN e.op = 7 THEN (SELECT " BYTES(
                           "p.address") " FROM ev p WHERE p.seq = e.mate) END, k.thread, k.status, k.tensor, "
-                                       "CASE WHEN e.op = 7 THEN e.mate ELSE e.seq END FROM ev e CROSS JOIN "
+                                       "CASE WHEN e.op = 7 THEN e.mate ELSE e.seq END, e.stack, e.seq, "
+                                       "e.mate "
+                                       "FROM ev e CROSS JOIN "
                                        "kind k ON k.id = e.kind WHERE (e.device = ?1 OR "
                                        "e.op IN (7, 8, 9, 29, 34, 36)) AND "
-                                       "e.op IN (1, 2, 4, 6, 7, 8, 9, 20, 21, 22, 27, 28, 29, 34, 36, 37, "
-                                       "38, 39) AND k.status IN (0, 2) "
-                                       "AND e.seq NOT IN (SELECT seq FROM amend WHERE op = 3) ORDER BY e.seq",
-        1, device);
+                                       "e.op IN (1, 2, 4, 6, 7, 8, 9, 12, 13, 20, 21, 22, 25, 27, 28, 29, "
+                                       "34, "
+                                       "36, 37, 38, 39, 44, 51, 52, 53) AND k.status IN (0, 2) "
+                                       "AND e.seq NOT IN (SELECT seq FROM amend WHERE op = 3) AND e.seq <= "
+                                       "?2 "
+                                       "ORDER BY e.seq",
+        2, device, n ? moments[n - 1].seq : INT64_MAX);
     int code = SQLITE_ERROR;
     while (s && (code = sqlite3_step(s)) == SQLITE_ROW)
         take_row(&r, s);
+    meet_moments(&r, INT64_MAX);
+    tape_held_free(&r.held);
     for (size_t i = 0; i < r.waiting_count; i++)
         if (r.waiting[i].events)
             end_wait(&r, &r.waiting[i], INT64_MAX);
@@ -423,7 +478,6 @@ int trace_tape(struct trace *t, int64_t device, struct trace_tape *tape)
         if (tape->at[i].stream == STREAM_UNKNOWN)
             tape->at[i].stream = 0;
     asked_free(&r.asked);
-    free(r.extents);
     vs_table_free(&r.living);
     vs_table_free(&r.deferred);
     vs_table_free(&r.deferred_at);
@@ -448,5 +502,9 @@ void trace_free_tape(struct trace_tape *tape)
     free(tape->stream);
     free(tape->births);
     free(tape->waits);
+    free(tape->extents);
+    free(tape->scopes);
+    free(tape->shares);
+    free(tape->nodes);
     *tape = (struct trace_tape){0};
 }

@@ -30,6 +30,7 @@ struct tape_event {
     uint16_t stream; /* a number of the tape's own; memory of a private pool has numbers of its own */
     uint8_t what;    /* enum tape_what */
     bool deferred;   /* a free whose block other streams still used */
+    bool library;    /* memory of a pool whose use is unknown: nothing of it is PyTorch's */
     bool rounded;    /* SIZE is a block's, not a request */
 };
 
@@ -46,6 +47,45 @@ struct tape_wait { /* a deferred free, and the event at which the block was reus
     int64_t free_seq, done_seq;
 };
 
+struct tape_extent { /* of a block: what it takes, and what was requested, its size where that is not known */
+    uint64_t size, request;
+};
+
+struct tape_scope { /* requests went to a private pool, from event FROM of the tape up to TO */
+    uint64_t pool;
+    int64_t stack, seq; /* what opened it */
+    size_t from, to;    /* SIZE_MAX: it is open */
+    bool captured;      /* a CUDA graph was captured */
+};
+
+struct tape_share { /* record_stream: another stream uses a block */
+    uint32_t id;
+    uint64_t stream;
+    int64_t stack;
+};
+
+struct tape_node { /* a memory node of a CUDA graph */
+    int64_t stack, size;
+    uint64_t graph;
+};
+
+struct tape_holder { /* a stream-ordered pool, as the driver last said of it */
+    uint64_t handle;
+    int64_t bytes, stack; /* of the allocation that made it grow */
+    bool graphs;          /* the memory of the device's CUDA graphs */
+};
+
+/* What the device had at event SEQ: the first N events of the tape, and beside them what is no caching
+ * allocator's. */
+struct tape_moment {
+    int64_t seq;
+    size_t n, scopes, nodes;
+    int64_t pool_live, graph_live, arena_live; /* allocations out of pools, of graphs' nodes, of the arena */
+    int64_t arena_held, library;               /* held by the arena; by pools whose use is unknown */
+    struct tape_holder *holders;
+    size_t holder_count;
+};
+
 struct trace_tape {
     struct tape_event *at;
     size_t n, start; /* events before START set up what there was when recording began */
@@ -56,6 +96,14 @@ struct trace_tape {
     size_t birth_count;
     struct tape_wait *waits;
     size_t wait_count;
+    struct tape_extent *extents; /* by block */
+    size_t extent_count;
+    struct tape_scope *scopes;
+    size_t scope_count;
+    struct tape_share *shares;
+    size_t share_count;
+    struct tape_node *nodes;
+    size_t node_count;
     bool requests;                    /* imported: each size that no request stands beside is one */
     bool imported, expandable, arena; /* arena: blocks were the arena's own */
     bool streams_known, settings_known;
@@ -81,6 +129,10 @@ struct trace_tape {
 };
 
 int trace_tape(struct trace *t, int64_t device, struct trace_tape *tape);
+/* Likewise up to the last of N moments, whose SEQ ascends; the rest of each is filled in. */
+int trace_tape_at(struct trace *t, int64_t device, struct tape_moment *moments, size_t n,
+                  struct trace_tape *tape);
+void trace_free_moments(struct tape_moment *moments, size_t n);
 /* Entries of the imported snapshot that do not fit to its end state, so that others are missing. */
 int64_t trace_imported_misfits(struct trace *t);
 /* Whether T was made of a snapshot of PyTorch's own, in which a mapping is one entry. */

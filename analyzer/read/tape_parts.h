@@ -6,9 +6,28 @@
 #define VS_READ_TAPE_PARTS_H
 
 #include "tape.h"
+#include "trace/ledger/addresses.h"
 #include "trace/ledger/spans.h"
 
 #define STREAM_UNKNOWN UINT16_MAX
+
+struct tape_row { /* of table ev */
+    struct tape_event e;
+    int op, managed;
+    bool refused;
+    uint64_t number, handle; /* kind.stream; of a map its memory */
+    int64_t thread, space, asked, stack, mate;
+    int64_t seq; /* of a map: of the event that made its memory */
+};
+
+struct tape_held { /* what is no caching allocator's, as of the last row (tape_held.c) */
+    struct tape_moment now;
+    struct vs_table asked;   /* by thread: the call stack of its last allocation out of a pool */
+    struct vs_table library; /* living allocations of pools whose use is unknown, by number */
+};
+void tape_held_row(struct tape_held *h, struct trace_tape *tape, const struct tape_row *row);
+void tape_held_copy(const struct tape_held *h, struct tape_moment *m);
+void tape_held_free(struct tape_held *h);
 
 /* Gives every request whose stream is not known, or is not that of most of its segment's blocks, the one of
  * its segment, since all blocks of one are of one stream and pool; and each segment's own events likewise.

@@ -322,7 +322,7 @@ static void print_held(const struct page *p)
     table_rule(&t);
     held_row(&t, "allocated", diff_whole(p->d, p->x, SIDE_A, DIFF_ALLOCATED),
              diff_whole(p->d, p->x, SIDE_B, DIFF_ALLOCATED), p->exact);
-    held_row(&t, "reserved but unused then", a->unused_at_peak, b->unused_at_peak, p->exact);
+    held_row(&t, "reserved, not allocated then", a->unused_at_peak, b->unused_at_peak, p->exact);
     if (static_of(a) != UNKNOWN || static_of(b) != UNKNOWN)
         held_row(&t, "static memory, of allocated", static_of(a), static_of(b), p->exact);
     print(&t, p);

@@ -5,6 +5,7 @@
 #include "causes.h"
 #include "parts.h"
 #include "report.h"
+#include "unused.h"
 #include "base/shown.h"
 
 static void losses_json(const struct trace *t, struct json *j)
@@ -190,7 +191,7 @@ static void lines_json(const struct device_report *d, struct json *j)
     free(held);
 }
 
-static void peak_json(const struct device_report *d, struct json *j)
+static void peak_json(struct trace *t, const struct device_report *d, struct json *j)
 {
     json_begin(j, "peak", '{');
     json_int(j, "allocated_bytes", trace_peak_bytes(d->allocated));
@@ -217,6 +218,10 @@ static void peak_json(const struct device_report *d, struct json *j)
     lines_json(d, j);
     report_parts_json(d->live, d->live_count, j);
     json_end(j);
+    report_unused_json(t, &d->unused, "not_allocated_at_peak", j);
+    report_unused_json(t, d->unused_most.seq > 0 ? &d->unused_most : &d->unused,
+                       "not_allocated_at_most_reserved", j);
+    report_captures_json(t, d->unused_most.seq > 0 ? &d->unused_most : &d->unused, j);
 }
 
 static void totals_json(const struct trace *t, int64_t device, const char *name, struct json *j)
@@ -256,7 +261,7 @@ void report_json(const struct report *r, struct json *j)
         totals_json(r->trace, d->device, "totals", j);
         phases_json(r->trace, d->device, j);
         report_names_json(d, j);
-        peak_json(d, j);
+        peak_json(r->trace, d, j);
         report_causes_json(d, j);
         report_pools_json(r->trace, d->device, j);
         report_arenas_json(r, d->device, j);

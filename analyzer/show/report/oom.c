@@ -10,6 +10,7 @@
 
 #include "report.h"
 #include "stack.h"
+#include "unused.h"
 #include "base/shown.h"
 #include "base/table.h"
 #include "base/units.h"
@@ -27,31 +28,22 @@
 
 /* ---- loading ---- */
 
-static int load_gaps(struct oom_report *r, struct trace *t)
+/* "Fragmentation" is said of the common pool's pieces alone. */
+static int64_t usable_of(const struct unused *u)
 {
-    struct trace_managed *events = NULL;
-    struct trace_span *blocks = NULL, *memory;
-    size_t n = 0, m = 0, count = 0;
-    bool mapped = false;
-    if (r->lead->managed <= 0)
-        return 0;
-    int result = trace_managed_events(t, r->lead->seq, r->lead->device, &events, &n) ||
-                 trace_blocks_at_oom(t, r->lead->seq, &blocks, &m);
-    memory = oom_managed(events, n, &count, &mapped);
-    r->gaps = oom_gaps_of(memory, count, blocks, m);
-    r->gaps.mapped = mapped;
-    r->gaps_known = r->gaps.reserved == r->lead->managed && r->gaps.blocks == r->lead->framework;
-    free(memory);
-    free(blocks);
-    free(events);
-    return result ? -1 : 0;
+    int64_t bytes = u->usable == UNKNOWN ? UNKNOWN : 0;
+    for (size_t i = 0; bytes != UNKNOWN && i < u->count; i++)
+        bytes += u->rows[i].kind == UNUSED_CACHED ? u->rows[i].usable : 0;
+    return bytes;
 }
 
 static int load_lead(struct oom_report *r, struct trace *t)
 {
     const struct trace_device *device = trace_find_device(t, r->lead->device);
     r->total_bytes = device ? device->total_bytes : UNKNOWN;
-    r->need = oom_need_of(r->lead, r->total_bytes);
+    if (r->lead->device >= 0 && unused_load(t, r->lead->device, &r->lead->seq, 1, &r->unused))
+        return -1;
+    r->need = oom_need_of(r->lead, r->total_bytes, usable_of(&r->unused));
     if (r->need.cause == OOM_NOT_ASKED && trace_is_imported(t)) /* refusals are not in another tool's trace */
         r->need.cause = OOM_UNKNOWN;
     if (trace_live_at_oom(t, r->lead->seq, &r->live, &r->live_count))
@@ -59,7 +51,7 @@ static int load_lead(struct oom_report *r, struct trace *t)
     r->live_bytes = holders_total(r->live, r->live_count);
     r->steps_after = trace_steps_after(t, r->lead->t);
     r->t_end = t->t_last;
-    return load_gaps(r, t);
+    return 0;
 }
 
 int oom_report_load(struct oom_report *r, struct trace *t, int64_t role)
@@ -80,6 +72,7 @@ void oom_report_free(struct oom_report *r)
 {
     free(r->kept);
     free(r->live);
+    unused_free(&r->unused);
     *r = (struct oom_report){0};
 }
 
@@ -108,14 +101,16 @@ static char *cause_text(const struct oom_report *r, bool exact)
     case OOM_NOT_ASKED:
         return xstrdup("the framework did not ask the driver: a limit of its own");
     case OOM_FRAGMENTED:
-        return xformat("short by %s; %s reserved but unused: fragmentation", B(n->short_by), B(n->unused));
+        return xformat("short by %s; %s cached in pieces that are too small: fragmentation", B(n->short_by),
+                       B(n->usable));
     case OOM_SHORT:
-        if (n->unused > 0 && n->missing > 0)
-            return xformat("short by %s, and by %s even without what was reserved but unused (%s)",
-                           B(n->short_by), B(n->missing), B(n->unused));
-        if (n->unused > 0)
-            return xformat("short by %s; the framework had %s reserved but unused", B(n->short_by),
-                           B(n->unused));
+        if (n->usable != UNKNOWN && n->usable > 0 && n->missing > 0)
+            return xformat("short by %s, and by %s even with all that it could use of the cache (%s)",
+                           B(n->short_by), B(n->missing), B(n->usable));
+        if (n->usable == UNKNOWN && n->unused > 0)
+            return xformat(
+                "short by %s; the framework had %s reserved but unused, in pieces that are not known",
+                B(n->short_by), B(n->unused));
         return xformat("short by %s", B(n->short_by));
     case OOM_THOUGH_FREE:
         return xformat("refused although the driver said that %s were free", B(o->free));
@@ -183,22 +178,6 @@ static void print_driver(const struct oom_report *r, FILE *out, bool exact)
                 B(o->free));
     else if (o->free != UNKNOWN)
         fprintf(out, "; the driver had %s free", B(o->free));
-    fputc('\n', out);
-}
-
-static void print_pieces(const struct oom_report *r, FILE *out, bool exact)
-{
-    const struct oom_gaps *g = &r->gaps;
-    if (!r->gaps_known || g->unused <= 0)
-        return;
-    fprintf(out, "    the unused lay in %s, the largest of %s", units_count(g->pieces, "piece").s,
-            B(g->largest));
-    if (r->lead->op == OOM_FRAMEWORK && g->largest >= r->lead->requested)
-        fputs("; the framework did not take it: a piece belongs to one stream and pool", out);
-    else if (r->need.cause == OOM_FRAGMENTED && !g->mapped)
-        fputs("\n    pieces are joined by `vramscope run --allocator=arena`, and by "
-              "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True",
-              out);
     fputc('\n', out);
 }
 
@@ -284,7 +263,7 @@ static void device_rows(const struct oom_report *r, struct table *table, bool ex
     row(table, "=", o->unknown_use > 0 ? "known to be allocated" : "allocated", known, whole, exact);
     if (o->unknown_use > 0)
         row(table, "+", "held by libraries' pools, use unknown", o->unknown_use, whole, exact);
-    row(table, "+", "reserved but unused", o->reserved - o->unknown_use - known, whole, exact);
+    row(table, "+", "reserved, not allocated", o->reserved - o->unknown_use - known, whole, exact);
     if (n->returned > 0)
         row(table, "+", "got for the request, and given back", n->returned, whole, exact);
     row(table, "=", "reserved", o->reserved + (n->returned > 0 ? n->returned : 0), whole, exact);
@@ -475,7 +454,7 @@ void oom_report_text(const struct oom_report *r, struct trace *t, FILE *out, boo
         free(place);
         free(cause);
         print_driver(r, out, exact);
-        print_pieces(r, out, exact);
+        report_unused_text(t, &r->unused, "then", UNUSED_LARGE, out, exact);
         print_cures(&changes, out, exact);
         print_who(r, t, out);
         report_parts_text(r->live, r->live_count, r->live_bytes, out, exact);
@@ -501,13 +480,15 @@ void oom_report_text(const struct oom_report *r, struct trace *t, FILE *out, boo
 static void need_json(const struct oom_report *r, struct json *j)
 {
     const struct oom_need *n = &r->need;
+    int64_t largest;
     json_text(j, "cause", oom_cause_name(n->cause));
     json_int(j, "short_by_bytes", n->short_by);
     json_int(j, "missing_even_with_unused_bytes", n->missing);
     json_int(j, "framework_unused_bytes", n->unused);
-    json_int(j, "framework_unused_pieces", r->gaps_known ? r->gaps.pieces : UNKNOWN);
-    json_int(j, "framework_largest_unused_bytes", r->gaps_known ? r->gaps.largest : UNKNOWN);
-    json_bool(j, "expandable_segments", r->gaps.mapped);
+    json_int(j, "framework_unused_pieces", unused_pieces(&r->unused, &largest));
+    json_int(j, "framework_largest_unused_bytes", largest);
+    json_int(j, "usable_cached_bytes", n->usable);
+    json_bool(j, "expandable_segments", r->unused.expandable);
     json_int(j, "given_back_bytes", n->returned);
     json_int(j, "residual_bytes", n->residual);
     json_int(j, "other_processes_bytes", n->others);
@@ -579,5 +560,6 @@ void oom_report_json(const struct oom_report *r, struct trace *t, struct json *j
     json_int(j, "steps_after", r->steps_after);
     json_int(j, "ends_after_ns", ends_after(r));
     live_json(r, j);
+    report_unused_json(t, &r->unused, "not_allocated", j);
     json_end(j);
 }

@@ -9,6 +9,7 @@
 
 #include "analysis/holders.h"
 #include "analysis/oom.h"
+#include "analysis/unused.h"
 #include "base/json.h"
 #include "read/living.h"
 #include "read/ooms.h"
@@ -22,8 +23,7 @@ struct oom_report {
     size_t live_count;
     int64_t live_bytes;
     struct oom_need need;
-    struct oom_gaps gaps;
-    bool gaps_known;                                   /* the pieces add up to the totals */
+    struct unused unused;
     int64_t gave_up, refused, absorbed, then_reported; /* counts of the whole run */
     int64_t steps_after, t_end;
 };

@@ -152,6 +152,21 @@ static int load_growth(struct report *r, struct device_report *d)
     return result;
 }
 
+/* What is asked of the driver for a block is not handed out before the next event. */
+static int load_unused(struct trace *t, struct device_report *d)
+{
+    struct unused both[2];
+    int64_t top = d->allocated ? d->allocated->seq : UNKNOWN;
+    int64_t most =
+        d->reserved && d->reserved->bytes > 0 ? trace_handed_out(t, d->device, d->reserved->seq) : UNKNOWN;
+    int64_t seqs[2] = {top, most == top || d->reserved_at_peak == d->reserved->bytes ? UNKNOWN : most};
+    if (!d->reserved || unused_load(t, d->device, seqs, 2, both))
+        return d->reserved ? -1 : 0;
+    d->unused = both[0];
+    d->unused_most = both[1];
+    return 0;
+}
+
 static int load_device(struct report *r, int64_t id, struct device_report *d)
 {
     struct trace *t = r->trace;
@@ -174,7 +189,7 @@ static int load_device(struct report *r, int64_t id, struct device_report *d)
     }
     if (!r->brief && trace_range_names(t, id, MOST_NAMES, &d->names, &d->name_count, &d->all_names))
         return -1;
-    if (!r->brief && (load_held(t, d) || load_growth(r, d) || load_savings(r, d)))
+    if (!r->brief && (load_held(t, d) || load_unused(t, d) || load_growth(r, d) || load_savings(r, d)))
         return -1;
     return load_residual(r, d) || unseen_load(t, id, &d->unseen, &d->unseen_off) ? -1 : 0;
 }
@@ -230,6 +245,8 @@ void report_free(struct report *r)
         free(r->devices[i].held);
         free(r->devices[i].live);
         free(r->devices[i].names);
+        unused_free(&r->devices[i].unused);
+        unused_free(&r->devices[i].unused_most);
         growth_free(&r->devices[i].growth);
         causes_free(&r->devices[i].causes);
     }

@@ -11,6 +11,7 @@
 #include "analysis/holders.h"
 #include "analysis/residual.h"
 #include "analysis/savings.h"
+#include "analysis/unused.h"
 #include "base/choice.h"
 #include "base/json.h"
 #include "oom.h"
@@ -26,8 +27,9 @@ struct device_report {
     const char *name, *uuid;                                            /* NULL = unknown */
     int64_t total_bytes;                                                /* of the device */
     const struct trace_peak *allocated, *reserved, *framework, *direct; /* NULL = unknown */
-    int64_t reserved_at_peak; /* when allocated was greatest; UNKNOWN if thinned */
-    int64_t unused_at_peak;   /* reserved - allocated then */
+    int64_t reserved_at_peak;          /* when allocated was greatest; UNKNOWN if thinned */
+    int64_t unused_at_peak;            /* reserved - allocated then */
+    struct unused unused, unused_most; /* at the peak of allocated, and of reserved where that is another */
     int64_t step_at_peak;
     const char *phase_at_peak;
     struct trace_live *live; /* the allocations that lived at the allocated peak */

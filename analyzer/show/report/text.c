@@ -11,6 +11,7 @@
 #include "parts.h"
 #include "report.h"
 #include "unproven.h"
+#include "unused.h"
 #include "base/shown.h"
 #include "base/table.h"
 #include "base/units.h"
@@ -295,17 +296,29 @@ static void print_changes(const struct report *r, const struct device_report *d,
                    shown_word(r->trace->path));
 }
 
+/* What was reserved and not allocated, at the peak and when most was reserved. */
+static void print_unused(const struct report *r, const struct device_report *d, int least, FILE *out,
+                         bool exact)
+{
+    char *most = xformat("at the most, at %s,", units_time(d->reserved ? d->reserved->t : UNKNOWN).s);
+    report_unused_text(r->trace, &d->unused, "then", least, out, exact);
+    report_unused_text(r->trace, &d->unused_most, most, least, out, exact);
+    free(most);
+}
+
 /* Prints how high the peak was and why, for the first screen. */
 static void print_peak(const struct report *r, const struct device_report *d, FILE *out, bool exact)
 {
     if (!d->allocated)
         return;
     if (d->allocated->bytes == 0 && d->held_count == 0) {
-        if (d->unseen > 0)
-            fputs("  no call was seen that allocated on this device\n", out);
-        else
-            fprintf(out, "  nothing was ever allocated on this device%s\n",
-                    trace_whole(r->trace) ? "" : ", as far as the file goes");
+        const char *what = d->unseen > 0 ? "no call was seen that allocated"
+                           : d->reserved && d->reserved->bytes > 0
+                               ? "memory was reserved and nothing allocated"
+                               : "nothing was ever allocated";
+        fprintf(out, "  %s on this device%s\n", what,
+                d->unseen > 0 || trace_whole(r->trace) ? "" : ", as far as the file goes");
+        print_unused(r, d, UNUSED_LARGE, out, exact);
         return;
     }
     char *where = where_text(d);
@@ -323,11 +336,13 @@ static void print_peak(const struct report *r, const struct device_report *d, FI
     report_code_text(r->trace, d->live, d->live_count, d->allocated->bytes, d->device, UNKNOWN, out, exact);
     report_leak_text(r->trace, &d->growth, out, exact); /* first: every later step is higher for it */
     report_causes_text(d, out, exact);
+    print_unused(r, d, UNUSED_LARGE, out, exact);
     report_growth_unknown_text(&d->growth, out);
 }
 
 /* Prints the composition of the peak. */
-static void print_composition(const struct report *r, const struct device_report *d, FILE *out, bool exact)
+static void print_composition(const struct report *r, const struct device_report *d, FILE *out, bool exact,
+                              bool full)
 {
     struct table table;
     if (!d->allocated || (d->allocated->bytes == 0 && d->held_count == 0))
@@ -344,13 +359,15 @@ static void print_composition(const struct report *r, const struct device_report
         peak_row(&table, "", "not in the file (unknown)", d->allocated->bytes - d->held_bytes, whole, exact);
     bool least = d->allocated->at_least;
     peak_row(&table, "=", least ? "known to be allocated" : "allocated", d->allocated->bytes, whole, exact);
-    peak_row(&table, "+", least ? "reserved, its use unknown or unused then" : "reserved but unused then",
+    peak_row(&table, "+", least ? "reserved, its use unknown or unused then" : "reserved, not allocated then",
              d->reserved_at_peak == UNKNOWN ? UNKNOWN : d->reserved_at_peak - d->allocated->bytes, whole,
              exact);
     peak_row(&table, "=", "reserved then", d->reserved_at_peak, whole, exact);
     table_print(&table, out, 4);
     table_free(&table);
     report_fragmentation_text(d, out);
+    if (full)
+        print_unused(r, d, UNUSED_ALL, out, exact);
     fprintf(out, "    by line, layer, role and call stack: vramscope peak %s\n", shown_word(r->trace->path));
 }
 
@@ -390,7 +407,7 @@ void report_text(const struct report *r, FILE *out, bool exact, bool full)
         print_phases(r, d, out, exact);
         report_pools_text(r->trace, d->device, out, exact);
         report_names_text(d, out, exact);
-        print_composition(r, d, out, exact);
+        print_composition(r, d, out, exact, full);
         report_arenas_text(r, d->device, out, exact);
         report_growth_text(r->trace, &d->growth, out, exact, full);
         report_savings_text(&d->savings, out, exact);

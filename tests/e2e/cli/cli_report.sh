@@ -103,8 +103,8 @@ cause() { # FILE TEXT
     [ "$("$V" report "$1" | grep -Ec 'fragmentation|never have held|a limit of its own|^    asked for.*short by|although|is unknown: nobody')" = 1 ] ||
         { echo "FAILED: $1: another cause beside '$2'" && failures=$((failures + 1)); }
 }
-cause oom.db "short by 6.17 GiB, and by 401.0 MiB even without what was reserved but unused (5.78 GiB)"
-cause fragmented.db "short by 1.00 GiB; 5.78 GiB reserved but unused: fragmentation"
+cause oom.db "short by 6.17 GiB; the framework had 5.78 GiB reserved but unused, in pieces that are not known"
+cause fragmented.db "short by 1.00 GiB; the framework had 5.78 GiB reserved but unused, in pieces that are not known"
 cause hopeless.db "the device could never have held it: it has 146.5 GiB in all"
 cause limit.db "the framework did not ask the driver: a limit of its own"
 cause unasked.db "is unknown: nobody could ask the driver"

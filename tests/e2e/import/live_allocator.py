@@ -82,6 +82,7 @@ class Live(plain.Allocator):
             self.lib.live_wait(ctypes.byref(other))
             self.lib.live_destroy(ctypes.byref(other))
         if deferred:
+            Tensor(address).record_stream(types.SimpleNamespace(stream_id=STREAMS[1]))
             for e in self.own:
                 self.lib.live_record(ctypes.byref(e))
             self.waiting[block] = [self.event() for _ in range(self.random.randrange(1, 3))]
@@ -106,6 +107,24 @@ class Live(plain.Allocator):
 
     def is_kept(self, segment):
         return isinstance(segment.stream, tuple) and segment.stream[0] in self.kept_pools
+
+
+class Tensor:
+    """As much of a tensor as says that another stream uses its block."""
+
+    is_cuda = True
+
+    def __init__(self, address):
+        self.address = address
+
+    def get_device(self):
+        return 0
+
+    def untyped_storage(self):
+        return types.SimpleNamespace(data_ptr=lambda: self.address)
+
+    def record_stream(self, stream):
+        pass
 
 
 class Graph:
@@ -133,6 +152,7 @@ def stub(total, case):
     functions = ("_cuda_emptyCache", "_cuda_setMemoryFraction", "_accelerator_setAllocatorSettings", *names)
     torch = types.ModuleType("torch")
     torch.__version__ = version
+    torch.Tensor = Tensor
     torch.has_memory = 0
     torch.queued = []  # what is called when CUDA is initialized
     torch._C = types.SimpleNamespace(**{name: lambda *_: None for name in functions})
@@ -289,6 +309,13 @@ def main(library, case):
     from vramscope import _allocator
 
     _allocator.confirm(torch)  # as a model's first call does
+    if "UNUSED" in os.environ:  # a last block, with which most is allocated
+        import json
+
+        a.capacity = 1 << 40
+        a.malloc(LIMIT * 4)
+        with open(os.environ["UNUSED"], "w") as f:
+            json.dump(a.unused(False), f)
     own = ctypes.c_int(1)  # a program's own event, which it queries again and again
     for _ in range(1000):
         lib.live_query(ctypes.byref(own))

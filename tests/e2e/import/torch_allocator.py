@@ -281,6 +281,28 @@ class Allocator:
         if len(segment.blocks) == 1:
             self.segments.remove(segment)
 
+    # ---- what is reserved and not allocated
+
+    def unused(self, requests):
+        """Bytes by what they are: kind -> [bytes, pieces, largest] of cached memory and of waiting blocks, the bytes of rounding, and of
+        each private pool.  REQUESTS: blocks have the sizes that were requested, as in a snapshot."""
+        found = {"cached": [0, 0, 0], "waiting": [0, 0, 0], "rounding": 0, "allocated": 0}
+        pools = {}
+        for s in self.segments:
+            pool = s.stream[0] if isinstance(s.stream, tuple) else s.stream // POOL if s.stream >= POOL else None
+            for b in (b for b in s.blocks if b.mapped):
+                size = b.requested if requests and b.state != "inactive" else b.size
+                found["rounding"] += b.size - size
+                if b.state == "active_allocated":
+                    found["allocated"] += size
+                    continue
+                if pool is not None and b.state == "inactive":
+                    pools[pool] = pools.get(pool, 0) + size
+                    continue
+                kind = found["cached" if b.state == "inactive" else "waiting"]
+                kind[:] = kind[0] + size, kind[1] + 1, max(kind[2], size)
+        return {**found, "pools": sorted(n for n in pools.values() if n), "reserved": self.reserved()}
+
     # ---- snapshots
 
     def settings(self):

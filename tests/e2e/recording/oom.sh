@@ -102,9 +102,8 @@ leads "on device 0"
 caching fragmented 1
 outcome 2 0 2 1
 at_oom
-says "asked for 400.0 MiB: short by 342.0 MiB; 897.0 MiB reserved but unused: fragmentation"
-says "the unused lay in 6 pieces, the largest of 235.0 MiB"
-says 'pieces are joined by `vramscope run --allocator=arena`, and by PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True'
+says "asked for 400.0 MiB: short by 342.0 MiB; 897.0 MiB cached in pieces that are too small: fragmentation"
+says "897.0 MiB (99.7 %) cached, free for other requests: in 6 pieces, the largest of 235.0 MiB; no segment of it is empty"
 
 caching limit 1
 outcome 0 0 0 1

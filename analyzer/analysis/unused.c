@@ -1,0 +1,601 @@
+/* unused.c - see unused.h.  The tape is gone through once; at each moment what is there is laid out by
+ * address. */
+#include "unused.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "read/curve.h"
+#include "read/tape.h"
+
+#define MIB           (INT64_C(1) << 20)
+#define SMALL_SEGMENT (2 * MIB) /* of PyTorch's pool for requests of up to 1 MiB; all others are larger */
+#define UNNAMED       (UINT64_C(1) << 56) /* numbers of pools that are not made of PyTorch's two */
+#define OF_PYTORCH    512                 /* requests are rounded to multiples of it */
+
+const char *const unused_names[] = {
+    "cached",   "waiting", "private pool",   "CUDA graphs", "stream-ordered pool",
+    "rounding", "arena",   "library's pool", "unknown"};
+
+const int64_t unused_sizes[UNUSED_SIZES - 1] = {MIB, 10 * MIB, 100 * MIB, 1024 * MIB};
+
+enum state { GONE, LIVES, WAITS };
+
+struct block {
+    int64_t address, size;
+    uint32_t id;
+    enum state state;
+};
+
+struct segment {
+    int64_t address, size;
+    size_t born;   /* its event */
+    int64_t lives; /* bytes of the blocks that live there */
+    uint16_t stream;
+    bool mapped;
+};
+
+struct layout {
+    const struct trace_tape *tape;
+    struct block *blocks; /* by id */
+    size_t block_count;
+    struct segment *segments; /* by address */
+    size_t segment_count;
+    size_t done; /* events */
+};
+
+/* ---- what is there ---- */
+
+/* The first one that begins at ADDRESS or behind it. */
+static size_t segment_from(const struct layout *l, int64_t address)
+{
+    size_t low = 0, high = l->segment_count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (l->segments[middle].address < address)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+static void remove_segments(struct layout *l, int64_t address, int64_t size)
+{
+    size_t from = segment_from(l, address), to = from;
+    while (to < l->segment_count && l->segments[to].address < address + size)
+        to++;
+    memmove(&l->segments[from], &l->segments[to], (l->segment_count - to) * sizeof *l->segments);
+    l->segment_count -= to - from;
+}
+
+static void add_segment(struct layout *l, const struct tape_event *e, size_t born)
+{
+    if (e->library)
+        return;
+    remove_segments(l, (int64_t)e->address, (int64_t)e->size);
+    size_t at = segment_from(l, (int64_t)e->address);
+    (void)PUSH(l->segments, l->segment_count);
+    memmove(&l->segments[at + 1], &l->segments[at], (l->segment_count - 1 - at) * sizeof *l->segments);
+    l->segments[at] = (struct segment){.address = (int64_t)e->address,
+                                       .size = (int64_t)e->size,
+                                       .born = born,
+                                       .stream = e->stream,
+                                       .mapped = e->what == TAPE_MAP};
+}
+
+static void take(struct layout *l, size_t i)
+{
+    const struct tape_event *e = &l->tape->at[i];
+    switch (e->what) {
+    case TAPE_ALLOC:
+        while (l->block_count <= e->id)
+            *PUSH(l->blocks, l->block_count) = (struct block){0};
+        l->blocks[e->id] =
+            (struct block){(int64_t)e->address, (int64_t)l->tape->extents[e->id].size, e->id, LIVES};
+        break;
+    case TAPE_FREE:
+        l->blocks[e->id].state = e->deferred ? WAITS : GONE;
+        break;
+    case TAPE_REUSABLE:
+        l->blocks[e->id].state = GONE;
+        break;
+    case TAPE_SEGMENT_ALLOC:
+    case TAPE_MAP:
+        add_segment(l, e, i);
+        break;
+    case TAPE_SEGMENT_FREE:
+        remove_segments(l, (int64_t)e->address, 1);
+        break;
+    case TAPE_UNMAP:
+        remove_segments(l, (int64_t)e->address, (int64_t)e->size);
+        break;
+    default:
+        break;
+    }
+}
+
+static int by_address(const void *a, const void *b)
+{
+    const struct block *x = a, *y = b;
+    return (x->address > y->address) - (x->address < y->address);
+}
+
+/* The blocks that take room, in the order of their addresses; the caller frees them. */
+static struct block *blocks_of(const struct layout *l, size_t *n, int64_t *living)
+{
+    struct block *out = NULL;
+    *n = 0;
+    *living = 0;
+    for (size_t i = 0; i < l->block_count; i++) {
+        if (l->blocks[i].state != GONE)
+            *PUSH(out, *n) = l->blocks[i];
+        *living += l->blocks[i].state == LIVES ? l->blocks[i].size : 0;
+    }
+    if (*n)
+        qsort(out, *n, sizeof *out, by_address);
+    return out;
+}
+
+/* ---- rows ---- */
+
+struct work {
+    struct layout *l;
+    const struct tape_moment *m;
+    const struct tape_event *refused; /* NULL: none */
+    const uint32_t *share;            /* by block: its place in tape->shares and 1; 0: none */
+    struct unused *u;
+    bool whole; /* nothing of the framework's events was folded: pools and what waits are known */
+};
+
+static struct unused_row *row_of(struct unused *u, enum unused_kind kind, uint64_t handle, int64_t stream,
+                                 int64_t stack)
+{
+    for (size_t i = 0; i < u->count; i++) {
+        struct unused_row *r = &u->rows[i];
+        if (r->kind == kind && r->handle == handle && r->stream == stream &&
+            (kind != UNUSED_WAITING || r->stack == stack))
+            return r;
+    }
+    struct unused_row *r = PUSH(u->rows, u->count);
+    *r = (struct unused_row){.kind = kind, .handle = handle, .stream = stream, .stack = stack};
+    return r;
+}
+
+static void add_piece(struct unused_row *r, int64_t size)
+{
+    size_t class = 0;
+    while (class < UNUSED_SIZES - 1 && size > unused_sizes[class])
+        class ++;
+    r->bytes += size;
+    r->pieces++;
+    r->largest = size > r->largest ? size : r->largest;
+    r->of_size[class] += size;
+}
+
+static void add_bytes(struct unused *u, enum unused_kind kind, int64_t bytes)
+{
+    if (bytes > 0)
+        row_of(u, kind, 0, 0, 0)->bytes += bytes;
+}
+
+static uint64_t pool_of(const struct work *w, const struct segment *s)
+{
+    return s->stream < w->l->tape->streams ? w->l->tape->stream[s->stream].pool : 0;
+}
+
+static bool is_small(const struct segment *s)
+{
+    return s->size == SMALL_SEGMENT;
+}
+
+/* Whether the refused request may have a piece of S: one of its own stream and pool, of requests of its size.
+ */
+static bool may_have(const struct work *w, const struct segment *s)
+{
+    const struct tape_event *r = w->refused;
+    if (!r || pool_of(w, s) != r->address || is_small(s) != (r->size <= (uint64_t)MIB))
+        return false;
+    return r->rounded || !w->l->tape->streams_known || s->stream == r->stream;
+}
+
+static void free_piece(const struct work *w, const struct segment *s, int64_t size, bool whole)
+{
+    uint64_t pool = pool_of(w, s);
+    struct unused_row *r = row_of(w->u, pool ? UNUSED_PRIVATE : UNUSED_CACHED, pool, 0, 0);
+    if (size <= 0)
+        return;
+    add_piece(r, size);
+    r->whole += whole ? size : 0;
+    if (!may_have(w, s))
+        return;
+    r->usable += size;
+    r->usable_largest = size > r->usable_largest ? size : r->usable_largest;
+}
+
+/* What a request of SIZE is rounded to. */
+static int64_t rounded(const struct trace_tape *tape, int64_t size)
+{
+    int64_t step = OF_PYTORCH, power = OF_PYTORCH;
+    if (tape->roundup > 1 && size > OF_PYTORCH * tape->roundup) {
+        while (power <= size / 2)
+            power *= 2;
+        step = power == size ? size : power / tape->roundup;
+    }
+    return size < OF_PYTORCH ? OF_PYTORCH : (size + step - 1) / step * step;
+}
+
+/* The bytes of GAP, which lies behind a block of an import, that belong to the block: its size is what was
+ * requested.  PyTorch splits a block of a large segment where more than 1 MiB is left, any other where 512 B
+ * are, and none that is as large as max_split_size. */
+static int64_t slack_of(const struct work *w, const struct segment *s, const struct block *b, int64_t gap)
+{
+    const struct trace_tape *tape = w->l->tape;
+    if (!tape->requests || !b)
+        return 0;
+    int64_t size = rounded(tape, b->size), up = size - b->size;
+    bool fine = is_small(s) || s->mapped;
+    if (!fine && tape->max_split > 0 && size >= tape->max_split)
+        return gap;
+    return gap <= (fine ? up : up + MIB) ? gap : up;
+}
+
+static void gap(const struct work *w, const struct segment *s, const struct block *before, int64_t size,
+                bool whole)
+{
+    int64_t slack = slack_of(w, s, before, size);
+    add_bytes(w->u, UNUSED_ROUNDING, slack);
+    if (size > slack)
+        free_piece(w, s, size - slack, whole);
+}
+
+static void waiting(const struct work *w, const struct block *b)
+{
+    const struct tape_share *s = w->share[b->id] ? &w->l->tape->shares[w->share[b->id] - 1] : NULL;
+    struct unused_row *r = row_of(w->u, UNUSED_WAITING, 0, s ? (int64_t)s->stream : 0, s ? s->stack : 0);
+    add_piece(r, b->size);
+    r->count++;
+}
+
+static void count_living(struct layout *l, const struct block *blocks, size_t n)
+{
+    for (size_t i = 0; i < l->segment_count; i++)
+        l->segments[i].lives = 0;
+    for (size_t i = 0; i < n; i++) {
+        size_t at = segment_from(l, blocks[i].address + 1);
+        if (at && blocks[i].state == LIVES)
+            l->segments[at - 1].lives += blocks[i].size;
+    }
+}
+
+/* Segments that touch are one where they are mapped, and of one stream and pool. */
+static size_t joined(const struct layout *l, size_t i)
+{
+    size_t to = i + 1;
+    while (to < l->segment_count && l->segments[i].mapped && l->segments[to].mapped &&
+           l->segments[to].stream == l->segments[i].stream &&
+           l->segments[to - 1].address + l->segments[to - 1].size == l->segments[to].address)
+        to++;
+    return to;
+}
+
+/* Counts what lies free in segments FROM to TO as given back by empty_cache(): of an expandable one each
+ * mapped piece that no block touches. */
+static void whole_pieces(const struct work *w, size_t from, size_t to, const struct block *blocks, size_t n)
+{
+    for (size_t i = from, b = 0; i < to; i++) {
+        const struct segment *s = &w->l->segments[i];
+        while (b < n && blocks[b].address + blocks[b].size <= s->address)
+            b++;
+        uint64_t pool = pool_of(w, s);
+        if (b == n || blocks[b].address >= s->address + s->size)
+            row_of(w->u, pool ? UNUSED_PRIVATE : UNUSED_CACHED, pool, 0, 0)->whole += s->size;
+    }
+}
+
+/* Returns how many of the blocks lie before the end of the segments FROM to TO. */
+static size_t lay_out(const struct work *w, size_t from, size_t to, const struct block *blocks, size_t n)
+{
+    const struct segment *s = &w->l->segments[from], *last = &w->l->segments[to - 1];
+    int64_t at = s->address, end = last->address + last->size;
+    const struct block *before = NULL;
+    size_t i = 0, first = n;
+    for (; i < n && blocks[i].address < end; i++) {
+        if (blocks[i].address < at)
+            continue;
+        first = first == n ? i : first;
+        gap(w, s, before, blocks[i].address - at, false);
+        if (blocks[i].state == WAITS)
+            waiting(w, &blocks[i]);
+        before = &blocks[i];
+        at = blocks[i].address + blocks[i].size;
+    }
+    gap(w, s, before, end - at, !s->mapped && !before);
+    if (s->mapped)
+        whole_pieces(w, from, to, blocks, i);
+    return i;
+}
+
+static void pool_rows(const struct work *w)
+{
+    const struct trace_tape *tape = w->l->tape;
+    for (size_t i = 0; i < w->u->count; i++) {
+        struct unused_row *r = &w->u->rows[i];
+        for (size_t k = 0; r->kind == UNUSED_PRIVATE && k < w->m->scopes; k++) {
+            if (tape->scopes[k].pool != r->handle)
+                continue;
+            r->captured = r->captured || tape->scopes[k].captured;
+            r->count += tape->scopes[k].captured;
+            r->stack = r->stack ? r->stack : tape->scopes[k].stack;
+        }
+    }
+}
+
+/* False: what the file has of the framework's memory does not add up to what it held. */
+static bool framework_rows(const struct work *w, int64_t framework, int64_t unused)
+{
+    size_t n, at = 0;
+    int64_t living, held = 0;
+    struct block *blocks = blocks_of(w->l, &n, &living);
+    for (size_t i = 0; i < w->l->segment_count; i++)
+        held += w->l->segments[i].size;
+    size_t others = w->u->count;
+    bool adds_up = w->whole && living == framework && held - living == unused;
+    for (size_t i = 0, to; adds_up && i < w->l->segment_count; i = to) {
+        to = joined(w->l, i);
+        at += lay_out(w, i, to, blocks + at, n - at);
+    }
+    for (size_t i = others; i < w->u->count; i++)
+        unused -= w->u->rows[i].bytes;
+    if (!adds_up || unused) { /* or blocks lie where no segment is known */
+        w->u->count = others;
+        adds_up = false;
+    }
+    free(blocks);
+    pool_rows(w);
+    return adds_up;
+}
+
+static void graph_nodes(const struct work *w, struct unused_row *r)
+{
+    const struct tape_node *nodes = w->l->tape->nodes;
+    int64_t most = 0;
+    for (size_t i = 0; i < w->m->nodes; i++) {
+        int64_t sum = 0;
+        r->count++;
+        for (size_t k = i; k < w->m->nodes && k < i + 4096; k++)
+            sum += nodes[k].stack == nodes[i].stack ? nodes[k].size : 0;
+        if (sum > most) {
+            most = sum;
+            r->stack = nodes[i].stack;
+        }
+    }
+}
+
+/* What the driver holds for pools beyond what is allocated out of them; of several pools it is not known out
+ * of which an allocation came: each has its share of what is left, the last what remains. */
+static int64_t holder_rows(const struct work *w)
+{
+    const struct tape_moment *m = w->m;
+    int64_t held[2] = {0, 0}, all = 0;
+    for (size_t i = 0; i < m->holder_count; i++)
+        held[m->holders[i].graphs] += m->holders[i].bytes;
+    for (int graphs = 0; graphs < 2; graphs++) {
+        int64_t live = graphs ? m->graph_live : m->pool_live, left = held[graphs] - live;
+        all += left > 0 ? left : 0;
+        for (size_t i = 0; i < m->holder_count && left > 0; i++) {
+            const struct tape_holder *h = &m->holders[i];
+            if (h->graphs != graphs || !h->bytes)
+                continue;
+            int64_t share =
+                (int64_t)((double)(held[graphs] - live) * (double)h->bytes / (double)held[graphs]);
+            bool only = h->bytes == held[graphs];
+            share = only || share > left ? left : share;
+            struct unused_row *r = row_of(w->u, graphs ? UNUSED_GRAPHS : UNUSED_POOL, h->handle, 0, 0);
+            r->bytes += share;
+            r->stack = h->stack;
+            left -= share;
+            if (graphs)
+                graph_nodes(w, r);
+        }
+        if (left > 0 && held[graphs] > live)
+            add_bytes(w->u, UNUSED_UNKNOWN, left);
+    }
+    return all;
+}
+
+static void captures(const struct work *w)
+{
+    const struct trace_tape *tape = w->l->tape;
+    struct unused *u = w->u;
+    size_t n;
+    int64_t living;
+    struct block *blocks = w->m->scopes ? blocks_of(w->l, &n, &living) : NULL;
+    if (w->m->scopes)
+        count_living(w->l, blocks, n);
+    free(blocks);
+    for (size_t i = 0; i < w->m->scopes; i++) {
+        const struct tape_scope *s = &tape->scopes[i];
+        if (!s->captured)
+            continue;
+        struct unused_capture *c = PUSH(u->captures, u->capture_count);
+        *c = (struct unused_capture){.pool = s->pool, .seq = s->seq, .stack = s->stack};
+        for (size_t k = 0; k < w->l->segment_count; k++) {
+            const struct segment *g = &w->l->segments[k];
+            bool mine = g->born >= s->from && g->born < s->to && pool_of(w, g) == s->pool;
+            c->reserved += mine ? g->size : 0;
+            c->allocated += mine ? g->lives : 0;
+        }
+    }
+}
+
+static int by_bytes(const void *a, const void *b)
+{
+    const struct unused_row *x = a, *y = b;
+    if (x->bytes != y->bytes)
+        return x->bytes > y->bytes ? -1 : 1;
+    return x->kind != y->kind ? (x->kind < y->kind ? -1 : 1)
+                              : (x->handle > y->handle) - (x->handle < y->handle);
+}
+
+static void sort_rows(struct unused *u)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < u->count; i++)
+        if (u->rows[i].bytes > 0)
+            u->rows[kept++] = u->rows[i];
+    u->count = kept;
+    if (kept)
+        qsort(u->rows, kept, sizeof *u->rows, by_bytes);
+}
+
+static void take_apart(const struct work *w, const struct trace_then *totals)
+{
+    struct unused *u = w->u;
+    const struct tape_moment *m = w->m;
+    int64_t blocks = w->l->tape->arena ? totals->framework : 0;
+    int64_t arena = m->arena_held > m->arena_live ? m->arena_held - m->arena_live - blocks : 0;
+    u->reserved = totals->reserved;
+    u->allocated = totals->framework + totals->direct;
+    u->bytes = u->reserved - u->allocated;
+    if (u->bytes <= 0)
+        return;
+    int64_t left = u->bytes - holder_rows(w) - m->library - (arena > 0 ? arena : 0);
+    add_bytes(u, UNUSED_ARENA, arena);
+    add_bytes(u, UNUSED_LIBRARY, m->library);
+    if (left < 0) { /* figures of different moments, or a damaged file */
+        u->count = 0;
+        add_bytes(u, UNUSED_UNKNOWN, u->bytes);
+    } else if (!framework_rows(w, totals->framework - blocks, left)) {
+        add_bytes(u, UNUSED_UNKNOWN, left);
+    }
+}
+
+static void usable(struct unused *u)
+{
+    u->usable = u->usable_largest = 0;
+    for (size_t i = 0; i < u->count; i++) {
+        u->usable += u->rows[i].usable;
+        u->usable_largest =
+            u->rows[i].usable_largest > u->usable_largest ? u->rows[i].usable_largest : u->usable_largest;
+    }
+    if (unused_sum(u, UNUSED_UNKNOWN))
+        u->usable = u->usable_largest = UNKNOWN;
+}
+
+/* ---- the moments ---- */
+
+static int ascending(const void *a, const void *b)
+{
+    const struct tape_moment *x = a, *y = b;
+    return (x->seq > y->seq) - (x->seq < y->seq);
+}
+
+static const struct tape_event *refused_at(const struct trace_tape *tape, const struct tape_moment *m)
+{
+    return m->n && tape->at[m->n - 1].what == TAPE_OOM ? &tape->at[m->n - 1] : NULL;
+}
+
+static int load_moment(struct trace *t, struct layout *l, const struct tape_moment *m, const uint32_t *share,
+                       struct unused *u)
+{
+    struct trace_then totals;
+    for (; l->done < m->n; l->done++)
+        take(l, l->done);
+    if (trace_then(t, u->device, m->seq, &totals))
+        return -1;
+    u->usable = u->usable_largest = UNKNOWN;
+    if (!totals.found)
+        return 0;
+    struct work w = {l, m, refused_at(l->tape, m), share, u, !t->thinned};
+    u->expandable = l->tape->expandable;
+    u->requested = w.refused ? (int64_t)w.refused->size : 0;
+    take_apart(&w, &totals);
+    captures(&w);
+    sort_rows(u);
+    usable(u);
+    return 0;
+}
+
+static uint32_t *shares_of(const struct trace_tape *tape)
+{
+    uint32_t *share = xrealloc(NULL, (tape->ids + 1) * sizeof *share);
+    memset(share, 0, (tape->ids + 1) * sizeof *share);
+    for (size_t i = 0; i < tape->share_count; i++)
+        share[tape->shares[i].id] = (uint32_t)(i + 1);
+    return share;
+}
+
+static int load_moments(struct trace *t, const struct trace_tape *tape, const struct tape_moment *moments,
+                        size_t count, struct unused *out, size_t n)
+{
+    struct layout l = {.tape = tape};
+    uint32_t *share = shares_of(tape);
+    int result = 0;
+    for (size_t i = 0; !result && i < count; i++)
+        for (size_t k = 0; !result && k < n; k++)
+            if (out[k].seq == moments[i].seq && (!i || moments[i - 1].seq != moments[i].seq))
+                result = load_moment(t, &l, &moments[i], share, &out[k]);
+    free(share);
+    free(l.blocks);
+    free(l.segments);
+    return result;
+}
+
+int unused_load(struct trace *t, int64_t device, const int64_t *seqs, size_t n, struct unused *out)
+{
+    struct tape_moment *moments = NULL;
+    struct trace_tape tape = {0};
+    size_t count = 0;
+    for (size_t i = 0; i < n; i++) {
+        out[i] =
+            (struct unused){.device = device, .seq = seqs[i], .usable = UNKNOWN, .usable_largest = UNKNOWN};
+        if (seqs[i] != UNKNOWN && seqs[i] > 0)
+            *PUSH(moments, count) = (struct tape_moment){.seq = seqs[i]};
+    }
+    if (!count)
+        return 0;
+    qsort(moments, count, sizeof *moments, ascending);
+    int result = trace_tape_at(t, device, moments, count, &tape);
+    if (!result)
+        result = load_moments(t, &tape, moments, count, out, n);
+    trace_free_tape(&tape);
+    trace_free_moments(moments, count);
+    free(moments);
+    return result;
+}
+
+void unused_free(struct unused *u)
+{
+    free(u->rows);
+    free(u->captures);
+    *u = (struct unused){0};
+}
+
+int64_t unused_sum(const struct unused *u, enum unused_kind kind)
+{
+    int64_t sum = 0;
+    for (size_t i = 0; i < u->count; i++)
+        sum += u->rows[i].kind == kind ? u->rows[i].bytes : 0;
+    return sum;
+}
+
+int64_t unused_pieces(const struct unused *u, int64_t *largest)
+{
+    int64_t pieces = 0;
+    *largest = UNKNOWN;
+    if (unused_sum(u, UNUSED_UNKNOWN) || u->usable == UNKNOWN)
+        return UNKNOWN;
+    for (size_t i = 0; i < u->count; i++) {
+        pieces += u->rows[i].pieces;
+        *largest = u->rows[i].largest > *largest ? u->rows[i].largest : *largest;
+    }
+    return pieces;
+}
+
+bool unused_pool_id(uint64_t number, uint32_t *first, uint32_t *second)
+{
+    *first = (uint32_t)(number >> 32);
+    *second = (uint32_t)number;
+    return number && number < UNNAMED;
+}
