@@ -40,6 +40,8 @@ KINDS = (("f32", "nchw"), ("bf16", "nchw"), ("bf16", "nhwc"), ("f16", "nchw"), (
 PARTS = ("", "xwy", "xy", "xw", "wy", "x", "y", "w", "XWY", "XY", "XW", "WY")  # small: turned and rounded up; large: as they are
 BYTES = (16, 400, 663, 1024, 1500)  # what engines want beside, mostly; else whole blocks
 MOST = 32 << 30  # workspaces above are left out: a form has no digits for them
+WORK = 9  # of features(): multiplications
+MOST_CELLS = 4_500_000_000  # rows times forms of one tree: scikit-learn keeps a number of each node and form; what has more is halved by WORK
 
 Row = collections.namedtuple("Row", "op type layouts x w y pad step dilation groups bytes ieee most")
 
@@ -163,36 +165,51 @@ def features(r):
     return [log(v) for v in logs] + plain + [twos(v) for v in (c, k, so, si)] + [r.x[-1] % 2, int(r.x[2] == 1), int(r.layouts[0] == "nhwc"), int(r.type == "f16"), log(r.x[-1])]
 
 
+def split(x, y, leaves):
+    """A tree of (feature, threshold, left, right), a leaf a number of Y; and how many come out right."""
+    from sklearn.tree import DecisionTreeClassifier
+
+    import numpy as np
+
+    middle = int(np.median(x[:, WORK]))
+    low = x[:, WORK] <= middle
+    if leaves is None and len(np.unique(y)) * len(y) > MOST_CELLS and low.any() and not low.all():
+        (left, some), (right, more) = split(x[low], y[low], None), split(x[~low], y[~low], None)
+        return (WORK, middle, left, right), some + more
+    tree = DecisionTreeClassifier(random_state=0, max_leaf_nodes=leaves).fit(x, y)
+    t = tree.tree_
+    of = {node: int(tree.classes_[t.value[node][0].argmax()]) for node in range(t.node_count) if t.children_left[node] < 0}
+
+    def node(i):
+        return of[i] if i in of else (int(t.feature[i]), max(0, math.floor(t.threshold[i])), node(t.children_left[i]), node(t.children_right[i]))
+
+    right = sum(of[i] == form for i, form in zip(tree.apply(x), y))  # predict() would want a number of each row and form
+    return node(0), right
+
+
+def leaves_of(tree):
+    return [tree] if isinstance(tree, int) else leaves_of(tree[2]) + leaves_of(tree[3])
+
+
+def written(tree, number_of):
+    if isinstance(tree, int):
+        return leaf(number_of[tree])
+    return DIGITS[tree[0]] + digits(tree[1], 2) + written(tree[2], number_of) + written(tree[3], number_of)
+
+
 def grown(rows, sizes_, leaves=None):
     """(text of the tree, texts of its forms, share that comes out right)"""
     import numpy as np
-    from sklearn.tree import DecisionTreeClassifier
 
+    sys.setrecursionlimit(10000)
     wanted = chosen(rows, sizes_)
     known = [i for i, form in enumerate(wanted) if form]
     number = {form: i for i, (form, _) in enumerate(collections.Counter(wanted[i] for i in known).most_common())}
-    x = np.array([features(rows[i]) for i in known], np.int32)
-    y = np.array([number[wanted[i]] for i in known])
-    tree = DecisionTreeClassifier(random_state=0, max_leaf_nodes=leaves).fit(x, y)
-    t, out = tree.tree_, []
-    of = {node: int(tree.classes_[t.value[node][0].argmax()]) for node in range(t.node_count) if t.children_left[node] < 0}
-    used = [form for form, _ in collections.Counter(of.values()).most_common()]
-    number_of = {form: i for i, form in enumerate(used)}
-
-    def walk(node):
-        if t.children_left[node] < 0:
-            out.append(leaf(number_of[of[node]]))
-            return
-        out.append(DIGITS[t.feature[node]] + digits(max(0, math.floor(t.threshold[node])), 2))
-        walk(t.children_left[node])
-        walk(t.children_right[node])
-
-    sys.setrecursionlimit(10000)
-    walk(0)
+    tree, right = split(np.array([features(rows[i]) for i in known], np.int32), np.array([number[wanted[i]] for i in known]), leaves)
+    used = [form for form, _ in collections.Counter(leaves_of(tree)).most_common()]
     by_number = {i: form for form, i in number.items()}
     texts = [DIGITS[PARTS.index(by_number[form][0])] + digits(by_number[form][1], 2) + more_digits(by_number[form][2]) for form in used]
-    right = sum(of[node] == form for node, form in zip(tree.apply(x), y))  # predict() would want a number of each row and form
-    return "".join(out), "".join(texts), right / len(rows)
+    return written(tree, {form: i for i, form in enumerate(used)}), "".join(texts), right / len(rows)
 
 
 # ---- which layers were measured ----
