@@ -11,11 +11,14 @@
  *                           segment_free, segment_map, segment_unmap; oom.  A block's size is what was
  *                           asked for; where that is not recorded it is the block's own, and a key of
  *                           ours says so, size_is_block; is_driver_memory marks what no allocator of
- *                           PyTorch's asked for, role_rule is the number of table framework_role
+ *                           PyTorch's asked for, block_size is the block's where that is another,
+ *                           made_for, element_type and shape what it was asked for as, role_rule the
+ *                           number of table framework_role
  *      segments             dicts, what there is at the end, and blocks, which tile each of them
  *      allocator_settings   where they are known for certain
  *      external_annotations phases and other ranges: name, stage START or END, device, time_us
  *      host_traces          one list, of page-locked memory of the host; and host_segments, a block each
+ *      recorded_start_ns, recorded_steps      ours: when the recording began, and its steps ended
  *      import_notes, import_misfits   ours: what was noted when a snapshot was imported
  *
  * Readers go from the segments at the end back through the events, so these have to fit each other: heap.h
@@ -30,6 +33,7 @@
 #include "base/shown.h"
 #include "base/units.h"
 #include "read/ooms.h"
+#include "read/steps.h"
 #include "read/tape.h"
 #include "snapshot.h"
 
@@ -53,6 +57,8 @@ static void put_role(struct snapshot_writer *w, const struct heap_change *c)
     bool before = c->action == HEAP_FREE && c->about->seq < w->start_seq; /* its end alone is told */
     if (c->action == HEAP_ALLOC || before)
         snapshot_mark_role(w, c->about);
+    if (c->action == HEAP_ALLOC)
+        snapshot_mark_asked(w, c->about);
 }
 
 /* Unknown is what seems the common pool's where some private ones are not known. */
@@ -192,9 +198,10 @@ static bool put_row(void *context, const struct trace_row *e)
 static void put_snapshot(struct snapshot_writer *w)
 {
     bool imported = trace_is_imported(w->t);
-    if ((!w->roles && !imported) || !w->heaps[w->device].tell)
+    bool whole = w->o->to == INT64_MAX && w->t->process.end_ns != UNKNOWN;
+    if ((!w->roles && !imported && !whole) || !w->heaps[w->device].tell)
         return;
-    if (imported && w->t->process.end_ns != UNKNOWN)
+    if (whole)
         w->now = w->t->process.end_ns;
     snapshot_begin_entry(w, "snapshot", 0, 0, 0, 0);
     snapshot_int(w, "addr", 0);
@@ -239,6 +246,27 @@ static int put_traces(struct snapshot_writer *w)
 
 /* ---- the file ---- */
 
+/* When the recording began, and when its steps ended; -1 with w->t->why. */
+static int put_steps(struct snapshot_writer *w)
+{
+    struct trace_step_end *steps = NULL;
+    size_t n = 0;
+    if (w->t->process.start_realtime_ns == UNKNOWN || !w->told)
+        return 0;
+    snapshot_int(w, "recorded_start_ns", snapshot_wall_ns(w, 0));
+    if (trace_step_ends(w->t, &steps, &n))
+        return -1;
+    pickle_text(&w->pickle, "recorded_steps");
+    snapshot_begin_list(w);
+    for (size_t i = 0; i < n; i++) {
+        pickle_int(&w->pickle, snapshot_wall_ns(w, steps[i].t));
+        snapshot_count(w);
+    }
+    snapshot_end_list(w);
+    free(steps);
+    return 0;
+}
+
 static void put_notes(struct snapshot_writer *w)
 {
     if (!trace_is_imported(w->t))
@@ -264,6 +292,8 @@ static int put_all(struct snapshot_writer *w)
     snapshot_segments(w);
     snapshot_settings(w);
     put_notes(w);
+    if (put_steps(w))
+        return -1;
     if (trace_dry(w->t))
         snapshot_text(w, "dry_run", snapshot_own_once(w, trace_mark(w->t)));
     if (snapshot_annotations(w) || snapshot_host(w))
@@ -310,6 +340,7 @@ static void free_writer(struct snapshot_writer *w)
     map_free(&w->waits);
     map_free(&w->ending);
     asked_free(&w->asked);
+    free(w->asked_texts);
     texts_free(&w->kept);
     map_free(&w->stacks);
     map_free(&w->own_stacks);
@@ -334,12 +365,13 @@ static int prepare(struct snapshot_writer *w, const int64_t *devices, size_t n)
     w->first_seq = trace_first_whole_seq(w->t);
     w->start_seq = w->o->from > 0 ? 0 : trace_imported_start(w->t);
     w->roles = trace_role_begin(w->t);
+    w->told = !trace_is_imported(w->t) || trace_imported_told(w->t);
     w->heap_count = (size_t)most + 1;
     w->heaps = xrealloc(NULL, w->heap_count * sizeof *w->heaps);
     for (size_t i = 0; i < w->heap_count; i++)
         begin_heap(w, i);
     return places_load(&w->places, w->t, w->o->frames) || trace_ooms_kept(w->t, &w->ooms, &w->oom_count) ||
-                   asked_read(w->t, &w->asked)
+                   asked_read(w->t, &w->asked) || trace_asked(w->t, &w->asked_texts, &w->asked_count)
                ? -1
                : 0;
 }

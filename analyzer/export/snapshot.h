@@ -10,6 +10,7 @@
 #include "pickle.h"
 #include "places.h"
 #include "read/asked.h"
+#include "read/lives.h"
 #include "read/ooms.h"
 
 struct snapshot_writer {
@@ -28,6 +29,8 @@ struct snapshot_writer {
     struct trace_oom_kept *ooms;
     size_t oom_count;
     struct asked_table asked;
+    struct trace_asked *asked_texts;
+    size_t asked_count;
     struct heap *heaps; /* by device */
     size_t heap_count;
     size_t elements;      /* of the list that is being written */
@@ -52,7 +55,8 @@ struct snapshot_writer {
     } settings;
     int64_t seq;      /* of the event that is being told */
     bool pools_known; /* else some segments of it may be a private pool's and seem the common one's */
-    bool expandable;  /* a piece of an expandable segment was seen */
+    bool told;       /* phases are the program's own, or of such a recording that was exported and imported */
+    bool expandable; /* a piece of an expandable segment was seen */
     int64_t first_seq, now;
     int64_t start_seq; /* the events before it say what an imported trace began with; 0: none do */
     int64_t device;    /* that is being written */
@@ -62,7 +66,7 @@ struct snapshot_writer {
 /* One copy of a text that will be gone; it lives as long as W. */
 const char *snapshot_own_once(struct snapshot_writer *w, const char *text);
 /* Microseconds of the wall clock, as PyTorch's entries have them. */
-int64_t snapshot_wall_us(const struct snapshot_writer *w, int64_t t);
+int64_t snapshot_wall_ns(const struct snapshot_writer *w, int64_t t);
 
 /* A list: begin, its elements, each followed by count, end. */
 void snapshot_begin_list(struct snapshot_writer *w);
@@ -73,6 +77,9 @@ void snapshot_end_list(struct snapshot_writer *w);
 void snapshot_int(struct snapshot_writer *w, const char *key, int64_t value);
 void snapshot_text(struct snapshot_writer *w, const char *key, const char *value);
 void snapshot_bool(struct snapshot_writer *w, const char *key, bool value);
+
+/* The keys that say when T was. */
+void snapshot_put_time(struct snapshot_writer *w, int64_t t);
 
 /* Lists of frames: none; those of a call stack; after one that says whose memory it is that is not PyTorch's;
  * and the key `frames` with what fits X. */
@@ -87,6 +94,8 @@ int64_t snapshot_request(const struct snapshot_writer *w, const struct holding *
  * know then that it is the block's. */
 void snapshot_mark_size(struct snapshot_writer *w, const struct holding *x);
 
+/* Keys of ours with what X was asked for as. */
+void snapshot_mark_asked(struct snapshot_writer *w, const struct holding *x);
 /* A key of ours with the number by which the role of X was said, where it was (table framework_role). */
 void snapshot_mark_role(struct snapshot_writer *w, const struct holding *x);
 

@@ -28,10 +28,18 @@ const char *snapshot_own_once(struct snapshot_writer *w, const char *text)
     return w->kept.at[i];
 }
 
-int64_t snapshot_wall_us(const struct snapshot_writer *w, int64_t t)
+int64_t snapshot_wall_ns(const struct snapshot_writer *w, int64_t t)
 {
     int64_t start = w->t->process.start_realtime_ns;
-    return ((start == UNKNOWN ? 0 : start) + t) / 1000;
+    return (start == UNKNOWN ? 0 : start) + t;
+}
+
+void snapshot_put_time(struct snapshot_writer *w, int64_t t)
+{
+    int64_t ns = snapshot_wall_ns(w, t);
+    snapshot_int(w, "time_us", ns / 1000);
+    if (ns % 1000) /* a key of ours */
+        snapshot_int(w, "time_ns", ns);
 }
 
 void snapshot_begin_list(struct snapshot_writer *w)
@@ -157,7 +165,7 @@ void snapshot_begin_entry(struct snapshot_writer *w, const char *action, int64_t
     snapshot_int(w, "size", size);
     snapshot_int(w, "stream", stream);
     if (w->t->process.start_realtime_ns != UNKNOWN)
-        snapshot_int(w, "time_us", snapshot_wall_us(w, w->now));
+        snapshot_put_time(w, w->now);
     snapshot_text(w, "compile_context", "N/A");
     snapshot_text(w, "user_metadata", layer_of(w, stack));
     if (pool >= 0)

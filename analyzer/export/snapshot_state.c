@@ -3,8 +3,10 @@
  * and the phases and ranges (pytorch.c says what the format is).
  */
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/shown.h"
+#include "trace/event.h"
 #include "snapshot.h"
 
 /* ---- segments ---- */
@@ -28,15 +30,47 @@ void snapshot_mark_size(struct snapshot_writer *w, const struct holding *x)
 {
     if (!asked_of(w, x))
         snapshot_bool(w, "size_is_block", true);
+    else if ((int64_t)asked_of(w, x) != x->size)
+        snapshot_int(w, "block_size", x->size);
     if (x->op != VS_OP_BLOCK_ALLOC || x->kind == HOLDING_REST)
         snapshot_bool(w, "is_driver_memory", true);
 }
 
 void snapshot_mark_role(struct snapshot_writer *w, const struct holding *x)
 {
+    static const struct {
+        const char *role;
+        int rule;
+    } told[] = {{"parameter", VS_LIFE_TOLD_PARAMETER},
+                {"gradient", VS_LIFE_TOLD_GRADIENT},
+                {"optimizer state", VS_LIFE_TOLD_STATE},
+                {"activation", VS_LIFE_TOLD_ACTIVATION},
+                {"temporary", VS_LIFE_TOLD_TEMPORARY},
+                {"logits", VS_LIFE_TOLD_LOGITS},
+                {"input", VS_LIFE_TOLD_INPUT},
+                {"workspace", VS_LIFE_TOLD_WORKSPACE},
+                {"communication buffer", VS_LIFE_TOLD_COMMUNICATION},
+                {"unused", VS_LIFE_TOLD_UNUSED},
+                {"unknown", VS_LIFE_TOLD_UNKNOWN}};
     int64_t rule = x->kind == HOLDING_REST ? 0 : trace_role_rule_of(w->roles, x->seq);
+    const char *role = rule || x->kind == HOLDING_REST ? NULL : trace_role_of(w->roles, x->seq);
+    for (size_t i = 0; role && i < sizeof told / sizeof *told; i++)
+        if (!strcmp(role, told[i].role))
+            rule = told[i].rule;
     if (rule)
         snapshot_int(w, "role_rule", rule);
+}
+
+void snapshot_mark_asked(struct snapshot_writer *w, const struct holding *x)
+{
+    const struct trace_asked *asked = trace_find_asked(w->asked_texts, w->asked_count, x->tensor);
+    if (!asked || !asked->made_for || x->op != VS_OP_BLOCK_ALLOC)
+        return;
+    snapshot_text(w, "made_for", asked->made_for);
+    if (asked->element_type)
+        snapshot_text(w, "element_type", asked->element_type);
+    if (asked->shape)
+        snapshot_text(w, "shape", asked->shape);
 }
 
 /* X: who has it; NULL: it is free.  WAITS: it is freed, and other streams may still use it. */
@@ -220,9 +254,9 @@ int snapshot_annotations(struct snapshot_writer *w)
         snapshot_text(w, "name", shown(e.at[i].name));
         snapshot_text(w, "stage", e.at[i].begins ? "START" : "END");
         snapshot_int(w, "device", w->first_device);
-        snapshot_int(w, "time_us", snapshot_wall_us(w, e.at[i].t));
+        snapshot_put_time(w, e.at[i].t);
         if (e.at[i].phase) /* a key of ours: an importer knows where it comes from */
-            snapshot_text(w, "phase", trace_is_imported(w->t) ? "by stacks" : "recorded");
+            snapshot_text(w, "phase", w->told ? "recorded" : "by stacks");
         pickle_set(&w->pickle);
         snapshot_count(w);
     }

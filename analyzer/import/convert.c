@@ -17,7 +17,7 @@ static void emit(struct convert *c, int device, struct vs_event e)
     e.thread = VS_THREAD_UNKNOWN;
     e.device = (int8_t)(device == c->s->host ? VS_DEVICE_UNKNOWN : device);
     if (e.op != VS_OP_RANGE_PUSH && e.op != VS_OP_RANGE_POP)
-        e.range = c->range && c->phase && !c->over ? c->range : 0;
+        e.range = c->told ? c->told : c->range && c->phase && !c->over ? c->range : 0;
     if (c->rc == 0 && vs_journal_try_append(c->journal, &e) == VS_SEQ_NONE)
         c->rc = -EIO; /* cannot be: the ring is emptied before it is full */
     if (c->rc == 0 && ++c->appended % DRAIN_EVERY == 0)
@@ -33,7 +33,7 @@ static void emit_block(struct convert *c, int device, uint8_t op, uint64_t addre
                            .address = address,
                            .size = size,
                            .arg0 = VS_BYTES_UNKNOWN,
-                           .arg1 = stream,
+                           .arg1 = op == VS_OP_BLOCK_ALLOC ? vs_with_tensor(stream, c->sized) : stream,
                            .stack = stack,
                            .status = op == VS_OP_BLOCK_ALLOC ? (uint16_t)c->sized : 0});
 }
@@ -45,6 +45,20 @@ static void emit_alloc(struct convert *c, int device, uint64_t address, uint64_t
     uint32_t sized = c->sized;
     c->sized = rounded ? 0 : sized;
     emit_block(c, device, VS_OP_BLOCK_ALLOC, address, size, stream, stack);
+    c->sized = sized;
+}
+
+static uint64_t block_size(const struct snapshot_event *e)
+{
+    return e->block ? e->block : e->size;
+}
+
+static void emit_entry(struct convert *c, int device, const struct snapshot_event *e)
+{
+    uint32_t asked = convert_asked(c, e), sized = c->sized;
+    c->sized = asked ? asked : sized;
+    emit_alloc(c, device, e->address, block_size(e), e->stream, convert_stack(c, e->stack, e->label),
+               !asked && (e->rounded || e->block));
     c->sized = sized;
 }
 
@@ -299,17 +313,27 @@ static bool same_range(const struct snapshot_range *a, const struct snapshot_ran
     return a->device == b->device && a->length == b->length && memcmp(a->name, b->name, a->length) == 0;
 }
 
+/* Of the recording's phases the innermost is what an entry lies in. */
+static void tell_phase(struct convert *c, const struct profiler *p)
+{
+    c->told = 0;
+    for (size_t i = 0; i < p->n; i++)
+        c->told = p->open[i].of->told ? p->open[i].id : c->told;
+}
+
 static void begin_range(struct convert *c, struct profiler *p, const struct snapshot_range *r)
 {
     if (p->n == OPEN_MOST)
         return;
-    uint32_t id = vs_journal_next_range(c->journal);
+    uint32_t id = vs_journal_next_range(c->journal),
+             kind = r->told ? VS_RANGE_NAMES_PHASE : VS_RANGE_CROSS_THREAD;
     emit(c, VS_DEVICE_UNKNOWN,
          (struct vs_event){.op = VS_OP_RANGE_PUSH,
                            .range = id,
                            .address = convert_string(c, r->name, r->length),
-                           .arg1 = VS_SOURCE_AUTO | VS_RANGE_CROSS_THREAD});
+                           .arg1 = VS_SOURCE_AUTO | kind});
     p->open[p->n++] = (struct open_range){r, id};
+    tell_phase(c, p);
 }
 
 static void end_range(struct convert *c, struct profiler *p, const struct snapshot_range *r)
@@ -319,16 +343,17 @@ static void end_range(struct convert *c, struct profiler *p, const struct snapsh
             continue;
         emit(c, VS_DEVICE_UNKNOWN, (struct vs_event){.op = VS_OP_RANGE_POP, .range = p->open[i].id});
         memmove(&p->open[i], &p->open[i + 1], (--p->n - i) * sizeof *p->open);
+        tell_phase(c, p);
         return;
     }
 }
 
 /* ---- the trace ---- */
 
-static int64_t ns_of(const struct convert *c, int64_t time_us)
+static int64_t ns_of(const struct convert *c, int64_t time_ns)
 {
-    int64_t us = time_us > c->first_us ? time_us - c->first_us : 0;
-    int64_t ns = us < INT64_C(1) << 50 ? us * 1000 : INT64_C(1) << 60;
+    int64_t ns = time_ns > c->first_ns ? time_ns - c->first_ns : 0;
+    ns = ns < INT64_C(1) << 60 ? ns : INT64_C(1) << 60;
     return ns > c->last_ns ? ns : c->last_ns;
 }
 
@@ -344,11 +369,24 @@ static void mark_step(struct convert *c, bool begins)
     c->optimized = true;
 }
 
-static void ranges_until(struct convert *c, struct profiler *p, int64_t time_us)
+/* The ends of the recording's steps up to TIME. */
+static void steps_until(struct convert *c, int64_t time_ns)
 {
-    for (; p->next < c->s->range_count && phases_precedes(&c->s->ranges[p->next], time_us); p->next++) {
+    for (; c->step < unpickle_items(c->s->steps); c->step++) {
+        int64_t end = unpickle_int(unpickle_item(c->s->steps, c->step), 0);
+        if (end > time_ns)
+            return;
+        c->last_ns = ns_of(c, end);
+        emit(c, VS_DEVICE_UNKNOWN, (struct vs_event){.op = VS_OP_STEP});
+    }
+}
+
+static void ranges_until(struct convert *c, struct profiler *p, int64_t time_ns)
+{
+    for (; p->next < c->s->range_count && phases_precedes(&c->s->ranges[p->next], time_ns); p->next++) {
         const struct snapshot_range *r = &c->s->ranges[p->next];
-        c->last_ns = ns_of(c, r->time_us);
+        steps_until(c, r->time_ns);
+        c->last_ns = ns_of(c, r->time_ns);
         if (r->steps)
             mark_step(c, r->begins);
         if (r->begins)
@@ -375,18 +413,17 @@ static void convert_entry(struct convert *c, int device, size_t i)
         c->driver_blocks = c->driver_blocks || e->driver;
         enter_phase(c, phases_shown(c->phases, e->stack, c->in_step));
         enter_pool(c, device, e->pool);
-        emit_alloc(c, device, e->address, e->size, e->stream, convert_stack(c, e->stack, e->label),
-                   e->rounded);
+        emit_entry(c, device, e);
         emit_role(c, device, e->address, c->roles.of_entry[device][i]);
         break;
     case SNAPSHOT_FREE_REQUESTED:
-        emit_block(c, device, VS_OP_BLOCK_FREE, e->address, e->size, e->stream, 0);
+        emit_block(c, device, VS_OP_BLOCK_FREE, e->address, block_size(e), e->stream, 0);
         if (!completes(t, i))
-            emit_block(c, device, VS_OP_BLOCK_DEFERRED, e->address, e->size, e->stream, 0);
+            emit_block(c, device, VS_OP_BLOCK_DEFERRED, e->address, block_size(e), e->stream, 0);
         break;
     case SNAPSHOT_FREE_COMPLETED:
         if (i == 0 || t->at[i - 1].action != SNAPSHOT_FREE_REQUESTED || t->at[i - 1].address != e->address)
-            emit_block(c, device, VS_OP_BLOCK_REUSABLE, e->address, e->size, e->stream, 0);
+            emit_block(c, device, VS_OP_BLOCK_REUSABLE, e->address, block_size(e), e->stream, 0);
         break;
     case SNAPSHOT_SEGMENT_ALLOC:
         if (begins_own(t, i)) {
@@ -431,13 +468,15 @@ static void number_entries(struct convert *c)
         c->timed = c->timed && c->s->traces[d].timed;
     for (int d = 0; d < c->s->devices && !c->timed; d++)
         for (size_t i = 0; i < c->s->traces[d].n; i++)
-            c->s->traces[d].at[i].time_us = (int64_t)i;
-    c->first_us = INT64_MAX;
+            c->s->traces[d].at[i].time_ns = (int64_t)i * 1000;
+    c->first_ns = INT64_MAX;
     for (int d = 0; d < c->s->devices; d++)
-        if (c->s->traces[d].n && c->s->traces[d].at[0].time_us < c->first_us)
-            c->first_us = c->s->traces[d].at[0].time_us;
-    if (c->first_us == INT64_MAX)
-        c->first_us = 0;
+        if (c->s->traces[d].n && c->s->traces[d].at[0].time_ns < c->first_ns)
+            c->first_ns = c->s->traces[d].at[0].time_ns;
+    if (c->first_ns == INT64_MAX)
+        c->first_ns = 0;
+    if (c->s->start_ns > 0 && c->s->start_ns < c->first_ns)
+        c->first_ns = c->s->start_ns;
 }
 
 static void convert_trace(struct convert *c)
@@ -448,16 +487,18 @@ static void convert_trace(struct convert *c)
         c->s->range_count = 0;
     for (int d; c->rc == 0 && (d = lives_next(c->s, at)) >= 0; at[d]++) {
         const struct snapshot_event *e = &c->s->traces[d].at[at[d]];
-        ranges_until(c, &p, e->time_us);
-        c->last_ns = ns_of(c, e->time_us);
+        ranges_until(c, &p, e->time_ns);
+        steps_until(c, e->time_ns);
+        c->last_ns = ns_of(c, e->time_ns);
         c->entry++;
         convert_entry(c, d, at[d]);
         end_with_entry(c);
     }
     ranges_until(c, &p, INT64_MAX);
+    steps_until(c, INT64_MAX);
     close_phase(c);
     if (c->timed && c->s->moves)
-        c->last_ns = ns_of(c, c->s->end_us);
+        c->last_ns = ns_of(c, c->s->end_ns);
 }
 
 int convert_run(struct convert *c)

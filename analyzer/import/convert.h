@@ -34,10 +34,12 @@ struct convert {
     struct roles roles;
     bool driver_blocks;      /* some of that is told as blocks: the snapshot has no segments that fit to it */
     enum import_phase phase; /* that is open */
-    int64_t first_us, last_ns;
+    int64_t first_ns, last_ns;
     bool timed, optimized;
-    bool in_step; /* that PyTorch marked */
-    bool over;    /* the phase's range has ended, with the last entry that was its own */
+    bool in_step;  /* that PyTorch marked */
+    uint32_t told; /* the range of the recording's phase that is open; 0 none */
+    size_t step;   /* the next of the recording's */
+    bool over;     /* the phase's range has ended, with the last entry that was its own */
     uint32_t entry;
     size_t end; /* the next of the roles' */
     int rc;
@@ -54,5 +56,7 @@ int convert_run(struct convert *c);
 /* The journal's ids of a text, and of a stack of the snapshot's with a label around (0: none). */
 uint32_t convert_string(const struct convert *c, const char *text, size_t n);
 uint32_t convert_stack(struct convert *c, uint32_t stack, uint32_t label);
+/* Of what the block of E, of an export of ours, was asked for as; 0: it does not say. */
+uint32_t convert_asked(const struct convert *c, const struct snapshot_event *e);
 
 #endif

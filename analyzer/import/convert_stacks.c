@@ -33,6 +33,8 @@ static void count_frames(const struct pickle_object *stack, uint64_t *frames, ui
     }
 }
 
+enum { TENSORS = 1 << 16, TENSOR_BYTES = sizeof(struct vs_tensor_row) + 8 * VS_TENSOR_DIMS_MAX };
+
 struct vs_journal_config convert_room(const struct snapshot *s)
 {
     uint64_t frames = 64, bytes = 1 << 16;
@@ -44,17 +46,17 @@ struct vs_journal_config convert_room(const struct snapshot *s)
         bytes += text_bytes(s->labels[i].length);
     frames += s->label_count;
     uint64_t stacks = s->stack_frames + s->stack_count + s->labelled + 64;
-    return (struct vs_journal_config){.ring_slots = DRAIN_EVERY * 2,
-                                      .string_bytes =
-                                          bytes < UINT32_MAX - 8 ? (uint32_t)bytes : UINT32_MAX - 8,
-                                      .threads = 8,
-                                      .contexts = 8,
-                                      .devices = 8,
-                                      .modules = 8,
-                                      .frames = frames < UINT32_MAX ? (uint32_t)frames : UINT32_MAX,
-                                      .tensor_bytes = 4096,
-                                      .stacks = stacks < UINT32_MAX ? (uint32_t)stacks : UINT32_MAX,
-                                      .start_ns = 1};
+    return (struct vs_journal_config){
+        .ring_slots = DRAIN_EVERY * 2,
+        .string_bytes = bytes < UINT32_MAX - 8 ? (uint32_t)bytes : UINT32_MAX - 8,
+        .threads = 8,
+        .contexts = 8,
+        .devices = 8,
+        .modules = 8,
+        .frames = frames < UINT32_MAX ? (uint32_t)frames : UINT32_MAX,
+        .tensor_bytes = 4096 + (uint32_t)(s->asked < TENSORS ? s->asked : TENSORS) * TENSOR_BYTES,
+        .stacks = stacks < UINT32_MAX ? (uint32_t)stacks : UINT32_MAX,
+        .start_ns = 1};
 }
 
 /* ---- stacks ---- */

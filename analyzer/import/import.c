@@ -264,7 +264,11 @@ static void note_source(struct work *w, bool timed)
         note_again(w);
         return;
     }
-    if (w->s.rounded)
+    if (w->s.asked)
+        note(w, "imported from an export of vramscope's: sizes are blocks', and what was requested of each "
+                "is known as far "
+                "as its recording had it");
+    else if (w->s.rounded)
         note(w, w->s.exact
                     ? "imported from an export of vramscope's: sizes are what was requested, or the block's "
                       "where its request was not recorded"
@@ -276,7 +280,9 @@ static void note_source(struct work *w, bool timed)
             "imported from a PyTorch snapshot: blocks have the sizes that were requested (PyTorch's own "
             "count rounds "
             "each up, a large one by up to 1 MiB), and memory that its allocator did not ask for is unknown");
-    if (w->s.moves && any_phase(w))
+    if (w->s.moves && w->s.told)
+        note(w, "phases and steps are those of the recording that was exported");
+    else if (w->s.moves && any_phase(w))
         note(w, w->phases.marked
                     ? "phases and steps are those that call stacks show, and PyTorch's marks of optimizers' "
                       "steps: evaluation counts as forward, the output layer too"
@@ -321,14 +327,16 @@ static int note_settings(struct work *w, bool driver_blocks)
         snprintf(text, sizeof text, "%" PRIu64, w->result->before);
         rc = vs_writer_fact(w->writer, "imported_before", text);
     }
+    if (w->s.told && rc >= 0)
+        rc = vs_writer_fact(w->writer, "imported_phases", "recorded");
     if (w->s.pairs && rc >= 0)
         rc = vs_writer_fact(w->writer, "imported_pairs", "1");
     if (w->result->misfits && rc >= 0) {
         snprintf(text, sizeof text, "%" PRIu64, w->result->misfits);
         rc = vs_writer_fact(w->writer, "imported_misfits", text);
     }
-    if (w->s.rounded && rc >= 0)
-        rc = vs_writer_fact(w->writer, "sizes_of_blocks", w->s.exact ? "some" : "all");
+    if ((w->s.rounded || w->s.asked) && rc >= 0)
+        rc = vs_writer_fact(w->writer, "sizes_of_blocks", w->s.asked || w->s.exact ? "some" : "all");
     if (driver_blocks && rc >= 0)
         rc = vs_writer_fact(w->writer, "driver_blocks", "some");
     if (!o->known || rc < 0)
@@ -395,9 +403,11 @@ static uint64_t begins_at(const struct snapshot *s)
 {
     int64_t first = INT64_MAX;
     for (int d = 0; d < s->devices; d++)
-        if (s->traces[d].n && s->traces[d].timed && s->traces[d].at[0].time_us < first)
-            first = s->traces[d].at[0].time_us;
-    return first > 0 && first < INT64_MAX / 1000 ? (uint64_t)first * 1000 : 0;
+        if (s->traces[d].n && s->traces[d].timed && s->traces[d].at[0].time_ns < first)
+            first = s->traces[d].at[0].time_ns;
+    if (s->start_ns > 0 && s->start_ns < first)
+        first = s->start_ns;
+    return first > 0 && first < INT64_MAX ? (uint64_t)first : 0;
 }
 
 static int import_loaded(struct work *w, const char *bytes, size_t size)

@@ -25,7 +25,7 @@ int lives_next(const struct snapshot *s, const size_t *at)
     int best = -1;
     for (int d = 0; d < s->devices; d++) {
         const struct snapshot_trace *t = &s->traces[d];
-        if (at[d] < t->n && (best < 0 || t->at[at[d]].time_us < s->traces[best].at[at[best]].time_us))
+        if (at[d] < t->n && (best < 0 || t->at[at[d]].time_ns < s->traces[best].at[at[best]].time_ns))
             best = d;
     }
     return best;
@@ -67,10 +67,10 @@ static void mark_step(struct walk *w, bool begins)
     *PUSH(l->spans, l->span_count) = (struct span){.phase = IMPORT_NONE, .first = w->entry, .last = w->entry};
 }
 
-static void steps_until(struct walk *w, int64_t time_us)
+static void steps_until(struct walk *w, int64_t time_ns)
 {
     const struct snapshot *s = w->l->s;
-    for (; w->range < s->range_count && phases_precedes(&s->ranges[w->range], time_us); w->range++)
+    for (; w->range < s->range_count && phases_precedes(&s->ranges[w->range], time_ns); w->range++)
         if (s->ranges[w->range].steps)
             mark_step(w, s->ranges[w->range].begins);
 }
@@ -123,7 +123,7 @@ static void end(struct walk *w, int device, const struct snapshot_event *e)
 static void take_entry(struct walk *w, int device, size_t i)
 {
     const struct snapshot_event *e = &w->l->s->traces[device].at[i];
-    steps_until(w, e->time_us);
+    steps_until(w, e->time_ns);
     w->entry++;
     w->l->refused = e->action == SNAPSHOT_OOM;
     switch (e->action) {

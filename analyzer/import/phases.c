@@ -194,12 +194,13 @@ void phases_read(struct phases *p, struct snapshot *s)
     bool seen[IMPORT_PHASES] = {false};
     *p = (struct phases){.of_stack = xrealloc(NULL, s->stack_count + 1)};
     for (size_t i = 0; i < s->stack_count; i++) {
-        p->of_stack[i] = (uint8_t)by_stack(s, (uint32_t)i + 1);
+        p->of_stack[i] = s->told ? IMPORT_NONE : (uint8_t)by_stack(s, (uint32_t)i + 1);
         seen[p->of_stack[i]] = true;
     }
     if (seen[IMPORT_FORWARD] && seen[IMPORT_BACKWARD])
         p->without_a_stack = IMPORT_BACKWARD;
-    find_steps(p, s);
+    if (!s->told)
+        find_steps(p, s);
 }
 
 void phases_free(struct phases *p)

@@ -52,9 +52,9 @@ static inline enum import_phase phases_shown(const struct phases *p, uint32_t st
 
 /* Whether R is to be passed before an entry at TIME: of one microsecond what begins comes first, what ends
  * last. */
-static inline bool phases_precedes(const struct snapshot_range *r, int64_t time_us)
+static inline bool phases_precedes(const struct snapshot_range *r, int64_t time_ns)
 {
-    return r->time_us < time_us || (r->time_us == time_us && r->begins);
+    return r->time_ns < time_ns || (r->time_ns == time_ns && r->begins);
 }
 
 /* What one frame says alone. */

@@ -12,8 +12,8 @@
 static int by_time(const void *a, const void *b)
 {
     const struct snapshot_range *x = a, *y = b;
-    if (x->time_us != y->time_us)
-        return x->time_us < y->time_us ? -1 : 1;
+    if (x->time_ns != y->time_ns)
+        return x->time_ns < y->time_ns ? -1 : 1;
     return (x->order > y->order) - (x->order < y->order);
 }
 
@@ -32,12 +32,14 @@ static void read_all(struct snapshot *s, const struct pickle_value *list)
         if (!name || name->kind != PICKLE_TEXT || !name->length || shown_by_stacks)
             continue;
         *PUSH(s->ranges, s->range_count) =
-            (struct snapshot_range){.time_us = unpickle_int(unpickle_get(v, "time_us"), 0),
+            (struct snapshot_range){.time_ns = snapshot_time(v),
                                     .name = name->text,
                                     .length = name->length,
                                     .order = (uint32_t)i,
                                     .device = (int)unpickle_int(unpickle_get(v, "device"), 0),
+                                    .told = unpickle_is(unpickle_get(v, "phase"), "recorded"),
                                     .begins = unpickle_is(stage, "START")};
+        s->told = s->told || s->ranges[s->range_count - 1].told;
     }
     if (s->range_count)
         qsort(s->ranges, s->range_count, sizeof *s->ranges, by_time);
@@ -60,7 +62,7 @@ static void begin_open_ones(struct snapshot *s, int64_t first)
     for (size_t i = 0; i < s->range_count && n < OPEN_MOST; i++) {
         const struct snapshot_range *r = &s->ranges[i];
         uint64_t name = hash_of_name(r);
-        if (!r->begins && r->time_us >= first && vs_table_get(&seen, name) == VS_TABLE_NONE)
+        if (!r->begins && r->time_ns >= first && vs_table_get(&seen, name) == VS_TABLE_NONE)
             open[n++] = *r;
         vs_table_put(&seen, name, 0); /* without memory: one more is taken as open */
     }
@@ -73,7 +75,7 @@ static void begin_open_ones(struct snapshot *s, int64_t first)
     for (size_t i = 0; i < n; i++) { /* what ends first began last */
         s->ranges[i] = open[n - 1 - i];
         s->ranges[i].begins = true;
-        s->ranges[i].time_us = first;
+        s->ranges[i].time_ns = first;
     }
 }
 
@@ -81,8 +83,8 @@ static int64_t first_time(const struct snapshot *s)
 {
     int64_t first = INT64_MAX;
     for (int d = 0; d < s->devices; d++)
-        if (s->traces[d].n && s->traces[d].at[0].time_us < first)
-            first = s->traces[d].at[0].time_us;
+        if (s->traces[d].n && s->traces[d].at[0].time_ns < first)
+            first = s->traces[d].at[0].time_ns;
     return first;
 }
 
@@ -93,7 +95,7 @@ static void drop_earlier(struct snapshot *s, int64_t first)
     for (size_t i = 0; i < s->range_count; i++) {
         struct snapshot_range r = s->ranges[i];
         size_t open = kept;
-        bool over = !r.begins && r.time_us < first;
+        bool over = !r.begins && r.time_ns < first;
         while (over && open > 0 && kept - open < OPEN_MOST &&
                (!s->ranges[open - 1].begins || !same_name(&s->ranges[open - 1], &r)))
             open--;

@@ -205,6 +205,14 @@ static uint32_t pool_of(struct snapshot *s, const struct pickle_value *pair)
     return (uint32_t)i + 1;
 }
 
+int64_t snapshot_time(const struct pickle_value *v)
+{
+    const int64_t most = INT64_MAX / 1000;
+    int64_t ns = unpickle_int(unpickle_get(v, "time_ns"), INT64_MIN),
+            us = unpickle_int(unpickle_get(v, "time_us"), 0);
+    return ns != INT64_MIN ? ns : us > most || us < -most ? 0 : us * 1000;
+}
+
 static void read_event(struct reader *r, const struct pickle_value *v, struct snapshot_event *e, bool *timed)
 {
     const struct pickle_value *time = unpickle_get(v, "time_us");
@@ -213,12 +221,16 @@ static void read_event(struct reader *r, const struct pickle_value *v, struct sn
                                  .size = (uint64_t)unpickle_int(unpickle_get(v, "size"), 0),
                                  .stream = (uint64_t)unpickle_int(unpickle_get(v, "stream"), 0),
                                  .stack = stack_of(r, unpickle_get(v, "frames")),
-                                 .time_us = unpickle_int(time, 0)};
+                                 .time_ns = snapshot_time(v)};
     *timed = *timed && time;
     e->rounded = is_rounded(r, v, e->action == SNAPSHOT_ALLOC);
     e->driver = is_driver(v);
     r->s->registered = r->s->registered || unpickle_int(unpickle_get(v, "is_registered"), 0) != 0;
     e->rule = rule_of(r, v);
+    e->block = (uint64_t)unpickle_int(unpickle_get(v, "block_size"), 0);
+    e->block = e->block > e->size ? e->block : 0;
+    e->asked = unpickle_get(v, "made_for") ? v : NULL;
+    r->s->asked += e->block || e->asked;
     const struct pickle_value *pool = unpickle_get(v, "pool_id"); /* the other in early exports of ours */
     e->pool = pool_of(r->s, pool ? pool : unpickle_get(v, "segment_pool_id"));
     if (e->action == SNAPSHOT_OOM) {
@@ -257,17 +269,17 @@ static int read_trace(struct reader *r, const struct pickle_value *list, struct 
         r->s->unknown += e->action == SNAPSHOT_UNKNOWN;
         if (unpickle_is(unpickle_get(v, "action"), "annotate"))
             labels_annotate(&r->labels, r->s, t, e->address, unpickle_get(v, "user_metadata"));
-        if (e->time_us > r->s->end_us)
-            r->s->end_us = e->time_us;
+        if (e->time_ns > r->s->end_ns)
+            r->s->end_ns = e->time_ns;
         if (e->action == SNAPSHOT_OTHER || e->action == SNAPSHOT_UNKNOWN)
             continue;
         if (e->action != SNAPSHOT_OOM &&
             !has_bytes(r, v, "addr", "size", "an entry of its trace, number", i + 1))
             return -1;
         r->s->moves++;
-        if (e->time_us < last)
-            e->time_us = last;
-        last = e->time_us;
+        if (e->time_ns < last)
+            e->time_ns = last;
+        last = e->time_ns;
         bool pair = t->n && cancels(e - 1, e);
         r->s->pairs = r->s->pairs || pair;
         t->n += pair ? -1 : 1;
@@ -483,6 +495,8 @@ int snapshot_read(struct snapshot *s, const void *bytes, size_t size, char *why,
                                                                                  : 0;
     read_settings(&s->settings, unpickle_get(&root, "allocator_settings"));
     s->settings.registers = s->settings.registers || s->registered;
+    s->start_ns = unpickle_int(unpickle_get(&root, "recorded_start_ns"), 0);
+    s->steps = unpickle_get(&root, "recorded_steps");
     s->notes = unpickle_get(&root, "import_notes");
     s->misfits = unpickle_int(unpickle_get(&root, "import_misfits"), 0);
     vs_table_free(&r.hashes);

@@ -11,8 +11,8 @@
  * alone: there each has one block, as large as it is, which says no more than that somebody uses it.
  *
  * Sizes are bytes as requested by the program, which a block is as large as or larger, but where an export of
- * ours says that it did not know them (rounded); times are microseconds
- * of the wall clock.
+ * ours says that it did not know them (rounded); times are nanoseconds
+ * of the wall clock, of which PyTorch's own has whole microseconds.
  */
 #ifndef VS_IMPORT_SNAPSHOT_H
 #define VS_IMPORT_SNAPSHOT_H
@@ -40,7 +40,7 @@ enum snapshot_action {
 };
 
 struct snapshot_event {
-    int64_t time_us; /* never before that of the event before it */
+    int64_t time_ns; /* never before that of the event before it */
     uint64_t address, size, stream;
     uint32_t stack; /* 0: none; else stacks[stack - 1] */
     uint32_t label; /* 0: none; else labels[label - 1] */
@@ -50,6 +50,8 @@ struct snapshot_event {
     bool driver;     /* likewise, of a block: memory that no allocator of PyTorch's asked for */
     bool free_known; /* of an OOM: `address` is what the driver had free */
     uint8_t rule;    /* an export of ours: by which the block's role was said, 0 none */
+    uint64_t block;  /* likewise: the block's size; 0: as SIZE */
+    const struct pickle_value *asked; /* likewise: the entry that says what it was asked for as; NULL */
 };
 
 struct snapshot_trace { /* of a device */
@@ -82,11 +84,12 @@ struct snapshot_text {
 };
 
 struct snapshot_range { /* an end of a range that record_function marked, by PyTorch itself or the program */
-    int64_t time_us;
+    int64_t time_ns;
     const char *name;
     uint32_t length, order; /* as recorded */
     int device;
     bool begins;
+    bool told;  /* an export of ours: a phase of the recording's */
     bool steps; /* it is one of an optimizer's step, which lies in no other (phases.h) */
 };
 
@@ -127,11 +130,15 @@ struct snapshot {
     bool exact;                   /* a block, or its event, has what was requested */
     bool rounded;                 /* one has not: an export of ours */
     bool pairs;      /* of entries that cancel each other stand around mappings: an export of ours */
+    size_t asked;    /* entries that say what their block was asked for as, or its size beside the request */
     bool ruled;      /* roles are said: an export of ours */
     bool registered; /* the host's memory is the program's own, in an export of ours */
     bool lowered;    /* addresses from 2^63 on lack that bit */
-    int64_t end_us;  /* when it was taken, 0 unknown */
-    int64_t misfits; /* of the snapshot that was exported */
+    int64_t end_ns;  /* when it was taken, 0 unknown */
+    bool told;       /* phases are the recording's, of which it is an export; and so are its steps' ends: */
+    const struct pickle_value *steps; /* a list of times; NULL */
+    int64_t start_ns;                 /* when that began, 0 unknown */
+    int64_t misfits;                  /* of the snapshot that was exported */
     const struct pickle_value *notes; /* a list of texts that were noted of it; NULL */
     bool skipped;                     /* the requests of frees were, when it was recorded */
     size_t events;                    /* of all devices, those that change no memory included */
@@ -151,6 +158,9 @@ struct snapshot_frame {
  * file's name ("is ...", "has ..."). */
 int snapshot_read(struct snapshot *s, const void *bytes, size_t size, char *why, size_t why_size);
 void snapshot_free(struct snapshot *s);
+
+/* When an entry or the end of a range was. */
+int64_t snapshot_time(const struct pickle_value *v);
 
 /* Frame I of stack STACK (from 1), 0 the innermost; false where there is none. */
 bool snapshot_frame(const struct snapshot *s, uint32_t stack, size_t i, struct snapshot_frame *out);

@@ -135,6 +135,8 @@ int trace_tape_at(struct trace *t, int64_t device, struct tape_moment *moments, 
 void trace_free_moments(struct tape_moment *moments, size_t n);
 /* Entries of the imported snapshot that do not fit to its end state, so that others are missing. */
 int64_t trace_imported_misfits(struct trace *t);
+/* Whether its phases are those of a recording, of which it is an export that was imported. */
+bool trace_imported_told(struct trace *t);
 /* Whether T was made of a snapshot of PyTorch's own, in which a mapping is one entry. */
 bool trace_imported_plain(struct trace *t);
 /* Bytes that were reserved when an import's trace began, so that its peaks may not be those of the run; 0

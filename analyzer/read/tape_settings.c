@@ -125,6 +125,11 @@ int64_t trace_imported_misfits(struct trace *t)
     return misfits ? strtoll(misfits, NULL, 10) : 0;
 }
 
+bool trace_imported_told(struct trace *t)
+{
+    return fact(t, "imported_phases") != NULL;
+}
+
 bool trace_imported_plain(struct trace *t)
 {
     return fact(t, "imported") && !fact(t, "imported_pairs");

@@ -288,7 +288,18 @@ enum vs_framework_role {
     X(30, LIKE_ACTIVATION, 0)                                                                                \
     X(31, LIKE_TEMPORARY, 0)                                                                                 \
     X(32, STATE_REPLACED, VS_FRAMEWORK_STATE)                                                                \
-    X(33, SEVERAL, 0)
+    X(33, SEVERAL, 0)                                                                                        \
+    X(34, TOLD_PARAMETER, VS_FRAMEWORK_PARAMETER)                                                            \
+    X(35, TOLD_GRADIENT, VS_FRAMEWORK_GRADIENT)                                                              \
+    X(36, TOLD_STATE, VS_FRAMEWORK_STATE)                                                                    \
+    X(37, TOLD_ACTIVATION, 0)                                                                                \
+    X(38, TOLD_TEMPORARY, 0)                                                                                 \
+    X(39, TOLD_LOGITS, 0)                                                                                    \
+    X(40, TOLD_INPUT, 0)                                                                                     \
+    X(41, TOLD_WORKSPACE, 0)                                                                                 \
+    X(42, TOLD_COMMUNICATION, 0)                                                                             \
+    X(43, TOLD_UNUSED, 0)                                                                                    \
+    X(44, TOLD_UNKNOWN, 0)
 
 enum vs_life_rule {
 #define X(n, NAME, role) VS_LIFE_##NAME = n,
@@ -298,7 +309,7 @@ enum vs_life_rule {
 
 static inline bool vs_life_is_rule(uint64_t n)
 {
-    return n >= VS_LIFE_UNKNOWN && n <= VS_LIFE_SEVERAL;
+    return n >= VS_LIFE_UNKNOWN && n <= VS_LIFE_TOLD_UNKNOWN;
 }
 
 /* N as an enum vs_framework_role: PyTorch's own word, or what a rule decided; 0 neither. */

@@ -67,7 +67,7 @@
 -- dry: of a dry run, what it stands for: gpu=KEY,bytes=N (of memory),steps=N|all,values=first|second (which assumptions about what only a GPU computes), skew, keep, overflow as given.
 -- Where a program imported PyTorch: torch_version, torch_alloc_conf (PYTORCH_ALLOC_CONF or PYTORCH_CUDA_ALLOC_CONF, whichever it read), torch_memory_fraction (of that; absent: none),
 -- torch_settings_changed (1: after its allocator had memory), and torch_max_split_size and those behind it below, as that says them.
--- Of a recording that was made of a PyTorch snapshot: imported (the snapshot's path; then rows before the one of op record_start set up what the trace found), sizes_of_blocks ('all' or 'some': of an export of vramscope's that had no request for these; absent: sizes are requests), driver_blocks ('some': likewise, and of these blocks some are memory that others asked of the driver), imported_misfits (entries that do not fit to the snapshot's own end: others are missing; absent: none), imported_before (bytes that were reserved when the trace began, 0 also where it has but one entry: any higher peak before is unknown; absent: it began with nothing), imported_pairs (1: of an export of vramscope's in which pairs of entries that cancel each other stand around mappings), torch_max_split_size,
+-- Of a recording that was made of a PyTorch snapshot: imported (the snapshot's path; then rows before the one of op record_start set up what the trace found), sizes_of_blocks ('all' or 'some': of an export of vramscope's that had no request for these; absent: sizes are requests), driver_blocks ('some': likewise, and of these blocks some are memory that others asked of the driver), imported_misfits (entries that do not fit to the snapshot's own end: others are missing; absent: none), imported_before (bytes that were reserved when the trace began, 0 also where it has but one entry: any higher peak before is unknown; absent: it began with nothing), imported_phases (recorded: of an export of vramscope's, phases and steps are its recording's), imported_pairs (1: of an export of vramscope's in which pairs of entries that cancel each other stand around mappings), torch_max_split_size,
 -- torch_garbage_collection_threshold, torch_roundup_power2_divisions, torch_expandable_segments, torch_alloc_conf (its allocator's settings, absent where it does not say)
 CREATE TABLE meta(key TEXT, value, process INT DEFAULT 1, PRIMARY KEY(process, key)) WITHOUT ROWID;
 
@@ -677,9 +677,10 @@ CREATE VIEW framework_says AS
 -- role as in access_role, 'buffer' or 'unknown', and rule, the one that decided, in words.  Nothing where no block of the snapshot has a role
 CREATE VIEW life_role AS
   SELECT (f.alloc_seq >> 40) + 1 AS process, f.alloc_seq AS alloc_seq,
-    CASE WHEN f.role IN (18, 19, 32) THEN 'optimizer state' WHEN f.role IN (20, 21, 22, 29) THEN 'gradient' WHEN f.role IN (23, 24) THEN 'parameter'
-      WHEN f.role = 25 THEN 'buffer' WHEN f.role IN (26, 30) THEN 'activation' WHEN f.role IN (27, 31) THEN 'temporary' WHEN f.role = 28 THEN 'workspace' ELSE 'unknown' END AS role,
-    CASE f.role WHEN 17 THEN 'by stack and life: it was there before the trace began, and nothing shows for what'
+    CASE WHEN f.role IN (18, 19, 32, 36) THEN 'optimizer state' WHEN f.role IN (20, 21, 22, 29, 35) THEN 'gradient' WHEN f.role IN (23, 24, 34) THEN 'parameter'
+      WHEN f.role = 25 THEN 'buffer' WHEN f.role IN (26, 30, 37) THEN 'activation' WHEN f.role IN (27, 31, 38) THEN 'temporary' WHEN f.role IN (28, 41) THEN 'workspace'
+      WHEN f.role = 39 THEN 'logits' WHEN f.role = 40 THEN 'input' WHEN f.role = 42 THEN 'communication buffer' WHEN f.role = 43 THEN 'unused' ELSE 'unknown' END AS role,
+    CASE WHEN f.role >= 34 THEN 'as the recording that was exported had it, by the uses of its blocks' ELSE CASE f.role WHEN 17 THEN 'by stack and life: it was there before the trace began, and nothing shows for what'
       WHEN 18 THEN 'by stack and life: born where PyTorch''s optimizers make their state (_init_group), and kept'
       WHEN 19 THEN 'by stack and life: born in an optimizer''s step, and kept beyond it'
       WHEN 20 THEN 'by stack and life: born in backward (or before the trace), and freed by zero_grad'
@@ -696,7 +697,7 @@ CREATE VIEW life_role AS
       WHEN 31 THEN 'by stack and life: cut off by the end of the trace, and a temporary whenever it came before'
       WHEN 32 THEN 'by stack and life: there before the trace, and freed in an optimizer''s step, which made others of its size and kept them'
       WHEN 33 THEN 'by stack and life: there before the trace and kept, more of its size than gradients: parameters, optimizer states and others are not told apart'
-      ELSE 'by stack and life: no rule fits' END AS rule
+      ELSE 'by stack and life: no rule fits' END END AS rule
   FROM framework_role f WHERE f.role >= 16;
 
 -- what each block is for (role): by_framework, what PyTorch says (view framework_says), where that is NULL by_access, what its accesses say (view

@@ -362,7 +362,7 @@ def read_pytorch(path, db, peaks, whole=True):
     assert not categories or "unknown" in categories, "the page of PyTorch fails where no category is unknown"
     annotations, open_, last = snapshot["external_annotations"], collections.Counter(), 0
     for a in annotations:
-        assert set(a) - {"phase"} == {"name", "stage", "device", "time_us"} and a["time_us"] >= last, a
+        assert set(a) - {"phase", "time_ns"} == {"name", "stage", "device", "time_us"} and a["time_us"] >= last, a
         last = a["time_us"]
         open_[a["name"]] += {"START": 1, "END": -1}[a["stage"]]
         assert open_[a["name"]] >= 0, f"END before START of {a['name']}"

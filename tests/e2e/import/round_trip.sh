@@ -1,5 +1,6 @@
 #!/bin/bash
-# A snapshot that is imported, exported and imported again is the same recording: every table is equal, but for the file that it is of.
+# A snapshot that is imported, exported and imported again is the same recording: every table is equal, but for the file that it is of.  A recording
+# that is exported and imported has the same blocks: sizes, requests, shapes, lines, layers, phases, roles and times; the same peaks, steps and out-of-memory.
 set -u
 BUILD=${BUILD:?the build directory}
 HERE=$(cd "$(dirname "$0")" && pwd)
@@ -8,6 +9,9 @@ trap 'rm -rf "$D"' EXIT
 cd "$D" || exit 1
 for made in snapshots newest; do
     PYTHONPATH=$HERE PYTHONDONTWRITEBYTECODE=1 python3 "$HERE/make_$made.py" . >made || exit 1
+done
+for name in llama-h200 llama-h200-oom lora-h200; do
+    xz -dc "$HERE/../../data/$name.db.xz" >"$name.0.db" || exit 1
 done
 rm -f bad_*.pickle host_alone.pickle # host memory alone is nothing to export
 python3 - "$BUILD/bin/vramscope" <<'END'
@@ -50,6 +54,20 @@ for name in sorted(glob.glob("*.pickle")):
             bad.append(f"{n}: table {t} has {len(one[t])} and {len(two[t])} rows, of which {len(differ)} differ: {str(differ[:1])[:300]}")
     if n.startswith("expandable") and entries(name) != entries(f"{n}.again"):
         bad.append(f"{n}: segments that the snapshot has not: a mapped piece is told as one")
+QUERIES = ("SELECT size_bytes, request_bytes, shape, element_type, made_for, phase, role, t_alloc_ns, t_free_ns FROM allocation WHERE op = 'block_alloc' ORDER BY alloc_seq",
+           "SELECT kind, peak_bytes, t_ns, end_bytes FROM peak WHERE device = 0 AND kind IN ('allocated', 'reserved', 'framework') ORDER BY 1",
+           "SELECT phase, ranges, allocated_bytes, reserved_bytes FROM phase_peak ORDER BY 1", "SELECT step, t_ns FROM step ORDER BY 1",
+           "SELECT size_bytes, line, layer, phase, role FROM live_at_peak WHERE category = 'framework block' ORDER BY 1, 2, 3, 4, 5",
+           "SELECT requested_bytes, free_bytes, framework_bytes, reserved_bytes, t_ns FROM oom ORDER BY seq", "SELECT start_realtime_ns, end_ns FROM process")
+for name in sorted(glob.glob("*.0.db")):
+    n = name[:-5]
+    if run("export", "-f", "pytorch", name, "-o", f"{n}.there") or run("import", "-o", f"{n}.back.db", f"{n}.there"):
+        continue
+    one, two = (sqlite3.connect(p) for p in (name, f"{n}.back.db"))
+    for q in QUERIES:
+        x, y = one.execute(q).fetchall(), two.execute(q).fetchall()
+        if x != y:
+            bad.append(f"{n}: {q[:60]}: {len(x)} and {len(y)} rows: {str([p for p in zip(x, y) if p[0] != p[1]][:1])[:300]}")
 print("\n".join(bad) if bad else "ok")
 sys.exit(bool(bad))
 END
