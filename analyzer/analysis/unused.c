@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "read/curve.h"
-#include "read/tape.h"
+#include "segments.h"
 
 #define MIB           (INT64_C(1) << 20)
 #define SMALL_SEGMENT (2 * MIB) /* of PyTorch's pool for requests of up to 1 MiB; all others are larger */
@@ -18,124 +18,6 @@ const char *const unused_names[] = {
     "rounding", "arena",   "library's pool", "unknown"};
 
 const int64_t unused_sizes[UNUSED_SIZES - 1] = {MIB, 10 * MIB, 100 * MIB, 1024 * MIB};
-
-enum state { GONE, LIVES, WAITS };
-
-struct block {
-    int64_t address, size;
-    uint32_t id;
-    enum state state;
-};
-
-struct segment {
-    int64_t address, size;
-    size_t born;   /* its event */
-    int64_t lives; /* bytes of the blocks that live there */
-    uint16_t stream;
-    bool mapped;
-};
-
-struct layout {
-    const struct trace_tape *tape;
-    struct block *blocks; /* by id */
-    size_t block_count;
-    struct segment *segments; /* by address */
-    size_t segment_count;
-    size_t done; /* events */
-};
-
-/* ---- what is there ---- */
-
-/* The first one that begins at ADDRESS or behind it. */
-static size_t segment_from(const struct layout *l, int64_t address)
-{
-    size_t low = 0, high = l->segment_count;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (l->segments[middle].address < address)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
-}
-
-static void remove_segments(struct layout *l, int64_t address, int64_t size)
-{
-    size_t from = segment_from(l, address), to = from;
-    while (to < l->segment_count && l->segments[to].address < address + size)
-        to++;
-    memmove(&l->segments[from], &l->segments[to], (l->segment_count - to) * sizeof *l->segments);
-    l->segment_count -= to - from;
-}
-
-static void add_segment(struct layout *l, const struct tape_event *e, size_t born)
-{
-    if (e->library)
-        return;
-    remove_segments(l, (int64_t)e->address, (int64_t)e->size);
-    size_t at = segment_from(l, (int64_t)e->address);
-    (void)PUSH(l->segments, l->segment_count);
-    memmove(&l->segments[at + 1], &l->segments[at], (l->segment_count - 1 - at) * sizeof *l->segments);
-    l->segments[at] = (struct segment){.address = (int64_t)e->address,
-                                       .size = (int64_t)e->size,
-                                       .born = born,
-                                       .stream = e->stream,
-                                       .mapped = e->what == TAPE_MAP};
-}
-
-static void take(struct layout *l, size_t i)
-{
-    const struct tape_event *e = &l->tape->at[i];
-    switch (e->what) {
-    case TAPE_ALLOC:
-        while (l->block_count <= e->id)
-            *PUSH(l->blocks, l->block_count) = (struct block){0};
-        l->blocks[e->id] =
-            (struct block){(int64_t)e->address, (int64_t)l->tape->extents[e->id].size, e->id, LIVES};
-        break;
-    case TAPE_FREE:
-        l->blocks[e->id].state = e->deferred ? WAITS : GONE;
-        break;
-    case TAPE_REUSABLE:
-        l->blocks[e->id].state = GONE;
-        break;
-    case TAPE_SEGMENT_ALLOC:
-    case TAPE_MAP:
-        add_segment(l, e, i);
-        break;
-    case TAPE_SEGMENT_FREE:
-        remove_segments(l, (int64_t)e->address, 1);
-        break;
-    case TAPE_UNMAP:
-        remove_segments(l, (int64_t)e->address, (int64_t)e->size);
-        break;
-    default:
-        break;
-    }
-}
-
-static int by_address(const void *a, const void *b)
-{
-    const struct block *x = a, *y = b;
-    return (x->address > y->address) - (x->address < y->address);
-}
-
-/* The blocks that take room, in the order of their addresses; the caller frees them. */
-static struct block *blocks_of(const struct layout *l, size_t *n, int64_t *living)
-{
-    struct block *out = NULL;
-    *n = 0;
-    *living = 0;
-    for (size_t i = 0; i < l->block_count; i++) {
-        if (l->blocks[i].state != GONE)
-            *PUSH(out, *n) = l->blocks[i];
-        *living += l->blocks[i].state == LIVES ? l->blocks[i].size : 0;
-    }
-    if (*n)
-        qsort(out, *n, sizeof *out, by_address);
-    return out;
-}
 
 /* ---- rows ---- */
 
@@ -257,28 +139,6 @@ static void waiting(const struct work *w, const struct block *b)
     r->count++;
 }
 
-static void count_living(struct layout *l, const struct block *blocks, size_t n)
-{
-    for (size_t i = 0; i < l->segment_count; i++)
-        l->segments[i].lives = 0;
-    for (size_t i = 0; i < n; i++) {
-        size_t at = segment_from(l, blocks[i].address + 1);
-        if (at && blocks[i].state == LIVES)
-            l->segments[at - 1].lives += blocks[i].size;
-    }
-}
-
-/* Segments that touch are one where they are mapped, and of one stream and pool. */
-static size_t joined(const struct layout *l, size_t i)
-{
-    size_t to = i + 1;
-    while (to < l->segment_count && l->segments[i].mapped && l->segments[to].mapped &&
-           l->segments[to].stream == l->segments[i].stream &&
-           l->segments[to - 1].address + l->segments[to - 1].size == l->segments[to].address)
-        to++;
-    return to;
-}
-
 /* Counts what lies free in segments FROM to TO as given back by empty_cache(): of an expandable one each
  * mapped piece that no block touches. */
 static void whole_pieces(const struct work *w, size_t from, size_t to, const struct block *blocks, size_t n)
@@ -336,13 +196,13 @@ static bool framework_rows(const struct work *w, int64_t framework, int64_t unus
 {
     size_t n, at = 0;
     int64_t living, held = 0;
-    struct block *blocks = blocks_of(w->l, &n, &living);
+    struct block *blocks = segments_blocks(w->l, &n, &living);
     for (size_t i = 0; i < w->l->segment_count; i++)
         held += w->l->segments[i].size;
     size_t others = w->u->count;
     bool adds_up = w->whole && living == framework && held - living == unused;
     for (size_t i = 0, to; adds_up && i < w->l->segment_count; i = to) {
-        to = joined(w->l, i);
+        to = segments_joined(w->l, i);
         at += lay_out(w, i, to, blocks + at, n - at);
     }
     for (size_t i = others; i < w->u->count; i++)
@@ -410,9 +270,9 @@ static void captures(const struct work *w)
     struct unused *u = w->u;
     size_t n;
     int64_t living;
-    struct block *blocks = w->m->scopes ? blocks_of(w->l, &n, &living) : NULL;
+    struct block *blocks = w->m->scopes ? segments_blocks(w->l, &n, &living) : NULL;
     if (w->m->scopes)
-        count_living(w->l, blocks, n);
+        segments_count_living(w->l, blocks, n);
     free(blocks);
     for (size_t i = 0; i < w->m->scopes; i++) {
         const struct tape_scope *s = &tape->scopes[i];
@@ -500,8 +360,7 @@ static int load_moment(struct trace *t, struct layout *l, const struct tape_mome
                        struct unused *u)
 {
     struct trace_then totals;
-    for (; l->done < m->n; l->done++)
-        take(l, l->done);
+    segments_follow(l, m->n);
     if (trace_then(t, u->device, m->seq, &totals))
         return -1;
     u->usable = u->usable_largest = UNKNOWN;
@@ -537,8 +396,7 @@ static int load_moments(struct trace *t, const struct trace_tape *tape, const st
             if (out[k].seq == moments[i].seq && (!i || moments[i - 1].seq != moments[i].seq))
                 result = load_moment(t, &l, &moments[i], share, &out[k]);
     free(share);
-    free(l.blocks);
-    free(l.segments);
+    segments_free(&l);
     return result;
 }
 

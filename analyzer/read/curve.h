@@ -49,6 +49,12 @@ struct trace_then { /* a device's totals after an event; FOUND: the event is in 
     bool found;
 };
 int trace_then(struct trace *t, int64_t device, int64_t seq, struct trace_then *out);
+/* The most that was allocated together with what the driver held for CUDA graphs' memory nodes, which no call
+ * allocates: BYTES, of which GRAPHS are theirs alone, after event SEQ. */
+struct trace_with_graphs {
+    int64_t bytes, graphs, seq, t;
+};
+int trace_most_with_graphs(struct trace *t, int64_t device, struct trace_with_graphs *out);
 /* What a framework asks of the driver is free before it hands it out: the number of its first block after
  * event SEQ, where reserved is still the same; else SEQ. */
 int64_t trace_handed_out(struct trace *t, int64_t device, int64_t seq);

@@ -283,6 +283,38 @@ int trace_then(struct trace *t, int64_t device, int64_t seq, struct trace_then *
     return trace_sql_done(t, s, code);
 }
 
+int trace_most_with_graphs(struct trace *t, int64_t device, struct trace_with_graphs *out)
+{
+    /* rows after the first figure of the graphs: before it none was held for them */
+    struct sqlite3_stmt *s = trace_sql(
+        t,
+        "SELECT e.seq, e.t, " X512("e.framework") " + " X512(
+            "e.direct") ", CASE WHEN k.space <> 10 THEN 0 WHEN e.op = 12 THEN 1 WHEN e.op = 1 THEN 2 WHEN "
+                        "e.op IN "
+                        "(2, 52, 53) AND e.mate > 0 THEN 3 END, " X512(
+                            "e.size") " FROM ev e JOIN kind k ON k.id = e.kind WHERE e.device = ?1 AND (e.op "
+                                      "< 30 OR "
+                                      "e.op >= 50) AND k.status = 0 AND e.seq >= (SELECT min(f.seq) FROM ev "
+                                      "f JOIN "
+                                      "kind g ON g.id = f.kind WHERE f.op IN (1, 12) AND f.device = ?1 AND "
+                                      "g.space = 10) ORDER BY e.seq",
+        1, device);
+    int64_t held = 0, live = 0;
+    int code = SQLITE_ERROR;
+    *out = (struct trace_with_graphs){.seq = UNKNOWN, .t = UNKNOWN};
+    while (s && (code = sqlite3_step(s)) == SQLITE_ROW) {
+        int what = sqlite3_column_int(s, 3);
+        int64_t size = trace_sql_amount(s, 4), own;
+        held = what == 1 ? size : held;
+        live += what == 2 ? size : what == 3 ? -size : 0;
+        own = held > live ? held - live : 0;
+        if (own + trace_sql_amount(s, 2) > out->bytes)
+            *out = (struct trace_with_graphs){own + trace_sql_amount(s, 2), own, trace_sql_int(s, 0),
+                                              trace_sql_int(s, 1)};
+    }
+    return trace_sql_done(t, s, code);
+}
+
 int64_t trace_handed_out(struct trace *t, int64_t device, int64_t seq)
 {
     struct trace_then then, later;

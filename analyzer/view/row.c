@@ -11,9 +11,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analysis/oom.h"
+#include "analysis/unused.h"
 #include "base/shown.h"
+#include "read/curve.h"
 #include "read/ooms.h"
 #include "read/tables.h"
+#include "show/report/unused.h"
 #include "keep.h"
 #include "levels.h"
 
@@ -273,6 +277,40 @@ static int write_ooms(struct view_part *p, struct view_process *process, int64_t
     return 0;
 }
 
+/* What was reserved and not allocated: a sentence for the peak, for when most was reserved, and for the last
+ * time that memory ran out. */
+static int write_unused(struct view_part *p, struct trace *t, int64_t device)
+{
+    static const char *const when[] = {"at the peak", "at the most", "when memory ran out last"};
+    const struct trace_peak *peak = trace_find_peak(t, device, "allocated"),
+                            *most = trace_find_peak(t, device, "reserved");
+    struct unused all[3];
+    struct trace_oom_kept *ooms;
+    size_t n;
+    int64_t seqs[3] = {peak ? peak->seq : UNKNOWN, UNKNOWN, UNKNOWN};
+    if (trace_ooms_kept(t, &ooms, &n))
+        return -1;
+    if (most && most->bytes > 0)
+        seqs[1] = trace_handed_out(t, device, most->seq);
+    for (size_t i = 0; i < n; i++)
+        if (ooms[i].device == device && (ooms[i].role & OOM_LAST))
+            seqs[2] = ooms[i].seq;
+    free(ooms);
+    seqs[1] = seqs[1] == seqs[0] ? UNKNOWN : seqs[1];
+    if (unused_load(t, device, seqs, 3, all))
+        return -1;
+    json_begin(p->head, "unused", '[');
+    for (size_t i = 0; i < 3; i++) {
+        char *text = unused_paragraph(t, &all[i], when[i], UNUSED_LARGE, false);
+        if (text)
+            json_text(p->head, NULL, shown(text));
+        free(text);
+        unused_free(&all[i]);
+    }
+    json_end(p->head);
+    return 0;
+}
+
 static void write_facts(struct view_part *p, struct trace *t, size_t process, int64_t device,
                         const struct trace_lives *l, const struct view_kept *kept)
 {
@@ -328,7 +366,8 @@ int view_write_row(struct view_part *p, struct view_process *process, size_t ind
     write_dims(p, &dims);
     write_levels(p, &levels, &dims);
     write_blocks(p, process, &lives, &kept);
-    int result = write_samples(p, t, device) || write_ooms(p, process, device) ? -1 : 0;
+    int result =
+        write_samples(p, t, device) || write_ooms(p, process, device) || write_unused(p, t, device) ? -1 : 0;
     json_end(p->head);
     view_free_kept(&kept);
     view_free_levels(&levels);

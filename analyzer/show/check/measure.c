@@ -213,6 +213,19 @@ struct measured check_measure_peak(const struct check_file *f, const struct devi
     return m;
 }
 
+/* Launches of CUDA graphs use what the driver holds for their memory nodes, though no call allocates it. */
+static void add_graphs(struct check_row *r, const struct check_file *f, const struct device_report *d)
+{
+    struct trace_with_graphs most;
+    if (r->m.value == UNKNOWN || trace_most_with_graphs((struct trace *)&f->trace, d->device, &most) ||
+        most.graphs == 0 || most.bytes <= r->m.value)
+        return;
+    r->m.least = r->m.least == r->m.value ? most.bytes : r->m.least;
+    r->m.value = r->m.most = most.bytes;
+    r->why = xformat("%s of it are held for memory nodes of CUDA graphs, which no call allocates",
+                     units_bytes(most.graphs, false).s);
+}
+
 /* The out-of-memory that asked for what would have been beyond the limit; NULL: there is none. */
 static const struct trace_oom_kept *asked_beyond(const struct check_file *f, int64_t device, bool reserved,
                                                  int64_t limit)
@@ -242,6 +255,8 @@ static void check_peak(struct check *c, struct check_file *f, const struct devic
     struct check_row *r = check_add(c, f, d->device, index, given_limit(l), xstrdup(l->words));
     r->limit_bytes = l->bytes;
     r->m = check_measure_peak(f, d, l->reserved, &r->why);
+    if (!l->reserved)
+        add_graphs(r, f, d);
     check_judge(r, check_doubt(f, d->device, o), l->bytes, l->bytes);
     const struct trace_oom_kept *oom =
         r->verdict == VERDICT_UNTOLD ? asked_beyond(f, d->device, l->reserved, l->bytes) : NULL;

@@ -390,6 +390,14 @@ static void print_host(const struct report *r, FILE *out, bool exact)
             fprintf(out, ", peak %s %s", kinds[i][1], B(most));
     }
     fputc('\n', out);
+    for (size_t k = 0; k < r->trace->peak_count; k++)
+        if (r->trace->peaks[k].kind && !strcmp(r->trace->peaks[k].kind, "imported") &&
+            r->trace->peaks[k].bytes > 0)
+            wrap_print(
+                out, 0, 2,
+                "imported: up to %s of other processes' or interfaces' memory were open here, in no total "
+                "of this process",
+                B(r->trace->peaks[k].bytes));
 }
 
 void report_text(const struct report *r, FILE *out, bool exact, bool full)

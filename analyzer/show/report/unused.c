@@ -41,9 +41,8 @@ static char *private_name(const struct unused_row *r)
     return name;
 }
 
-char *unused_row_name(const struct unused *u, const struct unused_row *r)
+static char *row_name(const struct unused_row *r)
 {
-    (void)u;
     switch (r->kind) {
     case UNUSED_CACHED:
         return xstrdup("cached, free for other requests");
@@ -149,7 +148,7 @@ static char *pool_words(struct trace *t, const struct unused_row *r)
     return text;
 }
 
-char *unused_row_words(struct trace *t, const struct unused *u, const struct unused_row *r, bool exact)
+static char *row_words(struct trace *t, const struct unused *u, const struct unused_row *r, bool exact)
 {
     switch (r->kind) {
     case UNUSED_CACHED:
@@ -192,36 +191,69 @@ static void print_sizes(const struct unused_row *r, FILE *out, bool exact)
     free(text);
 }
 
+static char *row_text(struct trace *t, const struct unused *u, const struct unused_row *r, bool exact)
+{
+    char *name = row_name(r), *words = row_words(t, u, r, exact);
+    char *text = xformat("%s (%s) %s%s%s", B(r->bytes), units_share(r->bytes, u->reserved).s, name,
+                         *words ? ": " : "", words);
+    free(words);
+    free(name);
+    return text;
+}
+
 static void print_row(struct trace *t, const struct unused *u, const struct unused_row *r, bool all,
                       FILE *out, bool exact)
 {
-    char *name = unused_row_name(u, r), *words = unused_row_words(t, u, r, exact);
-    wrap_print(out, 6, 8, "%s (%s) %s%s%s", B(r->bytes), units_share(r->bytes, u->reserved).s, name,
-               *words ? ": " : "", words);
+    char *text = row_text(t, u, r, exact);
+    wrap_print(out, 6, 8, "%s", text);
+    free(text);
     if (all && r->kind == UNUSED_CACHED && r->pieces > 1)
         print_sizes(r, out, exact);
-    free(words);
-    free(name);
+}
+
+/* 0: there is nothing to say of it. */
+static int64_t smallest_row(const struct unused *u, int least)
+{
+    int64_t smallest = least ? u->reserved / least : 1;
+    if (!u->count || u->rows[0].bytes < smallest ||
+        (least && u->rows[0].kind == UNUSED_UNKNOWN && u->count == 1))
+        return 0;
+    return smallest > 0 ? smallest : 1;
+}
+
+static char *head_of(const struct unused *u, const char *when, bool exact)
+{
+    return xformat("of %s reserved %s %s were not allocated:", B(u->reserved), when, B(u->bytes));
 }
 
 void report_unused_text(struct trace *t, const struct unused *u, const char *when, int least, FILE *out,
                         bool exact)
 {
-    int64_t smallest = least ? u->reserved / least : 1, shown = 0;
-    size_t rows = 0;
-    for (size_t i = 0; i < u->count; i++)
-        rows += u->rows[i].bytes >= smallest;
-    if (!rows || (least && u->count == 1 && u->rows[0].kind == UNUSED_UNKNOWN))
+    int64_t smallest = smallest_row(u, least), shown = 0;
+    if (!smallest)
         return;
-    wrap_print(out, 4, 6, "of %s reserved %s %s were not allocated:", B(u->reserved), when, B(u->bytes));
-    for (size_t i = 0; i < u->count; i++) {
-        if (u->rows[i].bytes < smallest)
-            continue;
+    char *head = head_of(u, when, exact);
+    wrap_print(out, 4, 6, "%s", head);
+    free(head);
+    for (size_t i = 0; i < u->count && u->rows[i].bytes >= smallest; i++) {
         print_row(t, u, &u->rows[i], !least, out, exact);
         shown += u->rows[i].bytes;
     }
     if (shown < u->bytes)
         wrap_print(out, 6, 8, "%s in smaller parts", B(u->bytes - shown));
+}
+
+char *unused_paragraph(struct trace *t, const struct unused *u, const char *when, int least, bool exact)
+{
+    int64_t smallest = smallest_row(u, least);
+    char *text = smallest ? head_of(u, when, exact) : NULL;
+    for (size_t i = 0; smallest && i < u->count && u->rows[i].bytes >= smallest; i++) {
+        char *row = row_text(t, u, &u->rows[i], exact), *longer = xformat("%s%s %s", text, i ? ";" : "", row);
+        free(row);
+        free(text);
+        text = longer;
+    }
+    return text;
 }
 
 /* ---- JSON ---- */

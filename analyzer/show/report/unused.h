@@ -12,15 +12,12 @@
 
 enum { UNUSED_ALL = 0, UNUSED_LARGE = 50 }; /* rows of at least 1 / LEAST of what was reserved */
 
-/* What a row is, in words: "freed blocks that wait for stream 2, ..."; the caller frees it, as that below. */
-char *unused_row_name(const struct unused *u, const struct unused_row *r);
-/* The row's line or library, how much of it there is, and what would free it. */
-char *unused_row_words(struct trace *t, const struct unused *u, const struct unused_row *r, bool exact);
-
 /* "    of 11.00 GiB reserved WHEN 10.00 GiB were not allocated:" and the rows; nothing where there are none
  * of LEAST. */
 void report_unused_text(struct trace *t, const struct unused *u, const char *when, int least, FILE *out,
                         bool exact);
+/* The same as one paragraph; NULL: there are no such rows.  The caller frees it. */
+char *unused_paragraph(struct trace *t, const struct unused *u, const char *when, int least, bool exact);
 void report_unused_json(struct trace *t, const struct unused *u, const char *name, struct json *j);
 /* "train.py:14 step, pool (1, 0)"; the caller frees it. */
 char *unused_capture_name(struct trace *t, const struct unused_capture *c);

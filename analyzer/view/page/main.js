@@ -37,7 +37,7 @@ function tellFacts() {
 
 /* What this page holds of the recording, and how exact the curves are: once, where all rows are alike. */
 function tellContents() {
-  return [...tellCurves(), ...recording.processes.map(tellOutside).filter(Boolean)].join('\n');
+  return [...tellCurves(), ...recording.processes.map(tellOutside).filter(Boolean), ...recording.rows.flatMap(tellUnused)].join('\n');
 }
 
 function tellCurves() {
@@ -52,6 +52,11 @@ const OUTSIDE = { pinned: 'page-locked', registered: 'registered of the host', m
 function tellOutside(process) {
   const each = process.outside.map((o) => `${OUTSIDE[o.kind]} ${o.at_least ? 'at least ' : o.at_most ? 'at most ' : ''}${bytesText(o.bytes)}${o.device >= 0 ? ` (device ${o.device})` : ''}`);
   return each.length ? `${recording.processes.length > 1 ? process.label + ': ' : ''}In no row, each at its peak: ${each.join(', ')}.` : '';
+}
+
+/* What was reserved and not allocated, in words. */
+function tellUnused(row) {
+  return row.unused.map((text) => `${recording.rows.length > 1 ? row.label + ': ' : ''}${text[0].toUpperCase()}${text.slice(1)}.`);
 }
 
 function tellBlocks(row) {
