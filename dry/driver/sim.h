@@ -145,7 +145,7 @@ struct sim_context {
     struct sim_context *next; /* all ever made; never freed, so a stale handle is told from a wild one */
     int device;
     bool primary, alive;
-    unsigned long busy; /* with the how-manieth piece of work; 0: with none */
+    unsigned long busy;           /* with the how-manieth piece of work; 0: with none */
     unsigned long launches, done; /* of kernels, and of these surely done: work.c */
     unsigned asked;               /* in a row, whether something is done that is not */
     unsigned long begun, waits;
@@ -187,7 +187,7 @@ void sim_context_wait(struct sim_context *context);    /* for its work */
 void sim_work_launched(struct sim_context *context);
 void sim_work_wait(struct sim_context *context, unsigned long launch);
 bool sim_work_is_done(struct sim_context *context, unsigned long launch);
-void sim_context_end(struct sim_context *context);     /* frees what it owned */
+void sim_context_end(struct sim_context *context); /* frees what it owned */
 
 /* limits.c */
 void sim_limits_init(struct sim_context *context);

@@ -110,7 +110,7 @@ def judge(said, seen):
     """How an answer fared: equal (each figure of each rank), within (what the fullest rank holds lies in what was said), off."""
     if said["ranks"] == seen["ranks"]:
         return "equal"
-    fullest = [max(rank[i] for rank in seen["ranks"]) for i in (0, 1)]
+    fullest = max(seen["ranks"], key=lambda rank: rank[1])
     return "within" if all(min(span) <= value <= max(span) for span, value in zip((said["allocated"], said["reserved"]), fullest)) else "off"
 
 
