@@ -16,6 +16,7 @@
 #include "base/shown.h"
 #include "base/units.h"
 #include "convert.h"
+#include "ranges.h"
 #include "read/guard.h"
 #include "trace/writer/writer.h"
 
@@ -415,6 +416,7 @@ static int import_loaded(struct work *w, const char *bytes, size_t size)
     char part[256];
     if (snapshot_read(&w->s, bytes, size, part, sizeof part))
         return say(w->why, w->why_size, w->job->snapshot, "%s", part);
+    ranges_read(&w->s);
     struct vs_journal_config room = convert_room(&w->s);
     room.start_realtime_ns = begins_at(&w->s);
     int rc = rewind_all(w);

@@ -110,13 +110,10 @@ static void drop_earlier(struct snapshot *s, int64_t first)
     s->range_count = kept;
 }
 
-int ranges_read(struct snapshot *s, const struct pickle_value *list, size_t most)
+void ranges_read(struct snapshot *s)
 {
-    if (unpickle_items(list) > most)
-        return -1;
-    read_all(s, list);
+    read_all(s, s->annotations);
     int64_t first = first_time(s);
     drop_earlier(s, first);
     begin_open_ones(s, first);
-    return 0;
 }

@@ -9,7 +9,7 @@
 
 #include "snapshot.h"
 
-/* Behind the traces.  0, or -1: LIST has more than MOST. */
-int ranges_read(struct snapshot *s, const struct pickle_value *list, size_t most);
+/* Those of the snapshot's annotations. */
+void ranges_read(struct snapshot *s);
 
 #endif

@@ -13,7 +13,6 @@
 
 #include "base/base.h"
 #include "labels.h"
-#include "ranges.h"
 #include "skipped.h"
 #include "trace/event.h"
 #include "trace/ledger/addresses.h"
@@ -490,9 +489,9 @@ int snapshot_read(struct snapshot *s, const void *bytes, size_t size, char *why,
         rc = read_host(&r, &root);
     if (!rc)
         rc = check_history(&r);
-    if (!rc)
-        rc = ranges_read(s, unpickle_get(&root, "external_annotations"), r.most) ? too_many(&r, "annotations")
-                                                                                 : 0;
+    s->annotations = unpickle_get(&root, "external_annotations");
+    if (!rc && unpickle_items(s->annotations) > r.most)
+        rc = too_many(&r, "annotations");
     read_settings(&s->settings, unpickle_get(&root, "allocator_settings"));
     s->settings.registers = s->settings.registers || s->registered;
     s->start_ns = unpickle_int(unpickle_get(&root, "recorded_start_ns"), 0);

@@ -117,7 +117,8 @@ struct snapshot {
     size_t pool_count;
     struct snapshot_block *blocks;
     size_t block_count;
-    struct snapshot_range *ranges; /* by time */
+    const struct pickle_value *annotations;
+    struct snapshot_range *ranges; /* of these, by time (ranges.h) */
     size_t range_count;
     const struct pickle_object **stacks; /* different ones: lists of frames, innermost first */
     size_t stack_count;

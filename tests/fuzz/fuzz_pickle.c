@@ -9,6 +9,7 @@
 
 #include "import/import.h"
 #include "import/phases.h"
+#include "import/ranges.h"
 #include "import/rewind.h"
 
 enum { RAW = 1, WHOLE = 2 };
@@ -157,6 +158,7 @@ static void in_memory(const char *path)
     struct rewound r;
     char why[256];
     if (snapshot_read(&s, b.at, b.n, why, sizeof why) == 0) {
+        ranges_read(&s);
         phases_read(&p, &s);
         for (int d = 0; d < s.devices; d++)
             if (rewind_device(&r, &s, d, why, sizeof why) == 0)
