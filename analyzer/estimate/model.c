@@ -12,6 +12,7 @@ struct reading {
     char *why;
     size_t size;
     bool failed; /* the reason is in WHY */
+    bool beyond; /* as it is no model that is known here */
 };
 
 static void fail(struct reading *r, const char *name, const char *what)
@@ -19,6 +20,12 @@ static void fail(struct reading *r, const char *name, const char *what)
     if (!r->failed)
         snprintf(r->why, r->size, "%s: %s %s: nothing can be counted without it", r->path, name, what);
     r->failed = true;
+}
+
+static void fail_beyond(struct reading *r, const char *name, const char *what)
+{
+    r->beyond = r->beyond || !r->failed;
+    fail(r, name, what);
 }
 
 /* NAME between 1 and MOST; where it is missing OTHERWISE, and if that is UNKNOWN the reading has failed. */
@@ -98,7 +105,7 @@ static void read_head(struct model *m, struct reading *r, const char *prefix)
     if (!strcmp(kind, "ForSequenceClassification"))
         biases = 0;
     else if (strcmp(kind, "ForTokenClassification") != 0 && strcmp(kind, "ForQuestionAnswering") != 0)
-        fail(r, "architectures", "names a class that is not known here");
+        fail_beyond(r, "architectures", "names a class that is not known here");
     m->outputs = labels;
     m->parameters += m->hidden * labels + biases;
 }
@@ -237,13 +244,18 @@ struct model model_none(void)
                           .positions = UNKNOWN,
                           .parameters = UNKNOWN,
                           .embedding = UNKNOWN,
-                          .layer = UNKNOWN};
+                          .layer = UNKNOWN,
+                          .trained = UNKNOWN,
+                          .frozen = UNKNOWN,
+                          .quantized = UNKNOWN,
+                          .quantized_bytes = UNKNOWN,
+                          .active = UNKNOWN};
 }
 
 static bool unusual(struct reading *r)
 {
     if (config_find(r->config, "quantization_config"))
-        fail(r, "quantization_config", "is there, and what quantized weights take is not known here");
+        fail_beyond(r, "quantization_config", "is there, and what quantized weights take is not known here");
     return r->failed;
 }
 
@@ -259,7 +271,7 @@ static bool has_experts(const struct config *c)
 
 int model_read(struct model *m, const struct config *c, const char *path, char *why, size_t size)
 {
-    struct reading r = {c, path, why, size, false};
+    struct reading r = {c, path, why, size, false, false};
     const char *type = config_text(c, "model_type");
     const struct like_llama *like = type ? like_of(type) : NULL;
     *m = model_none();
@@ -270,7 +282,7 @@ int model_read(struct model *m, const struct config *c, const char *path, char *
     }
     snprintf(m->type, sizeof m->type, "%s", type);
     if (unusual(&r))
-        return -1;
+        return -2;
     if (like)
         read_like_llama(m, &r, like);
     else if (!strcmp(type, "gpt2"))
@@ -283,16 +295,16 @@ int model_read(struct model *m, const struct config *c, const char *path, char *
                  "flags are those "
                  "of a dense model: vramscope fit measures it",
                  path, type);
-        return -1;
+        return -2;
     } else {
         snprintf(why, size,
                  "%s: the weights of model_type %.40s are not known here (llama, mistral, qwen2, qwen3, "
                  "gemma, gemma2, "
                  "gemma3_text, gpt2 and falcon are): give --params and the sizes",
                  path, type);
-        return -1;
+        return -2;
     }
-    return r.failed ? -1 : 0;
+    return !r.failed ? 0 : r.beyond ? -2 : -1;
 }
 
 int64_t model_largest(const struct model *m)

@@ -34,6 +34,7 @@
 /* Which operations a layer is made of: what it keeps for backward follows (kept.h). */
 enum model_kind {
     MODEL_UNKNOWN, /* sizes by flags: no operations are known */
+    MODEL_OTHER,   /* counted by its own code (asked.h): no operations are known, and no formula is meant */
     MODEL_LLAMA,
     MODEL_QWEN3, /* norms of queries and keys */
     MODEL_GEMMA, /* norms that compute their weight's product in fp32 */
@@ -55,11 +56,15 @@ struct model { /* a size that is not known is UNKNOWN */
     double dropout;     /* of GPT-2: where it is not 0 masks are kept */
     int64_t parameters; /* all */
     int64_t embedding;  /* of them the embedding of tokens */
-    int64_t layer;      /* of them one layer */
+    int64_t layer;      /* of them one layer; of MODEL_OTHER the largest */
+    /* of MODEL_OTHER, else UNKNOWN: parameters with a gradient, without, and quantized, with their bytes; and
+     * those that a token passes, UNKNOWN where that is not known or it passes all */
+    int64_t trained, frozen, quantized, quantized_bytes, active;
+    char counted_by[80]; /* its class, and whose; "": we did */
 };
 
 /* The model that C describes, read from PATH, with its counts; 0, or -1 with a line that names what is
- * missing. */
+ * missing, or -2: it is a model that is not known here. */
 int model_read(struct model *m, const struct config *c, const char *path, char *why, size_t size);
 /* A model of which nothing is known. */
 struct model model_none(void);
