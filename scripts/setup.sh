@@ -1,7 +1,7 @@
 #!/bin/bash
 # setup.sh - installs what building vramscope needs and this machine lacks (Debian and Ubuntu).
 #
-#   scripts/setup.sh [build|test|full|gpu|package]  test adds what tests/run.sh needs: clang, clang-format, mandoc, the newest CUDA's headers (3 MB); Chromium (300 MB), if it can be had
+#   scripts/setup.sh [build|test|full|gpu|package]  test adds what tests/run.sh needs: clang, clang-format, mandoc, musl, the newest CUDA's headers (3 MB); Chromium (300 MB), if it can be had
 #                                      full adds to that what tests/run.sh full needs: a compiler for aarch64, lintian, debootstrap, Firefox and WebKitGTK
 #                                      gpu adds what the example's kernels need: nvcc and cuBLAS
 #                                      package adds to that what scripts/deb.sh needs: dpkg-dev, file
@@ -23,7 +23,7 @@ packages=(build-essential cmake ninja-build libsqlite3-dev sqlite3 libunwind-dev
 case $want in
 build | gpu) ;;
 package) packages+=(dpkg-dev file fakeroot) ;;
-test | full) packages+=(clang clang-format mandoc shellcheck) ;;
+test | full) packages+=(clang clang-format mandoc shellcheck musl-tools) ;;
 *)
     echo "setup.sh: $want: unknown; say build, test, full, gpu or package" >&2
     exit 2

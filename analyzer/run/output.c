@@ -2,6 +2,7 @@
 #include "output.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <libgen.h>
 #include <limits.h>
 #include <stdio.h>
@@ -83,6 +84,16 @@ static int replace(const char *path, const char *command)
     return 0;
 }
 
+const char *output_cannot_be_made(const char *path)
+{
+    int fd = open(path, O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0600);
+    if (fd < 0)
+        return errno == EEXIST ? NULL : strerror(errno);
+    close(fd);
+    unlink(path);
+    return NULL;
+}
+
 /* 0, or 2 with the reason said. */
 int output_check(const struct output *o, bool force, const char *command)
 {
@@ -103,6 +114,8 @@ int output_check(const struct output *o, bool force, const char *command)
         status = complain("%s: the directory of %s can't be used: %s", command, path, strerror(errno));
     else if (!S_ISDIR(st.st_mode) || access(directory, W_OK | X_OK))
         status = complain("%s: the directory %s is not writable: give another -o", command, directory);
+    else if (!o->shared && output_cannot_be_made(path))
+        status = complain("%s: %s can't be made: %s", command, path, output_cannot_be_made(path));
     free(copy);
     return status;
 }

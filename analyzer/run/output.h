@@ -16,5 +16,7 @@ struct output output_of(const char *option);
 /* Makes its directory, and with FORCE removes a recording that is there.  0, or 2 with the reason said in the
  * name of COMMAND. */
 int output_check(const struct output *o, bool force, const char *command);
+/* Why no file PATH can be made; NULL: it can be, or is there. */
+const char *output_cannot_be_made(const char *path);
 
 #endif

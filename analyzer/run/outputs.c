@@ -14,6 +14,7 @@
 #include "read/leftover.h"
 #include "show/report/oom.h"
 #include "names.h"
+#include "nothing.h"
 #include "read/trace.h"
 #include "base/shown.h"
 #include "read/symbols.h"
@@ -284,10 +285,16 @@ static bool is_off(const char *value)
     return false;
 }
 
-static void print_nothing(void)
+static void print_nothing(const char *output, const struct run_end *end)
 {
     bool started_off = is_off(getenv("VRAMSCOPE_ENABLED"));
     const char *simulated = getenv("VRAMSCOPE_SIMULATED");
+    char *why = started_off ? NULL : run_nothing(output, end->command, end->status);
+    if (why) {
+        fprintf(stderr, "vramscope: nothing was recorded: %s\n", why);
+        free(why);
+        return;
+    }
     fprintf(stderr, "vramscope: nothing was recorded: the command never %s%s\n",
             started_off ? "called vramscope_record_start(), or never used the GPU" : "used the GPU",
             simulated
@@ -310,11 +317,12 @@ static void print_job(const char *first)
             slash ? (int)(slash - path + 1) : 1, slash ? path : ".");
 }
 
-static void print_summary(const struct outputs *o, const struct summary *s)
+static void print_summary(const struct outputs *o, const struct summary *s, const char *output,
+                          const struct run_end *end)
 {
     if (!s->files) {
         if (!o->n)
-            print_nothing();
+            print_nothing(output, end);
         return;
     }
     if (!is_heard(s))
@@ -388,15 +396,15 @@ void run_free_outputs(char **paths, size_t n)
     free(paths);
 }
 
-void run_finish_outputs(const char *output, time_t since, pid_t command, bool quiet)
+void run_finish_outputs(const char *output, time_t since, const struct run_end *end, bool quiet)
 {
     struct outputs o;
     struct summary s = {.job = job_of()};
-    o.paths = run_outputs(output, since, command, &o.n);
+    o.paths = run_outputs(output, since, end->pid, &o.n);
     for (size_t i = 0; i < o.n; i++)
         summarize(o.paths[i], &s);
     if (!quiet)
-        print_summary(&o, &s);
+        print_summary(&o, &s, output, end);
     free(s.oom);
     free(s.end);
     run_free_outputs(o.paths, o.n);

@@ -198,7 +198,7 @@ static int conduct(char **command, const struct output *output, const struct opt
     if (error)
         return start_failed("run", command[0], error);
     if (!output->shared)
-        run_finish_outputs(output->path, since, pid, o->quiet);
+        run_finish_outputs(output->path, since, &(struct run_end){command, pid, status}, o->quiet);
     return start_end_as(status);
 }
 

@@ -19,6 +19,8 @@
 #include "hooks/meminfo.h"
 #include "hooks/provided.h"
 #include "hooks/symbols/symbols.h"
+#include "core/other_libc.h"
+#include "sanitizer.h"
 #include "core/hot.h"
 #include "core/log.h"
 #include "core/options.h"
@@ -113,6 +115,11 @@ static void install_provider(void)
  * would run early, with our own destructors. */
 static __attribute__((constructor)) void init(int argc, char **argv, char **environment)
 {
+    if (vs_libc_is_other()) {
+        atomic_store_explicit(&vs_recording->state, VS_RECORDING_OFF, memory_order_relaxed);
+        return;
+    }
+    vs_sanitizer_begin();
     put_together();
     vs_log_init(environment);
     vs_options_load(environment);

@@ -20,6 +20,8 @@
 #include "core/walk.h"
 #include "modules.h"
 
+#pragma weak dladdr1 /* glibc alone has it */
+
 #define AT(type, base, offset) VS_PYTHON_AT(type, base, offset)
 
 /* ---- the versions ---- */
@@ -309,7 +311,7 @@ static void find_eval(struct vs_python *p, void *handle)
     const ElfW(Sym) *symbol = NULL;
     struct vs_object object;
     uintptr_t eval = address_of(handle, "_PyEval_EvalFrameDefault");
-    if (!eval || !dladdr1((void *)eval, &info, (void **)&symbol, RTLD_DL_SYMENT) || !symbol)
+    if (!eval || !dladdr1 || !dladdr1((void *)eval, &info, (void **)&symbol, RTLD_DL_SYMENT) || !symbol)
         return;
     p->eval = eval;
     p->eval_end = eval + symbol->st_size;

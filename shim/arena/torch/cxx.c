@@ -12,6 +12,8 @@
 #include "core/readable.h"
 #include "core/walk.h"
 
+#pragma weak dladdr1 /* glibc alone has it */
+
 const struct vs_cxx_kind vs_cxx_kinds[2] = {
     {"NSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEE",
      "_ZNSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEE",
@@ -108,7 +110,8 @@ size_t vs_cxx_table_words(void *table)
 {
     Dl_info info;
     ElfW(Sym) *symbol = NULL;
-    if (!dladdr1(table, &info, (void **)&symbol, RTLD_DL_SYMENT) || !symbol || info.dli_saddr != table)
+    if (!dladdr1 || !dladdr1(table, &info, (void **)&symbol, RTLD_DL_SYMENT) || !symbol ||
+        info.dli_saddr != table)
         return 0;
     return symbol->st_size / sizeof(void *);
 }

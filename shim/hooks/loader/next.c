@@ -14,6 +14,8 @@
 
 #include "image.h"
 
+#pragma weak _r_debug /* glibc's loader alone has it */
+
 /* dlsym.S jumps through these two. */
 void *vs_dlsym_next, *vs_dlvsym_next;
 
@@ -27,7 +29,7 @@ VS_NO_SANITIZE static void *walk_for_dlvsym(bool after_us)
 {
     extern ElfW(Dyn) _DYNAMIC[] __attribute__((visibility("hidden")));
     struct vs_image image;
-    for (const struct link_map *m = _r_debug.r_map; m != NULL; m = m->l_next) {
+    for (const struct link_map *m = &_r_debug != NULL ? _r_debug.r_map : NULL; m != NULL; m = m->l_next) {
         bool self = m->l_ld == _DYNAMIC;
         void *found = NULL;
         if (!self && !after_us && vs_image_of(&image, m->l_addr, m->l_ld))
@@ -59,6 +61,17 @@ VS_NO_SANITIZE void *vs_dlvsym_real(void *handle, const char *name, const char *
     return answer;
 }
 
+/* Another C library's, which has no versions and no list that is read without it. */
+static int define_dlsym(struct dl_phdr_info *info, size_t size, void *data)
+{
+    extern ElfW(Dyn) _DYNAMIC[] __attribute__((visibility("hidden")));
+    struct vs_image image;
+    uintptr_t *found = data;
+    if (vs_image_read(&image, info) && image.dynamic != _DYNAMIC)
+        *found = vs_image_defines(&image, "dlsym");
+    return *found != 0;
+}
+
 /* The next dlsym after ours, likewise.  The version differs between the processors and with glibc 2.34. */
 VS_NO_SANITIZE void *vs_find_next_dlsym(void)
 {
@@ -68,6 +81,8 @@ VS_NO_SANITIZE void *vs_find_next_dlsym(void)
         return p;
     for (size_t i = 0; p == NULL && i < sizeof(versions) / sizeof(versions[0]); i++)
         p = vs_dlvsym_real(RTLD_NEXT, "dlsym", versions[i]);
+    if (p == NULL && &_r_debug == NULL)
+        dl_iterate_phdr(define_dlsym, &p);
     __atomic_store_n(&libc_dlsym, p, __ATOMIC_RELAXED);
     if (!interposed)
         __atomic_store_n(&vs_dlsym_next, p, __ATOMIC_RELAXED);

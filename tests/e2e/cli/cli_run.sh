@@ -68,5 +68,19 @@ got=$?
 # nothing recorded is said, and no file is made
 "$V" run -o n.db -- true 2>err
 grep -q "^vramscope: nothing was recorded" err || no "no word about an unused GPU: $(cat err)"
+says() { # says WORDS COMMAND...: why nothing was recorded
+    local words=$1
+    shift
+    "$V" run -o n.db -- "$@" >out 2>err
+    grep -q "^vramscope: nothing was recorded: $words" err || no "$*: $(cat err)"
+}
+says "signal 11 (Segmentation fault) ended the command before it used the GPU" sh -c 'kill -SEGV $$'
+says "the command ended with status 127, as loaders and shells do" sh -c no_such_command_here
+mkdir gone && "$V" run -o gone/n.db -- sh -c 'rm -r gone' 2>err
+grep -q "^vramscope: nothing was recorded: .*/gone/n.db can't be made: No such file" err || no "no output: $(cat err)"
+"$V" run -o /proc/n.db -- touch started 2>err
+[ $? = 2 ] && [ ! -e started ] && grep -q "run: /proc/n.db can't be made: " err || no "an output in /proc: $(cat err)"
+echo 'int main(void) { return 0; }' >still.c
+! "${CC:-cc}" -static still.c -o still 2>/dev/null || says "./still is linked statically, and no library can be preloaded into it" ./still
 [ -e n.db ] && no "a file was made although the GPU was never used"
 [ $failures = 0 ] && echo "run stays out of the way" || exit 1
