@@ -8,6 +8,8 @@
 
 #include <sqlite3.h>
 
+#include "schema.h"
+
 #define BUSY_MS 1000
 
 int vs_frames_open(sqlite3 **db, const char *path)
@@ -15,8 +17,7 @@ int vs_frames_open(sqlite3 **db, const char *path)
     int code = sqlite3_open_v2(path, db, SQLITE_OPEN_READWRITE, NULL);
     if (code != SQLITE_OK)
         return code;
-    sqlite3_db_config(*db, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
-    sqlite3_db_config(*db, SQLITE_DBCONFIG_ENABLE_TRIGGER, 0, NULL);
+    vs_schema_guard(*db);
     sqlite3_busy_timeout(*db, BUSY_MS);
     return SQLITE_OK;
 }

@@ -253,15 +253,6 @@ static int count_down(void *steps)
     return *(int64_t *)steps < 0;
 }
 
-static void guard(struct vs_merge *m)
-{
-    sqlite3_db_config(m->db, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
-    sqlite3_db_config(m->db, SQLITE_DBCONFIG_ENABLE_TRIGGER, 0, NULL);
-#ifdef SQLITE_DBCONFIG_TRUSTED_SCHEMA
-    sqlite3_db_config(m->db, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, NULL);
-#endif
-}
-
 static int attach(struct vs_merge *m, const char *from)
 {
     char *sql = sqlite3_mprintf("ATTACH %Q AS other", from);
@@ -295,7 +286,7 @@ int vs_store_merge_open(struct vs_merge **out, const char *into, char *why, size
     }
     int rc = sqlite3_open_v2(into, &m->db, SQLITE_OPEN_READWRITE, NULL) == SQLITE_OK ? 0 : -1;
     if (rc == 0)
-        guard(m);
+        vs_schema_guard(m->db);
     if (rc == 0)
         rc = run(m, "PRAGMA synchronous=OFF; PRAGMA temp_store=MEMORY; PRAGMA journal_mode=MEMORY") ||
              vs_merge_names_open(&m->names, m->db);
@@ -359,7 +350,7 @@ int vs_store_merge_begin(const char *into, const char *like, char *why, size_t w
     int rc =
         sqlite3_open_v2(into, &m.db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, NULL) == SQLITE_OK ? 0 : -1;
     if (rc == 0)
-        guard(&m);
+        vs_schema_guard(m.db);
     if (rc == 0)
         rc = run(&m, "PRAGMA synchronous=OFF") || run(&m, vs_schema_sql) || attach(&m, like) ||
              run(&m, "BEGIN IMMEDIATE;"

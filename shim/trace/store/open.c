@@ -85,6 +85,11 @@ static int check_ours(struct vs_store *s, char *why, size_t n)
         s->config.start_realtime_ns)
         return say(why, n, s->config.recovered_file ? -ESTALE : -EINVAL, path,
                    "holds another run; name another output file");
+    if (!vs_schema_is_ours(s->db))
+        return say(
+            why, n, -EPROTO, path,
+            "has tables that somebody has changed, and is not written to; what is not in it stays in its "
+            "journal");
     return 0;
 }
 
@@ -266,6 +271,7 @@ int vs_store_open(struct vs_store **out, const struct vs_store_config *config, s
         say(why, why_size, rc, config->path, strerror(-rc));
     } else {
         sqlite3_busy_timeout(s->db, 250);
+        vs_schema_guard(s->db);
         rc = start(s, why, why_size);
     }
     if (rc < 0) {

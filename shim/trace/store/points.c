@@ -1,6 +1,8 @@
 /* points.c - see points.h. */
 #include "points.h"
 
+#include "schema.h"
+
 #include <math.h>
 #include <sqlite3.h>
 #include <stdio.h>
@@ -180,6 +182,8 @@ int vs_store_points(const char *into, const char *const *axes, size_t axis_count
 {
     sqlite3 *db = NULL;
     int rc = sqlite3_open_v2(into, &db, SQLITE_OPEN_READWRITE, NULL) == SQLITE_OK ? 0 : -1;
+    if (rc == 0)
+        vs_schema_guard(db);
     if (rc == 0)
         rc = execute(
             db, sqlite3_mprintf("PRAGMA synchronous=OFF; PRAGMA journal_mode=MEMORY; BEGIN; %s", tables));

@@ -161,6 +161,18 @@ rm "$dir/job"/[02].db
 "$V" report "$dir/job" "$dir/clean.db" >"$dir/report"
 [ $? = 3 ] || fail "a job that lacks a rank: not status 3"
 
+# a file whose triggers would undo what the journal has: they do not run; one whose tables somebody has changed: not written to
+killed_early "$dir/trigger.db"
+sqlite3 "$db" "CREATE TRIGGER undo AFTER INSERT ON ev BEGIN DELETE FROM ev WHERE seq = NEW.seq; END"
+says 0 complete "$db"
+[ "$(allocations)" = 24000 ] || fail "a trigger has run: $(allocations) allocations are left"
+killed_early "$dir/changed.db"
+sqlite3 "$db" "ALTER TABLE ev ADD COLUMN twice INT AS (seq * 2)"
+"$V" recover "$journal" >"$dir/out" 2>&1 && fail "a changed file was written to"
+grep -q "has tables that somebody has changed, and is not written to" "$dir/out" || fail "recover of a changed file: $(cat "$dir/out")"
+[ -e "$journal" ] || fail "the journal of a changed file is gone"
+rm "$journal"
+
 # a process that runs
 LD_PRELOAD="$shim" VRAMSCOPE_OUTPUT="$dir/live.db" python3 - "$BUILD/sim/libcuda.so.1" >/dev/null 2>&1 <<'PY' &
 import ctypes, sys, time
