@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "sql.h"
+#include "steps.h"
 #include "living.h"
 #include "ooms.h"
 
@@ -100,6 +101,33 @@ int trace_live_at_oom(struct trace *t, int64_t seq, struct trace_live **out, siz
         "stack_text WHERE id = stack), role FROM live_at_oom "
         "WHERE oom_seq = ? GROUP BY phase, category, owner, line, layer, stack, role ORDER BY 2 DESC",
         1, seq);
+    return trace_live_rows(t, s, out, n);
+}
+
+int trace_left_by_oom(struct trace *t, int64_t seq, int64_t *last, struct trace_live **out, size_t *n)
+{
+    struct trace_step_end *steps = NULL;
+    size_t count = 0, of = 0;
+    *out = NULL;
+    *n = 0;
+    if (trace_step_ends(t, &steps, &count))
+        return -1;
+    while (of < count && steps[of].seq < seq)
+        of++;
+    if (of >= count) { /* its step never ended */
+        free(steps);
+        return 0;
+    }
+    int64_t begin = of ? steps[of - 1].seq : 0, end = steps[count - 1].seq;
+    *last = steps[count - 1].step;
+    free(steps);
+    struct sqlite3_stmt *s = trace_sql(t,
+                                       "SELECT device, sum(size_bytes), count(*), max(stack), phase, NULL, "
+                                       "NULL, line, NULL, NULL, NULL FROM live_at_oom "
+                                       "WHERE oom_seq = ?1 AND category = 'framework block' AND alloc_seq > "
+                                       "?2 AND alloc_seq NOT IN (SELECT mate FROM ev WHERE op = 21 AND "
+                                       "seq > ?1 AND seq <= ?3) GROUP BY phase, line ORDER BY 2 DESC",
+                                       3, seq, begin, end);
     return trace_live_rows(t, s, out, n);
 }
 

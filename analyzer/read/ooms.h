@@ -7,6 +7,7 @@
 #ifndef VS_READ_OOMS_H
 #define VS_READ_OOMS_H
 
+#include "living.h"
 #include "trace.h"
 
 struct trace_oom_kept { /* a row of `oom`: the first, the last, the largest that reached the program */
@@ -25,6 +26,10 @@ struct trace_oom_kept { /* a row of `oom`: the first, the last, the largest that
 
 /* Out-of-memory that reached the program; the caller frees the arrays.  SEQ: its event. */
 int trace_ooms_kept(struct trace *t, struct trace_oom_kept **out, size_t *n);
+/* What lived at the refusal SEQ, was made in its step, and still lived when the recording's last step ended:
+ * by phase and line, the most first.  *LAST: that step's number.  No row where no step ended after the one of
+ * the refusal. */
+int trace_left_by_oom(struct trace *t, int64_t seq, int64_t *last, struct trace_live **out, size_t *n);
 /* Bytes of the last request that was refused, where nothing was got and no step ended after it, by anybody
  * (0: the call does not say how many); UNKNOWN: there is none. */
 int64_t trace_last_refused(struct trace *t);

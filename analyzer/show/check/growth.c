@@ -49,14 +49,18 @@ static bool rises(const int64_t *at, int64_t steps)
 static void grown_groups(struct check_row *r, struct check_file *f, const struct growth *g)
 {
     char *words = report_leak_words(&f->trace, g, false);
-    const char *line = g->groups[0].stack > 0 ? trace_line(&f->trace, g->groups[0].stack) : NULL;
+    size_t n;
+    struct report_leak *leaks = report_leaks(&f->trace, g, &n);
+    const struct growth_group *top = &leaks[0].all;
+    const char *line = top->stack > 0 ? trace_line(&f->trace, top->stack) : NULL;
     r->verdict = VERDICT_BEYOND;
     r->m.value = r->m.least = r->m.most = g->bytes / g->steps;
     r->why = words;
     r->cause.known = true;
     r->cause.change = true;
     if (line)
-        r->cause.line = (struct check_part){.name = xstrdup(line), .bytes = g->groups[0].bytes / g->steps};
+        r->cause.line = (struct check_part){.name = xstrdup(line), .bytes = top->bytes / g->steps};
+    report_leaks_free(leaks, n);
 }
 
 static void grown_total(struct check_row *r, const int64_t *at, const struct growth *g, int64_t steps,

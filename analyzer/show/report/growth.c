@@ -62,49 +62,6 @@ static char *sizes_of(const struct growth_group *g, bool exact)
     return sizes;
 }
 
-static void group_row(struct table *table, struct trace *t, const struct growth *g,
-                      const struct growth_group *p, bool exact)
-{
-    char *name = name_of(t, p), *sizes = sizes_of(p, exact);
-    table_cell(table, "%s", B(p->bytes / g->steps));
-    table_cell(table, "%.3g", (double)p->count / (double)g->steps);
-    table_cell(table, "%s", sizes);
-    table_cell(table, "%s", name);
-    free(name);
-    free(sizes);
-}
-
-static void print_groups(struct trace *t, const struct growth *g, FILE *out, bool exact)
-{
-    static const char *const header[] = {"a step", "times", "of", "made"};
-    struct table table;
-    table_init(&table, ">>><", header);
-    for (size_t i = 0; i < g->count && i < SHOWN; i++)
-        group_row(&table, t, g, &g->groups[i], exact);
-    table_print(&table, out, 4);
-    table_free(&table);
-    if (g->count > SHOWN)
-        fprintf(out, "    and %s more\n", units_count((int64_t)(g->count - SHOWN), "kind").s);
-}
-
-static void print_stacks(struct trace *t, const struct growth *g, FILE *out, bool exact, bool full)
-{
-    size_t printed = 0, hidden = 0;
-    for (size_t i = 0; i < g->count && printed < STACKS; i++) {
-        if (g->groups[i].stack <= 0)
-            continue;
-        char *line = stack_line_text(t, g->groups[i].stack);
-        fprintf(out, "    the %s a step came from%s\n", B(g->groups[i].bytes / g->steps), line);
-        free(line);
-        hidden += stack_print(t, g->groups[i].stack, full ? 0 : FRAMES, full, 8, out);
-        printed++;
-    }
-    if (!printed)
-        fprintf(out, "    no call stack was taken of it: %s takes native ones of the framework's too\n",
-                trace_is_imported(t) ? "a snapshot with stacks=\"all\"" : "VRAMSCOPE_STACKS=all");
-    stack_print_hidden(hidden, out);
-}
-
 /* The program's line of a group; without one, what else is known of it. */
 static char *place_of(struct trace *t, const struct growth_group *g)
 {
@@ -112,23 +69,107 @@ static char *place_of(struct trace *t, const struct growth_group *g)
     return line ? line_text(line) : name_of(t, g);
 }
 
-char *report_leak_words(struct trace *t, const struct growth *g, bool exact)
+static int by_bytes(const void *a, const void *b)
 {
-    int64_t bytes = 0, since = 0;
-    char *top = place_of(t, &g->groups[0]);
+    const struct report_leak *x = a, *y = b;
+    return x->all.bytes != y->all.bytes ? (x->all.bytes < y->all.bytes) - (x->all.bytes > y->all.bytes)
+                                        : strcmp(x->place, y->place);
+}
+
+static void add_group(struct growth_group *all, const struct growth_group *g)
+{
+    all->bytes += g->bytes;
+    all->count += g->count;
+    all->least_size = g->least_size < all->least_size ? g->least_size : all->least_size;
+    all->greatest_size = g->greatest_size > all->greatest_size ? g->greatest_size : all->greatest_size;
+    all->since = g->since > all->since ? g->since : all->since;
+}
+
+/* A line that many layers go through has a kind for each of them, and none of these need be the largest. */
+struct report_leak *report_leaks(struct trace *t, const struct growth *g, size_t *n)
+{
+    struct report_leak *leaks = NULL;
+    *n = 0;
     for (size_t i = 0; i < g->count; i++) {
         char *place = place_of(t, &g->groups[i]);
-        if (!strcmp(place, top)) {
-            bytes += g->groups[i].bytes;
-            since = g->groups[i].since > since ? g->groups[i].since : since;
+        size_t at = 0;
+        while (at < *n && strcmp(leaks[at].place, place))
+            at++;
+        if (at == *n) {
+            *PUSH(leaks, *n) = (struct report_leak){place, g->groups[i], g->groups[i].bytes};
+            continue;
         }
+        add_group(&leaks[at].all, &g->groups[i]);
         free(place);
     }
-    char *all = bytes == g->bytes ? xstrdup("") : xformat("; +%s a step in all", B(g->bytes / g->steps));
+    if (*n)
+        qsort(leaks, *n, sizeof *leaks, by_bytes);
+    return leaks;
+}
+
+void report_leaks_free(struct report_leak *leaks, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        free(leaks[i].place);
+    free(leaks);
+}
+
+static void print_groups(struct trace *t, const struct growth *g, FILE *out, bool exact)
+{
+    static const char *const header[] = {"a step", "times", "of", "made"};
+    struct table table;
+    size_t n;
+    struct report_leak *leaks = report_leaks(t, g, &n);
+    table_init(&table, ">>><", header);
+    for (size_t i = 0; i < n && i < SHOWN; i++) {
+        const struct growth_group *p = &leaks[i].all;
+        char *sizes = sizes_of(p, exact);
+        table_cell(&table, "%s", B(p->bytes / g->steps));
+        table_cell(&table, "%.3g", (double)p->count / (double)g->steps);
+        table_cell(&table, "%s", sizes);
+        table_cell(&table, "%s", leaks[i].place);
+        free(sizes);
+    }
+    table_print(&table, out, 4);
+    table_free(&table);
+    if (n > SHOWN)
+        fprintf(out, "    and %s more\n", units_count((int64_t)(n - SHOWN), "line").s);
+    report_leaks_free(leaks, n);
+}
+
+static void print_stacks(struct trace *t, const struct growth *g, FILE *out, bool exact, bool full)
+{
+    size_t printed = 0, hidden = 0, n;
+    struct report_leak *leaks = report_leaks(t, g, &n);
+    for (size_t i = 0; i < n && printed < STACKS; i++) {
+        const struct growth_group *p = &leaks[i].all;
+        if (p->stack <= 0)
+            continue;
+        char *line = stack_line_text(t, p->stack);
+        bool part = leaks[i].most < p->bytes;
+        fprintf(out, "    the %s%s a step%s came from%s\n", part ? "largest part of it, " : "",
+                B(leaks[i].most / g->steps), part ? "," : "", line);
+        free(line);
+        hidden += stack_print(t, p->stack, full ? 0 : FRAMES, full, 8, out);
+        printed++;
+    }
+    report_leaks_free(leaks, n);
+    if (!printed)
+        fprintf(out, "    no call stack was taken of it: %s takes native ones of the framework's too\n",
+                trace_is_imported(t) ? "a snapshot with stacks=\"all\"" : "VRAMSCOPE_STACKS=all");
+    stack_print_hidden(hidden, out);
+}
+
+char *report_leak_words(struct trace *t, const struct growth *g, bool exact)
+{
+    size_t n;
+    struct report_leak *leaks = report_leaks(t, g, &n);
+    const struct growth_group *top = &leaks[0].all;
+    char *all = n == 1 ? xstrdup("") : xformat("; +%s a step in all", B(g->bytes / g->steps));
     char *words = xformat("+%s a step since step %lld, %s (unless it fills up or is cleared later)%s",
-                          B(bytes / g->steps), (long long)since, top, all);
+                          B(top->bytes / g->steps), (long long)top->since, leaks[0].place, all);
     free(all);
-    free(top);
+    report_leaks_free(leaks, n);
     return words;
 }
 

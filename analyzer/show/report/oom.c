@@ -23,6 +23,9 @@
 #define B(n)      units_bytes(n, exact).s
 #define HELD_MOST 8
 #define STACKS    3
+#define LEFT_LEAST                                                                                           \
+    (INT64_C(1) << 20) /* bytes, and a share, that a survived refusal left, below which nothing is said */
+#define LEFT_PART 100
 #define FRAMES    12
 #define OF_HOLDER 6 /* frames of each holder; `peak` shows them all */
 
@@ -412,6 +415,31 @@ static int64_t ends_after(const struct oom_report *r)
     return r->t_end == UNKNOWN || r->lead->t == UNKNOWN ? UNKNOWN : r->t_end - r->lead->t;
 }
 
+/* What the step of the refusal left: the later ones begin with it. */
+static void print_left(const struct oom_report *r, struct trace *t, FILE *out, bool exact)
+{
+    struct trace_live *left = NULL;
+    size_t n = 0;
+    int64_t last = UNKNOWN, bytes = 0, most = 0, known = r->lead->framework;
+    if (r->lead->op != OOM_FRAMEWORK || trace_left_by_oom(t, r->lead->seq, &last, &left, &n))
+        return;
+    for (size_t i = 0; i < n; i++)
+        bytes += left[i].size;
+    for (size_t i = 0; n && i < n; i++)
+        most += left[i].line && left[0].line && !strcmp(left[i].line, left[0].line) ? left[i].size : 0;
+    if (bytes >= LEFT_LEAST && bytes > known / LEFT_PART) {
+        char *line = left[0].line ? line_text(left[0].line) : NULL;
+        char *by = line ? xformat(", %s of it made by %s", B(most), line) : xstrdup("");
+        wrap_print(out, 2, 4,
+                   "%s of what step %" PRId64 " had made before it still lived when step %" PRId64
+                   " ended: what came after began with that%s",
+                   B(bytes), r->lead->step, last, by);
+        free(line);
+        free(by);
+    }
+    free(left);
+}
+
 /* How often memory ran out, and with what result. */
 static void print_all(const struct oom_report *r, FILE *out, bool exact)
 {
@@ -464,6 +492,7 @@ void oom_report_text(const struct oom_report *r, struct trace *t, FILE *out, boo
         print_request(r, t, out, full);
         print_stacks(r, t, out, exact, full);
         print_all(r, out, exact);
+        print_left(r, t, out, exact);
         refusal_free(&changes);
     } else if (t->oom_total > 0 || t->refused_total - r->absorbed > 0) {
         fprintf(out, "OUT OF MEMORY: %s and %s by the driver; the file does not hold who held the memory\n",

@@ -103,6 +103,15 @@ void report_residual_json(const struct device_report *d, struct json *j);
 void report_names_text(const struct device_report *d, FILE *out, bool exact);
 void report_names_json(const struct device_report *d, struct json *j);
 
+/* What grows from step to step by the line that made it, the one with the most bytes first; of what has no
+ * line, by what else is known. G has at least one group.  For report_leaks_free. */
+struct report_leak {
+    char *place;
+    struct growth_group all; /* of the place; phase and stack are those of its largest group, */
+    int64_t most;            /* which has so many of the bytes */
+};
+struct report_leak *report_leaks(struct trace *t, const struct growth *g, size_t *n);
+void report_leaks_free(struct report_leak *leaks, size_t n);
 /* Growth from step to step, in a sentence: "leak: +1.00 MiB a step since step 2, train.py:41 main". */
 /* The text of it; G has at least one group.  The caller frees it. */
 char *report_leak_words(struct trace *t, const struct growth *g, bool exact);
