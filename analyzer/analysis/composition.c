@@ -11,9 +11,26 @@
 #define MOST_EVENTS 5000000            /* some seconds */
 #define MOST_BYTES  (INT64_C(1) << 61) /* of a damaged file: sums stay numbers */
 
-static const char *const roles[COMPOSITION_ROLES] = {
-    "unknown", "parameter", "optimizer state",      "gradient", "activation", "logits",
-    "input",   "temporary", "communication buffer", "unused",   "buffer",     "workspace"};
+static const char *const roles[COMPOSITION_ROLES] = {"unknown",
+                                                     "parameter",
+                                                     "optimizer state",
+                                                     "gradient",
+                                                     "activation",
+                                                     "logits",
+                                                     "input",
+                                                     "temporary",
+                                                     "communication buffer",
+                                                     "unused",
+                                                     "buffer",
+                                                     "workspace",
+                                                     "made in forward",
+                                                     "made in logits",
+                                                     "made in backward",
+                                                     "made in optimizer",
+                                                     "made in evaluation",
+                                                     "made in another phase",
+                                                     "made outside any phase"};
+enum { MADE = 12, MADE_ELSEWHERE = COMPOSITION_ROLES - 2, MADE_OUTSIDE };
 
 const char *composition_role(size_t group)
 {
@@ -26,6 +43,17 @@ static size_t group_of_role(const char *role)
         if (!strcmp(role, roles[i]))
             return i;
     return 0;
+}
+
+static size_t group_of_made(const struct trace *t, int phase)
+{
+    const char *name = phase > 0 && (size_t)phase < t->phase_name_count ? t->phase_names[phase] : NULL;
+    if (!name || !strcmp(name, "none"))
+        return MADE_OUTSIDE;
+    for (size_t i = MADE; i < MADE_ELSEWHERE; i++)
+        if (!strcmp(name, roles[i] + strlen("made in ")))
+            return i;
+    return MADE_ELSEWHERE;
 }
 
 const char *composition_none(const struct trace *t)
@@ -41,6 +69,7 @@ struct owner { /* event SEQ made or ended a block of GROUP */
 };
 
 struct walk {
+    const struct trace *t;
     const struct columns *columns;
     struct composition *c;
     enum composition_by by;
@@ -89,7 +118,8 @@ static size_t group_of_birth(struct walk *w, const struct trace_delta *e)
     while (w->role_next < w->role_count && w->roles[w->role_next].seq < e->seq)
         w->role_next++;
     bool known = w->role_next < w->role_count && w->roles[w->role_next].seq == e->seq;
-    return known ? group_of_role(w->roles[w->role_next].role) : 0;
+    size_t group = known ? group_of_role(w->roles[w->role_next].role) : 0;
+    return group ? group : group_of_made(w->t, (int)e->phase);
 }
 
 /* What is more than the block's size is a change of something else that was lost. */
@@ -144,7 +174,8 @@ int composition_load(struct composition *c, struct trace *t, int64_t device, con
         return -1;
     }
     c->at = xrealloc(NULL, columns->n * c->groups * sizeof *c->at);
-    struct walk w = {.columns = columns,
+    struct walk w = {.t = t,
+                     .columns = columns,
                      .c = c,
                      .by = by,
                      .group_of_phase = group_of_phase,

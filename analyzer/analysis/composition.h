@@ -17,8 +17,8 @@ struct composition {
     int64_t *at;   /* [column * groups + group], bytes */
 };
 
-#define COMPOSITION_ROLES 12
-/* The role of a group, 0 "unknown". */
+#define COMPOSITION_ROLES 19
+/* The role of a group, or where none is known the phase of its birth, "made in forward"; 0 "unknown". */
 const char *composition_role(size_t group);
 
 /* NULL, or why T has no composition: what would have to be read is not in the file, or is too much. */

@@ -103,14 +103,16 @@ static struct holder identity(const struct trace_live *l, enum holder_by by)
     case BY_LINE:
         h.line = l->line;
         h.category = l->line ? NULL : l->category;
+        h.role = l->line && l->role && !strcmp(l->role, HOLDERS_WORKSPACE) ? HOLDERS_WORKSPACE : NULL;
         break;
     case BY_LAYER:
         h.layer = l->layer;
         h.category = l->layer ? NULL : l->category;
         break;
-    case BY_ROLE:
-        h.role = l->role;
-        h.category = l->role ? NULL : l->category;
+    case BY_ROLE: /* without one the phase of its birth (part_what) */
+        h.role = l->role && strcmp(l->role, "unknown") ? l->role : NULL;
+        h.category = h.role || !l->category || strcmp(l->category, "before recording") ? NULL : l->category;
+        h.phase = h.role || h.category ? NULL : l->phase;
         break;
     case BY_TENSOR: /* holders_of_tensors */
         break;

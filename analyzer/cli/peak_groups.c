@@ -3,8 +3,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analysis/parts.h"
 #include "base/units.h"
 #include "peak_page.h"
+#include "show/report/code.h"
 #include "show/report/frames.h"
 #include "show/report/stack.h"
 #include "read/living.h"
@@ -55,14 +57,11 @@ char *peak_group_name(const struct peak_page *p, const struct holder *h, enum ho
 {
     switch (by) {
     case BY_LINE:
-        return h->line ? line_text(h->line) : holders_lineless(h);
+        return h->line ? report_line_text(h->line, h->role) : holders_lineless(h);
     case BY_LAYER:
         return xstrdup(h->layer ? h->layer : "no layer");
     case BY_ROLE:
-        return h->role ? xstrdup(h->role)
-                       : xformat("%s (not followed: %s)", h->category ? h->category : "unknown",
-                                 trace_is_imported(p->t) ? "no call stack of the snapshot shows roles"
-                                                         : "run --access");
+        return part_what(&(struct trace_live){.role = h->role, .category = h->category, .phase = h->phase});
     case BY_TENSOR:
         return tensor_name(h);
     case BY_PHASE:

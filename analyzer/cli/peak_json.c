@@ -76,6 +76,10 @@ static void groups_json(const struct peak_page *p, enum holder_by by, struct jso
                       : by == BY_PHASE    ? h->phase
                       : by == BY_CATEGORY ? h->category
                                           : h->owner);
+        if (by == BY_LINE)
+            json_bool(j, "workspace", h->role != NULL);
+        if (by == BY_ROLE)
+            json_text(j, "phase", h->phase);
         if (by == BY_LINE || by == BY_LAYER || by == BY_ROLE || by == BY_TENSOR || by == BY_LIBRARY ||
             by == BY_STACK) /* for rows without a line, library or stack */
             json_text(j, "category", h->category);

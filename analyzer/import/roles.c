@@ -99,6 +99,14 @@ static bool is_activation(const struct finder *f, const struct life *x)
            span_of(f, x)->next[IMPORT_OPTIMIZER] > x->died_in && lives_freed_in(&f->l, x, IMPORT_BACKWARD);
 }
 
+/* Of a forward that backward runs again (a checkpoint): freed by what is no module's call. */
+static bool is_made_again(const struct finder *f, const struct life *x)
+{
+    return x->born && span_of(f, x)->phase == IMPORT_BACKWARD && x->died_in == x->born_in &&
+           x->died != LIFE_STAYS && lives_marks(&f->l, x->stack).bits & MARK_MODULE &&
+           !(lives_marks(&f->l, x->freed_by).bits & MARK_MODULE) && lives_freed_in(&f->l, x, IMPORT_BACKWARD);
+}
+
 static bool is_temporary(const struct finder *f, const struct life *x)
 {
     enum import_phase phase = span_of(f, x)->phase;
@@ -120,6 +128,8 @@ static uint8_t rule_alone(const struct finder *f, const struct life *x)
         return VS_LIFE_GRADIENT_STEPPED;
     if (is_activation(f, x))
         return VS_LIFE_ACTIVATION;
+    if (is_made_again(f, x))
+        return VS_LIFE_ACTIVATION_AGAIN;
     return is_temporary(f, x) ? VS_LIFE_TEMPORARY : 0;
 }
 
@@ -276,6 +286,7 @@ static uint8_t like(uint8_t rule)
     case VS_LIFE_GRADIENT_STEPPED:
         return VS_LIFE_LIKE_GRADIENT;
     case VS_LIFE_ACTIVATION:
+    case VS_LIFE_ACTIVATION_AGAIN:
         return VS_LIFE_LIKE_ACTIVATION;
     default:
         return rule == VS_LIFE_TEMPORARY ? VS_LIFE_LIKE_TEMPORARY : MIXED;

@@ -28,12 +28,25 @@ static const struct {
 static const struct {
     const char *role, *color;
 } roles[] = {
-    {"parameter", "#332288"}, {"optimizer state", "#88ccee"},
-    {"gradient", "#44aa99"},  {"activation", "#ddcc77"},
-    {"logits", "#cc6677"},    {"input", "#999933"},
-    {"temporary", "#882255"}, {"communication buffer", "#aa4499"},
-    {"unused", "#117733"},    {"unknown", "#c4b8a8"},
-    {"buffer", "#661100"},    {"workspace", "#6699cc"},
+    {"parameter", "#332288"},
+    {"optimizer state", "#88ccee"},
+    {"gradient", "#44aa99"},
+    {"activation", "#ddcc77"},
+    {"logits", "#cc6677"},
+    {"input", "#999933"},
+    {"temporary", "#882255"},
+    {"communication buffer", "#aa4499"},
+    {"unused", "#117733"},
+    {"unknown", "#c4b8a8"},
+    {"buffer", "#661100"},
+    {"workspace", "#6699cc"},
+    {"made in forward", "#b8c4c8"},
+    {"made in logits", "#c8b8b8"},
+    {"made in backward", "#a9b4c8"},
+    {"made in optimizer", "#c8c4a9"},
+    {"made in evaluation", "#b4c8b8"},
+    {"made in another phase", "#bdbdbd"},
+    {"made outside any phase", "#d5d0c8"},
 };
 
 /* The phase without a colour that peaked highest; 0: all have one, or are not shown. */

@@ -310,9 +310,33 @@ static void init_uses(struct trace_lives *l)
         l->uses[i] = (struct trace_use){UNKNOWN, UNKNOWN};
 }
 
+/* Of what no role is known the phase that it was made in, by the words that every page has. */
+static void name_by_phases(struct trace *t, struct trace_lives *l)
+{
+    uint8_t *made = xrealloc(NULL, t->phase_name_count + 1), unknown = 0;
+    memset(made, 0, t->phase_name_count + 1);
+    for (size_t i = 1; i < l->role_count && !unknown; i++)
+        unknown = strcmp(l->roles[i], "unknown") ? 0 : (uint8_t)i;
+    for (size_t i = 0; i < l->block_count; i++) {
+        struct trace_block *b = &l->blocks[i];
+        uint16_t phase = b->phase < t->phase_name_count ? b->phase : 0;
+        if ((b->role && b->role != unknown) || !phase || (!made[phase] && l->role_count >= UINT8_MAX)) {
+            b->role = b->role == unknown ? 0 : b->role;
+            continue;
+        }
+        if (!made[phase]) {
+            made[phase] = (uint8_t)l->role_count;
+            *PUSH(l->roles, l->role_count) = *PUSH(t->texts, t->text_count) =
+                xformat("made in %s", t->phase_names[phase] ? t->phase_names[phase] : "?");
+        }
+        b->role = made[phase];
+    }
+    free(made);
+}
+
 static int load_uses(struct trace *t, struct trace_lives *l)
 {
-    *PUSH(l->roles, l->role_count) = "not followed";
+    *PUSH(l->roles, l->role_count) = "made outside any phase";
     bool followed = trace_sql_one(t, "SELECT count(*) FROM (SELECT 1 FROM access LIMIT 1)") > 0;
     if (!followed && trace_sql_one(t, "SELECT count(*) FROM (SELECT 1 FROM framework_role LIMIT 1)") <= 0)
         return 0;
@@ -346,6 +370,8 @@ int trace_lives(struct trace *t, int64_t device, struct trace_lives *out)
     *out = (struct trace_lives){0};
     int result = load_kinds(t, &r) || load_amended(t, &r) || read_changes(t, device, &r) ||
                  load_uses(t, out) || merge_folded(t, device, out);
+    if (!result)
+        name_by_phases(t, out);
     free(r.kinds);
     free(r.amended);
     free(r.failed);

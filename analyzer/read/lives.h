@@ -54,7 +54,8 @@ struct trace_lives {
     struct trace_block *blocks;
     size_t block_count;
     struct trace_use *uses; /* one a block; NULL: uses were not recorded */
-    const char **roles;     /* 0: not followed */
+    const char *
+        *roles; /* what blocks are for; where that is not known, "made in forward", 0: outside any phase */
     size_t role_count;
     bool folded; /* there are changes of what FOLDED */
 };

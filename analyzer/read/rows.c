@@ -225,7 +225,7 @@ int64_t trace_live_since(struct trace *t, int64_t device, const char *phase, int
         t,
         "SELECT coalesce(CASE WHEN sum(category = 'framework block') > 0 THEN "
         "sum(CASE WHEN category = 'framework block' AND phase = ?3 AND alloc_seq < ?2 AND made_for IS NOT "
-        "'raw' THEN size_bytes END) "
+        "'raw' AND role IS NOT 'workspace' THEN size_bytes END) "
         "ELSE sum(CASE WHEN phase = ?3 AND alloc_seq < ?2 THEN size_bytes END) END, 0) "
         "FROM live_at_peak WHERE device = ?1",
         2, device, seq);

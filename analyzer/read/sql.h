@@ -61,6 +61,9 @@ void trace_load_folded(struct trace *t);
 /* What the user calls the process's run by (labels.c). */
 int trace_load_labels(struct trace *t);
 
+/* Finds roles of the blocks of a recording by their lives, for all later queries (found_roles.c). */
+int trace_find_roles(struct trace *t);
+
 /* Out-of-memory events, first and last moment (rows.c). */
 int trace_load_extent(struct trace *t);
 int64_t trace_unfinished_step(struct trace *t);

@@ -299,7 +299,16 @@ enum vs_framework_role {
     X(41, TOLD_WORKSPACE, 0)                                                                                 \
     X(42, TOLD_COMMUNICATION, 0)                                                                             \
     X(43, TOLD_UNUSED, 0)                                                                                    \
-    X(44, TOLD_UNKNOWN, 0)
+    X(44, TOLD_UNKNOWN, 0)                                                                                   \
+    /* of a recording, found by its readers (analyzer/read/found_roles.c) and in no file */                  \
+    X(45, WORKSPACE_RAW, 0)                                                                                  \
+    X(46, LOGITS, 0)                                                                                         \
+    X(47, GRADIENT_LIVED, 0)                                                                                 \
+    X(48, ACTIVATION_AGAIN, 0)                                                                               \
+    X(49, LIKE_GRADIENT_LIVED, 0)                                                                            \
+    X(50, LIKE_LOGITS, 0)                                                                                    \
+    X(51, LIBRARY, 0)                                                                                        \
+    X(52, LIBRARY_COMMUNICATES, 0)
 
 enum vs_life_rule {
 #define X(n, NAME, role) VS_LIFE_##NAME = n,
@@ -309,7 +318,7 @@ enum vs_life_rule {
 
 static inline bool vs_life_is_rule(uint64_t n)
 {
-    return n >= VS_LIFE_UNKNOWN && n <= VS_LIFE_TOLD_UNKNOWN;
+    return n >= VS_LIFE_UNKNOWN && n <= VS_LIFE_LIBRARY_COMMUNICATES;
 }
 
 /* N as an enum vs_framework_role: PyTorch's own word, or what a rule decided; 0 neither. */

@@ -335,6 +335,7 @@ CREATE TABLE stack(id INTEGER PRIMARY KEY, parent INT, -- the caller's stack.id,
   forward INT,       -- 1: line did not run then; it is the forward's, and made the autograd node that did
   node INT,          -- frame.id of the autograd node in whose run it was, the innermost; NULL: not in backward
   layer INT,         -- frame.id of the layer; NULL none
+  again INT,         -- 1: a layer's call inside of the node's run: the forward is made again (checkpoints)
   caller INT);       -- frame.id of the innermost frame of the program's own (a file in no site-packages, dist-packages or Python's library); NULL: none outward of line
 -- a stack's line and layer as text, as all views have them; layer_type: the class of the module, NULL where the layer is made of ranges
 CREATE VIEW stack_text AS SELECT s.id AS id,
@@ -615,7 +616,7 @@ CREATE VIEW block_use AS
 -- in all phases.  Phases are those of the recording
 CREATE VIEW access_role AS
   SELECT d.process AS process, d.alloc_seq AS alloc_seq,
-    CASE d.rule WHEN 3 THEN 'unused' WHEN 4 THEN 'communication buffer' WHEN 15 THEN 'workspace' WHEN 16 THEN 'communication buffer' WHEN 5 THEN 'gradient' WHEN 6 THEN 'optimizer state' WHEN 7 THEN 'parameter' WHEN 17 THEN 'optimizer state' WHEN 18 THEN 'optimizer state' WHEN 8 THEN 'input' WHEN 9 THEN 'logits' WHEN 10 THEN 'activation' WHEN 11 THEN 'temporary' WHEN 19 THEN 'temporary' ELSE 'unknown' END AS role,
+    CASE d.rule WHEN 3 THEN 'unused' WHEN 4 THEN 'communication buffer' WHEN 15 THEN 'workspace' WHEN 16 THEN 'communication buffer' WHEN 5 THEN 'gradient' WHEN 6 THEN 'optimizer state' WHEN 7 THEN 'parameter' WHEN 17 THEN 'optimizer state' WHEN 18 THEN 'optimizer state' WHEN 8 THEN 'input' WHEN 9 THEN 'logits' WHEN 10 THEN 'activation' WHEN 20 THEN 'activation' WHEN 11 THEN 'temporary' WHEN 19 THEN 'temporary' ELSE 'unknown' END AS role,
     CASE d.rule WHEN 0 THEN 'a caching allocator carves blocks from it'
       WHEN 1 THEN 'it was not followed all its life'
       WHEN 2 THEN 'no use of it was seen, and the device may have reached it all the same'
@@ -629,6 +630,7 @@ CREATE VIEW access_role AS
       WHEN 8 THEN 'first a copy from the host wrote it, forward used it, and it was not kept over iterations'
       WHEN 9 THEN 'born in logits, used there and in backward'
       WHEN 10 THEN 'born in forward or logits, used in backward, and not kept over iterations'
+      WHEN 20 THEN 'made again in backward, by a layer''s call inside of an autograd node, and used after the next block of another node'
       WHEN 11 THEN 'used in one phase alone, and gone within the iteration'
       WHEN 19 THEN 'used in one phase alone, and not after the range that it was born in; no training iteration is known'
       WHEN 12 THEN 'kept over iterations, used in forward, and never by an optimizer: a buffer, a frozen parameter, an input that stays, a workspace or a cache'
@@ -651,11 +653,14 @@ CREATE VIEW access_role AS
     WHEN f.copied AND f.phases & 38 AND NOT f.phases & 16 AND NOT f.long THEN 8
     WHEN f.born = 2 AND f.phases & 4 AND f.phases & 8 AND NOT f.long THEN 9
     WHEN f.born IN (1, 2) AND f.phases & 8 AND NOT f.phases & 16 AND NOT f.long THEN 10
+    WHEN f.again AND NOT f.long AND f.phases = 8 AND f.t + f.last > (SELECT n.t FROM ev n CROSS JOIN stack s ON s.id = n.stack WHERE n.seq > f.alloc_seq AND n.op = 20 AND s.node IS NOT NULL AND NOT s.again
+      ORDER BY n.seq LIMIT 1) THEN 20
     WHEN NOT f.kept AND f.phases IN (2, 4, 8, 16, 32) AND f.stepped THEN 11
     WHEN NOT f.kept AND f.phases IN (2, 4, 8, 16, 32) AND f.within THEN 19
     WHEN f.long AND f.phases & 38 AND NOT f.phases & 16 THEN 12
     WHEN f.phases & 1 AND NOT f.phases & 126 THEN 13 ELSE 14 END AS rule
-    FROM (SELECT (a.alloc_seq >> 40) + 1 AS process, a.alloc_seq AS alloc_seq, e.phase AS born, a.uses AS uses, k.phases AS phases, k.sure_phases AS sure, k.kinds AS kinds,
+    FROM (SELECT (a.alloc_seq >> 40) + 1 AS process, a.alloc_seq AS alloc_seq, e.phase AS born, a.uses AS uses, k.phases AS phases, k.sure_phases AS sure, k.kinds AS kinds, e.t AS t, a.last AS last,
+        CASE WHEN e.phase = 3 AND e.op = 20 THEN ifnull((SELECT again FROM stack WHERE id = e.stack), 0) ELSE 0 END AS again,
         e.op <> 20 AND ((SELECT managed FROM kind WHERE id = e.kind) OR a.alloc_seq IN (SELECT seq FROM amend WHERE op = 50)) AS managed,
         CASE e.op WHEN 1 THEN (SELECT text FROM string WHERE id = (SELECT owner FROM stack WHERE id = e.stack)) END AS asked,
         a.end_step IS NULL OR a.end_step > 0 AS kept, a.end_step IS NULL OR a.end_step > 1 AS long,
@@ -673,14 +678,15 @@ CREATE VIEW framework_says AS
       WHEN 3 THEN 'PyTorch says so: in the state of an optimizer' ELSE 'PyTorch says so: a buffer of a model' END AS rule
   FROM framework_role f WHERE f.role < 16;
 
+-- (Of a recording the commands find such roles by the lives of its blocks, where their uses were not followed; they are in no file.)
 -- what a block of an imported snapshot is for, as its call stacks (of its allocation and of its free) and its life show, which is no word of PyTorch's (table framework_role):
 -- role as in access_role, 'buffer' or 'unknown', and rule, the one that decided, in words.  Nothing where no block of the snapshot has a role
 CREATE VIEW life_role AS
   SELECT (f.alloc_seq >> 40) + 1 AS process, f.alloc_seq AS alloc_seq,
-    CASE WHEN f.role IN (18, 19, 32, 36) THEN 'optimizer state' WHEN f.role IN (20, 21, 22, 29, 35) THEN 'gradient' WHEN f.role IN (23, 24, 34) THEN 'parameter'
-      WHEN f.role = 25 THEN 'buffer' WHEN f.role IN (26, 30, 37) THEN 'activation' WHEN f.role IN (27, 31, 38) THEN 'temporary' WHEN f.role IN (28, 41) THEN 'workspace'
-      WHEN f.role = 39 THEN 'logits' WHEN f.role = 40 THEN 'input' WHEN f.role = 42 THEN 'communication buffer' WHEN f.role = 43 THEN 'unused' ELSE 'unknown' END AS role,
-    CASE WHEN f.role >= 34 THEN 'as the recording that was exported had it, by the uses of its blocks' ELSE CASE f.role WHEN 17 THEN 'by stack and life: it was there before the trace began, and nothing shows for what'
+    CASE WHEN f.role IN (18, 19, 32, 36) THEN 'optimizer state' WHEN f.role IN (20, 21, 22, 29, 35, 47, 49) THEN 'gradient' WHEN f.role IN (23, 24, 34) THEN 'parameter'
+      WHEN f.role = 25 THEN 'buffer' WHEN f.role IN (26, 30, 37, 48) THEN 'activation' WHEN f.role IN (27, 31, 38) THEN 'temporary' WHEN f.role IN (28, 41, 45, 51) THEN 'workspace'
+      WHEN f.role IN (39, 46, 50) THEN 'logits' WHEN f.role = 40 THEN 'input' WHEN f.role IN (42, 52) THEN 'communication buffer' WHEN f.role = 43 THEN 'unused' ELSE 'unknown' END AS role,
+    CASE WHEN f.role BETWEEN 34 AND 44 THEN 'as the recording that was exported had it, by the uses of its blocks' ELSE CASE f.role WHEN 17 THEN 'by stack and life: it was there before the trace began, and nothing shows for what'
       WHEN 18 THEN 'by stack and life: born where PyTorch''s optimizers make their state (_init_group), and kept'
       WHEN 19 THEN 'by stack and life: born in an optimizer''s step, and kept beyond it'
       WHEN 20 THEN 'by stack and life: born in backward (or before the trace), and freed by zero_grad'
@@ -697,6 +703,14 @@ CREATE VIEW life_role AS
       WHEN 31 THEN 'by stack and life: cut off by the end of the trace, and a temporary whenever it came before'
       WHEN 32 THEN 'by stack and life: there before the trace, and freed in an optimizer''s step, which made others of its size and kept them'
       WHEN 33 THEN 'by stack and life: there before the trace and kept, more of its size than gradients: parameters, optimizer states and others are not told apart'
+      WHEN 45 THEN 'by life: asked for without a tensor, and kept: a library''s workspace'
+      WHEN 46 THEN 'by life: born in logits, and freed while backward ran'
+      WHEN 47 THEN 'by life: born in backward, alive in the optimizer''s step, and gone before backward came again'
+      WHEN 48 THEN 'by life: made again in backward, by a module''s call inside of it, and freed later in it'
+      WHEN 49 THEN 'by life: cut off by the end, and a gradient whenever the same call stack made one before'
+      WHEN 50 THEN 'by life: cut off by the end, and born in logits and freed in backward whenever the same call stack made one before'
+      WHEN 51 THEN 'a library of mathematics (cuBLAS, cuDNN, cuFFT, cuSOLVER, cuSPARSE, cuTENSOR) asked the driver for it'
+      WHEN 52 THEN 'a communication library (NCCL, NVSHMEM) asked the driver for it'
       ELSE 'by stack and life: no rule fits' END END AS rule
   FROM framework_role f WHERE f.role >= 16;
 

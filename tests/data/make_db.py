@@ -269,7 +269,7 @@ class Run:
                         for (space, status, thread, managed, api, stream), i in self.kinds.items()])
         db.executemany("INSERT INTO context VALUES(?,1,?,?)", [(d + 1, 0x5000 + d, d) for d in self.tot])
         for (parent, frame), (sid, owner, line) in self.stack_ids.items():
-            db.execute("INSERT INTO stack VALUES(?,?,?,?,?,0,NULL,NULL,NULL)", (sid, parent, frame, self.string(owner) if owner else None, line))
+            db.execute("INSERT INTO stack VALUES(?,?,?,?,?,0,NULL,NULL,0,NULL)", (sid, parent, frame, self.string(owner) if owner else None, line))
         db.executemany("INSERT INTO string VALUES(?,?)", [(i, s) for s, i in self.strings.items()])
         db.executemany("INSERT INTO frame VALUES(?,?,?,?,?,?,?)", [(i, *frame) for frame, i in self.frame_ids.items()])
         db.executemany("INSERT INTO module VALUES(?,?,'00',0,0)", [(i, p) for p, i in self.module_ids.items()])

@@ -36,8 +36,8 @@ def renew_lines(db):
             path.append(frames.get(stacks[at][1]))
             at = stacks[at][0]
         line, caller, forward = lines.shown(path)
-        db.execute("UPDATE main.stack SET line = ?, caller = ?, forward = ? WHERE id = ?",
-                   (line and line.id, caller and caller.id, int(forward), stack))
+        db.execute("UPDATE main.stack SET line = ?, caller = ?, forward = ?, again = ? WHERE id = ?",
+                   (line and line.id, caller and caller.id, int(forward), int(lines.again(path)), stack))
 
 
 def renew(schema, old, new):

@@ -49,7 +49,7 @@ def make(directory, events):
     db = sqlite3.connect(path)
     db.executemany("INSERT INTO frame VALUES(?, 2, NULL, NULL, ?, ?, ?)", [(i + 1, f"Block{i % 40}.forward", f"/home/ada/model{i % 25}.py", i) for i in range(2000)])
     db.executemany("INSERT INTO frame VALUES(?, 4, NULL, NULL, ?, 'Block', NULL)", [(3000 + i, f"model.layers.{i}") for i in range(300)])
-    db.executemany("INSERT INTO stack VALUES(?, ?, ?, NULL, ?, 0, NULL, ?, NULL)", [(i + 1, i // 8, i + 1, i + 1, 3000 + i % 300) for i in range(2000)])
+    db.executemany("INSERT INTO stack VALUES(?, ?, ?, NULL, ?, 0, NULL, ?, 0, NULL)", [(i + 1, i // 8, i + 1, i + 1, 3000 + i % 300) for i in range(2000)])
     db.execute("UPDATE ev SET stack = 1 + abs(size * 2654435761 + phase * 97) % 2000 WHERE op = 20")
     # the clock of the events is made up, too
     db.execute("UPDATE process SET end_ns = (SELECT max(t) FROM ev WHERE op < 40)")

@@ -4,7 +4,7 @@ A frame has kind, function, file and id; frames come innermost first.
 """
 import re
 
-PYTHON, NODE = 2, 3
+PYTHON, NODE, LAYER = 2, 3, 4
 TORCH = re.compile(r"-packages/torch/"
                    r"|/torch/(_(?!_)|nn/(modules|parallel|utils)/|nn/(functional|init)\.py|optim/|autograd/|cuda/|utils/_(?!_)|utils/checkpoint\.py|fx/|amp/|distributed/(_(?!_)|fsdp/))")
 TOOL = re.compile(r"^<frozen |^<eval_with_key>|/torchinductor_|/torch_geometric\.|/vramscope/python/|/bin/[^./]*$")
@@ -48,3 +48,9 @@ def shown(frames):
     caller = own[0] if own and own[0] is not line else None
     forward = line is not None and any(f.kind == NODE for f in frames[: frames.index(line)])
     return line, caller, forward
+
+
+def again(frames):
+    """Whether a layer's call is inside of the run of a node."""
+    kinds = [f.kind for f in frames if f]
+    return NODE in kinds and LAYER in kinds[: kinds.index(NODE)]

@@ -1,4 +1,5 @@
 """tables.py - the tables that the recorder keeps beside `ev`, held against what the replay of its rows found."""
+import lines
 from recording import ADDRESS, LAYER, NODE, PYTHON
 from replay import (ALLOC, BLOCK, CONTEXT, CURVES, FREE_FAILED, LIMIT, MARKED, MISSED, OOM, OUTSIDE, OVERHEAD, PHYS_CREATE,
                     PUSH, RECLASSIFY, SAMPLE, SPACES, STEP, UNBLOCK)
@@ -323,7 +324,8 @@ class Tables:
             if s.owner and s.owner not in self.r.strings:
                 self.complain(f"stack {s.id}: its owner {s.owner} has no row")
             line, caller, forward = self.r.shown(s.id)
-            self.same(f"stack {s.id} line", (s.line, s.caller, s.forward), (line and line.id, caller and caller.id, int(forward)))
+            self.same(f"stack {s.id} line", (s.line, s.caller, s.forward, s.again),
+                      (line and line.id, caller and caller.id, int(forward), int(lines.again(list(self.r.frames_of(s.id))))))
             for name, kind in (("node", NODE), ("layer", LAYER)):
                 frame = self.r.first_of_kind(s.id, kind)
                 self.same(f"stack {s.id} {name}", getattr(s, name), frame and frame.id)

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analysis/holders.h"
 #include "base/page.h"
 #include "base/shown.h"
 #include "base/table.h"
@@ -68,10 +69,21 @@ static int by_bytes(const void *a, const void *b)
     return x->bytes != y->bytes ? (x->bytes < y->bytes) - (x->bytes > y->bytes) : strcmp(x->text, y->text);
 }
 
+/* What a library keeps for itself is none of the line at which it first asked. */
+char *report_line_text(const char *line, const char *role)
+{
+    char *text = line_text(line);
+    if (!role || strcmp(role, HOLDERS_WORKSPACE) != 0)
+        return text;
+    char *named = xformat("workspace: %s", text);
+    free(text);
+    return named;
+}
+
 char *report_code_place(struct trace *t, const struct trace_live *l, size_t *looked_up, bool *code)
 {
     bool look = !l->line && l->stack > 0 && (*looked_up)++ < CODE_STACKS;
-    char *place = l->line ? line_text(l->line) : look ? function_of(t, l->stack) : NULL;
+    char *place = l->line ? report_line_text(l->line, l->role) : look ? function_of(t, l->stack) : NULL;
     *code = place != NULL;
     return place ? place : phase_text(l);
 }

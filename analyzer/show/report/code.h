@@ -20,6 +20,10 @@
 
 enum { CODE_STACKS = 20000 }; /* call stacks that are examined, of the greatest rows; the rest are small */
 
+/* LINE, a column of the views, for tables; of a library's workspace, as ROLE (NULL: unknown) says,
+ * "workspace: model.py:41 f".  The caller frees it. */
+char *report_line_text(const char *line, const char *role);
+
 /* The place of L as above, for people; *CODE: it is known, not only the phase.  *LOOKED_UP counts the call
  * stacks that were examined.  The caller frees it. */
 char *report_code_place(struct trace *t, const struct trace_live *l, size_t *looked_up, bool *code);

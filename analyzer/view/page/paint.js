@@ -8,7 +8,7 @@ const HUES = ['#7f8fa6', '#56b4e9', '#0072b2', '#d55e00', '#e6b800', '#009e73', 
   '#88ccee', '#882255', '#44aa99', '#ddcc77', '#aa4499'];
 const KNOWN = { forward: '#56b4e9', logits: '#d55e00', backward: '#0072b2', optimizer: '#e6b800', 'no phase': '#8a8f98', evaluation: '#009e73',
   parameter: '#8a8f98', gradient: '#0072b2', 'optimizer state': '#e6b800', activation: '#56b4e9', temporary: '#cc79a7', input: '#009e73',
-  'not followed': '#9aa0a8', 'no Python line': '#9aa0a8', 'no layer': '#9aa0a8' };
+  'made outside any phase': '#9aa0a8', 'no Python line': '#9aa0a8', 'no layer': '#9aa0a8' };
 const REST_COLOR = '#6d6d72';
 
 /* The colour of each slot of a row: names that many recordings share have the same in all of them, others by their place. */

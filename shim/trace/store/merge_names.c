@@ -35,6 +35,7 @@ static const struct table {
                          {"forward", STAYS},
                          {"node", VS_NAMES_FRAME},
                          {"layer", VS_NAMES_FRAME},
+                         {"again", STAYS},
                          {"caller", VS_NAMES_FRAME}}},
     [VS_NAMES_TENSOR] = {"tensor",
                          {{"kind", STAYS}, {"element_type", STAYS}, {"request", STAYS}, {"shape", STAYS}}},

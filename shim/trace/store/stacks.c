@@ -77,7 +77,7 @@ static uint32_t owner_of_stack(struct vs_store *s, uint32_t id)
 /* All but `forward` are frame ids, 0: none. */
 struct stack_facts {
     uint32_t line, caller, node, layer;
-    bool forward;
+    bool forward, again;
 };
 
 static struct stack_facts facts_of(struct vs_store *s, uint32_t id)
@@ -91,6 +91,7 @@ static struct stack_facts facts_of(struct vs_store *s, uint32_t id)
         if (f && f->kind == VS_FRAME_PYTHON) {
             vs_line_see(s, &search, row->frame, f, facts.node != 0);
         } else if (f && f->kind == VS_FRAME_NODE) {
+            facts.again = facts.again || (!facts.node && facts.layer);
             facts.node = facts.node ? facts.node : row->frame;
         } else if (f && f->kind == VS_FRAME_LAYER && !facts.layer) {
             facts.layer = row->frame;
@@ -146,10 +147,10 @@ int vs_store_stack(struct vs_store *s, uint32_t id)
         uint32_t owner = owner_of_stack(s, id);
         struct stack_facts facts = facts_of(s, id);
         if (rc == 0)
-            rc = vs_sql_run(s, VS_SQL_STACK, "iiinninnn", (int64_t)id, (int64_t)node->parent,
+            rc = vs_sql_run(s, VS_SQL_STACK, "iiinninnin", (int64_t)id, (int64_t)node->parent,
                             (int64_t)node->frame, vs_or_null(owner), vs_or_null(facts.line),
                             (int64_t)facts.forward, vs_or_null(facts.node), vs_or_null(facts.layer),
-                            vs_or_null(facts.caller));
+                            (int64_t)facts.again, vs_or_null(facts.caller));
         if (rc < 0)
             return rc;
         vs_bits_add(&s->stacks, id);

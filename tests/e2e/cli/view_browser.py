@@ -76,7 +76,8 @@ def check_peak(page, db, report, row):
             want = dict(db.execute("SELECT CASE phase WHEN 'none' THEN 'no phase' ELSE phase END, sum(size_bytes) FROM live_at_peak WHERE device = ? GROUP BY 1", (row,)))
             assert dict(held) == want, (held, want)
         if column == "role":
-            want = dict(db.execute("SELECT ifnull(role, 'not followed'), sum(size_bytes) FROM live_at_peak WHERE device = ? GROUP BY 1", (row,)))
+            want = dict(db.execute("SELECT CASE WHEN role IS NOT NULL AND role <> 'unknown' THEN role WHEN phase = 'none' THEN 'made outside any phase'"
+                                   " ELSE 'made in ' || phase END, sum(size_bytes) FROM live_at_peak WHERE device = ? GROUP BY 1", (row,)))
             assert dict(held) == want and (row or "parameter" in want), (held, want)
         if column == "tensor":
             want = dict(db.execute("SELECT CASE made_for WHEN 'tensor' THEN element_type || ' ' || shape WHEN 'raw' THEN 'raw bytes' ELSE 'no tensor is known' END, sum(size_bytes)"

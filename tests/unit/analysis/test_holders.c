@@ -46,15 +46,15 @@ static void phases_melt_and_unknown_stays_apart(void **state)
     free(groups);
 }
 
-static void roles_melt_and_what_was_not_followed_keeps_its_category(void **state)
+static void roles_melt_and_what_has_none_is_told_by_its_phase(void **state)
 {
     size_t n;
     struct holder *groups = holders_group(live, ROWS, BY_ROLE, &n);
     assert_int_equal(n, 4);
     assert_string_equal(groups[0].role, "activation");
     assert_true(groups[0].bytes == 133 && groups[0].count == 2 && !groups[0].category);
-    assert_true(!groups[2].role && groups[2].bytes == 50 && !strcmp(groups[2].category, "framework block"));
-    assert_true(!groups[3].role && groups[3].bytes == 7 && !strcmp(groups[3].category, "direct"));
+    assert_true(!groups[2].role && groups[2].bytes == 50 && !strcmp(groups[2].phase, "forward"));
+    assert_true(!groups[3].role && groups[3].bytes == 7 && !groups[3].phase);
     free(groups);
 }
 
@@ -209,7 +209,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_question_sums_to_the_whole),
         cmocka_unit_test(phases_melt_and_unknown_stays_apart),
-        cmocka_unit_test(roles_melt_and_what_was_not_followed_keeps_its_category),
+        cmocka_unit_test(roles_melt_and_what_has_none_is_told_by_its_phase),
         cmocka_unit_test(the_composition_names_phases_of_blocks_and_libraries_of_the_rest),
         cmocka_unit_test(what_has_no_layer_is_told_by_category),
         cmocka_unit_test(without_a_framework_direct_memory_is_told_apart_by_phase),

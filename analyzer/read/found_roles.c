@@ -1,0 +1,322 @@
+/*
+ * found_roles.c - what the blocks of a recording are for that nobody followed and PyTorch says nothing of, as
+ * their lives show: the rules that an import goes by (import/roles.h), over phases that are recorded.
+ *
+ *      forward .. backward                            an activation, or what is born in logits
+ *      one stretch of a phase                         a temporary
+ *      backward .. behind an optimizer's step         a gradient
+ *      asked for without a tensor, and kept           a library's workspace
+ *      asked of the driver by cuBLAS, NCCL and such   likewise, or for communication
+ *
+ * What backward computes again (a checkpoint) is a stretch of its own: the layer's call is inside of an
+ * autograd node's run.  What had no time to end is what all of the same call stack were that did.
+ *
+ * Their rules lie in a temporary table under the file's own, so that each query sees them.
+ */
+#include <sqlite3.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "living.h"
+#include "sql.h"
+#include "steps.h"
+#include "trace/event.h"
+
+#define DEVICES     64
+#define EVENTS_MOST 3000000 /* more take longer than anybody waits for a role */
+
+enum group { OTHER, FORWARD, BACKWARD, AGAIN, OPTIMIZER, EVALUATION };
+
+struct stretches { /* of a device, counted from 1 */
+    enum group now;
+    uint32_t stretch;             /* of a phase */
+    uint32_t part;                /* likewise, where what is computed again is a part of backward */
+    uint32_t backward, optimizer; /* the last stretch of either */
+};
+
+struct birth {
+    int64_t seq, stack;
+    uint32_t step, stretch, part;
+    uint8_t device, group, rule;
+    bool logits, raw, dead;
+};
+
+struct finding {
+    struct trace *t;
+    struct stretches of[DEVICES];
+    struct birth *births;
+    size_t count;
+    struct trace_step_end *steps;
+    size_t step_count, step;
+    uint8_t *groups; /* by phase */
+    int64_t logits;
+};
+
+static enum group group_named(const char *name)
+{
+    static const struct {
+        const char *name;
+        enum group group;
+    } known[] = {{"forward", FORWARD},
+                 {"logits", FORWARD},
+                 {"backward", BACKWARD},
+                 {"optimizer", OPTIMIZER},
+                 {"evaluation", EVALUATION}};
+    for (size_t i = 0; name && i < sizeof known / sizeof *known; i++)
+        if (!strcmp(name, known[i].name))
+            return known[i].group;
+    return OTHER;
+}
+
+static enum group group_of(const struct finding *f, int64_t phase)
+{
+    return phase > 0 && phase < (int64_t)f->t->phase_name_count ? (enum group)f->groups[phase] : OTHER;
+}
+
+/* An event outside any phase ends none. */
+static void enter(struct stretches *s, enum group group)
+{
+    if (group == OTHER || group == s->now)
+        return;
+    bool within = (group == AGAIN || group == BACKWARD) && (s->now == AGAIN || s->now == BACKWARD);
+    s->now = group;
+    s->part++;
+    s->stretch += !within;
+    if (group == OPTIMIZER)
+        s->optimizer = s->stretch;
+    if (group == AGAIN || group == BACKWARD)
+        s->backward = s->stretch;
+}
+
+static void end_steps(struct finding *f, int64_t seq)
+{
+    while (f->step < f->step_count && f->steps[f->step].seq < seq)
+        f->step++;
+}
+
+struct row {
+    int64_t seq, phase, stack, device, mate;
+    bool again, raw;
+};
+
+static void born(struct finding *f, const struct row *r)
+{
+    struct stretches *s = &f->of[r->device];
+    enum group group = group_of(f, r->phase);
+    group = group == BACKWARD && r->again ? AGAIN : group;
+    enter(s, group);
+    *PUSH(f->births, f->count) = (struct birth){.seq = r->seq,
+                                                .stack = r->stack,
+                                                .step = (uint32_t)f->step,
+                                                .stretch = s->stretch,
+                                                .part = s->part,
+                                                .device = (uint8_t)r->device,
+                                                .group = (uint8_t)group,
+                                                .logits = r->phase == f->logits,
+                                                .raw = r->raw};
+}
+
+/* Of a block that ends in GROUP, in the same step as it began. */
+static uint8_t rule_within(const struct birth *b, const struct stretches *s, enum group group)
+{
+    bool backward = group == BACKWARD;
+    if (b->group == FORWARD && backward)
+        return b->logits ? VS_LIFE_LOGITS : VS_LIFE_ACTIVATION;
+    if (b->group == AGAIN && backward)
+        return b->part == s->part ? VS_LIFE_TEMPORARY : VS_LIFE_ACTIVATION_AGAIN;
+    return b->group != OTHER && b->stretch == s->stretch ? VS_LIFE_TEMPORARY : 0;
+}
+
+static uint8_t rule_of(const struct birth *b, const struct stretches *s, enum group group, uint32_t step)
+{
+    bool back = b->group == BACKWARD || b->group == AGAIN;
+    if (b->raw && step != b->step)
+        return VS_LIFE_WORKSPACE_RAW;
+    if (back && s->optimizer > b->stretch && s->backward == b->stretch && group != BACKWARD &&
+        group != OPTIMIZER)
+        return b->raw ? 0 : VS_LIFE_GRADIENT_LIVED;
+    return step == b->step ? rule_within(b, s, group) : 0;
+}
+
+static int compare(const void *key, const void *birth)
+{
+    int64_t seq = *(const int64_t *)key, other = ((const struct birth *)birth)->seq;
+    return seq < other ? -1 : seq > other;
+}
+
+static void died(struct finding *f, const struct row *r)
+{
+    struct birth *b = f->count ? bsearch(&r->mate, f->births, f->count, sizeof *b, compare) : NULL;
+    enum group group = group_of(f, r->phase);
+    if (!b || b->dead)
+        return;
+    struct stretches *s = &f->of[b->device];
+    enter(s, group == BACKWARD && s->now == AGAIN ? AGAIN : group);
+    b->dead = true;
+    b->rule = rule_of(b, s, group, (uint32_t)f->step);
+}
+
+static int read_events(struct finding *f)
+{
+    struct sqlite3_stmt *s = trace_sql(
+        f->t,
+        "SELECT e.seq, e.op, e.phase, e.stack, e.device, e.mate, ifnull((SELECT again FROM stack WHERE id = "
+        "e.stack), 0), (SELECT kind FROM tensor WHERE id = k.tensor) = 3 AND NOT EXISTS (SELECT 1 FROM stack "
+        "s "
+        "JOIN frame n ON n.id = s.frame WHERE s.id = e.stack AND n.function = 'caching_allocator_alloc') "
+        "FROM ev e CROSS JOIN kind k ON k.id = e.kind WHERE e.op IN (?, ?) AND k.status = 0 ORDER BY e.seq",
+        2, (int64_t)VS_OP_BLOCK_ALLOC, (int64_t)VS_OP_BLOCK_FREE);
+    int code = SQLITE_ERROR;
+    while (s && (code = sqlite3_step(s)) == SQLITE_ROW) {
+        struct row r = {sqlite3_column_int64(s, 0),   sqlite3_column_int64(s, 2),
+                        sqlite3_column_int64(s, 3),   sqlite3_column_int64(s, 4),
+                        sqlite3_column_int64(s, 5),   sqlite3_column_int(s, 6) != 0,
+                        sqlite3_column_int(s, 7) != 0};
+        end_steps(f, r.seq);
+        if (r.device < 0 || r.device >= DEVICES)
+            continue;
+        if (sqlite3_column_int64(s, 1) == VS_OP_BLOCK_ALLOC)
+            born(f, &r);
+        else
+            died(f, &r);
+    }
+    return trace_sql_done(f->t, s, code);
+}
+
+/* ---- what had no time to end ---- */
+
+#define MIXED UINT8_MAX
+
+static uint8_t cut_off(uint8_t rule)
+{
+    switch (rule) {
+    case VS_LIFE_ACTIVATION:
+    case VS_LIFE_ACTIVATION_AGAIN:
+        return VS_LIFE_LIKE_ACTIVATION;
+    case VS_LIFE_LOGITS:
+        return VS_LIFE_LIKE_LOGITS;
+    case VS_LIFE_GRADIENT_LIVED:
+        return VS_LIFE_LIKE_GRADIENT_LIVED;
+    default:
+        return rule == VS_LIFE_TEMPORARY ? VS_LIFE_LIKE_TEMPORARY : MIXED;
+    }
+}
+
+/* Whether B would not have ended yet, were it what RULE says. */
+static bool is_unfinished(const struct finding *f, const struct birth *b, uint8_t rule)
+{
+    const struct stretches *s = &f->of[b->device];
+    if (rule == VS_LIFE_LIKE_TEMPORARY)
+        return b->stretch == s->stretch;
+    if (rule == VS_LIFE_LIKE_GRADIENT_LIVED)
+        return s->backward == b->stretch;
+    return b->step == f->step && s->optimizer < b->stretch;
+}
+
+static void find_cut_off(struct finding *f)
+{
+    size_t most = 0;
+    for (size_t i = 0; i < f->count; i++)
+        most = f->births[i].stack > (int64_t)most && f->births[i].stack < UINT32_MAX
+                   ? (size_t)f->births[i].stack
+                   : most;
+    uint8_t *kin = xrealloc(NULL, most + 1);
+    memset(kin, 0, most + 1);
+    for (size_t i = 0; i < f->count; i++) {
+        const struct birth *b = &f->births[i];
+        if (!b->dead || b->stack <= 0 || b->stack > (int64_t)most)
+            continue;
+        uint8_t like = cut_off(b->rule);
+        kin[b->stack] = !kin[b->stack] || kin[b->stack] == like ? like : MIXED;
+    }
+    for (size_t i = 0; i < f->count; i++) {
+        struct birth *b = &f->births[i];
+        if (b->dead)
+            continue;
+        uint8_t like = b->stack > 0 && b->stack <= (int64_t)most ? kin[b->stack] : 0;
+        if (b->raw && f->of[b->device].stretch != b->stretch)
+            b->rule = VS_LIFE_WORKSPACE_RAW;
+        else if (like && like != MIXED && is_unfinished(f, b, like))
+            b->rule = like;
+    }
+    free(kin);
+}
+
+/* ---- the table ---- */
+
+static int put(struct finding *f)
+{
+    const char *under = f->t->processes > 1 ? "temp.one_framework_role" : "main.framework_role";
+    char *sql = xformat("DROP VIEW IF EXISTS temp.framework_role;"
+                        "DROP TABLE IF EXISTS temp.found_role;"
+                        "CREATE TEMP TABLE found_role(alloc_seq INTEGER PRIMARY KEY, role INT);"
+                        "CREATE TEMP VIEW framework_role AS SELECT alloc_seq, role FROM %s UNION ALL "
+                        "SELECT alloc_seq, role FROM temp.found_role",
+                        under);
+    sqlite3_stmt *s = NULL;
+    int code = sqlite3_exec(f->t->db, sql, NULL, NULL, NULL);
+    free(sql);
+    sql = xformat(
+        "INSERT INTO temp.found_role SELECT ?1, ?2 WHERE NOT EXISTS (SELECT 1 FROM %s WHERE alloc_seq = ?1)",
+        under);
+    if (code == SQLITE_OK)
+        code = sqlite3_prepare_v2(f->t->db, sql, -1, &s, NULL);
+    free(sql);
+    for (size_t i = 0; code == SQLITE_OK && i < f->count; i++) {
+        if (!f->births[i].rule)
+            continue;
+        sqlite3_bind_int64(s, 1, f->births[i].seq);
+        sqlite3_bind_int64(s, 2, f->births[i].rule);
+        code = sqlite3_step(s) == SQLITE_DONE ? sqlite3_reset(s) : SQLITE_ERROR;
+    }
+    sqlite3_finalize(s);
+    return code == SQLITE_OK ? 0 : trace_sql_error(f->t);
+}
+
+/* What libraries ask the driver for themselves, as view access_role has it. */
+static int put_libraries(struct trace *t)
+{
+    static const char sql[] =
+        "INSERT OR IGNORE INTO temp.found_role SELECT e.seq, CASE WHEN o.text LIKE 'libnccl%' OR o.text LIKE "
+        "'libnvshmem%' THEN 41 ELSE 40 END FROM ev e CROSS JOIN kind k ON k.id = e.kind CROSS JOIN stack s "
+        "ON s.id = "
+        "e.stack CROSS JOIN string o ON o.id = s.owner WHERE e.op = 1 AND k.status = 0 AND NOT k.managed AND "
+        "(o.text "
+        "LIKE 'libcublas%' OR o.text LIKE 'libcudnn%' OR o.text LIKE 'libcufft%' OR o.text LIKE "
+        "'libcusolver%' OR "
+        "o.text LIKE 'libcusparse%' OR o.text LIKE 'libcutensor%' OR o.text LIKE 'libnccl%' OR o.text LIKE "
+        "'libnvshmem%') AND e.seq NOT IN (SELECT seq FROM amend WHERE op = 50)";
+    return sqlite3_exec(t->db, sql, NULL, NULL, NULL) == SQLITE_OK ? 0 : trace_sql_error(t);
+}
+
+/* An imported snapshot's roles are in the file, and where accesses were followed they say more. */
+static bool is_wanted(struct trace *t, const struct finding *f)
+{
+    bool backward = false;
+    for (size_t i = 0; i < t->phase_name_count; i++)
+        backward = backward || f->groups[i] == BACKWARD;
+    return backward && t->events <= EVENTS_MOST && !trace_is_imported(t) && !trace_follows(t) &&
+           trace_sql_one(t, "SELECT 1 FROM ev WHERE op = 20 LIMIT 1") == 1;
+}
+
+int trace_find_roles(struct trace *t)
+{
+    struct finding f = {.t = t, .groups = xrealloc(NULL, t->phase_name_count + 1), .logits = -1};
+    int result = 0;
+    for (size_t i = 0; i < t->phase_name_count; i++) {
+        f.groups[i] = (uint8_t)group_named(t->phase_names[i]);
+        if (t->phase_names[i] && !strcmp(t->phase_names[i], "logits"))
+            f.logits = (int64_t)i;
+    }
+    if (is_wanted(t, &f)) {
+        result = trace_step_ends(t, &f.steps, &f.step_count) || read_events(&f) ? -1 : 0;
+        if (!result) {
+            find_cut_off(&f);
+            result = put(&f) || put_libraries(t) ? -1 : 0;
+        }
+    }
+    free(f.groups);
+    free(f.births);
+    free(f.steps);
+    return result;
+}
