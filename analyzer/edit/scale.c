@@ -96,11 +96,34 @@ static bool is_large_square(const struct program *p, const struct edit_block *b,
            b->size / 7 > o->bytes[s->unit] / 2;
 }
 
+/* What its shape says of such a block: a square for sure, none for sure (N x width), or neither.  What a unit
+ * gives may be little, as what adapters in it save is, and then most of what it makes is larger by far. */
+enum by_shape { SHAPE_UNKNOWN, SHAPE_SQUARE, SHAPE_NONE };
+
+static enum by_shape by_shape(const struct program *p, const struct edit_block *b,
+                              const struct scale_outputs *o)
+{
+    const struct asked *a = program_asked(p, b);
+    bool width = sizes_have(&o->widths, a->inner[0]), length = sizes_have(&o->lengths, a->inner[0]);
+    if (!a->shape)
+        return SHAPE_SQUARE; /* nothing else is known */
+    if (length && sizes_have(&o->lengths, a->inner[1]) && (a->rank >= 4 || !width))
+        return SHAPE_SQUARE;
+    if (a->inner[0] == a->inner[1] && !width)
+        return SHAPE_SQUARE;
+    return width && !length ? SHAPE_NONE : SHAPE_UNKNOWN;
+}
+
+static bool is_sure_square(const struct program *p, const struct edit_block *b, const struct scale_outputs *o)
+{
+    return is_large_square(p, b, o) && by_shape(p, b, o) == SHAPE_SQUARE;
+}
+
 static void add_squares(struct scale_outputs *o, const struct program *p)
 {
     for (size_t i = 0; i < p->block_count; i++) {
         uint64_t shape = program_asked(p, &p->blocks[i])->shape;
-        if (shape && is_large_square(p, &p->blocks[i], o) && !sizes_have(&o->squares, shape)) {
+        if (shape && is_sure_square(p, &p->blocks[i], o) && !sizes_have(&o->squares, shape)) {
             *PUSH(o->squares.at, o->squares.n) = shape;
             sizes_sort(&o->squares);
         }
@@ -156,7 +179,7 @@ static bool is_of_one_length(const struct program *p, const struct edit_block *b
 
 bool scale_is_square(const struct program *p, const struct edit_block *b, const struct scale_outputs *o)
 {
-    return is_large_square(p, b, o) ||
+    return is_sure_square(p, b, o) ||
            (is_made_by_a_pass(b) &&
             (is_of_one_length(p, b, o) || sizes_have(&o->squares, program_asked(p, b)->shape)));
 }
@@ -165,7 +188,7 @@ bool scale_may_be_square(const struct program *p, const struct edit_block *b, co
 {
     const struct asked *a = program_asked(p, b);
     uint16_t unit = program_stack(p, b)->unit;
-    if (scale_is_square(p, b, o))
+    if (scale_is_square(p, b, o) || (is_large_square(p, b, o) && by_shape(p, b, o) != SHAPE_NONE))
         return true;
     return is_made_by_a_pass(b) && a->rank >= 4 && sizes_have(&o->lengths, a->inner[0]) &&
            sizes_have(&o->lengths, a->inner[1]) && unit < p->facts->units && b->size > o->bytes[unit];

@@ -246,6 +246,32 @@ static void blocks_of_two_lengths_grow_with_the_square_however_small_they_are(vo
     assert_int_equal(edited(&m, "sequence=2").high, MIB(8 + 2 + 44 + 40 + 20 + 2));
 }
 
+/* What a unit gives is an adapter's, 300 x 16, so that values z of 300 x 640 are larger by far: no square for
+ * sure; of v, which has four extents, and of a shape that nobody knows the one end grows with the length and
+ * the other with its square. */
+static void what_adapters_give_makes_no_squares_of_what_is_larger(void **state)
+{
+    (void)state;
+    static const struct known sizes[] = {
+        {'w', MIB(8), KIND_PARAMETER, NOWHERE}, {'z', MIB(20), KIND_SAVED, ATTENDS},
+        {'v', MIB(10), KIND_SAVED, ATTENDS},    {'y', MIB(1), KIND_SAVED, UNIT0},
+        {'l', MIB(1), KIND_LOGITS, HEAD},       {0}};
+    static const struct element sizes_elements[] = {
+        {'w', F32, 1, false}, {'z', F32, 2, false}, {'v', F32, 3, false}, {'y', F32, 4, false}, {0}};
+    TYPED(m, ".+w f+z f+v f+y l+l l-l b-y b-v b-z |", sizes);
+    facts.stacks = (struct edit_stack *)attending;
+    facts.stack_count = ALL;
+    extents("w", 2, 640, 640);
+    extents("z", 3, 300, 640);
+    extents("y", 3, 300, 16);
+    extents("v", 4, 20, 8);
+    struct peaks p = edited(&m, "sequence=2");
+    facts.stacks = stacks;
+    facts.stack_count = STACKS;
+    assert_int_equal(p.low, MIB(8 + 2 * (20 + 10 + 1 + 1)));
+    assert_int_equal(p.high, MIB(8 + 2 * (20 + 1 + 1) + 4 * 10));
+}
+
 /* A mask k that is made in the first forward and kept, weights a that are kept for the next step, and a mask
  * d that comes with the data: 300 x 300; a table t of 300 x 640 that is kept. */
 static void squares_that_outlive_their_step_may_grow_with_the_square(void **state)
@@ -572,6 +598,7 @@ int main(void)
         cmocka_unit_test(squares_with_a_mask_of_their_own_are_fused_in_bf16),
         cmocka_unit_test(masks_without_a_byte_are_no_masks),
         cmocka_unit_test(blocks_of_two_lengths_grow_with_the_square_however_small_they_are),
+        cmocka_unit_test(what_adapters_give_makes_no_squares_of_what_is_larger),
         cmocka_unit_test(squares_that_outlive_their_step_may_grow_with_the_square),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
