@@ -299,6 +299,7 @@ if wanted lint; then
     step "clang-format" check_format
     step "shellcheck" check_shell
     step "header guards" scripts/guards.py
+    step "names in comments" scripts/comment_names.py
 fi
 if wanted unit; then
     stage unit

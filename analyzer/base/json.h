@@ -3,7 +3,7 @@
  *
  *      json_open(&j, stdout);
  *      json_begin(&j, NULL, '{');
- *      json_bytes(&j, "peak_bytes", n);
+ *      json_int(&j, "peak_bytes", n);
  *      json_end(&j);
  *      json_close(&j);
  *

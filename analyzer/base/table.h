@@ -3,8 +3,7 @@
  *
  *      struct table t;
  *      table_init(&t, "PHASE", "<");
- *      table_row(&t);              for each row, and in it
- *      table_cell(&t, "…");        for each column
+ *      table_cell(&t, "…");        for each column of each row
  *      table_print(&t, stdout, 2);
  *      table_free(&t);
  *

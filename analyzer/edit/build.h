@@ -4,7 +4,7 @@
  *      struct build b;
  *      build_begin(&b, from);
  *      for (size_t i = 0; i < from->event_count; i++)
- *          ... build_copy(&b, i), or instead of it build_drop, build_born, build_died ...
+ *          ... build_copy(&b, i), or instead of it build_born, build_died, or nothing ...
  *      *to = build_end(&b);
  */
 #ifndef VS_EDIT_BUILD_H

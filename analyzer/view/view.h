@@ -8,7 +8,7 @@
  *
  * Everything that comes from the recording is in the page as deflated base64 in script elements of type
  * text/plain, so that no name in it can end an element or begin one; page/ is hand-written HTML, CSS and
- * JavaScript, which the build puts into the command (embed.cmake).
+ * JavaScript, which the build puts into the command (embedded.c).
  */
 #ifndef VS_VIEW_VIEW_H
 #define VS_VIEW_VIEW_H
@@ -26,7 +26,7 @@ struct view_room {
     size_t scopes;
 };
 
-struct view_part { /* of the page: what traces_write has gathered so far */
+struct view_part { /* of the page: what page.c has gathered so far */
     struct json *head;
     FILE *body;
     const struct view_room *room; /* of one row, of one process */

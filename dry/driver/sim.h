@@ -214,7 +214,7 @@ struct sim_block { /* an allocation or mapping, by address */
     unsigned flags;                  /* of cuMemHostAlloc, cuMemHostRegister, widest access of a mapping */
     uint8_t access[SIM_MAX_DEVICES]; /* of a mapping, from each device: PROT_* */
     unsigned long long id;
-    void *detail; /* SIM_DEVICE: chunk or NULL; SIM_POOLED: struct sim_pool_block; SIM_MAPPING: struct
+    void *detail; /* SIM_DEVICE: chunk or NULL; SIM_POOLED: struct piece (pool.h); SIM_MAPPING: struct
                      sim_phys; SIM_IMPORTED: struct sim_import; SIM_GRAPH: struct sim_graph_memory */
 };
 extern struct sim_map sim_blocks;

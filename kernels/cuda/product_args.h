@@ -31,7 +31,7 @@ enum { LCE_TWO_PARTS = -1 };
 /* out[m, n] = beta out + alpha a[m, k] b[k, n].  Either m or k is a number of tokens, min(*counted - first,
  * tokens) or at least 0, which only the device knows. */
 struct lce_own_args {
-    CUtensorMap a, b;    /* of the operands, see lce_map_* in product.c */
+    CUtensorMap a, b;    /* of the operands, see maps() in product.c */
     CUtensorMap out;     /* 64 rows of 128 bytes, swizzled */
     void *sums;          /* out, if it has 32 bits; or parts of dinput's split tiles, [part][256][256] */
     int64_t sums_stride; /* from row to row of a 32-bit out */

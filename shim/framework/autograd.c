@@ -20,7 +20,7 @@
  * node born in backward (create_graph, a recomputation) gets the stack of its own birth, and so refers to
  * the forward in turn.
  *
- * Bounds: VS_RING_BIRTHS births a thread are kept, of RINGS threads; a birth that is overwritten before it
+ * Bounds: RING_BIRTHS births a thread are kept, of RINGS threads; a birth that is overwritten before it
  * is looked up counts as lost, and its blocks get only the node's name.  The same holds for nodes without a
  * number (AccumulateGrad) and nodes that were born before the recording.  Number and thread are trusted only
  * if a birth of that thread with that number was seen.

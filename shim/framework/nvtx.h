@@ -1,9 +1,10 @@
 /*
- * nvtx.h - shared by the three files of the NVTX injection library.
+ * nvtx.h - shared by the four files of the NVTX injection library.
  *
  *      nvtx.c          the functions that NVTX calls: one for each entry of the tables
  *      nvtx_init.c     fills the tables; loads the tool that we displaced
  *      nvtx_names.c    handles and texts in all their forms
+ *      nvtx_payload.c  ranges that begin or end with a structured payload
  */
 #ifndef VS_FRAMEWORK_NVTX_H
 #define VS_FRAMEWORK_NVTX_H

@@ -152,7 +152,7 @@ enum vs_op {
 /* What the device was given (trace/access.h): only in the ring, never in the database. */
 #define VS_OP_USE 60
 
-/* What a framework's block was asked for as (framework/tensor_notes.h).  Part of the format. */
+/* What a framework's block was asked for as (framework/tensors.h).  Part of the format. */
 enum vs_tensor_kind {
     VS_TENSOR_WHOLE = 1,   /* a tensor: its bytes, element type and shape are known */
     VS_TENSOR_STORAGE = 2, /* a storage that was resized: its bytes are known */

@@ -1,5 +1,5 @@
 /*
- * fuzz_unpickle.c - pickles in which anything may stand: the unpickler, the snapshot that is made of its
+ * fuzz_pickle.c - pickles in which anything may stand: the unpickler, the snapshot that is made of its
  * values, the way back to the start; and, where the first byte says so, all of `import` into a database.
  *
  * The good pickle to spoil is a small snapshot: two devices, one of them with an expandable segment; memory

@@ -39,7 +39,7 @@ uint32_t vs_free_extents_fit(const struct vs_arena *a, const struct free_extents
 
 /* ---- extents.c ---- */
 
-/* Room for all extents that any change of now LIVE blocks, ALIAS_MAPPINGS alias mappings and SLOTS heap slots
+/* Room for all extents that any change of now BLOCKS live blocks, ALIASES alias mappings and SLOTS heap slots
  * can need. */
 int vs_extents_reserve(struct vs_arena *a, uint64_t blocks, uint64_t aliases, uint64_t slots);
 uint32_t vs_extent_at(const struct vs_arena *a, uint64_t place); /* the extent that holds PLACE */

@@ -5,7 +5,7 @@
  * files share.
  *
  * Places.  All windows together are one space of places: place = slot << shift | offset, a slot being room
- * for one chunk.  Every heap has slots_per_heap of them; the addresses of all alias mappings are one more
+ * for one chunk.  Every heap has 1 << heap_shift of them; the addresses of all alias mappings are one more
  * window. The chunk that was created for a slot of a heap bears the slot's number, and is mapped there as
  * long as it exists: its primary mapping.
  *

@@ -4,8 +4,8 @@
  *      vs_ledger_feed(event) ... vs_ledger_end_batch() --> struct vs_output --> store --> vs_output_clear()
  *
  * Pure: no I/O, no clock, no SQLite, no CUDA; the same events always give the same rows, so the drain
- * thread, `vramscope recover` and the tests cannot disagree.  It looks names up through two functions of its
- * configuration.
+ * thread, `vramscope recover` and the tests cannot disagree.  It looks up what the journal has through three functions of
+ * its configuration.
  *
  * Totals per device.  framework: a caching allocator's blocks.  direct: driver allocations (device memory,
  * physical VMM memory, stream-ordered pools' allocations, arrays, what graphs allocate beyond their launch,
@@ -58,7 +58,7 @@ struct vs_ledger;
 
 struct vs_ledger_config {
     int64_t start_ns; /* becomes time 0 */
-    void *context;    /* for the two functions, either of which may be NULL: then it answers 0 or false */
+    void *context;    /* for the three functions, each of which may be NULL: then it answers 0 or false */
     uint32_t (*phase_of)(void *context, uint32_t name); /* journal string -> phase id */
     bool (*is_autograd)(void *context, uint16_t thread);
     /* copies the journal's row ID of a block that has ended; false: there is none */

@@ -10,8 +10,8 @@
  *      retry   400 MiB that are freed and stay cached, then 800 MiB in another segment: refused at first
  *      grow    one block of 800 MiB, whose pieces take 5 ms each
  *
- * expandable_oom.sh builds it twice: with the allocator in a library libc10_cuda.so (ALLOCATOR, and MAIN with
- * USES_LIBRARY), and all in one program.  Prints its own counters: "max_allocated reserved direct".
+ * expandable_oom.sh builds it twice: with the allocator in a library libc10_cuda.so (ALLOCATOR, and
+ * MAIN), and all in one program.  Prints its own counters: "max_allocated reserved direct".
  */
 #define _GNU_SOURCE
 #include <cuda.h>
