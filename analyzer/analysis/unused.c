@@ -220,9 +220,9 @@ static void graph_nodes(const struct work *w, struct unused_row *r)
 {
     const struct tape_node *nodes = w->l->tape->nodes;
     int64_t most = 0;
+    r->count = (int64_t)w->m->nodes;
     for (size_t i = 0; i < w->m->nodes; i++) {
         int64_t sum = 0;
-        r->count++;
         for (size_t k = i; k < w->m->nodes && k < i + 4096; k++)
             sum += nodes[k].stack == nodes[i].stack ? nodes[k].size : 0;
         if (sum > most) {
@@ -232,34 +232,32 @@ static void graph_nodes(const struct work *w, struct unused_row *r)
     }
 }
 
-/* What the driver holds for pools beyond what is allocated out of them; of several pools it is not known out
- * of which an allocation came: each has its share of what is left, the last what remains. */
+/* What the driver holds for pools, and for the device's graphs, beyond what is allocated out of them.  Of
+ * several pools it is not known out of which an allocation came: they are one row, with the largest's line.
+ */
 static int64_t holder_rows(const struct work *w)
 {
     const struct tape_moment *m = w->m;
-    int64_t held[2] = {0, 0}, all = 0;
-    for (size_t i = 0; i < m->holder_count; i++)
-        held[m->holders[i].graphs] += m->holders[i].bytes;
+    int64_t all = 0;
     for (int graphs = 0; graphs < 2; graphs++) {
-        int64_t live = graphs ? m->graph_live : m->pool_live, left = held[graphs] - live;
-        all += left > 0 ? left : 0;
-        for (size_t i = 0; i < m->holder_count && left > 0; i++) {
+        int64_t held = 0, largest = 0, live = graphs ? m->graph_live : m->pool_live;
+        struct unused_row row = {.kind = graphs ? UNUSED_GRAPHS : UNUSED_POOL};
+        for (size_t i = 0; i < m->holder_count; i++) {
             const struct tape_holder *h = &m->holders[i];
             if (h->graphs != graphs || !h->bytes)
                 continue;
-            int64_t share =
-                (int64_t)((double)(held[graphs] - live) * (double)h->bytes / (double)held[graphs]);
-            bool only = h->bytes == held[graphs];
-            share = only || share > left ? left : share;
-            struct unused_row *r = row_of(w->u, graphs ? UNUSED_GRAPHS : UNUSED_POOL, h->handle, 0, 0);
-            r->bytes += share;
-            r->stack = h->stack;
-            left -= share;
-            if (graphs)
-                graph_nodes(w, r);
+            held += h->bytes;
+            row.count++;
+            row.stack = h->bytes > largest ? h->stack : row.stack;
+            largest = h->bytes > largest ? h->bytes : largest;
         }
-        if (left > 0 && held[graphs] > live)
-            add_bytes(w->u, UNUSED_UNKNOWN, left);
+        if (held <= live)
+            continue;
+        row.bytes = held - live;
+        if (graphs)
+            graph_nodes(w, &row);
+        all += row.bytes;
+        *PUSH(w->u->rows, w->u->count) = row;
     }
     return all;
 }

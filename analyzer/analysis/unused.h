@@ -19,7 +19,7 @@ enum unused_kind {
     UNUSED_WAITING,  /* freed blocks that another stream still uses; one row a stream and line */
     UNUSED_PRIVATE,  /* a private pool of PyTorch's allocator; one row a pool */
     UNUSED_GRAPHS,   /* what the driver holds for memory nodes of CUDA graphs */
-    UNUSED_POOL,     /* a stream-ordered pool of the driver's; one row a pool */
+    UNUSED_POOL,     /* stream-ordered pools of the driver's */
     UNUSED_ROUNDING, /* between a block's request and its end: of an import, whose sizes are requests */
     UNUSED_ARENA,    /* the arena's own */
     UNUSED_LIBRARY,  /* held by libraries' pools that do not say what they use */
@@ -37,9 +37,9 @@ struct unused_row {
     int64_t whole;                  /* CACHED, PRIVATE: in segments where nothing lives */
     int64_t usable, usable_largest; /* CACHED, PRIVATE: what the refused request could have had of it */
     int64_t stream;                 /* WAITING: the number of the stream that is waited for; 0 unknown */
-    uint64_t handle;                /* of a POOL; a PRIVATE pool's number */
+    uint64_t handle;                /* a PRIVATE pool's number */
     bool captured;                  /* PRIVATE: CUDA graphs were captured into it */
-    int64_t count;                  /* captures; waiting blocks; memory nodes */
+    int64_t count;                  /* captures; waiting blocks; memory nodes; pools */
     int64_t stack;                  /* of record_stream; of what made a PRIVATE pool; of most nodes; of the
                                        allocation that made a POOL grow last; 0: not known */
     int64_t of_size[UNUSED_SIZES];  /* CACHED: bytes in pieces of these sizes */

@@ -795,6 +795,31 @@ CREATE VIEW waste_bound AS
   WHERE NOT EXISTS (SELECT 1 FROM stretch f WHERE f.folded > 0 AND (f.first_seq >> 40) + 1 = s.process) AND EXISTS (SELECT 1 FROM access)
   GROUP BY s.process, s.device, s.kind;
 
+-- when requests of PyTorch's allocator went to a private pool: from event seq, at t_ns, up to end_seq (NULL: to the end), the next end of that pool.  pool: its
+-- number, 2^32 times the first and the second of the two by which PyTorch names it, or from 2^56 on one that is made up; captured: 1 a CUDA graph was captured into it, 0
+-- it was for a thread's requests (torch.cuda.use_mem_pool); stream: the number of the stream that was captured, NULL none; stack, line: of what captured, or made the pool
+CREATE VIEW private_pool AS
+  SELECT (b.seq >> 40) + 1 AS process, b.device AS device, CASE WHEN b.address < 0 THEN -b.address ELSE b.address * 512 END AS pool, b.seq AS seq,
+    (SELECT e.seq FROM ev e WHERE e.seq > b.seq AND e.seq < ((b.seq >> 40) + 1) << 40 AND e.op = 39 AND e.device = b.device AND e.address = b.address ORDER BY e.seq LIMIT 1) AS end_seq,
+    b.t AS t_ns, k.stream & 1 AS captured, CASE WHEN k.stream & 1 THEN k.stream >> 1 END AS stream, b.stack AS stack,
+    (SELECT line FROM stack_text WHERE id = b.stack) AS line
+  FROM ev b CROSS JOIN kind k ON k.id = b.kind WHERE b.op = 38;
+
+-- blocks of PyTorch's allocator that were freed (free_seq, at t_free_ns) while another stream used them: until that stream had done its work, which the allocator saw with event
+-- done_seq (NULL: not up to the end), nobody could have their size_bytes.  One row a stream that was waited for.  stream: the number of the one that record_stream named last, stack and
+-- line those of that call (NULL: not known, as of imports).  A block whose memory was handed out again before it was done waited for nothing: the event that was seen was somebody else's
+CREATE VIEW waiting_block AS
+  SELECT (d.seq >> 40) + 1 AS process, d.device AS device, f.mate AS alloc_seq, f.seq AS free_seq, f.t AS t_free_ns,
+    CASE WHEN f.size < 0 THEN -f.size ELSE f.size * 512 END AS size_bytes,
+    (SELECT e.seq FROM ev e CROSS JOIN kind n ON n.id = e.kind WHERE e.seq > d.seq AND e.seq < ((d.seq >> 40) + 1) << 40 AND CASE k.stream WHEN 0 THEN e.op = 28 AND e.address = d.address AND e.device = d.device
+      ELSE e.op = 29 AND CASE WHEN e.address < 0 THEN -e.address ELSE e.address * 512 END = k.stream END ORDER BY e.seq LIMIT 1) AS done_seq,
+    (SELECT n.stream FROM ev s CROSS JOIN kind n ON n.id = s.kind WHERE s.seq < f.seq AND s.seq > f.mate AND s.op = 44 AND s.address = d.address AND s.device = d.device ORDER BY s.seq DESC LIMIT 1) AS stream,
+    (SELECT s.stack FROM ev s WHERE s.seq < f.seq AND s.seq > f.mate AND s.op = 44 AND s.address = d.address AND s.device = d.device ORDER BY s.seq DESC LIMIT 1) AS stack,
+    (SELECT (SELECT line FROM stack_text WHERE id = s.stack) FROM ev s WHERE s.seq < f.seq AND s.seq > f.mate AND s.op = 44 AND s.address = d.address AND s.device = d.device ORDER BY s.seq DESC LIMIT 1) AS line
+  FROM ev d CROSS JOIN kind k ON k.id = d.kind
+  CROSS JOIN ev f ON f.seq = (SELECT x.seq FROM ev x WHERE x.seq < d.seq AND x.op = 21 AND x.address = d.address AND x.device = d.device ORDER BY x.seq DESC LIMIT 1)
+  WHERE d.op = 27;
+
 -- what lived at the end, its category as in live_at_peak, or its space where that is not in the device's totals; without the managed
 -- driver allocations, from which blocks are carved
 CREATE VIEW leak AS

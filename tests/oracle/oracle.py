@@ -8,6 +8,7 @@
     recording.py  the database in plain Python          replay.py  what follows from the rows of ev
     tables.py     the tables beside ev                  views.py   the views
     truth.py      the program's own log                 ooms.py    out of memory
+    unused.py     what is reserved and not allocated
     mutate.py     changed values, which must be found
 
 Nothing here shares code with the recorder: the description is shim/trace/schema.sql.  The build directory stands in
@@ -29,12 +30,13 @@ from recording import Recording
 from replay import Replay
 from tables import Tables
 from truth import Truth
+from unused import Unused
 from views import Views
 
 BUILD = pathlib.Path(os.environ.get("BUILD", "build/release")).resolve()
 
 
-def check(db, log=None):
+def check(db, log=None, pages=True):
     """The list of complaints about one recording."""
     found = []
     recording = Recording(db)
@@ -42,10 +44,17 @@ def check(db, log=None):
     Tables(recording, replay, found.append).check()
     Ooms(recording, replay, found.append).check()
     Views(recording, replay, found.append).check()
+    if pages:
+        Unused(recording, found.append).check(BUILD / "bin/vramscope", db)
     if log:
         Truth(recording, replay, log, found.append).check()
     recording.db.close()
     return found
+
+
+def check_file(db, log):
+    """Without what the commands show of it."""
+    return check(db, log, False)
 
 
 def environment(seed, directory):
@@ -102,7 +111,7 @@ def mutations(tries, chosen):
                 print(f"seed {seed} disagrees before anything is changed: {found[0]}")
                 return True
             recordings.append((f"{directory}/{seed}/run.db", f"{directory}/{seed}/log"))
-        return not prove(recordings, tries, check, directory)
+        return not prove(recordings, tries, check_file, directory)
 
 
 def main():

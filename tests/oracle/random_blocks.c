@@ -28,6 +28,9 @@ __attribute__((weak)) void
     gave_up(int64_t, size_t, size_t,
             struct c10_device) __asm__("_ZN3c1027reportOutOfMemoryToProfilerElmmNS_6DeviceE");
 
+__attribute__((weak)) int vramscope_auto_allocator(unsigned op, int device, uint64_t number, uint64_t more,
+                                                   const char *key, const char *value);
+
 struct segment {
     uint64_t base, size,
         handle; /* handle: of a granule, 0 a native segment, MAPPED: only its mapping is left */
@@ -310,6 +313,21 @@ static void give(struct task *t, struct cache *c, int device)
     }
 }
 
+/* As PyTorch's functions are told of, under `vramscope run`: private pools, and streams that use a block. */
+static void say_more(struct task *t, const struct cache *c, int device)
+{
+    enum { BEGIN = 38, END = 39, SHARED = 44 };
+    uint64_t pool = 1 + pick(t, 3);
+    if (!vramscope_auto_allocator)
+        return;
+    if (chance(t, 50))
+        vramscope_auto_allocator(chance(t, 60) ? BEGIN : END, device, pool, pick(t, 2), "",
+                                 chance(t, 50) ? "step\t12\t/home/ada/train.py\n" : "");
+    for (int i = 0; i < c->pieces && i < 4; i++)
+        if (c->piece[i].used)
+            vramscope_auto_allocator(SHARED, device, c->piece[i].address, pick(t, 3), "", "");
+}
+
 void blocks_turn(struct task *t)
 {
     struct cache *c = &caches[t->device];
@@ -323,6 +341,8 @@ void blocks_turn(struct task *t)
             give(t, c, t->device);
     if (chance(t, 5))
         trim(t, c, t->device);
+    if (chance(t, 10))
+        say_more(t, c, t->device);
     pthread_mutex_unlock(&c->lock);
 }
 

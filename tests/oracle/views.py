@@ -26,7 +26,7 @@ class Views:
 
     def check(self):
         for check in (self.event, self.timeline, self.range, self.phase_peak, self.allocation, self.open, self.leak, self.at_peak,
-                      self.at_oom, self.not_written_out, self.zone_held, self.step_peak):
+                      self.at_oom, self.private_pool, self.waiting_block, self.not_written_out, self.zone_held, self.step_peak):
             check()
 
     def event(self):
@@ -60,6 +60,31 @@ class Views:
         got = {row("device phase ranges seconds allocated_bytes reserved_bytes end_allocated_bytes events", v)
                for v in self.r.rows("SELECT * FROM phase_peak")}
         self.same("phase_peak", got, expected)
+
+    def private_pool(self):
+        begins, ends = ([e for e in self.r.events if e.op == op] for op in (38, 39))
+        expected = {(b.device, b.address, b.seq, min((e.seq for e in ends if e.seq > b.seq and (e.device, e.address) == (b.device, b.address)), default=None),
+                     b.t, b.stream & 1, b.stream >> 1 if b.stream & 1 else None, b.stack, self.r.line(b.stack)) for b in begins}
+        got = {row("device pool seq end_seq t_ns captured stream stack line", v) for v in self.r.rows("SELECT * FROM private_pool")}
+        self.same("private_pool", got, expected)
+
+    def waiting_block(self):
+        freed, shared, born, expected = {}, {}, {}, set()
+        done = [e for e in self.r.events if e.op in (28, 29)]
+        for e in self.r.events:
+            key = (e.device, e.address)
+            if e.op == BLOCK:
+                shared.pop(key, None)
+            elif e.op == 44:
+                shared[key] = e
+            elif e.op == 21:
+                freed[key], born[key] = e, shared.get(key)
+            elif e.op == 27:
+                over = (d.seq for d in done if d.seq > e.seq and (d.address == e.stream if e.stream else (d.op, d.device, d.address) == (28, *key)))
+                f, s = freed[key], born[key]
+                expected.add((e.device, f.mate, f.seq, f.t, f.size, min(over, default=None), s and s.stream, s and s.stack, s and self.r.line(s.stack)))
+        got = {row("device alloc_seq free_seq t_free_ns size_bytes done_seq stream stack line", v) for v in self.r.rows("SELECT * FROM waiting_block")}
+        self.same("waiting_block", got, expected)
 
     def zone_held(self):
         """Of each zone's greatest allocated: whose it was, by the phase of birth."""

@@ -54,7 +54,8 @@ static char *row_name(const struct unused_row *r)
     case UNUSED_GRAPHS:
         return xstrdup("memory nodes of CUDA graphs");
     case UNUSED_POOL:
-        return xstrdup("stream-ordered pool");
+        return r->count > 1 ? xformat("%" PRId64 " stream-ordered pools", r->count)
+                            : xstrdup("stream-ordered pool");
     case UNUSED_ROUNDING:
         return xstrdup("rounding inside blocks");
     case UNUSED_ARENA:
@@ -141,9 +142,10 @@ static char *pool_words(struct trace *t, const struct unused_row *r)
 {
     char *place = r->stack > 0 ? stack_where(t, r->stack) : NULL;
     const char *owner = r->stack > 0 ? trace_owner(t, r->stack) : NULL;
-    char *text = xformat("of %s%s%s; cuMemPoolTrimTo() gives back what no allocation uses",
-                         owner ? shown(owner) : "an unknown library", place ? ", made to grow by " : "",
-                         place ? place : "");
+    char *text =
+        xformat("%s%s%s%s; cuMemPoolTrimTo() gives back what no allocation uses",
+                r->count > 1 ? "the largest is of " : "of ", owner ? shown(owner) : "an unknown library",
+                place ? ", made to grow by " : "", place ? place : "");
     free(place);
     return text;
 }
@@ -286,6 +288,7 @@ static void row_json(struct trace *t, const struct unused *u, const struct unuse
     json_int(j, "stream", r->kind == UNUSED_WAITING && r->stream ? r->stream : UNKNOWN);
     json_text(j, "pool", number && *number ? number + 1 : NULL);
     json_int(j, "captures", private ? r->count : UNKNOWN);
+    json_int(j, "pools", r->kind == UNUSED_POOL ? r->count : UNKNOWN);
     json_int(j, "blocks", r->kind == UNUSED_WAITING ? r->count : UNKNOWN);
     json_int(j, "nodes", r->kind == UNUSED_GRAPHS ? r->count : UNKNOWN);
     json_text(j, "line", r->stack > 0 ? trace_line(t, r->stack) : NULL);
@@ -298,7 +301,6 @@ static void row_json(struct trace *t, const struct unused *u, const struct unuse
 void report_unused_json(struct trace *t, const struct unused *u, const char *name, struct json *j)
 {
     json_begin(j, name, '{');
-    json_int(j, "seq", u->seq > 0 ? u->seq : UNKNOWN);
     json_int(j, "reserved_bytes", u->reserved);
     json_int(j, "allocated_bytes", u->allocated);
     json_int(j, "not_allocated_bytes", u->bytes);
@@ -328,7 +330,6 @@ void report_captures_json(struct trace *t, const struct unused *u, struct json *
         json_begin(j, NULL, '{');
         json_text(j, "line", c->stack > 0 ? trace_line(t, c->stack) : NULL);
         json_text(j, "pool", *number ? number + 1 : NULL);
-        json_int(j, "seq", c->seq);
         json_int(j, "reserved_bytes", c->reserved);
         json_int(j, "allocated_bytes", c->allocated);
         json_end(j);
