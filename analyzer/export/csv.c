@@ -4,7 +4,8 @@
  * The first line names the columns, which are those of the views `allocation` and `event` of the database
  * (vramscope(5)): a field with a comma or a quote is quoted, a quote in it doubled, and lines end with CR LF.
  * Those of a dry run have a column more, dry_run, which says so.
- * Names are made harmless (base/shown.h), so no field has a line break.  What is not known is an empty field.
+ * Names are made harmless (base/shown.h), so no field has a line break, and one that a spreadsheet would take
+ * for a formula (it begins with =, +, - or @) has a ' before it.  What is not known is an empty field.
  */
 #include <inttypes.h>
 #include <string.h>
@@ -34,11 +35,14 @@ static void put_text(struct writer *w, const char *text)
     if (!text)
         return;
     text = shown(text); /* the file may go to a terminal, and has to be UTF-8 */
+    const char *guard = *text && strchr("=+-@", *text) ? "'" : "";
     if (!text[strcspn(text, ",\"\r\n")]) {
+        sink_text(w->out, guard);
         sink_text(w->out, text);
         return;
     }
     sink_put(w->out, "\"", 1);
+    sink_text(w->out, guard);
     for (; *text; text++)
         sink_put(w->out, *text == '"' ? "\"\"" : text, *text == '"' ? 2 : 1);
     sink_put(w->out, "\"", 1);

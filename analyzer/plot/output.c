@@ -162,10 +162,22 @@ static int copy_to(const char *drawn, const char *path)
     return status ? status : closed;
 }
 
+/* Whether the picture has its end: gnuplot says nothing where it could not write all of it. */
+static bool has_end(const char *drawn, enum picture_format format)
+{
+    static const char *const ends[] = {
+        [FORMAT_PNG] = "IEND\xae\x42\x60\x82", [FORMAT_SVG] = "</svg>", [FORMAT_PDF] = "%%EOF"};
+    char tail[32] = "";
+    FILE *in = fopen(drawn, "r");
+    size_t n = in && fseek(in, -16, SEEK_END) == 0 ? fread(tail, 1, sizeof tail, in) : 0;
+    if (in)
+        fclose(in);
+    return memmem(tail, n, ends[format], strlen(ends[format])) != NULL;
+}
+
 /* Draws into the file DRAWN, by a script of ours. */
 static int draw_into(const struct drawing *p, const char *drawn, enum picture_format format, const char *path)
 {
-    struct stat st;
     char *script = make_temporary();
     if (!script)
         return 2;
@@ -174,7 +186,7 @@ static int draw_into(const struct drawing *p, const char *drawn, enum picture_fo
         status = write_script(p, script, format, drawn, script);
     if (!status)
         status = run_gnuplot(script);
-    if (!status && (stat(drawn, &st) || st.st_size == 0))
+    if (!status && !has_end(drawn, format))
         status = written(false, path);
     unlink(script);
     free(script);

@@ -113,6 +113,24 @@ file_head() { head -c "$2" "$1" | tr -d '\0'; }
 grep -q '<svg' p.svg || no "p.svg is no SVG"
 grep -aq 'PNG' p.png || no "p.png is no PNG"
 gnuplot w.gp && [ -s w.png ] || no "the script does not draw by itself"
+# a gnuplot that could not write all of it, as on a full disk, and says nothing: no half of a picture, and one that was there stays
+mkdir cut
+cat >cut/gnuplot <<SH
+#!/bin/bash
+"$(command -v gnuplot)" "\$@"
+to=\$(sed -n 's/^set output "\(.*\)"/\1/p' "\${@: -1}")
+truncate -s -30 "\$to"
+SH
+chmod +x cut/gnuplot
+for format in png svg pdf; do
+    for there in '' there; do
+        rm -f half.$format
+        [ -z "$there" ] || echo old >half.$format
+        PATH=$D/cut:$PATH "$V" plot short.db -o half.$format 2>err
+        [ $? = 2 ] && grep -q "half.$format can't be written: is the disk full?" err || no "half of a $format: $(cat err)"
+        [ "$(cat half.$format 2>/dev/null)" = "${there:+old}" ] || no "half of a $format was left"
+    done
+done
 # a link leads to what is written, and a pipe or a device is written as it is: none of them is replaced
 mkdir there && echo old >there/old && mkfifo pipe
 alike() { cmp -s <(grep -av '^set output' "$1") <(grep -av '^set output' "$2"); }

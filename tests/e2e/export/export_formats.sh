@@ -189,5 +189,13 @@ for format in $formats; do
     "$V" export --format=$format empty.db -o out 2>err
     [ $? = 2 ] && [ "$(wc -l <err)" = 1 ] && [ ! -e out ] && [ ! -e out.part ] || fail "$format of nothing: $(cat err)"
 done
+# a name that begins like a formula is no formula in a spreadsheet
+cp "$db" formula.db
+for name in '=1+1' '+a' '-a' '@SUM(A1)' '=HYPERLINK("http://x","y")'; do
+    sqlite3 formula.db "UPDATE phase SET name = '$name' WHERE id = (SELECT max(id) FROM phase)"
+    "$V" export --format=csv formula.db >formula.csv
+    grep -qF ",'$name," formula.csv || grep -qF ",\"'${name//\"/\"\"}\"," formula.csv || fail "a formula in the csv: $name"
+    ! grep -qF ",$name," formula.csv || fail "a bare formula in the csv: $name"
+done
 "$V" export --format=csv empty.db | grep -q '^process,op,' || fail "csv of nothing has its header"
 echo "six formats are read back, and have the bytes of the peak"
