@@ -4,8 +4,8 @@
  *      vs_ledger_feed(event) ... vs_ledger_end_batch() --> struct vs_output --> store --> vs_output_clear()
  *
  * Pure: no I/O, no clock, no SQLite, no CUDA; the same events always give the same rows, so the drain
- * thread, `vramscope recover` and the tests cannot disagree.  It looks up what the journal has through three functions of
- * its configuration.
+ * thread, `vramscope recover` and the tests cannot disagree.  It looks up what the journal has through three
+ * functions of its configuration.
  *
  * Totals per device.  framework: a caching allocator's blocks.  direct: driver allocations (device memory,
  * physical VMM memory, stream-ordered pools' allocations, arrays, what graphs allocate beyond their launch,

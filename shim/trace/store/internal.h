@@ -79,7 +79,7 @@ struct vs_access_key { /* a row of access_kind: strings, phases by their ids */
     X(DEVICE, "INSERT OR REPLACE INTO device VALUES(?," VS_PROCESS ",?,?,?)")                                \
     X(MODULE, "INSERT OR IGNORE INTO module VALUES(?,?,?,?,?)")                                              \
     X(FRAME, "INSERT OR IGNORE INTO frame VALUES(?,?,?,?,?,?,?)")                                            \
-    X(STACK, "INSERT OR IGNORE INTO stack VALUES(?,?,?,?,?,?,?,?,?,?)")                                        \
+    X(STACK, "INSERT OR IGNORE INTO stack VALUES(?,?,?,?,?,?,?,?,?,?)")                                      \
     X(KIND, "INSERT OR IGNORE INTO kind VALUES(?," VS_PROCESS ",?,?,?,?,?,?,?,?)")                           \
     X(TENSOR, "INSERT OR IGNORE INTO tensor VALUES(?,?,?,?,?)")                                              \
     X(EV, "INSERT INTO ev SELECT * FROM rows")                                                               \
