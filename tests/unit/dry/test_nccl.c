@@ -197,7 +197,7 @@ static void settings_change_what_is_taken(void **state)
     setenv("NCCL_MAX_CTAS", "2", 1);
     comm c = of(2, 0);
     assert_int_equal(ncclAllReduce((void *)from, (void *)to, 1, I64, SUM, c, NULL), 0);
-    assert_int_equal(used() - before, (4u + 5 * 2 + 5 * 2) << 20);
+    assert_int_equal(used() - before, (4u + 2 * 8 + 2 * 5 * 2) << 20);
     ncclCommDestroy(c);
     unsetenv("NCCL_BUFFSIZE");
     unsetenv("NCCL_MAX_CTAS");
