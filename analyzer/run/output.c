@@ -3,15 +3,20 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <libgen.h>
 #include <limits.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include "base/commands.h"
+#include "core/launch.h"
 #include "read/guard.h"
 #include "read/trace.h"
 
@@ -94,6 +99,27 @@ const char *output_cannot_be_made(const char *path)
     return NULL;
 }
 
+/* Whether another `run` has PATH for its output now.  A name that no file has is bound to a socket, for as
+ * long as this process lives.  A job's ranks have a run each, and one output. */
+static bool is_taken(const char *path)
+{
+    static int held = -1;
+    struct vs_launch job = vs_launch();
+    struct sockaddr_un name = {.sun_family = AF_UNIX};
+    uint64_t hash = UINT64_C(14695981039346656037);
+    if (job.world_size != VS_UNKNOWN_NUMBER && job.world_size > 1)
+        return false;
+    for (const char *p = path; *p; p++)
+        hash = (hash ^ (unsigned char)*p) * UINT64_C(1099511628211);
+    int n = snprintf(name.sun_path + 1, sizeof name.sun_path - 1, "vramscope-run-%u-%016" PRIx64,
+                     (unsigned)getuid(), hash);
+    held = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    return held >= 0 &&
+           bind(held, (struct sockaddr *)&name,
+                (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)n)) != 0 &&
+           errno == EADDRINUSE;
+}
+
 /* 0, or 2 with the reason said. */
 int output_check(const struct output *o, bool force, const char *command)
 {
@@ -105,7 +131,9 @@ int output_check(const struct output *o, bool force, const char *command)
     if (!strchr(directory, '%')) /* what the recorded processes put there nobody knows yet */
         make_directories(directory);
     bool exists = !o->shared && lstat(path, &st) == 0;
-    if (exists && !force)
+    if (!o->shared && is_taken(path))
+        status = complain("%s: another vramscope run writes to %s now: give another -o", command, path);
+    else if (exists && !force)
         status = complain("%s: %s exists and is never overwritten without --force: give another -o", command,
                           path);
     else if (exists && replace(path, command))

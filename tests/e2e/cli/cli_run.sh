@@ -56,6 +56,18 @@ got=$?
 [ $got = 7 ] || no "the status after signals: $got"
 [ "$(sort signals | tr '\n' ' ')" = "HUP TERM USR1 USR2 " ] || no "signals seen: $(tr '\n' ' ' <signals)"
 
+# two runs at once with one output: the second would take the first one's file for its own
+rm -f ready leave
+"$V" run -q -o one.db -- sh -c 'touch ready; until [ -e leave ]; do sleep 0.05; done' &
+pid=$!
+until [ -e ready ]; do sleep 0.05; done
+"$V" run -o one.db -- touch second 2>err
+[ $? = 2 ] && [ ! -e second ] && grep -q "another vramscope run writes to .*/one.db now: give another -o" err || no "a second run: $(cat err)"
+"$V" run -q -o other.db -- true || no "a run beside it"
+touch leave
+wait $pid || no "the first run's status"
+"$V" run -q -o one.db -- true || no "a run after it"
+
 # a signal that kills the command kills us as well
 "$V" run -q -o k.db -- sleep 30 &
 pid=$!
