@@ -130,6 +130,29 @@ verdicts
 [ "$(count 'conftest of')" = 1 ] || fail "it ran twice: $(cat "$dir/out")"
 [ "$(ls -d "$dir"/vramscope-pytest-* 2>/dev/null | wc -l)" -le 1 ] || fail "directories are left"
 
+# without a GPU nothing is measured: no limit is kept there, and that is said
+cat >test_idle.py <<'PY'
+import pytest
+
+
+@pytest.mark.vram_limit("1 MiB")
+def test_marked():
+    pass
+
+
+def test_unmarked():
+    pass
+PY
+LD_LIBRARY_PATH='' pytest --vramscope test_idle.py
+if ! LD_LIBRARY_PATH='' python3 -c 'import ctypes; ctypes.CDLL("libcuda.so.1")' 2>/dev/null; then
+    says "test_marked - vram_limit: cannot tell: no GPU can be used here, so nothing was measured (--vramscope-dry needs none)"
+    says "1 failed, 1 passed"
+    says "vramscope: nothing was measured: no GPU can be used here"
+fi
+pytest --vramscope test_idle.py
+says "2 passed"
+says "vramscope: nothing was measured: no test used the GPU"
+
 # in an ini file, with captured output, with workers
 printf '[pytest]\naddopts = --vramscope --vramscope-output=%s/kept\n' "$dir" >pytest.ini
 pytest test_limits.py

@@ -6,7 +6,7 @@
 
 fails the test where its function adds more than 2 GiB to what is allocated on a device, at its peak: what fixtures had
 allocated before counts for nothing.  `total=True` takes all that is allocated on the device meanwhile, `device=1` one
-device alone.  Where nobody can tell, because events were lost for instance, the test fails and says so.  Without
+device alone.  Where nobody can tell, because events were lost for instance, or there is no GPU, the test fails and says so.  Without
 --vramscope the mark does nothing.  What a test's child processes allocate is not seen.
 
 The library has to be there from the start of the process: where it is not, pytest is executed again with it, once, before
@@ -295,6 +295,7 @@ class _Plugin:
         self.library = ctypes.PyDLL(None) if self.loaded else None
         self.reader = _Reader()
         self.names = []  # (key of its mark, node id) of what has run in this process
+        self.gpu = None  # whether there is one; None: not asked
         self.left = 0  # how many of them could not be read at the end
         self.all = []  # (bytes added, node id, device), of all processes
         if self.loaded:
@@ -313,6 +314,16 @@ class _Plugin:
     def _has_begun(self):
         """Whether there is a recording: it begins with the first allocation."""
         return self.use is None or self.use(None, 0, 0, 0, 0) == 1
+
+    def _has_gpu(self):
+        """Whether a GPU could be used, asked in a process of its own."""
+        if self.gpu is None:
+            environment = {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}
+            code = "import ctypes, sys; n = ctypes.c_int(); cuda = ctypes.CDLL('libcuda.so.1'); sys.exit(cuda.cuInit(0) or cuda.cuDeviceGetCount(ctypes.byref(n)) or n.value < 1)"
+            self.gpu = bool(os.environ.get("SIMCUDA_DRY")) or subprocess.run(
+                [sys.executable, "-I", "-S", "-c", code], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=environment
+            ).returncode == 0
+        return self.gpu
 
     def _unrecorded(self):
         """Why what is allocated now is not recorded, or None."""
@@ -359,8 +370,8 @@ class _Plugin:
             return dict(_NOTHING, why="the test ran in a process of its own (--forked)")
         if why is not None:
             return dict(_NOTHING, why=why)
-        if not self._has_begun():
-            return _NOTHING  # no allocation of device memory, so far
+        if not self._has_begun():  # no allocation of device memory, so far
+            return _NOTHING if self._has_gpu() else dict(_NOTHING, why="no GPU can be used here, so nothing was measured (--vramscope-dry needs none)")
         if self.database is None:
             return dict(_NOTHING, why="VRAMSCOPE_OUTPUT is not this plugin's: leave it to --vramscope-output")
         return self.reader.ask(database=self.database, key=key, range=RANGE, wait=_WAIT)
@@ -423,6 +434,8 @@ class _Plugin:
             terminalreporter.write_sep("-", "GPU memory added by tests, at their peaks")
             for added, nodeid, device in sorted(self.all, reverse=True)[:top]:
                 terminalreporter.write_line("%10s  device %d  %s" % (show_bytes(added), device, nodeid))
+        if self.loaded and not self.all and not getattr(self.config.option, "numprocesses", None) and not self._has_begun():
+            terminalreporter.write_line("vramscope: nothing was measured: %s" % ("no test used the GPU" if self._has_gpu() else "no GPU can be used here"))
         if self.left:
             terminalreporter.write_line("vramscope: what %d tests added could not be read in time" % self.left)
         if self.config.getoption("--vramscope-output"):
