@@ -56,7 +56,8 @@ static void say(struct json *j, const char *journal, const char *database, const
     else if (!strcmp(state, "complete"))
         printf("%s: complete, nothing to recover\n", shown(database));
     else if (!strcmp(state, "removed"))
-        printf("%s: removed, its process ended before it recorded anything\n", shown(journal));
+        printf("%s: removed%s\n", shown(journal),
+               why && *why ? "" : ", its process ended before it recorded anything");
     else if (!strcmp(state, "another user's"))
         printf("%s\n", shown(why));
 }
@@ -74,8 +75,8 @@ static int tell_journal(const char *journal, const char *database, enum leftover
         say(j, journal, database, "recovered", events, NULL);
         return EXIT_GOOD;
     case LEFTOVER_REMOVED:
-        say(j, journal, database, "removed", 0, NULL);
-        return EXIT_GOOD;
+        say(j, journal, database, "removed", 0, why);
+        return *why ? complain("%s", why), EXIT_GOOD : EXIT_GOOD;
     case LEFTOVER_OTHERS: /* only root could do anything about it */
         if (j || geteuid() == 0)
             say(j, journal, database, "another user's", 0, why);

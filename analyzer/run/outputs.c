@@ -134,15 +134,21 @@ static void find_databases(const struct pattern *p, time_t since, struct outputs
         closedir(d);
 }
 
+static bool moved; /* a recording is no longer where the run put it, which was said */
+
 static void merge_journal(const char *journal, const struct pattern *p)
 {
     char *of, why[512];
     bool dead = leftover_database(journal, &of, why, sizeof why) == LEFTOVER_DEAD;
     size_t directory = strlen(p->directory);
     long events;
-    if (dead && !strncmp(of, p->directory, directory) && belongs(of + directory, p) &&
-        leftover_merge(journal, NULL, &events, why, sizeof why) == LEFTOVER_FAILED)
-        complain("%s", why);
+    if (dead && !strncmp(of, p->directory, directory) && belongs(of + directory, p)) {
+        enum leftover_state state = leftover_merge(journal, NULL, &events, why, sizeof why);
+        bool said = state == LEFTOVER_FAILED || (state == LEFTOVER_REMOVED && *why);
+        if (said)
+            complain("%s", why);
+        moved = moved || said;
+    }
     free(of);
 }
 
@@ -321,7 +327,7 @@ static void print_summary(const struct outputs *o, const struct summary *s, cons
                           const struct run_end *end)
 {
     if (!s->files) {
-        if (!o->n)
+        if (!o->n && !moved)
             print_nothing(output, end);
         return;
     }

@@ -21,8 +21,8 @@ int vs_sqlite_errno(struct vs_store *s, int rc)
     case SQLITE_BUSY:
     case SQLITE_LOCKED:
         return -EBUSY;
-    case SQLITE_READONLY:
-        return -EROFS;
+    case SQLITE_READONLY: /* or the file has another name by now, or none */
+        return s && s->db && sqlite3_extended_errcode(s->db) == SQLITE_READONLY_DBMOVED ? -ENOENT : -EROFS;
     case SQLITE_NOTADB:
     case SQLITE_CORRUPT:
     case SQLITE_ERROR:

@@ -84,11 +84,18 @@ static bool begun(const struct vs_journal *j)
     return stats.tail > 1 + stats.dead;
 }
 
-/* Why a missing database must not be made; NULL: it may. */
-static const char *unmakable(const struct vs_journal *j, bool vouched)
+/* Why a missing database must not be made, into TEXT; NULL: it may. */
+static const char *unmakable(const struct vs_journal *j, const char *journal, bool vouched, char *text,
+                             size_t size)
 {
-    if (begun(j))
-        return "is not there, but the journal continues it: if it was moved, name the file that it is now";
+    if (begun(j)) {
+        snprintf(text, size,
+                 "is not there, but the journal continues it: if it was moved, vramscope recover with the "
+                 "name that it "
+                 "has now; if it was deleted, nothing can be made of %s any more, which may be removed",
+                 journal);
+        return text;
+    }
     return vouched
                ? NULL
                : "is not there, and its journal is of another boot or machine: move the journal beside it";
@@ -128,7 +135,9 @@ int recover_place(struct recover_place *place, const struct vs_journal *j, const
     if (snprintf(place->path, sizeof place->path, "%s/%s", directory[1] ? directory : "", name) >= PATH_MAX)
         return say(why, n, -ENAMETOOLONG, named, strerror(ENAMETOOLONG));
     bool vouched = database || vs_journal_this_boot(j) || beside(journal, directory);
-    int fd = open_or_make(place->path, directory, name, unmakable(j, vouched), why, n);
+    char missing[PATH_MAX + 256];
+    int fd = open_or_make(place->path, directory, name,
+                          unmakable(j, journal, vouched, missing, sizeof missing), why, n);
     if (fd < 0)
         return fd;
     const char *what = fstat(fd, &place->file) == 0 ? unfit(&place->file) : strerror(errno);

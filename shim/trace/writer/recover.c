@@ -142,6 +142,15 @@ static bool held_nothing(const struct vs_journal *j)
     return stats.head == 1;
 }
 
+/* Whether the process came to its end with all events in its database, whose name is not there any more: the
+ * end was written into it, and the journal is of no use. */
+static bool closed_elsewhere(const struct vs_journal *j)
+{
+    const char *came = vs_journal_fact(j, VS_FACT_CAME_TO_EXIT);
+    return empty(j) && !held_nothing(j) && came && *came == '1' &&
+           access(vs_journal_database(j), F_OK) != 0 && errno == ENOENT;
+}
+
 static long drain_all(struct vs_writer *w)
 {
     long n;
@@ -179,7 +188,11 @@ static long recover(struct vs_journal *j, const char *journal, const char *datab
     if (vs_journal_owner_alive(j))
         return say(why, n, -EBUSY, journal, "belongs to a process that still runs");
     if (!database && held_nothing(j) && access(vs_journal_database(j), F_OK) != 0)
-        return say(why, n, -ENODATA, journal, "never held an event, and its database is gone");
+        return -ENODATA; /* it never held an event */
+    if (!database && closed_elsewhere(j))
+        return say(
+            why, n, -ENODATA, vs_journal_database(j),
+            "was moved or deleted while it was written; what was recorded is in it, wherever it is now");
     int rc = recover_place(&place, j, journal, database, why, n);
     return rc < 0 ? rc : merge(j, journal, &place, why, n);
 }
