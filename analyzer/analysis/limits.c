@@ -134,6 +134,11 @@ int limit_parse(struct limit *l, const char *text, char *why, size_t size)
         snprintf(why, size, "'%s' is no limit: SELECTOR:BYTES, such as phase=logits:4GiB", text);
         return -1;
     }
+    if (units_lacks_unit(colon + 1)) {
+        snprintf(why, size, "'%s': %s of what? A number alone is bytes: write %sGiB, or %sB", text, colon + 1,
+                 colon + 1, colon + 1);
+        return -1;
+    }
     char *selector = copy(text, (size_t)(colon - text));
     int result = *selector ? 0 : -1;
     if (result)

@@ -180,3 +180,10 @@ bool units_read_bytes(const char *text, int64_t *bytes)
     *bytes = llround(value * unit);
     return true;
 }
+
+bool units_lacks_unit(const char *text)
+{
+    int64_t bytes;
+    return text[strcspn(text, "0123456789")] && !text[strspn(text, "0123456789. ")] &&
+           units_read_bytes(text, &bytes) && bytes > 0 && bytes < 1 << 20;
+}

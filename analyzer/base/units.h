@@ -34,5 +34,7 @@ bool units_read_time(const char *text, int64_t *ns);
 /* Reads "20GiB", "1.5 GiB", "512M" (of 1024, like KiB, MiB and TiB), "20GB" (of 1000), "4096", in any case of
  * letters, into bytes. */
 bool units_read_bytes(const char *text, int64_t *bytes);
+/* Whether TEXT is a number so small that its unit was forgotten: "20". */
+bool units_lacks_unit(const char *text);
 
 #endif

@@ -73,6 +73,9 @@ static int add_short(struct check_options *o, const char *option, const char *of
         return 0;
     if (!units_read_bytes(bytes, &read))
         return complain("check: %s takes an amount of memory such as 20GiB, not '%s'", option, bytes);
+    if (units_lacks_unit(bytes))
+        return complain("check: %s=%s: %s of what? A number alone is bytes: write %sGiB, or %sB", option,
+                        bytes, bytes, bytes, bytes);
     char *text = xformat("%s:%s", of, bytes);
     int status = add_limit(o, text, option, bytes);
     free(text);

@@ -407,6 +407,7 @@ static bool add_directory(const char *path, char ***files, size_t *n)
     DIR *d = opendir(path);
     if (!d)
         return false;
+    errno = 0;
     for (struct dirent *e; (e = readdir(d));) {
         size_t length = strlen(e->d_name);
         if (length > 3 && !strcmp(e->d_name + length - 3, ".db"))
@@ -432,7 +433,10 @@ char **trace_files(char *const *paths, size_t n, size_t *count, char *why, size_
         else if (!S_ISDIR(st.st_mode))
             *PUSH(files, *count) = xstrdup(paths[i]);
         else if (!(good = add_directory(paths[i], &files, count)))
-            snprintf(why, why_size, "%s: no database (*.db) in this directory", paths[i]);
+            snprintf(why, why_size,
+                     errno ? "%s: this directory can't be read: %s"
+                           : "%s: no database (*.db) in this directory",
+                     paths[i], strerror(errno));
         if (!good) {
             trace_free_files(files, *count);
             return NULL;

@@ -116,10 +116,16 @@ int start_wait(pid_t pid)
 
 int start_failed(const char *who, const char *command, int error)
 {
-    if (error == ENOENT && !strchr(command, '/'))
-        complain("%s: %s: command not found", who, command);
+    size_t n = strlen(command);
+    bool missing = error == ENOENT && !strchr(command, '/'),
+         python = n > 3 && !strcmp(command + n - 3, ".py");
+    char *how = python ? xformat("; a Python program is started as vramscope %s -- python %s", who, command)
+                       : xstrdup("");
+    if (missing)
+        complain("%s: %s: command not found%s", who, command, how);
     else
-        complain("%s: %s can't be started: %s", who, command, strerror(error));
+        complain("%s: %s can't be started: %s%s", who, command, strerror(error), how);
+    free(how);
     return error == ENOENT ? 127 : 126;
 }
 

@@ -267,10 +267,16 @@ static void check_peak(struct check *c, struct check_file *f, const struct devic
         cause_of_peak(r, f, d, l->reserved);
 }
 
+/* Whether NAME is the one that was GIVEN, as it is or as pages print it. */
+static bool is_called(const char *name, const char *given)
+{
+    return !strcmp(name, given) || !strcmp(shown(name), given);
+}
+
 const struct trace_phase *check_find_phase(const struct trace *t, int64_t device, const char *name)
 {
     for (size_t i = 0; i < t->phase_count; i++)
-        if (t->phases[i].device == device && t->phases[i].name && !strcmp(t->phases[i].name, name))
+        if (t->phases[i].device == device && t->phases[i].name && is_called(t->phases[i].name, name))
             return &t->phases[i];
     return NULL;
 }
@@ -321,7 +327,17 @@ static void check_phase(struct check *c, struct check_file *f, const struct devi
 
 static enum trace_held_class is_text(const char *wanted, const char *name)
 {
-    return !wanted ? HELD_YES : !name ? HELD_MAYBE : strcmp(wanted, name) ? HELD_NOT : HELD_YES;
+    return !wanted ? HELD_YES : !name ? HELD_MAYBE : is_called(name, wanted) ? HELD_YES : HELD_NOT;
+}
+
+static bool meets_line(const char *pattern, const char *line)
+{
+    return limit_meets_line(pattern, line) || limit_meets_line(pattern, shown(line));
+}
+
+static bool meets_layer(const char *pattern, const char *layer)
+{
+    return limit_meets_layer(pattern, layer) || limit_meets_layer(pattern, shown(layer));
 }
 
 static enum trace_held_class of_stack(void *context, const char *line, bool unseen_line, const char *layer,
@@ -330,11 +346,11 @@ static enum trace_held_class of_stack(void *context, const char *line, bool unse
     const struct limit *l = context;
     enum trace_held_class by_line = HELD_YES, by_layer = HELD_YES;
     if (l->line)
-        by_line = line          ? limit_meets_line(l->line, line) ? HELD_YES : HELD_NOT
+        by_line = line          ? meets_line(l->line, line) ? HELD_YES : HELD_NOT
                   : unseen_line ? HELD_MAYBE
                                 : HELD_NOT;
     if (l->layer)
-        by_layer = layer          ? limit_meets_layer(l->layer, layer) ? HELD_YES : HELD_NOT
+        by_layer = layer          ? meets_layer(l->layer, layer) ? HELD_YES : HELD_NOT
                    : unseen_layer ? HELD_MAYBE
                                   : HELD_NOT;
     return by_line < by_layer ? by_line : by_layer;
@@ -349,8 +365,8 @@ static enum trace_held_class of_block(void *context, const char *phase, const ch
 
 static bool is_meant(const struct limit *l, const struct trace_live *b)
 {
-    bool line = !l->line || (b->line && limit_meets_line(l->line, b->line)),
-         layer = !l->layer || (b->layer && limit_meets_layer(l->layer, b->layer));
+    bool line = !l->line || (b->line && meets_line(l->line, b->line)),
+         layer = !l->layer || (b->layer && meets_layer(l->layer, b->layer));
     return line && layer && of_block((void *)l, b->phase, b->role) == HELD_YES;
 }
 

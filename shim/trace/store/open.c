@@ -61,12 +61,21 @@ static int say(char *why, size_t why_size, int rc, const char *path, const char 
     return rc;
 }
 
+/* The file is none that this run can write: what it IS, and what happens now. */
+static int refuse(struct vs_store *s, char *why, size_t n, int rc, const char *is)
+{
+    char text[200];
+    snprintf(text, sizeof text, "%s; %s", is,
+             s->config.recovered_file ? "the journal stays as it is" : "name another output file");
+    return say(why, n, rc, s->config.path, text);
+}
+
 static int check_ours(struct vs_store *s, char *why, size_t n)
 {
     const char *path = s->config.path;
     int rc = vs_store_exec(s, "SELECT 1 FROM sqlite_master LIMIT 1");
     if (rc == -EINVAL)
-        return say(why, n, rc, path, "is not a database of vramscope; name another output file");
+        return refuse(s, why, n, rc, "is not a database of vramscope");
     if (rc < 0)
         return say(why, n, rc, path, sqlite3_errmsg(s->db));
     if (vs_store_number(s, "SELECT count(*) FROM sqlite_master", 0) == 0) {
@@ -74,7 +83,7 @@ static int check_ours(struct vs_store *s, char *why, size_t n)
         return 0;
     }
     if (vs_store_number(s, "PRAGMA application_id", 0) != VS_APPLICATION_ID)
-        return say(why, n, -EINVAL, path, "is a database of another program; name another output file");
+        return refuse(s, why, n, -EINVAL, "is a database of another program");
     int64_t version = vs_store_number(s, "SELECT value FROM meta WHERE key='schema_version'", 0);
     if (version > VS_SCHEMA_VERSION)
         return say(why, n, -EPROTO, path, "was written by a newer vramscope; use that one");
@@ -83,8 +92,7 @@ static int check_ours(struct vs_store *s, char *why, size_t n)
                    "was written by a vramscope older than any release; record again into another file");
     if (vs_store_number(s, "SELECT ifnull(start_realtime_ns,0) FROM process WHERE id=1", -1) !=
         s->config.start_realtime_ns)
-        return say(why, n, s->config.recovered_file ? -ESTALE : -EINVAL, path,
-                   "holds another run; name another output file");
+        return refuse(s, why, n, s->config.recovered_file ? -ESTALE : -EINVAL, "holds another run");
     if (!vs_schema_is_ours(s->db))
         return say(
             why, n, -EPROTO, path,

@@ -151,5 +151,15 @@ expect 127 "run: no-such-command-here: command not found" "$V" run -o a.db -- no
 expect 127 "run: ./no-such can't be started: No such file" "$V" run -o a.db -- ./no-such
 touch not-executable
 expect 126 "run: ./not-executable can't be started: Permission denied" "$V" run -o a.db -- ./not-executable
+expect 127 "run: train.py: command not found; a Python program is started as vramscope run -- python train.py" "$V" run -o a.db -- train.py
+
+# a directory that can't be read is not one without databases
+as_nobody=()
+[ "$(id -u)" != 0 ] || as_nobody=(setpriv --reuid=65534 --clear-groups)
+mkdir locked && chmod 0 locked
+if "${as_nobody[@]}" true 2>/dev/null && ! "${as_nobody[@]}" ls locked >/dev/null 2>&1; then
+    chmod 755 .
+    expect 2 "$PWD/locked: this directory can't be read: Permission denied" "${as_nobody[@]}" "$V" report "$PWD/locked"
+fi
 
 [ $failures = 0 ] && echo "all bad inputs are one line" || exit 1

@@ -179,7 +179,7 @@ def most(file, where):
     return top
 
 def checked(file, selector):
-    out = subprocess.run([sys.argv[1], "check", "--json", file, "--max", selector + ":1"], stdout=subprocess.PIPE)
+    out = subprocess.run([sys.argv[1], "check", "--json", file, "--max", selector + ":1B"], stdout=subprocess.PIPE)
     row = json.loads(out.stdout)["checks"][0]
     assert row["verdict"] == "beyond", row
     return row["value_bytes"]
@@ -205,6 +205,13 @@ expect 3 "no block of it is known: vramscope peak --by layer" a.db --max layer=n
 expect 0 "held by line model.py:41" a.db --max line=model.py:41:7GiB
 # blocks of backward have no stack here: what the line held for certain is within, and with them it need not be
 expect 3 "it held 816.0 MiB for certain, and up to" a.db --max line=model.py:41:1GiB
+
+# ---- a unit that was forgotten, a name as pages print it ----
+expect 2 "check: --max-peak=20: 20 of what? A number alone is bytes: write 20GiB, or 20B" a.db --max-peak=20
+expect 2 "20 of what?" a.db --max allocated:20
+expect 1 "limit 20 B" a.db --max-peak=20B
+changed odd.db a.db "UPDATE phase SET name = 'a' || char(10) || 'b' WHERE name = 'logits'"
+expect 0 'peak allocated in phase a\nb' odd.db --max 'phase=a\nb:100GiB'
 
 # ---- several processes in one file ----
 changed two.db a.db "INSERT INTO process SELECT 2, host, boot_id, 99, rank, local_rank, world_size, command, start_realtime_ns, end_ns, simulated FROM process;

@@ -103,7 +103,7 @@ make_db job0.db --rank 0 --world 2 && make_db job1.db --rank 1 --world 2 --extra
 cp oom.db refused.db && sqlite3 refused.db "INSERT INTO tensor VALUES(7, 1, 6, 4096, '[4, 256]'); UPDATE oom SET tensor = 7" &&
     "$V" report --json refused.db >refused_report.json && "$V" peak --json --at=oom refused.db >refused_peak.json || exit 1
 "$V" diff --json train.db leak.db >runs.json || exit 1
-"$V" check --json job0.db killed.db --against=leak.db --max device=7:1 >limits.json
+"$V" check --json job0.db killed.db --against=leak.db --max device=7:1B >limits.json
 [ $? = 3 ] || exit 1
 "$V" whatif --json --capacity=4GiB train.db >small.json || exit 1
 "$V" whatif --json --capacity=4MiB -e batch=0.5 train.db >edit_small.json && "$V" whatif --json -e batch=0.5 train.db >edit_whole.json || exit 1
