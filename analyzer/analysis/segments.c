@@ -68,6 +68,9 @@ static void take(struct layout *l, size_t i)
     case TAPE_UNMAP:
         remove_segments(l, (int64_t)e->address, (int64_t)e->size);
         break;
+    case TAPE_LIMIT:
+        l->limit = (int64_t)e->size;
+        break;
     default:
         break;
     }

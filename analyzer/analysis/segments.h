@@ -29,7 +29,8 @@ struct layout {
     size_t block_count;
     struct segment *segments; /* by address */
     size_t segment_count;
-    size_t done; /* events */
+    size_t done;   /* events */
+    int64_t limit; /* that the program set last; 0: none */
 };
 
 /* Follows the tape up to event UPTO. */

@@ -354,6 +354,29 @@ static const struct tape_event *refused_at(const struct trace_tape *tape, const 
     return m->n && tape->at[m->n - 1].what == TAPE_OOM ? &tape->at[m->n - 1] : NULL;
 }
 
+/* What PyTorch's allocator would ask the driver for, for a block of SIZE; of expandable segments at least. */
+static int64_t asked_for(const struct trace_tape *tape, int64_t size)
+{
+    if (tape->expandable)
+        return size;
+    return size <= MIB       ? SMALL_SEGMENT
+           : size < 10 * MIB ? 20 * MIB
+                             : (size + 2 * MIB - 1) / (2 * MIB) * (2 * MIB);
+}
+
+/* The limit that holds there; a share of the device's memory where its configuration alone has one. */
+static void take_limit(const struct trace *t, const struct layout *l, const struct tape_event *refused,
+                       int64_t reserved, struct unused *u)
+{
+    const struct trace_device *d = trace_find_device(t, u->device);
+    u->limit = l->limit;
+    u->limit_by_conf = !l->limit && l->tape->fraction > 0 && d && d->total_bytes > 0;
+    if (u->limit_by_conf)
+        u->limit = (int64_t)(l->tape->fraction * (double)d->total_bytes);
+    int64_t wanted = refused ? reserved + asked_for(l->tape, (int64_t)refused->size) : 0;
+    u->beyond_limit = u->limit && wanted > u->limit ? wanted - u->limit : 0;
+}
+
 static int load_moment(struct trace *t, struct layout *l, const struct tape_moment *m, const uint32_t *share,
                        struct unused *u)
 {
@@ -366,6 +389,7 @@ static int load_moment(struct trace *t, struct layout *l, const struct tape_mome
         return 0;
     struct work w = {l, m, refused_at(l->tape, m), share, u, !t->thinned};
     u->expandable = l->tape->expandable;
+    take_limit(t, l, w.refused, totals.reserved, u);
     u->requested = w.refused ? (int64_t)w.refused->size : 0;
     take_apart(&w, &totals);
     captures(&w);

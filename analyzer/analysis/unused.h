@@ -57,6 +57,9 @@ struct unused {
     int64_t requested;                  /* of the request that was refused there; 0: none */
     int64_t usable, usable_largest;     /* what that could have had of it; UNKNOWN */
     bool expandable;                    /* there are expandable segments */
+    int64_t limit;                      /* of PyTorch's allocator, that the program set; 0: none */
+    bool limit_by_conf;                 /* in its configuration */
+    int64_t beyond_limit;               /* by how much the request passed it; 0: not known to */
     struct unused_row *rows;            /* greatest first */
     size_t count;
     struct unused_capture *captures;

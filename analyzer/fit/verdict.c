@@ -111,8 +111,7 @@ static void take_refusal(struct verdict *v, const struct report *r, struct trace
     char *line = oom_report_line(&r->oom, false);
     if (limit) {
         free(v->limited);
-        v->limited = xformat("%s, %s", line, units_bytes((int64_t)limit, false).s);
-        free(line);
+        v->limited = line;
         return;
     }
     v->kind = VERDICT_REFUSED;

@@ -93,6 +93,19 @@ static char *place_of(const struct trace_oom_kept *o)
     return text;
 }
 
+/* Nothing was asked of the driver: a limit of the framework's own, which may be known. */
+static char *limit_text(const struct unused *u, bool exact)
+{
+    if (!u->limit)
+        return xstrdup("the framework did not ask the driver: a limit of its own");
+    const char *what = u->limit_by_conf ? "per_process_memory_fraction of its configuration"
+                                        : "set_per_process_memory_fraction";
+    if (!u->beyond_limit)
+        return xformat("PyTorch's limit of %s (%s); the driver was not asked", B(u->limit), what);
+    return xformat("short by %s under PyTorch's limit of %s (%s); the driver was not asked",
+                   B(u->beyond_limit), B(u->limit), what);
+}
+
 /* The reason of the failure, in words. */
 static char *cause_text(const struct oom_report *r, bool exact)
 {
@@ -102,7 +115,7 @@ static char *cause_text(const struct oom_report *r, bool exact)
     case OOM_TOO_LARGE:
         return xformat("the device could never have held it: it has %s in all", B(r->total_bytes));
     case OOM_NOT_ASKED:
-        return xstrdup("the framework did not ask the driver: a limit of its own");
+        return limit_text(&r->unused, exact);
     case OOM_FRAGMENTED:
         return xformat("short by %s; %s cached in pieces that are too small: fragmentation", B(n->short_by),
                        B(n->usable));
@@ -517,6 +530,8 @@ static void need_json(const struct oom_report *r, struct json *j)
     json_int(j, "framework_unused_pieces", unused_pieces(&r->unused, &largest));
     json_int(j, "framework_largest_unused_bytes", largest);
     json_int(j, "usable_cached_bytes", n->usable);
+    json_int(j, "own_limit_bytes", r->unused.limit ? r->unused.limit : UNKNOWN);
+    json_int(j, "beyond_own_limit_bytes", r->unused.beyond_limit ? r->unused.beyond_limit : UNKNOWN);
     json_bool(j, "expandable_segments", r->unused.expandable);
     json_int(j, "given_back_bytes", n->returned);
     json_int(j, "residual_bytes", n->residual);

@@ -121,7 +121,7 @@ grep -q 'the program caught that and went on' out || fail "caught: $(cat out)"
 sed 's/^model = /torch.cuda.set_per_process_memory_fraction(0.008)\n&/' train.py >limited.py
 fit 3 -- "$python" limited.py 4096
 tr -s ' \n' ' ' <out >words
-grep -q "^can't tell: out of memory .* a limit of its own, 1.12 GiB have the program set no limit" words || fail "a limit of its own: $(cat out)"
+grep -q "^can't tell: out of memory .*; short by .* under PyTorch's limit of 1.12 GiB (set_per_process_memory_fraction); the driver was not asked have the program set no limit" words || fail "a limit of its own: $(cat out)"
 fit 0 -- "$python" limited.py 4096 caught
 grep -q '^  under its own limit, and went on after that refused it memory' out || fail "a limit of its own, caught: $(cat out)"
 fit 3 -- "$python" -c 'import torch; torch.ones(9).sum()'
