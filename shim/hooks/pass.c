@@ -6,37 +6,37 @@
  */
 #include "driver.h"
 
-#define PASSING_MOST 8
+#define PASSING_MOST 3
 
-/* The calls of this thread that an interposer has, the outermost first.  One whose frame does not lie above
- * the present one's was left by a longjmp. */
+/* The calls of this thread that an interposer has, and the frame of the outermost: where that does not lie
+ * above the present one, it was left by a longjmp.  Small, since it lies in the memory that the loader has
+ * for libraries that are loaded later. */
 static __thread struct {
-    unsigned n;
-    struct {
-        enum vs_api api;
-        uintptr_t frame;
-    } calls[PASSING_MOST];
+    uintptr_t frame;
+    uint16_t api[PASSING_MOST], n;
 } passing;
+_Static_assert(VS_API_END < UINT16_MAX, "an api fits");
 
 static __attribute__((noinline)) void *enter(enum vs_api api, unsigned *mark)
 {
     uintptr_t frame = (uintptr_t)__builtin_frame_address(0);
-    while (passing.n > 0 && passing.calls[passing.n - 1].frame <= frame)
-        passing.n--;
+    if (passing.frame <= frame)
+        passing.n = 0;
     *mark = passing.n;
     bool again = passing.n == PASSING_MOST;
     for (unsigned i = 0; i < passing.n; i++)
-        again = again || passing.calls[i].api == api;
+        again = again || passing.api[i] == api;
     if (again)
         return vs_driver_learn() ? vs_driver_own(api) : NULL;
-    passing.calls[passing.n].api = api;
-    passing.calls[passing.n++].frame = frame;
+    if (passing.n == 0)
+        passing.frame = frame;
+    passing.api[passing.n++] = (uint16_t)api;
     return vs_interposed(api);
 }
 
 static void leave(unsigned mark)
 {
-    passing.n = mark;
+    passing.n = (uint16_t)mark;
 }
 
 #define VS_API(number, symbol, base, version, stream_kind, shape, shape_args, n, signature)                  \
