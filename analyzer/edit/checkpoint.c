@@ -7,10 +7,11 @@
  *
  * What a unit makes and later units save, its output, dies in backward before the unit's own backward begins:
  * that stays as it is, and is not made again.  Nor is one that nobody saves, a temporary that lives on behind
- * the unit (what a U-Net scales up is).  Where there is neither the unit saves its output itself, as one
- * that ends with a ReLU in place does: the first of what backward frees.  That stays up to the unit's
- * backward, and is made again.  The second forward is the recorded one, block by block, and what was saved
- * lives from there on as recorded.
+ * the unit (what a U-Net scales up is): whether the next unit's checkpoint keeps it, as it does where weights
+ * are frozen and nothing else saves what they are given, is not known, and at the high end it is kept.  Where
+ * there is neither the unit saves its output itself, as one that ends with a ReLU in place does: the first of
+ * what backward frees.  That stays up to the unit's backward, and is made again.  The second forward is the
+ * recorded one, block by block, and what was saved lives from there on as recorded.
  *
  * Nothing says how long what is not saved any more lives in the first forward: to the end of the unit, or
  * only until the next call has made something of it.  A call is what one call stack makes, one block after
@@ -31,6 +32,8 @@ struct pass {        /* of a unit in one forward, and the backward that belongs 
     size_t backward; /* where its backward begins; SIZE_MAX: not seen */
     uint32_t
         output; /* the block that is saved by the unit itself, and its output; BLOCK_NEVER: another one is */
+    uint32_t gives; /* the temporary that it gives; BLOCK_NEVER: none */
+    uint32_t kept;  /* the new program's block that stands for it up to backward; BLOCK_NEVER: none */
 };
 
 struct checkpointing {
@@ -76,27 +79,30 @@ static bool is_inner(const struct checkpointing *c, const struct edit_block *b, 
     return b->kind == KIND_SAVED && b->died != BLOCK_NEVER && b->died >= pass->backward;
 }
 
-/* Whether the unit gives a temporary: what it made and does not save is there when the next block outside of
- * it is made. */
-static bool gives_temporary(const struct checkpointing *c, uint16_t unit, const struct pass *pass)
+/* The temporary that the unit gives: what it made and does not save is there when the next block outside of
+ * it is made, the largest.  BLOCK_NEVER: there is none. */
+static uint32_t given_temporary(const struct checkpointing *c, uint16_t unit, const struct pass *pass)
 {
     const struct program *p = c->b.from;
     size_t next = pass->to;
     while (next < p->event_count && p->events[next].what != MOMENT_BORN &&
            p->events[next].what != MOMENT_STEP)
         next++;
+    uint32_t most = BLOCK_NEVER;
     for (size_t i = pass->from; i < pass->to; i++) {
         const struct edit_block *b = &p->blocks[p->events[i].block];
-        if (unit_of(c, i) == unit && b->kind == KIND_FORWARD && b->size >= SMALL && b->died > next)
-            return true;
+        if (unit_of(c, i) == unit && b->kind == KIND_FORWARD && b->size >= SMALL && b->died > next &&
+            (most == BLOCK_NEVER || b->size > p->blocks[most].size))
+            most = p->events[i].block;
     }
-    return false;
+    return most;
 }
 
 static void find_output(struct checkpointing *c, uint16_t unit)
 {
     const struct program *p = c->b.from;
     struct pass *pass = &c->passes[unit];
+    pass->gives = given_temporary(c, unit, pass);
     for (size_t i = pass->from; i < pass->to; i++) {
         const struct edit_block *b = &p->blocks[p->events[i].block];
         if (unit_of(c, i) != unit || b->kind != KIND_SAVED || b->size < SMALL)
@@ -109,7 +115,7 @@ static void find_output(struct checkpointing *c, uint16_t unit)
             b->died < p->blocks[pass->output].died) /* of a cut off one: the last that was made */
             pass->output = p->events[i].block;
     }
-    if (pass->output != BLOCK_NEVER && gives_temporary(c, unit, pass))
+    if (pass->output != BLOCK_NEVER && pass->gives != BLOCK_NEVER)
         pass->output = BLOCK_NEVER;
 }
 
@@ -124,7 +130,7 @@ static struct pass *pass_of(struct checkpointing *c, uint16_t unit)
 static void forget_passes(struct checkpointing *c)
 {
     for (size_t i = 0; i < c->unit_count; i++)
-        c->passes[c->units[i]] = (struct pass){SIZE_MAX, 0, SIZE_MAX, BLOCK_NEVER};
+        c->passes[c->units[i]] = (struct pass){SIZE_MAX, 0, SIZE_MAX, BLOCK_NEVER, BLOCK_NEVER, BLOCK_NEVER};
     c->unit_count = 0;
 }
 
@@ -164,6 +170,17 @@ static void end_some(struct checkpointing *c, uint16_t phase, size_t n)
     memmove(c->pending, c->pending + n, c->pending_count * sizeof *c->pending);
 }
 
+/* At the high end what the unit gives, and nothing saves, stays up to its backward. */
+static void keep_given(struct checkpointing *c, uint16_t phase)
+{
+    struct pass *pass = c->late && chosen(c, c->unit) ? &c->passes[c->unit] : NULL;
+    if (!pass || pass->gives == BLOCK_NEVER || pass->backward == SIZE_MAX || pass->kept != BLOCK_NEVER)
+        return;
+    const struct edit_block *like = &c->b.from->blocks[pass->gives];
+    if (c->b.now[pass->gives] != BLOCK_NEVER)
+        pass->kept = build_born(&c->b, like, like->size, phase, KIND_SAVED);
+}
+
 static void end_unit(struct checkpointing *c, uint16_t phase)
 {
     if (c->pending_count)
@@ -190,6 +207,8 @@ static void again(struct checkpointing *c, uint16_t unit)
     const struct pass *pass = &c->passes[unit];
     uint16_t phase = p->facts->backward;
     size_t end = end_of_again(c, unit);
+    if (pass->kept != BLOCK_NEVER)
+        build_died(&c->b, pass->kept, phase);
     if (pass->output != BLOCK_NEVER)
         build_died(&c->b, c->b.now[pass->output], phase);
     for (size_t i = pass->from; i < end; i++) {
@@ -236,9 +255,10 @@ static void forward_event(struct checkpointing *c, size_t i)
     uint16_t unit = unit_of(c, i);
     if (e->what == MOMENT_BORN) {
         uint32_t stack = p->blocks[e->block].stack;
-        if (unit != c->unit)
+        if (unit != c->unit) {
             end_unit(c, e->phase);
-        else if (stack != c->stack && !c->late)
+            keep_given(c, e->phase);
+        } else if (stack != c->stack && !c->late)
             end_calls(c, e->phase);
         c->unit = unit;
         c->stack = stack;

@@ -212,9 +212,18 @@ struct data {
     double factor;
     bool least; /* what may be fixed is */
     struct sizes sizes;
+    struct sizes shapes; /* of parameters: what has one in forward may be a copy of it, as autocast makes */
     struct scale_outputs outputs; /* no bytes: nothing grows with a square */
     struct workspaces workspaces;
 };
+
+static void add_shapes(struct sizes *shapes, const struct program *p)
+{
+    for (size_t i = 0; i < p->block_count; i++)
+        if (p->blocks[i].kind == KIND_PARAMETER && program_asked(p, &p->blocks[i])->shape)
+            *PUSH(shapes->at, shapes->n) = program_asked(p, &p->blocks[i])->shape;
+    sizes_sort(shapes);
+}
 
 static double data_factor(const struct program *p, const struct edit_block *b, void *context)
 {
@@ -224,6 +233,8 @@ static double data_factor(const struct program *p, const struct edit_block *b, v
         return 1; /* another kernel may be taken, or parts of the weights' gradient are what is in it */
     if (fixed)
         return d->factor + (1 - d->factor) * (double)fixed / (double)b->size;
+    if (d->least && program_asked(p, b)->raw)
+        return 1; /* a library's own bytes may follow from the weights alone */
     if (d->outputs.bytes &&
         (d->least ? scale_is_square(p, b, &d->outputs) : scale_may_be_square(p, b, &d->outputs)))
         return d->factor * d->factor;
@@ -233,7 +244,9 @@ static double data_factor(const struct program *p, const struct edit_block *b, v
     case KIND_LOGITS:
     case KIND_SAVED:
     case KIND_FORWARD:
-        return d->least && b->size <= SCALE_SURE ? 1 : d->factor;
+        return d->least && (b->size <= SCALE_SURE || sizes_have(&d->shapes, program_asked(p, b)->shape))
+                   ? 1
+                   : d->factor;
     case KIND_BACKWARD:
     case KIND_REQUEST:
         return d->least && (b->size <= SCALE_SURE || sizes_have(&d->sizes, b->size)) ? 1 : d->factor;
@@ -256,6 +269,7 @@ static struct program apply_data(const struct program *from, const struct edit *
     struct data d = {.factor = e->factor,
                      .least = high != (e->factor > 1),
                      .sizes = program_sizes(from, 1u << KIND_PARAMETER | 1u << KIND_GRADIENT, 0)};
+    add_shapes(&d.shapes, from);
     if (e->what == EDIT_SEQUENCE)
         d.outputs = scale_unit_outputs(from);
     d.workspaces = workspaces_read(from);
@@ -263,6 +277,7 @@ static struct program apply_data(const struct program *from, const struct edit *
     workspaces_free(&d.workspaces);
     scale_free_outputs(&d.outputs);
     free(d.sizes.at);
+    free(d.shapes.at);
     return to;
 }
 

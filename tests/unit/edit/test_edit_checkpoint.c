@@ -68,6 +68,7 @@ static void an_output_that_nobody_saves_is_a_temporary_and_not_the_first_that_ba
     struct peaks p = edited(&m, "checkpoint=1");
     assert_int_equal(p.phase[FORWARD], MIB(1 + 8 + 16)); /* behind unit 0 neither p nor q is there */
     assert_int_equal(p.phase[BACKWARD], MIB(1 + 8 + 16 + 1));
+    assert_int_equal(p.high_backward, MIB(1 + 8 + 16 + 1 + 2)); /* or the next unit's checkpoint keeps t */
     /* where t is gone by then, q was the output */
     make(&m, "f+i f+p f+q f+t f-t f+x f+P b+y b-P b-x b+z b-y b-q b-p b-i b-z |", up);
     assert_int_equal(edited(&m, "checkpoint=1").phase[FORWARD], MIB(1 + 4 + 8 + 16));

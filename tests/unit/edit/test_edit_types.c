@@ -272,6 +272,25 @@ static void what_adapters_give_makes_no_squares_of_what_is_larger(void **state)
     assert_int_equal(p.high, MIB(8 + 2 * (20 + 1 + 1) + 4 * 10));
 }
 
+/* c has the shape of the parameter w, as autocast's copy of it has, and r is raw, a library's own: at the low
+ * end neither grows with the samples. */
+static void a_copy_of_a_weight_and_a_librarys_bytes_may_stay(void **state)
+{
+    (void)state;
+    static const struct known sizes[] = {{'w', MIB(8), KIND_PARAMETER, NOWHERE},
+                                         {'c', MIB(4), KIND_SAVED, UNIT0},
+                                         {'y', MIB(10), KIND_SAVED, UNIT0},
+                                         {'r', MIB(6), KIND_BACKWARD, UNIT0},
+                                         {0}};
+    static const struct element sizes_elements[] = {
+        {'w', F32, 1, false}, {'c', BF16, 1, false}, {'y', BF16, 2, false}, {'r', 0, 0, true}, {0}};
+    TYPED(m, ".+w f+c f+y b+r b-r b-y b-c |", sizes);
+    assert_int_equal(edited(&m, "batch=2").low, MIB(8 + 4 + 20 + 6));
+    assert_int_equal(edited(&m, "batch=2").high, MIB(8 + 8 + 20 + 12));
+    assert_int_equal(edited(&m, "batch=0.5").high,
+                     MIB(8 + 4 + 5 + 6)); /* where data shrink the other way round */
+}
+
 /* A mask k that is made in the first forward and kept, weights a that are kept for the next step, and a mask
  * d that comes with the data: 300 x 300; a table t of 300 x 640 that is kept. */
 static void squares_that_outlive_their_step_may_grow_with_the_square(void **state)
@@ -599,6 +618,7 @@ int main(void)
         cmocka_unit_test(masks_without_a_byte_are_no_masks),
         cmocka_unit_test(blocks_of_two_lengths_grow_with_the_square_however_small_they_are),
         cmocka_unit_test(what_adapters_give_makes_no_squares_of_what_is_larger),
+        cmocka_unit_test(a_copy_of_a_weight_and_a_librarys_bytes_may_stay),
         cmocka_unit_test(squares_that_outlive_their_step_may_grow_with_the_square),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
