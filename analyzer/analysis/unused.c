@@ -428,8 +428,13 @@ int unused_load(struct trace *t, int64_t device, const int64_t *seqs, size_t n, 
     struct trace_tape tape = {0};
     size_t count = 0;
     for (size_t i = 0; i < n; i++) {
-        out[i] =
-            (struct unused){.device = device, .seq = seqs[i], .usable = UNKNOWN, .usable_largest = UNKNOWN};
+        out[i] = (struct unused){.device = device,
+                                 .seq = seqs[i],
+                                 .usable = UNKNOWN,
+                                 .usable_largest = UNKNOWN,
+                                 .reserved = UNKNOWN,
+                                 .allocated = UNKNOWN,
+                                 .bytes = UNKNOWN};
         if (seqs[i] != UNKNOWN && seqs[i] > 0)
             *PUSH(moments, count) = (struct tape_moment){.seq = seqs[i]};
     }

@@ -140,7 +140,8 @@ static int show_file(const char *file, const struct peak_options *o, int only, s
         vs_symbols_fill(t.file, why, sizeof why);
     }
     t.oom_total = 0; /* not shown on this page */
-    int status = report_load(&r, &t) ? complain("%s", t.why) : EXIT_GOOD;
+    bool apart = only < 0 || only == PEAK_CAPTURES;
+    int status = report_load(&r, &t) || (apart && report_take_apart(&r)) ? complain("%s", t.why) : EXIT_GOOD;
     report_file_begin(&t, file, several, j);
     int at = moment(o->at);
     if (!status)

@@ -347,8 +347,7 @@ static void print_stacks(const struct oom_report *r, struct trace *t, FILE *out,
     fprintf(out, "    all of it: vramscope peak --at oom %s\n", shown_word(t->path));
 }
 
-#define CHANGES     3
-#define EVENTS_MOST 3000000 /* more take longer than a report is to take */
+#define CHANGES 3
 
 static void print_change(const struct refusal_answer *a, const struct refusal_change *c, FILE *out,
                          bool exact)

@@ -152,19 +152,39 @@ static int load_growth(struct report *r, struct device_report *d)
     return result;
 }
 
-/* What is asked of the driver for a block is not handed out before the next event. */
-static int load_unused(struct trace *t, struct device_report *d)
+/* What is asked of the driver for a block is not handed out before the next event.  A moment with more than
+ * EVENTS events before it is left out. */
+static int load_unused(struct trace *t, struct device_report *d, int64_t events)
 {
+    const int64_t number = (INT64_C(1) << 40) - 1; /* of an event in its process */
     struct unused both[2];
     int64_t top = d->allocated ? d->allocated->seq : UNKNOWN;
     int64_t most =
         d->reserved && d->reserved->bytes > 0 ? trace_handed_out(t, d->device, d->reserved->seq) : UNKNOWN;
-    int64_t seqs[2] = {top, most == top || d->reserved_at_peak == d->reserved->bytes ? UNKNOWN : most};
-    if (!d->reserved || unused_load(t, d->device, seqs, 2, both))
-        return d->reserved ? -1 : 0;
+    int64_t seqs[2] = {
+        top, most == top || (d->reserved && d->reserved_at_peak == d->reserved->bytes) ? UNKNOWN : most};
+    d->unused_left_out = false;
+    for (size_t i = 0; i < 2; i++)
+        if (seqs[i] != UNKNOWN && (seqs[i] & number) > events) {
+            seqs[i] = UNKNOWN;
+            d->unused_left_out = true;
+        }
+    unused_free(&d->unused);
+    unused_free(&d->unused_most);
+    if (unused_load(t, d->device, seqs, 2, both))
+        return -1;
     d->unused = both[0];
     d->unused_most = both[1];
     return 0;
+}
+
+int report_take_apart(struct report *r)
+{
+    int result = 0;
+    for (size_t i = 0; !result && i < r->device_count; i++)
+        if (r->devices[i].unused_left_out)
+            result = load_unused(r->trace, &r->devices[i], INT64_MAX);
+    return result;
 }
 
 static int load_device(struct report *r, int64_t id, struct device_report *d)
@@ -189,7 +209,8 @@ static int load_device(struct report *r, int64_t id, struct device_report *d)
     }
     if (!r->brief && trace_range_names(t, id, MOST_NAMES, &d->names, &d->name_count, &d->all_names))
         return -1;
-    if (!r->brief && (load_held(t, d) || load_unused(t, d) || load_growth(r, d) || load_savings(r, d)))
+    if (!r->brief &&
+        (load_held(t, d) || load_unused(t, d, EVENTS_MOST) || load_growth(r, d) || load_savings(r, d)))
         return -1;
     return load_residual(r, d) || unseen_load(t, id, &d->unseen, &d->unseen_off) ? -1 : 0;
 }

@@ -29,6 +29,7 @@ struct device_report {
     const struct trace_peak *allocated, *reserved, *framework, *direct; /* NULL = unknown */
     int64_t reserved_at_peak;          /* when allocated was greatest; UNKNOWN if thinned */
     int64_t unused_at_peak;            /* reserved - allocated then */
+    bool unused_left_out;              /* a moment of these: it would take longer than a report is to take */
     struct unused unused, unused_most; /* at the peak of allocated, and of reserved where that is another */
     int64_t step_at_peak;
     const char *phase_at_peak;
@@ -64,6 +65,9 @@ struct report {
 
 /* 0, or -1 with the reason in t->why. */
 int report_load(struct report *r, struct trace *t);
+#define EVENTS_MOST 3000000 /* what goes through more takes longer than a report is to take */
+/* What was reserved and not allocated, however many events are before that. */
+int report_take_apart(struct report *r);
 /* Likewise, without the parts that scan all events: the holders of the peak, the parts of the residual. */
 int report_load_brief(struct report *r, struct trace *t);
 void report_free(struct report *r);

@@ -304,6 +304,9 @@ static void print_unused(const struct report *r, const struct device_report *d, 
     report_unused_text(r->trace, &d->unused, "then", least, out, exact);
     report_unused_text(r->trace, &d->unused_most, most, least, out, exact);
     free(most);
+    if (d->unused_left_out && d->reserved && trace_peak_bytes(d->reserved) > trace_peak_bytes(d->allocated))
+        wrap_print(out, 4, 6, "up to %s were reserved: vramscope peak %s takes it apart",
+                   B(d->reserved->bytes), shown_word(r->trace->path));
 }
 
 /* Prints how high the peak was and why, for the first screen. */
