@@ -14,6 +14,17 @@ expect_sql "SELECT count(*) FROM leak" 0
 expect_sql "SELECT count(*) FROM upper_bound" 0
 expect_sql "SELECT count(*) FROM counter WHERE name IN ('missed_frees', 'unknown_frees') AND value" 0
 
+# 32 threads that fill the ring hide nothing of what another one holds
+include=$(sed -n 's/^CUDA_INCLUDE_DIR:PATH=//p' "$BUILD/CMakeCache.txt")
+"${CC:-cc}" -O1 -I"${include:-/usr/local/cuda/include}" "$(dirname "$0")/../../gpu/roads/crowd.c" -o "$dir/crowd" "$BUILD/sim/libcuda.so.1" -lpthread ||
+    fail "crowd.c does not build"
+spun=$db
+run_shimmed "$dir/crowd"
+expect_sql "SELECT sum(events) > 1000 FROM loss" 1
+expect_sql "SELECT CASE WHEN max(peak_bytes) BETWEEN 1280 << 20 AND 1281 << 20 THEN 'all' ELSE max(peak_bytes) END FROM peak WHERE kind = 'allocated'" all
+expect_sql "SELECT kind, end_bytes FROM peak WHERE device = 0 AND end_bytes" ''
+db=$spun
+
 says() {
     grep -qF "$1" "$run/report" || fail "the report does not say '$1': $(cat "$run/report")"
 }

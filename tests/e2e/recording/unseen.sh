@@ -7,31 +7,8 @@
 include=$(sed -n 's/^CUDA_INCLUDE_DIR:PATH=//p' "$BUILD/CMakeCache.txt")
 command -v "${CC:-cc}" >/dev/null || skip "no C compiler here"
 V=$BUILD/bin/vramscope
-cat >"$dir/past.c" <<'END'
-#define _GNU_SOURCE
-#include "prog.h"
-#include <dlfcn.h>
-int main(int argc, char **argv)
-{
-    void *libc = dlopen("libc.so.6", RTLD_NOW), *driver = dlopen("libcuda.so.1", RTLD_NOW);
-    void *(*look)(void *, const char *) = (void *(*)(void *, const char *))dlvsym(libc, "dlsym", "GLIBC_2.34");
-    if (!look)
-        look = (void *(*)(void *, const char *))dlvsym(libc, "dlsym", "GLIBC_2.2.5");
-    if (!look)
-        return 77;
-    CUresult (*past)(CUdeviceptr *, size_t) = (CUresult (*)(CUdeviceptr *, size_t))look(driver, "cuMemAlloc_v2");
-    CUdeviceptr p;
-    begin();
-    if (argc > 1 && argv[1][0] == 's') {
-        OK(cuMemAlloc(&p, 640 * MIB));
-        OK(cuMemAllocManaged(&p, 300 * MIB, CU_MEM_ATTACH_GLOBAL));
-    } else
-        OK(past(&p, 640 * MIB));
-    return 0;
-}
-END
-here=$(cd "$(dirname "$0")" && pwd)
-"${CC:-cc}" -I"$here/../lib" -I"$here/../../../shim" -I"${include:-/usr/local/cuda/include}" "$dir/past.c" -o "$dir/past" "$BUILD/sim/libcuda.so.1" -ldl ||
+src=$(cd "$(dirname "$0")/../../gpu/roads" && pwd)
+"${CC:-cc}" -I"${include:-/usr/local/cuda/include}" "$src/past.c" -o "$dir/past" "$BUILD/sim/libcuda.so.1" -ldl ||
     fail "the program does not build"
 recorded() { # recorded ARGUMENT...: the program under run
     new_run
