@@ -289,13 +289,15 @@ static int put_libraries(struct trace *t)
     return sqlite3_exec(t->db, sql, NULL, NULL, NULL) == SQLITE_OK ? 0 : trace_sql_error(t);
 }
 
-/* An imported snapshot's roles are in the file, and where accesses were followed they say more. */
+/* An imported snapshot's roles are in the file, and where accesses were followed they say more.  Where a free
+ * may be missing a block looks as if it lived. */
 static bool is_wanted(struct trace *t, const struct finding *f)
 {
     bool backward = false;
     for (size_t i = 0; i < t->phase_name_count; i++)
         backward = backward || f->groups[i] == BACKWARD;
-    return backward && t->events <= EVENTS_MOST && !trace_is_imported(t) && !trace_follows(t) &&
+    bool whole = !t->thinned && t->folded.stretches <= 0 && !trace_has_loss(t, LOSS_EVENTS);
+    return backward && whole && t->events <= EVENTS_MOST && !trace_is_imported(t) && !trace_follows(t) &&
            trace_sql_one(t, "SELECT 1 FROM ev WHERE op = 20 LIMIT 1") == 1;
 }
 
@@ -313,6 +315,7 @@ int trace_find_roles(struct trace *t)
         if (!result) {
             find_cut_off(&f);
             result = put(&f) || put_libraries(t) ? -1 : 0;
+            t->found_roles = !result;
         }
     }
     free(f.groups);

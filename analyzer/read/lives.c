@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "trace/event.h"
+#include "base/shown.h"
 #include "sql.h"
 
 struct kind {
@@ -327,7 +328,7 @@ static void name_by_phases(struct trace *t, struct trace_lives *l)
         if (!made[phase]) {
             made[phase] = (uint8_t)l->role_count;
             *PUSH(l->roles, l->role_count) = *PUSH(t->texts, t->text_count) =
-                xformat("made in %s", t->phase_names[phase] ? t->phase_names[phase] : "?");
+                xformat("made in %s", t->phase_names[phase] ? shown(t->phase_names[phase]) : "?");
         }
         b->role = made[phase];
     }

@@ -207,7 +207,7 @@ bool trace_follows(struct trace *t)
 int trace_live_beside(struct trace *t, struct trace *other, int64_t device, struct trace_live **out,
                       size_t *n)
 {
-    if (!trace_follows(t) || trace_follows(other))
+    if (!trace_follows(t) || trace_follows(other) || other->found_roles)
         return trace_live(t, device, out, n);
     struct sqlite3_stmt *s = trace_sql(
         t,

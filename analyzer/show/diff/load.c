@@ -149,8 +149,9 @@ static void note_drivers(struct diff *d)
 /* Without uses there is no activation, logits or temporary, and as many bytes would seem to come or go. */
 static void note_followed(struct diff *d)
 {
+    const struct trace *one = &d->side[SIDE_A].trace, *other = &d->side[SIDE_B].trace;
     bool a = trace_follows(&d->side[SIDE_A].trace), b = trace_follows(&d->side[SIDE_B].trace);
-    if (a != b)
+    if (a != b && !(a ? other : one)->found_roles)
         note(d,
              xformat("%c was recorded with --access, the other was not: roles are compared as PyTorch says "
                      "them, and the rest by the phase that made it",
