@@ -212,7 +212,7 @@ static int load_device(struct report *r, int64_t id, struct device_report *d)
     if (!r->brief &&
         (load_held(t, d) || load_unused(t, d, EVENTS_MOST) || load_growth(r, d) || load_savings(r, d)))
         return -1;
-    return load_residual(r, d) || unseen_load(t, id, &d->unseen, &d->unseen_off) ? -1 : 0;
+    return load_residual(r, d) || (!r->brief && unseen_load(t, id, &d->unseen, &d->unseen_off)) ? -1 : 0;
 }
 
 static bool has_device(const struct report *r, int64_t id)
