@@ -23,7 +23,8 @@ loop True
 coalesced 128
 kept 128
 endless False True True False True 0 True
-written 1.0 1.0
+written 1.0 0.999999
+improved 3
 END
 expect_facts value <<'END'
 values_rules.py:8|the value of float32|1.0|1
@@ -48,6 +49,7 @@ values_rules.py:53|the value of bool|no NaN, no infinity|5
 values_rules.py:53|the value of uint8[1]|no NaN, no infinity|1
 values_rules.py:53|the value of bool|true|1
 values_rules.py:60|the value of float32|1.0|2
+values_rules.py:63|the value of float32|1.0|3
 END
 
 shim_env=(VRAMSCOPE_DRY_STEPS=all VRAMSCOPE_DRY_ASSUME=second)
@@ -64,6 +66,7 @@ coalesced 64
 kept 64
 endless False True True False True 0 False
 written 0.5 0.5
+improved 1
 END
 
 shim_env=(VRAMSCOPE_DRY_STEPS=all VRAMSCOPE_DRY_SKEW=3 VRAMSCOPE_DRY_KEEP=0.25 VRAMSCOPE_DRY_OVERFLOW=2)
@@ -79,7 +82,8 @@ loop True
 coalesced 128
 kept 32
 endless False True True False True 0 True
-written 1.0 1.0
+written 1.0 0.999999
+improved 3
 END
 
 # a program that is no file has lines, too

@@ -78,6 +78,8 @@ def item(op, call):
                 times = read("the value", t, said)
                 if type(value) is bool and times % rules.PATIENCE == rules.PATIENCE - 1 and (mark is None or mark[0] == ASSUMED):
                     return not value
+                if mark is None:
+                    value = rules.read_again(value, times)
             return value
 
     return _local_scalar_dense
