@@ -276,17 +276,18 @@ static int put(struct finding *f)
 /* What libraries ask the driver for themselves, as view access_role has it. */
 static int put_libraries(struct trace *t)
 {
-    static const char sql[] =
-        "INSERT OR IGNORE INTO temp.found_role SELECT e.seq, CASE WHEN o.text LIKE 'libnccl%' OR o.text LIKE "
-        "'libnvshmem%' THEN 41 ELSE 40 END FROM ev e CROSS JOIN kind k ON k.id = e.kind CROSS JOIN stack s "
-        "ON s.id = "
-        "e.stack CROSS JOIN string o ON o.id = s.owner WHERE e.op = 1 AND k.status = 0 AND NOT k.managed AND "
-        "(o.text "
-        "LIKE 'libcublas%' OR o.text LIKE 'libcudnn%' OR o.text LIKE 'libcufft%' OR o.text LIKE "
-        "'libcusolver%' OR "
-        "o.text LIKE 'libcusparse%' OR o.text LIKE 'libcutensor%' OR o.text LIKE 'libnccl%' OR o.text LIKE "
-        "'libnvshmem%') AND e.seq NOT IN (SELECT seq FROM amend WHERE op = 50)";
-    return sqlite3_exec(t->db, sql, NULL, NULL, NULL) == SQLITE_OK ? 0 : trace_sql_error(t);
+    char *sql = xformat(
+        "INSERT OR IGNORE INTO temp.found_role SELECT e.seq, CASE WHEN o.text LIKE 'libnccl%%' OR o.text "
+        "LIKE 'libnvshmem%%' THEN %d ELSE %d END FROM ev e CROSS JOIN kind k ON k.id = e.kind CROSS JOIN "
+        "stack s ON s.id = e.stack CROSS JOIN string o ON o.id = s.owner WHERE e.op = 1 AND k.status = 0 "
+        "AND NOT k.managed AND (o.text LIKE 'libcublas%%' OR o.text LIKE 'libcudnn%%' OR o.text LIKE "
+        "'libcufft%%' OR o.text LIKE 'libcusolver%%' OR o.text LIKE 'libcusparse%%' OR o.text LIKE "
+        "'libcutensor%%' OR o.text LIKE 'libnccl%%' OR o.text LIKE 'libnvshmem%%') AND e.seq NOT IN "
+        "(SELECT seq FROM amend WHERE op = 50)",
+        VS_LIFE_LIBRARY_COMMUNICATES, VS_LIFE_LIBRARY);
+    int code = sqlite3_exec(t->db, sql, NULL, NULL, NULL);
+    free(sql);
+    return code == SQLITE_OK ? 0 : trace_sql_error(t);
 }
 
 /* An imported snapshot's roles are in the file, and where accesses were followed they say more.  Where a free

@@ -15,7 +15,7 @@ for name in llama-h200 llama-h200-oom lora-h200; do
 done
 rm -f bad_*.pickle host_alone.pickle # host memory alone is nothing to export
 python3 - "$BUILD/bin/vramscope" <<'END'
-import glob, pickle, sqlite3, subprocess, sys
+import glob, json, pickle, sqlite3, subprocess, sys
 
 bad = []
 
@@ -54,10 +54,10 @@ for name in sorted(glob.glob("*.pickle")):
             bad.append(f"{n}: table {t} has {len(one[t])} and {len(two[t])} rows, of which {len(differ)} differ: {str(differ[:1])[:300]}")
     if n.startswith("expandable") and entries(name) != entries(f"{n}.again"):
         bad.append(f"{n}: segments that the snapshot has not: a mapped piece is told as one")
-QUERIES = ("SELECT size_bytes, request_bytes, shape, element_type, made_for, phase, role, t_alloc_ns, t_free_ns FROM allocation WHERE op = 'block_alloc' ORDER BY alloc_seq",
+QUERIES = ("SELECT size_bytes, request_bytes, shape, element_type, made_for, phase, t_alloc_ns, t_free_ns FROM allocation WHERE op = 'block_alloc' ORDER BY alloc_seq",
            "SELECT kind, peak_bytes, t_ns, end_bytes FROM peak WHERE device = 0 AND kind IN ('allocated', 'reserved', 'framework') ORDER BY 1",
            "SELECT phase, ranges, allocated_bytes, reserved_bytes FROM phase_peak ORDER BY 1", "SELECT step, t_ns FROM step ORDER BY 1",
-           "SELECT size_bytes, line, layer, phase, role FROM live_at_peak WHERE category = 'framework block' ORDER BY 1, 2, 3, 4, 5",
+           "SELECT size_bytes, line, layer, phase FROM live_at_peak WHERE category = 'framework block' ORDER BY 1, 2, 3, 4",
            "SELECT requested_bytes, free_bytes, framework_bytes, reserved_bytes, t_ns FROM oom ORDER BY seq", "SELECT start_realtime_ns, end_ns FROM process")
 for name in sorted(glob.glob("*.0.db")):
     n = name[:-5]
@@ -68,6 +68,16 @@ for name in sorted(glob.glob("*.0.db")):
         x, y = one.execute(q).fetchall(), two.execute(q).fetchall()
         if x != y:
             bad.append(f"{n}: {q[:60]}: {len(x)} and {len(y)} rows: {str([p for p in zip(x, y) if p[0] != p[1]][:1])[:300]}")
+    roles = "SELECT role, size_bytes, t_alloc_ns FROM allocation WHERE op = 'block_alloc' ORDER BY alloc_seq"  # others are found when a command asks
+    x, y = one.execute(roles).fetchall(), two.execute(roles).fetchall()
+    lost = [(a, b) for a, b in zip(x, y) if a[0] and a != b]
+    told = [json.loads(subprocess.run([sys.argv[1], "peak", "--by", "role", "--json", f], capture_output=True, text=True, check=True).stdout) for f in (name, f"{n}.back.db")]
+    of_blocks = ("activation", "temporary", "logits", "gradient", "parameter", "optimizer state")  # driver memory has others
+    held = [{g["role"]: g["size_bytes"] for g in page["files"][0]["devices"][0]["by_role"] if g["role"] in of_blocks} for page in told]
+    if any(g["role"] == "input" for g in told[0]["files"][0]["devices"][0]["by_role"]):
+        bad.append(f"{n}: what libraries ask the driver for is called an input")
+    if lost or held[0] != held[1]:
+        bad.append(f"{n}: roles: {len(lost)} lost, {str(lost[:1])}; {held}")
 print("\n".join(bad) if bad else "ok")
 sys.exit(bool(bad))
 END
