@@ -374,21 +374,6 @@ bool trace_is_imported(const struct trace *t)
     return false;
 }
 
-bool trace_begins_within(struct trace *t)
-{
-    struct sqlite3_stmt *s =
-        trace_is_imported(t)
-            ? trace_sql(
-                  t,
-                  "SELECT EXISTS(SELECT 1 FROM ev WHERE op IN (?, ?) AND seq < (SELECT min(seq) FROM ev "
-                  "WHERE op = ?))",
-                  3, (int64_t)VS_OP_ALLOC, (int64_t)VS_OP_BLOCK_ALLOC, (int64_t)VS_OP_RECORD_START)
-            : NULL;
-    bool within = s && sqlite3_step(s) == SQLITE_ROW && sqlite3_column_int64(s, 0) == 1;
-    sqlite3_finalize(s);
-    return within;
-}
-
 bool trace_has_loss(const struct trace *t, enum trace_loss_kind kind)
 {
     for (size_t i = 0; i < t->loss_count; i++)

@@ -229,8 +229,6 @@ const char *trace_unproven(const struct trace *t, const char *part);
 bool trace_has_loss(const struct trace *t, enum trace_loss_kind kind);
 /* Whether the recording was made of another tool's trace: what the driver was asked otherwise is unknown. */
 bool trace_is_imported(const struct trace *t);
-/* Whether an imported trace found memory that was there before it: any higher peak before it is unknown. */
-bool trace_begins_within(struct trace *t);
 /* Whether M only reports what a framework held before the recording; since then the totals agree. */
 bool trace_mismatch_is_late(const struct trace_mismatch *m);
 /* The number of other kinds of mismatch. */

@@ -106,9 +106,6 @@ char *check_doubt_seen(const struct check_file *f, int64_t device, const struct 
     const struct trace_oom_kept *oom = fatal_oom(f, device);
     if (oom)
         return oom_words(oom);
-    if (trace_begins_within((struct trace *)t))
-        return xstrdup(
-            "the imported trace begins in the middle of the run: any higher peak before it is unknown");
     if (disagrees(t, device, true))
         return xstrdup("the recording began late: what the framework had used before is unknown");
     return disagrees(t, device, false)
