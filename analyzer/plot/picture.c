@@ -344,6 +344,34 @@ static void add_note(char **note, char *more)
     *note = both;
 }
 
+/* "reserved beside it then: ..." of an out-of-memory, "of the most reserved: cached 2.00 GiB, private
+ * pools 10.00 GiB", or nothing. */
+char *panel_beside_text(const struct panel *p)
+{
+    static const char *const names[UNUSED_KINDS] = {"cached",
+                                                    "waiting for a stream",
+                                                    "private pools",
+                                                    "nodes of CUDA graphs",
+                                                    "stream-ordered pools",
+                                                    "rounding",
+                                                    "the arena's own",
+                                                    "libraries' pools",
+                                                    "unknown"};
+    char *text = xstrdup("");
+    for (int kind = 0; kind < UNUSED_KINDS; kind++) {
+        if (!p->beside[kind])
+            continue;
+        char *longer = xformat("%s%s %s %s", text,
+                               *text          ? ","
+                               : p->oom_count ? "reserved beside it then:"
+                                              : "of the most reserved:",
+                               names[kind], units_bytes(p->beside[kind], false).s);
+        free(text);
+        text = longer;
+    }
+    return text;
+}
+
 char *panel_note(const struct panel *p)
 {
     bool used = p->used_peak != UNKNOWN;
@@ -358,6 +386,8 @@ char *panel_note(const struct panel *p)
         add_note(&note, xformat("the device has %s", units_bytes(p->capacity, false).s));
     if (p->oom_count && p->oom_total > (int64_t)p->oom_count)
         add_note(&note, xformat("out of memory %lld times in all", (long long)p->oom_total));
+    char *beside = panel_beside_text(p);
+    add_note(&note, beside);
     if (p->mixed_phases)
         add_note(&note, xstrdup("a column shows the phase of its peak"));
     return note;

@@ -6,6 +6,7 @@
 
 #include <stdio.h>
 
+#include "analysis/unused.h"
 #include "analysis/bands.h"
 #include "analysis/composition.h"
 #include "read/tables.h"
@@ -31,9 +32,11 @@ struct panel {
     bool capacity_shown;
     struct panel_oom *ooms; /* in the window: the first, the last and the largest of the run */
     size_t oom_count;
-    int64_t oom_total; /* that the run had, on any device */
-    bool folded;       /* part of what is shown is a folded stretch, wider than a column */
-    bool mixed_phases; /* a good part of the columns has several phases and shows one */
+    int64_t oom_total;            /* that the run had, on any device */
+    int64_t beside[UNUSED_KINDS]; /* what was reserved and not allocated when memory ran out last, else at the
+                                     most, by enum unused_kind, where at least a fiftieth of that; else 0 */
+    bool folded;                  /* part of what is shown is a folded stretch, wider than a column */
+    bool mixed_phases;            /* a good part of the columns has several phases and shows one */
     int64_t peak, peak_t;
     const char *peak_phase; /* NULL unknown */
     bool known_only; /* of what is allocated a part alone: libraries' pools do not report what they use */
@@ -120,6 +123,8 @@ int64_t panel_oom_top(const struct panel *p, const struct panel_oom *oom, bool *
 char *panel_oom_text(const struct panel_oom *oom);
 /* What the reader must know beside the picture, "" = nothing. */
 char *panel_note(const struct panel *p);
+/* "of the most reserved: cached 2.00 GiB", a part of it; the caller frees it. */
+char *panel_beside_text(const struct panel *p);
 /* "peak 3.71 GiB in logits" */
 char *panel_peak_text(const struct panel *p);
 

@@ -11,6 +11,7 @@
 #include "base/shown.h"
 #include "base/table.h"
 #include "base/units.h"
+#include "base/wrap.h"
 
 #define AXIS 10 /* characters left of the drawing */
 
@@ -182,6 +183,10 @@ static void draw_panel(const struct picture *p, const struct panel *q, size_t he
         draw_strip(p, q, letters, color, out);
     draw_oom_marks(q, out);
     draw_ooms(q, out);
+    char *beside = panel_beside_text(q);
+    if (*beside)
+        wrap_print(out, AXIS, AXIS + 2, "%s", beside);
+    free(beside);
     if (q->mixed_phases)
         fprintf(out, "%*sa column shows the phase of its peak\n", AXIS, "");
 }

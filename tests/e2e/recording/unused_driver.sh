@@ -34,6 +34,9 @@ says "384.0 MiB (85.7 %) memory nodes of CUDA graphs: 3 nodes, most of them of "
 row oom "CUDA graphs" $((384 * mib))
 "$V" check --max-peak=447MiB "$db" >"$run/check" && fail "448 MiB are within 447: $(cat "$run/check")"
 
+"$V" plot "$db" >"$run/plot" 2>&1
+grep -q "reserved beside it then: nodes of CUDA graphs 384.0 MiB" "$run/plot" || fail "the plot: $(head -n 5 "$run/plot")"
+
 run_shimmed "$tests/prog_unused" pool
 says "1.00 GiB (94.1 %) stream-ordered pool: of prog_unused, made to grow by "
 row oom "stream-ordered pool" $((1024 * mib))
