@@ -98,7 +98,26 @@ def is_freed(device):
     return freed
 
 
+class Functions(torch.overrides.TorchFunctionMode):
+    def __init__(self):
+        super().__init__()
+        self.seen = []
+
+    def __torch_function__(self, function, types, args=(), kwargs=None):
+        self.seen.append(function.__name__)
+        return function(*args, **(kwargs or {}))
+
+
+def functions():
+    """What a mode of the program's sees of memory that is given to a second stream."""
+    block, stream = torch.ones(8, device="cuda"), torch.cuda.Stream()
+    with Functions() as mode:
+        block.record_stream(stream)
+    return mode.seen
+
+
 torch.set_num_threads(1)
+print("functions", functions() if torch.cuda.is_available() else ["record_stream"])
 print("freed", is_freed("cuda" if torch.cuda.is_available() else "cpu"))
 if torch.cuda.is_available():
     list(train(3, "cuda"))  # and the recording begins

@@ -249,9 +249,13 @@ def _wrap_makers(torch):
 
 
 def _wrap_record_stream(torch):
+    # unlike data_ptr() it makes no copy of a storage that is shared until it is written
+    address_of = getattr(torch._C, "_data_address", None) or (lambda tensor: tensor.untyped_storage().data_ptr())
+
     def shared(self, stream):
-        if self.is_cuda:
-            _tell(BLOCK_SHARED, self.get_device(), self.untyped_storage().data_ptr(), stream.stream_id)
+        with torch._C.DisableTorchFunction():  # a mode of the program's does not see what we ask
+            if self.is_cuda:
+                _tell(BLOCK_SHARED, self.get_device(), address_of(self), stream.stream_id)
 
     tensor = getattr(torch, "Tensor", None)
     if hasattr(tensor, "record_stream"):
