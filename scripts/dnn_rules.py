@@ -258,7 +258,7 @@ def measured(keys):
 
 
 def lines(name, text):
-    return f"TEXT({name},\n" + "\n".join(f'     "{text[i:i + 100]}"' for i in range(0, len(text), 100)) + ")\n"
+    return f"TEXT({name},\n" + "\n".join(f'     "{text[i:i + 1000]}"' for i in range(0, len(text), 1000)) + ")\n"
 
 
 def roughly(rows):
