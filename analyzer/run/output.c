@@ -91,12 +91,15 @@ static int replace(const char *path, const char *command)
 
 const char *output_cannot_be_made(const char *path)
 {
-    int fd = open(path, O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0600);
-    if (fd < 0)
-        return errno == EEXIST ? NULL : strerror(errno);
-    close(fd);
-    unlink(path);
-    return NULL;
+    char *beside = xformat("%s.%d", path, (int)getpid()); /* another run looks whether PATH is there */
+    int fd = open(beside, O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0600);
+    const char *why = fd < 0 && errno != EEXIST ? strerror(errno) : NULL;
+    if (fd >= 0) {
+        close(fd);
+        unlink(beside);
+    }
+    free(beside);
+    return why;
 }
 
 /* Whether another `run` has PATH for its output now.  A name that no file has is bound to a socket, for as

@@ -61,6 +61,8 @@ SIM_API unsigned long simcuda_faults_given(void); /* injected ones, so far */
 /* CONTEXT's work takes until it is no longer BUSY: meanwhile who waits for it waits, and what is recorded in
  * it is not reached. */
 SIM_API CUresult simcuda_busy(CUcontext context, int busy);
+enum { SIM_ASKS_PROGRAM, SIM_ASKS_ALLOCATOR, SIM_ASKS_LOOKS };
+SIM_API void simcuda_asks(int who);                     /* what this thread asks next: work.c */
 SIM_API unsigned long simcuda_waits(CUcontext context); /* how often it was waited for, so far */
 /* These answer also before cuInit. */
 SIM_API int simcuda_device_count(void);

@@ -6,12 +6,13 @@
  * the context, for one of its streams or for an event that was recorded in it meanwhile waits indeed, without
  * the driver's lock.
  *
- * In dry mode a program can ask whether the device is done with what came before an event, and memory hangs
- * on the answer: PyTorch's allocator hands out a block that several streams used (record_stream) once it is
- * yes. A real device is done at some moment between the launch and the launch of QUEUE more, which would have
- * to wait for room.  Under the first assumption it is done at once, under the second as late as can be: when
- * the host has waited for it, QUEUE launches came since, or the host has asked PATIENCE times with no launch
- * in between, as one does who waits.  That the answers differ is told of threads that launch: others watch.
+ * In dry mode PyTorch's allocator asks whether the device is done with what came before an event, and memory
+ * hangs on the answer: a block that several streams used (record_stream) is handed out again once it is yes.
+ * A real device is done at some moment between the launch and the launch of QUEUE more, which would have to
+ * wait for room.  Under the first assumption it is done at once, under the second as late as can be: when the
+ * host has waited for it, QUEUE launches came since, or the allocator has asked PATIENCE times with no launch
+ * in between.  For others who ask it is done at once, and what the program was told holds for the allocator,
+ * too.  PyTorch's own, the allocator of pinned memory and NCCL's watchdog, only look.
  */
 #include "capture.h"
 #include "dry.h"
@@ -21,7 +22,7 @@
 #include <string.h>
 
 enum { QUEUE = 1024, PATIENCE = 64 };
-static __thread bool launches;
+static __thread int asker;
 static bool told;
 
 CUresult simcuda_busy(CUcontext handle, int busy)
@@ -57,7 +58,11 @@ void sim_work_launched(struct sim_context *context)
 {
     context->launches++;
     context->asked = 0;
-    launches = true;
+}
+
+void simcuda_asks(int who)
+{
+    asker = who;
 }
 
 void sim_work_wait(struct sim_context *context, unsigned long launch)
@@ -79,7 +84,12 @@ bool sim_work_is_done(struct sim_context *context, unsigned long launch)
 {
     if (!sim_dry() || launch <= context->done || context->launches - launch >= QUEUE)
         return true;
-    if (launches && !told) {
+    if (asker != SIM_ASKS_ALLOCATOR) {
+        if (asker != SIM_ASKS_LOOKS)
+            sim_work_wait(context, launch);
+        return true;
+    }
+    if (!told) {
         told = true;
         dry_fact("value\tPyTorch's allocator\twhen a GPU is done with blocks of several streams\tat once\t1");
     }
