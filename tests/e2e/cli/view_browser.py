@@ -61,7 +61,7 @@ def check_windows(page, db, row):
             assert most <= got["max"][x] <= around_most and around_least <= got["min"][x] <= least, (row, start, wide, x, most, least, got["max"][x], got["min"][x])
 
 
-def check_peak(page, db, report, row):
+def check_peak(page, db, report, by_role, row):
     """At the peak: the report's figures; by each dimension what lived then, as the database says."""
     peak = report["files"][0]["devices"][row]["peak"]["allocated_bytes"]
     page.js(f"vramscope.showPeak(vramscope.recording.rows[{row}])")
@@ -76,8 +76,11 @@ def check_peak(page, db, report, row):
             want = dict(db.execute("SELECT CASE phase WHEN 'none' THEN 'no phase' ELSE phase END, sum(size_bytes) FROM live_at_peak WHERE device = ? GROUP BY 1", (row,)))
             assert dict(held) == want, (held, want)
         if column == "role":
-            want = dict(db.execute("SELECT CASE WHEN role IS NOT NULL AND role <> 'unknown' THEN role WHEN phase = 'none' THEN 'made outside any phase'"
-                                   " ELSE 'made in ' || phase END, sum(size_bytes) FROM live_at_peak WHERE device = ? GROUP BY 1", (row,)))
+            rows = by_role["files"][0]["devices"][row]["by_role"]
+            want = {}
+            for r in rows:
+                name = r["role"] or ("made outside any phase" if r["phase"] == "none" else f"made in {r['phase']}")
+                want[name] = want.get(name, 0) + r["size_bytes"]
             assert dict(held) == want and (row or "parameter" in want), (held, want)
         if column == "tensor":
             want = dict(db.execute("SELECT CASE made_for WHEN 'tensor' THEN element_type || ' ' || shape WHEN 'raw' THEN 'raw bytes' ELSE 'no tensor is known' END, sum(size_bytes)"
@@ -213,6 +216,7 @@ def look(work, browsers=browser.Browser):
     bad.execute("UPDATE kind SET tensor = 7")
     bad.commit()
     report = json.loads(vramscope("report", "--json", work / "run.db"))
+    by_role = json.loads(vramscope("peak", "--by=role", "--json", work / "run.db"))
     vramscope("view", work / "run.db", "-o", work / "run.html")
     vramscope("view", work / "bad.db", "-o", work / "bad.html")
     vramscope("view", work / "other.db", "-o", work / "other.html")
@@ -223,7 +227,7 @@ def look(work, browsers=browser.Browser):
         assert page.js("vramscope.view.layout.length") == 2
         for row in 0, 1:
             check_windows(page, db, row)
-            check_peak(page, db, report, row)
+            check_peak(page, db, report, by_role, row)
         check_flame(page)
         page.key("0")
         page.js("vramscope.show(vramscope.recording.first, vramscope.recording.last)")
