@@ -23,6 +23,8 @@ static void remove_segments(struct layout *l, int64_t address, int64_t size)
     size_t from = segment_from(l, address), to = from;
     while (to < l->segment_count && l->segments[to].address < address + size)
         to++;
+    if (to == from)
+        return;
     memmove(&l->segments[from], &l->segments[to], (l->segment_count - to) * sizeof *l->segments);
     l->segment_count -= to - from;
 }
