@@ -189,6 +189,23 @@ static void the_first_collective_takes_what_two_h200s_showed(void **state)
     assert_int_equal(used(), before);
 }
 
+static void sends_take_what_two_h200s_showed(void **state)
+{
+    (void)state;
+    size_t before = used();
+    comm c = of(2, 0);
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(ncclSend((void *)from, 1, I32, 1, c, NULL), 0);
+        assert_int_equal(used() - before, 64u << 20);
+    }
+    ncclCommDestroy(c);
+    c = of(2, 1);
+    assert_int_equal(ncclRecv((void *)to, 1, I32, 0, c, NULL), 0);
+    assert_int_equal(used() - before, 320u << 20);
+    ncclCommDestroy(c);
+    assert_int_equal(used(), before);
+}
+
 static void settings_change_what_is_taken(void **state)
 {
     (void)state;
@@ -246,6 +263,7 @@ int main(void)
         cmocka_unit_test(broadcasts_of_all_ranks_in_one_group_are_a_gather),
         cmocka_unit_test(a_part_has_the_ranks_that_were_said),
         cmocka_unit_test(the_first_collective_takes_what_two_h200s_showed),
+        cmocka_unit_test(sends_take_what_two_h200s_showed),
         cmocka_unit_test(settings_change_what_is_taken),
         cmocka_unit_test(one_rank_alone_takes_nothing),
         cmocka_unit_test(memory_of_nccl_is_whole_granules),
