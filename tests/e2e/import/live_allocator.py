@@ -4,6 +4,7 @@ is said to the functions that vramscope has wrapped.  Prints its counters: reque
 
 Random programs: see CASES.
 """
+import contextlib
 import ctypes
 import os
 import random
@@ -155,7 +156,7 @@ def stub(total, case):
     torch.Tensor = Tensor
     torch.has_memory = 0
     torch.queued = []  # what is called when CUDA is initialized
-    torch._C = types.SimpleNamespace(**{name: lambda *_: None for name in functions})
+    torch._C = types.SimpleNamespace(DisableTorchFunction=contextlib.nullcontext, **{name: lambda *_: None for name in functions})
     torch.cuda = types.SimpleNamespace(
         graphs=types.SimpleNamespace(CUDAGraph=Graph),
         current_device=lambda: 0,
