@@ -55,7 +55,7 @@ static const char live_sql[] =
     "0)), "
     "row(alloc_seq, op, space, size, phase, stack) AS ("
     "SELECT o.alloc_seq, o.op, o.space, " X512(
-        "o.size") ", o.phase, o.stack FROM open_allocation o WHERE o.device = ?2 AND o.alloc_seq <= ?1 "
+        "o.size") ", o.phase, o.stack FROM open_allocation o WHERE +o.device = ?2 AND o.alloc_seq <= ?1 "
                   "AND o.alloc_seq NOT IN (SELECT alloc_seq FROM missing) AND (o.op = 20 OR o.space IN (1, "
                   "2, "
                   "9, 10, 12)) AND (NOT o.managed OR EXISTS (SELECT 1 FROM amend r WHERE r.seq = o.alloc_seq "

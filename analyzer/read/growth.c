@@ -45,10 +45,11 @@ static int64_t step_of(const struct trace_step_end *steps, size_t n, int64_t seq
     return (int64_t)low;
 }
 
-/* the conditions of the view live_at_peak, at the end of the last step */
+/* The conditions of the view live_at_peak, at the end of the last step.  With the + no index of all events by
+ * device is made for this one question. */
 #define BIRTHS                                                                                               \
     "SELECT o.alloc_seq, " X512(                                                                             \
-        "o.size") ", o.phase, o.stack, o.op, o.space FROM open_allocation o WHERE o.device = ?1 "            \
+        "o.size") ", o.phase, o.stack, o.op, o.space FROM open_allocation o WHERE +o.device = ?1 "           \
                   "AND o.alloc_seq <= ?2 AND NOT o.managed AND (o.op = 20 OR o.space IN (1, 2, 9, 10, 12)) " \
                   "UNION ALL "                                                                               \
                   "SELECT a.seq, " X512("a.size") ", a.phase, a.stack, a.op, k.space FROM ev f CROSS JOIN "  \

@@ -229,7 +229,7 @@ int trace_live_at(struct trace *t, int64_t device, int64_t seq, struct trace_liv
     struct sqlite3_stmt *s = trace_sql(
         t,
         "WITH row(alloc_seq, size, phase, stack) AS (SELECT o.alloc_seq, " X512(
-            "o.size") ", o.phase, o.stack FROM open_allocation o WHERE o.device = ?1 AND o.alloc_seq <= ?2 "
+            "o.size") ", o.phase, o.stack FROM open_allocation o WHERE +o.device = ?1 AND o.alloc_seq <= ?2 "
                       "AND NOT o.managed AND (o.op = 20 OR o.space IN (1, 2, 9, 10, 12)) UNION ALL SELECT "
                       "a.seq, " X512(
                           "a.size") ", a.phase, a.stack FROM ev f CROSS JOIN ev a ON a.seq = f.mate CROSS "

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# witness.sh TREE OUT - what only a real driver shows of what goes past a recording: a quota library behind us keeps its place and both see
-# each call; memory that no call asked for is told by the driver's figure; programs whose calls are all seen are accused of nothing; a full
-# ring hides no bytes; a limit of a test is held where there is a GPU.  Ends with "N passed, N failed"; exit 77 without a GPU.
+# witness.sh TREE OUT - what goes past a recording, on a real driver. A quota library behind us keeps its place, and both see each call. The
+# driver's figure tells of memory that no call asked for, and programs whose calls are all seen are accused of nothing. A full ring hides no
+# bytes. A test's limit is held where there is a GPU.  Ends with "N passed, N failed"; exit 77 without a GPU.
 #
 # TREE: an installed vramscope.  OUT: a folder.  Needs gcc and cuda.h (CUDA_INCLUDE); TEST_PYTHON with PyTorch for its programs.
 # DRIVER=DIR takes the driver from DIR (the simulated one).

@@ -12,7 +12,8 @@
  * totals and peaks stay right, and only who held the bytes is unknown.  The sum is told
  *
  *      before the next event that begins something    what was recorded since the sum was highest are ends
- *      before an end, where it moved by a MiB         alone, so the two together were really held
+ *      before an end, where it moved by a MiB         alone, so the two together were really held; where
+ *                                                     that cannot be, an allocation is dropped as well
  *      by the drain, in each of its rounds
  *
  * and its highest first, where that is more than what it is.  Memory of the device alone, without VMM.  Where
@@ -26,9 +27,9 @@
  *
  * Thread-safety: any thread, any signal handler.  The memory of one address belongs to one owner at a time:
  * the driver (or framework) hands it out again only after its free.  So two threads never work on the same
- * key, and different keys meet only in the compare-and-swap for an empty place.  All orders are relaxed: a
+ * key, and different keys meet only in the compare-and-swap for an empty place.  Their orders are relaxed: a
  * place carries nothing but its key, and the program itself synchronized the thread that frees with the
- * thread that allocated.
+ * thread that allocated.  `changed` carries the sums.
  */
 #include "format.h"
 
@@ -87,9 +88,11 @@ void vs_dropped_begin(struct vs_dropped *u, void *memory)
 
 static void note_change(struct vs_dropped *u, const struct vs_dropped_sum *s, uint64_t now)
 {
-    uint64_t told = s->told, moved = now > told ? now - told : told - now;
+    uint64_t told = atomic_load_explicit(&s->told, memory_order_relaxed);
+    uint64_t moved = now > told ? now - told : told - now;
+    /* release: with the sum that changed, for who takes the word in vs_dropped_next */
     atomic_fetch_or_explicit(&u->changed, VS_DROPPED_CHANGED | (moved >= MUCH ? VS_DROPPED_MUCH : 0),
-                             memory_order_relaxed);
+                             memory_order_release);
 }
 
 /* What the event adds to a sum, 0: nothing. */
@@ -145,8 +148,10 @@ bool vs_dropped_matters(struct vs_dropped *u, const struct vs_event *event, bool
         all_ended(u, event->device);
     if (vs_event_is_block(event->op))
         atomic_store_explicit(&u->framework, true, memory_order_relaxed);
-    return atomic_load_explicit(&u->changed, memory_order_relaxed) &
-           (end ? VS_DROPPED_MUCH : VS_DROPPED_CHANGED | VS_DROPPED_MUCH);
+    if (end)
+        return atomic_load_explicit(&u->changed, memory_order_relaxed) & VS_DROPPED_MUCH;
+    return atomic_load_explicit(&u->changed, memory_order_relaxed) != 0 ||
+           atomic_load_explicit(&u->telling, memory_order_relaxed);
 }
 
 static struct vs_event event_of(size_t at, uint64_t size)
@@ -177,7 +182,7 @@ static uint64_t wanted(struct vs_dropped_sum *s)
     uint64_t most = atomic_exchange_explicit(&s->most, 0, memory_order_relaxed);
     now = now > INT64_MAX ? 0 : now; /* contexts that ended at that moment */
     s->high = most > s->high ? most : s->high;
-    if (s->high > now && s->high > s->told)
+    if (s->high > now && s->high > atomic_load_explicit(&s->told, memory_order_relaxed))
         return s->high;
     s->high = 0;
     return now;
@@ -187,13 +192,15 @@ bool vs_dropped_next(struct vs_journal *j, struct vs_event *event)
 {
     struct vs_dropped *u = &j->dropped;
     bool framework = atomic_load_explicit(&u->framework, memory_order_relaxed);
-    atomic_store_explicit(&u->changed, 0, memory_order_relaxed);
+    /* acquire, and one step: a sum that changes after it was read leaves the word set again */
+    atomic_exchange_explicit(&u->changed, 0, memory_order_acquire);
     for (size_t at = 0; at < 2 * VS_DROPPED_DEVICES; at++) {
         struct vs_dropped_sum *s = &u->sum[at];
         uint64_t size = framework && at < VS_DROPPED_DEVICES ? 0 : wanted(s);
-        if (s->told == size)
+        uint64_t told = atomic_load_explicit(&s->told, memory_order_relaxed);
+        if (told == size)
             continue;
-        *event = event_of(at, s->told ? 0 : size);
+        *event = event_of(at, told ? 0 : size);
         event->stack = event->size ? lost_stack(j) : 0;
         return true;
     }
@@ -203,7 +210,7 @@ bool vs_dropped_next(struct vs_journal *j, struct vs_event *event)
 void vs_dropped_told(struct vs_dropped *u, const struct vs_event *event)
 {
     struct vs_dropped_sum *s = &u->sum[event->address & 0xff];
-    s->told = event->size;
+    atomic_store_explicit(&s->told, event->size, memory_order_relaxed);
     s->high = event->size >= s->high ? 0 : s->high;
 }
 

@@ -16,8 +16,8 @@ struct vs_journal;
 
 struct vs_dropped_sum {         /* of what was dropped and lives, on one device */
     _Atomic uint64_t now, most; /* most: since it was told */
-    uint64_t told, high;        /* what the ring has an allocation of, and `most` where that is to be told
-                                   first; for who has taken `telling` */
+    _Atomic uint64_t told;      /* what the ring has an allocation of; written by who has taken `telling` */
+    uint64_t high;              /* `most` where that is to be told first; for the same */
 };
 
 struct vs_dropped {

@@ -184,7 +184,7 @@ uint64_t vs_journal_try_append(struct vs_journal *j, const struct vs_event *even
 
 /* Tells the ring what lives of the allocations that were dropped (dropped.c), where that has changed; T_NS:
  * now.  For the consumer, too. */
-void vs_journal_tell_dropped(struct vs_journal *j, uint64_t t_ns);
+bool vs_journal_tell_dropped(struct vs_journal *j, uint64_t t_ns);
 
 /* Counts an event of kind OP as lost: a push or a pop that was dropped and could not be kept. */
 void vs_journal_count_lost(struct vs_journal *j, uint8_t op);

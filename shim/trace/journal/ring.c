@@ -302,25 +302,29 @@ static __attribute__((noinline, cold)) bool goes_with_its_beginning(struct vs_jo
     return true;
 }
 
-void vs_journal_tell_dropped(struct vs_journal *j, uint64_t t_ns)
+bool vs_journal_tell_dropped(struct vs_journal *j, uint64_t t_ns)
 {
     struct vs_dropped *u = &j->dropped;
     struct vs_event event = {0};
     unsigned failures = 0;
-    if (!atomic_load_explicit(&u->changed, memory_order_relaxed) ||
-        atomic_exchange_explicit(&u->telling, true, memory_order_acquire))
-        return; /* another thread is at it, or this one below a signal handler */
+    bool told = true;
+    if (!atomic_load_explicit(&u->changed, memory_order_relaxed))
+        return !atomic_load_explicit(&u->telling, memory_order_acquire);
+    if (atomic_exchange_explicit(&u->telling, true, memory_order_acquire))
+        return false; /* another thread is at it, or this one below a signal handler */
     while (vs_dropped_next(j, &event)) {
         uint64_t seq = claim(j, true, &failures);
         event.t_ns = t_ns;
         if (seq == VS_SEQ_NONE || publish(j, seq, &event, false) == VS_SEQ_NONE) {
-            atomic_store_explicit(&u->changed, VS_DROPPED_CHANGED, memory_order_relaxed);
+            atomic_fetch_or_explicit(&u->changed, VS_DROPPED_CHANGED, memory_order_relaxed);
+            told = false;
             break;
         }
         vs_dropped_told(u, &event);
     }
     /* release: with what was told, for the next */
     atomic_store_explicit(&u->telling, false, memory_order_release);
+    return told;
 }
 
 /* Called after vs_ring_claim() failed: other producers interfere, the ring is full, or something
@@ -335,11 +339,12 @@ static __attribute__((noinline)) uint64_t append_carefully(struct vs_journal *j,
         goes_with_its_beginning(j, event))
         return VS_SEQ_NONE;
     bool dropped = atomic_load_explicit(&j->header->doubt, memory_order_relaxed) & VS_DOUBT_DROPPED;
-    if (likely(atomic_load_explicit(&j->header->dropping, memory_order_relaxed) <= end)) {
-        if (unlikely(dropped) && has_room(j, end) && vs_dropped_matters(&j->dropped, event, end))
-            vs_journal_tell_dropped(j, event->t_ns);
+    if (unlikely(dropped) && vs_dropped_matters(&j->dropped, event, end) &&
+        !(has_room(j, end) && vs_journal_tell_dropped(j, event->t_ns)) &&
+        (event->op == VS_OP_ALLOC || event->op == VS_OP_BLOCK_ALLOC))
+        return drop(j, event); /* beside an older sum it would make a total that never was */
+    if (likely(atomic_load_explicit(&j->header->dropping, memory_order_relaxed) <= end))
         seq = claim(j, end, &failures);
-    }
     if (unlikely(seq == VS_SEQ_NONE)) {
         seq = claim_slow(j, end, wait);
         if (seq == VS_SEQ_NONE)

@@ -1,6 +1,6 @@
 #!/bin/bash
-# What is reserved and not allocated, taken apart: of random programs each part is what a second allocator, which knows all of its
-# blocks, says of the same moment, in recordings and in imports; the parts add up to the byte; and a request that is refused could use
+# What is reserved and not allocated, taken apart, in recordings and imports of random programs. A second allocator, which knows all of
+# its blocks, says the same of each part at the same moment, and the parts add up to the byte. What a refused request could use is
 # what that allocator would have looked at.
 # shellcheck source-path=SCRIPTDIR
 . "$(dirname "$0")/../lib/lib.bash"

@@ -1,7 +1,7 @@
 #!/bin/bash
-# A ring that is full drops events by the hundred thousand, and yet no figure is higher than what the program held:
-# the bytes of what was dropped are in the totals, whoever had them; the peak is at most what was held, everything ends at 0, and nothing is claimed to be alive at the end.  Where ends were lost
-# as well (tests/unit/trace/store/test_store.c loses some), report and peak call their figures upper bounds.
+# A full ring drops events by the hundred thousand, and no figure is higher than what the program held. What was dropped has its
+# bytes in the totals, whoever had them. The peak is at most what was held, and at the end everything is at 0 and nothing is alive.
+# Where ends were lost as well (tests/unit/trace/store/test_store.c loses some), report and peak call their figures upper bounds.
 # shellcheck source-path=SCRIPTDIR
 . "$(dirname "$0")/../lib/lib.bash"
 
@@ -22,7 +22,8 @@ spun=$db
 run_shimmed "$dir/crowd"
 expect_sql "SELECT sum(events) > 1000 FROM loss" 1
 expect_sql "SELECT CASE WHEN max(peak_bytes) BETWEEN 1280 << 20 AND 1281 << 20 THEN 'all' ELSE max(peak_bytes) END FROM peak WHERE kind = 'allocated'" all
-expect_sql "SELECT kind, end_bytes FROM peak WHERE device = 0 AND end_bytes" ''
+# their ends may not all find a place: then the figure is an upper bound to the end, and says so
+expect_sql "SELECT kind, end_bytes FROM peak WHERE device = 0 AND end_bytes AND NOT EXISTS (SELECT 1 FROM upper_bound u WHERE u.device = 0 AND u.t_to_ns IS NULL)" ''
 db=$spun
 
 says() {

@@ -130,19 +130,13 @@ def _quantized(model, make, config, qlora, torch):
 
 def _with_adapters(model, words):
     """-> the model with adapters, and the names that its weights had"""
-    try:
-        import peft
-    except ImportError:
-        refuse("--lora and --qlora need the package peft: pip install peft")
-    rank, _, targets = words.partition(":")
-    if not rank.isdigit() or int(rank) < 1:
-        refuse(f"--lora takes RANK or RANK:TARGETS, as 16:q_proj,v_proj, not '{words}'")
+    from vramscope import _adapters
+
     names = {id(p): n for n, p in model.named_parameters()}
     try:
-        adapted = peft.get_peft_model(model, peft.LoraConfig(r=int(rank), target_modules=targets.split(",") if targets else "all-linear"), low_cpu_mem_usage=True)
-    except Exception as e:
-        refuse(f"peft {peft.__version__} can't adapt it: {_first_line(e)}")
-    return adapted, names
+        return _adapters.with_adapters(model, words, refuse, low_cpu_mem_usage=True), names
+    except Exception as e:  # whatever peft says of it
+        refuse(f"peft can't adapt it: {_first_line(e)}")
 
 
 def _freeze(model, patterns):
