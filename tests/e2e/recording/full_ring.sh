@@ -7,12 +7,13 @@
 
 shim_env=(VRAMSCOPE_RING_EVENTS=1024)
 run_shimmed "$tests/prog_spin"
+ends="EXISTS (SELECT 1 FROM loss WHERE code = 'ring_full_ends')" # on a machine that starves the drain: those are bounds, and said
 expect_sql "SELECT sum(events) > 1000 FROM loss" 1
-expect_sql "SELECT max(peak_bytes) BETWEEN 40 << 20 AND (42 << 20) + (512 << 10) FROM peak" 1
-expect_sql "SELECT kind, end_bytes FROM peak WHERE device = 0 AND end_bytes" ''
-expect_sql "SELECT count(*) FROM leak" 0
-expect_sql "SELECT count(*) FROM upper_bound" 0
-expect_sql "SELECT count(*) FROM counter WHERE name IN ('missed_frees', 'unknown_frees') AND value" 0
+expect_sql "SELECT max(peak_bytes) >= 40 << 20 AND (max(peak_bytes) <= (42 << 20) + (512 << 10) OR $ends) FROM peak" 1
+expect_sql "SELECT kind, end_bytes FROM peak WHERE device = 0 AND end_bytes AND NOT $ends" ''
+expect_sql "SELECT count(*) FROM leak WHERE NOT $ends" 0
+expect_sql "SELECT count(*) FROM upper_bound WHERE NOT $ends" 0
+expect_sql "SELECT count(*) FROM counter WHERE name IN ('missed_frees', 'unknown_frees') AND value AND NOT $ends" 0
 
 # 32 threads that fill the ring hide nothing of what another one holds
 include=$(sed -n 's/^CUDA_INCLUDE_DIR:PATH=//p' "$BUILD/CMakeCache.txt")
@@ -36,9 +37,11 @@ shown() {
 }
 shown report "$db"
 says "LOST: "
-says "peak: at least "
-grep -q "UPPER BOUND\|at most\|≤" "$run/report" && fail "an upper bound without a reason: $(cat "$run/report")"
-sqlite3 "$db" "INSERT INTO upper_bound VALUES(1, 0, 'allocated', 1, 1000000, NULL, NULL),
+if [ "$(sqlite3 "$db" "SELECT $ends")" = 0 ]; then
+    says "peak: at least "
+    grep -q "UPPER BOUND\|at most\|≤" "$run/report" && fail "an upper bound without a reason: $(cat "$run/report")"
+fi
+sqlite3 "$db" "DELETE FROM upper_bound; INSERT INTO upper_bound VALUES(1, 0, 'allocated', 1, 1000000, NULL, NULL),
     (1, 0, 'reserved', 1, 1000000, 2, 2000000)"
 shown report "$db"
 says "UPPER BOUND: allocated of device 0 may be too high from 1 ms to the end: ends of allocations or ranges were lost"
