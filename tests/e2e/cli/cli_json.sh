@@ -1,6 +1,6 @@
 #!/bin/bash
-# Every field that --json writes stands in the manual page's section JSON, and every field named there is written; paths and types are those of
-# docs/json.md, and each document says its version first.  UPDATE=1 writes the lists of docs/json.md anew: read the difference before committing it.
+# Paths and types of what --json writes are those of docs/json.md, each field that a manual page's section JSON explains is written, and each
+# document says its version first.  UPDATE=1 writes the lists of docs/json.md anew: read the difference before committing it.
 set -u
 BUILD=${BUILD:?the build directory}
 SRC=$(cd "$(dirname "$0")/../../.." && pwd)
@@ -55,12 +55,12 @@ python3 - "$SRC/docs/man" <<'PY' || exit 1
 import json, re, sys
 
 def documented(command):
-    """Names of the section JSON: what .Va marks up, on lines of its own and within other macros."""
+    """Names of the section JSON: what .Va marks up, on lines of its own, in lists and in brackets."""
     page = open("%s/vramscope-%s.1" % (sys.argv[1], command)).read()
     section = re.search(r"^\.Sh JSON\n(.*?)(?=^\.Sh )", page, re.S | re.M).group(1)
     names = set()
     for line in section.splitlines():
-        marked = re.match(r"\.(?:Pq )?Va (.*)", line)
+        marked = re.match(r"\.(?:Pq |It )?Va (.*)", line)
         if marked:
             words = re.split(r"[ ,]+|: ", marked.group(1))
             names |= {w for w in words if re.fullmatch(r"[a-z_]+", w)}
@@ -73,23 +73,13 @@ def written(value):
     return names | set(value) if isinstance(value, dict) else names
 
 bad = 0
-report_file = set()
 for command in ("report", "peak", "waste", "diff", "check", "whatif", "estimate", "doctor", "recover", "fit"):
-    keys, names = written(json.load(open(command + ".json"))), documented(command)
-    if command == "report":
-        report_file = names
-        keys |= written(json.load(open("sweep.json")))
-    if command == "whatif":
-        keys |= written(json.load(open("whatif_oom.json")))
-    if command == "fit":
-        keys |= written(json.load(open("largest.json")))
-    keys -= {"json_version"}    # of all commands: docs/json.md
-    # these pages say that a file is described as report does
-    allowed = names | (report_file if command in ("peak", "waste", "diff") else set())
-    for what, fields in (("lacks", keys - allowed), ("names, but no output has", names - keys)):
-        if fields:
-            print("vramscope-%s(1) %s: %s" % (command, what, " ".join(sorted(fields))))
-            bad = 1
+    more = {"report": ["sweep"], "whatif": ["whatif_oom"], "fit": ["largest"]}.get(command, [])
+    keys = set().union(*(written(json.load(open(name + ".json"))) for name in [command] + more))
+    unknown = documented(command) - keys
+    if unknown:
+        print("vramscope-%s(1) names, but no output has: %s" % (command, " ".join(sorted(unknown))))
+        bad = 1
 sys.exit(bad)
 PY
 for command in report peak waste diff check whatif estimate doctor recover fit; do
