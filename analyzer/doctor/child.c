@@ -109,6 +109,8 @@ int doctor_command(const char *const argv[], const char *const environment[], in
 static void send_findings(int fd, const struct doctor *d)
 {
     FILE *out = fdopen(fd, "w");
+    if (out)
+        fprintf(out, "%u%c", d->facts, 0);
     for (size_t i = 0; out && i < d->count; i++) {
         const struct finding *f = &d->findings[i];
         fprintf(out, "%d%c%s%c%s%c%s%c", (int)f->verdict, 0, f->topic, 0, f->todo ? f->todo : "", 0, f->found,
@@ -121,6 +123,8 @@ static void send_findings(int fd, const struct doctor *d)
 static void take_findings(struct doctor *d, const char *text, size_t length)
 {
     const char *end = text + length, *field[4];
+    d->facts |= length ? (unsigned)atoi(text) : 0;
+    text += strlen(text) + 1;
     while (text < end) {
         for (int i = 0; i < 4; i++) {
             if (text >= end)

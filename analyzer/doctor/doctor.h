@@ -14,9 +14,21 @@ struct finding {
     char *topic, *found, *todo; /* todo NULL = nothing to do */
 };
 
+enum doctor_fact { /* what the last line follows from */
+                   DOCTOR_UNWINDER = 1,
+                   DOCTOR_FIND_OBJECT = 2, /* libc's, without which stacks would need a lock */
+                   DOCTOR_GNUPLOT = 4,
+                   DOCTOR_DEVICE = 8,
+                   DOCTOR_SIMULATED = 16, /* the first device */
+                   DOCTOR_TORCH = 32,
+                   DOCTOR_TORCH_CPU = 64,
+                   DOCTOR_TORCH_BLOCKS = 128 /* it reports them */
+};
+
 struct doctor {
     struct finding *findings;
     size_t count;
+    unsigned facts;     /* of enum doctor_fact */
     const char *output; /* directory that a recording would go to */
     bool quick;         /* no GPU context, no Python */
 };

@@ -44,6 +44,7 @@ static void say_device(struct doctor *d, void *cuda, int ordinal, bool simulated
     if (total)
         total(&bytes, device);
     char *topic = xformat("device %d", ordinal);
+    d->facts |= DOCTOR_DEVICE | (simulated ? DOCTOR_SIMULATED : 0);
     doctor_say(d, DOCTOR_OK, topic, NULL, "%s, %s%s", name, units_bytes((int64_t)bytes, false).s,
                simulated ? " (simulated: no GPU)" : "");
     free(topic);

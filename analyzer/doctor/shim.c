@@ -91,7 +91,9 @@ static void load_unwinder(struct doctor *d)
 {
     char *path = place_of("lib/vramscope/libvramscope-unwind.so");
     void *handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-    if (handle && dlsym(handle, "unw_backtrace"))
+    bool found = handle && dlsym(handle, "unw_backtrace");
+    d->facts |= found ? DOCTOR_UNWINDER : 0;
+    if (found)
         doctor_say(d, DOCTOR_OK, "call stacks", NULL, "private libunwind at %s", path);
     else
         doctor_say(d, DOCTOR_WARN, "call stacks",
@@ -112,7 +114,9 @@ static void check_unwinder(struct doctor *d)
 static void check_libc(struct doctor *d)
 {
     const char *version = gnu_get_libc_version();
-    if (dlsym(RTLD_DEFAULT, "_dl_find_object"))
+    bool found = dlsym(RTLD_DEFAULT, "_dl_find_object");
+    d->facts |= found ? DOCTOR_FIND_OBJECT : 0;
+    if (found)
         doctor_say(d, DOCTOR_OK, "glibc", NULL, "%s, with _dl_find_object: stacks need no lock", version);
     else
         doctor_say(d, DOCTOR_WARN, "glibc", "glibc 2.35 or newer gives native call stacks",

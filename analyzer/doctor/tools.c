@@ -32,6 +32,7 @@ static void check_gnuplot(struct doctor *d)
     }
     doctor_command(version, NULL, 10, out, sizeof out);
     out[strcspn(out, "\n")] = 0;
+    d->facts |= missing[0] ? 0 : DOCTOR_GNUPLOT;
     if (missing[0])
         doctor_say(d, DOCTOR_WARN, "gnuplot", "install a gnuplot with cairo (Debian: gnuplot-nox)",
                    "%s, without%s", out, missing);
@@ -80,11 +81,13 @@ static void check_torch(struct doctor *d, const char *version, const char *direc
 {
     char *library = xformat("%s/lib/libc10_cuda.so", directory);
     char needed[2048];
+    bool blocks = elf_imports(library, REPORT), cuda = elf_needed(library, needed, sizeof needed);
     bool oom = elf_imports(library, oom_reports[0]) || elf_imports(library, oom_reports[1]);
-    if (!elf_needed(library, needed, sizeof needed))
+    d->facts |= DOCTOR_TORCH | (cuda ? 0 : DOCTOR_TORCH_CPU) | (blocks ? DOCTOR_TORCH_BLOCKS : 0);
+    if (!cuda)
         doctor_say(d, DOCTOR_WARN, "PyTorch", "install a CUDA build of PyTorch",
                    "%s, without libc10_cuda.so: a CPU build", version);
-    else if (!elf_imports(library, REPORT))
+    else if (!blocks)
         doctor_say(d, DOCTOR_WARN, "PyTorch",
                    "only its driver allocations are seen: use a version from 2.0 on, or report this one",
                    "%s reports its blocks under a name that vramscope does not know", version);
