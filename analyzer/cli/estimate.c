@@ -299,7 +299,8 @@ static int open_recording(struct recording *rec, const char *file, const struct 
     struct relabel relabel = {.process = o->process};
     if (relabel_open(&rec->t, file, &relabel))
         return complain("%s", rec->t.why);
-    if (!report_load(&rec->r, &rec->t))
+    if (!report_load(&rec->r, &rec->t,
+                     REPORT_HELD | REPORT_GROWTH | REPORT_SAVINGS | REPORT_RESIDUAL | REPORT_COSTS))
         return 0;
     int status = complain("%s", rec->t.why);
     report_free(&rec->r);

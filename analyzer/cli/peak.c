@@ -127,6 +127,17 @@ static int at_oom(struct trace *t, int64_t role, const struct peak_options *o, i
     return status;
 }
 
+/* What the page shows: JSON has what is about the peak beside any question. */
+static unsigned parts_of(const struct peak_options *o, int only)
+{
+    const unsigned beside = REPORT_HELD | REPORT_GROWTH | REPORT_SAVINGS | REPORT_RESIDUAL | REPORT_COSTS;
+    if (moment(o->at) > 0)
+        return 0;
+    if (only == PEAK_CAPTURES)
+        return REPORT_UNUSED | (o->json ? beside : 0);
+    return only < 0 ? beside | REPORT_UNUSED : o->json ? beside : REPORT_HELD;
+}
+
 static int show_file(const char *file, const struct peak_options *o, int only, struct json *j, bool several,
                      struct ranks_seen *seen)
 {
@@ -140,8 +151,8 @@ static int show_file(const char *file, const struct peak_options *o, int only, s
         vs_symbols_fill(t.file, why, sizeof why);
     }
     t.oom_total = 0; /* not shown on this page */
-    bool apart = only < 0 || only == PEAK_CAPTURES;
-    int status = report_load(&r, &t) || (apart && report_take_apart(&r)) ? complain("%s", t.why) : EXIT_GOOD;
+    int status =
+        report_load(&r, &t, parts_of(o, only)) || report_take_apart(&r) ? complain("%s", t.why) : EXIT_GOOD;
     report_file_begin(&t, file, several, j);
     int at = moment(o->at);
     if (!status)

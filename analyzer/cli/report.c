@@ -70,7 +70,7 @@ static int show(char *const *files, size_t n, size_t i, const struct options *o,
         vs_symbols_fill(t.file, why, sizeof why);
     }
     int status = EXIT_GOOD;
-    if (!j && n > 1 ? report_load_brief(&r, &t) : report_load(&r, &t)) {
+    if (report_load(&r, &t, !j && n > 1 ? REPORT_RESIDUAL : REPORT_ALL)) {
         status = complain("%s", t.why);
     } else if (o->choice.device != UNKNOWN && !r.device_count) {
         status = complain("%s has nothing on device %lld", t.path, (long long)o->choice.device);

@@ -81,7 +81,7 @@ static int show_file(const char *file, const struct options *o, struct json *j, 
         return complain("%s", t.why);
     ranks_seen_add(seen, &t);
     t.oom_total = 0; /* not asked here */
-    int status = report_load_brief(&r, &t) ? complain("%s", t.why) : EXIT_GOOD;
+    int status = report_load(&r, &t, 0) ? complain("%s", t.why) : EXIT_GOOD;
     report_file_begin(&t, file, several, j);
     if (!status)
         status = show_devices(&r, o, j);

@@ -129,7 +129,7 @@ static void take_file(struct verdict *v, const struct attempt *a, int64_t file)
         v->unread = true;
         return;
     }
-    if (report_load(&r, &t))
+    if (report_load(&r, &t, REPORT_RESIDUAL | REPORT_REFUSAL))
         complain("%s", t.why);
     v->whole = v->whole && trace_whole(&t);
     for (size_t i = 0; i < r.device_count; i++)

@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "analysis/unseen.h"
 #include "check.h"
 #include "read/lives.h"
 #include "read/ooms.h"
@@ -33,11 +32,7 @@ static int open_file(struct check_file *f, const char *path, const struct relabe
         return -1;
     }
     f->open = true;
-    int result = growth ? report_load(&f->report, &f->trace) : report_load_brief(&f->report, &f->trace);
-    for (size_t i = 0; !result && !growth && i < f->report.device_count; i++) {
-        struct device_report *d = &f->report.devices[i];
-        result = unseen_load(&f->trace, d->device, &d->unseen, &d->unseen_off);
-    }
+    int result = report_load(&f->report, &f->trace, REPORT_UNSEEN | (growth ? REPORT_GROWTH : 0));
     if (!result)
         result = trace_ooms_kept(&f->trace, &f->ooms, &f->oom_count);
     if (result) {

@@ -16,7 +16,7 @@ static int open_shown(struct diff_side *s, const char *path)
         return complain("%s", s->trace.why);
     s->open = true;
     s->trace.only_device = s->device;
-    if (report_load(&s->report, &s->trace) ||
+    if (report_load(&s->report, &s->trace, REPORT_ALL & ~(REPORT_UNUSED | REPORT_RANGES | REPORT_REFUSAL)) ||
         trace_allocations(&s->trace, &s->allocations, &s->allocation_count))
         return complain("%s", s->trace.why);
     return 0;
@@ -31,7 +31,7 @@ static int add_file(struct diff_side *s, char *const *files, size_t n, size_t i)
         return complain("%s", t.why);
     t.label = trace_label(files, n, i);
     t.only_device = s->device;
-    int status = report_load_brief(&r, &t) ? complain("%s", t.why) : 0;
+    int status = report_load(&r, &t, REPORT_RESIDUAL) ? complain("%s", t.why) : 0;
     if (!status)
         *PUSH(s->files, s->file_count) = ranks_file_of(&r);
     report_free(&r);

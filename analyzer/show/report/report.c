@@ -187,6 +187,21 @@ int report_take_apart(struct report *r)
     return result;
 }
 
+static int load_parts(struct report *r, struct device_report *d)
+{
+    struct trace *t = r->trace;
+    unsigned parts = r->parts;
+    if (parts & REPORT_RANGES &&
+        trace_range_names(t, d->device, MOST_NAMES, &d->names, &d->name_count, &d->all_names))
+        return -1;
+    if ((parts & REPORT_HELD && load_held(t, d)) ||
+        (parts & REPORT_UNUSED && load_unused(t, d, EVENTS_MOST)) ||
+        (parts & REPORT_GROWTH && load_growth(r, d)) || (parts & REPORT_SAVINGS && load_savings(r, d)) ||
+        (parts & REPORT_RESIDUAL && load_residual(r, d)))
+        return -1;
+    return parts & REPORT_UNSEEN ? unseen_load(t, d->device, &d->unseen, &d->unseen_off) : 0;
+}
+
 static int load_device(struct report *r, int64_t id, struct device_report *d)
 {
     struct trace *t = r->trace;
@@ -207,12 +222,7 @@ static int load_device(struct report *r, int64_t id, struct device_report *d)
         if (d->reserved_at_peak != UNKNOWN && !d->allocated->at_least)
             d->unused_at_peak = d->reserved_at_peak - d->allocated->bytes;
     }
-    if (!r->brief && trace_range_names(t, id, MOST_NAMES, &d->names, &d->name_count, &d->all_names))
-        return -1;
-    if (!r->brief &&
-        (load_held(t, d) || load_unused(t, d, EVENTS_MOST) || load_growth(r, d) || load_savings(r, d)))
-        return -1;
-    return load_residual(r, d) || (!r->brief && unseen_load(t, id, &d->unseen, &d->unseen_off)) ? -1 : 0;
+    return load_parts(r, d);
 }
 
 static bool has_device(const struct report *r, int64_t id)
@@ -230,34 +240,22 @@ static int add_device(struct report *r, int64_t id)
     return load_device(r, id, PUSH(r->devices, r->device_count));
 }
 
-static int load(struct report *r)
+int report_load(struct report *r, struct trace *t, unsigned parts)
 {
-    struct trace *t = r->trace;
+    *r = (struct report){.trace = t, .parts = parts};
     int result = t->oom_total == UNKNOWN ? trace_load_ooms(t) : 0;
-    if (!result && !r->brief)
+    if (!result && parts & REPORT_COSTS)
         result = trace_costs(t, &r->costs, &r->cost_count);
-    if (!result && !r->brief)
+    if (!result && parts & REPORT_ARENAS)
         result = trace_arenas(t, &r->arenas, &r->arena_count);
     for (size_t i = 0; i < t->loss_count; i++)
         r->lost_events += t->losses[i].events == UNKNOWN ? 0 : t->losses[i].events;
-    if (!result && !r->brief && t->oom_total + t->refused_total > 0)
+    if (!result && parts & REPORT_REFUSAL && t->oom_total + t->refused_total > 0)
         result = oom_report_load(&r->oom, t, OOM_LAST);
     /* only devices with events; the table `device` may list more */
     for (size_t i = 0; !result && i < t->peak_count; i++)
         result = add_device(r, t->peaks[i].device);
     return result;
-}
-
-int report_load(struct report *r, struct trace *t)
-{
-    *r = (struct report){.trace = t};
-    return load(r);
-}
-
-int report_load_brief(struct report *r, struct trace *t)
-{
-    *r = (struct report){.trace = t, .brief = true};
-    return load(r);
 }
 
 void report_free(struct report *r)

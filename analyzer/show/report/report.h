@@ -49,8 +49,24 @@ struct device_report {
     const char *unseen_off; /* why that is not known; NULL: it is */
 };
 
+/* What a page shows beside the peaks; nothing else is asked of the file. */
+enum report_part {
+    REPORT_HELD = 1,    /* who held the peak */
+    REPORT_UNUSED = 2,  /* what was reserved and not allocated */
+    REPORT_GROWTH = 4,  /* from step to step */
+    REPORT_SAVINGS = 8, /* bounds on a lower peak, and its causes; needs HELD and GROWTH */
+    REPORT_RESIDUAL = 16,
+    REPORT_COSTS = 32, /* the parts of the residual */
+    REPORT_UNSEEN = 64,
+    REPORT_RANGES = 128,  /* ranges that name no phase */
+    REPORT_REFUSAL = 256, /* the last request that was refused */
+    REPORT_ARENAS = 512,
+    REPORT_ALL = 1023
+};
+
 struct report {
     struct trace *trace;
+    unsigned parts; /* of enum report_part: what was asked for */
     struct device_report *devices;
     size_t device_count;
     struct trace_cost *costs;
@@ -58,18 +74,15 @@ struct report {
     struct trace_arena *arenas;
     size_t arena_count;
     int64_t lost_events;
-    bool brief;
     struct oom_report oom;
     const struct choice *choice; /* of rows; NULL: none was made */
 };
 
-/* 0, or -1 with the reason in t->why. */
-int report_load(struct report *r, struct trace *t);
+/* PARTS: of enum report_part.  0, or -1 with the reason in t->why. */
+int report_load(struct report *r, struct trace *t, unsigned parts);
 #define EVENTS_MOST 3000000 /* what goes through more takes longer than a report is to take */
 /* What was reserved and not allocated, however many events are before that. */
 int report_take_apart(struct report *r);
-/* Likewise, without the parts that scan all events: the holders of the peak, the parts of the residual. */
-int report_load_brief(struct report *r, struct trace *t);
 void report_free(struct report *r);
 
 /* FULL: call stacks with every frame (stack.h) */
