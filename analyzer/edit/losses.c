@@ -6,7 +6,7 @@
  * Given 16 bits, all are in 16 bits (sums are fp32 inside of a kernel).  Given a copy in fp32, S, G and H are
  * fp32, and H is copied back to 16 bits.  Hugging Face's functions for losses say which, and so do its models
  * that call PyTorch's loss themselves.  What else calls it, as a program's own line does, may have copied or
- * not: the line says so, where its file is there (source.h).
+ * not.
  *
  * Under autocast PyTorch's losses take a copy in fp32 themselves, inside of the call; one that was made
  * before is the program's, and stays when autocast goes.
@@ -39,8 +39,8 @@ static bool is_copy(const struct program *p, const struct edit_block *b, const s
            is_outside(p, b, l->head);
 }
 
-/* What the code says of which most bytes are the loss's.  LINE: the line that calls it does. */
-static enum loss_type type_of_code(const struct program *p, bool *line)
+/* What the code says that made most of the loss's bytes. */
+static enum loss_type type_of_code(const struct program *p)
 {
     const struct edit_block *most[3] = {NULL};
     for (size_t i = 0; i < p->block_count; i++) {
@@ -49,9 +49,7 @@ static enum loss_type type_of_code(const struct program *p, bool *line)
         bool wide = s->upcast && !s->norm && b->kind == KIND_LOGITS;
         if (!s->loss && !wide)
             continue;
-        enum loss_type type = wide || s->upcast || s->loss_fp32 ? LOSS_FP32
-                              : s->as_given                     ? LOSS_HALF
-                                                                : LOSS_UNKNOWN;
+        enum loss_type type = wide || s->upcast ? LOSS_FP32 : s->as_given ? LOSS_HALF : LOSS_UNKNOWN;
         if (!most[type] || b->size > most[type]->size)
             most[type] = b;
     }
@@ -59,8 +57,6 @@ static enum loss_type type_of_code(const struct program *p, bool *line)
     for (int k = LOSS_FP32; k <= LOSS_HALF; k++)
         if (most[k] && (!most[type] || most[k]->size > most[type]->size))
             type = (enum loss_type)k;
-    const struct edit_stack *s = type == LOSS_FP32 ? program_stack(p, most[type]) : NULL;
-    *line = s && s->loss_fp32 && !s->upcast;
     return type;
 }
 
@@ -120,7 +116,7 @@ struct losses losses_read(const struct program *p, enum loss_type said)
         l.head = program_stack(p, head)->layer;
         l.elements = head->size >= SURE ? elements_of(head) : 0;
     }
-    l.type = type_of_code(p, &l.said);
+    l.type = type_of_code(p);
     if (l.type == LOSS_UNKNOWN && narrow)
         l.type = type_under_autocast(p, &l);
     l.head_wide = head && !narrow;

@@ -24,7 +24,7 @@ enum loss_part {
 
 struct losses {
     enum loss_type type;
-    bool said;         /* by the user, or by the line that calls it: no library's function holds a copy */
+    bool said;         /* by the user: no library's function holds a copy */
     bool copied;       /* the copy in fp32 is recorded, as under autocast */
     uint8_t *of;       /* by block, an enum loss_part */
     uint16_t head;     /* the output layer */

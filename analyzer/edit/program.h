@@ -53,12 +53,8 @@ struct edit_stack { /* what is known of a call stack */
                    */
     bool loss;    /* in one of PyTorch's losses, or in backward of one */
     bool softmax; /* in PyTorch's softmax, called by a function of a program's or a library's */
-    bool softmax_fp32;   /* and its caller's line asks for fp32, as its file says */
-    bool softmax_scores; /* likewise, as its scores are in fp32 already */
-    bool softmax_half;   /* or computes in the type that it was given */
-    bool product;        /* in a call of PyTorch's that is one product of its input and a weight */
-    bool loss_fp32;      /* in a loss that its caller's line gives fp32, as its file says */
-    bool as_given;       /* its innermost code that is not PyTorch's hands its output to a loss as it is */
+    bool product; /* in a call of PyTorch's that is one product of its input and a weight */
+    bool as_given; /* its innermost code that is not PyTorch's hands its output to a loss as it is */
 };
 
 struct edit_facts {

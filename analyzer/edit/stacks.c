@@ -16,7 +16,6 @@
 #include "read/stream.h"
 #include "read/stacks.h"
 #include "names.h"
-#include "source.h"
 #include "trace/journal/journal.h"
 #include "unit_names.h"
 
@@ -207,51 +206,9 @@ static void see_frame(struct edit_stack *s, const char *function)
     s->softmax = s->softmax || !strcmp(name, "softmax");
 }
 
-/* Of PyTorch's own, between its softmax and the code that calls it: a module's call. */
-#define CALLERS_MOST 8
-
-static const struct trace_frame *frame_of(const struct trace_paths *paths, const struct trace_node *node)
-{
-    bool known = node && node->frame >= 0 && (size_t)node->frame < paths->frame_count;
-    return known ? &paths->frames[node->frame] : NULL;
-}
-
-/* The frame of the code that calls into PyTorch's Python where NODE is; NULL: none is near. */
-static const struct trace_frame *caller_of(const struct trace_paths *paths, const struct trace_node *node)
-{
-    for (int i = 0; i < CALLERS_MOST && node->parent > 0; i++) {
-        node = trace_find_node(paths, node->parent);
-        const struct trace_frame *caller = frame_of(paths, node);
-        if (!caller)
-            return NULL;
-        if (caller->kind == VS_FRAME_PYTHON && caller->file && !strstr(caller->file, "-packages/torch/"))
-            return caller;
-    }
-    return NULL;
-}
-
-/* Of PyTorch's softmax: what the line that calls it asks for. */
-static void see_softmax(struct edit_stack *s, struct sources *sources, const struct trace_frame *caller)
-{
-    enum source_says says =
-        caller ? sources_say(sources, caller->file, caller->line, caller->function) : SOURCE_UNKNOWN;
-    s->softmax_fp32 = says == SOURCE_FP32 || says == SOURCE_FP32_SCORES;
-    s->softmax_scores = says == SOURCE_FP32_SCORES;
-    s->softmax_half = says == SOURCE_AS_GIVEN;
-}
-
-/* Of FUNCTION, a loss of PyTorch's: what the line that calls it gives. */
-static void see_loss(struct edit_stack *s, struct sources *sources, const struct trace_frame *caller,
-                     const char *function)
-{
-    s->loss_fp32 = caller && sources_say_of_loss(sources, caller->file, caller->line, caller->function,
-                                                 function) == SOURCE_FP32;
-}
-
 static int read_optimizer(struct trace *t, struct edit_facts *f)
 {
     struct trace_paths paths;
-    struct sources sources = {.before_ns = t->process.start_realtime_ns};
     if (trace_load_paths(t, &paths))
         return -1;
     for (size_t i = 1; i < f->stack_count; i++) {
@@ -273,36 +230,25 @@ static int read_optimizer(struct trace *t, struct edit_facts *f)
             s->convolves = above->convolves;
             s->squares = above->squares;
             s->loss = above->loss;
-            s->loss_fp32 = above->loss_fp32;
             s->softmax = above->softmax;
-            s->softmax_fp32 = above->softmax_fp32;
-            s->softmax_scores = above->softmax_scores;
-            s->softmax_half = above->softmax_half;
             s->product = above->product;
             s->as_given = above->as_given;
             s->update = above->update;
         }
         if (node->frame >= 0 && (size_t)node->frame < paths.frame_count &&
             paths.frames[node->frame].function) {
-            bool inside = s->softmax;
             see_frame(s, paths.frames[node->frame].function);
-            if (s->softmax && !inside)
-                see_softmax(s, &sources, caller_of(&paths, node));
             s->upcast = s->upcast || upcasts(&paths.frames[node->frame]);
             s->norm = s->norm || is_norm(&paths.frames[node->frame]);
             s->wide_norm = s->wide_norm || is_wide_norm(&paths.frames[node->frame]);
             s->attends = s->attends || strcasestr(paths.frames[node->frame].function, "attention");
             if (paths.frames[node->frame].kind != VS_FRAME_LAYER)
                 s->product = is_product(&paths.frames[node->frame]);
-            if (!s->loss && loss_code_is_loss(&paths.frames[node->frame])) {
-                s->loss = true;
-                see_loss(s, &sources, caller_of(&paths, node), paths.frames[node->frame].function);
-            }
+            s->loss = s->loss || loss_code_is_loss(&paths.frames[node->frame]);
             enum loss_giving gives = loss_code_gives(&paths.frames[node->frame]);
             s->as_given = gives == GIVES_ON ? s->as_given : gives == GIVES_AS_IT_IS;
         }
     }
-    sources_free(&sources);
     trace_free_paths(&paths);
     return 0;
 }

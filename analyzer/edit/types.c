@@ -80,7 +80,7 @@ static double of_data(const struct program *p, const struct edit_block *b, const
     const struct edit_stack *s = program_stack(p, b);
     bool saved = b->kind == KIND_SAVED;
     double half = share(p, b);
-    if (h->high && s->layer && h->softmaxes.wide[s->layer] && b->size != h->softmaxes.open[s->layer])
+    if (h->high && softmax_widens(&h->softmaxes, p, b))
         return 1;
     if (s->norm && h->norms.by_hand[s->layer])
         return h->high && saved ? (s->library && !s->wide_norm ? 1 : 1.25)
@@ -112,8 +112,8 @@ static double factor(const struct program *p, uint32_t block, const struct halvi
     enum cast cast = h->casts.of[block];
     if (cast != CAST_NONE)
         return cast != CAST_WEIGHT && cast != CAST_INPUT && h->high ? 1 : 0;
-    if (h->softmaxes.of[block] != SOFTMAX_NONE)
-        return h->high && h->softmaxes.of[block] == SOFTMAX_OPEN ? 1 : share(p, b);
+    if (h->softmaxes.of[block])
+        return h->high ? 1 : share(p, b);
     bool stays = h->parts[block] == ATTENTION_NONE || h->parts[block] == ATTENTION_TURNED;
     if (h->parts[block] == ATTENTION_FUSED || (!h->high && !stays))
         return 0; /* in 16 bits attention may be fused, or by another kernel */
@@ -249,8 +249,6 @@ static void bear(struct build *b, size_t i, struct halving *h)
     const struct edit_block *was = &b->from->blocks[at->block];
     if (b->now[at->block] != BLOCK_NEVER)
         return;
-    if (softmax_bear(&h->softmaxes, b, i, h->high))
-        return;
     if (is_in_parts(h, at->block)) {
         unfused_bear(&h->unfused, b, i);
         return;
@@ -267,7 +265,7 @@ static void bear(struct build *b, size_t i, struct halving *h)
     b->now[at->block] = now;
     if (times < 1)
         mark_half(b, now);
-    if (h->high && (h->parts[at->block] == ATTENTION_TURNED || h->softmaxes.of[at->block] == SOFTMAX_OPEN)) {
+    if (h->high && (h->parts[at->block] == ATTENTION_TURNED || h->softmaxes.of[at->block])) {
         h->weights[at->block] = build_born(b, was, was->size / 2, at->phase, was->kind);
         mark_half(b, h->weights[at->block]);
     }
@@ -344,21 +342,8 @@ static const char *about_loss(const struct losses *l)
     if (l->said)
         return l->type == LOSS_FP32 ? "; the loss takes a copy of its logits in fp32"
                                     : "; the loss takes its logits in 16 bits";
-    return l->type == LOSS_UNKNOWN && l->elements ? "; the loss takes its logits as they are at the low end, "
-                                                    "and in fp32 at the high end, as it is "
-                                                    "not known which"
-                                                  : "";
-}
-
-static const char *about_softmax(const struct softmaxes *s)
-{
-    return s->any[SOFTMAX_OPEN]
-               ? "; softmax in Python is in 16 bits at the low end, and in fp32 with a copy at the "
-                 "high end, as the file of its line is not at hand or leaves it open"
-           : s->any[SOFTMAX_FP32]
-               ? "; softmax is in fp32, with a copy in 16 bits, as the code that calls it says"
-           : s->any[SOFTMAX_HALF]
-               ? "; softmax computes in the type of its scores, as the code that calls it names no other"
+    return l->type == LOSS_UNKNOWN && l->elements
+               ? "; wide, as the loss may take its logits in 16 bits (low end) or in fp32 (high end)"
                : "";
 }
 
@@ -393,7 +378,6 @@ struct program apply_types(const struct program *from, const struct edit *e, str
             follow_copy(&b, i, &h);
         if (at->what == MOMENT_DIED) {
             unfused_end(&h.unfused, &b, i);
-            softmax_end(&h.softmaxes, &b, i);
             build_died(&b, h.weights[at->block], at->phase);
         }
         if (at->what == MOMENT_BORN) {
@@ -403,8 +387,6 @@ struct program apply_types(const struct program *from, const struct edit *e, str
         } else if (at->what != MOMENT_DIED || !outlives(&b, at, &h)) {
             build_copy(&b, i);
         }
-        if (at->what == MOMENT_DIED)
-            softmax_ended(&h.softmaxes, &b, i);
     }
     bool fuses = memchr(h.parts, ATTENTION_FUSED, from->block_count) != NULL, in_parts = false;
     for (size_t i = 0; i < h.unfused.n; i++)
@@ -415,7 +397,8 @@ struct program apply_types(const struct program *from, const struct edit *e, str
     free(h.weights);
     norms_free(&h.norms);
     unfused_free(&h.unfused);
-    const char *softmax = about_softmax(&h.softmaxes);
+    const char *softmax =
+        h.softmaxes.any ? "; wide, as a softmax may compute in 16 bits (low end) or in fp32 (high end)" : "";
     softmaxes_free(&h.softmaxes);
     workspaces_free(&h.workspaces);
     r->assumes =

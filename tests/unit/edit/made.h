@@ -43,7 +43,6 @@ enum {
     LOSSES,
     LOSSES_HALF,
     LOSSES_FP32,
-    LOSSES_LINE,
     STACKS
 };
 static struct edit_stack stacks[STACKS] = {
@@ -61,7 +60,6 @@ static struct edit_stack stacks[STACKS] = {
     [LOSSES] = {.unit = EDIT_NO_UNIT, .layer = 4, .loss = true},
     [LOSSES_HALF] = {.unit = EDIT_NO_UNIT, .layer = 4, .loss = true, .as_given = true},
     [LOSSES_FP32] = {.unit = EDIT_NO_UNIT, .layer = 4, .loss = true, .upcast = true},
-    [LOSSES_LINE] = {.unit = EDIT_NO_UNIT, .layer = 4, .loss = true, .loss_fp32 = true},
 };
 static char units_name[] = "Net.layers.*";
 static struct edit_facts facts = {.forward = FORWARD,

@@ -393,21 +393,32 @@ static void what_a_product_is_given_is_kept_in_the_place_of_autocasts_copies(voi
 }
 
 /* L are logits, s the log-softmax, g and h the gradients of s and of what was given, w the layer's weight. */
-static const struct known losses[] = {
-    {'w', MIB(8), KIND_PARAMETER, NOWHERE},     {'L', MIB(50), KIND_LOGITS, HEAD},
-    {'F', MIB(50), KIND_LOGITS, LOSS},          {'s', MIB(50), KIND_LOGITS, LOSSES},
-    {'t', MIB(50), KIND_LOGITS, LOSSES_HALF},   {'u', MIB(50), KIND_LOGITS, LOSSES_FP32},
-    {'v', MIB(50), KIND_LOGITS, LOSSES_LINE},   {'g', MIB(50), KIND_BACKWARD, LOSSES},
-    {'h', MIB(50), KIND_BACKWARD, LOSSES},      {'j', MIB(50), KIND_BACKWARD, LOSSES_HALF},
-    {'k', MIB(50), KIND_BACKWARD, LOSSES_FP32}, {'d', MIB(4), KIND_BACKWARD, HEAD},
-    {'q', MIB(160), KIND_BACKWARD, UNIT0},      {0}};
-static const struct element losses_elements[] = {{'w', F32, 1, false}, {'L', F32, 2, false},
-                                                 {'F', F32, 2, false}, {'s', F32, 2, false},
-                                                 {'t', F32, 2, false}, {'u', F32, 2, false},
-                                                 {'v', F32, 2, false}, {'g', F32, 2, false},
-                                                 {'h', F32, 2, false}, {'j', F32, 2, false},
-                                                 {'k', F32, 2, false}, {'d', F32, 3, false},
-                                                 {'q', F32, 4, false}, {0}};
+static const struct known losses[] = {{'w', MIB(8), KIND_PARAMETER, NOWHERE},
+                                      {'L', MIB(50), KIND_LOGITS, HEAD},
+                                      {'F', MIB(50), KIND_LOGITS, LOSS},
+                                      {'s', MIB(50), KIND_LOGITS, LOSSES},
+                                      {'t', MIB(50), KIND_LOGITS, LOSSES_HALF},
+                                      {'u', MIB(50), KIND_LOGITS, LOSSES_FP32},
+                                      {'g', MIB(50), KIND_BACKWARD, LOSSES},
+                                      {'h', MIB(50), KIND_BACKWARD, LOSSES},
+                                      {'j', MIB(50), KIND_BACKWARD, LOSSES_HALF},
+                                      {'k', MIB(50), KIND_BACKWARD, LOSSES_FP32},
+                                      {'d', MIB(4), KIND_BACKWARD, HEAD},
+                                      {'q', MIB(160), KIND_BACKWARD, UNIT0},
+                                      {0}};
+static const struct element losses_elements[] = {{'w', F32, 1, false},
+                                                 {'L', F32, 2, false},
+                                                 {'F', F32, 2, false},
+                                                 {'s', F32, 2, false},
+                                                 {'t', F32, 2, false},
+                                                 {'u', F32, 2, false},
+                                                 {'g', F32, 2, false},
+                                                 {'h', F32, 2, false},
+                                                 {'j', F32, 2, false},
+                                                 {'k', F32, 2, false},
+                                                 {'d', F32, 3, false},
+                                                 {'q', F32, 4, false},
+                                                 {0}};
 
 static bool is_open(const struct made *m, struct edit *e, struct edit *other)
 {
@@ -457,20 +468,6 @@ static void code_that_is_known_to_copy_or_not_has_one_answer(void **state)
     struct peaks p = edited(&copied, "types=bf16"); /* the copy is the function's, and ends with it */
     assert_int_equal(p.low, MIB(4 + 25 + 50 + 50));
     assert_int_equal(p.high, p.low);
-}
-
-/* The program's own line, which may hold the logits, and not a function that ends. */
-static void a_loss_whose_line_gives_it_fp32_has_the_answer_of_one_that_is_said(void **state)
-{
-    (void)state;
-    struct edit half, wide;
-    TYPED(unknown, ".+w l+L l+s b-s b-L |", losses);
-    TYPED(m, ".+w l+L l+v b-v b-L |", losses);
-    assert_false(is_open(&m, &half, &wide));
-    struct peaks said = edited(&unknown, "types=bf16,loss=fp32"), p = edited(&m, "types=bf16");
-    assert_int_equal(p.low, said.low);
-    assert_int_equal(p.high, said.high);
-    assert_int_equal(edited(&m, "types=bf16,loss=bf16").high, MIB(4 + 25 + 25)); /* what is said counts */
 }
 
 /* A copy back to 16 bits is made before the output layer's gradients, d, and is what they are made of. */
@@ -608,7 +605,6 @@ int main(void)
         cmocka_unit_test(a_loss_of_unknown_code_has_two_answers),
         cmocka_unit_test(a_copy_of_the_logits_goes_with_them_or_takes_their_place),
         cmocka_unit_test(code_that_is_known_to_copy_or_not_has_one_answer),
-        cmocka_unit_test(a_loss_whose_line_gives_it_fp32_has_the_answer_of_one_that_is_said),
         cmocka_unit_test(the_gradient_of_a_copy_is_copied_back),
         cmocka_unit_test(without_autocast_a_loss_takes_what_the_program_gives_it),
         cmocka_unit_test(logits_that_are_next_to_nothing_have_no_two_answers),
