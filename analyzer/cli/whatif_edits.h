@@ -5,25 +5,18 @@
 #include "base/args.h"
 #include "base/json.h"
 #include "read/trace.h"
-#include "replay/torch.h"
-
-struct edits_question {
-    const struct arg_list *edits;          /* one after the other; none: each of all alone */
-    const struct torch_settings *settings; /* of PyTorch's policies; its capacity is every policy's */
-    const bool *wanted;                    /* by enum feed_policy */
-    int policy;                            /* the one that is named, -1: none is, FEED_POLICIES: several */
-    bool other;                            /* a policy, a capacity or a setting is */
-    bool changed;                          /* a capacity or a setting is */
-    bool native;                           /* recorded under PyTorch's native allocator, without requests */
-    bool late;                             /* the framework held memory before the recording */
-    bool bytes;                            /* exact */
-};
-
-extern const char *const feed_policy_names[]; /* by enum feed_policy */
+#include "whatif/answers.h"
 
 /* 0, or the exit status of what was complained about.  J: NULL for text. */
 int edits_check(const struct arg_list *edits);
 int edits_answer(struct trace *t, int64_t device, const struct edits_question *q, struct json *j);
+
+/* ---- printing; rows[0] is the program as it was recorded ---- */
+
+void answered_print_text(const struct program *from, const struct edits_question *q,
+                         const struct answered *rows, size_t n);
+void answered_print_json(struct json *j, const struct program *from, const struct edits_question *q,
+                         const struct answered *rows, size_t n);
 
 /* A run that ended when a framework gave up on a request on DEVICE is asked about that: whether it passes
  * under other allocators and, with CHANGES, in a changed program.  NULL: it did not end so.  Freed by

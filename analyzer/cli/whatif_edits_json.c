@@ -1,7 +1,7 @@
 /* whatif_edits_json.c - the changes of a program as JSON (docs/json.md). */
 #include <stdlib.h>
 
-#include "whatif_answers.h"
+#include "whatif_edits.h"
 
 static void json_ends(struct json *j, const char *what, uint64_t a, uint64_t b)
 {

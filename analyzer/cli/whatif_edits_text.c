@@ -8,7 +8,7 @@
 #include "base/shown.h"
 #include "base/table.h"
 #include "base/units.h"
-#include "whatif_answers.h"
+#include "whatif_edits.h"
 
 static char *between(uint64_t a, uint64_t b, bool exact)
 {

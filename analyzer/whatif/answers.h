@@ -1,15 +1,30 @@
 /*
- * whatif_answers.h - what changes of the program come to: each is made, replayed and measured, several at a
+ * answers.h - what changes of the program come to: each is made, replayed and measured, several at a
  * time.
  *
  * A change can mean more than one program; its figures lie between those of `low` and `high`, which an edited
  * order may turn round.
  */
-#ifndef VS_CLI_WHATIF_ANSWERS_H
-#define VS_CLI_WHATIF_ANSWERS_H
+#ifndef VS_WHATIF_ANSWERS_H
+#define VS_WHATIF_ANSWERS_H
 
 #include "edit/answer.h"
-#include "whatif_edits.h"
+#include "base/args.h"
+#include "replay/torch.h"
+
+struct edits_question {
+    const struct arg_list *edits;          /* one after the other; none: each of all alone */
+    const struct torch_settings *settings; /* of PyTorch's policies; its capacity is every policy's */
+    const bool *wanted;                    /* by enum feed_policy */
+    int policy;                            /* the one that is named, -1: none is, FEED_POLICIES: several */
+    bool other;                            /* a policy, a capacity or a setting is */
+    bool changed;                          /* a capacity or a setting is */
+    bool native;                           /* recorded under PyTorch's native allocator, without requests */
+    bool late;                             /* the framework held memory before the recording */
+    bool bytes;                            /* exact */
+};
+
+extern const char *const feed_policy_names[]; /* by enum feed_policy */
 
 /* One change, or several made one after the other; of the first row none: the program as it was recorded. */
 struct answered {
@@ -21,6 +36,10 @@ struct answered {
     struct answer low, high;
 };
 
+/* A row for the program as it was recorded, and one for the changes NAMES, made one after the other; NAMES is
+ * empty: for each that `whatif` tries by itself.  Two rows where one means two programs that are far apart.
+ */
+struct answered *answered_rows(const struct program *from, const struct arg_list *names, size_t *n);
 /* Answers N ROWS for the program FROM, in as many threads as there are processors. */
 void answered_work(const struct program *from, const struct edits_question *q, struct answered *rows,
                    size_t n);
@@ -40,12 +59,5 @@ enum fit { FIT_NO, FIT_PERHAPS, FIT_YES };
 enum fit answered_fit(const struct answered *row, int policy);
 /* The end that ran out; NULL: none did. */
 const struct answer_policy *answered_out(const struct answered *row, int policy);
-
-/* ---- printing; rows[0] is the program as it was recorded ---- */
-
-void answered_print_text(const struct program *from, const struct edits_question *q,
-                         const struct answered *rows, size_t n);
-void answered_print_json(struct json *j, const struct program *from, const struct edits_question *q,
-                         const struct answered *rows, size_t n);
 
 #endif

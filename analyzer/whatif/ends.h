@@ -1,7 +1,7 @@
-/* whatif_ends.h - between which figures a change's answer lies, given those of the programs that it can mean.
+/* ends.h - between which figures a change's answer lies, given those of the programs that it can mean.
  */
-#ifndef VS_CLI_WHATIF_ENDS_H
-#define VS_CLI_WHATIF_ENDS_H
+#ifndef VS_WHATIF_ENDS_H
+#define VS_WHATIF_ENDS_H
 
 #include "edit/answer.h"
 

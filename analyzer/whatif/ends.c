@@ -1,5 +1,5 @@
-/* whatif_ends.c - see whatif_ends.h. */
-#include "whatif_ends.h"
+/* ends.c - see ends.h. */
+#include "ends.h"
 
 /* The ends of an interval, which an edited order may turn round.  ABOUT: kernels are not the recorded ones,
  * or it is not recorded how long something lives: allocated may be off by 1 % more, reserved by 2.5 %. */

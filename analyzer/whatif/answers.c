@@ -1,12 +1,12 @@
-/* whatif_answers.c - see whatif_answers.h. */
-#include "whatif_answers.h"
+/* answers.c - see answers.h. */
+#include "answers.h"
 
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "whatif_ends.h"
+#include "ends.h"
 
 #define THREADS_MOST  8
 #define ONE_AT_A_TIME (UINT64_C(1) << 21) /* events from which memory counts for more than time */
@@ -20,6 +20,62 @@ struct work {
     size_t count, next;
     pthread_mutex_t lock;
 };
+
+/* ---- the rows ---- */
+
+static char *name_of(const struct edit *edits, size_t n)
+{
+    char *name = xstrdup(edits[0].text);
+    for (size_t i = 1; i < n; i++) {
+        char *longer = xformat("%s %s", name, edits[i].text);
+        free(name);
+        name = longer;
+    }
+    return name;
+}
+
+/* The row of N edits; two, where one of them means two programs that are far from each other. */
+static void add_rows(const struct program *from, const struct edit *edits, size_t n, struct answered **rows,
+                     size_t *count)
+{
+    struct answered *row = PUSH(*rows, *count);
+    *row = (struct answered){.edits = xrealloc(NULL, n * sizeof *edits), .edit_count = n};
+    memcpy(row->edits, edits, n * sizeof *edits);
+    for (size_t i = 0; i < n; i++) {
+        struct edit other;
+        if (!edit_split(from, &row->edits[i], &other))
+            continue;
+        row->name = name_of(row->edits, n);
+        struct answered *second = PUSH(*rows, *count);
+        *second = (struct answered){.edits = xrealloc(NULL, n * sizeof *edits), .edit_count = n};
+        memcpy(second->edits, edits, n * sizeof *edits);
+        second->edits[i] = other;
+        second->name = name_of(second->edits, n);
+        return;
+    }
+    row->name = name_of(row->edits, n);
+}
+
+struct answered *answered_rows(const struct program *from, const struct arg_list *names, size_t *n)
+{
+    struct answered *rows = NULL;
+    size_t count;
+    *n = 0;
+    *PUSH(rows, *n) = (struct answered){.name = xstrdup("as recorded")};
+    if (!names->count) {
+        const struct edit *all = edit_all(&count);
+        for (size_t i = 0; i < count; i++)
+            add_rows(from, &all[i], 1, &rows, n);
+        return rows;
+    }
+    struct edit *own = xrealloc(NULL, names->count * sizeof *own);
+    char *why;
+    for (size_t i = 0; i < names->count; i++)
+        edit_parse(names->values[i], &own[i], &why);
+    add_rows(from, own, names->count, &rows, n);
+    free(own);
+    return rows;
+}
 
 /* ---- working it out ---- */
 
