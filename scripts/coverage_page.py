@@ -2,32 +2,90 @@
 """coverage_page.py OUT/coverage.md 'MACHINE, DATE' [PAGE] - puts the oracle's tables into docs/coverage.md.
 
 Replaces what stands between the page's two marker comments.  The file is what tests/gpu/oracle/oracle.sh wrote; several
-runs (one GPU, two GPUs) go in one after the other: 'A/coverage.md,B/coverage.md'.
+runs (one GPU, two GPUs) go into the same tables: 'A/coverage.md,B/coverage.md'.
+
+What is right in every row is said once: a column that has nothing but 0, 'yes', 'ok' or 'equal' (or '-') is named above its table and
+left out of it.  The parts of the residual that were measured are one sum.
 """
 import os
 import sys
 
 BEGIN, END = "<!-- oracle: made by scripts/coverage_page.py -->", "<!-- end of oracle -->"
-TITLES = (("| program | calls", "Calls, and the records of MEMORY2; seconds alone, under vramscope, and beside the oracle:"),
-          ("| program | kind", "Bytes of allocations that MEMORY2 tells:"),
-          ("| program | process", "The residual at the program's mark, in MiB:"),
-          ("- ", "Differences with a name:"))
+RIGHT = ({"0", "0.0"}, {"yes"}, {"ok"}, {"equal", "-"})
+CALLS, BYTES, RESIDUAL = "| program | calls", "| program | kind", "| program | process"
 
 
-def blocks(path):
-    with open(path) as f:
-        return [block.strip() for block in f.read().split("\n\n") if block.strip()]
+def cells(line):
+    return [cell.strip() for cell in line.strip().strip("|").split("|")]
 
 
-def titled(block):
-    return next((f"{title}\n\n{block}" for start, title in TITLES if block.startswith(start)), block)
+def gather(paths):
+    """-> the rows of each kind of table, its header first, and the lines of differences"""
+    tables, lines = {}, []
+    for path in paths:
+        with open(path) as f:
+            for block in f.read().split("\n\n"):
+                rows = block.strip().splitlines()
+                if block.startswith("- "):
+                    lines += rows
+                elif rows:
+                    kind = next(k for k in (CALLS, BYTES, RESIDUAL) if block.strip().startswith(k))
+                    tables.setdefault(kind, [cells(rows[0])]).extend(map(cells, rows[2:]))
+    return tables, lines
+
+
+def one_row_a_program(rows):
+    """The bytes of each kind, where none was missed and none is extra, in one cell of MiB."""
+    kinds = {}
+    for program, kind, matched, missed, extra in rows[1:]:
+        more = "" if (missed, extra) == ("0.0", "0.0") else f" (missed {missed}, extra {extra})"
+        kinds.setdefault(program, []).append(f"{kind} {matched}{more}")
+    return {program: ", ".join(texts) for program, texts in kinds.items()}
+
+
+def with_one_sum(rows):
+    """The residual's rows with the measured parts, from the context to the costs that are unknown, as their sum."""
+    first, last = rows[0].index("context"), rows[0].index("costs unknown")
+    short = [rows[0][:first] + ["measured"] + rows[0][last:]]
+    for row in rows[1:]:
+        try:
+            measured = f"{sum(map(float, row[first:last])):.1f}"
+        except ValueError:  # a row that says what went wrong, or a part that is unknown
+            measured = " ".join(filter(None, row[first:last]))
+        short.append(row[:first] + [measured] + row[last:])
+    return short
+
+
+def shown(title, rows):
+    right = {}  # what stands in every row of a column -> the columns' names
+    for name, *column in zip(*rows):
+        words = next((sorted(values & set(column), reverse=True) for values in RIGHT if set(column) <= values), None)
+        right.setdefault(" or ".join(words) if words else None, []).append(name)
+    kept = [i for i, name in enumerate(rows[0]) if not any(name in names for words, names in right.items() if words)]
+    said = "; ".join(f"{words}: {', '.join(dict.fromkeys(names))}" for words, names in right.items() if words and any(names))
+    lines = [[row[i] for i in kept] for row in rows]
+    lines.insert(1, ["---"] * len(kept))
+    return f"{title} (in every row {said}):\n\n" + "\n".join("| " + " | ".join(row) + " |" for row in lines)
+
+
+def differences(lines):
+    """One line a difference: in which programs, how often."""
+    found = {}
+    for line in lines:
+        program, what = line[2:].split(": ", 1)
+        count, is_count, name = what.partition(" x ")
+        found.setdefault(name if is_count else what, []).append(f"{program} {count}" if is_count else program)
+    return "\n".join(f"- {what}: {', '.join(programs)}" for what, programs in found.items())
 
 
 def section(paths, where):
-    parts = [f"{where}."]
-    for path in paths:
-        parts += [titled(block) for block in blocks(path)]
-    return "\n\n".join(parts)
+    tables, lines = gather(paths)
+    texts = one_row_a_program(tables[BYTES])
+    calls = [row + [texts.get(row[0], "") if i else "MiB of them"] for i, row in enumerate(tables[CALLS])]
+    return "\n\n".join([f"{where}.",
+                        shown("Calls, records of MEMORY2, and seconds alone, under vramscope and beside the oracle", calls),
+                        shown("The residual at the program's mark, in MiB", with_one_sum(tables[RESIDUAL])),
+                        f"Differences with a name, and how many in each program:\n\n{differences(lines)}"])
 
 
 def main():
