@@ -1,14 +1,7 @@
 #!/bin/bash
 # Every bad input is one line on stderr that says what, where and what to do; exit 2; nothing is left behind.
-set -u
-BUILD=${BUILD:?the build directory}
-SRC=$(cd "$(dirname "$0")/../../.." && pwd)
-V=$BUILD/bin/vramscope
-D=$(mktemp -d)
+. "$(dirname "$0")/../lib/command.bash"
 trap 'chmod -R u+w "$D"; rm -rf "$D"' EXIT
-cd "$D" || exit 1
-failures=0
-make_db() { python3 "$SRC/tests/data/make_db.py" "$SRC/shim/trace/schema.sql" "$@"; }
 
 # expect STATUS 'PATTERN' COMMAND...: that status, one line on stderr that matches
 expect() {

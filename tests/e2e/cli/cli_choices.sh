@@ -1,23 +1,7 @@
 #!/bin/bash
 # --device, --top and --sort of report, peak and diff show what was asked for and nothing else; run --force replaces recordings and nothing else, its
 # program has the limits that it would have had, and run makes the directory that it is given.
-set -u
-BUILD=${BUILD:?the build directory}
-SRC=$(cd "$(dirname "$0")/../../.." && pwd)
-V=$BUILD/bin/vramscope
-[ -x "$V" ] || { echo "skipped: there is no analyzer in this build" && exit 77; }
-D=$(mktemp -d)
-trap 'rm -rf "$D"' EXIT
-cd "$D" || exit 1
-failures=0
-no() { echo "FAILED: $*" && failures=$((failures + 1)); }
-make_db() { python3 "$SRC/tests/data/make_db.py" "$SRC/shim/trace/schema.sql" "$@" || exit 1; }
-refused() { # TEXT COMMAND...
-    local text=$1
-    shift
-    "$@" >out 2>err
-    [ $? = 2 ] && [ "$(wc -l <err)" = 1 ] && grep -qF -- "$text" err || no "$*: not one line '$text': $(cat err)"
-}
+. "$(dirname "$0")/../lib/command.bash"
 export COLUMNS=120
 make_db two.db --devices 2
 make_db more.db --devices 2 --extra 400

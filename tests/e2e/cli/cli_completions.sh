@@ -1,14 +1,7 @@
 #!/bin/bash
 # Every command and every option that --help names is completed by bash, zsh and fish, and values that are one of a few; what was built is what the
 # command prints.
-set -u
-BUILD=${BUILD:?the build directory}
-V=$BUILD/bin/vramscope
-[ -x "$V" ] || { echo "skipped: there is no analyzer in this build" && exit 77; }
-D=$(mktemp -d)
-trap 'rm -rf "$D"' EXIT
-failures=0
-no() { echo "FAILED: $*" && failures=$((failures + 1)); }
+. "$(dirname "$0")/../lib/command.bash"
 for shell in bash zsh fish; do
     "$V" completions $shell >"$D/$shell" || no "completions $shell"
     [ ! -e "$BUILD/completions/$shell" ] || cmp -s "$D/$shell" "$BUILD/completions/$shell" || no "the build's completions for $shell are old"

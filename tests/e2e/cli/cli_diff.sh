@@ -3,18 +3,9 @@
 # and every bad input is one line.
 #
 #   UPDATE=1 cli_diff.sh writes the golden pages anew: read the diff before committing it.
-set -u
-BUILD=${BUILD:?the build directory}
-SRC=$(cd "$(dirname "$0")/../../.." && pwd)
-V=$BUILD/bin/vramscope
+. "$(dirname "$0")/../lib/command.bash"
 GOLDEN=$SRC/tests/data/golden
-D=$(mktemp -d)
-trap 'rm -rf "$D"' EXIT
-cd "$D" || exit 1
-failures=0
 export COLUMNS=200 # no sentence is broken
-no() { echo "FAILED: $*" && failures=$((failures + 1)); }
-make_db() { python3 "$SRC/tests/data/make_db.py" "$SRC/shim/trace/schema.sql" "$@" || exit 1; }
 golden() {
     local name=$1
     shift

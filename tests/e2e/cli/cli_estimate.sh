@@ -1,16 +1,7 @@
 #!/bin/bash
 # `vramscope estimate`: the reports of the reference page come out of flags and of a config.json; beside a recording rows, phases and the gap add up,
 # and nothing is said that was not measured; bad input is one line.
-set -u
-: "${BUILD:?the build directory}"
-SRC=$(cd "$(dirname "$0")/../../.." && pwd)
-V=$BUILD/bin/vramscope
-D=$(mktemp -d)
-trap 'rm -rf "$D"' EXIT
-cd "$D" || exit 1
-failures=0
-no() { echo "FAILED: $*" && failures=$((failures + 1)); }
-make_db() { python3 "$SRC/tests/data/make_db.py" "$SRC/shim/trace/schema.sql" "$@" || exit 1; }
+. "$(dirname "$0")/../lib/command.bash"
 # says WHAT PATTERN COMMAND...: a line of what the command prints matches
 says() {
     local what=$1 pattern=$2

@@ -1,14 +1,8 @@
 #!/bin/bash
 # The first line of a report is about events: other notes come after it, and each kind of mismatch has a sentence that is true of
 # it.  (What the residual lacks is said under the residual: asking_bounded.sh.)
-set -u
+. "$(dirname "$0")/../lib/command.bash"
 export COLUMNS=200 # every column of the tables
-BUILD=${BUILD:?the build directory}
-SRC=$(cd "$(dirname "$0")/../../.." && pwd)
-V=$BUILD/bin/vramscope
-D=$(mktemp -d)
-trap 'rm -rf "$D"' EXIT
-cd "$D" || exit 1
 fail() {
     echo "FAIL: $*"
     exit 1

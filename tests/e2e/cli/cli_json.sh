@@ -1,14 +1,7 @@
 #!/bin/bash
 # Paths and types of what --json writes are those of docs/json.md, each field that a manual page's section JSON explains is written, and each
 # document says its version first.  UPDATE=1 writes the lists of docs/json.md anew: read the difference before committing it.
-set -u
-BUILD=${BUILD:?the build directory}
-SRC=$(cd "$(dirname "$0")/../../.." && pwd)
-V=$BUILD/bin/vramscope
-D=$(mktemp -d)
-trap 'rm -rf "$D"' EXIT
-cd "$D" || exit 1
-make_db() { python3 "$SRC/tests/data/make_db.py" "$SRC/shim/trace/schema.sql" "$@" || exit 1; }
+. "$(dirname "$0")/../lib/command.bash"
 
 make_db train.db --arena
 make_db oom.db --kind oom

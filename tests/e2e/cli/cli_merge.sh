@@ -1,16 +1,7 @@
 #!/bin/bash
 # `vramscope merge`: the files of a job in one database are shown as the directory is, each process as its own file is, whatever names, phases and losses
 # the files have; what cannot be merged is one line, and leaves nothing behind.
-set -u
-: "${BUILD:?the build directory}"
-SRC=$(cd "$(dirname "$0")/../../.." && pwd)
-V=$BUILD/bin/vramscope
-D=$(mktemp -d)
-trap 'rm -rf "$D"' EXIT
-cd "$D" || exit 1
-failures=0
-no() { echo "FAILED: $*" && failures=$((failures + 1)); }
-make_db() { python3 "$SRC/tests/data/make_db.py" "$SRC/shim/trace/schema.sql" "$@" || exit 1; }
+. "$(dirname "$0")/../lib/command.bash"
 
 mkdir job
 make_db job/a.db --rank 0 --world 4 --arena

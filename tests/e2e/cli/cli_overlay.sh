@@ -1,22 +1,7 @@
 #!/bin/bash
 # Runs laid over each other: every run's peak survives at every width and is marked where it was, each curve begins at
 # its run's start (or step) and ends at its run's end, and options that don't fit are one line.
-set -u
-BUILD=${BUILD:?the build directory}
-SRC=$(cd "$(dirname "$0")/../../.." && pwd)
-V=$BUILD/bin/vramscope
-D=$(mktemp -d)
-trap 'rm -rf "$D"' EXIT
-cd "$D" || exit 1
-failures=0
-no() { echo "FAILED: $*" && failures=$((failures + 1)); }
-make_db() { python3 "$SRC/tests/data/make_db.py" "$SRC/shim/trace/schema.sql" "$@" || exit 1; }
-refused() { # TEXT COMMAND...
-    local text=$1
-    shift
-    "$@" >out 2>err
-    [ $? = 2 ] && [ "$(wc -l <err)" = 1 ] && grep -qF -- "$text" err || no "$*: not one line '$text': $(cat err)"
-}
+. "$(dirname "$0")/../lib/command.bash"
 
 make_db before.db --steps 300
 make_db after.db --steps 170 --extra 800

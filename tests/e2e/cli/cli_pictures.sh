@@ -1,17 +1,7 @@
 #!/bin/bash
 # What a picture claims is so: the colour of the phase that peaked, the driver's samples as points, an out-of-memory with its request and the device's
 # memory, what allocated was made of; nothing lies over anything else, whatever the size; names that no font has are written out.
-set -u
-BUILD=${BUILD:?the build directory}
-SRC=$(cd "$(dirname "$0")/../../.." && pwd)
-V=$BUILD/bin/vramscope
-[ -x "$V" ] || { echo "skipped: there is no analyzer in this build" && exit 77; }
-D=$(mktemp -d)
-trap 'rm -rf "$D"' EXIT
-cd "$D" || exit 1
-failures=0
-no() { echo "FAILED: $*" && failures=$((failures + 1)); }
-make_db() { python3 "$SRC/tests/data/make_db.py" "$SRC/shim/trace/schema.sql" "$@" || exit 1; }
+. "$(dirname "$0")/../lib/command.bash"
 plot() { "$V" plot "$@" 2>err || no "plot $*: $(cat err)"; }
 has() { grep -qF -- "$2" "$1" || no "$1 lacks '$2'"; }
 hasnt() { ! grep -qF -- "$2" "$1" || no "$1 has '$2'"; }

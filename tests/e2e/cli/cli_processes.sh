@@ -1,16 +1,7 @@
 #!/bin/bash
 # A file of two processes: every command shows of each what it shows of that one's own file, says in one line which it is
 # where nobody chose, and the file's views tell the two apart.
-set -u
-: "${BUILD:?the build directory}"
-SRC=$(cd "$(dirname "$0")/../../.." && pwd)
-V=$BUILD/bin/vramscope
-D=$(mktemp -d)
-trap 'rm -rf "$D"' EXIT
-cd "$D" || exit 1
-failures=0
-no() { echo "FAILED: $*" && failures=$((failures + 1)); }
-make_db() { python3 "$SRC/tests/data/make_db.py" "$SRC/shim/trace/schema.sql" "$@" || exit 1; }
+. "$(dirname "$0")/../lib/command.bash"
 join() { python3 "$SRC/tests/data/join_db.py" "$SRC/shim/trace/schema.sql" "$@" || exit 1; }
 
 make_db one.db --rank 0 --world 2 --arena

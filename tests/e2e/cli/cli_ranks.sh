@@ -1,15 +1,6 @@
 #!/bin/bash
 # Directories of a job: every command says which rank has no file, and a job of 1000 files is shown in seconds, in time that grows as the files do.
-set -u
-: "${BUILD:?the build directory}"
-SRC=$(cd "$(dirname "$0")/../../.." && pwd)
-V=$BUILD/bin/vramscope
-D=$(mktemp -d)
-trap 'rm -rf "$D"' EXIT
-cd "$D" || exit 1
-failures=0
-no() { echo "FAILED: $*" && failures=$((failures + 1)); }
-make_db() { python3 "$SRC/tests/data/make_db.py" "$SRC/shim/trace/schema.sql" "$@" || exit 1; }
+. "$(dirname "$0")/../lib/command.bash"
 
 # ---- a rank that is missing ----
 

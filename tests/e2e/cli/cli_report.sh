@@ -2,17 +2,9 @@
 # report and peak of known runs, compared with the golden pages; --json parses and agrees; sums are exact.
 #
 #   UPDATE=1 cli_report.sh writes the golden pages anew: read the diff before committing it.
-set -u
-BUILD=${BUILD:?the build directory}
-SRC=$(cd "$(dirname "$0")/../../.." && pwd)
-V=$BUILD/bin/vramscope
+. "$(dirname "$0")/../lib/command.bash"
 GOLDEN=$SRC/tests/data/golden
-D=$(mktemp -d)
-trap 'rm -rf "$D"' EXIT
-cd "$D" || exit 1
-failures=0
 export COLUMNS=200 # no sentence is broken
-make_db() { python3 "$SRC/tests/data/make_db.py" "$SRC/shim/trace/schema.sql" "$@" || exit 1; }
 
 golden() {
     local name=$1

@@ -1,14 +1,7 @@
 #!/bin/bash
 # run: the command's output, exit status and signals are what they are without it; its environment is set up.
-set -u
-BUILD=${BUILD:?the build directory}
-V=$BUILD/bin/vramscope
+. "$(dirname "$0")/../lib/command.bash"
 [ -r "$BUILD/lib/libvramscope.so" ] || { echo "libvramscope.so is not built"; exit 77; }
-D=$(mktemp -d)
-trap 'rm -rf "$D"' EXIT
-cd "$D" || exit 1
-failures=0
-no() { echo "FAILED: $*" && failures=$((failures + 1)); }
 status() { # status WANT COMMAND...
     local want=$1
     shift

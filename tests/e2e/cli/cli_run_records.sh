@@ -1,17 +1,10 @@
 #!/bin/bash
 # run under the simulated driver: one summary line, a file per process, a killed command's file is completed,
 # values of VRAMSCOPE_* that make no sense are a line each and change nothing.
-set -u
+. "$(dirname "$0")/../lib/command.bash"
 export COLUMNS=200 # every column of the tables
-BUILD=${BUILD:?the build directory}
-V=$BUILD/bin/vramscope
 prog=$BUILD/tests/prog_exit
 [ -x "$prog" ] && [ -r "$BUILD/sim/libcuda.so.1" ] || { echo "skipped: the simulated driver or prog_exit is not built"; exit 77; }
-D=$(mktemp -d)
-trap 'rm -rf "$D"' EXIT
-cd "$D" || exit 1
-failures=0
-no() { echo "FAILED: $*" && failures=$((failures + 1)); }
 count() { sqlite3 "$1" "SELECT count(*) FROM event WHERE op = 'alloc' AND status = 0 AND size_bytes NOT IN (7777, 8888)"; }
 summary='^vramscope: [^ ]+\.db( and [0-9]+ more)?: peak [0-9.]+ [KMG]?i?B allocated, [0-9.]+ [KMG]?i?B reserved, [0-9]+ phases?, no events lost$'
 

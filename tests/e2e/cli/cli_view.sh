@@ -1,15 +1,6 @@
 #!/bin/bash
 # The page of `vramscope view`: one file, whole, without anything that a name could do; and what is said where there is none.
-set -u
-BUILD=${BUILD:?the build directory}
-SRC=$(cd "$(dirname "$0")/../../.." && pwd)
-V=$BUILD/bin/vramscope
-D=$(mktemp -d)
-trap 'rm -rf "$D"' EXIT
-cd "$D" || exit 1
-failures=0
-no() { echo "FAILED: $*" && failures=$((failures + 1)); }
-make_db() { python3 "$SRC/tests/data/make_db.py" "$SRC/shim/trace/schema.sql" "$@" || exit 1; }
+. "$(dirname "$0")/../lib/command.bash"
 
 make_db run.db --steps 3 --devices 2
 make_db late.db --steps 2 --kind killed

@@ -1,15 +1,7 @@
 #!/bin/bash
 # No line that a person reads is wider than the terminal, or in a pipe than COLUMNS says, else 80; both say the same, line by line.
 # Colours are for terminals, C locales get ASCII.
-set -u
-BUILD=${BUILD:?the build directory}
-SRC=$(cd "$(dirname "$0")/../../.." && pwd)
-V=$BUILD/bin/vramscope
-[ -x "$V" ] || { echo "skipped: there is no analyzer in this build" && exit 77; }
-D=$(mktemp -d)
-trap 'rm -rf "$D"' EXIT
-cd "$D" || exit 1
-make_db() { python3 "$SRC/tests/data/make_db.py" "$SRC/shim/trace/schema.sql" "$@" || exit 1; }
+. "$(dirname "$0")/../lib/command.bash"
 make_db train.db --devices 2
 make_db oom.db --kind oom
 make_db killed.db --kind killed

@@ -1,14 +1,8 @@
 #!/bin/bash
 # vramscope in a directory whose name has blanks and a colon: LD_PRELOAD can't carry that, so run and wrap name it by a link in
 # a directory of the user's own, made once; where none can be made, run says so before anything is started.
-set -u
-BUILD=$(cd "${BUILD:?the build directory}" && pwd)
+. "$(dirname "$0")/../lib/command.bash"
 [ -r "$BUILD/lib/libvramscope.so" ] && [ -r "$BUILD/sim/libcuda.so.1" ] || { echo "skipped: the library or the simulated driver is not built"; exit 77; }
-D=$(mktemp -d)
-trap 'rm -rf "$D"' EXIT
-cd "$D" || exit 1
-failures=0
-no() { echo "FAILED: $*" && failures=$((failures + 1)); }
 tree="$D/my tools: new"
 mkdir -p "$tree" home && chmod 700 home
 cp -rL "$BUILD/bin" "$BUILD/lib" "$BUILD/sim" "$BUILD/share" "$tree" 2>log || no "copy: $(cat log)"

@@ -2,16 +2,9 @@
 # What is said when a recording ends, and where.  A job whose ranks have a `run` each says one summary, the first rank's; a rank
 # that recorded nothing says so.  Under plain LD_PRELOAD the file is named on a terminal and where VRAMSCOPE_VERBOSE asks, never in
 # a pipe.  A program of PyTorch on the simulated driver is told in one line that it finds no GPU there.
-set -u
-BUILD=$(cd "${BUILD:?the build directory}" && pwd)
+. "$(dirname "$0")/../lib/command.bash"
 V=$BUILD/bin/vramscope prog=$BUILD/tests/prog_exit shim=$BUILD/lib/libvramscope.so
-here=$(cd "$(dirname "$0")" && pwd)
 [ -x "$prog" ] && [ -r "$BUILD/sim/libcuda.so.1" ] || { echo "skipped: the simulated driver or prog_exit is not built"; exit 77; }
-D=$(mktemp -d)
-trap 'rm -rf "$D"' EXIT
-cd "$D" || exit 1
-failures=0
-no() { echo "FAILED: $*" && failures=$((failures + 1)); }
 unset RANK WORLD_SIZE LOCAL_RANK SLURM_PROCID PMI_RANK OMPI_COMM_WORLD_RANK PYTHONPATH VRAMSCOPE_VERBOSE
 
 # ---- a job ----
@@ -70,13 +63,13 @@ fi
 
 # ---- PyTorch on the simulated driver ----
 if command -v python3 >/dev/null; then
-    PYTHONPATH=$here/../frameworks/fake_torch "$V" run --simulated -o torch.db -- python3 -c '
+    PYTHONPATH=$HERE/../frameworks/fake_torch "$V" run --simulated -o torch.db -- python3 -c '
 import subprocess, sys
 import torch
 subprocess.run([sys.executable, "-c", "import torch"], check=True)' >out 2>err || no "a program of PyTorch: $(cat err)"
     [ "$(grep -c '^vramscope: PyTorch finds no GPU on the simulated driver: ' err)" = 1 ] || no "PyTorch on the simulated driver: $(cat err)"
     grep -q '^vramscope: nothing was recorded: .*PyTorch needs a real one)$' err || no "the end of it: $(cat err)"
-    PYTHONPATH=$here/../frameworks/fake_torch "$V" run -o torch.db -- python3 -c 'import torch' >out 2>err
+    PYTHONPATH=$HERE/../frameworks/fake_torch "$V" run -o torch.db -- python3 -c 'import torch' >out 2>err
     grep -q 'simulated' err && no "without --simulated: $(cat err)"
 fi
 [ $failures = 0 ] && echo "run says what is to be said, once" || exit 1

@@ -1,15 +1,7 @@
 #!/bin/bash
 # Where an export goes: a file appears when it is whole, one that was there stays until then, a full disk and a closed pipe are
 # one line and leave nothing; the recording itself is never written over; what makes no sense is refused in one line.
-set -u
-BUILD=${BUILD:?the build directory}
-SRC=$(cd "$(dirname "$0")/../../.." && pwd)
-V=$BUILD/bin/vramscope
-D=$(mktemp -d)
-trap 'rm -rf "$D"' EXIT
-cd "$D" || exit 1
-failures=0
-no() { echo "FAILED: $*" && failures=$((failures + 1)); }
+. "$(dirname "$0")/../lib/command.bash"
 python3 "$SRC/tests/data/make_db.py" "$SRC/shim/trace/schema.sql" run.db --steps 20 || exit 1
 
 # refused WHAT ARGUMENT...: status 2 and one line with WHAT, nothing on stdout

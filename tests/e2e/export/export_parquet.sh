@@ -1,14 +1,7 @@
 #!/bin/bash
 # Parquet, by pyarrow: the rows are those of the csv, numbers are numbers, what is unknown is null; what fails leaves no file.
-set -u
-BUILD=${BUILD:?the build directory}
-SRC=$(cd "$(dirname "$0")/../../.." && pwd)
-D=$(mktemp -d)
-trap 'rm -rf "$D"' EXIT
-cd "$D" || exit 1
+. "$(dirname "$0")/../lib/command.bash"
 python=${TEST_PYTHON:-python3}
-failures=0
-no() { echo "FAILED: $*" && failures=$((failures + 1)); }
 export PYTHONPATH=$BUILD/share/vramscope/python PYTHONDONTWRITEBYTECODE=1
 python3 "$SRC/tests/data/make_db.py" "$SRC/shim/trace/schema.sql" run.db --steps 20 || exit 1
 python3 - <<'PY' || exit 1

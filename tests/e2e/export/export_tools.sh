@@ -1,15 +1,8 @@
 #!/bin/bash
 # The tools themselves, where they are there: Go's pprof reads a profile and counts what the peak has; Perfetto's own definitions
 # know every field of a trace.  (TEST_PPROF names pprof, TEST_PYTHON a Python with the package perfetto.)
-set -u
-BUILD=${BUILD:?the build directory}
-SRC=$(cd "$(dirname "$0")/../../.." && pwd)
-V=$BUILD/bin/vramscope
-D=$(mktemp -d)
-trap 'rm -rf "$D"' EXIT
-cd "$D" || exit 1
+. "$(dirname "$0")/../lib/command.bash"
 failures=0 tools=''
-no() { echo "FAILED: $*" && failures=$((failures + 1)); }
 python3 "$SRC/tests/data/make_db.py" "$SRC/shim/trace/schema.sql" run.db --devices 2 || exit 1
 
 pprof=()

@@ -1,16 +1,8 @@
 #!/bin/bash
 # PyTorch snapshots as recordings: every figure of a known one, all protocols alike, ranks as processes; and what is no snapshot is
 # one line that says why.
-set -u
-BUILD=${BUILD:?the build directory}
-HERE=$(cd "$(dirname "$0")" && pwd)
-V=$BUILD/bin/vramscope
+. "$(dirname "$0")/../lib/command.bash"
 command -v sqlite3 >/dev/null || { echo "no sqlite3" && exit 77; }
-D=$(mktemp -d)
-trap 'rm -rf "$D"' EXIT
-cd "$D" || exit 1
-failures=0
-no() { echo "FAILED: $*" && failures=$((failures + 1)); }
 PYTHONPATH=$HERE PYTHONDONTWRITEBYTECODE=1 python3 "$HERE/make_snapshots.py" . >made || exit 1
 
 is() { # DB SQL EXPECTED

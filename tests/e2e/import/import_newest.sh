@@ -1,17 +1,9 @@
 #!/bin/bash
 # Snapshots as PyTorch 2.15 writes them: pools that are gone, words of the program, lines below native frames, the optimizer's marked
 # steps, page-locked memory; and what is damaged in them is one line, or is left out.
-set -u
-BUILD=${BUILD:?the build directory}
-HERE=$(cd "$(dirname "$0")" && pwd)
-V=$BUILD/bin/vramscope
+. "$(dirname "$0")/../lib/command.bash"
 command -v sqlite3 >/dev/null || { echo "no sqlite3" && exit 77; }
-D=$(mktemp -d)
-trap 'rm -rf "$D"' EXIT
-cd "$D" || exit 1
 export COLUMNS=400 # no sentence is broken
-failures=0
-no() { echo "FAILED: $*" && failures=$((failures + 1)); }
 PYTHONPATH=$HERE PYTHONDONTWRITEBYTECODE=1 python3 "$HERE/make_newest.py" . >made || exit 1
 is() { # DB SQL EXPECTED
     local got

@@ -1,15 +1,7 @@
 #!/bin/bash
 # What blocks of a snapshot are for: each rule decides where it may, and says nothing of programs that only look alike; the commands know
 # these roles, and say that they come of stacks and lives.
-set -u
-BUILD=${BUILD:?the build directory}
-HERE=$(cd "$(dirname "$0")" && pwd)
-V=$BUILD/bin/vramscope
-D=$(mktemp -d)
-trap 'rm -rf "$D"' EXIT
-cd "$D" || exit 1
-failures=0
-no() { echo "FAILED: $*" && failures=$((failures + 1)); }
+. "$(dirname "$0")/../lib/command.bash"
 export PYTHONDONTWRITEBYTECODE=1
 cases=$(python3 "$HERE/role_cases.py" make .) || exit 1
 for case in $cases; do

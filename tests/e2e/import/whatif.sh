@@ -1,17 +1,9 @@
 #!/bin/bash
 # Recorded blocks under other allocators: what an independent allocator did is met in every address and segment event, a known
 # run's figures are those worked out by hand, and what cannot be answered is one line.
-set -u
-BUILD=${BUILD:?the build directory}
-HERE=$(cd "$(dirname "$0")" && pwd)
+. "$(dirname "$0")/../lib/command.bash"
 SRC=$(cd "$HERE/../../.." && pwd)
-V=$BUILD/bin/vramscope
-D=$(mktemp -d)
-trap 'rm -rf "$D"' EXIT
-cd "$D" || exit 1
-failures=0
 export COLUMNS=200 # no sentence is broken
-no() { echo "FAILED: $*" && failures=$((failures + 1)); }
 PYTHONPATH=$HERE PYTHONDONTWRITEBYTECODE=1 python3 "$HERE/make_snapshots.py" . >made || exit 1
 refused() { # TEXT COMMAND...
     local text=$1
