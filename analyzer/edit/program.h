@@ -14,7 +14,6 @@
 #define VS_EDIT_PROGRAM_H
 
 #include "read/blocks.h"
-#include "sizes.h"
 
 enum edit_kind {
     KIND_OTHER,
@@ -131,6 +130,17 @@ static inline bool program_is_workspace(uint64_t size)
 {
     return size == UINT64_C(32) << 20 || size == (UINT64_C(8) << 20) + (UINT64_C(128) << 10);
 }
+/* ---- sizes, to find what is as large ---- */
+
+struct sizes {
+    uint64_t *at; /* bytes; owned */
+    size_t n;
+};
+
+void sizes_sort(struct sizes *s);
+/* Of a sorted list the index of the first that is SIZE or larger; n: there is none. */
+size_t sizes_from(const struct sizes *s, uint64_t size);
+bool sizes_have(const struct sizes *s, uint64_t size);
 /* Of the blocks of more than LEAST bytes whose kind is in the set KINDS, 1u << KIND_...; sorted.  The caller
  * frees at. */
 struct sizes program_sizes(const struct program *p, unsigned kinds, uint64_t least);

@@ -9,7 +9,7 @@
  * The first bucket goes when the others are made, or one step or two later: NCCL keeps what a collective used
  * until a thread of its own has seen the end of it, and a later collective then lets it go.  Which of both is
  * a matter of time, on each rank anew.
- * Each parameter's states are one rank's as a whole (owners.h), so that one rank may have a few large ones
+ * Each parameter's states are one rank's as a whole, so that one rank may have a few large ones
  * and another many small ones, which is another program for an allocator.  Where it is not known whose a
  * state is, they are shares.
  *
@@ -25,6 +25,119 @@
 #define BUCKET       (UINT64_C(25) << 20) /* it is closed by the gradient that makes it as large */
 #define FIRST_BUCKET (UINT64_C(1) << 20)
 #define KEPT_STEPS   2
+
+/* ---- which rank has a parameter's states ---- */
+
+/*
+ * ZeroRedundancyOptimizer goes over the parameters from the largest to the smallest, and gives each to the
+ * rank that has the fewest elements by then, the first of several.  Its place says whose a state is: the
+ * optimizer makes all states of one parameter, then those of the next, and temporaries in that order, too.
+ * Parameters of a size are the same to an allocator, so it is enough to count by size.
+ */
+struct owners {
+    struct owned {
+        uint64_t size;
+        int64_t rank;
+        size_t next; /* of the first of a size: states, and temporaries, that were seen */
+        size_t seen;
+    } * at; /* by size, the largest first; of a size in the order of the parameters */
+    size_t n;
+    size_t states; /* of a parameter */
+    int64_t fullest, emptiest;
+};
+
+static int by_size(const void *a, const void *b)
+{
+    const struct owned *x = a, *y = b;
+    return (x->size < y->size) - (x->size > y->size);
+}
+
+/* The first of SIZE; NULL: there is none. */
+static struct owned *find(const struct owners *o, uint64_t size)
+{
+    size_t low = 0, high = o->n;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (o->at[middle].size > size)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low < o->n && o->at[low].size == size ? &o->at[low] : NULL;
+}
+
+static size_t count(const struct owners *o, const struct owned *first)
+{
+    size_t n = 1;
+    while (first + n < o->at + o->n && first[n].size == first->size)
+        n++;
+    return n;
+}
+
+/* Ranks beyond one more than there are parameters have none. */
+static void give_out(struct owners *o, int64_t ranks)
+{
+    size_t n = (uint64_t)ranks < o->n + 1 ? (size_t)ranks : o->n + 1;
+    uint64_t *load = xrealloc(NULL, n * sizeof *load);
+    for (size_t r = 0; r < n; r++)
+        load[r] = 0;
+    for (size_t i = 0; i < o->n; i++) {
+        size_t least = 0;
+        for (size_t r = 1; r < n; r++)
+            least = load[r] < load[least] ? r : least;
+        o->at[i].rank = (int64_t)least;
+        load[least] += o->at[i].size;
+    }
+    size_t most = 0, least = 0;
+    for (size_t r = 1; r < n; r++) {
+        most = load[r] >= load[most] ? r : most;
+        least = load[r] < load[least] ? r : least;
+    }
+    o->fullest = (int64_t)most;
+    o->emptiest = (int64_t)least;
+    free(load);
+}
+
+/* For RANKS of them, as ZeroRedundancyOptimizer gives parameters out.  N is 0 where states and parameters do
+ * not go together. */
+static struct owners owners_of(const struct program *p, int64_t ranks)
+{
+    struct owners o = {.n = 0};
+    size_t states = 0;
+    for (size_t i = 0; i < p->block_count; i++)
+        if (p->blocks[i].kind == KIND_PARAMETER)
+            *PUSH(o.at, o.n) = (struct owned){.size = p->blocks[i].size};
+    if (o.n)
+        qsort(o.at, o.n, sizeof *o.at, by_size);
+    for (size_t i = 0; i < p->block_count; i++)
+        states += p->blocks[i].kind == KIND_STATE && find(&o, p->blocks[i].size);
+    o.states = o.n ? states / o.n : 0;
+    if (!o.states || states % o.n)
+        o.n = 0;
+    else
+        give_out(&o, ranks);
+    return o;
+}
+
+static void owners_free(struct owners *o)
+{
+    free(o->at);
+    *o = (struct owners){0};
+}
+
+/* Whether the next block, of KIND_STATE or KIND_UPDATE and so large, is that of a parameter of RANK: 1, 0, or
+ * -1 where no parameter is as large. */
+static int owners_next(struct owners *o, uint64_t size, enum edit_kind kind, int64_t rank)
+{
+    struct owned *first = o->n ? find(o, size) : NULL;
+    if (!first)
+        return -1;
+    size_t of_size = count(o, first);
+    size_t at = kind == KIND_STATE ? first->seen++ / o->states : first->next++;
+    return first[at % of_size].rank == rank;
+}
+
+/* ---- shares ---- */
 
 uint64_t shard_of(const struct shard *s, uint64_t size)
 {

@@ -3,12 +3,11 @@
 #define VS_EDIT_SHARD_H
 
 #include "apply.h"
-#include "owners.h"
 
 struct shard {
     int64_t ranks, stage;
     int64_t rank;          /* whose program it is, where OWNERS are known */
-    struct owners *owners; /* NULL: states are shared evenly */
+    struct owners *owners; /* which rank has a parameter's states; NULL: states are shared evenly */
     double most;           /* of states, what the fullest rank has over an even share; 1 or more */
     bool high;
 };

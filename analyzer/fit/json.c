@@ -1,6 +1,5 @@
 /* json.c - answers for programs. */
 #include "reply.h"
-#include "certain.h"
 #include "ranks.h"
 #include "base/json.h"
 

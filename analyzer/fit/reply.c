@@ -6,6 +6,8 @@
 
 #include "base/commands.h"
 #include "folder.h"
+#include "read/trace.h"
+#include "show/report/oom.h"
 
 /* What was read and not even assumed, or guessed at and not tried. */
 static bool is_open(const struct fact *f)
@@ -172,6 +174,48 @@ bool reply_is_exact(const struct reply *a)
 bool reply_beside_is_measured(const struct reply *a)
 {
     return a->setup->card->measured && !facts_count(&a->runs[0].facts, FACT_BESIDE);
+}
+
+/* ---- whether the verdict is certain ---- */
+
+/* What the request of V's recording was short by; 0: that is not known. */
+static int64_t missing(const struct verdict *v, const struct attempt *a)
+{
+    struct trace t;
+    struct oom_report r;
+    int64_t bytes = UNKNOWN;
+    if (v->refused_file == UNKNOWN || trace_open(&t, a->files[v->refused_file]))
+        return 0;
+    if (!oom_report_load(&r, &t, OOM_LAST)) {
+        bytes = r.need.short_by;
+        oom_report_free(&r);
+    }
+    trace_close(&t);
+    return bytes > 0 ? bytes : 0;
+}
+
+static bool one_is_certain(const struct verdict *v, const struct attempt *a, int64_t guess)
+{
+    if (v->kind == VERDICT_FITS)
+        return guess == 0 || verdict_left(&v->peaks) >= guess;
+    return guess == 0 || missing(v, a) > guess;
+}
+
+/* How far the interval of reserved reaches beyond what any run held. */
+static int64_t beyond_seen(const struct reply *a)
+{
+    int64_t most = reply_peaks(a)->reserved;
+    return most == UNKNOWN ? 0 : reply_reserved(a).most - most;
+}
+
+bool reply_is_certain(const struct reply *a)
+{
+    int64_t guess = beyond_seen(a);
+    for (size_t i = 0; i < a->n && a->verdicts[0].kind <= VERDICT_REFUSED; i++)
+        if (a->verdicts[i].kind != a->verdicts[0].kind ||
+            !one_is_certain(&a->verdicts[i], &a->runs[i], guess))
+            return false;
+    return true;
 }
 
 void reply_free(struct reply *a)

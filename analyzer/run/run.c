@@ -15,8 +15,9 @@
 
 #include "base/args.h"
 #include "base/commands.h"
+#include "base/shown.h"
+#include "core/labels.h"
 #include "environment.h"
-#include "labels.h"
 #include "output.h"
 #include "outputs.h"
 #include "place.h"
@@ -104,6 +105,34 @@ static bool is_one_of(const char *value, const char *const *list)
     while (*list && strcmp(value, *list))
         list++;
     return *list;
+}
+
+/* "batch=4,seq=1024", as VRAMSCOPE_LABELS has them: the first N; the caller frees it. */
+static char *labels_join(const struct arg_list *list, size_t n)
+{
+    char *text = xstrdup("");
+    for (size_t i = 0; i < n; i++) {
+        char *longer = xformat("%s%s%s", text, i ? "," : "", list->values[i]);
+        free(text);
+        text = longer;
+    }
+    return text;
+}
+
+/* 0, or 2, said, where one of them is no label or a name comes twice. */
+static int labels_check(const struct arg_list *list)
+{
+    for (size_t i = 0; i < list->count; i++) { /* the first that makes the list wrong */
+        size_t at;
+        char *text = labels_join(list, i + 1);
+        const char *wrong = strchr(list->values[i], ',') ? "a label has no comma: give each its own --label"
+                            : !*list->values[i]          ? "a label is NAME=VALUE"
+                                                         : vs_labels_wrong(text, &at);
+        free(text);
+        if (wrong)
+            return complain("run: --label '%s': %s", shown(list->values[i]), wrong);
+    }
+    return 0;
 }
 
 /* Refuses values that the shim would only warn about and ignore. */

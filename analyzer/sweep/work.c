@@ -13,6 +13,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -22,9 +23,32 @@
 #include "base/shown.h"
 #include "base/units.h"
 #include "base/wrap.h"
-#include "progress.h"
 
 #define NO_ANSWER 3 /* nobody has said why */
+
+/* ---- one line at the foot of a terminal that says what is being done; nothing anywhere else ---- */
+
+static bool progress_there;
+
+/* TEXT in its place; what does not fit the terminal is left out. */
+static void progress_show(const char *text)
+{
+    struct winsize size = {0};
+    const char *terminal = getenv("TERM");
+    if (!isatty(STDERR_FILENO) || !terminal || !strcmp(terminal, "dumb"))
+        return;
+    int width = !ioctl(STDERR_FILENO, TIOCGWINSZ, &size) && size.ws_col > 1 ? size.ws_col - 1 : 79;
+    fprintf(stderr, "\r\033[K%.*s", width, text);
+    fflush(stderr);
+    progress_there = true;
+}
+
+static void progress_clear(void)
+{
+    if (progress_there)
+        fputs("\r\033[K", stderr);
+    progress_there = false;
+}
 
 /* ---- one point ---- */
 
