@@ -420,6 +420,7 @@ struct program apply_checkpoint(const struct program *from, const struct edit *e
                                 bool high)
 {
     struct pathed pathed = {0};
+    r->moves = true;
     if (!needs_steps(from, r) || (!e->path && !needs_layers(from, r)))
         return (struct program){0};
     if (e->path)

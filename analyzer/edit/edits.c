@@ -325,3 +325,8 @@ const struct edit *edit_all(size_t *n)
     *n = sizeof all / sizeof *all;
     return all;
 }
+
+bool edit_is_advice(const struct edit *e)
+{
+    return e->what != EDIT_ZERO && e->what != EDIT_SEQUENCE && e->what != EDIT_TYPES;
+}

@@ -80,11 +80,23 @@ struct edit_result {
     bool nothing; /* it is refused since the program does so already, or has nothing to change */
 };
 
+/* What an allocator reserves of it may be off by one part of so many; 0: of its blocks it is exact.  A 40th
+ * where kernels are not the recorded ones, a 20th where they also run at other times, so that other holes are
+ * free when they ask (docs/measurements/predictions.md). */
+static inline int edit_reserved_part(const struct edit_result *r)
+{
+    return !r->about ? 0 : r->moves ? 20 : 40;
+}
+
 /* FROM is left as it is. */
 struct edit_result edit_apply(const struct program *from, const struct edit *e);
 /* N of them, each of what those before it made. */
 struct edit_result edit_apply_all(const struct program *from, const struct edit *const *edits, size_t n);
 void edit_free_result(struct edit_result *r);
+
+/* Whether a run could be told to do so where it stands: not what it is to compute or with how many digits
+ * (whether its elements have 4 bytes is not recorded), nor on how many devices. */
+bool edit_is_advice(const struct edit *e);
 
 /* Those that `whatif` tries by itself. */
 const struct edit *edit_all(size_t *n);

@@ -29,11 +29,12 @@ static uint64_t alive(const struct program *p)
     return bytes;
 }
 
-/* By how much of the capacity a replay may be off: 2.5 % where kernels are not the recorded ones, 1 % where
- * those are at other times (0.8 was measured). */
+/* By how much of the capacity a replay may be off: 1 % where the recorded kernels are at other times (0.8 was
+ * measured). */
 static uint64_t doubt_of(const struct asking *q, const struct edit_result *r)
 {
-    return r->about ? q->settings.capacity / 40 : r->moves ? q->settings.capacity / 100 : 0;
+    int part = edit_reserved_part(r);
+    return part ? q->settings.capacity / (uint64_t)part : r->moves ? q->settings.capacity / 100 : 0;
 }
 
 static struct answer_policy play(const struct asking *q, const struct program *p, uint64_t capacity)
@@ -178,13 +179,6 @@ static int by_worth(const void *a, const void *b)
     return x->frees < y->frees ? 1 : x->frees > y->frees ? -1 : strcmp(x->name, y->name);
 }
 
-/* What a run could be told to do where it stands: not what it is to compute or with how many digits (whether
- * its elements have 4 bytes is not recorded), nor on how many devices. */
-static bool is_advice(const struct edit *e)
-{
-    return e->what != EDIT_ZERO && e->what != EDIT_SEQUENCE && e->what != EDIT_TYPES;
-}
-
 static void sort(struct refusal_answer *a)
 {
     if (a->count)
@@ -228,7 +222,7 @@ static void ask_all(const struct asking *q, struct refusal_answer *a)
     for (size_t i = 0; i < n; i++) {
         const struct edit *one = &all[i];
         struct refusal_change c;
-        if (!is_advice(one) || !ask(q, &one, 1, &c, NULL))
+        if (!edit_is_advice(one) || !ask(q, &one, 1, &c, NULL))
             continue;
         if (c.frees > 0 || c.verdict < REFUSAL_SHORT)
             *PUSH(a->changes, a->count) = c;

@@ -109,7 +109,7 @@ static void add_others(const struct work *w, struct answered *row, const struct 
     for (size_t i = 0; i < 2; i++)
         if (programs[i]->event_count) {
             struct answer more = answer_of(programs[i], endless, w->q->wanted);
-            fit(w, &more, programs[i], r.about ? -ENDS_ABOUT_RESERVED : 0);
+            fit(w, &more, programs[i], -edit_reserved_part(&r));
             ends_widen(&row->low, &row->high, &more);
             answer_free(&more);
         }
@@ -135,14 +135,14 @@ static void work_out(const struct work *w, struct answered *row)
         const struct program *high = r.high.event_count ? &r.high : low;
         row->low = answer_of(low, &endless, w->q->wanted);
         row->high = high == low ? answer_copy(&row->low) : answer_of(high, &endless, w->q->wanted);
-        fit(w, &row->low, low, r.about ? ENDS_ABOUT_RESERVED : 0);
-        fit(w, &row->high, high, r.about ? -ENDS_ABOUT_RESERVED : 0);
+        fit(w, &row->low, low, edit_reserved_part(&r));
+        fit(w, &row->high, high, -edit_reserved_part(&r));
     }
-    bool about = r.about;
+    int part = edit_reserved_part(&r);
     edit_free_result(&r); /* before others are made, which are as large */
     if (!row->why) {
         add_others(w, row, &endless);
-        ends_about(&row->low, &row->high, about);
+        ends_about(&row->low, &row->high, part);
     }
     free(edits);
 }

@@ -1,13 +1,12 @@
 /* ends.c - see ends.h. */
 #include "ends.h"
 
-/* The ends of an interval, which an edited order may turn round.  ABOUT: kernels are not the recorded ones,
- * or it is not recorded how long something lives: allocated may be off by 1 % more, reserved by 2.5 %. */
-static void order_two(uint64_t *a, uint64_t *b, uint64_t part)
+/* The ends of an interval, which an edited order may turn round, and one part of so many beyond each. */
+static void order_two(uint64_t *a, uint64_t *b, int part)
 {
     uint64_t low = *a < *b ? *a : *b, high = *a < *b ? *b : *a;
-    *a = part ? low - low / part : low;
-    *b = part ? high + high / part : high;
+    *a = part ? low - low / (uint64_t)part : low;
+    *b = part ? high + high / (uint64_t)part : high;
 }
 
 static void widen_two(uint64_t *low, uint64_t *high, uint64_t more)
@@ -23,20 +22,18 @@ static void hold_reserved(const uint64_t *allocated, uint64_t *reserved)
     *reserved = *reserved < *allocated ? *allocated : *reserved;
 }
 
-void ends_about(struct answer *low, struct answer *high, bool about)
+void ends_about(struct answer *low, struct answer *high, int part)
 {
     for (int p = 0; p < FEED_POLICIES; p++) {
         struct answer_policy *a = &low->of[p], *b = &high->of[p];
         if (!a->wanted)
             continue;
-        order_two(&a->peak.allocated, &b->peak.allocated, about ? 100 : 0);
-        order_two(&a->peak.reserved, &b->peak.reserved,
-                  about ? p == FEED_LIVE ? 100 : ENDS_ABOUT_RESERVED : 0);
+        order_two(&a->peak.allocated, &b->peak.allocated, part ? 100 : 0);
+        order_two(&a->peak.reserved, &b->peak.reserved, part && p == FEED_LIVE ? 100 : part);
         hold_reserved(&a->peak.allocated, &a->peak.reserved);
         for (size_t i = 0; i < low->phases; i++) {
-            order_two(&a->phase_allocated[i], &b->phase_allocated[i], about ? 100 : 0);
-            order_two(&a->phase_reserved[i], &b->phase_reserved[i],
-                      about ? p == FEED_LIVE ? 100 : ENDS_ABOUT_RESERVED : 0);
+            order_two(&a->phase_allocated[i], &b->phase_allocated[i], part ? 100 : 0);
+            order_two(&a->phase_reserved[i], &b->phase_reserved[i], part && p == FEED_LIVE ? 100 : part);
             hold_reserved(&a->phase_allocated[i], &a->phase_reserved[i]);
         }
     }

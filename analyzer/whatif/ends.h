@@ -5,11 +5,10 @@
 
 #include "edit/answer.h"
 
-#define ENDS_ABOUT_RESERVED 40 /* a 40th of it, where kernels are not the recorded ones */
-
 /* A program more that the change can mean: LOW and HIGH then enclose its figures. */
 void ends_widen(struct answer *low, struct answer *high, const struct answer *more);
-/* The lower figures to LOW and the higher ones to HIGH; ABOUT: with what is left to kernels. */
-void ends_about(struct answer *low, struct answer *high, bool about);
+/* The lower figures to LOW and the higher ones to HIGH.  PART: reserved may be off by one part of so many
+ * (edit_reserved_part), allocated then by a 100th; 0: neither is. */
+void ends_about(struct answer *low, struct answer *high, int part);
 
 #endif
