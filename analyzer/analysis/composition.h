@@ -2,8 +2,8 @@
  * composition.h - what allocated memory was made of in each column of a picture, at the column's greatest
  * value: by role, or by the phase in which the blocks were born.
  *
- * Every event's change of the total goes to the group of the block that it made or ended, so that the groups
- * of a column sum to its greatest allocated; group 0 is the rest, of which nothing is known.
+ * Every event's change of the total goes to the group of the block that it made or ended.  So the groups of a
+ * column sum to its greatest allocated.  Group 0 is the rest, of which nothing is known.
  */
 #ifndef VS_ANALYSIS_COMPOSITION_H
 #define VS_ANALYSIS_COMPOSITION_H

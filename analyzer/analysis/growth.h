@@ -10,13 +10,13 @@
  * Steps are compared at their ends, so memory that a step makes and frees does not matter, however long its
  * sequences are.  The first steps are warm-up and left out: max(3, an eighth of all).  The allocations that
  * live at the end of the last step are grouped by phase, call stack, kind and size or, if sizes change, by
- * the other three.  A group grows where
- *   - it was made in 8 of the remaining steps or more,
- *   - in each quarter of them at least at half the average rate, which excludes memory that fills up and
- * stops, and memory that is cleared from time to time,
- *   - by more than 512 bytes a step, the granularity of allocators,
- *   - and allocated itself, at the ends of steps, rose by at least half of it in three of the four quarters:
- * memory that is replaced in turn looks as young, but allocated does not rise.
+ * the other three.  A group grows if all of these hold:
+ *   - It was made in 8 of the remaining steps or more.
+ *   - It was made in each quarter of them at half the average rate or more.  This leaves out memory that
+ * fills up and stops, and memory that is cleared from time to time.
+ *   - It grows by more than 512 bytes a step, the granularity of allocators.
+ *   - Allocated itself, at the ends of steps, rose by at least half of that in three of the four quarters.
+ *     Memory that is replaced in turn looks as young, but allocated does not rise.
  *
  * It grows since the earliest step from which its average rate is within a tenth of the rate in the window,
  * without a longer pause than in the window.  So allocations that only the first step made do not count.
@@ -25,8 +25,8 @@
  * that has returned are gone by then.  If nothing grows up to its end, it is judged at its last allocation.
  *
  * If old steps are folded only the steps after them are used.  There is no result for fewer than 11 steps.
- * These look the same as a leak: a cache that is not full yet, a list that is cleared less often than the
- * recording is long, experts or states that are used for the first time.
+ * Three things look the same as a leak: a cache that is not full yet, a list that is cleared less often than
+ * the recording is long, and experts or states that are used for the first time.
  */
 #ifndef VS_ANALYSIS_GROWTH_H
 #define VS_ANALYSIS_GROWTH_H

@@ -30,8 +30,8 @@ void parts_free(struct part *parts, size_t n);
 char *part_what(const struct trace_live *l);
 /* Its layer; NULL: none, or nothing but the marker that names its phase. */
 const char *part_layer_of(const struct trace_live *l);
-/* The path that LAYER is a row of, "Llama.layers.*"; NULL where LAYER is.  *OWN, where it is not NULL, gets
- * the length of the part of LAYER that tells it from the others of that row.  The caller frees it. */
+/* The path of the row that has LAYER, "Llama.layers.*"; NULL where LAYER is.  The caller frees it.  *OWN,
+ * where OWN is not NULL, gets the length of the part of LAYER that tells it from the row's other layers. */
 char *part_layer(const char *layer, size_t *own);
 
 /* Whether a role, a layer is known of any row. */

@@ -18,13 +18,14 @@
  * The last step of a run ends with the program, and so holds what is freed then: what was there before it and
  * is freed after its last allocation counts as staying.
  *
- * The step is replayed without the phase's own memory, which is defined below: the peak of the replay is the
- * floor.
+ * The step is replayed without the phase's own memory.  The peak of the replay is the floor.  A phase's own
+ * memory is:
  *   - Of logits: everything that is made in the phase and does not stay, including the previous step's logits
- * if the program still holds them.  The gradient of the logits is made in backward, so what backward both
- * makes and frees is left out too.  This applies if the peak is in logits, or in backward of a step with that
- * phase.
+ *     if the program still holds them.  The gradient of the logits is made in backward, so what backward both
+ *     makes and frees is left out too.  This applies if the peak is in logits, or in backward of a step with
+ *     that phase.
  *   - Of any other phase: what it both makes and frees.
+ *
  * A change of that phase alone leaves the rest where it is, so the peak cannot fall below the floor.
  *
  * There is no floor if an output layer ran where no hook sees it (torch.compile, F.linear, a fused loss) and

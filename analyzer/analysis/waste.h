@@ -13,9 +13,10 @@
  * worked out for each kind, for all together, and for each line of code and layer alone; workspaces that a
  * library took for itself there stand apart.
  *
- * That is done twice: with each use that was seen as one, and with the sure ones alone (view waste_at_most),
- * as a word in a structure that a kernel was given may be what an earlier call left there.  The peak can fall
- * by what the second one says and by no more; the first one is what is to be expected.
+ * Each bound is worked out twice: with all uses that were seen, and with the sure uses alone (view
+ * waste_at_most).  A use is not sure if the address stood in a structure that a kernel was given: an earlier
+ * call may have left it there.  The peak can fall by what the second bound says and by no more; the first
+ * bound is what is to be expected.
  *
  * A block that lies unused from a use on counts as needed at the event itself, whatever the clock's grain.
  */

@@ -14,10 +14,10 @@ enum { PAGE_WIDTH = 80 }; /* columns of a report */
 void wrap_print(FILE *out, int indent, int hang, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 
-/* Until wrap_page_end standard output is as page.h says: all lines that are wider than it are broken at
- * blanks, on a terminal and in a pipe alike (WHOLE: there they stay as they are, as a picture must;
- * COLUMNS=1000 keeps a sentence whole that is to be searched for). Where ASCII is wanted all that is printed
- * becomes ASCII; where colours are, lines that say what went wrong are red, and headlines bold. */
+/* Until wrap_page_end standard output is as page.h says.  Lines wider than the page are broken at blanks, on
+ * a terminal and in a pipe alike.  WHOLE: in a pipe they stay as they are, as a picture must.  With
+ * COLUMNS=1000 a sentence that is to be searched for stays whole.  Where ASCII is wanted all that is printed
+ * becomes ASCII; where colours are wanted, lines that say what went wrong are red, and headlines bold. */
 void wrap_page_begin(bool whole);
 void wrap_page_end(void);
 

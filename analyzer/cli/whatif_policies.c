@@ -459,8 +459,8 @@ static int ask_refused(struct answers *a, const struct edits_question *q)
     return trace_tape(a->t, a->device, &a->tape);
 }
 
-/* The least that was alive at any moment from the end of the first step to that of the last but one, as the
- * last may end with the program: a capacity below it lets no step be made, whatever the allocator. */
+/* The least that was alive at any moment from the end of the first step to the end of the last step but one;
+ * the last may end with the program.  With a capacity below it no allocator lets a step be made. */
 static uint64_t least_alive(const struct answers *a)
 {
     struct trace_step_end *ends = NULL;

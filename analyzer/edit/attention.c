@@ -13,9 +13,9 @@
  * no node that makes anything; arithmetic on queries, which keeps their order, has.
  *
  * Why PyTorch went in parts is not recorded.  Where it makes the mask of causal attention by itself, two
- * blocks of bool at the place of the squares, it was given no mask; then fused kernels in 16 bits are open to
- * it, whatever the heads are, unless the program has switched them off.  That it was PyTorch that did so, and
- * not code of the model's, its node in backward says, which nothing else makes.
+ * blocks of bool at the place of the squares, the program gave it none.  Then fused kernels in 16 bits are
+ * open to it, whatever the heads are, unless the program has switched them off.  PyTorch's node in backward,
+ * which nothing else makes, says that it was PyTorch and not code of the model's.
  */
 #include "attention.h"
 

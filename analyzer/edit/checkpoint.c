@@ -5,13 +5,15 @@
  *      forward    | unit 0 |  unit 1  |        what it would have saved is freed at the unit's end
  *      backward   | unit 1 again | backward of unit 1 | unit 0 again | ...
  *
- * What a unit makes and later units save, its output, dies in backward before the unit's own backward begins:
- * that stays as it is, and is not made again.  Nor is one that nobody saves, a temporary that lives on behind
- * the unit (what a U-Net scales up is): whether the next unit's checkpoint keeps it, as it does where weights
- * are frozen and nothing else saves what they are given, is not known, and at the high end it is kept.  Where
- * there is neither the unit saves its output itself, as one that ends with a ReLU in place does: the first of
- * what backward frees.  That stays up to the unit's backward, and is made again.  The second forward is the
- * recorded one, block by block, and what was saved lives from there on as recorded.
+ * There are three kinds of outputs of a unit.  An output that later units save dies in backward before the
+ * unit's own backward begins: it stays as it is, and is not made again.  An output that nobody saves is a
+ * temporary that lives on behind the unit, such as one that a U-Net scales up: it is not made again either.
+ * The next unit's checkpoint may keep it, as it does where weights are frozen and nothing else saves what
+ * they are given.  No recording says so, and at the high end it is kept.  Where there is neither, the unit
+ * saves its output itself, as a unit that ends with a ReLU in place does: it is the first block that backward
+ * frees.  It stays up to the unit's backward, and is made again.
+ *
+ * The second forward is the recorded one, block by block, and what was saved lives from there on as recorded.
  *
  * Nothing says how long what is not saved any more lives in the first forward: to the end of the unit, or
  * only until the next call has made something of it.  A call is what one call stack makes, one block after

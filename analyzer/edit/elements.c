@@ -3,13 +3,13 @@
  *
  * Under autocast parameters are fp32, and forward copies each to 16 bits once and keeps the copy to the end
  * of the pass.  A copy has its parameter's shape; since data can have the same one, no more are taken for
- * copies at a time than there are parameters.  A layer's input is copied each time that a layer takes it: in
- * one and the same call the copy is made, and then the output.
+ * copies at a time than there are parameters.  A layer's input is copied each time that a layer takes it: one
+ * and the same call makes the copy, and then the output.
  *
  * Where that call is one product (of PyTorch's linear layers and convolutions) it makes nothing but copies
- * and its output, so what comes before the output is the input's copy for sure; what it is a copy of is what
- * has as many elements and was made last.  Without autocast that is given to the layer itself, and is kept
- * for backward in the copy's place.
+ * and its output.  So the block before the output is for sure the copy of the input, and the input is the
+ * block of as many elements that was made last.  Without autocast the layer is given the input itself, which
+ * is kept for backward in the copy's place.
  */
 #include "elements.h"
 

@@ -103,8 +103,8 @@ static int by_size(const void *a, const void *b, void *context)
     return p != q ? (p > q) - (p < q) : (x > y) - (x < y);
 }
 
-/* An optimizer that is written so (state = b * state + ...) has as many states after a step as before it:
- * what it makes is no first state, which would be there beside the one that it replaces. */
+/* Whether the optimizer replaces its states (state = b * state + ...).  It has as many after a step as before
+ * it: a state that it makes is no first one, and the one that it replaces goes. */
 static bool is_replaced(const struct program *from)
 {
     uint64_t born = 0, died = 0;
@@ -161,7 +161,7 @@ static bool takes_place(struct build *b, size_t i, const struct in_backward *in)
     return true;
 }
 
-/* In a first step that a refusal ended, or did not come to, states are missing that backward makes then: two
+/* If a refusal ended the first step, or came before it, states are missing, and backward makes them then: two
  * of each parameter, if they are Adam's; else at the least those that were seen. */
 static void want_states(const struct program *from, struct in_backward *in, bool adam)
 {

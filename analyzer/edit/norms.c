@@ -3,12 +3,12 @@
  *
  *      x.float() * rsqrt(mean(x.float() ** 2) + e), made narrow, times the weight
  *
- * In fp32 what is kept for backward is x, the product and the output.  In 16 bits it is x in fp32, and the
- * product and the output in 16 bits: as many bytes as the two have in fp32, and x itself is kept only where
- * others need it: the sum that it is, and the layer that made it, do not.  T5's multiplies x as it is, and
- * keeps it, too.  Gemma's keep the product in fp32, which is a quarter more.  A norm of PyTorch's own is one
- * kernel, and has no node for a square in backward.  Hugging Face's compute so; of other code it is not
- * known.
+ * In fp32 x, the product and the output are kept for backward.  In 16 bits a copy of x in fp32 is kept, and
+ * the product and the output in 16 bits: together as many bytes as product and output have in fp32.  x itself
+ * is kept only where others need it; the sum or the layer that made it does not.  T5's norm multiplies x as
+ * it is, and keeps it, too.  Gemma's keep the product in fp32, which is a quarter more.  A norm of PyTorch's
+ * own is one kernel, and has no node for a square in backward.  Hugging Face's norms compute so; of other
+ * code it is not known.
  */
 #include "norms.h"
 

@@ -3,7 +3,8 @@
  * let that request pass?
  *
  * The program up to the refusal is replayed as it is under each allocator, and edited under the one that it
- * ran with; all may hold what that one could: its limit, or what it held then and what the driver had free.
+ * ran with.  Each replay may hold what the run could: its limit, or what it held then and what the driver had
+ * free.
  * What passes only where blocks happen to fit is no advice: it must pass with a 100th of the memory to spare,
  * and with sizes that are a little off (shaken.h).  Nothing is said of what comes after the request.
  */
@@ -55,9 +56,9 @@ struct refusal_under {
     int policy;                            /* an enum feed_policy; -1: the run's */
 };
 
-/* UNDER: NULL, as the run was.  Of the refusal O, a framework's: of each allocator, and of the N edits, one
- * after the other (0: none), or (EDITS is NULL) of each that is tried, and of pairs where none is enough.  0,
- * or -1 with t->why. */
+/* What each allocator, and changes of the program, would have made of the refusal O, a framework's.  The
+ * changes are the N EDITS, one after the other; 0: none.  EDITS is NULL: each edit that is tried, and pairs
+ * where none is enough.  UNDER is NULL: as the run was.  0, or -1 with t->why. */
 int refusal_answer(struct trace *t, const struct trace_oom_kept *o, const struct refusal_under *under,
                    const struct edit *const *edits, size_t n, struct refusal_answer *out);
 /* The same of a program that ends with a request, under POLICY; SETTINGS have the capacity.  OUT->why: it

@@ -1,8 +1,10 @@
 /*
- * requests.c - PyTorch's native allocator splits no rest off a large block that is 1 MiB or less, and then
- * says that the block is as large as both.  Another allocator would not have done so, and so requests that
- * are not recorded are sought: a program that repeats itself asks for the same at the same place of each
- * step, and the least that it got there is what it asked for.
+ * requests.c - what the program asked for, where the recording has the size of the block alone.
+ *
+ * PyTorch's native allocator splits no rest of 1 MiB or less off a large block, and then says that the block
+ * is as large as request and rest together.  Another allocator has another rest, so the request is sought.  A
+ * program that repeats itself asks for the same at the same place of each step: what it asked for is the
+ * least that it got there.
  *
  *      step 2   line 17, third block   12.0 MiB       a whole segment was at hand
  *      step 3   line 17, third block   11.0 MiB       a larger one, which was split

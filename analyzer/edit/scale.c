@@ -1,11 +1,11 @@
 /*
  * scale.c - more or fewer samples or tokens: sizes of blocks, by what they are for.
  *
- * What a step makes for its data grows with the data; parameters, gradients and states do not.  From one
- * recording it is not known of every block which it is: one that backward makes as large as a parameter may
- * be a part of a gradient, and one that outlives its step an output that is kept or a table.  At the low end
- * it stays and at the high end it grows (where data shrink, the other way round).  Several recordings of
- * different sizes say more.
+ * What a step makes for its data grows with the data; parameters, gradients and states do not.  One recording
+ * does not say of every block which it is.  A block that backward makes as large as a parameter may be a part
+ * of a gradient.  A block that outlives its step may be an output that is kept, or a table.  At the low end
+ * such a block stays and at the high end it grows (where data shrink, the other way round).  Several
+ * recordings of different sizes say more.
  */
 #include <stdlib.h>
 #include <string.h>

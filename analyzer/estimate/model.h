@@ -1,9 +1,9 @@
 /*
  * model.h - a transformer as a list of sizes, and how many parameters follow from them.
  *
- * The counts are exact: each is the sum over the weights that Hugging Face's class of that model_type makes,
- * as its source has them (transformers, src/transformers/models/NAME/modeling_NAME.py), and the tests hold
- * them against what that class counts.  H hidden, F feed-forward, V vocabulary, Q heads times head size,
+ * The counts are exact.  Each is the sum over the weights that Hugging Face's class of that model_type makes,
+ * as its source has them (transformers, src/transformers/models/NAME/modeling_NAME.py).  The tests hold it
+ * against what that class counts.  H hidden, F feed-forward, V vocabulary, Q heads times head size,
  * K key and value heads times head size:
  *
  *      llama, mistral, qwen2, qwen3, gemma, gemma2, gemma3_text
@@ -19,10 +19,13 @@
  *          layer   H (Q + 2 K) + H^2 + 2 H F, a bias for each where `bias`, 2 H for each of its norms
  *          rest    V H, V H unless tied, 2 H
  *
- * What stands behind the layers is the class's, which `architectures` names: the output layer of
- * ...ForCausalLM (and of a file that names no class), nothing behind a bare ...Model, and with L labels H L
- * of
- * ...ForSequenceClassification, H L + L of ...ForTokenClassification, 2 H + 2 of ...ForQuestionAnswering.
+ * `architectures` names the class, and the class says what stands behind the layers, with L labels:
+ *
+ *      ...ForCausalLM, or no class      the output layer
+ *      ...Model                         nothing
+ *      ...ForSequenceClassification     H L
+ *      ...ForTokenClassification        H L + L
+ *      ...ForQuestionAnswering          2 H + 2
  *
  * An architecture that is not among these is refused, never guessed.
  */

@@ -34,9 +34,10 @@ enum heap_action {
     HEAP_SEGMENT_UNMAP /* out of one */
 };
 
-/* A piece that is mapped is told as a segment of stream HEAP_MAPPING that is unmapped, and mapped to its own:
- * whoever knows only segments that are allocated and freed sees each piece as one, whoever knows mappings too
- * sees it grow into its neighbour; neither counts it twice.  A trace that was imported is told as it was. */
+/* A piece that is mapped is told as three events: a segment of stream HEAP_MAPPING is allocated, unmapped
+ * from there, and mapped to its own stream.  A reader that knows allocations and frees alone sees a segment.
+ * A reader that knows mappings, too, sees it grow into its neighbour.  Neither counts it twice.  A trace that
+ * was imported is told as it was. */
 #define HEAP_MAPPING INT32_MAX /* no stream is that */
 
 enum holding_kind {

@@ -2,9 +2,10 @@
  * perfetto.c - a trace for Perfetto (ui.perfetto.dev): curves of memory over phases and allocations.
  *
  * The format is defined by github.com/google/perfetto, protos/perfetto/trace: a Trace is a run of
- * TracePackets (trace_packet.proto), each an event on a track, or a track's description, or texts and call
- * stacks that later packets refer to by number (interned_data.proto, profile_common.proto); which fields a
- * program that writes one by itself should use is in docs/reference/synthetic-track-event.md there.
+ * TracePackets (trace_packet.proto).  Each packet is an event on a track, a track's description, or texts and
+ * call stacks that later packets refer to by number (interned_data.proto, profile_common.proto).  For
+ * programs that write a trace by themselves docs/reference/synthetic-track-event.md there says which fields
+ * to use.
  *
  *      process  python train.py
  *        steps                                 slices

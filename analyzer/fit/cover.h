@@ -29,9 +29,9 @@ int cover_make_directory(const char *directory, const char *path);
 int cover_copy_file(const char *path, const char *target, const struct stat *st);
 /* Builds the tree; 0, or an errno.  The mounts were read before the scratch was one. */
 int cover_all(struct cover *c);
-/* In a user namespace the kernel changes nothing of a user or group other than ours, as it cannot give its
- * own copy to them: makes DIRECTORY, which lies in OVERLAID, ours in the UPPER directory of an overlay that
- * is not mounted yet; with BELOW what can be written in it, too. */
+/* In a user namespace the kernel can give its copy of a file to no user or group but ours, and so it changes
+ * nothing that is another's.  This makes DIRECTORY, which lies in OVERLAID, ours in UPPER, the upper
+ * directory of an overlay that is not mounted yet.  BELOW: what can be written in DIRECTORY, too. */
 void cover_others(const char *directory, bool below, const char *overlaid, const char *upper);
 /* DIRECTORY of the machine's own in the place of what covers it. */
 int cover_not(const struct cover *c, const char *directory);

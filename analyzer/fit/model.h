@@ -5,10 +5,10 @@
 
 #include "base/args.h"
 
-/* Where the first operand of ARGV is a config.json or a directory with one: the arguments of a `fit` whose
- * command trains that model, options of ROWS in front, *ARGC of them; else ARGV itself.  "--zero=3:8" is
- * DeepSpeed's stage 3 over 8 ranks.  What is made here lives as long as the process; a caller may free the
- * array. */
+/* If the first operand of ARGV is a config.json, or a directory with one, the arguments of a `fit` whose
+ * command trains that model, with options of ROWS in front; *ARGC says how many.  Else ARGV itself.
+ * "--zero=3:8" is DeepSpeed's stage 3 over 8 ranks.  What is made here lives as long as the process; a caller
+ * may free the array. */
 char **model_arguments(const struct option_row *rows, int *argc, char **argv);
 
 #endif

@@ -1,9 +1,10 @@
 /*
  * labels.h - what a program said of blocks of a snapshot, in words of its own.
  *
- * torch.cuda.memory._set_memory_metadata: each entry of the thread has the text, user_metadata, that was set
- * then.  _annotate_tensor: an entry `annotate` has one for the block that begins at its address.  The first
- * text of a block is its label; what lived before the trace has none.
+ * A program has two ways to do so.  torch.cuda.memory._set_memory_metadata sets a text, which each later
+ * entry of the thread has (user_metadata).  _annotate_tensor makes an entry `annotate`, with a text for the
+ * block that begins at its address.  The first text of a block is its label; what lived before the trace has
+ * none.
  */
 #ifndef VS_IMPORT_LABELS_H
 #define VS_IMPORT_LABELS_H

@@ -2,9 +2,9 @@
  * pools.h - which pool of PyTorch's allocator the memory of each entry of a trace was of.
  *
  * Graph captures and MemPools have private pools.  A snapshot says of each segment that it has at its end
- * whose it is, and from PyTorch 2.12 on each entry does.  Before, all blocks of a segment being of its pool,
- * entries in segments that live to the end are known; where a segment went back before, nobody can say whose
- * it was, even where none of a private pool is left.
+ * which pool it is of; from PyTorch 2.12 on each entry says so, too.  Before 2.12 the pool is known of
+ * entries in segments that live to the end, as all blocks of a segment are of its pool.  Of a segment that
+ * went back earlier nobody can say it, even where no segment of a private pool is left.
  */
 #ifndef VS_IMPORT_POOLS_H
 #define VS_IMPORT_POOLS_H

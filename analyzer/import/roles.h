@@ -1,21 +1,21 @@
 /*
  * roles.h - what the blocks of a snapshot are for, as call stacks and lifetimes show.
  *
- * A snapshot names no roles.  What PyTorch's own code was doing when a block came and when it went says a
- * lot, and where in the steps that was says the rest; where the two do not suffice the role is unknown.  The
- * rules are those of enum vs_life_rule, whose words are in schema.sql (view life_role):
+ * A snapshot names no roles.  Two things tell them: what PyTorch's own code was doing when a block came and
+ * when it went, and where in the steps that was.  Where both do not suffice the role is unknown.  The rules
+ * are those of enum vs_life_rule, whose words are in schema.sql (view life_role):
  *
- *  - an optimizer's state is born in an optimizer's step and outlives it;
- *  - a gradient is born in backward and freed by zero_grad, or outlives the optimizer's step and not the next
- *    backward.  One that stays for ever looks like a workspace, which is born in backward too: it needs
- *    optimizer states, or parameters, that are as many as such blocks of its size;
- *  - a parameter was there before the first step and stays: as many blocks of its size as there are
- * gradients. Where Module._apply moved a model, all that the same line moved is the same;
- *  - an activation is born in forward and freed inside of backward, when Python is not free to drop anything;
- *  - a temporary is born and freed in one stretch of a phase;
- *  - what had no time to end (memory ran out) is what all of the same stack and size were before it.
+ *  - An optimizer's state is born in an optimizer's step and outlives it.
+ *  - A gradient is born in backward.  zero_grad frees it, or it outlives the optimizer's step and not the
+ * next backward.  A block that stays for ever may be a workspace, which is born in backward too: it is a
+ * gradient if there are as many optimizer states, or parameters, as such blocks of its size.
+ *  - A parameter was there before the first step and stays.  There are as many blocks of its size as
+ * gradients.  Where Module._apply moved a model, all that the same line moved is the same.
+ *  - An activation is born in forward and freed inside of backward, when Python is not free to drop anything.
+ *  - A temporary is born and freed in one stretch of a phase.
+ *  - A block that had no time to end, as memory ran out, is what all of its stack and size were before it.
  *
- * What is not shown: inputs, logits, and anything of a trace in which nobody trains.
+ * Not told are inputs, logits, and anything of a trace in which nobody trains.
  */
 #ifndef VS_IMPORT_ROLES_H
 #define VS_IMPORT_ROLES_H

@@ -7,12 +7,12 @@
  * its first entry is found by going back from the end (rewind.h).
  *
  * From 2.14 on `host_traces` and `host_segments` have page-locked memory of the host, where that was asked
- * for (record_pinned_host_memory).  It is a device like the others, the last, of which there are segments
- * alone: there each has one block, as large as it is, which says no more than that somebody uses it.
+ * for (record_pinned_host_memory).  It is a device like the others, the last.  It has segments alone: each
+ * gets one block as large as itself, which says no more than that somebody uses the segment.
  *
- * Sizes are bytes as requested by the program, which a block is as large as or larger, but where an export of
- * ours says that it did not know them (rounded); times are nanoseconds
- * of the wall clock, of which PyTorch's own has whole microseconds.
+ * Sizes are bytes as the program requested them; the block may be larger.  An export of ours that did not
+ * know the request says so (rounded).  Times are nanoseconds of the wall clock; PyTorch's own snapshots have
+ * whole microseconds.
  */
 #ifndef VS_IMPORT_SNAPSHOT_H
 #define VS_IMPORT_SNAPSHOT_H

@@ -241,9 +241,9 @@ static struct torch_settings settings_of(const struct trace_tape *tape)
     return s;
 }
 
-/* Of recordings under a limit, which a capacity stands for then, the device's memory: an expandable segment
- * has addresses for it, and not for the limit alone, so that free memory at its start is taken less often. 0:
- * of others the capacity is the device's. */
+/* Of recordings under a limit the device's memory; the capacity is the limit then.  An expandable segment has
+ * addresses for the whole device, and not for the limit alone, so free memory at its start is taken less
+ * often.  0: of other recordings, whose capacity is the device's. */
 static uint64_t memory_of(const struct law_runs *runs)
 {
     const struct trace_device *device = trace_find_device(&runs->at[runs->largest].t, runs->device);

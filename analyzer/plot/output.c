@@ -1,8 +1,8 @@
 /*
  * output.c - see output.h.
  *
- * gnuplot draws into a file of ours, which then gets the name that was asked for, or is copied to standard
- * output, a pipe or a device: a name that starts with '-' or a quote would mean something to gnuplot.
+ * gnuplot draws into a file of ours: a name that starts with '-' or a quote would mean something to it.  Then
+ * that file gets the name that was asked for, or is copied to standard output, a pipe or a device.
  */
 #include "output.h"
 

@@ -1,7 +1,7 @@
 /*
- * overlay_gnuplot.c - runs laid over each other as a gnuplot script: allocated as a line, the range between a
- * column's least and greatest value tinted behind it, and hatched where it is of a folded stretch, reserved
- * dashed, each run's peak marked.
+ * overlay_gnuplot.c - runs laid over each other as a gnuplot script.  Allocated is a line; the range between
+ * a column's least and greatest value is tinted behind it, and hatched where a stretch is folded.  Reserved
+ * is dashed, and each run's peak is marked.
  *
  * The highest run is drawn first, so that the lower ones are seen.  Peaks are in the legend, where no curve
  * hides them; with several devices they are at the head of each drawing.

@@ -1,9 +1,9 @@
 /*
  * panel.c - see panel.h: its data and what is drawn of them.
  *
- * Back to front: light bands of the phases, reserved, allocated, the driver's samples as points (what lies
- * between two of them nobody knows), the strip of phases on top, the device's memory, what ran out of it, the
- * peak.
+ * Back to front: light bands of the phases, reserved, allocated, the driver's samples, the strip of phases on
+ * top, the device's memory, what ran out of it, the peak.  Samples are points: nobody knows what lies between
+ * two of them.
  *
  * Allocated is one area, the range between a column's least and greatest value lighter and hatched where a
  * folded stretch covers several columns; or it is divided by what it was made of, at each column's greatest

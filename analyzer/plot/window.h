@@ -1,9 +1,9 @@
 /*
  * window.h - which part of a run a plot shows.
  *
- * What was asked for; else the whole run; of a run of so many steps that each would be a few pixels wide the
- * step of the peak (where memory ran out, the step in which it last did), with the whole run as a strip
- * above.
+ * It shows what was asked for, else the whole run.  If the run has so many steps that each would be a few
+ * pixels wide it shows the step of the peak, with the whole run as a strip above; where memory ran out, the
+ * step in which it last did.
  */
 #ifndef VS_PLOT_WINDOW_H
 #define VS_PLOT_WINDOW_H

@@ -29,10 +29,10 @@ void tape_held_row(struct tape_held *h, struct trace_tape *tape, const struct ta
 void tape_held_copy(const struct tape_held *h, struct tape_moment *m);
 void tape_held_free(struct tape_held *h);
 
-/* Gives every request whose stream is not known, or is not that of most of its segment's blocks, the one of
- * its segment, since all blocks of one are of one stream and pool; and each segment's own events likewise.
- * RESERVED: the reservations of addresses, in which expandable segments lie.  Returns false where requests
- * remain of which nothing is known: they are of stream 0 then. */
+/* All blocks of a segment are of one stream and pool.  So a request gets its segment's stream where its own
+ * is not known, or is not that of most of the segment's blocks; a segment's own events likewise.  RESERVED:
+ * the reservations of addresses, in which expandable segments lie.  Returns false where requests remain of
+ * which nothing is known: they are of stream 0 then. */
 bool tape_find_streams(struct trace_tape *tape, const struct vs_spans *reserved);
 
 /* Gives each mapped piece of an import, which says no stream of one, that of the blocks in the pieces that it

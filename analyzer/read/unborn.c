@@ -3,9 +3,9 @@
  * large as a whole journal, which no process will ever fill.
  *
  * A file is removed if three conditions hold.  It belongs to the caller.  It is a journal, by its name or
- * because an empty database lies beside it.  And no process uses it: the kernel grants a write lease on a
- * file only while no other process, in any container, has it open or mapped, and a process that creates a
- * journal has it open or mapped from the first moment on.
+ * because an empty database lies beside it.  And no process uses it: a process that creates a journal has it
+ * open or mapped from the first moment on, and the kernel grants a write lease on a file only while no other
+ * process, in any container, has it open or mapped.
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -1,9 +1,9 @@
 /*
  * pack_heap.c - see pack.h.
  *
- * A heap that is served in the order of events, as an allocator would be, with what an allocator lacks: the
- * run can be gone through backwards too, where ends are requests and requests are ends, and often that needs
- * less (what lives to the end then lies at the bottom, side by side).
+ * A heap that is served in the order of events, as an allocator is.  Unlike an allocator it can also go
+ * through the run backwards, where ends are requests and requests are ends.  Often that needs less: what
+ * lives to the end then lies at the bottom, side by side.
  */
 #include <stdlib.h>
 #include <string.h>

@@ -1,16 +1,16 @@
 /*
  * replay_async.c - a tape through what is known of the driver's pool behind cudaMallocAsync, as PyTorch's
- * backend:cudaMallocAsync uses it.  An approximation: where the driver puts a block is documented nowhere.
+ * backend:cudaMallocAsync uses it.  An approximation: no document says where the driver puts a block.
  *
- *   - sizes are multiples of 512 B, and PyTorch rounds none of them;
- *   - the pool grows by multiples of 32 MiB, as every figure that was measured of it is one;
- *   - all streams share: what one frees another can have, by event dependencies or ones that the driver
- * makes, but for frees that other streams held up, which wait;
- *   - PyTorch sets no end to what the pool keeps.  What empty_cache() gives back is not followed, nor whether
- *     the driver gives something back where the device has no more.
+ *   - Sizes are multiples of 512 B.  PyTorch rounds none of them.
+ *   - The pool grows by multiples of 32 MiB: every figure that was measured of it is one.
+ *   - All streams share.  What one stream frees another can have, by dependencies of events or by ones that
+ *     the driver makes.  A free that other streams held up waits.
+ *   - PyTorch sets no end to what the pool keeps.  Two things are not followed: what empty_cache() gives
+ * back, and whether the driver gives something back where the device has no more.
  *
- * That it is one line of addresses, and of the free rooms the one is taken that fits best, are guesses: with
- * pieces that never join, a decoder's steps of changing lengths would hold half as much again as they were
+ * Two rules are guesses: the pool is one line of addresses, and a request takes the free room that fits best.
+ * If pieces never joined, a decoder's steps of changing lengths would hold half as much again as they were
  * measured to hold.
  */
 #include <stdlib.h>

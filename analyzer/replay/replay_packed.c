@@ -1,10 +1,11 @@
 /*
  * replay_packed.c - what is alive, and a packing of it that knows every lifetime beforehand.
  *
- * The largest block first needs least where a program asks for few different sizes, as training does, but
- * each block has to look at what lives at the same time.  So it is given up where that is too much, as of a
- * million random sizes; then heaps that are gone through in the order of events, or backwards, are tried
- * (pack.h), and the lowest is the answer.
+ * To place the largest block first needs least where a program asks for few different sizes, as training
+ * does.  But each block has to look at what lives at the same time, so this is given up where that is too
+ * much, as with a million random sizes.  Then heaps are tried that go through the events in order, or
+ * backwards (pack.h), and the lowest is the answer.
+ *
  * The bound is what lives at the same time, in units of 512 B: no packing needs less.
  */
 #include <stdlib.h>

@@ -18,9 +18,12 @@
 
 #define TORCH_NO_SPLIT_LIMIT UINT64_MAX
 
-/* Which of the free blocks of one size is taken first: the one with the lowest address; the one that was made
- * first, where a split makes the part that is taken; the one of the oldest segment, there the lowest. */
-enum torch_ties { TORCH_BY_ADDRESS, TORCH_BY_BLOCK, TORCH_BY_SEGMENT };
+/* Which of the free blocks of one size is taken first. */
+enum torch_ties {
+    TORCH_BY_ADDRESS, /* the one with the lowest address */
+    TORCH_BY_BLOCK,   /* the one that was made first: a split makes the part that is taken */
+    TORCH_BY_SEGMENT  /* of the oldest segment the one with the lowest address */
+};
 
 struct torch_settings {
     enum torch_ties ties;

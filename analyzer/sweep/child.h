@@ -3,10 +3,10 @@
  *
  *      start in a group of its own --> wait --> SIGTERM to all --> wait 10 s --> SIGKILL to all
  *
- * The second wait is as long as the program's own time where that is less.
+ * The second wait is the program's own time where that is less.
  *
- * "All" is the group and whatever became ours since: a process whose parent ends is handed to us, also one
- * that made itself a session of its own, as launchers of ranks have their workers do.
+ * "All" is the group and every process that became ours since.  A process whose parent ends is handed to us,
+ * even if it has made a session of its own, as the workers of ranks' launchers do.
  */
 #ifndef VS_SWEEP_CHILD_H
 #define VS_SWEEP_CHILD_H

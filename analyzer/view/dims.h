@@ -3,9 +3,8 @@
  * in the picture, and how many bytes each had in a state.
  *
  * A state is what is between two changes; state I is after the first I of them.  In each state the slots of a
- * dimension add up to `allocated`: slot 0 has what no block accounts for (held before the recording, or from
- * stretches that were folded), the last slot all names that have none of their own.  Those that have are the
- * ones that once held most.
+ * dimension add up to `allocated`.  Slot 0 has what no block accounts for (held before the recording, or from
+ * stretches that were folded).  The names that once held most have a slot each; the last slot has all others.
  */
 #ifndef VS_VIEW_DIMS_H
 #define VS_VIEW_DIMS_H

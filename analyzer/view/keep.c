@@ -1,6 +1,6 @@
 /*
- * keep.c - see keep.h.  Blocks in the order of their sizes take their places in the tiles that they lived in;
- * a tile that is full is skipped by a list of the next one that is not, so that a row costs as much as it has
+ * keep.c - see keep.h.  Blocks take their places in the order of their sizes, in the tiles that they lived
+ * in.  A list says of each full tile which is the next that is not full, so a row costs as much as it has
  * blocks and places.
  */
 #include "keep.h"

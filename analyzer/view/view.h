@@ -6,9 +6,9 @@
  *                   ──▶ keep.h    the blocks that stay single    ─┘          ├─▶ page.c ──▶ run.html
  *      ranges, steps, call stacks ──▶ process.c ─────────────────────────────┘
  *
- * Everything that comes from the recording is in the page as deflated base64 in script elements of type
- * text/plain, so that no name in it can end an element or begin one; page/ is hand-written HTML, CSS and
- * JavaScript, which the build puts into the command (embedded.c).
+ * What comes from the recording is in the page as deflated base64, in script elements of type text/plain: no
+ * name in it can end an element or begin one.  page/ is hand-written HTML, CSS and JavaScript.  The build
+ * puts it into the command (embedded.c).
  */
 #ifndef VS_VIEW_VIEW_H
 #define VS_VIEW_VIEW_H

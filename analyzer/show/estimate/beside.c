@@ -47,9 +47,9 @@ static bool of_logits(const struct trace_live *l, const struct setup *s)
     return false;
 }
 
-/* Of a block without a role, at a peak in PEAK: what was born in the optimizer's step and lives at its own
- * peak is its temporary, what was born in forward or logits and lives until backward an activation or a copy
- * of the logits. */
+/* Of a block without a role, at a peak in PEAK.  A block that was born in the optimizer's step and lives at
+ * the step's own peak is its temporary.  A block that was born in forward or logits and lives until backward
+ * is an activation, or a copy of the logits. */
 static enum estimate_row row_of_birth(const struct trace_live *l, const char *peak, const struct setup *s)
 {
     bool block = is(l->category, "framework block"); /* what a library took of the driver is none of these */

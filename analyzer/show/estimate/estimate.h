@@ -2,8 +2,8 @@
  * estimate.h - `vramscope estimate`: the page of an estimate, alone or beside what a recording measured.
  *
  * Beside a recording each row of the estimate has the bytes that lived at the device's measured peak and were
- * for the same: by the block's role, as PyTorch or its accesses say it, and where it has none, or is said to
- * be temporary, by the phase of its birth:
+ * for the same.  A block's role says what it was for, as PyTorch or its accesses tell it.  Where a block has
+ * no role, or is said to be temporary, the phase of its birth says it:
  *
  *      activations             born in forward, at a peak before the optimizer's step
  *      logits                  born in logits, likewise
