@@ -37,7 +37,7 @@ endfunction()
 function(hooks_program name)
   add_executable(${name} ${ARGN})
   target_include_directories(${name} PRIVATE ${CMAKE_SOURCE_DIR}/shim ${CUDA_INCLUDE_DIR})
-  target_link_libraries(${name} PRIVATE cmocka dl pthread)
+  target_link_libraries(${name} PRIVATE unit_tests dl pthread)
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
 endfunction()
 
