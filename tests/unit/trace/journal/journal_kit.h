@@ -7,18 +7,9 @@
 #ifndef TESTS_UNIT_TRACE_JOURNAL_JOURNAL_KIT_H
 #define TESTS_UNIT_TRACE_JOURNAL_JOURNAL_KIT_H
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
+#include "unit/test.h"
 #include "trace/journal/journal.h"
 
 static char dir[64], path[96];
@@ -69,7 +60,5 @@ static inline struct vs_journal_stats stats_of(struct vs_journal *j)
     vs_journal_stats(j, &s);
     return s;
 }
-
-#define T(f) cmocka_unit_test_setup_teardown(f, make_dir, drop_dir)
 
 #endif

@@ -38,7 +38,7 @@ static void *claim_and_die(void *j)
     return NULL;
 }
 
-static void a_thread_cancelled_between_claim_and_publication_costs_its_own_event_only(void **state)
+TEST(a_thread_cancelled_between_claim_and_publication_costs_its_own_event_only, make_dir, forget_hook)
 {
     struct vs_journal *j = create(64);
     pthread_t t;
@@ -78,7 +78,7 @@ static void a_thread_cancelled_between_claim_and_publication_costs_its_own_event
     vs_journal_close(j);
 }
 
-static void a_ring_full_up_to_a_dead_slot_still_moves_on(void **state)
+TEST(a_ring_full_up_to_a_dead_slot_still_moves_on, make_dir, forget_hook)
 {
     struct vs_journal *j = create(64);
     for (int lap = 0; lap < 5; lap++) {
@@ -113,7 +113,7 @@ static void *late_writer(void *j)
     return (void *)(uintptr_t)(add(j, 99) == VS_SEQ_NONE);
 }
 
-static void a_writer_that_comes_back_to_a_killed_slot_is_told_and_counted(void **state)
+TEST(a_writer_that_comes_back_to_a_killed_slot_is_told_and_counted, make_dir, forget_hook)
 {
     struct vs_journal *j = create(64);
     pthread_t t;
@@ -136,7 +136,7 @@ static void a_writer_that_comes_back_to_a_killed_slot_is_told_and_counted(void *
     vs_journal_close(j);
 }
 
-static void a_place_claimed_without_the_journal_is_checked_the_same_way_when_it_was_killed(void **state)
+TEST(a_place_claimed_without_the_journal_is_checked_the_same_way_when_it_was_killed, make_dir, forget_hook)
 {
     struct vs_journal *j = create(64);
     struct vs_ring r = vs_journal_ring(j);
@@ -164,7 +164,7 @@ static void jump_out(uint64_t seq)
     siglongjmp(out_of_handler, 1);
 }
 
-static void longjmp_out_of_a_half_written_slot_is_survived(void **state)
+TEST(longjmp_out_of_a_half_written_slot_is_survived, make_dir, forget_hook)
 {
     struct vs_journal *j = create(64);
     vs_journal_test_claimed = jump_out;
@@ -175,18 +175,4 @@ static void longjmp_out_of_a_half_written_slot_is_survived(void **state)
     assert_int_equal(take_all(handler_journal, true), 1);
     assert_int_equal(events[0].address, 2);
     vs_journal_close(handler_journal);
-}
-
-#define HOOKED(f) cmocka_unit_test_setup_teardown(f, make_dir, forget_hook)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        HOOKED(a_thread_cancelled_between_claim_and_publication_costs_its_own_event_only),
-        HOOKED(a_ring_full_up_to_a_dead_slot_still_moves_on),
-        HOOKED(a_writer_that_comes_back_to_a_killed_slot_is_told_and_counted),
-        HOOKED(a_place_claimed_without_the_journal_is_checked_the_same_way_when_it_was_killed),
-        HOOKED(longjmp_out_of_a_half_written_slot_is_survived),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

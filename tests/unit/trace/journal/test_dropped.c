@@ -12,7 +12,7 @@
 
 #include "journal_kit.h"
 
-static void a_full_ring_waits_a_millisecond_once_then_drops_and_counts_until_half_empty(void **state)
+TEST(a_full_ring_waits_a_millisecond_once_then_drops_and_counts_until_half_empty, make_dir, drop_dir)
 {
     struct vs_journal *j = create(1024);
     for (uint64_t i = 1; i <= 896; i++) /* seven eighths */
@@ -52,7 +52,7 @@ static struct vs_journal *create_with(uint8_t op, uint64_t n, uint32_t slots)
     return j;
 }
 
-static void the_last_eighth_of_the_ring_takes_ends_only_and_a_lost_end_is_counted_with_its_place(void **state)
+TEST(the_last_eighth_of_the_ring_takes_ends_only_and_a_lost_end_is_counted_with_its_place, make_dir, drop_dir)
 {
     static const uint8_t ends[] = {VS_OP_FREE,   VS_OP_FREE_FAILED,     VS_OP_PHYS_RELEASE, VS_OP_UNMAP,
                                    VS_OP_UNBIND, VS_OP_CONTEXT_DESTROY, VS_OP_BLOCK_FREE,   VS_OP_RANGE_POP};
@@ -81,7 +81,7 @@ static void the_last_eighth_of_the_ring_takes_ends_only_and_a_lost_end_is_counte
     vs_journal_close(j);
 }
 
-static void the_free_of_an_allocation_that_was_dropped_takes_no_room_and_is_no_lost_end(void **state)
+TEST(the_free_of_an_allocation_that_was_dropped_takes_no_room_and_is_no_lost_end, make_dir, drop_dir)
 {
     struct vs_journal *j = create_with(VS_OP_ALLOC, 56, 64);
     for (uint64_t i = 1; i <= 1000; i++) {
@@ -97,7 +97,7 @@ static void the_free_of_an_allocation_that_was_dropped_takes_no_room_and_is_no_l
     vs_journal_close(j);
 }
 
-static void an_address_is_forgotten_once_it_is_recorded_as_allocated_again(void **state)
+TEST(an_address_is_forgotten_once_it_is_recorded_as_allocated_again, make_dir, drop_dir)
 {
     struct vs_journal *j = create_with(VS_OP_ALLOC, 56, 64);
     assert_true(offer(j, VS_OP_ALLOC, 1 << 20) == VS_SEQ_NONE); /* its free is not seen */
@@ -108,7 +108,7 @@ static void an_address_is_forgotten_once_it_is_recorded_as_allocated_again(void 
     vs_journal_close(j);
 }
 
-static void a_blocks_tensor_does_not_keep_its_dropped_address(void **state)
+TEST(a_blocks_tensor_does_not_keep_its_dropped_address, make_dir, drop_dir)
 {
     struct vs_journal *j = create_with(VS_OP_BLOCK_ALLOC, 56, 64);
     assert_true(offer(j, VS_OP_BLOCK_ALLOC, 1 << 20) == VS_SEQ_NONE); /* its free is not seen */
@@ -119,7 +119,7 @@ static void a_blocks_tensor_does_not_keep_its_dropped_address(void **state)
     vs_journal_close(j);
 }
 
-static void a_refused_allocation_that_was_dropped_leaves_nothing_to_free(void **state)
+TEST(a_refused_allocation_that_was_dropped_leaves_nothing_to_free, make_dir, drop_dir)
 {
     struct vs_journal *j = create_with(VS_OP_ALLOC, 56, 64);
     struct vs_event refused = {.op = VS_OP_ALLOC, .address = 1 << 20, .status = 2};
@@ -128,7 +128,7 @@ static void a_refused_allocation_that_was_dropped_leaves_nothing_to_free(void **
     vs_journal_close(j);
 }
 
-static void more_dropped_allocations_than_can_be_remembered_cost_room_and_nothing_else(void **state)
+TEST(more_dropped_allocations_than_can_be_remembered_cost_room_and_nothing_else, make_dir, drop_dir)
 {
     struct vs_journal *j = create_with(VS_OP_ALLOC, 56, 64);
     uint64_t n = 100000, recorded = 0;
@@ -156,7 +156,7 @@ static void expect(size_t i, uint8_t op, uint64_t mib)
     assert_int_equal(events[i].size, mib << 20);
 }
 
-static void the_bytes_of_dropped_allocations_are_told_as_one_with_the_most_that_lived_first(void **state)
+TEST(the_bytes_of_dropped_allocations_are_told_as_one_with_the_most_that_lived_first, make_dir, drop_dir)
 {
     struct vs_journal *j = create_with(VS_OP_ALLOC, 56, 64);
     for (uint64_t i = 1; i <= 3; i++)
@@ -179,7 +179,7 @@ static void the_bytes_of_dropped_allocations_are_told_as_one_with_the_most_that_
     vs_journal_close(j);
 }
 
-static void dropped_bytes_end_with_their_context_and_are_no_second_time_what_a_framework_carves(void **state)
+TEST(dropped_bytes_end_with_their_context_and_are_no_second_time_what_a_framework_carves, make_dir, drop_dir)
 {
     struct vs_journal *j = create_with(VS_OP_ALLOC, 56, 64);
     hold(j, VS_OP_ALLOC, 1 << 20, 10);
@@ -216,8 +216,8 @@ static void *spin_on_pairs(void *arg)
 }
 
 /* What lives after each event: never more than one of each thread, and in the end nothing. */
-static void
-threads_that_allocate_and_free_against_a_slow_drain_never_seem_to_hold_more_than_they_do(void **state)
+TEST(threads_that_allocate_and_free_against_a_slow_drain_never_seem_to_hold_more_than_they_do, make_dir,
+     drop_dir)
 {
     struct vs_journal *j = create(256);
     struct producer p[SPINNERS] = {0};
@@ -242,21 +242,4 @@ threads_that_allocate_and_free_against_a_slow_drain_never_seem_to_hold_more_than
     assert_true(stats_of(j).lost > 1000);
     assert_int_equal(stats_of(j).lost_ends, 0);
     vs_journal_close(j);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        T(a_full_ring_waits_a_millisecond_once_then_drops_and_counts_until_half_empty),
-        T(the_last_eighth_of_the_ring_takes_ends_only_and_a_lost_end_is_counted_with_its_place),
-        T(the_free_of_an_allocation_that_was_dropped_takes_no_room_and_is_no_lost_end),
-        T(an_address_is_forgotten_once_it_is_recorded_as_allocated_again),
-        T(a_blocks_tensor_does_not_keep_its_dropped_address),
-        T(a_refused_allocation_that_was_dropped_leaves_nothing_to_free),
-        T(more_dropped_allocations_than_can_be_remembered_cost_room_and_nothing_else),
-        T(the_bytes_of_dropped_allocations_are_told_as_one_with_the_most_that_lived_first),
-        T(dropped_bytes_end_with_their_context_and_are_no_second_time_what_a_framework_carves),
-        T(threads_that_allocate_and_free_against_a_slow_drain_never_seem_to_hold_more_than_they_do),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

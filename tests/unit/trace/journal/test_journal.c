@@ -14,7 +14,7 @@
 
 #include "journal_kit.h"
 
-static void nothing_is_overwritten_and_a_full_disk_is_an_error_not_a_signal(void **state)
+TEST(nothing_is_overwritten_and_a_full_disk_is_an_error_not_a_signal, make_dir, drop_dir)
 {
     struct vs_journal *j = create(64), *k;
     struct vs_journal_config c = {.ring_slots = 64};
@@ -31,7 +31,7 @@ static void nothing_is_overwritten_and_a_full_disk_is_an_error_not_a_signal(void
     assert_int_equal(st.st_mode & 0777, 0600);
 }
 
-static void a_limit_on_file_sizes_is_an_error_not_a_signal(void **state)
+TEST(a_limit_on_file_sizes_is_an_error_not_a_signal, make_dir, drop_dir)
 {
     pid_t pid = fork();
     int status;
@@ -46,7 +46,7 @@ static void a_limit_on_file_sizes_is_an_error_not_a_signal(void **state)
     assert_int_equal(status, 0);
 }
 
-static void a_killed_process_leaves_every_event_that_it_was_told_of(void **state)
+TEST(a_killed_process_leaves_every_event_that_it_was_told_of, make_dir, drop_dir)
 {
     int told[2];
     assert_int_equal(pipe(told), 0);
@@ -90,7 +90,7 @@ static void a_killed_process_leaves_every_event_that_it_was_told_of(void **state
     close(told[0]);
 }
 
-static void read_only_peek_changes_nothing(void **state)
+TEST(read_only_peek_changes_nothing, make_dir, drop_dir)
 {
     struct vs_journal *j = create(64), *r;
     add(j, 1);
@@ -124,7 +124,7 @@ static void use_everything(struct vs_journal *j)
     vs_journal_owner_alive(j);
 }
 
-static void foreign_and_truncated_files_are_refused(void **state)
+TEST(foreign_and_truncated_files_are_refused, make_dir, drop_dir)
 {
     struct vs_journal *j;
     assert_int_equal(vs_journal_open(&j, "/nonexistent", false), -ENOENT);
@@ -152,7 +152,7 @@ static void foreign_and_truncated_files_are_refused(void **state)
     assert_int_equal(vs_journal_open(&j, path, true), -ENOTSUP);
 }
 
-static void damaged_headers_and_tables_never_crash_a_reader(void **state)
+TEST(damaged_headers_and_tables_never_crash_a_reader, make_dir, drop_dir)
 {
     struct vs_journal *j = create(64);
     for (uint64_t i = 0; i < 40; i++)
@@ -184,17 +184,4 @@ static void damaged_headers_and_tables_never_crash_a_reader(void **state)
     }
     assert_true(opened > 100);
     free(copy);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        T(nothing_is_overwritten_and_a_full_disk_is_an_error_not_a_signal),
-        T(a_limit_on_file_sizes_is_an_error_not_a_signal),
-        T(a_killed_process_leaves_every_event_that_it_was_told_of),
-        T(read_only_peek_changes_nothing),
-        T(foreign_and_truncated_files_are_refused),
-        T(damaged_headers_and_tables_never_crash_a_reader),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

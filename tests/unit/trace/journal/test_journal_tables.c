@@ -9,7 +9,7 @@
 
 #include "journal_kit.h"
 
-static void rows_are_kept_and_keys_interned(void **state)
+TEST(rows_are_kept_and_keys_interned, make_dir, drop_dir)
 {
     struct vs_journal *j = create(64);
     uint16_t a = vs_journal_thread(j, 11, VS_THREAD_AUTOGRAD, "pt_autograd_0");
@@ -37,7 +37,7 @@ static void rows_are_kept_and_keys_interned(void **state)
     vs_journal_close(j);
 }
 
-static void a_named_frame_is_told_from_an_address_and_from_its_other_lines(void **state)
+TEST(a_named_frame_is_told_from_an_address_and_from_its_other_lines, make_dir, drop_dir)
 {
     struct vs_journal *j = create(64);
     uint32_t function = vs_journal_string(j, "f", 1), file = vs_journal_string(j, "/m.py", 5);
@@ -60,7 +60,7 @@ static void a_named_frame_is_told_from_an_address_and_from_its_other_lines(void 
     vs_journal_close(j);
 }
 
-static void facts_can_be_set_changed_and_read_after_reopening(void **state)
+TEST(facts_can_be_set_changed_and_read_after_reopening, make_dir, drop_dir)
 {
     struct vs_journal *j = create(64), *r;
     vs_journal_set_fact(j, "host", "a");
@@ -74,7 +74,7 @@ static void facts_can_be_set_changed_and_read_after_reopening(void **state)
     vs_journal_close(j);
 }
 
-static void full_tables_answer_none_and_are_counted(void **state)
+TEST(full_tables_answer_none_and_are_counted, make_dir, drop_dir)
 {
     struct vs_journal_config c = {
         .ring_slots = 64, .string_bytes = 64, .threads = 3, .contexts = 3, .stacks = 2};
@@ -110,7 +110,7 @@ static void *intern_names(void *j)
     return ids;
 }
 
-static void threads_interning_the_same_keys_agree_on_the_ids(void **state)
+TEST(threads_interning_the_same_keys_agree_on_the_ids, make_dir, drop_dir)
 {
     struct vs_journal *j = create(64);
     pthread_t t[THREADS];
@@ -146,7 +146,7 @@ static uint32_t tensor(struct vs_journal *j, uint8_t type, uint64_t request, uin
     return vs_journal_tensor(j, vs_tensor_what(VS_TENSOR_WHOLE, type, dims), request, size);
 }
 
-static void what_blocks_were_asked_for_as_is_kept_once_and_exactly(void **state)
+TEST(what_blocks_were_asked_for_as_is_kept_once_and_exactly, make_dir, drop_dir)
 {
     struct vs_journal *j = create(64);
     const int64_t a[] = {4, 2048, 8192}, b[] = {4, 2048, 8193}, long_one[] = {INT64_MAX};
@@ -175,7 +175,7 @@ static void what_blocks_were_asked_for_as_is_kept_once_and_exactly(void **state)
     vs_journal_close(j);
 }
 
-static void a_damaged_row_of_tensors_is_not_read_beyond_its_table(void **state)
+TEST(a_damaged_row_of_tensors_is_not_read_beyond_its_table, make_dir, drop_dir)
 {
     struct vs_journal_config c = {.ring_slots = 64, .tensor_bytes = 80};
     struct vs_journal *j;
@@ -195,7 +195,7 @@ static void a_damaged_row_of_tensors_is_not_read_beyond_its_table(void **state)
     vs_journal_close(j);
 }
 
-static void a_full_table_of_tensors_keeps_bytes_and_types_a_while_longer(void **state)
+TEST(a_full_table_of_tensors_keeps_bytes_and_types_a_while_longer, make_dir, drop_dir)
 {
     struct vs_journal_config c = {.ring_slots = 64, .tensor_bytes = 800}; /* 88 of 100 units take shapes */
     struct vs_journal *j;
@@ -224,19 +224,4 @@ static void a_full_table_of_tensors_keeps_bytes_and_types_a_while_longer(void **
     assert_true(stats_of(j).tensors_full);
     assert_int_equal(stats_of(j).table_full, 0);
     vs_journal_close(j);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        T(threads_interning_the_same_keys_agree_on_the_ids),
-        T(a_named_frame_is_told_from_an_address_and_from_its_other_lines),
-        T(rows_are_kept_and_keys_interned),
-        T(what_blocks_were_asked_for_as_is_kept_once_and_exactly),
-        T(a_damaged_row_of_tensors_is_not_read_beyond_its_table),
-        T(a_full_table_of_tensors_keeps_bytes_and_types_a_while_longer),
-        T(full_tables_answer_none_and_are_counted),
-        T(facts_can_be_set_changed_and_read_after_reopening),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,16 +1,9 @@
 /* test_now.c - the journal's page of the present: what a reader gets is what was said at one moment. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <time.h>
 #include <unistd.h>
 #include <pthread.h>
-#include <cmocka.h>
 
+#include "unit/test.h"
 #include "trace/journal/journal.h"
 #include "trace/journal/format.h"
 
@@ -40,7 +33,7 @@ static struct vs_journal *reader(void)
     return j;
 }
 
-static void nothing_is_seen_before_anything_was_said(void **state)
+TEST(nothing_is_seen_before_anything_was_said)
 {
     struct vs_journal *j = create(), *r = reader();
     struct vs_now now;
@@ -78,7 +71,7 @@ static void *write_on(void *journal)
     return NULL;
 }
 
-static void a_reader_never_sees_two_moments_at_once(void **state)
+TEST(a_reader_never_sees_two_moments_at_once)
 {
     struct vs_journal *j = create(), *r = reader();
     pthread_t thread;
@@ -105,7 +98,7 @@ static void a_reader_never_sees_two_moments_at_once(void **state)
     unlink(path);
 }
 
-static void a_writer_killed_in_between_is_noticed_and_the_next_one_goes_on(void **state)
+TEST(a_writer_killed_in_between_is_noticed_and_the_next_one_goes_on)
 {
     struct vs_journal *j = create(), *r = reader();
     struct vs_now now = figure(3);
@@ -120,14 +113,4 @@ static void a_writer_killed_in_between_is_noticed_and_the_next_one_goes_on(void 
     vs_journal_close(r);
     vs_journal_close(j);
     unlink(path);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(nothing_is_seen_before_anything_was_said),
-        cmocka_unit_test(a_reader_never_sees_two_moments_at_once),
-        cmocka_unit_test(a_writer_killed_in_between_is_noticed_and_the_next_one_goes_on),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

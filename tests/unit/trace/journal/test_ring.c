@@ -11,7 +11,7 @@
 
 #include "journal_kit.h"
 
-static void events_come_back_in_order_and_only_once_released(void **state)
+TEST(events_come_back_in_order_and_only_once_released, make_dir, drop_dir)
 {
     struct vs_journal *j = create(1024);
     for (uint64_t i = 1; i <= 700; i++)
@@ -29,7 +29,7 @@ static void events_come_back_in_order_and_only_once_released(void **state)
     vs_journal_close(j);
 }
 
-static void laps_reuse_the_slots(void **state)
+TEST(laps_reuse_the_slots, make_dir, drop_dir)
 {
     struct vs_journal *j = create(64);
     for (uint64_t i = 1; i <= 10000; i++) {
@@ -43,7 +43,7 @@ static void laps_reuse_the_slots(void **state)
     vs_journal_close(j);
 }
 
-static void slots_not_yet_handed_back_are_not_claimed_though_the_tail_has_passed_them(void **state)
+TEST(slots_not_yet_handed_back_are_not_claimed_though_the_tail_has_passed_them, make_dir, drop_dir)
 {
     struct vs_journal *j = create(64);
     struct vs_event e = {.op = VS_OP_FREE};
@@ -58,7 +58,7 @@ static void slots_not_yet_handed_back_are_not_claimed_though_the_tail_has_passed
     vs_journal_close(j);
 }
 
-static void every_field_of_an_event_comes_through(void **state)
+TEST(every_field_of_an_event_comes_through, make_dir, drop_dir)
 {
     struct vs_journal *j = create(64);
     unsigned char bytes[sizeof(struct vs_event)];
@@ -78,7 +78,7 @@ static bool is_a_sample(uint8_t op, uint8_t space)
     return op == VS_OP_SAMPLE && space == VS_SPACE_POOL;
 }
 
-static void events_just_recorded_can_be_looked_back_at_and_no_longer_after_a_lap(void **state)
+TEST(events_just_recorded_can_be_looked_back_at_and_no_longer_after_a_lap, make_dir, drop_dir)
 {
     struct vs_journal *j = create(64);
     struct vs_event other = {.op = VS_OP_FREE}, sample = {.op = VS_OP_SAMPLE, .space = VS_SPACE_POOL};
@@ -97,7 +97,7 @@ static void events_just_recorded_can_be_looked_back_at_and_no_longer_after_a_lap
     vs_journal_close(j);
 }
 
-static void try_append_never_waits(void **state)
+TEST(try_append_never_waits, make_dir, drop_dir)
 {
     struct vs_journal *j = create(1024);
     struct vs_event e = {.op = VS_OP_SAMPLE};
@@ -151,7 +151,7 @@ static void consume(struct vs_journal *j, uint64_t *last, uint64_t *got, uint64_
         vs_journal_release(j, seqs[n - 1]);
 }
 
-static void every_accepted_event_of_every_thread_arrives_once(void **state)
+TEST(every_accepted_event_of_every_thread_arrives_once, make_dir, drop_dir)
 {
     struct vs_journal *j = create(4096);
     struct producer p[PRODUCERS] = {0};
@@ -176,18 +176,4 @@ static void every_accepted_event_of_every_thread_arrives_once(void **state)
     }
     assert_int_equal(stats_of(j).lost + stats_of(j).late, dropped);
     vs_journal_close(j);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        T(events_come_back_in_order_and_only_once_released),
-        T(laps_reuse_the_slots),
-        T(events_just_recorded_can_be_looked_back_at_and_no_longer_after_a_lap),
-        T(try_append_never_waits),
-        T(slots_not_yet_handed_back_are_not_claimed_though_the_tail_has_passed_them),
-        T(every_field_of_an_event_comes_through),
-        T(every_accepted_event_of_every_thread_arrives_once),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,20 +2,11 @@
 #ifndef TESTS_UNIT_TRACE_LEDGER_LEDGER_KIT_H
 #define TESTS_UNIT_TRACE_LEDGER_LEDGER_KIT_H
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
+#include "unit/test.h"
 #include "trace/ledger/ledger.h"
 
-#define MIB  (1ull << 20)
-#define KIT  struct kit *k = *state /* the first line of a test */
-#define T(f) cmocka_unit_test_setup_teardown(f, kit_setup, kit_teardown)
+#define MIB (1ull << 20)
+#define KIT struct kit *k = *state /* the first line of a test */
 
 struct kit {
     struct vs_ledger *l;

@@ -6,7 +6,7 @@
 
 /* ---- totals and pairing ---- */
 
-static void direct_alloc_counts_and_its_free_gives_back(void **state)
+TEST(direct_alloc_counts_and_its_free_gives_back, kit_setup, kit_teardown)
 {
     KIT;
     alloc(k, 0x1000, 4 * MIB);
@@ -21,7 +21,7 @@ static void direct_alloc_counts_and_its_free_gives_back(void **state)
     assert_int_equal(last(k)->status, 0);
 }
 
-static void free_of_unknown_address_changes_nothing_and_is_counted(void **state)
+TEST(free_of_unknown_address_changes_nothing_and_is_counted, kit_setup, kit_teardown)
 {
     KIT;
     release(k, 0x5000);
@@ -31,7 +31,7 @@ static void free_of_unknown_address_changes_nothing_and_is_counted(void **state)
     assert_int_equal(k->out.mismatches.n, 0);
 }
 
-static void unknown_free_that_the_driver_refused_is_no_unknown_free(void **state)
+TEST(unknown_free_that_the_driver_refused_is_no_unknown_free, kit_setup, kit_teardown)
 {
     KIT;
     uint64_t seq = release(k, 0x5000);
@@ -44,7 +44,7 @@ static void unknown_free_that_the_driver_refused_is_no_unknown_free(void **state
     assert_int_equal(vs_ledger_live_count(k->l), 0);
 }
 
-static void unknown_handle_whose_release_was_refused_is_no_unknown_free(void **state)
+TEST(unknown_handle_whose_release_was_refused_is_no_unknown_free, kit_setup, kit_teardown)
 {
     KIT;
     vmm(k, VS_OP_PHYS_RELEASE, 77, 0, 0);
@@ -54,7 +54,7 @@ static void unknown_handle_whose_release_was_refused_is_no_unknown_free(void **s
     assert_int_equal(vs_ledger_live_count(k->l), 0);
 }
 
-static void failed_alloc_is_a_row_and_no_bytes(void **state)
+TEST(failed_alloc_is_a_row_and_no_bytes, kit_setup, kit_teardown)
 {
     KIT;
     feed(k, (struct vs_event){.op = VS_OP_ALLOC, .space = VS_SPACE_DEVICE, .size = MIB, .status = 2});
@@ -64,7 +64,7 @@ static void failed_alloc_is_a_row_and_no_bytes(void **state)
     assert_int_equal(count_of(k, 0, VS_COUNT_FAILED_ALLOC), 1);
 }
 
-static void failed_free_gives_bytes_and_entry_back(void **state)
+TEST(failed_free_gives_bytes_and_entry_back, kit_setup, kit_teardown)
 {
     KIT;
     alloc(k, 0x1000, 4 * MIB);
@@ -78,7 +78,7 @@ static void failed_free_gives_bytes_and_entry_back(void **state)
     assert_int_equal(last(k)->direct, 0);
 }
 
-static void address_handed_out_again_ends_its_old_owner(void **state)
+TEST(address_handed_out_again_ends_its_old_owner, kit_setup, kit_teardown)
 {
     KIT;
     alloc_in(k, VS_SPACE_POOL, 0x1000, 3 * MIB);
@@ -92,7 +92,7 @@ static void address_handed_out_again_ends_its_old_owner(void **state)
     assert_int_equal(count_of(k, 0, VS_COUNT_FREE_MISSED), 1);
 }
 
-static void pinned_managed_and_registered_stay_outside_the_device(void **state)
+TEST(pinned_managed_and_registered_stay_outside_the_device, kit_setup, kit_teardown)
 {
     KIT;
     alloc_in(k, VS_SPACE_PINNED, 0x1000, MIB);
@@ -107,7 +107,7 @@ static void pinned_managed_and_registered_stay_outside_the_device(void **state)
     assert_int_equal(last(k)->space, VS_SPACE_REGISTERED);
 }
 
-static void free_belongs_to_the_device_of_its_alloc(void **state)
+TEST(free_belongs_to_the_device_of_its_alloc, kit_setup, kit_teardown)
 {
     KIT;
     k->device = 1;
@@ -120,7 +120,7 @@ static void free_belongs_to_the_device_of_its_alloc(void **state)
 
 /* ---- pools ---- */
 
-static void pool_reserves_what_was_sampled_and_never_less_than_lives(void **state)
+TEST(pool_reserves_what_was_sampled_and_never_less_than_lives, kit_setup, kit_teardown)
 {
     KIT;
     alloc_in(k, VS_SPACE_POOL, 0x1000, 10 * MIB);
@@ -139,7 +139,7 @@ static void pool_reserves_what_was_sampled_and_never_less_than_lives(void **stat
 
 /* ---- the framework's totals ---- */
 
-static void mismatch_is_written_once_per_change_and_every_report_counted(void **state)
+TEST(mismatch_is_written_once_per_change_and_every_report_counted, kit_setup, kit_teardown)
 {
     KIT;
     k->framework = 0;
@@ -157,7 +157,7 @@ static void mismatch_is_written_once_per_change_and_every_report_counted(void **
     assert_int_equal(k->out.mismatches.at[1].ours, k->out.mismatches.at[1].theirs);
 }
 
-static void recording_that_began_late_adopts_and_says_so(void **state)
+TEST(recording_that_began_late_adopts_and_says_so, kit_setup, kit_teardown)
 {
     KIT;
     k->framework = 100 * MIB;
@@ -172,7 +172,7 @@ static void recording_that_began_late_adopts_and_says_so(void **state)
     assert_int_equal(k->out.mismatches.n, 2);
 }
 
-static void oom_is_a_row_with_the_state_at_that_moment(void **state)
+TEST(oom_is_a_row_with_the_state_at_that_moment, kit_setup, kit_teardown)
 {
     KIT;
     block(k, 0x1000, MIB);
@@ -189,7 +189,7 @@ static void sum_at_peak(void *context, const struct vs_alloc *a)
     *(uint64_t *)context += a->size;
 }
 
-static void what_lived_at_the_peak_adds_up_to_it(void **state)
+TEST(what_lived_at_the_peak_adds_up_to_it, kit_setup, kit_teardown)
 {
     KIT;
     uint64_t sum = 0;
@@ -205,25 +205,4 @@ static void what_lived_at_the_peak_adds_up_to_it(void **state)
     vs_ledger_each_at_peak(k->l, 0, sum_at_peak, &sum);
     assert_int_equal(info.bytes, 2050);
     assert_int_equal(sum, 2050);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        T(direct_alloc_counts_and_its_free_gives_back),
-        T(free_of_unknown_address_changes_nothing_and_is_counted),
-        T(unknown_free_that_the_driver_refused_is_no_unknown_free),
-        T(unknown_handle_whose_release_was_refused_is_no_unknown_free),
-        T(failed_alloc_is_a_row_and_no_bytes),
-        T(failed_free_gives_bytes_and_entry_back),
-        T(address_handed_out_again_ends_its_old_owner),
-        T(pinned_managed_and_registered_stay_outside_the_device),
-        T(free_belongs_to_the_device_of_its_alloc),
-        T(pool_reserves_what_was_sampled_and_never_less_than_lives),
-        T(mismatch_is_written_once_per_change_and_every_report_counted),
-        T(recording_that_began_late_adopts_and_says_so),
-        T(oom_is_a_row_with_the_state_at_that_moment),
-        T(what_lived_at_the_peak_adds_up_to_it),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

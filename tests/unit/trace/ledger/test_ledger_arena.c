@@ -7,7 +7,7 @@ static void holds(struct kit *k, uint64_t bytes)
     feed(k, (struct vs_event){.op = VS_OP_ARENA_RESERVED, .space = VS_SPACE_ARENA, .size = bytes});
 }
 
-static void a_block_is_direct_and_its_memory_is_what_the_arena_holds(void **state)
+TEST(a_block_is_direct_and_its_memory_is_what_the_arena_holds, kit_setup, kit_teardown)
 {
     KIT;
     holds(k, 2 * MIB);
@@ -27,7 +27,7 @@ static void a_block_is_direct_and_its_memory_is_what_the_arena_holds(void **stat
     assert_int_equal(curve_end(k, 0, VS_CURVE_DIRECT), 5000);
 }
 
-static void driver_memory_beside_the_arena_is_added(void **state)
+TEST(driver_memory_beside_the_arena_is_added, kit_setup, kit_teardown)
 {
     KIT;
     alloc(k, 0x100000, 3 * MIB);
@@ -40,7 +40,7 @@ static void driver_memory_beside_the_arena_is_added(void **state)
 }
 
 /* A caching allocator on top: its segments are blocks of the arena. */
-static void a_segment_is_managed_and_reserved_once(void **state)
+TEST(a_segment_is_managed_and_reserved_once, kit_setup, kit_teardown)
 {
     KIT;
     holds(k, 20 * MIB);
@@ -64,7 +64,7 @@ static void a_segment_is_managed_and_reserved_once(void **state)
 }
 
 /* No cache, and each block reported as well: once, not twice. */
-static void a_block_that_is_reported_too_counts_once(void **state)
+TEST(a_block_that_is_reported_too_counts_once, kit_setup, kit_teardown)
 {
     KIT;
     holds(k, 4 * MIB);
@@ -80,7 +80,7 @@ static void a_block_that_is_reported_too_counts_once(void **state)
     assert_int_equal(k->out.mismatches.n, 0);
 }
 
-static void a_later_discovery_moves_a_block_and_no_total_but_direct(void **state)
+TEST(a_later_discovery_moves_a_block_and_no_total_but_direct, kit_setup, kit_teardown)
 {
     KIT;
     holds(k, 4 * MIB);
@@ -96,7 +96,7 @@ static void a_later_discovery_moves_a_block_and_no_total_but_direct(void **state
 }
 
 /* The pluggable allocator: blocks of a framework, and no allocation of the driver's. */
-static void a_framework_s_blocks_may_lie_in_the_arena_themselves(void **state)
+TEST(a_framework_s_blocks_may_lie_in_the_arena_themselves, kit_setup, kit_teardown)
 {
     KIT;
     holds(k, 6 * MIB);
@@ -109,7 +109,7 @@ static void a_framework_s_blocks_may_lie_in_the_arena_themselves(void **state)
     assert_int_equal(k->out.mismatches.n, 0);
 }
 
-static void each_device_has_its_own(void **state)
+TEST(each_device_has_its_own, kit_setup, kit_teardown)
 {
     KIT;
     k->device = 1;
@@ -120,7 +120,7 @@ static void each_device_has_its_own(void **state)
     assert_int_equal(curve_end(k, 1, VS_CURVE_RESERVED), 4 * MIB);
 }
 
-static void blocks_end_with_the_context_that_they_were_made_in(void **state)
+TEST(blocks_end_with_the_context_that_they_were_made_in, kit_setup, kit_teardown)
 {
     KIT;
     holds(k, 4 * MIB);
@@ -148,7 +148,7 @@ static void part(struct kit *k, uint32_t sample, uint32_t number)
                               .arg1 = first + 3});
 }
 
-static void a_sample_is_put_together_of_its_parts_and_no_row_of_the_events(void **state)
+TEST(a_sample_is_put_together_of_its_parts_and_no_row_of_the_events, kit_setup, kit_teardown)
 {
     KIT;
     for (uint32_t i = 0; i < VS_FIGURE_PARTS; i++) {
@@ -162,7 +162,7 @@ static void a_sample_is_put_together_of_its_parts_and_no_row_of_the_events(void 
     assert_int_equal(k->out.arenas.at[0].device, 0);
 }
 
-static void a_sample_that_lacks_a_part_is_none(void **state)
+TEST(a_sample_that_lacks_a_part_is_none, kit_setup, kit_teardown)
 {
     KIT;
     for (uint32_t i = 0; i + 1 < VS_FIGURE_PARTS; i++)
@@ -176,21 +176,4 @@ static void a_sample_that_lacks_a_part_is_none(void **state)
     assert_int_equal(k->out.arenas.n, 1);
     assert_int_equal(k->out.arenas.at[0].figure[0], 3000);
     assert_int_equal(k->out.rows.n, 0);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        T(a_block_is_direct_and_its_memory_is_what_the_arena_holds),
-        T(driver_memory_beside_the_arena_is_added),
-        T(a_segment_is_managed_and_reserved_once),
-        T(a_block_that_is_reported_too_counts_once),
-        T(a_later_discovery_moves_a_block_and_no_total_but_direct),
-        T(a_framework_s_blocks_may_lie_in_the_arena_themselves),
-        T(each_device_has_its_own),
-        T(blocks_end_with_the_context_that_they_were_made_in),
-        T(a_sample_is_put_together_of_its_parts_and_no_row_of_the_events),
-        T(a_sample_that_lacks_a_part_is_none),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

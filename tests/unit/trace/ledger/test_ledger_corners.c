@@ -17,7 +17,7 @@ static void create_on(struct kit *k, int8_t device, uint64_t handle, uint64_t ad
     vmm(k, VS_OP_PHYS_RELEASE, handle, 0, 0);
 }
 
-static void an_unmap_that_failed_brings_back_the_totals_of_every_device(void **state)
+TEST(an_unmap_that_failed_brings_back_the_totals_of_every_device, kit_setup, kit_teardown)
 {
     struct kit *k = *state;
     create_on(k, 0, 0x10, 0x100000);
@@ -37,7 +37,7 @@ static void an_unmap_that_failed_brings_back_the_totals_of_every_device(void **s
     assert_int_equal(count_of(k, -1, VS_COUNT_FAILED_FREE), 1);
 }
 
-static void a_context_whose_end_failed_has_its_memory_at_once(void **state)
+TEST(a_context_whose_end_failed_has_its_memory_at_once, kit_setup, kit_teardown)
 {
     struct kit *k = *state;
     feed(k, (struct vs_event){
@@ -53,7 +53,7 @@ static void a_context_whose_end_failed_has_its_memory_at_once(void **state)
 }
 
 /* forward of a marker, a library's range in it, the marker popped inside the range's own: a second forward */
-static void a_range_is_outermost_only_where_none_of_its_phase_is_open_on_the_thread(void **state)
+TEST(a_range_is_outermost_only_where_none_of_its_phase_is_open_on_the_thread, kit_setup, kit_teardown)
 {
     struct kit *k = *state;
     push(k, 1, VS_PHASE_FORWARD, 0);
@@ -73,7 +73,7 @@ static void a_range_is_outermost_only_where_none_of_its_phase_is_open_on_the_thr
     assert_int_equal(stat_of(k, 0, VS_PHASE_FORWARD)->ns, 8000); /* 7 and 1: the inner one is in the 7 */
 }
 
-static void a_phase_s_peak_is_dated_when_it_was_first_reached_whoever_saw_it(void **state)
+TEST(a_phase_s_peak_is_dated_when_it_was_first_reached_whoever_saw_it, kit_setup, kit_teardown)
 {
     struct kit *k = *state;
     alloc_in(k, VS_SPACE_POOL, 0x1000, MIB);
@@ -94,8 +94,8 @@ static void a_phase_s_peak_is_dated_when_it_was_first_reached_whoever_saw_it(voi
 
 /* Two segments before the first report: the one without a block looked as if it were from before the
  * recording. */
-static void
-memory_that_is_known_as_managed_late_is_not_counted_beside_the_framework_s_own_figure(void **state)
+TEST(memory_that_is_known_as_managed_late_is_not_counted_beside_the_framework_s_own_figure, kit_setup,
+     kit_teardown)
 {
     struct kit *k = *state;
     alloc(k, 0x100000, MIB);
@@ -111,7 +111,7 @@ memory_that_is_known_as_managed_late_is_not_counted_beside_the_framework_s_own_f
 
 /* ---- the look-ahead: memory that is gone is not what a later block lies in ---- */
 
-static void a_block_where_a_destroyed_context_s_memory_was_does_not_claim_it(void **state)
+TEST(a_block_where_a_destroyed_context_s_memory_was_does_not_claim_it, kit_setup, kit_teardown)
 {
     struct kit *k = *state;
     feed(k, (struct vs_event){
@@ -132,7 +132,7 @@ static void a_block_where_a_destroyed_context_s_memory_was_does_not_claim_it(voi
     assert_int_equal(peak.bytes, 1024 * MIB);
 }
 
-static void a_block_where_memory_was_unmapped_does_not_claim_it(void **state)
+TEST(a_block_where_memory_was_unmapped_does_not_claim_it, kit_setup, kit_teardown)
 {
     struct kit *k = *state;
     vmm(k, VS_OP_VA_RESERVE, 0x40000000, 64 * MIB, 0);
@@ -151,7 +151,7 @@ static void a_block_where_memory_was_unmapped_does_not_claim_it(void **state)
 }
 
 /* The handle lives on, and is mapped into a framework's range after all. */
-static void memory_that_is_mapped_elsewhere_later_is_claimed_there(void **state)
+TEST(memory_that_is_mapped_elsewhere_later_is_claimed_there, kit_setup, kit_teardown)
 {
     struct kit *k = *state;
     create(k, 0x10, 2 * MIB);
@@ -168,7 +168,7 @@ static void memory_that_is_mapped_elsewhere_later_is_claimed_there(void **state)
 }
 
 /* cuMemFree waits for the device: other threads may free any number of times before it fails. */
-static void a_free_that_fails_late_is_taken_back_whatever_others_freed_meanwhile(void **state)
+TEST(a_free_that_fails_late_is_taken_back_whatever_others_freed_meanwhile, kit_setup, kit_teardown)
 {
     struct kit *k = *state;
     alloc_in(k, VS_SPACE_POOL, 0x1000, MIB);
@@ -195,7 +195,7 @@ static void add_up(void *context, const struct vs_alloc *a)
 
 /* Thread 1's free is under way and will fail; thread 2 makes the peak meanwhile.  What is missing from the
  * peak is missing from what lived then, and an out-of-memory before both has all of it. */
-static void what_lived_at_a_peak_adds_up_to_it_where_a_free_failed_around_it(void **state)
+TEST(what_lived_at_a_peak_adds_up_to_it_where_a_free_failed_around_it, kit_setup, kit_teardown)
 {
     struct kit *k = *state;
     uint64_t at_peak = 0, at_oom = 0;
@@ -218,7 +218,7 @@ static void what_lived_at_a_peak_adds_up_to_it_where_a_free_failed_around_it(voi
     assert_int_equal(at_oom, MIB);
 }
 
-static void steps_are_numbered_in_the_ring_s_order_with_those_that_have_no_event(void **state)
+TEST(steps_are_numbered_in_the_ring_s_order_with_those_that_have_no_event, kit_setup, kit_teardown)
 {
     struct kit *k = *state;
     const uint64_t unrecorded[] = {0, 3, 0}, wanted[] = {1, 5, 6};
@@ -231,7 +231,7 @@ static void steps_are_numbered_in_the_ring_s_order_with_those_that_have_no_event
     assert_int_equal(range_of(k, 1)->step, 7);
 }
 
-static void an_open_range_has_its_time_so_far(void **state)
+TEST(an_open_range_has_its_time_so_far, kit_setup, kit_teardown)
 {
     struct kit *k = *state;
     push(k, 1, VS_PHASE_FORWARD, 0); /* at 1000; an event each 1000 */
@@ -245,7 +245,7 @@ static void an_open_range_has_its_time_so_far(void **state)
     assert_true(stat_of(k, 0, VS_PHASE_FORWARD)->ns == 4000 && stat_of(k, 0, VS_PHASE_FORWARD)->open_ns == 0);
 }
 
-static void a_range_that_is_open_at_the_end_keeps_its_time(void **state)
+TEST(a_range_that_is_open_at_the_end_keeps_its_time, kit_setup, kit_teardown)
 {
     struct kit *k = *state;
     push(k, 1, VS_PHASE_BACKWARD, 0);
@@ -257,7 +257,7 @@ static void a_range_that_is_open_at_the_end_keeps_its_time(void **state)
                 stat_of(k, 0, VS_PHASE_BACKWARD)->open_ns == 1000);
 }
 
-static void a_range_whose_pop_was_lost_has_no_time(void **state)
+TEST(a_range_whose_pop_was_lost_has_no_time, kit_setup, kit_teardown)
 {
     struct kit *k = *state;
     push(k, 1, VS_PHASE_FORWARD, 0);
@@ -268,25 +268,4 @@ static void a_range_whose_pop_was_lost_has_no_time(void **state)
     assert_true(stat_of(k, 0, VS_PHASE_FORWARD)->ns == 0 && stat_of(k, 0, VS_PHASE_FORWARD)->open_ns == 0);
     assert_true(stat_of(k, 0, VS_PHASE_BACKWARD)->open_ns == 1000);
     assert_true(range_of(k, 1)->lost && !range_of(k, 2)->lost);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        T(an_unmap_that_failed_brings_back_the_totals_of_every_device),
-        T(a_context_whose_end_failed_has_its_memory_at_once),
-        T(an_open_range_has_its_time_so_far),
-        T(a_range_that_is_open_at_the_end_keeps_its_time),
-        T(a_range_whose_pop_was_lost_has_no_time),
-        T(a_range_is_outermost_only_where_none_of_its_phase_is_open_on_the_thread),
-        T(a_phase_s_peak_is_dated_when_it_was_first_reached_whoever_saw_it),
-        T(a_block_where_a_destroyed_context_s_memory_was_does_not_claim_it),
-        T(a_block_where_memory_was_unmapped_does_not_claim_it),
-        T(memory_that_is_mapped_elsewhere_later_is_claimed_there),
-        T(a_free_that_fails_late_is_taken_back_whatever_others_freed_meanwhile),
-        T(what_lived_at_a_peak_adds_up_to_it_where_a_free_failed_around_it),
-        T(steps_are_numbered_in_the_ring_s_order_with_those_that_have_no_event),
-        T(memory_that_is_known_as_managed_late_is_not_counted_beside_the_framework_s_own_figure),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

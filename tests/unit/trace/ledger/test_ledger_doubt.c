@@ -39,7 +39,7 @@ static void segment(struct kit *k)
     block(k, 0x100000, MIB);
 }
 
-static void nothing_is_in_doubt_where_only_beginnings_were_lost(void **state)
+TEST(nothing_is_in_doubt_where_only_beginnings_were_lost, kit_setup, kit_teardown)
 {
     struct kit *k = *state;
     segment(k);
@@ -50,7 +50,7 @@ static void nothing_is_in_doubt_where_only_beginnings_were_lost(void **state)
     assert_null(doubt(k, VS_CURVE_ALLOCATED));
 }
 
-static void direct_memory_is_in_doubt_until_none_is_alive(void **state)
+TEST(direct_memory_is_in_doubt_until_none_is_alive, kit_setup, kit_teardown)
 {
     struct kit *k = *state;
     alloc(k, 0x1000, 100);
@@ -72,7 +72,7 @@ static void direct_memory_is_in_doubt_until_none_is_alive(void **state)
     assert_int_equal(to(k, VS_CURVE_RESERVED), row_of(k, VS_OP_FREE_MISSED)->seq);
 }
 
-static void a_report_that_equals_ours_ends_the_doubt_of_a_framework(void **state)
+TEST(a_report_that_equals_ours_ends_the_doubt_of_a_framework, kit_setup, kit_teardown)
 {
     struct kit *k = *state;
     segment(k);
@@ -88,7 +88,7 @@ static void a_report_that_equals_ours_ends_the_doubt_of_a_framework(void **state
     assert_int_equal(to(k, VS_CURVE_ALLOCATED), last(k)->seq);
 }
 
-static void a_report_of_less_than_ours_brings_the_doubt_back(void **state)
+TEST(a_report_of_less_than_ours_brings_the_doubt_back, kit_setup, kit_teardown)
 {
     struct kit *k = *state;
     segment(k);
@@ -104,7 +104,7 @@ static void a_report_of_less_than_ours_brings_the_doubt_back(void **state)
     assert_int_equal(to(k, VS_CURVE_ALLOCATED), 0);
 }
 
-static void direct_memory_stays_in_doubt_whatever_a_framework_reports(void **state)
+TEST(direct_memory_stays_in_doubt_whatever_a_framework_reports, kit_setup, kit_teardown)
 {
     struct kit *k = *state;
     segment(k);
@@ -118,7 +118,7 @@ static void direct_memory_stays_in_doubt_whatever_a_framework_reports(void **sta
     assert_int_equal(to(k, VS_CURVE_ALLOCATED), last(k)->seq);
 }
 
-static void nothing_is_shown_right_before_the_last_end_that_was_lost(void **state)
+TEST(nothing_is_shown_right_before_the_last_end_that_was_lost, kit_setup, kit_teardown)
 {
     struct kit *k = *state;
     segment(k);
@@ -130,7 +130,7 @@ static void nothing_is_shown_right_before_the_last_end_that_was_lost(void **stat
     assert_int_equal(to(k, VS_CURVE_ALLOCATED), last(k)->seq);
 }
 
-static void ends_that_were_lost_last_of_all_put_the_end_in_doubt(void **state)
+TEST(ends_that_were_lost_last_of_all_put_the_end_in_doubt, kit_setup, kit_teardown)
 {
     struct kit *k = *state;
     alloc(k, 0x1000, 100);
@@ -141,7 +141,7 @@ static void ends_that_were_lost_last_of_all_put_the_end_in_doubt(void **state)
     assert_int_equal(to(k, VS_CURVE_ALLOCATED), 0);
 }
 
-static void an_empty_device_has_nothing_in_doubt(void **state)
+TEST(an_empty_device_has_nothing_in_doubt, kit_setup, kit_teardown)
 {
     struct kit *k = *state;
     alloc(k, 0x1000, 100);
@@ -152,7 +152,7 @@ static void an_empty_device_has_nothing_in_doubt(void **state)
     assert_null(doubt(k, VS_CURVE_ALLOCATED));
 }
 
-static void a_segment_whose_report_may_be_lost_is_not_counted_as_direct(void **state)
+TEST(a_segment_whose_report_may_be_lost_is_not_counted_as_direct, kit_setup, kit_teardown)
 {
     struct kit *k = *state;
     segment(k);
@@ -168,7 +168,7 @@ static void a_segment_whose_report_may_be_lost_is_not_counted_as_direct(void **s
     assert_int_equal(curve_end(k, 0, VS_CURVE_DIRECT), 3 * MIB);
 }
 
-static void without_a_framework_losses_make_nothing_managed(void **state)
+TEST(without_a_framework_losses_make_nothing_managed, kit_setup, kit_teardown)
 {
     struct kit *k = *state;
     alloc(k, 0x9000000, 20 * MIB);
@@ -176,21 +176,4 @@ static void without_a_framework_losses_make_nothing_managed(void **state)
     release(k, 0x8000000);
     vs_ledger_flush(k->l, &k->out);
     assert_int_equal(curve_end(k, 0, VS_CURVE_DIRECT), 20 * MIB);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        T(nothing_is_in_doubt_where_only_beginnings_were_lost),
-        T(direct_memory_is_in_doubt_until_none_is_alive),
-        T(a_report_that_equals_ours_ends_the_doubt_of_a_framework),
-        T(a_report_of_less_than_ours_brings_the_doubt_back),
-        T(direct_memory_stays_in_doubt_whatever_a_framework_reports),
-        T(nothing_is_shown_right_before_the_last_end_that_was_lost),
-        T(ends_that_were_lost_last_of_all_put_the_end_in_doubt),
-        T(an_empty_device_has_nothing_in_doubt),
-        T(a_segment_whose_report_may_be_lost_is_not_counted_as_direct),
-        T(without_a_framework_losses_make_nothing_managed),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

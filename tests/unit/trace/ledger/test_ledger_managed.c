@@ -7,7 +7,7 @@
 
 /* ---- what is reported next, and age ---- */
 
-static void first_segment_is_managed_from_birth(void **state)
+TEST(first_segment_is_managed_from_birth, kit_setup, kit_teardown)
 {
     KIT;
     alloc(k, 0x100000, 20 * MIB);
@@ -23,7 +23,7 @@ static void first_segment_is_managed_from_birth(void **state)
     assert_int_equal(curve_end(k, 0, VS_CURVE_MANAGED), 20 * MIB);
 }
 
-static void threads_next_report_elsewhere_means_direct(void **state)
+TEST(threads_next_report_elsewhere_means_direct, kit_setup, kit_teardown)
 {
     KIT;
     alloc(k, 0x100000, 20 * MIB);
@@ -36,7 +36,7 @@ static void threads_next_report_elsewhere_means_direct(void **state)
     assert_int_equal(k->out.mismatches.n, 0);
 }
 
-static void other_threads_report_decides_nothing_but_its_own(void **state)
+TEST(other_threads_report_decides_nothing_but_its_own, kit_setup, kit_teardown)
 {
     KIT;
     alloc(k, 0x100000, 20 * MIB); /* thread 1 */
@@ -50,7 +50,7 @@ static void other_threads_report_decides_nothing_but_its_own(void **state)
     assert_int_equal(k->out.rows.at[0].managed, 0);
 }
 
-static void rows_stay_in_order_behind_a_provisional_one(void **state)
+TEST(rows_stay_in_order_behind_a_provisional_one, kit_setup, kit_teardown)
 {
     KIT;
     alloc(k, 0x100000, 20 * MIB);
@@ -64,7 +64,7 @@ static void rows_stay_in_order_behind_a_provisional_one(void **state)
     assert_int_equal(vs_ledger_ring_seq(k->l), 3);
 }
 
-static void age_decides_for_direct(void **state)
+TEST(age_decides_for_direct, kit_setup, kit_teardown)
 {
     KIT;
     alloc(k, 0x100000, MIB);
@@ -75,7 +75,7 @@ static void age_decides_for_direct(void **state)
     assert_int_equal(k->out.rows.at[0].managed, 0);
 }
 
-static void without_a_framework_look_ahead_is_short(void **state)
+TEST(without_a_framework_look_ahead_is_short, kit_setup, kit_teardown)
 {
     KIT;
     alloc(k, 0x100000, MIB);
@@ -85,7 +85,7 @@ static void without_a_framework_look_ahead_is_short(void **state)
     assert_int_equal(k->out.rows.at[0].direct, MIB);
 }
 
-static void flush_decides_for_direct(void **state)
+TEST(flush_decides_for_direct, kit_setup, kit_teardown)
 {
     KIT;
     alloc(k, 0x100000, MIB);
@@ -94,7 +94,7 @@ static void flush_decides_for_direct(void **state)
     assert_int_equal(vs_ledger_held(k->l), 0);
 }
 
-static void late_discovery_is_a_row_and_moves_the_bytes(void **state)
+TEST(late_discovery_is_a_row_and_moves_the_bytes, kit_setup, kit_teardown)
 {
     KIT;
     alloc(k, 0x100000, 20 * MIB);
@@ -130,7 +130,7 @@ static void give_up(struct kit *k, uint64_t size)
          (struct vs_event){.op = VS_OP_BLOCK_OOM, .size = size, .arg0 = k->framework, .arg1 = k->reserved});
 }
 
-static void what_a_caching_allocators_code_asks_for_is_managed_at_once(void **state)
+TEST(what_a_caching_allocators_code_asks_for_is_managed_at_once, kit_setup, kit_teardown)
 {
     KIT;
     for (uint64_t i = 0; i < 3; i++)
@@ -149,7 +149,7 @@ static void what_a_caching_allocators_code_asks_for_is_managed_at_once(void **st
 }
 
 /* Neither allocated nor nothing: held, and its use unknown; what is known beside it stays so. */
-static void what_a_librarys_pool_asks_for_is_reserved_and_nothing_else(void **state)
+TEST(what_a_librarys_pool_asks_for_is_reserved_and_nothing_else, kit_setup, kit_teardown)
 {
     KIT;
     struct vs_event e = {.op = VS_OP_ALLOC,
@@ -171,7 +171,7 @@ static void what_a_librarys_pool_asks_for_is_reserved_and_nothing_else(void **st
     assert_int_equal(curve_end(k, 0, VS_CURVE_UNKNOWN_USE), 0);
 }
 
-static void arenas_block_of_a_pool_is_reserved_once(void **state)
+TEST(arenas_block_of_a_pool_is_reserved_once, kit_setup, kit_teardown)
 {
     KIT;
     feed(k, (struct vs_event){.op = VS_OP_ARENA_RESERVED, .size = 4 * MIB});
@@ -184,7 +184,7 @@ static void arenas_block_of_a_pool_is_reserved_once(void **state)
     assert_int_equal(last(k)->direct, 0);
 }
 
-static void known_piece_does_not_pass_what_is_held_before_it(void **state)
+TEST(known_piece_does_not_pass_what_is_held_before_it, kit_setup, kit_teardown)
 {
     KIT;
     alloc(k, 0x9000000, 8 * MIB);
@@ -196,7 +196,7 @@ static void known_piece_does_not_pass_what_is_held_before_it(void **state)
     assert_int_equal(last(k)->direct, 8 * MIB);
 }
 
-static void pieces_given_back_before_an_out_of_memory_are_the_frameworks(void **state)
+TEST(pieces_given_back_before_an_out_of_memory_are_the_frameworks, kit_setup, kit_teardown)
 {
     KIT;
     block(k, 0x7000, 0);
@@ -214,7 +214,7 @@ static void pieces_given_back_before_an_out_of_memory_are_the_frameworks(void **
     assert_int_equal(row_of(k, VS_OP_PHYS_CREATE)->reserved, 61 * MIB);
 }
 
-static void pieces_given_back_without_a_refusal_are_direct(void **state)
+TEST(pieces_given_back_without_a_refusal_are_direct, kit_setup, kit_teardown)
 {
     KIT;
     block(k, 0x7000, 0);
@@ -224,7 +224,7 @@ static void pieces_given_back_without_a_refusal_are_direct(void **state)
     assert_int_equal(row_of(k, VS_OP_PHYS_CREATE)->direct, 20 * MIB);
 }
 
-static void pieces_of_a_first_try_go_with_those_of_the_second(void **state)
+TEST(pieces_of_a_first_try_go_with_those_of_the_second, kit_setup, kit_teardown)
 {
     KIT;
     block(k, 0x7000, 0);
@@ -244,7 +244,7 @@ static void pieces_of_a_first_try_go_with_those_of_the_second(void **state)
     assert_int_equal(k->out.mismatches.n, 0);
 }
 
-static void pieces_do_not_age_while_their_thread_goes_on(void **state)
+TEST(pieces_do_not_age_while_their_thread_goes_on, kit_setup, kit_teardown)
 {
     KIT;
     block(k, 0x7000, 0);
@@ -257,7 +257,7 @@ static void pieces_do_not_age_while_their_thread_goes_on(void **state)
     assert_int_equal(vs_ledger_held(k->l), 0);
 }
 
-static void known_piece_tells_of_its_whole_reservation(void **state)
+TEST(known_piece_tells_of_its_whole_reservation, kit_setup, kit_teardown)
 {
     KIT;
     vmm(k, VS_OP_VA_RESERVE, 0x200000000, 1024 * MIB, 0);
@@ -270,28 +270,4 @@ static void known_piece_tells_of_its_whole_reservation(void **state)
     assert_int_equal(last(k)->direct, 0);
     assert_int_equal(last(k)->reserved, 22 * MIB);
     assert_int_equal(row_of(k, VS_OP_RECLASSIFY)->mate, 2);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        T(first_segment_is_managed_from_birth),
-        T(threads_next_report_elsewhere_means_direct),
-        T(other_threads_report_decides_nothing_but_its_own),
-        T(rows_stay_in_order_behind_a_provisional_one),
-        T(age_decides_for_direct),
-        T(without_a_framework_look_ahead_is_short),
-        T(flush_decides_for_direct),
-        T(late_discovery_is_a_row_and_moves_the_bytes),
-        T(what_a_caching_allocators_code_asks_for_is_managed_at_once),
-        T(what_a_librarys_pool_asks_for_is_reserved_and_nothing_else),
-        T(arenas_block_of_a_pool_is_reserved_once),
-        T(known_piece_does_not_pass_what_is_held_before_it),
-        T(pieces_given_back_before_an_out_of_memory_are_the_frameworks),
-        T(pieces_given_back_without_a_refusal_are_direct),
-        T(pieces_of_a_first_try_go_with_those_of_the_second),
-        T(pieces_do_not_age_while_their_thread_goes_on),
-        T(known_piece_tells_of_its_whole_reservation),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -213,7 +213,7 @@ static void check_range(struct kit *k, const struct vs_range_row *range)
     }
 }
 
-static void random_events_match_the_reference(void **state)
+TEST(random_events_match_the_reference)
 {
     for (uint64_t seed = 1; seed <= 25; seed++) {
         struct kit *k = NULL;
@@ -242,10 +242,4 @@ static void random_events_match_the_reference(void **state)
         assert_int_equal(k->out.mismatches.n, 0);
         kit_teardown((void **)&k);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(random_events_match_the_reference)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,7 +4,7 @@
  */
 #include "ledger_kit.h"
 
-static void nested_ranges_have_their_own_peaks(void **state)
+TEST(nested_ranges_have_their_own_peaks, kit_setup, kit_teardown)
 {
     KIT;
     block(k, 0x1000, 10);
@@ -28,7 +28,7 @@ static void nested_ranges_have_their_own_peaks(void **state)
     assert_int_equal(stat_of(k, 0, 0)->allocated, 1010);
 }
 
-static void value_at_push_is_a_peak_when_memory_only_falls(void **state)
+TEST(value_at_push_is_a_peak_when_memory_only_falls, kit_setup, kit_teardown)
 {
     KIT;
     block(k, 0x1000, 500);
@@ -38,7 +38,7 @@ static void value_at_push_is_a_peak_when_memory_only_falls(void **state)
     assert_int_equal(peak_of(k, 1, 0)->allocated, 500);
 }
 
-static void any_threads_allocations_count_into_an_open_range(void **state)
+TEST(any_threads_allocations_count_into_an_open_range, kit_setup, kit_teardown)
 {
     KIT;
     push(k, 1, 1, 0);
@@ -53,7 +53,7 @@ static void any_threads_allocations_count_into_an_open_range(void **state)
     assert_int_equal(peak_of(k, 2, 0)->allocated, 700);
 }
 
-static void two_devices_have_their_own_range_peaks(void **state)
+TEST(two_devices_have_their_own_range_peaks, kit_setup, kit_teardown)
 {
     KIT;
     push(k, 1, 1, 0);
@@ -67,7 +67,7 @@ static void two_devices_have_their_own_range_peaks(void **state)
     assert_int_equal(peak_of(k, 1, 1)->allocated, 300);
 }
 
-static void nested_ranges_of_one_phase_are_timed_once(void **state)
+TEST(nested_ranges_of_one_phase_are_timed_once, kit_setup, kit_teardown)
 {
     KIT;
     block(k, 0x1000, 1);
@@ -79,7 +79,7 @@ static void nested_ranges_of_one_phase_are_timed_once(void **state)
     assert_int_equal(stat_of(k, 0, 3)->ns, 3000);
 }
 
-static void autograd_thread_without_a_range_is_backward(void **state)
+TEST(autograd_thread_without_a_range_is_backward, kit_setup, kit_teardown)
 {
     KIT;
     k->thread = 9;
@@ -92,7 +92,7 @@ static void autograd_thread_without_a_range_is_backward(void **state)
     assert_int_equal(stat_of(k, 0, VS_PHASE_BACKWARD)->ns, -1);
 }
 
-static void event_of_a_range_just_popped_keeps_its_phase(void **state)
+TEST(event_of_a_range_just_popped_keeps_its_phase, kit_setup, kit_teardown)
 {
     KIT;
     push(k, 1, 2, 0);
@@ -102,7 +102,7 @@ static void event_of_a_range_just_popped_keeps_its_phase(void **state)
     assert_int_equal(last(k)->phase, 2);
 }
 
-static void range_that_names_no_phase_gives_none(void **state)
+TEST(range_that_names_no_phase_gives_none, kit_setup, kit_teardown)
 {
     KIT;
     feed(k, (struct vs_event){
@@ -117,7 +117,7 @@ static void range_that_names_no_phase_gives_none(void **state)
     assert_int_equal(peak_of(k, 4, 0)->allocated, 700);
 }
 
-static void lost_pop_does_not_keep_a_range_open_for_ever(void **state)
+TEST(lost_pop_does_not_keep_a_range_open_for_ever, kit_setup, kit_teardown)
 {
     KIT;
     block(k, 0x1, 1);
@@ -130,7 +130,7 @@ static void lost_pop_does_not_keep_a_range_open_for_ever(void **state)
     assert_int_equal(count_of(k, -1, VS_COUNT_LOST_POP), 1);
 }
 
-static void ranges_open_at_the_end_are_written_as_open(void **state)
+TEST(ranges_open_at_the_end_are_written_as_open, kit_setup, kit_teardown)
 {
     KIT;
     push(k, 1, 1, 0);
@@ -141,7 +141,7 @@ static void ranges_open_at_the_end_are_written_as_open(void **state)
     assert_int_equal(stat_of(k, 0, 1)->allocated, 700);
 }
 
-static void range_may_name_another_phase_than_its_own_name(void **state)
+TEST(range_may_name_another_phase_than_its_own_name, kit_setup, kit_teardown)
 {
     KIT;
     feed(k, (struct vs_event){.op = VS_OP_RANGE_PUSH,
@@ -152,22 +152,4 @@ static void range_may_name_another_phase_than_its_own_name(void **state)
     pop(k, 4);
     assert_int_equal(range_of(k, 4)->phase, 2);
     assert_int_equal(range_of(k, 4)->name, 77);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        T(nested_ranges_have_their_own_peaks),
-        T(value_at_push_is_a_peak_when_memory_only_falls),
-        T(any_threads_allocations_count_into_an_open_range),
-        T(two_devices_have_their_own_range_peaks),
-        T(nested_ranges_of_one_phase_are_timed_once),
-        T(autograd_thread_without_a_range_is_backward),
-        T(event_of_a_range_just_popped_keeps_its_phase),
-        T(range_that_names_no_phase_gives_none),
-        T(lost_pop_does_not_keep_a_range_open_for_ever),
-        T(ranges_open_at_the_end_are_written_as_open),
-        T(range_may_name_another_phase_than_its_own_name),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -39,7 +39,7 @@ static void own(struct kit *k, uint8_t space, uint64_t address, uint64_t size, u
                 .op = VS_OP_ALLOC, .space = space, .address = address, .size = size, .context = id});
 }
 
-static void arrays_and_graphs_count_and_imports_and_multicast_do_not(void **state)
+TEST(arrays_and_graphs_count_and_imports_and_multicast_do_not, kit_setup, kit_teardown)
 {
     struct kit *k = *state;
     alloc_in(k, VS_SPACE_ARRAY, 0x1000, 100);
@@ -56,7 +56,7 @@ static void arrays_and_graphs_count_and_imports_and_multicast_do_not(void **stat
     assert_int_equal(direct_now(k), 0);
 }
 
-static void graphs_reserve_the_greater_of_sample_and_living(void **state)
+TEST(graphs_reserve_the_greater_of_sample_and_living, kit_setup, kit_teardown)
 {
     struct kit *k = *state;
     alloc_in(k, VS_SPACE_GRAPH, 0x2000, 200);
@@ -71,7 +71,7 @@ static void graphs_reserve_the_greater_of_sample_and_living(void **state)
     assert_int_equal(direct_now(k), 2200);
 }
 
-static void graph_nodes_and_costs_change_no_total(void **state)
+TEST(graph_nodes_and_costs_change_no_total, kit_setup, kit_teardown)
 {
     struct kit *k = *state;
     feed(k,
@@ -86,7 +86,7 @@ static void graph_nodes_and_costs_change_no_total(void **state)
     assert_int_equal(reserved_now(k), 0);
 }
 
-static void binding_keeps_physical_memory_alive(void **state)
+TEST(binding_keeps_physical_memory_alive, kit_setup, kit_teardown)
 {
     struct kit *k = *state;
     alloc_in(k, VS_SPACE_ARRAY, 0x900, 0);
@@ -124,7 +124,7 @@ static void bound_only(struct kit *k, uint64_t object, uint64_t memory)
     vmm(k, VS_OP_PHYS_RELEASE, memory, 0, 0);
 }
 
-static void failed_unmap_takes_back_the_row_that_ended_the_memory(void **state)
+TEST(failed_unmap_takes_back_the_row_that_ended_the_memory, kit_setup, kit_teardown)
 {
     struct kit *k = *state;
     create(k, 7, 4096);
@@ -143,7 +143,7 @@ static void failed_unmap_takes_back_the_row_that_ended_the_memory(void **state)
     assert_int_equal(reserved_now(k), 0);
 }
 
-static void failed_unbind_takes_back_the_row_that_ended_the_memory(void **state)
+TEST(failed_unbind_takes_back_the_row_that_ended_the_memory, kit_setup, kit_teardown)
 {
     struct kit *k = *state;
     alloc_in(k, VS_SPACE_ARRAY, 0x900, 0);
@@ -155,7 +155,7 @@ static void failed_unbind_takes_back_the_row_that_ended_the_memory(void **state)
     assert_int_equal(reserved_now(k), 4096);
 }
 
-static void failed_end_of_an_array_gives_its_bindings_back(void **state)
+TEST(failed_end_of_an_array_gives_its_bindings_back, kit_setup, kit_teardown)
 {
     struct kit *k = *state;
     alloc_in(k, VS_SPACE_ARRAY, 0x900, 0);
@@ -170,7 +170,7 @@ static void failed_end_of_an_array_gives_its_bindings_back(void **state)
     assert_int_equal(reserved_now(k), 0);
 }
 
-static void failed_release_of_a_multicast_object_gives_its_bindings_back(void **state)
+TEST(failed_release_of_a_multicast_object_gives_its_bindings_back, kit_setup, kit_teardown)
 {
     struct kit *k = *state;
     feed(k, (struct vs_event){.op = VS_OP_PHYS_CREATE, .space = VS_SPACE_MULTICAST, .address = 0x4000});
@@ -182,7 +182,7 @@ static void failed_release_of_a_multicast_object_gives_its_bindings_back(void **
     assert_int_equal(reserved_now(k), 4096);
 }
 
-static void an_unbind_from_an_endpoint_ends_what_a_device_has_in_its_range(void **state)
+TEST(an_unbind_from_an_endpoint_ends_what_a_device_has_in_its_range, kit_setup, kit_teardown)
 {
     const uint64_t one = UINT64_C(1) << 56, two = UINT64_C(2) << 56;
     struct kit *k = *state;
@@ -208,7 +208,7 @@ static void an_unbind_from_an_endpoint_ends_what_a_device_has_in_its_range(void 
     assert_int_equal(reserved_now(k), 0);
 }
 
-static void failed_destroy_of_a_context_gives_the_bindings_of_its_arrays_back(void **state)
+TEST(failed_destroy_of_a_context_gives_the_bindings_of_its_arrays_back, kit_setup, kit_teardown)
 {
     struct kit *k = *state;
     context(k, VS_OP_CONTEXT_CREATE, 0x100, 1, VS_CONTEXT_CREATED);
@@ -224,7 +224,7 @@ static void failed_destroy_of_a_context_gives_the_bindings_of_its_arrays_back(vo
     assert_int_equal(reserved_now(k), 0);
 }
 
-static void multicast_binds_by_address_too(void **state)
+TEST(multicast_binds_by_address_too, kit_setup, kit_teardown)
 {
     struct kit *k = *state;
     create(k, 7, 4096);
@@ -241,7 +241,7 @@ static void multicast_binds_by_address_too(void **state)
     assert_int_equal(reserved_now(k), 0);
 }
 
-static void import_opened_twice_ends_with_its_second_close(void **state)
+TEST(import_opened_twice_ends_with_its_second_close, kit_setup, kit_teardown)
 {
     struct kit *k = *state;
     alloc_in(k, VS_SPACE_IMPORTED, 0x3000, 400);
@@ -263,7 +263,7 @@ static void import_opened_twice_ends_with_its_second_close(void **state)
 }
 
 /* Own import of memory that this process exported: the driver may give the same handle or another. */
-static void import_of_own_memory_is_not_counted_twice(void **state)
+TEST(import_of_own_memory_is_not_counted_twice, kit_setup, kit_teardown)
 {
     struct kit *k = *state;
     create(k, 7, 4096);
@@ -290,7 +290,7 @@ static void fill(struct kit *k)
     create(k, 7, 4096); /* nobody's */
 }
 
-static void end_of_a_context_ends_what_it_owned(void **state)
+TEST(end_of_a_context_ends_what_it_owned, kit_setup, kit_teardown)
 {
     struct kit *k = *state;
     fill(k);
@@ -332,7 +332,7 @@ static void fill_with_reserves(struct kit *k)
     reserves(k, VS_SPACE_GRAPH, 6000);
 }
 
-static void pools_that_outlive_a_primary_context_keep_their_memory(void **state)
+TEST(pools_that_outlive_a_primary_context_keep_their_memory, kit_setup, kit_teardown)
 {
     struct kit *k = *state;
     fill_with_reserves(k);
@@ -349,7 +349,7 @@ static void pools_that_outlive_a_primary_context_keep_their_memory(void **state)
     assert_int_equal(k->out.mismatches.n, 0);
 }
 
-static void pools_that_a_primary_context_took_along_end(void **state)
+TEST(pools_that_a_primary_context_took_along_end, kit_setup, kit_teardown)
 {
     struct kit *k = *state;
     fill_with_reserves(k);
@@ -363,7 +363,7 @@ static void pools_that_a_primary_context_took_along_end(void **state)
     assert_int_equal(reserved_now(k), 200 + 4096 + 7000);
 }
 
-static void an_empty_pool_ends_nothing_where_no_context_went(void **state)
+TEST(an_empty_pool_ends_nothing_where_no_context_went, kit_setup, kit_teardown)
 {
     struct kit *k = *state;
     fill_with_reserves(k);
@@ -373,7 +373,7 @@ static void an_empty_pool_ends_nothing_where_no_context_went(void **state)
     assert_int_equal(direct_now(k), 100 + 200 + 400 + 600 + 800 + 4096);
 }
 
-static void green_and_unknown_contexts_end_nothing(void **state)
+TEST(green_and_unknown_contexts_end_nothing, kit_setup, kit_teardown)
 {
     struct kit *k = *state;
     own(k, VS_SPACE_DEVICE, 0x1000, 100, 0);
@@ -381,29 +381,4 @@ static void green_and_unknown_contexts_end_nothing(void **state)
     context(k, VS_OP_CONTEXT_DESTROY, 0x100, 0, VS_CONTEXT_GREEN);
     context(k, VS_OP_CONTEXT_DESTROY, 0x200, VS_CONTEXT_UNKNOWN, VS_CONTEXT_CREATED);
     assert_int_equal(direct_now(k), 200);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        T(arrays_and_graphs_count_and_imports_and_multicast_do_not),
-        T(graphs_reserve_the_greater_of_sample_and_living),
-        T(graph_nodes_and_costs_change_no_total),
-        T(binding_keeps_physical_memory_alive),
-        T(failed_unmap_takes_back_the_row_that_ended_the_memory),
-        T(failed_unbind_takes_back_the_row_that_ended_the_memory),
-        T(failed_end_of_an_array_gives_its_bindings_back),
-        T(failed_release_of_a_multicast_object_gives_its_bindings_back),
-        T(an_unbind_from_an_endpoint_ends_what_a_device_has_in_its_range),
-        T(failed_destroy_of_a_context_gives_the_bindings_of_its_arrays_back),
-        T(multicast_binds_by_address_too),
-        T(import_opened_twice_ends_with_its_second_close),
-        T(import_of_own_memory_is_not_counted_twice),
-        T(end_of_a_context_ends_what_it_owned),
-        T(pools_that_outlive_a_primary_context_keep_their_memory),
-        T(pools_that_a_primary_context_took_along_end),
-        T(an_empty_pool_ends_nothing_where_no_context_went),
-        T(green_and_unknown_contexts_end_nothing),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

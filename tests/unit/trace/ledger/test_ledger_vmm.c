@@ -5,7 +5,7 @@
  */
 #include "ledger_kit.h"
 
-static void physical_memory_lives_until_references_and_mappings_are_gone(void **state)
+TEST(physical_memory_lives_until_references_and_mappings_are_gone, kit_setup, kit_teardown)
 {
     KIT;
     create(k, 0x77, 2 * MIB);
@@ -21,7 +21,7 @@ static void physical_memory_lives_until_references_and_mappings_are_gone(void **
     assert_int_equal(last(k)->reserved, 0);
 }
 
-static void release_after_unmap_frees_and_says_how_much(void **state)
+TEST(release_after_unmap_frees_and_says_how_much, kit_setup, kit_teardown)
 {
     KIT;
     create(k, 0x77, 2 * MIB);
@@ -34,7 +34,7 @@ static void release_after_unmap_frees_and_says_how_much(void **state)
     assert_int_equal(last(k)->reserved, 0);
 }
 
-static void one_unmap_may_end_several_allocations(void **state)
+TEST(one_unmap_may_end_several_allocations, kit_setup, kit_teardown)
 {
     KIT;
     for (uint64_t i = 0; i < 3; i++) {
@@ -52,7 +52,7 @@ static void one_unmap_may_end_several_allocations(void **state)
     assert_int_equal(vs_ledger_live_count(k->l), 0);
 }
 
-static void two_mappings_of_one_handle_count_once(void **state)
+TEST(two_mappings_of_one_handle_count_once, kit_setup, kit_teardown)
 {
     KIT;
     create(k, 0x77, 2 * MIB);
@@ -66,7 +66,7 @@ static void two_mappings_of_one_handle_count_once(void **state)
     assert_int_equal(last(k)->reserved, 0);
 }
 
-static void retain_by_address_adds_a_reference(void **state)
+TEST(retain_by_address_adds_a_reference, kit_setup, kit_teardown)
 {
     KIT;
     create(k, 0x77, 2 * MIB);
@@ -81,7 +81,7 @@ static void retain_by_address_adds_a_reference(void **state)
     assert_int_equal(last(k)->mate, 1);
 }
 
-static void host_located_memory_has_its_own_curve(void **state)
+TEST(host_located_memory_has_its_own_curve, kit_setup, kit_teardown)
 {
     KIT;
     vmm(k, VS_OP_PHYS_CREATE, 0x77, 2 * MIB, 3ull << 32);
@@ -90,7 +90,7 @@ static void host_located_memory_has_its_own_curve(void **state)
     assert_int_equal(curve_end(k, -1, VS_CURVE_END + VS_SPACE_HOST_VMM), 2 * MIB);
 }
 
-static void failed_unmap_and_release_take_their_effect_back(void **state)
+TEST(failed_unmap_and_release_take_their_effect_back, kit_setup, kit_teardown)
 {
     KIT;
     create(k, 0x77, 2 * MIB);
@@ -110,7 +110,7 @@ static void failed_unmap_and_release_take_their_effect_back(void **state)
 }
 
 /* What PyTorch's expandable segments do: reserve, create, map, set access, report a block. */
-static void expandable_segment_is_managed_from_birth(void **state)
+TEST(expandable_segment_is_managed_from_birth, kit_setup, kit_teardown)
 {
     KIT;
     vmm(k, VS_OP_VA_RESERVE, 0x200000000, 1024 * MIB, 0);
@@ -137,7 +137,7 @@ static void expandable_segment_is_managed_from_birth(void **state)
     assert_int_equal(curve_end(k, 0, VS_CURVE_MANAGED), 0);
 }
 
-static void mapping_into_a_frameworks_reservation_reclassifies(void **state)
+TEST(mapping_into_a_frameworks_reservation_reclassifies, kit_setup, kit_teardown)
 {
     KIT;
     vmm(k, VS_OP_VA_RESERVE, 0x200000000, 1024 * MIB, 0);
@@ -151,20 +151,4 @@ static void mapping_into_a_frameworks_reservation_reclassifies(void **state)
     vmm(k, VS_OP_MAP, 0x200000000 + 2 * MIB, 2 * MIB, 0x71);
     assert_int_equal(last(k)->direct, 0);
     assert_int_equal(row_of(k, VS_OP_RECLASSIFY)->size, 2 * MIB);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        T(physical_memory_lives_until_references_and_mappings_are_gone),
-        T(release_after_unmap_frees_and_says_how_much),
-        T(one_unmap_may_end_several_allocations),
-        T(two_mappings_of_one_handle_count_once),
-        T(retain_by_address_adds_a_reference),
-        T(host_located_memory_has_its_own_curve),
-        T(failed_unmap_and_release_take_their_effect_back),
-        T(expandable_segment_is_managed_from_birth),
-        T(mapping_into_a_frameworks_reservation_reclassifies),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

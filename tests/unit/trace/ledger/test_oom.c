@@ -105,7 +105,7 @@ static void assert_same(struct set a, struct set b)
     assert_true(a.hash == b.hash);
 }
 
-static void set_is_what_lived_then_whatever_happens_later(void **state)
+TEST(set_is_what_lived_then_whatever_happens_later, kit_setup, kit_teardown)
 {
     struct kit *k = *state;
     segment(k, 0x1000000, 4 * MIB);
@@ -131,7 +131,7 @@ static void set_is_what_lived_then_whatever_happens_later(void **state)
     assert_int_equal(o->reserved, 4 * MIB + 12345);
 }
 
-static void set_at_a_direct_allocation_that_later_is_managed_has_it_once(void **state)
+TEST(set_at_a_direct_allocation_that_later_is_managed_has_it_once, kit_setup, kit_teardown)
 {
     struct kit *k = *state;
     alloc(k, 0x9000000, 4 * MIB);
@@ -148,7 +148,7 @@ static void set_at_a_direct_allocation_that_later_is_managed_has_it_once(void **
     assert_int_equal(set_at(k, o->seq).n, 1);
 }
 
-static void host_memory_that_ran_out_is_answered_by_host_memory(void **state)
+TEST(host_memory_that_ran_out_is_answered_by_host_memory, kit_setup, kit_teardown)
 {
     struct kit *k = *state;
     k->device = -1;
@@ -166,7 +166,7 @@ static void host_memory_that_ran_out_is_answered_by_host_memory(void **state)
 
 /* ---- absorbed or not ---- */
 
-static void refusal_that_the_framework_lives_with_is_no_out_of_memory_of_the_programs(void **state)
+TEST(refusal_that_the_framework_lives_with_is_no_out_of_memory_of_the_programs, kit_setup, kit_teardown)
 {
     struct kit *k = *state;
     segment(k, 0x1000000, 20 * MIB);
@@ -187,7 +187,7 @@ static void refusal_that_the_framework_lives_with_is_no_out_of_memory_of_the_pro
     assert_int_equal(count_of(k, 0, VS_COUNT_REFUSED_REPORTED), 0);
 }
 
-static void refusal_that_the_framework_reports_is_one_out_of_memory(void **state)
+TEST(refusal_that_the_framework_reports_is_one_out_of_memory, kit_setup, kit_teardown)
 {
     struct kit *k = *state;
     segment(k, 0x1000000, 20 * MIB);
@@ -211,7 +211,7 @@ static void refusal_that_the_framework_reports_is_one_out_of_memory(void **state
     assert_int_equal(k->out.samples.n, 0); /* no point of the curve */
 }
 
-static void framework_out_of_memory_without_a_refusal_says_that_the_driver_was_not_asked(void **state)
+TEST(framework_out_of_memory_without_a_refusal_says_that_the_driver_was_not_asked, kit_setup, kit_teardown)
 {
     struct kit *k = *state;
     segment(k, 0x1000000, 20 * MIB);
@@ -271,7 +271,7 @@ static void nothing_follows(struct kit *k)
     finish(k);
 }
 
-static void refusal_reached_the_program_when_its_thread_goes_on_otherwise(void **state)
+TEST(refusal_reached_the_program_when_its_thread_goes_on_otherwise)
 {
     void (*const then[])(struct kit *) = {range_follows,      step_follows,          block_follows,
                                           other_size_follows, other_refusal_follows, nothing_follows};
@@ -284,14 +284,14 @@ static void refusal_reached_the_program_when_its_thread_goes_on_otherwise(void *
     }
 }
 
-static void report_of_more_than_was_refused_is_another_out_of_memory(void **state)
+TEST(report_of_more_than_was_refused_is_another_out_of_memory, kit_setup, kit_teardown)
 {
     struct kit *k = *state;
     refuse(k, VS_SPACE_DEVICE, 64 * MIB);
     report_of_more_follows(k);
 }
 
-static void same_size_granted_to_somebody_else_absorbs_nothing(void **state)
+TEST(same_size_granted_to_somebody_else_absorbs_nothing, kit_setup, kit_teardown)
 {
     struct kit *k = *state;
     refuse(k, VS_SPACE_DEVICE, 64 * MIB);
@@ -304,7 +304,7 @@ static void same_size_granted_to_somebody_else_absorbs_nothing(void **state)
     assert_non_null(with_role(k, VS_OOM_LAST, 0));
 }
 
-static void retry_that_is_known_as_managed_late_absorbs_as_well(void **state)
+TEST(retry_that_is_known_as_managed_late_absorbs_as_well, kit_setup, kit_teardown)
 {
     struct kit *k = *state;
     segment(k, 0x1000000, 20 * MIB);
@@ -322,7 +322,7 @@ static void retry_that_is_known_as_managed_late_absorbs_as_well(void **state)
     assert_int_equal(count_of(k, 0, VS_COUNT_REFUSED_ABSORBED), 1);
 }
 
-static void what_the_driver_refused_and_the_arena_gave_then_is_absorbed(void **state)
+TEST(what_the_driver_refused_and_the_arena_gave_then_is_absorbed, kit_setup, kit_teardown)
 {
     struct kit *k = *state;
     refuse(k, VS_SPACE_DEVICE, 64 * MIB);
@@ -337,7 +337,7 @@ static void what_the_driver_refused_and_the_arena_gave_then_is_absorbed(void **s
     assert_int_equal(count_of(k, 0, VS_COUNT_REFUSED_ABSORBED), 1);
 }
 
-static void expandable_segments_absorb_too(void **state)
+TEST(expandable_segments_absorb_too, kit_setup, kit_teardown)
 {
     struct kit *k = *state;
     vmm(k, VS_OP_VA_RESERVE, 0x10000000, 512 * MIB, 0);
@@ -361,7 +361,7 @@ static void expandable_segments_absorb_too(void **state)
 
 /* ---- bounds ---- */
 
-static void loop_keeps_the_first_the_last_and_the_largest(void **state)
+TEST(loop_keeps_the_first_the_last_and_the_largest, kit_setup, kit_teardown)
 {
     struct kit *k = *state;
     struct set first = {0}, largest = {0}, final = {0};
@@ -384,7 +384,7 @@ static void loop_keeps_the_first_the_last_and_the_largest(void **state)
     assert_int_equal(count_of(k, 0, VS_COUNT_OOM), 5000);
 }
 
-static void same_refusal_again_and_again_keeps_its_first_and_its_last(void **state)
+TEST(same_refusal_again_and_again_keeps_its_first_and_its_last, kit_setup, kit_teardown)
 {
     struct kit *k = *state;
     for (uint64_t i = 0; i < 5000; i++) {
@@ -402,7 +402,7 @@ static void same_refusal_again_and_again_keeps_its_first_and_its_last(void **sta
     assert_int_equal(count_of(k, 0, VS_COUNT_REFUSED), 5000);
 }
 
-static void many_threads_refused_at_once_are_all_counted(void **state)
+TEST(many_threads_refused_at_once_are_all_counted, kit_setup, kit_teardown)
 {
     struct kit *k = *state;
     for (uint16_t i = 0; i < 100; i++) {
@@ -416,7 +416,7 @@ static void many_threads_refused_at_once_are_all_counted(void **state)
     assert_int_equal(with_role(k, VS_OOM_LARGEST, 0)->requested, MIB + 99);
 }
 
-static void of_equal_requests_the_first_is_the_largest_whoever_tells_first(void **state)
+TEST(of_equal_requests_the_first_is_the_largest_whoever_tells_first, kit_setup, kit_teardown)
 {
     struct kit *k = *state;
     for (uint16_t thread = 1; thread <= 2; thread++) {
@@ -431,7 +431,7 @@ static void of_equal_requests_the_first_is_the_largest_whoever_tells_first(void 
     assert_true(with_role(k, VS_OOM_LARGEST, 0)->seq < with_role(k, VS_OOM_LAST, 0)->seq);
 }
 
-static void figures_of_the_driver_come_along_with_their_time(void **state)
+TEST(figures_of_the_driver_come_along_with_their_time, kit_setup, kit_teardown)
 {
     struct kit *k = *state;
     feed(k, (struct vs_event){.op = VS_OP_SAMPLE, .size = 700, .arg0 = VS_SAMPLE_NVML_PROCESS});
@@ -443,28 +443,4 @@ static void figures_of_the_driver_come_along_with_their_time(void **state)
     assert_int_equal(o->device_used, 900);
     assert_int_equal(o->process_used_t, 1000);
     assert_int_equal(o->step, 1);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        T(set_is_what_lived_then_whatever_happens_later),
-        T(set_at_a_direct_allocation_that_later_is_managed_has_it_once),
-        T(host_memory_that_ran_out_is_answered_by_host_memory),
-        T(refusal_that_the_framework_lives_with_is_no_out_of_memory_of_the_programs),
-        T(refusal_that_the_framework_reports_is_one_out_of_memory),
-        T(framework_out_of_memory_without_a_refusal_says_that_the_driver_was_not_asked),
-        cmocka_unit_test(refusal_reached_the_program_when_its_thread_goes_on_otherwise),
-        T(report_of_more_than_was_refused_is_another_out_of_memory),
-        T(same_size_granted_to_somebody_else_absorbs_nothing),
-        T(retry_that_is_known_as_managed_late_absorbs_as_well),
-        T(what_the_driver_refused_and_the_arena_gave_then_is_absorbed),
-        T(expandable_segments_absorb_too),
-        T(loop_keeps_the_first_the_last_and_the_largest),
-        T(same_refusal_again_and_again_keeps_its_first_and_its_last),
-        T(many_threads_refused_at_once_are_all_counted),
-        T(of_equal_requests_the_first_is_the_largest_whoever_tells_first),
-        T(figures_of_the_driver_come_along_with_their_time),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

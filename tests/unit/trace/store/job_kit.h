@@ -13,18 +13,9 @@
 #ifndef TESTS_UNIT_TRACE_STORE_JOB_KIT_H
 #define TESTS_UNIT_TRACE_STORE_JOB_KIT_H
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
 #include <sqlite3.h>
 
+#include "unit/test.h"
 #include "unit/trace/stream.h"
 #include "trace/writer/writer.h"
 

@@ -12,7 +12,7 @@
 
 #include "job_kit.h"
 
-static void full_disk_is_an_error_that_can_be_repeated(void **state)
+TEST(full_disk_is_an_error_that_can_be_repeated)
 {
     struct job job;
     struct rlimit before, tight = {400000, RLIM_INFINITY};
@@ -45,7 +45,7 @@ static void put(const char *path, const char *text)
     fclose(f);
 }
 
-static void foreign_and_newer_files_are_refused_untouched(void **state)
+TEST(foreign_and_newer_files_are_refused_untouched)
 {
     struct job job;
     struct stat before, after;
@@ -77,7 +77,7 @@ static void foreign_and_newer_files_are_refused_untouched(void **state)
     vs_journal_close(job.j);
 }
 
-static void a_process_without_a_known_pid_has_none_in_the_database(void **state)
+TEST(a_process_without_a_known_pid_has_none_in_the_database)
 {
     struct job job;
     job_journal(&job, "nopid");
@@ -87,7 +87,7 @@ static void a_process_without_a_known_pid_has_none_in_the_database(void **state)
     assert_int_equal(ask(job.db, "SELECT count(*) FROM process WHERE pid IS NULL AND rank IS NULL"), 1);
 }
 
-static void directory_that_is_not_there_is_an_error(void **state)
+TEST(directory_that_is_not_there_is_an_error)
 {
     struct job job;
     job_journal(&job, "nodir");
@@ -99,7 +99,7 @@ static void directory_that_is_not_there_is_an_error(void **state)
 
 /* ---- hosts with bad manners ---- */
 
-static void host_closes_every_descriptor_and_reuses_the_numbers(void **state)
+TEST(host_closes_every_descriptor_and_reuses_the_numbers)
 {
     struct job job;
     char name[128], own[256];
@@ -138,7 +138,7 @@ static void host_closes_every_descriptor_and_reuses_the_numbers(void **state)
         close(fd);
 }
 
-static void hosts_own_sqlite_may_open_and_close_the_same_file(void **state)
+TEST(hosts_own_sqlite_may_open_and_close_the_same_file)
 {
     struct job job;
     job_open(&job, "both");
@@ -164,13 +164,5 @@ static void hosts_own_sqlite_may_open_and_close_the_same_file(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(full_disk_is_an_error_that_can_be_repeated),
-        cmocka_unit_test(foreign_and_newer_files_are_refused_untouched),
-        cmocka_unit_test(a_process_without_a_known_pid_has_none_in_the_database),
-        cmocka_unit_test(directory_that_is_not_there_is_an_error),
-        cmocka_unit_test(host_closes_every_descriptor_and_reuses_the_numbers),
-        cmocka_unit_test(hosts_own_sqlite_may_open_and_close_the_same_file),
-    };
-    return cmocka_run_group_tests(tests, make_dir, drop_dir);
+    return run_all_tests(make_dir, drop_dir);
 }

@@ -27,7 +27,7 @@ static void thinned_run(const char *name, int n, uint64_t max_bytes, struct job 
     sound(job->db);
 }
 
-static void limited_file_stays_below_and_its_peaks_are_exact(void **state)
+TEST(limited_file_stays_below_and_its_peaks_are_exact)
 {
     struct job full, thin;
     struct stat st;
@@ -48,7 +48,7 @@ static void limited_file_stays_below_and_its_peaks_are_exact(void **state)
 }
 
 /* A reader that stays in one transaction keeps the log from being folded in. */
-static void log_that_a_reader_lets_grow_is_told_once_and_gone_at_the_end(void **state)
+TEST(log_that_a_reader_lets_grow_is_told_once_and_gone_at_the_end)
 {
     struct job full, job;
     struct stat log = {0};
@@ -111,7 +111,7 @@ static void flood(struct job *job, const char *name, uint64_t max_bytes)
     sound(job->db);
 }
 
-static void flood_of_driver_events_and_ranges_stays_below_as_well(void **state)
+TEST(flood_of_driver_events_and_ranges_stays_below_as_well)
 {
     static const char *const totals[] = {"phase_stat", "peak", "counter", NULL};
     struct job full, thin;
@@ -127,11 +127,6 @@ static void flood_of_driver_events_and_ranges_stays_below_as_well(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(limited_file_stays_below_and_its_peaks_are_exact),
-        cmocka_unit_test(log_that_a_reader_lets_grow_is_told_once_and_gone_at_the_end),
-        cmocka_unit_test(flood_of_driver_events_and_ranges_stays_below_as_well),
-    };
     vs_vfs_alone(); /* as the drain's thread */
-    return cmocka_run_group_tests(tests, make_dir, drop_dir);
+    return run_all_tests(make_dir, drop_dir);
 }

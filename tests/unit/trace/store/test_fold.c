@@ -8,19 +8,14 @@
  */
 #define _GNU_SOURCE
 #include <inttypes.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <cmocka.h>
 #include <sqlite3.h>
 
+#include "unit/test.h"
 #include "unit/trace/stream.h"
 #include "trace/store/vfs.h"
 #include "trace/writer/writer.h"
@@ -338,7 +333,7 @@ static void training(struct job *job, int i)
     sample(job, 0, (uint64_t)(1000 + i * 37 % 101) << 20);
 }
 
-static void one_device(void **state)
+TEST(one_device)
 {
     check("one", training, 60);
 }
@@ -354,7 +349,7 @@ static void both(struct job *job, int i)
         stream_free(&job->second);
 }
 
-static void two_devices(void **state)
+TEST(two_devices)
 {
     check("two", both, 50);
 }
@@ -397,7 +392,7 @@ static void nested(struct job *job, int i)
     stream_emit(s, (struct vs_event){.op = VS_OP_STEP});
 }
 
-static void nested_phases(void **state)
+TEST(nested_phases)
 {
     check("nested", nested, 80);
 }
@@ -420,7 +415,7 @@ static void with_ooms(struct job *job, int i)
         out_of_memory(job, i == 31 ? 9ull << 30 : 1ull << 30);
 }
 
-static void oom_in_the_middle_and_at_the_end(void **state)
+TEST(oom_in_the_middle_and_at_the_end)
 {
     char db[128];
     check("oom", with_ooms, 70);
@@ -439,7 +434,7 @@ static void surface(struct job *job, int i)
     training(job, i);
 }
 
-static void whole_surface(void **state)
+TEST(whole_surface)
 {
     check("surface", surface, 50);
 }
@@ -458,7 +453,7 @@ static void driver_alone(struct job *job, int i)
     }
 }
 
-static void only_driver_events(void **state)
+TEST(only_driver_events)
 {
     check("driver", driver_alone, 50);
 }
@@ -474,7 +469,7 @@ static void ranges_alone(struct job *job, int i)
     }
 }
 
-static void only_ranges(void **state)
+TEST(only_ranges)
 {
     check("ranges", ranges_alone, 100);
 }
@@ -493,7 +488,7 @@ static void untold(struct job *job, int i)
     sample(job, 0, (uint64_t)(500 + i % 17) << 20);
 }
 
-static void no_steps(void **state)
+TEST(no_steps)
 {
     char db[128];
     check("untold", untold, 60);
@@ -503,7 +498,7 @@ static void no_steps(void **state)
 }
 
 /* What stays in full, as long as there is room. */
-static void first_steps_the_peaks_and_the_last_are_in_full(void **state)
+TEST(first_steps_the_peaks_and_the_last_are_in_full)
 {
     struct job thin;
     run(&thin, "full", LIMIT, training, 300, 300);
@@ -530,7 +525,7 @@ static void growing(struct job *job, int i)
     stream_emit(&job->s, (struct vs_event){.op = VS_OP_STEP});
 }
 
-static void more_lives_than_fits(void **state)
+TEST(more_lives_than_fits)
 {
     struct job full, thin;
     run(&full, "live0", 0, growing, 100, 100);
@@ -548,18 +543,6 @@ static void more_lives_than_fits(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(one_device),
-        cmocka_unit_test(two_devices),
-        cmocka_unit_test(nested_phases),
-        cmocka_unit_test(oom_in_the_middle_and_at_the_end),
-        cmocka_unit_test(whole_surface),
-        cmocka_unit_test(only_driver_events),
-        cmocka_unit_test(only_ranges),
-        cmocka_unit_test(no_steps),
-        cmocka_unit_test(first_steps_the_peaks_and_the_last_are_in_full),
-        cmocka_unit_test(more_lives_than_fits),
-    };
     vs_vfs_alone(); /* as the drain's thread */
-    return cmocka_run_group_tests(tests, make_dir, drop_dir);
+    return run_all_tests(make_dir, drop_dir);
 }

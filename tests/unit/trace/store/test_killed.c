@@ -48,7 +48,7 @@ static void die_in_child(struct job *job, const char *name, int all, int drained
     snprintf(job->vsj, sizeof job->vsj, "%s/%s.vsj", dir, name);
 }
 
-static void killed_and_recovered_equals_undisturbed(void **state)
+TEST(killed_and_recovered_equals_undisturbed)
 {
     struct job whole, killed;
     job_open(&whole, "whole");
@@ -67,7 +67,7 @@ static void killed_and_recovered_equals_undisturbed(void **state)
 }
 
 /* The same with all that a driver has to offer, some of it open across the kill. */
-static void surface_killed_and_recovered_equals_undisturbed(void **state)
+TEST(surface_killed_and_recovered_equals_undisturbed)
 {
     struct job whole, killed;
     with_surface = true;
@@ -100,7 +100,7 @@ static void surface_killed_and_recovered_equals_undisturbed(void **state)
     assert_int_equal(ask(whole.db, "SELECT min(size_bytes) FROM event WHERE op='limit'"), -4096);
 }
 
-static void killed_before_the_first_commit_is_recovered_from_nothing(void **state)
+TEST(killed_before_the_first_commit_is_recovered_from_nothing)
 {
     struct job whole, killed;
     job_open(&whole, "whole0");
@@ -114,7 +114,7 @@ static void killed_before_the_first_commit_is_recovered_from_nothing(void **stat
     assert_int_equal(ask(killed.db, "SELECT count(*) FROM process WHERE host='here'"), 1);
 }
 
-static void recover_refuses_while_the_owner_lives(void **state)
+TEST(recover_refuses_while_the_owner_lives)
 {
     struct job job;
     job_open(&job, "alive");
@@ -124,7 +124,7 @@ static void recover_refuses_while_the_owner_lives(void **state)
     job_close(&job);
 }
 
-static void folded_run_that_was_killed_is_recovered_exactly(void **state)
+TEST(folded_run_that_was_killed_is_recovered_exactly)
 {
     struct job whole, killed;
     uint64_t max = 2 << 20;
@@ -146,12 +146,5 @@ static void folded_run_that_was_killed_is_recovered_exactly(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(killed_and_recovered_equals_undisturbed),
-        cmocka_unit_test(surface_killed_and_recovered_equals_undisturbed),
-        cmocka_unit_test(killed_before_the_first_commit_is_recovered_from_nothing),
-        cmocka_unit_test(recover_refuses_while_the_owner_lives),
-        cmocka_unit_test(folded_run_that_was_killed_is_recovered_exactly),
-    };
-    return cmocka_run_group_tests(tests, make_dir, drop_dir);
+    return run_all_tests(make_dir, drop_dir);
 }

@@ -7,7 +7,7 @@
 #define _GNU_SOURCE
 #include "job_kit.h"
 
-static void owner_is_the_first_library_that_is_not_cudas(void **state)
+TEST(owner_is_the_first_library_that_is_not_cudas)
 {
     struct job job;
     job_open(&job, "owner");
@@ -42,7 +42,7 @@ static uint32_t marking(struct job *job, enum vs_frame_kind kind, const char *na
 }
 
 /* Stacks of backward, each innermost frame first: what ran, the node, the forward. */
-static void what_was_born_in_backward_has_a_line_that_ran_there_or_else_the_forwards(void **state)
+TEST(what_was_born_in_backward_has_a_line_that_ran_there_or_else_the_forwards)
 {
     enum { USERS = 'u', TORCH = 't', NODE = 'n', LAYER = 'l' };
     static const struct {
@@ -96,7 +96,7 @@ static void what_was_born_in_backward_has_a_line_that_ran_there_or_else_the_forw
     }
 }
 
-static void line_is_the_innermost_outside_of_torch_and_its_caller_the_programs_own(void **state)
+TEST(line_is_the_innermost_outside_of_torch_and_its_caller_the_programs_own)
 {
     enum { NONE, OWN, PACKAGE };
     static const struct {
@@ -169,7 +169,7 @@ static void line_is_the_innermost_outside_of_torch_and_its_caller_the_programs_o
  * I a notebook's cell, E einops, T transformers, W its module's forward, H a wrapper of modules', F torch, L
  * its module's forward, C torch's call of a module, M its other methods, S Python's library, B the script of
  * a package's command, N an autograd node. */
-static void the_package_of_an_open_module_is_shown_and_wrappers_and_helpers_are_not(void **state)
+TEST(the_package_of_an_open_module_is_shown_and_wrappers_and_helpers_are_not)
 {
     enum { ALONE = -1 };
     static const struct {
@@ -247,11 +247,5 @@ static void the_package_of_an_open_module_is_shown_and_wrappers_and_helpers_are_
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(owner_is_the_first_library_that_is_not_cudas),
-        cmocka_unit_test(line_is_the_innermost_outside_of_torch_and_its_caller_the_programs_own),
-        cmocka_unit_test(the_package_of_an_open_module_is_shown_and_wrappers_and_helpers_are_not),
-        cmocka_unit_test(what_was_born_in_backward_has_a_line_that_ran_there_or_else_the_forwards),
-    };
-    return cmocka_run_group_tests(tests, make_dir, drop_dir);
+    return run_all_tests(make_dir, drop_dir);
 }

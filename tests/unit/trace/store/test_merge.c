@@ -1,18 +1,10 @@
 /*
  * test_merge.c - one file into another: every number of an event moves up to those of its process.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
-#include <cmocka.h>
 #include <sqlite3.h>
 
+#include "unit/test.h"
 #include "trace/event.h"
 #include "trace/store/merge.h"
 #include "trace/store/schema.h"
@@ -92,7 +84,7 @@ static bool stays(const char *table, const char *column)
     return !strcmp(table, "mark") && !strcmp(column, "ring_seq");
 }
 
-static void every_number_of_an_event_moves(void **state)
+TEST(every_number_of_an_event_moves, make_dir, drop_dir)
 {
     char why[256] = "", sql[256];
     sqlite3_close(empty(into));
@@ -133,7 +125,7 @@ static void every_number_of_an_event_moves(void **state)
     "AND c.name LIKE '%phase'"
 
 /* The same number is another phase in another file. */
-static void phases_are_matched_by_their_names(void **state)
+TEST(phases_are_matched_by_their_names, make_dir, drop_dir)
 {
     char why[256] = "", sql[512];
     sqlite3 *db = empty(into);
@@ -202,7 +194,7 @@ static void write_names(sqlite3 *db, int n, int base, int line)
     "l.id = s.line WHERE e.seq = " seq " AND o.text = 'libx.so' AND m.path = '/lib/x' AND p.frame = l.id "   \
     "AND l.function = 'main' AND l.line = "
 
-static void names_that_files_share_stand_once_and_others_are_added(void **state)
+TEST(names_that_files_share_stand_once_and_others_are_added, make_dir, drop_dir)
 {
     char why[256] = "";
     sqlite3 *db = empty(into);
@@ -248,7 +240,7 @@ static void names_that_files_share_stand_once_and_others_are_added(void **state)
 }
 
 /* A table that does not end would fill the disk. */
-static void copying_takes_no_more_steps_than_it_may(void **state)
+TEST(copying_takes_no_more_steps_than_it_may, make_dir, drop_dir)
 {
     char why[256] = "";
     sqlite3 *db = empty(into);
@@ -267,15 +259,4 @@ static void copying_takes_no_more_steps_than_it_may(void **state)
     assert_int_equal(number(db, "SELECT count(*) FROM mismatch"), 0);
     sqlite3_close(db);
     assert_int_equal(merge(0, why, sizeof why), 0);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(every_number_of_an_event_moves, make_dir, drop_dir),
-        cmocka_unit_test_setup_teardown(phases_are_matched_by_their_names, make_dir, drop_dir),
-        cmocka_unit_test_setup_teardown(names_that_files_share_stand_once_and_others_are_added, make_dir,
-                                        drop_dir),
-        cmocka_unit_test_setup_teardown(copying_takes_no_more_steps_than_it_may, make_dir, drop_dir)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,19 +4,13 @@
  */
 #define _GNU_SOURCE
 #include <inttypes.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <cmocka.h>
 #include <sqlite3.h>
 
+#include "unit/test.h"
 #include "unit/trace/stream.h"
 #include "trace/writer/writer.h"
 
@@ -176,7 +170,7 @@ static int64_t differences(const char *a, const char *b)
     return n;
 }
 
-static void set_is_exact_while_it_runs_and_written_out_at_the_end(void **state)
+TEST(set_is_exact_while_it_runs_and_written_out_at_the_end)
 {
     struct job job;
     job_open(&job, "plain", 0);
@@ -214,7 +208,7 @@ static void die(struct job *job, const char *name, uint64_t max_bytes, int steps
     assert_true(WIFSIGNALED(status));
 }
 
-static void killed_and_recovered_equals_undisturbed_wherever_the_kill_falls(void **state)
+TEST(killed_and_recovered_equals_undisturbed_wherever_the_kill_falls)
 {
     struct job whole, job;
     job_open(&whole, "whole", 0);
@@ -232,7 +226,7 @@ static void killed_and_recovered_equals_undisturbed_wherever_the_kill_falls(void
     }
 }
 
-static void thinned_events_have_their_sets_written(void **state)
+TEST(thinned_events_have_their_sets_written)
 {
     struct job job;
     job_open(&job, "thin", 2 << 20);
@@ -244,7 +238,7 @@ static void thinned_events_have_their_sets_written(void **state)
     assert_true(ask(job.db, "SELECT page_count * 4096 FROM pragma_page_count") <= 2 << 20);
 }
 
-static void thinned_and_killed_is_recovered_with_its_sets(void **state)
+TEST(thinned_and_killed_is_recovered_with_its_sets)
 {
     struct job whole, job;
     job_open(&whole, "thin_whole", 2 << 20);
@@ -261,7 +255,7 @@ static void thinned_and_killed_is_recovered_with_its_sets(void **state)
     }
 }
 
-static void refusal_left_open_by_a_kill_is_decided_after_it(void **state)
+TEST(refusal_left_open_by_a_kill_is_decided_after_it)
 {
     struct job job;
     char why[256] = "";
@@ -295,12 +289,5 @@ static void refusal_left_open_by_a_kill_is_decided_after_it(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(set_is_exact_while_it_runs_and_written_out_at_the_end),
-        cmocka_unit_test(killed_and_recovered_equals_undisturbed_wherever_the_kill_falls),
-        cmocka_unit_test(thinned_events_have_their_sets_written),
-        cmocka_unit_test(thinned_and_killed_is_recovered_with_its_sets),
-        cmocka_unit_test(refusal_left_open_by_a_kill_is_decided_after_it),
-    };
-    return cmocka_run_group_tests(tests, make_dir, drop_dir);
+    return run_all_tests(make_dir, drop_dir);
 }

@@ -9,19 +9,12 @@
  */
 #define _GNU_SOURCE
 #include <inttypes.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <cmocka.h>
 #include <sqlite3.h>
 
+#include "unit/test.h"
 #include "any_events.h"
 #include "trace/store/vfs.h"
 #include "trace/writer/writer.h"
@@ -220,12 +213,12 @@ static void cut_and_whole(uint64_t seeds, int events, uint64_t max_bytes, enum e
         fail_msg("%" PRIu64 " of %" PRIu64 " seeds", wrong, n);
 }
 
-static void a_writer_that_is_killed_after_any_batch_leaves_what_the_next_one_needs(void **state)
+TEST(a_writer_that_is_killed_after_any_batch_leaves_what_the_next_one_needs)
 {
     cut_and_whole(SEEDS, 900, 0, KILLED);
 }
 
-static void an_exit_that_leaves_events_leaves_what_the_next_writer_needs(void **state)
+TEST(an_exit_that_leaves_events_leaves_what_the_next_writer_needs)
 {
     cut_and_whole(SEEDS / 4, 900, 0, CUT_SHORT);
 }
@@ -361,12 +354,12 @@ static void watched_refusals_are_decided_as_without(enum end end)
     forget_files();
 }
 
-static void each_refusal_that_is_watched_at_a_kill_is_decided_as_without_it(void **state)
+TEST(each_refusal_that_is_watched_at_a_kill_is_decided_as_without_it)
 {
     watched_refusals_are_decided_as_without(KILLED);
 }
 
-static void each_refusal_that_is_watched_at_an_exit_that_leaves_events_is_decided_by_them(void **state)
+TEST(each_refusal_that_is_watched_at_an_exit_that_leaves_events_is_decided_by_them)
 {
     watched_refusals_are_decided_as_without(CUT_SHORT);
 }
@@ -375,7 +368,7 @@ static void each_refusal_that_is_watched_at_an_exit_that_leaves_events_is_decide
 
 /* What threads record after the last drain is drained on the spot, by a writer that goes on with a whole
  * file. */
-static void what_comes_after_a_clean_end_goes_on_with_its_steps_and_figures(void **state)
+TEST(what_comes_after_a_clean_end_goes_on_with_its_steps_and_figures)
 {
     struct recording r;
     begin(&r, "late", 1, 0);
@@ -413,13 +406,6 @@ static int drop_dir(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(each_refusal_that_is_watched_at_a_kill_is_decided_as_without_it),
-        cmocka_unit_test(a_writer_that_is_killed_after_any_batch_leaves_what_the_next_one_needs),
-        cmocka_unit_test(each_refusal_that_is_watched_at_an_exit_that_leaves_events_is_decided_by_them),
-        cmocka_unit_test(an_exit_that_leaves_events_leaves_what_the_next_writer_needs),
-        cmocka_unit_test(what_comes_after_a_clean_end_goes_on_with_its_steps_and_figures),
-    };
     vs_vfs_alone(); /* as the drain's thread */
-    return cmocka_run_group_tests(tests, make_dir, drop_dir);
+    return run_all_tests(make_dir, drop_dir);
 }

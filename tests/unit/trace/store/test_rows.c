@@ -3,18 +3,11 @@
  * records, behind gaps, in small batches and large ones, and whatever others do to the file meanwhile.
  */
 #define _GNU_SOURCE
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
-#include <cmocka.h>
 #include <sqlite3.h>
 
+#include "unit/test.h"
 #include "trace/store/store.h"
 
 #define ROWS 30000
@@ -166,7 +159,7 @@ static void check_batch(void)
     vs_output_clear(&out);
 }
 
-static void numbers_of_every_width_come_back(void **state)
+TEST(numbers_of_every_width_come_back, open_store, close_store)
 {
     for (int i = 0; i < ROWS; i++)
         add_row(0);
@@ -179,7 +172,7 @@ static void numbers_of_every_width_come_back(void **state)
     assert_int_equal(vs_store_close(store, 1), 0);
 }
 
-static void rows_behind_gaps_keep_their_numbers(void **state)
+TEST(rows_behind_gaps_keep_their_numbers, open_store, close_store)
 {
     for (int i = 0; i < ROWS / 10; i++)
         add_row(number(3) < 6 ? 0 : number(20));
@@ -199,7 +192,7 @@ static void run_elsewhere(const char *sql)
 }
 
 /* Then the writer reads the schema again. */
-static void an_index_made_meanwhile_changes_no_row(void **state)
+TEST(an_index_made_meanwhile_changes_no_row, open_store, close_store)
 {
     static const char *const meanwhile[] = {"CREATE INDEX mine ON ev(t)", "DROP INDEX mine", "SELECT 1"};
     for (int round = 0; round < 3; round++) {
@@ -224,7 +217,7 @@ static int64_t ask(const char *sql)
     return value;
 }
 
-static void a_size_that_nobody_could_say_is_null(void **state)
+TEST(a_size_that_nobody_could_say_is_null, open_store, close_store)
 {
     for (int i = 0; i < 3; i++)
         add_row(0);
@@ -238,7 +231,7 @@ static void a_size_that_nobody_could_say_is_null(void **state)
 
 /* Numbers are the events' own: none is moved behind a row that another program wrote, and none is written
  * over. */
-static void a_strangers_row_stops_the_batch(void **state)
+TEST(a_strangers_row_stops_the_batch, open_store, close_store)
 {
     static const char *const theirs[] = {"INSERT INTO ev(seq) VALUES(1000000)",
                                          "INSERT INTO ev(seq) VALUES(15)"};
@@ -260,7 +253,7 @@ static void a_strangers_row_stops_the_batch(void **state)
 }
 
 /* The key is declared: numbers behind gaps survive. */
-static void vacuum_keeps_the_numbers(void **state)
+TEST(vacuum_keeps_the_numbers, open_store, close_store)
 {
     for (int i = 0; i < 500; i++)
         add_row(i % 7 == 0);
@@ -269,15 +262,4 @@ static void vacuum_keeps_the_numbers(void **state)
     run_elsewhere("VACUUM");
     assert_written();
     vs_output_clear(&out);
-}
-
-int main(void)
-{
-#define TEST(name) cmocka_unit_test_setup_teardown(name, open_store, close_store)
-    const struct CMUnitTest tests[] = {
-        TEST(numbers_of_every_width_come_back),       TEST(rows_behind_gaps_keep_their_numbers),
-        TEST(an_index_made_meanwhile_changes_no_row), TEST(a_size_that_nobody_could_say_is_null),
-        TEST(a_strangers_row_stops_the_batch),        TEST(vacuum_keeps_the_numbers),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

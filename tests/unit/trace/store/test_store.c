@@ -9,7 +9,7 @@
 
 #include "job_kit.h"
 
-static void a_run_ends_as_one_sound_file_with_exact_totals(void **state)
+TEST(a_run_ends_as_one_sound_file_with_exact_totals)
 {
     struct job job;
     char wal[300];
@@ -39,7 +39,7 @@ static void a_run_ends_as_one_sound_file_with_exact_totals(void **state)
     assert_int_not_equal(access(wal, F_OK), 0);
 }
 
-static void peaks_of_ranges_equal_those_of_their_rows(void **state)
+TEST(peaks_of_ranges_equal_those_of_their_rows)
 {
     struct job job;
     job_open(&job, "peaks");
@@ -58,7 +58,7 @@ static void peaks_of_ranges_equal_those_of_their_rows(void **state)
         0);
 }
 
-static void readers_see_whole_batches_while_it_runs(void **state)
+TEST(readers_see_whole_batches_while_it_runs)
 {
     struct job job;
     job_open(&job, "live");
@@ -72,7 +72,7 @@ static void readers_see_whole_batches_while_it_runs(void **state)
     job_close(&job);
 }
 
-static void network_mode_writes_without_shared_memory(void **state)
+TEST(network_mode_writes_without_shared_memory)
 {
     struct job job;
     struct vs_store *s;
@@ -89,7 +89,7 @@ static void network_mode_writes_without_shared_memory(void **state)
 
 /* A number in every range's name: the phases end at 1024, which is said once, and continuing changes nothing.
  */
-static void endless_phase_names_end_in_one_phase(void **state)
+TEST(endless_phase_names_end_in_one_phase)
 {
     struct job job;
     job_open(&job, "endless");
@@ -147,7 +147,7 @@ static void lose_ends(struct job *job, const char *name)
         assert_true(offer(job, VS_OP_ALLOC, i));
 }
 
-static void ends_that_the_ring_lost_are_told_apart_and_from_there_on_totals_are_upper_bounds(void **state)
+TEST(ends_that_the_ring_lost_are_told_apart_and_from_there_on_totals_are_upper_bounds)
 {
     struct job job;
     lose_ends(&job, "ends");
@@ -174,7 +174,7 @@ static void outlive_a_kill(struct job *job)
     job_close(job);
 }
 
-static void upper_bounds_outlive_a_kill_and_end_where_nothing_is_alive_any_more(void **state)
+TEST(upper_bounds_outlive_a_kill_and_end_where_nothing_is_alive_any_more)
 {
     struct job job;
     int status;
@@ -194,14 +194,5 @@ static void upper_bounds_outlive_a_kill_and_end_where_nothing_is_alive_any_more(
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_run_ends_as_one_sound_file_with_exact_totals),
-        cmocka_unit_test(peaks_of_ranges_equal_those_of_their_rows),
-        cmocka_unit_test(ends_that_the_ring_lost_are_told_apart_and_from_there_on_totals_are_upper_bounds),
-        cmocka_unit_test(upper_bounds_outlive_a_kill_and_end_where_nothing_is_alive_any_more),
-        cmocka_unit_test(readers_see_whole_batches_while_it_runs),
-        cmocka_unit_test(network_mode_writes_without_shared_memory),
-        cmocka_unit_test(endless_phase_names_end_in_one_phase),
-    };
-    return cmocka_run_group_tests(tests, make_dir, drop_dir);
+    return run_all_tests(make_dir, drop_dir);
 }

@@ -4,20 +4,12 @@
  */
 #include <errno.h>
 #include <fcntl.h>
-#include <setjmp.h>
 #include <sqlite3.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
+#include "unit/test.h"
 #include "trace/journal/format.h"
 #include "trace/writer/writer.h"
 
@@ -152,7 +144,7 @@ static bool is_root(void)
 
 /* ---- what a recovery leaves ---- */
 
-static void recovered_from_nothing_names_its_journal_and_says_that_it_is_merged(void **state)
+TEST(recovered_from_nothing_names_its_journal_and_says_that_it_is_merged)
 {
     struct job job;
     char sql[512];
@@ -165,7 +157,7 @@ static void recovered_from_nothing_names_its_journal_and_says_that_it_is_merged(
     assert_false(exists(job.vsj));
 }
 
-static void without_room_it_says_nothing_and_goes_on_later(void **state)
+TEST(without_room_it_says_nothing_and_goes_on_later)
 {
     struct job job;
     struct rlimit all, little = {200 << 10, RLIM_INFINITY};
@@ -183,7 +175,7 @@ static void without_room_it_says_nothing_and_goes_on_later(void **state)
     assert_int_equal(ask(job.db, MERGED), 1);
 }
 
-static void what_was_merged_and_not_removed_is_merged_again_without_a_change(void **state)
+TEST(what_was_merged_and_not_removed_is_merged_again_without_a_change)
 {
     struct job job;
     char kept[256];
@@ -200,7 +192,7 @@ static void what_was_merged_and_not_removed_is_merged_again_without_a_change(voi
 /* ---- the database that it belongs to ---- */
 
 /* The time of open ranges goes to the last event, which need not be one of an allocation. */
-static void what_was_merged_and_not_removed_keeps_the_time_of_open_ranges(void **state)
+TEST(what_was_merged_and_not_removed_keeps_the_time_of_open_ranges)
 {
     static const char time[] = "SELECT max(open_ns) FROM phase_stat";
     struct job job;
@@ -232,7 +224,7 @@ static void what_was_merged_and_not_removed_keeps_the_time_of_open_ranges(void *
     assert_int_equal(ask(job.db, MERGED), 1);
 }
 
-static void moved_database_is_completed_under_its_new_name(void **state)
+TEST(moved_database_is_completed_under_its_new_name)
 {
     struct job job;
     char moved[256];
@@ -245,7 +237,7 @@ static void moved_database_is_completed_under_its_new_name(void **state)
     assert_int_equal(ask(moved, ROWS), EVENTS + 10);
 }
 
-static void copy_takes_nothing_from_its_original(void **state)
+TEST(copy_takes_nothing_from_its_original)
 {
     struct job job;
     char other[256];
@@ -258,7 +250,7 @@ static void copy_takes_nothing_from_its_original(void **state)
     assert_int_equal(ask(job.db, ROWS), EVENTS + 10);
 }
 
-static void copy_that_lacks_events_is_refused_where_its_original_is_gone(void **state)
+TEST(copy_that_lacks_events_is_refused_where_its_original_is_gone)
 {
     struct job job;
     char other[256];
@@ -281,7 +273,7 @@ static void copy_that_lacks_events_is_refused_where_its_original_is_gone(void **
     assert_true(exists(job.vsj));
 }
 
-static void another_runs_database_is_left_alone(void **state)
+TEST(another_runs_database_is_left_alone)
 {
     struct job job, other;
     killed(&other, "other");
@@ -295,7 +287,7 @@ static void another_runs_database_is_left_alone(void **state)
     holds(job.db, "dear diary\n");
 }
 
-static void journal_that_was_moved_is_taken_by_its_name(void **state)
+TEST(journal_that_was_moved_is_taken_by_its_name)
 {
     struct job job;
     char directory[256], moved[300];
@@ -308,7 +300,7 @@ static void journal_that_was_moved_is_taken_by_its_name(void **state)
     assert_int_equal(ask(job.db, MERGED), 1);
 }
 
-static void journal_that_never_held_anything_goes_with_its_database(void **state)
+TEST(journal_that_never_held_anything_goes_with_its_database)
 {
     struct job job;
     begin(&job, "unused", 7);
@@ -321,7 +313,7 @@ static void journal_that_never_held_anything_goes_with_its_database(void **state
 
 /* ---- places where nothing is written ---- */
 
-static void links_are_not_followed(void **state)
+TEST(links_are_not_followed)
 {
     struct job job;
     char target[256], alias[256];
@@ -345,7 +337,7 @@ static void links_are_not_followed(void **state)
     assert_int_equal(recover(&job, NULL), EVENTS);
 }
 
-static void what_is_no_file_is_not_waited_for(void **state)
+TEST(what_is_no_file_is_not_waited_for)
 {
     struct job job;
     char fifo[256];
@@ -362,7 +354,7 @@ static void what_is_no_file_is_not_waited_for(void **state)
     alarm(0);
 }
 
-static void journal_of_another_machine_makes_a_file_beside_itself_alone(void **state)
+TEST(journal_of_another_machine_makes_a_file_beside_itself_alone)
 {
     struct job job;
     char directory[256], moved[300];
@@ -384,7 +376,7 @@ static void journal_of_another_machine_makes_a_file_beside_itself_alone(void **s
 
 /* ---- other users ---- */
 
-static void nothing_is_written_for_another_user(void **state)
+TEST(nothing_is_written_for_another_user)
 {
     struct job job;
     if (!is_root())
@@ -422,21 +414,5 @@ static int remove_directory(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(recovered_from_nothing_names_its_journal_and_says_that_it_is_merged),
-        cmocka_unit_test(without_room_it_says_nothing_and_goes_on_later),
-        cmocka_unit_test(what_was_merged_and_not_removed_is_merged_again_without_a_change),
-        cmocka_unit_test(what_was_merged_and_not_removed_keeps_the_time_of_open_ranges),
-        cmocka_unit_test(moved_database_is_completed_under_its_new_name),
-        cmocka_unit_test(copy_takes_nothing_from_its_original),
-        cmocka_unit_test(copy_that_lacks_events_is_refused_where_its_original_is_gone),
-        cmocka_unit_test(another_runs_database_is_left_alone),
-        cmocka_unit_test(journal_that_was_moved_is_taken_by_its_name),
-        cmocka_unit_test(journal_that_never_held_anything_goes_with_its_database),
-        cmocka_unit_test(links_are_not_followed),
-        cmocka_unit_test(what_is_no_file_is_not_waited_for),
-        cmocka_unit_test(journal_of_another_machine_makes_a_file_beside_itself_alone),
-        cmocka_unit_test(nothing_is_written_for_another_user),
-    };
-    return cmocka_run_group_tests(tests, make_directory, remove_directory);
+    return run_all_tests(make_directory, remove_directory);
 }
