@@ -2,13 +2,8 @@
  * test_foreach.c - foreach.c, and what kernels.c makes of it: which words of the lists that foreach kernels
  * get are addresses that they use, and that nothing is left out where anything does not agree.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <string.h>
 
-#include <cmocka.h>
-
+#include "unit/test.h"
 #include "access/foreach.h"
 #include "core/contracts.h"
 
@@ -67,7 +62,7 @@ static void assert_is(struct vs_foreach f, unsigned lists, size_t list_bytes, si
                   offsetof(struct fused_##form, block_to_tensor));                                           \
     } while (0)
 
-static void a_kernel_is_known_by_its_name_and_the_size_of_its_list(void **state)
+TEST(a_kernel_is_known_by_its_name_and_the_size_of_its_list)
 {
     assert_int_equal(vs_contract_state(VS_CONTRACT_TORCH_FOREACH), VS_CONTRACT_UNASKED);
     ASSERT_KNOWN(4k);
@@ -75,7 +70,7 @@ static void a_kernel_is_known_by_its_name_and_the_size_of_its_list(void **state)
     assert_int_equal(vs_contract_state(VS_CONTRACT_TORCH_FOREACH), VS_CONTRACT_PROVEN);
 }
 
-static void a_kernel_of_another_name_or_size_is_none(void **state)
+TEST(a_kernel_of_another_name_or_size_is_none)
 {
     static const char *const names[] = {
         "_Z25multi_tensor_apply_kernelI18TensorListMetadataILi6EE",
@@ -95,7 +90,7 @@ static void a_kernel_of_another_name_or_size_is_none(void **state)
     assert_int_equal(vs_contract_state(VS_CONTRACT_TORCH_FOREACH), VS_CONTRACT_PROVEN);
 }
 
-static void a_list_of_another_size_is_not_taken_apart_and_that_is_said(void **state)
+TEST(a_list_of_another_size_is_not_taken_apart_and_that_is_said)
 {
     static const size_t sizes[] = {sizeof(struct plain_4k), sizeof(struct plain_32k)};
     for (int i = 0; i < 2; i++) {
@@ -119,7 +114,7 @@ struct cat {
     "10OpaqueTypeILj4EEEj"
 #define TAIL "EEvPT_NS1_25CatArrInputTensorMetadataIS5_T0_XT2_EXT3_EEENS1_16TensorSizeStrideIS8_Lj4EEEiS8_"
 
-static void cat_has_a_row_of_blocks_for_each_tensor(void **state)
+TEST(cat_has_a_row_of_blocks_for_each_tensor)
 {
     struct cat c;
     struct vs_foreach f = vs_foreach_of(CAT "Li2ELi64ELi64E" TAIL, 8, sizeof c);
@@ -139,7 +134,7 @@ static void cat_has_a_row_of_blocks_for_each_tensor(void **state)
     assert_int_equal(vs_foreach_of("_Z19CatArrayBatchedCopyIfjLi2ELi64ELi64EEEvPT_", 8, sizeof c).lists, 0);
 }
 
-static void arrays_of_elementwise_kernels_are_known_by_name_and_size(void **state)
+TEST(arrays_of_elementwise_kernels_are_known_by_name_and_size)
 {
     static const char add[] = "_ZN2at6native29vectorized_elementwise_kernelILi4ENS0_15CUDAFunctor_"
                               "addIfEESt5arrayIPcLm3EEEEviT0_T1_";
@@ -175,7 +170,7 @@ THREE(32k, uint16_t)
 
 /* MORE: 1 + the room for blocks */
 #define TEST_TABLES(form, room, more)                                                                        \
-    static void the_tensors_are_those_of_the_blocks_of_the_launch_##form(void **state)                       \
+    TEST(the_tensors_are_those_of_the_blocks_of_the_launch_##form)                                           \
     {                                                                                                        \
         struct vs_foreach f = vs_foreach_of(PLAIN, sizeof(struct plain_##form), 4);                          \
         struct plain_##form p = three_##form();                                                              \
@@ -190,7 +185,7 @@ THREE(32k, uint16_t)
         assert_int_equal(TENSORS(f, &p, 6), 3);                                                              \
     }                                                                                                        \
                                                                                                              \
-    static void tables_that_do_not_agree_with_the_launch_tell_nothing_##form(void **state)                   \
+    TEST(tables_that_do_not_agree_with_the_launch_tell_nothing_##form)                                       \
     {                                                                                                        \
         struct vs_foreach f = vs_foreach_of(PLAIN, sizeof(struct plain_##form), 4), none = {0};              \
         struct plain_##form p = three_##form();                                                              \
@@ -224,19 +219,3 @@ THREE(32k, uint16_t)
     }
 TEST_TABLES(4k, 64, 321)
 TEST_TABLES(32k, 448, 2241)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_kernel_is_known_by_its_name_and_the_size_of_its_list),
-        cmocka_unit_test(a_kernel_of_another_name_or_size_is_none),
-        cmocka_unit_test(arrays_of_elementwise_kernels_are_known_by_name_and_size),
-        cmocka_unit_test(cat_has_a_row_of_blocks_for_each_tensor),
-        cmocka_unit_test(the_tensors_are_those_of_the_blocks_of_the_launch_4k),
-        cmocka_unit_test(the_tensors_are_those_of_the_blocks_of_the_launch_32k),
-        cmocka_unit_test(a_list_of_another_size_is_not_taken_apart_and_that_is_said),
-        cmocka_unit_test(tables_that_do_not_agree_with_the_launch_tell_nothing_4k),
-        cmocka_unit_test(tables_that_do_not_agree_with_the_launch_tell_nothing_32k),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}

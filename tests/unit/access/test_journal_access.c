@@ -3,15 +3,9 @@
  * and gives.
  */
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
+#include "unit/test.h"
 #include "trace/journal/journal.h"
 
 #define ROWS 500
@@ -27,7 +21,7 @@ static struct vs_journal *journal(uint32_t accesses)
     return j;
 }
 
-static void without_a_table_there_is_no_row(void **state)
+TEST(without_a_table_there_is_no_row)
 {
     struct vs_journal *j = journal(0);
     assert_int_equal(vs_journal_access_take(j), 0);
@@ -38,7 +32,7 @@ static void without_a_table_there_is_no_row(void **state)
     vs_journal_close(j);
 }
 
-static void every_row_is_handed_out_once_and_again_when_it_is_back(void **state)
+TEST(every_row_is_handed_out_once_and_again_when_it_is_back)
 {
     struct vs_journal *j = journal(ROWS);
     static uint8_t taken[ROWS];
@@ -58,7 +52,7 @@ static void every_row_is_handed_out_once_and_again_when_it_is_back(void **state)
     vs_journal_close(j);
 }
 
-static void a_row_that_is_back_is_nobodys(void **state)
+TEST(a_row_that_is_back_is_nobodys)
 {
     struct vs_journal *j = journal(ROWS);
     uint32_t id = vs_journal_access_take(j);
@@ -88,7 +82,7 @@ static void *work(void *own)
     return NULL;
 }
 
-static void threads_never_have_the_same_row(void **state)
+TEST(threads_never_have_the_same_row)
 {
     pthread_t thread[THREADS];
     void *bad;
@@ -104,15 +98,4 @@ static void threads_never_have_the_same_row(void **state)
         n++;
     assert_int_equal(n, 5);
     vs_journal_close(shared);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(without_a_table_there_is_no_row),
-        cmocka_unit_test(every_row_is_handed_out_once_and_again_when_it_is_back),
-        cmocka_unit_test(a_row_that_is_back_is_nobodys),
-        cmocka_unit_test(threads_never_have_the_same_row),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

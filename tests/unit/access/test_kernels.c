@@ -11,7 +11,7 @@ static const struct vs_kernel *kernel(uintptr_t handle, const struct vs_kernel_p
     return vs_kernel_learn((void *)handle, 7, false, p);
 }
 
-static void words_are_those_at_multiples_of_eight_of_the_layout(void **state)
+TEST(words_are_those_at_multiples_of_eight_of_the_layout, begin)
 {
     /* int; a structure of {int, pointer, int}; a pointer */
     static struct vs_kernel_params p = {3, true, .at = {{0, 4}, {8, 24}, {32, 8}}};
@@ -40,7 +40,7 @@ static void words_are_those_at_multiples_of_eight_of_the_layout(void **state)
     assert_int_equal(died(VS_OP_BLOCK_FREE, BASE + 1536)->uses, 1);
 }
 
-static void a_handle_is_asked_again_after_an_unload(void **state)
+TEST(a_handle_is_asked_again_after_an_unload, begin)
 {
     static struct vs_kernel_params one = {1, true, .at = {{0, 8}}}, other = {1, true, .at = {{0, 64}}};
     const struct vs_kernel *k = kernel(0x2000, &one);
@@ -53,7 +53,7 @@ static void a_handle_is_asked_again_after_an_unload(void **state)
     assert_int_equal(vs_kernel_find((void *)0x2000)->run[0].words, 8);
 }
 
-static void many_kernels_are_kept_apart(void **state)
+TEST(many_kernels_are_kept_apart, begin)
 {
     static struct vs_kernel_params p = {1, true, .at = {{0, 8}}};
     for (uintptr_t i = 1; i <= 20000; i++)
@@ -62,7 +62,7 @@ static void many_kernels_are_kept_apart(void **state)
         assert_int_equal(vs_kernel_find((void *)(i * 64))->name, i);
 }
 
-static void a_tensor_map_is_known_by_its_content(void **state)
+TEST(a_tensor_map_is_known_by_its_content, begin)
 {
     static struct vs_kernel_params p = {2, true, .at = {{0, 8}, {64, 192}}};
     _Alignas(64) uint64_t map[16], param[24];
@@ -88,7 +88,7 @@ static void a_tensor_map_is_known_by_its_content(void **state)
 
 /* A word inside a structure may be what an earlier call left there; what has a parameter of its own, a place
  * in a known list, or a tensor map is given on purpose. */
-static void a_use_by_a_word_inside_a_structure_is_not_sure(void **state)
+TEST(a_use_by_a_word_inside_a_structure_is_not_sure, begin)
 {
     static const struct vs_kernel_params p = {2, true, .at = {{0, 8}, {8, 24}}};
     static const struct vs_kernel_params array = {3, true, .array = 3, .at = {{0, 4}, {4, 4}, {8, 24}}};
@@ -125,7 +125,7 @@ static void a_use_by_a_word_inside_a_structure_is_not_sure(void **state)
 
 /* A list of two tensors: what is behind them was left there, unless the tables do not agree with the launch.
  */
-static void words_behind_the_tensors_of_a_foreach_launch_are_not_given(void **state)
+TEST(words_behind_the_tensors_of_a_foreach_launch_are_not_given, begin)
 {
     static struct vs_kernel_params p = {2, true, .at = {{0, 3368}, {3368, 8}}};
     static uint64_t list[421];
@@ -155,7 +155,7 @@ static void words_behind_the_tensors_of_a_foreach_launch_are_not_given(void **st
 
 /* An elementwise kernel over two tensors: what its calculator of offsets does not write is no use, and the
  * tensors are sure ones. */
-static void words_that_a_calculator_of_offsets_does_not_write_are_not_given(void **state)
+TEST(words_that_a_calculator_of_offsets_does_not_write_are_not_given, begin)
 {
     static struct vs_kernel_params p = {2, true, .at = {{0, 4}, {8, 528}}};
     uint64_t given[66];
@@ -186,18 +186,4 @@ static void words_that_a_calculator_of_offsets_does_not_write_are_not_given(void
     const struct vs_access_row *r = died(VS_OP_BLOCK_FREE, BASE + 1024);
     assert_int_equal(r->uses, 1);
     assert_int_equal(r->sure_first_ns, 0);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(words_that_a_calculator_of_offsets_does_not_write_are_not_given, begin),
-        cmocka_unit_test_setup(a_use_by_a_word_inside_a_structure_is_not_sure, begin),
-        cmocka_unit_test_setup(words_behind_the_tensors_of_a_foreach_launch_are_not_given, begin),
-        cmocka_unit_test_setup(words_are_those_at_multiples_of_eight_of_the_layout, begin),
-        cmocka_unit_test_setup(a_handle_is_asked_again_after_an_unload, begin),
-        cmocka_unit_test_setup(many_kernels_are_kept_apart, begin),
-        cmocka_unit_test_setup(a_tensor_map_is_known_by_its_content, begin),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

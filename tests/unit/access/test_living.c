@@ -2,13 +2,8 @@
  * test_living.c - living.c: an address is found in its block and in no other, whatever came and went before.
  */
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdlib.h>
 
-#include <cmocka.h>
-
+#include "unit/test.h"
 #include "trace/uses/living.h"
 
 static struct vs_living all_of_it[2];
@@ -29,7 +24,7 @@ static void add(uint64_t start, uint64_t size, uint32_t id)
     assert_true(added);
 }
 
-static void a_block_is_found_from_its_first_byte_to_its_last(void **state)
+TEST(a_block_is_found_from_its_first_byte_to_its_last, fresh)
 {
     add(BASE, 512, 1);
     add(BASE + 512, 1024, 2);
@@ -43,7 +38,7 @@ static void a_block_is_found_from_its_first_byte_to_its_last(void **state)
     assert_int_equal(vs_living_at(MAP, BASE + 1100), 0);
 }
 
-static void a_large_block_is_found_on_every_page(void **state)
+TEST(a_large_block_is_found_on_every_page, fresh)
 {
     uint64_t start = BASE + 3 * 512, size = 40000 * MIB; /* across regions of 16 GiB */
     add(start, size, 7);
@@ -59,7 +54,7 @@ static void a_large_block_is_found_on_every_page(void **state)
 }
 
 /* Of two whose begins have one place in the near table only the later one is in it. */
-static void blocks_that_share_a_place_are_found_whichever_comes_or_goes_first(void **state)
+TEST(blocks_that_share_a_place_are_found_whichever_comes_or_goes_first, fresh)
 {
     for (int first = 0; first < 2; first++) {
         uint64_t start[2] = {BASE, BASE + 512};
@@ -83,7 +78,7 @@ static void blocks_that_share_a_place_are_found_whichever_comes_or_goes_first(vo
     assert_int_equal(vs_living_find(MAP, BASE), 1u << VS_LIVING_NEAR_ID_BITS);
 }
 
-static void the_two_maps_know_nothing_of_each_other(void **state)
+TEST(the_two_maps_know_nothing_of_each_other, fresh)
 {
     bool added;
     add(BASE, 4096, 1);
@@ -92,7 +87,7 @@ static void the_two_maps_know_nothing_of_each_other(void **state)
     assert_int_equal(vs_living_find(MAP, BASE + 10 * MIB), 0);
 }
 
-static void a_block_whose_end_was_not_seen_gives_way(void **state)
+TEST(a_block_whose_end_was_not_seen_gives_way, fresh)
 {
     bool added;
     add(BASE, 4096, 1);
@@ -102,7 +97,7 @@ static void a_block_whose_end_was_not_seen_gives_way(void **state)
     assert_int_equal(vs_living_find(MAP, BASE + 5000), 2);
 }
 
-static void what_no_map_can_hold_is_refused(void **state)
+TEST(what_no_map_can_hold_is_refused, fresh)
 {
     bool added = true;
     vs_living_add(MAP, BASE, 0, 1, &added);
@@ -150,7 +145,7 @@ static uint32_t found(uint64_t address)
     return 0;
 }
 
-static void random_blocks_are_found_as_in_a_list(void **state)
+TEST(random_blocks_are_found_as_in_a_list, fresh)
 {
     uint32_t next = 1;
     srandom(7);
@@ -200,7 +195,7 @@ static void *work(void *argument)
     return NULL;
 }
 
-static void threads_find_what_they_added_themselves(void **state)
+TEST(threads_find_what_they_added_themselves, fresh)
 {
     pthread_t thread[THREADS];
     void *bad;
@@ -210,19 +205,4 @@ static void threads_find_what_they_added_themselves(void **state)
         pthread_join(thread[i], &bad);
         assert_null(bad);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(a_block_is_found_from_its_first_byte_to_its_last, fresh),
-        cmocka_unit_test_setup(a_large_block_is_found_on_every_page, fresh),
-        cmocka_unit_test_setup(blocks_that_share_a_place_are_found_whichever_comes_or_goes_first, fresh),
-        cmocka_unit_test_setup(the_two_maps_know_nothing_of_each_other, fresh),
-        cmocka_unit_test_setup(a_block_whose_end_was_not_seen_gives_way, fresh),
-        cmocka_unit_test_setup(what_no_map_can_hold_is_refused, fresh),
-        cmocka_unit_test_setup(random_blocks_are_found_as_in_a_list, fresh),
-        cmocka_unit_test_setup(threads_find_what_they_added_themselves, fresh),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -10,7 +10,7 @@
 
 #define GIB (UINT64_C(1) << 30)
 
-static void every_address_that_can_be_packed_comes_back(void **state)
+TEST(every_address_that_can_be_packed_comes_back)
 {
     srandom(1);
     for (int round = 0; round < 200000; round++) {
@@ -32,7 +32,7 @@ static void every_address_that_can_be_packed_comes_back(void **state)
     }
 }
 
-static void what_is_not_near_or_no_multiple_of_16_is_not_packed(void **state)
+TEST(what_is_not_near_or_no_multiple_of_16_is_not_packed)
 {
     const uint16_t base = vs_near_base(BASE);
     const uint64_t above = (uint64_t)base << 33;
@@ -145,7 +145,7 @@ static uint64_t any_word(int kind)
     }
 }
 
-static void a_list_leaves_the_rows_that_its_words_leave(void **state)
+TEST(a_list_leaves_the_rows_that_its_words_leave, begin)
 {
     uint64_t word[WORDS];
     uint32_t used = 0;
@@ -166,7 +166,7 @@ static void a_list_leaves_the_rows_that_its_words_leave(void **state)
 }
 
 /* Also where it does not begin at a multiple of 8, as in a buffer of parameters. */
-static void a_list_takes_a_slot_for_eight_addresses(void **state)
+TEST(a_list_takes_a_slot_for_eight_addresses, begin)
 {
     uint64_t word[WORDS];
     char shifted[sizeof word + 3];
@@ -187,15 +187,4 @@ static void a_list_takes_a_slot_for_eight_addresses(void **state)
         assert_int_equal(after.head - before.head, WORDS / 8);
         take();
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_address_that_can_be_packed_comes_back),
-        cmocka_unit_test(what_is_not_near_or_no_multiple_of_16_is_not_packed),
-        cmocka_unit_test_setup(a_list_leaves_the_rows_that_its_words_leave, begin),
-        cmocka_unit_test_setup(a_list_takes_a_slot_for_eight_addresses, begin),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,13 +2,8 @@
  * test_strided.c - strided.c: which words of the structures of PyTorch's strided kernels are addresses, for
  * every size that PyTorch 2.11 has of them, and that nothing is left out where anything does not agree.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <string.h>
 
-#include <cmocka.h>
-
+#include "unit/test.h"
 #include "access/strided.h"
 #include "core/contracts.h"
 #include "core/pages.h"
@@ -85,7 +80,38 @@ static struct reduce a_sum(void)
     return r;
 }
 
-static void the_tensors_of_an_elementwise_kernel_follow_from_its_size(void **state)
+static bool is(enum vs_contract_state state)
+{
+    return vs_contract_state(VS_CONTRACT_TORCH_STRIDED) == state;
+}
+
+/* The first one of the program. */
+TEST(a_launch_that_agrees_proves_where_the_addresses_are, begin)
+{
+    struct vs_strided s = vs_strided_of(COPY, 2, sizeof(struct copy));
+    struct vs_words parts[VS_STRIDED_PARTS];
+    struct copy c = a_copy();
+    c.data[1] = 0x7f4400000000; /* of memory that nobody saw */
+    assert_int_equal(vs_strided_parts(&s, (const char *)&c, parts), 0);
+    assert_true(is(VS_CONTRACT_UNASKED));
+    c = a_copy();
+    assert_int_equal(vs_strided_parts(&s, (const char *)&c, parts), 1);
+    assert_true(is(VS_CONTRACT_PROVEN));
+}
+
+/* The second one. */
+TEST(a_calculator_with_too_many_dimensions_is_none, begin)
+{
+    struct vs_strided s = vs_strided_of(SUM, 1, sizeof(struct reduce));
+    struct vs_words parts[VS_STRIDED_PARTS];
+    struct reduce r = a_sum();
+    memset(&r, 0x7f, sizeof r);
+    assert_true(is(VS_CONTRACT_PROVEN));
+    assert_int_equal(vs_strided_parts(&s, (const char *)&r, parts), 0);
+    assert_true(is(VS_CONTRACT_BROKEN));
+}
+
+TEST(the_tensors_of_an_elementwise_kernel_follow_from_its_size, begin)
 {
     /* sizes as the driver gives them, with the number of tensors: unary, binary, ternary functions and more,
      * with and without a conversion of types */
@@ -102,7 +128,7 @@ static void the_tensors_of_an_elementwise_kernel_follow_from_its_size(void **sta
     }
 }
 
-static void kernels_of_other_names_and_shapes_are_none(void **state)
+TEST(kernels_of_other_names_and_shapes_are_none, begin)
 {
     static const char *const names[] = {
         "",
@@ -123,7 +149,7 @@ static void kernels_of_other_names_and_shapes_are_none(void **state)
     assert_int_equal(vs_strided_of(SUM, 1, 1044).param, 0);
 }
 
-static void of_an_elementwise_launch_its_tensors_and_its_functions_values_count(void **state)
+TEST(of_an_elementwise_launch_its_tensors_and_its_functions_values_count, begin)
 {
     struct vs_strided s = vs_strided_of(SOFT, 2, sizeof(struct copy));
     struct vs_words parts[VS_STRIDED_PARTS];
@@ -138,7 +164,7 @@ static void of_an_elementwise_launch_its_tensors_and_its_functions_values_count(
 }
 
 /* Behind the function's values, too, lies what earlier calls left. */
-static void of_a_function_that_has_numbers_alone_no_value_counts(void **state)
+TEST(of_a_function_that_has_numbers_alone_no_value_counts, begin)
 {
     static const char *const names[] = {COPY, CAST};
     for (int i = 0; i < 2; i++) {
@@ -150,7 +176,7 @@ static void of_a_function_that_has_numbers_alone_no_value_counts(void **state)
     }
 }
 
-static void an_elementwise_launch_that_does_not_agree_is_not_taken_apart(void **state)
+TEST(an_elementwise_launch_that_does_not_agree_is_not_taken_apart, begin)
 {
     struct vs_strided s = vs_strided_of(COPY, 2, sizeof(struct copy));
     struct vs_words parts[VS_STRIDED_PARTS];
@@ -177,7 +203,7 @@ static void an_elementwise_launch_that_does_not_agree_is_not_taken_apart(void **
     assert_int_equal(vs_strided_parts(&s, (const char *)&large, parts), 0);
 }
 
-static void of_a_reduction_source_outputs_and_buffers_count(void **state)
+TEST(of_a_reduction_source_outputs_and_buffers_count, begin)
 {
     struct vs_strided s = vs_strided_of(SUM, 1, sizeof(struct reduce));
     struct vs_words parts[VS_STRIDED_PARTS];
@@ -201,7 +227,7 @@ static void of_a_reduction_source_outputs_and_buffers_count(void **state)
 }
 
 /* Four bytes of a function's values more, and the calculators end where the source begins. */
-static void the_calculators_of_a_reduction_may_leave_a_gap_before_the_source(void **state)
+TEST(the_calculators_of_a_reduction_may_leave_a_gap_before_the_source, begin)
 {
     struct {
         int factor;
@@ -228,7 +254,7 @@ static void the_calculators_of_a_reduction_may_leave_a_gap_before_the_source(voi
     assert_int_equal(vs_strided_parts(&s, (const char *)&r, parts), 0);
 }
 
-static void a_reduction_that_does_not_agree_is_not_taken_apart(void **state)
+TEST(a_reduction_that_does_not_agree_is_not_taken_apart, begin)
 {
     struct vs_strided s = vs_strided_of(SUM, 1, sizeof(struct reduce));
     struct vs_words parts[VS_STRIDED_PARTS];
@@ -246,7 +272,7 @@ static void a_reduction_that_does_not_agree_is_not_taken_apart(void **state)
     }
 }
 
-static void a_calculator_and_a_tensors_description_are_parameters_of_their_own(void **state)
+TEST(a_calculator_and_a_tensors_description_are_parameters_of_their_own, begin)
 {
     static const char cross[] = "_ZN2at6native12cross_kernelIf16OffsetCalculatorILi3EjLb0EEiEEviPT_";
     static const char index[] =
@@ -263,53 +289,4 @@ static void a_calculator_and_a_tensors_description_are_parameters_of_their_own(v
     assert_int_equal(vs_strided_room(index, 604), 604);
     assert_int_equal(vs_strided_room("", 216), 216);
     assert_int_equal(vs_strided_room("", 604), 604);
-}
-
-static bool is(enum vs_contract_state state)
-{
-    return vs_contract_state(VS_CONTRACT_TORCH_STRIDED) == state;
-}
-
-/* The first one of the program. */
-static void a_launch_that_agrees_proves_where_the_addresses_are(void **state)
-{
-    struct vs_strided s = vs_strided_of(COPY, 2, sizeof(struct copy));
-    struct vs_words parts[VS_STRIDED_PARTS];
-    struct copy c = a_copy();
-    c.data[1] = 0x7f4400000000; /* of memory that nobody saw */
-    assert_int_equal(vs_strided_parts(&s, (const char *)&c, parts), 0);
-    assert_true(is(VS_CONTRACT_UNASKED));
-    c = a_copy();
-    assert_int_equal(vs_strided_parts(&s, (const char *)&c, parts), 1);
-    assert_true(is(VS_CONTRACT_PROVEN));
-}
-
-/* The second one. */
-static void a_calculator_with_too_many_dimensions_is_none(void **state)
-{
-    struct vs_strided s = vs_strided_of(SUM, 1, sizeof(struct reduce));
-    struct vs_words parts[VS_STRIDED_PARTS];
-    struct reduce r = a_sum();
-    memset(&r, 0x7f, sizeof r);
-    assert_true(is(VS_CONTRACT_PROVEN));
-    assert_int_equal(vs_strided_parts(&s, (const char *)&r, parts), 0);
-    assert_true(is(VS_CONTRACT_BROKEN));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(a_launch_that_agrees_proves_where_the_addresses_are, begin),
-        cmocka_unit_test_setup(a_calculator_with_too_many_dimensions_is_none, begin),
-        cmocka_unit_test_setup(the_tensors_of_an_elementwise_kernel_follow_from_its_size, begin),
-        cmocka_unit_test_setup(kernels_of_other_names_and_shapes_are_none, begin),
-        cmocka_unit_test_setup(of_an_elementwise_launch_its_tensors_and_its_functions_values_count, begin),
-        cmocka_unit_test_setup(of_a_function_that_has_numbers_alone_no_value_counts, begin),
-        cmocka_unit_test_setup(an_elementwise_launch_that_does_not_agree_is_not_taken_apart, begin),
-        cmocka_unit_test_setup(of_a_reduction_source_outputs_and_buffers_count, begin),
-        cmocka_unit_test_setup(the_calculators_of_a_reduction_may_leave_a_gap_before_the_source, begin),
-        cmocka_unit_test_setup(a_reduction_that_does_not_agree_is_not_taken_apart, begin),
-        cmocka_unit_test_setup(a_calculator_and_a_tensors_description_are_parameters_of_their_own, begin),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

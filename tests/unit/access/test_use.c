@@ -5,7 +5,7 @@
 
 #include "use_kit.h"
 
-static void the_row_has_first_last_longest_pause_steps_and_phases(void **state)
+TEST(the_row_has_first_last_longest_pause_steps_and_phases, begin)
 {
     born(VS_OP_BLOCK_ALLOC, BASE, 4096);
     push(1, "forward");
@@ -35,7 +35,7 @@ static void the_row_has_first_last_longest_pause_steps_and_phases(void **state)
     assert_string_equal(vs_journal_get_string(j, r->last_phase, NULL), "mine");
 }
 
-static void two_words_of_one_launch_are_one_use(void **state)
+TEST(two_words_of_one_launch_are_one_use, begin)
 {
     uint64_t words[3] = {BASE, BASE + 512, BASE + 8};
     born(VS_OP_BLOCK_ALLOC, BASE, 4096);
@@ -48,7 +48,7 @@ static void two_words_of_one_launch_are_one_use(void **state)
 }
 
 /* Two pages 128 GiB apart share a bit, so the second block finds it set. */
-static void a_block_on_a_page_that_shares_its_bit_is_seen(void **state)
+TEST(a_block_on_a_page_that_shares_its_bit_is_seen, begin)
 {
     const uint64_t shares = BASE + (UINT64_C(128) << 30);
     uint64_t words[3] = {shares, 7, UINT64_MAX >> 1};
@@ -68,7 +68,7 @@ static void a_block_on_a_page_that_shares_its_bit_is_seen(void **state)
     assert_int_equal(died(VS_OP_BLOCK_FREE, shares)->uses, 1);
 }
 
-static void a_block_inside_an_allocation_is_meant_before_it(void **state)
+TEST(a_block_inside_an_allocation_is_meant_before_it, begin)
 {
     born(VS_OP_ALLOC, BASE, 1 << 20);
     born(VS_OP_BLOCK_ALLOC, BASE, 4096);
@@ -78,7 +78,7 @@ static void a_block_inside_an_allocation_is_meant_before_it(void **state)
     assert_int_equal(died(VS_OP_FREE, BASE)->uses, 1);
 }
 
-static void a_thread_of_autograd_without_a_range_is_backward(void **state)
+TEST(a_thread_of_autograd_without_a_range_is_backward, begin)
 {
     autograd = true;
     born(VS_OP_BLOCK_ALLOC, BASE, 4096);
@@ -88,7 +88,7 @@ static void a_thread_of_autograd_without_a_range_is_backward(void **state)
     assert_string_equal(vs_journal_get_string(j, r->first_phase, NULL), "backward");
 }
 
-static void an_address_that_comes_again_is_another_block(void **state)
+TEST(an_address_that_comes_again_is_another_block, begin)
 {
     born(VS_OP_BLOCK_ALLOC, BASE, 4096);
     use(BASE, 2000, 1);
@@ -101,7 +101,7 @@ static void an_address_that_comes_again_is_another_block(void **state)
     assert_int_equal(r->phases, 0);
 }
 
-static void more_blocks_than_rows_are_not_followed_and_do_no_harm(void **state)
+TEST(more_blocks_than_rows_are_not_followed_and_do_no_harm, begin)
 {
     for (uint64_t i = 0; i < 150; i++)
         born(VS_OP_BLOCK_ALLOC, BASE + i * 512, 512);
@@ -111,7 +111,7 @@ static void more_blocks_than_rows_are_not_followed_and_do_no_harm(void **state)
 }
 
 /* The ring's order counts, not when the events are taken out of it. */
-static void a_use_is_of_the_block_that_lived_where_it_stands_in_the_ring(void **state)
+TEST(a_use_is_of_the_block_that_lived_where_it_stands_in_the_ring, begin)
 {
     struct vs_event e = {.op = VS_OP_BLOCK_ALLOC, .address = BASE, .size = 4096};
     uint32_t row[2];
@@ -135,7 +135,7 @@ static void a_use_is_of_the_block_that_lived_where_it_stands_in_the_ring(void **
 }
 
 /* What the killed process has applied, and not written into the database, is applied again. */
-static void uses_that_come_again_behind_a_kill_count_once(void **state)
+TEST(uses_that_come_again_behind_a_kill_count_once, begin)
 {
     for (uint64_t i = 0; i < 3; i++)
         put((struct vs_event){.op = VS_OP_BLOCK_ALLOC, .address = BASE + i * 512, .size = 512});
@@ -170,7 +170,7 @@ static void uses_that_come_again_behind_a_kill_count_once(void **state)
 }
 
 /* Nothing is said to be idle that may have been used by what was lost. */
-static void blocks_of_uses_that_a_full_ring_loses_are_not_said_to_be_followed(void **state)
+TEST(blocks_of_uses_that_a_full_ring_loses_are_not_said_to_be_followed, begin)
 {
     struct vs_journal_stats stats;
     born(VS_OP_BLOCK_ALLOC, BASE, 512);
@@ -193,7 +193,7 @@ static void blocks_of_uses_that_a_full_ring_loses_are_not_said_to_be_followed(vo
     assert_int_equal(later->kinds, VS_ACCESS_KERNEL);
 }
 
-static void words_on_pages_without_blocks_are_not_put_into_the_ring(void **state)
+TEST(words_on_pages_without_blocks_are_not_put_into_the_ring, begin)
 {
     struct vs_journal_stats before, after;
     born(VS_OP_BLOCK_ALLOC, BASE, 3 << 21);
@@ -208,7 +208,7 @@ static void words_on_pages_without_blocks_are_not_put_into_the_ring(void **state
     assert_int_equal(died(VS_OP_BLOCK_FREE, BASE)->uses, 1);
 }
 
-static void addresses_that_the_host_copies_are_stored_and_bad_memory_is_not_read(void **state)
+TEST(addresses_that_the_host_copies_are_stored_and_bad_memory_is_not_read, begin)
 {
     static uint64_t table[2000];
     void *unreadable = mmap(NULL, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -226,22 +226,3 @@ static void addresses_that_the_host_copies_are_stored_and_bad_memory_is_not_read
 }
 
 /* ---- parameters ---- */
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(the_row_has_first_last_longest_pause_steps_and_phases, begin),
-        cmocka_unit_test_setup(two_words_of_one_launch_are_one_use, begin),
-        cmocka_unit_test_setup(a_block_on_a_page_that_shares_its_bit_is_seen, begin),
-        cmocka_unit_test_setup(a_block_inside_an_allocation_is_meant_before_it, begin),
-        cmocka_unit_test_setup(a_thread_of_autograd_without_a_range_is_backward, begin),
-        cmocka_unit_test_setup(an_address_that_comes_again_is_another_block, begin),
-        cmocka_unit_test_setup(more_blocks_than_rows_are_not_followed_and_do_no_harm, begin),
-        cmocka_unit_test_setup(a_use_is_of_the_block_that_lived_where_it_stands_in_the_ring, begin),
-        cmocka_unit_test_setup(uses_that_come_again_behind_a_kill_count_once, begin),
-        cmocka_unit_test_setup(blocks_of_uses_that_a_full_ring_loses_are_not_said_to_be_followed, begin),
-        cmocka_unit_test_setup(words_on_pages_without_blocks_are_not_put_into_the_ring, begin),
-        cmocka_unit_test_setup(addresses_that_the_host_copies_are_stored_and_bad_memory_is_not_read, begin),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}

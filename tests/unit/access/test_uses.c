@@ -2,18 +2,11 @@
  * test_uses.c - trace/uses against a model: random blocks, launches and steps through a ring, taken out in
  * pieces by readers that are left at any point and begun again at the last commit, as kills do.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #include <sqlite3.h>
 
+#include "unit/test.h"
 #include "trace/uses/uses.h"
 #include "trace/writer/writer.h"
 
@@ -167,7 +160,7 @@ static void commit(bool killed)
         vs_journal_release(j, committed);
 }
 
-static void every_block_has_its_uses_wherever_readers_were_left(void **state)
+TEST(every_block_has_its_uses_wherever_readers_were_left)
 {
     char path[64];
     struct vs_journal_config c = {.ring_slots = SLOTS, .accesses = 2000, .database = "/nowhere.db"};
@@ -243,7 +236,7 @@ static int file_of_launches(const char *path, uint32_t launches, struct vs_journ
     return vs_writer_close(w, true);
 }
 
-static void a_file_says_that_uses_were_lost_and_no_event(void **state)
+TEST(a_file_says_that_uses_were_lost_and_no_event)
 {
     char path[64];
     snprintf(path, sizeof path, "/tmp/vs-uses-%d.db", (int)getpid());
@@ -257,13 +250,4 @@ static void a_file_says_that_uses_were_lost_and_no_event(void **state)
         vs_journal_close(j);
         unlink(path);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_file_says_that_uses_were_lost_and_no_event),
-        cmocka_unit_test(every_block_has_its_uses_wherever_readers_were_left),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -7,15 +7,9 @@
 #ifndef TESTS_UNIT_ACCESS_USE_KIT_H
 #define TESTS_UNIT_ACCESS_USE_KIT_H
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdio.h>
-#include <string.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
+#include "unit/test.h"
 #include "access/kernels.h"
 #include "record/block.h"
 #include "record/record.h"

@@ -4,11 +4,7 @@
 #ifndef TESTS_UNIT_ARENA_ARENA_STEPS_H
 #define TESTS_UNIT_ARENA_ARENA_STEPS_H
 
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <cmocka.h>
-
+#include "unit/test.h"
 #include "arena/core/backing_count.h"
 #include "arena_check.h"
 

@@ -5,7 +5,7 @@
 
 /* ---- heaps ---- */
 
-static void blocks_begin_at_multiples_of_512_and_keep_their_size(void **state)
+TEST(blocks_begin_at_multiples_of_512_and_keep_their_size)
 {
     static const uint64_t sizes[] = {0, 1, 511, 512, 513, 1024, 1025, G, G + 1, 3 * G - 1};
     begin(32);
@@ -23,7 +23,7 @@ static void blocks_begin_at_multiples_of_512_and_keep_their_size(void **state)
     end();
 }
 
-static void small_blocks_share_a_chunk(void **state)
+TEST(small_blocks_share_a_chunk)
 {
     begin(32);
     for (int i = 0; i < 8; i++)
@@ -32,7 +32,7 @@ static void small_blocks_share_a_chunk(void **state)
     end();
 }
 
-static void the_smallest_free_extent_that_fits_is_taken_and_the_lowest_of_equals(void **state)
+TEST(the_smallest_free_extent_that_fits_is_taken_and_the_lowest_of_equals)
 {
     begin(64);
     uint64_t b[9];
@@ -47,7 +47,7 @@ static void the_smallest_free_extent_that_fits_is_taken_and_the_lowest_of_equals
     end();
 }
 
-static void neighbouring_free_extents_become_one(void **state)
+TEST(neighbouring_free_extents_become_one)
 {
     begin(64);
     uint64_t b[4];
@@ -61,7 +61,7 @@ static void neighbouring_free_extents_become_one(void **state)
     end();
 }
 
-static void a_heap_that_grows_uses_the_free_extent_at_its_top(void **state)
+TEST(a_heap_that_grows_uses_the_free_extent_at_its_top)
 {
     begin(64);
     uint64_t first = take(VS_ARENA_ANY, G + 512);
@@ -72,7 +72,7 @@ static void a_heap_that_grows_uses_the_free_extent_at_its_top(void **state)
 
 /* ---- alias mappings ---- */
 
-static void idle_chunks_that_are_apart_serve_a_large_block(void **state)
+TEST(idle_chunks_that_are_apart_serve_a_large_block)
 {
     uint64_t b[16];
     begin(64);
@@ -86,7 +86,7 @@ static void idle_chunks_that_are_apart_serve_a_large_block(void **state)
     end();
 }
 
-static void an_alias_serves_again_without_a_call(void **state)
+TEST(an_alias_serves_again_without_a_call)
 {
     uint64_t b[16];
     begin(64);
@@ -101,7 +101,7 @@ static void an_alias_serves_again_without_a_call(void **state)
 }
 
 /* Those of the upper heap places stay free to grow together again. */
-static void an_alias_is_made_of_the_lowest_idle_chunks(void **state)
+TEST(an_alias_is_made_of_the_lowest_idle_chunks)
 {
     begin(32);
     uint64_t block[8], handle[8], of_alias[2], offset;
@@ -118,7 +118,7 @@ static void an_alias_is_made_of_the_lowest_idle_chunks(void **state)
     end();
 }
 
-static void a_free_extent_under_a_live_alias_is_no_free_extent(void **state)
+TEST(a_free_extent_under_a_live_alias_is_no_free_extent)
 {
     uint64_t b[16];
     begin(16);
@@ -129,7 +129,7 @@ static void a_free_extent_under_a_live_alias_is_no_free_extent(void **state)
     end();
 }
 
-static void a_loop_that_repeats_itself_needs_no_call(void **state)
+TEST(a_loop_that_repeats_itself_needs_no_call)
 {
     static uint64_t live[64];
     uint64_t before = 0, after = 0;
@@ -156,7 +156,7 @@ static void a_loop_that_repeats_itself_needs_no_call(void **state)
     end();
 }
 
-static void where_addresses_are_scarce_aliases_do_with_fewer(void **state)
+TEST(where_addresses_are_scarce_aliases_do_with_fewer)
 {
     uint64_t b[16];
     begin(64);
@@ -167,7 +167,7 @@ static void where_addresses_are_scarce_aliases_do_with_fewer(void **state)
     end();
 }
 
-static void there_may_be_any_number_of_alias_sizes(void **state)
+TEST(there_may_be_any_number_of_alias_sizes)
 {
     struct vs_backing_count c = {0};
     struct vs_backing b = vs_backing_of_counters(&c, G);
@@ -193,7 +193,7 @@ static void there_may_be_any_number_of_alias_sizes(void **state)
     assert_int_equal(c.chunks, 0);
 }
 
-static void mappings_stay_under_their_limit(void **state)
+TEST(mappings_stay_under_their_limit)
 {
     struct vs_arena_config config = {.max_mappings = 64};
     uint64_t b[32];
@@ -207,7 +207,7 @@ static void mappings_stay_under_their_limit(void **state)
     end();
 }
 
-static void every_mapping_gets_the_peers(void **state)
+TEST(every_mapping_gets_the_peers)
 {
     uint64_t b[16];
     begin(64);
@@ -225,7 +225,7 @@ static void every_mapping_gets_the_peers(void **state)
 
 /* ---- order ---- */
 
-static void another_stream_gets_memory_only_when_the_free_is_complete(void **state)
+TEST(another_stream_gets_memory_only_when_the_free_is_complete)
 {
     begin(8);
     k.lag = 100; /* nothing is ever reached by itself */
@@ -243,7 +243,7 @@ static void another_stream_gets_memory_only_when_the_free_is_complete(void **sta
     end();
 }
 
-static void what_the_caller_waited_for_is_complete_for_all(void **state)
+TEST(what_the_caller_waited_for_is_complete_for_all)
 {
     begin(8);
     k.lag = 100;
@@ -255,7 +255,7 @@ static void what_the_caller_waited_for_is_complete_for_all(void **state)
     end();
 }
 
-static void a_free_is_not_covered_by_a_ticket_that_is_older(void **state)
+TEST(a_free_is_not_covered_by_a_ticket_that_is_older)
 {
     begin(8);
     k.lag = 100;
@@ -268,7 +268,7 @@ static void a_free_is_not_covered_by_a_ticket_that_is_older(void **state)
     end();
 }
 
-static void a_deferred_free_waits_for_the_device(void **state)
+TEST(a_deferred_free_waits_for_the_device)
 {
     begin(8);
     k.capturing = true;
@@ -285,7 +285,7 @@ static void a_deferred_free_waits_for_the_device(void **state)
     end();
 }
 
-static void a_block_that_another_stream_uses_waits_for_it(void **state)
+TEST(a_block_that_another_stream_uses_waits_for_it)
 {
     begin(8);
     k.capturing = true;
@@ -301,7 +301,7 @@ static void a_block_that_another_stream_uses_waits_for_it(void **state)
     end();
 }
 
-static void a_pinned_block_is_not_reused_before_the_last_unpin(void **state)
+TEST(a_pinned_block_is_not_reused_before_the_last_unpin)
 {
     uint64_t again;
     begin(8);
@@ -319,7 +319,7 @@ static void a_pinned_block_is_not_reused_before_the_last_unpin(void **state)
 }
 
 /* What an alias mapping used last: its own queue goes on, another waits. */
-static void an_alias_of_what_others_freed_is_used_after_a_wait(void **state)
+TEST(an_alias_of_what_others_freed_is_used_after_a_wait)
 {
     uint64_t b[16];
     begin(24);
@@ -336,7 +336,7 @@ static void an_alias_of_what_others_freed_is_used_after_a_wait(void **state)
 /* The second stream needs half of the alias mapping, and waits for that half only: the other one may still be
  * in use.
  */
-static void an_alias_that_one_stream_freed_serves_another_and_goes_when_both_are_done(void **state)
+TEST(an_alias_that_one_stream_freed_serves_another_and_goes_when_both_are_done)
 {
     uint64_t b[16];
     begin(24);
@@ -358,7 +358,7 @@ static void an_alias_that_one_stream_freed_serves_another_and_goes_when_both_are
 }
 
 /* Bytes, not chunks: the other stream's block lies between the first one's. */
-static void another_stream_gets_a_free_extent_below_a_chunk_after_a_wait(void **state)
+TEST(another_stream_gets_a_free_extent_below_a_chunk_after_a_wait)
 {
     uint64_t b[4];
     begin(8);
@@ -376,7 +376,7 @@ static void another_stream_gets_a_free_extent_below_a_chunk_after_a_wait(void **
     end();
 }
 
-static void where_no_stream_may_wait_only_what_is_complete_is_used(void **state)
+TEST(where_no_stream_may_wait_only_what_is_complete_is_used)
 {
     struct vs_arena_config config = {.no_stream_waits = true};
     uint64_t b[2], again;
@@ -398,7 +398,7 @@ static void where_no_stream_may_wait_only_what_is_complete_is_used(void **state)
     end();
 }
 
-static void where_no_stream_may_wait_nothing_is_mapped_for_nothing(void **state)
+TEST(where_no_stream_may_wait_nothing_is_mapped_for_nothing)
 {
     struct vs_arena_config config = {.no_stream_waits = true};
     uint64_t b[16];
@@ -415,7 +415,7 @@ static void where_no_stream_may_wait_nothing_is_mapped_for_nothing(void **state)
     end();
 }
 
-static void a_free_extent_is_left_to_its_queue_for_some_frees(void **state)
+TEST(a_free_extent_is_left_to_its_queue_for_some_frees)
 {
     struct vs_arena_config config = {.keep_frees = 4};
     uint64_t b[2], other;
@@ -436,7 +436,7 @@ static void a_free_extent_is_left_to_its_queue_for_some_frees(void **state)
     end();
 }
 
-static void free_extents_of_two_streams_serve_one_request(void **state)
+TEST(free_extents_of_two_streams_serve_one_request)
 {
     begin(8);
     k.lag = 100;
@@ -456,7 +456,7 @@ static void free_extents_of_two_streams_serve_one_request(void **state)
 }
 
 /* What may be used is decided by the order of the calls, not by how far the device is. */
-static void the_device_s_speed_does_not_move_a_block(void **state)
+TEST(the_device_s_speed_does_not_move_a_block)
 {
     uint64_t places[2][200];
     for (int fast = 0; fast < 2; fast++) {
@@ -480,7 +480,7 @@ static void the_device_s_speed_does_not_move_a_block(void **state)
     assert_memory_equal(places[0], places[1], sizeof places[0]);
 }
 
-static void without_waits_others_memory_is_left_alone(void **state)
+TEST(without_waits_others_memory_is_left_alone)
 {
     begin(16);
     k.lag = 100;
@@ -493,40 +493,4 @@ static void without_waits_others_memory_is_left_alone(void **state)
     assert_int_equal(stats().reserved, 8 * G);
     assert_int_equal(stats().stream_waits, 0);
     end();
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(blocks_begin_at_multiples_of_512_and_keep_their_size),
-        cmocka_unit_test(small_blocks_share_a_chunk),
-        cmocka_unit_test(the_smallest_free_extent_that_fits_is_taken_and_the_lowest_of_equals),
-        cmocka_unit_test(neighbouring_free_extents_become_one),
-        cmocka_unit_test(a_heap_that_grows_uses_the_free_extent_at_its_top),
-        cmocka_unit_test(idle_chunks_that_are_apart_serve_a_large_block),
-        cmocka_unit_test(an_alias_serves_again_without_a_call),
-        cmocka_unit_test(an_alias_is_made_of_the_lowest_idle_chunks),
-        cmocka_unit_test(a_free_extent_under_a_live_alias_is_no_free_extent),
-        cmocka_unit_test(a_loop_that_repeats_itself_needs_no_call),
-        cmocka_unit_test(where_addresses_are_scarce_aliases_do_with_fewer),
-        cmocka_unit_test(there_may_be_any_number_of_alias_sizes),
-        cmocka_unit_test(mappings_stay_under_their_limit),
-        cmocka_unit_test(every_mapping_gets_the_peers),
-        cmocka_unit_test(another_stream_gets_memory_only_when_the_free_is_complete),
-        cmocka_unit_test(what_the_caller_waited_for_is_complete_for_all),
-        cmocka_unit_test(a_free_is_not_covered_by_a_ticket_that_is_older),
-        cmocka_unit_test(a_deferred_free_waits_for_the_device),
-        cmocka_unit_test(a_block_that_another_stream_uses_waits_for_it),
-        cmocka_unit_test(a_pinned_block_is_not_reused_before_the_last_unpin),
-        cmocka_unit_test(an_alias_of_what_others_freed_is_used_after_a_wait),
-        cmocka_unit_test(an_alias_that_one_stream_freed_serves_another_and_goes_when_both_are_done),
-        cmocka_unit_test(another_stream_gets_a_free_extent_below_a_chunk_after_a_wait),
-        cmocka_unit_test(where_no_stream_may_wait_only_what_is_complete_is_used),
-        cmocka_unit_test(where_no_stream_may_wait_nothing_is_mapped_for_nothing),
-        cmocka_unit_test(a_free_extent_is_left_to_its_queue_for_some_frees),
-        cmocka_unit_test(free_extents_of_two_streams_serve_one_request),
-        cmocka_unit_test(the_device_s_speed_does_not_move_a_block),
-        cmocka_unit_test(without_waits_others_memory_is_left_alone),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

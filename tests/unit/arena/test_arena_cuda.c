@@ -305,27 +305,27 @@ static void in_a_child(void (*body)(void), const char *name, const char *value)
     assert_int_equal(child_status(body, name, value), 0);
 }
 
-static void words(void **state)
+TEST(words)
 {
     in_a_child(no_word_is_ever_anothers, "SIMCUDA_CAPACITY", "96MiB");
 }
 
-static void accounts(void **state)
+TEST(accounts)
 {
     in_a_child(all_memory_goes_back_to_the_device, "SIMCUDA_CAPACITY", "1GiB");
 }
 
-static void refusals(void **state)
+TEST(refusals)
 {
     in_a_child(the_driver_refuses_and_the_caller_is_told, "SIMCUDA_CAPACITY", "512MiB");
 }
 
-static void errors(void **state)
+TEST(errors)
 {
     in_a_child(an_error_of_the_driver_is_handed_on, "SIMCUDA_FAIL", "cuMemCreate:2=719");
 }
 
-static void missing_contexts(void **state)
+TEST(missing_contexts)
 {
     in_a_child(no_context_loses_no_chunk, NULL, NULL);
 }
@@ -366,38 +366,27 @@ static void a_slow_driver_is_told_once(void)
     CHECK(slow_calls == 1 && slow_made > 1600 && slow_made < 1700);
 }
 
-static void slow_drivers(void **state)
+TEST(slow_drivers)
 {
     in_a_child(a_slow_driver_is_told_once, "SIMCUDA_CAPACITY", "8GiB");
 }
 
-static void capabilities(void **state)
+TEST(capabilities)
 {
     in_a_child(chunks_can_be_registered_and_exported, NULL, NULL);
 }
 
-static void peers(void **state)
+TEST(peers)
 {
     in_a_child(a_peer_reaches_every_mapping, "SIMCUDA_DEVICES", "2");
 }
 
-static void contexts(void **state)
+TEST(contexts)
 {
     in_a_child(the_threads_context_stays, NULL, NULL);
 }
 
-static void captures(void **state)
+TEST(captures)
 {
     in_a_child(a_capture_is_not_spoilt, NULL, NULL);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(words),        cmocka_unit_test(accounts),     cmocka_unit_test(refusals),
-        cmocka_unit_test(errors),       cmocka_unit_test(contexts),     cmocka_unit_test(captures),
-        cmocka_unit_test(peers),        cmocka_unit_test(capabilities), cmocka_unit_test(missing_contexts),
-        cmocka_unit_test(slow_drivers),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

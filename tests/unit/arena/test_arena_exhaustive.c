@@ -5,11 +5,8 @@
  * sequences of ARENA_DEPTH operations (default 3; tests/run.sh full plays 4, twenty times as many), with a
  * device that is infinitely slow and with one that is done at once.
  */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <cmocka.h>
 
+#include "unit/test.h"
 #include "arena_check.h"
 
 #define DEPTH   3
@@ -128,21 +125,12 @@ static void all(int lag)
     assert_true(played > 0);
 }
 
-static void every_sequence_is_right_while_the_device_is_behind(void **state)
+TEST(every_sequence_is_right_while_the_device_is_behind)
 {
     all(100);
 }
 
-static void every_sequence_is_right_when_the_device_is_quick(void **state)
+TEST(every_sequence_is_right_when_the_device_is_quick)
 {
     all(0);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_sequence_is_right_while_the_device_is_behind),
-        cmocka_unit_test(every_sequence_is_right_when_the_device_is_quick),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

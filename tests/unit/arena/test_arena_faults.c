@@ -8,11 +8,8 @@
  * request that needed it may fail, with that error or for lack of memory; the books are right after every
  * step; the run goes on.
  */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <cmocka.h>
 
+#include "unit/test.h"
 #include "arena_check.h"
 
 #define G      KIT_CHUNK
@@ -130,17 +127,17 @@ static void every_call_may_fail_once(int with)
     assert_true(calls > 100);
 }
 
-static void a_call_that_runs_out_of_memory_harms_nothing(void **state)
+TEST(a_call_that_runs_out_of_memory_harms_nothing)
 {
     every_call_may_fail_once(VS_BACKING_OUT_OF_MEMORY);
 }
 
-static void a_call_that_fails_harms_nothing(void **state)
+TEST(a_call_that_fails_harms_nothing)
 {
     every_call_may_fail_once(KIT_ERROR);
 }
 
-static void books_that_get_no_memory_harm_nothing(void **state)
+TEST(books_that_get_no_memory_harm_nothing)
 {
     uint64_t at = 1;
     for (bool reached = true; reached; at++) {
@@ -154,14 +151,4 @@ static void books_that_get_no_memory_harm_nothing(void **state)
     }
     printf("%llu requests\n", (unsigned long long)at);
     assert_true(at > 20);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_call_that_runs_out_of_memory_harms_nothing),
-        cmocka_unit_test(a_call_that_fails_harms_nothing),
-        cmocka_unit_test(books_that_get_no_memory_harm_nothing),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

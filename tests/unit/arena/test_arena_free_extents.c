@@ -2,13 +2,8 @@
  * test_arena_free_extents.c - trees of free extents: the best fit is the same as by looking at all of them,
  * from the smallest size to the largest, and no way of freeing makes a tree deep.
  */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <cmocka.h>
-#include <stdlib.h>
-#include <string.h>
 
+#include "unit/test.h"
 #include "arena/core/internal.h"
 
 #define EXTENTS 400u
@@ -56,7 +51,7 @@ static uint32_t by_looking_at_all(uint64_t size)
     return best;
 }
 
-static void the_best_fit_is_found_among_free_extents_of_all_sizes(void **state)
+TEST(the_best_fit_is_found_among_free_extents_of_all_sizes, begin)
 {
     for (int i = 0; i < 100000; i++) {
         uint32_t one = (uint32_t)rnd(EXTENTS);
@@ -75,7 +70,7 @@ static void the_best_fit_is_found_among_free_extents_of_all_sizes(void **state)
     }
 }
 
-static void the_last_that_is_taken_leaves_none(void **state)
+TEST(the_last_that_is_taken_leaves_none, begin)
 {
     for (uint32_t i = 0; i < EXTENTS; i++) {
         extent[i].size = some_size();
@@ -102,7 +97,7 @@ static unsigned depth_of(uint32_t root)
 
 /* Equal free extents, as those of one block of each layer of equal layers: each at some distance from the
  * next. */
-static void free_extents_in_a_rhythm_make_no_deep_tree(void **state)
+TEST(free_extents_in_a_rhythm_make_no_deep_tree, begin)
 {
     for (uint32_t rhythm = 1; rhythm < 2500; rhythm++) {
         begin(NULL);
@@ -115,14 +110,4 @@ static void free_extents_in_a_rhythm_make_no_deep_tree(void **state)
         assert_int_equal(__builtin_popcountll(free_extents.filled[0]), 1);
         assert_in_range(depth_of(free_extents.root[__builtin_ctzll(free_extents.filled[0])]), 8, 40);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(the_best_fit_is_found_among_free_extents_of_all_sizes, begin),
-        cmocka_unit_test_setup(the_last_that_is_taken_leaves_none, begin),
-        cmocka_unit_test_setup(free_extents_in_a_rhythm_make_no_deep_tree, begin),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,12 +1,9 @@
 /*
  * test_arena_hostile.c - devices, drivers and callers that are out of the ordinary.
  */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <cmocka.h>
 #include <sys/resource.h>
 
+#include "unit/test.h"
 #include "arena/core/backing_count.h"
 #include "arena_check.h"
 
@@ -59,7 +56,7 @@ static int reserve_downwards(void *context, uint64_t size, uint64_t *address)
     return 0;
 }
 
-static void windows_may_lie_in_any_order(void **state)
+TEST(windows_may_lie_in_any_order)
 {
     struct vs_backing b = backing();
     uint64_t blocks[200];
@@ -89,7 +86,7 @@ static void windows_may_lie_in_any_order(void **state)
     end();
 }
 
-static void addresses_of_no_window_are_of_no_block(void **state)
+TEST(addresses_of_no_window_are_of_no_block)
 {
     struct vs_arena_block found;
     struct vs_backing b = backing();
@@ -112,7 +109,7 @@ static void addresses_of_no_window_are_of_no_block(void **state)
 
 /* ---- sizes ---- */
 
-static void sizes_that_no_device_has_are_refused(void **state)
+TEST(sizes_that_no_device_has_are_refused)
 {
     uint64_t address = 42;
     struct vs_backing b = backing();
@@ -130,7 +127,7 @@ static void sizes_that_no_device_has_are_refused(void **state)
     end();
 }
 
-static void a_device_may_have_no_memory_or_more_than_there_is(void **state)
+TEST(a_device_may_have_no_memory_or_more_than_there_is)
 {
     static const uint64_t capacity[] = {0, 1, G, 1ull << 50, UINT64_MAX};
     struct vs_arena_config config = {0};
@@ -146,7 +143,7 @@ static void a_device_may_have_no_memory_or_more_than_there_is(void **state)
 }
 
 /* One chunk more than 2^19 of them: 1 TiB of 2 MiB, as much as a heap has room for. */
-static void a_heap_that_is_full_says_so(void **state)
+TEST(a_heap_that_is_full_says_so)
 {
     uint64_t address, whole;
     struct vs_backing b = backing();
@@ -209,7 +206,7 @@ static int refuse_synchronize(void *context)
 }
 
 /* One thing after the other stops working, until nothing does. */
-static void a_driver_that_fails_in_everything_is_survived(void **state)
+TEST(a_driver_that_fails_in_everything_is_survived)
 {
     for (int from = 0; from < 2; from++) {
         struct vs_backing b = backing();
@@ -246,7 +243,7 @@ static void a_driver_that_fails_in_everything_is_survived(void **state)
     }
 }
 
-static void books_that_the_host_has_no_room_for_are_refused(void **state)
+TEST(books_that_the_host_has_no_room_for_are_refused)
 {
     struct rlimit was, little;
     struct vs_backing b = backing();
@@ -266,7 +263,7 @@ static void books_that_the_host_has_no_room_for_are_refused(void **state)
 
 /* ---- callers ---- */
 
-static void more_streams_than_queues_share_the_one_of_none(void **state)
+TEST(more_streams_than_queues_share_the_one_of_none)
 {
     struct vs_backing b = backing();
     uint32_t queue[64], own = 0;
@@ -286,19 +283,4 @@ static void more_streams_than_queues_share_the_one_of_none(void **state)
                 vs_arena_free(arena, blocks[i], queue[i], queue[i] == VS_ARENA_ANY ? VS_FREE_DEFER : 0), 0);
     }
     end();
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(windows_may_lie_in_any_order),
-        cmocka_unit_test(addresses_of_no_window_are_of_no_block),
-        cmocka_unit_test(sizes_that_no_device_has_are_refused),
-        cmocka_unit_test(a_device_may_have_no_memory_or_more_than_there_is),
-        cmocka_unit_test(a_heap_that_is_full_says_so),
-        cmocka_unit_test(a_driver_that_fails_in_everything_is_survived),
-        cmocka_unit_test(books_that_the_host_has_no_room_for_are_refused),
-        cmocka_unit_test(more_streams_than_queues_share_the_one_of_none),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,16 +4,13 @@
  * A test that hangs has failed: an alarm ends it.
  */
 #define _GNU_SOURCE
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <cmocka.h>
 #include <errno.h>
 #include <pthread.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "unit/test.h"
 #include "arena/core/backing_count.h"
 #include "arena/core/internal.h"
 
@@ -45,7 +42,7 @@ static void *count_up(void *arg)
     return NULL;
 }
 
-static void many_threads_take_turns_and_none_sleeps_for_ever(void **state)
+TEST(many_threads_take_turns_and_none_sleeps_for_ever)
 {
     pthread_t thread[THREADS];
     alarm(60);
@@ -67,7 +64,7 @@ static void *take_and_give(void *arg)
     return NULL;
 }
 
-static void all_that_sleep_while_it_is_held_long_get_it(void **state)
+TEST(all_that_sleep_while_it_is_held_long_get_it)
 {
     struct vs_lock l = {.state = 0};
     pthread_t thread[THREADS];
@@ -85,7 +82,7 @@ static void all_that_sleep_while_it_is_held_long_get_it(void **state)
     assert_in_range(l.wakes, 1, THREADS);
 }
 
-static void one_thread_makes_no_system_call(void **state)
+TEST(one_thread_makes_no_system_call)
 {
     struct vs_lock l = {.state = 0};
     for (int i = 0; i < 1000; i++)
@@ -136,7 +133,7 @@ static int status_of(pid_t child)
     return status;
 }
 
-static void a_child_does_not_wait_for_a_thread_that_it_does_not_have(void **state)
+TEST(a_child_does_not_wait_for_a_thread_that_it_does_not_have)
 {
     uint64_t address;
     make_arena(NULL);
@@ -159,7 +156,7 @@ static int create_and_fork(void *context, uint64_t *handle)
     return count_create(context, handle);
 }
 
-static void a_child_forked_inside_of_it_comes_out_of_it(void **state)
+TEST(a_child_forked_inside_of_it_comes_out_of_it)
 {
     uint64_t address = 0;
     make_arena(create_and_fork);
@@ -172,16 +169,4 @@ static void a_child_forked_inside_of_it_comes_out_of_it(void **state)
     assert_int_equal(status_of(forked), 0);
     assert_int_equal(vs_arena_free(arena, address, 0, 0), 0);
     vs_arena_destroy(arena);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(many_threads_take_turns_and_none_sleeps_for_ever),
-        cmocka_unit_test(all_that_sleep_while_it_is_held_long_get_it),
-        cmocka_unit_test(one_thread_makes_no_system_call),
-        cmocka_unit_test(a_child_does_not_wait_for_a_thread_that_it_does_not_have),
-        cmocka_unit_test(a_child_forked_inside_of_it_comes_out_of_it),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

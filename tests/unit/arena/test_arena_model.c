@@ -8,11 +8,8 @@
  *
  * ARENA_OPERATIONS: how many in all (default 100,000).
  */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <cmocka.h>
 
+#include "unit/test.h"
 #include "arena_check.h"
 
 #define BLOCKS 300
@@ -345,21 +342,12 @@ static void random_runs(int percent_faults)
     assert_true(runs == 0 || (served > 0 && aliases > 0));
 }
 
-static void blocks_never_overlap_and_are_never_reused_too_early(void **state)
+TEST(blocks_never_overlap_and_are_never_reused_too_early)
 {
     random_runs(0);
 }
 
-static void calls_that_fail_leave_the_arena_consistent(void **state)
+TEST(calls_that_fail_leave_the_arena_consistent)
 {
     random_runs(20);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(blocks_never_overlap_and_are_never_reused_too_early),
-        cmocka_unit_test(calls_that_fail_leave_the_arena_consistent),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

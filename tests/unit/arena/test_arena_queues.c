@@ -4,7 +4,7 @@
  */
 #include "arena_steps.h"
 
-static void a_private_queue_lends_nothing_until_it_is_retired(void **state)
+TEST(a_private_queue_lends_nothing_until_it_is_retired)
 {
     uint64_t address;
     begin(8);
@@ -19,7 +19,7 @@ static void a_private_queue_lends_nothing_until_it_is_retired(void **state)
     end();
 }
 
-static void a_private_queues_chunks_are_in_no_alias(void **state)
+TEST(a_private_queues_chunks_are_in_no_alias)
 {
     uint64_t b[8], address;
     begin(24);
@@ -38,7 +38,7 @@ static void a_private_queues_chunks_are_in_no_alias(void **state)
 /* A queue whose chunks were lent before it became private: the alias mappings that have them are none of it
  * any more.
  */
-static void a_queue_that_was_lent_from_becomes_private_without_the_aliases(void **state)
+TEST(a_queue_that_was_lent_from_becomes_private_without_the_aliases)
 {
     uint64_t b[8], address;
     begin(40);
@@ -66,7 +66,7 @@ static void a_queue_that_was_lent_from_becomes_private_without_the_aliases(void 
     end();
 }
 
-static void a_plain_queues_memory_is_mapped_once(void **state)
+TEST(a_plain_queues_memory_is_mapped_once)
 {
     uint64_t b[16], address;
     begin(24);
@@ -83,7 +83,7 @@ static void a_plain_queues_memory_is_mapped_once(void **state)
     end();
 }
 
-static void in_a_plain_arena_nothing_is_mapped_twice(void **state)
+TEST(in_a_plain_arena_nothing_is_mapped_twice)
 {
     struct vs_arena_config config = {.plain = true};
     uint64_t b[16];
@@ -101,7 +101,7 @@ static void in_a_plain_arena_nothing_is_mapped_twice(void **state)
     end();
 }
 
-static void queues_of_streams_that_are_gone_serve_new_ones(void **state)
+TEST(queues_of_streams_that_are_gone_serve_new_ones)
 {
     uint32_t queue[VS_ARENA_QUEUES], more;
     begin(8);
@@ -121,7 +121,7 @@ static void queues_of_streams_that_are_gone_serve_new_ones(void **state)
 }
 
 /* What the old stream was made to wait for, the new one was not. */
-static void a_new_stream_knows_nothing_of_what_the_old_one_waited_for(void **state)
+TEST(a_new_stream_knows_nothing_of_what_the_old_one_waited_for)
 {
     uint64_t b[2], address;
     begin(12);
@@ -145,7 +145,7 @@ static void a_new_stream_knows_nothing_of_what_the_old_one_waited_for(void **sta
 }
 
 /* What was alone, and idle, when the stream ended is stamped only when a second one comes. */
-static void the_next_stream_can_use_what_an_ended_one_left(void **state)
+TEST(the_next_stream_can_use_what_an_ended_one_left)
 {
     uint64_t b[16];
     begin(64);
@@ -162,7 +162,7 @@ static void the_next_stream_can_use_what_an_ended_one_left(void **state)
 }
 
 /* Its last event covers a free that comes after the stream's end, by one that waited for the device. */
-static void a_block_that_is_freed_after_its_streams_end_serves_others(void **state)
+TEST(a_block_that_is_freed_after_its_streams_end_serves_others)
 {
     begin(16);
     uint32_t one = queue_of(1, 0), two = queue_of(2, 0);
@@ -176,7 +176,7 @@ static void a_block_that_is_freed_after_its_streams_end_serves_others(void **sta
 }
 
 /* A stream that ends may still be using a block of another one's, and its queue may have gone to a third. */
-static void what_a_stream_used_before_its_end_is_waited_for(void **state)
+TEST(what_a_stream_used_before_its_end_is_waited_for)
 {
     uint64_t blocks[2];
     begin(64);
@@ -200,7 +200,7 @@ static void what_a_stream_used_before_its_end_is_waited_for(void **state)
     end();
 }
 
-static void what_is_wrong_is_refused(void **state)
+TEST(what_is_wrong_is_refused)
 {
     uint64_t address;
     begin(8);
@@ -218,22 +218,4 @@ static void what_is_wrong_is_refused(void **state)
     give(block, VS_ARENA_ANY);
     assert_int_equal(vs_arena_free(k.arena, block, VS_ARENA_ANY, 0), VS_BACKING_INVALID);
     end();
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_private_queue_lends_nothing_until_it_is_retired),
-        cmocka_unit_test(a_private_queues_chunks_are_in_no_alias),
-        cmocka_unit_test(a_queue_that_was_lent_from_becomes_private_without_the_aliases),
-        cmocka_unit_test(a_plain_queues_memory_is_mapped_once),
-        cmocka_unit_test(in_a_plain_arena_nothing_is_mapped_twice),
-        cmocka_unit_test(queues_of_streams_that_are_gone_serve_new_ones),
-        cmocka_unit_test(a_new_stream_knows_nothing_of_what_the_old_one_waited_for),
-        cmocka_unit_test(the_next_stream_can_use_what_an_ended_one_left),
-        cmocka_unit_test(a_block_that_is_freed_after_its_streams_end_serves_others),
-        cmocka_unit_test(what_a_stream_used_before_its_end_is_waited_for),
-        cmocka_unit_test(what_is_wrong_is_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

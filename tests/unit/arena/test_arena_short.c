@@ -6,7 +6,7 @@
 
 /* ---- out of memory ---- */
 
-static void before_an_error_everything_idle_is_given_back(void **state)
+TEST(before_an_error_everything_idle_is_given_back)
 {
     uint64_t address;
     begin(20);
@@ -46,7 +46,7 @@ static void begin_with_a_pending_free(void)
 }
 
 /* What the device waits for may need the arena itself. */
-static void a_request_without_a_stream_waits_without_the_lock(void **state)
+TEST(a_request_without_a_stream_waits_without_the_lock)
 {
     begin_with_a_pending_free();
     take(VS_ARENA_ANY, 8 * G); /* rather than that twice as much as ever lived were held */
@@ -57,7 +57,7 @@ static void a_request_without_a_stream_waits_without_the_lock(void **state)
 }
 
 /* And then what is missing is created. */
-static void a_wait_that_fails_is_tried_once(void **state)
+TEST(a_wait_that_fails_is_tried_once)
 {
     begin_with_a_pending_free();
     k.capturing = true;
@@ -68,7 +68,7 @@ static void a_wait_that_fails_is_tried_once(void **state)
     end();
 }
 
-static void what_does_not_fit_is_refused_without_a_try(void **state)
+TEST(what_does_not_fit_is_refused_without_a_try)
 {
     uint64_t address;
     begin(64);
@@ -81,7 +81,7 @@ static void what_does_not_fit_is_refused_without_a_try(void **state)
 }
 
 /* What is tried before an error, the cheapest first: nothing of it while a cheaper thing is enough. */
-static void a_full_device_is_answered_step_by_step(void **state)
+TEST(a_full_device_is_answered_step_by_step)
 {
     struct vs_arena_config config = {.slack = 1000,
                                      .wait_slack = 1000}; /* until it is full, more is created */
@@ -110,7 +110,7 @@ static void a_full_device_is_answered_step_by_step(void **state)
     end();
 }
 
-static void small_blocks_get_the_chunks_of_large_ones(void **state)
+TEST(small_blocks_get_the_chunks_of_large_ones)
 {
     uint64_t b[8];
     begin(8);
@@ -121,7 +121,7 @@ static void small_blocks_get_the_chunks_of_large_ones(void **state)
 }
 
 /* On a full device where no chunk is idle. */
-static void a_small_request_takes_from_the_heap_of_the_large_before_it_fails(void **state)
+TEST(a_small_request_takes_from_the_heap_of_the_large_before_it_fails)
 {
     uint64_t b[8];
     begin(5);
@@ -134,7 +134,7 @@ static void a_small_request_takes_from_the_heap_of_the_large_before_it_fails(voi
 }
 
 /* Blocks of whole chunks, behind one that is none: between two that live, each leaves all it took. */
-static void behind_an_odd_block_even_ones_lie_on_chunks_of_their_own(void **state)
+TEST(behind_an_odd_block_even_ones_lie_on_chunks_of_their_own)
 {
     uint64_t b[6];
     begin(160 + 6 * 4);
@@ -149,7 +149,7 @@ static void behind_an_odd_block_even_ones_lie_on_chunks_of_their_own(void **stat
     end();
 }
 
-static void the_error_is_the_one_that_the_call_gave(void **state)
+TEST(the_error_is_the_one_that_the_call_gave)
 {
     uint64_t address;
     begin(8);
@@ -176,7 +176,7 @@ static void turn(uint64_t times, uint32_t queue)
         give(take(queue, G), queue);
 }
 
-static void memory_that_was_idle_for_long_is_given_back_above_the_threshold(void **state)
+TEST(memory_that_was_idle_for_long_is_given_back_above_the_threshold)
 {
     uint64_t b[200];
     begin_trimming(1600);
@@ -195,7 +195,7 @@ static void memory_that_was_idle_for_long_is_given_back_above_the_threshold(void
 }
 
 /* A loop whose idle memory swings far above the threshold, and that is longer than a window. */
-static void a_loop_is_not_given_back_what_it_needs_again(void **state)
+TEST(a_loop_is_not_given_back_what_it_needs_again)
 {
     uint64_t b[200], calls = 0, after = 0;
     begin_trimming(160);
@@ -214,7 +214,7 @@ static void a_loop_is_not_given_back_what_it_needs_again(void **state)
     end();
 }
 
-static void nothing_is_given_back_where_that_is_not_wanted(void **state)
+TEST(nothing_is_given_back_where_that_is_not_wanted)
 {
     struct vs_arena_config config = {.trim_above = UINT64_MAX, .trim_window = 16};
     kit_begin(&k, 400, &config);
@@ -224,7 +224,7 @@ static void nothing_is_given_back_where_that_is_not_wanted(void **state)
     end();
 }
 
-static void what_one_stream_freed_is_given_back_only_when_its_work_is_done(void **state)
+TEST(what_one_stream_freed_is_given_back_only_when_its_work_is_done)
 {
     uint64_t address;
     begin_trimming(160);
@@ -242,7 +242,7 @@ static void what_one_stream_freed_is_given_back_only_when_its_work_is_done(void 
     end();
 }
 
-static void deferred_frees_do_not_pile_up(void **state)
+TEST(deferred_frees_do_not_pile_up)
 {
     struct vs_arena_config config = {.defer_bytes = 8 * G};
     kit_begin(&k, 300, &config);
@@ -257,7 +257,7 @@ static void deferred_frees_do_not_pile_up(void **state)
     end();
 }
 
-static void a_trim_shortens_what_a_live_alias_does_not_need(void **state)
+TEST(a_trim_shortens_what_a_live_alias_does_not_need)
 {
     uint64_t b[16];
     begin(64);
@@ -271,7 +271,7 @@ static void a_trim_shortens_what_a_live_alias_does_not_need(void **state)
     end();
 }
 
-static void after_a_trim_what_lived_before_it_allows_nothing(void **state)
+TEST(after_a_trim_what_lived_before_it_allows_nothing)
 {
     uint64_t b[64];
     begin(256);
@@ -283,27 +283,4 @@ static void after_a_trim_what_lived_before_it_allows_nothing(void **state)
     assert_int_equal(stats().reserved, 64 * G); /* an alias mapping of what is idle: 200 were long ago */
     assert_int_equal(stats().peak_allocated, 200 * G);
     end();
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(before_an_error_everything_idle_is_given_back),
-        cmocka_unit_test(a_request_without_a_stream_waits_without_the_lock),
-        cmocka_unit_test(a_wait_that_fails_is_tried_once),
-        cmocka_unit_test(what_does_not_fit_is_refused_without_a_try),
-        cmocka_unit_test(a_full_device_is_answered_step_by_step),
-        cmocka_unit_test(small_blocks_get_the_chunks_of_large_ones),
-        cmocka_unit_test(a_small_request_takes_from_the_heap_of_the_large_before_it_fails),
-        cmocka_unit_test(behind_an_odd_block_even_ones_lie_on_chunks_of_their_own),
-        cmocka_unit_test(the_error_is_the_one_that_the_call_gave),
-        cmocka_unit_test(memory_that_was_idle_for_long_is_given_back_above_the_threshold),
-        cmocka_unit_test(a_loop_is_not_given_back_what_it_needs_again),
-        cmocka_unit_test(nothing_is_given_back_where_that_is_not_wanted),
-        cmocka_unit_test(what_one_stream_freed_is_given_back_only_when_its_work_is_done),
-        cmocka_unit_test(deferred_frees_do_not_pile_up),
-        cmocka_unit_test(a_trim_shortens_what_a_live_alias_does_not_need),
-        cmocka_unit_test(after_a_trim_what_lived_before_it_allows_nothing),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

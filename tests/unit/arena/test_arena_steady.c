@@ -4,14 +4,8 @@
  *
  * ARENA_OPERATIONS: how many random operations (default 400,000, and a tenth under a sanitizer).
  */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <cmocka.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
+#include "unit/test.h"
 #include "bench/training_trace.h"
 #include "arena/core/backing_count.h"
 #include "arena/core/internal.h"
@@ -116,20 +110,20 @@ static void repeats_without_a_call(uint32_t streams, uint64_t lag, double most)
     free(t.event);
 }
 
-static void a_training_loop_comes_to_need_no_call_and_wastes_little(void **state)
+TEST(a_training_loop_comes_to_need_no_call_and_wastes_little)
 {
     repeats_without_a_call(1, 0, 1.015);
     repeats_without_a_call(1, 100, 1.015);
 }
 
-static void so_does_one_on_ten_streams(void **state)
+TEST(so_does_one_on_ten_streams)
 {
     repeats_without_a_call(10, 0, 1.04);
     repeats_without_a_call(10, 20, 1.04);
     repeats_without_a_call(10, 100, 1.04);
 }
 
-static void so_does_one_whose_frees_are_deferred_whenever_the_device_is_done(void **state)
+TEST(so_does_one_whose_frees_are_deferred_whenever_the_device_is_done)
 {
     no_stream_is_known = true;
     repeats_without_a_call(1, 0, 1.03);
@@ -139,7 +133,7 @@ static void so_does_one_whose_frees_are_deferred_whenever_the_device_is_done(voi
 }
 
 /* Two micro-batches a step, each of a length of its own: what is mapped anew becomes little. */
-static void lengths_that_never_repeat_come_to_need_few_calls(void **state)
+TEST(lengths_that_never_repeat_come_to_need_few_calls)
 {
     struct trace t = training_trace(&(struct training){1, 80, 10, 1536, 4096, 32000, 400, 6000});
     struct vs_arena_config config = {.capacity = 128ull << 30};
@@ -171,7 +165,7 @@ static void free_in_turn(uint32_t turns, uint64_t size)
 }
 
 /* Each 32 MiB at first; once nobody has looked at 32 of them each 512 MiB; and again when somebody has. */
-static void events_that_nobody_looks_at_become_rare(void **state)
+TEST(events_that_nobody_looks_at_become_rare)
 {
     struct vs_arena_config config = {.capacity = 8ull << 30};
     uint64_t address;
@@ -203,7 +197,7 @@ static uint64_t events_of_deferred(uint32_t frees)
 }
 
 /* 16 MiB may wait: events are 12 MiB apart while none is waited for, 4 where the device is far behind. */
-static void events_of_the_device_are_rarer_while_it_keeps_up(void **state)
+TEST(events_of_the_device_are_rarer_while_it_keeps_up)
 {
     struct vs_arena_config config = {.capacity = 8ull << 30};
     struct vs_arena_stats before, after;
@@ -227,7 +221,7 @@ static void events_of_the_device_are_rarer_while_it_keeps_up(void **state)
 }
 
 /* What lives is always the same, and so little that 1.5 % of it is less than a chunk. */
-static void a_small_program_need_not_wait_for_its_last_free(void **state)
+TEST(a_small_program_need_not_wait_for_its_last_free)
 {
     struct vs_arena_config config = {.capacity = 8ull << 30};
     uint64_t address[64], size[64];
@@ -329,23 +323,8 @@ static void nothing_creeps(int streams, double most)
     vs_arena_destroy(arena);
 }
 
-static void random_requests_for_long_do_not_creep(void **state)
+TEST(random_requests_for_long_do_not_creep)
 {
     nothing_creeps(1, 1.06);
     nothing_creeps(4, 1.08);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_training_loop_comes_to_need_no_call_and_wastes_little),
-        cmocka_unit_test(so_does_one_on_ten_streams),
-        cmocka_unit_test(so_does_one_whose_frees_are_deferred_whenever_the_device_is_done),
-        cmocka_unit_test(lengths_that_never_repeat_come_to_need_few_calls),
-        cmocka_unit_test(events_that_nobody_looks_at_become_rare),
-        cmocka_unit_test(events_of_the_device_are_rarer_while_it_keeps_up),
-        cmocka_unit_test(a_small_program_need_not_wait_for_its_last_free),
-        cmocka_unit_test(random_requests_for_long_do_not_creep),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

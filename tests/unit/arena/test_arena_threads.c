@@ -5,12 +5,9 @@
  * bytes of addresses with its number by compare-and-swap: a byte that two own at once is found, and under the
  * thread sanitizer any access of the arena's books without the lock.
  */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <cmocka.h>
 #include <pthread.h>
 
+#include "unit/test.h"
 #include "arena/core/arena.h"
 #include "arena/core/backing_count.h"
 #include "arena_check.h"
@@ -81,7 +78,7 @@ static void *work(void *arg)
     return NULL;
 }
 
-static void no_byte_has_two_owners(void **state)
+TEST(no_byte_has_two_owners)
 {
     struct vs_backing_count c = {.capacity = 500};
     struct vs_backing b = vs_backing_of_counters(&c, G);
@@ -106,10 +103,4 @@ static void no_byte_has_two_owners(void **state)
     vs_arena_destroy(arena);
     assert_int_equal(c.chunks, 0);
     free(owner);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(no_byte_has_two_owners)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -8,15 +8,9 @@
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
+#include "unit/test.h"
 #include "arena/core/backing_count.h"
 #include "arena/share/share.h"
 #include "arena/share/ticket.h"
@@ -164,7 +158,7 @@ static void nothing_is_given(const struct vs_passing_answer *answer)
         assert_int_equal(fcntl(opened[i], F_GETFD), -1); /* none stays open */
 }
 
-static void a_block_that_lives_is_given_in_whole(void **state)
+TEST(a_block_that_lives_is_given_in_whole, begin, end)
 {
     int files[VS_PASSING_FILES];
     struct vs_passing_answer answer = ask(export_block(), files);
@@ -174,7 +168,7 @@ static void a_block_that_lives_is_given_in_whole(void **state)
     assert_memory_equal(files, opened, PIECES * sizeof *files);
 }
 
-static void a_block_freed_after_its_look_up_is_not_given_as_the_next_one_there(void **state)
+TEST(a_block_freed_after_its_look_up_is_not_given_as_the_next_one_there, begin, end)
 {
     int files[VS_PASSING_FILES];
     uint64_t id = export_block();
@@ -184,7 +178,7 @@ static void a_block_freed_after_its_look_up_is_not_given_as_the_next_one_there(v
     nothing_is_given(&answer);
 }
 
-static void a_block_freed_between_two_descriptors_is_not_given(void **state)
+TEST(a_block_freed_between_two_descriptors_is_not_given, begin, end)
 {
     int files[VS_PASSING_FILES];
     uint64_t id = export_block();
@@ -194,7 +188,7 @@ static void a_block_freed_between_two_descriptors_is_not_given(void **state)
     nothing_is_given(&answer);
 }
 
-static void the_next_block_there_is_given_by_its_own_handle_alone(void **state)
+TEST(the_next_block_there_is_given_by_its_own_handle_alone, begin, end)
 {
     int files[VS_PASSING_FILES];
     uint64_t old = export_block();
@@ -206,16 +200,4 @@ static void the_next_block_there_is_given_by_its_own_handle_alone(void **state)
     answer = ask(id, files);
     assert_int_equal(answer.status, CUDA_SUCCESS);
     assert_int_equal(answer.files, PIECES);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(a_block_that_lives_is_given_in_whole, begin, end),
-        cmocka_unit_test_setup_teardown(a_block_freed_after_its_look_up_is_not_given_as_the_next_one_there,
-                                        begin, end),
-        cmocka_unit_test_setup_teardown(a_block_freed_between_two_descriptors_is_not_given, begin, end),
-        cmocka_unit_test_setup_teardown(the_next_block_there_is_given_by_its_own_handle_alone, begin, end),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

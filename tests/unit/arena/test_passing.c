@@ -7,7 +7,7 @@
 
 #include <poll.h>
 
-static void a_thousand_pieces_need_few_open_files(void **state)
+TEST(a_thousand_pieces_need_few_open_files)
 {
     struct giver g = start(ANSWER, 160);
     struct rlimit before, few = {160, 160};
@@ -20,7 +20,7 @@ static void a_thousand_pieces_need_few_open_files(void **state)
     end(&g);
 }
 
-static void the_givers_error_is_told(void **state)
+TEST(the_givers_error_is_told)
 {
     struct giver g = start(ANSWER, 0);
     int32_t status = 0;
@@ -29,7 +29,7 @@ static void the_givers_error_is_told(void **state)
     end(&g);
 }
 
-static void who_is_gone_is_not_waited_for(void **state)
+TEST(who_is_gone_is_not_waited_for)
 {
     struct giver g = start(ANSWER, 0);
     int32_t status;
@@ -38,7 +38,7 @@ static void who_is_gone_is_not_waited_for(void **state)
 }
 
 /* A child of the giver has all of its descriptors: it must not keep the name alive. */
-static void a_forks_child_does_not_keep_the_name(void **state)
+TEST(a_forks_child_does_not_keep_the_name)
 {
     struct giver g = start(LEAVE_CHILD, 0);
     int32_t status;
@@ -51,7 +51,7 @@ static void a_forks_child_does_not_keep_the_name(void **state)
 }
 
 /* The thread that answers notices, and what is asked for later is answered under another name. */
-static void a_program_that_closes_everything_ends_it(void **state)
+TEST(a_program_that_closes_everything_ends_it)
 {
     struct giver g = start(CLOSE_ALL, 0);
     int32_t status;
@@ -66,7 +66,7 @@ static void a_program_that_closes_everything_ends_it(void **state)
 }
 
 /* A datagram of a stranger, of another size, with descriptors that nobody wants. */
-static void nonsense_is_passed_over(void **state)
+TEST(nonsense_is_passed_over)
 {
     struct giver g = start(ANSWER, 0);
     int32_t status;
@@ -81,7 +81,7 @@ static void nonsense_is_passed_over(void **state)
 }
 
 /* Not all of an answer's descriptors fit: an error, and none of them stays. */
-static void who_may_open_no_more_is_told(void **state)
+TEST(who_may_open_no_more_is_told)
 {
     struct giver g = start(ANSWER, 0);
     struct vs_passing_request ask = {.id = 7, .most = VS_PASSING_FILES};
@@ -101,7 +101,7 @@ static void who_may_open_no_more_is_told(void **state)
     end(&g);
 }
 
-static void a_giver_who_may_open_no_more_answers_later(void **state)
+TEST(a_giver_who_may_open_no_more_answers_later)
 {
     struct giver g = start(OPEN_ALL, 160);
     assert_int_equal(next_act(&g).name, 1);
@@ -114,7 +114,7 @@ static void a_giver_who_may_open_no_more_answers_later(void **state)
 static void ring(int unused) {}
 
 /* A program's own signals, at a rate that lets nothing be waited for in peace. */
-static void signals_are_no_error(void **state)
+TEST(signals_are_no_error)
 {
     struct giver g = start(ANSWER, 0);
     struct sigaction act = {.sa_handler = ring}, before;
@@ -127,7 +127,7 @@ static void signals_are_no_error(void **state)
     end(&g);
 }
 
-static void two_ask_at_once(void **state)
+TEST(two_ask_at_once)
 {
     struct giver g = start(ANSWER, 0);
     pid_t pid = fork();
@@ -154,7 +154,7 @@ static int leave_on_the_way(const struct vs_passing_address *where)
 
 /* The kernel sends no more than one process may open, of all that a user's processes have on their way; so
  * where many ask at once, and are slow to read, some are put off: none is forgotten. */
-static void too_many_on_their_way_are_waited_for(void **state)
+TEST(too_many_on_their_way_are_waited_for)
 {
     bool root = geteuid() == 0; /* for whom there is no such end */
     if (root)
@@ -179,19 +179,6 @@ static void too_many_on_their_way_are_waited_for(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_thousand_pieces_need_few_open_files),
-        cmocka_unit_test(the_givers_error_is_told),
-        cmocka_unit_test(who_is_gone_is_not_waited_for),
-        cmocka_unit_test(a_forks_child_does_not_keep_the_name),
-        cmocka_unit_test(a_program_that_closes_everything_ends_it),
-        cmocka_unit_test(nonsense_is_passed_over),
-        cmocka_unit_test(who_may_open_no_more_is_told),
-        cmocka_unit_test(a_giver_who_may_open_no_more_answers_later),
-        cmocka_unit_test(signals_are_no_error),
-        cmocka_unit_test(two_ask_at_once),
-        cmocka_unit_test(too_many_on_their_way_are_waited_for),
-    };
     signal(SIGPIPE, SIG_IGN);
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_all_tests(NULL, NULL);
 }

@@ -55,7 +55,7 @@ static int takes_all(const struct vs_passing_address *where)
     return take_all(where) != PIECES;
 }
 
-static void whoever_has_the_address_is_answered_as_any_user(void **state)
+TEST(whoever_has_the_address_is_answered_as_any_user)
 {
     static const uid_t users[] = {0, 65533, 65534};
     if (geteuid() != 0) {
@@ -77,7 +77,7 @@ static int takes_all_elsewhere(const struct vs_passing_address *where)
     return unshare(CLONE_NEWUSER) == 0 ? takes_all(where) : NO_NAMESPACE;
 }
 
-static void another_user_namespace_is_no_hindrance(void **state)
+TEST(another_user_namespace_is_no_hindrance)
 {
     struct giver g = start(ANSWER, 0);
     int got = in_child(0, takes_all_elsewhere, &g.where);
@@ -102,7 +102,7 @@ static int is_refused(const struct vs_passing_address *where)
     return ask_once(&guess, 7, &status) != -EKEYREJECTED;
 }
 
-static void who_knows_the_name_alone_is_refused_and_told_nothing(void **state)
+TEST(who_knows_the_name_alone_is_refused_and_told_nothing)
 {
     struct giver g = start(ANSWER, 0);
     time_t began = time(NULL);
@@ -114,7 +114,7 @@ static void who_knows_the_name_alone_is_refused_and_told_nothing(void **state)
     end(&g);
 }
 
-static void each_bit_of_the_key_counts(void **state)
+TEST(each_bit_of_the_key_counts)
 {
     struct giver g = start(ANSWER, 0);
     int32_t status;
@@ -128,7 +128,7 @@ static void each_bit_of_the_key_counts(void **state)
 }
 
 /* Questions of another length, the key in them or not. */
-static void a_question_of_another_length_is_none(void **state)
+TEST(a_question_of_another_length_is_none)
 {
     struct giver g = start(ANSWER, 0);
     char long_one[2 * sizeof(struct question)] = {0}, c;
@@ -151,7 +151,7 @@ static void a_question_of_another_length_is_none(void **state)
 }
 
 /* With the key or without, and nowhere to answer to: a pipe's end, none, or more than one. */
-static void descriptors_of_who_asks_do_not_stay(void **state)
+TEST(descriptors_of_who_asks_do_not_stay)
 {
     struct giver g = start(ANSWER, 200);
     int32_t status;
@@ -173,7 +173,7 @@ static void descriptors_of_who_asks_do_not_stay(void **state)
 }
 
 /* Who asked is gone before he is answered, and his socket's name is another's by then. */
-static void who_takes_the_name_of_who_asked_gets_nothing(void **state)
+TEST(who_takes_the_name_of_who_asked_gets_nothing)
 {
     struct giver g = start(ANSWER, 0);
     struct question q = question_to(&g.where, 7);
@@ -207,7 +207,7 @@ static void flood(const struct vs_passing_address *where)
 
 /* Questions without the key, as fast as they go, by some who read no answer: those would fill what the kernel
  * lets the giver send. */
-static void a_flood_of_strangers_keeps_nobody_out(void **state)
+TEST(a_flood_of_strangers_keeps_nobody_out)
 {
     struct giver g = start(ANSWER, 0);
     struct vs_passing_address name_alone = {.name = g.where.name};
@@ -237,7 +237,7 @@ static bool share_nothing(const struct vs_passing_address *a, const struct vs_pa
 }
 
 /* The parent's address is of no use with the child, who has had all of its memory. */
-static void a_forks_child_has_an_address_of_its_own(void **state)
+TEST(a_forks_child_has_an_address_of_its_own)
 {
     struct giver g = start(SERVE_IN_CHILD, 0);
     int32_t status;
@@ -251,7 +251,7 @@ static void a_forks_child_has_an_address_of_its_own(void **state)
     end(&g);
 }
 
-static void who_begins_anew_has_another_key(void **state)
+TEST(who_begins_anew_has_another_key)
 {
     struct giver g = start(CLOSE_ALL, 0);
     int32_t status;
@@ -372,7 +372,7 @@ static struct vs_passing_address address_of_one_gone(void)
     return g.where;
 }
 
-static void who_takes_the_name_later_is_not_believed(void **state)
+TEST(who_takes_the_name_later_is_not_believed)
 {
     struct vs_passing_address where = address_of_one_gone();
     assert_int_equal(ask_squatter(&where, DROPS), -EKEYREJECTED);
@@ -386,7 +386,7 @@ static void who_takes_the_name_later_is_not_believed(void **state)
 static void ring(int unused) {}
 
 /* Signals that come faster than it is looked whether the other still is there. */
-static void who_hears_and_goes_is_not_waited_for(void **state)
+TEST(who_hears_and_goes_is_not_waited_for)
 {
     struct vs_passing_address where = address_of_one_gone();
     struct sigaction act = {.sa_handler = ring}, before;
@@ -402,20 +402,6 @@ static void who_hears_and_goes_is_not_waited_for(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(whoever_has_the_address_is_answered_as_any_user),
-        cmocka_unit_test(another_user_namespace_is_no_hindrance),
-        cmocka_unit_test(who_knows_the_name_alone_is_refused_and_told_nothing),
-        cmocka_unit_test(each_bit_of_the_key_counts),
-        cmocka_unit_test(a_question_of_another_length_is_none),
-        cmocka_unit_test(descriptors_of_who_asks_do_not_stay),
-        cmocka_unit_test(who_takes_the_name_of_who_asked_gets_nothing),
-        cmocka_unit_test(a_flood_of_strangers_keeps_nobody_out),
-        cmocka_unit_test(a_forks_child_has_an_address_of_its_own),
-        cmocka_unit_test(who_begins_anew_has_another_key),
-        cmocka_unit_test(who_takes_the_name_later_is_not_believed),
-        cmocka_unit_test(who_hears_and_goes_is_not_waited_for),
-    };
     signal(SIGPIPE, SIG_IGN);
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_all_tests(NULL, NULL);
 }

@@ -6,19 +6,11 @@
  * What was found stays, so each case is a process of its own.
  */
 #include <dlfcn.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
+#include "unit/test.h"
 #include "arena/torch/torch.h"
 #include "core/contracts.h"
 #include "framework/torch.h"
@@ -420,42 +412,30 @@ static int in_process(bool (*test)(void))
     return WIFSIGNALED(status) ? -WTERMSIG(status) : WEXITSTATUS(status);
 }
 
-#define CASES(X)                                                                                             \
-    X(a_torch_as_2_15_is_served, as_2_15)                                                                    \
-    X(the_check_of_2_10_to_2_13_is_called, check_of_2_13)                                                    \
-    X(the_check_of_2_4_to_2_9_is_called, check_of_2_4)                                                       \
-    X(a_check_of_another_type_is_not_called_and_an_error_is_one_all_the_same, check_of_another_kind)         \
-    X(a_torch_of_old_strings_is_served, old_strings)                                                         \
-    X(an_error_that_is_made_otherwise_is_not_made, error_of_other_arguments)                                 \
-    X(strings_that_do_not_give_back_what_they_were_given_are_not_used, strings_that_forget)                  \
-    X(strings_that_cannot_end_are_not_begun, strings_without_end)                                            \
-    X(without_a_throw_the_arena_is_refused, nothing_throws)                                                  \
-    X(without_out_of_memory_the_arena_is_refused, no_oom)                                                    \
-    X(out_of_memory_with_one_function_more_is_not_ours, oom_with_a_function_more)                            \
-    X(out_of_memory_of_another_base_class_is_not_ours, oom_of_another_base)                                  \
-    X(a_table_that_leads_to_data_is_not_called, a_table_of_data)                                             \
-    X(a_constructor_that_is_no_code_is_not_called, a_constructor_in_data)                                    \
-    X(an_error_that_says_another_thing_is_not_thrown, an_error_that_says_another_thing)                      \
-    X(what_an_error_says_is_not_read_where_it_cannot_be, an_error_that_says_nothing_readable)                \
-    X(an_error_longer_than_its_room_might_be_is_not_thrown, an_error_that_is_too_long)                       \
-    X(a_setter_of_another_type_gets_nothing, another_setter)                                                 \
-    X(a_function_of_another_library_gets_nothing, functions_of_libcxx)                                       \
-    X(a_program_that_proved_nothing_gets_its_errors, nobody_asked_before)                                    \
-    X(without_torch_nothing_is_thrown, no_torch)                                                             \
-    X(where_nothing_can_be_thrown_the_process_ends, nothing_to_throw_at_all)
-
-#define X(name, test)                                                                                        \
-    static void name(void **state)                                                                           \
+#define PROOF(name, test)                                                                                    \
+    TEST(name)                                                                                               \
     {                                                                                                        \
         assert_int_equal(in_process(test), 0);                                                               \
     }
-CASES(X)
-#undef X
-
-int main(void)
-{
-#define X(name, test) cmocka_unit_test(name),
-    const struct CMUnitTest tests[] = {CASES(X)};
-#undef X
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+PROOF(a_torch_as_2_15_is_served, as_2_15)
+PROOF(the_check_of_2_10_to_2_13_is_called, check_of_2_13)
+PROOF(the_check_of_2_4_to_2_9_is_called, check_of_2_4)
+PROOF(a_check_of_another_type_is_not_called_and_an_error_is_one_all_the_same, check_of_another_kind)
+PROOF(a_torch_of_old_strings_is_served, old_strings)
+PROOF(an_error_that_is_made_otherwise_is_not_made, error_of_other_arguments)
+PROOF(strings_that_do_not_give_back_what_they_were_given_are_not_used, strings_that_forget)
+PROOF(strings_that_cannot_end_are_not_begun, strings_without_end)
+PROOF(without_a_throw_the_arena_is_refused, nothing_throws)
+PROOF(without_out_of_memory_the_arena_is_refused, no_oom)
+PROOF(out_of_memory_with_one_function_more_is_not_ours, oom_with_a_function_more)
+PROOF(out_of_memory_of_another_base_class_is_not_ours, oom_of_another_base)
+PROOF(a_table_that_leads_to_data_is_not_called, a_table_of_data)
+PROOF(a_constructor_that_is_no_code_is_not_called, a_constructor_in_data)
+PROOF(an_error_that_says_another_thing_is_not_thrown, an_error_that_says_another_thing)
+PROOF(what_an_error_says_is_not_read_where_it_cannot_be, an_error_that_says_nothing_readable)
+PROOF(an_error_longer_than_its_room_might_be_is_not_thrown, an_error_that_is_too_long)
+PROOF(a_setter_of_another_type_gets_nothing, another_setter)
+PROOF(a_function_of_another_library_gets_nothing, functions_of_libcxx)
+PROOF(a_program_that_proved_nothing_gets_its_errors, nobody_asked_before)
+PROOF(without_torch_nothing_is_thrown, no_torch)
+PROOF(where_nothing_can_be_thrown_the_process_ends, nothing_to_throw_at_all)
