@@ -2,17 +2,7 @@
  * test_dnn.c - the stand-in for cuDNN, by what it exports: descriptors, engines, workspaces that were
  * measured, weights of recurrent layers.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
-#include <stdbool.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "unit/test.h"
 
 int cudnnCreate(void **handle);
 int cudnnDestroy(void *handle);
@@ -163,9 +153,8 @@ static int64_t blocks(int64_t bytes)
     return (bytes + 511) / 512;
 }
 
-static void measured_convolutions_ask_for_what_an_h200_asked(void **state)
+TEST(measured_convolutions_ask_for_what_an_h200_asked)
 {
-    (void)state;
     FILE *file = fopen(DNN_MEASURED, "r");
     assert_non_null(file);
     char text[512];
@@ -186,9 +175,8 @@ static void measured_convolutions_ask_for_what_an_h200_asked(void **state)
     assert_true(lines > 300);
 }
 
-static void an_engine_that_rounds_says_that_it_has_tensor_cores(void **state)
+TEST(an_engine_that_rounds_says_that_it_has_tensor_cores)
 {
-    (void)state;
     struct line l = {"forward", "f32", "2x8x9x9:nchw", "8x8x3x3:nchw", "2x8x7x7:nchw", "0x0", "1x1",
                      "1x1",     0};
     void *heuristics = made(HEURISTICS), *configs[3] = {made(CONFIG), made(CONFIG), made(CONFIG)};
@@ -209,9 +197,8 @@ static void an_engine_that_rounds_says_that_it_has_tensor_cores(void **state)
     cudnnBackendDestroyDescriptor(heuristics);
 }
 
-static void what_was_not_set_is_not_supported_and_null_is_refused(void **state)
+TEST(what_was_not_set_is_not_supported_and_null_is_refused)
 {
-    (void)state;
     void *plain = made(TENSOR);
     int64_t count = 7, value = 5;
     assert_int_equal(cudnnBackendGetAttribute(plain, 906, INT64, 1, &count, &value), 3000);
@@ -225,9 +212,8 @@ static void what_was_not_set_is_not_supported_and_null_is_refused(void **state)
 
 /* ---- normalization ---- */
 
-static void one_pass_over_channels_last_wants_its_sums(void **state)
+TEST(one_pass_over_channels_last_wants_its_sums)
 {
-    (void)state;
     static const struct {
         int dims[5], rank;
         size_t forward, backward;
@@ -251,9 +237,8 @@ static void one_pass_over_channels_last_wants_its_sums(void **state)
     }
 }
 
-static void ctc_wants_tables_over_steps_and_labels(void **state)
+TEST(ctc_wants_tables_over_steps_and_labels)
 {
-    (void)state;
     static const struct {
         int dims[3], longest;
         size_t bytes;
@@ -331,9 +316,8 @@ static void weights_fill_their_buffer(const struct layer *l, size_t expected)
     cudnnDestroy(handle);
 }
 
-static void weights_of_recurrent_layers_lie_side_by_side(void **state)
+TEST(weights_of_recurrent_layers_lie_side_by_side)
 {
-    (void)state;
     weights_fill_their_buffer(&(struct layer){0, 1, 2, 0, FLOAT, 1024, 1024, 1024, 1, 0},
                               8396800); /* as measured */
     weights_fill_their_buffer(&(struct layer){0, 3, 2, 0, FLOAT, 1024, 1024, 1024, 1, 0}, 25190400);
@@ -344,9 +328,8 @@ static void weights_of_recurrent_layers_lie_side_by_side(void **state)
     weights_fill_their_buffer(&(struct layer){0, 0, 0, 0, FLOAT, 5, 7, 7, 2, 0}, 4 * (7 * 12 + 7 * 14));
 }
 
-static void recurrent_layers_want_what_an_h200_was_asked(void **state)
+TEST(recurrent_layers_want_what_an_h200_was_asked)
 {
-    (void)state;
     static const struct {
         struct layer layer;
         int layout, steps, batch, each, training; /* EACH: steps of every sequence */
@@ -378,10 +361,9 @@ static void recurrent_layers_want_what_an_h200_was_asked(void **state)
 
 /* ---- what no program should do, and none may die of ---- */
 
-static void attributes_of_other_types_than_theirs_are_none(void **state)
+TEST(attributes_of_other_types_than_theirs_are_none)
 {
     enum { FRACTION = 26, CHAR = 24, ENGINE = 2, FORWARD = 10 };
-    (void)state;
     const int64_t pairs[16] = {8, 1, 64, 1, 7, 1, 7, 1, 1, 1, 1, 1, 1, 1, 1, 1};
     void *tensor_ = made(TENSOR), *operation = made(FORWARD), *graph = made(GRAPH);
     void *engine = made(ENGINE), *config = made(CONFIG);
@@ -400,16 +382,14 @@ static void attributes_of_other_types_than_theirs_are_none(void **state)
     cudnnBackendDestroyDescriptor(config);
 }
 
-static void filters_of_more_channels_than_there_are_divide_by_nothing(void **state)
+TEST(filters_of_more_channels_than_there_are_divide_by_nothing)
 {
-    (void)state;
     struct line line = {"forward", "f32", "8x3x7x7", "64x64x1x1", "8x64x7x7", "0x0", "1x1", "1x1", 0};
     assert_true(workspace(&line) >= 0);
 }
 
-static void fewer_dimensions_than_none_are_none(void **state)
+TEST(fewer_dimensions_than_none_are_none)
 {
-    (void)state;
     const int dims[] = {1, 2, 3};
     int got[3] = {7, 7, 7}, data, rank;
     void *x;
@@ -418,21 +398,4 @@ static void fewer_dimensions_than_none_are_none(void **state)
     assert_int_equal(cudnnGetTensorNdDescriptor(x, -1, &data, &rank, got, got), 0);
     assert_int_equal(got[0], 7);
     cudnnDestroyTensorDescriptor(x);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(attributes_of_other_types_than_theirs_are_none),
-        cmocka_unit_test(filters_of_more_channels_than_there_are_divide_by_nothing),
-        cmocka_unit_test(fewer_dimensions_than_none_are_none),
-        cmocka_unit_test(measured_convolutions_ask_for_what_an_h200_asked),
-        cmocka_unit_test(an_engine_that_rounds_says_that_it_has_tensor_cores),
-        cmocka_unit_test(what_was_not_set_is_not_supported_and_null_is_refused),
-        cmocka_unit_test(one_pass_over_channels_last_wants_its_sums),
-        cmocka_unit_test(ctc_wants_tables_over_steps_and_labels),
-        cmocka_unit_test(weights_of_recurrent_layers_lie_side_by_side),
-        cmocka_unit_test(recurrent_layers_want_what_an_h200_was_asked),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,14 +1,8 @@
 /* test_nccl.c - NCCL's stand-in: what collectives leave where all other ranks are absent, and what NCCL takes
  * of the device. */
 #include <cuda.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
 
-#include <cmocka.h>
+#include "unit/test.h"
 
 typedef struct comm *comm;
 typedef struct {
@@ -79,9 +73,8 @@ static size_t used(void)
     return total - free_bytes;
 }
 
-static void gathers_repeat_this_ranks_part(void **state)
+TEST(gathers_repeat_this_ranks_part)
 {
-    (void)state;
     comm c = of(3, 1);
     give((int[]){7, 8}, 2);
     assert_int_equal(ncclAllGather((void *)from, (void *)to, 2, I32, c, NULL), 0);
@@ -89,9 +82,8 @@ static void gathers_repeat_this_ranks_part(void **state)
     ncclCommDestroy(c);
 }
 
-static void sums_of_whole_numbers_are_this_ranks_times_the_ranks(void **state)
+TEST(sums_of_whole_numbers_are_this_ranks_times_the_ranks)
 {
-    (void)state;
     comm c = of(4, 3);
     give((int[]){5, -2}, 2);
     assert_int_equal(ncclAllReduce((void *)from, (void *)to, 2, I32, SUM, c, NULL), 0);
@@ -103,9 +95,8 @@ static void sums_of_whole_numbers_are_this_ranks_times_the_ranks(void **state)
     ncclCommDestroy(c);
 }
 
-static void a_scatter_gives_the_part_of_this_rank(void **state)
+TEST(a_scatter_gives_the_part_of_this_rank)
 {
-    (void)state;
     comm c = of(3, 2);
     give((int[]){1, 2, 3, 4, 5, 6}, 6);
     assert_int_equal(ncclReduceScatter((void *)from, (void *)to, 2, I32, SUM, c, NULL), 0);
@@ -113,9 +104,8 @@ static void a_scatter_gives_the_part_of_this_rank(void **state)
     ncclCommDestroy(c);
 }
 
-static void what_an_absent_rank_sends_leaves_the_output(void **state)
+TEST(what_an_absent_rank_sends_leaves_the_output)
 {
-    (void)state;
     comm c = of(2, 1);
     give((int[]){1}, 1);
     assert_int_equal(ncclBroadcast((void *)from, (void *)to, 1, I32, 0, c, NULL), 0);
@@ -126,9 +116,8 @@ static void what_an_absent_rank_sends_leaves_the_output(void **state)
     ncclCommDestroy(c);
 }
 
-static void an_exchange_gives_back_what_was_sent(void **state)
+TEST(an_exchange_gives_back_what_was_sent)
 {
-    (void)state;
     comm c = of(2, 0);
     give((int[]){4, 9}, 2);
     ncclGroupStart();
@@ -143,9 +132,8 @@ static void an_exchange_gives_back_what_was_sent(void **state)
     ncclCommDestroy(c);
 }
 
-static void broadcasts_of_all_ranks_in_one_group_are_a_gather(void **state)
+TEST(broadcasts_of_all_ranks_in_one_group_are_a_gather)
 {
-    (void)state;
     comm c = of(3, 1);
     give((int[]){6}, 1);
     ncclGroupStart();
@@ -158,9 +146,8 @@ static void broadcasts_of_all_ranks_in_one_group_are_a_gather(void **state)
     ncclCommDestroy(c);
 }
 
-static void a_part_has_the_ranks_that_were_said(void **state)
+TEST(a_part_has_the_ranks_that_were_said)
 {
-    (void)state;
     comm c = of(8, 5), part;
     int ranks, rank;
     dry_nccl_group(42, 4, 1);
@@ -175,9 +162,8 @@ static void a_part_has_the_ranks_that_were_said(void **state)
     ncclCommDestroy(c);
 }
 
-static void the_first_collective_takes_what_two_h200s_showed(void **state)
+TEST(the_first_collective_takes_what_two_h200s_showed)
 {
-    (void)state;
     size_t before = used();
     comm c = of(2, 0);
     assert_int_equal(used(), before);
@@ -189,9 +175,8 @@ static void the_first_collective_takes_what_two_h200s_showed(void **state)
     assert_int_equal(used(), before);
 }
 
-static void sends_take_what_two_h200s_showed(void **state)
+TEST(sends_take_what_two_h200s_showed)
 {
-    (void)state;
     size_t before = used();
     comm c = of(2, 0);
     for (int i = 0; i < 2; i++) {
@@ -206,9 +191,8 @@ static void sends_take_what_two_h200s_showed(void **state)
     assert_int_equal(used(), before);
 }
 
-static void settings_change_what_is_taken(void **state)
+TEST(settings_change_what_is_taken)
 {
-    (void)state;
     size_t before = used();
     setenv("NCCL_BUFFSIZE", "1048576", 1);
     setenv("NCCL_MAX_CTAS", "2", 1);
@@ -220,9 +204,8 @@ static void settings_change_what_is_taken(void **state)
     unsetenv("NCCL_MAX_CTAS");
 }
 
-static void one_rank_alone_takes_nothing(void **state)
+TEST(one_rank_alone_takes_nothing)
 {
-    (void)state;
     size_t before = used();
     comm c = of(1, 0);
     assert_int_equal(ncclAllReduce((void *)from, (void *)to, 1, I64, SUM, c, NULL), 0);
@@ -230,9 +213,8 @@ static void one_rank_alone_takes_nothing(void **state)
     ncclCommDestroy(c);
 }
 
-static void memory_of_nccl_is_whole_granules(void **state)
+TEST(memory_of_nccl_is_whole_granules)
 {
-    (void)state;
     size_t before = used();
     void *at;
     assert_int_equal(ncclMemAlloc(&at, 5), 0);
@@ -240,9 +222,8 @@ static void memory_of_nccl_is_whole_granules(void **state)
     assert_int_equal(ncclMemFree(at), 0);
 }
 
-static void bad_arguments_are_refused(void **state)
+TEST(bad_arguments_are_refused)
 {
-    (void)state;
     comm c;
     unique_id id = {{0}};
     assert_int_not_equal(pncclCommInitRank(&c, 2, id, 2), 0);
@@ -254,20 +235,5 @@ static void bad_arguments_are_refused(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(gathers_repeat_this_ranks_part),
-        cmocka_unit_test(sums_of_whole_numbers_are_this_ranks_times_the_ranks),
-        cmocka_unit_test(a_scatter_gives_the_part_of_this_rank),
-        cmocka_unit_test(what_an_absent_rank_sends_leaves_the_output),
-        cmocka_unit_test(an_exchange_gives_back_what_was_sent),
-        cmocka_unit_test(broadcasts_of_all_ranks_in_one_group_are_a_gather),
-        cmocka_unit_test(a_part_has_the_ranks_that_were_said),
-        cmocka_unit_test(the_first_collective_takes_what_two_h200s_showed),
-        cmocka_unit_test(sends_take_what_two_h200s_showed),
-        cmocka_unit_test(settings_change_what_is_taken),
-        cmocka_unit_test(one_rank_alone_takes_nothing),
-        cmocka_unit_test(memory_of_nccl_is_whole_granules),
-        cmocka_unit_test(bad_arguments_are_refused),
-    };
-    return cmocka_run_group_tests(tests, setup, NULL);
+    return run_all_tests(setup, NULL);
 }

@@ -160,7 +160,7 @@ static void body_missing(void)
     cudaMallocArray(&array, &format, 16, 16, 0);
 }
 
-static void what_is_not_simulated_says_its_name_and_ends_the_process_with_3(void **state)
+TEST(what_is_not_simulated_says_its_name_and_ends_the_process_with_3)
 {
     char line[256] = {0}, path[] = "/tmp/vramscope-facts.XXXXXX";
     close(mkstemp(path));
@@ -177,16 +177,5 @@ static void what_is_not_simulated_says_its_name_and_ends_the_process_with_3(void
 
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_registered_function_is_launched_and_another_is_unknown),
-        cmocka_unit_test(a_function_is_launched_after_a_reset_too),
-        cmocka_unit_test(a_launch_has_the_configuration_that_was_pushed_for_it),
-        cmocka_unit_test(no_image_is_read_before_one_of_its_kernels_is_called),
-        cmocka_unit_test(a_function_has_attributes_and_so_many_fit),
-        cmocka_unit_test(a_variable_keeps_what_is_copied_into_it),
-        cmocka_unit_test(libraries_of_code_are_the_drivers),
-        cmocka_unit_test(functions_of_the_driver_are_found_by_name_and_version),
-        cmocka_unit_test(what_is_not_simulated_says_its_name_and_ends_the_process_with_3),
-    };
-    return in_dry_mode(tests, sizeof tests / sizeof *tests, argv);
+    return in_dry_mode(argv);
 }

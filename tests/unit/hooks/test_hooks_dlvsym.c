@@ -3,14 +3,8 @@
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-#include <cmocka.h>
+
+#include "unit/test.h"
 
 static void *ours, *driver;
 static const char *version; /* NULL: this driver's functions have none */
@@ -34,21 +28,21 @@ static void expect(void *handle, const char *wanted_version)
         assert_null(dlerror());
 }
 
-static void handle_finds_the_version_that_there_is(void **state)
+TEST(handle_finds_the_version_that_there_is)
 {
     dlerror();
     expect(driver, "FAKE_1");
     expect(driver, "FAKE_2");
 }
 
-static void private_driver_is_not_in_the_global_scope(void **state)
+TEST(private_driver_is_not_in_the_global_scope)
 {
     assert_null(dlvsym(RTLD_DEFAULT, "cuMemAlloc_v2", "FAKE_1"));
     assert_null(dlvsym(RTLD_NEXT, "cuMemAlloc_v2", "FAKE_1"));
     assert_non_null(dlerror());
 }
 
-static void global_driver_is_found_by_everyone(void **state)
+TEST(global_driver_is_found_by_everyone)
 {
     assert_non_null(dlopen("libcuda.so.1", RTLD_LAZY | RTLD_GLOBAL));
     expect(RTLD_DEFAULT, "FAKE_1");
@@ -56,7 +50,7 @@ static void global_driver_is_found_by_everyone(void **state)
     expect(RTLD_DEFAULT, "FAKE_2");
 }
 
-static void other_names_pass(void **state)
+TEST(other_names_pass)
 {
     void *libc = dlopen("libc.so.6", RTLD_LAZY | RTLD_NOLOAD);
     static const char *const versions[] = {"GLIBC_2.2.5", "GLIBC_2.17"};
@@ -74,11 +68,5 @@ static void other_names_pass(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(handle_finds_the_version_that_there_is),
-        cmocka_unit_test(private_driver_is_not_in_the_global_scope),
-        cmocka_unit_test(global_driver_is_found_by_everyone),
-        cmocka_unit_test(other_names_pass),
-    };
-    return cmocka_run_group_tests(tests, open_both, NULL);
+    return run_all_tests(open_both, NULL);
 }

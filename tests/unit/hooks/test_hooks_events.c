@@ -5,14 +5,8 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-#include <cmocka.h>
 
+#include "unit/test.h"
 #include "fake_driver.h"
 #include "record_double.h"
 #include "trace/api.h"
@@ -38,7 +32,7 @@ static const struct vs_event *only_event(void)
     return &record_log->events[0];
 }
 
-static void allocation_is_recorded_after_the_call_with_device_size_and_api(void **state)
+TEST(allocation_is_recorded_after_the_call_with_device_size_and_api, fresh)
 {
     CUdeviceptr p = 0;
     errno = 0;
@@ -55,7 +49,7 @@ static void allocation_is_recorded_after_the_call_with_device_size_and_api(void 
     assert_int_equal(e->status, 0);
 }
 
-static void failed_allocation_is_recorded_with_its_status_and_no_address(void **state)
+TEST(failed_allocation_is_recorded_with_its_status_and_no_address, fresh)
 {
     CUdeviceptr p = 5;
     fake.fail_next = CUDA_ERROR_OUT_OF_MEMORY;
@@ -67,7 +61,7 @@ static void failed_allocation_is_recorded_with_its_status_and_no_address(void **
 }
 
 /* What the driver had free belongs to it, and nobody else can ask in time: but at no other failure. */
-static void driver_is_asked_what_it_has_free_where_memory_ran_out(void **state)
+TEST(driver_is_asked_what_it_has_free_where_memory_ran_out, fresh)
 {
     CUdeviceptr p;
     fake.fail_next = CUDA_ERROR_OUT_OF_MEMORY;
@@ -85,14 +79,14 @@ static void driver_is_asked_what_it_has_free_where_memory_ran_out(void **state)
     assert_int_equal(record_log->count, 4);
 }
 
-static void null_out_parameter_reaches_the_driver(void **state)
+TEST(null_out_parameter_reaches_the_driver, fresh)
 {
     assert_int_equal(cuMemAlloc_v2(NULL, 1), CUDA_ERROR_INVALID_VALUE);
     assert_int_equal(fake.calls, 1);
     assert_int_equal(only_event()->status, CUDA_ERROR_INVALID_VALUE);
 }
 
-static void pitched_allocation_takes_pitch_times_height(void **state)
+TEST(pitched_allocation_takes_pitch_times_height, fresh)
 {
     CUdeviceptr p;
     size_t pitch;
@@ -100,7 +94,7 @@ static void pitched_allocation_takes_pitch_times_height(void **state)
     assert_int_equal(only_event()->size, 512 * 10);
 }
 
-static void old_abi_writes_32_bits_only(void **state)
+TEST(old_abi_writes_32_bits_only, fresh)
 {
     struct {
         CUdeviceptr_v1 p, guard;
@@ -111,7 +105,7 @@ static void old_abi_writes_32_bits_only(void **state)
     assert_int_equal(only_event()->arg1, VS_API_cuMemAlloc);
 }
 
-static void free_comes_before_the_call_and_failing_gives_it_back(void **state)
+TEST(free_comes_before_the_call_and_failing_gives_it_back, fresh)
 {
     assert_int_equal(cuMemFree_v2(0x1000), 0);
     const struct vs_event *e = only_event();
@@ -129,14 +123,14 @@ static void free_comes_before_the_call_and_failing_gives_it_back(void **state)
     assert_int_equal(e->status, CUDA_ERROR_INVALID_VALUE);
 }
 
-static void free_of_null_is_no_event(void **state)
+TEST(free_of_null_is_no_event, fresh)
 {
     assert_int_equal(cuMemFree_v2(0), 0);
     assert_int_equal(fake.calls, 1);
     assert_int_equal(record_log->count, 0);
 }
 
-static void call_inside_the_driver_is_one_event(void **state)
+TEST(call_inside_the_driver_is_one_event, fresh)
 {
     void *p;
     assert_int_equal(cuMemAllocHost_v2(&p, 64), 0);
@@ -148,7 +142,7 @@ static void call_inside_the_driver_is_one_event(void **state)
     assert_int_equal(record_log->count, 2);
 }
 
-static void jump_out_of_the_driver_does_not_silence_the_thread(void **state)
+TEST(jump_out_of_the_driver_does_not_silence_the_thread, fresh)
 {
     CUdeviceptr p;
     jmp_buf here;
@@ -161,7 +155,7 @@ static void jump_out_of_the_driver_does_not_silence_the_thread(void **state)
     assert_int_equal(record_log->count, 1);
 }
 
-static void registered_pages_are_a_space_of_their_own(void **state)
+TEST(registered_pages_are_a_space_of_their_own, fresh)
 {
     char page[64];
     assert_int_equal(cuMemHostRegister_v2(page, sizeof(page), 0), 0);
@@ -172,7 +166,7 @@ static void registered_pages_are_a_space_of_their_own(void **state)
     assert_int_equal(record_log->events[1].space, VS_SPACE_REGISTERED);
 }
 
-static void nothing_is_recorded_where_recording_says_no(void **state)
+TEST(nothing_is_recorded_where_recording_says_no, fresh)
 {
     CUdeviceptr p;
     record_log->disabled = true;
@@ -182,7 +176,7 @@ static void nothing_is_recorded_where_recording_says_no(void **state)
     assert_int_equal(record_log->count, 0);
 }
 
-static void start_prepares_the_unwinder_once(void **state)
+TEST(start_prepares_the_unwinder_once, fresh)
 {
     errno = 0;
     assert_int_equal(cuInit(0), 0);
@@ -192,7 +186,7 @@ static void start_prepares_the_unwinder_once(void **state)
     assert_int_equal(record_log->count, 0);
 }
 
-static void second_device_gets_a_row_and_its_own_context(void **state)
+TEST(second_device_gets_a_row_and_its_own_context, fresh)
 {
     CUdeviceptr p;
     cuMemAlloc_v2(&p, 1);
@@ -211,7 +205,7 @@ static void second_device_gets_a_row_and_its_own_context(void **state)
     assert_int_equal(record_log->events[2].context, record_log->events[1].context);
 }
 
-static void thread_without_context_has_no_device(void **state)
+TEST(thread_without_context_has_no_device, fresh)
 {
     CUdeviceptr p;
     fake_set_context(0);
@@ -220,7 +214,7 @@ static void thread_without_context_has_no_device(void **state)
     assert_int_equal(only_event()->context, 0);
 }
 
-static void sample_is_taken_when_asked_for(void **state)
+TEST(sample_is_taken_when_asked_for, fresh)
 {
     CUdeviceptr p;
     record_log->sample_wanted = true;
@@ -233,7 +227,7 @@ static void sample_is_taken_when_asked_for(void **state)
     assert_int_equal(record_log->events[1].device, 0);
 }
 
-static void a_figure_that_cannot_be_is_no_sample(void **state)
+TEST(a_figure_that_cannot_be_is_no_sample, fresh)
 {
     CUdeviceptr p;
     record_log->sample_wanted = true;
@@ -243,7 +237,7 @@ static void a_figure_that_cannot_be_is_no_sample(void **state)
     assert_int_equal(record_log->count, 1);
 }
 
-static void physical_memory_is_placed_by_its_properties(void **state)
+TEST(physical_memory_is_placed_by_its_properties, fresh)
 {
     CUmemGenericAllocationHandle h = 0;
     CUmemAllocationProp prop = {.location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = 2}};
@@ -259,7 +253,7 @@ static void physical_memory_is_placed_by_its_properties(void **state)
     assert_int_equal(record_log->events[1].device, VS_DEVICE_UNKNOWN);
 }
 
-static void mapping_and_its_undoing(void **state)
+TEST(mapping_and_its_undoing, fresh)
 {
     CUdeviceptr va = 0;
     CUmemGenericAllocationHandle h = 0x55, again = 0;
@@ -288,7 +282,7 @@ static void mapping_and_its_undoing(void **state)
     assert_int_equal(record_log->events[6].arg0, 5);
 }
 
-static void pool_is_asked_and_its_change_recorded(void **state)
+TEST(pool_is_asked_and_its_change_recorded, fresh)
 {
     CUdeviceptr p;
     fake.reserved = 100;
@@ -308,7 +302,7 @@ static void pool_is_asked_and_its_change_recorded(void **state)
     assert_int_equal(record_log->count, 5);
 }
 
-static void pool_is_reported_once_recording_takes_it(void **state)
+TEST(pool_is_reported_once_recording_takes_it, fresh)
 {
     CUdeviceptr p;
     fake.reserved = 31;
@@ -320,7 +314,7 @@ static void pool_is_reported_once_recording_takes_it(void **state)
     assert_int_equal(record_log->events[1].size, 31);
 }
 
-static void changed_current_pool_is_followed(void **state)
+TEST(changed_current_pool_is_followed, fresh)
 {
     CUdeviceptr p;
     fake.reserved = 1;
@@ -331,7 +325,7 @@ static void changed_current_pool_is_followed(void **state)
     cuDeviceSetMemPool(0, NULL);
 }
 
-static void captured_allocation_is_a_graph_node_and_asks_no_pool(void **state)
+TEST(captured_allocation_is_a_graph_node_and_asks_no_pool, fresh)
 {
     CUdeviceptr p;
     fake.capturing = 1;
@@ -352,7 +346,7 @@ static void captured_allocation_is_a_graph_node_and_asks_no_pool(void **state)
     assert_int_equal(record_log->events[2].op, VS_OP_FREE);
 }
 
-static void per_thread_stream_is_told_from_the_legacy_one(void **state)
+TEST(per_thread_stream_is_told_from_the_legacy_one, fresh)
 {
     CUdeviceptr p;
     cuMemAllocAsync(&p, 10, NULL); /* its pool's figure may have changed */
@@ -366,7 +360,7 @@ static void per_thread_stream_is_told_from_the_legacy_one(void **state)
     assert_int_equal(record_log->events[2].space, VS_SPACE_NONE); /* an address does not say what it is */
 }
 
-static void refused_stream_is_not_shown_to_the_driver_again(void **state)
+TEST(refused_stream_is_not_shown_to_the_driver_again, fresh)
 {
     CUdeviceptr p;
     for (int i = 0; i < 64; i++) {
@@ -379,7 +373,7 @@ static void refused_stream_is_not_shown_to_the_driver_again(void **state)
     assert_int_equal(record_log->events[0].device, 0); /* the current context's */
 }
 
-static void stream_of_another_context_tells_the_device(void **state)
+TEST(stream_of_another_context_tells_the_device, fresh)
 {
     CUdeviceptr p;
     cuMemAllocFromPoolAsync(&p, 10, (CUmemoryPool)0xd000,
@@ -387,7 +381,7 @@ static void stream_of_another_context_tells_the_device(void **state)
     assert_int_equal(record_log->events[0].device, 3);
 }
 
-static void own_pool_tells_the_device(void **state)
+TEST(own_pool_tells_the_device, fresh)
 {
     CUdeviceptr p;
     fake.reserved = 7;
@@ -397,7 +391,7 @@ static void own_pool_tells_the_device(void **state)
     assert_int_equal(record_log->events[1].device, 3);
 }
 
-static void frees_ask_the_pool_now_and_then(void **state)
+TEST(frees_ask_the_pool_now_and_then, fresh)
 {
     CUdeviceptr p;
     cuMemAllocAsync(&p, 10, NULL);
@@ -419,7 +413,7 @@ static void *allocate(void *unused)
     return NULL;
 }
 
-static void threads_lose_no_event(void **state)
+TEST(threads_lose_no_event, fresh)
 {
     pthread_t t[4];
     for (int i = 0; i < 4; i++)
@@ -429,7 +423,7 @@ static void threads_lose_no_event(void **state)
     assert_int_equal(record_log->count, 8000);
 }
 
-static void missing_function_of_a_loaded_driver_answers_302(void **state)
+TEST(missing_function_of_a_loaded_driver_answers_302, fresh)
 {
     /* the fake driver has no cuMemFree of 2.0; a reference to it would bind to our export */
     void *ours = dlopen(getenv("LD_PRELOAD"), RTLD_LAZY | RTLD_NOLOAD);
@@ -440,7 +434,7 @@ static void missing_function_of_a_loaded_driver_answers_302(void **state)
     assert_int_equal(record_log->count, 0);
 }
 
-static void real_address_is_never_a_wrapper(void **state)
+TEST(real_address_is_never_a_wrapper, fresh)
 {
     void *(*real)(const char *) = (void *(*)(const char *))dlsym(RTLD_DEFAULT, "vramscope_test_real");
     int (*seen)(void) = (int (*)(void))dlsym(RTLD_DEFAULT, "vramscope_test_seen");
@@ -451,42 +445,4 @@ static void real_address_is_never_a_wrapper(void **state)
     assert_ptr_not_equal(real("cuMemAlloc_v2"), cuMemAlloc_v2);
     assert_null(real("cuNoSuchFunction"));
     assert_null(real("malloc"));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(allocation_is_recorded_after_the_call_with_device_size_and_api, fresh),
-        cmocka_unit_test_setup(failed_allocation_is_recorded_with_its_status_and_no_address, fresh),
-        cmocka_unit_test_setup(driver_is_asked_what_it_has_free_where_memory_ran_out, fresh),
-        cmocka_unit_test_setup(null_out_parameter_reaches_the_driver, fresh),
-        cmocka_unit_test_setup(pitched_allocation_takes_pitch_times_height, fresh),
-        cmocka_unit_test_setup(old_abi_writes_32_bits_only, fresh),
-        cmocka_unit_test_setup(free_comes_before_the_call_and_failing_gives_it_back, fresh),
-        cmocka_unit_test_setup(free_of_null_is_no_event, fresh),
-        cmocka_unit_test_setup(call_inside_the_driver_is_one_event, fresh),
-        cmocka_unit_test_setup(registered_pages_are_a_space_of_their_own, fresh),
-        cmocka_unit_test_setup(nothing_is_recorded_where_recording_says_no, fresh),
-        cmocka_unit_test_setup(start_prepares_the_unwinder_once, fresh),
-        cmocka_unit_test_setup(second_device_gets_a_row_and_its_own_context, fresh),
-        cmocka_unit_test_setup(thread_without_context_has_no_device, fresh),
-        cmocka_unit_test_setup(sample_is_taken_when_asked_for, fresh),
-        cmocka_unit_test_setup(a_figure_that_cannot_be_is_no_sample, fresh),
-        cmocka_unit_test_setup(physical_memory_is_placed_by_its_properties, fresh),
-        cmocka_unit_test_setup(mapping_and_its_undoing, fresh),
-        cmocka_unit_test_setup(pool_is_asked_and_its_change_recorded, fresh),
-        cmocka_unit_test_setup(pool_is_reported_once_recording_takes_it, fresh),
-        cmocka_unit_test_setup(jump_out_of_the_driver_does_not_silence_the_thread, fresh),
-        cmocka_unit_test_setup(changed_current_pool_is_followed, fresh),
-        cmocka_unit_test_setup(captured_allocation_is_a_graph_node_and_asks_no_pool, fresh),
-        cmocka_unit_test_setup(per_thread_stream_is_told_from_the_legacy_one, fresh),
-        cmocka_unit_test_setup(refused_stream_is_not_shown_to_the_driver_again, fresh),
-        cmocka_unit_test_setup(stream_of_another_context_tells_the_device, fresh),
-        cmocka_unit_test_setup(own_pool_tells_the_device, fresh),
-        cmocka_unit_test_setup(frees_ask_the_pool_now_and_then, fresh),
-        cmocka_unit_test_setup(threads_lose_no_event, fresh),
-        cmocka_unit_test_setup(missing_function_of_a_loaded_driver_answers_302, fresh),
-        cmocka_unit_test_setup(real_address_is_never_a_wrapper, fresh),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -6,13 +6,8 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-#include <cmocka.h>
+
+#include "unit/test.h"
 
 typedef void *lookup(const char *name);
 static void *ours;   /* the preloaded library */
@@ -36,7 +31,7 @@ static int open_ours(void **state)
     return ours == NULL;
 }
 
-static void without_driver_nobody_finds_hooked_names(void **state)
+TEST(without_driver_nobody_finds_hooked_names)
 {
     dlerror();
     assert_null(dlsym(RTLD_DEFAULT, "cuMemAlloc_v2"));
@@ -50,7 +45,7 @@ static void without_driver_nobody_finds_hooked_names(void **state)
     dlclose(program);
 }
 
-static void names_that_are_not_ours_pass(void **state)
+TEST(names_that_are_not_ours_pass)
 {
     assert_non_null(dlsym(RTLD_DEFAULT, "malloc"));
     assert_non_null(dlsym(RTLD_NEXT, "malloc"));
@@ -61,7 +56,7 @@ static void names_that_are_not_ours_pass(void **state)
     assert_int_equal(errno, 5);
 }
 
-static void programs_own_definition_wins(void **state)
+TEST(programs_own_definition_wins)
 {
     assert_ptr_equal(dlsym(RTLD_DEFAULT, "cuMemHostUnregister"), cuMemHostUnregister);
 }
@@ -74,7 +69,7 @@ static void *open_plugin(void)
     return plugin;
 }
 
-static void jump_keeps_the_callers_identity(void **state)
+TEST(jump_keeps_the_callers_identity)
 {
     void *plugin = open_plugin();
     lookup *next = (lookup *)dlsym(plugin, "plugin_next");
@@ -88,7 +83,7 @@ static void jump_keeps_the_callers_identity(void **state)
     dlclose(plugin);
 }
 
-static void private_driver_is_found_by_its_handle_alone(void **state)
+TEST(private_driver_is_found_by_its_handle_alone)
 {
     driver = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL);
     assert_non_null(driver);
@@ -99,14 +94,14 @@ static void private_driver_is_found_by_its_handle_alone(void **state)
     assert_non_null(dlsym(driver, "cuCtxGetCurrent")); /* the real one */
 }
 
-static void first_look_up_leaves_no_error_behind(void **state)
+TEST(first_look_up_leaves_no_error_behind)
 {
     dlerror();
     assert_non_null(dlsym(driver, "cuMemAlloc_v2"));
     assert_null(dlerror());
 }
 
-static void library_linked_with_the_driver_finds_it(void **state)
+TEST(library_linked_with_the_driver_finds_it)
 {
     void *plugin = open_plugin();
     lookup *next = (lookup *)dlsym(plugin, "plugin_next");
@@ -119,13 +114,13 @@ static void library_linked_with_the_driver_finds_it(void **state)
     dlclose(plugin);
 }
 
-static void wrapper_reaches_the_driver(void **state)
+TEST(wrapper_reaches_the_driver)
 {
     int (*init)(unsigned) = (int (*)(unsigned))dlsym(driver, "cuInit");
     assert_int_equal(init(0), 0);
 }
 
-static void global_driver_is_found_by_everyone(void **state)
+TEST(global_driver_is_found_by_everyone)
 {
     assert_non_null(dlopen("libcuda.so.1", RTLD_LAZY | RTLD_GLOBAL));
     assert_ptr_equal(dlsym(RTLD_DEFAULT, "cuMemAlloc_v2"), wrapper("cuMemAlloc_v2"));
@@ -148,7 +143,7 @@ static void *look_up(void *wanted)
     return (void *)wrong;
 }
 
-static void look_ups_and_loads_run_side_by_side(void **state)
+TEST(look_ups_and_loads_run_side_by_side)
 {
     pthread_t thread[3];
     void *wrong, *wanted = wrapper("cuMemAlloc_v2");
@@ -168,17 +163,5 @@ static void look_ups_and_loads_run_side_by_side(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(without_driver_nobody_finds_hooked_names),
-        cmocka_unit_test(names_that_are_not_ours_pass),
-        cmocka_unit_test(programs_own_definition_wins),
-        cmocka_unit_test(jump_keeps_the_callers_identity),
-        cmocka_unit_test(private_driver_is_found_by_its_handle_alone),
-        cmocka_unit_test(first_look_up_leaves_no_error_behind),
-        cmocka_unit_test(library_linked_with_the_driver_finds_it),
-        cmocka_unit_test(wrapper_reaches_the_driver),
-        cmocka_unit_test(global_driver_is_found_by_everyone),
-        cmocka_unit_test(look_ups_and_loads_run_side_by_side),
-    };
-    return cmocka_run_group_tests(tests, open_ours, NULL);
+    return run_all_tests(open_ours, NULL);
 }

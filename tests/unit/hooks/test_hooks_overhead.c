@@ -6,17 +6,10 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdatomic.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
-#include <cmocka.h>
 
+#include "unit/test.h"
 #include "fake_driver.h"
 #include "record_double.h"
 #include "trace/api.h"
@@ -68,7 +61,7 @@ static int fresh(void **state)
     return 0;
 }
 
-static void first_launch_of_a_kernel_is_measured(void **state)
+TEST(first_launch_of_a_kernel_is_measured, fresh)
 {
     fake.during = takes_two_mib;
     assert_int_equal(launch(0x1110), 0);
@@ -83,7 +76,7 @@ static void first_launch_of_a_kernel_is_measured(void **state)
     assert_int_equal(e->device, 0);
 }
 
-static void later_launches_ask_nobody_and_all_arguments_arrive(void **state)
+TEST(later_launches_ask_nobody_and_all_arguments_arrive, fresh)
 {
     uintptr_t sum = 0;
     for (uintptr_t i = 1; i <= 10; i++)
@@ -100,14 +93,14 @@ static void later_launches_ask_nobody_and_all_arguments_arrive(void **state)
     assert_int_equal(record_log->count, 0);
 }
 
-static void launch_that_takes_nothing_is_no_event(void **state)
+TEST(launch_that_takes_nothing_is_no_event, fresh)
 {
     launch(0x3330);
     assert_int_equal(record_log->used_asked, 2);
     assert_int_equal(record_log->count, 0);
 }
 
-static void what_others_allocate_meanwhile_makes_it_unknown(void **state)
+TEST(what_others_allocate_meanwhile_makes_it_unknown, fresh)
 {
     fake.during = another_allocates;
     launch(0x4440);
@@ -156,7 +149,7 @@ static void leave_it(void)
     pthread_join(allocating, NULL);
 }
 
-static void what_others_took_and_did_not_record_yet_makes_it_unknown(void **state)
+TEST(what_others_took_and_did_not_record_yet_makes_it_unknown, fresh)
 {
     fake.during = another_thread_comes_and_stays;
     launch(0x4450);
@@ -165,7 +158,7 @@ static void what_others_took_and_did_not_record_yet_makes_it_unknown(void **stat
     assert_int_equal(record_log->count, 1); /* its own */
 }
 
-static void call_that_others_began_before_makes_it_unknown(void **state)
+TEST(call_that_others_began_before_makes_it_unknown, fresh)
 {
     another_thread_is_inside();
     fake.during = takes_two_mib;
@@ -186,7 +179,7 @@ static void *pins(void *unused)
     return NULL;
 }
 
-static void call_of_others_that_moves_nothing_does_not(void **state)
+TEST(call_of_others_that_moves_nothing_does_not, fresh)
 {
     stage = 0;
     assert_int_equal(pthread_create(&allocating, NULL, pins, NULL), 0);
@@ -199,7 +192,7 @@ static void call_of_others_that_moves_nothing_does_not(void **state)
     leave_it();
 }
 
-static void call_that_was_left_by_longjmp_is_not_in_flight_for_ever(void **state)
+TEST(call_that_was_left_by_longjmp_is_not_in_flight_for_ever, fresh)
 {
     jmp_buf leave;
     if (setjmp(leave) == 0) {
@@ -213,7 +206,7 @@ static void call_that_was_left_by_longjmp_is_not_in_flight_for_ever(void **state
     assert_int_equal(record_log->count, before + 1);
 }
 
-static void what_others_do_that_moves_nothing_does_not(void **state)
+TEST(what_others_do_that_moves_nothing_does_not, fresh)
 {
     fake.during = another_samples;
     launch(0x4490);
@@ -224,7 +217,7 @@ static void what_others_do_that_moves_nothing_does_not(void **state)
     assert_int_equal(record_log->events[3].size, 2 * MIB);
 }
 
-static void unknown_figure_is_no_event(void **state)
+TEST(unknown_figure_is_no_event, fresh)
 {
     record_log->used_hidden = true;
     fake.during = takes_two_mib;
@@ -232,7 +225,7 @@ static void unknown_figure_is_no_event(void **state)
     assert_int_equal(record_log->count, 0);
 }
 
-static void failed_call_is_no_event(void **state)
+TEST(failed_call_is_no_event, fresh)
 {
     fake.during = takes_two_mib;
     fake.fail_next = CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES;
@@ -240,7 +233,7 @@ static void failed_call_is_no_event(void **state)
     assert_int_equal(record_log->count, 0);
 }
 
-static void figure_that_fell_is_a_negative_number(void **state)
+TEST(figure_that_fell_is_a_negative_number, fresh)
 {
     record_log->used = 10 * MIB;
     fake.during = gives_one_mib_back;
@@ -248,7 +241,7 @@ static void figure_that_fell_is_a_negative_number(void **state)
     assert_int_equal((int64_t)record_log->events[0].size, -(int64_t)MIB);
 }
 
-static void stream_is_measured_under_its_handle(void **state)
+TEST(stream_is_measured_under_its_handle, fresh)
 {
     CUstream stream;
     fake.during = takes_two_mib;
@@ -258,7 +251,7 @@ static void stream_is_measured_under_its_handle(void **state)
     assert_int_equal(record_log->events[0].address, 0x5500);
 }
 
-static void attribute_of_a_kernel_is_measured_once_and_its_launch_too(void **state)
+TEST(attribute_of_a_kernel_is_measured_once_and_its_launch_too, fresh)
 {
     cuFuncSetAttribute((CUfunction)0x8880, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, 1);
     assert_int_equal(record_log->used_asked, 2);
@@ -286,7 +279,7 @@ static CUfunction function_of_kernel(uintptr_t kernel)
 }
 
 /* As cudart does at each cudaFuncSetAttribute of an attention: forward and backward, in every step. */
-static void function_of_a_kernel_is_asked_about_once_in_each_context(void **state)
+TEST(function_of_a_kernel_is_asked_about_once_in_each_context, fresh)
 {
     for (int step = 0; step < 420; step++) {
         function_of_kernel(0xa1000);
@@ -299,7 +292,7 @@ static void function_of_a_kernel_is_asked_about_once_in_each_context(void **stat
     assert_int_equal(record_log->used_asked, 3 * 2);
 }
 
-static void each_function_and_global_of_a_module_is_measured_once(void **state)
+TEST(each_function_and_global_of_a_module_is_measured_once, fresh)
 {
     CUdeviceptr address;
     size_t bytes;
@@ -326,7 +319,7 @@ static int asked_by_launch(CUfunction f)
     return record_log->used_asked - before;
 }
 
-static void what_an_unload_took_away_is_measured_again_and_nothing_else(void **state)
+TEST(what_an_unload_took_away_is_measured_again_and_nothing_else, fresh)
 {
     CUmodule gone = (CUmodule)0xc0000, stays = (CUmodule)0xc8000;
     CUkernel kernel;
@@ -350,7 +343,7 @@ static void what_an_unload_took_away_is_measured_again_and_nothing_else(void **s
 }
 
 /* A program that loads a module, uses it and unloads it, for ever: the table does not fill. */
-static void modules_that_come_and_go_leave_room_for_all(void **state)
+TEST(modules_that_come_and_go_leave_room_for_all, fresh)
 {
     for (uintptr_t i = 0; i < 100; i++) {
         CUmodule module = (CUmodule)(0x4000000 + i * 0x100000);
@@ -365,7 +358,7 @@ static void modules_that_come_and_go_leave_room_for_all(void **state)
     }
 }
 
-static void kernel_of_nobody_knows_whom_is_measured_again_after_any_unload(void **state)
+TEST(kernel_of_nobody_knows_whom_is_measured_again_after_any_unload, fresh)
 {
     launch(0xe0000);
     assert_int_equal(asked_by_launch((CUfunction)0xe0000), 0);
@@ -373,7 +366,7 @@ static void kernel_of_nobody_knows_whom_is_measured_again_after_any_unload(void 
     assert_int_equal(asked_by_launch((CUfunction)0xe0000), 2);
 }
 
-static void launch_in_another_context_is_measured_there(void **state)
+TEST(launch_in_another_context_is_measured_there, fresh)
 {
     launch(0xf0000);
     fake_set_context(0x30000);
@@ -383,7 +376,7 @@ static void launch_in_another_context_is_measured_there(void **state)
     assert_int_equal(asked_by_launch((CUfunction)0xf0000), 0);
 }
 
-static void stream_is_measured_where_more_live_than_ever(void **state)
+TEST(stream_is_measured_where_more_live_than_ever, fresh)
 {
     CUstream stream;
     cuStreamCreate(&stream, 0);
@@ -397,7 +390,7 @@ static void stream_is_measured_where_more_live_than_ever(void **state)
     assert_int_equal(record_log->used_asked, 2);
 }
 
-static void call_that_had_no_memory_is_measured_when_it_is_tried_again(void **state)
+TEST(call_that_had_no_memory_is_measured_when_it_is_tried_again, fresh)
 {
     fake.fail_next = CUDA_ERROR_OUT_OF_MEMORY;
     assert_int_equal(launch(0x6700), CUDA_ERROR_OUT_OF_MEMORY);
@@ -418,7 +411,7 @@ static void takes_two_mib_of_the_device(void)
     fake.taken += 2 * MIB;
 }
 
-static void process_that_is_alone_asks_the_driver_and_not_nvml(void **state)
+TEST(process_that_is_alone_asks_the_driver_and_not_nvml, fresh)
 {
     record_log->alone = true;
     record_log->asked_ns = 0;
@@ -436,7 +429,7 @@ static void process_that_is_alone_asks_the_driver_and_not_nvml(void **state)
     assert_int_equal(record_log->count, 1);
 }
 
-static void context_is_measured_by_nvml_also_where_the_process_is_alone(void **state)
+TEST(context_is_measured_by_nvml_also_where_the_process_is_alone, fresh)
 {
     CUcontext context;
     record_log->alone = true;
@@ -446,7 +439,7 @@ static void context_is_measured_by_nvml_also_where_the_process_is_alone(void **s
     assert_int_equal(record_log->events[0].size, 2 * MIB);
 }
 
-static void what_is_not_measured_any_more_is_told_once_of_each(void **state)
+TEST(what_is_not_measured_any_more_is_told_once_of_each, fresh)
 {
     record_log->spent = record_log->alone = true;
     fake.during = takes_two_mib_of_the_device;
@@ -459,14 +452,14 @@ static void what_is_not_measured_any_more_is_told_once_of_each(void **state)
     assert_int_equal(record_log->used_asked + fake.info_queries, 0);
 }
 
-static void disabled_recording_measures_nothing_and_launches(void **state)
+TEST(disabled_recording_measures_nothing_and_launches, fresh)
 {
     record_log->disabled = true;
     assert_int_equal(launch(0x9990), 0);
     assert_int_equal(record_log->used_asked, 0);
 }
 
-static void table_that_is_full_lets_launches_through_and_says_so(void **state)
+TEST(table_that_is_full_lets_launches_through_and_says_so, fresh)
 {
     int before = record_log->count;
     for (uintptr_t kernel = 0x10000000; kernel < 0x10000000 + 80000 * 16; kernel += 16)
@@ -479,38 +472,4 @@ static void table_that_is_full_lets_launches_through_and_says_so(void **state)
     assert_int_equal(record_log->used_asked, asked); /* for ever */
     assert_int_equal(record_log->count, before + 1); /* what found no place, told once */
     assert_int_equal(record_log->events[before].size, VS_BYTES_UNKNOWN);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(first_launch_of_a_kernel_is_measured, fresh),
-        cmocka_unit_test_setup(later_launches_ask_nobody_and_all_arguments_arrive, fresh),
-        cmocka_unit_test_setup(launch_that_takes_nothing_is_no_event, fresh),
-        cmocka_unit_test_setup(what_others_allocate_meanwhile_makes_it_unknown, fresh),
-        cmocka_unit_test_setup(what_others_do_that_moves_nothing_does_not, fresh),
-        cmocka_unit_test_setup(what_others_took_and_did_not_record_yet_makes_it_unknown, fresh),
-        cmocka_unit_test_setup(call_that_others_began_before_makes_it_unknown, fresh),
-        cmocka_unit_test_setup(call_of_others_that_moves_nothing_does_not, fresh),
-        cmocka_unit_test_setup(call_that_was_left_by_longjmp_is_not_in_flight_for_ever, fresh),
-        cmocka_unit_test_setup(unknown_figure_is_no_event, fresh),
-        cmocka_unit_test_setup(failed_call_is_no_event, fresh),
-        cmocka_unit_test_setup(figure_that_fell_is_a_negative_number, fresh),
-        cmocka_unit_test_setup(stream_is_measured_under_its_handle, fresh),
-        cmocka_unit_test_setup(attribute_of_a_kernel_is_measured_once_and_its_launch_too, fresh),
-        cmocka_unit_test_setup(disabled_recording_measures_nothing_and_launches, fresh),
-        cmocka_unit_test_setup(function_of_a_kernel_is_asked_about_once_in_each_context, fresh),
-        cmocka_unit_test_setup(each_function_and_global_of_a_module_is_measured_once, fresh),
-        cmocka_unit_test_setup(what_an_unload_took_away_is_measured_again_and_nothing_else, fresh),
-        cmocka_unit_test_setup(modules_that_come_and_go_leave_room_for_all, fresh),
-        cmocka_unit_test_setup(kernel_of_nobody_knows_whom_is_measured_again_after_any_unload, fresh),
-        cmocka_unit_test_setup(launch_in_another_context_is_measured_there, fresh),
-        cmocka_unit_test_setup(stream_is_measured_where_more_live_than_ever, fresh),
-        cmocka_unit_test_setup(call_that_had_no_memory_is_measured_when_it_is_tried_again, fresh),
-        cmocka_unit_test_setup(process_that_is_alone_asks_the_driver_and_not_nvml, fresh),
-        cmocka_unit_test_setup(context_is_measured_by_nvml_also_where_the_process_is_alone, fresh),
-        cmocka_unit_test_setup(what_is_not_measured_any_more_is_told_once_of_each, fresh),
-        cmocka_unit_test_setup(table_that_is_full_lets_launches_through_and_says_so, fresh),
-    };
-    return cmocka_run_group_tests_name("hooks_overhead", tests, NULL, NULL);
 }

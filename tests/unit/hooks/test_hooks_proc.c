@@ -5,14 +5,8 @@
 
 #include <dlfcn.h>
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-#include <cmocka.h>
 
+#include "unit/test.h"
 #include "record_double.h"
 
 typedef CUresult get_v1(const char *, void **, int, cuuint64_t);
@@ -52,7 +46,7 @@ static void *get(const char *base, int version, cuuint64_t flags)
     return p;
 }
 
-static void old_driver_lacks_the_second_form(void **state)
+TEST(old_driver_lacks_the_second_form)
 {
     assert_non_null(v1);
     assert_int_equal(v2 == NULL, getenv("HOOKS_OLD_DRIVER") != NULL);
@@ -62,7 +56,7 @@ static void old_driver_lacks_the_second_form(void **state)
         assert_int_equal(exported("cuInit", &p, 12000, 0, NULL), CUDA_ERROR_SHARED_OBJECT_SYMBOL_NOT_FOUND);
 }
 
-static void each_version_gives_its_own_row(void **state)
+TEST(each_version_gives_its_own_row)
 {
     assert_ptr_equal(get("cuMemAlloc", 2000, 0), wrapper("cuMemAlloc"));
     assert_ptr_equal(get("cuMemAlloc", 3010, 0), wrapper("cuMemAlloc"));
@@ -72,7 +66,7 @@ static void each_version_gives_its_own_row(void **state)
     assert_ptr_equal(get("cuMemHostRegister", 6050, 0), wrapper("cuMemHostRegister_v2"));
 }
 
-static void stream_flag_gives_its_own_row(void **state)
+TEST(stream_flag_gives_its_own_row)
 {
     if (v2 == NULL)
         skip();
@@ -82,20 +76,20 @@ static void stream_flag_gives_its_own_row(void **state)
     assert_ptr_equal(get("cuMemAlloc", 12000, 2), wrapper("cuMemAlloc_v2"));
 }
 
-static void function_at_another_address_is_known(void **state)
+TEST(function_at_another_address_is_known)
 {
     assert_ptr_equal(get("cuMemFree", 12000, 0), wrapper("cuMemFree_v2"));
 }
 
 /* A driver of before the second form answers with the first one, whatever version is asked for: to call it
  * by the second's wrapper would be to call it with other arguments. */
-static void older_form_is_not_taken_for_a_newer_one(void **state)
+TEST(older_form_is_not_taken_for_a_newer_one)
 {
     assert_ptr_equal(get("cuMulticastBindMem", 12010, 0), wrapper("cuMulticastBindMem"));
     assert_ptr_equal(get("cuMulticastBindMem", 13020, 0), wrapper("cuMulticastBindMem"));
 }
 
-static void unknown_pointers_pass_untouched(void **state)
+TEST(unknown_pointers_pass_untouched)
 {
     assert_ptr_equal(get("cuUnhooked", 12000, 0), dlsym(driver, "fake_unhooked"));
     assert_ptr_equal(get("cuMemAlloc", 99000, 0), dlsym(driver, "fake_newer_alloc"));
@@ -104,7 +98,7 @@ static void unknown_pointers_pass_untouched(void **state)
     assert_null(get("cuMemAlloc", 1000, 0));
 }
 
-static void functions_newer_than_ours_are_told(void **state)
+TEST(functions_newer_than_ours_are_told)
 {
     struct vramscope_test_log *(*get_log)(void) =
         (struct vramscope_test_log * (*)(void)) wrapper("vramscope_test_log");
@@ -132,7 +126,7 @@ static void functions_newer_than_ours_are_told(void **state)
     assert_null(strstr(log->fact, "_v8"));
 }
 
-static void it_can_be_asked_for_itself(void **state)
+TEST(it_can_be_asked_for_itself)
 {
     assert_ptr_equal(get("cuGetProcAddress", 11030, 0), wrapper("cuGetProcAddress"));
     if (v2 != NULL)
@@ -140,7 +134,7 @@ static void it_can_be_asked_for_itself(void **state)
     assert_ptr_equal(v1, wrapper("cuGetProcAddress"));
 }
 
-static void null_arguments_are_the_drivers_business(void **state)
+TEST(null_arguments_are_the_drivers_business)
 {
     void *p;
     assert_int_equal(v1(NULL, &p, 12000, 0), CUDA_ERROR_INVALID_VALUE);
@@ -150,16 +144,5 @@ static void null_arguments_are_the_drivers_business(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(old_driver_lacks_the_second_form),
-        cmocka_unit_test(each_version_gives_its_own_row),
-        cmocka_unit_test(stream_flag_gives_its_own_row),
-        cmocka_unit_test(function_at_another_address_is_known),
-        cmocka_unit_test(older_form_is_not_taken_for_a_newer_one),
-        cmocka_unit_test(unknown_pointers_pass_untouched),
-        cmocka_unit_test(functions_newer_than_ours_are_told),
-        cmocka_unit_test(it_can_be_asked_for_itself),
-        cmocka_unit_test(null_arguments_are_the_drivers_business),
-    };
-    return cmocka_run_group_tests(tests, setup, NULL);
+    return run_all_tests(setup, NULL);
 }

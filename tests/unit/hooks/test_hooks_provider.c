@@ -4,13 +4,8 @@
 #include <cuda.h>
 
 #include <dlfcn.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
-#include <cmocka.h>
 
+#include "unit/test.h"
 #include "fake_driver.h"
 #include "fake_provider.h"
 #include "record_double.h"
@@ -45,7 +40,7 @@ static const struct vs_event *event(int at, enum vs_op op)
     return &record_log->events[at];
 }
 
-static void what_is_held_is_recorded_before_the_block_and_once(void **state)
+TEST(what_is_held_is_recorded_before_the_block_and_once, fresh)
 {
     CUdeviceptr p = 0;
     assert_int_equal(cuMemAlloc_v2(&p, 100), CUDA_SUCCESS);
@@ -65,7 +60,7 @@ static void what_is_held_is_recorded_before_the_block_and_once(void **state)
     assert_int_equal(event(2, VS_OP_ALLOC)->space, VS_SPACE_ARENA);
 }
 
-static void where_it_does_not_serve_the_driver_does(void **state)
+TEST(where_it_does_not_serve_the_driver_does, fresh)
 {
     CUdeviceptr p = 0;
     provider->serves = false;
@@ -80,7 +75,7 @@ static void where_it_does_not_serve_the_driver_does(void **state)
     assert_string_equal(fake.last, "cuMemFree_v2");
 }
 
-static void rows_have_the_pitch_that_it_chose(void **state)
+TEST(rows_have_the_pitch_that_it_chose, fresh)
 {
     CUdeviceptr p = 0;
     size_t pitch = 0;
@@ -89,7 +84,7 @@ static void rows_have_the_pitch_that_it_chose(void **state)
     assert_int_equal(event(1, VS_OP_ALLOC)->size, 3 * 512);
 }
 
-static void a_free_has_its_status_and_one_that_failed_is_taken_back(void **state)
+TEST(a_free_has_its_status_and_one_that_failed_is_taken_back, fresh)
 {
     assert_int_equal(cuMemFree_v2(0x5000), CUDA_SUCCESS);
     event(0, VS_OP_FREE);
@@ -101,7 +96,7 @@ static void a_free_has_its_status_and_one_that_failed_is_taken_back(void **state
     assert_int_equal(fake.calls, 0);
 }
 
-static void a_call_that_the_driver_has_no_memory_for_is_made_once_more(void **state)
+TEST(a_call_that_the_driver_has_no_memory_for_is_made_once_more, fresh)
 {
     CUdeviceptr p = 0;
     provider->serves = false;
@@ -117,7 +112,7 @@ static void a_call_that_the_driver_has_no_memory_for_is_made_once_more(void **st
     assert_int_equal(fake.calls, 3);
 }
 
-static void the_last_figures_of_what_ended_come_before_what_is_held_then(void **state)
+TEST(the_last_figures_of_what_ended_come_before_what_is_held_then, fresh)
 {
     CUdeviceptr p = 0;
     provider->has_ended = true;
@@ -130,7 +125,7 @@ static void the_last_figures_of_what_ended_come_before_what_is_held_then(void **
     assert_false(provider->has_ended);
 }
 
-static void what_was_not_recorded_is_told_once_something_is(void **state)
+TEST(what_was_not_recorded_is_told_once_something_is, fresh)
 {
     CUdeviceptr p = 0;
     record_log->disabled = true;
@@ -142,24 +137,9 @@ static void what_was_not_recorded_is_told_once_something_is(void **state)
     event(1, VS_OP_ALLOC);
 }
 
-static void a_stand_in_is_called_for_the_function_and_reaches_the_drivers_own(void **state)
+TEST(a_stand_in_is_called_for_the_function_and_reaches_the_drivers_own, fresh)
 {
     assert_int_equal(cuInit(0), CUDA_SUCCESS);
     assert_int_equal(provider->stood_in, 1);
     assert_string_equal(fake.last, "cuInit");
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(what_is_held_is_recorded_before_the_block_and_once, fresh),
-        cmocka_unit_test_setup(where_it_does_not_serve_the_driver_does, fresh),
-        cmocka_unit_test_setup(rows_have_the_pitch_that_it_chose, fresh),
-        cmocka_unit_test_setup(a_free_has_its_status_and_one_that_failed_is_taken_back, fresh),
-        cmocka_unit_test_setup(a_call_that_the_driver_has_no_memory_for_is_made_once_more, fresh),
-        cmocka_unit_test_setup(the_last_figures_of_what_ended_come_before_what_is_held_then, fresh),
-        cmocka_unit_test_setup(what_was_not_recorded_is_told_once_something_is, fresh),
-        cmocka_unit_test_setup(a_stand_in_is_called_for_the_function_and_reaches_the_drivers_own, fresh),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

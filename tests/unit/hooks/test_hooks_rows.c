@@ -8,14 +8,8 @@
 #include <cuda.h>
 
 #include <dlfcn.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <cmocka.h>
+
+#include "unit/test.h"
 
 enum { ANY, LEGACY, PTSZ };
 static const struct {
@@ -60,7 +54,7 @@ static int is_ours(const void *p)
            info.dli_fbase == self.dli_fbase;
 }
 
-static void rows_own_version_gives_its_wrapper(void **state)
+TEST(rows_own_version_gives_its_wrapper)
 {
     int there = 0;
     for (int i = 0; i < ROWS; i++) {
@@ -75,7 +69,7 @@ static void rows_own_version_gives_its_wrapper(void **state)
     assert_true(there > 30);
 }
 
-static void no_version_and_no_flag_gives_the_drivers_own(void **state)
+TEST(no_version_and_no_flag_gives_the_drivers_own)
 {
     for (int i = 0; i < ROWS; i++)
         for (int version = 2000; version <= 13000; version += 10)
@@ -88,9 +82,5 @@ static void no_version_and_no_flag_gives_the_drivers_own(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(rows_own_version_gives_its_wrapper),
-        cmocka_unit_test(no_version_and_no_flag_gives_the_drivers_own),
-    };
-    return cmocka_run_group_tests(tests, setup, NULL);
+    return run_all_tests(setup, NULL);
 }

@@ -5,13 +5,8 @@
 #include <dlfcn.h>
 #include <pthread.h>
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
-#include <cmocka.h>
 
+#include "unit/test.h"
 #include "../../../dry/driver/newer.h"
 #include "fake_driver.h"
 #include "record_double.h"
@@ -57,7 +52,7 @@ static void node(bool frees, uint64_t address, uint64_t size)
     fake_graph.size[fake_graph.nodes++] = size;
 }
 
-static void graphs_without_memory_are_never_read(void **state)
+TEST(graphs_without_memory_are_never_read, fresh)
 {
     CUgraphExec exec;
     node(false, 0xa000, 100);
@@ -69,7 +64,7 @@ static void graphs_without_memory_are_never_read(void **state)
     assert_int_equal(fake_graph.reads, 0);
 }
 
-static void memory_nodes_are_events_of_their_own(void **state)
+TEST(memory_nodes_are_events_of_their_own, fresh)
 {
     CUDA_MEM_ALLOC_NODE_PARAMS params = {.bytesize = 4096};
     CUgraphNodeParams any = {.type = CU_GRAPH_NODE_TYPE_MEM_ALLOC,
@@ -105,7 +100,7 @@ static CUgraphExec instantiated(unsigned long long flags)
     return exec;
 }
 
-static void launch_allocates_what_survives_and_frees_what_others_made(void **state)
+TEST(launch_allocates_what_survives_and_frees_what_others_made, fresh)
 {
     CUgraphExec exec = instantiated(0);
     fake_graph.reserved = 1000;
@@ -136,7 +131,7 @@ static void launch_allocates_what_survives_and_frees_what_others_made(void **sta
     cuMemFree_v2(0xb000);
 }
 
-static void failed_launch_takes_its_frees_back(void **state)
+TEST(failed_launch_takes_its_frees_back, fresh)
 {
     CUgraphExec exec = instantiated(0);
     fake.fail_next = CUDA_ERROR_INVALID_VALUE;
@@ -148,7 +143,7 @@ static void failed_launch_takes_its_frees_back(void **state)
     cuMemFree_v2(0xd000);
 }
 
-static void automatic_free_frees_only_what_still_lives(void **state)
+TEST(automatic_free_frees_only_what_still_lives, fresh)
 {
     CUgraphExec exec = instantiated(CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH);
     cuGraphLaunch(exec, stream);
@@ -163,7 +158,7 @@ static void automatic_free_frees_only_what_still_lives(void **state)
     cuMemFree_v2(0xb000);
 }
 
-static void captured_launch_is_no_launch(void **state)
+TEST(captured_launch_is_no_launch, fresh)
 {
     CUgraphExec exec = instantiated(0);
     fake.capturing = 1;
@@ -175,7 +170,7 @@ static void captured_launch_is_no_launch(void **state)
 /* So many that there is no room for all: each is followed or counted, none is neither. */
 #define MANY 6000
 
-static void executable_graphs_beyond_the_table_are_counted(void **state)
+TEST(executable_graphs_beyond_the_table_are_counted, fresh)
 {
     CUgraphExec exec[MANY];
     int followed = 0;
@@ -197,7 +192,7 @@ static void executable_graphs_beyond_the_table_are_counted(void **state)
     cuGraphExecDestroy(exec[0]);
 }
 
-static void addresses_beyond_the_table_are_counted(void **state)
+TEST(addresses_beyond_the_table_are_counted, fresh)
 {
     enum { GRAPHS = 2000, NODES = 8, ALL = GRAPHS * NODES };
     CUgraphExec exec[GRAPHS];
@@ -240,7 +235,7 @@ static uint64_t bytes_of(CUDA_ARRAY3D_DESCRIPTOR d, unsigned levels)
     return event(0)->size;
 }
 
-static void arrays_take_what_their_elements_take(void **state)
+TEST(arrays_take_what_their_elements_take, fresh)
 {
     const CUarray_format f = CU_AD_FORMAT_FLOAT;
     assert_int_equal(bytes_of((CUDA_ARRAY3D_DESCRIPTOR){4096, 4096, 0, f, 4, 0}, 0), 268435456);
@@ -263,7 +258,7 @@ static void arrays_take_what_their_elements_take(void **state)
     assert_int_equal(bytes_of((CUDA_ARRAY3D_DESCRIPTOR){16, 16, 16, f, 1, CUDA_ARRAY3D_SPARSE}, 0), 0);
 }
 
-static void array_is_freed_by_its_handle(void **state)
+TEST(array_is_freed_by_its_handle, fresh)
 {
     CUDA_ARRAY_DESCRIPTOR d = {16, 2, CU_AD_FORMAT_UNSIGNED_INT8, 1};
     CUarray array;
@@ -280,7 +275,7 @@ static void array_is_freed_by_its_handle(void **state)
     assert_int_equal(event(0)->status, CUDA_ERROR_INVALID_VALUE);
 }
 
-static void sparse_array_binds_after_and_unbinds_before(void **state)
+TEST(sparse_array_binds_after_and_unbinds_before, fresh)
 {
     CUarrayMapInfo list[2] = {{.resourceType = CU_RESOURCE_TYPE_ARRAY,
                                .resource.array = (CUarray)0x77,
@@ -306,7 +301,7 @@ static void sparse_array_binds_after_and_unbinds_before(void **state)
 
 /* ---- imports, multicast ---- */
 
-static void imported_memory_is_marked_and_measured(void **state)
+TEST(imported_memory_is_marked_and_measured, fresh)
 {
     CUdeviceptr p = 0;
     CUipcMemHandle handle = {{0}};
@@ -319,7 +314,7 @@ static void imported_memory_is_marked_and_measured(void **state)
     assert_int_equal(event(1)->address, p);
 }
 
-static void imported_pool_is_not_asked_for_its_bytes(void **state)
+TEST(imported_pool_is_not_asked_for_its_bytes, fresh)
 {
     CUmemoryPool pool;
     CUdeviceptr p;
@@ -331,7 +326,7 @@ static void imported_pool_is_not_asked_for_its_bytes(void **state)
     assert_int_equal(event(0)->space, VS_SPACE_IMPORTED);
 }
 
-static void mapped_graphics_resources_are_one_event_each(void **state)
+TEST(mapped_graphics_resources_are_one_event_each, fresh)
 {
     CUgraphicsResource r[70];
     for (int i = 0; i < 70; i++)
@@ -349,7 +344,7 @@ static void mapped_graphics_resources_are_one_event_each(void **state)
     assert_int_equal(event(143)->address, 0x100 + 69);
 }
 
-static void multicast_object_binds_memory_of_each_device(void **state)
+TEST(multicast_object_binds_memory_of_each_device, fresh)
 {
     CUmemGenericAllocationHandle object = 0;
     CUmulticastObjectProp prop = {.numDevices = 2, .size = 1 << 21};
@@ -365,7 +360,7 @@ static void multicast_object_binds_memory_of_each_device(void **state)
 }
 
 /* Logical endpoints are objects whose names no handle is. */
-static void endpoint_binds_memory_and_ends_like_a_multicast_object(void **state)
+TEST(endpoint_binds_memory_and_ends_like_a_multicast_object, fresh)
 {
     const uint64_t object = UINT64_C(1) << 62 | 9;
     cuLogicalEndpointImport(9, "", CU_LOGICAL_ENDPOINT_IPC_HANDLE_TYPE_FABRIC);
@@ -385,7 +380,7 @@ static void endpoint_binds_memory_and_ends_like_a_multicast_object(void **state)
 }
 
 /* The third form of a location names a part of a device, which is the device's. */
-static void memory_of_a_part_of_a_device_is_the_devices(void **state)
+TEST(memory_of_a_part_of_a_device_is_the_devices, fresh)
 {
     CUmemAllocationProp prop = {
         .location = {.type = CU_MEM_LOCATION_TYPE_DEVICE_LOCALITY_DOMAIN, .id = 1 << 8 | 2}};
@@ -401,7 +396,7 @@ static void memory_of_a_part_of_a_device_is_the_devices(void **state)
 
 /* ---- contexts, modules ---- */
 
-static void context_ends_before_the_call_and_is_forgotten(void **state)
+TEST(context_ends_before_the_call_and_is_forgotten, fresh)
 {
     CUcontext context;
     CUdeviceptr p;
@@ -425,7 +420,7 @@ static void context_ends_before_the_call_and_is_forgotten(void **state)
     assert_int_equal(event(5)->context, 0); /* the handle may come again for another one */
 }
 
-static void primary_context_lives_from_its_first_retain_to_its_last_release(void **state)
+TEST(primary_context_lives_from_its_first_retain_to_its_last_release, fresh)
 {
     CUcontext context;
     cuDevicePrimaryCtxRetain(&context, 1);
@@ -473,7 +468,7 @@ static void another_releases(void)
     by_another_thread(releases);
 }
 
-static void retains_and_releases_that_meet_make_and_end_one_context(void **state)
+TEST(retains_and_releases_that_meet_make_and_end_one_context, fresh)
 {
     CUcontext context;
     for (int i = 0; i < 2; i++) {
@@ -490,7 +485,7 @@ static void retains_and_releases_that_meet_make_and_end_one_context(void **state
     }
 }
 
-static void reset_ends_the_primary_context_before_the_call(void **state)
+TEST(reset_ends_the_primary_context_before_the_call, fresh)
 {
     CUcontext context;
     cuDevicePrimaryCtxRetain(&context, 1);
@@ -508,7 +503,7 @@ static void reset_ends_the_primary_context_before_the_call(void **state)
     assert_int_equal(event(4)->device, 1);
 }
 
-static void reset_asks_what_the_pool_and_the_graphs_still_hold(void **state)
+TEST(reset_asks_what_the_pool_and_the_graphs_still_hold, fresh)
 {
     CUcontext context; /* of the device on which the fake pools lie */
     CUdeviceptr p;
@@ -526,7 +521,7 @@ static void reset_asks_what_the_pool_and_the_graphs_still_hold(void **state)
     assert_int_equal(event(before + 1)->size, 4096);
 }
 
-static void limits_and_modules_are_recorded(void **state)
+TEST(limits_and_modules_are_recorded, fresh)
 {
     unsigned char cubin[64] = {0x7f, 'E', 'L', 'F'};
     CUmodule module;
@@ -542,34 +537,4 @@ static void limits_and_modules_are_recorded(void **state)
     assert_int_equal(event(1)->address, (uintptr_t)module);
     assert_int_equal(event(1)->arg0, 1640);
     assert_int_equal(event(2)->address, (uintptr_t)module);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(graphs_without_memory_are_never_read, fresh), /* before any memory node */
-        cmocka_unit_test_setup(memory_nodes_are_events_of_their_own, fresh),
-        cmocka_unit_test_setup(launch_allocates_what_survives_and_frees_what_others_made, fresh),
-        cmocka_unit_test_setup(failed_launch_takes_its_frees_back, fresh),
-        cmocka_unit_test_setup(automatic_free_frees_only_what_still_lives, fresh),
-        cmocka_unit_test_setup(captured_launch_is_no_launch, fresh),
-        cmocka_unit_test_setup(executable_graphs_beyond_the_table_are_counted, fresh),
-        cmocka_unit_test_setup(addresses_beyond_the_table_are_counted, fresh),
-        cmocka_unit_test_setup(arrays_take_what_their_elements_take, fresh),
-        cmocka_unit_test_setup(array_is_freed_by_its_handle, fresh),
-        cmocka_unit_test_setup(sparse_array_binds_after_and_unbinds_before, fresh),
-        cmocka_unit_test_setup(imported_memory_is_marked_and_measured, fresh),
-        cmocka_unit_test_setup(imported_pool_is_not_asked_for_its_bytes, fresh),
-        cmocka_unit_test_setup(mapped_graphics_resources_are_one_event_each, fresh),
-        cmocka_unit_test_setup(multicast_object_binds_memory_of_each_device, fresh),
-        cmocka_unit_test_setup(endpoint_binds_memory_and_ends_like_a_multicast_object, fresh),
-        cmocka_unit_test_setup(memory_of_a_part_of_a_device_is_the_devices, fresh),
-        cmocka_unit_test_setup(context_ends_before_the_call_and_is_forgotten, fresh),
-        cmocka_unit_test_setup(primary_context_lives_from_its_first_retain_to_its_last_release, fresh),
-        cmocka_unit_test_setup(retains_and_releases_that_meet_make_and_end_one_context, fresh),
-        cmocka_unit_test_setup(reset_ends_the_primary_context_before_the_call, fresh),
-        cmocka_unit_test_setup(reset_asks_what_the_pool_and_the_graphs_still_hold, fresh),
-        cmocka_unit_test_setup(limits_and_modules_are_recorded, fresh),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -7,22 +7,15 @@
 #ifndef TESTS_UNIT_SIMCUDA_SIMCUDA_KIT_H
 #define TESTS_UNIT_SIMCUDA_SIMCUDA_KIT_H
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include <cuda.h>
 #include <dlfcn.h>
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#include "unit/test.h"
 
 #define MIB (1ull << 20)
 
@@ -77,9 +70,8 @@ static inline size_t used(void)
 
 /* One test: the body in a child, under NAME=VALUE. */
 #define SIM_TEST(name, body, variable, value)                                                                \
-    static void name(void **state)                                                                           \
+    TEST(name)                                                                                               \
     {                                                                                                        \
-        (void)state;                                                                                         \
         assert_int_equal(child_status(body, variable, value), 0);                                            \
     }
 

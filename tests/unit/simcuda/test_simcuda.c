@@ -21,7 +21,7 @@ static void body_before_init(void)
     IS(cuMemAlloc(&p, 4096), CUDA_ERROR_INVALID_CONTEXT);
     IS(cuInit(1), CUDA_ERROR_INVALID_VALUE);
 }
-static void nothing_works_before_init_nor_without_a_context(void **state)
+TEST(nothing_works_before_init_nor_without_a_context)
 {
     assert_int_equal(child_status(body_before_init, NULL, NULL), 0);
 }
@@ -48,7 +48,7 @@ static void body_devices(void)
     OK(cuDeviceGetAttribute(&value, CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED, 0));
     CHECK(value == 1);
 }
-static void devices_are_as_many_as_asked_and_tell_themselves_apart(void **state)
+TEST(devices_are_as_many_as_asked_and_tell_themselves_apart)
 {
     assert_int_equal(child_status(body_devices, "SIMCUDA_DEVICES", "3"), 0);
 }
@@ -74,7 +74,7 @@ static void body_contexts(void)
     IS(cuMemAlloc(&p, 1), CUDA_ERROR_CONTEXT_IS_DESTROYED);
     IS(cuDevicePrimaryCtxRelease(0), CUDA_ERROR_INVALID_CONTEXT);
 }
-static void a_context_costs_bytes_and_takes_what_it_owns_with_it(void **state)
+TEST(a_context_costs_bytes_and_takes_what_it_owns_with_it)
 {
     assert_int_equal(child_status(body_contexts, "SIMCUDA_CONTEXT_BYTES", "10MiB"), 0);
 }
@@ -95,7 +95,7 @@ static void body_threads(void)
     CHECK(pthread_create(&thread, NULL, thread_without_context, NULL) == 0);
     CHECK(pthread_join(thread, NULL) == 0);
 }
-static void the_current_context_is_per_thread(void **state)
+TEST(the_current_context_is_per_thread)
 {
     assert_int_equal(child_status(body_threads, NULL, NULL), 0);
 }
@@ -129,7 +129,7 @@ static void body_alloc(void)
     IS(cuMemAlloc(&a, 0), CUDA_ERROR_INVALID_VALUE);
     IS(cuMemAlloc(NULL, 4096), CUDA_ERROR_INVALID_VALUE);
 }
-static void memory_is_counted_bounded_and_really_there(void **state)
+TEST(memory_is_counted_bounded_and_really_there)
 {
     assert_int_equal(child_status(body_alloc, NULL, NULL), 0);
 }
@@ -150,7 +150,7 @@ static void body_many(void)
         OK(cuMemFree(p[(i * 7919) % COUNT]));
     CHECK(used() == before);
 }
-static void thousands_of_small_allocations_do_not_overlap(void **state)
+TEST(thousands_of_small_allocations_do_not_overlap)
 {
     assert_int_equal(child_status(body_many, NULL, NULL), 0);
 }
@@ -166,7 +166,7 @@ static void body_capacity(void)
     OK(cuMemAlloc(&p, left));
     IS(cuMemAlloc(&p, 1), CUDA_ERROR_OUT_OF_MEMORY);
 }
-static void a_device_larger_than_the_host_fills_up_to_its_last_byte(void **state)
+TEST(a_device_larger_than_the_host_fills_up_to_its_last_byte)
 {
     assert_int_equal(child_status(body_capacity, "SIMCUDA_CAPACITY", "140GiB"), 0);
 }
@@ -202,7 +202,7 @@ static void body_host(void)
     CHECK(p == low);
     OK(cuMemFree(low));
 }
-static void host_and_managed_memory_stay_outside_the_device(void **state)
+TEST(host_and_managed_memory_stay_outside_the_device)
 {
     assert_int_equal(child_status(body_host, NULL, NULL), 0);
 }
@@ -240,7 +240,7 @@ static void body_vmm_aliases(void)
     CHECK(used() == before);
     OK(cuMemAddressFree(va, 8 * MIB));
 }
-static void physical_memory_lives_until_references_and_mappings_are_gone(void **state)
+TEST(physical_memory_lives_until_references_and_mappings_are_gone)
 {
     assert_int_equal(child_status(body_vmm_aliases, NULL, NULL), 0);
 }
@@ -274,7 +274,7 @@ static void body_vmm_misuse(void)
     IS(cuMemAddressFree(va, 4 * MIB), CUDA_ERROR_INVALID_VALUE);
     IS(cuMemcpyHtoD(va, "x", 1), CUDA_ERROR_INVALID_VALUE); /* no access yet */
 }
-static void misuse_of_mappings_is_an_error_code(void **state)
+TEST(misuse_of_mappings_is_an_error_code)
 {
     assert_int_equal(child_status(body_vmm_misuse, NULL, NULL), 0);
 }
@@ -290,7 +290,7 @@ static void body_no_access(void)
     signal(SIGSEGV, SIG_DFL);
     *(volatile int *)va = 1;
 }
-static void touching_a_mapping_before_set_access_faults(void **state)
+TEST(touching_a_mapping_before_set_access_faults)
 {
     int status = child_status(body_no_access, NULL, NULL);
     assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGSEGV);
@@ -317,7 +317,7 @@ static void body_share(void)
     OK(cuMemRelease(imported));
     CHECK(used() == before - 2 * MIB);
 }
-static void an_exported_handle_comes_back_as_a_reference(void **state)
+TEST(an_exported_handle_comes_back_as_a_reference)
 {
     assert_int_equal(child_status(body_share, NULL, NULL), 0);
 }
@@ -357,7 +357,7 @@ static void body_pools(void)
     CHECK(pool_value(pool, CU_MEMPOOL_ATTR_USED_MEM_HIGH) == 40 * MIB + 1024);
     IS(cuMemPoolDestroy(pool), CUDA_ERROR_INVALID_VALUE);
 }
-static void a_pool_keeps_reserved_and_used_apart(void **state)
+TEST(a_pool_keeps_reserved_and_used_apart)
 {
     assert_int_equal(child_status(body_pools, NULL, NULL), 0);
 }
@@ -381,7 +381,7 @@ static void body_own_pool(void)
     OK(cuMemFreeAsync(p, NULL));
     CHECK(used() == before);
 }
-static void a_destroyed_pool_lives_until_its_last_allocation_is_freed(void **state)
+TEST(a_destroyed_pool_lives_until_its_last_allocation_is_freed)
 {
     assert_int_equal(child_status(body_own_pool, NULL, NULL), 0);
 }
@@ -418,7 +418,7 @@ static void body_streams(void)
     IS(cuStreamQuery(stream), CUDA_ERROR_INVALID_HANDLE);
     IS(cuLaunchKernel(NULL, 1, 1, 1, 1, 1, 1, 0, NULL, NULL, NULL), CUDA_ERROR_INVALID_HANDLE);
 }
-static void streams_and_events_are_ordered_and_kernels_refused(void **state)
+TEST(streams_and_events_are_ordered_and_kernels_refused)
 {
     assert_int_equal(child_status(body_streams, NULL, NULL), 0);
 }
@@ -468,7 +468,7 @@ static void body_look_up(void)
     OK(first("cuMemFree", &p, 13000, 0));
     CHECK(p == named("cuMemFree_v2"));
 }
-static void a_look_up_answers_by_version_and_stream_flag(void **state)
+TEST(a_look_up_answers_by_version_and_stream_flag)
 {
     assert_int_equal(child_status(body_look_up, NULL, NULL), 0);
 }
@@ -490,7 +490,7 @@ static void body_faults(void)
     IS(cuCtxSynchronize(), CUDA_ERROR_UNKNOWN);
     IS(cuCtxSynchronize(), CUDA_ERROR_UNKNOWN);
 }
-static void faults_come_at_the_call_they_are_ordered_for(void **state)
+TEST(faults_come_at_the_call_they_are_ordered_for)
 {
     const char *faults = "cuMemAlloc_v2:2=2,cuMemFree_v2:1=719,cuCtxSynchronize:*=999";
     assert_int_equal(child_status(body_faults, "SIMCUDA_FAIL", faults), 0);
@@ -532,7 +532,7 @@ static void body_nvml(void)
     CHECK(count == 1 && infos[0].pid == (unsigned)getpid() && infos[0].used == used());
     CHECK(info(device, memory) == 0 && memory[2] == used());
 }
-static void nvml_tells_this_process_and_the_drivers_own_figure(void **state)
+TEST(nvml_tells_this_process_and_the_drivers_own_figure)
 {
     assert_int_equal(child_status(body_nvml, NULL, NULL), 0);
 }
@@ -551,33 +551,7 @@ static void body_fork(void)
     CHECK(waitpid(pid, &status, 0) == pid && status == 0);
     OK(cuMemAlloc(&p, 4096));
 }
-static void a_fork_child_of_an_initialized_process_gets_nothing(void **state)
+TEST(a_fork_child_of_an_initialized_process_gets_nothing)
 {
     assert_int_equal(child_status(body_fork, NULL, NULL), 0);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(nothing_works_before_init_nor_without_a_context),
-        cmocka_unit_test(devices_are_as_many_as_asked_and_tell_themselves_apart),
-        cmocka_unit_test(a_context_costs_bytes_and_takes_what_it_owns_with_it),
-        cmocka_unit_test(the_current_context_is_per_thread),
-        cmocka_unit_test(memory_is_counted_bounded_and_really_there),
-        cmocka_unit_test(thousands_of_small_allocations_do_not_overlap),
-        cmocka_unit_test(a_device_larger_than_the_host_fills_up_to_its_last_byte),
-        cmocka_unit_test(host_and_managed_memory_stay_outside_the_device),
-        cmocka_unit_test(physical_memory_lives_until_references_and_mappings_are_gone),
-        cmocka_unit_test(misuse_of_mappings_is_an_error_code),
-        cmocka_unit_test(touching_a_mapping_before_set_access_faults),
-        cmocka_unit_test(an_exported_handle_comes_back_as_a_reference),
-        cmocka_unit_test(a_pool_keeps_reserved_and_used_apart),
-        cmocka_unit_test(a_destroyed_pool_lives_until_its_last_allocation_is_freed),
-        cmocka_unit_test(streams_and_events_are_ordered_and_kernels_refused),
-        cmocka_unit_test(a_look_up_answers_by_version_and_stream_flag),
-        cmocka_unit_test(faults_come_at_the_call_they_are_ordered_for),
-        cmocka_unit_test(nvml_tells_this_process_and_the_drivers_own_figure),
-        cmocka_unit_test(a_fork_child_of_an_initialized_process_gets_nothing),
-    };
-    return cmocka_run_group_tests_name("simcuda", tests, NULL, NULL);
 }

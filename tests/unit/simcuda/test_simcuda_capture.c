@@ -216,18 +216,3 @@ static void body_per_thread(void)
     CHECK(count == 2);
 }
 SIM_TEST(stream_0_of_the_ptsz_functions_is_the_threads_own, body_per_thread, NULL, NULL)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(work_on_a_capturing_stream_becomes_nodes_that_a_launch_runs),
-        cmocka_unit_test(an_unsafe_call_is_refused_and_invalidates_the_capture),
-        cmocka_unit_test(relaxed_captures_and_threads_may_allocate),
-        cmocka_unit_test(a_global_capture_forbids_other_threads_a_local_one_does_not),
-        cmocka_unit_test(the_legacy_stream_is_kept_out),
-        cmocka_unit_test(streams_join_by_events_and_must_be_joined_again),
-        cmocka_unit_test(a_capture_tells_its_graph_and_may_go_on_in_one),
-        cmocka_unit_test(stream_0_of_the_ptsz_functions_is_the_threads_own),
-    };
-    return cmocka_run_group_tests_name("simcuda: capture", tests, NULL, NULL);
-}

@@ -229,7 +229,7 @@ static void body_unknown(void)
     cuInit(0);
     begin();
 }
-static void an_unknown_card_is_refused(void **state)
+TEST(an_unknown_card_is_refused)
 {
     int status = child_status(body_unknown, "SIMCUDA_GPU", "H2000");
     assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 2);
@@ -455,7 +455,7 @@ static void body_missing(void)
     CHECK(create != NULL);
     create(0, NULL, NULL, NULL);
 }
-static void what_is_not_simulated_is_found_and_ends_the_run_when_called(void **state)
+TEST(what_is_not_simulated_is_found_and_ends_the_run_when_called)
 {
     char line[128] = "";
     int fd = mkstemp(facts);
@@ -469,29 +469,7 @@ static void what_is_not_simulated_is_found_and_ends_the_run_when_called(void **s
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(any_kernel_of_any_image_is_launched),
-        cmocka_unit_test(a_library_has_every_kernel_and_variable_that_is_asked_for),
-        cmocka_unit_test(a_captured_kernel_is_a_node),
-        cmocka_unit_test(a_card_runs_the_newest_code_of_its_major_capability),
-        cmocka_unit_test(a_card_without_code_of_its_own_compiles_ptx),
-        cmocka_unit_test(an_image_without_code_for_the_card_is_refused),
-        cmocka_unit_test(a_multiprocessor_holds_what_its_threads_and_shared_memory_allow),
-        cmocka_unit_test(without_a_word_it_is_an_h200),
-        cmocka_unit_test(a_card_has_several_names_in_any_case),
-        cmocka_unit_test(an_unknown_card_is_refused),
-        cmocka_unit_test(the_devices_that_a_program_names_are_there_in_its_order),
-        cmocka_unit_test(a_program_that_hides_all_devices_has_none),
-        cmocka_unit_test(addresses_are_given_as_an_h200_gave_them),
-        cmocka_unit_test(addresses_that_are_reserved_are_nobody_elses),
-        cmocka_unit_test(small_allocations_share_two_mib),
-        cmocka_unit_test(large_memory_takes_none_of_the_hosts),
-        cmocka_unit_test(small_copies_are_kept_and_larger_ones_read_as_zeros),
-        cmocka_unit_test(many_handles_need_no_descriptors_and_can_be_exported),
-        cmocka_unit_test(a_number_that_is_read_is_told_by_the_call_that_reads_it),
-        cmocka_unit_test(what_is_not_simulated_is_found_and_ends_the_run_when_called),
-    };
     setenv("SIMCUDA_DRY", "1", 1);
     unsetenv("CUDA_VISIBLE_DEVICES"); /* of the machine that the tests run on */
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_all_tests(NULL, NULL);
 }

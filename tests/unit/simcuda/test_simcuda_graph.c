@@ -316,20 +316,3 @@ static void body_with_params(void)
     IS(cuMemFree(a), CUDA_ERROR_INVALID_VALUE); /* uploaded, not launched */
 }
 SIM_TEST(an_upload_takes_the_memory_without_a_launch, body_with_params, NULL, NULL)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_graph_takes_what_it_holds_at_once_and_keeps_it_until_the_trim),
-        cmocka_unit_test(graphs_one_after_another_share_memory_which_goes_with_the_primary_context),
-        cmocka_unit_test(what_a_graph_leaves_allocated_is_freed_from_outside),
-        cmocka_unit_test(auto_free_lets_a_graph_be_launched_again),
-        cmocka_unit_test(another_graph_may_free_it),
-        cmocka_unit_test(graphs_with_memory_keep_the_drivers_restrictions),
-        cmocka_unit_test(a_launch_can_run_out_of_memory),
-        cmocka_unit_test(nodes_run_in_order_and_tell_what_they_are),
-        cmocka_unit_test(memory_nodes_tell_address_and_size),
-        cmocka_unit_test(an_upload_takes_the_memory_without_a_launch),
-    };
-    return cmocka_run_group_tests_name("simcuda: graphs", tests, NULL, NULL);
-}

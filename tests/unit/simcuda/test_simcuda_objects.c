@@ -373,20 +373,3 @@ static void body_eager(void)
     CHECK(used() == before);
 }
 SIM_TEST(an_eager_library_is_loaded_at_once, body_eager, "CUDA_MODULE_LOADING", "EAGER")
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(arrays_cost_what_their_texels_take),
-        cmocka_unit_test(memory_bound_into_a_sparse_array_lives_while_it_is_bound),
-        cmocka_unit_test(the_small_levels_of_a_sparse_mipmap_are_its_tail),
-        cmocka_unit_test(a_multicast_object_holds_what_is_bound_and_costs_nothing),
-        cmocka_unit_test(an_endpoint_holds_what_is_bound_until_it_ends),
-        cmocka_unit_test(a_context_takes_arrays_modules_and_limits_with_it_the_primary_one_pools_too),
-        cmocka_unit_test(a_green_context_holds_the_primary_one_and_owns_nothing),
-        cmocka_unit_test(limits_above_their_defaults_cost_memory),
-        cmocka_unit_test(modules_cost_their_image_and_run_nothing),
-        cmocka_unit_test(an_eager_library_is_loaded_at_once),
-    };
-    return cmocka_run_group_tests_name("simcuda: objects", tests, NULL, NULL);
-}

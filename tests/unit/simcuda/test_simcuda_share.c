@@ -248,13 +248,3 @@ static void body_external(void)
     CHECK(used() == before);
 }
 SIM_TEST(external_memory_is_the_files_bytes_and_costs_nothing, body_external, NULL, NULL)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(an_ipc_handle_is_the_same_bytes_in_another_process),
-        cmocka_unit_test(a_pool_is_shared_pointer_by_pointer),
-        cmocka_unit_test(external_memory_is_the_files_bytes_and_costs_nothing),
-    };
-    return cmocka_run_group_tests_name("simcuda: sharing", tests, NULL, NULL);
-}
