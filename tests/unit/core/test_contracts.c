@@ -3,26 +3,20 @@
  * texts stay as they were said.
  */
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
 
-#include <cmocka.h>
-
+#include "unit/test.h"
 #include "core/contracts.h"
 
 /* rows of the list, of which this process relies on none */
 static const enum vs_contract FIRST = 0, SECOND = 1, THIRD = 2;
 
-static void nothing_is_said_of_what_nobody_asked(void **state)
+TEST(nothing_is_said_of_what_nobody_asked)
 {
     assert_int_equal(vs_contract_state(THIRD), VS_CONTRACT_UNASKED);
     assert_string_equal(vs_contract_detail(THIRD), "");
 }
 
-static void the_first_proof_counts_and_a_break_ends_it(void **state)
+TEST(the_first_proof_counts_and_a_break_ends_it)
 {
     uint32_t said = vs_contracts_said();
     vs_contract_proven(FIRST, "held by %s", "one");
@@ -45,7 +39,7 @@ static void *say(void *arg)
     return NULL;
 }
 
-static void of_many_threads_one_is_heard(void **state)
+TEST(of_many_threads_one_is_heard)
 {
     enum { THREADS = 8 };
     pthread_t threads[THREADS];
@@ -58,7 +52,7 @@ static void of_many_threads_one_is_heard(void **state)
     assert_int_equal(strncmp(vs_contract_detail(SECOND), "thread ", 7), 0);
 }
 
-static void a_party_has_its_version_once_it_is_known(void **state)
+TEST(a_party_has_its_version_once_it_is_known)
 {
     assert_string_equal(vs_party_name(VS_PARTY_TORCH), "PyTorch");
     vs_party_version(VS_PARTY_TORCH, "2.16.0");
@@ -66,21 +60,9 @@ static void a_party_has_its_version_once_it_is_known(void **state)
     assert_string_equal(vs_party_name(VS_PARTY_TORCH), "PyTorch 2.16.0");
 }
 
-static void names_of_rows_differ(void **state)
+TEST(names_of_rows_differ)
 {
     for (unsigned i = 0; i < VS_CONTRACTS; i++)
         for (unsigned k = 0; k < i; k++)
             assert_string_not_equal(vs_contract_rows[i].name, vs_contract_rows[k].name);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(nothing_is_said_of_what_nobody_asked),
-        cmocka_unit_test(the_first_proof_counts_and_a_break_ends_it),
-        cmocka_unit_test(of_many_threads_one_is_heard),
-        cmocka_unit_test(a_party_has_its_version_once_it_is_known),
-        cmocka_unit_test(names_of_rows_differ),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -7,19 +7,11 @@
  */
 #define _GNU_SOURCE
 #include <pthread.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/time.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
+#include "unit/test.h"
 #include "core/clock.h"
 #include "core/event_clock.h"
 #include "core/hot.h"
@@ -66,7 +58,7 @@ static int wrong_readings(uint64_t ns, uint64_t *readings)
     return wrong;
 }
 
-static void it_agrees_with_the_real_clock_for_seconds_and_never_runs_backwards(void **state)
+TEST(it_agrees_with_the_real_clock_for_seconds_and_never_runs_backwards)
 {
     uint64_t readings = 0;
     need_fast();
@@ -78,7 +70,7 @@ static void it_agrees_with_the_real_clock_for_seconds_and_never_runs_backwards(v
     assert_true(vs_self.clock.anchor >> 32 > 100); /* it was the counter that told the time */
 }
 
-static void it_agrees_when_nobody_tunes_it_and_after_long_pauses(void **state)
+TEST(it_agrees_when_nobody_tunes_it_and_after_long_pauses)
 {
     uint64_t readings = 0;
     need_fast();
@@ -96,7 +88,7 @@ static void *read_for_a_while(void *wrong)
     return NULL;
 }
 
-static void every_thread_has_the_time(void **state)
+TEST(every_thread_has_the_time)
 {
     pthread_t thread[4];
     int wrong[4];
@@ -119,7 +111,7 @@ static void handler(int signal_number)
     handled++;
 }
 
-static void a_signal_handler_reads_it_at_any_point(void **state)
+TEST(a_signal_handler_reads_it_at_any_point)
 {
     struct itimerval every = {{0, 50}, {0, 50}}, never = {{0, 0}, {0, 0}};
     uint64_t readings = 0;
@@ -135,7 +127,7 @@ static void a_signal_handler_reads_it_at_any_point(void **state)
     assert_true(handled > 10);
 }
 
-static void another_clock_source_means_clock_gettime(void **state)
+TEST(another_clock_source_means_clock_gettime)
 {
     uint64_t readings = 0;
     char path[] = "/tmp/vs-clock-XXXXXX";
@@ -156,7 +148,7 @@ static void another_clock_source_means_clock_gettime(void **state)
     unlink(path);
 }
 
-static void a_counter_that_runs_away_is_given_up_for_good(void **state)
+TEST(a_counter_that_runs_away_is_given_up_for_good)
 {
     uint64_t readings = 0, last = 0;
     need_fast();
@@ -177,7 +169,7 @@ static void a_counter_that_runs_away_is_given_up_for_good(void **state)
     assert_false(vs_event_clock_fast());
 }
 
-static void a_rate_that_jumps_is_given_up(void **state)
+TEST(a_rate_that_jumps_is_given_up)
 {
     uint64_t readings = 0;
     need_fast();
@@ -189,19 +181,4 @@ static void a_rate_that_jumps_is_given_up(void **state)
     pause_ms(2);
     assert_int_equal(wrong_readings(5 * MS, &readings), 0);
     assert_false(vs_event_clock_publish(0));
-}
-
-int main(void)
-{
-#define T(name) cmocka_unit_test(name)
-    const struct CMUnitTest tests[] = {
-        T(it_agrees_with_the_real_clock_for_seconds_and_never_runs_backwards),
-        T(it_agrees_when_nobody_tunes_it_and_after_long_pauses),
-        T(every_thread_has_the_time),
-        T(a_signal_handler_reads_it_at_any_point),
-        T(another_clock_source_means_clock_gettime),
-        T(a_counter_that_runs_away_is_given_up_for_good),
-        T(a_rate_that_jumps_is_given_up),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

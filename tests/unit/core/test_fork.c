@@ -3,19 +3,12 @@
  */
 #define _GNU_SOURCE
 #include <pthread.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
+#include "unit/test.h"
 #include "core/fork.h"
 
 static pid_t by_fork(void)
@@ -41,7 +34,7 @@ static void *ask(void *number)
     return NULL;
 }
 
-static void all_threads_of_a_process_are_told_one_number(void **state)
+TEST(all_threads_of_a_process_are_told_one_number)
 {
     enum { THREADS = 16 };
     pthread_t thread[THREADS];
@@ -76,13 +69,13 @@ static int numbers_differ(pid_t (*make)(void), const uint32_t *seen, int n)
     return child_agrees(child) && vs_fork_number() == now ? 0 : 3;
 }
 
-static void each_child_has_a_number_of_its_own(void **state)
+TEST(each_child_has_a_number_of_its_own)
 {
     assert_int_equal(numbers_differ(by_fork, NULL, 0), 0);
     assert_int_equal(numbers_differ(by_clone, NULL, 0), 0);
 }
 
-static void a_child_finds_zeros_and_its_parent_what_it_wrote(void **state)
+TEST(a_child_finds_zeros_and_its_parent_what_it_wrote)
 {
     static const size_t bytes = 3 * 65536;
     pid_t (*const ways[])(void) = {by_fork, by_clone};
@@ -105,14 +98,4 @@ static void a_child_finds_zeros_and_its_parent_what_it_wrote(void **state)
     }
     for (size_t i = 0; i < bytes; i++)
         assert_int_equal(m[i], 7);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(all_threads_of_a_process_are_told_one_number),
-        cmocka_unit_test(each_child_has_a_number_of_its_own),
-        cmocka_unit_test(a_child_finds_zeros_and_its_parent_what_it_wrote),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

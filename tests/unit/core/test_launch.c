@@ -3,16 +3,8 @@
  * it is none.
  */
 #define _GNU_SOURCE
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
 
-#include <cmocka.h>
-
+#include "unit/test.h"
 #include "core/launch.h"
 
 #define NO VS_UNKNOWN_NUMBER
@@ -84,7 +76,7 @@ static void set_environment(const char *text)
     }
 }
 
-static void every_launcher_is_believed_of_its_own_processes_alone(void **state)
+TEST(every_launcher_is_believed_of_its_own_processes_alone)
 {
     for (size_t i = 0; i < sizeof scenes / sizeof *scenes; i++) {
         const struct scene *s = &scenes[i];
@@ -96,12 +88,4 @@ static void every_launcher_is_believed_of_its_own_processes_alone(void **state)
             fail_msg("%s: rank %d, local rank %d, world of %d (%s)", s->what, l.rank, l.local_rank,
                      l.world_size, l.launcher ? l.launcher : "no launcher");
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_launcher_is_believed_of_its_own_processes_alone),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,18 +5,11 @@
  */
 #define _GNU_SOURCE
 #include <pthread.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
+#include "unit/test.h"
 #include "core/lock.h"
 
 static struct vs_lock outer = VS_LOCK(PROVIDED), middle = VS_LOCK(MAKING), inner = VS_LOCK(ARENA),
@@ -123,7 +116,7 @@ static void a_child_takes_what_its_parent_held(void)
     _exit(wait(&status) < 0 || !WIFEXITED(status) || WEXITSTATUS(status) != 7);
 }
 
-static void the_order_of_the_list_is_noticed_by_nobody(void **state)
+TEST(the_order_of_the_list_is_noticed_by_nobody)
 {
     assert_null(broken_order(in_order));
     assert_null(broken_order(try_outer_within_inner));
@@ -131,7 +124,7 @@ static void the_order_of_the_list_is_noticed_by_nobody(void **state)
     assert_null(broken_order(a_child_takes_what_its_parent_held));
 }
 
-static void a_take_against_the_list_ends_the_process_and_names_both(void **state)
+TEST(a_take_against_the_list_ends_the_process_and_names_both)
 {
     const char *said = broken_order(outer_within_inner);
     assert_non_null(said);
@@ -139,19 +132,9 @@ static void a_take_against_the_list_ends_the_process_and_names_both(void **state
     assert_non_null(broken_order(take_within_tried));
 }
 
-static void no_thread_holds_two_of_a_place_or_one_twice(void **state)
+TEST(no_thread_holds_two_of_a_place_or_one_twice)
 {
     assert_non_null(broken_order(two_of_a_place));
     assert_non_null(broken_order(twice));
     assert_non_null(broken_order(twice_without_a_place));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_order_of_the_list_is_noticed_by_nobody),
-        cmocka_unit_test(a_take_against_the_list_ends_the_process_and_names_both),
-        cmocka_unit_test(no_thread_holds_two_of_a_place_or_one_twice),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,15 +4,8 @@
  */
 #define _GNU_SOURCE
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
 
-#include <cmocka.h>
-
+#include "unit/test.h"
 #include "core/open_calls.h"
 
 static int anew(void **state)
@@ -22,7 +15,7 @@ static int anew(void **state)
     return 0;
 }
 
-static void the_innermost_is_found_and_begins_without_frames(void **state)
+TEST(the_innermost_is_found_and_begins_without_frames, anew)
 {
     assert_null(vs_open_call_innermost());
     uint32_t outer = vs_open_call_begin(100);
@@ -41,7 +34,7 @@ static void the_innermost_is_found_and_begins_without_frames(void **state)
     assert_null(vs_open_call_innermost());
 }
 
-static void more_calls_than_are_kept_have_the_last_that_is(void **state)
+TEST(more_calls_than_are_kept_have_the_last_that_is, anew)
 {
     uint32_t level[3 * VS_OPEN_CALLS];
     for (uint32_t i = 0; i < 3 * VS_OPEN_CALLS; i++)
@@ -54,7 +47,7 @@ static void more_calls_than_are_kept_have_the_last_that_is(void **state)
     assert_null(vs_open_call_innermost());
 }
 
-static void calls_left_in_another_order_keep_nothing_from_then_on(void **state)
+TEST(calls_left_in_another_order_keep_nothing_from_then_on, anew)
 {
     uint32_t one = vs_open_call_begin(100), other = vs_open_call_begin(200);
     vs_open_call_end(one);
@@ -65,7 +58,7 @@ static void calls_left_in_another_order_keep_nothing_from_then_on(void **state)
     assert_null(vs_open_call_innermost());
 }
 
-static void the_state_is_known_while_all_open_calls_have_the_same(void **state)
+TEST(the_state_is_known_while_all_open_calls_have_the_same, anew)
 {
     uintptr_t one[1] = {0}, other[1] = {0};
     uint32_t outer = vs_open_call_begin_in(one), inner = vs_open_call_begin_in(one);
@@ -86,7 +79,7 @@ static void *on_another_thread(void *unused)
     return vs_open_call_innermost();
 }
 
-static void each_thread_has_its_own(void **state)
+TEST(each_thread_has_its_own, anew)
 {
     pthread_t thread;
     void *found = &thread;
@@ -96,7 +89,7 @@ static void each_thread_has_its_own(void **state)
     assert_null(found);
 }
 
-static void the_callers_frame_is_read_where_it_is_said_to_be(void **state)
+TEST(the_callers_frame_is_read_where_it_is_said_to_be, anew)
 {
     uintptr_t holder[2] = {0, 77}, thread[3] = {0, 55, (uintptr_t)holder};
     assert_int_equal(vs_open_calls_frame(thread), 0); /* nobody has said where */
@@ -110,17 +103,4 @@ static void the_callers_frame_is_read_where_it_is_said_to_be(void **state)
     assert_int_equal(vs_open_calls_frame(thread + 1), 55);
     vs_open_calls_frames_at(-1, -1);
     assert_int_equal(vs_open_calls_frame(thread), 0);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(the_innermost_is_found_and_begins_without_frames, anew),
-        cmocka_unit_test_setup(more_calls_than_are_kept_have_the_last_that_is, anew),
-        cmocka_unit_test_setup(calls_left_in_another_order_keep_nothing_from_then_on, anew),
-        cmocka_unit_test_setup(the_state_is_known_while_all_open_calls_have_the_same, anew),
-        cmocka_unit_test_setup(each_thread_has_its_own, anew),
-        cmocka_unit_test_setup(the_callers_frame_is_read_where_it_is_said_to_be, anew),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,16 +2,10 @@
  * test_options.c - every type of option, what makes no sense, and that a warning is one useful line.
  */
 #define _GNU_SOURCE
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
 #include <sys/wait.h>
 
-#include <cmocka.h>
-
+#include "unit/test.h"
 #include "capture.h"
 #include "core/labels.h"
 #include "core/options.h"
@@ -25,7 +19,7 @@ static const char *load(const char *entry)
     return capture_end();
 }
 
-static void without_variables_the_defaults_hold_silently(void **state)
+TEST(without_variables_the_defaults_hold_silently)
 {
     assert_string_equal(load("HOME=/"), "");
     assert_string_equal(vs_options.output, "vramscope-%h-%p.db");
@@ -38,7 +32,7 @@ static void without_variables_the_defaults_hold_silently(void **state)
     assert_false(vs_options.verbose);
 }
 
-static void labels_are_names_with_values_or_one_line_says_why_not(void **state)
+TEST(labels_are_names_with_values_or_one_line_says_why_not)
 {
     static const struct {
         const char *list, *wrong; /* NULL: good */
@@ -70,7 +64,7 @@ static void labels_are_names_with_values_or_one_line_says_why_not(void **state)
 }
 
 /* In a process of its own: a process says so many lines and no more. */
-static void what_a_build_lacks_is_one_line_and_the_default(void **state)
+TEST(what_a_build_lacks_is_one_line_and_the_default)
 {
     static const char line[] = "vramscope: VRAMSCOPE_ALLOCATOR=arena: it was left out; using off\n";
     int status;
@@ -90,7 +84,7 @@ static void what_a_build_lacks_is_one_line_and_the_default(void **state)
     assert_int_equal(status, 0);
 }
 
-static void each_type_takes_what_its_help_says(void **state)
+TEST(each_type_takes_what_its_help_says)
 {
     static const struct {
         const char *entry;
@@ -122,7 +116,7 @@ static void each_type_takes_what_its_help_says(void **state)
     assert_string_equal(load("VRAMSCOPE_AUTO_PHASES=off"), "");
 }
 
-static void nonsense_is_one_line_with_variable_value_choices_and_default(void **state)
+TEST(nonsense_is_one_line_with_variable_value_choices_and_default)
 {
     static const struct {
         const char *entry, *value, *words;
@@ -169,7 +163,7 @@ static void nonsense_is_one_line_with_variable_value_choices_and_default(void **
     }
 }
 
-static void a_process_says_at_most_twenty_lines(void **state)
+TEST(a_process_says_at_most_twenty_lines)
 {
     pid_t pid = fork();
     if (pid == 0) {
@@ -183,7 +177,7 @@ static void a_process_says_at_most_twenty_lines(void **state)
     assert_int_equal(status, 0);
 }
 
-static void help_lists_every_option(void **state)
+TEST(help_lists_every_option)
 {
     load("HOME=/");
     capture_begin();
@@ -196,7 +190,7 @@ static void help_lists_every_option(void **state)
 #undef OPTION
 }
 
-static void a_file_that_took_over_descriptor_2_gets_nothing(void **state)
+TEST(a_file_that_took_over_descriptor_2_gets_nothing)
 {
     pid_t pid = fork();
     if (pid == 0) {
@@ -211,7 +205,7 @@ static void a_file_that_took_over_descriptor_2_gets_nothing(void **state)
     assert_int_equal(status, 0);
 }
 
-static void a_closed_or_broken_stderr_harms_nobody(void **state)
+TEST(a_closed_or_broken_stderr_harms_nobody)
 {
     int ends[2];
     assert_int_equal(pipe(ends), 0);
@@ -232,20 +226,4 @@ static void a_closed_or_broken_stderr_harms_nobody(void **state)
     close(ends[1]);
     waitpid(pid, &status, 0);
     assert_int_equal(status, 0);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(without_variables_the_defaults_hold_silently),
-        cmocka_unit_test(labels_are_names_with_values_or_one_line_says_why_not),
-        cmocka_unit_test(what_a_build_lacks_is_one_line_and_the_default),
-        cmocka_unit_test(each_type_takes_what_its_help_says),
-        cmocka_unit_test(nonsense_is_one_line_with_variable_value_choices_and_default),
-        cmocka_unit_test(a_process_says_at_most_twenty_lines),
-        cmocka_unit_test(help_lists_every_option),
-        cmocka_unit_test(a_file_that_took_over_descriptor_2_gets_nothing),
-        cmocka_unit_test(a_closed_or_broken_stderr_harms_nobody),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -9,22 +9,13 @@
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <pthread.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
+#include "unit/test.h"
 #include "core/own_descriptors.h"
 
 enum { SKIPPED = 77 };
@@ -106,27 +97,17 @@ static void assert_goes(bool (*make)(void), bool refused)
     assert_int_equal(WEXITSTATUS(status), 0);
 }
 
-static void a_newer_kernel_gives_an_empty_table(void **state)
+TEST(a_newer_kernel_gives_an_empty_table)
 {
     assert_goes(vs_own_descriptors, false);
 }
 
-static void an_older_kernel_gives_a_copy_that_is_emptied(void **state)
+TEST(an_older_kernel_gives_a_copy_that_is_emptied)
 {
     assert_goes(vs_own_descriptors_by_copy, false);
 }
 
-static void a_filter_that_kills_is_not_tried(void **state)
+TEST(a_filter_that_kills_is_not_tried)
 {
     assert_goes(vs_own_descriptors, true);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_newer_kernel_gives_an_empty_table),
-        cmocka_unit_test(an_older_kernel_gives_a_copy_that_is_emptied),
-        cmocka_unit_test(a_filter_that_kills_is_not_tried),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,14 +5,6 @@
  * A filter stays, so each case is a process of its own.
  */
 #define _GNU_SOURCE
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 #include <errno.h>
 #include <linux/filter.h>
@@ -23,6 +15,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "unit/test.h"
 #include "core/contracts.h"
 #include "core/readable.h"
 
@@ -139,7 +132,7 @@ static void in_process(int (*test)(void))
 }
 
 #define CASE(name, test)                                                                                     \
-    static void name(void **state)                                                                           \
+    TEST(name)                                                                                               \
     {                                                                                                        \
         in_process(test);                                                                                    \
     }
@@ -151,17 +144,10 @@ CASE(where_nobody_tells_any_more_nothing_is_readable, with_neither_later)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_page_without_access_is_unreadable_and_the_stack_is_not),
-        cmocka_unit_test(another_answer_than_the_kernels_is_no_answer),
-        cmocka_unit_test(an_answer_that_changes_later_is_none_from_then_on),
-        cmocka_unit_test(where_nobody_tells_nothing_is_readable),
-        cmocka_unit_test(where_nobody_tells_any_more_nothing_is_readable),
-    };
     char *pages = mmap(NULL, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     page = pages + 4096;
     if (pages == MAP_FAILED || mprotect(page, 4096, PROT_NONE) != 0)
         return 1;
     page[-3] = page[-2] = 'a';
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_all_tests(NULL, NULL);
 }

@@ -10,15 +10,8 @@
 #define TESTS_UNIT_FRAMEWORK_RANGES_KIT_H
 
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
 
-#include <cmocka.h>
-
+#include "unit/test.h"
 #include "core/hot.h"
 #include "core/options.h"
 #include "framework/autograd.h"
@@ -138,7 +131,6 @@ static inline const char *name_of(const struct vs_event *e)
 
 /* ---- of a test ---- */
 
-#define T(f)   cmocka_unit_test_setup(f, setup)
 #define MARKER VS_SOURCE_MARKER
 #define NVTX   VS_SOURCE_NVTX
 #define AUTO   VS_SOURCE_AUTO

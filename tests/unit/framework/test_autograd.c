@@ -4,17 +4,10 @@
  */
 #include <dlfcn.h>
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
+#include "unit/test.h"
 #include "fake_torch.h"
 #include "autograd_standins.h"
 
@@ -62,7 +55,7 @@ static int setup(void **state)
     return 0;
 }
 
-static void a_node_that_runs_has_the_stack_of_its_birth(void **state)
+TEST(a_node_that_runs_has_the_stack_of_its_birth, setup)
 {
     uint64_t first = birth(11), second = birth(12);
     assert_int_equal(second, first + 1); /* torch's own numbers */
@@ -73,7 +66,7 @@ static void a_node_that_runs_has_the_stack_of_its_birth(void **state)
     assert_string_equal(standin_string(born_in(&a).node), "AddmmBackward0");
 }
 
-static void outside_of_a_graph_task_nothing_runs(void **state)
+TEST(outside_of_a_graph_task_nothing_runs, setup)
 {
     struct vs_autograd_run run;
     birth(11);
@@ -89,7 +82,7 @@ static void *in_thread(void *arg)
     return NULL;
 }
 
-static void numbers_belong_to_the_thread_that_gave_them(void **state)
+TEST(numbers_belong_to_the_thread_that_gave_them, setup)
 {
     pthread_t thread;
     torch()->next = 0;
@@ -103,7 +96,7 @@ static void numbers_belong_to_the_thread_that_gave_them(void **state)
     assert_int_equal(standin.lost, 0);
 }
 
-static void what_was_never_born_here_has_its_name_alone(void **state)
+TEST(what_was_never_born_here_has_its_name_alone, setup)
 {
     uint64_t last = birth(11);
     struct fake_node leaf = node_of(1, UINT64_MAX), later = node_of(1, last + 1),
@@ -119,7 +112,7 @@ static void what_was_never_born_here_has_its_name_alone(void **state)
     assert_int_equal(standin.lost, 0);
 }
 
-static void a_birth_that_was_overwritten_is_counted_and_never_another_ones(void **state)
+TEST(a_birth_that_was_overwritten_is_counted_and_never_another_ones, setup)
 {
     uint64_t first = birth(11);
     for (int i = 0; i < 1 << 17; i++)
@@ -137,7 +130,7 @@ static void *one_birth(void *id)
     return NULL;
 }
 
-static void a_ring_that_another_thread_took_over_gives_no_birth_of_either_to_the_other(void **state)
+TEST(a_ring_that_another_thread_took_over_gives_no_birth_of_either_to_the_other, setup)
 {
     pthread_t thread;
     torch()->next = 0;
@@ -152,7 +145,7 @@ static void a_ring_that_another_thread_took_over_gives_no_birth_of_either_to_the
     assert_int_equal(born_in(&mine).forward, 12);
 }
 
-static void births_in_backward_go_on_to_a_bounded_depth(void **state)
+TEST(births_in_backward_go_on_to_a_bounded_depth, setup)
 {
     struct fake_node n = node_of(1, birth(11));
     for (int i = 0; i < 7; i++) {
@@ -169,7 +162,7 @@ static void births_in_backward_go_on_to_a_bounded_depth(void **state)
     assert_int_equal(born_in(&n).forward, 0);
 }
 
-static void a_fork_child_knows_none_of_its_parents_births(void **state)
+TEST(a_fork_child_knows_none_of_its_parents_births, setup)
 {
     struct fake_node n = node_of(1, birth(11));
     int status = -1;
@@ -187,7 +180,7 @@ static void a_fork_child_knows_none_of_its_parents_births(void **state)
     assert_int_equal(born_in(&n).forward, 11);
 }
 
-static void a_node_is_called_by_the_last_word_of_its_type(void **state)
+TEST(a_node_is_called_by_the_last_word_of_its_type, setup)
 {
     static const char *const names[][2] = {
         {"N5torch8autograd14AccumulateGradE", "AccumulateGrad"},
@@ -219,18 +212,6 @@ static void a_node_is_called_by_the_last_word_of_its_type(void **state)
 
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(a_node_that_runs_has_the_stack_of_its_birth, setup),
-        cmocka_unit_test_setup(outside_of_a_graph_task_nothing_runs, setup),
-        cmocka_unit_test_setup(numbers_belong_to_the_thread_that_gave_them, setup),
-        cmocka_unit_test_setup(what_was_never_born_here_has_its_name_alone, setup),
-        cmocka_unit_test_setup(a_birth_that_was_overwritten_is_counted_and_never_another_ones, setup),
-        cmocka_unit_test_setup(a_ring_that_another_thread_took_over_gives_no_birth_of_either_to_the_other,
-                               setup),
-        cmocka_unit_test_setup(births_in_backward_go_on_to_a_bounded_depth, setup),
-        cmocka_unit_test_setup(a_fork_child_knows_none_of_its_parents_births, setup),
-        cmocka_unit_test_setup(a_node_is_called_by_the_last_word_of_its_type, setup),
-    };
     fake_torch_load(argv[0], "shared");
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_all_tests(NULL, NULL);
 }

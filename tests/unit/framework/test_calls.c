@@ -4,15 +4,9 @@
  * The interpreter is a stand-in: a function object is some words, and so is a thread's state.  What CPython
  * makes of it is shown by tests/e2e/frameworks/module_calls.sh.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
 #include <sys/mman.h>
 
-#include <cmocka.h>
-
+#include "unit/test.h"
 #include "core/contracts.h"
 #include "framework/layers.h"
 
@@ -37,7 +31,7 @@ struct function {
 };
 static struct {
     uintptr_t more[2], frame, profile, trace;
-} state;
+} thread;
 static char code, torchs_code, other_code, result, keywords;
 static _Alignas(16) char running[16];
 static const object frame[] = {NULL, &other_code, NULL, &running[1], NULL}, /* with a mark */
@@ -62,7 +56,7 @@ static struct function wrapper = {.code = &code, .call = plain},
 
 static void *thread_state(void)
 {
-    return &state;
+    return &thread;
 }
 
 static struct python_calls calls = {
@@ -81,8 +75,8 @@ static struct python_calls calls = {
 static int setup(void **unused)
 {
     vs_layer_now = (struct vs_layer_now){.module = 3, .inside = 1};
-    memset(&state, 0, sizeof state);
-    state.frame = (uintptr_t)frame;
+    memset(&thread, 0, sizeof thread);
+    thread.frame = (uintptr_t)frame;
     wrapper.code = &code;
     seen.answer = &result;
     return 0;
@@ -94,7 +88,25 @@ static object call(uintptr_t module)
     return wrapper.call(&wrapper, args, 2 | (size_t)1 << 63, &keywords);
 }
 
-static void what_is_not_as_said_is_left_as_it_is(void **unused)
+/* Each such word leads nowhere, or to a frame in which something else runs.  The first test: a wrapper
+ * that was taken over once stays so. */
+TEST(a_state_that_does_not_lead_to_the_code_that_runs_is_not_believed, setup)
+{
+    void *gone = mmap(NULL, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    const void *to_gone[2] = {gone, gone}, *to_other[2] = {NULL, other_frame};
+    const void *wrong[] = {NULL,     (void *)8,  (void *)((uintptr_t)frame + 1), gone, to_gone,
+                           to_other, other_frame};
+    assert_ptr_not_equal(gone, MAP_FAILED);
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        thread.frame = (uintptr_t)wrong[i];
+        assert_int_equal(vramscope_auto_calls(&calls), -1);
+        assert_ptr_equal(wrapper.call, plain);
+        assert_int_equal(vs_contract_state(VS_CONTRACT_PY_THREAD_STATE), VS_CONTRACT_BROKEN);
+    }
+    munmap(gone, 4096);
+}
+
+TEST(what_is_not_as_said_is_left_as_it_is, setup)
 {
     struct python_calls wrong[] = {calls, calls, calls, calls};
     wrong[0].code = &other_code;
@@ -110,24 +122,7 @@ static void what_is_not_as_said_is_left_as_it_is(void **unused)
     assert_int_equal(vramscope_auto_calls(&calls), -1); /* another interpreter's */
 }
 
-/* Each such word leads nowhere, or to a frame in which something else runs. */
-static void a_state_that_does_not_lead_to_the_code_that_runs_is_not_believed(void **unused)
-{
-    void *gone = mmap(NULL, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    const void *to_gone[2] = {gone, gone}, *to_other[2] = {NULL, other_frame};
-    const void *wrong[] = {NULL,     (void *)8,  (void *)((uintptr_t)frame + 1), gone, to_gone,
-                           to_other, other_frame};
-    assert_ptr_not_equal(gone, MAP_FAILED);
-    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
-        state.frame = (uintptr_t)wrong[i];
-        assert_int_equal(vramscope_auto_calls(&calls), -1);
-        assert_ptr_equal(wrapper.call, plain);
-        assert_int_equal(vs_contract_state(VS_CONTRACT_PY_THREAD_STATE), VS_CONTRACT_BROKEN);
-    }
-    munmap(gone, 4096);
-}
-
-static void a_known_module_within_another_call_has_its_layer_without_the_wrapper(void **unused)
+TEST(a_known_module_within_another_call_has_its_layer_without_the_wrapper, setup)
 {
     assert_int_equal(vramscope_auto_call(0x1000, 7), 0);
     assert_ptr_equal(call(0x1000), &result);
@@ -137,7 +132,7 @@ static void a_known_module_within_another_call_has_its_layer_without_the_wrapper
     assert_int_equal(vs_layer_now.module, 3);
 }
 
-static void a_call_that_raises_gives_the_layer_back(void **unused)
+TEST(a_call_that_raises_gives_the_layer_back, setup)
 {
     assert_int_equal(vramscope_auto_call(0x1000, 7), 0);
     seen.answer = NULL;
@@ -153,7 +148,7 @@ static void runs_the_wrapper(uintptr_t module)
     assert_true(seen.callable == &wrapper && seen.layer == 3);
 }
 
-static void all_other_calls_run_the_wrapper(void **unused)
+TEST(all_other_calls_run_the_wrapper, setup)
 {
     assert_int_equal(vramscope_auto_call(0x1000, 7), 0);
     vs_layer_now.inside = 0; /* an outermost call */
@@ -167,27 +162,27 @@ static void all_other_calls_run_the_wrapper(void **unused)
     assert_ptr_equal(seen.callable, &wrapper);
 }
 
-static void a_watched_thread_runs_the_wrapper(void **unused)
+TEST(a_watched_thread_runs_the_wrapper, setup)
 {
     assert_int_equal(vramscope_auto_call(0x1000, 7), 0);
-    state.profile = 1;
+    thread.profile = 1;
     runs_the_wrapper(0x1000);
-    state.profile = 0;
-    state.trace = 1;
+    thread.profile = 0;
+    thread.trace = 1;
     runs_the_wrapper(0x1000);
-    state.trace = 0;
+    thread.trace = 0;
     call(0x1000);
     assert_ptr_equal(seen.callable, &torchs);
 }
 
-static void other_code_is_run(void **unused)
+TEST(other_code_is_run, setup)
 {
     assert_int_equal(vramscope_auto_call(0x1000, 7), 0);
     wrapper.code = &other_code;
     runs_the_wrapper(0x1000);
 }
 
-static void a_module_that_comes_back_has_its_new_layer(void **unused)
+TEST(a_module_that_comes_back_has_its_new_layer, setup)
 {
     vramscope_auto_call(0x1000, 7);
     vramscope_auto_call(0x1000, 0);
@@ -199,7 +194,7 @@ static void a_module_that_comes_back_has_its_new_layer(void **unused)
     assert_int_equal(seen.layer, 10);
 }
 
-static void modules_that_come_and_go_need_no_more_room(void **unused)
+TEST(modules_that_come_and_go_need_no_more_room, setup)
 {
     for (uintptr_t at = 1; at < 1000000; at++) {
         assert_int_equal(vramscope_auto_call(0x5000 + 16 * at, 5), 0);
@@ -210,7 +205,7 @@ static void modules_that_come_and_go_need_no_more_room(void **unused)
     assert_int_equal(seen.layer, 7);
 }
 
-static void modules_for_which_there_is_no_room_run_the_wrapper(void **unused)
+TEST(modules_for_which_there_is_no_room_run_the_wrapper, setup)
 {
     uintptr_t refused = 0;
     for (uintptr_t at = 0x100000; !refused; at += 16)
@@ -221,21 +216,4 @@ static void modules_for_which_there_is_no_room_run_the_wrapper(void **unused)
     call(refused - 16);
     assert_true(seen.callable == &torchs && seen.layer == 5);
     assert_int_equal(vramscope_auto_call(refused - 16, 6), 0); /* it has a place */
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(a_state_that_does_not_lead_to_the_code_that_runs_is_not_believed, setup),
-        cmocka_unit_test_setup(what_is_not_as_said_is_left_as_it_is, setup),
-        cmocka_unit_test_setup(a_known_module_within_another_call_has_its_layer_without_the_wrapper, setup),
-        cmocka_unit_test_setup(a_call_that_raises_gives_the_layer_back, setup),
-        cmocka_unit_test_setup(all_other_calls_run_the_wrapper, setup),
-        cmocka_unit_test_setup(a_watched_thread_runs_the_wrapper, setup),
-        cmocka_unit_test_setup(other_code_is_run, setup),
-        cmocka_unit_test_setup(a_module_that_comes_back_has_its_new_layer, setup),
-        cmocka_unit_test_setup(modules_that_come_and_go_need_no_more_room, setup),
-        cmocka_unit_test_setup(modules_for_which_there_is_no_room_run_the_wrapper, setup),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

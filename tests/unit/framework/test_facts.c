@@ -1,11 +1,6 @@
 /* test_facts.c - what is said of PyTorch's allocator is recorded once, whenever the recording begins. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <cmocka.h>
 
+#include "unit/test.h"
 #include "framework/torch_facts.h"
 #include "framework/torch_stream.h"
 #include "record/record.h"
@@ -56,7 +51,7 @@ static void say(uint64_t number)
     assert_int_equal(vramscope_auto_allocator(VS_OP_POOL_BEGIN, 0, number, 0, NULL, NULL), 1);
 }
 
-static void each_is_recorded_once(void **state)
+TEST(each_is_recorded_once)
 {
     for (begins_at = 1; begins_at < 9; begins_at++) {
         on = false, asked = 0;
@@ -69,7 +64,7 @@ static void each_is_recorded_once(void **state)
     }
 }
 
-static void only_so_many_wait(void **state)
+TEST(only_so_many_wait)
 {
     on = false, begins_at = 0;
     int kept = 0;
@@ -81,11 +76,4 @@ static void only_so_many_wait(void **state)
     assert_int_equal(recorded[1], 34);
     say(1);
     assert_int_equal(recorded[1], 35);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(each_is_recorded_once),
-                                       cmocka_unit_test(only_so_many_wait)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

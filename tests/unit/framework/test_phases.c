@@ -4,14 +4,8 @@
  * Whole programs are in tests/e2e/frameworks/torch_phases.py and fake_torch_phases.py; here is what they
  * cannot reach: ranges without end, many optimizers, hooks that were interrupted.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
 
-#include <cmocka.h>
-
+#include "unit/test.h"
 #include "framework/phases.h"
 
 int vramscope_auto_phase(unsigned op, uint64_t argument);
@@ -40,7 +34,7 @@ static const char *open_phases(void)
     return text;
 }
 
-static void a_step_goes_through_its_phases(void **unused)
+TEST(a_step_goes_through_its_phases, setup)
 {
     for (int step = 0; step < 3; step++) {
         vs_phases_begin_call(p, VS_FORWARD, true, 100);
@@ -63,7 +57,7 @@ static void a_step_goes_through_its_phases(void **unused)
     assert_false(vs_phases_end_optimizer(p, 0x1000));
 }
 
-static void logits_go_on_behind_a_model_without_gradients_and_end_with_a_failed_call(void **unused)
+TEST(logits_go_on_behind_a_model_without_gradients_and_end_with_a_failed_call, setup)
 {
     vs_phases_begin_call(p, VS_FORWARD, true, 0);
     vs_phases_begin_head(p, true);
@@ -78,7 +72,7 @@ static void logits_go_on_behind_a_model_without_gradients_and_end_with_a_failed_
     assert_string_equal(open_phases(), "");
 }
 
-static void ranges_deeper_than_names_are_kept_are_closed_like_others(void **unused)
+TEST(ranges_deeper_than_names_are_kept_are_closed_like_others, setup)
 {
     for (uint32_t i = 0; i < 3 * VS_PHASES_DEEP; i++)
         vs_phases_begin_optimizer(p, 0x1000 + 16 * i);
@@ -96,7 +90,7 @@ static void ranges_deeper_than_names_are_kept_are_closed_like_others(void **unus
     assert_true(p->count == 0 && p->optimizers == 0);
 }
 
-static void what_an_interrupted_hook_left_open_ends_with_the_next_phase(void **unused)
+TEST(what_an_interrupted_hook_left_open_ends_with_the_next_phase, setup)
 {
     vs_phases_begin_call(p, VS_FORWARD, true, 0);
     p->inside = 0; /* the hook's end took note, and came no further */
@@ -109,7 +103,7 @@ static void what_an_interrupted_hook_left_open_ends_with_the_next_phase(void **u
     assert_string_equal(open_phases(), "OB");
 }
 
-static void two_optimizers_make_one_step_and_their_order_is_learnt(void **unused)
+TEST(two_optimizers_make_one_step_and_their_order_is_learnt, setup)
 {
     uintptr_t one = 0x20000, two = 0x30000;
     vramscope_auto_phase(OPTIMIZER_MADE, one);
@@ -127,7 +121,7 @@ static void two_optimizers_make_one_step_and_their_order_is_learnt(void **unused
     }
 }
 
-static void an_optimizer_that_is_gone_is_not_waited_for(void **unused)
+TEST(an_optimizer_that_is_gone_is_not_waited_for, setup)
 {
     vs_steps_made(0x40000);
     vs_steps_made(0x50000);
@@ -137,7 +131,7 @@ static void an_optimizer_that_is_gone_is_not_waited_for(void **unused)
     assert_true(vs_steps_end_at_forward());
 }
 
-static void optimizers_without_end_are_forgotten_together(void **unused)
+TEST(optimizers_without_end_are_forgotten_together, setup)
 {
     for (uintptr_t i = 1; i < 100000; i++)
         vs_steps_stepped(0x100000 + 48 * i);
@@ -150,19 +144,4 @@ static void optimizers_without_end_are_forgotten_together(void **unused)
         vs_steps_forget();
     }
     assert_int_equal(vs_steps_count(), before + 3);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(a_step_goes_through_its_phases, setup),
-        cmocka_unit_test_setup(logits_go_on_behind_a_model_without_gradients_and_end_with_a_failed_call,
-                               setup),
-        cmocka_unit_test_setup(ranges_deeper_than_names_are_kept_are_closed_like_others, setup),
-        cmocka_unit_test_setup(what_an_interrupted_hook_left_open_ends_with_the_next_phase, setup),
-        cmocka_unit_test_setup(two_optimizers_make_one_step_and_their_order_is_learnt, setup),
-        cmocka_unit_test_setup(an_optimizer_that_is_gone_is_not_waited_for, setup),
-        cmocka_unit_test_setup(optimizers_without_end_are_forgotten_together, setup),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

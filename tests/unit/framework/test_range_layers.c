@@ -14,7 +14,7 @@ static const char *layer(bool backward)
     return number ? strings[vs_layer_frame((struct vs_journal *)log_, number)] : "";
 }
 
-static void a_layer_is_the_path_of_the_ranges_that_are_open(void **state)
+TEST(a_layer_is_the_path_of_the_ranges_that_are_open, setup)
 {
     assert_string_equal(layer(false), "");
     vs_range_push("step", NULL, MARKER);
@@ -34,7 +34,7 @@ static void a_layer_is_the_path_of_the_ranges_that_are_open(void **state)
     assert_string_equal(layer(false), "");
 }
 
-static void a_modules_call_is_the_layer_and_ranges_inside_of_it_go_on_from_it(void **state)
+TEST(a_modules_call_is_the_layer_and_ranges_inside_of_it_go_on_from_it, setup)
 {
     uint32_t module = vs_layer_of_module("Net.layers.3", "Block"),
              inner = vs_layer_of_module("Net.layers.3.mlp", "MLP");
@@ -52,7 +52,7 @@ static void a_modules_call_is_the_layer_and_ranges_inside_of_it_go_on_from_it(vo
     vs_range_pop(NULL, MARKER);
 }
 
-static void in_backward_only_what_opened_in_the_same_run_counts(void **state)
+TEST(in_backward_only_what_opened_in_the_same_run_counts, setup)
 {
     vs_range_push("loop", NULL, MARKER);
     task = 4;
@@ -78,7 +78,7 @@ static void *in_own_thread(void *arg)
     return NULL;
 }
 
-static void a_threads_layers_are_its_own(void **state)
+TEST(a_threads_layers_are_its_own, setup)
 {
     pthread_t thread;
     vs_range_push("main", NULL, MARKER);
@@ -88,7 +88,7 @@ static void a_threads_layers_are_its_own(void **state)
     vs_range_pop(NULL, MARKER);
 }
 
-static void layers_beyond_their_bound_are_those_around_them(void **state)
+TEST(layers_beyond_their_bound_are_those_around_them, setup)
 {
     char name[16];
     uint32_t last = 1;
@@ -106,13 +106,6 @@ static void layers_beyond_their_bound_are_those_around_them(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        T(a_layer_is_the_path_of_the_ranges_that_are_open),
-        T(a_modules_call_is_the_layer_and_ranges_inside_of_it_go_on_from_it),
-        T(in_backward_only_what_opened_in_the_same_run_counts),
-        T(a_threads_layers_are_its_own),
-        T(layers_beyond_their_bound_are_those_around_them),
-    };
     vs_ranges_init("");
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_all_tests(NULL, NULL);
 }

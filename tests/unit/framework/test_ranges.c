@@ -10,7 +10,7 @@
 
 /* ---- nesting and precedence ---- */
 
-static void a_push_and_pop_are_two_events_with_one_id(void **state)
+TEST(a_push_and_pop_are_two_events_with_one_id, setup)
 {
     uint32_t id = vs_range_push("logits", NULL, MARKER);
 
@@ -26,7 +26,7 @@ static void a_push_and_pop_are_two_events_with_one_id(void **state)
     assert_int_equal(vs_range_current(), 0);
 }
 
-static void a_nested_range_knows_its_parent_and_gives_way_to_it(void **state)
+TEST(a_nested_range_knows_its_parent_and_gives_way_to_it, setup)
 {
     uint32_t outer = vs_range_push("a", NULL, MARKER), inner = vs_range_push("b", NULL, MARKER);
 
@@ -37,7 +37,7 @@ static void a_nested_range_knows_its_parent_and_gives_way_to_it(void **state)
     assert_int_equal(vs_range_pop(NULL, MARKER), 0);
 }
 
-static void markers_win_over_nvtx_and_nvtx_over_automatic(void **state)
+TEST(markers_win_over_nvtx_and_nvtx_over_automatic, setup)
 {
     uint32_t marker = vs_range_push("mine", NULL, MARKER);
     uint32_t nvtx = vs_range_push("forward", NULL, NVTX), automatic = vs_range_push("forward", NULL, AUTO);
@@ -51,7 +51,7 @@ static void markers_win_over_nvtx_and_nvtx_over_automatic(void **state)
     assert_int_equal(vs_range_current(), 0);
 }
 
-static void other_nvtx_ranges_name_no_phase(void **state)
+TEST(other_nvtx_ranges_name_no_phase, setup)
 {
     uint32_t phase = vs_range_push("backward", NULL, NVTX);
     uint32_t other = vs_range_push("ncclAllReduce", "NCCL", NVTX);
@@ -64,7 +64,7 @@ static void other_nvtx_ranges_name_no_phase(void **state)
     vs_range_pop(NULL, NVTX);
 }
 
-static void a_name_in_other_case_names_the_phase_in_lower_case(void **state)
+TEST(a_name_in_other_case_names_the_phase_in_lower_case, setup)
 {
     vs_range_push("Forward", NULL, NVTX);
     assert_int_equal(log_[0].arg1, VS_SOURCE_NVTX | VS_RANGE_NAMES_PHASE);
@@ -76,7 +76,7 @@ static void a_name_in_other_case_names_the_phase_in_lower_case(void **state)
     vs_range_pop(NULL, NVTX);
 }
 
-static void a_rule_names_the_phase_of_matching_ranges(void **state)
+TEST(a_rule_names_the_phase_of_matching_ranges, setup)
 {
     assert_int_equal(vs_names_set_rules("backward=bwd_*,loss=ce[0-9],loss=lm?head"), 3);
     vs_range_push("bwd_layer_3", NULL, NVTX);
@@ -92,7 +92,7 @@ static void a_rule_names_the_phase_of_matching_ranges(void **state)
         vs_range_pop(NULL, NVTX);
 }
 
-static void a_rule_that_makes_no_sense_says_where(void **state)
+TEST(a_rule_that_makes_no_sense_says_where, setup)
 {
     assert_int_equal(vs_names_set_rules(""), 0);
     assert_int_equal(vs_names_set_rules("a=b,,c=d,"), 2);
@@ -103,7 +103,7 @@ static void a_rule_that_makes_no_sense_says_where(void **state)
     assert_int_equal(vs_names_set_rules(""), 0);
 }
 
-static void domains_interleave(void **state)
+TEST(domains_interleave, setup)
 {
     uint32_t a = vs_range_push("forward", "A", NVTX), b = vs_range_push("backward", "B", NVTX);
 
@@ -116,7 +116,7 @@ static void domains_interleave(void **state)
     assert_int_equal(logged, 4);
 }
 
-static void an_unbalanced_pop_changes_nothing(void **state)
+TEST(an_unbalanced_pop_changes_nothing, setup)
 {
     uint32_t id = vs_range_push("forward", NULL, NVTX);
 
@@ -129,7 +129,7 @@ static void an_unbalanced_pop_changes_nothing(void **state)
     assert_int_equal(logged, 2);
 }
 
-static void ranges_beyond_the_depth_are_counted_and_balanced(void **state)
+TEST(ranges_beyond_the_depth_are_counted_and_balanced, setup)
 {
     uint32_t ids[100];
 
@@ -144,7 +144,7 @@ static void ranges_beyond_the_depth_are_counted_and_balanced(void **state)
     assert_int_equal(logged, 128);
 }
 
-static void overflow_of_one_domain_leaves_the_others_alone(void **state)
+TEST(overflow_of_one_domain_leaves_the_others_alone, setup)
 {
     vs_range_push("forward", "outer", NVTX);
     for (int i = 0; i < 70; i++)
@@ -156,7 +156,7 @@ static void overflow_of_one_domain_leaves_the_others_alone(void **state)
     assert_int_equal(vs_range_current(), 0);
 }
 
-static void start_and_end_cross_threads_and_name_no_phase(void **state)
+TEST(start_and_end_cross_threads_and_name_no_phase, setup)
 {
     struct vs_range_names names = {.text = "forward", .length = 7, .name = vs_name_intern("forward", 7)};
     uint32_t id = vs_range_start(&names, NVTX);
@@ -180,7 +180,7 @@ static void start_and_end_cross_threads_and_name_no_phase(void **state)
 
 /* ---- names ---- */
 
-static void a_full_table_of_names_still_records(void **state)
+TEST(a_full_table_of_names_still_records, setup)
 {
     char name[32];
 
@@ -208,7 +208,7 @@ static bool glob(const char *pattern, const char *text)
     return vs_glob(pattern, strlen(pattern), text, strlen(text));
 }
 
-static void patterns_match_as_the_shell_does(void **state)
+TEST(patterns_match_as_the_shell_does, setup)
 {
     assert_true(glob("", ""));
     assert_true(glob("*", ""));
@@ -229,22 +229,6 @@ static void patterns_match_as_the_shell_does(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        T(a_push_and_pop_are_two_events_with_one_id),
-        T(a_nested_range_knows_its_parent_and_gives_way_to_it),
-        T(markers_win_over_nvtx_and_nvtx_over_automatic),
-        T(other_nvtx_ranges_name_no_phase),
-        T(a_name_in_other_case_names_the_phase_in_lower_case),
-        T(a_rule_names_the_phase_of_matching_ranges),
-        T(a_rule_that_makes_no_sense_says_where),
-        T(domains_interleave),
-        T(an_unbalanced_pop_changes_nothing),
-        T(ranges_beyond_the_depth_are_counted_and_balanced),
-        T(overflow_of_one_domain_leaves_the_others_alone),
-        T(start_and_end_cross_threads_and_name_no_phase),
-        T(a_full_table_of_names_still_records),
-        T(patterns_match_as_the_shell_does),
-    };
     vs_ranges_init("");
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_all_tests(NULL, NULL);
 }

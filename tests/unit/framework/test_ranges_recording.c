@@ -9,7 +9,7 @@
 
 #include "ranges_kit.h"
 
-static void ranges_opened_before_the_recording_are_written_in_order(void **state)
+TEST(ranges_opened_before_the_recording_are_written_in_order, setup)
 {
     started = false;
     uint32_t a = vs_range_push("a", NULL, MARKER), b = vs_range_push("b", NULL, MARKER);
@@ -30,7 +30,7 @@ static void ranges_opened_before_the_recording_are_written_in_order(void **state
     assert_int_equal(logged, 6);
 }
 
-static void another_thread_writes_what_waits_and_says_so(void **state)
+TEST(another_thread_writes_what_waits_and_says_so, setup)
 {
     started = false;
     uint32_t id = vs_range_push("early", NULL, MARKER);
@@ -43,7 +43,7 @@ static void another_thread_writes_what_waits_and_says_so(void **state)
     assert_int_equal(log_[1].thread, 0);
 }
 
-static void a_range_open_at_both_ends_of_a_closed_window_keeps_its_pop(void **state)
+TEST(a_range_open_at_both_ends_of_a_closed_window_keeps_its_pop, setup)
 {
     vs_range_push("outer", NULL, MARKER);
     window = false;
@@ -62,7 +62,7 @@ static void a_range_open_at_both_ends_of_a_closed_window_keeps_its_pop(void **st
     vs_range_pop(NULL, MARKER);
 }
 
-static void pushes_while_disabled_keep_pops_balanced(void **state)
+TEST(pushes_while_disabled_keep_pops_balanced, setup)
 {
     uint32_t id = vs_range_push("outer", NULL, MARKER);
 
@@ -98,7 +98,7 @@ static void assert_child_ok(pid_t pid)
     assert_int_equal(WEXITSTATUS(status), 0);
 }
 
-static void a_fork_child_has_the_open_range_in_its_own_recording(void **state)
+TEST(a_fork_child_has_the_open_range_in_its_own_recording, setup)
 {
     uint32_t id = vs_range_push("outer", NULL, MARKER);
     pid_t pid = fork();
@@ -125,7 +125,7 @@ static void *hold_lead(void *arg)
     return NULL;
 }
 
-static void a_fork_child_forgets_a_lead_that_it_has_no_thread_for(void **state)
+TEST(a_fork_child_forgets_a_lead_that_it_has_no_thread_for, setup)
 {
     pthread_t t;
 
@@ -160,7 +160,7 @@ static void *interrupt(void *arg)
 }
 
 /* The recorder above takes a mutex, which no handler may do: here it records nothing. */
-static void a_signal_handler_may_push_and_pop_anywhere(void **state)
+TEST(a_signal_handler_may_push_and_pop_anywhere, setup)
 {
     pthread_t t, self = pthread_self();
 
@@ -184,15 +184,6 @@ static void a_signal_handler_may_push_and_pop_anywhere(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        T(ranges_opened_before_the_recording_are_written_in_order),
-        T(another_thread_writes_what_waits_and_says_so),
-        T(a_range_open_at_both_ends_of_a_closed_window_keeps_its_pop),
-        T(pushes_while_disabled_keep_pops_balanced),
-        T(a_fork_child_has_the_open_range_in_its_own_recording),
-        T(a_fork_child_forgets_a_lead_that_it_has_no_thread_for),
-        T(a_signal_handler_may_push_and_pop_anywhere),
-    };
     vs_ranges_init("");
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_all_tests(NULL, NULL);
 }

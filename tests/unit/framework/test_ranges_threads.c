@@ -4,7 +4,7 @@
  */
 #include "ranges_kit.h"
 
-static void a_thread_without_ranges_belongs_to_the_lead(void **state)
+TEST(a_thread_without_ranges_belongs_to_the_lead, setup)
 {
     uint32_t id = vs_range_push("backward", NULL, MARKER);
 
@@ -26,7 +26,7 @@ static void *own_range(void *arg)
     return NULL;
 }
 
-static void own_ranges_come_before_the_lead_and_the_lead_passes_on(void **state)
+TEST(own_ranges_come_before_the_lead_and_the_lead_passes_on, setup)
 {
     pthread_t t;
     uint32_t id = vs_range_push("forward", NULL, MARKER);
@@ -48,7 +48,7 @@ static void *leave_open(void *arg)
     return NULL;
 }
 
-static void a_thread_that_ends_closes_its_ranges(void **state)
+TEST(a_thread_that_ends_closes_its_ranges, setup)
 {
     pthread_t t;
 
@@ -72,7 +72,7 @@ static void *lead_with_forward(void *go)
     return NULL;
 }
 
-static void what_is_too_deep_is_lost_and_in_no_phase_of_another_thread(void **state)
+TEST(what_is_too_deep_is_lost_and_in_no_phase_of_another_thread, setup)
 {
     pthread_barrier_t go;
     pthread_t t;
@@ -108,7 +108,7 @@ static void *one_of_many(void *at)
     return NULL;
 }
 
-static void threads_beyond_the_last_block_lose_their_ranges_and_take_no_other_s(void **state)
+TEST(threads_beyond_the_last_block_lose_their_ranges_and_take_no_other_s, setup)
 {
     static pthread_t thread[CROWD];
     pthread_attr_t small;
@@ -143,7 +143,7 @@ static void *hammer(void *arg)
     return NULL;
 }
 
-static void many_threads_stay_balanced(void **state)
+TEST(many_threads_stay_balanced, setup)
 {
     pthread_t t[8];
     void *bad;
@@ -157,7 +157,7 @@ static void many_threads_stay_balanced(void **state)
     assert_int_equal(logged, 8 * 20000 * 4);
 }
 
-static void blocks_of_ended_threads_are_used_again(void **state)
+TEST(blocks_of_ended_threads_are_used_again, setup)
 {
     for (int i = 0; i < 3000; i++) {
         pthread_t t;
@@ -170,15 +170,6 @@ static void blocks_of_ended_threads_are_used_again(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        T(what_is_too_deep_is_lost_and_in_no_phase_of_another_thread),
-        T(threads_beyond_the_last_block_lose_their_ranges_and_take_no_other_s),
-        T(a_thread_without_ranges_belongs_to_the_lead),
-        T(own_ranges_come_before_the_lead_and_the_lead_passes_on),
-        T(a_thread_that_ends_closes_its_ranges),
-        T(many_threads_stay_balanced),
-        T(blocks_of_ended_threads_are_used_again),
-    };
     vs_ranges_init("");
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_all_tests(NULL, NULL);
 }

@@ -4,17 +4,10 @@
  *
  * What is found out stays, so each case is a process of its own.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
+#include "unit/test.h"
 #include "core/contracts.h"
 #include "core/hot.h"
 #include "framework/torch_events.h"
@@ -108,20 +101,10 @@ static void in_process(bool (*test)(void))
 }
 
 #define CASE(name, test)                                                                                     \
-    static void name(void **state)                                                                           \
+    TEST(name)                                                                                               \
     {                                                                                                        \
         in_process(test);                                                                                    \
     }
 CASE(where_all_calls_are_seen_waits_are_recorded, all_of_them)
 CASE(where_a_function_is_not_called_so_no_wait_is_recorded, four_of_them)
 CASE(where_a_slot_cannot_be_written_no_wait_is_recorded, one_that_cannot_be_written)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(where_all_calls_are_seen_waits_are_recorded),
-        cmocka_unit_test(where_a_function_is_not_called_so_no_wait_is_recorded),
-        cmocka_unit_test(where_a_slot_cannot_be_written_no_wait_is_recorded),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}

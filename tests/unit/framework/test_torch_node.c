@@ -5,18 +5,11 @@
  *
  * What is found out stays, so each case is a process of its own.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
+#include "unit/test.h"
 #include "core/contracts.h"
 #include "fake_torch.h"
 #include "autograd_standins.h"
@@ -170,7 +163,7 @@ static int in_process(const char *kind, bool (*test)(void))
 }
 
 #define CASE(name, kind, test)                                                                               \
-    static void name(void **state)                                                                           \
+    TEST(name)                                                                                               \
     {                                                                                                        \
         assert_int_equal(in_process(kind, test), 0);                                                         \
     }
@@ -186,16 +179,6 @@ CASE(pointers_of_a_kind_that_is_not_known_are_not_followed, "other", pointers_of
 
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(nodes_by_shared_ptr_have_their_lines),
-        cmocka_unit_test(nodes_by_intrusive_ptr_have_their_lines_and_keep_their_counts),
-        cmocka_unit_test(a_node_whose_second_reference_would_be_ours_ends_the_questions),
-        cmocka_unit_test(a_node_without_number_and_thread_has_its_name),
-        cmocka_unit_test(a_number_that_nobody_was_born_with_decides_nothing),
-        cmocka_unit_test(a_node_that_cannot_be_read_is_not_read),
-        cmocka_unit_test(what_does_not_look_like_a_node_is_none),
-        cmocka_unit_test(pointers_of_a_kind_that_is_not_known_are_not_followed),
-    };
     self = argv[0];
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_all_tests(NULL, NULL);
 }

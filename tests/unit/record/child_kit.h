@@ -14,20 +14,11 @@
 
 #include <fcntl.h>
 #include <limits.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
+#include "unit/test.h"
 #include "core/log.h"
 #include "core/options.h"
 #include "record/output.h"
@@ -122,7 +113,7 @@ static inline void in_child(void (*test)(void))
 
 #define IN_CHILD(name)                                                                                       \
     static void name##_(void);                                                                               \
-    static void name(void **state)                                                                           \
+    TEST(name, make_dir, drop_dir)                                                                           \
     {                                                                                                        \
         in_child(name##_);                                                                                   \
     }                                                                                                        \
@@ -172,7 +163,5 @@ static inline bool exists(const char *path)
 {
     return access(path, F_OK) == 0;
 }
-
-#define T(f) cmocka_unit_test_setup_teardown(f, make_dir, drop_dir)
 
 #endif

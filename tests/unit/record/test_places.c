@@ -4,15 +4,9 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <limits.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
 #include <sys/stat.h>
 
-#include <cmocka.h>
-
+#include "unit/test.h"
 #include "unit/core/capture.h"
 #include "core/options.h"
 #include "record/output.h"
@@ -56,7 +50,7 @@ static void claims(const char *expected)
     assert_int_equal(st.st_size, 0);
 }
 
-static void patterns_are_expanded(void **state)
+TEST(patterns_are_expanded, make_dir, drop_dir)
 {
     char path[PATH_MAX], expected[PATH_MAX], host[256];
     gethostname(host, sizeof host);
@@ -75,14 +69,14 @@ static void patterns_are_expanded(void **state)
     assert_string_equal(small, "/012345");
 }
 
-static void relative_names_mean_where_the_program_started(void **state)
+TEST(relative_names_mean_where_the_program_started, make_dir, drop_dir)
 {
     set("run.db", "");
     assert_int_equal(chdir("/"), 0);
     claims("run.db");
 }
 
-static void nothing_is_overwritten(void **state)
+TEST(nothing_is_overwritten, make_dir, drop_dir)
 {
     set("run.db", "");
     claims("run.db");
@@ -99,7 +93,7 @@ static void nothing_is_overwritten(void **state)
     claims("link-2.db"); /* a dangling link is somebody's too */
 }
 
-static void under_run_the_first_claims_the_file_and_others_insert_rank_and_pid(void **state)
+TEST(under_run_the_first_claims_the_file_and_others_insert_rank_and_pid, make_dir, drop_dir)
 {
     char name[64];
     setenv("VRAMSCOPE_CLAIM", "1", 1);
@@ -114,7 +108,7 @@ static void under_run_the_first_claims_the_file_and_others_insert_rank_and_pid(v
     claims(name);
 }
 
-static void places_that_cannot_be_written_are_errors_with_their_name(void **state)
+TEST(places_that_cannot_be_written_are_errors_with_their_name, make_dir, drop_dir)
 {
     char path[PATH_MAX];
     set("/nonexistent/run.db", "");
@@ -138,7 +132,7 @@ static void journal_in(const char *directory, const char *start)
     unlink(path);
 }
 
-static void the_journal_goes_where_it_is_told_and_elsewhere_when_it_cannot(void **state)
+TEST(the_journal_goes_where_it_is_told_and_elsewhere_when_it_cannot, make_dir, drop_dir)
 {
     journal_in(dir, dir);
     journal_in(".", dir); /* relative to the start */
@@ -148,19 +142,4 @@ static void the_journal_goes_where_it_is_told_and_elsewhere_when_it_cannot(void 
     assert_int_equal(lines_in(said), 1);
     assert_non_null(strstr(said, "/nonexistent"));
     assert_non_null(strstr(said, "VRAMSCOPE_JOURNAL_DIR"));
-}
-
-#define T(f) cmocka_unit_test_setup_teardown(f, make_dir, drop_dir)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        T(patterns_are_expanded),
-        T(relative_names_mean_where_the_program_started),
-        T(nothing_is_overwritten),
-        T(under_run_the_first_claims_the_file_and_others_insert_rank_and_pid),
-        T(places_that_cannot_be_written_are_errors_with_their_name),
-        T(the_journal_goes_where_it_is_told_and_elsewhere_when_it_cannot),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -207,22 +207,3 @@ IN_CHILD(without_nvml_the_host_is_asked_for_a_sample_once_a_tick)
     vs_record(&e);
     CHECK(e.arg1 > 100000); /* the host's memory was filled in */
 }
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        T(nothing_exists_before_the_first_successful_allocation),
-        T(fields_are_filled_in_and_those_of_ranges_left_alone),
-        T(the_range_is_asked_for_where_the_lines_do_not_say_it),
-        T(without_stacks_no_event_has_one),
-        T(with_driver_stacks_blocks_have_none),
-        T(with_all_stacks_blocks_have_one_too_and_what_ends_has_none),
-        T(threads_that_start_together_lose_nothing),
-        T(a_thread_inside_vramscope_records_nothing),
-        T(threads_have_rows_and_autograds_are_marked),
-        T(a_closed_window_records_ends_only),
-        T(with_recording_off_nothing_starts_until_it_is_asked_for),
-        T(without_nvml_the_host_is_asked_for_a_sample_once_a_tick),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}

@@ -285,22 +285,6 @@ IN_CHILD(threads_that_report_at_once_lose_nothing_unsaid_and_keep_their_order)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        T(a_block_is_the_same_event_on_both_ways),
-        T(a_thread_without_a_range_has_the_leads),
-        T(nothing_goes_straight_before_the_recording_and_its_thread_are_known),
-        T(what_is_to_be_looked_at_first_takes_the_long_way),
-        T(a_block_that_gets_a_call_stack_takes_the_long_way_and_its_free_does_not),
-        T(a_block_with_python_frames_alone_goes_straight_with_them),
-        T(births_are_taken_with_python_frames_while_the_recording_runs),
-        T(births_are_not_taken_without_python_frames),
-        T(a_full_ring_is_left_to_the_long_way_which_counts),
-        T(a_fork_child_never_writes_into_its_parents_ring),
-        T(a_raw_clone_child_does_not_either),
-        T(after_the_final_drain_blocks_still_get_in),
-        T(a_signal_handler_may_report_at_any_point_of_a_report),
-        T(threads_that_report_at_once_lose_nothing_unsaid_and_keep_their_order),
-    };
     option = "VRAMSCOPE_STACKS=driver";
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_all_tests(NULL, NULL);
 }

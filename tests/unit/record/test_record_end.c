@@ -106,7 +106,7 @@ static void leave_by_pthread_exit(void)
     pthread_exit(NULL); /* the last thread of the host: the process must end now, and with status 0 */
 }
 
-static void a_main_that_leaves_by_pthread_exit_ends_the_process_and_completes_the_file(void **state)
+TEST(a_main_that_leaves_by_pthread_exit_ends_the_process_and_completes_the_file, make_dir, drop_dir)
 {
     struct vs_event *e = NULL;
     if (TSAN) /* it keeps a thread of its own */
@@ -117,17 +117,4 @@ static void a_main_that_leaves_by_pthread_exit_ends_the_process_and_completes_th
     struct stat st;
     assert_int_equal(stat(in_dir("out"), &st), 0);
     assert_int_equal(st.st_size, strlen("written at exit"));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        T(after_the_final_drain_the_file_is_complete_and_late_events_still_get_in),
-        T(a_database_that_fails_is_said_once_and_loses_nothing_when_it_comes_back),
-        T(a_database_that_never_works_leaves_the_journal_to_recover),
-        T(no_place_to_write_is_one_line_and_then_silence),
-        T(a_main_that_leaves_by_pthread_exit_ends_the_process_and_completes_the_file),
-        T(errno_is_kept_by_every_kind_of_record),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

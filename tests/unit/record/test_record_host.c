@@ -251,19 +251,3 @@ IN_CHILD(a_cancelled_thread_still_starts_the_recording_whole)
     vs_drain_finish();
     CHECK(load(in_dir("run.db"), &e) == 2);
 }
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        T(a_fork_child_gets_a_file_of_its_own_and_leaves_its_parents_alone),
-        T(a_raw_clone_child_is_noticed_too),
-        T(a_child_that_allocates_nothing_makes_nothing_and_drains_nothing),
-        T(a_signal_handler_may_record_at_any_point_of_a_record),
-        T(a_host_that_closes_every_descriptor_is_recorded_all_the_same),
-        T(the_drain_thread_never_takes_a_number_of_the_hosts),
-        T(a_database_is_on_no_descriptor_of_the_hosts),
-        T(the_drain_thread_is_named_and_takes_no_signals),
-        T(a_cancelled_thread_still_starts_the_recording_whole),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}

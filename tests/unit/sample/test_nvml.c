@@ -5,14 +5,6 @@
  * What is found out stays, so each case is a process of its own.
  */
 #define _GNU_SOURCE
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 #include <dlfcn.h>
 #include <sched.h>
@@ -20,6 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "unit/test.h"
 #include "core/contracts.h"
 #include "fake_nvml.h"
 #include "sample/nvml.h"
@@ -142,7 +135,7 @@ static void in_process(bool (*test)(void), bool elsewhere)
 }
 
 #define CASE(name, test, elsewhere)                                                                          \
-    static void name(void **state)                                                                           \
+    TEST(name)                                                                                               \
     {                                                                                                        \
         in_process(test, elsewhere);                                                                         \
     }
@@ -153,12 +146,6 @@ CASE(our_pid_among_pids_that_are_here_is_ours, a_list_of_pids_that_are_here, tru
 
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_length_of_short_entries_shows),
-        cmocka_unit_test(the_length_of_long_entries_shows),
-        cmocka_unit_test(a_pid_of_the_host_that_is_our_number_is_not_ours),
-        cmocka_unit_test(our_pid_among_pids_that_are_here_is_ours),
-    };
     load(argv[0]);
-    return nvml ? cmocka_run_group_tests(tests, NULL, NULL) : 1;
+    return nvml ? run_all_tests(NULL, NULL) : 1;
 }

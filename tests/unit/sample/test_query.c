@@ -11,16 +11,10 @@
 #include <errno.h>
 #include <linux/futex.h>
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
+#include "unit/test.h"
 #include "core/clock.h"
 #include "record/recording.h"
 #include "sample/work.h"
@@ -180,7 +174,7 @@ static int cells_taken(void)
 
 /* ---- tests ---- */
 
-static void an_answer_is_of_the_device_that_was_asked_for(void **state)
+TEST(an_answer_is_of_the_device_that_was_asked_for, fresh, stop)
 {
     struct vs_used used;
     uint64_t bytes;
@@ -195,7 +189,7 @@ static void an_answer_is_of_the_device_that_was_asked_for(void **state)
     assert_int_equal(cells_taken(), 0);
 }
 
-static void nobody_waits_where_no_sampler_could_answer(void **state)
+TEST(nobody_waits_where_no_sampler_could_answer, fresh, stop)
 {
     struct vs_used used;
     bool known;
@@ -223,7 +217,7 @@ static uint64_t asked_ms(void)
 }
 
 /* Each answer takes 10 ms, and is good. */
-static void asking_ends_after_fifty_milliseconds_and_goes_on_with_a_thousandth_of_the_time(void **state)
+TEST(asking_ends_after_fifty_milliseconds_and_goes_on_with_a_thousandth_of_the_time, fresh, stop)
 {
     struct vs_used used;
     int known = 0;
@@ -243,7 +237,7 @@ static void asking_ends_after_fifty_milliseconds_and_goes_on_with_a_thousandth_o
     assert_int_equal(asked_ms(), 110);
 }
 
-static void first_context_is_asked_about_whatever_was_asked(void **state)
+TEST(first_context_is_asked_about_whatever_was_asked, fresh, stop)
 {
     struct vs_used used;
     simulate(1000);
@@ -254,7 +248,7 @@ static void first_context_is_asked_about_whatever_was_asked(void **state)
     assert_int_equal(recording.query_ns, before);
 }
 
-static void alone_on_a_device_is_who_was_seen_alone_lately(void **state)
+TEST(alone_on_a_device_is_who_was_seen_alone_lately, fresh, stop)
 {
     simulate(NEVER);
     assert_false(vs_used_alone(1));
@@ -270,7 +264,7 @@ static void alone_on_a_device_is_who_was_seen_alone_lately(void **state)
     assert_false(vs_used_alone(1));
 }
 
-static void a_sampler_that_never_answers_costs_three_waits_in_all(void **state)
+TEST(a_sampler_that_never_answers_costs_three_waits_in_all, fresh, stop)
 {
     static const uint64_t waits[] = {VS_QUERY_MS, VS_QUERY_MS, VS_QUERY_FREE_MS - 2 * VS_QUERY_MS};
     struct vs_used used;
@@ -293,7 +287,7 @@ static void a_sampler_that_never_answers_costs_three_waits_in_all(void **state)
 
 /* The sampler is in its look when the question is given up, or has not begun: it looks for as long as is
  * wanted. */
-static void an_answer_that_comes_too_late_is_nobodys_and_frees_its_cell(void **state)
+TEST(an_answer_that_comes_too_late_is_nobodys_and_frees_its_cell, fresh, stop)
 {
     struct vs_used used;
     held = true;
@@ -326,7 +320,7 @@ static void *ask_often(void *device)
     return NULL;
 }
 
-static void many_threads_each_get_their_own_answer(void **state)
+TEST(many_threads_each_get_their_own_answer, fresh, stop)
 {
     pthread_t threads[16];
     wrong = right = 0;
@@ -349,7 +343,7 @@ static uint64_t cost(uint64_t p0, uint64_t d0, uint64_t p1, uint64_t d1)
     return vs_used_cost(&before, &after);
 }
 
-static void a_cost_is_told_from_figures_of_one_kind_only(void **state)
+TEST(a_cost_is_told_from_figures_of_one_kind_only, fresh, stop)
 {
     struct vs_used silent = {UNKNOWN_BYTES, UNKNOWN_BYTES, false}, some = {5, 9, true};
     assert_int_equal(cost(10, 100, 17, 150), 7);
@@ -360,22 +354,4 @@ static void a_cost_is_told_from_figures_of_one_kind_only(void **state)
     assert_true(cost(UNKNOWN_BYTES, UNKNOWN_BYTES, UNKNOWN_BYTES, 100) == UNKNOWN_BYTES);
     assert_true(vs_used_cost(&silent, &some) == UNKNOWN_BYTES);
     assert_true(vs_used_cost(&some, &silent) == UNKNOWN_BYTES);
-}
-
-#define T(f) cmocka_unit_test_setup_teardown(f, fresh, stop)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        T(an_answer_is_of_the_device_that_was_asked_for),
-        T(nobody_waits_where_no_sampler_could_answer),
-        T(asking_ends_after_fifty_milliseconds_and_goes_on_with_a_thousandth_of_the_time),
-        T(first_context_is_asked_about_whatever_was_asked),
-        T(alone_on_a_device_is_who_was_seen_alone_lately),
-        T(a_sampler_that_never_answers_costs_three_waits_in_all),
-        T(an_answer_that_comes_too_late_is_nobodys_and_frees_its_cell),
-        T(many_threads_each_get_their_own_answer),
-        T(a_cost_is_told_from_figures_of_one_kind_only),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

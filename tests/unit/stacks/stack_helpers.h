@@ -7,11 +7,6 @@
 #define TESTS_UNIT_STACKS_STACK_HELPERS_H
 
 #define _GNU_SOURCE
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
 
 #include <dirent.h>
 #include <dlfcn.h>
@@ -22,15 +17,13 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/time.h>
 #include <sys/wait.h>
 #include <ucontext.h>
 #include <unistd.h>
 
+#include "unit/test.h"
 #include "core/options.h"
 #include "record/record.h"
 #include "stacks/block.h"

@@ -1,13 +1,7 @@
 /* test_expected.c - which set of a table is looked into next is known from the last time
  * (stacks/interning.h). */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
 
-#include <cmocka.h>
-
+#include "unit/test.h"
 #include "stacks/interning.h"
 
 static uint16_t next[8];
@@ -31,7 +25,7 @@ static int surprises(struct vs_order *order, const uint16_t *at, int n)
     return wrong;
 }
 
-static void an_order_that_repeats_is_expected_the_second_time(void **state)
+TEST(an_order_that_repeats_is_expected_the_second_time, anew)
 {
     static const uint16_t at[] = {3, 1, 1, 7, 2, 2, 2, 5};
     struct vs_order order = {0, 0};
@@ -40,7 +34,7 @@ static void an_order_that_repeats_is_expected_the_second_time(void **state)
     assert_int_equal(surprises(&order, at, 8), 0);
 }
 
-static void a_change_is_a_surprise_where_it_is_and_nowhere_else(void **state)
+TEST(a_change_is_a_surprise_where_it_is_and_nowhere_else, anew)
 {
     static const uint16_t at[] = {3, 1, 7, 5}, other[] = {3, 1, 6, 5};
     struct vs_order order = {0, 0};
@@ -50,7 +44,7 @@ static void a_change_is_a_surprise_where_it_is_and_nowhere_else(void **state)
     assert_int_equal(surprises(&order, other, 4), 0);
 }
 
-static void what_is_asked_for_is_the_one_after_this(void **state)
+TEST(what_is_asked_for_is_the_one_after_this, anew)
 {
     static const uint16_t at[] = {3, 1, 7};
     struct vs_order order = {0, 0};
@@ -58,14 +52,4 @@ static void what_is_asked_for_is_the_one_after_this(void **state)
     assert_int_equal(vs_expected(&order, 3, NEXT_OF), 1);
     assert_int_equal(vs_expected(&order, 1, NEXT_OF), 7);
     assert_int_equal(vs_expected(&order, 1, NEXT_OF), 7);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(an_order_that_repeats_is_expected_the_second_time, anew),
-        cmocka_unit_test_setup(a_change_is_a_surprise_where_it_is_and_nowhere_else, anew),
-        cmocka_unit_test_setup(what_is_asked_for_is_the_one_after_this, anew),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -61,13 +61,13 @@ static void has_frames(void *fake, const char *release)
     REQUIRE(vs_python_capture(journal) == 0);
 }
 
-static void a_good_one_has_its_frames_until_it_ends(void **state)
+TEST(a_good_one_has_its_frames_until_it_ends)
 {
     with_fake("good", has_frames, "3.13.5");
     with_fake("good-14", has_frames, "3.14.5");
 }
 
-static void so_has_a_free_threaded_one(void **state)
+TEST(so_has_a_free_threaded_one)
 {
     with_fake("good-13t", has_frames, "3.13.5 free-threaded");
     with_fake("good-14t", has_frames, "3.14.5 free-threaded");
@@ -82,7 +82,7 @@ static void reads_its_copy(void *fake, const char *unused)
     REQUIRE(frame_at(vs_python_capture(journal), 0)->line == 44);
 }
 
-static void an_instruction_is_looked_for_in_the_bytecode_that_its_thread_has_now(void **state)
+TEST(an_instruction_is_looked_for_in_the_bytecode_that_its_thread_has_now)
 {
     with_fake("good-14t", reads_its_copy, NULL);
 }
@@ -95,7 +95,7 @@ static void is_refused(void *fake, const char *why)
     REQUIRE(vs_contract_state(VS_CONTRACT_PY_FRAME) == VS_CONTRACT_BROKEN);
 }
 
-static void another_version_or_build_is_refused_before_anything_is_read(void **state)
+TEST(another_version_or_build_is_refused_before_anything_is_read)
 {
     static const char *const cases[][2] = {{"pre_release", "it is a pre-release"},
                                            {"newer", "it is newer than this vramscope knows"},
@@ -119,7 +119,7 @@ static void is_refused_at_the_first_frame(void *fake, const char *why)
     is_refused(fake, "its frames do not look as that version's do");
 }
 
-static void frames_that_are_none_are_refused_and_not_followed(void **state)
+TEST(frames_that_are_none_are_refused_and_not_followed)
 {
     static const char *const cases[] = {
         "no_string",     "no_table",       "outside",           "nowhere",     "other_strings",
@@ -134,7 +134,7 @@ static void has_no_frames(void *fake, const char *unused)
     REQUIRE(vs_python_capture(journal) == 0);
 }
 
-static void a_frame_of_another_kind_of_code_is_no_frame(void **state)
+TEST(a_frame_of_another_kind_of_code_is_no_frame)
 {
     with_fake("no_type", has_no_frames, NULL);
 }
@@ -144,7 +144,7 @@ static void is_as_deep_as_wanted(void *fake, const char *unused)
     REQUIRE(depth_of(vs_python_capture(journal)) == 64);
 }
 
-static void a_chain_without_an_end_is_cut(void **state)
+TEST(a_chain_without_an_end_is_cut)
 {
     with_fake("endless", is_as_deep_as_wanted, NULL);
 }
@@ -158,7 +158,7 @@ static void tells_them_apart_otherwise(void *fake, const char *unused)
     REQUIRE(vs_python_capture(journal) == stack);
 }
 
-static void code_without_numbers_of_its_own_is_told_apart_otherwise(void **state)
+TEST(code_without_numbers_of_its_own_is_told_apart_otherwise)
 {
     with_fake("no_numbers", tells_them_apart_otherwise, NULL);
     with_fake("same_numbers", tells_them_apart_otherwise, NULL);
@@ -173,7 +173,7 @@ static void is_not_proven(void *fake, const char *unused)
     REQUIRE(vs_contract_state(VS_CONTRACT_PY_CODE) == VS_CONTRACT_UNASKED);
 }
 
-static void one_piece_of_code_does_not_prove_that_numbers_differ(void **state)
+TEST(one_piece_of_code_does_not_prove_that_numbers_differ)
 {
     with_fake("alone", is_not_proven, NULL);
 }
@@ -213,7 +213,7 @@ static void is_no_code(void *fake, const char *unused)
     REQUIRE(vs_python_capture(journal) == 0);
 }
 
-static void what_is_read_otherwise_than_python_says_it_is_given_up(void **state)
+TEST(what_is_read_otherwise_than_python_says_it_is_given_up)
 {
     static const char *const fakes[] = {"good", "good-13t", "good-14t"};
     for (size_t i = 0; i < sizeof fakes / sizeof *fakes; i++) {
@@ -250,7 +250,7 @@ static void moves(void *fake, const char *unused)
     goes_on_in_an_open_call(fake, true);
 }
 
-static void what_is_outside_of_an_open_call_is_walked_over_once_it_has_moved(void **state)
+TEST(what_is_outside_of_an_open_call_is_walked_over_once_it_has_moved)
 {
     with_fake("good", stands_still, NULL);
     with_fake("good", moves, NULL);
@@ -261,7 +261,7 @@ static void has_two(void *fake, const char *unused)
     is_refused(fake, "two interpreters are in the process");
 }
 
-static void two_interpreters_are_refused(void **state)
+TEST(two_interpreters_are_refused)
 {
     char file[PATH_MAX + 64];
     snprintf(file, sizeof file, "%s/fakes/good/libpython3.13.so.1.0", directory);
@@ -271,7 +271,7 @@ static void two_interpreters_are_refused(void **state)
     dlclose(first);
 }
 
-static void lines_are_those_of_the_entry_that_contains_the_instruction(void **state)
+TEST(lines_are_those_of_the_entry_that_contains_the_instruction)
 {
     /* 3.11: 2 units at the first line, 3 units three lines on, 1 unit without a line, 8 units two lines back
      */
@@ -301,7 +301,7 @@ static void lines_are_those_of_the_entry_that_contains_the_instruction(void **st
         assert_int_equal(vs_python_line_310(old, sizeof old, 10, unit), old_lines[unit]);
 }
 
-static void a_line_table_of_any_bytes_is_read_within_its_bounds(void **state)
+TEST(a_line_table_of_any_bytes_is_read_within_its_bounds)
 {
     size_t page = 4096;
     unsigned char *pages = mmap(NULL, 2 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -320,23 +320,7 @@ static void a_line_table_of_any_bytes_is_read_within_its_bounds(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_good_one_has_its_frames_until_it_ends),
-        cmocka_unit_test(so_has_a_free_threaded_one),
-        cmocka_unit_test(an_instruction_is_looked_for_in_the_bytecode_that_its_thread_has_now),
-        cmocka_unit_test(code_without_numbers_of_its_own_is_told_apart_otherwise),
-        cmocka_unit_test(one_piece_of_code_does_not_prove_that_numbers_differ),
-        cmocka_unit_test(another_version_or_build_is_refused_before_anything_is_read),
-        cmocka_unit_test(frames_that_are_none_are_refused_and_not_followed),
-        cmocka_unit_test(a_frame_of_another_kind_of_code_is_no_frame),
-        cmocka_unit_test(what_is_read_otherwise_than_python_says_it_is_given_up),
-        cmocka_unit_test(what_is_outside_of_an_open_call_is_walked_over_once_it_has_moved),
-        cmocka_unit_test(a_chain_without_an_end_is_cut),
-        cmocka_unit_test(two_interpreters_are_refused),
-        cmocka_unit_test(lines_are_those_of_the_entry_that_contains_the_instruction),
-        cmocka_unit_test(a_line_table_of_any_bytes_is_read_within_its_bounds),
-    };
     begin_stack_tests();
     vs_modules_prepare();
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_all_tests(NULL, NULL);
 }

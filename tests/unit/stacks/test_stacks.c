@@ -4,7 +4,7 @@
  */
 #include "stack_helpers.h"
 
-static void loading_the_unwinder_keeps_no_descriptor(void **state)
+TEST(loading_the_unwinder_keeps_no_descriptor)
 {
     int before = open_descriptors();
     vs_stack_prepare();
@@ -15,7 +15,7 @@ static void loading_the_unwinder_keeps_no_descriptor(void **state)
     assert_int_equal(open_descriptors(), before);
 }
 
-static void the_unwinder_is_not_visible_to_the_host(void **state)
+TEST(the_unwinder_is_not_visible_to_the_host)
 {
     assert_null(dlsym(RTLD_DEFAULT, "unw_backtrace"));
     Dl_info info;
@@ -26,7 +26,7 @@ static void the_unwinder_is_not_visible_to_the_host(void **state)
     assert_null(dlopen("liblzma.so.5", RTLD_NOLOAD | RTLD_NOW));
 }
 
-static void frames_are_the_callers_from_the_innermost_outwards(void **state)
+TEST(frames_are_the_callers_from_the_innermost_outwards)
 {
     uint32_t stack = middle();
     NO_TAIL;
@@ -38,7 +38,7 @@ static void frames_are_the_callers_from_the_innermost_outwards(void **state)
     assert_non_null(strstr(module_at(stack, depth_of(stack) - 1), "/test_stacks")); /* _start */
 }
 
-static void a_module_has_its_build_id_and_its_range(void **state)
+TEST(a_module_has_its_build_id_and_its_range)
 {
     const struct vs_frame_row *frame = frame_at(middle(), 0);
     const struct vs_module_row *module = vs_journal_get_module(journal, frame->module);
@@ -48,7 +48,7 @@ static void a_module_has_its_build_id_and_its_range(void **state)
     assert_int_equal(length, 40);
 }
 
-static void the_same_place_is_the_same_stack_and_another_is_not(void **state)
+TEST(the_same_place_is_the_same_stack_and_another_is_not)
 {
     uint32_t stacks[3];
     for (volatile int i = 0; i < 2; i++) /* volatile: one call, not one a round */
@@ -65,7 +65,7 @@ static NOINLINE uint32_t skipping(int skip)
     return stack;
 }
 
-static void skip_leaves_out_the_innermost_frames(void **state)
+TEST(skip_leaves_out_the_innermost_frames)
 {
     uint32_t stack[2];
     for (volatile int i = 0; i < 2; i++)
@@ -74,7 +74,7 @@ static void skip_leaves_out_the_innermost_frames(void **state)
     assert_int_equal(depth_of(stack[0]), depth_of(stack[1]) + 1);
 }
 
-static void a_deep_recursion_is_cut_at_the_depth_limit(void **state)
+TEST(a_deep_recursion_is_cut_at_the_depth_limit)
 {
     vs_stack_set_depth(64);
     uint32_t stack = recurse(5000);
@@ -99,7 +99,7 @@ static NOINLINE void through_library(const char *name, uint32_t *stack, void **w
     dlclose(handle);
 }
 
-static void a_library_loaded_where_another_was_is_told_apart(void **state)
+TEST(a_library_loaded_where_another_was_is_told_apart)
 {
     uint32_t stack[4];
     void *where[4];
@@ -121,7 +121,7 @@ static void a_library_loaded_where_another_was_is_told_apart(void **state)
 #define FUNCTION_BYTES 512
 #endif
 
-static void a_frame_that_only_the_slow_path_can_follow_is_followed(void **state)
+TEST(a_frame_that_only_the_slow_path_can_follow_is_followed)
 {
     uint32_t stack[2];
     void *where;
@@ -151,7 +151,7 @@ static void damage_unwind_table(const char *from, const char *to)
     fclose(f);
 }
 
-static void an_unwind_table_that_makes_libunwind_abort_costs_one_stack(void **state)
+TEST(an_unwind_table_that_makes_libunwind_abort_costs_one_stack)
 {
     char from[PATH_MAX * 2], to[PATH_MAX * 2];
     void *where;
@@ -167,7 +167,7 @@ static void an_unwind_table_that_makes_libunwind_abort_costs_one_stack(void **st
     assert_non_null(strstr(module_at(stack, 1), "first"));
 }
 
-static void a_full_table_gives_no_stack_instead_of_a_wrong_one(void **state)
+TEST(a_full_table_gives_no_stack_instead_of_a_wrong_one)
 {
     struct vs_journal *small = NULL, *whole = journal;
     struct vs_journal_config config = {
@@ -188,7 +188,7 @@ static void a_full_table_gives_no_stack_instead_of_a_wrong_one(void **state)
     assert_true(depth_of(recurse(30)) > 30);
 }
 
-static void a_load_is_seen_by_the_next_capture_without_asking_the_loader(void **state)
+TEST(a_load_is_seen_by_the_next_capture_without_asking_the_loader)
 {
     char path[PATH_MAX * 2];
     snprintf(path, sizeof path, "%s/libstacktest_first.so", directory);
@@ -230,7 +230,7 @@ static int hold_loader_lock(struct dl_phdr_info *info, size_t size, void *data)
     return 1;
 }
 
-static void a_cold_capture_never_waits_for_the_loaders_lock(void **state)
+TEST(a_cold_capture_never_waits_for_the_loaders_lock)
 {
     int done = 0;
     dl_iterate_phdr(hold_loader_lock, &done);
@@ -259,7 +259,7 @@ static void *load_and_unload(void *unused)
     return NULL;
 }
 
-static void a_constructor_may_capture_while_another_thread_loads(void **state)
+TEST(a_constructor_may_capture_while_another_thread_loads)
 {
     pthread_t thread;
     char path[PATH_MAX * 2];
@@ -281,21 +281,5 @@ static void a_constructor_may_capture_while_another_thread_loads(void **state)
 int main(void)
 {
     begin_stack_tests();
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(loading_the_unwinder_keeps_no_descriptor),
-        cmocka_unit_test(the_unwinder_is_not_visible_to_the_host),
-        cmocka_unit_test(frames_are_the_callers_from_the_innermost_outwards),
-        cmocka_unit_test(a_module_has_its_build_id_and_its_range),
-        cmocka_unit_test(the_same_place_is_the_same_stack_and_another_is_not),
-        cmocka_unit_test(skip_leaves_out_the_innermost_frames),
-        cmocka_unit_test(a_deep_recursion_is_cut_at_the_depth_limit),
-        cmocka_unit_test(a_library_loaded_where_another_was_is_told_apart),
-        cmocka_unit_test(a_frame_that_only_the_slow_path_can_follow_is_followed),
-        cmocka_unit_test(an_unwind_table_that_makes_libunwind_abort_costs_one_stack),
-        cmocka_unit_test(a_full_table_gives_no_stack_instead_of_a_wrong_one),
-        cmocka_unit_test(a_load_is_seen_by_the_next_capture_without_asking_the_loader),
-        cmocka_unit_test(a_cold_capture_never_waits_for_the_loaders_lock),
-        cmocka_unit_test(a_constructor_may_capture_while_another_thread_loads),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_all_tests(NULL, NULL);
 }

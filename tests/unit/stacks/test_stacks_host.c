@@ -3,7 +3,7 @@
  */
 #include "stack_helpers.h"
 
-static void the_unwinder_loads(void **state)
+TEST(the_unwinder_loads)
 {
     vs_stack_prepare();
     assert_string_equal(vs_stack_why_off(), "");
@@ -19,7 +19,7 @@ static void capture_in_handler(int signal)
     handler_stack = stack;
 }
 
-static void a_signal_handler_on_its_own_stack_sees_what_it_interrupted(void **state)
+TEST(a_signal_handler_on_its_own_stack_sees_what_it_interrupted)
 {
     static char stack_memory[16384];
     stack_t alternate = {.ss_sp = stack_memory, .ss_size = sizeof stack_memory}, old;
@@ -45,7 +45,7 @@ static void count_and_capture(int signal)
     atomic_fetch_add(&handled, 1);
 }
 
-static void handlers_that_interrupt_a_capture_do_no_harm(void **state)
+TEST(handlers_that_interrupt_a_capture_do_no_harm)
 {
     struct sigaction action = {.sa_handler = count_and_capture, .sa_flags = SA_RESTART}, before;
     struct itimerval timer = {{0, 100}, {0, 100}}, off = {{0, 0}, {0, 0}};
@@ -75,7 +75,7 @@ static void *cold_on_small_stack(void *data)
     return NULL;
 }
 
-static void a_thread_with_the_smallest_stack_can_capture(void **state)
+TEST(a_thread_with_the_smallest_stack_can_capture)
 {
     pthread_attr_t attributes;
     pthread_t thread;
@@ -95,7 +95,7 @@ static void in_context(void)
     NO_TAIL;
 }
 
-static void a_made_context_can_capture(void **state)
+TEST(a_made_context_can_capture)
 {
     char *memory = malloc(65536);
     getcontext(&other_context);
@@ -117,7 +117,7 @@ static void capture_and_jump(int signal)
     siglongjmp(jump, 1);
 }
 
-static void a_handler_may_jump_away_after_its_capture(void **state)
+TEST(a_handler_may_jump_away_after_its_capture)
 {
     struct sigaction action = {.sa_handler = capture_and_jump}, before;
     sigaction(SIGUSR1, &action, &before);
@@ -128,7 +128,7 @@ static void a_handler_may_jump_away_after_its_capture(void **state)
     assert_int_not_equal(middle(), 0);
 }
 
-static void code_without_unwind_information_ends_the_stack(void **state)
+TEST(code_without_unwind_information_ends_the_stack)
 {
     /* push rbx; mov rbx, rdi; mov rdi, rsi; call rbx; pop rbx; ret: no frame pointer, not known to the loader
      */
@@ -144,7 +144,7 @@ static void code_without_unwind_information_ends_the_stack(void **state)
 }
 
 /* rbp is a free register here and holds no address at all when the code above calls. */
-static void a_wild_frame_pointer_is_survived(void **state)
+TEST(a_wild_frame_pointer_is_survived)
 {
     /* push rbp; mov ebp, 0x1234; mov rax, rdi; mov rdi, rsi; call rax; pop rbp; ret */
     static const unsigned char code[] = {0x55, 0xbd, 0x34, 0x12, 0,    0,    0x48, 0x89,
@@ -191,7 +191,7 @@ static NOINLINE int child_captures(void)
     return strstr(module_at(stack, 0), "/test_stacks") ? 0 : 4;
 }
 
-static void a_fork_child_captures_into_a_journal_of_its_own(void **state)
+TEST(a_fork_child_captures_into_a_journal_of_its_own)
 {
     pthread_t thread;
     atomic_store(&stop_capturing, 0);
@@ -210,7 +210,7 @@ static void a_fork_child_captures_into_a_journal_of_its_own(void **state)
     pthread_join(thread, NULL);
 }
 
-static void a_host_that_closes_every_descriptor_is_still_unwound(void **state)
+TEST(a_host_that_closes_every_descriptor_is_still_unwound)
 {
     pid_t pid = fork();
     if (pid == 0) {
@@ -237,7 +237,7 @@ static void *cold_without_malloc(void *data)
     return NULL;
 }
 
-static void a_threads_first_capture_allocates_nothing_from_the_host(void **state)
+TEST(a_threads_first_capture_allocates_nothing_from_the_host)
 {
     pthread_t thread;
     bool same = false;
@@ -246,7 +246,7 @@ static void a_threads_first_capture_allocates_nothing_from_the_host(void **state
     assert_true(same);
 }
 
-static void blocks_of_ended_threads_are_given_back(void **state)
+TEST(blocks_of_ended_threads_are_given_back)
 {
     for (int i = 0; i < 20; i++) {
         pthread_t thread;
@@ -264,7 +264,7 @@ static void blocks_of_ended_threads_are_given_back(void **state)
     assert_int_not_equal(middle(), 0);
 }
 
-static void many_threads_agree_on_the_stack_of_one_place(void **state)
+TEST(many_threads_agree_on_the_stack_of_one_place)
 {
     pthread_t threads[8];
     uint32_t stacks[8];
@@ -279,20 +279,5 @@ static void many_threads_agree_on_the_stack_of_one_place(void **state)
 int main(void)
 {
     begin_stack_tests();
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_unwinder_loads),
-        cmocka_unit_test(a_signal_handler_on_its_own_stack_sees_what_it_interrupted),
-        cmocka_unit_test(handlers_that_interrupt_a_capture_do_no_harm),
-        cmocka_unit_test(a_thread_with_the_smallest_stack_can_capture),
-        cmocka_unit_test(a_made_context_can_capture),
-        cmocka_unit_test(a_handler_may_jump_away_after_its_capture),
-        cmocka_unit_test(code_without_unwind_information_ends_the_stack),
-        cmocka_unit_test(a_wild_frame_pointer_is_survived),
-        cmocka_unit_test(a_fork_child_captures_into_a_journal_of_its_own),
-        cmocka_unit_test(a_host_that_closes_every_descriptor_is_still_unwound),
-        cmocka_unit_test(a_threads_first_capture_allocates_nothing_from_the_host),
-        cmocka_unit_test(blocks_of_ended_threads_are_given_back),
-        cmocka_unit_test(many_threads_agree_on_the_stack_of_one_place),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_all_tests(NULL, NULL);
 }
