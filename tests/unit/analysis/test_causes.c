@@ -1,12 +1,6 @@
 /* test_causes.c - what made a peak: a figure where it is a cause, and none where it only looks like one. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-#include <cmocka.h>
 
+#include "unit/test.h"
 #include "analysis/causes.h"
 #include "trace/journal/journal.h"
 #include "read/living.h"
@@ -39,7 +33,7 @@ static struct causes ask(const struct moment *m)
     return causes_of(&m->peak, &m->step, &m->savings, &m->growth, names, NAMES);
 }
 
-static void logits_are_a_cause_where_the_peak_is_lower_without_them(void **state)
+TEST(logits_are_a_cause_where_the_peak_is_lower_without_them)
 {
     struct trace_live live[] = {{.size = 300, .phase = "logits", .line = "model.py:9 loss"},
                                 {.size = 250, .phase = "logits", .line = "model.py:7 head", .stack = 1},
@@ -68,7 +62,7 @@ static void logits_are_a_cause_where_the_peak_is_lower_without_them(void **state
     assert_int_equal(ask(&m).logits, 0);
 }
 
-static void temporaries_are_what_this_optimizer_step_makes_and_frees(void **state)
+TEST(temporaries_are_what_this_optimizer_step_makes_and_frees)
 {
     struct trace_lifetime l[] = {
         {140, 160, 100, OPTIMIZER, OPTIMIZER, 7}, {141, 161, 50, OPTIMIZER, OPTIMIZER, 0},
@@ -96,7 +90,7 @@ static void temporaries_are_what_this_optimizer_step_makes_and_frees(void **stat
     assert_int_equal(ask(&m).temporaries, 0);
 }
 
-static void what_backward_left_counts_outside_of_the_optimizer(void **state)
+TEST(what_backward_left_counts_outside_of_the_optimizer)
 {
     struct moment m = moment_in("forward");
     m.peak.left = 300;
@@ -112,7 +106,7 @@ static void what_backward_left_counts_outside_of_the_optimizer(void **state)
     assert_int_equal(ask(&m).left, 0);
 }
 
-static void a_leak_of_backward_is_not_called_kept(void **state)
+TEST(a_leak_of_backward_is_not_called_kept)
 {
     struct growth_group groups[] = {{.phase = BACKWARD, .before = 280}, {.phase = FORWARD, .before = 500}};
     struct moment m = moment_in("forward");
@@ -126,7 +120,7 @@ static void a_leak_of_backward_is_not_called_kept(void **state)
     assert_int_equal(ask(&m).left, 0);
 }
 
-static void foreach_is_pytorchs_own(void **state)
+TEST(foreach_is_pytorchs_own)
 {
     struct trace_frame f[] = {
         {.kind = VS_FRAME_ADDRESS, .function = "_multi_tensor_adam", .file = "/v/torch/optim/adam.py"},
@@ -138,16 +132,4 @@ static void foreach_is_pytorchs_own(void **state)
     assert_int_equal(causes_foreach(f, 4), -1);
     assert_int_equal(causes_foreach(f, 5), 4);
     assert_int_equal(causes_foreach(f, 0), -1);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(logits_are_a_cause_where_the_peak_is_lower_without_them),
-        cmocka_unit_test(temporaries_are_what_this_optimizer_step_makes_and_frees),
-        cmocka_unit_test(what_backward_left_counts_outside_of_the_optimizer),
-        cmocka_unit_test(a_leak_of_backward_is_not_called_kept),
-        cmocka_unit_test(foreach_is_pytorchs_own),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

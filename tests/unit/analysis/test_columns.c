@@ -1,12 +1,6 @@
 /* test_columns.c - a squeezed curve hides no peak, and bands say what happened. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-#include <cmocka.h>
 
+#include "unit/test.h"
 #include "analysis/bands.h"
 #include "analysis/columns.h"
 #include "read/curve.h"
@@ -43,7 +37,7 @@ static int64_t make_curve(void)
     return most;
 }
 
-static void the_greatest_column_is_the_true_peak_at_every_width(void **state)
+TEST(the_greatest_column_is_the_true_peak_at_every_width)
 {
     static const size_t widths[] = {1, 2, 7, 100, 1600, 50000};
     const struct trace_point before = {0};
@@ -87,7 +81,7 @@ static void slow_extremes(const struct columns *c, size_t x, int64_t *least, int
         *least = *most = value;
 }
 
-static void columns_hold_what_the_curve_takes_in_them_in_any_order_of_points(void **state)
+TEST(columns_hold_what_the_curve_takes_in_them_in_any_order_of_points)
 {
     const struct trace_point before = {0};
     struct columns c;
@@ -106,7 +100,7 @@ static void columns_hold_what_the_curve_takes_in_them_in_any_order_of_points(voi
     columns_free(&c);
 }
 
-static void empty_columns_carry_the_value_on(void **state)
+TEST(empty_columns_carry_the_value_on)
 {
     const struct trace_point before = point(0, 7, 3);
     struct trace_point p = point(50, 9, 1);
@@ -120,7 +114,7 @@ static void empty_columns_carry_the_value_on(void **state)
     columns_free(&c);
 }
 
-static void a_stretch_over_many_columns_puts_its_peak_where_it_was(void **state)
+TEST(a_stretch_over_many_columns_puts_its_peak_where_it_was)
 {
     const struct trace_point before = {0};
     struct trace_point zone = {10, 95, 42, 1, 500, 20, 1, 600, 30, 2, false};
@@ -133,7 +127,7 @@ static void a_stretch_over_many_columns_puts_its_peak_where_it_was(void **state)
     columns_free(&c);
 }
 
-static void points_outside_the_window_are_not_drawn(void **state)
+TEST(points_outside_the_window_are_not_drawn)
 {
     const struct trace_point before = {0};
     struct trace_point early = point(5, 1000, 0), late = point(300, 1000, 0);
@@ -148,7 +142,7 @@ static void points_outside_the_window_are_not_drawn(void **state)
 
 /* ---- bands ---- */
 
-static void the_innermost_range_gives_the_phase(void **state)
+TEST(the_innermost_range_gives_the_phase)
 {
     const struct trace_range ranges[] = {
         {10, 90, 1, 1, 1}, {30, 50, 1, 2, 1}, {50, 60, 1, 3, 1}, {95, UNKNOWN, 1, 1, 1}};
@@ -162,7 +156,7 @@ static void the_innermost_range_gives_the_phase(void **state)
     free(bands);
 }
 
-static void ranges_of_threads_that_overlap_leave_no_gap(void **state)
+TEST(ranges_of_threads_that_overlap_leave_no_gap)
 {
     const struct trace_range ranges[] = {{10, 50, 1, 1, 1}, {20, 80, 2, 2, 1}};
     size_t n;
@@ -173,7 +167,7 @@ static void ranges_of_threads_that_overlap_leave_no_gap(void **state)
     free(bands);
 }
 
-static void a_column_with_several_phases_shows_the_one_of_its_peak(void **state)
+TEST(a_column_with_several_phases_shows_the_one_of_its_peak)
 {
     const struct band exact[] = {{0, 50, 1}, {50, 53, 2}, {53, 56, 3}, {56, 100, 1}};
     const struct trace_point before = {0};
@@ -192,7 +186,7 @@ static void a_column_with_several_phases_shows_the_one_of_its_peak(void **state)
     columns_free(&c);
 }
 
-static void without_ranges_the_events_say_the_phase(void **state)
+TEST(without_ranges_the_events_say_the_phase)
 {
     const struct trace_point before = {0};
     struct trace_point p = point(50, 10, 4), q = point(80, 10, 0);
@@ -209,7 +203,7 @@ static void without_ranges_the_events_say_the_phase(void **state)
     columns_free(&c);
 }
 
-static void a_phase_ends_with_its_range_and_not_with_the_next_event(void **state)
+TEST(a_phase_ends_with_its_range_and_not_with_the_next_event)
 {
     /* forward and optimizer, then 50 ns of nothing, as at the end of a run */
     const struct trace_range ranges[] = {{10, 30, 1, 1, 3}, {30, 50, 1, 4, 3}};
@@ -231,7 +225,7 @@ static void a_phase_ends_with_its_range_and_not_with_the_next_event(void **state
     columns_free(&c);
 }
 
-static void events_between_two_ranges_of_a_phase_do_not_join_them(void **state)
+TEST(events_between_two_ranges_of_a_phase_do_not_join_them)
 {
     const struct trace_range ranges[] = {{0, 20, 1, 1, 1}, {80, 100, 1, 1, 1}};
     const struct trace_point before = {0};
@@ -251,7 +245,7 @@ static void events_between_two_ranges_of_a_phase_do_not_join_them(void **state)
     columns_free(&c);
 }
 
-static void a_thread_s_phase_lasts_from_its_first_event_to_its_last(void **state)
+TEST(a_thread_s_phase_lasts_from_its_first_event_to_its_last)
 {
     const struct trace_point before = {0};
     const struct trace_point points[] = {point(5, 90, 0), point(21, 10, 3), point(55, 20, 3),
@@ -269,7 +263,7 @@ static void a_thread_s_phase_lasts_from_its_first_event_to_its_last(void **state
     columns_free(&c);
 }
 
-static void a_marker_comes_before_an_automatic_range_inside_it(void **state)
+TEST(a_marker_comes_before_an_automatic_range_inside_it)
 {
     /* marker 5 [10,90) with an automatic 1 [20,40) in it; thread 2 opens 7 [60,70) meanwhile */
     const struct trace_range ranges[] = {{10, 90, 1, 5, 1}, {20, 40, 1, 1, 3}, {60, 70, 2, 7, 3}};
@@ -281,24 +275,4 @@ static void a_marker_comes_before_an_automatic_range_inside_it(void **state)
         assert_true(bands[i].from == want[i].from && bands[i].to == want[i].to &&
                     bands[i].phase == want[i].phase);
     free(bands);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_greatest_column_is_the_true_peak_at_every_width),
-        cmocka_unit_test(columns_hold_what_the_curve_takes_in_them_in_any_order_of_points),
-        cmocka_unit_test(empty_columns_carry_the_value_on),
-        cmocka_unit_test(a_stretch_over_many_columns_puts_its_peak_where_it_was),
-        cmocka_unit_test(points_outside_the_window_are_not_drawn),
-        cmocka_unit_test(the_innermost_range_gives_the_phase),
-        cmocka_unit_test(ranges_of_threads_that_overlap_leave_no_gap),
-        cmocka_unit_test(a_column_with_several_phases_shows_the_one_of_its_peak),
-        cmocka_unit_test(without_ranges_the_events_say_the_phase),
-        cmocka_unit_test(a_phase_ends_with_its_range_and_not_with_the_next_event),
-        cmocka_unit_test(events_between_two_ranges_of_a_phase_do_not_join_them),
-        cmocka_unit_test(a_thread_s_phase_lasts_from_its_first_event_to_its_last),
-        cmocka_unit_test(a_marker_comes_before_an_automatic_range_inside_it),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

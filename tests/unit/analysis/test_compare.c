@@ -1,17 +1,11 @@
 /* test_compare.c - rows of two runs belong together by name, devices by number, and changes have their sign.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-#include <cmocka.h>
 
+#include "unit/test.h"
 #include "analysis/compare.h"
 #include "base/units.h"
 
-static void rows_join_by_name_and_sum_within_a_side(void **state)
+TEST(rows_join_by_name_and_sum_within_a_side)
 {
     struct comparison c = {0};
     compare_add(&c, SIDE_A, "logits", 16);
@@ -25,7 +19,7 @@ static void rows_join_by_name_and_sum_within_a_side(void **state)
     compare_free(&c);
 }
 
-static void the_greatest_change_comes_first_whichever_way(void **state)
+TEST(the_greatest_change_comes_first_whichever_way)
 {
     struct comparison c = {0};
     compare_add(&c, SIDE_A, "same", 1000);
@@ -52,7 +46,7 @@ static void expect_pairs(const int64_t *a, size_t an, const int64_t *b, size_t b
     free(pairs);
 }
 
-static void devices_pair_by_number_or_as_the_only_ones(void **state)
+TEST(devices_pair_by_number_or_as_the_only_ones)
 {
     int64_t zero[] = {0}, five[] = {5}, both[] = {0, 1}, others[] = {1, 2};
     expect_pairs(zero, 1, five, 1, (int64_t[]){0, 5}, 1);
@@ -62,7 +56,7 @@ static void devices_pair_by_number_or_as_the_only_ones(void **state)
     expect_pairs(NULL, 0, NULL, 0, NULL, 0);
 }
 
-static void changes_have_their_sign_and_nothing_is_made_of_the_unknown(void **state)
+TEST(changes_have_their_sign_and_nothing_is_made_of_the_unknown)
 {
     assert_true(compare_change(5, 3) == -2 && compare_change(UNKNOWN, 3) == UNKNOWN);
     assert_string_equal(units_change(100, 28).s, "-72.0 %");
@@ -79,15 +73,4 @@ static void changes_have_their_sign_and_nothing_is_made_of_the_unknown(void **st
     assert_string_equal(units_bytes_change(-3, true).s, "-3");
     assert_string_equal(units_bytes_change(0, false).s, "0 B");
     assert_string_equal(units_bytes_change(UNKNOWN, false).s, "-");
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(rows_join_by_name_and_sum_within_a_side),
-        cmocka_unit_test(the_greatest_change_comes_first_whichever_way),
-        cmocka_unit_test(devices_pair_by_number_or_as_the_only_ones),
-        cmocka_unit_test(changes_have_their_sign_and_nothing_is_made_of_the_unknown),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

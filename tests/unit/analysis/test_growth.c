@@ -1,12 +1,6 @@
 /* test_growth.c - what grows from step to step, and what only seems to: lives whose every step is known. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-#include <cmocka.h>
 
+#include "unit/test.h"
 #include "analysis/growth.h"
 #include "read/steps.h"
 
@@ -54,7 +48,7 @@ static void expect_none(struct job *j)
     growth_free(&g);
 }
 
-static void windows_leave_the_warm_up_out_and_end_with_the_last_step(void **state)
+TEST(windows_leave_the_warm_up_out_and_end_with_the_last_step)
 {
     struct growth_window w;
     assert_false(growth_window(0, &w));
@@ -68,7 +62,7 @@ static void windows_leave_the_warm_up_out_and_end_with_the_last_step(void **stat
     }
 }
 
-static void a_leak_is_told_by_phase_size_and_stack(void **state)
+TEST(a_leak_is_told_by_phase_size_and_stack)
 {
     struct job j = job_of();
     for (int i = 0; i < STEPS; i++) {
@@ -95,7 +89,7 @@ static int64_t since(struct job *j)
     return step;
 }
 
-static void a_leak_is_as_old_as_its_steady_part(void **state)
+TEST(a_leak_is_as_old_as_its_steady_part)
 {
     struct job all = job_of(), late = job_of(), second = job_of(), thirds = job_of(), paused = job_of();
     for (int i = 0; i < STEPS; i++) {
@@ -118,7 +112,7 @@ static void a_leak_is_as_old_as_its_steady_part(void **state)
     assert_int_equal(since(&paused), 4);
 }
 
-static void what_a_warm_up_made_at_another_rate_is_no_part_of_it(void **state)
+TEST(what_a_warm_up_made_at_another_rate_is_no_part_of_it)
 {
     struct job j = job_of();
     for (int i = 0; i < STEPS; i++)
@@ -127,7 +121,7 @@ static void what_a_warm_up_made_at_another_rate_is_no_part_of_it(void **state)
     assert_true(since(&j) >= 4);
 }
 
-static void sizes_that_change_with_the_batch_are_one_group(void **state)
+TEST(sizes_that_change_with_the_batch_are_one_group)
 {
     struct job j = job_of();
     for (int i = 0; i < STEPS; i++)
@@ -138,7 +132,7 @@ static void sizes_that_change_with_the_batch_are_one_group(void **state)
     growth_free(&g);
 }
 
-static void every_other_step_is_steady_enough(void **state)
+TEST(every_other_step_is_steady_enough)
 {
     struct job j = job_of();
     for (int i = 0; i < STEPS; i += 3)
@@ -148,7 +142,7 @@ static void every_other_step_is_steady_enough(void **state)
     growth_free(&g);
 }
 
-static void states_of_the_first_step_do_not_grow(void **state)
+TEST(states_of_the_first_step_do_not_grow)
 {
     struct job j = job_of();
     for (int i = 0; i < 100; i++)
@@ -156,7 +150,7 @@ static void states_of_the_first_step_do_not_grow(void **state)
     expect_none(&j);
 }
 
-static void a_cache_that_stops_does_not_grow(void **state)
+TEST(a_cache_that_stops_does_not_grow)
 {
     struct job j = job_of();
     for (int i = 0; i < 30; i++)
@@ -164,7 +158,7 @@ static void a_cache_that_stops_does_not_grow(void **state)
     expect_none(&j);
 }
 
-static void a_cache_that_misses_ever_less_does_not_grow(void **state)
+TEST(a_cache_that_misses_ever_less_does_not_grow)
 {
     static const int misses[] = {3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 16, 18, 20, 23, 26, 30, 35, 39};
     struct job j = job_of();
@@ -173,7 +167,7 @@ static void a_cache_that_misses_ever_less_does_not_grow(void **state)
     expect_none(&j);
 }
 
-static void what_was_cleared_on_the_way_does_not_grow(void **state)
+TEST(what_was_cleared_on_the_way_does_not_grow)
 {
     struct job j = job_of();
     for (int i = 0; i < STEPS; i++)
@@ -183,7 +177,7 @@ static void what_was_cleared_on_the_way_does_not_grow(void **state)
     expect_none(&j);
 }
 
-static void what_is_replaced_in_turn_does_not_grow(void **state)
+TEST(what_is_replaced_in_turn_does_not_grow)
 {
     struct job j = job_of();
     for (int i = 0; i < STEPS; i++) /* as young as a leak, but allocated stays what it was */
@@ -191,7 +185,7 @@ static void what_is_replaced_in_turn_does_not_grow(void **state)
     expect_none(&j);
 }
 
-static void a_large_free_in_the_middle_hides_no_leak(void **state)
+TEST(a_large_free_in_the_middle_hides_no_leak)
 {
     struct job j = job_of();
     for (int i = 0; i < STEPS; i++)
@@ -203,7 +197,7 @@ static void a_large_free_in_the_middle_hides_no_leak(void **state)
     growth_free(&g);
 }
 
-static void the_grain_of_allocators_is_no_growth(void **state)
+TEST(the_grain_of_allocators_is_no_growth)
 {
     struct job j = job_of();
     for (int i = 0; i < STEPS; i++)
@@ -211,7 +205,7 @@ static void the_grain_of_allocators_is_no_growth(void **state)
     expect_none(&j);
 }
 
-static void the_numbers_of_a_damaged_file_do_no_harm(void **state)
+TEST(the_numbers_of_a_damaged_file_do_no_harm)
 {
     struct job j = job_of();
     for (int i = 0; i < STEPS; i++)
@@ -220,25 +214,4 @@ static void the_numbers_of_a_damaged_file_do_no_harm(void **state)
         j.ends[i] = i % 2 ? INT64_MAX : -INT64_MAX;
     struct growth g = judge(&j, 2);
     growth_free(&g);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(windows_leave_the_warm_up_out_and_end_with_the_last_step),
-        cmocka_unit_test(a_leak_is_told_by_phase_size_and_stack),
-        cmocka_unit_test(a_leak_is_as_old_as_its_steady_part),
-        cmocka_unit_test(what_a_warm_up_made_at_another_rate_is_no_part_of_it),
-        cmocka_unit_test(sizes_that_change_with_the_batch_are_one_group),
-        cmocka_unit_test(every_other_step_is_steady_enough),
-        cmocka_unit_test(states_of_the_first_step_do_not_grow),
-        cmocka_unit_test(a_cache_that_stops_does_not_grow),
-        cmocka_unit_test(a_cache_that_misses_ever_less_does_not_grow),
-        cmocka_unit_test(what_was_cleared_on_the_way_does_not_grow),
-        cmocka_unit_test(what_is_replaced_in_turn_does_not_grow),
-        cmocka_unit_test(a_large_free_in_the_middle_hides_no_leak),
-        cmocka_unit_test(the_grain_of_allocators_is_no_growth),
-        cmocka_unit_test(the_numbers_of_a_damaged_file_do_no_harm),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

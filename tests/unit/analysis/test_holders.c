@@ -1,12 +1,6 @@
 /* test_holders.c - groups of the live set sum to it; the residual hides nothing. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-#include <cmocka.h>
 
+#include "unit/test.h"
 #include "analysis/holders.h"
 #include "read/living.h"
 
@@ -20,7 +14,7 @@ static const struct trace_live live[] = {
 };
 enum { ROWS = sizeof live / sizeof *live };
 
-static void every_question_sums_to_the_whole(void **state)
+TEST(every_question_sums_to_the_whole)
 {
     for (int by = BY_LINE; by <= BY_STACK; by++) {
         size_t n;
@@ -35,7 +29,7 @@ static void every_question_sums_to_the_whole(void **state)
     }
 }
 
-static void phases_melt_and_unknown_stays_apart(void **state)
+TEST(phases_melt_and_unknown_stays_apart)
 {
     size_t n;
     struct holder *groups = holders_group(live, ROWS, BY_PHASE, &n);
@@ -46,7 +40,7 @@ static void phases_melt_and_unknown_stays_apart(void **state)
     free(groups);
 }
 
-static void roles_melt_and_what_has_none_is_told_by_its_phase(void **state)
+TEST(roles_melt_and_what_has_none_is_told_by_its_phase)
 {
     size_t n;
     struct holder *groups = holders_group(live, ROWS, BY_ROLE, &n);
@@ -58,7 +52,7 @@ static void roles_melt_and_what_has_none_is_told_by_its_phase(void **state)
     free(groups);
 }
 
-static void the_composition_names_phases_of_blocks_and_libraries_of_the_rest(void **state)
+TEST(the_composition_names_phases_of_blocks_and_libraries_of_the_rest)
 {
     size_t n;
     struct holder *groups = holders_composition(live, ROWS, &n);
@@ -68,7 +62,7 @@ static void the_composition_names_phases_of_blocks_and_libraries_of_the_rest(voi
     free(groups);
 }
 
-static void what_has_no_layer_is_told_by_category(void **state)
+TEST(what_has_no_layer_is_told_by_category)
 {
     static const struct trace_live rows[] = {
         {0, 5, 1, 3, "forward", "framework block", NULL, NULL, "Net.fc", "Linear", NULL},
@@ -86,7 +80,7 @@ static void what_has_no_layer_is_told_by_category(void **state)
     free(groups);
 }
 
-static void without_a_framework_direct_memory_is_told_apart_by_phase(void **state)
+TEST(without_a_framework_direct_memory_is_told_apart_by_phase)
 {
     static const struct trace_live direct[] = {
         {0, 9, 1, 5, "forward", "direct", "train", NULL, NULL, NULL, NULL},
@@ -99,7 +93,7 @@ static void without_a_framework_direct_memory_is_told_apart_by_phase(void **stat
     free(groups);
 }
 
-static void nothing_is_no_group(void **state)
+TEST(nothing_is_no_group)
 {
     size_t n = 9;
     struct holder *groups = holders_group(NULL, 0, BY_STACK, &n);
@@ -125,7 +119,7 @@ static void expect_name(const struct trace_live *rows, size_t n, size_t row, con
     }
 }
 
-static void without_call_stacks_a_group_says_which_option_takes_them(void **state)
+TEST(without_call_stacks_a_group_says_which_option_takes_them)
 {
     static const struct trace_live blocks[] = {
         {0, 100, 9, 0, "forward", "framework block", NULL, NULL, NULL, NULL, NULL},
@@ -142,7 +136,7 @@ static void without_call_stacks_a_group_says_which_option_takes_them(void **stat
     expect_name(off, 2, 1, "held before the recording began");
 }
 
-static void a_call_stack_that_names_no_library_is_unknown(void **state)
+TEST(a_call_stack_that_names_no_library_is_unknown)
 {
     static const struct trace_live rows[] = {
         {0, 100, 9, 4, "forward", "direct", NULL, NULL, NULL, NULL, NULL},
@@ -157,7 +151,7 @@ static void a_call_stack_that_names_no_library_is_unknown(void **state)
     free(groups);
 }
 
-static void blocks_of_one_line_are_one_group_and_those_without_are_one_of_their_kind(void **state)
+TEST(blocks_of_one_line_are_one_group_and_those_without_are_one_of_their_kind)
 {
     size_t n;
     struct holder *groups = holders_group(live, ROWS, BY_LINE, &n);
@@ -173,7 +167,7 @@ static void blocks_of_one_line_are_one_group_and_those_without_are_one_of_their_
     free(groups);
 }
 
-static void blocks_with_python_frames_alone_say_which_option_takes_native_ones(void **state)
+TEST(blocks_with_python_frames_alone_say_which_option_takes_native_ones)
 {
     static const struct trace_live rows[] = {
         {0, 100, 9, 4, "forward", "framework block", NULL, "/a.py:1 f", NULL, NULL, NULL},
@@ -185,7 +179,7 @@ static void blocks_with_python_frames_alone_say_which_option_takes_native_ones(v
     free(direct);
 }
 
-static void an_imported_snapshot_is_advised_what_pytorch_can_take(void **state)
+TEST(an_imported_snapshot_is_advised_what_pytorch_can_take)
 {
     static const struct trace_live bare[] = {
         {0, 100, 9, 0, "forward", "framework block", NULL, NULL, NULL, NULL, NULL}};
@@ -202,23 +196,4 @@ static void an_imported_snapshot_is_advised_what_pytorch_can_take(void **state)
     free(no_native);
     free(first);
     free(second);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_question_sums_to_the_whole),
-        cmocka_unit_test(phases_melt_and_unknown_stays_apart),
-        cmocka_unit_test(roles_melt_and_what_has_none_is_told_by_its_phase),
-        cmocka_unit_test(the_composition_names_phases_of_blocks_and_libraries_of_the_rest),
-        cmocka_unit_test(what_has_no_layer_is_told_by_category),
-        cmocka_unit_test(without_a_framework_direct_memory_is_told_apart_by_phase),
-        cmocka_unit_test(nothing_is_no_group),
-        cmocka_unit_test(without_call_stacks_a_group_says_which_option_takes_them),
-        cmocka_unit_test(a_call_stack_that_names_no_library_is_unknown),
-        cmocka_unit_test(blocks_of_one_line_are_one_group_and_those_without_are_one_of_their_kind),
-        cmocka_unit_test(blocks_with_python_frames_alone_say_which_option_takes_native_ones),
-        cmocka_unit_test(an_imported_snapshot_is_advised_what_pytorch_can_take),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

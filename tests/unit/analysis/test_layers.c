@@ -1,13 +1,6 @@
 /* test_layers.c - the tree of layers: which are one row, and that no byte is told twice or not at all. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <cmocka.h>
 
+#include "unit/test.h"
 #include "analysis/layers.h"
 #include "read/living.h"
 
@@ -59,7 +52,7 @@ static int clear(void **state)
     return 0;
 }
 
-static void layers_by_number_are_one_row_with_what_lies_in_them(void **state)
+TEST(layers_by_number_are_one_row_with_what_lies_in_them, clear)
 {
     for (int i = 0; i < 32; i++) {
         hold(100, "Attention", "Llama.model.layers.%d.attn", i);
@@ -76,13 +69,13 @@ static void layers_by_number_are_one_row_with_what_lies_in_them(void **state)
     assert_int_equal(outermost(), 5317);
 }
 
-static void a_number_alone_is_itself(void **state)
+TEST(a_number_alone_is_itself, clear)
 {
     hold(10, "Linear", "Net.layers.3");
     assert_string_equal(tree(0, 0), "Net.layers.3 x1 10 (0..0) Linear\n");
 }
 
-static void modules_of_several_classes_in_a_sequence_are_several_rows(void **state)
+TEST(modules_of_several_classes_in_a_sequence_are_several_rows, clear)
 {
     for (int i = 0; i < 6; i += 2) {
         hold(40, "Conv2d", "Net.%d", i);
@@ -91,7 +84,7 @@ static void modules_of_several_classes_in_a_sequence_are_several_rows(void **sta
     assert_string_equal(tree(0, 0), "Net x1 180 (0..0)\n * x3 120 (40..40) Conv2d\n * x3 60 (20..20) ReLU\n");
 }
 
-static void ranges_called_by_a_number_at_the_end_are_one_row_where_they_are_many(void **state)
+TEST(ranges_called_by_a_number_at_the_end_are_one_row_where_they_are_many, clear)
 {
     for (int i = 0; i < 12; i++)
         hold(10, NULL, "forward/layer %d/self_attn", i);
@@ -103,7 +96,7 @@ static void ranges_called_by_a_number_at_the_end_are_one_row_where_they_are_many
                     " stage1 x1 1 (0..0)\n stage2 x1 1 (0..0)\n stage3 x1 1 (0..0)\n stage4 x1 1 (0..0)\n");
 }
 
-static void experts_in_layers_are_counted_all_together(void **state)
+TEST(experts_in_layers_are_counted_all_together, clear)
 {
     for (int i = 0; i < 4; i++)
         for (int k = 0; k < 8; k++)
@@ -111,7 +104,7 @@ static void experts_in_layers_are_counted_all_together(void **state)
     assert_string_equal(tree(0, 0), "M.layers.*.experts x4 96 (24..24)\n * x32 96 (3..3) Expert\n");
 }
 
-static void a_model_of_a_hundred_layers_fits_on_a_screen(void **state)
+TEST(a_model_of_a_hundred_layers_fits_on_a_screen, clear)
 {
     for (int i = 0; i < 100; i++)
         for (int k = 0; k < 12; k++)
@@ -129,25 +122,11 @@ static void a_model_of_a_hundred_layers_fits_on_a_screen(void **state)
     assert_int_equal(outermost(), whole);
 }
 
-static void small_rows_are_left_out_and_what_has_no_layer_is_the_rest(void **state)
+TEST(small_rows_are_left_out_and_what_has_no_layer_is_the_rest, clear)
 {
     hold(1000, NULL, "a");
     hold(1, NULL, "b");
     live[lives++] = (struct trace_live){.size = 17, .count = 2};
     assert_string_equal(tree(10, 0), "a x1 1000 (0..0)\n");
     assert_int_equal(rest, 17);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(layers_by_number_are_one_row_with_what_lies_in_them, clear),
-        cmocka_unit_test_setup(a_number_alone_is_itself, clear),
-        cmocka_unit_test_setup(modules_of_several_classes_in_a_sequence_are_several_rows, clear),
-        cmocka_unit_test_setup(ranges_called_by_a_number_at_the_end_are_one_row_where_they_are_many, clear),
-        cmocka_unit_test_setup(experts_in_layers_are_counted_all_together, clear),
-        cmocka_unit_test_setup(a_model_of_a_hundred_layers_fits_on_a_screen, clear),
-        cmocka_unit_test_setup(small_rows_are_left_out_and_what_has_no_layer_is_the_rest, clear),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

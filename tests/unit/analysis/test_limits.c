@@ -1,12 +1,6 @@
 /* test_limits.c - limits as they are written, what they mean, and when they are kept. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-#include <cmocka.h>
 
+#include "unit/test.h"
 #include "analysis/limits.h"
 #include "base/units.h"
 
@@ -31,7 +25,7 @@ static void refused(const char *text, const char *reason)
     limit_free(&l);
 }
 
-static void amounts_are_read_in_units_of_1024_and_of_1000(void **state)
+TEST(amounts_are_read_in_units_of_1024_and_of_1000)
 {
     static const struct {
         const char *text;
@@ -51,7 +45,7 @@ static void amounts_are_read_in_units_of_1024_and_of_1000(void **state)
             fail_msg("'%s' was read as %lld", bad[i], (long long)bytes);
 }
 
-static void a_line_may_have_a_colon_and_a_name_a_comma(void **state)
+TEST(a_line_may_have_a_colon_and_a_name_a_comma)
 {
     struct limit l = parsed("line=src/train.py:41,device=1,rank=3:2GiB");
     assert_string_equal(l.line, "src/train.py:41");
@@ -72,7 +66,7 @@ static void a_line_may_have_a_colon_and_a_name_a_comma(void **state)
     limit_free(&l);
 }
 
-static void what_is_no_limit_is_said(void **state)
+TEST(what_is_no_limit_is_said)
 {
     refused("20GiB", "is no limit");
     refused("phase=logits", "is no limit");
@@ -85,7 +79,7 @@ static void what_is_no_limit_is_said(void **state)
     refused("reserved,line=a.py:4GiB", "reserved is about all that was reserved");
 }
 
-static void a_line_is_met_by_its_end_and_a_layer_by_what_lies_in_it(void **state)
+TEST(a_line_is_met_by_its_end_and_a_layer_by_what_lies_in_it)
 {
     const char *line = "/home/ada/src/train.py:41 train",
                *backward = "forward: /home/ada/src/train.py:41 train";
@@ -107,7 +101,7 @@ static void a_line_is_met_by_its_end_and_a_layer_by_what_lies_in_it(void **state
     assert_false(limit_meets_layer("mlp.up", "mlp"));
 }
 
-static void a_limit_is_kept_only_where_every_possible_figure_keeps_it(void **state)
+TEST(a_limit_is_kept_only_where_every_possible_figure_keeps_it)
 {
     struct measured exact = {10, 10, 10}, more = {10, 10, NO_BOUND}, less = {10, 0, 10},
                     between = {10, 5, 20};
@@ -123,7 +117,7 @@ static void a_limit_is_kept_only_where_every_possible_figure_keeps_it(void **sta
     assert_int_equal(limit_verdict(&between, 4, 30), VERDICT_UNTOLD);
 }
 
-static void tolerance_is_a_share_or_an_amount(void **state)
+TEST(tolerance_is_a_share_or_an_amount)
 {
     struct tolerance t;
     assert_true(tolerance_parse(&t, "1%"));
@@ -137,17 +131,4 @@ static void tolerance_is_a_share_or_an_amount(void **state)
     assert_false(tolerance_parse(&t, "one"));
     assert_false(tolerance_parse(&t, "-1%"));
     assert_false(tolerance_parse(&t, "%"));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(amounts_are_read_in_units_of_1024_and_of_1000),
-        cmocka_unit_test(a_line_may_have_a_colon_and_a_name_a_comma),
-        cmocka_unit_test(what_is_no_limit_is_said),
-        cmocka_unit_test(a_line_is_met_by_its_end_and_a_layer_by_what_lies_in_it),
-        cmocka_unit_test(a_limit_is_kept_only_where_every_possible_figure_keeps_it),
-        cmocka_unit_test(tolerance_is_a_share_or_an_amount),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,14 +1,7 @@
 /* test_parts.c - what lived at a peak in a few rows: no byte is told twice or not at all, and numbers in
  * paths are one row. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <cmocka.h>
 
+#include "unit/test.h"
 #include "analysis/parts.h"
 #include "read/living.h"
 
@@ -37,7 +30,7 @@ static const char *rows(void)
     return text;
 }
 
-static void layers_with_numbers_are_one_row_and_one_alone_keeps_its_own(void **state)
+TEST(layers_with_numbers_are_one_row_and_one_alone_keeps_its_own)
 {
     for (int i = 0; i < 3; i++)
         hold(100, "activation", "forward",
@@ -51,7 +44,7 @@ static void layers_with_numbers_are_one_row_and_one_alone_keeps_its_own(void **s
         rows(), "activation|Model.layers.*|3|370\nlogits|Model.lm_head|1|50\ngradient|Model.layers.7|1|20\n");
 }
 
-static void what_has_no_role_is_told_by_its_phase_and_what_has_no_layer_has_none(void **state)
+TEST(what_has_no_role_is_told_by_its_phase_and_what_has_no_layer_has_none)
 {
     hold(9, NULL, "forward", NULL);
     hold(8, "unknown", "forward", NULL); /* no rule fitted: nothing is known of it either */
@@ -74,7 +67,7 @@ static void layer_is(const char *path, const char *row, size_t length)
     free(got);
 }
 
-static void a_path_ends_at_its_first_number_or_after_four_names(void **state)
+TEST(a_path_ends_at_its_first_number_or_after_four_names)
 {
     layer_is("A.b.0.c", "A.b.*", 5);
     layer_is("A.b.c.d.e", "A.b.c.d", 7);
@@ -89,22 +82,11 @@ static void a_path_ends_at_its_first_number_or_after_four_names(void **state)
     assert_null(part_layer("", NULL));
 }
 
-static void nothing_has_no_rows(void **state)
+TEST(nothing_has_no_rows)
 {
     assert_string_equal(rows(), "");
     assert_false(parts_have_roles(live, 0));
     hold(1, "unknown", "forward", NULL);
     assert_false(parts_have_roles(live, 1));
     assert_false(parts_have_layers(live, 1));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(layers_with_numbers_are_one_row_and_one_alone_keeps_its_own),
-        cmocka_unit_test(what_has_no_role_is_told_by_its_phase_and_what_has_no_layer_has_none),
-        cmocka_unit_test(a_path_ends_at_its_first_number_or_after_four_names),
-        cmocka_unit_test(nothing_has_no_rows),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

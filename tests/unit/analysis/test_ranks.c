@@ -1,15 +1,8 @@
 /*
  * test_ranks.c - files of jobs: who belongs together, who is missing, who peaked highest.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <cmocka.h>
 
+#include "unit/test.h"
 #include "analysis/ranks.h"
 
 #define MOST 128
@@ -62,7 +55,7 @@ static struct rank_job *jobs_of(size_t wanted)
     return jobs;
 }
 
-static void ranks_of_one_job_stand_in_order_and_the_missing_are_named(void **state)
+TEST(ranks_of_one_job_stand_in_order_and_the_missing_are_named, none)
 {
     size_t n;
     file(7, 8, 1, 3, 10, 90);
@@ -82,7 +75,7 @@ static void ranks_of_one_job_stand_in_order_and_the_missing_are_named(void **sta
     ranks_free_jobs(jobs, 1);
 }
 
-static void a_rerun_in_the_same_directory_is_another_job(void **state)
+TEST(a_rerun_in_the_same_directory_is_another_job, none)
 {
     size_t n;
     for (int r = 0; r < 4; r++) /* rank 3 of the first run left no file */
@@ -100,7 +93,7 @@ static void a_rerun_in_the_same_directory_is_another_job(void **state)
     ranks_free_jobs(jobs, 2);
 }
 
-static void jobs_at_the_same_time_are_told_apart_by_world_size_and_by_rank(void **state)
+TEST(jobs_at_the_same_time_are_told_apart_by_world_size_and_by_rank, none)
 {
     for (int r = 0; r < 2; r++) {
         file(r, 2, 0, r, 10, 90);
@@ -113,7 +106,7 @@ static void jobs_at_the_same_time_are_told_apart_by_world_size_and_by_rank(void 
     ranks_free_jobs(jobs, 3);
 }
 
-static void a_rank_may_have_two_processes_on_its_device(void **state)
+TEST(a_rank_may_have_two_processes_on_its_device, none)
 {
     file(0, 2, 0, 0, 10, 90);
     file(0, 2, 0, 0, 20, 30); /* a child's */
@@ -123,7 +116,7 @@ static void a_rank_may_have_two_processes_on_its_device(void **state)
     ranks_free_jobs(jobs, 1);
 }
 
-static void files_without_a_rank_stand_apart_and_miss_nobody(void **state)
+TEST(files_without_a_rank_stand_apart_and_miss_nobody, none)
 {
     size_t n;
     file(UNKNOWN, UNKNOWN, 0, 0, 1, 5);
@@ -138,7 +131,7 @@ static void files_without_a_rank_stand_apart_and_miss_nobody(void **state)
     ranks_free_jobs(jobs, 2);
 }
 
-static void figures_go_over_all_ranks_and_name_the_highest(void **state)
+TEST(figures_go_over_all_ranks_and_name_the_highest, none)
 {
     size_t n;
     for (int r = 0; r < 8; r++)
@@ -161,7 +154,7 @@ static void figures_go_over_all_ranks_and_name_the_highest(void **state)
     ranks_free_jobs(jobs, 1);
 }
 
-static void a_world_size_that_is_none_makes_nobody_missing(void **state)
+TEST(a_world_size_that_is_none_makes_nobody_missing, none)
 {
     size_t n;
     file(0, INT64_C(4000000000), 0, 0, 10, 90);
@@ -171,7 +164,7 @@ static void a_world_size_that_is_none_makes_nobody_missing(void **state)
     ranks_free_jobs(jobs, 1);
 }
 
-static void a_gpu_that_several_files_used_is_whose_reserved_most(void **state)
+TEST(a_gpu_that_several_files_used_is_whose_reserved_most, none)
 {
     size_t n;
     file(0, 4, 0, 0, 10, 90);
@@ -199,7 +192,7 @@ static void a_gpu_that_several_files_used_is_whose_reserved_most(void **state)
     ranks_free_jobs(jobs, 1);
 }
 
-static void a_context_on_the_gpu_of_another_is_nobodys_least(void **state)
+TEST(a_context_on_the_gpu_of_another_is_nobodys_least, none)
 {
     static struct rank_device both[2];
     for (int r = 0; r < 2; r++)
@@ -224,7 +217,7 @@ static void a_context_on_the_gpu_of_another_is_nobodys_least(void **state)
     ranks_free_jobs(jobs, 1);
 }
 
-static void ranks_that_share_their_only_gpu_all_count(void **state)
+TEST(ranks_that_share_their_only_gpu_all_count, none)
 {
     for (int r = 0; r < 2; r++)
         file(r, 2, 0, 0, 10, 90);
@@ -232,23 +225,4 @@ static void ranks_that_share_their_only_gpu_all_count(void **state)
     struct rank_job *jobs = jobs_of(1);
     assert_int_equal(ranks_span(&jobs[0], FIGURE_ALLOCATED).n, 2);
     ranks_free_jobs(jobs, 1);
-}
-
-#define T(f) cmocka_unit_test_setup(f, none)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        T(ranks_of_one_job_stand_in_order_and_the_missing_are_named),
-        T(a_rerun_in_the_same_directory_is_another_job),
-        T(jobs_at_the_same_time_are_told_apart_by_world_size_and_by_rank),
-        T(a_rank_may_have_two_processes_on_its_device),
-        T(files_without_a_rank_stand_apart_and_miss_nobody),
-        T(figures_go_over_all_ranks_and_name_the_highest),
-        T(a_world_size_that_is_none_makes_nobody_missing),
-        T(a_gpu_that_several_files_used_is_whose_reserved_most),
-        T(a_context_on_the_gpu_of_another_is_nobodys_least),
-        T(ranks_that_share_their_only_gpu_all_count),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,13 +2,8 @@
  * test_residual.c - what the driver uses beyond reserved: taken apart into what was measured, with the rest
  * unexplained, to the byte at each moment.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
-#include <cmocka.h>
 
+#include "unit/test.h"
 #include "analysis/residual.h"
 #include "read/tables.h"
 
@@ -27,7 +22,7 @@ static void assert_whole(const struct residual_moment *m)
     assert_true(m->reserved + m->residual == m->driver_used);
 }
 
-static void the_residual_is_what_reserved_leaves_over(void **state)
+TEST(the_residual_is_what_reserved_leaves_over)
 {
     const struct trace_sample samples[] = {
         {10, 0, 600, 1, 5, 100, "nvml_process"},
@@ -43,7 +38,7 @@ static void the_residual_is_what_reserved_leaves_over(void **state)
     assert_whole(&r.last);
 }
 
-static void the_process_alone_counts_where_it_was_ever_asked(void **state)
+TEST(the_process_alone_counts_where_it_was_ever_asked)
 {
     const struct trace_sample samples[] = {{10, 0, 900, 1, 5, 100, "meminfo"},
                                            {20, 0, 950, 1, 5, 100, "nvml_device"},
@@ -56,7 +51,7 @@ static void the_process_alone_counts_where_it_was_ever_asked(void **state)
     assert_true(r.whole_device && !strcmp(r.source, "nvml_device"));
 }
 
-static void without_samples_it_is_unknown_and_other_processes_are_named(void **state)
+TEST(without_samples_it_is_unknown_and_other_processes_are_named)
 {
     const struct trace_sample whole = {10, 0, 600, UNKNOWN, UNKNOWN, 100, "meminfo"};
     struct residual none = without_costs(NULL, 0);
@@ -67,7 +62,7 @@ static void without_samples_it_is_unknown_and_other_processes_are_named(void **s
     assert_non_null(strstr(residual_source("meminfo"), "other processes"));
 }
 
-static void a_sample_between_a_call_and_its_event_gives_way_to_one_that_has_both(void **state)
+TEST(a_sample_between_a_call_and_its_event_gives_way_to_one_that_has_both)
 {
     const struct trace_sample samples[] = {{10, 0, 600, 1, 5, 100, "nvml_process"},
                                            {20, 0, 1600, 1, 5, 100, "nvml_process"},
@@ -88,7 +83,7 @@ enum { CTX = 0x1000, OTHER = 0x2000 };
 static const struct trace_sample two[] = {{10, 0, 600, 1, 5, 0, "nvml_process"},
                                           {50, 0, 2000, 1, 5, 1000, "nvml_process"}};
 
-static void measured_costs_have_rows_and_the_rest_is_unexplained(void **state)
+TEST(measured_costs_have_rows_and_the_rest_is_unexplained)
 {
     const struct trace_cost costs[] = {
         CONTEXT(1, CTX, 500),
@@ -110,7 +105,7 @@ static void measured_costs_have_rows_and_the_rest_is_unexplained(void **state)
     assert_whole(&r.fullest);
 }
 
-static void a_context_takes_with_it_what_was_measured_in_it(void **state)
+TEST(a_context_takes_with_it_what_was_measured_in_it)
 {
     const struct trace_cost costs[] = {
         CONTEXT(1, CTX, 500),
@@ -128,7 +123,7 @@ static void a_context_takes_with_it_what_was_measured_in_it(void **state)
     assert_whole(&r.last);
 }
 
-static void a_module_that_is_unloaded_counts_no_more(void **state)
+TEST(a_module_that_is_unloaded_counts_no_more)
 {
     const struct trace_cost costs[] = {
         CONTEXT(1, CTX, 500),
@@ -139,14 +134,14 @@ static void a_module_that_is_unloaded_counts_no_more(void **state)
     assert_true(residual_of(two, 2, costs, 4).last.parts[PART_CODE] == 32);
 }
 
-static void what_nobody_could_measure_is_said_and_never_guessed(void **state)
+TEST(what_nobody_could_measure_is_said_and_never_guessed)
 {
     const struct trace_cost costs[] = {CONTEXT(1, CTX, 500), OVERHEAD(CODE, 20, UNKNOWN, CTX)};
     struct residual r = residual_of(two, 2, costs, 2);
     assert_true(r.unmeasured == 1 && r.last.parts[PART_CODE] == 0 && r.last.unexplained == 500);
 }
 
-static void a_context_that_was_not_measured_is_inferred_from_the_first_sample(void **state)
+TEST(a_context_that_was_not_measured_is_inferred_from_the_first_sample)
 {
     const struct trace_cost costs[] = {CONTEXT(1, CTX, UNKNOWN), OVERHEAD(CODE, 5, 92, CTX),
                                        OVERHEAD(CODE, 20, 100, CTX)};
@@ -159,7 +154,7 @@ static void a_context_that_was_not_measured_is_inferred_from_the_first_sample(vo
     assert_whole(&old.last);
 }
 
-static void a_driver_that_gave_back_unseen_leaves_a_negative_rest(void **state)
+TEST(a_driver_that_gave_back_unseen_leaves_a_negative_rest)
 {
     const struct trace_cost costs[] = {CONTEXT(1, CTX, 500), OVERHEAD(CODE, 20, 800, CTX)};
     struct residual r = residual_of(two, 2, costs, 2);
@@ -168,7 +163,7 @@ static void a_driver_that_gave_back_unseen_leaves_a_negative_rest(void **state)
 }
 
 /* NVML lists the process no more: whatever the first sample showed is gone. */
-static void nothing_is_inferred_where_the_driver_uses_nothing_any_more(void **state)
+TEST(nothing_is_inferred_where_the_driver_uses_nothing_any_more)
 {
     static const struct trace_sample samples[] = {{10, 0, 600, 1, 5, 0, "nvml_process"},
                                                   {50, 0, 0, 1, 5, 0, "nvml_process"}};
@@ -180,28 +175,9 @@ static void nothing_is_inferred_where_the_driver_uses_nothing_any_more(void **st
     assert_true(old.fullest.inferred == 600 && old.fullest.unexplained == 0);
 }
 
-static void a_cost_may_be_negative(void **state)
+TEST(a_cost_may_be_negative)
 {
     const struct trace_cost costs[] = {
         CONTEXT(1, CTX, 500), {COST_LIMIT, 20, 0, 200, 2, CTX}, {COST_LIMIT, 21, 0, -150, 2, CTX}};
     assert_true(residual_of(two, 2, costs, 3).last.parts[PART_LIMIT] == 50);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_residual_is_what_reserved_leaves_over),
-        cmocka_unit_test(the_process_alone_counts_where_it_was_ever_asked),
-        cmocka_unit_test(without_samples_it_is_unknown_and_other_processes_are_named),
-        cmocka_unit_test(a_sample_between_a_call_and_its_event_gives_way_to_one_that_has_both),
-        cmocka_unit_test(measured_costs_have_rows_and_the_rest_is_unexplained),
-        cmocka_unit_test(a_context_takes_with_it_what_was_measured_in_it),
-        cmocka_unit_test(a_module_that_is_unloaded_counts_no_more),
-        cmocka_unit_test(what_nobody_could_measure_is_said_and_never_guessed),
-        cmocka_unit_test(a_context_that_was_not_measured_is_inferred_from_the_first_sample),
-        cmocka_unit_test(a_driver_that_gave_back_unseen_leaves_a_negative_rest),
-        cmocka_unit_test(nothing_is_inferred_where_the_driver_uses_nothing_any_more),
-        cmocka_unit_test(a_cost_may_be_negative),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

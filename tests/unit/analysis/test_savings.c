@@ -1,12 +1,6 @@
 /* test_savings.c - what lowering a phase would save: the floors of steps whose every byte is known. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-#include <cmocka.h>
 
+#include "unit/test.h"
 #include "analysis/savings.h"
 #include "read/steps.h"
 
@@ -62,7 +56,7 @@ static struct savings ask(struct step *s, struct trace_lifetime *lifetimes, size
 }
 #define ASK(s, lifetimes, phase) ask(&(s), lifetimes, sizeof(lifetimes) / sizeof *(lifetimes), phase)
 
-static void the_gradient_of_the_logits_goes_with_them(void **state)
+TEST(the_gradient_of_the_logits_goes_with_them)
 {
     struct step s;
     struct trace_lifetime l[] = {
@@ -79,7 +73,7 @@ static void the_gradient_of_the_logits_goes_with_them(void **state)
     assert_string_equal(a.floor_phase, "backward");
 }
 
-static void logits_that_the_program_kept_from_the_step_before_go_too(void **state)
+TEST(logits_that_the_program_kept_from_the_step_before_go_too)
 {
     struct step s;
     struct trace_lifetime l[] = {
@@ -92,7 +86,7 @@ static void logits_that_the_program_kept_from_the_step_before_go_too(void **stat
     assert_true(a.known && a.peak == 1650 && a.static_bytes == 1000 && a.floor == 1050);
 }
 
-static void what_outlives_backward_stays(void **state)
+TEST(what_outlives_backward_stays)
 {
     struct step s;
     struct trace_lifetime l[] = {
@@ -106,7 +100,7 @@ static void what_outlives_backward_stays(void **state)
     assert_null(a.phases[1]); /* no logits in this step: nothing is said of them */
 }
 
-static void an_optimizers_temporaries_are_its_own(void **state)
+TEST(an_optimizers_temporaries_are_its_own)
 {
     struct step s;
     struct trace_lifetime l[] = {
@@ -121,7 +115,7 @@ static void an_optimizers_temporaries_are_its_own(void **state)
     assert_string_equal(a.floor_phase, "logits");
 }
 
-static void states_that_the_peaks_step_made_are_beside_static_memory(void **state)
+TEST(states_that_the_peaks_step_made_are_beside_static_memory)
 {
     struct step s;
     struct trace_lifetime l[] = {
@@ -139,7 +133,7 @@ static void states_that_the_peaks_step_made_are_beside_static_memory(void **stat
                 0); /* no such phase */
 }
 
-static void memory_that_the_step_found_and_freed_is_not_static(void **state)
+TEST(memory_that_the_step_found_and_freed_is_not_static)
 {
     struct step s;
     struct trace_lifetime l[] = {
@@ -152,7 +146,7 @@ static void memory_that_the_step_found_and_freed_is_not_static(void **state)
                 a.peak == 1100); /* activations are freed by another phase: not its own */
 }
 
-static void logits_that_no_phase_tells_leave_no_bound(void **state)
+TEST(logits_that_no_phase_tells_leave_no_bound)
 {
     struct step s;
     struct trace_lifetime hidden[] = {{110, 150, 100, FORWARD, BACKWARD, 0},
@@ -174,7 +168,7 @@ static void logits_that_no_phase_tells_leave_no_bound(void **state)
     assert_true(a.floor != UNKNOWN && a.uncalled_classes == UNKNOWN);
 }
 
-static void nothing_is_said_where_nothing_is_known(void **state)
+TEST(nothing_is_said_where_nothing_is_known)
 {
     struct step s;
     struct trace_lifetime kept[] = {{110, NEVER, 100, FORWARD, 0, 0}};
@@ -192,19 +186,4 @@ static void nothing_is_said_where_nothing_is_known(void **state)
     struct savings outside = ASK(s, good, "none");
     assert_true(outside.known && outside.static_bytes == 1000 && outside.floor == UNKNOWN);
     assert_true(ASK(s, good, NULL).floor == UNKNOWN);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_gradient_of_the_logits_goes_with_them),
-        cmocka_unit_test(logits_that_the_program_kept_from_the_step_before_go_too),
-        cmocka_unit_test(what_outlives_backward_stays),
-        cmocka_unit_test(an_optimizers_temporaries_are_its_own),
-        cmocka_unit_test(states_that_the_peaks_step_made_are_beside_static_memory),
-        cmocka_unit_test(memory_that_the_step_found_and_freed_is_not_static),
-        cmocka_unit_test(logits_that_no_phase_tells_leave_no_bound),
-        cmocka_unit_test(nothing_is_said_where_nothing_is_known),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

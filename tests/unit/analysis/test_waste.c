@@ -2,14 +2,8 @@
  * test_waste.c - bounds on a peak without what lay unused, against a replay moment by moment: of planted
  * cases, and of random ones, where every bound must be the same to the byte.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-#include <cmocka.h>
 
+#include "unit/test.h"
 #include "analysis/waste.h"
 #include "read/curve.h"
 #include "read/waste.h"
@@ -56,7 +50,7 @@ static struct waste_report report(void)
     return waste_of(totals, events, waste, wastes);
 }
 
-static void a_block_never_used_is_gone_from_its_allocation_to_its_free(void **state)
+TEST(a_block_never_used_is_gone_from_its_allocation_to_its_free)
 {
     clear();
     int64_t a = event(10, 100), b = event(20, 50);
@@ -74,7 +68,7 @@ static void a_block_never_used_is_gone_from_its_allocation_to_its_free(void **st
     waste_free(&w);
 }
 
-static void a_use_at_the_moment_of_an_event_needs_the_block_there(void **state)
+TEST(a_use_at_the_moment_of_an_event_needs_the_block_there)
 {
     clear();
     int64_t a = event(10, 100);
@@ -96,7 +90,7 @@ static void a_use_at_the_moment_of_an_event_needs_the_block_there(void **state)
     waste_free(&w);
 }
 
-static void kinds_alone_and_together_and_each_line_by_its_layer(void **state)
+TEST(kinds_alone_and_together_and_each_line_by_its_layer)
 {
     clear();
     int64_t a = event(1, 10), b = event(2, 20), c = event(3, 40);
@@ -122,7 +116,7 @@ static void kinds_alone_and_together_and_each_line_by_its_layer(void **state)
     waste_free(&w);
 }
 
-static void a_librarys_workspace_stands_apart_from_the_lines_own_blocks(void **state)
+TEST(a_librarys_workspace_stands_apart_from_the_lines_own_blocks)
 {
     clear();
     int64_t a = event(1, 60), b = event(2, 30), c = event(3, 10);
@@ -140,7 +134,7 @@ static void a_librarys_workspace_stands_apart_from_the_lines_own_blocks(void **s
     waste_free(&sure);
 }
 
-static void bytes_that_are_needed_again_between_two_events_count(void **state)
+TEST(bytes_that_are_needed_again_between_two_events_count)
 {
     clear();
     int64_t a = event(10, 100);
@@ -162,7 +156,7 @@ static void bytes_that_are_needed_again_between_two_events_count(void **state)
 }
 
 /* A block without a sure use is in three kinds, and its bytes are taken away once. */
-static void a_sum_over_all_kinds_has_of_a_row_what_it_says(void **state)
+TEST(a_sum_over_all_kinds_has_of_a_row_what_it_says)
 {
     clear();
     int64_t a = event(10, 100), b = event(20, 30);
@@ -188,7 +182,7 @@ static void a_sum_over_all_kinds_has_of_a_row_what_it_says(void **state)
     waste_free(&w);
 }
 
-static void lines_without_a_waste_that_was_seen_stand_with_what_sure_uses_leave(void **state)
+TEST(lines_without_a_waste_that_was_seen_stand_with_what_sure_uses_leave)
 {
     clear();
     int64_t a = event(1, 10), b = event(2, 20), c = event(3, 40);
@@ -216,7 +210,7 @@ static void lines_without_a_waste_that_was_seen_stand_with_what_sure_uses_leave(
     waste_free(&sure);
 }
 
-static void without_waste_the_peak_is_what_it_is(void **state)
+TEST(without_waste_the_peak_is_what_it_is)
 {
     clear();
     event(1, 10);
@@ -316,7 +310,7 @@ static void make_random(void)
     }
 }
 
-static void random_runs_have_the_bounds_of_a_replay(void **state)
+TEST(random_runs_have_the_bounds_of_a_replay)
 {
     for (int run = 0; run < 200; run++) {
         make_random();
@@ -328,20 +322,4 @@ static void random_runs_have_the_bounds_of_a_replay(void **state)
             assert_int_equal(w.groups[i].bound.mended, replay(w.groups[i].kind, w.groups[i].line));
         waste_free(&w);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_block_never_used_is_gone_from_its_allocation_to_its_free),
-        cmocka_unit_test(a_use_at_the_moment_of_an_event_needs_the_block_there),
-        cmocka_unit_test(kinds_alone_and_together_and_each_line_by_its_layer),
-        cmocka_unit_test(a_librarys_workspace_stands_apart_from_the_lines_own_blocks),
-        cmocka_unit_test(bytes_that_are_needed_again_between_two_events_count),
-        cmocka_unit_test(a_sum_over_all_kinds_has_of_a_row_what_it_says),
-        cmocka_unit_test(lines_without_a_waste_that_was_seen_stand_with_what_sure_uses_leave),
-        cmocka_unit_test(without_waste_the_peak_is_what_it_is),
-        cmocka_unit_test(random_runs_have_the_bounds_of_a_replay),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

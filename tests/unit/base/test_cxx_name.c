@@ -1,12 +1,6 @@
 /* test_cxx_name.c - the names of C++ functions, cut down for people. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-#include <cmocka.h>
 
+#include "unit/test.h"
 #include "base/cxx_name.h"
 
 static void expect(const char *name, const char *want)
@@ -16,7 +10,7 @@ static void expect(const char *name, const char *want)
     free(got);
 }
 
-static void parameters_templates_and_return_types_go(void **state)
+TEST(parameters_templates_and_return_types_go)
 {
     expect("at::Tensor& at::native::fill<float, 4>(at::Tensor&, long) const", "at::native::fill");
     expect("std::vector<at::Tensor, std::allocator<at::Tensor> > at::native::foreach_unary_op<float, "
@@ -31,7 +25,7 @@ static void parameters_templates_and_return_types_go(void **state)
            "c10::impl::wrap_::call");
 }
 
-static void unnamed_things_keep_their_place(void **state)
+TEST(unnamed_things_keep_their_place)
 {
     expect("at::(anonymous namespace)::(anonymous namespace)::wrapper(at::Tensor)", "at::wrapper");
     expect("(anonymous namespace)::run(int)::{lambda(auto, int)#1}::operator()(int) const::{lambda()#2}::"
@@ -44,7 +38,7 @@ static void unnamed_things_keep_their_place(void **state)
     expect("A<B>::~A()", "A::~A");
 }
 
-static void the_name_of_an_operator_is_no_bracket(void **state)
+TEST(the_name_of_an_operator_is_no_bracket)
 {
     expect("bool a::operator< <int>(a::T const&, int)", "a::operator<");
     expect("std::ostream& operator<< <char>(std::ostream&, char)", "operator<<");
@@ -57,7 +51,7 @@ static void the_name_of_an_operator_is_no_bracket(void **state)
     expect("my_operator<int>(int)", "my_operator");
 }
 
-static void what_is_no_cxx_name_stays(void **state)
+TEST(what_is_no_cxx_name_stays)
 {
     expect("main", "main");
     expect("_PyEval_EvalFrameDefault", "_PyEval_EvalFrameDefault");
@@ -71,7 +65,7 @@ static void what_is_no_cxx_name_stays(void **state)
 }
 
 /* A name of thousands of characters is stored without its end; any may be in a damaged file. */
-static void any_text_gives_some_text(void **state)
+TEST(any_text_gives_some_text)
 {
     static const char whole[] = "void a::b<c (d), {lambda(e)#1}>::operator<< <f>(g)::{unnamed type#1}::h [i]";
     char part[sizeof whole];
@@ -90,16 +84,4 @@ static void any_text_gives_some_text(void **state)
         free(got);
     }
     expect("void c10::impl::wrap_<c10::Comp...", "c10::impl::wrap_");
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(parameters_templates_and_return_types_go),
-        cmocka_unit_test(unnamed_things_keep_their_place),
-        cmocka_unit_test(the_name_of_an_operator_is_no_bracket),
-        cmocka_unit_test(what_is_no_cxx_name_stays),
-        cmocka_unit_test(any_text_gives_some_text),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,19 +1,13 @@
 /* test_output.c - what the analyzer prints: numbers, tables, JSON, and the options that it takes. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-#include <cmocka.h>
 
+#include "unit/test.h"
 #include "base/args.h"
 #include "base/json.h"
 #include "base/shown.h"
 #include "base/table.h"
 #include "base/units.h"
 
-static void bytes_round_to_three_digits_and_never_show_1024(void **state)
+TEST(bytes_round_to_three_digits_and_never_show_1024)
 {
     assert_string_equal(units_bytes(0, false).s, "0 B");
     assert_string_equal(units_bytes(1023, false).s, "1023 B");
@@ -25,7 +19,7 @@ static void bytes_round_to_three_digits_and_never_show_1024(void **state)
     assert_string_equal(units_bytes(UNKNOWN, true).s, "unknown");
 }
 
-static void times_choose_their_unit(void **state)
+TEST(times_choose_their_unit)
 {
     assert_string_equal(units_time(1500).s, "1.5 us");
     assert_string_equal(units_time(999600).s, "1 ms");
@@ -36,7 +30,7 @@ static void times_choose_their_unit(void **state)
     assert_string_equal(units_time(UNKNOWN).s, "unknown");
 }
 
-static void times_are_read_with_units_and_refused_without_sense(void **state)
+TEST(times_are_read_with_units_and_refused_without_sense)
 {
     int64_t ns = 0;
     assert_true(units_read_time("1.5s", &ns) && ns == 1500000000);
@@ -79,7 +73,7 @@ static void write_nested(struct json *j)
     json_end(j);
 }
 
-static void json_nests_with_commas_and_null_for_unknown(void **state)
+TEST(json_nests_with_commas_and_null_for_unknown)
 {
     char *text = written(write_nested);
     assert_string_equal(text, "{\n  \"n_bytes\": 3,\n  \"unknown\": null,\n  \"empty\": [],\n  \"list\": [\n "
@@ -97,7 +91,7 @@ static void write_hostile(struct json *j)
     json_end(j);
 }
 
-static void json_escapes_what_is_no_text(void **state)
+TEST(json_escapes_what_is_no_text)
 {
     char *text = written(write_hostile);
     assert_string_equal(text,
@@ -113,7 +107,7 @@ static void write_acting(struct json *j)
     json_end(j);
 }
 
-static void json_escapes_what_a_terminal_would_act_on(void **state)
+TEST(json_escapes_what_a_terminal_would_act_on)
 {
     char *text = written(write_acting);
     assert_string_equal(text, "[\n  \"\\u0085 \\u202e \\udb40\\udc21\"\n]\n");
@@ -122,7 +116,7 @@ static void json_escapes_what_a_terminal_would_act_on(void **state)
 
 /* ---- names ---- */
 
-static void names_are_shown_as_data(void **state)
+TEST(names_are_shown_as_data)
 {
     assert_string_equal(shown("a\nb\tc\r\033[2J\x7f"), "a\\nb\\tc\\r\\x1b[2J\\x7f");
     assert_string_equal(shown("caf\xe9 \xc0\x80 \xed\xa0\x80 \xe2\x82"),
@@ -133,7 +127,7 @@ static void names_are_shown_as_data(void **state)
                         "\\u009b31m \\u2028 \\u202emoc \\ufeff \\U000e0021");
 }
 
-static void names_that_need_nothing_stay_as_they_are(void **state)
+TEST(names_that_need_nothing_stay_as_they_are)
 {
     static const char plain[] =
         "C:\\n caf\xc3\xa9 \xe6\x97\xa5\xe6\x9c\xac \xf0\x9f\x91\xa9\xe2\x80\x8d\xf0\x9f\x94\xac";
@@ -144,7 +138,7 @@ static void names_that_need_nothing_stay_as_they_are(void **state)
     assert_ptr_equal(shown("a\nb"), once);
 }
 
-static void names_are_cut_between_characters(void **state)
+TEST(names_are_cut_between_characters)
 {
     char *cut = shown_cut("caf\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9", 7),
          *whole = shown_cut("caf\xc3\xa9", 4);
@@ -156,7 +150,7 @@ static void names_are_cut_between_characters(void **state)
 
 /* ---- tables ---- */
 
-static void tables_align_by_characters_and_let_no_control_character_through(void **state)
+TEST(tables_align_by_characters_and_let_no_control_character_through)
 {
     static const char *const header[] = {"name", "n"};
     char *text = NULL;
@@ -205,7 +199,7 @@ static int parse(const struct command_help *h, struct my *m, char ***operands, c
     return args_parse(h, argc, argv, m, operands);
 }
 
-static void options_are_taken_in_every_form(void **state)
+TEST(options_are_taken_in_every_form)
 {
     struct my m;
     char **operands;
@@ -218,7 +212,7 @@ static void options_are_taken_in_every_form(void **state)
     assert_string_equal(operands[2], "-z");
 }
 
-static void what_follows_the_command_of_run_is_left_alone(void **state)
+TEST(what_follows_the_command_of_run_is_left_alone)
 {
     struct my m;
     char **operands;
@@ -227,7 +221,7 @@ static void what_follows_the_command_of_run_is_left_alone(void **state)
     assert_string_equal(operands[3], "--");
 }
 
-static void bad_options_are_refused(void **state)
+TEST(bad_options_are_refused)
 {
     static const char *const bad[] = {
         "--flga", "--count=x", "--count=-1", "--count=",      "--text",     "--flag=1",
@@ -238,31 +232,10 @@ static void bad_options_are_refused(void **state)
         assert_int_equal(parse(&plain, &m, &operands, bad[i]), -2);
 }
 
-static void only_near_names_are_suggested(void **state)
+TEST(only_near_names_are_suggested)
 {
     static const char *const names[] = {"report", "recover", "run", "plot", NULL};
     assert_string_equal(args_nearest("repotr", names), "report");
     assert_string_equal(args_nearest("plo", names), "plot");
     assert_null(args_nearest("frobnicate", names));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(bytes_round_to_three_digits_and_never_show_1024),
-        cmocka_unit_test(times_choose_their_unit),
-        cmocka_unit_test(times_are_read_with_units_and_refused_without_sense),
-        cmocka_unit_test(json_nests_with_commas_and_null_for_unknown),
-        cmocka_unit_test(json_escapes_what_is_no_text),
-        cmocka_unit_test(json_escapes_what_a_terminal_would_act_on),
-        cmocka_unit_test(names_are_shown_as_data),
-        cmocka_unit_test(names_that_need_nothing_stay_as_they_are),
-        cmocka_unit_test(names_are_cut_between_characters),
-        cmocka_unit_test(tables_align_by_characters_and_let_no_control_character_through),
-        cmocka_unit_test(options_are_taken_in_every_form),
-        cmocka_unit_test(what_follows_the_command_of_run_is_left_alone),
-        cmocka_unit_test(bad_options_are_refused),
-        cmocka_unit_test(only_near_names_are_suggested),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,20 +1,13 @@
 /* test_page.c - what is printed fits the page: its width, its characters, and tables that lose detail in
  * their order. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <cmocka.h>
 
+#include "unit/test.h"
 #include "base/choice.h"
 #include "base/page.h"
 #include "base/table.h"
 #include "base/units.h"
 
-static void times_as_printed_are_times_as_accepted(void **state)
+TEST(times_as_printed_are_times_as_accepted)
 {
     static const int64_t times[] = {1500,        12300000,     801000000,     1500000000,
                                     99400000000, 125000000000, 7380000000000, 15360000000000};
@@ -32,7 +25,7 @@ static void times_as_printed_are_times_as_accepted(void **state)
     assert_false(units_read_time("2 minutes", &ns));
 }
 
-static void columns_says_how_wide_the_page_is(void **state)
+TEST(columns_says_how_wide_the_page_is)
 {
     setenv("COLUMNS", "123", 1);
     assert_int_equal(page_width(), 123);
@@ -43,7 +36,7 @@ static void columns_says_how_wide_the_page_is(void **state)
     unsetenv("COLUMNS");
 }
 
-static void the_first_locale_that_is_set_says_whether_ascii_is_wanted(void **state)
+TEST(the_first_locale_that_is_set_says_whether_ascii_is_wanted)
 {
     static const struct {
         const char *all, *ctype, *lang;
@@ -64,7 +57,7 @@ static void the_first_locale_that_is_set_says_whether_ascii_is_wanted(void **sta
     free(text);
 }
 
-static void wide_characters_take_two_columns_and_colours_none(void **state)
+TEST(wide_characters_take_two_columns_and_colours_none)
 {
     assert_int_equal(text_width("abc"), 3);
     assert_int_equal(text_width("前向"), 4);
@@ -93,7 +86,7 @@ static void fill(struct table *t)
     table_cell(t, "12.34 GiB");
 }
 
-static void a_table_loses_detail_in_the_order_that_is_stated(void **state)
+TEST(a_table_loses_detail_in_the_order_that_is_stated)
 {
     static const struct {
         const char *columns;
@@ -123,7 +116,7 @@ static void a_table_loses_detail_in_the_order_that_is_stated(void **state)
     table_free(&t);
 }
 
-static void a_place_in_the_code_keeps_its_line(void **state)
+TEST(a_place_in_the_code_keeps_its_line)
 {
     static const struct {
         const char *place, *columns, *shown;
@@ -152,7 +145,7 @@ static void a_place_in_the_code_keeps_its_line(void **state)
 }
 
 /* Were each character left out by measuring all that follow, this would take hours. */
-static void a_name_of_a_megabyte_is_cut_in_one_pass(void **state)
+TEST(a_name_of_a_megabyte_is_cut_in_one_pass)
 {
     static char name[(1 << 20) + 1];
     struct table t;
@@ -173,7 +166,7 @@ static void a_name_of_a_megabyte_is_cut_in_one_pass(void **state)
     table_free(&t);
 }
 
-static void an_order_that_there_is_not_is_refused(void **state)
+TEST(an_order_that_there_is_not_is_refused)
 {
     struct choice c = CHOICE_NONE;
     assert_int_equal(choice_check(&c, "x", "time|peak"), 0);
@@ -186,19 +179,4 @@ static void an_order_that_there_is_not_is_refused(void **state)
     assert_int_equal(choice_rows(&c, 5, 3), 5);
     c.top = 2;
     assert_int_equal(choice_rows(&c, 5, 3), 2);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(times_as_printed_are_times_as_accepted),
-        cmocka_unit_test(columns_says_how_wide_the_page_is),
-        cmocka_unit_test(the_first_locale_that_is_set_says_whether_ascii_is_wanted),
-        cmocka_unit_test(wide_characters_take_two_columns_and_colours_none),
-        cmocka_unit_test(a_table_loses_detail_in_the_order_that_is_stated),
-        cmocka_unit_test(a_place_in_the_code_keeps_its_line),
-        cmocka_unit_test(a_name_of_a_megabyte_is_cut_in_one_pass),
-        cmocka_unit_test(an_order_that_there_is_not_is_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,13 +1,9 @@
 /* test_shown.c - names as words of a command that is to be copied into a shell. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
 
+#include "unit/test.h"
 #include "base/shown.h"
 
-static void a_word_is_quoted_where_a_shell_would_change_it(void **state)
+TEST(a_word_is_quoted_where_a_shell_would_change_it)
 {
     assert_string_equal(shown_word("runs/a-1_b.db#2:batch=4,seq=8"), "runs/a-1_b.db#2:batch=4,seq=8");
     assert_string_equal(shown_word("l\xc3\xa4ufe.db"), "l\xc3\xa4ufe.db");
@@ -18,17 +14,8 @@ static void a_word_is_quoted_where_a_shell_would_change_it(void **state)
     assert_string_equal(shown_word(""), "''");
 }
 
-static void a_word_is_harmless_to_a_terminal(void **state)
+TEST(a_word_is_harmless_to_a_terminal)
 {
     assert_string_equal(shown_word("a\nb"), "'a\\nb'");
     assert_string_equal(shown_word("a\nb"), shown_word("a\nb")); /* kept */
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_word_is_quoted_where_a_shell_would_change_it),
-        cmocka_unit_test(a_word_is_harmless_to_a_terminal),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

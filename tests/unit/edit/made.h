@@ -11,14 +11,7 @@
 #ifndef TESTS_UNIT_EDIT_MADE_H
 #define TESTS_UNIT_EDIT_MADE_H
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-#include <cmocka.h>
-
+#include "unit/test.h"
 #include "edit/answer.h"
 
 enum { NONE, FORWARD, LOGITS, BACKWARD, OPTIMIZER, EVALUATION, NAMES };

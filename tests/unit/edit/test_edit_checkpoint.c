@@ -14,9 +14,8 @@ static const struct known units[] = {{'i', MIB(1), KIND_SAVED, NOWHERE},
 
 #define UNITS "f+i f+p f+q f-q f+r f+P f+R b-R b+y b-P b-r b+z b-y b-p b-i b-z |"
 
-static void checkpointed_units_keep_their_input_and_are_made_again_one_by_one(void **state)
+TEST(checkpointed_units_keep_their_input_and_are_made_again_one_by_one)
 {
-    (void)state;
     struct made m;
     make(&m, UNITS UNITS, units);
     assert_int_equal(peak_of(&m.p, NULL), MIB(1 + 10 + 1 + 10 + 1));
@@ -32,9 +31,8 @@ static void checkpointed_units_keep_their_input_and_are_made_again_one_by_one(vo
     assert_int_equal(p.high_backward, MIB(1 + 10 + 3 + 1));
 }
 
-static void an_output_that_its_unit_saves_is_kept_and_made_again(void **state)
+TEST(an_output_that_its_unit_saves_is_kept_and_made_again)
 {
-    (void)state;
     static const struct known relu[] = {{'i', MIB(1), KIND_SAVED, NOWHERE},
                                         {'p', MIB(10), KIND_SAVED, UNIT0},
                                         {'r', MIB(4), KIND_SAVED, UNIT0},
@@ -50,9 +48,8 @@ static void an_output_that_its_unit_saves_is_kept_and_made_again(void **state)
     assert_int_equal(p.phase[BACKWARD], MIB(1 + 10 + 4 + 1 + 1));
 }
 
-static void an_output_that_nobody_saves_is_a_temporary_and_not_the_first_that_backward_frees(void **state)
+TEST(an_output_that_nobody_saves_is_a_temporary_and_not_the_first_that_backward_frees)
 {
-    (void)state;
     /* unit 0 gives t, of which x is made, and saves p and q; unit 1 saves x */
     static const struct known up[] = {{'i', MIB(1), KIND_SAVED, NOWHERE},
                                       {'p', MIB(10), KIND_SAVED, UNIT0},
@@ -74,10 +71,8 @@ static void an_output_that_nobody_saves_is_a_temporary_and_not_the_first_that_ba
     assert_int_equal(edited(&m, "checkpoint=1").phase[FORWARD], MIB(1 + 4 + 8 + 16));
 }
 
-static void
-what_a_call_made_is_gone_at_the_latest_with_its_unit_and_at_the_earliest_with_the_next_call(void **state)
+TEST(what_a_call_made_is_gone_at_the_latest_with_its_unit_and_at_the_earliest_with_the_next_call)
 {
-    (void)state;
     /* of unit 0 three calls: p and its mask r by one, q by the next, s by a third */
     static const struct known calls[] = {{'i', MIB(1), KIND_SAVED, NOWHERE},
                                          {'p', MIB(10), KIND_SAVED, UNIT0},
@@ -95,10 +90,8 @@ what_a_call_made_is_gone_at_the_latest_with_its_unit_and_at_the_earliest_with_th
     assert_int_equal(p.high_forward, MIB(1 + 10 + 2 + 10 + 10));
 }
 
-static void
-what_is_made_again_may_go_before_its_node_ends_and_the_second_forward_with_what_is_saved_last(void **state)
+TEST(what_is_made_again_may_go_before_its_node_ends_and_the_second_forward_with_what_is_saved_last)
 {
-    (void)state;
     /* unit 0 saves p, then makes the temporary t of its output; backward's node makes y and then z of p */
     static const struct known node[] = {
         {'i', MIB(1), KIND_SAVED, NOWHERE},  {'p', MIB(10), KIND_SAVED, UNIT0},
@@ -118,9 +111,8 @@ what_is_made_again_may_go_before_its_node_ends_and_the_second_forward_with_what_
     assert_int_equal(p.phase[BACKWARD], MIB(1 + 1 + 10 + 2 + 4));
 }
 
-static void without_layers_checkpointing_is_refused_with_what_is_missing(void **state)
+TEST(without_layers_checkpointing_is_refused_with_what_is_missing)
 {
-    (void)state;
     struct edit_facts none = facts;
     struct made m;
     none.units = 0;
@@ -130,19 +122,4 @@ static void without_layers_checkpointing_is_refused_with_what_is_missing(void **
     assert_refused(&m, "checkpoint=1", "no layers");
     none.forward = none.backward = none.optimizer = EDIT_NO_PHASE;
     assert_refused(&m, "foreach=no", "no phases");
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(checkpointed_units_keep_their_input_and_are_made_again_one_by_one),
-        cmocka_unit_test(an_output_that_its_unit_saves_is_kept_and_made_again),
-        cmocka_unit_test(an_output_that_nobody_saves_is_a_temporary_and_not_the_first_that_backward_frees),
-        cmocka_unit_test(
-            what_a_call_made_is_gone_at_the_latest_with_its_unit_and_at_the_earliest_with_the_next_call),
-        cmocka_unit_test(
-            what_is_made_again_may_go_before_its_node_ends_and_the_second_forward_with_what_is_saved_last),
-        cmocka_unit_test(without_layers_checkpointing_is_refused_with_what_is_missing),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

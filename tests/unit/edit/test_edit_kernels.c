@@ -92,9 +92,8 @@ static const char in_parts[] =
     ".+w f+q f+k f+s f+t f+m f+n f-n f-m f-s f+o f+y f-o b-y b+g b+h b-g b-h b-t b-k "
     "b-q |";
 
-static void attention_in_parts_for_its_layout_stays_in_fp32(void **state)
+TEST(attention_in_parts_for_its_layout_stays_in_fp32)
 {
-    (void)state;
     struct peaks p = calls(in_parts, parts, parts_elements, usual);
     /* in backward: parameter, the four that are saved (values too), the wide gradient's square and its like
      */
@@ -104,9 +103,8 @@ static void attention_in_parts_for_its_layout_stays_in_fp32(void **state)
     assert_int_equal(p.phase[FORWARD], MIB(4 + 5 * 10 + 200 + 200 + 50 + 1));
 }
 
-static void attention_of_grouped_or_odd_heads_may_be_fused_in_16_bits(void **state)
+TEST(attention_of_grouped_or_odd_heads_may_be_fused_in_16_bits)
 {
-    (void)state;
     struct peaks p = calls(in_parts, parts, parts_elements, grouped);
     assert_true(p.low < MIB(60));
     assert_true(p.high >= MIB(600));
@@ -115,9 +113,8 @@ static void attention_of_grouped_or_odd_heads_may_be_fused_in_16_bits(void **sta
     assert_true(p.high >= MIB(600));
 }
 
-static void without_the_softmaxs_masks_it_is_another_programs_product(void **state)
+TEST(without_the_softmaxs_masks_it_is_another_programs_product)
 {
-    (void)state;
     struct peaks p = calls(".+w f+q f+k f+s f+t f-s f+o f+y f-o b-y b+g b+h b-g b-h b-t b-k b-q |", parts,
                            parts_elements, usual);
     assert_true(p.low <= MIB(320));
@@ -135,9 +132,8 @@ static const struct element recurrent_elements[] = {
     {'r', U8, 5, false},  {'v', U8, 4, false},  {'g', F32, 1, false}, {0}};
 static const struct dims layers[] = {{'x', 3, 250, 0}, {'c', 3, 4, 0}, {'u', 1, 0, 0}, {'g', 1, 0, 0}, {0}};
 
-static void a_recurrent_layers_reserve_is_half_and_its_weights_are_copied(void **state)
+TEST(a_recurrent_layers_reserve_is_half_and_its_weights_are_copied)
 {
-    (void)state;
     struct peaks p =
         calls(".+w f+x f+c f+u f+r f-u f-c b+v b+g b-v b-r b-x .-g |", recurrent, recurrent_elements, layers);
     /* the workspace has 8 MiB for each of 4, whatever the type */
@@ -147,9 +143,8 @@ static void a_recurrent_layers_reserve_is_half_and_its_weights_are_copied(void *
     assert_in_range(p.high, p.low, p.low + MIB(3));
 }
 
-static void under_autocast_a_recurrent_layers_workspaces_are_those_of_16_bits(void **state)
+TEST(under_autocast_a_recurrent_layers_workspaces_are_those_of_16_bits)
 {
-    (void)state;
     struct element half[8];
     memcpy(half, recurrent_elements, sizeof half);
     half[1].type = half[2].type = ELEMENT_BFLOAT16;
@@ -157,9 +152,8 @@ static void under_autocast_a_recurrent_layers_workspaces_are_those_of_16_bits(vo
     assert_int_equal(p.low, MIB(10 + 100 + 132 + 10)); /* x may be a copy of its input */
 }
 
-static void attention_in_parts_under_autocast_has_its_copies_already(void **state)
+TEST(attention_in_parts_under_autocast_has_its_copies_already)
 {
-    (void)state;
     struct element half[12];
     memcpy(half, parts_elements, sizeof half);
     half[8].type = ELEMENT_BFLOAT16;
@@ -170,18 +164,16 @@ static void attention_in_parts_under_autocast_has_its_copies_already(void **stat
     assert_int_equal(p.phase[FORWARD], MIB(4 + 10 + 10 + 200 + 200 + 50 + 1));
 }
 
-static void a_recurrent_layers_workspace_grows_by_what_is_of_the_data(void **state)
+TEST(a_recurrent_layers_workspace_grows_by_what_is_of_the_data)
 {
-    (void)state;
     struct peaks p = changed("batch=2", ".+w f+x f+c f+u f+r f-u f-c b+v b+g b-v b-r b-x .-g |", recurrent,
                              recurrent_elements, layers);
     /* 8 MiB for each of 4, and the weights' 20, stay */
     assert_int_equal(p.low, MIB(20 + 2 * (10 + 100 + 132 - 32 - 20) + 32 + 20 + 20));
 }
 
-static void a_convolutions_workspace_grows_with_the_data_or_stays(void **state)
+TEST(a_convolutions_workspace_grows_with_the_data_or_stays)
 {
-    (void)state;
     static const struct known convolution[] = {{'w', MIB(2), KIND_PARAMETER, NOWHERE},
                                                {'y', MIB(200), KIND_SAVED, CONV},
                                                {'u', MIB(100), KIND_FORWARD, CONV},
@@ -195,9 +187,8 @@ static void a_convolutions_workspace_grows_with_the_data_or_stays(void **state)
     assert_int_equal(p.high_forward, MIB(2 + 400 + 200));
 }
 
-static void bytes_of_other_layers_stay(void **state)
+TEST(bytes_of_other_layers_stay)
 {
-    (void)state;
     static const struct known others[] = {{'w', MIB(20), KIND_PARAMETER, NOWHERE},
                                           {'r', MIB(100), KIND_SAVED, LSTM},
                                           {'u', MIB(100), KIND_FORWARD, CONV},
@@ -208,9 +199,8 @@ static void bytes_of_other_layers_stay(void **state)
     assert_int_equal(p.low, MIB(10 + 100 + 100));
 }
 
-static void a_convolutions_workspace_is_half_or_copies_of_both_its_data(void **state)
+TEST(a_convolutions_workspace_is_half_or_copies_of_both_its_data)
 {
-    (void)state;
     static const struct known convolution[] = {{'w', MIB(2), KIND_PARAMETER, NOWHERE},
                                                {'y', MIB(200), KIND_SAVED, CONV},
                                                {'u', MIB(100), KIND_FORWARD, CONV},
@@ -249,9 +239,8 @@ static struct peaks norms_of(const char *text, bool copies, bool wide, bool libr
 }
 
 /* x is given to a norm in Python that keeps the product p and the output y. */
-static void a_norm_in_fp32_keeps_its_bytes_and_what_it_was_given_by_its_class(void **state)
+TEST(a_norm_in_fp32_keeps_its_bytes_and_what_it_was_given_by_its_class)
 {
-    (void)state;
     static const char text[] = ".+w f+x f+p f+y b+g b-g b-y b-p b-x |";
     struct peaks p = norms_of(text, true, false, true); /* the copy is kept, and x is not */
     assert_in_range(p.low, MIB(1 + 80), MIB(1 + 80 + 1));
@@ -269,18 +258,16 @@ static void a_norm_in_fp32_keeps_its_bytes_and_what_it_was_given_by_its_class(vo
 
 /* Of a layer that is computed again: t is made and goes in forward, and x is what it is computed again from.
  */
-static void what_a_norm_was_given_is_kept_where_the_norm_keeps_nothing(void **state)
+TEST(what_a_norm_was_given_is_kept_where_the_norm_keeps_nothing)
 {
-    (void)state;
     struct peaks p = norms_of(".+w f+x f+t f-t b+g b-g b-x |", true, false, true);
     assert_in_range(p.low, MIB(1 + 20 + 40), MIB(1 + 20 + 40 + 1));
 }
 
 /* Queries q of four extents, put into an order of their own, the fused output o and its sums s; g is what
  * backward makes for q's line, where that computes. */
-static void attentions_output_is_copied_where_queries_have_an_order_of_their_own(void **state)
+TEST(attentions_output_is_copied_where_queries_have_an_order_of_their_own)
 {
-    (void)state;
     static const struct known fused[] = {{'w', MIB(2), KIND_PARAMETER, NOWHERE},
                                          {'q', MIB(40), KIND_SAVED, QUERIES},
                                          {'o', MIB(40), KIND_SAVED, QUERIES},
@@ -324,9 +311,8 @@ static struct peaks written_of(const char *text)
 
 #define SLACK MIB(9) /* of what is kept: one in 100 */
 
-static void a_written_softmax_may_be_kept_in_fp32_and_in_16_bits(void **state)
+TEST(a_written_softmax_may_be_kept_in_fp32_and_in_16_bits)
 {
-    (void)state;
     struct peaks p = written_of(".+w f+s f+y b-y b-s |");
     assert_int_equal(p.low, MIB(1 + 200 + 10)); /* a square, and yet no fused kernel makes it */
     assert_in_range(p.high, MIB(1 + 400 + 200 + 10), MIB(1 + 400 + 200 + 10) + SLACK);
@@ -339,9 +325,8 @@ static void a_written_softmax_may_be_kept_in_fp32_and_in_16_bits(void **state)
 }
 
 /* nn.Softmax(dim=-1)(scores): what is made around it is of the layer that calls it. */
-static void a_module_that_is_a_softmax_is_of_the_layer_that_calls_it(void **state)
+TEST(a_module_that_is_a_softmax_is_of_the_layer_that_calls_it)
 {
-    (void)state;
     static char layer[] = "Net.h.0.attn", module[] = "Net.h.0.attn.(Softmax)", other[] = "Net.h.0.attn2";
     static char *layer_names[] = {NULL, layer, other, module};
     facts.layer_names = layer_names;
@@ -355,33 +340,9 @@ static void a_module_that_is_a_softmax_is_of_the_layer_that_calls_it(void **stat
 }
 
 /* In fp32: g is copied to fp32, from which h is made. */
-static void before_a_softmax_its_gradients_may_be_in_fp32(void **state)
+TEST(before_a_softmax_its_gradients_may_be_in_fp32)
 {
-    (void)state;
     struct peaks p = written_of(".+w f+s f+y b-y b+g b+h b-g b-s b-h |");
     assert_int_equal(p.phase[BACKWARD], MIB(1 + 200 + 200 + 200));
     assert_true(p.high_backward >= MIB(1 + 400 + 400 + 400)); /* s, and g and h in fp32 */
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(attention_in_parts_for_its_layout_stays_in_fp32),
-        cmocka_unit_test(attention_of_grouped_or_odd_heads_may_be_fused_in_16_bits),
-        cmocka_unit_test(without_the_softmaxs_masks_it_is_another_programs_product),
-        cmocka_unit_test(a_recurrent_layers_reserve_is_half_and_its_weights_are_copied),
-        cmocka_unit_test(under_autocast_a_recurrent_layers_workspaces_are_those_of_16_bits),
-        cmocka_unit_test(attention_in_parts_under_autocast_has_its_copies_already),
-        cmocka_unit_test(a_recurrent_layers_workspace_grows_by_what_is_of_the_data),
-        cmocka_unit_test(a_convolutions_workspace_grows_with_the_data_or_stays),
-        cmocka_unit_test(bytes_of_other_layers_stay),
-        cmocka_unit_test(a_convolutions_workspace_is_half_or_copies_of_both_its_data),
-        cmocka_unit_test(a_norm_in_fp32_keeps_its_bytes_and_what_it_was_given_by_its_class),
-        cmocka_unit_test(what_a_norm_was_given_is_kept_where_the_norm_keeps_nothing),
-        cmocka_unit_test(a_written_softmax_may_be_kept_in_fp32_and_in_16_bits),
-        cmocka_unit_test(attentions_output_is_copied_where_queries_have_an_order_of_their_own),
-        cmocka_unit_test(a_module_that_is_a_softmax_is_of_the_layer_that_calls_it),
-        cmocka_unit_test(before_a_softmax_its_gradients_may_be_in_fp32),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

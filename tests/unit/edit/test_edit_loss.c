@@ -12,9 +12,8 @@ static const struct known losses[] = {
     {'I', MIB(4), KIND_BACKWARD, HEAD},  {'x', MIB(2), KIND_BACKWARD, UNIT0},
     {'w', MIB(16), KIND_PARAMETER, 0},   {0}};
 
-static void a_fused_loss_has_no_logits_and_makes_its_gradients_in_logits(void **state)
+TEST(a_fused_loss_has_no_logits_and_makes_its_gradients_in_logits)
 {
-    (void)state;
     struct made m;
     make(&m, ".+w f+h l+l l+m l-l b+d b+e b-d b-m b+W b+I b-e b+x b-h b-I b-x .-W |", losses);
     assert_int_equal(peak_of(&m.p, NULL), MIB(16 + 4 + 3 * 64));
@@ -27,9 +26,8 @@ static void a_fused_loss_has_no_logits_and_makes_its_gradients_in_logits(void **
 }
 
 /* s: cuBLAS makes its workspace for backward's thread where backward multiplies first, between W and I. */
-static void a_workspace_of_the_first_backward_is_no_gradient_of_the_output_layer(void **state)
+TEST(a_workspace_of_the_first_backward_is_no_gradient_of_the_output_layer)
 {
-    (void)state;
     struct made m;
     struct known with[sizeof losses / sizeof *losses + 1];
     memcpy(with, losses, sizeof losses);
@@ -50,9 +48,8 @@ static void a_workspace_of_the_first_backward_is_no_gradient_of_the_output_layer
 }
 
 /* c is a copy of w in 16 bits, V the gradient of that. */
-static void under_autocast_the_fused_loss_may_make_its_gradient_in_fp32(void **state)
+TEST(under_autocast_the_fused_loss_may_make_its_gradient_in_fp32)
 {
-    (void)state;
     static const struct known cast[] = {{'h', MIB(4), KIND_SAVED, UNIT0},
                                         {'l', MIB(64), KIND_LOGITS, HEAD},
                                         {'d', MIB(64), KIND_BACKWARD, LOSS},
@@ -72,9 +69,8 @@ static void under_autocast_the_fused_loss_may_make_its_gradient_in_fp32(void **s
 
 #define PASS " f+h l+l l+m l-l l-m f-h"
 
-static void a_fused_loss_invents_no_gradients_where_no_backward_follows(void **state)
+TEST(a_fused_loss_invents_no_gradients_where_no_backward_follows)
 {
-    (void)state;
     struct made m;
     make(&m, ".+w" PASS PASS PASS " |", losses);
     struct peaks p = edited(&m, "loss=fused");
@@ -88,9 +84,8 @@ static void a_fused_loss_invents_no_gradients_where_no_backward_follows(void **s
 }
 
 /* The logits' last extent is the vocabulary: 64 MiB of 4 bytes in rows of 4096 are 4096 tokens. */
-static void tokens_of_a_loss_are_known_by_the_logits_shape(void **state)
+TEST(tokens_of_a_loss_are_known_by_the_logits_shape)
 {
-    (void)state;
     static const struct element shaped[] = {{'l', .type = ELEMENT_FLOAT32, .shape = 1}, {0}};
     struct made m;
     elements = shaped;
@@ -104,9 +99,8 @@ static void tokens_of_a_loss_are_known_by_the_logits_shape(void **state)
     assert_int_equal(p.high, MIB(16 + 4 + 4 + 32 + 4));
 }
 
-static void a_pass_that_a_refusal_cut_off_has_the_gradients_that_would_have_come(void **state)
+TEST(a_pass_that_a_refusal_cut_off_has_the_gradients_that_would_have_come)
 {
-    (void)state;
     struct known refused[] = {{'w', MIB(16), KIND_PARAMETER, 0},
                               {'h', MIB(4), KIND_SAVED, UNIT0},
                               {'l', MIB(64), KIND_LOGITS, HEAD},
@@ -120,24 +114,9 @@ static void a_pass_that_a_refusal_cut_off_has_the_gradients_that_would_have_come
     assert_int_equal(edited(&m, "loss=fused").high, MIB(16 + 4 + 64 + 4));
 }
 
-static void without_logits_nothing_is_fused(void **state)
+TEST(without_logits_nothing_is_fused)
 {
-    (void)state;
     struct made m;
     make(&m, FIRST SECOND, step);
     assert_refused(&m, "loss=fused", "logits");
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_fused_loss_has_no_logits_and_makes_its_gradients_in_logits),
-        cmocka_unit_test(a_workspace_of_the_first_backward_is_no_gradient_of_the_output_layer),
-        cmocka_unit_test(under_autocast_the_fused_loss_may_make_its_gradient_in_fp32),
-        cmocka_unit_test(a_fused_loss_invents_no_gradients_where_no_backward_follows),
-        cmocka_unit_test(tokens_of_a_loss_are_known_by_the_logits_shape),
-        cmocka_unit_test(a_pass_that_a_refusal_cut_off_has_the_gradients_that_would_have_come),
-        cmocka_unit_test(without_logits_nothing_is_fused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

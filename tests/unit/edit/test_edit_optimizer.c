@@ -4,9 +4,8 @@
  */
 #include "made.h"
 
-static void without_lists_the_optimizer_has_three_of_one_parameter_at_most(void **state)
+TEST(without_lists_the_optimizer_has_three_of_one_parameter_at_most)
 {
-    (void)state;
     struct made m;
     make(&m, FIRST SECOND, step);
     struct peaks p = edited(&m, "foreach=no");
@@ -15,17 +14,15 @@ static void without_lists_the_optimizer_has_three_of_one_parameter_at_most(void 
     assert_int_equal(p.low, p.high);
 }
 
-static void a_fused_optimizer_has_no_temporaries(void **state)
+TEST(a_fused_optimizer_has_no_temporaries)
 {
-    (void)state;
     struct made m;
     make(&m, FIRST SECOND, step);
     assert_int_equal(edited(&m, "optimizer=fused").phase[OPTIMIZER], KIB(500 + 1000 + 32 + 500));
 }
 
-static void states_shrink_to_their_bytes_and_scales(void **state)
+TEST(states_shrink_to_their_bytes_and_scales)
 {
-    (void)state;
     struct made m;
     make(&m, FIRST SECOND, step);
     uint64_t others = KIB(500 + 32 + 3000 + 400);
@@ -35,9 +32,8 @@ static void states_shrink_to_their_bytes_and_scales(void **state)
     assert_int_equal(edited(&m, "states=host").low, others);
 }
 
-static void in_backward_a_gradient_lives_beside_its_own_update_alone(void **state)
+TEST(in_backward_a_gradient_lives_beside_its_own_update_alone)
 {
-    (void)state;
     struct made m;
     make(&m, FIRST SECOND, step);
     struct peaks p = edited(&m, "gradients=in-backward");
@@ -49,9 +45,8 @@ static void in_backward_a_gradient_lives_beside_its_own_update_alone(void **stat
     assert_int_equal(p.phase[FORWARD], KIB(500 + 1000 + 32 + 3000));
 }
 
-static void kept_gradients_are_there_in_forward_and_freed_again_by_the_opposite(void **state)
+TEST(kept_gradients_are_there_in_forward_and_freed_again_by_the_opposite)
 {
-    (void)state;
     struct made m;
     make(&m, FIRST SECOND SECOND, step);
     struct edit e;
@@ -67,9 +62,8 @@ static void kept_gradients_are_there_in_forward_and_freed_again_by_the_opposite(
     assert_refused(&m, "set_to_none=yes", "already");
 }
 
-static void accumulation_keeps_gradients_and_makes_no_second_workspace(void **state)
+TEST(accumulation_keeps_gradients_and_makes_no_second_workspace)
 {
-    (void)state;
     struct made m;
     make(&m, FIRST SECOND, step);
     struct peaks p = edited(&m, "accumulate=4");
@@ -80,9 +74,8 @@ static void accumulation_keeps_gradients_and_makes_no_second_workspace(void **st
 
 /* i is a batch; where the first step's end is noted when the next forward begins, the second one's is there
  * before it.  c lives until backward's end. */
-static void accumulation_makes_a_batch_anew_each_time_and_no_parameter(void **state)
+TEST(accumulation_makes_a_batch_anew_each_time_and_no_parameter)
 {
-    (void)state;
     static const struct known plain[] = {
         {'w', KIB(500), KIND_PARAMETER, NOWHERE}, {'i', KIB(200), KIND_OTHER, NOWHERE},
         {'c', KIB(1000), KIND_SAVED, UNIT1},      {'g', KIB(500), KIND_GRADIENT, NODE1},
@@ -96,9 +89,8 @@ static void accumulation_makes_a_batch_anew_each_time_and_no_parameter(void **st
 }
 
 /* T is a checkpoint's copy that was loaded and freed, j what each batch is made of, e an evaluation's. */
-static void accumulation_repeats_neither_a_programs_setup_nor_an_evaluation(void **state)
+TEST(accumulation_repeats_neither_a_programs_setup_nor_an_evaluation)
 {
-    (void)state;
     static const struct known plain[] = {{'w', KIB(500), KIND_PARAMETER, NOWHERE},
                                          {'T', KIB(5000), KIND_OTHER, NOWHERE},
                                          {'i', KIB(200), KIND_OTHER, NOWHERE},
@@ -123,9 +115,8 @@ static void accumulation_repeats_neither_a_programs_setup_nor_an_evaluation(void
     assert_int_equal(p.low, KIB(500 + 4000));
 }
 
-static void steps_that_accumulate_already_are_refused(void **state)
+TEST(steps_that_accumulate_already_are_refused)
 {
-    (void)state;
     struct made m;
     make(&m, ".+w f+a b+g b-a f+a b-a .-g |", step);
     assert_refused(&m, "accumulate=2", "2 forwards and backwards already");
@@ -133,9 +124,8 @@ static void steps_that_accumulate_already_are_refused(void **state)
 
 /* ---- ZeRO ---- */
 
-static void zero_1_shares_states_and_has_buckets_of_all_gradients(void **state)
+TEST(zero_1_shares_states_and_has_buckets_of_all_gradients)
 {
-    (void)state;
     struct made m;
     make(&m, FIRST SECOND, step);
     struct peaks p = edited(&m, "zero=1:4");
@@ -145,9 +135,8 @@ static void zero_1_shares_states_and_has_buckets_of_all_gradients(void **state)
     assert_int_equal(p.phase[OPTIMIZER], KIB(500 + 500 + 800 + 32 + 400)); /* gradients are in the buckets */
 }
 
-static void zero_1s_other_rank_has_the_states_of_other_parameters(void **state)
+TEST(zero_1s_other_rank_has_the_states_of_other_parameters)
 {
-    (void)state;
     struct made m;
     struct edit e;
     char *why = NULL;
@@ -169,9 +158,8 @@ static void zero_1s_other_rank_has_the_states_of_other_parameters(void **state)
 
 /* Four gradients: a bucket of all at first, then the one that passes 1 MiB, two that pass 25, and the rest.
  */
-static void zero_1_makes_its_buckets_anew_for_the_second_step(void **state)
+TEST(zero_1_makes_its_buckets_anew_for_the_second_step)
 {
-    (void)state;
     static const struct known large[] = {{'w', MIB(16), KIND_PARAMETER, NOWHERE},
                                          {'a', MIB(1), KIND_SAVED, UNIT0},
                                          {'g', MIB(16), KIND_GRADIENT, NODE0},
@@ -196,9 +184,8 @@ static void zero_1_makes_its_buckets_anew_for_the_second_step(void **state)
     edit_free_result(&r);
 }
 
-static void zero_2_and_3_gather_a_unit_and_leave_shares(void **state)
+TEST(zero_2_and_3_gather_a_unit_and_leave_shares)
 {
-    (void)state;
     struct made m;
     make(&m, FIRST SECOND, step);
     struct peaks p = edited(&m, "zero=2:4");
@@ -213,9 +200,8 @@ static void zero_2_and_3_gather_a_unit_and_leave_shares(void **state)
 }
 
 /* What such a one holds in buckets, shares and gathers is in it already. */
-static void of_one_rank_of_several_no_zero_is_told(void **state)
+TEST(of_one_rank_of_several_no_zero_is_told)
 {
-    (void)state;
     struct made m;
     make(&m, FIRST SECOND, step);
     facts.ranks = 2;
@@ -225,9 +211,8 @@ static void of_one_rank_of_several_no_zero_is_told(void **state)
 }
 
 /* Only what has a gradient has a bucket, and a rank's states are those of such parameters. */
-static void of_frozen_parameters_zero_1_has_no_buckets(void **state)
+TEST(of_frozen_parameters_zero_1_has_no_buckets)
 {
-    (void)state;
     static const struct known frozen[] = {{'v', KIB(8000), KIND_PARAMETER, NOWHERE},
                                           {'w', KIB(64), KIND_PARAMETER, NOWHERE},
                                           {'u', KIB(64), KIND_PARAMETER, NOWHERE},
@@ -243,9 +228,8 @@ static void of_frozen_parameters_zero_1_has_no_buckets(void **state)
 }
 
 /* v is frozen: no gradient says which unit it is of. */
-static void of_frozen_parameters_zero_3_gathers_all_at_the_high_end_alone(void **state)
+TEST(of_frozen_parameters_zero_3_gathers_all_at_the_high_end_alone)
 {
-    (void)state;
     static const struct known frozen[] = {
         {'w', KIB(64), KIND_PARAMETER, NOWHERE},   {'v', KIB(800), KIND_PARAMETER, NOWHERE},
         {'u', KIB(1000), KIND_PARAMETER, NOWHERE}, {'t', KIB(900), KIND_PARAMETER, NOWHERE},
@@ -261,9 +245,8 @@ static void of_frozen_parameters_zero_3_gathers_all_at_the_high_end_alone(void *
 
 /* state = b * state + ...: s and r go when n and m are there, and the other way round in the next step.  The
  * gradient goes before x is made. */
-static void states_that_each_step_makes_anew_are_made_in_backward_as_they_were_in_the_step(void **state)
+TEST(states_that_each_step_makes_anew_are_made_in_backward_as_they_were_in_the_step)
 {
-    (void)state;
     static const struct known anew[] = {
         {'w', KIB(400), KIND_PARAMETER, NOWHERE}, {'a', KIB(1000), KIND_SAVED, UNIT0},
         {'g', KIB(400), KIND_GRADIENT, NODE1},    {'x', KIB(8), KIND_BACKWARD, NODE0},
@@ -290,9 +273,8 @@ static void states_that_each_step_makes_anew_are_made_in_backward_as_they_were_i
 
 /* w and v are as large as each other: their states a and b come in lists, and the first list's own are c, d.
  */
-static void lists_of_states_are_dealt_to_their_parameters(void **state)
+TEST(lists_of_states_are_dealt_to_their_parameters)
 {
-    (void)state;
     static const struct known lists[] = {{'w', MIB(400), KIND_PARAMETER, NOWHERE},
                                          {'v', MIB(400), KIND_PARAMETER, NOWHERE},
                                          {'g', MIB(400), KIND_GRADIENT, NODE1},
@@ -315,29 +297,4 @@ static void lists_of_states_are_dealt_to_their_parameters(void **state)
          lists);
     p = edited(&m, "gradients=in-backward");
     assert_true(p.high > p.low);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(without_lists_the_optimizer_has_three_of_one_parameter_at_most),
-        cmocka_unit_test(a_fused_optimizer_has_no_temporaries),
-        cmocka_unit_test(states_shrink_to_their_bytes_and_scales),
-        cmocka_unit_test(in_backward_a_gradient_lives_beside_its_own_update_alone),
-        cmocka_unit_test(kept_gradients_are_there_in_forward_and_freed_again_by_the_opposite),
-        cmocka_unit_test(accumulation_keeps_gradients_and_makes_no_second_workspace),
-        cmocka_unit_test(accumulation_makes_a_batch_anew_each_time_and_no_parameter),
-        cmocka_unit_test(accumulation_repeats_neither_a_programs_setup_nor_an_evaluation),
-        cmocka_unit_test(steps_that_accumulate_already_are_refused),
-        cmocka_unit_test(zero_1_shares_states_and_has_buckets_of_all_gradients),
-        cmocka_unit_test(zero_1s_other_rank_has_the_states_of_other_parameters),
-        cmocka_unit_test(zero_1_makes_its_buckets_anew_for_the_second_step),
-        cmocka_unit_test(zero_2_and_3_gather_a_unit_and_leave_shares),
-        cmocka_unit_test(of_one_rank_of_several_no_zero_is_told),
-        cmocka_unit_test(of_frozen_parameters_zero_1_has_no_buckets),
-        cmocka_unit_test(of_frozen_parameters_zero_3_gathers_all_at_the_high_end_alone),
-        cmocka_unit_test(states_that_each_step_makes_anew_are_made_in_backward_as_they_were_in_the_step),
-        cmocka_unit_test(lists_of_states_are_dealt_to_their_parameters),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

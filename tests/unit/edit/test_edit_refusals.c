@@ -34,9 +34,8 @@ static struct refusal_answer asked(const struct made *m, uint64_t capacity)
     return a;
 }
 
-static void a_request_passes_where_what_a_change_frees_is_enough(void **state)
+TEST(a_request_passes_where_what_a_change_frees_is_enough)
 {
-    (void)state;
     struct made m;
     make(&m, DIED, died);
     /* 86 MiB with the request; without the states 70 */
@@ -61,9 +60,8 @@ static void assert_says(const struct refusal_answer *a, const char *name, const 
     free(said);
 }
 
-static void a_change_says_by_how_much_a_request_passes_or_stays_short(void **state)
+TEST(a_change_says_by_how_much_a_request_passes_or_stays_short)
 {
-    (void)state;
     struct made m;
     make(&m, DIED, died);
     struct refusal_answer a = asked(&m, MIB(72));
@@ -106,9 +104,8 @@ static const struct known pieces[] = {{'x', MIB(60), KIND_FORWARD, UNIT0},
                                       {0}};
 
 /* Two segments of which the half is free: no piece has room for n, and the device has none for a third. */
-static void another_allocator_lets_a_request_pass_without_a_change(void **state)
+TEST(another_allocator_lets_a_request_pass_without_a_change)
 {
-    (void)state;
     struct made m;
     make(&m, "f+x f-x f+a f+y f-y f+b f+n", pieces);
     struct refusal_answer a = {.why = NULL};
@@ -128,9 +125,8 @@ static void another_allocator_lets_a_request_pass_without_a_change(void **state)
 }
 
 /* m takes exactly what a left of x's segment: with sizes a little off it does not. */
-static void what_passes_in_a_hole_of_its_size_passes_by_luck(void **state)
+TEST(what_passes_in_a_hole_of_its_size_passes_by_luck)
 {
-    (void)state;
     struct made m;
     make(&m, "f+x f-x f+a f+m", pieces);
     struct refusal_answer a = {.why = NULL};
@@ -144,9 +140,8 @@ static void what_passes_in_a_hole_of_its_size_passes_by_luck(void **state)
 }
 
 /* y's segment goes back when the next request asks for it, x's is a's too. */
-static void what_is_left_is_what_a_next_request_could_have(void **state)
+TEST(what_is_left_is_what_a_next_request_could_have)
 {
-    (void)state;
     struct made m;
     make(&m, "f+x f-x f+a f+y f-y f+m", pieces);
     struct refusal_answer a = {.why = NULL};
@@ -159,9 +154,8 @@ static void what_is_left_is_what_a_next_request_could_have(void **state)
 }
 
 /* n is the logits */
-static void a_request_that_a_change_does_not_make_is_said_to_be_gone(void **state)
+TEST(a_request_that_a_change_does_not_make_is_said_to_be_gone)
 {
-    (void)state;
     struct known logits[sizeof died / sizeof *died];
     memcpy(logits, died, sizeof died);
     for (struct known *k = logits; k->name; k++)
@@ -179,9 +173,8 @@ static void a_request_that_a_change_does_not_make_is_said_to_be_gone(void **stat
     refusal_free(&a);
 }
 
-static void where_no_change_is_enough_a_pair_is_named(void **state)
+TEST(where_no_change_is_enough_a_pair_is_named)
 {
-    (void)state;
     struct made m;
     make(&m, DIED, died);
     /* at most 20 MiB by one change */
@@ -194,9 +187,8 @@ static void where_no_change_is_enough_a_pair_is_named(void **state)
     refusal_free(&a);
 }
 
-static void a_request_that_the_replay_does_not_refuse_has_no_advice(void **state)
+TEST(a_request_that_the_replay_does_not_refuse_has_no_advice)
 {
-    (void)state;
     struct made m;
     make(&m, DIED, died);
     struct refusal_answer a = asked(&m, MIB(86));
@@ -205,9 +197,8 @@ static void a_request_that_the_replay_does_not_refuse_has_no_advice(void **state
     refusal_free(&a);
 }
 
-static void an_end_of_memory_leaves_figures_and_says_which_request_has_no_room(void **state)
+TEST(an_end_of_memory_leaves_figures_and_says_which_request_has_no_room)
 {
-    (void)state;
     static const bool wanted[FEED_POLICIES] = {[FEED_LIVE] = true, [FEED_ARENA] = true};
     struct torch_settings settings = torch_defaults();
     struct made m;
@@ -294,9 +285,8 @@ static void assert_asked(const struct made *m, const char *text, uint64_t capaci
     refusal_free(&a);
 }
 
-static void a_request_for_a_state_is_a_state(void **state)
+TEST(a_request_for_a_state_is_a_state, NULL, first_is_over)
 {
-    (void)state;
     struct made m;
     make_first(&m, ".+w .+v b+g b+h o+s o+t o+n", KIND_STATE);
     /* 110 MiB with the request */
@@ -310,9 +300,8 @@ static void a_request_for_a_state_is_a_state(void **state)
     refusal_free(&a);
 }
 
-static void a_request_for_a_temporary_is_a_temporary(void **state)
+TEST(a_request_for_a_temporary_is_a_temporary, NULL, first_is_over)
 {
-    (void)state;
     struct made m;
     make_first(&m, ".+w .+v b+g b+h o+s o+t o+i o+j o+m", KIND_UPDATE);
     /* 130 MiB with the request */
@@ -323,9 +312,8 @@ static void a_request_for_a_temporary_is_a_temporary(void **state)
     assert_asked(&m, "optimizer=fused", MIB(149), REFUSAL_PASSES, false, MIB(20));
 }
 
-static void in_backward_has_the_states_that_the_first_step_did_not_come_to(void **state)
+TEST(in_backward_has_the_states_that_the_first_step_did_not_come_to, NULL, first_is_over)
 {
-    (void)state;
     struct made m;
     /* with both states of both, w and v 30, states 60 */
     make_first(&m, ".+w .+v b+g b+h o+n", KIND_STATE);
@@ -343,9 +331,8 @@ static void in_backward_has_the_states_that_the_first_step_did_not_come_to(void 
 }
 
 /* Of gradients that go earlier the blocks are known, but not to the last piece where they lie. */
-static void where_no_hundredth_decides_in_backward_passes_or_does_not(void **state)
+TEST(where_no_hundredth_decides_in_backward_passes_or_does_not)
 {
-    (void)state;
     static const struct known kept[] = {
         {'w', MIB(100), KIND_PARAMETER, NOWHERE}, {'s', MIB(100), KIND_STATE, NOWHERE},
         {'g', MIB(100), KIND_GRADIENT, NODE1},    {'a', MIB(50), KIND_SAVED, UNIT0},
@@ -356,25 +343,4 @@ static void where_no_hundredth_decides_in_backward_passes_or_does_not(void **sta
     assert_asked(&m, "gradients=in-backward", MIB(302), REFUSAL_MAY_PASS, true, MIB(100));
     assert_asked(&m, "gradients=in-backward", MIB(298), REFUSAL_MAY_PASS, true, MIB(100));
     assert_asked(&m, "gradients=in-backward", MIB(290), REFUSAL_SHORT, true, MIB(100));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_request_passes_where_what_a_change_frees_is_enough),
-        cmocka_unit_test(a_change_says_by_how_much_a_request_passes_or_stays_short),
-        cmocka_unit_test(another_allocator_lets_a_request_pass_without_a_change),
-        cmocka_unit_test(what_passes_in_a_hole_of_its_size_passes_by_luck),
-        cmocka_unit_test(what_is_left_is_what_a_next_request_could_have),
-        cmocka_unit_test(a_request_that_a_change_does_not_make_is_said_to_be_gone),
-        cmocka_unit_test(where_no_change_is_enough_a_pair_is_named),
-        cmocka_unit_test(a_request_that_the_replay_does_not_refuse_has_no_advice),
-        cmocka_unit_test_teardown(a_request_for_a_state_is_a_state, first_is_over),
-        cmocka_unit_test_teardown(a_request_for_a_temporary_is_a_temporary, first_is_over),
-        cmocka_unit_test_teardown(in_backward_has_the_states_that_the_first_step_did_not_come_to,
-                                  first_is_over),
-        cmocka_unit_test(where_no_hundredth_decides_in_backward_passes_or_does_not),
-        cmocka_unit_test(an_end_of_memory_leaves_figures_and_says_which_request_has_no_room),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

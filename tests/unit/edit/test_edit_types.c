@@ -17,9 +17,8 @@ static const struct element fp32_elements[] = {{'w', F32, 1, false}, {'a', F32, 
                                                {'i', I64, 2, false}, {'k', 0, 0, true},
                                                {'g', F32, 1, false}, {0}};
 
-static void whole_numbers_and_workspaces_keep_their_bytes_in_bf16(void **state)
+TEST(whole_numbers_and_workspaces_keep_their_bytes_in_bf16)
 {
-    (void)state;
     TYPED(m, ".+w f+k f+i f+a b+g b-a b-i .-g |", fp32);
     struct peaks p = edited(&m, "types=bf16");
     assert_int_equal(p.low, MIB(4 + 32 + 16 + 25 + 4));
@@ -33,9 +32,8 @@ static const struct known bf16[] = {{'w', MIB(8), KIND_PARAMETER, NOWHERE},
 static const struct element bf16_elements[] = {
     {'w', BF16, 1, false}, {'a', BF16, 2, false}, {'s', F32, 1, false}, {0}};
 
-static void a_program_in_bf16_has_nothing_to_change(void **state)
+TEST(a_program_in_bf16_has_nothing_to_change)
 {
-    (void)state;
     TYPED(m, ".+w f+a b-a o+s |", bf16);
     assert_refused(&m, "types=bf16", "no parameter is float32 or float64");
 }
@@ -56,9 +54,8 @@ static const struct element autocast_elements[] = {
     {'c', BF16, 1, false}, {'y', BF16, 3, false}, {'z', BF16, 1, false},
     {'h', BF16, 1, false}, {'g', F32, 1, false},  {0}};
 
-static void without_autocast_copies_of_weights_go_and_those_of_data_may(void **state)
+TEST(without_autocast_copies_of_weights_go_and_those_of_data_may)
 {
-    (void)state;
     TYPED(m, ".+w f+x f+d f+c f+y b+h b+g b-h b-y b-c b-d b-x .-g |", autocast);
     struct peaks p = edited(&m, "types=bf16");
     /* the least is w, x, y, g; the most d and h too, and 1/25 for workspaces */
@@ -67,17 +64,15 @@ static void without_autocast_copies_of_weights_go_and_those_of_data_may(void **s
 }
 
 /* z has w's shape too: one copy of w is there already. */
-static void data_in_a_weights_shape_are_no_second_copy_of_it(void **state)
+TEST(data_in_a_weights_shape_are_no_second_copy_of_it)
 {
-    (void)state;
     TYPED(m, ".+w f+x f+c f+z b-z b-c b-x |", autocast);
     struct peaks p = edited(&m, "types=bf16");
     assert_in_range(p.low, MIB(4 + 19 + 4), MIB(4 + 20 + 4));
 }
 
-static void states_have_the_elements_of_their_type(void **state)
+TEST(states_have_the_elements_of_their_type)
 {
-    (void)state;
     static const struct known states[] = {{'w', MIB(8), KIND_PARAMETER, NOWHERE},
                                           {'s', MIB(8), KIND_STATE, FOREACH},
                                           {'t', MIB(4), KIND_STATE, FOREACH},
@@ -93,9 +88,8 @@ static void states_have_the_elements_of_their_type(void **state)
 }
 
 /* Weights packed into whole numbers, and a count of steps that is one. */
-static void whole_numbers_are_no_floats_to_be_narrowed(void **state)
+TEST(whole_numbers_are_no_floats_to_be_narrowed)
 {
-    (void)state;
     static const struct known packed[] = {{'w', MIB(8), KIND_PARAMETER, NOWHERE},
                                           {'a', MIB(50), KIND_SAVED, UNIT0},
                                           {'s', MIB(8), KIND_STATE, FOREACH},
@@ -134,9 +128,8 @@ static struct peaks attends(const char *text, const struct known *table, const s
     return p;
 }
 
-static void a_copy_of_attentions_output_may_be_none_in_bf16(void **state)
+TEST(a_copy_of_attentions_output_may_be_none_in_bf16)
 {
-    (void)state;
     static const struct known copied[] = {
         {'w', MIB(8), KIND_PARAMETER, NOWHERE}, {'o', MIB(40), KIND_SAVED, ATTENDS},
         {'s', MIB(1), KIND_SAVED, ATTENDS},     {'c', MIB(40), KIND_SAVED, BEHIND},
@@ -154,9 +147,8 @@ static void a_copy_of_attentions_output_may_be_none_in_bf16(void **state)
 
 /* Q, K are queries and keys made for the squares S; m and n the mask of bool that PyTorch makes itself; y the
  * unit's output. */
-static void squares_with_a_mask_of_their_own_are_fused_in_bf16(void **state)
+TEST(squares_with_a_mask_of_their_own_are_fused_in_bf16)
 {
-    (void)state;
     static const struct known squares[] = {{'w', MIB(8), KIND_PARAMETER, NOWHERE},
                                            {'m', MIB(1), KIND_FORWARD, ATTENDS},
                                            {'n', MIB(1), KIND_FORWARD, ATTENDS},
@@ -184,9 +176,8 @@ static void squares_with_a_mask_of_their_own_are_fused_in_bf16(void **state)
 }
 
 /* Of a damaged file: masks of no bytes divide nothing. */
-static void masks_without_a_byte_are_no_masks(void **state)
+TEST(masks_without_a_byte_are_no_masks)
 {
-    (void)state;
     static const struct known squares[] = {{'w', MIB(8), KIND_PARAMETER, NOWHERE},
                                            {'m', 0, KIND_FORWARD, ATTENDS},
                                            {'Q', MIB(10), KIND_SAVED, ATTENDS},
@@ -217,9 +208,8 @@ static void extents(const char *which, uint8_t rank, uint64_t outer, uint64_t in
 
 /* S and the mask m are 300 x 300 and no larger than the output y of 300 x 640; z is as large, and no square.
  */
-static void blocks_of_two_lengths_grow_with_the_square_however_small_they_are(void **state)
+TEST(blocks_of_two_lengths_grow_with_the_square_however_small_they_are)
 {
-    (void)state;
     static const struct known sizes[] = {{'w', MIB(8), KIND_PARAMETER, NOWHERE},
                                          {'m', MIB(1), KIND_FORWARD, NOWHERE},
                                          {'S', MIB(10), KIND_SAVED, UNIT0},
@@ -249,9 +239,8 @@ static void blocks_of_two_lengths_grow_with_the_square_however_small_they_are(vo
 /* What a unit gives is an adapter's, 300 x 16, so that values z of 300 x 640 are larger by far: no square for
  * sure; of v, which has four extents, and of a shape that nobody knows the one end grows with the length and
  * the other with its square. */
-static void what_adapters_give_makes_no_squares_of_what_is_larger(void **state)
+TEST(what_adapters_give_makes_no_squares_of_what_is_larger)
 {
-    (void)state;
     static const struct known sizes[] = {
         {'w', MIB(8), KIND_PARAMETER, NOWHERE}, {'z', MIB(20), KIND_SAVED, ATTENDS},
         {'v', MIB(10), KIND_SAVED, ATTENDS},    {'y', MIB(1), KIND_SAVED, UNIT0},
@@ -274,9 +263,8 @@ static void what_adapters_give_makes_no_squares_of_what_is_larger(void **state)
 
 /* c has the shape of the parameter w, as autocast's copy of it has, and r is raw, a library's own: at the low
  * end neither grows with the samples. */
-static void a_copy_of_a_weight_and_a_librarys_bytes_may_stay(void **state)
+TEST(a_copy_of_a_weight_and_a_librarys_bytes_may_stay)
 {
-    (void)state;
     static const struct known sizes[] = {{'w', MIB(8), KIND_PARAMETER, NOWHERE},
                                          {'c', MIB(4), KIND_SAVED, UNIT0},
                                          {'y', MIB(10), KIND_SAVED, UNIT0},
@@ -293,9 +281,8 @@ static void a_copy_of_a_weight_and_a_librarys_bytes_may_stay(void **state)
 
 /* A mask k that is made in the first forward and kept, weights a that are kept for the next step, and a mask
  * d that comes with the data: 300 x 300; a table t of 300 x 640 that is kept. */
-static void squares_that_outlive_their_step_may_grow_with_the_square(void **state)
+TEST(squares_that_outlive_their_step_may_grow_with_the_square)
 {
-    (void)state;
     static const struct known sizes[] = {
         {'w', MIB(8), KIND_PARAMETER, NOWHERE}, {'k', MIB(3), KIND_OTHER, UNIT0},
         {'a', MIB(5), KIND_OTHER, UNIT0},       {'d', MIB(7), KIND_OTHER, NOWHERE},
@@ -321,9 +308,8 @@ static void squares_that_outlive_their_step_may_grow_with_the_square(void **stat
 }
 
 /* Logits L of 8192 tokens x 16384 words, of a layer W whose input is D, 1024 wide. */
-static void a_fused_loss_has_its_kernels_chunk_where_shapes_are_known(void **state)
+TEST(a_fused_loss_has_its_kernels_chunk_where_shapes_are_known)
 {
-    (void)state;
     static const struct known fused[] = {{'w', MIB(64), KIND_PARAMETER, NOWHERE},
                                          {'L', MIB(512), KIND_LOGITS, HEAD},
                                          {'W', MIB(64), KIND_GRADIENT, HEAD},
@@ -342,9 +328,8 @@ static void a_fused_loss_has_its_kernels_chunk_where_shapes_are_known(void **sta
 }
 
 /* c and d are autocast's copies of weight and input, V the weight's gradient before it is copied to W. */
-static void a_fused_loss_under_autocast_has_the_copies_while_it_runs(void **state)
+TEST(a_fused_loss_under_autocast_has_the_copies_while_it_runs)
 {
-    (void)state;
     static const struct known fused[] = {
         {'w', MIB(64), KIND_PARAMETER, NOWHERE}, {'c', MIB(32), KIND_LOGITS, HEAD},
         {'d', MIB(16), KIND_LOGITS, HEAD},       {'L', MIB(256), KIND_LOGITS, HEAD},
@@ -369,9 +354,8 @@ static void a_fused_loss_under_autocast_has_the_copies_while_it_runs(void **stat
 
 /* A product's call copies its input x as d, and c, its weight; then it gives y.  Of q it is known no more
  * than that its call makes two blocks. */
-static void what_a_product_is_given_is_kept_in_the_place_of_autocasts_copies(void **state)
+TEST(what_a_product_is_given_is_kept_in_the_place_of_autocasts_copies)
 {
-    (void)state;
     static const struct known copies[] = {
         {'w', MIB(8), KIND_PARAMETER, NOWHERE}, {'x', MIB(40), KIND_FORWARD, UNIT0},
         {'d', MIB(20), KIND_SAVED, LINEAR},     {'e', MIB(20), KIND_SAVED, LINEAR},
@@ -427,9 +411,8 @@ static bool is_open(const struct made *m, struct edit *e, struct edit *other)
     return edit_split(&m->p, e, other);
 }
 
-static void a_loss_of_unknown_code_has_two_answers(void **state)
+TEST(a_loss_of_unknown_code_has_two_answers)
 {
-    (void)state;
     struct edit half, wide;
     TYPED(m, ".+w l+L l+s l-L b+g b+h b-g b-s b+d b-h b-d |", losses);
     assert_true(is_open(&m, &half, &wide));
@@ -446,9 +429,8 @@ static void a_loss_of_unknown_code_has_two_answers(void **state)
     assert_int_equal(p.high, MIB(4 + 150));
 }
 
-static void a_copy_of_the_logits_goes_with_them_or_takes_their_place(void **state)
+TEST(a_copy_of_the_logits_goes_with_them_or_takes_their_place)
 {
-    (void)state;
     TYPED(m, ".+w l+L l+s b-s b-L |", losses);
     struct peaks p = edited(&m, "types=bf16,loss=fp32");
     assert_int_equal(p.low, MIB(4 + 50 + 50));       /* the copy alone */
@@ -456,9 +438,8 @@ static void a_copy_of_the_logits_goes_with_them_or_takes_their_place(void **stat
 }
 
 /* The same code makes both: a function that copies to fp32, or a model that does not. */
-static void code_that_is_known_to_copy_or_not_has_one_answer(void **state)
+TEST(code_that_is_known_to_copy_or_not_has_one_answer)
 {
-    (void)state;
     struct edit half, wide;
     TYPED(given, ".+w l+L l+t l-L b+j b-j b-t |", losses);
     assert_false(is_open(&given, &half, &wide));
@@ -471,9 +452,8 @@ static void code_that_is_known_to_copy_or_not_has_one_answer(void **state)
 }
 
 /* A copy back to 16 bits is made before the output layer's gradients, d, and is what they are made of. */
-static void the_gradient_of_a_copy_is_copied_back(void **state)
+TEST(the_gradient_of_a_copy_is_copied_back)
 {
-    (void)state;
     TYPED(m, ".+w l+L l+u l-L b+k b-u b+d b+w b-k |", losses);
     struct peaks p = edited(&m, "types=bf16");
     assert_int_equal(p.phase[BACKWARD], MIB(4 + 50 + 50)); /* u and k; then k 25, d 2 and w 4 are less */
@@ -483,9 +463,8 @@ static void the_gradient_of_a_copy_is_copied_back(void **state)
 
 /* Under autocast a copy that the loss makes itself is autocast's; one that was made before is the program's.
  */
-static void without_autocast_a_loss_takes_what_the_program_gives_it(void **state)
+TEST(without_autocast_a_loss_takes_what_the_program_gives_it)
 {
-    (void)state;
     static const struct element casts_elements[] = {
         {'w', F32, 1, false}, {'L', BF16, 2, false}, {'F', F32, 2, false}, {'s', F32, 2, false}, {0}};
     static const struct known casts[] = {{'w', MIB(8), KIND_PARAMETER, NOWHERE},
@@ -502,9 +481,8 @@ static void without_autocast_a_loss_takes_what_the_program_gives_it(void **state
     assert_int_equal(edited(&programs, "types=bf16").low, MIB(4 + 25 + 50 + 50));
 }
 
-static void logits_that_are_next_to_nothing_have_no_two_answers(void **state)
+TEST(logits_that_are_next_to_nothing_have_no_two_answers)
 {
-    (void)state;
     static const struct known small[] = {{'w', MIB(8), KIND_PARAMETER, NOWHERE},
                                          {'a', MIB(900), KIND_SAVED, UNIT0},
                                          {'L', MIB(1), KIND_LOGITS, HEAD},
@@ -537,9 +515,8 @@ static struct edit_stack through(const struct trace_frame *frames, size_t n)
 #define MODELS "/opt/torch/v/site-packages/transformers/models/" /* not in PyTorch for that */
 #define TORCH  "/opt/torch/v/site-packages/torch/nn/"
 
-static void which_code_gives_its_loss_16_bits_is_known_by_its_name(void **state)
+TEST(which_code_gives_its_loss_16_bits_is_known_by_its_name)
 {
-    (void)state;
     struct trace_frame bert = PYTHON("BertForMaskedLM.forward", MODELS "bert/modeling_bert.py"),
                        t5 = PYTHON("T5ForConditionalGeneration.forward", MODELS "t5/modeling_t5.py"),
                        vision =
@@ -575,9 +552,8 @@ static void which_code_gives_its_loss_16_bits_is_known_by_its_name(void **state)
                  loss_code_upcasts("fixed_cross_entropy"));
 }
 
-static void what_a_loss_computes_in_can_be_said(void **state)
+TEST(what_a_loss_computes_in_can_be_said)
 {
-    (void)state;
     struct edit e;
     char *why = NULL;
     assert_true(edit_parse("types=bf16,loss=fp32", &e, &why));
@@ -587,35 +563,4 @@ static void what_a_loss_computes_in_can_be_said(void **state)
     assert_false(edit_parse("types=bf16,loss=", &e, &why));
     assert_non_null(strstr(why, "loss=fp32"));
     free(why);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(whole_numbers_and_workspaces_keep_their_bytes_in_bf16),
-        cmocka_unit_test(a_program_in_bf16_has_nothing_to_change),
-        cmocka_unit_test(without_autocast_copies_of_weights_go_and_those_of_data_may),
-        cmocka_unit_test(data_in_a_weights_shape_are_no_second_copy_of_it),
-        cmocka_unit_test(states_have_the_elements_of_their_type),
-        cmocka_unit_test(whole_numbers_are_no_floats_to_be_narrowed),
-        cmocka_unit_test(a_copy_of_attentions_output_may_be_none_in_bf16),
-        cmocka_unit_test(a_fused_loss_has_its_kernels_chunk_where_shapes_are_known),
-        cmocka_unit_test(a_fused_loss_under_autocast_has_the_copies_while_it_runs),
-        cmocka_unit_test(what_a_product_is_given_is_kept_in_the_place_of_autocasts_copies),
-        cmocka_unit_test(a_loss_of_unknown_code_has_two_answers),
-        cmocka_unit_test(a_copy_of_the_logits_goes_with_them_or_takes_their_place),
-        cmocka_unit_test(code_that_is_known_to_copy_or_not_has_one_answer),
-        cmocka_unit_test(the_gradient_of_a_copy_is_copied_back),
-        cmocka_unit_test(without_autocast_a_loss_takes_what_the_program_gives_it),
-        cmocka_unit_test(logits_that_are_next_to_nothing_have_no_two_answers),
-        cmocka_unit_test(which_code_gives_its_loss_16_bits_is_known_by_its_name),
-        cmocka_unit_test(what_a_loss_computes_in_can_be_said),
-        cmocka_unit_test(squares_with_a_mask_of_their_own_are_fused_in_bf16),
-        cmocka_unit_test(masks_without_a_byte_are_no_masks),
-        cmocka_unit_test(blocks_of_two_lengths_grow_with_the_square_however_small_they_are),
-        cmocka_unit_test(what_adapters_give_makes_no_squares_of_what_is_larger),
-        cmocka_unit_test(a_copy_of_a_weight_and_a_librarys_bytes_may_stay),
-        cmocka_unit_test(squares_that_outlive_their_step_may_grow_with_the_square),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

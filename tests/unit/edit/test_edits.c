@@ -4,9 +4,8 @@
  */
 #include "made.h"
 
-static void recorded_peak_is_the_sum_of_what_lives(void **state)
+TEST(recorded_peak_is_the_sum_of_what_lives)
 {
-    (void)state;
     struct made m;
     make(&m, FIRST SECOND, step);
     uint64_t phases[NAMES];
@@ -14,9 +13,8 @@ static void recorded_peak_is_the_sum_of_what_lives(void **state)
     assert_int_equal(phases[OPTIMIZER], KIB(500 + 1000 + 32 + 500 + 500));
 }
 
-static void a_change_of_nothing_is_refused(void **state)
+TEST(a_change_of_nothing_is_refused)
 {
-    (void)state;
     struct made m;
     make(&m, FIRST SECOND, step);
     assert_refused(&m, "batch=1", "stay as they are");
@@ -28,9 +26,8 @@ static void a_change_of_nothing_is_refused(void **state)
     assert_refused(&m, "loss=fused", "fused already");
 }
 
-static void changes_that_contradict_each_other_are_named(void **state)
+TEST(changes_that_contradict_each_other_are_named)
 {
-    (void)state;
     static const char *const bad[][2] = {{"states=8bit", "states=host"},
                                          {"loss=fused", "loss=fused"},
                                          {"types=bf16", "states=bf16"},
@@ -53,9 +50,8 @@ static void changes_that_contradict_each_other_are_named(void **state)
     }
 }
 
-static void of_several_changes_each_says_what_it_costs(void **state)
+TEST(of_several_changes_each_says_what_it_costs)
 {
-    (void)state;
     struct made m;
     struct edit e[2];
     char *why = NULL;
@@ -68,9 +64,8 @@ static void of_several_changes_each_says_what_it_costs(void **state)
     edit_free_result(&r);
 }
 
-static void words_that_are_no_edit_are_named(void **state)
+TEST(words_that_are_no_edit_are_named)
 {
-    (void)state;
     static const char *const bad[] = {
         "foreach",  "foreach=yes", "states=4bit",  "batch=0", "batch=nan", "checkpoint=0",
         "zero=4:8", "zero=1:1",    "accumulate=1", "",        "=",         "sequence=1e9",
@@ -87,9 +82,8 @@ static void words_that_are_no_edit_are_named(void **state)
 /* ---- steps ---- */
 
 /* Of several passes without an end between them it is not known what lives over one. */
-static void a_recording_without_steps_is_refused(void **state)
+TEST(a_recording_without_steps_is_refused)
 {
-    (void)state;
     static const char *const all[] = {"batch=2",      "foreach=no",           "optimizer=fused",
                                       "states=host",  "states=8bit",          "zero=1:8",
                                       "checkpoint=1", "gradients=in-backward"};
@@ -114,9 +108,8 @@ static void a_recording_without_steps_is_refused(void **state)
 
 /* ---- sizes ---- */
 
-static void a_batch_scales_what_is_made_of_data_and_nothing_else(void **state)
+TEST(a_batch_scales_what_is_made_of_data_and_nothing_else)
 {
-    (void)state;
     struct made m;
     make(&m, FIRST SECOND, step);
     struct peaks p = edited(&m, "batch=2");
@@ -126,9 +119,8 @@ static void a_batch_scales_what_is_made_of_data_and_nothing_else(void **state)
     assert_int_equal(edited(&m, "batch=0.5").high, KIB(500 + 1000 + 32 + 1500 + 400));
 }
 
-static void what_no_machine_holds_is_refused_at_either_end(void **state)
+TEST(what_no_machine_holds_is_refused_at_either_end)
 {
-    (void)state;
     static const struct known large[] = {{'w', MIB(8), KIND_PARAMETER, NOWHERE},
                                          {'a', MIB(1) << 19, KIND_SAVED, UNIT0},
                                          {'o', MIB(1) << 20, KIND_OTHER, UNIT1},
@@ -143,9 +135,8 @@ static void what_no_machine_holds_is_refused_at_either_end(void **state)
 }
 
 /* o is the output, which lives until the next one is there; c is cuBLAS's workspace. */
-static void an_output_that_outlives_its_step_may_grow_with_the_data(void **state)
+TEST(an_output_that_outlives_its_step_may_grow_with_the_data)
 {
-    (void)state;
     static const struct known kept[] = {{'w', MIB(8), KIND_PARAMETER, NOWHERE},
                                         {'o', MIB(20), KIND_OTHER, UNIT1},
                                         {'c', MIB(32), KIND_OTHER, UNIT0},
@@ -170,9 +161,8 @@ static const struct known wide[] = {
     {'p', MIB(1), KIND_SAVED, NORM},        {'u', MIB(2), KIND_SAVED, NORM},
     {'q', MIB(2), KIND_SAVED, UNIT1},       {0}};
 
-static void what_has_two_bytes_an_element_is_not_halved_again(void **state)
+TEST(what_has_two_bytes_an_element_is_not_halved_again)
 {
-    (void)state;
     struct made m;
     make(&m, ".+w .+v f+c f+d f+q b-q b-d b-c |", wide); /* autocast */
     assert_refused(&m, "types=bf16", "element types are not known");
@@ -182,13 +172,12 @@ static void what_has_two_bytes_an_element_is_not_halved_again(void **state)
     assert_in_range(edited(&m, "types=bf16").low, MIB(9), MIB(11));
 }
 
-static void a_value_that_no_edit_has_is_answered_with_those_that_it_has(void **state)
+TEST(a_value_that_no_edit_has_is_answered_with_those_that_it_has)
 {
     static const char *const said[][2] = {{"foreach=0", "foreach has one value, 'no'"},
                                           {"loss=chunked", "loss has one value, 'fused'"},
                                           {"states=4bit", "states takes bf16, 8bit or host"},
                                           {"batch=0", "batch takes a factor such as 2 or 0.5"}};
-    (void)state;
     for (size_t i = 0; i < sizeof said / sizeof *said; i++) {
         struct edit e;
         char *why = NULL;
@@ -196,22 +185,4 @@ static void a_value_that_no_edit_has_is_answered_with_those_that_it_has(void **s
         assert_string_equal(why, said[i][1]);
         free(why);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(recorded_peak_is_the_sum_of_what_lives),
-        cmocka_unit_test(a_change_of_nothing_is_refused),
-        cmocka_unit_test(a_value_that_no_edit_has_is_answered_with_those_that_it_has),
-        cmocka_unit_test(changes_that_contradict_each_other_are_named),
-        cmocka_unit_test(of_several_changes_each_says_what_it_costs),
-        cmocka_unit_test(a_recording_without_steps_is_refused),
-        cmocka_unit_test(a_batch_scales_what_is_made_of_data_and_nothing_else),
-        cmocka_unit_test(what_no_machine_holds_is_refused_at_either_end),
-        cmocka_unit_test(an_output_that_outlives_its_step_may_grow_with_the_data),
-        cmocka_unit_test(what_has_two_bytes_an_element_is_not_halved_again),
-        cmocka_unit_test(words_that_are_no_edit_are_named),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,12 +1,6 @@
 /* test_unit_names.c - which modules of a model are its layers, by the paths of modules alone. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-#include <cmocka.h>
 
+#include "unit/test.h"
 #include "edit/unit_names.h"
 
 enum { PATHS = 32 };
@@ -35,27 +29,24 @@ static void assert_units(const char *const *rows)
 
 #define UNITS(...) assert_units((const char *const[]){__VA_ARGS__, NULL})
 
-static void a_list_of_modules_is_the_models_layers(void **state)
+TEST(a_list_of_modules_is_the_models_layers)
 {
-    (void)state;
     UNITS("Llama.model.layers.0|.mlp.up", "Llama.model.layers.1|.mlp.up", "Llama.model.layers.11|.attn",
           "Llama.model.norm", "Llama.head", "Llama");
     UNITS("ViT.encoder.layers.encoder_layer_0|.ln_1", "ViT.encoder.layers.encoder_layer_0|.mlp.0",
           "ViT.encoder.layers.encoder_layer_1|.ln_2", "ViT.heads.head", "ViT.conv_proj");
 }
 
-static void what_a_layer_has_in_it_is_no_layer(void **state)
+TEST(what_a_layer_has_in_it_is_no_layer)
 {
-    (void)state;
     UNITS("T5.encoder.block.0|.layer.0.Attention.q", "T5.encoder.block.0|.layer.1.ff.wi",
           "T5.encoder.block.1|.layer.0.Attention.q", "T5.decoder.block.0|.layer.2.ff.wi", "T5.shared");
     UNITS("Mixtral.layers.0|.mlp.experts.0.w1", "Mixtral.layers.0|.mlp.experts.1.w1",
           "Mixtral.layers.1|.mlp.experts.1.w1");
 }
 
-static void of_a_model_with_stages_each_stages_blocks_are_layers(void **state)
+TEST(of_a_model_with_stages_each_stages_blocks_are_layers)
 {
-    (void)state;
     UNITS("ResNet.conv1", "ResNet.layer1.0|.conv1", "ResNet.layer1.1|.bn1", "ResNet.layer2.0|.downsample.0",
           "ResNet.fc");
     UNITS("RegNet.stem.0", "RegNet.stem.1", "RegNet.trunk_output.block1.block1-0|.proj.0",
@@ -65,9 +56,8 @@ static void of_a_model_with_stages_each_stages_blocks_are_layers(void **state)
           "UNet.out.0");
 }
 
-static void a_sequential_of_operations_is_a_layer_beside_stages(void **state)
+TEST(a_sequential_of_operations_is_a_layer_beside_stages)
 {
-    (void)state;
     UNITS("ConvNeXt.features.0|.0", "ConvNeXt.features.0|.1", "ConvNeXt.features.1.0|.block.0",
           "ConvNeXt.features.1.0|.block.2", "ConvNeXt.features.1.1|.block.0", "ConvNeXt.features.1.1|",
           "ConvNeXt.features.2|.0", "ConvNeXt.features.2|.1", "ConvNeXt.features.3.0|.block.0",
@@ -76,18 +66,16 @@ static void a_sequential_of_operations_is_a_layer_beside_stages(void **state)
           "Swin.features.2|.norm");
 }
 
-static void single_operations_are_layers_where_there_are_no_others(void **state)
+TEST(single_operations_are_layers_where_there_are_no_others)
 {
-    (void)state;
     UNITS("VGG.features.0|", "VGG.features.1|", "VGG.classifier.0|");
     UNITS("Sequential.0|", "Sequential.10|");
     UNITS("Tagger.layers.0|", "Tagger.layers.1|", "Tagger.head");
     UNITS("Net.layers.0|.norm", "Net.layers.0|.up", "Net.layers.1|", "Net.time.0", "Net.time.2");
 }
 
-static void a_number_behind_a_letter_is_one_of_several_modules_without_lists(void **state)
+TEST(a_number_behind_a_letter_is_one_of_several_modules_without_lists)
 {
-    (void)state;
     UNITS("UNet.inc.double.0", "UNet.down1|.pool.1.double.0", "UNet.down1|.pool.0",
           "UNet.down2|.pool.1.double.0", "UNet.up1|.conv.double.3", "UNet.up2|.up");
     UNITS("Both.encoder1.layers.0|.ff", "Both.encoder1.layers.1|.ff", "Both.encoder2.layers.0|.ff",
@@ -97,16 +85,14 @@ static void a_number_behind_a_letter_is_one_of_several_modules_without_lists(voi
     UNITS("Net.stem1.norm", "Net.head.norm");
 }
 
-static void names_that_begin_alike_are_different_modules(void **state)
+TEST(names_that_begin_alike_are_different_modules)
 {
-    (void)state;
     UNITS("M.a", "M.a-0|.x", "M.a.b", "M.a-1|.x", "M.a.c.0|.y", "M.a.c.00|.y", "M.a0", "M.a.c.0|");
     UNITS("M..0|.x", "M..1|.x", "", ".", "0.x", "M.");
 }
 
-static void a_path_with_stars_is_matched_name_by_name(void **state)
+TEST(a_path_with_stars_is_matched_name_by_name)
 {
-    (void)state;
     static const struct {
         const char *path, *pattern;
         size_t length;
@@ -130,9 +116,8 @@ static void a_path_with_stars_is_matched_name_by_name(void **state)
                      unit_names_match(rows[i].path, rows[i].pattern));
 }
 
-static void a_pattern_has_no_numbers_but_the_models(void **state)
+TEST(a_pattern_has_no_numbers_but_the_models)
 {
-    (void)state;
     static const char *const rows[][2] = {
         {"ConvNeXt.features.1.10", "ConvNeXt.features.*.*"},
         {"RegNet.trunk_output.block2.block2-0", "RegNet.trunk_output.block*.block*-*"},
@@ -145,20 +130,4 @@ static void a_pattern_has_no_numbers_but_the_models(void **state)
         assert_string_equal(pattern, rows[i][1]);
         free(pattern);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_list_of_modules_is_the_models_layers),
-        cmocka_unit_test(what_a_layer_has_in_it_is_no_layer),
-        cmocka_unit_test(of_a_model_with_stages_each_stages_blocks_are_layers),
-        cmocka_unit_test(a_sequential_of_operations_is_a_layer_beside_stages),
-        cmocka_unit_test(single_operations_are_layers_where_there_are_no_others),
-        cmocka_unit_test(a_number_behind_a_letter_is_one_of_several_modules_without_lists),
-        cmocka_unit_test(names_that_begin_alike_are_different_modules),
-        cmocka_unit_test(a_path_with_stars_is_matched_name_by_name),
-        cmocka_unit_test(a_pattern_has_no_numbers_but_the_models),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,12 +1,7 @@
 /* test_estimate.c - the phases of a step are made of the rows that they have, and what is not known has no
  * figure. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
-#include <cmocka.h>
 
+#include "unit/test.h"
 #include "estimate/estimate.h"
 #include "estimate/kept.h"
 
@@ -58,7 +53,7 @@ static struct estimate made(const struct setup *s)
     return e;
 }
 
-static void a_phase_has_what_lives_in_it(void **state)
+TEST(a_phase_has_what_lives_in_it)
 {
     struct setup s = bf16();
     struct estimate e = made(&s);
@@ -77,7 +72,7 @@ static void a_phase_has_what_lives_in_it(void **state)
 }
 
 /* 2 norms of 8 H + 4, attention 2 (2 Q + 2 K) + 4 heads, a gated MLP of 8 F; each in bytes. */
-static void a_layer_of_llama_keeps_what_was_counted(void **state)
+TEST(a_layer_of_llama_keeps_what_was_counted)
 {
     struct model m = llama(true);
     assert_true(kept_by_layer(&m, 2) == 2 * (8 * 2048 + 4) + 2 * (2 * 2048 + 2 * 512) + 4 * 32 + 8 * 8192);
@@ -94,7 +89,7 @@ static void a_layer_of_llama_keeps_what_was_counted(void **state)
 }
 
 /* 8192 tokens in a recording: 1009.06 MiB a layer, and 116 of its weights' copies. */
-static void under_autocast_a_layer_keeps_its_casts_too(void **state)
+TEST(under_autocast_a_layer_keeps_its_casts_too)
 {
     struct model m = llama(true);
     assert_true(kept_under_autocast(&m) == 129160);
@@ -116,7 +111,7 @@ static void under_autocast_a_layer_keeps_its_casts_too(void **state)
 }
 
 /* Whichever way activations are counted, the weights' copies are among them. */
-static void the_papers_formula_lacks_no_casts_under_autocast(void **state)
+TEST(the_papers_formula_lacks_no_casts_under_autocast)
 {
     struct setup s = bf16();
     s.scores = true;
@@ -147,7 +142,7 @@ static void the_papers_formula_lacks_no_casts_under_autocast(void **state)
 }
 
 /* What ZeRO 3 gathers in 16 bits autocast does not copy; of fp32 it does. */
-static void what_is_gathered_in_16_bits_is_cast_no_more(void **state)
+TEST(what_is_gathered_in_16_bits_is_cast_no_more)
 {
     struct setup s = bf16();
     s.each = (struct bytes_each){4, 4, 8, 4};
@@ -169,7 +164,7 @@ static void what_is_gathered_in_16_bits_is_cast_no_more(void **state)
 }
 
 /* A bare model has no logits, labels are as good as none, and neither has a gradient of an output layer. */
-static void without_an_output_layer_there_are_no_logits(void **state)
+TEST(without_an_output_layer_there_are_no_logits)
 {
     struct setup s = bf16();
     s.model.words = s.model.tied = false;
@@ -187,7 +182,7 @@ static void without_an_output_layer_there_are_no_logits(void **state)
 }
 
 /* A mixture of experts by flags: 12 L h^2 are a twelfth of it. */
-static void sizes_that_are_not_dense_have_no_activations(void **state)
+TEST(sizes_that_are_not_dense_have_no_activations)
 {
     struct setup s = bf16();
     s.model = model_none();
@@ -211,7 +206,7 @@ static void sizes_that_are_not_dense_have_no_activations(void **state)
     estimate_free(&e);
 }
 
-static void backward_is_the_highest_of_its_moments(void **state)
+TEST(backward_is_the_highest_of_its_moments)
 {
     struct setup s = bf16();
     s.tokens = 4096; /* the loss */
@@ -232,7 +227,7 @@ static void backward_is_the_highest_of_its_moments(void **state)
     estimate_free(&e);
 }
 
-static void recompute_keeps_a_layers_input(void **state)
+TEST(recompute_keeps_a_layers_input)
 {
     struct setup s = bf16();
     s.recompute = RECOMPUTE_FULL;
@@ -243,7 +238,7 @@ static void recompute_keeps_a_layers_input(void **state)
     estimate_free(&e);
 }
 
-static void sharded_and_offloaded(void **state)
+TEST(sharded_and_offloaded)
 {
     struct setup s = bf16();
     s.stage = 3;
@@ -263,7 +258,7 @@ static void sharded_and_offloaded(void **state)
     estimate_free(&e);
 }
 
-static void without_a_size_there_is_no_figure(void **state)
+TEST(without_a_size_there_is_no_figure)
 {
     struct setup s = bf16();
     s.tokens = UNKNOWN;
@@ -282,7 +277,7 @@ static void without_a_size_there_is_no_figure(void **state)
     assert_non_null(strstr(why, "4 PiB"));
 }
 
-static void a_fused_loss_has_a_chunk_and_no_more(void **state)
+TEST(a_fused_loss_has_a_chunk_and_no_more)
 {
     struct setup s = bf16();
     s.fused_loss = true;
@@ -291,23 +286,4 @@ static void a_fused_loss_has_a_chunk_and_no_more(void **state)
     assert_int_equal(e.bytes[PHASE_LOGITS][ROW_LOGITS], INT64_C(2) * 1024 * s.model.vocab);
     assert_int_equal(e.bytes[PHASE_BACKWARD][ROW_LOGITS], 0);
     estimate_free(&e);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_phase_has_what_lives_in_it),
-        cmocka_unit_test(a_layer_of_llama_keeps_what_was_counted),
-        cmocka_unit_test(under_autocast_a_layer_keeps_its_casts_too),
-        cmocka_unit_test(the_papers_formula_lacks_no_casts_under_autocast),
-        cmocka_unit_test(what_is_gathered_in_16_bits_is_cast_no_more),
-        cmocka_unit_test(without_an_output_layer_there_are_no_logits),
-        cmocka_unit_test(sizes_that_are_not_dense_have_no_activations),
-        cmocka_unit_test(backward_is_the_highest_of_its_moments),
-        cmocka_unit_test(recompute_keeps_a_layers_input),
-        cmocka_unit_test(sharded_and_offloaded),
-        cmocka_unit_test(without_a_size_there_is_no_figure),
-        cmocka_unit_test(a_fused_loss_has_a_chunk_and_no_more),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,12 +4,8 @@
  * Each test is one report: its inputs, and what was said or measured.
  */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
 
+#include "unit/test.h"
 #include "estimate/formulas.h"
 
 #define MIB 1048576.0
@@ -27,7 +23,7 @@ static double whole(double parameters, const struct bytes_each *each, int stage,
     return s.parameters + s.gradients + s.states;
 }
 
-static void zero_stages_are_those_of_the_paper(void **state)
+TEST(zero_stages_are_those_of_the_paper)
 {
     double p = 7.5e9, n = 64; /* figure 1 of the paper: 120, 31.4, 16.6 and 1.9 GB */
     SAYS(whole(p, &sixteen, 0, n, OFFLOAD_NONE) / 1e9, 120, 1);
@@ -39,7 +35,7 @@ static void zero_stages_are_those_of_the_paper(void **state)
     assert_true(whole(p, &sixteen, 3, n, OFFLOAD_NONE) == 16 * p / n);
 }
 
-static void qwen_14b_on_eight_gpus(void **state)
+TEST(qwen_14b_on_eight_gpus)
 {
     SAYS(whole(14e9, &sixteen, 3, 8, OFFLOAD_NONE) / 1e9, 28, 0.01);
     SAYS(whole(14770033664.0, &sixteen, 3, 8, OFFLOAD_NONE) / GIB, 28, 1); /* exactly counted: 27.5 GiB */
@@ -49,7 +45,7 @@ static void qwen_14b_on_eight_gpus(void **state)
     SAYS(formula_loss_backward(2 * 4096, 152064) / GIB, 13.92, 0.01);
 }
 
-static void qwen_72b_on_32_gpus(void **state)
+TEST(qwen_72b_on_32_gpus)
 {
     double fixed = floor(whole(72e9, &eighteen, 3, 32, OFFLOAD_NONE) / MIB);
     assert_true(fixed == 38623);                                       /* MiB; 40 GB before the forward */
@@ -60,7 +56,7 @@ static void qwen_72b_on_32_gpus(void **state)
     assert_true(fabs(host / 21850 - 1) < 0.013);
 }
 
-static void llama_3_logits_of_65356_tokens(void **state)
+TEST(llama_3_logits_of_65356_tokens)
 {
     double n = 2 * 32678;
     SAYS(formula_logits(n, 128256, 2) / GIB, 15.61, 0.01);
@@ -72,7 +68,7 @@ static void llama_3_logits_of_65356_tokens(void **state)
 
 /* 53 GB after the step, 66 at the peak: 13 GB appear and vanish inside the optimizer's step.  (GB are GiB
  * there.) */
-static void falcon_7b_and_the_optimizers_13_gb(void **state)
+TEST(falcon_7b_and_the_optimizers_13_gb)
 {
     double p = 6921720704.0, context = 900 * MIB;
     SAYS(p * fp16.weights / 1e9, 14, 1);
@@ -86,7 +82,7 @@ static void falcon_7b_and_the_optimizers_13_gb(void **state)
 
 /* "The estimator said less than 18 GiB", and 33 were allocated: what it leaves out is not in these formulas
  * either. */
-static void llama_3_8b_on_eight_gpus_by_deepspeeds_estimator(void **state)
+TEST(llama_3_8b_on_eight_gpus_by_deepspeeds_estimator)
 {
     double p = 8030261248.0, embedding = 525336576.0;
     assert_true(whole(p, &eighteen, 3, 8, OFFLOAD_NONE) / GIB < 18);
@@ -95,7 +91,7 @@ static void llama_3_8b_on_eight_gpus_by_deepspeeds_estimator(void **state)
     assert_true(formula_deepspeed(p, embedding, 8, OFFLOAD_PARAMETERS) == 4 * embedding);
 }
 
-static void layers_are_those_of_korthikanti(void **state)
+TEST(layers_are_those_of_korthikanti)
 {
     struct layer_shape s = {.batch = 1, .tokens = 2048, .hidden = 12288, .heads = 96, .tensor_parallel = 1};
     double sbh = 2048.0 * 12288, scores = 5.0 * 96 * 2048 / 12288;
@@ -112,25 +108,10 @@ static void layers_are_those_of_korthikanti(void **state)
     assert_true(formula_layer(&s, RECOMPUTE_NONE) == sbh / 8 * 34);
 }
 
-static void what_is_on_the_host_is_not_on_the_gpu(void **state)
+TEST(what_is_on_the_host_is_not_on_the_gpu)
 {
     assert_true(whole(1e9, &sixteen, 3, 4, OFFLOAD_OPTIMIZER) == 2e9 / 4);
     assert_true(whole(1e9, &sixteen, 3, 4, OFFLOAD_PARAMETERS) == 0);
     assert_true(formula_foreach(1e9, &sixteen, 3, 4, OFFLOAD_OPTIMIZER) == 0);
     assert_true(formula_foreach(1e9, &sixteen, 1, 4, OFFLOAD_NONE) == 1e9);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(zero_stages_are_those_of_the_paper),
-        cmocka_unit_test(qwen_14b_on_eight_gpus),
-        cmocka_unit_test(qwen_72b_on_32_gpus),
-        cmocka_unit_test(llama_3_logits_of_65356_tokens),
-        cmocka_unit_test(falcon_7b_and_the_optimizers_13_gb),
-        cmocka_unit_test(llama_3_8b_on_eight_gpus_by_deepspeeds_estimator),
-        cmocka_unit_test(layers_are_those_of_korthikanti),
-        cmocka_unit_test(what_is_on_the_host_is_not_on_the_gpu),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

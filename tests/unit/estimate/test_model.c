@@ -5,16 +5,9 @@
  * The counts are sum(p.numel() for p in model.parameters()) of transformers 5.23's AutoModelForCausalLM on
  * the device meta.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
-#include <cmocka.h>
 
+#include "unit/test.h"
 #include "estimate/model.h"
 
 static char path[] = "/tmp/test_model_XXXXXX", why[512];
@@ -38,7 +31,7 @@ static int read_config(struct model *m, const char *text)
     return read_text(m, text, strlen(text));
 }
 
-static void counts_are_those_of_transformers(void **state)
+TEST(counts_are_those_of_transformers)
 {
     static const struct {
         const char *name;
@@ -146,7 +139,7 @@ static void counts_are_those_of_transformers(void **state)
 }
 
 /* What stands behind the layers is the class's: of each the count of transformers 5.17. */
-static void the_class_says_what_stands_behind_the_layers(void **state)
+TEST(the_class_says_what_stands_behind_the_layers)
 {
     static const char qwen[] =
         "\"model_type\": \"qwen2\", \"hidden_size\": 3584, \"intermediate_size\": 18944, "
@@ -216,7 +209,7 @@ static const char models_falcon[] =
     "\"bias\": false, \"multi_query\": true, \"parallel_attn\": true, \"new_decoder_architecture\": false, "
     "\"alibi\": false}";
 
-static void the_largest_part_is_a_layer_or_the_embedding(void **state)
+TEST(the_largest_part_is_a_layer_or_the_embedding)
 {
     struct model m;
     assert_int_equal(read_config(&m, models_falcon), 0);
@@ -228,7 +221,7 @@ static void the_largest_part_is_a_layer_or_the_embedding(void **state)
     assert_true(model_largest(&m) == UNKNOWN);
 }
 
-static void a_line_says_what_is_missing(void **state)
+TEST(a_line_says_what_is_missing)
 {
     static const char *const cases[][2] = {
         {"{}", "is not an object"},
@@ -269,7 +262,7 @@ static void a_line_says_what_is_missing(void **state)
     }
 }
 
-static void hostile_files_are_bounded(void **state)
+TEST(hostile_files_are_bounded)
 {
     struct model m;
     size_t big = CONFIG_MOST + 1;
@@ -295,7 +288,7 @@ static void hostile_files_are_bounded(void **state)
     free(text);
 }
 
-static void of_a_name_that_stands_twice_the_last_counts(void **state)
+TEST(of_a_name_that_stands_twice_the_last_counts)
 {
     struct model m;
     assert_int_equal(
@@ -308,16 +301,8 @@ static void of_a_name_that_stands_twice_the_last_counts(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(counts_are_those_of_transformers),
-        cmocka_unit_test(the_class_says_what_stands_behind_the_layers),
-        cmocka_unit_test(the_largest_part_is_a_layer_or_the_embedding),
-        cmocka_unit_test(a_line_says_what_is_missing),
-        cmocka_unit_test(hostile_files_are_bounded),
-        cmocka_unit_test(of_a_name_that_stands_twice_the_last_counts),
-    };
     close(mkstemp(path));
-    int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    int failed = run_all_tests(NULL, NULL);
     unlink(path);
     return failed;
 }

@@ -5,13 +5,8 @@
  * back end is replaced by one that writes the gradients down and changes nothing.
  */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-#include <cmocka.h>
 
+#include "unit/test.h"
 #include "model.h"
 
 static size_t live_bytes, peak_bytes, live_count;
@@ -156,17 +151,17 @@ static void gradients_are_the_slopes(const char *loss)
     model_free(&m);
 }
 
-static void gradients_are_the_slopes_of_the_naive_loss(void **state)
+TEST(gradients_are_the_slopes_of_the_naive_loss)
 {
     gradients_are_the_slopes("naive");
 }
 
-static void gradients_are_the_slopes_of_the_fused_loss(void **state)
+TEST(gradients_are_the_slopes_of_the_fused_loss)
 {
     gradients_are_the_slopes("fused");
 }
 
-static void a_step_leaves_weights_and_moments_alone(void **state)
+TEST(a_step_leaves_weights_and_moments_alone)
 {
     struct model m = make(backend_cpu());
     size_t weights = model_parameters(&m) * sizeof(float);
@@ -181,7 +176,7 @@ static void a_step_leaves_weights_and_moments_alone(void **state)
     assert_int_equal(live_count, 0);
 }
 
-static void both_losses_train_alike(void **state)
+TEST(both_losses_train_alike)
 {
     struct model naive = make(backend_cpu()), fused = make_with("fused", backend_cpu());
     for (int i = 0; i < 50; i++) {
@@ -215,7 +210,7 @@ static size_t step_peak(const char *loss, int vocab, int rows)
 }
 
 /* Of the logits the fused loss holds a sixteenth; the rest of its peak is gradients and activations. */
-static void the_fused_loss_holds_a_sixteenth_of_the_logits(void **state)
+TEST(the_fused_loss_holds_a_sixteenth_of_the_logits)
 {
     size_t logits = (size_t)64 * 4096 * sizeof(float), gradients = (size_t)4096 * 8 * sizeof(float);
     size_t naive = step_peak("naive", 4096, 64), fused = step_peak("fused", 4096, 64);
@@ -225,7 +220,7 @@ static void the_fused_loss_holds_a_sixteenth_of_the_logits(void **state)
 }
 
 /* With a large vocabulary the peak is the two matrices of logits that live at once, and little else. */
-static void the_naive_loss_holds_two_logits_matrices(void **state)
+TEST(the_naive_loss_holds_two_logits_matrices)
 {
     struct model m = make(backend_cpu());
     model_free(&m);
@@ -244,7 +239,7 @@ static void the_naive_loss_holds_two_logits_matrices(void **state)
 }
 
 /* A product through the vector blocks, the edges and all transpositions, against the plain sum. */
-static void products_agree_with_plain_sums(void **state)
+TEST(products_agree_with_plain_sums)
 {
     enum { M = 37, N = 53, K = 29 };
     static float a[M * K], b[K * N], out[M * N];
@@ -266,18 +261,4 @@ static void products_agree_with_plain_sums(void **state)
                 assert_true(out[i * N + j] == sum);
             }
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(products_agree_with_plain_sums),
-        cmocka_unit_test(gradients_are_the_slopes_of_the_naive_loss),
-        cmocka_unit_test(gradients_are_the_slopes_of_the_fused_loss),
-        cmocka_unit_test(both_losses_train_alike),
-        cmocka_unit_test(a_step_leaves_weights_and_moments_alone),
-        cmocka_unit_test(the_naive_loss_holds_two_logits_matrices),
-        cmocka_unit_test(the_fused_loss_holds_a_sixteenth_of_the_logits),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,13 +1,7 @@
 /* test_export_heap.c - what is told of a device's memory fits itself: blocks lie in segments, add up to the
  * recording's totals after every event, and who goes through the changes comes to the segments at the end. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-#include <cmocka.h>
 
+#include "unit/test.h"
 #include "export/heap.h"
 
 #define MIB (INT64_C(1) << 20)
@@ -237,7 +231,7 @@ static void state_is_what_was_told(void)
 
 /* ---- the tests ---- */
 
-static void blocks_lie_in_the_segment_that_was_carved(void **state)
+TEST(blocks_lie_in_the_segment_that_was_carved, start, finish)
 {
     listen();
     int64_t segment = driver(VS_OP_ALLOC, 0x10000000, 20 * MIB, 1);
@@ -251,7 +245,7 @@ static void blocks_lie_in_the_segment_that_was_carved(void **state)
     state_is_what_was_told();
 }
 
-static void memory_of_others_is_a_segment_of_its_own(void **state)
+TEST(memory_of_others_is_a_segment_of_its_own, start, finish)
 {
     listen();
     int64_t a = driver(VS_OP_ALLOC, 0x20000000, 5 * MIB, 0);
@@ -265,7 +259,7 @@ static void memory_of_others_is_a_segment_of_its_own(void **state)
     assert_int_equal(seen.n_segments, 0);
 }
 
-static void pieces_that_are_mapped_side_by_side_are_one_segment(void **state)
+TEST(pieces_that_are_mapped_side_by_side_are_one_segment, start, finish)
 {
     int64_t base = 0x7000000000, piece[6];
     listen();
@@ -287,7 +281,7 @@ static void pieces_that_are_mapped_side_by_side_are_one_segment(void **state)
     state_is_what_was_told();
 }
 
-static void what_was_taken_for_direct_becomes_a_segment(void **state)
+TEST(what_was_taken_for_direct_becomes_a_segment, start, finish)
 {
     listen();
     int64_t a = driver(VS_OP_ALLOC, 0x30000000, 20 * MIB, 0);
@@ -301,7 +295,7 @@ static void what_was_taken_for_direct_becomes_a_segment(void **state)
     state_is_what_was_told();
 }
 
-static void what_no_event_explains_is_the_rest(void **state)
+TEST(what_no_event_explains_is_the_rest, start, finish)
 {
     framework = 7 * MIB; /* held before the recording */
     listen();
@@ -317,7 +311,7 @@ static void what_no_event_explains_is_the_rest(void **state)
     assert_int_equal(heap.most, 8 * MIB);
 }
 
-static void a_free_that_failed_gives_the_bytes_back(void **state)
+TEST(a_free_that_failed_gives_the_bytes_back, start, finish)
 {
     listen();
     int64_t a = driver(VS_OP_ALLOC, 0x50000000, MIB, 0);
@@ -335,7 +329,7 @@ static void a_free_that_failed_gives_the_bytes_back(void **state)
     assert_int_equal(seen.n_segments, 0);
 }
 
-static void who_comes_later_is_told_what_lives(void **state)
+TEST(who_comes_later_is_told_what_lives, start, finish)
 {
     driver(VS_OP_ALLOC, 0x10000000, 20 * MIB, 1);
     int64_t a = block(0x10000000, MIB);
@@ -347,7 +341,7 @@ static void who_comes_later_is_told_what_lives(void **state)
     state_is_what_was_told();
 }
 
-static void blocks_outlive_a_segment_whose_free_came_too_early(void **state)
+TEST(blocks_outlive_a_segment_whose_free_came_too_early, start, finish)
 {
     listen();
     int64_t segment = driver(VS_OP_ALLOC, 0x10000000, 20 * MIB, 1);
@@ -360,7 +354,7 @@ static void blocks_outlive_a_segment_whose_free_came_too_early(void **state)
 }
 
 /* Sizes and addresses of a damaged file: whatever they are, what is told fits itself. */
-static void nothing_that_a_file_may_say_breaks_it(void **state)
+TEST(nothing_that_a_file_may_say_breaks_it, start, finish)
 {
     static const int ops[] = {VS_OP_ALLOC,        VS_OP_FREE,       VS_OP_PHYS_CREATE, VS_OP_PHYS_RELEASE,
                               VS_OP_MAP,          VS_OP_UNMAP,      VS_OP_BLOCK_ALLOC, VS_OP_BLOCK_FREE,
@@ -383,21 +377,4 @@ static void nothing_that_a_file_may_say_breaks_it(void **state)
         heap_apply(&heap, r);
         assert_true(seen.allocated >= heap.known);
     }
-}
-
-int main(void)
-{
-#define TEST(f) cmocka_unit_test_setup_teardown(f, start, finish)
-    const struct CMUnitTest tests[] = {
-        TEST(blocks_lie_in_the_segment_that_was_carved),
-        TEST(memory_of_others_is_a_segment_of_its_own),
-        TEST(pieces_that_are_mapped_side_by_side_are_one_segment),
-        TEST(what_was_taken_for_direct_becomes_a_segment),
-        TEST(what_no_event_explains_is_the_rest),
-        TEST(a_free_that_failed_gives_the_bytes_back),
-        TEST(who_comes_later_is_told_what_lives),
-        TEST(blocks_outlive_a_segment_whose_free_came_too_early),
-        TEST(nothing_that_a_file_may_say_breaks_it),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

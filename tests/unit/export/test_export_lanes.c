@@ -1,12 +1,6 @@
 /* test_export_lanes.c - slices of a lane lie within each other, whatever overlaps, and none is lost. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-#include <cmocka.h>
 
+#include "unit/test.h"
 #include "export/lanes.h"
 
 enum { TRACKS = 64, PARENT = 7 };
@@ -52,7 +46,7 @@ static int start(void **state)
     return 0;
 }
 
-static void what_is_nested_stays_on_the_parent(void **state)
+TEST(what_is_nested_stays_on_the_parent, start)
 {
     struct lanes l = {.parent = PARENT, .name = "ranges", .first_is_parent = true};
     put(&l, 0, 100);
@@ -67,7 +61,7 @@ static void what_is_nested_stays_on_the_parent(void **state)
     assert_int_equal(ends, 6);
 }
 
-static void what_overlaps_gets_a_lane_and_leaves_it_again(void **state)
+TEST(what_overlaps_gets_a_lane_and_leaves_it_again, start)
 {
     struct lanes l = {.parent = PARENT, .name = "ranges", .first_is_parent = true};
     put(&l, 0, 50);
@@ -80,7 +74,7 @@ static void what_overlaps_gets_a_lane_and_leaves_it_again(void **state)
     assert_int_equal(begins, ends);
 }
 
-static void what_is_open_stays_open_and_what_overlaps_it_is_elsewhere(void **state)
+TEST(what_is_open_stays_open_and_what_overlaps_it_is_elsewhere, start)
 {
     struct lanes l = {.parent = PARENT, .name = "ranges"};
     put(&l, 0, 10);
@@ -92,7 +86,7 @@ static void what_is_open_stays_open_and_what_overlaps_it_is_elsewhere(void **sta
     assert_int_equal(ends, 2);
 }
 
-static void clocks_that_disagree_a_little_move_no_begin_before_an_end(void **state)
+TEST(clocks_that_disagree_a_little_move_no_begin_before_an_end, start)
 {
     struct lanes l = {.parent = PARENT, .name = "ranges"};
     uint32_t dice = 3;
@@ -103,15 +97,4 @@ static void clocks_that_disagree_a_little_move_no_begin_before_an_end(void **sta
     lanes_end(&l, NULL);
     assert_int_equal(begins, 5000);
     assert_int_equal(ends, 5000);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(what_is_nested_stays_on_the_parent, start),
-        cmocka_unit_test_setup(what_overlaps_gets_a_lane_and_leaves_it_again, start),
-        cmocka_unit_test_setup(what_is_open_stays_open_and_what_overlaps_it_is_elsewhere, start),
-        cmocka_unit_test_setup(clocks_that_disagree_a_little_move_no_begin_before_an_end, start),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,15 +1,9 @@
 /* test_export_map.c - the tables of an export find what was put into them, and nothing that was taken out. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <cmocka.h>
 
+#include "unit/test.h"
 #include "export/map.h"
 
-static void numbers_are_found_until_they_are_removed(void **state)
+TEST(numbers_are_found_until_they_are_removed)
 {
     enum { KEYS = 700, TURNS = 40000 };
     static int64_t model[KEYS + 1]; /* value + 1; 0: not there */
@@ -35,7 +29,7 @@ static void numbers_are_found_until_they_are_removed(void **state)
     assert_int_equal(map_get(&m, 4096), -1);
 }
 
-static void texts_keep_their_numbers_while_the_table_grows(void **state)
+TEST(texts_keep_their_numbers_while_the_table_grows)
 {
     enum { TEXTS = 1000 };
     static char text[TEXTS][16];
@@ -50,13 +44,4 @@ static void texts_keep_their_numbers_while_the_table_grows(void **state)
     assert_int_equal(x.n, TEXTS);
     assert_int_equal(texts_index(&x, "name 7", NULL), 7); /* by what it says, not by where it lies */
     texts_free(&x);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(numbers_are_found_until_they_are_removed),
-        cmocka_unit_test(texts_keep_their_numbers_while_the_table_grows),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

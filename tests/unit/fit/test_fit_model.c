@@ -2,17 +2,10 @@
  * test_fit_model.c - `fit config.json`: which words are fit's own and which go to the program that trains,
  * wherever they stand; and that a command of the user's is left as it is.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
+#include "unit/test.h"
 #include "fit/model.h"
 
 static const struct option_row rows[] = {{"gpu", 0, "KEY", ARG_TEXT, 0, ""},
@@ -40,9 +33,8 @@ static void expect(const char *words, const char *wanted)
 
 #define TRAINER "-- python3 -m vramscope._fit_model "
 
-static void test_options_of_fit_are_its_own_wherever_they_stand(void **state)
+TEST(test_options_of_fit_are_its_own_wherever_they_stand)
 {
-    (void)state;
     expect("fit a.json", "fit " TRAINER "a.json");
     expect("fit --gpu=H100 a.json --batch=4 --seq 8 --json",
            "fit --gpu=H100 --json " TRAINER "a.json --batch=4 --seq 8");
@@ -51,16 +43,14 @@ static void test_options_of_fit_are_its_own_wherever_they_stand(void **state)
     expect("fit a.json --gpu", "fit --gpu " TRAINER "a.json"); /* whose value is lacking, as it says then */
 }
 
-static void test_zero_over_ranks_is_an_option_of_both(void **state)
+TEST(test_zero_over_ranks_is_an_option_of_both)
 {
-    (void)state;
     expect("fit a.json --zero=3:8 --batch=1", "fit --ranks=8 " TRAINER "a.json --zero=3 --batch=1");
     expect("fit a.json --zero=3 --ranks=8", "fit --ranks=8 " TRAINER "a.json --zero=3");
 }
 
-static void test_a_command_stays_as_it_is(void **state)
+TEST(test_a_command_stays_as_it_is)
 {
-    (void)state;
     expect("fit --gpu a.json python train.py", "fit --gpu a.json python train.py");
     expect("fit -- python a.json", "fit -- python a.json");
     expect("fit", "fit");
@@ -68,10 +58,9 @@ static void test_a_command_stays_as_it_is(void **state)
     expect("fit -o a.json train", "fit -o a.json train");
 }
 
-static void test_a_directory_with_a_config_is_a_model(void **state)
+TEST(test_a_directory_with_a_config_is_a_model)
 {
     char directory[] = "/tmp/fit-model-XXXXXX", words[128], wanted[256];
-    (void)state;
     assert_non_null(mkdtemp(directory));
     snprintf(words, sizeof words, "fit -- %s", directory);
     expect(words, words);
@@ -84,15 +73,4 @@ static void test_a_directory_with_a_config_is_a_model(void **state)
     unlink(config);
     rmdir(directory);
     free(config);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_options_of_fit_are_its_own_wherever_they_stand),
-        cmocka_unit_test(test_zero_over_ranks_is_an_option_of_both),
-        cmocka_unit_test(test_a_command_stays_as_it_is),
-        cmocka_unit_test(test_a_directory_with_a_config_is_a_model),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

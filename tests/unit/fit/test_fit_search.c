@@ -4,15 +4,8 @@
  * rounds than cutting in halves where needs are lines.
  */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
-#include <cmocka.h>
-
+#include "unit/test.h"
 #include "fit/search.h"
 
 #define GB 1e9
@@ -106,7 +99,7 @@ static double any(double least, double most)
     return least + (most - least) * (double)random() / (double)RAND_MAX;
 }
 
-static void ends_at_the_largest(void **state)
+TEST(ends_at_the_largest)
 {
     static struct course c;
     static const size_t cores[] = {1, 2, 3, 8, 64};
@@ -153,7 +146,7 @@ static double rounds_of(double base, double square, double piece, size_t *most)
 }
 
 /* Cutting in three takes five rounds, and a sixth in which both ends are tried. */
-static void lines_take_few_rounds(void **state)
+TEST(lines_take_few_rounds)
 {
     size_t most;
     double straight = rounds_of(0, 0, 0, &most);
@@ -167,7 +160,7 @@ static void lines_take_few_rounds(void **state)
     assert_true(curved < 6 && most <= 10);
 }
 
-static void a_good_guess_takes_one_round(void **state)
+TEST(a_good_guess_takes_one_round)
 {
     static struct course c;
     struct program p = {0, 5 * GB, 1 * GB, 0, 40.5 * GB, 256, 1, 0, 0, 0, 0};
@@ -175,7 +168,7 @@ static void a_good_guess_takes_one_round(void **state)
     assert_int_equal(c.rounds, 1);
 }
 
-static void a_program_that_fails_at_small_sizes_has_a_largest(void **state)
+TEST(a_program_that_fails_at_small_sizes_has_a_largest)
 {
     static struct course c;
     struct program p = {0, 5 * GB, 1 * GB, 0, 40.5 * GB, 256, 1, 0, 2, 0, 0}; /* as batch norm at batch 1 */
@@ -184,7 +177,7 @@ static void a_program_that_fails_at_small_sizes_has_a_largest(void **state)
     assert_true(tried(&c, 35, TRIAL_REFUSED) && !f.contradicted);
 }
 
-static void what_contradicts_itself_is_said(void **state)
+TEST(what_contradicts_itself_is_said)
 {
     struct trial all[] = {{2, TRIAL_REFUSED, NAN}, {5, TRIAL_FITS, GB}, {6, TRIAL_REFUSED, NAN}};
     struct program p = {.n = 10, .step = 1};
@@ -195,14 +188,4 @@ static void what_contradicts_itself_is_said(void **state)
     assert_int_equal(f.fits, 5);
     assert_int_equal(f.over, 6);
     assert_true(f.contradicted);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(ends_at_the_largest),
-                                       cmocka_unit_test(lines_take_few_rounds),
-                                       cmocka_unit_test(a_good_guess_takes_one_round),
-                                       cmocka_unit_test(a_program_that_fails_at_small_sizes_has_a_largest),
-                                       cmocka_unit_test(what_contradicts_itself_is_said)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

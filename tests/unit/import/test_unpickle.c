@@ -1,14 +1,7 @@
 /* test_unpickle.c - the unpickler: what makes data is read, what would run code is refused by name, and no
  * input takes more than it is allowed. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <cmocka.h>
 
+#include "unit/test.h"
 #include "import/unpickle.h"
 
 static struct pickle *p;
@@ -31,7 +24,7 @@ static void refused(const char *bytes, size_t n, const char *text)
 }
 #define REFUSED(bytes, text) refused(bytes, sizeof bytes - 1, text)
 
-static void test_numbers_of_every_width(void **state)
+TEST(test_numbers_of_every_width)
 {
     assert_int_equal(
         READS("\x80\x02](K\xffM\xff\xffJ\xff\xff\xff\xff\x8a\x01\x80\x8a\x02\x80\x00\x8a\x00"
@@ -48,7 +41,7 @@ static void test_numbers_of_every_width(void **state)
     unpickle_free(p);
 }
 
-static void test_what_the_memo_keeps_is_one_object(void **state)
+TEST(test_what_the_memo_keeps_is_one_object)
 {
     assert_int_equal(READS("\x80\x04}\x94(\x8c\x01"
                            "a]\x94(K\x01K\x02"
@@ -70,7 +63,7 @@ static void test_what_the_memo_keeps_is_one_object(void **state)
     unpickle_free(p);
 }
 
-static void test_code_is_refused_by_name(void **state)
+TEST(test_code_is_refused_by_name)
 {
     REFUSED("\x80\x02"
             "cos\nsystem\n.",
@@ -84,7 +77,7 @@ static void test_code_is_refused_by_name(void **state)
     REFUSED("\x80\x05\x97.", "NEXT_BUFFER");
 }
 
-static void test_damage_is_said_and_never_followed(void **state)
+TEST(test_damage_is_said_and_never_followed)
 {
     REFUSED("", "is not a pickle");
     REFUSED("\x80", "is not a pickle");
@@ -109,7 +102,7 @@ static void test_damage_is_said_and_never_followed(void **state)
     REFUSED("\x80\x02\xff.", "no such opcode");
 }
 
-static void test_memory_is_bounded_and_nesting_is_not_recursion(void **state)
+TEST(test_memory_is_bounded_and_nesting_is_not_recursion)
 {
     enum { DEEP = 1000000 };
     char *deep = malloc(DEEP + 8);
@@ -131,16 +124,4 @@ static void test_memory_is_bounded_and_nesting_is_not_recursion(void **state)
                      0);
     assert_ptr_equal(unpickle_item(&root, 0)->object, root.object);
     unpickle_free(p);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_numbers_of_every_width),
-        cmocka_unit_test(test_what_the_memo_keeps_is_one_object),
-        cmocka_unit_test(test_code_is_refused_by_name),
-        cmocka_unit_test(test_damage_is_said_and_never_followed),
-        cmocka_unit_test(test_memory_is_bounded_and_nesting_is_not_recursion),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

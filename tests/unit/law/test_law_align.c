@@ -1,12 +1,7 @@
 /* test_law_align.c - two sequences beside each other: as many pairs as the longest common subsequence has, in
  * order, of equal keys. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <cmocka.h>
 
+#include "unit/test.h"
 #include "law/align.h"
 
 #define MOST 60
@@ -40,9 +35,8 @@ static void check(const uint64_t *a, size_t n, const uint64_t *b, size_t m)
     assert_int_equal(pairs, longest_common(a, n, b, m));
 }
 
-static void test_as_many_pairs_as_a_table_finds(void **state)
+TEST(test_as_many_pairs_as_a_table_finds)
 {
-    (void)state;
     uint64_t a[MOST], b[MOST];
     srandom(11);
     for (int turn = 0; turn < 3000; turn++) {
@@ -56,9 +50,8 @@ static void test_as_many_pairs_as_a_table_finds(void **state)
     }
 }
 
-static void test_sequences_that_have_nothing_in_common_are_refused(void **state)
+TEST(test_sequences_that_have_nothing_in_common_are_refused)
 {
-    (void)state;
     static uint64_t a[2 * ALIGN_MOST], b[2 * ALIGN_MOST];
     static uint32_t out[2 * ALIGN_MOST];
     for (size_t i = 0; i < 2 * ALIGN_MOST; i++) {
@@ -66,13 +59,4 @@ static void test_sequences_that_have_nothing_in_common_are_refused(void **state)
         b[i] = 2;
     }
     assert_false(align(a, 2 * ALIGN_MOST, b, 2 * ALIGN_MOST, out));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_as_many_pairs_as_a_table_finds),
-        cmocka_unit_test(test_sequences_that_have_nothing_in_common_are_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,12 +1,8 @@
 /* test_law_fit.c - laws of size: known ones are found again from few samples, noise of an allocator is told
  * from growth, and what follows none says so. */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
 
+#include "unit/test.h"
 #include "law/fit.h"
 
 #define N(a) (sizeof(a) / sizeof *(a))
@@ -34,9 +30,8 @@ static void expect(const double *of, uint64_t over, enum law_trust trust)
         assert_true(fabs(law.of[i] - of[i]) <= 1e-6 * fabs(of[i]));
 }
 
-static void test_one_and_two_terms_are_found_again(void **state)
+TEST(test_one_and_two_terms_are_found_again)
 {
-    (void)state;
     static const double laws[][TERMS] = {
         {[TERM_ONE] = 33554432},
         {[TERM_TOKENS] = 8192},
@@ -52,18 +47,16 @@ static void test_one_and_two_terms_are_found_again(void **state)
         expect(laws[i], 511, LAW_EXACT);
 }
 
-static void test_far_away_the_size_is_right_to_the_byte(void **state)
+TEST(test_far_away_the_size_is_right_to_the_byte)
 {
-    (void)state;
     struct law_sample samples[N(design)];
     sample(samples, (const double[TERMS]){[TERM_TOKENS] = 12345}, 511);
     struct law law = law_fit(samples, N(samples), NULL, 0);
     assert_true(law_bytes(&law, 64, 131072) == 12345.0 * 64 * 131072);
 }
 
-static void test_a_block_given_whole_is_no_growth(void **state)
+TEST(test_a_block_given_whole_is_no_growth)
 {
-    (void)state;
     struct law_sample samples[N(design)];
     sample(samples, (const double[TERMS]){[TERM_TOKENS] = 8192}, 511 + (1 << 20));
     samples[1].size += 700 << 10; /* the allocator had nothing smaller */
@@ -72,9 +65,8 @@ static void test_a_block_given_whole_is_no_growth(void **state)
     assert_true(law.of[TERM_TOKENS] == 8192 && law.of[TERM_ONE] == 0);
 }
 
-static void test_a_law_of_others_is_believed_where_sizes_are_uncertain(void **state)
+TEST(test_a_law_of_others_is_believed_where_sizes_are_uncertain)
 {
-    (void)state;
     struct law known = {.of = {[TERM_TOKENS] = 6144}, .terms = 1 << TERM_TOKENS, .trust = LAW_EXACT};
     struct law_sample samples[N(design)];
     sample(samples, known.of, 511 + (1 << 20));
@@ -85,9 +77,8 @@ static void test_a_law_of_others_is_believed_where_sizes_are_uncertain(void **st
     assert_true(law.of[TERM_TOKENS] == 6144 && law.of[TERM_ONE] == 0);
 }
 
-static void test_what_follows_no_law_says_so(void **state)
+TEST(test_what_follows_no_law_says_so)
 {
-    (void)state;
     static const uint64_t sizes[] = {8 << 20, 8 << 20, 30 << 20, 17 << 20};
     struct law_sample samples[N(design)];
     for (size_t i = 0; i < N(samples); i++)
@@ -95,9 +86,8 @@ static void test_what_follows_no_law_says_so(void **state)
     assert_int_equal(law_fit(samples, N(samples), NULL, 0).trust, LAW_NONE);
 }
 
-static void test_sizes_that_tell_two_terms_apart(void **state)
+TEST(test_sizes_that_tell_two_terms_apart)
 {
-    (void)state;
     enum law_term a, b;
     static const struct law_point same[] = {{1, 1024}, {2, 512}, {4, 256}}; /* always as many tokens */
     assert_false(law_same_terms(design, N(design), &a, &b));
@@ -105,9 +95,8 @@ static void test_sizes_that_tell_two_terms_apart(void **state)
     assert_true(a == TERM_ONE && b == TERM_TOKENS);
 }
 
-static void test_what_follows_no_law_lies_within_what_was_recorded_of_its_line(void **state)
+TEST(test_what_follows_no_law_lies_within_what_was_recorded_of_its_line)
 {
-    (void)state;
     const uint64_t sizes[] = {1 << 20, 9 << 20, 2 << 20, 5 << 20};
     struct law_sample samples[N(design)];
     for (size_t i = 0; i < N(design); i++)
@@ -135,9 +124,8 @@ static void switching(struct law_sample *out, size_t n, int64_t upto)
     }
 }
 
-static void test_code_that_switches_with_size_has_a_law_on_either_side(void **state)
+TEST(test_code_that_switches_with_size_has_a_law_on_either_side)
 {
-    (void)state;
     struct law_sample samples[N(many)];
     switching(samples, N(many), 3072);
     struct law law = law_fit(samples, N(many), NULL, 0);
@@ -151,9 +139,8 @@ static void test_code_that_switches_with_size_has_a_law_on_either_side(void **st
     assert_true(law_terms(&law, 4, 4096)[TERM_TOKENS] == 8 && law_terms(&law, 1, 16)[TERM_ONE] == 154389504);
 }
 
-static void test_few_samples_or_a_side_without_a_law_are_no_switch(void **state)
+TEST(test_few_samples_or_a_side_without_a_law_are_no_switch)
 {
-    (void)state;
     struct law_sample samples[N(many)];
     switching(samples, N(many), 3072);
     assert_int_equal(law_fit(samples + 2, 4, NULL, 0).from, 0); /* two and two: any four sizes could */
@@ -166,9 +153,8 @@ static void test_few_samples_or_a_side_without_a_law_are_no_switch(void **state)
 }
 
 /* Two runs of one batch: a constant, or bytes a sequence?  At another batch these are far apart. */
-static void test_a_side_that_two_laws_fit_is_no_switch(void **state)
+TEST(test_a_side_that_two_laws_fit_is_no_switch)
 {
-    (void)state;
     static const struct law_point at[] = {{2, 512}, {2, 1024}, {2, 2048}, {4, 1536}, {4, 2048}};
     struct law_sample samples[N(at)];
     for (size_t i = 0; i < N(at); i++)
@@ -179,21 +165,4 @@ static void test_a_side_that_two_laws_fit_is_no_switch(void **state)
     assert_int_equal(law.trust, LAW_NONE);
     samples[1].at = (struct law_point){1, 1536}; /* that tells them apart */
     assert_int_equal(law_fit(samples, N(at), NULL, 0).upto, 1536);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_one_and_two_terms_are_found_again),
-        cmocka_unit_test(test_far_away_the_size_is_right_to_the_byte),
-        cmocka_unit_test(test_a_block_given_whole_is_no_growth),
-        cmocka_unit_test(test_a_law_of_others_is_believed_where_sizes_are_uncertain),
-        cmocka_unit_test(test_what_follows_no_law_says_so),
-        cmocka_unit_test(test_sizes_that_tell_two_terms_apart),
-        cmocka_unit_test(test_what_follows_no_law_lies_within_what_was_recorded_of_its_line),
-        cmocka_unit_test(test_code_that_switches_with_size_has_a_law_on_either_side),
-        cmocka_unit_test(test_few_samples_or_a_side_without_a_law_are_no_switch),
-        cmocka_unit_test(test_a_side_that_two_laws_fit_is_no_switch),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

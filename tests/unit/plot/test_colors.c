@@ -1,15 +1,8 @@
 /* test_colors.c - every colour can be read on white, and the phases that peaked highest have one of their
  * own. */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <cmocka.h>
 
+#include "unit/test.h"
 #include "plot/picture.h"
 
 static double linear(unsigned byte)
@@ -32,7 +25,7 @@ static void add(struct picture *p, const char *name, int64_t peak)
         (struct picture_phase){.name = xstrdup(name), .ns = 1, .shown = true, .peak = peak};
 }
 
-static void phases_can_be_read_on_white(void **state)
+TEST(phases_can_be_read_on_white)
 {
     static const char *const names[] = {"none", "forward", "logits", "backward", "optimizer",
                                         "a",    "b",       "c",      "d",        "e"};
@@ -48,7 +41,7 @@ static void phases_can_be_read_on_white(void **state)
     picture_free(&p);
 }
 
-static void of_sixty_phases_the_highest_eight_have_colours(void **state)
+TEST(of_sixty_phases_the_highest_eight_have_colours)
 {
     struct picture p = {0};
     add(&p, "none", 0);
@@ -65,13 +58,4 @@ static void of_sixty_phases_the_highest_eight_have_colours(void **state)
         assert_int_equal(own, p.phases[i].peak >= 60 - PICTURE_PHASES);
     }
     picture_free(&p);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(phases_can_be_read_on_white),
-        cmocka_unit_test(of_sixty_phases_the_highest_eight_have_colours),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,13 +1,7 @@
 /* test_label.c - the peak's label covers nothing that is drawn, and a title says what was run. */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-#include <cmocka.h>
 
+#include "unit/test.h"
 #include "plot/label.h"
 #include "read/curve.h"
 #include "read/tables.h"
@@ -60,7 +54,7 @@ static void expect_free(const struct panel *p, const struct label_spot *s)
 }
 
 /* a curve whose peak touches reserved, at every place of the picture */
-static void it_covers_no_curve_wherever_the_peak_is(void **state)
+TEST(it_covers_no_curve_wherever_the_peak_is)
 {
     for (int64_t t = 0; t < N; t += 37) {
         const struct trace_point points[] = {point(0, 20, 60), point(t, 98, 100), point(t + 3, 40, 100)};
@@ -71,7 +65,7 @@ static void it_covers_no_curve_wherever_the_peak_is(void **state)
     }
 }
 
-static void it_covers_no_sample_of_the_driver(void **state)
+TEST(it_covers_no_sample_of_the_driver)
 {
     const struct trace_point points[] = {point(0, 20, 60), point(500, 80, 84), point(503, 30, 84)};
     struct trace_sample samples[] = {
@@ -87,7 +81,7 @@ static void it_covers_no_sample_of_the_driver(void **state)
     columns_free(&p.columns);
 }
 
-static void it_covers_nothing_that_is_taken(void **state)
+TEST(it_covers_nothing_that_is_taken)
 {
     const struct trace_point points[] = {point(0, 20, 60), point(500, 80, 84), point(503, 30, 84)};
     struct panel p = make_panel(points, 3);
@@ -102,7 +96,7 @@ static void it_covers_nothing_that_is_taken(void **state)
     columns_free(&p.columns);
 }
 
-static void far_from_the_peak_it_is_tied_to_it_by_a_line(void **state)
+TEST(far_from_the_peak_it_is_tied_to_it_by_a_line)
 {
     /* spikes as high as the peak all over: the next free place is above reserved */
     struct trace_point points[200];
@@ -118,7 +112,7 @@ static void far_from_the_peak_it_is_tied_to_it_by_a_line(void **state)
     columns_free(&p.columns);
 }
 
-static void a_room_without_a_free_place_still_gets_a_label(void **state)
+TEST(a_room_without_a_free_place_still_gets_a_label)
 {
     const struct label_room tiny = {30, 20, 120, 200, 26, NULL, 0};
     const struct trace_point points[] = {point(0, 100, 100)};
@@ -128,7 +122,7 @@ static void a_room_without_a_free_place_still_gets_a_label(void **state)
     columns_free(&p.columns);
 }
 
-static void a_title_is_the_script_and_its_arguments(void **state)
+TEST(a_title_is_the_script_and_its_arguments)
 {
     static const char *const cases[][2] = {
         {"/usr/bin/python3.12 /home/me/train.py --layers 8", "train.py --layers 8"},
@@ -145,17 +139,4 @@ static void a_title_is_the_script_and_its_arguments(void **state)
         assert_string_equal(title, cases[i][1]);
         free(title);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(it_covers_no_curve_wherever_the_peak_is),
-        cmocka_unit_test(it_covers_no_sample_of_the_driver),
-        cmocka_unit_test(it_covers_nothing_that_is_taken),
-        cmocka_unit_test(far_from_the_peak_it_is_tied_to_it_by_a_line),
-        cmocka_unit_test(a_room_without_a_free_place_still_gets_a_label),
-        cmocka_unit_test(a_title_is_the_script_and_its_arguments),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

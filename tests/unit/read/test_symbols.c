@@ -2,21 +2,14 @@
  * test_symbols.c - names for frames: the test program asks for its own functions, as a recording would.
  */
 #define _GNU_SOURCE
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
 
 #include <fcntl.h>
 #include <link.h>
 #include <sqlite3.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "unit/test.h"
 #include "read/elf_names.h"
 #include "read/symbols.h"
 
@@ -105,7 +98,7 @@ static const char *answer(sqlite3 *db, const char *column, int frame)
     return into;
 }
 
-static void a_static_function_gets_its_name_file_and_line(void **state)
+TEST(a_static_function_gets_its_name_file_and_line)
 {
     sqlite3 *db = new_database();
     add_module(db, 1, exe, build_id);
@@ -117,7 +110,7 @@ static void a_static_function_gets_its_name_file_and_line(void **state)
     sqlite3_close(db);
 }
 
-static void an_address_behind_a_symbols_end_has_no_name(void **state)
+TEST(an_address_behind_a_symbols_end_has_no_name)
 {
     sqlite3 *db = new_database();
     add_module(db, 1, exe, build_id);
@@ -129,7 +122,7 @@ static void an_address_behind_a_symbols_end_has_no_name(void **state)
     sqlite3_close(db);
 }
 
-static void a_file_with_another_build_id_is_not_asked(void **state)
+TEST(a_file_with_another_build_id_is_not_asked)
 {
     char other[130];
     snprintf(other, sizeof other, "%s", build_id);
@@ -147,7 +140,7 @@ static void a_file_with_another_build_id_is_not_asked(void **state)
     sqlite3_close(db);
 }
 
-static void without_a_build_id_the_file_must_be_older_than_the_run(void **state)
+TEST(without_a_build_id_the_file_must_be_older_than_the_run)
 {
     struct stat st;
     stat(exe, &st);
@@ -162,7 +155,7 @@ static void without_a_build_id_the_file_must_be_older_than_the_run(void **state)
     }
 }
 
-static void a_truncated_or_damaged_file_is_survived(void **state)
+TEST(a_truncated_or_damaged_file_is_survived)
 {
     char copy[128], command[8400];
     snprintf(copy, sizeof copy, "%s/damaged", directory);
@@ -192,7 +185,7 @@ static void a_truncated_or_damaged_file_is_survived(void **state)
     unlink(copy);
 }
 
-static void a_database_is_left_alone_while_its_process_writes_it(void **state)
+TEST(a_database_is_left_alone_while_its_process_writes_it)
 {
     sqlite3 *db = new_database();
     add_module(db, 1, exe, build_id);
@@ -204,7 +197,7 @@ static void a_database_is_left_alone_while_its_process_writes_it(void **state)
     sqlite3_close(db);
 }
 
-static void a_second_time_asks_nothing_but_new_frames(void **state)
+TEST(a_second_time_asks_nothing_but_new_frames)
 {
     sqlite3 *db = new_database();
     char why[128] = "";
@@ -220,7 +213,7 @@ static void a_second_time_asks_nothing_but_new_frames(void **state)
     assert_int_equal(vs_symbols_fill(path, why, sizeof why), 1);
 }
 
-static void what_time_did_not_suffice_for_is_asked_again(void **state)
+TEST(what_time_did_not_suffice_for_is_asked_again)
 {
     sqlite3 *db = new_database();
     add_module(db, 1, exe, build_id);
@@ -231,7 +224,7 @@ static void what_time_did_not_suffice_for_is_asked_again(void **state)
     sqlite3_close(db);
 }
 
-static void a_foreign_file_is_one_line(void **state)
+TEST(a_foreign_file_is_one_line)
 {
     char why[256] = "";
     assert_true(vs_symbols_fill(SCHEMA, why, sizeof why) < 0);
@@ -240,7 +233,7 @@ static void a_foreign_file_is_one_line(void **state)
     assert_true(vs_symbols_fill("/nowhere/run.db", why, sizeof why) < 0);
 }
 
-static void cxx_names_are_demangled(void **state)
+TEST(cxx_names_are_demangled)
 {
 #ifdef VS_HAVE_DEMANGLE
     char *name = elf_demangle("_ZN3c104cuda20CUDACachingAllocator7malloc_Em");
@@ -260,19 +253,7 @@ int main(void)
     dl_iterate_phdr(find_self, NULL);
     if (!mkdtemp(directory))
         return 1;
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_static_function_gets_its_name_file_and_line),
-        cmocka_unit_test(an_address_behind_a_symbols_end_has_no_name),
-        cmocka_unit_test(a_file_with_another_build_id_is_not_asked),
-        cmocka_unit_test(without_a_build_id_the_file_must_be_older_than_the_run),
-        cmocka_unit_test(a_truncated_or_damaged_file_is_survived),
-        cmocka_unit_test(a_database_is_left_alone_while_its_process_writes_it),
-        cmocka_unit_test(a_second_time_asks_nothing_but_new_frames),
-        cmocka_unit_test(what_time_did_not_suffice_for_is_asked_again),
-        cmocka_unit_test(a_foreign_file_is_one_line),
-        cmocka_unit_test(cxx_names_are_demangled),
-    };
-    int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    int failed = run_all_tests(NULL, NULL);
     unlink(path);
     rmdir(directory);
     return failed + a_static_function(-1);

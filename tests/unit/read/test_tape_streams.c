@@ -1,11 +1,7 @@
 /* test_tape_streams.c - requests are of the stream and the pool that most of their segment's blocks are of.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
 
+#include "unit/test.h"
 #include "read/tape_parts.h"
 
 #define MIB(n)  ((uint64_t)(n) << 20)
@@ -27,7 +23,7 @@ static void find_streams(struct tape_event *events, size_t n)
     vs_spans_free(&reserved);
 }
 
-static void test_a_reservation_is_of_the_stream_of_most_of_its_blocks(void **state)
+TEST(test_a_reservation_is_of_the_stream_of_most_of_its_blocks)
 {
     struct tape_event events[] = {
         event(TAPE_MAP, 0, MIB(20), STREAM_UNKNOWN),
@@ -40,7 +36,7 @@ static void test_a_reservation_is_of_the_stream_of_most_of_its_blocks(void **sta
         assert_int_equal(events[i].stream, COMMON);
 }
 
-static void test_addresses_that_are_reserved_again_may_be_another_pools(void **state)
+TEST(test_addresses_that_are_reserved_again_may_be_another_pools)
 {
     struct tape_event events[] = {
         event(TAPE_MAP, 0, MIB(20), STREAM_UNKNOWN),
@@ -56,13 +52,4 @@ static void test_addresses_that_are_reserved_again_may_be_another_pools(void **s
     find_streams(events, n);
     for (size_t i = 0; i < n; i++)
         assert_int_equal(events[i].stream, i < n - 2 ? COMMON : PRIVATE);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_a_reservation_is_of_the_stream_of_most_of_its_blocks),
-        cmocka_unit_test(test_addresses_that_are_reserved_again_may_be_another_pools),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,18 +1,13 @@
 /* test_addresses.c - where a made-up driver puts segments: as cuMemAlloc of an H200 was recorded to. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
 
+#include "unit/test.h"
 #include "replay/addresses.h"
 
 #define MIB(n) ((uint64_t)(n) << 20)
 #define TOP    MIB(1 << 20)
 
-static void test_regions_lie_below_each_other_and_gaps_are_filled(void **state)
+TEST(test_regions_lie_below_each_other_and_gaps_are_filled)
 {
-    (void)state;
     struct addresses a;
     addresses_init(&a, TOP, NULL);
     assert_int_equal(addresses_take(&a, MIB(20)), TOP - MIB(32));
@@ -25,9 +20,8 @@ static void test_regions_lie_below_each_other_and_gaps_are_filled(void **state)
     addresses_free(&a);
 }
 
-static void test_what_goes_back_is_taken_again_and_joined_within_its_region(void **state)
+TEST(test_what_goes_back_is_taken_again_and_joined_within_its_region)
 {
-    (void)state;
     struct addresses a;
     addresses_init(&a, TOP, NULL);
     uint64_t first = addresses_take(&a, MIB(16)), second = addresses_take(&a, MIB(16)),
@@ -40,13 +34,4 @@ static void test_what_goes_back_is_taken_again_and_joined_within_its_region(void
     addresses_give(&a, below, MIB(32));
     assert_int_equal(addresses_take(&a, MIB(64)), below - MIB(64)); /* two regions are not one */
     addresses_free(&a);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_regions_lie_below_each_other_and_gaps_are_filled),
-        cmocka_unit_test(test_what_goes_back_is_taken_again_and_joined_within_its_region),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

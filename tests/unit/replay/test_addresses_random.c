@@ -8,15 +8,8 @@
  *
  *      test_addresses_random [SEED STEPS]     default: four seeds, 3,000 steps each
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-#include <cmocka.h>
 
+#include "unit/test.h"
 #include "replay/addresses.h"
 
 #define UNIT   (UINT64_C(2) << 20)
@@ -110,21 +103,17 @@ static void random_calls(uint32_t with)
     addresses_free(&a);
 }
 
-static void test_each_answer_is_that_of_a_search_through_a_map_of_units(void **state)
+TEST(test_each_answer_is_that_of_a_search_through_a_map_of_units)
 {
-    (void)state;
     for (uint32_t i = 0; i < 4; i++)
         random_calls(seed + i);
 }
 
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_each_answer_is_that_of_a_search_through_a_map_of_units),
-    };
     if (argc == 3) {
         seed = (uint32_t)strtoul(argv[1], NULL, 10);
         steps = (uint32_t)strtoul(argv[2], NULL, 10);
     }
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_all_tests(NULL, NULL);
 }

@@ -1,11 +1,7 @@
 /* test_layouts.c - a program whose peak hangs on where the driver puts a segment is told from one whose peak
  * does not. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
 
+#include "unit/test.h"
 #include "replay/layouts.h"
 
 #define MIB(n) ((uint64_t)(n) << 20)
@@ -58,9 +54,8 @@ static struct layouts tried(struct tape_event *at, size_t n, uint64_t allocated,
     return l;
 }
 
-static void test_where_the_order_of_segments_decides_the_figures_are_an_interval(void **state)
+TEST(test_where_the_order_of_segments_decides_the_figures_are_an_interval)
 {
-    (void)state;
     struct tape_event at[32];
     size_t n = record(at, HIGH, LOW, false);
     struct layouts l = tried(at, n, MIB(38), MIB(40), false);
@@ -75,9 +70,8 @@ static void test_where_the_order_of_segments_decides_the_figures_are_an_interval
     assert_int_equal(l.reserved_most, MIB(60));
 }
 
-static void test_where_it_does_not_all_layouts_hold_the_same(void **state)
+TEST(test_where_it_does_not_all_layouts_hold_the_same)
 {
-    (void)state;
     struct tape_event at[32];
     size_t n = record(at, HIGH, LOW, false) - 1; /* without the request of 20 MiB */
     struct layouts l = tried(at, n, MIB(34), MIB(40), false);
@@ -87,23 +81,12 @@ static void test_where_it_does_not_all_layouts_hold_the_same(void **state)
     assert_int_equal(l.reserved_most, MIB(40));
 }
 
-static void test_a_recording_that_the_replay_does_not_follow_is_not_tried(void **state)
+TEST(test_a_recording_that_the_replay_does_not_follow_is_not_tried)
 {
-    (void)state;
     struct tape_event at[32];
     size_t n = record(at, HIGH, LOW, false);
     at[n - 1].address += MIB(1);
     struct layouts l = tried(at, n, MIB(38), MIB(40), true);
     assert_int_equal(l.tried, 0);
     assert_int_equal(l.reserved_most, MIB(40));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_where_the_order_of_segments_decides_the_figures_are_an_interval),
-        cmocka_unit_test(test_where_it_does_not_all_layouts_hold_the_same),
-        cmocka_unit_test(test_a_recording_that_the_replay_does_not_follow_is_not_tried),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

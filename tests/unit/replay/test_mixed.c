@@ -1,11 +1,7 @@
 /* test_mixed.c - room of a library that is a guess: what likely, least and most come to, each may be the
  * highest. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
 
+#include "unit/test.h"
 #include "replay/mixed.h"
 
 #define MIB(n) ((uint64_t)(n) << 20)
@@ -44,9 +40,8 @@ static struct layouts mixed(uint32_t after, struct mixed_guess guess)
     return l;
 }
 
-static void test_likely_room_that_is_too_small_for_what_comes_next_holds_more_than_the_most(void **state)
+TEST(test_likely_room_that_is_too_small_for_what_comes_next_holds_more_than_the_most)
 {
-    (void)state;
     struct layouts l = mixed(1, (struct mixed_guess){(int64_t)MIB(50) - 100, 0, (int64_t)MIB(100) - 100});
     assert_int_equal(l.reserved_least, MIB(102));
     assert_int_equal(l.reserved_most, MIB(152));
@@ -54,28 +49,16 @@ static void test_likely_room_that_is_too_small_for_what_comes_next_holds_more_th
     assert_int_equal(l.allocated_most, MIB(140) + 512);
 }
 
-static void test_a_tensor_of_the_size_of_a_guess_stays(void **state)
+TEST(test_a_tensor_of_the_size_of_a_guess_stays)
 {
-    (void)state;
     struct layouts l = mixed(20, (struct mixed_guess){(int64_t)MIB(50), 0, (int64_t)MIB(100)});
     assert_int_equal(l.reserved_least, MIB(142));
     assert_int_equal(l.reserved_most, MIB(142));
 }
 
-static void test_what_no_guess_has_the_size_of_stays(void **state)
+TEST(test_what_no_guess_has_the_size_of_stays)
 {
-    (void)state;
     struct layouts l = mixed(1, (struct mixed_guess){0, 0, (int64_t)MIB(99)});
     assert_int_equal(l.reserved_least, MIB(142));
     assert_int_equal(l.allocated_least, MIB(140) + 512);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_likely_room_that_is_too_small_for_what_comes_next_holds_more_than_the_most),
-        cmocka_unit_test(test_a_tensor_of_the_size_of_a_guess_stays),
-        cmocka_unit_test(test_what_no_guess_has_the_size_of_stays),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

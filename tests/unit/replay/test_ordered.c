@@ -1,12 +1,6 @@
 /* test_ordered.c - the ordered set against a sorted array, over random insertions and removals. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-#include <cmocka.h>
 
+#include "unit/test.h"
 #include "replay/ordered.h"
 
 #define MOST 3000
@@ -53,7 +47,7 @@ static uint64_t some_first(void)
     return (uint64_t)random() % 5 << 48 | (uint64_t)random() >> random() % 28;
 }
 
-static void test_same_as_a_sorted_array(void **state)
+TEST(test_same_as_a_sorted_array)
 {
     struct ordered o = {0};
     srandom(7);
@@ -82,7 +76,7 @@ static void test_same_as_a_sorted_array(void **state)
 }
 
 /* A damaged recording may have a hundred blocks at one address. */
-static void test_equal_keys_are_told_apart_by_their_values(void **state)
+TEST(test_equal_keys_are_told_apart_by_their_values)
 {
     struct ordered o = {0};
     struct ordered_key k = {3, 4};
@@ -94,7 +88,7 @@ static void test_equal_keys_are_told_apart_by_their_values(void **state)
     ordered_free(&o);
 }
 
-static void test_what_is_not_there_is_not_removed(void **state)
+TEST(test_what_is_not_there_is_not_removed)
 {
     struct ordered o = {0};
     ordered_remove(&o, (struct ordered_key){1, 1}, 1);
@@ -107,12 +101,4 @@ static void test_what_is_not_there_is_not_removed(void **state)
         ordered_remove(&o, (struct ordered_key){1, i}, i);
     assert_int_equal(o.n, 0);
     ordered_free(&o);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_same_as_a_sorted_array),
-                                       cmocka_unit_test(test_equal_keys_are_told_apart_by_their_values),
-                                       cmocka_unit_test(test_what_is_not_there_is_not_removed)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,14 +2,8 @@
  * test_pack.c - packings of blocks whose lives are known: nothing overlaps, nothing is lower than what lives,
  * and the greedy one is the one that a search through all placed blocks finds.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-#include <cmocka.h>
 
+#include "unit/test.h"
 #include "replay/pack.h"
 #include "replay/replay.h"
 #include "read/tape.h"
@@ -104,7 +98,7 @@ static uint64_t search(const uint32_t *order, uint32_t n, uint32_t i, const uint
     return x;
 }
 
-static void test_the_greedy_packing_is_that_of_an_exhaustive_search(void **state)
+TEST(test_the_greedy_packing_is_that_of_an_exhaustive_search)
 {
     static uint64_t found[MOST];
     static uint32_t order[MOST];
@@ -122,7 +116,7 @@ static void test_the_greedy_packing_is_that_of_an_exhaustive_search(void **state
     }
 }
 
-static void test_every_way_gives_a_packing(void **state)
+TEST(test_every_way_gives_a_packing)
 {
     for (uint32_t round = 0; round < 4; round++) {
         make(3000, round % 2 ? 700 : 40, round < 2 ? 8 : 2000, 77 + round);
@@ -132,7 +126,7 @@ static void test_every_way_gives_a_packing(void **state)
     }
 }
 
-static void test_a_heap_gives_up_at_its_limit_and_not_below(void **state)
+TEST(test_a_heap_gives_up_at_its_limit_and_not_below)
 {
     make(2000, 200, 100, 5);
     uint64_t height = pack_heap(&p, UINT64_MAX, true, UINT64_MAX);
@@ -143,7 +137,7 @@ static void test_a_heap_gives_up_at_its_limit_and_not_below(void **state)
     assert_int_equal(pack_greedy(&p, height), UINT64_MAX);
 }
 
-static void test_sizes_beyond_any_device_are_left_to_the_heap(void **state)
+TEST(test_sizes_beyond_any_device_are_left_to_the_heap)
 {
     make(10, 5, 3, 9);
     blocks[3].size = UINT64_C(1) << 37;
@@ -151,23 +145,11 @@ static void test_sizes_beyond_any_device_are_left_to_the_heap(void **state)
     assert_true(pack_heap(&p, UINT64_MAX, false, UINT64_MAX) >= blocks[3].size);
 }
 
-static void test_nothing_is_packed_into_nothing(void **state)
+TEST(test_nothing_is_packed_into_nothing)
 {
     struct trace_tape tape = {0};
     struct replay_result r;
     replay_packed(&tape, 0, &r);
     assert_int_equal(r.reserved, 0);
     assert_int_equal(r.bound, 0);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_the_greedy_packing_is_that_of_an_exhaustive_search),
-        cmocka_unit_test(test_every_way_gives_a_packing),
-        cmocka_unit_test(test_a_heap_gives_up_at_its_limit_and_not_below),
-        cmocka_unit_test(test_sizes_beyond_any_device_are_left_to_the_heap),
-        cmocka_unit_test(test_nothing_is_packed_into_nothing),
-    };
-    return cmocka_run_group_tests_name("pack", tests, NULL, NULL);
 }

@@ -6,15 +6,9 @@
  * A change that is meant to decide otherwise has new numbers: `test_placements all` writes them.
  * tests/e2e/import/placements.sh does the same of recordings.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <cmocka.h>
 #include <inttypes.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
+#include "unit/test.h"
 #include "bench/hard_traces.h"
 #include "bench/placement_digest.h"
 
@@ -152,7 +146,7 @@ static uint64_t digest(const struct placement_list *list, size_t setting)
 #define EACH 1
 #endif
 
-static void placements_are_what_they_were(void **state)
+TEST(placements_are_what_they_were)
 {
     for (unsigned i = 0; i < TRACES; i += EACH) {
         struct placement_list list = trace_number(i);
@@ -166,7 +160,7 @@ static void placements_are_what_they_were(void **state)
 }
 
 /* Were the digest blind, this test would be. */
-static void another_address_is_another_digest(void **state)
+TEST(another_address_is_another_digest)
 {
     struct placement_list list = trace_number(12);
     uint64_t arena = digest(&list, 0), packing = digest(&list, SETTINGS);
@@ -192,11 +186,7 @@ static int write_all(void)
 
 int main(int argc, char **argv)
 {
-    static const struct CMUnitTest tests[] = {
-        cmocka_unit_test(placements_are_what_they_were),
-        cmocka_unit_test(another_address_is_another_digest),
-    };
     if (argc > 1 && !strcmp(argv[1], "all"))
         return write_all();
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_all_tests(NULL, NULL);
 }

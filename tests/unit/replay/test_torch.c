@@ -2,14 +2,8 @@
  * test_torch.c - PyTorch's allocator, simulated: each rule by a case that is worked out by hand.  (Long
  * random programs against an independent allocator: tests/e2e/import/whatif.sh.)
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-#include <cmocka.h>
 
+#include "unit/test.h"
 #include "replay/torch.h"
 
 #define MIB(n) ((uint64_t)(n) << 20)
@@ -53,7 +47,7 @@ static uint64_t address_of(uint32_t block)
     return t.blocks[block].address;
 }
 
-static void test_requests_are_rounded(void **state)
+TEST(test_requests_are_rounded)
 {
     struct torch_settings s = torch_defaults();
     assert_int_equal(torch_round(&s, 1), 512);
@@ -66,7 +60,7 @@ static void test_requests_are_rounded(void **state)
     assert_int_equal(torch_round(&s, MIB(8)), MIB(8));
 }
 
-static void test_segments_have_three_sizes(void **state)
+TEST(test_segments_have_three_sizes)
 {
     struct torch_settings s = torch_defaults();
     assert_int_equal(torch_segment_size(&s, 512), MIB(2));
@@ -77,7 +71,7 @@ static void test_segments_have_three_sizes(void **state)
     assert_int_equal(torch_segment_size(&s, MIB(11) - 512), MIB(12));
 }
 
-static void test_a_large_rest_is_split_off_and_a_small_one_is_not(void **state)
+TEST(test_a_large_rest_is_split_off_and_a_small_one_is_not)
 {
     with(begin());
     uint64_t first = address_of(torch_malloc(&t, MIB(19), 0)); /* 20 MiB: the rest is 1 MiB, and stays */
@@ -90,7 +84,7 @@ static void test_a_large_rest_is_split_off_and_a_small_one_is_not(void **state)
     torch_free(&t);
 }
 
-static void test_the_best_fit_of_the_stream_is_taken_and_neighbours_merge(void **state)
+TEST(test_the_best_fit_of_the_stream_is_taken_and_neighbours_merge)
 {
     with(begin());
     uint32_t a = torch_malloc(&t, MIB(4), 0), b = torch_malloc(&t, MIB(4), 0),
@@ -129,7 +123,7 @@ static uint64_t taken_of_three(const char *version)
     return address / MIB(1 << 20);
 }
 
-static void test_of_free_blocks_of_one_size_each_version_takes_its_own(void **state)
+TEST(test_of_free_blocks_of_one_size_each_version_takes_its_own)
 {
     assert_int_equal(taken_of_three(NULL), 1);
     assert_int_equal(taken_of_three("2.11.0+cu130"), 1); /* the lowest address */
@@ -138,7 +132,7 @@ static void test_of_free_blocks_of_one_size_each_version_takes_its_own(void **st
     assert_int_equal(taken_of_three("2.15.0+cu132"), 3);
 }
 
-static void test_in_the_oldest_segment_the_lowest_of_one_size_is_taken(void **state)
+TEST(test_in_the_oldest_segment_the_lowest_of_one_size_is_taken)
 {
     struct torch_settings s = begin();
     s.ties = TORCH_BY_SEGMENT;
@@ -153,7 +147,7 @@ static void test_in_the_oldest_segment_the_lowest_of_one_size_is_taken(void **st
     torch_free(&t);
 }
 
-static void test_the_versions_that_are_simulated_are_told_from_others(void **state)
+TEST(test_the_versions_that_are_simulated_are_told_from_others)
 {
     const char *others[] = {NULL, "", "2", "1.13.1", "2.2.2", "2.16.0", "3.0.0", "of one's own"};
     enum torch_ties ties;
@@ -164,7 +158,7 @@ static void test_the_versions_that_are_simulated_are_told_from_others(void **sta
     assert_int_equal(ties, TORCH_BY_SEGMENT); /* the newest known one is the likelier */
 }
 
-static void test_a_block_other_streams_use_is_not_reused_before_they_are_done(void **state)
+TEST(test_a_block_other_streams_use_is_not_reused_before_they_are_done)
 {
     with(begin());
     uint32_t a = torch_malloc(&t, MIB(12), 0);
@@ -176,7 +170,7 @@ static void test_a_block_other_streams_use_is_not_reused_before_they_are_done(vo
     torch_free(&t);
 }
 
-static void test_max_split_size_keeps_large_blocks_for_large_requests(void **state)
+TEST(test_max_split_size_keeps_large_blocks_for_large_requests)
 {
     struct torch_settings s = begin();
     s.max_split = MIB(64);
@@ -194,7 +188,7 @@ static void test_max_split_size_keeps_large_blocks_for_large_requests(void **sta
     torch_free(&t);
 }
 
-static void test_a_refusal_returns_whole_segments_and_tries_once_more(void **state)
+TEST(test_a_refusal_returns_whole_segments_and_tries_once_more)
 {
     struct torch_settings s = begin();
     s.capacity = MIB(60);
@@ -211,7 +205,7 @@ static void test_a_refusal_returns_whole_segments_and_tries_once_more(void **sta
     torch_free(&t);
 }
 
-static void test_garbage_collection_returns_what_is_as_old_as_the_mean(void **state)
+TEST(test_garbage_collection_returns_what_is_as_old_as_the_mean)
 {
     struct torch_settings s = begin();
     s.capacity = MIB(200);
@@ -233,7 +227,7 @@ static void test_garbage_collection_returns_what_is_as_old_as_the_mean(void **st
     torch_free(&t);
 }
 
-static void test_expandable_segments_grow_and_unmap_whole_granules(void **state)
+TEST(test_expandable_segments_grow_and_unmap_whole_granules)
 {
     struct torch_settings s = begin();
     s.expandable = true;
@@ -255,7 +249,7 @@ static void test_expandable_segments_grow_and_unmap_whole_granules(void **state)
     torch_free(&t);
 }
 
-static void test_where_an_expandable_segment_has_no_addresses_left_another_is_reserved(void **state)
+TEST(test_where_an_expandable_segment_has_no_addresses_left_another_is_reserved)
 {
     struct torch_settings s = begin();
     s.expandable = true;
@@ -277,7 +271,7 @@ static void test_where_an_expandable_segment_has_no_addresses_left_another_is_re
 }
 
 /* A recording may have any size: a reservation that no device needs holds it all the same. */
-static void test_a_request_beyond_the_usual_reservation_gets_one_of_its_own(void **state)
+TEST(test_a_request_beyond_the_usual_reservation_gets_one_of_its_own)
 {
     struct torch_settings s = begin();
     s.expandable = true;
@@ -294,25 +288,4 @@ static void test_a_request_beyond_the_usual_reservation_gets_one_of_its_own(void
     torch_empty_cache(&t);
     assert_int_equal(t.reserved, 0);
     torch_free(&t);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_requests_are_rounded),
-        cmocka_unit_test(test_segments_have_three_sizes),
-        cmocka_unit_test(test_a_large_rest_is_split_off_and_a_small_one_is_not),
-        cmocka_unit_test(test_the_best_fit_of_the_stream_is_taken_and_neighbours_merge),
-        cmocka_unit_test(test_of_free_blocks_of_one_size_each_version_takes_its_own),
-        cmocka_unit_test(test_in_the_oldest_segment_the_lowest_of_one_size_is_taken),
-        cmocka_unit_test(test_the_versions_that_are_simulated_are_told_from_others),
-        cmocka_unit_test(test_a_block_other_streams_use_is_not_reused_before_they_are_done),
-        cmocka_unit_test(test_max_split_size_keeps_large_blocks_for_large_requests),
-        cmocka_unit_test(test_a_refusal_returns_whole_segments_and_tries_once_more),
-        cmocka_unit_test(test_garbage_collection_returns_what_is_as_old_as_the_mean),
-        cmocka_unit_test(test_expandable_segments_grow_and_unmap_whole_granules),
-        cmocka_unit_test(test_where_an_expandable_segment_has_no_addresses_left_another_is_reserved),
-        cmocka_unit_test(test_a_request_beyond_the_usual_reservation_gets_one_of_its_own),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

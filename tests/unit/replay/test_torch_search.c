@@ -8,14 +8,8 @@
  *
  *      test_torch_search [SEED STEPS]     default: 12,000 requests and frees of each of three settings
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-#include <cmocka.h>
 
+#include "unit/test.h"
 #include "replay/addresses.h"
 #include "replay/torch.h"
 
@@ -165,15 +159,13 @@ static void random_program(struct torch_settings settings)
     addresses_free(&addresses);
 }
 
-static void test_native_takes_the_block_that_a_search_through_all_finds(void **state)
+TEST(test_native_takes_the_block_that_a_search_through_all_finds)
 {
-    (void)state;
     random_program(torch_defaults());
 }
 
-static void test_so_do_the_orders_of_later_versions(void **state)
+TEST(test_so_do_the_orders_of_later_versions)
 {
-    (void)state;
     struct torch_settings s = torch_defaults();
     s.ties = TORCH_BY_BLOCK;
     random_program(s);
@@ -185,17 +177,15 @@ static void test_so_do_the_orders_of_later_versions(void **state)
     random_program(s);
 }
 
-static void test_the_limit_on_splitting_refuses_what_that_search_refuses(void **state)
+TEST(test_the_limit_on_splitting_refuses_what_that_search_refuses)
 {
-    (void)state;
     struct torch_settings s = torch_defaults();
     s.max_split = MIB(24);
     random_program(s);
 }
 
-static void test_expandable_takes_the_one_that_could_grow_least_as_that_search_does(void **state)
+TEST(test_expandable_takes_the_one_that_could_grow_least_as_that_search_does)
 {
-    (void)state;
     struct torch_settings s = torch_defaults();
     s.expandable = true;
     s.memory = MIB(80 << 10);
@@ -204,17 +194,11 @@ static void test_expandable_takes_the_one_that_could_grow_least_as_that_search_d
 
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_native_takes_the_block_that_a_search_through_all_finds),
-        cmocka_unit_test(test_so_do_the_orders_of_later_versions),
-        cmocka_unit_test(test_the_limit_on_splitting_refuses_what_that_search_refuses),
-        cmocka_unit_test(test_expandable_takes_the_one_that_could_grow_least_as_that_search_does),
-    };
     if (argc == 3) {
         seed = (uint32_t)strtoul(argv[1], NULL, 10);
         steps = (uint32_t)strtoul(argv[2], NULL, 10);
     }
-    int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    int failed = run_all_tests(NULL, NULL);
     free(gone);
     return failed;
 }

@@ -1,10 +1,6 @@
 /* test_view_keep.c - the blocks that a page holds one by one are the largest of every tile. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
 
+#include "unit/test.h"
 #include "made_up.h"
 #include "view/keep.h"
 
@@ -35,7 +31,7 @@ static bool wanted(const struct trace_lives *l, size_t b, int64_t last, size_t t
     return false;
 }
 
-static void every_tile_has_exactly_its_largest_blocks(void **state)
+TEST(every_tile_has_exactly_its_largest_blocks)
 {
     for (uint64_t seed = 1; seed <= 3; seed++) {
         struct made_up m = make_up(seed, 130, 0);
@@ -60,7 +56,7 @@ static void every_tile_has_exactly_its_largest_blocks(void **state)
     }
 }
 
-static void where_there_is_room_for_all_all_are_kept(void **state)
+TEST(where_there_is_room_for_all_all_are_kept)
 {
     struct made_up m = make_up(7, 600, 0);
     struct view_kept k = view_keep(m.lives.blocks, m.lives.block_count, m.last, LARGEST, m.lives.block_count);
@@ -71,7 +67,7 @@ static void where_there_is_room_for_all_all_are_kept(void **state)
     trace_free_lives(&m.lives);
 }
 
-static void without_room_for_a_row_the_largest_of_the_run_are_kept(void **state)
+TEST(without_room_for_a_row_the_largest_of_the_run_are_kept)
 {
     struct made_up m = make_up(8, 600, 0);
     struct view_kept k = view_keep(m.lives.blocks, m.lives.block_count, m.last, LARGEST, 3);
@@ -82,7 +78,7 @@ static void without_room_for_a_row_the_largest_of_the_run_are_kept(void **state)
     trace_free_lives(&m.lives);
 }
 
-static void who_lived_at_a_moment_is_kept_as_well_and_the_bound_holds(void **state)
+TEST(who_lived_at_a_moment_is_kept_as_well_and_the_bound_holds)
 {
     struct made_up m = make_up(11, 600, 0);
     int64_t moment = m.last / 3;
@@ -102,15 +98,4 @@ static void who_lived_at_a_moment_is_kept_as_well_and_the_bound_holds(void **sta
     view_free_kept(&k);
     view_free_kept(&few);
     trace_free_lives(&m.lives);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_tile_has_exactly_its_largest_blocks),
-        cmocka_unit_test(where_there_is_room_for_all_all_are_kept),
-        cmocka_unit_test(without_room_for_a_row_the_largest_of_the_run_are_kept),
-        cmocka_unit_test(who_lived_at_a_moment_is_kept_as_well_and_the_bound_holds),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,11 +1,7 @@
 /* test_view_levels.c - the columns of every level against a look at every event; who held what in their
  * states. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
 
+#include "unit/test.h"
 #include "made_up.h"
 #include "view/dims.h"
 #include "view/levels.h"
@@ -62,7 +58,7 @@ static void expect_column(const struct trace_lives *l, const struct view_column 
     assert_int_equal(c->at_last, r.at_last);
 }
 
-static void each_column_of_each_level_has_the_extremes_of_its_events(void **state)
+TEST(each_column_of_each_level_has_the_extremes_of_its_events)
 {
     for (uint64_t seed = 1; seed <= 6; seed++) {
         struct made_up m = make_up(seed, 1500, seed % 2 ? 12345 : 0);
@@ -85,7 +81,7 @@ static void each_column_of_each_level_has_the_extremes_of_its_events(void **stat
     }
 }
 
-static void a_level_beyond_the_room_is_left_out_and_the_root_never(void **state)
+TEST(a_level_beyond_the_room_is_left_out_and_the_root_never)
 {
     struct made_up m = make_up(9, 20000, 0);
     struct view_levels all = view_levels(m.lives.changes, m.lives.change_count, m.last, 1000000, 1);
@@ -107,7 +103,7 @@ static void a_level_beyond_the_room_is_left_out_and_the_root_never(void **state)
     trace_free_lives(&m.lives);
 }
 
-static void a_run_without_events_or_of_one_moment_has_its_columns(void **state)
+TEST(a_run_without_events_or_of_one_moment_has_its_columns)
 {
     struct view_levels none = view_levels(NULL, 0, 1000, 100, 1);
     assert_true(none.count >= 1 && none.levels[0].count == 0);
@@ -150,7 +146,7 @@ static struct view_asked asked_of(struct trace_lives *l)
     return a;
 }
 
-static void in_every_state_the_slots_add_up_and_are_the_living_blocks(void **state)
+TEST(in_every_state_the_slots_add_up_and_are_the_living_blocks)
 {
     struct trace_stack_row rows[40];
     struct view_tags g = tags_of(rows, 40);
@@ -187,7 +183,7 @@ static void in_every_state_the_slots_add_up_and_are_the_living_blocks(void **sta
     trace_free_lives(&m.lives);
 }
 
-static void the_names_with_slots_are_those_that_once_held_most(void **state)
+TEST(the_names_with_slots_are_those_that_once_held_most)
 {
     struct trace_stack_row rows[40];
     struct view_tags g = tags_of(rows, 40);
@@ -227,7 +223,7 @@ static uint64_t read_number(const struct pack *p, size_t *at)
     }
 }
 
-static void numbers_are_read_as_they_were_written(void **state)
+TEST(numbers_are_read_as_they_were_written)
 {
     static const int64_t values[] = {
         0, 1, 127, 128, 511, 512, 513, 1 << 20, (INT64_C(1) << 40) + 1, INT64_C(1) << 52};
@@ -251,17 +247,4 @@ static void numbers_are_read_as_they_were_written(void **state)
     }
     assert_int_equal(at, p.size);
     pack_free(&p);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(each_column_of_each_level_has_the_extremes_of_its_events),
-        cmocka_unit_test(a_level_beyond_the_room_is_left_out_and_the_root_never),
-        cmocka_unit_test(a_run_without_events_or_of_one_moment_has_its_columns),
-        cmocka_unit_test(in_every_state_the_slots_add_up_and_are_the_living_blocks),
-        cmocka_unit_test(the_names_with_slots_are_those_that_once_held_most),
-        cmocka_unit_test(numbers_are_read_as_they_were_written),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

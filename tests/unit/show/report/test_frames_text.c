@@ -1,12 +1,6 @@
 /* test_frames_text.c - places in code as reports show them. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-#include <cmocka.h>
 
+#include "unit/test.h"
 #include "show/report/frames.h"
 #include "trace/journal/journal.h"
 #include "read/stacks.h"
@@ -28,7 +22,7 @@ static void expect(char *text, const char *want)
     free(text);
 }
 
-static void a_python_frame_is_file_line_and_function_and_packages_are_cut(void **state)
+TEST(a_python_frame_is_file_line_and_function_and_packages_are_cut)
 {
     struct trace_frame f = {.kind = VS_FRAME_PYTHON,
                             .file = "/home/ada/train.py",
@@ -46,7 +40,7 @@ static void a_python_frame_is_file_line_and_function_and_packages_are_cut(void *
     expect(frame_text(&f, true), "/home/\\x1b[2J.py Linear.forward");
 }
 
-static void a_native_frame_has_its_module_or_its_offset(void **state)
+TEST(a_native_frame_has_its_module_or_its_offset)
 {
     struct trace_frame f = {.kind = VS_FRAME_ADDRESS,
                             .module = "/usr/lib/libtorch.so",
@@ -62,7 +56,7 @@ static void a_native_frame_has_its_module_or_its_offset(void **state)
     expect(frame_text(&f, false), "libtorch.so+0x91");
 }
 
-static void what_is_no_code_is_said_to_be_none(void **state)
+TEST(what_is_no_code_is_said_to_be_none)
 {
     struct trace_frame f = {
         .kind = VS_FRAME_NODE, .function = "AddmmBackward0", .line = UNKNOWN, .offset = UNKNOWN};
@@ -74,7 +68,7 @@ static void what_is_no_code_is_said_to_be_none(void **state)
     expect(frame_text(&f, false), "in Llama.layers.7.mlp (LlamaMLP)");
 }
 
-static void a_line_in_a_table_has_the_files_name_alone(void **state)
+TEST(a_line_in_a_table_has_the_files_name_alone)
 {
     expect(line_text("/home/ada/train.py:41 main"), "train.py:41 main");
     expect(line_text("/home/ada/model/__init__.py:3 f"), "model/__init__.py:3 f");
@@ -85,15 +79,4 @@ static void a_line_in_a_table_has_the_files_name_alone(void **state)
     expect(line_text("forward: /home/ada/model/__init__.py:3 f"), "forward: model/__init__.py:3 f");
     expect(line_text("AddmmBackward0"), "AddmmBackward0");
     expect(line_text("/tmp/ipykernel_9/12.cell:2 g</x>"), "12.cell:2 g</x>");
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_python_frame_is_file_line_and_function_and_packages_are_cut),
-        cmocka_unit_test(a_native_frame_has_its_module_or_its_offset),
-        cmocka_unit_test(what_is_no_code_is_said_to_be_none),
-        cmocka_unit_test(a_line_in_a_table_has_the_files_name_alone),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

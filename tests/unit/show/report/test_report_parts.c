@@ -1,11 +1,6 @@
 /* test_report_parts.c - a report asks the file for the parts that a page shows, and for nothing else. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
-#include <cmocka.h>
 
+#include "unit/test.h"
 #include "analysis/unseen.h"
 #include "read/curve.h"
 #include "read/held.h"
@@ -154,7 +149,7 @@ static const char *asks(unsigned parts)
     return asked;
 }
 
-static void test_a_report_asks_the_file_for_the_parts_of_its_page_alone(void **state)
+TEST(test_a_report_asks_the_file_for_the_parts_of_its_page_alone)
 {
     assert_string_equal(asks(0), "");
     assert_string_equal(asks(REPORT_HELD), "live");
@@ -164,11 +159,4 @@ static void test_a_report_asks_the_file_for_the_parts_of_its_page_alone(void **s
     assert_string_equal(
         asks(REPORT_ALL),
         "costs arenas refusal range_names live unused step_ends step_memory causes samples unseen");
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_a_report_asks_the_file_for_the_parts_of_its_page_alone)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

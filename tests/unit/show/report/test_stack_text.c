@@ -2,14 +2,8 @@
  * test_stack_text.c - call stacks as people read them: which frames are left out, and that something is
  * always left.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-#include <cmocka.h>
 
+#include "unit/test.h"
 #include "show/report/hidden.h"
 #include "show/report/stack.h"
 #include "trace/journal/journal.h"
@@ -77,13 +71,13 @@ static void expect(const struct trace_frame *frames, size_t n, size_t hidden, co
 #define EXPECT(frames, hidden, ...)                                                                          \
     expect(frames, sizeof frames / sizeof *frames, hidden, (const char *const[]){__VA_ARGS__, NULL})
 
-static void of_a_pytorch_stack_the_operators_and_the_programs_lines_are_left(void **state)
+TEST(of_a_pytorch_stack_the_operators_and_the_programs_lines_are_left)
 {
     EXPECT(log_softmax, 18, "at::_log_softmax  (libtorch_cpu.so)", "at::log_softmax_int  (libtorch_cpu.so)",
            "/home/ada/train.py:37 train");
 }
 
-static void full_shows_every_frame_with_its_whole_name(void **state)
+TEST(full_shows_every_frame_with_its_whole_name)
 {
     size_t n = sizeof log_softmax / sizeof *log_softmax;
     struct stack_lines s = stack_lines_of(log_softmax, n, true);
@@ -95,7 +89,7 @@ static void full_shows_every_frame_with_its_whole_name(void **state)
     stack_lines_free(&s);
 }
 
-static void a_node_of_backward_is_known_by_its_class(void **state)
+TEST(a_node_of_backward_is_known_by_its_class)
 {
     static const struct trace_frame frames[] = {
         N(CPU, "at::_ops::mm::call(at::Tensor const&, at::Tensor const&)"),
@@ -121,7 +115,7 @@ static void a_node_of_backward_is_known_by_its_class(void **state)
 }
 
 /* What makes room is shown where it is all that the program asked for. */
-static void an_allocation_by_name_stays(void **state)
+TEST(an_allocation_by_name_stays)
 {
     static const struct trace_frame empty[] = {
         N(CPU, "at::detail::empty_generic(c10::ArrayRef<long>)"),
@@ -151,7 +145,7 @@ static void an_allocation_by_name_stays(void **state)
 }
 
 /* A program of which nothing is known keeps all but the start of its threads. */
-static void a_program_of_ones_own_keeps_its_frames(void **state)
+TEST(a_program_of_ones_own_keeps_its_frames)
 {
     static struct trace_frame frames[] = {
         N("/home/ada/trainer", "allocate"),
@@ -187,7 +181,7 @@ static void a_program_of_ones_own_keeps_its_frames(void **state)
     assert_null(stack_place(frames, 0));
 }
 
-static void frames_that_nobody_named_share_a_line(void **state)
+TEST(frames_that_nobody_named_share_a_line)
 {
     static const struct trace_frame frames[] = {
         N("/v/libcudart.so.13", "cudaMalloc"),
@@ -203,7 +197,7 @@ static void frames_that_nobody_named_share_a_line(void **state)
 }
 
 /* Without lines of Python its own frames are all that is known of the program. */
-static void the_interpreter_stays_where_there_is_no_line_of_python(void **state)
+TEST(the_interpreter_stays_where_there_is_no_line_of_python)
 {
     static const struct trace_frame frames[] = {
         N("/usr/lib/libpython3.11.so.1.0", "_PyEval_EvalFrameDefault"),
@@ -217,7 +211,7 @@ static void the_interpreter_stays_where_there_is_no_line_of_python(void **state)
     stack_lines_free(&none);
 }
 
-static void the_kernel_that_is_launched_is_named(void **state)
+TEST(the_kernel_that_is_launched_is_named)
 {
     static const struct trace_frame frames[] = {
         N("/v/libtorch_cuda.so", "__device_stub__ZN2at6native6reduceIfEEvi"),
@@ -225,19 +219,4 @@ static void the_kernel_that_is_launched_is_named(void **state)
     };
     EXPECT(frames, 0, "launch of at::native::reduce  (libtorch_cuda.so)",
            "__device_stub__  (libtorch_cuda.so)");
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(of_a_pytorch_stack_the_operators_and_the_programs_lines_are_left),
-        cmocka_unit_test(full_shows_every_frame_with_its_whole_name),
-        cmocka_unit_test(a_node_of_backward_is_known_by_its_class),
-        cmocka_unit_test(an_allocation_by_name_stays),
-        cmocka_unit_test(a_program_of_ones_own_keeps_its_frames),
-        cmocka_unit_test(frames_that_nobody_named_share_a_line),
-        cmocka_unit_test(the_interpreter_stays_where_there_is_no_line_of_python),
-        cmocka_unit_test(the_kernel_that_is_launched_is_named),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }
