@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """json_page.py PAGE NAME=FILE... [--update] - holds what --json writes against docs/json.md, which says each path and its types.
 
-      files[].devices[].peak.allocated_bytes   integer, null
+      files[].devices[].peak.allocated_bytes   integer?
 
+A question mark stands for null.  What holds other paths has no line of its own: a.b says that a is an object, a[] that it is a list.
 A path that the page lacks, a type that it does not name, and a path that no FILE of a command has any more are errors; --update writes the lists
 anew, and keeps types that the page names and these files happen not to have.
 """
@@ -10,8 +11,8 @@ import json
 import re
 import sys
 
-NAMES = {dict: "object", list: "list", str: "string", bool: "true or false", int: "integer", float: "number", type(None): "null"}
-ORDER = ["object", "list", "string", "integer", "number", "true or false", "null"]
+NAMES = {dict: "object", list: "list", str: "string", bool: "boolean", int: "integer", float: "number", type(None): "null"}
+ORDER = ["object", "list", "string", "integer", "number", "boolean"]
 
 
 def walk(value, path, found):
@@ -25,21 +26,37 @@ def walk(value, path, found):
             walk(item, path + "[]", found)
 
 
+def implied(paths):
+    """The objects and lists that hold these paths, outermost first."""
+    types = {}
+    for path in paths:
+        for mark in re.finditer(r"\.|\[\]", path):
+            types.setdefault(path[:mark.start()], set()).add("object" if mark[0] == "." else "list")
+    return types
+
+
+def named(types):
+    """The types in words: integer? is an integer or null."""
+    types = {"number" if t == "integer" and "number" in types else t for t in types}
+    words = ", ".join(t for t in ORDER if t in types)
+    return words + "?" * ("null" in types) if words else "null"
+
+
 def shown(found, known):
-    width = max(map(len, found)) + 2
-    lines = []
-    for path, types in found.items():
-        types = types | known.get(path, set())
-        types = {"number" if t == "integer" and "number" in types else t for t in types}
-        lines.append(path.ljust(width) + ", ".join(t for t in ORDER if t in types))
-    return "\n".join(lines) + "\n"
+    lines = {path: types | known.get(path, set()) for path, types in found.items()}
+    holders = implied(lines)
+    lines = {path: named(types) for path, types in lines.items() if types != holders.get(path)}
+    width = max(map(len, lines)) + 2
+    return "".join(path.ljust(width) + types + "\n" for path, types in lines.items())
 
 
 def documented(page, name):
     block = re.search(rf"^## {name}\n.*?^```\n(.*?)^```", page, re.S | re.M)
     if not block:
         sys.exit(f"the page has no list for {name}")
-    return block, {line.split()[0]: set(re.split(r", ", line.split(None, 1)[1])) for line in block[1].splitlines()}
+    lines = dict(line.split(None, 1) for line in block[1].splitlines())
+    known = {path: set(words.rstrip("?").split(", ")) | ({"null"} if "?" in words else set()) for path, words in lines.items()}
+    return block, implied(known) | known
 
 
 def check(name, found, known):
