@@ -47,10 +47,13 @@ rm -f "$out"/hold.db* "$out"/hold.json
 "$V" run -q -o "$out/hold.db" -- "$python" "$here/ci_tools.py" hold "$out/hold.json" <"$out/hold.in" >"$out/hold.log" 2>&1 &
 exec 9>"$out/hold.in"
 for _ in $(seq 240); do [ -s "$out/hold.json" ] && break; sleep 0.25; done
-sleep 1
-COLUMNS=120 "$V" top --once "$out/hold.db" >"$out/top.txt" 2>&1
-"$python" "$here/ci_tools.py" top "$out/hold.json" "$out/top.txt"
-verdict $? "top: $(sed -n 3p "$out/top.txt")"
+shown=1
+for _ in $(seq 40); do # what was recorded last may not be in the database yet
+  COLUMNS=120 "$V" top --once "$out/hold.db" >"$out/top.txt" 2>&1
+  "$python" "$here/ci_tools.py" top "$out/hold.json" "$out/top.txt" && shown=0 && break
+  sleep 0.25
+done
+verdict $shown "top: $(sed -n 3p "$out/top.txt")"
 exec 9>&-
 wait
 rm -f "$out/hold.in"

@@ -40,6 +40,6 @@ grep -q 'vramscope: no journal at .*nothing is recorded' "$run/err" || fail "uli
 [ ! -e "$db" ] || fail "ulimit -f: an empty database was left"
 
 # the journal's directory disappears, or the database does: the program doesn't care
-shimmed bash -c '"$0" & sleep 0.1; rm "$1"/*/*.vsj "$1"/*/*.db*; wait $!' "$tests/prog_signals" "$dir"
+shimmed bash -c '"$0" & until ls "$1"/*/*.db >/dev/null 2>&1 || ! kill -0 $!; do sleep 0.02; done; rm "$1"/*/*.vsj "$1"/*/*.db*; wait $!' "$tests/prog_signals" "$dir"
 [ "$status" = 0 ] || fail "removed files: status $status"
 echo "quiet where nothing is to be said, one line where something is"

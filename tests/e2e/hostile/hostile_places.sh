@@ -134,7 +134,7 @@ said 1 "journal can't be made in $place"
 new_run
 mkdir "$run/gone"
 LD_PRELOAD="$shim" VRAMSCOPE_OUTPUT="$run/gone/run.db" VRAMSCOPE_JOURNAL_DIR="$run" "$tests/prog_idle" >"$run/out" 2>"$run/err" &
-sleep 0.15
+for ((i = 0; i < 600; i++)); do [ -e "$run/gone/run.db" ] && break; sleep 0.02; done
 rm -r "$run/gone"
 wait $! || fail "a removed directory: status $?"
 [ "$(grep -c '^vramscope: ' "$run/err")" -le 1 ] || fail "a removed directory: $(cat "$run/err")"

@@ -23,13 +23,15 @@ struct vs_writer {
     char path[4096];
 };
 
-static _Atomic int writer_error; /* what opening and draining answer, when not 0 */
+static _Atomic int writer_error;   /* what opening and draining answer, when not 0 */
+static _Atomic int writer_refused; /* how often they answered it */
 static _Atomic bool closed_clean, said_simulated;
 
 int vs_writer_open(struct vs_writer **out, const struct vs_writer_config *config, struct vs_journal *journal,
                    char *why, size_t why_size)
 {
     if (writer_error) {
+        writer_refused++;
         snprintf(why, why_size, "stand-in fails");
         return writer_error;
     }
@@ -44,8 +46,10 @@ long vs_writer_drain(struct vs_writer *w, bool final)
     enum { BATCH = 1000 };
     static struct vs_event events[BATCH];
     static uint64_t seqs[BATCH];
-    if (writer_error)
+    if (writer_error) {
+        writer_refused++;
         return writer_error;
+    }
     size_t n = vs_journal_peek(w->j, events, seqs, BATCH, final);
     if (n == 0)
         return 0;

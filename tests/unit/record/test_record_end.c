@@ -40,7 +40,9 @@ IN_CHILD(a_database_that_fails_is_said_once_and_loses_nothing_when_it_comes_back
     for (uint64_t i = 0; i < 1000; i++)
         alloc(i);
     capture_await();
-    usleep(700000); /* it is tried once more, and said no more */
+    for (int i = 0; i < 6000 && writer_refused < 2; i++) /* it is tried once more, and said no more */
+        usleep(10000);
+    CHECK(writer_refused >= 2);
     writer_error = 0;
     settle();
     const char *said = capture_end();

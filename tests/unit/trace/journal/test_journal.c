@@ -70,7 +70,7 @@ TEST(a_killed_process_leaves_every_event_that_it_was_told_of, make_dir, drop_dir
     kill(pid, SIGKILL);
     while (read(told[0], &last, sizeof last) == sizeof last)
         count++;
-    usleep(20000);
+    assert_int_equal(waitid(P_PID, (id_t)pid, &(siginfo_t){0}, WEXITED | WNOWAIT), 0);
     assert_false(vs_journal_owner_alive(j)); /* dead, though nobody has waited for it yet */
     waitpid(pid, NULL, 0);
     assert_false(vs_journal_owner_alive(j));
