@@ -23,7 +23,6 @@ import torch
 from bench_models import MODELS
 
 COUNTED_TURN = 10
-PYTHON = "python"
 COUNTED = ("CAL", "TLB", "RES")  # of /proc/interrupts: calls of functions on other CPUs, TLB shootdowns, rescheduling
 
 
@@ -37,8 +36,7 @@ def recording_switch():
 
 
 def module_hooks(torch):
-    """A function that puts what `vramscope run` has put around each module's call in force (True), or out of it (False), or, with PYTHON, has
-    every call run the wrapper's Python code, which the library makes itself where it can: that it does for one code object alone."""
+    """A function that puts what `vramscope run` has put around each module's call in force (True), or out of it (False)."""
     wrapper = torch.nn.Module.__call__
     inner = getattr(wrapper, "__wrapped__", None)
     if inner is None or wrapper.__code__.co_freevars != ("call",):
@@ -46,7 +44,7 @@ def module_hooks(torch):
     hooked, names = wrapper.__code__, inner.__code__.co_names
     if inner.__code__.co_freevars or not set(names) <= {"_compiled_call_impl", "_call_impl"}:
         raise SystemExit("this PyTorch's nn.Module.__call__ needs more than its code")
-    codes = {True: hooked, False: inner.__code__.replace(co_freevars=("call",)), PYTHON: hooked.replace(co_name=hooked.co_name)}
+    codes = {True: hooked, False: inner.__code__.replace(co_freevars=("call",))}
 
     def put(on):
         wrapper.__code__ = codes[on]

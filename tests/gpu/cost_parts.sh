@@ -1,12 +1,11 @@
 #!/usr/bin/env bash
 # cost_parts.sh TREE OUT - what the parts of `vramscope run` cost the host in a training step, part by part, inside one process.
 #
-# For each of MODELS: the parts are switched on one by one, by turns of one step (cost_parts.py says which); then the calls that PyTorch makes are
-# timed one by one by a library in front of ours (cost_probe.c); for each of ACCESS_MODELS what the access ledger adds; and for each of RANKED_MODELS
-# (none by default; ddp and fsdp) what all of it costs rank 0 of two, on two GPUs.
+# For each of MODELS: the parts are switched on one by one, by turns of one step (cost_parts.py says which); for each of ACCESS_MODELS what the
+# access ledger adds; and for each of RANKED_MODELS (none by default; ddp and fsdp) what all of it costs rank 0 of two, on two GPUs.
 #
-# TREE: an installed vramscope.  OUT: folder for figures.  ROUNDS=220 takes half a minute a model; CONFIGS=off,all,whole measures these alone; STACKS=all also walks the native
-# frames of each block; CALLS_ROUNDS=0 times no calls.  Prints a table each; exit 77 without a GPU.
+# TREE: an installed vramscope.  OUT: folder for figures.  ROUNDS=220 takes half a minute a model; CONFIGS=off,all measures these alone; STACKS=all also walks the native
+# frames of each block.  Prints a table each; exit 77 without a GPU.
 set -u
 tree=$(realpath "$1") out=$2 here=$(dirname "$(realpath "$0")")
 mkdir -p "$out" && out=$(realpath "$out")
@@ -16,26 +15,23 @@ more=("--device" "$device")
 [ "$device" = cuda ] || more+=(--tiny)
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
-"${CC:-cc}" -O2 -shared -fPIC -o "$scratch/probe.so" "$here/cost_probe.c" || exit 1
 failed=0 access=
-one() { # NAME MODEL PRELOADED-IN-FRONT ROUNDS [options]
-  # shellcheck disable=SC2016  # the shell that `run` starts knows what it preloads
-  timeout 150 "$tree/bin/vramscope" run -q ${access:+--access} ${STACKS:+--stacks="$STACKS"} -o "$scratch/$1.db" -- sh -c 'LD_PRELOAD="$0$LD_PRELOAD" exec "$@"' "$3" \
-    "$python" "$here/cost_parts.py" turns "$out/$1.json" "$2" --rounds "$4" "${more[@]}" "${@:5}" >"$out/$1.log" 2>&1 || { failed=1; tail -n 5 "$out/$1.log"; }
+one() { # NAME MODEL ROUNDS [options]
+  timeout 150 "$tree/bin/vramscope" run -q ${access:+--access} ${STACKS:+--stacks="$STACKS"} -o "$scratch/$1.db" -- \
+    "$python" "$here/cost_parts.py" turns "$out/$1.json" "$2" --rounds "$3" "${more[@]}" "${@:4}" >"$out/$1.log" 2>&1 || { failed=1; tail -n 5 "$out/$1.log"; }
   rm -f "$scratch/$1".db*
   "$python" "$here/cost_parts.py" table "$out/$1.json" || failed=1
 }
 for model in ${MODELS-small cnn vit gpt2}; do
-  one "parts-$model" "$model" "" "${ROUNDS:-220}" ${CONFIGS:+--configs "$CONFIGS"}
-  [ "${CALLS_ROUNDS:-100}" = 0 ] || one "calls-$model" "$model" "$scratch/probe.so:" "${CALLS_ROUNDS:-100}"
+  one "parts-$model" "$model" "${ROUNDS:-220}" ${CONFIGS:+--configs "$CONFIGS"}
 done
 for model in ${ACCESS_MODELS-small cnn}; do
-  access=1 one "access-$model" "$model" "" "${ROUNDS:-220}" --access
+  access=1 one "access-$model" "$model" "${ROUNDS:-220}" --access
 done
 for model in ${RANKED_MODELS-}; do
   export MASTER_ADDR=127.0.0.1 MASTER_PORT=29541 WORLD_SIZE=2 NCCL_NVLS_ENABLE=0 TORCH_SYMM_MEM_DISABLE_MULTICAST=1 # multicast can put the host's GPUs out of service
-  RANK=1 one "rank1-$model" "$model" "" "${ROUNDS:-220}" --configs off,all >"$scratch/rank1.log" 2>&1 &
-  RANK=0 one "rank0-$model" "$model" "" "${ROUNDS:-220}" --configs off,all
+  RANK=1 one "rank1-$model" "$model" "${ROUNDS:-220}" --configs off,all >"$scratch/rank1.log" 2>&1 &
+  RANK=0 one "rank0-$model" "$model" "${ROUNDS:-220}" --configs off,all
   wait $! || { failed=1; tail -n 5 "$scratch/rank1.log"; }
 done
 exit $failed
