@@ -3,8 +3,8 @@
  * one.
  *
  * The rules of `vramscope run --phases` apply while a program runs.  The file has all ranges with their
- * names, so rules can be applied later as well: every range whose name matches a rule becomes that phase,
- * and events, peaks and pictures follow, as if the rule had been there during the run.  Likewise steps end
+ * names, so rules can be applied later as well.  Every range whose name matches a rule becomes that phase.
+ * Events, peaks and pictures follow, as if the rule had been there during the run.  Likewise steps end
  * with ranges, or at marks, of a given name.  The file is not changed: temporary tables lie over its own
  * (read/relabel.c).
  */

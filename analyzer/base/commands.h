@@ -2,9 +2,12 @@
  * commands.h - the subcommands of `vramscope`: one function each, in cli/, run/, fit/, sweep/ and doctor/;
  * cli/main.c has the table of them.
  *
- * A command gets its own name in argv[0] and returns the exit status: 0 good, 1 a check failed, 2 usage, bad
- * input, or output that can't be written (said in one line on stderr), 3 shown, but incomplete or not known
- * to be complete.
+ * A command gets its own name in argv[0] and returns the exit status:
+ *
+ *      0    good
+ *      1    a check failed
+ *      2    usage, bad input, or output that can't be written; one line on stderr says which
+ *      3    shown, but incomplete or not known to be complete
  */
 #ifndef VS_BASE_COMMANDS_H
 #define VS_BASE_COMMANDS_H

@@ -1,6 +1,6 @@
 /*
  * whatif_edits_text.c - the changes of a program as a table: what each would take under every policy, whether
- * that fits, in which phase the peak would be then, and why the others are not known.
+ * that fits, and in which phase its peak would be.  Of changes that are not known it says why.
  */
 #include <stdlib.h>
 #include <string.h>

@@ -70,9 +70,9 @@ static bool is_node_of_loss(const char *node)
     return begins_with_one_of(node, names);
 }
 
-/* Models of Hugging Face's that give their logits to PyTorch's loss as they are, in every version that has
- * them: those that fill in words, and those with an encoder and a decoder of their own.  Models that continue
- * a text did so in some versions, and copied to fp32 in others. */
+/* Whether a model of Hugging Face's gives its logits to PyTorch's loss as they are, in every version that has
+ * the model.  Models that fill in words do, and models with an encoder and a decoder of their own.  Models
+ * that continue a text did so in some versions, and copied to fp32 in others. */
 static bool gives_as_they_are(const char *function, const char *file)
 {
     static const char *const classes[] = {"T5For",

@@ -1,20 +1,21 @@
 /*
  * shard.c - ZeRO: states (stage 1), gradients (2) and parameters (3) in shares of N ranks, as PyTorch itself
- * has it: stage 1 is DDP with ZeroRedundancyOptimizer, 2 and 3 are fully_shard (gather.c), which at stage 2
- * keeps what was gathered over forward.
+ * has it.  Stage 1 is DDP with ZeroRedundancyOptimizer.  Stages 2 and 3 are fully_shard (gather.c), which at
+ * stage 2 keeps over forward what was gathered.
  *
- * DDP keeps a copy of all gradients in buckets: one of all up to the second step's forward, which makes
- * others of 25 MiB and more (the first of 1 MiB and more), in the order in which backward made the gradients.
- * At the low end gradients are views of them (gradient_as_bucket_view), at the high end blocks beside them.
- * The first bucket goes when the others are made, or one step or two later: NCCL keeps what a collective used
- * until a thread of its own has seen the end of it, and a later collective then lets it go.  Which of both is
- * a matter of time, on each rank anew.
- * Each parameter's states are one rank's as a whole, so that one rank may have a few large ones
- * and another many small ones, which is another program for an allocator.  Where it is not known whose a
- * state is, they are shares.
+ * DDP keeps a copy of all gradients in buckets.  At first one bucket has all.  The second step's forward
+ * makes others of 25 MiB and more (the first of 1 MiB and more), in the order in which backward made the
+ * gradients.  At the low end gradients are views of them (gradient_as_bucket_view), at the high end blocks
+ * beside them.  The first bucket goes when the others are made, or one step or two later.  NCCL keeps what a
+ * collective used until a thread of its own has seen the end of it, and a later collective then lets it go:
+ * that is a matter of time, on each rank anew.
  *
- * What a communication library takes of the device is none of PyTorch's allocators.  Other libraries' buffers
- * (DeepSpeed's) are other ones.
+ * Each parameter's states are one rank's as a whole.  So one rank may have a few large ones and another many
+ * small ones, which are different programs for an allocator.  Where it is not known whose a state is, states
+ * are shares.
+ *
+ * What a communication library takes of the device is none of PyTorch's allocators.  Other libraries
+ * (DeepSpeed) have other buffers.
  */
 #include "shard.h"
 

@@ -151,8 +151,9 @@ static bool is_wide(enum loss_type type, bool high)
     return type == LOSS_FP32 || (type == LOSS_UNKNOWN && high);
 }
 
-/* The copy of the logits that a loss in fp32 takes.  A function of a library holds it up to its end; that of
- * other code, at the high end, as long as the logits, which at the low end go as soon as it is there. */
+/* The copy of the logits that a loss in fp32 takes.  A function of a library holds the copy up to its end.
+ * Other code holds it as long as the logits, at the high end; at the low end the logits go as soon as the
+ * copy is there. */
 static void follow_copy(struct build *b, size_t i, struct halving *h)
 {
     const struct trace_moment *e = &b->from->events[i];

@@ -1,14 +1,14 @@
 /*
  * updates.c - see updates.h.
  *
- * Within a step the blocks of one size that one call stack makes are as many for each parameter of that size,
- * and the parameters' come one after the other, whether the optimizer goes through its parameters or through
+ * Within a step one call stack makes as many blocks of a size for each parameter of that size.  The
+ * parameters' blocks come one after the other, whether the optimizer goes through its parameters or through
  * lists of all:
  *
  *      one by one   a1 b1 -a1 a2 b2 -a2     stack a made a1 a2, stack b b1 b2:
  *      in lists     a1 a2 b1 b2 -a1 -a2     a1 b1 -a1 are the first parameter's, a2 b2 -a2 the second's
  *
- * A death is the parameter's whose the block is, in later steps, too.  States that were there before the
+ * A block's death is its parameter's, in later steps, too.  States that were there before the
  * first recorded step are dealt in the order in which they are freed.
  */
 #include "updates.h"
@@ -20,8 +20,8 @@
 #define NO_TURN  UINT32_MAX
 #define NO_STACK UINT32_MAX
 
-/* Blocks of a step that are dealt together: those of one size from one stack, or (NO_STACK) the states of
- * that size that it frees and that no step made. */
+/* Blocks of a step that are dealt together: those of one size from one stack.  With NO_STACK they are the
+ * states of one size that the step frees and no step made. */
 struct share {
     uint64_t size;
     uint32_t stack, event;

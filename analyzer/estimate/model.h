@@ -60,14 +60,14 @@ struct model { /* a size that is not known is UNKNOWN */
     int64_t parameters; /* all */
     int64_t embedding;  /* of them the embedding of tokens */
     int64_t layer;      /* of them one layer; of MODEL_OTHER the largest */
-    /* of MODEL_OTHER, else UNKNOWN: parameters with a gradient, without, and quantized, with their bytes; and
-     * those that a token passes, UNKNOWN where that is not known or it passes all */
+    /* Of MODEL_OTHER, else UNKNOWN: parameters with a gradient, without one, and quantized, with their bytes.
+     * ACTIVE: parameters that a token passes; UNKNOWN: it passes all, or that is not known. */
     int64_t trained, frozen, quantized, quantized_bytes, active;
     char counted_by[80]; /* its class, and whose; "": we did */
 };
 
-/* The model that C describes, read from PATH, with its counts; 0, or -1 with a line that names what is
- * missing, or -2: it is a model that is not known here. */
+/* The model that C describes, read from PATH, with its counts.  0; -1 with a line that names what is missing;
+ * -2: the model is not known here. */
 int model_read(struct model *m, const struct config *c, const char *path, char *why, size_t size);
 /* A model of which nothing is known. */
 struct model model_none(void);

@@ -1,11 +1,12 @@
 /*
  * csv.c - every allocation, or every event, as comma-separated values (RFC 4180).
  *
- * The first line names the columns, which are those of the views `allocation` and `event` of the database
- * (vramscope(5)): a field with a comma or a quote is quoted, a quote in it doubled, and lines end with CR LF.
- * Those of a dry run have a column more, dry_run, which says so.
- * Names are made harmless (base/shown.h), so no field has a line break, and one that a spreadsheet would take
- * for a formula (it begins with =, +, - or @) has a ' before it.  What is not known is an empty field.
+ * The first line names the columns: those of the views `allocation` and `event` of the database
+ * (vramscope(5)).  A field with a comma or a quote is quoted, a quote in it is doubled, and lines end with
+ * CR LF.  Of a dry run there is a column more, dry_run, which says so.  Names are made harmless
+ * (base/shown.h), so no field has a line break.  A field that a spreadsheet would take for a formula (it
+ * begins with =, +, - or
+ * @) has a ' before it.  What is not known is an empty field.
  */
 #include <inttypes.h>
 #include <string.h>

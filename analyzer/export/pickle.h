@@ -2,10 +2,10 @@
  * pickle.h - writes pickles, the serialisation of Python: as much of it as a snapshot of PyTorch's allocator
  * needs.
  *
- * The format is defined by CPython's Lib/pickletools.py: opcodes for a machine with a stack and a memo.  What
- * is written here are protocol 4's opcodes that build None, booleans, whole numbers, texts, lists, tuples
- * and dicts: no classes, so any unpickler may read it, and the ones that PyTorch's page in JavaScript knows.
- * Texts have to be UTF-8 (places.h makes them so).
+ * The format is defined by CPython's Lib/pickletools.py: opcodes for a machine with a stack and a memo.  Here
+ * protocol 4's opcodes are written that build None, booleans, whole numbers, texts, lists, tuples and dicts.
+ * No class is among them, so any unpickler may read it.  PyTorch's page in JavaScript knows these opcodes,
+ * too.  Texts have to be UTF-8 (places.h makes them so).
  */
 #ifndef VS_EXPORT_PICKLE_H
 #define VS_EXPORT_PICKLE_H

@@ -1,10 +1,10 @@
 /*
  * pprof.c - the profile of pprof, Go's viewer of profiles (`go tool pprof`, and others that read the format).
  *
- * The format is defined by github.com/google/pprof, proto/profile.proto: one gzip-compressed message Profile,
- * in which functions and call stacks (locations, leaf first) are numbered and texts are indices into a table
+ * The format is defined by github.com/google/pprof, proto/profile.proto: one gzip-compressed message Profile.
+ * In it functions and call stacks (locations, leaf first) are numbered.  Texts are indices into a table,
  * whose first entry is "".  A sample has two values here, inuse_objects and inuse_space, as heap profiles of
- * Go have, and as labels what vramscope knows of the memory: device, phase, category, library, layer, role.
+ * Go have.  Its labels are what vramscope knows of the memory: device, phase, category, library, layer, role.
  * So `pprof -tagfocus=device=cuda:0` shows one device, and `-tagroot=phase` groups by phase.
  */
 #include <errno.h>

@@ -81,11 +81,12 @@ void snapshot_bool(struct snapshot_writer *w, const char *key, bool value);
 /* The keys that say when T was. */
 void snapshot_put_time(struct snapshot_writer *w, int64_t t);
 
-/* Lists of frames: none; those of a call stack; after one that says whose memory it is that is not PyTorch's;
- * and the key `frames` with what fits X. */
+/* Lists of frames: an empty one; that of a call stack. */
 void snapshot_no_frames(struct snapshot_writer *w);
 void snapshot_stack(struct snapshot_writer *w, int64_t stack);
+/* Of memory that is not PyTorch's: a frame in front says whose it is. */
 void snapshot_own_stack(struct snapshot_writer *w, const struct holding *x);
+/* The key `frames` with the list that fits X. */
 void snapshot_frames(struct snapshot_writer *w, const struct holding *x);
 
 /* Bytes that were asked for of a block; where they are not recorded the block's own. */

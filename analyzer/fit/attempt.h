@@ -44,8 +44,8 @@ struct attempt {
 
 /* Whether what a dry run stands on is there; 0, or 2, said. */
 int attempt_check(void);
-/* A->allocator and A->assumption say which; CACHES: a folder for those of torch.compile, as an attempt before
- * left them, made where it is not there; SHOWN: its output.  0, or 2, said. */
+/* A->allocator and A->assumption say which.  CACHES: a folder for the caches of torch.compile, as an earlier
+ * attempt left them; it is made where it is not there.  SHOWN: the program's output is.  0, or 2, said. */
 int attempt_run(struct attempt *a, const struct attempt_setup *s, const char *folder, const char *caches,
                 bool shown);
 void attempt_free(struct attempt *a);

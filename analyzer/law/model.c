@@ -202,8 +202,8 @@ static bool same_sizes(const struct law_model *m, size_t a, size_t b)
     return true;
 }
 
-/* Of runs at other sizes of which nothing is larger no law says anything: they are not at these sizes, or the
- * program's memory does not depend on them (it pads to one length, say). */
+/* If runs at different sizes have the same blocks no law says anything.  Then they were not at these sizes,
+ * or the program's memory does not depend on them (it pads to one length, say). */
 static int check_sizes(const struct law_model *m)
 {
     const struct law_run *runs = m->runs->at;

@@ -1,10 +1,10 @@
 /*
  * glyphs.c - see glyphs.h.
  *
- * gnuplot's cairo terminals look for a character in all fonts that fontconfig knows, one with Chinese
- * characters included, and draw a box with the code's digits where none has it: wider than anything that the
- * layout made room for.  So fontconfig's fc-list is asked, once, and only where a name has a character beyond
- * those that every font has.
+ * gnuplot's cairo terminals look for a character in all fonts that fontconfig knows, also in one with Chinese
+ * characters.  Where no font has it they draw a box with the code's digits, which is wider than anything that
+ * the layout made room for.  So fontconfig's fc-list is asked, once, and only where a name has a character
+ * beyond those that every font has.
  */
 #include "glyphs.h"
 

@@ -1,6 +1,6 @@
 /*
- * gnuplot.c - the picture as a gnuplot script that holds its own data, to be restyled by whoever likes: where
- * the panels stand, and above them the strip of the whole run where they show a part of it.
+ * gnuplot.c - the picture as a gnuplot script that holds its own data, so that a user can restyle it.  Here:
+ * where the panels stand.  Where they show a part of the run, a strip of the whole run is above them.
  */
 #include <math.h>
 #include <stdlib.h>

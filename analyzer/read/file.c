@@ -166,8 +166,8 @@ static bool is_text(struct sqlite3_stmt *s, int column, const char *wanted)
 }
 
 /* Whether the file defines what this program's schema does, word by word and nothing else, with a page for
- * each table: then check_tables has nothing to find, which takes a fifth of all that the page of a job asks
- * of a file. */
+ * each table.  Then check_tables has nothing to find, and is left out: it takes a fifth of all that the page
+ * of a job asks of a file. */
 static bool defines_the_same(const struct trace *t)
 {
     struct sqlite3_stmt *s = NULL;

@@ -1,6 +1,6 @@
 /*
- * found_roles.c - what the blocks of a recording are for that nobody followed and PyTorch says nothing of, as
- * their lives show: the rules that an import goes by (import/roles.h), over phases that are recorded.
+ * found_roles.c - what a block of a recording is for, if nobody followed it and PyTorch says nothing of it.
+ * Its life shows that, by the rules that an import goes by (import/roles.h), over phases that are recorded.
  *
  *      forward .. backward                            an activation, or what is born in logits
  *      one stretch of a phase                         a temporary

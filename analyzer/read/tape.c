@@ -2,9 +2,9 @@
  * tape.c - what a caching allocator was asked for and what it asked of the driver, in order: the input of a
  * replay.
  *
- * Blocks are paired by their addresses here, so that an event names the block it is about by a number.  A
- * recording of `run` says a request's stream by its number, which pool it went to by the scopes that were
- * open, and when a deferred free ended by the CUDA events that the allocator recorded for it.
+ * Blocks are paired by their addresses here, so that an event names the block it is about by a number.  In a
+ * recording of `run` a request has the number of its stream.  The scopes that were open say which pool it
+ * went to.  The CUDA events that the allocator recorded for a deferred free say when it ended.
  */
 #include <sqlite3.h>
 #include <stdlib.h>

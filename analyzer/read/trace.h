@@ -210,9 +210,9 @@ const char *trace_label(char *const *files, size_t n, size_t i);
 /* Likewise, with the rank in front if there is one: for pages about several files. */
 const char *trace_rank_label(struct trace *t, const char *label);
 void trace_free_files(char **files, size_t n);
-/* What the user calls the run by: the value of the label NAME, NULL where it has none of that name; and all,
- * "batch=4, seq=1024", which the caller frees, NULL where there is none. */
+/* What the user calls the run by: the value of the label NAME; NULL: it has no such label. */
 const char *trace_run_label(const struct trace *t, const char *name);
+/* All labels, "batch=4, seq=1024", which the caller frees; NULL: there is none. */
 char *trace_run_labels(const struct trace *t);
 /* Reads the out-of-memory events into t->ooms; scans all events. */
 int trace_load_ooms(struct trace *t);

@@ -3,8 +3,8 @@
  * large as a whole journal, which no process will ever fill.
  *
  * A file is removed if three conditions hold.  It belongs to the caller.  It is a journal, by its name or
- * because an empty database lies beside it.  And no process uses it: a process that creates a journal has it
- * open or mapped from the first moment on, and the kernel grants a write lease on a file only while no other
+ * because an empty database lies beside it.  And no process uses it.  A process that creates a journal has it
+ * open or mapped from the first moment on.  The kernel grants a write lease on a file only while no other
  * process, in any container, has it open or mapped.
  */
 #include <errno.h>

@@ -9,8 +9,8 @@
  *
  * Segments that went back have a cause: the allocator made room for a request, collected garbage, the program
  * called empty_cache(), or a private pool ended.  A recording of `run` has the driver's refusals, the limit
- * and the calls; of others the cause follows: where a cached block serves the next request, or a free
- * follows, it was empty_cache(); where none does, the driver had refused.
+ * and the calls.  In other recordings the cause shows in what comes next.  If a cached block serves the next
+ * request, or a free follows, it was empty_cache(); if not, the driver had refused.
  */
 #include <stdlib.h>
 #include <string.h>

@@ -1,8 +1,13 @@
 /*
  * nothing.c - see nothing.h.
  *
- * The first that is true of: no file can be made there; the command is one that no library is preloaded into;
- * it crashed; its loader or shell found something missing; there is no driver.  Else it never used the GPU.
+ * These are asked in turn, and the first that is true is the answer:
+ *   - No file can be made there.
+ *   - The command is one that no library is preloaded into.
+ *   - It crashed.
+ *   - Its loader or shell found something missing.
+ *   - There is no driver.
+ * Else it never used the GPU.
  */
 #include "nothing.h"
 

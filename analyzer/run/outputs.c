@@ -94,8 +94,8 @@ static char *with_rank(const char *pattern, const struct job *job)
     return whole;
 }
 
-/* Whether the database at PATH is another rank's, whose own run speaks of it and may not have ended: as the
- * file says itself, or, where it cannot be opened, as its name does (shim/record/output.c). */
+/* Whether the database at PATH is another rank's: that rank's own run speaks of it, and may not have ended.
+ * The file says so itself, or, where it cannot be opened, its name does (shim/record/output.c). */
 static bool is_of_another(const char *path, const struct job *job)
 {
     struct trace t;

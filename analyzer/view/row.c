@@ -1,9 +1,9 @@
 /*
  * row.c - one device of one process: its curve, its blocks, what the driver said of it (view.h).
  *
- * The columns of a level are cut into parts of PART columns, each a script element of its own that is
- * understood without the others, so that the page unpacks what it shows.  A part is a list of sections, one a
- * field: numbers of a kind beside each other are what deflate is good at.
+ * The columns of a level are cut into parts of PART columns.  Each part is a script element of its own, and
+ * needs none of the others: the page unpacks what it shows.  A part is a list of sections, one a field, since
+ * deflate is good at numbers of a kind beside each other.
  */
 #include "view.h"
 

@@ -1,11 +1,11 @@
 /*
  * waste.c - see waste.h.
  *
- * A bound is a sentence about the recording: "at the least" is what the replay of sure uses gives, "at most"
- * the difference to the peak; beside it stands what all uses that were seen give, which is less.  Where
- * events are missing there is no replay, and it is said why; where no use is recorded as sure, what was seen
- * stands alone.  The recording has of each block one idle time,
- * its longest, so the bound is one of what is counted, not of all that lay unused.
+ * A bound is a sentence about the recording.  "At the least" is the peak of the replay with sure uses, "at
+ * most" its difference to the peak.  Beside it stands what all uses that were seen give, which is less. Where
+ * events are missing there is no replay, and a line says why.  Where no use is recorded as sure, what was
+ * seen stands alone.  The recording has of each block one idle time, its longest: so the bound is one of what
+ * is counted, not of all that lay unused.
  */
 #include "waste.h"
 
