@@ -77,6 +77,26 @@ void lce_close(struct lce *library)
         library->operations->close(library);
 }
 
+/* Makes the plan of MODE, or of LCE_LEAN where the budget is too small for LCE_FAST's. */
+static int plan_within(struct lce *library, const struct lce_problem *problem, int mode, int64_t chunk,
+                       uint64_t budget, struct lce_plan **plan)
+{
+    const int wanted = mode == LCE_AUTO ? LCE_FAST : mode;
+    const int status = library->operations->plan_create(library, problem, wanted, chunk, plan);
+    if (status)
+        return status;
+    const uint64_t size = (*plan)->info.workspace_size;
+    if (!budget || size <= budget)
+        return LCE_OK;
+    lce_plan_destroy(*plan);
+    *plan = NULL;
+    if (wanted == LCE_FAST)
+        return plan_within(library, problem, LCE_LEAN, chunk, budget, plan);
+    return lce_fail(LCE_BUDGET_TOO_SMALL, "lce_plan_create: a budget of %llu bytes; %s needs %llu",
+                    (unsigned long long)budget, mode == LCE_NAIVE ? "LCE_NAIVE" : "LCE_LEAN",
+                    (unsigned long long)size);
+}
+
 int lce_plan_create_chunk(struct lce *library, const struct lce_problem *problem, int mode, int64_t chunk,
                           uint64_t budget, struct lce_plan **plan)
 {
@@ -95,7 +115,7 @@ int lce_plan_create_chunk(struct lce *library, const struct lce_problem *problem
     if (!status && mode == LCE_NAIVE && (lce_in_parts(&complete) || complete.wants & LCE_WANT_ENTROPY))
         status = lce_fail(LCE_BAD_ARGUMENT, "lce_plan_create: LCE_NAIVE has no entropy and no vocabulary in "
                                             "parts; use another mode");
-    return status ? status : library->operations->plan_create(library, &complete, mode, chunk, budget, plan);
+    return status ? status : plan_within(library, &complete, mode, chunk, budget, plan);
 }
 
 int lce_plan_create(struct lce *library, const struct lce_problem *problem, int mode, uint64_t budget,

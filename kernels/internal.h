@@ -11,9 +11,9 @@
 
 struct lce_operations {
     void (*close)(struct lce *library);
-    /* fills plan->info; CHUNK 0: the back end chooses */
+    /* fills plan->info; MODE is not LCE_AUTO; CHUNK 0: the back end chooses */
     int (*plan_create)(struct lce *library, const struct lce_problem *problem, int mode, int64_t chunk,
-                       uint64_t budget, struct lce_plan **plan);
+                       struct lce_plan **plan);
     void (*plan_destroy)(struct lce_plan *plan);
     int (*run)(const struct lce_plan *plan, const struct lce_buffers *buffers, void *stream);
     size_t workspace_alignment;

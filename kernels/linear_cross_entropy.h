@@ -42,16 +42,20 @@
  *     The logits exist for a chunk of tokens at a time, and g overwrites them where they lie.  Gradients are
  *     made while the logits are there, as Liger (Hsu et al. 2024) does: three matrix products, not four.
  *
- *     Small chunks are slow: dweight is read and written once a chunk.  Where the budget is so small that a
- *     fourth product costs less, the GPU takes more tokens at a time, and of their logits a slab of classes
- *     at a time: once over all slabs for each row's sums, then slab by slab again for g and the gradients,
- *     dinput summed over slabs in fp32 in the workspace.  With the loss alone wanted, the first pass is all.
- *     Faster still, where dweight is wanted, dense (grad_weight_stride = H) and not added to
- *     (grad_weight_beta = 0): the last rows of its buffer hold a chunk's logits while the run is under way,
- *     and their own sums are made at the end, from their classes' logits, computed again.  Then a few MiB of
- *     workspace, and a fourth product for a share chunk / H of the vocabulary, do.
- *     So the smallest workspace is about 5 N + 4 H bytes (with dbias 4 V more); how long it then takes is
- *     another matter.  lce_plan_info() says what was chosen.  The CPU back end always has whole rows.
+ *     Small chunks are slow: dweight is read and written once a chunk.  Where the mode's bytes hold few
+ *     tokens' logits, as those of LCE_LEAN do with a large vocabulary, the GPU takes longer chunks in one of
+ *     three ways, the one that is estimated the fastest:
+ *
+ *       - Where dweight is wanted, dense (grad_weight_stride = H) and not added to (grad_weight_beta = 0),
+ *         the last rows of its buffer hold a chunk's logits while the run is under way.  Their own sums are
+ *         made at the end, from their classes' logits, which are computed again: a fourth product for a
+ *         share chunk / H of the vocabulary.
+ *       - Otherwise, in lean mode, dinput's rows of later tokens hold them, if dinput is dense.
+ *       - Or the logits are computed in slabs of classes: once over all slabs for each row's sums, then slab
+ *         by slab again for g and the gradients, dinput summed over slabs in fp32 in the workspace.  With
+ *         the loss alone wanted, the first pass is all.
+ *
+ *     lce_plan_info() says what was chosen.  The CPU back end always has whole rows.
  *
  * How to call it (a whole program: examples/linear_cross_entropy.c)
  *
@@ -61,7 +65,7 @@
  *     lce_open(LCE_CUDA, &library);                       once per device, with its context current
  *     lce_problem_init(&problem);                         defaults; then the sizes and options:
  *     problem.tokens = N, problem.hidden = H, problem.vocab = V;
- *     lce_plan_create(library, &problem, LCE_AUTO, budget, &plan);
+ *     lce_plan_create(library, &problem, LCE_AUTO, 0, &plan);
  *     struct lce_buffers buffers = {.input = x, .weight = W, .labels = y, .loss = ..., .grad_input = ...,
  *                                   .grad_weight = ..., .workspace = ...,
  *                                   .workspace_size = lce_plan_info(plan)->workspace_size};
@@ -89,7 +93,7 @@
  *     The bias is that of the rank's own rows, class_weights those of the whole vocabulary.  The logits are
  *     computed in both runs: four products instead of three; without gradients the second run has none.
  *     Each rank's share of dinput is rounded to its type before it is summed.  Ranks may have different
- *     numbers of rows, budgets and devices.
+ *     numbers of rows, modes and devices.
  *
  *     With LCE_EXCHANGE it is one run and three products: the logits of a chunk are kept until the other
  *     ranks' partial results of that chunk are there.  lce_run then calls buffers.exchange, which the caller
@@ -104,7 +108,7 @@
  *     stream waits for each exchange, which is short between GPUs of one host.
  *
  *     All ranks need the same chunks, so give them the same chunk_tokens (lce_plan_create_chunk): where
- *     their parts, budgets or devices differ, the least of what lce_plan_create chose.  Logits are not cut
+ *     their parts, modes or devices differ, the least of what lce_plan_create chose.  Logits are not cut
  *     into slabs, nor kept in dweight.
  *
  * How exact it is
@@ -114,24 +118,23 @@
  *     softmax is peaked (a trained model), 1 - p of the label is small, and the logits' rounding is most
  *     of what loss, dinput and dweight are off by.
  *
- *     Where the products are those that skip ignored tokens (see max_counted), and in fast mode without
- *     a budget beside cuBLASLt's, too, if only N, H and the strides are as they ask, exponentials lie
- *     there instead, relative to a power of two of each row and 192 classes: each probability is off by at
- *     most 2^-10 of itself, or is taken for 0 if it is below 2^-125 of the largest of these 192, and
- *     the loss is that of fp32 logits.  In bf16 they are relative to the label's logit where the products
- *     are those that skip ignored tokens, or, beside cuBLASLt's, where both gradients are wanted, V is a
- *     multiple of 8 and no max_counted makes rows go by an index: odds against the label, off by at most
- *     2^-8 of themselves, of which no pass makes the gradient; the label's own part is added to dinput and
- *     dweight at the end, in fp32.  So gradients are about as exact as their own
- *     type can show, for V / 24 bytes of workspace a token of the chunk, and for odds 12 more, some 26 a
- *     token and 8 a class.  That takes whole rows of one rank's whole vocabulary, of at most 786,432
- *     classes, and no option that needs a logit again: no bias, softcap, smoothing, entropies.  Where a
- *     small budget has a chunk's logits in grad_weight or grad_input, and products skip ignored tokens,
- *     odds lie there if the budget has room for some 55 bytes a token and 8 a class beside a short block of
- *     rows; otherwise logits do.
+ *     Where the products are those that skip ignored tokens (see max_counted), and in fast mode beside
+ *     cuBLASLt's, too, if only N, H and the strides are as they ask, exponentials lie there instead,
+ *     relative to a power of two of each row and 192 classes: each probability is off by at most 2^-10 of
+ *     itself, or is taken for 0 if it is below 2^-125 of the largest of these 192, and the loss is that of
+ *     fp32 logits.  In bf16 they are relative to the label's logit where the products are those that skip
+ *     ignored tokens, or, beside cuBLASLt's, where both gradients are wanted, V is a multiple of 8 and no
+ *     max_counted makes rows go by an index: odds against the label, off by at most 2^-8 of themselves, of
+ *     which no pass makes the gradient; the label's own part is added to dinput and dweight at the end, in
+ *     fp32.  So gradients are about as exact as their own type can show, for V / 24 bytes of workspace a
+ *     token of the chunk, and for odds 12 more, some 26 a token and 8 a class.  That takes whole rows of one
+ *     rank's whole vocabulary, of at most 786,432 classes, and no option that needs a logit again: no bias,
+ *     softcap, smoothing, entropies.  Where a chunk's logits would lie in grad_weight or grad_input, and
+ *     products skip ignored tokens, odds lie there if lean's 128 MiB have room for some 55 bytes a token and
+ *     8 a class beside a short block of rows.
  *
  *     LCE_F32_LOGITS keeps the logits in fp32: as exact with every option, for a chunk of half the
- *     tokens in the same budget.  Take it where gradients are to be right to 0.5 % and exponentials are
+ *     tokens in the same workspace.  Take it where gradients are to be right to 0.5 % and exponentials are
  *     not stored, or while hunting a loss that does not fall; leave it out for speed.
  *
  * What holds for every function
@@ -168,7 +171,7 @@ enum lce_status {
     LCE_BAD_DTYPE = 2,           /* a type that is not supported there */
     LCE_MISALIGNED = 3,          /* an address that is not aligned as asked below */
     LCE_WORKSPACE_TOO_SMALL = 4, /* less than lce_plan_info() said */
-    LCE_BUDGET_TOO_SMALL = 5,    /* no plan fits; the message names the smallest that would */
+    LCE_BUDGET_TOO_SMALL = 5,    /* less than LCE_LEAN's plan takes, which the message names */
     LCE_TOO_LARGE = 6,           /* bytes that do not fit 63 bits, or N, H or V above 2^31 - 65 */
     LCE_BACKEND_MISSING = 7,     /* not built in, or no driver, GPU or cuBLASLt here */
     LCE_OUT_OF_MEMORY = 8,       /* host memory for the library or the plan */
@@ -216,13 +219,13 @@ enum lce_flag {
 };
 
 enum lce_mode {
-    /* fast where the budget allows it, else lean */
+    /* the same as LCE_FAST */
     LCE_AUTO = 0,
-    /* the chunk, of at most 4096 tokens, or the slabs, that are estimated the fastest within the budget;
-       default 512 MiB, 524 with exponentials (see "How exact it is"), 576 with products that skip tokens */
+    /* the chunk, of at most 4096 tokens, or the slabs, that are estimated the fastest within 512 MiB, 524
+       with exponentials (see "How exact it is"), 576 with products that skip tokens */
     LCE_FAST = 1,
-    /* the same with a smaller default, 128 MiB, of which it often takes less: where dweight's own rows hold
-       logits, about 16 */
+    /* the same within 128 MiB, of which it often takes less: where dweight's own rows hold logits, 13 to 50.
+       There is no smaller plan.  More only where LCE_F32_ACCUMULATE's sums, or 128 tokens' rows, take it. */
     LCE_LEAN = 2,
     /* The baseline, not chunked: all logits in the input's type and in fp32, their log-softmax and its
        gradient in fp32 and in the input's type, as the usual eager loss holds them: (2 e + 8) N V bytes
@@ -345,11 +348,12 @@ LCE_API void lce_close(struct lce *library); /* NULL is nothing; plans first */
 
 LCE_API void lce_problem_init(struct lce_problem *problem);
 
-/* BUDGET: the most bytes that the workspace may have; 0 is the mode's default.  The problem is copied. */
+/* BUDGET: the most bytes that the workspace may have; 0: as many as the mode's plan takes.  Where it is less
+   than LCE_FAST takes, the plan is LCE_LEAN's; where it is less than that, LCE_BUDGET_TOO_SMALL comes with
+   the bytes that LCE_LEAN needs.  The problem is copied. */
 LCE_API int lce_plan_create(struct lce *library, const struct lce_problem *problem, int mode, uint64_t budget,
                             struct lce_plan **plan);
-/* The same with the chunk given instead of chosen: for measuring.  Its logits are cut into slabs where they
-   do not fit the budget. */
+/* The same with the chunk given instead of chosen: for ranks that exchange, and for measuring. */
 LCE_API int lce_plan_create_chunk(struct lce *library, const struct lce_problem *problem, int mode,
                                   int64_t chunk_tokens, uint64_t budget, struct lce_plan **plan);
 LCE_API void lce_plan_destroy(struct lce_plan *plan); /* NULL is nothing */

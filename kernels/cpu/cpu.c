@@ -46,60 +46,43 @@ static size_t layout_fill(const struct lce_problem *p, int64_t chunk, struct cpu
     return total;
 }
 
-static int64_t mode_default(int mode)
-{
-    return mode == LCE_LEAN ? INT64_C(16) << 20 : INT64_C(64) << 20;
-}
+/* Bytes of the workspace, if the logits of one token fit. */
+enum { LEAN_SIZE = 16 << 20, FAST_SIZE = 64 << 20 };
 
-/* The largest chunk whose workspace fits BUDGET; 0: not even one token does. */
-static int64_t chunk_within(const struct lce_problem *p, uint64_t budget)
+/* The largest chunk whose workspace has at most SIZE bytes, or one token. */
+static int64_t chunk_within(const struct lce_problem *p, size_t size)
 {
     struct cpu_layout l;
     int64_t low = 0, high = p->tokens > 0 ? p->tokens : 1;
     while (low < high) {
         int64_t middle = low + (high - low + 1) / 2;
-        if (layout_fill(p, middle, &l) <= budget)
+        if (layout_fill(p, middle, &l) <= size)
             low = middle;
         else
             high = middle - 1;
     }
-    return low;
+    return low > 0 ? low : 1;
 }
 
-static int choose_chunk(const struct lce_problem *p, int mode, uint64_t budget, int64_t *chunk)
+static int64_t choose_chunk(const struct lce_problem *p, int mode, int64_t chunk)
 {
-    struct cpu_layout l;
     const int64_t tokens = p->tokens > 0 ? p->tokens : 1;
-    if (*chunk == 0 && mode == LCE_NAIVE)
-        *chunk = tokens;
-    if (*chunk == 0) {
-        *chunk = chunk_within(p, budget ? budget : (uint64_t)mode_default(mode));
-        if (*chunk == 0 && !budget)
-            *chunk = 1;
-    }
-    if (*chunk > tokens)
-        *chunk = tokens;
-    if (*chunk == 0 || (budget && layout_fill(p, *chunk, &l) > budget))
-        return lce_fail(LCE_BUDGET_TOO_SMALL,
-                        "lce_plan_create: a budget of %llu bytes; the smallest plan needs %zu",
-                        (unsigned long long)budget,
-                        layout_fill(p, mode == LCE_NAIVE ? tokens : (*chunk ? *chunk : 1), &l));
-    return LCE_OK;
+    if (chunk == 0)
+        chunk = mode == LCE_NAIVE ? tokens : chunk_within(p, mode == LCE_LEAN ? LEAN_SIZE : FAST_SIZE);
+    return chunk < tokens ? chunk : tokens;
 }
 
 static int plan_create(struct lce *library, const struct lce_problem *problem, int mode, int64_t chunk,
-                       uint64_t budget, struct lce_plan **out)
+                       struct lce_plan **out)
 {
-    int status = choose_chunk(problem, mode, budget, &chunk);
-    if (status)
-        return status;
+    chunk = choose_chunk(problem, mode, chunk);
     struct cpu_plan *plan = calloc(1, sizeof *plan);
     if (!plan)
         return lce_fail(LCE_OUT_OF_MEMORY, "lce_plan_create: no memory for a plan");
     plan->base.library = library;
     plan->base.problem = *problem;
     struct lce_plan_info *info = &plan->base.info;
-    info->mode = mode == LCE_AUTO ? LCE_FAST : mode;
+    info->mode = mode;
     info->chunk_tokens = chunk;
     info->chunks = (int32_t)((problem->tokens + chunk - 1) / chunk);
     info->workspace_size = layout_fill(problem, chunk, &plan->layout);

@@ -199,7 +199,7 @@ static inline bool cuda_sums_dinput(const struct cuda_plan *plan)
 
 /* plan.c */
 int cuda_plan_create(struct lce *library, const struct lce_problem *problem, int mode, int64_t chunk,
-                     uint64_t budget, struct lce_plan **plan);
+                     struct lce_plan **plan);
 void cuda_plan_destroy(struct lce_plan *plan);
 /* Bytes of the workspace without cuBLASLt's scratch, with CHUNK tokens at a time; sets the layout. */
 size_t cuda_size_with(struct cuda_plan *plan, int64_t chunk);
@@ -320,7 +320,7 @@ int cuda_own_gradient(const struct cuda_run *run, const struct cuda_slab *slab, 
 
 /* exponents.c: exponentials in the place of logits.  Whether a plan may store them; whether this run does;
  * the sums that a row has beside them; their pass. */
-bool cuda_exponents_fit(const struct cuda_plan *plan, bool budget); /* BUDGET: one is given */
+bool cuda_exponents_fit(const struct cuda_plan *plan);
 bool cuda_takes_exponents(const struct cuda_run *run);
 int32_t cuda_exponents_tiles(const struct cuda_plan *plan); /* of a row; 0: there are no exponentials */
 int32_t cuda_tiles_of(int64_t classes);

@@ -34,19 +34,19 @@ void cuda_exponents_lay_out(const struct cuda_plan *plan, int64_t rows, int32_t 
 }
 
 /* Whether our product of the logits is taken where the others are cuBLASLt's. */
-static bool beside_others(const struct cuda_plan *plan, bool budget)
+static bool beside_others(const struct cuda_plan *plan)
 {
     const bool kept = plan->base.problem.proposals >> 13 & 1; /* cuBLASLt's are asked for */
-    return cuda_own_logits_fit(plan) && !budget && (!kept || cuda_own_forced(plan));
+    return cuda_own_logits_fit(plan) && (!kept || cuda_own_forced(plan));
 }
 
-bool cuda_exponents_fit(const struct cuda_plan *plan, bool budget)
+bool cuda_exponents_fit(const struct cuda_plan *plan)
 {
     const struct lce_problem *p = &plan->base.problem;
     const bool measured = p->proposals >> 12 & 1; /* another pass over logits */
-    return (plan->own || beside_others(plan, budget)) && !plan->wide && !lce_in_parts(p) &&
-           !cuda_exchanges(plan) && !measured && p->softcap == 0 && p->label_smoothing == 0 &&
-           !(p->wants & LCE_WANT_ENTROPY) && p->vocab <= (int64_t)LCE_MOST_TILES * LCE_TILE_CLASSES;
+    return (plan->own || beside_others(plan)) && !plan->wide && !lce_in_parts(p) && !cuda_exchanges(plan) &&
+           !measured && p->softcap == 0 && p->label_smoothing == 0 && !(p->wants & LCE_WANT_ENTROPY) &&
+           p->vocab <= (int64_t)LCE_MOST_TILES * LCE_TILE_CLASSES;
 }
 
 bool cuda_takes_exponents(const struct cuda_run *r)

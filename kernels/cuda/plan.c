@@ -142,20 +142,19 @@ static struct lce_chunk_shape chunk_shape(struct cuda_plan *plan, int64_t most, 
     };
 }
 
-static int64_t choose_chunk(struct cuda_plan *plan, uint64_t budget, bool given)
+static int64_t choose_chunk(struct cuda_plan *plan, uint64_t budget)
 {
     int64_t most = largest_within(plan, budget - budget / 64); /* leaves some scratch for cuBLASLt */
     if (most == 0)
         most = largest_within(plan, budget);
-    if (!given && most < 128)
-        most = 128; /* the default budget is too small for a problem this large */
-    if (most == 0)
-        return 0;
+    if (most < 128)
+        most = 128; /* the mode's budget is too small for a problem this large */
     const struct lce_chunk_shape shape = chunk_shape(plan, most, budget);
     return plan->own ? lce_own_choose(&shape, most) : lce_chunk_choose(&shape, most);
 }
 
-static uint64_t default_budget(const struct cuda_plan *plan)
+/* The bytes that the mode's plans keep to, but for problems whose shortest chunk takes more. */
+static uint64_t budget_of(const struct cuda_plan *plan)
 {
     if (plan->base.info.mode == LCE_LEAN)
         return 128 * MIB;
@@ -193,16 +192,13 @@ static struct lce_slab_shape slab_shape(const struct cuda_plan *plan)
     };
 }
 
-/* Chooses slabs if they are estimated to gain 5 % over the plan without them, or if only they fit.  *CHUNK
- * is 0 if nothing fits. */
-static void choose_slabs(struct cuda_plan *plan, int64_t *chunk, bool given, uint64_t budget)
+/* Chooses slabs if they are estimated to gain 5 % over the plan without them, or if only they fit. */
+static void choose_slabs(struct cuda_plan *plan, int64_t *chunk, uint64_t budget)
 {
     const struct lce_slab_shape shape = slab_shape(plan);
     const int64_t vocab = plan->base.problem.vocab;
-    const bool fits = *chunk > 0 && cuda_size_with(plan, *chunk) <= budget;
-    if (given && fits)
-        return;
-    struct lce_slab_choice slabs = lce_slab_choose(&shape, given ? *chunk : 0, size_sliced, plan, budget);
+    const bool fits = cuda_size_with(plan, *chunk) <= budget;
+    struct lce_slab_choice slabs = lce_slab_choose(&shape, size_sliced, plan, budget);
     slice(plan, vocab);
     if (!slabs.block || (fits && slabs.seconds * 1.05 > lce_slab_seconds(&shape, *chunk, vocab)))
         return;
@@ -218,10 +214,10 @@ static void choose_borrowed(struct cuda_plan *plan, int64_t *chunk, bool given, 
     const int64_t columns = plan->columns;
     if (!cuda_may_borrow(plan) || (given && !forced))
         return;
-    const bool fits = *chunk > 0 && cuda_size_with(plan, *chunk) <= budget && !forced,
+    const bool fits = cuda_size_with(plan, *chunk) <= budget && !forced,
                whole = columns == plan->base.problem.vocab;
     slice(plan, plan->base.problem.vocab);
-    const struct lce_chunk_shape own = chunk_shape(plan, *chunk > 0 ? *chunk : 1, budget);
+    const struct lce_chunk_shape own = chunk_shape(plan, *chunk, budget);
     const double before = !fits                ? 1e30
                           : plan->own && whole ? lce_own_seconds(&own, *chunk) / 1.05
                                                : lce_slab_seconds(&shape, *chunk, columns) / 1.05;
@@ -236,35 +232,22 @@ static void choose_segments(struct cuda_plan *plan, int64_t *chunk, bool given, 
     const struct lce_slab_shape shape = slab_shape(plan);
     if (!cuda_may_segment(plan) || (given && !forced))
         return;
-    const bool fits = *chunk > 0 && cuda_size_with(plan, *chunk) <= budget && !forced;
-    const struct lce_chunk_shape own = chunk_shape(plan, *chunk > 0 ? *chunk : 1, budget);
+    const bool fits = cuda_size_with(plan, *chunk) <= budget && !forced;
+    const struct lce_chunk_shape own = chunk_shape(plan, *chunk, budget);
     const double before = !fits       ? 1e30
                           : plan->own ? lce_own_seconds(&own, *chunk) / 1.05
                                       : lce_slab_seconds(&shape, *chunk, plan->columns) / 1.05;
     cuda_segments_choose(plan, &shape, plan->own ? &own : NULL, chunk, given, budget, before);
 }
 
-static int too_small(struct cuda_plan *plan, uint64_t budget, int64_t chunk)
-{
-    const int64_t n = chunk > 0 ? chunk : 1;
-    size_t least = cuda_size_with(plan, n);
-    if (plan->base.info.mode != LCE_NAIVE && !(plan->base.problem.proposals >> 16) && !cuda_exchanges(plan)) {
-        const size_t cut = size_sliced(plan, n, LCE_SLAB_UNIT);
-        least = cut < least ? cut : least;
-    }
-    return lce_fail(LCE_BUDGET_TOO_SMALL,
-                    "lce_plan_create: a budget of %llu bytes; the smallest plan needs %zu",
-                    (unsigned long long)budget, least);
-}
-
 /* ---- tokens and classes at a time ---- */
 
-/* Chooses the number of tokens at a time; sets the columns. */
-static int64_t choose_shape(struct cuda_plan *plan, int64_t chunk, uint64_t budget)
+/* Chooses the number of tokens at a time, unless CHUNK is given; sets the columns. */
+static int64_t choose_shape(struct cuda_plan *plan, int64_t chunk)
 {
     const struct lce_problem *p = &plan->base.problem;
     const bool given = chunk > 0;
-    const uint64_t within = budget ? budget : default_budget(plan);
+    const uint64_t budget = budget_of(plan);
     const bool cut =
         p->proposals >> 16 && !cuda_exchanges(plan) && !(p->proposals >> 15 & 1 && cuda_may_borrow(plan));
     slice(plan, p->vocab);
@@ -278,7 +261,7 @@ static int64_t choose_shape(struct cuda_plan *plan, int64_t chunk, uint64_t budg
     if (cut)
         slice(plan, (int64_t)(p->proposals >> 16) * LCE_SLAB_UNIT);
     if (!given)
-        chunk = choose_chunk(plan, within, budget != 0);
+        chunk = choose_chunk(plan, budget);
     if (plan->rows > 0 && chunk > plan->rows)
         chunk = plan->rows;
     if (cuda_exchanges(plan)) {
@@ -287,31 +270,25 @@ static int64_t choose_shape(struct cuda_plan *plan, int64_t chunk, uint64_t budg
     }
     /* ours have whole rows, or those of a segment */
     const bool lends = plan->own && (cuda_may_borrow(plan) || cuda_may_segment(plan));
-    if (!lends && !(p->proposals >> 16) && (budget || !given))
-        choose_slabs(plan, &chunk, given, within);
+    if (!lends && !(p->proposals >> 16) && !given)
+        choose_slabs(plan, &chunk, budget);
     if (!cut)
-        choose_borrowed(plan, &chunk, given, within);
-    if (budget || given || plan->base.info.mode == LCE_LEAN)
-        choose_segments(plan, &chunk, given, within);
+        choose_borrowed(plan, &chunk, given, budget);
+    if (given || plan->base.info.mode == LCE_LEAN)
+        choose_segments(plan, &chunk, given, budget);
     return chunk;
 }
 
-/* Sets chunk, last, columns, layout and *SCRATCH, the share of the budget that is left for cuBLASLt. */
-static int choose_sizes(struct cuda_plan *plan, int64_t chunk, uint64_t budget, size_t *scratch)
+/* Sets chunk, last, columns and layout; returns how much of the budget is left for cuBLASLt's scratch. */
+static size_t choose_sizes(struct cuda_plan *plan, int64_t chunk)
 {
-    const uint64_t within = budget ? budget : default_budget(plan);
-    chunk = choose_shape(plan, chunk, budget);
-    size_t size = chunk > 0 ? cuda_size_with(plan, chunk) : SIZE_MAX;
-    if (budget && size > budget)
-        return too_small(plan, budget, chunk);
-    *scratch = LCE_MOST_SCRATCH;
-    if (budget && budget - size < *scratch)
-        *scratch = (size_t)((budget - size) / 256 * 256);
-    if (!budget && plan->base.info.mode != LCE_NAIVE && size < within && within - size < *scratch)
-        *scratch = (size_t)((within - size) / 256 * 256);
-    plan->chunk = chunk;
-    plan->last = plan->rows > 0 ? (plan->rows - 1) % chunk + 1 : 0;
-    return LCE_OK;
+    const uint64_t budget = budget_of(plan);
+    plan->chunk = choose_shape(plan, chunk);
+    plan->last = plan->rows > 0 ? (plan->rows - 1) % plan->chunk + 1 : 0;
+    const size_t size = cuda_size_with(plan, plan->chunk);
+    const bool little =
+        plan->base.info.mode != LCE_NAIVE && size < budget && budget - size < LCE_MOST_SCRATCH;
+    return little ? (size_t)((budget - size) / 256 * 256) : LCE_MOST_SCRATCH;
 }
 
 /* ---- all of it ---- */
@@ -341,13 +318,14 @@ static int fill_rest(struct cuda_plan *plan, size_t scratch, size_t *used)
     return status;
 }
 
-static int fill(struct cuda_plan *plan, int64_t chunk, uint64_t budget)
+static int fill(struct cuda_plan *plan, int64_t chunk)
 {
-    size_t scratch = 0, used = 0;
-    int status = choose_sizes(plan, chunk, budget, &scratch);
+    const size_t scratch = choose_sizes(plan, chunk);
+    size_t used = 0;
+    int status = LCE_OK;
     plan->exponents = cuda_exponents_tiles(plan) > 0;
     plan->odds = plan->odds && plan->exponents;
-    if (!status && !plan->segment_count)
+    if (!plan->segment_count)
         status = cuda_make_products(plan, scratch);
     if (!status)
         status = cuda_find_kernels(plan);
@@ -373,22 +351,12 @@ static int fill(struct cuda_plan *plan, int64_t chunk, uint64_t budget)
     return LCE_OK;
 }
 
-static int choose_mode(const struct lce_problem *p, int mode, uint64_t budget)
-{
-    if (mode != LCE_AUTO)
-        return mode;
-    const bool wide = p->flags & LCE_F32_LOGITS;
-    const uint64_t enough = 1024 * (uint64_t)p->vocab * lce_dtype_size(wide ? LCE_F32 : p->dtype);
-    return !budget || budget >= enough ? LCE_FAST : LCE_LEAN;
-}
-
 /* The estimate for the shape that was chosen, to be compared with that of the other's products.  Slabs and
  * segments, and borrowed rows beside cuBLASLt's products, have estimates that can be compared with chunk.c's
  * only: they take as much longer as whole rows do. */
-static double seconds_of(struct cuda_plan *plan, uint64_t budget)
+static double seconds_of(struct cuda_plan *plan)
 {
-    const uint64_t within = budget ? budget : default_budget(plan);
-    struct lce_chunk_shape shape = chunk_shape(plan, plan->chunk, within);
+    struct lce_chunk_shape shape = chunk_shape(plan, plan->chunk, budget_of(plan));
     const struct lce_slab_shape slabs = slab_shape(plan);
     if (plan->own && plan->segment_count)
         return plan->rest_seconds;
@@ -410,7 +378,7 @@ static double seconds_of(struct cuda_plan *plan, uint64_t budget)
 }
 
 /* Chooses whether rows are compacted, and whose products are used. */
-static void decide(struct cuda_plan *plan, bool own, uint64_t budget)
+static void decide(struct cuda_plan *plan, bool own)
 {
     const struct lce_problem *p = &plan->base.problem;
     const bool promised = p->max_counted > 0 && p->max_counted < p->tokens;
@@ -418,7 +386,7 @@ static void decide(struct cuda_plan *plan, bool own, uint64_t budget)
     plan->compacts = own || cuda_own_compacts(plan) || (promised && plan->base.info.mode != LCE_NAIVE);
     plan->rows = promised && plan->compacts ? p->max_counted : p->tokens;
     plan->tail = own ? 0 : cuda_tail_of(p, plan->base.info.mode);
-    plan->exponents = cuda_exponents_fit(plan, budget > 0);
+    plan->exponents = cuda_exponents_fit(plan);
     plan->odds = plan->exponents && cuda_odds_fit(plan);
 }
 
@@ -426,9 +394,8 @@ static void decide(struct cuda_plan *plan, bool own, uint64_t budget)
  * number of ignored tokens is not known here, so an estimated loss is accepted, which pays off if that share
  * of the tokens is ignored: 3 %, with which 2 of 98 ways that were measured on an H200 lose more than 5 %,
  * and 3.5 % with odds, with which one of them does, whose calls take 2 ms.  Where rows are borrowed it is
- * 16 %, as ours cost more there, and what ignored tokens would cost is the same: measured at twelve shapes up
- * to 3 % within 16 MiB, and within 2 MiB, where only few tokens' gathered rows have room, up to 11 % where
- * they are taken.  Segments: 6 %, by measurement up to 7 %. */
+ * 16 %, as ours are estimated to cost more there (measured at twelve shapes: up to 3 %), and what ignored
+ * tokens would cost is the same.  Segments: 6 %, by measurement up to 7 %. */
 static double price_of(const struct cuda_plan *plan)
 {
     if (plan->segment_count)
@@ -436,22 +403,22 @@ static double price_of(const struct cuda_plan *plan)
     return plan->borrowed ? 1.16 : stores_odds(plan) ? 1.035 : 1.03;
 }
 
-static bool own_pays(struct cuda_plan *plan, int64_t chunk, uint64_t budget)
+static bool own_pays(struct cuda_plan *plan, int64_t chunk)
 {
-    size_t scratch;
     if (!cuda_own_fits(plan))
         return false;
-    decide(plan, true, budget);
-    if (choose_sizes(plan, chunk, budget, &scratch) || (cuda_sliced(plan) && !plan->segment_count))
+    decide(plan, true);
+    choose_sizes(plan, chunk);
+    if (cuda_sliced(plan) && !plan->segment_count)
         return false;
-    const double own = seconds_of(plan, budget) / price_of(plan);
-    decide(plan, false, budget);
-    return cuda_own_forced(plan) || choose_sizes(plan, chunk, budget, &scratch) ||
-           own <= seconds_of(plan, budget);
+    const double own = seconds_of(plan) / price_of(plan);
+    decide(plan, false);
+    choose_sizes(plan, chunk);
+    return cuda_own_forced(plan) || own <= seconds_of(plan);
 }
 
 int cuda_plan_create(struct lce *library, const struct lce_problem *problem, int mode, int64_t chunk,
-                     uint64_t budget, struct lce_plan **out)
+                     struct lce_plan **out)
 {
     struct cuda_plan *plan = calloc(1, sizeof *plan);
     if (!plan)
@@ -459,11 +426,11 @@ int cuda_plan_create(struct lce *library, const struct lce_problem *problem, int
     plan->base.library = library;
     plan->base.problem = *problem;
     plan->end = problem->vocab;
-    plan->base.info.mode = choose_mode(problem, mode, budget);
+    plan->base.info.mode = mode;
     plan->scaled = problem->dtype == LCE_F16 && problem->reduction != LCE_NONE;
     plan->wide = problem->flags & LCE_F32_LOGITS && problem->dtype != LCE_F32;
-    decide(plan, own_pays(plan, chunk, budget), budget);
-    int status = fill(plan, chunk, budget);
+    decide(plan, own_pays(plan, chunk));
+    int status = fill(plan, chunk);
     if (status)
         cuda_plan_destroy(&plan->base);
     else

@@ -158,16 +158,15 @@ static void consider_widths(const struct lce_slab_shape *s, int64_t block, int64
             consider(s, block, c, best);
 }
 
-struct lce_slab_choice lce_slab_choose(const struct lce_slab_shape *s, int64_t block, lce_slab_size *size,
-                                       void *context, uint64_t budget)
+struct lce_slab_choice lce_slab_choose(const struct lce_slab_shape *s, lce_slab_size *size, void *context,
+                                       uint64_t budget)
 {
-    const int64_t all = s->tokens > 0 ? s->tokens : 1;
     struct lce_slab_choice best = {0, 0, 0};
-    for (int64_t n = block ? block : all; n >= 1; n = next_below(n)) {
+    for (int64_t n = s->tokens > 0 ? s->tokens : 1; n >= 1; n = next_below(n)) {
         int64_t most = widest(s, n, size, context, budget);
         if (most > 0)
             consider_widths(s, n, most, &best);
-        if (block || n == 1)
+        if (n == 1)
             break;
     }
     return best;

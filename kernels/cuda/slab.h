@@ -43,8 +43,8 @@ double lce_borrow_seconds(const struct lce_slab_shape *shape, int64_t block, int
 /* Likewise of the dweight of CLASSES alone, in slabs of COLUMNS, with their logits made again. */
 double lce_again_seconds(const struct lce_slab_shape *shape, int64_t block, int64_t classes, int64_t columns);
 
-/* The fastest choice with slabs that fits the budget; with BLOCK tokens unless that is 0. */
-struct lce_slab_choice lce_slab_choose(const struct lce_slab_shape *shape, int64_t block, lce_slab_size *size,
-                                       void *context, uint64_t budget);
+/* The fastest choice with slabs that fits the budget. */
+struct lce_slab_choice lce_slab_choose(const struct lce_slab_shape *shape, lce_slab_size *size, void *context,
+                                       uint64_t budget);
 
 #endif

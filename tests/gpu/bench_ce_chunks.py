@@ -2,8 +2,8 @@
 """bench_ce_chunks.py LIBRARY [--shape N,H,V] [--slabs] [--device cpu]: what the size of a chunk costs, and where the
 time goes.
 
-Every chunk size in turn with as much scratch as cuBLASLt wants and with none; the products' parts by leaving gradients
-out.  With --slabs instead blocks of tokens by slabs of classes, and what a budget gets.  Rounds, clock and the share of the GEMM rate are those of bench_ce.py.
+Every chunk size in turn; the products' parts by leaving gradients out.  With --slabs instead blocks of tokens by slabs
+of classes.  Rounds, clock and the share of the GEMM rate are those of bench_ce.py.
 """
 import argparse
 import sys
@@ -18,7 +18,6 @@ CHUNKS = 256, 384, 512, 768, 1024, 1280, 1536, 1792, 2048, 3072, 4096
 PARTS = {"loss": 1, "loss and dX": 3, "loss and dW": 5}
 PARTED = 512, 1024, 2048
 SLABS = [(tokens, classes) for tokens in (128, 512, 1024, 2048) for classes in (2048, 4096, 8192, 16384, 65536)]
-BUDGETS = 0.5, 1.5, 4, 8, 16, 32, 61, 94, 128, 256  # MiB
 
 
 def race(clock, case, made, rest):
@@ -50,10 +49,6 @@ def slabs(clock, case, rest):
         for part, wants in PARTS.items() if classes == 8192 else ():
             attempt(made, f"{tokens} x {classes}, {part}", case, chunk=tokens, slab=classes, wants=wants)
         race(clock, case, made, rest)
-    for mib in BUDGETS:
-        made = {}
-        attempt(made, f"budget {mib} MiB", case, budget=int(mib * 2**20))
-        race(clock, case, made, rest)
 
 
 def main():
@@ -66,15 +61,14 @@ def main():
     a = parser.parse_args()
     clock = B.GpuClock() if a.device == "cuda" else B.HostClock()
     library = K.Library(a.library, K.CUDA if a.device == "cuda" else K.CPU)
-    n, h, v = shape = N.read_shape(a.shape)
+    shape = N.read_shape(a.shape)
     case = M.Case(library, *N.make_inputs(shape, "random", a.device))
     print(f"# {a.shape}: {B.card(a.device)}")
     if a.slabs:
         slabs(clock, case, a.rest)
-    for chunk in [chunk for chunk in CHUNKS if chunk <= n and not a.slabs]:
+    for chunk in [chunk for chunk in CHUNKS if chunk <= shape[0] and not a.slabs]:
         made = {}
         attempt(made, f"chunk {chunk}", case, chunk=chunk)
-        attempt(made, f"chunk {chunk}, no scratch", case, chunk=chunk, budget=chunk * (v + 64) * 2 + (1 << 20))
         for part, wants in PARTS.items() if chunk in PARTED else ():
             attempt(made, f"chunk {chunk}, {part}", case, chunk=chunk, wants=wants)
         race(clock, case, made, a.rest)

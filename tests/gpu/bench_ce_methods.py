@@ -35,13 +35,13 @@ class Case:
 class Ours:
     """Our library through its C interface; gradients, loss and workspace are allocated in the call, as PyTorch's are."""
 
-    def __init__(self, case, mode, budget=0, chunk=0, slab=0, main_grad=False, **values):
+    def __init__(self, case, mode, chunk=0, slab=0, main_grad=False, **values):
         self.x, self.w, self.labels = case.x, case.w, case.labels
         n, h, v = case.shape
         if main_grad:
             values.update(grad_weight_dtype=K.F32, grad_weight_beta=1.0)
         problem = case.library.problem(tokens=n, hidden=h, vocab=v, **values)
-        self.plan = case.library.plan(problem, mode, budget, chunk, slab)
+        self.plan = case.library.plan(problem, mode, chunk=chunk, slab=slab)
         self.main = torch.zeros(self.w.shape, dtype=torch.float32, device=self.w.device) if main_grad else None
         self.flag = torch.zeros(1, dtype=torch.int32, device=self.x.device)
         self.gradient_bytes = 2 * n * h + (0 if main_grad else 2 * v * h)
@@ -79,13 +79,9 @@ class Ours:
         self.plan.close()
 
 
-def ours(mode, flag=None, a_token=0, **how):
-    """A_TOKEN: bytes that the budget has at least for each token."""
-
+def ours(mode, flag=None, **how):
     def build(case):
         values = {}
-        if a_token:
-            how["budget"] = max(how["budget"], a_token * case.shape[0])
         if flag:
             if not hasattr(K, flag):
                 raise Absent(f"this library has no flag {flag}")
@@ -208,12 +204,6 @@ METHODS = {
     "ours lean": ours(K.LEAN),
     "ours fast, fp32 logits": ours(K.FAST, flag="F32_LOGITS"),
     "ours lean, fp32 logits": ours(K.LEAN, flag="F32_LOGITS"),
-    "ours, 256 MiB": ours(K.AUTO, budget=256 << 20),
-    "ours lean, 61 MiB": ours(K.LEAN, budget=61 << 20),
-    "ours, 16 MiB": ours(K.AUTO, budget=16 << 20),
-    "ours, 2 MiB or 32 bytes a token": ours(K.AUTO, budget=2 << 20, a_token=32),
-    "ours, 1.5 MiB": ours(K.AUTO, budget=3 << 19),
-    "ours fast, 1 GiB": ours(K.FAST, budget=1 << 30),
     "ours fast, fp32 main_grad": ours(K.FAST, main_grad=True),
     "ours naive": ours(K.NAIVE),
     "ours, through PyTorch": through_pytorch,

@@ -20,7 +20,7 @@ import kernels_lce as K
 import kernels_parts
 import kernels_products
 import kernels_regimes
-from kernels_case import EMULATED, NAMES, WANT, Case, count, differ, mine, problem, report
+from kernels_case import EMULATED, NAMES, WANT, Case, count, differ, mine, problem, refused, report
 
 OPTIONS = {
     "plain": ({}, {}),
@@ -53,7 +53,7 @@ PLACED = "plain", "accumulate fp32", "fp32 logits", "everything, fp32 logits"  #
 
 
 def options(library, memory, quick):
-    n, chunk, budget = (34, 14, 24 << 10) if EMULATED else (100, 40, 56 << 10)  # three chunks, of which one is shorter
+    n, chunk = (34, 14) if EMULATED else (100, 40)  # three chunks, of which one is shorter
     for name, (values, extras) in OPTIONS.items():
         if name == "exponentials kept" and memory.stream is None:
             continue  # of the GPU alone
@@ -69,9 +69,6 @@ def options(library, memory, quick):
                     ways = ways[1:3] if EMULATED and not name.startswith("everything") else ways
                 for how in ways:
                     case.check(what, **how)
-                if memory.stream is not None:  # the CPU has no slabs, so none in so little
-                    case.check(what, chunk=n, budget=budget)
-                    report(f"{what}: the budget makes slabs", [] if case.info[0] == n and case.info[2] < 331 else [f"{case.info}"])
 
 
 def tf32(library, memory, quick):
@@ -243,16 +240,12 @@ def half_precision(library, memory, quick):
 
 
 def budgets(library, memory, quick):
-    case = Case(library, memory, problem(library, 512, 64, 4000))
-    small = (32 << 10, 128 << 10, 512 << 10) if memory.stream is not None else ()
-    # the smallest are some thousand launches: under a sanitizer that checks each, one of them
-    for budget in small[1:2] + (2 << 20,) if quick else small + (1 << 20, 2 << 20, 8 << 20, 64 << 20):
-        case.check(f"budget {budget}", budget=budget)
-    try:
-        library.plan(case.problem, K.FAST, 10000)
-        report("a budget too small is refused", ["it was not"])
-    except K.Error as error:
-        report("a budget too small is refused", [] if error.status == 5 and "needs" in error.message else [str(error)])
+    """Lean's plan, which is the least; a budget that it fits, and one that it does not."""
+    case = Case(library, memory, problem(library, 100, 48, 331))
+    case.check("lean", mode=K.LEAN)
+    lean = case.info[1]
+    case.check("a budget of lean's bytes", budget=lean)
+    refused("a budget below lean's bytes", 5, f"LCE_LEAN needs {lean}", lambda: library.plan(case.problem, K.FAST, lean - 1))
 
 
 def portable(library, memory, quick):
@@ -310,7 +303,7 @@ def main():
         return print(kernels_hostile.digest(library, memory))
     groups = (options, tf32, shapes, policy, compaction, borrowed, segments, corners, half_precision, budgets, portable, scaled, repeated, kernels_regimes.regimes, kernels_regimes.exponentials, kernels_odds.odds, kernels_parts.parts, kernels_parts.refusals, kernels_products.products, kernels_products.lent) + kernels_hostile.GROUPS
     if "--emulated" in sys.argv:
-        left_out = (tf32, budgets, repeated, kernels_products.products, kernels_products.lent, kernels_hostile.streams, kernels_hostile.graphs)
+        left_out = (tf32, repeated, kernels_products.products, kernels_products.lent, kernels_hostile.streams, kernels_hostile.graphs)
         groups = [group for group in groups if group not in left_out]
     for option in {"--without", "--only"} & set(sys.argv):
         names = sys.argv[sys.argv.index(option) + 1].split(",")

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""kernels_profile.py LIBRARY OUT --shape N,H,V[,%] ... [--budget MIB] [--main-grad] : what bounds each kernel of one call, by the GPU's own counters.
+"""kernels_profile.py LIBRARY OUT --shape N,H,V[,%] ... [--lean] [--main-grad] : what bounds each kernel of one call, by the GPU's own counters.
 
 One call a shape (loss and both gradients in bf16, after two to warm up) runs under Nsight Compute, which repeats each
 kernel until all counters are read; clocks are left alone.  Printed of each kernel: how often and how long, how much of
 the tensor cores' peak it used while it ran, bytes from and to DRAM, what L2 answered itself, and the two reasons for
-which its warps waited most.  OUT: folder for what Nsight Compute wrote, all counters.  --budget: of the workspace;
+which its warps waited most.  OUT: folder for what Nsight Compute wrote, all counters.  --lean: the lean mode;
 --main-grad: dweight is added to in fp32.
 
 A kernel is alone there, between pauses, so its time is shorter than in a call under the card's power cap: shares count.
@@ -29,7 +29,7 @@ RATES = {"byte/s": 1e-12, "Kbyte/s": 1e-9, "Mbyte/s": 1e-6, "Gbyte/s": 1e-3, "Tb
          "byte/second": 1e-12, "Kbyte/second": 1e-9, "Mbyte/second": 1e-6, "Gbyte/second": 1e-3, "Tbyte/second": 1}
 
 
-def call(library, shape, budget, main_grad):
+def call(library, shape, lean, main_grad):
     """The process that is profiled."""
     import torch
 
@@ -39,7 +39,7 @@ def call(library, shape, budget, main_grad):
 
     inputs = N.make_inputs(N.read_shape(shape), "random", "cuda")  # makes the context that the library wants
     case = M.Case(K.Library(library, K.CUDA), *inputs)
-    method = M.Ours(case, K.AUTO, budget=budget << 20, main_grad=main_grad)
+    method = M.Ours(case, K.LEAN if lean else K.FAST, main_grad=main_grad)
     for _ in range(2):
         method.results()
     torch.cuda.synchronize()
@@ -126,17 +126,17 @@ def main():
     parser.add_argument("library")
     parser.add_argument("out")
     parser.add_argument("--shape", action="append", default=[])
-    parser.add_argument("--budget", type=int, default=0, metavar="MIB", help="of the workspace")
+    parser.add_argument("--lean", action="store_true", help="the lean mode")
     parser.add_argument("--main-grad", action="store_true", help="dweight is added to in fp32")
     parser.add_argument("--call", help=argparse.SUPPRESS)
     parser.add_argument("--read", help="a file that Nsight Compute wrote, to tell again")
     a = parser.parse_args()
     if a.call:
-        return call(a.library, a.call, a.budget, a.main_grad)
+        return call(a.library, a.call, a.lean, a.main_grad)
     if a.read:
         return 0 if table(a.read) else 1
     os.makedirs(a.out, exist_ok=True)
-    how = ["--budget", str(a.budget)] + ["--main-grad"] * a.main_grad
+    how = ["--lean"] * a.lean + ["--main-grad"] * a.main_grad
     failed = 0
     for shape in a.shape or ["8192,4096,128256"]:
         path = os.path.join(os.path.abspath(a.out), "x".join(shape.split(",")) + "".join(how) + ".csv")

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """kernels_time.py LIBRARY [--shape N,H,V] [--tune] [--device cpu]: what the ways of the softmax pass, the type of the
-logits and slabs cost.
+logits and the lean mode cost.
 
 Loss and all gradients, bf16, peaked inputs: times and workspaces of the methods in turn, errors of loss, dinput and
 dweight against fp64, then what each kernel takes of it.  --tune: each of the first proposals that cuBLASLt has for each
@@ -18,11 +18,8 @@ METHODS = {
     "fast": M.ours(K.FAST),
     "fast, exponentials kept": M.ours(K.FAST, proposals=K.KEEP_EXPONENTIALS),
     "fast, fp32 logits": M.ours(K.FAST, flag="F32_LOGITS"),
-    "fast, fp32 logits, 1 GiB": M.ours(K.FAST, flag="F32_LOGITS", budget=1 << 30),
     "lean": M.ours(K.LEAN),
     "lean, fp32 logits": M.ours(K.LEAN, flag="F32_LOGITS"),
-    "61 MiB": M.ours(K.AUTO, budget=61 << 20),
-    "16 MiB": M.ours(K.AUTO, budget=16 << 20),
 }
 # Each product with as few others as can be
 PRODUCTS = {"logits": 1, "dinput": 3, "dweight": 5}

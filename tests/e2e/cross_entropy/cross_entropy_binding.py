@@ -364,7 +364,7 @@ def test_bad_arguments_say_what_to_do():
     raises(ValueError, "same device", call, x, w, y.to("meta"))
     raises(ValueError, "only cpu and cuda", call, x.to("meta"), w.to("meta"), y.to("meta"))
     raises(L.Error, "label_smoothing is 2", call, x, w, y, label_smoothing=2)
-    raises(L.Error, "the smallest plan needs", call, x, w, y, budget=1)
+    raises(L.Error, "LCE_LEAN needs", call, x, w, y, budget=1)
     raises(L.Error, "max_counted is 9", call, x, w, y, max_counted=9)
     w.main_grad = torch.ones(50, 16, dtype=torch.float16, device=DEVICE)
     raises(ValueError, "must be float32 or", call, x, w, y, main_grad=True)

@@ -110,23 +110,20 @@ class Watched:
         parts._Exchange.step = self.was
 
 
-def test_a_budget_makes_the_same_chunks_on_all_ranks_with_an_exchange_in_each_or_beside_the_next():
-    was = parts._Exchange.AHEAD, parts._Exchange.EACH
+def test_all_ranks_have_the_same_chunks_with_an_exchange_in_each_or_beside_the_next():
+    was = parts._Exchange.AHEAD, parts._Exchange.EACH, parts.MOST_CHUNK
     try:
         for ahead, each in itertools.product((False, True), repeat=2):
-            parts._Exchange.AHEAD, parts._Exchange.EACH = ahead, each
+            parts._Exchange.AHEAD, parts._Exchange.EACH, parts.MOST_CHUNK = ahead, each, 64
             same_chunks(ahead)
     finally:
-        parts._Exchange.AHEAD, parts._Exchange.EACH = was
+        parts._Exchange.AHEAD, parts._Exchange.EACH, parts.MOST_CHUNK = was
 
 
-def same_chunks(ahead):
-    # 280 tokens; parts of equal size fit the budget, larger ones take more in proportion
-    kept = 1 + ahead
-    budget = 32 * 280 + 64 * 1024 + 4 * 42 + 512 * HIDDEN + 100 * (kept * 4 * 64 + 4 * (kept + 1) * HIDDEN)
+def same_chunks(ahead):  # of 280 tokens
     for reduction, cut in itertools.product(("mean", "sum"), (None, 1, 43 - RANKS)):
         with Watched() as steps:
-            one(f"{reduction}, cut {cut}", biased=True, entropy=False, tokens=140, cut=cut, reduction=reduction, ours={"budget": budget}.items())
+            one(f"{reduction}, cut {cut}", biased=True, entropy=False, tokens=140, cut=cut, reduction=reduction)
         asked = [step for step in steps if step[0] != INPUT]
         counted = sum(count for step, _, count in asked if step == START)
         chunks = [(first, min(64, counted - first)) for first in range(0, counted, 64)]
@@ -136,11 +133,10 @@ def same_chunks(ahead):
     check()
 
 
-def test_without_gradients_of_the_loss_and_in_too_small_a_budget_there_are_two_runs():
+def test_without_gradients_of_the_loss_there_are_two_runs():
     case = Case(tokens=140)
     with Watched() as steps:
         case.call(reduction="none")
-        case.call(budget=100_000)
         with torch.no_grad():
             case.call()
         assert not steps
@@ -183,16 +179,13 @@ def test_entropies_of_parts_that_are_only_looked_at_cost_no_product():
 
 def test_the_chunk_keeps_to_the_budget():
     """What every rank can know of the chunk is enough: the library's own plan refuses none of these."""
-    sizes = itertools.product((1, 63, 500, 5003), (8, 1000), (1, 63, 5000, 64128), (None, 128 << 10, 3 << 20, 700 << 20), (0, F32_LOGITS, F32_ACCUMULATE), TOLERANCE)
-    taken = 0
+    sizes = itertools.product((1, 63, 500, 5003), (8, 1000), (1, 63, 5000, 64128), (None, 450 << 20, 1 << 30), (0, F32_LOGITS, F32_ACCUMULATE), TOLERANCE)
     for tokens, hidden, classes, budget, flags, dtype in sizes:
         options = Options("mean", -100, 0.0, 0.0, 0.0, 1.0, 0, "auto", budget or 0, flags, dtype)
         chunk = parts.chunk_for(tokens, hidden, classes, dtype, options, True, here().type == "cuda")
-        assert 0 <= chunk <= min(tokens, 2048)
-        taken += chunk > 0
-        if chunk and budget:
+        assert 0 < chunk <= min(tokens, 2048)
+        if budget:
             assert planned(options, dtype, tokens, hidden, classes, chunk) <= budget
-    assert taken > 200, taken
 
 
 def planned(options, dtype, tokens, hidden, classes, chunk):

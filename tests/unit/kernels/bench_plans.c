@@ -2,7 +2,7 @@
  * bench_plans.c - what the host takes to make a plan of the CUDA back end, on stand-ins for the driver and
  * cuBLASLt.
  *
- *      bench_plans [ROUNDS]            ms of a processor for plans of twelve shapes within five budgets, with
+ *      bench_plans [ROUNDS]            ms of a processor for fast and lean plans of twelve shapes, with
  *                                      dweight written, and added to: each the median of ROUNDS (5)
  *      bench_plans random SEED COUNT   problems at random, a line each with a number of all that was chosen:
  *                                      builds that choose the same print the same
@@ -27,12 +27,12 @@ static int by_size(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-static double median_ms(const struct lce_problem *p, uint64_t budget, int rounds)
+static double median_ms(const struct lce_problem *p, int mode, int rounds)
 {
     double took[99];
     for (int i = 0; i < rounds; i++) {
         took[i] = now_ms();
-        cuda_plan_destroy(plan_of(p, LCE_AUTO, 0, budget));
+        cuda_plan_destroy(plan_of(p, mode, 0));
         took[i] = now_ms() - took[i];
     }
     qsort(took, (size_t)rounds, sizeof *took, by_size);
@@ -45,22 +45,18 @@ static void time_shapes(int rounds)
                                         {8192, 4096, 128256},   {65536, 1024, 50304}, {20000, 640, 49152},
                                         {131072, 4096, 128256}, {4096, 2304, 256000}, {777, 5120, 152064},
                                         {12345, 2048, 64128},   {3001, 768, 50257},   {8192, 2048, 32000}};
-    static const uint64_t budgets[] = {0, 2, 16, 61, 200};
-    printf("%-20s %17s %17s %17s %17s %17s\n", "tokens x H x V", "no budget", "2 MiB", "16 MiB", "61 MiB",
-           "200 MiB");
+    printf("%-20s %17s %17s\n", "tokens x H x V", "fast", "lean");
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
         char name[64];
         snprintf(name, sizeof name, "%dx%dx%d", (int)shapes[i][0], (int)shapes[i][1], (int)shapes[i][2]);
         printf("%-20s", name);
-        for (size_t b = 0; b < sizeof budgets / sizeof *budgets; b++) {
+        for (int mode = LCE_FAST; mode <= LCE_LEAN; mode++) {
             struct lce_problem p = problem_of(shapes[i][0], shapes[i][1], shapes[i][2], LCE_BF16, 0);
-            const uint64_t least = 32 * (uint64_t)p.tokens, asked = budgets[b] << 20;
-            const uint64_t budget = asked && asked < least ? least : asked;
             p.wants &= ~(uint32_t)LCE_WANT_GRAD_BIAS;
-            const double written = median_ms(&p, budget, rounds);
+            const double written = median_ms(&p, mode, rounds);
             p.grad_weight_dtype = LCE_F32;
             p.grad_weight_beta = 1;
-            printf(" %9.2f %7.2f", written, median_ms(&p, budget, rounds));
+            printf(" %9.2f %7.2f", written, median_ms(&p, mode, rounds));
         }
         putchar('\n');
     }
@@ -114,13 +110,12 @@ static void try_random(long seed, long count)
     srand48(seed);
     for (long i = 0; i < count; i++) {
         const struct lce_problem p = any_problem();
-        const int mode = any(2) ? LCE_AUTO : any(2) ? LCE_FAST : LCE_LEAN;
-        const uint64_t budget = any(4) ? (uint64_t)any_size(1 << 20, 2000) : 0;
+        const int mode = any(2) ? LCE_FAST : LCE_LEAN;
         const int64_t chunk = any(6) ? 0 : any_size(1, (double)p.tokens);
         struct lce_plan *plan = NULL;
         library.processors = any(5) ? 132 : processors[any(5)];
         library.images[IMAGE_PRODUCT] = any(5) ? (CUlibrary)1 : NULL;
-        const int status = cuda_plan_create(&library.base, &p, mode, chunk, budget, &plan);
+        const int status = cuda_plan_create(&library.base, &p, mode, chunk, &plan);
         printf("%ld: %d x %d x %d", i, (int)p.tokens, (int)p.hidden, (int)p.vocab);
         if (status == LCE_OK) {
             const struct cuda_plan *c = (const struct cuda_plan *)plan;

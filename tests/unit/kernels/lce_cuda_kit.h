@@ -429,11 +429,11 @@ static inline struct lce_problem problem_of(int64_t n, int64_t h, int64_t v, int
     return complete;
 }
 
-static inline struct lce_plan *plan_of(const struct lce_problem *p, int mode, int64_t chunk, uint64_t budget)
+static inline struct lce_plan *plan_of(const struct lce_problem *p, int mode, int64_t chunk)
 {
     struct lce_plan *plan = NULL;
     seen.current = library.context = (CUcontext)7;
-    if (cuda_plan_create(&library.base, p, mode, chunk, budget, &plan) != LCE_OK)
+    if (cuda_plan_create(&library.base, p, mode, chunk, &plan) != LCE_OK)
         fail_msg("%s", lce_message());
     return plan;
 }

@@ -368,7 +368,48 @@ static void plans_refuse_what_is_not_there(void **state)
     lce_close(NULL);
 }
 
-static void a_plan_keeps_to_its_budget_and_sizes_beyond_two_gigabytes_are_exact(void **state)
+/* The budget is a ceiling: fast's plan if that fits, else lean's, which is the least. */
+static void a_budget_takes_the_plan_that_fits_or_is_refused_with_leans_bytes(void **state)
+{
+    struct lce *library;
+    struct lce_plan *plan;
+    struct lce_problem problem;
+    char needs[64];
+    uint64_t sizes[LCE_LEAN + 1] = {0};
+    lce_problem_init(&problem);
+    problem.tokens = 32768;
+    problem.hidden = 40;
+    problem.vocab = 1000;
+    assert_int_equal(lce_open(LCE_CPU, &library), LCE_OK);
+    for (int mode = LCE_AUTO; mode <= LCE_LEAN; mode++) {
+        assert_int_equal(lce_plan_create(library, &problem, mode, 0, &plan), LCE_OK);
+        assert_int_equal(lce_plan_info(plan)->mode, mode == LCE_LEAN ? LCE_LEAN : LCE_FAST);
+        sizes[mode] = lce_plan_info(plan)->workspace_size;
+        lce_plan_destroy(plan);
+    }
+    const uint64_t fast = sizes[LCE_FAST], lean = sizes[LCE_LEAN];
+    assert_true(sizes[LCE_AUTO] == fast && lean < fast);
+    snprintf(needs, sizeof needs, "LCE_LEAN needs %llu", (unsigned long long)lean);
+    for (int mode = LCE_AUTO; mode <= LCE_LEAN; mode++)
+        for (uint64_t budget = lean - 1; budget <= fast;
+             budget += budget < lean ? 1 : (fast - lean + 1) / 2) {
+            const int status = lce_plan_create(library, &problem, mode, budget, &plan);
+            assert_int_equal(status, budget < lean ? LCE_BUDGET_TOO_SMALL : LCE_OK);
+            if (status == LCE_OK) {
+                const bool whole = mode != LCE_LEAN && budget == fast;
+                assert_int_equal(lce_plan_info(plan)->mode, whole ? LCE_FAST : LCE_LEAN);
+                assert_true(lce_plan_info(plan)->workspace_size == (whole ? fast : lean));
+                lce_plan_destroy(plan);
+            } else {
+                assert_non_null(strstr(lce_message(), needs));
+                assert_null(plan);
+            }
+        }
+    assert_int_equal(lce_plan_create(library, &problem, LCE_NAIVE, lean, &plan), LCE_BUDGET_TOO_SMALL);
+    assert_non_null(strstr(lce_message(), "LCE_NAIVE needs"));
+}
+
+static void sizes_beyond_two_gigabytes_are_exact(void **state)
 {
     struct lce *library;
     struct lce_plan *plan;
@@ -378,13 +419,12 @@ static void a_plan_keeps_to_its_budget_and_sizes_beyond_two_gigabytes_are_exact(
     problem.hidden = 4096;
     problem.vocab = 256000; /* 8.4e9 logits */
     assert_int_equal(lce_open(LCE_CPU, &library), LCE_OK);
-    for (uint64_t budget = UINT64_C(64) << 20; budget <= UINT64_C(64) << 30; budget *= 4) {
-        assert_int_equal(lce_plan_create(library, &problem, LCE_AUTO, budget, &plan), LCE_OK);
+    for (int64_t chunk = 0; chunk <= 32768; chunk += 4096) {
+        assert_int_equal(lce_plan_create_chunk(library, &problem, LCE_AUTO, chunk, 0, &plan), LCE_OK);
         const struct lce_plan_info *info = lce_plan_info(plan);
-        assert_true(info->workspace_size <= budget);
-        assert_true(info->chunk_tokens == 32768 || info->workspace_size > budget / 10 * 9 ||
-                    budget < 1 << 28);
+        assert_true(chunk ? info->chunk_tokens == chunk : info->workspace_size <= 64 << 20);
         assert_true(info->logits_size == (uint64_t)info->chunk_tokens * 256000 * 4);
+        assert_true(info->workspace_size > info->logits_size);
         assert_true(info->slab_columns == 256000);
         assert_true(info->chunks == (32768 + info->chunk_tokens - 1) / info->chunk_tokens);
         lce_plan_destroy(plan);
@@ -450,7 +490,8 @@ int main(void)
         cmocka_unit_test(threads_share_a_plan_and_need_two_workspaces_only),
         cmocka_unit_test(every_mistake_has_its_code_and_names_the_field),
         cmocka_unit_test(plans_refuse_what_is_not_there),
-        cmocka_unit_test(a_plan_keeps_to_its_budget_and_sizes_beyond_two_gigabytes_are_exact),
+        cmocka_unit_test(a_budget_takes_the_plan_that_fits_or_is_refused_with_leans_bytes),
+        cmocka_unit_test(sizes_beyond_two_gigabytes_are_exact),
         cmocka_unit_test(a_gradient_is_scaled_unless_what_is_asked_cannot_be),
         cmocka_unit_test(halves_round_to_nearest_even),
     };

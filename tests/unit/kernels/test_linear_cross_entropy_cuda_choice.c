@@ -25,7 +25,7 @@ static void all_options_have_a_kernel_for_every_length(void **state)
                 {270001, LCE_F16, LCE_F32_LOGITS, 0}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         struct lce_problem p = problem_of(64, 8, rows[i].vocab, rows[i].dtype, rows[i].flags);
-        struct lce_plan *plan = plan_of(&p, LCE_FAST, 0, 0);
+        struct lce_plan *plan = plan_of(&p, LCE_FAST, 0);
         assert_int_equal(((struct cuda_plan *)plan)->kernels.softmax[CUDA_GENERAL].cluster, rows[i].cluster);
         cuda_plan_destroy(plan);
     }
@@ -36,21 +36,18 @@ static void own_products_are_for_long_chunks_and_many_tokens(void **state)
 {
     static const struct {
         int64_t tokens, hidden, vocab, chunk;
-        uint64_t mib;
         bool own;
-    } rows[] = {{8192, 4096, 128256, 2048, 0, true},   {16384, 3072, 128256, 2048, 0, true},
-                {8192, 2304, 256000, 1024, 0, false},  {1000, 3584, 151646, 1000, 0, true},
-                {511, 3584, 151646, 511, 0, false},    {8192, 4096, 128256, 1792, 512, true},
-                {16384, 2048, 50257, 2048, 256, true}, {700, 5376, 262144, 700, 0, false},
-                {65536, 1024, 50304, 4096, 0, true},   {2048, 2048, 32000, 2048, 0, false}};
+    } rows[] = {{8192, 4096, 128256, 2048, true},  {16384, 3072, 128256, 2048, true},
+                {8192, 2304, 256000, 1024, false}, {1000, 3584, 151646, 1000, true},
+                {511, 3584, 151646, 511, false},   {700, 5376, 262144, 700, false},
+                {65536, 1024, 50304, 4096, true},  {2048, 2048, 32000, 2048, false}};
     library.images[IMAGE_PRODUCT] = (CUlibrary)1;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         struct lce_problem p = problem_of(rows[i].tokens, rows[i].hidden, rows[i].vocab, LCE_BF16, 0);
-        struct lce_plan *plan = plan_of(&p, LCE_AUTO, 0, rows[i].mib << 20);
+        struct lce_plan *plan = plan_of(&p, LCE_FAST, 0);
         if (((struct cuda_plan *)plan)->own != rows[i].own || plan->info.chunk_tokens != rows[i].chunk)
             fail_msg("%d x %d x %d: %s, chunks of %d", (int)p.tokens, (int)p.hidden, (int)p.vocab,
                      rows[i].own ? "cuBLASLt's" : "ours", (int)plan->info.chunk_tokens);
-        assert_true(!rows[i].mib || plan->info.workspace_size <= rows[i].mib << 20);
         cuda_plan_destroy(plan);
     }
     library.images[IMAGE_PRODUCT] = NULL;
@@ -72,7 +69,7 @@ static void own_products_add_to_a_main_gradient(void **state)
         p.wants &= ~(uint32_t)LCE_WANT_GRAD_BIAS;
         p.grad_weight_dtype = LCE_F32;
         p.grad_weight_beta = 1;
-        struct lce_plan *plan = plan_of(&p, LCE_AUTO, 0, 0);
+        struct lce_plan *plan = plan_of(&p, LCE_FAST, 0);
         if (((struct cuda_plan *)plan)->own != rows[i].own)
             fail_msg("%d x %d x %d: %s", (int)p.tokens, (int)p.hidden, (int)p.vocab,
                      rows[i].own ? "cuBLASLt's" : "ours");
@@ -106,7 +103,7 @@ static void rows_of_logits_get_the_kernel_for_their_length(void **state)
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         struct lce_problem p = problem_of(64, 8, rows[i].vocab, rows[i].dtype, rows[i].flags);
         p.proposals = rows[i].proposals;
-        struct lce_plan *plan = plan_of(&p, LCE_FAST, 0, 0);
+        struct lce_plan *plan = plan_of(&p, LCE_FAST, 0);
         assert_string_equal(seen.softmax, rows[i].kernel);
         assert_int_equal(((struct cuda_plan *)plan)->kernels.softmax[CUDA_PLAIN].cluster, rows[i].cluster);
         cuda_plan_destroy(plan);
@@ -145,7 +142,7 @@ static void gpus_without_clusters_get_no_cluster_and_no_products_of_ours(void **
                 p.proposals = 1 << 14; /* ours, if they can be had */
                 library.major = forced ? 9 : 8;
                 library.processors = processors[i];
-                struct lce_plan *plan = plan_of(&p, LCE_AUTO, 0, 0);
+                struct lce_plan *plan = plan_of(&p, LCE_FAST, 0);
                 const struct cuda_plan *all = (const struct cuda_plan *)plan;
                 assert_false(all->own);
                 assert_true(cuda_sliced(all) || (all->kernels.softmax[CUDA_PLAIN].cluster == 0 &&
@@ -188,7 +185,7 @@ static uint64_t tile_of_logits(int major, int dtype)
 {
     struct lce_problem p = problem_of(8192, 4096, 128256, dtype, 0);
     library.major = major;
-    struct lce_plan *plan = plan_of(&p, LCE_FAST, 0, 0);
+    struct lce_plan *plan = plan_of(&p, LCE_FAST, 0);
     const struct cuda_products *products = ((struct cuda_plan *)plan)->products[0];
     const uint64_t tile = products[0].logits.algorithm.data[0];
     assert_int_equal(products[0].dinput.algorithm.data[0], CUBLASLT_MATMUL_TILE_320x128);

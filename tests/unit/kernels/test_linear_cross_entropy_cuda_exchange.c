@@ -32,7 +32,7 @@ static void an_exchange_is_in_a_chunk_or_beside_the_next_ones_logits(void **stat
                 struct lce_problem p = exchanging(problem_of(1000, 24, 9000, dtype, flags));
                 p.max_counted = rows[i].counted;
                 p.flags |= rows[i].ahead;
-                struct lce_plan *plan = plan_of(&p, LCE_AUTO, rows[i].chunk, 0);
+                struct lce_plan *plan = plan_of(&p, LCE_FAST, rows[i].chunk);
                 const int64_t kept = rows[i].ahead && rows[i].chunk < 1000 ? 2 : 1,
                               e = dtype && !flags ? 2 : 4;
                 assert_int_equal(plan->info.logits_size, kept * rows[i].chunk * 9024 * e);
@@ -74,7 +74,7 @@ static void ranks_exchange_the_same_rows_whosever_products_they_take(void **stat
             p.max_counted = rows[i].counted;
             p.proposals = 1 << 14; /* ours, where they can be had */
             library.images[IMAGE_PRODUCT] = rows[i].hopper ? (CUlibrary)1 : NULL;
-            struct lce_plan *plan = plan_of(&p, LCE_AUTO, 300, 0);
+            struct lce_plan *plan = plan_of(&p, LCE_FAST, 300);
             assert_int_equal(((struct cuda_plan *)plan)->compacts, rows[i].compacts);
             assert_int_equal(((struct cuda_plan *)plan)->own, rows[i].own);
             assert_int_equal(((struct cuda_plan *)plan)->rows, 1000);
@@ -92,16 +92,17 @@ static void ranks_exchange_the_same_rows_whosever_products_they_take(void **stat
     library.images[IMAGE_PRODUCT] = NULL;
 }
 
-static void logits_of_exchanged_chunks_keep_to_the_budget(void **state)
+static void logits_of_exchanged_chunks_keep_to_the_modes_bytes(void **state)
 {
     static const uint64_t mib = 1 << 20;
     for (int dtype = LCE_F32; dtype <= LCE_BF16; dtype++)
-        for (uint64_t budget = 8 * mib; budget <= 4096 * mib; budget *= 2) {
+        for (int way = 0; way < 4; way++) {
             struct lce_problem p = exchanging(problem_of(4000, 1024, 64128, dtype, 0));
-            p.flags |= budget > 64 * mib ? LCE_EXCHANGE_AHEAD : 0;
-            struct lce_plan *plan = plan_of(&p, LCE_AUTO, 0, budget);
-            assert_true(plan->info.workspace_size <= budget && plan->info.slab_columns == 64128);
-            assert_true(plan->info.chunk_tokens >= 15 && plan->info.chunk_tokens <= 2048);
+            p.flags |= way & 1 ? LCE_EXCHANGE_AHEAD : 0;
+            struct lce_plan *plan = plan_of(&p, way & 2 ? LCE_LEAN : LCE_FAST, 0);
+            assert_true(plan->info.workspace_size <= (way & 2 ? 128 : 512) * mib);
+            assert_int_equal(plan->info.slab_columns, 64128);
+            assert_in_range(plan->info.chunk_tokens, 128, 2048);
             cuda_plan_destroy(plan);
         }
 }
@@ -111,7 +112,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_exchange_is_in_a_chunk_or_beside_the_next_ones_logits),
         cmocka_unit_test(ranks_exchange_the_same_rows_whosever_products_they_take),
-        cmocka_unit_test(logits_of_exchanged_chunks_keep_to_the_budget),
+        cmocka_unit_test(logits_of_exchanged_chunks_keep_to_the_modes_bytes),
     };
     return cmocka_run_group_tests(tests, read_images, drop_images);
 }

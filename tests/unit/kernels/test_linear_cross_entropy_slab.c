@@ -87,7 +87,7 @@ static void the_choice_keeps_to_its_budget(void **state)
         for (int64_t vocab = 65; vocab < 300000; vocab = vocab * 5 + 1)
             for (uint64_t budget = 1000; budget < UINT64_C(1) << 33; budget *= 3) {
                 struct lce_slab_shape s = shape_of(tokens, 768, vocab);
-                struct lce_slab_choice c = lce_slab_choose(&s, 0, size, &s, budget);
+                struct lce_slab_choice c = lce_slab_choose(&s, size, &s, budget);
                 assert_int_equal(c.block == 0, size(&s, 1, LCE_SLAB_UNIT) > budget);
                 if (c.block == 0)
                     continue;
@@ -103,7 +103,7 @@ static void nothing_else_in_the_budget_is_much_faster(void **state)
 {
     for (uint64_t mib = 1; mib <= 256; mib *= 4) {
         struct lce_slab_shape s = shape_of(8192, 4096, 128256);
-        const struct lce_slab_choice c = lce_slab_choose(&s, 0, size, &s, mib << 20);
+        const struct lce_slab_choice c = lce_slab_choose(&s, size, &s, mib << 20);
         for (int64_t block = 16; block <= 8192; block += block < 256 ? 16 : 128)
             for (int64_t columns = 1024; columns < s.vocab; columns += 1024)
                 if (size(&s, block, columns) <= mib << 20 &&
@@ -118,7 +118,7 @@ static void a_larger_budget_is_not_slower(void **state)
     struct lce_slab_shape s = shape_of(8192, 4096, 128256);
     double before = 1e30;
     for (uint64_t budget = UINT64_C(1) << 18; budget <= UINT64_C(1) << 30; budget *= 2) {
-        const struct lce_slab_choice c = lce_slab_choose(&s, 0, size, &s, budget);
+        const struct lce_slab_choice c = lce_slab_choose(&s, size, &s, budget);
         assert_true(c.block > 0 && c.seconds <= before * 1.01);
         before = c.seconds;
     }
@@ -131,14 +131,6 @@ static void the_price_of_slabs_is_the_logits_again(void **state)
     const double whole = lce_slab_seconds(&s, 2048, s.vocab);
     assert_in_range(100 * lce_slab_seconds(&s, 2048, 4096) / whole, 125, 150);
     assert_in_range(100 * lce_slab_seconds(&s, 2048, 64128) / whole, 110, 125); /* two slabs: half of it */
-}
-
-static void a_given_block_is_kept(void **state)
-{
-    struct lce_slab_shape s = shape_of(8192, 4096, 128256);
-    const struct lce_slab_choice c = lce_slab_choose(&s, 100, size, &s, 4 << 20);
-    assert_int_equal(c.block, 100);
-    assert_int_equal(lce_slab_choose(&s, 400, size, &s, 4 << 20).block, 0); /* its dinput alone is more */
 }
 
 /* What is known is of the same block, columns and kind, whatever shared its place; and it is known soon
@@ -176,7 +168,6 @@ int main(void)
         cmocka_unit_test(nothing_else_in_the_budget_is_much_faster),
         cmocka_unit_test(a_larger_budget_is_not_slower),
         cmocka_unit_test(the_price_of_slabs_is_the_logits_again),
-        cmocka_unit_test(a_given_block_is_kept),
         cmocka_unit_test(a_memo_knows_a_time_only_of_what_it_was_written_for),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -18,7 +18,7 @@ target_include_directories(test_linear_cross_entropy_slab PRIVATE ${CMAKE_SOURCE
 if(NVCC AND EXISTS ${CUDA_INCLUDE_DIR}/cublasLt.h) # the host side of the CUDA back end, on stand-ins
   set(images ${CMAKE_BINARY_DIR}/kernels)
   set(images_of_kernels "LCE_IMAGES=\"${images}/softmax.fatbin\", \"${images}/tokens.fatbin\", \"${images}/naive.fatbin\", \"${images}/slab.fatbin\", \"${images}/tail.fatbin\", \"${images}/product.fatbin\", \"${images}/exponents.fatbin\", \"${images}/odds.fatbin\"")
-  foreach(name linear_cross_entropy_cuda linear_cross_entropy_cuda_choice linear_cross_entropy_cuda_budget
+  foreach(name linear_cross_entropy_cuda linear_cross_entropy_cuda_choice linear_cross_entropy_cuda_lean
       linear_cross_entropy_cuda_exchange)
     vs_unit_test(${name} SOURCES LIBS linear_cross_entropy_static m dl)
     target_include_directories(test_${name} PRIVATE ${CMAKE_SOURCE_DIR}/kernels)
@@ -26,7 +26,7 @@ if(NVCC AND EXISTS ${CUDA_INCLUDE_DIR}/cublasLt.h) # the host side of the CUDA b
     target_compile_definitions(test_${name} PRIVATE ${images_of_kernels})
     vs_one_thread(${name})
   endforeach()
-  target_link_options(test_linear_cross_entropy_cuda_budget PRIVATE -Wl,--wrap=calloc) # it may refuse some
+  target_link_options(test_linear_cross_entropy_cuda_lean PRIVATE -Wl,--wrap=calloc) # it may refuse some
   if(NOT VRAMSCOPE_SANITIZE)
     add_executable(bench_plans ${CMAKE_CURRENT_LIST_DIR}/bench_plans.c)
     target_include_directories(bench_plans PRIVATE ${CMAKE_SOURCE_DIR}/kernels ${CMAKE_CURRENT_LIST_DIR})

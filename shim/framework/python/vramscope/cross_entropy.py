@@ -359,7 +359,8 @@ def linear_cross_entropy(
                  In the backward; with `upstream` already in the forward, so not inside of gradient checkpointing.
                  torch.compile breaks its graph there, and with fullgraph=True refuses it
     max_counted  a promise: at most so many labels are not ignore_index; the others then cost nothing
-    mode         auto, fast, lean, naive; `budget`: the most bytes of workspace (None: as the mode has it)
+    mode         auto, fast, lean, naive
+    budget       the most bytes of workspace: the plan is fast's if it fits, else lean's; less is refused, with lean's bytes
     f32_logits   a chunk's logits in fp32 where the types are of 16 bits: exact gradients also where the softmax is peaked
     f32_accumulate   sums the weight's gradient over the chunks in fp32 and rounds once (4 H V bytes more)
     """

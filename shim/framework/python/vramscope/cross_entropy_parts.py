@@ -95,27 +95,34 @@ class _Parallel(torch.autograd.Function):
 
 
 def chunk_for(tokens, hidden, classes, dtype, options, biased, gpu):
-    """The tokens of a chunk with CLASSES on each rank; 0 where the budget is too small for a chunk that is worth it."""
+    """The tokens of a chunk with CLASSES on each rank: that of the fast mode, or of the lean one where the budget is less
+    than the fast one takes."""
     element = dtype.itemsize if gpu else 4  # the CPU computes in fp32
     logit = 4 if options.flags & F32_LOGITS else element
     kept = 1 + _Exchange.AHEAD
-    each = kept * logit * (-(-classes // 64) * 64)  # chunks' logits
-    if options.budget or not gpu or options.max_counted or classes % 8:  # rows and dinput's sum, which unequal parts may need
-        each += (kept * element + 4) * hidden
+    logits = kept * logit * (-(-classes // 64) * 64)  # of a token, in each chunk under way
+    rows = (kept * element + 4) * hidden  # of the input, and of dinput's sum, which unequal parts may need
     fixed = 64 * 1024 + 32 * tokens + 4 * classes * biased  # states, losses, sums of rows, 256 bytes here and there
     if not gpu:
         fixed += 512 * hidden  # rows of the weight and its gradient, widened
-    if options.budget and options.flags & F32_ACCUMULATE and options.grad_dtype != torch.float32:
+    each = logits + (rows if not gpu or options.max_counted or classes % 8 else 0)
+    lean = _chunk_within(128 * MIB - fixed, each, tokens)
+    if options.mode == "lean":
+        return lean
+    fast = _chunk_within(512 * MIB - fixed, each, tokens)
+    if options.flags & F32_ACCUMULATE and options.grad_dtype != torch.float32:
         fixed += 4 * classes * hidden
-    room = options.budget or (128 if options.mode == "lean" else 512) * MIB
-    most = min(MOST_CHUNK, tokens, (room - fixed) // each)
-    if not options.budget:
-        most = max(most, min(tokens, 2 * LEAST_CHUNK))
-    if most < min(LEAST_CHUNK, tokens) or tokens == 0:
-        return 0
-    step = 256 if most >= 256 else LEAST_CHUNK if most >= LEAST_CHUNK else 1
+    return lean if 0 < options.budget < fixed + fast * (logits + rows) else fast
+
+
+def _chunk_within(room, each, tokens):
+    """The longest even chunk of tokens that take EACH bytes, at most MOST_CHUNK long; two of the shortest may take more than ROOM."""
+    most = min(MOST_CHUNK, tokens, max(room // each, 2 * LEAST_CHUNK))
+    if most == tokens:
+        return tokens
+    step = 256 if most >= 256 else LEAST_CHUNK
     even = -(-tokens // -(-tokens // (most // step * step)))
-    return tokens if most == tokens else -(-even // step) * step
+    return -(-even // step) * step
 
 
 class _Exchange:
