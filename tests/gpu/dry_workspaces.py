@@ -4,203 +4,38 @@
     dry_workspaces.py play FILE I N SECONDS      the Ith of N shares of them, until the time is over
     dry_workspaces.py table OUT LOG...           one table of all logs of dry_workspaces.c
 
-A case is a convolution, normalization, recurrent layer or attention with real tensors, forward and backward.  The
-shapes are those of networks that people train: torchvision's own (each layer's input is read off a run on the meta
-device), and by hand those of diffusion U-Nets, autoencoders, speech, segmentation, GANs and volumes.  A convolution in
-forty is played; all, and many more, are asked about (dry_workspaces_layers.py).
+A case is a convolution, normalization, recurrent layer or attention with real tensors, forward and backward.  A few of
+the convolutions of dry_workspaces_nets.py are played; all, and many more, are asked about (dry_workspaces_layers.py).
 """
 
-import collections, ctypes, json, multiprocessing, os, sys, time
+import collections, ctypes, json, math, os, sys, time
+
+import dry_workspaces_nets as nets
 
 
 # ---- cases ----
 
-
-def layers(name_size):
-    """The convolutions and normalizations of a network of torchvision's: (kind, input without batch, parameters)."""
-    import torch, torchvision
-
-    name, size = name_size
-    found = collections.OrderedDict()
-
-    def hook(module, inputs, output):
-        x = inputs[0]
-        if isinstance(module, (torch.nn.Conv2d, torch.nn.Conv3d)):  # "same" and the like don't occur there
-            key = ("conv", tuple(x.shape[1:]), module.out_channels, tuple(module.kernel_size), tuple(module.stride), tuple(module.padding), tuple(module.dilation), module.groups, False)
-        else:
-            key = ("norm", tuple(x.shape[1:]))
-        found[key] = None
-
-    volume = name.startswith(("r3d", "r2plus1d"))
-    makers = torchvision.models.video if volume else torchvision.models.segmentation if name.startswith(("deeplab", "fcn", "lraspp")) else torchvision.models
-    torch.nn.init.kaiming_normal_ = torch.nn.init.kaiming_uniform_ = torch.nn.init.trunc_normal_ = torch.nn.init.normal_ = lambda tensor, *a, **k: tensor  # nobody reads them
-    more = {"weights_backbone": None} if makers is torchvision.models.segmentation else {"init_weights": False} if name in ("googlenet", "inception_v3") else {}
-    network = getattr(makers, name)(**more).to("meta")
-    for module in network.modules():
-        if isinstance(module, (torch.nn.Conv2d, torch.nn.Conv3d, torch.nn.BatchNorm2d, torch.nn.BatchNorm3d)):
-            module.register_forward_hook(hook)
-    network(torch.empty((2, 3, 8, size, size) if volume else (2, 3, size, size), device="meta"))
-    return list(found)
-
-
-BATCHES = (32, 8, 64, 16, 128, 1, 2, 4, 256, 24, 48, 96, 12, 100, 512)
-NETWORKS = [  # name, image size, how many of the batches above
-    ("resnet18", 224, 15), ("resnet50", 224, 15), ("resnet18", 32, 15), ("efficientnet_b0", 224, 11), ("convnext_tiny", 224, 11), ("mobilenet_v2", 224, 11), ("vgg16", 224, 9), ("densenet121", 224, 9), ("mobilenet_v3_large", 224, 9),
-    ("resnet50", 160, 5), ("resnet50", 192, 5), ("resnet50", 256, 7), ("resnet50", 288, 5), ("resnet50", 384, 5), ("resnet50", 512, 5), ("resnet18", 64, 9), ("resnet18", 96, 5), ("resnet18", 128, 7), ("resnet18", 256, 5),
-    ("resnet50", 32, 7), ("resnet50", 64, 7), ("resnet50", 128, 5), ("vgg16_bn", 32, 7), ("alexnet", 224, 7), ("efficientnet_b3", 300, 5), ("efficientnet_b4", 380, 4), ("efficientnet_v2_s", 224, 5), ("efficientnet_v2_s", 384, 4), ("mobilenet_v3_small", 224, 7), ("mobilenet_v2", 32, 5), ("mobilenet_v2", 160, 5),
-    ("regnet_y_400mf", 224, 7), ("resnext50_32x4d", 224, 7), ("wide_resnet50_2", 224, 5), ("squeezenet1_1", 224, 5), ("shufflenet_v2_x1_0", 224, 5), ("googlenet", 224, 5), ("inception_v3", 299, 5), ("mnasnet1_0", 224, 5), ("convnext_base", 224, 5), ("convnext_tiny", 288, 4), ("swin_t", 224, 7), ("maxvit_t", 224, 4),
-    ("deeplabv3_resnet50", 256, 8), ("deeplabv3_resnet50", 512, 8), ("fcn_resnet50", 520, 8), ("lraspp_mobilenet_v3_large", 512, 8), ("r3d_18", 112, 8), ("r2plus1d_18", 112, 8), ("resnet34", 224, 9), ("resnet101", 224, 7), ("densenet121", 32, 5),
-]  # fmt: skip
-
-
-def conv(n, c, spatial, k, kernel, step=1, pad=None, dilation=1, groups=1, transposed=False):
-    """One convolution; what is given once goes for every direction."""
-    d = len(spatial)
-    wide = lambda v: tuple(v) if isinstance(v, (tuple, list)) else (v,) * d  # noqa: E731
-    kernel, dilation = wide(kernel), wide(dilation)
-    pad = wide(pad) if pad is not None else tuple((a - 1) * b // 2 for a, b in zip(kernel, dilation))
-    return ("conv", n, (c, *spatial), k, kernel, wide(step), pad, dilation, groups, transposed)
-
-
-def by_hand():
-    """Networks that torchvision does not have: a list of convolutions each."""
-    nets = {}
-    for n in (1, 2, 4, 8, 16):  # the U-Net of Stable Diffusion 1.5, latents of 64 x 64
-        net = [conv(n, 4, (64, 64), 320, 3), conv(n, 320, (64, 64), 4, 3)]
-        for c_in, c, s in ((320, 320, 64), (320, 640, 32), (640, 640, 32), (640, 1280, 16), (1280, 1280, 16), (1280, 1280, 8), (2560, 1280, 8), (2560, 1280, 16), (1920, 1280, 16), (1920, 640, 32), (1280, 640, 32), (960, 640, 32), (960, 320, 64), (640, 320, 64)):
-            net += [conv(n, c_in, (s, s), c, 3)] + ([conv(n, c_in, (s, s), c, 1)] if c_in != c else [])
-        net += [conv(n, c, (s, s), c, 3, 2) for c, s in ((320, 64), (640, 32), (1280, 16))] + [conv(n, c, (s, s), c, 3) for c, s in ((1280, 32), (640, 64))]
-        net += [conv(n, c, (s, s), c, 1) for c, s in ((320, 64), (640, 32), (1280, 16), (1280, 8))]
-        nets[f"sd-unet/{n}"] = net
-    for n in (1, 2, 4):  # its autoencoder, images of 256 and 512
-        for side in (256, 512):
-            net = [conv(n, 3, (side, side), 128, 3), conv(n, 128, (side, side), 3, 3), conv(n, 512, (side // 8,) * 2, 8, 3), conv(n, 8, (side // 8,) * 2, 8, 1), conv(n, 4, (side // 8,) * 2, 512, 3)]
-            for c_in, c, f in ((128, 128, 1), (128, 256, 2), (256, 256, 2), (256, 512, 4), (512, 512, 4), (512, 512, 8), (512, 256, 2), (256, 128, 1), (512, 512, 2), (256, 256, 1)):
-                net += [conv(n, c_in, (side // f,) * 2, c, 3)] + ([conv(n, c_in, (side // f,) * 2, c, 1)] if c_in != c else [])
-            net += [conv(n, c, (side // f + 1,) * 2, c, 3, 2, 0) for c, f in ((128, 1), (256, 2), (512, 4))]
-            nets[f"vae{side}/{n}"] = net
-    for n in (4, 8, 16, 32, 64, 128):  # small diffusion models: images of 32 and 64
-        for side, width in ((32, 128), (64, 64), (64, 128)):
-            net = [conv(n, 3, (side, side), width, 3), conv(n, width, (side, side), 3, 3)]
-            for a, b, f in ((1, 1, 1), (1, 2, 2), (2, 2, 2), (2, 2, 4), (2, 4, 4), (4, 4, 4), (4, 4, 8), (8, 4, 8), (8, 4, 4), (6, 4, 4), (6, 2, 2), (4, 2, 2), (3, 2, 2), (3, 1, 1), (2, 1, 1)):
-                net += [conv(n, a * width, (side // f,) * 2, b * width, 3), conv(n, a * width, (side // f,) * 2, b * width, 1)]
-            net += [conv(n, a * width, (side // f,) * 2, a * width, 3, 2) for a, f in ((1, 1), (2, 2), (4, 4))]
-            nets[f"ddpm{side}x{width}/{n}"] = net
-    for n in (1, 2, 4, 8, 16):  # the U-Net of segmentation
-        for side, width in ((128, 32), (256, 64), (512, 64)):
-            net = [conv(n, c, (side, side), width, 3) for c in (1, 3)] + [conv(n, width, (side, side), k, 1) for k in (1, 2, 21)]
-            for i in range(5):
-                s, c = (side >> i, side >> i), width << i
-                net += [conv(n, c, s, c, 3)] + ([conv(n, c // 2, s, c, 3)] if i else [])
-                net += [conv(n, 2 * c, s, c, 3), conv(n, 2 * c, (side >> (i + 1),) * 2, c, 2, 2, 0, transposed=True)] if i < 4 else []
-            nets[f"unet{side}x{width}/{n}"] = net
-    for n in (16, 64, 128):  # DCGAN, and a style of image to image
-        g = 64
-        nets[f"dcgan/{n}"] = [conv(n, 100, (1, 1), 8 * g, 4, 1, 0, transposed=True), conv(n, 8 * g, (4, 4), 4 * g, 4, 2, 1, transposed=True), conv(n, 4 * g, (8, 8), 2 * g, 4, 2, 1, transposed=True), conv(n, 2 * g, (16, 16), g, 4, 2, 1, transposed=True), conv(n, g, (32, 32), 3, 4, 2, 1, transposed=True)]
-        nets[f"dcgan/{n}"] += [conv(n, 3, (64, 64), g, 4, 2, 1), conv(n, g, (32, 32), 2 * g, 4, 2, 1), conv(n, 2 * g, (16, 16), 4 * g, 4, 2, 1), conv(n, 4 * g, (8, 8), 8 * g, 4, 2, 1), conv(n, 8 * g, (4, 4), 1, 4, 1, 0)]
-    for n in (1, 4):
-        nets[f"pix2pix/{n}"] = [conv(n, c, (s, s), k, 4, 2, 1) for c, s, k in ((3, 256, 64), (64, 128, 128), (128, 64, 256), (256, 32, 512), (512, 16, 512), (512, 8, 512), (512, 4, 512))] + [conv(n, c, (s, s), k, 4, 2, 1, transposed=True) for c, s, k in ((512, 2, 512), (1024, 4, 512), (1024, 8, 512), (1024, 16, 256), (512, 32, 128), (256, 64, 64), (128, 128, 3))] + [conv(n, 256, (64, 64), 256, 3), conv(n, 3, (262, 262), 64, 7, 1, 0), conv(n, 64, (262, 262), 3, 7, 1, 0)]
-    for n in (1, 2, 4):  # volumes
-        for side, width in ((32, 16), (64, 32), (96, 32), (128, 16)):
-            net = [conv(n, 1, (side,) * 3, width, 3), conv(n, 4, (side,) * 3, width, 3), conv(n, width, (side,) * 3, 3, 1)]
-            for i in range(4):
-                s, c = (side >> i,) * 3, width << i
-                net += [conv(n, c, s, c, 3)] + ([conv(n, c // 2, s, c, 3), conv(n, c // 2, (side >> (i - 1),) * 3, c, 3, 2)] if i else [])
-                net += [conv(n, 2 * c, s, c, 3), conv(n, 2 * c, (side >> (i + 1),) * 3, c, 2, 2, 0, transposed=True)] if i < 3 else []
-            nets[f"unet3d-{side}x{width}/{n}"] = net
-    for n in (1, 4, 8, 16):  # speech: Whisper, wav2vec 2, HiFi-GAN
-        for c, width in ((80, 384), (80, 512), (80, 768), (80, 1024), (128, 1280)):
-            nets[f"whisper{width}/{n}"] = [conv(n, c, (3000,), width, 3), conv(n, width, (3000,), width, 3, 2)]
-        for length in (16000, 160000, 250000):
-            net, size = [], length
-            for c, k, s in ((1, 10, 5), (512, 3, 2), (512, 3, 2), (512, 3, 2), (512, 3, 2), (512, 2, 2), (512, 2, 2)):
-                net.append(conv(n, c, (size,), 512, k, s, 0))
-                size = (size - k) // s + 1
-            nets[f"wav2vec2-{length}/{n}"] = net + [conv(n, 768, (size,), 768, 128, 1, 64, groups=16), conv(n, 512, (size,), 512, 31, 1, 15, groups=512)]
-        nets[f"hifigan/{n}"] = [conv(n, 80, (32,), 512, 7)] + [conv(n, c, (s,), c // 2, k, u, (k - u) // 2, transposed=True) for c, s, k, u in ((512, 32, 16, 8), (256, 256, 16, 8), (128, 2048, 4, 2), (64, 4096, 4, 2))] + [conv(n, c, (s,), c, k, 1, None, d) for c, s in ((256, 256), (128, 2048), (64, 4096), (32, 8192)) for k in (3, 7, 11) for d in (1, 3, 5)]
-    for n in (1, 8, 32, 64, 128, 256):  # patches of vision transformers
-        nets[f"patches/{n}"] = [conv(n, 3, (side, side), width, p, p, 0) for side, width, p in ((224, 192, 16), (224, 384, 16), (224, 768, 16), (224, 1024, 14), (224, 768, 32), (224, 1152, 14), (336, 1024, 14), (384, 1152, 14), (512, 768, 16), (448, 1024, 14), (32, 192, 4), (32, 512, 4), (224, 96, 4), (512, 768, 8))] + [conv(n, 3, (2, 28, 28), 1280, (2, 14, 14), (2, 14, 14), 0), conv(n, 16, (32, 32), 1152, 2, 2, 0), conv(n, 4, (32, 32), 384, 2, 2, 0), conv(n, 4, (32, 32), 1152, 2, 2, 0)]
-    for n in (16, 64, 128):  # small classifiers, sequences, other things that people begin with
-        nets[f"small/{n}"] = [conv(n, 1, (28, 28), 32, 3, 1, 0), conv(n, 32, (26, 26), 64, 3, 1, 0), conv(n, 1, (28, 28), 6, 5), conv(n, 6, (14, 14), 16, 5, 1, 0), conv(n, 3, (32, 32), 32, 3), conv(n, 32, (32, 32), 32, 3), conv(n, 32, (16, 16), 64, 3), conv(n, 64, (16, 16), 64, 3), conv(n, 64, (8, 8), 128, 3), conv(n, 3, (32, 32), 16, 3), conv(n, 16, (32, 32), 16, 3), conv(n, 1, (1000,), 64, 7), conv(n, 64, (500,), 128, 5), conv(n, 128, (250,), 256, 3), conv(n, 64, (128,), 64, 3, 1, None, 2), conv(n, 64, (128,), 64, 3, 1, None, 4), conv(n, 256, (512,), 512, 3), conv(n, 256, (512,), 1024, 9), conv(n, 1024, (512,), 256, 9), conv(n, 768, (512,), 768, 3), conv(n, 5120, (512,), 5120, 4, 1, 3, groups=5120), conv(n, 4, (84, 84), 32, 8, 4, 0), conv(n, 32, (20, 20), 64, 4, 2, 0), conv(n, 64, (9, 9), 64, 3, 1, 0), conv(n, 119, (19, 19), 256, 3), conv(n, 256, (19, 19), 256, 3)]
-    for n in (2, 8):  # detection: a pyramid and its heads
-        nets[f"pyramid/{n}"] = [conv(n, 256, (s, s), k, 3) for s in (200, 100, 50, 25, 13) for k in (256, 720, 36)] + [conv(n, c, (s, s), 256, 1) for c, s in ((256, 200), (512, 100), (1024, 50), (2048, 25))]
-        nets[f"yolo/{n}"] = [conv(n, c, (s, s), k, f, t) for c, s, k, f, t in ((3, 640, 32, 3, 2), (32, 320, 64, 3, 2), (64, 160, 64, 1, 1), (32, 160, 32, 3, 1), (64, 160, 128, 3, 2), (128, 80, 128, 1, 1), (64, 80, 64, 3, 1), (128, 80, 256, 3, 2), (256, 40, 256, 1, 1), (128, 40, 128, 3, 1), (256, 40, 512, 3, 2), (512, 20, 512, 1, 1), (256, 20, 256, 3, 1), (512, 20, 255, 1, 1), (256, 40, 255, 1, 1), (128, 80, 255, 1, 1))]
-    return nets
-
-
-def drawn(count):
-    """Shapes of no network, the same ones each time: between them rules show where they end."""
-    import random
-
-    draw = random.Random(20)
-    widths = (1, 2, 3, 4, 8, 12, 16, 20, 24, 32, 40, 48, 64, 80, 96, 100, 128, 160, 192, 256, 320, 384, 512, 640, 768, 1024)
-    out = []
-    while len(out) < count:
-        n, side, kernel = draw.choice((1, 2, 4, 8, 16, 32, 64)), draw.choice((4, 7, 8, 14, 16, 20, 28, 32, 56, 64, 112, 128, 224, 256)), draw.choice((1, 1, 3, 3, 3, 5, 7))
-        c, k, step = draw.choice(widths), draw.choice(widths), draw.choice((1, 1, 2))
-        if side >= kernel and n * side * side * (c + k) <= 1 << 27:
-            out.append(conv(n, c, (side, side), k, kernel, step))
-    return out
-
-
 WAYS = [("f32", "nchw"), ("bf16", "nchw"), ("bf16", "nhwc"), ("f16", "nchw"), ("f32", "nhwc"), ("f16", "nhwc")]
-
-
-def grid():
-    """What most networks are made of: 3 x 3, 1 x 1, halving and doubling, at powers of two and half as much again."""
-    out = []
-    widths = (16, 32, 48, 64, 96, 128, 192, 256, 320, 384, 512, 640, 768, 1024, 1280)
-    for side in (8, 16, 32, 64, 128, 256, 512, 7, 14, 28, 56, 112, 224, 12, 24, 48, 96, 192, 384, 20, 40, 80, 160, 320):
-        for c in widths:
-            for k in (c, 2 * c, c // 2, 3 * c // 2, 3, 1):
-                for n in (1, 2, 4, 8, 16, 32, 64, 128):
-                    if n * side * side * (c + k) > 1 << 27 or side * c > 24000:
-                        continue
-                    out += [conv(n, c, (side, side), k, 3)] + ([conv(n, c, (side, side), k, 1)] if k > 3 or side > 100 else [])
-                    if k in (c, 2 * c):
-                        out += [conv(n, c, (side, side), k, 3, 2)]
-                    if k in (c, c // 2) and n * side * side * 4 * k <= 1 << 28:
-                        out += [conv(n, c, (side, side), k, 2, 2, 0, transposed=True), conv(n, c, (side, side), k, 4, 2, 1, transposed=True)]
-    return out
+SHARE = 200  # of the convolutions of a network, in every batch and way, one is played
 
 
 def convolutions():
-    """(weight, case): the lower the weight the earlier.  Most are only asked about; a few of each are played."""
+    """(weight, case): the lower the weight the earlier."""
     out = []
-
-    def add(weight, name, one, ways=WAYS):
-        for w, way in enumerate(ways):
-            case = (name, *one, *way)
-            out.append((weight + w, ("conv" if hash_of(case) % 40 == 0 else "ask", *case)))
-
-    with multiprocessing.Pool(min(16, os.cpu_count())) as pool:
-        found = pool.map(layers, [(name, size) for name, size, _ in NETWORKS], 1)
-    for i, ((name, size, count), shapes) in enumerate(zip(NETWORKS, found)):
-        for b, n in enumerate(BATCHES[:count]):
-            for kind, shape, *rest in shapes:
-                if kind == "conv":
-                    add(b * 0.7 + (i > 8) * 2, f"{name}-{size}/{n}", (n, shape, *rest))
-                elif i < 9 and b < 4 or b < 1:
-                    out += [(b + w, ("norm", f"{name}-{size}/{n}", n, shape, *way)) for w, way in enumerate(WAYS)]
-    for name, net in by_hand().items():
-        for one in net:
-            add(1 + hash_of((name,)) % 3, name, one[1:])
-    for one in drawn(1500):
-        add(6, "drawn", one[1:], WAYS[:4])
-    for one in grid():
-        add(3 + hash_of(one) % 50 / 10, "grid", one[1:])
-    for name in ("small/16", "unet128x32/1"):
-        for one in by_hand()[name]:
-            add(3, name, one[1:], [("f64", "nchw"), ("f32-ieee", "nchw"), ("f32-ieee", "nhwc")])
-    for w, way in enumerate((("f32", "nchw"), ("bf16", "nchw"), ("f32", "nhwc"), ("bf16", "nhwc"))):  # as the settings say
-        for shapes, batches in ((found[0], (8, 64)), (found[1], (8, 64)), (found[3], (32,))):
-            for n in batches:
-                for kind, shape, *rest in shapes:
-                    if kind == "conv":
-                        out.append((2 + w, ("benchmark", f"benchmark/{n}", n, shape, *rest, *way)))
-                        out.append((5 + w, ("deterministic", f"deterministic/{n}", n, shape, *rest, *way)))
-        for name in ("sd-unet/2", "ddpm64x128/16", "unet256x64/4", "unet3d-64x32/2"):
-            out += [(3 + w, ("benchmark", "benchmark-" + name, *one[1:], *way)) for one in by_hand()[name]]
+    for family, layers, batches in nets.zoo():
+        for (c, *sides), k, groups, kernel, pad, step, dilation in set(layers):
+            for w, n in enumerate(batches):
+                for v, way in enumerate(WAYS):
+                    case = (f"{family}/{n}", n, (c, *sides), k, kernel, step, pad, dilation, groups, *way)
+                    kind = hash_of(case) % SHARE
+                    if kind == 0:
+                        out.append((v + w, ("conv", *case)))
+                    elif kind == 1 and len(kernel) > 1:
+                        out.append((v + w, ("norm", f"{family}/{n}", n, (k, *sides), *way)))
+                    elif kind < 4 and family in ("resnet", "diffusion", "unet", "volumes") and v in (0, 1, 2, 4):  # as the settings say
+                        out.append((2 + v, (("benchmark", "deterministic")[kind - 2], *case)))
+                    elif kind < 6 and family == "first":
+                        out.append((3, ("conv", *case[:-2], "f64" if kind == 4 else "f32-ieee", way[1])))
     return out
 
 
@@ -226,7 +61,7 @@ def others():
 
 def cases(path):
     """Every case, the important first, those of a weight in an order that is the same each time but not by network."""
-    every, seen, out = [one for one in convolutions() + others() if one[1][0] != "ask"], set(), []
+    every, seen, out = convolutions() + others(), set(), []
     every.sort(key=lambda one: (one[0], hash_of(one[1])))
     for _, case in every:
         key = json.dumps(case[:1] + case[2:] if case[0] in ("conv", "norm", "benchmark", "deterministic") else case)
@@ -250,7 +85,7 @@ def hash_of(case):
 LIMIT = 6 << 30  # bytes of one case's tensors
 
 
-def play_convolution(kind, name, n, shape, k, kernel, step, pad, dilation, groups, transposed, data, layout):
+def play_convolution(kind, name, n, shape, k, kernel, step, pad, dilation, groups, data, layout):
     import torch
 
     types = {"f64": torch.float64, "f32": torch.float32, "f32-ieee": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16}
@@ -261,17 +96,13 @@ def play_convolution(kind, name, n, shape, k, kernel, step, pad, dilation, group
     torch.backends.cudnn.allow_tf32 = data != "f32-ieee"
     torch.backends.cudnn.benchmark = kind == "benchmark"
     torch.backends.cudnn.deterministic = kind == "deterministic"
-    size = n * (c + 2 * k)
-    for s, t in zip(shape[1:], step):
-        size *= s * (t if transposed else 1)
-    if size * 4 > LIMIT:
+    if n * (c + 2 * k) * math.prod(shape[1:]) * 4 > LIMIT:
         return
-    weight = (c, k // groups, *kernel) if transposed else (k, c // groups, *kernel)
     x = torch.empty((n, *shape), device="cuda", dtype=type_, requires_grad=True)
-    w = torch.empty(weight, device="cuda", dtype=type_, requires_grad=True)
+    w = torch.empty((k, c // groups, *kernel), device="cuda", dtype=type_, requires_grad=True)
     with torch.no_grad():
         x.data, w.data = (t.detach().contiguous(memory_format=place) for t in (x, w))
-    y = torch.convolution(x, w, None, step, pad, dilation, transposed, (0,) * d, groups)
+    y = torch.convolution(x, w, None, step, pad, dilation, False, (0,) * d, groups)
     y.backward(torch.empty_like(y))
 
 

@@ -49,7 +49,7 @@ if [ "$seconds" != 0 ]; then
 fi
 
 case $layers in
-'') CUDA_VISIBLE_DEVICES='' "$python" -W ignore "$here/dry_workspaces.py" layers "$work/layers" 1600000 && layers=$work/layers && cp "$layers" "$out" || exit 1 ;;
+'') CUDA_VISIBLE_DEVICES='' "$python" -W ignore "$here/dry_workspaces_layers.py" layers "$work/layers" 1600000 && layers=$work/layers && cp "$layers" "$out" || exit 1 ;;
 *.gz) gzip -dc "$layers" >"$work/layers" && layers=$work/layers || exit 1 ;;
 esac
 libraries=$(cat "$work/libraries")

@@ -116,13 +116,6 @@ def wanted(c, layer, n, kind):
 def weights():
     """{(layer, batch): how often it is met, of DRAWN networks}"""
     found = collections.Counter()
-    for n, shape, k, kernel, step, pad, dilation, groups, transposed, data, place in (one[1][2:] for one in dry_workspaces.convolutions() if one[1][0] in ("conv", "ask")):
-        if data == "f32" and place == "nchw":
-            row = len(shape) == 2
-            if transposed:  # the gradient of the one that goes the other way
-                shape, k = (k, *((s - 1) * t - 2 * p + d * (f - 1) + 1 for s, f, p, t, d in zip(shape[1:], kernel, pad, step, dilation))), shape[0]
-            one = ((shape[0], *(1,) * row, *shape[1:]), k, groups, *((*(first,) * row, *v) for first, v in ((1, kernel), (0, pad), (1, step), (1, dilation))))
-            found[one, n] = max(found[one, n], 8)
     with multiprocessing.Pool(min(16, os.cpu_count())) as pool:
         jobs = [pool.apply_async(of_vision, one) for one in VISION + SEGMENTATION + VIDEO] + [pool.apply_async(of_transformers, (name,)) for name in TRANSFORMERS]
         for job in jobs:
