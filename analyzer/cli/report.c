@@ -7,6 +7,7 @@
 #include "base/args.h"
 #include "base/commands.h"
 #include "base/wrap.h"
+#include "show/first/first.h"
 #include "show/ranks/ranks.h"
 #include "read/symbols.h"
 #include "read/sweep.h"
@@ -14,7 +15,7 @@
 #include "show/report/report.h"
 
 struct options {
-    bool json, bytes, full;
+    bool json, bytes, full, all;
     struct choice choice;
     struct relabel relabel;
 };
@@ -24,6 +25,8 @@ struct options {
 static const struct option_row rows[] = {
     CHOICE_ROWS(struct options, choice, SORTS),
     RELABEL_ROWS(struct options, relabel),
+    {"all", 'a', NULL, ARG_FLAG, offsetof(struct options, all),
+     "everything, not the first screen alone; --full, --sort and --top ask for it, too"},
     {"json", 0, NULL, ARG_FLAG, offsetof(struct options, json), "for programs: see vramscope-report(1)"},
     {"full", 0, NULL, ARG_FLAG, offsetof(struct options, full),
      "every frame of a call stack, with its whole name"},
@@ -52,6 +55,12 @@ static void free_ranks(struct ranks *ranks)
     free(ranks->files);
 }
 
+/* What is shown of a file, SEVERAL: as one of a job's ranks. */
+static unsigned parts_of(const struct options *o, bool several)
+{
+    return o->json || (o->all && !several) ? REPORT_ALL : several ? REPORT_RESIDUAL : FIRST_PARTS;
+}
+
 /* Opens file I and shows it as a page or as JSON; of several files only the part for the page of the ranks
  * is kept. */
 static int show(char *const *files, size_t n, size_t i, const struct options *o, struct ranks *ranks,
@@ -70,7 +79,7 @@ static int show(char *const *files, size_t n, size_t i, const struct options *o,
         vs_symbols_fill(t.file, why, sizeof why);
     }
     int status = EXIT_GOOD;
-    if (report_load(&r, &t, !j && n > 1 ? REPORT_RESIDUAL : REPORT_ALL)) {
+    if (report_load(&r, &t, parts_of(o, n > 1))) {
         status = complain("%s", t.why);
     } else if (o->choice.device != UNKNOWN && !r.device_count) {
         status = complain("%s has nothing on device %lld", t.path, (long long)o->choice.device);
@@ -80,8 +89,10 @@ static int show(char *const *files, size_t n, size_t i, const struct options *o,
         status = trace_whole(&t) ? EXIT_GOOD : EXIT_INCOMPLETE;
         if (j)
             report_json(&r, j);
-        else if (n == 1)
+        else if (n == 1 && o->all)
             report_text(&r, stdout, o->bytes, o->full);
+        else if (n == 1)
+            first_text(&r, stdout, o->bytes);
     }
     report_free(&r);
     trace_close(&t);
@@ -168,6 +179,7 @@ int cmd_report(int argc, char **argv)
         return complain("report: which file? vramscope report FILE...");
     if (choice_check(&o.choice, "report", SORTS))
         return EXIT_USAGE;
+    o.all = o.all || o.full || o.choice.sort || o.choice.top != UNKNOWN;
     if (relabel_check(&o.relabel, why, sizeof why))
         return complain("report: %s", why);
     char **files = trace_files(operands, (size_t)n, &count, why, sizeof why);

@@ -49,7 +49,7 @@ def complete(directory, chance):
     killed = 0
     for _ in range(chance.randrange(4)):
         journals = list(pathlib.Path(directory).glob("*.vsj"))
-        command = [VRAMSCOPE, "report", f"{directory}/run.db"]
+        command = [VRAMSCOPE, "report", "--all", f"{directory}/run.db"]
         if journals and chance.random() < 0.4:
             command = [VRAMSCOPE, "recover", str(journals[0])]
         killed += kill_after(start(command), chance.random() ** 2 * 0.1)
@@ -58,7 +58,7 @@ def complete(directory, chance):
 
 def report(directory):
     wide = dict(os.environ, COLUMNS="1000")  # a sentence is a line
-    done = subprocess.run([VRAMSCOPE, "report", f"{directory}/run.db"], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=120, env=wide)
+    done = subprocess.run([VRAMSCOPE, "report", "--all", f"{directory}/run.db"], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=120, env=wide)
     # who merges says so, and who comes later says how the process ended
     told = [line for line in done.stdout.splitlines() if not line.startswith(("recovered: ", "the process was killed, or left", "the process came to its exit"))]
     return done.returncode, told, done.stderr

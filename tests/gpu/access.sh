@@ -12,7 +12,7 @@ mkdir -p "$out"
 status=0
 "$tree/bin/vramscope" run --access -q -o "$work/train.db" -- "$python" "$here/access.py" train "$work/log" || { echo "FAIL: the training ended with $?"; status=1; }
 "$python" "$here/access_check.py" "$work/log" "$work/train.db" || status=1
-"$tree/bin/vramscope" report "$work/train.db" >"$out/report.txt" 2>&1 || { echo "FAIL: report ended with $?"; status=1; }
+"$tree/bin/vramscope" report --all "$work/train.db" >"$out/report.txt" 2>&1 || { echo "FAIL: report ended with $?"; status=1; }
 gzip -c "$work/train.db" >"$out/train.db.gz"
 for mode in recorded access; do
     for round in 1 2; do

@@ -27,7 +27,7 @@ holds() { # NAME [FACTS] [OPTION...]
     shift
     python3 "$here/arena_recording.py" "$work/$name.db" "$@"
     verdict $? "$name: the recording"
-    "$tree/bin/vramscope" report "$work/$name.db" >"$out/$name.report.txt" 2>&1
+    "$tree/bin/vramscope" report --all "$work/$name.db" >"$out/$name.report.txt" 2>&1
     sed -n '/^  arena/,/^$/p' "$out/$name.report.txt"
 }
 same() { # NAME: output and status as where the driver served

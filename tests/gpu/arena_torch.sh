@@ -30,7 +30,7 @@ program native-train 40 python3 "$run" train "$out/native.json"
 rm -f "$out"/arena-train.db "$out"/arena-features.db "$out"/uncached.db "$out"/arena-compile.db
 program arena-train 40 "${arena[@]}" -o "$out/arena-train.db" -- python3 "$run" train "$out/arena.json"
 program compare-arena 20 python3 "$run" compare arena "$out/native.json" "$out/arena.json" "$out/arena-train.db"
-"$tree/bin/vramscope" report "$out/arena-train.db" >"$out/arena-train.report" 2>&1 || say "FAIL report of arena-train"
+"$tree/bin/vramscope" report --all "$out/arena-train.db" >"$out/arena-train.report" 2>&1 || say "FAIL report of arena-train"
 head -n 40 "$out/arena-train.report" >>"$log"
 program arena-features 90 "${arena[@]}" -o "$out/arena-features.db" -- python3 "$run" features
 # every tensor a cudaMalloc, with and without the arena below it

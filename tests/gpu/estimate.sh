@@ -21,7 +21,7 @@ for case in ${CASES:-llama llama-recompute llama-short gpt2 qwen2}; do
     else
         failed=$((failed + 1))
     fi
-    "$V" report "$work/$case.db" 2>&1 | head -n 30 >"$out/$case.txt"
+    "$V" report --all "$work/$case.db" 2>&1 | head -n 30 >"$out/$case.txt"
 done
 echo "$passed passed, $failed failed"
 [ $failed = 0 ]

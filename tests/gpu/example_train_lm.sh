@@ -62,7 +62,7 @@ sys.exit(not all(checks.values()))
 END
 }
 check "the recording adds up" facts
-"$tree/bin/vramscope" report "$out/run.db"
+"$tree/bin/vramscope" report --all "$out/run.db"
 
 # The same with the fused loss.  cuBLASLt: PyTorch's own where the loader finds none.
 if ! "$tree/bin/train_lm" --device --loss fused >/dev/null 2>&1 && [ -z "${LCE_CUBLASLT:-}" ]; then

@@ -68,7 +68,7 @@ has sweep && report predict "$tsv" "${between[@]}" >/dev/null
 for setup in "${sweep[@]}"; do
     for loss in eager fused; do recorded "$setup" $loss --steps 5; done
     if [ "$setup" = sweep:8192:2:bf16 ]; then
-        for loss in eager fused; do "$tree/bin/vramscope" report "$work/sweep-8192-$loss.db" >"$work/sweep-8192-$loss.report"; done
+        for loss in eager fused; do "$tree/bin/vramscope" report --all "$work/sweep-8192-$loss.db" >"$work/sweep-8192-$loss.report"; done
         keep
     fi
 done
@@ -93,7 +93,7 @@ if has losses; then
 fi
 if [ -n "$counter" ]; then
     for loss in eager fused; do recorded $counter $loss --steps 4; done
-    "$tree/bin/vramscope" report "$work/counter-4096-eager.db" >"$work/counter.report" 2>&1
+    "$tree/bin/vramscope" report --all "$work/counter-4096-eager.db" >"$work/counter.report" 2>&1
     sed -n '/what would lower/,/^$/p' "$work/counter.report"
     if grep -q 'static memory is' "$work/counter.report"; then
         echo "ok    the report of the counter-example says that static memory dominates"

@@ -55,7 +55,7 @@ train() {
 }
 
 ending() { # NAME: the report of a run that ended for want of memory
-    "$tree/bin/vramscope" report "$out/$1.db" 2>/dev/null | grep -i -A 6 'out of memory' | head -n 12
+    "$tree/bin/vramscope" report --all "$out/$1.db" 2>/dev/null | grep -i -A 6 'out of memory' | head -n 12
 }
 
 ends() { # GPU

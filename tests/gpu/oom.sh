@@ -37,7 +37,7 @@ scenario() { # scenario MODE HOW STATUS
     else
       fail "$with"; cat "$out/$with.verify"
     fi
-    "$tree/bin/vramscope" report "$out/$with.db" >"$out/$with.report" 2>&1 || fail "$with: report"
+    "$tree/bin/vramscope" report --all "$out/$with.db" >"$out/$with.report" 2>&1 || fail "$with: report"
   done
 }
 

@@ -38,7 +38,7 @@ def train(cpu):
 
 
 def check(folder, vramscope):
-    text = subprocess.run([vramscope, "report", folder], capture_output=True, text=True, env=dict(os.environ, COLUMNS="300")).stdout
+    text = subprocess.run([vramscope, "report", "--all", folder], capture_output=True, text=True, env=dict(os.environ, COLUMNS="300")).stdout
     print("\n".join(text.split("\n")[:22]))
     (job,) = json.loads(subprocess.run([vramscope, "report", "--json", folder], capture_output=True, text=True).stdout)["jobs"]
     line = next(i for i, l in enumerate(open(__file__), 1) if l.rstrip().endswith("# KEEPS"))

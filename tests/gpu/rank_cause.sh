@@ -20,7 +20,7 @@ wait
 tail -n 3 "$work"/log?
 "$python" "$here/rank_cause.py" check "$work/job" "$V"
 verdict $?
-if "$V" merge -o "$work/job.db" "$work/job" && "$V" report "$work/job.db" >"$work/merged.txt" && "$V" report "$work/job" >"$work/apart.txt"; then
+if "$V" merge -o "$work/job.db" "$work/job" && "$V" report --all "$work/job.db" >"$work/merged.txt" && "$V" report --all "$work/job" >"$work/apart.txt"; then
     grep -E '^highest|more than the lowest' "$work/apart.txt" >"$work/a"
     grep -E '^highest|more than the lowest' "$work/merged.txt" >"$work/b"
     cmp "$work/a" "$work/b"

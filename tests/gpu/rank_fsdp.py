@@ -36,7 +36,7 @@ def train():
 
 
 def check(folder, vramscope):
-    text = subprocess.run([vramscope, "report", folder], capture_output=True, text=True, env=dict(os.environ, COLUMNS="200")).stdout
+    text = subprocess.run([vramscope, "report", "--all", folder], capture_output=True, text=True, env=dict(os.environ, COLUMNS="200")).stdout
     print("\n".join(text.split("\n")[:40]))
     (job,) = json.loads(subprocess.run([vramscope, "report", "--json", folder], capture_output=True, text=True).stdout)["jobs"]
     bad = []

@@ -14,6 +14,6 @@ timeout 120 "$V" run -q -o "$work/job/rank%r.db" -- "$python" -m torch.distribut
 rm -f "$work/job/rank.db" # the launcher's, if it has one
 "$python" "$here/rank_fsdp.py" check "$work/job" "$V"
 status=$?
-"$V" report "$work/job" >"$out/fsdp.txt" 2>&1
-"$V" merge -o "$work/job.db" "$work/job" && "$V" report "$work/job.db" 2>&1 | head -n 8
+"$V" report --all "$work/job" >"$out/fsdp.txt" 2>&1
+"$V" merge -o "$work/job.db" "$work/job" && "$V" report --all "$work/job.db" 2>&1 | head -n 8
 exit $status

@@ -73,7 +73,7 @@ def check(case, db, facts, vramscope):
     with open(facts) as f:
         known = json.load(f)
     device = json.loads(subprocess.run([vramscope, "report", "--json", db], capture_output=True, check=True).stdout)["files"][0]["devices"][0]
-    screen = subprocess.run([vramscope, "report", db], capture_output=True, check=True, text=True).stdout.splitlines()[:25]
+    screen = subprocess.run([vramscope, "report", "--all", db], capture_output=True, check=True, text=True).stdout.splitlines()[:25]
     said = {line.split(":")[0].strip() for line in screen if line.startswith("    ") and line[4] != " "} & {"logits", "optimizer", "kept", "leak"}
     causes, growth = device["causes"], device["growth"]
     wanted = {"logits": {"logits"}, "foreach": {"optimizer"}, "single": set(), "fused": set(), "kept": {"kept"}, "leak": {"optimizer", "leak"}}[case]

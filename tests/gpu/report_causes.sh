@@ -34,7 +34,7 @@ db.execute("UPDATE frame SET function = NULL, file = NULL, line = NULL WHERE kin
 db.execute("DELETE FROM meta WHERE key = 'named_frames'")
 db.commit()
 began = time.monotonic()
-subprocess.run([V, "report", path], stdout=subprocess.DEVNULL, check=True)
+subprocess.run([V, "report", "--all", path], stdout=subprocess.DEVNULL, check=True)
 took = time.monotonic() - began
 frames, named = db.execute("SELECT count(*), count(function) FROM frame WHERE kind = 1").fetchone()
 good = events >= 1000000 and took <= 10 and named > frames / 2

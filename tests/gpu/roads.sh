@@ -152,7 +152,7 @@ done
 recorded unhooked env -u LD_PRELOAD ./roads dlsym
 verified "$out/unhooked-run.db" --loss not_covered <<<''
 grep -q 'is NOT RECORDED: LD_PRELOAD was removed' unhooked-run.err && pass "unhooked-run: told on stderr" || fail "unhooked-run: $(cat unhooked-run.err)"
-"$V" report unhooked-run.db 2>&1 | grep -q '^GAP: ' && pass "unhooked-run: told by report" || fail "unhooked-run: the report is silent"
+"$V" report --all unhooked-run.db 2>&1 | grep -q '^GAP: ' && pass "unhooked-run: told by report" || fail "unhooked-run: the report is silent"
 recorded wrapped env -u LD_PRELOAD "$V" wrap -- ./roads dlsym
 verified "$out/wrapped-run.db" <<<"$work"
 

@@ -24,7 +24,7 @@ one() { # CASE: trained and checked; its exit status
         { echo "FAIL: $1 ended with $?"; tail -n 5 "$work/$1.log"; }
     "$python" "$here/roles.py" check "$1" "$work/$1.db" "$work/$1.json"
     local status=$?
-    { "$V" report "$work/$1.db" | head -n 25; "$V" peak --by role --why "$work/$1.db"; "$V" waste "$work/$1.db"; } >"$out/$1.txt" 2>&1
+    { "$V" report --all "$work/$1.db" | head -n 25; "$V" peak --by role --why "$work/$1.db"; "$V" waste "$work/$1.db"; } >"$out/$1.txt" 2>&1
     return $status
 }
 declare -A trained
@@ -53,7 +53,7 @@ elif [ "$gpus" -ge 2 ]; then
         "$python" "$here/roles.py" check fsdp "$work/fsdp-$rank.db" "$work/fsdp.json.$rank"
         verdict $?
     done
-    "$V" report "$work"/fsdp-[01].db >"$out/fsdp.txt" 2>&1
+    "$V" report --all "$work"/fsdp-[01].db >"$out/fsdp.txt" 2>&1
 else
     echo "SKIP fsdp: one GPU"
 fi

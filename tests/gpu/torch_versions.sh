@@ -54,7 +54,7 @@ recorded() {
   esac
   "$python" "$here/${check[0]}" "${check[@]:1}" >"$out/$name.check" 2>&1
   verdict $? "$name" "$(tail -n 1 "$out/$name.check" | sed 's,.*\.db: ,,'); $(grep -h -e '^FAIL' -e 'born in backward' "$out/$name.check" | head -n 6 | tr '\n' ';')"
-  "$V" report "$out/$name.db" >"$out/$name.report" 2>&1
+  "$V" report --all "$out/$name.db" >"$out/$name.report" 2>&1
 }
 
 replayed() { # NAME CASE

@@ -24,7 +24,7 @@ one() { # PROGRAM
   }
   "$python" "$here/check.py" "$1" "$file.db" "$file.json" "$V" 2>&1
   {
-    "$V" report "$file.db"
+    "$V" report --all "$file.db"
     for by in role layer line; do "$V" peak --by=$by --top=12 "$file.db"; done
     "$V" waste "$file.db"
   } >"$file.txt" 2>&1

@@ -50,7 +50,7 @@ first() {
     shift
     rm -f "$name".db*
     "$V" run -q -o "$name.db" -- "$@" >"$name.log" 2>&1 || echo "ended with $?: $(tail -n 1 "$name.log")"
-    "$V" report "$name.db" | head -n 2 | tr -s ' \n' ' '
+    "$V" report --all "$name.db" | head -n 2 | tr -s ' \n' ' '
 }
 line=$(first past ./past)
 [[ $line == "UNSEEN: 64"[0-9]."0 MiB of this process on device 0 were allocated by no call that was seen"* || $line == "UNSEEN: 640.0 MiB"* ]] &&
@@ -60,8 +60,8 @@ line=$(first past ./past)
 accused() { # accused NAME COMMAND...: nobody is
     local said
     said=$(first "$@")
-    "$V" report "$1.db" | grep -q '^complete: ' && pass "$1: nobody is accused" || fail "$1: $said"
-    "$V" report "$1.db" | tr -s ' \n' ' ' | grep -o 'whether other memory of this process[^.]*' | head -c 160
+    "$V" report --all "$1.db" | grep -q '^complete: ' && pass "$1: nobody is accused" || fail "$1: $said"
+    "$V" report --all "$1.db" | tr -s ' \n' ' ' | grep -o 'whether other memory of this process[^.]*' | head -c 160
 }
 accused seen ./past seen
 accused linked ./roads_linked linked

@@ -197,7 +197,7 @@ void report_code_text(struct trace *t, const struct trace_live *live, size_t n, 
     }
     free(asked.tensors);
     if (named) {
-        fputs("    the largest parts of what was allocated then were asked for by\n", out);
+        fputs("    held by line\n", out);
         table_print(&table, out, INDENT);
         report_unproven(t, "lines", INDENT, out);
     }

@@ -215,7 +215,7 @@ static char *request_place(struct trace *t, int64_t stack)
 }
 
 /* Prints who made the request, in a sentence; the whole call stack comes below the first screen. */
-static void print_who(const struct oom_report *r, struct trace *t, FILE *out)
+void oom_report_who_text(const struct oom_report *r, struct trace *t, FILE *out)
 {
     const struct trace_oom_kept *o = r->lead;
     char *place = o->stack > 0 ? request_place(t, o->stack) : xstrdup("no call stack");
@@ -481,22 +481,26 @@ static void print_absorbed(const struct oom_report *r, FILE *out)
                 units_count(r->absorbed, "refusal").s);
 }
 
+void oom_report_head_text(const struct oom_report *r, FILE *out, bool exact)
+{
+    char *place = place_of(r->lead), *cause = cause_text(r, exact), *request = request_text(r->lead, exact);
+    fprintf(out, "OUT OF MEMORY %s\n", place);
+    wrap_print(out, 4, 6, "asked for %s: %s", request, cause);
+    free(request);
+    free(place);
+    free(cause);
+}
+
 void oom_report_text(const struct oom_report *r, struct trace *t, FILE *out, bool exact, bool full)
 {
     if (r->lead) {
-        char *place = place_of(r->lead), *cause = cause_text(r, exact);
-        char *request = request_text(r->lead, exact);
         struct refusal_answer changes;
         ask_refusal(r, t, &changes);
-        fprintf(out, "OUT OF MEMORY %s\n", place);
-        wrap_print(out, 4, 6, "asked for %s: %s", request, cause);
-        free(request);
-        free(place);
-        free(cause);
+        oom_report_head_text(r, out, exact);
         print_driver(r, out, exact);
         report_unused_text(t, &r->unused, "then", UNUSED_LARGE, out, exact);
         print_cures(&changes, out, exact);
-        print_who(r, t, out);
+        oom_report_who_text(r, t, out);
         report_parts_text(r->live, r->live_count, r->live_bytes, out, exact);
         report_code_text(t, r->live, r->live_count, r->live_bytes, r->lead->device, r->lead->seq, out, exact);
         print_changes(&changes, t, out, exact);

@@ -56,8 +56,8 @@ static void part_row(struct table *table, int64_t bytes, int64_t whole, const ch
 
 static const char *header_of(bool roles, bool layers)
 {
-    return !layers ? "what it is for"
-           : roles ? "what it is for, and the layer that it was made in"
+    return !layers ? "held by role"
+           : roles ? "held by role and layer"
                    : "the layers that it was made in";
 }
 

@@ -152,6 +152,13 @@ void report_bounds_json(const struct trace *t, struct json *j);
 void report_mark_text(const struct trace *t, FILE *out);
 void report_dry_text(const struct trace *t, FILE *out);
 
+/* What was lost, folded or is not proven, and whether the recording is complete. */
+void report_losses_text(const struct report *r, FILE *out);
+/* When a device's allocated peak was: "1.2 s, step 2, in backward"; the caller frees it. */
+char *report_peak_where(const struct device_report *d);
+/* "43.97 GiB allocated", "at most ...", or what is known of it; the caller frees it. */
+char *report_peak_words(const struct report *r, const struct device_report *d, bool exact);
+
 /* Shared by report and peak. */
 void report_header_text(const struct report *r, FILE *out, bool exact, bool full);
 void report_file_json(const struct trace *t, struct json *j); /* members of the object that is open */

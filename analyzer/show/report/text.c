@@ -82,7 +82,7 @@ static void print_folded(const struct trace *t, FILE *out)
 }
 
 /* Missing events come first. */
-static void print_losses(const struct report *r, FILE *out)
+void report_losses_text(const struct report *r, FILE *out)
 {
     const struct trace *t = r->trace;
     for (int kind = LOSS_EVENTS; kind <= LOSS_GAP; kind++)
@@ -133,7 +133,7 @@ void report_header_text(const struct report *r, FILE *out, bool exact, bool full
     if (t->end_line)
         fprintf(out, "%s\n", shown(t->end_line));
     oom_report_text(&r->oom, r->trace, out, exact, full);
-    print_losses(r, out);
+    report_losses_text(r, out);
     report_mark_text(t, out);
     char *command = shown_cut(p->command ? p->command : "unknown", PAGE_WIDTH - 12);
     fprintf(out, "\n  command   %s\n  host      %s, %s", command, p->host ? shown(p->host) : "unknown",
@@ -247,7 +247,7 @@ static void peak_row(struct table *t, const char *sign, const char *name, int64_
     table_cell(t, "%s", units_share(bytes, whole).s);
 }
 
-static char *where_text(const struct device_report *d)
+char *report_peak_where(const struct device_report *d)
 {
     const char *phase = d->phase_at_peak;
     char *step =
@@ -309,7 +309,17 @@ static void print_unused(const struct report *r, const struct device_report *d, 
                    B(d->reserved->bytes), shown_word(r->trace->path));
 }
 
-/* Prints how high the peak was and why, for the first screen. */
+char *report_peak_words(const struct report *r, const struct device_report *d, bool exact)
+{
+    const char *bytes = B(d->allocated->bytes), *bound = d->allocated->at_most ? "at most " : "";
+    if (d->allocated->at_least)
+        return xformat("unknown; the most that is known to have been allocated: %s", bytes);
+    if (!*bound && trace_has_loss(r->trace, LOSS_EVENTS))
+        bound = "at least ";
+    return xformat("%s%s allocated", bound, bytes);
+}
+
+/* Prints how high the peak was and why. */
 static void print_peak(const struct report *r, const struct device_report *d, FILE *out, bool exact)
 {
     if (!d->allocated)
@@ -324,16 +334,9 @@ static void print_peak(const struct report *r, const struct device_report *d, FI
         print_unused(r, d, UNUSED_LARGE, out, exact);
         return;
     }
-    char *where = where_text(d);
-    if (d->allocated->at_least)
-        wrap_print(out, 2, 4, "peak: unknown; the most that is known to have been allocated: %s at %s",
-                   B(d->allocated->bytes), where);
-    else
-        wrap_print(out, 2, 4, "peak: %s%s allocated at %s",
-                   d->allocated->at_most                   ? "at most "
-                   : trace_has_loss(r->trace, LOSS_EVENTS) ? "at least "
-                                                           : "",
-                   B(d->allocated->bytes), where);
+    char *where = report_peak_where(d), *words = report_peak_words(r, d, exact);
+    wrap_print(out, 2, 4, "peak: %s at %s", words, where);
+    free(words);
     free(where);
     report_parts_text(d->live, d->live_count, d->allocated->bytes, out, exact);
     report_code_text(r->trace, d->live, d->live_count, d->allocated->bytes, d->device, UNKNOWN, out, exact);

@@ -105,7 +105,7 @@ shim_env=()
 run_shimmed "$tests/prog_roles" told
 expect_sql "SELECT group_concat(role || ' ' || kib, ', ') FROM (SELECT role, sum(size_bytes) / 1024 AS kib FROM live_at_peak WHERE role IS NOT NULL GROUP BY role ORDER BY 2, 1)" \
     'parameter 100, buffer 200, gradient 1000, optimizer state 1200'
-"$BUILD/bin/vramscope" report "$db" | head -n 25 >"$run/screen"
+"$BUILD/bin/vramscope" report --all "$db" | head -n 25 >"$run/screen"
 grep -Eq '^ +1.17 MiB +19.4 % +optimizer state$' "$run/screen" || fail "the first screen has no roles: $(cat "$run/screen")"
 grep -Eq '^ +1.66 MiB +27.4 % +made in forward$|^ +1.07 MiB +17.7 % +made in backward$' "$run/screen" || fail "the first screen has no phases beside: $(cat "$run/screen")"
 ! grep -qE ' (activation|temporary)( |$)' "$run/screen" || fail "a role that nobody knows: $(cat "$run/screen")"

@@ -17,7 +17,7 @@ told() {
     new_run
     "$V" run --allocator="$which" -o "$db" -- "$@" >"$run/out" 2>"$run/err" || fail "$*: exit status $?"
     [ "$(grep -cF "$said" "$run/err")" = "$wanted" ] || fail "$which, $*: wanted $wanted line on stderr"
-    "$V" report "$db" >"$run/report" || fail "no report"
+    "$V" report --all "$db" >"$run/report" || fail "no report"
     [ "$(grep -cF "$noted" "$run/report")" = "$wanted" ] || fail "$which, $*: wanted $wanted note in the report: $(cat "$run/report")"
 }
 told 1 arena "$tests/prog_caching" native 2000

@@ -36,7 +36,7 @@ with open(sys.argv[1], "r+b") as f:
     f.seek((at - 1) * 4096)
     f.write(b"\0" * 4096)
 PY
-expect 2 "torn.db is truncated or damaged: database disk image is malformed" "$V" report torn.db
+expect 2 "torn.db is truncated or damaged: database disk image is malformed" "$V" report --all torn.db
 
 # commands and options
 expect 2 "unknown command 'repotr': did you mean 'report'" "$V" repotr good.db
@@ -44,7 +44,7 @@ expect 2 "unknown command 'frobnicate': 'vramscope --help'" "$V" frobnicate
 expect 2 "unknown command 'polt': did you mean 'plot'" "$V" help polt
 [ "$("$V" help plot)" = "$("$V" plot --help)" ] || no "help plot is not plot --help"
 expect 2 "unknown option '--jsno'" "$V" --jsno
-expect 2 "report: unknown option '--jsno': did you mean --json" "$V" report --jsno good.db
+expect 2 "report: unknown option '--jsno': did you mean --json" "$V" report --all --jsno good.db
 expect 2 "plot: unknown option '-z'" "$V" plot -z good.db
 expect 2 "plot: --size takes WIDTHxHEIGHT" "$V" plot --size=big good.db
 expect 2 "plot: --size: a picture needs at least" "$V" plot --size=9x9 good.db -o x.png
@@ -64,23 +64,23 @@ python3 "$SRC/tests/data/make_db.py" "$SRC/shim/trace/schema.sql" nosteps.db --s
 expect 2 "plot: --step: nosteps.db tells no steps: use --from and --to" "$V" plot --step=1 nosteps.db
 
 # files
-expect 2 "nowhere.db: No such file" "$V" report nowhere.db
+expect 2 "nowhere.db: No such file" "$V" report --all nowhere.db
 : >empty.db
-expect 2 "empty.db is empty" "$V" report empty.db
+expect 2 "empty.db is empty" "$V" report --all empty.db
 echo "hello, this is no database" >foreign.db
-expect 2 "foreign.db is not a database" "$V" report foreign.db
+expect 2 "foreign.db is not a database" "$V" report --all foreign.db
 # a snapshot of PyTorch's where a recording is wanted: the command that makes one of the other
 python3 -c 'import pickle; pickle.dump({"segments": [], "device_traces": []}, open("snap.pickle", "wb"), 4)' || exit 1
-expect 2 "snap.pickle is a pickle: .*vramscope import -o run.db snap.pickle$" "$V" report snap.pickle
+expect 2 "snap.pickle is a pickle: .*vramscope import -o run.db snap.pickle$" "$V" report --all snap.pickle
 echo -n "SQL" >stub.db
-expect 2 "stub.db is truncated" "$V" report stub.db
+expect 2 "stub.db is truncated" "$V" report --all stub.db
 head -c 20000 good.db >short.db
-expect 2 "short.db is truncated" "$V" report short.db
+expect 2 "short.db is truncated" "$V" report --all short.db
 version=$(sqlite3 good.db "SELECT value FROM meta WHERE key = 'schema_version'")
 make_db newer.db --schema-version 99
-expect 2 "newer.db was made by a newer vramscope \(schema 99\), this one reads $version: upgrade" "$V" report newer.db
+expect 2 "newer.db was made by a newer vramscope \(schema 99\), this one reads $version: upgrade" "$V" report --all newer.db
 make_db older.db --schema-version 4
-expect 2 "older.db was made by a vramscope older than any release \(schema 4\), this one reads $version: record the run again" "$V" report older.db
+expect 2 "older.db was made by a vramscope older than any release \(schema 4\), this one reads $version: record the run again" "$V" report --all older.db
 python3 -c "import sqlite3; sqlite3.connect('other.db').executescript('CREATE TABLE t(x); INSERT INTO t VALUES(1)')"
 expect 2 "other.db is a database, but none that vramscope wrote" "$V" peak other.db
 python3 - <<'PY'
@@ -89,7 +89,7 @@ for i in range(4096, len(data)):
     data[i] ^= 0x5a
 open("damaged.db", "wb").write(data)
 PY
-expect 2 "damaged.db .*(damaged|can't be read)" "$V" report damaged.db
+expect 2 "damaged.db .*(damaged|can't be read)" "$V" report --all damaged.db
 # the same for every command that opens a database, and none of them changes the file
 for command in report peak "plot -o never.txt" recover; do
     for file in nowhere foreign stub short newer other damaged; do
@@ -101,8 +101,8 @@ for command in report peak "plot -o never.txt" recover; do
 done
 [ -e never.txt ] && echo "FAILED: a plot of a bad file was left" && failures=$((failures + 1))
 mkdir nothing
-expect 2 "nothing: no database" "$V" report nothing
-expect 2 "/dev/null is no regular file" "$V" report /dev/null
+expect 2 "nothing: no database" "$V" report --all nothing
+expect 2 "/dev/null is no regular file" "$V" report --all /dev/null
 expect 2 "nowhere.vsj: no such file" "$V" recover nowhere.vsj
 echo junk >junk.vsj
 expect 2 "junk.vsj is not a journal of vramscope" "$V" recover junk.vsj
@@ -118,7 +118,7 @@ small_disk() (
 expect 2 "plot: full.gp can't be written: is the disk full" small_disk "$V" plot good.db -o full.gp
 [ -e full.gp ] && echo "FAILED: half a file was left" && failures=$((failures + 1))
 full_stdout() { "$@" >/dev/full; }
-expect 2 "the output can't be written" full_stdout "$V" report good.db
+expect 2 "the output can't be written" full_stdout "$V" report --all good.db
 
 # gnuplot missing: the picture names what to install, script and text need none
 mkdir empty_path
@@ -152,7 +152,7 @@ as_nobody=()
 mkdir locked && chmod 0 locked
 if "${as_nobody[@]}" true 2>/dev/null && ! "${as_nobody[@]}" ls locked >/dev/null 2>&1; then
     chmod 755 .
-    expect 2 "$PWD/locked: this directory can't be read: Permission denied" "${as_nobody[@]}" "$V" report "$PWD/locked"
+    expect 2 "$PWD/locked: this directory can't be read: Permission denied" "${as_nobody[@]}" "$V" report --all "$PWD/locked"
 fi
 
 [ $failures = 0 ] && echo "all bad inputs are one line" || exit 1

@@ -6,7 +6,7 @@
 V=$BUILD/bin/vramscope
 [ -x "$V" ] || skip "there is no analyzer in this build"
 report() {
-    COLUMNS=80 "$V" report "$db" >"$run/report" || fail "$*: report"
+    COLUMNS=80 "$V" report --all "$db" >"$run/report" || fail "$*: report"
     "$V" report --json "$db" >"$run/json" || fail "$*: report --json"
     head -n 25 "$run/report" | grep -v '─' >"$run/screen"
     [ "$(wc -L <"$run/screen")" -le 80 ] || fail "$*: a line of $(wc -L <"$run/screen") columns: $(cat "$run/screen")"

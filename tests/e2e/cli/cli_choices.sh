@@ -13,12 +13,12 @@ for command in "report two.db" "peak two.db" "diff two.db more.db"; do
     # shellcheck disable=SC2086
     refused "--sort takes" "$V" $command --sort=color
 done
-refused "two.db has nothing on device 7" "$V" report -d 7 two.db
+refused "two.db has nothing on device 7" "$V" report --all -d 7 two.db
 [ "$("$V" report --json -d 1 two.db | python3 -c 'import json, sys; print([d["device"] for d in json.load(sys.stdin)["files"][0]["devices"]])')" = "[1]" ] || no "report --json -d 1"
 
 names() { sed -n '/^  phase /,/^  ─/p' page | sed '1d;$d' | awk '{ print $1 }' | tr '\n' ' '; }
-"$V" report -d 0 --sort=name two.db >page && [ "$(names)" = "backward forward logits none optimizer " ] || no "report --sort=name: $(names)"
-"$V" report -d 0 --sort=peak --top 2 two.db >page || no "report --top"
+"$V" report --all -d 0 --sort=name two.db >page && [ "$(names)" = "backward forward logits none optimizer " ] || no "report --sort=name: $(names)"
+"$V" report --all -d 0 --sort=peak --top 2 two.db >page || no "report --top"
 grep -q '^  3 more' page || no "report --top 2: $(names)"
 python3 - "$(names)" <<'PY' || no "report --sort=peak"
 import sqlite3, sys
@@ -35,8 +35,8 @@ sed -n '/by stack/,/─/p' page | sed '1d;$d' | awk '{ print $NF }' | sort -rnc 
 # ranks: highest first, and how many are not shown
 mkdir job && make_db job/a.db --rank 0 --world 3 && make_db job/b.db --rank 1 --world 3 --extra 900 && make_db job/c.db --rank 2 --world 3 --extra 30
 ranks() { sed -n '/^  rank  /,/^  ─/p' page | sed '1d;$d' | awk '{ print $1 }' | tr '\n' ' '; }
-"$V" report --sort=peak job >page && [ "$(ranks)" = "1 2 0 " ] || no "report --sort=peak of ranks: $(ranks)"
-"$V" report --top=1 --sort=peak job >page && [ "$(ranks)" = "1 " ] && grep -q '^  2 devices more: --top=0 shows all' page || no "report --top of ranks: $(cat page)"
+"$V" report --all --sort=peak job >page && [ "$(ranks)" = "1 2 0 " ] || no "report --sort=peak of ranks: $(ranks)"
+"$V" report --all --top=1 --sort=peak job >page && [ "$(ranks)" = "1 " ] && grep -q '^  2 devices more: --top=0 shows all' page || no "report --top of ranks: $(cat page)"
 
 # the program records nothing here: what lies there is what counts
 cp two.db there.db

@@ -9,7 +9,7 @@ V=$BUILD/bin/vramscope
 record() { # HOW STEPS
     shimmed "$tests/prog_grow" "$1" "$2"
     [ "$status" = 0 ] || fail "$*: status $status"
-    "$V" report "$db" >"$run/report" || fail "$*: report"
+    "$V" report --all "$db" >"$run/report" || fail "$*: report"
     "$V" report --json "$db" >"$run/json" || fail "$*: report --json"
     [ "$(wc -L <"$run/report")" -le 200 ] || grep -q '─' "$run/report" || fail "$*: a line of $(wc -L <"$run/report") columns"
 }
@@ -61,6 +61,6 @@ expect_sql "SELECT count(*) > 0 FROM folded" 1
 expect "g['per_step_bytes'], g['last_step'], 3 < g['first_step'] < 2980" "(4096, 3000, True)"
 shim_env=()
 record leak 10 # too few steps to tell
-"$V" report "$db" | grep -qx "    growth: unknown, 10 steps in full in the file, 11 needed" || fail "growth was not judged, and the report does not say so: $("$V" report "$db")"
+"$V" report --all "$db" | grep -qx "    growth: unknown, 10 steps in full in the file, 11 needed" || fail "growth was not judged, and the report does not say so: $("$V" report --all "$db")"
 expect "g['size_bytes'], g['grows']" "(None, [])"
 echo "what grows is found, and nothing else"

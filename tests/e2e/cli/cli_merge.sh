@@ -39,8 +39,8 @@ same() {
     diff <(plain apart.err) <(plain merged.err) >difference || no "$*, stderr: $(head -5 difference)"
     [ "$(wc -c <apart.out)" -gt 100 ] || no "$* says nothing: $(cat apart.out apart.err)"
 }
-same "$V" report IT --bytes
-same "$V" report IT --phases 'mine=f*'
+same "$V" report --all IT --bytes
+same "$V" report --all IT --phases 'mine=f*'
 same "$V" peak IT --by line
 same "$V" peak IT --by phase
 same "$V" waste IT
@@ -68,7 +68,7 @@ done
 grep -qE '^ +(total|allocated).*[+-][0-9.]+ [KMG]iB' out && no "the directory and the file differ: $(cat out)"
 "$V" view -o page.html job.db >out 2>&1
 [ $? = 3 ] && [ -s page.html ] || no "view: $(cat out)" # rank 2 was killed and lost events
-"$V" report job.db --process 2 >out 2>err && grep -q 'rank 1 of 4' out && [ ! -s err ] || no "--process of a merged file: $(head -5 out err)"
+"$V" report --all job.db --process 2 >out 2>err && grep -q 'rank 1 of 4' out && [ ! -s err ] || no "--process of a merged file: $(head -5 out err)"
 
 # ---- the views, by process ----
 
@@ -133,7 +133,7 @@ fails 'is a recording, never replaced without --force' -o old/r1.db job/a.db job
 make_db one.db --rank 0
 ln -s one.db link.db
 fails 'is a recording, never replaced without --force' -o link.db job/a.db job/b.db
-"$V" report one.db >out 2>err || no "a recording was touched: $(cat err)"
+"$V" report --all one.db >out 2>err || no "a recording was touched: $(cat err)"
 echo 'of what was there' >one.db-wal
 "$V" merge --force -o link.db job/a.db job/b.db >out 2>err
 status=$?
@@ -181,7 +181,7 @@ cmp -s job.db kept.db || no "a recording was replaced"
 "$V" plot -o job.db job.db >out 2>err
 status=$?
 [ $status = 2 ] && cmp -s job.db kept.db || no "plot over the merged file: $(cat out err)"
-"$V" report job.db#9 >out 2>err
+"$V" report --all job.db#9 >out 2>err
 status=$?
 [ $status = 2 ] && grep -q 'job.db#9 has no process 9: it has 1, 2, 3 and 4' err || no "a process that is not there: $(cat err)"
 

@@ -29,9 +29,9 @@ same() {
         [ "$(wc -c <own.out)" -gt 100 ] || no "$* says nothing: $(cat own.out own.err)"
     done
 }
-same "$V" report FILE
+same "$V" report --all FILE
 same "$V" report --json FILE
-same "$V" report --bytes FILE --phases 'mine=f*' --steps 'back*'
+same "$V" report --all --bytes FILE --phases 'mine=f*' --steps 'back*'
 same "$V" peak FILE
 same "$V" peak --json FILE
 same "$V" peak FILE --by phase --phases 'mine=f*,rest=b*'
@@ -42,24 +42,24 @@ same "$V" diff FILE third.db --bytes
 [ $failures = 0 ] || exit 1
 
 # nobody chose: the first, and a line that says so
-"$V" report both.db >out 2>err || no "report of two processes: status $?"
+"$V" report --all both.db >out 2>err || no "report of two processes: status $?"
 [ "$(cat err)" = "vramscope: both.db has the processes 1 and 2: this is 1; --process N shows another" ] || no "which process it is: $(cat err)"
 grep -q 'host .*pid 4211 (process 1 of the file.s 1 and 2), rank 0 of 2' out || no "the header does not say it: $(grep host out)"
 "$V" diff both.db one.db >out 2>err || no "diff of two processes: status $?"
 [ "$(wc -l <err)" = 1 ] || no "one line for a file: $(cat err)"
-"$V" report one.db >out 2>err || no "report of one process: status $?"
+"$V" report --all one.db >out 2>err || no "report of one process: status $?"
 [ -s err ] && no "a file of one process: $(cat err)"
 grep -q 'process 1' out && no "a file of one process has a number: $(grep 'process 1' out)"
-"$V" report both.db --process 3 >out 2>err
+"$V" report --all both.db --process 3 >out 2>err
 [ $? = 2 ] && [ "$(cat err)" = "vramscope: both.db has no process 3: it has 1 and 2" ] || no "a process that is not there: $(cat out err)"
 for command in report peak waste plot whatif "export --format=csv" "estimate --params=1e9"; do
     # shellcheck disable=SC2086
     "$V" $command --process=9 one.db >out 2>err
     [ $? = 2 ] && [ ! -s out ] && [ "$(cat err)" = "vramscope: one.db has no process 9: it has 1" ] || no "$command of a process that is not there: $(head -3 out err)"
 done
-"$V" report one.db#9 >out 2>err
+"$V" report --all one.db#9 >out 2>err
 [ $? = 2 ] && grep -q 'has no process 9: it has 1' err || no "one.db#9: $(head -3 out err)"
-"$V" report one.db --process 1 >/dev/null 2>err || no "the one process by its number: $(cat err)"
+"$V" report --all one.db --process 1 >/dev/null 2>err || no "the one process by its number: $(cat err)"
 "$V" recover both.db >out 2>&1 || no "recover: $(cat out)"
 
 # the file's own views of what a process has: the rows of each are those of its own file

@@ -18,7 +18,7 @@ for command in peak waste plot "view -o out.html"; do
     # shellcheck disable=SC2086
     "$V" $command lack/r0.db lack/r1.db >out 2>err || no "$command of files that were named: status $?, $(cat err)"
 done
-"$V" report lack >out && no "report of three ranks of four says that it is whole"
+"$V" report --all lack >out && no "report of three ranks of four says that it is whole"
 grep -qx 'MISSING: no file of rank 2 (1 of 4)' out || no "report: $(head -3 out)"
 "$V" peak whole --at=nonsense >out 2>err
 status=$?
@@ -28,7 +28,7 @@ status=$?
 
 mkdir why
 for rank in 0 1 2 3; do make_db why/r$rank.db --rank $rank --world 4 --gpu $((rank / 3)); done
-page() { "$V" report why 2>&1 | tr -s '\n ' ' '; }
+page() { "$V" report --all why 2>&1 | tr -s '\n ' ' '; }
 page >out
 grep -q 'more than the lowest\|of communication\|gathered by\|beyond reserved' out && no "equal ranks differ: $(cat out)"
 grep -qF 'on the GPU of rank 0 (gpu-7, device 0) ranks 1-2 took memory too: 21.31 GiB at their peaks, 13.92 GiB of it allocated; its own peak is 10.66 GiB' out ||
@@ -37,13 +37,13 @@ grep -q 'on the GPU of rank 3' out && no "a GPU of one rank is shared"
 # runs one after the other share nothing
 mkdir apart
 make_db apart/a.db && make_db apart/b.db --extra 8
-"$V" report apart >out 2>&1
+"$V" report --all apart >out 2>&1
 tr -s '\n ' ' ' <out | grep -q '1 other process took memory too' || no "two processes at once: $(cat out)"
 make_db apart/c.db --extra 16 --start 5 # takes the GPU when a and b have ended
-"$V" report apart >out 2>&1
+"$V" report --all apart >out 2>&1
 tr -s '\n ' ' ' <out | grep -q '1 other process took memory too' && ! grep -q '2 other' out || no "a third process later: $(cat out)"
 rm apart/b.db
-"$V" report apart >out 2>&1
+"$V" report --all apart >out 2>&1
 grep -q 'took memory too' out && no "runs one after the other: $(cat out)"
 make_db why/r2.db.new --rank 2 --world 4 --extra 64 && mv why/r2.db.new why/r2.db
 page >out
@@ -96,7 +96,7 @@ for rank in range(1000):
 PY
 TIMEFORMAT=%U
 mkdir part && cp many/rank00[0-9]?.db part
-took() { { time "$V" report "$1" >"$1.txt" 2>/dev/null; } 2>&1; }
+took() { { time "$V" report --all "$1" >"$1.txt" 2>/dev/null; } 2>&1; }
 for _ in 1 2 3; do # other work on the machine makes each of them longer
     tenth=$(took part) all=$(took many)
     awk "BEGIN { exit !($all <= 5 && $all <= 16 * $tenth + 0.5) }" && break

@@ -24,7 +24,7 @@ for command in report peak "plot -o $dir/x.txt"; do
 done
 
 killed b
-"$V" report "$dir/b.db" | grep -Eq "^recovered: [0-9]+ events|the process was killed, or left without" || fail "report does not say that it recovered"
+"$V" report --all "$dir/b.db" | grep -Eq "^recovered: [0-9]+ events|the process was killed, or left without" || fail "report does not say that it recovered"
 
 # by the journal's name; JSON
 killed d
@@ -50,7 +50,7 @@ for _ in {1..50}; do # until the kill comes before the first commit: the journal
 done
 [ ! "$committed" ] || fail "no kill came before the first commit"
 : >"$dir/e.db"
-"$V" report "$dir/e.db" >/dev/null 2>"$dir/err" || fail "empty database with a journal: $(cat "$dir/err")"
+"$V" report --all "$dir/e.db" >/dev/null 2>"$dir/err" || fail "empty database with a journal: $(cat "$dir/err")"
 [ "$(allocations e)" = 10 ] || fail "empty database with a journal: $(allocations e) of 10"
 
 # a running process is read as it is, and not disturbed
@@ -71,13 +71,13 @@ pid=$!
 for _ in $(seq 300); do [ -e "$dir/ready" ] && [ "$(allocations f)" = 10 ] && break; sleep 0.1; done
 [ "$(allocations f)" = 10 ] || kill -KILL $pid
 [ "$(allocations f)" = 10 ] || fail "the running process has no database yet"
-"$V" report "$dir/f.db" >"$dir/out" 2>"$dir/err"
+"$V" report --all "$dir/f.db" >"$dir/out" 2>"$dir/err"
 [ $? = 3 ] || fail "report of a running process: $(cat "$dir/err")"
 grep -q "^still running: pid $pid" "$dir/out" || fail "report does not say that the process runs: $(cat "$dir/out")"
 "$V" recover "$dir/f.db" | grep -q "still running, left alone" || fail "recover of a running process"
 kill -KILL $pid
 wait $pid 2>/dev/null
-"$V" report "$dir/f.db" >"$dir/out" || fail "report after the kill"
+"$V" report --all "$dir/f.db" >"$dir/out" || fail "report after the kill"
 [ "$(allocations f)" = 10 ] || fail "after the kill: $(allocations f) of 10 allocations"
 # recover without operands finds it; a second time there is nothing.  What others left in /dev/shm is theirs: it is not
 # seen here, or nothing is recovered where it cannot be hidden.

@@ -32,19 +32,19 @@ mkdir ranks && for r in 0 1 2 3 4 6 7; do
     make_db ranks/run-r$r.db --rank $r --host gpu-$((r / 4)) --gpu $((r % 4)) --extra $((r * 37 % 101)) "${more[@]}"
 done
 
-golden report_train.txt "$V" report train.db
-golden report_train_bytes.txt "$V" report --bytes train.db
-golden report_oom.txt "$V" report oom.db
+golden report_train.txt "$V" report --all train.db
+golden report_train_bytes.txt "$V" report --all --bytes train.db
+golden report_oom.txt "$V" report --all oom.db
 
 # commands can be copied; changes of the program are pointed to where there are phases that answer
 cp train.db "my run.db"
-COLUMNS=200 "$V" report "my run.db" | grep -q "whatif 'my run.db'$" || { echo "FAILED: a name with a blank"; failures=$((failures + 1)); }
+COLUMNS=200 "$V" report --all "my run.db" | grep -q "whatif 'my run.db'$" || { echo "FAILED: a name with a blank"; failures=$((failures + 1)); }
 sqlite3 "my run.db" "UPDATE phase SET name = 'other ' || name WHERE name IN ('forward', 'backward', 'optimizer')"
-COLUMNS=200 "$V" report "my run.db" >nophase.txt
+COLUMNS=200 "$V" report --all "my run.db" >nophase.txt
 grep -q 'peak: ' nophase.txt && ! grep -q 'vramscope whatif' nophase.txt || { echo "FAILED: changes of a run without phases"; failures=$((failures + 1)); }
 # ranks that wrote files of the same name are told apart
 mkdir one two && cp train.db one/run.db && cp oom.db two/run.db
-[ "$("$V" report one two killed.db | grep -o '[^ ]*[.]db$' | sort -u | tr '\n' ' ')" = "killed.db one/run.db two/run.db " ] ||
+[ "$("$V" report --all one two killed.db | grep -o '[^ ]*[.]db$' | sort -u | tr '\n' ' ')" = "killed.db one/run.db two/run.db " ] ||
     { echo "FAILED: equal names are not told apart" && failures=$((failures + 1)); }
 "$V" plot one two | grep -q "^two/run.db, device 0" || { echo "FAILED: panels of equal names" && failures=$((failures + 1)); }
 # the same moment with other figures: each cause is said where the figures say it, and no other
@@ -75,8 +75,8 @@ shutil.copy("train.db", "older.db") # of a recorder that knew no arenas
 db = sqlite3.connect("older.db")
 db.executescript("DROP VIEW arena; DROP TABLE arena_sample")
 PY
-golden report_arena.txt "$V" report arena.db
-COLUMNS=80 "$V" report older.db | sed 's/older[.]db/train.db/' | diff "$GOLDEN/report_train.txt" - ||
+golden report_arena.txt "$V" report --all arena.db
+COLUMNS=80 "$V" report --all older.db | sed 's/older[.]db/train.db/' | diff "$GOLDEN/report_train.txt" - ||
     { echo "FAILED: a file without the table of arenas" && failures=$((failures + 1)); }
 "$V" report --json arena.db | python3 -c '
 import json, sys
@@ -91,8 +91,8 @@ has() { # TEXT COMMAND...
     "$@" | grep -qF -- "$text" || { echo "FAILED: $* does not say: $text" && failures=$((failures + 1)); }
 }
 cause() { # FILE TEXT
-    has "$2" "$V" report "$1"
-    [ "$("$V" report "$1" | grep -Ec 'fragmentation|never have held|a limit of its own|^    asked for.*short by|although|is unknown: nobody')" = 1 ] ||
+    has "$2" "$V" report --all "$1"
+    [ "$("$V" report --all "$1" | grep -Ec 'fragmentation|never have held|a limit of its own|^    asked for.*short by|although|is unknown: nobody')" = 1 ] ||
         { echo "FAILED: $1: another cause beside '$2'" && failures=$((failures + 1)); }
 }
 cause oom.db "short by 6.17 GiB; the framework had 5.78 GiB reserved but unused, in pieces that are not known"
@@ -101,18 +101,18 @@ cause hopeless.db "the device could never have held it: it has 146.5 GiB in all"
 cause limit.db "the framework did not ask the driver: a limit of its own"
 cause unasked.db "is unknown: nobody could ask the driver"
 cause though.db "refused although the driver said that 133.8 GiB were free"
-has "cuMemAlloc_v2 refused it 2 times" "$V" report driver.db
-has "residual and other processes" "$V" report beyond.db
-has "other processes, and what the driver keeps      2.00 GiB" "$V" report oom.db
+has "cuMemAlloc_v2 refused it 2 times" "$V" report --all driver.db
+has "residual and other processes" "$V" report --all beyond.db
+has "other processes, and what the driver keeps      2.00 GiB" "$V" report --all oom.db
 # figures of two moments are not put together
-has "residual and other processes              2.62 GiB" "$V" report stale.db
-has "residual and other processes               unknown" "$V" report moved.db
-has "not in the file (unknown)" "$V" report lost.db
-has "the file does not hold who held the memory" "$V" report old.db
+has "residual and other processes              2.62 GiB" "$V" report --all stale.db
+has "residual and other processes               unknown" "$V" report --all moved.db
+has "not in the file (unknown)" "$V" report --all lost.db
+has "the file does not hold who held the memory" "$V" report --all old.db
 has "allocated then" "$V" peak --at oom oom.db
 # both commands say the same of the device then; nothing about the peak, nor about samples that are there
 rows() { sed -n '/=  allocated/,/the device/p' | tr -s ' '; }
-[ "$("$V" report oom.db | sed -n '/who held/,/of the host/p' | rows)" = "$("$V" peak --at oom oom.db | rows)" ] ||
+[ "$("$V" report --all oom.db | sed -n '/who held/,/of the host/p' | rows)" = "$("$V" peak --at oom oom.db | rows)" ] ||
     { echo "FAILED: report and peak differ about the device: $("$V" peak --at oom oom.db | rows)" && failures=$((failures + 1)); }
 "$V" peak --at oom oom.db | grep -E "residual: unknown|would lower|growth" && echo "FAILED: the peak in peak --at oom" && failures=$((failures + 1))
 "$V" report --json oom.db >r.json && "$V" peak --at oom --json oom.db >p.json && python3 - <<'PY' || failures=$((failures + 1))
@@ -125,25 +125,25 @@ PY
 # thinned: the events are gone, what ran out is not
 cp oom.db oom_thin.db
 sqlite3 oom_thin.db "DELETE FROM ev; INSERT OR REPLACE INTO meta(key, value) VALUES('thinned_from_seq', 1); INSERT OR REPLACE INTO counter VALUES(1,0,'out_of_memory',1), (1,0,'driver_out_of_memory',2), (1,0,'driver_out_of_memory_reported',2)"
-then_held() { "$V" report "$1" | sed -n '1,/the device/p' | grep -vE '^    what it is for$|%  (made in [a-z]+|made outside any phase|workspace)$'; } # roles go by events
+then_held() { "$V" report --all "$1" | sed -n '1,/the device/p' | grep -vE '^    held by role$|%  (made in [a-z]+|made outside any phase|workspace)$'; } # roles go by events
 [ "$(then_held oom_thin.db)" = "$(then_held oom.db)" ] ||
-    { echo "FAILED: a thinned file's out of memory: $("$V" report oom_thin.db | head -n 3)" && failures=$((failures + 1)); }
+    { echo "FAILED: a thinned file's out of memory: $("$V" report --all oom_thin.db | head -n 3)" && failures=$((failures + 1)); }
 has "memory never ran out" "$V" peak --at oom train.db
 "$V" peak --at nonsense oom.db 2>/dev/null && { echo "FAILED: --at nonsense is taken" && failures=$((failures + 1)); }
 make_db leak.db --leak 3 --steps 12
-golden report_leak.txt "$V" report leak.db
-golden report_killed.txt "$V" report killed.db
-golden report_thinned.txt "$V" report thinned.db
-golden report_empty.txt "$V" report empty.db
-golden report_ranks.txt "$V" report ranks
-golden report_ranks.txt "$V" report ranks/ # as a shell completes it
+golden report_leak.txt "$V" report --all leak.db
+golden report_killed.txt "$V" report --all killed.db
+golden report_thinned.txt "$V" report --all thinned.db
+golden report_empty.txt "$V" report --all empty.db
+golden report_ranks.txt "$V" report --all ranks
+golden report_ranks.txt "$V" report --all ranks/ # as a shell completes it
 # another run of two ranks left its files there, and a process that is no rank
 cp -r ranks jobs && make_db jobs/again-r0.db --rank 0 --world 2 --start 100 && make_db jobs/again-r1.db --rank 1 --world 2 --gpu 1 --start 101
 make_db jobs/alone.db --start 500
-has "these files are of 3 jobs" "$V" report jobs
-has "job of 2 ranks on 1 host" "$V" report jobs
-has "1 file without a rank" "$V" report jobs
-"$V" report jobs | sed -n '/job of 2 ranks/,$p' | grep -q MISSING && echo "FAILED: one of a complete job is missing" && failures=$((failures + 1))
+has "these files are of 3 jobs" "$V" report --all jobs
+has "job of 2 ranks on 1 host" "$V" report --all jobs
+has "1 file without a rank" "$V" report --all jobs
+"$V" report --all jobs | sed -n '/job of 2 ranks/,$p' | grep -q MISSING && echo "FAILED: one of a complete job is missing" && failures=$((failures + 1))
 "$V" report --json jobs >jobs.json
 [ $? = 3 ] || { echo "FAILED: a job that lacks a rank" && failures=$((failures + 1)); }
 python3 - <<'PY' || failures=$((failures + 1))
@@ -163,7 +163,7 @@ has "== rank 2, ranks/run-r2.db" "$V" peak ranks
 has "run-r2.db, rank 2, device 0" "$V" plot ranks
 # 64 ranks in a moment
 mkdir many && for r in $(seq 0 63); do ln ranks/run-r0.db many/r$r.db; done
-took=$( (TIMEFORMAT='%U + %S' && time timeout 60 "$V" report many >many.txt 2>&1) 2>&1)
+took=$( (TIMEFORMAT='%U + %S' && time timeout 60 "$V" report --all many >many.txt 2>&1) 2>&1)
 awk "BEGIN { exit !($took < 2) }" || { echo "FAILED: 64 files took $took s of a core" && failures=$((failures + 1)); }
 # what a process on another host has not written yet lies in its journal there
 python3 - <<'PY'
@@ -174,7 +174,7 @@ db.execute("INSERT OR REPLACE INTO meta(key, value) VALUES('journal', '/dev/shm/
 db.execute("DELETE FROM meta WHERE key = 'journal_merged'")
 db.commit()
 PY
-has "then run there: vramscope recover /dev/shm/vramscope-4211-1.vsj" "$V" report elsewhere.db
+has "then run there: vramscope recover /dev/shm/vramscope-4211-1.vsj" "$V" report --all elsewhere.db
 golden peak_train.txt "$V" peak --top 4 --device 0 train.db
 golden peak_phase.txt "$V" peak --by=phase --bytes train.db
 golden plot_train.txt env COLUMNS=90 "$V" plot train.db

@@ -12,7 +12,7 @@ summary='^vramscope: [^ ]+\.db( and [0-9]+ more)?: peak [0-9.]+ [KMG]?i?B alloca
 [ $? = 4 ] || no "exit status of the command: $(cat err)"
 grep -Eq "$summary" err && [ "$(grep -c '^vramscope:' err)" = 1 ] || no "summary: $(cat err)"
 [ "$(count a.db)" = 100 ] || no "a.db has $(count a.db) of 100 allocations"
-"$V" report a.db | grep -q "^simulated driver: no GPU was involved" || no "the report does not say that it was simulated"
+"$V" report --all a.db | grep -q "^simulated driver: no GPU was involved" || no "the report does not say that it was simulated"
 
 # a killed command: same death, complete file
 "$V" run --simulated -o k.db -- "$prog" kill 500 >out 2>err
@@ -36,8 +36,8 @@ pid_of() { sqlite3 "$1" "SELECT pid FROM process"; }
 other=$(ls c-rank7-pid*.db)
 [ "$(count "$other")" = 30 ] && [ "$other" = "c-rank7-pid$(pid_of "$other").db" ] || no "the child's file: $(ls c*)"
 [ "$(ls c*.db* | wc -l)" = 2 ] && grep -q "^vramscope: c.db and 1 more: peak" err || no "two files: $(ls c*) $(cat err)"
-"$V" report c.db >page && grep -q "$prog exit 40" page || no "c.db is not whole: $(head -n 3 page)"
-"$V" report . >out || no "report of a directory"
+"$V" report --all c.db >page && grep -q "$prog exit 40" page || no "c.db is not whole: $(head -n 3 page)"
+"$V" report --all . >out || no "report of a directory"
 grep -q "m-rank3" out || no "report of a directory: $(cat out)"
 
 # the default name

@@ -66,9 +66,9 @@ for command in commands:
             one_word = " " not in line.strip()
             assert len(line) <= columns or one_word, (command, columns, len(line), line)
     assert piped(*command) == piped(*command, COLUMNS="80"), command
-whole = piped(V, "report", "oom.db", COLUMNS="1000")
+whole = piped(V, "report", "--all", "oom.db", COLUMNS="1000")
 assert any(len(line) > 100 for line in whole.splitlines()), "nothing was to be wrapped: the test tests nothing"
-assert whole.split() == piped(V, "report", "oom.db", COLUMNS="200").split(), "a word was lost"
+assert whole.split() == piped(V, "report", "--all", "oom.db", COLUMNS="200").split(), "a word was lost"
 for line in piped(V, "doctor", "--quick").splitlines():
     assert len(line) <= 80 or max(map(len, line.split())) > 60, line  # a path has no blank to be broken at
 
@@ -93,7 +93,7 @@ for columns in ("70", "80"):  # where there is no room for both the layer goes b
 # colours: on a terminal that has them, and nowhere else
 colored = on_terminal(100, V, "diff", "train.db", "leak.db", TERM="xterm")
 assert "\033[31m+" in colored and "\033[1mdevice 0" in colored, colored
-assert "\033[31mLOST: " in on_terminal(100, V, "report", "killed.db", TERM="xterm")
+assert "\033[31mLOST: " in on_terminal(100, V, "report", "--all", "killed.db", TERM="xterm")
 for variables in ({"TERM": "dumb"}, {"TERM": "xterm", "NO_COLOR": "1"}, {}):
     assert "\033" not in on_terminal(100, V, "diff", "train.db", "leak.db", **variables), variables
 assert "\033" not in piped(V, "diff", "train.db", "leak.db", TERM="xterm")
@@ -111,8 +111,8 @@ helps = subprocess.run([V, "--help"], capture_output=True, check=True).stdout.de
 for name in re.findall(r"^  ([a-z]+)  ", helps[helps.index("commands:"):], re.M):
     for line in [*piped(V, name, "--help").splitlines()[1:], *helps.splitlines()]:
         assert len(line) <= 80, (name, line)
-assert not piped(V, "report", "train.db", LANG="C.UTF-8").isascii()
-assert not piped(V, "report", "train.db").isascii()
+assert not piped(V, "report", "--all", "train.db", LANG="C.UTF-8").isascii()
+assert not piped(V, "report", "--all", "train.db").isascii()
 assert on_terminal(90, V, "plot", "train.db", TERM="dumb").isascii()
 assert on_terminal(80, V, "report", "--json", "train.db") == piped(V, "report", "--json", "train.db"), "JSON is for programs"
 PY

@@ -21,34 +21,34 @@ sqlite3 run.db "INSERT OR IGNORE INTO element_type VALUES(6, 'float32', 4), (15,
     UPDATE peak_live SET tensor = (SELECT CASE WHEN line LIKE '%:17 %' THEN 7 WHEN n <= 5 THEN 8 ELSE 9 END FROM at WHERE at.alloc_seq = peak_live.alloc_seq)
         WHERE alloc_seq IN (SELECT alloc_seq FROM at);
     INSERT INTO framework_role SELECT alloc_seq, 1 FROM at WHERE line LIKE '%:41 %' AND n <= 2" || fail "made-up tensors"
-COLUMNS=200 "$V" report run.db >page
+COLUMNS=200 "$V" report --all run.db >page
 has 'model.py:17 Model.__init__, float32 [46080, 1024] x8'
 has 'model.py:41 Model.forward, mostly bfloat16 [7, 7] x5'
 hasnt '(no Python line; made in optimizer),'
 for columns in 60 70 80 90 120; do
-    COLUMNS=$columns "$V" report plain.db >plain
-    COLUMNS=$columns "$V" report run.db >page
+    COLUMNS=$columns "$V" report --all plain.db >plain
+    COLUMNS=$columns "$V" report --all run.db >page
     # roles, which this recording has and the other has not, make rows of their own elsewhere
     [ "$(sed -n '/asked for by/,/^    [a-z]/p' page | wc -l)" = "$(sed -n '/asked for by/,/^    [a-z]/p' plain | wc -l)" ] || fail "$columns columns: more lines: $(cat page)"
     has 'model.py:17 Model'
 done
-COLUMNS=80 "$V" report run.db >page # both rows take 79
+COLUMNS=80 "$V" report --all run.db >page # both rows take 79
 has 'model.py:17 Model.__init__, float32 [46080, 1024] x8'
 has 'model.py:41 Model.forward, mostly bfloat16 [7, 7] x5'
-COLUMNS=78 "$V" report run.db >page
+COLUMNS=78 "$V" report --all run.db >page
 hasnt 'model.py:17 Model.__init__, '
 hasnt 'model.py:41 Model.forward, '
 
 # no tensor has half of it: nothing is said
 sqlite3 run.db "INSERT INTO tensor SELECT 20 + n, 1, 6, 4, '[' || n || ']' FROM (SELECT DISTINCT row_number() OVER () AS n FROM peak_live);
     UPDATE peak_live SET tensor = 20 + alloc_seq % 7 WHERE tensor = 7"
-COLUMNS=200 "$V" report run.db >page
+COLUMNS=200 "$V" report --all run.db >page
 hasnt 'model.py:17 Model.__init__, '
 
 # where memory ran out
 make oom.db --kind oom
 sqlite3 oom.db "INSERT OR IGNORE INTO element_type VALUES(6, 'float32', 4); INSERT INTO tensor VALUES(7, 1, 6, 188743680, '[46080, 1024]');
     UPDATE oom_live SET tensor = 7 WHERE op = 20"
-COLUMNS=200 "$V" report oom.db | sed -n '/^OUT OF MEMORY/,/^$/p' >page
+COLUMNS=200 "$V" report --all oom.db | sed -n '/^OUT OF MEMORY/,/^$/p' >page
 has ', float32 [46080, 1024] x'
 echo "the largest lines say their tensors"

@@ -22,7 +22,7 @@ job jobs "$prog" exit 20
 [ "$(wc -l <said)" = 2 ] && grep -Eq '^vramscope: jobs/0.db \(rank 0 of 4\): peak [0-9.]+ [KMG]?i?B allocated, .*, no events lost$' said &&
     grep -qx 'vramscope: vramscope report jobs/ shows the ranks that wrote there beside each other' said || no "a job: $(cat said)"
 [ "$(cd jobs && echo ./*.db)" = "./0.db ./1.db ./2.db ./3.db" ] || no "the job's files: $(ls jobs)"
-"$V" report jobs/ >report 2>&1 && grep -q 'job of 4 ranks' report || no "the report of jobs/: $(cat report)"
+"$V" report --all jobs/ >report 2>&1 && grep -q 'job of 4 ranks' report || no "the report of jobs/: $(cat report)"
 # shellcheck disable=SC2016 # for the ranks' shells
 job some sh -c '[ $RANK = 2 ] || exec "$0" exit 20' "$prog"
 [ "$(grep -c 'nothing was recorded' said)" = 1 ] && grep -q 'nothing was recorded' some/err.2 && [ "$(wc -l <said)" = 3 ] || no "a rank without a GPU: $(cat said)"

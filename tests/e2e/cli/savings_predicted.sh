@@ -26,7 +26,7 @@ rows=512 hidden=32
 # no step is ever told whole: nothing may be said
 "$V" run -o "$dir/killed.db" -- "$BUILD/bin/train_lm" --steps 1 --batch 64 --vocab 300 --hidden 8 "$text" >/dev/null 2>&1
 sqlite3 "$dir/killed.db" "DELETE FROM step"
-"$V" report "$dir/killed.db" | grep -q "what would lower the peak: unknown, " || fail "it is not said why nothing is known"
+"$V" report --all "$dir/killed.db" | grep -q "what would lower the peak: unknown, " || fail "it is not said why nothing is known"
 
 python3 - "$dir" $rows $hidden $vocab <<'PY' || fail "the prediction (above)"
 import json, sqlite3, sys
@@ -98,7 +98,7 @@ assert share > 0.6, share
 fell = naive["peak"]["allocated_bytes"] - fused["peak"]["allocated_bytes"]
 assert 0 <= fell <= naive["savings"]["phases_save_at_most_bytes"] <= naive["savings"]["step_saves_at_most_bytes"]
 PY
-"$V" report "$dir/naive.db" >"$dir/page"
+"$V" report --all "$dir/naive.db" >"$dir/page"
 grep -q "^    static memory is .* of the peak's .*):$" "$dir/page" || fail "no word of static memory"
 tr -s "\n " " " <"$dir/page" | grep -q "without what logits makes, and backward makes and frees again, it would be at least " || fail "no word of the loss"
 "$V" peak "$dir/naive.db" | grep -q "what would lower the peak (step " || fail "peak does not say it"

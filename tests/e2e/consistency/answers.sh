@@ -13,7 +13,7 @@ trap 'rm -rf "$dir"' EXIT
 for name in train: fused:-fused oom:-oom; do
     db=$dir/${name%%:*}.db
     xz -dc "tests/data/llama-h200${name#*:}.db.xz" >"$db" || exit 1
-    "$BUILD/bin/vramscope" report "$db" >/dev/null 2>"$dir/why" || { cat "$dir/why" && exit 1; } # of another schema: tests/data/renew_db.py, xz -9e
+    "$BUILD/bin/vramscope" report --all "$db" >/dev/null 2>"$dir/why" || { cat "$dir/why" && exit 1; } # of another schema: tests/data/renew_db.py, xz -9e
 done
 # the made-up ones
 make_db() { python3 tests/data/make_db.py shim/trace/schema.sql "$dir/$1" "${@:2}" || exit 1; }

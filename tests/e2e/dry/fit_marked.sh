@@ -42,10 +42,10 @@ timeout 120 "$V" fit -- "$tests/prog_sizes" 4 512 >out 2>err || fail "fit"
 grep -qE "$mark" out || fail "fit's page: $(cat out)"
 
 try report
-shows report "$V" report rec0.db
+shows report "$V" report --all rec0.db
 shows 'report --json' "$V" report --json rec0.db
 grep -q '"dry": "gpu=H200,bytes=[0-9]*,steps=3,values=first"' out || fail "JSON has not what it stands for: $(grep dry out)"
-shows 'report of several' "$V" report rec0.db rec1.db
+shows 'report of several' "$V" report --all rec0.db rec1.db
 try peak
 shows peak "$V" peak rec0.db
 shows 'peak --json' "$V" peak --json rec0.db
@@ -88,7 +88,7 @@ try estimate
 shows estimate "$V" estimate --params=1M --layers=2 --hidden=64 --heads=2 --vocab=100 rec0.db
 try merge
 "$V" merge -o all.db rec0.db rec1.db >out 2>err || fail "merge: $(cat err)"
-shows 'report of a merged file' "$V" report all.db
+shows 'report of a merged file' "$V" report --all all.db
 [ "$(sqlite3 all.db "SELECT count(*) FROM process WHERE simulated = 2")$(sqlite3 all.db "SELECT count(DISTINCT value) FROM meta WHERE key = 'dry'")" = 21 ] || fail "the merged file"
 try top
 

@@ -50,7 +50,7 @@ fit 1 --capacity=1GiB -- "$sizes" 4 512
 has '^does not fit a device of 1\.00 GiB'
 fit 1 -o kept.db --capacity=1.7GiB -- "$tests/prog_oom_caching" caught
 has 'the program caught that and went on'
-"$V" report kept.db >report || fail "report of the recording: $?"
+"$V" report --all kept.db >report || fail "report of the recording: $?"
 grep -q '^OUT OF MEMORY' report && grep -q '^dry run (H200, 1.70 GiB, 3 steps): no GPU' report || fail "the page of it: $(cat report)"
 
 # it failed by itself: its last lines and its status are shown

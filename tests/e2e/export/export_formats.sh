@@ -91,7 +91,7 @@ if [ -x "$tests/prog_random" ]; then
         [ "$status" = 0 ] || fail "prog_random $seed: status $status"
         "$V" peak --json "$db" >"$dir/peak.json" 2>/dev/null
         grep -q '"known_bytes": [1-9]' "$dir/peak.json" || continue
-        expected=$("$V" report "$db" >/dev/null 2>&1; echo $?)
+        expected=$("$V" report --all "$db" >/dev/null 2>&1; echo $?)
         for format in perfetto pytorch pprof csv; do
             add $format "$db" "$expected"
         done

@@ -25,7 +25,7 @@ agrees() {
     expect_sql "SELECT count(*) FROM event WHERE op = 'reclassify'" 0
 }
 count() { echo "SELECT ifnull(sum(value), 0) FROM counter WHERE name = 'driver_out_of_memory$1'"; }
-report() { "$BUILD/bin/vramscope" report "$db" >"$run/report" 2>&1 || fail "report: $(cat "$run/report")"; }
+report() { "$BUILD/bin/vramscope" report --all "$db" >"$run/report" 2>&1 || fail "report: $(cat "$run/report")"; }
 says() { grep -qE -- "$1" "$run/report" || fail "the report does not say '$1': $(head -n 24 "$run/report")"; }
 
 for program in shared static; do

@@ -16,7 +16,7 @@ rules='forward=fwd*,backward=bwd,optimizer=opt'
 "$V" run --phases="$rules" -o ruled.db -- ./steps >out 2>ruled.err || fail "ruled: $(cat ruled.err)"
 grep -q '0 phases, 30 ranges by name (report lists them), no events lost' plain.err || fail "run's summary: $(cat plain.err)"
 
-"$V" report plain.db >page || fail "report"
+"$V" report --all plain.db >page || fail "report"
 for row in 'iteration +6 ' 'bwd +6 ' 'opt +6 ' 'norm +6 ' 'fwd 3 +1 .* 29.00 MiB '; do
     grep -Eq "^  $row" page || fail "no row '$row': $(sed -n '/other ranges/,/^$/p' page)"
 done
@@ -64,15 +64,15 @@ says() { # WORDS COMMAND...
     "$@" >out 2>&1 && fail "$*: it works"
     grep -qF -- "$words" out || fail "$*: does not say '$words': $(cat out)"
 }
-says "--phases: 'fwd' is no name=pattern" "$V" report --phases=fwd plain.db
-says "--phases: give name=pattern" "$V" report --phases= plain.db
+says "--phases: 'fwd' is no name=pattern" "$V" report --all --phases=fwd plain.db
+says "--phases: give name=pattern" "$V" report --all --phases= plain.db
 says "--phases: plain.db has no range of such a name" "$V" peak --phases='x=y*' plain.db
 says "--steps: plain.db has no range or mark of such a name" "$V" plot --steps=epoch plain.db
 # memory that runs out in the third iteration's helper thread, which has no range of its own
 SIMCUDA_CAPACITY=104MiB "$V" run -q -o oom.db -- ./steps >out 2>&1 || fail "oom: $(cat out)"
-"$V" report --phases="$rules" --steps=iteration oom.db | head -n 1 | grep -q '^OUT OF MEMORY on device 0 at .*, step 3, in backward' ||
-    fail "out of memory: $("$V" report --phases="$rules" --steps=iteration oom.db | head -n 3)"
-"$V" report oom.db | head -n 1 | grep -q ', outside any phase$' || fail "out of memory, as recorded: $("$V" report oom.db | head -n 1)"
+"$V" report --all --phases="$rules" --steps=iteration oom.db | head -n 1 | grep -q '^OUT OF MEMORY on device 0 at .*, step 3, in backward' ||
+    fail "out of memory: $("$V" report --all --phases="$rules" --steps=iteration oom.db | head -n 3)"
+"$V" report --all oom.db | head -n 1 | grep -q ', outside any phase$' || fail "out of memory, as recorded: $("$V" report --all oom.db | head -n 1)"
 # a long run, of which the old ranges are folded into sums by name; so long that there is room for all its names, which are left as they are
 VRAMSCOPE_MAX_BYTES=1MiB "$V" run -q -o long.db -- ./steps 1500 >out 2>&1 || fail "long: $(cat out)"
 [ "$(sqlite3 long.db "SELECT count(*) > 0 FROM folded")" = 1 ] || fail "nothing was folded"
@@ -85,6 +85,6 @@ for name in ("iteration", "bwd", "opt", "norm"):
     assert len(n) == 1 and n[0]["ranges"] == 1500 and n[0]["time_ns"] > 0 and n[0]["peak_allocated_bytes"] > 13 << 20, n' ||
     fail "the ranges of a folded file"
 sum=$(sha256sum <plain.db)
-"$V" report --phases="$rules" --steps=iteration plain.db >out || fail "report"
+"$V" report --all --phases="$rules" --steps=iteration plain.db >out || fail "report"
 [ "$sum" = "$(sha256sum <plain.db)" ] || fail "reading changed the file"
 echo "rules say afterwards what they say before"

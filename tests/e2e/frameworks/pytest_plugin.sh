@@ -159,7 +159,7 @@ pytest test_limits.py
 verdicts
 says "recordings are in $dir/kept"
 [ "$(find "$dir/kept" -name 'pytest-*.db' | wc -l)" = 1 ] || fail "kept: $(ls "$dir/kept")"
-"$BUILD/bin/vramscope" report "$dir"/kept/pytest-*.db >"$dir/report" || fail "the recording is not complete: $(head -n 3 "$dir/report")"
+"$BUILD/bin/vramscope" report --all "$dir"/kept/pytest-*.db >"$dir/report" || fail "the recording is not complete: $(head -n 3 "$dir/report")"
 grep -q "^  pytest.test " "$dir/report" || fail "its phase: $(cat "$dir/report")"
 rm -r "$dir/kept"
 pytest -n 2 test_limits.py

@@ -133,7 +133,7 @@ if "$BUILD/bin/vramscope" export --format=pytorch -o "$work/new.pickle" "$work/n
     sqlite3 "$work/new.db" "SELECT size_bytes, request_bytes FROM allocation ORDER BY alloc_seq" >"$work/asked"
     sqlite3 "$work/back.db" "SELECT size_bytes, request_bytes FROM allocation WHERE op = 'block_alloc' ORDER BY alloc_seq" | diff "$work/asked" - >"$work/diff" ||
         fail "requests (< recorded, > exported and imported): $(head -n 5 "$work/diff")"
-    COLUMNS=1000 "$BUILD/bin/vramscope" report "$work/back.db" | grep -q "sizes are blocks', and what was requested of each is known as far as its recording had it" || fail "the import does not say what sizes are"
+    COLUMNS=1000 "$BUILD/bin/vramscope" report --all "$work/back.db" | grep -q "sizes are blocks', and what was requested of each is known as far as its recording had it" || fail "the import does not say what sizes are"
 else
     fail "export: $(cat "$work/err")"
 fi
@@ -141,5 +141,5 @@ fi
 sqlite3 "$work/new.db" "DELETE FROM tensor"
 "$BUILD/bin/vramscope" peak --by=tensor "$work/new.db" >"$work/text" || fail "peak without tensors"
 grep -q 'what tensors blocks were made for is not in this recording: --by=line' "$work/text" && ! grep -q 'not known' "$work/text" || fail "peak without tensors: $(cat "$work/text")"
-"$BUILD/bin/vramscope" report "$work/new.db" | grep -q 'asked for 16.00 KiB: ' || fail "a refused request that nothing more is known of"
+"$BUILD/bin/vramscope" report --all "$work/new.db" | grep -q 'asked for 16.00 KiB: ' || fail "a refused request that nothing more is known of"
 echo "ok the refused tensor, and none"

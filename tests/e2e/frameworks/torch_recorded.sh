@@ -27,13 +27,13 @@ expect_sql "SELECT phase, ranges FROM phase_peak WHERE phase <> 'none' ORDER BY 
 expect_sql "SELECT group_concat(step) FROM step" 1,2,3
 expect_sql "SELECT count(*) FROM range WHERE t_pop_ns IS NULL OR source <> 'automatic'" 0
 expect_clean
-"$BUILD/bin/vramscope" report "$db" >"$run/report" || fail "report"
+"$BUILD/bin/vramscope" report --all "$db" >"$run/report" || fail "report"
 grep -q "3 steps, " "$run/report" || fail "other than 3 steps: $(cat "$run/report")"
 
 # an output layer that nobody calls: the report says so, once
 new_run
 "$BUILD/bin/vramscope" run --simulated -o "$db" -- "$python" "$here/torch_recorded.py" function >"$run/out" 2>"$run/err" || fail "function"
-"$BUILD/bin/vramscope" report "$db" >"$run/report" || fail "report"
+"$BUILD/bin/vramscope" report --all "$db" >"$run/report" || fail "report"
 "$BUILD/bin/vramscope" report --json "$db" >"$run/report.json" || fail "report --json"
 if [ "$(ask "SELECT state FROM contract WHERE name = 'output_layers'")" = proven ]; then
     expect_sql "SELECT text, source FROM moment JOIN string ON string.id = name" "output_layer_not_called 128|3"
@@ -48,6 +48,6 @@ new_run
 "$BUILD/bin/vramscope" run --simulated -o "$db" -- "$python" "$here/torch_recorded.py" killed >"$run/out" 2>"$run/err"
 status=$?
 [ $status = 137 ] || fail "exit status $status"
-"$BUILD/bin/vramscope" report "$db" >"$run/report"
+"$BUILD/bin/vramscope" report --all "$db" >"$run/report"
 grep -q "2 steps and a step without an end, " "$run/report" || fail "the last step: $(cat "$run/report")"
 "$BUILD/bin/vramscope" plot --step=3 -o "$run/plot.gp" "$db" || fail "plot of the step without an end"

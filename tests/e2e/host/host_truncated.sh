@@ -26,7 +26,7 @@ expect_clean ""
 cut '*.vsj'
 grep -q "the recording ends here" "$run/err" || fail "not a word of the journal"
 expect_sql "SELECT count(*) BETWEEN 100 AND $before + 50 FROM event WHERE op IN ('alloc', 'free')" 1
-"$BUILD/bin/vramscope" report "$db" >"$run/report"
+"$BUILD/bin/vramscope" report --all "$db" >"$run/report"
 [ $? = 3 ] || fail "report: not 3, shown but incomplete"
 grep -q "^GAP: .*the journal was truncated" "$run/report" || fail "the report does not say it: $(cat "$run/report")"
 
@@ -35,6 +35,6 @@ for _ in 1 2 3 4 5; do
     shimmed "$tests/prog_truncate" last "$dir/$((runs + 1))/*.vsj" "$dir/$((runs + 1))/run.db"
     [ "$status" = 0 ] || fail "the journal truncated last: status $status"
     expect_sql "PRAGMA integrity_check" ok
-    "$BUILD/bin/vramscope" report "$db" >"$run/report"
+    "$BUILD/bin/vramscope" report --all "$db" >"$run/report"
     [ $? = 3 ] && grep -q "^GAP: .*the journal was truncated" "$run/report" || fail "truncated last: the report does not say it: $(cat "$run/report")"
 done

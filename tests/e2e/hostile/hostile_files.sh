@@ -10,7 +10,7 @@ export VRAMSCOPE_JOURNAL_DIR=$dir/journals
 mkdir "$VRAMSCOPE_JOURNAL_DIR"
 cd "$dir" || exit 1
 python3 "$src/tests/data/make_db.py" "$src/shim/trace/schema.sql" good.db || fail "make_db.py"
-"$V" report good.db >good.txt || fail "report of a good file"
+"$V" report --all good.db >good.txt || fail "report of a good file"
 
 # soon COMMAND...: within 60 seconds, of a machine that may be busy, and 1.5 GiB
 soon() {
@@ -28,7 +28,7 @@ refused() {
     grep -q -- "$what" err || fail "$*: not '$what': $(cat err)"
 }
 every() { # WHAT FILE: each command that reads
-    refused "$1" "$V" report "$2"
+    refused "$1" "$V" report --all "$2"
     refused "$1" "$V" peak "$2"
     refused "$1" "$V" plot "$2"
     refused "$1" "$V" diff "$2" good.db
@@ -56,7 +56,7 @@ done
 mkfifo named
 cp good.db names.db
 sqlite3 names.db "UPDATE meta SET value = 0 WHERE key = 'clean_end'; INSERT INTO meta(key, value) VALUES('journal', '$dir/named')"
-soon "$V" report names.db
+soon "$V" report --all names.db
 [ $status = 3 ] || fail "a FIFO for the journal: status $status"
 grep -q "^INCOMPLETE: its journal $dir/named can't be merged: $dir/named is not a journal" out || fail "a FIFO for the journal: $(head -n 1 out)"
 cp good.db modules.db
@@ -141,13 +141,13 @@ with open("pages.db", "r+b") as f:
 PY
 for db in view-*.db; do
     name=${db#view-}
-    refused "${name%.db} is not its table\|none that vramscope wrote" "$V" report "$db"
+    refused "${name%.db} is not its table\|none that vramscope wrote" "$V" report --all "$db"
 done
 every "ev is not its table" view-ev.db
 every "loss is not its table" computed.db
 every "Live_at_peak is not its table" table-as-view.db
 every "pages.db is damaged: its tables do not end where its size says" pages.db
-soon "$V" report own-views.db
+soon "$V" report --all own-views.db
 sed -i 's/own-views.db/good.db/' out
 cmp -s good.txt out || fail "a file's own views change its report: $(diff good.txt out)"
 soon "$V" peak trigger.db

@@ -42,7 +42,7 @@ for command in report waste peak "peak --by library" "peak --by role"; do
     # shellcheck disable=SC2086
     "$V" $command known.db | grep -E 'VRAMSCOPE_|run --access' && no "$command advises an option of run, which a snapshot knows nothing of"
 done
-"$V" report known.db >report || no "report: status $?"
+"$V" report --all known.db >report || no "report: status $?"
 grep -q 'imported from a PyTorch snapshot' report || no "the report does not say where it comes from"
 grep -q 'begins in the middle of the run: 1 block from before' report || no "not said that the trace began late"
 # rules afterwards: what lived before stays outside any phase, though forward begins in the same instant; a profiler's ranges can be phases
@@ -53,8 +53,8 @@ for rule in --steps='Optimizer*' --phases='opt=Optimizer*'; do
     "$V" peak --by phase "$rule" ranged.db >out 2>&1 || no "$rule: $(cat out)"
     diff asked out >difference || no "$rule: other phases at the peak: $(cat difference)"
 done
-"$V" report --phases='opt=Optimizer*' ranged.db | grep -Eq '^  opt +1 ' || no "no phase of a profiler's range"
-refused "what has such a name in ranged.db is a mark, a start/end range or an automatic phase" "$V" report --phases='x=forward' ranged.db
+"$V" report --all --phases='opt=Optimizer*' ranged.db | grep -Eq '^  opt +1 ' || no "no phase of a profiler's range"
+refused "what has such a name in ranged.db is a mark, a start/end range or an automatic phase" "$V" report --all --phases='x=forward' ranged.db
 # the same program at every protocol; the totals are those of the snapshot's end
 for p in 2 3 4 5; do
     import "native$p.db" "native$p.pickle"
@@ -102,7 +102,7 @@ import second.db job_rank-1.pickle
 for q in "SELECT kind, peak_bytes, end_bytes FROM peak WHERE process = P ORDER BY 1" "SELECT size_bytes, line, phase FROM live_at_peak WHERE process = P ORDER BY 1, 2"; do
     is job.db "${q/P/2}" "$(sqlite3 -batch -noheader second.db "${q/P/1}")"
 done
-"$V" report --process=2 job.db >out 2>&1 || no "report of the second process: $(cat out)"
+"$V" report --all --process=2 job.db >out 2>&1 || no "report of the second process: $(cat out)"
 import untimed.db untimed.pickle
 is untimed.db "SELECT count(*) FROM loss WHERE why LIKE 'phases and steps are those%'" 1
 is untimed.db "SELECT count(*) FROM loss WHERE why LIKE '%has no times%'" 1
@@ -111,8 +111,8 @@ is frameless.db "SELECT count(*) FROM loss WHERE why LIKE 'no call stack shows a
 is frameless.db "SELECT count(*) FROM rng" 0
 import retry.db retry.pickle
 [ "$(sqlite3 retry.db "SELECT sum(value) FROM counter WHERE name = 'out_of_memory'")" = "$(python3 -c 'import pickle; print(sum(e["action"] == "oom" for e in pickle.load(open("retry.pickle", "rb"))["device_traces"][0]))')" ] || no "other out-of-memory than in the trace"
-"$V" report retry.db | grep -q '^OUT OF MEMORY on device 0' || no "the report does not lead with the out-of-memory"
-"$V" report retry.db | grep -q 'the framework gave up; the driver had 32.00 MiB free' || no "what the driver had free at the out-of-memory is not said"
+"$V" report --all retry.db | grep -q '^OUT OF MEMORY on device 0' || no "the report does not lead with the out-of-memory"
+"$V" report --all retry.db | grep -q 'the framework gave up; the driver had 32.00 MiB free' || no "what the driver had free at the out-of-memory is not said"
 
 # stacks of what lives and no trace: what lived, by line, of which no peak is known; so it is where a trace begins with memory, or has one entry
 untold() {
@@ -131,7 +131,7 @@ for name in state state_no_traces; do
     is $name.db "SELECT ifnull(start_realtime_ns, 'unknown') FROM process" unknown
     is $name.db "SELECT DISTINCT line FROM live_at_peak" "/app/model.py:10 forward"
 done
-"$V" report state.db | grep -q '1970' && no "a snapshot without times is of 1970"
+"$V" report --all state.db | grep -q '1970' && no "a snapshot without times is of 1970"
 text="the snapshot's trace begins with 22.00 MiB reserved: what was used before is unknown" untold --max-peak=1GiB state.db
 text="begins with 2.00 MiB reserved: what was used before is unknown" untold --max=phase=forward:1GiB known.db
 import one_entry.db one_entry.pickle
@@ -153,7 +153,7 @@ is idle.db "SELECT count(*) FROM step" 1
 # what the driver had free, as the entry says it
 import device_free.db device_free.pickle
 is device_free.db "SELECT free_bytes FROM oom" $((300 << 20))
-"$V" report device_free.db | grep -q 'nobody could ask the driver' && no "what the driver had free is in the snapshot, and it is said that nobody could ask"
+"$V" report --all device_free.db | grep -q 'nobody could ask the driver' && no "what the driver had free is in the snapshot, and it is said that nobody could ask"
 
 # what is none
 refused "name a snapshot" "$V" import -o x.db
@@ -183,11 +183,11 @@ refused "a block of a segment, number 1 has no size" "$V" import -o x.db bad_blo
 # history that was stopped before the dump, and an entry that is gone: what is left is shown, with a note, and no replay of it is answered
 for name in stopped one_less; do
     "$V" import -o $name.db $name.pickle >/dev/null || no "import of $name"
-    "$V" report $name.db >out && tr '\n' ' ' <out | tr -s ' ' | grep -qE "NOTE: (an entry does|[0-9]+ entries do) not fit to the snapshot's own end state" || no "$name: no note: $(grep NOTE out)"
+    "$V" report --all $name.db >out && tr '\n' ' ' <out | tr -s ' ' | grep -qE "NOTE: (an entry does|[0-9]+ entries do) not fit to the snapshot's own end state" || no "$name: no note: $(grep NOTE out)"
     refused "$name.db lacks entries, as some of its snapshot's do not fit to its own end" "$V" whatif $name.db
     refused "$name.db lacks entries" "$V" whatif -e batch=0.5 $name.db
 done
-"$V" import -o newer.db newer.pickle >/dev/null && "$V" report newer.db | tr '\n' ' ' | tr -s ' ' | grep -q 'NOTE: 2 entries are of a kind that this version does not know' || no "entries of a kind that is not known"
+"$V" import -o newer.db newer.pickle >/dev/null && "$V" report --all newer.db | tr '\n' ' ' | tr -s ' ' | grep -q 'NOTE: 2 entries are of a kind that this version does not know' || no "entries of a kind that is not known"
 refused "larger than 4 GiB" "$V" import -o x.db bad_large.pickle
 refused "vramscope: nowhere/x.db: No such file or directory" "$V" import -o nowhere/x.db known.pickle
 "$V" import -o x.db known.pickle bad_truncated.pickle >out 2>err && no "half a job was imported"

@@ -72,7 +72,7 @@ for name in marks marks_late marks_broken; do import $name; done
 [ "$(phases marks)" = "1|none 3|optimizer 2|none 5|none 7|optimizer" ] && [ "$(steps marks)" = "14000|49000 63000|84000 98000|105000" ] || no "marks: $(phases marks), $(steps marks)"
 [ "$(phases marks_late)" = "1|optimizer 3|optimizer 2|none 5|none 7|optimizer" ] || no "a step that began before: $(phases marks_late)"
 [ "$(phases marks_broken)" = "1|optimizer 3|none 2|none 5|none 7|none" ] || no "ends without begins: $(phases marks_broken)"
-"$V" report marks.db | grep -q "no call stack shows a phase: only optimizers' steps are known, which PyTorch marked" || no "marks: $("$V" report marks.db | grep NOTE)"
+"$V" report --all marks.db | grep -q "no call stack shows a phase: only optimizers' steps are known, which PyTorch marked" || no "marks: $("$V" report --all marks.db | grep NOTE)"
 is marks.db "SELECT name, count(*) FROM range WHERE phase = 'none' GROUP BY 1 ORDER BY 1" "Optimizer.step#SGD.step|3
 Optimizer.zero_grad#SGD.zero_grad|1
 mine|1"
@@ -88,10 +88,10 @@ for name in pinned registered host_alone; do
 done
 is known.db "SELECT count(*) FROM event WHERE space IN ('pinned', 'registered')" 0
 is pinned.db "SELECT count(*) FROM peak WHERE kind IN ('allocated', 'reserved') AND device <> 0" 0
-"$V" report pinned.db | grep -q 'NOTE: pinned memory is all' || no "pinned: $("$V" report pinned.db | grep NOTE)"
-"$V" report registered.db | grep -q 'NOTE: pinned memory is all' && no "registered memory is told apart, and the report says it is not"
-"$V" report host_alone.db | grep -q 'no device memory was ever allocated' || no "host alone: $("$V" report host_alone.db)"
-"$V" report host_less.db | grep -q "3 entries do not fit to the snapshot's own end state: totals of pinned memory may be wrong by them" || no "host_less: $("$V" report host_less.db | grep NOTE)"
+"$V" report --all pinned.db | grep -q 'NOTE: pinned memory is all' || no "pinned: $("$V" report --all pinned.db | grep NOTE)"
+"$V" report --all registered.db | grep -q 'NOTE: pinned memory is all' && no "registered memory is told apart, and the report says it is not"
+"$V" report --all host_alone.db | grep -q 'no device memory was ever allocated' || no "host alone: $("$V" report --all host_alone.db)"
+"$V" report --all host_less.db | grep -q "3 entries do not fit to the snapshot's own end state: totals of pinned memory may be wrong by them" || no "host_less: $("$V" report --all host_less.db | grep NOTE)"
 "$V" whatif host_less.db >out 2>&1 || no "what-if of the device, where the host's entries do not fit: $(cat out)"
 "$V" import -o x.db bad_host.pickle >out 2>err && no "a damaged trace of the host was imported"
 [ "$(wc -l <err)" = 1 ] && grep -q 'an entry of its trace, number 1 has no size' err || no "bad_host: $(cat err)"

@@ -103,6 +103,6 @@ shimmed python3 "$here/live_allocator.py" "$dir/lib/libc10_cuda.so" graphs
 "$V" peak --by capture "$db" >"$dir/peak" || fail "peak --by capture"
 [ "$(grep -c 'live_allocator.py:[0-9]* graphs' "$dir/peak")" = 3 ] || fail "three captures: $(cat "$dir/peak")"
 grep -q "in no capture" "$dir/peak" || fail "what no capture holds: $(cat "$dir/peak")"
-"$V" report "$db" | grep -q "private pool.* of CUDA graphs: captured in 2 captures, the first at live_allocator.py:[0-9]* graphs" ||
+"$V" report --all "$db" | grep -q "private pool.* of CUDA graphs: captured in 2 captures, the first at live_allocator.py:[0-9]* graphs" ||
     fail "a pool of two captures: $("$V" peak "$db" | grep -A20 'not allocated')"
 echo "42 imports, 5 refusals and 7 recordings are taken apart as their allocator says"

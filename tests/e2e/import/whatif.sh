@@ -208,7 +208,7 @@ import re, sys
 left = dict(re.findall(r"^  (\S+) frees .* passed, (\S+) GiB left", open(sys.argv[1]).read(), re.M))
 assert float(left["checkpoint=1"]) > float(left["batch=0.5"]), left
 PY
-COLUMNS=300 "$V" report died.db >out 2>err && grep -q '^    PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True alone: this request would have passed, 11.07 GiB left$' out && ! grep -q 'foreach=no' out || no "the report's cure: $(cat out err)"
+COLUMNS=300 "$V" report --all died.db >out 2>err && grep -q '^    PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True alone: this request would have passed, 11.07 GiB left$' out && ! grep -q 'foreach=no' out || no "the report's cure: $(cat out err)"
 
 # the ends of steps: without them it is not known what lives over one, and no change is answered
 cp h200.db endless.db && sqlite3 endless.db "DELETE FROM step; DELETE FROM ev WHERE op = 33"

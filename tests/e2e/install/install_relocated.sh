@@ -40,7 +40,7 @@ bare() { env -i "$@"; }
 bare "$tree/bin/vramscope" run --simulated --stacks=all -o "$work/run.db" -- "$tree/bin/train_lm" --steps 40 --vocab 300 --hidden 32 --batch 128 \
     "$source/LICENSE" >out 2>err || no "run: $(cat out err)"
 grep -q '^ok: loss' out || no "the workload did not train: $(tail -n 1 out)"
-bare "$tree/bin/vramscope" report run.db >report || no "report"
+bare "$tree/bin/vramscope" report --all run.db >report || no "report"
 for phase in forward logits backward optimizer; do grep -q "$phase" report || no "no $phase in the report"; done
 bare "$tree/bin/vramscope" peak --by=stack run.db >peak || no "peak"
 grep -q train_lm peak || no "no call stacks: the unwinder was not found in the tree: $(cat peak)"
@@ -50,7 +50,7 @@ bare "$tree/bin/vramscope" plot run.db -o plot.gp && [ -s plot.gp ] || no "plot"
 
 bare LD_LIBRARY_PATH="$tree/lib/vramscope/sim" LD_PRELOAD="$tree/lib/libvramscope.so" VRAMSCOPE_OUTPUT="$work/plain.db" "$tree/bin/train_lm" --steps 40 --vocab 300 --hidden 32 --batch 128 \
     "$source/LICENSE" >/dev/null 2>err || no "under LD_PRELOAD: $(cat err)"
-bare "$tree/bin/vramscope" report plain.db >/dev/null || no "report of plain.db"
+bare "$tree/bin/vramscope" report --all plain.db >/dev/null || no "report of plain.db"
 python=$(command -v python3) && {
     bare PYTHONPATH="$tree/share/vramscope/python" "$python" -c 'import vramscope
 with vramscope.phase("forward"): vramscope.step()' || no "the Python module"

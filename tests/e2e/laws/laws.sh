@@ -88,10 +88,10 @@ timeout 60 "$V" whatif --json --batch=3 --seq=64,1792 "${labelled[@]}" >labelled
 refused 'record with --label batch=4 --label seq=1024' --batch=3 --seq=64 a-2x256.db a-4x256.db a-2x512.db
 timeout 60 "$V" run -q --simulated -o said.db --label batch=3 --label 'note=the second: 5%' -- "$tests/prog_sizes" 3 256 >out 2>err || fail "run --label: $(cat err)"
 VRAMSCOPE_LABELS=batch=5 timeout 60 "$V" run -q --simulated -o five.db -- "$tests/prog_sizes" 5 256 >out 2>err || fail "VRAMSCOPE_LABELS: $(cat err)"
-"$V" report said.db >out && grep -qx '  labels    batch=3, note=the second: 5%' out || fail "labels in the report: $(head -12 out)"
+"$V" report --all said.db >out && grep -qx '  labels    batch=3, note=the second: 5%' out || fail "labels in the report: $(head -12 out)"
 "$V" diff said.db five.db >out && grep -qx '   batch=3, note=the second: 5%' out && grep -qx '   batch=5' out || fail "labels of a difference: $(head -12 out)"
-"$V" merge -o both.db said.db five.db >out 2>&1 && "$V" report both.db#2 >out && grep -qx '  labels    batch=5' out || fail "labels of a merged file: $(head -12 out)"
-"$V" report both.db >out; [ "$(grep -E '^labels ' out | tr '\n' ';')" = "labels batch=3, note=the second: 5%;labels batch=5;" ] || fail "runs of other labels are other jobs: $(cat out)"
+"$V" merge -o both.db said.db five.db >out 2>&1 && "$V" report --all both.db#2 >out && grep -qx '  labels    batch=5' out || fail "labels of a merged file: $(head -12 out)"
+"$V" report --all both.db >out; [ "$(grep -E '^labels ' out | tr '\n' ';')" = "labels batch=3, note=the second: 5%;labels batch=5;" ] || fail "runs of other labels are other jobs: $(cat out)"
 for word in batch =4 batch= 'a=1,b=2' 'b c=1' ''; do
     "$V" run --simulated -o bad.db --label "$word" -- touch started >out 2>err
     [ $? = 2 ] && [ "$(wc -l <err)" = 1 ] && grep -qF "run: --label '$word': a label" err || fail "--label '$word': $(cat err)"

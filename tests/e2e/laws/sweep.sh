@@ -82,7 +82,7 @@ sqlite3 apart.db "DELETE FROM meta WHERE key LIKE 'label.%'"
 timeout 60 "$V" whatif --batch=4 --seq=512 apart.db >out 2>err && fail "a law of no sizes"
 [ "$(wc -l <err)" = 1 ] && grep -q '0 of its 6 recordings taken; left out: 1 that ran out of memory, 5 without labels batch and seq (name each as apart.db#1:batch=4,seq=1024)' err ||
     fail "no labels: $(cat err)"
-"$V" report oom/sweep.db >out 2>err && [ "$(grep -c '^labels batch=' out)" = 6 ] || fail "a sweep's database as a report: $(head -5 out err)"
+"$V" report --all oom/sweep.db >out 2>err && [ "$(grep -c '^labels batch=' out)" = 6 ] || fail "a sweep's database as a report: $(head -5 out err)"
 grep -qx 'a sweep of 6 points: 5 ok, 1 oom' out && grep -Eq '^  batch=4,seq=2048 +oom, asked 1.00 GiB +[0-9.]+ m?s +1 +[0-9.]+ MiB +[0-9.]+ GiB' out || fail "a sweep's points above its report: $(head -12 out)"
 # points that left no recording are in the report, and nobody can tell what they would have held; those that crashed may have ended before their peak
 cat >lacks <<'END'
@@ -92,7 +92,7 @@ exec "$PROG" "$@"
 END
 chmod +x lacks
 PROG=$tests/prog_sizes timeout 60 "$V" sweep -q --simulated -o lacks.d --grid batch=2,4 --grid seq=512 -- ./lacks '{batch}' '{seq}' "$word" >lacks.txt 2>err
-"$V" report lacks.d/sweep.db >out
+"$V" report --all lacks.d/sweep.db >out
 [ $? = 3 ] && grep -qx 'a sweep of 2 points: 1 ok, 1 crash' out && grep -Eq '^  batch=4,seq=512 +crash, exit 3 .* 0 of 1 +- +-' out || fail "a report lacks the point that crashed: $(head -12 out)"
 "$V" report --json lacks.d/sweep.db >/dev/null
 [ $? = 3 ] || fail "the status of a report that lacks a point"

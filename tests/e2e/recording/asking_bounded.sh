@@ -13,7 +13,7 @@ shim_env=(SIMCUDA_NVML_US=5000)
 undisturbed "$answered" run_shimmed "$tests/prog_asking"
 expect_sql "$loads" '100|100|2097152'
 expect_sql "SELECT count(*) FROM event WHERE op = 'overhead' AND size_bytes IS NULL" 0
-"$vramscope" report "$db" >"$run/report" || fail "report: $?"
+"$vramscope" report --all "$db" >"$run/report" || fail "report: $?"
 grep -q 'could not be measured' "$run/report" && fail "everything was measured: $(cat "$run/report")"
 expect_clean
 
@@ -30,7 +30,7 @@ expect_sql "SELECT count(*) BETWEEN 1 AND 6 $measured" 1
 expect_sql "SELECT count(*) >= 94 FROM event WHERE op = 'module_load' AND size_bytes IS NULL" 1
 # each is told, and the report has a line for all of them
 expect_sql "SELECT count(*) >= 94 FROM event WHERE op = 'overhead' AND api = 'cuStreamCreate' AND size_bytes IS NULL" 1
-"$vramscope" report "$db" >"$run/report" || fail "report: $?"
+"$vramscope" report --all "$db" >"$run/report" || fail "report: $?"
 tr -s '\n ' ' ' <"$run/report" | grep -q ' 1[89][0-9] calls could not be measured (.* asking had taken its share' || fail "no line: $(cat "$run/report")"
 expect_sql "$in_time" 1
 expect_clean

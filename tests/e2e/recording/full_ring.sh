@@ -35,7 +35,7 @@ shown() {
     local code=$?
     [ $code = 3 ] || fail "$1: exit status $code, not 3 (shown, but incomplete)"
 }
-shown report "$db"
+shown report --all "$db"
 says "LOST: "
 if [ "$(sqlite3 "$db" "SELECT $ends")" = 0 ]; then
     says "peak: at least "
@@ -43,7 +43,7 @@ if [ "$(sqlite3 "$db" "SELECT $ends")" = 0 ]; then
 fi
 sqlite3 "$db" "DELETE FROM upper_bound; INSERT INTO upper_bound VALUES(1, 0, 'allocated', 1, 1000000, NULL, NULL),
     (1, 0, 'reserved', 1, 1000000, 2, 2000000)"
-shown report "$db"
+shown report --all "$db"
 says "UPPER BOUND: allocated of device 0 may be too high from 1 ms to the end: ends of allocations or ranges were lost"
 says "UPPER BOUND: reserved of device 0 may be too high from 1 ms to 2 ms: ends of allocations or ranges were lost; then a framework's own total, or that nothing was alive, showed it right"
 peak=$(sqlite3 "$db" "SELECT printf('%.2f', max(peak_bytes) / 1048576.0) FROM peak WHERE device = 0 AND kind = 'allocated'")

@@ -31,7 +31,7 @@ facts() {
     ask "SELECT (SELECT count(*) FROM rng) + (SELECT coalesce(sum(ranges), 0) FROM range_fold WHERE device = -1),
                 (SELECT sum(last_seq - first_seq + 1) FROM stretch) - (SELECT count(*) FROM sample) - (SELECT coalesce(sum(samples), 0) FROM folded),
                 (SELECT sum(steps) FROM stretch), (SELECT upto_seq = max(last_seq) FROM mark, stretch)" >"$dir/$1.counts"
-    "$BUILD/bin/vramscope" report --bytes "$db" | sed -n '/peak: /,/= *allocated/s/ at .* step / at step /p' >"$dir/$1.peak"
+    "$BUILD/bin/vramscope" report --all --bytes "$db" | sed -n '/peak: /,/= *allocated/s/ at .* step / at step /p' >"$dir/$1.peak"
     "$BUILD/bin/vramscope" plot --whole "$db" -o "$run/plot.gp"
     grep -o '"peak [^"]*"' "$run/plot.gp" >"$dir/$1.plot"
     ask "SELECT device, phase, allocated_bytes, reserved_bytes, ranges FROM phase_peak ORDER BY 1, 2" >"$dir/$1.phases"
@@ -62,7 +62,7 @@ comm -23 "$dir/limited.ranges" "$dir/unlimited.ranges" >"$dir/false"
 expect_sql "SELECT count(*) FROM folded WHERE first_step <= 3 OR last_step >= 290" 0
 expect_sql "SELECT count(*) FROM folded f JOIN peak p ON p.kind = 'allocated' AND p.seq BETWEEN f.stretch AND f.stretch + f.events - 1" 0
 expect_sql "SELECT max(s.t_ns) > 0.9 * (SELECT max(t_ns) FROM step) FROM sample s" 1
-"$BUILD/bin/vramscope" report "$db" | grep -q '^folded: .* (steps [0-9]* to [0-9]*), stand .* no peak is affected$' || fail "the report does not say what is folded"
+"$BUILD/bin/vramscope" report --all "$db" | grep -q '^folded: .* (steps [0-9]* to [0-9]*), stand .* no peak is affected$' || fail "the report does not say what is folded"
 grep -q 'with filledcurves fs transparent pattern' "$run/plot.gp" || fail "the plot hatches nothing"
 # the README's queries: what they list of a limited file is as it is in the unlimited one
 expect_sql "SELECT max(allocated_bytes) = (SELECT peak_bytes FROM peak WHERE kind = 'allocated' AND device = 0) FROM timeline WHERE device = 0" 1

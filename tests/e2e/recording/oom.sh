@@ -10,7 +10,7 @@ counter() { echo "SELECT ifnull(sum(value), 0) FROM counter WHERE name = '$1'"; 
 sums="SELECT count(*) FROM oom o WHERE device >= 0 AND framework_bytes + direct_bytes <>
   (SELECT ifnull(sum(size_bytes), 0) FROM live_at_oom WHERE oom_seq = o.seq)"
 says() { # TEXT
-    "$BUILD/bin/vramscope" report "$db" >"$run/report" 2>&1 || fail "report: $(cat "$run/report")"
+    "$BUILD/bin/vramscope" report --all "$db" >"$run/report" 2>&1 || fail "report: $(cat "$run/report")"
     grep -qF -- "$1" "$run/report" || fail "the report does not say '$1': $(head -n 12 "$run/report")"
 }
 leads() { head -n 1 "$run/report" | grep -q "^OUT OF MEMORY $1" || fail "the report does not lead with it: $(head -n 1 "$run/report")"; }

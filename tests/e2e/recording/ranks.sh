@@ -28,7 +28,7 @@ rank SLURM_JOB_ID=9 SLURM_PROCID=0 SLURM_NTASKS=5 "$tests/prog_idle" || fail "th
 [ "$(of 0)" = "0 0 5" ] && [ "$(of 1)" = "1 1 5" ] && [ "$(of 2)" = "2 0 5" ] || fail "ranks: $(of 0), $(of 1), $(of 2)"
 [ -z "$(sqlite3 "$job/run-none.db" 'SELECT rank FROM process')" ] || fail "a batch script has a rank"
 
-"$V" report "$job" >"$dir/report" 2>&1
+"$V" report --all "$job" >"$dir/report" 2>&1
 [ $? = 3 ] || fail "a job that lacks a rank: $(cat "$dir/report")"
 for text in "these files are of 2 jobs" "job of 5 ranks on 1 host" "MISSING: no file of rank 3 (1 of 5)" "NOTE: rank 4: no clean end" \
     "highest: rank" "1 file without a rank"; do

@@ -16,7 +16,7 @@ recorded() { # recorded ARGUMENT...: the program under run
     status=$?
     [ $status != 77 ] || skip "the C library's dlsym has another version here"
     [ $status = 0 ] || fail "status $status"
-    "$V" report "$db" >"$run/report"
+    "$V" report --all "$db" >"$run/report"
     words=$(tr -s ' \n' ' ' <"$run/report")
 }
 

@@ -6,7 +6,7 @@
 V=$BUILD/bin/vramscope
 shim_env=(SIMCUDA_CAPACITY=4GiB)
 says() { # TEXT...
-    "$V" report "$db" >"$run/report" 2>&1 || fail "report: $(cat "$run/report")"
+    "$V" report --all "$db" >"$run/report" 2>&1 || fail "report: $(cat "$run/report")"
     for text; do grep -qF -- "$text" "$run/report" || fail "the report does not say '$text': $(head -n 30 "$run/report")"; done
 }
 row() { # WHERE KIND BYTES: the only row of a JSON path, which adds up

@@ -34,7 +34,7 @@ allocations() { ask "SELECT count(*) FROM event WHERE op = 'alloc' AND status = 
 # says STATUS LINE DATABASE: all readers agree, and the report's first line says why
 says() {
     local title
-    "$V" report "$3" >"$dir/report" 2>"$dir/err"
+    "$V" report --all "$3" >"$dir/report" 2>"$dir/err"
     [ $? = "$1" ] || fail "report $3: not status $1: $(cat "$dir/report" "$dir/err")"
     head -n 1 "$dir/report" | grep -Eq "^$2" || fail "report $3 begins: $(head -n 1 "$dir/report"), not '$2'"
     "$V" report --json "$3" >"$dir/json"
@@ -67,7 +67,7 @@ says 0 "complete" "$dir/clean2.db"
 killed "$dir/whole.db"
 says 0 "complete" "$dir/whole.db"
 [ "$(allocations)" = 24000 ] || fail "$(allocations) of 24000 allocations"
-"$V" report "$dir/whole.db" | grep -q '^the process was killed, or left without its exit handlers' || fail "the end of a killed one: $("$V" report "$dir/whole.db" | head -n 5)"
+"$V" report --all "$dir/whole.db" | grep -q '^the process was killed, or left without its exit handlers' || fail "the end of a killed one: $("$V" report --all "$dir/whole.db" | head -n 5)"
 "$V" report --json "$dir/whole.db" | grep -q '"came_to_exit": false' || fail "report --json of a kill"
 "$V" check "$dir/whole.db" --max-peak=100GiB >"$dir/check"
 [ $? = 3 ] || fail "check of a kill: $(cat "$dir/check")"
@@ -91,7 +91,7 @@ killed_at() { # N: in front of that change; false where there is none
     stages=$((stages + 1))
     rm -rf "$dir/container" && mkdir "$dir/container" && cp "$dir"/run.db* "$dir/container" # without the journal
     mv "$journal" "$dir/aside.vsj" 2>/dev/null
-    "$V" report "$dir/container/run.db" >"$dir/report" 2>"$dir/err"
+    "$V" report --all "$dir/container/run.db" >"$dir/report" 2>"$dir/err"
     status=$?
     db=$dir/container/run.db
     case $status in
@@ -104,7 +104,7 @@ killed_at() { # N: in front of that change; false where there is none
     esac
     [ ! -e "$dir/aside.vsj" ] || mv "$dir/aside.vsj" "$journal"
     db=$dir/run.db
-    "$V" report "$db" >"$dir/report" 2>"$dir/err" || fail "repeated after change $1: $(cat "$dir/report" "$dir/err")"
+    "$V" report --all "$db" >"$dir/report" 2>"$dir/err" || fail "repeated after change $1: $(cat "$dir/report" "$dir/err")"
     [ "$(allocations)" = 24000 ] || fail "repeated after change $1: $(allocations) of 24000"
     expect_sql "SELECT count(*) FROM loss" 0
 }
@@ -123,7 +123,7 @@ rm -f "$journal" # of a recovery that was killed in front of its end
 
 # the same with a limit on the size of files, as with a full disk: one line says so, and then all is there
 killed_early "$dir/full.db"
-(ulimit -f 400 && exec "$V" report "$db") >"$dir/report" 2>"$dir/err"
+(ulimit -f 400 && exec "$V" report --all "$db") >"$dir/report" 2>"$dir/err"
 [ $? = 3 ] || fail "a recovery without room: $(cat "$dir/report" "$dir/err")"
 head -n 1 "$dir/report" | grep -q "^INCOMPLETE: its journal $journal can't be merged: $db: " || fail "without room: $(head -n 1 "$dir/report")"
 (ulimit -f 400 && exec "$V" recover "$journal") >"$dir/out" 2>"$dir/err"
@@ -151,14 +151,14 @@ rm -f "$named" "$dir"/theirs.vsj
 # a job says it of its ranks
 mkdir "$dir/job"
 for r in 0 1; do RANK=$r WORLD_SIZE=2 LD_PRELOAD="$shim" VRAMSCOPE_OUTPUT="$dir/job/$r.db" "$tests/prog_exit" return 100 >/dev/null 2>&1; done
-"$V" report "$dir/job" >"$dir/report" || fail "a whole job: $?"
+"$V" report --all "$dir/job" >"$dir/report" || fail "a whole job: $?"
 cp "$dir/job/0.db" "$dir/rank0.db"
 cp "$dir/old.db" "$dir/job/2.db"
-"$V" report "$dir/job" >"$dir/report"
+"$V" report --all "$dir/job" >"$dir/report"
 [ $? = 3 ] || fail "a job with an incomplete file: not status 3"
 grep -q "INCOMPLETE: its journal is gone" "$dir/report" || fail "the page of a job does not say it: $(cat "$dir/report")"
 rm "$dir/job"/[02].db
-"$V" report "$dir/job" "$dir/clean.db" >"$dir/report"
+"$V" report --all "$dir/job" "$dir/clean.db" >"$dir/report"
 [ $? = 3 ] || fail "a job that lacks a rank: not status 3"
 
 # a file whose triggers would undo what the journal has: they do not run; one whose tables somebody has changed: not written to

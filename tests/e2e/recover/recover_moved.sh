@@ -39,7 +39,7 @@ grep -q "run.db: was moved or deleted while it was written; what was recorded is
 [ -z "$(find "$run" -name '*.vsj')" ] || fail "a journal is left"
 db=$run/now.db
 expect_sql "SELECT count(*) FROM event WHERE op = 'alloc'" 40
-"$V" report "$db" | head -n 1 | grep -q "^complete" || fail "the moved file is not complete: $("$V" report "$db" | head -n 1)"
+"$V" report --all "$db" | head -n 1 | grep -q "^complete" || fail "the moved file is not complete: $("$V" report --all "$db" | head -n 1)"
 
 moved 'rm $F'
 [ $status = 5 ] && [ -z "$(find "$run" -name '*.vsj')" ] || fail "deleted: status $status, or a journal is left"

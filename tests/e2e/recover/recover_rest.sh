@@ -27,7 +27,7 @@ expect_sql "SELECT count(*), sum(p.allocated_bytes = m.most) FROM range_peak p J
   WHERE device = 0 AND range > 0 AND op IN (20, 21) GROUP BY range) m ON m.range = p.range AND p.device = 0" "900|900"
 expect_sql "SELECT count(*) FROM loss WHERE events > 0" 0
 # that was no kill: it came to its exit, and all of it is there
-"$BUILD/bin/vramscope" report --bytes "$db" >"$run/report" || fail "report: $(cat "$run/report")"
+"$BUILD/bin/vramscope" report --all --bytes "$db" >"$run/report" || fail "report: $(cat "$run/report")"
 grep -q '^the process came to its exit in good order before all was written' "$run/report" || fail "the end: $(head -n 5 "$run/report")"
 "$BUILD/bin/vramscope" report --json "$db" | grep -q '"came_to_exit": true' || fail "report --json of an exit"
 "$BUILD/bin/vramscope" check "$db" --max-peak=100GiB >"$run/check" || fail "check takes an exit for a kill: $(cat "$run/check")"

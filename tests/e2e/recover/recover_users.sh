@@ -28,7 +28,7 @@ unshare --mount true 2>/dev/null || skip "there may be no mount namespace here"
 
 # the name is taken, nothing is in it yet
 as_user touch "$home/empty.db"
-"$V" report "$home/empty.db" 2>"$dir/err" && fail "an empty file is shown"
+"$V" report --all "$home/empty.db" 2>"$dir/err" && fail "an empty file is shown"
 grep -q "empty.db is empty: .*sudo -u '$user' vramscope recover $home/empty.db" "$dir/err" || fail "root is told: $(cat "$dir/err")"
 rm "$home/empty.db"
 
@@ -48,7 +48,7 @@ for ((i = 0; i < 20; i++)); do # until the kill comes late enough
     killed "$home/run.db" $count
 done
 unchanged >"$dir/before"
-COLUMNS=1000 "$V" report "$home/run.db" >"$dir/out" 2>"$dir/err"
+COLUMNS=1000 "$V" report --all "$home/run.db" >"$dir/out" 2>"$dir/err"
 [ $? = 3 ] || fail "root's report of another user's file: not status 3: $(cat "$dir/out" "$dir/err")"
 head -n 1 "$dir/out" | grep -q "^INCOMPLETE: .*$journal belongs to $user: sudo -u '$user' vramscope recover $journal" || fail "root is told: $(head -n 1 "$dir/out")"
 "$V" peak "$home/run.db" >/dev/null 2>&1 # which looks up names of functions, and writes them down
@@ -63,7 +63,7 @@ diff "$dir/before" "$dir/after" >"$dir/difference" || fail "root wrote for $user
 as_user "$V" recover "$journal" >"$dir/out" 2>"$dir/err" || fail "$user's own recover: $(cat "$dir/out" "$dir/err")"
 db=$home/run.db
 expect_sql "SELECT count(*) FROM event WHERE op = 'alloc' AND status = 0" $count
-"$V" report "$db" >"$dir/out" || fail "root's report of what $user completed: $?"
+"$V" report --all "$db" >"$dir/out" || fail "root's report of what $user completed: $?"
 
 # a journal that names a file of root's: by itself, through a link, in a directory that only root may write to
 mkdir "$dir/root"

@@ -48,7 +48,7 @@ expect_sql "SELECT count(*) FROM thread WHERE autograd = 1" 4
 expect_clean
 
 if [ -x "$V" ]; then
-    "$V" report "$db" >"$run/report" || fail "report"
+    "$V" report --all "$db" >"$run/report" || fail "report"
     for device in 0 1; do grep -qE "^ *device $device" "$run/report" || fail "no device $device in the report: $(cat "$run/report")"; done
     "$V" report --json "$db" | python3 -c 'import json, sys
 files = json.load(sys.stdin)["files"]

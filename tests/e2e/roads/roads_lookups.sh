@@ -74,7 +74,7 @@ cp "$sim" "$dir/libcuda-copy.so"
 run_shimmed "$dir/roads" twice "$dir/libcuda-copy.so"
 expect_events "$memory" <<<"$work"
 expect_sql "SELECT DISTINCT events || '|' || code || '|' || why FROM loss" "0|not_covered|not covered: a second CUDA driver in the process, $dir/libcuda-copy.so"
-"$BUILD/bin/vramscope" report "$db" | grep -q "^GAP: .*not covered: a second CUDA driver" || fail "the report is silent about it"
+"$BUILD/bin/vramscope" report --all "$db" | grep -q "^GAP: .*not covered: a second CUDA driver" || fail "the report is silent about it"
 
 cat >"$dir/both.c" <<'END'
 #define _GNU_SOURCE

@@ -26,7 +26,7 @@ told() {
     [ "$status" = 0 ] || fail "$road: status $status"
     expect_sql "SELECT events || '|' || code || '|' || why FROM loss WHERE code = 'not_covered' ORDER BY why" "$(printf '0|not_covered|not covered: %s\n' "$@")"
     expect_sql "SELECT op, size_bytes FROM event WHERE size_bytes = 1000 AND op = 'alloc'" 'alloc|1000'
-    "$BUILD/bin/vramscope" report "$db" >"$dir/report" # says by its status that something is missing
+    "$BUILD/bin/vramscope" report --all "$db" >"$dir/report" # says by its status that something is missing
     for why; do
         tr -s ' \n' ' ' <"$dir/report" | grep -qF "GAP: " || fail "$road: the report is silent"
         tr -s ' \n' ' ' <"$dir/report" | grep -qF "${why%%,*}" || fail "$road: the report does not name ${why%%,*}"

@@ -84,7 +84,7 @@ only_file
 expect_sql "SELECT count(*) FROM event" 0
 expect_sql "SELECT count(*) FROM process WHERE command LIKE '%prog_children worker 1111'" 1
 expect_sql "SELECT events FROM loss WHERE code = 'not_covered' AND why LIKE 'not covered: this process used the GPU%'" 0
-"$V" report "$db" >"$run/report"
+"$V" report --all "$db" >"$run/report"
 [ $? = 3 ] || fail "the report of a process that is not covered must end with 3: nobody can tell"
 grep -q '^GAP: .*not covered: this process' "$run/report" || fail "the report is silent: $(cat "$run/report")"
 grep -q ' NOT COVERED' "$run/err" || fail "the summary is silent: $(cat "$run/err")"

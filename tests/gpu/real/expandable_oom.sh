@@ -24,7 +24,7 @@ for stacks in off driver; do
     tail -n 5 "$name.stderr"
   fi
   cat "$name.check"
-  "$tree/bin/vramscope" report "$name.db" >"$name.report" 2>&1
+  "$tree/bin/vramscope" report --all "$name.db" >"$name.report" 2>&1
   sed -n '/^OUT OF MEMORY/,/the device  /p' "$name.report" | grep -v '^        ' | head -n 24
 done
 echo "$passed passed, $failed failed"

@@ -81,7 +81,7 @@ def check(path, facts_path, tree):
     say(last[2] == facts["peak"], f"the most in use: recorded {last[2]}, {facts['pool']} says {facts['peak']}")
     most = max((row[1] for row in rows), default=0)
     say(facts["peak"] is None or most <= facts["peak"], f"the most that was seen in use: {most}")
-    report = subprocess.run([os.path.join(tree, "bin", "vramscope"), "report", path], capture_output=True, text=True)
+    report = subprocess.run([os.path.join(tree, "bin", "vramscope"), "report", "--all", path], capture_output=True, text=True)
     say("unknown" in report.stdout and facts["pool"] in report.stdout, "the report names the pool, and says that its use is unknown")
     return failed
 

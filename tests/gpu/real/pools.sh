@@ -26,7 +26,7 @@ for library in "${@:-jax cupy}"; do
     fi
     cat "$run.check"
     grep vramscope "$run.stderr" | head -n 5
-    "$tree/bin/vramscope" report "$run.db" | head -n 30
+    "$tree/bin/vramscope" report --all "$run.db" | head -n 30
   done
 done
 echo "$passed passed, $failed failed"

@@ -86,11 +86,11 @@ def roles(name, db, facts):
 
 
 def screen(name, path, facts, vramscope):
-    text = subprocess.run([vramscope, "report", path], capture_output=True, text=True, env={**os.environ, "COLUMNS": "80"}).stdout
+    text = subprocess.run([vramscope, "report", "--all", path], capture_output=True, text=True, env={**os.environ, "COLUMNS": "80"}).stdout
     device = json.loads(subprocess.run([vramscope, "report", "--json", path], capture_output=True).stdout)["files"][0]["devices"][0]
     first = text.splitlines()[:25]
     bad = []
-    if not any(line.startswith("    the largest parts of what") for line in first):
+    if not any(line.startswith("    held by line") for line in first):
         bad.append("no lines on the first screen")
     if name in GROWS and not any(line.startswith("    leak: ") for line in first):
         bad.append("the leak is not on the first screen")

@@ -1,0 +1,172 @@
+/* first.c - see first.h. */
+#include "first.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/shown.h"
+#include "base/units.h"
+#include "base/wrap.h"
+#include "remedies.h"
+#include "show/report/code.h"
+#include "show/report/parts.h"
+#include "show/report/unused.h"
+
+#define B(n)     units_bytes(n, exact).s
+#define PART     50     /* what is less than a 50th is not large */
+#define REPLAYED 150000 /* a replay of all changes takes about a second then */
+
+/* The run ended when this request was refused. */
+static bool died(const struct report *r)
+{
+    return r->oom.lead && r->oom.steps_after <= 0;
+}
+
+/* The device that the page is about; NULL: the request was for memory of the host. */
+static const struct device_report *about(const struct report *r)
+{
+    const struct device_report *most = NULL;
+    double fullest = -1;
+    for (size_t i = 0; i < r->device_count; i++) {
+        const struct device_report *d = &r->devices[i];
+        if (died(r) && d->device == r->oom.lead->device)
+            return d;
+        double part =
+            !d->reserved || d->total_bytes <= 0 ? 0 : (double)d->reserved->bytes / (double)d->total_bytes;
+        if (part > fullest) {
+            fullest = part;
+            most = d;
+        }
+    }
+    return died(r) ? NULL : most;
+}
+
+static bool replays(struct trace *t)
+{
+    return !t->thinned && !trace_has_loss(t, LOSS_EVENTS) && !trace_imported_misfits(t);
+}
+
+/* Nothing is said of a recording that cannot be replayed, or has no blocks of a framework's. */
+static void print_remedies(const struct report *r, const struct device_report *d, FILE *out, bool exact)
+{
+    struct trace *t = r->trace;
+    struct remedies remedies;
+    if (!replays(t) || !trace_find_peak(t, d->device, "framework"))
+        return;
+    bool refused = died(r),
+         bad = refused ? r->oom.lead->op != OOM_FRAMEWORK || remedies_of_refusal(t, r->oom.lead, &remedies)
+                       : remedies_of_peak(t, d->device, REPLAYED, &remedies);
+    if (bad)
+        return;
+    fputc('\n', out);
+    first_remedies_text(t, &remedies, refused, out, exact);
+    remedies_free(&remedies);
+}
+
+/* ---- what happened ---- */
+
+static void print_device(const struct device_report *d, FILE *out, bool exact)
+{
+    fprintf(out, "    %s", d->name ? shown(d->name) : "device of an unknown name");
+    if (d->total_bytes != UNKNOWN)
+        fprintf(out, ", %s", B(d->total_bytes));
+    if (d->reserved)
+        fprintf(out, "; %s reserved at the most", B(d->reserved->bytes));
+    fputc('\n', out);
+}
+
+static void print_peak(const struct report *r, const struct device_report *d, FILE *out, bool exact)
+{
+    char *where = report_peak_where(d), *words = report_peak_words(r, d, exact);
+    wrap_print(out, 0, 4, "PEAK on device %lld at %s: %s", (long long)d->device, where, words);
+    free(words);
+    free(where);
+    print_device(d, out, exact);
+}
+
+/* Requests that were refused, after which the program went on. */
+static void print_survived(const struct report *r, FILE *out)
+{
+    const struct trace *t = r->trace;
+    if (r->oom.lead && !died(r))
+        wrap_print(out, 4, 6,
+                   "memory ran out on the way, at %s, and the program went on: vramscope peak --at=oom %s",
+                   units_time(r->oom.lead->t).s, shown_word(t->path));
+}
+
+/* ---- what else is large ---- */
+
+static void print_residual(const struct device_report *d, FILE *out, bool exact)
+{
+    const struct residual *x = &d->residual;
+    if (x->known && x->fullest.driver_used > 0 && x->fullest.residual > x->fullest.driver_used / PART)
+        wrap_print(out, 4, 6,
+                   "beside what was asked of the driver it used %s for this process (context, code, "
+                   "streams): report --all",
+                   B(x->fullest.residual));
+}
+
+static void print_beside(const struct report *r, const struct device_report *d, FILE *out, bool exact)
+{
+    struct trace *t = r->trace;
+    if (died(r)) {
+        report_unused_text(t, &r->oom.unused, "then", UNUSED_LARGE, out, exact);
+        return;
+    }
+    report_leak_text(t, &d->growth, out, exact);
+    bool more = d->unused_most.bytes != UNKNOWN && d->unused_most.bytes > d->unused.bytes;
+    char *most = xformat("at the most, at %s,", units_time(d->reserved ? d->reserved->t : UNKNOWN).s);
+    report_unused_text(t, more ? &d->unused_most : &d->unused, more ? most : "then", UNUSED_LARGE, out,
+                       exact);
+    free(most);
+    print_residual(d, out, exact);
+}
+
+static void print_others(const struct report *r, const struct device_report *shown_one, FILE *out, bool exact)
+{
+    for (size_t i = 0; i < r->device_count; i++) {
+        const struct device_report *d = &r->devices[i];
+        if (d == shown_one || !d->allocated)
+            continue;
+        char *words = report_peak_words(r, d, exact);
+        fprintf(out, "device %lld: %s at the peak, %s reserved at the most\n", (long long)d->device, words,
+                d->reserved ? B(d->reserved->bytes) : "unknown");
+        free(words);
+    }
+}
+
+static void print_held(const struct report *r, const struct device_report *d, FILE *out, bool exact)
+{
+    const struct oom_report *o = &r->oom;
+    bool refused = died(r);
+    const struct trace_live *live = refused ? o->live : d->live;
+    size_t n = refused ? o->live_count : d->live_count;
+    int64_t whole = refused ? o->live_bytes : d->allocated->bytes;
+    report_parts_text(live, n, whole, out, exact);
+    report_code_text(r->trace, live, n, whole, d->device, refused ? o->lead->seq : UNKNOWN, out, exact);
+}
+
+void first_text(const struct report *r, FILE *out, bool exact)
+{
+    const struct device_report *d = about(r);
+    report_losses_text(r, out);
+    report_mark_text(r->trace, out);
+    fputc('\n', out);
+    if (died(r)) {
+        oom_report_head_text(&r->oom, out, exact);
+        oom_report_who_text(&r->oom, r->trace, out);
+    } else if (d && d->allocated) {
+        print_peak(r, d, out, exact);
+        print_survived(r, out);
+    }
+    if (d && d->allocated) {
+        print_remedies(r, d, out, exact);
+        fputc('\n', out);
+        print_held(r, d, out, exact);
+        print_beside(r, d, out, exact);
+        print_others(r, d, out, exact);
+    }
+    if (!r->device_count)
+        fprintf(out, "%s\n", trace_no_device(r->trace));
+    fprintf(out, "\nall of it: vramscope report --all %s\n", shown_word(r->trace->path));
+}

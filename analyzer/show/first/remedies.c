@@ -1,0 +1,112 @@
+/* remedies.c - see remedies.h. */
+#include "remedies.h"
+
+#include <stdlib.h>
+
+#include "base/shown.h"
+#include "base/table.h"
+#include "base/units.h"
+#include "base/wrap.h"
+
+#define ROWS 6
+
+/* What a person writes; the caller frees it. */
+static char *how(const struct edit *e)
+{
+    switch (e->what) {
+    case EDIT_LOSS:
+        return xstrdup("vramscope.patch_loss(model)");
+    case EDIT_FOREACH:
+        return xstrdup("the optimizer with foreach=False");
+    case EDIT_OPTIMIZER:
+        return xstrdup("the optimizer with fused=True");
+    case EDIT_STATES:
+        return xformat("the optimizer's states %s", e->n == STATES_HOST   ? "on the host"
+                                                    : e->n == STATES_8BIT ? "in 8 bits"
+                                                                          : "in bfloat16");
+    case EDIT_GRADIENTS:
+        return xstrdup("update in backward");
+    case EDIT_SET_TO_NONE:
+        return xformat("zero_grad(set_to_none=%s)", e->yes ? "True" : "False");
+    case EDIT_CHECKPOINT:
+        return e->n == 1 ? xstrdup("recompute each layer")
+                         : xformat("recompute one layer of %lld", (long long)e->n);
+    case EDIT_BATCH:
+        return e->factor == 0.5 ? xstrdup("half the samples") : xformat("%g times the samples", e->factor);
+    default:
+        return xstrdup("");
+    }
+}
+
+static const char *cost(const struct edit *e)
+{
+    switch (e->what) {
+    case EDIT_LOSS:
+        return "one line";
+    case EDIT_FOREACH:
+        return "slower steps";
+    case EDIT_OPTIMIZER:
+        return "faster steps";
+    case EDIT_GRADIENTS:
+        return "no clipping";
+    case EDIT_CHECKPOINT:
+        return "a 2nd forward";
+    case EDIT_BATCH:
+        return "smaller batch";
+    default:
+        return "not known";
+    }
+}
+
+static void row(struct table *table, const struct remedy *r, bool refused, bool exact)
+{
+    char *words = r->edit.text && !r->and.text ? how(&r->edit) : xstrdup("");
+    table_cell(table, "%s%s%s", r->name, *words ? ": " : "", words);
+    if (r->not_made)
+        table_cell(table, "no request");
+    else
+        table_cell(table, "%s%s", refused ? "" : "<= ", units_bytes(r->then, exact).s);
+    table_cell(table, "%s", !r->edit.text ? "no code" : r->and.text ? "both" : cost(&r->edit));
+    free(words);
+}
+
+/* No setting of PyTorch's helps; of changes none does, or nothing is known. */
+static void nothing(const struct trace *t, const struct remedies *r, bool refused, FILE *out)
+{
+    const char *what = refused ? "have let this request pass" : "lower what the allocator reserves";
+    const char *with = "with sizes a little off as well";
+    if (r->why && !r->events)
+        wrap_print(out, 4, 6, "what would %s is not known: %s: vramscope whatif %s", what, r->why,
+                   shown_word(t->path));
+    else if (r->why)
+        wrap_print(out, 4, 6,
+                   "no other setting of the allocator would %s, %s; changes of the program are not known: %s",
+                   what, with, r->why);
+    else if (r->events)
+        wrap_print(out, 4, 6,
+                   "neither another setting nor a change that is tried would %s, %s: vramscope whatif %s",
+                   what, with, shown_word(t->path));
+}
+
+void first_remedies_text(const struct trace *t, const struct remedies *r, bool refused, FILE *out, bool exact)
+{
+    const char *header[] = {refused ? "would have let it pass" : "would lower what is reserved",
+                            refused ? "left then" : "reserved then", "costs"};
+    struct table table;
+    if (!r->count) {
+        nothing(t, r, refused, out);
+        return;
+    }
+    table_init(&table, "<><", header);
+    for (size_t i = 0; i < r->count && i < ROWS; i++)
+        row(&table, &r->rows[i], refused, exact);
+    table_print(&table, out, 2);
+    table_free(&table);
+    if (r->count > ROWS)
+        fprintf(out, "  %s: vramscope whatif %s\n", units_count((int64_t)(r->count - ROWS), "more row").s,
+                shown_word(t->path));
+    if (refused)
+        fputs("  left then: the largest request that passes next; what comes later is unknown\n", out);
+    else
+        fprintf(out, "  reserved then: by the allocator alone, which had %s\n", units_bytes(r->now, exact).s);
+}

@@ -1,0 +1,41 @@
+/*
+ * remedies.h - what a person could do about a run's memory, with what it gains: PyTorch's settings and
+ * changes of the program, the greatest gain first.
+ *
+ * Of a run that ended when a request was refused it is what would have let that request pass, and how much
+ * would be left then.  Of any other run it is what would lower the most that PyTorch reserves, and to how
+ * much.  What gains by luck of packing is none: a gain must hold with sizes that are a 100th off
+ * (edit/shaken.h).
+ *
+ * Bytes.  Not thread-safe; the threads that it starts have ended when it returns.
+ */
+#ifndef VS_WHATIF_REMEDIES_H
+#define VS_WHATIF_REMEDIES_H
+
+#include "edit/edits.h"
+#include "read/ooms.h"
+#include "replay/feed.h"
+
+struct remedy {
+    char *name;       /* an edit's, "checkpoint=1"; of a setting how a run gets it; owned */
+    struct edit edit; /* of the program; edit.text is NULL: a setting */
+    struct edit and;  /* of two edits the second; its text is NULL: there is one */
+    bool not_made;    /* the request is not made any more: nothing is known to be left */
+    int64_t then;     /* refused: the largest request that passes next; else reserved, at the most */
+};
+
+struct remedies {
+    struct remedy *rows;
+    size_t count;
+    char *why;     /* of changes of the program nothing is known, and why; NULL; owned */
+    int64_t now;   /* not refused: the most that the allocator reserved as recorded, UNKNOWN */
+    size_t events; /* that were replayed */
+};
+
+/* Of the refusal O, a framework's, after which no step ended.  0, or -1 with t->why. */
+int remedies_of_refusal(struct trace *t, const struct trace_oom_kept *o, struct remedies *out);
+/* Of the blocks of a framework's on DEVICE.  A program of more than MOST events is not replayed: why. */
+int remedies_of_peak(struct trace *t, int64_t device, size_t most, struct remedies *out);
+void remedies_free(struct remedies *r);
+
+#endif
