@@ -2,13 +2,10 @@
 # access.sh TREE OUT - the access ledger on a GPU: every storage that the operations of a training step are given is seen as used, planted blocks (never
 # used, freed late, allocated early, idle) are what they are, replays of a CUDA graph count; what a launch costs with and without it.
 # Output on stdout; status 0 where all agrees.  Needs PyTorch ($TEST_PYTHON or python3).
-set -u
+. "$(dirname "$0")/gpu.bash"
 tree=${1:?TREE: an installed tree} out=${2:?OUT: a folder}
 here=$(cd "$(dirname "$0")" && pwd)
-python=${TEST_PYTHON:-python3}
-"$python" -c 'import torch, sys; sys.exit(not torch.cuda.is_available())' 2>/dev/null || { echo "skipped: no PyTorch with a GPU"; exit 77; }
-work=$(mktemp -d) && trap 'rm -rf "$work"' EXIT
-mkdir -p "$out"
+need
 status=0
 "$tree/bin/vramscope" run --access -q -o "$work/train.db" -- "$python" "$here/access.py" train "$work/log" || { echo "FAIL: the training ended with $?"; status=1; }
 "$python" "$here/access_check.py" "$work/log" "$work/train.db" || status=1

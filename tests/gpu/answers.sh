@@ -5,13 +5,9 @@
 #
 # TREE: an installed vramscope with the loss's kernels.  OUT: gets NAME.db, NAME.log, snapshot.pickle.  Needs a GPU of 139 GiB, PyTorch and
 # transformers ($TEST_PYTHON or python3); takes about two minutes.  ANSWERS_PARTS says which runs.  Exit 77 without a GPU.
-set -u
-tree=$(realpath "$1") out=$2 here=$(dirname "$(realpath "$0")")
-mkdir -p "$out" && out=$(realpath "$out")
-python=${TEST_PYTHON:-python3} V=$tree/bin/vramscope
-"$python" -c 'import torch, transformers, sys; sys.exit(not torch.cuda.is_available())' 2>/dev/null || { echo "SKIP: no GPU, no PyTorch or no transformers"; exit 77; }
+. "$(dirname "$0")/gpu.bash"
+need transformers
 cd "$here/answers" || exit 1
-failed=0
 
 # recorded NAME STATUS [run's options] -- [train.py's options]
 recorded() {

@@ -5,17 +5,10 @@
 # API, PyTorch's caching allocator on top of the arena, PyTorch without a cache, PyTorch with the arena in the place of its
 # allocator, and one that is killed: each has the output of the run that the driver served, and arena_recording.py's checks.
 # About 80 s.  Ends with "N passed, N failed"; exit 77 without a GPU.
-set -u
-[ $# = 2 ] || { echo "usage: arena_recording.sh TREE OUT" >&2; exit 2; }
-tree=$(realpath "$1") here=$(dirname "$(realpath "$0")")
-python3 -c 'import torch, sys; sys.exit(not torch.cuda.is_available())' 2>/dev/null || { echo "no GPU, or no PyTorch for python3"; exit 77; }
-mkdir -p "$2" && out=$(realpath "$2") && work=$(mktemp -d) || exit 1
-trap 'rm -rf "$work"' EXIT
+python=python3
+. "$(dirname "$0")/gpu.bash"
+need
 export PYTHONDONTWRITEBYTECODE=1
-passed=0 failed=0
-verdict() { # STATUS WHAT
-    if [ "$1" = 0 ]; then passed=$((passed + 1)) && echo "PASS $2"; else failed=$((failed + 1)) && echo "FAIL $2"; fi
-}
 shim() { # NAME COMMAND...: under the library alone, served by the arena
     local name=$1
     shift

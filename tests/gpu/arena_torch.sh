@@ -4,12 +4,11 @@
 #
 # TREE: an installed vramscope (bin/ lib/ share/).  OUT: folder for databases and logs.  Needs a GPU and PyTorch.
 # One line PASS or FAIL a check, then "N passed, N failed"; exit 77 without a GPU.  Takes some 2 minutes.
-set -u
-tree=$(realpath "$1"); out=$2; here=$(dirname "$(realpath "$0")")
-mkdir -p "$out"; out=$(realpath "$out")
+python=python3
+. "$(dirname "$0")/gpu.bash"
 log=$out/arena_torch.log
 : >"$log"
-python3 -c 'import torch, sys; sys.exit(not torch.cuda.is_available())' 2>/dev/null || { echo "SKIP: no GPU or no PyTorch"; exit 77; }
+need
 export CUBLAS_WORKSPACE_CONFIG=:4096:8 TORCHINDUCTOR_CACHE_DIR=$out/inductor
 say() { printf '%s\n' "$*" | tee -a "$log"; }
 program() { # program NAME SECONDS COMMAND...: its output to the log as it comes

@@ -2,24 +2,19 @@
 # bytes.sh TREE OUT - what an event takes on disk, with the access ledger and without, in recordings of bench_models.py's MODELS (STEPS each), table by table.
 #
 # TREE: an installed vramscope.  OUT: folder for the figures.  AT_ONCE programs run beside each other.  No test: prints figures; exit 77 without a GPU.
-set -u
-tree=$(realpath "$1") out=$2 here=$(dirname "$(realpath "$0")")
-mkdir -p "$out" && out=$(realpath "$out")
-python=${TEST_PYTHON:-python3} device=${DEVICE:-cuda}
-[ "$device" = cpu ] || "$python" -c 'import torch, sys; sys.exit(not torch.cuda.is_available())' 2>/dev/null || { echo "SKIP: no GPU or no PyTorch"; exit 77; }
-scratch=$(mktemp -d)
-trap 'rm -rf "$scratch"' EXIT
+. "$(dirname "$0")/gpu.bash"
+device=${DEVICE:-cuda}
+[ "$device" = cpu ] || need
 one() { # MODEL MODE
   local options=()
   [ "$2" = access ] && options=(--access)
-  timeout "${LIMIT:-150}" "$tree/bin/vramscope" run -q "${options[@]}" -o "$scratch/$1-$2.db" -- "$python" "$here/bytes.py" train "$1" "${STEPS:-300}" "$device" \
+  timeout "${LIMIT:-150}" "$tree/bin/vramscope" run -q "${options[@]}" -o "$work/$1-$2.db" -- "$python" "$here/bytes.py" train "$1" "${STEPS:-300}" "$device" \
     >"$out/$1-$2.log" 2>&1 || { echo "FAIL: $1 $2: $(tail -n 1 "$out/$1-$2.log")"; return 1; }
-  "$python" "$here/bytes.py" table "$1, $2" "$scratch/$1-$2.db" >"$out/$1-$2.txt" || return 1
+  "$python" "$here/bytes.py" table "$1, $2" "$work/$1-$2.db" >"$out/$1-$2.txt" || return 1
   cat "$out/$1-$2.txt"
-  case " ${KEEP:-} " in *" $1-$2 "*) gzip -c "$scratch/$1-$2.db" >"$out/$1-$2.db.gz" ;; esac
-  rm -f "$scratch/$1-$2.db"*
+  case " ${KEEP:-} " in *" $1-$2 "*) gzip -c "$work/$1-$2.db" >"$out/$1-$2.db.gz" ;; esac
+  rm -f "$work/$1-$2.db"*
 }
-failed=0
 for model in ${MODELS-small cnn vit gpt2 cells unet}; do
   for mode in ${MODES-access plain}; do
     one "$model" "$mode" &

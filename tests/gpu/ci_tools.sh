@@ -3,15 +3,8 @@
 #
 # TREE: an installed vramscope.  OUT: folder for databases.  Needs a GPU and PyTorch, and pytest for one part; takes about a minute.
 # Ends with "N passed, N failed"; exit 77 without a GPU.
-set -u
-tree=$(realpath "$1") out=$2 here=$(dirname "$(realpath "$0")")
-mkdir -p "$out" && out=$(realpath "$out")
-python=${TEST_PYTHON:-python3} V=$tree/bin/vramscope
-"$python" -c 'import torch, sys; sys.exit(not torch.cuda.is_available())' 2>/dev/null || { echo "SKIP: no GPU or no PyTorch"; exit 77; }
-passed=0 failed=0
-verdict() { # STATUS WHAT
-  if [ "$1" = 0 ]; then passed=$((passed + 1)) && echo "PASS $2"; else failed=$((failed + 1)) && echo "FAIL $2"; fi
-}
+. "$(dirname "$0")/gpu.bash"
+need
 
 # check: a limit of exactly PyTorch's peak is kept, one of a byte less is not
 rm -f "$out"/ci.db* "$out"/ci.json
@@ -57,5 +50,4 @@ verdict $shown "top: $(sed -n 3p "$out/top.txt")"
 exec 9>&-
 wait
 rm -f "$out/hold.in"
-echo "$passed passed, $failed failed"
-[ $failed = 0 ]
+counted

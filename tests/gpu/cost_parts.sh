@@ -6,20 +6,16 @@
 #
 # TREE: an installed vramscope.  OUT: folder for figures.  ROUNDS=220 takes half a minute a model; CONFIGS=off,all measures these alone; STACKS=all also walks the native
 # frames of each block.  Prints a table each; exit 77 without a GPU.
-set -u
-tree=$(realpath "$1") out=$2 here=$(dirname "$(realpath "$0")")
-mkdir -p "$out" && out=$(realpath "$out")
-python=${TEST_PYTHON:-python3} device=${DEVICE:-cuda}
-[ "$device" = cpu ] || "$python" -c 'import torch, sys; sys.exit(not torch.cuda.is_available())' 2>/dev/null || { echo "SKIP: no GPU or no PyTorch"; exit 77; }
+. "$(dirname "$0")/gpu.bash"
+device=${DEVICE:-cuda}
+[ "$device" = cpu ] || need
 more=("--device" "$device")
 [ "$device" = cuda ] || more+=(--tiny)
-scratch=$(mktemp -d)
-trap 'rm -rf "$scratch"' EXIT
 failed=0 access=
 one() { # NAME MODEL ROUNDS [options]
-  timeout 150 "$tree/bin/vramscope" run -q ${access:+--access} ${STACKS:+--stacks="$STACKS"} -o "$scratch/$1.db" -- \
+  timeout 150 "$tree/bin/vramscope" run -q ${access:+--access} ${STACKS:+--stacks="$STACKS"} -o "$work/$1.db" -- \
     "$python" "$here/cost_parts.py" turns "$out/$1.json" "$2" --rounds "$3" "${more[@]}" "${@:4}" >"$out/$1.log" 2>&1 || { failed=1; tail -n 5 "$out/$1.log"; }
-  rm -f "$scratch/$1".db*
+  rm -f "$work/$1".db*
   "$python" "$here/cost_parts.py" table "$out/$1.json" || failed=1
 }
 for model in ${MODELS-small cnn vit gpt2}; do
@@ -30,8 +26,8 @@ for model in ${ACCESS_MODELS-small cnn}; do
 done
 for model in ${RANKED_MODELS-}; do
   export MASTER_ADDR=127.0.0.1 MASTER_PORT=29541 WORLD_SIZE=2 NCCL_NVLS_ENABLE=0 TORCH_SYMM_MEM_DISABLE_MULTICAST=1 # multicast can put the host's GPUs out of service
-  RANK=1 one "rank1-$model" "$model" "${ROUNDS:-220}" --configs off,all >"$scratch/rank1.log" 2>&1 &
+  RANK=1 one "rank1-$model" "$model" "${ROUNDS:-220}" --configs off,all >"$work/rank1.log" 2>&1 &
   RANK=0 one "rank0-$model" "$model" "${ROUNDS:-220}" --configs off,all
-  wait $! || { failed=1; tail -n 5 "$scratch/rank1.log"; }
+  wait $! || { failed=1; tail -n 5 "$work/rank1.log"; }
 done
 exit $failed

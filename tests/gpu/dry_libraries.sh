@@ -3,12 +3,9 @@
 # cuSPARSE say that they need, OUT/libraries.own what they, and cuBLAS, took from the driver for themselves.
 #
 # Needs PyTorch ($TEST_PYTHON or python3).  Half a minute.  Exit 77 without a GPU.
-set -u
+. "$(dirname "$0")/gpu.bash"
 tree=${1:?TREE: an installed vramscope} out=${2:?OUT: a folder} here=$(cd "$(dirname "$0")" && pwd)
-mkdir -p "$out" && out=$(realpath "$out")
-python=${TEST_PYTHON:-python3}
-"$python" -c 'import torch, sys; sys.exit(not torch.cuda.is_available())' 2>/dev/null || { echo "SKIP: no GPU or no PyTorch"; exit 77; }
-work=$(mktemp -d) && trap 'rm -rf "$work"' EXIT
+need
 
 timeout 300 "$tree/bin/vramscope" run -o "$work/run.db" -- "$python" -W ignore "$here/dry_libraries.py" >"$work/libraries.tsv" || exit 1
 gzip -9c "$work/libraries.tsv" >"$out/libraries.tsv.gz"

@@ -5,13 +5,8 @@
 #
 # TREE: an installed vramscope.  Needs a GPU, PyTorch ($TEST_PYTHON or python3) and the package transformers.  Takes about 90 s.
 # Ends with "N passed, N failed"; exit 77 without a GPU.
-set -u
-tree=$(realpath "${1:?TREE: an installed tree}") out=${2:?OUT: a folder} here=$(cd "$(dirname "$0")" && pwd)
-mkdir -p "$out" && out=$(realpath "$out")
-python=${TEST_PYTHON:-python3} V=$tree/bin/vramscope
-"$python" -c 'import torch, transformers, sys; sys.exit(not torch.cuda.is_available())' 2>/dev/null || { echo "SKIP: no GPU, no PyTorch or no transformers"; exit 77; }
-work=$(mktemp -d) && trap 'rm -rf "$work"' EXIT
-passed=0 failed=0
+. "$(dirname "$0")/gpu.bash"
+need transformers
 printf '| model | figure | estimate, GiB | measured, GiB | difference |\n| --- | --- | --- | --- | --- |\n' >"$out/estimate.md"
 for case in ${CASES:-llama llama-recompute llama-short gpt2 qwen2}; do
     timeout 60 "$V" run -q -o "$work/$case.db" -- "$python" "$here/estimate.py" train "$case" 4 "$work/$case" >"$work/log" 2>&1 ||
@@ -23,5 +18,4 @@ for case in ${CASES:-llama llama-recompute llama-short gpt2 qwen2}; do
     fi
     "$V" report --all "$work/$case.db" 2>&1 | head -n 30 >"$out/$case.txt"
 done
-echo "$passed passed, $failed failed"
-[ $failed = 0 ]
+counted

@@ -1,11 +1,9 @@
 #!/usr/bin/env bash
 # export_snapshot.sh TREE OUT - a recording that is exported as a snapshot of PyTorch's is what PyTorch's own history of the same run
 # says, event by event and segment by segment; with native and with expandable segments.
-set -u
-tree=$(realpath "$1"); out=$2; here=$(dirname "$(realpath "$0")")
-mkdir -p "$out"
-python3 -c 'import torch, sys; sys.exit(not torch.cuda.is_available())' 2>/dev/null || { echo "SKIP: no GPU or no PyTorch"; exit 77; }
-failed=0
+python=python3
+. "$(dirname "$0")/gpu.bash"
+need
 for mode in native expandable; do
     rm -f "$out/$mode.db"*
     conf=expandable_segments:$([ $mode = native ] && echo False || echo True)

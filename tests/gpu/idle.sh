@@ -6,16 +6,13 @@
 # TREE: an installed vramscope with the component "witness" (tests/witness/CMakeLists.txt).  Needs PyTorch, torchvision, transformers and
 # torch_geometric ($TEST_PYTHON or python3); what lacks its package is skipped with a line.  About two minutes.  Ends with
 # "N passed, N failed"; exit 77 without a GPU.
-set -u
-tree=$(realpath "${1:?TREE: an installed tree}") out=${2:?OUT: a folder} here=$(cd "$(dirname "$0")" && pwd)
+. "$(dirname "$0")/gpu.bash"
 shift 2
 programs=("$@")
 [ ${#programs[@]} -gt 0 ] || programs=(mlp cnn vit gpt2 llama checkpoint gnn lstm graph ema)
-mkdir -p "$out" && out=$(realpath "$out")
-python=${TEST_PYTHON:-python3} plan=$here/../witness/plan.py
-"$python" -c 'import torch, sys; sys.exit(not torch.cuda.is_available())' 2>/dev/null || { echo "SKIP: no GPU or no PyTorch"; exit 77; }
+plan=$here/../witness/plan.py
+need
 [ -f "$tree/lib/witness/libvramscope.so" ] || { echo "FAIL: no $tree/lib/witness/libvramscope.so"; exit 1; }
-work=$(mktemp -d) && trap 'rm -rf "$work"' EXIT
 export PYTORCH_NO_CUDA_MEMORY_CACHING=1 CUBLAS_WORKSPACE_CONFIG=:4096:8
 export VRAMSCOPE_STACKS=off VRAMSCOPE_ACCESS=on VRAMSCOPE_ALLOCATOR=arena OMP_NUM_THREADS=2
 

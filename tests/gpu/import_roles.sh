@@ -4,13 +4,8 @@
 #
 # TREE: an installed vramscope.  Needs PyTorch ($TEST_PYTHON or python3), torchvision and transformers.  About two minutes.  Ends with
 # "N passed, N failed"; exit 77 without a GPU.
-set -u
-tree=$(realpath "${1:?TREE: an installed tree}") out=${2:?OUT: a folder} here=$(cd "$(dirname "$0")" && pwd)
-mkdir -p "$out" && out=$(realpath "$out")
-python=${TEST_PYTHON:-python3} V=$tree/bin/vramscope
-"$python" -c 'import sys, torch; sys.exit(not torch.cuda.is_available())' 2>/dev/null || { echo "SKIP: no GPU or no PyTorch"; exit 77; }
-work=$(mktemp -d) && trap 'rm -rf "$work"' EXIT
-failed=0
+. "$(dirname "$0")/gpu.bash"
+need
 shift 2
 cases=("$@")
 [ ${#cases[@]} -gt 0 ] || cases=(llama cnn checkpoint accumulate perceptron amp frozen resnet lstm vit t5 fused refused generate adversaries)
@@ -27,5 +22,4 @@ for case in "${cases[@]}"; do
 done
 grep -q . "$out/import_roles.txt" || exit 1
 passed=$(grep -c '^PASS' "$out/import_roles.txt") failed=$((failed + $(grep -c '^FAIL' "$out/import_roles.txt")))
-echo "$passed passed, $failed failed"
-[ $failed = 0 ]
+counted

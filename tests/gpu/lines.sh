@@ -9,22 +9,15 @@
 #
 # TREE: an installed vramscope.  OUT: folder for databases and logs.  Needs a GPU and PyTorch (and transformers, for a Llama); TURNS=600
 # takes about two minutes.  Ends with "N passed, N failed"; exit 77 without a GPU.
-set -u
-tree=$(realpath "$1") out=$2 here=$(dirname "$(realpath "$0")")
-mkdir -p "$out" && out=$(realpath "$out")
-python=${TEST_PYTHON:-python3}
-"$python" -c 'import torch, sys; sys.exit(not torch.cuda.is_available())' 2>/dev/null || { echo "SKIP: no GPU or no PyTorch"; exit 77; }
-passed=0 failed=0
-verdict() { # WHAT STATUS
-  if [ "$2" = 0 ]; then passed=$((passed + 1)); echo "PASS $1"; else failed=$((failed + 1)); echo "FAIL $1"; fi
-}
+. "$(dirname "$0")/gpu.bash"
+need
 for stacks in ${STACKS:-python all}; do
   name=$out/lines-$stacks
   rm -f "$name".*
   VRAMSCOPE_STACKS=$stacks VRAMSCOPE_OUTPUT=$name.db LD_PRELOAD=$tree/lib/libvramscope.so \
     timeout 60 "$python" "$here/lines.py" lines "$name.witness" >"$name.log" 2>&1 || tail -n 5 "$name.log"
   "$python" "$here/lines.py" compare lines "$name.db" "$name.witness"
-  verdict "lines, STACKS=$stacks" $?
+  verdict $? "lines, STACKS=$stacks"
 done
 "$tree/bin/vramscope" peak --by=line "$out/lines-python.db" | head -n 12
 rm -f "$out"/lines-*
@@ -32,7 +25,7 @@ name=$out/layers
 rm -f "$name".*
 timeout 60 "$tree/bin/vramscope" run -q -o "$name.db" -- "$python" "$here/lines.py" layers "$name.witness" >"$name.log" 2>&1 || tail -n 5 "$name.log"
 "$python" "$here/lines.py" compare layers "$name.db" "$name.witness"
-verdict layers $?
+verdict $? layers
 "$tree/bin/vramscope" peak --by=layer "$name.db" | head -n 40
 rm -f "$name".*
 
@@ -50,7 +43,6 @@ for model in ${MODELS:-small cnn gpt}; do
 done
 [ -n "${ONLY_RUN:-}" ] || for stacks in driver python; do turns small $stacks; done
 "$python" "$here/lines.py" cost "$out"
-verdict "cost: the default at most 1.03" $?
+verdict $? "cost: the default at most 1.03"
 rm -f "$out"/cost-*.db* "$out"/cost-*.log
-echo "$passed passed, $failed failed"
-[ "$failed" = 0 ]
+counted

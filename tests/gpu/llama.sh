@@ -5,22 +5,14 @@
 # TREE: an installed vramscope whose liblinear_cross_entropy.so was built with nvcc.  OUT gets llama.tgz (tables, losses,
 # the recordings of 8192 tokens) and llama.tsv, which scripts/llama_plot.sh draws.  Needs PyTorch and about 90 GiB of GPU memory.
 # LLAMA_PARTS (default "binding sweep losses counter") says what is run.  Takes about 4 minutes.  Exit 77 without a GPU.
-set -u
-tree=$(realpath "$1") out=$2 here=$(dirname "$(realpath "$0")")
-mkdir -p "$out"
-out=$(realpath "$out")
+python=python3
+. "$(dirname "$0")/gpu.bash"
 parts=" ${LLAMA_PARTS:-binding sweep losses counter} "
 examples=$tree/share/vramscope/examples
-python3 -c 'import torch, sys; sys.exit(not torch.cuda.is_available())' 2>/dev/null || {
-    echo "no GPU, or no PyTorch for python3"
-    exit 77
-}
+need
 export PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1 PYTHONPATH=$examples:$tree/share/vramscope/python
-work=$(mktemp -d "${TMPDIR:-/tmp}/vramscope-llama.XXXXXX")
-trap 'rm -rf "$work"' EXIT
 tsv=$out/llama.tsv
 rm -f "$tsv" "$out/llama.tgz"
-failed=0
 report() { python3 "$here/llama_report.py" "$@" || failed=1; }
 keep() { (cd "$work" && tar -czf "$out/llama.tgz.part" -- * && mv "$out/llama.tgz.part" "$out/llama.tgz"); }
 has() { case $parts in *" $1 "*) ;; *) return 1 ;; esac; }

@@ -11,15 +11,12 @@
 #   LLAMA_LONG_SECONDS  for everything (default 270: what is not begun by then is said to be missing)
 # Needs PyTorch, that much memory on the first GPU, and 70 GiB of host memory that can be pinned.  About 60 s a step on an
 # H200.  Where there are two GPUs, the runs that end for want of memory go beside it on the other.  Exit 77 without a GPU.
-set -u
-tree=$(realpath "$1") out=$2 here=$(dirname "$(realpath "$0")")
-mkdir -p "$out"
-out=$(realpath "$out")
-python3 -c 'import torch, sys; sys.exit(not torch.cuda.is_available())' 2>/dev/null || { echo "no GPU, or no PyTorch for python3"; exit 77; }
+python=python3
+. "$(dirname "$0")/gpu.bash"
+need
 export PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1 PYTHONPATH=$tree/share/vramscope/examples:$tree/share/vramscope/python
 export PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True
 tokens=${LLAMA_LONG_TOKENS:-131072} layers=${LLAMA_LONG_LAYERS:-32} limit=${LLAMA_LONG_LIMIT:-78} end=${LLAMA_LONG_SECONDS:-270}
-failed=0
 IFS=, read -r -a gpus <<<"${CUDA_VISIBLE_DEVICES:-$(python3 -c 'import torch; print(*range(torch.cuda.device_count()), sep=",")')}"
 
 # cuDNN's attention takes half of the time of PyTorch's flash attention, where it can be had for these shapes

@@ -10,26 +10,18 @@
 # loss_patch.tgz (facts, reports, logs).  Needs PyTorch and transformers for python3, and 60 GiB of GPU memory (120: faster).
 # Takes about two minutes.  LOSS_PATCH_PARTS (default "tests losses memory compiled") and LOSS_PATCH_MODELS (default all
 # eight) say what is run.  Exit 77 without a GPU; LOSS_PATCH_TRY=1 tries the losses alone, on the CPU at sizes of no meaning.
-set -u
-tree=$(realpath "$1") out=$2 here=$(dirname "$(realpath "$0")")
-mkdir -p "$out"
-out=$(realpath "$out")
+python=python3
+. "$(dirname "$0")/gpu.bash"
 try=${LOSS_PATCH_TRY:-}
 parts=" ${LOSS_PATCH_PARTS:-${try:+losses}} "
 [ "$parts" = "  " ] && parts=" tests losses memory compiled "
-[ -n "$try" ] || python3 -c 'import torch, sys; sys.exit(not torch.cuda.is_available())' 2>/dev/null || {
-    echo "skipped: no GPU, or no PyTorch for python3"
-    exit 77
-}
+[ -n "$try" ] || need
 python3 -c 'import transformers' 2>/dev/null || {
     echo "skipped: no transformers for python3"
     exit 77
 }
-work=$(mktemp -d "${TMPDIR:-/tmp}/vramscope-loss-patch.XXXXXX")
 export PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1 BINDING=$tree/share/vramscope/python TORCHINDUCTOR_CACHE_DIR=$work/inductor
 export PYTHONPATH=$BINDING${PYTHONPATH:+:$PYTHONPATH} OMP_NUM_THREADS=2 here work tree
-trap 'rm -rf "$work"' EXIT
-failed=0
 has() { case $parts in *" $1 "*) ;; *) return 1 ;; esac; }
 export LOSS_PATCH_MODELS=${LOSS_PATCH_MODELS:-Gemma3 Gemma2 Gemma Llama Qwen3 Qwen2 GPT2 Mistral} # the largest first
 gpus=$(python3 -c 'import torch; print(torch.cuda.device_count())')

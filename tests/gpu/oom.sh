@@ -4,13 +4,9 @@
 #
 # TREE: an installed vramscope (bin/ lib/ share/).  OUT: folder for databases, logs, tables.  Needs a GPU and PyTorch.
 # Ends with "N passed, N failed"; exit 77 without a GPU.
-set -u
-tree=$(realpath "$1"); out=$2; here=$(dirname "$(realpath "$0")")
-mkdir -p "$out"; out=$(realpath "$out")
-python3 -c 'import torch, sys; sys.exit(not torch.cuda.is_available())' 2>/dev/null || { echo "SKIP: no GPU or no PyTorch"; exit 77; }
-passed=0; failed=0
-pass() { passed=$((passed + 1)); printf 'PASS %s\n' "$*"; }
-fail() { failed=$((failed + 1)); printf 'FAIL %s\n' "$*"; }
+python=python3
+. "$(dirname "$0")/gpu.bash"
+need
 
 program() { # program NAME HOW COMMAND...: runs it under COMMAND
   local name=$1 how=$2; shift 2
@@ -53,5 +49,4 @@ scenario async uncaught 1
 unset PYTORCH_CUDA_ALLOC_CONF PYTORCH_ALLOC_CONF
 
 head -40 "$out/native-uncaught.report"
-printf '%s passed, %s failed\n' "$passed" "$failed"
-[ "$failed" = 0 ]
+counted

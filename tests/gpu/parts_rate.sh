@@ -4,10 +4,7 @@
 # TREE: an installed vramscope whose liblinear_cross_entropy.so was built with nvcc.  OUT gets parts_rate.txt and
 # parts_rate.json.  Needs PyTorch for python3 and two GPUs with 20 GiB each.  Takes at most 270 s.  Exit 77 without.
 # PARTS_RATE_CPU=1 tries the scripts over Gloo on the CPU, at tiny sizes: rates mean nothing then.
-set -u
-tree=$(realpath "$1") out=$2 here=$(dirname "$(realpath "$0")")
-mkdir -p "$out"
-out=$(realpath "$out")
+. "$(dirname "$0")/gpu.bash"
 device=cuda
 [ -n "${PARTS_RATE_CPU:-}" ] && device=cpu
 python3 -c "import torch, sys; sys.exit('$device' == 'cuda' and torch.cuda.device_count() < 2)" 2>/dev/null || {
@@ -15,7 +12,6 @@ python3 -c "import torch, sys; sys.exit('$device' == 'cuda' and torch.cuda.devic
     exit 77
 }
 export PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1 OMP_NUM_THREADS=2 BINDING=$tree/share/vramscope/python LCE_LIBRARY=$tree/lib/liblinear_cross_entropy.so
-failed=0
 # part NAME SECONDS COMMAND...: its last lines, and where it failed what it said of that
 part() {
     local name=$1 limit=$2 status

@@ -1,9 +1,8 @@
 #!/usr/bin/env bash
 # phases_by_hand.sh TREE OUT - markers and real NVTX ranges of a PyTorch program: the peak of each range is the one of torch's own counter.
-set -u
-tree=$(realpath "$1"); out=$2; here=$(dirname "$(realpath "$0")")
-mkdir -p "$out"
-python3 -c 'import torch, sys; sys.exit(not torch.cuda.is_available())' 2>/dev/null || { echo "SKIP: no GPU or no PyTorch"; exit 77; }
+python=python3
+. "$(dirname "$0")/gpu.bash"
+need
 rm -f "$out/hand.db"
 "$tree/bin/vramscope" run -o "$out/hand.db" -- python3 "$here/phases_by_hand.py" >"$out/hand.expected" 2>"$out/hand.stderr" || { cat "$out/hand.stderr"; exit 1; }
 python3 - "$out" <<'PY'

@@ -8,13 +8,8 @@
 # TREE: an installed vramscope, with the fused loss.  OUT: folder for the figures (peaks.jsonl) and the table (table.md).  Needs a GPU and
 # PyTorch with transformers and torchvision; some three minutes on 16 cores.  MODELS="t5 unet mixtral lstm" or "bart gemma gru convnext efficientnet dunet" or "swin regnet opt whisper elman" or "mobilenet efficientnet2 densenet resnext"
 # or "bloom neox roberta pegasus encoder encoder32 mistral-autocast gpt2-autocast mistral qwen3" or "mpt codegen gptneo deberta gptj" (EDITS="types=bf16"): those that no rule was made on at first.  EDITS: these alone.  SECONDS_MOST: of the changed runs, 330.  Ends with the medians and "N within, N outside"; exit 77 without a GPU.
-set -u
-tree=$(realpath "$1") out=$2 here=$(dirname "$(realpath "$0")")
-mkdir -p "$out" && out=$(realpath "$out")
-python=${TEST_PYTHON:-python3}
-"$python" -c 'import torch, sys; sys.exit(not torch.cuda.is_available())' 2>/dev/null || { echo "SKIP: no GPU or no PyTorch"; exit 77; }
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
+. "$(dirname "$0")/gpu.bash"
+need
 export tree here python work TRITON_CACHE_DIR=$work/triton OMP_NUM_THREADS=2
 models=${MODELS:-llama cnn lengths}
 all="foreach=no optimizer=fused states=bf16 states=8bit states=host gradients=in-backward accumulate=3 set_to_none=no checkpoint=1 checkpoint=2 types=bf16 batch=2"

@@ -7,14 +7,11 @@
 # TREE: an installed vramscope.  OUT: of each model the predictions, the peaks (.jsonl), the table (.md) and the recordings (.txz).  RANKS: 2, or as many as there are GPUs.
 # MODELS: llama, qwen, mixtral, gemma, opt, olmo, phi, granitemoe; "llama" unless named; all at once, a minute where RANKS x 4 x models processes have as many cores.
 # Ends with "N within, N outside" of each; exit status 1 where something is outside, 77 without as many GPUs.
-set -u
-tree=$(realpath "${1:?TREE: an installed tree}") out=${2:?OUT: a folder} here=$(cd "$(dirname "$0")" && pwd)
-mkdir -p "$out" && out=$(realpath "$out")
-ranks=${RANKS:-2} python=${TEST_PYTHON:-python3} V=$tree/bin/vramscope
+. "$(dirname "$0")/gpu.bash"
+ranks=${RANKS:-2}
 read -ra models <<<"${MODELS:-${MODEL:-llama}}"
 gpus=$("$python" -c 'import torch; print(torch.cuda.device_count())' 2>/dev/null || echo 0)
 [ "$gpus" -ge "$ranks" ] || { echo "SKIP: fewer than $ranks GPUs"; exit 77; }
-work=$(mktemp -d) && trap 'rm -rf "$work"' EXIT
 export OMP_NUM_THREADS=2
 
 predict() { # predict MODEL

@@ -8,15 +8,8 @@
 #
 # TREE: an installed vramscope.  OUT: folder for databases and logs.  Needs a GPU and PyTorch, takes about 80 s.
 # Ends with "N passed, N failed"; exit 77 without a GPU.
-set -u
-tree=$(realpath "$1") out=$2 here=$(dirname "$(realpath "$0")")
-mkdir -p "$out" && out=$(realpath "$out")
-python=${TEST_PYTHON:-python3}
-"$python" -c 'import torch, sys; sys.exit(not torch.cuda.is_available())' 2>/dev/null || { echo "SKIP: no GPU or no PyTorch"; exit 77; }
-passed=0 failed=0
-verdict() { # WHAT STATUS
-  if [ "$2" = 0 ]; then passed=$((passed + 1)); echo "PASS $1"; else failed=$((failed + 1)); echo "FAIL $1"; fi
-}
+. "$(dirname "$0")/gpu.bash"
+need
 "$python" -VV
 for stacks in python all; do
   name=$out/lines-$stacks
@@ -25,7 +18,7 @@ for stacks in python all; do
     timeout 60 "$python" "$here/python_frames.py" play "$name.history" >"$name.log" 2>&1 || tail -n 5 "$name.log"
   grep -h 'Python frames' "$name.log"
   timeout 60 "$python" "$here/python_frames.py" compare "$name.db" "$name.history" >"$name.compared"
-  verdict "lines, STACKS=$stacks" $?
+  verdict $? "lines, STACKS=$stacks"
   cat "$name.compared"
   rm -f "$name.history"
 done
@@ -40,7 +33,6 @@ for model in small cnn; do
   done
 done
 "$python" "$here/python_frames.py" cost "$out" | tee "$out/cost.txt"
-verdict "cost" "${PIPESTATUS[0]}"
+verdict "${PIPESTATUS[0]}" "cost"
 rm -f "$out"/cost-*-*
-echo "$passed passed, $failed failed"
-[ "$failed" = 0 ]
+counted

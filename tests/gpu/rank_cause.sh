@@ -4,15 +4,9 @@
 #
 # TREE: an installed vramscope.  Needs a GPU and PyTorch ($TEST_PYTHON or python3).  Takes about 20 s.  Ends with "N passed, N failed"; exit 77 without
 # a GPU.  NCCL and FSDP need two GPUs: roles.sh has FSDP.
-set -u
-tree=$(realpath "${1:?TREE: an installed tree}") out=${2:?OUT: a folder} here=$(cd "$(dirname "$0")" && pwd)
-mkdir -p "$out" && out=$(realpath "$out")
-python=${TEST_PYTHON:-python3} V=$tree/bin/vramscope
-"$python" -c 'import torch, sys; sys.exit(not torch.cuda.is_available())' 2>/dev/null || { echo "SKIP: no GPU or no PyTorch"; exit 77; }
-work=$(mktemp -d) && trap 'rm -rf "$work"' EXIT
+. "$(dirname "$0")/gpu.bash"
+need
 mkdir "$work/job"
-passed=0 failed=0
-verdict() { if [ "$1" = 0 ]; then passed=$((passed + 1)); else failed=$((failed + 1)); fi; }
 for rank in 0 1; do
     RANK=$rank LOCAL_RANK=0 WORLD_SIZE=2 timeout 60 "$V" run -q -o "$work/job/rank$rank.db" -- "$python" "$here/rank_cause.py" train >"$work/log$rank" 2>&1 &
 done
@@ -30,5 +24,4 @@ else
     verdict 1
 fi
 cp "$work"/*.txt "$out" 2>/dev/null
-echo "$passed passed, $failed failed"
-[ $failed = 0 ]
+counted

@@ -1,13 +1,9 @@
 #!/bin/bash
 # rank_fsdp.sh TREE OUT - two ranks of FSDP on two GPUs, of which one takes longer sequences and makes a context on the other's GPU: what the report of the
 # directory says of it.  TREE: an installed vramscope.  Takes about 40 s.  Exit 77 without two GPUs.
-set -u
-tree=$(realpath "${1:?TREE: an installed tree}") out=${2:?OUT: a folder} here=$(cd "$(dirname "$0")" && pwd)
-mkdir -p "$out" && out=$(realpath "$out")
-python=${TEST_PYTHON:-python3} V=$tree/bin/vramscope
+. "$(dirname "$0")/gpu.bash"
 gpus=$("$python" -c 'import torch; print(torch.cuda.device_count())' 2>/dev/null || echo 0)
 [ "$gpus" -ge 2 ] || { echo "SKIP: fewer than two GPUs"; exit 77; }
-work=$(mktemp -d) && trap 'rm -rf "$work"' EXIT
 mkdir "$work/job"
 timeout 120 "$V" run -q -o "$work/job/rank%r.db" -- "$python" -m torch.distributed.run --standalone --nproc-per-node 2 "$here/rank_fsdp.py" >"$work/log" 2>&1 ||
     tail -n 8 "$work/log"

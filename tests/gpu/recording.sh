@@ -4,14 +4,10 @@
 # TREE: an installed vramscope (bin/ lib/ share/).  OUT: folder for databases, logs, tables.  Needs a GPU and PyTorch.
 # Every scenario runs the same program with and without the shim and compares output and exit status; verify.py compares the bytes.
 # Ends with "N passed, N failed"; exit 77 without a GPU.
-set -u
-tree=$(realpath "$1"); out=$2; here=$(dirname "$(realpath "$0")")
-mkdir -p "$out"; out=$(realpath "$out")
-python3 -c 'import torch, sys; sys.exit(not torch.cuda.is_available())' 2>/dev/null || { echo "SKIP: no GPU or no PyTorch"; exit 77; }
-passed=0; failed=0
+python=python3
+. "$(dirname "$0")/gpu.bash"
+need
 say() { printf '%s\n' "$*"; }
-pass() { passed=$((passed + 1)); say "PASS $*"; }
-fail() { failed=$((failed + 1)); say "FAIL $*"; }
 
 # program NAME ARGS...: runs the program under the shim's environment in $shim (plain, preload, run); its stdout, stderr and status by NAME
 program() {
@@ -73,5 +69,4 @@ same oom-plain oom-preload
 n=$(python3 -c "import sqlite3,sys; print(sqlite3.connect(sys.argv[1]).execute(\"SELECT count(*) FROM event WHERE op = 'oom'\").fetchone()[0])" "$out/oom-preload.db")
 [ "$n" -ge 1 ] && pass "oom: $n event(s)" || fail "oom: no event"
 
-say "$passed passed, $failed failed"
-[ "$failed" = 0 ]
+counted

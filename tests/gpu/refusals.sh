@@ -20,15 +20,8 @@
 # KEEP: a folder that gets all recordings.  CPU_BLOCKS: a library made of tests/e2e/frameworks/cpu_blocks.c; then the programs run on the CPU, with its blocks, and `whatif`
 # is asked about the bytes that are alive, without an allocator's placement; TREE is a build folder, which has the simulated driver.
 # Exit status 1 where a sentence was false or too many had no answer, 77 without a GPU.
-set -u
-tree=$(realpath "${1:?TREE: an installed tree}") out=${2:?OUT: a folder} here=$(cd "$(dirname "$0")" && pwd)
-mkdir -p "$out" && out=$(realpath "$out")
-python=${TEST_PYTHON:-python3} V=$tree/bin/vramscope
-if [ -z "${CPU_BLOCKS:-}" ]; then
-  "$python" -c 'import torch, sys; sys.exit(not torch.cuda.is_available())' 2>/dev/null || { echo "SKIP: no GPU or no PyTorch"; exit 77; }
-fi
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
+. "$(dirname "$0")/gpu.bash"
+[ -n "${CPU_BLOCKS:-}" ] || need
 export here python work V TRITON_CACHE_DIR=$work/triton OMP_NUM_THREADS=2 CPU_BLOCKS=${CPU_BLOCKS:-} COLUMNS=400 PYTHONWARNINGS=ignore
 jobs=${JOBS:-14} cases=${CASES:-all} updates=${UPDATES-llama.anew llama.lists olmo.anew vit.lists}
 [ -z "$CPU_BLOCKS" ] || updates=

@@ -4,13 +4,8 @@
 #
 # TREE: an installed vramscope.  OUT: folder for databases.  Needs a GPU and PyTorch, takes about three minutes.
 # Ends with "N passed, N failed"; exit 77 without a GPU.
-set -u
-tree=$(realpath "$1") out=$2 here=$(dirname "$(realpath "$0")")
-mkdir -p "$out" && out=$(realpath "$out")
-python=${TEST_PYTHON:-python3} V=$tree/bin/vramscope
-"$python" -c 'import torch, sys; sys.exit(not torch.cuda.is_available())' 2>/dev/null || { echo "SKIP: no GPU or no PyTorch"; exit 77; }
-passed=0 failed=0
-verdict() { if [ "$1" = 0 ]; then passed=$((passed + 1)); else failed=$((failed + 1)); fi; }
+. "$(dirname "$0")/gpu.bash"
+need
 for case in logits foreach single fused kept leak; do
   rm -f "$out/$case.db"
   timeout 90 "$V" run -q -o "$out/$case.db" -- "$python" "$here/report_causes.py" train $case 16 "$out/$case.json" >"$out/$case.log" 2>&1 ||
@@ -43,5 +38,4 @@ sys.exit(not good)
 PY
 verdict $?
 rm -f "$out"/many.db*
-echo "$passed passed, $failed failed"
-[ $failed = 0 ]
+counted

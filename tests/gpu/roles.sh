@@ -5,16 +5,10 @@
 #
 # TREE: an installed vramscope.  Needs PyTorch ($TEST_PYTHON or python3); fsdp two GPUs, llama the package transformers: what is lacking is
 # skipped with a line.  Takes about a minute.  Ends with "N passed, N failed"; exit 77 without a GPU.
-set -u
-tree=$(realpath "${1:?TREE: an installed tree}") out=${2:?OUT: a folder} here=$(cd "$(dirname "$0")" && pwd)
-mkdir -p "$out" && out=$(realpath "$out")
-python=${TEST_PYTHON:-python3} V=$tree/bin/vramscope
+. "$(dirname "$0")/gpu.bash"
 export NCCL_NVLS_ENABLE=0 TORCH_SYMM_MEM_DISABLE_MULTICAST=1 # multicast can put the host's GPUs out of service
 gpus=$("$python" -c 'import torch; print(torch.cuda.device_count())' 2>/dev/null || echo 0)
 [ "$gpus" -ge 1 ] || { echo "SKIP: no GPU or no PyTorch"; exit 77; }
-work=$(mktemp -d) && trap 'rm -rf "$work"' EXIT
-passed=0 failed=0
-verdict() { if [ "$1" = 0 ]; then passed=$((passed + 1)); else failed=$((failed + 1)); fi; }
 shift 2
 cases=("$@")
 [ ${#cases[@]} -gt 0 ] || cases=(llama cnn checkpoint accumulate fsdp asking)
@@ -73,5 +67,4 @@ sys.exit(share >= 0.01)
 PY
 verdict $?
 }
-echo "$passed passed, $failed failed"
-[ $failed = 0 ]
+counted

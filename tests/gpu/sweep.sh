@@ -7,14 +7,9 @@
 #
 # TREE: an installed vramscope.  OUT: folder for logs.  Needs a GPU with 120 GiB, PyTorch, transformers, torchvision; about three minutes.  Ends with
 # "N within, N missed"; exit 77 without a GPU.  SERIES="gpt2-native": these alone.
-set -u
-tree=$(realpath "$1") out=$2 here=$(dirname "$(realpath "$0")")
-mkdir -p "$out" && out=$(realpath "$out")
-python=${TEST_PYTHON:-python3}
-"$python" -c 'import torch, sys; sys.exit(not torch.cuda.is_available())' 2>/dev/null || { echo "SKIP: no GPU or no PyTorch"; exit 77; }
+. "$(dirname "$0")/gpu.bash"
+need
 LIMIT=${LIMIT:-12884901888}
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
 export OMP_NUM_THREADS=1
 
 shapes() { # MODEL: the short runs, the grid, the lengths asked about

@@ -6,13 +6,10 @@
 # `vramscope run`; the recordings stay in OUT as MODEL-ALLOCATOR-BATCHxSEQ.db.
 #
 # TREE: an installed vramscope.  Needs a GPU with LIMIT + 3 GiB free a case, PyTorch, transformers, torchvision.  Exit 77 without a GPU.
-set -u
-tree=$(realpath "$1") out=$2 here=$(dirname "$(realpath "$0")")
+. "$(dirname "$0")/gpu.bash"
 shift 2
 [ $# -gt 0 ] || set -- qwen-expandable:2x2688 qwen-expandable:3x1792 llama-sdpa-native:2x7424
-mkdir -p "$out" && out=$(realpath "$out")
-python=${TEST_PYTHON:-python3}
-"$python" -c 'import torch, sys; sys.exit(not torch.cuda.is_available())' 2>/dev/null || { echo "SKIP: no GPU or no PyTorch"; exit 77; }
+need
 export LIMIT=${LIMIT:-12884901888} OMP_NUM_THREADS=1
 FRACTION=$("$python" -c 'import os, torch; print(int(os.environ["LIMIT"]) / torch.cuda.get_device_properties(0).total_memory)')
 export FRACTION

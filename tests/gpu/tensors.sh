@@ -6,13 +6,8 @@
 #
 # TREE: an installed vramscope.  Needs PyTorch ($TEST_PYTHON or python3).  Takes about half a minute.  Ends with "N passed, N failed"; exit 77
 # without a GPU.
-set -u
-tree=$(realpath "${1:?TREE: an installed tree}") out=${2:?OUT: a folder} here=$(cd "$(dirname "$0")" && pwd)
-mkdir -p "$out" && out=$(realpath "$out")
-python=${TEST_PYTHON:-python3} V=$tree/bin/vramscope
-gpus=$("$python" -c 'import torch; print(torch.cuda.device_count())' 2>/dev/null || echo 0)
-[ "$gpus" -ge 1 ] || { echo "SKIP: no GPU or no PyTorch"; exit 77; }
-work=$(mktemp -d) && trap 'rm -rf "$work"' EXIT
+. "$(dirname "$0")/gpu.bash"
+need
 keep() { # NAME: what its program said, and its database where it is small, to OUT
     "$python" -c 'import lzma, os, sys
 for path in sys.argv[2:]:

@@ -8,11 +8,8 @@
 # TREE: an installed vramscope.  OUT: folder for logs, results in summary.txt as they come.  TEST_PYTHON: a Python with PyTorch.  TEST_PYTHON_NEW: a folder
 # for PYTHONPATH, with a newer PyTorch.  WAYS, VERSIONS ("here new"): these alone.  JOBS at a time (4).  KEEP=1: databases that passed stay too.
 # About two minutes; ends with "N passed, N failed"; exit 77 without a GPU.
-set -u
-tree=$(realpath "${1:?TREE: an installed tree}") out=${2:?OUT: a folder} here=$(cd "$(dirname "$0")" && pwd)
-mkdir -p "$out" && out=$(realpath "$out")
-python=${TEST_PYTHON:-python3} V=$tree/bin/vramscope
-"$python" -c 'import torch, sys; sys.exit(not torch.cuda.is_available())' 2>/dev/null || { echo "SKIP: no GPU or no PyTorch"; exit 77; }
+. "$(dirname "$0")/gpu.bash"
+need
 export PYTHONDONTWRITEBYTECODE=1 PYTORCH_SKIP_CUDNN_COMPATIBILITY_CHECK=1
 : >"$out/summary.txt"
 verdict() { # STATUS NAME WHAT

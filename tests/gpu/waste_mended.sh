@@ -6,16 +6,11 @@
 #
 # TREE: an installed vramscope.  Needs PyTorch, torchvision and transformers ($TEST_PYTHON or python3); a case whose package is lacking is
 # skipped with a line.  OUT gets the pages of waste.  About a minute.  Ends with "N passed, N failed"; exit 77 without a GPU.
-set -u
-tree=$(realpath "${1:?TREE: an installed tree}") out=${2:?OUT: a folder} here=$(cd "$(dirname "$0")" && pwd)
+. "$(dirname "$0")/gpu.bash"
 shift 2
 cases=("$@")
 [ ${#cases[@]} -gt 0 ] || cases=(outputs gradients losses states extractor)
-mkdir -p "$out" && out=$(realpath "$out")
-python=${TEST_PYTHON:-python3} V=$tree/bin/vramscope
-"$python" -c 'import torch, sys; sys.exit(not torch.cuda.is_available())' 2>/dev/null || { echo "SKIP: no GPU or no PyTorch"; exit 77; }
-work=$(mktemp -d) && trap 'rm -rf "$work"' EXIT
-passed=0 failed=0
+need
 
 play() { # CASE as-is|mended
     timeout 120 "$V" run --access -q -o "$work/$1.$2.db" -- "$python" "$here/waste_mended.py" play "$1" "$2" >"$work/$1.$2.log" 2>&1 ||

@@ -10,15 +10,9 @@
 #
 # TREE: an installed vramscope.  OUT: folder for logs.  Needs a GPU and PyTorch; about two minutes.  Ends with "N passed, N failed"; exit 77
 # without a GPU.  CASES="native gc": these alone.
-set -u
-tree=$(realpath "$1") out=$2 here=$(dirname "$(realpath "$0")")
-mkdir -p "$out" && out=$(realpath "$out")
-python=${TEST_PYTHON:-python3}
-"$python" -c 'import torch, sys; sys.exit(not torch.cuda.is_available())' 2>/dev/null || { echo "SKIP: no GPU or no PyTorch"; exit 77; }
-passed=0 failed=0
+. "$(dirname "$0")/gpu.bash"
+need
 gpus=$("$python" -c 'import torch; print(torch.cuda.device_count())')
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
 "$python" -c 'import torch; print("PyTorch", torch.__version__, torch.cuda.get_device_name())'
 for case in ${CASES:-native streams midway empty_cache retry gc collect split roundup pools graphs expandable expandable_streams expandable_retry fsdp}; do
   conf=''
@@ -52,5 +46,4 @@ for case in ${CASES:-native streams midway empty_cache retry gc collect split ro
     [ -z "${KEEP:-}" ] || cp "$db" "$out/$case-${db##*/}"
   done
 done
-echo "$passed passed, $failed failed"
-[ "$failed" = 0 ]
+counted

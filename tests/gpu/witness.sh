@@ -5,12 +5,9 @@
 #
 # TREE: an installed vramscope.  OUT: a folder.  Needs gcc and cuda.h (CUDA_INCLUDE); TEST_PYTHON with PyTorch for its programs.
 # DRIVER=DIR takes the driver from DIR (the simulated one).
-set -u
-tree=$(realpath "$1") out=$2 here=$(dirname "$(realpath "$0")")
+. "$(dirname "$0")/gpu.bash"
 mkdir -p "$out" && out=$(realpath "$out") && cd "$out" || exit 1
 V=$tree/bin/vramscope shim=$tree/lib/libvramscope.so passed=0 failed=0
-pass() { passed=$((passed + 1)) && echo "PASS $*"; }
-fail() { failed=$((failed + 1)) && echo "FAIL $*"; }
 unset LD_PRELOAD VRAMSCOPE_OUTPUT VRAMSCOPE_CLAIM CUDA_INJECTION64_PATH NVTX_INJECTION64_PATH PYTHONPATH
 export VRAMSCOPE_EXIT_MS=60000
 if [ -n "${DRIVER:-}" ]; then
@@ -81,5 +78,4 @@ if [ "$peak" -ge $((1280 << 20)) ] && [ "$peak" -le $(((1280 << 20) + (1 << 20))
 else
     fail "a full ring: peak $peak of 1280 MiB and at most 1 MiB, $lost events lost"
 fi
-echo "$passed passed, $failed failed"
-[ "$failed" = 0 ]
+counted

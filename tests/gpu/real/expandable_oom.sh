@@ -4,12 +4,10 @@
 #
 # TREE: an installed vramscope.  OUT: folder for databases and logs.  Needs a GPU without other programs, and PyTorch.
 # Takes half a minute; ends with "N passed, N failed"; exit 77 without a GPU.
-set -u
-tree=$(realpath "$1") out=$2 here=$(dirname "$(realpath "$0")")
-mkdir -p "$out" && out=$(realpath "$out")
-python3 -c 'import torch, sys; sys.exit(not torch.cuda.is_available())' 2>/dev/null || { echo "SKIP: no GPU or no PyTorch"; exit 77; }
+python=python3
+. "$(dirname "$0")/../gpu.bash"
+need
 export PYTORCH_ALLOC_CONF=expandable_segments:True PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True
-passed=0 failed=0
 for stacks in off driver; do
   name=$out/expandable-$stacks
   rm -f "$name".*
@@ -27,5 +25,4 @@ for stacks in off driver; do
   "$tree/bin/vramscope" report --all "$name.db" >"$name.report" 2>&1
   sed -n '/^OUT OF MEMORY/,/the device  /p' "$name.report" | grep -v '^        ' | head -n 24
 done
-echo "$passed passed, $failed failed"
-[ "$failed" = 0 ]
+counted

@@ -6,7 +6,7 @@
 # With two GPUs also DDP and FSDP2 on both.  Fetches nothing; what is not installed is left out.  Exit 77 without a GPU.
 # DRY=1: without a GPU, the programs on the CPU and the hooks' own word in place of a recording (LIBRARY: what the hooks talk to).
 # shellcheck disable=SC2317 # xargs calls them
-set -u
+. "$(dirname "$0")/../gpu.bash"
 tree=$(realpath "$1") here=$(dirname "$(realpath "$0")")
 mkdir -p "$2"; out=$(realpath "$2"); shift 2
 python=${PYTHON:-python3}
@@ -48,7 +48,6 @@ export -f one both
 
 [ $# -gt 0 ] || mapfile -t programs < <("$python" "$here/phases_programs.py" --list)
 [ $# -eq 0 ] || programs=("$@")
-failed=0
 printf '%s\n' "${programs[@]}" | xargs -P "${JOBS:-5}" -I{} bash -c 'one {}' || failed=1
 if [ -z "${DRY:-}" ] && [ "$("$python" -c 'import torch; print(torch.cuda.device_count())')" -ge 2 ]; then
     printf '%s\n' ddp fsdp2 | xargs -P 2 -I{} bash -c 'both {}' || failed=1

@@ -1,0 +1,40 @@
+# shellcheck shell=bash
+# gpu.bash - sourced by the tests of this folder, which are called with TREE (an installed vramscope) and OUT (a folder).
+#
+#   $tree, $out, $here      both, and the test's own folder
+#   $python, $V             TEST_PYTHON or python3, unless the test has said which; the tree's command
+#   $work                   a folder that goes when the test ends
+#   need [MODULE...]        skips the test unless PyTorch has a GPU, and the modules are there
+#   pass WHAT, fail WHAT    a line, and one more in $passed or $failed
+#   verdict STATUS [WHAT]   either of them; without WHAT the line was written by who found the status
+#   counted                 the last line, and the exit status
+set -u
+# shellcheck disable=SC2034 # the tests use them
+here=$(dirname "$(realpath "$0")") tree=$(realpath "${1:?TREE: an installed tree}") out=${2:?OUT: a folder} python=${python:-${TEST_PYTHON:-python3}}
+# shellcheck disable=SC2034
+V=$tree/bin/vramscope passed=0 failed=0
+mkdir -p "$out" && out=$(realpath "$out") && work=$(mktemp -d "${TMPDIR:-/tmp}/vramscope-gpu.XXXXXX") || exit 1
+trap 'rm -rf "$work"' EXIT
+need() {
+    "$python" - "$@" 2>/dev/null <<'END' || { echo "SKIP: no GPU, or $python has no PyTorch${*:+, or lacks one of $*}" && exit 77; }
+import importlib, sys
+import torch
+for name in sys.argv[1:]:
+    importlib.import_module(name)
+sys.exit(not torch.cuda.is_available())
+END
+}
+pass() { passed=$((passed + 1)) && echo "PASS $*"; }
+fail() { failed=$((failed + 1)) && echo "FAIL $*"; }
+verdict() {
+    case $1,${2:-} in
+    0,) passed=$((passed + 1)) ;;
+    0,*) pass "$2" ;;
+    *,) failed=$((failed + 1)) ;;
+    *) fail "$2" ;;
+    esac
+}
+counted() {
+    echo "$passed passed, $failed failed"
+    [ "$failed" = 0 ]
+}
