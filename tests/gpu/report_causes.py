@@ -19,28 +19,16 @@ def train(case, steps, facts):
     import torch.nn as nn
     import torch.nn.functional as F
 
+    from bench_models import Block
+
     classes = CLASSES.get(case, 2048)
     hidden, layers, context, batch = SHAPE.get(case, (768, 12, 256, 2))
-
-    class Block(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.norm1, self.norm2 = nn.LayerNorm(hidden), nn.LayerNorm(hidden)
-            self.qkv, self.proj = nn.Linear(hidden, 3 * hidden), nn.Linear(hidden, hidden)
-            self.up, self.down = nn.Linear(hidden, 4 * hidden), nn.Linear(4 * hidden, hidden)
-
-        def forward(self, x):
-            b, s, h = x.shape
-            q, k, v = self.qkv(self.norm1(x)).view(b, s, 3, h // 64, 64).permute(2, 0, 3, 1, 4)
-            a = F.scaled_dot_product_attention(q, k, v, is_causal=True)
-            x = x + self.proj(a.transpose(1, 2).reshape(b, s, h))
-            return x + self.down(F.gelu(self.up(self.norm2(x))))
 
     class Decoder(nn.Module):
         def __init__(self):
             super().__init__()
             self.tokens, self.positions = nn.Embedding(classes, hidden), nn.Embedding(context, hidden)
-            self.blocks = nn.ModuleList(Block() for _ in range(layers))
+            self.blocks = nn.ModuleList(Block(hidden, hidden // 64) for _ in range(layers))
             self.norm, self.lm_head = nn.LayerNorm(hidden), nn.Linear(hidden, classes, bias=False)
 
         def forward(self, ids):

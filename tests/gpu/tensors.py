@@ -18,24 +18,10 @@ DEVICE = os.environ.get("TENSORS_DEVICE", "cuda")  # cpu: only to try the progra
 
 
 def llama(torch):
+    from arena_train import Block
+
     nn, F = torch.nn, torch.nn.functional
-
-    class Block(nn.Module):
-        def __init__(self, width, heads):
-            super().__init__()
-            self.heads = heads
-            self.norm1, self.norm2 = nn.RMSNorm(width), nn.RMSNorm(width)
-            self.qkv, self.out = nn.Linear(width, 3 * width, bias=False), nn.Linear(width, width, bias=False)
-            self.up, self.gate, self.down = (nn.Linear(*s, bias=False) for s in ((width, 3 * width), (width, 3 * width), (3 * width, width)))
-
-        def forward(self, x):
-            b, s, w = x.shape
-            q, k, v = self.qkv(self.norm1(x)).view(b, s, 3, self.heads, w // self.heads).permute(2, 0, 3, 1, 4)
-            x = x + self.out(F.scaled_dot_product_attention(q, k, v, is_causal=True).transpose(1, 2).reshape(b, s, w))
-            y = self.norm2(x)
-            return x + self.down(F.silu(self.gate(y)) * self.up(y))
-
-    model = nn.Sequential(nn.Embedding(8000, 512), *(Block(512, 8) for _ in range(4)), nn.RMSNorm(512), nn.Linear(512, 8000, bias=False))
+    model = nn.Sequential(nn.Embedding(8000, 512), *(Block(512, 8, 1536) for _ in range(4)), nn.RMSNorm(512), nn.Linear(512, 8000, bias=False))
     model = model.to(DEVICE, torch.bfloat16)
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
 
