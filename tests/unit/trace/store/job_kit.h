@@ -13,6 +13,7 @@
 #ifndef TESTS_UNIT_TRACE_STORE_JOB_KIT_H
 #define TESTS_UNIT_TRACE_STORE_JOB_KIT_H
 
+#include <inttypes.h>
 #include <sqlite3.h>
 
 #include "unit/test.h"
@@ -61,11 +62,16 @@ static inline void names(struct job *job)
     assert_int_equal(vs_journal_thread(job->j, 101, VS_THREAD_AUTOGRAD, "pt_autograd_0"), 2);
 }
 
+static inline void job_paths(struct job *job, const char *name)
+{
+    snprintf(job->db, sizeof job->db, "%s/%s.db", dir, name);
+    snprintf(job->vsj, sizeof job->vsj, "%s/%s.vsj", dir, name);
+}
+
 static inline void job_journal_of(struct job *job, const char *name, uint32_t slots)
 {
     memset(job, 0, sizeof *job);
-    snprintf(job->db, sizeof job->db, "%s/%s.db", dir, name);
-    snprintf(job->vsj, sizeof job->vsj, "%s/%s.vsj", dir, name);
+    job_paths(job, name);
     struct vs_journal_config c = {
         .ring_slots = slots, .database = job->db, .start_ns = 500, .start_realtime_ns = 7};
     assert_int_equal(vs_journal_create(&job->j, job->vsj, &c), 0);
@@ -100,6 +106,17 @@ static inline void job_open(struct job *job, const char *name)
     assert_int_equal(job_writer(job), 0);
 }
 
+/* With a limit, which who recovers it is told as well. */
+static inline void job_limited(struct job *job, const char *name, uint32_t slots, uint64_t max_bytes)
+{
+    char text[32];
+    job_journal_of(job, name, slots);
+    job->max_bytes = max_bytes;
+    snprintf(text, sizeof text, "%" PRIu64, max_bytes);
+    vs_journal_set_fact(job->j, "max_bytes", text);
+    assert_int_equal(job_writer(job), 0);
+}
+
 static inline void drain(struct job *job)
 {
     long n;
@@ -124,6 +141,13 @@ static inline void steps(struct job *job, int n)
     }
 }
 
+static inline void job_recover(struct job *job, const char *name)
+{
+    job_paths(job, name);
+    if (vs_recover(job->vsj, NULL, job->why, sizeof job->why) < 0)
+        fail_msg("%s", job->why);
+}
+
 /* ---- looking at databases ---- */
 
 static inline sqlite3 *look(const char *path)
@@ -133,9 +157,19 @@ static inline sqlite3 *look(const char *path)
     return db;
 }
 
-static inline int64_t ask(const char *path, const char *sql)
+/* The second one by a name of its own. */
+static inline sqlite3 *look_both(const char *path, const char *other, const char *name)
 {
     sqlite3 *db = look(path);
+    char sql[512];
+    snprintf(sql, sizeof sql, "ATTACH '%s' AS %s", other, name);
+    assert_int_equal(sqlite3_exec(db, sql, NULL, NULL, NULL), SQLITE_OK);
+    return db;
+}
+
+/* The first column of the first row; DB is closed. */
+static inline int64_t ask_of(sqlite3 *db, const char *sql)
+{
     sqlite3_stmt *q;
     if (sqlite3_prepare_v2(db, sql, -1, &q, NULL) != SQLITE_OK)
         fail_msg("%s: %s", sql, sqlite3_errmsg(db));
@@ -146,6 +180,11 @@ static inline int64_t ask(const char *path, const char *sql)
     return value;
 }
 
+static inline int64_t ask(const char *path, const char *sql)
+{
+    return ask_of(look(path), sql);
+}
+
 static inline void sound(const char *path)
 {
     assert_int_equal(ask(path, "SELECT count(*) FROM pragma_integrity_check WHERE integrity_check='ok'"), 1);
@@ -154,24 +193,16 @@ static inline void sound(const char *path)
 /* Every row of TABLES in one database is in the other, and the other way round. */
 static inline void equal(const char *a, const char *b, const char *const *tables)
 {
-    sqlite3 *db = look(a);
-    char sql[512];
-    snprintf(sql, sizeof sql, "ATTACH '%s' AS other", b);
-    assert_int_equal(sqlite3_exec(db, sql, NULL, NULL, NULL), SQLITE_OK);
     for (; *tables; tables++) {
         for (int way = 0; way < 2; way++) {
-            sqlite3_stmt *q;
+            char sql[512];
             snprintf(sql, sizeof sql, "SELECT count(*) FROM (SELECT * FROM %s.%s EXCEPT SELECT * FROM %s.%s)",
                      way ? "main" : "other", *tables, way ? "other" : "main", *tables);
-            if (sqlite3_prepare_v2(db, sql, -1, &q, NULL) != SQLITE_OK)
-                fail_msg("%s", sqlite3_errmsg(db));
-            assert_int_equal(sqlite3_step(q), SQLITE_ROW);
-            if (sqlite3_column_int64(q, 0))
-                fail_msg("%s: %s differs from %s in %lld rows", *tables, a, b, sqlite3_column_int64(q, 0));
-            sqlite3_finalize(q);
+            int64_t n = ask_of(look_both(a, b, "other"), sql);
+            if (n)
+                fail_msg("%s: %s differs from %s in %" PRId64 " rows", *tables, a, b, n);
         }
     }
-    sqlite3_close(db);
 }
 
 #endif

@@ -7,97 +7,33 @@
  * row.
  */
 #define _GNU_SOURCE
-#include <inttypes.h>
 #include <signal.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <sqlite3.h>
-
-#include "unit/test.h"
-#include "unit/trace/stream.h"
+#include "job_kit.h"
 #include "trace/store/vfs.h"
-#include "trace/writer/writer.h"
 
 #define LIMIT (2u << 20)
 
-static char dir[64];
-
-struct job {
-    char db[256], vsj[256];
-    struct vs_journal *j;
-    struct vs_writer *w;
-    struct stream s, second; /* of device 1 */
-    uint32_t outer, inner;   /* names */
-};
+static struct stream second; /* of device 1 */
+static uint32_t outer_name, inner_name;
 
 typedef void step_fn(struct job *job, int i);
 
-static int make_dir(void **state)
-{
-    strcpy(dir, "/tmp/vs_fold.XXXXXX");
-    return mkdtemp(dir) ? 0 : -1;
-}
-
-static int drop_dir(void **state)
-{
-    char command[128];
-    snprintf(command, sizeof command, "rm -rf %s", dir);
-    return getenv("KEEP") ? 0 : system(command);
-}
-
 /* ---- a job ---- */
 
-static void emit(void *context, const struct vs_event *e)
+static void begin(struct job *job, const char *name, uint64_t max_bytes)
 {
-    struct job *job = context;
-    assert_true(vs_journal_append(job->j, e) != VS_SEQ_NONE);
-}
-
-static void paths(struct job *job, const char *name)
-{
-    snprintf(job->db, sizeof job->db, "%s/%s.db", dir, name);
-    snprintf(job->vsj, sizeof job->vsj, "%s/%s.vsj", dir, name);
-}
-
-static void job_open(struct job *job, const char *name, uint64_t max_bytes)
-{
-    static const char *const phase[] = {"forward", "logits", "backward", "optimizer"};
-    char why[256] = "", text[32];
-    memset(job, 0, sizeof *job);
-    paths(job, name);
-    struct vs_journal_config jc = {
-        .ring_slots = 1 << 17, .database = job->db, .start_ns = 500, .start_realtime_ns = 7};
-    assert_int_equal(vs_journal_create(&job->j, job->vsj, &jc), 0);
-    snprintf(text, sizeof text, "%" PRIu64, max_bytes);
-    vs_journal_set_fact(job->j, "max_bytes", text);
-    struct vs_writer_config c = {.path = job->db,
-                                 .version = "test",
-                                 .pid = 42,
-                                 .rank = INT32_MIN,
-                                 .max_bytes = max_bytes,
-                                 .journal_path = job->vsj};
-    assert_int_equal(vs_writer_open(&job->w, &c, job->j, why, sizeof why), 0);
-    stream_init(&job->s, emit, job);
-    stream_init(&job->second, emit, job);
-    job->second.device = 1;
-    job->second.random ^= 99;
-    job->second.persistent = 300;
-    for (int i = 0; i < 4; i++)
-        job->s.name[i] = job->second.name[i] = vs_journal_string(job->j, phase[i], strlen(phase[i]));
-    job->outer = vs_journal_string(job->j, "outer", 5);
-    job->inner = vs_journal_string(job->j, "inner", 5);
-    assert_int_equal(vs_journal_thread(job->j, 100, 0, "python"), 1);
-    assert_int_equal(vs_journal_thread(job->j, 101, VS_THREAD_AUTOGRAD, "pt_autograd_0"), 2);
-}
-
-static void drain(struct job *job)
-{
-    long n;
-    while ((n = vs_writer_drain(job->w, false)) > 0) {
-    }
-    assert_int_equal(n, 0);
+    job_limited(job, name, 1 << 17, max_bytes);
+    stream_init(&second, emit, job->j);
+    second.device = 1;
+    second.random ^= 99;
+    second.persistent = 300;
+    memcpy(second.name, job->s.name, sizeof second.name);
+    outer_name = vs_journal_string(job->j, "outer", 5);
+    inner_name = vs_journal_string(job->j, "inner", 5);
 }
 
 static void below(const struct job *job)
@@ -107,18 +43,10 @@ static void below(const struct job *job)
     assert_true(st.st_size <= LIMIT);
 }
 
-static void job_close(struct job *job)
-{
-    while (vs_writer_drain(job->w, true) > 0) {
-    }
-    assert_int_equal(vs_writer_close(job->w, true), 0);
-    vs_journal_close(job->j);
-}
-
 /* STEPS of a job, drained after each one, in one go from DRAINED on. */
 static void run(struct job *job, const char *name, uint64_t max_bytes, step_fn *step, int steps, int drained)
 {
-    job_open(job, name, max_bytes);
+    begin(job, name, max_bytes);
     for (int i = 0; i < steps; i++) {
         step(job, i);
         if (i < drained)
@@ -131,7 +59,6 @@ static void run(struct job *job, const char *name, uint64_t max_bytes, step_fn *
 /* The same in a child that is killed with what was not drained in its ring, and then recovered. */
 static void run_killed(struct job *job, const char *name, step_fn *step, int steps, int drained)
 {
-    char why[256] = "";
     int status;
     pid_t child = fork();
     if (child == 0) {
@@ -140,53 +67,15 @@ static void run_killed(struct job *job, const char *name, step_fn *step, int ste
     }
     waitpid(child, &status, 0);
     assert_true(WIFSIGNALED(status));
-    paths(job, name);
-    if (vs_recover(job->vsj, NULL, why, sizeof why) < 0)
-        fail_msg("%s", why);
+    job_recover(job, name);
 }
 
 /* ---- looking ---- */
 
-static sqlite3 *look(const char *path, const char *other)
-{
-    sqlite3 *db;
-    char sql[400];
-    assert_int_equal(sqlite3_open_v2(path, &db, SQLITE_OPEN_READONLY, NULL), SQLITE_OK);
-    snprintf(sql, sizeof sql, "ATTACH '%s' AS full", other ? other : path);
-    assert_int_equal(sqlite3_exec(db, sql, NULL, NULL, NULL), SQLITE_OK);
-    return db;
-}
-
 /* First column of the first row; the other database is `full`. */
 static int64_t ask2(const char *path, const char *full, const char *sql)
 {
-    sqlite3 *db = look(path, full);
-    sqlite3_stmt *q;
-    if (sqlite3_prepare_v2(db, sql, -1, &q, NULL) != SQLITE_OK)
-        fail_msg("%s: %s", sql, sqlite3_errmsg(db));
-    assert_int_equal(sqlite3_step(q), SQLITE_ROW);
-    int64_t value = sqlite3_column_int64(q, 0);
-    sqlite3_finalize(q);
-    sqlite3_close(db);
-    return value;
-}
-
-static int64_t ask(const char *path, const char *sql)
-{
-    return ask2(path, NULL, sql);
-}
-
-static void equal(const char *a, const char *b, const char *const *tables)
-{
-    for (; *tables; tables++)
-        for (int way = 0; way < 2; way++) {
-            char sql[300];
-            snprintf(sql, sizeof sql, "SELECT count(*) FROM (SELECT * FROM %s.%s EXCEPT SELECT * FROM %s.%s)",
-                     way ? "main" : "full", *tables, way ? "full" : "main", *tables);
-            int64_t n = ask2(a, b, sql);
-            if (n)
-                fail_msg("%s: %s differs from %s in %lld rows", *tables, a, b, (long long)n);
-        }
+    return ask_of(look_both(path, full, "full"), sql);
 }
 
 static const char *const totals[] = {"phase_stat", "peak", "phase", "counter", "mismatch", NULL};
@@ -283,7 +172,7 @@ static void holds(const char *thin, const char *full)
          "WHERE l.oom_seq = o.seq)"},
         {"events for which there was no room", "SELECT sum(unwritten) FROM stretch"},
     };
-    assert_int_equal(ask(thin, "SELECT count(*) FROM pragma_integrity_check WHERE integrity_check='ok'"), 1);
+    sound(thin);
     assert_true(ask(thin, "SELECT count(*) FROM folded") > 0);
     equal(thin, full, totals);
     for (size_t i = 0; i < sizeof none / sizeof *none; i++)
@@ -342,11 +231,11 @@ TEST(one_device)
 static void both(struct job *job, int i)
 {
     training(job, i);
-    job->second.range = job->s.range;
+    second.range = job->s.range;
     for (int k = 0; k < 200 + i % 7; k++)
-        stream_alloc(&job->second);
-    while (job->second.depth > 300)
-        stream_free(&job->second);
+        stream_alloc(&second);
+    while (second.depth > 300)
+        stream_free(&second);
 }
 
 TEST(two_devices)
@@ -363,20 +252,20 @@ static void nested(struct job *job, int i)
         longest = ++s->range;
         stream_emit(s, (struct vs_event){.op = VS_OP_RANGE_PUSH,
                                          .range = longest,
-                                         .address = job->inner,
+                                         .address = inner_name,
                                          .arg1 = VS_SOURCE_NVTX | VS_RANGE_CROSS_THREAD});
     }
     uint32_t outer = ++s->range;
     stream_emit(s, (struct vs_event){.op = VS_OP_RANGE_PUSH,
                                      .range = outer,
-                                     .address = job->outer,
+                                     .address = outer_name,
                                      .arg1 = VS_SOURCE_MARKER | VS_RANGE_NAMES_PHASE});
     for (int k = 0; k < 20; k++) {
         uint32_t inner = ++s->range;
         stream_emit(s, (struct vs_event){.op = VS_OP_RANGE_PUSH,
                                          .range = inner,
                                          .arg0 = outer,
-                                         .address = k % 2 ? job->inner : s->name[k % 4],
+                                         .address = k % 2 ? inner_name : s->name[k % 4],
                                          .arg1 = VS_SOURCE_MARKER | (k % 2 ? 0 : VS_RANGE_NAMES_PHASE)});
         s->open = inner;
         for (int n = 0; n < 20; n++)
