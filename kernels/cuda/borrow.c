@@ -25,7 +25,6 @@
  */
 #include "chunk.h"
 #include "cuda.h"
-#include "memo.h"
 #include "slab.h"
 
 enum {
@@ -144,7 +143,6 @@ static void place_chunk(struct cuda_plan *plan, int64_t n, uint64_t room)
 struct estimates {
     const struct lce_slab_shape *theirs;
     const struct lce_chunk_shape *ours; /* NULL: they are cuBLASLt's */
-    struct lce_memo *memo;              /* of dweight's times, or NULL */
 };
 
 /* The plan's, where it borrows rows for CHUNK tokens. */
@@ -167,8 +165,9 @@ static double chunks_seconds(const struct cuda_plan *plan, const struct estimate
     return lce_own_seconds(&shape, chunk);
 }
 
-static double estimate_again(const struct cuda_plan *plan, const struct estimates *e, int64_t block,
-                             int64_t classes, int64_t columns)
+/* The dweight of CLASSES of these. */
+static double again_seconds(const struct cuda_plan *plan, const struct estimates *e, int64_t block,
+                            int64_t classes, int64_t columns)
 {
     if (!e->ours)
         return lce_again_seconds(e->theirs, block, classes, columns);
@@ -176,32 +175,10 @@ static double estimate_again(const struct cuda_plan *plan, const struct estimate
     return lce_own_again_seconds(&shape, block, classes, columns);
 }
 
-/* The dweight of CLASSES of these.  Of the plan it depends on whether odds are lent alone. */
-static double again_seconds(const struct cuda_plan *plan, const struct estimates *e, int64_t block,
-                            int64_t classes, int64_t columns)
-{
-    bool known;
-    if (!e->memo)
-        return estimate_again(plan, e, block, classes, columns);
-    double *seconds = lce_memo_at(e->memo, block, columns, 2 * classes + plan->lends_odds, &known);
-    if (!known)
-        *seconds = estimate_again(plan, e, block, classes, columns);
-    return *seconds;
-}
-
 /* ---- the stages ---- */
 
-/* The next number below: powers of two, and halves more. */
-static int64_t next_below(int64_t chunk)
-{
-    int64_t power = 1;
-    while (2 * power < chunk)
-        power *= 2;
-    return power > 1 && power / 2 * 3 < chunk ? power / 2 * 3 : power;
-}
-
-/* The next block of a stage below that of N tokens.  Of our products the first ones are even parts of all
- * tokens, of whole tiles; the others, of 1024 tokens and fewer, and those of cuBLASLt's are as above. */
+/* The next block to try for a stage, shorter than N tokens.  Our products get blocks that cut all tokens into
+ * equal parts of whole tiles, down to 1024 tokens; shorter ones, and cuBLASLt's, are lce_next_below's. */
 static int64_t next_block(const struct cuda_plan *plan, int64_t n)
 {
     const int64_t tile = 2 * LCE_TILE_M, least = 1024, most_parts = 8;
@@ -209,7 +186,7 @@ static int64_t next_block(const struct cuda_plan *plan, int64_t n)
     for (int64_t count = plan->rows / n + 1; plan->own && even >= n && n > least && count <= most_parts;
          count++)
         even = cuda_round_up((plan->rows + count - 1) / count, tile);
-    return even < n && even >= least ? even : next_below(n);
+    return even < n && even >= least ? even : lce_next_below(n);
 }
 
 static int64_t least_block(int64_t chunk)
@@ -314,7 +291,7 @@ static bool choose_stages(struct cuda_plan *plan, const struct estimates *e, int
     const int64_t most = plan->rows < MOST_SHORTEST ? plan->rows : MOST_SHORTEST;
     int64_t best = 0;
     double least = 1e30;
-    for (int64_t n = most; e->ours && n >= least_block(chunk) && n > 1; n = next_below(n))
+    for (int64_t n = most; e->ours && n >= least_block(chunk) && n > 1; n = lce_next_below(n))
         if (set_stages(plan, e, chunk, room, n, least)) {
             least = plan->rest_seconds;
             best = n;
@@ -367,7 +344,7 @@ static struct search best_chunk(struct cuda_plan *plan, const struct estimates *
 {
     const int64_t first = given ? chunk : plan->rows < MOST_CHUNK ? plan->rows : MOST_CHUNK;
     struct search best = {0, before};
-    for (int64_t n = first; n >= 1 && (n == first || (!given && n >= LEAST_CHUNK)); n = next_below(n)) {
+    for (int64_t n = first; n >= 1 && (n == first || (!given && n >= LEAST_CHUNK)); n = lce_next_below(n)) {
         const double seconds = try_chunk(plan, e, n, budget, best.seconds);
         if (seconds >= 0 && seconds < best.seconds)
             best = (struct search){n, seconds};
@@ -402,9 +379,8 @@ bool cuda_borrow_choose(struct cuda_plan *plan, const struct lce_slab_shape *sha
                         const struct lce_chunk_shape *own, int64_t *chunk, bool given, uint64_t budget,
                         double before)
 {
-    const struct estimates e = {shape, own, lce_memo_new()};
+    const struct estimates e = {shape, own};
     const int64_t found = choose_chunk(plan, &e, *chunk, given, budget, before);
-    free(e.memo);
     if (found) {
         *chunk = found;
         return true;

@@ -26,7 +26,6 @@
  */
 #include "chunk.h"
 #include "cuda.h"
-#include "memo.h"
 #include "slab.h"
 
 enum {
@@ -109,15 +108,6 @@ static void set_columns(struct cuda_plan *s, int64_t columns)
     s->g_stride = s->stride * wide;
 }
 
-/* The next number below: powers of two, and halves more. */
-static int64_t next_below(int64_t count)
-{
-    int64_t power = 1;
-    while (2 * power < count)
-        power *= 2;
-    return power > 1 && power / 2 * 3 < count ? power / 2 * 3 : power;
-}
-
 struct search {
     const struct lce_slab_shape *shape;
     const struct lce_chunk_shape *own; /* NULL: products are cuBLASLt's */
@@ -125,7 +115,6 @@ struct search {
     size_t begin, end;                 /* the segment's part of the workspace */
     int64_t forced;                    /* classes of a slab, or 0 */
     int64_t rounds;                    /* tiles of all rounds that were considered for the block */
-    struct lce_memo *memo;             /* of times of blocks, or NULL */
     struct cuda_segment best;
     double seconds, each; /* of the best, of a token of it; each < 0: none yet */
 };
@@ -136,7 +125,7 @@ static bool fits(struct search *s, int64_t columns)
     return place(s->plan, s->begin) <= s->end;
 }
 
-static double estimate_block(const struct search *s, int64_t block)
+static double block_seconds(const struct search *s, int64_t block)
 {
     const int64_t columns = s->plan->columns;
     if (!s->own)
@@ -144,17 +133,6 @@ static double estimate_block(const struct search *s, int64_t block)
     return s->plan->pass == DINPUT_PASS    ? lce_own_dinput_seconds(s->own, block, columns)
            : s->plan->pass == DWEIGHT_PASS ? lce_own_dweight_seconds(s->own, block, columns)
                                            : lce_own_block_seconds(s->own, block, columns);
-}
-
-static double block_seconds(const struct search *s, int64_t block)
-{
-    bool known;
-    if (!s->memo)
-        return estimate_block(s, block);
-    double *seconds = lce_memo_at(s->memo, block, s->plan->columns, s->plan->pass, &known);
-    if (!known)
-        *seconds = estimate_block(s, block);
-    return *seconds;
 }
 
 static void consider(struct search *s, int64_t columns)
@@ -206,7 +184,7 @@ static void consider_widths(struct search *s)
     const int64_t most = low * unit, count = (vocab + most - 1) / most;
     consider(s, most);
     consider(s, cuda_round_up((vocab + count - 1) / count, unit));
-    consider(s, next_below(most) / unit * unit);
+    consider(s, lce_next_below(most) / unit * unit);
     if (s->own)
         consider_rounds(s, most);
 }
@@ -216,7 +194,7 @@ static int64_t next_block(const struct search *s, int64_t n)
 {
     const int64_t height = 2 * LCE_TILE_M;
     if (!s->own || n <= height)
-        return next_below(n);
+        return lce_next_below(n);
     return (n - 1) / height * height;
 }
 
@@ -415,10 +393,8 @@ bool cuda_segments_choose(struct cuda_plan *plan, const struct lce_slab_shape *s
                           const struct lce_chunk_shape *own, int64_t *chunk, bool given, uint64_t budget,
                           double before)
 {
-    struct search s = {.shape = shape, .own = own, .memo = lce_memo_new()};
-    const bool found = choose_kind(plan, &s, *chunk, given, budget, before);
-    free(s.memo);
-    if (!found) {
+    struct search s = {.shape = shape, .own = own};
+    if (!choose_kind(plan, &s, *chunk, given, budget, before)) {
         plan->segment_count = 0;
         plan->in_place = plan->two_passes = false;
         return false;

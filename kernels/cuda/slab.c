@@ -127,8 +127,7 @@ static int64_t widest(const struct lce_slab_shape *s, int64_t block, lce_slab_si
     return low * LCE_SLAB_UNIT;
 }
 
-/* The next candidate below COUNT: powers of two, and halves more. */
-static int64_t next_below(int64_t count)
+int64_t lce_next_below(int64_t count)
 {
     int64_t power = 1;
     while (2 * power < count)
@@ -153,7 +152,7 @@ static void consider_widths(const struct lce_slab_shape *s, int64_t block, int64
     const int64_t even = (s->vocab + count - 1) / count;
     consider(s, block, most, best);
     consider(s, block, (even + unit - 1) / unit * unit, best); /* at most MOST, which is a multiple of UNIT */
-    for (int64_t c = next_below(most); c >= unit; c = next_below(c))
+    for (int64_t c = lce_next_below(most); c >= unit; c = lce_next_below(c))
         if (c % unit == 0)
             consider(s, block, c, best);
 }
@@ -162,7 +161,7 @@ struct lce_slab_choice lce_slab_choose(const struct lce_slab_shape *s, lce_slab_
                                        uint64_t budget)
 {
     struct lce_slab_choice best = {0, 0, 0};
-    for (int64_t n = s->tokens > 0 ? s->tokens : 1; n >= 1; n = next_below(n)) {
+    for (int64_t n = s->tokens > 0 ? s->tokens : 1; n >= 1; n = lce_next_below(n)) {
         int64_t most = widest(s, n, size, context, budget);
         if (most > 0)
             consider_widths(s, n, most, &best);

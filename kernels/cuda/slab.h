@@ -43,6 +43,9 @@ double lce_borrow_seconds(const struct lce_slab_shape *shape, int64_t block, int
 /* Likewise of the dweight of CLASSES alone, in slabs of COLUMNS, with their logits made again. */
 double lce_again_seconds(const struct lce_slab_shape *shape, int64_t block, int64_t classes, int64_t columns);
 
+/* The next size to try below COUNT: powers of two, and halves more. */
+int64_t lce_next_below(int64_t count);
+
 /* The fastest choice with slabs that fits the budget. */
 struct lce_slab_choice lce_slab_choose(const struct lce_slab_shape *shape, lce_slab_size *size, void *context,
                                        uint64_t budget);

@@ -3,9 +3,7 @@
  * classes, logits in rows that are the caller's to overwrite.
  */
 #define _GNU_SOURCE
-#include "cuda/memo.h"
 #include "lce_cuda_kit.h"
-#include "lce_plan_choices.h"
 
 static void fp32_logits_halve_the_chunk_and_keep_to_the_bytes(void **state)
 {
@@ -334,12 +332,9 @@ static void products_of_ours_borrow_rows_of_dinput(void **state)
         int64_t tokens, hidden, vocab, counted;
         uint32_t flags;
         bool own, odds; /* own: unasked */
-    } rows[] = {{8192, 4096, 128256, 0, 0, true, true},
-                {16384, 3072, 128256, 10000, 0, true, true},
-                {8192, 2304, 256000, 0, 0, true, true},
-                {8192, 2304, 256000, 0, LCE_F32_LOGITS, true, false},
-                {65536, 4096, 202048, 0, 0, true, true},
-                {65536, 4096, 128256, 0, 0, false, true}};
+    } rows[] = {{8192, 4096, 128256, 0, 0, true, true},  {16384, 3072, 128256, 10000, 0, true, true},
+                {8192, 2304, 256000, 0, 0, true, true},  {8192, 2304, 256000, 0, LCE_F32_LOGITS, true, false},
+                {65536, 4096, 202048, 0, 0, true, true}, {65536, 4096, 128256, 0, 0, false, true}};
     library.images[IMAGE_PRODUCT] = (CUlibrary)1;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         for (int asked = 1; asked >= 0; asked--) {
@@ -438,56 +433,6 @@ static void slabs_have_an_exact_workspace(void **state)
                 }
 }
 
-/* ---- what a search remembers ---- */
-
-static int refused_memos;
-static bool refuse_memos;
-
-void *__real_calloc(size_t count, size_t size);
-void *__wrap_calloc(size_t count, size_t size);
-void *__wrap_calloc(size_t count, size_t size)
-{
-    if (!refuse_memos || size != sizeof(struct lce_memo))
-        return __real_calloc(count, size);
-    refused_memos++;
-    return NULL;
-}
-
-static uint64_t choices_of(const struct lce_problem *p)
-{
-    struct lce_plan *plan = plan_of(p, LCE_LEAN, 0);
-    const uint64_t choices = plan_choices((struct cuda_plan *)plan);
-    cuda_plan_destroy(plan);
-    return choices;
-}
-
-/* Rows of dweight and of dinput that are borrowed, products of ours and cuBLASLt's, odds and logits. */
-static void a_plan_is_the_same_if_its_search_remembers_nothing(void **state)
-{
-    static const int64_t shapes[][3] = {{16384, 3072, 128256},
-                                        {8192, 2304, 256000},
-                                        {3001, 5120, 152064},
-                                        {1000, 3584, 151646},
-                                        {20000, 640, 49152}};
-    for (int i = 0; i < 5 * 2 * 2 * 2; i++) {
-        const int64_t *shape = shapes[i % 5];
-        struct lce_problem p =
-            problem_of(shape[0], shape[1], shape[2], LCE_BF16, i / 20 ? LCE_F32_LOGITS : 0);
-        p.wants &= ~(uint32_t)LCE_WANT_GRAD_BIAS;
-        p.grad_weight_beta = (float)(i / 5 % 2);
-        p.grad_weight_dtype = i / 5 % 2 ? LCE_F32 : p.dtype;
-        library.images[IMAGE_PRODUCT] = i / 10 % 2 ? (CUlibrary)1 : NULL;
-        const uint64_t remembered = choices_of(&p);
-        refuse_memos = true;
-        const uint64_t forgotten = choices_of(&p);
-        refuse_memos = false;
-        if (remembered != forgotten)
-            fail_msg("%d x %d x %d, case %d: another plan", (int)p.tokens, (int)p.hidden, (int)p.vocab, i);
-    }
-    assert_true(refused_memos >= 40);
-    library.images[IMAGE_PRODUCT] = NULL;
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -500,7 +445,6 @@ int main(void)
         cmocka_unit_test(products_of_ours_borrow_rows_of_dinput),
         cmocka_unit_test(segments_of_ours_keep_what_was_asked_for),
         cmocka_unit_test(slabs_have_an_exact_workspace),
-        cmocka_unit_test(a_plan_is_the_same_if_its_search_remembers_nothing),
     };
     return cmocka_run_group_tests(tests, read_images, drop_images);
 }

@@ -9,7 +9,6 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "memo.h"
 #include "slab.h"
 
 static struct lce_slab_shape shape_of(int64_t tokens, int64_t hidden, int64_t vocab)
@@ -133,32 +132,6 @@ static void the_price_of_slabs_is_the_logits_again(void **state)
     assert_in_range(100 * lce_slab_seconds(&s, 2048, 64128) / whole, 110, 125); /* two slabs: half of it */
 }
 
-/* What is known is of the same block, columns and kind, whatever shared its place; and it is known soon
- * again. */
-static void a_memo_knows_a_time_only_of_what_it_was_written_for(void **state)
-{
-    struct lce_memo *memo = lce_memo_new();
-    int hits = 0, soon = 0;
-    assert_non_null(memo);
-    srand48(7);
-    for (int i = 0; i < 200000; i++) {
-        const int64_t block = 1 + lrand48() % 40, columns = 64 * (lrand48() % 40), kind = lrand48() % 10;
-        const double right = (double)(block * 1000000 + columns * 10 + kind);
-        bool known;
-        double *seconds = lce_memo_at(memo, block, columns, kind, &known);
-        if (known && *seconds != right)
-            fail_msg("%.0f in the place of %.0f", *seconds, right);
-        hits += known;
-        *seconds = right;
-        lce_memo_at(memo, block, columns, kind, &known);
-        soon += known;
-    }
-    assert_in_range(hits, 20000,
-                    100000); /* a quarter of them, of the 16,000 that are asked for 12 times each */
-    assert_int_equal(soon, 200000);
-    free(memo);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -168,7 +141,6 @@ int main(void)
         cmocka_unit_test(nothing_else_in_the_budget_is_much_faster),
         cmocka_unit_test(a_larger_budget_is_not_slower),
         cmocka_unit_test(the_price_of_slabs_is_the_logits_again),
-        cmocka_unit_test(a_memo_knows_a_time_only_of_what_it_was_written_for),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

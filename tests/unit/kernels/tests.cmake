@@ -26,7 +26,6 @@ if(NVCC AND EXISTS ${CUDA_INCLUDE_DIR}/cublasLt.h) # the host side of the CUDA b
     target_compile_definitions(test_${name} PRIVATE ${images_of_kernels})
     vs_one_thread(${name})
   endforeach()
-  target_link_options(test_linear_cross_entropy_cuda_lean PRIVATE -Wl,--wrap=calloc) # it may refuse some
   if(NOT VRAMSCOPE_SANITIZE)
     add_executable(bench_plans ${CMAKE_CURRENT_LIST_DIR}/bench_plans.c)
     target_include_directories(bench_plans PRIVATE ${CMAKE_SOURCE_DIR}/kernels ${CMAKE_CURRENT_LIST_DIR})
