@@ -37,9 +37,9 @@ static inline bool limit_is_held(const struct limit *l)
 int limit_parse(struct limit *l, const char *text, char *why, size_t size);
 void limit_free(struct limit *l);
 
-/* Whether the program's line LINE ("FILE:LINE FUNCTION", in backward "forward: ..." before it) is meant by
- * PATTERN: the file, by its whole path or by the end of it, with or without the number and the function.
- * What backward made for a line of the forward belongs to that line. */
+/* Whether PATTERN means the program's line LINE ("FILE:LINE FUNCTION", in backward "forward: ..." before it).
+ * PATTERN has the file's path, or the end of it, with or without the number and the function.  What backward
+ * made for a line of the forward belongs to that line. */
 bool limit_meets_line(const char *pattern, const char *line);
 /* Whether LAYER is PATTERN or lies in it; PATTERN may leave out the outermost modules. */
 bool limit_meets_layer(const char *pattern, const char *layer);

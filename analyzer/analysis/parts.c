@@ -47,8 +47,8 @@ char *part_what(const struct trace_live *l)
 
 /* ---- layers ---- */
 
-/* How many digits a name of LENGTH ends with, where it is nothing else or a blank or a line parts them from
- * the rest: "7", "layer 7", "block_7"; but not "layer4", which is a name. */
+/* How many digits a name of LENGTH ends with: "7", "layer 7", "block_7".  Where neither a blank nor a line
+ * parts them from the rest it is 0: "layer4" is a name. */
 static size_t number_at_end(const char *name, size_t length)
 {
     size_t digits = 0;

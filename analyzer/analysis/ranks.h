@@ -41,8 +41,8 @@ struct rank_job {
     size_t file_count;
     int64_t world_size; /* UNKNOWN */
     bool ranked;
-    /* In order of their addresses: what a file took on a GPU on which another one of the job holds more,
-     * while it holds more on a GPU of its own: a stray context, say.  Figures over devices leave these out.
+    /* In order of their addresses: what a file took, such as a stray context, on a GPU on which another file
+     * of the job holds more, while it holds more on a GPU of its own.  Figures over devices leave these out.
      */
     const struct rank_device **aside;
     size_t aside_count;

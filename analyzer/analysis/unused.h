@@ -5,8 +5,8 @@
  *      reserved - allocated = cached + waiting + private pools + CUDA graphs + stream-ordered pools
  *                             + rounding + the arena's own + libraries' pools + what is not in the file
  *
- * Where the pieces do not add up to what the recording says that the framework reserved, and in a recording
- * that was thinned, they are not shown: all of it is UNUSED_UNKNOWN then.  Where the event of the moment is
+ * The pieces are not shown where they do not add up to what the framework reserved by the recording, nor in a
+ * recording that was thinned: all of it is UNUSED_UNKNOWN then.  Where the event of the moment is
  * not in the file there are no rows.
  */
 #ifndef VS_ANALYSIS_UNUSED_H

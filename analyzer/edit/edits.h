@@ -94,8 +94,8 @@ struct edit_result edit_apply(const struct program *from, const struct edit *e);
 struct edit_result edit_apply_all(const struct program *from, const struct edit *const *edits, size_t n);
 void edit_free_result(struct edit_result *r);
 
-/* Whether a run could be told to do so where it stands: not what it is to compute or with how many digits
- * (whether its elements have 4 bytes is not recorded), nor on how many devices. */
+/* Whether a run could be told to do so where it stands.  It could not be told to compute something else, or
+ * with fewer digits (whether its elements have 4 bytes is not recorded), or on another number of devices. */
 bool edit_is_advice(const struct edit *e);
 
 /* Those that `whatif` tries by itself. */

@@ -67,10 +67,9 @@ static double rows(const struct program *p, const struct edit_block *b)
     return row > 0 ? (double)b->size / row : 0;
 }
 
-/* Events of logits from I on, the layer of the first, and the largest block that it makes: the phase begins
- * when the output layer is called, and what the loss then makes of its logits (copies in fp32) is the
- * model's.
- */
+/* Reads into H the events of logits from I on, the layer of the first, and the largest block that this layer
+ * makes.  The phase begins when the output layer is called.  What the loss then makes of its logits (copies
+ * in fp32) is the model's. */
 static void see_logits(const struct program *p, size_t i, struct head *h)
 {
     *h =

@@ -194,8 +194,8 @@ bool scale_may_be_square(const struct program *p, const struct edit_block *b, co
            sizes_have(&o->lengths, a->inner[1]) && unit < p->facts->units && b->size > o->bytes[unit];
 }
 
-/* A mask or a bias that is kept for the length, attention's weights that are given to the caller, and masks
- * that are made with the data. */
+/* Whether the block may be a square of the length that is kept beyond its step, or comes with the data: a
+ * mask, a bias, attention's weights that the caller is given. */
 bool scale_may_be_kept_square(const struct program *p, const struct edit_block *b,
                               const struct scale_outputs *o)
 {

@@ -18,9 +18,8 @@
 #include "attention.h"
 #include "elements.h"
 
-/* By layer the one that calls it: "Net.h.0.attn.(Softmax)", a module that is made for the call,
- * "Net.h.0.attn.softmax" and the dropout of the output are called in "Net.h.0.attn".  Others are their own.
- */
+/* By layer the layer that calls it; most stand for themselves.  "Net.h.0.attn" calls "Net.h.0.attn.softmax",
+ * "Net.h.0.attn.(Softmax)", which is a module made for the call, and the dropout of the output. */
 static uint16_t *find_homes(const struct edit_facts *f)
 {
     uint16_t *home = xrealloc(NULL, (UINT16_MAX + 1) * sizeof *home);

@@ -3,7 +3,7 @@
  *
  * For what model.h refuses (other types and classes, quantized weights), and for models of which a part alone
  * is trained.  The process is `python3` of PATH, which runs _model_shapes.py of our package (its head says
- * what it prints); it sees no GPU, has no way to the network's hub, and is ended after two minutes.
+ * what it prints).  The process sees no GPU, has no way to the network's hub, and is ended after two minutes.
  */
 #ifndef VS_ESTIMATE_ASKED_H
 #define VS_ESTIMATE_ASKED_H

@@ -1,10 +1,10 @@
 /*
  * snapshot_pools.c - of which stream and pool each segment is that a snapshot has.
  *
- * A recording says a stream of each block, and of a segment none: that follows from the blocks in it, as a
- * replay finds it too (read/tape.h), from where it is taken here.  A private pool's number is made of the two
- * that PyTorch names it by; where a graph's capture had no such name yet the number is one of our own, and
- * gets a pair that PyTorch does not come to.
+ * A recording says the stream of each block, and not of a segment.  The blocks in a segment say it, and a
+ * replay finds it (read/tape.h), from where it is taken here.  A private pool's number is made of the two
+ * numbers that PyTorch names it by.  A graph's capture may have no such name yet: then the number is one of
+ * our own, and gets a pair that PyTorch does not come to.
  */
 #include <stdlib.h>
 
@@ -39,8 +39,9 @@ int snapshot_homes(struct snapshot_writer *w, struct heap_homes *homes)
     return 0;
 }
 
-/* PyTorch has divisions for each power of two of MiB, and here they are the same for all: else they are left
- * out, with all others, as settings that are not known.  So they are, too, where a recording lacks them. */
+/* PyTorch has divisions for each power of two of MiB.  They are written if they are the same for all.  Else
+ * they are left out, with all other settings, as not known; so they are, too, where a recording lacks them.
+ */
 void snapshot_settings(struct snapshot_writer *w)
 {
     static const char *const powers[] = {"1",   "2",   "4",    "8",    "16",   "32",   "64",    "128",

@@ -19,8 +19,8 @@ struct ranks {
     size_t n;
 };
 
-/* ALL: how many there are; RUN: "0,1,63", or NULL: the first two and the last; LOCAL: of one machine, or
- * NULL: as many up to 8 as divide them.  0, or 2, said. */
+/* ALL: how many ranks there are.  RUN: "0,1,63"; NULL: the first two and the last.  LOCAL: how many are on
+ * one machine; NULL: the most up to 8 that divides them.  0, or 2, said. */
 int ranks_read(struct ranks *r, const char *all, const char *run, const char *local);
 /* `run` of struct start_child: COMMAND once for each rank of CONTEXT, as many at a time as there are cores;
  * ends as the first that did not end well. */

@@ -33,10 +33,10 @@ int reply_status(const struct reply *a);
 struct span reply_allocated(const struct reply *a);
 struct span reply_reserved(const struct reply *a);
 bool reply_is_exact(const struct reply *a);
-/* Whether the verdict is the same for all that the figures may be.  They are not known exactly for two
- * reasons: values that only a GPU computes and sizes that are guessed, for which there are further runs, and
- * sizes that no table has.  So a fit is certain if these would find room, too, and a refusal if more was
- * missing than they may take. */
+/* Whether the verdict is the same for all that the figures may be.  For values that only a GPU computes, and
+ * sizes that are guessed, there are further runs: all have the same verdict.  For sizes that no table has
+ * there is none: a fit is certain if they would find room, too, and a refusal if more was missing than they
+ * may take. */
 bool reply_is_certain(const struct reply *a);
 /* Whether what is counted beside PyTorch's figures was measured on such a card. */
 bool reply_beside_is_measured(const struct reply *a);

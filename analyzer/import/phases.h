@@ -11,8 +11,8 @@
  * and backward, an allocation without any frame is backward's.
  *
  * PyTorch marks a step of its optimizers by name and time (external_annotations, from 2.5 on).  In such a
- * step everything is the optimizer's of which no stack says another phase, and the phase ends when the step
- * does; without marks it ends where a stack shows another one.
+ * step everything is the optimizer's, unless its stack says another phase, and the phase ends when the step
+ * does.  Without marks it ends where a stack shows another phase.
  */
 #ifndef VS_IMPORT_PHASES_H
 #define VS_IMPORT_PHASES_H

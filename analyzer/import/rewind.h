@@ -6,9 +6,9 @@
  *                              free_requested: it was
  *
  * PyTorch says what there is when the snapshot is taken; each entry of the trace, undone from the last to the
- * first, leads back to what was there before.  Memory of expandable segments comes and goes in parts, which
- * need not be the same both times: it is kept in cells, the pieces between all addresses at which any part
- * begins or ends.
+ * first, leads back to what was there before.  Memory of expandable segments comes and goes in parts, and it
+ * may go in other parts than it came in.  So it is kept in cells: the pieces between all addresses at which
+ * any part begins or ends.
  */
 #ifndef VS_IMPORT_REWIND_H
 #define VS_IMPORT_REWIND_H

@@ -59,8 +59,8 @@ int unpickle_read(struct pickle **out, const void *bytes, size_t size, size_t me
                   struct pickle_value *root, char *why, size_t why_size);
 void unpickle_free(struct pickle *p);
 
-/* Keys of a dict that are looked at: many more than one of a snapshot has, and a file with a dict of a
- * million keys that stands in a million places must not cost their product. */
+/* Keys of a dict that are looked at, many more than a dict of a snapshot has.  A file may have a dict of a
+ * million keys in a million places, and must not cost their product. */
 #define PICKLE_KEYS 64
 
 /* The value of KEY in a dict; NULL where there is none, or VALUE is NULL or no dict. */

@@ -23,9 +23,9 @@ struct label_spot {        /* pixels from the lower left corner of the drawing *
     double from[2], to[2]; /* that line */
 };
 
-/* The place for the text of the mark at moment T and VALUE: the nearest that covers nothing of the lines
- * (allocated, reserved), the driver's samples, what is taken, the strip of phases and the mark itself.  Where
- * there is none, the place that covers least. */
+/* The place nearest to the mark at moment T and VALUE where the text covers none of these: a line (allocated,
+ * reserved), a sample of the driver, what is taken, the strip of phases, the mark itself.  If there is none,
+ * the place that covers least. */
 struct label_spot label_place(const struct panel *p, const struct label_room *room, int64_t t, int64_t value);
 
 #endif

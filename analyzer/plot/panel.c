@@ -5,9 +5,9 @@
  * top, the device's memory, what ran out of it, the peak.  Samples are points: nobody knows what lies between
  * two of them.
  *
- * Allocated is one area, the range between a column's least and greatest value lighter and hatched where a
- * folded stretch covers several columns; or it is divided by what it was made of, at each column's greatest
- * value.
+ * Allocated is one area.  The range between a column's least and greatest value is lighter, and hatched where
+ * a folded stretch covers several columns.  Or allocated is divided by what it was made of, at each column's
+ * greatest value.
  */
 #include "panel.h"
 

@@ -98,9 +98,9 @@ static bool stands_for_events(const struct zone *z, int64_t coarse, int64_t from
     return z->p.folded || (is_short && is_inside);
 }
 
-/* Visits the zones between FROM and TO, which are in the order of their first events: those that can replace
- * their events as they are, the others event by event, with one query for neighbouring and overlapping
- * zones. */
+/* Visits the zones between FROM and TO, which are in the order of their first events.  A zone that can
+ * replace its events is visited as it is.  The others are visited event by event, with one query for zones
+ * that are neighbours or overlap. */
 static int visit_zones(struct trace *t, int64_t device, const struct zone *zones, size_t n, int64_t coarse,
                        int64_t from, int64_t to, trace_visit *visit, void *context)
 {

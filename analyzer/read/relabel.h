@@ -1,8 +1,8 @@
 /*
  * relabel.h - lays other phases and steps over the file's own (relabel.c).
  *
- * To be called in this order: read the names of ranges and marks; say which names are a phase and which end a
- * step; then ranges and steps; then events, whose phases a function gives.
+ * The caller first reads the names of ranges and marks, and says which names are a phase and which end a
+ * step.  Then ranges and steps are laid over, and last events, whose phases a function gives.
  */
 #ifndef VS_READ_RELABEL_H
 #define VS_READ_RELABEL_H

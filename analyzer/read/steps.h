@@ -49,10 +49,10 @@ bool trace_step_span(struct trace *t, int64_t first, int64_t last, int64_t *from
  * range). */
 int trace_step_memory(struct trace *t, int64_t device, int64_t seq, struct trace_step_memory *out);
 void trace_free_step_memory(struct trace_step_memory *m);
-/* The ends of the steps after the last folded one, in order; and the allocations that were made in these
- * steps, count in the device's totals and live at the end of the last step (growth.c).  The caller frees the
- * arrays. */
+/* The ends of the steps after the last folded one, in order.  The caller frees the array. */
 int trace_step_ends(struct trace *t, struct trace_step_end **out, size_t *n);
+/* The allocations that were made in these STEPS, count in the device's totals and live at the end of the last
+ * step (growth.c).  The caller frees the array. */
 int trace_births(struct trace *t, int64_t device, const struct trace_step_end *steps, size_t n,
                  struct trace_birth **out, size_t *count);
 /* How many steps ended after the moment WHEN; of a folded stretch around it none is counted. */

@@ -48,8 +48,8 @@ static bool has(const struct trace_tape *tape, enum tape_what what)
     return i < tape->n;
 }
 
-/* Whether there is a block of which it matters by how much it is larger than the request, which is not known:
- * the request may be below the limit on splitting and the block above it. */
+/* Whether a request that is not known matters.  It does if its block is above the limit on splitting, and the
+ * request may be below it. */
 static bool requests_matter(const struct trace_tape *tape)
 {
     if (!tape->unasked_large || tape->max_split <= 0)

@@ -2,8 +2,8 @@
  * ordered.h - an ordered set of free blocks: by stream and size, then by address.
  *
  * PyTorch keeps free blocks in a std::set and takes the first that is large enough.  Here the same order lies
- * in leaves of at most 64 entries, one array of leaves: a look-up is two binary searches in memory that is
- * side by side, an insertion moves at most a leaf.
+ * in one array of leaves, each of at most 64 entries.  A look-up is two binary searches in memory that is
+ * side by side, and an insertion moves at most a leaf.
  */
 #ifndef VS_REPLAY_ORDERED_H
 #define VS_REPLAY_ORDERED_H

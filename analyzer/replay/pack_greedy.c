@@ -8,9 +8,9 @@
  *      leaves        |narrow|narrow| ...            |
  *
  * A block is noted in the leaves that it lives in, but for wide stretches that it fills: there it is noted
- * once.  Of a leaf that it fills it is a span of offsets, and spans that touch are joined, so that a thousand
- * parameters are a single one; else it is a part, with its time.  A wide stretch has the union of all offsets
- * that are taken at any time in it too, for blocks that fill it.
+ * once.  In a leaf that it fills it is a span of offsets.  Spans that touch are joined, so a thousand
+ * parameters are one span.  In a leaf that it does not fill it is a part, with its time.  A wide stretch also
+ * has the union of all offsets that are taken at any time in it, for blocks that fill it.
  *
  * All of these lists are sorted by offset.  A search walks along them side by side: whatever is in the way
  * moves the candidate up behind it, until no list has anything in the way.

@@ -165,8 +165,8 @@ static void emptied_cache(struct replay *p)
     p->emptying = false;
 }
 
-/* Memory went back before this request.  Where the tape says what the driver refused, and which limit the
- * allocator had, the simulation finds out by itself whether that was to make room; else it did unless a
+/* Memory went back before this request.  If the tape says what the driver refused, and which limit the
+ * allocator had, the simulation finds out by itself whether that was to make room.  If not, it was, unless a
  * cached block serves the request. */
 static void find_cause(struct replay *p, const struct tape_event *e)
 {

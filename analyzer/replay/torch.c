@@ -1,9 +1,9 @@
 /*
  * torch.c - see torch.h: requests, splitting, merging.
  *
- * A segment is a list of blocks by address.  Free blocks stand in their pool's set as well; a request takes
- * the first of its stream that is large enough, splits it where the rest is worth keeping, and gets the
- * front.
+ * A segment is a list of blocks by address.  Free blocks stand in their pool's set as well.  A request takes
+ * the first free block of its stream that is large enough.  If the rest is worth keeping the block is split,
+ * and the request gets the front.
  */
 #include "torch_internal.h"
 

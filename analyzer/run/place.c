@@ -6,8 +6,8 @@
  *          PREFIX/lib/python3.12/site-packages/vramscope     as pip, uv and pipx install it, or in
  *          PREFIX/vramscope                                  after `pip install --target PREFIX`
  *
- * Several versions of Python can share a prefix, each with a package, and bin/ has the command of the wheel
- * that was installed last: so the package is taken beside which pip has noted this command's own version.
+ * Several versions of Python can share a prefix, each with a package of its own.  bin/ has the command of the
+ * wheel that was installed last.  So the package is taken that pip has noted with this command's own version.
  */
 #include "place.h"
 

@@ -5,9 +5,9 @@
  *                                                       row 1 |               |               |
  *                                                       row 2 |       |       |       |       |
  *
- * Of each tile, the VIEW_LARGEST largest blocks that lived in it at any time are kept (of equal ones, the
- * earlier), row after row as long as there is room for a whole row more.  So a window on the run, however
- * placed, that is as long as a tile of the last row has its largest blocks, exactly.
+ * Of each tile the VIEW_LARGEST largest blocks are kept that lived in it at any time; of equal blocks the
+ * earlier.  That is done row after row, as long as there is room for a whole row more.  So a window on the
+ * run, however placed, that is as long as a tile of the last row has its largest blocks, exactly.
  */
 #ifndef VS_VIEW_KEEP_H
 #define VS_VIEW_KEEP_H

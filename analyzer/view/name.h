@@ -2,8 +2,8 @@
  * name.h - what a page is called that was given no name, and whether there is one of that name already which
  * was made of something else.
  *
- * A page says in its head what it was made of, as a number of the recordings' places: who records again in
- * the same place, and looks again, has the new page instead of the old.
+ * A page says in its head what it was made of, as a number of the recordings' places.  So somebody who
+ * records again in the same place, and looks again, gets the new page in the place of the old one.
  */
 #ifndef VS_VIEW_NAME_H
 #define VS_VIEW_NAME_H

@@ -5,8 +5,8 @@
  *      1.01 GiB  12.1 %  trainer.c:40 forward → allocate     where no Python ran: a function
  *      3.10 GiB  37.0 %  (no Python line; made in backward)  neither is known
  *
- * Behind a line stands what it was asked for as, where the recording has that, one tensor has at least half
- * of the line's bytes, and the page is wide enough: so no row becomes two.
+ * Behind a line stands the tensor that it was asked for as, if the recording has tensors, one of them has at
+ * least half of the line's bytes, and the page is wide enough for one row.
  *
  *      512.0 MiB  6.1 %  model.py:41 Block.forward, bfloat16 [4, 2048, 8192] x4
  */
@@ -28,8 +28,8 @@ char *report_line_text(const char *line, const char *role);
  * stacks that were examined.  The caller frees it. */
 char *report_code_place(struct trace *t, const struct trace_live *l, size_t *looked_up, bool *code);
 
-/* Prints the places with the most bytes of the N rows, which are WHOLE bytes in all and lived on DEVICE at
- * its peak, or at the out-of-memory OOM if that is not UNKNOWN; nothing if no place is known. */
+/* Prints the places with the most bytes of the N rows; nothing if no place is known.  The rows are WHOLE
+ * bytes in all.  They lived on DEVICE at its peak, or, if OOM is not UNKNOWN, at that out-of-memory. */
 void report_code_text(struct trace *t, const struct trace_live *live, size_t n, int64_t whole, int64_t device,
                       int64_t oom, FILE *out, bool exact);
 

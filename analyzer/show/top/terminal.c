@@ -1,6 +1,6 @@
 /*
- * terminal.c - the terminal that top draws on, and giving it back as it was: at the end, at a signal that
- * ends the program, and for as long as it is stopped (Ctrl-Z).
+ * terminal.c - the terminal that top draws on.  It is given back as it was at the end, at a signal that ends
+ * the program, and for as long as the program is stopped (Ctrl-Z).
  *
  * Signals are blocked but for the wait, so that none comes between a look at a flag and the wait for it.
  */
