@@ -140,8 +140,7 @@ static int by_reserved(const void *a, const void *b)
     return x->then < y->then ? -1 : x->then > y->then ? 1 : strcmp(x->name, y->name);
 }
 
-/* An interval's high end is 2.5 % above what its programs take (whatif/ends.h), which other sizes do not
- * reach; of an edit that is one program a 100th is taken off. */
+/* What a change gains is what the high end of its interval does. */
 static void add_changes(const struct asking *q, const struct answered *rows, size_t n, struct remedies *out)
 {
     size_t known = 0;

@@ -56,9 +56,7 @@ static void part_row(struct table *table, int64_t bytes, int64_t whole, const ch
 
 static const char *header_of(bool roles, bool layers)
 {
-    return !layers ? "held by role"
-           : roles ? "held by role and layer"
-                   : "the layers that it was made in";
+    return !layers ? "held by role" : roles ? "held by role and layer" : "the layers that it was made in";
 }
 
 void report_parts_text(const struct trace_live *live, size_t n, int64_t whole, FILE *out, bool exact)
