@@ -1,7 +1,6 @@
 """sweep_program.py - the programs of sweep.sh: a training run of four steps at one size, and the same again at many sizes in one process.
 
     sweep_program.py train MODEL BATCH SEQ
-    sweep_program.py edge MODEL BATCH SEQ             one size, under FRACTION of the device: what it held, or why it ran out
     sweep_program.py measure MODEL LIMIT GRID OUT     GRID "2x512,4x1024"; the longest at each batch by bisection, under LIMIT bytes
 
 SEQ is the length, of the CNN the side of its images.  CPU=1: tiny models on the CPU, for a machine without a GPU (train only).
@@ -112,21 +111,7 @@ def measure(name, limit, grid, out):
         json.dump(result, open(out, "w"))
 
 
-def edge(name, batch, seq):
-    torch.cuda.set_per_process_memory_fraction(float(os.environ["FRACTION"]))
-    try:
-        train(name, batch, seq)
-        said = "fits"
-    except torch.cuda.OutOfMemoryError as e:
-        said = f"{torch.cuda.mem_get_info()[0]} B of the device free; {e}"
-    stats = torch.cuda.memory_stats()
-    mib = [round(stats[f"{x}_bytes.all.peak"] / 2**20, 2) for x in ("allocated", "reserved")]
-    print(f"allocated {mib[0]} MiB, reserved {mib[1]} MiB, {stats['num_alloc_retries']} retries: {said}")
-
-
-if sys.argv[1] == "edge":
-    edge(sys.argv[2], int(sys.argv[3]), int(sys.argv[4]))
-elif sys.argv[1] == "train":
+if sys.argv[1] == "train":
     if "FRACTION" in os.environ:
         torch.cuda.set_per_process_memory_fraction(float(os.environ["FRACTION"]))
     print(train(sys.argv[2], int(sys.argv[3]), int(sys.argv[4])))
