@@ -1,11 +1,6 @@
 #!/bin/bash
 # Every command has a manual page, every page is good mdoc, and every option of --help stands in it.
-set -u
-BUILD=${BUILD:?the build directory}
-SRC=$(cd "$(dirname "$0")/../../.." && pwd)
-V=$BUILD/bin/vramscope
-failures=0
-no() { echo "FAILED: $*" && failures=$((failures + 1)); }
+. "$(dirname "$0")/../lib/command.bash"
 for command in $("$V" --help | sed -n '/^commands:/,$s/^  \([a-z]*\)  .*/\1/p'); do
     page=$SRC/docs/man/vramscope-$command.1
     [ -r "$page" ] || { no "$command has no manual page"; continue; }

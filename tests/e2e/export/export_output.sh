@@ -2,7 +2,7 @@
 # Where an export goes: a file appears when it is whole, one that was there stays until then, a full disk and a closed pipe are
 # one line and leave nothing; the recording itself is never written over; what makes no sense is refused in one line.
 . "$(dirname "$0")/../lib/command.bash"
-python3 "$SRC/tests/data/make_db.py" "$SRC/shim/trace/schema.sql" run.db --steps 20 || exit 1
+make_db run.db --steps 20
 
 # refused WHAT ARGUMENT...: status 2 and one line with WHAT, nothing on stdout
 refused() {

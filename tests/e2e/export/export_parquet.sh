@@ -3,7 +3,7 @@
 . "$(dirname "$0")/../lib/command.bash"
 python=${TEST_PYTHON:-python3}
 export PYTHONPATH=$BUILD/share/vramscope/python PYTHONDONTWRITEBYTECODE=1
-python3 "$SRC/tests/data/make_db.py" "$SRC/shim/trace/schema.sql" run.db --steps 20 || exit 1
+make_db run.db --steps 20
 python3 - <<'PY' || exit 1
 import sqlite3
 db = sqlite3.connect("run.db")

@@ -3,7 +3,7 @@
 # know every field of a trace.  (TEST_PPROF names pprof, TEST_PYTHON a Python with the package perfetto.)
 . "$(dirname "$0")/../lib/command.bash"
 failures=0 tools=''
-python3 "$SRC/tests/data/make_db.py" "$SRC/shim/trace/schema.sql" run.db --devices 2 || exit 1
+make_db run.db --devices 2
 
 pprof=()
 if [ -n "${TEST_PPROF:-}" ]; then

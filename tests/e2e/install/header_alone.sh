@@ -1,17 +1,11 @@
 #!/bin/bash
 # vramscope.h by itself: clean in C99 and C++, in a program that is position independent or not, linked with what is
 # there; without the library every call does nothing, and under it every call reaches it.
-set -u
-: "${BUILD:?BUILD is the build directory}"
-lib=$(cd "$BUILD" && pwd)/lib/libvramscope.so
-include=$(cd "$(dirname "$0")/../../../shim" && pwd)
-work=$(mktemp -d) && cd "$work" || exit 1
-trap 'rm -rf "$work"' EXIT
-failures=0
-no() { echo "FAILED: $*" && failures=$((failures + 1)); }
+. "$(dirname "$0")/../lib/command.bash"
+lib=$BUILD/lib/libvramscope.so
 command -v gcc >/dev/null || { echo "skipped: no gcc here"; exit 77; }
 
-cp "$include/vramscope.h" . # nothing else of the tree is to be seen
+cp "$SRC/shim/vramscope.h" . # nothing else of the tree is to be seen
 cat >program.c <<'C'
 #include "vramscope.h"
 #include <stdio.h>

@@ -1,19 +1,12 @@
 #!/bin/bash
 # The installed tree works from wherever it is moved to, with an empty environment: it needs the C library alone, names
 # no directory of the build, and has all that its own pages speak of.
-set -u
-: "${BUILD:?BUILD is the build directory}"
-BUILD=$(cd "$BUILD" && pwd)
-source=$(cd "$(dirname "$0")/../../.." && pwd)
-work=$(mktemp -d) && cd "$work" || exit 1
-trap 'rm -rf "$work"' EXIT
-failures=0
-no() { echo "FAILED: $*" && failures=$((failures + 1)); }
+. "$(dirname "$0")/../lib/command.bash"
 command -v cmake >/dev/null && command -v readelf >/dev/null || { echo "skipped: no cmake or no readelf here"; exit 77; }
 
-cmake --install "$BUILD" --prefix "$work/first" >log 2>&1 || { cat log && exit 1; }
+cmake --install "$BUILD" --prefix "$D/first" >log 2>&1 || { cat log && exit 1; }
 mkdir else && mv first else/where
-tree=$work/else/where
+tree=$D/else/where
 for file in bin/vramscope bin/train_lm lib/libvramscope.so include/vramscope.h share/vramscope/python/vramscope/__init__.py \
     lib/vramscope/sim/libcuda.so.1 lib/vramscope/sim/libnvidia-ml.so.1 lib/liblinear_cross_entropy.so include/linear_cross_entropy.h lib/pkgconfig/linear_cross_entropy.pc \
     share/man/man3/linear_cross_entropy.3 share/vramscope/examples/linear_cross_entropy.c \
@@ -33,12 +26,12 @@ find "$tree" -type f | while read -r file; do
     readelf -VW "$file" | grep -oE 'GLIBC_2\.[0-9]+' | sort -uV | awk -F. -v f="${file##*/}" '$2 > 34 {print f " needs " $0}'
 done >needs
 [ -s needs ] && no "the tree depends on more than it may: $(cat needs)"
-find "$tree" -type f -exec grep -laF -e "$BUILD" -e "$work/first" {} + >named && no "names of the build or of the first place: $(cat named)"
+find "$tree" -type f -exec grep -laF -e "$BUILD" -e "$D/first" {} + >named && no "names of the build or of the first place: $(cat named)"
 
 # the quickstart's workload
 bare() { env -i "$@"; }
-bare "$tree/bin/vramscope" run --simulated --stacks=all -o "$work/run.db" -- "$tree/bin/train_lm" --steps 40 --vocab 300 --hidden 32 --batch 128 \
-    "$source/LICENSE" >out 2>err || no "run: $(cat out err)"
+bare "$tree/bin/vramscope" run --simulated --stacks=all -o "$D/run.db" -- "$tree/bin/train_lm" --steps 40 --vocab 300 --hidden 32 --batch 128 \
+    "$SRC/LICENSE" >out 2>err || no "run: $(cat out err)"
 grep -q '^ok: loss' out || no "the workload did not train: $(tail -n 1 out)"
 bare "$tree/bin/vramscope" report --all run.db >report || no "report"
 for phase in forward logits backward optimizer; do grep -q "$phase" report || no "no $phase in the report"; done
@@ -48,8 +41,8 @@ bare "$tree/bin/vramscope" plot run.db -o plot.gp && [ -s plot.gp ] || no "plot"
 
 # the library alone, and its Python module
 
-bare LD_LIBRARY_PATH="$tree/lib/vramscope/sim" LD_PRELOAD="$tree/lib/libvramscope.so" VRAMSCOPE_OUTPUT="$work/plain.db" "$tree/bin/train_lm" --steps 40 --vocab 300 --hidden 32 --batch 128 \
-    "$source/LICENSE" >/dev/null 2>err || no "under LD_PRELOAD: $(cat err)"
+bare LD_LIBRARY_PATH="$tree/lib/vramscope/sim" LD_PRELOAD="$tree/lib/libvramscope.so" VRAMSCOPE_OUTPUT="$D/plain.db" "$tree/bin/train_lm" --steps 40 --vocab 300 --hidden 32 --batch 128 \
+    "$SRC/LICENSE" >/dev/null 2>err || no "under LD_PRELOAD: $(cat err)"
 bare "$tree/bin/vramscope" report --all plain.db >/dev/null || no "report of plain.db"
 python=$(command -v python3) && {
     bare PYTHONPATH="$tree/share/vramscope/python" "$python" -c 'import vramscope
