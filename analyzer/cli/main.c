@@ -30,6 +30,7 @@ const struct command vramscope_commands[] = {
     {"top", cmd_top, "what processes that record now hold, live"},
     {"recover", cmd_recover, "complete the file of a killed process from the journal that it left"},
     {"doctor", cmd_doctor, "check that this machine can record"},
+    {"demo", cmd_demo, "a recording of a GPU to look at, without one"},
     {"completions", cmd_completions, "print the completions of bash, zsh or fish"},
     {0}};
 

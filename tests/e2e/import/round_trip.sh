@@ -5,9 +5,10 @@
 for made in snapshots newest; do
     PYTHONPATH=$HERE PYTHONDONTWRITEBYTECODE=1 python3 "$HERE/make_$made.py" . >made || exit 1
 done
-for name in llama-h200 llama-h200-oom lora-h200; do
+for name in llama-h200 lora-h200; do
     xz -dc "$HERE/../../data/$name.db.xz" >"$name.0.db" || exit 1
 done
+gzip -dc "$HERE/../../../examples/llama-h200-oom.db.gz" >llama-h200-oom.0.db || exit 1
 rm -f bad_*.pickle host_alone.pickle # host memory alone is nothing to export
 python3 - "$BUILD/bin/vramscope" <<'END'
 import glob, json, pickle, sqlite3, subprocess, sys

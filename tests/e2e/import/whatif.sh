@@ -191,7 +191,7 @@ refused "is less than the 13.87 GiB that device 0 held at every moment from the 
 "$V" whatif --capacity=5GiB -e states=host h200.db >out 2>err && grep -q 'has no room for' out || no "a change, and a capacity: $(cat out err)"
 
 # of a run that ended out of memory, too, a change that can't be made is one line, which says whether there is nothing to change or nothing known
-xz -dc "$SRC/tests/data/llama-h200-oom.db.xz" >died.db
+gzip -dc "$SRC/examples/llama-h200-oom.db.gz" >died.db
 refused "whatif: batch=1: nothing to change: all blocks stay as they are" "$V" whatif -e batch=1 died.db
 refused "whatif: checkpoint=1:nope: no module of the recording has the path nope" "$V" whatif -e checkpoint=1:nope died.db
 "$V" whatif -e states=host died.db >out 2>err && grep -q 'states=host frees 9.21 GiB: this request would have passed' out || no "a change of such a run: $(cat out err)"
