@@ -249,155 +249,6 @@ static bool is_refused(enum vs_contract contract, const char *why)
 
 #define REFUSED(why) (is_refused(VS_CONTRACT_TORCH_EXCEPTION, why) && ends(true) == THROWN_TEXT)
 
-/* ---- the cases ---- */
-
-static bool as_2_15(void)
-{
-    return is_served() && holds(VS_CONTRACT_TORCH_CHECK) && ends(false) == THROWN_STATUS;
-}
-
-static bool check_of_2_13(void)
-{
-    symbol(CHECK)->name = CHECK "jb";
-    return is_served() && holds(VS_CONTRACT_TORCH_CHECK) && ends(false) == THROWN_STATUS;
-}
-
-static bool check_of_2_4(void)
-{
-    symbol(CHECK)->name = CHECK "ib";
-    return is_served() && holds(VS_CONTRACT_TORCH_CHECK) && ends(false) == THROWN_STATUS;
-}
-
-static bool check_of_another_kind(void)
-{
-    symbol(CHECK)->name = CHECK "jbPKc";
-    return is_served() && vs_contract_state(VS_CONTRACT_TORCH_CHECK) == VS_CONTRACT_BROKEN &&
-           ends(false) == THROWN_TEXT && strstr(thrown, "CUDA error 719");
-}
-
-static bool old_strings(void)
-{
-    symbol("9LazyValueIS6_E")->name = "_ZN3c105ErrorC1ESsSt10shared_ptrIKNS_9LazyValueISsEEEPKv";
-    is_gone("_Z" NEW "6assign"); /* those of the new kind are not asked */
-    return is_served();
-}
-
-static bool error_of_other_arguments(void)
-{
-    symbol("9LazyValueIS6_E")->name = "_ZN3c105ErrorC1E" NEW "ES6_PKv";
-    return REFUSED("c10::Error is made otherwise");
-}
-
-static bool strings_that_forget(void)
-{
-    forgets = true;
-    return REFUSED("c10::Error is made otherwise");
-}
-
-static bool strings_without_end(void)
-{
-    is_gone("_Z" NEW "D1Ev");
-    return REFUSED("c10::Error is made otherwise");
-}
-
-static bool nothing_throws(void)
-{
-    is_gone("__cxa_throw");
-    return REFUSED("has not the functions that throw");
-}
-
-static bool no_oom(void)
-{
-    is_gone("_ZTVN3c1016OutOfMemoryErrorE");
-    return REFUSED("there is no c10::OutOfMemoryError");
-}
-
-static bool oom_with_a_function_more(void)
-{
-    symbol("_ZTVN3c1016OutOfMemoryErrorE")->at = fake_long_table;
-    return REFUSED("another class");
-}
-
-static bool oom_of_another_base(void)
-{
-    oom_type.base = &another_type;
-    return REFUSED("another class");
-}
-
-static bool a_table_of_data(void)
-{
-    fake_oom_table[3] = &another_type;
-    return REFUSED("another class");
-}
-
-static bool a_constructor_in_data(void)
-{
-    symbol("9LazyValueIS6_E")->at = &another_type;
-    return REFUSED("another class");
-}
-
-static bool an_error_that_says_another_thing(void)
-{
-    instead = "another thing";
-    return REFUSED("does not say what it was given");
-}
-
-static bool an_error_that_says_nothing_readable(void)
-{
-    instead = (const char *)64;
-    return REFUSED("does not say what it was given");
-}
-
-static bool an_error_that_is_too_long(void)
-{
-    error_is_long = 600;
-    return REFUSED("does not say what it was given");
-}
-
-static bool another_setter(void)
-{
-    symbol("17set_base_alloc_fn")->name = ALLOCATOR "17set_base_alloc_fnESt8functionIFPvS4_PmiEE";
-    return is_refused(VS_CONTRACT_TORCH_PLUGGABLE,
-                      "set_base_alloc_fn of CUDAPluggableAllocator takes another type");
-}
-
-static bool functions_of_libcxx(void)
-{
-    symbol("26set_begin")->name =
-        ALLOCATOR "26set_begin_allocate_to_poolENSt3__18functionIFviSt4pairIyyES3_IFb" STREAM "EEEE";
-    return is_refused(VS_CONTRACT_TORCH_PLUGGABLE, "set_begin_allocate_to_pool");
-}
-
-/* A program that hands the functions over itself. */
-static bool nobody_asked_before(void)
-{
-    return ends(true) == THROWN_OOM && !strcmp(thrown, "there is no memory") && ends(false) == THROWN_STATUS;
-}
-
-static bool no_torch(void)
-{
-    torch_is_there = false;
-    return ends(true) == NOTHING && ends(false) == NOTHING;
-}
-
-/* The last resort: no NULL where torch would take it for memory. */
-static bool nothing_to_throw_at_all(void)
-{
-    is_gone("__cxa_throw");
-    is_gone("__throw_runtime_error");
-    signal(SIGABRT, SIG_DFL);
-    pid_t child = fork();
-    if (child == 0) {
-        ends(true);
-        _exit(0);
-    }
-    int status = 0;
-    waitpid(child, &status, 0);
-    return WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT;
-}
-
-/* ---- */
-
 static int in_process(bool (*test)(void))
 {
     int status = -1;
@@ -412,30 +263,158 @@ static int in_process(bool (*test)(void))
     return WIFSIGNALED(status) ? -WTERMSIG(status) : WEXITSTATUS(status);
 }
 
-#define PROOF(name, test)                                                                                    \
+/* A test whose body says whether it holds. */
+#define PROOF(name)                                                                                          \
+    static bool name##_holds(void);                                                                          \
     TEST(name)                                                                                               \
     {                                                                                                        \
-        assert_int_equal(in_process(test), 0);                                                               \
+        assert_int_equal(in_process(name##_holds), 0);                                                       \
+    }                                                                                                        \
+    static bool name##_holds(void)
+
+/* ---- the cases ---- */
+
+PROOF(a_torch_as_2_15_is_served)
+{
+    return is_served() && holds(VS_CONTRACT_TORCH_CHECK) && ends(false) == THROWN_STATUS;
+}
+
+PROOF(the_check_of_2_10_to_2_13_is_called)
+{
+    symbol(CHECK)->name = CHECK "jb";
+    return is_served() && holds(VS_CONTRACT_TORCH_CHECK) && ends(false) == THROWN_STATUS;
+}
+
+PROOF(the_check_of_2_4_to_2_9_is_called)
+{
+    symbol(CHECK)->name = CHECK "ib";
+    return is_served() && holds(VS_CONTRACT_TORCH_CHECK) && ends(false) == THROWN_STATUS;
+}
+
+PROOF(a_check_of_another_type_is_not_called_and_an_error_is_one_all_the_same)
+{
+    symbol(CHECK)->name = CHECK "jbPKc";
+    return is_served() && vs_contract_state(VS_CONTRACT_TORCH_CHECK) == VS_CONTRACT_BROKEN &&
+           ends(false) == THROWN_TEXT && strstr(thrown, "CUDA error 719");
+}
+
+PROOF(a_torch_of_old_strings_is_served)
+{
+    symbol("9LazyValueIS6_E")->name = "_ZN3c105ErrorC1ESsSt10shared_ptrIKNS_9LazyValueISsEEEPKv";
+    is_gone("_Z" NEW "6assign"); /* those of the new kind are not asked */
+    return is_served();
+}
+
+PROOF(an_error_that_is_made_otherwise_is_not_made)
+{
+    symbol("9LazyValueIS6_E")->name = "_ZN3c105ErrorC1E" NEW "ES6_PKv";
+    return REFUSED("c10::Error is made otherwise");
+}
+
+PROOF(strings_that_do_not_give_back_what_they_were_given_are_not_used)
+{
+    forgets = true;
+    return REFUSED("c10::Error is made otherwise");
+}
+
+PROOF(strings_that_cannot_end_are_not_begun)
+{
+    is_gone("_Z" NEW "D1Ev");
+    return REFUSED("c10::Error is made otherwise");
+}
+
+PROOF(without_a_throw_the_arena_is_refused)
+{
+    is_gone("__cxa_throw");
+    return REFUSED("has not the functions that throw");
+}
+
+PROOF(without_out_of_memory_the_arena_is_refused)
+{
+    is_gone("_ZTVN3c1016OutOfMemoryErrorE");
+    return REFUSED("there is no c10::OutOfMemoryError");
+}
+
+PROOF(out_of_memory_with_one_function_more_is_not_ours)
+{
+    symbol("_ZTVN3c1016OutOfMemoryErrorE")->at = fake_long_table;
+    return REFUSED("another class");
+}
+
+PROOF(out_of_memory_of_another_base_class_is_not_ours)
+{
+    oom_type.base = &another_type;
+    return REFUSED("another class");
+}
+
+PROOF(a_table_that_leads_to_data_is_not_called)
+{
+    fake_oom_table[3] = &another_type;
+    return REFUSED("another class");
+}
+
+PROOF(a_constructor_that_is_no_code_is_not_called)
+{
+    symbol("9LazyValueIS6_E")->at = &another_type;
+    return REFUSED("another class");
+}
+
+PROOF(an_error_that_says_another_thing_is_not_thrown)
+{
+    instead = "another thing";
+    return REFUSED("does not say what it was given");
+}
+
+PROOF(what_an_error_says_is_not_read_where_it_cannot_be)
+{
+    instead = (const char *)64;
+    return REFUSED("does not say what it was given");
+}
+
+PROOF(an_error_longer_than_its_room_might_be_is_not_thrown)
+{
+    error_is_long = 600;
+    return REFUSED("does not say what it was given");
+}
+
+PROOF(a_setter_of_another_type_gets_nothing)
+{
+    symbol("17set_base_alloc_fn")->name = ALLOCATOR "17set_base_alloc_fnESt8functionIFPvS4_PmiEE";
+    return is_refused(VS_CONTRACT_TORCH_PLUGGABLE,
+                      "set_base_alloc_fn of CUDAPluggableAllocator takes another type");
+}
+
+PROOF(a_function_of_another_library_gets_nothing)
+{
+    symbol("26set_begin")->name =
+        ALLOCATOR "26set_begin_allocate_to_poolENSt3__18functionIFviSt4pairIyyES3_IFb" STREAM "EEEE";
+    return is_refused(VS_CONTRACT_TORCH_PLUGGABLE, "set_begin_allocate_to_pool");
+}
+
+/* A program that hands the functions over itself. */
+PROOF(a_program_that_proved_nothing_gets_its_errors)
+{
+    return ends(true) == THROWN_OOM && !strcmp(thrown, "there is no memory") && ends(false) == THROWN_STATUS;
+}
+
+PROOF(without_torch_nothing_is_thrown)
+{
+    torch_is_there = false;
+    return ends(true) == NOTHING && ends(false) == NOTHING;
+}
+
+/* The last resort: no NULL where torch would take it for memory. */
+PROOF(where_nothing_can_be_thrown_the_process_ends)
+{
+    is_gone("__cxa_throw");
+    is_gone("__throw_runtime_error");
+    signal(SIGABRT, SIG_DFL);
+    pid_t child = fork();
+    if (child == 0) {
+        ends(true);
+        _exit(0);
     }
-PROOF(a_torch_as_2_15_is_served, as_2_15)
-PROOF(the_check_of_2_10_to_2_13_is_called, check_of_2_13)
-PROOF(the_check_of_2_4_to_2_9_is_called, check_of_2_4)
-PROOF(a_check_of_another_type_is_not_called_and_an_error_is_one_all_the_same, check_of_another_kind)
-PROOF(a_torch_of_old_strings_is_served, old_strings)
-PROOF(an_error_that_is_made_otherwise_is_not_made, error_of_other_arguments)
-PROOF(strings_that_do_not_give_back_what_they_were_given_are_not_used, strings_that_forget)
-PROOF(strings_that_cannot_end_are_not_begun, strings_without_end)
-PROOF(without_a_throw_the_arena_is_refused, nothing_throws)
-PROOF(without_out_of_memory_the_arena_is_refused, no_oom)
-PROOF(out_of_memory_with_one_function_more_is_not_ours, oom_with_a_function_more)
-PROOF(out_of_memory_of_another_base_class_is_not_ours, oom_of_another_base)
-PROOF(a_table_that_leads_to_data_is_not_called, a_table_of_data)
-PROOF(a_constructor_that_is_no_code_is_not_called, a_constructor_in_data)
-PROOF(an_error_that_says_another_thing_is_not_thrown, an_error_that_says_another_thing)
-PROOF(what_an_error_says_is_not_read_where_it_cannot_be, an_error_that_says_nothing_readable)
-PROOF(an_error_longer_than_its_room_might_be_is_not_thrown, an_error_that_is_too_long)
-PROOF(a_setter_of_another_type_gets_nothing, another_setter)
-PROOF(a_function_of_another_library_gets_nothing, functions_of_libcxx)
-PROOF(a_program_that_proved_nothing_gets_its_errors, nobody_asked_before)
-PROOF(without_torch_nothing_is_thrown, no_torch)
-PROOF(where_nothing_can_be_thrown_the_process_ends, nothing_to_throw_at_all)
+    int status = 0;
+    waitpid(child, &status, 0);
+    return WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT;
+}

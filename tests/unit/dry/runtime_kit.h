@@ -21,8 +21,6 @@ extern int simcuda_contexts(int device);
     } while (0)
 #define GOOD(call) GAVE(call, cudaSuccess)
 
-#define RUNTIME_TEST(name, body) SIM_TEST(name, body, NULL, NULL)
-
 /* The driver looks for its dry mode when it is loaded. */
 static inline int in_dry_mode(char **argv)
 {

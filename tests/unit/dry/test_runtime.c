@@ -5,7 +5,7 @@
 
 /* ---- errors ---- */
 
-static void body_texts(void)
+SIM_TEST(an_error_has_its_name_and_its_text)
 {
     CHECK(strcmp(cudaGetErrorName(cudaErrorMemoryAllocation), "cudaErrorMemoryAllocation") == 0);
     CHECK(strcmp(cudaGetErrorString(cudaErrorMemoryAllocation), "out of memory") == 0);
@@ -15,7 +15,6 @@ static void body_texts(void)
     CHECK(strcmp(cudaGetErrorString((cudaError_t)12345), "unrecognized error code") == 0);
     CHECK(strcmp(cudaGetErrorName((cudaError_t)12345), "unrecognized error code") == 0);
 }
-RUNTIME_TEST(an_error_has_its_name_and_its_text, body_texts)
 
 static void *other_thread(void *unused)
 {
@@ -23,7 +22,7 @@ static void *other_thread(void *unused)
     return NULL;
 }
 
-static void body_last(void)
+SIM_TEST(a_thread_remembers_its_last_error_until_it_is_asked)
 {
     pthread_t thread;
     void *p;
@@ -37,11 +36,10 @@ static void body_last(void)
     GAVE(cudaSetDevice(99), cudaErrorInvalidDevice);
     GAVE(cudaGetLastError(), cudaErrorInvalidDevice);
 }
-RUNTIME_TEST(a_thread_remembers_its_last_error_until_it_is_asked, body_last)
 
 extern CUresult simcuda_busy(CUcontext context, int busy);
 
-static void body_not_ready(void)
+SIM_TEST(not_to_be_ready_is_remembered_by_nobody)
 {
     CUcontext context;
     cudaEvent_t event;
@@ -54,9 +52,8 @@ static void body_not_ready(void)
     GOOD(cudaEventQuery(event));
     GOOD(cudaGetLastError());
 }
-RUNTIME_TEST(not_to_be_ready_is_remembered_by_nobody, body_not_ready)
 
-static void body_sticky(void)
+SIM_TEST(the_driver_says_whether_an_error_comes_again, "SIMCUDA_FAIL", "cuMemAlloc_v2:1=700")
 {
     void *p;
     GAVE(cudaMalloc(&p, 64), cudaErrorIllegalAddress);
@@ -64,11 +61,10 @@ static void body_sticky(void)
     GOOD(cudaGetLastError());
     GOOD(cudaMalloc(&p, 64));
 }
-SIM_TEST(the_driver_says_whether_an_error_comes_again, body_sticky, "SIMCUDA_FAIL", "cuMemAlloc_v2:1=700")
 
 /* ---- devices and contexts ---- */
 
-static void body_when(void)
+SIM_TEST(questions_make_no_context_and_the_first_work_makes_one)
 {
     int n, device;
     struct cudaDeviceProp p;
@@ -83,7 +79,6 @@ static void body_when(void)
     OK(cuCtxGetCurrent(&context));
     CHECK(simcuda_contexts(0) == 1 && context);
 }
-RUNTIME_TEST(questions_make_no_context_and_the_first_work_makes_one, body_when)
 
 static void *on_first(void *unused)
 {
@@ -97,7 +92,7 @@ static void *on_first(void *unused)
     return NULL;
 }
 
-static void body_devices(void)
+SIM_TEST(each_thread_has_its_device_and_the_others_are_peers, "SIMCUDA_DEVICES", "2")
 {
     int device, n;
     pthread_t thread;
@@ -119,9 +114,8 @@ static void body_devices(void)
     GAVE(cudaDeviceDisablePeerAccess(0), cudaErrorPeerAccessNotEnabled);
     GAVE(cudaDeviceEnablePeerAccess(7, 0), cudaErrorInvalidDevice);
 }
-SIM_TEST(each_thread_has_its_device_and_the_others_are_peers, body_devices, "SIMCUDA_DEVICES", "2")
 
-static void body_foreign(void)
+SIM_TEST(a_context_that_the_program_made_is_used)
 {
     CUcontext own, now;
     void *p;
@@ -131,9 +125,8 @@ static void body_foreign(void)
     OK(cuCtxGetCurrent(&now));
     CHECK(now == own && simcuda_contexts(0) == 1);
 }
-RUNTIME_TEST(a_context_that_the_program_made_is_used, body_foreign)
 
-static void body_reset(void)
+SIM_TEST(after_a_reset_the_next_call_makes_the_context_anew)
 {
     void *p;
     int value = 0;
@@ -145,16 +138,14 @@ static void body_reset(void)
     GOOD(cudaMemcpy(p, &value, sizeof value, cudaMemcpyHostToDevice));
     CHECK(simcuda_contexts(0) == 1 && used() < held);
 }
-RUNTIME_TEST(after_a_reset_the_next_call_makes_the_context_anew, body_reset)
 
-static void body_none(void)
+SIM_TEST(without_a_device_all_say_so, "SIMCUDA_DEVICES", "0")
 {
     int n = 7;
     void *p;
     GAVE(cudaGetDeviceCount(&n), cudaErrorNoDevice);
     GAVE(cudaMalloc(&p, 64), cudaErrorNoDevice);
 }
-SIM_TEST(without_a_device_all_say_so, body_none, "SIMCUDA_DEVICES", "0")
 
 static int asked(enum cudaDeviceAttr attribute)
 {
@@ -163,7 +154,7 @@ static int asked(enum cudaDeviceAttr attribute)
     return value;
 }
 
-static void body_properties(void)
+SIM_TEST(properties_are_the_drivers_attributes)
 {
     struct cudaDeviceProp p;
     GOOD(cudaGetDeviceProperties(&p, 0));
@@ -176,11 +167,10 @@ static void body_properties(void)
     GAVE(cudaGetDeviceProperties(&p, 5), cudaErrorInvalidDevice);
     GAVE(cudaGetDeviceProperties(NULL, 0), cudaErrorInvalidValue);
 }
-RUNTIME_TEST(properties_are_the_drivers_attributes, body_properties)
 
 /* ---- memory ---- */
 
-static void body_memory(void)
+SIM_TEST(nothing_is_allocated_for_0_bytes_and_to_free_nothing_is_no_error)
 {
     void *p = &p, *q;
     size_t free_before, free_after, total, pitch;
@@ -201,7 +191,6 @@ static void body_memory(void)
     GOOD(cudaMallocAsync(&p, 4096, NULL));
     GOOD(cudaFreeAsync(p, NULL));
 }
-RUNTIME_TEST(nothing_is_allocated_for_0_bytes_and_to_free_nothing_is_no_error, body_memory)
 
 static enum cudaMemoryType type_of(const void *p)
 {
@@ -212,7 +201,7 @@ static enum cudaMemoryType type_of(const void *p)
     return what.type;
 }
 
-static void body_types(void)
+SIM_TEST(a_pointer_says_which_memory_it_is)
 {
     static char pages[2 * 4096] __attribute__((aligned(4096)));
     void *p;
@@ -232,9 +221,8 @@ static void body_types(void)
     GOOD(cudaHostUnregister(pages));
     CHECK(type_of(pages) == cudaMemoryTypeUnregistered);
 }
-RUNTIME_TEST(a_pointer_says_which_memory_it_is, body_types)
 
-static void body_pool(void)
+SIM_TEST(pools_are_the_drivers)
 {
     cudaMemPool_t pool, mine;
     uint64_t kept = 3 * MIB, said = 0;
@@ -253,7 +241,6 @@ static void body_pool(void)
     GOOD(cudaMemPoolTrimTo(mine, 0));
     GOOD(cudaMemPoolDestroy(mine));
 }
-RUNTIME_TEST(pools_are_the_drivers, body_pool)
 
 int main(int argc, char **argv)
 {

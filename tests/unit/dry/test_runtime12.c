@@ -23,7 +23,7 @@ static int attribute(enum cudaDeviceAttr which)
 }
 
 /* Offsets as programs of CUDA 12 have them. */
-static void body_properties(void)
+SIM_TEST(the_devices_properties_lie_where_programs_of_12_look)
 {
     char properties[1032 + 8];
     int at;
@@ -36,9 +36,8 @@ static void body_properties(void)
     CHECK(INT_AT(388) == attribute(cudaDevAttrMultiProcessorCount));
     CHECK(INT_AT(348) == attribute(cudaDevAttrClockRate));
 }
-RUNTIME_TEST(the_devices_properties_lie_where_programs_of_12_look, body_properties)
 
-static void body_pointer(void)
+SIM_TEST(of_a_pointer_no_more_is_written_than_programs_of_12_have_room_for)
 {
     struct {
         struct {
@@ -56,9 +55,8 @@ static void body_pointer(void)
     for (size_t i = 0; i < sizeof what.behind; i++)
         CHECK(what.behind[i] == 0x55);
 }
-RUNTIME_TEST(of_a_pointer_no_more_is_written_than_programs_of_12_have_room_for, body_pointer)
 
-static void body_forms(void)
+SIM_TEST(calls_have_the_forms_that_programs_of_12_know)
 {
     cudaStream_t stream;
     cudaGraph_t graph = NULL, same = NULL;
@@ -88,9 +86,8 @@ static void body_forms(void)
     GOOD(dependencies(nodes[1], NULL, &before));
     CHECK(n == 2 && before == 1);
 }
-RUNTIME_TEST(calls_have_the_forms_that_programs_of_12_know, body_forms)
 
-static void body_older(void)
+SIM_TEST(a_device_is_named_by_its_number_in_12)
 {
     static const char *const names[] = {"cudaGraphAddNode",
                                         "cudaGraphAddNode_v2",
@@ -116,7 +113,6 @@ static void body_older(void)
     GOOD(prefetch(p, MIB, cudaCpuDeviceId, NULL));
     GOOD(advise(p, MIB, cudaMemAdviseSetReadMostly, 0));
 }
-RUNTIME_TEST(a_device_is_named_by_its_number_in_12, body_older)
 
 int main(int argc, char **argv)
 {

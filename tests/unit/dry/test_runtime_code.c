@@ -4,7 +4,7 @@
  */
 #include "runtime_kit.h"
 
-static void body_launch(void)
+SIM_TEST(a_registered_function_is_launched_and_another_is_unknown)
 {
     void *host = add_kernel(ptx, "simcuda_nothing");
     void *p;
@@ -22,9 +22,8 @@ static void body_launch(void)
          cudaErrorInvalidDeviceFunction);
     GAVE(cudaGetLastError(), cudaErrorInvalidDeviceFunction);
 }
-RUNTIME_TEST(a_registered_function_is_launched_and_another_is_unknown, body_launch)
 
-static void body_reset(void)
+SIM_TEST(a_function_is_launched_after_a_reset_too)
 {
     void *host = add_kernel(ptx, "simcuda_nothing"), *p = NULL;
     int n = 0;
@@ -34,14 +33,13 @@ static void body_reset(void)
         GOOD(cudaDeviceReset());
     }
 }
-RUNTIME_TEST(a_function_is_launched_after_a_reset_too, body_reset)
 
 /* The newer way of nvcc: the kernel's handle once, and a launch by that. */
 cudaError_t __cudaGetKernel(cudaKernel_t *kernel, const void *host);
 cudaError_t __cudaLaunchKernel(cudaKernel_t kernel, dim3 grid, dim3 block, void **args, size_t shared,
                                cudaStream_t stream);
 
-static void body_stub(void)
+SIM_TEST(a_launch_has_the_configuration_that_was_pushed_for_it)
 {
     void *host = add_kernel(ptx, "simcuda_nothing"), *p;
     int n = 3;
@@ -63,9 +61,8 @@ static void body_stub(void)
     GAVE(__cudaPopCallConfiguration(&grid, &block, &shared, &stream), cudaErrorMissingConfiguration);
     GAVE(__cudaGetKernel(&kernel, NULL), cudaErrorInvalidDeviceFunction);
 }
-RUNTIME_TEST(a_launch_has_the_configuration_that_was_pushed_for_it, body_stub)
 
-static void body_lazy(void)
+SIM_TEST(no_image_is_read_before_one_of_its_kernels_is_called)
 {
     const void *wild = (const void *)8; /* whoever reads it ends here */
     for (int i = 0; i < 60; i++)
@@ -76,9 +73,8 @@ static void body_lazy(void)
     GOOD(cudaMalloc(&p, 64));
     GOOD(cudaLaunchKernel(host, (dim3){1, 1, 1}, (dim3){1, 1, 1}, arguments, 0, NULL));
 }
-RUNTIME_TEST(no_image_is_read_before_one_of_its_kernels_is_called, body_lazy)
 
-static void body_attributes(void)
+SIM_TEST(a_function_has_attributes_and_so_many_fit)
 {
     void *host = add_kernel(ptx, "simcuda_nothing");
     struct cudaFuncAttributes attributes;
@@ -101,9 +97,8 @@ static void body_attributes(void)
     CHECK(clusters >= 1);
     GAVE(cudaFuncGetAttributes(&attributes, NULL), cudaErrorInvalidDeviceFunction);
 }
-RUNTIME_TEST(a_function_has_attributes_and_so_many_fit, body_attributes)
 
-static void body_variable(void)
+SIM_TEST(a_variable_keeps_what_is_copied_into_it)
 {
     static char host;
     static struct fat_wrapper wrapper = {.magic = 0x466243b1, .version = 1, .image = ptx};
@@ -123,9 +118,8 @@ static void body_variable(void)
     GAVE(cudaMemcpyToSymbol(&read, said, 4, 0, cudaMemcpyHostToDevice), cudaErrorInvalidSymbol);
     GAVE(cudaGetLastError(), cudaErrorInvalidSymbol);
 }
-RUNTIME_TEST(a_variable_keeps_what_is_copied_into_it, body_variable)
 
-static void body_library(void)
+SIM_TEST(libraries_of_code_are_the_drivers)
 {
     cudaLibrary_t library;
     cudaKernel_t kernel;
@@ -138,9 +132,8 @@ static void body_library(void)
     GOOD(cudaLaunchKernel((void *)kernel, (dim3){1, 1, 1}, (dim3){1, 1, 1}, arguments, 0, NULL));
     GOOD(cudaLibraryUnload(library));
 }
-RUNTIME_TEST(libraries_of_code_are_the_drivers, body_library)
 
-static void body_entry(void)
+SIM_TEST(functions_of_the_driver_are_found_by_name_and_version)
 {
     void *found = NULL, *asked = NULL;
     enum cudaDriverEntryPointQueryResult result;
@@ -149,7 +142,6 @@ static void body_entry(void)
     GOOD(cudaGetDriverEntryPointByVersion("cuNoSuchThing", &asked, 12000, cudaEnableDefault, &result));
     CHECK(asked == NULL && result == cudaDriverEntryPointSymbolNotFound);
 }
-RUNTIME_TEST(functions_of_the_driver_are_found_by_name_and_version, body_entry)
 
 /* ---- what there is not ---- */
 

@@ -3,7 +3,7 @@
  */
 #include "runtime_kit.h"
 
-static void body_copies(void)
+SIM_TEST(what_was_copied_is_there)
 {
     char from[64], to[64];
     void *p, *q;
@@ -21,9 +21,8 @@ static void body_copies(void)
     GAVE(cudaMemcpy(p, from, 64, (enum cudaMemcpyKind)9), cudaErrorInvalidMemcpyDirection);
     GOOD(cudaMemcpy(p, from, 0, cudaMemcpyHostToDevice));
 }
-RUNTIME_TEST(what_was_copied_is_there, body_copies)
 
-static void body_rectangles(void)
+SIM_TEST(rectangles_are_copied_by_their_pitches)
 {
     char from[4][8], to[4][8] = {{0}};
     void *p;
@@ -37,7 +36,6 @@ static void body_rectangles(void)
     GAVE(cudaMemcpy2D(p, 4, from, 8, 6, 4, cudaMemcpyHostToDevice), cudaErrorInvalidPitchValue);
     GOOD(cudaMemcpy2D(p, 16, from, 8, 6, 0, cudaMemcpyHostToDevice));
 }
-RUNTIME_TEST(rectangles_are_copied_by_their_pitches, body_rectangles)
 
 /* ---- host functions ---- */
 
@@ -46,13 +44,14 @@ static void CUDART_CB first(void *data)
 {
     strcat(order, data);
 }
+
 static void CUDART_CB second(cudaStream_t stream, cudaError_t error, void *data)
 {
     CHECK(error == cudaSuccess);
     strcat(order, data);
 }
 
-static void body_callbacks(void)
+SIM_TEST(functions_of_the_host_run_in_order)
 {
     cudaStream_t stream;
     char a[] = "a", b[] = "b";
@@ -63,9 +62,8 @@ static void body_callbacks(void)
     GOOD(cudaStreamSynchronize(stream));
     CHECK(strcmp(order, "aba") == 0);
 }
-RUNTIME_TEST(functions_of_the_host_run_in_order, body_callbacks)
 
-static void body_events(void)
+SIM_TEST(streams_and_events_are_the_drivers)
 {
     cudaEvent_t start, end;
     cudaStream_t stream;
@@ -89,7 +87,6 @@ static void body_events(void)
     GOOD(cudaEventDestroy(start));
     GOOD(cudaStreamDestroy(stream));
 }
-RUNTIME_TEST(streams_and_events_are_the_drivers, body_events)
 
 /* ---- captures ---- */
 
@@ -107,7 +104,7 @@ static size_t nodes_of(cudaGraph_t graph)
     return n;
 }
 
-static void body_capture(void)
+SIM_TEST(a_capture_makes_a_graph_and_one_that_was_broken_none)
 {
     void *host = add_kernel(ptx, "simcuda_nothing"), *p;
     int n = 0;
@@ -138,9 +135,8 @@ static void body_capture(void)
     GOOD(cudaGraphExecDestroy(exec));
     GOOD(cudaGraphDestroy(graph));
 }
-RUNTIME_TEST(a_capture_makes_a_graph_and_one_that_was_broken_none, body_capture)
 
-static void body_conditional(void)
+SIM_TEST(nodes_that_a_value_on_the_device_decides_are_refused)
 {
     cudaGraph_t graph;
     cudaGraphConditionalHandle handle;
@@ -148,14 +144,13 @@ static void body_conditional(void)
     GAVE(cudaGraphConditionalHandleCreate(&handle, graph, 1, cudaGraphCondAssignDefault),
          cudaErrorNotSupported);
 }
-RUNTIME_TEST(nodes_that_a_value_on_the_device_decides_are_refused, body_conditional)
 
 /* ---- the thread's own default stream ---- */
 
 cudaError_t cudaStreamIsCapturing_ptsz(cudaStream_t stream, enum cudaStreamCaptureStatus *status);
 cudaError_t cudaMemsetAsync_ptsz(void *p, int value, size_t count, cudaStream_t stream);
 
-static void body_per_thread(void)
+SIM_TEST(either_default_stream_has_functions_of_its_own)
 {
     cudaGraph_t graph;
     void *p;
@@ -168,7 +163,6 @@ static void body_per_thread(void)
     GOOD(cudaStreamEndCapture(cudaStreamPerThread, &graph));
     CHECK(nodes_of(graph) == 1);
 }
-RUNTIME_TEST(either_default_stream_has_functions_of_its_own, body_per_thread)
 
 int main(int argc, char **argv)
 {

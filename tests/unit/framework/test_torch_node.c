@@ -65,86 +65,6 @@ static struct fake_intrusive intrusive(uint64_t number)
         .table = class.functions, .count = WEAK | 2, .number = number, .thread = 1};
 }
 
-/* ---- the cases; each returns whether it is as it should be ---- */
-
-static bool shared_nodes(void)
-{
-    struct vs_autograd_run run;
-    struct fake_node n = {.table = class.functions, .number = birth(11), .thread = 1};
-    return runs(&n, &run) && run.forward == 11 && control.uses == 2 &&
-           proven(VS_CONTRACT_TORCH_NODE, "shared_ptr") && proven(VS_CONTRACT_TORCH_BIRTH, "");
-}
-
-static bool intrusive_nodes(void)
-{
-    struct vs_autograd_run run;
-    struct fake_intrusive a = intrusive(birth(11)), b = intrusive(birth(12));
-    b.count |= PYTHON_KNOWS;
-    bool good = runs(&b, &run) && run.forward == 12 && !strcmp(standin_string(run.node), "AddmmBackward0");
-    good = good && runs(&a, &run) && run.forward == 11 && runs(&a, &run) && run.forward == 11;
-    return good && a.count == (WEAK | 2) && b.count == (PYTHON_KNOWS | WEAK | 2) &&
-           proven(VS_CONTRACT_TORCH_NODE, "intrusive_ptr") && proven(VS_CONTRACT_TORCH_BIRTH, "");
-}
-
-static bool intrusive_node_with_one_owner(void)
-{
-    struct vs_autograd_run run;
-    struct fake_intrusive n = intrusive(birth(11));
-    n.count = PYTHON_KNOWS | WEAK | 1;
-    bool first = runs(&n, &run), second = runs(&n, &run);
-    /* the reference that came with it is kept, and no other one is taken */
-    return !first && !second && n.count == (PYTHON_KNOWS | WEAK | 2) &&
-           broken(VS_CONTRACT_TORCH_NODE, "no owner but one");
-}
-
-static bool fields_elsewhere(void)
-{
-    struct vs_autograd_run run;
-    struct fake_intrusive n = intrusive(birth(11));
-    n.thread = 0;
-    return runs(&n, &run) && run.forward == 0 && !strcmp(standin_string(run.node), "AddmmBackward0") &&
-           n.count == (WEAK | 2) && broken(VS_CONTRACT_TORCH_BIRTH, "no thread where") &&
-           vs_contract_state(VS_CONTRACT_TORCH_NODE) == VS_CONTRACT_PROVEN;
-}
-
-static bool number_of_another_node(void)
-{
-    struct vs_autograd_run run;
-    struct fake_intrusive n = intrusive(birth(11) + 5);
-    return runs(&n, &run) && run.forward == 0 &&
-           vs_contract_state(VS_CONTRACT_TORCH_BIRTH) == VS_CONTRACT_UNASKED;
-}
-
-static bool at_unreadable_memory(void)
-{
-    struct vs_autograd_run run;
-    char *pages = mmap(NULL, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (pages == MAP_FAILED || munmap(pages + 4096, 4096))
-        return false;
-    birth(11);
-    torch()->lies = 1;
-    return !runs(pages + 4096 - 16, &run) && broken(VS_CONTRACT_TORCH_NODE, "not where it should be");
-}
-
-static bool no_node_there(void)
-{
-    struct vs_autograd_run run;
-    struct fake_intrusive n = {.table = (void *)16, .count = WEAK | 2, .thread = 1};
-    birth(11);
-    return !runs(&n, &run) && broken(VS_CONTRACT_TORCH_NODE, "does not look like one");
-}
-
-static bool pointers_of_another_kind(void)
-{
-    struct vs_autograd_run run;
-    struct fake_intrusive n = intrusive(birth(11));
-    return !runs(&n, &run) && n.count == (WEAK | 2) && birth(12) == n.number + 1 &&
-           broken(VS_CONTRACT_TORCH_NODE, "held otherwise than in 1.8 to 2.15");
-}
-
-/* ---- */
-
-/* 0: good; killed by a signal: that, negative */
 static int in_process(const char *kind, bool (*test)(void))
 {
     int status = -1;
@@ -162,21 +82,95 @@ static int in_process(const char *kind, bool (*test)(void))
     return WIFSIGNALED(status) ? -WTERMSIG(status) : WEXITSTATUS(status);
 }
 
-#define CASE(name, kind, test)                                                                               \
+/* A test whose body says whether it holds of nodes of this KIND. */
+#define CASE(name, kind)                                                                                     \
+    static bool name##_holds(void);                                                                          \
     TEST(name)                                                                                               \
     {                                                                                                        \
-        assert_int_equal(in_process(kind, test), 0);                                                         \
-    }
-CASE(nodes_by_shared_ptr_have_their_lines, "shared", shared_nodes)
-CASE(nodes_by_intrusive_ptr_have_their_lines_and_keep_their_counts, "intrusive", intrusive_nodes)
-CASE(a_node_whose_second_reference_would_be_ours_ends_the_questions, "intrusive",
-     intrusive_node_with_one_owner)
-CASE(a_node_without_number_and_thread_has_its_name, "intrusive", fields_elsewhere)
-CASE(a_number_that_nobody_was_born_with_decides_nothing, "intrusive", number_of_another_node)
-CASE(a_node_that_cannot_be_read_is_not_read, "intrusive", at_unreadable_memory)
-CASE(what_does_not_look_like_a_node_is_none, "intrusive", no_node_there)
-CASE(pointers_of_a_kind_that_is_not_known_are_not_followed, "other", pointers_of_another_kind)
+        assert_int_equal(in_process(kind, name##_holds), 0);                                                 \
+    }                                                                                                        \
+    static bool name##_holds(void)
 
+/* ---- the cases; each returns whether it is as it should be ---- */
+
+CASE(nodes_by_shared_ptr_have_their_lines, "shared")
+{
+    struct vs_autograd_run run;
+    struct fake_node n = {.table = class.functions, .number = birth(11), .thread = 1};
+    return runs(&n, &run) && run.forward == 11 && control.uses == 2 &&
+           proven(VS_CONTRACT_TORCH_NODE, "shared_ptr") && proven(VS_CONTRACT_TORCH_BIRTH, "");
+}
+
+CASE(nodes_by_intrusive_ptr_have_their_lines_and_keep_their_counts, "intrusive")
+{
+    struct vs_autograd_run run;
+    struct fake_intrusive a = intrusive(birth(11)), b = intrusive(birth(12));
+    b.count |= PYTHON_KNOWS;
+    bool good = runs(&b, &run) && run.forward == 12 && !strcmp(standin_string(run.node), "AddmmBackward0");
+    good = good && runs(&a, &run) && run.forward == 11 && runs(&a, &run) && run.forward == 11;
+    return good && a.count == (WEAK | 2) && b.count == (PYTHON_KNOWS | WEAK | 2) &&
+           proven(VS_CONTRACT_TORCH_NODE, "intrusive_ptr") && proven(VS_CONTRACT_TORCH_BIRTH, "");
+}
+
+CASE(a_node_whose_second_reference_would_be_ours_ends_the_questions, "intrusive")
+{
+    struct vs_autograd_run run;
+    struct fake_intrusive n = intrusive(birth(11));
+    n.count = PYTHON_KNOWS | WEAK | 1;
+    bool first = runs(&n, &run), second = runs(&n, &run);
+    /* the reference that came with it is kept, and no other one is taken */
+    return !first && !second && n.count == (PYTHON_KNOWS | WEAK | 2) &&
+           broken(VS_CONTRACT_TORCH_NODE, "no owner but one");
+}
+
+CASE(a_node_without_number_and_thread_has_its_name, "intrusive")
+{
+    struct vs_autograd_run run;
+    struct fake_intrusive n = intrusive(birth(11));
+    n.thread = 0;
+    return runs(&n, &run) && run.forward == 0 && !strcmp(standin_string(run.node), "AddmmBackward0") &&
+           n.count == (WEAK | 2) && broken(VS_CONTRACT_TORCH_BIRTH, "no thread where") &&
+           vs_contract_state(VS_CONTRACT_TORCH_NODE) == VS_CONTRACT_PROVEN;
+}
+
+CASE(a_number_that_nobody_was_born_with_decides_nothing, "intrusive")
+{
+    struct vs_autograd_run run;
+    struct fake_intrusive n = intrusive(birth(11) + 5);
+    return runs(&n, &run) && run.forward == 0 &&
+           vs_contract_state(VS_CONTRACT_TORCH_BIRTH) == VS_CONTRACT_UNASKED;
+}
+
+CASE(a_node_that_cannot_be_read_is_not_read, "intrusive")
+{
+    struct vs_autograd_run run;
+    char *pages = mmap(NULL, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (pages == MAP_FAILED || munmap(pages + 4096, 4096))
+        return false;
+    birth(11);
+    torch()->lies = 1;
+    return !runs(pages + 4096 - 16, &run) && broken(VS_CONTRACT_TORCH_NODE, "not where it should be");
+}
+
+CASE(what_does_not_look_like_a_node_is_none, "intrusive")
+{
+    struct vs_autograd_run run;
+    struct fake_intrusive n = {.table = (void *)16, .count = WEAK | 2, .thread = 1};
+    birth(11);
+    return !runs(&n, &run) && broken(VS_CONTRACT_TORCH_NODE, "does not look like one");
+}
+
+CASE(pointers_of_a_kind_that_is_not_known_are_not_followed, "other")
+{
+    struct vs_autograd_run run;
+    struct fake_intrusive n = intrusive(birth(11));
+    return !runs(&n, &run) && n.count == (WEAK | 2) && birth(12) == n.number + 1 &&
+           broken(VS_CONTRACT_TORCH_NODE, "held otherwise than in 1.8 to 2.15");
+}
+
+/* ---- */
+
+/* 0: good; killed by a signal: that, negative */
 int main(int argc, char **argv)
 {
     self = argv[0];

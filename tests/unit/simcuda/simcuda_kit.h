@@ -68,11 +68,14 @@ static inline size_t used(void)
     return total - left;
 }
 
-/* One test: the body in a child, under NAME=VALUE. */
-#define SIM_TEST(name, body, variable, value)                                                                \
+/* SIM_TEST(name[, "NAME", "value"]): a test whose body, which follows, runs in a child, under NAME=value. */
+#define SIM_TEST(...) SIM_TEST_(__VA_ARGS__, NULL, NULL, NULL)
+#define SIM_TEST_(name, variable, value, ...)                                                                \
+    static void name##_body(void);                                                                           \
     TEST(name)                                                                                               \
     {                                                                                                        \
-        assert_int_equal(child_status(body, variable, value), 0);                                            \
-    }
+        assert_int_equal(child_status(name##_body, variable, value), 0);                                     \
+    }                                                                                                        \
+    static void name##_body(void)
 
 #endif

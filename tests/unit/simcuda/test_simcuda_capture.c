@@ -18,7 +18,7 @@ static CUstream capture_on_new(CUstreamCaptureMode mode)
     return stream;
 }
 
-static void body_memory(void)
+SIM_TEST(work_on_a_capturing_stream_becomes_nodes_that_a_launch_runs)
 {
     begin();
     size_t before = used(), count = 8;
@@ -46,9 +46,8 @@ static void body_memory(void)
     CHECK(used() == before + 6 * MIB);
     OK(cuMemFreeAsync(a, stream));
 }
-SIM_TEST(work_on_a_capturing_stream_becomes_nodes_that_a_launch_runs, body_memory, NULL, NULL)
 
-static void body_unsafe(void)
+SIM_TEST(an_unsafe_call_is_refused_and_invalidates_the_capture)
 {
     CUdeviceptr a, b;
     CUgraph graph;
@@ -68,9 +67,8 @@ static void body_unsafe(void)
     OK(cuMemFree(b));
     CHECK(status_of(stream) == CU_STREAM_CAPTURE_STATUS_NONE);
 }
-SIM_TEST(an_unsafe_call_is_refused_and_invalidates_the_capture, body_unsafe, NULL, NULL)
 
-static void body_modes(void)
+SIM_TEST(relaxed_captures_and_threads_may_allocate)
 {
     CUdeviceptr a;
     CUgraph graph;
@@ -86,7 +84,6 @@ static void body_modes(void)
     OK(cuThreadExchangeStreamCaptureMode(&mode));
     OK(cuStreamEndCapture(stream, &graph));
 }
-SIM_TEST(relaxed_captures_and_threads_may_allocate, body_modes, NULL, NULL)
 
 static CUcontext shared_context;
 static CUresult other_result;
@@ -98,6 +95,7 @@ static void *allocate_elsewhere(void *unused)
     other_result = cuMemAlloc(&a, 4096);
     return NULL;
 }
+
 static CUresult allocation_of_another_thread(void)
 {
     pthread_t thread;
@@ -105,7 +103,8 @@ static CUresult allocation_of_another_thread(void)
     CHECK(pthread_join(thread, NULL) == 0);
     return other_result;
 }
-static void body_threads(void)
+
+SIM_TEST(a_global_capture_forbids_other_threads_a_local_one_does_not)
 {
     CUgraph graph;
     shared_context = begin();
@@ -116,9 +115,8 @@ static void body_threads(void)
     IS(allocation_of_another_thread(), CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
     IS(cuStreamEndCapture(stream, &graph), CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
 }
-SIM_TEST(a_global_capture_forbids_other_threads_a_local_one_does_not, body_threads, NULL, NULL)
 
-static void body_legacy(void)
+SIM_TEST(the_legacy_stream_is_kept_out)
 {
     CUstream blocking, free_stream;
     CUdeviceptr a;
@@ -137,9 +135,8 @@ static void body_legacy(void)
     IS(cuStreamSynchronize(free_stream), CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
     OK(cuStreamDestroy(free_stream));
 }
-SIM_TEST(the_legacy_stream_is_kept_out, body_legacy, NULL, NULL)
 
-static void body_join(void)
+SIM_TEST(streams_join_by_events_and_must_be_joined_again)
 {
     CUstream other;
     CUevent forked, joined;
@@ -165,9 +162,8 @@ static void body_join(void)
         CHECK(status_of(other) == CU_STREAM_CAPTURE_STATUS_NONE);
     }
 }
-SIM_TEST(streams_join_by_events_and_must_be_joined_again, body_join, NULL, NULL)
 
-static void body_info(void)
+SIM_TEST(a_capture_tells_its_graph_and_may_go_on_in_one)
 {
     CUgraph graph, own;
     cuuint64_t id = 0;
@@ -194,9 +190,8 @@ static void body_info(void)
     OK(cuStreamGetCaptureInfo(stream, &status, NULL, NULL, NULL, NULL, NULL));
     CHECK(status == CU_STREAM_CAPTURE_STATUS_NONE);
 }
-SIM_TEST(a_capture_tells_its_graph_and_may_go_on_in_one, body_info, NULL, NULL)
 
-static void body_per_thread(void)
+SIM_TEST(stream_0_of_the_ptsz_functions_is_the_threads_own)
 {
     CUdeviceptr a;
     CUgraph graph;
@@ -215,4 +210,3 @@ static void body_per_thread(void)
     OK(cuGraphGetNodes(graph, NULL, &count));
     CHECK(count == 2);
 }
-SIM_TEST(stream_0_of_the_ptsz_functions_is_the_threads_own, body_per_thread, NULL, NULL)

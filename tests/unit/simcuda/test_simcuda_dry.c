@@ -63,7 +63,7 @@ static void launch_all(CUmodule module)
     OK(cuLaunchKernelEx(&config, f, parameters, NULL));
 }
 
-static void body_kernels(void)
+SIM_TEST(any_kernel_of_any_image_is_launched)
 {
     CUmodule module;
     Elf64_Ehdr cubin = {.e_ident = ELFMAG, .e_flags = 90, .e_phoff = sizeof cubin};
@@ -81,9 +81,8 @@ static void body_kernels(void)
     CUfunction f;
     IS(cuModuleGetFunction(&f, module, "another"), CUDA_ERROR_NOT_FOUND);
 }
-SIM_TEST(any_kernel_of_any_image_is_launched, body_kernels, NULL, NULL)
 
-static void body_library(void)
+SIM_TEST(a_library_has_every_kernel_and_variable_that_is_asked_for)
 {
     CUlibrary library;
     CUkernel kernel, again;
@@ -108,9 +107,8 @@ static void body_library(void)
     OK(cuLibraryUnload(library));
     IS(cuLaunchKernel((CUfunction)kernel, 1, 1, 1, 1, 1, 1, 0, NULL, NULL, NULL), CUDA_ERROR_INVALID_HANDLE);
 }
-SIM_TEST(a_library_has_every_kernel_and_variable_that_is_asked_for, body_library, NULL, NULL)
 
-static void body_capture(void)
+SIM_TEST(a_captured_kernel_is_a_node)
 {
     CUmodule module;
     CUstream stream;
@@ -131,7 +129,6 @@ static void body_capture(void)
     OK(cuGraphInstantiateWithFlags(&exec, graph, 0));
     OK(cuGraphLaunch(exec, stream));
 }
-SIM_TEST(a_captured_kernel_is_a_node, body_capture, NULL, NULL)
 
 static int binary_version(int *ptx)
 {
@@ -147,30 +144,27 @@ static int binary_version(int *ptx)
     return binary;
 }
 
-static void body_4090(void)
+SIM_TEST(a_card_runs_the_newest_code_of_its_major_capability, "SIMCUDA_GPU", "RTX4090")
 {
     int ptx, binary = binary_version(&ptx);
     CHECK(binary == 86 && ptx == 86);
 }
-SIM_TEST(a_card_runs_the_newest_code_of_its_major_capability, body_4090, "SIMCUDA_GPU", "RTX4090")
 
-static void body_5090(void)
+SIM_TEST(a_card_without_code_of_its_own_compiles_ptx, "SIMCUDA_GPU", "rtx5090")
 {
     int ptx, binary = binary_version(&ptx);
     CHECK(binary == 120 && ptx == 120);
 }
-SIM_TEST(a_card_without_code_of_its_own_compiles_ptx, body_5090, "SIMCUDA_GPU", "rtx5090")
 
-static void body_v100(void)
+SIM_TEST(an_image_without_code_for_the_card_is_refused, "SIMCUDA_GPU", "V100")
 {
     CUmodule module;
     make_fatbin();
     begin();
     IS(cuModuleLoadData(&module, &wrapper), CUDA_ERROR_NO_BINARY_FOR_GPU);
 }
-SIM_TEST(an_image_without_code_for_the_card_is_refused, body_v100, "SIMCUDA_GPU", "V100")
 
-static void body_occupancy(void)
+SIM_TEST(a_multiprocessor_holds_what_its_threads_and_shared_memory_allow)
 {
     CUmodule module;
     CUfunction f;
@@ -189,11 +183,10 @@ static void body_occupancy(void)
        CUDA_ERROR_INVALID_VALUE);
     OK(cuFuncSetAttribute(f, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, 227 << 10));
 }
-SIM_TEST(a_multiprocessor_holds_what_its_threads_and_shared_memory_allow, body_occupancy, NULL, NULL)
 
 /* ---- cards ---- */
 
-static void body_h200(void)
+SIM_TEST(without_a_word_it_is_an_h200)
 {
     char name[64];
     size_t total;
@@ -208,9 +201,8 @@ static void body_h200(void)
     CHECK(value == 132);
     CHECK(used() == 518 * MIB);
 }
-SIM_TEST(without_a_word_it_is_an_h200, body_h200, NULL, NULL)
 
-static void body_a100(void)
+SIM_TEST(a_card_has_several_names_in_any_case, "SIMCUDA_GPU", "A100-sxm4-80gb")
 {
     char name[64];
     int major, minor;
@@ -221,7 +213,6 @@ static void body_a100(void)
     OK(cuDeviceGetAttribute(&minor, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, 0));
     CHECK(major == 8 && minor == 0);
 }
-SIM_TEST(a_card_has_several_names_in_any_case, body_a100, "SIMCUDA_GPU", "A100-sxm4-80gb")
 
 static void body_unknown(void)
 {
@@ -229,13 +220,14 @@ static void body_unknown(void)
     cuInit(0);
     begin();
 }
+
 TEST(an_unknown_card_is_refused)
 {
     int status = child_status(body_unknown, "SIMCUDA_GPU", "H2000");
     assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 2);
 }
 
-static void body_visible(void)
+SIM_TEST(the_devices_that_a_program_names_are_there_in_its_order, "CUDA_VISIBLE_DEVICES", "3,1,-1,0")
 {
     int count, (*nvml_init)(void), (*nvml_count)(unsigned *);
     unsigned machine;
@@ -255,20 +247,17 @@ static void body_visible(void)
     *(void **)&nvml_count = dlsym(nvml, "nvmlDeviceGetCount_v2");
     CHECK(nvml_init() == 0 && nvml_count(&machine) == 0 && machine == 4); /* all that there are */
 }
-SIM_TEST(the_devices_that_a_program_names_are_there_in_its_order, body_visible, "CUDA_VISIBLE_DEVICES",
-         "3,1,-1,0")
 
-static void body_none(void)
+SIM_TEST(a_program_that_hides_all_devices_has_none, "CUDA_VISIBLE_DEVICES", "")
 {
     IS(cuInit(0), CUDA_ERROR_NO_DEVICE);
 }
-SIM_TEST(a_program_that_hides_all_devices_has_none, body_none, "CUDA_VISIBLE_DEVICES", "")
 
 /* ---- addresses ---- */
 
 /* What an H200's driver did, allocation by allocation: the first holes, then rooms from the top down, and
  * holes of rooms before new rooms, the lowest first. */
-static void body_addresses(void)
+SIM_TEST(addresses_are_given_as_an_h200_gave_them)
 {
     CUdeviceptr first, tail, room, second, small, large, after, low, last;
     begin();
@@ -290,9 +279,8 @@ static void body_addresses(void)
     OK(cuMemAlloc(&last, 128 * MIB));
     CHECK(last == second - 4 * ROOM);
 }
-SIM_TEST(addresses_are_given_as_an_h200_gave_them, body_addresses, NULL, NULL)
 
-static void body_reserved(void)
+SIM_TEST(addresses_that_are_reserved_are_nobody_elses)
 {
     CUdeviceptr a, b, reserved;
     begin();
@@ -306,9 +294,8 @@ static void body_reserved(void)
     CHECK(b == reserved - ROOM);
     OK(cuMemAddressFree(reserved, 40 * MIB));
 }
-SIM_TEST(addresses_that_are_reserved_are_nobody_elses, body_reserved, NULL, NULL)
 
-static void body_shared(void)
+SIM_TEST(small_allocations_share_two_mib)
 {
     CUdeviceptr a, b;
     begin();
@@ -316,7 +303,6 @@ static void body_shared(void)
     OK(cuMemAlloc(&b, 512));
     CHECK(b == a + 512);
 }
-SIM_TEST(small_allocations_share_two_mib, body_shared, NULL, NULL)
 
 /* ---- the host's memory ---- */
 
@@ -329,7 +315,7 @@ static size_t resident(void)
     return own * 4096;
 }
 
-static void body_large(void)
+SIM_TEST(large_memory_takes_none_of_the_hosts)
 {
     CUdeviceptr a, b;
     void *pinned;
@@ -346,9 +332,8 @@ static void body_large(void)
     CHECK(used() == 518 * MIB + 80 * GIB);
     CHECK(resident() - before < 16 * MIB);
 }
-SIM_TEST(large_memory_takes_none_of_the_hosts, body_large, NULL, NULL)
 
-static void body_kept(void)
+SIM_TEST(small_copies_are_kept_and_larger_ones_read_as_zeros)
 {
     static char host[4 * MIB], back[4 * MIB];
     CUdeviceptr a;
@@ -365,9 +350,8 @@ static void body_kept(void)
     OK(cuMemcpyDtoH(back, a, 16));
     CHECK(back[0] == 5 && back[7] == 5 && back[8] == 0);
 }
-SIM_TEST(small_copies_are_kept_and_larger_ones_read_as_zeros, body_kept, NULL, NULL)
 
-static void body_handles(void)
+SIM_TEST(many_handles_need_no_descriptors_and_can_be_exported)
 {
     struct rlimit few = {64, 64};
     CUmemAllocationProp prop = {.type = CU_MEM_ALLOCATION_TYPE_PINNED,
@@ -397,7 +381,6 @@ static void body_handles(void)
     CHECK(pread(fd, &read, sizeof read, 64) == sizeof read && read == 12);
     OK(cuMemUnmap(base, 60 * GIB));
 }
-SIM_TEST(many_handles_need_no_descriptors_and_can_be_exported, body_handles, NULL, NULL)
 
 /* ---- single numbers that are read ---- */
 
@@ -409,7 +392,7 @@ static void on_read(void *to, size_t size)
     told_of = to;
 }
 
-static void body_read(void)
+SIM_TEST(a_number_that_is_read_is_told_by_the_call_that_reads_it)
 {
     CUdeviceptr a;
     CUstream stream;
@@ -440,7 +423,6 @@ static void body_read(void)
     OK(cuMemcpyHtoD(a, &one, sizeof one));
     CHECK(told_of == NULL);
 }
-SIM_TEST(a_number_that_is_read_is_told_by_the_call_that_reads_it, body_read, NULL, NULL)
 
 /* ---- what is not simulated ---- */
 
@@ -455,6 +437,7 @@ static void body_missing(void)
     CHECK(create != NULL);
     create(0, NULL, NULL, NULL);
 }
+
 TEST(what_is_not_simulated_is_found_and_ends_the_run_when_called)
 {
     char line[128] = "";

@@ -9,6 +9,7 @@ static uint64_t figure(CUgraphMem_attribute attribute)
     OK(cuDeviceGetGraphMemAttribute(0, attribute, &value));
     return value;
 }
+
 #define USED          figure(CU_GRAPH_MEM_ATTR_USED_MEM_CURRENT)
 #define USED_HIGH     figure(CU_GRAPH_MEM_ATTR_USED_MEM_HIGH)
 #define RESERVED      figure(CU_GRAPH_MEM_ATTR_RESERVED_MEM_CURRENT)
@@ -42,7 +43,7 @@ static CUgraphExec instantiate(CUgraph graph, unsigned long long flags)
 
 /* ---- memory that a graph frees itself ---- */
 
-static void body_inside(void)
+SIM_TEST(a_graph_takes_what_it_holds_at_once_and_keeps_it_until_the_trim)
 {
     CUgraph graph;
     CUdeviceptr a, b, c;
@@ -74,9 +75,8 @@ static void body_inside(void)
     OK(cuDeviceSetGraphMemAttribute(0, CU_GRAPH_MEM_ATTR_RESERVED_MEM_HIGH, &zero));
     CHECK(RESERVED_HIGH == 0);
 }
-SIM_TEST(a_graph_takes_what_it_holds_at_once_and_keeps_it_until_the_trim, body_inside, NULL, NULL)
 
-static void body_shared(void)
+SIM_TEST(graphs_one_after_another_share_memory_which_goes_with_the_primary_context)
 {
     CUgraph graph[2];
     CUgraphExec exec[2];
@@ -97,11 +97,10 @@ static void body_shared(void)
     OK(cuDevicePrimaryCtxReset(0));
     CHECK(RESERVED == 0);
 }
-SIM_TEST(graphs_one_after_another_share_memory_which_goes_with_the_primary_context, body_shared, NULL, NULL)
 
 /* ---- memory that outlives the launch ---- */
 
-static void body_outside(void)
+SIM_TEST(what_a_graph_leaves_allocated_is_freed_from_outside)
 {
     CUgraph graph;
     CUdeviceptr a;
@@ -131,9 +130,8 @@ static void body_outside(void)
     OK(cuDeviceGraphMemTrim(0));
     CHECK(used() == before);
 }
-SIM_TEST(what_a_graph_leaves_allocated_is_freed_from_outside, body_outside, NULL, NULL)
 
-static void body_auto_free(void)
+SIM_TEST(auto_free_lets_a_graph_be_launched_again)
 {
     CUgraph graph;
     CUdeviceptr a;
@@ -150,9 +148,8 @@ static void body_auto_free(void)
     CHECK(used() == before + 2 * MIB);
     OK(cuMemFree(a));
 }
-SIM_TEST(auto_free_lets_a_graph_be_launched_again, body_auto_free, NULL, NULL)
 
-static void body_other_graph(void)
+SIM_TEST(another_graph_may_free_it)
 {
     CUgraph maker, freer;
     CUdeviceptr a;
@@ -173,11 +170,10 @@ static void body_other_graph(void)
     OK(cuGraphLaunch(make, NULL));
     OK(cuMemFree(a));
 }
-SIM_TEST(another_graph_may_free_it, body_other_graph, NULL, NULL)
 
 /* ---- restrictions and errors ---- */
 
-static void body_restrictions(void)
+SIM_TEST(graphs_with_memory_keep_the_drivers_restrictions)
 {
     CUgraph graph, outer, clone;
     CUgraphExec exec, second;
@@ -206,9 +202,8 @@ static void body_restrictions(void)
     IS(cuGraphLaunch((CUgraphExec)&a, NULL), CUDA_ERROR_INVALID_VALUE);
     IS(cuGraphLaunch(exec, (CUstream)&a), CUDA_ERROR_INVALID_HANDLE);
 }
-SIM_TEST(graphs_with_memory_keep_the_drivers_restrictions, body_restrictions, NULL, NULL)
 
-static void body_full(void)
+SIM_TEST(a_launch_can_run_out_of_memory, "SIMCUDA_CAPACITY", "128MiB")
 {
     CUgraph graph;
     CUdeviceptr a, b;
@@ -223,7 +218,6 @@ static void body_full(void)
     OK(cuGraphLaunch(exec, NULL));
     IS(cuMemAlloc(&b, 32 * MIB), CUDA_ERROR_OUT_OF_MEMORY);
 }
-SIM_TEST(a_launch_can_run_out_of_memory, body_full, "SIMCUDA_CAPACITY", "128MiB")
 
 /* ---- nodes ---- */
 
@@ -232,7 +226,7 @@ static void count_up(void *counter)
     ++*(int *)counter;
 }
 
-static void body_nodes(void)
+SIM_TEST(nodes_run_in_order_and_tell_what_they_are)
 {
     CUgraph graph, inner, clone, found;
     CUgraphNode nodes[8], host, child, empty, twin;
@@ -275,9 +269,8 @@ static void body_nodes(void)
     CHECK(runs == 4);
     OK(cuGraphExecDestroy(exec));
 }
-SIM_TEST(nodes_run_in_order_and_tell_what_they_are, body_nodes, NULL, NULL)
 
-static void body_params(void)
+SIM_TEST(memory_nodes_tell_address_and_size)
 {
     CUgraph graph;
     CUdeviceptr a, freed;
@@ -300,9 +293,8 @@ static void body_params(void)
     any.alloc.poolProps.location.id = 9;
     IS(cuGraphAddNode(&node, graph, NULL, NULL, 0, &any), CUDA_ERROR_INVALID_VALUE);
 }
-SIM_TEST(memory_nodes_tell_address_and_size, body_params, NULL, NULL)
 
-static void body_with_params(void)
+SIM_TEST(an_upload_takes_the_memory_without_a_launch)
 {
     CUgraph graph;
     CUgraphExec exec;
@@ -315,4 +307,3 @@ static void body_with_params(void)
     CHECK(params.result_out == CUDA_GRAPH_INSTANTIATE_SUCCESS && RESERVED == 2 * MIB);
     IS(cuMemFree(a), CUDA_ERROR_INVALID_VALUE); /* uploaded, not launched */
 }
-SIM_TEST(an_upload_takes_the_memory_without_a_launch, body_with_params, NULL, NULL)

@@ -8,7 +8,7 @@
 
 /* ---- arrays ---- */
 
-static void body_arrays(void)
+SIM_TEST(arrays_cost_what_their_texels_take)
 {
     CUDA_ARRAY_DESCRIPTOR flat = {
         .Width = 1024, .Height = 512, .Format = CU_AD_FORMAT_FLOAT, .NumChannels = 4};
@@ -53,7 +53,6 @@ static void body_arrays(void)
     IS(cuArrayCreate(&a, &flat), CUDA_ERROR_OUT_OF_MEMORY);
     CHECK(used() == before);
 }
-SIM_TEST(arrays_cost_what_their_texels_take, body_arrays, NULL, NULL)
 
 static CUmemGenericAllocationHandle tile_pool(size_t size, unsigned usage)
 {
@@ -80,7 +79,7 @@ static CUarrayMapInfo region(CUarray array, unsigned x, unsigned width, CUmemGen
                             .deviceBitMask = 1};
 }
 
-static void body_sparse(void)
+SIM_TEST(memory_bound_into_a_sparse_array_lives_while_it_is_bound)
 {
     CUDA_ARRAY3D_DESCRIPTOR desc = {.Width = 4096,
                                     .Height = 4096,
@@ -113,9 +112,8 @@ static void body_sparse(void)
     OK(cuArrayDestroy(array));
     CHECK(used() == before);
 }
-SIM_TEST(memory_bound_into_a_sparse_array_lives_while_it_is_bound, body_sparse, NULL, NULL)
 
-static void body_tail(void)
+SIM_TEST(the_small_levels_of_a_sparse_mipmap_are_its_tail)
 {
     CUDA_ARRAY3D_DESCRIPTOR desc = {.Width = 512,
                                     .Height = 512,
@@ -143,11 +141,10 @@ static void body_tail(void)
     OK(cuMipmappedArrayDestroy(mipmap));
     CHECK(used() == before);
 }
-SIM_TEST(the_small_levels_of_a_sparse_mipmap_are_its_tail, body_tail, NULL, NULL)
 
 /* ---- multicast ---- */
 
-static void body_multicast(void)
+SIM_TEST(a_multicast_object_holds_what_is_bound_and_costs_nothing, "SIMCUDA_DEVICES", "2")
 {
     CUmulticastObjectProp prop = {.numDevices = 2, .size = 4 * MIB};
     CUmemAllocationProp on[2];
@@ -182,9 +179,8 @@ static void body_multicast(void)
     IS(cuMulticastAddDevice(object, 1), CUDA_ERROR_INVALID_VALUE);
     OK(cuMemRelease(memory[1]));
 }
-SIM_TEST(a_multicast_object_holds_what_is_bound_and_costs_nothing, body_multicast, "SIMCUDA_DEVICES", "2")
 
-static void body_endpoint(void)
+SIM_TEST(an_endpoint_holds_what_is_bound_until_it_ends, "SIMCUDA_DEVICES", "2")
 {
     CUlogicalEndpointProp prop = {.type = CU_LOGICAL_ENDPOINT_TYPE_MULTICAST, .size = 8 * MIB};
     CUmemAllocationProp here = {.type = CU_MEM_ALLOCATION_TYPE_PINNED,
@@ -227,7 +223,6 @@ static void body_endpoint(void)
     IS(cuLogicalEndpointDestroy(id), CUDA_ERROR_INVALID_VALUE);
     OK(cuLogicalEndpointIdRelease(id, 2));
 }
-SIM_TEST(an_endpoint_holds_what_is_bound_until_it_ends, body_endpoint, "SIMCUDA_DEVICES", "2")
 
 /* ---- contexts ---- */
 
@@ -247,7 +242,7 @@ static void allocate_all_kinds(void)
     OK(cuCtxSetLimit(CU_LIMIT_MALLOC_HEAP_SIZE, 24 * MIB));
 }
 
-static void body_ends(void)
+SIM_TEST(a_context_takes_arrays_modules_and_limits_with_it_the_primary_one_pools_too)
 {
     CUcontext other, primary = begin();
     CUdeviceptr pooled, kept;
@@ -270,9 +265,8 @@ static void body_ends(void)
     OK(cuMemAllocAsync(&pooled, MIB, NULL)); /* the pool itself is as it was */
     OK(cuMemRelease(handle));
 }
-SIM_TEST(a_context_takes_arrays_modules_and_limits_with_it_the_primary_one_pools_too, body_ends, NULL, NULL)
 
-static void body_green(void)
+SIM_TEST(a_green_context_holds_the_primary_one_and_owns_nothing)
 {
     CUdevResource all, half;
     CUdevResourceDesc desc;
@@ -300,9 +294,8 @@ static void body_green(void)
     IS(cuMemFree(a), CUDA_ERROR_CONTEXT_IS_DESTROYED);
     IS(cuGreenCtxDestroy(green), CUDA_ERROR_CONTEXT_IS_DESTROYED);
 }
-SIM_TEST(a_green_context_holds_the_primary_one_and_owns_nothing, body_green, NULL, NULL)
 
-static void body_limits(void)
+SIM_TEST(limits_above_their_defaults_cost_memory)
 {
     size_t value;
     begin();
@@ -321,11 +314,10 @@ static void body_limits(void)
     IS(cuCtxSetLimit(CU_LIMIT_DEV_RUNTIME_SYNC_DEPTH, 4), CUDA_ERROR_UNSUPPORTED_LIMIT);
     IS(cuCtxSetLimit(CU_LIMIT_MAX, 4), CUDA_ERROR_UNSUPPORTED_LIMIT);
 }
-SIM_TEST(limits_above_their_defaults_cost_memory, body_limits, NULL, NULL)
 
 /* ---- modules ---- */
 
-static void body_modules(void)
+SIM_TEST(modules_cost_their_image_and_run_nothing)
 {
     static const struct {
         unsigned magic;
@@ -357,9 +349,8 @@ static void body_modules(void)
     OK(cuLibraryUnload(library));
     CHECK(used() == before);
 }
-SIM_TEST(modules_cost_their_image_and_run_nothing, body_modules, NULL, NULL)
 
-static void body_eager(void)
+SIM_TEST(an_eager_library_is_loaded_at_once, "CUDA_MODULE_LOADING", "EAGER")
 {
     CUlibrary library;
     CUmoduleLoadingMode mode;
@@ -372,4 +363,3 @@ static void body_eager(void)
     OK(cuLibraryUnload(library));
     CHECK(used() == before);
 }
-SIM_TEST(an_eager_library_is_loaded_at_once, body_eager, "CUDA_MODULE_LOADING", "EAGER")

@@ -16,15 +16,18 @@ static void tell(const void *data, size_t size)
 {
     CHECK(write(peer, data, size) == (ssize_t)size);
 }
+
 static void hear(void *data, size_t size)
 {
     CHECK(recv(peer, data, size, MSG_WAITALL) == (ssize_t)size);
 }
+
 static void step(void)
 {
     char c = 0;
     tell(&c, 1);
 }
+
 static void await(void)
 {
     char c;
@@ -45,6 +48,7 @@ static void send_file(int fd)
         .msg_iov = &one, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof control};
     CHECK(sendmsg(peer, &message, 0) == 1);
 }
+
 static int receive_file(void)
 {
     union {
@@ -140,11 +144,11 @@ static void import_memory(void)
     IS(cuIpcCloseMemHandle(small), CUDA_ERROR_INVALID_VALUE);
     step();
 }
-static void body_ipc(void)
+
+SIM_TEST(an_ipc_handle_is_the_same_bytes_in_another_process)
 {
     run_both(export_memory, import_memory);
 }
-SIM_TEST(an_ipc_handle_is_the_same_bytes_in_another_process, body_ipc, NULL, NULL)
 
 /* ---- shared pools ---- */
 
@@ -200,15 +204,15 @@ static void import_pool(void)
     OK(cuMemPoolDestroy(pool));
     step();
 }
-static void body_pool(void)
+
+SIM_TEST(a_pool_is_shared_pointer_by_pointer)
 {
     run_both(export_pool, import_pool);
 }
-SIM_TEST(a_pool_is_shared_pointer_by_pointer, body_pool, NULL, NULL)
 
 /* ---- external memory ---- */
 
-static void body_external(void)
+SIM_TEST(external_memory_is_the_files_bytes_and_costs_nothing)
 {
     CUexternalMemory memory;
     CUdeviceptr a;
@@ -247,4 +251,3 @@ static void body_external(void)
     OK(cuMipmappedArrayDestroy(mipmap));
     CHECK(used() == before);
 }
-SIM_TEST(external_memory_is_the_files_bytes_and_costs_nothing, body_external, NULL, NULL)
