@@ -14,31 +14,15 @@
 # table    one training under each allocator: live, reserved, driver calls, step time
 # oom      how much fits before memory is out
 # sweep    peaks and speed over sequence lengths: sweep.tsv, which scripts/arena_sweep_plot.sh draws
-set -u
-tree=$(realpath "$1") out=$2 here=$(dirname "$(realpath "$0")")
-mkdir -p "$out"
-out=$(realpath "$out")
-shim=$tree/lib/libvramscope.so
+. "$(dirname "$0")/gpu.bash"
 parts=" ${ARENA_PARTS:-stress tensors pairs table oom sweep} "
 limit=${ARENA_SECONDS:-560}
-if [ -n "${DRIVER:-}" ]; then
-    export LD_LIBRARY_PATH=$DRIVER
-    driver=$DRIVER/libcuda.so.1
-else
-    driver=$(ldconfig -p | sed -n 's/.*libcuda\.so\.1 .*x86-64.* => //p' | head -n 1)
-    [ -e /dev/nvidiactl ] && [ -n "$driver" ] || {
-        echo "no GPU here"
-        exit 77
-    }
-fi
+find_driver
 cuda=${CUDA_HOME:-/usr/local/cuda}
 [ -d "$cuda" ] || cuda=$(dirname "$(dirname "$(realpath "$(command -v nvcc)")")")
 include=${CUDA_INCLUDE:-$cuda/include}
 export PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1
 unset LD_PRELOAD PYTORCH_CUDA_ALLOC_CONF PYTORCH_ALLOC_CONF PYTORCH_NO_CUDA_MEMORY_CACHING
-work=$(mktemp -d "${TMPDIR:-/tmp}/vramscope-arena.XXXXXX")
-trap 'rm -rf "$work"' EXIT
-failed=0
 
 wanted() { case $parts in *" $1 "*) [ $SECONDS -lt "$limit" ] ;; *) return 1 ;; esac; }
 left() { echo $((limit - SECONDS > $1 ? $1 : limit > SECONDS ? limit - SECONDS : 1)); }

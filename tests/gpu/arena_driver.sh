@@ -8,21 +8,12 @@
 #   answers    attributes, ranges, errors, copies, figures: the driver's lines and the arena's are compared
 #   ipc        memory of one process in another, both served by the arena, and with only one of them
 #   capture, full, reset, contexts, addresses: life.c.  aliases: aliases.c, a fact about the device, without the shim
-set -u
-here=$(dirname "$(realpath "$0")")/arena
-tree=$(realpath "$1")
-mkdir -p "$2" && cd "$2" || exit 2
+. "$(dirname "$0")/gpu.bash"
+here=$here/arena
+cd "$out" || exit 2
 include=${CUDA_HOME:-/usr/local/cuda}/include
-if [ -n "${DRIVER:-}" ]; then
-    export LD_LIBRARY_PATH=$DRIVER${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
-else
-    nvidia-smi -L >/dev/null 2>&1 || { echo "SKIP: no GPU"; exit 77; }
-fi
-shim=$tree/lib/libvramscope.so
+find_driver
 [ -f "$shim" ] || { echo "SKIP: no $shim"; exit 77; }
-passed=0 failed=0
-pass() { passed=$((passed + 1)); echo "PASS $*"; }
-fail() { failed=$((failed + 1)); echo "FAIL $*"; }
 
 # run NAME ENV... -- COMMAND...: its output in NAME.out
 run() {
@@ -95,5 +86,4 @@ run aliases -- ./aliases
 judge aliases
 
 rm -f ./*.db ./*.same
-printf '%s passed, %s failed\n' "$passed" "$failed"
-[ "$failed" = 0 ]
+counted

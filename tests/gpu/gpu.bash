@@ -2,17 +2,18 @@
 # gpu.bash - sourced by the tests of this folder, which are called with TREE (an installed vramscope) and OUT (a folder).
 #
 #   $tree, $out, $here      both, and the test's own folder
-#   $python, $V             TEST_PYTHON or python3, unless the test has said which; the tree's command
+#   $python, $V, $shim      TEST_PYTHON or python3, unless the test has said which; the tree's command and library
 #   $work                   a folder that goes when the test ends
 #   need [MODULE...]        skips the test unless PyTorch has a GPU, and the modules are there
-#   pass WHAT, fail WHAT    a line, and one more in $passed or $failed
+#   find_driver             $driver: libcuda.so.1 of the folder $DRIVER (the simulated one), or of the GPU, without which the test is skipped
+#   pass, fail, skip WHAT   a line, and one more in $passed, $failed or $skipped
 #   verdict STATUS [WHAT]   either of them; without WHAT the line was written by who found the status
 #   counted                 the last line, and the exit status
 set -u
 # shellcheck disable=SC2034 # the tests use them
 here=$(dirname "$(realpath "$0")") tree=$(realpath "${1:?TREE: an installed tree}") out=${2:?OUT: a folder} python=${python:-${TEST_PYTHON:-python3}}
 # shellcheck disable=SC2034
-V=$tree/bin/vramscope passed=0 failed=0
+V=$tree/bin/vramscope shim=$tree/lib/libvramscope.so passed=0 failed=0 skipped=
 mkdir -p "$out" && out=$(realpath "$out") && work=$(mktemp -d "${TMPDIR:-/tmp}/vramscope-gpu.XXXXXX") || exit 1
 trap 'rm -rf "$work"' EXIT
 need() {
@@ -24,8 +25,18 @@ for name in sys.argv[1:]:
 sys.exit(not torch.cuda.is_available())
 END
 }
+find_driver() {
+    if [ -n "${DRIVER:-}" ]; then
+        export LD_LIBRARY_PATH=$DRIVER
+        driver=$DRIVER/libcuda.so.1
+    else
+        driver=$(ldconfig -p | sed -n 's/.*libcuda\.so\.1 .*x86-64.* => //p' | head -n 1)
+        [ -e /dev/nvidiactl ] && [ -n "$driver" ] || { echo "SKIP: no GPU here" && exit 77; }
+    fi
+}
 pass() { passed=$((passed + 1)) && echo "PASS $*"; }
 fail() { failed=$((failed + 1)) && echo "FAIL $*"; }
+skip() { skipped=$((skipped + 1)) && echo "SKIP $*"; }
 verdict() {
     case $1,${2:-} in
     0,) passed=$((passed + 1)) ;;
@@ -35,6 +46,6 @@ verdict() {
     esac
 }
 counted() {
-    echo "$passed passed, $failed failed"
+    echo "$passed passed, $failed failed${skipped:+, $skipped skipped}"
     [ "$failed" = 0 ]
 }

@@ -5,23 +5,11 @@
 # TREE: an installed vramscope (bin/ lib/ share/).  OUT: folder for programs, databases, logs.  Needs gcc; nvcc for the roads
 # through the CUDA runtime, cupy, jax, torch for theirs: what is not there is skipped, and counted.
 # DRIVER=DIR takes the driver from DIR (the simulated one: no runtime, no frameworks).  Exit 77 without a GPU.
-set -u
-tree=$(realpath "$1") out=$2 here=$(dirname "$(realpath "$0")")
-mkdir -p "$out" && out=$(realpath "$out") && cd "$out" || exit 1
+. "$(dirname "$0")/gpu.bash"
+cd "$out" || exit 1
 src=$here/roads
-V=$tree/bin/vramscope shim=$tree/lib/libvramscope.so
-passed=0 failed=0 skipped=0
-pass() { passed=$((passed + 1)) && echo "PASS $*"; }
-fail() { failed=$((failed + 1)) && echo "FAIL $*"; }
-skip() { skipped=$((skipped + 1)) && echo "SKIP $*"; }
 unset LD_PRELOAD VRAMSCOPE_OUTPUT VRAMSCOPE_CLAIM CUDA_INJECTION64_PATH NVTX_INJECTION64_PATH PYTHONPATH
-if [ -n "${DRIVER:-}" ]; then
-    export LD_LIBRARY_PATH=$DRIVER
-    driver=$DRIVER/libcuda.so.1
-else
-    driver=$(ldconfig -p | sed -n 's/.*libcuda\.so\.1 .*x86-64.* => //p' | head -n 1)
-    [ -e /dev/nvidiactl ] && [ -n "$driver" ] || { echo "SKIP: no GPU here"; exit 77; }
-fi
+find_driver
 cuda=${CUDA_HOME:-/usr/local/cuda}
 [ -d "$cuda" ] || cuda=$(dirname "$(dirname "$(realpath "$(command -v nvcc)")")")
 include=${CUDA_INCLUDE:-$cuda/include}
@@ -255,5 +243,4 @@ print(f"cuInit, ms, median of 10: {plain:.2f} alone, {preloaded:.2f} preloaded, 
 PY
 [ -z "$(databases start)" ] || fail "cuInit alone made a file: $(databases start)"
 
-echo "$passed passed, $failed failed, $skipped skipped"
-[ $failed = 0 ]
+counted

@@ -6,17 +6,10 @@
 # TREE: an installed vramscope.  OUT: a folder.  Needs gcc and cuda.h (CUDA_INCLUDE); TEST_PYTHON with PyTorch for its programs.
 # DRIVER=DIR takes the driver from DIR (the simulated one).
 . "$(dirname "$0")/gpu.bash"
-mkdir -p "$out" && out=$(realpath "$out") && cd "$out" || exit 1
-V=$tree/bin/vramscope shim=$tree/lib/libvramscope.so passed=0 failed=0
+cd "$out" || exit 1
 unset LD_PRELOAD VRAMSCOPE_OUTPUT VRAMSCOPE_CLAIM CUDA_INJECTION64_PATH NVTX_INJECTION64_PATH PYTHONPATH
 export VRAMSCOPE_EXIT_MS=60000
-if [ -n "${DRIVER:-}" ]; then
-    export LD_LIBRARY_PATH=$DRIVER
-    driver=$DRIVER/libcuda.so.1
-else
-    driver=$(ldconfig -p | sed -n 's/.*libcuda\.so\.1 .*x86-64.* => //p' | head -n 1)
-    [ -e /dev/nvidiactl ] && [ -n "$driver" ] || { echo "SKIP: no GPU here"; exit 77; }
-fi
+find_driver
 include=${CUDA_INCLUDE:-${CUDA_HOME:-/usr/local/cuda}/include}
 build() { gcc -O1 -g "-I$include" -o "$1" "${@:2}" -ldl -lpthread || fail "$1 does not build"; }
 build roads "$here/roads/roads.c"

@@ -4,12 +4,9 @@
 #
 # TREE: an installed vramscope.  OUT: folder for databases and logs.  Needs a GPU; a library that is not installed is skipped.
 # Takes half a minute; ends with "N passed, N failed"; exit 77 without a GPU.
-set -u
-tree=$(realpath "$1") out=$2 here=$(dirname "$(realpath "$0")")
-mkdir -p "$out" && out=$(realpath "$out")
+. "$(dirname "$0")/../gpu.bash"
 shift 2
 nvidia-smi -L >/dev/null 2>&1 || { echo "SKIP: no GPU"; exit 77; }
-passed=0 failed=0
 for library in "${@:-jax cupy}"; do
   for name in $library; do
     python3 -c "import $name" 2>/dev/null || { echo "SKIP $name is not installed"; continue; }
@@ -18,16 +15,13 @@ for library in "${@:-jax cupy}"; do
     "$tree/bin/vramscope" run -o "$run.db" -- python3 "$here/pools.py" "$name" "$run.json" >"$run.stdout" 2>"$run.stderr"
     status=$?
     if [ $status = 0 ] && python3 "$here/pools.py" check "$run.db" "$run.json" "$tree" >"$run.check" 2>&1; then
-      passed=$((passed + 1))
-      echo "PASS $name"
+      pass "$name"
     else
-      failed=$((failed + 1))
-      echo "FAIL $name: status $status"
+      fail "$name: status $status"
     fi
     cat "$run.check"
     grep vramscope "$run.stderr" | head -n 5
     "$tree/bin/vramscope" report --all "$run.db" | head -n 30
   done
 done
-echo "$passed passed, $failed failed"
-[ "$failed" = 0 ]
+counted

@@ -6,15 +6,9 @@
 # totals and numbers of allocations equal to the byte (verify.py); "complete" in the report's first line.  One that prints
 # other numbers when run twice alone is compared by its counters.  One line PASS, FAIL or SKIP a check, then their numbers; exit 77
 # without a GPU.  Takes some 2 minutes.
-set -u
-tree=$(realpath "$1"); out=$2; here=$(dirname "$(realpath "$0")")
-mkdir -p "$out"; out=$(realpath "$out")
+. "$(dirname "$0")/../gpu.bash"
 nvidia-smi -L 2>/dev/null | grep -q GPU || { echo "SKIP: no GPU"; exit 77; }
-command=$tree/bin/vramscope
-passed=0; failed=0; skipped=0
-pass() { passed=$((passed + 1)); echo "PASS $*"; }
-fail() { failed=$((failed + 1)); echo "FAIL $*"; }
-skip() { skipped=$((skipped + 1)); echo "SKIP $*"; }
+command=$V
 
 # ran NAME COMMAND...: its output, errors and status by NAME; @ in an argument is NAME
 ran() {
@@ -144,5 +138,4 @@ crowd
 rm -f "$out/llm_like"
 for db in "$out"/*.db; do gzip -f -9 "$db" & done
 wait
-echo "$passed passed, $failed failed, $skipped skipped"
-[ $failed = 0 ]
+counted
