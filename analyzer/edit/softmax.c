@@ -16,7 +16,6 @@
 #include <string.h>
 
 #include "attention.h"
-#include "elements.h"
 
 /* By layer the layer that calls it; most stand for themselves.  "Net.h.0.attn" calls "Net.h.0.attn.softmax",
  * "Net.h.0.attn.(Softmax)", which is a module made for the call, and the dropout of the output. */
