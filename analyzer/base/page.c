@@ -25,6 +25,13 @@ size_t page_width(void)
     return n < LEAST ? LEAST : n > MOST ? MOST : (size_t)n;
 }
 
+size_t page_room(void)
+{
+    const char *columns = getenv("COLUMNS");
+    bool said = columns && strtol(columns, NULL, 10) > 0;
+    return said || isatty(STDOUT_FILENO) ? page_width() : PAGE_ENDLESS;
+}
+
 static bool is_dumb(const char *terminal)
 {
     return terminal && !strcmp(terminal, "dumb");

@@ -11,9 +11,13 @@
 
 #include "base.h"
 
-#define PAGE_COLUMNS 80 /* where nobody says */
+#define PAGE_COLUMNS 80      /* where nobody says */
+#define PAGE_ENDLESS 1000000 /* columns that nothing needs */
 
 size_t page_width(void);
+/* Likewise for what is cut, or left out, where it is wider: no end in a pipe or file whose COLUMNS nobody
+ * said, as nobody reads columns there. */
+size_t page_room(void);
 bool page_color(void);
 bool page_ascii(void);
 

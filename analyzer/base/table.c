@@ -1,5 +1,6 @@
 /* table.c - see table.h. */
 #include "table.h"
+#include "wrap.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -295,17 +296,19 @@ void table_drops(struct table *t, const char *order)
 
 void table_print(const struct table *t, FILE *out, int indent)
 {
-    size_t width[TABLE_COLUMNS] = {0}, page = page_width();
+    size_t width[TABLE_COLUMNS] = {0}, page = page_room();
     bool header = false, gone[TABLE_COLUMNS] = {false};
     for (int i = 0; i < t->columns; i++)
         header = header || *t->header[i];
     measure(t, width);
+    wrap_rows(page == PAGE_ENDLESS && !t->sentences);
     fit(t, width, gone, page > (size_t)indent ? page - (size_t)indent : 0);
     if (header)
         put_line(t, out, indent, (char *const *)t->header, width, gone);
     for (size_t i = 0; i + (size_t)t->columns <= t->cell_count; i += (size_t)t->columns)
         put_line(t, out, indent, t->cells + i, width, gone);
     put_gone(t, out, indent, gone);
+    wrap_rows(false);
 }
 
 void table_free(struct table *t)

@@ -57,8 +57,8 @@ void wrap_print(FILE *out, int indent, int hang, const char *format, ...)
 static struct {
     FILE *output; /* the real one; NULL: nothing is changed */
     size_t width;
-    bool color, ascii;
-    char *line; /* the line that is not complete yet */
+    bool color, ascii, rows; /* rows: what comes is not broken */
+    char *line;              /* the line that is not complete yet */
     size_t length;
 } page;
 
@@ -101,7 +101,7 @@ static void print_line(const char *whole)
     const char *look = page.color ? look_of(whole) : NULL;
     char *line = page.ascii ? page_in_ascii(whole) : xstrdup(whole);
     size_t indent = strspn(line, " ");
-    bool fits = text_width(line) <= page.width;
+    bool fits = page.rows || text_width(line) <= page.width;
     fputs(look ? look : "", page.output);
     if (fits)
         fputs(line, page.output);
@@ -123,6 +123,14 @@ static ssize_t take(void *cookie, const char *text, size_t size)
         page.length = 0;
     }
     return ferror(page.output) ? -1 : (ssize_t)size;
+}
+
+void wrap_rows(bool whole)
+{
+    if (!page.output)
+        return;
+    fflush(stdout); /* what was printed before is as it was to be */
+    page.rows = whole;
 }
 
 void wrap_page_begin(bool whole)

@@ -20,5 +20,7 @@ void wrap_print(FILE *out, int indent, int hang, const char *format, ...)
  * becomes ASCII; where colours are wanted, lines that say what went wrong are red, and headlines bold. */
 void wrap_page_begin(bool whole);
 void wrap_page_end(void);
+/* Between a call with true and one with false lines stay as they are: the rows of a table. */
+void wrap_rows(bool whole);
 
 #endif

@@ -171,7 +171,7 @@ static void print_layers(const struct peak_page *p)
     struct layer_row *tree = layers_tree(p->d->live, p->d->live_count, all ? 0 : peak / LAYER_LEAST,
                                          all ? 0 : LAYER_ROWS, &n, &rest);
     struct table table = layers_table(p, tree, n, rest, true);
-    bool narrow = table_needs(&table) + 2 > page_width();
+    bool narrow = table_needs(&table) + 2 > page_room();
     if (narrow) {
         table_free(&table);
         table = layers_table(p, tree, n, rest, false);

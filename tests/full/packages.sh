@@ -105,7 +105,7 @@ tried() {
     in_root rm -f /tmp/run.db
     in_root LD_LIBRARY_PATH=/opt/sim "$2" run --stacks=all -o /tmp/run.db -- /opt/train_lm --steps 40 --vocab 300 --hidden 32 --batch 128 /opt/LICENSE >"$work/log" 2>&1 ||
         no "$1 in a bare root: run: $(cat "$work/log")"
-    in_root "$2" report /tmp/run.db >"$work/log" 2>&1 || no "$1 in a bare root: report: $(cat "$work/log")"
+    in_root "$2" report --all /tmp/run.db >"$work/log" 2>&1 || no "$1 in a bare root: report: $(cat "$work/log")"
     in_root "$2" peak --by=stack /tmp/run.db 2>&1 | grep -q train_lm || no "$1 in a bare root: no call stacks"
     in_root LD_LIBRARY_PATH=/opt/sim "$2" doctor >"$work/log" 2>&1 || no "$1 in a bare root: doctor: $(cat "$work/log")"
     echo "$1 in a bare root: $(tail -n 1 "$work/log")"

@@ -174,7 +174,7 @@ static void place_row(struct table *table, const struct place *p, int64_t whole,
                       bool exact)
 {
     char *tensor = p->code ? asked_text(asked, p) : xstrdup("");
-    bool fits = INDENT + FIGURES + text_width(p->text) + text_width(tensor) <= page_width();
+    bool fits = INDENT + FIGURES + text_width(p->text) + text_width(tensor) <= page_room();
     table_cell(table, "%s", B(p->bytes));
     table_cell(table, "%s", units_share(p->bytes, whole).s);
     table_cell(table, "%s%s", p->text, fits ? tensor : "");

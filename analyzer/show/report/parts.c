@@ -6,6 +6,7 @@
 
 #include "analysis/holders.h"
 #include "analysis/parts.h"
+#include "base/page.h"
 #include "base/shown.h"
 #include "base/table.h"
 #include "base/units.h"
@@ -13,7 +14,7 @@
 
 #define B(n)       units_bytes(n, exact).s
 #define ROWS       5  /* on the first screen */
-#define LAYER_ROOM 34 /* columns */
+#define LAYER_ROOM 34 /* columns of a page of 80 */
 
 /* ---- one moment ---- */
 
@@ -37,7 +38,8 @@ static char *layer_text(const struct part *p)
 {
     if (!p->layer)
         return xstrdup("no layer");
-    char *name = end_of(p->layer, LAYER_ROOM - (p->layers > 1 ? 6 : 0));
+    size_t room = page_room() > PAGE_COLUMNS ? page_room() - PAGE_COLUMNS + LAYER_ROOM : LAYER_ROOM;
+    char *name = end_of(p->layer, room - (p->layers > 1 ? 6 : 0));
     if (p->layers <= 1)
         return name;
     char *text = xformat("%s x%lld", name, (long long)p->layers);
@@ -56,7 +58,7 @@ static void part_row(struct table *table, int64_t bytes, int64_t whole, const ch
 
 static const char *header_of(bool roles, bool layers)
 {
-    return !layers ? "held by role" : roles ? "held by role and layer" : "the layers that it was made in";
+    return !layers ? "held by role" : roles ? "held by role and layer" : "held by layer";
 }
 
 void report_parts_text(const struct trace_live *live, size_t n, int64_t whole, FILE *out, bool exact)

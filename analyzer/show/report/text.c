@@ -12,6 +12,7 @@
 #include "report.h"
 #include "unproven.h"
 #include "unused.h"
+#include "base/page.h"
 #include "base/shown.h"
 #include "base/table.h"
 #include "base/units.h"
@@ -135,7 +136,7 @@ void report_header_text(const struct report *r, FILE *out, bool exact, bool full
     oom_report_text(&r->oom, r->trace, out, exact, full);
     report_losses_text(r, out);
     report_mark_text(t, out);
-    char *command = shown_cut(p->command ? p->command : "unknown", PAGE_WIDTH - 12);
+    char *command = shown_cut(p->command ? p->command : "unknown", page_room() - 12);
     fprintf(out, "\n  command   %s\n  host      %s, %s", command, p->host ? shown(p->host) : "unknown",
             units_pid(p->pid).s);
     free(command);

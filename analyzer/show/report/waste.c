@@ -193,7 +193,7 @@ static void print_groups(const struct waste_page *p, FILE *out, int64_t top, boo
     const struct waste_report *w = &p->report;
     size_t rows = top && (size_t)top < w->count ? (size_t)top : w->count;
     struct table t = groups_table(p, rows, exact, false);
-    if (!full && table_needs(&t) + 2 > page_width()) {
+    if (!full && table_needs(&t) + 2 > page_room()) {
         table_free(&t);
         t = groups_table(p, rows, exact, true);
     }

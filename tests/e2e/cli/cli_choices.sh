@@ -6,7 +6,7 @@ export COLUMNS=120
 make_db two.db --devices 2
 make_db more.db --devices 2 --extra 400
 
-for command in "report two.db" "peak two.db" "diff two.db more.db"; do
+for command in "report --all two.db" "peak two.db" "diff two.db more.db"; do
     # shellcheck disable=SC2086
     "$V" $command -d 1 >page || no "$command -d 1"
     if ! grep -q '^device 1' page || grep -q '^device 0' page; then no "$command -d 1: $(grep '^device' page)"; fi

@@ -4,6 +4,7 @@
 # shellcheck source-path=SCRIPTDIR
 . "$(dirname "$0")/../lib/lib.bash"
 V=$BUILD/bin/vramscope
+export COLUMNS=80
 [ -x "$V" ] || skip "there is no analyzer in this build"
 python3 -c 'import sys; sys.exit(not (3, 10) <= sys.version_info[:2] <= (3, 15))' || skip "no Python whose frames are read"
 cat >"$dir/parts.py" <<'PY'
@@ -51,9 +52,9 @@ page() { "$V" "$@" >"$run/page"; tr -s '\n ' ' ' <"$run/page" >"$run/words"; }
 
 record 32 2
 cp "$db" "$dir/small.db"
-page report "$db"
+page report --all "$db"
 head -n 25 "$run/page" | tr -s '\n ' ' ' >"$run/words"
-says 'the layers that it was made in 64.00 MiB 81.0 % made in forward layer */forward x32 10.00 MiB 12.7 % made outside any phase no layer 5.00 MiB 6.3 % made in logits head/logits'
+says 'held by layer 64.00 MiB 81.0 % made in forward layer */forward x32 10.00 MiB 12.7 % made outside any phase no layer 5.00 MiB 6.3 % made in logits head/logits'
 says 'parts.py:16 get'
 [ "$(head -n 25 "$run/page" | grep -v '─' | wc -L)" -le 80 ] || fail "a line of $(head -n 25 "$run/page" | wc -L) columns: $(head -n 25 "$run/page")"
 "$V" report --json "$db" >"$run/json"
@@ -80,7 +81,7 @@ record 32 2 RANK=0 WORLD_SIZE=2
 mv "$db" "$dir/job/a.db"
 record 32 3 RANK=1 WORLD_SIZE=2
 mv "$db" "$dir/job/b.db"
-page report "$dir/job"
+page report --all "$dir/job"
 says 'highest: rank 1'
 says '32.00 MiB more than the lowest, rank 0: most of all made in forward, +32.00 MiB; in layer */forward, +32.00 MiB; by parts.py:16 get, +32.00 MiB'
 "$V" report --json "$dir/job" >"$run/json"
@@ -92,11 +93,11 @@ PY
 
 # the marker that names its phase is no layer, and of equal ranks none is told to be higher
 record 4 2
-page report "$db"
+page report --all "$db"
 says '1.00 MiB 4.2 % made in logits no layer'
 rm "$dir/job/b.db"
 record 32 2 RANK=1 WORLD_SIZE=2
 mv "$db" "$dir/job/b.db"
-page report "$dir/job"
+page report --all "$dir/job"
 ! grep -q 'than the lowest' "$run/page" || fail "equal ranks: $(cat "$run/page")"
 echo "roles, layers and lines come first, and add up"

@@ -20,7 +20,7 @@ refused "demo.db is there already and another file: give another folder with -o 
 [ "$(tail -c 5 demo.db)" = mine ] || no "somebody's file is replaced"
 refused "demo takes no file: vramscope report run.db shows one" "$V" demo run.db
 refused "can't be made" "$V" demo -o /proc/here
-head -c 100000 tree/share/vramscope/demo.db.gz >cut && mv cut tree/share/vramscope/demo.db.gz
+head -c 100000 tree/share/vramscope/demo.db.gz >half && mv half tree/share/vramscope/demo.db.gz
 refused "is damaged: install vramscope anew" "$V" demo -o other
 [ -z "$(ls other)" ] || no "a damaged recording leaves $(ls other)"
 rm tree/share/vramscope/demo.db.gz

@@ -52,11 +52,11 @@ program "$xla" jax
 files proven
 unknown
 uses JAX 123
-says 'how much is allocated is unknown: up to 512.0 MiB were held' report "$db"
-says 'JAX +512.0 MiB +123.0 MiB  by a counter of its own' report "$db"
-says 'whole run .* unknown +513.0 MiB +unknown' report "$db"
-says 'peak: unknown; the most that is known to have been allocated: 1.00 MiB' report "$db"
-says "what would lower the peak: unknown, a library's pool does not report what it uses" report "$db"
+says 'how much is allocated is unknown: up to 512.0 MiB were held' report --all "$db"
+says 'JAX +512.0 MiB +123.0 MiB  by a counter of its own' report --all "$db"
+says 'whole run .* unknown +513.0 MiB +unknown' report --all "$db"
+says 'peak: unknown; the most that is known to have been allocated: 1.00 MiB' report --all "$db"
+says "what would lower the peak: unknown, a library's pool does not report what it uses" report --all "$db"
 says '1.00 MiB known to be allocated, beside pools whose use is unknown' peak "$db"
 says 'known 1.00 MiB' plot "$db"
 cp "$db" "$run/same.db"
@@ -77,7 +77,7 @@ files proven
 unknown
 expect_sql "SELECT state FROM contract WHERE name = 'pool_figures'" proven
 uses CuPy ""
-says 'CuPy +512.0 MiB +100.0 MiB  [0-9]+ times' report "$db"
+says 'CuPy +512.0 MiB +100.0 MiB  [0-9]+ times' report --all "$db"
 for how in "jax-broken JAX: AttributeError: not today" "jax-other JAX: a device says neither bytes_in_use nor its number as it did"; do
     program "$xla" "${how%% *}"
     unknown
@@ -90,7 +90,7 @@ uses JAX 123
 program "$xla" none
 unknown
 expect_sql "SELECT count(*) FROM pool_use" 0
-says 'it was not .`vramscope run` asks JAX and CuPy' report "$db"
+says 'it was not .`vramscope run` asks JAX and CuPy' report --all "$db"
 
 # killed, and completed from its journal: what was unknown stays unknown
 VRAMSCOPE_JOURNAL_DIR=$run "$BUILD/bin/vramscope" run -q --simulated -o "$run/killed.db" -- python3 "$here/fake_pools/program.py" "$xla" killed >/dev/null 2>&1

@@ -34,7 +34,7 @@ same() {
 }
 
 reported() { # reported NAME: the report's first lines say that all is there
-  "$command" report "$out/$1.db" >"$out/$1.report" 2>&1
+  "$command" report --all "$out/$1.db" >"$out/$1.report" 2>&1
   local status=$?
   if [ $status = 0 ] && grep -q '^complete: no events lost' "$out/$1.report"; then
     pass "$1: $(grep -m 1 '^complete' "$out/$1.report")"
