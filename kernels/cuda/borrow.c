@@ -2,8 +2,9 @@
  * borrow.c - keeps logits in the caller's buffer for dweight, if the old contents of that are not needed.
  *
  * Until a row of dweight gets its first sums its contents do not matter.  So the last rows of the buffer can
- * hold a chunk's logits (and its gathered rows, its sums of dinput, the parts of tiles of our products, as
- * far as the workspace has no room for them), and the workspace can be very small:
+ * hold a chunk's logits and its sums of dinput, and the workspace can be small.  Rows that cuBLASLt's
+ * products need gathered lie behind the logits; those of ours, and the parts of their tiles, in the
+ * workspace:
  *
  *     dweight:  | rows that every chunk adds to ............ | logits of the chunk under way |
  *                                                            ^ vocab - borrowed
@@ -93,13 +94,13 @@ static size_t lay_out_chunk(const struct cuda_plan *plan, int64_t n, struct cuda
     lay_out_rows(plan, n, l, &used[plan->rows_in]);
     cuda_exponents_lay_out(plan, n, plan->lends_odds ? cuda_tiles_of(plan->stride) : 0, l,
                            &used[plan->rows_in]);
-    l->parts = lce_part(&used[plan->parts_in], cuda_lent_parts(plan, n), 1);
+    l->parts = lce_part(&used[IN_WORKSPACE], cuda_lent_parts(plan, n), 1);
     const size_t from = lent_from(plan, used[IN_DWEIGHT]),
                  first[] = {[IN_WORKSPACE] = l->rest_logits, [IN_DWEIGHT] = from};
     l->logits += from;
     l->dinput += from;
     move_rows(l, first[plan->rows_in]);
-    l->parts += first[plan->parts_in];
+    l->parts += l->rest_logits;
     *here = used[IN_WORKSPACE];
     return from;
 }
@@ -120,21 +121,6 @@ static size_t chunk_here(const struct cuda_plan *plan, int64_t n)
     size_t here;
     lay_out_chunk(plan, n, &l, &here);
     return here;
-}
-
-/* Puts as much as there is ROOM for in the workspace, so that fewer rows of dweight are borrowed. */
-static void place_chunk(struct cuda_plan *plan, int64_t n, uint64_t room)
-{
-    static const enum cuda_place ways[][2] = {{IN_WORKSPACE, IN_WORKSPACE},
-                                              {IN_DWEIGHT, IN_WORKSPACE}, /* parts are larger than rows */
-                                              {IN_WORKSPACE, IN_DWEIGHT},
-                                              {IN_DWEIGHT, IN_DWEIGHT}};
-    for (int i = plan->own ? 0 : 3; i < 4; i++) {
-        plan->rows_in = ways[i][0];
-        plan->parts_in = ways[i][1];
-        if (chunk_here(plan, n) <= room)
-            return;
-    }
 }
 
 /* ---- estimates ---- */
@@ -310,14 +296,14 @@ static double try_chunk(struct cuda_plan *plan, const struct estimates *e, int64
     const bool most =
         proposals >> 15 & 1 && !(proposals >> 16); /* for tests: as many stages as there can be */
     struct cuda_layout l = {.rest_logits = 0};
-    plan->logits_in = plan->sums_in = plan->rows_in = plan->parts_in = IN_DWEIGHT;
+    plan->logits_in = plan->sums_in = IN_DWEIGHT;
+    plan->rows_in = plan->own ? IN_WORKSPACE : IN_DWEIGHT;
     plan->rest_size = 0;
     plan->borrowed = 1; /* the size of what is in the workspace does not depend on how many they are */
     const uint64_t size = cuda_size_with(plan, n);
     uint64_t room = size < budget ? budget - size : 0;
     if (most)
         room = (uint64_t)cuda_round_up((int64_t)(fixed_size(plan, n) + varying_size(plan, n)), 256);
-    place_chunk(plan, n, room);
     plan->borrowed = cuda_borrowed(plan, n, &l);
     if (!plan->borrowed)
         return -1;
@@ -386,7 +372,7 @@ bool cuda_borrow_choose(struct cuda_plan *plan, const struct lce_slab_shape *sha
         return true;
     }
     plan->borrowed = plan->stage_count = 0;
-    plan->logits_in = plan->sums_in = plan->rows_in = plan->parts_in = IN_WORKSPACE;
+    plan->logits_in = plan->sums_in = plan->rows_in = IN_WORKSPACE;
     return false;
 }
 

@@ -126,9 +126,9 @@ struct cuda_plan {
     int64_t from;                       /* the first token: 0, except in a segment */
     int64_t begin, end;                 /* the classes: all of them, except in `rest` */
     enum cuda_place logits_in, sums_in; /* a chunk's logits; its sums of dinput */
-    enum cuda_place rows_in, parts_in; /* its gathered rows, and what odds have beside them, unless that is in
-                                          the workspace, as in_place says; parts of tiles */
-    int kept;        /* chunks whose logits exist at a time: 2 if exchanges need that, otherwise 1 */
+    enum cuda_place rows_in; /* its gathered rows, and what odds have beside them, unless that is in the
+                                workspace, as in_place says */
+    int kept;                /* chunks whose logits exist at a time: 2 if exchanges need that, otherwise 1 */
     bool own;        /* uses the products of product.cu, which know which rows count, instead of cuBLASLt's */
     bool exponents;  /* stores exponentials instead of logits, unless a run's buffers hinder that */
     bool odds;       /* in their place odds, which take no pass */
@@ -398,9 +398,8 @@ static inline void *cuda_rows(const struct cuda_run *run)
 /* Likewise of the parts of tiles of our dinput. */
 static inline void *cuda_parts_of_tiles(const struct cuda_run *run)
 {
-    const struct cuda_plan *plan = run->plan;
-    return plan->borrowed ? cuda_buffer(run, plan->parts_in) + plan->layout.parts
-                          : cuda_at(run, plan->layout.scratch);
+    const struct cuda_layout *l = &run->plan->layout;
+    return cuda_at(run, run->plan->borrowed ? l->parts : l->scratch);
 }
 
 /* What is kept of the rows from FIRST on, where odds are stored. */

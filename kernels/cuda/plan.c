@@ -254,7 +254,7 @@ static int64_t choose_shape(struct cuda_plan *plan, int64_t chunk)
     plan->borrowed = plan->stage_count = 0;
     plan->lends_odds = plan->in_place = plan->two_passes = false;
     plan->segment_count = 0;
-    plan->logits_in = plan->sums_in = plan->rows_in = plan->parts_in = IN_WORKSPACE;
+    plan->logits_in = plan->sums_in = plan->rows_in = IN_WORKSPACE;
     plan->kept = cuda_exchanges_ahead(plan) ? 2 : 1;
     if (plan->base.info.mode == LCE_NAIVE)
         return plan->rows > 0 ? plan->rows : 1;

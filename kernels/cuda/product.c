@@ -10,7 +10,7 @@
 #include "chunk.h"
 #include "cuda.h"
 
-enum { LENT_SHARE = 6 }; /* parts take at most one part in so many of dweight */
+enum { LENT_SHARE = 6 };
 
 int cuda_own_open(struct cuda_library *l, const char *image)
 {
@@ -92,8 +92,8 @@ size_t cuda_own_scratch(const struct cuda_plan *plan, int64_t chunk)
     return 2 * (size_t)(most < clusters_of(plan) ? most : clusters_of(plan)) * LCE_PART_SIZE;
 }
 
-/* The memory for as many of these parts as are worth it where rows of dweight are borrowed: at most a part of
- * dweight, though they lie in the workspace if that has room. */
+/* The memory for as many of these parts as are worth it where rows of dweight are borrowed: at most a sixth
+ * of dweight's own. */
 size_t cuda_lent_parts(const struct cuda_plan *plan, int64_t chunk)
 {
     const struct lce_problem *p = &plan->base.problem;

@@ -105,8 +105,22 @@ class Case:
         self.memory.synchronize()
         info = run.plan.info
         self.info = info.chunk_tokens, info.workspace_size, info.slab_columns
-        self.borrows = info.workspace_size - info.gemm_size < info.logits_size  # the products' scratch is none of the logits'
+        self.borrows = info.workspace_size - info.gemm_size < info.logits_size or self.lent(info.workspace_size, **how)  # products' scratch is none of the logits'
         return run.end()
+
+    def lent(self, size, mode=K.AUTO, budget=0, chunk=0, slab=0):
+        """Whether products of ours, whose parts of tiles may be as large as the logits, take more than SIZE with logits in the workspace."""
+        asked = self.problem.proposals
+        if asked & (K.BORROW | K.CUBLASLT | K.OURS) != K.BORROW | K.OURS:
+            return False
+        self.problem.proposals = K.OURS
+        try:
+            plan = self.library.plan(self.problem, mode, budget, chunk)
+            whole = plan.info.workspace_size
+            plan.close()
+        finally:
+            self.problem.proposals = asked
+        return size < whole
 
     def compare(self, got, limit=None):
         problems = []

@@ -47,7 +47,7 @@ def labelled(library, memory, what, shape, labels, whose, how=None, case=None, l
     report(f"{name}, again", [f"{key} has other bits" for key in first if first[key].tobytes() != again[key].tobytes()])
     if "grad_weight_beta" in values and whose & K.BORROW:
         report(f"by slabs, {name}", [] if case.info[2] < v else ["no segments"])
-    elif whose in (LENT, LENT_SLABS):  # with slabs the workspace may hold parts as large as the logits; without borrowed rows they would be cut
+    elif whose in (LENT, LENT_SLABS):  # without borrowed rows slabs would be cut
         report(f"logits in dweight, {name}", [] if (case.borrows if whose == LENT else case.info[2] == v) else ["borrows nothing"])
 
 

@@ -9,7 +9,7 @@ import kernels_lce as K
 from kernels_case import NAMES, Case, differ, mine, problem, report
 from kernels_parts import together
 
-CUBLASLT, OURS = 1 << 13, 1 << 14  # in proposals: whose products
+CUBLASLT, OURS = K.CUBLASLT, K.OURS
 
 SHAPES = [(1, 64, 256), (63, 72, 300), (130, 328, 1003), (300, 264, 2056), (600, 520, 777)]
 WAYS = {
@@ -96,8 +96,8 @@ LENT = {
 
 
 def lent(library, memory, quick):
-    """Logits, gathered rows and parts of tiles in rows of dweight; their classes again at the end, in stages and in slabs in the
-    workspace.  The last shape has parts of tiles: a sixth of its dweight has room for them."""
+    """Logits in rows of dweight; their classes again at the end, in stages and in slabs in the workspace.  The last shape has
+    parts of tiles: a sixth of its dweight has room for them."""
     if memory.stream is None:
         return  # of the GPU alone
     shapes = ((60, 64, 1000), (300, 264, 2056), (130, 72, 5003), (300, 264, 40000))
@@ -113,7 +113,7 @@ def lent(library, memory, quick):
                         what = f"lent to products of ours, {(n, h, v)}, {name}, {NAMES[dtype]}, {ignored} ignored, slabs of {slabs}"
                         got = case.check(what, chunk=chunk)
                         report(f"the same bits again, {what}", differ(got, case.run(chunk=chunk)[0]))
-                        # with slabs the workspace may hold parts as large as the logits; without borrowed rows they would be cut
+                        # without borrowed rows slabs would be cut
                         report(f"logits in dweight, {what}", [] if (case.info[2] == v if slabs else case.borrows) else ["borrows nothing"])
 
 

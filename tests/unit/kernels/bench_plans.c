@@ -78,7 +78,7 @@ static uint64_t plan_choices(const struct cuda_plan *c)
     MIX(c->layout), MIX(c->rows), MIX(c->chunk), MIX(c->last), MIX(c->columns), MIX(c->tail), MIX(c->stride);
     MIX(c->g_stride), MIX(c->borrowed), MIX(c->rest_size), MIX(c->logits_in), MIX(c->sums_in),
         MIX(c->rows_in);
-    MIX(c->parts_in), MIX(c->own), MIX(c->exponents), MIX(c->odds), MIX(c->lends_odds), MIX(c->in_place);
+    MIX(c->own), MIX(c->exponents), MIX(c->odds), MIX(c->lends_odds), MIX(c->in_place);
     MIX(c->two_passes), MIX(c->base.info.workspace_size), MIX(c->base.info.chunk_tokens),
         MIX(c->base.info.mode);
     for (int i = 0; i < c->stage_count; i++) {
