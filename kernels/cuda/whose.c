@@ -16,8 +16,7 @@
  * (exponents.c), our product makes those in either case, and only dweight and dinput are chosen.
  *
  * Rates are those of an H200 in bf16: fitted to the kernels' times of every other shape of
- * tests/data/cross_entropy_whose.tsv, and rounded in view of all of them.  Eleven
- * shapes that were measured afterwards show how good they are (docs/measurements/cross_entropy.md).  That
+ * tests/data/cross_entropy_whose.tsv, and rounded in view of all of them.  That
  * cuBLASLt's dinput goes by 128 of H, not 256, was seen at H = 640 later, and moves none of the table's
  * shapes by more than the fit is off.
  */
@@ -205,7 +204,7 @@ double lce_own_again_seconds(const struct lce_chunk_shape *s, int64_t block, int
 /* ---- slabs, with rows of dinput as scratch ---- */
 
 /* What is small here was set by the kernels' times of two shapes; segments of five shapes then took what is
- * estimated within 7 % (docs/measurements/cross_entropy.md). */
+ * estimated within 7 %. */
 static const double each_product = 7e-6; /* what begins and ends one */
 
 /* Adds N tokens by CLASSES to sums of dinput.  Nothing runs beside the end of a tile; a part of a split one
