@@ -139,7 +139,7 @@ check_shell() {
         echo "no shellcheck here"
         return 77
     fi
-    sources -name '*.sh' -o -path ./.ci/run | xargs -0 -P "$jobs" -n 20 shellcheck --severity=warning --external-sources --source-path=SCRIPTDIR --exclude=SC2154
+    sources -name '*.sh' -o -path ./.ci/run | xargs -0 -P "$jobs" -n 20 shellcheck --severity=warning
 }
 
 # ---- unit tests ----

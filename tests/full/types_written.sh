@@ -5,7 +5,6 @@
 here=$(cd "$(dirname "$0")" && pwd)
 python=${TEST_PYTHON:-python3}
 "$python" -c 'import torch, transformers' 2>/dev/null || { echo "SKIPPED: $python has no torch with transformers (TEST_PYTHON names one that has)"; exit 77; }
-# shellcheck source-path=SCRIPTDIR
 . "$here/../e2e/lib/lib.bash"
 "${CC:-cc}" -O1 -shared -fPIC -o "$dir/cpu_blocks.so" "$here/../e2e/frameworks/cpu_blocks.c" || fail "cpu_blocks.c"
 V=$BUILD/bin/vramscope

@@ -1,7 +1,6 @@
 #!/bin/bash
 # What a block is for follows from its life and from the phases in which the device was given it: every role in a training whose blocks are known, with
 # the rule that decided; `peak --by role` adds up to the peak; without VRAMSCOPE_ACCESS there are no roles, and nothing says that there were.
-# shellcheck source-path=SCRIPTDIR
 . "$(dirname "$0")/../lib/lib.bash"
 shim_env=(VRAMSCOPE_ACCESS=on)
 run_shimmed "$tests/prog_roles"

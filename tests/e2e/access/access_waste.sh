@@ -1,7 +1,6 @@
 #!/bin/bash
 # What lay unused is found, a planted block of each kind, and the bound on the peak without it follows from the events: of each kind alone, and together.
 # Blocks that may have been used unseen are no waste.
-# shellcheck source-path=SCRIPTDIR
 . "$(dirname "$0")/../lib/lib.bash"
 shim_env=(VRAMSCOPE_ACCESS=on)
 run_shimmed "$tests/prog_access" waste
@@ -21,7 +20,6 @@ expect_sql "SELECT (SELECT peak_bytes FROM peak WHERE kind = 'allocated') - (SEL
 
 
 # the command says the same as the view, of each kind and of all, and who asked for it
-V=$BUILD/bin/vramscope
 "$V" waste --json "$db" >"$run/json" || fail "waste --json ended with $?"
 ask "SELECT kind, mended_bytes FROM waste_bound ORDER BY kind" | tr '\n' ' ' >"$run/bounds"
 python3 - "$run/json" "$(cat "$run/bounds")" <<'PY' || fail "waste --json: $(head -c 4000 "$run/json")"

@@ -1,7 +1,6 @@
 #!/bin/bash
 # What the access ledger calls idle is idle: a second run in which each block is inaccessible whenever the recording of the first says
 # that it is not used does and gives the same; taken one use too early, the program dies of it; and the witness takes what it should.
-# shellcheck source-path=SCRIPTDIR
 . "$(dirname "$0")/../lib/lib.bash"
 has_arena || skip "there is no arena in this build"
 plan=$(dirname "$0")/../../witness/plan.py

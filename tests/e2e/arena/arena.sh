@@ -1,6 +1,5 @@
 #!/bin/bash
 # VRAMSCOPE_ALLOCATOR=arena: the program's memory comes from the arena, the program does not notice, the record tells it.
-# shellcheck source-path=SCRIPTDIR
 . "$(dirname "$0")/../lib/lib.bash"
 
 # the same program, served by the driver and by the arena, waiting for the device at a free or not

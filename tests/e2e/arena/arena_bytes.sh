@@ -2,7 +2,6 @@
 # Under VRAMSCOPE_ALLOCATOR=arena every byte counts once, whoever gives the blocks: a plain program, a caching allocator on top of
 # it, one that caches nothing.  No event has more allocated than reserved; what is reserved is what the device gave.  After a
 # kill too.
-# shellcheck source-path=SCRIPTDIR
 . "$(dirname "$0")/../lib/lib.bash"
 shim_env=(VRAMSCOPE_ALLOCATOR=arena)
 

@@ -1,7 +1,6 @@
 #!/bin/bash
 # Work on an arena's memory: no block is given out again before whoever may reach it has done, other contexts included; and
 # whoever waits for that keeps nobody from getting on.
-# shellcheck source-path=SCRIPTDIR
 . "$(dirname "$0")/../lib/lib.bash"
 export VRAMSCOPE_RING_EVENTS=1048576 # some of its programs have more events than the default
 

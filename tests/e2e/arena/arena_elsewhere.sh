@@ -1,6 +1,5 @@
 #!/bin/bash
 # The report says where the arena had nothing to do, and gives no rate per 1000 requests of a program that made four.
-# shellcheck source-path=SCRIPTDIR
 . "$(dirname "$0")/../lib/lib.bash"
 
 shim_env=(VRAMSCOPE_ALLOCATOR=arena)

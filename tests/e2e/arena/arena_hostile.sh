@@ -1,6 +1,5 @@
 #!/bin/bash
 # What no program should do to its memory, and some do: it ends, and is answered, as on the driver alone.
-# shellcheck source-path=SCRIPTDIR
 . "$(dirname "$0")/../lib/lib.bash"
 export VRAMSCOPE_RING_EVENTS=1048576 # some of its programs have more events than the default
 

@@ -1,7 +1,6 @@
 #!/bin/bash
 # What tests/gpu measures of the arena with PyTorch, as far as it goes without a GPU: workers take turns and give equal losses,
 # a sweep has all its points, the stress and the out-of-memory patterns do what they say.
-# shellcheck source-path=SCRIPTDIR
 . "$(dirname "$0")/../lib/lib.bash"
 gpu=$(cd "$(dirname "$0")/../../gpu" && pwd)
 export PYTHONDONTWRITEBYTECODE=1

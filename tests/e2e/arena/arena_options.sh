@@ -1,6 +1,5 @@
 #!/bin/bash
 # VRAMSCOPE_ARENA_VIEWS=off maps nothing twice; VRAMSCOPE_ARENA_KEEP says how much stays idle in a program past its peak.
-# shellcheck source-path=SCRIPTDIR
 . "$(dirname "$0")/../lib/lib.bash"
 
 last_reserved="SELECT size_bytes / 1048576 FROM event WHERE op = 'arena_reserved' ORDER BY seq DESC LIMIT 1"

@@ -1,8 +1,6 @@
 #!/bin/bash
 # A recording under the arena, replayed: the arena's own code over counters makes the same granules and views, to the byte.
-# shellcheck source-path=SCRIPTDIR
 . "$(dirname "$0")/../lib/lib.bash"
-here=$(cd "$(dirname "$0")" && pwd)
 [ -x "$tests/bench_arena_replay" ] || skip "bench_arena_replay is not built"
 command -v python3 >/dev/null || skip "no python3"
 

@@ -1,8 +1,6 @@
 #!/bin/bash
 # PyTorch itself, on simulated memory: with `run --allocator=arena` a program sees what it sees with PyTorch's own allocator.
-# shellcheck source-path=SCRIPTDIR
-here=$(cd "$(dirname "$0")" && pwd)
-. "$here/../lib/lib.bash"
+. "$(dirname "$0")/../lib/lib.bash"
 . "$here/../lib/dry.bash"
 find_torch
 export PYTHONDONTWRITEBYTECODE=1 SIMCUDA_DRY=1 SIMCUDA_CAPACITY=1542MiB # beside the context 1 GiB

@@ -4,9 +4,7 @@
 python=${TEST_PYTHON:-python3}
 "$python" -c 'import torch; torch._C._cuda_customAllocator' 2>/dev/null ||
     { echo "SKIPPED: $python has no torch with CUDA (TEST_PYTHON names one that has)"; exit 77; }
-# shellcheck source-path=SCRIPTDIR
 . "$(dirname "$0")/../lib/lib.bash"
-here=$(cd "$(dirname "$0")" && pwd)
 include=$(sed -n 's/^CUDA_INCLUDE_DIR:[A-Z]*=//p' "$BUILD/CMakeCache.txt")
 asks=$dir/asks.so
 "${CC:-cc}" -shared -fPIC -I"$here/../../../shim" -I"$include" -o "$asks" "$here/raise_on_cpu.c" || fail "the allocator that asks can't be built"

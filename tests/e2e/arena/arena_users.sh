@@ -1,6 +1,5 @@
 #!/bin/bash
 # Memory of an arena is opened by whoever has its handle, as the driver's own is: root and other users, each of each.
-# shellcheck source-path=SCRIPTDIR
 . "$(dirname "$0")/../lib/lib.bash"
 [ "$(id -u)" = 0 ] || skip "not root: only root can be other users"
 python=${TEST_PYTHON:-python3}

@@ -1,6 +1,5 @@
 #!/bin/bash
 # The arena among contexts, pools, threads and processes: programs cannot tell it from the driver's own allocator.
-# shellcheck source-path=SCRIPTDIR
 . "$(dirname "$0")/../lib/lib.bash"
 export VRAMSCOPE_RING_EVENTS=1048576 # some of its programs have more events than the default
 

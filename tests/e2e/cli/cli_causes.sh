@@ -1,10 +1,7 @@
 #!/bin/bash
 # What made the peak stands on the first screen of a report, a sentence a cause; and for each sentence the programs of which it
 # would be false: it is not said of them.
-# shellcheck source-path=SCRIPTDIR
 . "$(dirname "$0")/../lib/lib.bash"
-V=$BUILD/bin/vramscope
-[ -x "$V" ] || skip "there is no analyzer in this build"
 report() {
     COLUMNS=80 "$V" report --all "$db" >"$run/report" || fail "$*: report"
     "$V" report --json "$db" >"$run/json" || fail "$*: report --json"

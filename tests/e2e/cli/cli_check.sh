@@ -1,11 +1,7 @@
 #!/bin/bash
 # Limits are kept, exceeded, or nobody can tell: the programs and files of which "within" would be false are not called so, what
 # was seen beyond a limit is beyond it whatever else is missing, all limits are looked at, and the figures are those of the file.
-# shellcheck source-path=SCRIPTDIR
 . "$(dirname "$0")/../lib/lib.bash"
-SRC=$(cd "$(dirname "$0")/../../.." && pwd)
-V=$BUILD/bin/vramscope
-[ -x "$V" ] || skip "there is no analyzer in this build"
 unset GITHUB_ACTIONS GITHUB_STEP_SUMMARY GITHUB_WORKSPACE
 cd "$dir" || exit 1
 make_db() { python3 "$SRC/tests/data/make_db.py" "$SRC/shim/trace/schema.sql" "$@" || fail "make_db $*"; }

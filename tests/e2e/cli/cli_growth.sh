@@ -2,10 +2,7 @@
 # What grows from step to step is found, named by phase, size and owner, and is not called static; what only seems to grow is
 # not: states that come with the first step, lengths that change, evaluations, a cache that fills, a list that is cleared,
 # buffers that are made anew in turn.
-# shellcheck source-path=SCRIPTDIR
 . "$(dirname "$0")/../lib/lib.bash"
-V=$BUILD/bin/vramscope
-[ -x "$V" ] || skip "there is no analyzer in this build"
 record() { # HOW STEPS
     shimmed "$tests/prog_grow" "$1" "$2"
     [ "$status" = 0 ] || fail "$*: status $status"

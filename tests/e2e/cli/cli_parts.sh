@@ -1,11 +1,8 @@
 #!/bin/bash
 # What the peak was for, and in which layers it was made, stands on the first screen of a report, folded to a few rows that add up; diff says
 # which layer and line changed most, and a job's page what the highest rank has beyond the lowest.  Where neither is known nothing is said.
-# shellcheck source-path=SCRIPTDIR
 . "$(dirname "$0")/../lib/lib.bash"
-V=$BUILD/bin/vramscope
 export COLUMNS=80
-[ -x "$V" ] || skip "there is no analyzer in this build"
 python3 -c 'import sys; sys.exit(not (3, 10) <= sys.version_info[:2] <= (3, 15))' || skip "no Python whose frames are read"
 cat >"$dir/parts.py" <<'PY'
 import ctypes

@@ -2,7 +2,6 @@
 # After a SIGKILL every command completes the file of its own accord, `recover` finds what lies about, and a
 # running process is left alone.
 . "$(dirname "$0")/../lib/lib.bash"
-V=$BUILD/bin/vramscope
 export VRAMSCOPE_JOURNAL_DIR=$dir/journals
 mkdir "$VRAMSCOPE_JOURNAL_DIR"
 [ -x "$tests/prog_exit" ] || skip "prog_exit is not built"

@@ -2,11 +2,7 @@
 # What `vramscope top` shows is what the process holds: figures, steps, open ranges, the curve; of a pid, a file, a directory, the
 # host.  A process that ends or is killed, also while it writes its figures, a journal that is cut, another version's or another
 # user's: each is a line.  The terminal is given back whatever ends it, and its size is followed.
-# shellcheck source-path=SCRIPTDIR
 . "$(dirname "$0")/../lib/lib.bash"
-here=$(cd "$(dirname "$0")" && pwd)
-V=$BUILD/bin/vramscope
-[ -x "$V" ] || skip "there is no analyzer in this build"
 journals=$dir/journals
 mkdir "$journals" "$dir/jobs"
 export VRAMSCOPE_JOURNAL_DIR=$journals COLUMNS=200 LC_ALL=C.UTF-8

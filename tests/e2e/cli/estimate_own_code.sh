@@ -1,7 +1,6 @@
 #!/bin/bash
 # `vramscope estimate` of models that it has no formula for: parameters are those that the model's own code makes, of experts those that a token
 # passes, of adapters, frozen and quantized weights what arithmetic says; no dense figure, and no file of the model's folder is run.
-# shellcheck source-path=SCRIPTDIR
 . "$(dirname "$0")/../lib/lib.bash"
 . "$(dirname "$0")/../lib/dry.bash"
 find_torch

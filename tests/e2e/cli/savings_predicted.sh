@@ -1,10 +1,7 @@
 #!/bin/bash
 # What the report of a run with the naive loss says another loss could save at most is what the fused loss then really
 # has: its peak lies above the bound by its own workspace and the gradient of the last hidden state, to the byte.
-# shellcheck source-path=SCRIPTDIR
 . "$(dirname "$0")/../lib/lib.bash"
-V=$BUILD/bin/vramscope
-[ -x "$V" ] || skip "there is no analyzer in this build"
 [ -x "$BUILD/bin/train_lm" ] || skip "there is no train_lm in this build"
 text=$(cd "$(dirname "$0")/../../.." && pwd)/LICENSE
 rows=512 hidden=32 vocab=2048

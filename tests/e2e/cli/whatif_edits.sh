@@ -1,12 +1,9 @@
 #!/bin/bash
 # A change that `whatif --edit` predicts of a recording of real PyTorch is then made and recorded: what was allocated is what was said.
 # What a recording lacks is named in one line, and no figure stands beside it.
-here=$(cd "$(dirname "$0")" && pwd)
-# shellcheck source-path=SCRIPTDIR
-. "$here/../lib/lib.bash"
+. "$(dirname "$0")/../lib/lib.bash"
 . "$here/../lib/dry.bash"
 find_torch
-V=$BUILD/bin/vramscope
 
 record() { # NAME WORDS...: trains; without workspaces, which would be most of it
     local name=$1

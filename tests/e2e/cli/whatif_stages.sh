@@ -1,12 +1,9 @@
 #!/bin/bash
 # Of a model with stages `whatif --edit checkpoint=K` recomputes every K-th block of all stages, and the operations between stages as a
 # block: a program that does so, recorded, took what was said, and one that recomputes whole stages did not; that is checkpoint=1:PATH.
-here=$(cd "$(dirname "$0")" && pwd)
-# shellcheck source-path=SCRIPTDIR
-. "$here/../lib/lib.bash"
+. "$(dirname "$0")/../lib/lib.bash"
 . "$here/../lib/dry.bash"
 find_torch
-V=$BUILD/bin/vramscope
 
 record() { # NAME WORDS...: trains; without workspaces, which would be most of it
     local name=$1

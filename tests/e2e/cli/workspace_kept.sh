@@ -2,10 +2,8 @@
 # What backward asked for without a tensor and kept, as cuBLAS's workspace in PyTorch's allocator, is no gradient: "kept:" is not said of it. On a
 # recording of adapters beside a frozen model on an H200 (tests/gpu/unseen, `programs.py lora`; its accesses were taken away), whose 32 MiB
 # of workspace are 14 % of the peak; were they a tensor's, it would be said.
-# shellcheck source-path=SCRIPTDIR
 . "$(dirname "$0")/../lib/lib.bash"
 V=$BUILD/bin/vramscope data=$(cd "$(dirname "$0")/../../data" && pwd)
-[ -x "$V" ] || skip "there is no analyzer in this build"
 command -v xz >/dev/null || skip "no xz"
 python3 "$data/renew_db.py" "$data/../../shim/trace/schema.sql" "$data/lora-h200.db.xz" "$dir/lora.db" || fail "the recording cannot be read"
 "$V" report --all "$dir/lora.db" >"$dir/report" || fail "report ended with $?"

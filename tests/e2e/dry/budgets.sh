@@ -1,9 +1,7 @@
 #!/bin/bash
 # Budgets without a GPU: `check` of a dry run's recording, and pytest --vramscope --vramscope-dry, hold a program and its tests against limits; the
 # example for GitHub Actions does what it says, its steps run here in their order but for those that install.
-# shellcheck source-path=SCRIPTDIR
 . "$(dirname "$0")/../lib/lib.bash"
-SRC=$(cd "$(dirname "$0")/../../.." && pwd)
 python=${TEST_PYTHON:-}
 [ -n "$python" ] && "$python" -c 'import torch; assert torch.version.cuda' 2>/dev/null || skip "TEST_PYTHON has no PyTorch for CUDA"
 packages=$SRC/build/deps/pytest

@@ -1,8 +1,7 @@
 #!/bin/bash
 # Convolutions, recurrent layers, attention and what else of PyTorch calls cuDNN run without a GPU, in all layouts and settings;
 # what was measured on an H200 is no guess, and other figures are said to be guesses.
-here=$(cd "$(dirname "$0")" && pwd)
-. "$here/../lib/lib.bash"
+. "$(dirname "$0")/../lib/lib.bash"
 . "$here/../lib/dry.bash"
 find_torch
 limit=280

@@ -1,8 +1,7 @@
 #!/bin/bash
 # A dry run ends after so many steps of the optimizers, whatever the program does against it, with its recording complete, its output
 # written and its children gone; one that comes to its end before has its own status, and what has no optimizer runs to its end.
-here=$(cd "$(dirname "$0")" && pwd)
-. "$here/../lib/lib.bash"
+. "$(dirname "$0")/../lib/lib.bash"
 . "$here/facts.bash"
 export CHECKPOINT=$dir/checkpoint TMPDIR=$dir
 

@@ -2,10 +2,8 @@
 # Nothing that a program writes in a dry run stays: existing files are as they were, whatever way they are written, changed, moved or removed,
 # and new ones are not there afterwards; what it wrote is listed.  So as root and as somebody else, where no namespace can be had, and for
 # several at once.
-# shellcheck source-path=SCRIPTDIR
 . "$(dirname "$0")/../lib/lib.bash"
 unset LD_LIBRARY_PATH
-V=$BUILD/bin/vramscope
 mkdir "$dir/tmp" && chmod 755 "$dir" && chmod 1777 "$dir/tmp" && export TMPDIR=$dir/tmp
 unshare -m true 2>/dev/null || unshare -Um true 2>/dev/null || skip "this kernel gives no mount namespaces"
 

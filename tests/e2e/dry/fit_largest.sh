@@ -2,10 +2,8 @@
 # `fit --max` finds the largest size that fits, and the next, which does not, was run too; for two axes it does so for each value of the second.
 # Where the program fails by itself, or nobody can tell, it says so and calls it neither; what was run is not run again, also after a kill; and
 # what several at once write is nowhere afterwards.
-# shellcheck source-path=SCRIPTDIR
 . "$(dirname "$0")/../lib/lib.bash"
 unset LD_LIBRARY_PATH
-V=$BUILD/bin/vramscope
 program=$tests/prog_largest # 1 GiB, and 256 MiB for each 1024 tokens
 cd "$dir" || exit 1
 mkdir tmp && export TMPDIR=$PWD/tmp

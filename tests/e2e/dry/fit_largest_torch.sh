@@ -1,13 +1,10 @@
 #!/bin/bash
 # `fit --max` with a real PyTorch: the batch that it calls the largest fits where it is run alone, and the next one does not; a checkpoint that all of them
 # write is as it was.
-# shellcheck source-path=SCRIPTDIR
 . "$(dirname "$0")/../lib/lib.bash"
-# shellcheck source-path=SCRIPTDIR
 . "$(dirname "$0")/../lib/dry.bash"
 find_torch
 unset LD_LIBRARY_PATH
-V=$BUILD/bin/vramscope
 cd "$dir" || exit 1
 cat >train.py <<'PY'
 import sys

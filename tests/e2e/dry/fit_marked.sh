@@ -1,10 +1,8 @@
 #!/bin/bash
 # A recording of a dry run is marked as one wherever it is shown: by every command that `vramscope --help` names, in every form that it writes.
 # A command that is neither tried here nor known to show no recording is a failure.
-# shellcheck source-path=SCRIPTDIR
 . "$(dirname "$0")/../lib/lib.bash"
 unset LD_LIBRARY_PATH
-V=$BUILD/bin/vramscope
 cd "$dir" || exit 1
 mark='dry.run|"dry": (true|"gpu)' # "dry run, no GPU", "dry_run"; no file here is called so
 sizes=("4 512" "2 512" "4 1024")

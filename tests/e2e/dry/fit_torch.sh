@@ -1,14 +1,11 @@
 #!/bin/bash
 # `vramscope fit` of a real PyTorch's program: the figures are PyTorch's own counters, under each allocator; a torch.OutOfMemoryError, caught or not, is
 # "does not fit", with what would let it; an existing checkpoint stays, and one that is written has its size and can be read by the program.
-here=$(cd "$(dirname "$0")" && pwd)
 python=${TEST_PYTHON:-python3}
 "$python" -c 'import importlib.util as u, sys; sys.exit(u.find_spec("torch") is None)' 2>/dev/null ||
     { echo "SKIPPED: $python has no torch (TEST_PYTHON names one that has)"; exit 77; }
-# shellcheck source-path=SCRIPTDIR
-. "$here/../lib/lib.bash"
+. "$(dirname "$0")/../lib/lib.bash"
 unset LD_LIBRARY_PATH
-V=$BUILD/bin/vramscope
 cd "$dir" || exit 1
 cat >train.py <<'PY'
 import os, sys

@@ -1,10 +1,8 @@
 #!/bin/bash
 # `vramscope fit` says of a program whether it fits, and its exit status says it too: fits, does not, failed by itself, nobody can tell.
 # The figures are the program's own, to the byte; where values were read it runs again, and what differs is an interval.
-# shellcheck source-path=SCRIPTDIR
 . "$(dirname "$0")/../lib/lib.bash"
 unset LD_LIBRARY_PATH # what a dry run stands on is found without it
-V=$BUILD/bin/vramscope
 sizes=$tests/prog_sizes
 cd "$dir" || exit 1
 fit() { # STATUS ARGUMENT...: the answer is in out

@@ -1,7 +1,6 @@
 #!/bin/bash
 # In a dry run large tensors of floats on the host take no memory of the machine and no time: built, trained, pinned, copied; small tensors and whole
 # numbers are computed as ever.
-# shellcheck source-path=SCRIPTDIR
 . "$(dirname "$0")/../lib/lib.bash"
 python=${TEST_PYTHON:-}
 [ -n "$python" ] && "$python" -c 'import torch; assert torch.version.cuda' 2>/dev/null || skip "TEST_PYTHON has no PyTorch for CUDA"

@@ -1,8 +1,7 @@
 #!/bin/bash
 # What PyTorch asks of CUDA's libraries goes through without a GPU: products, solvers, transforms, sparse matrices, functions
 # that it compiles at run time, its profiler.  Figures that no table has are said to be guesses.
-here=$(cd "$(dirname "$0")" && pwd)
-. "$here/../lib/lib.bash"
+. "$(dirname "$0")/../lib/lib.bash"
 . "$here/../lib/dry.bash"
 find_torch
 limit=250

@@ -1,7 +1,6 @@
 #!/bin/bash
 # A function that can't be stood in for says its name, and ends the run with status 3.
-here=$(cd "$(dirname "$0")" && pwd)
-. "$here/../lib/lib.bash"
+. "$(dirname "$0")/../lib/lib.bash"
 . "$here/../lib/dry.bash"
 ends() { # ends LIBRARY FUNCTION
     dry python3 -c "import ctypes; ctypes.CDLL('$1').$2(); print('went on')"

@@ -1,7 +1,6 @@
 #!/bin/bash
 # Each function that PyTorch's libraries import from CUDA's has a stand-in of that name and version: of all PyTorchs that are here.
-here=$(cd "$(dirname "$0")" && pwd)
-. "$here/../lib/lib.bash"
+. "$(dirname "$0")/../lib/lib.bash"
 command -v readelf >/dev/null || skip "there is no readelf"
 
 # functions UND|DEF FILE...: name@version, or the name alone; one a line.

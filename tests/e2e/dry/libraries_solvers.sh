@@ -1,7 +1,6 @@
 #!/bin/bash
 # A program that solves and looks whether it went well runs on under both assumptions about values that only a GPU computes.
-here=$(cd "$(dirname "$0")" && pwd)
-. "$here/../lib/lib.bash"
+. "$(dirname "$0")/../lib/lib.bash"
 . "$here/../lib/dry.bash"
 find_torch
 cat >"$dir/program.py" <<'END'

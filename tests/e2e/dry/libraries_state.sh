@@ -1,7 +1,6 @@
 #!/bin/bash
 # What is set is told again, results that a program looks at are there, and versions are those of the library's name: CUDA 12 and 13.
-here=$(cd "$(dirname "$0")" && pwd)
-. "$here/../lib/lib.bash"
+. "$(dirname "$0")/../lib/lib.bash"
 . "$here/../lib/dry.bash"
 for major in 13 12; do
     dry python3 "$here/libraries_state.py" $major

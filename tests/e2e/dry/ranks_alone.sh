@@ -2,7 +2,6 @@
 # `vramscope fit --ranks` runs ranks of a job, each alone: FSDP2's parts and DDP's copies have the sizes that arithmetic says for 1, 2, 8 and 64
 # ranks, collectives leave what sizes need, objects and gloo's groups work, launchers become the rank, and what only an absent rank
 # knows ends the run with 3.
-# shellcheck source-path=SCRIPTDIR
 . "$(dirname "$0")/../lib/lib.bash"
 python=${TEST_PYTHON:-}
 [ -n "$python" ] && "$python" -c 'import torch; assert torch.version.cuda and torch.distributed.is_nccl_available()' 2>/dev/null ||

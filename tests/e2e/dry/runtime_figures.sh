@@ -5,7 +5,6 @@ python=${TEST_PYTHON:-python3}
 "$python" -c 'import importlib.util as u, os, sys
 sys.exit(not os.path.exists(os.path.join(os.path.dirname(u.find_spec("torch").origin), "lib/libtorch_cuda.so")))' 2>/dev/null ||
     { echo "SKIPPED: $python has no torch with CUDA (TEST_PYTHON names one that has)"; exit 77; }
-# shellcheck source-path=SCRIPTDIR
 . "$(dirname "$0")/../lib/lib.bash"
 cat >"$dir/program.py" <<'END'
 import sys

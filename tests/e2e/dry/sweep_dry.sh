@@ -2,10 +2,8 @@
 # `sweep --dry` measures a grid without a GPU, several points beside each other, with the figures that they have one after another. A point that
 # does not fit is out of memory, one whose program fails is a crash with its reason. The same command goes on where it was interrupted and
 # leaves nothing running. The table says that it is of dry runs.
-# shellcheck source-path=SCRIPTDIR
 . "$(dirname "$0")/../lib/lib.bash"
 unset LD_LIBRARY_PATH
-V=$BUILD/bin/vramscope
 program=$tests/prog_largest
 cd "$dir" || exit 1
 word=sweep-dry-$$ # in the command lines of this test's programs

@@ -2,14 +2,11 @@
 # What the pages call the blocks of a default recording (nobody followed their uses), and of a snapshot: a library's workspace is no activation and none of the line at
 # which it first asked, what backward makes again is an activation, a line behind a wrapper is the model's, growth is told by line, and a survived refusal
 # has what its step left.
-here=$(cd "$(dirname "$0")" && pwd)
 python=${TEST_PYTHON:-python3}
 "$python" -c 'import importlib.util as u, sys; sys.exit(u.find_spec("torch") is None)' 2>/dev/null ||
     { echo "SKIPPED: $python has no torch (TEST_PYTHON names one that has)"; exit 77; }
-# shellcheck source-path=SCRIPTDIR
-. "$here/../lib/lib.bash"
+. "$(dirname "$0")/../lib/lib.bash"
 unset LD_LIBRARY_PATH
-V=$BUILD/bin/vramscope
 cd "$dir" || exit 1
 mkdir -p site-packages/nets site-packages/wraps
 cat >site-packages/nets/model.py <<'PY'

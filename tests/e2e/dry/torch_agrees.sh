@@ -3,13 +3,10 @@
 # of PyTorch, every entry of its history with its lines, every block, segment, stream and pool of its snapshot, and the roles that the program
 # knows. Each of the first two, replayed under the policy of the other, reserves what the other run did, to the byte. The snapshot imported, and
 # the recording exported as one, say the same.
-# shellcheck source-path=SCRIPTDIR
-here=$(cd "$(dirname "$0")" && pwd)
-. "$here/../lib/lib.bash"
+. "$(dirname "$0")/../lib/lib.bash"
 . "$here/../lib/dry.bash"
 find_torch
 unset LD_LIBRARY_PATH # what a dry run stands on is found without it
-V=$BUILD/bin/vramscope
 
 # agrees NAME OPTION...: status 1 says that memory ran out
 agrees() {

@@ -1,9 +1,7 @@
 #!/bin/bash
 # Replays of what a real PyTorch's allocator did get each address that it got, and ask the driver what it asked: natively and with
 # expandable segments, with limits, refusals, collections, a limit on splitting, and blocks that other streams use.
-here=$(cd "$(dirname "$0")" && pwd)
-# shellcheck source-path=SCRIPTDIR
-. "$here/../lib/lib.bash"
+. "$(dirname "$0")/../lib/lib.bash"
 . "$here/../lib/dry.bash"
 find_torch
 export COLUMNS=2000 # a sentence is a line

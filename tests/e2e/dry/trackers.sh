@@ -1,6 +1,5 @@
 #!/bin/bash
 # What a program logs and uploads in a dry run reaches no server, whichever way it asks for one, and is listed; the program goes on as if it had.
-# shellcheck source-path=SCRIPTDIR
 . "$(dirname "$0")/../lib/lib.bash"
 python=${TEST_PYTHON:-python3} program=$(realpath "$(dirname "$0")/trackers.py")
 unset LD_LIBRARY_PATH

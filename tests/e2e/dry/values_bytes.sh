@@ -1,8 +1,7 @@
 #!/bin/bash
 # Following values changes no byte of what a program's tensors take where no value matters: autograd takes the same formulas, adds
 # gradients in place where it would, and nothing lives longer.
-here=$(cd "$(dirname "$0")" && pwd)
-. "$here/../lib/lib.bash"
+. "$(dirname "$0")/../lib/lib.bash"
 . "$here/facts.bash"
 
 shim_env=(VRAMSCOPE_DRY=0)

@@ -1,7 +1,6 @@
 #!/bin/bash
 # A rank that is alone gets from collectives what it gave, and DistributedDataParallel finds its parameters to be the others'.
-here=$(cd "$(dirname "$0")" && pwd)
-. "$here/../lib/lib.bash"
+. "$(dirname "$0")/../lib/lib.bash"
 . "$here/facts.bash"
 
 shim_env=(VRAMSCOPE_DRY_STEPS=all MEETING="$dir/meeting")

@@ -1,7 +1,6 @@
 #!/bin/bash
 # Whole numbers and booleans that follow from what the host knows are what the CPU computes, and are told to nobody.
-here=$(cd "$(dirname "$0")" && pwd)
-. "$here/../lib/lib.bash"
+. "$(dirname "$0")/../lib/lib.bash"
 . "$here/facts.bash"
 shim_env=(VRAMSCOPE_DRY_STEPS=all)
 

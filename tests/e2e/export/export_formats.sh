@@ -2,11 +2,8 @@
 # What vramscope export writes is read back by the definitions of the formats: it keeps their rules, and has at the peak, and when
 # memory ran out, the bytes that vramscope peak says: of native and expandable segments, of random programs, of several devices and
 # processes, of names that would mean something to the format, of recordings that lost events or were folded.
-# shellcheck source-path=SCRIPTDIR
 . "$(dirname "$0")/../lib/lib.bash"
-here=$(cd "$(dirname "$0")" && pwd)
 source=$(cd "$here/../../.." && pwd)
-V=$BUILD/bin/vramscope
 formats='perfetto pytorch speedscope folded pprof csv'
 make_db() { python3 "$source/tests/data/make_db.py" "$source/shim/trace/schema.sql" "$@" || fail "make_db $*"; }
 

@@ -1,12 +1,10 @@
 #!/bin/bash
 # A snapshot in PyTorch's own tools: torch.cuda._memory_viz counts in it what the recording has, and draws it.
-# shellcheck source-path=SCRIPTDIR
 . "$(dirname "$0")/../lib/lib.bash"
 python=${TEST_PYTHON:-}
 [ -n "$python" ] || skip "TEST_PYTHON names no Python with PyTorch"
 viz=$("$python" -c 'import importlib.util as u; print(u.find_spec("torch").submodule_search_locations[0] + "/cuda/_memory_viz.py")' 2>/dev/null)
 [ -f "$viz" ] || skip "$python has no torch.cuda._memory_viz"
-V=$BUILD/bin/vramscope
 for mode in native expandable; do
     shimmed "$tests/prog_caching" $mode 3000
     [ "$status" = 0 ] || fail "prog_caching $mode: status $status"

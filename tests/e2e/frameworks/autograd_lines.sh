@@ -1,9 +1,7 @@
 #!/bin/bash
 # Blocks born in backward have the line of the forward that made their node, under plain LD_PRELOAD, whoever runs backward and
 # whatever runs in it; lines of code that ran there are their own; and where a line is not known the node's name stands.
-here=$(cd "$(dirname "$0")" && pwd)
-# shellcheck source-path=SCRIPTDIR
-. "$here/../lib/lib.bash"
+. "$(dirname "$0")/../lib/lib.bash"
 . "$here/../lib/dry.bash"
 find_torch
 limit=300

@@ -1,7 +1,6 @@
 #!/bin/bash
 # A caching allocator's counters and the database agree to the byte: in native and expandable mode, after a clean
 # end and after a kill, with not one mismatch against the totals that it passes.
-# shellcheck source-path=SCRIPTDIR
 . "$(dirname "$0")/../lib/lib.bash"
 
 agrees() {

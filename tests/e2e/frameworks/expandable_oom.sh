@@ -2,9 +2,7 @@
 # Segments that expand: all that their allocator gets of the driver is managed from birth, be it refused in the middle,
 # successful at the second try, or slow; and what an out-of-memory shows adds up to the device.  The same with call stacks
 # and without, with the allocator in libc10_cuda.so and linked into the program.
-# shellcheck source-path=SCRIPTDIR
 . "$(dirname "$0")/../lib/lib.bash"
-here=$(cd "$(dirname "$0")" && pwd)
 include=$(sed -n 's/^CUDA_INCLUDE_DIR:[A-Z]*=//p' "$BUILD/CMakeCache.txt")
 mib=$((1 << 20))
 build() { "${CC:-cc}" -std=gnu11 -O2 -I"$include" "$@" "$BUILD/sim/libcuda.so.1" || fail "the program can't be built"; }

@@ -1,8 +1,6 @@
 #!/bin/bash
 # Every interpreter that is here calls modules past the wrapper's code where the library says so, and by the wrapper's code where anybody watches.
-here=$(cd "$(dirname "$0")" && pwd)
-# shellcheck source-path=SCRIPTDIR
-. "$here/../lib/lib.bash"
+. "$(dirname "$0")/../lib/lib.bash"
 tried=
 find_pythons
 for python in "${pythons[@]}"; do

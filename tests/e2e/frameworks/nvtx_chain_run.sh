@@ -3,10 +3,7 @@
 # same, and the recording has the ranges.
 include=$(sed -n 's/^CUDA_INCLUDE_DIR:PATH=//p' "${BUILD:?}/CMakeCache.txt" 2>/dev/null)
 [ -f "${include:-/usr/local/cuda/include}/nvtx3/nvToolsExt.h" ] || { echo "SKIPPED: no nvtx3 headers"; exit 77; }
-# shellcheck source-path=SCRIPTDIR
 . "$(dirname "$0")/../lib/lib.bash"
-here=$(cd "$(dirname "$0")" && pwd)
-V=$BUILD/bin/vramscope
 command -v gcc >/dev/null || skip "no gcc here"
 export VRAMSCOPE_JOURNAL_DIR=$dir
 

@@ -1,14 +1,10 @@
 #!/bin/bash
 # A program of which only NVTX says something: its ranges are listed by name, and --phases and --steps on the finished file
 # say what a recording with the same rules says, in report, peak, plot and diff.
-# shellcheck source-path=SCRIPTDIR
 . "$(dirname "$0")/../lib/lib.bash"
-V=$BUILD/bin/vramscope
-[ -x "$V" ] || skip "there is no analyzer in this build"
 include=$(sed -n 's/^CUDA_INCLUDE_DIR:PATH=//p' "$BUILD/CMakeCache.txt" 2>/dev/null)
 include=${include:-/usr/local/cuda/include}
 [ -f "$include/nvtx3/nvToolsExt.h" ] || skip "no nvtx3 headers"
-here=$(cd "$(dirname "$0")" && pwd)
 "${CC:-cc}" -O1 -isystem "$include" -o "$dir/steps" "$here/nvtx_steps.c" -L"$BUILD/sim" -l:libcuda.so.1 -ldl -lpthread || fail "it does not build"
 cd "$dir" || exit 1
 rules='forward=fwd*,backward=bwd,optimizer=opt'

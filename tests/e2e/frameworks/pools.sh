@@ -1,9 +1,7 @@
 #!/bin/bash
 # Libraries whose pools report nothing: what they hold is reserved, what is allocated is unknown and never guessed, and what
 # they say when they are asked is in the file.  The program sees nothing of it.
-# shellcheck source-path=SCRIPTDIR
 . "$(dirname "$0")/../lib/lib.bash"
-here=$(cd "$(dirname "$0")" && pwd)
 command -v python3 >/dev/null || skip "no Python here"
 include=$(sed -n 's/^CUDA_INCLUDE_DIR:[A-Z]*=//p' "$BUILD/CMakeCache.txt")
 mib=$((1 << 20))

@@ -2,9 +2,7 @@
 # pytest --vramscope: what a test function adds at its peak is held against its vram_limit, fixtures apart; the process executes itself
 # again with the library, once, with its output and exit status, also where the option stands in an ini file and with workers of
 # xdist; and nobody is told that a limit was kept where nothing was recorded.  On the simulated driver, by ctypes.
-# shellcheck source-path=SCRIPTDIR
 . "$(dirname "$0")/../lib/lib.bash"
-SRC=$(cd "$(dirname "$0")/../../.." && pwd)
 packages=$SRC/build/deps/pytest
 [ -d "$packages/xdist" ] || skip "NO PYTEST: scripts/setup.sh test fetches pytest and pytest-xdist from PyPI into build/deps/pytest; the plugin was not tested"
 [ -d "$BUILD/share/vramscope/python/vramscope" ] || skip "there is no Python package in this build"

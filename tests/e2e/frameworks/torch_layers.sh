@@ -1,9 +1,7 @@
 #!/bin/bash
 # Under `vramscope run` each block has the module that was open at its birth: held against PyTorch's own ModuleTracker, in forward, in
 # recomputation and in backward.
-here=$(cd "$(dirname "$0")" && pwd)
-# shellcheck source-path=SCRIPTDIR
-. "$here/../lib/lib.bash"
+. "$(dirname "$0")/../lib/lib.bash"
 . "$here/../lib/dry.bash"
 find_torch
 

@@ -4,9 +4,7 @@
 python=${TEST_PYTHON:-python3}
 "$python" -c 'import importlib.util as u, sys; sys.exit(u.find_spec("torch") is None)' 2>/dev/null ||
     { echo "SKIPPED: $python has no torch (TEST_PYTHON names one that has)"; exit 77; }
-# shellcheck source-path=SCRIPTDIR
 . "$(dirname "$0")/../lib/lib.bash"
-here=$(cd "$(dirname "$0")" && pwd)
 export TORCHINDUCTOR_CACHE_DIR=$dir/inductor
 # Every report that this torch's allocator makes is one that we define.
 c10=$("$python" -c 'import importlib.util as u; print(u.find_spec("torch").submodule_search_locations[0])')/lib/libc10_cuda.so

@@ -1,8 +1,6 @@
 #!/bin/bash
 # What tensor a block is made for: each element type by PyTorch's name, every shape, request and stride, exceptions and all.
-here=$(cd "$(dirname "$0")" && pwd)
-# shellcheck source-path=SCRIPTDIR
-. "$here/../lib/lib.bash"
+. "$(dirname "$0")/../lib/lib.bash"
 . "$here/../lib/dry.bash"
 find_torch
 

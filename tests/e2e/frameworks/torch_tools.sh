@@ -1,9 +1,7 @@
 #!/bin/bash
 # Under vramscope run PyTorch's own tools see modules as they do without it: torch.compile traces every way to call one, the profiler names
 # each module's call, also where it begins within one, and sorts its memory into categories; tracers, hooks, copies and TorchScript see what they did.
-here=$(cd "$(dirname "$0")" && pwd)
-# shellcheck source-path=SCRIPTDIR
-. "$here/../lib/lib.bash"
+. "$(dirname "$0")/../lib/lib.bash"
 "${TEST_PYTHON:-python3}" -c "import torch" 2>/dev/null || { echo "SKIPPED: ${TEST_PYTHON:-python3} has no torch (TEST_PYTHON names one that has)"; exit 77; }
 plain=$(timeout 120 "${TEST_PYTHON:-python3}" "$here/torch_tools.py" 2>&1) || fail "without vramscope: $plain"
 new_run

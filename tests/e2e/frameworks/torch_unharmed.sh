@@ -1,9 +1,7 @@
 #!/bin/bash
 # A training prints the same, bit by bit, and ends the same under `vramscope run` as without, while its blocks, their lines and layers
 # are recorded; and what is taken for granted of this PyTorch is so.
-here=$(cd "$(dirname "$0")" && pwd)
-# shellcheck source-path=SCRIPTDIR
-. "$here/../lib/lib.bash"
+. "$(dirname "$0")/../lib/lib.bash"
 . "$here/../lib/dry.bash"
 find_torch
 

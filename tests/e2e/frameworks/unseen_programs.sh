@@ -1,9 +1,7 @@
 #!/bin/bash
 # What a report says of growth and lines, of programs that plant a leak and of programs that only look so (tests/gpu/unseen), on the
 # driver's dry mode. On a GPU tests/gpu/unseen.sh runs them all, and judges roles too.
-here=$(cd "$(dirname "$0")" && pwd)
-# shellcheck source-path=SCRIPTDIR
-. "$here/../lib/lib.bash"
+. "$(dirname "$0")/../lib/lib.bash"
 . "$here/../lib/dry.bash"
 find_torch
 programs=(leak_closure leak_exception leak_loss leak_outputs no_leak_warm no_leak_window)

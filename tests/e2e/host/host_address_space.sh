@@ -2,7 +2,6 @@
 # In its steady state the recorder leaves the host's address space alone: each mmap, munmap, mprotect, mremap, madvise or
 # brk would take the lock that every page fault and every allocation of the host needs.  The kernel itself counts them
 # (seccomp's user notification), over 40 steps of 1046 events.
-# shellcheck source-path=SCRIPTDIR
 . "$(dirname "$0")/../lib/lib.bash"
 
 shimmed "$tests/prog_steady" 60 20 "$dir/calls"

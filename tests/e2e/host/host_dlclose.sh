@@ -1,7 +1,6 @@
 #!/bin/bash
 # dlclose of a library that uses CUDA and of the driver itself, twenty times: each comes back and is recorded, and nothing calls
 # into what is gone.  (The driver stays mapped once a hook has found its functions.)
-# shellcheck source-path=SCRIPTDIR
 . "$(dirname "$0")/../lib/lib.bash"
 command -v cc >/dev/null || skip "there is no C compiler"
 

@@ -2,7 +2,6 @@
 # What may fly through frames of ours or near them: C++ exceptions from threads, rethrown, foreign ones, with a static libgcc and
 # libstdc++; forced unwinding by pthread_exit and by cancellation in the middle of a hooked call; an exception thrown and a longjmp
 # taken out of a signal handler that struck inside one.
-# shellcheck source-path=SCRIPTDIR
 . "$(dirname "$0")/../lib/lib.bash"
 command -v g++ >/dev/null || skip "there is no g++"
 

@@ -1,6 +1,5 @@
 #!/bin/bash
 # Exit: at most two seconds later than without us, however hard threads allocate meanwhile, and soon where none does.
-# shellcheck source-path=SCRIPTDIR
 . "$(dirname "$0")/../lib/lib.bash"
 
 export VRAMSCOPE_EXIT_MS=2000 # the default

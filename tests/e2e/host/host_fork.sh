@@ -1,7 +1,6 @@
 #!/bin/bash
 # Fork while four threads are inside allocations, markers and the recorder: no child hangs, dies or writes into its parent's
 # file, whichever way it ends, and the parent's recording has every event.
-# shellcheck source-path=SCRIPTDIR
 . "$(dirname "$0")/../lib/lib.bash"
 limit=40
 

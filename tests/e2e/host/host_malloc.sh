@@ -1,7 +1,6 @@
 #!/bin/bash
 # A host with its own malloc, preloaded before or after us, or filled with MALLOC_PERTURB_: every allocation of the host's goes
 # where it went, none of ours comes from inside a hook, and an allocator that itself allocates on the GPU does not meet itself.
-# shellcheck source-path=SCRIPTDIR
 . "$(dirname "$0")/../lib/lib.bash"
 command -v cc >/dev/null || skip "there is no C compiler"
 

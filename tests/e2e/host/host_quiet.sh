@@ -1,7 +1,6 @@
 #!/bin/bash
 # A process without CUDA: no file, no thread, the same descriptors and the same mappings but for our own, and less than a
 # millisecond of a processor more (median of paired runs, in random order).  And real programs run as they do without us.
-# shellcheck source-path=SCRIPTDIR
 . "$(dirname "$0")/../lib/lib.bash"
 command -v python3 >/dev/null || skip "there is no python3"
 

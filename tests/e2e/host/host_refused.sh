@@ -1,7 +1,6 @@
 #!/bin/bash
 # Sandboxes: each system call of ours refused with EPERM and ENOSYS, where the program itself can do without it, changes
 # nothing that the program does; and what was recorded is whole, or a line says that nothing is.
-# shellcheck source-path=SCRIPTDIR
 . "$(dirname "$0")/../lib/lib.bash"
 command -v cc >/dev/null || skip "there is no C compiler"
 

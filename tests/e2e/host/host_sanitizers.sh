@@ -1,7 +1,6 @@
 #!/bin/bash
 # Programs built with sanitizers run under the library as they do without it: the same output and exit status, recorded
 # whole; and what the sanitizer is there for is still found, and nothing of ours.
-# shellcheck source-path=SCRIPTDIR
 . "$(dirname "$0")/../lib/lib.bash"
 command -v gcc >/dev/null || skip "there is no gcc"
 

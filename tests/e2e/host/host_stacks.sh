@@ -2,7 +2,6 @@
 # Stacks of every size, and threads in numbers: a recording that starts and goes on where the system's smallest stack is all
 # there is, on a small alternate stack in a signal handler, 90 MiB deep in a large one, in 512 threads at once, and in more threads
 # than there are ids for.
-# shellcheck source-path=SCRIPTDIR
 . "$(dirname "$0")/../lib/lib.bash"
 allocations="SELECT count(*) FROM event WHERE op = 'alloc'"
 live="SELECT count(*) FROM allocation WHERE free_seq IS NULL"

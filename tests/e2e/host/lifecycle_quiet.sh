@@ -1,7 +1,6 @@
 #!/bin/bash
 # Most processes that inherit LD_PRELOAD have nothing to do with CUDA: they notice nothing.  Where a recording can't
 # be made, the program runs on as without us and stderr has one line.
-# shellcheck source-path=SCRIPTDIR
 . "$(dirname "$0")/../lib/lib.bash"
 
 # no file, no word, not even about options that make no sense

@@ -2,9 +2,7 @@
 # Files that are not what they are called: FIFOs, sockets and devices for databases, journals, modules and what lies beside a
 # database; views, computing columns and pages without end for tables.  Every command ends soon, takes little memory, and
 # says in one line what is wrong.
-# shellcheck source-path=SCRIPTDIR
 . "$(dirname "$0")/../lib/lib.bash"
-V=$BUILD/bin/vramscope
 src=$(cd "$(dirname "$0")/../../.." && pwd)
 export VRAMSCOPE_JOURNAL_DIR=$dir/journals
 mkdir "$VRAMSCOPE_JOURNAL_DIR"

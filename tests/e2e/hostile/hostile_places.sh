@@ -1,7 +1,6 @@
 #!/bin/bash
 # Full disks, read-only and vanishing directories: the program's output and status stay its own, one line says what is
 # wrong, and what was recorded is in the database or in the journal, from which recover completes it.
-# shellcheck source-path=SCRIPTDIR
 . "$(dirname "$0")/../lib/lib.bash"
 
 # Mounts need a namespace of our own.

@@ -1,10 +1,8 @@
 #!/bin/bash
 # A database on a network file system: no WAL and no shared memory beside it, no journal there, the same events; after a
 # kill recover completes it.
-# shellcheck source-path=SCRIPTDIR
 . "$(dirname "$0")/../lib/lib.bash"
 
-here=$(cd "$(dirname "$0")" && pwd)
 "${CC:-cc}" -shared -fPIC -o "$dir/fake_nfs.so" "$here/fake_nfs.c" || fail "fake_nfs.c"
 mkdir "$dir/nfs" "$dir/local"
 

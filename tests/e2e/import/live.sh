@@ -1,10 +1,7 @@
 #!/bin/bash
 # What vramscope itself records of a PyTorch allocator replays exactly: every address, every segment event, with several streams,
 # deferred frees, limits, refusals, collections, private pools and empty_cache; and where something is not recorded, it says what.
-# shellcheck source-path=SCRIPTDIR
 . "$(dirname "$0")/../lib/lib.bash"
-here=$(cd "$(dirname "$0")" && pwd)
-V=$BUILD/bin/vramscope
 export COLUMNS=2000 # a sentence is a line
 include=$(sed -n 's/^CUDA_INCLUDE_DIR:[A-Z]*=//p' "$BUILD/CMakeCache.txt")
 # make FLAG...: the three libraries

@@ -2,10 +2,7 @@
 # What is reserved and not allocated, taken apart, in recordings and imports of random programs. A second allocator, which knows all of
 # its blocks, says the same of each part at the same moment, and the parts add up to the byte. What a refused request could use is
 # what that allocator would have looked at.
-# shellcheck source-path=SCRIPTDIR
 . "$(dirname "$0")/../lib/lib.bash"
-here=$(cd "$(dirname "$0")" && pwd)
-V=$BUILD/bin/vramscope
 export PYTHONPATH=$here:$here/../../../shim/framework/python PYTHONDONTWRITEBYTECODE=1
 cat >"$dir/compare.py" <<'PY'
 """compare.py NAME EXPECTED < peak --json: of the first device."""

@@ -1,9 +1,7 @@
 #!/bin/bash
 # Expandable segments under a limit of PyTorch's: --capacity of that limit is what was recorded.  A segment reserves addresses for nine eighths of
 # the device's memory and not of the limit, and where they end decides what a full cache can give back.
-# shellcheck source-path=SCRIPTDIR
 . "$(dirname "$0")/../lib/lib.bash"
-V=$BUILD/bin/vramscope
 data=$(dirname "$0")/../../data
 # a Qwen2 with checkpoints, 3 x 1728 tokens, on an H200 of 140 GiB with 12 GiB allowed; call stacks taken out
 python3 "$data/renew_db.py" "$data/../../shim/trace/schema.sql" "$data/qwen-h200-limit.db.xz" "$dir/qwen.db" || fail "no xz, or no recording"

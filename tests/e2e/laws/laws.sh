@@ -1,9 +1,7 @@
 #!/bin/bash
 # From short recordings of a program with known laws: what it holds at other sizes to the byte, the longest that fits, where the peak lies; a
 # workspace that switches with the size is named; and what cannot be answered is one line.
-# shellcheck source-path=SCRIPTDIR
 . "$(dirname "$0")/../lib/lib.bash"
-V=$BUILD/bin/vramscope
 cd "$dir" || exit 1
 record() { # NAME BATCH SEQ WORD...
     local name=$1

@@ -2,9 +2,7 @@
 # A sweep runs a command at every point of a grid and keeps what it finds: points that hang (all their processes are ended, also those that made
 # a session of their own), crash or run out of memory are results; every rank is collected, one that is missing is said; the same command goes
 # on where it was interrupted; predictions stand beside measurements.
-# shellcheck source-path=SCRIPTDIR
 . "$(dirname "$0")/../lib/lib.bash"
-V=$BUILD/bin/vramscope
 cd "$dir" || exit 1
 refused() { # TEXT ARGUMENT...
     local text=$1

@@ -12,11 +12,14 @@
 #   find_pythons                   $pythons: commands that start each CPython from 3.10 on that is here; those of TEST_PYTHONS
 #                                  (separated by colons) and of scripts/interpreters.sh too
 #   fail WHAT..., skip WHY
+#   $here, $SRC, $V, $tests, $shim   the test's folder, the sources, the command, the build's programs, the library
 #
 # Under `shim_env=(NAME=value ...)` both runs get these variables.  The last drain may take longer than by default.
 set -u
 : "${BUILD:?BUILD is the build directory}"
 BUILD=$(cd "$BUILD" && pwd)
+# shellcheck disable=SC2034 # the tests use them
+here=$(cd "$(dirname "$0")" && pwd) SRC=$(cd "$(dirname "${BASH_SOURCE[0]}")/../../.." && pwd) V=$BUILD/bin/vramscope
 tests=$BUILD/tests
 shim=$BUILD/lib/libvramscope.so
 dir=$(mktemp -d "${TMPDIR:-/tmp}/vramscope-e2e.XXXXXX")

@@ -1,9 +1,7 @@
 #!/bin/bash
 # bench_ce's figures without a GPU: memory read from a recording is exact to the byte, and a counter that is off is seen;
 # rounds, statistics, the table and the verdicts on targets are what the numbers say.
-# shellcheck source-path=SCRIPTDIR
 . "$(dirname "$0")/../lib/lib.bash"
-here=$(cd "$(dirname "$0")" && pwd)
 command -v python3 >/dev/null || skip "no python3"
 export PYTHONDONTWRITEBYTECODE=1 PYTHONPATH=$here/../../gpu
 

@@ -1,9 +1,7 @@
 #!/bin/bash
 # What kernels.sh concludes from a sanitizer's log: on shortened logs of an H200 (compute-sanitizer 2025.3.1: of equal
 # reports one or two are kept, and counted so), and on the same with one thing changed each.
-# shellcheck source-path=SCRIPTDIR
 . "$(dirname "$0")/../lib/lib.bash"
-here=$(cd "$(dirname "$0")" && pwd)
 command -v python3 >/dev/null || skip "no python3"
 export PYTHONDONTWRITEBYTECODE=1
 new_run

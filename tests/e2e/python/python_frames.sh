@@ -2,9 +2,7 @@
 # Every block and every driver allocation has the Python line that asked for it, with every interpreter that is here: the
 # capture held against the interpreter's own frames in some hundred situations (tests/python/check.py), a recording's lines
 # against what the program says, and the recording against the oracle.
-here=$(cd "$(dirname "$0")" && pwd)
-# shellcheck source-path=SCRIPTDIR
-. "$here/../lib/lib.bash"
+. "$(dirname "$0")/../lib/lib.bash"
 limit=60
 source=$here/../../..
 

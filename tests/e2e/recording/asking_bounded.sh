@@ -2,7 +2,6 @@
 # What calls take that allocate nothing is asked for within 50 ms of the host's time in all: by the driver where the process
 # is alone on the device, which is every call then; by NVML, however slow, where it is not, which is the first few, and the
 # report says that the others were not measured.
-# shellcheck source-path=SCRIPTDIR
 . "$(dirname "$0")/../lib/lib.bash"
 
 vramscope=$BUILD/bin/vramscope

@@ -1,7 +1,6 @@
 #!/bin/bash
 # A benchmark pauses all of the recording: nothing of that time is written, the rest is, and the database and the report's first
 # line say that this recording is not whole.
-# shellcheck source-path=SCRIPTDIR
 . "$(dirname "$0")/../lib/lib.bash"
 
 run_shimmed "$tests/prog_pause"

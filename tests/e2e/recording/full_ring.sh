@@ -2,7 +2,6 @@
 # A full ring drops events by the hundred thousand, and no figure is higher than what the program held. What was dropped has its
 # bytes in the totals, whoever had them. The peak is at most what was held, and at the end everything is at 0 and nothing is alive.
 # Where ends were lost as well (tests/unit/trace/store/test_store.c loses some), report and peak call their figures upper bounds.
-# shellcheck source-path=SCRIPTDIR
 . "$(dirname "$0")/../lib/lib.bash"
 
 shim_env=(VRAMSCOPE_RING_EVENTS=1024)

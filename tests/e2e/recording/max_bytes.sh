@@ -1,7 +1,6 @@
 #!/bin/bash
 # VRAMSCOPE_MAX_BYTES: the file stays under it, its WAL too while it grows, whatever a program reports; totals, peaks and what lived at
 # the peak are those of an unlimited recording, all events, ranges and steps are there or counted, and report and plot show one peak.
-# shellcheck source-path=SCRIPTDIR
 . "$(dirname "$0")/../lib/lib.bash"
 
 limit=100

@@ -1,7 +1,6 @@
 #!/bin/bash
 # Out of memory, without a line of code in the program: its output and exit status stay its own, the database holds who owned
 # what at that instant, also after a SIGKILL, and the report leads with it.
-# shellcheck source-path=SCRIPTDIR
 . "$(dirname "$0")/../lib/lib.bash"
 
 mib=$((1 << 20))

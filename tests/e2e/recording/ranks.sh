@@ -1,10 +1,7 @@
 #!/bin/bash
 # Processes of a job know their rank from whatever launched them; %r is in their files' names, "none" where there is no
 # rank; report DIR shows them beside each other, also those that were killed, and names who is missing.
-# shellcheck source-path=SCRIPTDIR
 . "$(dirname "$0")/../lib/lib.bash"
-V=$BUILD/bin/vramscope
-[ -x "$V" ] || skip "there is no analyzer in this build"
 # shellcheck disable=SC2154 # from lib.bash
 job=$dir/job
 mkdir "$job"

@@ -1,7 +1,6 @@
 #!/bin/bash
 # Names and source lines of a stripped program from the server that DEBUGINFOD_URLS names; where the user names none, nobody is
 # asked and nothing is opened, and frames keep their offsets.
-# shellcheck source-path=SCRIPTDIR
 . "$(dirname "$0")/../lib/lib.bash"
 vramscope=$BUILD/bin/vramscope
 [ -x "$vramscope" ] || skip "$vramscope is not built"

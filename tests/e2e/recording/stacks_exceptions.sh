@@ -1,7 +1,6 @@
 #!/bin/bash
 # The host's own unwinding stays its own: C++ exceptions pass through functions that allocate, _Unwind_* resolves to libgcc_s, and a
 # host that uses libunwind and liblzma gets its own copies.
-# shellcheck source-path=SCRIPTDIR
 . "$(dirname "$0")/../lib/lib.bash"
 command -v g++ >/dev/null || skip "there is no g++"
 

@@ -2,11 +2,9 @@
 # Memory that no call which was seen asked for (here past every hook, by the C library's own dlsym) is told by the driver's figure for
 # the process: the report's first line, run's summary and check say so, and no sentence says that nothing was allocated.  Where
 # calls are all seen, or there is no such figure, nobody is accused.
-# shellcheck source-path=SCRIPTDIR
 . "$(dirname "$0")/../lib/lib.bash"
 include=$(sed -n 's/^CUDA_INCLUDE_DIR:PATH=//p' "$BUILD/CMakeCache.txt")
 command -v "${CC:-cc}" >/dev/null || skip "no C compiler here"
-V=$BUILD/bin/vramscope
 src=$(cd "$(dirname "$0")/../../gpu/roads" && pwd)
 "${CC:-cc}" -I"${include:-/usr/local/cuda/include}" "$src/past.c" -o "$dir/past" "$BUILD/sim/libcuda.so.1" -ldl ||
     fail "the program does not build"

@@ -1,9 +1,7 @@
 #!/bin/bash
 # Memory that the driver holds and no call allocates has its name, its line and its bytes: memory nodes of CUDA graphs and a
 # stream-ordered pool, in a report, at an out-of-memory, in check and in JSON; and what is open of another process is said.
-# shellcheck source-path=SCRIPTDIR
 . "$(dirname "$0")/../lib/lib.bash"
-V=$BUILD/bin/vramscope
 shim_env=(SIMCUDA_CAPACITY=4GiB)
 says() { # TEXT...
     "$V" report --all "$db" >"$run/report" 2>&1 || fail "report: $(cat "$run/report")"

@@ -2,9 +2,7 @@
 # A file is called complete where something in it says so, and nowhere else: recoveries that are killed at any moment or
 # meet a limit and are repeated, journals that went with their machine, running processes, clean ends.  The first line of
 # the report, a field of the JSON, the picture's title, the page of a job and the exit status say the same.
-# shellcheck source-path=SCRIPTDIR
 . "$(dirname "$0")/../lib/lib.bash"
-V=$BUILD/bin/vramscope
 journals=$dir/journals
 export VRAMSCOPE_JOURNAL_DIR=$journals
 mkdir "$journals"

@@ -1,9 +1,7 @@
 #!/bin/bash
 # A recording that is moved or deleted in mid-run: the program does not notice, what was recorded is in the file by the name that it
 # has now, that is said, and no journal is left that no command could remove.
-# shellcheck source-path=SCRIPTDIR
 . "$(dirname "$0")/../lib/lib.bash"
-V=$BUILD/bin/vramscope
 lib=$(cd "$(dirname "$0")/../lib" && pwd)
 include=$(sed -n 's/^CUDA_INCLUDE_DIR:PATH=//p' "$BUILD/CMakeCache.txt")
 cat >"$dir/halves.c" <<'END'

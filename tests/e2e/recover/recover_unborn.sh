@@ -2,9 +2,7 @@
 # What a process leaves that is killed while it makes its journal is removed by recover, and by the next run; nothing that
 # a process still has open, that is not a journal's name, or that holds something, is.  One journal that cannot be merged
 # keeps no other from being merged.
-# shellcheck source-path=SCRIPTDIR
 . "$(dirname "$0")/../lib/lib.bash"
-V=$BUILD/bin/vramscope
 export VRAMSCOPE_JOURNAL_DIR=$dir/journals
 mkdir "$VRAMSCOPE_JOURNAL_DIR"
 cd "$dir" || exit 1

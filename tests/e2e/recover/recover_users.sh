@@ -1,10 +1,8 @@
 #!/bin/bash
 # Journals and databases of other users: root's commands believe none of them, write nothing for anybody else, and say who
 # can complete the file, by which command; that user can.
-# shellcheck source-path=SCRIPTDIR
 . "$(dirname "$0")/../lib/lib.bash"
 [ "$(id -u)" = 0 ] || skip "not root: only root can be other users"
-V=$BUILD/bin/vramscope
 user=nobody
 as_user() { setpriv --reuid="$user" --regid="$(id -g $user)" --clear-groups "$@"; }
 chmod 711 "$dir"

@@ -1,6 +1,5 @@
 #!/bin/bash
 # A range that is too deep to be followed is a counted loss, and what is allocated in it is in no other thread's phase.
-# shellcheck source-path=SCRIPTDIR
 . "$(dirname "$0")/../lib/lib.bash"
 
 run_shimmed "$tests/prog_deep"

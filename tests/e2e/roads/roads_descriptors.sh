@@ -1,7 +1,6 @@
 #!/bin/bash
 # A host that closes every descriptor and takes their numbers, and one that opens our database with its own SQLite: neither
 # finds its own files touched, and the recording is whole.
-# shellcheck source-path=SCRIPTDIR
 . "$(dirname "$0")/../lib/lib.bash"
 
 mkdir "$dir/own"

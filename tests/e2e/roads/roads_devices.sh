@@ -1,9 +1,7 @@
 #!/bin/bash
 # Two devices: each event, each total and each nested range's peak belongs to its own, whatever thread or context it
 # came from; the commands show both.
-# shellcheck source-path=SCRIPTDIR
 . "$(dirname "$0")/../lib/lib.bash"
-V=$BUILD/bin/vramscope
 
 shim_env=(SIMCUDA_DEVICES=2)
 run_shimmed "$tests/prog_devices"

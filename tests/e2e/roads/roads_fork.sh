@@ -1,7 +1,6 @@
 #!/bin/bash
 # Children of a recorded process: none writes into its parent's file, however it was made; one that uses CUDA itself gets
 # a file of its own.
-# shellcheck source-path=SCRIPTDIR
 . "$(dirname "$0")/../lib/lib.bash"
 
 for how in fork vfork clone _Fork; do

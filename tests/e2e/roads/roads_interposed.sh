@@ -1,9 +1,7 @@
 #!/bin/bash
 # A library that is preloaded behind ours and stands before the driver (a quota on memory) stays where it was: by every road a
 # call goes from the program to us, to it, to the driver.  It sees what it sees without us, and all is recorded.
-# shellcheck source-path=SCRIPTDIR
 . "$(dirname "$0")/../lib/lib.bash"
-here=$(cd "$(dirname "$0")" && pwd)
 src=$(cd "$here/../../gpu/roads" && pwd)
 include=$(sed -n 's/^CUDA_INCLUDE_DIR:PATH=//p' "$BUILD/CMakeCache.txt")
 command -v "${CC:-cc}" >/dev/null || skip "no C compiler here"

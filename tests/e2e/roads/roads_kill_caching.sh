@@ -3,7 +3,6 @@
 # events: what recover completes has every number once, its totals follow from its own rows, and the framework's agree.
 #
 #   KILLS=50 tests/e2e/roads/roads_kill_caching.sh      more of them (default 3 of each kind)
-# shellcheck source-path=SCRIPTDIR
 . "$(dirname "$0")/../lib/lib.bash"
 
 # Every row's totals against the sums of what the rows before it say.

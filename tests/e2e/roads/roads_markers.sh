@@ -1,6 +1,5 @@
 #!/bin/bash
 # Phases through vramscope.h, with the library and without; the record window; a program without CUDA.
-# shellcheck source-path=SCRIPTDIR
 . "$(dirname "$0")/../lib/lib.bash"
 
 [ "$("$tests/prog_markers" alone 2>/dev/null)" = "0 -1" ] || fail "without the library the markers do something"

@@ -1,6 +1,5 @@
 #!/bin/bash
 # Pools, host memory and a device that runs full: what each entry point is recorded as, and which totals it moves.
-# shellcheck source-path=SCRIPTDIR
 . "$(dirname "$0")/../lib/lib.bash"
 
 run_shimmed "$tests/prog_async"

@@ -1,9 +1,7 @@
 #!/bin/bash
 # A driver that is newer than this vramscope: a program that calls what only that one has runs as without us, by each road; what
 # is known is recorded, and what is not, if it may move memory, is told in the recording and in the report.
-# shellcheck source-path=SCRIPTDIR
 . "$(dirname "$0")/../lib/lib.bash"
-here=$(cd "$(dirname "$0")" && pwd)
 include=$(sed -n 's/^CUDA_INCLUDE_DIR:[A-Z]*=//p' "$BUILD/CMakeCache.txt")
 command -v "${CC:-cc}" >/dev/null || skip "no C compiler here"
 flags=(-O1 -g -w "-I$include" "-I$here/../lib")

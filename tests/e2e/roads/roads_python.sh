@@ -1,7 +1,6 @@
 #!/bin/bash
 # Python reaching the driver by ctypes, in itself and in the children of multiprocessing, which print what they print without
 # the shim; helpers that never use the driver (resource_tracker, forkserver) leave no file.
-# shellcheck source-path=SCRIPTDIR
 . "$(dirname "$0")/../lib/lib.bash"
 program=$(cd "$(dirname "$0")/../../gpu/roads" && pwd)/children.py
 command -v python3 >/dev/null || skip "no Python here"

@@ -1,6 +1,5 @@
 #!/bin/bash
 # Step numbers count every call of the program, also those that were not recorded, and never go backwards, whatever threads step.
-# shellcheck source-path=SCRIPTDIR
 . "$(dirname "$0")/../lib/lib.bash"
 
 run_shimmed "$tests/prog_steps_threads"

@@ -1,6 +1,5 @@
 #!/bin/bash
 # Eight threads at once: every call is there, the totals come back to zero, and a signal storm loses nothing.
-# shellcheck source-path=SCRIPTDIR
 . "$(dirname "$0")/../lib/lib.bash"
 
 run_shimmed "$tests/prog_threads"

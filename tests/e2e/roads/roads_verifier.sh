@@ -1,6 +1,5 @@
 #!/bin/bash
 # tests/gpu/roads/verify.py can say no: to an event missing, one too many, another order, another size, a loss, and no loss.
-# shellcheck source-path=SCRIPTDIR
 . "$(dirname "$0")/../lib/lib.bash"
 verify=$(cd "$(dirname "$0")/../../gpu/roads" && pwd)/verify.py
 command -v python3 >/dev/null || skip "no Python here"

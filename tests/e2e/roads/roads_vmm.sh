@@ -1,7 +1,6 @@
 #!/bin/bash
 # The virtual-memory API, call by call: physical memory counts from its creation until its references and its mappings
 # are both gone, whichever goes last; failed calls change nothing.
-# shellcheck source-path=SCRIPTDIR
 . "$(dirname "$0")/../lib/lib.bash"
 
 run_shimmed "$tests/prog_vmm"

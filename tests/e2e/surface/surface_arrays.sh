@@ -1,6 +1,5 @@
 #!/bin/bash
 # Arrays count what their texels take, sparse ones what is bound into them, for as long as it is.
-# shellcheck source-path=SCRIPTDIR
 . "$(dirname "$0")/../lib/lib.bash"
 
 run_shimmed "$tests/prog_arrays"

@@ -1,6 +1,5 @@
 #!/bin/bash
 # A captured allocation is a node and no memory; the shim's own questions to the driver disturb no capture.
-# shellcheck source-path=SCRIPTDIR
 . "$(dirname "$0")/../lib/lib.bash"
 
 run_shimmed "$tests/prog_capture"

@@ -1,6 +1,5 @@
 #!/bin/bash
 # A context's end is the end of what it owned; the primary one's of its device's pools too; a green one's of nothing.
-# shellcheck source-path=SCRIPTDIR
 . "$(dirname "$0")/../lib/lib.bash"
 
 # shellcheck disable=SC2034 # what lib.bash leaves out of the lists

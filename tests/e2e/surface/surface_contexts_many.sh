@@ -1,6 +1,5 @@
 #!/bin/bash
 # Contexts beyond the number that events can tell apart: the end of each ends its own memory, and nothing else.
-# shellcheck source-path=SCRIPTDIR
 . "$(dirname "$0")/../lib/lib.bash"
 
 shim_env=(SIMCUDA_CONTEXT_BYTES=1MiB)

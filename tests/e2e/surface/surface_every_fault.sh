@@ -2,7 +2,6 @@
 # Every function of the memory surface fails once, and always, in programs that go on: they are given exactly the driver's error,
 # the failed call is recorded with it, and what is alive is still what the curves end at.  A row of driver.def that is not called
 # so has its reason here.
-# shellcheck source-path=SCRIPTDIR
 . "$(dirname "$0")/../lib/lib.bash"
 root=$(dirname "$0")/../../..
 

@@ -1,7 +1,6 @@
 #!/bin/bash
 # The memory surface's functions fail once each: the program is given exactly the driver's error and ends by itself, the
 # failed call is recorded with it, and what is alive is still what the curves end at.
-# shellcheck source-path=SCRIPTDIR
 . "$(dirname "$0")/../lib/lib.bash"
 
 consistent() {

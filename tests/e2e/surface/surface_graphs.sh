@@ -1,7 +1,6 @@
 #!/bin/bash
 # Graphs with memory nodes: a node is no memory; what outlives a launch is, from the launch to its free, whoever frees it;
 # what the device's graphs hold beyond that is in the total as their pool.
-# shellcheck source-path=SCRIPTDIR
 . "$(dirname "$0")/../lib/lib.bash"
 
 run_shimmed "$tests/prog_graphs"

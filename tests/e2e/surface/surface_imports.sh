@@ -1,6 +1,5 @@
 #!/bin/bash
 # Imports are marked and in no total: external memory counts once, at its import; what is mapped of it is a view.
-# shellcheck source-path=SCRIPTDIR
 . "$(dirname "$0")/../lib/lib.bash"
 
 run_shimmed "$tests/prog_imports"

@@ -1,6 +1,5 @@
 #!/bin/bash
 # Memory of another process is marked where it is opened and in no device's total there: the owner counts it, once.
-# shellcheck source-path=SCRIPTDIR
 . "$(dirname "$0")/../lib/lib.bash"
 
 run_shimmed "$tests/prog_ipc"

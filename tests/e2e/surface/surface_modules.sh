@@ -1,6 +1,5 @@
 #!/bin/bash
 # Modules, libraries and limits say what they took of the device; they are no memory of the program's: in no total.
-# shellcheck source-path=SCRIPTDIR
 . "$(dirname "$0")/../lib/lib.bash"
 
 # shellcheck disable=SC2034 # what lib.bash leaves out of the lists

@@ -1,6 +1,5 @@
 #!/bin/bash
 # A multicast object is an address without memory of its own; what is bound into it lives for as long as it is.
-# shellcheck source-path=SCRIPTDIR
 . "$(dirname "$0")/../lib/lib.bash"
 
 shim_env=(SIMCUDA_DEVICES=2)

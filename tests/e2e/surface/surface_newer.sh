@@ -1,7 +1,6 @@
 #!/bin/bash
 # Memory that functions of CUDA 13.1 to 13.5 move: nodes of the third form, bindings that name their device, logical endpoints,
 # parts of a device. By each road, with exact events.
-# shellcheck source-path=SCRIPTDIR
 . "$(dirname "$0")/../lib/lib.bash"
 
 for road in linked dlsym proc; do
