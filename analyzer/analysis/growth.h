@@ -13,7 +13,7 @@
  * the other three.  A group grows if all of these hold:
  *   - It was made in 8 of the remaining steps or more.
  *   - It was made in each quarter of them at half the average rate or more.  This leaves out memory that
- * fills up and stops, and memory that is cleared from time to time.
+ *     fills up and stops, and memory that is cleared from time to time.
  *   - It grows by more than 512 bytes a step, the granularity of allocators.
  *   - Allocated itself, at the ends of steps, rose by at least half of that in three of the four quarters.
  *     Memory that is replaced in turn looks as young, but allocated does not rise.

@@ -7,8 +7,9 @@
  * recording does not say which it is:
  *
  *      low end     the output, the scores and their gradients are in 16 bits
- *      high end    the output is kept in fp32 and again in 16 bits, and the layer's other blocks stay in
- * fp32, but for what is kept of the output's size: a dropout's output, which is in 16 bits
+ *      high end    the output is kept in fp32 and again in 16 bits; the layer's other blocks stay in fp32
+ *
+ * A dropout's output is in 16 bits at both ends: it is as large as the softmax's, and is kept behind it.
  */
 #include "softmax.h"
 
@@ -40,19 +41,35 @@ static void *zeros(size_t n)
     return memset(xrealloc(NULL, n + 1), 0, n + 1);
 }
 
+/* BLOCK is made in forward; *OUTPUT is the output that came last, while its layer's call goes on, or
+ * BLOCK_NEVER. */
+static void see_forward(const struct program *p, const uint16_t *home, struct softmaxes *s, uint32_t block,
+                        uint32_t *output)
+{
+    const struct edit_block *b = &p->blocks[block];
+    const struct edit_block *last = *output == BLOCK_NEVER ? NULL : &p->blocks[*output];
+    const struct edit_stack *stack = program_stack(p, b);
+    bool kept = b->kind == KIND_SAVED && (b->type == ELEMENT_FLOAT32 || b->type == ELEMENT_UNKNOWN);
+    if (kept && stack->softmax) {
+        s->of[block] = SOFTMAX_OUTPUT;
+        s->calls[home[stack->layer]] = s->any = true;
+        *output = block;
+    } else if (last && home[stack->layer] != home[program_stack(p, last)->layer]) {
+        *output = BLOCK_NEVER;
+    } else if (last && kept && b->size == last->size) {
+        s->of[block] = SOFTMAX_BEHIND;
+    }
+}
+
 static void find_outputs(const struct program *p, const uint16_t *home, struct softmaxes *s)
 {
+    uint32_t output = BLOCK_NEVER;
     for (size_t i = 0; i < p->event_count; i++) {
         const struct trace_moment *e = &p->events[i];
-        if (e->what != MOMENT_BORN || !program_is_forward(p->facts, e->phase))
-            continue;
-        const struct edit_block *b = &p->blocks[e->block];
-        const struct edit_stack *stack = program_stack(p, b);
-        bool wide = b->type == ELEMENT_FLOAT32 || b->type == ELEMENT_UNKNOWN;
-        if (!stack->softmax || b->kind != KIND_SAVED || !wide)
-            continue;
-        s->of[e->block] = s->any = true;
-        s->squares[home[stack->layer]] = b->size;
+        if (e->what == MOMENT_STEP)
+            output = BLOCK_NEVER;
+        else if (e->what == MOMENT_BORN && program_is_forward(p->facts, e->phase))
+            see_forward(p, home, s, e->block, &output);
     }
 }
 
@@ -62,7 +79,7 @@ static void unmark_squares(const struct program *p, const uint16_t *home, const 
     bool *written = zeros(UINT16_MAX + 1); /* by layer: its softmax makes squares */
     for (size_t i = 0; i < p->block_count; i++) {
         uint16_t layer = home[program_stack(p, &p->blocks[i])->layer];
-        written[layer] |= layer && s->of[i] && parts[i] == ATTENTION_SQUARE;
+        written[layer] |= layer && s->of[i] == SOFTMAX_OUTPUT && parts[i] == ATTENTION_SQUARE;
     }
     for (size_t i = 0; i < p->block_count; i++)
         if (written[home[program_stack(p, &p->blocks[i])->layer]] &&
@@ -73,13 +90,12 @@ static void unmark_squares(const struct program *p, const uint16_t *home, const 
 
 struct softmaxes softmaxes_read(const struct program *p, uint8_t *parts)
 {
-    struct softmaxes s = {.of = zeros(p->block_count),
-                          .squares = zeros((UINT16_MAX + 1) * sizeof *s.squares)};
+    struct softmaxes s = {.of = zeros(p->block_count), .calls = zeros(UINT16_MAX + 1)};
     uint16_t *home = find_homes(p->facts);
     find_outputs(p, home, &s);
     unmark_squares(p, home, &s, parts);
     for (size_t i = 0; i <= UINT16_MAX; i++)
-        s.squares[i] = s.squares[home[i]];
+        s.calls[i] = s.calls[home[i]];
     free(home);
     return s;
 }
@@ -87,12 +103,12 @@ struct softmaxes softmaxes_read(const struct program *p, uint8_t *parts)
 void softmaxes_free(struct softmaxes *s)
 {
     free(s->of);
-    free(s->squares);
+    free(s->calls);
     *s = (struct softmaxes){0};
 }
 
-bool softmax_widens(const struct softmaxes *s, const struct program *p, const struct edit_block *b)
+bool softmax_widens(const struct softmaxes *s, const struct program *p, uint32_t block)
 {
-    uint16_t layer = program_stack(p, b)->layer;
-    return layer && s->squares[layer] && (b->kind != KIND_SAVED || b->size != s->squares[layer]);
+    uint16_t layer = program_stack(p, &p->blocks[block])->layer;
+    return layer && s->calls[layer] && s->of[block] != SOFTMAX_BEHIND;
 }

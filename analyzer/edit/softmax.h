@@ -7,9 +7,15 @@
 
 #include "program.h"
 
+enum softmax_block {
+    SOFTMAX_NONE,
+    SOFTMAX_OUTPUT, /* of such a call, kept for backward */
+    SOFTMAX_BEHIND  /* as large, and kept behind it: a dropout's output */
+};
+
 struct softmaxes {
-    bool *of;          /* by block: the output of such a call, kept for backward */
-    uint64_t *squares; /* by layer that calls one: bytes of the output; 0: the layer calls none */
+    uint8_t *of; /* by block, an enum softmax_block */
+    bool *calls; /* by layer: it calls one */
     bool any;
 };
 
@@ -18,7 +24,7 @@ struct softmaxes {
 struct softmaxes softmaxes_read(const struct program *p, uint8_t *parts);
 void softmaxes_free(struct softmaxes *s);
 
-/* Whether a block is as large in fp32 as it is now, if its layer's softmax computes in fp32. */
-bool softmax_widens(const struct softmaxes *s, const struct program *p, const struct edit_block *b);
+/* Whether a block stays in fp32 if its layer's softmax computes in fp32. */
+bool softmax_widens(const struct softmaxes *s, const struct program *p, uint32_t block);
 
 #endif

@@ -75,12 +75,13 @@ static double of_loss(const struct program *p, uint32_t block, const struct halv
     return half;
 }
 
-static double of_data(const struct program *p, const struct edit_block *b, const struct halving *h)
+static double of_data(const struct program *p, uint32_t block, const struct halving *h)
 {
+    const struct edit_block *b = &p->blocks[block];
     const struct edit_stack *s = program_stack(p, b);
     bool saved = b->kind == KIND_SAVED;
     double half = share(p, b);
-    if (h->high && softmax_widens(&h->softmaxes, p, b))
+    if (h->high && softmax_widens(&h->softmaxes, p, block))
         return 1;
     if (s->norm && h->norms.by_hand[s->layer])
         return h->high && saved ? (s->library && !s->wide_norm ? 1 : 1.25)
@@ -112,7 +113,7 @@ static double factor(const struct program *p, uint32_t block, const struct halvi
     enum cast cast = h->casts.of[block];
     if (cast != CAST_NONE)
         return cast != CAST_WEIGHT && cast != CAST_INPUT && h->high ? 1 : 0;
-    if (h->softmaxes.of[block])
+    if (h->softmaxes.of[block] == SOFTMAX_OUTPUT)
         return h->high ? 1 : share(p, b);
     bool stays = h->parts[block] == ATTENTION_NONE || h->parts[block] == ATTENTION_TURNED;
     if (h->parts[block] == ATTENTION_FUSED || (!h->high && !stays))
@@ -134,7 +135,7 @@ static double factor(const struct program *p, uint32_t block, const struct halvi
     case KIND_SAVED:
     case KIND_FORWARD:
     case KIND_BACKWARD:
-        return of_data(p, b, h);
+        return of_data(p, block, h);
     default: /* of inputs and of what is kept: it may go on being wide, or be no numbers at all */
         return !h->high && (b->type != ELEMENT_UNKNOWN || scale_is_kept(p, b)) ? half : 1;
     }
@@ -266,7 +267,8 @@ static void bear(struct build *b, size_t i, struct halving *h)
     b->now[at->block] = now;
     if (times < 1)
         mark_half(b, now);
-    if (h->high && (h->parts[at->block] == ATTENTION_TURNED || h->softmaxes.of[at->block])) {
+    if (h->high &&
+        (h->parts[at->block] == ATTENTION_TURNED || h->softmaxes.of[at->block] == SOFTMAX_OUTPUT)) {
         h->weights[at->block] = build_born(b, was, was->size / 2, at->phase, was->kind);
         mark_half(b, h->weights[at->block]);
     }

@@ -7,10 +7,10 @@
  *
  *  - An optimizer's state is born in an optimizer's step and outlives it.
  *  - A gradient is born in backward.  zero_grad frees it, or it outlives the optimizer's step and not the
- * next backward.  A block that stays for ever may be a workspace, which is born in backward too: it is a
- * gradient if there are as many optimizer states, or parameters, as such blocks of its size.
+ *    next backward.  A block that stays for ever may be a workspace, which is born in backward too: it is a
+ *    gradient if there are as many optimizer states, or parameters, as such blocks of its size.
  *  - A parameter was there before the first step and stays.  There are as many blocks of its size as
- * gradients.  Where Module._apply moved a model, all that the same line moved is the same.
+ *    gradients.  Where Module._apply moved a model, all that the same line moved is the same.
  *  - An activation is born in forward and freed inside of backward, when Python is not free to drop anything.
  *  - A temporary is born and freed in one stretch of a phase.
  *  - A block that had no time to end, as memory ran out, is what all of its stack and size were before it.

@@ -7,7 +7,7 @@
  *   - All streams share.  What one stream frees another can have, by dependencies of events or by ones that
  *     the driver makes.  A free that other streams held up waits.
  *   - PyTorch sets no end to what the pool keeps.  Two things are not followed: what empty_cache() gives
- * back, and whether the driver gives something back where the device has no more.
+ *     back, and whether the driver gives something back where the device has no more.
  *
  * Two rules are guesses: the pool is one line of addresses, and a request takes the free room that fits best.
  * If pieces never joined, a decoder's steps of changing lengths would hold half as much again as they were

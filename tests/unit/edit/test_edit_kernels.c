@@ -322,6 +322,9 @@ TEST(a_written_softmax_may_be_kept_in_fp32_and_in_16_bits)
     p = written_of(".+w f+s f+d f+y b-y b-d b-s |"); /* the dropout's output is in 16 bits */
     assert_int_equal(p.low, MIB(1 + 200 + 200 + 10));
     assert_in_range(p.high, MIB(1 + 400 + 200 + 200 + 10), MIB(1 + 400 + 200 + 200 + 10) + SLACK);
+    p = written_of(".+w f+d f+s f+y b-y b-s b-d |"); /* scores that are kept, too, may be in fp32 */
+    assert_int_equal(p.low, MIB(1 + 200 + 200 + 10));
+    assert_in_range(p.high, MIB(1 + 400 + 400 + 200 + 10), MIB(1 + 400 + 400 + 200 + 10) + SLACK);
 }
 
 /* nn.Softmax(dim=-1)(scores): what is made around it is of the layer that calls it. */
