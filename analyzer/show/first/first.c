@@ -70,9 +70,6 @@ static void print_device(const struct device_report *d, FILE *out, bool exact)
     fprintf(out, "    %s", d->name ? shown(d->name) : "device of an unknown name");
     if (d->total_bytes != UNKNOWN)
         fprintf(out, ", %s", B(d->total_bytes));
-    if (d->reserved)
-        fprintf(out, "; %s reserved at the most", B(d->reserved->bytes));
-    fputc('\n', out);
 }
 
 static void print_peak(const struct report *r, const struct device_report *d, FILE *out, bool exact)
@@ -82,6 +79,26 @@ static void print_peak(const struct report *r, const struct device_report *d, FI
     free(words);
     free(where);
     print_device(d, out, exact);
+    if (d->reserved)
+        fprintf(out, ": %s reserved at the most", B(d->reserved->bytes));
+    fputc('\n', out);
+    report_leak_text(r->trace, &d->growth, out, exact); /* every later step is higher for it */
+}
+
+static void print_refusal(const struct report *r, const struct device_report *d, FILE *out, bool exact)
+{
+    const struct trace_oom_kept *o = r->oom.lead;
+    char *place = oom_report_place(&r->oom, r->trace);
+    oom_report_head_text(&r->oom, out, exact);
+    wrap_print(out, 4, 6, "at %s", place);
+    free(place);
+    if (!d)
+        return;
+    print_device(d, out, exact);
+    fprintf(out, ": %s allocated of %s reserved", B(o->framework + o->direct), B(o->reserved));
+    if (o->free != UNKNOWN)
+        fprintf(out, ", %s free", B(o->free));
+    fputc('\n', out);
 }
 
 /* Requests that were refused, after which the program went on. */
@@ -101,8 +118,7 @@ static void print_residual(const struct device_report *d, FILE *out, bool exact)
     const struct residual *x = &d->residual;
     if (x->known && x->fullest.driver_used > 0 && x->fullest.residual > x->fullest.driver_used / PART)
         wrap_print(out, 4, 6,
-                   "beside what was asked of the driver it used %s for this process (context, code, "
-                   "streams): report --all",
+                   "%s more were used by the driver itself for this process: context, code, streams",
                    B(x->fullest.residual));
 }
 
@@ -113,8 +129,8 @@ static void print_beside(const struct report *r, const struct device_report *d, 
         report_unused_text(t, &r->oom.unused, "then", UNUSED_LARGE, out, exact);
         return;
     }
-    report_leak_text(t, &d->growth, out, exact);
-    bool more = d->unused_most.bytes != UNKNOWN && d->unused_most.bytes > d->unused.bytes;
+    int64_t most_reserved = d->reserved ? d->reserved->bytes : UNKNOWN;
+    bool more = d->unused_most.bytes != UNKNOWN && most_reserved - d->reserved_at_peak > most_reserved / PART;
     char *most = xformat("at the most, at %s,", units_time(d->reserved ? d->reserved->t : UNKNOWN).s);
     report_unused_text(t, more ? &d->unused_most : &d->unused, more ? most : "then", UNUSED_LARGE, out,
                        exact);
@@ -149,12 +165,12 @@ static void print_held(const struct report *r, const struct device_report *d, FI
 void first_text(const struct report *r, FILE *out, bool exact)
 {
     const struct device_report *d = about(r);
-    report_losses_text(r, out);
+    report_losses_text(r, out, false);
     report_mark_text(r->trace, out);
-    fputc('\n', out);
+    if (!report_is_complete(r) || r->trace->loss_count)
+        fputc('\n', out);
     if (died(r)) {
-        oom_report_head_text(&r->oom, out, exact);
-        oom_report_who_text(&r->oom, r->trace, out);
+        print_refusal(r, d, out, exact);
     } else if (d && d->allocated) {
         print_peak(r, d, out, exact);
         print_survived(r, out);
@@ -168,5 +184,6 @@ void first_text(const struct report *r, FILE *out, bool exact)
     }
     if (!r->device_count)
         fprintf(out, "%s\n", trace_no_device(r->trace));
-    fprintf(out, "\nall of it: vramscope report --all %s\n", shown_word(r->trace->path));
+    fprintf(out, "\n%sall of it: vramscope report --all %s\n",
+            report_is_complete(r) ? "the recording is complete; " : "", shown_word(r->trace->path));
 }

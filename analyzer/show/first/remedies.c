@@ -30,7 +30,10 @@ static char *how(const struct edit *e)
         return xformat("zero_grad(set_to_none=%s)", e->yes ? "True" : "False");
     case EDIT_CHECKPOINT:
         return e->n == 1 ? xstrdup("recompute each layer")
-                         : xformat("recompute one layer of %lld", (long long)e->n);
+                         : xformat("recompute every %lld%s layer", (long long)e->n,
+                                   e->n == 2   ? "nd"
+                                   : e->n == 3 ? "rd"
+                                               : "th");
     case EDIT_BATCH:
         return e->factor == 0.5 ? xstrdup("half the samples") : xformat("%g times the samples", e->factor);
     default:
@@ -58,14 +61,14 @@ static const char *cost(const struct edit *e)
     }
 }
 
-static void row(struct table *table, const struct remedy *r, bool refused, bool exact)
+static void row(struct table *table, const struct remedy *r, bool exact)
 {
     char *words = r->edit.text && !r->and.text ? how(&r->edit) : xstrdup("");
     table_cell(table, "%s%s%s", r->name, *words ? ": " : "", words);
     if (r->not_made)
-        table_cell(table, "no request");
+        table_cell(table, "not needed");
     else
-        table_cell(table, "%s%s", refused ? "" : "<= ", units_bytes(r->then, exact).s);
+        table_cell(table, "%s", units_bytes(r->then, exact).s);
     table_cell(table, "%s", !r->edit.text ? "no code" : r->and.text ? "both" : cost(&r->edit));
     free(words);
 }
@@ -73,25 +76,27 @@ static void row(struct table *table, const struct remedy *r, bool refused, bool 
 /* No setting of PyTorch's helps; of changes none does, or nothing is known. */
 static void nothing(const struct trace *t, const struct remedies *r, bool refused, FILE *out)
 {
-    const char *what = refused ? "have let this request pass" : "lower what the allocator reserves";
-    const char *with = "with sizes a little off as well";
+    const char *what = refused ? "have let this request pass" : "lower what is reserved";
     if (r->why && !r->events)
         wrap_print(out, 4, 6, "what would %s is not known: %s: vramscope whatif %s", what, r->why,
                    shown_word(t->path));
     else if (r->why)
-        wrap_print(out, 4, 6,
-                   "no other setting of the allocator would %s, %s; changes of the program are not known: %s",
-                   what, with, r->why);
+        wrap_print(
+            out, 4, 6,
+            "no setting of the allocator would %s with a margin; changes of the program are not known: %s",
+            what, r->why);
     else if (r->events)
         wrap_print(out, 4, 6,
-                   "neither another setting nor a change that is tried would %s, %s: vramscope whatif %s",
-                   what, with, shown_word(t->path));
+                   "no setting of the allocator, and none of the changes that vramscope tries, would %s with "
+                   "a margin: "
+                   "vramscope whatif %s",
+                   what, shown_word(t->path));
 }
 
 void first_remedies_text(const struct trace *t, const struct remedies *r, bool refused, FILE *out, bool exact)
 {
     const char *header[] = {refused ? "would have let it pass" : "would lower what is reserved",
-                            refused ? "left then" : "reserved then", "costs"};
+                            refused ? "left then" : "to at most", "costs"};
     struct table table;
     if (!r->count) {
         nothing(t, r, refused, out);
@@ -99,14 +104,17 @@ void first_remedies_text(const struct trace *t, const struct remedies *r, bool r
     }
     table_init(&table, "<><", header);
     for (size_t i = 0; i < r->count && i < ROWS; i++)
-        row(&table, &r->rows[i], refused, exact);
+        row(&table, &r->rows[i], exact);
     table_print(&table, out, 2);
     table_free(&table);
-    if (r->count > ROWS)
-        fprintf(out, "  %s: vramscope whatif %s\n", units_count((int64_t)(r->count - ROWS), "more row").s,
-                shown_word(t->path));
     if (refused)
         fputs("  left then: the largest request that passes next; what comes later is unknown\n", out);
     else
-        fprintf(out, "  reserved then: by the allocator alone, which had %s\n", units_bytes(r->now, exact).s);
+        fprintf(out, "  these are replays; as it was the allocator reserved %s\n",
+                units_bytes(r->now, exact).s);
+    if (r->count > ROWS)
+        fprintf(out, "  %s, and what each takes for granted: vramscope whatif %s\n",
+                units_count((int64_t)(r->count - ROWS), "more row").s, shown_word(t->path));
+    else
+        fprintf(out, "  what each takes for granted: vramscope whatif %s\n", shown_word(t->path));
 }

@@ -188,12 +188,19 @@ void report_code_text(struct trace *t, const struct trace_live *live, size_t n, 
     struct places p = places_of(t, live, n);
     struct asked asked = {0};
     size_t named = 0;
+    int64_t shown_bytes = 0;
     if (p.n && trace_knows_tensors(t) && trace_tensors(t, device, oom, &asked.tensors, &asked.n))
         asked.n = 0;
     table_init(&table, ">><", NULL);
     for (size_t i = 0; i < p.n && i < ROWS && named < CODE; i++) {
         named += p.at[i].code;
+        shown_bytes += p.at[i].bytes;
         place_row(&table, &p.at[i], whole, &asked, exact);
+    }
+    if (shown_bytes < whole) {
+        table_cell(&table, "%s", B(whole - shown_bytes));
+        table_cell(&table, "%s", units_share(whole - shown_bytes, whole).s);
+        table_cell(&table, "others");
     }
     free(asked.tensors);
     if (named) {

@@ -166,7 +166,7 @@ char *report_leak_words(struct trace *t, const struct growth *g, bool exact)
     struct report_leak *leaks = report_leaks(t, g, &n);
     const struct growth_group *top = &leaks[0].all;
     char *all = n == 1 ? xstrdup("") : xformat("; +%s a step in all", B(g->bytes / g->steps));
-    char *words = xformat("+%s a step since step %lld, %s (unless it fills up or is cleared later)%s",
+    char *words = xformat("+%s a step since step %lld, %s (or a cache that is not full yet)%s",
                           B(top->bytes / g->steps), (long long)top->since, leaks[0].place, all);
     free(all);
     report_leaks_free(leaks, n);

@@ -197,14 +197,14 @@ static void print_driver(const struct oom_report *r, FILE *out, bool exact)
     fputc('\n', out);
 }
 
-/* Where the program made the request: "train.py:41 main, in Model.head"; the caller frees it. */
-static char *request_place(struct trace *t, int64_t stack)
+char *oom_report_place(const struct oom_report *r, struct trace *t)
 {
+    int64_t stack = r->lead->stack;
     struct trace_frame *frames;
     const char *layer = NULL;
-    char *place = stack_where(t, stack);
+    char *place = stack > 0 ? stack_where(t, stack) : xstrdup("no call stack");
     size_t n;
-    if (trace_stack(t, stack, &frames, &n))
+    if (stack <= 0 || trace_stack(t, stack, &frames, &n))
         return place;
     for (size_t i = 0; i < n && !layer; i++)
         layer = frames[i].kind == VS_FRAME_LAYER ? frames[i].function : NULL;
@@ -215,10 +215,10 @@ static char *request_place(struct trace *t, int64_t stack)
 }
 
 /* Prints who made the request, in a sentence; the whole call stack comes below the first screen. */
-void oom_report_who_text(const struct oom_report *r, struct trace *t, FILE *out)
+static void print_who(const struct oom_report *r, struct trace *t, FILE *out)
 {
     const struct trace_oom_kept *o = r->lead;
-    char *place = o->stack > 0 ? request_place(t, o->stack) : xstrdup("no call stack");
+    char *place = oom_report_place(r, t);
     wrap_print(out, 4, 6, "asked by %s, thread %s: %s", o->owner ? shown(o->owner) : "an unknown library",
                o->thread_name && *o->thread_name ? shown(o->thread_name) : "unknown", place);
     free(place);
@@ -500,7 +500,7 @@ void oom_report_text(const struct oom_report *r, struct trace *t, FILE *out, boo
         print_driver(r, out, exact);
         report_unused_text(t, &r->unused, "then", UNUSED_LARGE, out, exact);
         print_cures(&changes, out, exact);
-        oom_report_who_text(r, t, out);
+        print_who(r, t, out);
         report_parts_text(r->live, r->live_count, r->live_bytes, out, exact);
         report_code_text(t, r->live, r->live_count, r->live_bytes, r->lead->device, r->lead->seq, out, exact);
         print_changes(&changes, t, out, exact);

@@ -32,10 +32,10 @@ struct oom_report {
 int oom_report_load(struct oom_report *r, struct trace *t, int64_t role);
 void oom_report_free(struct oom_report *r);
 
-/* "OUT OF MEMORY on device 0 ...", what was asked for, and why it was refused; and where the program asked.
- */
+/* "OUT OF MEMORY on device 0 ...", what was asked for, and why it was refused. */
 void oom_report_head_text(const struct oom_report *r, FILE *out, bool exact);
-void oom_report_who_text(const struct oom_report *r, struct trace *t, FILE *out);
+/* Where the program made the request: "train.py:41 main, in Model.head"; the caller frees it. */
+char *oom_report_place(const struct oom_report *r, struct trace *t);
 void oom_report_text(const struct oom_report *r, struct trace *t, FILE *out, bool exact, bool full);
 /* The changes of the program that would have let the request pass, or free the most; of a framework's request
  * that ended the run. */

@@ -152,8 +152,10 @@ void report_bounds_json(const struct trace *t, struct json *j);
 void report_mark_text(const struct trace *t, FILE *out);
 void report_dry_text(const struct trace *t, FILE *out);
 
-/* What was lost, folded or is not proven, and whether the recording is complete. */
-void report_losses_text(const struct report *r, FILE *out);
+/* What was lost, folded or is not proven, and with COMPLETE that nothing was. */
+void report_losses_text(const struct report *r, FILE *out, bool complete);
+/* Whether no event was lost, and no call is known to have gone past the recording. */
+bool report_is_complete(const struct report *r);
 /* When a device's allocated peak was: "1.2 s, step 2, in backward"; the caller frees it. */
 char *report_peak_where(const struct device_report *d);
 /* "43.97 GiB allocated", "at most ...", or what is known of it; the caller frees it. */

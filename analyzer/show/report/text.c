@@ -21,12 +21,19 @@
 
 #define B(n) units_bytes(n, exact).s
 
+bool report_is_complete(const struct report *r)
+{
+    for (size_t i = 0; i < r->device_count; i++)
+        if (r->devices[i].unseen > 0)
+            return false;
+    return trace_whole(r->trace);
+}
+
 /* The headline is about events.  If the end may be missing, or calls may have bypassed the recording, it is
  * not known whether all events are there. */
-static void print_complete(const struct report *r, FILE *out)
+static void print_complete(const struct report *r, FILE *out, bool complete)
 {
     const struct trace *t = r->trace;
-    bool unseen = false;
     for (size_t i = 0; i < r->device_count; i++) {
         char *words = report_unseen_words(&r->devices[i]);
         if (words)
@@ -34,10 +41,9 @@ static void print_complete(const struct report *r, FILE *out)
                        "UNSEEN: %s: the driver says that the process uses them, beside what was recorded and "
                        "what calls were measured to take",
                        words);
-        unseen = unseen || words;
         free(words);
     }
-    if (!trace_whole(t) || unseen)
+    if (!complete || !report_is_complete(r))
         return;
     fprintf(out, "complete: no events lost");
     if (t->reports == UNKNOWN || t->reports == 0)
@@ -83,14 +89,14 @@ static void print_folded(const struct trace *t, FILE *out)
 }
 
 /* Missing events come first. */
-void report_losses_text(const struct report *r, FILE *out)
+void report_losses_text(const struct report *r, FILE *out, bool complete)
 {
     const struct trace *t = r->trace;
     for (int kind = LOSS_EVENTS; kind <= LOSS_GAP; kind++)
         for (size_t i = 0; i < t->loss_count; i++)
             if (t->losses[i].kind == (enum trace_loss_kind)kind)
                 print_loss(&t->losses[i], out);
-    print_complete(r, out);
+    print_complete(r, out, complete);
     for (size_t i = 0; i < t->loss_count; i++)
         if (t->losses[i].kind == LOSS_NOTE)
             print_loss(&t->losses[i], out);
@@ -134,7 +140,7 @@ void report_header_text(const struct report *r, FILE *out, bool exact, bool full
     if (t->end_line)
         fprintf(out, "%s\n", shown(t->end_line));
     oom_report_text(&r->oom, r->trace, out, exact, full);
-    report_losses_text(r, out);
+    report_losses_text(r, out, true);
     report_mark_text(t, out);
     char *command = shown_cut(p->command ? p->command : "unknown", page_room() - 12);
     fprintf(out, "\n  command   %s\n  host      %s, %s", command, p->host ? shown(p->host) : "unknown",

@@ -69,7 +69,7 @@ for how in leak states lengths fills cleared turns; do
     shimmed "$tests/prog_grow" $how 40
     report $how
     [ $how = leak ] || silent leak
-    [ $how != leak ] || says "leak: +1.00 MiB a step since step 1, direct, prog_grow, born in forward (unless it fills up or is cleared later)"
+    [ $how != leak ] || says "leak: +1.00 MiB a step since step 1, direct, prog_grow, born in forward (or a cache that is not full yet)"
 done
 
 # PyTorch's foreach implementations are known by their names, and by nothing else
@@ -141,7 +141,7 @@ if python3 -c 'import sys; sys.exit(not (3, 10) <= sys.version_info[:2] <= (3, 1
     python_run site-packages/torch/optim/adam.py _multi_tensor_adam 24
     says "optimizer: 128.0 MiB of it are temporaries of its foreach implementation (torch/optim/adam.py:4 _multi_tensor_adam)"
     cause optimizer_foreach_bytes $((128 * MIB))
-    says "leak: +1.00 MiB a step since step 1, train.py:16 get (unless it fills up or is cleared later) optimizer:" # the leak first
+    says "leak: +1.00 MiB a step since step 1, train.py:16 get (or a cache that is not full yet) optimizer:" # the leak first
     python_run site-packages/torch/optim/adam.py _single_tensor_adam 4
     says "optimizer: 128.0 MiB of it were made in this optimizer step, and freed in it"
     silent leak
