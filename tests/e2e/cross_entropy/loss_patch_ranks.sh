@@ -1,12 +1,4 @@
 #!/bin/bash
 # vramscope.patch_loss in two processes on the CPU: DDP, FSDP2, compiled.
-set -u
-: "${BUILD:?BUILD is the build directory}"
-here=$(dirname "$(realpath "$0")")
-python=${TEST_PYTHON:-python3}
-"$python" -c 'import torch, transformers' 2>/dev/null || { echo "skipped: no Python with PyTorch and Transformers here (TEST_PYTHON names one)"; exit 77; }
-export PYTHONDONTWRITEBYTECODE=1 OMP_NUM_THREADS=1
-dir=$(mktemp -d "${TMPDIR:-/tmp}/vramscope-e2e.XXXXXX")
-export TORCHINDUCTOR_CACHE_DIR=$dir/inductor # else it leaves a directory in TMPDIR
-trap 'rm -rf "$dir"' EXIT
-LCE_LIBRARY=$BUILD/lib/liblinear_cross_entropy.so "$python" "$here/loss_patch_ranks.py" cpu
+. "$(dirname "$0")/torch.bash"
+on_cpu loss_patch_ranks transformers
