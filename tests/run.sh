@@ -2,6 +2,7 @@
 # run.sh - all tests, from a fresh checkout, in one command.
 #
 #   tests/run.sh [STAGE...]      stages: lint unit e2e oracle noarena asan tsan gpu (all unless named)
+#   tests/run.sh quick           at each commit: the build, lint and the unit tests, in a minute and a half where all is built
 #   tests/run.sh full [SCALE]    the long loops of tests/full alone: at most two hours on two cores; SCALE 0.01 for a taste
 #
 # Sets up, builds with gcc, then: the formatter, shellcheck and header guards, the unit tests (ctest), every tests/e2e/*/*.sh and
@@ -33,6 +34,7 @@ if [ "${1:-}" = full ]; then
     set -- full
 fi
 stages=" ${*:-lint unit e2e oracle noarena asan tsan gpu} "
+stages=${stages/ quick / lint unit }
 torches=(2.11.0 2.15.0) # PyTorch for the tests, and the newest
 passed=0 failed=0 skipped=0
 more=$((jobs + 1 + jobs / 2)) # at once, of what waits for clocks and other processes half of its time

@@ -62,10 +62,20 @@ static int by_left(const void *a, const void *b)
     return x->then > y->then ? -1 : x->then < y->then ? 1 : strcmp(x->name, y->name);
 }
 
-int remedies_of_refusal(struct trace *t, const struct trace_oom_kept *o, struct remedies *out)
+/* Whether a replay takes longer than a page is to take. */
+static bool is_long(const struct trace *t, int64_t most, struct remedies *out)
+{
+    *out = (struct remedies){.now = UNKNOWN};
+    if (t->events > most)
+        out->why = xstrdup("the recording has too many events for this page");
+    return out->why;
+}
+
+int remedies_of_refusal(struct trace *t, const struct trace_oom_kept *o, int64_t most, struct remedies *out)
 {
     struct refusal_answer a;
-    *out = (struct remedies){.now = UNKNOWN};
+    if (is_long(t, most, out))
+        return 0;
     if (refusal_answer(t, o, NULL, NULL, 0, &a))
         return -1;
     add_policies(&a, out);
@@ -194,21 +204,18 @@ static int read_program(struct trace *t, int64_t device, struct asking *q, struc
     return program_read(t, device, SIZE_MAX, native, &q->from, facts);
 }
 
-int remedies_of_peak(struct trace *t, int64_t device, size_t most, struct remedies *out)
+int remedies_of_peak(struct trace *t, int64_t device, int64_t most, struct remedies *out)
 {
     struct asking q = {.own = FEED_NATIVE};
     struct edit_facts facts = {0};
-    *out = (struct remedies){.now = UNKNOWN};
-    if (t->events > (int64_t)most) {
-        out->why = xstrdup("it has too many events for this page");
+    if (is_long(t, most, out))
         return 0;
-    }
     const struct trace_peak *peak = trace_find_peak(t, device, "managed_reserved");
     out->now = peak && peak->bytes > 0 ? peak->bytes : UNKNOWN;
     int bad = read_program(t, device, &q, &facts);
     if (!bad && q.from.block_count)
         answer(&q, out);
-    out->events = q.from.event_count;
+    out->events = q.from.block_count ? q.from.event_count : 0; /* nothing is a framework's: nothing is said */
     program_free(&q.from);
     program_free_facts(&facts);
     return bad;

@@ -32,10 +32,11 @@ struct remedies {
     size_t events; /* that were replayed */
 };
 
-/* Of the refusal O, a framework's, after which no step ended.  0, or -1 with t->why. */
-int remedies_of_refusal(struct trace *t, const struct trace_oom_kept *o, struct remedies *out);
-/* Of the blocks of a framework's on DEVICE.  A program of more than MOST events is not replayed: why. */
-int remedies_of_peak(struct trace *t, int64_t device, size_t most, struct remedies *out);
+/* A recording of more than MOST events is not replayed: why.  0, or -1 with t->why.
+ * Of the refusal O, a framework's, after which no step ended. */
+int remedies_of_refusal(struct trace *t, const struct trace_oom_kept *o, int64_t most, struct remedies *out);
+/* Of the blocks of a framework's on DEVICE. */
+int remedies_of_peak(struct trace *t, int64_t device, int64_t most, struct remedies *out);
 void remedies_free(struct remedies *r);
 
 #endif

@@ -53,9 +53,9 @@ static void print_remedies(const struct report *r, const struct device_report *d
     struct remedies remedies;
     if (!replays(t) || !trace_find_peak(t, d->device, "framework"))
         return;
-    bool refused = died(r),
-         bad = refused ? r->oom.lead->op != OOM_FRAMEWORK || remedies_of_refusal(t, r->oom.lead, &remedies)
-                       : remedies_of_peak(t, d->device, REPLAYED, &remedies);
+    bool refused = died(r), bad = refused ? r->oom.lead->op != OOM_FRAMEWORK ||
+                                                remedies_of_refusal(t, r->oom.lead, REPLAYED, &remedies)
+                                          : remedies_of_peak(t, d->device, REPLAYED, &remedies);
     if (bad)
         return;
     fputc('\n', out);
@@ -166,9 +166,12 @@ void first_text(const struct report *r, FILE *out, bool exact)
 {
     const struct device_report *d = about(r);
     report_losses_text(r, out, false);
-    report_mark_text(r->trace, out);
-    if (!report_is_complete(r) || r->trace->loss_count)
+    char *mark = trace_mark_line(r->trace);
+    if (mark)
+        wrap_print(out, 0, 2, "%s", mark);
+    if (mark || !report_is_complete(r) || r->trace->loss_count)
         fputc('\n', out);
+    free(mark);
     if (died(r)) {
         print_refusal(r, d, out, exact);
     } else if (d && d->allocated) {
