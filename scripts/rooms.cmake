@@ -7,7 +7,7 @@
 # the one include path for it.  What a room's headers include has to be in USES, too.  Who links a room gets those that it
 # uses.  core/arch, which core's headers include, comes with core.  Without SOURCES all of the folder is compiled.  A folder without sources is its headers alone.
 #
-# tests/e2e/rooms.py holds USES against what is included, and draws docs/rooms.svg.
+# scripts/rooms.py holds USES against what is included, and draws docs/rooms.svg.
 set(VS_ROOMS ${CMAKE_BINARY_DIR}/rooms)
 file(REMOVE_RECURSE ${VS_ROOMS}) # a header that is gone shall not be found
 
