@@ -58,6 +58,7 @@ class Unused:
             living = list(self.living(device, seq))
             held = sum((1 if e.op != 20 else -1) * e.size for e in living if e.op == 20 or e.managed == 1 or self.managed.get(e.seq, seq + 1) <= seq)
             # A segment without a block at the framework's first report counts twice until it has one (docs/status.md): that and no more.
-            held += sum(e.size for e in living if self.managed.get(e.seq, 0) > seq)
+            first = next((e.seq for e in self.r.events if e.op == 20 and e.device == device), 0)
+            held += sum(e.size for e in living if self.managed.get(e.seq, 0) > seq and e.seq < first)
             if framework != held:
                 self.complain(f"device {device} at its peak: {framework} of the framework's, should be {held}")

@@ -46,17 +46,28 @@ static bool replays(struct trace *t)
     return !t->thinned && !trace_has_loss(t, LOSS_EVENTS) && !trace_imported_misfits(t);
 }
 
-/* Nothing is said of a recording that cannot be replayed, or has no blocks of a framework's. */
+/* A program whose blocks are no framework's has bounds. */
+static bool has_blocks(const struct device_report *d)
+{
+    for (size_t i = 0; i < d->live_count; i++)
+        if (d->live[i].category && !strcmp(d->live[i].category, "framework block"))
+            return true;
+    return false;
+}
+
+/* Nothing is said of a recording that cannot be replayed. */
 static void print_remedies(const struct report *r, const struct device_report *d, FILE *out, bool exact)
 {
     struct trace *t = r->trace;
     struct remedies remedies;
-    if (!replays(t) || !trace_find_peak(t, d->device, "framework"))
+    bool refused = died(r);
+    if (!refused && !has_blocks(d) && d->savings.known) {
+        report_savings_text(&d->savings, out, exact);
         return;
-    bool refused = died(r), bad = refused ? r->oom.lead->op != OOM_FRAMEWORK ||
-                                                remedies_of_refusal(t, r->oom.lead, REPLAYED, &remedies)
-                                          : remedies_of_peak(t, d->device, REPLAYED, &remedies);
-    if (bad)
+    }
+    if (!replays(t) || (refused && r->oom.lead->op != OOM_FRAMEWORK) ||
+        (refused ? remedies_of_refusal(t, r->oom.lead, REPLAYED, &remedies)
+                 : remedies_of_peak(t, d->device, REPLAYED, &remedies)))
         return;
     fputc('\n', out);
     first_remedies_text(t, &remedies, refused, out, exact);

@@ -9,7 +9,8 @@
 
 /* What it is made of. */
 #define FIRST_PARTS                                                                                          \
-    (REPORT_HELD | REPORT_UNUSED | REPORT_GROWTH | REPORT_RESIDUAL | REPORT_UNSEEN | REPORT_REFUSAL)
+    (REPORT_HELD | REPORT_UNUSED | REPORT_GROWTH | REPORT_SAVINGS | REPORT_RESIDUAL | REPORT_UNSEEN |        \
+     REPORT_REFUSAL)
 
 void first_text(const struct report *r, FILE *out, bool exact);
 
