@@ -66,29 +66,27 @@ static void row(struct table *table, const struct remedy *r, bool exact)
     char *words = r->edit.text && !r->and.text ? how(&r->edit) : xstrdup("");
     table_cell(table, "%s%s%s", r->name, *words ? ": " : "", words);
     if (r->not_made)
-        table_cell(table, "not needed");
+        table_cell(table, "request gone");
     else
         table_cell(table, "%s", units_bytes(r->then, exact).s);
-    table_cell(table, "%s", !r->edit.text ? "no code" : r->and.text ? "both" : cost(&r->edit));
+    table_cell(table, "%s", !r->edit.text ? "nothing, no code" : r->and.text ? "both" : cost(&r->edit));
     free(words);
 }
 
 /* No setting of PyTorch's helps; of changes none does, or nothing is known. */
 static void nothing(const struct trace *t, const struct remedies *r, bool refused, FILE *out)
 {
-    const char *what = refused ? "have let this request pass" : "lower what is reserved";
+    const char *what = refused ? "have let this request pass with a margin" : "lower what is reserved by 2 %";
     if (r->why && !r->events)
         wrap_print(out, 4, 6, "what would %s is not known: %s: vramscope whatif %s", what, r->why,
                    shown_word(t->path));
     else if (r->why)
-        wrap_print(
-            out, 4, 6,
-            "no setting of the allocator would %s with a margin; changes of the program are not known: %s",
-            what, r->why);
+        wrap_print(out, 4, 6,
+                   "no setting of the allocator would %s; changes of the program are not known: %s", what,
+                   r->why);
     else if (r->events)
         wrap_print(out, 4, 6,
-                   "no setting of the allocator, and none of the changes that vramscope tries, would %s with "
-                   "a margin: "
+                   "no setting of the allocator, and none of the changes that vramscope tries, would %s: "
                    "vramscope whatif %s",
                    what, shown_word(t->path));
 }
@@ -110,11 +108,11 @@ void first_remedies_text(const struct trace *t, const struct remedies *r, bool r
     if (refused)
         fputs("  left then: the largest request that passes next; what comes later is unknown\n", out);
     else
-        fprintf(out, "  these are replays; as it was the allocator reserved %s\n",
+        fprintf(out, "  of the part that is the allocator's, which was %s; each row is a replay\n",
                 units_bytes(r->now, exact).s);
     if (r->count > ROWS)
-        fprintf(out, "  %s, and what each takes for granted: vramscope whatif %s\n",
+        fprintf(out, "  %s, and what each assumes: vramscope whatif %s\n",
                 units_count((int64_t)(r->count - ROWS), "more row").s, shown_word(t->path));
     else
-        fprintf(out, "  what each takes for granted: vramscope whatif %s\n", shown_word(t->path));
+        fprintf(out, "  what each assumes: vramscope whatif %s\n", shown_word(t->path));
 }
