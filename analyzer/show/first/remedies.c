@@ -69,7 +69,7 @@ static void row(struct table *table, const struct remedy *r, bool exact)
         table_cell(table, "request gone");
     else
         table_cell(table, "%s", units_bytes(r->then, exact).s);
-    table_cell(table, "%s", !r->edit.text ? "nothing, no code" : r->and.text ? "both" : cost(&r->edit));
+    table_cell(table, "%s", !r->edit.text ? "nothing" : r->and.text ? "both" : cost(&r->edit));
     free(words);
 }
 
