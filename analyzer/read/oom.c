@@ -9,6 +9,7 @@
 #include "sql.h"
 #include "steps.h"
 #include "living.h"
+#include "curve.h"
 #include "ooms.h"
 
 static bool has_table(struct trace *t)
@@ -129,6 +130,47 @@ int trace_left_by_oom(struct trace *t, int64_t seq, int64_t *last, struct trace_
                                        "seq > ?1 AND seq <= ?3) GROUP BY phase, line ORDER BY 2 DESC",
                                        3, seq, begin, end);
     return trace_live_rows(t, s, out, n);
+}
+
+/* The most that was allocated on DEVICE from event FROM to event TO, beyond what was after FROM. */
+static int64_t rose(struct trace *t, int64_t device, int64_t from, int64_t to)
+{
+    struct sqlite3_stmt *s = trace_sql(
+        t,
+        "SELECT max(" X512("framework") " + " X512("direct") ") FROM ev WHERE seq BETWEEN ?1 AND ?2 "
+                                                             "AND +device = ?3",
+        3, from, to, device);
+    int64_t most = s && sqlite3_step(s) == SQLITE_ROW ? trace_sql_amount(s, 0) : UNKNOWN;
+    int64_t then = trace_allocated_at(t, device, from);
+    sqlite3_finalize(s);
+    return most == UNKNOWN || then == UNKNOWN ? UNKNOWN : most - then;
+}
+
+int trace_line_before(struct trace *t, const struct trace_oom_kept *o, struct trace_before *out)
+{
+    struct sqlite3_stmt *s = trace_sql(
+        t,
+        "SELECT e.seq, " X512(
+            "e.size") ", p.step, p.seq FROM ev e JOIN step p ON p.seq = (SELECT min(seq) FROM step WHERE "
+                      "seq > e.seq) WHERE e.op = 20 AND +e.device = ?1 AND e.seq < ?3 AND p.seq < ?3 AND "
+                      "e.stack IN (SELECT id FROM "
+                      "stack_text WHERE line = (SELECT line FROM stack_text WHERE id = ?2)) ORDER BY 2 DESC "
+                      "LIMIT 1",
+        3, o->device, o->stack, o->seq);
+    int64_t from = UNKNOWN, to = UNKNOWN;
+    int code = s ? sqlite3_step(s) : SQLITE_ERROR;
+    *out = (struct trace_before){UNKNOWN, UNKNOWN, UNKNOWN};
+    if (code == SQLITE_ROW) {
+        from = trace_sql_amount(s, 0);
+        to = trace_sql_amount(s, 3);
+        *out = (struct trace_before){trace_sql_amount(s, 2), trace_sql_amount(s, 1), UNKNOWN};
+        code = SQLITE_DONE;
+    }
+    if (trace_sql_done(t, s, code))
+        return -1;
+    if (from != UNKNOWN)
+        out->more = rose(t, o->device, from, to);
+    return 0;
 }
 
 int64_t trace_counter(struct trace *t, const char *name)

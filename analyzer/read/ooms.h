@@ -30,6 +30,13 @@ int trace_ooms_kept(struct trace *t, struct trace_oom_kept **out, size_t *n);
  * by phase and line, the most first.  *LAST: that step's number.  No row where no step ended after the one of
  * the refusal. */
 int trace_left_by_oom(struct trace *t, int64_t seq, int64_t *last, struct trace_live **out, size_t *n);
+/* What the line of the request O got before: its largest block, of SIZE bytes, in a step that ended, and how
+ * many bytes MORE were allocated at most from there to that step's end. */
+struct trace_before {
+    int64_t step, size, more;
+};
+/* 0 with OUT->step UNKNOWN: it got none.  -1 with t->why. */
+int trace_line_before(struct trace *t, const struct trace_oom_kept *o, struct trace_before *out);
 /* Bytes of the last request that was refused, where nothing was got and no step ended after it, by anybody
  * (0: the call does not say how many); UNKNOWN: there is none. */
 int64_t trace_last_refused(struct trace *t);

@@ -7,6 +7,7 @@
 #include "base/shown.h"
 #include "base/units.h"
 #include "base/wrap.h"
+#include "read/ooms.h"
 #include "remedies.h"
 #include "show/report/code.h"
 #include "show/report/parts.h"
@@ -55,6 +56,20 @@ static bool has_blocks(const struct device_report *d)
     return false;
 }
 
+/* What came after the same line's request in a step that ended: with less left the next request is refused.
+ */
+static void print_before(const struct report *r, FILE *out, bool exact)
+{
+    struct trace_before before;
+    if (trace_line_before(r->trace, r->oom.lead, &before) || before.more == UNKNOWN || before.more <= 0)
+        return;
+    wrap_print(
+        out, 2, 4,
+        "in step %lld the same line got %s, and up to %s more were allocated after it: a row with less "
+        "left may only move the error",
+        (long long)before.step, B(before.size), B(before.more));
+}
+
 /* Nothing is said of a recording that cannot be replayed. */
 static void print_remedies(const struct report *r, const struct device_report *d, FILE *out, bool exact)
 {
@@ -71,6 +86,8 @@ static void print_remedies(const struct report *r, const struct device_report *d
         return;
     fputc('\n', out);
     first_remedies_text(t, &remedies, refused, out, exact);
+    if (refused && remedies.count)
+        print_before(r, out, exact);
     remedies_free(&remedies);
 }
 
