@@ -118,7 +118,7 @@ static void print_refusal(const struct report *r, const struct device_report *d,
     const struct trace_oom_kept *o = r->oom.lead;
     char *place = oom_report_place(&r->oom, r->trace);
     oom_report_head_text(&r->oom, out, exact);
-    wrap_print(out, 4, 6, "at %s", place);
+    wrap_print(out, 4, 6, "by %s", place);
     free(place);
     if (!d)
         return;
