@@ -98,7 +98,7 @@ static bool has_browser(void)
     return isatty(STDOUT_FILENO) && (getenv("DISPLAY") || getenv("WAYLAND_DISPLAY"));
 }
 
-/* The page that is there already is shown as it is. */
+/* A page that is there already stays, and no browser is opened again. */
 static int make_page(char *recording, char *page, bool open)
 {
     char view[] = "view", output[] = "-o", shows[] = "--open";

@@ -330,3 +330,13 @@ bool edit_is_advice(const struct edit *e)
 {
     return e->what != EDIT_ZERO && e->what != EDIT_SEQUENCE && e->what != EDIT_TYPES;
 }
+
+const struct edit *edit_named(const char *name)
+{
+    size_t n;
+    const struct edit *all = edit_all(&n);
+    for (size_t i = 0; i < n; i++)
+        if (!strcmp(all[i].text, name))
+            return &all[i];
+    return NULL;
+}

@@ -185,23 +185,13 @@ static void sort(struct refusal_answer *a)
         qsort(a->changes, a->count, sizeof *a->changes, by_worth);
 }
 
-static const struct edit *named(const char *name)
-{
-    size_t n;
-    const struct edit *all = edit_all(&n);
-    for (size_t i = 0; i < n; i++)
-        if (!strcmp(all[i].text, name))
-            return &all[i];
-    return NULL;
-}
-
 /* Where no change is enough alone: the pairs of those that free the most, but of two values of the same. */
 static void ask_pairs(const struct asking *q, struct refusal_answer *a)
 {
     size_t n = a->count < BEST ? a->count : BEST;
     const struct edit *best[BEST];
     for (size_t i = 0; i < n; i++)
-        best[i] = named(a->changes[i].name);
+        best[i] = edit_named(a->changes[i].name);
     for (size_t i = 0; i < n; i++)
         for (size_t k = i + 1; k < n; k++) {
             const struct edit *both[] = {best[i], best[k]};

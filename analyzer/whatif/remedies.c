@@ -15,16 +15,6 @@
 
 /* ---- of a request that was refused ---- */
 
-static const struct edit *edit_named(const char *name)
-{
-    size_t n;
-    const struct edit *all = edit_all(&n);
-    for (size_t i = 0; i < n; i++)
-        if (!strcmp(all[i].text, name))
-            return &all[i];
-    return NULL;
-}
-
 /* Of "states=8bit checkpoint=2" both. */
 static void take_edits(struct remedy *r)
 {
@@ -180,7 +170,8 @@ static void answer(const struct asking *q, struct remedies *out)
     answered_work(&q->from, &ask, rows + 1, n - 1);
     /* as recorded it may have been less than a replay without an end: caches were emptied */
     int64_t replayed = reserved(rows, (int)q->own);
-    out->now = out->now == UNKNOWN || replayed < out->now ? replayed : out->now;
+    out->replayed = out->now == UNKNOWN || replayed < out->now;
+    out->now = out->replayed ? replayed : out->now;
     add_settings(q, rows, out);
     add_changes(q, rows, n, out);
     if (out->count)

@@ -27,8 +27,10 @@ struct remedy {
 struct remedies {
     struct remedy *rows;
     size_t count;
-    char *why;     /* of changes of the program nothing is known, and why; NULL; owned */
-    int64_t now;   /* not refused: the most that the allocator reserved as recorded, UNKNOWN */
+    char *why; /* of changes of the program nothing is known, and why; NULL; owned */
+    int64_t
+        now; /* not refused: what the gains are from: the most that the allocator reserved as recorded, or */
+    bool replayed; /* as replayed from an empty cache, where that is less */
     size_t events; /* that were replayed */
 };
 

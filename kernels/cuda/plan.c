@@ -390,12 +390,12 @@ static void decide(struct cuda_plan *plan, bool own)
     plan->odds = plan->exponents && cuda_odds_fit(plan);
 }
 
-/* Our own products spend no time on ignored tokens, but take longer than cuBLASLt's if all tokens count.  The
- * number of ignored tokens is not known here, so an estimated loss is accepted, which pays off if that share
- * of the tokens is ignored: 3 %, with which 2 of 98 ways that were measured on an H200 lose more than 5 %,
- * and 3.5 % with odds, with which one of them does, whose calls take 2 ms.  Where rows are borrowed it is
- * 16 %, as ours are estimated to cost more there (measured at twelve shapes: up to 3 %), and what ignored
- * tokens would cost is the same.  Segments: 6 %, by measurement up to 7 %. */
+/* Our own products spend no time on ignored tokens, but take longer than cuBLASLt's if all tokens count.  How
+ * many are ignored is not known here.  So an estimated loss is accepted, which pays off once that share of
+ * the tokens is ignored: 3 %, and 3.5 % with odds.  Of 98 ways that were measured on an H200 two then lose
+ * more than 5 %, with odds one, whose calls take 2 ms.  Where rows are borrowed it is 16 %: ours are
+ * estimated to cost more there (by measurements of twelve shapes up to 3 %), and what ignored tokens would
+ * cost is the same. Segments: 6 %, by measurement up to 7 %. */
 static double price_of(const struct cuda_plan *plan)
 {
     if (plan->segment_count)

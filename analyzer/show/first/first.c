@@ -47,15 +47,6 @@ static bool replays(struct trace *t)
     return !t->thinned && !trace_has_loss(t, LOSS_EVENTS) && !trace_imported_misfits(t);
 }
 
-/* A program whose blocks are no framework's has bounds. */
-static bool has_blocks(const struct device_report *d)
-{
-    for (size_t i = 0; i < d->live_count; i++)
-        if (d->live[i].category && !strcmp(d->live[i].category, "framework block"))
-            return true;
-    return false;
-}
-
 /* What came after the same line's request in a step that ended: with less left the next request is refused.
  */
 static void print_before(const struct report *r, FILE *out, bool exact)
@@ -76,7 +67,8 @@ static void print_remedies(const struct report *r, const struct device_report *d
     struct trace *t = r->trace;
     struct remedies remedies;
     bool refused = died(r);
-    if (!refused && !has_blocks(d) && d->savings.known) {
+    if (!refused && !report_has_blocks(d) &&
+        d->savings.known) { /* they cannot be replayed, and have bounds */
         report_savings_text(&d->savings, out, exact);
         return;
     }
@@ -118,12 +110,14 @@ static void print_refusal(const struct report *r, const struct device_report *d,
     const struct trace_oom_kept *o = r->oom.lead;
     char *place = oom_report_place(&r->oom, r->trace);
     oom_report_head_text(&r->oom, out, exact);
-    wrap_print(out, 4, 6, "by %s", place);
+    if (o->stack > 0)
+        wrap_print(out, 4, 6, "by %s", place);
     free(place);
     if (!d)
         return;
     print_device(d, out, exact);
-    fprintf(out, ": %s allocated of %s reserved", B(o->framework + o->direct), B(o->reserved));
+    fprintf(out, ": %s %sallocated of %s reserved", B(o->framework + o->direct),
+            o->unknown_use > 0 ? "known to be " : "", B(o->reserved));
     if (o->free != UNKNOWN)
         fprintf(out, ", %s free", B(o->free));
     fputc('\n', out);
@@ -145,9 +139,9 @@ static void print_residual(const struct device_report *d, FILE *out, bool exact)
 {
     const struct residual *x = &d->residual;
     if (x->known && x->fullest.driver_used > 0 && x->fullest.residual > x->fullest.driver_used / PART)
-        wrap_print(out, 4, 6,
-                   "%s more were used by the driver itself for this process: context, code, streams",
-                   B(x->fullest.residual));
+        wrap_print(
+            out, 4, 6, "%s more were used beside what was asked of the driver%s", B(x->fullest.residual),
+            x->whole_device ? ", other processes included" : ": context, code, and what nobody explains");
 }
 
 static void print_beside(const struct report *r, const struct device_report *d, FILE *out, bool exact)

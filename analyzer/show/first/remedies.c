@@ -69,11 +69,11 @@ static void row(struct table *table, const struct remedy *r, bool exact)
         table_cell(table, "request gone");
     else
         table_cell(table, "%s", units_bytes(r->then, exact).s);
-    table_cell(table, "%s", !r->edit.text ? "nothing" : r->and.text ? "both" : cost(&r->edit));
+    table_cell(table, "%s", !r->edit.text ? "no code change" : r->and.text ? "both" : cost(&r->edit));
     free(words);
 }
 
-/* No setting of PyTorch's helps; of changes none does, or nothing is known. */
+/* No other allocator helps; of changes none does, or nothing is known. */
 static void nothing(const struct trace *t, const struct remedies *r, bool refused, FILE *out)
 {
     const char *what = refused ? "have let this request pass with a margin" : "lower what is reserved by 2 %";
@@ -82,11 +82,13 @@ static void nothing(const struct trace *t, const struct remedies *r, bool refuse
                    shown_word(t->path));
     else if (r->why)
         wrap_print(out, 4, 6,
-                   "no setting of the allocator would %s; changes of the program are not known: %s", what,
-                   r->why);
+                   "no other allocator (PyTorch's two, the arena) would %s; changes of the program are not "
+                   "known: %s",
+                   what, r->why);
     else if (r->events)
         wrap_print(out, 4, 6,
-                   "no setting of the allocator, and none of the changes that vramscope tries, would %s: "
+                   "no other allocator (PyTorch's two, the arena) and none of the changes that vramscope "
+                   "tries would %s: "
                    "vramscope whatif %s",
                    what, shown_word(t->path));
 }
@@ -108,8 +110,8 @@ void first_remedies_text(const struct trace *t, const struct remedies *r, bool r
     if (refused)
         fputs("  left then: the largest request that passes next; what comes later is unknown\n", out);
     else
-        fprintf(out, "  of the part that is the allocator's, which was %s; each row is a replay\n",
-                units_bytes(r->now, exact).s);
+        fprintf(out, "  of the part that is the allocator's, %s%s; each row is a replay\n",
+                units_bytes(r->now, exact).s, r->replayed ? " as replayed" : "");
     if (r->count > ROWS)
         fprintf(out, "  %s, and what each assumes: vramscope whatif %s\n",
                 units_count((int64_t)(r->count - ROWS), "more row").s, shown_word(t->path));

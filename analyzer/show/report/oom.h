@@ -44,6 +44,8 @@ void oom_report_changes_text(const struct oom_report *r, struct trace *t, FILE *
  * every command; nothing for
  * host memory. */
 void oom_report_device_text(const struct oom_report *r, FILE *out, bool exact);
+/* From the refusal to the end of the recording, in ns; UNKNOWN. */
+int64_t oom_report_ends_after(const struct oom_report *r);
 void oom_report_json(const struct oom_report *r, struct trace *t, struct json *j); /* members */
 /* "out of memory on device 0 in forward: asked for 2.00 GiB, short by 1.20 GiB"; the caller frees it */
 char *oom_report_line(const struct oom_report *r, bool exact);

@@ -156,6 +156,8 @@ void report_dry_text(const struct trace *t, FILE *out);
 void report_losses_text(const struct report *r, FILE *out, bool complete);
 /* Whether no event was lost, and no call is known to have gone past the recording. */
 bool report_is_complete(const struct report *r);
+/* Whether a framework's blocks lived at the allocated peak. */
+bool report_has_blocks(const struct device_report *d);
 /* When a device's allocated peak was: "1.2 s, step 2, in backward"; the caller frees it. */
 char *report_peak_where(const struct device_report *d);
 /* "43.97 GiB allocated", "at most ...", or what is known of it; the caller frees it. */

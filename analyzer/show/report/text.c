@@ -267,7 +267,7 @@ char *report_peak_where(const struct device_report *d)
     return text;
 }
 
-static bool has_framework_block(const struct device_report *d)
+bool report_has_blocks(const struct device_report *d)
 {
     for (size_t i = 0; i < d->live_count; i++)
         if (d->live[i].category && !strcmp(d->live[i].category, "framework block"))
@@ -288,7 +288,7 @@ static bool has_training(const struct trace *t, int64_t device)
 
 static bool has_changes(const struct report *r, const struct device_report *d)
 {
-    return has_framework_block(d) && has_training(r->trace, d->device);
+    return report_has_blocks(d) && has_training(r->trace, d->device);
 }
 
 /* Points to what changes of the program would make of the run: once, where the file has all of a framework's
