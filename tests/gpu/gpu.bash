@@ -8,6 +8,7 @@
 #   find_driver             $driver: libcuda.so.1 of the folder $DRIVER (the simulated one), or of the GPU, without which the test is skipped
 #   pass, fail, skip WHAT   a line, and one more in $passed, $failed or $skipped
 #   verdict STATUS [WHAT]   either of them; without WHAT the line was written by who found the status
+#   ask DB SQL              one figure of a recording; no sqlite3 is needed
 #   counted                 the last line, and the exit status
 set -u
 # shellcheck disable=SC2034 # the tests use them
@@ -37,6 +38,7 @@ find_driver() {
 pass() { passed=$((passed + 1)) && echo "PASS $*"; }
 fail() { failed=$((failed + 1)) && echo "FAIL $*"; }
 skip() { skipped=$((skipped + 1)) && echo "SKIP $*"; }
+ask() { "$python" -c 'import sqlite3, sys; print(*sqlite3.connect(sys.argv[1]).execute(sys.argv[2]).fetchone())' "$1" "$2"; }
 verdict() {
     case $1,${2:-} in
     0,) passed=$((passed + 1)) ;;

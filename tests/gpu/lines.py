@@ -16,7 +16,7 @@ import re
 import sqlite3
 import sys
 
-from python_frames import users
+from python_frames import column
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 LOG = os.environ.get("CPU_BLOCKS_LOG")
@@ -98,10 +98,9 @@ def open_driver():
 # ---- lines ----
 
 def made_at(node):
-    """FILE:LINE of the program's own innermost line of the call that made NODE, else its name."""
+    """The lines that the call that made NODE is shown by, else its name."""
     text = "".join(node.metadata.get("traceback_", []))
-    own = users(re.findall(r'File "(.*)", line (\d+), in (.*)', text)[::-1])
-    return "%s:%s" % own[:2] if own else type(node).__name__
+    return column(re.findall(r'File "(.*)", line (\d+), in (.*)', text)[::-1]) or type(node).__name__
 
 
 def lines(path):

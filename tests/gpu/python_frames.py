@@ -7,13 +7,16 @@
 Torch keeps co_name, we keep the qualified name, whose last part it is.  Torch's recorder takes the GIL at every block, so that
 times are never taken while it is on.
 """
+import importlib.util
 import json
 import os
 import re
 import sqlite3
 import statistics
 import sys
+import types
 
+HERE = os.path.dirname(os.path.abspath(__file__))
 WANTED = 0.995
 
 
@@ -103,23 +106,24 @@ def recorded(path):
             db.execute("SELECT address, size_bytes, stack, line FROM allocation WHERE op = 'block_alloc' AND device = 0 ORDER BY alloc_seq")]
 
 
-LIBRARIES = re.compile(r"-packages/(torch|functorch|triton|jax|jaxlib|cupy|numba|rmm|cuda)/|/lib/python3[^/]*/(?!(site|dist)-packages/)"
-                       r"|^<frozen |^<eval_with_key>|/torchinductor_|/torch_geometric\.|/vramscope/python/")
+def rule():
+    """tests/oracle/lines.py, which works out the shown lines a second time."""
+    place = os.path.join(HERE, "..", "oracle", "lines.py")
+    module = importlib.util.module_from_spec(importlib.util.spec_from_file_location("oracle_lines", place))
+    module.__spec__.loader.exec_module(module)
+    return module
 
 
-def users(frames):
-    """The innermost frame of the program's own: outside the libraries, and the packages that it calls (shim/trace/store/line.c)."""
-    found = []  # of packages, up to the call of a module
-    for file, line, function in frames:
-        package = re.search(r"-packages/([^/]+)", file)
-        if file.endswith("torch/nn/modules/module.py") and function.endswith("_call_impl") and found:
-            break
-        if LIBRARIES.search(file):
-            continue
-        if not package:
-            return file, line, function
-        found.append((package[1], (file, line, function)))
-    return next((f for p, f in found if p == found[-1][0]), None) if found else frames[0] if frames else None
+RULE = rule()
+
+
+def column(frames):
+    """What stands before the function's name in the column line: FILE:LINE, or FILE:LINE > FILE:LINE; "" where the frames are torch's and Python's alone."""
+    frames = [types.SimpleNamespace(kind=RULE.PYTHON, file=file, line=line, function=function) for file, line, function in frames]
+    line, caller, _ = RULE.shown(frames)
+    if line is None or RULE.whose(line.file) is None:
+        return ""
+    return " > ".join(f"{f.file}:{f.line}" for f in (caller, line) if f)
 
 
 def plain(frames):
@@ -140,8 +144,8 @@ def compare(database, history):
           f"forward's or a node's name, {sum(bool(p[0]) for p in without)} frames of their own")
     good = good and not any(p[0] for p in without) and all(p[2] for p in without)
     for what, same in (("innermost frame", lambda o, t, line: o[:1] == t[:1]), ("all frames", lambda o, t, line: o == t),
-                       ("user's line", lambda o, t, line: users(o) == users(t)),
-                       ("column line", lambda o, t, line: LIBRARIES.search(users(t)[0]) or line.startswith("%s:%d " % users(t)[:2]))):
+                       ("lines shown", lambda o, t, line: column(o) == column(t)),
+                       ("column line", lambda o, t, line: line.startswith(column(t) + " ") or not column(t))):
         n = sum(bool(same(*p)) for p in with_python)
         share = n / max(1, len(with_python))
         good = good and share >= WANTED

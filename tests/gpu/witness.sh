@@ -25,7 +25,7 @@ for quota in quota quota_symbolic; do
         LD_PRELOAD=$out/$quota.so "./$program" "$how" >plain.out 2>plain.err
         rm -f quota.db*
         VRAMSCOPE_OUTPUT=$out/quota.db LD_PRELOAD=$shim:$out/$quota.so "./$program" "$how" >with.out 2>with.err
-        seen=$(sqlite3 quota.db "SELECT count(*) FROM event WHERE op IN ('alloc', 'free') AND space = 'device'" 2>&1)
+        seen=$(ask quota.db "SELECT count(*) FROM event WHERE op IN ('alloc', 'free') AND space = 'device'" 2>&1)
         if cmp -s plain.out with.out && cmp -s plain.err with.err && [ "$(grep -c '^quota:' with.err)" = 4 ] && [ "$seen" = 4 ]; then
             pass "$quota, $road: both see each call"
         else
@@ -55,17 +55,16 @@ accused() { # accused NAME COMMAND...: nobody is
 }
 accused seen ./past seen
 accused linked ./roads_linked linked
-python=${TEST_PYTHON:-}
-if [ -n "$python" ] && "$python" -c 'import torch, sys; sys.exit(not torch.cuda.is_available())' 2>/dev/null; then
+if "$python" -c 'import torch, sys; sys.exit(not torch.cuda.is_available())' 2>/dev/null; then
     for how in eager expandable async graphs limited; do accused "torch_$how" "$python" "$here/roads/accused.py" "$how"; done
 else
-    echo "SKIP PyTorch's programs: no TEST_PYTHON with a GPU"
+    echo "SKIP PyTorch's programs: no PyTorch with a GPU"
 fi
 
 rm -f crowd.db*
 "$V" run -q --ring-events=1024 -o crowd.db -- ./crowd >crowd.log 2>&1 || fail "crowd: $(tail -n 1 crowd.log)"
-peak=$(sqlite3 crowd.db "SELECT max(peak_bytes) FROM peak WHERE device = 0 AND kind = 'allocated'")
-lost=$(sqlite3 crowd.db "SELECT sum(events) FROM loss")
+peak=$(ask crowd.db "SELECT max(peak_bytes) FROM peak WHERE device = 0 AND kind = 'allocated'")
+lost=$(ask crowd.db "SELECT sum(events) FROM loss")
 if [ "$peak" -ge $((1280 << 20)) ] && [ "$peak" -le $(((1280 << 20) + (1 << 20))) ]; then
     pass "a full ring: peak $peak, of which 1280 MiB were held, with $lost events lost"
 else
