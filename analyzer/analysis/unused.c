@@ -233,8 +233,7 @@ static void graph_nodes(const struct work *w, struct unused_row *r)
 }
 
 /* What the driver holds for pools, and for the device's graphs, beyond what is allocated out of them.  Of
- * several pools it is not known out of which an allocation came: they are one row, with the largest's line.
- */
+ * several pools it is not known out of which an allocation came: they are one row, which names each. */
 static int64_t holder_rows(const struct work *w)
 {
     const struct tape_moment *m = w->m;
@@ -248,6 +247,8 @@ static int64_t holder_rows(const struct work *w)
                 continue;
             held += h->bytes;
             row.count++;
+            if (!graphs)
+                *PUSH(w->u->pools, w->u->pool_count) = (struct unused_pool){h->bytes, h->stack};
             row.stack = h->bytes > largest ? h->stack : row.stack;
             largest = h->bytes > largest ? h->bytes : largest;
         }
@@ -296,8 +297,16 @@ static int by_bytes(const void *a, const void *b)
                               : (x->handle > y->handle) - (x->handle < y->handle);
 }
 
+static int by_held(const void *a, const void *b)
+{
+    const struct unused_pool *x = a, *y = b;
+    return x->held != y->held ? (x->held > y->held ? -1 : 1) : (x->stack > y->stack) - (x->stack < y->stack);
+}
+
 static void sort_rows(struct unused *u)
 {
+    if (u->pool_count)
+        qsort(u->pools, u->pool_count, sizeof *u->pools, by_held);
     size_t kept = 0;
     for (size_t i = 0; i < u->count; i++)
         if (u->rows[i].bytes > 0)
@@ -454,6 +463,7 @@ void unused_free(struct unused *u)
 {
     free(u->rows);
     free(u->captures);
+    free(u->pools);
     *u = (struct unused){0};
 }
 

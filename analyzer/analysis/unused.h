@@ -45,6 +45,10 @@ struct unused_row {
     int64_t of_size[UNUSED_SIZES];  /* CACHED: bytes in pieces of these sizes */
 };
 
+struct unused_pool {     /* a stream-ordered pool: what it held, allocated or not */
+    int64_t held, stack; /* of the allocation that made it grow last; 0: not known */
+};
+
 struct unused_capture { /* a CUDA graph's capture into a private pool */
     uint64_t pool;
     int64_t seq, stack;
@@ -62,6 +66,8 @@ struct unused {
     int64_t beyond_limit;               /* by how much the request passed it; 0: not known to */
     struct unused_row *rows;            /* greatest first */
     size_t count;
+    struct unused_pool *pools; /* greatest first; whose of several the unused bytes are is not known */
+    size_t pool_count;
     struct unused_capture *captures;
     size_t capture_count;
 };

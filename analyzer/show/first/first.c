@@ -76,7 +76,8 @@ static void print_remedies(const struct report *r, const struct device_report *d
         (refused ? remedies_of_refusal(t, r->oom.lead, REPLAYED, &remedies)
                  : remedies_of_peak(t, d->device, REPLAYED, &remedies)))
         return;
-    fputc('\n', out);
+    if (remedies.count || remedies.why || remedies.events)
+        fputc('\n', out);
     first_remedies_text(t, &remedies, refused, out, exact);
     if (refused && remedies.count)
         print_before(r, out, exact);
@@ -94,10 +95,15 @@ static void print_device(const struct device_report *d, FILE *out, bool exact)
 
 static void print_peak(const struct report *r, const struct device_report *d, FILE *out, bool exact)
 {
+    char *nothing = report_nothing_words(r, d);
     char *where = report_peak_where(d), *words = report_peak_words(r, d, exact);
-    wrap_print(out, 0, 4, "PEAK on device %lld at %s: %s", (long long)d->device, where, words);
+    if (nothing)
+        wrap_print(out, 0, 4, "device %lld: %s", (long long)d->device, nothing);
+    else
+        wrap_print(out, 0, 4, "PEAK on device %lld at %s: %s", (long long)d->device, where, words);
     free(words);
     free(where);
+    free(nothing);
     print_device(d, out, exact);
     if (d->reserved)
         fprintf(out, ": %s reserved at the most", B(d->reserved->bytes));
@@ -152,7 +158,8 @@ static void print_beside(const struct report *r, const struct device_report *d, 
         return;
     }
     int64_t most_reserved = d->reserved ? d->reserved->bytes : UNKNOWN;
-    bool more = d->unused_most.bytes != UNKNOWN && most_reserved - d->reserved_at_peak > most_reserved / PART;
+    int64_t at_peak = d->reserved_at_peak == UNKNOWN ? 0 : d->reserved_at_peak;
+    bool more = d->unused_most.bytes != UNKNOWN && most_reserved - at_peak > most_reserved / PART;
     char *most = xformat("at the most, at %s,", units_time(d->reserved ? d->reserved->t : UNKNOWN).s);
     report_unused_text(t, more ? &d->unused_most : &d->unused, more ? most : "then", UNUSED_LARGE, out,
                        exact);

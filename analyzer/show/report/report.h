@@ -160,6 +160,8 @@ bool report_is_complete(const struct report *r);
 bool report_has_blocks(const struct device_report *d);
 /* When a device's allocated peak was: "1.2 s, step 2, in backward"; the caller frees it. */
 char *report_peak_where(const struct device_report *d);
+/* Why there is no peak: "nothing was ever allocated ..."; NULL: there is one.  The caller frees it. */
+char *report_nothing_words(const struct report *r, const struct device_report *d);
 /* "43.97 GiB allocated", "at most ...", or what is known of it; the caller frees it. */
 char *report_peak_words(const struct report *r, const struct device_report *d, bool exact);
 

@@ -326,18 +326,25 @@ char *report_peak_words(const struct report *r, const struct device_report *d, b
     return xformat("%s%s allocated", bound, bytes);
 }
 
+char *report_nothing_words(const struct report *r, const struct device_report *d)
+{
+    if (d->allocated->bytes > 0 || d->held_count)
+        return NULL;
+    const char *what = d->unseen > 0                           ? "no call was seen that allocated"
+                       : d->reserved && d->reserved->bytes > 0 ? "memory was reserved and nothing allocated"
+                                                               : "nothing was ever allocated";
+    return xformat("%s%s", what, d->unseen > 0 || trace_whole(r->trace) ? "" : ", as far as the file goes");
+}
+
 /* Prints how high the peak was and why. */
 static void print_peak(const struct report *r, const struct device_report *d, FILE *out, bool exact)
 {
     if (!d->allocated)
         return;
-    if (d->allocated->bytes == 0 && d->held_count == 0) {
-        const char *what = d->unseen > 0 ? "no call was seen that allocated"
-                           : d->reserved && d->reserved->bytes > 0
-                               ? "memory was reserved and nothing allocated"
-                               : "nothing was ever allocated";
-        fprintf(out, "  %s on this device%s\n", what,
-                d->unseen > 0 || trace_whole(r->trace) ? "" : ", as far as the file goes");
+    char *nothing = report_nothing_words(r, d);
+    if (nothing) {
+        fprintf(out, "  %s\n", nothing);
+        free(nothing);
         print_unused(r, d, UNUSED_LARGE, out, exact);
         return;
     }

@@ -11,7 +11,8 @@
 #include "base/wrap.h"
 #include "read/stacks.h"
 
-#define B(n) units_bytes(n, exact).s
+#define B(n)        units_bytes(n, exact).s
+#define POOLS_SHOWN 3
 
 /* ---- words ---- */
 
@@ -138,16 +139,36 @@ static char *graphs_words(struct trace *t, const struct unused_row *r)
     return text;
 }
 
-static char *pool_words(struct trace *t, const struct unused_row *r)
+/* "prog, made to grow by pool.c:5 main" */
+static char *pool_owner(struct trace *t, int64_t stack)
 {
-    char *place = r->stack > 0 ? stack_where(t, r->stack) : NULL;
-    const char *owner = r->stack > 0 ? trace_owner(t, r->stack) : NULL;
-    char *text =
-        xformat("%s%s%s%s; cuMemPoolTrimTo() gives back what no allocation uses",
-                r->count > 1 ? "the largest is of " : "of ", owner ? shown(owner) : "an unknown library",
-                place ? ", made to grow by " : "", place ? place : "");
+    char *place = stack > 0 ? stack_where(t, stack) : NULL;
+    const char *owner = stack > 0 ? trace_owner(t, stack) : NULL;
+    char *text = xformat("%s%s%s", owner ? shown(owner) : "an unknown library",
+                         place ? ", made to grow by " : "", place ? place : "");
     free(place);
     return text;
+}
+
+/* Of several pools each one's whole, of which a part is allocated. */
+static char *pool_words(struct trace *t, const struct unused *u, const struct unused_row *r, bool exact)
+{
+    static const char trim[] = "cuMemPoolTrimTo() gives back what no allocation uses";
+    char *text = xstrdup("");
+    for (size_t i = 0; i < u->pool_count && i < POOLS_SHOWN; i++) {
+        char *owner = pool_owner(t, u->pools[i].stack), *longer;
+        longer = r->count > 1 ? xformat("%s%s held for %s; ", text, B(u->pools[i].held), owner)
+                              : xformat("of %s; ", owner);
+        free(owner);
+        free(text);
+        text = longer;
+    }
+    char *more =
+        u->pool_count > POOLS_SHOWN ? xformat("%zu more; ", u->pool_count - POOLS_SHOWN) : xstrdup("");
+    char *whole = xformat("%s%s%s", text, more, trim);
+    free(more);
+    free(text);
+    return whole;
 }
 
 static char *row_words(struct trace *t, const struct unused *u, const struct unused_row *r, bool exact)
@@ -162,7 +183,7 @@ static char *row_words(struct trace *t, const struct unused *u, const struct unu
     case UNUSED_GRAPHS:
         return graphs_words(t, r);
     case UNUSED_POOL:
-        return pool_words(t, r);
+        return pool_words(t, u, r, exact);
     case UNUSED_ROUNDING:
         return xstrdup("between what was requested and the ends of blocks; goes with the blocks");
     case UNUSED_ARENA:
@@ -298,6 +319,20 @@ static void row_json(struct trace *t, const struct unused *u, const struct unuse
     free(number);
 }
 
+static void pools_json(struct trace *t, const struct unused *u, struct json *j)
+{
+    json_begin(j, "stream_ordered_pools", '[');
+    for (size_t i = 0; i < u->pool_count; i++) {
+        int64_t stack = u->pools[i].stack;
+        json_begin(j, NULL, '{');
+        json_int(j, "held_bytes", u->pools[i].held);
+        json_text(j, "line", stack > 0 ? trace_line(t, stack) : NULL);
+        json_int(j, "stack", stack > 0 ? stack : UNKNOWN);
+        json_end(j);
+    }
+    json_end(j);
+}
+
 void report_unused_json(struct trace *t, const struct unused *u, const char *name, struct json *j)
 {
     json_begin(j, name, '{');
@@ -308,6 +343,7 @@ void report_unused_json(struct trace *t, const struct unused *u, const char *nam
     for (size_t i = 0; i < u->count; i++)
         row_json(t, u, &u->rows[i], j);
     json_end(j);
+    pools_json(t, u, j);
     json_end(j);
 }
 

@@ -5,6 +5,7 @@
  *      graph      three memory nodes of a CUDA graph, launched: 3 x 64 MiB
  *      refused    three of 128 MiB beside 64 MiB of the program's own, and 3600 MiB are refused
  *      pool       a stream-ordered pool that keeps 1 GiB, and 3500 MiB are refused
+ *      pools      two that hold 256 and 512 MiB, of which 512 are allocated
  *      import     512 MiB of a process that is forked first, by CUDA IPC
  */
 #include "prog.h"
@@ -46,23 +47,43 @@ static void refused(void)
     IS(cuMemAlloc(&big, 3600 * MIB), CUDA_ERROR_OUT_OF_MEMORY);
 }
 
-static void pool(void)
+static CUmemoryPool own_pool(CUstream *stream)
 {
-    CUstream stream;
     CUmemoryPool pool;
     CUmemPoolProps what = {.allocType = CU_MEM_ALLOCATION_TYPE_PINNED,
                            .location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = 0}};
     unsigned long long all = ~0ull;
-    CUdeviceptr large, small, big;
-    begin();
-    OK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+    OK(cuStreamCreate(stream, CU_STREAM_NON_BLOCKING));
     OK(cuMemPoolCreate(&pool, &what));
     OK(cuMemPoolSetAttribute(pool, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &all));
+    return pool;
+}
+
+static void pool(void)
+{
+    CUstream stream;
+    CUdeviceptr large, small, big;
+    begin();
+    CUmemoryPool pool = own_pool(&stream);
     OK(cuMemAllocFromPoolAsync(&large, 1024 * MIB, pool, stream));
     OK(cuMemAllocFromPoolAsync(&small, 64 * MIB, pool, stream));
     OK(cuMemFreeAsync(large, stream));
     OK(cuStreamSynchronize(stream));
     IS(cuMemAlloc(&big, 3500 * MIB), CUDA_ERROR_OUT_OF_MEMORY);
+}
+
+/* Two that keep 256 and 512 MiB. */
+static void pools(void)
+{
+    CUstream stream;
+    CUdeviceptr a, b;
+    begin();
+    CUmemoryPool small = own_pool(&stream), large = own_pool(&stream);
+    OK(cuMemAllocFromPoolAsync(&a, 256 * MIB, small, stream));
+    OK(cuMemAllocFromPoolAsync(&b, 512 * MIB, large, stream));
+    OK(cuMemFreeAsync(a, stream));
+    OK(cuStreamSynchronize(stream));
+    OK(cuMemAlloc(&a, 2 * MIB));
 }
 
 static void import(void)
@@ -93,6 +114,6 @@ static void import(void)
 int main(int argc, char **argv)
 {
     static const struct part parts[] = {
-        {"graph", graph}, {"refused", refused}, {"pool", pool}, {"import", import}};
+        {"graph", graph}, {"refused", refused}, {"pool", pool}, {"pools", pools}, {"import", import}};
     return play_part(argc, argv, parts, sizeof parts / sizeof *parts);
 }

@@ -18,10 +18,13 @@ assert u["not_allocated_bytes"] == u["reserved_bytes"] - u["allocated_bytes"] ==
 mib=$((1 << 20))
 
 run_shimmed "$tests/prog_unused" graph
-says "memory was reserved and nothing allocated on this device" "of 192.0 MiB reserved at the most, at" \
+says "memory was reserved and nothing allocated" "of 192.0 MiB reserved at the most, at" \
     "192.0 MiB (100.0 %) memory nodes of CUDA graphs: 3 nodes, most of them of "
 grep -q "nothing was ever allocated" "$run/report" && fail "a device with 192 MiB of graphs was never used"
 row most "CUDA graphs" $((192 * mib))
+"$V" report "$db" >"$run/first"
+grep -qx "device 0: memory was reserved and nothing allocated" "$run/first" && grep -qF "192.0 MiB (100.0 %) memory nodes of CUDA graphs" "$run/first" ||
+    fail "the first screen: $(cat "$run/first")"
 "$V" check --max-peak=100MiB "$db" >"$run/check"
 [ $? = 1 ] || fail "check --max-peak=100MiB: $(cat "$run/check")"
 grep -q "192.0 MiB of it are held for memory nodes of CUDA graphs" "$run/check" || fail "$(cat "$run/check")"
@@ -38,6 +41,11 @@ grep -q "reserved beside it then: nodes of CUDA graphs 384.0 MiB" "$run/plot" ||
 run_shimmed "$tests/prog_unused" pool
 says "1.00 GiB (94.1 %) stream-ordered pool: of prog_unused, made to grow by "
 row oom "stream-ordered pool" $((1024 * mib))
+
+run_shimmed "$tests/prog_unused" pools
+says "256.0 MiB (33.2 %) 2 stream-ordered pools: 512.0 MiB held for prog_unused, made to grow by " \
+    "; 256.0 MiB held for prog_unused, made to grow by "
+row most "stream-ordered pool" $((256 * mib))
 
 run_shimmed "$tests/prog_unused" import
 says "imported: up to 512.0 MiB of other processes' or interfaces' memory were open here, in no total of this process"
