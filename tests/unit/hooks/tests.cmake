@@ -12,18 +12,15 @@ hooks_library(hooks_driver new ${CMAKE_CURRENT_LIST_DIR}/fake_driver.c
 hooks_library(hooks_driver_old old ${CMAKE_CURRENT_LIST_DIR}/fake_driver.c)
 target_compile_definitions(hooks_driver_old PRIVATE FAKE_OLD)
 
-file(GLOB HOOKS_SOURCES CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/shim/hooks/*.c ${CMAKE_SOURCE_DIR}/shim/hooks/loader/*.c
-  ${CMAKE_SOURCE_DIR}/shim/hooks/symbols/*.c ${CMAKE_SOURCE_DIR}/shim/hooks/symbols/*.S)
-file(GLOB ACCESS_SOURCES CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/shim/access/*.c)
+# the shim's own objects with the double in the recorder's place
 foreach(library hooks_preload hooks_provided) # the second with a provider
-  add_library(${library} SHARED ${HOOKS_SOURCES} ${ACCESS_SOURCES} ${CMAKE_SOURCE_DIR}/shim/core/lock.c ${CMAKE_SOURCE_DIR}/shim/core/presence.c
-    ${CMAKE_SOURCE_DIR}/shim/core/lock_order.c ${CMAKE_SOURCE_DIR}/shim/core/hot.c ${CMAKE_SOURCE_DIR}/shim/core/fork.c ${CMAKE_SOURCE_DIR}/shim/core/walk.c
-    ${CMAKE_SOURCE_DIR}/shim/core/event_clock.c ${CMAKE_SOURCE_DIR}/shim/core/pages.c ${CMAKE_SOURCE_DIR}/shim/core/contracts.c ${CMAKE_SOURCE_DIR}/shim/trace/uses/living.c ${CMAKE_CURRENT_LIST_DIR}/record_double.c)
+  add_library(${library} SHARED $<TARGET_OBJECTS:room_hooks> $<TARGET_OBJECTS:room_hooks_loader> $<TARGET_OBJECTS:room_hooks_symbols>
+    $<TARGET_OBJECTS:room_access> ${CMAKE_CURRENT_LIST_DIR}/record_double.c)
   target_include_directories(${library} PRIVATE ${CMAKE_SOURCE_DIR}/shim ${CUDA_INCLUDE_DIR})
   target_compile_options(${library} PRIVATE -fvisibility=hidden -ftls-model=initial-exec)
   target_link_options(${library} PRIVATE -Wl,--version-script=${CMAKE_SOURCE_DIR}/shim/preload/exports.map
-    -Wl,-z,nodelete -Wl,-z,initfirst -Wl,-z,now -Wl,-z,relro -Wl,--no-undefined)
-  target_link_libraries(${library} PRIVATE dl pthread)
+    -Wl,-z,nodelete -Wl,-z,initfirst -Wl,-z,now -Wl,-z,relro -Wl,--no-undefined $<$<C_COMPILER_ID:GNU>:-fno-lto>)
+  target_link_libraries(${library} PRIVATE room_trace_uses room_core dl pthread)
   set_target_properties(${library} PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${HOOKS_DIR})
 endforeach()
 target_sources(hooks_provided PRIVATE ${CMAKE_CURRENT_LIST_DIR}/fake_provider.c)
