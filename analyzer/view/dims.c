@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analysis/parts.h"
 #include "base/shown.h"
 
 /* ---- texts by number ---- */
@@ -52,6 +53,34 @@ void view_free_texts(struct view_texts *t)
 
 /* ---- blocks' names ---- */
 
+static uint32_t intern_word(struct view_tags *g, struct view_texts *texts, char *word)
+{
+    *PUSH(g->words, g->word_count) = word;
+    return view_intern(texts, word);
+}
+
+static void fold_layers(struct view_tags *g)
+{
+    size_t n = g->layers.count;
+    uint32_t *owns = xrealloc(NULL, n * sizeof *owns); /* of each of folds one, UINT32_MAX: several */
+    g->layer_fold = xrealloc(NULL, n * sizeof *g->layer_fold);
+    g->layer_own = xrealloc(NULL, n * sizeof *g->layer_own);
+    for (size_t i = 0; i < n; i++) {
+        const char *layer = g->layers.texts[i];
+        size_t own = strlen(layer), before = g->folds.count;
+        char *text = i ? part_layer(layer, &own) : xstrdup(layer); /* the first is "no layer" */
+        uint32_t fold = intern_word(g, &g->folds, text);
+        uint32_t name = intern_word(g, &g->owns, xformat("%.*s", (int)own, layer));
+        owns[fold] = fold == before || owns[fold] == name ? name : UINT32_MAX;
+        g->layer_fold[i] = fold;
+        g->layer_own[i] = name;
+    }
+    for (size_t i = 0; i < g->folds.count; i++)
+        if (owns[i] != UINT32_MAX)
+            g->folds.texts[i] = g->owns.texts[owns[i]];
+    free(owns);
+}
+
 struct view_tags view_tags(const struct trace_stacks *s)
 {
     struct view_tags g = {.stack_line = xrealloc(NULL, (s->count + 1) * sizeof *g.stack_line),
@@ -64,8 +93,9 @@ struct view_tags view_tags(const struct trace_stacks *s)
         /* memory that a library asked for by itself is named by the library */
         const char *line = r->line ? r->line : r->owner;
         g.stack_line[i + 1] = line ? view_intern(&g.lines, shown(line)) : 0;
-        g.stack_layer[i + 1] = r->layer ? view_intern(&g.layers, shown(r->layer)) : 0;
+        g.stack_layer[i + 1] = r->layer && r->layer[0] ? view_intern(&g.layers, shown(r->layer)) : 0;
     }
+    fold_layers(&g);
     return g;
 }
 
@@ -73,8 +103,15 @@ void view_free_tags(struct view_tags *g)
 {
     free(g->stack_line);
     free(g->stack_layer);
+    for (size_t i = 0; i < g->word_count; i++)
+        free(g->words[i]);
+    free(g->words);
+    free(g->layer_fold);
+    free(g->layer_own);
     view_free_texts(&g->lines);
     view_free_texts(&g->layers);
+    view_free_texts(&g->folds);
+    view_free_texts(&g->owns);
 }
 
 void view_index_stacks(struct trace_block *blocks, size_t n, const struct trace_stacks *s)
@@ -88,7 +125,16 @@ void view_index_stacks(struct trace_block *blocks, size_t n, const struct trace_
 struct naming {
     const struct view_tags *tags;
     const struct view_asked *asked;
+    const char *const *phases;
 };
+
+/* A marker that names the block's phase is no layer (analysis/parts.h). */
+static uint32_t fold_of(const struct trace_block *b, const struct naming *n)
+{
+    uint32_t layer = n->tags->stack_layer[b->stack];
+    return layer && !strcmp(n->tags->layers.texts[layer], n->phases[b->phase]) ? 0
+                                                                               : n->tags->layer_fold[layer];
+}
 
 static uint32_t name_of(const struct trace_block *b, enum view_dim dim, const struct naming *n)
 {
@@ -98,7 +144,7 @@ static uint32_t name_of(const struct trace_block *b, enum view_dim dim, const st
     case VIEW_ROLE:
         return b->role;
     case VIEW_LAYER:
-        return n->tags->stack_layer[b->stack];
+        return fold_of(b, n);
     case VIEW_TENSOR:
         return n->asked->name[b->tensor];
     default:
@@ -197,11 +243,11 @@ static void copy_texts(struct view_names *names, const char *const *texts, size_
 struct view_dims view_dims(const struct trace_lives *l, const char *const *phases, size_t phase_count,
                            const struct view_tags *g, const struct view_asked *a)
 {
-    struct naming naming = {g, a};
     struct view_dims d = {.changes = l->changes, .blocks = l->blocks, .change_count = l->change_count};
     name_phases(&d.names[VIEW_PHASE], phases, phase_count);
+    struct naming naming = {g, a, d.names[VIEW_PHASE].texts};
     copy_texts(&d.names[VIEW_ROLE], l->roles, l->role_count);
-    copy_texts(&d.names[VIEW_LAYER], g->layers.texts, g->layers.count);
+    copy_texts(&d.names[VIEW_LAYER], g->folds.texts, g->folds.count);
     copy_texts(&d.names[VIEW_LINE], g->lines.texts, g->lines.count);
     copy_texts(&d.names[VIEW_TENSOR], a->names.texts, a->names.count);
     d.slots = xrealloc(NULL, (l->block_count + 1) * sizeof *d.slots);

@@ -1,5 +1,5 @@
 /*
- * dims.h - who held the memory, by role, phase, layer, line and tensor: which names get an area of their own
+ * dims.h - who held the memory, by role, layer, line, phase and tensor: which names get an area of their own
  * in the picture, and how many bytes each had in a state.
  *
  * A state is what is between two changes; state I is after the first I of them.  In each state the slots of a
@@ -11,7 +11,7 @@
 
 #include "read/lives.h"
 
-enum view_dim { VIEW_PHASE, VIEW_ROLE, VIEW_LAYER, VIEW_LINE, VIEW_TENSOR, VIEW_DIMS };
+enum view_dim { VIEW_ROLE, VIEW_LAYER, VIEW_LINE, VIEW_PHASE, VIEW_TENSOR, VIEW_DIMS };
 #define VIEW_SLOTS 18
 #define VIEW_NAMED (VIEW_SLOTS - 2) /* slots 1 to VIEW_NAMED */
 #define VIEW_REST  (VIEW_SLOTS - 1)
@@ -34,10 +34,14 @@ struct view_texts {
 uint32_t view_intern(struct view_texts *t, const char *text);
 void view_free_texts(struct view_texts *t);
 
-/* The name of a block in each dimension: line and layer by its stack, a row of STACKS. */
+/* The name of a block in each dimension: line and layer by its stack, a row of STACKS.  Equal layers are one
+ * name, as in analysis/parts.h: "Llama.layers.*", and of one layer alone its own path. */
 struct view_tags {
     uint32_t *stack_line, *stack_layer; /* name index of each row of the stack table */
-    struct view_texts lines, layers;
+    struct view_texts lines, layers, folds, owns;
+    uint32_t *layer_fold, *layer_own; /* of each layer: its index in folds, and in owns, which folds join */
+    char **words;                     /* owns the texts of folds and owns */
+    size_t word_count;
 };
 /* Blocks' stacks become indices of rows of S, from 1. */
 struct view_tags view_tags(const struct trace_stacks *s);

@@ -26,6 +26,7 @@ EMBED(view_page_css, "page.css");
     X(window)                                                                                                \
     X(stack)                                                                                                 \
     X(paint)                                                                                                 \
+    X(marks)                                                                                                 \
     X(chart)                                                                                                 \
     X(panel)                                                                                                 \
     X(icicle)                                                                                                \

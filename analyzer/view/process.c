@@ -52,6 +52,14 @@ static void write_list(struct json *j, const char *name, const char *const *text
     json_end(j);
 }
 
+static void write_numbers(struct json *j, const char *name, const uint32_t *numbers, size_t n)
+{
+    json_begin(j, name, '[');
+    for (size_t i = 0; i < n; i++)
+        json_int(j, NULL, numbers[i]);
+    json_end(j);
+}
+
 /* Of the texts those that a stack in use has. */
 static void write_tags(struct json *j, const struct view_process *p)
 {
@@ -65,6 +73,8 @@ static void write_tags(struct json *j, const struct view_process *p)
             line[g->stack_line[i]] = layer[g->stack_layer[i]] = true;
     write_list(j, "lines", g->lines.texts, g->lines.count, line);
     write_list(j, "layers", g->layers.texts, g->layers.count, layer);
+    write_numbers(j, "folds", g->layer_fold, g->layers.count);
+    write_numbers(j, "owns", g->layer_own, g->layers.count);
     free(line);
     free(layer);
 }
@@ -241,6 +251,11 @@ static void write_facts(struct view_part *part, const struct view_process *p)
     json_int(part->head, "last", t->t_last);
     json_text(part->head, "incomplete", shown(incomplete));
     free(incomplete);
+    json_begin(part->head, "notes", '['); /* what the report says of the whole recording */
+    for (size_t i = 0; i < t->loss_count; i++)
+        if (t->losses[i].kind == LOSS_NOTE && t->losses[i].why)
+            json_text(part->head, NULL, shown(t->losses[i].why));
+    json_end(part->head);
     json_begin(part->head, "phases", '[');
     for (size_t i = 0; i < t->phase_name_count; i++)
         json_text(part->head, NULL, t->phase_names[i] ? shown(t->phase_names[i]) : "");

@@ -14,14 +14,24 @@
 #include "analysis/oom.h"
 #include "analysis/unused.h"
 #include "base/shown.h"
+#include "base/units.h"
 #include "read/curve.h"
 #include "read/ooms.h"
+#include "read/steps.h"
 #include "read/tables.h"
 #include "show/report/unused.h"
 #include "keep.h"
 #include "levels.h"
 
 enum { PART = 8192, BLOCK_PART = 32768, SAMPLES = 4000 };
+
+struct device_row {
+    int64_t device;
+    struct trace_lives lives;
+    struct view_dims dims;
+    struct trace_oom_kept *ooms; /* of every device */
+    size_t oom_count;
+};
 
 static char *next_id(struct view_part *p)
 {
@@ -191,7 +201,7 @@ static void write_blocks(struct view_part *p, struct view_process *process, cons
 
 static void write_dims(struct view_part *p, const struct view_dims *d)
 {
-    static const char *const titles[] = {"phase", "role", "layer", "line", "tensor"};
+    static const char *const titles[] = {"role", "layer", "line", "phase", "tensor"};
     json_begin(p->head, "dims", '[');
     for (int dim = 0; dim < VIEW_DIMS; dim++) {
         const struct view_names *names = &d->names[dim];
@@ -211,14 +221,39 @@ static void write_dims(struct view_part *p, const struct view_dims *d)
     json_end(p->head);
 }
 
-static void write_peak(struct view_part *p, const struct trace *t, int64_t device, const char *kind)
+/* What lived at T, where the curve has ALLOCATED: exact however wide the finest columns are. */
+static void write_state(struct view_part *p, const struct device_row *r, int64_t t, int64_t allocated)
 {
-    const struct trace_peak *peak = trace_find_peak(t, device, kind);
+    const struct trace_lives *l = &r->lives;
+    struct view_state s = {0};
+    size_t at = 0;
+    for (size_t i = 0; i < l->change_count && l->changes[i].t <= t; i++)
+        at = l->changes[i].allocated == allocated ? i + 1 : l->changes[i].t == t ? at : 0;
+    if (!at)
+        return;
+    view_state_forward(&r->dims, &s, at);
+    json_int(p->head, "reserved_then", l->changes[at - 1].reserved);
+    json_begin(p->head, "held", '[');
+    for (int dim = 0; dim < VIEW_DIMS; dim++) {
+        json_begin(p->head, NULL, '[');
+        for (int slot = 0; slot < VIEW_SLOTS; slot++)
+            json_int(p->head, NULL, s.bytes[dim][slot]);
+        json_end(p->head);
+    }
+    json_end(p->head);
+}
+
+static void write_peak(struct view_part *p, const struct trace *t, const struct device_row *r,
+                       const char *kind)
+{
+    const struct trace_peak *peak = trace_find_peak(t, r->device, kind);
     json_begin(p->head, kind, '{');
     json_int(p->head, "bytes", peak ? peak->bytes : UNKNOWN);
     json_int(p->head, "t", peak ? peak->t : UNKNOWN);
     json_bool(p->head, "at_least", peak && peak->at_least);
     json_bool(p->head, "at_most", peak && peak->at_most);
+    if (peak && peak->t != UNKNOWN && !strcmp(kind, "allocated"))
+        write_state(p, r, peak->t, peak->bytes);
     json_end(p->head);
 }
 
@@ -251,56 +286,55 @@ static int write_samples(struct view_part *p, struct trace *t, int64_t device)
     return 0;
 }
 
-static int write_ooms(struct view_part *p, struct view_process *process, int64_t device)
+/* The run ended when the last of N was refused: where the report begins with it, the page does. */
+static const struct trace_oom_kept *last_words(struct trace *t, const struct trace_oom_kept *ooms, size_t n)
 {
-    struct trace_oom_kept *ooms;
-    size_t n;
-    if (trace_ooms_kept(process->t, &ooms, &n))
-        return -1;
+    const struct trace_oom_kept *last = oom_last(ooms, n);
+    return last && last->t != UNKNOWN && trace_steps_after(t, last->t) <= 0 ? last : NULL;
+}
+
+static void write_ooms(struct view_part *p, struct view_process *process, const struct device_row *r)
+{
+    const struct trace_oom_kept *ooms = r->ooms, *last = last_words(process->t, ooms, r->oom_count);
     json_begin(p->head, "ooms", '[');
-    for (size_t i = 0; i < n; i++) {
-        if (ooms[i].device != device || ooms[i].t == UNKNOWN)
+    for (size_t i = 0; i < r->oom_count; i++) {
+        if (ooms[i].device != r->device || ooms[i].t == UNKNOWN)
             continue;
         const struct trace_stack_row *row = trace_find_stack(&process->stacks, ooms[i].stack);
         json_begin(p->head, NULL, '{');
         json_int(p->head, "t", ooms[i].t);
         json_int(p->head, "requested", ooms[i].requested);
         json_int(p->head, "free", ooms[i].free);
-        json_int(p->head, "allocated", ooms[i].framework + ooms[i].direct);
+        json_int(p->head, "bytes", ooms[i].framework + ooms[i].direct);
         json_text(p->head, "phase", shown(ooms[i].phase));
-        json_text(p->head, "line", row ? shown(row->line) : NULL);
-        json_bool(p->head, "framework", ooms[i].op == 22);
+        json_text(p->head, "line", row && row->line ? shown(row->line) : NULL);
+        json_int(p->head, "step", ooms[i].step);
+        json_bool(p->head, "died", &ooms[i] == last);
+        write_state(p, r, ooms[i].t, ooms[i].framework + ooms[i].direct);
         json_end(p->head);
     }
     json_end(p->head);
-    free(ooms);
-    return 0;
 }
 
 /* What was reserved and not allocated: a sentence for the peak, for when most was reserved, and for the last
  * time that memory ran out. */
-static int write_unused(struct view_part *p, struct trace *t, int64_t device)
+static int write_unused(struct view_part *p, struct trace *t, const struct device_row *r)
 {
-    static const char *const when[] = {"at the peak", "at the most", "when memory ran out last"};
+    int64_t device = r->device;
     const struct trace_peak *peak = trace_find_peak(t, device, "allocated"),
                             *most = trace_find_peak(t, device, "reserved");
     struct unused all[3];
-    struct trace_oom_kept *ooms;
-    size_t n;
     int64_t seqs[3] = {peak ? peak->seq : UNKNOWN, UNKNOWN, UNKNOWN};
-    if (trace_ooms_kept(t, &ooms, &n))
-        return -1;
     if (most && most->bytes > 0)
         seqs[1] = trace_handed_out(t, device, most->seq);
-    for (size_t i = 0; i < n; i++)
-        if (ooms[i].device == device && (ooms[i].role & OOM_LAST))
-            seqs[2] = ooms[i].seq;
-    free(ooms);
+    const struct trace_oom_kept *last = oom_with_role(r->ooms, r->oom_count, OOM_LAST, device);
+    seqs[2] = last ? last->seq : UNKNOWN;
     seqs[1] = seqs[1] == seqs[0] ? UNKNOWN : seqs[1];
-    if (unused_load(t, device, seqs, 3, all))
-        return -1;
+    char *at_most = xformat("at the most, at %s,", units_time(most ? most->t : UNKNOWN).s);
+    const char *const when[] = {"at the peak", at_most, "when memory ran out last"};
+    int result = unused_load(t, device, seqs, 3, all);
     json_begin(p->head, "unused", '[');
-    for (size_t i = 0; i < 3; i++) {
+    for (size_t i = 0; !result && i < 3; i++) {
         char *text = unused_paragraph(t, &all[i], when[i], UNUSED_LARGE, false);
         if (text)
             json_text(p->head, NULL, shown(text));
@@ -308,19 +342,21 @@ static int write_unused(struct view_part *p, struct trace *t, int64_t device)
         unused_free(&all[i]);
     }
     json_end(p->head);
-    return 0;
+    free(at_most);
+    return result;
 }
 
-static void write_facts(struct view_part *p, struct trace *t, size_t process, int64_t device,
-                        const struct trace_lives *l, const struct view_kept *kept)
+static void write_facts(struct view_part *p, struct trace *t, size_t process, const struct device_row *r,
+                        const struct view_kept *kept)
 {
-    const struct trace_device *d = trace_find_device(t, device);
+    const struct trace_lives *l = &r->lives;
+    const struct trace_device *d = trace_find_device(t, r->device);
     json_int(p->head, "process", (int64_t)process);
-    json_int(p->head, "device", device);
+    json_int(p->head, "device", r->device);
     json_text(p->head, "name", d ? shown(d->name) : NULL);
     json_int(p->head, "capacity", d && d->total_bytes > 0 ? d->total_bytes : UNKNOWN);
-    write_peak(p, t, device, "allocated");
-    write_peak(p, t, device, "reserved");
+    write_peak(p, t, r, "allocated");
+    write_peak(p, t, r, "reserved");
     json_int(p->head, "events", (int64_t)l->change_count);
     json_int(p->head, "block_count", (int64_t)l->block_count);
     json_int(p->head, "kept", (int64_t)kept->count);
@@ -334,44 +370,60 @@ static void write_facts(struct view_part *p, struct trace *t, size_t process, in
     json_end(p->head);
 }
 
-/* The blocks of the tiles, and whoever lived at the peak. */
-static struct view_kept choose_blocks(const struct view_part *p, const struct trace *t, int64_t device,
-                                      const struct trace_lives *l)
+/* The blocks of the tiles, and whoever lived at the peak or when memory ran out last. */
+static struct view_kept choose_blocks(const struct view_part *p, const struct trace *t,
+                                      const struct device_row *r)
 {
-    const struct trace_peak *peak = trace_find_peak(t, device, "allocated");
-    struct view_kept kept =
-        view_keep(l->blocks, l->block_count, t->t_last, VIEW_LARGEST, p->room->blocks - p->room->blocks / 4);
-    if (peak && peak->t != UNKNOWN && !kept.all)
-        view_keep_moment(&kept, l->blocks, l->block_count, peak->t, p->room->blocks);
+    const struct trace_lives *l = &r->lives;
+    const struct trace_peak *peak = trace_find_peak(t, r->device, "allocated");
+    const struct trace_oom_kept *last = oom_with_role(r->ooms, r->oom_count, OOM_LAST, r->device);
+    const int64_t moments[] = {last ? last->t : UNKNOWN, peak ? peak->t : UNKNOWN};
+    size_t most = p->room->blocks;
+    struct view_kept kept = view_keep(l->blocks, l->block_count, t->t_last, VIEW_LARGEST, most - most / 4);
+    for (int i = 0; i < 2 && !kept.all; i++)
+        if (moments[i] != UNKNOWN)
+            view_keep_moment(&kept, l->blocks, l->block_count, moments[i], most - (i ? 0 : most / 8));
     return kept;
+}
+
+static int write_row(struct view_part *p, struct view_process *process, size_t index,
+                     const struct device_row *r)
+{
+    const struct trace_lives *l = &r->lives;
+    struct trace *t = process->t;
+    struct view_kept kept = choose_blocks(p, t, r);
+    /* where the page has every block and event, it counts few of them by itself */
+    size_t crowd = kept.all && !l->folded ? VIEW_CROWD : 1;
+    struct view_levels levels = view_levels(l->changes, l->change_count, t->t_last, p->room->columns, crowd);
+    json_begin(p->head, NULL, '{');
+    write_facts(p, t, index, r, &kept);
+    write_dims(p, &r->dims);
+    write_levels(p, &levels, &r->dims);
+    write_blocks(p, process, l, &kept);
+    write_ooms(p, process, r);
+    int result = write_samples(p, t, r->device) || write_unused(p, t, r) ? -1 : 0;
+    json_end(p->head);
+    view_free_kept(&kept);
+    view_free_levels(&levels);
+    return result;
 }
 
 int view_write_row(struct view_part *p, struct view_process *process, size_t index, int64_t device)
 {
-    struct trace_lives lives;
+    struct device_row r = {.device = device};
     struct trace *t = process->t;
-    if (trace_lives(t, device, &lives))
+    if (trace_ooms_kept(t, &r.ooms, &r.oom_count))
         return -1;
-    view_index_stacks(lives.blocks, lives.block_count, &process->stacks);
-    view_index_asked(lives.blocks, lives.block_count, &process->asked);
-    struct view_dims dims =
-        view_dims(&lives, t->phase_names, t->phase_name_count, &process->tags, &process->asked);
-    struct view_kept kept = choose_blocks(p, t, device, &lives);
-    /* where the page has every block and event, it counts few of them by itself */
-    size_t crowd = kept.all && !lives.folded ? VIEW_CROWD : 1;
-    struct view_levels levels =
-        view_levels(lives.changes, lives.change_count, t->t_last, p->room->columns, crowd);
-    json_begin(p->head, NULL, '{');
-    write_facts(p, t, index, device, &lives, &kept);
-    write_dims(p, &dims);
-    write_levels(p, &levels, &dims);
-    write_blocks(p, process, &lives, &kept);
-    int result =
-        write_samples(p, t, device) || write_ooms(p, process, device) || write_unused(p, t, device) ? -1 : 0;
-    json_end(p->head);
-    view_free_kept(&kept);
-    view_free_levels(&levels);
-    view_free_dims(&dims);
-    trace_free_lives(&lives);
+    if (trace_lives(t, device, &r.lives)) {
+        free(r.ooms);
+        return -1;
+    }
+    view_index_stacks(r.lives.blocks, r.lives.block_count, &process->stacks);
+    view_index_asked(r.lives.blocks, r.lives.block_count, &process->asked);
+    r.dims = view_dims(&r.lives, t->phase_names, t->phase_name_count, &process->tags, &process->asked);
+    int result = write_row(p, process, index, &r);
+    view_free_dims(&r.dims);
+    trace_free_lives(&r.lives);
+    free(r.ooms);
     return result;
 }

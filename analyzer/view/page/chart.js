@@ -1,12 +1,13 @@
 /*
  * chart.js - the picture: a row for each device with its strip of phases, one time axis under all of them; zoom, pan
- * and what the mouse points at.
+ * and what the mouse points at.  All rows have one scale, so that they can be held against each other; where each is
+ * scaled to what is in sight (v), each has its own.
  *
  * Everything that moves is drawn into #base, once a frame at most; what follows the mouse lies in #over.
  */
 const view = {
   from: 0, to: 1, dim: 0, reserved: true, driver: true, capacity: false, overlay: false, fit: false, lit: null,
-  row: 0, at: null, block: -1, frames: [], layout: [], mouse: null,
+  search: '', row: 0, at: null, block: -1, frames: [], layout: [], mouse: null,
 };
 const LEFT = 74, RIGHT = 10, AXIS = 22, LANE = 11, TITLE = 17;
 let pending = false, base, over, images = new Map();
@@ -28,17 +29,17 @@ function changed() {
   });
 }
 
-/* ---- numbers for people ---- */
+/* ---- numbers for people: bytes as the report has them ---- */
 
 function bytesText(n) {
   if (n === null || n === undefined || !Number.isFinite(n)) return 'unknown';
-  const units = ['B', 'KiB', 'MiB', 'GiB', 'TiB'];
+  const units = ['B', 'KiB', 'MiB', 'GiB', 'TiB', 'PiB'];
   let i = 0, value = Math.abs(n);
-  while (value >= 1024 && i < 4) {
+  while (value >= 1023.995 && i < 5) {
     value /= 1024;
     i++;
   }
-  return (n < 0 ? '-' : '') + (i === 0 ? value : value >= 100 ? value.toFixed(0) : value >= 10 ? value.toFixed(1) : value.toFixed(2)) + ' ' + units[i];
+  return (n < 0 ? '-' : '') + (i === 0 ? value : value.toFixed(value >= 99.95 ? 1 : 2)) + ' ' + units[i];
 }
 
 function timeText(ns, step = 0) {
@@ -55,7 +56,8 @@ function visibleRows() { return view.overlay ? recording.rows.filter((r) => r.pr
 
 function layOut() {
   const width = Math.max(base.parentElement.clientWidth, 320), rows = visibleRows();
-  const high = Math.max(rows.length > 1 ? 170 : 330, Math.min((window.innerHeight - 240) / Math.max(rows.length, 1), 620));
+  const main = base.parentElement.parentElement, below = Math.min(document.getElementById('key').offsetHeight + document.getElementById('footer').offsetHeight, window.innerHeight / 6);
+  const high = Math.max(rows.length > 1 ? 170 : 300, (window.innerHeight - main.offsetTop - AXIS - 12 - below) / Math.max(rows.length, 1) - 6);
   let y = 4;
   view.layout = rows.map((row) => {
     const lanes = row.owner.ranges ? row.owner.ranges.shown : 1, strip = y + TITLE, top = strip + lanes * LANE + 3;
@@ -75,6 +77,7 @@ function layOut() {
     canvas.getContext('2d').setTransform(ratio, 0, 0, ratio, 0, 0);
   }
   view.axis = y;
+  document.getElementById('side').style.maxHeight = Math.min(height, window.innerHeight - 8) + 'px';
 }
 
 const xOf = (place, t) => place.left + ((t - view.from) / (view.to - view.from)) * (place.right - place.left);
@@ -104,7 +107,12 @@ function draw() {
   c.font = '11px system-ui, "DejaVu Sans", sans-serif';
   view.shown = 0;
   view.areas = 0;
-  for (const place of view.layout) drawRow(c, place);
+  for (const place of view.layout) measureRow(place);
+  const most = Math.max(...view.layout.map((place) => place.scale));
+  for (const place of view.layout) {
+    if (!view.fit) place.scale = most;
+    drawRow(c, place);
+  }
   drawAxis(c);
   drawOver();
   const done = performance.now();
@@ -113,11 +121,14 @@ function draw() {
   if (typeof afterDraw === 'function') afterDraw();
 }
 
-function drawRow(c, place) {
+function measureRow(place) {
   const row = place.row, offset = row.owner.offset, from = view.from - offset, to = view.to - offset, wide = Math.max(Math.round(place.right - place.left), 1);
-  const columns = columnsOf(row, from, to, wide, view.dim, changed), blocks = visibleBlocks(row, from, to), top = topOf(place, columns);
-  Object.assign(place, { columns, blocks, scale: top, from, to });
+  const columns = columnsOf(row, from, to, wide, view.dim, changed), blocks = visibleBlocks(row, from, to, view.row === row.number ? view.block : -1);
+  Object.assign(place, { columns, blocks, scale: topOf(place, columns), from, to });
   view.shown += blocks.length;
+}
+
+function drawRow(c, place) {
   drawTitle(c, place);
   drawGrid(c, place);
   drawAreas(c, place);
@@ -127,6 +138,7 @@ function drawRow(c, place) {
   drawLines(c, place);
   drawOverlay(c, place);
   drawMarks(c, place);
+  if (view.row === place.row.number && view.block >= 0) drawEdge(c, place);
 }
 
 function drawTitle(c, place) {
@@ -155,7 +167,7 @@ function drawGrid(c, place) {
     c.lineTo(right, y);
     c.stroke();
     c.fillStyle = css('--soft');
-    c.fillText(bytesText(value), left - 5, y);
+    c.fillText(bytesText(value).replace(/\.0+ /, ' '), left - 5, y);
   }
 }
 
@@ -170,8 +182,7 @@ function drawAreas(c, place) {
     image = { canvas, context, data: context.createImageData(width, height) };
     images.set(key, image);
   }
-  const chosen = view.row === row.number ? view.block : -1;
-  view.areas += paintAreas(image.data, row, columns, place.blocks, view.dim, place.scale, view.lit ? view.lit(row) : null, chosen);
+  view.areas += paintAreas(image.data, row, columns, place.blocks, view.dim, place.scale, view.lit ? view.lit(row) : null);
   image.context.putImageData(image.data, 0, 0);
   c.drawImage(image.canvas, left, top, width, height);
 }
@@ -293,16 +304,8 @@ function drawLines(c, place) {
     for (const [t, used, whole] of row.samples) {
       const x = xOf(place, t + row.owner.offset);
       if (x < left || x > right) continue;
-      c.strokeStyle = whole ? css('--soft') : css('--accent');
-      c.lineWidth = 1.2;
-      if (used <= scale) c.strokeRect(x - 1.5, y(used) - 1.5, 3, 3);
-      else { /* above the picture */
-        c.beginPath();
-        c.moveTo(x - 3, top + 5);
-        c.lineTo(x, top + 1);
-        c.lineTo(x + 3, top + 5);
-        c.stroke();
-      }
+      if (used <= scale) drawSample(c, x, y(used), whole);
+      else drawBeyond(c, x, top + 1, whole);
     }
   }
   if (view.capacity && row.capacity) {
@@ -336,49 +339,6 @@ function drawOverlay(c, place) {
   });
 }
 
-function drawMarks(c, place) {
-  const { row, left, right, top, bottom, scale } = place, offset = row.owner.offset;
-  c.textBaseline = 'middle';
-  if (row.allocated.t !== null) {
-    const x = xOf(place, row.allocated.t + offset), y = bottom - (row.allocated.bytes / scale) * (bottom - top);
-    if (x >= left && x <= right) {
-      const text = `peak ${row.allocated.at_least ? 'at least ' : ''}${bytesText(row.allocated.bytes)}`, wide = c.measureText(text).width, at = Math.min(x + 6, right - wide - 4);
-      c.strokeStyle = css('--ink');
-      c.fillStyle = css('--paper');
-      c.beginPath();
-      c.arc(x, y, 4, 0, 7);
-      c.fill();
-      c.stroke();
-      c.fillRect(at - 2, y - 15, wide + 4, 13);
-      c.fillStyle = css('--ink');
-      c.textAlign = 'left';
-      c.fillText(text, at, y - 8);
-    }
-  }
-  for (const oom of row.ooms) {
-    const x = xOf(place, oom.t + offset);
-    if (x < left || x > right) continue;
-    const text = `out of memory${oom.requested ? ': ' + bytesText(oom.requested) + ' asked' : ''}`, wide = c.measureText(text).width;
-    c.strokeStyle = c.fillStyle = css('--mark');
-    c.lineWidth = 2;
-    c.beginPath();
-    c.moveTo(x, top);
-    c.lineTo(x, bottom);
-    c.stroke();
-    c.beginPath();
-    c.moveTo(x - 5, top);
-    c.lineTo(x + 5, top);
-    c.lineTo(x, top + 8);
-    c.fill();
-    c.textAlign = 'left';
-    const at = x + 7 + wide < right ? x + 7 : x - 7 - wide, y = top + (bottom - top) * 0.3;
-    c.fillStyle = css('--paper');
-    c.fillRect(at - 2, y - 7, wide + 4, 13);
-    c.fillStyle = css('--mark');
-    c.fillText(text, at, y);
-  }
-}
-
 function drawAxis(c) {
   const place = view.layout[0];
   if (!place) return;
@@ -403,16 +363,9 @@ function drawOver() {
   c.clearRect(0, 0, over.width, over.height);
   c.lineWidth = 1;
   for (const place of view.layout) {
-    for (const [t, color] of [[view.at, css('--mark')], [view.mouse ? view.mouse.t : null, css('--soft')]]) {
-      if (t === null) continue;
-      const x = Math.round(xOf(place, t)) + 0.5;
-      if (x < place.left || x > place.right) continue;
-      c.strokeStyle = color;
-      c.beginPath();
-      c.moveTo(x, place.strip);
-      c.lineTo(x, place.bottom);
-      c.stroke();
-    }
+    const inside = (t) => t !== null && t >= view.from && t <= view.to, x = (t) => Math.round(xOf(place, t)) + 0.5;
+    if (inside(view.at)) drawCursor(c, x(view.at), place.strip, place.bottom, place.row.number === view.row);
+    if (view.mouse && inside(view.mouse.t)) line(c, css('--soft'), 1, x(view.mouse.t), place.strip, x(view.mouse.t), place.bottom);
   }
   drawHover(c);
 }
@@ -425,7 +378,7 @@ function drawHover(c) {
   const parts = [timeText(columns.t[x]), bytesText(columns.max[x])];
   if (found) {
     parts.push(`${briefly(slotNames(row, view.dim)[found.slot])}: ${bytesText(columns.held[x * SLOTS + found.slot])}`);
-    if (found.block >= 0 && row.owner.texts) parts.push(`block of ${bytesText(row.table.size[found.block])}, ${briefly(nameOf(row, found.block, view.dim === 3 ? 0 : 3))}`);
+    if (found.block >= 0 && row.owner.texts) parts.push(`block of ${bytesText(row.table.size[found.block])}, ${briefly(nameOf(row, found.block, view.dim === LINE ? ROLE : LINE))}`);
   }
   const text = parts.join('  ·  ');
   c.font = '11px system-ui, "DejaVu Sans", sans-serif';
@@ -464,15 +417,25 @@ function pan(part) {
 
 function showWhole() { show(recording.first, recording.last); }
 
-function showPeak(row = recording.rows[view.row]) {
-  if (!row || row.allocated.t === null) return;
-  const offset = row.owner.offset, t = row.allocated.t + offset, steps = row.owner.steps, i = steps.findIndex((s) => s[1] + offset >= t);
-  if (i >= 0 && row.owner.step_count === steps.length) { /* its step */
-    const from = (i ? steps[i - 1][1] : 0) + offset, to = steps[i][1] + offset;
-    show(from - (to - from) * 0.05, to + (to - from) * 0.05);
-  } else {
-    const wide = Math.min(view.to - view.from, (recording.last - recording.first) / 8);
-    show(t - wide / 2, t + wide / 2);
+/* The step of the moment T of ROW, or what lies around it. */
+function showAround(row, t) {
+  const ends = row.owner.steps.map((s) => s[1] + row.owner.offset), i = ends.findIndex((end) => end >= t), wide = (recording.last - recording.first) / 8;
+  let from = t - wide / 2, to = t + wide / 2;
+  if (ends.length && row.owner.step_count === ends.length) {
+    from = i < 0 ? ends[ends.length - 1] : i ? ends[i - 1] : row.owner.offset;
+    to = i < 0 ? Math.min(recording.last, t + (t - from) / 2) : ends[i];
   }
+  show(from - (to - from) * 0.05, to + (to - from) * 0.05);
   choose(row, t);
+}
+
+function showPeak(row = recording.rows[view.row]) {
+  if (row && row.allocated.t !== null) showAround(row, row.allocated.t + row.owner.offset);
+}
+
+/* The last time that memory ran out; from there the one before. */
+function showOom() {
+  const all = visibleRows().flatMap((row) => row.ooms.map((oom) => [row, oom.t + row.owner.offset])).sort((a, b) => b[1] - a[1]);
+  const at = all.findIndex(([row, t]) => row.number === view.row && t === view.at), seen = view.to - view.from < recording.last - recording.first;
+  if (all.length) showAround(...all[at < 0 ? 0 : (at + seen) % all.length]);
 }

@@ -1,8 +1,8 @@
 /* controls.js - the mouse, the keys, the switches, the search. */
 const KEYS = [
   ['drag, ← →', 'move'], ['wheel, + −', 'zoom'], ['click', 'who holds it then; on an area, the block'], ['shift+drag', 'zoom to a stretch'],
-  ['0', 'the whole run'], ['p', 'the peak'], ['1 2 3 4 5', 'stack by phase, role, layer, line, tensor'], ['r', 'reserved'], ['u', 'what the driver says is used'],
-  ['c', 'the capacity'], ['o', 'lay runs over each other'], ['v', 'scale to what is in sight'], ['f', 'who held it, by call stack'],
+  ['0', 'the whole run'], ['p', 'the peak'], ['m', 'when memory ran out; again: the time before'], ['1 2 3 4 5', `stack by ${DIMS.join(', ')}`], ['r', 'reserved'], ['u', 'what the driver says is used'],
+  ['c', 'the capacity'], ['o', 'lay runs over each other'], ['v', 'scale each row to what is in sight'], ['f', 'who held it, by call stack'],
   ['n N', 'the next, the previous step'], ['/', 'search'], ['d', 'light or dark'], ['Esc', 'show everything again'],
 ];
 
@@ -55,7 +55,7 @@ function click(place, at) {
   const { columns, row, bottom, top, scale } = place, x = Math.floor(at.x - place.left);
   if (!columns || x < 0 || x >= columns.n) return;
   const found = pick(row, columns, place.blocks, view.dim, x, ((bottom - at.y) / (bottom - top)) * scale);
-  choose(row, timeAt(place, at.x), found && found.block >= 0 ? found.block : -1);
+  choose(row, columns.t[x] + row.owner.offset, found && found.block >= 0 ? found.block : -1);
 }
 
 /* ---- keys ---- */
@@ -72,7 +72,7 @@ function nextStep(by) {
 
 const ACTIONS = {
   ArrowLeft: () => pan(-0.15), ArrowRight: () => pan(0.15), '+': () => zoom(0.6), '=': () => zoom(0.6), '-': () => zoom(1 / 0.6), 0: showWhole, Home: showWhole,
-  p: () => showPeak(), r: () => flip('reserved'), u: () => flip('driver'), c: () => flip('capacity'), o: () => flip('overlay'), f: openFlame,
+  p: () => showPeak(), m: showOom, r: () => flip('reserved'), u: () => flip('driver'), c: () => flip('capacity'), o: () => flip('overlay'), f: openFlame,
   v: () => {
     view.fit = !view.fit;
     changed();
@@ -98,12 +98,9 @@ function setUpKeys() {
 }
 
 function showAll() {
-  view.lit = null;
-  view.litSlot = undefined;
-  view.block = -1;
   document.getElementById('search').value = '';
-  document.getElementById('found').textContent = '';
-  changed();
+  view.block = -1;
+  search('');
 }
 
 function showHelp() {
@@ -136,18 +133,17 @@ function hasDim(dim) {
 function setDim(dim) {
   if (!hasDim(dim)) return;
   view.dim = dim;
-  view.litSlot = undefined;
-  view.lit = null;
-  document.querySelectorAll('#dims button').forEach((b, i) => b.setAttribute('aria-checked', String(i === dim)));
+  if (view.litName) view.lit = view.litName = null;
+  document.querySelectorAll('#dims button').forEach((b) => b.setAttribute('aria-checked', String(b.dataset.dim === DIMS[dim])));
+  view.later = tellMoment;
   changed();
-  if (view.at !== null) view.later = tellMoment;
 }
 
 function setUpSwitches() {
   DIMS.forEach((name, dim) => {
     if (name === 'tensor' && !hasDim(dim)) return; /* only PyTorch has any */
     const none = hasDim(dim) ? {} : { disabled: '', title: 'No block of this recording has a role: record with vramscope run --access' };
-    document.getElementById('dims').append(element('button', { role: 'radio', 'aria-checked': String(dim === view.dim), onclick: () => setDim(dim), ...none }, hasDim(dim) ? name : `${name}: not recorded`));
+    document.getElementById('dims').append(element('button', { role: 'radio', 'data-dim': name, 'aria-checked': String(dim === view.dim), onclick: () => setDim(dim), ...none }, hasDim(dim) ? name : `${name}: not recorded`));
   });
   for (const name of ['reserved', 'driver', 'capacity', 'overlay'])
     document.getElementById('show-' + name).addEventListener('change', (event) => {
@@ -156,6 +152,9 @@ function setUpSwitches() {
     });
   document.getElementById('whole').addEventListener('click', showWhole);
   document.getElementById('peak').addEventListener('click', () => showPeak());
+  document.getElementById('oom').addEventListener('click', showOom);
+  document.getElementById('oom').hidden = !recording.rows.some((row) => row.ooms.length);
+  document.getElementById('overlay-label').hidden = recording.rows.length < 2;
   document.getElementById('theme').addEventListener('click', switchTheme);
   document.getElementById('help-button').addEventListener('click', showHelp);
   document.getElementById('search').addEventListener('input', (event) => search(event.target.value));
@@ -172,32 +171,67 @@ function stacksWith(process, text) {
 }
 
 function search(value) {
-  const text = value.trim().toLowerCase(), said = document.getElementById('found');
-  view.litSlot = undefined;
-  if (!text) {
-    view.lit = null;
-    said.textContent = '';
-    changed();
-    return;
+  const text = value.trim().toLowerCase();
+  view.search = text;
+  view.lit = view.litName = null;
+  if (text) {
+    find(text);
+    view.lit = (row) => {
+      const slots = row.dims[view.dim].slots.map((n) => n.toLowerCase().includes(text));
+      return (slot, b) => (b >= 0 && row.match ? row.match[b] === 1 : slot > 0 && slot < REST && slots[slot - 1]);
+    };
   }
-  const stacks = recording.processes.map((p) => (p.texts ? stacksWith(p, text) : null));
-  let count = 0, bytes = 0;
+  view.later = tellMoment;
+  changed();
+}
+
+/* Marks the blocks of all rows that TEXT finds. */
+function find(text) {
+  const stacks = recording.processes.map((p) => (p.texts ? stacksWith(p, text) : null)), has = (n) => n.toLowerCase().includes(text);
   for (const row of recording.rows) {
     if (!row.table || !stacks[row.process]) continue;
-    const names = row.owner.phases.map((n) => n.toLowerCase().includes(text)), roles = row.roles.map((n) => n.toLowerCase().includes(text));
-    const tensors = row.owner.texts.tensors.map((n) => n.toLowerCase().includes(text));
-    row.match = new Uint8Array(row.table.n);
-    for (let b = 0; b < row.table.n; b++)
-      if (stacks[row.process][row.table.stack[b]] || names[row.table.phase[b]] || roles[row.table.role[b]] || tensors[row.table.tensor[b]]) {
-        row.match[b] = 1;
-        count++;
-        bytes = Math.max(bytes, row.table.size[b]);
-      }
+    const { table } = row, phases = row.owner.phases.map(has), roles = row.roles.map(has), tensors = row.owner.texts.tensors.map(has);
+    row.match = Uint8Array.from(table.seq, (_, b) => stacks[row.process][table.stack[b]] || phases[table.phase[b]] || roles[table.role[b]] || tensors[table.tensor[b]]);
   }
-  said.textContent = count ? `${count} blocks, the largest ${bytesText(bytes)}` : 'nothing found';
-  view.lit = (row) => {
-    const slots = row.dims[view.dim].slots.map((n) => n.toLowerCase().includes(text));
-    return (slot, b) => (b >= 0 && row.match ? row.match[b] === 1 : slot > 0 && slot < REST && slots[slot - 1]);
-  };
-  changed();
+}
+
+/* The sum of what was found: of LIVING, those found at the moment T of ROW, and how many there are in the run. */
+function tellFound(row, t, living) {
+  const said = document.getElementById('found'), rows = recording.rows.filter((r) => r.match), count = view.search ? rows.reduce((n, r) => n + r.match.reduce((a, b) => a + b, 0), 0) : 0;
+  const bytes = (living || []).reduce((n, b) => n + row.table.size[b], 0), atLeast = row.all ? '' : 'at least ';
+  said.dataset.bytes = String(bytes);
+  said.textContent = !view.search ? '' : !count ? 'nothing found'
+    : `found: ${atLeast}${bytesText(bytes)} in ${living ? living.length : 0} blocks at ${timeText(t + row.owner.offset)}; ${atLeast}${count.toLocaleString('en')} blocks in the whole run; the rest is grey`;
+}
+
+/* ---- a link ---- */
+
+/* The page's address names the moment, what is stacked by, and which row where there are several. */
+function linkText() {
+  const t = (view.at / 1e9).toFixed(9).replace(/\.?0+$/, '');
+  return `#t=${t}&by=${DIMS[view.dim]}${recording.rows.length > 1 ? `&row=${view.row + 1}` : ''}`;
+}
+
+function writeLink() {
+  try {
+    history.replaceState(null, '', linkText());
+  } catch { /* a page without an address of its own has no link */
+  }
+}
+
+/* Goes to the moment of the address; false where it names none. */
+function readLink() {
+  const link = new URLSearchParams(location.hash.slice(1)), dim = DIMS.indexOf(link.get('by')), t = Math.round(parseFloat(link.get('t')) * 1e9), row = recording.rows[(link.get('row') || 1) - 1];
+  if (dim >= 0) setDim(dim);
+  if (!row || !(t >= recording.first && t <= recording.last)) return false;
+  choose(row, t);
+  return true;
+}
+
+/* As the report begins: where a run ended for lack of memory, the first of them; else the fullest device's peak, of a job's the highest. */
+function openMoment() {
+  const rows = visibleRows(), died = rows.flatMap((row) => row.ooms.filter((oom) => oom.died).map((oom) => [row, oom.t + row.owner.offset])).sort((a, b) => a[1] - b[1]);
+  const full = (row) => (recording.processes.length > 1 ? row.allocated.bytes : row.reserved.bytes / row.capacity) || 0;
+  const row = rows.reduce((a, b) => (full(b) > full(a) ? b : a), rows[0]);
+  choose(...(died[0] || [row, (row.allocated.t || 0) + row.owner.offset]));
 }

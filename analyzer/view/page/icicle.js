@@ -79,10 +79,10 @@ function depthOf(node) {
 }
 
 function drawIcicle() {
-  const row = recording.rows[view.row], found = row && view.at !== null ? columnAt(row, view.at) : null;
-  if (!found || !row.table || !row.owner.texts) return;
-  const t = found.columns.t[found.x];
-  flame.root = flame.zoom = buildFlame(row, t, found.columns.max[found.x]);
+  const row = recording.rows[view.row], columns = row && view.at !== null ? chosenMoment(row) : null;
+  if (!columns || !row.table || !row.owner.texts) return;
+  const t = columns.t[0];
+  flame.root = flame.zoom = buildFlame(row, t, columns.max[0]);
   flameHead(row, t);
   paintIcicle();
 }

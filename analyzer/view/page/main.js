@@ -5,12 +5,12 @@ function fail(error) {
 
 let last = 0;
 function afterDraw() {
-  drawLegend();
+  drawKey();
   if (view.later) {
     const later = view.later;
     view.later = null;
     later();
-  }
+  } else drawLegend();
   const now = recording.rows[0] && view.layout[0] && view.layout[0].columns && !view.layout[0].columns.coarse;
   if (now && !last) {
     last = performance.now();
@@ -37,7 +37,7 @@ function tellFacts() {
 
 /* What this page holds of the recording, and how exact the curves are: once, where all rows are alike. */
 function tellContents() {
-  return [...tellCurves(), ...recording.processes.map(tellOutside).filter(Boolean), ...recording.rows.flatMap(tellUnused)].join('\n');
+  return [...tellCurves(), ...new Set(recording.processes.flatMap((p) => p.notes.map((text) => `${text[0].toUpperCase()}${text.slice(1)}.`))), ...recording.processes.map(tellOutside).filter(Boolean), ...recording.rows.flatMap(tellUnused)].join('\n');
 }
 
 function tellCurves() {
@@ -79,7 +79,10 @@ async function start() {
   document.getElementById('show-overlay').checked = view.overlay;
   view.from = recording.first;
   view.to = recording.last;
+  setDim(DIMS.findIndex((_, dim) => hasDim(dim)));
   showWhole();
+  if (!readLink()) openMoment();
+  window.addEventListener('hashchange', readLink);
   new ResizeObserver(changed).observe(base.parentElement); /* also where a scroll bar comes */
   printInLight();
   await new Promise((done) => setTimeout(done, 60));
@@ -114,9 +117,9 @@ async function loadRow(row) {
   /* the finer levels, so that zooming in finds them there */
   for (const level of row.levels) for (const part of level.parts) row.ask(level, part, changed);
   changed();
-  if (view.at !== null && view.row === row.number) view.later = tellMoment;
+  if (view.row === row.number) view.later = tellMoment;
 }
 
 /* for the console, and for who tests the page */
-window.vramscope = { recording, view, show, choose, columnsOf, livingAt, showPeak, setDim, draw, openFlame, search, drawIcicle, flame, click, tensorOf };
+window.vramscope = { recording, view, show, choose, columnsOf, livingAt, momentOf, showPeak, setDim, draw, openFlame, search, drawIcicle, flame, click, tensorOf };
 start().catch(fail);

@@ -11,12 +11,21 @@ const KNOWN = { forward: '#56b4e9', logits: '#d55e00', backward: '#0072b2', opti
   'made outside any phase': '#9aa0a8', 'no Python line': '#9aa0a8', 'no layer': '#9aa0a8' };
 const REST_COLOR = '#6d6d72';
 
-/* The colour of each slot of a row: names that many recordings share have the same in all of them, others by their place. */
-function colorsOf(row, dim) {
-  const colors = [darkNow() ? '#57534c' : '#c9c4bb'], taken = new Set(row.dims[dim].slots.map((name) => KNOWN[name]).filter(Boolean));
-  const free = HUES.filter((hue) => !taken.has(hue));
+/* A name has one colour in all rows: what many recordings share always the same, others by their places. */
+const named = new Map();
+function colorOfNames(dim) {
+  if (named.has(dim)) return named.get(dim);
+  const names = new Set(recording.rows.flatMap((row) => row.dims[dim].slots)), taken = new Set([...names].map((name) => KNOWN[name]));
+  const free = HUES.filter((hue) => !taken.has(hue)), colors = new Map();
   let next = 0;
-  for (const name of row.dims[dim].slots) colors.push(KNOWN[name] || free[next++ % free.length]);
+  for (const name of names) colors.set(name, KNOWN[name] || free[next++ % free.length]);
+  named.set(dim, colors);
+  return colors;
+}
+
+/* The colour of each slot of a row. */
+function colorsOf(row, dim) {
+  const colors = [darkNow() ? '#57534c' : '#c9c4bb', ...row.dims[dim].slots.map((name) => colorOfNames(dim).get(name))];
   while (colors.length < REST) colors.push('#000000');
   colors[REST] = REST_COLOR;
   return colors;
@@ -43,9 +52,9 @@ function shadesOf(row, dim) {
 const darkNow = () => document.documentElement.classList.contains('dark');
 
 /* Paints N columns into IMAGE.  LIT(slot, block): whether it is not greyed; null: all are. */
-function paintAreas(image, row, columns, blocks, dim, top, lit, chosen) {
+function paintAreas(image, row, columns, blocks, dim, top, lit) {
   const { width, height } = image, pixels = new Uint32Array(image.data.buffer), shades = shadesOf(row, dim), scale = height / top;
-  const living = new Living(row, blocks, dim), white = darkNow() ? 0xffffffff | 0 : 0xff000000 | 0;
+  const living = new Living(row, blocks, dim);
   let version = -1, areas = 0, highest = height; /* HIGHEST: the upper end of the column before */
   pixels.fill(0);
   for (let x = 0; x < width; x++) {
@@ -57,7 +66,6 @@ function paintAreas(image, row, columns, blocks, dim, top, lit, chosen) {
     version = living.version;
     highest = paintColumn(pixels, width, height, x, columns, living, scale, (slot, b) => {
       const s = shades[slot];
-      if (b >= 0 && b === chosen) return white;
       areas++;
       return lit && !lit(slot, b) ? s.dull : b < 0 ? s.rest : s.blocks[(b * 7) & 3];
     }, shades);
@@ -108,4 +116,23 @@ function pick(row, columns, blocks, dim, x, y) {
     if (y >= from && y < to) found = { slot, block: b };
   });
   return found;
+}
+
+/* Where block B lies, in each column that it lives in at the moment of its greatest value: [column, bytes below it, bytes up to its end]. */
+function placesOf(row, columns, blocks, dim, b) {
+  const { table } = row, { held } = columns, living = new Living(row, blocks, dim), slot = table.slots[dim][b], places = [];
+  for (let x = 0; x < columns.n; x++) {
+    const at = x * SLOTS;
+    living.forward(columns.t[x]);
+    if (columns.off[x] || table.born[b] > columns.t[x] || table.died[b] <= columns.t[x]) continue;
+    let y = 0;
+    for (let below = 0; below < slot; below++) y += Math.max(held[at + below], 0);
+    const top = y + held[at + slot];
+    for (const other of living.alive[slot]) {
+      if (other === b) break;
+      y += table.size[other];
+    }
+    places.push([x, Math.min(y, top), Math.min(y + table.size[b], top)]);
+  }
+  return places;
 }

@@ -1,4 +1,4 @@
-/* panel.js - what stands beside the picture: the legend, who held the memory at a moment, everything of one block. */
+/* panel.js - what stands beside the picture: who held the memory at a moment, what else is in sight, everything of one block. */
 function element(tag, attributes = {}, ...children) {
   const e = document.createElement(tag);
   for (const [name, value] of Object.entries(attributes)) {
@@ -13,9 +13,9 @@ function element(tag, attributes = {}, ...children) {
 
 const details = () => document.getElementById('details');
 
-/* A line's path without the directories that lead to the last one; whoever points at it sees all of it. */
+/* A line without its directories, as in the report; whoever points at it sees all of it. */
 function briefly(name) {
-  return name.replace(/(^|: )\S*\/([^/\s]+\/[^/\s]+:\d+)/, '$1$2');
+  return name.replace(/\S*\/(?=[^/\s]+:\d)/g, '');
 }
 
 function swatch(color) {
@@ -26,99 +26,119 @@ function swatch(color) {
 
 function slotNames(row, dim) {
   const names = ['accounted for by no block', ...row.dims[dim].slots];
-  const rest = row.dims[dim].rest_names;
   while (names.length < REST) names.push('');
-  names[REST] = rest ? `others (${rest})` : 'others';
+  names[REST] = 'others';
   return names;
 }
 
-/* ---- the legend ---- */
-
-function drawLegend() {
-  const legend = document.getElementById('legend'), row = recording.rows[view.row];
-  if (!row) return;
-  const names = slotNames(row, view.dim), colors = colorsOf(row, view.dim), place = view.layout.find((p) => p.row === row), seen = new Float64Array(SLOTS);
-  if (place && place.columns) for (let x = 0; x < place.columns.n; x++) for (let s = 0; s < SLOTS; s++) seen[s] = Math.max(seen[s], place.columns.held[x * SLOTS + s]);
-  const key = JSON.stringify([view.row, view.dim, darkNow(), view.litSlot ?? -1, [...seen].map(bytesText)]);
-  if (legend.dataset.key === key) return;
-  legend.dataset.key = key;
-  legend.replaceChildren(element('span', { class: 'heading' }, `greatest in sight, ${recording.processes.length > 1 ? row.owner.label + ', ' : ''}device ${row.device}`));
-  for (let slot = SLOTS - 1; slot >= 0; slot--) {
-    if (seen[slot] <= 0) continue;
-    const dull = view.litSlot !== undefined && view.litSlot !== slot ? ' muted' : '';
-    legend.append(swatch(colors[slot]), element('span', { class: 'name' + dull, title: names[slot], onclick: () => lightSlot(slot) }, briefly(names[slot])),
-      element('span', { class: 'number' + dull }, bytesText(seen[slot])));
-  }
-}
-
-function lightSlot(slot) {
-  view.litSlot = view.litSlot === slot ? undefined : slot;
-  view.lit = view.litSlot === undefined ? null : () => (s) => s === view.litSlot;
-  changed();
-}
-
-/* ---- a moment ---- */
-
-/* The column that holds T, as the picture or, where it does not show it, as a window of its own has it. */
-function columnAt(row, t) {
-  const place = view.layout.find((p) => p.row === row), local = t - row.owner.offset;
-  if (place && place.columns && local >= place.from && local < place.to) {
-    const x = Math.min(Math.floor(((local - place.from) / (place.to - place.from)) * place.columns.n), place.columns.n - 1);
-    return { columns: place.columns, x, place };
-  }
-  return null;
-}
+/* ---- the moment ---- */
 
 function choose(row, t, block = -1) {
   view.row = row.number;
-  view.at = t;
+  view.at = Math.floor(t); /* nothing happens between two nanoseconds */
   view.block = block;
+  view.later = tellMoment;
   changed();
-  view.later = () => {
-    tellMoment();
-    if (document.getElementById('flame').classList.contains('open')) drawIcicle();
-  };
 }
 
-function holdersTable(row, columns, x) {
-  const names = slotNames(row, view.dim), colors = colorsOf(row, view.dim), table = element('table', { id: 'holders' }), held = [];
-  for (let slot = 0; slot < SLOTS; slot++) if (columns.held[x * SLOTS + slot] > 0) held.push([columns.held[x * SLOTS + slot], slot]);
-  held.sort((a, b) => b[0] - a[0]);
-  for (const [size, slot] of held)
-    table.append(element('tr', {}, element('td', {}, swatch(colors[slot])), element('td', { title: names[slot] }, briefly(names[slot])), element('td', { class: 'number', 'data-bytes': String(size) }, bytesText(size)),
-      element('td', { class: 'number' }, `${((100 * size) / columns.max[x]).toFixed(1)} %`)));
+const chosenMoment = (row) => momentOf(row, view.at - row.owner.offset, view.dim, changed);
+
+/* How many layers those of LIVING in SLOT are of, where a name stands for several. */
+function timesText(row, slot, name, living) {
+  if (view.dim !== LAYER || !name.includes('*') || !living) return '';
+  const { table } = row, { texts } = row.owner, slots = table.slots[LAYER];
+  return ` x${new Set(living.filter((b) => slots[b] === slot).map((b) => texts.owns[texts.layer[table.stack[b]]])).size}`;
+}
+
+function nameCell(name, more = '') {
+  const dull = view.litName && view.litName !== name ? ' muted' : '';
+  return element('span', { class: 'name' + dull, title: name, onclick: () => lightName(name) }, briefly(name) + more);
+}
+
+function holdersTable(row, columns, living) {
+  const names = slotNames(row, view.dim), colors = colorsOf(row, view.dim), table = element('table', { id: 'holders' }), held = [...names.keys()].filter((slot) => columns.held[slot] > 0);
+  held.sort((a, b) => columns.held[b] - columns.held[a]);
+  for (const slot of held) {
+    const size = columns.held[slot], more = slot === REST ? ` (of ${row.dims[view.dim].rest_names} in the whole run)` : timesText(row, slot, names[slot], living);
+    table.append(element('tr', {}, element('td', {}, swatch(colors[slot])), element('td', { title: names[slot] }, nameCell(names[slot], more)),
+      element('td', { class: 'number', 'data-bytes': String(size) }, bytesText(size)), element('td', { class: 'number' }, `${((100 * size) / columns.max[0]).toFixed(1)} %`)));
+  }
   return table;
 }
 
-function blocksTable(row, t) {
-  const living = livingAt(row.table, t).sort((a, b) => row.table.size[b] - row.table.size[a]), table = element('table');
+function blocksTable(row, living) {
+  const table = element('table');
+  living.sort((a, b) => row.table.size[b] - row.table.size[a]);
   for (const b of living.slice(0, 40))
     table.append(element('tr', { class: 'link', tabindex: '0', onclick: () => tellBlock(row, b), onkeydown: (e) => e.key === 'Enter' && tellBlock(row, b) },
-      element('td', { class: 'number' }, bytesText(row.table.size[b])), element('td', {}, briefly(nameOf(row, b, view.dim === 0 ? 3 : view.dim)))));
-  const sum = living.reduce((n, b) => n + row.table.size[b], 0);
-  return { table, count: living.length, sum };
+      element('td', { class: 'number' }, bytesText(row.table.size[b])), element('td', {}, briefly(nameOf(row, b, view.dim === ROLE || view.dim === PHASE ? LINE : view.dim)))));
+  return table;
+}
+
+/* What the moment is, and what is reserved then. */
+function momentTexts(row, columns) {
+  const t = columns.t[0], oom = row.ooms.find((o) => o.t === t), what = oom ? 'out of memory: ' : row.allocated.t === t ? 'the peak: ' : '';
+  const asked = oom && [oom.requested ? `asked for ${bytesText(oom.requested)}` : '', oom.line && `by ${briefly(oom.line)}`, oom.free !== null && `${bytesText(oom.free)} free`].filter(Boolean).join(', ');
+  const reserved = columns.rMin[0] < columns.rMax[0] ? `${bytesText(columns.rMin[0])} to ${bytesText(columns.rMax[0])}` : bytesText(columns.rMax[0]);
+  const step = oom && oom.step !== null ? `step ${oom.step}` : stepAt(row, t + row.owner.offset);
+  return [`${what}${row.allocated.at_least ? 'at least ' : ''}${bytesText(columns.max[0])} allocated at ${timeText(t + row.owner.offset)}`,
+    [asked, step, oom && oom.phase && oom.phase !== 'none' ? `in ${oom.phase}` : '', `${reserved} reserved`, columns.limited && columns.events[0] > 1 ? `the greatest of ${columns.events[0]} changes in ${timeText(columns.width)}` : ''].filter(Boolean).join(' · '), row.label];
 }
 
 function tellMoment() {
-  const row = recording.rows[view.row], found = row && view.at !== null ? columnAt(row, view.at) : null;
-  if (!found) return;
-  const { columns, x } = found, t = columns.t[x], panel = details();
-  const inside = columns.events[x] > 1 ? `the greatest of ${columns.events[x]} changes in this column` : '';
-  panel.replaceChildren(element('h2', { id: 'moment', 'data-t': String(t), 'data-allocated': String(columns.max[x]), 'data-reserved': String(columns.rMax[x]) },
-    `${bytesText(columns.max[x])} allocated at ${timeText(t)}`),
-  element('p', { class: 'file' }, [row.label, stepAt(row, t), `${bytesText(columns.rMax[x])} reserved`, inside].filter(Boolean).join(' · ')),
-  element('p', {}, element('button', { onclick: () => openFlame() }, 'by call stack (f)')), holdersTable(row, columns, x));
-  if (columns.folded[x]) panel.append(element('p', {}, 'Of this stretch the file has sums alone: who held it is known of those only that lived on.'));
-  if (row.table && row.owner.texts) {
-    const { table, count, sum } = blocksTable(row, t), missing = columns.max[x] - sum;
-    panel.append(element('h2', {}, `${count} blocks, the largest first`), table);
-    if (missing > 0 && !row.all) panel.append(element('p', { class: 'file' }, `${bytesText(missing)} more in blocks that this page does not hold one by one.`));
-  }
+  const row = recording.rows[view.row], columns = row && view.at !== null ? chosenMoment(row) : null;
+  if (!columns) return;
+  if (columns.coarse) view.later = tellMoment; /* when its part has come */
+  const t = columns.t[0], all = row.table && row.owner.texts ? livingAt(row.table, t) : null, sum = all ? all.reduce((n, b) => n + row.table.size[b], 0) : 0;
+  const missing = columns.max[0] - columns.held[0] - sum, [what, how, where] = momentTexts(row, columns);
+  writeLink();
+  details().replaceChildren(element('h2', { id: 'moment', 'data-t': String(t), 'data-allocated': String(columns.max[0]), 'data-reserved': String(columns.rMax[0]) }, what),
+    element('p', { class: 'file' }, how), element('p', { class: 'file' }, `${where} · `, element('a', { href: linkText() }, 'link to this moment')), holdersTable(row, columns, all && missing === 0 ? all : null),
+    element('p', {}, element('button', { onclick: () => openFlame() }, 'by call stack (f)')));
+  if (columns.folded[0]) details().append(element('p', {}, 'Of this stretch the file has sums alone: who held it is known of those only that lived on.'));
+  const blocks = document.getElementById('blocks'), living = all && view.search ? all.filter((b) => row.match[b]) : all;
+  blocks.replaceChildren();
+  if (living) blocks.append(element('h2', {}, `${living.length} ${view.search ? 'of the blocks found' : 'blocks'}, the largest first`), blocksTable(row, living));
+  if (all && missing > 0 && !row.all) blocks.append(element('p', { class: 'file' }, `${bytesText(missing)} more in blocks that this page does not hold one by one.`));
+  tellFound(row, t, living);
   if (view.block >= 0) tellBlock(row, view.block);
+  if (document.getElementById('flame').classList.contains('open')) drawIcicle();
+  drawLegend();
+}
+
+/* ---- what else is in sight ---- */
+
+function drawLegend() {
+  const legend = document.getElementById('legend'), seen = new Map(), listed = new Set([...document.querySelectorAll('#holders .name')].map((e) => e.title));
+  for (const { row, columns } of view.layout) {
+    const names = slotNames(row, view.dim), colors = colorsOf(row, view.dim);
+    for (let at = 0; columns && at < columns.held.length; at++)
+      if (columns.held[at] > 0 && !listed.has(names[at % SLOTS])) {
+        const { bytes } = seen.get(names[at % SLOTS]) || { bytes: 0 };
+        if (columns.held[at] > bytes) seen.set(names[at % SLOTS], { bytes: columns.held[at], color: colors[at % SLOTS] });
+      }
+  }
+  const rows = [...seen].sort((a, b) => b[1].bytes - a[1].bytes), key = JSON.stringify([rows, view.litName]);
+  if (legend.dataset.key === key) return;
+  legend.dataset.key = key;
+  legend.replaceChildren();
+  if (rows.length) legend.append(element('span', { class: 'heading' }, `also in sight, not held then: the most${view.layout.length > 1 ? ' in one row' : ''}`));
+  for (const [name, { bytes, color }] of rows) legend.append(swatch(color), nameCell(name), element('span', { class: 'number' }, bytesText(bytes)));
+}
+
+/* Greys what has another name. */
+function lightName(name) {
+  view.litName = view.litName === name ? null : name;
+  view.lit = view.litName && ((row) => {
+    const slot = slotNames(row, view.dim).indexOf(name);
+    return (s) => s === slot;
+  });
+  tellMoment();
+  changed();
 }
 
 function stepAt(row, t) {
-  const steps = row.owner.steps, next = steps.find((s) => s[1] >= t);
+  const steps = row.owner.steps, next = steps.find((s) => s[1] + row.owner.offset >= t);
   return next && row.owner.step_count === steps.length ? `step ${next[0]}` : '';
 }
 
@@ -134,10 +154,10 @@ function tellBlock(row, b) {
   view.block = b;
   fact(facts, 'size', `${bytesText(table.size[b])} (${table.size[b].toLocaleString('en')} bytes)`);
   fact(facts, 'tensor', tensorOf(row, b));
-  fact(facts, 'line', nameOf(row, b, 3));
-  fact(facts, 'layer', nameOf(row, b, 2));
-  fact(facts, 'role', nameOf(row, b, 1));
-  fact(facts, 'phase', nameOf(row, b, 0));
+  fact(facts, 'line', nameOf(row, b, LINE));
+  fact(facts, 'layer', nameOf(row, b, LAYER));
+  fact(facts, 'role', nameOf(row, b, ROLE));
+  fact(facts, 'phase', nameOf(row, b, PHASE));
   fact(facts, 'kind', table.framework[b] ? 'a block of a caching allocator' : 'memory of the driver');
   fact(facts, 'born', timeText(table.born[b]));
   if (row.uses) {

@@ -2,7 +2,7 @@
  * recording.js - the recording as the page has it: processes, rows (a device of a process), the columns of their
  * levels and their blocks, each unpacked when it is first wanted.
  */
-const DIMS = ['phase', 'role', 'layer', 'line', 'tensor'];
+const DIMS = ['role', 'layer', 'line', 'phase', 'tensor'], [ROLE, LAYER, LINE, PHASE, TENSOR] = DIMS.keys();
 
 /* One part of a level: columns with their extremes, and the bytes that say who held them, by dimension. */
 function readPart(bytes, width) {
@@ -107,7 +107,7 @@ async function loadTexts(process) {
   const most = json.row.length ? json.row[json.row.length - 1] + 1 : 1;
   const texts = {
     parent: new Uint32Array(most), frame: new Uint32Array(most), line: new Uint32Array(most), layer: new Uint32Array(most),
-    lines: json.lines, layers: json.layers, scopes: json.scopes, tensors: json.tensors, tensorNames: json.tensor_names, requests: json.requests,
+    lines: json.lines, layers: json.layers, folds: json.folds, owns: json.owns, scopes: json.scopes, tensors: json.tensors, tensorNames: json.tensor_names, requests: json.requests,
     frames: json.frames.map((f) => {
       const [kind, text, file] = f.split('\n');
       return { kind: +kind, text, file };
@@ -196,11 +196,13 @@ async function loadBlocks(row) {
 
 /* The slot of each block in a dimension. */
 function slotsOf(row, table, dim) {
-  const slots = new Uint8Array(table.n), texts = row.owner.texts, slot = new Map();
+  const slots = new Uint8Array(table.n), { texts, phases } = row.owner, slot = new Map();
+  /* a marker that names the block's phase is no layer (dims.c) */
+  const fold = (layer, phase) => texts.folds[layer && texts.layers[layer] === phases[phase] ? 0 : layer];
   row.dims[dim].named.forEach((name, i) => slot.set(name, i + 1));
   for (let b = 0; b < table.n; b++) {
-    const name = dim === 0 ? table.phase[b] : dim === 1 ? table.role[b] : dim === 2 ? texts.layer[table.stack[b]]
-      : dim === 3 ? texts.line[table.stack[b]] : texts.tensorNames[table.tensor[b]];
+    const name = dim === PHASE ? table.phase[b] : dim === ROLE ? table.role[b] : dim === LAYER ? fold(texts.layer[table.stack[b]], table.phase[b])
+      : dim === LINE ? texts.line[table.stack[b]] : texts.tensorNames[table.tensor[b]];
     slots[b] = slot.get(name) ?? REST;
   }
   return slots;
@@ -209,10 +211,10 @@ function slotsOf(row, table, dim) {
 /* The name of block B in a dimension. */
 function nameOf(row, b, dim) {
   const table = row.table, texts = row.owner.texts;
-  if (dim === 0) return table.phase[b] ? row.owner.phases[table.phase[b]] : 'no phase';
-  if (dim === 1) return row.roles[table.role[b]];
-  if (dim === 4) return texts.tensors[table.tensor[b]] || 'no tensor is known';
-  return dim === 2 ? texts.layers[texts.layer[table.stack[b]]] : texts.lines[texts.line[table.stack[b]]];
+  if (dim === PHASE) return table.phase[b] ? row.owner.phases[table.phase[b]] : 'no phase';
+  if (dim === ROLE) return row.roles[table.role[b]];
+  if (dim === TENSOR) return texts.tensors[table.tensor[b]] || 'no tensor is known';
+  return dim === LAYER ? texts.layers[texts.layer[table.stack[b]]] : texts.lines[texts.line[table.stack[b]]];
 }
 
 /* What block B was asked for as, with the bytes where they are not its size; '' where that is not known. */

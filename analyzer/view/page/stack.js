@@ -51,14 +51,14 @@ function tileBlocks(row, width, number) {
   return blocks;
 }
 
-/* The blocks to be shown between FROM and TO in the order of their births, and how many there are. */
-function visibleBlocks(row, from, to) {
+/* The blocks to be shown between FROM and TO in the order of their births, CHOSEN (-1: none) always among them. */
+function visibleBlocks(row, from, to, chosen) {
   if (!row.table) return [];
   let width = (row.owner.last || 1) + 1;
   while (width / 2 >= to - from) width /= 2;
-  const first = Math.max(Math.floor(from / width), 0), last = Math.max(Math.floor(to / width), 0), key = width + ':' + first + '-' + last;
+  const first = Math.max(Math.floor(from / width), 0), last = Math.max(Math.floor(to / width), 0), key = width + ':' + first + '-' + last + ':' + chosen;
   if (row.shownKey !== key) {
-    const blocks = new Set();
+    const blocks = new Set(chosen < 0 ? [] : [chosen]);
     for (let tile = first; tile <= last && tile < first + 3; tile++) for (const b of tileBlocks(row, width, tile)) blocks.add(b);
     row.shownBlocks = Uint32Array.from(blocks).sort();
     row.shownDeaths = Uint32Array.from(blocks).sort((a, b) => row.table.died[a] - row.table.died[b]);

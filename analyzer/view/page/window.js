@@ -165,6 +165,20 @@ function markOff(out, row, from, pixel) {
   return out;
 }
 
+/* One moment of ROW, T nanoseconds into its process, as one column.  At its peak, and where memory ran out, the recording
+   itself says what lived; where its blocks are not all in the page, it is the greatest of the finest column there. */
+function momentOf(row, t, dim, changed) {
+  const known = [row.allocated, ...row.ooms].find((m) => m.held && m.t === t), c = columnsOf(row, t, t + 1, 1, dim, changed);
+  if (!known) return c;
+  c.max[0] = c.min[0] = known.bytes;
+  c.rMax[0] = c.rMin[0] = known.reserved_then;
+  c.t[0] = t;
+  c.events[0] = c.folded[0] = 0;
+  c.held.set(known.held[dim]);
+  c.coarse = c.limited = false;
+  return c;
+}
+
 /* ROW between FROM and TO (nanoseconds of its process) in N columns of pixels. */
 function columnsOf(row, from, to, n, dim, changed) {
   return markOff(fillColumns(row, from, to, n, dim, changed), row, from, (to - from) / n);

@@ -67,7 +67,7 @@ def check_peak(page, db, report, by_role, row):
     page.js(f"vramscope.showPeak(vramscope.recording.rows[{row}])")
     moment = page.wait("document.getElementById('moment') && document.getElementById('moment').dataset.allocated", 10)
     page.wait(f"+document.getElementById('moment').dataset.allocated === {peak}", 10)
-    for dim, column in enumerate(("phase", "role", "layer", "line", "tensor")):
+    for dim, column in enumerate(("role", "layer", "line", "phase", "tensor")):
         page.key(str(dim + 1))
         page.wait(f"vramscope.view.dim === {dim} && !vramscope.view.later", 10)
         held = page.js("[...document.querySelectorAll('#holders tr')].map((r) => [r.cells[1].title, +r.cells[2].dataset.bytes])")
@@ -155,6 +155,7 @@ def check_frames(page):
 
 def check_search(page, word):
     page.js(f"(() => {{ const s = document.getElementById('search'); s.value = {json.dumps(word)}; s.dispatchEvent(new Event('input')); }})()")
+    page.wait("!vramscope.view.later")
     return page.js("document.getElementById('found').textContent")
 
 
@@ -233,23 +234,24 @@ def look(work, browsers=browser.Browser):
         page.js("vramscope.show(vramscope.recording.first, vramscope.recording.last)")
         check_click(page, db)
         check_tensors(page, db, 1)
-        assert check_search(page, "model.py").split()[0] != "nothing" and check_search(page, "no such name") == "nothing found"
+        assert check_search(page, "model.py").startswith("found: ") and check_search(page, "no such name") == "nothing found"
         tensors = sum(n for n, in db.execute("SELECT count(*) FROM ev e JOIN kind k ON k.id = e.kind WHERE e.op = 20 AND k.tensor = 7"))
-        assert check_search(page, "bfloat16 [3").split()[0] == str(tensors), (tensors, check_search(page, "bfloat16 [3"))
+        assert f"; {tensors:,} blocks in the whole run" in check_search(page, "bfloat16 [3"), (tensors, check_search(page, "bfloat16 [3"))
         check_search(page, "no such name")
         foot = page.js("document.getElementById('footer').textContent")
-        assert foot.endswith("\nIn no row, each at its peak: page-locked 64.0 MiB, managed 3.00 MiB (device 1)."), foot
+        assert foot.endswith("\nIn no row, each at its peak: page-locked 64.00 MiB, managed 3.00 MiB (device 1)."), foot
         for key in "rucvdn0/":
             page.key(key)
         p95, shown = min(check_frames(page) for _ in range(3))  # the machine does other things, too
         page = b.open(work / "two.html")
         page.wait("document.documentElement.dataset.ready")
         assert page.js("vramscope.view.overlay && vramscope.recording.rows.length") == 3
-        # the legend says whose numbers it has, and the foot what the page holds once
+        # the panel says whose numbers it has, and the foot what the page holds once
         page.key("2")
-        assert page.js("vramscope.view.dim") == 1 and not page.js("document.querySelector('#dims button:disabled')")
-        heading = page.js("document.querySelector('#legend .heading').textContent")
-        assert heading.startswith("greatest in sight, run.db") and heading.endswith("device 0"), heading
+        page.wait("vramscope.view.dim === 1 && !vramscope.view.later", 10)
+        assert not page.js("document.querySelector('#dims button:disabled')")
+        whose = page.js("document.getElementById('details').textContent")
+        assert "run.db, device 0" in whose, whose
         foot = page.js("document.getElementById('footer').textContent")
         assert foot.count("exact") == 1 and foot.startswith("This page has all "), foot
         page = b.open(work / "other.html")
@@ -257,7 +259,7 @@ def look(work, browsers=browser.Browser):
         # of a run without tensors none are offered
         for key in "25":
             page.key(key)
-        assert page.js("vramscope.view.dim") == 1 and page.js("[...document.querySelectorAll('#dims button')].map((b) => b.textContent + b.disabled).join()") == "phasefalse,rolefalse,layerfalse,linefalse"
+        assert page.js("vramscope.view.dim") == 1 and page.js("[...document.querySelectorAll('#dims button')].map((b) => b.textContent + b.disabled).join()") == "rolefalse,layerfalse,linefalse,phasefalse"
         page = b.open(work / "bad.html", 800, 600, dark=True)
         page.wait("document.documentElement.dataset.ready")
         assert page.js("document.title") != "1" and page.js("document.images.length") == 0
