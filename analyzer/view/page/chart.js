@@ -57,7 +57,7 @@ function visibleRows() { return view.overlay ? recording.rows.filter((r) => r.pr
 function layOut() {
   const width = Math.max(base.parentElement.clientWidth, 320), rows = visibleRows();
   const main = base.parentElement.parentElement, below = Math.min(document.getElementById('key').offsetHeight + document.getElementById('footer').offsetHeight, window.innerHeight / 6);
-  const high = Math.max(rows.length > 1 ? 170 : 300, (window.innerHeight - main.offsetTop - AXIS - 12 - below) / Math.max(rows.length, 1) - 6);
+  const high = Math.max(rows.length > 1 ? 170 : 300, (window.innerHeight - main.offsetTop - AXIS - 14 - below) / Math.max(rows.length, 1) - 6);
   let y = 4;
   view.layout = rows.map((row) => {
     const lanes = row.owner.ranges ? row.owner.ranges.shown : 1, strip = y + TITLE, top = strip + lanes * LANE + 3;
@@ -92,7 +92,7 @@ function topOf(place, columns) {
   if (!view.fit && view.driver) for (const s of row.samples) if (!s[2] && s[1] > most) most = Math.min(s[1], bound);
   if (view.capacity && row.capacity) most = Math.max(most, row.capacity);
   for (const other of overlaid(row)) most = Math.max(most, other.allocated.bytes || 0);
-  return most > 0 ? most * 1.06 : 1;
+  return most > 0 ? most * 1.1 : 1; /* above it, the steps' numbers */
 }
 
 function overlaid(row) { return view.overlay ? recording.rows.filter((o) => o !== row && o.device === row.device) : []; }
@@ -137,8 +137,8 @@ function drawRow(c, place) {
   drawStrip(c, place);
   drawLines(c, place);
   drawOverlay(c, place);
-  drawMarks(c, place);
   if (view.row === place.row.number && view.block >= 0) drawEdge(c, place);
+  drawMarks(c, place);
 }
 
 function drawTitle(c, place) {

@@ -51,7 +51,7 @@ const OUTSIDE = { pinned: 'page-locked', registered: 'registered of the host', m
 
 function tellOutside(process) {
   const each = process.outside.map((o) => `${OUTSIDE[o.kind]} ${o.at_least ? 'at least ' : o.at_most ? 'at most ' : ''}${bytesText(o.bytes)}${o.device >= 0 ? ` (device ${o.device})` : ''}`);
-  return each.length ? `${recording.processes.length > 1 ? process.label + ': ' : ''}In no row, each at its peak: ${each.join(', ')}.` : '';
+  return each.length ? `${recording.processes.length > 1 ? process.label + ': ' : ''}Not in the picture, each at its peak: ${each.join(', ')}.` : '';
 }
 
 /* What was reserved and not allocated, in words. */
@@ -121,5 +121,5 @@ async function loadRow(row) {
 }
 
 /* for the console, and for who tests the page */
-window.vramscope = { recording, view, show, choose, columnsOf, livingAt, momentOf, showPeak, setDim, draw, openFlame, search, drawIcicle, flame, click, tensorOf };
+window.vramscope = { recording, view, show, choose, columnsOf, livingAt, DIMS, colorsOf, showPeak, setDim, draw, openFlame, search, drawIcicle, flame, click, tensorOf };
 start().catch(fail);

@@ -65,7 +65,7 @@ function strokeEdge(c, corners) {
 
 /* Around the block that is described. */
 function drawEdge(c, place) {
-  const { row, columns, blocks, left, top, bottom, scale } = place, y = (v) => bottom - (v / scale) * (bottom - top), over = [], under = [];
+  const { row, columns, blocks, left, top, bottom, scale } = place, y = (v) => Math.round(bottom - (v / scale) * (bottom - top)), over = [], under = [];
   view.edge = placesOf(row, columns, blocks, view.dim, view.block);
   for (const [x, low, high] of view.edge) {
     over.push([left + x, y(high)], [left + x + 1, y(high)]);

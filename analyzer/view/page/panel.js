@@ -66,12 +66,18 @@ function holdersTable(row, columns, living) {
   return table;
 }
 
+/* What tells block B apart in a list: many have one role, or one phase. */
+function inList(row, b) {
+  if (view.dim !== ROLE && view.dim !== PHASE) return view.dim;
+  return row.owner.texts.line[row.table.stack[b]] ? LINE : ROLE;
+}
+
 function blocksTable(row, living) {
   const table = element('table');
   living.sort((a, b) => row.table.size[b] - row.table.size[a]);
   for (const b of living.slice(0, 40))
     table.append(element('tr', { class: 'link', tabindex: '0', onclick: () => tellBlock(row, b), onkeydown: (e) => e.key === 'Enter' && tellBlock(row, b) },
-      element('td', { class: 'number' }, bytesText(row.table.size[b])), element('td', {}, briefly(nameOf(row, b, view.dim === ROLE || view.dim === PHASE ? LINE : view.dim)))));
+      element('td', { class: 'number' }, bytesText(row.table.size[b])), element('td', {}, briefly(nameOf(row, b, inList(row, b))))));
   return table;
 }
 
@@ -144,8 +150,11 @@ function stepAt(row, t) {
 
 /* ---- a block ---- */
 
+/* A path or a name may go on in the next line after any of its parts. */
+const breakable = (text) => text.split(/(?<=[./_])/).flatMap((part) => [part, element('wbr')]);
+
 function fact(table, name, value) {
-  if (value !== null && value !== undefined && value !== '') table.append(element('tr', {}, element('th', {}, name), element('td', {}, value)));
+  if (value !== null && value !== undefined && value !== '') table.append(element('tr', {}, element('th', {}, name), element('td', {}, ...breakable(value))));
 }
 
 function tellBlock(row, b) {

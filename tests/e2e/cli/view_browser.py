@@ -239,7 +239,7 @@ def look(work, browsers=browser.Browser):
         assert f"; {tensors:,} blocks in the whole run" in check_search(page, "bfloat16 [3"), (tensors, check_search(page, "bfloat16 [3"))
         check_search(page, "no such name")
         foot = page.js("document.getElementById('footer').textContent")
-        assert foot.endswith("\nIn no row, each at its peak: page-locked 64.00 MiB, managed 3.00 MiB (device 1)."), foot
+        assert foot.endswith("\nNot in the picture, each at its peak: page-locked 64.00 MiB, managed 3.00 MiB (device 1)."), foot
         for key in "rucvdn0/":
             page.key(key)
         p95, shown = min(check_frames(page) for _ in range(3))  # the machine does other things, too

@@ -173,12 +173,12 @@ class Browser:
                 found.append("fetched " + p["request"]["url"])
         return found
 
-    def open(self, path, width=1280, height=800, dark=False):
+    def open(self, path, width=1280, height=800, dark=False, anchor=""):
         target = self.call("Target.createTarget", url="about:blank")["targetId"]
         page = Page(self, self.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"])
         for domain in ("Page", "Runtime", "Log", "Network"):
             page.call(domain + ".enable")
         page.size(width, height, dark)
-        page.call("Page.navigate", url=pathlib.Path(path).resolve().as_uri())
+        page.call("Page.navigate", url=pathlib.Path(path).resolve().as_uri() + anchor)
         page.wait("!!document.documentElement")
         return page
