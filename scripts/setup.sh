@@ -18,7 +18,7 @@ browser=
 deps=$PWD/build/deps
 
 packages=(build-essential cmake ninja-build libsqlite3-dev sqlite3 libunwind-dev liblzma-dev patchelf
-    libdw-dev libelf-dev zlib1g-dev libbz2-dev libcmocka-dev gnuplot-nox fonts-dejavu-core
+    libdw-dev libelf-dev zlib1g-dev libbz2-dev libjansson-dev libcmocka-dev gnuplot-nox fonts-dejavu-core
     python3 python3-pip ca-certificates)
 case $want in
 build | gpu) ;;
@@ -205,6 +205,7 @@ mkdir -p "$deps"
 install_packages
 if [[ $want = test || $want = full ]]; then
     for_python pytest "the pytest plugin" pytest pytest-xdist
+    for_python mcp "vramscope mcp with a client" mcp
     for_python numpy "what the linear cross-entropy computes" numpy
     newest_headers
     if ! clang_sanitizes && command -v apt-get >/dev/null; then

@@ -40,6 +40,7 @@ int cmd_fit(int argc, char **argv);
 int cmd_top(int argc, char **argv);
 int cmd_recover(int argc, char **argv);
 int cmd_doctor(int argc, char **argv);
+int cmd_mcp(int argc, char **argv);
 int cmd_demo(int argc, char **argv);
 int cmd_completions(int argc, char **argv);
 

@@ -28,6 +28,7 @@ const struct command vramscope_commands[] = {
     {"import", cmd_import, "make a recording of PyTorch memory snapshots"},
     {"merge", cmd_merge, "the files of a job in one database"},
     {"top", cmd_top, "what processes that record now hold, live"},
+    {"mcp", cmd_mcp, "the questions as tools for agents, by the Model Context Protocol"},
     {"recover", cmd_recover, "complete the file of a killed process from the journal that it left"},
     {"doctor", cmd_doctor, "check that this machine can record"},
     {"demo", cmd_demo, "a recording of a GPU to look at, without one"},

@@ -1,9 +1,11 @@
 # What symbols.c and elf_names.c need: elfutils and libstdc++'s demangler, all static, so that the command runs where neither is
 # installed.  Include, then link with ${VS_SYMBOLS_LIBRARIES} and compile with the definitions ${VS_SYMBOLS_DEFINITIONS}.
 set(VS_ZLIB libz.a)
+set(VS_JANSSON libjansson.a)
 set(VS_SYMBOLS_LIBRARIES libdw.a libelf.a libz.a liblzma.a libbz2.a)
 if(VRAMSCOPE_SYSTEM_ELFUTILS)
   set(VS_ZLIB z)
+  set(VS_JANSSON jansson)
   set(VS_SYMBOLS_LIBRARIES dw elf z)
 endif()
 set(VS_SYMBOLS_DEFINITIONS VS_HAVE_SYMBOLS)

@@ -1,0 +1,186 @@
+/* tools.c - which commands are tools, and what each takes: that follows from its table of options (args.h).
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/args.h"
+#include "base/shown.h"
+#include "mcp.h"
+
+struct tool {
+    const char *name;
+    const char *options;           /* of the command, that a client may give, between blanks */
+    const char *list, *list_about; /* the operands */
+    const char *note;              /* before what --help says */
+    bool runs;                     /* it executes a program */
+};
+
+#define RECORDINGS "recordings that vramscope run made, or a directory of them, the ranks of a job"
+
+static const struct tool tools[] = {
+    {"report", " device phases process steps ", "files", RECORDINGS, "Begin with this tool. ", false},
+    {"peak", " by at device top why phases process steps full ", "files", RECORDINGS, "", false},
+    {"whatif", " edit policy capacity batch seq device process ", "files",
+     "a recording, then settings such as max_split_size=512MiB; with batch or seq several recordings, each "
+     "as "
+     "run.db:batch=2,seq=512",
+     "", false},
+    {"diff", " device top phases process steps ", "files", "the two recordings, A and B", "", false},
+    {"waste", " device top phases process steps ", "files", RECORDINGS, "", false},
+    {"fit",
+     " gpu capacity steps allocator expandable all max jobs ranks rank local-ranks skew keep overflow ",
+     "command", "the program and its arguments, a word each; or a config.json, --batch=N, --seq=N, ...",
+     "THIS EXECUTES THE PROGRAM that `command` names, on this machine, with this user's rights. ", true},
+};
+
+enum { TOOLS = sizeof tools / sizeof *tools };
+
+/* What every tool takes beside (mcp.c reads it). */
+static const char common[] =
+    "{\"part\": {\"type\": \"string\", \"description\": \"this part alone of the answer, such as "
+    "files[0].devices[0].peak\"},"
+    "\"max_bytes\": {\"type\": \"integer\", \"description\": \"of the answer (default 32768)\"},"
+    "\"timeout_s\": {\"type\": \"integer\", \"description\": \"seconds that it may take (default 600)\"}}";
+
+static void keep(const struct command_help *help, void *context)
+{
+    *(const struct command_help **)context = help;
+}
+
+static const struct command_help *help_of(const struct command *commands, const struct tool *t)
+{
+    const struct command_help *help = NULL;
+    char name[16], *argv[] = {name, NULL};
+    snprintf(name, sizeof name, "%s", t->name);
+    args_visit(keep, &help);
+    for (const struct command *c = commands; c->name; c++)
+        if (!strcmp(c->name, t->name))
+            c->function(1, argv);
+    args_visit(NULL, NULL);
+    return help;
+}
+
+static bool is_offered(const struct tool *t, const char *name)
+{
+    char *word = xformat(" %s ", name);
+    bool is = !strchr(name, ' ') && strstr(t->options, word);
+    free(word);
+    return is;
+}
+
+/* ---- what a client is told ---- */
+
+static json_t *property(const struct option_row *r)
+{
+    const char *type = r->kind == ARG_FLAG    ? "boolean"
+                       : r->kind == ARG_COUNT ? "integer"
+                       : r->kind == ARG_LIST  ? "array"
+                                              : "string";
+    char *about = r->value ? xformat("%s: %s", r->value, r->help) : xstrdup(r->help);
+    json_t *p = json_pack("{s:s, s:s}", "type", type, "description", about);
+    if (r->kind == ARG_LIST)
+        json_object_set_new(p, "items", json_pack("{s:s}", "type", "string"));
+    free(about);
+    return p;
+}
+
+static json_t *schema(const struct tool *t, const struct option_row *rows)
+{
+    json_t *properties = json_loads(common, 0, NULL);
+    const struct option_row list = {t->list, 0, "in order", ARG_LIST, 0, t->list_about};
+    json_object_set_new(properties, t->list, property(&list));
+    for (const struct option_row *r = rows; r->name; r++)
+        if (is_offered(t, r->name))
+            json_object_set_new(properties, r->name, property(r));
+    return json_pack("{s:s, s:o, s:[s], s:b}", "type", "object", "properties", properties, "required",
+                     t->list, "additionalProperties", 0);
+}
+
+json_t *tools_list(const struct command *commands, bool run)
+{
+    json_t *list = json_array();
+    for (const struct tool *t = tools; t < tools + TOOLS; t++) {
+        const struct command_help *help = help_of(commands, t);
+        if (t->runs && !run)
+            continue;
+        char *about = xformat("%s%s", t->note, help->about);
+        json_array_append_new(list, json_pack("{s:s, s:s, s:o, s:{s:b}}", "name", t->name, "description",
+                                              about, "inputSchema", schema(t, help->rows), "annotations",
+                                              "readOnlyHint", !t->runs));
+        free(about);
+    }
+    return list;
+}
+
+/* ---- what a client asks for ---- */
+
+const struct tool *tools_find(const char *name, bool run, char **why)
+{
+    for (const struct tool *t = tools; t < tools + TOOLS; t++)
+        if (!strcmp(t->name, name) && (!t->runs || run))
+            return t;
+    char *word = shown_cut(name, 64);
+    *why = strcmp(name, "fit")
+               ? xformat("there is no tool '%s': tools/list has them", word)
+               : xstrdup("fit executes programs, and is off: start 'vramscope mcp --allow-run'");
+    free(word);
+    return NULL;
+}
+
+/* Pushes NAME with the value V, or with each item of it; whether it is text, a whole number, or true or
+ * false. Whether the option takes that is for the command to say. */
+static bool push(char ***words, size_t *n, const char *name, json_t *v)
+{
+    json_t *item;
+    size_t i;
+    bool good = json_is_array(v) || json_is_boolean(v) || json_is_integer(v) || json_is_string(v);
+    if (json_is_true(v))
+        *PUSH(*words, *n) = xformat("--%s", name);
+    if (json_is_integer(v))
+        *PUSH(*words, *n) = xformat("--%s=%lld", name, (long long)json_integer_value(v));
+    if (json_is_string(v))
+        *PUSH(*words, *n) = xformat("--%s=%s", name, json_string_value(v));
+    json_array_foreach(v, i, item) good = good && json_is_string(item) && push(words, n, name, item);
+    return good;
+}
+
+static bool push_operands(char ***words, size_t *n, json_t *list)
+{
+    json_t *item;
+    size_t i;
+    bool good = json_array_size(list) > 0;
+    *PUSH(*words, *n) = xstrdup("--"); /* nothing behind it is taken for an option */
+    json_array_foreach(list, i, item)
+    {
+        good = good && json_string_length(item) > 0;
+        *PUSH(*words, *n) = xstrdup(good ? json_string_value(item) : "");
+    }
+    *PUSH(*words, *n) = NULL;
+    return good;
+}
+
+char **tools_words(const struct command *commands, const struct tool *t, json_t *arguments, char **why)
+{
+    char **words = NULL;
+    const char *name;
+    json_t *v, *others = json_loads(common, 0, NULL);
+    size_t n = 0;
+    *why = NULL;
+    *PUSH(words, n) = xstrdup("/proc/self/exe");
+    *PUSH(words, n) = xstrdup(t->name);
+    *PUSH(words, n) = xstrdup("--json");
+    json_object_foreach(arguments, name, v)
+    {
+        char *word = shown_cut(name, 64);
+        if (!*why && is_offered(t, name) && !push(&words, &n, name, v))
+            *why = xformat("%s: %s takes a text, a whole number, true or false, or a list of texts", word,
+                           t->name);
+        if (!*why && !is_offered(t, name) && strcmp(name, t->list) && !json_object_get(others, name))
+            *why = xformat("%s takes no '%s': tools/list says what it takes", t->name, word);
+        free(word);
+    }
+    if (!push_operands(&words, &n, json_object_get(arguments, t->list)) && !*why)
+        *why = xformat("%s: a list of texts is wanted: %s", t->list, t->list_about);
+    json_decref(others);
+    return *why ? NULL : words;
+}
