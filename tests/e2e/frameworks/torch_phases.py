@@ -6,6 +6,7 @@ what stands in CASES, the results of both runs with each other, bit by bit.  Eac
 because importing torch takes longer than all of them.
 """
 
+import contextlib
 import copy
 import functools
 import gc
@@ -496,15 +497,26 @@ def run(case, directory):
         os.dup2(os.open(os.path.join(directory, case.__name__ + kind), os.O_CREAT | os.O_WRONLY), number)
     torch.manual_seed(1)
     case()
+    with open(os.path.join(directory, "modules"), "w") as file:
+        file.write("\n".join(sys.modules))
     sys.exit(0)  # as any program ends: atexit handlers run
+
+
+def import_as(listed):
+    """Imports what a child had at its end, in its order.  Some names are of no file."""
+    with open(listed) as file:
+        names = [name for name in file.read().split("\n") if name.startswith("torch.") and name not in sys.modules]
+    for name in names:
+        with contextlib.suppress(Exception):
+            importlib.import_module(name)
 
 
 def main(directory, which):
     cases = {case: lines for case, lines in CASES.items() if (case in COMPILING) == (which == "compiling")}
     torch.set_num_threads(1)
     for number, (case, expected) in enumerate(cases.items()):
-        if which == "compiling" or number == 1:  # the first as a program does it, in its first step; here once, as it takes seconds
-            importlib.import_module("torch._dynamo")
+        if number == 1:  # the first as a program does it, in its first step; here once, as it takes seconds
+            import_as(os.path.join(directory, "modules"))
             gc.freeze()  # the end of each child does not look through all of it
         with open(os.path.join(directory, case.__name__ + ".expected"), "w") as file:
             file.write("any\n" if expected is None else "".join(line + "\n" for line in expected))
