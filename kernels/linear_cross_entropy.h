@@ -244,11 +244,11 @@ struct lce_problem {
     int32_t reduction;         /* enum lce_reduction; default mean */
     /* For measuring: which of cuBLASLt's proposals to take, counted from 0; 0 is the plan's own choice, 1 ..
        15 that one, for the product of the logits in bits 0-3, of dinput in 4-7, of dweight in 8-11; one that
-       it does not have is its last. Bit 12: 16-bit logits and no exponentials in their place, and another
-       softmax pass where V is at most 131072.  Bit 13: cuBLASLt's products where ours would be taken; bit 14:
-       ours for few tokens, too; both: that of the logits alone is ours.  Bit 15: logits in the rows of
-       dweight, where that is possible, else of dinput.  Bits 16-31: slabs of so many times 64 classes (CUDA).
-       Default 0. */
+       it does not have is its last.  Of dinput and dweight where these are ours, 1 and 2 are tiles of 256 and
+       192 of H.  Bit 12: 16-bit logits and no exponentials in their place, and another softmax pass where V
+       is at most 131072.  Bit 13: cuBLASLt's products where ours would be taken; bit 14: ours for few tokens,
+       too; both: that of the logits alone is ours.  Bit 15: logits in the rows of dweight, where that is
+       possible, else of dinput.  Bits 16-31: slabs of so many times 64 classes (CUDA).  Default 0. */
     uint32_t proposals;
     /* N, which may be 0, H and V: of any value.  H is fastest where it is a multiple of 8; V need not be. */
     int64_t tokens, hidden, vocab;

@@ -18,9 +18,10 @@ struct lce_chunk_shape {
     bool exponents; /* whether our product makes the logits, as exponentials, beside cuBLASLt's two others */
     bool odds;      /* and these take no pass (odds.cuh) */
     int64_t room;   /* for parts of tiles of our dinput; 0: for all that there can be */
-    int64_t borrowed; /* of the classes, whose dweight no chunk makes (borrow.c) */
-    uint64_t budget;  /* bytes for a chunk and for the matrix library's scratch */
-    uint64_t token;   /* bytes for each token of a chunk */
+    int64_t borrowed;                /* of the classes, whose dweight no chunk makes (borrow.c) */
+    int dinput_width, dweight_width; /* of the tiles of ours, for measuring; 0: the faster one */
+    uint64_t budget;                 /* bytes for a chunk and for the matrix library's scratch */
+    uint64_t token;                  /* bytes for each token of a chunk */
 };
 
 /* Whether a product of m x n sums is so small that it fills the GPU only if each sum is split over several
@@ -52,6 +53,11 @@ double lce_own_again_seconds(const struct lce_chunk_shape *shape, int64_t block,
 double lce_own_block_seconds(const struct lce_chunk_shape *shape, int64_t block, int64_t columns);
 double lce_own_dinput_seconds(const struct lce_chunk_shape *shape, int64_t block, int64_t columns);
 double lce_own_dweight_seconds(const struct lce_chunk_shape *shape, int64_t block, int64_t columns);
+
+/* How much of H each tile of our dinput of N tokens has, and of our dweight of CLASSES: LCE_WIDE or
+ * LCE_NARROW (product_split.h). */
+int lce_dinput_width(const struct lce_chunk_shape *shape, int64_t n);
+int lce_dweight_width(const struct lce_chunk_shape *shape, int64_t classes);
 
 /* How many parts of tiles our dinput of TOKENS stores, if it has room for all that it wants. */
 int64_t lce_split_room(int processors, int64_t tokens, int64_t hidden, int64_t vocab);

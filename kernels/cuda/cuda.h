@@ -80,6 +80,7 @@ struct cuda_softmax {
 
 struct cuda_own_kernels {
     CUfunction logits, dinput, dweight, scatter; /* dinput: in fp32, if it is summed over slabs */
+    CUfunction narrow_dinput, narrow_dweight;    /* in tiles that have less of H */
     CUfunction exponents, exponents_pass;        /* instead of the logits and their pass */
     CUfunction odds, odds_start, odds_rows, odds_dinput;
     CUfunction gradient;              /* of rows that were kept */
@@ -303,6 +304,7 @@ bool cuda_own_compacts(const struct cuda_plan *plan);
 bool cuda_own_forced(const struct cuda_plan *plan); /* for measuring: used regardless of estimates */
 size_t cuda_own_scratch(const struct cuda_plan *plan, int64_t chunk);
 int32_t cuda_own_orders(const struct cuda_plan *plan);
+int cuda_own_width(const struct cuda_plan *plan, int shift);
 size_t cuda_lent_parts(const struct cuda_plan *plan, int64_t chunk);
 int cuda_own_find(struct cuda_plan *plan);
 int cuda_own_logits(const struct cuda_run *run, const struct cuda_slab *slab, int64_t first, int64_t rows);

@@ -137,6 +137,8 @@ static struct lce_chunk_shape chunk_shape(struct cuda_plan *plan, int64_t most, 
         .adds = p->grad_weight_beta != 0,
         .exponents = cuda_exponents_tiles(plan) > 0,
         .odds = stores_odds(plan),
+        .dinput_width = cuda_own_width(plan, 4),
+        .dweight_width = cuda_own_width(plan, 8),
         .budget = budget > fixed ? budget - fixed : 0,
         .token = token,
     };
@@ -390,17 +392,17 @@ static void decide(struct cuda_plan *plan, bool own)
     plan->odds = plan->exponents && cuda_odds_fit(plan);
 }
 
-/* Our own products spend no time on ignored tokens, but take longer than cuBLASLt's if all tokens count.  How
- * many are ignored is not known here.  So an estimated loss is accepted, which pays off once that share of
- * the tokens is ignored: 3 %, and 3.5 % with odds.  Of 98 ways that were measured on an H200 two then lose
- * more than 5 %, with odds one, whose calls take 2 ms.  Where rows are borrowed it is 16 %: ours are
- * estimated to cost more there (by measurements of twelve shapes up to 3 %), and what ignored tokens would
- * cost is the same. Segments: 6 %, by measurement up to 7 %. */
+/* Our own products spend no time on ignored tokens, but may take longer than cuBLASLt's if all tokens count.
+ * How many are ignored is not known here.  Ours are slower by what they cost then, at most, while cuBLASLt's
+ * take two thirds of the time of tokens that are ignored, however many those are.  So an estimated loss of
+ * 10 % is accepted; a caller whose tokens all count can say so (max_counted).  Where rows are borrowed it is
+ * 16 %: ours are estimated to cost more there (by measurements of twelve shapes up to 3 %), and what ignored
+ * tokens would cost is the same.  Segments: 6 %, by measurement up to 7 %. */
 static double price_of(const struct cuda_plan *plan)
 {
     if (plan->segment_count)
         return 1.06;
-    return plan->borrowed ? 1.16 : stores_odds(plan) ? 1.035 : 1.03;
+    return plan->borrowed ? 1.16 : 1.10;
 }
 
 static bool own_pays(struct cuda_plan *plan, int64_t chunk)

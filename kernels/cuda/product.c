@@ -115,6 +115,13 @@ int32_t cuda_own_orders(const struct cuda_plan *plan)
     return plan->in_place ? (int32_t)(tiles * LCE_PRODUCT_CLUSTER * 2) : 0;
 }
 
+/* The width of tiles that a measurement asks for, at bit SHIFT of the proposals; 0: the faster one. */
+int cuda_own_width(const struct cuda_plan *plan, int shift)
+{
+    const unsigned int asked = plan->base.problem.proposals >> shift & 15;
+    return asked == 1 ? LCE_WIDE : asked == 2 ? LCE_NARROW : 0;
+}
+
 /* Finds one of the products, which all need more shared memory than a kernel has unasked. */
 static int find_product(const struct cuda_plan *plan, const char *product, CUfunction *function)
 {
@@ -137,11 +144,17 @@ int cuda_own_find(struct cuda_plan *plan)
     const struct lce_problem *p = &plan->base.problem;
     struct cuda_own_kernels *k = &plan->kernels.own;
     const bool wide_dweight = plan->accumulates || p->grad_weight_dtype == LCE_F32;
-    int status = find_product(plan, plan->wide ? "logits_wide" : "logits", &k->logits);
-    if (!status)
-        status = find_product(plan, cuda_sums_dinput(plan) ? "dinput_sums" : "dinput", &k->dinput);
-    if (!status)
-        status = find_product(plan, wide_dweight ? "dweight_wide" : "dweight", &k->dweight);
+    const struct {
+        const char *name;
+        CUfunction *function;
+    } all[] = {{plan->wide ? "logits_wide" : "logits", &k->logits},
+               {cuda_sums_dinput(plan) ? "dinput_sums" : "dinput", &k->dinput},
+               {"dinput_narrow", &k->narrow_dinput},
+               {wide_dweight ? "dweight_wide" : "dweight", &k->dweight},
+               {wide_dweight ? "dweight_wide_narrow" : "dweight_narrow", &k->narrow_dweight}};
+    int status = LCE_OK;
+    for (size_t i = 0; !status && i < sizeof all / sizeof *all; i++)
+        status = find_product(plan, all[i].name, all[i].function);
     return status;
 }
 
@@ -300,6 +313,18 @@ int cuda_own_gradient(const struct cuda_run *r, const struct cuda_slab *s, int64
     return status ? status : cuda_launch_product(r, r->plan->kernels.own.gradient, &a.product);
 }
 
+/* What decides how wide tiles are, with ROOM for parts of dinput's. */
+static struct lce_chunk_shape shape_of(const struct cuda_plan *plan, int32_t room)
+{
+    const struct lce_problem *p = &plan->base.problem;
+    return (struct lce_chunk_shape){.hidden = p->hidden,
+                                    .vocab = p->vocab,
+                                    .processors = cuda_of(plan)->processors,
+                                    .room = room > 0 ? room : 1,
+                                    .dinput_width = cuda_own_width(plan, 4),
+                                    .dweight_width = cuda_own_width(plan, 8)};
+}
+
 int cuda_own_dweight(const struct cuda_run *r, const struct cuda_slab *s, int64_t first, int64_t rows,
                      const struct cuda_sum *sum)
 {
@@ -307,10 +332,13 @@ int cuda_own_dweight(const struct cuda_run *r, const struct cuda_slab *s, int64_
     const struct lce_problem *p = &plan->base.problem;
     struct lce_own_args a = arguments(r, first, rows);
     const int64_t classes = s->columns - plan->borrowed; /* what lies in borrowed rows is still needed */
-    const bool share_g = (int)LCE_DWEIGHT_DOWN > (int)LCE_DWEIGHT_RIGHT,
+    const struct lce_chunk_shape shape = shape_of(plan, 0);
+    const bool narrow = lce_dweight_width(&shape, classes) == LCE_NARROW,
                wide = plan->accumulates || p->grad_weight_dtype == LCE_F32;
-    const struct matrix g = gradient(r, s, rows, box_of(LCE_DWEIGHT_DOWN, share_g, true)),
-                        x = gathered(r, rows, box_of(LCE_DWEIGHT_RIGHT, !share_g, true)),
+    const uint32_t down = narrow ? LCE_DWEIGHT_RIGHT : LCE_DWEIGHT_DOWN,
+                   right = narrow ? LCE_DWEIGHT_DOWN : LCE_DWEIGHT_RIGHT;
+    const struct matrix g = gradient(r, s, rows, box_of(down, down > right, true)),
+                        x = gathered(r, rows, box_of(right, right > down, true)),
                         out = {sum->out, p->hidden, classes, sum->stride, 64, wide};
     a.m = (int32_t)classes;
     a.n = a.columns = (int32_t)p->hidden;
@@ -321,7 +349,8 @@ int cuda_own_dweight(const struct cuda_run *r, const struct cuda_slab *s, int64_
     a.group = 2;
     a.pause = PAUSE;
     int status = maps(r, &a, &g, &x, &out);
-    return status ? status : cuda_launch_product(r, plan->kernels.own.dweight, &a);
+    const struct cuda_own_kernels *k = &plan->kernels.own;
+    return status ? status : cuda_launch_product(r, narrow ? k->narrow_dweight : k->dweight, &a);
 }
 
 int cuda_own_dinput_sums(const struct cuda_run *r, const struct cuda_slab *s, int64_t first, int64_t rows,
@@ -347,20 +376,25 @@ int cuda_own_dinput(const struct cuda_run *r, const struct cuda_slab *all, int64
 {
     const struct cuda_plan *plan = r->plan;
     const struct lce_problem *p = &plan->base.problem;
+    const struct cuda_own_kernels *k = &plan->kernels.own;
     struct lce_own_rows_args s;
     memset(&s, 0, sizeof s);
     s.product = arguments(r, first, rows);
     struct lce_own_args *a = &s.product;
-    const struct matrix g = gradient(r, all, rows, 128), w = weight(r, all, 64), out = gathered(r, rows, 64);
+    a->room = (int32_t)((plan->borrowed ? cuda_lent_parts(plan, plan->chunk) : plan->base.info.gemm_size) /
+                        LCE_PART_SIZE);
+    const struct lce_chunk_shape shape = shape_of(plan, a->room);
+    s.width = lce_dinput_width(&shape, rows);
+    const bool narrow = s.width == LCE_NARROW;
+    const struct matrix g = gradient(r, all, rows, 128), w = weight(r, all, narrow ? 32 : 64),
+                        out = gathered(r, rows, 64);
     a->n = (int32_t)p->hidden;
     a->k = (int32_t)p->vocab;
     a->alpha = plan->scaled ? &r->stats->alpha : NULL;
     a->sums = cuda_parts_of_tiles(r);
-    a->room = (int32_t)((plan->borrowed ? cuda_lent_parts(plan, plan->chunk) : plan->base.info.gemm_size) /
-                        LCE_PART_SIZE);
     int status = maps(r, a, &g, &w, &out);
     if (!status)
-        status = cuda_launch_product(r, plan->kernels.own.dinput, a);
+        status = cuda_launch_product(r, narrow ? k->narrow_dinput : k->dinput, a);
     s.from = out.address;
     s.from_stride = out.stride;
     s.to = r->buffers->grad_input;

@@ -5,15 +5,17 @@
  *
  * dinput has sums over the vocabulary, so the end of a tile hardly matters: product.cuh.  logits and dweight
  * have short ones: product_turns.cuh.  `wide` has a result of 32 bits, `sums` too, of dinput over some of the
- * classes; `exponents` and `odds` store exponentials of the logits, `gradient` stores g in their place
- * (product_exponents.cuh).
+ * classes; `narrow` has tiles of 192 of H, instead of 256; `exponents` and `odds` store exponentials of the
+ * logits, `gradient` stores g in their place (product_exponents.cuh).
  */
 #include "product_exponents.cuh"
 
 using Logits = lce::Turns<LCE_LOGITS_DOWN, LCE_LOGITS_RIGHT, LCE_TURN_STAGES, false>;
 using Dweight = lce::Turns<LCE_DWEIGHT_DOWN, LCE_DWEIGHT_RIGHT, LCE_TURN_STAGES, true>;
+using Narrow = lce::Turns<LCE_DWEIGHT_RIGHT, LCE_DWEIGHT_DOWN, LCE_TURN_STAGES, true>;
 static_assert(Logits::shared <= LCE_PRODUCT_SHARED && Dweight::shared <= LCE_PRODUCT_SHARED,
               "too much shared memory");
+static_assert(Dweight::width == LCE_WIDE && Narrow::width == LCE_NARROW, "not the widths of the plans");
 
 #define PRODUCT(name, call)                                                                                  \
     extern "C" __global__ void __launch_bounds__(LCE_PRODUCT_THREADS, 1)                                     \
@@ -29,10 +31,13 @@ static_assert(Logits::shared <= LCE_PRODUCT_SHARED && Dweight::shared <= LCE_PRO
     {                                                                                                        \
         lce::own_exponents<F16, lce::EXPONENTIALS, Logits>(a);                                               \
     }                                                                                                        \
-    PRODUCT(dinput_##type, (lce::own_product<F16, false, LCE_PRODUCT_CLUSTER>))                              \
-    PRODUCT(dinput_sums_##type, (lce::own_product<F16, true, LCE_PRODUCT_CLUSTER>))                          \
+    PRODUCT(dinput_##type, (lce::own_product<F16, false, LCE_PRODUCT_CLUSTER, LCE_WIDE>))                    \
+    PRODUCT(dinput_narrow_##type, (lce::own_product<F16, false, LCE_PRODUCT_CLUSTER, LCE_NARROW>))           \
+    PRODUCT(dinput_sums_##type, (lce::own_product<F16, true, LCE_PRODUCT_CLUSTER, LCE_WIDE>))                \
     PRODUCT(dweight_##type, (lce::own_turns<F16, false, Dweight>))                                           \
+    PRODUCT(dweight_narrow_##type, (lce::own_turns<F16, false, Narrow>))                                     \
     PRODUCT(dweight_wide_##type, (lce::own_turns<F16, true, Dweight>))                                       \
+    PRODUCT(dweight_wide_narrow_##type, (lce::own_turns<F16, true, Narrow>))                                 \
     extern "C" __global__ void __launch_bounds__(256)                                                        \
         lce_own_scatter_##type(const __grid_constant__ lce_own_rows_args a)                                  \
     {                                                                                                        \

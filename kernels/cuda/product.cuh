@@ -5,14 +5,15 @@
  *     out[m, n] = alpha a[m, k] b[k, n]          m: tokens
  *
  * The grid has as many blocks as the GPU runs at once, two to a cluster.  Each cluster takes tiles of 256 x
- * 256 in turns with the others, and each of its blocks computes 128 rows of the tile.  The blocks compute
- * the number of tiles from the count of tokens; ignored tokens were compacted away and cost nothing.
+ * 256, or of 256 x 192, in turns with the others, and each of its blocks computes 128 rows of the tile.  The
+ * blocks compute the number of tiles from the count of tokens; ignored tokens were compacted away and cost
+ * nothing.
  *
  *     producer (one thread): for each tile, for each 64 of k: waits until a stage is free in both blocks,
  *         fetches its own rows of a, and half of b, which goes to both blocks
- *     two consumers (a warp group each): 64 rows x 256 sums in registers; wait for a stage, multiply, free it
- *         in both blocks; at the end of a tile convert it to the type of out, and store it while the producer
- *         has long begun the next tile
+ *     two consumers (a warp group each): sums of 64 rows of the tile in registers; wait for a stage,
+ *         multiply, free it in both blocks; at the end of a tile convert it to the type of out, and store it
+ *         while the producer has long begun the next tile
  *
  * b's k is not contiguous, so b is fetched in boxes of 64 x 64 and transposed by the matrix units themselves.
  * Elements beyond an operand's extents are fetched as 0 and not stored.  A consumer whose 64 rows are all
@@ -35,8 +36,15 @@
 namespace lce
 {
 
-constexpr int tile_a = LCE_TILE_M * LCE_TILE_K * 2, tile_b = LCE_TILE_N * LCE_TILE_K * 2, box = 64 * 64 * 2;
-constexpr int stage_size = tile_a + tile_b;
+constexpr int tile_a = LCE_TILE_M * LCE_TILE_K * 2, box = 64 * 64 * 2;
+
+/* What depends on the width of dinput's tile: how many boxes of b are in a stage, its bytes, how many stages
+ * there are, and how many columns of the staging. */
+template <int Width_> struct Tile {
+    static constexpr int Width = Width_, boxes = Width / 64, stage = tile_a + boxes * box,
+                         Stages = Width == LCE_WIDE ? 4 : 5, Columns = Width == LCE_WIDE ? 128 : 64;
+    static constexpr int shared = 1024 + Stages * stage + 2 * Columns * 64 * 2 + 256;
+};
 
 /* A stage and the parity of its barriers, in turn. */
 template <int Stages> struct Turn {
@@ -59,9 +67,10 @@ template <int Stages> struct Turn {
 
 /* A block's part of a cluster's tile: 128 rows of it. */
 template <int Cluster> constexpr int tile_height = Cluster *LCE_TILE_M;
-template <int Cluster> __device__ inline OwnTile own_tile(const OwnShape &s, int32_t turn, uint32_t rank)
+template <int Cluster, int Width>
+__device__ inline OwnTile own_tile(const OwnShape &s, int32_t turn, uint32_t rank)
 {
-    OwnTile t = tile_of<tile_height<Cluster>, LCE_TILE_N>(s, turn);
+    OwnTile t = tile_of<tile_height<Cluster>, Width>(s, turn);
     t.m += static_cast<int32_t>(rank) * LCE_TILE_M;
     return t;
 }
@@ -74,40 +83,47 @@ struct OwnShared {
 
 /* ---- the producer ---- */
 
-template <int Cluster>
-__device__ inline void fetch(const lce_own_args &a, const OwnShape &s, const OwnTile &t, int32_t step,
-                             uint32_t rank, uint32_t to, uint32_t full)
+/* This block's half of b, for both: two of four boxes, or of each of three the half of k. */
+template <typename T>
+__device__ inline void fetch_half(const lce_own_args &a, int32_t n, int32_t k, uint32_t rank, uint32_t to,
+                                  uint32_t full)
 {
-    const int32_t k = (s.k_first + step) * LCE_TILE_K;
-    barrier_expect(full, stage_size);
-    tile_load(to, &a.a, k, t.m, full);
+    const int32_t half = static_cast<int32_t>(rank);
+    if constexpr (T::boxes % 2 == 0) {
 #pragma unroll
-    for (int half = 0; half < 2; half++) {
-        const uint32_t place = to + tile_a + half * (tile_b / 2);
-        const int32_t n = t.n + half * (LCE_TILE_N / 2);
-        if (Cluster == 2 && static_cast<uint32_t>(half) != rank)
-            continue;
-        if (Cluster == 2) {
-            tile_load_both(place, &a.b, n, k, full);
-            tile_load_both(place + box, &a.b, n + 64, k, full);
-        } else {
-            tile_load(place, &a.b, n, k, full);
-            tile_load(place + box, &a.b, n + 64, k, full);
-        }
+        for (int i = 0; i < T::boxes / 2; i++)
+            tile_load_both(to + (rank * (T::boxes / 2) + i) * box, &a.b, n + half * (T::Width / 2) + 64 * i,
+                           k, full);
+    } else {
+#pragma unroll
+        for (int i = 0; i < T::boxes; i++)
+            tile_load_both(to + i * box + rank * (box / 2), &a.b, n + 64 * i, k + half * (LCE_TILE_K / 2),
+                           full);
     }
 }
 
-template <int Stages, int Cluster>
+template <typename T, int Cluster>
+__device__ inline void fetch(const lce_own_args &a, const OwnShape &s, const OwnTile &t, int32_t step,
+                             uint32_t rank, uint32_t to, uint32_t full)
+{
+    static_assert(Cluster == 2, "each block fetches half of b");
+    const int32_t k = (s.k_first + step) * LCE_TILE_K;
+    barrier_expect(full, T::stage);
+    tile_load(to, &a.a, k, t.m, full);
+    fetch_half<T>(a, t.n, k, rank, to + tile_a, full);
+}
+
+template <typename T, int Cluster>
 __device__ inline void produce(const lce_own_args &a, const OwnShape &s, const OwnShared &shared,
                                int32_t cluster, uint32_t rank)
 {
-    Turn<Stages> at;
+    Turn<T::Stages> at;
     for (int32_t turn = cluster; turn < s.turns; turn += s.clusters) {
-        const OwnTile t = own_tile<Cluster>(s, turn, rank);
+        const OwnTile t = own_tile<Cluster, T::Width>(s, turn, rank);
         for (int32_t step = t.k_begin; step < t.k_end; step++) {
             barrier_wait(shared.empty + 8 * at.stage, at.parity ^ 1);
-            fetch<Cluster>(a, s, t, step, rank, shared.stages + at.stage * stage_size,
-                           shared.full + 8 * at.stage);
+            fetch<T, Cluster>(a, s, t, step, rank, shared.stages + at.stage * T::stage,
+                              shared.full + 8 * at.stage);
             at.next();
         }
     }
@@ -122,8 +138,8 @@ template <int Cluster> __device__ inline void release(uint32_t empty)
         barrier_arrive(empty, Cluster == 1 ? 0 : threadIdx.x % 128);
 }
 
-template <bool F16>
-__device__ inline void multiply_stage(float (&d)[128], uint32_t stage, int consumer, bool fresh)
+template <bool F16, int Count>
+__device__ inline void multiply_stage(float (&d)[Count], uint32_t stage, int consumer, bool fresh)
 {
     const uint64_t a = wgmma_descriptor(stage + consumer * (tile_a / 2)),
                    b = wgmma_descriptor(stage + tile_a);
@@ -155,17 +171,17 @@ __device__ inline void skip_tile(const OwnTile &t, const OwnShared &shared, Turn
 
 /* Multiplies over all of a tile's k.  Waits for the products of a step only when those of the next are
  * running. */
-template <bool F16, int Stages, int Cluster>
-__device__ inline void multiply_tile(float (&d)[128], const OwnTile &t, const OwnShared &shared,
-                                     Turn<Stages> &at, int consumer)
+template <bool F16, typename T, int Cluster>
+__device__ inline void multiply_tile(float (&d)[T::Width / 2], const OwnTile &t, const OwnShared &shared,
+                                     Turn<T::Stages> &at, int consumer)
 {
     int last = at.stage;
     barrier_wait(shared.full + 8 * at.stage, at.parity);
-    multiply_stage<F16>(d, shared.stages + at.stage * stage_size, consumer, true);
+    multiply_stage<F16>(d, shared.stages + at.stage * T::stage, consumer, true);
     at.next();
     for (int32_t step = t.k_begin + 1; step < t.k_end; step++) {
         barrier_wait(shared.full + 8 * at.stage, at.parity);
-        multiply_stage<F16>(d, shared.stages + at.stage * stage_size, consumer, false);
+        multiply_stage<F16>(d, shared.stages + at.stage * T::stage, consumer, false);
         wgmma_wait<1>();
         release<Cluster>(shared.empty + 8 * last);
         last = at.stage;
@@ -280,12 +296,12 @@ __device__ inline void stage_sums(const lce_own_args &a, const float (&d)[Count]
 }
 
 /* Moves the sums through staging, Columns at a time; the storer does the rest. */
-template <bool F16, int Columns>
-__device__ inline void stage_tile(const lce_own_args &a, const float (&d)[128], uint32_t staging,
+template <bool F16, int Columns, int Count>
+__device__ inline void stage_tile(const lce_own_args &a, const float (&d)[Count], uint32_t staging,
                                   uint32_t ready, uint32_t staged, uint32_t &parity, float alpha)
 {
 #pragma unroll
-    for (int first = 0; first < LCE_TILE_N; first += Columns) {
+    for (int first = 0; first < 2 * Count; first += Columns) {
         barrier_wait(ready, parity);
         if (a.alpha)
             stage_sums<F16, Columns, FACTORS>(a, d, staging, first, alpha);
@@ -318,45 +334,46 @@ __device__ inline void count_part(int32_t *order, int32_t parts, int consumer)
 }
 
 /* Adds a tile, or a part of one, to the sums; the first part of a tile may overwrite them. */
-template <int Cluster>
+template <int Cluster, int Count>
 __device__ inline void add_sums(const lce_own_args &a, const OwnShape &s, const OwnTile &t, uint32_t rank,
-                                int consumer, const float (&d)[128], float alpha)
+                                int consumer, const float (&d)[Count], float alpha)
 {
     const int32_t m = t.m + consumer * 64;
     int32_t *order = a.order + (t.place * Cluster + static_cast<int32_t>(rank)) * 2 + consumer;
     if (t.waits > 0)
         wait_for_parts(order, t.waits, consumer);
-    store_sums<4>(static_cast<float *>(a.sums) + m * a.sums_stride + t.n, a.sums_stride, s.m - m, s.n - t.n,
-                  t.waits > 0 ? 1 : a.beta, d, alpha);
+    store_sums<Count / 32>(static_cast<float *>(a.sums) + m * a.sums_stride + t.n, a.sums_stride, s.m - m,
+                           s.n - t.n, t.waits > 0 ? 1 : a.beta, d, alpha);
     if (t.part >= 0)
         count_part(order, t.waits + 1 < parts_of(s) ? t.waits + 1 : 0, consumer);
 }
 
-template <bool F16, bool Sums, int Stages, int Cluster, int Columns>
+template <bool F16, bool Sums, typename T, int Cluster>
 __device__ inline void consume(const lce_own_args &a, const OwnShape &s, const OwnShared &shared,
                                int32_t cluster, uint32_t rank, int consumer)
 {
-    Turn<Stages> at;
-    float d[128];
+    constexpr int Columns = T::Columns;
+    Turn<T::Stages> at;
+    float d[T::Width / 2];
     uint32_t parity = 0;
     const float alpha = a.alpha ? *a.alpha : 1;
     float *sums = static_cast<float *>(a.sums);
     for (int32_t turn = cluster; turn < s.turns; turn += s.clusters) {
-        const OwnTile t = own_tile<Cluster>(s, turn, rank);
+        const OwnTile t = own_tile<Cluster, T::Width>(s, turn, rank);
         const int32_t m = t.m + consumer * 64;
         if (t.none)
             continue;
         if (m >= s.m) {
-            skip_tile<Stages, Cluster>(t, shared, at, consumer);
+            skip_tile<T::Stages, Cluster>(t, shared, at, consumer);
             continue;
         }
-        multiply_tile<F16, Stages, Cluster>(d, t, shared, at, consumer);
+        multiply_tile<F16, T, Cluster>(d, t, shared, at, consumer);
         if constexpr (Sums) {
             add_sums<Cluster>(a, s, t, rank, consumer, d, alpha);
         } else if (t.part >= 0) {
             const int64_t row =
                 static_cast<int64_t>(t.part) * Cluster * LCE_TILE_M + rank * LCE_TILE_M + consumer * 64;
-            store_sums<4>(sums + row * LCE_TILE_N, LCE_TILE_N, s.m - m, s.n - t.n, 0, d, alpha);
+            store_sums<T::boxes>(sums + row * LCE_TILE_N, LCE_TILE_N, s.m - m, s.n - t.n, 0, d, alpha);
         } else {
             stage_tile<F16, Columns>(a, d, shared.staging + consumer * (Columns * 64 * 2),
                                      shared.ready + 8 * consumer, shared.staged + 8 * consumer, parity,
@@ -367,17 +384,18 @@ __device__ inline void consume(const lce_own_args &a, const OwnShape &s, const O
 
 /* ---- the storer: one thread for each consumer ---- */
 
-template <int Cluster, int Columns>
+template <typename T, int Cluster>
 __device__ inline void store_tiles(const lce_own_args &a, const OwnShape &s, const OwnShared &shared,
                                    int32_t cluster, uint32_t rank, int consumer)
 {
+    constexpr int Columns = T::Columns;
     const uint32_t staging = shared.staging + consumer * (Columns * 64 * 2),
                    ready = shared.ready + 8 * consumer, staged = shared.staged + 8 * consumer;
     uint32_t parity = 0;
     for (int32_t turn = cluster; turn < s.whole; turn += s.clusters) {
-        const OwnTile t = own_tile<Cluster>(s, turn, rank);
+        const OwnTile t = own_tile<Cluster, T::Width>(s, turn, rank);
         const int32_t m = t.m + consumer * 64;
-        for (int32_t n = t.n; m < s.m && n < t.n + LCE_TILE_N; n += Columns) {
+        for (int32_t n = t.n; m < s.m && n < t.n + T::Width; n += Columns) {
             stores_read();
             barrier_arrive_here(ready);
             barrier_wait(staged, parity);
@@ -391,19 +409,18 @@ __device__ inline void store_tiles(const lce_own_args &a, const OwnShape &s, con
     stores_done();
 }
 
-template <int Stages, int Columns>
-constexpr int own_shared_size = 1024 + Stages *stage_size + 2 * Columns * 64 * 2 + 256;
-
 /* SUMS: over slabs, which are added to the old ones in fp32. */
-template <bool F16, bool Sums, int Cluster> __device__ inline void own_product(const lce_own_args &a)
+template <bool F16, bool Sums, int Cluster, int Width>
+__device__ inline void own_product(const lce_own_args &a)
 {
-    constexpr int Stages = 4, Columns = 128; /* of the staging: half a tile at a time */
-    static_assert(own_shared_size<Stages, Columns> <= LCE_PRODUCT_SHARED, "too much shared memory");
+    using T = Tile<Width>;
+    constexpr int Stages = T::Stages, Columns = T::Columns;
+    static_assert(T::shared <= LCE_PRODUCT_SHARED, "too much shared memory");
     extern __shared__ char memory[];
     const uint32_t base = (shared_address(memory) + 1023) / 1024 * 1024;
     OwnShared shared;
     shared.stages = base;
-    shared.staging = base + Stages * stage_size;
+    shared.staging = base + Stages * T::stage;
     shared.full = shared.staging + 2 * Columns * 64 * 2;
     shared.empty = shared.full + 8 * Stages;
     shared.ready = shared.empty + 8 * Stages;
@@ -411,7 +428,7 @@ template <bool F16, bool Sums, int Cluster> __device__ inline void own_product(c
     const int32_t place = static_cast<int32_t>(blockIdx.x) / Cluster,
                   cluster = Sums ? a.clusters - 1 - place : place; /* see product_tiles.cuh */
     const uint32_t rank = Cluster == 1 ? 0 : cluster_rank();
-    const OwnShape s = shape_of<false, tile_height<Cluster>, LCE_TILE_N>(a);
+    const OwnShape s = shape_of<false>(a, tile_height<Cluster>, Width);
     if (threadIdx.x == 0) {
         for (int i = 0; i < Stages; i++) {
             barrier_init(shared.full + 8 * i, 1);
@@ -430,13 +447,13 @@ template <bool F16, bool Sums, int Cluster> __device__ inline void own_product(c
     if (group == 0) {
         registers_give<40>();
         if (threadIdx.x == 0)
-            produce<Stages, Cluster>(a, s, shared, cluster, rank);
+            produce<T, Cluster>(a, s, shared, cluster, rank);
         else if (!Sums && (threadIdx.x == 32 || threadIdx.x == 64))
-            store_tiles<Cluster, Columns>(a, s, shared, cluster, rank, threadIdx.x / 32 - 1);
+            store_tiles<T, Cluster>(a, s, shared, cluster, rank, threadIdx.x / 32 - 1);
         __syncwarp();
     } else {
         registers_take<232>();
-        consume<F16, Sums, Stages, Cluster, Columns>(a, s, shared, cluster, rank, group - 1);
+        consume<F16, Sums, T, Cluster>(a, s, shared, cluster, rank, group - 1);
     }
     __syncthreads();
     if (Cluster > 1)
@@ -479,8 +496,8 @@ template <typename T, int Cluster> __device__ inline void own_scatter(const lce_
     for (int32_t column = 8 * static_cast<int32_t>(threadIdx.x); column < p.n;
          column += 8 * static_cast<int32_t>(blockDim.x)) {
         const uint4 raw = here[column / 8], of_label = label_vector<T>(a, to, column); /* before all else */
-        const OwnShape s = shape_of<false, tile_height<Cluster>, LCE_TILE_N>(p);
-        const int32_t place = place_of<tile_height<Cluster>, LCE_TILE_N>(s, row, column);
+        const OwnShape s = shape_of<false>(p, tile_height<Cluster>, a.width);
+        const int32_t place = place_of(s, row, column, tile_height<Cluster>, a.width);
         const bool whole = place < s.whole;
         if (whole && !a.factors) {
             there[column / 8] = raw;
@@ -492,7 +509,7 @@ template <typename T, int Cluster> __device__ inline void own_scatter(const lce_
         for (int32_t i = 0; !whole && i < parts_of(s); i++) {
             const int64_t line = part_of_place(s, place, i) * height + row % height;
             const float4 *from = reinterpret_cast<const float4 *>(static_cast<const float *>(p.sums) +
-                                                                  line * LCE_TILE_N + column % LCE_TILE_N);
+                                                                  line * LCE_TILE_N + column % a.width);
             const float4 x = from[0], y = from[1];
             sum[0] += x.x, sum[1] += x.y, sum[2] += x.z, sum[3] += x.w;
             sum[4] += y.x, sum[5] += y.y, sum[6] += y.z, sum[7] += y.w;

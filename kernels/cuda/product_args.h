@@ -6,12 +6,13 @@
 #include <stdint.h>
 
 #include "args.h"
+#include "product_split.h"
 
-/* A block of dinput computes tiles of 128 x 256 sums, 64 of k at a time; two blocks, one below the other,
- * form a cluster. */
+/* A block of dinput computes tiles of 128 x 256 sums, or 128 x 192, 64 of k at a time; two blocks, one below
+ * the other, form a cluster. */
 enum {
     LCE_TILE_M = 128,
-    LCE_TILE_N = 256,
+    LCE_TILE_N = LCE_WIDE,
     LCE_TILE_K = 64,
     LCE_PRODUCT_CLUSTER = 2,
     LCE_PRODUCT_THREADS = 384,
@@ -70,6 +71,7 @@ struct lce_own_rows_args {
     const void *from; /* its out */
     void *to;
     int64_t from_stride, to_stride; /* elements */
+    int32_t width;                  /* of its tiles */
     const int32_t *index;           /* or NULL: row r to row r */
     /* For a product of odds (odds.cuh): */
     const struct lce_odds_factors *factors; /* [rows]; or NULL: it is of gradients */

@@ -24,6 +24,10 @@
 #define LCE_BOTH
 #endif
 
+/* How much of H a cluster's tile of dinput or dweight has: the narrow ones where they leave less of the last
+ * one, or of the last round, empty. */
+enum { LCE_WIDE = 256, LCE_NARROW = 192 };
+
 /* The fewest steps (64 of k) of a stint, and how many steps the end of a part takes: 4.3 us on an H200, where
  * a step of a 256 x 256 tile takes 0.68. */
 enum { LCE_SPLIT_LEAST_STEPS = 16, LCE_SPLIT_END_STEPS = 6 };

@@ -58,7 +58,8 @@ __device__ inline int32_t tokens_of(const lce_own_args &a)
     return static_cast<int32_t>(left < 0 ? 0 : left < a.tokens ? left : a.tokens);
 }
 
-template <bool TokensAreK, int Height, int Width> __device__ inline OwnShape shape_of(const lce_own_args &a)
+template <bool TokensAreK>
+__device__ inline OwnShape shape_of(const lce_own_args &a, int32_t height, int32_t width)
 {
     OwnShape s;
     const int32_t tokens = tokens_of(a), k = TokensAreK ? tokens : a.k;
@@ -67,8 +68,8 @@ template <bool TokensAreK, int Height, int Width> __device__ inline OwnShape sha
     s.k_steps = k > 0 ? (k + LCE_TILE_K - 1) / LCE_TILE_K : 1;
     s.k_first =
         k > 0 ? 0 : 1 << 24; /* an empty sum: one step far beyond the operands, where everything is 0 */
-    s.rows = (s.m + Height - 1) / Height;
-    s.columns = (s.n + Width - 1) / Width;
+    s.rows = (s.m + height - 1) / height;
+    s.columns = (s.n + width - 1) / width;
     s.group = a.group < s.rows ? a.group : s.rows;
     s.clusters = a.clusters;
     s.whole = s.turns = s.rows * s.columns;
@@ -122,12 +123,12 @@ template <int Height, int Width> __device__ inline OwnTile tile_of(const OwnShap
 }
 
 /* The inverse: the index of the tile that has this element. */
-template <int Height, int Width>
-__device__ inline int32_t place_of(const OwnShape &s, int32_t row, int32_t column)
+__device__ inline int32_t place_of(const OwnShape &s, int32_t row, int32_t column, int32_t height,
+                                   int32_t width)
 {
-    const int32_t down = row / Height, group = down / s.group, first = group * s.group;
-    const int32_t height = s.rows - first < s.group ? s.rows - first : s.group;
-    return first * s.columns + column / Width * height + down - first;
+    const int32_t down = row / height, group = down / s.group, first = group * s.group;
+    const int32_t rows = s.rows - first < s.group ? s.rows - first : s.group;
+    return first * s.columns + column / width * rows + down - first;
 }
 
 /* Of a split tile: how many parts it has, and which, in the order of k. */

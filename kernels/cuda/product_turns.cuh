@@ -358,7 +358,7 @@ __device__ inline void own_turns(const lce_own_args &a, const Arguments &argumen
     const TurnShared shared = lay_out_turns<S>(shared_address(memory));
     const int32_t cluster = static_cast<int32_t>(blockIdx.x) / 2;
     const uint32_t rank = cluster_rank();
-    const OwnShape s = shape_of<S::Across, S::height, S::width>(a);
+    const OwnShape s = shape_of<S::Across>(a, S::height, S::width);
     const int group = static_cast<int>(threadIdx.x / 128);
     if (S::Across && s.k_first > 0 && a.beta == 1) /* an empty sum adds nothing */
         return;

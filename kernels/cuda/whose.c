@@ -6,9 +6,10 @@
  * after the other, so some clusters idle in the last round.  Their times follow from that:
  *
  *     logits    rounds of tiles of 256 tokens x 192 classes, over H
- *     dweight   rounds of tiles of 192 classes x 256 of H, over the tokens, beside what is read and written
- *     dinput    rounds of tiles of 256 tokens x 256 of H, over the classes; the last round's tiles are split
- *               along the classes (product_split.h)
+ *     dweight   rounds of tiles of 192 classes x 256 of H, or of 256 x 192, over the tokens, beside what is
+ *               read and written
+ *     dinput    rounds of tiles of 256 tokens x 256 of H, or x 192, over the classes; the last round's tiles
+ *               are split along the classes (product_split.h)
  *
  * cuBLASLt chooses among many sizes of tiles, so its rates hardly depend on the shape, except that its tiles
  * take 64 tokens at a time and those of dinput 128 of H; and the last classes of a vocabulary that is no
@@ -36,9 +37,10 @@ static double pass_seconds(const struct lce_chunk_shape *s, int64_t n)
 
 /* ---- ours ---- */
 
-enum { TOKENS = 256, CLASSES = 192, WIDE = 256, STEP = 64 };
+enum { TOKENS = 256, CLASSES = 192, WIDE = LCE_WIDE, NARROW = LCE_NARROW, STEP = 64 };
 
 static const double tile_flops[3] = {800e12, 770e12, 820e12}; /* of all clusters: logits, dweight, dinput */
+static const double narrow_flops = 800e12;                    /* dinput in narrow tiles */
 
 /* How many times UNIT covers COUNT. */
 static int64_t above(int64_t count, int64_t unit)
@@ -52,29 +54,44 @@ static double steps_seconds(int processors, double steps, int64_t m, int64_t n, 
     return steps * 2.0 * (double)(m * n) * STEP / (rate / (processors / 2));
 }
 
-/* Dinput: whole rounds of its tiles, and the rest, split into parts for which there is ROOM. */
-static double split_seconds(int processors, int64_t tiles, int64_t steps, int64_t room)
+/* Dinput: whole rounds of tiles with WIDTH of H, and the rest, split into parts for which there is ROOM. */
+static double split_seconds(int processors, int64_t tiles, int width, int64_t steps, int64_t room)
 {
     const int64_t clusters = processors / 2;
     const struct lce_split rest =
         lce_split_tiles((int32_t)(tiles % clusters), (int32_t)clusters, (int32_t)steps,
                         (int32_t)(room < INT32_MAX ? room : INT32_MAX));
     const double last = tiles % clusters ? (double)rest.time / 64 : 0;
-    return steps_seconds(processors, (double)(tiles / clusters * steps) + last, TOKENS, WIDE, tile_flops[2]);
+    return steps_seconds(processors, (double)(tiles / clusters * steps) + last, TOKENS, width,
+                         width == WIDE ? tile_flops[2] : narrow_flops);
+}
+
+static double dinput_seconds(const struct lce_chunk_shape *s, int64_t n, int width)
+{
+    return split_seconds(s->processors, above(n, TOKENS) * above(s->hidden, width), width,
+                         above(s->vocab, STEP), s->room ? s->room : INT64_MAX);
+}
+
+int lce_dinput_width(const struct lce_chunk_shape *s, int64_t n)
+{
+    if (s->dinput_width)
+        return s->dinput_width;
+    return dinput_seconds(s, n, NARROW) < dinput_seconds(s, n, WIDE) ? NARROW : WIDE;
 }
 
 int64_t lce_split_room(int processors, int64_t tokens, int64_t hidden, int64_t vocab)
 {
+    const struct lce_chunk_shape s = {.hidden = hidden, .vocab = vocab, .processors = processors};
+    const int width = lce_dinput_width(&s, tokens);
     const int32_t clusters = processors / 2,
-                  rest = (int32_t)(above(tokens, TOKENS) * above(hidden, WIDE) % clusters);
+                  rest = (int32_t)(above(tokens, TOKENS) * above(hidden, width) % clusters);
     const struct lce_split best = lce_split_tiles(rest, clusters, (int32_t)above(vocab, STEP), INT32_MAX);
     return lce_split_parts(&best);
 }
 
 static double own_dinput(const struct lce_chunk_shape *s, int64_t n)
 {
-    const int64_t tiles = above(n, TOKENS) * above(s->hidden, WIDE);
-    return split_seconds(s->processors, tiles, above(s->vocab, STEP), s->room ? s->room : INT64_MAX);
+    return dinput_seconds(s, n, lce_dinput_width(s, n));
 }
 
 /* The bytes of CLASSES of dweight that a chunk moves: the FIRST one only writes them. */
@@ -83,13 +100,27 @@ static double dweight_bytes(const struct lce_chunk_shape *s, int64_t classes, bo
     return (first && !s->adds ? 1.0 : 2.0) * (double)classes * (double)s->hidden * s->grad_element;
 }
 
+/* Rounds of tiles of dweight with WIDTH of H: 192 classes by 256 of H, or 256 by 192. */
+static int64_t dweight_rounds(const struct lce_chunk_shape *s, int64_t classes, int width)
+{
+    const int64_t tiles = above(classes, WIDE + NARROW - width) * above(s->hidden, width);
+    return above(tiles, s->processors / 2);
+}
+
+int lce_dweight_width(const struct lce_chunk_shape *s, int64_t classes)
+{
+    const int64_t wide = dweight_rounds(s, classes, WIDE), narrow = dweight_rounds(s, classes, NARROW);
+    if (s->dweight_width)
+        return s->dweight_width;
+    return 100 * narrow < 99 * wide ? NARROW : WIDE;
+}
+
 /* Our product of CLASSES of dweight, over N tokens.  However few these are, a tile takes as long as its old
  * sums need to come and go, unless they stay in the L2 cache from chunk to chunk. */
 static double own_dweight(const struct lce_chunk_shape *s, int64_t n, int64_t classes, bool first)
 {
     const double sums = 9e-6, cache = 40e6;
-    const int64_t tiles = above(classes, CLASSES) * above(s->hidden, WIDE),
-                  rounds = above(tiles, s->processors / 2);
+    const int64_t rounds = dweight_rounds(s, classes, lce_dweight_width(s, classes));
     const double steps = (double)(rounds * above(n, STEP)),
                  seconds =
                      lce_adding_seconds(steps_seconds(s->processors, steps, CLASSES, WIDE, tile_flops[1]),
@@ -214,7 +245,7 @@ static double sums_dinput(const struct lce_chunk_shape *s, int64_t n, int64_t cl
     enum { END_STEPS = 10 };
     const int64_t tiles = above(n, TOKENS) * above(s->hidden, WIDE), clusters = s->processors / 2,
                   rest = tiles % clusters, ends = tiles / clusters + (rest ? 2 : 0);
-    return each_product + split_seconds(s->processors, tiles, above(classes, STEP), 2 * rest) +
+    return each_product + split_seconds(s->processors, tiles, WIDE, above(classes, STEP), 2 * rest) +
            steps_seconds(s->processors, (double)(ends * END_STEPS), TOKENS, WIDE, tile_flops[2]);
 }
 

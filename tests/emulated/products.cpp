@@ -261,9 +261,12 @@ static void scatter(const lce_own_rows_args &a)
     KERNEL(logits_wide_##type, lce_own_args, logits)                                                         \
     KERNEL(exponents_##type, lce_own_exponents_args, exponents)                                              \
     KERNEL(dinput_##type, lce_own_args, dinput)                                                              \
+    KERNEL(dinput_narrow_##type, lce_own_args, dinput)                                                       \
     KERNEL(dinput_sums_##type, lce_own_args, dinput_sums)                                                    \
     KERNEL(dweight_##type, lce_own_args, dweight)                                                            \
+    KERNEL(dweight_narrow_##type, lce_own_args, dweight)                                                     \
     KERNEL(dweight_wide_##type, lce_own_args, dweight)                                                       \
+    KERNEL(dweight_wide_narrow_##type, lce_own_args, dweight)                                                \
     KERNEL(scatter_##type, lce_own_rows_args, scatter)
 
 KERNEL(odds_bf16, lce_own_exponents_args, odds)

@@ -1,7 +1,7 @@
 """What kernels_check.py does besides: the products that skip ignored tokens (Hopper), and cuBLASLt's in their place.
 
 Sizes are such that every kind of tile occurs: whole, cut at the tokens, at the classes, at the hidden size, split over k;
-counts from none to all, with blocks of 64 rows that are full, begun or empty.  Each is also run with cuBLASLt's
+counts from none to all, with blocks of 64 rows that are full, begun or empty; tiles of either width.  Each is also run with cuBLASLt's
 products, which other GPUs have: both are held to the same double reference.  The workspace is full of NaN before, so
 whoever reads a row that nobody wrote is found out.
 """
@@ -28,9 +28,10 @@ def one(library, memory, shape, name, dtype, ignored):
     case = Case(library, memory, problem(library, *shape, dtype=dtype, **values), ignored=ignored, **extras)
     for chunk in sorted({n, min(n, 128), min(n, 200)}):
         what = f"products, {name}, {NAMES[dtype]}, {shape}, {ignored} ignored"
-        case.problem.proposals = OURS
-        got = case.check(what, chunk=chunk)
-        report(f"the same bits again, {what}", differ(got, case.run(chunk=chunk)[0]))
+        for width, tiles in {"wide": K.WIDE_TILES, "narrow": K.NARROW_TILES}.items():
+            case.problem.proposals = OURS | tiles
+            got = case.check(f"{what}, {width} tiles", chunk=chunk)
+            report(f"the same bits again, {what}, {width} tiles", differ(got, case.run(chunk=chunk)[0]))
         case.problem.proposals = CUBLASLT
         case.check(f"{what}, cuBLASLt", chunk=chunk)
         case.problem.proposals = CUBLASLT | OURS
@@ -109,7 +110,7 @@ def lent(library, memory, quick):
                         continue
                     case = Case(library, memory, problem(library, n, h, v, dtype=dtype, **values), ignored=ignored, scale=min(1, 72 / h), **extras)
                     for chunk, slabs in ((8, 0), (16, 2)) if h < 100 else ((48, 0), (64, 3)):
-                        case.problem.proposals = K.BORROW | OURS | slabs << K.SLAB_SHIFT
+                        case.problem.proposals = K.BORROW | OURS | slabs << K.SLAB_SHIFT | (K.NARROW_TILES if slabs else K.WIDE_TILES)
                         what = f"lent to products of ours, {(n, h, v)}, {name}, {NAMES[dtype]}, {ignored} ignored, slabs of {slabs}"
                         got = case.check(what, chunk=chunk)
                         report(f"the same bits again, {what}", differ(got, case.run(chunk=chunk)[0]))

@@ -39,6 +39,7 @@ static struct {
     size_t pitch;
     size_t scratch; /* that each product's algorithm takes */
     int products, launches, own, exponents, odds, labels;
+    int narrow; /* products in tiles of 192 of H */
     int refuse_launch, refuse_product, no_algorithm, refuse_exchange;
     char asked[64]; /* what the run called the caller's exchange for: see asked() */
     int ragged;     /* extents along memory that are no multiple of 8, of products */
@@ -114,15 +115,23 @@ enum {
     ODDS_ROWS,
     ODDS_FOLD,
     ODDS_STORE,
+    NARROW_DINPUT,
+    NARROW_DWEIGHT,
     LABELS
 }; /* kernels */
 
 static inline int kernel_of(const char *name)
 {
-    static const char *const names[] = {
-        [EXPONENTS] = "lce_own_exponents", [ODDS] = "lce_own_odds",       [GRADIENT] = "lce_own_gradient",
-        [ODDS_START] = "lce_odds_start",   [ODDS_ROWS] = "lce_odds_rows", [ODDS_FOLD] = "lce_odds_fold",
-        [ODDS_STORE] = "lce_odds_store",   [LABELS] = "lce_label"};
+    static const char *const names[] = {[EXPONENTS] = "lce_own_exponents",
+                                        [ODDS] = "lce_own_odds",
+                                        [GRADIENT] = "lce_own_gradient",
+                                        [ODDS_START] = "lce_odds_start",
+                                        [ODDS_ROWS] = "lce_odds_rows",
+                                        [ODDS_FOLD] = "lce_odds_fold",
+                                        [ODDS_STORE] = "lce_odds_store",
+                                        [LABELS] = "lce_label",
+                                        [NARROW_DINPUT] = "lce_own_dinput_narrow",
+                                        [NARROW_DWEIGHT] = "lce_own_dweight_narrow"};
     for (int i = EXPONENTS; i <= LABELS; i++)
         if (!strncmp(name, names[i], strlen(names[i])))
             return i;
@@ -227,6 +236,7 @@ static inline CUresult fake_launch(const CUlaunchConfig *c, CUfunction f, void *
     touch_odds((int)(uintptr_t)f, arguments[0], c->gridDimX);
     seen.odds += f == (CUfunction)ODDS;
     seen.labels += f == (CUfunction)LABELS;
+    seen.narrow += f == (CUfunction)NARROW_DINPUT || f == (CUfunction)NARROW_DWEIGHT;
     return seen.launches == seen.refuse_launch ? CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES : CUDA_SUCCESS;
 }
 
@@ -460,7 +470,7 @@ static inline int run(struct lce_plan *plan)
     for (uintptr_t i = 0; i < 5; i++)
         seen.known[i] = (struct region){(const char *)((i + 1) * apart), sizes[i]};
     seen.furthest = NULL;
-    seen.products = seen.launches = seen.own = seen.exponents = seen.odds = seen.labels = 0;
+    seen.products = seen.launches = seen.own = seen.exponents = seen.odds = seen.labels = seen.narrow = 0;
     seen.asked[0] = 0;
     const struct lce_buffers b = {.input = (const void *)(2 * apart),
                                   .weight = (const void *)(3 * apart),
