@@ -12,10 +12,6 @@
  * line of CASES (from 0), which kind, and engine/bytes of what PyTorch takes in forward, data and filter.
  * That is the heuristics' first offer.  Of 32 bits the first that uses no tensor cores (TF32 is off) comes
  * then.  -1/-1: none is offered.
- *
- * DRY_WORKSPACES_PROPERTIES names a file, for cuDNN's "deviceless" interface.  With DRY_WORKSPACES_DEVICE=1
- * cuDNN writes the device's properties there.  Else it answers for the device that the file describes, which
- * need not be there.  cuDNN 9.19 answers otherwise then, so no table is made of these.
  */
 #include <dlfcn.h>
 #include <stdarg.h>
@@ -29,8 +25,8 @@
 
 /* What cuDNN's public headers call these. */
 enum { TYPE_HANDLE, TYPE_DATA, TYPE_INT64 = 3, TYPE_FLOAT, TYPE_MODE = 7, TYPE_HEURISTIC, TYPE_NOTE = 11 };
-enum { TYPE_DESCRIPTOR = 15, TYPE_INT32 = 23, TYPE_CHAR = 24 };
-enum { CONVOLUTION = 1, ENGINE, CONFIG, HEURISTICS, GRAPH = 15, TENSOR = 17, PROPERTIES = 38 };
+enum { TYPE_DESCRIPTOR = 15 };
+enum { CONVOLUTION = 1, ENGINE, CONFIG, HEURISTICS, GRAPH = 15, TENSOR = 17 };
 enum { TENSOR_CORE = 0, NOTES = 10, DIMS = 8, OFFERS = 128, OPS = 3 };
 
 static int (*create)(int kind, void **out);
@@ -38,7 +34,7 @@ static int (*destroy)(void *descriptor);
 static int (*set_attribute)(void *descriptor, int name, int type, int64_t count, const void *values);
 static int (*get_attribute)(void *descriptor, int name, int type, int64_t want, int64_t *count, void *out);
 static int (*finalize)(void *descriptor);
-static void *handle, *properties;
+static void *handle;
 
 static const struct kind {
     int data;
@@ -128,7 +124,7 @@ static void *graph(int op, void *how, void *const *tensors)
     set(operation, at[5], TYPE_FLOAT, 1, &one);
     set(operation, at[6], TYPE_FLOAT, 1, &none);
     bool is = !finalize(operation);
-    if (is && handle)
+    if (is)
         set(out, 800, TYPE_HANDLE, 1, &handle);
     if (is)
         give(out, 801, operation);
@@ -184,8 +180,6 @@ static void ask(void *of, bool both, struct offer *out)
     int64_t count = 0;
     give(heuristics, 201, of);
     set(heuristics, 200, TYPE_HEURISTIC, 1, &mode);
-    if (properties)
-        give(heuristics, 204, properties);
     if (!finalize(heuristics))
         get_attribute(heuristics, 202, TYPE_DESCRIPTOR, 0, &count, NULL);
     count = count < OFFERS ? count : OFFERS;
@@ -297,24 +291,6 @@ static void *function(void *library, const char *name)
     return out;
 }
 
-static void describe(void *of, const char *path)
-{
-    static char text[1 << 16];
-    int64_t count = 0;
-    FILE *file = fopen(path, "r");
-    if (!of && file) {
-        set(properties, 2702, TYPE_CHAR, (int64_t)fread(text, 1, sizeof text, file), text);
-    } else if (of && (file = fopen(path, "w"))) {
-        int32_t device = 0;
-        set(properties, 2700, TYPE_INT32, 1, &device);
-    }
-    if (!file || finalize(properties))
-        exit(1);
-    if (of && !get_attribute(properties, 2702, TYPE_CHAR, sizeof text, &count, text))
-        fwrite(text, 1, (size_t)count, file);
-    fclose(file);
-}
-
 static void begin(void)
 {
     void *library = dlopen("libcudnn.so.9", RTLD_NOW | RTLD_GLOBAL);
@@ -329,17 +305,9 @@ static void begin(void)
     get_attribute =
         (int (*)(void *, int, int, int64_t, int64_t *, void *))function(library, "cudnnBackendGetAttribute");
     finalize = (int (*)(void *))function(library, "cudnnBackendFinalize");
-    const char *path = getenv("DRY_WORKSPACES_PROPERTIES");
-    bool device = !path || getenv("DRY_WORKSPACES_DEVICE");
-    if (device && ((int (*)(void **))function(library, "cudnnCreate"))(&handle)) {
+    if (((int (*)(void **))function(library, "cudnnCreate"))(&handle)) {
         fprintf(stderr, "SKIP: no GPU\n");
         exit(77);
-    }
-    if (path) {
-        properties = made(PROPERTIES);
-        describe(handle, path);
-        if (device)
-            properties = NULL;
     }
 }
 
