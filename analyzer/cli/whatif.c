@@ -29,6 +29,7 @@ static const struct option_row rows[] = {
     {"device", 'd', "N", ARG_COUNT, offsetof(struct whatif_options, device), "this device alone"},
     {"process", 0, "N", ARG_COUNT, offsetof(struct whatif_options, process),
      "of a file with several processes this one"},
+    {"why", 0, NULL, ARG_FLAG, offsetof(struct whatif_options, why), "and what each row rests on"},
     {"json", 0, NULL, ARG_FLAG, offsetof(struct whatif_options, json),
      "for programs: see vramscope-whatif(1)"},
     {"bytes", 'b', NULL, ARG_FLAG, offsetof(struct whatif_options, bytes),

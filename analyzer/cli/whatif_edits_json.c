@@ -1,5 +1,6 @@
 /* whatif_edits_json.c - the changes of a program as JSON (docs/json.md). */
 #include <stdlib.h>
+#include <string.h>
 
 #include "whatif_edits.h"
 
@@ -45,11 +46,20 @@ static void print_policy_json(struct json *j, const struct program *from, const 
     json_end(j);
 }
 
-void answered_print_json(struct json *j, const struct program *from, const struct edits_question *q,
-                         const struct answered *rows, size_t n)
+static int by_savings(const void *a, const void *b, void *base)
 {
+    int64_t x = answered_saves(base, a), y = answered_saves(base, b);
+    return x < y   ? 1
+           : x > y ? -1
+                   : strcmp(((const struct answered *)a)->name, ((const struct answered *)b)->name);
+}
+
+void edits_json(const struct edits *e, const struct edits_question *q, struct json *j)
+{
+    struct answered *rows = e->rows;
+    qsort_r(rows + 1, e->n - 1, sizeof *rows, by_savings, rows);
     json_begin(j, "edits", '[');
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = 0; i < e->n; i++) {
         const struct answered *row = &rows[i];
         json_begin(j, NULL, '{');
         json_text(j, "edit", i ? row->name : NULL);
@@ -57,16 +67,20 @@ void answered_print_json(struct json *j, const struct program *from, const struc
         json_bool(j, "nothing_to_change", row->nothing);
         json_text(j, "assumes", row->assumes);
         json_text(j, "cost", row->cost);
-        json_text(j, "peak_phase", row->why ? NULL : answered_phase(from, row->low.of[FEED_LIVE].peak.phase));
+        json_text(j, "peak_phase",
+                  row->why ? NULL : answered_phase(&e->from, row->low.of[FEED_LIVE].peak.phase));
         json_text(j, "peak_most", row->why ? NULL : answer_kind(row->low.most));
         json_int(j, "peak_most_bytes", row->why ? UNKNOWN : (int64_t)row->low.most_bytes);
         json_int(j, "saves_bytes", row->why ? UNKNOWN : answered_saves(rows, row));
+        json_int(j, "saves_reserved_bytes",
+                 row->why ? UNKNOWN : answered_reserved(rows, q->column) - answered_reserved(row, q->column));
         json_begin(j, "policies", '[');
         for (int p = 0; p < FEED_POLICIES && !row->why; p++)
             if (q->wanted[p])
-                print_policy_json(j, from, row, p);
+                print_policy_json(j, &e->from, row, p);
         json_end(j);
         json_end(j);
     }
     json_end(j);
+    json_text(j, "refusal", NULL);
 }

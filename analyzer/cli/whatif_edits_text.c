@@ -1,6 +1,6 @@
 /*
- * whatif_edits_text.c - the changes of a program as a table: what each would take under every policy, whether
- * that fits, and in which phase its peak would be.  Of changes that are not known it says why.
+ * whatif_edits_text.c - rows of the changes of a program (whatif_page.h): what each would take, and whether
+ * that fits; and in which phase its peak would be.  Of changes that are not known it says why.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -8,6 +8,7 @@
 #include "base/shown.h"
 #include "base/table.h"
 #include "base/units.h"
+#include "whatif/remedies.h"
 #include "whatif_edits.h"
 
 static char *between(uint64_t a, uint64_t b, bool exact)
@@ -21,11 +22,6 @@ static char *between(uint64_t a, uint64_t b, bool exact)
     if (unit && other && !strcmp(unit, other)) /* once for both */
         *unit = '\0';
     return xformat("%s to %s", from.s, to.s);
-}
-
-static bool limited(const struct edits_question *q)
-{
-    return q->settings->capacity != UINT64_MAX;
 }
 
 /* Whether what the others are compared by is all that was asked about. */
@@ -63,124 +59,142 @@ static char *fit_text(const struct edits_question *q, const struct answered *row
     return text;
 }
 
-static void print_out(const struct program *from, const struct edits_question *q, const struct answered *row)
+/* "no, in logits" where it is the allocator whose figures the row has. */
+static char *fits(const struct edits *e, const struct edits_question *q, const struct answered *row)
+{
+    char *text = fit_text(q, row);
+    const struct answer_policy *out = answered_out(row, (int)q->column);
+    if (strcmp(text, "no") != 0 || !out)
+        return text;
+    free(text);
+    return xformat("no, in %s", answered_phase(&e->from, out->out_phase));
+}
+
+static char *costs(const struct answered *row)
+{
+    char *text = xstrdup("");
+    for (size_t i = 0; i < row->edit_count; i++) {
+        char *longer = xformat("%s%s%s", text, i ? ", " : "", remedy_cost(&row->edits[i]));
+        free(text);
+        text = longer;
+    }
+    return text;
+}
+
+/* What it is under each allocator, but for the one that the other columns are of. */
+static void add_policies(const struct edits_question *q, const struct answered *row, struct whatif_row *cells)
+{
+    for (int p = 0; p < FEED_POLICIES; p++)
+        if (q->wanted[p] && p != (int)q->column)
+            whatif_cell(cells, COLUMN_ALLOCATED + (enum whatif_column)p,
+                        between(row->low.of[p].peak.reserved, row->high.of[p].peak.reserved, q->bytes));
+}
+
+static void add_row(const struct edits *e, const struct edits_question *q, const struct answered *row,
+                    struct whatif_page *page)
+{
+    const struct answer_policy *low = &row->low.of[q->column], *high = &row->high.of[q->column];
+    int64_t most = answered_reserved(row, q->column);
+    bool one = low->peak.reserved == high->peak.reserved, limited = q->settings->capacity != UINT64_MAX;
+    struct whatif_row *cells = whatif_row(page, 0, most);
+    whatif_cell(cells, COLUMN_WHAT, xstrdup(row->name));
+    whatif_cell(cells, COLUMN_RESERVED, between(low->peak.reserved, high->peak.reserved, q->bytes));
+    whatif_cell(cells, COLUMN_DIFFERENCE,
+                row == e->rows
+                    ? xstrdup("-")
+                    : xformat("%s%s", one ? "" : "<= ",
+                              units_bytes_change(most - answered_reserved(e->rows, q->column), q->bytes).s));
+    add_policies(q, row, cells);
+    if (limited)
+        whatif_cell(cells, COLUMN_FITS, fits(e, q, row));
+    else if (row != e->rows)
+        whatif_cell(cells, COLUMN_COSTS, costs(row));
+}
+
+/* The program as it was: where its replay is that of the run's row, it is that row. */
+static void add_recorded(const struct edits *e, const struct edits_question *q, uint64_t base,
+                         struct whatif_page *page)
+{
+    if (page->run != SIZE_MAX && (uint64_t)answered_reserved(e->rows, q->column) == base)
+        add_policies(q, e->rows, &page->rows[page->run]);
+    else
+        add_row(e, q, e->rows, page);
+}
+
+static void add_out(const struct edits *e, const struct edits_question *q, const struct answered *row,
+                    struct whatif_page *page)
 {
     for (int p = live_alone(q) ? FEED_LIVE : FEED_NATIVE; p < FEED_POLICIES; p++) {
         const struct answer_policy *out = q->wanted[p] ? answered_out(row, p) : NULL;
         if (out)
-            printf("  %s: %s %s no room for %s in %s, with %s held\n", row->name, feed_policy_names[p],
-                   answered_fit(row, p) == FIT_NO ? "has" : "perhaps has",
-                   units_bytes((int64_t)out->out_size, q->bytes).s,
-                   shown(answered_phase(from, out->out_phase)),
-                   units_bytes((int64_t)out->out_reserved, q->bytes).s);
+            whatif_why(page, "  %s: %s %s no room for %s in %s, with %s held", row->name,
+                       feed_policy_names[p], answered_fit(row, p) == FIT_NO ? "has" : "perhaps has",
+                       units_bytes((int64_t)out->out_size, q->bytes).s,
+                       shown(answered_phase(&e->from, out->out_phase)),
+                       units_bytes((int64_t)out->out_reserved, q->bytes).s);
     }
 }
 
-static void print_row(struct table *table, const struct edits_question *q, const struct answered *base,
-                      const struct answered *row)
-{
-    table_cell(table, "%s", row->name);
-    for (int p = 0; p < FEED_POLICIES; p++) {
-        const struct answer_policy *low = &row->low.of[p], *high = &row->high.of[p];
-        if (!q->wanted[p])
-            continue;
-        char *text = between(low->peak.reserved, high->peak.reserved, q->bytes);
-        table_cell(table, "%s", text);
-        free(text);
-    }
-    if (row == base)
-        table_cell(table, "-");
-    else
-        table_cell(table, "%s%s",
-                   answered_allocated(&row->low) == answered_allocated(&row->high) ? "" : "<= ",
-                   units_bytes_change(-answered_saves(base, row), q->bytes).s);
-    char *text = fit_text(q, row);
-    if (limited(q))
-        table_cell(table, "%s", text);
-    free(text);
-}
-
-/* A column of each policy; the arena's goes first where the page is narrow. */
-static void begin_table(struct table *table, const struct edits_question *q)
-{
-    static const char *const columns[FEED_POLICIES] = {"ALLOCATED", "NATIVE", "EXPANDABLE", "ARENA"};
-    const char *header[FEED_POLICIES + 3] = {"CHANGE"};
-    char shape[FEED_POLICIES + 4] = "<";
-    static char drops[FEED_POLICIES + 4];
-    size_t n = 1;
-    drops[0] = '-';
-    for (int p = 0; p < FEED_POLICIES; p++)
-        if (q->wanted[p]) {
-            shape[n] = '>';
-            drops[n] = p == FEED_LIVE ? '-' : (char)('1' + FEED_ARENA - p);
-            header[n++] = columns[p];
-        }
-    shape[n] = '>';
-    drops[n] = '-';
-    header[n++] = "DIFFERENCE";
-    if (limited(q)) {
-        shape[n] = '<';
-        drops[n] = '-';
-        header[n++] = "FITS";
-    }
-    shape[n] = drops[n] = '\0';
-    table_init(table, shape, header);
-    table_drops(table, drops);
-}
-
-static void print_table(const struct edits_question *q, const struct answered *rows, size_t n)
-{
-    struct table table;
-    begin_table(&table, q);
-    for (size_t i = 0; i < n; i++)
-        if (!rows[i].why)
-            print_row(&table, q, rows, &rows[i]);
-    table_print(&table, stdout, 2);
-    table_free(&table);
-}
-
-static void print_note(const struct program *from, const struct edits_question *q, const struct answered *row)
+static void add_note(const struct edits *e, const struct edits_question *q, const struct answered *row,
+                     struct whatif_page *page)
 {
     uint16_t phase = row->low.of[FEED_LIVE].peak.phase;
     char *where =
-        phase ? xformat("in %s", shown(answered_phase(from, phase))) : xstrdup("outside of any phase");
-    printf("  %s: the peak is %s then, its largest part %s (%s)", row->name, where,
-           answer_kind(row->low.most), units_bytes((int64_t)row->low.most_bytes, q->bytes).s);
+        phase ? xformat("in %s", shown(answered_phase(&e->from, phase))) : xstrdup("outside of any phase");
+    whatif_why(page, "  %s: the peak is %s then, its largest part %s (%s)%s%s%s%s", row->name, where,
+               answer_kind(row->low.most), units_bytes((int64_t)row->low.most_bytes, q->bytes).s,
+               row->cost ? "; costs: " : "", row->cost ? row->cost : "", row->assumes ? "; if: " : "",
+               row->assumes ? row->assumes : "");
     free(where);
-    if (row->cost)
-        printf("; costs: %s", row->cost);
-    if (row->assumes)
-        printf("; if: %s", row->assumes);
-    puts("");
 }
 
 /* Those that have the same reason, on one line. */
-static void print_refused(const struct answered *rows, size_t n)
+static void add_refused(const struct answered *rows, size_t n, struct whatif_page *page)
 {
     bool *told = xrealloc(NULL, n);
     memset(told, 0, n);
     for (size_t i = 1; i < n; i++) {
         if (!rows[i].why || told[i])
             continue;
-        printf("  %s", rows[i].name);
+        char *names = xstrdup(rows[i].name);
         for (size_t k = i + 1; k < n; k++)
             if (rows[k].why && !strcmp(rows[k].why, rows[i].why)) {
-                printf(", %s", rows[k].name);
+                char *longer = xformat("%s, %s", names, rows[k].name);
+                free(names);
+                names = longer;
                 told[k] = true;
             }
-        printf(": %s%s\n", rows[i].nothing ? "nothing to change: " : "not known: ", rows[i].why);
+        whatif_why(page, "  %s: %s%s", names,
+                   rows[i].nothing ? "nothing to change: " : "not known: ", rows[i].why);
+        free(names);
     }
     free(told);
 }
 
-/* Of one change, or of its two answers, a column each. */
-static void print_phases(const struct program *from, const struct edits_question *q,
-                         const struct answered *rows, size_t n)
+void edits_page(const struct edits *e, const struct edits_question *q, uint64_t base, bool why,
+                struct whatif_page *page)
 {
+    add_recorded(e, q, base, page);
+    for (size_t i = 1; i < e->n; i++)
+        if (!e->rows[i].why)
+            add_row(e, q, &e->rows[i], page);
+    for (size_t i = 0; i < e->n && why; i++)
+        if (!e->rows[i].why)
+            add_out(e, q, &e->rows[i], page);
+    for (size_t i = 1; i < e->n && why; i++)
+        if (!e->rows[i].why)
+            add_note(e, q, &e->rows[i], page);
+    add_refused(e->rows, e->n, page);
+}
+
+/* Of one change, or of its two answers, a column each. */
+void edits_phases(const struct edits *e, const struct edits_question *q)
+{
+    const struct answered *rows = e->rows;
     const char *header[] = {"PHASE", "AS RECORDED", "CHANGED", "OR"};
     char *texts[2];
     struct table table;
-    size_t answers = n - 1 < 2 ? n - 1 : 2;
+    size_t answers = e->n - 1 < 2 ? e->n - 1 : 2;
     table_init(&table, answers == 2 ? "<>>>" : "<>>", header);
     if (answers == 2)
         printf("  (CHANGED: %s, OR: %s)\n", rows[1].name, rows[2].name);
@@ -193,7 +207,7 @@ static void print_phases(const struct program *from, const struct edits_question
             texts[k] = between(low, high, q->bytes);
         }
         if (most) {
-            table_cell(&table, "%s", shown(answered_phase(from, (uint16_t)p)));
+            table_cell(&table, "%s", shown(answered_phase(&e->from, (uint16_t)p)));
             table_cell(&table, "%s", units_bytes((int64_t)was, q->bytes).s);
         }
         for (size_t k = 0; k < answers; k++) {
@@ -204,27 +218,4 @@ static void print_phases(const struct program *from, const struct edits_question
     }
     table_print(&table, stdout, 2);
     table_free(&table);
-}
-
-void answered_print_text(const struct program *from, const struct edits_question *q,
-                         const struct answered *rows, size_t n)
-{
-    printf("%s: the most that is allocated at once, and what PyTorch's allocators and the arena reserve, "
-           "begun with an "
-           "empty cache%s:\n",
-           q->edits->count ? "the program changed" : "changes of the program, each alone",
-           limited(q) ? "" : " and without an end");
-    if (limited(q))
-        printf("  (as much as each takes without an end, and whether %s are enough)\n",
-               units_bytes((int64_t)q->settings->capacity, q->bytes).s);
-    print_table(q, rows, n);
-    if (q->edits->count && n > 1 && !rows[1].why)
-        print_phases(from, q, rows, n);
-    for (size_t i = 0; i < n; i++)
-        if (!rows[i].why)
-            print_out(from, q, &rows[i]);
-    for (size_t i = 1; i < n; i++)
-        if (!rows[i].why)
-            print_note(from, q, &rows[i]);
-    print_refused(rows, n);
 }

@@ -1,5 +1,5 @@
 /* whatif_question.h - what `vramscope whatif` is asked (whatif_question.c), and its answers of one device
- * (whatif_policies.c). */
+ * (whatif_device.c). */
 #ifndef VS_CLI_WHATIF_QUESTION_H
 #define VS_CLI_WHATIF_QUESTION_H
 
@@ -17,7 +17,7 @@ struct whatif_options {
     struct law_request sizes; /* --batch and --seq: of several recordings */
     int64_t device, process;
     struct arg_list edits;
-    bool json, bytes;
+    bool json, bytes, why;
 };
 
 struct question {

@@ -6,22 +6,29 @@
 
 #include "analysis/oom.h"
 #include "base/units.h"
-#include "base/wrap.h"
 #include "edit/refusal.h"
 #include "edit/shaken.h"
 #include "read/ooms.h"
 #include "read/steps.h"
+#include "whatif/remedies.h"
 #include "whatif_edits.h"
 
 struct refused {
     struct trace_oom_kept request;
     struct refusal_answer a;
-    bool under; /* asked of something else than the run had */
-    int status; /* what was complained about */
+    bool under;   /* asked of something else than the run had */
+    bool changed; /* of other memory or settings */
+    int status;   /* what was complained about */
 };
 
-static void print_refusal_json(struct json *j, const struct refusal_answer *a, const struct trace_oom_kept *o)
+int refusal_json(const struct refused *r, struct json *j)
 {
+    const struct refusal_answer *a = &r->a;
+    const struct trace_oom_kept *o = &r->request;
+    if (r->status)
+        return r->status;
+    json_begin(j, "edits", '[');
+    json_end(j);
     json_begin(j, "refusal", '{');
     json_int(j, "t_ns", o->t);
     json_int(j, "request_bytes", o->requested);
@@ -57,81 +64,191 @@ static void print_refusal_json(struct json *j, const struct refusal_answer *a, c
     }
     json_end(j);
     json_end(j);
+    return 0;
+}
+
+/* ---- the page ---- */
+
+enum rank { AT_NO_COST, NOT_MADE, PASSES, MAY_PASS, BY_LUCK, NOT_ENOUGH, BOUNDS };
+
+static const char *const verdicts[] = {"passes", "may pass", "by luck", "no"};
+
+static bool is_had(const struct refused *r, int policy)
+{
+    return policy < FEED_POLICIES && r->a.of[policy].asked && refusal_cure((enum feed_policy)policy);
+}
+
+static enum rank rank_of(enum refusal_verdict verdict)
+{
+    return PASSES + (int)verdict;
+}
+
+void refusal_order(const struct refused *r, int policy, int64_t *rank, int64_t *bytes)
+{
+    const struct refusal_policy *p = &r->a.of[policy < FEED_POLICIES ? policy : 0];
+    bool had = is_had(r, policy);
+    *rank = !had ? BOUNDS : p->verdict == REFUSAL_PASSES ? AT_NO_COST : rank_of(p->verdict);
+    *bytes = *rank == AT_NO_COST ? policy : had && p->room != UNKNOWN ? -p->room : 0;
+}
+
+/* What is left, or freed; with a sign what is missing. */
+static void cell_of(struct whatif_row *row, enum whatif_column column, int64_t bytes, bool exact)
+{
+    if (bytes != UNKNOWN)
+        whatif_cell(row, column,
+                    xstrdup(bytes < 0 ? units_bytes_change(bytes, exact).s : units_bytes(bytes, exact).s));
+}
+
+/* Of the run it is recorded what was missing, and of luck nothing is left. */
+static bool says_room(const struct refused *r, int policy)
+{
+    const struct refusal_policy *p = &r->a.of[policy];
+    return p->asked && p->verdict != REFUSAL_LUCKY && (r->changed || policy != (int)r->a.policy);
+}
+
+void refusal_cells(const struct refused *r, int policy, bool exact, struct whatif_row *row)
+{
+    const struct refusal_policy *p = policy < FEED_POLICIES ? &r->a.of[policy] : NULL;
+    whatif_cell(row, COLUMN_REQUEST, xstrdup(!p ? "-" : p->asked ? verdicts[p->verdict] : "unknown"));
+    if (p && says_room(r, policy))
+        cell_of(row, COLUMN_LEFT, p->room, exact);
+}
+
+static void add_change(const struct refusal_change *c, bool exact, struct whatif_page *page)
+{
+    bool gone = c->verdict == REFUSAL_PASSES && !c->made;
+    const struct edit *edit = edit_named(c->name);
+    struct whatif_row *row =
+        whatif_row(page, gone ? NOT_MADE : (int64_t)rank_of(c->verdict), c->room == UNKNOWN ? 0 : -c->room);
+    whatif_cell(row, COLUMN_WHAT, xstrdup(c->name));
+    whatif_cell(row, COLUMN_REQUEST,
+                xstrdup(gone                                        ? "not made"
+                        : c->verdict == REFUSAL_SHORT && c->earlier ? "not reached"
+                                                                    : verdicts[c->verdict]));
+    if (!gone && c->verdict != REFUSAL_LUCKY && !c->earlier)
+        cell_of(row, COLUMN_LEFT, c->room, exact);
+    cell_of(row, COLUMN_FREES, c->frees, exact);
+    whatif_cell(row, COLUMN_COSTS, xstrdup(edit ? remedy_cost(edit) : "both"));
 }
 
 /* The program as it is under what it did not have. */
-static void print_policies(const struct refusal_answer *a, bool exact)
+static void add_cures(const struct refusal_answer *a, bool exact, struct whatif_page *page)
 {
     for (int i = 0; i < FEED_POLICIES; i++) {
         const char *cure = refusal_cure((enum feed_policy)i);
         if (!a->of[i].asked || !cure || i == (int)a->policy)
             continue;
         char *text = refusal_policy_text(a, (enum feed_policy)i, exact);
-        printf("  %s alone: %s\n", cure, text);
+        whatif_head(page, "  %s alone: %s", cure, text);
         free(text);
     }
 }
 
-/* "foreach=no, optimizer=fused", of what passes by luck; NULL: none does; owned. */
-static char *lucky_names(const struct refusal_answer *a)
+/* "torch-expandable, checkpoint=1", that leave at least BYTES; NULL: none does; owned. */
+static char *names_leaving(const struct refusal_answer *a, int64_t bytes)
 {
-    char *names = NULL;
-    for (size_t i = 0; i < a->count; i++) {
-        if (a->changes[i].verdict != REFUSAL_LUCKY)
+    char *names = NULL, *longer;
+    for (size_t i = 0; i < FEED_POLICIES + a->count; i++) {
+        const struct refusal_change *c = i < FEED_POLICIES ? NULL : &a->changes[i - FEED_POLICIES];
+        bool passes =
+            c ? c->verdict == REFUSAL_PASSES && c->made
+              : a->of[i].asked && refusal_cure((enum feed_policy)i) && a->of[i].verdict == REFUSAL_PASSES;
+        if (!passes || (c ? c->room : a->of[i].room) < bytes)
             continue;
-        char *longer = xformat("%s%s%s", names ? names : "", names ? ", " : "", a->changes[i].name);
+        longer = xformat("%s%s%s", names ? names : "", names ? ", " : "", c ? c->name : feed_policy_names[i]);
         free(names);
         names = longer;
     }
     return names;
 }
 
-/* What "would have passed", "left" and "by luck" mean, where they are said. */
-static void print_rule(const struct refusal_answer *a)
+/* What came after the same line's request in a step that ended: who has less left dies there. */
+static void add_before(const struct refused *r, struct trace *t, bool exact, struct whatif_page *page)
 {
-    bool passes = false, luck = false;
-    for (size_t i = 0; i < a->count; i++)
-        passes = passes || a->changes[i].verdict == REFUSAL_PASSES;
-    for (int i = 0; i < FEED_POLICIES; i++) {
-        passes = passes || (a->of[i].asked && a->of[i].verdict == REFUSAL_PASSES);
-        luck = luck || (a->of[i].asked && a->of[i].verdict == REFUSAL_LUCKY);
-    }
-    char *lucky = lucky_names(a);
-    if (lucky)
-        wrap_print(stdout, 2, 4, "%s: this request would have passed by luck", lucky);
-    if (passes)
-        wrap_print(stdout, 2, 4,
-                   "would have passed: also with 1 %% less memory, and with sizes up to 1 %% larger or "
-                   "smaller, in each "
-                   "of %d draws; left: the largest request that it would get next",
-                   SHAKEN_DRAWS);
-    if (luck || lucky)
-        wrap_print(stdout, 2, 4, "by luck: with sizes or memory as much off it would not in every draw");
-    free(lucky);
+    struct trace_before before;
+    if (trace_line_before(t, &r->request, &before) || before.more == UNKNOWN || before.more <= 0)
+        return;
+    char *names = names_leaving(&r->a, before.more);
+    whatif_head(page,
+                "  in step %lld the same line got %s, and up to %s more were allocated after it: as much is "
+                "left with %s; with less the next request may be refused",
+                (long long)before.step, units_bytes(before.size, exact).s, units_bytes(before.more, exact).s,
+                names ? names : "nothing that is tried alone");
+    free(names);
 }
 
-static void print_refusal(const struct refused *r, bool exact)
+void refusal_head(const struct refused *r, struct trace *t, bool exact, struct whatif_page *page)
 {
     const struct refusal_answer *a = &r->a;
-    printf("the request of %s at %s, for which there was no memory",
-           units_bytes(r->request.requested, exact).s, units_time(r->request.t).s);
-    if (r->under)
-        printf(", asked of %s with %s", feed_policy_names[a->policy], units_bytes(a->capacity, exact).s);
-    puts("; of what comes after it nothing is said:");
-    print_policies(a, exact);
-    if (a->why)
-        printf("  %s%s\n", a->passes && r->under ? "" : "not known: ", a->why);
-    else if (!a->count)
-        puts("  no change that is tried frees anything before it");
+    char *under = r->under ? xformat(", asked of %s with %s", feed_policy_names[a->policy],
+                                     units_bytes(a->capacity, exact).s)
+                           : xstrdup("");
+    whatif_head(page,
+                "the request of %s on device %lld at %s, for which there was no memory%s; of what comes "
+                "after it nothing is "
+                "said:",
+                units_bytes(r->request.requested, exact).s, (long long)r->request.device,
+                units_time(r->request.t).s, under);
+    free(under);
+    add_cures(a, exact, page);
+    if (!a->why)
+        add_before(r, t, exact, page);
+}
+
+/* What the table's words mean, those of them that stand in it. */
+static void add_rule(const struct refused *r, struct whatif_page *page)
+{
+    const struct refusal_answer *a = &r->a;
+    bool has[NOT_ENOUGH + 1] = {false}, gone = false, earlier = false, less = false;
+    for (int i = 0; i < FEED_POLICIES; i++) {
+        if (a->of[i].asked)
+            has[rank_of(a->of[i].verdict)] = true;
+        less = less || (says_room(r, i) && a->of[i].room < 0 && a->of[i].room != UNKNOWN);
+    }
     for (size_t i = 0; i < a->count; i++) {
-        if (a->changes[i].verdict == REFUSAL_LUCKY)
-            continue;
-        char *text = refusal_text(a, &a->changes[i], exact);
-        printf("  %s\n", text);
+        const struct refusal_change *c = &a->changes[i];
+        has[rank_of(c->verdict)] = true;
+        gone = gone || (c->verdict == REFUSAL_PASSES && !c->made);
+        earlier = earlier || c->earlier;
+        less = less || (!c->earlier && c->room < 0 && c->room != UNKNOWN);
+    }
+    if (has[PASSES])
+        whatif_why(page,
+                   "  passes: also with 1 %% less memory, and with sizes up to 1 %% larger or smaller, in "
+                   "each of %d draws",
+                   SHAKEN_DRAWS);
+    if (has[BY_LUCK])
+        whatif_why(page, "  by luck: with sizes or memory as much off not in every draw");
+    if (has[MAY_PASS])
+        whatif_why(page, "  may pass: at one end of what the change can mean");
+    if (gone)
+        whatif_why(page, "  not made: the changed program does not ask for it");
+    if (earlier)
+        whatif_why(page, "  not reached: another request before it has no room");
+    if (has[PASSES] || less)
+        whatif_why(page, "  left: the largest request that would pass next%s",
+                   less ? "; below 0: this one is short by as much" : "");
+}
+
+void refusal_page(const struct refused *r, const struct edits_question *q, bool changes, bool why,
+                  struct whatif_page *page)
+{
+    const struct refusal_answer *a = &r->a;
+    for (size_t i = 0; i < a->count; i++) {
+        char *text = refusal_text(a, &a->changes[i], q->bytes);
+        add_change(&a->changes[i], q->bytes, page);
+        if (why)
+            whatif_why(page, "  %s", text);
         free(text);
     }
-    print_rule(a);
+    if (changes && a->why)
+        whatif_why(page, "  %s%s", a->passes && r->under ? "" : "not known: ", a->why);
+    else if (changes && !a->count)
+        whatif_why(page, "  no change that is tried frees anything before it");
+    add_rule(r, page);
 }
+
+/* ---- asking ---- */
 
 /* The last request that a framework gave up on, on this device, if no step ended after it. */
 static bool find_last(struct trace *t, int64_t device, struct trace_oom_kept *out)
@@ -163,6 +280,7 @@ static int ask(struct trace *t, const struct edits_question *q, bool changes, st
     }
     int policy = n ? q->policy : -1; /* which the table is to have, and no end of the question */
     struct refusal_under under = {q->settings, policy};
+    r->changed = q->changed;
     r->under = policy >= 0 || q->changed;
     int bad =
         refusal_answer(t, &r->request, r->under ? &under : NULL, n || !changes ? edits : NULL, n, &r->a);
@@ -191,33 +309,16 @@ struct refused *refusal_ask_about(struct trace *t, int64_t device, const struct 
     return r;
 }
 
-int refusal_print(const struct refused *r, const struct edits_question *q, struct json *j)
+int refusal_complain(const struct refused *r)
 {
     const struct refusal_answer *a = &r->a;
     if (r->status)
         return r->status;
-    if (j) {
-        json_begin(j, "edits", '[');
-        json_end(j);
-        print_refusal_json(j, a, &r->request);
-        return 0;
-    }
     if (a->policy == FEED_POLICIES)
         return complain("whatif: %s", a->why);
     if (a->unmade)
         return complain("whatif: %s: %s%s", a->unmade, a->nothing ? "nothing to change: " : "", a->why);
-    print_refusal(r, q->bytes);
     return 0;
-}
-
-char *refusal_of_policy(const struct refused *r, int policy, bool exact)
-{
-    const struct refusal_policy *p = policy < FEED_POLICIES ? &r->a.of[policy] : NULL;
-    if (!p || !p->asked)
-        return xstrdup(p ? "unknown" : "-");
-    if (p->verdict == REFUSAL_PASSES)
-        return xformat("passes, %s left", units_bytes(p->room, exact).s);
-    return xstrdup(p->verdict == REFUSAL_LUCKY ? "passes by luck" : "no");
 }
 
 void refusal_forget(struct refused *r)

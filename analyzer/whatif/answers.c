@@ -276,6 +276,13 @@ const char *answered_phase(const struct program *p, uint16_t phase)
     return name ? name : "no phase";
 }
 
+int64_t answered_reserved(const struct answered *row, enum feed_policy policy)
+{
+    int64_t low, high;
+    answered_ends(row->low.of[policy].peak.reserved, row->high.of[policy].peak.reserved, &low, &high);
+    return high;
+}
+
 int64_t answered_saves(const struct answered *base, const struct answered *row)
 {
     int64_t low, high;

@@ -16,6 +16,7 @@ struct edits_question {
     const struct arg_list *edits;          /* one after the other; none: each of all alone */
     const struct torch_settings *settings; /* of PyTorch's policies; its capacity is every policy's */
     const bool *wanted;                    /* by enum feed_policy */
+    enum feed_policy column;               /* the one that changes are compared under */
     int policy;                            /* the one that is named, -1: none is, FEED_POLICIES: several */
     bool other;                            /* a policy, a capacity or a setting is */
     bool changed;                          /* a capacity or a setting is */
@@ -52,7 +53,9 @@ uint64_t answered_allocated(const struct answer *a);
 void answered_ends(uint64_t a, uint64_t b, int64_t *low, int64_t *high);
 /* "no phase" where it is none. */
 const char *answered_phase(const struct program *p, uint16_t phase);
-/* What the change saves for certain, against BASE. */
+/* The most that it reserves under POLICY. */
+int64_t answered_reserved(const struct answered *row, enum feed_policy policy);
+/* What the change saves of allocated for certain, against BASE. */
 int64_t answered_saves(const struct answered *base, const struct answered *row);
 
 enum fit { FIT_NO, FIT_PERHAPS, FIT_YES };

@@ -94,13 +94,6 @@ struct asking {
     enum feed_policy own; /* that the run had */
 };
 
-static int64_t reserved(const struct answered *row, int policy)
-{
-    int64_t low, high;
-    answered_ends(row->low.of[policy].peak.reserved, row->high.of[policy].peak.reserved, &low, &high);
-    return high;
-}
-
 /* What P reserves under POLICY with sizes as draw DRAW has them. */
 static int64_t drawn(const struct asking *q, int policy, unsigned draw)
 {
@@ -128,7 +121,7 @@ static void add_settings(const struct asking *q, const struct answered *base, st
 {
     for (int i = 0; i < FEED_POLICIES; i++) {
         const char *cure = refusal_cure((enum feed_policy)i);
-        int64_t then = reserved(base, i), gain = out->now - then;
+        int64_t then = answered_reserved(base, (enum feed_policy)i), gain = out->now - then;
         if (cure && i != (int)q->own && gain > out->now / LEAST && (gain > out->now / SURE || holds(q, i)))
             *PUSH(out->rows, out->count) = (struct remedy){.name = xstrdup(cure), .then = then};
     }
@@ -146,7 +139,7 @@ static void add_changes(const struct asking *q, const struct answered *rows, siz
     size_t known = 0;
     for (size_t i = 1; i < n; i++) {
         known += !rows[i].why || rows[i].nothing;
-        int64_t then = rows[i].why ? INT64_MAX : reserved(&rows[i], (int)q->own);
+        int64_t then = rows[i].why ? INT64_MAX : answered_reserved(&rows[i], q->own);
         if (rows[i].why || !edit_is_advice(&rows[i].edits[0]) || out->now - then <= out->now / LEAST)
             continue;
         *PUSH(out->rows, out->count) =
@@ -169,7 +162,7 @@ static void answer(const struct asking *q, struct remedies *out)
     ask.wanted = own;
     answered_work(&q->from, &ask, rows + 1, n - 1);
     /* as recorded it may have been less than a replay without an end: caches were emptied */
-    int64_t replayed = reserved(rows, (int)q->own);
+    int64_t replayed = answered_reserved(rows, q->own);
     out->replayed = out->now == UNKNOWN || replayed < out->now;
     out->now = out->replayed ? replayed : out->now;
     add_settings(q, rows, out);
@@ -210,6 +203,36 @@ int remedies_of_peak(struct trace *t, int64_t device, int64_t most, struct remed
     program_free(&q.from);
     program_free_facts(&facts);
     return bad;
+}
+
+const char *remedy_cost(const struct edit *e)
+{
+    switch (e->what) {
+    case EDIT_LOSS:
+        return "one line";
+    case EDIT_FOREACH:
+        return "slower steps";
+    case EDIT_OPTIMIZER:
+        return "faster steps";
+    case EDIT_STATES:
+        return e->n == STATES_HOST ? "copies each step" : "rounded states";
+    case EDIT_GRADIENTS:
+        return "no clipping";
+    case EDIT_ACCUMULATE:
+        return "longer steps";
+    case EDIT_CHECKPOINT:
+        return "a 2nd forward";
+    case EDIT_BATCH:
+        return e->factor < 1 ? "smaller batch" : "larger batch";
+    case EDIT_SEQUENCE:
+        return e->factor < 1 ? "shorter samples" : "longer samples";
+    case EDIT_TYPES:
+        return "fewer digits";
+    case EDIT_ZERO:
+        return "communication";
+    default:
+        return "not known";
+    }
 }
 
 void remedies_free(struct remedies *r)

@@ -56,7 +56,7 @@ ask() { # ask CASE [EDITS]: asks whatif about the program that died; "+" joins s
   [ -z "$CPU_BLOCKS" ] || how=("--policy=live" "--capacity=$(awk '{ printf "%d", $1 * 1048576 }' "$work/$1.limit")")
   for word in $(tr + ' ' <<<"${2:-}"); do how+=(-e "$word"); done
   "$V" whatif --json "${how[@]}" "$work/$1.dead.db" >"$work/$1.${2:-all}.said" 2>"$work/$1.${2:-all}.why" || true
-  [ -n "${2:-}" ] || { "$V" whatif "$work/$1.dead.db" >"$work/$1.whatif.txt" && "$V" report --all "$work/$1.dead.db" >"$work/$1.report.txt"; } 2>/dev/null || true
+  [ -n "${2:-}" ] || { "$V" whatif --why "$work/$1.dead.db" >"$work/$1.whatif.txt" && "$V" report --all "$work/$1.dead.db" >"$work/$1.report.txt"; } 2>/dev/null || true
 }
 export -f run change die ask
 all() { # all FUNCTION FILE [SECONDS]: calls FUNCTION with the words of each line of FILE, several at a time

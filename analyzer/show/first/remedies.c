@@ -41,26 +41,6 @@ static char *how(const struct edit *e)
     }
 }
 
-static const char *cost(const struct edit *e)
-{
-    switch (e->what) {
-    case EDIT_LOSS:
-        return "one line";
-    case EDIT_FOREACH:
-        return "slower steps";
-    case EDIT_OPTIMIZER:
-        return "faster steps";
-    case EDIT_GRADIENTS:
-        return "no clipping";
-    case EDIT_CHECKPOINT:
-        return "a 2nd forward";
-    case EDIT_BATCH:
-        return "smaller batch";
-    default:
-        return "not known";
-    }
-}
-
 static void row(struct table *table, const struct remedy *r, bool exact)
 {
     char *words = r->edit.text && !r->and.text ? how(&r->edit) : xstrdup("");
@@ -69,7 +49,7 @@ static void row(struct table *table, const struct remedy *r, bool exact)
         table_cell(table, "request gone");
     else
         table_cell(table, "%s", units_bytes(r->then, exact).s);
-    table_cell(table, "%s", !r->edit.text ? "no code change" : r->and.text ? "both" : cost(&r->edit));
+    table_cell(table, "%s", !r->edit.text ? "no code change" : r->and.text ? "both" : remedy_cost(&r->edit));
     free(words);
 }
 
@@ -113,8 +93,8 @@ void first_remedies_text(const struct trace *t, const struct remedies *r, bool r
         fprintf(out, "  of the part that is the allocator's, %s%s; each row is a replay\n",
                 units_bytes(r->now, exact).s, r->replayed ? " as replayed" : "");
     if (r->count > ROWS)
-        fprintf(out, "  %s, and what each assumes: vramscope whatif %s\n",
+        fprintf(out, "  %s, and what each assumes: vramscope whatif --why %s\n",
                 units_count((int64_t)(r->count - ROWS), "more row").s, shown_word(t->path));
     else
-        fprintf(out, "  what each assumes: vramscope whatif %s\n", shown_word(t->path));
+        fprintf(out, "  what each assumes: vramscope whatif --why %s\n", shown_word(t->path));
 }

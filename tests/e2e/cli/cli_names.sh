@@ -102,7 +102,7 @@ db = sqlite3.connect("llama.db")
 db.execute("INSERT INTO phase(id, name) VALUES(900, ?)", (EVIL,))
 db.execute("UPDATE ev SET phase = 900 WHERE phase = (SELECT id FROM phase WHERE name = 'forward')")
 db.commit()
-said = check(b"whatif", b"--capacity=25GiB", b"--edit=optimizer=fused", b"llama.db")
+said = check(b"whatif", b"--why", b"--capacity=25GiB", b"--edit=optimizer=fused", b"llama.db")
 assert b"no room for" in said.stdout and b"touch run" in said.stdout, said
 assert not os.path.exists("run")
 PY

@@ -48,7 +48,7 @@ run() { # NAME HOW: where it ended
     cat "$dir/$1.out"
 }
 says() { # NAME EDIT TEXT
-    COLUMNS=300 "$V" whatif --policy=live --capacity="$limit" -e "$2" "$dir/$1.db" >"$dir/said" 2>&1
+    COLUMNS=300 "$V" whatif --why --policy=live --capacity="$limit" -e "$2" "$dir/$1.db" >"$dir/said" 2>&1
     grep -qF -- "$3" "$dir/said" || fail "$2: not '$3': $(cat "$dir/said")"
 }
 [ "$(run died as-it-is)" = optimizer ] || fail "it did not die at its states: $(cat "$dir/died.out")"

@@ -55,7 +55,7 @@ there_and_back "'allocated', 'reserved'"
 blocks() { sqlite3 "$1" "SELECT count(*) FROM allocation WHERE op = 'block_alloc' AND request_bytes IS NULL"; }
 [ "$(blocks "$db")" -gt 1000 ] && [ "$(blocks "$db")" = "$(blocks "$dir/back.db")" ] || fail "blocks' sizes became requests"
 COLUMNS=1000 "$V" report --all "$dir/back.db" | grep -q "block's where its request was not recorded" || fail "report does not say that sizes are blocks'"
-"$V" whatif "$dir/back.db" | grep -q "no allocator needs less of these block sizes" || fail "whatif takes blocks' sizes for requests"
+"$V" whatif --why "$dir/back.db" | grep -q "no allocator needs less of these block sizes" || fail "whatif takes blocks' sizes for requests"
 layers() { sqlite3 "$1" "SELECT layer, sum(size_bytes), count(*) FROM allocation WHERE op = 'block_alloc' GROUP BY 1 ORDER BY 1"; }
 [ "$(layers "$db" | wc -l)" -gt 100 ] && [ "$(layers "$db")" = "$(layers "$dir/back.db")" ] || fail "other layers came back"
 lines() { sqlite3 "$1" "SELECT line, sum(size_bytes) FROM live_at_peak WHERE line LIKE 'forward: %' AND size_bytes > 1 << 30 GROUP BY 1 ORDER BY 1"; }

@@ -55,7 +55,7 @@ done
 # a private pool that had ended when the snapshot was taken: what was in it is named, and no figure called exact
 for name in pool_ended pool_gone; do
     "$V" import -o $name.db $name.pickle >/dev/null
-    "$V" whatif $name.db >out
+    "$V" whatif --why $name.db >out
     grep -q 'torch-native: not exact: .*(which pool [0-9]* requests were of is not known' out || no "$name: $(cat out)"
     grep -q 'torch-expandable: not exact: which pool [0-9]* requests were of is not known, taken as the common one' out || no "$name, expandable: $(cat out)"
 done
@@ -73,13 +73,13 @@ done
 [ "$(field small.json torch-native fits) $(field small.json torch-native ran_out_request_bytes)" = "False 5242880" ] || no "21 MiB: $(cat small.json)"
 [ "$(field small.json live fits)" = True ] || no "live does not fit 21 MiB"
 "$V" whatif --capacity=21MiB known.db | grep -q 'runs out at' || no "the text does not say where it runs out"
-"$V" whatif --capacity=4MiB known.db | grep -q 'live *> ' || no "less than what lives, and live fits"
+"$V" whatif --capacity=4MiB known.db | grep -q 'live (lower bound) *> ' || no "less than what lives, and live fits"
 # what was refused is in no block, and "yes" is no answer for it
 "$V" whatif known.db | grep -q 'refused' && no "a refusal where none was"
 cp known.db refused.db && sqlite3 refused.db "INSERT INTO oom(process, role, seq, t_ns, device, op, requested_bytes) VALUES(1, 2, 3, 5000000, 0, 22, 7 << 30)"
 "$V" whatif --capacity=64GiB refused.db | grep -q '^  NOTE: 7.00 GiB were refused at 5 ms: no block is of that request' || no "a refused request: $("$V" whatif --capacity=64GiB refused.db)"
 
-"$V" whatif --policy=torch-native --capacity=400MiB retry.db | grep -q 'fits after [0-9]* emptied cache' || no "400 MiB, as it ran: no retry"
+"$V" whatif --policy=torch-native --capacity=400MiB retry.db >out && grep -q 'fits after [0-9]* emptied cache' out && grep -q '^  torch-native .* yes, after [0-9]* emptied cache' out || no "400 MiB, as it ran: no retry: $(cat out)"
 "$V" whatif --policy=live --capacity=100MiB midway.db | grep -q 'no room for what was alive when the trace began' || no "a capacity below what lived at the start"
 
 # the driver's pool grows by 32 MiB; it is an approximation wherever it stands, and nobody gets it who did not ask
@@ -188,32 +188,70 @@ PY
 # a capacity below what stays over the steps is one line, and no table of when each allocator runs out; with a change it is asked about
 refused "is less than the 13.87 GiB that device 0 held at every moment from the end of one step to that of another" "$V" whatif --capacity=5GiB h200.db
 "$V" whatif --capacity=14GiB h200.db >out 2>err && grep -q 'runs out at' out || no "a capacity above what stays: $(cat out err)"
-"$V" whatif --capacity=5GiB -e states=host h200.db >out 2>err && grep -q 'has no room for' out || no "a change, and a capacity: $(cat out err)"
+"$V" whatif --capacity=5GiB -e states=host h200.db >out 2>err && grep -q '^  states=host .* no, in ' out || no "a change, and a capacity: $(cat out err)"
+"$V" whatif --why --capacity=5GiB -e states=host h200.db | grep -q '^  states=host: torch-native has no room for ' || no "what such a change has no room for"
 
 # of a run that ended out of memory, too, a change that can't be made is one line, which says whether there is nothing to change or nothing known
 gzip -dc "$SRC/examples/llama-h200-oom.db.gz" >died.db
 refused "whatif: batch=1: nothing to change: all blocks stay as they are" "$V" whatif -e batch=1 died.db
 refused "whatif: checkpoint=1:nope: no module of the recording has the path nope" "$V" whatif -e checkpoint=1:nope died.db
-"$V" whatif -e states=host died.db >out 2>err && grep -q 'states=host frees 9.21 GiB: this request would have passed' out || no "a change of such a run: $(cat out err)"
-# the recorded allocator had emptied its cache when the driver refused, the others never do: a row has what it holds like them
-COLUMNS=300 "$V" whatif died.db | grep -A1 '^  torch-native  *137.4 GiB' | grep -q '^    like the others  *139.6 GiB  *+10.1 %' || no "emptied caches beside ones that never are: $("$V" whatif died.db)"
-"$V" whatif h200.db | grep -q 'like the others' && no "a row of what is the same"
+"$V" whatif --why -e states=host died.db >out 2>err && grep -q 'states=host frees 9.21 GiB: this request would have passed' out || no "a change of such a run: $(cat out err)"
+# the recorded allocator had emptied its cache when the driver refused, the others never do: its row has what it holds like them
+COLUMNS=300 "$V" whatif died.db >out && grep -q '; 137.4 GiB reserved as recorded, 139.6 GiB replayed as the other rows are$' out && grep -q '^  torch-native (the run)  *no  *139.6 GiB  *-$' out &&
+    grep -q '^  torch-expandable .* 136.9 GiB  *-2.69 GiB  no code change$' out || no "emptied caches beside ones that never are: $(cat out)"
+"$V" whatif h200.db | grep -q 'as the other rows are' && no "two figures of what is the same"
+# one table: allocators and changes by what the run's allocator reserves, whose difference it is, and what each rests on is asked for
+COLUMNS=80 "$V" whatif h200.db >out && [ "$(grep -c '^  [A-Z]* OR [A-Z]* ' out)" = 1 ] || no "not one table: $(cat out)"
+COLUMNS=80 "$V" whatif --json h200.db >said.json
+python3 - out said.json <<'PY' || no "the table: $(cat out)"
+import json, re, sys
+page, device = open(sys.argv[1]).read(), json.load(open(sys.argv[2]))["devices"][0]
+size = lambda text: float(re.findall(r"([\d.]+) GiB", text)[-1])
+rows = re.findall(r"^  (\S+)(?: \([^)]*\))?  +((?:[\d.]+ to )?[\d.]+ GiB)  +(<= |)([-+]?[\d.]+ [GM]?i?B|-)", page, re.M)
+names = [r[0] for r in rows]
+edits = {e["edit"]: e for e in device["edits"] if e["edit"] and not e["refused"]}
+assert sorted(names) == sorted([p["policy"] for p in device["policies"]] + list(edits)), names
+assert [size(r[1]) for r in rows] == sorted(size(r[1]) for r in rows), rows
+assert device["recorded_policy"] == "torch-native" and device["compared_with_bytes"] == device["recorded_reserved_bytes"]
+for name, reserved, at_most, difference in rows:
+    if name in edits:
+        own = next(p for p in edits[name]["policies"] if p["policy"] == "torch-native")
+        most, wide = own["reserved_high_bytes"], own["reserved_high_bytes"] != own["reserved_low_bytes"]
+        assert edits[name]["saves_reserved_bytes"] == device["compared_with_bytes"] - most, name
+        assert bool(at_most) == wide, name
+    else:
+        most = next(p["reserved_bytes"] for p in device["policies"] if p["policy"] == name)
+    more = most - device["compared_with_bytes"]
+    assert difference == "-" if name == "torch-native" else abs(more) < 1 << 30 or abs(float(difference.split()[0]) - more / 2**30) < 0.006, (name, difference, more)
+refused = [e["edit"] for e in device["edits"] if e["refused"]]
+assert refused and all(f"  {name}: nothing to change: " in page for name in refused), refused
+assert all(len(line) <= 80 for line in page.splitlines()) and "(no room for: ALLOCATED, EXPANDABLE, ARENA;" in page
+PY
+"$V" whatif --why h200.db >why && grep -q '^  checkpoint=1: the peak is in backward then, .*; costs: .*; if: ' why && grep -q '^  arena: not exact: ' why || no "what a row rests on: $(cat why)"
+grep -q '; if: \|^  arena: not exact' out && no "a paragraph of each row: $(cat out)"
+[ "$(grep -c . out)" -le 36 ] || no "the page is long: $(cat out)"
 # what needs no change of the program comes first, of changes no luck is advice, and what is left is what a next request could have
 COLUMNS=300 "$V" whatif died.db >out 2>err || no "whatif of such a run: $(cat err)"
-grep -q '^  torch-expandable  *136.9 GiB  *+8.0 %  passes, 11.07 GiB left$' out && grep -q '^  torch-native  .*  no$' out || no "the table has not who serves the refused request: $(cat out)"
-grep -A1 '^the request of 19.57 GiB' out | grep -q '^  PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True alone: this request would have passed, 11.07 GiB left$' || no "the free cure: $(cat out)"
-grep -q '^  gradients=in-backward, foreach=no, optimizer=fused: this request would have passed by luck$' out && ! grep -q '^  foreach=no frees' out || no "luck is advice: $(cat out)"
-python3 - out <<'PY' || no "batch=0.5 leaves more than checkpoint=1, which frees more: $(cat out)"
+grep -q '^  torch-expandable  *passes  *11.07 GiB  *136.9 GiB ' out && grep -q '^  torch-native (the run)  *no  ' out || no "the table has not who serves the refused request: $(cat out)"
+head -n 1 out | grep -q '^the request of 19.57 GiB on device 0 at 2.34 s, ' && sed -n 2p out | grep -q '^  PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True alone: this request would have passed, 11.07 GiB left$' || no "the free cure: $(cat out)"
+grep -q '^  in step 2 the same line got 15.66 GiB, and up to 21.23 GiB more were allocated after it: as much is left with checkpoint=1, batch=0.5, checkpoint=2; ' out || no "what leaves enough for the step: $(cat out)"
+grep -q '^  loss=fused  *not made  *6.98 GiB ' out && grep -q '^  states=8bit  *passes  *9.43 GiB  *6.87 GiB ' out || no "what is left, and freed: $(cat out)"
+python3 - out <<'PY' || no "settings come first, of changes the one that leaves most, and luck behind all that passes: $(cat out)"
 import re, sys
-left = dict(re.findall(r"^  (\S+) frees .* passed, (\S+) GiB left", open(sys.argv[1]).read(), re.M))
-assert float(left["checkpoint=1"]) > float(left["batch=0.5"]), left
+rows = re.findall(r"^  (\S+)(?: \([^)]*\))?  +(passes|by luck|not made|no|-)(?:  +([\d.]+) GiB)?", open(sys.argv[1]).read(), re.M)
+assert [r[0] for r in rows[:3]] == ["torch-expandable", "arena", "loss=fused"], rows
+assert [r[1] for r in rows[3:]] == ["passes"] * 6 + ["by luck"] * 3 + ["no", "passes", "-"], rows
+left = [float(r[2]) for r in rows[3:9]]
+assert left == sorted(left, reverse=True) and rows[3][0] == "checkpoint=1", rows
 PY
+"$V" whatif --why died.db | grep -q '^  foreach=no frees 0 B: this request would have passed by luck, in [0-7] of 8 draws' || no "how far luck goes"
 COLUMNS=300 "$V" report --all died.db >out 2>err && grep -q '^    PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True alone: this request would have passed, 11.07 GiB left$' out && ! grep -q 'foreach=no' out || no "the report's cure: $(cat out err)"
 
 # the ends of steps: without them it is not known what lives over one, and no change is answered
 cp h200.db endless.db && sqlite3 endless.db "DELETE FROM step; DELETE FROM ev WHERE op = 33"
 refused "whatif: sequence=0.5: it has no steps: the step of an optimizer of torch.optim ends one, or vramscope.step()" "$V" whatif -e sequence=0.5 endless.db
-"$V" whatif endless.db >out 2>err && grep -q 'torch-native: exact: 7824 of 7824' out && grep -A99 '^changes' out | grep -E '^  [a-z_]+=' | grep -q GiB && no "a change of a recording without steps: $(cat out)"
+"$V" whatif endless.db >out 2>err && grep -q 'torch-native: exact: 7824 of 7824' out || no "a recording without steps: $(cat out err)"
+grep -E '^  [a-z_]+=' out | grep -q GiB && no "a change of a recording without steps: $(cat out)"
 
 # of several processes: what fits of one may not of another, so which is meant must be said
 "$V" import -o job.db rank0.pickle job_rank-1.pickle >/dev/null || no "import of two ranks"
@@ -223,7 +261,7 @@ for words in "" "-e batch=0.5" "--capacity=80GiB"; do
     grep -q ': which one? --process=N, or job.db#N, names it$' err || no "not said how a process is named: $(cat err)"
 done
 "$V" whatif --process=1 job.db >one 2>err && [ ! -s err ] || no "the process that was asked for: $(cat err)"
-"$V" whatif 'job.db#1' >out 2>err && [ "$(sed 1d out)" = "$(sed 1d one)" ] && [ ! -s err ] || no "the process as a part of the name: $(cat out err)"
+"$V" whatif 'job.db#1' >out 2>err && [ "$(sed "1d; \$d" out)" = "$(sed "1d; \$d" one)" ] && [ ! -s err ] || no "the process as a part of the name: $(cat out err)"
 
 refused "name a recording" "$V" whatif
 refused "no policy 'torch-natve': did you mean 'torch-native'?" "$V" whatif --policy=torch-natve known.db

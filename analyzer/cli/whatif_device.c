@@ -1,0 +1,268 @@
+/*
+ * whatif_device.c - `vramscope whatif` of one device: asks under each allocator and for each change of the
+ * program, and puts the answers on one page (whatif_page.h), or into JSON.
+ */
+#include <inttypes.h>
+#include <malloc.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/shown.h"
+#include "base/units.h"
+#include "edit/refusal.h"
+#include "read/steps.h"
+#include "whatif_policies.h"
+
+#define LARGE (4 << 20) /* bytes of an array that goes back to the system when it is freed */
+
+static bool is_late(const struct trace *t, int64_t device)
+{
+    for (size_t i = 0; i < t->mismatch_count; i++)
+        if (t->mismatches[i].device == device && trace_mismatch_is_late(&t->mismatches[i]))
+            return true;
+    return false;
+}
+
+static void no_edits(struct json *j)
+{
+    json_begin(j, "edits", '[');
+    json_end(j);
+    json_text(j, "refusal", NULL);
+}
+
+/* Edits are asked for, or nothing special is. */
+static bool wants_edits(const struct question *q)
+{
+    return q->o->edits.count || (!q->o->policy && !q->capacity && !q->setting_count);
+}
+
+/* Blocks that the framework had when the recording began are in no event. */
+static bool lacks_blocks(const struct trace *t, int64_t device)
+{
+    for (size_t i = 0; i < t->mismatch_count; i++)
+        if (t->mismatches[i].device == device && !strcmp(t->mismatches[i].what, "late_allocated"))
+            return true;
+    return false;
+}
+
+/* As struct edits_question has it. */
+static int one_policy(const struct question *q)
+{
+    int policy = -1;
+    for (int i = 0; i < POLICIES && q->o->policy; i++)
+        if (q->wanted[i])
+            policy = policy >= 0 ? FEED_POLICIES : i;
+    return policy;
+}
+
+/* The one that changes are compared under: the run's, or of those that are asked about the first. */
+static enum feed_policy column_of(const struct answers *a, const bool *wanted)
+{
+    if (wanted[a->run])
+        return (enum feed_policy)a->run;
+    for (int i = FEED_NATIVE; i < FEED_POLICIES; i++)
+        if (wanted[i])
+            return (enum feed_policy)i;
+    return FEED_LIVE;
+}
+
+/* WANTED: by enum feed_policy; with SETTINGS it lives as long as the question. */
+static struct edits_question question_of(const struct answers *a, struct torch_settings *settings,
+                                         bool *wanted)
+{
+    const struct trace_tape *tape = &a->tape;
+    int policy = one_policy(a->q);
+    bool changed = a->q->capacity || a->q->setting_count;
+    for (int i = 0; i < FEED_POLICIES; i++)
+        wanted[i] = a->q->wanted[i];
+    wanted[FEED_LIVE] = true; /* what the others are compared by */
+    *settings = policies_settings(a);
+    return (struct edits_question){&a->q->o->edits,
+                                   settings,
+                                   wanted,
+                                   column_of(a, wanted),
+                                   policy,
+                                   policy >= 0 || changed,
+                                   changed,
+                                   !tape->imported && !tape->arena && !tape->expandable,
+                                   lacks_blocks(a->t, a->device),
+                                   a->q->o->bytes};
+}
+
+/* The request that ended the run comes first.  A tape is as large as the program that is read for it, so
+ * there is one at a time. */
+static int ask_refused(struct answers *a, const struct edits_question *q)
+{
+    if (q->late)
+        return 0;
+    trace_free_tape(&a->tape);
+    a->refused = refusal_ask_about(a->t, a->device, q, wants_edits(a->q));
+    return trace_tape(a->t, a->device, &a->tape);
+}
+
+/* The least that was alive at any moment from the end of the first step to the end of the last step but one;
+ * the last may end with the program.  With a capacity below it no allocator lets a step be made. */
+static uint64_t least_alive(const struct answers *a)
+{
+    struct trace_step_end *ends = NULL;
+    size_t n = 0;
+    uint64_t live = 0, least = UINT64_MAX;
+    if (trace_step_ends(a->t, &ends, &n) || n < 3)
+        n = 0;
+    for (size_t i = 0; i < a->tape.n && n; i++) {
+        const struct tape_event *e = &a->tape.at[i];
+        if (e->t > ends[n - 2].t)
+            break;
+        least = e->t > ends[0].t && live < least ? live : least;
+        live += e->what == TAPE_ALLOC ? e->size : e->what == TAPE_FREE ? -e->size : 0;
+    }
+    free(ends);
+    return least == UINT64_MAX ? 0 : least;
+}
+
+/* 0, or 2, said. */
+static int check_capacity(const struct answers *a)
+{
+    uint64_t least = a->q->capacity && !a->q->o->edits.count ? least_alive(a) : 0;
+    if (least <= a->q->capacity)
+        return 0;
+    return complain("whatif: --capacity=%s is less than the %s that device %" PRId64
+                    " held at every moment from the end of one step to that of another, parameters and what "
+                    "else stays: no allocator makes room for a step; --edit with --capacity says what a "
+                    "changed program needs",
+                    shown(a->q->o->capacity), units_bytes((int64_t)least, a->q->o->bytes).s, a->device);
+}
+
+/* The tape is as large as the program that is read now. */
+static void drop_tape(struct answers *a)
+{
+    trace_free_tape(&a->tape);
+    malloc_trim(0); /* a packing leaves many small pieces, which would stay in the process */
+    mallopt(M_MMAP_THRESHOLD, LARGE); /* nor do programs leave holes as large as they were */
+}
+
+static int answer_json(struct answers *a, const struct edits_question *q, struct json *j)
+{
+    struct edits edits;
+    int status = 0;
+    json_begin(j, NULL, '{');
+    json_int(j, "device", a->device);
+    policies_ask(a);
+    policies_json(a, j);
+    if (wants_edits(a->q) && a->refused) {
+        status = refusal_json(a->refused, j);
+    } else if (wants_edits(a->q) && !q->late) {
+        drop_tape(a);
+        status = edits_ask(a->t, a->device, q, &edits) ? complain("whatif: %s", a->t->why) : 0;
+        if (!status)
+            edits_json(&edits, q, j);
+        if (!status)
+            edits_free(&edits);
+    } else {
+        no_edits(j);
+    }
+    json_end(j);
+    return status;
+}
+
+/* A recording is asked about, and no more is said. */
+static bool is_plain(const struct whatif_options *o, int settings)
+{
+    return !o->edits.count && !o->policy && !o->capacity && o->device == UNKNOWN && !o->process && !settings;
+}
+
+/* What the columns are, and where the rest is. */
+static void add_legend(const struct answers *a, const struct edits_question *q, bool changes,
+                       struct whatif_page *page)
+{
+    bool exact = a->q->o->bytes, replayed = !a->q->o->edits.count;
+    char *under = changes ? xformat("; of a change under %s%s", feed_policy_names[q->column],
+                                    (int)q->column == (int)a->run ? ", as in the run" : "")
+                          : xstrdup("");
+    if (replayed || changes)
+        whatif_why(page, "  reserved: held of the driver at the most%s, from an empty cache%s%s",
+                   a->refused && wants_edits(a->q) ? " up to that request" : "", under,
+                   changes && a->q->capacity ? ", without an end" : "");
+    if (!a->refused && replayed && (a->q->capacity || a->q->setting_count || !a->q->wanted[a->run]))
+        whatif_why(page, "  difference: to the %s that %s reserves so, with the run's settings",
+                   units_bytes((int64_t)a->base, exact).s, whatif_policies[a->run]);
+    if (changes && a->q->capacity)
+        whatif_why(page, "  fits: into %s", units_bytes((int64_t)a->q->capacity, exact).s);
+    for (int i = 0; i < FEED_POLICIES && replayed && !a->refused; i++)
+        if (a->q->wanted[i] && i != (int)a->run && refusal_cure((enum feed_policy)i))
+            whatif_why(page, "  %s: %s", whatif_policies[i], refusal_cure((enum feed_policy)i));
+    if (!a->q->o->why && is_plain(a->q->o, a->q->setting_count))
+        whatif_why(page, "  what each row rests on: vramscope whatif --why %s", shown_word(a->t->path));
+    else if (!a->q->o->why)
+        whatif_why(page, "  what each row rests on: the same command with --why");
+    free(under);
+}
+
+/* All is asked before anything is printed: what cannot be answered is one line. */
+static int answer_text(struct answers *a, const struct edits_question *q)
+{
+    struct edits edits = {.rows = NULL};
+    struct whatif_page page = {.run = SIZE_MAX};
+    bool changes = wants_edits(a->q) && !a->refused && !q->late;
+    int status = a->refused && wants_edits(a->q) ? refusal_complain(a->refused) : check_capacity(a);
+    if (!status && wants_edits(a->q) && !a->refused && q->late && q->edits->count)
+        status = complain("whatif: --edit: not known: the framework held memory before the recording began");
+    if (status)
+        return status;
+    if (a->refused && wants_edits(a->q))
+        refusal_head(a->refused, a->t, a->q->o->bytes, &page);
+    if (!a->q->o->edits.count)
+        policies_ask(a);
+    policies_page(a, &page);
+    if (changes) {
+        drop_tape(a);
+        status = edits_ask(a->t, a->device, q, &edits) ? complain("whatif: %s", a->t->why)
+                                                       : edits_complain(&edits, q);
+        if (!status)
+            edits_page(&edits, q, a->base, a->q->o->why, &page);
+    } else if (a->refused) {
+        refusal_page(a->refused, q, wants_edits(a->q), a->q->o->why, &page);
+    } else if (wants_edits(a->q)) {
+        whatif_why(&page, "  changes of the program: not known: the framework held memory before the "
+                          "recording began");
+    }
+    if (!a->refused || !wants_edits(a->q))
+        policies_refused(a, &page);
+    add_legend(a, q, changes, &page);
+    if (!status)
+        whatif_print(&page);
+    if (!status && changes && q->edits->count)
+        edits_phases(&edits, q);
+    edits_free(&edits);
+    whatif_free(&page);
+    return status;
+}
+
+static int answer_device(struct answers *a, struct json *j)
+{
+    struct torch_settings settings;
+    bool wanted[FEED_POLICIES];
+    struct edits_question q = question_of(a, &settings, wanted);
+    int status = ask_refused(a, &q) ? complain("whatif: %s", a->t->why) : 0;
+    if (!status)
+        status = j ? answer_json(a, &q, j) : answer_text(a, &q);
+    refusal_forget(a->refused);
+    return status;
+}
+
+int whatif_device(struct trace *t, const struct question *q, int64_t device, struct json *j)
+{
+    struct answers *a = xrealloc(NULL, sizeof *a);
+    *a = (struct answers){.t = t, .q = q, .device = device, .late = is_late(t, device)};
+    if (trace_tape(t, device, &a->tape)) {
+        complain("whatif: %s", t->why);
+        free(a);
+        return -1;
+    }
+    policies_begin(a);
+    bool any = a->tape.ids > 0;
+    int status = any ? answer_device(a, j) : 0;
+    trace_free_tape(&a->tape);
+    free(a);
+    return status ? -1 : any;
+}
