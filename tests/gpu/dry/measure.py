@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Measures the held-out programs of programs.tsv on the GPU at hand, for tests/gpu/dry/score.py.
+"""Measures the held-out programs of third.tsv on the GPU at hand, for tests/gpu/dry/score.py.
 
-  measure.py OUT [--jobs 12] [--only WORD...]     all programs, under each allocator, to OUT/programs.jsonl
-  measure.py OUT --set second|third               those of second.tsv and second/ (third.tsv, third/), to OUT/second.jsonl (third.jsonl)
-  measure.py OUT --refusals                       three programs with less memory than they need, to OUT/refusals.jsonl
+  measure.py OUT [--jobs 12] [--only WORD...]     all programs, under each allocator, to OUT/third.jsonl
+  measure.py OUT --set programs                   the five of programs.tsv, to OUT/programs.jsonl
+  measure.py OUT --refusals                       then three of these with less memory than they need, to OUT/refusals.jsonl
   measure.py OUT --beside                         what a process holds beside PyTorch's memory, to OUT/beside.jsonl
   measure.py --tiny [--only WORD...]              every program once on the CPU, tiny: do they run at all?
 
@@ -87,7 +87,7 @@ print(json.dumps({"beside": rows}))
 
 
 def table(name, only):
-    """Rows of programs.tsv or second.tsv: family, values (bool), the program with its arguments, tiny arguments."""
+    """Rows of third.tsv or programs.tsv: family, values (bool), the program with its arguments, tiny arguments."""
     for line in (HERE / f"{name}.tsv").read_text().splitlines():
         if line.startswith("#"):
             continue
@@ -228,7 +228,7 @@ def main():
     p.add_argument("--jobs", type=int, default=12)
     p.add_argument("--timeout", type=int, default=150)
     p.add_argument("--only", nargs="*")
-    p.add_argument("--set", choices=("programs", "second", "third"), default="programs", help="which programs")
+    p.add_argument("--set", choices=("third", "programs"), default="third", help="which programs")
     p.add_argument("--peaks", help="the programs.jsonl whose peaks the refusals are shares of")
     for flag in ("--again", "--refusals", "--beside", "--tiny"):
         p.add_argument(flag, action="store_true")

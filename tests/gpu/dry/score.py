@@ -4,7 +4,7 @@
   score.py DATA ANSWERS [--jobs 2] [--timeout 300] [--only WORD...] -- VRAMSCOPE [PYTHON]
   score.py DATA ANSWERS                      prints the score of the answers that are there
 
-DATA is a folder with programs.jsonl (tests/data/dry/h200), for --set second with second.jsonl (third likewise) and for --refusals with
+DATA is a folder with third.jsonl (tests/data/dry/h200), for --set programs with programs.jsonl and for --refusals with
 refusals.jsonl; ANSWERS a file of JSON lines that grows: what it has is not run again. A program runs to its end (--steps=all),
 under each allocator that it was measured under. A refusal, a crash, status 3 and what took too long are misses. An answer is equal
 where allocated and reserved are what one of the measurements says; programs whose measurements differ from each other are named.
@@ -184,7 +184,7 @@ def main():
     p.add_argument("--timeout", type=int, default=300)
     p.add_argument("--only", nargs="*", default=[])
     p.add_argument("--refusals", action="store_true")
-    p.add_argument("--set", choices=("programs", "second", "third"), default="programs", help="which programs")
+    p.add_argument("--set", choices=("third", "programs"), default="third", help="which programs")
     a = p.parse_args(sys.argv[1:split])
     a.tool = sys.argv[split + 1:]
     rows = measured(a.data / ("refusals.jsonl" if a.refusals else f"{a.set}.jsonl"))
