@@ -71,7 +71,7 @@ int main(void)
     refused(cuMemsetD8(paused, 7, 8 * MIB));
     refused(cuMemsetD8(late, 5, 6 * MIB));
     use(late, small);
-    usleep(5000);
+    usleep(200000); /* more than a millisecond of a clock at a hundredth of its speed */
     for (int i = 0; i < 5; i++) {
         CUdeviceptr temporary = block(4);
         use(temporary, small);

@@ -28,7 +28,7 @@ ended() { # in good order: figures of the very end
 }
 
 # a plain program: 24 blocks of 2 MiB, 12 of them freed, one of 24 MiB in their place; all freed, nothing given back
-undisturbed "$asked_last" run_shimmed "$tests/prog_arena" gaps
+slowly run_shimmed "$tests/prog_arena" gaps
 holds
 ended
 expect_sql "SELECT group_concat(DISTINCT category) FROM live_at_peak" direct
@@ -49,7 +49,7 @@ holds
 
 # a device run full; several threads; pitched ones
 shim_env=(VRAMSCOPE_ALLOCATOR=arena SIMCUDA_CAPACITY=1GiB)
-undisturbed "$asked_last" run_shimmed "$tests/prog_arena"
+slowly run_shimmed "$tests/prog_arena"
 holds
 ended
 for free in wait defer; do
@@ -80,26 +80,29 @@ agrees() { # of prog_caching
     expect_sql "SELECT end_bytes FROM peak WHERE kind = 'direct'" "$direct"
     expect_sql "SELECT sum(size_bytes) FROM leak WHERE category = 'framework block'" "$allocated"
 }
-heard_and_asked="SELECT ($heard_of) AND ($asked_last)"
-undisturbed "$heard_and_asked" shimmed "$tests/prog_caching" native 20000
+slowly shimmed "$tests/prog_caching" native 20000
 agrees
 holds
 ended
 expect_sql "SELECT p.peak_bytes - a.peak_reserved_bytes FROM peak p, arena a WHERE p.kind = 'reserved'" 0
 expect_clean
-undisturbed "$heard_and_asked" shimmed "$tests/prog_caching" expandable 20000 # its segments are its own; the arena has the library's blocks alone
+slowly shimmed "$tests/prog_caching" expandable 20000 # its segments are its own; the arena has the library's blocks alone
 agrees
 holds
 ended -"$reserved"
 expect_clean
-killed() {
-    shimmed "$tests/prog_caching" "$@"
+killed() { # MODE BLOCKS HOW
+    if [ "$3" = wait ]; then
+        killed_when_written "$tests/prog_caching" "$@"
+    else
+        shimmed "$tests/prog_caching" "$@"
+    fi
     [ "$status" = 137 ] || fail "status $status"
     recover_run
 }
-for how in kill sleepkill; do
+for how in kill wait; do
     for blocks in 300 20000; do
-        undisturbed "$heard_of" killed native $blocks $how
+        slowly killed native $blocks $how
         agrees
         holds
     done

@@ -17,20 +17,24 @@ agrees() {
     expect_sql "SELECT count(*) FROM event WHERE direct_bytes % 12345 <> 0" 0
 }
 
-killed() {
-    shimmed "$tests/prog_caching" "$@"
+killed() { # MODE BLOCKS HOW
+    if [ "$3" = wait ]; then
+        killed_when_written "$tests/prog_caching" "$@"
+    else
+        shimmed "$tests/prog_caching" "$@"
+    fi
     [ "$status" = 137 ] || fail "$*: status $status"
     recover_run
 }
 
 for mode in native expandable; do
-    undisturbed "$heard_of" shimmed "$tests/prog_caching" $mode 20000
+    slowly shimmed "$tests/prog_caching" $mode 20000
     [ "$status" = 0 ] || fail "$mode: status $status"
     agrees
     expect_clean
-    for how in kill sleepkill; do
+    for how in kill wait; do
         for blocks in 300 20000; do
-            undisturbed "$heard_of" killed $mode $blocks $how
+            slowly killed $mode $blocks $how
             agrees
         done
     done

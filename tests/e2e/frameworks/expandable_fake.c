@@ -8,21 +8,16 @@
  *
  *      oom     blocks of 100 MiB until none is left
  *      retry   400 MiB that are freed and stay cached, then 800 MiB in another segment: refused at first
- *      grow    one block of 800 MiB, whose pieces take 5 ms each
+ *      grow    one block of 800 MiB, whose pieces take 50 ms each
  *
  * expandable_oom.sh builds it twice: with the allocator in a library libc10_cuda.so (ALLOCATOR, and
  * MAIN), and all in one program.  Prints its own counters: "max_allocated reserved direct".
  */
 #define _GNU_SOURCE
-#include <cuda.h>
+#include "prog.h"
 #include <dlfcn.h>
 #include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
-#define MIB   ((size_t)1 << 20)
 #define PIECE (20 * MIB)
 #define MOST  64
 
@@ -38,14 +33,6 @@ CUdeviceptr fake_malloc(struct segment *s, size_t size, unsigned pause_us);
 void fake_free(struct segment *s, CUdeviceptr p, size_t size);
 extern struct counters fake;
 extern struct segment fake_segments[2];
-
-#define OK(call)                                                                                             \
-    do {                                                                                                     \
-        if ((call) != CUDA_SUCCESS) {                                                                        \
-            fprintf(stderr, "%s:%d: %s failed\n", __FILE__, __LINE__, #call);                                \
-            exit(3);                                                                                         \
-        }                                                                                                    \
-    } while (0)
 
 #ifdef ALLOCATOR
 struct device {
@@ -137,13 +124,10 @@ int main(int argc, char **argv)
 {
     const char *how = argc > 1 ? argv[1] : "";
     struct segment *first = &fake_segments[0], *second = &fake_segments[1];
-    CUcontext context;
     CUdeviceptr direct;
-    OK(cuInit(0));
-    OK(cuDevicePrimaryCtxRetain(&context, 0));
-    OK(cuCtxSetCurrent(context));
+    begin();
     OK(cuMemAlloc(&direct, 12345));
-    usleep(100000); /* whoever watches knows by now what the driver can be asked */
+    go(1); /* whoever watches knows by now what the driver can be asked */
     fake_malloc(first, 512, 0);
     if (!strcmp(how, "oom")) {
         while (fake_malloc(first, 100 * MIB, 0)) {
@@ -153,7 +137,7 @@ int main(int argc, char **argv)
         fake_free(first, fake_malloc(first, 400 * MIB, 0), 400 * MIB);
         fake_malloc(second, 800 * MIB, 0);
     } else if (!strcmp(how, "grow")) {
-        fake_malloc(second, 800 * MIB, 5000);
+        fake_malloc(second, 800 * MIB, 50000);
     }
     printf("%zu %zu 12345\n", fake.max_allocated, fake.reserved);
     return 0;

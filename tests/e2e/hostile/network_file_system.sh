@@ -33,7 +33,7 @@ nothing_of_it -wal -shm .vsj
 expect_sql "SELECT count(*) FROM event WHERE op IN ('alloc', 'free')" 42
 expect_clean
 
-on_nfs "$tests/prog_caching" native 20000 sleepkill
+on_nfs "$tests/prog_caching" native 20000 kill
 [ $status = 137 ] || fail "status $status"
 nothing_of_it -wal -shm .vsj
 journal=$(find /dev/shm "$dir/local" -name "vramscope-*.vsj" -newer "$dir/fake_nfs.so" 2>/dev/null | while read -r j; do

@@ -7,7 +7,9 @@
 #   expect_sql SQL EXPECTED        one answer
 #   expect_clean [MISMATCHES]      the file is complete: closed in good order, nothing lost, no (other) mismatch, no leavings
 #   recover_run                    completes $db from the journal that a killed process left in $run
-#   undisturbed QUESTION COMMAND...  runs it again while the answer is 0: the machine stopped it where that matters
+#   slowly COMMAND...   what it runs under the shim is given a hundred times as long for each answer
+#   seen QUESTION... -- COMMAND...   the program goes on, step by step, when its recording answers 1
+#   killed_when_written COMMAND...   only the run under the shim, which waits to be killed until it is in the database
 #   has_arena                      whether the build has one
 #   find_pythons                   $pythons: commands that start each CPython from 3.10 on that is here; those of TEST_PYTHONS
 #                                  (separated by colons) and of scripts/interpreters.sh too
@@ -75,7 +77,7 @@ new_run() {
 limit=60 # seconds for one run: a program that hangs is a failure, not a hang of the tests
 shimmed() {
     new_run
-    timeout --kill-after=1 $limit env LD_PRELOAD="$shim" VRAMSCOPE_OUTPUT="$db" VRAMSCOPE_JOURNAL_DIR="$run" "${shim_env[@]}" "$@" \
+    timeout --kill-after=1 $limit env LD_PRELOAD="$shim" VRAMSCOPE_OUTPUT="$db" VRAMSCOPE_JOURNAL_DIR="$run" ${GO:+GO="$GO"} "${shim_env[@]}" "$@" \
         >"$run/out" 2>"$run/err" </dev/null
     status=$?
 }
@@ -90,34 +92,49 @@ run_shimmed() {
     cmp -s "$dir/plain.err" "$run/err" || fail "$*: other stderr: $(diff "$dir/plain.err" "$run/err" | head -n 10)"
 }
 
-# undisturbed QUESTION COMMAND...: runs it, and again while the database's answer is 0 or NULL, as the machine stopped the program at
-# a moment that matters; three times at most.  What else the answer is, and how a run ends, is judged at once.
-undisturbed() {
-    local question=$1 answer try
-    shift
-    for try in 1 2 3; do
-        "$@"
-        case $status in
-        0 | 137) ;;
-        *) fail "$*: status $status" ;;
-        esac
-        answer=$(ask "$question")
-        case $answer in
-        1) return 0 ;;
-        0 | '') echo "$*: stopped by the machine, or a fault, in run $try of 3" ;;
-        *) fail "$*: $answer" ;;
-        esac
-    done
-    fail "$*: the machine stopped each of three runs, or a fault: $question"
+# slowly COMMAND...: CLOCK_MONOTONIC hardly moves for what it runs under the shim (slow_clock.c): each question of the driver is
+# waited for, and an allocation for its report, however busy the machine is.
+slowly() {
+    local shim="$shim:$tests/libslow_clock.so"
+    local -x SLOW_CLOCK=${SLOW_CLOCK:-100}
+    "$@"
 }
-# What nothing is heard of for 50 ms counts as direct: whether no allocation waited for its report as long as that.
-heard_of="SELECT max(gap) < 40000000 FROM (SELECT op, lag(op) OVER w AS before, t_ns - lag(t_ns) OVER w AS gap FROM event
-    WHERE op IN ('alloc', 'phys_create', 'block_alloc') WINDOW w AS (ORDER BY seq)) WHERE op = 'block_alloc' OR before = 'phys_create'"
-# The driver is asked at the end for as long as 50 ms: whether it has answered since what is reserved last moved.
-asked_last="SELECT (SELECT max(t_ns) FROM sample WHERE device = 0) >
-    (SELECT max(t_ns) FROM (SELECT t_ns, reserved_bytes <> lag(reserved_bytes, 1, -1) OVER (ORDER BY seq) AS moved FROM event WHERE device = 0 AND op <> 'sample') WHERE moved)"
-# What a context, a module or a limit takes is asked within 20 ms, and 50 in all: whether each was answered.
-answered="SELECT count(*) = 0 FROM event WHERE op IN ('context_create', 'context_destroy', 'module_load', 'module_unload', 'limit') AND size_bytes IS NULL"
+
+# seen QUESTION... -- COMMAND...: what it runs under the shim waits at `go(1)`, `go(2)`, ... (prog.h) until the recording's answer to
+# the first QUESTION is 1, to the second, ...
+seen() {
+    local watcher questions=() question recording=$dir/$((runs + 1))/run.db GO=$dir/go-$((runs + 1))
+    for (( ; $# > 0; )); do
+        question=$1
+        shift
+        [ "$question" != -- ] || break
+        questions+=("$question")
+    done
+    for question in "${!questions[@]}"; do
+        until [ -s "$recording" ] && [ "$(sqlite3 -batch "$recording" "${questions[question]}" 2>/dev/null)" = 1 ]; do sleep 0.05; done
+        : >"$GO.$((question + 1))"
+    done &
+    watcher=$!
+    "$@"
+    kill $watcher 2>/dev/null
+    wait $watcher 2>/dev/null
+}
+
+# killed_when_written COMMAND...: is killed when most of the blocks that its first word counts are in its database; it waits for that.
+killed_when_written() {
+    local pid blocks
+    new_run
+    env LD_PRELOAD="$shim" VRAMSCOPE_OUTPUT="$db" VRAMSCOPE_JOURNAL_DIR="$run" "${shim_env[@]}" "$@" >"$run/out" 2>"$run/err" </dev/null &
+    pid=$!
+    until [ -s "$db" ] && read -r blocks _ <"$run/out" &&
+        [ "$(sqlite3 -batch "$db" "SELECT count(*) * 10 >= $blocks * 9 FROM event WHERE op = 'block_alloc'" 2>/dev/null)" = 1 ]; do
+        kill -0 $pid 2>/dev/null || fail "$*: it ended by itself"
+        sleep 0.05
+    done
+    kill -KILL $pid
+    wait $pid 2>/dev/null
+    status=$?
+}
 
 ask() {
     [ -f "$db" ] || fail "no database was written ($db)"

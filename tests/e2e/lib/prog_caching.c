@@ -4,7 +4,7 @@
  * driver, blocks carved from them on two threads under one mutex, every block reported with the running
  * totals.
  *
- *      prog_caching native|expandable BLOCKS [kill|sleepkill|forever]
+ *      prog_caching native|expandable BLOCKS [kill|wait|forever]
  *
  * forever: until somebody kills it, with pauses that a ring of 1024 events can stand; freed blocks are used
  * again.
@@ -151,8 +151,8 @@ int main(int argc, char **argv)
            a.max_reserved, a.direct);
     fflush(stdout);
     if (argc > 3) {
-        if (!strcmp(argv[3], "sleepkill")) /* all of it is in the database already */
-            usleep(300000);
+        if (!strcmp(argv[3], "wait")) /* for whoever kills it */
+            pause();
         kill(getpid(), SIGKILL);
     }
     return 0;

@@ -1,5 +1,6 @@
 // link: cuda
-/* Holds 32 MiB for 400 ms and does little: what the driver itself says of the process is sampled meanwhile.
+/* Holds 32 MiB for 400 ms, or until it may go, and does little: what the driver itself says of the process is
+ * sampled meanwhile.
  */
 #include "prog.h"
 #include <time.h>
@@ -14,6 +15,7 @@ int main(void)
         OK(cuMemAlloc(&p, 2 * MIB));
         OK(cuMemFree(p));
     }
+    go(1);
     OK(cuMemFree(held));
     return 0;
 }

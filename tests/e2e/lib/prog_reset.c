@@ -1,14 +1,8 @@
 // link: cuda
-/* prog_reset [again]: holds 8 MiB, loses them with the primary context, idles, and may take 4 MiB of a new
- * one. */
+/* prog_reset [again]: holds 8 MiB, loses them with the primary context, and may take 4 MiB of a new one;
+ * waits in between until it may go. */
 #include "prog.h"
 #include <string.h>
-#include <time.h>
-
-static void idle(void)
-{
-    nanosleep(&(struct timespec){.tv_nsec = 200000000}, NULL);
-}
 
 int main(int argc, char **argv)
 {
@@ -16,14 +10,13 @@ int main(int argc, char **argv)
     CUdeviceptr p;
     begin();
     OK(cuMemAlloc(&p, 8 * MIB));
-    idle();
+    go(1);
     OK(cuDevicePrimaryCtxReset(0));
-    idle();
+    go(2);
     if (argc > 1 && strcmp(argv[1], "again") == 0) {
         OK(cuDevicePrimaryCtxRetain(&context, 0));
         OK(cuCtxSetCurrent(context));
         OK(cuMemAlloc(&p, 4 * MIB));
-        idle();
     }
     puts("done");
     return 0;

@@ -6,7 +6,7 @@
 costs="'overhead'"
 
 shim_env=(SIMCUDA_CONTEXT_BYTES=10MiB)
-undisturbed "$answered" run_shimmed "$tests/prog_contexts"
+slowly run_shimmed "$tests/prog_contexts"
 # the order in which a context's allocations end is nobody's business
 expect_events "op NOT IN ('sample', 'pool_reserved', 'context_freed')" <<'END'
 context_create|none|cuCtxCreate_v4|10485760|0|0

@@ -6,7 +6,7 @@
 costs="'overhead'"
 
 shim_env=(CUDA_MODULE_LOADING=EAGER)
-undisturbed "$answered" run_shimmed "$tests/prog_modules"
+slowly run_shimmed "$tests/prog_modules"
 expect_events <<'END'
 context_create|none|cuDevicePrimaryCtxRetain|67108864|0|0
 module_load|none|cuModuleLoadData|4194304|0|0
@@ -31,5 +31,5 @@ expect_clean
 
 # where the library is loaded lazily, its load takes nothing
 shim_env=(CUDA_MODULE_LOADING=LAZY)
-undisturbed "$answered" run_shimmed "$tests/prog_modules"
+slowly run_shimmed "$tests/prog_modules"
 expect_sql "SELECT size_bytes FROM event WHERE api = 'cuLibraryLoadData'" 0
