@@ -33,7 +33,7 @@ wanted() {
 }
 
 cases=(counters graphs streams fork profiler late oom)
-"$python" -c 'import torch; torch.cuda.MemPool' 2>/dev/null && cases+=(pools)
+grep -q '^class MemPool' "$("$python" -c 'import importlib.util as u; print(u.find_spec("torch").submodule_search_locations[0])')/cuda/memory.py" && cases+=(pools)
 start native off -- "${cases[@]}"
 start arena arena -- "${cases[@]}"
 wait

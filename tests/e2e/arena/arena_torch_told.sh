@@ -1,10 +1,8 @@
 #!/bin/bash
 # PyTorch on the CPU, whose allocator asks the arena for what it cannot have: each refusal becomes an error that Python catches, in a
 # program that PyTorch's functions were given to and in one that took them itself, with a C++ stack asked for and without.
-python=${TEST_PYTHON:-python3}
-"$python" -c 'import torch; torch._C._cuda_customAllocator' 2>/dev/null ||
-    { echo "SKIPPED: $python has no torch with CUDA (TEST_PYTHON names one that has)"; exit 77; }
 . "$(dirname "$0")/../lib/lib.bash"
+find_torch
 include=$(sed -n 's/^CUDA_INCLUDE_DIR:[A-Z]*=//p' "$BUILD/CMakeCache.txt")
 asks=$dir/asks.so
 "${CC:-cc}" -shared -fPIC -I"$here/../../../shim" -I"$include" -o "$asks" "$here/raise_on_cpu.c" || fail "the allocator that asks can't be built"

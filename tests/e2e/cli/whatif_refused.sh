@@ -1,9 +1,9 @@
 #!/bin/bash
 # A real PyTorch program that dies at the first states of its optimizer is told by `whatif` what would have let that request pass; the
 # changed program, under the same limit, then passes or dies as was said.
-python=${TEST_PYTHON:-python3}
-"$python" -c 'import torch' 2>/dev/null || { echo "SKIPPED: $python has no torch (TEST_PYTHON names one that has)"; exit 77; }
 . "$(dirname "$0")/../lib/lib.bash"
+python=${TEST_PYTHON:-python3}
+has_modules "$python" torch || skip "$python has no torch (TEST_PYTHON names one that has)"
 "${CC:-cc}" -O1 -shared -fPIC -o "$dir/cpu_blocks.so" "$here/../frameworks/cpu_blocks.c" || fail "cpu_blocks.c"
 cat >"$dir/program.py" <<'PY'
 """program.py HOW - one step of AdamW; in-backward: each parameter is updated as soon as its gradient is there; alone: what has no states passes;

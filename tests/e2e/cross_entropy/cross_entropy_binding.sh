@@ -5,7 +5,7 @@ set -u
 : "${BUILD:?BUILD is the build directory}"
 here=$(dirname "$(realpath "$0")")
 python=${TEST_PYTHON:-python3}
-"$python" -c 'import torch' 2>/dev/null || { echo "skipped: no Python with PyTorch here (TEST_PYTHON names one)"; exit 77; }
+"$python" -c 'import importlib.util as u, sys; sys.exit(not all(map(u.find_spec, sys.argv[1:])))' torch 2>/dev/null || { echo "skipped: no Python with PyTorch here (TEST_PYTHON names one)"; exit 77; }
 export PYTHONDONTWRITEBYTECODE=1 OMP_NUM_THREADS=1
 dir=$(mktemp -d "${TMPDIR:-/tmp}/vramscope-e2e.XXXXXX")
 export TORCHINDUCTOR_CACHE_DIR=$dir/inductor # else it leaves a directory in TMPDIR

@@ -12,7 +12,7 @@ export TORCHINDUCTOR_CACHE_DIR=$dir/inductor # else it leaves a directory in TMP
 on_cpu() {
     local python=${TEST_PYTHON:-python3} module
     for module in torch "${@:2}"; do
-        "$python" -c "import $module" 2>/dev/null || { echo "skipped: $python has no $module (TEST_PYTHON names another)" && exit 77; }
+        "$python" -c 'import importlib.util as u, sys; sys.exit(not u.find_spec(sys.argv[1]))' "$module" 2>/dev/null || { echo "skipped: $python has no $module (TEST_PYTHON names another)" && exit 77; }
     done
     LCE_LIBRARY=$BUILD/lib/liblinear_cross_entropy.so "$python" "$(dirname "${BASH_SOURCE[0]}")/$1.py" cpu
 }

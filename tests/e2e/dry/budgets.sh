@@ -2,8 +2,7 @@
 # Budgets without a GPU: `check` of a dry run's recording, and pytest --vramscope --vramscope-dry, hold a program and its tests against limits; the
 # example for GitHub Actions does what it says, its steps run here in their order but for those that install.
 . "$(dirname "$0")/../lib/lib.bash"
-python=${TEST_PYTHON:-}
-[ -n "$python" ] && "$python" -c 'import torch; assert torch.version.cuda' 2>/dev/null || skip "TEST_PYTHON has no PyTorch for CUDA"
+find_torch
 packages=$SRC/build/deps/pytest
 [ -d "$packages" ] || skip "NO PYTEST: scripts/setup.sh test fetches it from PyPI into build/deps/pytest"
 mkdir -p "$dir/bin" "$dir/site/vramscope-0.dist-info"

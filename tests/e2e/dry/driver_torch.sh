@@ -3,8 +3,7 @@
 # models of any size take no memory of the machine, what does not fit dies where it would, each of eight devices has its own
 # books, and graphs and expandable segments work.
 . "$(dirname "$0")/../lib/lib.bash"
-python=${TEST_PYTHON:-}
-[ -n "$python" ] && "$python" -c 'import torch; assert torch.version.cuda' 2>/dev/null || skip "TEST_PYTHON has no PyTorch for CUDA"
+find_torch
 [ -r "$BUILD/dry/libcudart.so.13" ] || skip "the stand-in for CUDA's runtime is not built"
 preload=$BUILD/sim/libcuda.so.1
 for library in "$BUILD"/dry/*.so.*; do preload=$preload:$library; done
@@ -24,4 +23,4 @@ case_of SIMCUDA_CAPACITY=1TiB "$python" "$program" huge
 case_of SIMCUDA_CAPACITY=8GiB "$python" "$program" dies
 case_of SIMCUDA_DEVICES=8 "$python" "$program" eight
 case_of "$python" "$program" graph
-echo "PyTorch $("$python" -c 'import torch; print(torch.__version__)') runs on the driver's dry mode"
+echo "PyTorch $("$python" -c 'from importlib.metadata import version; print(version("torch"))') runs on the driver's dry mode"

@@ -3,9 +3,7 @@
 # ranks, collectives leave what sizes need, objects and gloo's groups work, launchers become the rank, and what only an absent rank
 # knows ends the run with 3.
 . "$(dirname "$0")/../lib/lib.bash"
-python=${TEST_PYTHON:-}
-[ -n "$python" ] && "$python" -c 'import torch; assert torch.version.cuda and torch.distributed.is_nccl_available()' 2>/dev/null ||
-    skip "TEST_PYTHON has no PyTorch for CUDA"
+find_torch
 program=$(realpath "$(dirname "$0")/ranks.py")
 unset LD_LIBRARY_PATH
 cd "$dir" || exit 1

@@ -45,4 +45,4 @@ for pair in "native expandable" "expandable native"; do
     [ "$said" = "$most" ] || fail "recorded $one, a replay reserves $said under $other, which reserved $most"
 done
 ! has_arena || agrees arena --allocator=arena
-echo "PyTorch $("$python" -c 'import torch; print(torch.__version__)') and the recording agree"
+echo "PyTorch $("$python" -c 'from importlib.metadata import version; print(version("torch"))') and the recording agree"

@@ -10,6 +10,8 @@
 #   slowly COMMAND...   what it runs under the shim is given a hundred times as long for each answer
 #   seen QUESTION... -- COMMAND...   the program goes on, step by step, when its recording answers 1
 #   killed_when_written COMMAND...   only the run under the shim, which waits to be killed until it is in the database
+#   find_torch          $python, which has PyTorch built for CUDA; skips where there is none
+#   has_modules PYTHON MODULE...   whether it has them, none imported: PyTorch takes more than a second
 #   has_arena                      whether the build has one
 #   find_pythons                   $pythons: commands that start each CPython from 3.10 on that is here; those of TEST_PYTHONS
 #                                  (separated by colons) and of scripts/interpreters.sh too
@@ -61,6 +63,13 @@ fail() {
 skip() {
     echo "skipped: $*"
     exit 77
+}
+has_modules() { "$1" -c 'import importlib.util as u, sys; sys.exit(not all(map(u.find_spec, sys.argv[1:])))' "${@:2}" 2>/dev/null; }
+find_torch() {
+    python=${TEST_PYTHON:-python3}
+    "$python" -c 'import importlib.util as u, os, sys
+sys.exit(not os.path.exists(os.path.join(u.find_spec("torch").submodule_search_locations[0], "lib", "libtorch_cuda.so")))' 2>/dev/null ||
+        skip "$python has no PyTorch built for CUDA: TEST_PYTHON=\$(scripts/torch.sh 2.11.0 | tail -n 1)"
 }
 # whether the build has the arena (cmake -DVRAMSCOPE_ARENA)
 has_arena() { ! grep -q '^VRAMSCOPE_ARENA:BOOL=OFF' "$BUILD/CMakeCache.txt" 2>/dev/null; }

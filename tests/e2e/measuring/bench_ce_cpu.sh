@@ -5,7 +5,7 @@ set -u
 : "${BUILD:?BUILD is the build directory}"
 gpu=$(cd "$(dirname "$0")/../../gpu" && pwd)
 python=${TEST_PYTHON:-python3}
-"$python" -c 'import torch, numpy' 2>/dev/null || { echo "skipped: no Python with PyTorch and NumPy here (TEST_PYTHON names one)"; exit 77; }
+"$python" -c 'import importlib.util as u, sys; sys.exit(not all(map(u.find_spec, sys.argv[1:])))' torch numpy 2>/dev/null || { echo "skipped: no Python with PyTorch and NumPy here (TEST_PYTHON names one)"; exit 77; }
 work=$(mktemp -d) || exit 1
 trap 'rm -rf "$work"' EXIT
 export PYTHONDONTWRITEBYTECODE=1 OMP_NUM_THREADS=1
