@@ -167,7 +167,7 @@ function drawGrid(c, place) {
     c.lineTo(right, y);
     c.stroke();
     c.fillStyle = css('--soft');
-    c.fillText(bytesText(value).replace(/\.0+ /, ' '), left - 5, y);
+    c.fillText(bytesText(value).replace(/\.?0+ (?=.iB)|(?<=\.\d)0 /, ' '), left - 5, y);
   }
 }
 

@@ -41,9 +41,9 @@ function tellContents() {
 }
 
 function tellCurves() {
-  const rows = recording.rows, part = rows.filter((row) => !row.all), finest = Math.max(...part.map((row) => row.levels[row.levels.length - 1].width));
-  if (!part.length) return [`This page has all ${rows.reduce((n, r) => n + r.block_count, 0).toLocaleString('en')} blocks of the recording${recording.processes.length > 1 ? 's' : ''}. The curve is exact at every zoom.`];
-  return [...rows.map(tellBlocks), `Of each pixel the curve has the exact greatest and least value; where a pixel is shorter than ${timeText(finest)}, those of the ${timeText(finest)} around it.`];
+  const rows = recording.rows, hatched = recording.processes.some((p) => p.stretches.length) ? ', but where it is hatched' : '', part = rows.filter((row) => !row.all), finest = Math.max(...part.map((row) => row.levels[row.levels.length - 1].width));
+  if (!part.length) return [`This page has all ${rows.reduce((n, r) => n + r.block_count, 0).toLocaleString('en')} blocks of the recording${recording.processes.length > 1 ? 's' : ''}. The curve is exact at every zoom${hatched}.`];
+  return [...rows.map(tellBlocks), `Of each pixel the curve has the exact greatest and least value; where a pixel is shorter than ${timeText(finest)}, those of the ${timeText(finest)} around it${hatched}.`];
 }
 
 /* Memory that is in no row, as it is in no device's total; each by its own peak, which need not be at one time. */

@@ -111,7 +111,7 @@ function keyLine(c, color, dash, wide = 1.5) {
 }
 
 function keyAreas(c) {
-  const { blocks, rest, edge } = shadesOf(recording.rows[view.row], view.dim)[1];
+  const row = recording.rows[view.row], { blocks, rest, edge } = shadesOf(row, view.dim)[Math.min(row.dims[view.dim].slots.length, 1)];
   [[rest, 0, 3], [blocks[1], 3, 4], [edge, 3, 1], [blocks[0], 7, 5], [edge, 7, 1]].forEach(([color, y, high]) => {
     c.fillStyle = `rgb(${color & 255} ${(color >> 8) & 255} ${(color >> 16) & 255})`;
     c.fillRect(0, y, 22, high);

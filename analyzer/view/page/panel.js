@@ -25,7 +25,7 @@ function swatch(color) {
 }
 
 function slotNames(row, dim) {
-  const names = ['accounted for by no block', ...row.dims[dim].slots];
+  const names = ['not in the file', ...row.dims[dim].slots];
   while (names.length < REST) names.push('');
   names[REST] = 'others';
   return names;
@@ -104,7 +104,7 @@ function tellMoment() {
   if (columns.folded[0]) details().append(element('p', {}, 'Of this stretch the file has sums alone: who held it is known of those only that lived on.'));
   const blocks = document.getElementById('blocks'), living = all && view.search ? all.filter((b) => row.match[b]) : all;
   blocks.replaceChildren();
-  if (living) blocks.append(element('h2', {}, `${living.length} ${view.search ? 'of the blocks found' : 'blocks'}, the largest first`), blocksTable(row, living));
+  if (living && living.length) blocks.append(element('h2', {}, `${living.length} ${view.search ? 'of the blocks found' : 'blocks'}, the largest first`), blocksTable(row, living));
   if (all && missing > 0 && !row.all) blocks.append(element('p', { class: 'file' }, `${bytesText(missing)} more in blocks that this page does not hold one by one.`));
   tellFound(row, t, living);
   if (view.block >= 0) tellBlock(row, view.block);

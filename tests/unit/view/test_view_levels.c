@@ -183,6 +183,27 @@ TEST(in_every_state_the_slots_add_up_and_are_the_living_blocks)
     trace_free_lives(&m.lives);
 }
 
+TEST(equal_layers_are_one_name_and_one_alone_has_its_own)
+{
+    static const char *const layers[] = {"Net.layers.0.mlp", "Net.layers.11", "Net.head.out.0", NULL,
+                                         "Net.layers.0.attn"};
+    struct trace_stack_row rows[5];
+    for (size_t i = 0; i < 5; i++)
+        rows[i] = (struct trace_stack_row){.id = (int64_t)i + 1, .layer = layers[i]};
+    struct trace_stacks s = {.rows = rows, .count = 5};
+    struct view_tags g = view_tags(&s);
+    static const char *const folds[] = {"Net.layers.*", "Net.layers.*", "Net.head.out.0", "no layer",
+                                        "Net.layers.*"};
+    uint32_t owns[5];
+    for (size_t i = 0; i < 5; i++) {
+        uint32_t layer = g.stack_layer[i + 1];
+        assert_string_equal(g.folds.texts[g.layer_fold[layer]], folds[i]);
+        owns[i] = g.layer_own[layer];
+    }
+    assert_true(owns[0] == owns[4] && owns[0] != owns[1]);
+    view_free_tags(&g);
+}
+
 TEST(the_names_with_slots_are_those_that_once_held_most)
 {
     struct trace_stack_row rows[40];
