@@ -187,13 +187,18 @@ def check_rows(b, work):
     for rank, extra in (0, 0), (1, 9000), (2, 40):
         subprocess.run([sys.executable, SRC / "tests/data/make_db.py", SRC / "shim/trace/schema.sql", work / f"job/{rank}.db", "--rank", str(rank), "--world", "3",
                         "--gpu", str(rank), "--extra", str(extra), "--fast"], check=True)
+    other = sqlite3.connect(work / "job/2.db")  # whose lines are others
+    other.execute("UPDATE frame SET file = replace(file, 'model.py', 'a_model.py')")
+    other.commit()
+    other.close()
     page = opened(b, page_of(work, "job", work / "job"))
     scales = "vramscope.view.layout.map((p) => p.scale)"
     assert len(set(page.js(scales))) == 1 and page.js("vramscope.view.row") == 1, page.js(scales)
     colors = page.js("vramscope.DIMS.map((_, dim) => vramscope.recording.rows.map((r) => r.dims[dim].slots.map((name, i) => [name, vramscope.colorsOf(r, dim)[i + 1]])))")
     for rows in colors:
         every = {(name, color) for row in rows for name, color in row}
-        assert len(every) == len({name for name, _ in every}), every
+        assert len(every) == len({name for name, _ in every}) and all(color for _, color in every), every
+    assert any(name.endswith("a_model.py:41 Model.forward") for name, _ in colors[2][2]) and colors[2][2] != colors[2][0], colors[2]
     page.key("v")
     page.wait(f"new Set({scales}).size > 1", 10)
     # the link names the row
