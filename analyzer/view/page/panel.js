@@ -18,6 +18,9 @@ function briefly(name) {
   return name.replace(/\S*\/(?=[^/\s]+:\d)/g, '');
 }
 
+/* It may go on in the next line after any of its parts. */
+const breakable = (text) => text.split(/(?<=[/_]|\.(?!py\b|so\b))/).flatMap((part) => [part, element('wbr')]);
+
 function swatch(color) {
   const e = element('span', { class: 'swatch' });
   e.style.background = color;
@@ -52,7 +55,7 @@ function timesText(row, slot, name, living) {
 
 function nameCell(name, more = '') {
   const dull = view.litName && view.litName !== name ? ' muted' : '';
-  return element('span', { class: 'name' + dull, title: name, onclick: () => lightName(name) }, briefly(name) + more);
+  return element('span', { class: 'name' + dull, title: name, onclick: () => lightName(name) }, ...breakable(briefly(name) + more));
 }
 
 function holdersTable(row, columns, living) {
@@ -77,7 +80,7 @@ function blocksTable(row, living) {
   living.sort((a, b) => row.table.size[b] - row.table.size[a]);
   for (const b of living.slice(0, 40))
     table.append(element('tr', { class: 'link', tabindex: '0', onclick: () => tellBlock(row, b), onkeydown: (e) => e.key === 'Enter' && tellBlock(row, b) },
-      element('td', { class: 'number' }, bytesText(row.table.size[b])), element('td', {}, briefly(nameOf(row, b, inList(row, b))))));
+      element('td', { class: 'number' }, bytesText(row.table.size[b])), element('td', {}, ...breakable(briefly(nameOf(row, b, inList(row, b)))))));
   return table;
 }
 
@@ -149,9 +152,6 @@ function stepAt(row, t) {
 }
 
 /* ---- a block ---- */
-
-/* A path or a name may go on in the next line after any of its parts. */
-const breakable = (text) => text.split(/(?<=[./_])/).flatMap((part) => [part, element('wbr')]);
 
 function fact(table, name, value) {
   if (value !== null && value !== undefined && value !== '') table.append(element('tr', {}, element('th', {}, name), element('td', {}, ...breakable(value))));
