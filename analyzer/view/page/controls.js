@@ -56,6 +56,7 @@ function click(place, at) {
   if (!columns || x < 0 || x >= columns.n) return;
   const found = pick(row, columns, place.blocks, view.dim, x, ((bottom - at.y) / (bottom - top)) * scale);
   choose(row, columns.t[x] + row.owner.offset, found && found.block >= 0 ? found.block : -1);
+  document.getElementById('side').scrollTop = 0;
 }
 
 /* ---- keys ---- */

@@ -79,7 +79,7 @@ function blocksTable(row, living) {
   const table = element('table');
   living.sort((a, b) => row.table.size[b] - row.table.size[a]);
   for (const b of living.slice(0, 40))
-    table.append(element('tr', { class: 'link', tabindex: '0', onclick: () => tellBlock(row, b), onkeydown: (e) => e.key === 'Enter' && tellBlock(row, b) },
+    table.append(element('tr', { class: 'link', tabindex: '0', onclick: () => showBlock(row, b), onkeydown: (e) => e.key === 'Enter' && showBlock(row, b) },
       element('td', { class: 'number' }, bytesText(row.table.size[b])), element('td', {}, ...breakable(briefly(nameOf(row, b, inList(row, b)))))));
   return table;
 }
@@ -155,6 +155,11 @@ function stepAt(row, t) {
 
 function fact(table, name, value) {
   if (value !== null && value !== undefined && value !== '') table.append(element('tr', {}, element('th', {}, name), element('td', {}, ...breakable(value))));
+}
+
+function showBlock(row, b) {
+  tellBlock(row, b);
+  document.getElementById('side').scrollTop = 0; /* where it stands */
 }
 
 function tellBlock(row, b) {

@@ -178,6 +178,10 @@ def check_sizes(b, work):
                                           " [...document.querySelectorAll('#holders tr')].pop().getBoundingClientRect().bottom, document.documentElement.scrollWidth].map((r) => r.toJSON ? r.toJSON() : r)")
         assert side["left"] >= chart["right"] and side["top"] < chart["top"] + 20 and side["right"] <= width >= wide, (width, chart, side, wide)
         assert last < height and chart["bottom"] < height and chart["width"] > width / 2, (height, last, chart)
+    # what is told of a block of the list's end is in sight, too
+    scrolled, top = page.js("(() => { const side = document.getElementById('side'), rows = document.querySelectorAll('#blocks tr'), was = (side.scrollTop = 1e5, side.scrollTop);"
+                            " rows[rows.length - 1].click(); return [was, document.getElementById('block').getBoundingClientRect().top - side.getBoundingClientRect().top]; })()")
+    assert scrolled > 0 and 0 <= top < 100, (scrolled, top)
     return page
 
 
