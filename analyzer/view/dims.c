@@ -132,8 +132,9 @@ struct naming {
 static uint32_t fold_of(const struct trace_block *b, const struct naming *n)
 {
     uint32_t layer = n->tags->stack_layer[b->stack];
-    return layer && !strcmp(n->tags->layers.texts[layer], n->phases[b->phase]) ? 0
-                                                                               : n->tags->layer_fold[layer];
+    return layer && b->phase && !strcmp(n->tags->layers.texts[layer], n->phases[b->phase])
+               ? 0
+               : n->tags->layer_fold[layer];
 }
 
 static uint32_t name_of(const struct trace_block *b, enum view_dim dim, const struct naming *n)

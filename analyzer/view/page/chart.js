@@ -56,7 +56,7 @@ function visibleRows() { return view.overlay ? recording.rows.filter((r) => r.pr
 
 function layOut() {
   const width = Math.max(base.parentElement.clientWidth, 320), rows = visibleRows();
-  const main = base.parentElement.parentElement, below = Math.min(document.getElementById('key').offsetHeight + document.getElementById('footer').offsetHeight, window.innerHeight / 6);
+  const main = base.parentElement.parentElement, key = document.getElementById('key').offsetHeight, below = Math.min(key + document.getElementById('footer').offsetHeight, window.innerHeight / 6);
   const high = Math.max(rows.length > 1 ? 170 : 300, (window.innerHeight - main.offsetTop - AXIS - 14 - below) / Math.max(rows.length, 1) - 6);
   let y = 4;
   view.layout = rows.map((row) => {
@@ -77,7 +77,7 @@ function layOut() {
     canvas.getContext('2d').setTransform(ratio, 0, 0, ratio, 0, 0);
   }
   view.axis = y;
-  document.getElementById('side').style.maxHeight = Math.min(height, window.innerHeight - 8) + 'px';
+  document.getElementById('side').style.maxHeight = Math.min(height, window.innerHeight - key - 8) + 'px';
 }
 
 const xOf = (place, t) => place.left + ((t - view.from) / (view.to - view.from)) * (place.right - place.left);
@@ -143,10 +143,13 @@ function drawRow(c, place) {
 
 function drawTitle(c, place) {
   const row = place.row, limited = place.columns.limited ? `   level of detail ends here: ${timeText(place.columns.width)} a column` : '';
-  c.fillStyle = css('--ink');
+  const listed = view.layout.length > 1 && view.row === row.number, { font } = c;
+  c.font = (listed ? 'bold ' : '') + font;
+  c.fillStyle = css(listed ? '--accent' : '--ink');
   c.textAlign = 'left';
   c.textBaseline = 'middle';
   c.fillText(row.label + limited, place.left, place.title + TITLE / 2, place.right - place.left);
+  c.font = font;
 }
 
 function niceStep(range, count) {
@@ -427,6 +430,8 @@ function showAround(row, t) {
   }
   show(from - (to - from) * 0.05, to + (to - from) * 0.05);
   choose(row, t);
+  const place = view.layout.find((p) => p.row === row), top = base.getBoundingClientRect().top;
+  if (place && (top + place.title < 0 || top + place.bottom > window.innerHeight - document.getElementById('key').offsetHeight)) window.scrollBy(0, top + place.title - 8);
 }
 
 function showPeak(row = recording.rows[view.row]) {

@@ -37,7 +37,7 @@ function tellFacts() {
 
 /* What this page holds of the recording, and how exact the curves are: once, where all rows are alike. */
 function tellContents() {
-  return [...tellCurves(), ...new Set(recording.processes.flatMap((p) => p.notes.map((text) => `${text[0].toUpperCase()}${text.slice(1)}.`))), ...recording.processes.map(tellOutside).filter(Boolean), ...recording.rows.flatMap(tellUnused)].join('\n');
+  return [...tellCurves(), ...new Set(recording.processes.flatMap((p) => p.notes.map((text) => `${text[0].toUpperCase()}${text.slice(1)}.`))), ...tellOutside(), ...recording.rows.flatMap(tellUnused)].join('\n');
 }
 
 function tellCurves() {
@@ -49,9 +49,14 @@ function tellCurves() {
 /* Memory that is in no row, as it is in no device's total; each by its own peak, which need not be at one time. */
 const OUTSIDE = { pinned: 'page-locked', registered: 'registered of the host', managed: 'managed', host_vmm: 'mapped of the host', imported: 'imported' };
 
-function tellOutside(process) {
-  const each = process.outside.map((o) => `${OUTSIDE[o.kind]} ${o.at_least ? 'at least ' : o.at_most ? 'at most ' : ''}${bytesText(o.bytes)}${o.device >= 0 ? ` (device ${o.device})` : ''}`);
-  return each.length ? `${recording.processes.length > 1 ? process.label + ': ' : ''}Not in the picture, each at its peak: ${each.join(', ')}.` : '';
+function tellOutside() {
+  const whose = new Map(); /* ranks have the same, mostly */
+  for (const p of recording.processes) {
+    const each = p.outside.map((o) => `${OUTSIDE[o.kind]} ${o.at_least ? 'at least ' : o.at_most ? 'at most ' : ''}${bytesText(o.bytes)}${o.device >= 0 ? ` (device ${o.device})` : ''}`).join(', ');
+    if (each) whose.set(each, [...(whose.get(each) || []), p.label]);
+  }
+  const names = (labels) => (recording.processes.length < 2 ? '' : labels.length < recording.processes.length ? ` (of ${labels.join('; ')})` : ' (of each process)');
+  return [...whose].map(([each, labels]) => `Not in the picture${names(labels)}, each at its peak: ${each}.`);
 }
 
 /* What was reserved and not allocated, in words. */

@@ -198,7 +198,7 @@ async function loadBlocks(row) {
 function slotsOf(row, table, dim) {
   const slots = new Uint8Array(table.n), { texts, phases } = row.owner, slot = new Map();
   /* a marker that names the block's phase is no layer (dims.c) */
-  const fold = (layer, phase) => texts.folds[layer && texts.layers[layer] === phases[phase] ? 0 : layer];
+  const fold = (layer, phase) => texts.folds[layer && phase && texts.layers[layer] === phases[phase] ? 0 : layer];
   row.dims[dim].named.forEach((name, i) => slot.set(name, i + 1));
   for (let b = 0; b < table.n; b++) {
     const name = dim === PHASE ? table.phase[b] : dim === ROLE ? table.role[b] : dim === LAYER ? fold(texts.layer[table.stack[b]], table.phase[b])

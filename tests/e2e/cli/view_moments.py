@@ -205,6 +205,14 @@ def check_rows(b, work):
     assert any(name.endswith("a_model.py:41 Model.forward") for name, _ in colors[2][2]) and colors[2][2] != colors[2][0], colors[2]
     page.key("v")
     page.wait(f"new Set({scales}).size > 1", 10)
+    # a button brings its row into sight, and what is listed and what is drawn stays there
+    page = opened(b, work / "job.html", 800, 420)
+    place = "(() => { const p = vramscope.view.layout[1], top = document.getElementById('base').getBoundingClientRect().top; return [top + p.title, top + p.bottom]; })()"
+    assert page.js(place)[1] > 420, page.js(place)
+    press(page, "peak")
+    top, bottom = page.js(place)
+    sides = page.js("['side', 'key'].map((id) => document.getElementById(id).getBoundingClientRect().toJSON())")
+    assert 0 <= top and bottom <= sides[1]["top"] and sides[0]["bottom"] <= sides[1]["top"] and sides[1]["bottom"] <= 421, (top, bottom, sides)
     # the link names the row
     page = opened(b, work / "job.html", anchor="#t=0.005&by=line&row=3")
     assert page.js("[vramscope.view.row, vramscope.view.at, vramscope.DIMS[vramscope.view.dim]]") == [2, 5e6, "line"]
