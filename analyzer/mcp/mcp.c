@@ -25,9 +25,10 @@ struct server {
     bool allow_run;
     int lock; /* held by the process that writes an answer */
     struct {
-        pid_t pid; /* 0: none */
+        pid_t pid; /* 0: none; it may have ended, and is a zombie then */
         json_t *id;
     } workers[WORKERS];
+    unsigned next; /* the one whose turn it is */
 };
 
 /* ---- answers ---- */
@@ -140,30 +141,16 @@ static json_t *run(const struct call *c)
     return content(text ? text : why, !text || status == EXIT_USAGE);
 }
 
-static void take_ended(struct server *s, bool wait)
-{
-    int status;
-    for (pid_t pid; (pid = waitpid(-1, &status, wait ? 0 : WNOHANG)) > 0; wait = false)
-        for (int i = 0; i < WORKERS; i++)
-            if (s->workers[i].pid == pid) {
-                s->workers[i].pid = 0;
-                json_decref(s->workers[i].id);
-            }
-}
-
+/* Whose turn it is has ended mostly; else it is waited for. */
 static void start(struct server *s, json_t *id, const struct call *c)
 {
     pid_t self = getpid();
-    int i = 0;
-    take_ended(s, false);
-    while (s->workers[i].pid) {
-        if (++i == WORKERS) {
-            take_ended(s, true);
-            i = 0;
-        }
-    }
-    s->workers[i].pid = fork();
+    unsigned i = s->next++ % WORKERS;
+    if (s->workers[i].pid > 0)
+        waitpid(s->workers[i].pid, NULL, 0);
+    json_decref(s->workers[i].id);
     s->workers[i].id = json_incref(id);
+    s->workers[i].pid = fork();
     if (s->workers[i].pid)
         return;
     prctl(PR_SET_PDEATHSIG, SIGTERM); /* which ends what it runs, too */
@@ -196,12 +183,15 @@ static void tools_call(struct server *s, json_t *id, json_t *params)
     else if (c.max_bytes < 1024 || c.timeout_s < 1 || c.timeout_s > 86400)
         why = xstrdup("max_bytes is 1024 or more, timeout_s from 1 to 86400");
     const struct tool *t = why ? NULL : tools_find(name, s->allow_run, &why);
-    c.words = t ? tools_words(s->commands, t, arguments, &why) : NULL;
+    c.words = t ? tools_words(t, arguments, &why) : NULL;
     json_decref(none);
     if (why)
         refuse(s, id, INVALID_PARAMS, why);
     else
         start(s, id, &c);
+    for (size_t i = 0; c.words && c.words[i]; i++)
+        free(c.words[i]);
+    free(c.words);
 }
 
 /* ---- the protocol ---- */

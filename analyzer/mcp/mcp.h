@@ -27,8 +27,8 @@ struct tool;
 json_t *tools_list(const struct command *commands, bool run);
 /* The tool NAME; NULL with WHY, which the caller frees: there is none. */
 const struct tool *tools_find(const char *name, bool run, char **why);
-/* The command line that ARGUMENTS ask for, for execv, never to be freed; NULL with WHY: they are wrong. */
-char **tools_words(const struct command *commands, const struct tool *t, json_t *arguments, char **why);
+/* The command line that ARGUMENTS ask for, to be freed; *WHY, which was NULL: they are wrong. */
+char **tools_words(const struct tool *t, json_t *arguments, char **why);
 
 /* ---- shorten.c ---- */
 

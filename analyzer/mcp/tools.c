@@ -127,60 +127,48 @@ const struct tool *tools_find(const char *name, bool run, char **why)
     return NULL;
 }
 
-/* Pushes NAME with the value V, or with each item of it; whether it is text, a whole number, or true or
- * false. Whether the option takes that is for the command to say. */
+/* Pushes V, or each item of it, as values of the option NAME (NULL: as operands); whether it is text, a whole
+ * number, or true or false.  What the option takes is for the command to say. */
 static bool push(char ***words, size_t *n, const char *name, json_t *v)
 {
+    const char *text = json_string_value(v);
     json_t *item;
     size_t i;
-    bool good = json_is_array(v) || json_is_boolean(v) || json_is_integer(v) || json_is_string(v);
-    if (json_is_true(v))
+    bool good = json_is_array(v) || (name && (json_is_boolean(v) || json_is_integer(v))) || text;
+    if (text)
+        *PUSH(*words, *n) = name ? xformat("--%s=%s", name, text) : xstrdup(text);
+    else if (json_is_true(v))
         *PUSH(*words, *n) = xformat("--%s", name);
-    if (json_is_integer(v))
+    else if (json_is_integer(v))
         *PUSH(*words, *n) = xformat("--%s=%lld", name, (long long)json_integer_value(v));
-    if (json_is_string(v))
-        *PUSH(*words, *n) = xformat("--%s=%s", name, json_string_value(v));
-    json_array_foreach(v, i, item) good = good && json_is_string(item) && push(words, n, name, item);
+    json_array_foreach(v, i, item) good = good && json_string_length(item) && push(words, n, name, item);
     return good;
 }
 
-static bool push_operands(char ***words, size_t *n, json_t *list)
-{
-    json_t *item;
-    size_t i;
-    bool good = json_array_size(list) > 0;
-    *PUSH(*words, *n) = xstrdup("--"); /* nothing behind it is taken for an option */
-    json_array_foreach(list, i, item)
-    {
-        good = good && json_string_length(item) > 0;
-        *PUSH(*words, *n) = xstrdup(good ? json_string_value(item) : "");
-    }
-    *PUSH(*words, *n) = NULL;
-    return good;
-}
-
-char **tools_words(const struct command *commands, const struct tool *t, json_t *arguments, char **why)
+char **tools_words(const struct tool *t, json_t *arguments, char **why)
 {
     char **words = NULL;
     const char *name;
-    json_t *v, *others = json_loads(common, 0, NULL);
+    json_t *v, *others = json_loads(common, 0, NULL), *list = json_object_get(arguments, t->list);
     size_t n = 0;
-    *why = NULL;
     *PUSH(words, n) = xstrdup("/proc/self/exe");
     *PUSH(words, n) = xstrdup(t->name);
     *PUSH(words, n) = xstrdup("--json");
     json_object_foreach(arguments, name, v)
     {
+        bool known = is_offered(t, name), other = !strcmp(name, t->list) || json_object_get(others, name);
+        if (*why || other || (known && push(&words, &n, name, v)))
+            continue;
         char *word = shown_cut(name, 64);
-        if (!*why && is_offered(t, name) && !push(&words, &n, name, v))
-            *why = xformat("%s: %s takes a text, a whole number, true or false, or a list of texts", word,
-                           t->name);
-        if (!*why && !is_offered(t, name) && strcmp(name, t->list) && !json_object_get(others, name))
-            *why = xformat("%s takes no '%s': tools/list says what it takes", t->name, word);
+        *why = known
+                   ? xformat("%s: a text, a whole number, true or false, or a list of texts is wanted", word)
+                   : xformat("%s takes no '%s': tools/list says what it takes", t->name, word);
         free(word);
     }
-    if (!push_operands(&words, &n, json_object_get(arguments, t->list)) && !*why)
+    *PUSH(words, n) = xstrdup("--"); /* nothing behind it is taken for an option */
+    if (!*why && (!json_array_size(list) || !push(&words, &n, NULL, list)))
         *why = xformat("%s: a list of texts is wanted: %s", t->list, t->list_about);
+    *PUSH(words, n) = NULL;
     json_decref(others);
-    return *why ? NULL : words;
+    return words;
 }
