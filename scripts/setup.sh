@@ -198,6 +198,19 @@ for_python() {
     fi
 }
 
+# Prometheus's programs without its package, which would start a server.
+prometheus() {
+    [ ! -d "$deps/prometheus" ] && command -v apt-get >/dev/null || return 0
+    say "fetching Prometheus, for the test of vramscope top --prometheus"
+    rm -rf "$deps/prometheus.part"
+    mkdir -p "$deps/prometheus.part"
+    if (cd "$deps/prometheus.part" && apt-get download -qq prometheus && dpkg -x prometheus_*.deb . && rm prometheus_*.deb) >"$deps/apt.log" 2>&1; then
+        mv "$deps/prometheus.part" "$deps/prometheus"
+    else
+        say "not fetched (the reason is in $deps/apt.log): the figures for a monitor stay untested"
+    fi
+}
+
 # clang's address sanitizer is a package of its own on some systems, and part of clang on others.
 clang_sanitizes() { clang -fsanitize=address -x c -o /dev/null - <<<'int main(void) { return 0; }' 2>/dev/null; }
 
@@ -207,6 +220,7 @@ if [[ $want = test || $want = full ]]; then
     for_python pytest "the pytest plugin" pytest pytest-xdist
     for_python mcp "vramscope mcp with a client" mcp
     for_python numpy "what the linear cross-entropy computes" numpy
+    prometheus
     newest_headers
     if ! clang_sanitizes && command -v apt-get >/dev/null; then
         say "installing clang's sanitizers"

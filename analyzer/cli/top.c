@@ -13,7 +13,7 @@
 
 struct options {
     bool once;
-    int64_t interval, window;
+    int64_t interval, window, prometheus;
 };
 
 static const struct option_row rows[] = {
@@ -21,6 +21,8 @@ static const struct option_row rows[] = {
      "one frame as plain text, and the end; so too where there is no terminal"},
     {"interval", 'i', "TIME", ARG_TIME, offsetof(struct options, interval), "between frames (default 1s)"},
     {"window", 'w', "TIME", ARG_TIME, offsetof(struct options, window), "shown by the curve (default 60s)"},
+    {"prometheus", 0, "PORT", ARG_COUNT, offsetof(struct options, prometheus),
+     "serve the figures to a monitor instead, as http://127.0.0.1:PORT/metrics (0: a free port)"},
     {0}};
 
 static const struct command_help help = {
@@ -117,6 +119,7 @@ static void drop_ended(struct top *top)
     for (size_t i = 0; i < top->count; i++)
         if (ended(&top->processes[i]->live)) {
             live_close(&top->processes[i]->live);
+            free(top->processes[i]->held);
             free(top->processes[i]);
         } else {
             top->processes[kept++] = top->processes[i];
@@ -201,6 +204,23 @@ static int watch(struct top *top, char *const *operands, size_t n, int ms)
     return EXIT_GOOD;
 }
 
+/* ---- for a monitor ---- */
+
+struct watched {
+    struct top *top;
+    char *const *operands;
+    size_t n;
+};
+
+static void put_metrics(void *context, FILE *out)
+{
+    struct watched *w = context;
+    find_all(w->top, w->operands, w->n, false);
+    top_look(w->top);
+    drop_ended(w->top);
+    top_metrics(w->top, out);
+}
+
 /* Who sent it expects the program to end by it. */
 static void end_by_signal(void)
 {
@@ -217,7 +237,7 @@ static void end_by_signal(void)
 
 int cmd_top(int argc, char **argv)
 {
-    struct options o = {.interval = 1000000000, .window = INT64_C(60000000000)};
+    struct options o = {.interval = 1000000000, .window = INT64_C(60000000000), .prometheus = UNKNOWN};
     char **operands;
     int n = args_parse(&help, argc, argv, &o, &operands);
     if (n < 0)
@@ -225,7 +245,11 @@ int cmd_top(int argc, char **argv)
     struct top top = {.window = o.window > 0 ? o.window : 1, .utf8 = !page_ascii()};
     int status = find_all(&top, operands, (size_t)n, true);
     int64_t ms = o.interval / 1000000;
-    if (!status && !top.count)
+    if (!status && o.prometheus > 65535)
+        status = complain("top: --prometheus takes a port, 0 to 65535");
+    else if (!status && o.prometheus != UNKNOWN)
+        status = top_serve((int)o.prometheus, put_metrics, &(struct watched){&top, operands, (size_t)n});
+    else if (!status && !top.count)
         status = none_there(&top, operands, (size_t)n);
     else if (!status && (o.once || !top_terminal_begin()))
         status = show_once(&top);

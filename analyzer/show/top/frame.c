@@ -50,6 +50,7 @@ void top_free(struct top *top)
 {
     for (size_t i = 0; i < top->count; i++) {
         live_close(&top->processes[i]->live);
+        free(top->processes[i]->held);
         free(top->processes[i]);
     }
     for (size_t i = 0; i < top->line_count; i++)
@@ -123,18 +124,22 @@ static uint64_t total_of(const struct live *l, int ordinal)
     return row ? row->total_bytes : 0;
 }
 
-/* What the device has left: of the driver's own figure for the whole device where it gave one; else no more
- * than what this process does not hold. */
-static char *headroom(const struct live *l, const struct vs_now_device *d)
+int64_t top_headroom(const struct live *l, const struct vs_now_device *d, bool *whole)
 {
     uint64_t total = total_of(l, d->ordinal);
-    bool whole = d->device_used_t != 0;
-    uint64_t used = whole ? d->device_used : d->process_used_t ? d->process_used : d->reserved;
-    if (!whole && used < d->reserved)
+    *whole = d->device_used_t != 0;
+    uint64_t used = *whole ? d->device_used : d->process_used_t ? d->process_used : d->reserved;
+    if (!*whole && used < d->reserved)
         used = d->reserved;
-    if (!total || used > total)
-        return xstrdup("unknown");
-    return xformat("%s%s", whole ? "" : "<", units_bytes((int64_t)(total - used), false).s);
+    return !total || used > total ? UNKNOWN : (int64_t)(total - used);
+}
+
+static char *headroom(const struct live *l, const struct vs_now_device *d)
+{
+    bool whole;
+    int64_t left = top_headroom(l, d, &whole);
+    return left == UNKNOWN ? xstrdup("unknown")
+                           : xformat("%s%s", whole ? "" : "<", units_bytes(left, false).s);
 }
 
 static char *rate_text(double value)

@@ -4,6 +4,8 @@
  *      frame.c     a row for each device of each process, the open ranges, lines about what is wrong
  *      curve.c     allocated and reserved over the last minute, of the row that is chosen
  *      terminal.c  the terminal: its size, keys, and giving it back as it was
+ *      metrics.c   the figures for a monitor, as OpenMetrics
+ *      serve.c     a page over HTTP, on the loopback address alone
  */
 #ifndef VS_SHOW_TOP_TOP_H
 #define VS_SHOW_TOP_TOP_H
@@ -18,6 +20,8 @@ struct top_process {
     struct vs_now before; /* an earlier look, for rates */
     bool has_before;
     double events, steps; /* a second; NAN: unknown yet */
+    char *held;           /* the metrics of what lives; NULL: none yet */
+    int64_t held_until;   /* CLOCK_MONOTONIC, ns: they are not made anew before */
 };
 
 struct top {
@@ -40,9 +44,21 @@ void top_free(struct top *top);
  */
 void top_frame(struct top *top, int width, int height, FILE *out);
 
+/* Bytes that DEVICE has left by the driver's last word; where it had none for the whole device (*WHOLE), no
+ * more than what this process does not hold.  UNKNOWN: its size is. */
+int64_t top_headroom(const struct live *l, const struct vs_now_device *device, bool *whole);
+
 /* The curve of DEVICE in HEIGHT lines of WIDTH columns, from the database and what is known now. */
 void top_curve(const struct top *top, const struct live *live, const struct vs_now_device *device, int width,
                int height, FILE *out);
+
+/* ---- for a monitor ---- */
+
+/* OpenMetrics, of the processes that TOP has and that have not ended. */
+void top_metrics(struct top *top, FILE *out);
+/* Serves what PAGE(CONTEXT) writes as http://127.0.0.1:PORT/metrics (0: a port that is free), which it
+ * prints, until a signal ends it.  Else the exit status of what was complained about. */
+int top_serve(int port, void (*page)(void *context, FILE *out), void *context);
 
 /* ---- the terminal ---- */
 
