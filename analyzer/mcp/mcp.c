@@ -157,6 +157,7 @@ static void start(struct server *s, json_t *id, const struct call *c)
     if (getppid() != self)
         _exit(EXIT_GOOD);
     json_t *result = run(c);
+    signal(SIGTERM, SIG_IGN); /* a line that is begun is ended */
     if (result)
         answer(s, id, result);
     _exit(EXIT_GOOD);

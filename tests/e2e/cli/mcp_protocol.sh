@@ -101,6 +101,13 @@ s.send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"reque
 while running():
     time.sleep(0.05)
 s.end()
+s = Server("--allow-run") # killed: what it runs ends with it
+s.send({"jsonrpc": "2.0", "id": "long", "method": "tools/call", "params": {"name": "fit", "arguments": {"command": ["sh", "-c", f"sleep 1000.{os.getpid()}"]}}})
+while not running():
+    time.sleep(0.05)
+s.p.kill()
+while running():
+    time.sleep(0.05)
 PY
 refused "takes no file" "$V" mcp demo.db
 refused "unknown option" "$V" mcp --port=1
