@@ -2,13 +2,11 @@
 #include "mcp.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -18,7 +16,9 @@
 enum { PARSE_ERROR = -32700, INVALID_REQUEST = -32600, NO_METHOD = -32601, INVALID_PARAMS = -32602 };
 enum { WORKERS = 8, LARGEST = 64 << 20, SAID = 4096 };
 
-static const char *const handshakes[] = {"2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"};
+/* Versions of the protocol that begin with `initialize`. */
+static const char handshakes[] = "2024-11-05 2025-03-26 2025-06-18 2025-11-25";
+enum { VERSION = 10 }; /* characters of one */
 
 struct server {
     const struct command *commands;
@@ -36,13 +36,9 @@ struct server {
 /* Ends the process where nobody reads them. */
 static void write_message(const struct server *s, json_t *message)
 {
-    struct flock all = {.l_type = F_WRLCK};
     char *text = json_dumps(message, MCP_FLAGS);
-    fcntl(s->lock, F_SETLKW, &all);
-    if (!text || puts(text) < 0 || fflush(stdout))
+    if (!text || lockf(s->lock, F_LOCK, 0) || puts(text) < 0 || fflush(stdout) || lockf(s->lock, F_ULOCK, 0))
         _exit(EXIT_GOOD);
-    all.l_type = F_UNLCK;
-    fcntl(s->lock, F_SETLK, &all);
     free(text);
     json_decref(message);
 }
@@ -89,15 +85,16 @@ static char *end_of(int fd)
     return shown_cut(text, SAID);
 }
 
-/* Why there is no document. */
-static char *no_document(const struct call *c, int error, const struct child_end *end, const char *said)
+/* Why there is no document; ERROR: errno. */
+static char *no_document(const struct call *c, int error, bool timed_out, const char *said)
 {
-    if (error)
-        return xformat("%s can't be started: %s", c->words[1], strerror(error));
-    if (end->timed_out)
-        return xformat("%s took longer than %lld s and was ended: give a larger timeout_s", c->words[1],
+    const char *name = c->words[1];
+    if (timed_out)
+        return xformat("%s took longer than %lld s and was ended: give a larger timeout_s", name,
                        (long long)c->timeout_s);
-    return *said ? xstrdup(said) : xformat("%s ended without an answer", c->words[1]);
+    if (error)
+        return xformat("%s has no answer: %s", name, strerror(error));
+    return *said ? xstrdup(said) : xformat("%s ended without an answer", name);
 }
 
 /* What the client gets of DOCUMENT; NULL with WHY. */
@@ -118,25 +115,25 @@ static char *wanted(const struct call *c, json_t *document, char **why)
 /* NULL: it is not wanted any more. */
 static json_t *run(const struct call *c)
 {
-    struct stat st = {.st_size = 0};
     struct child_end end = {0};
     int out = memfd_create("answer", MFD_CLOEXEC), err = memfd_create("said", MFD_CLOEXEC);
     char *out_path = xformat("/proc/self/fd/%d", out), *err_path = xformat("/proc/self/fd/%d", err);
-    int error =
-        out < 0 || err < 0 ? errno : child_run(c->words, err_path, out_path, c->timeout_s * 1000000000, &end);
+    int error = child_run(c->words, err_path, out_path, c->timeout_s * 1000000000, &end);
     if (end.interrupted)
         return NULL;
     char *said = end_of(err), *why = NULL, *text = NULL;
     int status = WIFEXITED(end.status) ? WEXITSTATUS(end.status) : EXIT_USAGE;
-    bool small = !error && !end.timed_out && fstat(out, &st) == 0 && st.st_size <= LARGEST;
-    json_t *document = small && lseek(out, 0, SEEK_SET) == 0 ? json_loadfd(out, 0, NULL) : NULL;
+    if (lseek(out, 0, SEEK_END) > LARGEST)
+        error = EFBIG;
+    bool good = !error && !end.timed_out && lseek(out, 0, SEEK_SET) == 0;
+    json_t *document = good ? json_loadfd(out, 0, NULL) : NULL;
     if (json_is_object(document)) {
         json_object_set_new(document, "exit_status", json_integer(status));
         if (status >= EXIT_USAGE && *said)
             json_object_set_new(document, "said", json_string(said));
         text = wanted(c, document, &why);
     } else {
-        why = no_document(c, error, &end, said);
+        why = no_document(c, error, end.timed_out, said);
     }
     return content(text ? text : why, !text || status == EXIT_USAGE);
 }
@@ -209,11 +206,10 @@ static json_t *about_us(const char *member, json_t *value)
 
 static json_t *initialize(json_t *params)
 {
-    const char *asked = json_string_value(json_object_get(params, "protocolVersion")),
-               *version = handshakes[0];
-    for (size_t i = 0; asked && i < sizeof handshakes / sizeof *handshakes; i++)
-        version = strcmp(asked, handshakes[i]) ? version : handshakes[i];
-    return about_us("protocolVersion", json_string(version));
+    const char *asked = json_string_value(json_object_get(params, "protocolVersion"));
+    bool known = asked && strlen(asked) == VERSION && strstr(handshakes, asked);
+    return about_us("protocolVersion",
+                    json_string(known ? asked : handshakes + sizeof handshakes - 1 - VERSION));
 }
 
 static void serve(struct server *s, const char *method, json_t *id, json_t *params)

@@ -7,6 +7,7 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/time.h>
@@ -32,38 +33,37 @@ static bool read_request(int fd, char *text)
     return false;
 }
 
-static bool is_ours(const char *request)
+static bool is_for(const char *request, const char *host, int port)
 {
-    const char *host = strcasestr(request, "\r\nHost:");
-    host = host ? host + 7 + strspn(host + 7, " ") : "localhost:";
-    size_t length = strcspn(host, ":\r");
-    return (length == 9 && !strncasecmp(host, "localhost", 9)) ||
-           (length == 9 && !strncmp(host, "127.0.0.1", 9));
+    char *line = xformat("\r\nHost: %s:%d\r\n", host, port);
+    bool is = strcasestr(request, line);
+    free(line);
+    return is;
 }
 
-static void serve_one(int fd, void (*page)(void *context, FILE *out), void *context)
+static void serve_one(int fd, int port, void (*page)(void *context, FILE *out), void *context)
 {
     char request[REQUEST + 1];
     struct timeval limit = {.tv_sec = SECONDS};
     setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
     setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);
     bool whole = read_request(fd, request);
+    bool ours = whole && (is_for(request, "127.0.0.1", port) || is_for(request, "localhost", port));
     FILE *out = fdopen(fd, "w");
     if (!out) {
         close(fd);
-        return;
-    }
-    if (whole && is_ours(request) && !strncmp(request, "GET /metrics ", 13)) {
+    } else if (ours && !strncmp(request, "GET /metrics ", 13)) {
         fputs("HTTP/1.0 200 OK\r\nContent-Type: application/openmetrics-text; version=1.0.0; "
               "charset=utf-8\r\n\r\n",
               out);
         page(context, out);
     } else if (whole) {
-        fputs(is_ours(request) ? "HTTP/1.0 404 Not Found\r\n\r\nhere is GET /metrics\n"
-                               : "HTTP/1.0 403 Forbidden\r\n\r\n",
+        fputs(ours ? "HTTP/1.0 404 Not Found\r\n\r\nhere is GET /metrics\n"
+                   : "HTTP/1.0 403 Forbidden\r\n\r\n",
               out);
     }
-    fclose(out);
+    if (out)
+        fclose(out);
 }
 
 int top_serve(int port, void (*page)(void *context, FILE *out), void *context)
@@ -78,10 +78,11 @@ int top_serve(int port, void (*page)(void *context, FILE *out), void *context)
         return complain("top: port %d of 127.0.0.1 can't be had: %s: give another one", port,
                         strerror(errno));
     signal(SIGPIPE, SIG_IGN);
-    printf("http://127.0.0.1:%d/metrics\n", ntohs(at.sin_port));
+    port = ntohs(at.sin_port);
+    printf("http://127.0.0.1:%d/metrics\n", port);
     fflush(stdout);
     while ((client = accept4(fd, NULL, NULL, SOCK_CLOEXEC)) >= 0 || errno == EINTR || errno == ECONNABORTED)
         if (client >= 0)
-            serve_one(client, page, context);
+            serve_one(client, port, page, context);
     return complain("top: nothing can be served any more: %s", strerror(errno));
 }

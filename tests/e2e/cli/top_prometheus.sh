@@ -45,7 +45,7 @@ port=${url##*:} port=${port%/*}
     fail "another page, another host"
 python3 - "$port" <<'PY' || fail "what is no request"
 import socket, sys
-for text, wanted in ((b"POST /metrics HTTP/1.1\r\n\r\n", b"404"), (b"GET /metricsx HTTP/1.1\r\n\r\n", b"404"), (b"\0" * 20000, b""), (b"GET", b"")):
+for text, wanted in ((b"POST /metrics HTTP/1.1\r\nHost: localhost:%s\r\n\r\n" % sys.argv[1].encode(), b"404"), (b"GET /metrics HTTP/1.1\r\n\r\n", b"403"), (b"\0" * 20000, b""), (b"GET", b"")):
     with socket.create_connection(("127.0.0.1", int(sys.argv[1]))) as s:
         try:
             s.sendall(text)
