@@ -165,12 +165,6 @@ static int answer_json(struct answers *a, const struct edits_question *q, struct
     return status;
 }
 
-/* A recording is asked about, and no more is said. */
-static bool is_plain(const struct whatif_options *o, int settings)
-{
-    return !o->edits.count && !o->policy && !o->capacity && o->device == UNKNOWN && !o->process && !settings;
-}
-
 /* What the columns are, and where the rest is. */
 static void add_legend(const struct answers *a, const struct edits_question *q, bool changes,
                        struct whatif_page *page)
@@ -180,21 +174,19 @@ static void add_legend(const struct answers *a, const struct edits_question *q, 
                                     (int)q->column == (int)a->run ? ", as in the run" : "")
                           : xstrdup("");
     if (replayed || changes)
-        whatif_why(page, "  reserved: held of the driver at the most%s, from an empty cache%s%s",
+        whatif_say(page, "  reserved: held of the driver at the most%s, from an empty cache%s%s",
                    a->refused && wants_edits(a->q) ? " up to that request" : "", under,
                    changes && a->q->capacity ? ", without an end" : "");
     if (!a->refused && replayed && (a->q->capacity || a->q->setting_count || !a->q->wanted[a->run]))
-        whatif_why(page, "  difference: to the %s that %s reserves so, with the run's settings",
+        whatif_say(page, "  difference: to the %s that %s reserves so, with the run's settings",
                    units_bytes((int64_t)a->base, exact).s, whatif_policies[a->run]);
     if (changes && a->q->capacity)
-        whatif_why(page, "  fits: into %s", units_bytes((int64_t)a->q->capacity, exact).s);
+        whatif_say(page, "  fits: into %s", units_bytes((int64_t)a->q->capacity, exact).s);
     for (int i = 0; i < FEED_POLICIES && replayed && !a->refused; i++)
         if (a->q->wanted[i] && i != (int)a->run && refusal_cure((enum feed_policy)i))
-            whatif_why(page, "  %s: %s", whatif_policies[i], refusal_cure((enum feed_policy)i));
-    if (!a->q->o->why && is_plain(a->q->o, a->q->setting_count))
-        whatif_why(page, "  what each row rests on: vramscope whatif --why %s", shown_word(a->t->path));
-    else if (!a->q->o->why)
-        whatif_why(page, "  what each row rests on: the same command with --why");
+            whatif_say(page, "  %s: %s", whatif_policies[i], refusal_cure((enum feed_policy)i));
+    if (!a->q->o->why)
+        whatif_say(page, "  what each row rests on: the same command with --why");
     free(under);
 }
 
@@ -223,7 +215,7 @@ static int answer_text(struct answers *a, const struct edits_question *q)
     } else if (a->refused) {
         refusal_page(a->refused, q, wants_edits(a->q), a->q->o->why, &page);
     } else if (wants_edits(a->q)) {
-        whatif_why(&page, "  changes of the program: not known: the framework held memory before the "
+        whatif_say(&page, "  changes of the program: not known: the framework held memory before the "
                           "recording began");
     }
     if (!a->refused || !wants_edits(a->q))

@@ -30,12 +30,12 @@ static bool live_alone(const struct edits_question *q)
     return !q->wanted[FEED_NATIVE] && !q->wanted[FEED_EXPANDABLE] && !q->wanted[FEED_ARENA];
 }
 
-/* "yes", "no", "perhaps", or the allocators that have enough: "native perhaps, arena".  The caller frees it.
+/* "yes", "no, in logits", "perhaps", or the allocators that have enough: "native perhaps, arena".  The caller
+ * frees it.
  */
-static char *fit_text(const struct edits_question *q, const struct answered *row)
+static char *fits(const struct edits *e, const struct edits_question *q, const struct answered *row)
 {
-    static const char *const words[] = {"no", "perhaps", "yes"}, *const names[FEED_POLICIES] = {
-                                                                     "live", "native", "expandable", "arena"};
+    static const char *const names[FEED_POLICIES] = {"live", "native", "expandable", "arena"};
     size_t count[FIT_YES + 1] = {0}, asked = 0;
     char *text = xstrdup("");
     for (int p = live_alone(q) ? FEED_LIVE : FEED_NATIVE; p < FEED_POLICIES; p++) {
@@ -51,23 +51,12 @@ static char *fit_text(const struct edits_question *q, const struct answered *row
         free(text);
         text = longer;
     }
-    for (int fit = FIT_NO; fit <= FIT_YES; fit++)
-        if (count[fit] == asked) {
-            free(text);
-            return xstrdup(words[fit]);
-        }
-    return text;
-}
-
-/* "no, in logits" where it is the allocator whose figures the row has. */
-static char *fits(const struct edits *e, const struct edits_question *q, const struct answered *row)
-{
-    char *text = fit_text(q, row);
-    const struct answer_policy *out = answered_out(row, (int)q->column);
-    if (strcmp(text, "no") != 0 || !out)
+    if (count[FIT_NO] != asked && count[FIT_PERHAPS] != asked && count[FIT_YES] != asked)
         return text;
     free(text);
-    return xformat("no, in %s", answered_phase(&e->from, out->out_phase));
+    return count[FIT_NO]
+               ? xformat("no, in %s", answered_phase(&e->from, answered_out(row, (int)q->column)->out_phase))
+               : xstrdup(count[FIT_YES] ? "yes" : "perhaps");
 }
 
 static char *costs(const struct answered *row)
@@ -86,8 +75,8 @@ static void add_policies(const struct edits_question *q, const struct answered *
 {
     for (int p = 0; p < FEED_POLICIES; p++)
         if (q->wanted[p] && p != (int)q->column)
-            whatif_cell(cells, COLUMN_ALLOCATED + (enum whatif_column)p,
-                        between(row->low.of[p].peak.reserved, row->high.of[p].peak.reserved, q->bytes));
+            cells->cells[COLUMN_UNDER + p] =
+                between(row->low.of[p].peak.reserved, row->high.of[p].peak.reserved, q->bytes);
 }
 
 static void add_row(const struct edits *e, const struct edits_question *q, const struct answered *row,
@@ -97,28 +86,35 @@ static void add_row(const struct edits *e, const struct edits_question *q, const
     int64_t most = answered_reserved(row, q->column);
     bool one = low->peak.reserved == high->peak.reserved, limited = q->settings->capacity != UINT64_MAX;
     struct whatif_row *cells = whatif_row(page, 0, most);
-    whatif_cell(cells, COLUMN_WHAT, xstrdup(row->name));
-    whatif_cell(cells, COLUMN_RESERVED, between(low->peak.reserved, high->peak.reserved, q->bytes));
-    whatif_cell(cells, COLUMN_DIFFERENCE,
-                row == e->rows
-                    ? xstrdup("-")
-                    : xformat("%s%s", one ? "" : "<= ",
-                              units_bytes_change(most - answered_reserved(e->rows, q->column), q->bytes).s));
+    cells->cells[COLUMN_WHAT] = xstrdup(row->name);
+    cells->cells[COLUMN_RESERVED] = between(low->peak.reserved, high->peak.reserved, q->bytes);
+    cells->cells[COLUMN_DIFFERENCE] =
+        row == e->rows
+            ? xstrdup("-")
+            : xformat("%s%s", one ? "" : "<= ",
+                      units_bytes_change(most - answered_reserved(e->rows, q->column), q->bytes).s);
     add_policies(q, row, cells);
     if (limited)
-        whatif_cell(cells, COLUMN_FITS, fits(e, q, row));
+        cells->cells[COLUMN_FITS] = fits(e, q, row);
     else if (row != e->rows)
-        whatif_cell(cells, COLUMN_COSTS, costs(row));
+        cells->cells[COLUMN_COSTS] = costs(row);
 }
 
 /* The program as it was: where its replay is that of the run's row, it is that row. */
 static void add_recorded(const struct edits *e, const struct edits_question *q, uint64_t base,
                          struct whatif_page *page)
 {
-    if (page->run != SIZE_MAX && (uint64_t)answered_reserved(e->rows, q->column) == base)
+    if (page->run != SIZE_MAX && (uint64_t)answered_reserved(e->rows, q->column) == base) {
         add_policies(q, e->rows, &page->rows[page->run]);
-    else
-        add_row(e, q, e->rows, page);
+        return;
+    }
+    add_row(e, q, e->rows, page);
+    if (page->run == SIZE_MAX)
+        return;
+    free(page->rows[page->count - 1].cells[COLUMN_WHAT]);
+    page->rows[page->count - 1].cells[COLUMN_WHAT] = xstrdup("the run, for changes");
+    whatif_say(page, "  difference: of a change to the run replayed as changes are, which know no limit and "
+                     "no private pool");
 }
 
 static void add_out(const struct edits *e, const struct edits_question *q, const struct answered *row,
@@ -127,7 +123,7 @@ static void add_out(const struct edits *e, const struct edits_question *q, const
     for (int p = live_alone(q) ? FEED_LIVE : FEED_NATIVE; p < FEED_POLICIES; p++) {
         const struct answer_policy *out = q->wanted[p] ? answered_out(row, p) : NULL;
         if (out)
-            whatif_why(page, "  %s: %s %s no room for %s in %s, with %s held", row->name,
+            whatif_say(page, "  %s: %s %s no room for %s in %s, with %s held", row->name,
                        feed_policy_names[p], answered_fit(row, p) == FIT_NO ? "has" : "perhaps has",
                        units_bytes((int64_t)out->out_size, q->bytes).s,
                        shown(answered_phase(&e->from, out->out_phase)),
@@ -141,7 +137,7 @@ static void add_note(const struct edits *e, const struct edits_question *q, cons
     uint16_t phase = row->low.of[FEED_LIVE].peak.phase;
     char *where =
         phase ? xformat("in %s", shown(answered_phase(&e->from, phase))) : xstrdup("outside of any phase");
-    whatif_why(page, "  %s: the peak is %s then, its largest part %s (%s)%s%s%s%s", row->name, where,
+    whatif_say(page, "  %s: the peak is %s then, its largest part %s (%s)%s%s%s%s", row->name, where,
                answer_kind(row->low.most), units_bytes((int64_t)row->low.most_bytes, q->bytes).s,
                row->cost ? "; costs: " : "", row->cost ? row->cost : "", row->assumes ? "; if: " : "",
                row->assumes ? row->assumes : "");
@@ -164,7 +160,7 @@ static void add_refused(const struct answered *rows, size_t n, struct whatif_pag
                 names = longer;
                 told[k] = true;
             }
-        whatif_why(page, "  %s: %s%s", names,
+        whatif_say(page, "  %s: %s%s", names,
                    rows[i].nothing ? "nothing to change: " : "not known: ", rows[i].why);
         free(names);
     }
@@ -174,7 +170,11 @@ static void add_refused(const struct answered *rows, size_t n, struct whatif_pag
 void edits_page(const struct edits *e, const struct edits_question *q, uint64_t base, bool why,
                 struct whatif_page *page)
 {
-    add_recorded(e, q, base, page);
+    size_t known = 0;
+    for (size_t i = 1; i < e->n; i++)
+        known += !e->rows[i].why;
+    if (known)
+        add_recorded(e, q, base, page);
     for (size_t i = 1; i < e->n; i++)
         if (!e->rows[i].why)
             add_row(e, q, &e->rows[i], page);

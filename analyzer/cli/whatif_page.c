@@ -21,31 +21,18 @@ static const struct {
     [COLUMN_DIFFERENCE] = {"DIFFERENCE", '>', '-', '4'},
     [COLUMN_FITS] = {"FITS", '<', '-', '-'},
     [COLUMN_COSTS] = {"COSTS", '<', '5', '7'},
-    [COLUMN_ALLOCATED] = {"ALLOCATED", '>', '4', '3'},
-    [COLUMN_ALLOCATED + 1] = {"NATIVE", '>', '3', '3'},
-    [COLUMN_ALLOCATED + 2] = {"EXPANDABLE", '>', '2', '2'},
-    [COLUMN_ALLOCATED + 3] = {"ARENA", '>', '1', '1'},
+    [COLUMN_UNDER] = {"ALLOCATED", '>', '4', '3'},
+    [COLUMN_UNDER + 1] = {"NATIVE", '>', '3', '3'},
+    [COLUMN_UNDER + 2] = {"EXPANDABLE", '>', '2', '2'},
+    [COLUMN_UNDER + 3] = {"ARENA", '>', '1', '1'},
 };
 
-static void say(char ***lines, size_t *n, const char *format, va_list list)
+void whatif_say(struct whatif_page *p, const char *format, ...)
 {
+    va_list list;
     char *text;
-    *PUSH(*lines, *n) = vasprintf(&text, format, list) < 0 ? xstrdup("") : text;
-}
-
-void whatif_head(struct whatif_page *p, const char *format, ...)
-{
-    va_list list;
     va_start(list, format);
-    say(&p->head, &p->head_count, format, list);
-    va_end(list);
-}
-
-void whatif_why(struct whatif_page *p, const char *format, ...)
-{
-    va_list list;
-    va_start(list, format);
-    say(&p->why, &p->why_count, format, list);
+    *PUSH(p->lines, p->line_count) = vasprintf(&text, format, list) < 0 ? xstrdup("") : text;
     va_end(list);
 }
 
@@ -54,11 +41,6 @@ struct whatif_row *whatif_row(struct whatif_page *p, int64_t rank, int64_t bytes
     struct whatif_row *row = PUSH(p->rows, p->count);
     *row = (struct whatif_row){.rank = rank, .bytes = bytes, .at = p->count};
     return row;
-}
-
-void whatif_cell(struct whatif_row *row, enum whatif_column column, char *text)
-{
-    row->cells[column] = text;
 }
 
 static int by_order(const void *a, const void *b)
@@ -106,21 +88,14 @@ static void print_table(struct whatif_page *p)
 
 void whatif_print(struct whatif_page *p)
 {
-    for (size_t i = 0; i < p->head_count; i++)
-        puts(p->head[i]);
+    for (size_t i = 0; i < p->above; i++)
+        puts(p->lines[i]);
     if (p->count) {
         qsort(p->rows, p->count, sizeof *p->rows, by_order);
         print_table(p);
     }
-    for (size_t i = 0; i < p->why_count; i++)
-        puts(p->why[i]);
-}
-
-static void free_lines(char **lines, size_t n)
-{
-    for (size_t i = 0; i < n; i++)
-        free(lines[i]);
-    free(lines);
+    for (size_t i = p->above; i < p->line_count; i++)
+        puts(p->lines[i]);
 }
 
 void whatif_free(struct whatif_page *p)
@@ -128,8 +103,8 @@ void whatif_free(struct whatif_page *p)
     for (size_t i = 0; i < p->count; i++)
         for (int c = 0; c < WHATIF_COLUMNS; c++)
             free(p->rows[i].cells[c]);
+    for (size_t i = 0; i < p->line_count; i++)
+        free(p->lines[i]);
     free(p->rows);
-    free_lines(p->head, p->head_count);
-    free_lines(p->why, p->why_count);
-    *p = (struct whatif_page){.rows = NULL};
+    free(p->lines);
 }

@@ -15,13 +15,12 @@ struct answers {
     int64_t device;
     struct trace_tape tape;
     struct replay_result of[POLICIES];
-    struct replay_result alike; /* the recorded policy, begun and ended like the others */
-    int own;                    /* that, where alike holds something else; else POLICIES */
-    enum policy run;            /* that the recording was made under */
-    uint64_t base;              /* what that holds with the recorded settings, begun like the others */
-    uint64_t live;              /* the most that was alive */
-    int64_t recorded;           /* the most that the framework held as recorded; UNKNOWN */
-    int64_t limit;              /* that the program set last for PyTorch's allocator; UNKNOWN: none */
+    enum policy run;  /* that the recording was made under */
+    uint64_t base;    /* what that holds with the recorded settings, begun like the others */
+    bool alike;       /* which is something else than it held as recorded */
+    uint64_t live;    /* the most that was alive */
+    int64_t recorded; /* the most that the framework held as recorded; UNKNOWN */
+    int64_t limit;    /* that the program set last for PyTorch's allocator; UNKNOWN: none */
     enum torch_ties ties;
     struct refused *refused; /* the request that ended the run; NULL */
     bool late;
@@ -35,14 +34,9 @@ void policies_begin(struct answers *a);
 struct torch_settings policies_settings(const struct answers *a);
 void policies_ask(struct answers *a);
 
-/* A did what was recorded, in every address and every segment event. */
-bool policies_all_same(const struct replay_result *r);
 void policies_page(const struct answers *a, struct whatif_page *page);
 /* A note of each request that was refused: what fits without it says nothing of the run with it. */
 void policies_refused(const struct answers *a, struct whatif_page *page);
 void policies_json(const struct answers *a, struct json *j);
-/* How far the figure can be relied on, as a sentence that the caller frees; WHOLE: and why it can't be
- * compared. */
-char *policies_reliance(const struct answers *a, enum policy policy, bool whole);
 
 #endif

@@ -3,6 +3,7 @@
  * request pass (edit/refusal.h).
  */
 #include <stdlib.h>
+#include <string.h>
 
 #include "analysis/oom.h"
 #include "base/units.h"
@@ -95,8 +96,8 @@ void refusal_order(const struct refused *r, int policy, int64_t *rank, int64_t *
 static void cell_of(struct whatif_row *row, enum whatif_column column, int64_t bytes, bool exact)
 {
     if (bytes != UNKNOWN)
-        whatif_cell(row, column,
-                    xstrdup(bytes < 0 ? units_bytes_change(bytes, exact).s : units_bytes(bytes, exact).s));
+        row->cells[column] =
+            xstrdup(bytes < 0 ? units_bytes_change(bytes, exact).s : units_bytes(bytes, exact).s);
 }
 
 /* Of the run it is recorded what was missing, and of luck nothing is left. */
@@ -109,7 +110,7 @@ static bool says_room(const struct refused *r, int policy)
 void refusal_cells(const struct refused *r, int policy, bool exact, struct whatif_row *row)
 {
     const struct refusal_policy *p = policy < FEED_POLICIES ? &r->a.of[policy] : NULL;
-    whatif_cell(row, COLUMN_REQUEST, xstrdup(!p ? "-" : p->asked ? verdicts[p->verdict] : "unknown"));
+    row->cells[COLUMN_REQUEST] = xstrdup(!p ? "-" : p->asked ? verdicts[p->verdict] : "unknown");
     if (p && says_room(r, policy))
         cell_of(row, COLUMN_LEFT, p->room, exact);
 }
@@ -120,15 +121,14 @@ static void add_change(const struct refusal_change *c, bool exact, struct whatif
     const struct edit *edit = edit_named(c->name);
     struct whatif_row *row =
         whatif_row(page, gone ? NOT_MADE : (int64_t)rank_of(c->verdict), c->room == UNKNOWN ? 0 : -c->room);
-    whatif_cell(row, COLUMN_WHAT, xstrdup(c->name));
-    whatif_cell(row, COLUMN_REQUEST,
-                xstrdup(gone                                        ? "not made"
-                        : c->verdict == REFUSAL_SHORT && c->earlier ? "not reached"
-                                                                    : verdicts[c->verdict]));
+    row->cells[COLUMN_WHAT] = xstrdup(c->name);
+    row->cells[COLUMN_REQUEST] = xstrdup(gone                                        ? "not made"
+                                         : c->verdict == REFUSAL_SHORT && c->earlier ? "not reached"
+                                                                                     : verdicts[c->verdict]);
     if (!gone && c->verdict != REFUSAL_LUCKY && !c->earlier)
         cell_of(row, COLUMN_LEFT, c->room, exact);
     cell_of(row, COLUMN_FREES, c->frees, exact);
-    whatif_cell(row, COLUMN_COSTS, xstrdup(edit ? remedy_cost(edit) : "both"));
+    row->cells[COLUMN_COSTS] = xstrdup(edit ? remedy_cost(edit) : "both");
 }
 
 /* The program as it is under what it did not have. */
@@ -139,7 +139,7 @@ static void add_cures(const struct refusal_answer *a, bool exact, struct whatif_
         if (!a->of[i].asked || !cure || i == (int)a->policy)
             continue;
         char *text = refusal_policy_text(a, (enum feed_policy)i, exact);
-        whatif_head(page, "  %s alone: %s", cure, text);
+        whatif_say(page, "  %s alone: %s", cure, text);
         free(text);
     }
 }
@@ -169,11 +169,11 @@ static void add_before(const struct refused *r, struct trace *t, bool exact, str
     if (trace_line_before(t, &r->request, &before) || before.more == UNKNOWN || before.more <= 0)
         return;
     char *names = names_leaving(&r->a, before.more);
-    whatif_head(page,
-                "  in step %lld the same line got %s, and up to %s more were allocated after it: as much is "
-                "left with %s; with less the next request may be refused",
-                (long long)before.step, units_bytes(before.size, exact).s, units_bytes(before.more, exact).s,
-                names ? names : "nothing that is tried alone");
+    whatif_say(page,
+               "  in step %lld the same line got %s, and up to %s more were allocated after it: as much is "
+               "left with %s; with less the next request may be refused",
+               (long long)before.step, units_bytes(before.size, exact).s, units_bytes(before.more, exact).s,
+               names ? names : "nothing that is tried alone");
     free(names);
 }
 
@@ -183,12 +183,12 @@ void refusal_head(const struct refused *r, struct trace *t, bool exact, struct w
     char *under = r->under ? xformat(", asked of %s with %s", feed_policy_names[a->policy],
                                      units_bytes(a->capacity, exact).s)
                            : xstrdup("");
-    whatif_head(page,
-                "the request of %s on device %lld at %s, for which there was no memory%s; of what comes "
-                "after it nothing is "
-                "said:",
-                units_bytes(r->request.requested, exact).s, (long long)r->request.device,
-                units_time(r->request.t).s, under);
+    whatif_say(page,
+               "the request of %s on device %lld at %s, for which there was no memory%s; of what comes "
+               "after it nothing is "
+               "said:",
+               units_bytes(r->request.requested, exact).s, (long long)r->request.device,
+               units_time(r->request.t).s, under);
     free(under);
     add_cures(a, exact, page);
     if (!a->why)
@@ -196,38 +196,28 @@ void refusal_head(const struct refused *r, struct trace *t, bool exact, struct w
 }
 
 /* What the table's words mean, those of them that stand in it. */
-static void add_rule(const struct refused *r, struct whatif_page *page)
+static void add_rule(struct whatif_page *page)
 {
-    const struct refusal_answer *a = &r->a;
-    bool has[NOT_ENOUGH + 1] = {false}, gone = false, earlier = false, less = false;
-    for (int i = 0; i < FEED_POLICIES; i++) {
-        if (a->of[i].asked)
-            has[rank_of(a->of[i].verdict)] = true;
-        less = less || (says_room(r, i) && a->of[i].room < 0 && a->of[i].room != UNKNOWN);
-    }
-    for (size_t i = 0; i < a->count; i++) {
-        const struct refusal_change *c = &a->changes[i];
-        has[rank_of(c->verdict)] = true;
-        gone = gone || (c->verdict == REFUSAL_PASSES && !c->made);
-        earlier = earlier || c->earlier;
-        less = less || (!c->earlier && c->room < 0 && c->room != UNKNOWN);
-    }
-    if (has[PASSES])
-        whatif_why(page,
-                   "  passes: also with 1 %% less memory, and with sizes up to 1 %% larger or smaller, in "
-                   "each of %d draws",
-                   SHAKEN_DRAWS);
-    if (has[BY_LUCK])
-        whatif_why(page, "  by luck: with sizes or memory as much off not in every draw");
-    if (has[MAY_PASS])
-        whatif_why(page, "  may pass: at one end of what the change can mean");
-    if (gone)
-        whatif_why(page, "  not made: the changed program does not ask for it");
-    if (earlier)
-        whatif_why(page, "  not reached: another request before it has no room");
-    if (has[PASSES] || less)
-        whatif_why(page, "  left: the largest request that would pass next%s",
-                   less ? "; below 0: this one is short by as much" : "");
+    static const char *const words[][2] = {
+        {"passes",
+         "also with 1 % less memory, and with sizes up to 1 % larger or smaller, in each of 8 draws"},
+        {"by luck", "with sizes or memory as much off not in every draw"},
+        {"may pass", "at one end of what the change can mean"},
+        {"not made", "the changed program does not ask for it"},
+        {"not reached", "another request before it has no room"}};
+    _Static_assert(SHAKEN_DRAWS == 8, "as it is said");
+    bool left = false;
+    for (size_t w = 0; w < sizeof words / sizeof *words; w++)
+        for (size_t i = 0; i < page->count; i++)
+            if (!strcmp(page->rows[i].cells[COLUMN_REQUEST], words[w][0])) {
+                whatif_say(page, "  %s: %s", words[w][0], words[w][1]);
+                break;
+            }
+    for (size_t i = 0; i < page->count; i++)
+        left = left || page->rows[i].cells[COLUMN_LEFT];
+    if (left)
+        whatif_say(page,
+                   "  left: the largest request that would pass next; below 0 this one is short by as much");
 }
 
 void refusal_page(const struct refused *r, const struct edits_question *q, bool changes, bool why,
@@ -238,14 +228,14 @@ void refusal_page(const struct refused *r, const struct edits_question *q, bool 
         char *text = refusal_text(a, &a->changes[i], q->bytes);
         add_change(&a->changes[i], q->bytes, page);
         if (why)
-            whatif_why(page, "  %s", text);
+            whatif_say(page, "  %s", text);
         free(text);
     }
     if (changes && a->why)
-        whatif_why(page, "  %s%s", a->passes && r->under ? "" : "not known: ", a->why);
+        whatif_say(page, "  %s%s", a->passes && r->under ? "" : "not known: ", a->why);
     else if (changes && !a->count)
-        whatif_why(page, "  no change that is tried frees anything before it");
-    add_rule(r, page);
+        whatif_say(page, "  no change that is tried frees anything before it");
+    add_rule(page);
 }
 
 /* ---- asking ---- */

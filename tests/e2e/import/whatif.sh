@@ -59,6 +59,7 @@ for name in pool_ended pool_gone; do
     grep -q 'torch-native: not exact: .*(which pool [0-9]* requests were of is not known' out || no "$name: $(cat out)"
     grep -q 'torch-expandable: not exact: which pool [0-9]* requests were of is not known, taken as the common one' out || no "$name, expandable: $(cat out)"
 done
+"$V" whatif pool_ended.db >out && grep -q '^  the run, for changes  .* -$\|^  the run, for changes .*  -  ' out && grep -q '^  difference: of a change to the run replayed as changes are, which know no limit and no private pool$' out || no "what a change is compared with: $(cat out)"
 # of segments that went back too, and the replay says that they were the common pool's: in any question
 sqlite3 empty_cache.db "SELECT value FROM meta WHERE key = 'torch_pools_unknown'" | grep -q . || no "no segment of empty_cache went back"
 for more in --policy=torch-expandable --capacity=64GiB max_split_size=64MiB; do
@@ -79,7 +80,7 @@ done
 cp known.db refused.db && sqlite3 refused.db "INSERT INTO oom(process, role, seq, t_ns, device, op, requested_bytes) VALUES(1, 2, 3, 5000000, 0, 22, 7 << 30)"
 "$V" whatif --capacity=64GiB refused.db | grep -q '^  NOTE: 7.00 GiB were refused at 5 ms: no block is of that request' || no "a refused request: $("$V" whatif --capacity=64GiB refused.db)"
 
-"$V" whatif --policy=torch-native --capacity=400MiB retry.db >out && grep -q 'fits after [0-9]* emptied cache' out && grep -q '^  torch-native .* yes, after [0-9]* emptied cache' out || no "400 MiB, as it ran: no retry: $(cat out)"
+"$V" whatif --policy=torch-native --capacity=400MiB retry.db >out && grep -q 'fits after [0-9]* emptied cache' out && grep -q '^  torch-native .* yes, [0-9]* emptied cache' out || no "400 MiB, as it ran: no retry: $(cat out)"
 "$V" whatif --policy=live --capacity=100MiB midway.db | grep -q 'no room for what was alive when the trace began' || no "a capacity below what lived at the start"
 
 # the driver's pool grows by 32 MiB; it is an approximation wherever it stands, and nobody gets it who did not ask
