@@ -59,17 +59,6 @@ static char *fits(const struct edits *e, const struct edits_question *q, const s
                : xstrdup(count[FIT_YES] ? "yes" : "perhaps");
 }
 
-static char *costs(const struct answered *row)
-{
-    char *text = xstrdup("");
-    for (size_t i = 0; i < row->edit_count; i++) {
-        char *longer = xformat("%s%s%s", text, i ? ", " : "", remedy_cost(&row->edits[i]));
-        free(text);
-        text = longer;
-    }
-    return text;
-}
-
 /* What it is under each allocator, but for the one that the other columns are of. */
 static void add_policies(const struct edits_question *q, const struct answered *row, struct whatif_row *cells)
 {
@@ -97,7 +86,7 @@ static void add_row(const struct edits *e, const struct edits_question *q, const
     if (limited)
         cells->cells[COLUMN_FITS] = fits(e, q, row);
     else if (row != e->rows)
-        cells->cells[COLUMN_COSTS] = costs(row);
+        cells->cells[COLUMN_COSTS] = remedy_costs(row->name);
 }
 
 /* The program as it was: where its replay is that of the run's row, it is that row. */

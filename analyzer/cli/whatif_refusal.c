@@ -118,7 +118,6 @@ void refusal_cells(const struct refused *r, int policy, bool exact, struct whati
 static void add_change(const struct refusal_change *c, bool exact, struct whatif_page *page)
 {
     bool gone = c->verdict == REFUSAL_PASSES && !c->made;
-    const struct edit *edit = edit_named(c->name);
     struct whatif_row *row =
         whatif_row(page, gone ? NOT_MADE : (int64_t)rank_of(c->verdict), c->room == UNKNOWN ? 0 : -c->room);
     row->cells[COLUMN_WHAT] = xstrdup(c->name);
@@ -128,7 +127,7 @@ static void add_change(const struct refusal_change *c, bool exact, struct whatif
     if (!gone && c->verdict != REFUSAL_LUCKY && !c->earlier)
         cell_of(row, COLUMN_LEFT, c->room, exact);
     cell_of(row, COLUMN_FREES, c->frees, exact);
-    row->cells[COLUMN_COSTS] = xstrdup(edit ? remedy_cost(edit) : "both");
+    row->cells[COLUMN_COSTS] = remedy_costs(c->name);
 }
 
 /* The program as it is under what it did not have. */

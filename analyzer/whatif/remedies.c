@@ -235,6 +235,21 @@ const char *remedy_cost(const struct edit *e)
     }
 }
 
+char *remedy_costs(const char *names)
+{
+    char *words = xstrdup(names), *rest = words, *word, *why, *text = xstrdup("");
+    while ((word = strsep(&rest, " "))) {
+        struct edit e = {.what = EDIT_KINDS};
+        if (!edit_parse(word, &e, &why))
+            free(why);
+        char *longer = xformat("%s%s%s", text, *text ? ", " : "", remedy_cost(&e));
+        free(text);
+        text = longer;
+    }
+    free(words);
+    return text;
+}
+
 void remedies_free(struct remedies *r)
 {
     for (size_t i = 0; i < r->count; i++)
