@@ -228,6 +228,8 @@ refused = [e["edit"] for e in device["edits"] if e["refused"]]
 assert refused and all(f"  {name}: nothing to change: " in page for name in refused), refused
 assert all(len(line) <= 80 for line in page.splitlines()) and "(no room for: ALLOCATED, EXPANDABLE, ARENA;" in page
 PY
+# where nobody reads columns no name is cut, and no column left out
+env -u COLUMNS "$V" whatif -e foreach=no -e 'checkpoint=1:LlamaForCausalLM.model.layers.*' -e states=host h200.db >out2 && grep -q '^  foreach=no checkpoint=1:LlamaForCausalLM.model.layers.\* states=host  .* slower steps, a 2nd forward, copies each step  .* GiB .* GiB .* GiB$' out2 || no "a pipe: $(cat out2)"
 "$V" whatif --why h200.db >why && grep -q '^  checkpoint=1: the peak is in backward then, .*; costs: .*; if: ' why && grep -q '^  arena: not exact: ' why || no "what a row rests on: $(cat why)"
 grep -q '; if: \|^  arena: not exact' out && no "a paragraph of each row: $(cat out)"
 [ "$(grep -c . out)" -le 36 ] || no "the page is long: $(cat out)"
