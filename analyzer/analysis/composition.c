@@ -11,38 +11,14 @@
 #define MOST_EVENTS 5000000            /* some seconds */
 #define MOST_BYTES  (INT64_C(1) << 61) /* of a damaged file: sums stay numbers */
 
-static const char *const roles[COMPOSITION_ROLES] = {"unknown",
-                                                     "parameter",
-                                                     "optimizer state",
-                                                     "gradient",
-                                                     "activation",
-                                                     "logits",
-                                                     "input",
-                                                     "temporary",
-                                                     "communication buffer",
-                                                     "unused",
-                                                     "buffer",
-                                                     "workspace",
-                                                     "made in forward",
-                                                     "made in logits",
-                                                     "made in backward",
-                                                     "made in optimizer",
-                                                     "made in evaluation",
-                                                     "made in another phase",
-                                                     "made outside any phase"};
-enum { MADE = 12, MADE_ELSEWHERE = COMPOSITION_ROLES - 2, MADE_OUTSIDE };
+static const char *const made[COMPOSITION_MADE] = {
+    "made in forward",    "made in logits",        "made in backward",      "made in optimizer",
+    "made in evaluation", "made in another phase", "made outside any phase"};
+enum { MADE = VS_ROLE_COUNT, MADE_ELSEWHERE = COMPOSITION_ROLES - 2, MADE_OUTSIDE };
 
 const char *composition_role(size_t group)
 {
-    return group < COMPOSITION_ROLES ? roles[group] : roles[0];
-}
-
-static size_t group_of_role(const char *role)
-{
-    for (size_t i = 1; role && i < COMPOSITION_ROLES; i++)
-        if (!strcmp(role, roles[i]))
-            return i;
-    return 0;
+    return group >= MADE && group < COMPOSITION_ROLES ? made[group - MADE] : vs_role_word((unsigned)group);
 }
 
 static size_t group_of_made(const struct trace *t, int phase)
@@ -51,7 +27,7 @@ static size_t group_of_made(const struct trace *t, int phase)
     if (!name || !strcmp(name, "none"))
         return MADE_OUTSIDE;
     for (size_t i = MADE; i < MADE_ELSEWHERE; i++)
-        if (!strcmp(name, roles[i] + strlen("made in ")))
+        if (!strcmp(name, made[i - MADE] + strlen("made in ")))
             return i;
     return MADE_ELSEWHERE;
 }
@@ -118,7 +94,7 @@ static size_t group_of_birth(struct walk *w, const struct trace_delta *e)
     while (w->role_next < w->role_count && w->roles[w->role_next].seq < e->seq)
         w->role_next++;
     bool known = w->role_next < w->role_count && w->roles[w->role_next].seq == e->seq;
-    size_t group = known ? group_of_role(w->roles[w->role_next].role) : 0;
+    size_t group = known ? vs_role_named(w->roles[w->role_next].role) : 0;
     return group ? group : group_of_made(w->t, (int)e->phase);
 }
 

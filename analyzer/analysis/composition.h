@@ -9,6 +9,7 @@
 #define VS_ANALYSIS_COMPOSITION_H
 
 #include "columns.h"
+#include "trace/roles.h"
 
 enum composition_by { COMPOSITION_NONE, COMPOSITION_ROLE, COMPOSITION_PHASE };
 
@@ -17,8 +18,9 @@ struct composition {
     int64_t *at;   /* [column * groups + group], bytes */
 };
 
-#define COMPOSITION_ROLES 19
-/* The role of a group, or where none is known the phase of its birth, "made in forward"; 0 "unknown". */
+/* An enum vs_role, or where none is told one of COMPOSITION_MADE words for the phase that made it. */
+enum { COMPOSITION_MADE = 7, COMPOSITION_ROLES = VS_ROLE_COUNT + COMPOSITION_MADE };
+/* "activation", "made in forward"; 0 "not told". */
 const char *composition_role(size_t group);
 
 /* NULL, or why T has no composition: what would have to be read is not in the file, or is too much. */

@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "trace/roles.h"
+
 int64_t holders_total(const struct trace_live *live, size_t n)
 {
     int64_t sum = 0;
@@ -103,14 +105,14 @@ static struct holder identity(const struct trace_live *l, enum holder_by by)
     case BY_LINE:
         h.line = l->line;
         h.category = l->line ? NULL : l->category;
-        h.role = l->line && l->role && !strcmp(l->role, HOLDERS_WORKSPACE) ? HOLDERS_WORKSPACE : NULL;
+        h.role = l->line && vs_role_named(l->role) == VS_ROLE_WORKSPACE ? l->role : NULL;
         break;
     case BY_LAYER:
         h.layer = l->layer;
         h.category = l->layer ? NULL : l->category;
         break;
     case BY_ROLE: /* without one the phase of its birth (part_what) */
-        h.role = l->role && strcmp(l->role, "unknown") ? l->role : NULL;
+        h.role = vs_role_named(l->role) != VS_ROLE_UNTOLD ? l->role : NULL;
         h.category = h.role || !l->category || strcmp(l->category, "before recording") ? NULL : l->category;
         h.phase = h.role || h.category ? NULL : l->phase;
         break;

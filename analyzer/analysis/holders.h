@@ -7,8 +7,6 @@
 #include "read/trace.h"
 #include "read/living.h"
 
-#define HOLDERS_WORKSPACE "workspace" /* of a library: a row of its own at each line */
-
 enum holder_by { BY_LINE, BY_LAYER, BY_ROLE, BY_TENSOR, BY_PHASE, BY_CATEGORY, BY_LIBRARY, BY_STACK };
 
 struct holder {

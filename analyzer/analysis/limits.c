@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/units.h"
+#include "trace/roles.h"
 
 /* ---- what was written ---- */
 
@@ -23,7 +24,8 @@ static bool read_number(const char *text, int64_t *out)
     return end != text && !*end && value >= 0;
 }
 
-static const char *const keys[] = {"device", "rank", "phase", "born", "line", "layer", "role"};
+/* born: what made= was called before, in this version */
+static const char *const keys[] = {"device", "rank", "phase", "born", "line", "layer", "role", "made"};
 enum { KEYS = sizeof keys / sizeof *keys };
 
 /* Which key TEXT begins with, an equals sign behind it; -1. */
@@ -58,9 +60,20 @@ static size_t term_length(const char *text)
     return n;
 }
 
+/* NAME as it is called now: the word of before is taken too, in this version. */
+static char *role_now(char *name)
+{
+    for (unsigned i = 0; vs_role_named(name) == VS_ROLE_UNTOLD && i < VS_ROLE_COUNT; i++)
+        if (!strcmp(name, vs_role_before(vs_role_word(i)))) {
+            free(name);
+            return xstrdup(vs_role_word(i));
+        }
+    return name;
+}
+
 static int read_value(struct limit *l, int key, char *value, char *why, size_t size)
 {
-    char **const texts[] = {&l->phase, &l->born, &l->line, &l->layer, &l->role};
+    char **const texts[] = {&l->phase, &l->born, &l->line, &l->layer, &l->role, &l->born};
     if (key < 2) {
         bool good = read_number(value, key == 0 ? &l->device : &l->rank);
         if (!good)
@@ -69,8 +82,8 @@ static int read_value(struct limit *l, int key, char *value, char *why, size_t s
         return good ? 0 : -1;
     }
     free(*texts[key - 2]);
-    *texts[key - 2] = value;
-    if (*value)
+    *texts[key - 2] = texts[key - 2] == &l->role ? role_now(value) : value;
+    if (**texts[key - 2])
         return 0;
     snprintf(why, size, "%s= takes a name", keys[key]);
     return -1;
@@ -87,7 +100,7 @@ static int read_term(struct limit *l, const char *term, size_t length, char *why
         l->reserved = true;
     else if (length != strlen("allocated") || !word_at(term, "allocated")) {
         snprintf(why, size,
-                 "'%.*s' is none of allocated, reserved, device=, rank=, phase=, born=, line=, layer=, role=",
+                 "'%.*s' is none of allocated, reserved, device=, rank=, phase=, made=, line=, layer=, role=",
                  (int)length, term);
         return -1;
     }
@@ -98,7 +111,7 @@ static int check_terms(const struct limit *l, char *why, size_t size)
 {
     if (limit_is_held(l) && (l->phase || l->reserved)) {
         snprintf(why, size,
-                 "%s is about all that was %s, and not about some blocks: born= is the phase that "
+                 "%s is about all that was %s, and not about some blocks: made= is the phase that "
                  "blocks were made in",
                  l->phase ? "phase=" : "reserved", l->reserved ? "reserved" : "allocated");
         return -1;
@@ -123,7 +136,7 @@ static void name_it(struct limit *l)
     add_words(l, " by line ", l->line);
     add_words(l, l->line ? ", layer " : " by layer ", l->layer);
     add_words(l, l->line || l->layer ? ", role " : " by role ", l->role);
-    add_words(l, l->line || l->layer || l->role ? ", born in " : " by what was born in ", l->born);
+    add_words(l, l->line || l->layer || l->role ? ", made in " : " by what was made in ", l->born);
 }
 
 int limit_parse(struct limit *l, const char *text, char *why, size_t size)

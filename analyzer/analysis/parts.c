@@ -4,12 +4,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "trace/roles.h"
+
 #define MOST_NAMES 4 /* of a path without numbers */
 #define DEEPEST    8 /* names of a path, the last of which is the number of a layer */
 
 static bool has_role(const struct trace_live *l)
 {
-    return l->role && strcmp(l->role, "unknown") != 0;
+    return vs_role_named(l->role) != VS_ROLE_UNTOLD;
 }
 
 const char *part_layer_of(const struct trace_live *l)

@@ -46,7 +46,7 @@ static const struct command_help help = {
     "where one is exceeded. A SELECTOR has one or several of\n"
     "  allocated, reserved       all of a device (reserved: what the driver was asked for)\n"
     "  phase=NAME                all that was allocated while a range of the phase was open\n"
-    "  line=FILE[:LINE], layer=PATH, role=NAME, born=PHASE    what such blocks held together\n"
+    "  line=FILE[:LINE], layer=PATH, role=NAME, made=PHASE    what such blocks held together\n"
     "  device=N, rank=N          only there\n"
     "Exit status 0: all within their limits; 1: one at least is beyond; 3: none is known to be, and of one\n"
     "at least nobody can tell, because something was lost, the run was cut off, or the recording lacks it.",

@@ -39,7 +39,8 @@ static const struct command_help help = {
     "peak", "[options] FILE...|DIR",
     "Who held the bytes when a device's allocated memory was at its peak, or when it ran out: by line of the "
     "program, by layer, by role, by tensor (element type and shape), by phase\n"
-    "of birth, by category (framework blocks, direct driver allocations), by the library that asked, by call "
+    "that made it, by category (framework blocks, direct driver allocations), by the library that asked, by "
+    "call "
     "stack\n"
     "(innermost frame first).\n"
     "The rows of each table sum to the peak, to the byte; so do the parts of what was reserved beside it, "

@@ -3,6 +3,7 @@
 
 #include "show/report/rules.h"
 #include "trace/journal/journal.h"
+#include "trace/roles.h"
 #include "show/ranks/ranks.h"
 #include "read/living.h"
 #include "read/stacks.h"
@@ -51,7 +52,7 @@ static void tensor_json(const struct trace_tensor *x, struct json *j)
     json_text(j, "shape", x->shape);
     json_int(j, "request_bytes", x->request);
     json_text(j, "line", x->line);
-    json_text(j, "role", x->role);
+    role_json(x->role, j);
 }
 
 static void groups_json(const struct peak_page *p, enum holder_by by, struct json *j)
@@ -78,8 +79,10 @@ static void groups_json(const struct peak_page *p, enum holder_by by, struct jso
                                           : h->owner);
         if (by == BY_LINE)
             json_bool(j, "workspace", h->role != NULL);
-        if (by == BY_ROLE)
+        if (by == BY_ROLE) {
+            json_text(j, "old_role", vs_role_before(h->role));
             json_text(j, "phase", h->phase);
+        }
         if (by == BY_LINE || by == BY_LAYER || by == BY_ROLE || by == BY_TENSOR || by == BY_LIBRARY ||
             by == BY_STACK) /* for rows without a line, library or stack */
             json_text(j, "category", h->category);

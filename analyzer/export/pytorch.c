@@ -35,19 +35,30 @@
 #include "read/ooms.h"
 #include "read/steps.h"
 #include "read/tape.h"
+#include "trace/roles.h"
 #include "snapshot.h"
 
 /* ---- events ---- */
 
 /* Categories are spelt as torch.profiler's, where it has them. */
+static const char *category_of(const char *role)
+{
+    switch (vs_role_named(role)) {
+    case VS_ROLE_UNTOLD:
+        return "unknown";
+    case VS_ROLE_STATE:
+        return "optimizer_state";
+    default:
+        return role;
+    }
+}
+
 static void put_category(struct snapshot_writer *w, int64_t alloc_seq)
 {
-    const char *role = alloc_seq ? trace_role_of(w->roles, alloc_seq) : NULL;
-    if (!w->roles)
-        return;
-    if (role && !strcmp(role, "optimizer state"))
-        role = "optimizer_state";
-    snapshot_text(w, "category", role ? snapshot_own_once(w, role) : "unknown");
+    if (w->roles)
+        snapshot_text(
+            w, "category",
+            snapshot_own_once(w, category_of(alloc_seq ? trace_role_of(w->roles, alloc_seq) : NULL)));
 }
 
 static void put_role(struct snapshot_writer *w, const struct heap_change *c)

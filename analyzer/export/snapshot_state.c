@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/shown.h"
-#include "trace/event.h"
+#include "trace/roles.h"
 #include "snapshot.h"
 
 /* ---- segments ---- */
@@ -38,25 +38,21 @@ void snapshot_mark_size(struct snapshot_writer *w, const struct holding *x)
 
 void snapshot_mark_role(struct snapshot_writer *w, const struct holding *x)
 {
-    static const struct {
-        const char *role;
-        int rule;
-    } told[] = {{"parameter", VS_LIFE_TOLD_PARAMETER},
-                {"gradient", VS_LIFE_TOLD_GRADIENT},
-                {"optimizer state", VS_LIFE_TOLD_STATE},
-                {"activation", VS_LIFE_TOLD_ACTIVATION},
-                {"temporary", VS_LIFE_TOLD_TEMPORARY},
-                {"logits", VS_LIFE_TOLD_LOGITS},
-                {"input", VS_LIFE_TOLD_INPUT},
-                {"workspace", VS_LIFE_TOLD_WORKSPACE},
-                {"communication buffer", VS_LIFE_TOLD_COMMUNICATION},
-                {"unused", VS_LIFE_TOLD_UNUSED},
-                {"unknown", VS_LIFE_TOLD_UNKNOWN}};
+    static const uint8_t told[VS_ROLE_COUNT] = {[VS_ROLE_UNTOLD] = VS_LIFE_TOLD_UNKNOWN,
+                                                [VS_ROLE_PARAMETER] = VS_LIFE_TOLD_PARAMETER,
+                                                [VS_ROLE_GRADIENT] = VS_LIFE_TOLD_GRADIENT,
+                                                [VS_ROLE_STATE] = VS_LIFE_TOLD_STATE,
+                                                [VS_ROLE_ACTIVATION] = VS_LIFE_TOLD_ACTIVATION,
+                                                [VS_ROLE_RECOMPUTED] = VS_LIFE_TOLD_RECOMPUTED,
+                                                [VS_ROLE_OUTPUT] = VS_LIFE_TOLD_LOGITS,
+                                                [VS_ROLE_INPUT] = VS_LIFE_TOLD_INPUT,
+                                                [VS_ROLE_TEMPORARY] = VS_LIFE_TOLD_TEMPORARY,
+                                                [VS_ROLE_WORKSPACE] = VS_LIFE_TOLD_WORKSPACE,
+                                                [VS_ROLE_COMMUNICATION] = VS_LIFE_TOLD_COMMUNICATION};
     int64_t rule = x->kind == HOLDING_REST ? 0 : trace_role_rule_of(w->roles, x->seq);
     const char *role = rule || x->kind == HOLDING_REST ? NULL : trace_role_of(w->roles, x->seq);
-    for (size_t i = 0; role && i < sizeof told / sizeof *told; i++)
-        if (!strcmp(role, told[i].role))
-            rule = told[i].rule;
+    if (role)
+        rule = told[vs_role_named(role)];
     if (rule)
         snapshot_int(w, "role_rule", rule);
 }

@@ -33,7 +33,7 @@ void counts_free(struct counts *c)
 
 static bool is_gradient(const struct life *x)
 {
-    return x->rule && vs_role_number(x->rule) == VS_FRAMEWORK_GRADIENT;
+    return x->rule && vs_role_number(x->rule) == VS_ROLE_GRADIENT;
 }
 
 static int by_death(const void *a, const void *b)

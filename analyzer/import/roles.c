@@ -286,8 +286,9 @@ static uint8_t like(uint8_t rule)
     case VS_LIFE_GRADIENT_STEPPED:
         return VS_LIFE_LIKE_GRADIENT;
     case VS_LIFE_ACTIVATION:
-    case VS_LIFE_ACTIVATION_AGAIN:
         return VS_LIFE_LIKE_ACTIVATION;
+    case VS_LIFE_ACTIVATION_AGAIN:
+        return VS_LIFE_LIKE_RECOMPUTED;
     default:
         return rule == VS_LIFE_TEMPORARY ? VS_LIFE_LIKE_TEMPORARY : MIXED;
     }
@@ -301,7 +302,7 @@ static bool is_cut_off(const struct finder *f, const struct life *x, uint8_t lik
         return false;
     if (like == VS_LIFE_LIKE_TEMPORARY)
         return x->born_in == last;
-    if (like == VS_LIFE_LIKE_ACTIVATION)
+    if (like == VS_LIFE_LIKE_ACTIVATION || like == VS_LIFE_LIKE_RECOMPUTED)
         return x->born_in >= f->cycle && f->l.spans[last].phase <= IMPORT_BACKWARD &&
                f->l.spans[last].phase >= IMPORT_FORWARD;
     uint32_t step = span_of(f, x)->next[IMPORT_OPTIMIZER];

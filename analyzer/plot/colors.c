@@ -25,28 +25,19 @@ static const struct {
 };
 #define OTHER_COLOR "#a9a9a9"
 
-static const struct {
-    const char *role, *color;
-} roles[] = {
-    {"parameter", "#332288"},
-    {"optimizer state", "#88ccee"},
-    {"gradient", "#44aa99"},
-    {"activation", "#ddcc77"},
-    {"logits", "#cc6677"},
-    {"input", "#999933"},
-    {"temporary", "#882255"},
-    {"communication buffer", "#aa4499"},
-    {"unused", "#117733"},
-    {"unknown", "#c4b8a8"},
-    {"buffer", "#661100"},
-    {"workspace", "#6699cc"},
-    {"made in forward", "#b8c4c8"},
-    {"made in logits", "#c8b8b8"},
-    {"made in backward", "#a9b4c8"},
-    {"made in optimizer", "#c8c4a9"},
-    {"made in evaluation", "#b4c8b8"},
-    {"made in another phase", "#bdbdbd"},
-    {"made outside any phase", "#d5d0c8"},
+/* Of each composition_role. */
+static const char *const role_colors[COMPOSITION_ROLES] = {
+    [VS_ROLE_UNTOLD] = "#c4b8a8",     [VS_ROLE_PARAMETER] = "#332288", [VS_ROLE_GRADIENT] = "#44aa99",
+    [VS_ROLE_STATE] = "#88ccee",      [VS_ROLE_BUFFER] = "#661100",    [VS_ROLE_ACTIVATION] = "#ddcc77",
+    [VS_ROLE_RECOMPUTED] = "#e8601c", [VS_ROLE_OUTPUT] = "#cc6677",    [VS_ROLE_INPUT] = "#999933",
+    [VS_ROLE_TEMPORARY] = "#882255",  [VS_ROLE_WORKSPACE] = "#6699cc", [VS_ROLE_COMMUNICATION] = "#aa4499",
+    [VS_ROLE_CACHE] = "#117733",      [VS_ROLE_COUNT] = "#b8c4c8", /* made in forward */
+    [VS_ROLE_COUNT + 1] = "#c8b8b8",                               /* ... logits */
+    [VS_ROLE_COUNT + 2] = "#a9b4c8",                               /* ... backward */
+    [VS_ROLE_COUNT + 3] = "#c8c4a9",                               /* ... optimizer */
+    [VS_ROLE_COUNT + 4] = "#b4c8b8",                               /* ... evaluation */
+    [VS_ROLE_COUNT + 5] = "#bdbdbd",                               /* ... another phase */
+    [VS_ROLE_COUNT + 6] = "#d5d0c8",                               /* made outside any phase */
 };
 
 /* The phase without a colour that peaked highest; 0: all have one, or are not shown. */
@@ -88,10 +79,8 @@ const char *picture_group_name(const struct picture *p, size_t group)
 
 const char *picture_group_color(const struct picture *p, size_t group)
 {
-    const char *role = p->by == COMPOSITION_ROLE ? composition_role(group) : NULL;
-    for (size_t i = 0; role && i < sizeof roles / sizeof *roles; i++)
-        if (!strcmp(roles[i].role, role))
-            return roles[i].color;
-    return !role && group && group < p->phase_count && p->phases[group].color ? p->phases[group].color
-                                                                              : "#c4b8a8";
+    if (p->by == COMPOSITION_ROLE)
+        return role_colors[group < COMPOSITION_ROLES ? group : VS_ROLE_UNTOLD];
+    return group && group < p->phase_count && p->phases[group].color ? p->phases[group].color
+                                                                     : role_colors[VS_ROLE_UNTOLD];
 }

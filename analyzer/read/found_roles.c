@@ -2,11 +2,12 @@
  * found_roles.c - what a block of a recording is for, if nobody followed it and PyTorch says nothing of it.
  * Its life shows that, by the rules that an import goes by (import/roles.h), over phases that are recorded.
  *
- *      forward .. backward                            an activation, or what is born in logits
+ *      forward .. backward                            an activation; made in logits: the head's output
  *      one stretch of a phase                         a temporary
  *      backward .. behind an optimizer's step         a gradient
  *      asked for without a tensor, and kept           a library's workspace
  *      asked of the driver by cuBLAS, NCCL and such   likewise, or for communication
+ *      made by transformers' cache_utils.py           a cache, but in training, where backward frees it
  *
  * What backward computes again (a checkpoint) is a stretch of its own: the layer's call is inside of an
  * autograd node's run.  What had no time to end is what all of the same call stack were that did.
@@ -191,8 +192,9 @@ static uint8_t cut_off(uint8_t rule)
 {
     switch (rule) {
     case VS_LIFE_ACTIVATION:
-    case VS_LIFE_ACTIVATION_AGAIN:
         return VS_LIFE_LIKE_ACTIVATION;
+    case VS_LIFE_ACTIVATION_AGAIN:
+        return VS_LIFE_LIKE_RECOMPUTED;
     case VS_LIFE_LOGITS:
         return VS_LIFE_LIKE_LOGITS;
     case VS_LIFE_GRADIENT_LIVED:
@@ -244,23 +246,31 @@ static void find_cut_off(struct finding *f)
 
 /* ---- the table ---- */
 
-static int put(struct finding *f)
+static const char *said(const struct trace *t)
 {
-    const char *under = f->t->processes > 1 ? "temp.one_framework_role" : "main.framework_role";
+    return t->processes > 1 ? "temp.one_framework_role" : "main.framework_role";
+}
+
+static int make_table(struct trace *t)
+{
     char *sql = xformat("DROP VIEW IF EXISTS temp.framework_role;"
                         "DROP TABLE IF EXISTS temp.found_role;"
                         "CREATE TEMP TABLE found_role(alloc_seq INTEGER PRIMARY KEY, role INT);"
                         "CREATE TEMP VIEW framework_role AS SELECT alloc_seq, role FROM %s UNION ALL "
                         "SELECT alloc_seq, role FROM temp.found_role",
-                        under);
-    sqlite3_stmt *s = NULL;
-    int code = sqlite3_exec(f->t->db, sql, NULL, NULL, NULL);
+                        said(t));
+    int code = sqlite3_exec(t->db, sql, NULL, NULL, NULL);
     free(sql);
-    sql = xformat(
-        "INSERT INTO temp.found_role SELECT ?1, ?2 WHERE NOT EXISTS (SELECT 1 FROM %s WHERE alloc_seq = ?1)",
-        under);
-    if (code == SQLITE_OK)
-        code = sqlite3_prepare_v2(f->t->db, sql, -1, &s, NULL);
+    return code == SQLITE_OK ? 0 : trace_sql_error(t);
+}
+
+static int put(struct finding *f)
+{
+    sqlite3_stmt *s = NULL;
+    char *sql = xformat("INSERT OR IGNORE INTO temp.found_role SELECT ?1, ?2 WHERE NOT EXISTS (SELECT 1 FROM "
+                        "%s WHERE alloc_seq = ?1)",
+                        said(f->t));
+    int code = sqlite3_prepare_v2(f->t->db, sql, -1, &s, NULL);
     free(sql);
     for (size_t i = 0; code == SQLITE_OK && i < f->count; i++) {
         if (!f->births[i].rule)
@@ -271,6 +281,29 @@ static int put(struct finding *f)
     }
     sqlite3_finalize(s);
     return code == SQLITE_OK ? 0 : trace_sql_error(f->t);
+}
+
+static bool has_caches(struct trace *t)
+{
+    bool told = trace_is_imported(t) || trace_follows(t);
+    return !told &&
+           trace_sql_one(t, "SELECT 1 FROM frame WHERE file LIKE '%/transformers/cache_utils.py' LIMIT 1") ==
+               1;
+}
+
+/* In a training's forward the same code makes what backward frees: activations. */
+static int put_caches(struct trace *t)
+{
+    char *sql = xformat(
+        "INSERT INTO temp.found_role SELECT e.seq, %d FROM ev e CROSS JOIN kind k ON k.id = e.kind WHERE "
+        "e.op "
+        "= %d AND k.status = 0 AND e.stack IN (SELECT s.id FROM stack s JOIN frame f ON f.id = s.line WHERE "
+        "f.file LIKE '%%/transformers/cache_utils.py') AND e.phase NOT IN (SELECT id FROM phase WHERE name "
+        "IN ('forward', 'logits', 'backward', 'optimizer')) AND e.seq NOT IN (SELECT alloc_seq FROM %s)",
+        VS_LIFE_CACHE, VS_OP_BLOCK_ALLOC, said(t));
+    int code = sqlite3_exec(t->db, sql, NULL, NULL, NULL);
+    free(sql);
+    return code == SQLITE_OK ? 0 : trace_sql_error(t);
 }
 
 /* What libraries ask the driver for themselves, as view access_role has it. */
@@ -311,7 +344,10 @@ int trace_find_roles(struct trace *t)
         if (t->phase_names[i] && !strcmp(t->phase_names[i], "logits"))
             f.logits = (int64_t)i;
     }
-    if (is_wanted(t, &f)) {
+    bool wanted = is_wanted(t, &f), caches = has_caches(t);
+    if (wanted || caches)
+        result = make_table(t) || (caches && put_caches(t)) ? -1 : 0;
+    if (wanted && !result) {
         result = trace_step_ends(t, &f.steps, &f.step_count) || read_events(&f) ? -1 : 0;
         if (!result) {
             find_cut_off(&f);

@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "trace/event.h"
+#include "trace/roles.h"
 #include "base/shown.h"
 #include "sql.h"
 
@@ -317,7 +318,7 @@ static void name_by_phases(struct trace *t, struct trace_lives *l)
     uint8_t *made = xrealloc(NULL, t->phase_name_count + 1), unknown = 0;
     memset(made, 0, t->phase_name_count + 1);
     for (size_t i = 1; i < l->role_count && !unknown; i++)
-        unknown = strcmp(l->roles[i], "unknown") ? 0 : (uint8_t)i;
+        unknown = strcmp(l->roles[i], vs_role_word(VS_ROLE_UNTOLD)) ? 0 : (uint8_t)i;
     for (size_t i = 0; i < l->block_count; i++) {
         struct trace_block *b = &l->blocks[i];
         uint16_t phase = b->phase < t->phase_name_count ? b->phase : 0;

@@ -188,7 +188,7 @@ static bool has_room(const struct vs_journal *j, uint64_t count)
     return now.head - now.tail + count < (uint64_t)vs_options.ring_events / 2;
 }
 
-/* COUNT storages that begin at ADDRESSES are of ROLE, an enum vs_framework_role: the Python hook reads them
+/* COUNT storages that begin at ADDRESSES are of ROLE, an enum vs_role: the Python hook reads them
  * (framework/python/vramscope/_roles.py).  1 where they were recorded, or would have been: ADDRESSES may be
  * NULL; 0 where nothing is recorded, or the drain has much to do: the caller may try again later. */
 int vramscope_auto_roles(const uint64_t *addresses, unsigned count, unsigned role)

@@ -19,6 +19,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "roles.h"
+
 /* Which driver the process runs on: process.simulated. */
 enum vs_driver { VS_DRIVER_REAL, VS_DRIVER_SIMULATED, VS_DRIVER_DRY };
 
@@ -124,7 +126,7 @@ enum vs_driver { VS_DRIVER_REAL, VS_DRIVER_SIMULATED, VS_DRIVER_DRY };
      * No row of ev */                                                                                       \
     X(41, POOL_USE, "pool_use")                                                                              \
     /* what a framework says that blocks are for: address, size, arg0 = where they begin (0: none), arg1 =   \
-     * enum vs_framework_role.  No row of ev */                                                              \
+     * enum vs_role.  No row of ev */                                                              \
     X(42, FRAMEWORK_ROLE, "framework_role")                                                                  \
     /* what a framework says of itself: address, size = ids of the strings that are key and value of table   \
      * meta.  No row of ev */                                                                                \
@@ -258,82 +260,6 @@ enum vs_sample_source {
                           free bytes.  It belongs to that out-of-memory, not to the curve */
     VS_SAMPLE_OOM_PROCESS = 5 /* NVML's figure for this pid, queried right after VS_SAMPLE_OOM */
 };
-
-/* What a framework says that a block is for; of several the lowest number.  Part of the format. */
-enum vs_framework_role {
-    VS_FRAMEWORK_PARAMETER = 1,
-    VS_FRAMEWORK_GRADIENT = 2,
-    VS_FRAMEWORK_STATE = 3, /* of an optimizer */
-    VS_FRAMEWORK_BUFFER = 4,
-    VS_FRAMEWORK_ROLES
-};
-
-/* What an import finds that a block is for, by its call stacks and its life: the rule that decided, in the
- * same column.  Part of the format.  X(number, NAME, its role: an enum vs_framework_role, 0 another) */
-#define VS_LIFE_RULES(X)                                                                                     \
-    X(16, UNKNOWN, 0)                                                                                        \
-    X(17, BEFORE, 0)                                                                                         \
-    X(18, STATE_MADE, VS_FRAMEWORK_STATE)                                                                    \
-    X(19, STATE_KEPT, VS_FRAMEWORK_STATE)                                                                    \
-    X(20, GRADIENT_ZEROED, VS_FRAMEWORK_GRADIENT)                                                            \
-    X(21, GRADIENT_STEPPED, VS_FRAMEWORK_GRADIENT)                                                           \
-    X(22, GRADIENT_KEPT, VS_FRAMEWORK_GRADIENT)                                                              \
-    X(23, PARAMETER_COUNTED, VS_FRAMEWORK_PARAMETER)                                                         \
-    X(24, PARAMETER_MOVED, VS_FRAMEWORK_PARAMETER)                                                           \
-    X(25, BUFFER_MOVED, VS_FRAMEWORK_BUFFER)                                                                 \
-    X(26, ACTIVATION, 0)                                                                                     \
-    X(27, TEMPORARY, 0)                                                                                      \
-    X(28, WORKSPACE, 0)                                                                                      \
-    X(29, LIKE_GRADIENT, VS_FRAMEWORK_GRADIENT)                                                              \
-    X(30, LIKE_ACTIVATION, 0)                                                                                \
-    X(31, LIKE_TEMPORARY, 0)                                                                                 \
-    X(32, STATE_REPLACED, VS_FRAMEWORK_STATE)                                                                \
-    X(33, SEVERAL, 0)                                                                                        \
-    X(34, TOLD_PARAMETER, VS_FRAMEWORK_PARAMETER)                                                            \
-    X(35, TOLD_GRADIENT, VS_FRAMEWORK_GRADIENT)                                                              \
-    X(36, TOLD_STATE, VS_FRAMEWORK_STATE)                                                                    \
-    X(37, TOLD_ACTIVATION, 0)                                                                                \
-    X(38, TOLD_TEMPORARY, 0)                                                                                 \
-    X(39, TOLD_LOGITS, 0)                                                                                    \
-    X(40, TOLD_INPUT, 0)                                                                                     \
-    X(41, TOLD_WORKSPACE, 0)                                                                                 \
-    X(42, TOLD_COMMUNICATION, 0)                                                                             \
-    X(43, TOLD_UNUSED, 0)                                                                                    \
-    X(44, TOLD_UNKNOWN, 0)                                                                                   \
-    /* of a recording, found by its readers (analyzer/read/found_roles.c) and in no file */                  \
-    X(45, WORKSPACE_RAW, 0)                                                                                  \
-    X(46, LOGITS, 0)                                                                                         \
-    X(47, GRADIENT_LIVED, 0)                                                                                 \
-    X(48, ACTIVATION_AGAIN, 0)                                                                               \
-    X(49, LIKE_GRADIENT_LIVED, 0)                                                                            \
-    X(50, LIKE_LOGITS, 0)                                                                                    \
-    X(51, LIBRARY, 0)                                                                                        \
-    X(52, LIBRARY_COMMUNICATES, 0)
-
-enum vs_life_rule {
-#define X(n, NAME, role) VS_LIFE_##NAME = n,
-    VS_LIFE_RULES(X)
-#undef X
-};
-
-static inline bool vs_life_is_rule(uint64_t n)
-{
-    return n >= VS_LIFE_UNKNOWN && n <= VS_LIFE_LIBRARY_COMMUNICATES;
-}
-
-/* N as an enum vs_framework_role: PyTorch's own word, or what a rule decided; 0 neither. */
-static inline uint8_t vs_role_number(uint64_t n)
-{
-    switch (n) {
-#define X(number, NAME, role)                                                                                \
-    case number:                                                                                             \
-        return role;
-        VS_LIFE_RULES(X)
-#undef X
-    default:
-        return n < VS_FRAMEWORK_ROLES ? (uint8_t)n : 0;
-    }
-}
 
 enum vs_context_kind { VS_CONTEXT_PRIMARY = 1, VS_CONTEXT_CREATED = 2, VS_CONTEXT_GREEN = 3 };
 

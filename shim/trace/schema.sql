@@ -610,29 +610,28 @@ CREATE VIEW block_use AS
   FROM access_times a CROSS JOIN access_kind k ON k.id = a.kind LEFT JOIN ev e ON e.seq = a.alloc_seq;
 
 -- what each block that was followed is for, as its accesses say alone: by its life over the training iterations and by the phases in which the device was given
--- it (view block_use), or by the library that asked the driver for it.  role is 'parameter', 'gradient', 'optimizer state', 'activation', 'logits',
--- 'temporary', 'input', 'communication buffer', 'workspace', 'unused', or 'unknown' where no rule fits; rule is the one that decided, in words.  The first
--- rule that fits decides, in the order that they stand in here.  What was asked for without a tensor is no parameter, gradient or state: a library's workspace is used
+-- it (view block_use), or by the library that asked the driver for it.  role is a word of view role_word,
+-- 'not told' where no rule fits; rule is the one that decided, in words.  The first rule that fits decides, in the order that they stand in here.  What was asked for without a tensor is no parameter, gradient or state: a library's workspace is used
 -- in all phases.  Phases are those of the recording
 CREATE VIEW access_role AS
   SELECT d.process AS process, d.alloc_seq AS alloc_seq,
-    CASE d.rule WHEN 3 THEN 'unused' WHEN 4 THEN 'communication buffer' WHEN 15 THEN 'workspace' WHEN 16 THEN 'communication buffer' WHEN 5 THEN 'gradient' WHEN 6 THEN 'optimizer state' WHEN 7 THEN 'parameter' WHEN 17 THEN 'optimizer state' WHEN 18 THEN 'optimizer state' WHEN 8 THEN 'input' WHEN 9 THEN 'logits' WHEN 10 THEN 'activation' WHEN 20 THEN 'activation' WHEN 11 THEN 'temporary' WHEN 19 THEN 'temporary' ELSE 'unknown' END AS role,
+    CASE d.rule WHEN 4 THEN 'communication' WHEN 15 THEN 'workspace' WHEN 16 THEN 'communication' WHEN 5 THEN 'gradient' WHEN 6 THEN 'optimizer state' WHEN 7 THEN 'parameter' WHEN 17 THEN 'optimizer state' WHEN 18 THEN 'optimizer state' WHEN 8 THEN 'input' WHEN 9 THEN 'output' WHEN 10 THEN 'activation' WHEN 20 THEN 'recomputed activation' WHEN 11 THEN 'temporary' WHEN 19 THEN 'temporary' ELSE 'not told' END AS role,
     CASE d.rule WHEN 0 THEN 'a caching allocator carves blocks from it'
       WHEN 1 THEN 'it was not followed all its life'
       WHEN 2 THEN 'no use of it was seen, and the device may have reached it all the same'
       WHEN 3 THEN 'the device was never given it'
       WHEN 4 THEN 'a kernel of a communication library was given it'
-      WHEN 5 THEN 'born in backward, used in backward and by the optimizer'
-      WHEN 6 THEN 'used by the optimizer alone, born in none of the phases before it, and kept beyond the iteration'
-      WHEN 17 THEN 'born in the optimizer, kept over iterations, used by it, and neither in backward nor in evaluation'
-      WHEN 18 THEN 'born in the optimizer, kept over iterations, used by it, not in forward, and in backward by addresses alone that may have been left in a structure'
-      WHEN 7 THEN 'kept over iterations, used in forward and by the optimizer, and born in neither of them nor in backward'
+      WHEN 5 THEN 'made in backward, used in backward and by the optimizer'
+      WHEN 6 THEN 'used by the optimizer alone, made in none of the phases before it, and kept beyond the iteration'
+      WHEN 17 THEN 'made in the optimizer, kept over iterations, used by it, and neither in backward nor in evaluation'
+      WHEN 18 THEN 'made in the optimizer, kept over iterations, used by it, not in forward, and in backward by addresses alone that may have been left in a structure'
+      WHEN 7 THEN 'kept over iterations, used in forward and by the optimizer, and made in neither of them nor in backward'
       WHEN 8 THEN 'first a copy from the host wrote it, forward used it, and it was not kept over iterations'
-      WHEN 9 THEN 'born in logits, used there and in backward'
-      WHEN 10 THEN 'born in forward or logits, used in backward, and not kept over iterations'
+      WHEN 9 THEN 'made in logits, used there and in backward'
+      WHEN 10 THEN 'made in forward or logits, used in backward, and not kept over iterations'
       WHEN 20 THEN 'made again in backward, by a layer''s call inside of an autograd node, and used after the next block of another node'
       WHEN 11 THEN 'used in one phase alone, and gone within the iteration'
-      WHEN 19 THEN 'used in one phase alone, and not after the range that it was born in; no training iteration is known'
+      WHEN 19 THEN 'used in one phase alone, and not after the range that it was made in; no training iteration is known'
       WHEN 12 THEN 'kept over iterations, used in forward, and never by an optimizer: a buffer, a frozen parameter, an input that stays, a workspace or a cache'
       WHEN 13 THEN 'its uses were in no phase'
       WHEN 15 THEN 'a library of mathematics (cuBLAS, cuDNN, cuFFT, cuSOLVER, cuSPARSE, cuTENSOR) asked the driver for it'
@@ -670,6 +669,13 @@ CREATE VIEW access_role AS
         EXISTS (SELECT 1 FROM tensor WHERE id = (SELECT tensor FROM kind WHERE id = e.kind) AND tensor.kind = 3) AS raw, e.t + a.last <= (SELECT t_pop FROM rng WHERE id = e.range) AS within
       FROM access_times a CROSS JOIN access_kind k ON k.id = a.kind LEFT JOIN ev e ON e.seq = a.alloc_seq) f) d;
 
+-- the words that a block's role can be (`vramscope explain WORD` says what each means); before: the word in its place in files of 0.2.0's development.
+-- before goes with the next version
+CREATE VIEW role_word AS
+  SELECT column1 AS role, column2 AS before FROM (VALUES ('not told', 'unknown'), ('parameter', 'parameter'), ('gradient', 'gradient'),
+    ('optimizer state', 'optimizer state'), ('buffer', 'buffer'), ('activation', 'activation'), ('recomputed activation', 'activation'), ('output', 'logits'),
+    ('input', 'input'), ('temporary', 'temporary'), ('workspace', 'workspace'), ('communication', 'communication buffer'), ('cache', 'unknown'));
+
 -- what PyTorch says that a block is for (table framework_role), in words: role, and rule, which says that PyTorch said it
 CREATE VIEW framework_says AS
   SELECT (f.alloc_seq >> 40) + 1 AS process, f.alloc_seq AS alloc_seq,
@@ -680,23 +686,23 @@ CREATE VIEW framework_says AS
 
 -- (Of a recording the commands find such roles by the lives of its blocks, where their uses were not followed; they are in no file.)
 -- what a block of an imported snapshot is for, as its call stacks (of its allocation and of its free) and its life show, which is no word of PyTorch's (table framework_role):
--- role as in access_role, 'buffer' or 'unknown', and rule, the one that decided, in words.  Nothing where no block of the snapshot has a role
+-- role and rule as in access_role.  Nothing where no block of the snapshot has a role
 CREATE VIEW life_role AS
   SELECT (f.alloc_seq >> 40) + 1 AS process, f.alloc_seq AS alloc_seq,
     CASE WHEN f.role IN (18, 19, 32, 36) THEN 'optimizer state' WHEN f.role IN (20, 21, 22, 29, 35, 47, 49) THEN 'gradient' WHEN f.role IN (23, 24, 34) THEN 'parameter'
-      WHEN f.role = 25 THEN 'buffer' WHEN f.role IN (26, 30, 37, 48) THEN 'activation' WHEN f.role IN (27, 31, 38) THEN 'temporary' WHEN f.role IN (28, 41, 45, 51) THEN 'workspace'
-      WHEN f.role IN (39, 46, 50) THEN 'logits' WHEN f.role = 40 THEN 'input' WHEN f.role IN (42, 52) THEN 'communication buffer' WHEN f.role = 43 THEN 'unused' ELSE 'unknown' END AS role,
-    CASE WHEN f.role BETWEEN 34 AND 44 THEN 'as the recording that was exported had it, by the uses of its blocks' ELSE CASE f.role WHEN 17 THEN 'by stack and life: it was there before the trace began, and nothing shows for what'
-      WHEN 18 THEN 'by stack and life: born where PyTorch''s optimizers make their state (_init_group), and kept'
-      WHEN 19 THEN 'by stack and life: born in an optimizer''s step, and kept beyond it'
-      WHEN 20 THEN 'by stack and life: born in backward (or before the trace), and freed by zero_grad'
-      WHEN 21 THEN 'by stack and life: born in backward, alive all through the optimizer''s step, and gone before backward came again'
-      WHEN 22 THEN 'by stack and life: born in backward and kept, as many of its size as optimizer states or parameters allow'
+      WHEN f.role = 25 THEN 'buffer' WHEN f.role IN (26, 30, 37) THEN 'activation' WHEN f.role IN (48, 53, 54) THEN 'recomputed activation' WHEN f.role IN (27, 31, 38) THEN 'temporary' WHEN f.role IN (28, 41, 45, 51) THEN 'workspace'
+      WHEN f.role IN (39, 46, 50) THEN 'output' WHEN f.role = 40 THEN 'input' WHEN f.role = 55 THEN 'cache' WHEN f.role IN (42, 52) THEN 'communication' ELSE 'not told' END AS role,
+    CASE WHEN f.role BETWEEN 34 AND 44 OR f.role = 53 THEN 'as the recording that was exported had it, by the uses of its blocks' ELSE CASE f.role WHEN 17 THEN 'by stack and life: it was there before the trace began, and nothing shows for what'
+      WHEN 18 THEN 'by stack and life: made where PyTorch''s optimizers make their state (_init_group), and kept'
+      WHEN 19 THEN 'by stack and life: made in an optimizer''s step, and kept beyond it'
+      WHEN 20 THEN 'by stack and life: made in backward (or before the trace), and freed by zero_grad'
+      WHEN 21 THEN 'by stack and life: made in backward, alive all through the optimizer''s step, and gone before backward came again'
+      WHEN 22 THEN 'by stack and life: made in backward and kept, as many of its size as optimizer states or parameters allow'
       WHEN 23 THEN 'by stack and life: there before the first step, and kept: as many of its size as there are gradients'
       WHEN 24 THEN 'by stack and life: a line of torch.nn that handles parameters asked for it, and it was kept'
       WHEN 25 THEN 'by stack and life: the line of Module._apply that moves buffers asked for it, and it was kept'
-      WHEN 26 THEN 'by stack and life: born in forward, and freed while backward ran'
-      WHEN 27 THEN 'by stack and life: born and freed in one stretch of a phase'
+      WHEN 26 THEN 'by stack and life: made in forward, and freed while backward ran'
+      WHEN 27 THEN 'by stack and life: made and freed in one stretch of a phase'
       WHEN 28 THEN 'by stack and life: a library''s handle got it for its workspace'
       WHEN 29 THEN 'by stack and life: cut off by the end of the trace, and a gradient whenever it came before'
       WHEN 30 THEN 'by stack and life: cut off by the end of the trace, and an activation whenever it came before'
@@ -704,13 +710,15 @@ CREATE VIEW life_role AS
       WHEN 32 THEN 'by stack and life: there before the trace, and freed in an optimizer''s step, which made others of its size and kept them'
       WHEN 33 THEN 'by stack and life: there before the trace and kept, more of its size than gradients: parameters, optimizer states and others are not told apart'
       WHEN 45 THEN 'by life: asked for without a tensor, and kept: a library''s workspace'
-      WHEN 46 THEN 'by life: born in logits, and freed while backward ran'
-      WHEN 47 THEN 'by life: born in backward, alive in the optimizer''s step, and gone before backward came again'
+      WHEN 46 THEN 'by life: made in logits, and freed while backward ran'
+      WHEN 47 THEN 'by life: made in backward, alive in the optimizer''s step, and gone before backward came again'
       WHEN 48 THEN 'by life: made again in backward, by a module''s call inside of it, and freed later in it'
       WHEN 49 THEN 'by life: cut off by the end, and a gradient whenever the same call stack made one before'
-      WHEN 50 THEN 'by life: cut off by the end, and born in logits and freed in backward whenever the same call stack made one before'
+      WHEN 50 THEN 'by life: cut off by the end, and made in logits and freed in backward whenever the same call stack made one before'
       WHEN 51 THEN 'a library of mathematics (cuBLAS, cuDNN, cuFFT, cuSOLVER, cuSPARSE, cuTENSOR) asked the driver for it'
       WHEN 52 THEN 'a communication library (NCCL, NVSHMEM) asked the driver for it'
+      WHEN 54 THEN 'by life: cut off by the end, and made again in backward whenever the same call stack made one before'
+      WHEN 55 THEN 'by its line: the code that keeps keys and values from token to token made it (transformers/cache_utils.py), and not in training'
       ELSE 'by stack and life: no rule fits' END END AS rule
   FROM framework_role f WHERE f.role >= 16;
 

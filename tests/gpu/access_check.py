@@ -86,7 +86,7 @@ followed = db.execute("SELECT count(*), sum(uses), sum(unseen IS NOT NULL) FROM 
 events = db.execute("SELECT count(*) FROM ev").fetchone()[0]
 print(f"blocks followed {followed[0]}, uses {followed[1]}, not known to be idle {followed[2]}; names {tuple(kernels)}; {events} events")
 print("roles at the peak:", [tuple(r) for r in db.execute("SELECT role, count(*), sum(size_bytes) >> 20 FROM live_at_peak GROUP BY 1 ORDER BY 3 DESC")])
-print("unknown:", [tuple(r) for r in db.execute("SELECT r.rule, l.size_bytes >> 10, l.line, l.phase FROM live_at_peak l JOIN block_role r USING(alloc_seq) WHERE l.role IN ('unknown', 'unused') ORDER BY 2 DESC LIMIT 6")])
+print("unknown:", [tuple(r) for r in db.execute("SELECT r.rule, l.size_bytes >> 10, l.line, l.phase FROM live_at_peak l JOIN block_role r USING(alloc_seq) WHERE l.role = 'not told' ORDER BY 2 DESC LIMIT 6")])
 print("roles:", [tuple(r) for r in db.execute("SELECT r.role, count(*), sum(size_bytes) >> 20 FROM block_role r JOIN block_use USING(alloc_seq) WHERE NOT managed GROUP BY 1 ORDER BY 3 DESC")])
 parameters = collections.Counter(db.execute("SELECT role FROM block_role WHERE alloc_seq = ?", (block_of(l)["alloc_seq"],)).fetchone()[0] for l in log if l[0] == "held" and l[1].startswith("parameter"))
 states = collections.Counter(db.execute("SELECT role FROM block_role WHERE alloc_seq = ?", (block_of(l)["alloc_seq"],)).fetchone()[0] for l in log if l[0] == "held" and l[1].startswith("exp"))

@@ -293,7 +293,7 @@ def check(case, run, facts, imported, least):
         right, wrong, alone, silent, what = (collections.Counter() for _ in range(5))
         for seq in blocks:
             role, size, (told, used) = found.get(seq), sizes[seq], known.get(keys[seq], (None, None))
-            if role in (None, "unknown"):
+            if role in (None, "not told"):
                 silent[told or f"no witness ({used})"] += size
             elif told is None:
                 alone[role, used] += size

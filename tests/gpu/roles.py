@@ -152,7 +152,7 @@ def check(case, path, facts, least):
         if told is None:
             alone += size
             continue
-        same = found == told or (told == "activation" and found in ("logits", "input"))  # saved, and more precisely called
+        same = found == told or (told == "activation" and found in ("output", "input", "recomputed activation"))  # saved, and more precisely called
         table[told, same] += size
         if not same:
             wrong[told, found, line] += size

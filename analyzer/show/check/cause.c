@@ -19,6 +19,7 @@
 #include "show/report/code.h"
 #include "show/report/frames.h"
 #include "read/living.h"
+#include "trace/roles.h"
 
 #define UNNAMED "" /* in a comparison: all that has no name */
 
@@ -52,11 +53,11 @@ static char *name_of(const struct trace_live *l, enum part part)
     case PART_LAYER:
         return l->layer ? starred(l->layer) : NULL;
     case PART_ROLE:
-        return l->role && strcmp(l->role, "unknown") != 0 ? xstrdup(l->role) : NULL;
+        return vs_role_named(l->role) != VS_ROLE_UNTOLD ? xstrdup(l->role) : NULL;
     case PART_HOLDER:
         break;
     }
-    return l->phase ? xformat("what was born %s%s", strcmp(l->phase, "none") ? "in " : "outside any phase",
+    return l->phase ? xformat("what was made %s%s", strcmp(l->phase, "none") ? "in " : "outside any phase",
                               strcmp(l->phase, "none") ? l->phase : "")
                     : NULL;
 }

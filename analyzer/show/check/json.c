@@ -1,5 +1,6 @@
 /* json.c - the rows of a check for programs (see vramscope-check(1)). */
 #include "check.h"
+#include "trace/roles.h"
 
 static void part_json(struct json *j, const char *name, const struct check_part *part)
 {
@@ -20,6 +21,7 @@ static void cause_json(struct json *j, const struct check_cause *cause)
     part_json(j, "line", &cause->line);
     part_json(j, "layer", &cause->layer);
     part_json(j, "role", &cause->role);
+    json_text(j, "old_role", vs_role_before(cause->role.name));
     part_json(j, "holder", &cause->holder);
     json_end(j);
 }

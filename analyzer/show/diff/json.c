@@ -1,5 +1,6 @@
 /* json.c - two runs for programs (see vramscope-diff(1)). */
 #include "diff.h"
+#include "trace/roles.h"
 
 static void figure_json(struct json *j, const char *name, int64_t a, int64_t b)
 {
@@ -61,6 +62,8 @@ static void rows_json(struct comparison c, const char *list, const char *what, s
         const int64_t *v = c.rows[i].value;
         json_begin(j, NULL, '{');
         json_text(j, what, c.rows[i].name);
+        if (!strcmp(what, "role"))
+            json_text(j, "old_role", vs_role_before(c.rows[i].name));
         figure_json(j, "size_bytes", v[0] == UNKNOWN ? 0 : v[0], v[1] == UNKNOWN ? 0 : v[1]);
         json_end(j);
     }

@@ -4,6 +4,7 @@
 
 #include "analysis/parts.h"
 #include "read/living.h"
+#include "trace/roles.h"
 #include "estimate.h"
 
 static bool is(const char *text, const char *word)
@@ -15,21 +16,29 @@ static bool is(const char *text, const char *word)
 
 static bool without_role(const struct trace_live *l)
 {
-    return !l->role || is(l->role, "unknown") || is(l->role, "temporary");
+    enum vs_role role = vs_role_named(l->role);
+    return role == VS_ROLE_UNTOLD || role == VS_ROLE_TEMPORARY;
 }
 
 static enum estimate_row row_of_role(const struct trace_live *l)
 {
-    static const struct {
-        const char *role;
-        enum estimate_row row;
-    } roles[] = {{"parameter", ROW_PARAMETERS},   {"gradient", ROW_GRADIENTS},
-                 {"optimizer state", ROW_STATES}, {"activation", ROW_ACTIVATIONS},
-                 {"logits", ROW_LOGITS},          {"communication buffer", ROW_GATHERED}};
-    for (size_t i = 0; i < sizeof roles / sizeof *roles; i++)
-        if (is(l->role, roles[i].role))
-            return roles[i].row;
-    return ESTIMATE_ROWS;
+    switch (vs_role_named(l->role)) {
+    case VS_ROLE_PARAMETER:
+        return ROW_PARAMETERS;
+    case VS_ROLE_GRADIENT:
+        return ROW_GRADIENTS;
+    case VS_ROLE_STATE:
+        return ROW_STATES;
+    case VS_ROLE_ACTIVATION:
+    case VS_ROLE_RECOMPUTED:
+        return ROW_ACTIVATIONS;
+    case VS_ROLE_OUTPUT:
+        return ROW_LOGITS;
+    case VS_ROLE_COMMUNICATION:
+        return ROW_GATHERED;
+    default:
+        return ESTIMATE_ROWS;
+    }
 }
 
 /* Whether the blocks of this row are each as large as the logits in one of their types: an allocator's block

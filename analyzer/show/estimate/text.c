@@ -190,7 +190,7 @@ static void print_gap(const struct beside *b, const struct estimate *e, FILE *ou
     free(name);
     if (b->by_birth > 0)
         wrap_print(out, 2, 4,
-                   "%s of the rows have no role: they are where the phase of their birth puts them",
+                   "%s of the rows have no role: they are where the phase that made them puts them",
                    B(b->by_birth));
     if (b->foreach_bytes > 0)
         wrap_print(out, 2, 4, "%s of the optimizer's temporaries are copies that PyTorch's foreach makes",

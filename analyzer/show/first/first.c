@@ -106,7 +106,7 @@ static void print_peak(const struct report *r, const struct device_report *d, FI
     free(nothing);
     print_device(d, out, exact);
     if (d->reserved)
-        fprintf(out, ": %s reserved at the most", B(d->reserved->bytes));
+        fprintf(out, ": %s reserved at the most (asked of the driver)", B(d->reserved->bytes));
     fputc('\n', out);
     report_leak_text(r->trace, &d->growth, out, exact); /* every later step is higher for it */
 }
@@ -122,7 +122,7 @@ static void print_refusal(const struct report *r, const struct device_report *d,
     if (!d)
         return;
     print_device(d, out, exact);
-    fprintf(out, ": %s %sallocated of %s reserved", B(o->framework + o->direct),
+    fprintf(out, ": %s %sallocated of %s reserved (asked of the driver)", B(o->framework + o->direct),
             o->unknown_use > 0 ? "known to be " : "", B(o->reserved));
     if (o->free != UNKNOWN)
         fprintf(out, ", %s free", B(o->free));

@@ -11,6 +11,7 @@
 #include "read/living.h"
 #include "read/stacks.h"
 #include "read/tables.h"
+#include "trace/roles.h"
 
 /* ---- what lived at the peaks ---- */
 
@@ -40,7 +41,7 @@ static int64_t communication(const struct trace_live *live, size_t n)
     for (size_t i = 0; i < n; i++) {
         bool library = begins(live[i].category, "direct") &&
                        (begins(live[i].owner, "libnccl") || begins(live[i].owner, "libnvshmem"));
-        if (library || (live[i].role && !strcmp(live[i].role, "communication buffer")))
+        if (library || vs_role_named(live[i].role) == VS_ROLE_COMMUNICATION)
             bytes += live[i].size;
     }
     return bytes;

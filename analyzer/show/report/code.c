@@ -14,6 +14,7 @@
 #include "base/table.h"
 #include "base/units.h"
 #include "read/stacks.h"
+#include "trace/roles.h"
 #include "frames.h"
 #include "stack.h"
 #include "unproven.h"
@@ -73,7 +74,7 @@ static int by_bytes(const void *a, const void *b)
 char *report_line_text(const char *line, const char *role)
 {
     char *text = line_text(line);
-    if (!role || strcmp(role, HOLDERS_WORKSPACE) != 0)
+    if (vs_role_named(role) != VS_ROLE_WORKSPACE)
         return text;
     char *named = xformat("workspace: %s", text);
     free(text);

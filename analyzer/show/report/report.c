@@ -293,11 +293,11 @@ char *report_holder_name(const struct holder *h)
     if (!strcmp(category, "before recording"))
         return xstrdup("held by the framework before the recording began");
     if (!strcmp(category, "framework block"))
-        return outside ? xstrdup("framework blocks born outside any phase")
-                       : xformat("framework blocks born in %s", h->phase ? h->phase : "an unknown phase");
+        return outside ? xstrdup("framework blocks made outside any phase")
+                       : xformat("framework blocks made in %s", h->phase ? h->phase : "an unknown phase");
     return xformat("%s, %s%s%s", category, asked,
-                   outside    ? ", born outside any phase"
-                   : h->phase ? ", born in "
+                   outside    ? ", made outside any phase"
+                   : h->phase ? ", made in "
                               : "",
                    outside || !h->phase ? "" : h->phase);
 }

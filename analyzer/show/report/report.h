@@ -172,6 +172,6 @@ void report_file_json(const struct trace *t, struct json *j); /* members of the 
  * FILE and its list "devices"; in text whose file it is, and how the recording ended. */
 void report_file_begin(struct trace *t, const char *file, bool several, struct json *j);
 void report_file_end(struct json *j);
-char *report_holder_name(const struct holder *h); /* "blocks born in forward", "direct, libcublasLt.so.13" */
+char *report_holder_name(const struct holder *h); /* "blocks made in forward", "direct, libcublasLt.so.13" */
 
 #endif

@@ -8,6 +8,7 @@
 #include "base/units.h"
 #include "base/wrap.h"
 #include "read/living.h"
+#include "trace/roles.h"
 
 #define B(n) units_bytes(n, exact).s
 
@@ -74,13 +75,19 @@ void report_rules_text(struct trace *t, int64_t device, int64_t oom, int64_t who
     unload(&r);
 }
 
+void role_json(const char *role, struct json *j)
+{
+    json_text(j, "role", role);
+    json_text(j, "old_role", vs_role_before(role));
+}
+
 void report_rules_json(struct trace *t, int64_t device, int64_t oom, struct json *j)
 {
     struct reasons r = load(t, device, oom);
     json_begin(j, "role_rules", '[');
     for (size_t i = 0; i < r.rule_count; i++) {
         json_begin(j, NULL, '{');
-        json_text(j, "role", r.rules[i].role);
+        role_json(r.rules[i].role, j);
         json_text(j, "rule", r.rules[i].rule);
         json_int(j, "size_bytes", r.rules[i].bytes);
         json_int(j, "allocations", r.rules[i].count);

@@ -13,6 +13,8 @@
 /* Of DEVICE at its peak of WHOLE bytes, or at the out-of-memory of event OOM (UNKNOWN: the peak); both
  * witnesses of the peak alone.  Nothing where no role is known. */
 void report_rules_text(struct trace *t, int64_t device, int64_t oom, int64_t whole, FILE *out, bool exact);
+/* The fields "role" and, in this version, "old_role". */
+void role_json(const char *role, struct json *j);
 /* The arrays "role_rules" and "role_witnesses". */
 void report_rules_json(struct trace *t, int64_t device, int64_t oom, struct json *j);
 

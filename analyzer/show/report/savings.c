@@ -14,15 +14,17 @@
 static void print_static(const struct savings *s, FILE *out, bool exact)
 {
     int64_t fixed = s->static_bytes - s->left_bytes;
-    fprintf(out, "    static memory is %s of the peak's %s (%s)", B(fixed), B(s->peak),
-            units_share(fixed, s->peak).s);
+    wrap_print(out, 4, 6, "static memory, there before the step and after it, is %s of the peak's %s (%s)%s",
+               B(fixed), B(s->peak), units_share(fixed, s->peak).s,
+               s->left_bytes || s->states_bytes ? ";" : ":");
     if (s->left_bytes)
-        fprintf(out, ";\n    %s (%s) were left by earlier steps, each of which adds to it (growth)",
-                B(s->left_bytes), units_share(s->left_bytes, s->peak).s);
+        wrap_print(out, 4, 6, "%s (%s) were left by earlier steps, each of which adds to it (growth)%s",
+                   B(s->left_bytes), units_share(s->left_bytes, s->peak).s, s->states_bytes ? ";" : ":");
     if (s->states_bytes)
-        fprintf(out, ";\n    %s (%s) were made by the optimizer in this step, and kept", B(s->states_bytes),
-                units_share(s->states_bytes, s->peak).s);
-    fprintf(out, ":\n      less memory for loss and activations%s can save at most %s\n",
+        wrap_print(out, 4, 6,
+                   "%s (%s) were made by the optimizer in this step, and kept:", B(s->states_bytes),
+                   units_share(s->states_bytes, s->peak).s);
+    fprintf(out, "      less memory for loss and activations%s can save at most %s\n",
             s->left_bytes ? " of one step" : "", B(s->peak - s->static_bytes - s->states_bytes));
 }
 

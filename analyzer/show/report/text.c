@@ -242,6 +242,10 @@ static void print_phases(const struct report *r, const struct device_report *d, 
                d->allocated ? B(d->allocated->end) : "unknown");
     table_print(&table, out, 2);
     table_free(&table);
+    if (d == r->devices)
+        wrap_print(out, 2, 4,
+                   "reserved: asked of the driver and held; allocated: what of that is in use; more words: "
+                   "vramscope explain");
     report_unproven(r->trace, "phases", 2, out);
 }
 

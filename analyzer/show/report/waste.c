@@ -19,6 +19,7 @@
 #include "base/wrap.h"
 #include "read/curve.h"
 #include "frames.h"
+#include "rules.h"
 
 #define B(n) units_bytes(n, exact).s
 
@@ -319,7 +320,7 @@ void waste_page_json(const struct waste_page *p, int64_t top, struct json *j)
         json_text(j, "kind", codes[w->groups[i].kind]);
         json_text(j, "line", w->groups[i].line);
         json_text(j, "layer", w->groups[i].layer);
-        json_text(j, "role", w->groups[i].role);
+        role_json(w->groups[i].role, j);
         bound_json(p, &w->groups[i].bound, most_of(p, &w->groups[i]), j);
         json_end(j);
     }

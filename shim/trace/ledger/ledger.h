@@ -156,7 +156,7 @@ struct vs_pool_row { /* a library's pool as it reports itself; VS_BYTES_UNKNOWN:
 
 struct vs_role_row { /* what a framework says that an allocation is for */
     uint64_t alloc_seq;
-    uint8_t role; /* enum vs_framework_role */
+    uint8_t role; /* enum vs_role */
 };
 
 struct vs_step_row {
@@ -338,7 +338,7 @@ struct vs_alloc {
     int8_t device;
     uint8_t op, space, managed; /* managed: enum vs_managed */
     uint8_t fresh;              /* the ledger's own: not yet in table live */
-    uint8_t role;               /* the ledger's own: enum vs_framework_role, as written; 0: none yet */
+    uint8_t role;               /* the ledger's own: enum vs_role, as written; 0: none yet */
     uint32_t next;              /* the ledger's own */
 };
 

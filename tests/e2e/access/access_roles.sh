@@ -7,19 +7,19 @@ run_shimmed "$tests/prog_roles"
 expect_clean
 cat >"$dir/roles" <<END
 100|parameter|1
-200|unknown|1
-300|unknown|1
-400|unknown|1
+200|not told|1
+300|not told|1
+400|not told|1
 500|input|4
 600|activation|4
 700|temporary|4
-800|logits|4
+800|output|4
 900|temporary|1
 1000|gradient|4
 1100|temporary|4
 1200|optimizer state|1
 1300|temporary|4
-1400|communication buffer|1
+1400|communication|1
 END
 expect_roles() {
     ask "SELECT u.size_bytes / 1024, r.role, count(*) FROM block_use u JOIN block_role r USING(alloc_seq) GROUP BY 1, 2 ORDER BY 1, 2" >"$run/roles"
@@ -30,7 +30,7 @@ expect_sql "SELECT DISTINCT rule FROM block_role JOIN block_use USING(alloc_seq)
     'kept over iterations, used in forward, and never by an optimizer: a buffer, a frozen parameter, an input that stays, a workspace or a cache'
 # an address that was left in a structure of forward's does not make something else of the optimizer's state
 expect_sql "SELECT used_in, rule FROM block_role JOIN block_use USING(alloc_seq) WHERE size_bytes = 1228800" \
-    'forward,optimizer|born in the optimizer, kept over iterations, used by it, and neither in backward nor in evaluation'
+    'forward,optimizer|made in the optimizer, kept over iterations, used by it, and neither in backward nor in evaluation'
 # work of a communication library ran while it lived, so that it is not known to be unused
 expect_sql "SELECT rule FROM block_role JOIN block_use USING(alloc_seq) WHERE size_bytes = 307200" 'no use of it was seen, and the device may have reached it all the same'
 expect_sql "SELECT count(*) FROM block_role WHERE rule IS NULL OR role IS NULL" 0
@@ -47,7 +47,7 @@ run_shimmed "$tests/prog_roles"
 
 # the peak: 100 + 200 + 300 + 400 + 500 + 600 + 800 + 1000 + 1100 + 1200
 expect_sql "SELECT group_concat(role || ' ' || kib, ', ') FROM (SELECT role, sum(size_bytes) / 1024 AS kib FROM live_at_peak GROUP BY role ORDER BY 2 DESC, 1)" \
-    'optimizer state 1200, temporary 1100, gradient 1000, unknown 900, logits 800, activation 600, input 500, parameter 100'
+    'optimizer state 1200, temporary 1100, gradient 1000, not told 900, output 800, activation 600, input 500, parameter 100'
 "$BUILD/bin/vramscope" peak --by role -b "$db" >"$run/peak" || fail "peak ended with $?"
 grep -q '^ *optimizer state  *1228800 ' "$run/peak" || fail "peak --by role lacks the optimizer's state: $(cat "$run/peak")"
 grep -q '^ *peak allocated  *6348800 ' "$run/peak" || fail "the roles do not add up to the peak: $(cat "$run/peak")"
@@ -64,12 +64,12 @@ head, rows = re.search(r"\$parts_0 << EOD\n#(.*)\n([^E]*)EOD", text).groups()
 unit = {"KiB": 1, "MiB": 1024}[re.search("in (.iB) upper", head).group(1)]
 top = max((list(map(float, row.split())) for row in rows.splitlines()), key=lambda row: row[-1])
 got = {n: round((b - a) * unit) for n, a, b in zip(re.findall(r'"([^"]*)"', head), [0] + top[1:], top[1:]) if b - a > 1e-4}
-want = {"optimizer state": 1200, "temporary": 1100, "gradient": 1000, "made outside any phase": 900, "logits": 800, "activation": 600, "input": 500, "parameter": 100}
+want = {"optimizer state": 1200, "temporary": 1100, "gradient": 1000, "made outside any phase": 900, "output": 800, "activation": 600, "input": 500, "parameter": 100}
 assert got == want, got
 END
 "$BUILD/bin/vramscope" peak --by role --why "$db" >"$run/why" || fail "peak --why ended with $?"
 tr -s '\n ' ' ' <"$run/why" >"$run/words"
-grep -q 'gradient, 1000.0 KiB: born in backward, used in backward and by the optimizer' "$run/words" || fail "--why: $(cat "$run/why")"
+grep -q 'gradient, 1000.0 KiB: made in backward, used in backward and by the optimizer' "$run/words" || fail "--why: $(cat "$run/why")"
 ! grep -q 'PyTorch says' "$run/why" || fail "PyTorch is said to have said something: $(cat "$run/why")"
 expect_sql "SELECT count(*) FROM framework_role" 0
 
@@ -80,19 +80,19 @@ expect_sql "SELECT group_concat(kib || ' ' || by_framework || ' ' || by_access, 
     FROM block_role r JOIN block_use u USING(alloc_seq) WHERE r.by_framework IS NOT NULL ORDER BY 1)" \
     '100 parameter parameter, 200 buffer unknown, 1000 gradient gradient, 1000 gradient gradient, 1000 gradient gradient, 1000 gradient gradient, 1200 optimizer state optimizer state'
 expect_sql "SELECT group_concat(by_framework || ' ' || by_access || ' ' || (size_bytes / 1024), ', ') FROM (SELECT * FROM role_agreement WHERE by_framework IS NOT NULL ORDER BY size_bytes)" \
-    'parameter parameter 100, buffer unknown 200, gradient gradient 1000, optimizer state optimizer state 1200'
+    'parameter parameter 100, buffer not told 200, gradient gradient 1000, optimizer state optimizer state 1200'
 expect_sql "SELECT sum(size_bytes) - (SELECT peak_bytes FROM peak WHERE kind = 'allocated') FROM role_agreement" 0
 expect_sql "SELECT role_rule FROM live_at_peak WHERE role = 'buffer'" 'PyTorch says so: a buffer of a model'
 expect_sql "SELECT role FROM allocation WHERE size_bytes = 102400" parameter
 expect_sql "SELECT DISTINCT role FROM leak WHERE size_bytes = 102400" parameter
 "$BUILD/bin/vramscope" peak --by role --why "$db" >"$run/why" || fail "peak --why ended with $?"
-grep -Eq '^  buffer +unknown +200.0 KiB' "$run/why" || fail "no table of witnesses: $(cat "$run/why")"
+grep -Eq '^  buffer +not told +200.0 KiB' "$run/why" || fail "no table of witnesses: $(cat "$run/why")"
 "$BUILD/bin/vramscope" peak --json --why "$db" >"$run/json" || fail "peak --json --why ended with $?"
 python3 - "$run/json" <<'PY' || fail "JSON: $(head -c 3000 "$run/json")"
 import json, sys
 device = json.load(open(sys.argv[1]))["files"][0]["devices"][0]
 witnesses = {(w["by_framework"], w["by_access"]): w["size_bytes"] for w in device["role_witnesses"]}
-assert witnesses["buffer", "unknown"] == 204800 and sum(witnesses.values()) == device["allocated_bytes"], witnesses
+assert witnesses["buffer", "not told"] == 204800 and sum(witnesses.values()) == device["allocated_bytes"], witnesses
 assert {"role": "buffer", "rule": "PyTorch says so: a buffer of a model", "size_bytes": 204800, "allocations": 1} in device["role_rules"]
 assert sum(p["size_bytes"] for p in device["parts"]) == device["allocated_bytes"], device["parts"]
 PY
@@ -131,19 +131,19 @@ shim_env=(VRAMSCOPE_ACCESS=on)
 run_shimmed "$tests/prog_doubtful"
 expect_clean
 expect_sql "SELECT group_concat(kib || ' ' || role, ', ') FROM (SELECT DISTINCT u.size_bytes / 1024 AS kib, r.role FROM block_use u JOIN block_role r USING(alloc_seq) ORDER BY 1, 2)" \
-    '50 parameter, 60 activation, 70 gradient, 100 optimizer state, 200 unknown, 300 unknown, 400 unknown, 500 unknown, 600 optimizer state, 700 unknown'
+    '50 parameter, 60 activation, 70 gradient, 100 optimizer state, 200 not told, 300 not told, 400 not told, 500 not told, 600 optimizer state, 700 not told'
 expect_sql "SELECT u.used_in, r.rule FROM block_use u JOIN block_role r USING(alloc_seq) WHERE size_bytes = 102400" \
-    'backward,optimizer|born in the optimizer, kept over iterations, used by it, not in forward, and in backward by addresses alone that may have been left in a structure'
-expect_sql "SELECT r.rule FROM block_use u JOIN block_role r USING(alloc_seq) WHERE size_bytes = 614400" 'used by the optimizer alone, born in none of the phases before it, and kept beyond the iteration'
+    'backward,optimizer|made in the optimizer, kept over iterations, used by it, not in forward, and in backward by addresses alone that may have been left in a structure'
+expect_sql "SELECT r.rule FROM block_use u JOIN block_role r USING(alloc_seq) WHERE size_bytes = 614400" 'used by the optimizer alone, made in none of the phases before it, and kept beyond the iteration'
 expect_sql "SELECT DISTINCT k.phases, k.sure_phases FROM access a JOIN access_kind k ON k.id = a.kind JOIN block_use u USING(alloc_seq) WHERE u.size_bytes = 102400" '24|16'
 
 # where no iteration is known what a call of the model hands on to the next one is no temporary, though one phase alone uses it, and it is freed
 run_shimmed "$tests/prog_generation"
 expect_clean
 expect_sql "SELECT group_concat(kib || ' ' || role || ' ' || n, ', ') FROM (SELECT u.size_bytes / 1024 AS kib, r.role, count(*) AS n FROM block_use u JOIN block_role r USING(alloc_seq) GROUP BY 1, 2 ORDER BY 1, 2)" \
-    '50 unknown 1, 100 temporary 5, 200 temporary 1, 200 unknown 4, 300 unknown 1'
+    '50 not told 1, 100 temporary 5, 200 temporary 1, 200 not told 4, 300 not told 1'
 expect_sql "SELECT DISTINCT r.rule FROM block_use u JOIN block_role r USING(alloc_seq) WHERE size_bytes = 102400" \
-    'used in one phase alone, and not after the range that it was born in; no training iteration is known'
+    'used in one phase alone, and not after the range that it was made in; no training iteration is known'
 
 # a library of mathematics that asks the driver itself has a workspace
 for library in libcublasLt.so.13 libnccl.so.2; do
@@ -152,9 +152,9 @@ done
 shim_env=(VRAMSCOPE_ACCESS=on)
 run_shimmed "$tests/prog_workspace" "$dir"
 expect_clean
-expect_sql "SELECT u.size_bytes >> 20, r.role FROM block_use u JOIN block_role r USING(alloc_seq) ORDER BY 1" '1|unused
+expect_sql "SELECT u.size_bytes >> 20, r.role FROM block_use u JOIN block_role r USING(alloc_seq) ORDER BY 1" '1|not told
 2|workspace
-3|communication buffer'
+3|communication'
 
 # without accesses: no roles
 shim_env=()

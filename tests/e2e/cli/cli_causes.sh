@@ -69,7 +69,7 @@ for how in leak states lengths fills cleared turns; do
     shimmed "$tests/prog_grow" $how 40
     report $how
     [ $how = leak ] || silent leak
-    [ $how != leak ] || says "leak: +1.00 MiB a step since step 1, direct, prog_grow, born in forward (or a cache that is not full yet)"
+    [ $how != leak ] || says "leak: +1.00 MiB a step since step 1, direct, prog_grow, made in forward (or a cache that is not full yet)"
 done
 
 # PyTorch's foreach implementations are known by their names, and by nothing else

@@ -127,7 +127,7 @@ expect 3 "the process was killed" cut.db --no-growth
 # ---- against another run ----
 make_db b.db --extra 300
 expect 1 "BEYOND peak allocated, device 0: 7.25 GiB, was 6.96 GiB, limit 7.03 GiB" b.db --against a.db
-expect 1 "what rose most: what was born in logits +300.0 MiB" b.db --against a.db
+expect 1 "what rose most: what was made in logits +300.0 MiB" b.db --against a.db
 expect 0 "within peak allocated in phase backward" b.db --against a.db --tolerance 5%
 expect 0 "within" b.db --against a.db --tolerance=300MiB
 expect 0 "within" a.db --against b.db --tolerance=0
@@ -184,14 +184,14 @@ role = "(SELECT role FROM block_role r WHERE r.alloc_seq = a.alloc_seq) = '%s'"
 for file, selector, where in (
     ("a.db", "line=model.py:41", "line LIKE '%model.py:41 %'"),
     ("a.db", "line=/home/ada/model.py", "line LIKE '/home/ada/model.py:%'"),
-    ("a.db", "born=logits", "phase = 'logits'"),
-    ("a.db", "born=none", "phase = 'none'"),
+    ("a.db", "made=logits", "phase = 'logits'"),
+    ("a.db", "made=none", "phase = 'none'"),
     ("layers.db", "layer=forward", "layer = 'forward'"),
     ("layers.db", "layer=backward", "layer = 'backward'"),
     ("layers.db", "born=forward", "phase = 'forward'"),
     ("roles.db", "role=activation", role % "activation"),
-    ("roles.db", "role=unknown", role % "unknown"),
-    ("roles.db", "role=temporary,born=backward", (role % "temporary") + " AND phase = 'backward'"),
+    ("roles.db", "role=not told", role % "not told"),
+    ("roles.db", "role=temporary,made=backward", (role % "temporary") + " AND phase = 'backward'"),
 ):
     ours, theirs = checked(file, selector), most(file, where)
     assert ours == theirs and theirs > 0, (file, selector, ours, theirs)

@@ -89,7 +89,7 @@ grep -q "^  parameters  *12.89 GiB *1.41 GiB" out || no "the parameters beside e
 grep -q 'made in optimizer .* - .* 2.81 GiB' out || no "blocks of the optimizer that live at another peak are no temporaries: $(cat out)"
 sqlite3 run.db "UPDATE phase SET name = 'back' WHERE name = 'backward'" || exit 1 # without it lives show no role
 says "beside a recording, by births" '^  allocated .* 6.96 GiB' falcon.json --recipe=bf16 --seq=128 run.db
-tr -s '\n ' ' ' <out | grep -q 'have no role: they are where the phase of their birth puts them'  || no "what was put by its birth"
+tr -s '\n ' ' ' <out | grep -q 'have no role: they are where the phase that made them puts them'  || no "what was put by its birth"
 "$V" estimate --json falcon.json --recipe=bf16 --seq=128 run.db >page.json || no "--json: status $?"
 python3 - <<'PY' || failures=$((failures + 1))
 import json, sys

@@ -20,7 +20,7 @@ expect() { # EXPRESSION VALUE
 
 record leak 40
 says "  growth: 35.00 MiB of what steps 6 to 40 made was still there when step 40 ended: 1.00 MiB a step"
-says "    1.00 MiB      1  1.00 MiB  direct, prog_grow, born in forward"
+says "    1.00 MiB      1  1.00 MiB  direct, prog_grow, made in forward"
 says "  (prog_grow)" # the frame that asked, by name: report looks it up where nobody has yet
 says "the recording cannot tell which"
 expect "g['per_step_bytes'], g['grows'][0]['library'], g['grows'][0]['phase'], g['first_step'], len(g['grows'])" "(1048576, 'prog_grow', 'forward', 6, 1)"

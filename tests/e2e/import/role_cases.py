@@ -387,7 +387,7 @@ def check(folder):
         for address, expected in p.expected.items():
             role, rule = found.get(address, (None, None))
             rules.add(rule)
-            if (None if role == "unknown" else role) != expected:
+            if (None if role == "not told" else role) != expected:
                 failures += 1
                 size = next(e["size"] for e in p.trace if e["addr"] == address) if any(e["addr"] == address for e in p.trace) else p.blocks[address][0]
                 print(f"FAILED: {p.name}: {size} bytes are {role} ({rule}), not {expected}")

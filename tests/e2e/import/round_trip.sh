@@ -68,7 +68,7 @@ for name in sorted(glob.glob("*.0.db")):
     x, y = one.execute(roles).fetchall(), two.execute(roles).fetchall()
     lost = [(a, b) for a, b in zip(x, y) if a[0] and a != b]
     told = [json.loads(subprocess.run([sys.argv[1], "peak", "--by", "role", "--json", f], capture_output=True, text=True, check=True).stdout) for f in (name, f"{n}.back.db")]
-    of_blocks = ("activation", "temporary", "logits", "gradient", "parameter", "optimizer state")  # driver memory has others
+    of_blocks = ("activation", "temporary", "output", "gradient", "recomputed activation", "parameter", "optimizer state")  # driver memory has others
     held = [{g["role"]: g["size_bytes"] for g in page["files"][0]["devices"][0]["by_role"] if g["role"] in of_blocks} for page in told]
     if any(g["role"] == "input" for g in told[0]["files"][0]["devices"][0]["by_role"]):
         bad.append(f"{n}: what libraries ask the driver for is called an input")

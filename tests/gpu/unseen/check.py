@@ -15,9 +15,9 @@ import sys
 
 LEAST = 0.99
 ORDER = ("parameter", "gradient", "optimizer state", "buffer", "cache", "kept", "input", "activation")
-SAVED = ("activation", "logits", "input", "made in forward")
+SAVED = ("activation", "recomputed activation", "output", "input", "made in forward")
 UNTOLD = ("buffer", "cache", "kept", "input")  # no rule tells them from a frozen weight, unless PyTorch says it
-UNKNOWN = (None, "unknown")
+UNKNOWN = (None, "not told")
 # What is "unknown", and why: an optimizer that is none of PyTorch's has no phase; a loss that is computed outside of all modules, behind a
 # model whose output layer cannot be told (no embedding), is in no phase either, as inputs and targets are; autograd's thread serves both of two
 # threads that train at once, and what it makes for the one may be taken for the other's phase.

@@ -8,7 +8,7 @@ static const struct trace_live live[] = {
     {0, 100, 1, 5, "forward", "framework block", "libtorch_cuda.so", "/a/model.py:4 f", NULL, NULL,
      "activation"},
     {0, 50, 2, 5, "forward", "framework block", NULL, NULL, NULL, NULL, NULL},
-    {0, 70, 1, UNKNOWN, "logits", "framework block", NULL, NULL, NULL, NULL, "logits"},
+    {0, 70, 1, UNKNOWN, "logits", "framework block", NULL, NULL, NULL, NULL, "output"},
     {0, 33, 1, 9, "forward", "direct", "libcublasLt.so.13", "/a/model.py:4 f", NULL, NULL, "activation"},
     {0, 7, 1, 10, NULL, "direct", "libnccl.so.2", NULL, NULL, NULL, NULL},
 };

@@ -62,7 +62,10 @@ TEST(a_line_may_have_a_colon_and_a_name_a_comma)
     limit_free(&l);
     l = parsed("layer=a.b,born=backward:1GiB");
     assert_true(limit_is_held(&l));
-    assert_string_equal(l.words, "held by layer a.b, born in backward");
+    assert_string_equal(l.words, "held by layer a.b, made in backward");
+    limit_free(&l);
+    l = parsed("role=logits,made=logits:1GiB"); /* a role's former word, and what born= is now */
+    assert_string_equal(l.words, "held by role output, made in logits");
     limit_free(&l);
 }
 

@@ -38,16 +38,16 @@ TEST(layers_with_numbers_are_one_row_and_one_alone_keeps_its_own)
              : i == 1 ? "Model.layers.1.attn"
                       : "Model.layers.12");
     hold(70, "activation", "forward", "Model.layers.1.mlp");
-    hold(50, "logits", "logits", "Model.lm_head");
+    hold(50, "output", "logits", "Model.lm_head");
     hold(20, "gradient", "backward", "Model.layers.7.mlp");
     assert_string_equal(
-        rows(), "activation|Model.layers.*|3|370\nlogits|Model.lm_head|1|50\ngradient|Model.layers.7|1|20\n");
+        rows(), "activation|Model.layers.*|3|370\noutput|Model.lm_head|1|50\ngradient|Model.layers.7|1|20\n");
 }
 
 TEST(what_has_no_role_is_told_by_its_phase_and_what_has_no_layer_has_none)
 {
     hold(9, NULL, "forward", NULL);
-    hold(8, "unknown", "forward", NULL); /* no rule fitted: nothing is known of it either */
+    hold(8, "not told", "forward", NULL); /* no rule fitted: nothing is known of it either */
     hold(7, NULL, "none", NULL);
     hold(6, NULL, NULL, "");
     hold(5, "parameter", "none", NULL);
@@ -86,7 +86,7 @@ TEST(nothing_has_no_rows)
 {
     assert_string_equal(rows(), "");
     assert_false(parts_have_roles(live, 0));
-    hold(1, "unknown", "forward", NULL);
+    hold(1, "not told", "forward", NULL);
     assert_false(parts_have_roles(live, 1));
     assert_false(parts_have_layers(live, 1));
 }

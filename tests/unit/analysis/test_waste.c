@@ -121,7 +121,7 @@ TEST(a_librarys_workspace_stands_apart_from_the_lines_own_blocks)
     clear();
     int64_t a = event(1, 60), b = event(2, 30), c = event(3, 10);
     lies_unused(WASTE_NEVER, a, UNKNOWN, 60, 1, 9)->role = "workspace";
-    lies_unused(WASTE_NEVER, b, UNKNOWN, 30, 2, 9)->role = "unused";
+    lies_unused(WASTE_NEVER, b, UNKNOWN, 30, 2, 9)->role = "not told";
     lies_unused(WASTE_NEVER, c, UNKNOWN, 10, 3, 9);
     struct waste_report w = report(), sure = report();
     assert_int_equal(w.count, 2);
