@@ -42,6 +42,7 @@ int cmd_recover(int argc, char **argv);
 int cmd_doctor(int argc, char **argv);
 int cmd_mcp(int argc, char **argv);
 int cmd_demo(int argc, char **argv);
+int cmd_explain(int argc, char **argv);
 int cmd_completions(int argc, char **argv);
 
 /* The table of them, in the order of --help (cli/main.c); the last has no name. */

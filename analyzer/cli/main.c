@@ -32,6 +32,7 @@ const struct command vramscope_commands[] = {
     {"recover", cmd_recover, "complete the file of a killed process from the journal that it left"},
     {"doctor", cmd_doctor, "check that this machine can record"},
     {"demo", cmd_demo, "a recording of a GPU to look at, without one"},
+    {"explain", cmd_explain, "what a word of the pages means"},
     {"completions", cmd_completions, "print the completions of bash, zsh or fish"},
     {0}};
 
