@@ -62,7 +62,7 @@ int relabel_check(const struct relabel *r, char *why, size_t size)
     char *bad = NULL;
     bool good = !r->phases || read_rules(&rules, r->phases, &bad);
     if (!good)
-        snprintf(why, size, "--phases: '%s' is no name=pattern", bad);
+        snprintf(why, size, "--phases: '%s' is no name=pattern, such as logits=head*", bad);
     else if (r->phases && !rules.n)
         snprintf(why, size, "--phases: give name=pattern[,name=pattern...]");
     good = good && (!r->phases || rules.n);
@@ -181,12 +181,14 @@ static int relabel_names(struct trace *t, const struct rules *rules, const char 
         snprintf(t->why, sizeof t->why,
                  bound ? "--phases: what has such a name in %s is a mark, a start/end range or an automatic "
                          "phase, which a rule can't change"
-                       : "--phases: %s has no range of such a name",
+                       : "--phases: %s has no range of such a name: vramscope report --all lists them",
                  t->path);
         return -1;
     }
     if (!result && steps && !ends) {
-        snprintf(t->why, sizeof t->why, "--steps: %s has no range or mark of such a name", t->path);
+        snprintf(t->why, sizeof t->why,
+                 "--steps: %s has no range or mark of such a name: vramscope report --all lists ranges",
+                 t->path);
         return -1;
     }
     return result ? -1 : 0;
@@ -242,7 +244,7 @@ int relabel_open(struct trace *t, const char *path, const struct relabel *r)
         snprintf(
             t->why, sizeof t->why,
             "%s: --phases and --steps need every event, and old ones are folded (VRAMSCOPE_MAX_BYTES): give "
-            "the rules to vramscope run",
+            "the rules to vramscope run --phases",
             path);
     else if (!asked || !relabel(t, r))
         return 0;

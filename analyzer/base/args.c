@@ -159,7 +159,7 @@ static int bad_value(const struct command_help *h, const struct option_row *r, c
 {
     static const char *const wants[] = {"nothing",
                                         "a text",
-                                        "a whole number",
+                                        "a whole number such as 1",
                                         "a time such as 1.5s, 20ms or '4 h 16 min'",
                                         "WIDTHxHEIGHT, such as 1600x900",
                                         "a step or steps, such as 7 or 7-9",
@@ -211,7 +211,7 @@ static int parse_one(const struct command_help *h, int argc, char **argv, int *i
     if (r->kind == ARG_FLAG && value) {
         if (!is_long)
             return unknown(h, arg, strlen(arg));
-        complain("%s: --%s takes no value", h->name, r->name);
+        complain("%s: --%s takes no value: write --%s alone", h->name, r->name, r->name);
         return -2;
     }
     if (r->kind != ARG_FLAG && !value) {

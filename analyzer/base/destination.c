@@ -55,6 +55,7 @@ static void make_part(struct destination *d)
         free(d->part);
         d->part = xformat("%s.part%d", d->path, i);
     }
+    d->error = fd < 0 ? errno : 0;
     d->made = fd >= 0; /* where not, opening it says why */
     if (fd >= 0)
         close(fd);
@@ -78,6 +79,15 @@ void destination_find(struct destination *d, const char *path)
         return;
     }
     make_part(d);
+}
+
+int destination_failed(const char *command, const char *path, int error)
+{
+    if (!error || error == ENOSPC || error == EFBIG)
+        return complain("%s: %s can't be written: is the disk full? Make room, or give another name", command,
+                        path);
+    return complain("%s: %s can't be written: %s: %sgive another name", command, path, strerror(error),
+                    error == ENOENT ? "make its directory, or " : "");
 }
 
 const char *destination_name(const struct destination *d)

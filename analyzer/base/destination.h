@@ -15,6 +15,7 @@ struct destination {
     char *path; /* where links lead to */
     char *part; /* what is written meanwhile; NULL: PATH itself */
     bool made;  /* PART is there, and ours */
+    int error;  /* errno, where it could not be made */
 };
 
 /* Makes the part, too: destination_end must follow. */
@@ -23,6 +24,9 @@ void destination_find(struct destination *d, const char *path);
 const char *destination_name(const struct destination *d);
 /* Gives the file its name where GOOD, and removes it where not.  0, or errno: then it is removed, too. */
 int destination_end(struct destination *d, bool good);
+
+/* Says that COMMAND cannot write PATH, by errno, and what to do; 0: the disk may be full.  Returns 2. */
+int destination_failed(const char *command, const char *path, int error);
 
 /* Whether both are names of one file, which exists. */
 bool same_file(const char *a, const char *b);

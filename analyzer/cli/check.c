@@ -104,7 +104,7 @@ static int read_options(struct check_options *o, const struct options *given)
     if (status)
         return status;
     if (given->tolerance && !given->against)
-        return complain("check: --tolerance is that of --against RUN");
+        return complain("check: --tolerance is how far from --against RUN the figures may be: give both");
     if (!tolerance_parse(&o->tolerance, o->tolerance_text))
         return complain("check: --tolerance takes a share such as 1%% or an amount such as 100MiB, not '%s'",
                         o->tolerance_text);

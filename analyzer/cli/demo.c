@@ -134,7 +134,8 @@ int cmd_demo(int argc, char **argv)
         return complain("demo takes no file: vramscope report %s shows one", shown_word(operands[0]));
     const char *where = o.output ? o.output : ".";
     if (mkdir(where, 0777) != 0 && errno != EEXIST)
-        return complain("demo: %s can't be made: %s", shown(where), strerror(errno));
+        return complain("demo: %s can't be made: %s: give another folder with -o DIR", shown(where),
+                        strerror(errno));
     char *folder = strcmp(where, ".") ? xformat("%s/", where) : xstrdup("");
     char *recording = xformat("%sdemo.db", folder), *page = xformat("%sdemo.html", folder);
     int status = show(recording, page, &o);

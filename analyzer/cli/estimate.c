@@ -397,7 +397,10 @@ static int check_there(const char *path)
     char *file = trace_file(path, NULL);
     int error = stat(file, &st) ? errno : 0;
     free(file);
-    return error ? complain("estimate: %s: %s", shown(path), strerror(error)) : 0;
+    return error ? complain("estimate: %s: %s: give a model's config.json, and beside it a recording if "
+                            "there is one",
+                            shown(path), strerror(error))
+                 : 0;
 }
 
 static int estimate(const struct options *o, char *const *operands, int n)

@@ -12,6 +12,7 @@
 #include "export/export.h"
 #include "read/symbols.h"
 #include "read/steps.h"
+#include "read/absent.h"
 
 struct options {
     const char *format, *output, *at, *frames, *rows;
@@ -130,10 +131,7 @@ static int set_steps(struct trace *t, const int64_t *steps, struct export_option
 {
     if (!steps[0] || trace_step_span(t, steps[0], steps[1], &o->from, &o->to))
         return EXIT_GOOD;
-    if (t->steps <= 0)
-        return complain("export: %s has no training steps", t->path);
-    return complain("export: %s has the steps 1 to %lld, not %lld to %lld", t->path, (long long)t->steps,
-                    (long long)steps[0], (long long)steps[1]);
+    return complain("export: %s", absent_steps(t, steps));
 }
 
 /* What is missing in the recording is missing in the export. */
@@ -199,8 +197,12 @@ int cmd_export(int argc, char **argv)
     char **files = trace_files(operands, (size_t)n, &count, why, sizeof why);
     if (!files)
         return complain("%s", why);
-    int status = count == 1 ? export_file(files[0], f, &given, &o)
-                            : complain("export: one file at a time: these are %zu", count);
+    int status =
+        count == 1
+            ? export_file(files[0], f, &given, &o)
+            : complain(
+                  "export: one file at a time, and these are %zu: vramscope export --format=%s %s -o OUT",
+                  count, f->name, files[0]);
     trace_free_files(files, count);
     return status;
 }

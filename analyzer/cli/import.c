@@ -21,6 +21,7 @@
 #include "base/units.h"
 #include "import/import.h"
 #include "trace/store/merge.h"
+#include "base/destination.h"
 
 #define PROCESSES_MOST 4096
 
@@ -149,7 +150,7 @@ static int give_name(const char *output)
     if (rc < 0 && (errno == EINVAL || errno == ENOSYS)) /* a file system that cannot */
         rc = access(output, F_OK) == 0 ? (errno = EEXIST, -1) : rename(part, output);
     if (rc < 0)
-        complain("%s can't be written: %s", shown(output), strerror(errno));
+        destination_failed("import", shown(output), errno);
     free(part);
     return rc < 0 ? EXIT_USAGE : EXIT_GOOD;
 }
@@ -178,9 +179,13 @@ int cmd_import(int argc, char **argv)
         return complain("import: name the database to write: vramscope import -o run.db %s",
                         shown(operands[0]));
     if (n > PROCESSES_MOST)
-        return complain("import: %d snapshots are more than the %d that one database takes", n,
+        return complain("import: %d snapshots are more than the %d that one database takes: name fewer", n,
                         PROCESSES_MOST);
     if (access(o.output, F_OK) == 0)
         return complain("import: %s is there already: remove it, or name another file", shown(o.output));
-    return import_all(o.output, operands, n);
+    struct destination d;
+    destination_find(&d, o.output);
+    int error = d.error;
+    destination_end(&d, false);
+    return error ? destination_failed("import", o.output, error) : import_all(o.output, operands, n);
 }

@@ -87,7 +87,8 @@ static int check_twice(const struct parts *p)
     qsort(order, p->seen.count, sizeof *order, by_process);
     for (size_t i = 1; i < p->seen.count && !status; i++)
         if (same_process(order[i - 1], order[i]))
-            status = complain("merge: %s and %s are the same process", order[i - 1]->path, order[i]->path);
+            status = complain("merge: %s and %s are the same process: name one of them", order[i - 1]->path,
+                              order[i]->path);
     free(order);
     return status;
 }
@@ -104,9 +105,9 @@ static int check_jobs(const struct parts *p)
     int status = 0;
     for (size_t i = 1; !status && i < n; i++)
         if (jobs[i].ranked && jobs[i - 1].ranked)
-            status = complain(
-                "merge: %s and %s are of different jobs (report tells them apart): merge the files of one",
-                jobs[i - 1].files[0]->path, jobs[i].files[0]->path);
+            status = complain("merge: %s and %s are of different jobs: vramscope report tells them apart, "
+                              "merge the files of one",
+                              jobs[i - 1].files[0]->path, jobs[i].files[0]->path);
     ranks_free_jobs(jobs, n);
     free(files);
     return status;
@@ -172,6 +173,8 @@ static int write_output(struct parts *p, char *const *files, size_t n, const int
             complain("merge: a log of SQLite's lies beside %s and would be taken for the new file's: give "
                      "another -o",
                      output);
+    if (!status && d.error)
+        status = destination_failed("merge", output, d.error);
     for (size_t i = 0; !status && i < n; i++)
         status = copy(p, into, files[i], processes[i], p->sweeps > 1 ? trace_label(files, n, i) : NULL);
     if (p->into && !status)
@@ -181,7 +184,7 @@ static int write_output(struct parts *p, char *const *files, size_t n, const int
         ended = destination_end(&d, !status && !error);
     error = error ? error : ended;
     if (!status && error)
-        status = complain("merge: %s can't be written: %s", output, strerror(error));
+        status = destination_failed("merge", output, error);
     return status;
 }
 
@@ -229,7 +232,7 @@ int cmd_merge(int argc, char **argv)
     if (n < 0)
         return n == -1 ? EXIT_GOOD : EXIT_USAGE;
     if (n == 0 || !o.output)
-        return complain("merge: vramscope merge -o FILE DIR");
+        return complain("merge: of which recordings, and into which file? vramscope merge -o FILE DIR");
     if (stat(o.output, &st) == 0 && !S_ISREG(st.st_mode))
         return complain("merge: %s is no regular file: give another name with -o", o.output);
     char **files = trace_files(operands, (size_t)n, &count, why, sizeof why);

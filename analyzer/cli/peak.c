@@ -15,6 +15,7 @@
 #include "read/ooms.h"
 #include "base/units.h"
 #include "peak_page.h"
+#include "read/absent.h"
 
 #define SORTS "bytes|count|name"
 
@@ -78,7 +79,7 @@ static int show_devices(const struct report *r, const struct peak_options *o, in
         show_device(r, &r->devices[i], o, only, j);
     }
     if (!shown && o->choice.device != UNKNOWN)
-        return complain("%s has nothing on device %" PRId64, r->trace->path, o->choice.device);
+        return complain("%s", absent_device(r->trace, o->choice.device));
     if (!shown && !j)
         puts(trace_no_device(r->trace));
     return EXIT_GOOD;

@@ -21,6 +21,7 @@
 #include "analysis/relabel.h"
 #include "base/shown.h"
 #include "base/units.h"
+#include "read/absent.h"
 
 struct options {
     const char *output, *format, *title, *labels, *by, *shares;
@@ -106,13 +107,13 @@ static int choose_by(struct picture *p, struct trace *traces, size_t n, const ch
     for (size_t i = 0; i < n; i++) {
         const char *why = by && strcmp(by, "none") != 0 ? composition_none(&traces[i]) : NULL;
         if (why)
-            return complain("plot: --by: %s can't be divided: %s", traces[i].path, why);
+            return complain("plot: --by: %s can't be divided, as %s: leave out --by", traces[i].path, why);
         roles = roles || trace_has_roles(&traces[i]);
     }
     if (by && strcmp(by, "role") != 0 && strcmp(by, "phase") != 0 && strcmp(by, "none") != 0)
         return complain("plot: --by takes role, phase or none, not '%s'", by);
     if (by && !strcmp(by, "role") && !roles)
-        return complain("plot: --by=role: no block of %s has a role: record with VRAMSCOPE_ACCESS=on",
+        return complain("plot: --by=role: no block of %s has a role: record with vramscope run --access",
                         traces[0].path);
     p->by = by && !strcmp(by, "phase")              ? COMPOSITION_PHASE
             : (!by && !roles) || (by && *by == 'n') ? COMPOSITION_NONE
@@ -136,9 +137,7 @@ static int gather(struct picture *p, struct trace *traces, size_t n, const struc
     if (!status && w.of && picture_add_whole(p, w.of, w.device, w.last, columns))
         status = complain("%s", w.of->why);
     if (!status && !p->panel_count)
-        status = o->device == UNKNOWN
-                     ? complain("%s: %s: nothing to plot", traces[0].path, trace_no_device(&traces[0]))
-                     : complain("%s has nothing on device %lld", traces[0].path, (long long)o->device);
+        status = complain("%s", absent_device(&traces[0], o->device));
     picture_color(p);
     return status;
 }
@@ -339,7 +338,7 @@ int cmd_plot(int argc, char **argv)
     if (n == 0)
         return complain("plot: which file? vramscope plot FILE -o OUT.png");
     if (o.labels && !o.overlay)
-        return complain("plot: --labels names the runs of --overlay");
+        return complain("plot: --labels names the runs of --overlay: give both");
     if (o.steps[0] && (o.from || o.to != UNKNOWN))
         return complain("plot: --step and --from or --to exclude each other");
     if (o.to != UNKNOWN && o.from > o.to)
@@ -348,7 +347,7 @@ int cmd_plot(int argc, char **argv)
     if (o.whole && (o.steps[0] || o.from || o.to != UNKNOWN))
         return complain("plot: --whole excludes --step, --from and --to");
     if (o.shares && !o.overlay)
-        return complain("plot: --normalize is for the runs of --overlay");
+        return complain("plot: --normalize is for the runs of --overlay: give both");
     if (o.by && o.overlay)
         return complain("plot: --by and --overlay exclude each other");
     enum picture_format format = output_format(o.output, o.format);
@@ -356,8 +355,6 @@ int cmd_plot(int argc, char **argv)
         return complain("plot: --format takes png, svg, pdf, gp or txt, not '%s'", o.format);
     if (format == FORMAT_BAD)
         return complain("plot: %s: the name must end in .png, .svg, .pdf, .gp or .txt", o.output);
-    if (o.size[0] && format != FORMAT_TEXT && (o.size[0] < PICTURE_WIDE || o.size[1] < PICTURE_HIGH))
-        return complain("plot: --size: a picture needs at least %dx%d", PICTURE_WIDE, PICTURE_HIGH);
     if (relabel_check(&o.relabel, why, sizeof why))
         return complain("plot: %s", why);
     char **files = trace_files(operands, (size_t)n, &count, why, sizeof why);

@@ -82,7 +82,9 @@ static int tell_journal(const char *journal, const char *database, enum leftover
             say(j, journal, database, "another user's", 0, why);
         return named ? complain("%s", why) : EXIT_GOOD;
     case LEFTOVER_NONE: /* another recovery has just finished it */
-        return named ? complain("%s: no such file", journal) : EXIT_GOOD;
+        return named ? complain("%s: no such file: vramscope recover alone finds what is left on this host",
+                                journal)
+                     : EXIT_GOOD;
     case LEFTOVER_FAILED:
         break;
     }

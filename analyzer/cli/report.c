@@ -13,6 +13,7 @@
 #include "read/sweep.h"
 #include "analysis/relabel.h"
 #include "show/report/report.h"
+#include "read/absent.h"
 
 struct options {
     bool json, bytes, full, all;
@@ -82,7 +83,7 @@ static int show(char *const *files, size_t n, size_t i, const struct options *o,
     if (report_load(&r, &t, parts_of(o, n > 1))) {
         status = complain("%s", t.why);
     } else if (o->choice.device != UNKNOWN && !r.device_count) {
-        status = complain("%s has nothing on device %lld", t.path, (long long)o->choice.device);
+        status = complain("%s", absent_device(&t, o->choice.device));
     } else {
         r.choice = &o->choice;
         *PUSH(ranks->files, ranks->count) = ranks_file_of(&r);

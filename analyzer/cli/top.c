@@ -134,10 +134,13 @@ static int none_there(const struct top *top, char *const *operands, size_t n)
     for (size_t i = 0; i < top->line_count; i++)
         complain("top: %s", top->lines[i]);
     if (!top->line_count && n)
-        complain("top: no process of %s records now", operands[0]);
+        complain(access(operands[0], F_OK) == 0
+                     ? "top: no process of %s records now: vramscope report %s shows what was recorded"
+                     : "top: no process of %s records now: vramscope top shows all that do",
+                 operands[0], operands[0]);
     else if (!top->line_count)
-        complain(
-            "top: no process records on this host (where VRAMSCOPE_JOURNAL_DIR was set for it, set it here)");
+        complain("top: no process records on this host now, as vramscope run -- python train.py would (where "
+                 "VRAMSCOPE_JOURNAL_DIR was set for it, set it here)");
     return EXIT_INCOMPLETE;
 }
 

@@ -22,6 +22,7 @@
 #include "show/ranks/ranks.h"
 #include "view/name.h"
 #include "view/view.h"
+#include "read/absent.h"
 
 struct options {
     const char *output;
@@ -172,13 +173,12 @@ static int write_page(struct job *job, const char *path, const struct options *o
     struct destination to;
     destination_find(&to, path);
     FILE *out = fopen(destination_name(&to), "w");
-    int status =
-        out ? write_to(job, out, o) : complain("view: %s can't be written: %s", path, strerror(errno));
+    int status = out ? write_to(job, out, o) : destination_failed("view", path, errno);
     bool good = out && !ferror(out);
     if (out && (fclose(out) || !good) && !status)
-        status = complain("view: %s can't be written: is the disk full?", path);
+        status = destination_failed("view", path, 0);
     int error = destination_end(&to, !status);
-    return error ? complain("view: %s can't be written: %s", path, strerror(error)) : status;
+    return error ? destination_failed("view", path, error) : status;
 }
 
 static int tell_incomplete(const struct job *job)
@@ -231,9 +231,7 @@ static int view_files(char *const *files, size_t count, const char *path, const 
     for (size_t i = 0; !status && i < count; i++)
         status = open_file(&job, files[i], trace_label(files, count, i), o);
     if (!status && !has_rows(&job, o->device))
-        status = o->device == UNKNOWN
-                     ? complain("%s: %s: nothing to view", files[0], trace_no_device(job.traces[0]))
-                     : complain("%s has nothing on device %lld", files[0], (long long)o->device);
+        status = complain("%s", absent_device(job.traces[0], o->device));
     if (!status)
         status = check_output(&job, path, o->output != NULL, files, count);
     if (!status && !strcmp(path, "-")) {

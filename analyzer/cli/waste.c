@@ -12,6 +12,7 @@
 #include "show/ranks/ranks.h"
 #include "show/report/unproven.h"
 #include "show/report/waste.h"
+#include "read/absent.h"
 
 struct options {
     bool json, bytes, full;
@@ -66,7 +67,7 @@ static int show_devices(const struct report *r, const struct options *o, struct 
         status = exit_worse(status, show_device(r, &r->devices[i], o, j));
     }
     if (!shown && o->device != UNKNOWN && !j)
-        return complain("%s has nothing on device %lld", r->trace->path, (long long)o->device);
+        return complain("%s", absent_device(r->trace, o->device));
     if (!shown && !j)
         puts(trace_no_device(r->trace));
     return status;

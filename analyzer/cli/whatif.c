@@ -4,6 +4,8 @@
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
 
 #include "analysis/relabel.h"
 #include "base/commands.h"
@@ -12,6 +14,7 @@
 #include "show/report/report.h"
 #include "read/tape.h"
 #include "whatif_question.h"
+#include "read/absent.h"
 
 static const struct option_row rows[] = {
     {"edit", 'e', "NAME=VALUE", ARG_LIST, offsetof(struct whatif_options, edits),
@@ -59,13 +62,8 @@ static const struct command_help help = {
 /* A replay of some of the events would be one of another run. */
 static int check_whole(struct trace *t)
 {
-    if (t->thinned)
-        return complain("whatif: %s has not every event any more: record with VRAMSCOPE_MAX_BYTES=0",
-                        t->path);
-    if (trace_has_loss(t, LOSS_EVENTS))
-        return complain("whatif: %s lacks events that were lost: a replay would be one of another run "
-                        "(VRAMSCOPE_RING_EVENTS)",
-                        t->path);
+    if (absent_events(t))
+        return complain("whatif: %s", t->why);
     if (trace_imported_misfits(t))
         return complain(
             "whatif: %s lacks entries, as some of its snapshot's do not fit to its own end: dump one "
@@ -105,8 +103,7 @@ static int answer(struct trace *t, const struct question *q)
     if (one < 0)
         return EXIT_USAGE;
     if (!answered)
-        return complain("whatif: %s has no blocks of a framework's allocator%s: there is nothing to replay",
-                        t->path, q->o->device == UNKNOWN ? "" : " on that device");
+        return complain("whatif: %s", absent_blocks(t, q->o->device));
     return EXIT_GOOD;
 }
 
@@ -129,6 +126,9 @@ static int answer_file(struct whatif_options *o, char **operands, int n)
 {
     struct question q = {.o = o};
     struct trace t;
+    if (n > 1 && strchr(operands[0], '=') && access(operands[0], F_OK))
+        return complain("whatif: the recording comes first: vramscope whatif %s %s", shown_word(operands[1]),
+                        shown_word(operands[0]));
     int status = question_read(&q, operands + 1, n - 1);
     if (status)
         return status;

@@ -87,9 +87,10 @@ static bool read_divisions(const char *value, uint32_t *out)
     return end != value && !*end && n >= 1 && n <= 64 && (n & (n - 1)) == 0;
 }
 
-static bool at_least(bool read, uint64_t bytes, uint64_t least)
+/* A pointer, as an argument may be worked out before READ is. */
+static bool at_least(bool read, const uint64_t *bytes, uint64_t least)
 {
-    return read && bytes >= least;
+    return read && *bytes >= least;
 }
 
 int question_setting(struct torch_settings *s, const char *word)
@@ -99,13 +100,13 @@ int question_setting(struct torch_settings *s, const char *word)
     bool good = false, known = true;
 #define IS(name) (value && n == strlen(name) && !strncmp(word, name, n))
     if (IS("max_split_size"))
-        good = at_least(question_size(value + 1, &s->max_split), s->max_split, UINT64_C(20) << 20);
+        good = at_least(question_size(value + 1, &s->max_split), &s->max_split, UINT64_C(20) << 20);
     else if (IS("max_split_size_mb"))
-        good = at_least(read_mb(value + 1, &s->max_split), s->max_split, UINT64_C(20) << 20);
+        good = at_least(read_mb(value + 1, &s->max_split), &s->max_split, UINT64_C(20) << 20);
     else if (IS("large_segment_size"))
-        good = at_least(question_size(value + 1, &s->large_segment), s->large_segment, UINT64_C(2) << 20);
+        good = at_least(question_size(value + 1, &s->large_segment), &s->large_segment, UINT64_C(2) << 20);
     else if (IS("large_segment_size_mb"))
-        good = at_least(read_mb(value + 1, &s->large_segment), s->large_segment, UINT64_C(2) << 20);
+        good = at_least(read_mb(value + 1, &s->large_segment), &s->large_segment, UINT64_C(2) << 20);
     else if (IS("roundup_power2_divisions"))
         good = read_divisions(value + 1, &s->roundup);
     else if (IS("garbage_collection_threshold"))
@@ -122,7 +123,7 @@ int question_setting(struct torch_settings *s, const char *word)
                         "powers of two to 64, and fractions between 0 and 1",
                         (int)n, word, shown(value + 1));
     if (s->large_segment % (UINT64_C(2) << 20))
-        return complain("whatif: large_segment_size is a multiple of 2 MiB");
+        return complain("whatif: large_segment_size takes a multiple of 2 MiB, such as 4MiB");
     return 0;
 }
 

@@ -41,7 +41,7 @@ int cmd_doctor(int argc, char **argv)
     if (n < 0)
         return n == -1 ? EXIT_GOOD : EXIT_USAGE;
     if (n > 0)
-        return complain("doctor: takes no operand, but got '%s'", operands[0]);
+        return complain("doctor: takes no operand, but got '%s': vramscope doctor", operands[0]);
     struct doctor d = {.output = o.output, .quick = o.quick};
     doctor_shim(&d);
     doctor_places(&d);

@@ -3,23 +3,22 @@
 
 #include "base/commands.h"
 #include "export.h"
+#include "read/absent.h"
 
 bool export_wants(const struct export_options *o, int64_t device)
 {
     return device >= 0 && (o->device == UNKNOWN || o->device == device);
 }
 
-size_t export_devices(const struct trace *t, const struct export_options *o, int64_t **out)
+size_t export_devices(struct trace *t, const struct export_options *o, int64_t **out)
 {
     size_t n = 0;
     *out = NULL;
     for (size_t i = 0; i < t->peak_count; i++) /* in the order of devices */
         if (t->peaks[i].kind && !strcmp(t->peaks[i].kind, "allocated") && export_wants(o, t->peaks[i].device))
             *PUSH(*out, n) = t->peaks[i].device;
-    if (!n && o->device != UNKNOWN)
-        complain("export: %s has nothing on device %lld", t->path, (long long)o->device);
-    else if (!n)
-        complain("export: %s: %s: nothing to export", t->path, trace_no_device(t));
+    if (!n)
+        complain("%s", absent_device(t, o->device));
     return n;
 }
 

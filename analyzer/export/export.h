@@ -39,7 +39,7 @@ export_writer export_perfetto, export_pytorch, export_speedscope, export_folded,
 bool export_wants(const struct export_options *o, int64_t device);
 /* The devices that held memory and are to be written, ascending; the caller frees the array.  Where there are
  * none, a line on stderr says why. */
-size_t export_devices(const struct trace *t, const struct export_options *o, int64_t **out);
+size_t export_devices(struct trace *t, const struct export_options *o, int64_t **out);
 /* EXIT_GOOD, or EXIT_USAGE, said: MOMENT, which OPTION gave, is beyond the recording's end. */
 int export_past_end(const struct trace *t, const char *option, int64_t moment);
 

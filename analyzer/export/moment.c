@@ -100,7 +100,7 @@ static int load_at(struct trace *t, const struct export_options *o, int64_t when
                         "(VRAMSCOPE_MAX_BYTES); --at=peak is",
                         t->path, o->at);
     if (!seq)
-        return complain("export: %s: nothing was recorded until %s", t->path, o->at);
+        return complain("export: %s: nothing was recorded until %s: --at=peak has the peak", t->path, o->at);
     size_t count = export_devices(t, o, &devices);
     int status = count ? EXIT_GOOD : EXIT_USAGE;
     for (size_t i = 0; status == EXIT_GOOD && i < count; i++) {
@@ -144,8 +144,9 @@ int moments_load(struct trace *t, const struct export_options *o, struct moment 
         struct moment *m = &(*out)[i];
         take_rest(t, m);
         if (m->rest < 0) /* a damaged file: no sum of what it has can be right */
-            status = complain("export: %s is damaged: device %lld held less than what lived there", t->path,
-                              (long long)m->device);
+            status = complain("export: %s is damaged: device %lld held less than what lived there: record "
+                              "again with vramscope run",
+                              t->path, (long long)m->device);
         else if (m->at_least)
             complain("export: %s: of device %lld pools of libraries held memory whose use is unknown: what "
                      "is known is exported",

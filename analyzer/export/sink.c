@@ -14,7 +14,7 @@
 
 static int refuse(const char *path, int error)
 {
-    return complain("export: %s can't be written: %s", path, strerror(error));
+    return destination_failed("export", path, error);
 }
 
 static int open_stdout(struct sink *s, bool binary)
@@ -72,10 +72,10 @@ int sink_close(struct sink *s, bool good)
         return 0;
     errno = 0;
     if (close_file(s) == EPIPE && !s->path)
-        status = complain("export: nobody reads standard output any more: not all of it was written");
+        status = complain("export: nobody reads standard output any more: not all of it was written; -o FILE "
+                          "has all of it");
     else if (s->error)
-        status = complain("export: %s can't be written: %s", s->path ? s->path : "standard output",
-                          strerror(s->error));
+        status = refuse(s->path ? s->path : "standard output", s->error);
     good = good && !status;
     int error = good && s->replaces ? replace_begin(s->to.path) : 0,
         ended = s->path ? destination_end(&s->to, good && !error) : 0;

@@ -23,6 +23,7 @@
 #include "model.h"
 #include "run/output.h"
 #include "run/start.h"
+#include "base/destination.h"
 
 #ifdef VRAMSCOPE_ARENA
 enum { HAS_ARENA = 1 };
@@ -214,7 +215,7 @@ static int deliver(struct reply *a, const struct options *o, const char *output,
         char *part = xformat("%.*s", (int)(strlen(name) - 6), name + 3), *more = inserted(to, part);
         bad = check_free(more, o->force);
         if (!bad && rename(a->runs[0].files[i], more))
-            bad = complain("fit: %s can't be written: %s", more, strerror(errno));
+            bad = destination_failed("fit", more, errno);
         free(part);
         free(a->runs[0].files[i]);
         a->runs[0].files[i] = more;

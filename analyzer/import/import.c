@@ -57,7 +57,8 @@ static int load(const char *path, char **bytes, size_t *size, char *why, size_t 
     if (fd < 0 && errno == EINVAL)
         return say(why, n, path, "is no regular file: give what torch.cuda.memory._dump_snapshot wrote");
     if (fd < 0)
-        return say(why, n, path, "can't be opened: %s", strerror(errno));
+        return say(why, n, path, "can't be opened: %s: torch.cuda.memory._dump_snapshot writes such a file",
+                   strerror(errno));
     int rc = fstat(fd, &st) ? -errno : 0;
     if (rc == 0 && st.st_size > FILE_MOST)
         rc = -EFBIG;

@@ -292,6 +292,9 @@ static int step(struct pickle *p, unsigned char op)
 
 static int run(struct pickle *p, struct pickle_value *root)
 {
+    if (p->size >= 16 && !memcmp(p->bytes, "SQLite format 3", 16))
+        return unpickle_fail(p,
+                             "is a database and no snapshot: vramscope report shows what vramscope recorded");
     if (p->size < 2 || p->bytes[0] != 0x80)
         return unpickle_fail(
             p, "is not a pickle of protocol 2 to 5: give what torch.cuda.memory._dump_snapshot wrote");

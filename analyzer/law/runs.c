@@ -13,6 +13,7 @@
 #include "analysis/relabel.h"
 #include "base/shown.h"
 #include "read/steps.h"
+#include "read/absent.h"
 
 #define BATCH_MOST   (INT64_C(1) << 24)
 #define DEVICES_MOST 64
@@ -215,19 +216,12 @@ static void cut_tape(struct law_run *run, size_t blocks)
 static int check_whole(struct law_run *run)
 {
     struct trace *t = &run->t;
-    if (t->thinned)
-        return complain("whatif: %s has not every event any more: record with VRAMSCOPE_MAX_BYTES=0",
-                        run->path);
-    if (trace_has_loss(t, LOSS_EVENTS))
-        return complain("whatif: %s lacks events that were lost: laws would be of another run "
-                        "(VRAMSCOPE_RING_EVENTS)",
-                        run->path);
-    if (trace_load_ooms(t))
+    if (absent_events(t) || trace_load_ooms(t))
         return complain("whatif: %s", t->why);
     if (t->oom_total > 0)
         return complain("whatif: %s ran out of memory: record at a smaller size", run->path);
     if (run->tape.arena)
-        return complain("whatif: %s was recorded under the arena: record it under PyTorch's allocator",
+        return complain("whatif: %s was recorded under the arena: record it without --allocator=arena",
                         run->path);
     return 0;
 }
@@ -238,15 +232,14 @@ static bool has_blocks(const struct trace *t, int64_t device)
     return peak && peak->bytes > 0;
 }
 
-static int find_device(const struct law_run *run, int64_t *device)
+static int find_device(struct law_run *run, int64_t *device)
 {
     if (*device == UNKNOWN)
         for (int64_t d = 0; d < DEVICES_MOST && *device == UNKNOWN; d++)
             if (has_blocks(&run->t, d))
                 *device = d;
     if (*device == UNKNOWN || !has_blocks(&run->t, *device))
-        return complain("whatif: %s has no blocks of a framework's allocator: there is nothing to fit",
-                        run->path);
+        return complain("whatif: %s", absent_blocks(&run->t, *device));
     return 0;
 }
 

@@ -57,12 +57,12 @@ static char *terminal_of(enum picture_format format, const int64_t *size)
 
 static int refuse(const char *path, int error)
 {
-    return complain("plot: %s can't be written: %s", path, strerror(error));
+    return destination_failed("plot", path, error);
 }
 
 static int written(bool good, const char *path)
 {
-    return good ? 0 : complain("plot: %s can't be written: is the disk full?", path);
+    return good ? 0 : refuse(path, 0);
 }
 
 static int close_written(FILE *out, const char *path)
@@ -96,7 +96,7 @@ static int gnuplot_failed(int status)
         return complain(
             "plot: gnuplot is not installed: install it (Debian: apt-get install gnuplot-nox), or "
             "use -o FILE.gp or -o FILE.txt, which need none");
-    return complain("plot: gnuplot failed: what it said stands above");
+    return complain("plot: gnuplot failed, and what it said stands above: -o FILE.txt needs none");
 }
 
 static int run_gnuplot(const char *script)
@@ -148,7 +148,7 @@ static int can_write(const char *drawn, const char *path)
 {
     FILE *probe = fopen(drawn, "w");
     if (!probe)
-        return complain("plot: %s can't be written: %s", path, strerror(errno));
+        return refuse(path, errno);
     fclose(probe);
     return 0;
 }

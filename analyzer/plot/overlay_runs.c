@@ -14,6 +14,7 @@
 #include "base/shown.h"
 #include "read/curve.h"
 #include "read/steps.h"
+#include "read/absent.h"
 
 /* Okabe and Ito's, the two that differ most first. */
 static const char *const colors[PICTURE_RUNS] = {"#d55e00", "#0072b2", "#009e73", "#cc79a7",
@@ -72,31 +73,19 @@ struct window {
     int64_t from, to;
 };
 
-int overlay_no_step(struct trace *t, const int64_t *steps)
-{
-    int64_t first, last;
-    for (int i = 0; i < 2; i++)
-        if (trace_step_folded(t, steps[i], &first, &last))
-            return complain(
-                "plot: --step: steps %lld to %lld of %s are folded into one (VRAMSCOPE_MAX_BYTES): "
-                "use --from and --to",
-                (long long)first, (long long)last, t->path);
-    return complain(t->steps > 0 ? "plot: --step: %s has steps 1 to %lld"
-                                 : "plot: --step: %s tells no steps: use --from and --to",
-                    t->path, (long long)t->steps);
-}
-
 static int find_window(struct trace *t, const struct overlay_options *o, struct window *w)
 {
     int64_t last = t->t_last == UNKNOWN ? 0 : t->t_last;
     if (o->steps[0] && !trace_step_span(t, o->steps[0], o->steps[1], &w->from, &w->to))
-        return overlay_no_step(t, o->steps);
+        return complain("plot: %s", absent_steps(t, o->steps));
     if (o->steps[0]) {
         w->to = w->to > w->from ? w->to : w->from + 1;
         return 0;
     }
+    if (!t->device_count)
+        return complain("%s", absent_device(t, UNKNOWN));
     *w = (struct window){o->from, o->to == UNKNOWN || o->to > last ? last : o->to};
-    if (w->from > last && last > 0)
+    if (w->from > last)
         return complain("plot: --from is beyond the end of %s, which lasted %.9g s", t->path,
                         (double)last / 1e9);
     if (w->from >= w->to)
@@ -118,8 +107,7 @@ static int add_run(struct picture *p, struct trace *t, const struct overlay_opti
     }
     if (p->panel_count > before)
         return 0;
-    return o->device == UNKNOWN ? complain("%s: %s: nothing to plot", t->path, trace_no_device(t))
-                                : complain("%s has nothing on device %lld", t->path, (long long)o->device);
+    return complain("%s", absent_device(t, o->device));
 }
 
 static int add_runs(struct picture *p, struct trace *traces, size_t n, const struct overlay_options *o,

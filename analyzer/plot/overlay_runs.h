@@ -20,7 +20,4 @@ int overlay_gather(struct picture *p, struct trace *traces, size_t n, const stru
 /* "naive, fused"; the caller frees it. */
 char *overlay_default_title(const struct picture *p, const struct trace *traces);
 
-/* Prints why the run has no such steps. */
-int overlay_no_step(struct trace *t, const int64_t *steps);
-
 #endif

@@ -8,6 +8,7 @@
 #include "overlay_runs.h"
 #include "read/ooms.h"
 #include "read/steps.h"
+#include "read/absent.h"
 
 /* ---- what was asked for ---- */
 
@@ -19,7 +20,7 @@ static int asked_steps(struct plot_window *w, struct trace *traces, size_t n, co
     for (size_t i = 0; i < n; i++) {
         int64_t from, to;
         if (!trace_step_span(&traces[i], steps[0], steps[1], &from, &to))
-            return overlay_no_step(&traces[i], steps);
+            return complain("plot: %s", absent_steps(&traces[i], steps));
         w->from = from < w->from ? from : w->from;
         w->to = to > w->to ? to : w->to;
     }

@@ -21,7 +21,7 @@ static char *read_whole(const char *path, size_t most, char *why, size_t size)
     ssize_t got = 0;
     int fd = guard_open(path);
     if (fd < 0) {
-        snprintf(why, size, "%s can't be opened: %s", path,
+        snprintf(why, size, "%s can't be opened: %s: give a model's config.json", path,
                  errno == EINVAL ? "it is no regular file" : strerror(errno));
         free(text);
         return NULL;

@@ -140,9 +140,11 @@ static int fill_empty(struct trace *t)
         snprintf(t->why, sizeof t->why, "%s is empty: only its owner can find its journal: %.400s", t->path,
                  why);
     else if (state == LEFTOVER_NONE)
-        snprintf(t->why, sizeof t->why,
-                 "%s is empty: its process recorded nothing, or its journal is gone (reboot, container)",
-                 t->path);
+        snprintf(
+            t->why, sizeof t->why,
+            "%s is empty, and this host has no journal of it: where it was recorded, vramscope recover %s; "
+            "if the journal is gone there too (reboot, container), record again with vramscope run",
+            t->path, t->path);
     else
         snprintf(t->why, sizeof t->why, "%s is empty, and its journal can't be merged: %.400s", t->path, why);
     return -1;

@@ -19,6 +19,7 @@
 #include "sql.h"
 
 #define HEAD 100 /* bytes */
+#define GIVE "give a recording, such as vramscope run -o run.db -- python train.py writes"
 
 /* ---- what the file is ---- */
 
@@ -55,16 +56,41 @@ static bool has_strange_neighbour(struct trace *t)
     return strange;
 }
 
+void absent_file(char *why, size_t why_size, const char *path)
+{
+    struct stat st;
+    if (errno == ENOENT)
+        snprintf(why, why_size, "%s: %s: " GIVE, path, strerror(errno));
+    else if (errno == EINVAL && stat(path, &st) == 0 && S_ISDIR(st.st_mode))
+        snprintf(why, why_size, "%s is a directory: name one of the recordings in it", path);
+    else if (errno == EINVAL)
+        snprintf(why, why_size, "%s is no regular file: " GIVE, path);
+    else
+        snprintf(why, why_size, "%s can't be opened: %s: copy it to where you may read it", path,
+                 strerror(errno));
+}
+
+void absent_files(char *why, size_t why_size, const char *path)
+{
+    size_t n = strlen(path);
+    n -= n > 1 && path[n - 1] == '/';
+    if (errno)
+        snprintf(why, why_size, "%s: this directory can't be read: %s: copy it to where you may read it",
+                 path, strerror(errno));
+    else
+        snprintf(why, why_size,
+                 "%s: no database (*.db) in this directory: vramscope run -o %.*s/ -- python train.py puts "
+                 "one there",
+                 path, (int)n, path);
+}
+
 /* The first bytes, and the size in *ST; how many there are, or -1 with t->why. */
 static ssize_t read_head(struct trace *t, unsigned char head[HEAD], struct stat *st)
 {
     int fd = guard_open(t->file);
     ssize_t n = fd < 0 ? -1 : fstat(fd, st) == 0 ? pread(fd, head, HEAD, 0) : -1;
-    if (fd < 0 && errno == EINVAL)
-        snprintf(t->why, sizeof t->why, "%s is no regular file: give a database that vramscope wrote",
-                 t->path);
-    else if (n < 0)
-        snprintf(t->why, sizeof t->why, "%s can't be opened: %s", t->path, strerror(errno));
+    if (n < 0)
+        absent_file(t->why, sizeof t->why, t->path);
     if (fd >= 0)
         close(fd);
     return n;
@@ -79,7 +105,7 @@ static void explain_foreign(struct trace *t, const unsigned char *head, ssize_t 
                  "%s is a pickle: if PyTorch's _dump_snapshot wrote it, vramscope import -o run.db %s",
                  t->path, t->path);
     else
-        snprintf(t->why, sizeof t->why, "%s is not a database: give a file that vramscope wrote", t->path);
+        snprintf(t->why, sizeof t->why, "%s is not a database: " GIVE, t->path);
 }
 
 /* Reads the head of the file: 1 = empty, 0 = looks like a database, -1 = t->why. */
@@ -95,7 +121,9 @@ int trace_inspect(struct trace *t)
     if (memcmp(head, "SQLite format 3", n < 16 ? (size_t)n : 16))
         explain_foreign(t, head, n);
     else if (n < HEAD || is_truncated(head, st.st_size, t->file))
-        snprintf(t->why, sizeof t->why, "%s is truncated: its end is missing, copy it again", t->path);
+        snprintf(t->why, sizeof t->why,
+                 "%s is truncated: its end is missing: copy it again, or record again with vramscope run",
+                 t->path);
     else
         return 0;
     return -1;
@@ -203,7 +231,8 @@ static int check_tables(struct trace *t)
         return -1;
     if (name)
         snprintf(t->why, sizeof t->why,
-                 "%s is a database, but none that vramscope wrote: %s is not its table", t->path, name);
+                 "%s is a database, but none that vramscope wrote, as %s is not its table: " GIVE, t->path,
+                 name);
     return name ? -1 : 0;
 }
 
@@ -274,15 +303,15 @@ int trace_check_schema(struct trace *t)
     if (tables == UNKNOWN)
         return trace_sql_error(t);
     if (version == UNKNOWN)
-        snprintf(t->why, sizeof t->why, "%s is a database, but none that vramscope wrote", t->path);
+        snprintf(t->why, sizeof t->why, "%s is a database, but none that vramscope wrote: " GIVE, t->path);
     else if (version > VS_SCHEMA_VERSION)
         snprintf(t->why, sizeof t->why,
-                 "%s was made by a newer vramscope (schema %lld), this one reads %d: upgrade", t->path,
-                 (long long)version, VS_SCHEMA_VERSION);
+                 "%s was made by a newer vramscope (schema %lld), this one reads %d: install one as new here",
+                 t->path, (long long)version, VS_SCHEMA_VERSION);
     else if (version < VS_SCHEMA_VERSION)
         snprintf(t->why, sizeof t->why,
                  "%s was made by a vramscope older than any release (schema %lld), this one reads %d: record "
-                 "the run again",
+                 "again with vramscope run",
                  t->path, (long long)version, VS_SCHEMA_VERSION);
     else
         return 0;

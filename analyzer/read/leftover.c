@@ -104,10 +104,11 @@ static enum leftover_state cannot_open(int rc, const char *journal, char *why, s
     if ((rc == -EPERM || rc == -EACCES) && leftover_others(journal, why, n))
         return LEFTOVER_OTHERS;
     snprintf(why, n, "%s %s", journal,
-             rc == -EPROTO    ? "was written by a newer vramscope; use that one"
-             : rc == -ENOTSUP ? "was written by a vramscope older than any release; record the run again"
-             : rc == -EINVAL  ? "is not a journal of vramscope, or damaged"
-                              : strerror(-rc));
+             rc == -EPROTO ? "was written by a newer vramscope; use that one"
+             : rc == -ENOTSUP
+                 ? "was written by a vramscope older than any release: vramscope run records again"
+             : rc == -EINVAL ? "is not a journal of vramscope, or damaged: vramscope run records again"
+                             : strerror(-rc));
     return LEFTOVER_FAILED;
 }
 

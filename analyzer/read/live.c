@@ -46,9 +46,10 @@ static void say_why_not(int code, const char *journal, char *why, size_t size)
     snprintf(why, size, "%s %s", journal,
              code == -EPROTO    ? "is of a newer vramscope: use that one's top"
              : code == -ENOTSUP ? "is of an older vramscope: use that one"
-             : code == -EINVAL  ? "is no journal of vramscope, or not finished yet"
-             : code == -ENOENT  ? "is gone: its process has ended"
-                                : strerror(-code));
+             : code == -EINVAL
+                 ? "is no journal of vramscope, or not finished yet: vramscope top shows all that record"
+             : code == -ENOENT ? "is gone: its process has ended"
+                               : strerror(-code));
 }
 
 bool live_open(struct live *l, const char *journal, char *why, size_t size)
@@ -255,7 +256,9 @@ char **live_find(const char *operand, size_t *n, char *why, size_t size)
     } else if (operand && is_number(operand)) {
         what = OF_PID;
     } else if (operand) {
-        snprintf(why, size, "%s: no such pid, database, journal or directory", operand);
+        snprintf(why, size,
+                 "%s: no such pid, database, journal or directory: vramscope top shows all that record",
+                 operand);
         return NULL;
     }
     char **all = leftover_scan(what == OF_DIRECTORY ? operand : NULL, &count),

@@ -56,7 +56,8 @@ int replace_check(const char *path, bool force, char *why, size_t why_size)
     bool running = t.end == TRACE_END_RUNNING;
     trace_close(&t);
     if (running)
-        snprintf(why, why_size, "%s is still being written: --force replaces what is complete", path);
+        snprintf(why, why_size,
+                 "%s is still being written: --force replaces what is complete: give another -o", path);
     return running ? -1 : 0;
 }
 

@@ -10,14 +10,19 @@
 
 int trace_sql_endless(struct trace *t)
 {
-    snprintf(t->why, sizeof t->why, "%s is damaged: its tables do not end where its size says", t->path);
+    snprintf(t->why, sizeof t->why,
+             "%s is damaged: its tables do not end where its size says: copy it again, or record again with "
+             "vramscope run",
+             t->path);
     return -1;
 }
 
 static int say(struct trace *t, int code, const char *text)
 {
     if (code == SQLITE_NOTADB || code == SQLITE_CORRUPT)
-        snprintf(t->why, sizeof t->why, "%s is truncated or damaged: %s", t->path, text);
+        snprintf(t->why, sizeof t->why,
+                 "%s is truncated or damaged: %s: copy it again, or record again with vramscope run", t->path,
+                 text);
     else if (code == SQLITE_INTERRUPT || code == SQLITE_TOOBIG)
         trace_sql_endless(t);
     else if (code == SQLITE_BUSY)

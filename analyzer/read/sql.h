@@ -55,6 +55,11 @@ int64_t trace_x2m(int64_t x, int64_t direct); /* DIRECT: x512 */
  * (rows.c). */
 int trace_live_rows(struct trace *t, struct sqlite3_stmt *s, struct trace_live **out, size_t *n);
 
+/* Why the file at PATH can't be opened, by errno, and what to do; a directory without a recording, or, by
+ * errno, one that can't be read (file.c). */
+void absent_file(char *why, size_t why_size, const char *path);
+void absent_files(char *why, size_t why_size, const char *path);
+
 /* Reads which stretches were folded, and the number of steps (fold.c). */
 void trace_load_folded(struct trace *t);
 

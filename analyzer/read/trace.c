@@ -429,14 +429,11 @@ char **trace_files(char *const *paths, size_t n, size_t *count, char *why, size_
         bool good = stat(file, &st) == 0;
         free(file);
         if (!good)
-            snprintf(why, why_size, "%s: %s", paths[i], strerror(errno));
+            absent_file(why, why_size, paths[i]);
         else if (!S_ISDIR(st.st_mode))
             *PUSH(files, *count) = xstrdup(paths[i]);
         else if (!(good = add_directory(paths[i], &files, count)))
-            snprintf(why, why_size,
-                     errno ? "%s: this directory can't be read: %s"
-                           : "%s: no database (*.db) in this directory",
-                     paths[i], strerror(errno));
+            absent_files(why, why_size, paths[i]);
         if (!good) {
             trace_free_files(files, *count);
             return NULL;

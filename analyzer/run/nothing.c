@@ -5,6 +5,7 @@
  *   - No file can be made there.
  *   - The command is one that no library is preloaded into.
  *   - It crashed.
+ *   - It starts its programs elsewhere, or with an environment of their own.
  *   - Its loader or shell found something missing.
  *   - There is no driver.
  * Else it never used the GPU.
@@ -24,22 +25,7 @@
 #include "base/base.h"
 #include "base/shown.h"
 #include "output.h"
-
-/* The file that COMMAND means, as execvp finds it; the caller frees it.  NULL: there is none. */
-static char *file_of(const char *command)
-{
-    const char *path = getenv("PATH");
-    if (strchr(command, '/') || !path)
-        return xstrdup(command);
-    for (const char *p = path, *end; p; p = *end ? end + 1 : NULL) {
-        end = strchrnul(p, ':');
-        char *file = xformat("%.*s/%s", end > p ? (int)(end - p) : 1, end > p ? p : ".", command);
-        if (access(file, X_OK) == 0)
-            return file;
-        free(file);
-    }
-    return NULL;
-}
+#include "start.h"
 
 /* The loader that the 64-bit program in FD names, into NAME; "" where it names none. */
 static bool read_loader(int fd, char *name, size_t size)
@@ -77,14 +63,29 @@ static char *unreachable(const char *file)
     if (held && (((st.st_mode & S_ISUID) && st.st_uid != getuid()) ||
                  ((st.st_mode & S_ISGID) && st.st_gid != getgid())))
         why = xformat(
-            "%s runs with its owner's rights (set-uid, set-gid), and such a program ignores LD_PRELOAD",
+            "%s runs with its owner's rights (set-uid, set-gid), and such a program ignores LD_PRELOAD: put "
+            "vramscope run -- in front of what it starts",
             shown(file));
     else if (program && !*loader)
-        why = xformat("%s is linked statically, and no library can be preloaded into it", shown(file));
+        why = xformat(
+            "%s is linked statically, and no library can be preloaded into it: link it without -static",
+            shown(file));
     else if (program && !strstr(loader, "ld-linux"))
-        why = xformat("%s is no program of glibc (its loader is %s), and vramscope records no other",
+        why = xformat("%s is no program of glibc (its loader is %s), and vramscope records no other: build "
+                      "it for glibc",
                       shown(file), shown(loader));
     return why;
+}
+
+/* Whether COMMAND starts programs without our LD_PRELOAD. */
+static bool is_outside(const char *command)
+{
+    static const char *const names[] = {"sudo", "doas", "docker", "podman", "kubectl", "ssh"};
+    const char *slash = strrchr(command, '/');
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (!strcmp(slash ? slash + 1 : command, names[i]))
+            return true;
+    return false;
 }
 
 /* Whether a CUDA driver can be loaded, tried in a process of its own. */
@@ -102,14 +103,21 @@ char *run_nothing(const char *output, char *const *command, int status)
 {
     const char *cannot = output_cannot_be_made(output);
     if (cannot)
-        return xformat("%s can't be made: %s", shown(output), cannot);
-    char *file = file_of(command[0]), *why = file ? unreachable(file) : NULL;
+        return xformat("%s can't be made: %s: give another -o", shown(output), cannot);
+    char *file = start_file(command[0]), *why = file ? unreachable(file) : NULL;
     free(file);
     if (why)
         return why;
     if (WIFSIGNALED(status))
-        return xformat("signal %d (%s) ended the command before it used the GPU", WTERMSIG(status),
-                       strsignal(WTERMSIG(status)));
+        return xformat(
+            "signal %d (%s) ended the command before it used the GPU: vramscope doctor says whether "
+            "the library is to blame",
+            WTERMSIG(status), strsignal(WTERMSIG(status)));
+    if (is_outside(command[0]))
+        return xformat(
+            "what %s starts has an environment of its own, without the library: put vramscope run -- "
+            "in front of that",
+            shown(command[0]));
     int code = WEXITSTATUS(status);
     if (code == 126 || code == 127)
         return xformat(
@@ -119,8 +127,11 @@ char *run_nothing(const char *output, char *const *command, int status)
     if (!getenv("VRAMSCOPE_SIMULATED") && !has_driver())
         return xstrdup(
             "the command never used the GPU: no CUDA driver (libcuda.so.1) is found here, vramscope "
-            "doctor says more");
+            "doctor says more (programs of PyTorch's run without one under vramscope fit)");
     return code && !getenv("VRAMSCOPE_SIMULATED")
-               ? xformat("the command never used the GPU, and ended with status %d", code)
+               ? xformat(
+                     "the command never used the GPU, and ended with status %d: what it wrote says why, and "
+                     "vramscope doctor whether the library is to blame",
+                     code)
                : NULL;
 }

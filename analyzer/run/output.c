@@ -72,19 +72,22 @@ static int replace(const char *path, const char *command)
 {
     struct trace t;
     if (trace_open(&t, path))
-        return complain("%s: --force replaces recordings alone, and this is none: %s", command, t.why);
+        return complain(
+            "%s: --force replaces recordings alone, and %s is none that can be read: give another -o",
+            command, path);
     bool running = t.end == TRACE_END_RUNNING;
     trace_close(&t);
     guard_memory_end(); /* the program that is started inherits our limits */
     if (running)
-        return complain("%s: %s is still being written: --force replaces what is complete", command, path);
+        return complain("%s: %s is still being written: --force replaces what is complete: give another -o",
+                        command, path);
     static const char *const parts[] = {"", "-wal", "-shm"};
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
         char *name = xformat("%s%s", path, parts[i]);
         int result = unlink(name);
         free(name);
         if (result && i == 0)
-            return complain("%s: %s can't be removed: %s", command, path, strerror(errno));
+            return complain("%s: %s can't be removed: %s: give another -o", command, path, strerror(errno));
     }
     return 0;
 }
@@ -142,11 +145,13 @@ int output_check(const struct output *o, bool force, const char *command)
     else if (exists && replace(path, command))
         status = EXIT_USAGE;
     else if (stat(directory, &st))
-        status = complain("%s: the directory of %s can't be used: %s", command, path, strerror(errno));
+        status = complain("%s: the directory of %s can't be used: %s: give another -o", command, path,
+                          strerror(errno));
     else if (!S_ISDIR(st.st_mode) || access(directory, W_OK | X_OK))
         status = complain("%s: the directory %s is not writable: give another -o", command, directory);
     else if (!o->shared && output_cannot_be_made(path))
-        status = complain("%s: %s can't be made: %s", command, path, output_cannot_be_made(path));
+        status =
+            complain("%s: %s can't be made: %s: give another -o", command, path, output_cannot_be_made(path));
     free(copy);
     return status;
 }

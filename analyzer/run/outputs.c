@@ -303,9 +303,10 @@ static void print_nothing(const char *output, const struct run_end *end)
     }
     fprintf(stderr, "vramscope: nothing was recorded: the command never %s%s\n",
             started_off ? "called vramscope_record_start(), or never used the GPU" : "used the GPU",
-            simulated
-                ? " (the simulated driver serves programs of CUDA's driver API; PyTorch needs a real one)"
-                : "");
+            simulated ? " (the simulated driver serves programs of CUDA's driver API; those of PyTorch's run "
+                        "under vramscope fit)"
+            : started_off ? ""
+                          : ", or in processes that lost LD_PRELOAD: in front of those, vramscope wrap --");
 }
 
 /* Of a job's ranks the first has the word; the others are heard where something is wrong with theirs. */

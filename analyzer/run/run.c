@@ -17,6 +17,7 @@
 #include "base/commands.h"
 #include "base/shown.h"
 #include "core/labels.h"
+#include "core/options.h"
 #include "environment.h"
 #include "output.h"
 #include "outputs.h"
@@ -140,8 +141,13 @@ static int check_values(const struct options *o)
 {
     static const char *const stacks[] = {"off", "driver", "python", "all", NULL};
     static const char *const allocators[] = {"off", "arena", NULL};
-    const char *const numbers[][2] = {
-        {"stack-depth", o->stack_depth}, {"sample-ms", o->sample_ms}, {"ring-events", o->ring_events}};
+    const struct {
+        const char *option, *name, *value, *takes;
+    } numbers[] = {
+        {"stack-depth", "VRAMSCOPE_STACK_DEPTH", o->stack_depth, "a whole number from 1 to 256"},
+        {"sample-ms", "VRAMSCOPE_SAMPLE_MS", o->sample_ms, "a whole number such as 100"},
+        {"ring-events", "VRAMSCOPE_RING_EVENTS", o->ring_events, "a power of two from 1024 to 16777216"},
+        {"max-bytes", "VRAMSCOPE_MAX_BYTES", o->max_bytes, "a size such as 4GiB"}};
     if (labels_check(&o->labels))
         return EXIT_USAGE;
     if (o->allocator && !is_one_of(o->allocator, allocators))
@@ -151,10 +157,12 @@ static int check_values(const struct options *o)
     if (o->stacks && !is_one_of(o->stacks, stacks))
         return complain("run: --stacks takes off, driver, python or all, not '%s'", o->stacks);
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
-        if (numbers[i][1] && (!*numbers[i][1] || numbers[i][1][strspn(numbers[i][1], "0123456789")]))
-            return complain("run: --%s takes a whole number, not '%s'", numbers[i][0], numbers[i][1]);
+        if (numbers[i].value && !vs_option_takes(numbers[i].name, numbers[i].value))
+            return complain("run: --%s takes %s, not '%s'", numbers[i].option, numbers[i].takes,
+                            numbers[i].value);
     if (o->journal_dir && access(o->journal_dir, W_OK | X_OK))
-        return complain("run: --journal-dir %s can't be used: %s", o->journal_dir, strerror(errno));
+        return complain("run: --journal-dir %s can't be used: %s: name another, or none", o->journal_dir,
+                        strerror(errno));
     return 0;
 }
 
@@ -170,7 +178,8 @@ static int set_simulated(void)
 {
     char *directory = place_stand_ins("sim");
     if (!directory)
-        return complain("run: --simulated: this vramscope was built without the simulated driver");
+        return complain("run: --simulated: this vramscope was built without the simulated driver: vramscope "
+                        "demo needs none");
     environment_prepend("LD_LIBRARY_PATH", directory);
     setenv("VRAMSCOPE_SIMULATED", "1", 1); /* PyTorch's hook says that it can't use it */
     free(directory);

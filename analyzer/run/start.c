@@ -13,10 +13,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/base.h"
+#include "base/shown.h"
 
 static const int forwarded[] = {SIGINT,  SIGTERM, SIGHUP,  SIGQUIT, SIGUSR1,
                                 SIGUSR2, SIGCONT, SIGTSTP, SIGWINCH};
@@ -114,17 +116,56 @@ int start_wait(pid_t pid)
     return status;
 }
 
-int start_failed(const char *who, const char *command, int error)
+char *start_file(const char *command)
+{
+    const char *path = getenv("PATH");
+    if (strchr(command, '/') || !path)
+        return xstrdup(command);
+    for (const char *p = path, *end; p; p = *end ? end + 1 : NULL) {
+        end = strchrnul(p, ':');
+        char *file = xformat("%.*s/%s", end > p ? (int)(end - p) : 1, end > p ? p : ".", command);
+        if (access(file, X_OK) == 0)
+            return file;
+        free(file);
+    }
+    return NULL;
+}
+
+/* Debian has no `python` but in a virtual environment. */
+static const char *python(void)
+{
+    char *found = start_file("python");
+    free(found);
+    return found ? "python" : "python3";
+}
+
+/* What to type instead of COMMAND; the caller frees it. */
+static char *how_to_start(const char *who, const char *command, int error)
 {
     size_t n = strlen(command);
-    bool missing = error == ENOENT && !strchr(command, '/'),
-         python = n > 3 && !strcmp(command + n - 3, ".py");
-    char *how = python ? xformat("; a Python program is started as vramscope %s -- python %s", who, command)
-                       : xstrdup("");
-    if (missing)
-        complain("%s: %s: command not found%s", who, command, how);
+    struct stat st;
+    const char *word = shown_word(command);
+    bool there = stat(command, &st) == 0, path = strchr(command, '/') != NULL;
+    if (there && S_ISDIR(st.st_mode))
+        return xstrdup("it is a directory: name a program in it");
+    if (there && n > 3 && !strcmp(command + n - 3, ".py"))
+        return xformat("a Python program is started as vramscope %s -- %s %s", who, python(), word);
+    if (there && !path)
+        return xformat("of this directory it is vramscope %s -- ./%s", who, word);
+    if (there && error == ENOENT)
+        return xstrdup("its first line (#!) or its loader names a program that is not there");
+    if (there && error == EACCES)
+        return xformat("chmod +x %s", word);
+    return xstrdup(path ? "is the name right?" : "is the name right, and its directory in PATH?");
+}
+
+int start_failed(const char *who, const char *command, int error)
+{
+    char *how = how_to_start(who, command, error);
+    if (error == ENOENT && !strchr(command, '/'))
+        complain("%s: %s: command not found: %s", who, command, how);
     else
-        complain("%s: %s can't be started: %s%s", who, command, strerror(error), how);
+        complain("%s: %s can't be started: %s: %s", who, command, strerror(error), how);
     free(how);
     return error == ENOENT ? 127 : 126;
 }

@@ -20,6 +20,8 @@ pid_t start_command(char **command, const struct start_child *c, int *error);
 /* Waits until the child has ended and returns its status as waitpid() gives it; 0 (success) if it is
  * unknown. */
 int start_wait(pid_t pid);
+/* The file that COMMAND means, as execvp finds it; the caller frees it.  NULL: there is none. */
+char *start_file(const char *command);
 /* Says in the name of WHO why COMMAND did not start; the exit status of shells for that. */
 int start_failed(const char *who, const char *command, int error);
 /* Dies of the signal that killed the child; returns 128 + signal if that signal does not kill us. */

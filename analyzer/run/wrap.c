@@ -15,6 +15,7 @@
 #include "base/commands.h"
 #include "environment.h"
 #include "place.h"
+#include "start.h"
 
 struct options {
     const char *output;
@@ -67,7 +68,5 @@ int cmd_wrap(int argc, char **argv)
         return status;
     set_output(o.output);
     execvp(command[0], command);
-    int error = errno;
-    complain("wrap: %s can't be started: %s", command[0], strerror(error));
-    return error == ENOENT ? 127 : 126;
+    return start_failed("wrap", command[0], errno);
 }

@@ -54,7 +54,7 @@ static int write_text(const char *who, const char *path, const char *text, size_
     }
     int ended = destination_end(&to, good);
     error = good ? ended : error;
-    return good && !ended ? 0 : complain("%s: %s can't be written: %s", who, path, strerror(error));
+    return good && !ended ? 0 : destination_failed(who, path, error);
 }
 
 static void write_words(char *const *list, FILE *out)
@@ -74,7 +74,7 @@ int claim_folder(const char *who, const char *folder, char *const *own, char *co
     write_words(command, words);
     fclose(words);
     int bad = mkdir(folder, 0777) && errno != EEXIST
-                  ? complain("%s: %s can't be made: %s", who, folder, strerror(errno))
+                  ? complain("%s: %s can't be made: %s: give another -o", who, folder, strerror(errno))
                   : lock_folder(who, folder);
     int same = bad ? 1 : has_text(path, text, size);
     if (same == 0)

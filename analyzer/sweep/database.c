@@ -140,7 +140,10 @@ static bool is_sweep(const char *path)
 static int check(const char *who, const char *path)
 {
     struct stat st;
-    if ((stat(path, &st) && errno == ENOENT) || is_sweep(path))
+    int error = stat(path, &st) ? errno : 0;
+    if (error == ENOTDIR)
+        return complain("%s: %s can't be made: %s: give another -o", who, path, strerror(error));
+    if (error == ENOENT || is_sweep(path))
         return 0;
     return complain("%s: %s is not of a sweep, and would be replaced: move it away, or give another -o", who,
                     path);
@@ -174,7 +177,7 @@ static int write_database(const struct sweep *s, const char *path)
     int bad = write_parts(s, destination_name(&to));
     int error = !bad && replaces ? replace_begin(to.path) : 0, ended = destination_end(&to, !bad && !error);
     error = error ? error : ended;
-    return bad ? bad : error ? complain("%s: %s can't be written: %s", s->who, path, strerror(error)) : 0;
+    return bad ? bad : error ? destination_failed(s->who, path, error) : 0;
 }
 
 int database_check(const char *who, const char *folder)

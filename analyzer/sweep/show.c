@@ -233,7 +233,7 @@ int show_csv(const struct sweep *s, const char *path)
     destination_find(&to, path);
     FILE *out = fopen(destination_name(&to), "w");
     if (!out) {
-        int status = complain("%s: %s can't be written: %s", s->who, path, strerror(errno));
+        int status = destination_failed(s->who, path, errno);
         destination_end(&to, false);
         return status;
     }
@@ -242,8 +242,7 @@ int show_csv(const struct sweep *s, const char *path)
     good = fclose(out) == 0 && good;
     int error = destination_end(&to, good);
     if (!good || error)
-        return complain("%s: %s can't be written: %s", s->who, path,
-                        error ? strerror(error) : "is the disk full?");
+        return destination_failed(s->who, path, error);
     return 0;
 }
 

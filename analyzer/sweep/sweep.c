@@ -177,7 +177,10 @@ int cmd_sweep(int argc, char **argv)
     if (n < 0)
         return n == -1 ? EXIT_GOOD : EXIT_USAGE;
     int status =
-        !o.output ? complain("sweep: where to? vramscope sweep -o DIR --grid batch=1,2,4 -- COMMAND") : 0;
+        !o.output
+            ? complain(
+                  "sweep: where to? vramscope sweep -o DIR --grid batch=1,2,4 -- COMMAND --batch={batch}")
+            : 0;
     if (!status && !o.grid.count)
         status = complain(
             "sweep: which sizes? vramscope sweep -o DIR --grid batch=1,2,4 -- COMMAND --batch={batch}");

@@ -160,6 +160,15 @@ static bool parse(const struct option *o, const char *value, struct vs_options *
     return false;
 }
 
+bool vs_option_takes(const char *name, const char *value)
+{
+    struct vs_options unused;
+    for (size_t i = 0; i < sizeof table / sizeof *table; i++)
+        if (strcmp(table[i].name, name) == 0)
+            return parse(&table[i], value, &unused);
+    return false;
+}
+
 /* The valid values, for the warning. */
 static const char *allowed(const struct option *o)
 {

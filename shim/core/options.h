@@ -32,6 +32,9 @@ extern struct vs_options vs_options;
  * is replaced by the default.  Allocates nothing and prints nothing: safe before libc's own constructors. */
 void vs_options_load(char *const environment[]);
 
+/* Whether the option NAME takes VALUE. */
+bool vs_option_takes(const char *name, const char *value);
+
 /* Reports that NAME is VALUE but this build lacks the feature, as WHY explains: the default is used, and
  * vs_options_complain prints it.  All three texts must live as long as the process. */
 void vs_options_lack(const char *name, const char *value, const char *why);

@@ -13,6 +13,7 @@
 
 #include "base/shown.h"
 #include "check.h"
+#include "base/destination.h"
 
 /* XML has no way to write most control characters, and no byte that is no UTF-8: shown() leaves none. */
 static void put(FILE *out, const char *text)
@@ -91,10 +92,10 @@ int check_junit(const struct check *c, const char *path)
 {
     FILE *out = fopen(path, "w");
     if (!out)
-        return complain("check: --junit: %s can't be written: %s", path, strerror(errno));
+        return destination_failed("check: --junit", path, errno);
     put_suite(out, c);
     bool bad = ferror(out);
     if (fclose(out) || bad)
-        return complain("check: --junit: %s can't be written: is the disk full?", path);
+        return destination_failed("check: --junit", path, 0);
     return 0;
 }

@@ -252,7 +252,7 @@ refused "check: --max-peak takes an amount of memory such as 20GiB, not 'lots'" 
 refused "check: --max-reserved takes an amount of memory such as 20GiB, not 'phase=x:1GiB'" a.db --max-reserved=phase=x:1GiB
 refused "check: --max: 'allocated:lots' is no limit" a.db --max allocated:lots
 refused "'logits' is none of allocated" a.db --max logits:4GiB
-refused "--tolerance is that of --against" a.db --max-peak=1GiB --tolerance=1%
+refused "--tolerance is how far from --against" a.db --max-peak=1GiB --tolerance=1%
 refused "--tolerance takes a share" a.db --against b.db --tolerance=some
 refused "nowhere.db" a.db --against nowhere.db
 refused "nowhere.db" nowhere.db --max-peak=1GiB

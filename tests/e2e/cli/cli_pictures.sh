@@ -109,7 +109,7 @@ got["none"] = got.pop("outside any phase, or unknown")
 assert all(abs(got[n] - want.get(n, 0)) < 1e-5 for n in got), (got, want)
 PY
 "$V" plot long.db --by=role -o never.png 2>err && no "roles that nobody knows"
-has err 'no block of long.db has a role: record with VRAMSCOPE_ACCESS=on'
+has err 'no block of long.db has a role: record with vramscope run --access'
 
 # many steps: the step of the peak, above it the whole run with that part marked
 plot long.db -o step.gp

@@ -26,7 +26,7 @@ grep -q 'nowhere' err || no "what can't be written: $(cat err)"
 "$V" view run.db -o /dev/full 2>/dev/null && no "a full disk"
 "$V" view 2>err && no "no file"
 "$V" view empty.db -o e.html 2>err && no "an empty recording"
-grep -q 'nothing to view' err || no "an empty recording: $(cat err)"
+grep -q 'no device memory was ever allocated' err || no "an empty recording: $(cat err)"
 "$V" view late.db -o late.html >/dev/null 2>err
 [ $? = 3 ] && [ -s late.html ] || no "a recording without its end"
 "$V" view thin.db -o thin.html >/dev/null 2>&1 || [ $? = 3 ] || no "a thinned recording"

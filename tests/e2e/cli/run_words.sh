@@ -68,7 +68,7 @@ import subprocess, sys
 import torch
 subprocess.run([sys.executable, "-c", "import torch"], check=True)' >out 2>err || no "a program of PyTorch: $(cat err)"
     [ "$(grep -c '^vramscope: PyTorch finds no GPU on the simulated driver: ' err)" = 1 ] || no "PyTorch on the simulated driver: $(cat err)"
-    grep -q '^vramscope: nothing was recorded: .*PyTorch needs a real one)$' err || no "the end of it: $(cat err)"
+    grep -q '^vramscope: nothing was recorded: .*those of PyTorch.s run under vramscope fit)$' err || no "the end of it: $(cat err)"
     PYTHONPATH=$HERE/../frameworks/fake_torch "$V" run -o torch.db -- python3 -c 'import torch' >out 2>err
     grep -q 'simulated' err && no "without --simulated: $(cat err)"
 fi

@@ -141,9 +141,40 @@ def test_marked():
 def test_unmarked():
     pass
 PY
+# a limit that can't be read is the test's failure, in a line, and the test does not run
+cat >test_wrong.py <<'PY'
+import pytest
+
+
+@pytest.mark.vram_limit("two GiB")
+def test_words():
+    raise SystemError("it ran")
+
+
+@pytest.mark.vram_limit("2 GiB", device="0")
+def test_device():
+    raise SystemError("it ran")
+
+
+@pytest.mark.vram_limit("2 GiB", totl=True)
+def test_option():
+    raise SystemError("it ran")
+
+
+@pytest.mark.vram_limit
+def test_none():
+    raise SystemError("it ran")
+PY
+pytest --vramscope test_wrong.py
+says "FAILED test_wrong.py::test_words - Failed: vram_limit takes an amount such as \"2 GiB\", not 'two GiB'"
+says "FAILED test_wrong.py::test_device - Failed: vram_limit takes the number of a device: device=0, not '0'"
+says "FAILED test_wrong.py::test_option - Failed: vram_limit knows total= and device=, not totl"
+says "FAILED test_wrong.py::test_none - Failed: vram_limit takes one amount: vram_limit(\"2 GiB\")"
+says "4 failed"
+! grep -qE 'it ran|Traceback|pytest_plugin.py' "$dir/out" || fail "a wrong limit is a traceback: $(cat "$dir/out")"
 LD_LIBRARY_PATH='' pytest --vramscope test_idle.py
 if ! LD_LIBRARY_PATH='' python3 -c 'import ctypes; ctypes.CDLL("libcuda.so.1")' 2>/dev/null; then
-    says "test_marked - vram_limit: cannot tell: no GPU can be used here, so nothing was measured (--vramscope-dry needs none)"
+    says "test_marked - vram_limit: cannot tell: no GPU can be used here, so nothing was measured: pytest --vramscope --vramscope-dry needs none"
     says "1 failed, 1 passed"
     says "vramscope: nothing was measured: no GPU can be used here"
 fi

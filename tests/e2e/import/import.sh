@@ -189,7 +189,7 @@ for name in stopped one_less; do
 done
 "$V" import -o newer.db newer.pickle >/dev/null && "$V" report --all newer.db | tr '\n' ' ' | tr -s ' ' | grep -q 'NOTE: 2 entries are of a kind that this version does not know' || no "entries of a kind that is not known"
 refused "larger than 4 GiB" "$V" import -o x.db bad_large.pickle
-refused "vramscope: nowhere/x.db: No such file or directory" "$V" import -o nowhere/x.db known.pickle
+refused "import: nowhere/x.db can't be written: No such file or directory: make its directory" "$V" import -o nowhere/x.db known.pickle
 "$V" import -o x.db known.pickle bad_truncated.pickle >out 2>err && no "half a job was imported"
 [ "$(wc -l <err)" = 1 ] || no "half a job: $(cat err)"
 

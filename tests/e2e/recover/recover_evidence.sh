@@ -95,7 +95,7 @@ killed_at() { # N: in front of that change; false where there is none
     case $status in
     0)  [ "$(allocations)" = 24000 ] || fail "killed at change $1: called complete with $(allocations) of 24000"
         finished=$((finished + 1)) ;;
-    2)  grep -q "is empty: its process recorded nothing, or its journal is gone" "$dir/err" || fail "killed at change $1: $(cat "$dir/err")" ;;
+    2)  grep -q "is empty, and this host has no journal of it" "$dir/err" || fail "killed at change $1: $(cat "$dir/err")" ;;
     3)  head -n 1 "$dir/report" | grep -Eq "^$gone" || fail "killed at change $1: $(head -n 1 "$dir/report")"
         [ "$(allocations)" = 0 ] || partly=$((partly + 1)) ;;
     *)  fail "killed at change $1: report: $status" ;;

@@ -170,4 +170,4 @@ status=$?
 [ $status != 77 ] || exit 0 # set-user-id does not count on this file system
 [ $status = 0 ] || fail "a set-user-id program: status $status"
 [ -z "$(databases)" ] || fail "a set-user-id program left $(databases)"
-[[ "$(cat "$run/err")" == "vramscope: nothing was recorded: "*"/own_rights runs with its owner's rights (set-uid, set-gid), and such a program ignores LD_PRELOAD" ]] || fail "a set-user-id program: $(cat "$run/err")"
+[[ "$(cat "$run/err")" == "vramscope: nothing was recorded: "*"/own_rights runs with its owner's rights (set-uid, set-gid), and such a program ignores LD_PRELOAD: put vramscope run -- in front of what it starts" ]] || fail "a set-user-id program: $(cat "$run/err")"

@@ -32,7 +32,7 @@ class Recording:
             self._meta = self._connection.execute("SELECT * FROM meta").fetchall()
         except sqlite3.Error as error:
             self.close()
-            raise ValueError(f"{self.path} is no recording of vramscope: {error}") from None
+            raise ValueError(f"{self.path} is no recording of vramscope: {error}: vramscope run -o run.db -- python train.py writes one") from None
         if not self.complete:
             warnings.warn(
                 f"{self.path} is not known to be complete: its process runs, or was killed (then: vramscope recover {self.path})",
@@ -50,7 +50,7 @@ class Recording:
 
     def __getitem__(self, table):
         if table not in self.tables:
-            raise KeyError(f"{self.path} has no table or view {table!r}")
+            raise KeyError(f"{self.path} has no table or view {table!r}: .tables names them")
         quoted = table.replace('"', '""')
         return self.sql(f'SELECT * FROM "{quoted}"')
 
@@ -118,7 +118,7 @@ def _connect(path):
     there is no log either, and no journal of a change that was not finished, the file is read as it lies.  One that somebody
     has locked is not: it may be half written."""
     if not os.path.exists(path):
-        raise FileNotFoundError(2, "no such recording", path)
+        raise FileNotFoundError(2, "no such recording: vramscope run -o run.db -- python train.py writes one", path)
     name = "file:" + urllib.parse.quote(os.path.abspath(path))
     connection = sqlite3.connect(name + "?mode=ro", uri=True)
     try:
@@ -130,5 +130,5 @@ def _connect(path):
         connection = sqlite3.connect(name + "?mode=ro&immutable=1", uri=True)
     except sqlite3.DatabaseError as error:
         connection.close()
-        raise ValueError(f"{path} is no recording of vramscope: {error}") from None
+        raise ValueError(f"{path} is no recording of vramscope: {error}: vramscope run -o run.db -- python train.py writes one") from None
     return connection

@@ -13,6 +13,6 @@ def install(_torch):
     os.environ["VRAMSCOPE_SIMULATED"] = "told"
     print(
         "vramscope: PyTorch finds no GPU on the simulated driver: CUDA's runtime asks a driver for more than it documents;"
-        " record where a GPU is, or try examples/quickstart.sh here (reports can be read on any machine)",
+        " vramscope fit -- python train.py runs it without a GPU",
         file=sys.stderr,
     )

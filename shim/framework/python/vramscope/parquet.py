@@ -28,7 +28,7 @@ def _command():
     beside = os.path.normpath(os.path.join(here, "..", "..", "..", "..", "bin", "vramscope"))  # share/vramscope/python/vramscope
     found = beside if os.access(beside, os.X_OK) else shutil.which("vramscope")
     if not found:
-        raise FileNotFoundError("vramscope is not on PATH")
+        raise FileNotFoundError("the command vramscope is not in PATH: install it anew, or add its bin/ there")
     return found
 
 

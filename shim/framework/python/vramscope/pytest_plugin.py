@@ -95,7 +95,7 @@ def _set_dry(environment, library, card):
     libraries, places = _stand_ins(library)
     for path in libraries:
         if re.search(r"[\s:]", path):
-            raise pytest.UsageError("--vramscope-dry: LD_PRELOAD can't name %s, there is a blank or a colon in it" % path)
+            raise pytest.UsageError("--vramscope-dry: LD_PRELOAD can't name %s, there is a blank or a colon in it: install vramscope elsewhere" % path)
     environment["LD_PRELOAD"] = ":".join([environment["LD_PRELOAD"], *libraries])
     environment["LD_LIBRARY_PATH"] = ":".join(places + [part for part in [os.environ.get("LD_LIBRARY_PATH")] if part])
     environment.update(SIMCUDA_DRY="1", SIMCUDA_GPU=card, SIMCUDA_BANNER="0", VRAMSCOPE_DRY="1", VRAMSCOPE_DRY_STEPS="all", VRAMSCOPE_DRY_SETUP="gpu=%s,steps=all,values=first" % card)
@@ -117,7 +117,7 @@ def _without_blanks(library):
         link = os.path.join(directory, "libvramscope.so")
         os.symlink(library, link)
         return link, directory
-    raise pytest.UsageError("--vramscope: LD_PRELOAD can't name %s, there is a blank or a colon in it, and no link can be made" % library)
+    raise pytest.UsageError("--vramscope: LD_PRELOAD can't name %s, there is a blank or a colon in it, and no link can be made: install vramscope elsewhere" % library)
 
 
 def _remove(directory):
@@ -146,7 +146,7 @@ def _command_line():
 def _execute_again(config, output, card):
     library = _find_library()
     if library is None:
-        raise pytest.UsageError("--vramscope: libvramscope.so is not where this package and the command `vramscope` are")
+        raise pytest.UsageError("--vramscope: libvramscope.so is not where this package and the command `vramscope` are: install vramscope anew")
     if os.environ.get(_PID) == str(os.getpid()):
         _remove(os.environ.get(_LINK))
         raise pytest.UsageError("--vramscope: executed again with LD_PRELOAD=%s, and it is not loaded: try `vramscope doctor`" % library)
@@ -229,6 +229,8 @@ class _Limit:
         self.device = arguments.pop("device", None)
         if arguments:
             raise ValueError("vram_limit knows total= and device=, not %s" % ", ".join(sorted(arguments)))
+        if self.device is not None and (type(self.device) is not int or self.device < 0):
+            raise ValueError("vram_limit takes the number of a device: device=0, not %r" % (self.device,))
 
     def verdict(self, found):
         """None where the test kept it, else what is wrong."""
@@ -328,7 +330,7 @@ class _Plugin:
     def _unrecorded(self):
         """Why what is allocated now is not recorded, or None."""
         if self.takes is None:
-            return "the library that is loaded is older than this plugin"
+            return "the library that is loaded is older than this plugin: install both anew"
         if self.library.vramscope_active() != 1:
             return "nothing is recorded: the recording could not be made, or has ended (vramscope says why on stderr)"
         if self.takes() != 1:
@@ -344,10 +346,13 @@ class _Plugin:
         if not self.loaded:
             yield
             if limit is not None:
-                item._vramscope = "cannot tell: vramscope is not loaded in this process"
+                item._vramscope = "cannot tell: vramscope is not loaded in this process: start pytest itself with --vramscope"
             return
         if limit is not None:
-            limit = _Limit(limit)
+            try:
+                limit = _Limit(limit)
+            except ValueError as error:
+                pytest.fail(str(error), pytrace=False)
             gc.collect()  # what earlier tests left would be freed in this one, and count for it
         key = KEY % next(_numbers)
         why = self._unrecorded()
@@ -367,11 +372,11 @@ class _Plugin:
 
     def _find(self, key, why):
         if os.getpid() != self.pid:
-            return dict(_NOTHING, why="the test ran in a process of its own (--forked)")
+            return dict(_NOTHING, why="the test ran in a process of its own: leave out --forked")
         if why is not None:
             return dict(_NOTHING, why=why)
         if not self._has_begun():  # no allocation of device memory, so far
-            return _NOTHING if self._has_gpu() else dict(_NOTHING, why="no GPU can be used here, so nothing was measured (--vramscope-dry needs none)")
+            return _NOTHING if self._has_gpu() else dict(_NOTHING, why="no GPU can be used here, so nothing was measured: pytest --vramscope --vramscope-dry needs none")
         if self.database is None:
             return dict(_NOTHING, why="VRAMSCOPE_OUTPUT is not this plugin's: leave it to --vramscope-output")
         return self.reader.ask(database=self.database, key=key, range=RANGE, wait=_WAIT)
@@ -435,7 +440,7 @@ class _Plugin:
             for added, nodeid, device in sorted(self.all, reverse=True)[:top]:
                 terminalreporter.write_line("%10s  device %d  %s" % (show_bytes(added), device, nodeid))
         if self.loaded and not self.all and not getattr(self.config.option, "numprocesses", None) and not self._has_begun():
-            terminalreporter.write_line("vramscope: nothing was measured: %s" % ("no test used the GPU" if self._has_gpu() else "no GPU can be used here"))
+            terminalreporter.write_line("vramscope: nothing was measured: %s" % ("no test used the GPU" if self._has_gpu() else "no GPU can be used here: pytest --vramscope --vramscope-dry needs none"))
         if self.left:
             terminalreporter.write_line("vramscope: what %d tests added could not be read in time" % self.left)
         if self.config.getoption("--vramscope-output"):
