@@ -1,7 +1,7 @@
 #!/bin/bash
 # cold_start.sh - how a new user's first minutes go, in text: each line of output with the second at which it came.
 #
-#   tests/bench/cold_start.sh wheel ROOT WHEEL BUILD     a virtual environment, pip, doctor, a recording, its report
+#   tests/bench/cold_start.sh wheel ROOT WHEEL BUILD     a virtual environment, pip, demo, doctor, a recording, its report
 #   tests/bench/cold_start.sh clone ROOT                 git clone, the quickstart
 #
 # ROOT is a Debian root of its own (debootstrap --variant=minbase --include=python3-venv ... ROOT; for `clone` with git and
@@ -43,6 +43,7 @@ wheel)
     begin=${EPOCHREALTIME/./}
     film "python3 -m venv env"
     film "env/bin/pip install --no-index /opt/${wheel##*/}"
+    film "env/bin/vramscope demo -o demo"
     film "LD_LIBRARY_PATH=/opt/sim env/bin/vramscope doctor"
     film "LD_LIBRARY_PATH=/opt/sim env/bin/vramscope run -o run.db -- /opt/train_lm --steps 40 --vocab 300 --hidden 32 --batch 128 /opt/LICENSE"
     film "env/bin/vramscope report run.db"

@@ -1,5 +1,6 @@
 #!/bin/bash
 # README.md, docs/answers.md and docs/report.md: every command of the pages that begins with $, run on the recordings that they are about, prints what stands there.
+# The README is at most 120 lines of at most 100 characters.
 #
 #   UPDATE=1 answers.sh writes the outputs anew: read the diff before committing it.
 set -u
@@ -10,12 +11,12 @@ command -v sqlite3 >/dev/null || { echo "no sqlite3 command here" && exit 77; }
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
 # as a reader of the pages unpacks them: they are of the present schema
-for name in train fused oom; do
+for name in train fused oom demo; do
     db=$dir/$name.db
     case $name in
     train) xz -dc tests/data/llama-h200.db.xz ;;
     fused) xz -dc tests/data/llama-h200-fused.db.xz ;;
-    oom) gzip -dc examples/llama-h200-oom.db.gz ;;
+    oom | demo) gzip -dc examples/llama-h200-oom.db.gz ;;
     esac >"$db" || exit 1
     "$BUILD/bin/vramscope" report --all "$db" >/dev/null 2>"$dir/why" || { cat "$dir/why" && exit 1; } # of another schema: tests/data/renew_db.py, xz -9e
 done
@@ -78,5 +79,8 @@ for page in pages:
     elif new != text:
         wrong += "".join(difflib.unified_diff(text.splitlines(True), new.splitlines(True), page, "what is printed"))
     print(f"{page}: {count} commands")
+readme = open("README.md").read().splitlines()
+if len(readme) > 120 or max(map(len, readme)) > 100:
+    wrong += f"README.md has {len(readme)} lines of up to {max(map(len, readme))} characters: 120 of 100 are its room"
 sys.exit(wrong or 0)
 PY

@@ -1,6 +1,6 @@
 #!/bin/bash
 # A wheel of this build, installed: in a virtual environment with a blank in its path, and by `pip install --target`.  The command
-# is an executable that finds its package; recordings, call stacks and the fused loss's library work; doctor says what will; the
+# is an executable that finds its package; the demo, recordings on the simulated driver, call stacks and the fused loss's library work; doctor says what will; the
 # package `vramscope` is the same one under `run`, without it, and in a process with another Python; there is one version.
 . "$(dirname "$0")/../lib/command.bash"
 python=$(command -v python3) || { echo "skipped: there is no python3" && exit 77; }
@@ -48,6 +48,7 @@ for place in "my env/bin" target/bin; do
     rm -f run.db
     env -u LD_LIBRARY_PATH "$V" run --simulated --stacks=all -o run.db -- "$BUILD/bin/train_lm" --steps 40 --vocab 300 --hidden 32 --batch 128 "$SRC/LICENSE" >out 2>err || no "$place: run: $(cat out err)"
     "$V" peak --by=stack run.db >peak 2>&1 && grep -q train_lm peak || no "$place: no call stacks: $(cat peak)"
+    env -u LD_LIBRARY_PATH "$V" demo -o "${place%/*}/demo" >demo 2>&1 && grep -q '^OUT OF MEMORY on device 0' demo && [ -s "${place%/*}/demo/demo.html" ] || no "$place: demo: $(cat demo)"
     "$V" doctor >doctor 2>&1 || no "$place: doctor: $(cat doctor)"
     for line in 'preload +a program starts and ends under' 'call stacks +private libunwind at .*/vramscope/lib/vramscope/' 'fused loss'; do
         grep -qE "^ok +$line" doctor || no "$place: doctor lacks '$line': $(cat doctor)"
