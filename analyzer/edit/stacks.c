@@ -80,8 +80,9 @@ static size_t count_ids(struct trace *t, const struct trace_stacks *stacks)
     if (last >= 0 && last < (int64_t)stacks->count * IDS_RATIO + IDS_LEAST)
         return (size_t)last + 1;
     snprintf(t->why, sizeof t->why,
-             "%s is damaged: it has a call stack number %" PRId64 ", and %zu call stacks", shown(t->path),
-             last, stacks->count);
+             "%s is damaged: it has a call stack number %" PRId64
+             ", and %zu call stacks: record again with vramscope run",
+             shown(t->path), last, stacks->count);
     return 0;
 }
 

@@ -394,7 +394,8 @@ int export_pytorch(struct trace *t, const struct export_options *o, struct sink 
     size_t n = export_devices(t, o, &devices);
     int status = n ? EXIT_GOOD : EXIT_USAGE;
     if (n && devices[n - 1] > INT8_MAX) /* a CUDA ordinal is one byte in a recording */
-        status = complain("export: %s is damaged: device %lld", t->path, (long long)devices[n - 1]);
+        status = complain("export: %s is damaged: device %lld: record again with vramscope run", t->path,
+                          (long long)devices[n - 1]);
     if (!status && prepare(&w, devices, n))
         status = complain("%s", t->why);
     if (!status) {

@@ -89,7 +89,9 @@ int attempt_check(void)
     bool there = sim && dry;
     free(sim);
     free(dry);
-    return there ? 0 : complain("fit: this vramscope was built without what a dry run stands on");
+    return there ? 0
+                 : complain("fit: this vramscope was built without what a dry run stands on: install "
+                            "vramscope anew");
 }
 
 /* ---- what it is told ---- */

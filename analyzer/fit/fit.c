@@ -106,9 +106,11 @@ static int check_values(const struct options *o)
     if (o->all + d->expandable + (d->allocator != NULL) > 1)
         return complain("fit: --all, --expandable and --allocator exclude each other");
     if (o->keep_writes && mkdir(o->keep_writes, 0777) && errno != EEXIST)
-        return complain("fit: %s can't be made: %s", shown(o->keep_writes), strerror(errno));
+        return complain("fit: %s can't be made: %s: give another --keep-writes", shown(o->keep_writes),
+                        strerror(errno));
     if (o->keep_writes && access(o->keep_writes, W_OK | X_OK))
-        return complain("fit: --keep-writes %s can't be used: %s", shown(o->keep_writes), strerror(errno));
+        return complain("fit: --keep-writes %s can't be used: %s: give another", shown(o->keep_writes),
+                        strerror(errno));
     return 0;
 }
 

@@ -105,7 +105,8 @@ int folder_make(struct folder *f, const char *output)
     if (f->path)
         setenv("VRAMSCOPE_JOURNAL_DIR", f->journals ? f->journals : f->path, 1);
     else
-        complain("fit: no folder can be made in %s: %s", in, strerror(errno));
+        complain("fit: no folder can be made in %s: %s: %s", in, strerror(errno),
+                 copy ? "give another -o" : "TMPDIR may name another");
     free(copy);
     return f->path ? 0 : 2;
 }

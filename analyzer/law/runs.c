@@ -166,8 +166,9 @@ static int take_blocks(struct law_run *run, const struct trace_lives *lives, int
     }
     free(keys);
     if (n != run->tape.ids)
-        return complain("whatif: %s has blocks whose birth and free do not agree: record it again",
-                        run->path);
+        return complain(
+            "whatif: %s has blocks whose birth and free do not agree: record again with vramscope run",
+            run->path);
     take_sizes(run);
     return 0;
 }

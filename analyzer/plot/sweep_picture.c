@@ -198,8 +198,11 @@ int sweep_picture_draw(const struct trace_sweep *s, const struct sweep_picture *
     add_all(&d, s, below);
     drop_empty(d.c);
     int status =
-        d.c->n ? curves_draw_as(d.c, how->path, how->format)
-               : complain("%s: no point that ended well has figures: there is nothing to draw", how->command);
+        d.c->n
+            ? curves_draw_as(d.c, how->path, how->format)
+            : complain(
+                  "%s: no point that ended well has figures to draw: the log in each point's folder says why",
+                  how->command);
     if (!status && missing)
         complain("%s: of %zu of %zu points not every process was recorded", how->command, missing, s->n);
     if (!status && d.left_out)

@@ -147,7 +147,9 @@ int output_check(const struct output *o, bool force, const char *command)
     else if (stat(directory, &st))
         status = complain("%s: the directory of %s can't be used: %s: give another -o", command, path,
                           strerror(errno));
-    else if (!S_ISDIR(st.st_mode) || access(directory, W_OK | X_OK))
+    else if (!S_ISDIR(st.st_mode))
+        status = complain("%s: %s is no directory: give another -o", command, directory);
+    else if (access(directory, W_OK | X_OK))
         status = complain("%s: the directory %s is not writable: give another -o", command, directory);
     else if (!o->shared && output_cannot_be_made(path))
         status =

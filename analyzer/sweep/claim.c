@@ -21,7 +21,8 @@ static int lock_folder(const char *who, const char *folder)
         return complain("%s: %s can't be opened: %s", who, folder, strerror(errno));
     if (flock(fd, LOCK_EX | LOCK_NB) && errno == EWOULDBLOCK) { /* some file systems have none */
         close(fd);
-        return complain("%s: another sweep runs in %s, or a process that one left behind", who, folder);
+        return complain("%s: another sweep runs in %s, or a process that one left behind: give another -o",
+                        who, folder);
     }
     return 0;
 }

@@ -87,7 +87,7 @@ static int check_dry(const struct options *o)
     char **words = dry_words(&o->of);
     int bad = o->dry && o->simulated ? complain("sweep: --dry and --simulated exclude each other")
               : !o->dry && words[2]
-                  ? complain("sweep: %.*s is of --dry", (int)strcspn(words[2], "="), words[2])
+                  ? complain("sweep: %.*s goes with --dry alone", (int)strcspn(words[2], "="), words[2])
                   : 0;
     words_free(words);
     return bad;

@@ -20,7 +20,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 SRC = os.path.normpath(os.path.join(HERE, "../../.."))
 BUILD = os.path.abspath(os.environ["BUILD"])
 TABLE = os.path.join(HERE, "next_command.txt")
-HELD = ("base", "cli", "run", "read")
+HELD = ("analysis", "base", "cli", "export", "fit", "law", "plot", "read", "run", "show", "sweep")
 
 CONFIG = b'''{"model_type": "llama", "hidden_size": 64, "intermediate_size": 128, "num_attention_heads": 4, "num_hidden_layers": 2, "vocab_size": 100,
 "max_position_embeddings": 64}'''
@@ -155,6 +155,7 @@ UNTRIED = {  # part of a sentence: why it has no row
     "belongs to %s": "another user",
     "is another user's": "another user",
     "this directory can't be read": "another user: cli_bad_input.sh",
+    "is not writable": "another user: cli_bad_input.sh",
     "copy it to where you may read it": "another user",
     "by a newer vramscope; use that one": "test_leftover.c",
     "by a vramscope older than any release: vramscope run": "a journal of another version",
@@ -178,6 +179,43 @@ UNTRIED = {  # part of a sentence: why it has no row
     "n_positions": "said beside a result",
     "max_position_embeddings": "said beside a result",
     "--edit: not known": "whatif_edits.sh",
+    "it was the host's memory that ran out": "cli_choices.sh",
+    "export: %s is damaged": "hostile/*.sh",
+    "events were folded": "said beside a result",
+    "older events are folded": "said beside a result",
+    "pools of libraries held memory": "said beside a result",
+    "is not in the snapshot, whose greatest": "said beside a result",
+    "too many call stacks for one profile": "a large recording",
+    "standard output is a terminal": "a terminal",
+    "nobody reads standard output any more": "a moment",
+    "gnuplot failed": "another gnuplot",
+    "gnuplot can't be started": "a machine without memory",
+    "TMPDIR may name another directory": "cli_pictures.sh",
+    "are too many to tell apart": "cli_overlay.sh",
+    "a picture of a sweep needs": "sweep tests",
+    "not every process was recorded": "said beside a result",
+    "a panel has room for": "said beside a result",
+    "has recordings of": "laws/*.sh",
+    "recordings taken": "said beside a result",
+    "%zu of its %s taken": "said beside a result",
+    "not of one program": "laws/*.sh",
+    "have blocks of the same sizes": "laws/*.sh",
+    "birth and free do not agree": "a damaged recording",
+    "was recorded under the arena": "laws/*.sh",
+    "another sweep runs in": "a moment",
+    "the points can't be written": "a disk that fails",
+    "a log of SQLite's lies beside": "a killed writer",
+    "more than %d": "large grids",
+    "interrupted": "a moment",
+    "can't be ended": "a moment",
+    "has no answer": "a moment",
+    "was killed": "a moment",
+    "built without what a dry run stands on": "another build",
+    "no run can begin": "a machine without memory",
+    "fit: %s can't be kept": "a disk that fails",
+    "fit: %s can't be made": "a disk that fails",
+    "and not shown": "said beside a result",
+    "takes 4, 1,2,4 or 1..64": "laws/*.sh",
 }
 
 
