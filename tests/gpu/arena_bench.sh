@@ -1,8 +1,8 @@
 #!/bin/bash
 # arena_bench.sh TREE OUT - the arena measured on a GPU, and memory under it checked word by word.
 #
-# TREE: an installed vramscope.  OUT gets a log a part, and the tables' figures (table.json, oom.json, sweep.tsv).
-# ARENA_PARTS says what is run (default "stress tensors pairs table oom sweep"); ARENA_SECONDS how long all may take (default 560):
+# TREE: an installed vramscope.  OUT gets a log a part, and the tables' figures (table.json, sweep.tsv).
+# ARENA_PARTS says what is run (default "stress tensors pairs table sweep"); ARENA_SECONDS how long all may take (default 560):
 # each part takes what its own line below says, cut where that is more than is left.  Needs gcc and CUDA's headers; g++, PyTorch and transformers for
 # the parts that are Python.  DRIVER=DIR takes the driver from DIR (the simulated one), QUICK=1 makes the C parts tiny: then the rest is
 # left out.  Exit 77 without a GPU.
@@ -12,10 +12,9 @@
 # tensors  the same with PyTorch's tensors and record_stream
 # pairs    what an allocation and its free cost the host, at 1, 2, 8 and 16 threads
 # table    one training under each allocator: live, reserved, driver calls, step time
-# oom      how much fits before memory is out
 # sweep    peaks and speed over sequence lengths: sweep.tsv, which scripts/arena_sweep_plot.sh draws
 . "$(dirname "$0")/gpu.bash"
-parts=" ${ARENA_PARTS:-stress tensors pairs table oom sweep} "
+parts=" ${ARENA_PARTS:-stress tensors pairs table sweep} "
 limit=${ARENA_SECONDS:-560}
 find_driver
 cuda=${CUDA_HOME:-/usr/local/cuda}
@@ -146,11 +145,10 @@ wanted stress && stress
 wanted pairs && pairs
 if [ -z "${DRIVER:-}" ]; then
     python3 -c 'import torch, sys; sys.exit(not torch.cuda.is_available())' 2>/dev/null || {
-        echo "SKIP  tensors, table, oom, sweep: no PyTorch for python3"
+        echo "SKIP  tensors, table, sweep: no PyTorch for python3"
         exit $failed
     }
     wanted tensors && tensors
-    python_part oom 120
     python_part table 260 --seconds "$(left 190)"
     python_part sweep 260 --seconds "$(left 190)"
 fi

@@ -11,7 +11,6 @@ import sqlite3
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../gpu"))
-import arena_oom  # noqa: E402
 import arena_recorded  # noqa: E402
 import arena_sweep  # noqa: E402
 import arena_table  # noqa: E402
@@ -64,22 +63,6 @@ def training():
     expect(arena_table.table({"single": runs}), "arena                                  unknown   unknown unknown    1031.0  unknown  DIFFER")
 
 
-# ---- out of memory ----
-
-
-def out_of_memory():
-    def answer(live, error="OutOfMemoryError", goes_on=True):
-        return {p: {"pattern": p, "room": 1000 * MIB, "live": live * MIB, "error": error, "goes_on": goes_on} for p in arena_oom.PATTERNS}
-
-    results = {"native": answer(700), "arena": answer(990), "nocache-arena": answer(980, "AcceleratorError")}
-    expect(arena_oom.table(results), "arena                1000.0      990.0   0.9900  OutOfMemoryError   went on")
-    if arena_oom.misses(results):
-        sys.exit(f"FAIL: {arena_oom.misses(results)}")
-    results["arena"] = dict(answer(690), growing=dict(answer(999)["growing"], goes_on=False))
-    wrong = "\n".join(arena_oom.misses(results))
-    expect(wrong, "MISS  halves: the arena had 0.6900 of the room in use, another 0.7000", "FAIL  growing, arena", absent=("MISS  growing",))
-
-
 # ---- the sweep ----
 
 
@@ -123,7 +106,6 @@ def of_caching(path):
 def main():
     folder = sys.argv[1]
     training()
-    out_of_memory()
     sweep(folder)
     of_arena(sys.argv[2])
     of_caching(sys.argv[3])
