@@ -1,25 +1,14 @@
 """Preferences with adapters alone: the same bf16 model with its LoRA switched off is the reference; chosen and rejected pass one after the other, layers recomputed."""
-import argparse
-import json
-
 import torch
 import torch.nn.functional as F
 from peft import LoraConfig, get_peft_model
 from transformers import GlmConfig, GlmForCausalLM
 
+from kit import memory, options
+
 
 def parse():
-    p = argparse.ArgumentParser()
-    p.add_argument("--device", default="cuda")
-    p.add_argument("--hidden", type=int, default=1536)
-    p.add_argument("--layers", type=int, default=14)
-    p.add_argument("--vocab", type=int, default=59_000)
-    p.add_argument("--rank", type=int, default=32)
-    p.add_argument("--pairs", type=int, default=3)
-    p.add_argument("--longest", type=int, default=512)
-    p.add_argument("--beta", type=float, default=0.1)
-    p.add_argument("--kind", choices=("sigmoid", "ipo"), default="ipo")
-    return p.parse_args()
+    return options(hidden=1536, layers=14, vocab=59_000, rank=32, pairs=3, longest=512, beta=0.1, kind="ipo")
 
 
 def answers(a):
@@ -63,8 +52,8 @@ def main():
         optimizer.step()
         optimizer.zero_grad()
         print({"loss": round(loss.item(), 4), "accuracy": (margin > 0).float().mean().item()})
-        print(json.dumps({"step": step, "allocated": torch.cuda.max_memory_allocated(), "reserved": torch.cuda.max_memory_reserved()}))
-    print(json.dumps({"allocated": torch.cuda.max_memory_allocated(), "reserved": torch.cuda.max_memory_reserved()}))
+        memory(step=step)
+    memory()
 
 
 main()

@@ -1,9 +1,8 @@
 """ALBERT finds answers in passages: one layer's weights used many times, fp16 with a GradScaler, long passages in overlapping windows, F1 on the host."""
-import argparse
-import json
-
 import torch
 from transformers import AlbertConfig, AlbertForQuestionAnswering, get_linear_schedule_with_warmup
+
+from kit import memory, options
 
 
 def windows(length, size, stride):
@@ -32,11 +31,7 @@ def f1(start, end, truth):
 
 
 def main():
-    p = argparse.ArgumentParser()
-    p.add_argument("--device", default="cuda")
-    for name, value in dict(hidden=1024, layers=12, vocab=30_000, window=320, batch=11).items():
-        p.add_argument("--" + name, type=int, default=value)
-    a = p.parse_args()
+    a = options(hidden=1024, layers=12, vocab=30_000, window=320, batch=11)
     torch.manual_seed(1011)
     model = AlbertForQuestionAnswering(AlbertConfig(
         vocab_size=a.vocab, embedding_size=128, hidden_size=a.hidden, num_hidden_layers=a.layers, num_attention_heads=16,
@@ -61,8 +56,8 @@ def main():
         guess = zip(out.start_logits.argmax(-1).tolist(), out.end_logits.argmax(-1).tolist(), starts[part].tolist(), ends[part].tolist())
         score = sum(f1(i, max(i, j), (k, m)) for i, j, k, m in guess) / a.batch
         print(f"step {step} loss {out.loss.item():.4f} f1 {score:.3f} scale {scaler.get_scale():.0f}")
-        print(json.dumps({"step": step, "allocated": torch.cuda.max_memory_allocated(), "reserved": torch.cuda.max_memory_reserved()}))
-    print(json.dumps({"allocated": torch.cuda.max_memory_allocated(), "reserved": torch.cuda.max_memory_reserved()}))
+        memory(step=step)
+    memory()
 
 
 main()

@@ -1,11 +1,11 @@
 """The same decoder with attention by one backend that the user names; where the backend takes one, a learned bias of relative distances."""
-import argparse
 import contextlib
-import json
 import torch
 from torch import nn
 from torch.nn import functional as F
 from torch.nn.attention import SDPBackend, sdpa_kernel
+
+from kit import memory, options
 
 BACKENDS = {"math": SDPBackend.MATH, "efficient": SDPBackend.EFFICIENT_ATTENTION, "cudnn": SDPBackend.CUDNN_ATTENTION}
 
@@ -41,12 +41,7 @@ class Block(nn.Module):
 
 
 def main():
-    p = argparse.ArgumentParser()
-    p.add_argument("backend", choices=BACKENDS)
-    p.add_argument("--device", default="cuda")
-    for name, value in dict(d=768, heads=12, layers=7, vocab=32_000, batch=7, seq=720).items():
-        p.add_argument("--" + name, type=int, default=value)
-    a = p.parse_args()
+    a = options("backend", d=768, heads=12, layers=7, vocab=32_000, batch=7, seq=720)
     torch.manual_seed(1007)
     blocks = nn.ModuleList(Block(a.d, a.heads, 0.1) for _ in range(a.layers))
     bias = None if a.backend == "cudnn" else Bias(a.heads)
@@ -72,8 +67,8 @@ def main():
             scaler.update()
             optimizer.zero_grad()
             print(a.backend, step, loss.item())
-            print(json.dumps({"step": step, "allocated": torch.cuda.max_memory_allocated(), "reserved": torch.cuda.max_memory_reserved()}))
-    print(json.dumps({"allocated": torch.cuda.max_memory_allocated(), "reserved": torch.cuda.max_memory_reserved()}))
+            memory(step=step)
+    memory()
 
 
 main()

@@ -1,23 +1,15 @@
 """BLOOM on a stream of tokens cut into blocks: a DataLoader with a smaller last batch, a cosine schedule, perplexity after every other step."""
-import argparse
-import json
 import math
 
 import torch
 from torch.utils.data import DataLoader, TensorDataset
 from transformers import BloomConfig, BloomForCausalLM, get_cosine_schedule_with_warmup
 
+from kit import memory, options
+
 
 def parse():
-    p = argparse.ArgumentParser()
-    p.add_argument("--device", default="cuda")
-    p.add_argument("--hidden", type=int, default=1024)
-    p.add_argument("--layers", type=int, default=9)
-    p.add_argument("--vocab", type=int, default=60_000)
-    p.add_argument("--batch", type=int, default=5)
-    p.add_argument("--block", type=int, default=512)
-    p.add_argument("--precision", choices=("bf16", "tf32"), default="bf16")
-    return p.parse_args()
+    return options(hidden=1024, layers=9, vocab=60_000, batch=5, block=512, precision="bf16")
 
 
 def blocks(count, args, seed):
@@ -62,8 +54,8 @@ def main():
         print(f"step {step} loss {loss.item():.3f} lr {schedule.get_last_lr()[0]:.2e}")
         if step % 2:
             print("perplexity", perplexity(model, valid, args))
-        print(json.dumps({"step": step, "allocated": torch.cuda.max_memory_allocated(), "reserved": torch.cuda.max_memory_reserved()}))
-    print(json.dumps({"allocated": torch.cuda.max_memory_allocated(), "reserved": torch.cuda.max_memory_reserved()}))
+        memory(step=step)
+    memory()
 
 
 main()

@@ -1,9 +1,9 @@
 """Clicks by crossed features: passes of a micro-batch are one CUDA graph, the optimizer's step is a second one in the same pool; gradients add up between them."""
-import argparse
-import json
 import torch
 from torch import nn
 from torch.nn import functional as F
+
+from kit import memory, options
 
 
 class Cross(nn.Module):
@@ -27,14 +27,7 @@ class Cross(nn.Module):
 
 
 def main():
-    p = argparse.ArgumentParser()
-    p.add_argument("--device", default="cuda")
-    p.add_argument("--rows", type=int, nargs="+", default=[400_000, 250_000, 90_000, 30_000, 30_000, 12_000, 4000, 900, 120, 24] * 2)
-    p.add_argument("--dim", type=int, default=48)
-    p.add_argument("--batch", type=int, default=3000)
-    p.add_argument("--micros", type=int, default=3)
-    p.add_argument("--width", type=int, default=1500)
-    a = p.parse_args()
+    a = options(rows=[400_000, 250_000, 90_000, 30_000, 30_000, 12_000, 4000, 900, 120, 24] * 2, dim=48, batch=3000, micros=3, width=1500)
     torch.manual_seed(1033)
     model = Cross(a.rows, a.dim, 13, 256, 3, [a.width, a.width, a.width // 2]).to(a.device)
     cuda = a.device == "cuda"
@@ -78,8 +71,8 @@ def main():
             passes()
         update()
         print(f"step {step}: logloss {total.item():.4f}")
-        print(json.dumps({"step": step, "allocated": torch.cuda.max_memory_allocated(), "reserved": torch.cuda.max_memory_reserved()}))
-    print(json.dumps({"allocated": torch.cuda.max_memory_allocated(), "reserved": torch.cuda.max_memory_reserved()}))
+        memory(step=step)
+    memory()
 
 
 main()

@@ -1,10 +1,10 @@
 """A student of speech frames learns from a teacher that follows it slowly; the teacher's pass is a CUDA graph, the student's runs as usual."""
-import argparse
 import copy
-import json
 import torch
 from torch import nn
 from torch.nn import functional as F
+
+from kit import memory, options
 
 
 class Net(nn.Module):
@@ -47,11 +47,7 @@ class Captured:
         return self.output
 
 
-p = argparse.ArgumentParser()
-p.add_argument("--device", default="cuda")
-for name, value in dict(d=512, layers=8, out=500, batch=12, frames=900).items():
-    p.add_argument("--" + name, type=int, default=value)
-a = p.parse_args()
+a = options(d=512, layers=8, out=500, batch=12, frames=900)
 torch.manual_seed(1032)
 student = Net(a.d, a.layers, a.out).to(a.device)
 teacher = copy.deepcopy(student).requires_grad_(False)
@@ -73,5 +69,5 @@ for step in range(4):
     torch._foreach_mul_(list(teacher.parameters()), 0.999)
     torch._foreach_add_(list(teacher.parameters()), [w.detach() for w in student.parameters()], alpha=0.001)
     print("update", step, "loss", loss.item())
-    print(json.dumps({"step": step, "allocated": torch.cuda.max_memory_allocated(), "reserved": torch.cuda.max_memory_reserved()}))
-print(json.dumps({"allocated": torch.cuda.max_memory_allocated(), "reserved": torch.cuda.max_memory_reserved()}))
+    memory(step=step)
+memory()

@@ -1,21 +1,11 @@
 """Cohere 2 (attention and MLP side by side, sliding windows) on chats: only answers count, micro-batches are weighted by their number of tokens."""
-import argparse
-import json
-
 import torch
 from torch.nn import functional as F
 from transformers import Cohere2Config, Cohere2ForCausalLM
 
-parser = argparse.ArgumentParser()
-parser.add_argument("--device", default="cuda")
-parser.add_argument("--hidden", type=int, default=1024)
-parser.add_argument("--layers", type=int, default=8)
-parser.add_argument("--vocab", type=int, default=64_000)
-parser.add_argument("--window", type=int, default=200)
-parser.add_argument("--micro", type=int, default=2)
-parser.add_argument("--accumulate", type=int, default=3)
-parser.add_argument("--longest", type=int, default=900)
-args = parser.parse_args()
+from kit import memory, options
+
+args = options(hidden=1024, layers=8, vocab=64_000, window=200, micro=2, accumulate=3, longest=900)
 
 torch.manual_seed(1002)
 model = Cohere2ForCausalLM(Cohere2Config(
@@ -53,5 +43,5 @@ for step in range(3):
     optimizer.step()
     optimizer.zero_grad()
     print({"step": step, "tokens": total, "norm": round(float(norm), 3), "loss": round(float(seen), 4)})
-    print(json.dumps({"step": step, "allocated": torch.cuda.max_memory_allocated(), "reserved": torch.cuda.max_memory_reserved()}))
-print(json.dumps({"allocated": torch.cuda.max_memory_allocated(), "reserved": torch.cuda.max_memory_reserved()}))
+    memory(step=step)
+memory()

@@ -1,12 +1,12 @@
 """A ViT whose blocks are compiled one by one (all are alike, so that one compilation serves them), layer scale, dropped paths, an average on the same device."""
-import argparse
-import json
 import time
 
 import torch
 from torch import nn
 from torch.nn import functional as F
 from torch.optim.swa_utils import AveragedModel, get_ema_avg_fn
+
+from kit import memory, options
 
 
 class Block(nn.Module):
@@ -47,11 +47,7 @@ class ViT(nn.Module):
 
 
 def main():
-    p = argparse.ArgumentParser()
-    p.add_argument("--device", default="cuda")
-    for name, value in dict(d=576, depth=9, batch=46, image=208, patch=16).items():
-        p.add_argument("--" + name, type=int, default=value)
-    a = p.parse_args()
+    a = options(d=576, depth=9, batch=46, image=208, patch=16)
     torch.manual_seed(1031)
     model = ViT(a).to(a.device)
     average = AveragedModel(model, avg_fn=get_ema_avg_fn(0.99))
@@ -69,8 +65,8 @@ def main():
         optimizer.zero_grad(set_to_none=True)
         average.update_parameters(model)
         print(f"step {step} loss {loss.item():.4f} after {time.time() - started:.1f} s")
-        print(json.dumps({"step": step, "allocated": torch.cuda.max_memory_allocated(), "reserved": torch.cuda.max_memory_reserved()}))
-    print(json.dumps({"allocated": torch.cuda.max_memory_allocated(), "reserved": torch.cuda.max_memory_reserved()}))
+        memory(step=step)
+    memory()
 
 
 main()

@@ -1,11 +1,11 @@
 """A control branch for a denoiser that is there already: the U-Net is frozen, a copy of its way down learns from edges and enters by convolutions of zeros."""
-import argparse
 import copy
-import json
 import math
 import torch
 from torch import nn
 from torch.nn import functional as F
+
+from kit import memory, options
 
 
 class Residual(nn.Module):
@@ -70,12 +70,7 @@ class UNet(nn.Module):
         return self.end(x)
 
 
-p = argparse.ArgumentParser()
-p.add_argument("--device", default="cuda")
-p.add_argument("--widths", type=int, nargs="+", default=[96, 192, 288, 384])
-p.add_argument("--batch", type=int, default=14)
-p.add_argument("--image", type=int, default=96)
-a = p.parse_args()
+a = options(widths=[96, 192, 288, 384], batch=14, image=96)
 torch.manual_seed(1027)
 unet = UNet(a.widths).to(a.device).requires_grad_(False)
 branch = copy.deepcopy(unet.down).requires_grad_(True)
@@ -102,5 +97,5 @@ for step in range(4):
     scaler.update()
     optimizer.zero_grad()
     print("step", step, "loss", loss.item(), "scale", scaler.get_scale())
-    print(json.dumps({"step": step, "allocated": torch.cuda.max_memory_allocated(), "reserved": torch.cuda.max_memory_reserved()}))
-print(json.dumps({"allocated": torch.cuda.max_memory_allocated(), "reserved": torch.cuda.max_memory_reserved()}))
+    memory(step=step)
+memory()

@@ -1,10 +1,10 @@
 """Depth of one image: torchvision's encoder, a decoder with bilinear steps up, losses of measured pixels alone (a mask) and of gradients, sizes in turn."""
-import argparse
-import json
 import torch
 import torchvision
 from torch import nn
 from torch.nn import functional as F
+
+from kit import memory, options
 
 
 class Up(nn.Module):
@@ -52,14 +52,7 @@ def loss_of(guess, depth, seen):
     return scale_free + 0.1 * smooth
 
 
-p = argparse.ArgumentParser()
-p.add_argument("--device", default="cuda")
-p.add_argument("--encoder", default="resnet34")
-p.add_argument("--width", type=int, default=64)
-p.add_argument("--batch", type=int, default=8)
-p.add_argument("--sizes", nargs="+", default=["192x640", "256x480", "224x512"])
-p.add_argument("--bf16", action="store_true")
-a = p.parse_args()
+a = options(encoder="resnet34", width=64, batch=8, sizes=["192x640", "256x480", "224x512"], bf16=False)
 torch.manual_seed(1025)
 model = Depth(a.encoder, a.width).to(a.device)
 optimizer = torch.optim.Adam(model.parameters(), lr=1e-4)
@@ -76,5 +69,5 @@ for step in range(4):
     optimizer.step()
     schedule.step()
     print(f"{step} {h}x{w} loss {loss.item():.4f}")
-    print(json.dumps({"step": step, "allocated": torch.cuda.max_memory_allocated(), "reserved": torch.cuda.max_memory_reserved()}))
-print(json.dumps({"allocated": torch.cuda.max_memory_allocated(), "reserved": torch.cuda.max_memory_reserved()}))
+    memory(step=step)
+memory()

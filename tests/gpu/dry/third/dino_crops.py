@@ -1,11 +1,11 @@
 """Self-distillation of a ViT: two large crops and several small ones of each image, a teacher that follows slowly, a centre of its outputs, fp16."""
-import argparse
-import json
 import math
 
 import torch
 from torch import nn
 from torch.nn import functional as F
+
+from kit import memory, options
 
 
 class Block(nn.Module):
@@ -54,12 +54,7 @@ class Head(nn.Module):
         return self.last(F.normalize(self.mlp(x), dim=-1))
 
 
-p = argparse.ArgumentParser()
-p.add_argument("--device", default="cuda")
-for name, value in dict(d=384, depth=10, heads=6, large=224, small=96, crops=6, batch=16, out=16_384).items():
-    p.add_argument("--" + name, type=int, default=value)
-p.add_argument("--freeze-steps", type=int, default=1)
-a = p.parse_args()
+a = options(d=384, depth=10, heads=6, large=224, small=96, crops=6, batch=16, out=16_384, freeze_steps=1)
 torch.manual_seed(1023)
 student = nn.ModuleList([ViT(a.d, a.depth, a.heads, a.large, 16, 0.1), Head(a.d, a.out)]).to(a.device)
 teacher = nn.ModuleList([ViT(a.d, a.depth, a.heads, a.large, 16, 0.0), Head(a.d, a.out)]).to(a.device)
@@ -95,5 +90,5 @@ for step in range(4):
             old.mul_(m).add_(new.detach(), alpha=1 - m)
         center.mul_(0.9).add_(t.mean(0, keepdim=True), alpha=0.1)
     print(f"{step}: loss {loss.item():.4f} momentum {m:.5f}")
-    print(json.dumps({"step": step, "allocated": torch.cuda.max_memory_allocated(), "reserved": torch.cuda.max_memory_reserved()}))
-print(json.dumps({"allocated": torch.cuda.max_memory_allocated(), "reserved": torch.cuda.max_memory_reserved()}))
+    memory(step=step)
+memory()

@@ -1,9 +1,9 @@
 """Experts choose their tokens (each as many, so that shapes stay): gathered, multiplied in a batch, added back where they came from; every other layer is dense."""
-import argparse
-import json
 import torch
 from torch import nn
 from torch.nn import functional as F
+
+from kit import memory, options
 
 
 class Experts(nn.Module):
@@ -48,12 +48,7 @@ class Block(nn.Module):
 
 
 def main():
-    p = argparse.ArgumentParser()
-    p.add_argument("--device", default="cuda")
-    for name, value in dict(d=640, layers=6, heads=10, experts=12, vocab=32_768, batch=5, seq=760).items():
-        p.add_argument("--" + name, type=int, default=value)
-    p.add_argument("--factor", type=float, default=2.0)
-    a = p.parse_args()
+    a = options(d=640, layers=6, heads=10, experts=12, vocab=32_768, batch=5, seq=760, factor=2.0)
     torch.manual_seed(1047)
     mlps = [Experts(a.d, 2 * a.d, a.experts, a.factor) if i % 2 else Dense(a.d, 3 * a.d) for i in range(a.layers)]
     model = nn.Sequential(nn.Embedding(a.vocab, a.d), *(Block(a.d, a.heads, mlp) for mlp in mlps), nn.RMSNorm(a.d), nn.Linear(a.d, a.vocab, bias=False))
@@ -70,8 +65,8 @@ def main():
         optimizer.step()
         optimizer.zero_grad()
         print("step", step, "loss", loss.item())
-        print(json.dumps({"step": step, "allocated": torch.cuda.max_memory_allocated(), "reserved": torch.cuda.max_memory_reserved()}))
-    print(json.dumps({"allocated": torch.cuda.max_memory_allocated(), "reserved": torch.cuda.max_memory_reserved()}))
+        memory(step=step)
+    memory()
 
 
 main()

@@ -1,10 +1,9 @@
 """A graph network on a whole graph at once: a sparse matrix times features, residual layers, an evaluation of all nodes after each epoch, early stopping."""
-import argparse
-import json
-
 import torch
 from torch import nn
 from torch.nn import functional as F
+
+from kit import memory, options
 
 
 class Layer(nn.Module):
@@ -43,11 +42,7 @@ def normalized(nodes, edges):
 
 
 def main():
-    p = argparse.ArgumentParser()
-    p.add_argument("--device", default="cuda")
-    for name, value in dict(nodes=90_000, edges=600_000, features=128, d=256, layers=6, classes=40, patience=20).items():
-        p.add_argument("--" + name, type=int, default=value)
-    a = p.parse_args()
+    a = options(nodes=90_000, edges=600_000, features=128, d=256, layers=6, classes=40, patience=20)
     torch.manual_seed(1044)
     adjacency = normalized(a.nodes, a.edges).to(a.device)
     x, y = torch.randn(a.nodes, a.features).to(a.device), torch.randint(0, a.classes, (a.nodes,)).to(a.device)
@@ -66,10 +61,10 @@ def main():
             right = (model(x, adjacency)[valid].argmax(1) == y[valid]).float().mean().item()
         best, waited = max(best, right), 0 if right > best else waited + 1
         print(f"epoch {step} loss {loss.item():.4f} valid {right:.4f}")
-        print(json.dumps({"step": step, "allocated": torch.cuda.max_memory_allocated(), "reserved": torch.cuda.max_memory_reserved()}))
+        memory(step=step)
         if waited > a.patience:
             break
-    print(json.dumps({"allocated": torch.cuda.max_memory_allocated(), "reserved": torch.cuda.max_memory_reserved()}))
+    memory()
 
 
 main()

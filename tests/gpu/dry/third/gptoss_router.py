@@ -1,20 +1,10 @@
 """GPT-OSS from its configuration, small: sinks in attention, windows in every other layer, experts with biases; bf16, the router alone in a group of its own."""
-import argparse
-import json
-
 import torch
 from transformers import GptOssConfig, GptOssForCausalLM
 
-p = argparse.ArgumentParser()
-p.add_argument("--device", default="cuda")
-p.add_argument("--hidden", type=int, default=640)
-p.add_argument("--layers", type=int, default=6)
-p.add_argument("--experts", type=int, default=8)
-p.add_argument("--vocab", type=int, default=40_000)
-p.add_argument("--batch", type=int, default=3)
-p.add_argument("--seq", type=int, default=512)
-p.add_argument("--freeze-router", action="store_true")
-a = p.parse_args()
+from kit import memory, options
+
+a = options(hidden=640, layers=6, experts=8, vocab=40_000, batch=3, seq=512, freeze_router=False)
 torch.manual_seed(1048)
 model = GptOssForCausalLM(GptOssConfig(
     vocab_size=a.vocab, hidden_size=a.hidden, intermediate_size=a.hidden, num_hidden_layers=a.layers, num_local_experts=a.experts,
@@ -38,5 +28,5 @@ for step in range(3):
     schedule.step()
     optimizer.zero_grad()
     print(f"step {step} loss {out.loss.item():.4f} balance {float(out.aux_loss):.4f} norm {norm.item():.3f}")
-    print(json.dumps({"step": step, "allocated": torch.cuda.max_memory_allocated(), "reserved": torch.cuda.max_memory_reserved()}))
-print(json.dumps({"allocated": torch.cuda.max_memory_allocated(), "reserved": torch.cuda.max_memory_reserved()}))
+    memory(step=step)
+memory()

@@ -1,10 +1,10 @@
 """Images from text by rectified flow: blocks in which image and text have weights of their own and look at each other, places turned in two dimensions."""
-import argparse
-import json
 import torch
 from torch import nn
 from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
+
+from kit import memory, options
 
 
 class Stream(nn.Module):
@@ -67,13 +67,7 @@ class Model(nn.Module):
         return self.last(F.layer_norm(x, x.shape[-1:]) * (1 + scale) + shift)
 
 
-p = argparse.ArgumentParser()
-p.add_argument("--device", default="cuda")
-for name, value in dict(d=640, heads=10, depth=9, batch=9, rows=24, columns=20, words=77).items():
-    p.add_argument("--" + name, type=int, default=value)
-p.add_argument("--recompute", action="store_true")
-p.add_argument("--pure", action="store_true", help="weights in bf16")
-a = p.parse_args()
+a = options(d=640, heads=10, depth=9, batch=9, rows=24, columns=20, words=77, recompute=False, pure=False)
 torch.manual_seed(1026)
 kind = torch.bfloat16 if a.pure else torch.float32
 model = Model(a).to(a.device, kind)
@@ -91,5 +85,5 @@ for step in range(4):
     optimizer.step()
     optimizer.zero_grad()
     print(f"step {step} loss {loss.item():.4f} norm {norm.item():.3f}")
-    print(json.dumps({"step": step, "allocated": torch.cuda.max_memory_allocated(), "reserved": torch.cuda.max_memory_reserved()}))
-print(json.dumps({"allocated": torch.cuda.max_memory_allocated(), "reserved": torch.cuda.max_memory_reserved()}))
+    memory(step=step)
+memory()

@@ -1,9 +1,9 @@
 """An autoencoder with a normal latent for images: residual blocks, attention in the middle, an adversary whose weight follows from two gradients."""
-import argparse
-import json
 import torch
 from torch import nn
 from torch.nn import functional as F
+
+from kit import memory, options
 
 
 def norm(c):
@@ -66,14 +66,7 @@ def critic(c):
     return nn.Sequential(*layers, nn.Conv2d(c << 2, 1, 4, 1, 1))
 
 
-p = argparse.ArgumentParser()
-p.add_argument("--device", default="cuda")
-p.add_argument("--c", type=int, default=96)
-p.add_argument("--factors", type=int, nargs="+", default=[1, 2, 4])
-p.add_argument("--batch", type=int, default=6)
-p.add_argument("--image", type=int, default=128)
-p.add_argument("--begin", type=int, default=1, help="the step from which on the adversary counts")
-a = p.parse_args()
+a = options(c=96, factors=[1, 2, 4], batch=6, image=128, begin=1)
 torch.manual_seed(1028)
 torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = True
 down, up, judge = encoder(a.c, a.factors, 4).to(a.device), decoder(a.c, a.factors, 4).to(a.device), critic(64).to(a.device)
@@ -101,5 +94,5 @@ for step in range(4):
         hinge.backward()
         against.step()
     print(f"{step} loss {loss.item():.1f} kl {kl.item():.2f} weight {float(weight):.2f}")
-    print(json.dumps({"step": step, "allocated": torch.cuda.max_memory_allocated(), "reserved": torch.cuda.max_memory_reserved()}))
-print(json.dumps({"allocated": torch.cuda.max_memory_allocated(), "reserved": torch.cuda.max_memory_reserved()}))
+    memory(step=step)
+memory()

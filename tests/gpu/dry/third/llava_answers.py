@@ -1,21 +1,10 @@
 """LLaVA's two stages: first the projector alone, then the language model, too; the vision tower stays frozen; answers about one or two images."""
-import argparse
-import json
-
 import torch
 from transformers import CLIPVisionConfig, LlavaConfig, LlavaForConditionalGeneration, Qwen2Config
 
-p = argparse.ArgumentParser()
-p.add_argument("--device", default="cuda")
-p.add_argument("--hidden", type=int, default=896)
-p.add_argument("--layers", type=int, default=10)
-p.add_argument("--vision-width", type=int, default=768)
-p.add_argument("--vision-layers", type=int, default=12)
-p.add_argument("--image", type=int, default=224)
-p.add_argument("--vocab", type=int, default=50_000)
-p.add_argument("--batch", type=int, default=6)
-p.add_argument("--words", type=int, default=180)
-a = p.parse_args()
+from kit import memory, options
+
+a = options(hidden=896, layers=10, vision_width=768, vision_layers=12, image=224, vocab=50_000, batch=6, words=180)
 torch.manual_seed(1014)
 PATCH, IMAGE_TOKEN = 16, 5
 vision = CLIPVisionConfig(hidden_size=a.vision_width, intermediate_size=4 * a.vision_width, num_hidden_layers=a.vision_layers,
@@ -56,6 +45,6 @@ for stage, words, rate in ((1, ("multi_modal_projector",), 1e-3), (2, ("multi_mo
         optimizer.step()
         optimizer.zero_grad()
         print("loss", loss.item())
-        print(json.dumps({"step": step, "allocated": torch.cuda.max_memory_allocated(), "reserved": torch.cuda.max_memory_reserved()}))
+        memory(step=step)
         step += 1
-print(json.dumps({"allocated": torch.cuda.max_memory_allocated(), "reserved": torch.cuda.max_memory_reserved()}))
+memory()

@@ -1,19 +1,10 @@
 """Longformer sorts documents: windows of attention, a few words that see everything (how many differs by document), lengths that differ by batch."""
-import argparse
-import json
-
 import torch
 from transformers import LongformerConfig, LongformerForSequenceClassification
 
-p = argparse.ArgumentParser()
-p.add_argument("--device", default="cuda")
-p.add_argument("--hidden", type=int, default=512)
-p.add_argument("--layers", type=int, default=6)
-p.add_argument("--window", type=int, default=128)
-p.add_argument("--batch", type=int, default=5)
-p.add_argument("--longest", type=int, default=1900)
-p.add_argument("--classes", type=int, default=20)
-a = p.parse_args()
+from kit import memory, options
+
+a = options(hidden=512, layers=6, window=128, batch=5, longest=1900, classes=20)
 torch.manual_seed(1012)
 model = LongformerForSequenceClassification(LongformerConfig(
     vocab_size=50_265, hidden_size=a.hidden, num_hidden_layers=a.layers, num_attention_heads=8, intermediate_size=4 * a.hidden,
@@ -44,5 +35,5 @@ for step in range(4):
     right += (out.logits.detach().argmax(-1) == labels).sum().item()
     count += a.batch
     print(f"batch {step}: {tuple(ids.shape)}, {int(everywhere.sum())} global, loss {out.loss.item():.3f}, accuracy {right / count:.2f}")
-    print(json.dumps({"step": step, "allocated": torch.cuda.max_memory_allocated(), "reserved": torch.cuda.max_memory_reserved()}))
-print(json.dumps({"allocated": torch.cuda.max_memory_allocated(), "reserved": torch.cuda.max_memory_reserved()}))
+    memory(step=step)
+memory()

@@ -1,21 +1,13 @@
 """M2M-100 for pairs of languages: sentences sorted by length within a pool, layers left out at random, two micro-batches a step, TF32; a short beam at the end."""
-import argparse
-import json
 import random
 
 import torch
 from transformers import M2M100Config, M2M100ForConditionalGeneration
 from transformers.optimization import get_inverse_sqrt_schedule
 
-parser = argparse.ArgumentParser()
-parser.add_argument("--device", default="cuda")
-parser.add_argument("--width", type=int, default=640)
-parser.add_argument("--layers", type=int, default=7)
-parser.add_argument("--vocab", type=int, default=64_000)
-parser.add_argument("--batch", type=int, default=24)
-parser.add_argument("--longest", type=int, default=130)
-parser.add_argument("--beams", type=int, default=3)
-args = parser.parse_args()
+from kit import memory, options
+
+args = options(width=640, layers=7, vocab=64_000, batch=24, longest=130, beams=3)
 
 
 def pool(count):
@@ -55,14 +47,14 @@ def main():
         schedule.step()
         optimizer.zero_grad()
         print("update", step, "loss", loss.item(), "lr", schedule.get_last_lr()[0])
-        print(json.dumps({"step": step, "allocated": torch.cuda.max_memory_allocated(), "reserved": torch.cuda.max_memory_reserved()}))
+        memory(step=step)
     model.eval()
     source, mask = padded([9, 12, 7])
     with torch.no_grad():
         said = model.generate(input_ids=source.to(args.device), attention_mask=mask.long().to(args.device), num_beams=args.beams,
                               max_new_tokens=12, min_new_tokens=12, forced_bos_token_id=5)
     print("translated", tuple(said.shape))
-    print(json.dumps({"allocated": torch.cuda.max_memory_allocated(), "reserved": torch.cuda.max_memory_reserved()}))
+    memory()
 
 
 main()

@@ -1,19 +1,10 @@
 """Mamba 2 by transformers on bytes, in plain PyTorch operations; rows of two lengths in turn, gradients of two micro-batches, no bias decays."""
-import argparse
-import json
-
 import torch
 from transformers import Mamba2Config, Mamba2ForCausalLM
 
-p = argparse.ArgumentParser()
-p.add_argument("--device", default="cuda")
-p.add_argument("--hidden", type=int, default=512)
-p.add_argument("--layers", type=int, default=7)
-p.add_argument("--state", type=int, default=64)
-p.add_argument("--chunk", type=int, default=64)
-p.add_argument("--batch", type=int, default=3)
-p.add_argument("--lengths", type=int, nargs="+", default=[896, 640])
-a = p.parse_args()
+from kit import memory, options
+
+a = options(hidden=512, layers=7, state=64, chunk=64, batch=3, lengths=[896, 640])
 
 
 def build():
@@ -48,5 +39,5 @@ for step in range(3):
     optimizer.step()
     optimizer.zero_grad()
     print(f"step {step}: {total / 0.6931:.3f} bits a byte")
-    print(json.dumps({"step": step, "allocated": torch.cuda.max_memory_allocated(), "reserved": torch.cuda.max_memory_reserved()}))
-print(json.dumps({"allocated": torch.cuda.max_memory_allocated(), "reserved": torch.cuda.max_memory_reserved()}))
+    memory(step=step)
+memory()

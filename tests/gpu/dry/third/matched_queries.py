@@ -1,11 +1,11 @@
 """Detection by queries: a ResNet with frozen norms, a transformer, queries matched to boxes on the host, losses after every decoder layer, padded images."""
-import argparse
-import json
 import torch
 import torchvision
 from torch import nn
 from torch.nn import functional as F
 from torchvision.ops import FrozenBatchNorm2d, box_convert, generalized_box_iou
+
+from kit import memory, options
 
 
 class Detector(nn.Module):
@@ -57,11 +57,7 @@ def loss_of(kinds, boxes, targets, weights):
     return total + F.cross_entropy(kinds.transpose(1, 2), labels, weights)
 
 
-p = argparse.ArgumentParser()
-p.add_argument("--device", default="cuda")
-for name, value in dict(d=256, layers=5, queries=90, batch=7, largest=640, classes=40).items():
-    p.add_argument("--" + name, type=int, default=value)
-a = p.parse_args()
+a = options(d=256, layers=5, queries=90, batch=7, largest=640, classes=40)
 torch.manual_seed(1021)
 model = Detector(a.d, a.layers, a.queries, a.classes).to(a.device)
 body = list(model.body.parameters())
@@ -82,5 +78,5 @@ for step in range(4):
     nn.utils.clip_grad_norm_(model.parameters(), 0.1)
     optimizer.step()
     print(f"step {step} {height}x{width} loss {losses[-1].item():.3f}")
-    print(json.dumps({"step": step, "allocated": torch.cuda.max_memory_allocated(), "reserved": torch.cuda.max_memory_reserved()}))
-print(json.dumps({"allocated": torch.cuda.max_memory_allocated(), "reserved": torch.cuda.max_memory_reserved()}))
+    memory(step=step)
+memory()

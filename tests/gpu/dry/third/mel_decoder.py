@@ -1,9 +1,9 @@
 """Speech from letters: convolutions and a two-way LSTM read, two LSTM cells write frame by frame and look back by place, a network of convolutions corrects."""
-import argparse
-import json
 import torch
 from torch import nn
 from torch.nn import functional as F
+
+from kit import memory, options
 
 
 class Reader(nn.Module):
@@ -63,11 +63,7 @@ class Speaker(nn.Module):
         return made, made + self.after(made.transpose(1, 2)).transpose(1, 2), self.stop(out).squeeze(-1)
 
 
-p = argparse.ArgumentParser()
-p.add_argument("--device", default="cuda")
-for name, value in dict(d=512, h=1024, mels=80, batch=26, letters=120, frames=170).items():
-    p.add_argument("--" + name, type=int, default=value)
-a = p.parse_args()
+a = options(d=512, h=1024, mels=80, batch=26, letters=120, frames=170)
 torch.manual_seed(1040)
 model = Speaker(70, a.d, a.h, a.mels).to(a.device)
 optimizer = torch.optim.Adam(model.parameters(), lr=1e-3, eps=1e-6, weight_decay=1e-6)
@@ -85,5 +81,5 @@ for step in range(3):
     norm = nn.utils.clip_grad_norm_(model.parameters(), 1.0)
     optimizer.step()
     print(f"Train loss {step} {loss.item():.6f} Grad Norm {norm:.6f}")
-    print(json.dumps({"step": step, "allocated": torch.cuda.max_memory_allocated(), "reserved": torch.cuda.max_memory_reserved()}))
-print(json.dumps({"allocated": torch.cuda.max_memory_allocated(), "reserved": torch.cuda.max_memory_reserved()}))
+    memory(step=step)
+memory()

@@ -1,9 +1,9 @@
 """A language model with memories of the segment before, relative positions shifted as Transformer-XL does, and an adaptive softmax; float32."""
-import argparse
-import json
 import torch
 from torch import nn
 from torch.nn import functional as F
+
+from kit import memory, options
 
 
 class RelativeLayer(nn.Module):
@@ -50,11 +50,7 @@ class Model(nn.Module):
         return self.loss(self.drop(x).flatten(0, 1), targets.flatten()).loss, kept
 
 
-p = argparse.ArgumentParser()
-p.add_argument("--device", default="cuda")
-for name, value in dict(d=512, heads=8, layers=8, vocab=120_000, batch=14, segment=190).items():
-    p.add_argument("--" + name, type=int, default=value)
-a = p.parse_args()
+a = options(d=512, heads=8, layers=8, vocab=120_000, batch=14, segment=190)
 torch.manual_seed(1006)
 model = Model(a).to(a.device)
 optimizer = torch.optim.Adam(model.parameters(), lr=2.5e-4)
@@ -70,5 +66,5 @@ for step in range(5):
     optimizer.step()
     schedule.step()
     print(f"| segment {step} | loss {loss.item():5.2f} | memory {len(memories[0])}")
-    print(json.dumps({"step": step, "allocated": torch.cuda.max_memory_allocated(), "reserved": torch.cuda.max_memory_reserved()}))
-print(json.dumps({"allocated": torch.cuda.max_memory_allocated(), "reserved": torch.cuda.max_memory_reserved()}))
+    memory(step=step)
+memory()

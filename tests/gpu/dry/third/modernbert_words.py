@@ -1,19 +1,12 @@
 """ModernBERT on masked words: a warm-up, a plateau and a decay, batches padded to their longest sentence, the sparse head only where words are hidden."""
-import argparse
-import json
 import random
 
 import torch
 from transformers import ModernBertConfig, ModernBertForMaskedLM
 
-parser = argparse.ArgumentParser()
-parser.add_argument("--device", default="cuda")
-parser.add_argument("--hidden", type=int, default=768)
-parser.add_argument("--layers", type=int, default=13)
-parser.add_argument("--vocab", type=int, default=50_368)
-parser.add_argument("--batch", type=int, default=20)
-parser.add_argument("--longest", type=int, default=512)
-args = parser.parse_args()
+from kit import memory, options
+
+args = options(hidden=768, layers=13, vocab=50_368, batch=20, longest=512)
 random.seed(3)
 torch.manual_seed(1010)
 
@@ -49,5 +42,5 @@ for step in range(5):
     schedule.step()
     optimizer.zero_grad()
     print("step", step, "length", inputs["input_ids"].shape[1], "loss", loss.item(), "lr", optimizer.param_groups[0]["lr"])
-    print(json.dumps({"step": step, "allocated": torch.cuda.max_memory_allocated(), "reserved": torch.cuda.max_memory_reserved()}))
-print(json.dumps({"allocated": torch.cuda.max_memory_allocated(), "reserved": torch.cuda.max_memory_reserved()}))
+    memory(step=step)
+memory()

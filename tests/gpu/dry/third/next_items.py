@@ -1,9 +1,9 @@
 """What a person will look at next: self-attention over the items seen before, one true and many drawn items for each place, ranks among all items afterwards."""
-import argparse
-import json
 import torch
 from torch import nn
 from torch.nn import functional as F
+
+from kit import memory, options
 
 
 class Next(nn.Module):
@@ -36,11 +36,7 @@ def histories(a):
 
 
 def main():
-    p = argparse.ArgumentParser()
-    p.add_argument("--device", default="cuda")
-    for name, value in dict(items=350_000, d=192, length=100, layers=3, heads=2, batch=190, drawn=48).items():
-        p.add_argument("--" + name, type=int, default=value)
-    a = p.parse_args()
+    a = options(items=350_000, d=192, length=100, layers=3, heads=2, batch=190, drawn=48)
     torch.manual_seed(1045)
     model = Next(a.items, a.d, a.length, a.layers, a.heads, 0.2).to(a.device)
     for w in model.parameters():
@@ -68,8 +64,8 @@ def main():
             top = scores.topk(10, 1).indices
             hit = (top == people[:, -1:]).any(1).float().mean().item()
         print(f"epoch {step} loss {loss.item():.4f} HR@10 {hit:.4f}")
-        print(json.dumps({"step": step, "allocated": torch.cuda.max_memory_allocated(), "reserved": torch.cuda.max_memory_reserved()}))
-    print(json.dumps({"allocated": torch.cuda.max_memory_allocated(), "reserved": torch.cuda.max_memory_reserved()}))
+        memory(step=step)
+    memory()
 
 
 main()

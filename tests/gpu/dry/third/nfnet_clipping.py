@@ -1,9 +1,9 @@
 """A network without normalization: standardized weights, squeeze and excite, gradients clipped unit by unit; channels last in fp16, or plain fp32."""
-import argparse
-import json
 import torch
 from torch import nn
 from torch.nn import functional as F
+
+from kit import memory, options
 
 
 class StandardConv(nn.Conv2d):
@@ -66,14 +66,7 @@ def clip(weights, factor=0.01):
         w.grad.copy_(torch.where(g > limit, w.grad * (limit / g.clamp(min=1e-6)), w.grad))
 
 
-p = argparse.ArgumentParser()
-p.add_argument("--device", default="cuda")
-p.add_argument("--width", type=int, default=128)
-p.add_argument("--depths", type=int, nargs=4, default=[1, 2, 6, 3])
-p.add_argument("--batch", type=int, default=38)
-p.add_argument("--image", type=int, default=192)
-p.add_argument("--half", action="store_true")
-a = p.parse_args()
+a = options(width=128, depths=[1, 2, 6, 3], batch=38, image=192, half=False)
 torch.manual_seed(1020)
 torch.backends.cudnn.allow_tf32 = False
 layout = torch.channels_last if a.half else torch.contiguous_format
@@ -92,5 +85,5 @@ for step in range(3):
     scaler.step(optimizer)
     scaler.update()
     print("step", step, "loss", loss.item())
-    print(json.dumps({"step": step, "allocated": torch.cuda.max_memory_allocated(), "reserved": torch.cuda.max_memory_reserved()}))
-print(json.dumps({"allocated": torch.cuda.max_memory_allocated(), "reserved": torch.cuda.max_memory_reserved()}))
+    memory(step=step)
+memory()

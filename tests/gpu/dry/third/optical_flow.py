@@ -1,19 +1,10 @@
 """torchvision's RAFT without weights: motion between frames, refined again and again, a loss over all refinements with weights that grow."""
-import argparse
-import json
-
 import torch
 import torchvision
 
-parser = argparse.ArgumentParser()
-parser.add_argument("--device", default="cuda")
-parser.add_argument("--model", choices=("raft_small", "raft_large"), default="raft_small")
-parser.add_argument("--batch", type=int, default=4)
-parser.add_argument("--crop", type=int, nargs=2, default=[320, 448])
-parser.add_argument("--updates", type=int, default=9)
-parser.add_argument("--gamma", type=float, default=0.8)
-parser.add_argument("--freeze-norm", action="store_true")
-args = parser.parse_args()
+from kit import memory, options
+
+args = options(model="raft_small", batch=4, crop=[320, 448], updates=9, gamma=0.8, freeze_norm=False)
 torch.manual_seed(1024)
 model = torchvision.models.get_model(args.model, weights=None).to(args.device)
 model.train()
@@ -48,5 +39,5 @@ for step in range(3):
     with torch.no_grad():
         epe = (guesses[-1] - flow).square().sum(1).sqrt().mean().item()
     print(f"step {step} loss {loss.item():.3f} epe {epe:.3f}")
-    print(json.dumps({"step": step, "allocated": torch.cuda.max_memory_allocated(), "reserved": torch.cuda.max_memory_reserved()}))
-print(json.dumps({"allocated": torch.cuda.max_memory_allocated(), "reserved": torch.cuda.max_memory_reserved()}))
+    memory(step=step)
+memory()

@@ -1,9 +1,9 @@
 """A transformer over the columns of a table, trained by one of several optimizers; the best weights so far are kept on the device, validation in large batches."""
-import argparse
-import json
 import torch
 from torch import nn
 from torch.nn import functional as F
+
+from kit import memory, options
 
 
 class Columns(nn.Module):
@@ -59,15 +59,7 @@ MAKERS = {
     "adagrad": lambda w: torch.optim.Adagrad(w, lr=1e-2, initial_accumulator_value=0.1, foreach=True),
     "lamb": lambda w: Lamb(w, 2e-3),
 }
-p = argparse.ArgumentParser()
-p.add_argument("optimizer", choices=MAKERS)
-p.add_argument("--device", default="cuda")
-p.add_argument("--numbers", type=int, default=40)
-p.add_argument("--kinds", type=int, nargs="+", default=[90_000, 20_000, 1200, 400, 31, 24, 7, 2])
-p.add_argument("--d", type=int, default=320)
-p.add_argument("--layers", type=int, default=5)
-p.add_argument("--batch", type=int, default=640)
-a = p.parse_args()
+a = options("optimizer", numbers=40, kinds=[90_000, 20_000, 1200, 400, 31, 24, 7, 2], d=320, layers=5, batch=640)
 torch.manual_seed(1051)
 model = Columns(a.numbers, a.kinds, a.d, a.layers).to(a.device)
 optimizer = MAKERS[a.optimizer](list(model.parameters()))
@@ -95,5 +87,5 @@ for step in range(4):
     if error < best:
         best, kept = error, {k: v.clone() for k, v in model.state_dict().items()}
     print(f"{a.optimizer} {step}: loss {loss.item():.4f} rmse {error:.4f} best {best:.4f}")
-    print(json.dumps({"step": step, "allocated": torch.cuda.max_memory_allocated(), "reserved": torch.cuda.max_memory_reserved()}))
-print(json.dumps({"allocated": torch.cuda.max_memory_allocated(), "reserved": torch.cuda.max_memory_reserved()}))
+    memory(step=step)
+memory()

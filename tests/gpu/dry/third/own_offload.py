@@ -1,11 +1,11 @@
 """Activations leave for the host by hooks of one's own: large ones alone, copied on a second stream, two on their way at most; the weights' views stay."""
-import argparse
 import collections
 import contextlib
-import json
 import torch
 from torch import nn
 from torch.nn import functional as F
+
+from kit import memory, options
 
 
 class Offload:
@@ -62,12 +62,7 @@ class Block(nn.Module):
         return x + self.down(F.gelu(self.up(self.n2(x))))
 
 
-p = argparse.ArgumentParser()
-p.add_argument("--device", default="cuda")
-for name, value in dict(d=1024, layers=8, heads=16, vocab=20_000, batch=4, seq=1536).items():
-    p.add_argument("--" + name, type=int, default=value)
-p.add_argument("--least", type=int, default=8 << 20, help="bytes from which on a tensor leaves")
-a = p.parse_args()
+a = options(d=1024, layers=8, heads=16, vocab=20_000, batch=4, seq=1536, least=8 << 20)
 torch.manual_seed(1049)
 embed, head = nn.Embedding(a.vocab, a.d), nn.Linear(a.d, a.vocab, bias=False)
 blocks = nn.Sequential(*(Block(a.d, a.heads) for _ in range(a.layers)), nn.LayerNorm(a.d))
@@ -84,5 +79,5 @@ for step in range(3):
     optimizer.step()
     optimizer.zero_grad()
     print(f"step {step} loss {loss.item():.4f}, {offload.moved / 2**20:.0f} MiB have left so far")
-    print(json.dumps({"step": step, "allocated": torch.cuda.max_memory_allocated(), "reserved": torch.cuda.max_memory_reserved()}))
-print(json.dumps({"allocated": torch.cuda.max_memory_allocated(), "reserved": torch.cuda.max_memory_reserved()}))
+    memory(step=step)
+memory()

@@ -1,26 +1,17 @@
 """Phi-3 (fused projections) on long rows in bf16, with recomputed layers where asked for; the head sees only the last part of each row."""
-import argparse
-import json
 import logging
 
 import torch
 from transformers import Phi3Config, Phi3ForCausalLM
+
+from kit import memory, options
 
 logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s")
 log = logging.getLogger("train")
 
 
 def main():
-    p = argparse.ArgumentParser(description="fine-tuning on long rows")
-    p.add_argument("--device", default="cuda")
-    p.add_argument("--hidden", type=int, default=1280)
-    p.add_argument("--layers", type=int, default=12)
-    p.add_argument("--vocab", type=int, default=32_064)
-    p.add_argument("--batch", type=int, default=2)
-    p.add_argument("--seq", type=int, default=6000)
-    p.add_argument("--answer", type=int, default=1100)
-    p.add_argument("--recompute", choices=("none", "reentrant", "plain"), default="plain")
-    a = p.parse_args()
+    a = options(hidden=1280, layers=12, vocab=32_064, batch=2, seq=6000, answer=1100, recompute="plain")
     torch.manual_seed(1003)
     config = Phi3Config(vocab_size=a.vocab, hidden_size=a.hidden, intermediate_size=a.hidden * 5 // 2, num_hidden_layers=a.layers,
                         num_attention_heads=a.hidden // 80, num_key_value_heads=a.hidden // 160, max_position_embeddings=8192,
@@ -43,8 +34,8 @@ def main():
         schedule.step()
         optimizer.zero_grad()
         log.info("step %d loss %.4f norm %.3f", step, loss.item(), norm.item())
-        print(json.dumps({"step": step, "allocated": torch.cuda.max_memory_allocated(), "reserved": torch.cuda.max_memory_reserved()}), flush=True)
-    print(json.dumps({"allocated": torch.cuda.max_memory_allocated(), "reserved": torch.cuda.max_memory_reserved()}))
+        memory(step=step)
+    memory()
 
 
 if __name__ == "__main__":

@@ -1,17 +1,10 @@
 """torchvision's RetinaNet without weights: one image size out of several for each batch, warm-up by steps, boxes after the last step by suppression."""
-import argparse
-import json
-
 import torch
 from torchvision.models.detection import retinanet_resnet50_fpn_v2
 
-p = argparse.ArgumentParser()
-p.add_argument("--device", default="cuda")
-p.add_argument("--batch", type=int, default=5)
-p.add_argument("--sizes", type=int, nargs="+", default=[320, 384, 448, 512])
-p.add_argument("--classes", type=int, default=21)
-p.add_argument("--lr", type=float, default=0.01)
-a = p.parse_args()
+from kit import memory, options
+
+a = options(batch=5, sizes=[320, 384, 448, 512], classes=21, lr=0.01)
 
 
 def scene(classes):
@@ -42,12 +35,12 @@ def main():
         optimizer.step()
         warm.step()
         print(step, {k: round(v.item(), 3) for k, v in losses.items()})
-        print(json.dumps({"step": step, "allocated": torch.cuda.max_memory_allocated(), "reserved": torch.cuda.max_memory_reserved()}))
+        memory(step=step)
     model.eval()
     with torch.inference_mode():
         found = model([scene(a.classes)[0].to(a.device) for _ in range(2)])
     print("found", [len(f["boxes"]) for f in found])
-    print(json.dumps({"allocated": torch.cuda.max_memory_allocated(), "reserved": torch.cuda.max_memory_reserved()}))
+    memory()
 
 
 main()

@@ -1,9 +1,9 @@
 """A large graph by samples: a few neighbours of each node are drawn on the host, features of those nodes travel, means or maxima are gathered layer by layer."""
-import argparse
-import json
 import torch
 from torch import nn
 from torch.nn import functional as F
+
+from kit import memory, options
 
 
 class Sage(nn.Module):
@@ -54,13 +54,7 @@ def sample(seeds, starts, neighbours, fans):
 
 
 def main():
-    p = argparse.ArgumentParser()
-    p.add_argument("--device", default="cuda")
-    p.add_argument("--aggregate", choices=("mean", "max"), default="mean")
-    for name, value in dict(nodes=200_000, features=300, hidden=384, classes=47, seeds=1500).items():
-        p.add_argument("--" + name, type=int, default=value)
-    p.add_argument("--fans", type=int, nargs="+", default=[5, 8, 12])
-    a = p.parse_args()
+    a = options(aggregate="mean", nodes=200_000, features=300, hidden=384, classes=47, seeds=1500, fans=[5, 8, 12])
     torch.manual_seed(1043)
     degrees = (torch.rand(a.nodes).pow(3) * 60).long() + 1
     starts = F.pad(degrees.cumsum(0), (1, 0))
@@ -78,8 +72,8 @@ def main():
         loss.backward()
         optimizer.step()
         print(f"Batch {step} nodes {len(nodes)} loss {loss.item():.4f}")
-        print(json.dumps({"step": step, "allocated": torch.cuda.max_memory_allocated(), "reserved": torch.cuda.max_memory_reserved()}))
-    print(json.dumps({"allocated": torch.cuda.max_memory_allocated(), "reserved": torch.cuda.max_memory_reserved()}))
+        memory(step=step)
+    memory()
 
 
 main()

@@ -1,10 +1,9 @@
 """A GPT as speed runs write it: normalized queries and keys, squared ReLU, skips between the halves, capped logits, Lion by foreach operations."""
-import argparse
-import json
-
 import torch
 import torch.nn as nn
 import torch.nn.functional as F
+
+from kit import memory, options
 
 
 def norm(x):
@@ -76,12 +75,7 @@ def lion(weights, momenta, rate, decay=0.1):
     torch._foreach_lerp_(momenta, grads, 0.01)
 
 
-p = argparse.ArgumentParser()
-p.add_argument("--device", default="cuda")
-for name, value in dict(d=768, layers=11, heads=6, vocab=50_304, batch=4, seq=1024).items():
-    p.add_argument("--" + name, type=int, default=value)
-p.add_argument("--precision", default="bfloat16")
-a = p.parse_args()
+a = options(d=768, layers=11, heads=6, vocab=50_304, batch=4, seq=1024, precision="bfloat16")
 torch.manual_seed(1004)
 model = GPT(a.vocab, a.d, a.layers, a.heads, a.seq).to(a.device)
 weights = list(model.parameters())
@@ -95,5 +89,5 @@ for step in range(4):
     lion(weights, momenta, 1e-4 * min(1, (step + 1) / 3))
     model.zero_grad(set_to_none=True)
     print(f"step:{step} train_loss:{loss.item():.4f}")
-    print(json.dumps({"step": step, "allocated": torch.cuda.max_memory_allocated(), "reserved": torch.cuda.max_memory_reserved()}))
-print(json.dumps({"allocated": torch.cuda.max_memory_allocated(), "reserved": torch.cuda.max_memory_reserved()}))
+    memory(step=step)
+memory()

@@ -1,10 +1,10 @@
 """A GAN with styles: kernels changed for each image by a grouped convolution, noise in every layer, two styles mixed, a lazy penalty, an averaged generator."""
-import argparse
 import copy
-import json
 import torch
 from torch import nn
 from torch.nn import functional as F
+
+from kit import memory, options
 
 
 class Even(nn.Linear):
@@ -67,13 +67,7 @@ class Critic(nn.Module):
         return self.last(torch.cat([x, spread], 1))
 
 
-p = argparse.ArgumentParser()
-p.add_argument("--device", default="cuda")
-p.add_argument("--w", type=int, default=512)
-p.add_argument("--widths", type=int, nargs="+", default=[512, 512, 384, 256, 128, 64])
-p.add_argument("--batch", type=int, default=12)
-p.add_argument("--lazy", type=int, default=2)
-a = p.parse_args()
+a = options(w=512, widths=[512, 512, 384, 256, 128, 64], batch=12, lazy=2)
 torch.manual_seed(1029)
 size = 4 << len(a.widths) - 1
 g, d = Generator(a.w, a.widths).to(a.device), Critic(a.widths[::-1]).to(a.device)
@@ -104,5 +98,5 @@ for step in range(4):
     for old, new in zip(average.parameters(), g.parameters()):
         old.lerp_(new.detach(), 0.002)
     print(f"step {step} d {loss_d.item():.3f} g {loss_g.item():.3f}")
-    print(json.dumps({"step": step, "allocated": torch.cuda.max_memory_allocated(), "reserved": torch.cuda.max_memory_reserved()}))
-print(json.dumps({"allocated": torch.cuda.max_memory_allocated(), "reserved": torch.cuda.max_memory_reserved()}))
+    memory(step=step)
+memory()

@@ -1,10 +1,10 @@
 """Images and captions by two towers, each on a stream of its own; they wait for each other before a pairwise sigmoid loss; validation of recall afterwards."""
-import argparse
 import contextlib
-import json
 import torch
 from torch import nn
 from torch.nn import functional as F
+
+from kit import memory, options
 
 
 class Layer(nn.Module):
@@ -48,13 +48,7 @@ class Texts(nn.Module):
         return F.normalize(self.out(x[:, -1]).float(), dim=-1)
 
 
-p = argparse.ArgumentParser()
-p.add_argument("--device", default="cuda")
-for name, value in dict(batch=72, image=160, words=40, d=512, layers=8, vocab=32_000, out=384).items():
-    p.add_argument("--" + name, type=int, default=value)
-p.add_argument("--widths", type=int, nargs="+", default=[80, 160, 320, 640])
-p.add_argument("--depths", type=int, nargs="+", default=[2, 2, 6, 2])
-a = p.parse_args()
+a = options(batch=72, image=160, words=40, d=512, layers=8, vocab=32_000, out=384, widths=[80, 160, 320, 640], depths=[2, 2, 6, 2])
 torch.manual_seed(1050)
 images, texts = Images(a.widths, a.depths, a.out).to(a.device), Texts(a.vocab, a.d, a.layers, a.words, a.out).to(a.device)
 scale, shift = (nn.Parameter(torch.tensor(v, device=a.device)) for v in (2.3, -10.0))
@@ -89,8 +83,8 @@ for step in range(4):
     optimizer.step()
     optimizer.zero_grad()
     print("step", step, "loss", loss.item())
-    print(json.dumps({"step": step, "allocated": torch.cuda.max_memory_allocated(), "reserved": torch.cuda.max_memory_reserved()}))
+    memory(step=step)
 with torch.no_grad():
     i, t = both(*draw())
     print("recall", ((i @ t.T).argmax(1) == torch.arange(a.batch, device=a.device)).float().mean().item())
-print(json.dumps({"allocated": torch.cuda.max_memory_allocated(), "reserved": torch.cuda.max_memory_reserved()}))
+memory()

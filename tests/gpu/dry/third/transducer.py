@@ -1,9 +1,9 @@
 """Speech by a transducer: a conformer or an LSTM hears, an LSTM predicts, both are joined for each frame and word; the loss goes over all ways, row by row."""
-import argparse
-import json
 import torch
 from torch import nn
 from torch.nn import functional as F
+
+from kit import memory, options
 
 
 class Conformer(nn.Module):
@@ -63,12 +63,7 @@ def loss_of(logits, words, frames, counts):
     return -(torch.stack(rows, 1)[each, last[0], last[1]] + blank[each, last[0], last[1]]).mean()
 
 
-p = argparse.ArgumentParser()
-p.add_argument("--device", default="cuda")
-p.add_argument("--body", choices=("conformer", "lstm"), default="conformer")
-for name, value in dict(d=320, layers=8, vocab=500, batch=12, frames=560, words=36).items():
-    p.add_argument("--" + name, type=int, default=value)
-a = p.parse_args()
+a = options(body="conformer", d=320, layers=8, vocab=500, batch=12, frames=560, words=36)
 torch.manual_seed(1041)
 model = Transducer(a).to(a.device)
 optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, weight_decay=1e-3)
@@ -84,5 +79,5 @@ for step in range(3):
     optimizer.step()
     optimizer.zero_grad()
     print("step", step, tuple(logits.shape), "loss", loss.item())
-    print(json.dumps({"step": step, "allocated": torch.cuda.max_memory_allocated(), "reserved": torch.cuda.max_memory_reserved()}))
-print(json.dumps({"allocated": torch.cuda.max_memory_allocated(), "reserved": torch.cuda.max_memory_reserved()}))
+    memory(step=step)
+memory()

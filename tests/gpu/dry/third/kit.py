@@ -1,0 +1,21 @@
+"""kit.py - what the programs of this folder share: their command lines, and PyTorch's counters, which they print after each step and at their end."""
+import argparse
+import json
+
+import torch
+
+
+def options(*names, **defaults):
+    """NAMES stand without a dash; --device, and an option for each of DEFAULTS, of its type: a list takes several, False is a switch."""
+    p = argparse.ArgumentParser()
+    for name in names:
+        p.add_argument(name)
+    for name, value in {"device": "cuda", **defaults}.items():
+        several = isinstance(value, list)
+        how = {"action": "store_true"} if value is False else {"type": type(value[0] if several else value), "default": value, **({"nargs": "+"} if several else {})}
+        p.add_argument("--" + name.replace("_", "-"), **how)
+    return p.parse_args()
+
+
+def memory(**more):
+    print(json.dumps({**more, "allocated": torch.cuda.max_memory_allocated(), "reserved": torch.cuda.max_memory_reserved()}), flush=True)
