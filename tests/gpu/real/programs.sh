@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# programs.sh TREE OUT - programs of other libraries, and a CUDA program without one, held against what they count themselves.
+# programs.sh TREE OUT - programs of other libraries, held against what they count themselves.
 #
 # TREE: an installed vramscope (bin/ lib/ share/).  OUT: folder for databases, logs, reports.  Needs a GPU; what is not installed
 # is skipped, and said.  Each program runs alone and under `vramscope run`: the same output and exit status; PyTorch's peaks,
@@ -62,41 +62,6 @@ torch_program() {
   reported "$name-run"
 }
 
-# What the program asked cudaMalloc for is what it owns at the peak, to the byte; cuBLAS owns the rest.
-own_bytes() {
-  local held owned
-  held=$(python3 -c 'import json, sys; print(json.load(open(sys.argv[1]))["held_bytes"])' "$out/$1.json")
-  owned=$(python3 - "$out/$1.db" <<'END'
-import sqlite3, sys
-print(*sqlite3.connect(sys.argv[1]).execute("SELECT ifnull(sum(size_bytes), 0) FROM live_at_peak WHERE owner LIKE 'llm_like%'").fetchone())
-END
-)
-  if [ "$held" = "$owned" ]; then pass "$1: owns $held bytes at the peak, as it counts itself"; else fail "$1: owns $owned bytes, counts $held"; fi
-}
-
-llm_like() {
-  local program=("$out/llm_like" @.json 60)
-  command -v nvcc >/dev/null || { skip "llm_like: no nvcc"; return; }
-  nvcc -O2 -std=c++17 -arch=native -o "$out/llm_like" "$here/llm_like.cu" -lcublas >"$out/llm_like.log" 2>&1 ||
-    { fail "llm_like does not build: $(tail -n 2 "$out/llm_like.log" | tr '\n' ' ')"; return; }
-  ran llm_like-alone "${program[@]}"
-  rm -f "$out"/llm_like-*.db
-  ran llm_like-run "$command" run -o @.db -- "${program[@]}"
-  same llm_like run "${program[@]}"
-  reported llm_like-run
-  own_bytes llm_like-run
-  grep -q 'layer' "$out/llm_like-run.report" && pass "llm_like: its NVTX ranges are in the report" || fail "llm_like: no NVTX ranges in the report"
-  ran llm_like-arena "$command" run --allocator=arena -o @.db -- "${program[@]}"
-  same llm_like arena "${program[@]}"
-  reported llm_like-arena
-  python3 - "$out" <<'END'
-import json, statistics, sys
-for name in ("alone", "run", "arena"):
-    ms = json.load(open(f"{sys.argv[1]}/llm_like-{name}.json"))["step_ms"]
-    print(f"     llm_like {name}: first 20 steps {statistics.median(ms[1:20]):.2f} ms, later {statistics.median(ms[20:]):.2f} ms, step 1 {ms[0]:.1f} ms")
-END
-}
-
 # Tensors sent to another process: from the arena as from PyTorch's own allocator.
 workers() {
   ran workers-alone python3 "$here/torch_programs.py" workers @.json
@@ -133,9 +98,7 @@ print(time.monotonic() - begin)' >"$out/crowd-$how/$i.stdout" 2>"$out/crowd-$how
 
 for name in resnet vit gnn; do torch_program $name; done
 workers
-llm_like
 crowd
-rm -f "$out/llm_like"
 for db in "$out"/*.db; do gzip -f -9 "$db" & done
 wait
 counted
