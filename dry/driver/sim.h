@@ -149,7 +149,7 @@ struct sim_context {
     bool primary, alive;
     unsigned long busy;           /* with the how-manieth piece of work; 0: with none */
     unsigned long launches, done; /* of kernels, and of these surely done: work.c */
-    unsigned asked;               /* in a row, whether something is done that is not */
+    unsigned asked, watched;      /* in a row, whether something is done that is not */
     unsigned long begun, waits;
     unsigned references, flags, api_version;
     unsigned long long id;

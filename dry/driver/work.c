@@ -13,6 +13,10 @@
  * host has waited for it, QUEUE launches came since, or the allocator has asked PATIENCE times with no launch
  * in between.  For others who ask it is done at once, and what the program was told holds for the allocator,
  * too.  PyTorch's own, the allocator of pinned memory and NCCL's watchdog, only look.
+ *
+ * The watchdog, whose thread launches nothing, keeps the tensors of a collective until it has seen that the
+ * collective is done: DistributedDataParallel's first buckets, beside those that replace them in the second
+ * step.  So under the second assumption it is told as late as the allocator (_dry_ranks.py tells the fact).
  */
 #include "capture.h"
 #include "dry.h"
@@ -23,6 +27,7 @@
 
 enum { QUEUE = 1024, PATIENCE = 64 };
 static __thread int asker;
+static __thread bool launches;
 static bool told;
 
 CUresult simcuda_busy(CUcontext handle, int busy)
@@ -57,7 +62,8 @@ void sim_context_wait(struct sim_context *context)
 void sim_work_launched(struct sim_context *context)
 {
     context->launches++;
-    context->asked = 0;
+    context->asked = context->watched = 0;
+    launches = true;
 }
 
 void simcuda_asks(int who)
@@ -84,16 +90,17 @@ bool sim_work_is_done(struct sim_context *context, unsigned long launch)
 {
     if (!sim_dry() || launch <= context->done || context->launches - launch >= QUEUE)
         return true;
-    if (asker != SIM_ASKS_ALLOCATOR) {
+    bool watchdog = asker == SIM_ASKS_LOOKS && !launches;
+    if (asker != SIM_ASKS_ALLOCATOR && !watchdog) {
         if (asker != SIM_ASKS_LOOKS)
             sim_work_wait(context, launch);
         return true;
     }
-    if (!told) {
+    if (!told && !watchdog) {
         told = true;
         dry_fact("value\tPyTorch's allocator\twhen a GPU is done with blocks of several streams\tat once\t1");
     }
-    if (is_second() && ++context->asked <= PATIENCE)
+    if (is_second() && ++*(watchdog ? &context->watched : &context->asked) <= PATIENCE)
         return false;
     if (is_second())
         sim_work_wait(context, context->launches);

@@ -1,6 +1,6 @@
 #!/bin/bash
 # `vramscope fit --ranks` runs ranks of a job, each alone: FSDP2's parts and DDP's copies have the sizes that arithmetic says for 1, 8 and 64
-# ranks, collectives leave what sizes need, objects and gloo's groups work, launchers become the rank, and what only an absent rank
+# ranks, the buckets that DDP replaces may live on, collectives leave what sizes need, objects and gloo's groups work, launchers become the rank, and what only an absent rank
 # knows ends the run with 3.
 . "$(dirname "$0")/../lib/lib.bash"
 find_torch
@@ -21,13 +21,19 @@ for ranks in 1 64; do
     fit 0 --ranks=$ranks --rank=$((ranks - 1)) -- "$python" "$program" shards
     good 1
 done
-fit 0 --ranks=8 --rank=7,0 -f -o kept.db -- "$python" "$program" copies shards
+fit 0 --ranks=8 --rank=7,0 -f -o kept.db -- "$python" "$program" shards copies
 good 2
 [ -s kept-0.db ] && [ -s kept-7.db ] || fail "no recording for each rank: $(ls)"
 python3 -c 'import json
 answer = json.load(open("out"))["answers"][0]
 ranks = answer["ranks"]
 assert [rank["rank"] for rank in ranks] == [0, 7] and max(rank["reserved_bytes"] for rank in ranks) == answer["reserved_bytes"] and not ranks[0]["refused"], ranks' || fail "ranks in JSON"
+fit 0 --expandable --ranks=2 --rank=1 -- "$python" "$program" rebuilt
+good 1
+python3 -c 'import json
+allocated = json.load(open("out"))["answers"][0]["allocated"]
+whole = 6 * 4096 * 256 * 4
+assert allocated["most_bytes"] - allocated["least_bytes"] == whole, allocated' || fail "the buckets that DDP replaces"
 fit 0 --ranks=4 --rank=0 -- "$python" "$program" exchange
 good 1
 fit 0 --ranks=4 --rank=3 -- "$python" -m torch.distributed.run --nproc-per-node=2 --nnodes=2 --rdzv-endpoint=nowhere:1 "$program" exchange

@@ -67,6 +67,8 @@ def predict(a, key):
                                     "--expandable" if allocator == "expandable" else "--allocator=native", *program(strategy, model)])
     try:
         answer = json.loads(output[output.rindex('{\n  "json_version"'):])["answers"][0]
+        if answer["verdict"] not in ("fits", "does not fit"):
+            raise ValueError
         ranks = [[rank["allocated_bytes"], rank["reserved_bytes"]] for rank in answer["ranks"]]
     except (ValueError, KeyError, IndexError):
         return {"key": key, "miss": f"status {status}: {errors[-400:]}"}
