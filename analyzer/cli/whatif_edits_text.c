@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "base/shown.h"
-#include "base/table.h"
 #include "base/units.h"
 #include "whatif/remedies.h"
 #include "whatif_edits.h"
@@ -179,32 +178,25 @@ void edits_page(const struct edits *e, const struct edits_question *q, uint64_t 
 /* Of one change, or of its two answers, a column each. */
 void edits_phases(const struct edits *e, const struct edits_question *q)
 {
+    static const char *const headers[WHATIF_COLUMNS] = {
+        [COLUMN_WHAT] = "PHASE", [COLUMN_LEFT] = "AS RECORDED", "CHANGED", "OR"};
     const struct answered *rows = e->rows;
-    const char *header[] = {"PHASE", "AS RECORDED", "CHANGED", "OR"};
-    char *texts[2];
-    struct table table;
-    size_t answers = e->n - 1 < 2 ? e->n - 1 : 2;
-    table_init(&table, answers == 2 ? "<>>>" : "<>>", header);
-    if (answers == 2)
-        printf("  (CHANGED: %s, OR: %s)\n", rows[1].name, rows[2].name);
+    struct whatif_page page = {.headers = headers};
+    size_t n = e->n < 3 ? e->n : 3;
+    if (n == 3)
+        whatif_say(&page, "  (CHANGED: %s, OR: %s)", rows[1].name, rows[2].name);
+    page.above = page.line_count;
     for (size_t p = 0; p < rows[1].low.phases; p++) {
-        uint64_t was = rows[0].low.of[FEED_LIVE].phase_allocated[p], most = was;
-        for (size_t k = 0; k < answers; k++) {
-            uint64_t low = rows[k + 1].low.of[FEED_LIVE].phase_allocated[p],
-                     high = rows[k + 1].high.of[FEED_LIVE].phase_allocated[p];
-            most |= high;
-            texts[k] = between(low, high, q->bytes);
-        }
-        if (most) {
-            table_cell(&table, "%s", shown(answered_phase(&e->from, (uint16_t)p)));
-            table_cell(&table, "%s", units_bytes((int64_t)was, q->bytes).s);
-        }
-        for (size_t k = 0; k < answers; k++) {
-            if (most)
-                table_cell(&table, "%s", texts[k]);
-            free(texts[k]);
-        }
+        uint64_t most = 0;
+        for (size_t k = 0; k < n; k++)
+            most |= rows[k].high.of[FEED_LIVE].phase_allocated[p];
+        struct whatif_row *row = most ? whatif_row(&page, 0, 0) : NULL;
+        for (size_t k = 0; k < n && row; k++)
+            row->cells[COLUMN_LEFT + k] = between(rows[k].low.of[FEED_LIVE].phase_allocated[p],
+                                                  rows[k].high.of[FEED_LIVE].phase_allocated[p], q->bytes);
+        if (row)
+            row->cells[COLUMN_WHAT] = xstrdup(answered_phase(&e->from, (uint16_t)p));
     }
-    table_print(&table, stdout, 2);
-    table_free(&table);
+    whatif_print(&page);
+    whatif_free(&page);
 }

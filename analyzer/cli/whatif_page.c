@@ -71,7 +71,7 @@ static void print_table(struct whatif_page *p)
     for (int c = 0; c < WHATIF_COLUMNS; c++) {
         if (!is_filled(p, c))
             continue;
-        header[n] = columns[c].header;
+        header[n] = p->headers ? p->headers[c] : columns[c].header;
         shape[n] = columns[c].shape;
         drops[n] = refused ? columns[c].refused : columns[c].drop;
         of[n++] = c;

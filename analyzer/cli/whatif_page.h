@@ -31,9 +31,10 @@ struct whatif_row {
 
 struct whatif_page {
     struct whatif_row *rows;
-    size_t count, run;        /* run: the row of the run as it was; SIZE_MAX: there is none */
-    char **lines;             /* owned */
-    size_t line_count, above; /* above: how many stand above the table */
+    size_t count, run;          /* run: the row of the run as it was; SIZE_MAX: there is none */
+    const char *const *headers; /* by column; NULL: those of the table */
+    char **lines;               /* owned */
+    size_t line_count, above;   /* above: how many stand above the table */
 };
 
 /* Until the next one is added. */
