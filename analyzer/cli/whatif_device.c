@@ -15,11 +15,14 @@
 
 #define LARGE (4 << 20) /* bytes of an array that goes back to the system when it is freed */
 
-static bool is_late(const struct trace *t, int64_t device)
+/* WHAT: of which the framework had some before the recording began; NULL: of anything. */
+static bool is_late(const struct trace *t, int64_t device, const char *what)
 {
-    for (size_t i = 0; i < t->mismatch_count; i++)
-        if (t->mismatches[i].device == device && trace_mismatch_is_late(&t->mismatches[i]))
+    for (size_t i = 0; i < t->mismatch_count; i++) {
+        const struct trace_mismatch *m = &t->mismatches[i];
+        if (m->device == device && (what ? !strcmp(m->what, what) : trace_mismatch_is_late(m)))
             return true;
+    }
     return false;
 }
 
@@ -34,15 +37,6 @@ static void no_edits(struct json *j)
 static bool wants_edits(const struct question *q)
 {
     return q->o->edits.count || (!q->o->policy && !q->capacity && !q->setting_count);
-}
-
-/* Blocks that the framework had when the recording began are in no event. */
-static bool lacks_blocks(const struct trace *t, int64_t device)
-{
-    for (size_t i = 0; i < t->mismatch_count; i++)
-        if (t->mismatches[i].device == device && !strcmp(t->mismatches[i].what, "late_allocated"))
-            return true;
-    return false;
 }
 
 /* As struct edits_question has it. */
@@ -85,7 +79,7 @@ static struct edits_question question_of(const struct answers *a, struct torch_s
                                    policy >= 0 || changed,
                                    changed,
                                    !tape->imported && !tape->arena && !tape->expandable,
-                                   lacks_blocks(a->t, a->device),
+                                   is_late(a->t, a->device, "late_allocated"),
                                    a->q->o->bytes};
 }
 
@@ -245,7 +239,7 @@ static int answer_device(struct answers *a, struct json *j)
 int whatif_device(struct trace *t, const struct question *q, int64_t device, struct json *j)
 {
     struct answers *a = xrealloc(NULL, sizeof *a);
-    *a = (struct answers){.t = t, .q = q, .device = device, .late = is_late(t, device)};
+    *a = (struct answers){.t = t, .q = q, .device = device, .late = is_late(t, device, NULL)};
     if (trace_tape(t, device, &a->tape)) {
         complain("whatif: %s", t->why);
         free(a);

@@ -2,7 +2,7 @@
  * whatif_page.h - the page of `vramscope whatif`: lines, and among them one table with a row for each
  * allocator and each change of the program.
  *
- * Who answers (whatif_policies.c, whatif_edits_text.c, whatif_refusal.c) adds rows, whose cells are then the
+ * Who answers (whatif_policies.c, whatif_edits.c, whatif_refusal.c) adds rows, whose cells are then the
  * page's; a column that nobody fills is not there.
  */
 #ifndef VS_CLI_WHATIF_PAGE_H

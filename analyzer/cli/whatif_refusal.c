@@ -72,62 +72,68 @@ int refusal_json(const struct refused *r, struct json *j)
 
 enum rank { AT_NO_COST, NOT_MADE, PASSES, MAY_PASS, BY_LUCK, NOT_ENOUGH, BOUNDS };
 
-static const char *const verdicts[] = {"passes", "may pass", "by luck", "no"};
-
-static bool is_had(const struct refused *r, int policy)
+/* An allocator is a change of nothing.  Of the run it is recorded what was missing. */
+static struct refusal_change as_change(const struct refused *r, int policy)
 {
-    return policy < FEED_POLICIES && r->a.of[policy].asked && refusal_cure((enum feed_policy)policy);
-}
-
-static enum rank rank_of(enum refusal_verdict verdict)
-{
-    return PASSES + (int)verdict;
+    const struct refusal_policy *p = &r->a.of[policy];
+    return (struct refusal_change){.verdict = p->verdict,
+                                   .made = true,
+                                   .frees = UNKNOWN,
+                                   .room = r->changed || policy != (int)r->a.policy ? p->room : UNKNOWN};
 }
 
 void refusal_order(const struct refused *r, int policy, int64_t *rank, int64_t *bytes)
 {
-    const struct refusal_policy *p = &r->a.of[policy < FEED_POLICIES ? policy : 0];
-    bool had = is_had(r, policy);
-    *rank = !had ? BOUNDS : p->verdict == REFUSAL_PASSES ? AT_NO_COST : rank_of(p->verdict);
-    *bytes = *rank == AT_NO_COST ? policy : had && p->room != UNKNOWN ? -p->room : 0;
+    *rank = BOUNDS;
+    *bytes = 0;
+    if (policy >= FEED_POLICIES || !r->a.of[policy].asked || !refusal_cure((enum feed_policy)policy))
+        return;
+    const struct refusal_policy *p = &r->a.of[policy];
+    *rank = p->verdict == REFUSAL_PASSES ? AT_NO_COST : PASSES + (int)p->verdict;
+    *bytes = *rank == AT_NO_COST ? policy : p->room != UNKNOWN ? -p->room : 0;
 }
 
 /* What is left, or freed; with a sign what is missing. */
-static void cell_of(struct whatif_row *row, enum whatif_column column, int64_t bytes, bool exact)
+static char *text_of(int64_t bytes, bool exact)
 {
-    if (bytes != UNKNOWN)
-        row->cells[column] =
-            xstrdup(bytes < 0 ? units_bytes_change(bytes, exact).s : units_bytes(bytes, exact).s);
+    return bytes == UNKNOWN
+               ? NULL
+               : xstrdup(bytes < 0 ? units_bytes_change(bytes, exact).s : units_bytes(bytes, exact).s);
 }
 
-/* Of the run it is recorded what was missing, and of luck nothing is left. */
-static bool says_room(const struct refused *r, int policy)
+static bool is_gone(const struct refusal_change *c)
 {
-    const struct refusal_policy *p = &r->a.of[policy];
-    return p->asked && p->verdict != REFUSAL_LUCKY && (r->changed || policy != (int)r->a.policy);
+    return c->verdict == REFUSAL_PASSES && !c->made;
+}
+
+static void fill(const struct refusal_change *c, bool exact, struct whatif_row *row)
+{
+    static const char *const verdicts[] = {"passes", "may pass", "by luck", "no"};
+    bool earlier = c->verdict == REFUSAL_SHORT && c->earlier;
+    row->cells[COLUMN_REQUEST] = xstrdup(is_gone(c) ? "not made"
+                                         : earlier  ? "not reached"
+                                                    : verdicts[c->verdict]);
+    if (!is_gone(c) && !earlier && c->verdict != REFUSAL_LUCKY)
+        row->cells[COLUMN_LEFT] = text_of(c->room, exact);
+    row->cells[COLUMN_FREES] = text_of(c->frees, exact);
 }
 
 void refusal_cells(const struct refused *r, int policy, bool exact, struct whatif_row *row)
 {
-    const struct refusal_policy *p = policy < FEED_POLICIES ? &r->a.of[policy] : NULL;
-    row->cells[COLUMN_REQUEST] = xstrdup(!p ? "-" : p->asked ? verdicts[p->verdict] : "unknown");
-    if (p && says_room(r, policy))
-        cell_of(row, COLUMN_LEFT, p->room, exact);
+    struct refusal_change c = as_change(r, policy < FEED_POLICIES ? policy : 0);
+    if (policy < FEED_POLICIES && r->a.of[policy].asked)
+        fill(&c, exact, row);
+    else
+        row->cells[COLUMN_REQUEST] = xstrdup(policy < FEED_POLICIES ? "unknown" : "-");
 }
 
 static void add_change(const struct refusal_change *c, bool exact, struct whatif_page *page)
 {
-    bool gone = c->verdict == REFUSAL_PASSES && !c->made;
-    struct whatif_row *row =
-        whatif_row(page, gone ? NOT_MADE : (int64_t)rank_of(c->verdict), c->room == UNKNOWN ? 0 : -c->room);
+    struct whatif_row *row = whatif_row(page, is_gone(c) ? (int)NOT_MADE : (int)PASSES + (int)c->verdict,
+                                        c->room == UNKNOWN ? 0 : -c->room);
     row->cells[COLUMN_WHAT] = xstrdup(c->name);
-    row->cells[COLUMN_REQUEST] = xstrdup(gone                                        ? "not made"
-                                         : c->verdict == REFUSAL_SHORT && c->earlier ? "not reached"
-                                                                                     : verdicts[c->verdict]);
-    if (!gone && c->verdict != REFUSAL_LUCKY && !c->earlier)
-        cell_of(row, COLUMN_LEFT, c->room, exact);
-    cell_of(row, COLUMN_FREES, c->frees, exact);
     row->cells[COLUMN_COSTS] = remedy_costs(c->name);
+    fill(c, exact, row);
 }
 
 /* The program as it is under what it did not have. */
@@ -143,21 +149,24 @@ static void add_cures(const struct refusal_answer *a, bool exact, struct whatif_
     }
 }
 
+static void join(char **names, const char *name)
+{
+    char *longer = xformat("%s%s%s", *names ? *names : "", *names ? ", " : "", name);
+    free(*names);
+    *names = longer;
+}
+
 /* "torch-expandable, checkpoint=1", that leave at least BYTES; NULL: none does; owned. */
 static char *names_leaving(const struct refusal_answer *a, int64_t bytes)
 {
-    char *names = NULL, *longer;
-    for (size_t i = 0; i < FEED_POLICIES + a->count; i++) {
-        const struct refusal_change *c = i < FEED_POLICIES ? NULL : &a->changes[i - FEED_POLICIES];
-        bool passes =
-            c ? c->verdict == REFUSAL_PASSES && c->made
-              : a->of[i].asked && refusal_cure((enum feed_policy)i) && a->of[i].verdict == REFUSAL_PASSES;
-        if (!passes || (c ? c->room : a->of[i].room) < bytes)
-            continue;
-        longer = xformat("%s%s%s", names ? names : "", names ? ", " : "", c ? c->name : feed_policy_names[i]);
-        free(names);
-        names = longer;
-    }
+    char *names = NULL;
+    for (int i = 0; i < FEED_POLICIES; i++)
+        if (a->of[i].asked && refusal_cure((enum feed_policy)i) && a->of[i].verdict == REFUSAL_PASSES &&
+            a->of[i].room >= bytes)
+            join(&names, feed_policy_names[i]);
+    for (size_t i = 0; i < a->count; i++)
+        if (a->changes[i].verdict == REFUSAL_PASSES && a->changes[i].made && a->changes[i].room >= bytes)
+            join(&names, a->changes[i].name);
     return names;
 }
 

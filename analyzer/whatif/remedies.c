@@ -207,32 +207,24 @@ int remedies_of_peak(struct trace *t, int64_t device, int64_t most, struct remed
 
 const char *remedy_cost(const struct edit *e)
 {
-    switch (e->what) {
-    case EDIT_LOSS:
-        return "one line";
-    case EDIT_FOREACH:
-        return "slower steps";
-    case EDIT_OPTIMIZER:
-        return "faster steps";
-    case EDIT_STATES:
-        return e->n == STATES_HOST ? "copies each step" : "rounded states";
-    case EDIT_GRADIENTS:
-        return "no clipping";
-    case EDIT_ACCUMULATE:
-        return "longer steps";
-    case EDIT_CHECKPOINT:
-        return "a 2nd forward";
-    case EDIT_BATCH:
-        return e->factor < 1 ? "smaller batch" : "larger batch";
-    case EDIT_SEQUENCE:
-        return e->factor < 1 ? "shorter samples" : "longer samples";
-    case EDIT_TYPES:
-        return "fewer digits";
-    case EDIT_ZERO:
-        return "communication";
-    default:
-        return "not known";
-    }
+    static const char *const costs[EDIT_KINDS] = {[EDIT_LOSS] = "one line",
+                                                  [EDIT_FOREACH] = "slower steps",
+                                                  [EDIT_OPTIMIZER] = "faster steps",
+                                                  [EDIT_STATES] = "rounded states",
+                                                  [EDIT_GRADIENTS] = "no clipping",
+                                                  [EDIT_ACCUMULATE] = "longer steps",
+                                                  [EDIT_CHECKPOINT] = "a 2nd forward",
+                                                  [EDIT_BATCH] = "smaller batch",
+                                                  [EDIT_SEQUENCE] = "shorter samples",
+                                                  [EDIT_TYPES] = "fewer digits",
+                                                  [EDIT_ZERO] = "communication"};
+    if (e->what == EDIT_STATES && e->n == STATES_HOST)
+        return "copies each step";
+    if (e->what == EDIT_BATCH && e->factor >= 1)
+        return "larger batch";
+    if (e->what == EDIT_SEQUENCE && e->factor >= 1)
+        return "longer samples";
+    return e->what < EDIT_KINDS && costs[e->what] ? costs[e->what] : "not known";
 }
 
 char *remedy_costs(const char *names)
