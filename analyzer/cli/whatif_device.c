@@ -159,6 +159,14 @@ static int answer_json(struct answers *a, const struct edits_question *q, struct
     return status;
 }
 
+static bool fits_any(const struct answers *a)
+{
+    for (int i = NATIVE; i <= ARENA; i++)
+        if (!a->q->wanted[i] || !a->of[i].ran_out)
+            return true;
+    return false;
+}
+
 /* What the columns are, and where the rest is. */
 static void add_legend(const struct answers *a, const struct edits_question *q, bool changes,
                        struct whatif_page *page)
@@ -179,6 +187,9 @@ static void add_legend(const struct answers *a, const struct edits_question *q, 
     for (int i = 0; i < FEED_POLICIES && replayed && !a->refused; i++)
         if (a->q->wanted[i] && i != (int)a->run && refusal_cure((enum feed_policy)i))
             whatif_say(page, "  %s: %s", whatif_policies[i], refusal_cure((enum feed_policy)i));
+    if (a->q->capacity && replayed && !fits_any(a))
+        whatif_say(page, "  no allocator has enough; for a changed program: the same command with "
+                         "--edit=batch=0.5, or another of vramscope whatif --help");
     if (!a->q->o->why)
         whatif_say(page, "  what each row rests on: the same command with --why");
     free(under);
