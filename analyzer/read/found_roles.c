@@ -7,7 +7,7 @@
  *      backward .. behind an optimizer's step         a gradient
  *      asked for without a tensor, and kept           a library's workspace
  *      asked of the driver by cuBLAS, NCCL and such   likewise, or for communication
- *      made by transformers' cache_utils.py           a cache, but in training, where backward frees it
+ *      made by transformers' code for that            a cache, but not in training, where backward frees it
  *
  * What backward computes again (a checkpoint) is a stretch of its own: the layer's call is inside of an
  * autograd node's run.  What had no time to end is what all of the same call stack were that did.

@@ -126,7 +126,7 @@ enum vs_driver { VS_DRIVER_REAL, VS_DRIVER_SIMULATED, VS_DRIVER_DRY };
      * No row of ev */                                                                                       \
     X(41, POOL_USE, "pool_use")                                                                              \
     /* what a framework says that blocks are for: address, size, arg0 = where they begin (0: none), arg1 =   \
-     * enum vs_role.  No row of ev */                                                              \
+     * enum vs_role.  No row of ev */                                                                        \
     X(42, FRAMEWORK_ROLE, "framework_role")                                                                  \
     /* what a framework says of itself: address, size = ids of the strings that are key and value of table   \
      * meta.  No row of ev */                                                                                \

@@ -3,7 +3,7 @@
  * and the rules by which a block gets one where no framework says it.
  *
  * docs/report.md explains each word (`vramscope explain WORD`).  schema.sql has them in its views, since a
- * file is read without us too; tests/unit/trace/store/test_roles.c compares.
+ * file is read without us too; tests/unit/trace/store/test_role_words.c compares.
  */
 #ifndef VS_TRACE_ROLES_H
 #define VS_TRACE_ROLES_H

@@ -78,7 +78,7 @@ run_shimmed "$tests/prog_roles" told
 expect_clean
 expect_sql "SELECT group_concat(kib || ' ' || by_framework || ' ' || by_access, ', ') FROM (SELECT u.size_bytes / 1024 AS kib, r.by_framework, r.by_access
     FROM block_role r JOIN block_use u USING(alloc_seq) WHERE r.by_framework IS NOT NULL ORDER BY 1)" \
-    '100 parameter parameter, 200 buffer unknown, 1000 gradient gradient, 1000 gradient gradient, 1000 gradient gradient, 1000 gradient gradient, 1200 optimizer state optimizer state'
+    '100 parameter parameter, 200 buffer not told, 1000 gradient gradient, 1000 gradient gradient, 1000 gradient gradient, 1000 gradient gradient, 1200 optimizer state optimizer state'
 expect_sql "SELECT group_concat(by_framework || ' ' || by_access || ' ' || (size_bytes / 1024), ', ') FROM (SELECT * FROM role_agreement WHERE by_framework IS NOT NULL ORDER BY size_bytes)" \
     'parameter parameter 100, buffer not told 200, gradient gradient 1000, optimizer state optimizer state 1200'
 expect_sql "SELECT sum(size_bytes) - (SELECT peak_bytes FROM peak WHERE kind = 'allocated') FROM role_agreement" 0
@@ -93,7 +93,7 @@ import json, sys
 device = json.load(open(sys.argv[1]))["files"][0]["devices"][0]
 witnesses = {(w["by_framework"], w["by_access"]): w["size_bytes"] for w in device["role_witnesses"]}
 assert witnesses["buffer", "not told"] == 204800 and sum(witnesses.values()) == device["allocated_bytes"], witnesses
-assert {"role": "buffer", "rule": "PyTorch says so: a buffer of a model", "size_bytes": 204800, "allocations": 1} in device["role_rules"]
+assert {"role": "buffer", "old_role": "buffer", "rule": "PyTorch says so: a buffer of a model", "size_bytes": 204800, "allocations": 1} in device["role_rules"]
 assert sum(p["size_bytes"] for p in device["parts"]) == device["allocated_bytes"], device["parts"]
 PY
 # a picture has what it says, too
@@ -141,7 +141,7 @@ expect_sql "SELECT DISTINCT k.phases, k.sure_phases FROM access a JOIN access_ki
 run_shimmed "$tests/prog_generation"
 expect_clean
 expect_sql "SELECT group_concat(kib || ' ' || role || ' ' || n, ', ') FROM (SELECT u.size_bytes / 1024 AS kib, r.role, count(*) AS n FROM block_use u JOIN block_role r USING(alloc_seq) GROUP BY 1, 2 ORDER BY 1, 2)" \
-    '50 not told 1, 100 temporary 5, 200 temporary 1, 200 not told 4, 300 not told 1'
+    '50 not told 1, 100 temporary 5, 200 not told 4, 200 temporary 1, 300 not told 1'
 expect_sql "SELECT DISTINCT r.rule FROM block_use u JOIN block_role r USING(alloc_seq) WHERE size_bytes = 102400" \
     'used in one phase alone, and not after the range that it was made in; no training iteration is known'
 

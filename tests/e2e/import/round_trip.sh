@@ -66,6 +66,8 @@ for name in sorted(glob.glob("*.0.db")):
             bad.append(f"{n}: {q[:60]}: {len(x)} and {len(y)} rows: {str([p for p in zip(x, y) if p[0] != p[1]][:1])[:300]}")
     roles = "SELECT role, size_bytes, t_alloc_ns FROM allocation WHERE op = 'block_alloc' ORDER BY alloc_seq"  # others are found when a command asks
     x, y = one.execute(roles).fetchall(), two.execute(roles).fetchall()
+    now = {"unused": "not told"} | {before: role for before, role in two.execute("SELECT before, role FROM role_word ORDER BY role = 'not told'") if before not in ("activation", role)}
+    x = [(now.get(role, role), *rest) for role, *rest in x]  # an older file's own views have the former words
     lost = [(a, b) for a, b in zip(x, y) if a[0] and a != b]
     told = [json.loads(subprocess.run([sys.argv[1], "peak", "--by", "role", "--json", f], capture_output=True, text=True, check=True).stdout) for f in (name, f"{n}.back.db")]
     of_blocks = ("activation", "temporary", "output", "gradient", "recomputed activation", "parameter", "optimizer state")  # driver memory has others
