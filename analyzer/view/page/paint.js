@@ -7,7 +7,7 @@
 const HUES = ['#56b4e9', '#0072b2', '#d55e00', '#e6b800', '#009e73', '#cc79a7', '#e69f00', '#8c6bb1', '#5e8c31', '#a6611a',
   '#88ccee', '#882255', '#44aa99', '#ddcc77', '#aa4499', '#7f8fa6'];
 const KNOWN = { forward: '#56b4e9', logits: '#d55e00', backward: '#0072b2', optimizer: '#e6b800', 'no phase': '#8a8f98', evaluation: '#009e73',
-  parameter: '#8a8f98', gradient: '#0072b2', 'optimizer state': '#e6b800', activation: '#56b4e9', temporary: '#cc79a7', input: '#009e73', workspace: '#7f8fa6',
+  parameter: '#8a8f98', output: '#d55e00', gradient: '#0072b2', 'optimizer state': '#e6b800', activation: '#56b4e9', temporary: '#cc79a7', input: '#009e73', workspace: '#7f8fa6',
   'made in forward': '#88ccee', 'made in logits': '#e69f00', 'made in backward': '#8c6bb1', 'made in optimizer': '#ddcc77', 'made outside any phase': '#9aa0a8', 'no Python line': '#9aa0a8', 'no layer': '#9aa0a8' };
 const REST_COLOR = '#6d6d72';
 

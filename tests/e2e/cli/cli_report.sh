@@ -128,6 +128,12 @@ sqlite3 oom_thin.db "DELETE FROM ev; INSERT OR REPLACE INTO meta(key, value) VAL
 then_held() { "$V" report --all "$1" | sed -n '1,/the device/p' | grep -vE '^    held by role$|%  (made in [a-z]+|made outside any phase|workspace)$'; } # roles go by events
 [ "$(then_held oom_thin.db)" = "$(then_held oom.db)" ] ||
     { echo "FAILED: a thinned file's out of memory: $("$V" report --all oom_thin.db | head -n 3)" && failures=$((failures + 1)); }
+# what transformers' code for a cache made is one, but where a training's backward frees it; in a run that only generates, too
+cp train.db cached.db && sqlite3 cached.db "UPDATE frame SET file = '/usr/lib/site-packages/transformers/cache_utils.py' WHERE file LIKE '%/model.py'"
+caches() { "$V" peak --device=0 --by=role cached.db | sed -nE 's/^  (cache|activation) +([0-9.]+ [GM]iB).*/\1 \2/p' | tr '\n' ' '; }
+[ "$(caches)" = "cache 1.41 GiB activation 768.0 MiB " ] || { echo "FAILED: a cache: $(caches)" && failures=$((failures + 1)); }
+sqlite3 cached.db "UPDATE phase SET name = 'evaluation' WHERE name = 'forward'; UPDATE phase SET name = 'other' WHERE name = 'backward'"
+[ "$(caches)" = "cache 2.16 GiB " ] || { echo "FAILED: a cache of a run without backward: $(caches)" && failures=$((failures + 1)); }
 has "memory never ran out" "$V" peak --at oom train.db
 "$V" peak --at nonsense oom.db 2>/dev/null && { echo "FAILED: --at nonsense is taken" && failures=$((failures + 1)); }
 make_db leak.db --leak 3 --steps 12
