@@ -2,15 +2,28 @@
 #include "estimate.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "kept.h"
 
 #define MOST 4503599627370496.0 /* 2^52: beyond any memory, and double is exact up to here */
 
-const char *const estimate_row_names[ESTIMATE_ROWS] = {
-    "parameters", "gradients",           "optimizer states",      "activations",
-    "logits",     "gradients of logits", "optimizer temporaries", "gathered parameters"};
+const char *const estimate_row_names[ESTIMATE_ROWS] = {"parameters",
+                                                       "gradients",
+                                                       "optimizer states",
+                                                       "activations",
+                                                       "output",
+                                                       "gradients of the output",
+                                                       "optimizer temporaries",
+                                                       "gathered parameters"};
 const char *const estimate_phase_names[ESTIMATE_PHASES] = {"forward", "logits", "backward", "optimizer"};
+
+const char *estimate_row_before(const char *row)
+{
+    return !strcmp(row, estimate_row_names[ROW_LOGITS])             ? "logits"
+           : !strcmp(row, estimate_row_names[ROW_LOGITS_GRADIENTS]) ? "gradients of logits"
+                                                                    : row;
+}
 
 /* ---- the parts ---- */
 

@@ -2,7 +2,7 @@
  * estimate.h - the memory of a training step before anything was run: what there is in each phase, by rows.
  *
  *      forward     parameters, optimizer states, activations
- *      logits      the same, and the loss's copies of the logits
+ *      output      the same, and the loss's copies of the logits
  *      backward    the highest of four moments: its begin (activations, log-softmax, two fp32 gradients),
  *                  the last layer's backward, the first layer's, and the embedding's (all gradients)
  *      optimizer   parameters, gradients, states, the optimizer's temporaries
@@ -30,6 +30,8 @@ enum estimate_row {
 };
 enum estimate_phase { PHASE_FORWARD, PHASE_LOGITS, PHASE_BACKWARD, PHASE_OPTIMIZER, ESTIMATE_PHASES };
 extern const char *const estimate_row_names[ESTIMATE_ROWS], *const estimate_phase_names[ESTIMATE_PHASES];
+/* What ROW was called until 0.2.0, which JSON has beside it in this version. */
+const char *estimate_row_before(const char *row);
 
 struct setup {
     struct model model;

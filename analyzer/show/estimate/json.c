@@ -43,6 +43,7 @@ static void phase_json(const struct estimate *e, int phase, struct json *j)
     for (int row = 0; row < ESTIMATE_ROWS; row++) {
         json_begin(j, NULL, '{');
         json_text(j, "row", estimate_row_names[row]);
+        json_text(j, "old_row", estimate_row_before(estimate_row_names[row]));
         json_int(j, "bytes", e->bytes[phase][row]);
         json_text(j, "from", e->from[row]);
         json_end(j);
@@ -85,6 +86,7 @@ void beside_json(const struct beside *b, const struct estimate *e, struct json *
     for (size_t i = 0; i < b->row_count; i++) {
         json_begin(j, NULL, '{');
         json_text(j, "row", b->rows[i].name);
+        json_text(j, "old_row", estimate_row_before(b->rows[i].name));
         json_int(j, "estimate_bytes", b->rows[i].estimate);
         json_int(j, "measured_bytes", b->rows[i].measured);
         json_end(j);

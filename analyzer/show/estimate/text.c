@@ -72,7 +72,7 @@ static void print_head(const struct setup *s, FILE *out)
     if (s->tokens != UNKNOWN)
         fprintf(out, "batch %lld of %lld tokens", (long long)s->batch, (long long)s->tokens);
     else
-        fputs("no rows of activations and logits: they need --seq", out);
+        fputs("no rows of activations and output: they need --seq", out);
     if (s->gpus > 1)
         fprintf(out, "; ZeRO %d over %lld GPUs", s->stage, (long long)s->gpus);
     if (s->tensor_parallel > 1)

@@ -40,15 +40,15 @@ f, _ = rows("forward", "--params=14e9", "--layers=48", "--hidden=5120", *zero)
 held("14B: checkpoints GiB", f["activations"] / GiB, 1.875, 0.0005)
 # at the loss's begin, which a batch of 2 makes the highest of backward: three fp32 copies
 r, _ = rows("backward", "qwen14", "--batch=2", *zero)
-held("14B: logits GiB, batch 2", (r["logits"] + r["gradients of logits"]) / GiB, 13.92, 0.006)
+held("14B: logits GiB, batch 2", (r["output"] + r["gradients of the output"]) / GiB, 13.92, 0.006)
 r, _ = rows("backward", "qwen14", *zero)
-held("14B: logits GiB", (r["logits"] + r["gradients of logits"]) / GiB, 6.96, 0.006)
+held("14B: logits GiB", (r["output"] + r["gradients of the output"]) / GiB, 6.96, 0.006)
 o, _ = rows("optimizer", "--params=72e9", "--recipe=mixed-fp32-gradients", "--zero=3", "--gpus=32")
 held("72B: static MiB", (o["parameters"] + o["gradients"] + o["optimizer states"]) // MiB, 38623, 0)
 f, _ = rows("forward", "--params=72e9", "--vocab=151646", "--hidden=8192", "--gather=fp32", "--zero=3", "--gpus=32")
 held("72B: the gathered embedding MiB", f["gathered parameters"] // MiB, 4738, 0)
 l, _ = rows("logits", "--params=8e9", "--vocab=128256", "--batch=2", "--seq=32678", "--recipe=bf16")
-held("Llama 3: logits GiB", l["logits"] / GiB, 15.61 + 31.23 + 31.23, 0.015)
+held("Llama 3: logits GiB", l["output"] / GiB, 15.61 + 31.23 + 31.23, 0.015)
 o, page = rows("optimizer", "falcon.json", "--recipe=bf16", "--context=900MiB")
 held("Falcon: the optimizer's temporaries GiB", o["optimizer temporaries"] / GiB, 13, 0.2)
 held("Falcon: after the step GiB", (sum(o.values()) - o["optimizer temporaries"] + page["context_bytes"]) / GiB, 53, 1)
@@ -69,7 +69,7 @@ PY
 classifier='{"model_type": "qwen2", "architectures": ["Qwen2ForSequenceClassification"], "num_labels": 1, "hidden_size": 3584, "intermediate_size": 18944, "num_hidden_layers": 28, "num_attention_heads": 28, "num_key_value_heads": 4, "vocab_size": 152064}'
 echo "$classifier" >classifier.json
 says "a classifier's parameters" "^qwen2, 7,070,622,720 parameters .*, labels behind the" classifier.json --seq=4096
-grep -qE '^  gradients of logits|log-softmax' out && no "a classifier has logits of a vocabulary: $(cat out)"
+grep -qE '^  gradients of the output|log-softmax' out && no "a classifier has logits of a vocabulary: $(cat out)"
 says "without a class" '^no class is named \(architectures\): taken as a causal language model$' qwen14
 # a mixture of experts by flags: no dense figure, and totals are bounds
 says "a mixture of experts by flags" '^  activations  *unknown  *unknown  *unknown  *-$' --params=2.62B --layers=4 --hidden=2048 --heads=32 --vocab=32000 --recipe=bf16 --seq=4096
@@ -128,7 +128,7 @@ python3 - <<'PY' || failures=$((failures + 1))
 import json, sys
 d = json.load(open("cast.json"))["devices"][0]
 rows = {r["row"]: (r["estimate_bytes"], r["measured_bytes"]) for r in d["rows"]}
-for name in ("parameters", "optimizer states", "activations", "logits", "gradients of logits"):
+for name in ("parameters", "optimizer states", "activations", "output", "gradients of the output"):
     said, held = rows[name]
     if abs(said - held) > held / 400:
         sys.exit(f"under autocast, {name}: {said} estimated, {held} measured")
@@ -172,7 +172,7 @@ rows = {r["row"]: r["bytes"] for p in page["phases"] if p["phase"] == "optimizer
 logits = {r["row"]: r["bytes"] for p in page["phases"] if p["phase"] == "logits" for r in p["rows"]}
 want = {"parameters": 2 * 600000 + 200000, "gradients": 200000, "optimizer states": 1200000, "optimizer temporaries": 400000}
 bad = {k: (rows[k], v) for k, v in want.items() if rows[k] != v}
-if bad or logits["activations"] is not None or logits["logits"] != 10 * 1000 * 10:
+if bad or logits["activations"] is not None or logits["output"] != 10 * 1000 * 10:
     sys.exit(f"of a model that its own code counted: {bad}, {logits}")
 m = page["model"]
 if (m["counted_by"], m["trained"], m["active"]) != ("OtherForCausalLM of transformers 9.1", 100000, 250000):
