@@ -366,6 +366,7 @@ static void print_residual(const struct page *p)
     bytes_row(&t, "driver used", a->known ? a->fullest.driver_used : UNKNOWN,
               b->known ? b->fullest.driver_used : UNKNOWN, p->exact);
     print(&t, p);
+    report_words_text("residual: what the driver uses beyond it", p->out);
     for (int i = 0; i < 2; i++)
         if ((i ? b : a)->whole_device)
             fprintf(p->out, "  %c's is the whole device's figure, other processes included\n", "AB"[i]);

@@ -359,6 +359,7 @@ static void print_ranks(struct page *p)
     }
     table_print(&t, p->out, 2);
     table_free(&t);
+    report_words_text("residual: what the driver uses beyond it", p->out);
     if (shown_rows < n)
         fprintf(p->out, "  %s more: --top=0 shows all\n", units_count((int64_t)(n - shown_rows), "device").s);
     if (r.n > 1 && job->aside_count)

@@ -172,6 +172,8 @@ void report_file_json(const struct trace *t, struct json *j); /* members of the 
  * FILE and its list "devices"; in text whose file it is, and how the recording ended. */
 void report_file_begin(struct trace *t, const char *file, bool several, struct json *j);
 void report_file_end(struct json *j);
+/* Under the first table that says "reserved": what that is and, in OTHER, another word of the page. */
+void report_words_text(const char *other, FILE *out);
 char *report_holder_name(const struct holder *h); /* "blocks made in forward", "direct, libcublasLt.so.13" */
 
 #endif

@@ -214,6 +214,11 @@ static void phase_row(struct table *table, const struct trace_phase *p, const st
     table_cell(table, "%s", B(p->end_allocated));
 }
 
+void report_words_text(const char *other, FILE *out)
+{
+    wrap_print(out, 2, 4, "reserved: asked of the driver and held; %s; more words: vramscope explain", other);
+}
+
 static void print_phases(const struct report *r, const struct device_report *d, FILE *out, bool exact)
 {
     static const char *const header[] = {"phase",          "ranges",        "time",
@@ -243,9 +248,7 @@ static void print_phases(const struct report *r, const struct device_report *d, 
     table_print(&table, out, 2);
     table_free(&table);
     if (d == r->devices)
-        wrap_print(out, 2, 4,
-                   "reserved: asked of the driver and held; allocated: what of that is in use; more words: "
-                   "vramscope explain");
+        report_words_text("allocated: what of that is in use", out);
     report_unproven(r->trace, "phases", 2, out);
 }
 

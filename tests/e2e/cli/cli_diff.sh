@@ -42,7 +42,7 @@ for r in 0 1; do make_db two/r$r.db --rank $r --world 2 --gpu $r --extra $((70 -
 golden diff_train.txt "$V" diff a.db b.db
 golden diff_bytes.txt "$V" diff --bytes b.db a.db
 golden diff_ranks.txt "$V" diff four two
-[ "$("$V" diff a.db b.db | wc -L)" -le 80 ] || no "a page wider than 80 columns"
+[ "$(COLUMNS=80 "$V" diff a.db b.db | wc -L)" -le 80 ] || no "a page wider than 80 columns"
 # what is outside any phase is no phase
 cp a.db outside.db && sqlite3 outside.db "UPDATE phase_stat SET allocated_bytes = allocated_bytes / 2 WHERE phase = 0"
 has "the peak that changed most: outside any phase, from " "$V" diff a.db outside.db
