@@ -18,6 +18,7 @@
 #include "base/units.h"
 #include "base/wrap.h"
 #include "read/curve.h"
+#include "trace/roles.h"
 #include "frames.h"
 #include "rules.h"
 
@@ -144,7 +145,7 @@ static char *line_of(const struct waste_group *g)
 /* "in Llama.layers.*, activation"; "": neither is known */
 static char *layer_of(const struct waste_group *g)
 {
-    const char *role = g->role ? g->role : "";
+    const char *role = vs_role_named(g->role) != VS_ROLE_UNTOLD ? g->role : "";
     if (!g->layer)
         return xstrdup(role);
     return xformat("in %s%s%s", shown(g->layer), *role ? ", " : "", role);

@@ -47,7 +47,7 @@ rm apart/b.db
 grep -q 'took memory too' out && no "runs one after the other: $(cat out)"
 make_db why/r2.db.new --rank 2 --world 4 --extra 64 && mv why/r2.db.new why/r2.db
 page >out
-grep -qF '64.00 MiB more than the lowest, rank 0: most of all logits, +64.00 MiB' out || no "what it is for: $(cat out)"
+grep -qF '64.00 MiB more than the lowest, rank 0: most of all output, +64.00 MiB' out || no "what it is for: $(cat out)"
 grep -q 'of communication\|gathered by' out && no "neither communication nor gathers are there: $(cat out)"
 # its direct allocation is NCCL's, and one of its blocks was made by a gather
 sqlite3 why/r2.db "INSERT INTO string VALUES(9000, 'libnccl.so.2');

@@ -85,7 +85,7 @@ for question, lost in (("line", "allocations"), ("layer", "each"), ("role", "all
         assert all(re.match(r"  .*\d B|  .*\d [KMG]iB|  ─", row) for row in rows[1:]) and not any(row.endswith(" ") for row in rows), (question, columns, page)
 
 # a place has the room that there is, and with --full is never cut
-place = "model.py:17 Model.__init__, in Model.decoder.layers.self_attention, unused"
+place = "model.py:17 Model.__init__, in Model.decoder.layers.self_attention"
 assert place in piped(V, "waste", "waste.db", COLUMNS="140") and place in " ".join(piped(V, "waste", "--full", "waste.db", COLUMNS="60").split())
 for columns in ("70", "80"):  # where there is no room for both the layer goes below, and is what is cut
     narrow = piped(V, "waste", "waste.db", COLUMNS=columns)
