@@ -96,7 +96,7 @@ fell = naive["peak"]["allocated_bytes"] - fused["peak"]["allocated_bytes"]
 assert 0 <= fell <= naive["savings"]["phases_save_at_most_bytes"] <= naive["savings"]["step_saves_at_most_bytes"]
 PY
 "$V" report --all "$dir/naive.db" >"$dir/page"
-grep -q "^    static memory is .* of the peak's .*):$" "$dir/page" || fail "no word of static memory"
+tr -s "\n " " " <"$dir/page" | grep -q "static memory, there before the step and after it, is .* of the peak.s .*): less" || fail "no word of static memory"
 tr -s "\n " " " <"$dir/page" | grep -q "without what logits makes, and backward makes and frees again, it would be at least " || fail "no word of the loss"
 "$V" peak "$dir/naive.db" | grep -q "what would lower the peak (step " || fail "peak does not say it"
 echo "the bound is what the fused loss then had"

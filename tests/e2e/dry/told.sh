@@ -87,11 +87,11 @@ mib=$((1 << 20))
 snapshot=$(find kept.reentrant -name reentrant.pickle)
 "$V" import -o imported.db "$snapshot" >/dev/null || fail "the snapshot is not imported"
 for how in again reentrant imported; do
-    [ "$(bytes $how.db role activation)" -ge $((3 * 16 * mib)) ] || fail "$how: what backward makes again is no activation: $("$V" peak --by role $how.db)"
+    [ "$(bytes $how.db role "recomputed activation")" -ge $((3 * 16 * mib)) ] || fail "$how: what backward makes again is no activation: $("$V" peak --by role $how.db)"
 done
 [ "$(bytes plain.db role workspace)" -gt $((32 * mib)) ] || fail "no workspace: $("$V" peak --by role plain.db)"
 COLUMNS=200 "$V" report --all plain.db >page || fail "the report"
-grep -q 'made in forward\|made in backward' page && fail "a block of a whole step has no role: $(cat page)"
+grep -q '%  made in forward\|%  made in backward' page && fail "a block of a whole step has no role: $(cat page)"
 COLUMNS=200 "$V" peak --by line plain.db >page || fail "the peak by line"
 grep -qE "^  train.py:$line > model.py:10 Block.forward  " page || fail "the model's line behind the program's: $(cat page)"
 grep -q hooks.py page && fail "a wrapper's line: $(cat page)"
