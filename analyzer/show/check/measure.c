@@ -20,6 +20,7 @@
 #include "read/tape.h"
 #include "check.h"
 #include "measure.h"
+#include "trace/roles.h"
 
 /* ---- rows ---- */
 
@@ -357,6 +358,8 @@ static enum trace_held_class of_block(void *context, const char *phase, const ch
 {
     const struct limit *l = context;
     enum trace_held_class by_phase = is_text(l->born, phase), by_role = is_text(l->role, role);
+    if (by_role == HELD_NOT && vs_role_named(role) == VS_ROLE_UNTOLD)
+        by_role = HELD_MAYBE; /* nothing showed what it is for: it may be of the role that is asked for */
     return by_phase < by_role ? by_phase : by_role;
 }
 

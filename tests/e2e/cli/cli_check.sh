@@ -198,6 +198,8 @@ for file, selector, where in (
 PY
 expect 3 "it held 768.0 MiB for certain, and up to 4.97 GiB with blocks of which the recording does not say it" a.db --max role=activation:1GiB
 expect 3 "no block of it is known: vramscope peak --by role" a.db --max role=input:1GiB
+# a block whose role nobody tells may be of the role that is asked for
+expect 3 "for certain, and up to" roles.db --max role=activation:1MiB
 expect 3 "no block of it is known: vramscope peak --by layer" a.db --max layer=nothing:1GiB
 expect 0 "held by line model.py:41" a.db --max line=model.py:41:7GiB
 # blocks of backward have no stack here: what the line held for certain is within, and with them it need not be
