@@ -37,6 +37,7 @@ growth
 leak
 made outside any phase
 made in backward
+held before recording
 END
 while read -r term; do explained "$term"; done <terms
 # one or many, in any case, with quotes or without; what is no word is said in a line with the nearest
