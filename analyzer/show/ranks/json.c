@@ -2,6 +2,7 @@
 #include <stdlib.h>
 
 #include "ranks.h"
+#include "trace/roles.h"
 
 static void span_json(struct json *j, const char *name, const struct rank_span *s, const char *unit)
 {
@@ -72,6 +73,7 @@ static void excess_json(const struct rank_span *peaks, const struct relabel *rel
         json_text(j, names[by][0], e.name[by]);
         json_int(j, names[by][1], e.name[by] ? e.bytes[by] : UNKNOWN);
     }
+    json_text(j, "old_what", vs_role_before(e.name[MOVED_ROLE]));
     json_int(j, "communication_bytes", e.communication);
     json_int(j, "gathered_bytes", e.gathered);
     json_end(j);

@@ -10,6 +10,7 @@
 #include "base/shown.h"
 #include "base/table.h"
 #include "base/units.h"
+#include "trace/roles.h"
 #include "frames.h"
 
 #define B(n)       units_bytes(n, exact).s
@@ -100,6 +101,7 @@ void report_parts_json(const struct trace_live *live, size_t n, struct json *j)
     for (size_t i = 0; i < count; i++) {
         json_begin(j, NULL, '{');
         json_text(j, "what", parts[i].what);
+        json_text(j, "old_what", vs_role_before(parts[i].what));
         json_text(j, "layer", parts[i].layer);
         json_int(j, "layers", parts[i].layers);
         json_int(j, "size_bytes", parts[i].bytes);
