@@ -20,3 +20,13 @@ int choice_check(const struct choice *c, const char *command, const char *sorts)
     }
     return complain("%s: --sort takes %s, not '%s'", command, sorts, c->sort);
 }
+
+int choice_stretch(const char *command, const int64_t *steps, int64_t from, int64_t to)
+{
+    if (steps[0] && (from || to != UNKNOWN))
+        return complain("%s: --step and --from or --to exclude each other", command);
+    if (to != UNKNOWN && from > to)
+        return complain("%s: --from is later than --to: %.9g s, and %.9g s", command, (double)from / 1e9,
+                        (double)to / 1e9);
+    return 0;
+}

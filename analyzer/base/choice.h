@@ -34,6 +34,8 @@ static inline size_t choice_rows(const struct choice *c, size_t n, size_t own)
 
 /* Whether C sorts by WORD. */
 bool choice_sorts(const struct choice *c, const char *word);
+/* 0, or 2, said, where STEPS, FROM and TO (UNKNOWN: the end) are no one stretch of time. */
+int choice_stretch(const char *command, const int64_t *steps, int64_t from, int64_t to);
 /* 0, or 2, said, where C sorts by none of SORTS. */
 int choice_check(const struct choice *c, const char *command, const char *sorts);
 

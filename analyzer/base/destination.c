@@ -83,11 +83,13 @@ void destination_find(struct destination *d, const char *path)
 
 int destination_failed(const char *command, const char *path, int error)
 {
-    if (!error || error == ENOSPC || error == EFBIG)
+    if (!error)
         return complain("%s: %s can't be written: is the disk full? Make room, or give another name", command,
                         path);
     return complain("%s: %s can't be written: %s: %sgive another name", command, path, strerror(error),
-                    error == ENOENT ? "make its directory, or " : "");
+                    error == ENOENT   ? "make its directory, or "
+                    : error == ENOSPC ? "make room, or "
+                                      : "");
 }
 
 const char *destination_name(const struct destination *d)

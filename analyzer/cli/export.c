@@ -8,6 +8,7 @@
 
 #include "analysis/relabel.h"
 #include "base/args.h"
+#include "base/choice.h"
 #include "base/commands.h"
 #include "export/export.h"
 #include "read/symbols.h"
@@ -113,11 +114,8 @@ static int check(const struct options *given, const struct format *f, struct exp
             "export: --from, --to and --step are for perfetto, pytorch and csv: %s shows one moment: "
             "--at=TIME",
             f->name);
-    if (given->steps[0] && (given->from || given->to != UNKNOWN))
-        return complain("export: --step and --from or --to exclude each other");
-    if (given->to != UNKNOWN && given->from > given->to)
-        return complain("export: --from is later than --to: %.9g s, and %.9g s", (double)given->from / 1e9,
-                        (double)given->to / 1e9);
+    if (choice_stretch("export", given->steps, given->from, given->to))
+        return EXIT_USAGE;
     *o = (struct export_options){.device = given->device,
                                  .at = given->at,
                                  .from = given->from,

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/args.h"
+#include "base/choice.h"
 #include "base/commands.h"
 #include "base/destination.h"
 #include "base/page.h"
@@ -339,11 +340,8 @@ int cmd_plot(int argc, char **argv)
         return complain("plot: which file? vramscope plot FILE -o OUT.png");
     if (o.labels && !o.overlay)
         return complain("plot: --labels names the runs of --overlay: give both");
-    if (o.steps[0] && (o.from || o.to != UNKNOWN))
-        return complain("plot: --step and --from or --to exclude each other");
-    if (o.to != UNKNOWN && o.from > o.to)
-        return complain("plot: --from is later than --to: %.9g s, and %.9g s", (double)o.from / 1e9,
-                        (double)o.to / 1e9);
+    if (choice_stretch("plot", o.steps, o.from, o.to))
+        return EXIT_USAGE;
     if (o.whole && (o.steps[0] || o.from || o.to != UNKNOWN))
         return complain("plot: --whole excludes --step, --from and --to");
     if (o.shares && !o.overlay)
@@ -354,7 +352,7 @@ int cmd_plot(int argc, char **argv)
     if (format == FORMAT_BAD && o.format)
         return complain("plot: --format takes png, svg, pdf, gp or txt, not '%s'", o.format);
     if (format == FORMAT_BAD)
-        return complain("plot: %s: the name must end in .png, .svg, .pdf, .gp or .txt", o.output);
+        return output_no_format("plot", o.output);
     if (relabel_check(&o.relabel, why, sizeof why))
         return complain("plot: %s", why);
     char **files = trace_files(operands, (size_t)n, &count, why, sizeof why);

@@ -139,7 +139,6 @@ int curves_draw(const struct curves *c, const char *command, const char *path)
 {
     enum picture_format format = output_format(path, NULL);
     if (format == FORMAT_BAD)
-        return complain("%s: a picture's name ends with .png, .svg, .pdf, .gp or .txt, not as %s does",
-                        command, path);
+        return output_no_format(command, path);
     return curves_draw_as(c, path, format);
 }

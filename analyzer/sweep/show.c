@@ -12,6 +12,7 @@
 #include "base/table.h"
 #include "base/units.h"
 #include "base/wrap.h"
+#include "plot/output.h"
 #include "plot/sweep_picture.h"
 #include "trace/store/points.h"
 #include "read/sweep.h"
@@ -279,8 +280,7 @@ int show_picture(const struct sweep *s, const char *path)
     struct trace_sweep read = {.n = 0};
     const struct sweep_picture how = {s->who, path, NULL, output_format(path, NULL), {0, 0}};
     if (how.format == FORMAT_BAD)
-        return complain("%s: a picture's name ends with .png, .svg, .pdf, .gp or .txt, not as %s does",
-                        s->who, path);
+        return output_no_format(s->who, path);
     for (size_t a = 0; a < s->grid.n; a++)
         *PUSH(read.axes, read.axis_count) = s->grid.axes[a].name;
     for (size_t i = 0; i < s->n; i++)
