@@ -203,6 +203,8 @@ UNTRIED = {  # part of a sentence: why it has no row
     "birth and free do not agree": "a damaged recording",
     "was recorded under the arena": "laws/*.sh",
     "another sweep runs in": "a moment",
+    "127.0.0.1 can't be had": "a moment",
+    "nothing can be served any more": "a moment",
     "the points can't be written": "a disk that fails",
     "a log of SQLite's lies beside": "a killed writer",
     "more than %d": "large grids",
