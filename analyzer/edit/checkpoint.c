@@ -429,7 +429,8 @@ struct program apply_checkpoint(const struct program *from, const struct edit *e
         pathed = pathed_units(from, e->path);
     if (e->path && !pathed.n) {
         pathed_free(&pathed);
-        return refuse(r, "no module of the recording has the path %s", e->path);
+        return refuse(r, "no module of the recording has the path %s: vramscope peak --by=layer shows them",
+                      e->path);
     }
     uint16_t units = e->path ? pathed.n : from->facts->units;
     const char *name = e->path ? e->path : from->facts->units_name;

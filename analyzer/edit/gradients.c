@@ -425,7 +425,7 @@ struct program apply_set_to_none(const struct program *from, const struct edit *
     if (!needs_steps(from, r) || !needs_roles(from, r) || !has_gradients(from, r))
         return (struct program){0};
     if (from->facts->steps < 1)
-        return refuse(r, "the recording has no whole step");
+        return refuse(r, "the recording has no whole step: record one to its end");
     bool *kept = kept_stacks(from, &any);
     struct program to = any == !e->yes
                             ? refuse_nothing(r, any ? "gradients are kept over steps already"

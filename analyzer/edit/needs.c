@@ -54,7 +54,7 @@ bool needs_steps(const struct program *p, struct edit_result *r)
 {
     const struct edit_facts *f = p->facts;
     if (f->forward == EDIT_NO_PHASE && f->backward == EDIT_NO_PHASE && f->optimizer == EDIT_NO_PHASE)
-        refuse(r, "it has no phases: vramscope run records them");
+        refuse(r, "it has no phases: vramscope run records those of PyTorch's programs");
     else if (f->steps < 1 && !f->cut && !is_one_pass(p))
         refuse(r, "it has no steps: the step of an optimizer of torch.optim ends one, or vramscope.step()");
     else
@@ -75,6 +75,6 @@ bool needs_layers(const struct program *p, struct edit_result *r)
     if (p->facts->units >= 2)
         return true;
     refuse(r, p->facts->layers ? "the model has no numbered layers"
-                               : "it has no layers: vramscope run records them");
+                               : "it has no layers: vramscope run records those of PyTorch's programs");
     return false;
 }

@@ -196,10 +196,9 @@ struct program apply_states(const struct program *from, const struct edit *e, st
     if (!needs_steps(from, r) || !needs_roles(from, r))
         return (struct program){0};
     if (!has_kind(from, KIND_STATE))
-        return from->facts->imported
-                   ? refuse(r,
-                            "no states of an optimizer are known: the snapshot does not show how they came")
-                   : refuse_nothing(r, "the optimizer keeps no states on the device");
+        return from->facts->imported ? refuse(r, "no states of an optimizer are known: the snapshot does not "
+                                                 "show how they came, vramscope run does")
+                                     : refuse_nothing(r, "the optimizer keeps no states on the device");
     if (e->n != STATES_HOST && !has_wider(from, e->n))
         return refuse_nothing(r, "no state of the optimizer is of a wider floating-point type");
     build_begin(&b, from);

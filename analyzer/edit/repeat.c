@@ -157,7 +157,7 @@ struct program apply_accumulate(const struct program *from, const struct edit *e
     if (!needs_steps(from, r) || !needs_roles(from, r))
         return (struct program){0};
     if (!from->facts->steps)
-        return refuse(r, "the recording has no whole step");
+        return refuse(r, "the recording has no whole step: record one to its end");
     for (size_t i = 0; i < from->event_count; i = next) {
         struct region region = find_region(from, i, &next);
         if (region.passes > 1)

@@ -283,7 +283,8 @@ struct program apply_zero(const struct program *from, const struct edit *e, stru
         return refuse(r, "it is of one of %lld ranks already: record the program on one GPU",
                       (long long)from->facts->ranks);
     if (e->stage > 1 && from->facts->imported)
-        return refuse(r, "it has no layers, by which weights are gathered: a snapshot does not name them");
+        return refuse(r, "it has no layers, by which weights are gathered: a snapshot does not name them, "
+                         "vramscope run does");
     struct shard s = {.ranks = e->n, .stage = e->stage, .most = 1, .high = high};
     const char *how = e->stage == 2   ? "fully_shard (what it gathered is kept over forward)"
                       : e->stage == 3 ? "fully_shard"

@@ -320,7 +320,7 @@ static bool can_tell(const struct program *p, struct edit_result *r)
     }
     enum widths widths = widths_of(p);
     if (p->facts->imported)
-        refuse(r, "element types are not known: a snapshot does not say them");
+        refuse(r, "element types are not known: a snapshot does not say them, vramscope run does");
     else if (widths == WIDTHS_AUTOCAST)
         refuse(r, "element types are not known: forward makes blocks of half the size of most parameters, as "
                   "autocast's copies in 16 bits are");

@@ -28,7 +28,7 @@ both two every 2 -- whole every 1 whole
 "$V" whatif --json -e checkpoint=2 "$dir/base.db" >"$dir/two.json" || fail "whatif: $(cat "$dir/two.json")"
 "$V" whatif --json -e 'checkpoint=1:Staged.features.*' "$dir/base.db" >"$dir/whole.json" || fail "whatif: $(cat "$dir/whole.json")"
 "$V" whatif -e 'checkpoint=1:Staged.feature' "$dir/base.db" 2>"$dir/err"
-[ $? = 2 ] && grep -q 'no module of the recording has the path Staged.feature$' "$dir/err" || fail "a path that nothing has: $(cat "$dir/err")"
+[ $? = 2 ] && grep -q 'no module of the recording has the path Staged.feature: vramscope peak --by=layer shows them$' "$dir/err" || fail "a path that nothing has: $(cat "$dir/err")"
 python3 - "$dir" <<'PY' || fail "see above"
 import json, sqlite3, sys
 d = sys.argv[1]
