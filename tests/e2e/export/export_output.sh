@@ -33,7 +33,7 @@ done
 for format in folded pprof speedscope; do
     refused '--at is beyond the end: run.db lasted [0-9.]* s$' --format=$format --at=1h run.db
 done
-refused 'the steps 1 to 20' --format=csv --step=30 run.db
+refused 'has steps 1 to 20' --format=csv --step=30 run.db
 refused '--frames takes' --format=folded --frames=all,python run.db
 refused '--rows takes' --format=csv --rows=blocks run.db
 refused '--rows is for csv' --format=pprof --rows=events run.db
