@@ -36,25 +36,40 @@ from views import Views
 BUILD = pathlib.Path(os.environ.get("BUILD", "build/release")).resolve()
 
 
-def check(db, log=None, pages=True):
+def judge(db, log, complain):
+    recording = Recording(db)
+    replay = Replay(recording, complain)
+    for part in (Tables, Ooms, Views):
+        part(recording, replay, complain).check()
+    if log:
+        Truth(recording, replay, log, complain).check()
+    return recording
+
+
+def check(db, log=None):
     """The list of complaints about one recording."""
     found = []
-    recording = Recording(db)
-    replay = Replay(recording, found.append)
-    Tables(recording, replay, found.append).check()
-    Ooms(recording, replay, found.append).check()
-    Views(recording, replay, found.append).check()
-    if pages:
-        Unused(recording, found.append).check(BUILD / "bin/vramscope", db)
-    if log:
-        Truth(recording, replay, log, found.append).check()
+    recording = judge(db, log, found.append)
+    Unused(recording, found.append).check(BUILD / "bin/vramscope", db)
     recording.db.close()
     return found
 
 
+class Complaint(Exception):
+    pass
+
+
 def check_file(db, log):
-    """Without what the commands show of it."""
-    return check(db, log, False)
+    """The first complaint, without what the commands show of it."""
+
+    def complain(what):
+        raise Complaint(what)
+
+    try:
+        judge(db, log, complain).db.close()
+    except Complaint as complaint:
+        return [str(complaint)]
+    return []
 
 
 def environment(seed, directory):
