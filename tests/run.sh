@@ -14,8 +14,7 @@
 # company.  Then the time of all of it; the last line counts, and the exit status is 0 where nothing failed.
 #
 # TEST_PYTHON, for the tests that want PyTorch, is one that scripts/torch.sh makes unless it is given; what reaches into PyTorch is
-# tested with the newest as well, ranks and values with the newest alone: `full` tries them with the other.  What they take to fetch is
-# no part of the tests' time.
+# tested with the newest, where that can be had, and by `full` with every version.  What they take to fetch is no part of the tests' time.
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit 1
 
@@ -298,7 +297,8 @@ fi
 shopt -s nullglob
 alone=tests/e2e/host/host_starved.sh # it takes a processor from all others
 studies=(measuring/bench_ce_cpu arena/arena_measurements{,_torch}) # what tests/gpu measures, on a processor: `full` has them
-with_newest=(dry/{ranks_alone,values_rules})                       # what other tests try with the older one
+# what reaches into PyTorch; the others have the older one
+with_newest=(frameworks/{autograd_lines,torch_{layers,phases,recorded,roles,tensors,unharmed}} export/export_pytorch dry/{torch_{agrees,replays},ranks_alone,values_rules})
 if wanted lint; then
     stage lint
     step "clang-format" check_format
@@ -321,14 +321,13 @@ if wanted e2e; then
     for file in tests/e2e/*/*.sh; do
         [[ " ${first[*]} $alone " == *" $file "* ]] || tests+=("$file")
     done
-    for file in "${studies[@]}" ${newest:+"${with_newest[@]}"}; do
-        for i in "${!tests[@]}"; do [ "${tests[i]}" != "tests/e2e/$file.sh" ] || unset "tests[i]"; done
+    for i in "${!tests[@]}"; do
+        file=${tests[i]#tests/e2e/}
+        case " ${studies[*]} | ${with_newest[*]} " in
+        *" ${file%.sh} "*"|"*) unset "tests[i]" ;;
+        *"|"*" ${file%.sh} "*) [ -z "$newest" ] || tests[i]+=@${torches[1]} ;;
+        esac
     done
-    if [ -n "$newest" ]; then # what reaches into PyTorch
-        for file in frameworks/{autograd_lines,torch_{layers,phases,recorded,roles,tensors,unharmed}} export/export_pytorch dry/torch_{agrees,replays} "${with_newest[@]}"; do
-            tests=("tests/e2e/$file.sh@${torches[1]}" "${tests[@]}")
-        done
-    fi
     step "e2e: each test has a name of its own, and lies in a topic" names_differ "${tests[@]}" "$alone"
     scripts e2e 600 "${tests[@]}" # the longest takes 100 s, and other work on the machine may double that
     scripts e2e 600 "$alone"
@@ -357,7 +356,7 @@ if wanted full; then
     step "interpreters for the tests of lines: 3.14, 3.15, free-threaded 3.13" scripts/interpreters.sh
     step "full: each sequence of four operations of the arena" env ARENA_DEPTH=4 "$BUILD/tests/test_arena_exhaustive"
     step "full: the loss's kernels, emulated" tests/e2e/cross_entropy/cross_entropy_emulated.sh all
-    mapfile -t tests < <(printf 'tests/e2e/%s.sh\n' "${studies[@]}" "${with_newest[@]}")
+    mapfile -t tests < <(printf 'tests/e2e/%s.sh\n' "${studies[@]}" dry/{ranks_alone,values_rules}) # the others of with_newest: versions.py
     [ -z "$newest" ] || tests+=("tests/e2e/dry/fit_torch.sh@${torches[1]}")
     scripts "full" 1800 "${tests[@]}"
     long "full: random programs" 20000 tests/oracle/oracle.py seeds 1 COUNT
