@@ -17,6 +17,7 @@
 #include "vramscope.h"
 
 static CUcontext context;
+static _Atomic int at_work; /* threads that did a thousand times what they do */
 
 /* The processor time of this thread: a wait of the recorder's spins, and a busy machine's does not count. */
 static uint64_t now_ns(void)
@@ -31,7 +32,8 @@ static void *allocates(void *unused)
     CUdeviceptr p;
     (void)unused;
     OK(cuCtxSetCurrent(context));
-    while (cuMemAlloc(&p, 4096) == CUDA_SUCCESS) {
+    for (long i = 0; cuMemAlloc(&p, 4096) == CUDA_SUCCESS; i++) {
+        at_work += i == 1000;
         cuMemFree(p);
         vramscope_range_push("work");
         vramscope_range_pop();
@@ -41,7 +43,8 @@ static void *allocates(void *unused)
 
 static void *marks(void *unused)
 {
-    for (;;) {
+    for (long i = 0;; i++) {
+        at_work += i == 1000;
         vramscope_range_push("work");
         vramscope_range_pop();
     }
@@ -55,7 +58,8 @@ static void flood(bool late)
     OK(cuMemAlloc(&p, 4096));
     for (int i = 0; i < 6; i++)
         CHECK(pthread_create(&t, NULL, late ? marks : allocates, NULL) == 0);
-    usleep(200000);
+    while (at_work < 6)
+        usleep(1000);
 }
 
 static int by_number(const void *a, const void *b)
@@ -71,7 +75,9 @@ static void *hog(void *stop)
     CPU_ZERO(&first);
     CPU_SET(0, &first);
     sched_setaffinity(0, sizeof first, &first);
-    if (sched_setscheduler(0, SCHED_FIFO, &(struct sched_param){.sched_priority = 10}) != 0)
+    bool refused = sched_setscheduler(0, SCHED_FIFO, &(struct sched_param){.sched_priority = 10}) != 0;
+    at_work = 1;
+    if (refused)
         return (void *)1;
     while (!atomic_load((_Atomic bool *)stop))
         ;
@@ -147,7 +153,8 @@ static void starve(void)
     CPU_SET(1, &second);
     sched_setaffinity(0, sizeof second, &second);
     CHECK(pthread_create(&t, NULL, hog, &stop) == 0);
-    usleep(50000);
+    while (at_work == 0)
+        usleep(1000);
     for (; rounds < ROUNDS && !fast; rounds++)
         fast = pairs_are_fast();
     stop = true;

@@ -8,7 +8,7 @@ python=${TEST_PYTHON:-python3}
 
 # daemon threads that allocate while the interpreter ends: with the GIL released most of the time
 cat >"$dir/daemons.py" <<'END'
-import ctypes, sys, threading, time
+import ctypes, sys, threading
 cuda = ctypes.CDLL("libcuda.so.1")
 context = ctypes.c_void_p()
 assert cuda.cuInit(0) == 0 and cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0) == 0
@@ -16,12 +16,16 @@ report = getattr(ctypes.CDLL(None), "_ZN3c1027reportMemoryUsageToProfilerEPvlmmN
 def work(n):
     cuda.cuCtxSetCurrent(context)
     address = ctypes.c_uint64()
-    while True:
+    for i in range(1 << 60):
         cuda.cuMemAlloc_v2(ctypes.byref(address), ctypes.c_size_t(4096))
         cuda.cuMemFree_v2(address)
+        if i == 20:
+            at_work.release()
+at_work = threading.Semaphore(0)
 for i in range(4):
     threading.Thread(target=work, args=(i,), daemon=True).start()
-time.sleep(0.05)
+for i in range(4):
+    at_work.acquire()
 print("ended")
 END
 for stacks in python all; do

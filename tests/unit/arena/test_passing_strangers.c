@@ -195,14 +195,17 @@ TEST(who_takes_the_name_of_who_asked_gets_nothing)
     end(&g);
 }
 
-static void flood(const struct vs_passing_address *where)
+static void flood(const struct vs_passing_address *where, int begun)
 {
     struct question q = {.ask = {.id = 7, .most = 1}};
     int way = vs_passing_connect(where);
     alarm(30);
-    for (;;)
+    for (int i = 0;; i++) {
         if (way < 0 || (send(way, &q, sizeof q, 0) < 0 && errno != EAGAIN && errno != EINTR))
             _exit(0);
+        if (i == 1000 && write(begun, "", 1) != 1)
+            _exit(1);
+    }
 }
 
 /* Questions without the key, as fast as they go, by some who read no answer: those would fill what the kernel
@@ -212,12 +215,18 @@ TEST(a_flood_of_strangers_keeps_nobody_out)
     struct giver g = start(ANSWER, 0);
     struct vs_passing_address name_alone = {.name = g.where.name};
     pid_t pid[4];
+    int begun[2];
+    char one;
+    assert_int_equal(pipe(begun), 0);
     for (unsigned i = 0; i < 4; i++) {
         pid[i] = fork();
         if (pid[i] == 0)
-            flood(&name_alone);
+            flood(&name_alone, begun[1]);
     }
-    usleep(200000);
+    for (unsigned i = 0; i < 4; i++)
+        assert_int_equal(read(begun[0], &one, 1), 1);
+    close(begun[0]);
+    close(begun[1]);
     time_t began = time(NULL);
     uint32_t right = take_all(&g.where);
     assert_true(time(NULL) - began < 9);
