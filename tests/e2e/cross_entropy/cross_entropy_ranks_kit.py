@@ -57,6 +57,7 @@ def spawn(file):
         sys.exit(77)
     with tempfile.TemporaryDirectory() as meeting:
         try:
-            mp.spawn(_process, (os.path.abspath(file), meeting), RANKS)
+            # a fork has imported all of it already; CUDA survives none
+            mp.start_processes(_process, (os.path.abspath(file), meeting), RANKS, start_method="fork" if DEVICE.type == "cpu" else "spawn")
         except (mp.ProcessExitedException, mp.ProcessRaisedException) as error:
             sys.exit(f"FAIL: {error}")
