@@ -355,6 +355,7 @@ if wanted full; then
     step "the wheel and the Debian package" tests/full/packages.sh
     step "interpreters for the tests of lines: 3.14, 3.15, free-threaded 3.13" scripts/interpreters.sh
     step "full: each sequence of four operations of the arena" env ARENA_DEPTH=4 "$BUILD/tests/test_arena_exhaustive"
+    step "full: 400 recordings whose writers are killed" env RESUME_SEEDS=400 "$BUILD/tests/test_resume"
     step "full: the loss's kernels, emulated" tests/e2e/cross_entropy/cross_entropy_emulated.sh all
     mapfile -t tests < <(printf 'tests/e2e/%s.sh\n' "${studies[@]}" dry/{ranks_alone,values_rules}) # the others of with_newest: versions.py
     [ -z "$newest" ] || tests+=("tests/e2e/dry/fit_torch.sh@${torches[1]}")

@@ -21,9 +21,9 @@
 
 /* RESUME_SEED and RESUME_SEEDS in the environment: from which on, how many */
 #ifdef __SANITIZE_ADDRESS__
-#define SEEDS 12
+#define SEEDS 6
 #else
-#define SEEDS 40
+#define SEEDS 16 /* of tests/run.sh full: 400 */
 #endif
 #define BATCHES 45 /* of a recording, about */
 
