@@ -8,6 +8,7 @@
 #include <cuda.h>
 
 #include <dlfcn.h>
+#include <stdlib.h>
 
 #include "unit/test.h"
 
@@ -69,15 +70,27 @@ TEST(rows_own_version_gives_its_wrapper)
     assert_true(there > 30);
 }
 
-TEST(no_version_and_no_flag_gives_the_drivers_own)
+/* What a version gives changes at a row's alone. */
+static bool near_a_row(int version)
 {
     for (int i = 0; i < ROWS; i++)
-        for (int version = 2000; version <= 13000; version += 10)
+        if (abs(rows[i].version - version) <= 10)
+            return true;
+    return false;
+}
+
+TEST(no_version_and_no_flag_gives_the_drivers_own)
+{
+    for (int version = 2000; version <= 13000; version += 10) {
+        if (version % 500 != 0 && !near_a_row(version))
+            continue;
+        for (int i = 0; i < ROWS; i++)
             for (cuuint64_t flags = 0; flags <= 2; flags++) {
                 void *p = get(rows[i].base, version, flags);
                 if (p != NULL && !is_ours(p))
                     fail_msg("%s, version %d, flags %d: not ours", rows[i].base, version, (int)flags);
             }
+    }
 }
 
 int main(void)
