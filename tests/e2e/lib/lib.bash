@@ -120,7 +120,10 @@ seen() {
         questions+=("$question")
     done
     for question in "${!questions[@]}"; do
-        until [ -s "$recording" ] && [ "$(sqlite3 -batch "$recording" "${questions[question]}" 2>/dev/null)" = 1 ]; do sleep 0.05; done
+        until [ -s "$recording" ] && [ "$(sqlite3 -batch "$recording" "${questions[question]}" 2>/dev/null)" = 1 ]; do
+            kill -0 $$ 2>/dev/null || exit # the test failed
+            sleep 0.05
+        done
         : >"$GO.$((question + 1))"
     done &
     watcher=$!
