@@ -21,130 +21,85 @@ import torch
 from torch import nn
 from torch.utils.checkpoint import checkpoint
 
-SHAPES = {"llama": (4, 512), "qwen": (3, 1024), "mixtral": (5, 700), "bart": (7, 480), "gemma": (4, 600), "opt": (6, 530), "whisper": (5, 220),
-          "bloom": (5, 610), "neox": (7, 390), "roberta": (9, 450), "pegasus": (8, 330), "mistral": (3, 900), "qwen3": (4, 720), "gpt2": (6, 480),
-          "mpt": (5, 590), "codegen": (6, 450), "gptneo": (5, 530), "deberta": (6, 400), "gptj": (4, 610), "phi": (5, 560), "granitemoe": (5, 620), "olmo": (4, 650)}  # of a batch
 LENGTHS = (137, 512, 300, 768, 64, 431, 650, 222, 768, 90, 377, 512, 601, 245)
+
+TRANSFORMERS = {  # config and model of the library, batch and length (None: one of LENGTHS), sizes
+    "llama": ("Llama", "ForCausalLM", (4, 512), dict(vocab_size=32000, hidden_size=1024, intermediate_size=2816, num_hidden_layers=6, num_attention_heads=16,
+        num_key_value_heads=16, max_position_embeddings=4096)),
+    "qwen": ("Qwen2", "ForCausalLM", (3, 1024), dict(vocab_size=50000, hidden_size=896, intermediate_size=4864, num_hidden_layers=5, num_attention_heads=14,
+        num_key_value_heads=2, tie_word_embeddings=True, max_position_embeddings=4096)),
+    "t5": ("T5", "ForConditionalGeneration", (9, 640), dict(vocab_size=32128, d_model=640, d_kv=64, d_ff=1712, num_layers=5, num_decoder_layers=6, num_heads=10,
+        feed_forward_proj="gated-gelu", tie_word_embeddings=False, decoder_start_token_id=0, use_cache=False)),
+    "bart": ("Bart", "ForConditionalGeneration", (7, 480), dict(vocab_size=16000, d_model=576, encoder_layers=4, decoder_layers=5, encoder_attention_heads=9,
+        decoder_attention_heads=9, encoder_ffn_dim=2000, decoder_ffn_dim=1700, max_position_embeddings=1024)),
+    "bloom": ("Bloom", "ForCausalLM", (5, 610), dict(vocab_size=15000, hidden_size=640, n_layer=5, n_head=10)),
+    "neox": ("GPTNeoX", "ForCausalLM", (7, 390), dict(vocab_size=21000, hidden_size=704, num_hidden_layers=5, num_attention_heads=11, intermediate_size=2500,
+        max_position_embeddings=1024)),
+    "roberta": ("Roberta", "ForMaskedLM", (9, 450), dict(vocab_size=17000, hidden_size=576, num_hidden_layers=6, num_attention_heads=9, intermediate_size=2100,
+        max_position_embeddings=1026)),
+    "pegasus": ("Pegasus", "ForConditionalGeneration", (8, 330), dict(vocab_size=19000, d_model=512, encoder_layers=4, decoder_layers=3,
+        encoder_attention_heads=8, decoder_attention_heads=8, encoder_ffn_dim=1800, decoder_ffn_dim=1500, max_position_embeddings=1024)),
+    "mistral": ("Mistral", "ForCausalLM", (3, 900), dict(vocab_size=26000, hidden_size=768, intermediate_size=2200, num_hidden_layers=5, num_attention_heads=12,
+        num_key_value_heads=4, max_position_embeddings=2048, sliding_window=None)),
+    "qwen3": ("Qwen3", "ForCausalLM", (4, 720), dict(vocab_size=44000, hidden_size=640, intermediate_size=1900, num_hidden_layers=5, num_attention_heads=10,
+        num_key_value_heads=5, head_dim=64, max_position_embeddings=2048)),
+    "gpt2": ("GPT2", "LMHeadModel", (6, 480), dict(vocab_size=23000, n_embd=704, n_layer=5, n_head=11, n_positions=1024)),
+    "mpt": ("Mpt", "ForCausalLM", (5, 590), dict(vocab_size=16000, d_model=640, n_layers=5, n_heads=10, max_seq_len=1024)),
+    "codegen": ("CodeGen", "ForCausalLM", (6, 450), dict(vocab_size=18000, n_embd=704, n_layer=5, n_head=8, rotary_dim=32, n_positions=1024)),
+    "gptneo": ("GPTNeo", "ForCausalLM", (5, 530), dict(vocab_size=17000, hidden_size=640, num_layers=6, num_heads=10, attention_types=[[["global", "local"],
+        3]], max_position_embeddings=1024)),
+    "deberta": ("DebertaV2", "ForMaskedLM", (6, 400), dict(vocab_size=19000, hidden_size=576, num_hidden_layers=6, num_attention_heads=9,
+        intermediate_size=2100, max_position_embeddings=1024, relative_attention=True, pos_att_type=["p2c", "c2p"])),
+    "gptj": ("GPTJ", "ForCausalLM", (4, 610), dict(vocab_size=15000, n_embd=640, n_layer=5, n_head=10, rotary_dim=32, n_positions=1024)),
+    "opt": ("OPT", "ForCausalLM", (6, 530), dict(vocab_size=14000, hidden_size=672, word_embed_proj_dim=672, ffn_dim=2500, num_hidden_layers=5,
+        num_attention_heads=12, max_position_embeddings=1024)),
+    "whisper": ("Whisper", "ForConditionalGeneration", (5, 220), dict(vocab_size=11000, d_model=448, encoder_layers=4, decoder_layers=4,
+        encoder_attention_heads=7, decoder_attention_heads=7, encoder_ffn_dim=1700, decoder_ffn_dim=1500, num_mel_bins=80, max_source_positions=750,
+        decoder_start_token_id=1, pad_token_id=0, bos_token_id=1, eos_token_id=2)),
+    "gemma": ("Gemma", "ForCausalLM", (4, 600), dict(vocab_size=18000, hidden_size=704, intermediate_size=2400, num_hidden_layers=5, num_attention_heads=8,
+        num_key_value_heads=8, head_dim=88, max_position_embeddings=2048)),
+    "phi": ("Phi", "ForCausalLM", (5, 560), dict(vocab_size=22000, hidden_size=832, intermediate_size=3100, num_hidden_layers=5, num_attention_heads=13,
+        max_position_embeddings=1024)),
+    "olmo": ("Olmo2", "ForCausalLM", (4, 650), dict(vocab_size=27000, hidden_size=768, intermediate_size=2300, num_hidden_layers=5, num_attention_heads=12,
+        num_key_value_heads=6, max_position_embeddings=1024)),
+    "granitemoe": ("GraniteMoe", "ForCausalLM", (5, 620), dict(vocab_size=20000, hidden_size=640, intermediate_size=1100, num_hidden_layers=4,
+        num_attention_heads=10, num_key_value_heads=5, num_local_experts=7, num_experts_per_tok=2, max_position_embeddings=1024)),
+    "mixtral": ("Mixtral", "ForCausalLM", (5, 700), dict(vocab_size=24000, hidden_size=640, intermediate_size=1600, num_hidden_layers=4, num_attention_heads=10,
+        num_key_value_heads=5, num_local_experts=6, num_experts_per_tok=2, max_position_embeddings=2048)),
+    "lengths": ("GPT2", "LMHeadModel", (6, None), dict(vocab_size=20000, n_embd=768, n_layer=6, n_head=12, n_positions=2048)),
+    "bert-lengths": ("Bert", "ForMaskedLM", (12, None), dict(vocab_size=30522, hidden_size=512, num_hidden_layers=8, num_attention_heads=8,
+        intermediate_size=2048, max_position_embeddings=2048)),
+}
+SHAPES = {name: row[2] for name, row in TRANSFORMERS.items()}
+VISION = {  # torchvision's function, images of a batch, their side
+    "cnn": ("resnet50", 32, 224), "vit": ("vit_b_32", 24, 384), "convnext": ("convnext_tiny", 20, 208), "swin": ("swin_t", 18, 224),
+    "regnet": ("regnet_y_1_6gf", 30, 180), "mobilenet": ("mobilenet_v3_large", 44, 192), "efficientnet2": ("efficientnet_v2_s", 14, 224),
+    "densenet": ("densenet121", 20, 184), "resnext": ("resnext50_32x4d", 18, 208), "efficientnet": ("efficientnet_b1", 28, 200),
+}
+LAYERS = {  # where the layers are, of which checkpoint=N recomputes each Nth
+    "model.layers": "llama qwen mixtral gemma phi olmo granitemoe", "model.decoder.layers": "opt", "model.encoder.layers model.decoder.layers": "bart whisper",
+    "encoder.block decoder.block": "t5", "layers.layers": "encoder encoder32", "layers": "unet lstm gru elman dunet", "transformer.h": "lengths",
+    "bert.encoder.layer": "bert-lengths", "encoder.layers": "vit",
+}
+STAGES = {"features": "convnext efficientnet swin mobilenet efficientnet2", "trunk_output": "regnet"}
 
 
 def transformer(which):
     import transformers as T
 
-    if which == "llama":
-        c = T.LlamaConfig(vocab_size=32000, hidden_size=1024, intermediate_size=2816, num_hidden_layers=6, num_attention_heads=16,
-                          num_key_value_heads=16, max_position_embeddings=4096)
-        return T.LlamaForCausalLM(c), SHAPES[which], 32000
-    if which == "qwen":
-        c = T.Qwen2Config(vocab_size=50000, hidden_size=896, intermediate_size=4864, num_hidden_layers=5, num_attention_heads=14,
-                          num_key_value_heads=2, tie_word_embeddings=True, max_position_embeddings=4096)
-        return T.Qwen2ForCausalLM(c), SHAPES[which], 50000
-    if which == "t5":
-        c = T.T5Config(vocab_size=32128, d_model=640, d_kv=64, d_ff=1712, num_layers=5, num_decoder_layers=6, num_heads=10,
-                       feed_forward_proj="gated-gelu", tie_word_embeddings=False, decoder_start_token_id=0, use_cache=False)
-        return T.T5ForConditionalGeneration(c), (9, 640), 32128
-    if which == "bart":
-        c = T.BartConfig(vocab_size=16000, d_model=576, encoder_layers=4, decoder_layers=5, encoder_attention_heads=9, decoder_attention_heads=9, encoder_ffn_dim=2000,
-                         decoder_ffn_dim=1700, max_position_embeddings=1024)
-        return T.BartForConditionalGeneration(c), SHAPES[which], 16000
-    if which == "bloom":
-        c = T.BloomConfig(vocab_size=15000, hidden_size=640, n_layer=5, n_head=10)
-        return T.BloomForCausalLM(c), SHAPES[which], 15000
-    if which == "neox":
-        c = T.GPTNeoXConfig(vocab_size=21000, hidden_size=704, num_hidden_layers=5, num_attention_heads=11, intermediate_size=2500, max_position_embeddings=1024)
-        return T.GPTNeoXForCausalLM(c), SHAPES[which], 21000
-    if which == "roberta":
-        c = T.RobertaConfig(vocab_size=17000, hidden_size=576, num_hidden_layers=6, num_attention_heads=9, intermediate_size=2100, max_position_embeddings=1026)
-        return T.RobertaForMaskedLM(c), SHAPES[which], 17000
-    if which == "pegasus":
-        c = T.PegasusConfig(vocab_size=19000, d_model=512, encoder_layers=4, decoder_layers=3, encoder_attention_heads=8, decoder_attention_heads=8, encoder_ffn_dim=1800,
-                            decoder_ffn_dim=1500, max_position_embeddings=1024)
-        return T.PegasusForConditionalGeneration(c), SHAPES[which], 19000
-    if which == "mistral":
-        c = T.MistralConfig(vocab_size=26000, hidden_size=768, intermediate_size=2200, num_hidden_layers=5, num_attention_heads=12, num_key_value_heads=4,
-                            max_position_embeddings=2048, sliding_window=None)
-        return T.MistralForCausalLM(c), SHAPES[which], 26000
-    if which == "qwen3":
-        c = T.Qwen3Config(vocab_size=44000, hidden_size=640, intermediate_size=1900, num_hidden_layers=5, num_attention_heads=10, num_key_value_heads=5, head_dim=64,
-                          max_position_embeddings=2048)
-        return T.Qwen3ForCausalLM(c), SHAPES[which], 44000
-    if which == "gpt2":
-        c = T.GPT2Config(vocab_size=23000, n_embd=704, n_layer=5, n_head=11, n_positions=1024)
-        return T.GPT2LMHeadModel(c), SHAPES[which], 23000
-    if which == "mpt":
-        c = T.MptConfig(vocab_size=16000, d_model=640, n_layers=5, n_heads=10, max_seq_len=1024)
-        return T.MptForCausalLM(c), SHAPES[which], 16000
-    if which == "codegen":
-        c = T.CodeGenConfig(vocab_size=18000, n_embd=704, n_layer=5, n_head=8, rotary_dim=32, n_positions=1024)
-        return T.CodeGenForCausalLM(c), SHAPES[which], 18000
-    if which == "gptneo":
-        c = T.GPTNeoConfig(vocab_size=17000, hidden_size=640, num_layers=6, num_heads=10, attention_types=[[["global", "local"], 3]], max_position_embeddings=1024)
-        return T.GPTNeoForCausalLM(c), SHAPES[which], 17000
-    if which == "deberta":
-        c = T.DebertaV2Config(vocab_size=19000, hidden_size=576, num_hidden_layers=6, num_attention_heads=9, intermediate_size=2100, max_position_embeddings=1024, relative_attention=True,
-                              pos_att_type=["p2c", "c2p"])
-        return T.DebertaV2ForMaskedLM(c), SHAPES[which], 19000
-    if which == "gptj":
-        c = T.GPTJConfig(vocab_size=15000, n_embd=640, n_layer=5, n_head=10, rotary_dim=32, n_positions=1024)
-        return T.GPTJForCausalLM(c), SHAPES[which], 15000
-    if which == "opt":
-        c = T.OPTConfig(vocab_size=14000, hidden_size=672, word_embed_proj_dim=672, ffn_dim=2500, num_hidden_layers=5, num_attention_heads=12, max_position_embeddings=1024)
-        return T.OPTForCausalLM(c), SHAPES[which], 14000
-    if which == "whisper":
-        c = T.WhisperConfig(vocab_size=11000, d_model=448, encoder_layers=4, decoder_layers=4, encoder_attention_heads=7, decoder_attention_heads=7, encoder_ffn_dim=1700,
-                            decoder_ffn_dim=1500, num_mel_bins=80, max_source_positions=750, decoder_start_token_id=1, pad_token_id=0, bos_token_id=1, eos_token_id=2)
-        return T.WhisperForConditionalGeneration(c), SHAPES[which], 11000
-    if which == "gemma":
-        c = T.GemmaConfig(vocab_size=18000, hidden_size=704, intermediate_size=2400, num_hidden_layers=5, num_attention_heads=8, num_key_value_heads=8, head_dim=88,
-                          max_position_embeddings=2048)
-        return T.GemmaForCausalLM(c), SHAPES[which], 18000
-    if which == "phi":
-        c = T.PhiConfig(vocab_size=22000, hidden_size=832, intermediate_size=3100, num_hidden_layers=5, num_attention_heads=13, max_position_embeddings=1024)
-        return T.PhiForCausalLM(c), SHAPES[which], 22000
-    if which == "olmo":
-        c = T.Olmo2Config(vocab_size=27000, hidden_size=768, intermediate_size=2300, num_hidden_layers=5, num_attention_heads=12, num_key_value_heads=6,
-                          max_position_embeddings=1024)
-        return T.Olmo2ForCausalLM(c), SHAPES[which], 27000
-    if which == "granitemoe":
-        c = T.GraniteMoeConfig(vocab_size=20000, hidden_size=640, intermediate_size=1100, num_hidden_layers=4, num_attention_heads=10, num_key_value_heads=5,
-                               num_local_experts=7, num_experts_per_tok=2, max_position_embeddings=1024)
-        return T.GraniteMoeForCausalLM(c), SHAPES[which], 20000
-    if which == "mixtral":
-        c = T.MixtralConfig(vocab_size=24000, hidden_size=640, intermediate_size=1600, num_hidden_layers=4, num_attention_heads=10, num_key_value_heads=5,
-                            num_local_experts=6, num_experts_per_tok=2, max_position_embeddings=2048)
-        return T.MixtralForCausalLM(c), SHAPES[which], 24000
-    if which == "lengths":
-        c = T.GPT2Config(vocab_size=20000, n_embd=768, n_layer=6, n_head=12, n_positions=2048)
-        return T.GPT2LMHeadModel(c), (6, None), 20000
-    c = T.BertConfig(vocab_size=30522, hidden_size=512, num_hidden_layers=8, num_attention_heads=8, intermediate_size=2048,
-                     max_position_embeddings=2048)
-    return T.BertForMaskedLM(c), (12, None), 30522
+    family, model, shape, sizes = TRANSFORMERS[which]
+    return getattr(T, family + model)(getattr(T, family + "Config")(**sizes)), shape, sizes["vocab_size"]
 
 
 def layers_of(net, which):
-    if which in ("llama", "qwen", "mixtral", "gemma", "phi", "olmo", "granitemoe"):
-        return list(net.model.layers)
-    if which == "opt":
-        return list(net.model.decoder.layers)
-    if which in ("bart", "whisper"):
-        return list(net.model.encoder.layers) + list(net.model.decoder.layers)
-    if which in ("convnext", "efficientnet", "swin", "mobilenet", "efficientnet2"):
-        return blocks_of(net.features)
+    for where, models in LAYERS.items():
+        if which in models.split():
+            return [layer for place in where.split() for layer in net.get_submodule(place)]
+    for where, models in STAGES.items():
+        if which in models.split():
+            return blocks_of(net.get_submodule(where))
     if which == "densenet":
         return [part for name, part in net.features.named_children() if name[:-1] in ("denseblock", "transition")]
-    if which == "regnet":
-        return blocks_of(net.trunk_output)
-    if which == "t5":
-        return list(net.encoder.block) + list(net.decoder.block)
-    if which in ("encoder", "encoder32"):
-        return list(net.layers.layers)
-    if which in ("unet", "lstm", "gru", "elman", "dunet"):
-        return list(net.layers)
-    if which == "lengths":
-        return list(net.transformer.h)
-    if which == "bert-lengths":
-        return list(net.bert.encoder.layer)
-    if which == "vit":
-        return list(net.encoder.layers)
     return blocks_of((net.layer1, net.layer2, net.layer3, net.layer4))
 
 
@@ -160,25 +115,8 @@ def blocks_of(stages):
 def vision(which):
     import torchvision
 
-    if which == "cnn":
-        return torchvision.models.resnet50(), (32, 224)
-    if which == "convnext":
-        return torchvision.models.convnext_tiny(), (20, 208)
-    if which == "swin":
-        return torchvision.models.swin_t(), (18, 224)
-    if which == "regnet":
-        return torchvision.models.regnet_y_1_6gf(), (30, 180)
-    if which == "mobilenet":
-        return torchvision.models.mobilenet_v3_large(), (44, 192)
-    if which == "efficientnet2":
-        return torchvision.models.efficientnet_v2_s(), (14, 224)
-    if which == "densenet":
-        return torchvision.models.densenet121(), (20, 184)
-    if which == "resnext":
-        return torchvision.models.resnext50_32x4d(), (18, 208)
-    if which == "efficientnet":
-        return torchvision.models.efficientnet_b1(), (28, 200)
-    return torchvision.models.vit_b_32(image_size=384), (24, 384)
+    function, batch, side = VISION[which]
+    return getattr(torchvision.models, function)(**({"image_size": side} if which == "vit" else {})), (batch, side)
 
 
 class Residual(nn.Module):
@@ -264,17 +202,6 @@ class Encoder(nn.Module):
         return self.head(self.layers(self.embed(ids)))
 
 
-def filling(batch, length, dtype, device, wide):
-    net = Encoder().to(device=device, dtype=dtype).train()
-
-    def loss(step):
-        ids = torch.randint(13000, (batch, length), device=device)
-        y = net(ids).flatten(0, 1)
-        return nn.functional.cross_entropy(y.float() if wide else y, ids.flatten())
-
-    return net, loss
-
-
 class Elman(nn.Module):
     """The next value of a signal."""
 
@@ -290,51 +217,35 @@ class Elman(nn.Module):
         return self.last(y)
 
 
-def following(batch, length, dtype, device):
-    net = Elman().to(device=device, dtype=dtype).train()
-
-    def loss(step):
-        x = torch.randn(batch, length + 1, 24, device=device, dtype=dtype)
-        return nn.functional.mse_loss(net(x[:, :-1]), x[:, 1:])
-
-    return net, loss
+# ---- a model and the loss of a step ----
 
 
-def tagging(batch, length, dtype, device):
-    net = Tagger().to(device=device, dtype=dtype).train()
-
-    def loss(step):
-        ids = torch.randint(9000, (batch, length), device=device)
-        return nn.functional.cross_entropy(net(ids).flatten(0, 1), (ids % 40).flatten())
-
-    return net, loss
-
-
-def denoising(batch, dtype, device, widths=(96, 192, 384), size=128):
-    """A step of a diffusion model's training: the noise is what is to be found."""
-    net = UNet(widths).to(device=device, dtype=dtype).train()
-
-    def loss(step):
-        x, t = torch.randn(batch, 3, size, size, device=device, dtype=dtype), torch.rand(batch, 256, device=device, dtype=dtype)
+def own(which, batch_scale, sequence_scale, dtype, device):
+    """The classes above: the model, a batch as it is without an edit, and the loss of it."""
+    def noise(net, batch, length):  # a step of a diffusion model's training: the noise is what is to be found
+        side = 160 if which == "dunet" else 128
+        x, t = torch.randn(batch, 3, side, side, device=device, dtype=dtype), torch.rand(batch, 256, device=device, dtype=dtype)
         noise = torch.randn_like(x)
         return nn.functional.mse_loss(net(x + noise, t), noise)
 
-    return net, loss
+    def signal(net, batch, length):
+        x = torch.randn(batch, length + 1, 24, device=device, dtype=dtype)
+        return nn.functional.mse_loss(net(x[:, :-1]), x[:, 1:])
 
+    def words(net, batch, length):
+        ids = torch.randint(net.embed.num_embeddings, (batch, length), device=device)
+        y = net(ids).flatten(0, 1)
+        return nn.functional.cross_entropy(y.float() if which == "encoder32" else y, (ids % 40 if which == "gru" else ids).flatten())
 
-def words(batch, length, dtype, device):
-    net = Recurrent().to(device=device, dtype=dtype).train()
-
-    def loss(step):
-        ids = torch.randint(20000, (batch, length), device=device)
-        return nn.functional.cross_entropy(net(ids).flatten(0, 1), ids.flatten())
-
-    return net, loss
+    make, batch, length, loss = {"unet": (UNet, 16, 0, noise), "dunet": (lambda: UNet((64, 128, 320, 448)), 12, 0, noise), "elman": (Elman, 36, 420, signal),
+                                 "gru": (Tagger, 40, 300, words), "lstm": (Recurrent, 24, 250, words)}.get(which, (Encoder, 10, 410, words))
+    net = make().to(device=device, dtype=dtype).train()
+    return net, lambda step: loss(net, int(batch * batch_scale), int(length * sequence_scale))
 
 
 def workload(which, batch_scale, sequence_scale, dtype, device):
-    """The model, its layers, and a function that gives the loss of a step."""
-    if which in ("cnn", "vit", "convnext", "efficientnet", "swin", "regnet", "mobilenet", "efficientnet2", "densenet", "resnext"):
+    """The model, and a function that gives the loss of a step."""
+    if which in VISION:
         net, (batch, size) = vision(which)
         batch = int(batch * batch_scale)
         net = net.to(device=device, dtype=dtype).train()
@@ -345,18 +256,8 @@ def workload(which, batch_scale, sequence_scale, dtype, device):
             return nn.functional.cross_entropy(net(x), y)
 
         return net, loss
-    if which == "unet":
-        return denoising(int(16 * batch_scale), dtype, device)
-    if which == "dunet":
-        return denoising(int(12 * batch_scale), dtype, device, (64, 128, 320, 448), 160)
-    if which == "elman":
-        return following(int(36 * batch_scale), int(420 * sequence_scale), dtype, device)
-    if which == "gru":
-        return tagging(int(40 * batch_scale), int(300 * sequence_scale), dtype, device)
-    if which == "lstm":
-        return words(int(24 * batch_scale), int(250 * sequence_scale), dtype, device)
-    if which in ("encoder", "encoder32"):
-        return filling(int(10 * batch_scale), int(410 * sequence_scale), dtype, device, which == "encoder32")
+    if which.removesuffix("-autocast") not in TRANSFORMERS:
+        return own(which, batch_scale, sequence_scale, dtype, device)
     net, (batch, length), vocabulary = transformer(which.removesuffix("-autocast"))
     batch = int(batch * batch_scale)
     net.config.use_cache = False  # a cache of keys and values is of no use in training
