@@ -28,6 +28,9 @@ CASES = {f"{strategy} {model} {allocator}": (strategy, model, allocator)
          for models in (("llama", "moe", "vit"), HELD_OUT) for strategy in STRATEGIES for model in models for allocator in ("native", "expandable")
          if (model not in HELD_OUT or allocator == "expandable" or strategy in ("ddp", "fsdp2", "zero2", "tp"))
          and (strategy, model) != ("tp", "shared")}  # five key heads are not two parts
+CASES.update((f"{strategy} {model} expandable", (strategy, model, "expandable"))
+             for strategy in ("ddp", "fsdp1", "fsdp1-mixed", "zero1", "zero3") for model in ("neox", "dino")
+             if (strategy, model) != ("ddp", "dino"))  # which has a parameter that gets no gradient
 
 
 def lines(path):

@@ -1,7 +1,7 @@
 """train.py STRATEGY MODEL [--batch N] [--steps N]: a training over the ranks of torchrun; rank by rank PyTorch's own counters at the end.
 
 STRATEGY: ddp, fsdp1, fsdp1-mixed, fsdp2, fsdp2-keep (gathered from forward to backward), fsdp2-mixed, zero1 to zero3 (DeepSpeed),
-zero1-host to zero3-host (its optimizer on the host), tp (tensors in parts).  MODEL: llama, moe, vit; held out: qwen, shared, bert.
+zero1-host to zero3-host (its optimizer on the host), tp (tensors in parts).  MODEL: llama, moe, vit; held out: qwen, shared, bert; neox, dino.
 """
 import argparse
 import functools
@@ -29,13 +29,18 @@ MODELS = {
         num_attention_heads=10, num_key_value_heads=5, num_experts=10, num_experts_per_tok=3)),
     "bert": lambda: transformers.BertForMaskedLM(transformers.BertConfig(
         vocab_size=28997, hidden_size=1152, intermediate_size=3000, num_hidden_layers=7, num_attention_heads=12, max_position_embeddings=1024)),
+    # and these when DDP's and FSDP1's answers had been mended again
+    "neox": lambda: transformers.GPTNeoXForCausalLM(transformers.GPTNeoXConfig(
+        vocab_size=36007, hidden_size=1280, intermediate_size=5120, num_hidden_layers=5, num_attention_heads=10)),
+    "dino": lambda: transformers.Dinov2ForImageClassification(transformers.Dinov2Config(
+        hidden_size=768, num_hidden_layers=10, num_attention_heads=12, image_size=224, num_labels=1003)),
 }
 
 
 def batch_of(name, size, rank):
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(rank)
-        if name == "vit":
+        if name in ("vit", "dino"):
             return {"pixel_values": torch.randn(6 * size, 3, 224, 224).cuda(), "labels": torch.randint(1000, (6 * size,)).cuda()}
         ids = torch.randint(20000, (size, 777)).cuda()
         return {"input_ids": ids, "labels": ids}
