@@ -1,14 +1,11 @@
 """access.py - a training of PyTorch for tests/gpu/access.sh: what it gives to the device is known, and written down.
 
-    access.py train LOG       trains a small transformer; one step under a dispatch mode that logs each operation's storages, with the time;
-                              blocks are planted: never used, used early and freed late, allocated long before their use, idle, in a CUDA graph
-    access.py time STEPS      host time of a step with the recording on and off in turns, and of single launches
+    access.py LOG       trains a small transformer; one step under a dispatch mode that logs each operation's storages, with the time;
+                        blocks are planted: never used, used early and freed late, allocated long before their use, idle, in a CUDA graph
 
 In LOG a line is a JSON list: what, then its values.  Times are CLOCK_MONOTONIC.
 """
-import ctypes
 import json
-import statistics
 import sys
 import time
 
@@ -172,51 +169,5 @@ def graphs(say):
     torch.cuda.synchronize()
 
 
-def host_time(work):
-    torch.cuda.synchronize()
-    begin = time.perf_counter_ns()
-    work()
-    return time.perf_counter_ns() - begin
-
-
-def timing(steps):
-    library = ctypes.CDLL(None)
-    pause, resume = getattr(library, "vramscope_benchmark_pause", None), getattr(library, "vramscope_benchmark_resume", None)
-    model = Model(width=256, layers=8).cuda()
-    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
-    tokens = torch.randint(0, 8192, (2, 64), device="cuda")
-    x = torch.zeros(1024, device="cuda")
-    lists = [torch.zeros(64, device="cuda") for _ in range(110)]
-
-    def many(n):
-        for _ in range(n):
-            x.add_(1)
-
-    def foreach(n):
-        for _ in range(n):
-            torch._foreach_add_(lists, 1)
-
-    works = {"step": (lambda: step_of(model, optimizer, tokens), 1), "launch": (lambda: many(300), 300), "foreach of 110": (lambda: foreach(100), 100)}
-    for work, _ in works.values():
-        for _ in range(20):
-            work()
-    for name, (work, count) in works.items():
-        on, off = [], []
-        for turn in range(steps // 10):
-            recording = turn % 2 == 0
-            if pause is not None:
-                (resume if recording else pause)()
-            times = [host_time(work) / count for _ in range(10)][2:]
-            (on if recording else off).append(statistics.median(times))
-        if pause is not None:
-            resume()
-        ratios = [a / b for a, b in zip(on, off)]
-        print(f"{name:16} {statistics.median(on) / 1000:10.3f} us on {statistics.median(off) / 1000:10.3f} us off, ratio {statistics.median(ratios):.4f}, "
-              f"difference {statistics.median(a - b for a, b in zip(on, off)):8.0f} ns")
-
-
 if __name__ == "__main__":
-    if sys.argv[1] == "train":
-        train(sys.argv[2])
-    else:
-        timing(int(sys.argv[2]))
+    train(sys.argv[1])

@@ -398,10 +398,12 @@ def optimizer_of(net, edits):
     return torch.optim.AdamW(params, foreach=False if "foreach" in edits else None)
 
 
-def train(which, edits, steps, device="cuda"):
+def train(which, edits, steps, device="cuda", base=(1, 1), optimizer_of=optimizer_of, at=None):
+    """BASE: factors of the model's shape, before any edit.  AT: a dictionary that gets where it is, and the model with its optimizer."""
+    at = {} if at is None else at
     torch.manual_seed(1)
     dtype = torch.bfloat16 if edits.get("types") == "bf16" else torch.float32
-    net, loss = workload(which, float(edits.get("batch", 1)), float(edits.get("sequence", 1)), dtype, device)
+    net, loss = workload(which, base[0] * float(edits.get("batch", 1)), base[1] * float(edits.get("sequence", 1)), dtype, device)
     if "checkpoint" in edits:
         recompute(layers_of(net, which), int(edits["checkpoint"] or 1))
     if "loss" in edits:
@@ -409,15 +411,18 @@ def train(which, edits, steps, device="cuda"):
 
         vramscope.patch_loss(net)
     optimizer = optimizer_of(net, edits)
-    keep = edits.get("set_to_none") == "no"
+    at["trained"] = net, optimizer
     for step in range(steps):
         for part in range(int(edits.get("accumulate", 1))):
+            at.update(step=step + 1, place="forward")
             with torch.autocast(device, torch.bfloat16, enabled=which.endswith("-autocast") and dtype == torch.float32):
                 out = loss(step)
+            at["place"] = "backward"
             out.backward()
             del out
+        at["place"] = "optimizer"
         optimizer.step()
-        optimizer.zero_grad(set_to_none=not keep)
+        optimizer.zero_grad(set_to_none=edits.get("set_to_none") != "no")
 
 
 def main(which, *changes):

@@ -80,31 +80,6 @@ def states_of(net, optimizer):
     return found
 
 
-def train(which, edits, at, device):
-    torch.manual_seed(1)
-    dtype = torch.bfloat16 if edits.get("types") == "bf16" else torch.float32
-    batch, sequence = (float(x) * (0.5 if device == "cpu" else 1) for x in edits.get("base", "1:1").split(":"))
-    net, loss = M.workload(which, batch * float(edits.get("batch", 1)), sequence * float(edits.get("sequence", 1)), dtype, device)
-    if "checkpoint" in edits:
-        M.recompute(M.layers_of(net, which), int(edits["checkpoint"] or 1))
-    if "loss" in edits:
-        import vramscope
-
-        vramscope.patch_loss(net)
-    optimizer = optimizer_of(net, edits)
-    at["count"] = lambda: states_of(net, optimizer)
-    for step in range(int(edits.get("steps", 4))):
-        for _ in range(int(edits.get("accumulate", 1))):
-            at.update(step=step + 1, place="forward")
-            out = loss(step)
-            at["place"] = "backward"
-            out.backward()
-            del out
-        at["place"] = "optimizer"
-        optimizer.step()
-        optimizer.zero_grad(set_to_none=edits.get("set_to_none") != "no")
-
-
 def main(which, *changes):
     begun = time.time()
     edits = {c.partition("=")[0]: c.partition("=")[2] for c in changes}
@@ -113,13 +88,14 @@ def main(which, *changes):
     if "limit" in edits and device == "cuda":
         torch.cuda.set_per_process_memory_fraction(float(edits["limit"]) * 2**20 / torch.cuda.get_device_properties(0).total_memory)
     try:
-        train(which, edits, at, device)
+        base = [float(x) * (0.5 if device == "cpu" else 1) for x in edits.get("base", "1:1").split(":")]
+        M.train(which, edits, int(edits.get("steps", 4)), device, base, optimizer_of, at)
         if device == "cuda":
             torch.cuda.synchronize()
     except RuntimeError as error:
         if not re.search("out of memory", str(error)):
             raise
-        row.update(refused=str(error)[:300], step=at.get("step", 0), place=at.get("place", "model"), states=at["count"]() if "count" in at else 0)
+        row.update(refused=str(error)[:300], step=at.get("step", 0), place=at.get("place", "model"), states=states_of(*at["trained"]) if "trained" in at else 0)
     if device == "cuda":
         row.update(allocated=torch.cuda.max_memory_allocated(), reserved=torch.cuda.max_memory_reserved())
     print(json.dumps({**row, "seconds": round(time.time() - begun, 1)}))
