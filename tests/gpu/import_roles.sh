@@ -8,7 +8,7 @@
 need
 shift 2
 cases=("$@")
-[ ${#cases[@]} -gt 0 ] || cases=(llama cnn checkpoint accumulate perceptron amp frozen resnet lstm vit t5 fused refused generate adversaries)
+[ ${#cases[@]} -gt 0 ] || cases=(llama cnn checkpoint accumulate perceptron amp frozen resnet lstm vit fused refused generate adversaries)
 for case in "${cases[@]}"; do
     timeout 120 "$V" run --access -q -o "$work/run.db" -- "$python" "$here/import_roles.py" train "$case" "$work/run" >"$work/log" 2>&1 ||
         { echo "FAIL: $case ended with $?" && tail -n 5 "$work/log" && failed=$((failed + 1)) && continue; }

@@ -1,7 +1,7 @@
 #!/bin/bash
 # loss_patch.sh TREE OUT - vramscope.patch_loss on a GPU: eight Hugging Face models of middle size with random weights.
 #
-# Fifty steps with the patch and twice without it, and gradients beside exact ones on the way; the peak before and after as
+# Fifty steps with the patch and twice without it; the peak before and after as
 # vramscope records it, against the bound that the report of the run before says; torch.compile in one graph; the tests of
 # the operator and of the patch on the GPU, and, where there are two, under DDP, FSDP1 and FSDP2.  Nothing is timed, so it
 # all runs side by side.
