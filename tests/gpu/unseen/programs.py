@@ -17,6 +17,25 @@ N = 4  # how many times as wide as the widths that stand below
 STEPS = 14
 
 
+def loop(w, models, optimizers, inputs, loss_of, clip=False, after=None):
+    """The loop that most have: INPUTS() are those of a step, LOSS_OF(them) its loss."""
+    w.look(models)
+    for step in range(STEPS):
+        x = inputs()
+        w.made(*x)
+        with w.activations():
+            loss = loss_of(*x)
+        loss.backward()
+        w.look(models, optimizers)
+        if clip:
+            torch.nn.utils.clip_grad_norm_(models[0].parameters(), 1.0)
+        for optimizer in optimizers:
+            optimizer.step()
+            optimizer.zero_grad()
+        if after:
+            after(models[0], loss, x[0], step)
+
+
 # ---- models of libraries ----
 
 def t5(w):
@@ -25,17 +44,10 @@ def t5(w):
     config = transformers.T5Config(vocab_size=4096, d_model=128 * N, d_kv=64, d_ff=512 * N, num_layers=3, num_decoder_layers=3, num_heads=2 * N)
     config.decoder_start_token_id = 0
     model = transformers.T5ForConditionalGeneration(config).to(DEVICE)
-    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4)
-    w.look([model])
-    for _ in range(STEPS):
-        source, target = w.made(torch.randint(0, 4096, (2 * N, 64 * N), device=DEVICE), torch.randint(0, 4096, (2 * N, 32 * N), device=DEVICE))
-        with w.activations():
-            loss = model(input_ids=source, labels=target).loss
-        loss.backward()
-        w.look([model], [optimizer])
-        optimizer.step()
-        optimizer.zero_grad()
-    w.look([model], [optimizer])
+    optimizers = [torch.optim.AdamW(model.parameters(), lr=1e-4)]
+    loop(w, [model], optimizers, lambda: (torch.randint(0, 4096, (2 * N, 64 * N), device=DEVICE), torch.randint(0, 4096, (2 * N, 32 * N), device=DEVICE)),
+         lambda source, target: model(input_ids=source, labels=target).loss)
+    w.look([model], optimizers)
 
 
 def whisper(w):
@@ -45,18 +57,10 @@ def whisper(w):
                                         encoder_ffn_dim=512 * N, decoder_ffn_dim=512 * N, max_source_positions=100 * N, max_target_positions=64,
                                         pad_token_id=0, bos_token_id=1, eos_token_id=2, decoder_start_token_id=1)
     model = transformers.WhisperForConditionalGeneration(config).to(DEVICE)
-    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4)
-    w.look([model])
-    for _ in range(STEPS):
-        sound, text = w.made(torch.randn(2 * N, 80, 200 * N, device=DEVICE), torch.randint(3, 2048, (2 * N, 32), device=DEVICE))
-        with w.activations():
-            loss = model(input_features=sound, labels=text).loss
-        loss.backward()
-        w.look([model], [optimizer])
-        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        optimizer.step()
-        optimizer.zero_grad()
-    w.look([model], [optimizer])
+    optimizers = [torch.optim.AdamW(model.parameters(), lr=1e-4)]
+    loop(w, [model], optimizers, lambda: (torch.randn(2 * N, 80, 200 * N, device=DEVICE), torch.randint(3, 2048, (2 * N, 32), device=DEVICE)),
+         lambda sound, text: model(input_features=sound, labels=text).loss, clip=True)
+    w.look([model], optimizers)
 
 
 def kvcache(w):
@@ -200,16 +204,8 @@ def mamba(w):
             return self.head(x)
 
     model = Mamba(64 * N).to(DEVICE)
-    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
-    w.look([model])
-    for _ in range(STEPS):
-        ids = w.made(torch.randint(0, 512, (8, 33), device=DEVICE))
-        with w.activations():
-            loss = F.cross_entropy(model(ids[:, :-1]).flatten(0, 1), ids[:, 1:].flatten())
-        loss.backward()
-        w.look([model], [optimizer])
-        optimizer.step()
-        optimizer.zero_grad()
+    loop(w, [model], [torch.optim.AdamW(model.parameters(), lr=1e-3)], lambda: (torch.randint(0, 512, (8, 33), device=DEVICE),),
+         lambda ids: F.cross_entropy(model(ids[:, :-1]).flatten(0, 1), ids[:, 1:].flatten()))
 
 
 def gan(w):
@@ -246,17 +242,8 @@ def lora(w):
     model = Mlp(256 * N, 512 * N, 100).to(DEVICE)
     model.body = nn.ModuleList(Adapter(layer) for layer in model.body).to(DEVICE)
     model.head.requires_grad_(False)
-    trained = [p for p in model.parameters() if p.requires_grad]
-    optimizer = torch.optim.AdamW(trained, lr=1e-3)
-    w.look([model])
-    for _ in range(STEPS):
-        x = w.made(torch.randn(64, 256 * N, device=DEVICE))
-        with w.activations():
-            loss = F.cross_entropy(model(x), torch.zeros(64, dtype=torch.long, device=DEVICE))
-        loss.backward()
-        w.look([model], [optimizer])
-        optimizer.step()
-        optimizer.zero_grad()
+    loop(w, [model], [torch.optim.AdamW([p for p in model.parameters() if p.requires_grad], lr=1e-3)], lambda: (torch.randn(64, 256 * N, device=DEVICE),),
+         lambda x: F.cross_entropy(model(x), torch.zeros(64, dtype=torch.long, device=DEVICE)))
 
 
 def amp(w):
@@ -429,21 +416,9 @@ def muon(w):
 
 
 def plain(w, model, inside, batch, loss_of, make=lambda model: [torch.optim.AdamW(model.parameters(), lr=1e-3)], after=None):
-    """The loop that the others have; AFTER(the loss, the step) is what the programs below do wrong."""
+    """AFTER(the loss, the step) is what the programs below do wrong."""
     model = model.to(DEVICE)
-    optimizers = make(model)
-    w.look([model])
-    for step in range(STEPS):
-        x = w.made(torch.randn(batch, inside, device=DEVICE))
-        with w.activations():
-            loss = loss_of(model(x))
-        loss.backward()
-        w.look([model], optimizers)
-        for optimizer in optimizers:
-            optimizer.step()
-            optimizer.zero_grad()
-        if after:
-            after(model, loss, x, step)
+    loop(w, [model], make(model), lambda: (torch.randn(batch, inside, device=DEVICE),), lambda x: loss_of(model(x)), after=after)
     return model
 
 
