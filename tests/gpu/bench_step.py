@@ -11,7 +11,7 @@ Two ways, each with what the other lacks:
 
 Turns of one step make neighbours of what is compared, so that a machine's slow moments fall on both: on an H200 whose pairs of ten
 steps differ by 8 % (one standard deviation) two steps that follow each other differ by 8 % as well, and there are ten times as many
-of them.  --rounds 0 leaves all the time to them.  What else is counted (switches, interrupts) needs turns of ten.
+of them.  --rounds 0 leaves all the time to them.
 
 What the drain's thread still has to write when the recording is switched off it writes beside the steps without; only the whole
 processes show its part.

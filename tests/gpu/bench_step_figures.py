@@ -45,13 +45,6 @@ def median_interval(values):
     return (ordered[below - 1], ordered[n - below]) if below else (-math.inf, math.inf)
 
 
-def counted(pairs, side):
-    """What was counted per step, the median over the turns."""
-    names = pairs[0][side]["counts"]
-    steps = len(pairs[0][side]["host_ms"])
-    return {n: statistics.median(p[side]["counts"][n] / steps for p in pairs) for n in names}
-
-
 def turns_table(name, pairs):
     met = True
     several = len(pairs[0]["on"]["wall_ms"]) > 1
@@ -66,9 +59,6 @@ def turns_table(name, pairs):
             met = met and good
             print(f"{name:6} {what[:4]:5} {figure:7} {statistics.median(off):9.3f} {statistics.median(on):9.3f} {middle:8.4f}  "
                   f"{low:.4f} .. {high:.4f}  {'met' if good else 'MISSED':6}  {t_low:.4f} .. {t_high:.4f}  {sum(on) / sum(off):.4f}")
-    off, on = counted(pairs, "off"), counted(pairs, "on")
-    if off:
-        print(f"{name:6} per step, off and on: " + "; ".join(f"{n} {off[n]:.1f} {on[n]:.1f}" for n in off))
     return met
 
 

@@ -4,8 +4,7 @@
 
 A step begins with nothing queued on the GPU.  Its host time is that to the last thing enqueued, its wall time that to the end of
 the GPU's work.  With --turns, after --steps steps, the recording is on and off by turns of --turn steps: pairs of one turn with
-and one without, over the same batches, in an order that is drawn for each pair.  What is counted beside the time is of a whole
-turn; to read the counters takes as long as a step, so shorter turns than of ten do without.
+and one without, over the same batches, in an order that is drawn for each pair.
 
 With --hooks, under `vramscope run`, what it has put around each module's call is taken out in turns without recording, and put back:
 all that `run` costs is between the two but for its few calls a step.  The code of that one function is exchanged for what it calls: to set
@@ -15,15 +14,11 @@ import argparse
 import ctypes
 import json
 import random
-import resource
 import time
 
 import torch
 
 from bench_models import MODELS
-
-COUNTED_TURN = 10
-COUNTED = ("CAL", "TLB", "RES")  # of /proc/interrupts: calls of functions on other CPUs, TLB shootdowns, rescheduling
 
 
 def recording_switch():
@@ -68,29 +63,6 @@ def with_hooks(switch):
     return plain, hooked
 
 
-def interrupts():
-    counts = {}
-    try:
-        with open("/proc/interrupts") as f:
-            for line in f:
-                name, *fields = line.split()
-                if name.rstrip(":") in COUNTED:
-                    counts[name.rstrip(":")] = sum(int(n) for n in fields if n.isdigit())
-        with open("/proc/stat") as f:
-            for line in f:
-                if line.startswith(("ctxt ", "intr ")):
-                    counts[line.split()[0]] = int(line.split()[1])
-    except OSError:
-        pass
-    return counts
-
-
-def counts():
-    process, thread = resource.getrusage(resource.RUSAGE_SELF), resource.getrusage(resource.RUSAGE_THREAD)
-    return {"switches": process.ru_nvcsw + process.ru_nivcsw, "switches_main_thread": thread.ru_nvcsw + thread.ru_nivcsw,
-            "cpu_ms": 1e3 * (process.ru_utime + process.ru_stime), **interrupts()}
-
-
 def timed(step, number, wait):
     wait()
     begin = time.perf_counter_ns()
@@ -101,13 +73,9 @@ def timed(step, number, wait):
 
 
 def run(step, first, steps, wait):
-    """Host and wall milliseconds of each step, and what was counted during them."""
-    count = counts if steps >= COUNTED_TURN else dict
-    before = count()
+    """Host and wall milliseconds of each step."""
     times = [timed(step, first + i, wait) for i in range(steps)]
-    after = count()
-    return {"host_ms": [h for h, _ in times], "wall_ms": [w for _, w in times],
-            "counts": {name: after[name] - before[name] for name in after if name in before}}
+    return {"host_ms": [h for h, _ in times], "wall_ms": [w for _, w in times]}
 
 
 def take_turns(step, first, turns, turn, wait, switch):

@@ -5,8 +5,7 @@ exchange for each chunk; its half in two runs, which compute the logits twice.  
 the share is whole / 2 / half, the rate per GPU over the single GPU's.  The losses are compared, too.  Exit status 1
 where a share of the first way is below its target, or a loss is off.
 
-PARTS_RATE_WAYS has the ways of parts by their names in WAYS, the one that is judged first.  PARTS_RATE_KERNELS=1: the
-kernels of each way at the first shape, too.  PARTS_RATE_IGNORED: the share of the tokens that is ignored (0), of which
+PARTS_RATE_WAYS has the ways of parts by their names in WAYS, the one that is judged first.  PARTS_RATE_IGNORED: the share of the tokens that is ignored (0), of which
 the ways "all count" make promises that are kept where it is 0 alone.  PARTS_RATE_SHAPES: only so many.
 PARTS_RATE_SECONDS: after so many no more than 5 rounds of a shape.
 """
@@ -116,46 +115,6 @@ def measure(device, shape, until):
     return times, losses
 
 
-def span(spans):
-    return (max(end for _, end in spans) - min(start for start, _ in spans)) / 1e3 if spans else 0.0
-
-
-def idle(spans):
-    """The ms in which no kernel ran."""
-    gaps, until = 0.0, None
-    for start, end in sorted(spans):
-        gaps += max(0.0, start - until) if until is not None else 0.0
-        until = end if until is None else max(until, end)
-    return gaps / 1e3
-
-
-def profile(device, shape):
-    """For each way the kernels of one call and its backward, [name, times, ms] with the longest first, on this rank."""
-    from torch.profiler import ProfilerActivity
-    from torch.profiler import profile as record
-
-    calls, leaves = ways(*case(device, *shape))
-    found = {}
-    for name, call in calls.items():
-        once(call, leaves, device)
-        dist.barrier()
-        torch.cuda.synchronize()
-        with record(activities=[ProfilerActivity.CUDA]) as profiler:
-            once(call, leaves, device)
-        kernels, spans = {}, []
-        events = [event for event in profiler.events() if event.device_type == torch.autograd.DeviceType.CUDA]
-        begins = [event.time_range.start for event in events if event.name == "lce_prepare"]
-        for event in events:
-            if event.time_range.start < min(begins, default=0):
-                continue  # the barrier before
-            row = kernels.setdefault(event.name, [event.name, 0, 0.0])
-            row[1] += 1
-            row[2] += event.time_range.elapsed_us() / 1e3
-            spans.append((event.time_range.start, event.time_range.end))
-        found[name] = sorted(kernels.values(), key=lambda row: -row[2])[:14] + [["from the first kernel to the last", 1, span(spans)], ["of it idle", 1, idle(spans)]]
-    return found
-
-
 def process(rank, folder, out):
     os.environ.setdefault("NCCL_NVLS_ENABLE", "0")
     device = torch.device("cpu") if CPU else torch.device("cuda", rank)
@@ -165,10 +124,9 @@ def process(rank, folder, out):
     began, rows = time.time(), []
     for i, shape in enumerate(SHAPES):
         rows.append((shape, *measure(device, shape, began + SECONDS * (i + 1) / len(SHAPES))))
-    kernels = {} if CPU or not os.environ.get("PARTS_RATE_KERNELS") else profile(device, SHAPES[0])
     if rank == 0:
         with open(out, "w") as file:
-            json.dump({"device": "CPU" if CPU else torch.cuda.get_device_name(0), "torch": torch.__version__, "rows": rows, "kernels": kernels}, file)
+            json.dump({"device": "CPU" if CPU else torch.cuda.get_device_name(0), "torch": torch.__version__, "rows": rows}, file)
     dist.destroy_process_group()
 
 
@@ -185,10 +143,6 @@ def table(out):
         bad += not good
         cells = "; ".join(f"{name} {middle[name]:.2f} ({min(all_):.2f} - {max(all_):.2f})" + f" {share[name]:.1%}" * (not name.startswith("whole")) for name, all_ in times.items())
         print(f"{'ok  ' if good else 'FAIL'} N={n} H={h} V={v}: {cells}; target {target(h):.0%}, losses apart {off:.1e}")
-    for name, kernels in facts["kernels"].items():
-        print(f"kernels of {name}, N={SHAPES[0][0]} H={SHAPES[0][1]} V={SHAPES[0][2]}, ms:")
-        for kernel, times, ms in kernels:
-            print(f"      {ms:8.3f} {times:4} {kernel[:110]}")
     return bad
 
 

@@ -32,7 +32,7 @@ def turns(cost, spike=0.0):
     def turn(factor, slow):
         ms = [factor * rng.gauss(10, 0.1) for _ in range(10)]
         ms[4] += slow
-        return {"host_ms": ms, "wall_ms": ms, "counts": {"switches": 20}}
+        return {"host_ms": ms, "wall_ms": ms}
     return {"small": {"turns": [{"off": turn(1, 0), "on": turn(cost, spike)} for _ in range(40)]}}
 
 assert quietly(in_one_process, turns(1.005))[0]
