@@ -28,13 +28,6 @@ def expect(right, what):
         sys.exit(1)
 
 
-def wait_for_turn():
-    """Several of us were started at once, to import at once."""
-    turn = os.environ.get("ARENA_TURN")
-    while turn and not os.path.exists(turn):
-        time.sleep(0.05)
-
-
 # ---- between processes ----
 
 
@@ -127,7 +120,6 @@ def main():
     p.add_argument("--steps", type=int, default=30)
     p.add_argument("--copies", action="store_true")
     a = p.parse_args()
-    wait_for_turn()
     copies() if a.copies else job(a)
 
 

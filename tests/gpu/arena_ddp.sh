@@ -4,7 +4,7 @@
 #
 # TREE: an installed vramscope.  OUT gets ddp.tgz: logs, facts and recordings.  Each job once with PyTorch's allocator and once
 # with the arena, NCCL sharing memory as it likes (cuMem) and by the older way (CUDA IPC: NCCL_CUMEM_ENABLE=0).  Takes about
-# 90 s; exit 77 without two GPUs.
+# two minutes; exit 77 without two GPUs.
 set -u
 tree=$(realpath "$1") out=$2 here=$(dirname "$(realpath "$0")")
 mkdir -p "$out"
@@ -21,35 +21,26 @@ trap 'rm -rf "$work"' EXIT
 failed=0
 keep() { (cd "$work" && tar -czf "$out/ddp.tgz.part" -- * && mv "$out/ddp.tgz.part" "$out/ddp.tgz"); }
 
-# begin NAME COMMAND...: it is started, so that what it imports is there when it is its turn.
-begin() {
-    local name=$1
+# try NAME COMMAND...
+try() {
+    local name=$1 start=$SECONDS status
     shift
-    names+=("$name")
-    env ARENA_TURN="$work/$name.turn" timeout --kill-after=20 170 "$@" >"$work/$name.log" 2>&1 &
-    pids+=($!)
-}
-job() { begin "$1" "${run[@]}" torchrun --standalone --nproc-per-node 2 "$here/arena_ddp.py" --facts "$work/$1.json"; }
-arena() { run=("$tree/bin/vramscope" run -o "$work/$1.d/run.db" --allocator=arena --) && mkdir -p "$work/$1.d"; }
-
-# turn NUMBER: it works on the GPUs alone, for at most 45 s.
-turn() {
-    local name=${names[$1]} pid=${pids[$1]} start=$SECONDS
-    touch "$work/$name.turn"
-    while kill -0 "$pid" 2>/dev/null && [ $((SECONDS - start)) -lt 45 ]; do sleep 0.2; done
-    kill "$pid" 2>/dev/null && echo "      $name took too long"
-    if wait "$pid"; then
+    timeout --kill-after=20 90 "$@" >"$work/$name.log" 2>&1
+    status=$?
+    if [ $status = 0 ]; then
         echo "ok    $name ($((SECONDS - start)) s): $(grep -v '^\[' "$work/$name.log" | tail -n 1)"
     else
-        echo "FAIL  $name (status $?, $((SECONDS - start)) s)"
+        echo "FAIL  $name (status $status, $((SECONDS - start)) s)"
         grep -E 'FAIL|Error|error|WARN' "$work/$name.log" | head -n 12
         tail -n 8 "$work/$name.log"
         failed=1
     fi
     keep
 }
+job() { try "$1" "${run[@]}" torchrun --standalone --nproc-per-node 2 "$here/arena_ddp.py" --facts "$work/$1.json"; }
+arena() { run=("$tree/bin/vramscope" run -o "$work/$1.d/run.db" --allocator=arena --) && mkdir -p "$work/$1.d"; }
 
-names=() pids=() run=()
+run=()
 job native
 NCCL_CUMEM_ENABLE=0 job native-ipc
 arena arena && job arena
@@ -58,9 +49,8 @@ arena arena-ipc && NCCL_CUMEM_ENABLE=0 job arena-ipc
 mkdir -p "$work/arena-under.d"
 run=(env VRAMSCOPE_ALLOCATOR=arena VRAMSCOPE_OUTPUT="$work/arena-under.d/%r-%p.db" LD_PRELOAD="$tree/lib/libvramscope.so")
 job arena-under
-begin copies-native python3 "$here/arena_ddp.py" --copies
-arena copies && begin copies-arena "${run[@]}" python3 "$here/arena_ddp.py" --copies
-for number in "${!names[@]}"; do turn "$number"; done
+try copies-native python3 "$here/arena_ddp.py" --copies
+arena copies && try copies-arena "${run[@]}" python3 "$here/arena_ddp.py" --copies
 python3 "$here/arena_ddp_verify.py" "$work" || failed=1
 keep
 echo "took $SECONDS s"

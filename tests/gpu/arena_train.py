@@ -15,7 +15,6 @@ model) and is answered by a line of JSON: step times, losses, and the counters t
 Losses are the same from run to run, whoever allocates.
 """
 import argparse
-import ctypes
 import json
 import os
 import random
@@ -25,6 +24,9 @@ import time
 import torch
 import torch.nn as nn
 import torch.nn.functional as F
+
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "oracle/programs"))
+from truth import nvml_used  # noqa: E402
 
 STREAMS = 10
 
@@ -95,25 +97,7 @@ def counters(a):
     except Exception:
         pass
     free, total = torch.cuda.mem_get_info()
-    return dict(found, device_used=total - free, process_used=nvml_used())
-
-
-class NvmlProcess(ctypes.Structure):
-    _fields_ = [("pid", ctypes.c_uint), ("used", ctypes.c_ulonglong), ("gpu", ctypes.c_uint), ("compute", ctypes.c_uint)]
-
-
-def nvml_used():
-    """What the driver says that this process uses of the device; None where it does not say."""
-    try:
-        nvml = ctypes.CDLL("libnvidia-ml.so.1")
-        device, count, rows = ctypes.c_void_p(), ctypes.c_uint(64), (NvmlProcess * 64)()
-        if nvml.nvmlInit_v2() or nvml.nvmlDeviceGetHandleByIndex_v2(torch.cuda.current_device(), ctypes.byref(device)):
-            return None
-        if nvml.nvmlDeviceGetComputeRunningProcesses_v3(device, ctypes.byref(count), rows):
-            return None
-        return next((row.used for row in rows[:count.value] if row.pid == os.getpid()), None)
-    except (OSError, AttributeError):
-        return None
+    return dict(found, device_used=total - free, process_used=nvml_used(torch.cuda.current_device())[0])
 
 
 def tokens(rng, s, length):

@@ -2,7 +2,7 @@
 # torch_versions.sh TREE OUT - PyTorch, and a newer one beside it, with each way to record: the numbers that the program has alone, and its own counters.
 #
 #   versions/program.py    a training with streams, threads, checkpoints, a graph, a pool, a caught out-of-memory: bit-equal losses; peaks, totals and counts to
-#                          the byte (verify.py; arena_recording.py under the arena); lines of what is born in backward; replayed as recorded; killed and recovered
+#                          the byte (verify.py); lines of what is born in backward; replayed as recorded; killed and recovered
 #   versions/features.py   what later versions have: the same numbers and counters
 #
 # TREE: an installed vramscope.  OUT: folder for logs, results in summary.txt as they come.  TEST_PYTHON: a Python with PyTorch.  TEST_PYTHON_NEW: a folder
@@ -45,7 +45,7 @@ same() {
 recorded() {
   local name=$1 check=(verify.py "$out/$1.db" "$out/$1.json")
   case $2 in
-    arena) check[0]=arena_recording.py ;;
+    arena) check+=(--arena) ;;
     stacks-driver | features*) ;;
     *) check+=(--lines 0.9) ;;
   esac
