@@ -1,20 +1,19 @@
 #!/bin/bash
 # loss_patch.sh TREE OUT - vramscope.patch_loss on a GPU: eight Hugging Face models of middle size with random weights.
 #
-# Fifty steps with the patch and twice without it; the peak before and after as
-# vramscope records it, against the bound that the report of the run before says; torch.compile in one graph; the tests of
-# the operator and of the patch on the GPU, and, where there are two, under DDP, FSDP1 and FSDP2.  Nothing is timed, so it
-# all runs side by side.
+# Fifty steps with the patch and twice without it; the peak before and after as vramscope records it, against the bound that the
+# report of the run before says; the tests of the operator and of the patch on the GPU (torch.compile among them), and, where
+# there are two, under DDP, FSDP1 and FSDP2.  Nothing is timed, so it all runs side by side.
 #
 # TREE: an installed vramscope whose liblinear_cross_entropy.so was built with nvcc.  OUT gets loss_patch.txt (the table) and
 # loss_patch.tgz (facts, reports, logs).  Needs PyTorch and transformers for python3, and 60 GiB of GPU memory (120: faster).
-# Takes about two minutes.  LOSS_PATCH_PARTS (default "tests losses memory compiled") and LOSS_PATCH_MODELS (default all
+# Takes about two minutes.  LOSS_PATCH_PARTS (default "tests losses memory") and LOSS_PATCH_MODELS (default all
 # eight) say what is run.  Exit 77 without a GPU; LOSS_PATCH_TRY=1 tries the losses alone, on the CPU at sizes of no meaning.
 python=python3
 . "$(dirname "$0")/gpu.bash"
 try=${LOSS_PATCH_TRY:-}
 parts=" ${LOSS_PATCH_PARTS:-${try:+losses}} "
-[ "$parts" = "  " ] && parts=" tests losses memory compiled "
+[ "$parts" = "  " ] && parts=" tests losses memory "
 [ -n "$try" ] || need
 python3 -c 'import transformers' 2>/dev/null || {
     echo "skipped: no transformers for python3"
@@ -41,7 +40,6 @@ one() {
             python3 "$here/loss_patch_models.py" memory "$2" "$3" "$name.json" >"$name.log" 2>&1 &&
             "$tree/bin/vramscope" report --json "$name.db" >"$name-report.json" 2>>"$name.log"
         ;;
-    compiled) CUDA_VISIBLE_DEVICES=$first timeout --kill-after=5 110 python3 "$here/loss_patch_models.py" compiled "$work/compiled.json" >"$work/compiled.log" 2>&1 ;;
     esac
     echo "$* ended with $? after $SECONDS s" >>"$work/ends"
 }
@@ -62,7 +60,6 @@ if has tests; then
         echo "skipped: DDP, FSDP1 and FSDP2 (two GPUs are needed, $gpus here)"
     fi
 fi
-has compiled && one compiled &
 {
     has memory && for name in $LOSS_PATCH_MODELS; do printf 'memory %s eager\nmemory %s patched\n' "$name" "$name"; done
     has losses && for name in $LOSS_PATCH_MODELS; do echo "losses $name"; done
@@ -88,7 +85,7 @@ verdict() {
 }
 verdict >"$out/loss_patch.txt" 2>&1 || failed=1
 cat "$out/loss_patch.txt"
-for log in "$work"/*-losses.log "$work"/*-eager.log "$work"/*-patched.log "$work"/compiled.log; do
+for log in "$work"/*-losses.log "$work"/*-eager.log "$work"/*-patched.log; do
     [ -e "$log" ] && grep -q 'Error' "$log" && { echo "--- $(basename "$log")" && tail -n 6 "$log"; }
 done
 grep -v 'ended with 0 ' "$work/ends" 2>/dev/null

@@ -3,7 +3,6 @@
     losses NAME OUT         the same 50 steps twice without the patch and once with it, in one process; where these part,
                             more without it, with every gradient rounded elsewhere
     memory NAME LOSS OUT    4 steps, to be recorded by vramscope; LOSS: eager or patched
-    compiled OUT            10 steps under torch.compile in one graph, without and with the patch
     table WORK PARTS...     of what these left in WORK; 1 where anything is wrong
 
 Weights are random, vocabularies those of real tokenizers, text.  Everything in bf16 with PyTorch's fused AdamW.
@@ -47,12 +46,11 @@ if TRY:
 MIB, GIB = 1 << 20, 1 << 30
 
 
-def build(name, layers=None, size=None):
+def build(name):
     import torch
     from loss_patch_kit import make
 
     vocab, hidden, depth, _ = MODELS[name]
-    hidden, depth = size or hidden, layers or depth
     heads = hidden // 128
     sizes = dict(vocab_size=vocab, hidden_size=hidden, intermediate_size=2 * hidden, num_hidden_layers=depth, head_dim=128,
                  num_attention_heads=heads, num_key_value_heads=heads, max_position_embeddings=LENGTH)  # fmt: skip
@@ -139,25 +137,6 @@ def memory(name, loss, path):
     write(path, facts)
 
 
-def compiled(path):
-    import torch
-
-    facts = {}
-    for kind in ("eager", "patched", "compiled", "patched and compiled"):
-        model = build("Llama", layers=2, size=1024)
-        model = patched(model) if "patched" in kind else model
-        run = torch.compile(model, fullgraph=True) if "compiled" in kind else model
-        values = steps(run, 3, 4096)
-        torch.cuda.synchronize()
-        torch.cuda.reset_peak_memory_stats()
-        facts[kind] = {"losses": values + steps(run, 7, 4096), "peak": torch.cuda.max_memory_allocated()}
-        del model, run
-        torch._dynamo.reset()
-        gc.collect()
-        torch.cuda.empty_cache()
-    write(path, facts)
-
-
 # ---- what it says together ----
 
 
@@ -236,18 +215,6 @@ def memory_line(work, name):
     return not problems, " ".join([line, *problems])
 
 
-def compiled_lines(work):
-    facts = load(work, "compiled")
-    if facts is None:
-        yield False, "compiled: nothing came"
-        return
-    for kind in ("patched", "compiled", "patched and compiled"):
-        off = furthest(facts["eager"]["losses"], facts[kind]["losses"])
-        peak, before = facts[kind]["peak"], facts["compiled" if kind == "patched and compiled" else "eager"]["peak"]
-        good = off <= LIMIT and (kind == "compiled" or peak < before)
-        yield good, f"{kind:22} losses of 10 steps off eager's by {off:.1e}; peak {peak / GIB:.3f} GiB, eager {facts['eager']['peak'] / GIB:.3f}"
-
-
 def table(work, *parts):
     bad = 0
 
@@ -266,13 +233,10 @@ def table(work, *parts):
         print("     model    tokens eager GiB   patched     fall   at least  above MiB workspace gradients   (peaks recorded by vramscope)")
         for name in SHOWN:
             show(*memory_line(work, name))
-    if "compiled" in parts:
-        for result in compiled_lines(work):
-            show(*result)
     return bad
 
 
 if __name__ == "__main__":
     here = os.path.dirname(os.path.abspath(__file__))
     sys.path.append(os.path.join(here, "../e2e/cross_entropy"))
-    sys.exit(bool({"losses": losses, "memory": memory, "compiled": compiled, "table": table}[sys.argv[1]](*sys.argv[2:])))
+    sys.exit(bool({"losses": losses, "memory": memory, "table": table}[sys.argv[1]](*sys.argv[2:])))
