@@ -1,5 +1,4 @@
 """access_check.py LOG DB - holds a recording of access.py under `run --access` against what the program says it did."""
-import bisect
 import collections
 import json
 import sqlite3

@@ -8,8 +8,7 @@ stream of the computation.
 The model is that of arena_train.py's single decoder, sharded block by block; sequence lengths change from step to step, and a round
 of steps repeats itself.  The configurations take turns, a round each, so that all meet the same clock; the first round of
 each is not counted.  "arena-nowaits" is the arena with VRAMSCOPE_ARENA_WAITS=off: no stream is ever made to wait for memory.
-Says of each the step's median, with the least and the greatest of the rounds' medians, the peaks of rank 0, and how often a stream
-was made to wait.
+Says of each the step's median, with the least and the greatest of the rounds' medians, and the peaks of rank 0.
 """
 import argparse
 import json
@@ -143,17 +142,7 @@ def end_together(name, ranks):
             print(f"FAIL  {name}: {worker.failed}\n{worker.last_words()}", flush=True)
 
 
-def waits(scratch, name):
-    import arena_recorded
-
-    path = os.path.join(scratch, f"{name}.0.db")
-    if not name.startswith("arena") or not os.path.exists(path):
-        return ""
-    ours = arena_recorded.read(path).get("arena", {})
-    return f"{name}: {ours.get('follows')} waits of streams for {ours.get('mallocs')} blocks"
-
-
-def table(rounds, scratch):
+def table(rounds):
     lines = [f"{'allocator':18} {'rounds':>6} {'live MiB':>9} {'reserved':>9}  step ms"]
     for name, found in rounds.items():
         counted = [r[0] for r in found[1:]]
@@ -181,10 +170,9 @@ def compare(a):
     take_turns(a, jobs, rounds)
     with open(os.path.join(a.out, "fsdp.json"), "w") as file:
         json.dump(rounds, file)
-    print(table(rounds, scratch), flush=True)
+    print(table(rounds), flush=True)
     for name, ranks in jobs.items():
         end_together(name, ranks)
-    print("\n".join(filter(None, (waits(scratch, name) for name in jobs))) or "no arena", flush=True)
     shutil.rmtree(scratch, ignore_errors=True)
     return not all(len(found) > 1 for found in rounds.values()) or any(w.failed for ranks in jobs.values() for w in ranks)
 

@@ -2,8 +2,7 @@
 
     arena_pairs.py [ROUNDS [SECONDS]]
 
-Builds the loop against PyTorch's headers (2 to 10 s), so that no Python and no tensor is in the figure.  Where it cannot be
-built, the allocator is called through PyTorch's Python entry points and says so: that figure contains the interpreter.
+Builds the loop against PyTorch's headers (2 to 10 s), so that no Python and no tensor is in the figure.
 """
 import ctypes
 import os
@@ -11,7 +10,6 @@ import statistics
 import subprocess
 import sys
 import tempfile
-import time
 
 import torch
 
@@ -20,7 +18,6 @@ COUNTS = (1, 2, 8, 16)
 
 
 def built(folder):
-    """The loop, or None."""
     from torch.utils import cpp_extension
 
     target = os.path.join(folder, "pairs.so")
@@ -31,8 +28,7 @@ def built(folder):
                os.path.join(HERE, "arena_torch_pairs.cpp"), "-o", target, f"-L{library}", "-lc10_cuda", "-lc10"]
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode:
-        print("the loop does not build:", done.stderr[-400:])
-        return None
+        sys.exit(f"the loop does not build: {done.stderr[-400:]}")
     cudart = [line.split()[-1] for line in open("/proc/self/maps") if "libcudart.so" in line]
     if cudart:  # which the loop needs, and does not name
         ctypes.CDLL(cudart[0], mode=ctypes.RTLD_GLOBAL)
@@ -53,25 +49,12 @@ def measure(loop, threads, rounds, seconds):
           f"{pairs} pairs a round", flush=True)
 
 
-def through_python(rounds):
-    stream, figures = torch.cuda.current_stream().cuda_stream, []
-    alloc, delete = torch._C._cuda_cudaCachingAllocator_raw_alloc, torch._C._cuda_cudaCachingAllocator_raw_delete
-    for _ in range(rounds):
-        begin = time.perf_counter_ns()
-        for _ in range(50000):
-            delete(alloc(4096, stream))
-        figures.append((time.perf_counter_ns() - begin) / 50000)
-    print(f" 1 threads  {statistics.median(figures):9.1f} ns a pair, two calls from Python included")
-
-
 def main():
     rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 5
     seconds = float(sys.argv[2]) if len(sys.argv) > 2 else 5
     torch.zeros(1, device="cuda")
     with tempfile.TemporaryDirectory() as folder:
         loop = built(folder)
-        if loop is None:
-            return through_python(rounds)
         for threads in COUNTS:
             measure(loop, threads, rounds, seconds)
 

@@ -1,7 +1,7 @@
 """The programs of bytes.sh, and the table that it prints.
 
     bytes.py train MODEL STEPS DEVICE    trains a model of bench_models.py
-    bytes.py table NAME FILE             bytes an event, of the file and of each table that has a byte an event or more
+    bytes.py table NAME FILE             the file's bytes an event
 """
 import os
 import sqlite3
@@ -22,17 +22,8 @@ def train(model, steps, device):
 def table(name, path):
     db = sqlite3.connect(path)
     events = db.execute("SELECT count(*) FROM ev").fetchone()[0]
-    tables = [t for (t,) in db.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
     lost = db.execute("SELECT ifnull(sum(events), 0) FROM loss").fetchone()[0]
     print(f"{name}: {os.path.getsize(path)} bytes, {events} events, {os.path.getsize(path) / events:.1f} bytes an event, {lost} lost")
-    try:
-        sizes = db.execute("SELECT name, sum(pgsize), sum(unused) FROM dbstat GROUP BY name ORDER BY 2 DESC").fetchall()
-    except sqlite3.OperationalError:  # built without it
-        return
-    for t, size, unused in sizes:
-        if size >= events:
-            rows = db.execute(f'SELECT count(*) FROM "{t}"').fetchone()[0] if t in tables else 0
-            print(f"    {t:16} {size / events:6.2f} an event, {rows} rows of {size / max(rows, 1):.1f}, {100 * unused / size:.0f} % of its pages empty")
 
 
 if __name__ == "__main__":

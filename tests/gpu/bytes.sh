@@ -1,5 +1,5 @@
 #!/bin/bash
-# bytes.sh TREE OUT - what an event takes on disk, with the access ledger and without, in recordings of bench_models.py's MODELS (STEPS each), table by table.
+# bytes.sh TREE OUT - what an event takes on disk, with the access ledger and without, in recordings of bench_models.py's MODELS (STEPS each).
 #
 # TREE: an installed vramscope.  OUT: folder for the figures.  AT_ONCE programs run beside each other.  No test: prints figures; exit 77 without a GPU.
 . "$(dirname "$0")/gpu.bash"

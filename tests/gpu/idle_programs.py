@@ -4,10 +4,9 @@ Each tensor is an allocation of its own there (PYTORCH_NO_CUDA_MEMORY_CACHING=1)
 
 PyTorch's attention (cuDNN's, flash, memory-efficient) sums the queries' gradients in any order unless it must be deterministic, and then
 an operator that cannot be is an error; where it may be a warning ("warn_only") attention stays as it was.  Programs with attention
-are therefore STRICT; IDLE_LENIENT=1 plays them as they were before that was found.
+are therefore STRICT.
 """
 import hashlib
-import os
 import sys
 
 STRICT = ("vit", "gpt2", "llama", "checkpoint")
@@ -170,7 +169,7 @@ def main(name):
     import torch
 
     torch.manual_seed(0)
-    torch.use_deterministic_algorithms(True, warn_only=name not in STRICT or os.environ.get("IDLE_LENIENT") == "1")
+    torch.use_deterministic_algorithms(True, warn_only=name not in STRICT)
     torch.backends.cudnn.benchmark = False
     torch.utils.deterministic.fill_uninitialized_memory = False
     programs = {"mlp": lambda: train(torch, *mlp(torch)),

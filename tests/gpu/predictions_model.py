@@ -2,15 +2,8 @@
 
 What `vramscope whatif --edit` predicts of a recording of MODEL alone, this program does: predictions.sh holds one against the other.
 
-MODEL: llama, cnn, lengths (a GPT-2 whose batches have other lengths each time); qwen (tied embeddings, grouped heads), vit, bert-lengths, on which no rule was
-made up to 2026-11-22; and since then t5 (an encoder and a decoder of other lengths), unet (skip connections, attention at its coarsest), mixtral (experts that a
-router chooses), lstm (cuDNN's); and after 2026-11-23 bart (an encoder and a decoder again), gemma (norms and a loss of its own kind), gru (both directions, and an
-LSTM that is projected), convnext (convolutions by channel), efficientnet (those and gates), dunet (a deeper UNet of other sizes), and then swin (attention in windows), regnet (grouped convolutions), opt, whisper (convolutions of sound, an encoder
-and a decoder), elman (plain recurrent layers);
-and for checkpoints of stages mobilenet, efficientnet2, densenet (whose blocks grow) and resnext; and for types and fused losses bloom, neox, roberta, pegasus, mistral, qwen3,
-gpt2 (behind some "-autocast": as it is under autocast), mpt, codegen, gptneo, deberta and gptj, whose attention is written in Python; and for refusals.sh and
-predictions_zero.sh phi, olmo and granitemoe; and encoder and encoder32, whose line that calls the loss takes its logits as they are, or in fp32.  EDIT: the names of
-`vramscope whatif --edit`.
+MODEL: a name of TRANSFORMERS, VISION or own(), behind some "-autocast"; docs/measurements/predictions.md says on which no rule was made.  In lengths and
+bert-lengths each batch has another length.  EDIT: the names of `vramscope whatif --edit`.
 """
 
 import json
@@ -369,8 +362,8 @@ class OnHost(torch.optim.Optimizer):
 class InBackward:
     """An optimizer for each parameter, which steps as soon as its gradient is there, and frees that."""
 
-    def __init__(self, params):
-        self.optimizers = {p: torch.optim.AdamW([p], foreach=False) for p in params}
+    def __init__(self, params, make=lambda params: torch.optim.AdamW(params, foreach=False)):
+        self.optimizers = {p: make([p]) for p in params}
         for p in self.optimizers:
             p.register_post_accumulate_grad_hook(self.now)
 

@@ -14,13 +14,12 @@ program() {
   local name=$1; shift
   local base=$out/$name
   rm -f "$base".*
+  local run=()
   case $shim in
-    plain) python3 "$here/train_transformer.py" --facts "$base.json" "$@" >"$base.stdout" 2>"$base.stderr" ;;
-    preload) VRAMSCOPE_OUTPUT=$base.db LD_PRELOAD=$tree/lib/libvramscope.so \
-      python3 "$here/train_transformer.py" --facts "$base.json" "$@" >"$base.stdout" 2>"$base.stderr" ;;
-    run) "$tree/bin/vramscope" run -o "$base.db" -- \
-      python3 "$here/train_transformer.py" --facts "$base.json" "$@" >"$base.stdout" 2>"$base.stderr" ;;
+    preload) run=(env "VRAMSCOPE_OUTPUT=$base.db" "LD_PRELOAD=$tree/lib/libvramscope.so") ;;
+    run) run=("$tree/bin/vramscope" run -o "$base.db" --) ;;
   esac
+  "${run[@]}" python3 "$here/train_transformer.py" --facts "$base.json" "$@" >"$base.stdout" 2>"$base.stderr"
   echo $? >"$base.status"
 }
 

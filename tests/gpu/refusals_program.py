@@ -55,20 +55,11 @@ class Lists(torch.optim.Optimizer):
             p.sub_(1e-4 * a / (b.sqrt() + 1e-8))
 
 
-class EachInBackward(M.InBackward):
-    """M.InBackward with optimizers that MAKE makes."""
-
-    def __init__(self, params, make):
-        self.optimizers = {p: make([p]) for p in params}
-        for p in self.optimizers:
-            p.register_post_accumulate_grad_hook(self.now)
-
-
 def optimizer_of(net, edits):
     make = {"anew": Anew, "lists": Lists}.get(edits.get("update"))
     if not make:
         return M.optimizer_of(net, edits)
-    return EachInBackward(net.parameters(), make) if "gradients" in edits else make(net.parameters())
+    return M.InBackward(net.parameters(), make) if "gradients" in edits else make(net.parameters())
 
 
 def states_of(net, optimizer):

@@ -4,11 +4,11 @@ It knows nothing of any profiler: a plain decoder (bf16, AdamW), random tokens, 
 that a recording can be checked against it:
 
   stdout            one line a step with the loss (repr of the float), identical from run to run
-  --facts FILE      JSON: PyTorch's own counters (peaks, numbers of allocations and frees) read at the end, step times,
+  --facts FILE      JSON: PyTorch's own counters (peaks, numbers of allocations and frees) read at the end,
                     and a log of phase boundaries in CLOCK_MONOTONIC nanoseconds: [t, "forward" | "logits" | ... | "none"]
 
 Variants: --compile, --checkpoint, --throw (a block raises inside forward every third step; caught),
---kill STEP (SIGKILL to itself in the middle of that step's backward), --history MODE (PyTorch's own recorder, for comparison).
+--kill STEP (SIGKILL to itself in the middle of that step's backward).
 """
 import argparse
 import json
@@ -20,6 +20,8 @@ import time
 import torch
 import torch.nn as nn
 import torch.nn.functional as F
+
+from counters import counters
 
 BOUNDARIES = []
 
@@ -82,31 +84,15 @@ def parse():
     p.add_argument("--compile", action="store_true")
     p.add_argument("--checkpoint", action="store_true")
     p.add_argument("--throw", action="store_true")
-    p.add_argument("--nondeterministic", action="store_true", help="the fast kernels, for timing")
     p.add_argument("--kill", type=int, default=0)
     p.add_argument("--oom", action="store_true", help="ask for more than the device has at the end, and die of it")
-    p.add_argument("--history", choices=["off", "python", "all"], default="off")
     return p.parse_args()
 
 
-def counters():
-    stats = torch.cuda.memory_stats()
-    return {
-        "t_ns": time.monotonic_ns(),
-        "max_memory_allocated": torch.cuda.max_memory_allocated(),
-        "max_memory_reserved": torch.cuda.max_memory_reserved(),
-        "memory_allocated": torch.cuda.memory_allocated(),
-        "memory_reserved": torch.cuda.memory_reserved(),
-        "allocations": stats["allocation.all.allocated"],
-        "frees": stats["allocation.all.freed"],
-        "segments": stats["segment.all.allocated"],
-    }
-
-
-def save(path, step_ms):
+def save(path):
     if path:
         with open(path, "w") as f:
-            json.dump({"counters": counters(), "step_ms": step_ms, "boundaries": BOUNDARIES, "pid": os.getpid()}, f)
+            json.dump({"counters": counters(), "boundaries": BOUNDARIES, "pid": os.getpid()}, f)
             f.flush()
             os.fsync(f.fileno())
 
@@ -115,7 +101,7 @@ def kill_in_backward(module, facts):
     """Arms a backward hook that notes the counters and kills the process at once: nothing is allocated in between."""
 
     def hook(grad):
-        save(facts, [])
+        save(facts)
         os.kill(os.getpid(), signal.SIGKILL)
 
     return module.register_full_backward_pre_hook(lambda mod, grads: hook(grads))
@@ -142,23 +128,18 @@ def train_step(model, optimizer, ids, raw, args, step):
 
 def main():
     args = parse()
-    if not args.nondeterministic:
-        os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
-        torch.use_deterministic_algorithms(True)
-        torch.utils.deterministic.fill_uninitialized_memory = False
-    if args.history != "off":
-        torch.cuda.memory._record_memory_history(stacks=args.history)
+    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
+    torch.use_deterministic_algorithms(True)
+    torch.utils.deterministic.fill_uninitialized_memory = False
     torch.manual_seed(1)
     raw = Decoder(args.layers, args.hidden, args.heads, args.vocab, args.context, args.checkpoint)
     raw = raw.to("cuda", torch.bfloat16)
     model = torch.compile(raw) if args.compile else raw
     optimizer = torch.optim.AdamW(raw.parameters(), lr=3e-4)
     data = torch.Generator().manual_seed(2)
-    step_ms = []
     for step in range(1, args.steps + 1):
         ids = torch.randint(args.vocab, (args.batch, args.context + 1), generator=data)
         torch.cuda.synchronize()
-        begin = time.perf_counter()
         if args.throw and step % 3 == 0:
             raw.blocks[len(raw.blocks) // 2].fail = True
             try:
@@ -170,12 +151,10 @@ def main():
             continue
         loss = train_step(model, optimizer, ids, raw, args, step)
         torch.cuda.synchronize()
-        step_ms.append((time.perf_counter() - begin) * 1e3)
         print(f"step {step} loss {loss!r}")
-    save(args.facts, step_ms)
+    save(args.facts)
     if args.oom:
-        hog = [torch.empty(1 << 40, device="cuda")]
-        del hog
+        torch.empty(1 << 40, device="cuda")
 
 
 if __name__ == "__main__":

@@ -13,11 +13,13 @@ Exit status 77: the library is not installed.
 import json
 import os
 import sys
-import time
 
 os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
 import torch
 import torch.nn.functional as F
+
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+from counters import counters  # noqa: E402
 
 
 def library(name):
@@ -26,19 +28,6 @@ def library(name):
     except ImportError:
         print(f"{name} is not installed")
         sys.exit(77)
-
-
-def counters():
-    stats = torch.cuda.memory_stats()
-    return {
-        "t_ns": time.clock_gettime_ns(time.CLOCK_MONOTONIC),
-        "max_memory_allocated": torch.cuda.max_memory_allocated(),
-        "max_memory_reserved": torch.cuda.max_memory_reserved(),
-        "memory_allocated": torch.cuda.memory_allocated(),
-        "memory_reserved": torch.cuda.memory_reserved(),
-        "allocations": stats["allocation.all.allocated"],
-        "frees": stats["allocation.all.freed"],
-    }
 
 
 def images(batch, size, generator):

@@ -384,19 +384,14 @@ def own_optimizer(w):
 
 def distill(w):
     student, teacher = Mlp(256 * N, 256 * N, 1000).to(DEVICE), Mlp(256 * N, 512 * N, 1000, depth=6).to(DEVICE).requires_grad_(False).eval()
-    optimizer = torch.optim.AdamW(student.parameters(), lr=1e-3)
-    w.look([student, teacher])
-    for _ in range(STEPS):
+
+    def inputs():
         x = w.made(torch.randn(256 * N, 256 * N, device=DEVICE))
         with torch.no_grad():
-            wanted = teacher(x).softmax(-1)
-        w.made(x, wanted)
-        with w.activations():
-            loss = F.kl_div(student(x).log_softmax(-1), wanted, reduction="batchmean")
-        loss.backward()
-        w.look([student, teacher], [optimizer])
-        optimizer.step()
-        optimizer.zero_grad()
+            return x, teacher(x).softmax(-1)
+
+    loop(w, [student, teacher], [torch.optim.AdamW(student.parameters(), lr=1e-3)], inputs,
+         lambda x, wanted: F.kl_div(student(x).log_softmax(-1), wanted, reduction="batchmean"))
 
 
 def tiny_head(w):

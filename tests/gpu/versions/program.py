@@ -13,13 +13,15 @@ import os
 import signal
 import sys
 import threading
-import time
 
 os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
 import torch
 import torch.nn as nn
 import torch.nn.functional as F
 from torch.utils.checkpoint import checkpoint
+
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+from counters import counters  # noqa: E402
 
 DEVICE = os.environ.get("DEVICE", "cuda")
 GPU = DEVICE == "cuda"
@@ -205,19 +207,10 @@ def pool():
 
 # ---- the whole ----
 
-def counters():
-    if not GPU:
-        return {}
-    torch.cuda.synchronize()
-    stats = torch.cuda.memory_stats()
-    return {"t_ns": time.monotonic_ns(), "max_memory_allocated": torch.cuda.max_memory_allocated(), "max_memory_reserved": torch.cuda.max_memory_reserved(),
-            "memory_allocated": torch.cuda.memory_allocated(), "memory_reserved": torch.cuda.memory_reserved(),
-            "allocations": stats["allocation.all.allocated"], "frees": stats["allocation.all.freed"]}
-
-
 def save(path, **more):
+    torch.cuda.synchronize() if GPU else None
     with open(path, "w") as f:
-        json.dump({"counters": counters(), "torch": torch.__version__, **more}, f)
+        json.dump({"counters": counters() if GPU else {}, "torch": torch.__version__, **more}, f)
         f.flush()
         os.fsync(f.fileno())
 
