@@ -84,15 +84,11 @@ kernels = db.execute("SELECT count(DISTINCT first_by), count(DISTINCT last_by) F
 followed = db.execute("SELECT count(*), sum(uses), sum(unseen IS NOT NULL) FROM block_use").fetchone()
 events = db.execute("SELECT count(*) FROM ev").fetchone()[0]
 print(f"blocks followed {followed[0]}, uses {followed[1]}, not known to be idle {followed[2]}; names {tuple(kernels)}; {events} events")
-print("roles at the peak:", [tuple(r) for r in db.execute("SELECT role, count(*), sum(size_bytes) >> 20 FROM live_at_peak GROUP BY 1 ORDER BY 3 DESC")])
-print("unknown:", [tuple(r) for r in db.execute("SELECT r.rule, l.size_bytes >> 10, l.line, l.phase FROM live_at_peak l JOIN block_role r USING(alloc_seq) WHERE l.role = 'not told' ORDER BY 2 DESC LIMIT 6")])
-print("roles:", [tuple(r) for r in db.execute("SELECT r.role, count(*), sum(size_bytes) >> 20 FROM block_role r JOIN block_use USING(alloc_seq) WHERE NOT managed GROUP BY 1 ORDER BY 3 DESC")])
 parameters = collections.Counter(db.execute("SELECT role FROM block_role WHERE alloc_seq = ?", (block_of(l)["alloc_seq"],)).fetchone()[0] for l in log if l[0] == "held" and l[1].startswith("parameter"))
 states = collections.Counter(db.execute("SELECT role FROM block_role WHERE alloc_seq = ?", (block_of(l)["alloc_seq"],)).fetchone()[0] for l in log if l[0] == "held" and l[1].startswith("exp"))
 print("parameters are called", dict(parameters), "states", dict(states))
 if set(parameters) != {"parameter"} or set(states) != {"optimizer state"}:
     bad.append("a parameter or a state has another role")
-print("unseen:", [tuple(r) for r in db.execute("SELECT unseen, count(*), sum(size_bytes) >> 20 FROM block_use GROUP BY 1")])
 for line in bad[:20]:
     print("FAIL:", line)
 sys.exit(1 if bad else 0)

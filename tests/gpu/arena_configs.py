@@ -20,7 +20,6 @@ NAMES = {
     "nocache-arena": "no caching, arena",
     "nocache-arena+quiet": "no caching, arena, not recording",
     "native+recorded": "torch native, recorded",
-    "expandable+recorded": "torch expandable_segments, recorded",
 }
 CONF = {"native": None, "expandable": "expandable_segments:True", "async": "backend:cudaMallocAsync"}
 

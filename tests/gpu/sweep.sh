@@ -3,7 +3,7 @@
 # measured, with a bisection for the longest.
 #
 # Programs: a Hugging Face Llama with eager attention and with sdpa, GPT-2 under autocast, Qwen2 with checkpoints, ResNet-50 and ConvNeXt over batch and image
-# size; each with PyTorch's allocator as it is and with expandable segments.  Beside them `vramscope sweep` of GPT-2, to where it runs out.  Series run beside each other, each under a limit of LIMIT bytes (torch.cuda.set_per_process_memory_fraction).
+# size; each with PyTorch's allocator as it is and with expandable segments.  Series run beside each other, each under a limit of LIMIT bytes (torch.cuda.set_per_process_memory_fraction).
 #
 # TREE: an installed vramscope.  OUT: folder for logs.  Needs a GPU with 120 GiB, PyTorch, transformers, torchvision; about three minutes.  Ends with
 # "N within, N missed"; exit 77 without a GPU.  SERIES="gpt2-native": these alone.
@@ -56,25 +56,16 @@ one() { # SERIES: record, predict, measure
   batches=$(tr , '\n' <<<"$grid" | cut -dx -f1 | sort -nu | paste -sd,)
   "$tree/bin/vramscope" whatif --json --batch "$batches" --seq "$lengths" --capacity "$LIMIT" "${files[@]}" >"$d/predicted.json" 2>"$d/predicted.err"
   "$tree/bin/vramscope" whatif --batch "$batches" --seq "$lengths" --capacity "$LIMIT" "${files[@]}" >"$d/predicted.txt" 2>&1
-  echo "$series predicted after $SECONDS s" >>"$out/times.txt"
   wait
-  echo "$series measured after $SECONDS s" >>"$out/times.txt"
 }
 
 all=${SERIES:-llama-eager-native llama-eager-expandable llama-sdpa-native llama-sdpa-expandable gpt2-native gpt2-expandable qwen-native qwen-expandable
   cnn-native cnn-expandable convnext-native convnext-expandable}
 # a process has its limit, a context, and what a recording without a limit takes beyond it
-read -r FRACTION TURNS <<<"$("$python" -c 'import torch, sys
-limit, total = int(sys.argv[1]), torch.cuda.get_device_properties(0).total_memory
-print(limit / total, max(1, int(total // (limit + (5 << 29)))))' "$LIMIT")"
+TURNS=$("$python" -c 'import torch, sys
+print(max(1, int(torch.cuda.get_device_properties(0).total_memory // (int(sys.argv[1]) + (5 << 29)))))' "$LIMIT")
 for s in $all; do one "$s" & done
-export FRACTION
-PYTORCH_CUDA_ALLOC_CONF='' turn timeout 170 "$tree/bin/vramscope" sweep -o "$work/sweep" --timeout=60s --grid batch=2,4 --grid seq=512,1024,1536,2048 --plot="$out/sweep.gp" -- \
-  "$python" "$here/sweep_program.py" train gpt2 '{batch}' '{seq}' >"$out/sweep.txt" 2>&1
-echo "vramscope sweep: status $? after $SECONDS s" >>"$out/times.txt"
 wait
-COLUMNS=160 "$tree/bin/vramscope" sweep -q -o "$work/sweep" --grid batch=2,4 --grid seq=512,1024,1536,2048 -- "$python" "$here/sweep_program.py" train gpt2 '{batch}' '{seq}'
-cp "$work/sweep/sweep.csv" "$out/sweep.csv"
 within=0 missed=0
 for s in $all; do
   if "$python" "$here/sweep_verdict.py" "$s" "$work/$s/predicted.json" "$work/$s/measured.json" 2>"$work/$s/verdict.err"; then
@@ -84,7 +75,6 @@ for s in $all; do
     tail -n 2 "$work/$s/verdict.err" "$work/$s/predicted.err" "$work/$s/measured.log" 2>/dev/null | cut -c1-300
   fi
 done
-cp "$work/sweep/sweep.db" "$out/" 2>/dev/null
-(cd "$work" && tar czf "$out/sweep.tgz" --exclude=./sweep ./*) # the sweep's recordings are in its database
+(cd "$work" && tar czf "$out/sweep.tgz" ./*)
 echo "$within within, $missed missed"
 [ "$missed" = 0 ]

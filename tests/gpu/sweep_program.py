@@ -112,8 +112,6 @@ def measure(name, limit, grid, out):
 
 
 if sys.argv[1] == "train":
-    if "FRACTION" in os.environ:
-        torch.cuda.set_per_process_memory_fraction(float(os.environ["FRACTION"]))
     print(train(sys.argv[2], int(sys.argv[3]), int(sys.argv[4])))
 else:
     measure(sys.argv[2], int(sys.argv[3]), sys.argv[4], sys.argv[5])

@@ -2,33 +2,23 @@
 # tensors.sh TREE OUT - what tensor each block was made for (request, element type, shape), against PyTorch's own memory history and
 # the tensors that live at the end: a Llama-like model in bf16, a CNN under autocast with sorting and resizing, a CUDA graph,
 # and the Llama on the arena and in expandable segments; an out-of-memory in each but the arena.  What peak says of the largest lies under
-# OUT, and the recording of a case that fails, compressed, where it is small.
+# OUT.
 #
 # TREE: an installed vramscope.  Needs PyTorch ($TEST_PYTHON or python3).  Takes about half a minute.  Ends with "N passed, N failed"; exit 77
 # without a GPU.
 . "$(dirname "$0")/gpu.bash"
 need
-keep() { # NAME: what its program said, and its database where it is small, to OUT
-    "$python" -c 'import lzma, os, sys
-for path in sys.argv[2:]:
-    small = lzma.compress(open(path, "rb").read()) if os.path.exists(path) else b""
-    if 0 < len(small) < 2 << 20:
-        open(os.path.join(sys.argv[1], os.path.basename(path) + ".xz"), "wb").write(small)' "$out" "$work/$1.db" "$work/$1.json"
-    cp "$work/$1.log" "$out"
-}
 one() { # CASE NAME [VARIABLE=VALUE...]: its verdicts on stdout
     local case=$1 name=$2
     shift 2
     env "$@" timeout 150 "$V" run -q -o "$work/$name.db" -- "$python" "$here/tensors.py" train "$case" "$work/$name.json" >"$work/$name.log" 2>&1 || {
         echo "FAIL $name: ended with $?"
         grep -v '^$' "$work/$name.log" | tail -n 5
-        keep "$name"
         return
     }
     "$python" "$here/tensors.py" check "$case" "$name" "$work/$name.db" "$work/$name.json" >"$work/$name.checked" 2>&1 ||
         grep -q '^FAIL' "$work/$name.checked" || echo "FAIL $name: the check died" >>"$work/$name.checked"
     cat "$work/$name.checked"
-    grep -q '^FAIL' "$work/$name.checked" && keep "$name"
     "$V" peak --top=20 "$work/$name.db" >"$out/$name.txt" 2>&1
     sqlite3 -header "$work/$name.db" "SELECT made_for, element_type, count(*) AS blocks, sum(size_bytes) AS bytes, sum(request_bytes) AS requested
         FROM live_at_peak GROUP BY 1, 2 ORDER BY 4 DESC" >>"$out/$name.txt" 2>&1
