@@ -20,11 +20,9 @@ TREE is an installed tree.  Everything measured goes to OUT/bench_step.json.  Wh
 Exit status 77 where there is no GPU; `--device cpu --tiny` tries the script itself.
 """
 import argparse
-import contextlib
 import json
 import os
 import random
-import sqlite3
 import subprocess
 import sys
 import time
@@ -60,24 +58,11 @@ def measure(args, config, name, *options, models=None):
         return json.load(f)
 
 
-def events(path, steps):
-    """Of each kind in the database, a step; the recording of the first steps, which allocate more, is in it.  On a CPU there is no
-    database."""
-    if not os.path.exists(path):
-        return {}
-    with contextlib.closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as db:
-        found = db.execute("SELECT op, count(*) FROM event GROUP BY op ORDER BY 2 DESC").fetchall()
-    return {op: n / steps for op, n in found if n >= steps / 10}
-
-
 def one_process(args):
-    """Of each model its pairs, and the events of a step."""
+    """Of each model its pairs."""
     found = {}
     for name in args.models.split(","):
-        run = f"turns-{name}"
-        found |= measure(args, "preloaded", run, "--steps", "40", "--turns", str(args.turns), "--turn", str(args.turn), models=name)
-        found[name]["events"] = events(os.path.join(args.out, run + ".db"), 40 + args.turns * args.turn)
-        print(f"{name}: events a step: " + ", ".join(f"{op} {n:.1f}" for op, n in found[name]["events"].items()), flush=True)
+        found |= measure(args, "preloaded", f"turns-{name}", "--steps", "40", "--turns", str(args.turns), "--turn", str(args.turn), models=name)
     return found
 
 
