@@ -12,7 +12,7 @@ export SIMCUDA_BANNER=0 VRAMSCOPE_ALLOCATOR=arena VRAMSCOPE_ENABLED=off
 played() { # HOW ERROR FUNCTION...: each in turn, two at a time
     local how=$1 error=$2
     shift 2
-    printf '%s\n' "$@" | timeout 60 xargs -P 2 -I{} env LD_PRELOAD="$shim" "$tests/prog_arena_faults" {} "$error" "$how" \
+    printf '%s\n' "$@" | timeout 300 xargs -P 2 -I{} env LD_PRELOAD="$shim" "$tests/prog_arena_faults" {} "$error" "$how" \
         >>"$dir/said" 2>>"$dir/wrong" || fail "$how, error $error: $(cat "$dir/wrong")"
 }
 played both 2 "${functions[@]}"

@@ -31,7 +31,7 @@ end_exporter() {
 }
 opened() { # EXPECTED WHAT ENV...
     local said
-    said=$(timeout 60 env "${@:3}" "$program" open "$file" "$2" 2>"$run/opener") || fail "$2: $? $(cat "$run/opener")"
+    said=$(timeout 300 env "${@:3}" "$program" open "$file" "$2" 2>"$run/opener") || fail "$2: $? $(cat "$run/opener")"
     [ "$said" = "$1" ] || fail "$2: '$said', not '$1' $(cat "$run/opener")"
 }
 secrets() { # of the third handle: key, proof and id, as hexadecimal words of 8 bytes in both orders
@@ -106,7 +106,7 @@ files lack: 205
 END
 for who in arena shim_alone; do
     declare -n with=$who
-    timeout 60 env "${with[@]}" "$tests/prog_arena_liar" >"$run/out" 2>"$run/err" || fail "$who: a liar: $?"
+    timeout 300 env "${with[@]}" "$tests/prog_arena_liar" >"$run/out" 2>"$run/err" || fail "$who: a liar: $?"
     cmp "$run/wanted" "$run/out" || fail "$who: other errors of a liar's"
     [ "$(grep -c 'Too many open files): raise the limit' "$run/err")" = 1 ] || fail "$who: not told of descriptors that lack"
     : >"$run/err"

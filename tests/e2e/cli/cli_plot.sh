@@ -130,8 +130,8 @@ for format in png gp txt; do
     "$V" plot short.db -o link.$format && "$V" plot short.db -o dangling.$format || no "$format through a link"
     [ -L link.$format ] && [ -L dangling.$format ] || no "$format replaced a link"
     alike there/old there/new.$format || no "$format: what a link leads to is old"
-    timeout 60 cat pipe >piped &
-    timeout 60 "$V" plot short.db -o pipe.$format || no "$format into a pipe"
+    timeout 300 cat pipe >piped &
+    timeout 300 "$V" plot short.db -o pipe.$format || no "$format into a pipe"
     wait $!
     [ -p pipe ] && alike piped there/old || no "$format: a pipe was replaced, or lacks the picture"
     mknod device c 1 3 2>/dev/null || break

@@ -20,7 +20,7 @@ start() { # NAME HOW [VARIABLE=VALUE...]: prog_top, $pid and {in}
     done
     fail "$name does not begin: $(cat "$dir/$name.out")"
 }
-top() { timeout 60 "$V" top "$@"; }
+top() { timeout 300 "$V" top "$@"; }
 shows() { # PATTERN ARGUMENT...
     local pattern=$1
     shift
@@ -117,7 +117,7 @@ until_open() {
 # somebody truncates the journal while top looks at it
 start three hold
 three=$pid three_in=$in
-timeout 60 "$V" top --once "$three" >frame 2>err &
+timeout 300 "$V" top --once "$three" >frame 2>err &
 watcher=$!
 until_open $watcher
 : >"$(echo "$journals"/*.vsj)"
@@ -149,7 +149,7 @@ wait "$four"
 start five hold
 five=$pid five_in=$in
 shows "^ +$five " "$five"
-timeout 60 "$V" top --once "$five" >frame 2>err &
+timeout 300 "$V" top --once "$five" >frame 2>err &
 watcher=$!
 until_open $watcher
 rm "$journals"/*.vsj

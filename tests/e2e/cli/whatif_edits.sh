@@ -52,7 +52,7 @@ grep -q '^  loss=fused: nothing to change: ' "$dir/text" || fail "the refused ed
 one_line() { # TEXT ARGUMENTS...
     local text=$1
     shift
-    timeout 60 "$V" whatif "$@" >"$dir/out" 2>"$dir/err"
+    timeout 300 "$V" whatif "$@" >"$dir/out" 2>"$dir/err"
     [ $? = 2 ] && [ "$(wc -l <"$dir/err")" = 1 ] && grep -qF -- "$text" "$dir/err" || fail "whatif $*: not one line '$text': $(cat "$dir/err")"
 }
 one_line "did you mean 'foreach'" -e forach=no "$dir/base.db"

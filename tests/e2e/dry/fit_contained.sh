@@ -100,7 +100,7 @@ for who in root apart other; do
     for wrote in "$d/log, .*, changed" "$d/checkpoint.pt, .*, changed" "$d/gone, deleted" "$d/born, 0 B"; do
         grep -q "$wrote" "$d.out" || grep -q '[0-9]* more$' "$d.out" || fail "$who: not listed: $wrote: $(cat "$d.out")"
     done
-    (cd "$d" && timeout 60 "${as[@]}" "$V" fit --json -- true) 2>&1 | grep -q '"contained": '"$([ $who = apart ] && echo false || echo true)" ||
+    (cd "$d" && timeout 300 "${as[@]}" "$V" fit --json -- true) 2>&1 | grep -q '"contained": '"$([ $who = apart ] && echo false || echo true)" ||
         fail "$who: in a namespace, or not"
     # the whole list is in JSON, and copies are kept where that is asked for
     fit 3 "$d" --json --keep-writes="$dir/kept-$who/all" -- python3 "$dir/hostile.py" "$d" "$shared"

@@ -27,8 +27,8 @@ row, = d["largest"]
 print(row["largest"], row["next"], d["points_run"])')"
 [ "$next" = $((largest + 1)) ] && [ "$largest" -gt 1 ] || fail "the end: $(cat out)"
 [ "$runs" -le 8 ] || fail "$runs runs of 16 sizes"
-timeout 100 "$V" fit --json --capacity=2GiB -- "$python" train.py "$largest" >fits 2>err || fail "batch $largest alone: $? $(cat fits)"
-timeout 100 "$V" fit --json --capacity=2GiB -- "$python" train.py "$next" >not 2>err
+timeout 300 "$V" fit --json --capacity=2GiB -- "$python" train.py "$largest" >fits 2>err || fail "batch $largest alone: $? $(cat fits)"
+timeout 300 "$V" fit --json --capacity=2GiB -- "$python" train.py "$next" >not 2>err
 [ $? = 1 ] || fail "batch $next alone fits: $(cat not)"
 python3 -c 'import json, sys
 point, = (p for p in json.load(open("out"))["points"] if p["point"] == "batch=" + sys.argv[1])

@@ -60,7 +60,7 @@ grep -q 'A: dry run, no GPU; B: on a GPU: times and residual do not compare, wha
 shows 'diff --json' "$V" diff --json rec0.db other.db
 try check
 shows check "$V" check --max-peak=1GiB rec0.db
-timeout 60 "$V" check --max-peak=1GiB --json --junit=check.xml rec0.db >out || fail "check --json: $?"
+timeout 300 "$V" check --max-peak=1GiB --json --junit=check.xml rec0.db >out || fail "check --json: $?"
 grep -q '"dry": true' out && grep -qE "$mark" check.xml || fail "check: $(cat out check.xml)"
 "$V" check --max-peak=1KiB --github rec0.db >out
 grep -qE "$mark" out || fail "check --github: $(cat out)"

@@ -31,9 +31,9 @@ timeout 240 "$V" sweep --dry --capacity=6GiB -o guess --grid batch=2,17,19,32 --
 grep -qE '^batch=17 +between .* within 762.9 MiB$' out || fail "the interval: $(cat out)"
 
 # nothing is run again; a larger grid adds points; another capacity is another question
-timeout 60 "$V" sweep --dry --capacity=6GiB -o guess --grid batch=2,17,19,32 -- "$program" '{batch}' 1024 guess=400000000 >out 2>err || fail "again: $(cat err)"
+timeout 300 "$V" sweep --dry --capacity=6GiB -o guess --grid batch=2,17,19,32 -- "$program" '{batch}' 1024 guess=400000000 >out 2>err || fail "again: $(cat err)"
 grep -q 'nothing was run' out || fail "run again: $(cat out)"
-timeout 60 "$V" sweep --dry --capacity=7GiB -o guess --grid batch=2 -- "$program" '{batch}' 1024 guess=400000000 >out 2>err
+timeout 300 "$V" sweep --dry --capacity=7GiB -o guess --grid batch=2 -- "$program" '{batch}' 1024 guess=400000000 >out 2>err
 [ $? = 2 ] && grep -q 'has points of another command' err || fail "another capacity: $(cat out err)"
 
 # interrupted: all that ran is ended, and the same command goes on
@@ -55,6 +55,6 @@ timeout 120 "$V" sweep --dry --jobs=2 -o stop --grid batch=4,5,6 -- "$program" '
 # options that go together, or not
 for bad in '--gpu=H200' '--dry --simulated'; do
     # shellcheck disable=SC2086 # the last are two
-    timeout 60 "$V" sweep $bad -o bad --grid batch=1 -- echo '{batch}' >out 2>err
+    timeout 300 "$V" sweep $bad -o bad --grid batch=1 -- echo '{batch}' >out 2>err
     [ $? = 2 ] && [ "$(wc -l <err)" = 1 ] || fail "$bad: $(cat err)"
 done

@@ -103,7 +103,7 @@ class Old(unittest.TestCase):
         gpu = Gpu()
         gpu.free(gpu.take(5))
 PY
-pytest() { timeout 60 python3 -m pytest -p no:cacheprovider -p no:randomly --color=no "$@" >"$dir/out" 2>"$dir/err"; }
+pytest() { timeout 300 python3 -m pytest -p no:cacheprovider -p no:randomly --color=no "$@" >"$dir/out" 2>"$dir/err"; }
 says() { grep -qF -- "$1" "$dir/out" || fail "pytest does not say '$1': $(cat "$dir/out" "$dir/err")"; }
 count() { grep -cF -- "$1" "$dir/out"; }
 
@@ -286,6 +286,6 @@ says "1 failed"
 # a file that was never made is not waited for as one that grows, and by the next test not at all
 SECONDS=0
 for _ in 1 2 3; do echo "{\"database\": \"$dir/none.db\", \"key\": \"k\", \"range\": \"r\", \"wait\": 20}"; done |
-    timeout 30 python3 -I -S "$BUILD/share/vramscope/python/vramscope/_pytest_reader.py" >"$dir/out"
+    timeout 300 python3 -I -S "$BUILD/share/vramscope/python/vramscope/_pytest_reader.py" >"$dir/out"
 [ $SECONDS -le 8 ] && [ "$(grep -c 'none.db was not made' "$dir/out")" = 3 ] || fail "a file that is not there: $SECONDS s: $(cat "$dir/out")"
 echo "limits of tests are held"

@@ -2,7 +2,7 @@
 # Fork while four threads are inside allocations, markers and the recorder: no child hangs, dies or writes into its parent's
 # file, whichever way it ends, and the parent's recording has every event.
 . "$(dirname "$0")/../lib/lib.bash"
-limit=40
+limit=300
 
 for latency in 20 200; do
     for stacks in off all; do

@@ -63,7 +63,7 @@ limit=60
 LD_PRELOAD="$shim" VRAMSCOPE_OUTPUT="$dir/quiet.db" "$tests/prog_caching" native 20000 >"$dir/quiet" 2>/dev/null
 new_run
 db=$place/run.db
-LD_PRELOAD="$shim" VRAMSCOPE_OUTPUT="$db" VRAMSCOPE_JOURNAL_DIR="$dir/journals" timeout 60 "$tests/prog_caching" native 20000 >"$run/out" 2>"$run/err"
+LD_PRELOAD="$shim" VRAMSCOPE_OUTPUT="$db" VRAMSCOPE_JOURNAL_DIR="$dir/journals" timeout 300 "$tests/prog_caching" native 20000 >"$run/out" 2>"$run/err"
 status=$?
 [ $status = 0 ] || fail "full database: status $status"
 cmp -s <(settled "$dir/quiet") <(settled "$run/out") || fail "full database: other output"

@@ -14,7 +14,7 @@ import() { "$V" import -o "$1" "${@:2}" >out 2>&1 || no "import $*: $(cat out)";
 refused() { # TEXT COMMAND...
     local text=$1
     shift
-    timeout 60 "$@" >out 2>err
+    timeout 300 "$@" >out 2>err
     [ $? = 2 ] && [ "$(wc -l <err)" = 1 ] && [ ! -s out ] && grep -qF -- "$text" err || no "$*: not one line '$text': $(head -c 400 err out)"
 }
 

@@ -8,7 +8,7 @@ PYTHONPATH=$HERE PYTHONDONTWRITEBYTECODE=1 python3 "$HERE/make_snapshots.py" . >
 refused() { # TEXT COMMAND...
     local text=$1
     shift
-    timeout 60 "$@" >out 2>err
+    timeout 300 "$@" >out 2>err
     [ $? = 2 ] && [ "$(wc -l <err)" = 1 ] && [ ! -s out ] && grep -qF -- "$text" err || no "$*: not one line '$text': $(head -c 400 err out)"
 }
 field() { # FILE POLICY KEY

@@ -7,7 +7,7 @@ cd "$dir" || exit 1
 refused() { # TEXT ARGUMENT...
     local text=$1
     shift
-    timeout 60 "$V" sweep "$@" >out 2>err
+    timeout 300 "$V" sweep "$@" >out 2>err
     local status=$?
     if [ $status != 2 ] || [ "$(wc -l <err)" != 1 ] || [ -s out ] || ! grep -qF -- "$text" err; then
         fail "sweep $*: not one line '$text': $status $(head -c 400 err out)"
@@ -24,7 +24,7 @@ outcomes() { column "$1/sweep.csv" outcome | tr '\n' ' '; }
 
 # a point hangs where it takes far longer than one that does not takes here and now: no time is short for every machine
 before=${EPOCHREALTIME/./}
-timeout 60 "$V" sweep -q --simulated -o one --grid batch=2 --grid seq=512 -- "$tests/prog_sizes" '{batch}' '{seq}' "$word" >out 2>err || fail "one point: $(cat err)"
+timeout 300 "$V" sweep -q --simulated -o one --grid batch=2 --grid seq=512 -- "$tests/prog_sizes" '{batch}' '{seq}' "$word" >out 2>err || fail "one point: $(cat err)"
 patience=$((5 + 10 * (${EPOCHREALTIME/./} - before) / 1000000))s
 
 # outcomes: beyond 4096 tokens it hangs, or crashes, or runs out of memory
@@ -36,11 +36,11 @@ done
 none_lives "a point that hung was not ended"
 
 # the driver's refusal is one too, whoever asked, where nothing follows it; the request is said
-timeout 60 "$V" sweep --simulated -o refused --grid batch=4 --grid seq=512,2048 -- "$tests/prog_sizes" '{batch}' '{seq}' "$word" refused >refused.txt 2>err || fail "sweep refused: $(cat err)"
+timeout 300 "$V" sweep --simulated -o refused --grid batch=4 --grid seq=512,2048 -- "$tests/prog_sizes" '{batch}' '{seq}' "$word" refused >refused.txt 2>err || fail "sweep refused: $(cat err)"
 [ "$(outcomes refused)" = "4x512 ok 4x2048 oom " ] || fail "what the driver refused: $(outcomes refused)"
 grep -q '^batch=4,seq=2048: oom, exit 1, .*, 1.00 TiB refused' refused.txt && grep -q 'oom, asked 1.00 TiB' refused.txt || fail "its size: $(cat refused.txt)"
 column refused/sweep.csv refused_bytes | grep -q '4x2048 1099511627776' || fail "its bytes: $(cat refused/sweep.csv)"
-timeout 60 "$V" sweep --simulated -o recovers --grid batch=4 --grid seq=2048 -- "$tests/prog_sizes" '{batch}' '{seq}' "$word" recovers >recovers.txt 2>err || fail "sweep recovers: $(cat err)"
+timeout 300 "$V" sweep --simulated -o recovers --grid batch=4 --grid seq=2048 -- "$tests/prog_sizes" '{batch}' '{seq}' "$word" recovers >recovers.txt 2>err || fail "sweep recovers: $(cat err)"
 [ "$(outcomes recovers)" = "4x2048 crash " ] || fail "a refusal that the program lived on after: $(outcomes recovers)"
 
 # one database has every point and every recording, whatever became of it; whatif takes it for the files, without those that ran out of memory
@@ -67,17 +67,17 @@ for p, r, c in zip(points, ranks, rows):
     peak, = db.execute("SELECT sum(size_bytes) FROM live_at_peak WHERE process = ?", (r["process"],)).fetchone()
     assert peak == p["allocated_bytes"], peak
 PY
-timeout 60 "$V" whatif --json --batch=4 --seq=512..4096 oom/sweep.db >one.json 2>err || fail "whatif of a sweep's database: $(cat err)"
+timeout 300 "$V" whatif --json --batch=4 --seq=512..4096 oom/sweep.db >one.json 2>err || fail "whatif of a sweep's database: $(cat err)"
 [ "$(wc -l <err)" = 1 ] && grep -q 'sweep.db: 5 of its 6 recordings taken: .*; left out: 1 that ran out of memory$' err || fail "what of it was left out: $(cat err)"
-timeout 60 "$V" whatif --json --batch=4 --seq=512..4096 oom/batch=2,*/run.db oom/batch=4,seq={512,1024}/run.db >apart.json 2>err || fail "whatif of a sweep's files: $(cat err)"
+timeout 300 "$V" whatif --json --batch=4 --seq=512..4096 oom/batch=2,*/run.db oom/batch=4,seq={512,1024}/run.db >apart.json 2>err || fail "whatif of a sweep's files: $(cat err)"
 cmp -s one.json apart.json || fail "the database and its files: $(diff one.json apart.json | head -5)"
 # recordings of different programs follow no common law; those without labels are named as such, with what helps
 cp oom/sweep.db apart.db
 sqlite3 apart.db "INSERT INTO meta(process, key, value) SELECT id, 'label.attention', CASE WHEN id = 2 THEN 'eager' ELSE 'sdpa' END FROM process"
-timeout 60 "$V" whatif --batch=4 --seq=512 apart.db >out 2>err && fail "a law of two programs"
+timeout 300 "$V" whatif --batch=4 --seq=512 apart.db >out 2>err && fail "a law of two programs"
 [ "$(wc -l <err)" = 1 ] && grep -q 'apart.db has recordings of attention=sdpa and of attention=eager, ' err || fail "two programs: $(cat err)"
 sqlite3 apart.db "DELETE FROM meta WHERE key LIKE 'label.%'"
-timeout 60 "$V" whatif --batch=4 --seq=512 apart.db >out 2>err && fail "a law of no sizes"
+timeout 300 "$V" whatif --batch=4 --seq=512 apart.db >out 2>err && fail "a law of no sizes"
 [ "$(wc -l <err)" = 1 ] && grep -q '0 of its 6 recordings taken; left out: 1 that ran out of memory, 5 without labels batch and seq (name each as apart.db#1:batch=4,seq=1024)' err ||
     fail "no labels: $(cat err)"
 "$V" report --all oom/sweep.db >out 2>err && [ "$(grep -c '^labels batch=' out)" = 6 ] || fail "a sweep's database as a report: $(head -5 out err)"
@@ -89,7 +89,7 @@ cat >lacks <<'END'
 exec "$PROG" "$@"
 END
 chmod +x lacks
-PROG=$tests/prog_sizes timeout 60 "$V" sweep -q --simulated -o lacks.d --grid batch=2,4 --grid seq=512 -- ./lacks '{batch}' '{seq}' "$word" >lacks.txt 2>err
+PROG=$tests/prog_sizes timeout 300 "$V" sweep -q --simulated -o lacks.d --grid batch=2,4 --grid seq=512 -- ./lacks '{batch}' '{seq}' "$word" >lacks.txt 2>err
 "$V" report --all lacks.d/sweep.db >out
 [ $? = 3 ] && grep -qx 'a sweep of 2 points: 1 ok, 1 crash' out && grep -Eq '^  batch=4,seq=512 +crash, exit 3 .* 0 of 1 +- +-' out || fail "a report lacks the point that crashed: $(head -12 out)"
 "$V" report --json lacks.d/sweep.db >/dev/null
@@ -102,7 +102,7 @@ PROG=$tests/prog_sizes timeout 60 "$V" sweep -q --simulated -o lacks.d --grid ba
 [ $? = 3 ] && grep -q '^CANNOT TELL  the point batch=4,seq=2048: .*crash, signal 11: what it would have used later is unknown' out || fail "a check of a point that crashed: $(cat out)"
 
 # an axis may be called as a column of the tables, which stays what it is
-timeout 60 "$V" sweep -q --simulated -o named --grid point=3,2 --grid Rank=7 -- "$tests/prog_sizes" 2 512 "$word" '{point}' '{Rank}' >out 2>err || fail "axes named as columns: $(cat out err)"
+timeout 300 "$V" sweep -q --simulated -o named --grid point=3,2 --grid Rank=7 -- "$tests/prog_sizes" 2 512 "$word" '{point}' '{Rank}' >out 2>err || fail "axes named as columns: $(cat out err)"
 "$V" merge -o named.db named/sweep.db >out 2>&1 || fail "merge of axes named as columns: $(cat out)"
 for file in named/sweep.db named.db; do
     [ "$(sql $file "SELECT point, axis_point, axis_Rank, processes FROM sweep ORDER BY point")" = "1|3|7|1 2|2|7|1 " ] || fail "$file: $(sql $file 'SELECT * FROM sweep')"
@@ -206,9 +206,9 @@ rm oom/sweep.db
 [ "$(wc -l <err)" = 1 ] && [ -s oom/sweep.db ] || fail "no database where the picture can't be drawn: $(cat err)"
 
 # what is done is not run again, and that is said; columns that nothing stands in are left out first
-timeout 60 "$V" sweep --simulated -o bare --grid batch=1 --grid seq=2 -- echo '{batch}' '{seq}' '${x} {2} {}' >bare.txt 2>err
+timeout 300 "$V" sweep --simulated -o bare --grid batch=1 --grid seq=2 -- echo '{batch}' '{seq}' '${x} {2} {}' >bare.txt 2>err
 grep -q 'nothing recorded: no process used the GPU (bare/batch=1,seq=2/log)' bare.txt || fail "why nothing was recorded: $(cat bare.txt)"
-COLUMNS=80 timeout 60 "$V" sweep --simulated -o bare --grid batch=1 --grid seq=2 -- echo '{batch}' '{seq}' '${x} {2} {}' >bare.txt 2>err
+COLUMNS=80 timeout 300 "$V" sweep --simulated -o bare --grid batch=1 --grid seq=2 -- echo '{batch}' '{seq}' '${x} {2} {}' >bare.txt 2>err
 [ ! -e bare/sweep.db ] || fail "a database of nothing"
 grep -q '^nothing was run' bare.txt && grep -q 'RANKS  ALLOCATED  RESERVED$' bare.txt && ! grep -q 'PREDICTED\|no room' bare.txt || fail "again: $(cat bare.txt)"
 column crash/sweep.csv status | grep -q '4x2048 signal 11' || fail "the signal: $(column crash/sweep.csv status)"
@@ -216,7 +216,7 @@ column hang/sweep.csv steps | grep -q '4x2048 2' || fail "what a hung point had 
 [ "$(column hang/sweep.csv steps_per_second | awk '$2 > 0' | wc -l)" = 6 ] || fail "iterations a second: $(column hang/sweep.csv steps_per_second)"
 
 # a database that no sweep made stays, whatever it is, and nothing is run; a sweep's own goes with the last recording
-timeout 60 "$V" sweep -q --simulated -o taken --grid batch=4 --grid seq=512 -- "$tests/prog_sizes" '{batch}' '{seq}' "$word" >out 2>err || fail "sweep: $(cat err)"
+timeout 300 "$V" sweep -q --simulated -o taken --grid batch=4 --grid seq=512 -- "$tests/prog_sizes" '{batch}' '{seq}' "$word" >out 2>err || fail "sweep: $(cat err)"
 mv taken/sweep.db .
 echo notes >notes
 for other in notes taken/batch=4,seq=512/run.db; do
@@ -226,7 +226,7 @@ for other in notes taken/batch=4,seq=512/run.db; do
 done
 mv sweep.db taken
 rm taken/batch=4,seq=512/run.db
-timeout 60 "$V" sweep -q --simulated -o taken --grid batch=4 --grid seq=512 -- "$tests/prog_sizes" '{batch}' '{seq}' "$word" >out 2>err
+timeout 300 "$V" sweep -q --simulated -o taken --grid batch=4 --grid seq=512 -- "$tests/prog_sizes" '{batch}' '{seq}' "$word" >out 2>err
 [ ! -e taken/sweep.db ] || fail "recordings that are gone stay in the database: $(cat out err)"
 
 # predictions of the larger points, made of the smaller ones, are what was measured
@@ -245,7 +245,7 @@ cat >some <<'END'
 case $1-$2 in auto-256) exec "$PROG" 3 256 "$3" crash ;; auto-*) exec "$PROG" 2 4096 "$3" crash ;; *) exec "$PROG" "$1" "$2" "$3" crash ;; esac
 END
 chmod +x some
-PROG=$tests/prog_sizes timeout 60 "$V" sweep --simulated -o auto --grid batch=2,4,auto --grid seq=256,512,1024,99999999999 -- ./some '{batch}' '{seq}' "$word" >auto.txt 2>err || fail "a batch that is no number: $(cat err)"
+PROG=$tests/prog_sizes timeout 300 "$V" sweep --simulated -o auto --grid batch=2,4,auto --grid seq=256,512,1024,99999999999 -- ./some '{batch}' '{seq}' "$word" >auto.txt 2>err || fail "a batch that is no number: $(cat err)"
 python3 - auto/sweep.csv <<'PY' || fail "predictions where a batch is no number: $(cat auto.txt)"
 import csv, sys
 rows = list(csv.DictReader(open(sys.argv[1])))
@@ -254,26 +254,26 @@ for r in rows:
     known = r["batch"] != "auto" and int(r["seq"]) < 2**24
     assert bool(r["predicted_framework_allocated_bytes"]) == known, r
 PY
-PROG=$tests/prog_sizes timeout 60 "$V" sweep --simulated -o first --grid batch=auto,2,4 --grid seq=256,512,1024 -- ./some '{batch}' '{seq}' "$word" >first.txt 2>err || fail "the first batch is no number: $(cat err)"
+PROG=$tests/prog_sizes timeout 300 "$V" sweep --simulated -o first --grid batch=auto,2,4 --grid seq=256,512,1024 -- ./some '{batch}' '{seq}' "$word" >first.txt 2>err || fail "the first batch is no number: $(cat err)"
 [ "$(column first/sweep.csv predicted_framework_allocated_bytes | awk 'NF == 2' | grep -vc auto)" = 6 ] || fail "no predictions behind a batch that is no number: $(cat first.txt)"
 
 # what is done is not run again; a larger grid adds points; --again runs those that ended so
 touch -d @1 oom/*/outcome
-timeout 60 "$V" sweep --simulated -o oom --plot=p.gp --grid batch=2,4 --grid seq=256,512,1024,2048 -- "$tests/prog_sizes" '{batch}' '{seq}' "$word" oom >more.txt 2>err || fail "more points: $(cat err)"
+timeout 300 "$V" sweep --simulated -o oom --plot=p.gp --grid batch=2,4 --grid seq=256,512,1024,2048 -- "$tests/prog_sizes" '{batch}' '{seq}' "$word" oom >more.txt 2>err || fail "more points: $(cat err)"
 [ "$(find oom -name outcome -newermt @2 | wc -l)" = 2 ] || fail "not the two new points alone were run: $(cat more.txt)"
 grep -q 'steps a second' p.gp || fail "the picture"
-timeout 60 "$V" sweep --simulated -o oom --again=oom --grid batch=2,4 --grid seq=256,512,1024,2048 -- "$tests/prog_sizes" '{batch}' '{seq}' "$word" oom >again.txt 2>err || fail "again"
+timeout 300 "$V" sweep --simulated -o oom --again=oom --grid batch=2,4 --grid seq=256,512,1024,2048 -- "$tests/prog_sizes" '{batch}' '{seq}' "$word" oom >again.txt 2>err || fail "again"
 [ "$(find oom -name outcome -newermt @2 | wc -l)" = 3 ] || fail "--again=oom did not run one point: $(cat again.txt)"
 
 # interrupted: the point under way is none, its processes are ended, and the same command goes on
-timeout 60 env --default-signal=INT "$V" sweep --simulated -o stop --grid batch=4 --grid seq=512,1024,2048 -- "$tests/prog_sizes" '{batch}' '{seq}' "$word" hang >stop.txt 2>err &
+timeout 300 env --default-signal=INT "$V" sweep --simulated -o stop --grid batch=4 --grid seq=512,1024,2048 -- "$tests/prog_sizes" '{batch}' '{seq}' "$word" hang >stop.txt 2>err &
 for ((i = 0; i < 600; i++)); do pgrep -f "prog_sizes 4 2048 $word hang" >/dev/null && break || sleep 0.05; done
 pkill -INT -P $! -x vramscope
 wait $!
 grep -q 'interrupted: the same command goes on' err || fail "interrupted: $(cat err stop.txt)"
 [ "$(find stop -name outcome | wc -l)" = 2 ] || fail "an interrupted point counts as done"
 none_lives "an interrupted point lives on"
-timeout 60 "$V" sweep --simulated --timeout=$patience -o stop --grid batch=4 --grid seq=512,1024,2048 -- "$tests/prog_sizes" '{batch}' '{seq}' "$word" hang >stop.txt 2>err || fail "goes on: $(cat err)"
+timeout 300 "$V" sweep --simulated --timeout=$patience -o stop --grid batch=4 --grid seq=512,1024,2048 -- "$tests/prog_sizes" '{batch}' '{seq}' "$word" hang >stop.txt 2>err || fail "goes on: $(cat err)"
 [ "$(outcomes stop)" = "4x512 ok 4x1024 ok 4x2048 hang " ] || fail "after the interruption: $(outcomes stop)"
 left=$(grep -laF "$PWD/stop/" /dev/shm/vramscope-* 2>/dev/null) && fail "journals of points that ran again or were ended: $left"
 
@@ -286,7 +286,7 @@ done
 wait
 END
 chmod +x launch
-PROG=$tests/prog_sizes timeout 60 "$V" sweep --simulated -o ranks --grid batch=4 --grid seq=512,1024 -- ./launch '{batch}' '{seq}' "$word" >ranks.txt 2>err
+PROG=$tests/prog_sizes timeout 300 "$V" sweep --simulated -o ranks --grid batch=4 --grid seq=512,1024 -- ./launch '{batch}' '{seq}' "$word" >ranks.txt 2>err
 [ $? = 3 ] || fail "a missing rank is not said: $(cat ranks.txt)"
 grep -q '1 of 2' ranks.txt || fail "$(cat ranks.txt)"
 [ "$(sql ranks/sweep.db 'SELECT seq, processes, expected_processes FROM sweep')" = "512|2|2 1024|1|2 " ] || fail "ranks in the database: $(sql ranks/sweep.db 'SELECT * FROM sweep')"
@@ -300,19 +300,19 @@ done
 wait
 END
 chmod +x uneven
-PROG=$tests/prog_sizes timeout 60 "$V" sweep --simulated -o uneven.d --grid batch=2,4 --grid seq=1024,2048 -- ./uneven '{batch}' '{seq}' "$word" >uneven.txt 2>err || fail "uneven ranks: $(cat err)"
+PROG=$tests/prog_sizes timeout 300 "$V" sweep --simulated -o uneven.d --grid batch=2,4 --grid seq=1024,2048 -- ./uneven '{batch}' '{seq}' "$word" >uneven.txt 2>err || fail "uneven ranks: $(cat err)"
 grep -q "allocator reserves in rank 1, which held most, by laws" uneven.txt || fail "whose predictions: $(tail -3 uneven.txt)"
 [ "$(sql uneven.d/sweep.db 'SELECT predicted_rank, predicted_allocated_bytes = framework_allocated_bytes, processes FROM sweep WHERE NOT fitted')" = "1|1|2 " ] ||
     fail "predictions of rank 1: $(sql uneven.d/sweep.db 'SELECT * FROM sweep')"
-PROG=$tests/prog_sizes timeout 60 "$V" sweep --simulated -o rankhang --timeout=$patience --grid batch=4 --grid seq=2048 -- ./launch '{batch}' '{seq}' "$word" hang >rankhang.txt 2>err || fail "ranks that hang: $(cat err rankhang.txt)"
+PROG=$tests/prog_sizes timeout 300 "$V" sweep --simulated -o rankhang --timeout=$patience --grid batch=4 --grid seq=2048 -- ./launch '{batch}' '{seq}' "$word" hang >rankhang.txt 2>err || fail "ranks that hang: $(cat err rankhang.txt)"
 [ "$(column rankhang/sweep.csv outcome | sort -u)" = "4x2048 hang" ] || fail "$(cat rankhang.txt)"
-timeout 60 "$V" sweep --simulated -o leave --grid batch=4 --grid seq=512 -- "$tests/prog_sizes" '{batch}' '{seq}' "$word" leave >leave.txt 2>err || fail "leave: $(cat err)"
+timeout 300 "$V" sweep --simulated -o leave --grid batch=4 --grid seq=512 -- "$tests/prog_sizes" '{batch}' '{seq}' "$word" leave >leave.txt 2>err || fail "leave: $(cat err)"
 grep -q 'left behind were ended' leave.txt || fail "$(cat leave.txt)"
 none_lives "a rank, or what was left behind, lives on"
 
 # the program has the limits that it would have without us; and the recordings are those of a directory
-timeout 60 "$V" whatif --batch=4 --seq=512..4096 oom/*/run.db >out 2>err && fail "a recording that ran out of memory was taken"
-timeout 60 "$V" whatif --batch=4 --seq=512..4096 oom/batch=2,*/run.db oom/batch=4,seq={512,1024}/run.db >out 2>err || fail "whatif of a sweep: $(cat err)"
+timeout 300 "$V" whatif --batch=4 --seq=512..4096 oom/*/run.db >out 2>err && fail "a recording that ran out of memory was taken"
+timeout 300 "$V" whatif --batch=4 --seq=512..4096 oom/batch=2,*/run.db oom/batch=4,seq={512,1024}/run.db >out 2>err || fail "whatif of a sweep: $(cat err)"
 
 refused "where to?" --grid batch=1 -- true
 refused "which sizes?" -o x -- true
@@ -342,7 +342,7 @@ refused "another sweep runs in alone, or a process that one left behind" -o alon
 echo >go
 for ((i = 0; i < 200; i++)); do flock -n alone true && break || sleep 0.05; done
 (echo >go) &
-timeout 60 "$V" sweep -q --simulated -o alone --grid n=1 -- sh -c 'echo {n} >begun; read x <go' >alone.txt 2>&1
+timeout 300 "$V" sweep -q --simulated -o alone --grid n=1 -- sh -c 'echo {n} >begun; read x <go' >alone.txt 2>&1
 grep -q '^ *n=1 *ok' alone.txt || fail "after a killed sweep's point has ended: $(cat alone.txt)"
 refused "--grid takes NAME=1,2,4 or NAME=1..64" -o x --grid batch -- echo
 refused "is no value" -o x --grid 'batch=1,../x' -- echo '{batch}'

@@ -83,7 +83,7 @@ new_run() {
     mkdir -p "$run"
 }
 
-limit=60 # seconds for one run: a program that hangs is a failure, not a hang of the tests
+limit=300 # seconds for one run: a program that hangs is a failure, not a hang of the tests, and one that gets no processor is none
 shimmed() {
     new_run
     timeout --kill-after=1 $limit env LD_PRELOAD="$shim" VRAMSCOPE_OUTPUT="$db" VRAMSCOPE_JOURNAL_DIR="$run" ${GO:+GO="$GO"} "${shim_env[@]}" "$@" \

@@ -65,7 +65,7 @@ assert sorted(found) == sorted(M.COMPILED) and {"QuACK", "QuACK, chunk 2048", "L
 END
 for program in "kernels_time.py --tune" bench_ce_chunks.py; do
     # shellcheck disable=SC2086
-    timeout 100 "$python" $gpu/$program "$library" --device cpu --shape 300,16,200 --rest 0.001 >"$work/out" 2>&1 || fail "$program: status $?"
+    timeout 300 "$python" $gpu/$program "$library" --device cpu --shape 300,16,200 --rest 0.001 >"$work/out" 2>&1 || fail "$program: status $?"
 done
 grep -q '^chunk 256  .* ms .*chunks of 256, workspace' "$work/out" || fail "the chunks' times"
 echo "every method is a row"

@@ -6,7 +6,7 @@ command -v python3 >/dev/null || skip "no python3"
 export PYTHONDONTWRITEBYTECODE=1 PYTHONPATH=$here/../../gpu
 
 new_run
-timeout 60 "$BUILD/bin/vramscope" run --simulated -o "$db" -- python3 "$here/bench_ce_recorded.py" "$run/notes" >"$run/out" 2>"$run/err" ||
+timeout 300 "$BUILD/bin/vramscope" run --simulated -o "$db" -- python3 "$here/bench_ce_recorded.py" "$run/notes" >"$run/out" 2>"$run/err" ||
     fail "recording: status $?"
 python3 "$here/bench_ce_tables.py" "$run" "$db" "$run/notes" >"$run/out" 2>"$run/err" || fail "tables"
 cat "$run/out"

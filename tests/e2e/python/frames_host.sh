@@ -2,7 +2,7 @@
 # What a program does with its interpreter: embeds it where nobody sees its symbols, ends it while threads are at work in
 # the driver, forks, has two of them.  It never notices; lines are right or missing.
 . "$(dirname "$0")/../lib/lib.bash"
-limit=60
+limit=300
 python=${TEST_PYTHON:-python3}
 "$python" -c 'import sys, ctypes; sys.exit(sys.version_info < (3, 10))' 2>/dev/null || skip "there is no CPython 3.10 or later"
 

@@ -3,7 +3,7 @@
 # capture held against the interpreter's own frames in some hundred situations (tests/python/check.py), a recording's lines
 # against what the program says, and the recording against the oracle.
 . "$(dirname "$0")/../lib/lib.bash"
-limit=60
+limit=300
 source=$here/../../..
 
 find_pythons

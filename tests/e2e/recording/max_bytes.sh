@@ -3,7 +3,7 @@
 # the peak are those of an unlimited recording, all events, ranges and steps are there or counted, and report and plot show one peak.
 . "$(dirname "$0")/../lib/lib.bash"
 
-limit=100
+limit=300
 blocks=${BLOCKS:-300000}
 megabytes=8
 

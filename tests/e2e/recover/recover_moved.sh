@@ -26,7 +26,7 @@ END
 there="until [ -s \$F ] && [ \"\$(sqlite3 \$F 'SELECT count(*) FROM ev' 2>/dev/null)\" -gt 10 ] 2>/dev/null; do sleep 0.05; done"
 moved() { # moved HOW [kill]
     new_run
-    (cd "$run" && F=run.db timeout 60 "$V" run --simulated --journal-dir "$run" -o "$db" -- "$dir/halves" "$there; $1" "${@:2}" >out 2>err </dev/null)
+    (cd "$run" && F=run.db timeout 300 "$V" run --simulated --journal-dir "$run" -o "$db" -- "$dir/halves" "$there; $1" "${@:2}" >out 2>err </dev/null)
     status=$?
 }
 

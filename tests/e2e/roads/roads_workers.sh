@@ -13,7 +13,7 @@ under_run() {
     "$@" >"$dir/plain.out" 2>"$dir/plain.err" </dev/null
     plain=$?
     new_run
-    (cd "$run" && timeout 60 "$V" run --simulated -o "$db" --journal-dir "$run" -- "$@" >"$run/out" 2>"$run/err" </dev/null)
+    (cd "$run" && timeout 300 "$V" run --simulated -o "$db" --journal-dir "$run" -- "$@" >"$run/out" 2>"$run/err" </dev/null)
     status=$?
     [ $status = $plain ] || fail "$*: status $status under run, $plain without"
     cmp -s "$dir/plain.out" "$run/out" || fail "$*: other output: $(diff "$dir/plain.out" "$run/out")"
@@ -55,7 +55,7 @@ show VRAMSCOPE_REEXEC=off python3 "$dir/show.py" >"$dir/out"
 grep -qx "LD_PRELOAD None" "$dir/out" || fail "VRAMSCOPE_REEXEC=off is ignored"
 # a library that cannot be loaded: once, and never in a circle
 cp /dev/null "$dir/libvramscope.so"
-VRAMSCOPE_PRELOAD=$dir/libvramscope.so show timeout 60 python3 "$dir/show.py" >"$dir/out" 2>/dev/null || fail "a library that is none: status $?"
+VRAMSCOPE_PRELOAD=$dir/libvramscope.so show timeout 300 python3 "$dir/show.py" >"$dir/out" 2>/dev/null || fail "a library that is none: status $?"
 VRAMSCOPE_PRELOAD=$dir/none.so show python3 "$dir/show.py" >"$dir/out"
 grep -qx "LD_PRELOAD None" "$dir/out" || fail "a library that is not there"
 # a program that will not have it preloaded, and executes itself without it: it gets its way
@@ -66,7 +66,7 @@ if os.environ.pop("LD_PRELOAD", None) and starts < 5:
     os.execve(sys.executable, sys.orig_argv, dict(os.environ, STARTS=str(starts)))
 print(starts)
 END
-[ "$(show timeout 60 python3 "$dir/without.py")" = 2 ] || fail "a program that executes itself without the library was started again: $(show timeout 20 python3 "$dir/without.py")"
+[ "$(show timeout 300 python3 "$dir/without.py")" = 2 ] || fail "a program that executes itself without the library was started again: $(show timeout 20 python3 "$dir/without.py")"
 for flag in -v "-X importtime"; do # prints what it imports: once
     read -ra words <<<"$flag"
     n=$(show python3 "${words[@]}" -c 'pass' 2>&1 | grep -c '^import time: .*encodings$\|^import .encodings. #')
@@ -141,7 +141,7 @@ END
 "${CC:-cc}" -shared -fPIC -o "$dir/other.so" "$dir/other.c" || fail "the other library does not build"
 for order in "$dir/other.so:$shim" "$shim:$dir/other.so" "$shim $dir/other.so"; do
     new_run
-    LD_PRELOAD="$order" VRAMSCOPE_OUTPUT="$db" VRAMSCOPE_JOURNAL_DIR="$run" timeout 60 python3 "$program" ctypes >"$run/out" 2>"$run/err" || fail "$order: $?"
+    LD_PRELOAD="$order" VRAMSCOPE_OUTPUT="$db" VRAMSCOPE_JOURNAL_DIR="$run" timeout 300 python3 "$program" ctypes >"$run/out" 2>"$run/err" || fail "$order: $?"
     expect_events "$memory" <<'END'
 alloc|device|cuMemAlloc_v2|3000|0|0
 free|device|cuMemFree_v2|3000|0|0
