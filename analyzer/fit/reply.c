@@ -166,9 +166,20 @@ static struct span span_of(const struct reply *a, bool reserved)
     return s;
 }
 
+/* Where what is reserved is not certain, neither is which rank reserves most, whose figures these are. */
 struct span reply_allocated(const struct reply *a)
 {
-    return span_of(a, false);
+    struct span s = span_of(a, false), reserved = span_of(a, true);
+    if (s.least == UNKNOWN || reserved.least == reserved.most)
+        return s;
+    for (size_t i = 0; i < a->n; i++) {
+        const struct verdict *v = &a->verdicts[i];
+        if ((i && v->kind > VERDICT_REFUSED) || v->least == UNKNOWN || v->peaks.world_size < 2)
+            continue;
+        s.least = v->least < s.least ? v->least : s.least;
+        s.most = v->most > s.most ? v->most : s.most;
+    }
+    return s;
 }
 
 struct span reply_reserved(const struct reply *a)

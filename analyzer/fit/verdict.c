@@ -54,6 +54,20 @@ static void find_layouts(struct peaks *p, struct trace *t, const struct attempt 
     trace_free_tape(&tape);
 }
 
+/* Of the device where the rank reserves most. */
+static void take_allocated(struct verdict *v, const struct report *r)
+{
+    const struct device_report *fullest = NULL;
+    for (size_t i = 0; i < r->device_count; i++)
+        if (!fullest || trace_peak_bytes(r->devices[i].reserved) > trace_peak_bytes(fullest->reserved))
+            fullest = &r->devices[i];
+    int64_t bytes = fullest ? trace_peak_bytes(fullest->framework) : UNKNOWN;
+    if (bytes == UNKNOWN)
+        return;
+    v->least = v->least == UNKNOWN || bytes < v->least ? bytes : v->least;
+    v->most = bytes > v->most ? bytes : v->most;
+}
+
 static void take_device(struct peaks *p, struct trace *t, const struct device_report *d,
                         const struct attempt *a)
 {
@@ -134,6 +148,7 @@ static void take_file(struct verdict *v, const struct attempt *a, int64_t file)
     v->whole = v->whole && trace_whole(&t);
     for (size_t i = 0; i < r.device_count; i++)
         take_device(&v->peaks, &t, &r.devices[i], a);
+    take_allocated(v, &r);
     take_refusal(v, &r, &t, file);
     report_free(&r);
     trace_close(&t);
@@ -224,6 +239,8 @@ void verdict_of(struct verdict *v, const struct attempt *a)
     *v = (struct verdict){.kind = VERDICT_FITS,
                           .whole = true,
                           .refused_file = UNKNOWN,
+                          .least = UNKNOWN,
+                          .most = UNKNOWN,
                           .peaks = {.allocated = UNKNOWN,
                                     .reserved = UNKNOWN,
                                     .step = UNKNOWN,

@@ -32,6 +32,7 @@ struct verdict {
     char *what;    /* to do about it, a sentence; NULL */
     char *limited; /* a request that PyTorch refused at the program's own limit, and not the device; NULL */
     struct peaks peaks;
+    int64_t least, most;  /* allocated by PyTorch on a device of any rank; UNKNOWN */
     bool unread;          /* a recording can't be read */
     bool whole;           /* no event was lost */
     int64_t refused_file; /* which recording ran out of memory; UNKNOWN */
