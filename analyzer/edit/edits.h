@@ -88,6 +88,13 @@ static inline int edit_reserved_part(const struct edit_result *r)
     return !r->about ? 0 : r->moves ? 20 : 40;
 }
 
+/* Likewise of what is allocated, by the RESERVED part: what autocast keeps of weights is not known to go with
+ * the layers that are called again. */
+static inline int edit_allocated_part(int reserved)
+{
+    return !reserved ? 0 : reserved == 20 ? 40 : 100;
+}
+
 /* FROM is left as it is. */
 struct edit_result edit_apply(const struct program *from, const struct edit *e);
 /* N of them, each of what those before it made. */

@@ -43,18 +43,18 @@ static void hold_reserved(const uint64_t *allocated, uint64_t *reserved)
 }
 
 /* Puts the lower figures into LOW and the higher ones into HIGH.  PART: reserved may be off by one part of so
- * many (edit_reserved_part), allocated then by a 100th; 0: neither is. */
+ * many (edit_reserved_part), allocated by another (edit_allocated_part); 0: neither is. */
 static void ends_about(struct answer *low, struct answer *high, int part)
 {
     for (int p = 0; p < FEED_POLICIES; p++) {
         struct answer_policy *a = &low->of[p], *b = &high->of[p];
         if (!a->wanted)
             continue;
-        order_two(&a->peak.allocated, &b->peak.allocated, part ? 100 : 0);
+        order_two(&a->peak.allocated, &b->peak.allocated, edit_allocated_part(part));
         order_two(&a->peak.reserved, &b->peak.reserved, part && p == FEED_LIVE ? 100 : part);
         hold_reserved(&a->peak.allocated, &a->peak.reserved);
         for (size_t i = 0; i < low->phases; i++) {
-            order_two(&a->phase_allocated[i], &b->phase_allocated[i], part ? 100 : 0);
+            order_two(&a->phase_allocated[i], &b->phase_allocated[i], edit_allocated_part(part));
             order_two(&a->phase_reserved[i], &b->phase_reserved[i], part && p == FEED_LIVE ? 100 : part);
             hold_reserved(&a->phase_allocated[i], &a->phase_reserved[i]);
         }
