@@ -284,7 +284,7 @@ void refusal_ask(const struct program *p, enum feed_policy policy, const struct 
     out->passes = !end.ran_out;
     ask_policies(&q, out);
     if (!end.ran_out)
-        out->why = xstrdup("the replay of the run does not meet the refusal");
+        out->why = xstrdup("in the replay of this run the request is not refused");
     else if (!edits)
         ask_all(&q, out);
     else if (n)

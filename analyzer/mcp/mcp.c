@@ -13,7 +13,7 @@
 #include "base/shown.h"
 #include "sweep/child.h"
 
-enum { PARSE_ERROR = -32700, INVALID_REQUEST = -32600, NO_METHOD = -32601, INVALID_PARAMS = -32602 };
+enum { PARSE_ERROR = -32700, INVALID_REQUEST = -32600, NO_METHOD = -32601, INVALID_PARAMS = -32602, INTERNAL_ERROR = -32603 };
 enum { WORKERS = 8, LARGEST = 64 << 20, SAID = 4096 };
 
 /* Versions of the protocol that begin with `initialize`. */
@@ -147,8 +147,14 @@ static void start(struct server *s, json_t *id, const struct call *c)
         waitpid(s->workers[i].pid, NULL, 0);
     json_decref(s->workers[i].id);
     s->workers[i].id = json_incref(id);
-    s->workers[i].pid = fork();
-    if (s->workers[i].pid)
+    pid_t made = fork();
+    if (made < 0) {
+        refuse(s, id, INTERNAL_ERROR, xformat("no process for it can be made: %s: ask again", strerror(errno)));
+        json_decref(s->workers[i].id);
+        return;
+    }
+    s->workers[i].pid = made;
+    if (made)
         return;
     prctl(PR_SET_PDEATHSIG, SIGTERM); /* which ends what it runs, too */
     if (getppid() != self)

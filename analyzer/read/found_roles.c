@@ -10,7 +10,8 @@
  *      made by transformers' code for that            a cache, but not in training, where backward frees it
  *
  * What backward computes again (a checkpoint) is a stretch of its own: the layer's call is inside of an
- * autograd node's run.  What had no time to end is what all of the same call stack were that did.
+ * autograd node's run.  What had no time to end is what all of the same call stack were that did; so is what
+ * the exception of a refused request let go of.
  *
  * Their rules lie in a temporary table under the file's own, so that each query sees them.
  */
@@ -39,8 +40,11 @@ struct birth {
     int64_t seq, stack;
     uint32_t step, stretch, part;
     uint8_t device, group, rule;
-    bool logits, raw, dead;
+    uint8_t open;                /* what it may have been, as it had no time to end */
+    bool logits, raw, dead, cut; /* CUT: its end does not say what it was */
 };
+
+enum { OPEN_TEMPORARY = 1, OPEN_GRADIENT = 2, OPEN_ACTIVATION = 4 };
 
 struct finding {
     struct trace *t;
@@ -51,6 +55,8 @@ struct finding {
     size_t step_count, step;
     uint8_t *groups; /* by phase */
     int64_t logits;
+    int64_t refused; /* the last event by which the framework told the program of an out-of-memory */
+    size_t refused_step;
 };
 
 static enum group group_named(const char *name)
@@ -145,6 +151,14 @@ static int compare(const void *key, const void *birth)
     return seq < other ? -1 : seq > other;
 }
 
+/* What B would not have ended yet, were it that, in step STEP. */
+static uint8_t open_of(const struct birth *b, const struct stretches *s, size_t step)
+{
+    return (uint8_t)((b->stretch == s->stretch ? OPEN_TEMPORARY : 0) |
+                     (b->stretch == s->backward ? OPEN_GRADIENT : 0) |
+                     (b->step == step && s->optimizer < b->stretch ? OPEN_ACTIVATION : 0));
+}
+
 static void died(struct finding *f, const struct row *r)
 {
     struct birth *b = f->count ? bsearch(&r->mate, f->births, f->count, sizeof *b, compare) : NULL;
@@ -154,7 +168,17 @@ static void died(struct finding *f, const struct row *r)
     struct stretches *s = &f->of[b->device];
     enter(s, group == BACKWARD && s->now == AGAIN ? AGAIN : group);
     b->dead = true;
-    b->rule = rule_of(b, s, group, (uint32_t)f->step);
+    b->cut = b->seq < f->refused && b->step == f->refused_step;
+    if (b->cut) /* in a later step the exception held it, with no optimizer before */
+        b->open = b->step == f->step ? open_of(b, s, f->step) : OPEN_ACTIVATION;
+    else
+        b->rule = rule_of(b, s, group, (uint32_t)f->step);
+}
+
+static void refused(struct finding *f, int64_t seq)
+{
+    f->refused = seq;
+    f->refused_step = f->step;
 }
 
 static int read_events(struct finding *f)
@@ -165,8 +189,9 @@ static int read_events(struct finding *f)
         "e.stack), 0), (SELECT kind FROM tensor WHERE id = k.tensor) = 3 AND NOT EXISTS (SELECT 1 FROM stack "
         "s "
         "JOIN frame n ON n.id = s.frame WHERE s.id = e.stack AND n.function = 'caching_allocator_alloc') "
-        "FROM ev e CROSS JOIN kind k ON k.id = e.kind WHERE e.op IN (?, ?) AND k.status = 0 ORDER BY e.seq",
-        2, (int64_t)VS_OP_BLOCK_ALLOC, (int64_t)VS_OP_BLOCK_FREE);
+        "FROM ev e CROSS JOIN kind k ON k.id = e.kind WHERE e.op IN (?, ?, ?) AND (k.status = 0 OR e.op = "
+        "?3) ORDER BY e.seq",
+        3, (int64_t)VS_OP_BLOCK_ALLOC, (int64_t)VS_OP_BLOCK_FREE, (int64_t)VS_OP_BLOCK_OOM);
     int code = SQLITE_ERROR;
     while (s && (code = sqlite3_step(s)) == SQLITE_ROW) {
         struct row r = {sqlite3_column_int64(s, 0),   sqlite3_column_int64(s, 2),
@@ -176,7 +201,9 @@ static int read_events(struct finding *f)
         end_steps(f, r.seq);
         if (r.device < 0 || r.device >= DEVICES)
             continue;
-        if (sqlite3_column_int64(s, 1) == VS_OP_BLOCK_ALLOC)
+        if (sqlite3_column_int64(s, 1) == VS_OP_BLOCK_OOM)
+            refused(f, r.seq);
+        else if (sqlite3_column_int64(s, 1) == VS_OP_BLOCK_ALLOC)
             born(f, &r);
         else
             died(f, &r);
@@ -204,15 +231,11 @@ static uint8_t cut_off(uint8_t rule)
     }
 }
 
-/* Whether B would not have ended yet, were it what RULE says. */
-static bool is_unfinished(const struct finding *f, const struct birth *b, uint8_t rule)
+static bool is_unfinished(const struct birth *b, uint8_t rule)
 {
-    const struct stretches *s = &f->of[b->device];
-    if (rule == VS_LIFE_LIKE_TEMPORARY)
-        return b->stretch == s->stretch;
-    if (rule == VS_LIFE_LIKE_GRADIENT_LIVED)
-        return s->backward == b->stretch;
-    return b->step == f->step && s->optimizer < b->stretch;
+    return b->open & (rule == VS_LIFE_LIKE_TEMPORARY        ? OPEN_TEMPORARY
+                      : rule == VS_LIFE_LIKE_GRADIENT_LIVED ? OPEN_GRADIENT
+                                                            : OPEN_ACTIVATION);
 }
 
 static void find_cut_off(struct finding *f)
@@ -226,19 +249,21 @@ static void find_cut_off(struct finding *f)
     memset(kin, 0, most + 1);
     for (size_t i = 0; i < f->count; i++) {
         const struct birth *b = &f->births[i];
-        if (!b->dead || b->stack <= 0 || b->stack > (int64_t)most)
+        if (!b->dead || b->cut || b->stack <= 0 || b->stack > (int64_t)most)
             continue;
         uint8_t like = cut_off(b->rule);
         kin[b->stack] = !kin[b->stack] || kin[b->stack] == like ? like : MIXED;
     }
     for (size_t i = 0; i < f->count; i++) {
         struct birth *b = &f->births[i];
-        if (b->dead)
+        if (b->dead && !b->cut)
             continue;
+        if (!b->dead)
+            b->open = open_of(b, &f->of[b->device], f->step);
         uint8_t like = b->stack > 0 && b->stack <= (int64_t)most ? kin[b->stack] : 0;
         if (b->raw && f->of[b->device].stretch != b->stretch)
             b->rule = VS_LIFE_WORKSPACE_RAW;
-        else if (like && like != MIXED && is_unfinished(f, b, like))
+        else if (like && like != MIXED && is_unfinished(b, like))
             b->rule = like;
     }
     free(kin);

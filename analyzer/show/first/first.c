@@ -106,7 +106,7 @@ static void print_peak(const struct report *r, const struct device_report *d, FI
     free(nothing);
     print_device(d, out, exact);
     if (d->reserved)
-        fprintf(out, ": %s reserved at the most (asked of the driver)", B(d->reserved->bytes));
+        fprintf(out, ": %s reserved from the driver at the most", B(d->reserved->bytes));
     fputc('\n', out);
     report_leak_text(r->trace, &d->growth, out, exact); /* every later step is higher for it */
 }
@@ -122,7 +122,7 @@ static void print_refusal(const struct report *r, const struct device_report *d,
     if (!d)
         return;
     print_device(d, out, exact);
-    fprintf(out, ": %s %sallocated of %s reserved (asked of the driver)", B(o->framework + o->direct),
+    fprintf(out, ": %s %sallocated of %s reserved from the driver", B(o->framework + o->direct),
             o->unknown_use > 0 ? "known to be " : "", B(o->reserved));
     if (o->free != UNKNOWN)
         fprintf(out, ", %s free", B(o->free));
@@ -150,11 +150,26 @@ static void print_residual(const struct device_report *d, FILE *out, bool exact)
             x->whole_device ? ", other processes included" : ": context, code, and what nobody explains");
 }
 
+/* A private pool that held more than the request lacked, where nothing of the pool lives. */
+static void print_enough(const struct oom_report *o, FILE *out, bool exact)
+{
+    int64_t lacked = o->unused.beyond_limit > 0 ? o->unused.beyond_limit : o->need.short_by;
+    for (size_t i = 0; lacked > 0 && i < o->unused.count; i++)
+        if (o->unused.rows[i].kind == UNUSED_PRIVATE && o->unused.rows[i].whole >= lacked) {
+            wrap_print(
+                out, 6, 8,
+                "given back before, that pool's %s would have been more than the %s that the request lacked",
+                B(o->unused.rows[i].whole), B(lacked));
+            return;
+        }
+}
+
 static void print_beside(const struct report *r, const struct device_report *d, FILE *out, bool exact)
 {
     struct trace *t = r->trace;
     if (died(r)) {
         report_unused_text(t, &r->oom.unused, "then", UNUSED_LARGE, out, exact);
+        print_enough(&r->oom, out, exact);
         return;
     }
     int64_t most_reserved = d->reserved ? d->reserved->bytes : UNKNOWN;

@@ -56,21 +56,22 @@ static void row(struct table *table, const struct remedy *r, bool exact)
 /* No other allocator helps; of changes none does, or nothing is known. */
 static void nothing(const struct trace *t, const struct remedies *r, bool refused, FILE *out)
 {
-    const char *what = refused ? "have let this request pass with a margin" : "lower what is reserved by 2 %";
+    const char *what =
+        refused ? "have let this request pass with a margin" : "lower what is reserved by 2 % or more";
     if (r->why && !r->events)
-        wrap_print(out, 4, 6, "what would %s is not known: %s: vramscope whatif %s", what, r->why,
-                   shown_word(t->path));
+        wrap_print(out, 4, 6, "which setting or change would %s is not known: %s", what, r->why);
     else if (r->why)
-        wrap_print(out, 4, 6,
-                   "no other allocator (PyTorch's two, the arena) would %s; changes of the program are not "
-                   "known: %s",
-                   what, r->why);
+        wrap_print(
+            out, 4, 6,
+            "neither PyTorch's other allocator nor vramscope's arena would %s; changes of the program were "
+            "not tried: %s",
+            what, r->why);
     else if (r->events)
-        wrap_print(out, 4, 6,
-                   "no other allocator (PyTorch's two, the arena) and none of the changes that vramscope "
-                   "tries would %s: "
-                   "vramscope whatif %s",
-                   what, shown_word(t->path));
+        wrap_print(
+            out, 4, 6,
+            "neither PyTorch's other allocator, nor vramscope's arena, nor a change of the program that "
+            "vramscope tries would %s (all of them: vramscope whatif %s)",
+            what, shown_word(t->path));
 }
 
 void first_remedies_text(const struct trace *t, const struct remedies *r, bool refused, FILE *out, bool exact)

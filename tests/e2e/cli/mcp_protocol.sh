@@ -52,7 +52,7 @@ refused("files: a list", "report")
 assert s.ask({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "report", "arguments": [1]}})["error"]["code"] == -32602
 # what the command itself refuses is its own line, and a name of a file is none of its options
 r = s.tool("peak", files=["demo.db"], device="-1")["result"]
-assert r["isError"] and r["content"][0]["text"] == "vramscope: peak: --device takes a whole number, not '-1'", r
+assert r["isError"] and r["content"][0]["text"] == "vramscope: peak: --device takes a whole number such as 1, not '-1'", r
 for files, text in ((["nowhere.db"], "nowhere.db: No such file"), (["/dev/null"], "/dev/null"), (["--sort"], "--sort: No such file")):
     r = s.tool("report", files=files)["result"]
     assert r["isError"] and text in r["content"][0]["text"], r
