@@ -159,6 +159,10 @@ def check_search(page, db):
     """What is found is summed up, and nothing else moves."""
     frame = ("JSON.stringify([['base', 'key', 'tools'].map((id) => Object.values(document.getElementById(id).getBoundingClientRect().toJSON())),"
              " vramscope.view.from, vramscope.view.to, vramscope.view.at, vramscope.view.layout.map((p) => p.scale)])")
+    # the key is drawn after the plot, and its lines after their fonts: what stands still for so many frames is the frame
+    page.js(f"(() => {{ let last = '', same = 0; const look = () => {{ const now = {frame}; same = now === last ? same + 1 : 0; last = now;"
+            " window.stands = same > 20; requestAnimationFrame(look); }; look(); })()")
+    page.wait("window.stands", 20)
     before = page.js(frame)
     for word, line in ("model.py:42", "%:42 %"), ("layers.3.", None), ("no such name", "nothing"):
         search(page, word)

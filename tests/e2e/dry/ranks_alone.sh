@@ -21,7 +21,9 @@ for ranks in 1 64; do
     fit 0 --ranks=$ranks --rank=$((ranks - 1)) -- "$python" "$program" shards
     good 1
 done
-fit 0 --ranks=8 --rank=7,0 -f -o kept.db -- "$python" "$program" shards copies
+fit 0 --ranks=8 --rank=7 -- "$python" "$program" shards
+good 1
+fit 0 --ranks=8 --rank=7,0 -f -o kept.db -- "$python" "$program" copies
 good 2
 [ -s kept-0.db ] && [ -s kept-7.db ] || fail "no recording for each rank: $(ls)"
 python3 -c 'import json
