@@ -28,7 +28,7 @@ for name in llama-h200 llama-h200-oom lora-h200 qwen-h200-limit; do
 done
 if [ -s llama-h200-oom.db.txt ]; then
     in_order llama-h200-oom.db '^OUT OF MEMORY on device 0 at 2.34 s, step 3, in logits$' 'asked for 19.57 GiB, float32 \[2, 20480, 128256\]: short by 56.88 MiB' \
-        '^    by train.py:37 > loss_utils.py:59 ForCausalLMLoss, in LlamaForCausalLM$' '108.5 GiB allocated of 119.7 GiB reserved [(]asked of$' '^  would have let it pass  *left then  costs$' '^  PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True  *11.07 GiB  no code change$' \
+        '^    by train.py:37 > loss_utils.py:59 ForCausalLMLoss, in LlamaForCausalLM$' '108.5 GiB allocated of 119.7 GiB reserved from the$' '^  would have let it pass  *left then  costs$' '^  PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True  *11.07 GiB  no code change$' \
         '^  vramscope run --allocator=arena  ' '^  checkpoint=1: recompute each layer ' '^  in step 2 the same line got 15.66 GiB, and up to 21.23 GiB more were allocated$' '^    held by role and layer$' '^    held by line$' 'of 119.7 GiB reserved then 11.12 GiB were not allocated'
     COLUMNS=200 "$V" whatif llama-h200-oom.db >whatif.txt
     in_order whatif 'expandable_segments:True alone: this request would have passed, 11.07 GiB left'
@@ -46,10 +46,10 @@ for name in train oom leak empty thinned; do
     fits $name.db
 done
 in_order train.db '^PEAK on device 0 ' '^device 1: 6.96 GiB allocated at the peak, 10.03 GiB reserved at the most$'
-in_order oom.db '^OUT OF MEMORY' '^    no other allocator [(]PyTorch'
+in_order oom.db '^OUT OF MEMORY' '^    neither PyTorch'
 in_order leak.db '^    leak: \+64.00 MiB a step since step 1, model.py:41 Model.forward'
 in_order empty.db '^no device memory was ever allocated$'
-grep -qE '^  would|no other allocator' thinned.db.txt && no "advice from a recording that cannot be replayed"
+grep -qE '^  would|neither PyTorch' thinned.db.txt && no "advice from a recording that cannot be replayed"
 # the program went on after it ran out of memory: the page is about the peak
 make_db went.db --kind oom
 sqlite3 went.db "UPDATE step SET t_ns = t_ns + 1000000000000 WHERE rowid = (SELECT max(rowid) FROM step)"

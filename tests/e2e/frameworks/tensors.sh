@@ -113,7 +113,7 @@ for row in 'bfloat16 \[4, 20, 8\] +1536 .* 1$' 'float16 \[2000, 8\] +6451200 .* 
     grep -qE "^ +$row" "$work/peak" || fail "peak does not say '$row': $(cat "$work/peak")"
 done
 "$BUILD/bin/vramscope" peak --by=tensor --json --top=0 "$work/new.db" | tr -d ' \n' >"$work/json"
-grep -q '{"made_for":"tensor","element_type":"bfloat16","shape":"\[4,20,8\]","request_bytes":1280,"line":null,"role":null,"category":null,"size_bytes":1536,"allocations":1}' "$work/json" ||
+grep -q '{"made_for":"tensor","element_type":"bfloat16","shape":"\[4,20,8\]","request_bytes":1280,"line":null,"role":null,"old_role":null,"category":null,"size_bytes":1536,"allocations":1}' "$work/json" ||
     fail "peak --json: $(grep -o '"by_tensor.*' "$work/json")"
 grep -q '{"made_for":"raw","element_type":null,"shape":null,"request_bytes":null,' "$work/json" || fail "peak --json: what raw bytes were asked for is not known"
 echo "ok peak --by=tensor"
