@@ -54,7 +54,8 @@ bool needs_steps(const struct program *p, struct edit_result *r)
 {
     const struct edit_facts *f = p->facts;
     if (f->forward == EDIT_NO_PHASE && f->backward == EDIT_NO_PHASE && f->optimizer == EDIT_NO_PHASE)
-        refuse(r, "it has no phases, which vramscope run records where modules and optimizers of PyTorch are called");
+        refuse(r, "it has no phases, which vramscope run records where modules and optimizers of PyTorch are "
+                  "called");
     else if (f->steps < 1 && !f->cut && !is_one_pass(p))
         refuse(r, "it has no steps: the step of an optimizer of torch.optim ends one, or vramscope.step()");
     else

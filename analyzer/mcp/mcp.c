@@ -13,7 +13,13 @@
 #include "base/shown.h"
 #include "sweep/child.h"
 
-enum { PARSE_ERROR = -32700, INVALID_REQUEST = -32600, NO_METHOD = -32601, INVALID_PARAMS = -32602, INTERNAL_ERROR = -32603 };
+enum {
+    PARSE_ERROR = -32700,
+    INVALID_REQUEST = -32600,
+    NO_METHOD = -32601,
+    INVALID_PARAMS = -32602,
+    INTERNAL_ERROR = -32603
+};
 enum { WORKERS = 8, LARGEST = 64 << 20, SAID = 4096 };
 
 /* Versions of the protocol that begin with `initialize`. */
@@ -149,7 +155,8 @@ static void start(struct server *s, json_t *id, const struct call *c)
     s->workers[i].id = json_incref(id);
     pid_t made = fork();
     if (made < 0) {
-        refuse(s, id, INTERNAL_ERROR, xformat("no process for it can be made: %s: ask again", strerror(errno)));
+        refuse(s, id, INTERNAL_ERROR,
+               xformat("no process for it can be made: %s: ask again", strerror(errno)));
         json_decref(s->workers[i].id);
         return;
     }
