@@ -162,7 +162,7 @@ static int show_text(char *const *files, size_t n, const struct options *o)
     for (size_t i = 0; i < n; i++)
         status = exit_worse(status, show(files, n, i, o, &ranks, NULL));
     if (n > 1 && ranks.count &&
-        !ranks_text(ranks.files, ranks.count, &o->relabel, &o->choice, stdout, o->bytes))
+        !ranks_text(ranks.files, ranks.count, &o->relabel, &o->choice, o->all, stdout, o->bytes))
         status = exit_worse(status, EXIT_INCOMPLETE);
     free_ranks(&ranks);
     return status;

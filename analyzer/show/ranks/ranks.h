@@ -47,9 +47,10 @@ struct rank_beyond {
 bool ranks_beyond(const struct rank_span *residuals, const struct relabel *relabel, struct rank_beyond *out);
 
 /* RELABEL: as for reading the files; the files with the highest and the lowest peak are read again.  Both
- * return whether everything is there: all ranks, and of each file the end and all events. */
+ * return whether everything is there: all ranks, and of each file the end and all events.  Without ALL a page
+ * has the highest ranks alone, and no phases. */
 bool ranks_text(const struct rank_file *files, size_t n, const struct relabel *relabel,
-                const struct choice *choice, FILE *out, bool exact);
+                const struct choice *choice, bool all, FILE *out, bool exact);
 bool ranks_json(const struct rank_file *files, size_t n, const struct relabel *relabel,
                 struct json *j); /* the array "jobs" */
 

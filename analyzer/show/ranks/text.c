@@ -16,13 +16,14 @@
 #define B(n)           units_bytes(n, exact).s
 #define TROUBLES_SHOWN 8
 #define GPUS_SHOWN     3
+#define RANKS_SHOWN    5
 #define UUID_SHOWN     12 /* "GPU-1a2b3c4d" */
 
 struct page {
     const struct choice *choice; /* of rows */
     const struct rank_job *job;
     FILE *out;
-    bool exact, uuid;
+    bool exact, uuid, all;
     const struct relabel *relabel;
     struct rank_span top; /* of allocated, or of reserved if no framework reports */
     bool by_reserved;
@@ -313,11 +314,16 @@ static int64_t row_peak(const struct page *p, const struct row *r)
     return !r->device ? -1 : p->by_reserved ? r->device->reserved : r->device->allocated;
 }
 
-/* A row a device, in the order of the ranks or as --sort says; the caller frees them. */
+/* A row a device, in the order of the ranks or as --sort says, of many the highest first; the caller frees
+ * them. */
 static struct row *order_rows(const struct page *p, size_t *n)
 {
     struct row *rows = NULL;
     bool peaks = choice_sorts(p->choice, "peak"), names = choice_sorts(p->choice, "name");
+    *n = 0;
+    for (size_t i = 0; i < p->job->file_count; i++)
+        *n += p->job->files[i]->device_count ? p->job->files[i]->device_count : 1;
+    peaks = peaks || (!p->all && *n > RANKS_SHOWN);
     *n = 0;
     for (size_t i = 0; i < p->job->file_count; i++) {
         const struct rank_file *f = p->job->files[i];
@@ -347,7 +353,7 @@ static void print_ranks(struct page *p)
     table_drops(&t, job->ranked ? "-27-6453-1" : "-7-6453--");
     size_t n;
     struct row *rows = order_rows(p, &n);
-    size_t shown_rows = choice_rows(p->choice, n, 0);
+    size_t shown_rows = p->all ? choice_rows(p->choice, n, 0) : n < RANKS_SHOWN ? n : RANKS_SHOWN;
     for (size_t i = 0; i < shown_rows; i++)
         rank_row(p, &t, rows[i].file, rows[i].device);
     free(rows);
@@ -361,7 +367,8 @@ static void print_ranks(struct page *p)
     table_free(&t);
     report_words_text("residual: what the driver uses beyond it", p->out);
     if (shown_rows < n)
-        fprintf(p->out, "  %s more: --top=0 shows all\n", units_count((int64_t)(n - shown_rows), "device").s);
+        fprintf(p->out, "  %s more: %s shows all\n", units_count((int64_t)(n - shown_rows), "device").s,
+                p->all ? "--top=0" : "--all");
     if (r.n > 1 && job->aside_count)
         fprintf(p->out, "  min, mean and max are without what a rank took on the GPU of another\n");
     if (any_whole_device(job))
@@ -415,11 +422,12 @@ static void print_phases(struct page *p)
 }
 
 static void print_job(const struct rank_job *job, const struct relabel *relabel, const struct choice *choice,
-                      FILE *out, bool exact)
+                      bool all, FILE *out, bool exact)
 {
     struct page p = {.job = job,
                      .out = out,
                      .exact = exact,
+                     .all = all,
                      .uuid = ranks_need_uuid(job),
                      .relabel = relabel,
                      .choice = choice};
@@ -430,13 +438,14 @@ static void print_job(const struct rank_job *job, const struct relabel *relabel,
     print_dry(&p);
     print_head(&p);
     print_ranks(&p);
-    print_phases(&p);
+    if (all)
+        print_phases(&p);
     if (p.top.file)
         fprintf(out, "\n  the highest one's own page: vramscope report %s\n", shown_word(p.top.file->path));
 }
 
 bool ranks_text(const struct rank_file *files, size_t n, const struct relabel *relabel,
-                const struct choice *choice, FILE *out, bool exact)
+                const struct choice *choice, bool all, FILE *out, bool exact)
 {
     size_t count;
     bool whole = true;
@@ -447,9 +456,11 @@ bool ranks_text(const struct rank_file *files, size_t n, const struct relabel *r
     for (size_t i = 0; i < count; i++) {
         if (i)
             fputs("\n\n", out);
-        print_job(&jobs[i], relabel, choice, out, exact);
+        print_job(&jobs[i], relabel, choice, all, out, exact);
         whole = whole && ranks_whole(&jobs[i]);
     }
     ranks_free_jobs(jobs, count);
+    if (!all)
+        fputs("  the phases, and each rank: report --all\n", out);
     return whole;
 }

@@ -24,6 +24,16 @@ grep -qx 'MISSING: no file of rank 2 (1 of 4)' out || no "report: $(head -3 out)
 status=$?
 [ $status = 2 ] && [ "$(wc -l <err)" = 1 ] || no "a bad option: status $status, $(cat err)"
 
+# ---- many ranks on one page ----
+
+mkdir twelve
+for rank in {0..11}; do make_db twelve/r$rank.db --rank $rank --world 12 --gpu $rank --extra $((rank * 8)); done
+COLUMNS=80 "$V" report twelve >out || no "report of twelve ranks: $(tail -3 out)"
+[ "$(wc -l <out)" -le 40 ] && grep -qx '  7 devices more: --all shows all' out && grep -qE '^ +11  ' out && ! grep -qE '^ +0  ' out ||
+    no "the page of twelve ranks is not the five highest on 40 lines: $(cat out)"
+"$V" report --all twelve >out
+[ "$(grep -cE '^ +([0-9]|1[01])  ' out)" -ge 12 ] && grep -q '^  phase ' out || no "report --all of twelve ranks: $(cat out)"
+
 # ---- why a rank is higher ----
 
 mkdir why
