@@ -34,6 +34,8 @@ struct stretches { /* of a device, counted from 1 */
     uint32_t stretch;             /* of a phase */
     uint32_t part;                /* likewise, where what is computed again is a part of backward */
     uint32_t backward, optimizer; /* the last stretch of either */
+    int64_t refused; /* the last event by which the framework told the program of an out-of-memory */
+    size_t refused_step;
 };
 
 struct birth {
@@ -55,8 +57,6 @@ struct finding {
     size_t step_count, step;
     uint8_t *groups; /* by phase */
     int64_t logits;
-    int64_t refused; /* the last event by which the framework told the program of an out-of-memory */
-    size_t refused_step;
 };
 
 static enum group group_named(const char *name)
@@ -168,17 +168,17 @@ static void died(struct finding *f, const struct row *r)
     struct stretches *s = &f->of[b->device];
     enter(s, group == BACKWARD && s->now == AGAIN ? AGAIN : group);
     b->dead = true;
-    b->cut = b->seq < f->refused && b->step == f->refused_step;
+    b->rule = rule_of(b, s, group, (uint32_t)f->step);
+    b->cut = b->seq < s->refused && b->step == s->refused_step &&
+             (!b->rule || b->rule == VS_LIFE_TEMPORARY); /* any other end says what it was */
     if (b->cut) /* in a later step the exception held it, with no optimizer before */
         b->open = b->step == f->step ? open_of(b, s, f->step) : OPEN_ACTIVATION;
-    else
-        b->rule = rule_of(b, s, group, (uint32_t)f->step);
 }
 
-static void refused(struct finding *f, int64_t seq)
+static void refused(struct finding *f, const struct row *r)
 {
-    f->refused = seq;
-    f->refused_step = f->step;
+    f->of[r->device].refused = r->seq;
+    f->of[r->device].refused_step = f->step;
 }
 
 static int read_events(struct finding *f)
@@ -202,7 +202,7 @@ static int read_events(struct finding *f)
         if (r.device < 0 || r.device >= DEVICES)
             continue;
         if (sqlite3_column_int64(s, 1) == VS_OP_BLOCK_OOM)
-            refused(f, r.seq);
+            refused(f, &r);
         else if (sqlite3_column_int64(s, 1) == VS_OP_BLOCK_ALLOC)
             born(f, &r);
         else

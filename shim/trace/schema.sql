@@ -713,11 +713,11 @@ CREATE VIEW life_role AS
       WHEN 46 THEN 'by life: made in logits, and freed while backward ran'
       WHEN 47 THEN 'by life: made in backward, alive in the optimizer''s step, and gone before backward came again'
       WHEN 48 THEN 'by life: made again in backward, by a module''s call inside of it, and freed later in it'
-      WHEN 49 THEN 'by life: cut off by the end, and a gradient whenever the same call stack made one before'
-      WHEN 50 THEN 'by life: cut off by the end, and made in logits and freed in backward whenever the same call stack made one before'
+      WHEN 49 THEN 'by life: cut off by the end or by a refused request, and a gradient whenever the same call stack made one before'
+      WHEN 50 THEN 'by life: cut off by the end or by a refused request, and made in logits and freed in backward whenever the same call stack made one before'
       WHEN 51 THEN 'a library of mathematics (cuBLAS, cuDNN, cuFFT, cuSOLVER, cuSPARSE, cuTENSOR) asked the driver for it'
       WHEN 52 THEN 'a communication library (NCCL, NVSHMEM) asked the driver for it'
-      WHEN 54 THEN 'by life: cut off by the end, and made again in backward whenever the same call stack made one before'
+      WHEN 54 THEN 'by life: cut off by the end or by a refused request, and made again in backward whenever the same call stack made one before'
       WHEN 55 THEN 'by its line: the code that keeps keys and values from token to token made it (transformers/cache_utils.py), and not in training'
       ELSE 'by stack and life: no rule fits' END END AS rule
   FROM framework_role f WHERE f.role >= 16;

@@ -155,11 +155,11 @@ static void print_enough(const struct oom_report *o, FILE *out, bool exact)
 {
     int64_t lacked = o->unused.beyond_limit > 0 ? o->unused.beyond_limit : o->need.short_by;
     for (size_t i = 0; lacked > 0 && i < o->unused.count; i++)
-        if (o->unused.rows[i].kind == UNUSED_PRIVATE && o->unused.rows[i].whole >= lacked) {
-            wrap_print(
-                out, 6, 8,
-                "given back before, that pool's %s would have been more than the %s that the request lacked",
-                B(o->unused.rows[i].whole), B(lacked));
+        if (o->unused.rows[i].kind == UNUSED_PRIVATE && o->unused.rows[i].whole > lacked) {
+            wrap_print(out, 6, 8,
+                       "given back before, %s of a private pool would have been more than the %s that the "
+                       "request lacked",
+                       B(o->unused.rows[i].whole), B(lacked));
             return;
         }
 }

@@ -103,10 +103,9 @@ static char *cached_words(const struct unused *u, const struct unused_row *r, bo
 static char *waiting_words(struct trace *t, const struct unused_row *r)
 {
     char *place = r->stack > 0 ? stack_where(t, r->stack) : NULL;
-    char *text =
-        xformat("%s%s%s; free when that stream has done its work; wait_stream() in place of record_stream() "
-                "would keep none",
-                units_count(r->count, "block").s, place ? ", record_stream() at " : "", place ? place : "");
+    char *text = xformat("%s%s%s; free when that stream has done its work%s",
+                         units_count(r->count, "block").s, place ? ", record_stream() at " : "",
+                         place ? place : "", place ? "; wait_stream() in its place would keep none" : "");
     free(place);
     return text;
 }

@@ -12,6 +12,7 @@
 #include "read/living.h"
 #include "read/trace.h"
 #include "top.h"
+#include "trace/roles.h"
 
 static const struct {
     const char *name, *help;
@@ -72,9 +73,14 @@ static void put_family(const struct live *l, const struct vs_now_device *d, int 
 
 /* ---- what lives ---- */
 
-static const char *word(const char *text)
+static const char *phase_of(const struct trace_live *row)
 {
-    return text ? text : "unknown";
+    return row->phase ? row->phase : "unknown";
+}
+
+static const char *role_of(const struct trace_live *row)
+{
+    return row->role ? row->role : vs_role_word(VS_ROLE_UNTOLD);
 }
 
 /* ROWS with the same phase and role are one sample; those that were taken lose their bytes. */
@@ -83,16 +89,16 @@ static void put_held(const struct live *l, struct trace_live *rows, size_t n, FI
     for (size_t i = 0; i < n; i++) {
         int64_t bytes = 0;
         for (size_t k = i; rows[i].size && k < n; k++)
-            if (!strcmp(word(rows[k].phase), word(rows[i].phase)) &&
-                !strcmp(word(rows[k].role), word(rows[i].role))) {
+            if (!strcmp(phase_of(&rows[k]), phase_of(&rows[i])) &&
+                !strcmp(role_of(&rows[k]), role_of(&rows[i]))) {
                 bytes += rows[k].size;
                 rows[k].size = k > i ? 0 : rows[k].size;
             }
         if (!bytes)
             continue;
         put_begin("held", l, rows[i].device, out);
-        put_label("phase", word(rows[i].phase), out);
-        put_label("role", word(rows[i].role), out);
+        put_label("phase", phase_of(&rows[i]), out);
+        put_label("role", role_of(&rows[i]), out);
         fprintf(out, "} %lld\n", (long long)bytes);
     }
 }

@@ -47,7 +47,7 @@ net = torch.nn.Sequential(*(wrap(Block(1024)) for _ in range(4))).cuda()
 optimizer = torch.optim.SGD(net.parameters(), lr=1e-3)
 if how == "reentrant":  # not "again": there PyTorch 2.11 forgets an exception while a history is recorded
     torch.cuda.memory._record_memory_history(stacks="python")
-if how in ("died", "ended"):
+if how in ("died", "ended", "on"):
     torch.cuda.set_per_process_memory_fraction((1 << 30) / torch.cuda.get_device_properties(0).total_memory)
 for i in range(12):
     x = torch.randn(4096, 1024, device="cuda", requires_grad=how == "reentrant")
@@ -67,6 +67,11 @@ for i in range(12):
         except torch.OutOfMemoryError:
             del loss, x  # as an exception does that nobody catches
             break
+    if how == "on" and i == 0:
+        try:
+            torch.empty(1 << 30, dtype=torch.uint8, device="cuda")
+        except torch.OutOfMemoryError:
+            pass
     loss.backward()
     optimizer.step()
     optimizer.zero_grad()
@@ -76,7 +81,7 @@ if how == "reentrant":
 PY
 line=$(grep -n '# its line' train.py | cut -d: -f1) leak=$(grep -n "# the leak's" train.py | cut -d: -f1)
 run() { # HOW: recorded as HOW.db
-    timeout 200 "$V" fit --steps=all --keep-writes=kept.$1 -o "$1.db" -- "$python" -W ignore train.py "$1" >"$1.out" 2>"$1.err" || [[ $1 =~ died|ended ]] || fail "$1: $(cat "$1.out" "$1.err")"
+    timeout 200 "$V" fit --steps=all --keep-writes=kept.$1 -o "$1.db" -- "$python" -W ignore train.py "$1" >"$1.out" 2>"$1.err" || [[ $1 =~ ^(died|ended|on)$ ]] || fail "$1: $(cat "$1.out" "$1.err")"
     [ -s "$1.db" ] || fail "$1: no recording: $(cat "$1.out" "$1.err")"
 }
 bytes() { # FILE QUESTION NAME: of the rows of `peak --by QUESTION` whose name is NAME
@@ -90,6 +95,7 @@ run reentrant
 run leak
 run died
 run ended
+run on
 mib=$((1 << 20))
 snapshot=$(find kept.reentrant -name reentrant.pickle)
 "$V" import -o imported.db "$snapshot" >/dev/null || fail "the snapshot is not imported"
@@ -109,8 +115,10 @@ grep -qE "^ +64.00 MiB +4 +16.00 MiB +train.py:$leak > model.py:10 Block.forward
 COLUMNS=300 "$V" report --all died.db >page || fail "the report of a refusal that was survived"
 grep -qE "^  [0-9.]+ MiB of what step 3 had made before it still lived when step 11 ended: what came after began with that, [0-9.]+ MiB of it made by train.py:$line > model.py:10 Block.forward$" page ||
     fail "what the refusal's step left: $(cat page)"
-"$V" peak --at=oom --json ended.db >page || fail "the peak at the refusal that ended a run"
-python3 -c 'import json
+for how in ended on; do # the exception ends the run; or, in the first step, nothing
+    "$V" peak --at=oom --json $how.db >page || fail "the peak at a refusal: $how"
+    python3 -c 'import json
 roles = {row["role"]: row["size_bytes"] for row in json.load(open("page"))["files"][0]["devices"][0]["by_role"]}
-assert roles["activation"] >= 4 * (16 << 20) and "temporary" not in roles, roles' || fail "what the exception let go of"
+assert roles["activation"] >= 4 * (16 << 20) and "temporary" not in roles, roles' || fail "what a refused request did not let end: $how"
+done
 echo "what nobody followed is called by its life, on every page by the same word"

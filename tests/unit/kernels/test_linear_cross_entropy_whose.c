@@ -1,11 +1,12 @@
 /*
- * test_linear_cross_entropy_whose.c - whose products are taken: the estimates of ours, of our logits beside
- * cuBLASLt's gradients, and of cuBLASLt's, fitted at every other of the first forty shapes of
- * tests/data/cross_entropy_whose.tsv, rounded in view of those forty, and held against each half; and that of
- * the first two the plan takes one that was measured to be fast, whatever share of the tokens is ignored, at
- * eleven more shapes too, and on another H200 and an H100 (cross_entropy_whose_again.tsv,
- * cross_entropy_whose_h100.tsv), to which nothing was fitted; nor was anything to cross_entropy_odds.tsv,
- * whose ways have odds in the place of exponentials.  In all of these tables tiles have 256 of H.
+ * test_linear_cross_entropy_whose.c - whose products a plan takes: ours, our logits beside cuBLASLt's
+ * gradients, or cuBLASLt's.
+ *
+ * The estimates were fitted at every other of the first forty shapes of tests/data/cross_entropy_whose.tsv
+ * and rounded in view of all forty.  They are held against each half here.  Nothing was fitted to the eleven
+ * other shapes there, nor to cross_entropy_whose_again.tsv (another H200), cross_entropy_whose_h100.tsv and
+ * cross_entropy_odds.tsv (odds in the place of exponentials).  With these the plan's choice is held against
+ * what was measured, whatever share of the tokens is ignored.  In all of these tables tiles have 256 of H.
  */
 #include <setjmp.h>
 #include <stdarg.h>
