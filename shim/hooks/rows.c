@@ -60,17 +60,29 @@ static bool sounds_like_memory(const char *name)
     return false;
 }
 
-/* The symbols one after the other, an empty one behind the last. */
-#define VS_LOOKED_AT(symbol, reason) #symbol "\0"
+/* The symbols, ", " behind each. */
+#define VS_LOOKED_AT(reason, ...) #__VA_ARGS__ ", "
 static const char looked_at[] =
 #include "looked_at.def"
     ;
 #undef VS_LOOKED_AT
 
+/* Copies the symbol at AT to NAME; returns where the next one begins, NULL where none is left. */
+static const char *next_looked_at(const char *at, char name[128])
+{
+    size_t n = strcspn(at, ",");
+    if (n == 0 || n >= 128)
+        return NULL;
+    memcpy(name, at, n);
+    name[n] = '\0';
+    return at + n + 2;
+}
+
 static bool is_looked_at(const char *name)
 {
-    for (const char *at = looked_at; *at != '\0'; at += strlen(at) + 1)
-        if (strcmp(at, name) == 0)
+    char symbol[128];
+    for (const char *at = looked_at; (at = next_looked_at(at, symbol)) != NULL;)
+        if (strcmp(symbol, name) == 0)
             return true;
     return false;
 }
@@ -87,8 +99,9 @@ bool vs_row_lacks_form(const char *base, const void *function)
     if (!has_base(base))
         return vs_row_lacks(base);
     size_t n = strlen(base);
-    for (const char *at = looked_at; *at != '\0'; at += strlen(at) + 1)
-        if (strncmp(at, base, n) == 0 && base_length(at) == n && vs_cuda_real(at) == function)
+    char symbol[128];
+    for (const char *at = looked_at; (at = next_looked_at(at, symbol)) != NULL;)
+        if (strncmp(symbol, base, n) == 0 && base_length(symbol) == n && vs_cuda_real(symbol) == function)
             return false;
     return true;
 }
