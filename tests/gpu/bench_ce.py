@@ -1,15 +1,14 @@
 #!/usr/bin/env python3
-"""bench_ce.py LIBRARY OUT.tsv [--shape N,H,V[,PERCENT IGNORED]]... [--kinds random,peaked] [--burst-only] [--only REGEX] [--seconds 420] [--memory-of DB NOTES]
+"""bench_ce.py LIBRARY OUT.tsv [--shape N,H,V[,PERCENT IGNORED]]... [--kinds random,peaked] [--only REGEX] [--seconds 420] [--memory-of DB NOTES]
 bench_ce.py LIBRARY --memory NOTES [...]     the same methods once each, to be recorded: under `vramscope run`
 bench_ce.py LIBRARY --warm NOTES [...]       calls each compiled method once: fills the caches on disk
 bench_ce.py --families [--only REGEX]        seconds, a tab and a REGEX for --only, a line for each process that --warm wants
-bench_ce.py --markdown OUT.tsv               the tables of docs/measurements/cross_entropy.md, and the targets
+bench_ce.py --markdown OUT.tsv               the tables of docs/measurements/cross_entropy.md
 
 The linear cross-entropy, ours and its peers: loss and all gradients in bf16.  Times are of CUDA events around one
-call, all methods in turn within a round, each round beginning with another one, so that a card that lowers its clock
-does so for all.  Two regimes: `burst` rests before each call, `sustained` never does.  "GEMM alone" is one of the
-methods: as many operations, as matrix products of 8192^3 through PyTorch; a method's share of the GEMM rate is taken
-within each round.  Compiling, tuning and the errors against fp64 come before.  A row is written when its shape and
+call after a rest, all methods in turn within a round, each round beginning with another one, so that a card that lowers
+its clock does so for all.  "GEMM alone" is one of the methods: as many operations, as matrix products of 8192^3 through
+PyTorch; a method's share of the GEMM rate is taken within each round.  Compiling, tuning and the errors against fp64 come before.  A row is written when its shape and
 kind are done, or when time is up (SIGTERM): with what was measured till then.  --device cpu is for trying the program.
 """
 import argparse
@@ -29,7 +28,6 @@ if os.environ.get("BENCH_CE_SITE"):  # an unpacked tree of the peers, with its .
 
 import bench_ce_table as T
 
-GEMM = T.BASELINES[0]
 SLOW = 0.15  # seconds of a call from which a few rounds must do
 FEW, MANY = 3, 12  # rounds
 
@@ -134,7 +132,7 @@ class Rounds:
         self.keep(lap)
 
     def keep(self, lap):
-        gemm = lap.get(GEMM)
+        gemm = lap.get(T.GEMM)
         for name, ms in lap.items():
             if ms is not None:
                 self.times[name].append(ms)
@@ -167,7 +165,7 @@ class Group:
         self.M, self.N, self.bench = M, N, bench
         self.shape, self.kind = shape, kind
         self.case = M.Case(bench.library, *N.make_inputs(shape, kind, bench.a.device))
-        self.rows = {name: T.Row(N.shape_name(shape), kind, name) for name in (GEMM, *bench.methods)}
+        self.rows = {name: T.Row(N.shape_name(shape), kind, name) for name in (T.GEMM, *bench.methods)}
         self.made, self.slow, self.loss = {}, set(), None
 
     def prepare(self):
@@ -211,18 +209,15 @@ class Group:
 
     def time(self, until):
         gemm, scale = self.bench.clock.gemm(self.shape)
-        methods = {GEMM: gemm, **{name: self.called(method) for name, method in self.made.items()}}
-        now = time.monotonic()
-        for regime, rest, share in self.bench.a.regimes:
-            rounds = Rounds(self.bench.clock, methods, scale, rest)
-            try:
-                rounds.run(now + share * (until - now), self.slow)
-            finally:
-                for name in rounds.times:
-                    self.rows[name].times(regime, rounds.times[name], rounds.shares[name])
-                for name, error in rounds.failures.items():
-                    methods.pop(name, None)
-                    self.drop(name, error)
+        methods = {T.GEMM: gemm, **{name: self.called(method) for name, method in self.made.items()}}
+        rounds = Rounds(self.bench.clock, methods, scale, self.bench.a.rest)
+        try:
+            rounds.run(until, self.slow)
+        finally:
+            for name in rounds.times:
+                self.rows[name].times(rounds.times[name], rounds.shares[name])
+            for name, error in rounds.failures.items():
+                self.drop(name, error)
 
     def close(self):
         for method in self.made.values():
@@ -356,7 +351,7 @@ def describe(out, bench):
                                 capture_output=True, text=True).stdout.strip() or "unknown"
         comment(out, f"{torch.cuda.get_device_name()}, driver {driver}, CUDA {torch.version.cuda}, Python {sys.version.split()[0]}")
     comment(out, "versions: " + ", ".join(f"{name} {version}" for name, version in M.versions().items()))
-    comment(out, f"rest before a call of the burst: {bench.a.rest} s; events lost by the recording: "
+    comment(out, f"rest before a call: {bench.a.rest} s; events lost by the recording: "
                  f"{'unknown' if bench.lost is None else bench.lost}")
 
 
@@ -455,8 +450,7 @@ def arguments(argv):
     parser.add_argument("--kinds", default="random,peaked")
     parser.add_argument("--only", help="regular expression of the methods' names")
     parser.add_argument("--seconds", type=float, default=420, help="for everything, from this process's start")
-    parser.add_argument("--rest", type=float, default=0.3, help="seconds before each call of the burst")
-    parser.add_argument("--burst-only", action="store_true", help="without the sustained regime")
+    parser.add_argument("--rest", type=float, default=0.3, help="seconds before each call")
     parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda")
     parser.add_argument("--no-errors", action="store_true")
     parser.add_argument("--memory", metavar="NOTES")
@@ -474,7 +468,6 @@ def arguments(argv):
     import bench_ce_numbers as N
 
     a.kinds = a.kinds.split(",")
-    a.regimes = [("burst", a.rest, 1.0 if a.burst_only else 0.8), ("sustained", 0, 1.0)][: 1 if a.burst_only else 2]
     if not set(a.kinds) <= set(N.KINDS):
         parser.error(f"--kinds: {','.join(a.kinds)}: of {','.join(N.KINDS)}")
     try:

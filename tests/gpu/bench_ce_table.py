@@ -1,4 +1,4 @@
-"""Rows of bench_ce: the file, what is printed, the Markdown of docs/measurements/cross_entropy.md, and which targets are met.
+"""Rows of bench_ce: the file, what is printed, the Markdown of docs/measurements/cross_entropy.md.
 
 The file is tab-separated, a line a row, its first line the names of COLUMNS; bytes are bytes, times milliseconds, an
 empty field is unknown.  Lines that begin with # say what it was measured on.  Nothing here needs PyTorch.
@@ -8,18 +8,11 @@ import statistics
 
 COLUMNS = """shape kind method
     burst_ms burst_min_ms burst_max_ms burst_calls burst_of_gemm
-    sustained_ms sustained_min_ms sustained_max_ms sustained_calls sustained_of_gemm
     allocated_bytes reserved_bytes torch_allocated_bytes torch_reserved_bytes outside_bytes kept_bytes outside_owners counters
     error_loss error_dx error_dw note failure""".split()
 NUMBERS = [name for name in COLUMNS if re.search("_ms$|_calls$|_gemm$|_bytes$|^error_", name)]
 MIB = 2**20
-TARGET_SHAPE = "8192x4096x128256"
-# There, both kinds: the most ms, MiB beyond inputs and gradients, and the least share of the GEMM rate
-TARGETS = {"ours fast": (34.3, 501, 0.95), "ours lean": (39.0, 128, None)}
-GRADIENT_LIMIT = 5e-3
-OURS = "ours"
-BASELINES = "GEMM alone", "ours naive"
-OTHER_PROBLEM = "ours fast, fp32 main_grad"  # its gradients are the caller's fp32 ones
+GEMM = "GEMM alone"  # the method that all others' rates are held against
 
 
 class Row(dict):
@@ -36,14 +29,14 @@ class Row(dict):
         clean = lambda value: "" if value is None else re.sub(r"[\t\n\r]+", " ", repr(value) if isinstance(value, float) else str(value))
         return "\t".join(clean(self[name]) for name in COLUMNS)
 
-    def times(self, regime, values, shares):
+    def times(self, values, shares):
         """VALUES: ms of each call; SHARES: of the GEMM rate measured in the same round."""
         if values:
-            self[f"{regime}_ms"] = statistics.median(values)
-            self[f"{regime}_min_ms"], self[f"{regime}_max_ms"] = min(values), max(values)
-            self[f"{regime}_calls"] = len(values)
+            self["burst_ms"] = statistics.median(values)
+            self["burst_min_ms"], self["burst_max_ms"] = min(values), max(values)
+            self["burst_calls"] = len(values)
         if shares:
-            self[f"{regime}_of_gemm"] = statistics.median(shares)
+            self["burst_of_gemm"] = statistics.median(shares)
 
 
 def header():
@@ -84,10 +77,10 @@ def mib(value):
     return number(None if value is None else value / MIB, "{:,.1f}")
 
 
-def spread(row, regime):
-    if row[f"{regime}_ms"] is None:
+def spread(row):
+    if row["burst_ms"] is None:
         return "unknown"
-    return "{:.2f} ({:.2f}–{:.2f})".format(*(row[f"{regime}{part}"] for part in ("_ms", "_min_ms", "_max_ms")))
+    return "{:.2f} ({:.2f}–{:.2f})".format(row["burst_ms"], row["burst_min_ms"], row["burst_max_ms"])
 
 
 def share(value):
@@ -101,15 +94,14 @@ def text(row):
         return head + "FAILED: " + row["failure"]
     errors = " ".join(number(row[f"error_{what}"], "{:.1e}", "-") for what in ("loss", "dx", "dw"))
     return head + (
-        f"burst {spread(row, 'burst'):22s} {share(row['burst_of_gemm']):>7s} of GEMM x{number(row['burst_calls'], '{:.0f}', '0'):2s} "
-        f"sustained {spread(row, 'sustained'):22s} {share(row['sustained_of_gemm']):>7s}  "
+        f"{spread(row):22s} {share(row['burst_of_gemm']):>7s} of GEMM x{number(row['burst_calls'], '{:.0f}', '0'):2s} "
         f"{mib(row['allocated_bytes']):>9s} MiB ({mib(row['reserved_bytes'])} reserved; torch {mib(row['torch_allocated_bytes'])}, "
         f"outside it {mib(row['outside_bytes'])}, {row['counters'] or 'counters unknown'})  errors {errors}  {row['note'] or ''}").rstrip()
 
 
 # ---- Markdown ----
 
-HEAD = ("method", "ms after a rest", "of GEMM", "ms sustained", "of GEMM", "MiB allocated", "MiB reserved", "MiB, torch's counter",
+HEAD = ("method", "ms after a rest", "of GEMM", "MiB allocated", "MiB reserved", "MiB, torch's counter",
         "MiB outside torch", "error of the loss", "of dX", "of dW")
 
 
@@ -123,8 +115,8 @@ def groups(rows):
 
 def cells(row):
     error = lambda what: number(row[f"error_{what}"], "{:.1e}", "")
-    times = [spread(row, "burst"), share(row["burst_of_gemm"]), spread(row, "sustained"), share(row["sustained_of_gemm"])]
-    if row["method"] == BASELINES[0]:
+    times = [spread(row), share(row["burst_of_gemm"])]
+    if row["method"] == GEMM:
         return [row["method"], *times, *[""] * 7]
     memory = [mib(row[name]) for name in ("allocated_bytes", "reserved_bytes", "torch_allocated_bytes", "outside_bytes")]
     return [row["method"], *times, *memory, error("loss"), error("dx"), error("dw")]
@@ -157,77 +149,4 @@ def markdown(comments, rows):
         n, h, v, *rest = shape.split("x")
         ignored = f", {rest[0]} % ignored" if rest else ""
         parts += [f"\n### N={n} H={h} V={v}{ignored}, {kind}\n", table(group)]
-    parts += ["\n### Targets\n", *(f"- {line}" for line in verdicts(rows))]
     return "\n".join(parts)
-
-
-# ---- targets ----
-
-
-def verdict(what, value, limit, form, met):
-    if value is None:
-        return f"unknown: {what} was not measured (target {form.format(limit)})"
-    return f"{'met' if met(value, limit) else 'MISSED'}: {what} {form.format(value)} (target {form.format(limit)})"
-
-
-def at_most(value, limit):
-    return value <= limit
-
-
-def own_targets(name, row):
-    ms, megabytes, least = TARGETS[name]
-    where = f"{name}, {row['kind']}:"
-    memory = None if row["allocated_bytes"] is None else row["allocated_bytes"] / MIB
-    yield verdict(f"{where} after a rest", row["burst_ms"], ms, "{:.2f} ms", at_most)
-    yield verdict(f"{where} beyond inputs and gradients", memory, megabytes, "{:.1f} MiB", at_most)
-    if least:
-        yield verdict(f"{where} share of the GEMM rate", row["burst_of_gemm"], least, "{:.3f}", lambda a, b: a >= b)
-
-
-def error_targets(row, eager):
-    for what in ("loss", "dx", "dw"):
-        name, twice = f"{row['method']}, {row['kind']}: error of {what}", eager and eager[f"error_{what}"]
-        if twice is not None:
-            yield verdict(name + " against twice PyTorch's own", row[f"error_{what}"], 2 * twice, "{:.1e}", at_most)
-        if what != "loss":
-            yield verdict(name, row[f"error_{what}"], GRADIENT_LIMIT, "{:.1e}", at_most)
-
-
-def rivals(group):
-    """Per peer: the fastest of ours that takes no more memory than it does, and who is ahead."""
-    left_out = *BASELINES, OTHER_PROBLEM
-    mine = [row for row in group if row["method"].startswith(OURS) and row["method"] not in left_out and known(row)]
-    for row in group:
-        if row["method"].startswith(OURS) or row["method"] in left_out:
-            continue
-        if not known(row):
-            yield f"unknown: {row['method']}, {row['kind']}: {row['failure'] or 'its memory was not measured'}"
-            continue
-        fit = [one for one in mine if one["allocated_bytes"] <= row["allocated_bytes"]]
-        what = f"{row['method']}, {row['kind']} ({row['burst_ms']:.2f} ms, {mib(row['allocated_bytes'])} MiB)"
-        if not fit:
-            yield f"MISSED: nothing of ours takes as little memory as {what}"
-            continue
-        best = min(fit, key=lambda one: one["burst_ms"])
-        ahead = best["burst_ms"] < row["burst_ms"]
-        yield (f"{'met' if ahead else 'MISSED'}: {best['method']} ({best['burst_ms']:.2f} ms, {mib(best['allocated_bytes'])} MiB) "
-               f"{'is ahead of' if ahead else 'is behind'} {what}")
-
-
-def known(row):
-    return row["burst_ms"] is not None and row["allocated_bytes"] is not None
-
-
-def verdicts(rows):
-    """A line a target, of the rows at TARGET_SHAPE."""
-    lines = []
-    for (shape, _), group in groups(rows).items():
-        if shape != TARGET_SHAPE:
-            continue
-        by_name = {row["method"]: row for row in group if not row["failure"]}
-        for name in TARGETS:
-            if name in by_name:
-                lines += own_targets(name, by_name[name])
-                lines += error_targets(by_name[name], by_name.get("PyTorch eager"))
-        lines += rivals(group)
-    return lines or [f"none: {TARGET_SHAPE} was not measured"]

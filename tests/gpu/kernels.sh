@@ -1,9 +1,9 @@
 #!/bin/bash
-# kernels.sh TREE OUT - the linear cross-entropy on the GPU: right, clean under compute-sanitizer, and how fast.
+# kernels.sh TREE OUT - the linear cross-entropy on the GPU: right, and clean under compute-sanitizer.
 #
 # TREE: an installed vramscope whose liblinear_cross_entropy.so was built with nvcc.  OUT: folder for logs.  Needs NumPy,
-# and PyTorch for its cuBLASLt and for the times.  KERNELS_PARTS says what is run; default
-# "check memcheck racecheck synccheck time".  KERNELS_GROUPS: of the checks only these groups, separated by commas.
+# and PyTorch for its cuBLASLt.  KERNELS_PARTS says what is run; default
+# "check memcheck racecheck synccheck".  KERNELS_GROUPS: of the checks only these groups, separated by commas.
 # KERNELS_SHARES=N: under a sanitizer the cases are dealt to N processes beside each other, as most of the time is the
 # processor's.  KERNELS_SECONDS: each sanitizer's limit, instead of its own.  Exit 77 without a GPU.
 #
@@ -17,7 +17,7 @@ tree=$(realpath "$1") out=$2 here=$(dirname "$(realpath "$0")")
 mkdir -p "$out"
 out=$(realpath "$out")
 library=$tree/lib/liblinear_cross_entropy.so
-parts=" ${KERNELS_PARTS:-check memcheck racecheck synccheck time} "
+parts=" ${KERNELS_PARTS:-check memcheck racecheck synccheck} "
 export PYTHONDONTWRITEBYTECODE=1
 python3 -c 'import torch, sys; sys.exit(not torch.cuda.is_available())' 2>/dev/null || {
     echo "no GPU, or no PyTorch for python3"
@@ -96,9 +96,5 @@ part check 200 limited python3 "${checks[@]}"
 part memcheck "${KERNELS_SECONDS:-140}" shared memcheck clean
 part racecheck "${KERNELS_SECONDS:-420}" shared racecheck raced "${leave[@]}" --planted
 part synccheck "${KERNELS_SECONDS:-80}" shared synccheck synchronized "${leave[@]}"
-unset LCE_CUBLASLT # in PyTorch's process its copy is found
-part time 90 limited python3 "$here/kernels_time.py" "$library" --tune
-for name in check time; do
-    case $parts in *" $name "*) cat "$out/$name.log" ;; esac
-done
+case $parts in *" check "*) cat "$out/check.log" ;; esac
 exit $failed

@@ -26,7 +26,7 @@ assert list(by_key) == wanted, list(by_key)
 for kind in ("random", "peaked"):
     for name in ("ours fast", "ours lean", "ours naive", "PyTorch eager"):
         row = by_key[kind, name]
-        assert not row["failure"] and row["burst_calls"] >= 3 and row["sustained_calls"] >= 3, dict(row)
+        assert not row["failure"] and row["burst_calls"] >= 3, dict(row)
         assert row["burst_min_ms"] <= row["burst_ms"] <= row["burst_max_ms"], dict(row)
         limit = 5e-3 if kind == "random" else 5e-2
         assert 0 < row["error_dx"] < limit and 0 < row["error_dw"] < limit, dict(row)
@@ -63,9 +63,4 @@ import bench_ce_methods as M
 found = [name for family in M.families(None) for name in M.chosen(family)]
 assert sorted(found) == sorted(M.COMPILED) and {"QuACK", "QuACK, chunk 2048", "Liger CuTe"} <= set(found), found
 END
-for program in "kernels_time.py --tune" bench_ce_chunks.py; do
-    # shellcheck disable=SC2086
-    timeout 300 "$python" $gpu/$program "$library" --device cpu --shape 300,16,200 --rest 0.001 >"$work/out" 2>&1 || fail "$program: status $?"
-done
-grep -q '^chunk 256  .* ms .*chunks of 256, workspace' "$work/out" || fail "the chunks' times"
 echo "every method is a row"

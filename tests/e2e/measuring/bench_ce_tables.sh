@@ -1,6 +1,6 @@
 #!/bin/bash
 # bench_ce's figures without a GPU: memory read from a recording is exact to the byte, and a counter that is off is seen;
-# rounds, statistics, the table and the verdicts on targets are what the numbers say.
+# rounds, statistics and the table are what the numbers say.
 . "$(dirname "$0")/../lib/lib.bash"
 command -v python3 >/dev/null || skip "no python3"
 export PYTHONDONTWRITEBYTECODE=1 PYTHONPATH=$here/../../gpu
