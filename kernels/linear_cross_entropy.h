@@ -242,13 +242,11 @@ struct lce_problem {
     int32_t label_dtype;       /* enum lce_label_dtype; default int64 */
     int32_t grad_weight_dtype; /* of dweight and dbias: dtype's or LCE_F32; default -1, dtype's */
     int32_t reduction;         /* enum lce_reduction; default mean */
-    /* For measuring: which of cuBLASLt's proposals to take, counted from 0; 0 is the plan's own choice, 1 ..
-       15 that one, for the product of the logits in bits 0-3, of dinput in 4-7, of dweight in 8-11; one that
-       it does not have is its last.  Of dinput and dweight where these are ours, 1 and 2 are tiles of 256 and
-       192 of H.  Bit 12: 16-bit logits and no exponentials in their place, and another softmax pass where V
-       is at most 131072.  Bit 13: cuBLASLt's products where ours would be taken; bit 14: ours for few tokens,
-       too; both: that of the logits alone is ours.  Bit 15: logits in the rows of dweight, where that is
-       possible, else of dinput.  Bits 16-31: slabs of so many times 64 classes (CUDA).  Default 0. */
+    /* For tests and measuring (CUDA).  Bits 4-7 of dinput and 8-11 of dweight where these are our products: 1
+       and 2 are tiles of 256 and 192 of H.  Bit 12: 16-bit logits and no exponentials in their place.  Bit
+       13: cuBLASLt's products where ours would be taken; bit 14: ours for few tokens, too; both: that of the
+       logits alone is ours.  Bit 15: logits in the rows of dweight, where that is possible, else of dinput.
+       Bits 16-31: slabs of so many times 64 classes.  Default 0. */
     uint32_t proposals;
     /* N, which may be 0, H and V: of any value.  H is fastest where it is a multiple of 8; V need not be. */
     int64_t tokens, hidden, vocab;

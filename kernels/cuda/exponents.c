@@ -43,9 +43,9 @@ static bool beside_others(const struct cuda_plan *plan)
 bool cuda_exponents_fit(const struct cuda_plan *plan)
 {
     const struct lce_problem *p = &plan->base.problem;
-    const bool measured = p->proposals >> 12 & 1; /* another pass over logits */
+    const bool logits = p->proposals >> 12 & 1; /* are asked for */
     return (plan->own || beside_others(plan)) && !plan->wide && !lce_in_parts(p) && !cuda_exchanges(plan) &&
-           !measured && p->softcap == 0 && p->label_smoothing == 0 && !(p->wants & LCE_WANT_ENTROPY) &&
+           !logits && p->softcap == 0 && p->label_smoothing == 0 && !(p->wants & LCE_WANT_ENTROPY) &&
            p->vocab <= (int64_t)LCE_MOST_TILES * LCE_TILE_CLASSES;
 }
 

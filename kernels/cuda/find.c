@@ -7,7 +7,7 @@
 
 #include "cuda.h"
 
-enum { THREADS = 512, MANY_VECTORS = 8, KEPT_VECTORS = 4, GENERAL_VECTORS = 4, MOST_CLUSTER = 8 };
+enum { THREADS = 512, MANY_VECTORS = 8, GENERAL_VECTORS = 4, MOST_CLUSTER = 8 };
 
 static const char *const kinds[CUDA_KINDS] = {"plain", "entropic", "general"};
 
@@ -66,17 +66,6 @@ static int find_softmax(struct cuda_plan *plan, const char *kind, int64_t most, 
         snprintf(name, sizeof name, "lce_softmax_%s_%s_%d", softmax_types(plan), kind, count);
     }
     return cuda_find(cuda_of(plan), IMAGE_SOFTMAX, name, &softmax->function);
-}
-
-/* For measuring: the pass that keeps the exponentials of 16-bit logits, if a thread's share is small
- * enough. */
-static int find_plain(struct cuda_plan *plan)
-{
-    const struct lce_problem *p = &plan->base.problem;
-    const bool kept = p->proposals >> 12 & 1 && cuda_logit_size(plan) == 2 &&
-                      plan->stride <= (int64_t)MOST_CLUSTER * THREADS * KEPT_VECTORS * 8;
-    return find_softmax(plan, kept ? "kept" : kinds[CUDA_PLAIN], kept ? KEPT_VECTORS : MANY_VECTORS,
-                        &plan->kernels.softmax[CUDA_PLAIN]);
 }
 
 static int find_slabs(struct cuda_plan *plan)
@@ -176,7 +165,7 @@ int cuda_find_kernels(struct cuda_plan *plan)
     if (!status && (cuda_sliced(plan) || lce_in_parts(p)))
         return find_slabs(plan);
     if (!status)
-        status = find_plain(plan);
+        status = find_softmax(plan, kinds[CUDA_PLAIN], MANY_VECTORS, &k->softmax[CUDA_PLAIN]);
     if (!status)
         status = find_softmax(plan, kinds[CUDA_ENTROPIC], MANY_VECTORS, &k->softmax[CUDA_ENTROPIC]);
     if (!status)

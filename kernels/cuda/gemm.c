@@ -108,8 +108,6 @@ static bool has_tile(const struct lce_blas *blas, const cublasLtMatmulHeuristicR
 static int best_of(const struct lce_blas *blas, const struct lce_product *p,
                    const cublasLtMatmulHeuristicResult_t *results, int found)
 {
-    if (p->proposal)
-        return found > (int)p->proposal ? (int)p->proposal : found - 1;
     for (const int *tile = good_tiles(p->role); *tile; tile++)
         for (int i = 0; i < found && i < PROPOSALS; i++)
             if (has_tile(blas, &results[i], *tile))

@@ -14,7 +14,6 @@ enum lce_role { LCE_ANY, LCE_LOGITS, LCE_DWEIGHT };
 struct lce_product {
     int64_t m, n, k;
     int64_t out_stride, a_stride, b_stride;
-    unsigned int proposal; /* which of cuBLASLt's, 1 .. 15; 0: the best by the rules in gemm.c */
     enum lce_role role;
     int dtype, out_dtype; /* enum lce_dtype of a and b, and of out */
     uint32_t alignment;   /* bytes that the addresses of all three are multiples of */

@@ -41,12 +41,10 @@ static int make_products(const struct cuda_plan *plan, int64_t n, int64_t column
     logits.a_stride = x, logits.b_stride = p->weight_stride, logits.out_stride = plan->stride;
     logits.transpose_b = true;
     logits.out_dtype = plan->wide ? LCE_F32 : p->dtype;
-    logits.proposal = p->proposals & 15;
     logits.alignment = alignment_of(plan, x);
     dinput.m = n, dinput.n = p->hidden, dinput.k = columns;
     dinput.a_stride = plan->g_stride, dinput.b_stride = p->weight_stride, dinput.out_stride = dx;
     dinput.alignment = alignment_of(plan, dx);
-    dinput.proposal = p->proposals >> 4 & 15;
     dinput.device_factors = plan->scaled;
     dinput.out_dtype = cuda_sums_dinput(plan) ? LCE_F32 : p->dtype;
     dweight.m = plan->borrowed ? p->vocab - plan->borrowed : columns, dweight.n = p->hidden, dweight.k = n;
@@ -54,7 +52,6 @@ static int make_products(const struct cuda_plan *plan, int64_t n, int64_t column
     dweight.out_stride = plan->accumulates ? p->hidden : p->grad_weight_stride;
     dweight.out_dtype = plan->accumulates ? LCE_F32 : p->grad_weight_dtype;
     dweight.transpose_a = true;
-    dweight.proposal = p->proposals >> 8 & 15;
     dweight.alignment = logits.alignment;
     dweight.device_factors = plan->scaled;
     int status = make_product(plan, &logits, scratch, &out->logits);

@@ -25,10 +25,9 @@
  *
  * `plain` supports none of the options that need a logit's own class (bias, softcap, smoothing) and no
  * entropy; class weights without smoothing are only the label's; `entropic` is plain with the entropy and its
- * gradient; `general` supports all. `kept` is plain, but keeps the exponentials of the sum in fp32 for the
- * gradient: one exponential per element instead of two, for twice the registers.  With fp32 logits that takes
- * no further registers, so there plain keeps them too.  `loop` reads the row twice, takes any length and
- * needs no cluster: it is all that GPUs of compute capability 8.x have.
+ * gradient; `general` supports all.  With fp32 logits plain keeps the exponentials of the sum for the
+ * gradient, which takes no further registers there: one exponential per element instead of two.  `loop` reads
+ * the row twice, takes any length and needs no cluster: it is all that GPUs of compute capability 8.x have.
  */
 #include <cooperative_groups.h>
 #include <type_traits>
@@ -330,13 +329,11 @@ template <typename L, typename T> __device__ inline void softmax_loop(const lce_
     {                                                                                                        \
         CLUSTER_ONLY((lce::general_rows<L, T, vectors>(a)));                                                 \
     }
-#define SHORT(name, L, T, kind, Kind)                                                                        \
+#define LONG(name, L, T, kind, Kind)                                                                         \
     ROWS(name, L, T, kind, Kind, 1, 2)                                                                       \
     ROWS(name, L, T, kind, Kind, 2, 2)                                                                       \
     ROWS(name, L, T, kind, Kind, 3, 2)                                                                       \
-    ROWS(name, L, T, kind, Kind, 4, 2)
-#define LONG(name, L, T, kind, Kind)                                                                         \
-    SHORT(name, L, T, kind, Kind)                                                                            \
+    ROWS(name, L, T, kind, Kind, 4, 2)                                                                       \
     ROWS(name, L, T, kind, Kind, 5, 2)                                                                       \
     ROWS(name, L, T, kind, Kind, 6, 2)                                                                       \
     ROWS(name, L, T, kind, Kind, 7, 2)                                                                       \
@@ -358,12 +355,9 @@ template <typename L, typename T> __device__ inline void softmax_loop(const lce_
     ROWS(name, float, T, entropic, ENTROPIC, 16, 1)                                                          \
     OPTIONS(name, float, T, 8, 1)                                                                            \
     OPTIONS(name, float, T, 16, 1)
-#define NARROW(name, T)                                                                                      \
-    ALL(name, T, T, plain, PLAIN)                                                                            \
-    SHORT(name, T, T, kept, KEPT)
 
 WIDE(f32, float)
 WIDE(wide_f16, __half)
 WIDE(wide_bf16, __nv_bfloat16)
-NARROW(f16, __half)
-NARROW(bf16, __nv_bfloat16)
+ALL(f16, __half, __half, plain, PLAIN)
+ALL(bf16, __nv_bfloat16, __nv_bfloat16, plain, PLAIN)

@@ -36,7 +36,6 @@ OPTIONS = {
     "accumulate fp32": ({"flags": K.F32_ACCUMULATE}, {"ignored": 0.2}),
     "fp32 logits": ({"flags": K.F32_LOGITS}, {"ignored": 0.2}),
     "fp32 logits, dweight fp32": ({"flags": K.F32_LOGITS, "grad_weight_dtype": K.F32, "grad_weight_beta": 1.0}, {}),
-    "exponentials kept": ({"proposals": K.KEEP_EXPONENTIALS}, {"ignored": 0.2}),
     "int32 labels, ignore in the vocabulary": ({"label_dtype": K.I32, "ignore_index": 5}, {"ignored": 0.3}),
     "temperature": ({"temperature": 0.7}, {"ignored": 0.2}),
     "entropy": ({"wants": 31}, {"ignored": 0.2}),
@@ -55,8 +54,6 @@ PLACED = "plain", "accumulate fp32", "fp32 logits", "everything, fp32 logits"  #
 def options(library, memory, quick):
     n, chunk = (34, 14) if EMULATED else (100, 40)  # three chunks, of which one is shorter
     for name, (values, extras) in OPTIONS.items():
-        if name == "exponentials kept" and memory.stream is None:
-            continue  # of the GPU alone
         for dtype in (K.BF16,) if quick else (K.F32, K.F16, K.BF16):
             for reduction in (K.MEAN,) if quick else (K.MEAN, K.SUM, K.NONE):
                 if not mine():
@@ -89,14 +86,14 @@ def shapes(library, memory, quick):
         rows = [(3, 16, 4097), (2, 16, 40000), (2, 16, 128256), (2, 8, 270001), (17, 13, 77)]
     for n, h, v in rows:
         for dtype in (K.BF16,) if quick else (K.F32, K.F16, K.BF16):
-            for name in ("plain", "everything", "fp32 logits", "everything, fp32 logits", "exponentials kept"):
+            for name in ("plain", "everything", "fp32 logits", "everything, fp32 logits"):
                 values, extras = OPTIONS[name]
                 if dtype == K.F32 and name not in ("plain", "everything") or not mine():
                     continue  # the same in fp32
                 case = Case(library, memory, problem(library, n, h, v, dtype=dtype, **values), **dict(extras, ignored=0.0))
                 half = n if v % 2 else max(1, n // 2)
                 case.check(f"{n} x {h} x {v} {NAMES[dtype]} {name}", chunk=half)
-                if v > 64 and name != "exponentials kept":
+                if v > 64:
                     case.check(f"{n} x {h} x {v} {NAMES[dtype]} {name}", chunk=half, slab=64 if v < 4096 else 4096 + v // 4 // 64 * 64)
     if not mine():
         return
@@ -159,8 +156,6 @@ def borrowed(library, memory, quick):
         shapes, middle = ((37, 72, 2003),), 12
     for n, h, v in shapes[1:2] if memory.stream is None and not few else shapes:
         for name, (values, extras) in OPTIONS.items():
-            if name == "exponentials kept":
-                continue
             for dtype in (K.BF16,) if quick else (K.F32, K.F16, K.BF16):
                 if not mine():
                     continue
@@ -193,8 +188,6 @@ def segments(library, memory, quick):
     few = EMULATED or quick  # of three tokens at a time a case is some thousand launches: under a sanitizer that checks each, two cases
     n, h, v = (45, 136, 331) if few else (300, 72, 2003)
     for name, (values, extras) in OPTIONS.items():
-        if name == "exponentials kept":
-            continue
         for dtype in (K.BF16,) if quick else (K.F32, K.F16, K.BF16):
             if not mine():
                 continue

@@ -21,10 +21,10 @@ static void every_plan_finds_its_kernels_and_stays_in_its_buffers(void **state)
                                      65537, 99999, 128256, 152064, 200000, 256000, 262144, 270001};
     for (size_t i = 0; i < sizeof vocabs / sizeof *vocabs; i++)
         for (int dtype = LCE_F32; dtype <= LCE_BF16; dtype++)
-            for (uint32_t choice = 0; choice < 32; choice++) {
+            for (uint32_t choice = 0; choice < 16; choice++) {
                 struct lce_problem p = problem_of(1000, 24, vocabs[i], dtype, 0);
                 p.flags = (choice & 1 ? LCE_F32_LOGITS : 0) | (choice & 2 ? LCE_F32_ACCUMULATE : 0);
-                p.proposals = (choice & 4 ? 1 << 12 : 0) | (choice & 16 ? 64 << 16 : 0);
+                p.proposals = choice & 4 ? 64 << 16 : 0;
                 p.max_counted = choice & 8 ? 700 : 0;
                 for (int mode = LCE_FAST; mode <= LCE_NAIVE; mode++) {
                     seen.ragged = 0;
@@ -35,7 +35,7 @@ static void every_plan_finds_its_kernels_and_stays_in_its_buffers(void **state)
                         fail_msg("%s", lce_message());
                     assert_ptr_equal(seen.furthest, seen.known[0].begin + plan->info.workspace_size);
                     assert_int_equal(seen.products, products_of(plan));
-                    if (choice & 16 && mode != LCE_NAIVE)
+                    if (choice & 4 && mode != LCE_NAIVE)
                         assert_int_equal(plan->info.slab_columns, p.vocab < 4096 ? p.vocab : 4096);
                     cuda_plan_destroy(plan);
                 }

@@ -106,25 +106,22 @@ static void rows_of_logits_get_the_kernel_for_their_length(void **state)
     static const struct {
         int64_t vocab;
         int dtype;
-        uint32_t flags, proposals;
+        uint32_t flags;
         const char *kernel;
         unsigned int cluster;
     } rows[] = {
-        {128256, LCE_BF16, 0, 0, "lce_softmax_bf16_plain_8", 4},
-        {128256, LCE_BF16, 0, 1 << 12, "lce_softmax_bf16_kept_4", 8},
-        {131073, LCE_BF16, 0, 1 << 12, "lce_softmax_bf16_plain_5", 8},
-        {256000, LCE_BF16, 0, 0, "lce_softmax_bf16_plain_8", 8},
-        {128256, LCE_BF16, LCE_F32_LOGITS, 0, "lce_softmax_wide_bf16_plain_8", 8},
-        {152064, LCE_F16, LCE_F32_LOGITS, 0, "lce_softmax_wide_f16_plain_12", 8},
-        {256000, LCE_BF16, LCE_F32_LOGITS, 0, "lce_softmax_wide_bf16_plain_16", 8},
-        {270001, LCE_BF16, LCE_F32_LOGITS, 0, "lce_softmax_wide_bf16_loop", 0},
-        {270001, LCE_BF16, 0, 0, "lce_softmax_bf16_loop", 0},
-        {256000, LCE_F32, LCE_F32_LOGITS, 0, "lce_softmax_f32_plain_16", 8},
-        {100, LCE_F16, LCE_F32_LOGITS, 1 << 12, "lce_softmax_wide_f16_plain_1", 1},
+        {128256, LCE_BF16, 0, "lce_softmax_bf16_plain_8", 4},
+        {256000, LCE_BF16, 0, "lce_softmax_bf16_plain_8", 8},
+        {128256, LCE_BF16, LCE_F32_LOGITS, "lce_softmax_wide_bf16_plain_8", 8},
+        {152064, LCE_F16, LCE_F32_LOGITS, "lce_softmax_wide_f16_plain_12", 8},
+        {256000, LCE_BF16, LCE_F32_LOGITS, "lce_softmax_wide_bf16_plain_16", 8},
+        {270001, LCE_BF16, LCE_F32_LOGITS, "lce_softmax_wide_bf16_loop", 0},
+        {270001, LCE_BF16, 0, "lce_softmax_bf16_loop", 0},
+        {256000, LCE_F32, LCE_F32_LOGITS, "lce_softmax_f32_plain_16", 8},
+        {100, LCE_F16, LCE_F32_LOGITS, "lce_softmax_wide_f16_plain_1", 1},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         struct lce_problem p = problem_of(64, 8, rows[i].vocab, rows[i].dtype, rows[i].flags);
-        p.proposals = rows[i].proposals;
         struct lce_plan *plan = plan_of(&p, LCE_FAST, 0);
         assert_string_equal(seen.softmax, rows[i].kernel);
         assert_int_equal(((struct cuda_plan *)plan)->kernels.softmax[CUDA_PLAIN].cluster, rows[i].cluster);
@@ -178,7 +175,7 @@ static void gpus_without_clusters_get_no_cluster_and_no_products_of_ours(void **
 
 /* ---- cuBLASLt's proposals ---- */
 
-static int chosen(enum lce_role role, unsigned int asked_for)
+static int chosen(enum lce_role role)
 {
     const struct lce_product product = {.m = 2048,
                                         .n = 128256,
@@ -186,7 +183,6 @@ static int chosen(enum lce_role role, unsigned int asked_for)
                                         .out_stride = 128256,
                                         .a_stride = 4096,
                                         .b_stride = 4096,
-                                        .proposal = asked_for,
                                         .role = role,
                                         .dtype = LCE_BF16,
                                         .out_dtype = LCE_BF16,
@@ -237,16 +233,14 @@ static void of_cublaslts_proposals_that_is_taken_whose_tiles_are_written_beside_
         {CUBLASLT_MATMUL_TILE_144x128, 5}, /* few rounds: the last may be all but empty */
         {CUBLASLT_MATMUL_TILE_192x128, 81}};
     memcpy(seen.proposals, as_on_an_h200, sizeof as_on_an_h200);
-    assert_int_equal(chosen(LCE_LOGITS, 0), 5);
-    assert_int_equal(chosen(LCE_DWEIGHT, 0), 3);
-    assert_int_equal(chosen(LCE_ANY, 0), 0);
-    assert_int_equal(chosen(LCE_LOGITS, 2), 2);
-    assert_int_equal(chosen(LCE_DWEIGHT, 15), 7); /* the last that there is */
+    assert_int_equal(chosen(LCE_LOGITS), 5);
+    assert_int_equal(chosen(LCE_DWEIGHT), 3);
+    assert_int_equal(chosen(LCE_ANY), 0);
     seen.proposals[6].rounds = 108;
-    assert_int_equal(chosen(LCE_LOGITS, 0), 6);
+    assert_int_equal(chosen(LCE_LOGITS), 6);
     seen.proposals[1].tile = 0; /* the only one */
-    assert_int_equal(chosen(LCE_LOGITS, 0), 0);
-    assert_int_equal(chosen(LCE_DWEIGHT, 0), 0);
+    assert_int_equal(chosen(LCE_LOGITS), 0);
+    assert_int_equal(chosen(LCE_DWEIGHT), 0);
 }
 
 int main(void)
