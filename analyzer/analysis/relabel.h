@@ -23,22 +23,17 @@ struct relabel {
     bool several;       /* files are shown: one that has a single process is, whatever PROCESS says */
 };
 
-#define RELABEL_ROWS(type, member)                                                                           \
+/* Of a command whose struct options has one, RELABEL. */
+#define RELABEL_ROWS                                                                                         \
     {"phases",                                                                                               \
      0,                                                                                                      \
      "RULES",                                                                                                \
      ARG_TEXT,                                                                                               \
-     offsetof(type, member.phases),                                                                          \
+     AT(relabel.phases),                                                                                     \
      "make phases of ranges by their names: name=pattern[,name=pattern...]"},                                \
-        {"process",                                                                                          \
-         0,                                                                                                  \
-         "N",                                                                                                \
-         ARG_COUNT,                                                                                          \
-         offsetof(type, member.process),                                                                     \
-         "of a file with several processes, process N"},                                                     \
+        {"process", 0, "N", ARG_COUNT, AT(relabel.process), "of a file with several processes, process N"},  \
     {                                                                                                        \
-        "steps", 0, "PATTERN", ARG_TEXT, offsetof(type, member.steps),                                       \
-            "a step is a range of such a name (NVTX)"                                                        \
+        "steps", 0, "PATTERN", ARG_TEXT, AT(relabel.steps), "a step is a range of such a name (NVTX)"        \
     }
 
 /* Checks R; 0, or -1 with the reason in *WHY. */

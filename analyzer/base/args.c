@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "commands.h"
 #include "units.h"
 #include "wrap.h"
 
@@ -48,33 +49,17 @@ const char *args_nearest(const char *word, const char *const *names)
 
 /* ---- help ---- */
 
-#define ABOUT_LINE 60 /* a line of fewer characters ends its paragraph */
-
-/* Whether LINE, which ends at END, goes on in the next one: tables are written in lines wider than a page. */
-static bool goes_on(const char *line, const char *end)
-{
-    return *end && end - line >= ABOUT_LINE && end[-1] != '.' && end[-1] != ':' && end[1] != ' ';
-}
-
-/* Paragraph by paragraph; a list's entries begin with blanks. */
+/* A paragraph is a line; a list's entries begin with blanks. */
 static void print_about(const char *text)
 {
     while (*text) {
-        const char *line = text, *end = text + strcspn(text, "\n");
-        while (goes_on(line, end)) {
-            line = end + 1;
-            end = line + strcspn(line, "\n");
-        }
-        char *paragraph = xformat("%.*s", (int)(end - text), text);
-        for (char *s = paragraph; *s; s++)
-            *s = *s == '\n' ? ' ' : *s;
-        wrap_print(stdout, 0, *paragraph == ' ' ? 4 : 0, "%s", paragraph);
-        free(paragraph);
-        text = end + (*end == '\n');
+        size_t n = strcspn(text, "\n");
+        wrap_print(stdout, 0, *text == ' ' ? 4 : 0, "%.*s", (int)n, text);
+        text += n + (text[n] == '\n');
     }
 }
 
-static void print_help(const struct command_help *h)
+static void print_help(const struct command *h)
 {
     printf("usage: vramscope %s %s\n\n", h->name, h->synopsis);
     print_about(h->about);
@@ -130,6 +115,19 @@ static bool read_span(const char *text, int64_t *out)
            out[0] <= out[1];
 }
 
+/* Which of the words in LIST, "a|b|c", WORD is; -1: none. */
+static int read_word(const char *list, const char *word)
+{
+    for (int i = 0;; i++) {
+        size_t n = strcspn(list, "|");
+        if (strlen(word) == n && !strncmp(list, word, n))
+            return i;
+        if (!list[n])
+            return -1;
+        list += n + 1;
+    }
+}
+
 static bool store(const struct option_row *r, const char *value, void *options)
 {
     void *field = (char *)options + r->offset;
@@ -140,6 +138,12 @@ static bool store(const struct option_row *r, const char *value, void *options)
     case ARG_TEXT:
         *(const char **)field = value;
         return true;
+    case ARG_WORD:
+        *(const char **)field = value;
+        return read_word(r->value, value) >= 0;
+    case ARG_INDEX:
+        *(int *)field = read_word(r->value, value);
+        return *(int *)field >= 0;
     case ARG_COUNT:
         return read_count(value, field);
     case ARG_TIME:
@@ -155,20 +159,31 @@ static bool store(const struct option_row *r, const char *value, void *options)
     return false;
 }
 
-static int bad_value(const struct command_help *h, const struct option_row *r, const char *value)
+/* "a, b or c" of "a|b|c"; the caller frees it. */
+static char *words_of(const char *list)
 {
-    static const char *const wants[] = {"nothing",
-                                        "a text",
-                                        "a whole number such as 1",
-                                        "a time such as 1.5s, 20ms or '4 h 16 min'",
-                                        "WIDTHxHEIGHT, such as 1600x900",
-                                        "a step or steps, such as 7 or 7-9",
-                                        "a text"};
-    complain("%s: --%s takes %s, not '%s'", h->name, r->name, wants[r->kind], value);
+    char *text = xstrdup("");
+    for (size_t n; *list; list += n + (list[n] == '|')) {
+        n = strcspn(list, "|");
+        const char *before = !*text ? "" : list[n] ? ", " : " or ";
+        xappend(&text, "%s%.*s", before, (int)n, list);
+    }
+    return text;
+}
+
+static int bad_value(const struct command *h, const struct option_row *r, const char *value)
+{
+    static const char *const wants[] = {[ARG_COUNT] = "a whole number such as 1",
+                                        [ARG_TIME] = "a time such as 1.5s, 20ms or '4 h 16 min'",
+                                        [ARG_SIZE] = "WIDTHxHEIGHT, such as 1600x900",
+                                        [ARG_SPAN] = "a step or steps, such as 7 or 7-9"};
+    char *words = wants[r->kind] ? xstrdup(wants[r->kind]) : words_of(r->value);
+    complain("%s: --%s takes %s, not '%s'", h->name, r->name, words, value);
+    free(words);
     return -2;
 }
 
-static int unknown(const struct command_help *h, const char *word, size_t length)
+static int unknown(const struct command *h, const char *word, size_t length)
 {
     const char *names[64];
     size_t n = 0;
@@ -186,7 +201,7 @@ static int unknown(const struct command_help *h, const char *word, size_t length
     return -2;
 }
 
-static const struct option_row *find(const struct command_help *h, const char *arg, size_t length)
+static const struct option_row *find(const struct command *h, const char *arg, size_t length)
 {
     for (const struct option_row *r = h->rows; r->name; r++) {
         if (arg[1] != '-' && arg[1] == r->letter && r->letter)
@@ -198,7 +213,7 @@ static const struct option_row *find(const struct command_help *h, const char *a
 }
 
 /* One option at argv[*i]; 0 or -2. */
-static int parse_one(const struct command_help *h, int argc, char **argv, int *i, void *options)
+static int parse_one(const struct command *h, int argc, char **argv, int *i, void *options)
 {
     const char *arg = argv[*i], *value = NULL;
     bool is_long = arg[1] == '-';
@@ -224,43 +239,64 @@ static int parse_one(const struct command_help *h, int argc, char **argv, int *i
     return store(r, value, options) ? 0 : bad_value(h, r, value);
 }
 
-static struct {
-    void (*visit)(const struct command_help *help, void *context);
-    void *context;
-} visitor;
-
-void args_visit(void (*visit)(const struct command_help *help, void *context), void *context)
-{
-    visitor.visit = visit;
-    visitor.context = context;
-}
-
-int args_parse(const struct command_help *h, int argc, char **argv, void *options, char ***operands)
+/* Moves the operands to OPERANDS, their number, -1: --help was printed, -2: a
+ * bad option, said. */
+static int parse(const struct command *c, int argc, char **argv, void *options, char **operands)
 {
     int n = 0;
-    *operands = argv + 1;
-    if (visitor.visit) {
-        visitor.visit(h, visitor.context);
-        return -1;
-    }
     for (int i = 1; i < argc; i++) {
         bool ends = !strcmp(argv[i], "--");
         bool operand = argv[i][0] != '-' || !argv[i][1];
-        if (ends || (operand && h->stop_at_operand)) {
+        if (ends || (operand && c->stop_at_operand)) {
             for (i += ends; i < argc; i++)
-                (*operands)[n++] = argv[i];
+                operands[n++] = argv[i];
             break;
         }
         if (operand) {
-            (*operands)[n++] = argv[i];
+            operands[n++] = argv[i];
             continue;
         }
         if (!strcmp(argv[i], "--help") || !strcmp(argv[i], "-h")) {
-            print_help(h);
+            print_help(c);
             return -1;
         }
-        if (parse_one(h, argc, argv, &i, options))
+        if (parse_one(c, argc, argv, &i, options))
             return -2;
     }
+    operands[n] = NULL;
     return n;
+}
+
+int command_take(const struct command *c, char **words, int n, void *options)
+{
+    int left = 0;
+    for (int i = 0; i < n; i++) {
+        bool is_long = words[i][0] == '-' && words[i][1] == '-';
+        if (words[i][0] != '-' || !words[i][1] || !find(c, words[i], is_long ? strcspn(words[i], "=") : 2))
+            words[left++] = words[i];
+        else if (parse_one(c, n, words, &i, options))
+            return -1;
+    }
+    return left;
+}
+
+static void free_lists(const struct command *c, void *options)
+{
+    for (const struct option_row *r = c->rows; r->name; r++)
+        if (r->kind == ARG_LIST)
+            free(((struct arg_list *)((char *)options + r->offset))->values);
+}
+
+int command_call(const struct command *c, int argc, char **argv)
+{
+    void *options = xrealloc(NULL, c->size);
+    char **operands = xrealloc(NULL, ((size_t)argc + 1) * sizeof *operands);
+    if (c->size)
+        memcpy(options, c->defaults, c->size);
+    int n = parse(c, argc, argv, options, operands);
+    int status = n == -1 ? EXIT_GOOD : n < 0 ? EXIT_USAGE : c->run(options, operands, n);
+    free_lists(c, options);
+    free(operands);
+    free(options);
+    return status;
 }

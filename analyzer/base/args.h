@@ -1,8 +1,11 @@
 /*
- * args.h - each command has one table of its options, from which parsing and --help follow.
+ * args.h - a command as a table: its name, its options and the function that does it.  Parsing, --help,
+ * completions and the tools of `vramscope mcp` follow from it.
  *
  *      static const struct option_row rows[] = {
- *          {"output", 'o', "FILE", ARG_TEXT, offsetof(struct my, output), "write FILE"}, {0}};
+ *          {"output", 'o', "FILE", ARG_TEXT, AT(output), "write FILE"}, {0}};
+ *      const struct command command_plot = {"plot", "a picture", "[options] FILE", "Draws FILE.", rows, call,
+ *                                           COMMAND_OPTIONS(.output = "-")};
  *
  * Options may stand before and after operands, "--" ends them, long ones may be given as --name=value or
  * --name value. For an unknown option a line names the nearest one, and the exit status is 2.
@@ -15,6 +18,8 @@
 enum arg_kind {
     ARG_FLAG,  /* bool */
     ARG_TEXT,  /* const char * */
+    ARG_WORD,  /* const char *, one of those between | in the row's value */
+    ARG_INDEX, /* int: which of these words */
     ARG_COUNT, /* int64_t >= 0 */
     ARG_TIME,  /* int64_t nanoseconds, see units_read_time */
     ARG_SIZE,  /* int64_t[2]: WxH */
@@ -22,7 +27,7 @@ enum arg_kind {
     ARG_LIST   /* struct arg_list: the option may be given several times */
 };
 
-struct arg_list { /* the values in their order; the caller frees the array, not the texts */
+struct arg_list { /* the values in their order; the array is the parser's */
     const char **values;
     size_t count;
 };
@@ -32,25 +37,31 @@ struct option_row {
     char letter;
     const char *value; /* the name of the value in --help, "a|b|c" where it is one of these; NULL for flags */
     enum arg_kind kind;
-    size_t offset; /* into the command's struct of options */
+    size_t offset; /* into the command's struct options */
     const char *help;
 };
+#define AT(field) offsetof(struct options, field)
 
-struct command_help {
+struct command {
     const char *name;     /* "report" */
+    const char *line;     /* of `vramscope --help` */
     const char *synopsis; /* "[options] FILE...|DIR" */
     const char *about;    /* paragraphs */
     const struct option_row *rows;
+    /* The exit status (commands.h).  OPTIONS: a struct options, filled; N operands, and NULL behind them. */
+    int (*run)(void *options, char **operands, int n);
+    const void *defaults; /* what OPTIONS has where nothing is given */
+    size_t size;
     bool stop_at_operand; /* the arguments after the first operand belong to another program (run) */
 };
+/* The last members of a struct command, but for stop_at_operand: struct options as it begins. */
+#define COMMAND_OPTIONS(...) .defaults = &(const struct options){__VA_ARGS__}, .size = sizeof(struct options)
 
-/* Fills OPTIONS, moves the operands to *OPERANDS (a slice of argv) and returns their number; -1 = --help was
- * printed (exit 0), -2 = a bad option, which was reported (exit 2). */
-int args_parse(const struct command_help *help, int argc, char **argv, void *options, char ***operands);
-
-/* From now on args_parse hands a command's table to VISIT and returns -1, whatever the arguments: that is how
- * completions are made of all tables. */
-void args_visit(void (*visit)(const struct command_help *help, void *context), void *context);
+/* Runs C as ARGV asks (ARGV[0] is its name): its exit status; 0 where --help was printed, 2 where an option
+ * is wrong, which was said. */
+int command_call(const struct command *c, int argc, char **argv);
+/* Takes the options of C out of N WORDS, wherever they stand; what is left and its number, or -1, said. */
+int command_take(const struct command *c, char **words, int n, void *options);
 
 /* The nearest of NAMES (NULL-terminated) to WORD; NULL: none is near. */
 const char *args_nearest(const char *word, const char *const *names);

@@ -43,6 +43,20 @@ char *xstrdup(const char *text)
     return text ? enough(strdup(text)) : NULL;
 }
 
+void xappend(char **text, const char *format, ...)
+{
+    va_list list;
+    char *more = NULL;
+    va_start(list, format);
+    if (vasprintf(&more, format, list) < 0)
+        more = NULL;
+    va_end(list);
+    size_t n = strlen(*text);
+    *text = xrealloc(*text, n + strlen(enough(more)) + 1);
+    strcpy(*text + n, more);
+    free(more);
+}
+
 char *xformat(const char *format, ...)
 {
     va_list list;

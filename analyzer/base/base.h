@@ -23,6 +23,8 @@ void *xrealloc(void *p, size_t size);
 FILE *xmemstream(char **text, size_t *size); /* open_memstream */
 char *xstrdup(const char *text);
 char *xformat(const char *format, ...) __attribute__((format(printf, 1, 2)));
+/* Puts what FORMAT makes behind *TEXT, which is on the heap. */
+void xappend(char **text, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* Makes room for one more element of SIZE bytes in ITEMS, which has N; the capacity doubles at powers of
  * two.

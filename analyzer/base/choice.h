@@ -4,6 +4,8 @@
 #ifndef VS_BASE_CHOICE_H
 #define VS_BASE_CHOICE_H
 
+#include <string.h>
+
 #include "args.h"
 
 struct choice {
@@ -17,12 +19,13 @@ struct choice {
         .device = UNKNOWN, .top = UNKNOWN                                                                    \
     }
 
-/* Rows of a command's table of options, FIELD a struct choice in TYPE; SORTS "peak|time|name". */
-#define CHOICE_ROWS(TYPE, FIELD, SORTS)                                                                      \
-    {"device", 'd', "N", ARG_COUNT, offsetof(TYPE, FIELD.device), "only this device"},                       \
-        {"top", 'n', "N", ARG_COUNT, offsetof(TYPE, FIELD.top), "rows shown of each table; 0 = all"},        \
+/* Rows of a command's table of options, whose struct options has a struct choice, CHOICE; SORTS
+ * "peak|time|name". */
+#define CHOICE_ROWS(SORTS)                                                                                   \
+    {"device", 'd', "N", ARG_COUNT, AT(choice.device), "only this device"},                                  \
+        {"top", 'n', "N", ARG_COUNT, AT(choice.top), "rows shown of each table; 0 = all"},                   \
     {                                                                                                        \
-        "sort", 0, SORTS, ARG_TEXT, offsetof(TYPE, FIELD.sort), "order of the rows"                          \
+        "sort", 0, SORTS, ARG_WORD, AT(choice.sort), "order of the rows"                                     \
     }
 
 /* How many of N rows are shown, OWN by the command itself (0: all). */
@@ -33,10 +36,9 @@ static inline size_t choice_rows(const struct choice *c, size_t n, size_t own)
 }
 
 /* Whether C sorts by WORD. */
-bool choice_sorts(const struct choice *c, const char *word);
-/* 0, or 2, said, where STEPS, FROM and TO (UNKNOWN: the end) are no one stretch of time. */
-int choice_stretch(const char *command, const int64_t *steps, int64_t from, int64_t to);
-/* 0, or 2, said, where C sorts by none of SORTS. */
-int choice_check(const struct choice *c, const char *command, const char *sorts);
+static inline bool choice_sorts(const struct choice *c, const char *word)
+{
+    return c && c->sort && !strcmp(c->sort, word);
+}
 
 #endif

@@ -1,8 +1,6 @@
 /*
- * commands.h - the subcommands of `vramscope`: one function each, in cli/, run/, fit/, sweep/ and doctor/;
- * cli/main.c has the table of them.
- *
- * A command gets its own name in argv[0] and returns the exit status:
+ * commands.h - the subcommands of `vramscope`, in cli/, run/, fit/, sweep/ and doctor/, and their exit
+ * statuses:
  *
  *      0    good
  *      1    a check failed
@@ -11,6 +9,8 @@
  */
 #ifndef VS_BASE_COMMANDS_H
 #define VS_BASE_COMMANDS_H
+
+#include "args.h"
 
 enum { EXIT_GOOD = 0, EXIT_CHECK = 1, EXIT_USAGE = 2, EXIT_INCOMPLETE = 3 };
 
@@ -21,36 +21,12 @@ static inline int exit_worse(int a, int b)
     return weight[a] > weight[b] ? a : b;
 }
 
-int cmd_run(int argc, char **argv);
-int cmd_wrap(int argc, char **argv);
-int cmd_report(int argc, char **argv);
-int cmd_peak(int argc, char **argv);
-int cmd_waste(int argc, char **argv);
-int cmd_diff(int argc, char **argv);
-int cmd_check(int argc, char **argv);
-int cmd_plot(int argc, char **argv);
-int cmd_view(int argc, char **argv);
-int cmd_export(int argc, char **argv);
-int cmd_import(int argc, char **argv);
-int cmd_merge(int argc, char **argv);
-int cmd_whatif(int argc, char **argv);
-int cmd_estimate(int argc, char **argv);
-int cmd_sweep(int argc, char **argv);
-int cmd_fit(int argc, char **argv);
-int cmd_top(int argc, char **argv);
-int cmd_recover(int argc, char **argv);
-int cmd_doctor(int argc, char **argv);
-int cmd_mcp(int argc, char **argv);
-int cmd_demo(int argc, char **argv);
-int cmd_explain(int argc, char **argv);
-int cmd_completions(int argc, char **argv);
-
-/* The table of them, in the order of --help (cli/main.c); the last has no name. */
-struct command {
-    const char *name;
-    int (*function)(int argc, char **argv);
-    const char *help;
-};
-extern const struct command vramscope_commands[];
+/* In the files that are called like them; cli/main.c has the table, NULL at its end, in the order of --help.
+ */
+extern const struct command command_run, command_wrap, command_report, command_peak, command_waste,
+    command_diff, command_check, command_plot, command_view, command_export, command_import, command_merge,
+    command_whatif, command_estimate, command_sweep, command_fit, command_top, command_recover,
+    command_doctor, command_mcp, command_demo, command_explain, command_completions;
+extern const struct command *const vramscope_commands[];
 
 #endif

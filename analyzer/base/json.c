@@ -15,7 +15,8 @@ void json_open(struct json *j, FILE *out)
 
 void json_close(struct json *j)
 {
-    assert(j->depth == 0);
+    while (j->depth)
+        json_end(j);
     fputc('\n', j->out);
 }
 
@@ -73,8 +74,9 @@ void json_begin(struct json *j, const char *name, char bracket)
     j->empty[j->depth] = true;
 }
 
-void json_document(struct json *j)
+void json_document(struct json *j, FILE *out)
 {
+    json_open(j, out);
     json_begin(j, NULL, '{');
     json_int(j, "json_version", JSON_VERSION);
 }

@@ -4,7 +4,6 @@
  *      json_open(&j, stdout);
  *      json_begin(&j, NULL, '{');
  *      json_int(&j, "peak_bytes", n);
- *      json_end(&j);
  *      json_close(&j);
  *
  * NAME is NULL inside arrays.  UNKNOWN becomes null.  Bytes that are not UTF-8 (paths may contain any)
@@ -30,8 +29,8 @@ struct json {
 
 void json_open(struct json *j, FILE *out);
 /* Begins what a command writes: an object whose first member says JSON_VERSION. */
-void json_document(struct json *j);
-void json_close(struct json *j); /* final newline; every begin must have its end */
+void json_document(struct json *j, FILE *out);
+void json_close(struct json *j);                                 /* ends all that was begun, and the line */
 void json_begin(struct json *j, const char *name, char bracket); /* '{' or '[' */
 void json_end(struct json *j);
 void json_text(struct json *j, const char *name, const char *text); /* NULL is null */

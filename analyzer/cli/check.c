@@ -3,12 +3,11 @@
  */
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
-#include "base/args.h"
 #include "base/commands.h"
 #include "base/units.h"
 #include "base/wrap.h"
+#include "files.h"
 #include "show/check/check.h"
 
 struct options {
@@ -19,38 +18,24 @@ struct options {
 };
 
 static const struct option_row rows[] = {
-    {"max-peak", 0, "BYTES", ARG_TEXT, offsetof(struct options, max_peak),
-     "the most that may be allocated on a device: 20GiB"},
-    {"max-reserved", 0, "BYTES", ARG_TEXT, offsetof(struct options, max_reserved),
+    {"max-peak", 0, "BYTES", ARG_TEXT, AT(max_peak), "the most that may be allocated on a device: 20GiB"},
+    {"max-reserved", 0, "BYTES", ARG_TEXT, AT(max_reserved),
      "the most that may be reserved of the driver on a device"},
-    {"max", 0, "SELECTOR:BYTES", ARG_LIST, offsetof(struct options, max),
+    {"max", 0, "SELECTOR:BYTES", ARG_LIST, AT(max),
      "a limit of a part, such as phase=logits:4GiB (more than one may be given)"},
-    {"no-growth", 0, NULL, ARG_FLAG, offsetof(struct options, no_growth),
-     "nothing may grow from training step to step"},
-    {"against", 0, "RUN", ARG_TEXT, offsetof(struct options, against),
+    {"no-growth", 0, NULL, ARG_FLAG, AT(no_growth), "nothing may grow from training step to step"},
+    {"against", 0, "RUN", ARG_TEXT, AT(against),
      "no peak may be higher than that of RUN, a file or a directory"},
-    {"tolerance", 0, "AMOUNT", ARG_TEXT, offsetof(struct options, tolerance),
+    {"tolerance", 0, "AMOUNT", ARG_TEXT, AT(tolerance),
      "by how much it may be all the same: 1% (default) or 100MiB"},
-    {"allow-killed", 0, NULL, ARG_FLAG, offsetof(struct options, allow_killed),
+    {"allow-killed", 0, NULL, ARG_FLAG, AT(allow_killed),
      "a process that was killed, or left by _exit, counts as ended"},
-    {"junit", 0, "FILE", ARG_TEXT, offsetof(struct options, junit), "write JUnit XML to FILE, too"},
-    {"github", 0, NULL, ARG_FLAG, offsetof(struct options, github),
+    {"junit", 0, "FILE", ARG_TEXT, AT(junit), "write JUnit XML to FILE, too"},
+    {"github", 0, NULL, ARG_FLAG, AT(github),
      "annotations for a GitHub workflow (default where GITHUB_ACTIONS is set)"},
-    RELABEL_ROWS(struct options, relabel),
-    {"json", 0, NULL, ARG_FLAG, offsetof(struct options, json), "for programs: see vramscope-check(1)"},
+    RELABEL_ROWS,
+    {"json", 0, NULL, ARG_FLAG, AT(json), "for programs: see vramscope-check(1)"},
     {0}};
-
-static const struct command_help help = {
-    "check", "[options] FILE...|DIR",
-    "Whether runs kept to limits of memory: each limit on each device of each file, with what held the most\n"
-    "where one is exceeded. A SELECTOR has one or several of\n"
-    "  allocated, reserved       all of a device (reserved: what the driver was asked for)\n"
-    "  phase=NAME                all that was allocated while a range of the phase was open\n"
-    "  line=FILE[:LINE], layer=PATH, role=NAME, made=PHASE    what such blocks held together\n"
-    "  device=N, rank=N          only there\n"
-    "Exit status 0: all within their limits; 1: one at least is beyond; 3: none is known to be, and of one\n"
-    "at least nobody can tell, because something was lost, the run was cut off, or the recording lacks it.",
-    rows, false};
 
 /* ---- the limits ---- */
 
@@ -94,7 +79,6 @@ static int add_limits(struct check_options *o, const struct options *given)
 
 static int read_options(struct check_options *o, const struct options *given)
 {
-    char why[512];
     *o = (struct check_options){.no_growth = given->no_growth,
                                 .against = given->against,
                                 .tolerance_text = given->tolerance ? given->tolerance : "1%",
@@ -108,8 +92,6 @@ static int read_options(struct check_options *o, const struct options *given)
     if (!tolerance_parse(&o->tolerance, o->tolerance_text))
         return complain("check: --tolerance takes a share such as 1%% or an amount such as 100MiB, not '%s'",
                         o->tolerance_text);
-    if (relabel_check(&o->relabel, why, sizeof why))
-        return complain("check: %s", why);
     if (!o->limit_count && !o->no_growth && !o->against)
         return complain("check: which limit? vramscope check FILE --max-peak=20GiB (or --max, --no-growth, "
                         "--against)");
@@ -135,46 +117,53 @@ static void show(const struct check *c, size_t files, const struct options *o)
         check_github_summary(c, summary);
 }
 
-static bool is_directory(const char *path)
+static int check(char **operands, int n, const struct check_options *o, const struct options *given)
 {
-    struct stat st;
-    return !stat(path, &st) && S_ISDIR(st.st_mode);
-}
-
-static int check(char **operands, size_t n, const struct check_options *o, const struct options *given)
-{
-    char why[512];
-    size_t count;
+    struct relabel relabel = o->relabel; /* each file says itself which process it has */
+    struct files files;
     struct check c;
-    char **files = trace_files(operands, n, &count, why, sizeof why);
-    if (!files)
-        return complain("%s", why);
+    if (files_find(&files, "check", operands, n, &relabel, false))
+        return EXIT_USAGE;
     int status = EXIT_USAGE;
-    if (!check_run(&c, files, count, is_directory(operands[0]), o)) {
-        show(&c, count, given);
+    if (!check_run(&c, files.at, files.n, trace_directory(operands, 1), o)) {
+        show(&c, files.n, given);
         status = check_status(&c);
         if (given->junit)
             status = exit_worse(status, check_junit(&c, given->junit));
     }
     check_free(&c);
-    trace_free_files(files, count);
+    files_free(&files);
     return status;
 }
 
-int cmd_check(int argc, char **argv)
+static int call(void *options, char **operands, int n)
 {
-    struct options given = {0};
-    struct check_options o = {0};
-    char **operands;
-    int n = args_parse(&help, argc, argv, &given, &operands);
-    int status = n == -1 ? EXIT_GOOD : n < 0 ? EXIT_USAGE : read_options(&o, &given);
+    struct options *given = options;
+    struct check_options o;
+    int status = read_options(&o, given);
     if (n == 0 && !status)
         status = complain("check: which file? vramscope check FILE... --max-peak=20GiB");
-    else if (n > 0 && !status)
-        status = check(operands, (size_t)n, &o, &given);
+    else if (!status)
+        status = check(operands, n, &o, given);
     for (size_t i = 0; i < o.limit_count; i++)
         limit_free(&o.limits[i]);
     free(o.limits);
-    free(given.max.values);
     return status;
 }
+
+const struct command command_check = {
+    "check",
+    "hold runs against limits of memory, for continuous integration",
+    "[options] FILE...|DIR",
+    "Whether runs kept to limits of memory: each limit on each device of each file, with what held the "
+    "most where one is exceeded. A SELECTOR has one or several of\n"
+    "  allocated, reserved       all of a device (reserved: what the driver was asked for)\n"
+    "  phase=NAME                all that was allocated while a range of the phase was open\n"
+    "  line=FILE[:LINE], layer=PATH, role=NAME, made=PHASE    what such blocks held together\n"
+    "  device=N, rank=N          only there\n"
+    "Exit status 0: all within their limits; 1: one at least is beyond; 3: none is known to be, and of "
+    "one at least nobody can tell, because something was lost, the run was cut off, or the recording "
+    "lacks it.",
+    rows,
+    call,
+    COMMAND_OPTIONS()};

@@ -2,37 +2,27 @@
  * completions.c - `vramscope completions`: what bash, zsh and fish have to know of the commands and their
  * options.
  *
- * Everything is made of the tables that parsing and --help are made of: each command is called with
- * args_visit set, and hands its table over instead of doing anything.  The build writes the three files that
- * are installed with it.
+ * Everything is made of the tables that parsing and --help are made of.  The build writes the three files
+ * that are installed with it.
  */
 #include <stdio.h>
 #include <string.h>
 
-#include "base/args.h"
 #include "base/commands.h"
 
 static const struct option_row rows[] = {{0}};
 
-static const struct command_help help = {"completions", "bash|zsh|fish",
-                                         "Prints the completions of that shell; they are installed with the "
-                                         "command, too.\n"
-                                         "  bash   source <(vramscope completions bash)\n"
-                                         "  zsh    vramscope completions zsh >DIR/_vramscope, DIR in $fpath\n"
-                                         "  fish   vramscope completions fish | source",
-                                         rows, false};
+typedef void command_visit(const struct command *c);
 
-typedef void table_visit(const struct command_help *help, void *context);
-
-static void each_command(table_visit *visit, void *context)
+static void each_command(command_visit *visit)
 {
-    for (const struct command *c = vramscope_commands; c->name; c++) {
-        char name[32], *argv[] = {name, NULL};
-        snprintf(name, sizeof name, "%s", c->name);
-        args_visit(visit, context);
-        c->function(1, argv);
-    }
-    args_visit(NULL, NULL);
+    for (const struct command *const *c = vramscope_commands; *c; c++)
+        visit(*c);
+}
+
+static void put_name(const struct command *c)
+{
+    printf("%s ", c->name);
 }
 
 /* "a|b|c", or lines of a list in shells: the words of a choice, parted by blanks. */
@@ -64,7 +54,7 @@ static void put_quoted(const char *text, const char *others, const char *quote)
     }
 }
 
-static bool takes_files(const struct command_help *h)
+static bool takes_files(const struct command *h)
 {
     return strstr(h->synopsis, "FILE") || strstr(h->synopsis, "DIR") || strstr(h->synopsis, " A ") ||
            strstr(h->synopsis, "JOURNAL");
@@ -72,7 +62,7 @@ static bool takes_files(const struct command_help *h)
 
 /* ---- bash ---- */
 
-static void bash_options(const struct command_help *h, void *context)
+static void bash_options(const struct command *h)
 {
     printf("    %s) options='--help", h->name);
     for (const struct option_row *r = h->rows; r->name; r++)
@@ -80,7 +70,7 @@ static void bash_options(const struct command_help *h, void *context)
     puts("' ;;");
 }
 
-static void bash_values(const struct command_help *h, void *context)
+static void bash_values(const struct command *h)
 {
     for (const struct option_row *r = h->rows; r->name; r++) {
         if (!r->value)
@@ -111,8 +101,7 @@ static void bash(void)
         "    done\n"
         "    if [[ -z $command ]]; then\n"
         "        mapfile -t COMPREPLY < <(compgen -W '");
-    for (const struct command *c = vramscope_commands; c->name; c++)
-        printf("%s ", c->name);
+    each_command(put_name);
     puts("help --help --version' -- \"$word\")\n"
          "        return\n"
          "    fi\n"
@@ -120,15 +109,14 @@ static void bash(void)
          "    [[ $word == '=' ]] && word=''\n"
          "    [[ $before == '=' ]] && before=${COMP_WORDS[COMP_CWORD - 2]}\n"
          "    case $command in");
-    each_command(bash_options, NULL);
+    each_command(bash_options);
     fputs("    help) values='", stdout);
-    for (const struct command *c = vramscope_commands; c->name; c++)
-        printf("%s ", c->name);
+    each_command(put_name);
     puts("' ;;\n"
          "    esac\n"
          "    [[ $command == completions ]] && values='bash zsh fish'\n"
          "    case \"$command $before\" in");
-    each_command(bash_values, NULL);
+    each_command(bash_values);
     puts("    esac\n"
          "    if [[ -n $values && $word != -* ]]; then\n"
          "        mapfile -t COMPREPLY < <(compgen -W \"$values\" -- \"$word\")\n"
@@ -147,7 +135,7 @@ static void bash(void)
 
 /* ---- zsh ---- */
 
-static void zsh_command(const struct command_help *h, void *context)
+static void zsh_command(const struct command *h)
 {
     printf("  (%s) _arguments -s ", h->name);
     for (const struct option_row *r = h->rows; r->name; r++) {
@@ -177,15 +165,18 @@ static void zsh_command(const struct command_help *h, void *context)
         puts(takes_files(h) ? "\\\n    '*:file:_files' ;;" : ";;");
 }
 
+static void zsh_name(const struct command *c)
+{
+    printf("    '%s:", c->name);
+    put_quoted(c->line, ":", "'\\''");
+    puts("'");
+}
+
 static void zsh(void)
 {
     puts("#compdef vramscope\n# made by `vramscope completions zsh`\n_vramscope() {\n"
          "  local -a commands\n  commands=(");
-    for (const struct command *c = vramscope_commands; c->name; c++) {
-        printf("    '%s:", c->name);
-        put_quoted(c->help, ":", "'\\''");
-        puts("'");
-    }
+    each_command(zsh_name);
     puts("  )\n"
          "  if (( CURRENT == 2 )); then\n"
          "    _describe command commands\n"
@@ -197,13 +188,13 @@ static void zsh(void)
          "  (( CURRENT-- ))\n"
          "  case $command in\n"
          "  (help) _describe command commands ;;");
-    each_command(zsh_command, NULL);
+    each_command(zsh_command);
     puts("  esac\n}\n_vramscope \"$@\"");
 }
 
 /* ---- fish ---- */
 
-static void fish_command(const struct command_help *h, void *context)
+static void fish_command(const struct command *h)
 {
     for (const struct option_row *r = h->rows; r->name; r++) {
         printf("complete -c vramscope -n '__fish_seen_subcommand_from %s' -l %s", h->name, r->name);
@@ -223,31 +214,30 @@ static void fish_command(const struct command_help *h, void *context)
     printf("complete -c vramscope -n '__fish_seen_subcommand_from %s' -l help -s h -d help\n", h->name);
 }
 
+static void fish_name(const struct command *c)
+{
+    printf("complete -c vramscope -f -n __fish_use_subcommand -a %s -d '", c->name);
+    put_quoted(c->line, "", "\\'");
+    puts("'");
+}
+
 static void fish(void)
 {
     puts("# made by `vramscope completions fish`");
-    for (const struct command *c = vramscope_commands; c->name; c++) {
-        printf("complete -c vramscope -f -n __fish_use_subcommand -a %s -d '", c->name);
-        put_quoted(c->help, "", "\\'");
-        puts("'");
-    }
+    each_command(fish_name);
     puts("complete -c vramscope -n __fish_use_subcommand -l help -d help\n"
          "complete -c vramscope -n __fish_use_subcommand -l version -d version\n"
          "complete -c vramscope -f -n '__fish_seen_subcommand_from completions' -a 'bash zsh fish'");
-    each_command(fish_command, NULL);
+    each_command(fish_command);
 }
 
-int cmd_completions(int argc, char **argv)
+static int call(void *options, char **operands, int n)
 {
     static const struct {
         const char *name;
         void (*print)(void);
     } shells[] = {{"bash", bash}, {"zsh", zsh}, {"fish", fish}};
-    char **operands, none[] = "";
-    int n = args_parse(&help, argc, argv, NULL, &operands);
-    if (n < 0)
-        return n == -1 ? EXIT_GOOD : EXIT_USAGE;
-    const char *shell = n == 1 ? operands[0] : none;
+    const char *shell = n == 1 ? operands[0] : "";
     for (size_t i = 0; i < sizeof shells / sizeof *shells; i++)
         if (!strcmp(shell, shells[i].name)) {
             shells[i].print();
@@ -255,3 +245,15 @@ int cmd_completions(int argc, char **argv)
         }
     return complain("completions: which shell? vramscope completions bash, zsh or fish");
 }
+
+const struct command command_completions = {
+    "completions",
+    "print the completions of bash, zsh or fish",
+    "bash|zsh|fish",
+    "Prints the completions of that shell; they are installed with the command, too.\n"
+    "  bash   source <(vramscope completions bash)\n"
+    "  zsh    vramscope completions zsh >DIR/_vramscope, DIR in $fpath\n"
+    "  fish   vramscope completions fish | source",
+    rows,
+    call,
+    .size = 0};

@@ -12,7 +12,6 @@
 #include <unistd.h>
 #include <zlib.h>
 
-#include "base/args.h"
 #include "base/commands.h"
 #include "base/destination.h"
 #include "base/shown.h"
@@ -24,16 +23,10 @@ struct options {
 };
 
 static const struct option_row rows[] = {
-    {"output", 'o', "DIR", ARG_TEXT, offsetof(struct options, output),
+    {"output", 'o', "DIR", ARG_TEXT, AT(output),
      "the folder that gets demo.db and demo.html (default: this one)"},
-    {"no-open", 0, NULL, ARG_FLAG, offsetof(struct options, no_open), "show the page in no browser"},
+    {"no-open", 0, NULL, ARG_FLAG, AT(no_open), "show the page in no browser"},
     {0}};
-
-static const struct command_help help = {
-    "demo", "[options]",
-    "A recording to look at, without a GPU: a Llama's training on an H200 that ran out of memory. Writes "
-    "demo.db and its page demo.html, prints its report, and opens the page where there is a browser.",
-    rows, false};
 
 /* 0, or the exit status of what was complained about. */
 static int unpack(gzFile from, const char *packed, const char *path)
@@ -105,7 +98,7 @@ static int make_page(char *recording, char *page, bool open)
     char *argv[] = {view, recording, output, page, open ? shows : NULL, NULL};
     if (access(page, F_OK) == 0)
         return 0;
-    return cmd_view(open ? 5 : 4, argv);
+    return command_call(&command_view, open ? 5 : 4, argv);
 }
 
 static int show(char *recording, char *page, const struct options *o)
@@ -113,7 +106,7 @@ static int show(char *recording, char *page, const struct options *o)
     char report[] = "report", *argv[] = {report, recording, NULL};
     int status = make_recording(recording);
     if (!status)
-        status = cmd_report(2, argv);
+        status = command_call(&command_report, 2, argv);
     fflush(stdout);
     if (!status)
         status = make_page(recording, page, !o->no_open && has_browser());
@@ -123,24 +116,30 @@ static int show(char *recording, char *page, const struct options *o)
     return status;
 }
 
-int cmd_demo(int argc, char **argv)
+static int call(void *options, char **operands, int n)
 {
-    struct options o = {0};
-    char **operands;
-    int n = args_parse(&help, argc, argv, &o, &operands);
-    if (n < 0)
-        return n == -1 ? EXIT_GOOD : EXIT_USAGE;
+    struct options *o = options;
     if (n > 0)
         return complain("demo takes no file: vramscope report %s shows one", shown_word(operands[0]));
-    const char *where = o.output ? o.output : ".";
+    const char *where = o->output ? o->output : ".";
     if (mkdir(where, 0777) != 0 && errno != EEXIST)
         return complain("demo: %s can't be made: %s: give another folder with -o DIR", shown(where),
                         strerror(errno));
     char *folder = strcmp(where, ".") ? xformat("%s/", where) : xstrdup("");
     char *recording = xformat("%sdemo.db", folder), *page = xformat("%sdemo.html", folder);
-    int status = show(recording, page, &o);
+    int status = show(recording, page, o);
     free(page);
     free(recording);
     free(folder);
     return status;
 }
+
+const struct command command_demo = {
+    "demo",
+    "a recording of a GPU to look at, without one",
+    "[options]",
+    "A recording to look at, without a GPU: a Llama's training on an H200 that ran out of memory. Writes "
+    "demo.db and its page demo.html, prints its report, and opens the page where there is a browser.",
+    rows,
+    call,
+    COMMAND_OPTIONS()};

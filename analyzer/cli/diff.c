@@ -12,47 +12,32 @@ struct options {
     struct relabel relabel;
 };
 
-#define SORTS "change|name"
-
 static const struct option_row rows[] = {
-    CHOICE_ROWS(struct options, choice, SORTS),
-    RELABEL_ROWS(struct options, relabel),
-    {"json", 0, NULL, ARG_FLAG, offsetof(struct options, json), "for programs: see vramscope-diff(1)"},
-    {"bytes", 'b', NULL, ARG_FLAG, offsetof(struct options, bytes), "exact bytes instead of rounded GiB"},
+    CHOICE_ROWS("change|name"),
+    RELABEL_ROWS,
+    {"json", 0, NULL, ARG_FLAG, AT(json), "for programs: see vramscope-diff(1)"},
+    {"bytes", 'b', NULL, ARG_FLAG, AT(bytes), "exact bytes instead of rounded GiB"},
     {0}};
 
-static const struct command_help help = {
-    "diff", "[options] A B",
-    "What changed from run A to run B: per device the peak, each phase's peaks of allocated and reserved\n"
-    "memory, who held the bytes at the two peaks, time and allocations, and what the driver used beyond.\n"
-    "A and B are each a file, or a directory with the ranks of a job, of which the highest is compared.\n"
-    "Exit status 3: shown, but of one of them events or ranks are missing, or its end may be.",
-    rows, false};
-
-int cmd_diff(int argc, char **argv)
+static int call(void *options, char **operands, int n)
 {
-    struct options o = {.choice = CHOICE_NONE};
+    struct options *o = options;
     struct diff d;
     struct json j;
-    char **operands, why[512];
-    int n = args_parse(&help, argc, argv, &o, &operands);
-    if (n < 0)
-        return n == -1 ? EXIT_GOOD : EXIT_USAGE;
+    char why[512];
     if (n != 2)
         return complain("diff: give two runs, not %d: vramscope diff A.db B.db", n);
-    if (choice_check(&o.choice, "diff", SORTS))
-        return EXIT_USAGE;
-    if (relabel_check(&o.relabel, why, sizeof why))
+    if (relabel_check(&o->relabel, why, sizeof why))
         return complain("diff: %s", why);
-    o.relabel.several = true;
-    int status = diff_load(&d, operands[0], operands[1], &o.relabel, &o.choice);
-    json_open(&j, stdout);
-    if (!status && o.json) {
+    o->relabel.several = true;
+    int status = diff_load(&d, operands[0], operands[1], &o->relabel, &o->choice);
+    if (!status && o->json) {
+        json_document(&j, stdout);
         diff_json(&d, &j);
         json_close(&j);
     } else if (!status) {
         wrap_page_begin(false);
-        diff_text(&d, stdout, o.bytes);
+        diff_text(&d, stdout, o->bytes);
         wrap_page_end();
     }
     if (status)
@@ -62,3 +47,15 @@ int cmd_diff(int argc, char **argv)
     diff_free(&d);
     return status;
 }
+
+const struct command command_diff = {
+    "diff",
+    "what changed from one run to another: role, layer, line, phase",
+    "[options] A B",
+    "What changed from run A to run B: per device the peak, each phase's peaks of allocated and reserved "
+    "memory, who held the bytes at the two peaks, time and allocations, and what the driver used beyond.\n"
+    "A and B are each a file, or a directory with the ranks of a job, of which the highest is compared.\n"
+    "Exit status 3: shown, but of one of them events or ranks are missing, or its end may be.",
+    rows,
+    call,
+    COMMAND_OPTIONS(.choice = CHOICE_NONE)};

@@ -9,7 +9,6 @@
 #include <sys/stat.h>
 
 #include "analysis/relabel.h"
-#include "base/args.h"
 #include "base/commands.h"
 #include "base/shown.h"
 #include "base/units.h"
@@ -20,14 +19,12 @@
 #include "show/estimate/estimate.h"
 
 struct options {
-    const char *lora, *qlora, *frozen;
-    const char *params, *recipe, *optimizer, *offload, *recompute, *attention, *loss, *context, *gather;
+    const char *lora, *qlora, *frozen, *params, *context;
+    int recipe, optimizer, offload, recompute, attention, loss, gather; /* which word; offload, gather: -1 */
     int64_t layers, hidden, heads, vocab, batch, tokens, zero, gpus, tensor_parallel, chunk;
     int64_t device, process;
     bool sequence_parallel, fused_optimizer, keep_gradients, json, bytes;
 };
-
-#define AT(field) offsetof(struct options, field)
 
 static const struct option_row rows[] = {
     {"params", 'p', "N", ARG_TEXT, AT(params), "parameters, without a config.json: 8.03B, 124M, 14e9"},
@@ -42,23 +39,23 @@ static const struct option_row rows[] = {
      "of a config.json: parameters with such names are not trained, 'model.layers.0.*'"},
     {"batch", 0, "N", ARG_COUNT, AT(batch), "sequences of a step on one GPU (1)"},
     {"seq", 0, "N", ARG_COUNT, AT(tokens), "tokens of a sequence: without it no activations and no logits"},
-    {"recipe", 0, "mixed|mixed-fp32-gradients|bf16|fp32|autocast", ARG_TEXT, AT(recipe),
+    {"recipe", 0, "mixed|mixed-fp32-gradients|bf16|fp32|autocast", ARG_INDEX, AT(recipe),
      "bytes a parameter: 2 + 2 + 12 (mixed), 2 + 4 + 12, 2 + 2 + 4, 4 + 4 + 8; autocast: as fp32, "
      "computed with in 16 bits"},
-    {"optimizer", 0, "adam|adam8bit|momentum|sgd", ARG_TEXT, AT(optimizer),
+    {"optimizer", 0, "adam|adam8bit|momentum|sgd", ARG_INDEX, AT(optimizer),
      "the states: 2 values, 2 bytes, 1 value, none"},
     {"fused-optimizer", 0, NULL, ARG_FLAG, AT(fused_optimizer), "not PyTorch's foreach: no temporaries"},
     {"zero", 0, "N", ARG_COUNT, AT(zero), "ZeRO's stage, 0 to 3 (FSDP: 3)"},
     {"gpus", 0, "N", ARG_COUNT, AT(gpus), "over so many GPUs"},
-    {"offload", 0, "optimizer|parameters", ARG_TEXT, AT(offload),
+    {"offload", 0, "optimizer|parameters", ARG_INDEX, AT(offload),
      "on the host: gradients and states; parameters too"},
-    {"gather", 0, "bf16|fp32", ARG_TEXT, AT(gather), "type in which ZeRO 3 gathers (the weights')"},
+    {"gather", 0, "bf16|fp32", ARG_INDEX, AT(gather), "type in which ZeRO 3 gathers (the weights')"},
     {"tensor-parallel", 0, "N", ARG_COUNT, AT(tensor_parallel), "each layer over N GPUs"},
     {"sequence-parallel", 0, NULL, ARG_FLAG, AT(sequence_parallel), "and its norms and dropouts too"},
-    {"recompute", 0, "none|selective|full", ARG_TEXT, AT(recompute), "gradient checkpointing"},
-    {"attention", 0, "flash|eager", ARG_TEXT, AT(attention),
+    {"recompute", 0, "none|selective|full", ARG_INDEX, AT(recompute), "gradient checkpointing"},
+    {"attention", 0, "flash|eager", ARG_INDEX, AT(attention),
      "whether attention's scores are written (flash: not)"},
-    {"loss", 0, "eager|fused", ARG_TEXT, AT(loss), "copies of the logits, or chunks of them"},
+    {"loss", 0, "eager|fused", ARG_INDEX, AT(loss), "copies of the logits, or chunks of them"},
     {"chunk", 0, "N", ARG_COUNT, AT(chunk), "tokens of the fused loss's chunk (1024)"},
     {"keep-gradients", 0, NULL, ARG_FLAG, AT(keep_gradients), "they live in forward too (accumulation)"},
     {"context", 0, "SIZE", ARG_TEXT, AT(context), "what CUDA's context takes"},
@@ -67,38 +64,6 @@ static const struct option_row rows[] = {
     {"json", 0, NULL, ARG_FLAG, AT(json), "for programs: see vramscope-estimate(1)"},
     {"bytes", 'b', NULL, ARG_FLAG, AT(bytes), "exact bytes instead of rounded GiB"},
     {0}};
-
-static const struct command_help help = {
-    "estimate", "[options] [config.json|DIR] [FILE]",
-    "What a training step will hold, by formulas: parameters, gradients, optimizer states, activations, "
-    "logits,\n"
-    "the optimizer's temporaries, gathered parameters; in each phase, and which phase is the peak. The "
-    "model\n"
-    "is a Hugging Face config.json, whose parameters are counted exactly, or sizes.\n"
-    "With a recording, FILE, each row beside what was measured, and which row explains the difference.\n"
-    "A formula knows no allocator and no library: what it leaves out is said.",
-    rows, false};
-
-/* ---- words and numbers ---- */
-
-/* The index of WORD among the words of "a|b|c" of option NAME; OTHERWISE where it is NULL; -1, said: none. */
-static int word_of(const char *name, const char *word, int otherwise)
-{
-    const struct option_row *row = rows;
-    while (strcmp(row->name, name) != 0)
-        row++;
-    if (!word)
-        return otherwise;
-    int i = 0;
-    for (const char *p = row->value; *p; i++) {
-        size_t length = strcspn(p, "|");
-        if (strlen(word) == length && !strncmp(p, word, length))
-            return i;
-        p += length + (p[length] == '|');
-    }
-    complain("estimate: --%s is %s, not '%s'", name, row->value, word);
-    return -1;
-}
 
 /* "8.03B", "124M", "14e9", "7000000000" */
 static bool read_parameters(const char *text, int64_t *out)
@@ -119,24 +84,19 @@ static bool read_parameters(const char *text, int64_t *out)
 
 /* ---- what is asked ---- */
 
-static int read_recipe(const struct options *o, struct setup *s)
+static void read_recipe(const struct options *o, struct setup *s)
 {
     static const struct {
         double weights, gradients, master, state;
     } recipes[] = {{2, 2, 4, 4}, {2, 4, 4, 4}, {2, 2, 0, 2}, {4, 4, 0, 4}, {4, 4, 0, 4}};
-    enum { AUTOCAST = 4 };
-    enum { ADAM, ADAM8, MOMENTUM, SGD };
-    int recipe = word_of("recipe", o->recipe, 0), optimizer = word_of("optimizer", o->optimizer, ADAM);
-    if (recipe < 0 || optimizer < 0)
-        return EXIT_USAGE;
-    double state = recipes[recipe].state, values[] = {2 * state, 2, state, 0};
-    s->each.weights = recipes[recipe].weights;
-    s->autocast = recipe == AUTOCAST;
+    enum { ADAM = 0, AUTOCAST = 4 };
+    double state = recipes[o->recipe].state, values[] = {2 * state, 2, state, 0};
+    s->each.weights = recipes[o->recipe].weights;
+    s->autocast = o->recipe == AUTOCAST;
     s->element = s->autocast ? 2 : s->each.weights;
-    s->each.gradients = recipes[recipe].gradients;
-    s->each.states = recipes[recipe].master + values[optimizer];
-    s->each.copy = optimizer == ADAM && !o->fused_optimizer ? state : 0;
-    return 0;
+    s->each.gradients = recipes[o->recipe].gradients;
+    s->each.states = recipes[o->recipe].master + values[o->optimizer];
+    s->each.copy = o->optimizer == ADAM && !o->fused_optimizer ? state : 0;
 }
 
 /* Sizes that are numbers of something, 1 at least. */
@@ -168,19 +128,13 @@ static int check_counts(const struct options *o)
     return 0;
 }
 
-static int read_ways(const struct options *o, struct setup *s)
+static void read_ways(const struct options *o, struct setup *s)
 {
-    int offload = word_of("offload", o->offload, -2), recompute = word_of("recompute", o->recompute, 0),
-        attention = word_of("attention", o->attention, 0), loss = word_of("loss", o->loss, 0),
-        gather = word_of("gather", o->gather, -2);
-    if (offload == -1 || recompute < 0 || attention < 0 || loss < 0 || gather == -1)
-        return EXIT_USAGE;
-    s->offload = offload == -2 ? OFFLOAD_NONE : offload == 0 ? OFFLOAD_OPTIMIZER : OFFLOAD_PARAMETERS;
-    s->recompute = (enum recompute)recompute;
-    s->scores = attention == 1;
-    s->fused_loss = loss == 1;
-    s->gather = gather == -2 ? s->each.weights : gather == 0 ? 2 : 4;
-    return 0;
+    s->offload = (enum offload)(o->offload + 1);
+    s->recompute = (enum recompute)o->recompute;
+    s->scores = o->attention == 1;
+    s->fused_loss = o->loss == 1;
+    s->gather = o->gather < 0 ? s->each.weights : o->gather == 0 ? 2 : 4;
 }
 
 static int64_t or_one(int64_t n)
@@ -191,8 +145,10 @@ static int64_t or_one(int64_t n)
 static int read_setup(const struct options *o, struct setup *s)
 {
     int bad = check_counts(o);
-    if (bad || (bad = read_recipe(o, s)) || (bad = read_ways(o, s)))
+    if (bad)
         return bad;
+    read_recipe(o, s);
+    read_ways(o, s);
     s->batch = or_one(o->batch);
     s->tokens = o->tokens;
     s->stage = o->zero == UNKNOWN ? 0 : (int)o->zero;
@@ -339,8 +295,7 @@ static int show(const struct setup *s, const struct options *o, int64_t context,
         return EXIT_USAGE;
     }
     if (o->json) {
-        json_open(&j, stdout);
-        json_document(&j);
+        json_document(&j, stdout);
         estimate_json(s, &e, context, &j);
         json_text(&j, "dry", recording ? trace_dry(&rec.t) : NULL);
         json_begin(&j, "devices", '[');
@@ -350,11 +305,8 @@ static int show(const struct setup *s, const struct options *o, int64_t context,
     }
     if (recording)
         status = show_beside(&rec, recording, s, &e, o, o->json ? &j : NULL);
-    if (o->json) {
-        json_end(&j);
-        json_end(&j);
+    if (o->json)
         json_close(&j);
-    }
     wrap_page_end();
     estimate_free(&e);
     return status;
@@ -440,22 +392,23 @@ static int estimate(const struct options *o, char *const *operands, int n)
     return status;
 }
 
-int cmd_estimate(int argc, char **argv)
+static int call(void *options, char **operands, int n)
 {
-    struct options o = {.layers = UNKNOWN,
-                        .hidden = UNKNOWN,
-                        .heads = UNKNOWN,
-                        .vocab = UNKNOWN,
-                        .batch = UNKNOWN,
-                        .tokens = UNKNOWN,
-                        .zero = UNKNOWN,
-                        .gpus = UNKNOWN,
-                        .tensor_parallel = UNKNOWN,
-                        .chunk = UNKNOWN,
-                        .device = UNKNOWN};
-    char **operands;
-    int n = args_parse(&help, argc, argv, &o, &operands);
-    if (n < 0)
-        return n == -1 ? EXIT_GOOD : EXIT_USAGE;
-    return estimate(&o, operands, n);
+    struct options *o = options;
+    return estimate(o, operands, n);
 }
+
+const struct command command_estimate = {
+    "estimate",
+    "what a training step will hold, by formulas; beside a recording, what it did",
+    "[options] [config.json|DIR] [FILE]",
+    "What a training step will hold, by formulas: parameters, gradients, optimizer states, activations, "
+    "logits, the optimizer's temporaries, gathered parameters; in each phase, and which phase is the "
+    "peak. The model is a Hugging Face config.json, whose parameters are counted exactly, or sizes.\n"
+    "With a recording, FILE, each row beside what was measured, and which row explains the difference.\n"
+    "A formula knows no allocator and no library: what it leaves out is said.",
+    rows,
+    call,
+    COMMAND_OPTIONS(.offload = -1, .gather = -1, .layers = UNKNOWN, .hidden = UNKNOWN, .heads = UNKNOWN,
+                    .vocab = UNKNOWN, .batch = UNKNOWN, .tokens = UNKNOWN, .zero = UNKNOWN, .gpus = UNKNOWN,
+                    .tensor_parallel = UNKNOWN, .chunk = UNKNOWN, .device = UNKNOWN)};

@@ -11,7 +11,6 @@
 #include <string.h>
 #include <strings.h>
 
-#include "base/args.h"
 #include "base/commands.h"
 #include "base/shown.h"
 #include "base/wrap.h"
@@ -28,8 +27,6 @@ __asm__(".pushsection .rodata,\"a\",@progbits\n"
 extern const char explain_page[];
 
 static const struct option_row rows[] = {{0}};
-static const struct command_help help = {
-    "explain", "[WORD]", "What a word of the pages means; without one, which words there are.", rows, false};
 
 struct word {
     char *text;
@@ -111,13 +108,9 @@ static char *join(char **operands, int n)
     return text;
 }
 
-int cmd_explain(int argc, char **argv)
+static int call(void *options, char **operands, int n)
 {
-    char **operands;
-    char none;
-    int n = args_parse(&help, argc, argv, &none, &operands), status = EXIT_GOOD;
-    if (n < 0)
-        return n == -1 ? EXIT_GOOD : EXIT_USAGE;
+    int status = EXIT_GOOD;
     size_t count = 0;
     struct word *words = read_words(&count);
     for (size_t i = 0; n == 0 && i < count; i++)
@@ -136,3 +129,9 @@ int cmd_explain(int argc, char **argv)
     free(words);
     return status;
 }
+
+const struct command command_explain = {
+    "explain", "what a word of the pages means",
+    "[WORD]",  "What a word of the pages means; without one, which words there are.",
+    rows,      call,
+    .size = 0};

@@ -6,17 +6,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "analysis/relabel.h"
-#include "base/args.h"
-#include "base/choice.h"
 #include "base/commands.h"
+#include "files.h"
 #include "export/export.h"
 #include "read/symbols.h"
 #include "read/steps.h"
 #include "read/absent.h"
 
 struct options {
-    const char *format, *output, *at, *frames, *rows;
+    const char *format, *output, *at;
+    int frames, rows; /* rows: -1, or which of "allocations|events" */
     int64_t device, from, to;
     int64_t steps[2];
     struct relabel relabel;
@@ -24,32 +23,20 @@ struct options {
 };
 
 static const struct option_row rows[] = {
-    {"format", 'f', "perfetto|pytorch|speedscope|folded|pprof|csv", ARG_TEXT,
-     offsetof(struct options, format), "the other tool's format"},
-    {"output", 'o', "FILE", ARG_TEXT, offsetof(struct options, output),
-     "write FILE (default, and -: standard output)"},
-    {"force", 0, NULL, ARG_FLAG, offsetof(struct options, force), "replace another recording"},
-    {"at", 0, "MOMENT", ARG_TEXT, offsetof(struct options, at),
+    {"format", 'f', "perfetto|pytorch|speedscope|folded|pprof|csv", ARG_TEXT, AT(format),
+     "the other tool's format"},
+    {"output", 'o', "FILE", ARG_TEXT, AT(output), "write FILE (default, and -: standard output)"},
+    {"force", 0, NULL, ARG_FLAG, AT(force), "replace another recording"},
+    {"at", 0, "MOMENT", ARG_TEXT, AT(at),
      "speedscope, folded, pprof: peak (default), oom, first-oom, largest-oom, or a time such as 1.5s"},
-    {"frames", 0, "all|python|native", ARG_TEXT, offsetof(struct options, frames),
-     "which frames of call stacks (default: all)"},
-    {"rows", 0, "allocations|events", ARG_TEXT, offsetof(struct options, rows),
-     "csv: a row for each (default: allocations)"},
-    {"from", 0, "TIME", ARG_TIME, offsetof(struct options, from),
-     "perfetto, pytorch, csv: start there (1.5s, 20ms)"},
-    {"to", 0, "TIME", ARG_TIME, offsetof(struct options, to), "likewise: end there"},
-    {"step", 0, "N[-M]", ARG_SPAN, offsetof(struct options, steps), "likewise: only these training steps"},
-    {"device", 'd', "N", ARG_COUNT, offsetof(struct options, device), "only this device"},
-    RELABEL_ROWS(struct options, relabel),
+    {"frames", 0, "all|python|native", ARG_INDEX, AT(frames), "which frames of call stacks (default: all)"},
+    {"rows", 0, "allocations|events", ARG_INDEX, AT(rows), "csv: a row for each (default: allocations)"},
+    {"from", 0, "TIME", ARG_TIME, AT(from), "perfetto, pytorch, csv: start there (1.5s, 20ms)"},
+    {"to", 0, "TIME", ARG_TIME, AT(to), "likewise: end there"},
+    {"step", 0, "N[-M]", ARG_SPAN, AT(steps), "likewise: only these training steps"},
+    {"device", 'd', "N", ARG_COUNT, AT(device), "only this device"},
+    RELABEL_ROWS,
     {0}};
-
-static const struct command_help help = {
-    "export", "--format=FORMAT [options] FILE",
-    "Writes the recording for another tool: perfetto (ui.perfetto.dev), pytorch (a snapshot for\n"
-    "pytorch.org/memory_viz), speedscope, folded (flame graphs), pprof (go tool pprof), csv.\n"
-    "Over time: perfetto, pytorch, csv.  Who held the bytes at one moment: speedscope, folded, pprof.\n"
-    "Exit status 3: written, but events are missing, or the end of the run is not known to be there.",
-    rows, false};
 
 static const struct format {
     const char *name;
@@ -94,17 +81,8 @@ static int no_format(const char *name)
 /* Fills O; EXIT_GOOD, or EXIT_USAGE where the options make no sense for the format. */
 static int check(const struct options *given, const struct format *f, struct export_options *o)
 {
-    static const char *const kinds[] = {
-        [FRAMES_ALL] = "all", [FRAMES_PYTHON] = "python", [FRAMES_NATIVE] = "native"};
     bool window = given->from || given->to != UNKNOWN || given->steps[0];
-    int frames = FRAMES_ALL;
-    while (given->frames && frames <= FRAMES_NATIVE && strcmp(kinds[frames], given->frames) != 0)
-        frames++;
-    if (frames > FRAMES_NATIVE)
-        return complain("export: --frames takes all, python or native, not '%s'", given->frames);
-    if (given->rows && strcmp(given->rows, "allocations") != 0 && strcmp(given->rows, "events") != 0)
-        return complain("export: --rows takes allocations or events, not '%s'", given->rows);
-    if (given->rows && f->write != export_csv)
+    if (given->rows >= 0 && f->write != export_csv)
         return complain("export: --rows is for csv: %s has no rows", f->name);
     if (given->at && f->timed)
         return complain("export: --at is for speedscope, folded and pprof: %s is about a stretch of time",
@@ -114,14 +92,14 @@ static int check(const struct options *given, const struct format *f, struct exp
             "export: --from, --to and --step are for perfetto, pytorch and csv: %s shows one moment: "
             "--at=TIME",
             f->name);
-    if (choice_stretch("export", given->steps, given->from, given->to))
+    if (files_stretch("export", given->steps, given->from, given->to))
         return EXIT_USAGE;
     *o = (struct export_options){.device = given->device,
                                  .at = given->at,
                                  .from = given->from,
                                  .to = given->to == UNKNOWN ? INT64_MAX : given->to,
-                                 .frames = (enum export_frames)frames,
-                                 .events = given->rows && !strcmp(given->rows, "events")};
+                                 .frames = (enum export_frames)given->frames,
+                                 .events = given->rows == 1};
     return EXIT_GOOD;
 }
 
@@ -174,33 +152,38 @@ static int export_file(const char *path, const struct format *f, const struct op
     return status;
 }
 
-int cmd_export(int argc, char **argv)
+static int call(void *options, char **operands, int n)
 {
-    struct options given = {.device = UNKNOWN, .to = UNKNOWN};
+    struct options *given = options;
     struct export_options o;
-    char **operands, why[512];
-    size_t count;
-    int n = args_parse(&help, argc, argv, &given, &operands);
-    if (n < 0)
-        return n == -1 ? EXIT_GOOD : EXIT_USAGE;
-    const struct format *f = given.format ? find_format(given.format) : NULL;
+    struct files files;
+    const struct format *f = given->format ? find_format(given->format) : NULL;
     if (!f)
-        return no_format(given.format);
-    if (check(&given, f, &o))
+        return no_format(given->format);
+    if (check(given, f, &o))
         return EXIT_USAGE;
-    if (relabel_check(&given.relabel, why, sizeof why))
-        return complain("export: %s", why);
     if (n == 0)
         return complain("export: which file? vramscope export --format=%s FILE -o OUT", f->name);
-    char **files = trace_files(operands, (size_t)n, &count, why, sizeof why);
-    if (!files)
-        return complain("%s", why);
+    if (files_find(&files, "export", operands, n, &given->relabel, false))
+        return EXIT_USAGE;
     int status =
-        count == 1
-            ? export_file(files[0], f, &given, &o)
+        files.n == 1
+            ? export_file(files.at[0], f, given, &o)
             : complain(
                   "export: one file at a time, and these are %zu: vramscope export --format=%s %s -o OUT",
-                  count, f->name, files[0]);
-    trace_free_files(files, count);
+                  files.n, f->name, files.at[0]);
+    files_free(&files);
     return status;
 }
+
+const struct command command_export = {
+    "export",
+    "for other tools: perfetto, pytorch, speedscope, folded, pprof, csv",
+    "--format=FORMAT [options] FILE",
+    "Writes the recording for another tool: perfetto (ui.perfetto.dev), pytorch (a snapshot for "
+    "pytorch.org/memory_viz), speedscope, folded (flame graphs), pprof (go tool pprof), csv.\n"
+    "Over time: perfetto, pytorch, csv. Who held the bytes at one moment: speedscope, folded, pprof.\n"
+    "Exit status 3: written, but events are missing, or the end of the run is not known to be there.",
+    rows,
+    call,
+    COMMAND_OPTIONS(.rows = -1, .device = UNKNOWN, .to = UNKNOWN)};

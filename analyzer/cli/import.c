@@ -15,7 +15,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/args.h"
 #include "base/commands.h"
 #include "base/shown.h"
 #include "base/units.h"
@@ -30,17 +29,7 @@ struct options {
 };
 
 static const struct option_row rows[] = {
-    {"output", 'o', "FILE", ARG_TEXT, offsetof(struct options, output), "the database to write (required)"},
-    {0}};
-
-static const struct command_help help = {
-    "import", "-o FILE SNAPSHOT.pickle...",
-    "Makes a database of PyTorch memory snapshots (torch.cuda.memory._dump_snapshot), which report, peak, "
-    "plot,\n"
-    "diff and whatif read as any recording.  Several snapshots become the processes of one database, such "
-    "as\n"
-    "the ranks of a job.  Nothing in a snapshot is ever run.  What it does not have is unknown, and said so.",
-    rows, false};
+    {"output", 'o', "FILE", ARG_TEXT, AT(output), "the database to write (required)"}, {0}};
 
 static char *part_name(const char *output, int i)
 {
@@ -166,26 +155,34 @@ static int import_all(const char *output, char **snapshots, int n)
     return rc ? EXIT_USAGE : give_name(output);
 }
 
-int cmd_import(int argc, char **argv)
+static int call(void *options, char **operands, int n)
 {
-    struct options o = {0};
-    char **operands;
-    int n = args_parse(&help, argc, argv, &o, &operands);
-    if (n < 0)
-        return n == -1 ? EXIT_GOOD : EXIT_USAGE;
+    struct options *o = options;
     if (n == 0)
         return complain("import: name a snapshot: vramscope import -o run.db snapshot.pickle");
-    if (!o.output)
+    if (!o->output)
         return complain("import: name the database to write: vramscope import -o run.db %s",
                         shown(operands[0]));
     if (n > PROCESSES_MOST)
         return complain("import: %d snapshots are more than the %d that one database takes: name fewer", n,
                         PROCESSES_MOST);
-    if (access(o.output, F_OK) == 0)
-        return complain("import: %s is there already: remove it, or name another file", shown(o.output));
+    if (access(o->output, F_OK) == 0)
+        return complain("import: %s is there already: remove it, or name another file", shown(o->output));
     struct destination d;
-    destination_find(&d, o.output);
+    destination_find(&d, o->output);
     int error = d.error;
     destination_end(&d, false);
-    return error ? destination_failed("import", o.output, error) : import_all(o.output, operands, n);
+    return error ? destination_failed("import", o->output, error) : import_all(o->output, operands, n);
 }
+
+const struct command command_import = {
+    "import",
+    "make a recording of PyTorch memory snapshots",
+    "-o FILE SNAPSHOT.pickle...",
+    "Makes a database of PyTorch memory snapshots (torch.cuda.memory._dump_snapshot), which report, "
+    "peak, plot, diff and whatif read as any recording. Several snapshots become the processes of one "
+    "database, such as the ranks of a job. Nothing in a snapshot is ever run. What it does not have is "
+    "unknown, and said so.",
+    rows,
+    call,
+    COMMAND_OPTIONS()};

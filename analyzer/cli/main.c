@@ -1,40 +1,20 @@
 /*
- * main.c - the `vramscope` command: finds the subcommand in a table and calls it.
+ * main.c - the `vramscope` command: the table of its subcommands, of which it calls one.
  */
 #include <stdio.h>
 #include <string.h>
 
-#include "base/args.h"
 #include "base/commands.h"
 #include "base/wrap.h"
 #include "read/guard.h"
 
-const struct command vramscope_commands[] = {
-    {"run", cmd_run, "run a program and record its GPU memory"},
-    {"wrap", cmd_wrap, "put the library back into a worker whose launcher removed it"},
-    {"fit", cmd_fit, "will it fit? a dry run without a GPU, on whichever card"},
-    {"report", cmd_report, "peaks per device and phase, what they were made of, what would lower them"},
-    {"peak", cmd_peak, "who held the bytes at the peak: line, layer, role, phase, library, call stack"},
-    {"waste", cmd_waste, "what was allocated and lay unused, and what the peak would be without it"},
-    {"diff", cmd_diff, "what changed from one run to another: role, layer, line, phase"},
-    {"check", cmd_check, "hold runs against limits of memory, for continuous integration"},
-    {"plot", cmd_plot, "allocated and reserved over time: png, svg, pdf, gnuplot script or text"},
-    {"view", cmd_view, "a page of HTML to zoom, click and search in: no server, no network"},
-    {"export", cmd_export, "for other tools: perfetto, pytorch, speedscope, folded, pprof, csv"},
-    {"whatif", cmd_whatif, "the recorded blocks under other allocators: what each would hold"},
-    {"estimate", cmd_estimate,
-     "what a training step will hold, by formulas; beside a recording, what it did"},
-    {"sweep", cmd_sweep, "a command over a grid of sizes: every rank, hangs and crashes included"},
-    {"import", cmd_import, "make a recording of PyTorch memory snapshots"},
-    {"merge", cmd_merge, "the files of a job in one database"},
-    {"top", cmd_top, "what processes that record now hold, live"},
-    {"mcp", cmd_mcp, "the questions as tools for agents, by the Model Context Protocol"},
-    {"recover", cmd_recover, "complete the file of a killed process from the journal that it left"},
-    {"doctor", cmd_doctor, "check that this machine can record"},
-    {"demo", cmd_demo, "a recording of a GPU to look at, without one"},
-    {"explain", cmd_explain, "what a word of the pages means"},
-    {"completions", cmd_completions, "print the completions of bash, zsh or fish"},
-    {0}};
+const struct command *const vramscope_commands[] = {
+    &command_run,      &command_wrap,    &command_fit,         &command_report,
+    &command_peak,     &command_waste,   &command_diff,        &command_check,
+    &command_plot,     &command_view,    &command_export,      &command_whatif,
+    &command_estimate, &command_sweep,   &command_import,      &command_merge,
+    &command_top,      &command_mcp,     &command_recover,     &command_doctor,
+    &command_demo,     &command_explain, &command_completions, NULL};
 
 enum { COMMANDS = sizeof vramscope_commands / sizeof *vramscope_commands - 1 };
 
@@ -47,7 +27,7 @@ static int print_help(void)
          "  vramscope plot run.db -o run.png\n\n"
          "commands:");
     for (int i = 0; i < COMMANDS; i++)
-        wrap_print(stdout, 2, 15, "%-12s %s", vramscope_commands[i].name, vramscope_commands[i].help);
+        wrap_print(stdout, 2, 15, "%-12s %s", vramscope_commands[i]->name, vramscope_commands[i]->line);
     puts("");
     wrap_print(stdout, 0, 0,
                "exit status: 0 good, 1 a check failed, 2 usage or bad input, 3 shown but incomplete, or "
@@ -61,7 +41,7 @@ static int unknown(const char *word)
 {
     const char *names[COMMANDS + 1];
     for (int i = 0; i < COMMANDS; i++)
-        names[i] = vramscope_commands[i].name;
+        names[i] = vramscope_commands[i]->name;
     names[COMMANDS] = NULL;
     const char *near = args_nearest(word, names);
     if (near)
@@ -72,8 +52,8 @@ static int unknown(const char *word)
 static int run_command(int argc, char **argv)
 {
     for (int i = 0; i < COMMANDS; i++)
-        if (!strcmp(argv[0], vramscope_commands[i].name))
-            return vramscope_commands[i].function(argc, argv);
+        if (!strcmp(argv[0], vramscope_commands[i]->name))
+            return command_call(vramscope_commands[i], argc, argv);
     return unknown(argv[0]);
 }
 

@@ -1,32 +1,32 @@
 /* mcp.c - `vramscope mcp`: the questions as tools for agents. */
+#include "base/commands.h"
 #include "mcp/mcp.h"
-#include "base/args.h"
 
 struct options {
     bool allow_run;
 };
 
 static const struct option_row rows[] = {
-    {"allow-run", 0, NULL, ARG_FLAG, offsetof(struct options, allow_run),
+    {"allow-run", 0, NULL, ARG_FLAG, AT(allow_run),
      "serve fit, too, which executes the program that it is asked about"},
     {0}};
 
-static const struct command_help help = {
-    "mcp", "[options]",
-    "Serves the Model Context Protocol on standard input and output, for agents: report, peak, whatif, diff "
-    "and waste as tools, and with --allow-run fit. Each answers with the JSON of the command, cut to a size "
-    "that the caller names. It listens on no network.",
-    rows, false};
-
-int cmd_mcp(int argc, char **argv)
+static int call(void *options, char **operands, int n)
 {
-    struct options o = {0};
-    char **operands;
-    int n = args_parse(&help, argc, argv, &o, &operands);
-    if (n < 0)
-        return n == -1 ? EXIT_GOOD : EXIT_USAGE;
+    struct options *o = options;
     if (n > 0)
         return complain("mcp takes no file: the client names files with each question");
-    mcp_serve(vramscope_commands, o.allow_run);
+    mcp_serve(o->allow_run);
     return EXIT_GOOD;
 }
+
+const struct command command_mcp = {
+    "mcp",
+    "the questions as tools for agents, by the Model Context Protocol",
+    "[options]",
+    "Serves the Model Context Protocol on standard input and output, for agents: report, peak, whatif, "
+    "diff and waste as tools, and with --allow-run fit. Each answers with the JSON of the command, cut "
+    "to a size that the caller names. It listens on no network.",
+    rows,
+    call,
+    COMMAND_OPTIONS()};

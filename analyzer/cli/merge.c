@@ -11,7 +11,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/args.h"
 #include "base/commands.h"
 #include "base/destination.h"
 #include "base/shown.h"
@@ -32,18 +31,9 @@ struct options {
 };
 
 static const struct option_row rows[] = {
-    {"output", 'o', "FILE", ARG_TEXT, offsetof(struct options, output), "the database to write"},
-    {"force", 'f', NULL, ARG_FLAG, offsetof(struct options, force), "replace a recording that is there"},
+    {"output", 'o', "FILE", ARG_TEXT, AT(output), "the database to write"},
+    {"force", 'f', NULL, ARG_FLAG, AT(force), "replace a recording that is there"},
     {0}};
-
-static const struct command_help help = {
-    "merge", "-o FILE FILE...|DIR",
-    "Puts the files of a job into one database, each as a process of its own: ranks, devices, losses and all "
-    "that\n"
-    "was recorded stay as they are. report, peak, waste, plot, check, diff and view show it as they show a\n"
-    "directory; of one process 'FILE#N', or --process N. The points of sweeps stay points.\n"
-    "Exit status 3: merged, but events are missing, or the end of a run is not known to be there.",
-    rows, false};
 
 /* What was opened so far, to tell a process that comes twice. */
 struct parts {
@@ -222,23 +212,32 @@ static int merge(char *const *files, size_t n, const char *output, bool force)
     return status;
 }
 
-int cmd_merge(int argc, char **argv)
+static int call(void *options, char **operands, int n)
 {
-    struct options o = {0};
-    char **operands, why[512];
+    struct options *o = options;
+    char why[512];
     size_t count;
     struct stat st;
-    int n = args_parse(&help, argc, argv, &o, &operands);
-    if (n < 0)
-        return n == -1 ? EXIT_GOOD : EXIT_USAGE;
-    if (n == 0 || !o.output)
+    if (n == 0 || !o->output)
         return complain("merge: of which recordings, and into which file? vramscope merge -o FILE DIR");
-    if (stat(o.output, &st) == 0 && !S_ISREG(st.st_mode))
-        return complain("merge: %s is no regular file: give another name with -o", o.output);
+    if (stat(o->output, &st) == 0 && !S_ISREG(st.st_mode))
+        return complain("merge: %s is no regular file: give another name with -o", o->output);
     char **files = trace_files(operands, (size_t)n, &count, why, sizeof why);
     if (!files)
         return complain("%s", why);
-    int status = merge(files, count, o.output, o.force);
+    int status = merge(files, count, o->output, o->force);
     trace_free_files(files, count);
     return status;
 }
+
+const struct command command_merge = {
+    "merge",
+    "the files of a job in one database",
+    "-o FILE FILE...|DIR",
+    "Puts the files of a job into one database, each as a process of its own: ranks, devices, losses and "
+    "all that was recorded stay as they are. report, peak, waste, plot, check, diff and view show it as "
+    "they show a directory; of one process 'FILE#N', or --process N. The points of sweeps stay points.\n"
+    "Exit status 3: merged, but events are missing, or the end of a run is not known to be there.",
+    rows,
+    call,
+    COMMAND_OPTIONS()};

@@ -97,9 +97,10 @@ static void groups_json(const struct peak_page *p, enum holder_by by, struct jso
     free(groups);
 }
 
-void peak_json(const struct peak_page *p, int only, struct json *j)
+void peak_json(const struct peak_page *p, struct json *j)
 {
     const struct device_report *d = p->d;
+    int only = p->o->only;
     json_begin(j, NULL, '{');
     json_text(j, "at", p->oom ? "oom" : "peak");
     if (p->oom)

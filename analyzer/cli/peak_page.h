@@ -7,14 +7,15 @@
 
 #include "analysis/relabel.h"
 #include "base/choice.h"
-#include "base/json.h"
+#include "files.h"
 #include "show/report/report.h"
 
 enum { PEAK_ROWS = 10 }; /* of each table, unless --top says otherwise */
 
-struct peak_options {
+struct options {
     bool json, bytes, full, why;
-    const char *by, *at;
+    int only; /* of peak_questions; -1: all of which something is known */
+    int at;   /* which moment */
     struct choice choice;
     struct relabel relabel;
 };
@@ -24,7 +25,7 @@ extern const char *const peak_questions[]; /* names of enum holder_by, "capture"
 
 struct peak_page { /* one device, and how to show it */
     struct trace *t;
-    const struct peak_options *o;
+    const struct options *o;
     const struct device_report *d;
     const struct oom_report *oom; /* NULL: at the peak */
 };
@@ -45,8 +46,7 @@ void peak_sort_groups(const struct peak_page *p, struct holder *groups, size_t n
 /* Whether anything is known that question BY asks for. */
 bool peak_has_any(const struct peak_page *p, enum holder_by by);
 
-/* ONLY: an enum holder_by, or -1 for all of which something is known. */
-void peak_text(const struct peak_page *p, int only);
-void peak_json(const struct peak_page *p, int only, struct json *j);
+void peak_text(const struct peak_page *p);
+void peak_json(const struct peak_page *p, struct json *j);
 
 #endif

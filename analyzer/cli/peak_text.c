@@ -253,9 +253,10 @@ static void print_question(const struct peak_page *p, enum holder_by by)
             report_unproven(p->t, parts[i].part, 2, stdout);
 }
 
-void peak_text(const struct peak_page *p, int only)
+void peak_text(const struct peak_page *p)
 {
     const struct device_report *d = p->d;
+    int only = p->o->only;
     char *oom = p->oom ? oom_report_line(p->oom, p->o->bytes) : NULL;
     if (oom)
         printf("%s\n", oom);

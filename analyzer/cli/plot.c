@@ -4,11 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/args.h"
-#include "base/choice.h"
 #include "base/commands.h"
 #include "base/destination.h"
 #include "base/page.h"
+#include "files.h"
 #include "plot/glyphs.h"
 #include "plot/output.h"
 #include "plot/overlay_runs.h"
@@ -18,8 +17,6 @@
 #include "read/replace.h"
 #include "read/living.h"
 #include "read/sweep.h"
-#include "show/ranks/ranks.h"
-#include "analysis/relabel.h"
 #include "base/shown.h"
 #include "base/units.h"
 #include "read/absent.h"
@@ -32,40 +29,28 @@ struct options {
 };
 
 static const struct option_row rows[] = {
-    {"output", 'o', "FILE", ARG_TEXT, offsetof(struct options, output),
+    {"output", 'o', "FILE", ARG_TEXT, AT(output),
      "OUT.png, .svg, .pdf, .gp (script with its data) or .txt; - is standard output; without it in text"},
-    {"format", 0, "png|svg|pdf|gp|txt", ARG_TEXT, offsetof(struct options, format),
-     "instead of what the file's name says"},
-    {"from", 0, "TIME", ARG_TIME, offsetof(struct options, from),
+    {"format", 0, "png|svg|pdf|gp|txt", ARG_WORD, AT(format), "instead of what the file's name says"},
+    {"from", 0, "TIME", ARG_TIME, AT(from),
      "begin there: 1.5s, 20ms, '4 h 16 min' ... since the run's start"},
-    {"to", 0, "TIME", ARG_TIME, offsetof(struct options, to), "end there"},
-    {"step", 0, "N[-M]", ARG_SPAN, offsetof(struct options, steps), "only this training step, or these"},
-    {"whole", 0, NULL, ARG_FLAG, offsetof(struct options, whole),
+    {"to", 0, "TIME", ARG_TIME, AT(to), "end there"},
+    {"step", 0, "N[-M]", ARG_SPAN, AT(steps), "only this training step, or these"},
+    {"whole", 0, NULL, ARG_FLAG, AT(whole),
      "the whole run, also where it has so many steps that the peak's is shown"},
-    {"by", 0, "role|phase|none", ARG_TEXT, offsetof(struct options, by),
+    {"by", 0, "role|phase|none", ARG_WORD, AT(by),
      "divide allocated by what it was for, or by the phase that allocated it (default: role where known)"},
-    {"device", 'd', "N", ARG_COUNT, offsetof(struct options, device), "only this device"},
-    {"size", 0, "WxH", ARG_SIZE, offsetof(struct options, size),
-     "pixels of the picture, characters of the text"},
-    {"overlay", 0, NULL, ARG_FLAG, offsetof(struct options, overlay),
+    {"device", 'd', "N", ARG_COUNT, AT(device), "only this device"},
+    {"size", 0, "WxH", ARG_SIZE, AT(size), "pixels of the picture, characters of the text"},
+    {"overlay", 0, NULL, ARG_FLAG, AT(overlay),
      "lay the runs over each other: a curve for each, aligned at their starts (or at --step)"},
-    {"labels", 0, "A,B", ARG_TEXT, offsetof(struct options, labels),
+    {"labels", 0, "A,B", ARG_TEXT, AT(labels),
      "what the runs are called with --overlay, instead of their files' names"},
-    {"normalize", 0, "time|memory|both", ARG_TEXT, offsetof(struct options, shares),
+    {"normalize", 0, "time|memory|both", ARG_WORD, AT(shares),
      "with --overlay: axes are parts of each run's length, of its own peak"},
-    RELABEL_ROWS(struct options, relabel),
-    {"title", 0, "TEXT", ARG_TEXT, offsetof(struct options, title), "instead of the command that was run"},
+    RELABEL_ROWS,
+    {"title", 0, "TEXT", ARG_TEXT, AT(title), "instead of the command that was run"},
     {0}};
-
-static const struct command_help help = {"plot", "[options] FILE...|DIR",
-                                         "Allocated and reserved memory over time with the phases as bands "
-                                         "and the peak marked, a panel for each device.\n"
-                                         "With --overlay all files are runs to compare, in one panel. A "
-                                         "sweep's database is drawn over its axes.\n"
-                                         "Pictures need gnuplot; .gp and .txt do not.\n"
-                                         "Exit status 3: drawn, but events are missing, or the end of a run "
-                                         "is not known to be there; the title says so.",
-                                         rows, false};
 
 /* ---- gathering ---- */
 
@@ -111,8 +96,6 @@ static int choose_by(struct picture *p, struct trace *traces, size_t n, const ch
             return complain("plot: --by: %s can't be divided, as %s: leave out --by", traces[i].path, why);
         roles = roles || trace_has_roles(&traces[i]);
     }
-    if (by && strcmp(by, "role") != 0 && strcmp(by, "phase") != 0 && strcmp(by, "none") != 0)
-        return complain("plot: --by takes role, phase or none, not '%s'", by);
     if (by && !strcmp(by, "role") && !roles)
         return complain("plot: --by=role: no block of %s has a role: record with vramscope run --access",
                         traces[0].path);
@@ -328,43 +311,49 @@ static int plot_sweep(const char *file, const struct options *o, enum picture_fo
     return !is_one ? -1 : exit_worse(status, missing ? EXIT_INCOMPLETE : EXIT_GOOD);
 }
 
-int cmd_plot(int argc, char **argv)
+static int call(void *options, char **operands, int n)
 {
-    struct options o = {.to = UNKNOWN, .device = UNKNOWN};
-    char **operands, why[512];
-    size_t count;
-    int n = args_parse(&help, argc, argv, &o, &operands);
-    if (n < 0)
-        return n == -1 ? EXIT_GOOD : EXIT_USAGE;
+    struct options *o = options;
+    struct files files;
     if (n == 0)
         return complain("plot: which file? vramscope plot FILE -o OUT.png");
-    if (o.labels && !o.overlay)
+    if (o->labels && !o->overlay)
         return complain("plot: --labels names the runs of --overlay: give both");
-    if (choice_stretch("plot", o.steps, o.from, o.to))
+    if (files_stretch("plot", o->steps, o->from, o->to))
         return EXIT_USAGE;
-    if (o.whole && (o.steps[0] || o.from || o.to != UNKNOWN))
+    if (o->whole && (o->steps[0] || o->from || o->to != UNKNOWN))
         return complain("plot: --whole excludes --step, --from and --to");
-    if (o.shares && !o.overlay)
+    if (o->shares && !o->overlay)
         return complain("plot: --normalize is for the runs of --overlay: give both");
-    if (o.by && o.overlay)
+    if (o->by && o->overlay)
         return complain("plot: --by and --overlay exclude each other");
-    enum picture_format format = output_format(o.output, o.format);
-    if (format == FORMAT_BAD && o.format)
-        return complain("plot: --format takes png, svg, pdf, gp or txt, not '%s'", o.format);
+    enum picture_format format = output_format(o->output, o->format);
     if (format == FORMAT_BAD)
-        return output_no_format("plot", o.output);
-    if (relabel_check(&o.relabel, why, sizeof why))
-        return complain("plot: %s", why);
-    char **files = trace_files(operands, (size_t)n, &count, why, sizeof why);
-    o.relabel.several = files && count > 1;
-    int sweep = files && count == 1 && !of_recordings(&o) ? plot_sweep(files[0], &o, format) : -1;
-    if (sweep >= 0) {
-        trace_free_files(files, count);
-        return sweep;
-    }
-    if (!files || (!o.relabel.process && trace_spread(&files, &count, why, sizeof why)))
-        return complain("%s", why);
-    int status = plot_files(files, count, &o, count > (size_t)n || trace_directory(operands, (size_t)n));
-    trace_free_files(files, count);
+        return output_no_format("plot", o->output);
+    if (files_find(&files, "plot", operands, n, &o->relabel, false))
+        return EXIT_USAGE;
+    int status = files.n == 1 && !of_recordings(o) ? plot_sweep(files.at[0], o, format) : -1;
+    files_free(&files);
+    if (status >= 0)
+        return status;
+    if (files_find(&files, "plot", operands, n, &o->relabel, true))
+        return EXIT_USAGE;
+    status = plot_files(files.at, files.n, o, files.ranks);
+    files_free(&files);
     return status;
 }
+
+const struct command command_plot = {
+    "plot",
+    "allocated and reserved over time: png, svg, pdf, gnuplot script or text",
+    "[options] FILE...|DIR",
+    "Allocated and reserved memory over time with the phases as bands and the peak marked, a panel for "
+    "each device.\n"
+    "With --overlay all files are runs to compare, in one panel. A sweep's database is drawn over its "
+    "axes.\n"
+    "Pictures need gnuplot; .gp and .txt do not.\n"
+    "Exit status 3: drawn, but events are missing, or the end of a run is not known to be there; the "
+    "title says so.",
+    rows,
+    call,
+    COMMAND_OPTIONS(.to = UNKNOWN, .device = UNKNOWN)};

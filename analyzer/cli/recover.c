@@ -10,7 +10,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/args.h"
 #include "base/commands.h"
 #include "base/json.h"
 #include "read/leftover.h"
@@ -23,17 +22,7 @@ struct options {
 };
 
 static const struct option_row rows[] = {
-    {"json", 0, NULL, ARG_FLAG, offsetof(struct options, json), "for programs: see vramscope-recover(1)"},
-    {0}};
-
-static const struct command_help help = {
-    "recover", "[options] [JOURNAL.vsj|FILE...]",
-    "Completes databases from the journals that killed processes left behind; nothing that was recorded is "
-    "lost.\n"
-    "Without operands it looks for journals in VRAMSCOPE_JOURNAL_DIR, /dev/shm and the current directory.\n"
-    "Journals of running processes are left alone, and those of other users.\n"
-    "Exit status 3: something could not be completed, or the end of a file that was named is not known.",
-    rows, false};
+    {"json", 0, NULL, ARG_FLAG, AT(json), "for programs: see vramscope-recover(1)"}, {0}};
 
 static void say(struct json *j, const char *journal, const char *database, const char *state, long events,
                 const char *why)
@@ -155,28 +144,33 @@ static int recover_named(const char *path, struct json *j)
     return is_journal(path) ? recover_journal(path, j, true) : recover_database(path, j);
 }
 
-int cmd_recover(int argc, char **argv)
+static int call(void *options, char **operands, int n)
 {
-    struct options o = {0};
-    char **operands;
+    struct options *o = options;
     struct json j;
     int status = EXIT_GOOD;
-    int n = args_parse(&help, argc, argv, &o, &operands);
-    if (n < 0)
-        return n == -1 ? EXIT_GOOD : EXIT_USAGE;
-    json_open(&j, stdout);
-    if (o.json) {
-        json_document(&j);
+    if (o->json) {
+        json_document(&j, stdout);
         json_begin(&j, "journals", '[');
     }
     for (int i = 0; i < n; i++)
-        status = exit_worse(status, recover_named(operands[i], o.json ? &j : NULL));
+        status = exit_worse(status, recover_named(operands[i], o->json ? &j : NULL));
     if (n == 0)
-        status = recover_found(o.json ? &j : NULL);
-    if (o.json) {
-        json_end(&j);
-        json_end(&j);
+        status = recover_found(o->json ? &j : NULL);
+    if (o->json)
         json_close(&j);
-    }
     return status;
 }
+
+const struct command command_recover = {
+    "recover",
+    "complete the file of a killed process from the journal that it left",
+    "[options] [JOURNAL.vsj|FILE...]",
+    "Completes databases from the journals that killed processes left behind; nothing that was recorded "
+    "is lost.\n"
+    "Without operands it looks for journals in VRAMSCOPE_JOURNAL_DIR, /dev/shm and the current directory.\n"
+    "Journals of running processes are left alone, and those of other users.\n"
+    "Exit status 3: something could not be completed, or the end of a file that was named is not known.",
+    rows,
+    call,
+    COMMAND_OPTIONS()};

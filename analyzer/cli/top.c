@@ -6,7 +6,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/args.h"
 #include "base/commands.h"
 #include "base/page.h"
 #include "show/top/top.h"
@@ -17,22 +16,13 @@ struct options {
 };
 
 static const struct option_row rows[] = {
-    {"once", 0, NULL, ARG_FLAG, offsetof(struct options, once),
+    {"once", 0, NULL, ARG_FLAG, AT(once),
      "one frame as plain text, and the end; so too where there is no terminal"},
-    {"interval", 'i', "TIME", ARG_TIME, offsetof(struct options, interval), "between frames (default 1s)"},
-    {"window", 'w', "TIME", ARG_TIME, offsetof(struct options, window), "shown by the curve (default 60s)"},
-    {"prometheus", 0, "PORT", ARG_COUNT, offsetof(struct options, prometheus),
+    {"interval", 'i', "TIME", ARG_TIME, AT(interval), "between frames (default 1s)"},
+    {"window", 'w', "TIME", ARG_TIME, AT(window), "shown by the curve (default 60s)"},
+    {"prometheus", 0, "PORT", ARG_COUNT, AT(prometheus),
      "serve the figures to a monitor instead, as http://127.0.0.1:PORT/metrics (0: a free port)"},
     {0}};
-
-static const struct command_help help = {
-    "top", "[options] [PID|FILE|DIR...]",
-    "What processes that record now hold: allocated, reserved, what the device has left, the ranges that "
-    "are\n"
-    "open, steps and events a second, and the last minute as a curve. Of one process, of those whose files\n"
-    "lie in a directory, or of all on this host. Keys: q quits, j and k (or arrows) choose another curve.\n"
-    "Exit status 3: no process records.",
-    rows, false};
 
 enum { LEAST_MS = 100, RATE_MS = 1100 };
 
@@ -238,23 +228,19 @@ static void end_by_signal(void)
     sigprocmask(SIG_UNBLOCK, &one, NULL);
 }
 
-int cmd_top(int argc, char **argv)
+static int call(void *options, char **operands, int n)
 {
-    struct options o = {.interval = 1000000000, .window = INT64_C(60000000000), .prometheus = UNKNOWN};
-    char **operands;
-    int n = args_parse(&help, argc, argv, &o, &operands);
-    if (n < 0)
-        return n == -1 ? EXIT_GOOD : EXIT_USAGE;
-    struct top top = {.window = o.window > 0 ? o.window : 1, .utf8 = !page_ascii()};
+    struct options *o = options;
+    struct top top = {.window = o->window > 0 ? o->window : 1, .utf8 = !page_ascii()};
     int status = find_all(&top, operands, (size_t)n, true);
-    int64_t ms = o.interval / 1000000;
-    if (!status && o.prometheus > 65535)
+    int64_t ms = o->interval / 1000000;
+    if (!status && o->prometheus > 65535)
         status = complain("top: --prometheus takes a port, 0 to 65535");
-    else if (!status && o.prometheus != UNKNOWN)
-        status = top_serve((int)o.prometheus, put_metrics, &(struct watched){&top, operands, (size_t)n});
+    else if (!status && o->prometheus != UNKNOWN)
+        status = top_serve((int)o->prometheus, put_metrics, &(struct watched){&top, operands, (size_t)n});
     else if (!status && !top.count)
         status = none_there(&top, operands, (size_t)n);
-    else if (!status && (o.once || !top_terminal_begin()))
+    else if (!status && (o->once || !top_terminal_begin()))
         status = show_once(&top);
     else if (!status) {
         top.keys = "q quits";
@@ -267,3 +253,16 @@ int cmd_top(int argc, char **argv)
     end_by_signal();
     return status;
 }
+
+const struct command command_top = {
+    "top",
+    "what processes that record now hold, live",
+    "[options] [PID|FILE|DIR...]",
+    "What processes that record now hold: allocated, reserved, what the device has left, the ranges that "
+    "are open, steps and events a second, and the last minute as a curve. Of one process, of those whose "
+    "files lie in a directory, or of all on this host. Keys: q quits, j and k (or arrows) choose another "
+    "curve.\n"
+    "Exit status 3: no process records.",
+    rows,
+    call,
+    COMMAND_OPTIONS(.interval = 1000000000, .window = INT64_C(60000000000), .prometheus = UNKNOWN)};

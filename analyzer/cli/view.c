@@ -10,16 +10,14 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "analysis/relabel.h"
-#include "base/args.h"
 #include "base/commands.h"
 #include "base/destination.h"
 #include "base/shown.h"
+#include "files.h"
 #include "read/guard.h"
 #include "read/lives.h"
 #include "read/replace.h"
 #include "read/symbols.h"
-#include "show/ranks/ranks.h"
 #include "view/name.h"
 #include "view/view.h"
 #include "read/absent.h"
@@ -32,23 +30,16 @@ struct options {
 };
 
 static const struct option_row rows[] = {
-    {"output", 'o', "FILE", ARG_TEXT, offsetof(struct options, output),
+    {"output", 'o', "FILE", ARG_TEXT, AT(output),
      "the page, - for standard output; without it the names of what is shown, with .html"},
-    {"open", 0, NULL, ARG_FLAG, offsetof(struct options, open), "show it in the browser (xdg-open)"},
-    {"overlay", 0, NULL, ARG_FLAG, offsetof(struct options, overlay),
+    {"open", 0, NULL, ARG_FLAG, AT(open), "show it in the browser (xdg-open)"},
+    {"overlay", 0, NULL, ARG_FLAG, AT(overlay),
      "the files are runs to compare: lay the others' curves over the first one's"},
-    {"max-size", 0, "MIB", ARG_COUNT, offsetof(struct options, max_size),
+    {"max-size", 0, "MIB", ARG_COUNT, AT(max_size),
      "no page larger than this many MiB: less detail in a long recording (40)"},
-    {"device", 'd', "N", ARG_COUNT, offsetof(struct options, device), "only this device"},
-    RELABEL_ROWS(struct options, relabel),
+    {"device", 'd', "N", ARG_COUNT, AT(device), "only this device"},
+    RELABEL_ROWS,
     {0}};
-
-static const struct command_help help = {
-    "view", "[options] FILE...|DIR",
-    "One page of HTML that needs no server and no network: allocated memory over time, stacked by phase, "
-    "role, layer, line or tensor, to zoom, to click and to search. Several files are rows on one time axis.\n"
-    "Exit status 3: written, but events are missing, or the end of a run is not known to be there.",
-    rows, false};
 
 /* ---- opening ---- */
 
@@ -251,29 +242,33 @@ static int view_files(char *const *files, size_t count, const char *path, const 
     return status;
 }
 
-int cmd_view(int argc, char **argv)
+static int call(void *options, char **operands, int n)
 {
-    struct options o = {.device = UNKNOWN, .max_size = VIEW_LIMIT >> 20};
-    char **operands, why[512];
-    size_t count;
-    int n = args_parse(&help, argc, argv, &o, &operands);
-    if (n < 0)
-        return n == -1 ? EXIT_GOOD : EXIT_USAGE;
+    struct options *o = options;
+    struct files files;
     if (n == 0)
         return complain("view: which file? vramscope view FILE -o OUT.html");
-    if (o.max_size < 1 || o.max_size > 2000)
+    if (o->max_size < 1 || o->max_size > 2000)
         return complain("view: --max-size: a page has 1 to 2000 MiB");
-    if (o.open && o.output && !strcmp(o.output, "-"))
+    if (o->open && o->output && !strcmp(o->output, "-"))
         return complain("view: --open needs a file to show: give -o another name than -");
-    if (relabel_check(&o.relabel, why, sizeof why))
-        return complain("view: %s", why);
-    char **files = trace_files(operands, (size_t)n, &count, why, sizeof why);
-    o.relabel.several = files && count > 1;
-    if (!files)
-        return complain("%s", why);
-    char *path = o.output ? xstrdup(o.output) : view_name(operands, (size_t)n);
-    int status = view_files(files, count, path, &o, trace_directory(operands, (size_t)n));
+    if (files_find(&files, "view", operands, n, &o->relabel, false))
+        return EXIT_USAGE;
+    char *path = o->output ? xstrdup(o->output) : view_name(operands, (size_t)n);
+    int status = view_files(files.at, files.n, path, o, files.ranks);
     free(path);
-    trace_free_files(files, count);
+    files_free(&files);
     return status;
 }
+
+const struct command command_view = {
+    "view",
+    "a page of HTML to zoom, click and search in: no server, no network",
+    "[options] FILE...|DIR",
+    "One page of HTML that needs no server and no network: allocated memory over time, stacked by phase, "
+    "role, layer, line or tensor, to zoom, to click and to search. Several files are rows on one time "
+    "axis.\n"
+    "Exit status 3: written, but events are missing, or the end of a run is not known to be there.",
+    rows,
+    call,
+    COMMAND_OPTIONS(.device = UNKNOWN, .max_size = VIEW_LIMIT >> 20)};

@@ -17,47 +17,23 @@
 #include "read/absent.h"
 
 static const struct option_row rows[] = {
-    {"edit", 'e', "NAME=VALUE", ARG_LIST, offsetof(struct whatif_options, edits),
+    {"edit", 'e', "NAME=VALUE", ARG_LIST, AT(edits),
      "the program changed so; several are made one after the other"},
-    {"policy", 'p', "LIST", ARG_TEXT, offsetof(struct whatif_options, policy),
+    {"policy", 'p', "LIST", ARG_TEXT, AT(policy),
      "live,torch-native,torch-expandable,arena,packed: these alone; also cudaMallocAsync, an approximation"},
-    {"capacity", 'c', "SIZE", ARG_TEXT, offsetof(struct whatif_options, capacity),
-     "what the allocator can have, such as 80GiB"},
-    {"batch", 0, "LIST", ARG_TEXT, offsetof(struct whatif_options, sizes.batch),
+    {"capacity", 'c', "SIZE", ARG_TEXT, AT(capacity), "what the allocator can have, such as 80GiB"},
+    {"batch", 0, "LIST", ARG_TEXT, AT(sizes.batch),
      "from several recordings: at these batches, 1..64 (doubled), 1,2,3 or 4"},
-    {"seq", 0, "LIST", ARG_TEXT, offsetof(struct whatif_options, sizes.seq),
+    {"seq", 0, "LIST", ARG_TEXT, AT(sizes.seq),
      "from several recordings: at these lengths (of images: sides)"},
-    {"plot", 0, "FILE", ARG_TEXT, offsetof(struct whatif_options, sizes.plot),
+    {"plot", 0, "FILE", ARG_TEXT, AT(sizes.plot),
      "with --batch or --seq: a picture of it, .png, .svg, .pdf or .gp"},
-    {"device", 'd', "N", ARG_COUNT, offsetof(struct whatif_options, device), "this device alone"},
-    {"process", 0, "N", ARG_COUNT, offsetof(struct whatif_options, process),
-     "of a file with several processes this one"},
-    {"why", 0, NULL, ARG_FLAG, offsetof(struct whatif_options, why), "and what each row rests on"},
-    {"json", 0, NULL, ARG_FLAG, offsetof(struct whatif_options, json),
-     "for programs: see vramscope-whatif(1)"},
-    {"bytes", 'b', NULL, ARG_FLAG, offsetof(struct whatif_options, bytes),
-     "exact bytes instead of rounded GiB"},
+    {"device", 'd', "N", ARG_COUNT, AT(device), "this device alone"},
+    {"process", 0, "N", ARG_COUNT, AT(process), "of a file with several processes this one"},
+    {"why", 0, NULL, ARG_FLAG, AT(why), "and what each row rests on"},
+    {"json", 0, NULL, ARG_FLAG, AT(json), "for programs: see vramscope-whatif(1)"},
+    {"bytes", 'b', NULL, ARG_FLAG, AT(bytes), "exact bytes instead of rounded GiB"},
     {0}};
-
-static const struct command_help help = {
-    "whatif", "[options] FILE [SETTING=VALUE...]",
-    "Replays the recorded blocks of PyTorch's allocator under others, and tells what each would have held of "
-    "the\n"
-    "driver: what was alive (of the recorded sizes no allocator needs less), PyTorch's own, native and with\n"
-    "expandable segments, vramscope's arena, and a packing that knows the run beforehand.  Where the "
-    "recording\n"
-    "was made under one of them, the replay is held against it, address by address.  With --capacity: where "
-    "each\n"
-    "would have run out.\n"
-    "And the program changed: alone, with no option, each of a list of changes is tried; --edit takes\n"
-    "loss=fused foreach=no optimizer=fused states=bf16|8bit|host gradients=in-backward set_to_none=yes|no\n"
-    "accumulate=N checkpoint=K[:PATH] batch=X sequence=X types=bf16 zero=STAGE:RANKS.\n"
-    "Settings of PyTorch's: max_split_size=SIZE large_segment_size=SIZE roundup_power2_divisions=N\n"
-    "garbage_collection_threshold=0.8 (needs --capacity).\n"
-    "With --batch or --seq, several short recordings, each with its size as run.db:batch=2,seq=512: what "
-    "the\n"
-    "program would hold at other sizes, and the longest that fits.",
-    rows, false};
 
 /* A replay of some of the events would be one of another run. */
 static int check_whole(struct trace *t)
@@ -81,9 +57,8 @@ static int answer(struct trace *t, const struct question *q)
     int bad = check_whole(t);
     if (bad)
         return bad;
-    json_open(&json, stdout);
     if (j) {
-        json_document(j);
+        json_document(j, stdout);
         json_text(j, "file", t->path);
         json_text(j, "dry", trace_dry(t));
         json_begin(j, "devices", '[');
@@ -95,11 +70,8 @@ static int answer(struct trace *t, const struct question *q)
             answered++;
     if (!j && answered && trace_unproven(t, "replay"))
         wrap_print(stdout, 2, 4, "%s", shown(trace_unproven(t, "replay")));
-    if (j) {
-        json_end(j);
-        json_end(j);
+    if (j)
         json_close(j);
-    }
     if (one < 0)
         return EXIT_USAGE;
     if (!answered)
@@ -108,7 +80,7 @@ static int answer(struct trace *t, const struct question *q)
 }
 
 /* Laws of several recordings: whatif --batch=1..64 a.db:batch=1,seq=512 b.db:batch=2,seq=512 ... */
-static int answer_sizes(const struct whatif_options *o, char **files, int n)
+static int answer_sizes(const struct options *o, char **files, int n)
 {
     struct law_request request = o->sizes;
     request.device = o->device;
@@ -122,7 +94,7 @@ static int answer_sizes(const struct whatif_options *o, char **files, int n)
     return bad ? bad : law_whatif(&request, files, (size_t)n);
 }
 
-static int answer_file(struct whatif_options *o, char **operands, int n)
+static int answer_file(struct options *o, char **operands, int n)
 {
     struct question q = {.o = o};
     struct trace t;
@@ -142,21 +114,34 @@ static int answer_file(struct whatif_options *o, char **operands, int n)
     return status;
 }
 
-int cmd_whatif(int argc, char **argv)
+static int call(void *options, char **operands, int n)
 {
-    struct whatif_options o = {.device = UNKNOWN};
-    char **operands;
-    int n = args_parse(&help, argc, argv, &o, &operands), status;
-    if (n < 0)
-        status = n == -1 ? EXIT_GOOD : EXIT_USAGE;
-    else if (n == 0)
-        status = complain("whatif: name a recording: vramscope whatif run.db");
-    else if (o.sizes.batch || o.sizes.seq)
-        status = answer_sizes(&o, operands, n);
-    else if (o.sizes.plot)
-        status = complain("whatif: --plot goes with --batch or --seq; vramscope plot draws a recording");
-    else
-        status = answer_file(&o, operands, n);
-    free(o.edits.values);
-    return status;
+    struct options *o = options;
+    if (n == 0)
+        return complain("whatif: name a recording: vramscope whatif run.db");
+    if (o->sizes.batch || o->sizes.seq)
+        return answer_sizes(o, operands, n);
+    if (o->sizes.plot)
+        return complain("whatif: --plot goes with --batch or --seq; vramscope plot draws a recording");
+    return answer_file(o, operands, n);
 }
+
+const struct command command_whatif = {
+    "whatif",
+    "the recorded blocks under other allocators: what each would hold",
+    "[options] FILE [SETTING=VALUE...]",
+    "Replays the recorded blocks of PyTorch's allocator under others, and tells what each would have "
+    "held of the driver: what was alive (of the recorded sizes no allocator needs less), PyTorch's own, "
+    "native and with expandable segments, vramscope's arena, and a packing that knows the run "
+    "beforehand. Where the recording was made under one of them, the replay is held against it, address "
+    "by address. With --capacity: where each would have run out.\n"
+    "And the program changed: alone, with no option, each of a list of changes is tried; --edit takes "
+    "loss=fused foreach=no optimizer=fused states=bf16|8bit|host gradients=in-backward "
+    "set_to_none=yes|no accumulate=N checkpoint=K[:PATH] batch=X sequence=X types=bf16 zero=STAGE:RANKS.\n"
+    "Settings of PyTorch's: max_split_size=SIZE large_segment_size=SIZE roundup_power2_divisions=N "
+    "garbage_collection_threshold=0.8 (needs --capacity).\n"
+    "With --batch or --seq, several short recordings, each with its size as run.db:batch=2,seq=512: what "
+    "the program would hold at other sizes, and the longest that fits.",
+    rows,
+    call,
+    COMMAND_OPTIONS(.device = UNKNOWN)};

@@ -12,7 +12,7 @@
 enum policy { LIVE, NATIVE, EXPANDABLE, ARENA, PACKED, ASYNC, POLICIES };
 extern const char *const whatif_policies[]; /* their names, and NULL */
 
-struct whatif_options {
+struct options {
     const char *policy, *capacity;
     struct law_request sizes; /* --batch and --seq: of several recordings */
     int64_t device, process;
@@ -21,7 +21,7 @@ struct whatif_options {
 };
 
 struct question {
-    const struct whatif_options *o;
+    const struct options *o;
     bool wanted[POLICIES];
     uint64_t capacity; /* 0: no end */
     char **settings;   /* words */

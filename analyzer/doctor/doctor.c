@@ -9,7 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/args.h"
 #include "base/commands.h"
 #include "doctor.h"
 
@@ -19,30 +18,17 @@ struct options {
 };
 
 static const struct option_row rows[] = {
-    {"json", 0, NULL, ARG_FLAG, offsetof(struct options, json), "for programs: see vramscope-doctor(1)"},
-    {"output", 'o', "DIR", ARG_TEXT, offsetof(struct options, output),
-     "where you mean to record to (default: here)"},
-    {"quick", 'q', NULL, ARG_FLAG, offsetof(struct options, quick),
-     "make no GPU context and start no Python"},
+    {"json", 0, NULL, ARG_FLAG, AT(json), "for programs: see vramscope-doctor(1)"},
+    {"output", 'o', "DIR", ARG_TEXT, AT(output), "where you mean to record to (default: here)"},
+    {"quick", 'q', NULL, ARG_FLAG, AT(quick), "make no GPU context and start no Python"},
     {0}};
 
-static const struct command_help help = {
-    "doctor", "[options]",
-    "Checks that this machine can record: the library and its preloading, call stacks, journal and output\n"
-    "directory, driver, devices, NVML, gnuplot, Python and PyTorch.  Exit status 1 where recording can't "
-    "work;\nwithout a GPU it is 0 all the same, as programs run there and record nothing.",
-    rows, false};
-
-int cmd_doctor(int argc, char **argv)
+static int call(void *options, char **operands, int n)
 {
-    struct options o = {.output = "."};
-    char **operands;
-    int n = args_parse(&help, argc, argv, &o, &operands);
-    if (n < 0)
-        return n == -1 ? EXIT_GOOD : EXIT_USAGE;
+    struct options *o = options;
     if (n > 0)
         return complain("doctor: takes no operand, but got '%s': vramscope doctor", operands[0]);
-    struct doctor d = {.output = o.output, .quick = o.quick};
+    struct doctor d = {.output = o->output, .quick = o->quick};
     doctor_shim(&d);
     doctor_places(&d);
     doctor_gpu(&d);
@@ -51,10 +37,21 @@ int cmd_doctor(int argc, char **argv)
     for (size_t i = 0; i < d.count; i++)
         if (d.findings[i].verdict > worst)
             worst = d.findings[i].verdict;
-    if (o.json)
+    if (o->json)
         doctor_json(&d, worst);
     else
         doctor_text(&d);
     doctor_free(&d);
     return worst == DOCTOR_FAIL ? EXIT_CHECK : EXIT_GOOD;
 }
+
+const struct command command_doctor = {
+    "doctor",
+    "check that this machine can record",
+    "[options]",
+    "Checks that this machine can record: the library and its preloading, call stacks, journal and "
+    "output directory, driver, devices, NVML, gnuplot, Python and PyTorch. Exit status 1 where recording "
+    "can't work; without a GPU it is 0 all the same, as programs run there and record nothing.",
+    rows,
+    call,
+    COMMAND_OPTIONS(.output = ".")};

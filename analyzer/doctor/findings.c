@@ -53,8 +53,7 @@ void doctor_text(const struct doctor *d)
 void doctor_json(const struct doctor *d, enum verdict worst)
 {
     struct json j;
-    json_open(&j, stdout);
-    json_document(&j);
+    json_document(&j, stdout);
     json_text(&j, "verdict", json_verdicts[worst]);
     char *works = doctor_verdict(d);
     json_text(&j, "works", works);
@@ -69,8 +68,6 @@ void doctor_json(const struct doctor *d, enum verdict worst)
         json_text(&j, "todo", f->todo);
         json_end(&j);
     }
-    json_end(&j);
-    json_end(&j);
     json_close(&j);
 }
 

@@ -13,7 +13,6 @@
 #include <unistd.h>
 
 #include "reply.h"
-#include "base/args.h"
 #include "base/commands.h"
 #include "base/shown.h"
 #include "base/units.h"
@@ -40,39 +39,20 @@ struct options {
 };
 
 static const struct option_row rows[] = {
-    DRY_OPTIONS(struct options, dry),
-    {"output", 'o', "FILE", ARG_TEXT, offsetof(struct options, output),
+    DRY_OPTIONS,
+    {"output", 'o', "FILE", ARG_TEXT, AT(output),
      "keep the recording, for report and the others; with --max a directory, of all that was run"},
-    {"force", 'f', NULL, ARG_FLAG, offsetof(struct options, force), "replace a recording that is there"},
-    {"all", 0, NULL, ARG_FLAG, offsetof(struct options, all),
+    {"force", 'f', NULL, ARG_FLAG, AT(force), "replace a recording that is there"},
+    {"all", 0, NULL, ARG_FLAG, AT(all),
      "under PyTorch's own allocator, with expandable segments and under vramscope's, one after another"},
-    {"keep-writes", 0, "DIR", ARG_TEXT, offsetof(struct options, keep_writes),
-     "keep copies of what the program writes below DIR"},
-    {"max", 0, "NAME=VALUES", ARG_LIST, offsetof(struct options, max),
+    {"keep-writes", 0, "DIR", ARG_TEXT, AT(keep_writes), "keep copies of what the program writes below DIR"},
+    {"max", 0, "NAME=VALUES", ARG_LIST, AT(max),
      "the largest of 1..256 or 8,16,32 in the place of {NAME} that fits; a second time: for each of its "
      "values"},
-    {"jobs", 'j', "N", ARG_COUNT, offsetof(struct options, jobs),
-     "with --max, runs at a time (default: one a core)"},
-    {"plot", 0, "FILE", ARG_TEXT, offsetof(struct options, plot),
-     "with --max, a picture, .png, .svg, .pdf, .gp or .txt"},
-    {"json", 0, NULL, ARG_FLAG, offsetof(struct options, json), "for programs: see vramscope-fit(1)"},
+    {"jobs", 'j', "N", ARG_COUNT, AT(jobs), "with --max, runs at a time (default: one a core)"},
+    {"plot", 0, "FILE", ARG_TEXT, AT(plot), "with --max, a picture, .png, .svg, .pdf, .gp or .txt"},
+    {"json", 0, NULL, ARG_FLAG, AT(json), "for programs: see vramscope-fit(1)"},
     {0}};
-
-static const struct command_help help = {
-    "fit", "[options] [--] COMMAND [ARGUMENT...]|CONFIG.json [--batch=N --seq=N ...]",
-    "Says whether COMMAND, a training in PyTorch, fits a GPU, and what it holds at its peak, to the byte: "
-    "without a\n"
-    "GPU. COMMAND runs as it is, with PyTorch's own allocator, on a driver and libraries that compute "
-    "nothing. What\n"
-    "it writes is thrown away. Of a Hugging Face config.json the model is made by transformers and trained "
-    "on "
-    "made-up\n"
-    "data: --batch, --seq, --dtype, --optimizer, --checkpoint, --lora, --qlora, --fsdp, --zero=3:8 and "
-    "others, "
-    "see\n"
-    "vramscope fit config.json --help.\n"
-    "Exit status: 0 it fits, 1 it does not, 2 usage, or COMMAND failed by itself, 3 nobody can tell.",
-    rows, true};
 
 /* ---- what is asked ---- */
 
@@ -99,8 +79,6 @@ static int check_values(const struct options *o)
         return complain("fit: --keep takes a number from 0 to 1, not '%s'", shown(d->keep));
     if (d->overflow && !is_count(d->overflow))
         return complain("fit: --overflow takes a number of steps, not '%s'", shown(d->overflow));
-    if (d->allocator && strcmp(d->allocator, "native") != 0 && strcmp(d->allocator, "arena") != 0)
-        return complain("fit: --allocator takes native or arena, not '%s'", shown(d->allocator));
     if (!HAS_ARENA && d->allocator && !strcmp(d->allocator, "arena"))
         return complain("fit: --allocator=arena: the arena is not in this build of vramscope");
     if (o->all + d->expandable + (d->allocator != NULL) > 1)
@@ -291,37 +269,53 @@ static int find_largest(const struct attempt_setup *s, const struct options *o)
     return largest_find(s, &(struct largest_options){&o->max, &o->dry, o->output, o->plot, o->jobs, o->json});
 }
 
-int cmd_fit(int argc, char **argv)
+static int answer_to(struct options *o, char **command)
 {
-    struct options o = {0};
     struct attempt_setup s;
-    char **command;
-    argv = model_arguments(rows, &argc, argv);
-    int n = args_parse(&help, argc, argv, &o, &command);
-    if (n < 0)
-        return n == -1 ? EXIT_GOOD : EXIT_USAGE;
-    if (n == 0)
-        return complain("fit: which command? vramscope fit --gpu=A100-40GB -- python train.py");
-    command[n] = NULL;
-    int status = setup_of(&s, &o, command);
-    if (o.max.count) {
-        status = status ? status : find_largest(&s, &o);
-        free(o.max.values);
-        return status;
-    }
-    struct output output = output_of(o.output ? o.output : "fit.db");
-    output.shared = output.shared || o.all || s.ranks.n; /* nothing is written by that name itself */
-    if (!status && o.output)
-        status = output_check(&output, o.force, "fit");
+    int status = setup_of(&s, o, command);
+    if (o->max.count)
+        return status ? status : find_largest(&s, o);
+    struct output output = output_of(o->output ? o->output : "fit.db");
+    output.shared = output.shared || o->all || s.ranks.n; /* nothing is written by that name itself */
+    if (!status && o->output)
+        status = output_check(&output, o->force, "fit");
     if (!status) {
         struct folder folder;
-        status = folder_make(&folder, o.output ? output.path : NULL);
+        status = folder_make(&folder, o->output ? output.path : NULL);
         if (!status) {
             s.contained = contain_possible(folder.path);
-            status = answer_all(&s, &o, output.path, folder.path);
+            status = answer_all(&s, o, output.path, folder.path);
         }
         folder_remove(&folder);
     }
     free(output.path);
     return status;
 }
+
+static int call(void *options, char **command, int n)
+{
+    struct options *o = options;
+    if (n == 0)
+        return complain("fit: which command? vramscope fit --gpu=A100-40GB -- python train.py");
+    if (!model_is(command[0]))
+        return answer_to(o, command);
+    char **trainer = model_command(&command_fit, command, n, o, &o->dry.ranks);
+    int status = trainer ? answer_to(o, trainer) : EXIT_USAGE;
+    free(trainer);
+    return status;
+}
+
+const struct command command_fit = {
+    "fit",
+    "will it fit? a dry run without a GPU, on whichever card",
+    "[options] [--] COMMAND [ARGUMENT...]|CONFIG.json [--batch=N --seq=N ...]",
+    "Says whether COMMAND, a training in PyTorch, fits a GPU, and what it holds at its peak, to the "
+    "byte: without a GPU. COMMAND runs as it is, with PyTorch's own allocator, on a driver and libraries "
+    "that compute nothing. What it writes is thrown away. Of a Hugging Face config.json the model is "
+    "made by transformers and trained on made-up data: --batch, --seq, --dtype, --optimizer, "
+    "--checkpoint, --lora, --qlora, --fsdp, --zero=3:8 and others, see vramscope fit config.json --help.\n"
+    "Exit status: 0 it fits, 1 it does not, 2 usage, or COMMAND failed by itself, 3 nobody can tell.",
+    rows,
+    call,
+    COMMAND_OPTIONS(),
+    .stop_at_operand = true};

@@ -88,14 +88,11 @@ static void write_answer(const struct reply *a, struct json *j)
 void replies_json(const struct reply *a, size_t n, FILE *out)
 {
     struct json j;
-    json_open(&j, out);
-    json_document(&j);
+    json_document(&j, out);
     json_bool(&j, "dry", true);
     json_text(&j, "gpu", a->setup->card->key);
     json_begin(&j, "answers", '[');
     for (size_t i = 0; i < n; i++)
         write_answer(&a[i], &j);
-    json_end(&j);
-    json_end(&j);
     json_close(&j);
 }

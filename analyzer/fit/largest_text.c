@@ -229,8 +229,7 @@ static void write_point(const struct largest *l, const struct point *p, struct j
 void largest_json(const struct largest *l, FILE *out)
 {
     struct json j;
-    json_open(&j, out);
-    json_document(&j);
+    json_document(&j, out);
     json_bool(&j, "dry", true);
     json_text(&j, "gpu", l->setup->card->key);
     json_text(&j, "searched", l->axis.of->name);
@@ -243,7 +242,5 @@ void largest_json(const struct largest *l, FILE *out)
     json_begin(&j, "points", '[');
     for (size_t i = 0; i < l->sweep.n; i++)
         write_point(l, &l->sweep.points[i], &j);
-    json_end(&j);
-    json_end(&j);
     json_close(&j);
 }

@@ -5,10 +5,11 @@
 
 #include "base/args.h"
 
-/* If the first operand of ARGV is a config.json, or a directory with one, the arguments of a `fit` whose
- * command trains that model, with options of ROWS in front; *ARGC says how many.  Else ARGV itself.
- * "--zero=3:8" is DeepSpeed's stage 3 over 8 ranks.  What is made here lives as long as the process; a caller
- * may free the array. */
-char **model_arguments(const struct option_row *rows, int *argc, char **argv);
+/* Whether PATH is a config.json, or a directory with one. */
+bool model_is(const char *path);
+/* The command that trains the model of WORDS[0] by the others of N words, of which those that are options of
+ * FIT go into OPTIONS; of "--zero=3:8", DeepSpeed's stage 3 over 8 ranks, these into *RANKS.  For free(),
+ * NULL at its end; the words stay the caller's and may be cut.  NULL: an option is wrong, said. */
+char **model_command(const struct command *fit, char **words, int n, void *options, const char **ranks);
 
 #endif

@@ -78,8 +78,7 @@ void answer_print_json(struct answer *a)
 {
     struct json j;
     const struct law_model *m = &a->model;
-    json_open(&j, stdout);
-    json_document(&j);
+    json_document(&j, stdout);
     json_int(&j, "device", a->runs.device);
     json_text(&j, "dry", trace_dry(&a->runs.at[0].t));
     json_int(&j, "runs", (int64_t)a->runs.n);
@@ -95,6 +94,5 @@ void answer_print_json(struct answer *a)
     json_points(a, &j);
     json_largest(a, &j);
     json_shape(a, &j);
-    json_end(&j);
     json_close(&j);
 }

@@ -16,15 +16,15 @@
 #include "base/base.h"
 #include "base/commands.h"
 
-/* Serves until standard input ends, or nobody reads the answers.  COMMANDS: the table of them. */
-void mcp_serve(const struct command *commands, bool allow_run);
+/* Serves until standard input ends, or nobody reads the answers. */
+void mcp_serve(bool allow_run);
 
 /* ---- tools.c ---- */
 
 struct tool;
 
 /* The tools as tools/list has them; RUN: with the one that executes a program. */
-json_t *tools_list(const struct command *commands, bool run);
+json_t *tools_list(bool run);
 /* The tool NAME; NULL with WHY, which the caller frees: there is none. */
 const struct tool *tools_find(const char *name, bool run, char **why);
 /* The command line that ARGUMENTS ask for, to be freed; *WHY, which was NULL: they are wrong. */

@@ -3,7 +3,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/args.h"
 #include "base/shown.h"
 #include "mcp.h"
 
@@ -42,22 +41,12 @@ static const char common[] =
     "\"max_bytes\": {\"type\": \"integer\", \"description\": \"of the answer (default 32768)\"},"
     "\"timeout_s\": {\"type\": \"integer\", \"description\": \"seconds that it may take (default 600)\"}}";
 
-static void keep(const struct command_help *help, void *context)
+static const struct command *command_of(const struct tool *t)
 {
-    *(const struct command_help **)context = help;
-}
-
-static const struct command_help *help_of(const struct command *commands, const struct tool *t)
-{
-    const struct command_help *help = NULL;
-    char name[16], *argv[] = {name, NULL};
-    snprintf(name, sizeof name, "%s", t->name);
-    args_visit(keep, &help);
-    for (const struct command *c = commands; c->name; c++)
-        if (!strcmp(c->name, t->name))
-            c->function(1, argv);
-    args_visit(NULL, NULL);
-    return help;
+    const struct command *const *c = vramscope_commands;
+    while (strcmp((*c)->name, t->name) != 0)
+        c++;
+    return *c;
 }
 
 static bool is_offered(const struct tool *t, const char *name)
@@ -96,16 +85,16 @@ static json_t *schema(const struct tool *t, const struct option_row *rows)
                      t->list, "additionalProperties", 0);
 }
 
-json_t *tools_list(const struct command *commands, bool run)
+json_t *tools_list(bool run)
 {
     json_t *list = json_array();
     for (const struct tool *t = tools; t < tools + TOOLS; t++) {
-        const struct command_help *help = help_of(commands, t);
+        const struct command *c = command_of(t);
         if (t->runs && !run)
             continue;
-        char *about = xformat("%s%s", t->note, help->about);
+        char *about = xformat("%s%s", t->note, c->about);
         json_array_append_new(list, json_pack("{s:s, s:s, s:o, s:{s:b}}", "name", t->name, "description",
-                                              about, "inputSchema", schema(t, help->rows), "annotations",
+                                              about, "inputSchema", schema(t, c->rows), "annotations",
                                               "readOnlyHint", !t->runs));
         free(about);
     }

@@ -13,7 +13,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "base/args.h"
 #include "base/commands.h"
 #include "base/shown.h"
 #include "core/labels.h"
@@ -31,52 +30,38 @@ struct options {
     bool access, no_auto_phases, no_nvtx, no_injection, simulated, quiet, verbose, off, force;
 };
 
-#define ENV_ROW(name, value, field, help)                                                                    \
-    {                                                                                                        \
-        name, 0, value, ARG_TEXT, offsetof(struct options, field), help                                      \
-    }
-
 static const struct option_row rows[] = {
-    {"output", 'o', "FILE", ARG_TEXT, offsetof(struct options, output),
+    {"output", 'o', "FILE", ARG_TEXT, AT(output),
      "database to write (default $VRAMSCOPE_OUTPUT, else vramscope-<host>-<pid>.db); never overwritten, but "
      "with --force; "
      "its directory is made; DIR/ is a name of its own in DIR"},
-    {"force", 'f', NULL, ARG_FLAG, offsetof(struct options, force), "replace a recording that is there"},
-    {"label", 'l', "NAME=VALUE", ARG_LIST, offsetof(struct options, labels),
+    {"force", 'f', NULL, ARG_FLAG, AT(force), "replace a recording that is there"},
+    {"label", 'l', "NAME=VALUE", ARG_LIST, AT(labels),
      "what the run is called by, e.g. batch=4; several times; reports, diff and whatif read it"},
-    ENV_ROW("stacks", "WHICH", stacks, "call stacks: off, driver, python or all (default python)"),
-    ENV_ROW("stack-depth", "N", stack_depth, "frames kept of a call stack"),
-    ENV_ROW("sample-ms", "MS", sample_ms, "time between samples of the driver's own figures; 0 = none"),
-    ENV_ROW("phases", "RULES", phases, "which NVTX ranges name phases: name=pattern[,name=pattern...]"),
-    ENV_ROW("max-bytes", "SIZE", max_bytes, "size that the database stays under, e.g. 4GiB"),
-    ENV_ROW("journal-dir", "DIR", journal_dir,
-            "where the journal lies (default /dev/shm when that has room)"),
-    ENV_ROW("ring-events", "N", ring_events, "events that the journal holds, a power of two"),
-    ENV_ROW("allocator", "WHICH", allocator,
-            "what serves COMMAND's device memory: off (the driver), or arena, vramscope's own allocator"),
-    {"access", 0, NULL, ARG_FLAG, offsetof(struct options, access),
+    {"stacks", 0, "off|driver|python|all", ARG_WORD, AT(stacks), "which call stacks (default python)"},
+    {"stack-depth", 0, "N", ARG_TEXT, AT(stack_depth), "frames kept of a call stack"},
+    {"sample-ms", 0, "MS", ARG_TEXT, AT(sample_ms),
+     "time between samples of the driver's own figures; 0 = none"},
+    {"phases", 0, "RULES", ARG_TEXT, AT(phases),
+     "which NVTX ranges name phases: name=pattern[,name=pattern...]"},
+    {"max-bytes", 0, "SIZE", ARG_TEXT, AT(max_bytes), "size that the database stays under, e.g. 4GiB"},
+    {"journal-dir", 0, "DIR", ARG_TEXT, AT(journal_dir),
+     "where the journal lies (default /dev/shm when that has room)"},
+    {"ring-events", 0, "N", ARG_TEXT, AT(ring_events), "events that the journal holds, a power of two"},
+    {"allocator", 0, "off|arena", ARG_WORD, AT(allocator),
+     "what serves COMMAND's device memory: off (the driver), or arena, vramscope's own allocator"},
+    {"access", 0, NULL, ARG_FLAG, AT(access),
      "follow when the device is given each block, by kernels, copies and graphs"},
-    {"no-auto-phases", 0, NULL, ARG_FLAG, offsetof(struct options, no_auto_phases),
-     "don't tell PyTorch's phases automatically"},
-    {"no-nvtx", 0, NULL, ARG_FLAG, offsetof(struct options, no_nvtx),
-     "don't become the NVTX injection library"},
-    {"no-injection", 0, NULL, ARG_FLAG, offsetof(struct options, no_injection),
+    {"no-auto-phases", 0, NULL, ARG_FLAG, AT(no_auto_phases), "don't tell PyTorch's phases automatically"},
+    {"no-nvtx", 0, NULL, ARG_FLAG, AT(no_nvtx), "don't become the NVTX injection library"},
+    {"no-injection", 0, NULL, ARG_FLAG, AT(no_injection),
      "don't have the driver tell of processes that lost the library"},
-    {"start-off", 0, NULL, ARG_FLAG, offsetof(struct options, off),
+    {"start-off", 0, NULL, ARG_FLAG, AT(off),
      "record nothing until the program calls vramscope_record_start()"},
-    {"simulated", 0, NULL, ARG_FLAG, offsetof(struct options, simulated),
-     "use the simulated CUDA driver: no GPU needed"},
-    {"quiet", 'q', NULL, ARG_FLAG, offsetof(struct options, quiet), "no summary line at the end"},
-    {"verbose", 'v', NULL, ARG_FLAG, offsetof(struct options, verbose), "let the shim say what it finds"},
+    {"simulated", 0, NULL, ARG_FLAG, AT(simulated), "use the simulated CUDA driver: no GPU needed"},
+    {"quiet", 'q', NULL, ARG_FLAG, AT(quiet), "no summary line at the end"},
+    {"verbose", 'v', NULL, ARG_FLAG, AT(verbose), "let the shim say what it finds"},
     {0}};
-
-static const struct command_help help = {"run", "[options] [--] COMMAND [ARGUMENT...]",
-                                         "Runs COMMAND and records its GPU memory, its phases and its call "
-                                         "stacks into a database. COMMAND is not changed:\n"
-                                         "same output, same results, same exit status; signals reach it. The "
-                                         "first process that uses the GPU writes FILE,\n"
-                                         "others write FILE with their rank and pid inserted.",
-                                         rows, true};
 
 /* ---- checks before the start ---- */
 
@@ -99,13 +84,6 @@ static void do_without_arena(void)
     complain("run: VRAMSCOPE_ALLOCATOR=arena: the arena is not in this build of vramscope; the driver's own "
              "allocator serves");
     setenv("VRAMSCOPE_ALLOCATOR", "off", 1);
-}
-
-static bool is_one_of(const char *value, const char *const *list)
-{
-    while (*list && strcmp(value, *list))
-        list++;
-    return *list;
 }
 
 /* "batch=4,seq=1024", as VRAMSCOPE_LABELS has them: the first N; the caller frees it. */
@@ -139,8 +117,6 @@ static int labels_check(const struct arg_list *list)
 /* Refuses values that the shim would only warn about and ignore. */
 static int check_values(const struct options *o)
 {
-    static const char *const stacks[] = {"off", "driver", "python", "all", NULL};
-    static const char *const allocators[] = {"off", "arena", NULL};
     const struct {
         const char *option, *name, *value, *takes;
     } numbers[] = {
@@ -150,12 +126,8 @@ static int check_values(const struct options *o)
         {"max-bytes", "VRAMSCOPE_MAX_BYTES", o->max_bytes, "a size such as 4GiB"}};
     if (labels_check(&o->labels))
         return EXIT_USAGE;
-    if (o->allocator && !is_one_of(o->allocator, allocators))
-        return complain("run: --allocator takes off or arena, not '%s'", o->allocator);
     if (!build_has_arena() && o->allocator && !strcmp(o->allocator, "arena"))
         return complain("run: --allocator=arena: the arena is not in this build of vramscope");
-    if (o->stacks && !is_one_of(o->stacks, stacks))
-        return complain("run: --stacks takes off, driver, python or all, not '%s'", o->stacks);
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
         if (numbers[i].value && !vs_option_takes(numbers[i].name, numbers[i].value))
             return complain("run: --%s takes %s, not '%s'", numbers[i].option, numbers[i].takes,
@@ -240,21 +212,28 @@ static int conduct(char **command, const struct output *output, const struct opt
     return start_end_as(status);
 }
 
-int cmd_run(int argc, char **argv)
+static int call(void *options, char **command, int n)
 {
-    struct options o = {0};
-    char **command;
-    int n = args_parse(&help, argc, argv, &o, &command);
-    if (n < 0)
-        return n == -1 ? EXIT_GOOD : EXIT_USAGE;
+    struct options *o = options;
     if (n == 0)
         return complain("run: which command? vramscope run -o run.db -- python train.py");
-    struct output output = output_of(o.output);
-    command[n] = NULL;
-    int status = prepare(&o, &output);
+    struct output output = output_of(o->output);
+    int status = prepare(o, &output);
     if (!status)
-        status = conduct(command, &output, &o);
+        status = conduct(command, &output, o);
     free(output.path);
-    free(o.labels.values);
     return status;
 }
+
+const struct command command_run = {
+    "run",
+    "run a program and record its GPU memory",
+    "[options] [--] COMMAND [ARGUMENT...]",
+    "Runs COMMAND and records its GPU memory, its phases and its call stacks into a database. COMMAND is "
+    "not changed:\n"
+    "same output, same results, same exit status; signals reach it. The first process that uses the GPU "
+    "writes FILE, others write FILE with their rank and pid inserted.",
+    rows,
+    call,
+    COMMAND_OPTIONS(),
+    .stop_at_operand = true};

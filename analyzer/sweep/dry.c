@@ -10,11 +10,11 @@
 
 /* ---- the question ---- */
 
-struct question {
+struct options {
     struct dry_options dry;
 };
 
-static const struct option_row rows[] = {DRY_OPTIONS(struct question, dry), {0}};
+static const struct option_row rows[] = {DRY_OPTIONS, {0}};
 
 char **dry_words(const struct dry_options *o)
 {
@@ -24,7 +24,7 @@ char **dry_words(const struct dry_options *o)
     *PUSH(words, n) = xstrdup("--json");
     for (const struct option_row *r = rows; r->name; r++) {
         const void *at = (const char *)o + r->offset;
-        const char *text = r->kind == ARG_TEXT ? *(const char *const *)at : NULL;
+        const char *text = r->kind != ARG_FLAG ? *(const char *const *)at : NULL;
         if (r->kind == ARG_FLAG && *(const bool *)at)
             *PUSH(words, n) = xformat("--%s", r->name);
         else if (text)

@@ -13,38 +13,40 @@ struct dry_options { /* that say which device, how far and what is assumed: a ro
     bool expandable;
 };
 
-#define DRY_OPTION(type, member, name, value, field, help)                                                   \
-    {                                                                                                        \
-        name, 0, value, ARG_TEXT, offsetof(type, member.field), help                                         \
-    }
-
-/* Of a command whose options TYPE have them as MEMBER. */
-#define DRY_OPTIONS(type, member)                                                                            \
-    DRY_OPTION(type, member, "gpu", "KEY", gpu, "which GPU: H200 (default), H100, A100-80GB, RTX4090, ..."), \
-        DRY_OPTION(type, member, "capacity", "SIZE", capacity,                                               \
-                   "memory of the GPU, e.g. 24GiB, in the place of what KEY has"),                           \
-        DRY_OPTION(type, member, "steps", "N|all", steps,                                                    \
-                   "training steps, then the program is ended (default 3); all: it runs to its end, its "    \
-                   "output untouched"),                                                                      \
-        DRY_OPTION(type, member, "allocator", "native|arena", allocator,                                     \
-                   "PyTorch's own allocator, or vramscope's"),                                               \
-        {"expandable",                                                                                       \
+/* Of a command whose struct options has them, DRY. */
+#define DRY_OPTIONS                                                                                          \
+    {"gpu", 0, "KEY", ARG_TEXT, AT(dry.gpu), "which GPU: H200 (default), H100, A100-80GB, RTX4090, ..."},    \
+        {"capacity",       0,                                                                                \
+         "SIZE",           ARG_TEXT,                                                                         \
+         AT(dry.capacity), "memory of the GPU, e.g. 24GiB, in the place of what KEY has"},                   \
+        {"steps",                                                                                            \
          0,                                                                                                  \
-         NULL,                                                                                               \
-         ARG_FLAG,                                                                                           \
-         offsetof(type, member.expandable),                                                                  \
-         "PyTorch's own, with expandable segments"},                                                         \
-        DRY_OPTION(type, member, "skew", "F", skew,                                                          \
-                   "the fullest expert of a router gets F times its share (default 1)"),                     \
-        DRY_OPTION(type, member, "keep", "F", keep,                                                          \
-                   "the share that a mask of floats keeps, 0 to 1 (default all)"),                           \
-        DRY_OPTION(type, member, "overflow", "N", overflow, "GradScaler skips the first N steps"),           \
-        DRY_OPTION(type, member, "ranks", "N", ranks,                                                        \
-                   "the job has so many ranks, of which some run, each without the others"),                 \
-        DRY_OPTION(type, member, "rank", "R,R,...", rank,                                                    \
-                   "which of them run (default: the first two and the last)"),                               \
-        DRY_OPTION(type, member, "local-ranks", "N", local_ranks,                                            \
-                   "ranks of one machine (default: as many up to 8 as divide them)")
+         "N|all",                                                                                            \
+         ARG_TEXT,                                                                                           \
+         AT(dry.steps),                                                                                      \
+         "training steps, then the program is ended (default 3); all: it runs to its end, its output "       \
+         "untouched"},                                                                                       \
+        {"allocator",       0,                                                                               \
+         "native|arena",    ARG_WORD,                                                                        \
+         AT(dry.allocator), "PyTorch's own allocator, or vramscope's"},                                      \
+        {"expandable", 0, NULL, ARG_FLAG, AT(dry.expandable), "PyTorch's own, with expandable segments"},    \
+        {"skew",       0,                                                                                    \
+         "F",          ARG_TEXT,                                                                             \
+         AT(dry.skew), "the fullest expert of a router gets F times its share (default 1)"},                 \
+        {"keep",       0,                                                                                    \
+         "F",          ARG_TEXT,                                                                             \
+         AT(dry.keep), "the share that a mask of floats keeps, 0 to 1 (default all)"},                       \
+        {"overflow", 0, "N", ARG_TEXT, AT(dry.overflow), "GradScaler skips the first N steps"},              \
+        {"ranks",       0,                                                                                   \
+         "N",           ARG_TEXT,                                                                            \
+         AT(dry.ranks), "the job has so many ranks, of which some run, each without the others"},            \
+        {"rank",       0,                                                                                    \
+         "R,R,...",    ARG_TEXT,                                                                             \
+         AT(dry.rank), "which of them run (default: the first two and the last)"},                           \
+    {                                                                                                        \
+        "local-ranks", 0, "N", ARG_TEXT, AT(dry.local_ranks),                                                \
+            "ranks of one machine (default: as many up to 8 as divide them)"                                 \
+    }
 
 /* "fit", "--json" and the options that were given, NULL at the end. */
 char **dry_words(const struct dry_options *o);

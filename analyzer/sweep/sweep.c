@@ -9,7 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/args.h"
 #include "base/commands.h"
 #include "base/shown.h"
 #include "claim.h"
@@ -21,39 +20,27 @@ struct options {
     const char *output, *csv, *plot, *again;
     struct arg_list grid;
     int64_t timeout, jobs;
-    bool simulated, quiet, dry;
-    struct dry_options of;
+    bool simulated, quiet, runs_dry;
+    struct dry_options dry;
 };
 
 static const struct option_row rows[] = {
-    {"output", 'o', "DIR", ARG_TEXT, offsetof(struct options, output), "where points, table and picture go"},
-    {"grid", 'g', "NAME=VALUES", ARG_LIST, offsetof(struct options, grid),
-     "an axis: 1,2,4 or 1..64 (doubled); several times"},
-    {"timeout", 't', "TIME", ARG_TIME, offsetof(struct options, timeout),
+    {"output", 'o', "DIR", ARG_TEXT, AT(output), "where points, table and picture go"},
+    {"grid", 'g', "NAME=VALUES", ARG_LIST, AT(grid), "an axis: 1,2,4 or 1..64 (doubled); several times"},
+    {"timeout", 't', "TIME", ARG_TIME, AT(timeout),
      "what a point may take (default 1h; 0: no end); then all its processes are ended"},
-    {"again", 0, "LIST", ARG_TEXT, offsetof(struct options, again),
+    {"again", 0, "LIST", ARG_TEXT, AT(again),
      "run points again that ended so: hang,crash,oom,between,unknown or ok"},
-    {"csv", 0, "FILE", ARG_TEXT, offsetof(struct options, csv), "a row a rank (default DIR/sweep.csv)"},
-    {"plot", 0, "FILE", ARG_TEXT, offsetof(struct options, plot),
+    {"csv", 0, "FILE", ARG_TEXT, AT(csv), "a row a rank (default DIR/sweep.csv)"},
+    {"plot", 0, "FILE", ARG_TEXT, AT(plot),
      "a picture, .png, .svg, .pdf, .gp or .txt: least, mean and most over the ranks"},
-    {"simulated", 0, NULL, ARG_FLAG, offsetof(struct options, simulated),
-     "use the simulated CUDA driver: no GPU needed"},
-    {"dry", 0, NULL, ARG_FLAG, offsetof(struct options, dry),
+    {"simulated", 0, NULL, ARG_FLAG, AT(simulated), "use the simulated CUDA driver: no GPU needed"},
+    {"dry", 0, NULL, ARG_FLAG, AT(runs_dry),
      "as `vramscope fit` runs it: no GPU, nothing is computed; the options below are of that"},
-    DRY_OPTIONS(struct options, of),
-    {"jobs", 'j', "N", ARG_COUNT, offsetof(struct options, jobs), "dry runs at a time (default: one a core)"},
-    {"quiet", 'q', NULL, ARG_FLAG, offsetof(struct options, quiet), "no line for each point as it ends"},
+    DRY_OPTIONS,
+    {"jobs", 'j', "N", ARG_COUNT, AT(jobs), "dry runs at a time (default: one a core)"},
+    {"quiet", 'q', NULL, ARG_FLAG, AT(quiet), "no line for each point as it ends"},
     {0}};
-
-static const struct command_help help = {
-    "sweep", "[options] -o DIR --grid NAME=VALUES... [--] COMMAND [ARGUMENT...]",
-    "Runs COMMAND at every point of a grid, {NAME} in its arguments replaced by the value, each under\n"
-    "`vramscope run`, one after another, and collects what every rank held and how fast it was.  A point "
-    "that\n"
-    "hangs, crashes or runs out of memory is a result; points that are done are not run again.  With axes "
-    "named\n"
-    "batch and seq, from three points on: what laws made of the smallest say of the others.",
-    rows, true};
 
 /* ---- what is asked ---- */
 
@@ -84,9 +71,9 @@ static int check_again(const char *list)
 
 static int check_dry(const struct options *o)
 {
-    char **words = dry_words(&o->of);
-    int bad = o->dry && o->simulated ? complain("sweep: --dry and --simulated exclude each other")
-              : !o->dry && words[2]
+    char **words = dry_words(&o->dry);
+    int bad = o->runs_dry && o->simulated ? complain("sweep: --dry and --simulated exclude each other")
+              : !o->runs_dry && words[2]
                   ? complain("sweep: %.*s goes with --dry alone", (int)strcspn(words[2], "="), words[2])
                   : 0;
     words_free(words);
@@ -98,8 +85,8 @@ static char **own_words(const struct options *o)
 {
     char **words = NULL;
     size_t n = 0;
-    if (o->dry)
-        return dry_words(&o->of);
+    if (o->runs_dry)
+        return dry_words(&o->dry);
     *PUSH(words, n) = xstrdup("run");
     *PUSH(words, n) = xstrdup("-q");
     if (o->simulated)
@@ -152,12 +139,12 @@ static int sweep(struct sweep *s, struct work *w, const struct options *o)
     if (!status)
         status = database_check(s->who, o->output);
     if (!status)
-        status = claim_folder(s->who, o->output, o->dry ? w->own : NULL, w->command);
+        status = claim_folder(s->who, o->output, o->runs_dry ? w->own : NULL, w->command);
     if (status)
         return status;
     list_points(s, o->output);
     int ran = run_all(w, o);
-    if (!o->dry)
+    if (!o->runs_dry)
         predict(s);
     if (!o->quiet)
         puts("");
@@ -168,47 +155,54 @@ static int sweep(struct sweep *s, struct work *w, const struct options *o)
     return ran ? ran : status ? status : is_whole(s) ? EXIT_GOOD : EXIT_INCOMPLETE;
 }
 
-int cmd_sweep(int argc, char **argv)
+static int call(void *options, char **command, int n)
 {
-    struct options o = {.timeout = INT64_C(3600) * 1000000000};
+    struct options *o = options;
     struct sweep s = {.who = "sweep", .predicted_rank = UNKNOWN};
-    char **command;
-    int n = args_parse(&help, argc, argv, &o, &command);
-    if (n < 0)
-        return n == -1 ? EXIT_GOOD : EXIT_USAGE;
     int status =
-        !o.output
+        !o->output
             ? complain(
                   "sweep: where to? vramscope sweep -o DIR --grid batch=1,2,4 -- COMMAND --batch={batch}")
             : 0;
-    if (!status && !o.grid.count)
+    if (!status && !o->grid.count)
         status = complain(
             "sweep: which sizes? vramscope sweep -o DIR --grid batch=1,2,4 -- COMMAND --batch={batch}");
     if (!status)
-        status = grid_read(&s.grid, "sweep: --grid", &o.grid);
+        status = grid_read(&s.grid, "sweep: --grid", &o->grid);
     if (!status && n == 0)
         status = complain("sweep: which command? vramscope sweep -o DIR --grid batch=1,2 -- python train.py "
                           "--batch={batch}");
     if (!status)
-        status = check_again(o.again);
-    command[n] = NULL;
-    s.dry = o.dry;
+        status = check_again(o->again);
+    s.dry = o->runs_dry;
     if (!status)
-        status = check_dry(&o);
-    char **own = own_words(&o);
+        status = check_dry(o);
+    char **own = own_words(o);
     struct work w = {.sweep = &s,
                      .own = own,
                      .command = command,
-                     .limit = o.timeout,
-                     .quiet = o.quiet,
-                     .jobs = o.jobs ? (size_t)o.jobs : work_cores()};
+                     .limit = o->timeout,
+                     .quiet = o->quiet,
+                     .jobs = o->jobs ? (size_t)o->jobs : work_cores()};
     if (!status)
-        status = sweep(&s, &w, &o);
+        status = sweep(&s, &w, o);
     words_free(own);
     for (size_t i = 0; i < s.n; i++)
         point_free(&s.points[i]);
     free(s.points);
     grid_free(&s.grid);
-    free(o.grid.values);
     return status;
 }
+
+const struct command command_sweep = {
+    "sweep",
+    "a command over a grid of sizes: every rank, hangs and crashes included",
+    "[options] -o DIR --grid NAME=VALUES... [--] COMMAND [ARGUMENT...]",
+    "Runs COMMAND at every point of a grid, {NAME} in its arguments replaced by the value, each under "
+    "`vramscope run`, one after another, and collects what every rank held and how fast it was. A point "
+    "that hangs, crashes or runs out of memory is a result; points that are done are not run again. With "
+    "axes named batch and seq, from three points on: what laws made of the smallest say of the others.",
+    rows,
+    call,
+    COMMAND_OPTIONS(.timeout = INT64_C(3600) * 1000000000),
+    .stop_at_operand = true};

@@ -8,8 +8,6 @@
 
 #include "base/commands.h"
 
-typedef int command_fn(int argc, char **argv);
-
 static void quiet(void)
 {
     int null = open("/dev/null", O_WRONLY);
@@ -26,28 +24,28 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     static struct bytes good;
     static char path[128], other[128], merged[160], name[16], option[160];
     static const struct {
-        command_fn *run;
-        const char *name, *option;
-    } ways[] = {{cmd_report, "report", NULL},
-                {cmd_report, "report", "--json"},
-                {cmd_peak, "peak", NULL},
-                {cmd_peak, "peak", "--json"},
-                {cmd_plot, "plot", NULL},
-                {cmd_export, "export", "--format=perfetto"},
-                {cmd_export, "export", "--format=pytorch"},
-                {cmd_export, "export", "--format=speedscope"},
-                {cmd_export, "export", "--format=folded"},
-                {cmd_export, "export", "--format=pprof"},
-                {cmd_export, "export", "--format=csv"},
-                {cmd_view, "view", "--output=-"},
-                {cmd_whatif, "whatif", "--capacity=1GiB"},
-                {cmd_whatif, "whatif", "--json"},
-                {cmd_diff, "diff", NULL},
-                {cmd_diff, "diff", "--json"},
-                {cmd_plot, "plot", "--overlay"},
-                {cmd_check, "check", "--no-growth"},
-                {cmd_check, "check", "--max=line=a.py:1"},
-                {cmd_merge, "merge", merged}};
+        const struct command *command;
+        const char *option;
+    } ways[] = {{&command_report, NULL},
+                {&command_report, "--json"},
+                {&command_peak, NULL},
+                {&command_peak, "--json"},
+                {&command_plot, NULL},
+                {&command_export, "--format=perfetto"},
+                {&command_export, "--format=pytorch"},
+                {&command_export, "--format=speedscope"},
+                {&command_export, "--format=folded"},
+                {&command_export, "--format=pprof"},
+                {&command_export, "--format=csv"},
+                {&command_view, "--output=-"},
+                {&command_whatif, "--capacity=1GiB"},
+                {&command_whatif, "--json"},
+                {&command_diff, NULL},
+                {&command_diff, "--json"},
+                {&command_plot, "--overlay"},
+                {&command_check, "--no-growth"},
+                {&command_check, "--max=line=a.py:1"},
+                {&command_merge, merged}};
     enum { ALONE = 14, WAYS = sizeof ways / sizeof *ways }; /* from there on beside a whole file */
     if (!good.at) {
         good = kit_database();
@@ -62,7 +60,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     spoil_database(path, good, data + 1, size - 1);
     size_t way = data[0] < 150 ? data[0] % ALONE : ALONE + data[0] % (WAYS - ALONE);
     bool two = way >= ALONE;
-    snprintf(name, sizeof name, "%s", ways[way].name);
+    snprintf(name, sizeof name, "%s", ways[way].command->name);
     snprintf(option, sizeof option, "%s", ways[way].option ? ways[way].option : "");
     char *argv[5] = {name, path};
     int argc = 2;
@@ -70,7 +68,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         argv[argc++] = other;
     if (ways[way].option)
         argv[argc++] = option;
-    int status = ways[way].run(argc, argv);
+    int status = command_call(ways[way].command, argc, argv);
     if (status < 0 || status > 3)
         abort();
     kit_drop_database(path);

@@ -51,8 +51,7 @@ static void row_json(struct json *j, const struct check_row *r)
 void check_json(const struct check *c, FILE *out)
 {
     struct json j;
-    json_open(&j, out);
-    json_document(&j);
+    json_document(&j, out);
     json_int(&j, "within", (int64_t)c->verdicts[VERDICT_WITHIN]);
     json_int(&j, "beyond", (int64_t)c->verdicts[VERDICT_BEYOND]);
     json_int(&j, "cannot_tell", (int64_t)c->verdicts[VERDICT_UNTOLD]);
@@ -60,7 +59,5 @@ void check_json(const struct check *c, FILE *out)
     json_begin(&j, "checks", '[');
     for (size_t i = 0; i < c->count; i++)
         row_json(&j, &c->rows[i]);
-    json_end(&j);
-    json_end(&j);
     json_close(&j);
 }

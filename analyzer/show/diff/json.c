@@ -109,7 +109,6 @@ static void side_json(const struct diff_side *s, const char *name, struct json *
 
 void diff_json(const struct diff *d, struct json *j)
 {
-    json_document(j);
     side_json(&d->side[SIDE_A], "a", j);
     side_json(&d->side[SIDE_B], "b", j);
     json_begin(j, "notes", '[');
@@ -119,6 +118,5 @@ void diff_json(const struct diff *d, struct json *j)
     json_begin(j, "devices", '[');
     for (size_t i = 0; i < d->device_count; i++)
         device_json(d, &d->devices[i], j);
-    json_end(j);
     json_end(j);
 }

@@ -1,7 +1,7 @@
 /* test_output.c - what the analyzer prints: numbers, tables, JSON, and the options that it takes. */
 
 #include "unit/test.h"
-#include "base/args.h"
+#include "base/commands.h"
 #include "base/json.h"
 #include "base/shown.h"
 #include "base/table.h"
@@ -173,50 +173,75 @@ TEST(tables_align_by_characters_and_let_no_control_character_through)
 
 /* ---- options ---- */
 
-struct my {
+struct options {
     bool flag;
-    const char *text;
+    const char *text, *word;
+    int index;
     int64_t count, time, size[2];
+    struct arg_list list;
 };
 
-static const struct option_row rows[] = {{"flag", 'f', NULL, ARG_FLAG, offsetof(struct my, flag), ""},
-                                         {"text", 't', "X", ARG_TEXT, offsetof(struct my, text), ""},
-                                         {"count", 'c', "N", ARG_COUNT, offsetof(struct my, count), ""},
-                                         {"time", 0, "T", ARG_TIME, offsetof(struct my, time), ""},
-                                         {"size", 0, "WxH", ARG_SIZE, offsetof(struct my, size), ""},
+static const struct option_row rows[] = {{"flag", 'f', NULL, ARG_FLAG, AT(flag), ""},
+                                         {"text", 't', "X", ARG_TEXT, AT(text), ""},
+                                         {"word", 'w', "one|other", ARG_WORD, AT(word), ""},
+                                         {"index", 0, "a|b|c", ARG_INDEX, AT(index), ""},
+                                         {"count", 'c', "N", ARG_COUNT, AT(count), ""},
+                                         {"time", 0, "T", ARG_TIME, AT(time), ""},
+                                         {"size", 0, "WxH", ARG_SIZE, AT(size), ""},
+                                         {"list", 'l', "X", ARG_LIST, AT(list), ""},
                                          {0}};
-static const struct command_help plain = {"test", "", "", rows, false}, stops = {"test", "", "", rows, true};
 
-static int parse(const struct command_help *h, struct my *m, char ***operands, const char *words)
+static struct options given;
+static char *operands[32];
+static int operand_count;
+
+static int keep(void *options, char **words, int n)
+{
+    given = *(struct options *)options;
+    operand_count = n;
+    memcpy(operands, words, ((size_t)n + 1) * sizeof *words);
+    assert_string_equal(n && given.list.count ? given.list.values[0] : "L", "L"); /* freed behind us */
+    return EXIT_INCOMPLETE;
+}
+
+static const struct command
+    plain = {"test", "", "", "", rows, keep, COMMAND_OPTIONS(.index = -1, .count = 7)},
+    stops = {"test", "", "", "", rows, keep, COMMAND_OPTIONS(), .stop_at_operand = true};
+
+static int call(const struct command *c, const char *words)
 {
     static char buffer[256], *argv[32];
     int argc = 0;
-    *m = (struct my){0};
     snprintf(buffer, sizeof buffer, "test %s", words);
     for (char *s = strtok(buffer, " "); s; s = strtok(NULL, " "))
         argv[argc++] = s;
     argv[argc] = NULL;
-    return args_parse(h, argc, argv, m, operands);
+    return command_call(c, argc, argv);
 }
 
 TEST(options_are_taken_in_every_form)
 {
-    struct my m;
-    char **operands;
     assert_int_equal(
-        parse(&plain, &m, &operands, "a --text=x -f b --count 3 --time 2ms --size=10x20 -c4 -- -z"), 3);
-    assert_true(m.flag && m.count == 4 && m.time == 2000000 && m.size[0] == 10 && m.size[1] == 20);
-    assert_string_equal(m.text, "x");
+        call(&plain,
+             "a --text=x -f b --count 3 --time 2ms --size=10x20 -c4 -wother --index=c -l L -lM -- -z"),
+        EXIT_INCOMPLETE);
+    assert_true(given.flag && given.count == 4 && given.time == 2000000 && given.size[0] == 10 &&
+                given.size[1] == 20);
+    assert_string_equal(given.text, "x");
+    assert_string_equal(given.word, "other");
+    assert_true(given.index == 2 && given.list.count == 2 && operand_count == 3);
     assert_string_equal(operands[0], "a");
     assert_string_equal(operands[1], "b");
     assert_string_equal(operands[2], "-z");
+    assert_null(operands[3]);
+    assert_int_equal(call(&plain, ""), EXIT_INCOMPLETE);
+    assert_true(given.index == -1 && given.count == 7 && !given.word);
 }
 
 TEST(what_follows_the_command_of_run_is_left_alone)
 {
-    struct my m;
-    char **operands;
-    assert_int_equal(parse(&stops, &m, &operands, "-f python -c --flag -- x"), 5);
+    assert_int_equal(call(&stops, "-f python -c --flag -- x"), EXIT_INCOMPLETE);
+    assert_int_equal(operand_count, 5);
     assert_string_equal(operands[1], "-c");
     assert_string_equal(operands[3], "--");
 }
@@ -224,12 +249,11 @@ TEST(what_follows_the_command_of_run_is_left_alone)
 TEST(bad_options_are_refused)
 {
     static const char *const bad[] = {
-        "--flga", "--count=x", "--count=-1", "--count=",      "--text",     "--flag=1",
-        "-x",     "-fq",       "--size=10",  "--size=10x20x", "--time=soon"};
-    struct my m;
-    char **operands;
+        "--flga",      "--count=x", "--count=-1", "--count=",         "--text",
+        "--flag=1",    "-x",        "-fq",        "--size=10",        "--size=10x20x",
+        "--time=soon", "--word=on", "--word=",    "--word=one|other", "--index=d"};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
-        assert_int_equal(parse(&plain, &m, &operands, bad[i]), -2);
+        assert_int_equal(call(&plain, bad[i]), EXIT_USAGE);
 }
 
 TEST(only_near_names_are_suggested)
