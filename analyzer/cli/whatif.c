@@ -13,7 +13,7 @@
 #include "base/wrap.h"
 #include "show/report/report.h"
 #include "read/tape.h"
-#include "whatif_question.h"
+#include "whatif.h"
 #include "read/absent.h"
 
 static const struct option_row rows[] = {

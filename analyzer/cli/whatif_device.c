@@ -1,6 +1,6 @@
 /*
  * whatif_device.c - `vramscope whatif` of one device: asks under each allocator and for each change of the
- * program, and puts the answers on one page (whatif_page.h), or into JSON.
+ * program, and puts the answers on one page (whatif.h), or into JSON.
  */
 #include <inttypes.h>
 #include <malloc.h>
@@ -11,7 +11,7 @@
 #include "base/units.h"
 #include "edit/refusal.h"
 #include "read/steps.h"
-#include "whatif_policies.h"
+#include "whatif.h"
 
 #define LARGE (4 << 20) /* bytes of an array that goes back to the system when it is freed */
 

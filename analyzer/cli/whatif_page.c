@@ -1,5 +1,5 @@
-/* whatif_page.c - see whatif_page.h. */
-#include "whatif_page.h"
+/* whatif_page.c - see whatif.h. */
+#include "whatif.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /*
- * whatif_policies.c - see whatif_policies.h.
+ * whatif_policies.c - see whatif.h.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -11,7 +11,7 @@
 #include "edit/refusal.h"
 #include "read/ooms.h"
 #include "read/steps.h"
-#include "whatif_policies.h"
+#include "whatif.h"
 
 struct torch_settings policies_settings(const struct answers *a)
 {

@@ -4,8 +4,7 @@
 
 #include "base/shown.h"
 #include "base/units.h"
-#include "whatif_edits.h"
-#include "whatif_question.h"
+#include "whatif.h"
 
 #define SIZE_MOST (INT64_C(1) << 50)
 

@@ -12,7 +12,7 @@
 #include "read/ooms.h"
 #include "read/steps.h"
 #include "whatif/remedies.h"
-#include "whatif_edits.h"
+#include "whatif.h"
 
 struct refused {
     struct trace_oom_kept request;

@@ -15,7 +15,6 @@
 #include "doctor.h"
 #include "core/contracts.h"
 #include "read/trace.h"
-#include "run/alias.h"
 #include "run/place.h"
 
 static const char program[] =
@@ -68,7 +67,7 @@ static void try_it(struct doctor *d, const char *version, const char *directory)
                                        "VRAMSCOPE_ENABLED=on",
                                        "VRAMSCOPE_ALLOCATOR=off",
                                        NULL};
-    int status = alias_needless(listed) ? doctor_command(argv, environment, 120, out, sizeof out) : 0;
+    int status = place_listable(listed) ? doctor_command(argv, environment, 120, out, sizeof out) : 0;
     if (status == 124)
         doctor_say(d, DOCTOR_WARN, "PyTorch", NULL, "%s: not tried: import torch took longer than 2 min",
                    version);
@@ -78,7 +77,7 @@ static void try_it(struct doctor *d, const char *version, const char *directory)
     else if (status != 0)
         doctor_say(d, DOCTOR_WARN, "PyTorch", "report it; `vramscope run --stacks=driver` asks least of it",
                    "%s: a program of a few lines ends with status %d under the library", version, status);
-    else if (alias_needless(listed))
+    else if (place_listable(listed))
         judge(d, version, recording);
     unlink(recording);
     free(listed);

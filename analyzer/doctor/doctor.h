@@ -42,9 +42,6 @@ void doctor_text(const struct doctor *d);
 void doctor_json(const struct doctor *d, enum verdict worst);
 void doctor_free(struct doctor *d);
 
-/* What will work here, in one line (verdict.c); the caller frees it. */
-char *doctor_verdict(const struct doctor *d);
-
 /* Runs ARGV (ARGV[0] is looked up in PATH) with ENVIRONMENT ("NAME=value", NULL last; NULL = none) added and
  * without LD_PRELOAD otherwise; stdout and stderr go to OUT.  Its exit status, 128 + signal, 124 = took
  * longer than SECONDS, 127 = no such program. */

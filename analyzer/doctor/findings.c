@@ -25,6 +25,46 @@ void doctor_say(struct doctor *d, enum verdict verdict, const char *topic, const
     *PUSH(d->findings, d->count) = f;
 }
 
+static const struct finding *first_failure(const struct doctor *d)
+{
+    for (size_t i = 0; i < d->count; i++)
+        if (d->findings[i].verdict == DOCTOR_FAIL)
+            return &d->findings[i];
+    return NULL;
+}
+
+/* What python3's PyTorch adds to it; nothing where there is none, or nobody asked. */
+static const char *of_torch(unsigned facts)
+{
+    if (!(facts & DOCTOR_TORCH))
+        return "";
+    if (facts & DOCTOR_TORCH_CPU)
+        return "; this python3's PyTorch uses no GPU";
+    return facts & DOCTOR_TORCH_BLOCKS ? "; PyTorch tensor by tensor"
+                                       : "; of PyTorch what it asks of the driver";
+}
+
+/* What will work here, of all that was found, in one line; the caller frees it. */
+static char *verdict_line(const struct doctor *d)
+{
+    const struct finding *failure = first_failure(d);
+    bool stacks = d->facts & DOCTOR_UNWINDER && d->facts & DOCTOR_FIND_OBJECT;
+    if (failure)
+        return xformat("nothing can be recorded here: %s: %s", failure->topic, failure->found);
+    if (!(d->facts & DOCTOR_DEVICE))
+        return xformat(
+            "no GPU can be used here, so there is nothing to record; recordings made elsewhere can be read%s",
+            d->facts & DOCTOR_GNUPLOT ? "" : ", and plotted as text");
+    if (d->facts & DOCTOR_SIMULATED)
+        return xstrdup(
+            "programs of CUDA's driver API can be recorded here, on the simulated driver; PyTorch can't "
+            "use that one, and no figure is a GPU's");
+    return xformat(
+        "programs that use the GPU can be recorded here, if they are not linked statically, %s native "
+        "call stacks%s",
+        stacks ? "with" : "without", of_torch(d->facts));
+}
+
 void doctor_text(const struct doctor *d)
 {
     struct table t;
@@ -44,7 +84,7 @@ void doctor_text(const struct doctor *d)
     wrap_page_begin(false);
     table_print(&t, stdout, 0);
     table_free(&t);
-    char *verdict = doctor_verdict(d);
+    char *verdict = verdict_line(d);
     printf("so: %s\n", verdict);
     wrap_page_end();
     free(verdict);
@@ -55,7 +95,7 @@ void doctor_json(const struct doctor *d, enum verdict worst)
     struct json j;
     json_document(&j, stdout);
     json_text(&j, "verdict", json_verdicts[worst]);
-    char *works = doctor_verdict(d);
+    char *works = verdict_line(d);
     json_text(&j, "works", works);
     free(works);
     json_begin(&j, "findings", '[');

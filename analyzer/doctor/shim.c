@@ -13,7 +13,6 @@
 
 #include "doctor.h"
 #include "elf_dynamic.h"
-#include "run/alias.h"
 #include "run/place.h"
 
 /* Libraries that every process has anyway. */
@@ -39,7 +38,7 @@ static void check_preload(struct doctor *d)
 {
     static char out[65536];
     char *listed = place_listed("lib/libvramscope.so"), *preload = xformat("LD_PRELOAD=%s", listed);
-    if (!alias_needless(listed)) {
+    if (!place_listable(listed)) {
         doctor_say(
             d, DOCTOR_FAIL, "preload", "install vramscope elsewhere, or make ~/.cache writable to you alone",
             "LD_PRELOAD can't name %s, there is a blank or a colon in it, and no link without can be made",

@@ -4,8 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kept.h"
-
 #define MOST 4503599627370496.0 /* 2^52: beyond any memory, and double is exact up to here */
 
 const char *const estimate_row_names[ESTIMATE_ROWS] = {"parameters",

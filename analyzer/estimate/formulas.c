@@ -55,3 +55,83 @@ double formula_loss_fused(double chunk, double vocab, double each)
 {
     return formula_logits(chunk, vocab, each);
 }
+
+/* ---- what a layer keeps ---- */
+
+static double norm(const struct model *m, double each)
+{
+    double h = (double)m->hidden;
+    switch (m->kind) {
+    case MODEL_UNKNOWN:
+    case MODEL_OTHER:
+        return 0;
+    case MODEL_GPT2:
+    case MODEL_FALCON:
+        return each * h + 8 + each * h;
+    case MODEL_GEMMA:
+    case MODEL_GEMMA2:
+    case MODEL_GEMMA3:
+        return 4 * h + 4 + 4 * h + each * h;
+    case MODEL_LLAMA:
+    case MODEL_QWEN3:
+        break;
+    }
+    return 4 * h + 4 + each * h + each * h;
+}
+
+static double attention(const struct model *m, double each)
+{
+    double q = (double)(m->heads * m->head_dim), k = (double)(m->kv_heads * m->head_dim),
+           heads = (double)m->heads;
+    double kept = each * (q + 2 * k) + each * q + 4 * heads;
+    if (m->kind == MODEL_QWEN3 || m->kind == MODEL_GEMMA3)
+        kept += (4 + each) * (q + k) + 4 * (heads + (double)m->kv_heads);
+    return kept;
+}
+
+static double mlp(const struct model *m, double each)
+{
+    static const double of_ffn[] = {
+        [MODEL_LLAMA] = 4,  [MODEL_QWEN3] = 4, [MODEL_GEMMA] = 4, [MODEL_GEMMA2] = 4,
+        [MODEL_GEMMA3] = 4, [MODEL_GPT2] = 5,  [MODEL_FALCON] = 2};
+    return of_ffn[m->kind] * each * (double)m->ffn;
+}
+
+double kept_by_layer(const struct model *m, double each)
+{
+    if (m->kind == MODEL_UNKNOWN || m->kind == MODEL_OTHER)
+        return 0;
+    double masks = m->dropout > 0 ? 2 * (double)m->hidden : 0;
+    return (double)m->norms * norm(m, each) + attention(m, each) + mlp(m, each) + masks;
+}
+
+double kept_under_autocast(const struct model *m)
+{
+    double h = (double)m->hidden;
+    if (m->kind != MODEL_LLAMA)
+        return 0;
+    return 2 * 4 * h + 2 * (4 * h + 4) + 5 * 2 * h + attention(m, 2) + mlp(m, 2);
+}
+
+double kept_beside_autocast(const struct model *m)
+{
+    double h = (double)m->hidden;
+    return m->kind == MODEL_LLAMA ? 4 * h + 4 * h + 4 : 0;
+}
+
+double kept_casts(const struct model *m)
+{
+    double h = (double)m->hidden, q = (double)(m->heads * m->head_dim),
+           k = (double)(m->kv_heads * m->head_dim);
+    return m->kind == MODEL_LLAMA ? 2 * (2 * h * q + 2 * h * k + 3 * h * (double)m->ffn) : 0;
+}
+
+double kept_by_last_norm(const struct model *m, double each)
+{
+    return norm(m, each);
+}
+
+double kept_backward(const struct model *m, double each)
+{
+    return m->kind == MODEL_UNKNOWN || m->kind == MODEL_OTHER ? 0 : each * (double)(m->hidden + 2 * m->ffn);
+}

@@ -34,7 +34,7 @@
 
 #include "read/config.h"
 
-/* Which operations a layer is made of: what it keeps for backward follows (kept.h). */
+/* Which operations a layer is made of: what it keeps for backward follows (formulas.h). */
 enum model_kind {
     MODEL_UNKNOWN, /* sizes by flags: no operations are known */
     MODEL_OTHER,   /* counted by its own code (asked.h): no operations are known, and no formula is meant */

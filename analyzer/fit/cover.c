@@ -17,17 +17,124 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define SMALL                                                                                                \
-    (1 << 20) /* a file of a directory that is split is copied up to this size, and else read-only */
+/* Up to this size a file is copied without being written to; of a directory that is split others are
+ * read-only. */
+#define SMALL (1 << 20)
 
-static int cover(struct cover *c, const char *path);
+/* ---- what is mounted ---- */
+
+/* "\040" is a blank. */
+static void unescape(char *text)
+{
+    char *to = text;
+    for (const char *at = text; *at; at++)
+        if (*at == '\\' && at[1] && at[2] && at[3]) {
+            *to++ = (char)((at[1] - '0') * 64 + (at[2] - '0') * 8 + (at[3] - '0'));
+            at += 3;
+        } else {
+            *to++ = *at;
+        }
+    *to = 0;
+}
+
+/* /dev is whatever is mounted there: where it is a file system of memory, its devices must stay devices. */
+static bool is_kernels(const char *path, const char *type)
+{
+    static const char *const types[] = {"proc",        "sysfs",    "devtmpfs", "devpts",  "mqueue",
+                                        "securityfs",  "cgroup",   "cgroup2",  "debugfs", "tracefs",
+                                        "bpf",         "configfs", "pstore",   "autofs",  "efivarfs",
+                                        "binfmt_misc", "fusectl",  "hugetlbfs"};
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++)
+        if (!strcmp(type, types[i]))
+            return true;
+    return !strcmp(path, "/dev") || !strcmp(path, "/proc") || !strcmp(path, "/sys");
+}
+
+static bool has_option(const char *list, const char *option)
+{
+    size_t n = strlen(option);
+    for (const char *at = list; *at; at += strcspn(at, ","), at += *at == ',')
+        if (strcspn(at, ",") == n && !strncmp(at, option, n))
+            return true;
+    return false;
+}
+
+/* "36 35 98:0 /root /path rw,noatime shared:1 - ext4 /dev/sda rw" */
+static void take_line(struct mounts *m, char *line)
+{
+    char *fields[6], *at = line, *behind = strstr(line, " - ");
+    for (int i = 0; i < 6; i++)
+        if (!(fields[i] = strsep(&at, " ")))
+            return;
+    if (!behind)
+        return;
+    char *rest = behind + 3, *type = strsep(&rest, " ");
+    strsep(&rest, " ");
+    unescape(fields[4]);
+    *PUSH(m->all, m->n) = (struct mount_point){
+        xstrdup(fields[4]), has_option(fields[5], "ro") || (rest && has_option(strsep(&rest, " \n"), "ro")),
+        is_kernels(fields[4], type)};
+}
+
+int mounts_read(struct mounts *m)
+{
+    char *line = NULL;
+    size_t size = 0;
+    *m = (struct mounts){0};
+    FILE *in = fopen("/proc/self/mountinfo", "re");
+    if (!in)
+        return errno;
+    while (getline(&line, &size, in) > 0)
+        take_line(m, line);
+    free(line);
+    fclose(in);
+    return m->n ? 0 : ENOENT;
+}
+
+void mounts_free(struct mounts *m)
+{
+    for (size_t i = 0; i < m->n; i++)
+        free(m->all[i].path);
+    free(m->all);
+}
+
+/* What is mounted on PATH itself, the last where there are several; NULL: nothing. */
+static const struct mount_point *mounts_at(const struct mounts *m, const char *path)
+{
+    for (size_t i = m->n; i > 0; i--)
+        if (!strcmp(m->all[i - 1].path, path))
+            return &m->all[i - 1];
+    return NULL;
+}
+
+/* Whether PATH lies below DIRECTORY. */
+static bool mounts_below(const char *path, const char *directory)
+{
+    size_t n = strcmp(directory, "/") ? strlen(directory) : 0;
+    return !strncmp(path, directory, n) && path[n] == '/' && path[n + 1];
+}
+
+/* Whether I is below DIRECTORY with no other mount between. */
+static bool mounts_next_below(const struct mounts *m, size_t i, const char *directory)
+{
+    const char *path = m->all[i].path;
+    if (!mounts_below(path, directory) || mounts_at(m, path) != &m->all[i])
+        return false;
+    for (size_t k = 0; k < m->n; k++)
+        if (mounts_below(path, m->all[k].path) && mounts_below(m->all[k].path, directory))
+            return false;
+    return true;
+}
+
+/* ---- one directory ---- */
 
 static char *in_root(const struct cover *c, const char *path)
 {
     return xformat("%s/root%s", c->scratch, strcmp(path, "/") ? path : "");
 }
 
-int cover_make_directory(const char *directory, const char *path)
+/* Like those at PATH; 0, or an errno. */
+static int make_directory(const char *directory, const char *path)
 {
     struct stat st;
     if (stat(path, &st))
@@ -39,6 +146,84 @@ int cover_make_directory(const char *directory, const char *path)
     }
     return chmod(directory, st.st_mode & 07777) ? errno : 0;
 }
+
+static int copy_file(const char *path, const char *target, const struct stat *st)
+{
+    int in = open(path, O_RDONLY | O_CLOEXEC), out = open(target, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+    struct timespec times[2] = {st->st_atim, st->st_mtim};
+    bool good = in >= 0 && out >= 0;
+    for (off_t left = st->st_size; good && left > 0;) {
+        ssize_t n = sendfile(out, in, NULL, (size_t)left);
+        good = n > 0;
+        left -= n;
+    }
+    if (good && fchown(out, st->st_uid, st->st_gid)) {
+        /* ignored, as above */
+    }
+    good = good && !fchmod(out, st->st_mode & 07777) && !futimens(out, times);
+    if (in >= 0)
+        close(in);
+    if (out >= 0)
+        close(out);
+    return good ? 0 : EIO;
+}
+
+/* ---- files of other users and groups that the program may write to ---- */
+
+/* What is in an overlay's upper directory already need not be copied there.  A file that is large, and one
+ * beyond the first ENTRIES, stays: who writes to it is told that the value is too large (EOVERFLOW). */
+#define NOBODY  65534 /* as whom the kernel shows those that have no number in the namespace */
+#define ENTRIES 20000 /* that are looked at */
+
+static bool is_other(const struct stat *st)
+{
+    return st->st_uid != geteuid() || st->st_gid != getegid() || st->st_uid == NOBODY || st->st_gid == NOBODY;
+}
+
+static void copy_below(const char *path, const char *upper, int *left)
+{
+    DIR *d = opendir(path);
+    struct stat st;
+    for (struct dirent *e; d && *left > 0 && (e = readdir(d)); (*left)--) {
+        if (!strcmp(e->d_name, ".") || !strcmp(e->d_name, "..") ||
+            fstatat(dirfd(d), e->d_name, &st, AT_SYMLINK_NOFOLLOW))
+            continue;
+        bool writable = !faccessat(dirfd(d), e->d_name, W_OK, AT_EACCESS);
+        char *one = xformat("%s/%s", path, e->d_name), *to = xformat("%s/%s", upper, e->d_name);
+        if (S_ISDIR(st.st_mode) && writable && !make_directory(to, one))
+            copy_below(one, to, left);
+        else if (S_ISREG(st.st_mode) && writable && is_other(&st) && st.st_size <= SMALL)
+            copy_file(one, to, &st);
+        free(one);
+        free(to);
+    }
+    if (d)
+        closedir(d);
+}
+
+/* In a user namespace the kernel can give its copy of a file to no user or group but ours, and so it changes
+ * nothing that is another's.  This makes DIRECTORY, which lies in OVERLAID, ours in UPPER, the upper
+ * directory of an overlay that is not mounted yet.  BELOW: what can be written in DIRECTORY, too. */
+static void cover_others(const char *directory, bool below, const char *overlaid, const char *upper)
+{
+    int left = below ? ENTRIES : 0;
+    bool good = true;
+    size_t base = strcmp(overlaid, "/") ? strlen(overlaid) : 0, n = base;
+    while (good && directory[n]) { /* the way there */
+        n += 1 + strcspn(directory + n + 1, "/");
+        char *to = xformat("%s%.*s", upper, (int)(n - base), directory + base),
+             *like = xformat("%.*s", (int)n, directory);
+        good = !make_directory(to, like);
+        if (good && !directory[n])
+            copy_below(directory, to, &left);
+        free(to);
+        free(like);
+    }
+    if (base == strlen(directory)) /* it is the overlay's own */
+        copy_below(directory, upper, &left);
+}
+
+/* ---- overlays ---- */
 
 /* A path as a value of overlayfs's options. */
 static char *escaped(const char *path)
@@ -71,7 +256,7 @@ static int overlay(struct cover *c, const char *path, const char *target)
     char *upper = xformat("%s/up/%d", c->scratch, c->overlays),
          *work = xformat("%s/own/%d", c->scratch, c->overlays),
          *of = xformat("%s/of/%d", c->scratch, c->overlays);
-    int error = cover_make_directory(upper, path);
+    int error = make_directory(upper, path);
     const char *ways[] = {c->cwd, "/var/tmp", getenv("TMPDIR")};
     for (size_t i = 0; !error && c->user && i < sizeof ways / sizeof *ways; i++)
         if (ways[i] && (!strcmp(path, ways[i]) || mounts_below(ways[i], path)))
@@ -104,26 +289,7 @@ static int bind_read_only(const char *path, const char *target)
 
 /* ---- directories that are split ---- */
 
-int cover_copy_file(const char *path, const char *target, const struct stat *st)
-{
-    int in = open(path, O_RDONLY | O_CLOEXEC), out = open(target, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
-    struct timespec times[2] = {st->st_atim, st->st_mtim};
-    bool good = in >= 0 && out >= 0;
-    for (off_t left = st->st_size; good && left > 0;) {
-        ssize_t n = sendfile(out, in, NULL, (size_t)left);
-        good = n > 0;
-        left -= n;
-    }
-    if (good && fchown(out, st->st_uid, st->st_gid)) {
-        /* ignored, as above */
-    }
-    good = good && !fchmod(out, st->st_mode & 07777) && !futimens(out, times);
-    if (in >= 0)
-        close(in);
-    if (out >= 0)
-        close(out);
-    return good ? 0 : EIO;
-}
+static int cover(struct cover *c, const char *path);
 
 /* What is no directory: a link again, a small file as a copy, else the thing itself, read-only. */
 static void put_file(const char *path, const char *target)
@@ -140,7 +306,7 @@ static void put_file(const char *path, const char *target)
     }
     if (lstat(path, &st))
         return;
-    if (S_ISREG(st.st_mode) && st.st_size <= COVER_SMALL && !cover_copy_file(path, target, &st))
+    if (S_ISREG(st.st_mode) && st.st_size <= SMALL && !copy_file(path, target, &st))
         return;
     unlink(target);
     int fd = open(target, O_WRONLY | O_CREAT | O_CLOEXEC, 0); /* mode 0: a place, and no file (written.c) */
@@ -213,7 +379,7 @@ static int cover(struct cover *c, const char *path)
     if (stat(path, &st)) /* gone, or not to be reached: nor by the program */
         error = 0;
     else if (S_ISDIR(st.st_mode))
-        error = (error = cover_make_directory(target, path)) ? error : cover_directory(c, path, target);
+        error = (error = make_directory(target, path)) ? error : cover_directory(c, path, target);
     else
         put_file(path, target);
     free(target);

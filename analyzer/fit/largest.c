@@ -17,8 +17,6 @@
 #include "base/shown.h"
 #include "base/wrap.h"
 #include "folder.h"
-#include "sweep/claim.h"
-#include "sweep/database.h"
 
 #define AXES 2
 

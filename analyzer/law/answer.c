@@ -1,15 +1,16 @@
 /*
  * answer.c - see law.h: from the recordings to an answer, which the files beside this one print
- * (answer_text.c, answer_trust.c, answer_json.c) or draw (answer_plot.c).
+ * (answer_text.c, answer_trust.c, answer_json.c), or a picture.
  */
 #include "answer.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 
 #include "base/commands.h"
 #include "base/shown.h"
 #include "base/wrap.h"
-#include "expand.h"
+#include "plot/curves.h"
 
 enum law_found answer_largest(struct answer *a, bool longest, int64_t x, enum law_policy policy,
                               int64_t *best, uint64_t *retries)
@@ -27,6 +28,43 @@ double answer_slope(const struct law *law, int64_t batch)
 double answer_square(const struct law *law, int64_t batch)
 {
     return law->of[TERM_SQUARE] * (double)batch + law->of[TERM_LENGTH_SQUARE];
+}
+
+static void add_policy(struct answer *a, struct curve_panel *panel, int64_t batch, bool along_seq, int p,
+                       int color)
+{
+    const struct law_list *xs = along_seq ? &a->seq : &a->batch;
+    char *name = xformat("%s %" PRId64 ", %s", along_seq ? "batch" : "seq", batch,
+                         p == LAW_LIVE ? "allocated" : law_policy_names[p]);
+    struct curve *c = curves_add(panel, name, color, p == LAW_LIVE);
+    for (size_t i = 0; c && i < xs->n; i++) {
+        struct law_point at =
+            along_seq ? (struct law_point){batch, xs->at[i]} : (struct law_point){xs->at[i], batch};
+        double gib = (double)law_play(&a->model, at, (enum law_policy)p, 0).bytes / (1 << 30);
+        *PUSH(c->points, c->n) = (struct curve_point){(double)xs->at[i], gib, gib, gib};
+    }
+}
+
+/* A panel for the first and one for the last batch (or length, where one length alone was asked for). */
+static int draw(struct answer *a)
+{
+    bool along_seq = a->seq.n > 1;
+    const struct law_list *rows = along_seq ? &a->batch : &a->seq;
+    struct curves *c = xrealloc(NULL, sizeof *c);
+    *c = (struct curves){.title = xformat("from %zu short recordings", a->runs.n),
+                         .x = along_seq ? "seq" : "batch"};
+    for (size_t i = 0; i<rows->n; i += rows->n> 1 ? rows->n - 1 : 1) {
+        struct curve_panel *panel = &c->panels[c->n++];
+        *panel = (struct curve_panel){.title = "allocated, and reserved by allocator",
+                                      .unit = "GiB",
+                                      .limit = (double)a->q->capacity / (1 << 30)};
+        for (int p = 0; p < LAW_POLICIES; p++)
+            add_policy(a, panel, rows->at[i], along_seq, p, p);
+    }
+    int status = curves_draw(c, "whatif", a->q->plot);
+    curves_free(c);
+    free(c);
+    return status;
 }
 
 static int read_axis(const struct answer *a, const char *text, bool batch, struct law_list *list)
@@ -88,7 +126,7 @@ int law_whatif(const struct law_request *request, char **files, size_t n)
         wrap_page_end();
     }
     if (!bad && request->plot)
-        bad = answer_draw(&a);
+        bad = draw(&a);
     law_free_model(&a.model);
     law_free_runs(&a.runs);
     return bad ? bad : EXIT_GOOD;

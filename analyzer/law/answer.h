@@ -28,7 +28,5 @@ double answer_square(const struct law *law, int64_t batch);
 void answer_print_trust(struct answer *a);
 void answer_print_text(struct answer *a);
 void answer_print_json(struct answer *a);
-/* 0, or the exit status of what was complained about. */
-int answer_draw(struct answer *a);
 
 #endif

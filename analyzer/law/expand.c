@@ -1,5 +1,5 @@
-/* expand.c - see expand.h. */
-#include "expand.h"
+/* expand.c - see runs.h. */
+#include "runs.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -9,7 +9,6 @@
 #include "base/units.h"
 #include "read/trace.h"
 #include "read/ooms.h"
-#include "runs.h"
 
 enum verdict { USABLE, UNREADABLE, RUNNING, REFUSED, UNSIZED, SHORT, EMPTY, VERDICTS };
 

@@ -2,6 +2,7 @@
 #include "outputs.h"
 
 #include <dirent.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,7 +14,6 @@
 #include "core/launch.h"
 #include "read/leftover.h"
 #include "show/report/oom.h"
-#include "names.h"
 #include "nothing.h"
 #include "read/trace.h"
 #include "base/shown.h"
@@ -163,6 +163,87 @@ static void merge_journals(const struct pattern *p)
     }
     free(journals);
 }
+
+/* ---- the name that was asked for ---- */
+
+/* Only files that no process has open are renamed: those of processes that have ended, without a log beside
+ * them. No file is ever overwritten, and if a step fails the names stay as they were. */
+
+/* Finds the process of PATH; false: the file is not closed and complete, or does not say which process it is
+ * of. */
+static bool owner_of(const char *path, struct trace_process *p)
+{
+    struct trace t;
+    char *log = xformat("%s-wal", path);
+    bool closed = !trace_open(&t, path);
+    if (closed) {
+        *p = t.process;
+        p->host = p->command = NULL;
+        closed = (t.end == TRACE_END_CLEAN || t.end == TRACE_END_MERGED) && p->pid != UNKNOWN;
+        trace_close(&t);
+    }
+    closed = closed && access(log, F_OK);
+    free(log);
+    return closed;
+}
+
+/* The name that the shim chooses for a process if OUTPUT is taken (shim/record/output.c). */
+static char *name_beside(const char *output, const struct trace_process *p)
+{
+    const char *slash = strrchr(output, '/'), *name = slash ? slash + 1 : output, *dot = strrchr(name, '.');
+    int stem = dot && dot != name ? (int)(dot - output) : (int)strlen(output);
+    if (p->rank == UNKNOWN)
+        return xformat("%.*s-pid%" PRId64 "%s", stem, output, p->pid, output + stem);
+    return xformat("%.*s-rank%" PRId64 "-pid%" PRId64 "%s", stem, output, p->rank, p->pid, output + stem);
+}
+
+static bool move(const char *from, const char *to)
+{
+    return !renameat2(AT_FDCWD, from, AT_FDCWD, to, RENAME_NOREPLACE);
+}
+
+/* Exchanges the names of FIRST and OWN. */
+static void change_names(char **first, char **own, const struct trace_process *taker)
+{
+    char *output = xstrdup(*first), *beside = name_beside(output, taker);
+    if (move(output, beside)) {
+        if (move(*own, output)) {
+            free(*first);
+            free(*own);
+            *first = beside;
+            *own = output;
+            return;
+        }
+        move(beside, output);
+    }
+    free(output);
+    free(beside);
+}
+
+/* While processes run, the first one that uses the GPU takes the requested name, as the command itself may be
+ * a shell or a launcher that never does.  If the command, of pid COMMAND, does use it and a child was faster,
+ * the two files exchange their names; PATHS are updated. */
+static void exchange_names(char **paths, size_t n, const char *output, pid_t command)
+{
+    struct trace_process taker, own;
+    char **first = NULL;
+    for (size_t i = 0; i < n; i++)
+        if (!strcmp(paths[i], output))
+            first = &paths[i];
+    if (n < 2 || !first || !owner_of(*first, &taker) || taker.pid == command)
+        return;
+    for (size_t i = 0; i < n; i++) {
+        char suffix[48];
+        snprintf(suffix, sizeof suffix, "-pid%ld", (long)command);
+        if (&paths[i] != first && strstr(paths[i], suffix) && owner_of(paths[i], &own) &&
+            own.pid == command) {
+            change_names(first, &paths[i], &taker);
+            return;
+        }
+    }
+}
+
+/* ---- the summary ---- */
 
 struct summary {
     struct job job;
@@ -387,7 +468,7 @@ char **run_outputs(const char *output, time_t since, pid_t command, size_t *n)
     free(p.directory);
     free(own);
     leave_out_others(&o, &job);
-    run_names_exchange(o.paths, o.n, output, command);
+    exchange_names(o.paths, o.n, output, command);
     if (o.n)
         qsort(o.paths, o.n, sizeof *o.paths, by_name);
     for (size_t i = 0; i < o.n; i++)

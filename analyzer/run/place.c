@@ -12,13 +12,16 @@
 #include "place.h"
 
 #include <dirent.h>
+#include <errno.h>
 #include <limits.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
-#include "alias.h"
+#include "base/base.h"
 
 #define LIBRARY "lib/libvramscope.so"
 
@@ -99,10 +102,99 @@ char *place_of(const char *relative)
     return xformat("%s/%s", tree, relative);
 }
 
+/* ---- a directory whose name has blanks or colons by a name without them ---- */
+
+bool place_listable(const char *path)
+{
+    return !strpbrk(path, " \t\n:");
+}
+
+/* Creates DIRECTORY if necessary; true: only this user can write to it. */
+static bool is_ours(const char *directory)
+{
+    struct stat st;
+    if (mkdir(directory, 0700) && errno != EEXIST)
+        return false;
+    return !lstat(directory, &st) && S_ISDIR(st.st_mode) && st.st_uid == geteuid() &&
+           !(st.st_mode & (S_IWGRP | S_IWOTH));
+}
+
+/* "<PARENT>/vramscope", if that is usable; NULL otherwise. */
+static char *in_cache(const char *parent)
+{
+    char *directory = xformat("%s/vramscope", parent);
+    if (*directory == '/' && place_listable(directory) && (!mkdir(parent, 0700) || errno == EEXIST) &&
+        is_ours(directory))
+        return directory;
+    free(directory);
+    return NULL;
+}
+
+static char *private_directory(void)
+{
+    const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
+    char *parent = cache && *cache ? xstrdup(cache) : xformat("%s/.cache", home ? home : "");
+    char *directory = in_cache(parent);
+    free(parent);
+    if (directory)
+        return directory;
+    directory = xformat("/tmp/vramscope-%ld", (long)geteuid());
+    if (is_ours(directory))
+        return directory;
+    free(directory);
+    return NULL;
+}
+
+static bool points_to(const char *link, const char *target)
+{
+    char at[PATH_MAX];
+    ssize_t n = readlink(link, at, sizeof at);
+    return n > 0 && (size_t)n == strlen(target) && !memcmp(at, target, (size_t)n);
+}
+
+/* Creates the link under a name of this process's own and renames it, so that two processes can do so at
+ * once. */
+static bool make_link(const char *link, const char *target)
+{
+    char *own = xformat("%s.%ld", link, (long)getpid());
+    unlink(own);
+    bool made = !symlink(target, own) && !rename(own, link);
+    if (!made)
+        unlink(own);
+    free(own);
+    return made;
+}
+
+static uint64_t hash(const char *text) /* FNV-1a */
+{
+    uint64_t h = UINT64_C(14695981039346656037);
+    for (; *text; text++)
+        h = (h ^ (unsigned char)*text) * UINT64_C(1099511628211);
+    return h;
+}
+
+/* The name of a link to DIRECTORY that can be in LD_PRELOAD; NULL: there is no place for one.  It lies in a
+ * directory that only this user can write, ~/.cache/vramscope or /tmp/vramscope-<uid>, as a user who could
+ * change it could make our programs load any library.  It is named by its target, made once and never
+ * removed: a program that outlives us may start others, and for each the loader would complain about a
+ * missing library. */
+static char *alias_of(const char *directory)
+{
+    char *in = private_directory();
+    if (!in)
+        return NULL;
+    char *link = xformat("%s/%016llx", in, (unsigned long long)hash(directory));
+    free(in);
+    if (points_to(link, directory) || make_link(link, directory))
+        return link;
+    free(link);
+    return NULL;
+}
+
 char *place_listed(const char *relative)
 {
     char *path = place_of(relative), *prefix, *alias;
-    if (alias_needless(path))
+    if (place_listable(path))
         return path;
     prefix = xformat("%.*s", (int)(strlen(path) - strlen(relative) - 1), path);
     if ((alias = alias_of(prefix))) {

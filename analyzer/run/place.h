@@ -10,8 +10,10 @@
 /* "<tree>/RELATIVE"; the tree is the directory above bin/, or the package of the wheel that the command came
  * with, and /usr where /proc is not there.  The caller frees it. */
 char *place_of(const char *relative);
-/* Likewise for a list in the environment: a path with a blank or a colon is replaced by a link without them
- * (alias.h), if one can be made. */
+/* Whether PATH can be in LD_PRELOAD, a list separated by blanks and colons. */
+bool place_listable(const char *path);
+/* Likewise for a list in the environment: a path with a blank or a colon is replaced by a link without them,
+ * if one can be made. */
 char *place_listed(const char *relative);
 /* lib/libvramscope.so, or NULL with WHY; by a name that can stand in LD_PRELOAD, as above */
 char *place_library(char *why, size_t why_size);

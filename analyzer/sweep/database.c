@@ -1,8 +1,8 @@
 /*
- * database.c - see database.h.  The recordings stay where they are: a sweep goes on from its folders, and
+ * database.c - see show.h.  The recordings stay where they are: a sweep goes on from its folders, and
  * each time the database is made anew of all that is there.
  */
-#include "database.h"
+#include "show.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
-/* predict.c - see predict.h. */
-#include "predict.h"
+/* predict.c - see show.h. */
+#include "show.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -11,9 +11,6 @@
 
 #include "base/commands.h"
 #include "base/shown.h"
-#include "claim.h"
-#include "database.h"
-#include "predict.h"
 #include "work.h"
 
 struct options {

@@ -20,6 +20,9 @@ struct work {
     size_t runs;          /* points that were run */
 };
 
+/* OWN: words of this program's that points depend on, too; NULL: none.  Makes it where it is not there, and
+ * holds it until we and every process of a point have ended.  0, or 2, said in the name of WHO. */
+int claim_folder(const char *who, const char *folder, char *const *own, char *const *command);
 /* The cores that we may use. */
 size_t work_cores(void);
 /* Runs N points of the sweep.  0; 1: we were asked to end; or 2, said. */

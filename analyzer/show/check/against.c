@@ -10,7 +10,6 @@
 #include <string.h>
 
 #include "check.h"
-#include "measure.h"
 #include "read/living.h"
 
 static char *given_against(const struct check_options *o)

@@ -19,7 +19,6 @@
 #include "read/steps.h"
 #include "read/tape.h"
 #include "check.h"
-#include "measure.h"
 #include "trace/roles.h"
 
 /* ---- rows ---- */

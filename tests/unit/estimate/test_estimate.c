@@ -3,7 +3,7 @@
 
 #include "unit/test.h"
 #include "estimate/estimate.h"
-#include "estimate/kept.h"
+#include "estimate/formulas.h"
 
 static char why[256];
 
