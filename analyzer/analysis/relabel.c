@@ -243,8 +243,8 @@ int relabel_open(struct trace *t, const char *path, const struct relabel *r)
     else if (asked && t->thinned)
         snprintf(
             t->why, sizeof t->why,
-            "%s: --phases and --steps need every event, and old ones are folded (VRAMSCOPE_MAX_BYTES): give "
-            "the rules to vramscope run --phases",
+            "%s: --phases and --steps need every event, and old ones are folded: vramscope run --max-bytes "
+            "keeps more",
             path);
     else if (!asked || !relabel(t, r))
         return 0;

@@ -43,7 +43,7 @@ static const struct option_row rows[] = {
     {"sample-ms", 0, "MS", ARG_TEXT, AT(sample_ms),
      "time between samples of the driver's own figures; 0 = none"},
     {"phases", 0, "RULES", ARG_TEXT, AT(phases),
-     "which NVTX ranges name phases: name=pattern[,name=pattern...]"},
+     "went to report, peak, plot, diff and check, which take it of any recording"},
     {"max-bytes", 0, "SIZE", ARG_TEXT, AT(max_bytes), "size that the database stays under, e.g. 4GiB"},
     {"journal-dir", 0, "DIR", ARG_TEXT, AT(journal_dir),
      "where the journal lies (default /dev/shm when that has room)"},
@@ -126,6 +126,10 @@ static int check_values(const struct options *o)
         {"max-bytes", "VRAMSCOPE_MAX_BYTES", o->max_bytes, "a size such as 4GiB"}};
     if (labels_check(&o->labels))
         return EXIT_USAGE;
+    if (o->phases)
+        return complain(
+            "run: --phases is given to what reads the recording: vramscope report --phases='%s' run.db",
+            o->phases);
     if (!build_has_arena() && o->allocator && !strcmp(o->allocator, "arena"))
         return complain("run: --allocator=arena: the arena is not in this build of vramscope");
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
@@ -172,7 +176,6 @@ static int set_environment(const struct options *o, const char *output, const ch
     set_given("VRAMSCOPE_STACKS", o->stacks);
     set_given("VRAMSCOPE_STACK_DEPTH", o->stack_depth);
     set_given("VRAMSCOPE_SAMPLE_MS", o->sample_ms);
-    set_given("VRAMSCOPE_PHASES", o->phases);
     char *labels = labels_join(&o->labels, o->labels.count);
     set_given("VRAMSCOPE_LABELS", *labels ? labels : NULL);
     free(labels);

@@ -11,23 +11,15 @@
 #include <stdbool.h>
 #include <string.h>
 
-#include "glob.h"
 #include "record/record.h"
 
-enum { MAX_NAMES = 8192, SLOTS = 2 * MAX_NAMES, TEXT_BYTES = 512 * 1024, MAX_RULES = 64 };
-
-struct rule {
-    const char *name, *pattern;
-    size_t name_length, pattern_length;
-};
+enum { MAX_NAMES = 8192, SLOTS = 2 * MAX_NAMES, TEXT_BYTES = 512 * 1024 };
 
 static struct vs_name names[MAX_NAMES];
 static struct vs_name *slots[SLOTS]; /* atomic */
 static char text_bytes[TEXT_BYTES];
 static uint32_t names_used, text_used; /* atomic */
 static uint32_t generation = 1;        /* atomic; of the journal whose ids the names remember */
-static struct rule rules[MAX_RULES];
-static int rule_count;
 
 static const char *const phases[] = {"forward", "logits", "backward", "optimizer"};
 
@@ -72,12 +64,9 @@ static bool equal_ignoring_case(const char *a, size_t length, const char *lower)
     return lower[length] == 0;
 }
 
-/* The user's rules first, then the four names in any case. */
+/* The four names in any case. */
 static struct vs_name *decide_phase(struct vs_name *n)
 {
-    for (int i = 0; i < rule_count; i++)
-        if (vs_glob(rules[i].pattern, rules[i].pattern_length, n->text, n->length))
-            return vs_name_intern(rules[i].name, rules[i].name_length);
     for (size_t i = 0; i < sizeof(phases) / sizeof(*phases); i++)
         if (equal_ignoring_case(n->text, n->length, phases[i]))
             return strcmp(n->text, phases[i]) ? vs_name_intern(phases[i], n->length) : n;
@@ -180,35 +169,8 @@ void vs_names_forget_journal(void)
     __atomic_fetch_add(&generation, 1, __ATOMIC_RELAXED);
 }
 
-static size_t span_to(const char *text, char stop)
+void vs_names_init(void)
 {
-    size_t n = 0;
-
-    while (text[n] && text[n] != stop)
-        n++;
-    return n;
-}
-
-int vs_names_set_rules(const char *text)
-{
-    int count = 0;
-
-    rule_count = 0;
-    for (const char *at = text; *at;) {
-        size_t row = span_to(at, ','), name = span_to(at, '=');
-
-        if (row) {
-            if (name == 0 || name + 1 >= row || count == MAX_RULES)
-                return -1 - (int)(at - text);
-            rules[count++] = (struct rule){at, at + name + 1, name, row - name - 1};
-        }
-        at += row + (at[row] == ',');
-    }
-    rule_count = count;
-    /* Interns the names that must be there even if the table gets full later. */
-    for (int i = 0; i < count; i++)
-        vs_name_intern(rules[i].name, rules[i].name_length);
     for (size_t i = 0; i < sizeof(phases) / sizeof(*phases); i++)
         vs_name_intern(phases[i], strlen(phases[i]));
-    return count;
 }

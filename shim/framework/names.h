@@ -34,10 +34,8 @@ struct vs_name *vs_name_phase(struct vs_name *name);
 /* The name's string id in the journal that records now; 0 before there is one. */
 uint32_t vs_name_id(struct vs_name *name);
 
-/* Sets which NVTX ranges name phases: "name=pattern[,name=pattern...]", with shell patterns.  TEXT belongs
- * to the caller and must stay valid.  Call it before the first name is interned, because decisions are not
- * changed.  Returns the number of rules, or -1 - (offset of the first error). */
-int vs_names_set_rules(const char *text);
+/* Interns the names of phases, which must be there even if the table gets full later. */
+void vs_names_init(void);
 
 /* Forgets the parent's ids, because a fork child records into a journal of its own. */
 void vs_names_forget_journal(void);

@@ -20,7 +20,6 @@
 #include "pending.h"
 #include "range_blocks.h"
 #include "core/hot.h"
-#include "core/log.h"
 #include "core/options.h"
 
 /* On a cache line of its own, because every push writes it and every event reads its neighbours. */
@@ -34,14 +33,10 @@ const void *vs_range_self(void)
     return &vs_range_own;
 }
 
-void vs_ranges_init(const char *rules)
+void vs_ranges_init(void)
 {
-    int bad = vs_names_set_rules(rules);
-
+    vs_names_init();
     vs_range_blocks_init();
-    if (bad < 0)
-        vs_log("VRAMSCOPE_PHASES: \"%s\" is no name=pattern; no NVTX range is a phase by rule",
-               rules - 1 - bad);
 }
 
 /* ---- phases ---- */

@@ -11,8 +11,8 @@
 #include "record/record.h"
 
 /* Called once, from the library's constructor: before any thread can fork, and early enough to get a
- * low-numbered key.  RULES is VRAMSCOPE_PHASES and must stay valid. */
-void vs_ranges_init(const char *rules);
+ * low-numbered key. */
+void vs_ranges_init(void);
 
 struct vs_range_names {
     struct vs_name *name;   /* NULL: the table of names is full; TEXT is used then */

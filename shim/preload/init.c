@@ -126,7 +126,7 @@ static __attribute__((constructor)) void init(int argc, char **argv, char **envi
     vs_stack_set_depth((unsigned)vs_options.stack_depth);
     vs_output_init();
     vs_recording_prepare();
-    vs_ranges_init(vs_options.phases);
+    vs_ranges_init();
     vs_torch_facts_init(environment);
     __cxa_atexit(at_exit, NULL, NULL);
     if (vs_options.help)

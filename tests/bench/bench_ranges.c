@@ -106,7 +106,7 @@ static void prepare(char *directory)
     vs_options_load(environment);
     vs_output_init();
     vs_recording_prepare();
-    vs_ranges_init("");
+    vs_ranges_init();
     nvtx = (struct vs_range_names){.name = vs_name_intern("aten::mm", 8), .text = "aten::mm", .length = 8};
     writer_error = -EAGAIN; /* the drain thread leaves the ring to us */
 }

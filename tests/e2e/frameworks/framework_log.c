@@ -101,7 +101,5 @@ uint64_t vs_record(struct vs_event *event)
 
 static __attribute__((constructor)) void init(void)
 {
-    const char *rules = getenv("VRAMSCOPE_PHASES");
-
-    vs_ranges_init(rules ? rules : "");
+    vs_ranges_init();
 }

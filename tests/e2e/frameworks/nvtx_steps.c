@@ -1,7 +1,7 @@
 /*
  * nvtx_steps.c - a training loop that only NVTX says something of: ARGV[1] (6) ranges "iteration", in each
  * "fwd N" with a nested "norm", "bwd" with a helper thread that has no range of its own, and "opt"; the
- * biggest is the third.
+ * biggest is the third.  With a second argument they have the names of phases: forward, backward, optimizer.
  */
 #include <pthread.h>
 #include <stdio.h>
@@ -21,6 +21,7 @@
     } while (0)
 
 static CUcontext context;
+static int named; /* by phases */
 
 static void *helper(void *size)
 {
@@ -38,20 +39,20 @@ static int iterate(int i)
     size_t size = (i == 3 ? 20 : 10) * MIB, half = size / 2;
     snprintf(name, sizeof name, "fwd %d", i);
     nvtxRangePushA("iteration");
-    nvtxRangePushA(name);
+    nvtxRangePushA(named ? "forward" : name);
     OK(cuMemAlloc(&activations, size));
     nvtxRangePushA("norm");
     OK(cuMemAlloc(&norm, MIB));
     nvtxRangePop();
     OK(cuMemFree(norm));
     nvtxRangePop();
-    nvtxRangePushA("bwd");
+    nvtxRangePushA(named ? "backward" : "bwd");
     OK(cuMemAlloc(&gradients, 4 * MIB));
     pthread_create(&thread, NULL, helper, &half);
     pthread_join(thread, NULL);
     OK(cuMemFree(activations));
     nvtxRangePop();
-    nvtxRangePushA("opt");
+    nvtxRangePushA(named ? "optimizer" : "opt");
     OK(cuMemAlloc(&states, 2 * MIB));
     OK(cuMemFree(states));
     OK(cuMemFree(gradients));
@@ -63,6 +64,7 @@ static int iterate(int i)
 int main(int argc, char **argv)
 {
     int iterations = argc > 1 ? atoi(argv[1]) : 6;
+    named = argc > 2;
     CUdevice device;
     CUdeviceptr weights;
     OK(cuInit(0));

@@ -106,6 +106,6 @@ TEST(layers_beyond_their_bound_are_those_around_them, setup)
 
 int main(void)
 {
-    vs_ranges_init("");
+    vs_ranges_init();
     return run_all_tests(NULL, NULL);
 }

@@ -1,10 +1,8 @@
 /*
  * test_ranges.c - ranges of one thread: how they nest, whose names a phase, what an unbalanced or too deep
- * one changes, and names (ranges.c, names.c, glob.c).
+ * one changes, and names (ranges.c, names.c).
  */
 #include <stdio.h>
-
-#include "framework/glob.h"
 
 #include "ranges_kit.h"
 
@@ -74,33 +72,6 @@ TEST(a_name_in_other_case_names_the_phase_in_lower_case, setup)
     vs_range_push("forwards", NULL, NVTX);
     assert_int_equal(log_[2].arg1, VS_SOURCE_NVTX);
     vs_range_pop(NULL, NVTX);
-}
-
-TEST(a_rule_names_the_phase_of_matching_ranges, setup)
-{
-    assert_int_equal(vs_names_set_rules("backward=bwd_*,loss=ce[0-9],loss=lm?head"), 3);
-    vs_range_push("bwd_layer_3", NULL, NVTX);
-    assert_string_equal(name_of(&log_[0]), "bwd_layer_3");
-    assert_string_equal(strings[log_[0].stack], "backward");
-    vs_range_push("ce7", NULL, NVTX);
-    assert_string_equal(strings[log_[1].stack], "loss");
-    vs_range_push("lm_head", NULL, NVTX);
-    assert_string_equal(strings[log_[2].stack], "loss");
-    vs_range_push("cex", NULL, NVTX);
-    assert_int_equal(log_[3].arg1, VS_SOURCE_NVTX);
-    for (int i = 0; i < 4; i++)
-        vs_range_pop(NULL, NVTX);
-}
-
-TEST(a_rule_that_makes_no_sense_says_where, setup)
-{
-    assert_int_equal(vs_names_set_rules(""), 0);
-    assert_int_equal(vs_names_set_rules("a=b,,c=d,"), 2);
-    assert_int_equal(vs_names_set_rules("loss"), -1);
-    assert_int_equal(vs_names_set_rules("a=b,loss,c=d"), -5);
-    assert_int_equal(vs_names_set_rules("=x"), -1);
-    assert_int_equal(vs_names_set_rules("x="), -1);
-    assert_int_equal(vs_names_set_rules(""), 0);
 }
 
 TEST(domains_interleave, setup)
@@ -203,32 +174,8 @@ TEST(a_full_table_of_names_still_records, setup)
     vs_range_pop(NULL, MARKER);
 }
 
-static bool glob(const char *pattern, const char *text)
-{
-    return vs_glob(pattern, strlen(pattern), text, strlen(text));
-}
-
-TEST(patterns_match_as_the_shell_does, setup)
-{
-    assert_true(glob("", ""));
-    assert_true(glob("*", ""));
-    assert_true(glob("a*c", "abbbc"));
-    assert_true(glob("*b*c", "aabbcc"));
-    assert_true(glob("?x[a-c]", "zxb"));
-    assert_true(glob("[!a]b", "cb"));
-    assert_true(glob("[]x]", "]"));
-    assert_true(glob("\\*", "*"));
-    assert_true(glob("a[", "a["));
-    assert_false(glob("a*c", "abbb"));
-    assert_false(glob("a", "ab"));
-    assert_false(glob("ab", "a"));
-    assert_false(glob("[!a]", "a"));
-    assert_false(glob("\\*", "x"));
-    assert_false(glob("?", ""));
-}
-
 int main(void)
 {
-    vs_ranges_init("");
+    vs_ranges_init();
     return run_all_tests(NULL, NULL);
 }

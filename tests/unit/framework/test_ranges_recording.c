@@ -184,6 +184,6 @@ TEST(a_signal_handler_may_push_and_pop_anywhere, setup)
 
 int main(void)
 {
-    vs_ranges_init("");
+    vs_ranges_init();
     return run_all_tests(NULL, NULL);
 }

@@ -170,6 +170,6 @@ TEST(blocks_of_ended_threads_are_used_again, setup)
 
 int main(void)
 {
-    vs_ranges_init("");
+    vs_ranges_init();
     return run_all_tests(NULL, NULL);
 }
