@@ -140,7 +140,8 @@ static void check_others(struct doctor *d)
         doctor_say(d, DOCTOR_WARN, "LD_PRELOAD", "put libvramscope.so last, or record without the other",
                    "already names %s", preload);
     if (nvtx && *nvtx)
-        doctor_say(d, DOCTOR_OK, "NVTX", NULL, "%s listens too: vramscope passes every call on to it", nvtx);
+        doctor_say(d, DOCTOR_WARN, "NVTX", "unset NVTX_INJECTION64_PATH to have NVTX ranges in recordings",
+                   "%s gets them", nvtx);
     if (cuda && *cuda)
         doctor_say(d, DOCTOR_WARN, "CUDA_INJECTION64_PATH",
                    "unset it while recording if allocations are missing",

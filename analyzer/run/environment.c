@@ -1,8 +1,8 @@
 /*
  * environment.c - see environment.h.
  *
- * Old values are kept: ours are prepended to lists, and another tool's path in a variable that takes only
- * one moves to a variable of ours, from which the library loads that tool.
+ * Old values are kept: ours are prepended to lists, another tool of the driver moves to a variable of ours,
+ * from which the library loads it, and another NVTX tool stays.
  */
 #include "environment.h"
 
@@ -31,13 +31,22 @@ void environment_prepend(const char *name, const char *value)
     free(joined);
 }
 
-/* Sets NAME to LIBRARY; its old value goes to CHAIN. */
-static void take_over(const char *name, const char *chain, const char *library)
+static void take_nvtx(const char *command, const char *library)
 {
-    const char *old = getenv(name);
+    const char *old = getenv("NVTX_INJECTION64_PATH");
+    if (old && *old && !strstr(old, "libvramscope.so"))
+        complain("%s: NVTX_INJECTION64_PATH names %s: it gets NVTX's ranges, and the recording has none",
+                 command, old);
+    else
+        setenv("NVTX_INJECTION64_PATH", library, 1);
+}
+
+static void take_injection(const char *library)
+{
+    const char *old = getenv("CUDA_INJECTION64_PATH");
     if (old && *old && strcmp(old, library))
-        setenv(chain, old, 1);
-    setenv(name, library, 1);
+        setenv("VRAMSCOPE_INJECTION_CHAIN", old, 1);
+    setenv("CUDA_INJECTION64_PATH", library, 1);
 }
 
 bool environment_wants_python(bool no_auto_phases)
@@ -61,9 +70,9 @@ int environment_preload(const char *command, const struct environment *e)
     setenv("VRAMSCOPE_PRELOAD", all, 1);
     free(all);
     if (e->nvtx)
-        take_over("NVTX_INJECTION64_PATH", "VRAMSCOPE_NVTX_CHAIN", e->library);
+        take_nvtx(command, e->library);
     if (e->injection)
-        take_over("CUDA_INJECTION64_PATH", "VRAMSCOPE_INJECTION_CHAIN", e->library);
+        take_injection(e->library);
     if (python)
         environment_prepend("PYTHONPATH", python);
     free(python);

@@ -1,10 +1,9 @@
 /*
- * nvtx.h - shared by the four files of the NVTX injection library.
+ * nvtx.h - shared by the three files of the NVTX injection library.
  *
  *      nvtx.c          the functions that NVTX calls: one for each entry of the tables
- *      nvtx_init.c     fills the tables; loads the tool that we displaced
+ *      nvtx_init.c     fills the tables; ranges that begin or end with a structured payload
  *      nvtx_names.c    handles and texts in all their forms
- *      nvtx_payload.c  ranges that begin or end with a structured payload
  */
 #ifndef VS_FRAMEWORK_NVTX_H
 #define VS_FRAMEWORK_NVTX_H
@@ -21,7 +20,6 @@ struct nvtx_handle {
     struct vs_name *name;
     const char *text; /* a copy, if the table of names was full */
     size_t length;
-    void *theirs; /* the other tool's handle for it */
 };
 
 /* ---- nvtx_names.c ---- */
@@ -40,21 +38,14 @@ void nvtx_from_wide(struct nvtx_words *out, const wchar_t *text);
 void nvtx_from_attributes(struct nvtx_words *out, const struct nvtx_attributes *attributes);
 struct vs_range_names nvtx_range_names(const struct nvtx_words *words, const struct nvtx_handle *domain);
 /* NULL: no memory. */
-struct nvtx_handle *nvtx_new_handle(const struct nvtx_words *words, void *theirs);
-/* Whether H is a handle that a program was given here.  False for NULL, and for one of another tool, which
- * must not be looked into. */
+struct nvtx_handle *nvtx_new_handle(const struct nvtx_words *words);
+/* Whether H is a handle that a program was given here.  False for NULL, and for anything else, which must not
+ * be looked into. */
 bool nvtx_is_ours(const struct nvtx_handle *h);
-
-/* ---- nvtx_init.c ---- */
-
-/* The function that the other tool put into a table, or NULL. */
-extern nvtx_function *nvtx_chain_core[CORE_SLOTS], *nvtx_chain_core2[CORE2_SLOTS],
-    *nvtx_chain_sync[SYNC_SLOTS];
 
 /* ---- nvtx.c ---- */
 
-extern nvtx_function *const nvtx_ours_core[CORE_SLOTS], *const nvtx_ours_core2[CORE2_SLOTS],
-                                                            *const nvtx_ours_sync[SYNC_SLOTS];
+extern nvtx_function *const nvtx_core[CORE_SLOTS], *const nvtx_core2[CORE2_SLOTS];
 
 /* The calls of NVTX with a domain; NULL is the default one. */
 void nvtx_domain_mark(struct nvtx_handle *domain, const struct nvtx_attributes *a);

@@ -13,25 +13,21 @@
 #include <wchar.h>
 
 enum { NVTX_TABLE_CALLBACKS = 1, NVTX_TABLE_VERSION = 3 };
-enum { NVTX_CORE = 1, NVTX_CUDA, NVTX_OPENCL, NVTX_CUDART, NVTX_CORE2, NVTX_SYNC, NVTX_MODULES };
+enum { NVTX_CORE = 1, NVTX_CORE2 = 5 };
 
-enum nvtx_core {
-    CORE_MARK_EX = 1,
-    CORE_MARK_A,
-    CORE_MARK_W,
-    CORE_START_EX,
-    CORE_START_A,
-    CORE_START_W,
-    CORE_END,
-    CORE_PUSH_EX,
-    CORE_PUSH_A,
-    CORE_PUSH_W,
-    CORE_POP,
-    CORE_CATEGORY_A,
-    CORE_CATEGORY_W,
-    CORE_THREAD_A,
-    CORE_THREAD_W,
-    CORE_SLOTS
+enum nvtx_core { /* up to the last that is ours */
+                 CORE_MARK_EX = 1,
+                 CORE_MARK_A,
+                 CORE_MARK_W,
+                 CORE_START_EX,
+                 CORE_START_A,
+                 CORE_START_W,
+                 CORE_END,
+                 CORE_PUSH_EX,
+                 CORE_PUSH_A,
+                 CORE_PUSH_W,
+                 CORE_POP,
+                 CORE_SLOTS
 };
 
 enum nvtx_core2 {
@@ -40,21 +36,12 @@ enum nvtx_core2 {
     CORE2_END,
     CORE2_PUSH_EX,
     CORE2_POP,
-    CORE2_RESOURCE_CREATE,
-    CORE2_RESOURCE_DESTROY,
-    CORE2_CATEGORY_A,
-    CORE2_CATEGORY_W,
-    CORE2_STRING_A,
+    CORE2_STRING_A = 10,
     CORE2_STRING_W,
     CORE2_DOMAIN_A,
     CORE2_DOMAIN_W,
-    CORE2_DESTROY,
-    CORE2_INITIALIZE,
     CORE2_SLOTS
 };
-
-enum { SYNC_CREATE = 1, SYNC_SLOTS = 7 };
-enum { CUDA_SLOTS = 9, OPENCL_SLOTS = 15, CUDART_SLOTS = 7 };
 
 enum { NVTX_TEXT_ASCII = 1, NVTX_TEXT_WIDE = 2, NVTX_TEXT_REGISTERED = 3 };
 #define NVTX_NOT_TRACKED (-2)
@@ -72,20 +59,6 @@ struct nvtx_attributes { /* of an event */
     uint32_t color;
     int32_t payload_type, reserved;
     uint64_t payload;
-    int32_t text_type;
-    union nvtx_text text;
-};
-
-struct nvtx_resource {
-    uint16_t version, size;
-    int32_t identifier_type;
-    uint64_t identifier;
-    int32_t text_type;
-    union nvtx_text text;
-};
-
-struct nvtx_sync {
-    uint16_t version, size;
     int32_t text_type;
     union nvtx_text text;
 };

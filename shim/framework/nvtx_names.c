@@ -147,7 +147,7 @@ bool nvtx_is_ours(const struct nvtx_handle *h)
     return false;
 }
 
-struct nvtx_handle *nvtx_new_handle(const struct nvtx_words *words, void *theirs)
+struct nvtx_handle *nvtx_new_handle(const struct nvtx_words *words)
 {
     struct nvtx_handle *h = take();
 
@@ -159,6 +159,5 @@ struct nvtx_handle *nvtx_new_handle(const struct nvtx_words *words, void *theirs
     h->length = h->name ? h->name->length : h->text ? words->length : 0;
     if (!h->name && !h->text)
         h->text = "";
-    h->theirs = theirs;
     return h;
 }

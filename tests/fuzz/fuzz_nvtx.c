@@ -15,8 +15,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 /* ---- the neighbours ---- */
 
-nvtx_function *nvtx_chain_core[CORE_SLOTS], *nvtx_chain_core2[CORE2_SLOTS], *nvtx_chain_sync[SYNC_SLOTS];
-
 uint64_t vs_record(struct vs_event *event)
 {
     return 1;
@@ -49,21 +47,6 @@ int vs_autograd_task(void)
     return -1;
 }
 
-/* The other tool: reads what it is given as far as its size says. */
-static int their_push(const struct nvtx_attributes *a)
-{
-    if (!a)
-        return 3;
-    for (size_t i = 0; i < a->size && i < sizeof *a; i++)
-        (void)*((const volatile uint8_t *)a + i);
-    return 3;
-}
-
-static uint64_t their_start(const struct nvtx_attributes *a)
-{
-    return (uint64_t)their_push(a);
-}
-
 /* ---- */
 
 typedef int push_fn(const void *a);
@@ -88,7 +71,7 @@ static void *attributes(const uint8_t *data, size_t size, uint16_t claimed, void
         struct nvtx_words words;
         nvtx_from_ascii(&words, "registered");
         whole->text.registered = size % 3 == 2   ? *text = malloc(sizeof(struct nvtx_handle)) /* not ours */
-                                 : size % 3 == 1 ? nvtx_new_handle(&words, NULL)
+                                 : size % 3 == 1 ? nvtx_new_handle(&words)
                                                  : NULL;
     } else {
         size_t n = size / sizeof(wchar_t) * sizeof(wchar_t);
@@ -108,19 +91,16 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         return 0;
     memcpy(&claimed, data, 2);
     claimed %= 600;
-    int chained = data[2] & 1;
-    nvtx_chain_core[CORE_PUSH_EX] = chained ? (nvtx_function *)(void *)their_push : NULL;
-    nvtx_chain_core[CORE_START_EX] = chained ? (nvtx_function *)(void *)their_start : NULL;
     void *a = attributes(data + 3, size - 3, claimed, &text);
-    ((push_fn *)(void *)nvtx_ours_core[CORE_PUSH_EX])(data[2] & 2 ? NULL : a);
-    ((mark_fn *)(void *)nvtx_ours_core[CORE_MARK_EX])(a);
-    id = ((start_fn *)(void *)nvtx_ours_core[CORE_START_EX])(a);
-    ((end_fn *)(void *)nvtx_ours_core[CORE_END])(data[2] & 4 ? id : id + 1);
+    ((push_fn *)(void *)nvtx_core[CORE_PUSH_EX])(data[2] & 2 ? NULL : a);
+    ((mark_fn *)(void *)nvtx_core[CORE_MARK_EX])(a);
+    id = ((start_fn *)(void *)nvtx_core[CORE_START_EX])(a);
+    ((end_fn *)(void *)nvtx_core[CORE_END])(data[2] & 4 ? id : id + 1);
     memcpy(&id, data, 4);
-    ((end_fn *)(void *)nvtx_ours_core[CORE_END])(id);
-    ((pop_fn *)(void *)nvtx_ours_core[CORE_POP])();
+    ((end_fn *)(void *)nvtx_core[CORE_END])(id);
+    ((pop_fn *)(void *)nvtx_core[CORE_POP])();
     if (data[2] & 8)
-        ((pop_fn *)(void *)nvtx_ours_core[CORE_POP])();
+        ((pop_fn *)(void *)nvtx_core[CORE_POP])();
     free(text);
     free(a);
     return 0;

@@ -22,8 +22,8 @@ status 0 "$V" run -q -o s.db -- sh -c '[ "$1" = "a b" ] && [ "$2" = "" ] && [ "$
 lib=$BUILD/lib/libvramscope.so
 env LD_PRELOAD=libm.so.6 NVTX_INJECTION64_PATH=/other/tool.so "$V" run -q -o e.db --stacks=all --sample-ms=7 -- env >env.txt 2>/dev/null
 grep -qx "LD_PRELOAD=$lib:libm.so.6" env.txt || no "LD_PRELOAD: $(grep LD_PRELOAD env.txt)"
-grep -qx "NVTX_INJECTION64_PATH=$lib" env.txt || no "NVTX_INJECTION64_PATH"
-grep -qx "VRAMSCOPE_NVTX_CHAIN=/other/tool.so" env.txt || no "VRAMSCOPE_NVTX_CHAIN"
+grep -qx "NVTX_INJECTION64_PATH=/other/tool.so" env.txt || no "another tool's NVTX_INJECTION64_PATH"
+"$V" run -q -o n.db -- env 2>/dev/null | grep -qx "NVTX_INJECTION64_PATH=$lib" || no "NVTX_INJECTION64_PATH"
 grep -qx "VRAMSCOPE_OUTPUT=$D/e.db" env.txt || no "VRAMSCOPE_OUTPUT is not absolute"
 grep -qx "VRAMSCOPE_CLAIM=1" env.txt && grep -qx "VRAMSCOPE_STACKS=all" env.txt && grep -qx "VRAMSCOPE_SAMPLE_MS=7" env.txt || no "options"
 
