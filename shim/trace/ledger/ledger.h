@@ -88,8 +88,13 @@ struct vs_range_row {
     uint32_t id, phase, name, domain, parent, step;
     uint16_t thread;
     uint8_t source;
-    bool outermost, cross_thread; /* outermost: no open range around it has its phase */
-    bool lost;                    /* its pop was lost, so the ledger closed it */
+    union {
+        struct {
+            bool outermost : 1,             /* no open range around it has its phase */
+                cross_thread : 1, lost : 1; /* its pop was lost, so the ledger closed it */
+        };
+        uint8_t flags; /* of table rng */
+    };
     uint64_t first_seq;
     int64_t t_push, t_pop; /* t_pop -1: open, or its pop was not seen */
 };
@@ -114,9 +119,11 @@ struct vs_zone_row {
     uint64_t min_allocated, max_allocated, min_reserved, max_reserved;
     uint64_t reserved_at_max, reserved_at_min; /* of allocated */
     uint64_t last_framework, last_direct, last_reserved;
-    uint32_t phase, events;
+    uint64_t events;
+    uint32_t phase;
     int device;
     struct vs_held held; /* when allocated was greatest */
+    uint64_t stretch;    /* the store's: the folded stretch that it stands for; 0: none */
 };
 
 struct vs_stretch_row { /* a piece of the run that is folded as one (stretch.c) */
@@ -301,6 +308,7 @@ struct vs_oom_row { /* the device at an out-of-memory; totals as after event seq
     uint32_t phase, range, stack, tensor;
     uint16_t api, thread;
     uint8_t op, space, roles, context;
+    bool stored; /* the store's: what lived then is written */
     int device;
 };
 

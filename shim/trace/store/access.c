@@ -18,53 +18,19 @@
 
 /* ---- kinds ---- */
 
-static uint64_t mix(uint64_t hash, uint64_t word)
-{
-    hash = (hash ^ word) * UINT64_C(0xff51afd7ed558ccd);
-    return hash ^ hash >> 32;
-}
-
-static bool same(const struct vs_access_key *a, const struct vs_access_key *b)
-{
-    return a->first_by == b->first_by && a->last_by == b->last_by && a->first_phase == b->first_phase &&
-           a->last_phase == b->last_phase && a->kinds == b->kinds && a->phases == b->phases &&
-           a->sure_phases == b->sure_phases;
-}
-
-static uint64_t key_of(const struct vs_access_key *k)
-{
-    return mix(
-        mix(mix(0, (uint64_t)k->first_by << 32 | k->last_by), (uint64_t)k->first_phase << 32 | k->last_phase),
-        (uint64_t)k->kinds << 16 | (uint64_t)k->sure_phases << 8 | k->phases);
-}
-
-/* The id of the kind, from 1; 0: no memory.  Different kinds whose keys collide take the next key. */
-static uint32_t find_kind(struct vs_store *s, const struct vs_access_key *k)
-{
-    uint64_t key = key_of(k), failed = 0;
-    uint32_t id;
-    while ((id = vs_table_get(&s->access_ids, key)) != VS_TABLE_NONE && !same(&s->access_kinds.at[id - 1], k))
-        key++;
-    if (id != VS_TABLE_NONE)
-        return id;
-    vs_list_push(&s->access_kinds, failed, *k);
-    id = (uint32_t)s->access_kinds.n;
-    return failed || vs_table_put(&s->access_ids, key, id) < 0 ? 0 : id;
-}
+_Static_assert(sizeof(struct vs_access_key) == 24, "without padding");
 
 static int write_kinds(struct vs_store *s)
 {
     int rc = 0;
-    for (; rc == 0 && s->access_kinds_written < s->access_kinds.n; s->access_kinds_written++) {
-        const struct vs_access_key *k = &s->access_kinds.at[s->access_kinds_written];
-        rc = vs_store_string(s, k->first_by);
+    for (; rc == 0 && s->access_kinds_written < s->access_kinds.count; s->access_kinds_written++) {
+        struct vs_access_kind_row row = {.id = (int64_t)s->access_kinds_written + 1};
+        row.is = *(const struct vs_access_key *)vs_intern_key(&s->access_kinds, row.id, sizeof row.is);
+        rc = vs_store_string(s, row.is.first_by);
         if (rc == 0)
-            rc = vs_store_string(s, k->last_by);
+            rc = vs_store_string(s, row.is.last_by);
         if (rc == 0)
-            rc = vs_sql_run(s, VS_SQL_ACCESS_KIND, "iiiiiiii", (int64_t)s->access_kinds_written + 1,
-                            (int64_t)k->first_by, (int64_t)k->last_by, (int64_t)k->first_phase,
-                            (int64_t)k->last_phase, (int64_t)k->phases, (int64_t)k->kinds,
-                            (int64_t)k->sure_phases);
+            rc = vs_put_row(s, VS_SQL_ACCESS_KIND, &row);
     }
     return rc;
 }
@@ -142,7 +108,7 @@ static int put(struct vs_store *s, uint64_t alloc, const struct vs_access_row *r
                                 .kinds = r->kinds,
                                 .phases = used ? r->phases : 0,
                                 .sure_phases = used ? r->sure_phases : 0};
-    uint32_t kind = find_kind(s, &key);
+    uint32_t kind = vs_intern_number(&s->access_kinds, &key, sizeof key);
     if (kind == 0)
         return -ENOMEM;
     int64_t first = after(r->first_ns, r->born_ns), last = after(r->last_ns, r->born_ns);
@@ -225,45 +191,10 @@ int vs_access_write(struct vs_store *s, const struct vs_commit *c)
 
 int vs_access_gone(struct vs_store *s, uint64_t alloc)
 {
-    return s->access_kinds.n ? vs_sql_run(s, VS_SQL_ACCESS_GONE, "i", (int64_t)alloc) : 0;
+    return s->access_kinds.count ? vs_sql_run(s, VS_SQL_ACCESS_GONE, "i", (int64_t)alloc) : 0;
 }
-
-/* ---- around a transaction; a file that is continued ---- */
 
 void vs_access_forget(struct vs_store *s)
 {
     s->access_kinds_written = 0;
-}
-
-int vs_access_load(struct vs_store *s)
-{
-    sqlite3_stmt *q;
-    uint64_t failed = 0;
-    if (sqlite3_prepare_v2(
-            s->db,
-            "SELECT first_by,last_by,first_phase,last_phase,phases,kinds,sure_phases FROM access_kind "
-            "ORDER BY id",
-            -1, &q, NULL) != SQLITE_OK)
-        return -EIO;
-    while (sqlite3_step(q) == SQLITE_ROW) {
-        struct vs_access_key k = {(uint32_t)sqlite3_column_int64(q, 0), (uint32_t)sqlite3_column_int64(q, 1),
-                                  (uint32_t)sqlite3_column_int64(q, 2), (uint32_t)sqlite3_column_int64(q, 3),
-                                  (uint16_t)sqlite3_column_int(q, 5),   (uint8_t)sqlite3_column_int(q, 4),
-                                  (uint8_t)sqlite3_column_int(q, 6)};
-        uint64_t key = key_of(&k);
-        vs_list_push(&s->access_kinds, failed, k);
-        while (vs_table_get(&s->access_ids, key) != VS_TABLE_NONE)
-            key++;
-        failed += vs_table_put(&s->access_ids, key, (uint32_t)s->access_kinds.n) < 0;
-    }
-    sqlite3_finalize(q);
-    s->access_kinds_written = s->access_kinds.n;
-    return failed ? -ENOMEM : 0;
-}
-
-void vs_access_free(struct vs_store *s)
-{
-    free(s->access_kinds.at);
-    free(s->accesses.at);
-    vs_table_free(&s->access_ids);
 }

@@ -83,21 +83,12 @@ bool vs_fold_at(struct vs_fold *f, int64_t t)
 
 sqlite3_stmt *vs_fold_query(struct vs_store *s, enum vs_statement which, int64_t a, int64_t b)
 {
-    sqlite3_stmt *q = vs_sql_prepared(s, which);
-    if (!q)
+    if (vs_sql_prepare(s, which) < 0)
         return NULL;
-    sqlite3_bind_int64(q, 1, a);
-    if (sqlite3_bind_parameter_count(q) > 1)
-        sqlite3_bind_int64(q, 2, b);
-    return q;
-}
-
-static int write_stretch(struct vs_store *s, const struct vs_stretch_row *r)
-{
-    return vs_sql_run(s, VS_SQL_STRETCH, "iiiiiiiiinii", (int64_t)r->first_seq, (int64_t)r->last_seq,
-                      r->t_first, r->t_last, (int64_t)r->first_step, (int64_t)r->last_step, (int64_t)r->steps,
-                      (int64_t)r->ranges, (int64_t)r->samples, r->open ? (int64_t)-1 : (int64_t)0,
-                      (int64_t)r->unwritten, (int64_t)r->bytes);
+    const int64_t values[] = {a, b};
+    for (int i = 0; i < sqlite3_bind_parameter_count(s->sql[which]); i++)
+        sqlite3_bind_int64(s->sql[which], i + 1, values[i]);
+    return s->sql[which];
 }
 
 /* ---- which stretch to fold ---- */
@@ -352,7 +343,7 @@ static int take(struct vs_store *s, const struct vs_commit *c, const struct vs_s
     uint64_t failed = 0;
     if (c->level >= 3 && f->at.n && f->at.at[f->at.n - 1].folded)
         return extend_last(s, r);
-    int rc = write_stretch(s, r);
+    int rc = vs_put_row(s, VS_SQL_STRETCH, r);
     if (rc < 0 || r->open)
         return rc;
     vs_list_push(&f->at, failed,
@@ -397,19 +388,6 @@ int vs_store_level(struct vs_store *s)
 
 /* ---- load ---- */
 
-static struct vs_stretch stretch_of(sqlite3_stmt *q)
-{
-    return (struct vs_stretch){.first_seq = (uint64_t)sqlite3_column_int64(q, 0),
-                               .last_seq = (uint64_t)sqlite3_column_int64(q, 1),
-                               .t_first = sqlite3_column_int64(q, 2),
-                               .t_last = sqlite3_column_int64(q, 3),
-                               .first_step = (uint64_t)sqlite3_column_int64(q, 4),
-                               .last_step = (uint64_t)sqlite3_column_int64(q, 5),
-                               .folded = (uint32_t)sqlite3_column_int64(q, 6),
-                               .bytes = (uint64_t)sqlite3_column_int64(q, 7),
-                               .rows = (uint32_t)sqlite3_column_int64(q, 8)};
-}
-
 int vs_fold_load(struct vs_store *s)
 {
     struct vs_fold *f = s->fold;
@@ -418,17 +396,17 @@ int vs_fold_load(struct vs_store *s)
     f->at.n = 0;
     f->detail_bytes = f->run_rows = 0;
     vs_fold_forget_rows(f);
-    sqlite3_stmt *q = vs_sql_prepared(s, VS_SQL_STRETCHES);
+    sqlite3_stmt *q = vs_fold_query(s, VS_SQL_STRETCHES, 0, 0);
     while (q && (code = sqlite3_step(q)) == SQLITE_ROW) {
-        struct vs_stretch a = stretch_of(q);
+        struct vs_stretch a = {0};
+        vs_get_row(q, VS_SQL_STRETCHES, &a);
         vs_list_push(&f->at, failed, a);
         if (a.folded)
             f->run_rows += a.rows;
         else
             f->detail_bytes += a.bytes;
     }
-    if (q)
-        sqlite3_reset(q);
+    sqlite3_reset(q);
     for (size_t i = 0; rc == 0 && i < f->at.n; i++)
         if (f->at.at[i].folded)
             rc = vs_fold_load_rows(s, &f->at.at[i]);

@@ -34,8 +34,7 @@ struct fold_row {
 
 static struct fold_row row_of(const struct vs_store *s, sqlite3_stmt *q)
 {
-    uint64_t kind = (uint64_t)sqlite3_column_int64(q, KIND);
-    const struct vs_kind *k = kind > 0 && kind <= s->kinds.n ? &s->kinds.at[kind - 1] : NULL;
+    const struct vs_kind *k = vs_kind_at(s, sqlite3_column_int64(q, KIND));
     return (struct fold_row){.seq = (uint64_t)sqlite3_column_int64(q, SEQ),
                              .op = (uint8_t)sqlite3_column_int(q, OP),
                              .device = (int8_t)sqlite3_column_int(q, DEVICE),
@@ -44,7 +43,7 @@ static struct fold_row row_of(const struct vs_store *s, sqlite3_stmt *q)
                              .range = (uint32_t)sqlite3_column_int64(q, RANGE),
                              .mate = (uint64_t)sqlite3_column_int64(q, MATE),
                              .status = k ? k->status : 0,
-                             .space = k ? k->space : 0};
+                             .space = k ? (uint8_t)k->space : 0};
 }
 
 /* ---- rows to delete ---- */
@@ -163,8 +162,7 @@ static bool is_amended(struct vs_store *s, uint64_t end)
 {
     sqlite3_stmt *q = vs_fold_query(s, VS_SQL_FREE_AMENDED, (int64_t)end, 0);
     bool amended = q && sqlite3_step(q) == SQLITE_ROW;
-    if (q)
-        sqlite3_reset(q);
+    sqlite3_reset(q);
     return amended;
 }
 

@@ -16,123 +16,70 @@
 
 /* ---- zones ---- */
 
-enum zone_column {
-    Z_FIRST,
-    Z_LAST,
-    Z_DEVICE,
-    Z_PHASE,
-    Z_T_FIRST,
-    Z_T_LAST,
-    Z_MIN,
-    Z_MAX,
-    Z_MAX_T,
-    Z_MIN_R,
-    Z_MAX_R,
-    Z_LAST_FRAMEWORK,
-    Z_LAST_DIRECT,
-    Z_LAST_RESERVED,
-    Z_EVENTS,
-    Z_MIN_T,
-    Z_MAX_R_T,
-    Z_MIN_R_T,
-    Z_R_AT_MAX,
-    Z_R_AT_MIN,
-    Z_END
-};
-
-struct zone {
-    int64_t v[Z_END];
-    char *held;
-};
-
-static void zone_read(sqlite3_stmt *q, struct zone *z)
-{
-    for (int i = 0; i < Z_END; i++)
-        z->v[i] = sqlite3_column_int64(q, i);
-    const char *held = (const char *)sqlite3_column_text(q, Z_END);
-    z->held = held ? strdup(held) : NULL;
-}
-
-static void take(struct zone *to, const struct zone *from, enum zone_column value, enum zone_column moment,
-                 enum zone_column beside)
-{
-    to->v[value] = from->v[value];
-    to->v[moment] = from->v[moment];
-    if (beside != Z_END)
-        to->v[beside] = from->v[beside];
-}
-
 /* FROM comes later. */
-static void zone_join(struct zone *to, struct zone *from)
+static void zone_join(struct vs_zone_row *to, const struct vs_zone_row *from)
 {
-    if (from->v[Z_MAX] > to->v[Z_MAX]) {
-        char *held = to->held;
-        take(to, from, Z_MAX, Z_MAX_T, Z_R_AT_MAX);
+    if (from->max_allocated > to->max_allocated) {
+        to->max_allocated = from->max_allocated;
+        to->max_t = from->max_t;
+        to->reserved_at_max = from->reserved_at_max;
         to->held = from->held;
-        from->held = held;
     }
-    if (from->v[Z_MIN] < to->v[Z_MIN])
-        take(to, from, Z_MIN, Z_MIN_T, Z_R_AT_MIN);
-    if (from->v[Z_MAX_R] > to->v[Z_MAX_R])
-        take(to, from, Z_MAX_R, Z_MAX_R_T, Z_END);
-    if (from->v[Z_MIN_R] < to->v[Z_MIN_R])
-        take(to, from, Z_MIN_R, Z_MIN_R_T, Z_END);
-    to->v[Z_EVENTS] += from->v[Z_EVENTS];
-    to->v[Z_LAST] = from->v[Z_LAST];
-    to->v[Z_T_LAST] = from->v[Z_T_LAST];
-    to->v[Z_LAST_FRAMEWORK] = from->v[Z_LAST_FRAMEWORK];
-    to->v[Z_LAST_DIRECT] = from->v[Z_LAST_DIRECT];
-    to->v[Z_LAST_RESERVED] = from->v[Z_LAST_RESERVED];
-    free(from->held);
+    if (from->min_allocated < to->min_allocated) {
+        to->min_allocated = from->min_allocated;
+        to->min_t = from->min_t;
+        to->reserved_at_min = from->reserved_at_min;
+    }
+    if (from->max_reserved > to->max_reserved) {
+        to->max_reserved = from->max_reserved;
+        to->max_reserved_t = from->max_reserved_t;
+    }
+    if (from->min_reserved < to->min_reserved) {
+        to->min_reserved = from->min_reserved;
+        to->min_reserved_t = from->min_reserved_t;
+    }
+    to->events += from->events;
+    to->last_seq = from->last_seq;
+    to->t_last = from->t_last;
+    to->last_framework = from->last_framework;
+    to->last_direct = from->last_direct;
+    to->last_reserved = from->last_reserved;
 }
 
 struct zones {
-    VS_LIST(struct zone, at);
+    VS_LIST(struct vs_zone_row, at);
 };
 
-static int zone_add(struct zones *zones, struct zone *z)
+static int zone_add(struct zones *zones, const struct vs_zone_row *z)
 {
     uint64_t failed = 0;
     for (size_t i = 0; i < zones->at.n; i++) {
-        struct zone *to = &zones->at.at[i];
-        if (to->v[Z_DEVICE] != z->v[Z_DEVICE] || to->v[Z_PHASE] != z->v[Z_PHASE])
+        struct vs_zone_row *to = &zones->at.at[i];
+        if (to->device != z->device || to->phase != z->phase)
             continue;
         zone_join(to, z);
         return 0;
     }
     vs_list_push(&zones->at, failed, *z);
-    if (failed)
-        free(z->held);
     return failed ? -ENOMEM : 0;
-}
-
-static int zone_write(struct vs_store *s, const struct zone *z, uint64_t stretch)
-{
-    const int64_t *v = z->v;
-    return vs_sql_run(s, VS_SQL_ZONE, "iiiiiiiiiiiiiiiiiiiiti", v[0], v[1], v[2], v[3], v[4], v[5], v[6],
-                      v[7], v[8], v[9], v[10], v[11], v[12], v[13], v[14], v[15], v[16], v[17], v[18], v[19],
-                      z->held, (int64_t)stretch);
 }
 
 static int fold_zones(struct vs_store *s, uint64_t first, uint64_t last, uint32_t *rows)
 {
     struct zones zones = {0};
     sqlite3_stmt *q = vs_fold_query(s, VS_SQL_FOLD_ZONES, (int64_t)first, (int64_t)last);
-    int rc = q ? 0 : -EIO, code;
-    while (rc == 0 && (code = sqlite3_step(q)) == SQLITE_ROW) {
-        struct zone z;
-        zone_read(q, &z);
+    int rc = q ? 0 : -EIO;
+    while (rc == 0 && sqlite3_step(q) == SQLITE_ROW) {
+        struct vs_zone_row z = {0};
+        vs_get_row(q, VS_SQL_ZONE, &z);
+        z.stretch = first;
         rc = zone_add(&zones, &z);
     }
-    if (q)
-        sqlite3_reset(q);
+    sqlite3_reset(q);
     if (rc == 0)
         rc = vs_sql_run(s, VS_SQL_FOLD_ZONES_GONE, "ii", (int64_t)first, (int64_t)last);
-    for (size_t i = 0; i < zones.at.n; i++) {
-        if (rc == 0)
-            rc = zone_write(s, &zones.at.at[i], first);
-        free(zones.at.at[i].held);
-    }
+    if (rc == 0)
+        rc = vs_put_rows(s, VS_SQL_ZONE, zones.at.at, zones.at.n, sizeof *zones.at.at);
     *rows += (uint32_t)zones.at.n;
     free(zones.at.at);
     return rc;
@@ -140,23 +87,25 @@ static int fold_zones(struct vs_store *s, uint64_t first, uint64_t last, uint32_
 
 /* ---- samples ---- */
 
-struct sample {
-    int64_t seq, device, source, used, beyond, rss, pinned;
-};
-
 /* The extremes of one device and source. */
 enum { MOST_USED, LEAST_USED, MOST_BEYOND, LEAST_BEYOND, MOST_RSS, MOST_PINNED, FIRST, LAST, EXTREMES };
 struct extremes {
-    struct sample at[EXTREMES];
+    struct vs_sample_row at[EXTREMES];
 };
 
-static void extremes_add(struct extremes *e, const struct sample *p)
+static int64_t beyond_reserved(const struct vs_sample_row *p)
 {
-    struct sample *a = e->at;
+    return (int64_t)(p->used - p->reserved);
+}
+
+static void extremes_add(struct extremes *e, const struct vs_sample_row *p)
+{
+    struct vs_sample_row *a = e->at;
+    int64_t beyond = beyond_reserved(p);
     const bool better[EXTREMES] = {
         [MOST_USED] = p->used > a[MOST_USED].used,
-        [LEAST_USED] = p->used<a[LEAST_USED].used, [MOST_BEYOND] = p->beyond> a[MOST_BEYOND].beyond,
-        [LEAST_BEYOND] = p->beyond<a[LEAST_BEYOND].beyond, [MOST_RSS] = p->rss> a[MOST_RSS].rss,
+        [LEAST_USED] = p->used<a[LEAST_USED].used, [MOST_BEYOND] = beyond> beyond_reserved(&a[MOST_BEYOND]),
+        [LEAST_BEYOND] = beyond<beyond_reserved(&a[LEAST_BEYOND]), [MOST_RSS] = p->rss> a[MOST_RSS].rss,
         [MOST_PINNED] = p->pinned > a[MOST_PINNED].pinned,
         [LAST] = true};
     for (int i = 0; i < EXTREMES; i++)
@@ -166,10 +115,10 @@ static void extremes_add(struct extremes *e, const struct sample *p)
 
 struct sample_set {
     VS_LIST(struct extremes, kinds);
-    VS_LIST(int64_t, seqs);
+    VS_LIST(uint64_t, seqs);
 };
 
-static int sample_add(struct sample_set *set, const struct sample *p)
+static int sample_add(struct sample_set *set, const struct vs_sample_row *p)
 {
     uint64_t failed = 0;
     vs_list_push(&set->seqs, failed, p->seq);
@@ -185,7 +134,7 @@ static int sample_add(struct sample_set *set, const struct sample *p)
     return failed ? -ENOMEM : 0;
 }
 
-static bool is_extreme(const struct sample_set *set, int64_t seq)
+static bool is_extreme(const struct sample_set *set, uint64_t seq)
 {
     for (size_t i = 0; i < set->kinds.n; i++)
         for (int k = 0; k < EXTREMES; k++)
@@ -200,18 +149,16 @@ static int fold_samples(struct vs_store *s, uint64_t first, uint64_t last, uint3
     sqlite3_stmt *q = vs_fold_query(s, VS_SQL_FOLD_SAMPLES, (int64_t)first, (int64_t)last);
     int rc = q ? 0 : -EIO, code;
     while (rc == 0 && (code = sqlite3_step(q)) == SQLITE_ROW) {
-        int64_t v[7];
-        for (int i = 0; i < 7; i++)
-            v[i] = sqlite3_column_int64(q, i);
-        rc = sample_add(&set, &(struct sample){v[0], v[1], v[2], v[3], v[4], v[5], v[6]});
+        struct vs_sample_row p = {0};
+        vs_get_row(q, VS_SQL_SAMPLE, &p);
+        rc = sample_add(&set, &p);
     }
-    if (q)
-        sqlite3_reset(q);
+    sqlite3_reset(q);
     for (size_t i = 0; rc == 0 && i < set.seqs.n; i++) {
         bool stays = is_extreme(&set, set.seqs.at[i]);
         *rows += stays;
         if (!stays)
-            rc = vs_sql_run(s, VS_SQL_SAMPLE_GONE, "i", set.seqs.at[i]);
+            rc = vs_sql_run(s, VS_SQL_SAMPLE_GONE, "i", (int64_t)set.seqs.at[i]);
     }
     free(set.kinds.at);
     free(set.seqs.at);
@@ -283,8 +230,7 @@ static int sums_read(struct vs_store *s, struct range_sums *sums, uint64_t first
             v[i] = i == 6 ? allocated_in(q, i) : sqlite3_column_int64(q, i);
         rc = sum_add(sums, (struct range_sum){v[0], v[1], v[2], v[3], v[4], v[5], v[6], v[7], v[8]});
     }
-    if (q)
-        sqlite3_reset(q);
+    sqlite3_reset(q);
     return rc;
 }
 
@@ -311,15 +257,14 @@ static int sum_range(struct vs_store *s, struct range_sums *sums, int64_t id, co
     sqlite3_stmt *q = vs_fold_query(s, VS_SQL_RANGE_PEAK_READ, id, 0);
     while (rc == 0 && q && (code = sqlite3_step(q)) == SQLITE_ROW) {
         struct range_sum on = *range;
-        on.device = sqlite3_column_int64(q, 0);
+        on.device = sqlite3_column_int64(q, 1);
         on.ns = 0;
-        on.allocated = allocated_in(q, 1);
-        on.reserved = sqlite3_column_int64(q, 2);
-        on.t = sqlite3_column_int64(q, 3);
+        on.allocated = allocated_in(q, 2);
+        on.reserved = sqlite3_column_int64(q, 3);
+        on.t = sqlite3_column_int64(q, 4);
         rc = sum_add(sums, on);
     }
-    if (q)
-        sqlite3_reset(q);
+    sqlite3_reset(q);
     if (rc == 0)
         rc = vs_sql_run(s, VS_SQL_RANGE_GONE, "i", id);
     return rc == 0 ? vs_sql_run(s, VS_SQL_RANGE_PEAK_GONE, "i", id) : rc;
@@ -327,34 +272,33 @@ static int sum_range(struct vs_store *s, struct range_sums *sums, int64_t id, co
 
 /* Whether its push and its pop are both folded, or the pop was lost. */
 static bool range_goes(struct vs_store *s, const struct vs_commit *c, const struct vs_stretch *stretch,
-                       int64_t id, uint64_t first_seq, int64_t t_pop, bool popped)
+                       const struct vs_range_row *r, bool popped)
 {
     struct vs_fold *f = s->fold;
     if (popped)
-        return first_seq >= f->first || !vs_fold_in_full(f, first_seq);
-    if (t_pop < 0)
-        return !vs_ledger_range_open(c->ledger, (uint32_t)id);
-    return t_pop <= stretch->t_last || vs_fold_at(f, t_pop);
+        return r->first_seq >= f->first || !vs_fold_in_full(f, r->first_seq);
+    if (r->t_pop < 0)
+        return !vs_ledger_range_open(c->ledger, r->id);
+    return r->t_pop <= stretch->t_last || vs_fold_at(f, r->t_pop);
 }
 
 static int fold_range(struct vs_store *s, const struct vs_commit *c, const struct vs_stretch *stretch,
                       struct range_sums *sums, int64_t id, bool popped)
 {
     sqlite3_stmt *q = vs_fold_query(s, VS_SQL_RANGE_READ, id, 0);
-    struct range_sum r = {.device = -1, .ranges = 1};
-    bool goes = false;
-    if (q && sqlite3_step(q) == SQLITE_ROW) {
-        bool outermost = sqlite3_column_int64(q, 2) & 1, closed = sqlite3_column_type(q, 5) != SQLITE_NULL;
-        int64_t push = sqlite3_column_int64(q, 4), pop = closed ? sqlite3_column_int64(q, 5) : -1;
-        r.phase = sqlite3_column_int64(q, 0);
-        r.name = sqlite3_column_int64(q, 1);
-        r.domain = sqlite3_column_int64(q, 6);
-        r.ns = closed && (outermost || r.phase == 0) ? pop - push : 0;
-        goes = range_goes(s, c, stretch, id, (uint64_t)sqlite3_column_int64(q, 3), pop, popped);
-    }
-    if (q)
-        sqlite3_reset(q);
-    return goes ? sum_range(s, sums, id, &r) : 0;
+    struct vs_range_row r = {0};
+    bool there = q && sqlite3_step(q) == SQLITE_ROW && vs_get_row(q, VS_SQL_RANGE, &r);
+    sqlite3_reset(q);
+    if (!there || !range_goes(s, c, stretch, &r, popped))
+        return 0;
+    bool timed = r.t_pop >= 0 && (r.outermost || r.phase == VS_PHASE_NONE);
+    return sum_range(s, sums, id,
+                     &(struct range_sum){.phase = r.phase,
+                                         .name = r.name,
+                                         .domain = r.domain,
+                                         .device = -1,
+                                         .ranges = 1,
+                                         .ns = timed ? r.t_pop - r.t_push : 0});
 }
 
 int vs_fold_ranges(struct vs_store *s, const struct vs_commit *c, const struct vs_stretch *stretch)

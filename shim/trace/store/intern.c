@@ -15,7 +15,12 @@ struct vs_intern_entry {
 
 static uint64_t hash_of(const unsigned char *key, size_t size)
 {
-    uint64_t h = UINT64_C(0xcbf29ce484222325) ^ size;
+    uint64_t h = UINT64_C(0xcbf29ce484222325) ^ size, word;
+    for (; size >= sizeof word; key += sizeof word, size -= sizeof word) {
+        memcpy(&word, key, sizeof word);
+        h = (h ^ word) * UINT64_C(0xff51afd7ed558ccd);
+        h ^= h >> 32;
+    }
     for (size_t i = 0; i < size; i++)
         h = (h ^ key[i]) * UINT64_C(0x100000001b3);
     return h ^ h >> 29;
@@ -91,6 +96,19 @@ int vs_intern_add(struct vs_intern *n, const void *key, size_t size, int64_t id)
     n->used += size;
     n->slots[slot_of(n, key, size, hash)] = (uint32_t)++n->count;
     return 0;
+}
+
+uint32_t vs_intern_number(struct vs_intern *n, const void *key, size_t size)
+{
+    int64_t id = vs_intern_find(n, key, size);
+    if (id == 0 && vs_intern_add(n, key, size, (int64_t)n->count + 1) == 0)
+        id = (int64_t)n->count;
+    return (uint32_t)id;
+}
+
+const void *vs_intern_key(const struct vs_intern *n, int64_t id, size_t size)
+{
+    return id > 0 && (uint64_t)id <= n->count ? n->bytes + (size_t)(id - 1) * size : NULL;
 }
 
 void vs_intern_free(struct vs_intern *n)

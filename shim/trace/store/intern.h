@@ -20,6 +20,10 @@ struct vs_intern {
 int64_t vs_intern_find(const struct vs_intern *n, const void *key, size_t size);
 /* Gives KEY, which is not there, the id ID, above 0.  0, or -ENOMEM. */
 int vs_intern_add(struct vs_intern *n, const void *key, size_t size, int64_t id);
+/* Where all keys have SIZE bytes, and ids count from 1: KEY's id, which is added where it is not there (0: no
+ * memory); and the key of an id, NULL: there is none. */
+uint32_t vs_intern_number(struct vs_intern *n, const void *key, size_t size);
+const void *vs_intern_key(const struct vs_intern *n, int64_t id, size_t size);
 void vs_intern_free(struct vs_intern *n);
 
 #endif

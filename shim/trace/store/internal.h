@@ -15,7 +15,7 @@
  *   live.c     living allocations, and those that lived at the peak
  *   loss.c     rows about what was lost or left out
  *   room.c     how much room the file has
- *   sql.c      statements, and SQLite's errors as ours
+ *   sql.c      statements, and SQLite's errors as ours; columns.c: rows as structs
  *   oom.c      out-of-memory, and the allocations that lived then
  *   resume.c   further state for continuing the database
  *   restore.c  a ledger that continues the database
@@ -29,6 +29,7 @@
 #include "store.h"
 #include "trace/ledger/addresses.h"
 #include "trace/schema_version.h"
+#include "intern.h"
 
 #define VS_OWN_STRINGS     (1u << 30)         /* string ids from here on are the store's, not the journal's */
 #define VS_EVENT_BYTES     192                /* of one event at most: a row, half a range and its peaks */
@@ -42,11 +43,14 @@ struct vs_bits { /* ids that are written */
     size_t n;
 };
 
-struct vs_kind {
+struct vs_kind { /* without padding: interned as bytes, as is the next */
     uint64_t stream;
     uint32_t tensor;
-    uint16_t api, thread, status;
-    uint8_t space, context, managed;
+    uint16_t api, thread, status, space, context, managed;
+};
+struct vs_kind_row {
+    int64_t id;
+    struct vs_kind is;
 };
 
 enum { VS_ACCESS_STEPS = 6, VS_ACCESS_COLUMNS = 10, VS_ACCESS_NUMBERS = 4 };
@@ -59,9 +63,17 @@ struct vs_access_values { /* a row of access, column by column */
 #define VS_ACCESS_NONE INT64_MIN /* NULL */
 
 struct vs_access_key { /* a row of access_kind: strings, phases by their ids */
-    uint32_t first_by, last_by, first_phase, last_phase;
-    uint16_t kinds;
-    uint8_t phases, sure_phases;
+    uint32_t first_by, last_by, first_phase, last_phase, kinds;
+    uint16_t phases, sure_phases;
+};
+struct vs_access_kind_row {
+    int64_t id;
+    struct vs_access_key is;
+};
+
+struct vs_alloc_then { /* that lived at row `then` */
+    struct vs_alloc is;
+    uint64_t then;
 };
 
 /* The number of the process that a store writes.  A recording has a file of its own; other numbers appear
@@ -133,20 +145,15 @@ struct vs_access_key { /* a row of access_kind: strings, phases by their ids */
     X(FREE_AMENDED, "SELECT 1 FROM amend WHERE seq = ? AND op = 3")                                          \
     X(FOLD_READ, "SELECT rowid,op,device,kind,address,size,range,mate FROM ev WHERE rowid BETWEEN ? AND ?")  \
     X(FOLD_SPAN, "DELETE FROM ev WHERE rowid BETWEEN ? AND ?")                                               \
-    X(FOLD_ZONES, "SELECT first_seq,last_seq,device,phase,t_first,t_last,min_allocated,max_allocated,"       \
-                  "max_allocated_t,min_reserved,max_reserved,last_framework,last_direct,last_reserved,"      \
-                  "events,min_allocated_t,max_reserved_t,min_reserved_t,reserved_at_max,reserved_at_min,"    \
-                  "held FROM zone WHERE first_seq BETWEEN ? AND ? ORDER BY first_seq")                       \
+    X(FOLD_ZONES, "SELECT * FROM zone WHERE first_seq BETWEEN ? AND ? ORDER BY first_seq")                   \
     X(FOLD_ZONES_GONE, "DELETE FROM zone WHERE first_seq BETWEEN ? AND ?")                                   \
-    X(FOLD_SAMPLES, "SELECT seq,device,CASE source WHEN 'nvml_process' THEN 1 WHEN 'meminfo' THEN 2 WHEN "   \
-                    "'nvml_device' THEN 3 ELSE 0 END,driver_used_bytes,driver_used_bytes-reserved_bytes,"    \
-                    "host_rss_bytes,pinned_bytes FROM sample WHERE seq BETWEEN ? AND ? ORDER BY seq")        \
+    X(FOLD_SAMPLES, "SELECT * FROM sample WHERE seq BETWEEN ? AND ? ORDER BY seq")                           \
     X(SAMPLE_GONE, "DELETE FROM sample WHERE seq = ?")                                                       \
     X(FOLD_STEPS, "DELETE FROM step WHERE seq BETWEEN ?1 AND ?2 AND seq < (SELECT max(seq) FROM step WHERE " \
                   "seq BETWEEN ?1 AND ?2)")                                                                  \
     X(FOLD_MOMENTS, "DELETE FROM moment WHERE seq BETWEEN ? AND ? AND source <> 3")                          \
-    X(RANGE_READ, "SELECT phase,name,flags,first_seq,t_push,t_pop,domain FROM rng WHERE id = ?")             \
-    X(RANGE_PEAK_READ, "SELECT device,allocated_bytes,reserved_bytes,t_ns FROM range_peak WHERE range = ?")  \
+    X(RANGE_READ, "SELECT * FROM rng WHERE id = ?")                                                          \
+    X(RANGE_PEAK_READ, "SELECT * FROM range_peak WHERE range = ?")                                           \
     X(RANGE_GONE, "DELETE FROM rng WHERE id = ?")                                                            \
     X(RANGE_PEAK_GONE, "DELETE FROM range_peak WHERE range = ?")                                             \
     X(FOLD_RANGES,                                                                                           \
@@ -202,16 +209,12 @@ struct vs_store {
 
     struct vs_bits strings, stacks, frames, threads, tensors;
     uint32_t next_module;
-    uint64_t contexts[4], devices; /* bits */
-    uint32_t next_string;          /* own ids */
-    struct vs_table owner_ids;     /* journal string of a library's path -> string id of its name */
-    struct vs_table file_classes;  /* string id of a Python file -> what it is (line.c) */
-    struct vs_table kind_ids;      /* hash -> id + chain */
-    VS_LIST(struct vs_kind, kinds);
-    size_t kinds_written;
-    struct vs_table access_ids; /* hash -> id of access_kind */
-    VS_LIST(struct vs_access_key, access_kinds);
-    size_t access_kinds_written;
+    uint64_t contexts[4], devices;        /* bits */
+    uint32_t next_string;                 /* own ids */
+    struct vs_table owner_ids;            /* journal string of a library's path -> string id of its name */
+    struct vs_table file_classes;         /* string id of a Python file -> what it is (line.c) */
+    struct vs_intern kinds, access_kinds; /* struct vs_kind and vs_access_key; ids from 1 */
+    size_t kinds_written, access_kinds_written;
     VS_LIST(struct vs_access_values, accesses); /* rows of access that are to be written next */
     VS_LIST(char *, phases);                    /* names, by id */
     size_t phases_written;
@@ -239,9 +242,13 @@ int64_t vs_store_number(struct vs_store *s, const char *sql,
 
 /* One row: vs_sql_run(s, VS_SQL_X, "iit", a, b, c): i int64, t text (NULL allowed), n NULL where negative */
 int vs_sql_run(struct vs_store *s, enum vs_statement which, const char *types, ...);
-sqlite3_stmt *vs_sql_prepared(struct vs_store *s, enum vs_statement which); /* NULL: an error */
-/* One row of N integers. */
-int vs_sql_run_list(struct vs_store *s, enum vs_statement which, const int64_t *values, int n);
+int vs_sql_prepare(struct vs_store *s, enum vs_statement which);
+
+/* columns.c: rows whose members are a table's columns; TABLE: the statement that writes one */
+int vs_put_row(struct vs_store *s, enum vs_statement table, const void *row);
+int vs_put_rows(struct vs_store *s, enum vs_statement table, const void *rows, size_t n, size_t bytes);
+/* false: it has a name that is not known */
+bool vs_get_row(sqlite3_stmt *q, enum vs_statement table, void *row);
 
 /* join.c: 0, or -ESTALE with the reason in WHY */
 int vs_store_join(struct vs_store *s, char *why, size_t why_size);
@@ -260,6 +267,7 @@ void vs_names_forget(struct vs_store *s); /* after a rollback: write them again 
 void vs_names_committed(struct vs_store *s);
 int vs_names_load(struct vs_store *s);
 void vs_names_free(struct vs_store *s);
+const struct vs_kind *vs_kind_at(const struct vs_store *s, int64_t id); /* NULL: there is none */
 
 /* For the type n of vs_sql_run: an id that is 0 is NULL. */
 static inline int64_t vs_or_null(uint32_t id)
@@ -304,8 +312,6 @@ struct vs_line vs_line_found(const struct vs_line_search *l, uint32_t *caller);
 int vs_access_write(struct vs_store *s, const struct vs_commit *c);
 int vs_access_gone(struct vs_store *s, uint64_t alloc);
 void vs_access_forget(struct vs_store *s); /* after a rollback: its kinds are written again */
-int vs_access_load(struct vs_store *s);
-void vs_access_free(struct vs_store *s);
 
 /* roles.c: what a framework says that blocks are for */
 int vs_roles_write(struct vs_store *s, const struct vs_commit *c);

@@ -23,20 +23,16 @@ static void put_live(void *context, const struct vs_alloc *a)
 {
     struct each *e = context;
     if (e->rc == 0)
-        e->rc =
-            vs_sql_run(e->s, VS_SQL_LIVE, "iiiiiiiiiiin", (int64_t)a->seq, (int64_t)a->op, (int64_t)a->device,
-                       (int64_t)a->space, vs_x512(a->address), vs_x512(a->size), a->t, (int64_t)a->phase,
-                       (int64_t)a->range, (int64_t)a->stack, (int64_t)a->managed, vs_or_null(a->tensor));
+        e->rc = vs_put_row(e->s, VS_SQL_LIVE, a);
 }
 
 static void put_at_peak(void *context, const struct vs_alloc *a)
 {
     struct each *e = context;
+    struct vs_alloc_then row = {*a, e->peak.seq};
+    row.is.device = (int8_t)e->peak.device;
     if (e->rc == 0)
-        e->rc = vs_sql_run(e->s, VS_SQL_PEAK_LIVE, "iiiiiiiiiiin", (int64_t)e->peak.device, (int64_t)a->seq,
-                           (int64_t)e->peak.seq, a->t, (int64_t)a->op, (int64_t)a->space, (int64_t)a->address,
-                           (int64_t)a->size, (int64_t)a->phase, (int64_t)a->range, (int64_t)a->stack,
-                           vs_or_null(a->tensor));
+        e->rc = vs_put_row(e->s, VS_SQL_PEAK_LIVE, &row);
 }
 
 static int write_anew(struct vs_store *s, const struct vs_commit *c)
@@ -59,7 +55,7 @@ static int write_changes(struct vs_store *s, const struct vs_output *out)
 static int write_peak(struct vs_store *s, const struct vs_commit *c, const struct vs_peak_info *peak)
 {
     struct each e = {.s = s, .peak = *peak};
-    if (s->access_kinds.n) /* rows that were kept only for the former peak */
+    if (s->access_kinds.count) /* rows that were kept only for the former peak */
         e.rc = vs_sql_run(s, VS_SQL_ACCESS_PEAK_GONE, "i", (int64_t)peak->device);
     if (e.rc == 0)
         e.rc = vs_roles_peak_gone(s, peak->device);

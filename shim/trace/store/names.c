@@ -41,7 +41,7 @@ int vs_names_static(struct vs_store *s)
 
 /* ---- strings and phases ---- */
 
-static int write_string(struct vs_store *s, uint32_t id)
+int vs_store_string(struct vs_store *s, uint32_t id)
 {
     if (!id || vs_bits_has(&s->strings, id))
         return 0;
@@ -52,11 +52,6 @@ static int write_string(struct vs_store *s, uint32_t id)
     if (rc == 0)
         vs_bits_add(&s->strings, id);
     return rc;
-}
-
-int vs_store_string(struct vs_store *s, uint32_t id)
-{
-    return write_string(s, id);
 }
 
 static uint32_t known_phase(const struct vs_store *s, const char *name)
@@ -180,55 +175,25 @@ static int write_appended(struct vs_store *s)
 
 /* ---- kinds ---- */
 
+_Static_assert(sizeof(struct vs_kind) == 24, "without padding");
+
 static struct vs_kind kind_of(const struct vs_row *r)
 {
     return (struct vs_kind){r->stream, r->tensor, r->api,     r->thread,
                             r->status, r->space,  r->context, r->managed};
 }
 
-static bool same_kind(const struct vs_kind *a, const struct vs_kind *b)
+const struct vs_kind *vs_kind_at(const struct vs_store *s, int64_t id)
 {
-    return a->stream == b->stream && a->tensor == b->tensor && a->api == b->api && a->thread == b->thread &&
-           a->status == b->status && a->space == b->space && a->context == b->context &&
-           a->managed == b->managed;
-}
-
-static uint64_t kind_key(const struct vs_kind *k)
-{
-    uint64_t low = (uint64_t)k->thread << 48 | (uint64_t)k->api << 32 | (uint64_t)k->status << 16 |
-                   k->context << 8 | k->space << 1 | k->managed;
-    return low ^ k->stream * 0x9E3779B97F4A7C15u ^ (uint64_t)k->tensor * 0xD6E8FEB86659FD93u;
-}
-
-/* The id of the row's kind, from 1.  Different kinds whose keys collide take the next key. */
-static uint32_t find_kind(struct vs_store *s, const struct vs_row *r)
-{
-    struct vs_kind k = kind_of(r);
-    uint64_t key = kind_key(&k);
-    uint32_t id;
-    while ((id = vs_table_get(&s->kind_ids, key)) != VS_TABLE_NONE && !same_kind(&s->kinds.at[id - 1], &k))
-        key++;
-    if (id != VS_TABLE_NONE)
-        return id;
-    uint64_t failed = 0;
-    vs_list_push(&s->kinds, failed, k);
-    id = (uint32_t)s->kinds.n;
-    if (failed || vs_table_put(&s->kind_ids, key, id) < 0)
-        return 0;
-    return id;
+    return vs_intern_key(&s->kinds, id, sizeof(struct vs_kind));
 }
 
 static int write_kinds(struct vs_store *s)
 {
-    for (size_t i = s->kinds_written; i < s->kinds.n; i++) {
-        const struct vs_kind *k = &s->kinds.at[i];
-        int rc = vs_sql_run(s, VS_SQL_KIND, "iiiiiiiin", (int64_t)i + 1, (int64_t)k->api, (int64_t)k->space,
-                            (int64_t)k->context, (int64_t)k->stream, (int64_t)k->thread, (int64_t)k->status,
-                            (int64_t)k->managed, vs_or_null(k->tensor));
-        if (rc < 0)
-            return rc;
-    }
-    return 0;
+    int rc = 0;
+    for (size_t id = s->kinds_written + 1; rc == 0 && id <= s->kinds.count; id++)
+        rc = vs_put_row(s, VS_SQL_KIND, &(struct vs_kind_row){(int64_t)id, *vs_kind_at(s, (int64_t)id)});
+    return rc;
 }
 
 /* ---- a batch ---- */
@@ -236,11 +201,15 @@ static int write_kinds(struct vs_store *s)
 static int names_of_rows(struct vs_store *s, struct vs_output *out)
 {
     const struct vs_row *last = NULL;
+    struct vs_kind before = {0};
     int rc = 0;
     for (size_t i = 0; rc == 0 && i < out->rows.n; i++) {
         struct vs_row *r = &out->rows.at[i];
-        struct vs_kind a = kind_of(r), b = last ? kind_of(last) : a;
-        r->kind = last && same_kind(&a, &b) ? last->kind : find_kind(s, r);
+        struct vs_kind kind = kind_of(r);
+        r->kind = last && memcmp(&kind, &before, sizeof kind) == 0
+                      ? last->kind
+                      : vs_intern_number(&s->kinds, &kind, sizeof kind);
+        before = kind;
         last = r;
         if (r->stack && !vs_bits_has(&s->stacks, r->stack))
             rc = vs_store_stack(s, r->stack);
@@ -258,20 +227,20 @@ int vs_names_for_batch(struct vs_store *s, struct vs_output *out)
     if (rc == 0)
         rc = names_of_rows(s, out);
     for (size_t i = 0; rc == 0 && i < out->ranges.n; i++) {
-        rc = write_string(s, out->ranges.at[i].name);
+        rc = vs_store_string(s, out->ranges.at[i].name);
         if (rc == 0)
-            rc = write_string(s, out->ranges.at[i].domain);
+            rc = vs_store_string(s, out->ranges.at[i].domain);
         if (rc == 0 && !vs_bits_has(&s->threads, out->ranges.at[i].thread))
             rc = write_thread(s, out->ranges.at[i].thread);
     }
     for (size_t i = 0; rc == 0 && i < out->marks.n; i++)
-        rc = write_string(s, out->marks.at[i].name);
+        rc = vs_store_string(s, out->marks.at[i].name);
     for (size_t i = 0; rc == 0 && i < out->pools.n; i++)
-        rc = write_string(s, out->pools.at[i].name);
+        rc = vs_store_string(s, out->pools.at[i].name);
     for (size_t i = 0; rc == 0 && i < out->facts.n; i++) {
-        rc = write_string(s, out->facts.at[i].key);
+        rc = vs_store_string(s, out->facts.at[i].key);
         if (rc == 0)
-            rc = write_string(s, out->facts.at[i].value);
+            rc = vs_store_string(s, out->facts.at[i].value);
     }
     for (size_t i = 0; rc == 0 && i < out->born.n; i++) /* thinned: their rows may be missing */
         if ((rc = vs_store_stack(s, out->born.at[i].stack)) == 0)
@@ -283,7 +252,7 @@ int vs_names_for_batch(struct vs_store *s, struct vs_output *out)
 
 void vs_names_committed(struct vs_store *s)
 {
-    s->kinds_written = s->kinds.n;
+    s->kinds_written = s->kinds.count;
     s->phases_written = s->phases.n;
 }
 
@@ -311,33 +280,41 @@ void vs_names_free(struct vs_store *s)
     for (size_t i = 0; i < s->phases.n; i++)
         free(s->phases.at[i]);
     free(s->phases.at);
-    vs_access_free(s);
-    free(s->kinds.at);
+    free(s->accesses.at);
+    vs_intern_free(&s->access_kinds);
+    vs_intern_free(&s->kinds);
     vs_table_free(&s->owner_ids);
     vs_table_free(&s->file_classes);
-    vs_table_free(&s->kind_ids);
     vs_table_free(&s->phase_ids);
 }
 
 /* ---- continuing a database ---- */
 
-static int load_kinds(struct vs_store *s)
+static void load_kind(struct vs_store *s, sqlite3_stmt *q)
+{
+    struct vs_kind_row row = {0};
+    vs_get_row(q, VS_SQL_KIND, &row);
+    vs_intern_number(&s->kinds, &row.is, sizeof row.is);
+}
+
+static void load_access_kind(struct vs_store *s, sqlite3_stmt *q)
+{
+    struct vs_access_kind_row row = {0};
+    vs_get_row(q, VS_SQL_ACCESS_KIND, &row);
+    s->access_kinds_written = vs_intern_number(&s->access_kinds, &row.is, sizeof row.is);
+}
+
+static void load_phase(struct vs_store *s, sqlite3_stmt *q)
+{
+    find_phase(s, (const char *)sqlite3_column_text(q, 0));
+}
+
+static int load_rows(struct vs_store *s, const char *sql, void (*load)(struct vs_store *s, sqlite3_stmt *q))
 {
     sqlite3_stmt *q;
-    int rc = sqlite3_prepare_v2(
-        s->db, "SELECT api,space,context,stream,thread,status,managed,tensor FROM kind ORDER BY id", -1, &q,
-        NULL);
-    while (rc == SQLITE_OK && sqlite3_step(q) == SQLITE_ROW) {
-        struct vs_row r = {.api = (uint16_t)sqlite3_column_int(q, 0),
-                           .space = (uint8_t)sqlite3_column_int(q, 1),
-                           .context = (uint8_t)sqlite3_column_int(q, 2),
-                           .stream = (uint64_t)sqlite3_column_int64(q, 3),
-                           .thread = (uint16_t)sqlite3_column_int(q, 4),
-                           .status = (uint16_t)sqlite3_column_int(q, 5),
-                           .managed = (uint8_t)sqlite3_column_int(q, 6),
-                           .tensor = (uint32_t)sqlite3_column_int64(q, 7)};
-        find_kind(s, &r);
-    }
+    int rc = sqlite3_prepare_v2(s->db, sql, -1, &q, NULL);
+    while (rc == SQLITE_OK && sqlite3_step(q) == SQLITE_ROW)
+        load(s, q);
     sqlite3_finalize(q);
     return vs_sqlite_errno(s, rc);
 }
@@ -347,21 +324,16 @@ static int load_phases(struct vs_store *s)
     static const char *const known[] = {"none", "forward", "logits", "backward", "optimizer"};
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
         find_phase(s, known[i]);
-    sqlite3_stmt *q;
-    int rc = sqlite3_prepare_v2(s->db, "SELECT name FROM phase ORDER BY id", -1, &q, NULL);
-    while (rc == SQLITE_OK && sqlite3_step(q) == SQLITE_ROW)
-        find_phase(s, (const char *)sqlite3_column_text(q, 0));
-    sqlite3_finalize(q);
-    return vs_sqlite_errno(s, rc);
+    return load_rows(s, "SELECT name FROM phase ORDER BY id", load_phase);
 }
 
 int vs_names_load(struct vs_store *s)
 {
     int rc = load_phases(s);
     if (rc == 0 && !s->fresh)
-        rc = load_kinds(s);
+        rc = load_rows(s, "SELECT * FROM kind ORDER BY id", load_kind);
     if (rc == 0 && !s->fresh)
-        rc = vs_access_load(s);
+        rc = load_rows(s, "SELECT * FROM access_kind ORDER BY id", load_access_kind);
     s->next_module = 1;
     s->next_string =
         (uint32_t)vs_store_number(s, "SELECT max(id)+1 FROM string WHERE id >= 1073741824", VS_OWN_STRINGS);

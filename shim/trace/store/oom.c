@@ -28,9 +28,7 @@ static void put_row(void *context, const struct vs_alloc *a)
 {
     struct each *e = context;
     if (e->rc == 0)
-        e->rc = vs_sql_run(e->s, VS_SQL_OOM_LIVE, "iiiiiiiiiin", (int64_t)e->seq, (int64_t)a->seq, a->t,
-                           (int64_t)a->op, (int64_t)a->space, (int64_t)a->address, (int64_t)a->size,
-                           (int64_t)a->phase, (int64_t)a->range, (int64_t)a->stack, vs_or_null(a->tensor));
+        e->rc = vs_put_row(e->s, VS_SQL_OOM_LIVE, &(struct vs_alloc_then){*a, e->seq});
 }
 
 static bool is_written(const struct vs_store *s, uint64_t seq)
@@ -55,20 +53,6 @@ static int write_set(struct vs_store *s, const struct vs_ledger *l, uint64_t seq
     return e.rc;
 }
 
-static int put_oom(struct vs_store *s, const struct vs_oom_row *o)
-{
-    return vs_sql_run(s, VS_SQL_OOM, "iiiiiiiniiiiiiiiiiiiiiiininniniin", (int64_t)o->seq, (int64_t)o->roles,
-                      o->t, (int64_t)o->device, (int64_t)o->op, (int64_t)o->space, (int64_t)o->context,
-                      o->api ? (int64_t)o->api : (int64_t)-1, (int64_t)o->thread, (int64_t)o->phase,
-                      (int64_t)o->range, (int64_t)o->stack, (int64_t)o->step, (int64_t)o->requested,
-                      (int64_t)o->asked_driver, (int64_t)o->refusals, (int64_t)o->framework,
-                      (int64_t)o->direct, (int64_t)o->managed, (int64_t)o->unknown_use, (int64_t)o->reserved,
-                      (int64_t)o->base, (int64_t)o->pinned, (int64_t)o->registered, (int64_t)o->free_bytes,
-                      o->free_t, (int64_t)o->reserved_then, (int64_t)o->process_used, o->process_used_t,
-                      (int64_t)o->device_used, o->device_used_t, (int64_t)is_written(s, o->seq),
-                      vs_or_null(o->tensor));
-}
-
 /* Deletes the rows of out-of-memory events that are no longer kept. */
 static void forget_sets(struct vs_store *s, const struct vs_oom_row *rows, size_t n)
 {
@@ -82,11 +66,13 @@ static void forget_sets(struct vs_store *s, const struct vs_oom_row *rows, size_
     s->oom_sets = kept;
 }
 
-static int write_rows(struct vs_store *s, const struct vs_oom_row *rows, size_t n)
+static int write_rows(struct vs_store *s, struct vs_oom_row *rows, size_t n)
 {
     int rc = vs_store_exec(s, "DELETE FROM oom");
-    for (size_t i = 0; rc == 0 && i < n; i++)
-        rc = put_oom(s, &rows[i]);
+    for (size_t i = 0; i < n; i++)
+        rows[i].stored = is_written(s, rows[i].seq);
+    if (rc == 0)
+        rc = vs_put_rows(s, VS_SQL_OOM, rows, n, sizeof *rows);
     return rc == 0 ? vs_store_exec(s, "DELETE FROM oom_live WHERE oom_seq NOT IN (SELECT seq FROM oom)") : rc;
 }
 

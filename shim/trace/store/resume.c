@@ -48,13 +48,9 @@ int vs_resume_write(struct vs_store *s, const struct vs_commit *c)
     if (same_rows(s))
         return 0;
     int rc = vs_store_exec(s, "DELETE FROM resume");
-    for (size_t i = 0; rc == 0 && i < s->resume_next.n; i++) {
-        const struct vs_resume_row *r = &s->resume_next.at[i];
-        const uint64_t *v = r->value;
-        rc = vs_sql_run(s, VS_SQL_RESUME, "iiiiii", (int64_t)r->what, (int64_t)r->id, (int64_t)v[0],
-                        (int64_t)v[1], (int64_t)v[2], (int64_t)v[3]);
-    }
-    return rc;
+    return rc == 0
+               ? vs_put_rows(s, VS_SQL_RESUME, s->resume_next.at, s->resume_next.n, sizeof *s->resume_next.at)
+               : rc;
 }
 
 void vs_resume_committed(struct vs_store *s)

@@ -14,6 +14,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 
 enum { SEQ, SIZE = 7, COLUMNS = 14 };
 
@@ -50,39 +51,30 @@ uint64_t vs_from_x512(int64_t value)
 struct table {
     sqlite3_vtab base;
     const struct vs_store *store;
+    bool accesses;
 };
 
 struct cursor {
     sqlite3_vtab_cursor base;
-    const struct vs_row *row, *first, *end;
-    const struct vs_access_values *access, *access_end;
+    const char *at, *first, *end;
+    size_t item; /* its bytes; the first eight are its number */
 };
-
-static int connect_as(const char *declaration, sqlite3 *db, void *store, sqlite3_vtab **out)
-{
-    int rc = sqlite3_declare_vtab(db, declaration);
-    struct table *table = rc == SQLITE_OK ? sqlite3_malloc(sizeof *table) : NULL;
-    if (table == NULL)
-        return rc == SQLITE_OK ? SQLITE_NOMEM : rc;
-    *table = (struct table){.store = store};
-    *out = &table->base;
-    return SQLITE_OK;
-}
 
 static int connect_table(sqlite3 *db, void *store, int argc, const char *const *argv, sqlite3_vtab **out,
                          char **why)
 {
-    return connect_as("CREATE TABLE rows(seq INT,t INT,op INT,device INT,phase INT,kind INT,address INT,"
-                      "size INT,range INT,stack INT,mate INT,framework INT,direct INT,reserved INT)",
-                      db, store, out);
-}
-
-static int connect_accesses(sqlite3 *db, void *store, int argc, const char *const *argv, sqlite3_vtab **out,
-                            char **why)
-{
-    return connect_as("CREATE TABLE accesses(alloc_seq INT,kind INT,first INT,span INT,uses INT,born_step "
-                      "INT,steps,gap INT,gap_left INT,sure INT)",
-                      db, store, out);
+    bool accesses = strcmp(argv[0], "accesses") == 0;
+    int rc = sqlite3_declare_vtab(
+        db, accesses ? "CREATE TABLE accesses(alloc_seq INT,kind INT,first INT,span INT,uses INT,born_step "
+                       "INT,steps,gap INT,gap_left INT,sure INT)"
+                     : "CREATE TABLE rows(seq INT,t INT,op INT,device INT,phase INT,kind INT,address INT,"
+                       "size INT,range INT,stack INT,mate INT,framework INT,direct INT,reserved INT)");
+    struct table *table = rc == SQLITE_OK ? sqlite3_malloc(sizeof *table) : NULL;
+    if (table == NULL)
+        return rc == SQLITE_OK ? SQLITE_NOMEM : rc;
+    *table = (struct table){.store = store, .accesses = accesses};
+    *out = &table->base;
+    return SQLITE_OK;
 }
 
 static int disconnect_table(sqlite3_vtab *table)
@@ -102,7 +94,7 @@ static int open_cursor(sqlite3_vtab *table, sqlite3_vtab_cursor **out)
     struct cursor *c = sqlite3_malloc(sizeof *c);
     if (c == NULL)
         return SQLITE_NOMEM;
-    *c = (struct cursor){.row = NULL};
+    *c = (struct cursor){.at = NULL};
     *out = &c->base;
     return SQLITE_OK;
 }
@@ -118,21 +110,25 @@ static int to_the_first(sqlite3_vtab_cursor *cursor, int index, const char *name
 {
     struct cursor *c = (struct cursor *)cursor;
     const struct vs_store *s = ((const struct table *)cursor->pVtab)->store;
-    c->row = c->first = s->run;
-    c->end = s->run + s->run_length;
+    bool accesses = ((const struct table *)cursor->pVtab)->accesses;
+    size_t n = accesses ? s->accesses.n : s->run_length;
+    c->item = accesses ? sizeof *s->accesses.at : sizeof *s->run;
+    c->at = c->first = accesses ? (const char *)s->accesses.at : (const char *)s->run;
+    c->end = c->at + n * c->item;
     return SQLITE_OK;
 }
 
 static int to_the_next(sqlite3_vtab_cursor *cursor)
 {
-    ((struct cursor *)cursor)->row++;
+    struct cursor *c = (struct cursor *)cursor;
+    c->at += c->item;
     return SQLITE_OK;
 }
 
 static int is_behind_the_last(sqlite3_vtab_cursor *cursor)
 {
     const struct cursor *c = (const struct cursor *)cursor;
-    return c->row == c->end;
+    return c->at == c->end;
 }
 
 /* Only the first row of a run gives its rowid.  SQLite numbers the others, because it appends faster than it
@@ -175,37 +171,16 @@ static int64_t value_of(const struct vs_row *row, int column)
 static int give_column(sqlite3_vtab_cursor *cursor, sqlite3_context *out, int column)
 {
     const struct cursor *c = (const struct cursor *)cursor;
-    if ((column != SEQ || c->row == c->first) && (column != SIZE || !size_unknown(c->row)))
-        sqlite3_result_int64(out, value_of(c->row, column));
+    const struct vs_row *row = (const struct vs_row *)c->at;
+    if ((column != SEQ || c->at == c->first) && (column != SIZE || !size_unknown(row)))
+        sqlite3_result_int64(out, value_of(row, column));
     return SQLITE_OK;
 }
 
 static int give_number(sqlite3_vtab_cursor *cursor, sqlite3_int64 *number)
 {
-    *number = (sqlite3_int64)((const struct cursor *)cursor)->row->seq;
+    memcpy(number, ((const struct cursor *)cursor)->at, sizeof *number);
     return SQLITE_OK;
-}
-
-static int to_the_first_access(sqlite3_vtab_cursor *cursor, int index, const char *name, int argc,
-                               sqlite3_value **argv)
-{
-    struct cursor *c = (struct cursor *)cursor;
-    const struct vs_store *s = ((const struct table *)cursor->pVtab)->store;
-    c->access = s->accesses.at;
-    c->access_end = s->accesses.at + s->accesses.n;
-    return SQLITE_OK;
-}
-
-static int to_the_next_access(sqlite3_vtab_cursor *cursor)
-{
-    ((struct cursor *)cursor)->access++;
-    return SQLITE_OK;
-}
-
-static int is_behind_the_last_access(sqlite3_vtab_cursor *cursor)
-{
-    const struct cursor *c = (const struct cursor *)cursor;
-    return c->access == c->access_end;
 }
 
 /* The numbers as JSON: '[0,7,null,8]'. */
@@ -223,7 +198,7 @@ static void give_list(sqlite3_context *out, const int64_t *number)
 
 static int give_access_column(sqlite3_vtab_cursor *cursor, sqlite3_context *out, int column)
 {
-    const struct vs_access_values *a = ((const struct cursor *)cursor)->access;
+    const struct vs_access_values *a = (const struct vs_access_values *)((const struct cursor *)cursor)->at;
     if (column == VS_ACCESS_STEPS && a->lists)
         give_list(out, a->number);
     else if (a->value[column] != VS_ACCESS_NONE)
@@ -231,38 +206,18 @@ static int give_access_column(sqlite3_vtab_cursor *cursor, sqlite3_context *out,
     return SQLITE_OK;
 }
 
-static int give_access_number(sqlite3_vtab_cursor *cursor, sqlite3_int64 *number)
-{
-    *number = (sqlite3_int64)((const struct cursor *)cursor)->access->value[0];
-    return SQLITE_OK;
-}
+/* Without xCreate the tables always exist. */
+#define MODULE(column)                                                                                       \
+    {                                                                                                        \
+        .iVersion = 1, .xConnect = connect_table, .xDisconnect = disconnect_table,                           \
+        .xBestIndex = choose_index, .xOpen = open_cursor, .xClose = close_cursor, .xFilter = to_the_first,   \
+        .xNext = to_the_next, .xEof = is_behind_the_last, .xColumn = column, .xRowid = give_number           \
+    }
 
 int vs_rows_open(struct vs_store *s)
 {
-    static const sqlite3_module accesses = {.iVersion = 1,
-                                            .xConnect = connect_accesses,
-                                            .xDisconnect = disconnect_table,
-                                            .xBestIndex = choose_index,
-                                            .xOpen = open_cursor,
-                                            .xClose = close_cursor,
-                                            .xFilter = to_the_first_access,
-                                            .xNext = to_the_next_access,
-                                            .xEof = is_behind_the_last_access,
-                                            .xColumn = give_access_column,
-                                            .xRowid = give_access_number};
-    static const sqlite3_module module = {.iVersion = 1,
-                                          .xConnect =
-                                              connect_table, /* without xCreate the table always exists */
-                                          .xDisconnect = disconnect_table,
-                                          .xBestIndex = choose_index,
-                                          .xOpen = open_cursor,
-                                          .xClose = close_cursor,
-                                          .xFilter = to_the_first,
-                                          .xNext = to_the_next,
-                                          .xEof = is_behind_the_last,
-                                          .xColumn = give_column,
-                                          .xRowid = give_number};
-    int rc = sqlite3_create_module(s->db, "rows", &module, s);
+    static const sqlite3_module rows = MODULE(give_column), accesses = MODULE(give_access_column);
+    int rc = sqlite3_create_module(s->db, "rows", &rows, s);
     if (rc == SQLITE_OK)
         rc = sqlite3_create_module(s->db, "accesses", &accesses, s);
     return vs_sqlite_errno(s, rc);

@@ -51,15 +51,17 @@ int64_t vs_store_number(struct vs_store *s, const char *sql, int64_t otherwise)
     return value;
 }
 
-static int prepare(struct vs_store *s, enum vs_statement which)
+int vs_sql_prepare(struct vs_store *s, enum vs_statement which)
 {
     static const char *const text[] = {
 #define X(NAME, sql) sql,
         VS_STATEMENTS(X)
 #undef X
     };
-    return vs_sqlite_errno(
-        s, sqlite3_prepare_v3(s->db, text[which], -1, SQLITE_PREPARE_PERSISTENT, &s->sql[which], NULL));
+    return s->sql[which]
+               ? 0
+               : vs_sqlite_errno(s, sqlite3_prepare_v3(s->db, text[which], -1, SQLITE_PREPARE_PERSISTENT,
+                                                       &s->sql[which], NULL));
 }
 
 static void bind(sqlite3_stmt *q, int at, char type, va_list *list)
@@ -75,14 +77,9 @@ static void bind(sqlite3_stmt *q, int at, char type, va_list *list)
         sqlite3_bind_int64(q, at, value);
 }
 
-sqlite3_stmt *vs_sql_prepared(struct vs_store *s, enum vs_statement which)
-{
-    return s->sql[which] || prepare(s, which) == 0 ? s->sql[which] : NULL;
-}
-
 int vs_sql_run(struct vs_store *s, enum vs_statement which, const char *types, ...)
 {
-    int rc = s->sql[which] ? 0 : prepare(s, which);
+    int rc = vs_sql_prepare(s, which);
     if (rc < 0)
         return rc;
     sqlite3_stmt *q = s->sql[which];
@@ -93,15 +90,4 @@ int vs_sql_run(struct vs_store *s, enum vs_statement which, const char *types, .
     va_end(list);
     sqlite3_step(q);
     return vs_sqlite_errno(s, sqlite3_reset(q));
-}
-
-int vs_sql_run_list(struct vs_store *s, enum vs_statement which, const int64_t *values, int n)
-{
-    int rc = s->sql[which] ? 0 : prepare(s, which);
-    for (int i = 0; rc == 0 && i < n; i++)
-        sqlite3_bind_int64(s->sql[which], i + 1, values[i]);
-    if (rc < 0)
-        return rc;
-    sqlite3_step(s->sql[which]);
-    return vs_sqlite_errno(s, sqlite3_reset(s->sql[which]));
 }
