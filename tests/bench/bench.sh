@@ -13,13 +13,13 @@ cd "$dir" || exit 1
 grep -m 1 'model name' /proc/cpuinfo
 nproc
 uptime
-for name in record ring offered ranges stacks autograd; do
+for name in record offered ranges stacks autograd; do
     echo "== bench_$name"
     "$tests/bench_$name"
 done
 
 fake=$(find "$tests/hooks" -name libcuda.so.1 | grep -v old | head -n 1)
-export LD_LIBRARY_PATH=${fake%/*}:$tests
+export LD_LIBRARY_PATH=${fake%/*}
 for stacks in off driver; do
     echo "== bench_hooks, VRAMSCOPE_STACKS=$stacks"
     VRAMSCOPE_STACKS=$stacks VRAMSCOPE_OUTPUT=$dir/hooks.db LD_PRELOAD=$lib "$tests/bench_hooks"
@@ -30,10 +30,6 @@ if command -v python3 >/dev/null; then
     echo "== a capture of Python frames"
     python3 "$(dirname "$0")/../python/bench.py" "$tests/libprobe_python.so"
 fi
-
-echo "== bench_cold"
-VRAMSCOPE_STACKS=driver VRAMSCOPE_OUTPUT=$dir/cold.db LD_PRELOAD=$lib "$tests/bench_cold"
-rm -f cold.db*
 
 for i in 1 2 3; do
     echo "== bench_drain, run $i"

@@ -2,8 +2,7 @@
  * bench_arena_replay.c - what the arena would have held in a recorded run: reserved at the peak over live at
  * the peak.
  *
- *      bench_arena_replay [passes=N] [lag=EVENTS] [event=BYTES] [slack=PERMILLE] [small=BYTES]
- *                         [trim=BYTES] [window=FREES] [capacity=BYTES] [keep=FREES] [plain=1] [defer=1]
+ *      bench_arena_replay [passes=N] [lag=EVENTS] [trim=BYTES] [window=FREES] [capacity=BYTES] [defer=1]
  *                         [waits=0] [mappings=CHUNKS] [device=CHUNKS] [without=RULE] TRACE...
  *
  * TRACE: "N ALL", then ALL lines "a ID SIZE STREAM" or "f ID [STREAM]", of which N set up what was live when
@@ -220,7 +219,7 @@ static void run(const char *path)
     struct vs_arena_config c = config;
     if (!RULE(SMALL_HEAP))
         c.small = 1;
-    c.plain = c.plain || !RULE(ALIASES);
+    c.plain = !RULE(ALIASES);
     c.no_stream_waits = c.no_stream_waits || !RULE(STREAM_WAITS);
     if (vs_arena_create(&r.arena, &b, &c) != 0)
         exit(2);
@@ -287,12 +286,8 @@ int main(int argc, char **argv)
             passes = (int)n;
         else if (!strncmp(argv[i], "lag=", 4))
             lag = n;
-        else if (!strncmp(argv[i], "mark=", 5))
-            config.record_bytes = n;
         else if (!strncmp(argv[i], "capacity=", 9))
             config.capacity = n;
-        else if (!strncmp(argv[i], "plain=", 6))
-            config.plain = n;
         else if (!strncmp(argv[i], "defer=", 6))
             defer = n;
         else if (!strncmp(argv[i], "trim=", 5))
@@ -307,12 +302,6 @@ int main(int argc, char **argv)
             config.trim_window = (uint32_t)n;
         else if (!strncmp(argv[i], "device=", 7))
             device = n;
-        else if (!strncmp(argv[i], "keep=", 5))
-            config.keep_frees = (uint32_t)n;
-        else if (!strncmp(argv[i], "small=", 6))
-            config.small = n;
-        else if (!strncmp(argv[i], "slack=", 6))
-            config.slack = (uint32_t)n;
         else
             run(argv[i]);
     }

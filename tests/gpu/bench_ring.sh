@@ -7,7 +7,7 @@
 set -u
 [ $# = 2 ] || { echo "usage: bench_ring.sh TREE OUT" >&2 && exit 2; }
 tests=${TESTS:-$(dirname "$0")/../../build/release/tests} out=$2
-[ -x "$tests/bench_ring" ] || { echo "skipped: no bench_ring in $tests (set TESTS)" && exit 77; }
+[ -x "$tests/bench_record" ] || { echo "skipped: no bench_record in $tests (set TESTS)" && exit 77; }
 [ "$(nproc)" -ge 8 ] || { echo "skipped: $(nproc) cores; this is about many" && exit 77; }
 mkdir -p "$out" || exit 1
 failed=0
@@ -17,7 +17,7 @@ failed=0
     nproc
     uptime
 } | tee "$out/machine"
-"$tests/bench_ring" 15 | tee "$out/ring" || failed=1
+"$tests/bench_record" 15 | tee "$out/ring" || failed=1
 
 # threads:ns of docs/measurements/cost.md, each with half as much again
 for limit in 1:43 2:240 8:970; do

@@ -10,7 +10,7 @@
 
 #include "unit/test.h"
 #include "bench/hard_traces.h"
-#include "bench/placement_digest.h"
+#include "placement_digest.h"
 
 #define ANY PLACEMENT_ANY
 

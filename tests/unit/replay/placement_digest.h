@@ -7,8 +7,8 @@
  * and where it gives up.  So a digest of the code before and one of the code after are equal or something
  * was changed.
  */
-#ifndef TESTS_BENCH_PLACEMENT_DIGEST_H
-#define TESTS_BENCH_PLACEMENT_DIGEST_H
+#ifndef TESTS_UNIT_REPLAY_PLACEMENT_DIGEST_H
+#define TESTS_UNIT_REPLAY_PLACEMENT_DIGEST_H
 
 #include <stdbool.h>
 #include <stdint.h>
