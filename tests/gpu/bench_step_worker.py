@@ -1,14 +1,10 @@
 """One process of bench_step.py: trains the models one after the other, times each step, writes JSON.
 
-    bench_step_worker.py OUT.json [--device cuda] [--models NAME,...] [--steps N] [--turns N] [--turn STEPS] [--tiny] [--hooks]
+    bench_step_worker.py OUT.json [--device cuda] [--models NAME,...] [--steps N] [--turns N] [--turn STEPS] [--tiny]
 
 A step begins with nothing queued on the GPU.  Its host time is that to the last thing enqueued, its wall time that to the end of
 the GPU's work.  With --turns, after --steps steps, the recording is on and off by turns of --turn steps: pairs of one turn with
 and one without, over the same batches, in an order that is drawn for each pair.
-
-With --hooks, under `vramscope run`, what it has put around each module's call is taken out in turns without recording, and put back:
-all that `run` costs is between the two but for its few calls a step.  The code of that one function is exchanged for what it calls: to set
-nn.Module.__call__ each time makes the interpreter forget what it knows of all modules' attributes, which costs the next steps 1 to 3 % more.
 """
 import argparse
 import ctypes
@@ -28,39 +24,6 @@ def recording_switch():
         return here.vramscope_benchmark_pause, here.vramscope_benchmark_resume
     except AttributeError:
         return None
-
-
-def module_hooks(torch):
-    """A function that puts what `vramscope run` has put around each module's call in force (True), or out of it (False)."""
-    wrapper = torch.nn.Module.__call__
-    inner = getattr(wrapper, "__wrapped__", None)
-    if inner is None or wrapper.__code__.co_freevars != ("call",):
-        raise SystemExit("this is for `vramscope run`")
-    hooked, names = wrapper.__code__, inner.__code__.co_names
-    if inner.__code__.co_freevars or not set(names) <= {"_compiled_call_impl", "_call_impl"}:
-        raise SystemExit("this PyTorch's nn.Module.__call__ needs more than its code")
-    codes = {True: hooked, False: inner.__code__.replace(co_freevars=("call",))}
-
-    def put(on):
-        wrapper.__code__ = codes[on]
-
-    return put
-
-
-def with_hooks(switch):
-    """SWITCH, which also takes the wrapper out of nn.Module's calls."""
-    put = module_hooks(torch)
-    off, on = switch
-
-    def plain():
-        put(False)
-        off()
-
-    def hooked():
-        put(True)
-        on()
-
-    return plain, hooked
 
 
 def timed(step, number, wait):
@@ -105,12 +68,9 @@ def main():
     p.add_argument("--turns", type=int, default=0)
     p.add_argument("--turn", type=int, default=10)
     p.add_argument("--tiny", action="store_true")
-    p.add_argument("--hooks", action="store_true")
     args = p.parse_args()
     wait = torch.cuda.synchronize if args.device != "cpu" else lambda: None
     switch = recording_switch()
-    if args.hooks and switch:
-        switch = with_hooks(switch)
     results = {}
     for name in args.models.split(","):
         step = MODELS[name](args.device, args.tiny)

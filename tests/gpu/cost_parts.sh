@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# cost_parts.sh TREE OUT - what the parts of `vramscope run` cost the host in a training step, part by part, inside one process.
+# cost_parts.sh TREE OUT - what `vramscope run` costs the host in a training step, inside one process.
 #
-# For each of MODELS: the parts are switched on one by one, by turns of one step (cost_parts.py says which); for each of ACCESS_MODELS what the
+# For each of MODELS: what CONFIGS cost, by turns of one step (cost_parts.py says which there are), a default recording at most 1.03; for each of ACCESS_MODELS what the
 # access ledger adds; and for each of RANKED_MODELS (none by default; ddp and fsdp) what all of it costs rank 0 of two, on two GPUs.
 #
 # TREE: an installed vramscope.  OUT: folder for figures.  ROUNDS=220 takes half a minute a model; CONFIGS=off,all measures these alone; STACKS=all also walks the native

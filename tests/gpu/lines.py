@@ -3,10 +3,9 @@
     lines.py lines WITNESS       trains; with each block of backward stands where its node was made: PyTorch's anomaly mode keeps that
     lines.py layers WITNESS      trains; with each block stands what PyTorch's ModuleTracker has open
     lines.py compare lines|layers DB WITNESS
-    lines.py cost DIRECTORY              the turns of bench_step_worker.py: ratios of host time, with and without recording
 
-A witness says its word with torch.cuda.memory._set_memory_metadata, and PyTorch's memory history has it beside each block.  Both are
-so slow that nothing is timed.  Without a GPU the program can be tried with cpu_blocks.c of tests/e2e/frameworks, which keeps them
+A witness says its word with torch.cuda.memory._set_memory_metadata, and PyTorch's memory history has it beside each block.
+Without a GPU the program can be tried with cpu_blocks.c of tests/e2e/frameworks, which keeps them
 as well.
 """
 import collections
@@ -222,29 +221,6 @@ def compare_layers(rows, theirs):
     return tell(found, differing, {"forward": WANTED, "backward": 0.9})
 
 
-# ---- the cost ----
-
-def cost(directory):
-    import glob
-    import statistics
-
-    from bench_step_figures import median_interval
-
-    good = True
-    for path in sorted(glob.glob(os.path.join(directory, "cost-*.json"))):
-        config, model = os.path.basename(path)[5:-5].split("-")
-        turns = json.load(open(path))[model]["turns"]
-        off, on = ([statistics.fmean(t[side]["host_ms"]) for t in turns] for side in ("off", "on"))
-        ratios = [b / a for a, b in zip(off, on)]
-        low, high = median_interval(ratios)
-        middle = statistics.median(ratios)
-        print(f"  {config:7} {model:6} host {statistics.median(off):8.3f} ms off, {statistics.median(on):8.3f} on, ratio {middle:.4f} "
-              f"(95 % {low:.4f} .. {high:.4f}), of sums {sum(on) / sum(off):.4f}, {len(ratios)} pairs of steps")
-        good = good and (config != "run" or middle <= 1.03)
-    return good
-
-
 if __name__ == "__main__":
     command, *rest = sys.argv[1:]
-    sys.exit(not {"lines": lambda: lines(*rest) is None, "layers": lambda: layers(*rest) is None, "compare": lambda: compare(*rest),
-              "cost": lambda: cost(*rest)}[command]())
+    sys.exit(not {"lines": lambda: lines(*rest) is None, "layers": lambda: layers(*rest) is None, "compare": lambda: compare(*rest)}[command]())

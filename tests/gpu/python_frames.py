@@ -2,17 +2,14 @@
 
     python_frames.py play HISTORY           trains, with torch's history on, and writes what it has: an alloc a line
     python_frames.py compare DB HISTORY     the same blocks in the same order; their frames
-    python_frames.py cost DIRECTORY         the turns of bench_step_worker.py with driver stacks and with Python frames
 
-Torch keeps co_name, we keep the qualified name, whose last part it is.  Torch's recorder takes the GIL at every block, so that
-times are never taken while it is on.
+Torch keeps co_name, we keep the qualified name, whose last part it is.
 """
 import importlib.util
 import json
 import os
 import re
 import sqlite3
-import statistics
 import sys
 import types
 
@@ -156,34 +153,6 @@ def compare(database, history):
     return good
 
 
-# ---- the cost ----
-
-def blocks(database):
-    return sqlite3.connect(database).execute("SELECT count(*) FROM ev WHERE op = 20").fetchone()[0]
-
-
-def cost(directory):
-    """Median ratio of host time, recorded over not, per model and stacks; and what the frames add to a block."""
-    good = True
-    for model in ("small", "cnn"):
-        extra = {}
-        for stacks in ("driver", "python"):
-            name = os.path.join(directory, f"cost-{stacks}-{model}")
-            with open(name + ".json") as f:
-                result = json.load(f)[model]
-            turns = result["turns"]
-            off, on = ([statistics.median(t[side]["host_ms"]) for t in turns] for side in ("off", "on"))
-            ratios = sorted(b / a for a, b in zip(off, on))
-            middle = statistics.median(ratios)
-            extra[stacks] = statistics.median(b - a for a, b in zip(off, on))
-            n = blocks(name + ".db") / (len(result["host_ms"]) + sum(len(t["on"]["host_ms"]) for t in turns))
-            print(f"  {model:6} {stacks:7} host {statistics.median(off):8.3f} ms off, {statistics.median(on):8.3f} on, ratio {middle:.4f} "
-                  f"(quartiles {ratios[len(ratios) // 4]:.4f} .. {ratios[3 * len(ratios) // 4]:.4f}), {n:.0f} blocks a step")
-            good = good and (stacks == "driver" or middle <= 1.03)
-        print(f"  {model:6} what Python frames add: {1e6 * (extra['python'] - extra['driver']) / max(n, 1):.0f} ns a block")
-    return good
-
-
 if __name__ == "__main__":
     command, *rest = sys.argv[1:]
-    sys.exit(not {"play": lambda: play(*rest) is None, "compare": lambda: compare(*rest), "cost": lambda: cost(*rest)}[command]())
+    sys.exit(not {"play": lambda: play(*rest) is None, "compare": lambda: compare(*rest)}[command]())

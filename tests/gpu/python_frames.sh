@@ -1,12 +1,10 @@
 #!/usr/bin/env bash
-# python_frames.sh TREE OUT - the Python lines of a recording against PyTorch's own memory history, and what they cost.
+# python_frames.sh TREE OUT - the Python lines of a recording against PyTorch's own memory history.
 #
 #   lines   a program records itself by _record_memory_history(stacks="python") and is recorded: the same blocks in the same
 #           order, and for those of threads that run Python the same frames: file, line and function
-#   cost    the recording switched off and on by turns in one process, with STACKS=driver and with Python frames; the
-#           difference, over the blocks of a step, is what the frames of a block cost
 #
-# TREE: an installed vramscope.  OUT: folder for databases and logs.  Needs a GPU and PyTorch, takes about 80 s.
+# TREE: an installed vramscope.  OUT: folder for databases and logs.  Needs a GPU and PyTorch.
 # Ends with "N passed, N failed"; exit 77 without a GPU.
 . "$(dirname "$0")/gpu.bash"
 need
@@ -24,15 +22,4 @@ for stacks in python all; do
 done
 "$tree/bin/vramscope" peak --by=line "$out/lines-python.db" | head -n 14
 rm -f "$out"/lines-*.db
-rm -f "$out"/cost-*
-for model in small cnn; do
-  for stacks in driver python; do
-    name=$out/cost-$stacks-$model
-    VRAMSCOPE_STACKS=$stacks VRAMSCOPE_OUTPUT=$name.db LD_PRELOAD=$tree/lib/libvramscope.so timeout 60 "$python" "$here/bench_step_worker.py" \
-      "$name.json" --models $model --steps 30 --turns "${TURNS:-30}" --device "${DEVICE:-cuda}" >"$name.log" 2>&1 || tail -n 5 "$name.log"
-  done
-done
-"$python" "$here/python_frames.py" cost "$out" | tee "$out/cost.txt"
-verdict "${PIPESTATUS[0]}" "cost"
-rm -f "$out"/cost-*-*
 counted
