@@ -37,7 +37,7 @@ int edits_ask(struct trace *t, int64_t device, const struct edits_question *q, s
         program_free_facts(&out->facts);
         return -1;
     }
-    out->rows = answered_rows(&out->from, q->edits, &out->n);
+    out->rows = answered_rows(q->edits, &out->n);
     answered_work(&out->from, q, out->rows, out->n);
     return 0;
 }

@@ -11,8 +11,7 @@
  *      checkpoint=K[:PATH]   every K-th unit keeps its input alone and is computed again in backward; of the
  *                            units whose path is PATH, with * for a part of a name
  *      batch=X, sequence=X   X times the samples, X times the length
- *      types=bf16            parameters, gradients, states and activations in 16 bits; with ",loss=fp32" or
- *                            ",loss=bf16" behind it what the loss computes in then
+ *      types=bf16            parameters, gradients, states and activations in 16 bits
  *      zero=S:N              ZeRO stage S over N ranks
  *
  * An edit has a low and a high answer: the program with the least and with the most memory that the change
@@ -49,9 +48,8 @@ struct edit {
     const char *path; /* of checkpoint's units; in text, NULL: as unit_names.h finds them */
     int64_t n;        /* accumulate, checkpoint, ranks of zero; of states an enum edit_states */
     int64_t stage;
-    uint8_t loss; /* of types, an enum loss_type (losses.h) */
-    bool yes;     /* of set_to_none */
-    bool other;   /* of ZeRO's stage 1: the rank with the fewest states, not that with the most */
+    bool yes;   /* of set_to_none */
+    bool other; /* of ZeRO's stage 1: the rank with the fewest states, not that with the most */
 };
 
 /* Whether what E makes is one program for the rank with the most states, and another for that with the
@@ -61,10 +59,6 @@ bool edit_has_other(const struct edit *e);
 
 /* Of "NAME=VALUE"; false with *WHY, which the caller frees. */
 bool edit_parse(const char *text, struct edit *e, char **why);
-
-/* Whether of program P the edit E means two programs with figures far from each other, for what the loss
- * computes in is not known: then *E and *OTHER are made the two. */
-bool edit_split(const struct program *p, struct edit *e, struct edit *other);
 
 /* Of N edits that one program can't have: a sentence, which the caller frees; NULL: it can have all. */
 char *edit_contradiction(const struct edit *edits, size_t n);

@@ -1,7 +1,5 @@
-/*
- * elements.h - how many bytes an element of a block has, and which blocks are copies in other elements that
- * autocast made (elements.c).  Where types are not recorded, widths.h knows what sizes tell.
- */
+/* elements.h - how many bytes an element of a block has, by its type, and which blocks are copies in
+ * other elements that autocast made (elements.c). */
 #ifndef VS_EDIT_ELEMENTS_H
 #define VS_EDIT_ELEMENTS_H
 
@@ -26,18 +24,14 @@ static inline bool element_is_float(uint8_t type)
 
 enum cast { /* that autocast made, in 16 bits */
             CAST_NONE,
-            CAST_WEIGHT,  /* of a parameter, for as long as autocast keeps it */
-            CAST_DATA,    /* perhaps of what a layer is given */
-            CAST_INPUT,   /* of what a layer is given, which is the block in struct casts */
-            CAST_GRADIENT /* what may be a gradient before it is made as wide as its parameter */
+            CAST_WEIGHT, /* of a parameter, for as long as autocast keeps it */
+            CAST_DATA    /* perhaps of what a layer is given, or a gradient before it is made wide */
 };
 
-struct casts {
-    uint8_t *of;    /* by block, an enum cast */
-    uint32_t *from; /* by block: of CAST_INPUT, what it is a copy of; else BLOCK_NEVER */
-};
-
-struct casts element_casts(const struct program *p);
-void element_free_casts(struct casts *c);
+/* Of each block, an enum cast; the caller frees it. */
+uint8_t *element_casts(const struct program *p);
+/* Whether there are such copies of parameters. */
+bool elements_are_cast(const struct program *p);
+bool elements_are_cast(const struct program *p);
 
 #endif

@@ -20,7 +20,6 @@
 
 #include "apply.h"
 #include "elements.h"
-#include "widths.h"
 
 #define TOKENS_MOST  2048
 #define TOKENS_LEAST 1024
@@ -396,7 +395,7 @@ struct program apply_loss(const struct program *from, const struct edit *e, stru
     if (!any)
         return refuse_nothing(r, "no output layer made logits to speak of in a phase 'logits'");
     struct fusing f = {.high = high,
-                       .autocast = widths_of(from) == WIDTHS_AUTOCAST,
+                       .autocast = elements_are_cast(from),
                        .chunk = BLOCK_NEVER,
                        .more = BLOCK_NEVER,
                        .parameters = program_sizes(from, 1u << KIND_PARAMETER, 0),

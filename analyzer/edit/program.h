@@ -35,25 +35,15 @@ enum edit_kind {
 struct edit_stack { /* what is known of a call stack */
     uint16_t unit;  /* of the model: one of its repeated layers, in the order of their first forward */
     uint16_t layer; /* 0: none; else a number of the layer's path */
-    uint64_t line;  /* a number of the program's line, the same for what backward does for it; 0: none */
     bool foreach;   /* PyTorch's foreach implementation of an optimizer */
     bool adam;      /* of Adam or AdamW */
-    bool single;    /* the implementation that takes one parameter after the other */
     bool update;    /* in the optimizer's arithmetic, whichever it is */
-    bool parts;     /* in backward of PyTorch's attention that is not fused */
     bool recurrent; /* in backward of cuDNN's recurrent layers */
     bool convolves; /* in backward of a convolution */
     bool squares;   /* in backward of a power, as norms that are written in Python have it */
     bool attends;   /* in a function, or a method of a class, that is named for attention */
-    bool library;   /* the line is Hugging Face's */
-    bool wide_norm; /* of these one of Gemma's, which keep what they compute in fp32 */
     bool norm;      /* in a layer whose class is named for a norm */
-    bool upcast;  /* in a function that takes a copy of its input in fp32: Hugging Face's losses and RMS norms
-                   */
-    bool loss;    /* in one of PyTorch's losses, or in backward of one */
-    bool softmax; /* in PyTorch's softmax, called by a function of a program's or a library's */
-    bool product; /* in a call of PyTorch's that is one product of its input and a weight */
-    bool as_given; /* its innermost code that is not PyTorch's hands its output to a loss as it is */
+    bool softmax;   /* in PyTorch's softmax, called in Python, or in backward of one */
 };
 
 struct edit_facts {

@@ -12,7 +12,6 @@
 
 #include "apply.h"
 #include "scale.h"
-#include "workspaces.h"
 
 #define MOST 0x1p50 /* bytes at once; sums of more have no meaning */
 
@@ -214,7 +213,6 @@ struct data {
     struct sizes sizes;
     struct sizes shapes; /* of parameters: what has one in forward may be a copy of it, as autocast makes */
     struct scale_outputs outputs; /* no bytes: nothing grows with a square */
-    struct workspaces workspaces;
 };
 
 static void add_shapes(struct sizes *shapes, const struct program *p)
@@ -225,16 +223,18 @@ static void add_shapes(struct sizes *shapes, const struct program *p)
     sizes_sort(shapes);
 }
 
+/* Of cuDNN's: raw bytes, or what a recurrent layer's call takes. */
+static bool is_librarys(const struct program *p, const struct edit_block *b)
+{
+    bool call = b->kind == KIND_FORWARD || b->kind == KIND_BACKWARD;
+    return program_asked(p, b)->raw || (b->type == ELEMENT_UINT8 && call);
+}
+
 static double data_factor(const struct program *p, const struct edit_block *b, void *context)
 {
     const struct data *d = context;
-    uint64_t fixed = workspaces_fixed(&d->workspaces, p, (uint32_t)(b - p->blocks));
-    if (d->least && d->workspaces.of[b - p->blocks] == WORKSPACE_CONVOLUTION)
-        return 1; /* another kernel may be taken, or parts of the weights' gradient are what is in it */
-    if (fixed)
-        return d->factor + (1 - d->factor) * (double)fixed / (double)b->size;
-    if (d->least && program_asked(p, b)->raw)
-        return 1; /* a library's own bytes may follow from the weights alone */
+    if (d->least && is_librarys(p, b))
+        return 1; /* its own bytes may follow from the weights alone, and another kernel may be taken */
     if (d->outputs.bytes &&
         (d->least ? scale_is_square(p, b, &d->outputs) : scale_may_be_square(p, b, &d->outputs)))
         return d->factor * d->factor;
@@ -272,9 +272,7 @@ static struct program apply_data(const struct program *from, const struct edit *
     add_shapes(&d.shapes, from);
     if (e->what == EDIT_SEQUENCE)
         d.outputs = scale_unit_outputs(from);
-    d.workspaces = workspaces_read(from);
     struct program to = scale(from, data_factor, &d, r);
-    workspaces_free(&d.workspaces);
     scale_free_outputs(&d.outputs);
     free(d.sizes.at);
     free(d.shapes.at);
@@ -285,8 +283,7 @@ struct program apply_batch(const struct program *from, const struct edit *e, str
 {
     struct program to = apply_data(from, e, r, high);
     if (!r->why)
-        r->assumes = xstrdup(
-            "kernels stay the same, and their workspaces grow alike, or those of convolutions do not");
+        r->assumes = xstrdup("kernels stay the same, and their workspaces grow alike, or do not");
     r->cost = e->factor < 1 ? "fewer samples a step" : "a longer step, of more samples";
     return to;
 }

@@ -11,7 +11,6 @@
 #include <string.h>
 
 #include "base/shown.h"
-#include "loss_code.h"
 #include "read/lives.h"
 #include "read/stream.h"
 #include "read/stacks.h"
@@ -86,28 +85,6 @@ static size_t count_ids(struct trace *t, const struct trace_stacks *stacks)
     return 0;
 }
 
-/* FNV-1a of its text, without the word that backward does it for forward and without its caller. */
-static uint64_t line_number(const char *line)
-{
-    static const char forward[] = "forward: ", by[] = " > ";
-    uint64_t hash = UINT64_C(0xcbf29ce484222325);
-    if (!line)
-        return 0;
-    if (!strncmp(line, forward, sizeof forward - 1))
-        line += sizeof forward - 1;
-    const char *called = strstr(line, by);
-    line = called ? called + sizeof by - 1 : line;
-    for (; *line; line++)
-        hash = (hash ^ (unsigned char)*line) * UINT64_C(0x100000001b3);
-    return hash | 1;
-}
-
-/* A line of Hugging Face's library. */
-static bool is_transformers(const char *line)
-{
-    return line && strstr(line, "/transformers/models/");
-}
-
 static int read_layers(struct trace *t, struct edit_facts *f)
 {
     struct trace_stacks stacks;
@@ -127,13 +104,10 @@ static int read_layers(struct trace *t, struct edit_facts *f)
         const struct trace_stack_row *row = &stacks.rows[i];
         if (row->id <= 0 || row->id >= (int64_t)f->stack_count)
             continue;
-        struct edit_stack *s = &f->stacks[row->id];
-        s->line = line_number(row->line);
-        s->library = is_transformers(row->line);
         if (!row->layer)
             continue;
         f->layers = true;
-        s->layer = names_number(&layers, row->layer, strlen(row->layer));
+        f->stacks[row->id].layer = names_number(&layers, row->layer, strlen(row->layer));
     }
     uint16_t *units = find_units(f, &layers);
     for (size_t i = 0; i < f->stack_count; i++)
@@ -147,67 +121,34 @@ static int read_layers(struct trace *t, struct edit_facts *f)
     return 0;
 }
 
-/* Whose code takes a copy of its input in fp32, whatever that is. */
-static bool upcasts(const struct trace_frame *frame)
-{
-    if (frame->kind == VS_FRAME_LAYER)
-        return frame->file && strstr(frame->file, "RMSNorm");
-    return loss_code_upcasts(frame->function);
-}
-
-static bool is_norm(const struct trace_frame *frame)
-{
-    return frame->kind == VS_FRAME_LAYER && frame->file && strstr(frame->file, "Norm");
-}
-
-/* Of PyTorch's layers, and of Hugging Face's with a weight the other way round: the function that calls one
- * product and nothing else. */
-static bool is_product(const struct trace_frame *frame)
-{
-    static const char *const names[] = {"Linear.forward",       "_ConvNd._conv_forward",
-                                        "Conv1d._conv_forward", "Conv2d._conv_forward",
-                                        "Conv3d._conv_forward", "Conv1D.forward"};
-    bool library =
-        frame->file && (strstr(frame->file, "/torch/nn/modules/") || strstr(frame->file, "/transformers/"));
-    for (size_t i = 0; library && i < sizeof names / sizeof *names; i++)
-        if (!strcmp(frame->function, names[i]))
-            return true;
-    return false;
-}
-
-static bool is_wide_norm(const struct trace_frame *frame)
-{
-    return is_norm(frame) && strstr(frame->file, "Gemma");
-}
-
 static bool begins(const char *text, const char *with)
 {
     return !strncmp(text, with, strlen(with));
 }
 
 /* What a frame says of all stacks that go through it. */
-static void see_frame(struct edit_stack *s, const char *function)
+static void see_frame(struct edit_stack *s, const struct trace_frame *frame)
 {
-    const char *name = strrchr(function, '.');
+    const char *function = frame->function, *name = strrchr(function, '.');
     name = name ? name + 1 : function;
     if (begins(name, "_multi_tensor_") || begins(name, "_foreach_"))
         s->foreach = s->update = true;
-    else if (begins(name, "_single_tensor_"))
-        s->single = s->update = true;
-    else if (begins(name, "_fused_"))
+    else if (begins(name, "_single_tensor_") || begins(name, "_fused_"))
         s->update = true;
     if (!strcmp(function, "Adam._init_group") || !strcmp(function, "AdamW._init_group") ||
         !strcmp(name, "_multi_tensor_adam") || !strcmp(name, "_multi_tensor_adamw") ||
         !strcmp(name, "_single_tensor_adam") || !strcmp(name, "_single_tensor_adamw"))
         s->adam = true;
-    s->parts = s->parts || !strcmp(name, "SafeSoftmaxBackward0");
+    s->norm = s->norm || (frame->kind == VS_FRAME_LAYER && frame->file && strstr(frame->file, "Norm"));
+    s->attends = s->attends || strcasestr(function, "attention");
     s->recurrent = s->recurrent || !strcmp(name, "CudnnRnnBackward0");
     s->convolves = s->convolves || begins(name, "ConvolutionBackward");
     s->squares = s->squares || begins(name, "PowBackward");
-    s->softmax = s->softmax || !strcmp(name, "softmax");
+    s->softmax = s->softmax || !strcmp(name, "softmax") || begins(name, "SoftmaxBackward") ||
+                 begins(name, "SafeSoftmaxBackward");
 }
 
-static int read_optimizer(struct trace *t, struct edit_facts *f)
+static int read_frames(struct trace *t, struct edit_facts *f)
 {
     struct trace_paths paths;
     if (trace_load_paths(t, &paths))
@@ -219,36 +160,13 @@ static int read_optimizer(struct trace *t, struct edit_facts *f)
         struct edit_stack *s = &f->stacks[i];
         if (node->parent > 0 && node->parent < (int64_t)i) { /* a parent comes before its children */
             const struct edit_stack *above = &f->stacks[node->parent];
-            s->foreach = above->foreach;
-            s->single = above->single;
-            s->adam = above->adam;
-            s->upcast = above->upcast;
-            s->attends = above->attends;
-            s->parts = above->parts;
-            s->norm = above->norm;
-            s->wide_norm = above->wide_norm;
-            s->recurrent = above->recurrent;
-            s->convolves = above->convolves;
-            s->squares = above->squares;
-            s->loss = above->loss;
-            s->softmax = above->softmax;
-            s->product = above->product;
-            s->as_given = above->as_given;
-            s->update = above->update;
+            uint16_t unit = s->unit, layer = s->layer;
+            *s = *above;
+            s->unit = unit;
+            s->layer = layer;
         }
-        if (node->frame >= 0 && (size_t)node->frame < paths.frame_count &&
-            paths.frames[node->frame].function) {
-            see_frame(s, paths.frames[node->frame].function);
-            s->upcast = s->upcast || upcasts(&paths.frames[node->frame]);
-            s->norm = s->norm || is_norm(&paths.frames[node->frame]);
-            s->wide_norm = s->wide_norm || is_wide_norm(&paths.frames[node->frame]);
-            s->attends = s->attends || strcasestr(paths.frames[node->frame].function, "attention");
-            if (paths.frames[node->frame].kind != VS_FRAME_LAYER)
-                s->product = is_product(&paths.frames[node->frame]);
-            s->loss = s->loss || loss_code_is_loss(&paths.frames[node->frame]);
-            enum loss_giving gives = loss_code_gives(&paths.frames[node->frame]);
-            s->as_given = gives == GIVES_ON ? s->as_given : gives == GIVES_AS_IT_IS;
-        }
+        if (node->frame >= 0 && (size_t)node->frame < paths.frame_count && paths.frames[node->frame].function)
+            see_frame(s, &paths.frames[node->frame]);
     }
     trace_free_paths(&paths);
     return 0;
@@ -256,7 +174,7 @@ static int read_optimizer(struct trace *t, struct edit_facts *f)
 
 int stacks_read(struct trace *t, struct edit_facts *facts)
 {
-    return read_layers(t, facts) || read_optimizer(t, facts) ? -1 : 0;
+    return read_layers(t, facts) || read_frames(t, facts) ? -1 : 0;
 }
 
 void stacks_order_units(struct edit_facts *f, const struct trace_blocks *blocks)

@@ -98,29 +98,14 @@ static char *name_of(const struct edit *edits, size_t n)
     return name;
 }
 
-/* The row of N edits; two, where one of them means two programs that are far from each other. */
-static void add_rows(const struct program *from, const struct edit *edits, size_t n, struct answered **rows,
-                     size_t *count)
+static struct answered row_of(const struct edit *edits, size_t n)
 {
-    struct answered *row = PUSH(*rows, *count);
-    *row = (struct answered){.edits = xrealloc(NULL, n * sizeof *edits), .edit_count = n};
-    memcpy(row->edits, edits, n * sizeof *edits);
-    for (size_t i = 0; i < n; i++) {
-        struct edit other;
-        if (!edit_split(from, &row->edits[i], &other))
-            continue;
-        row->name = name_of(row->edits, n);
-        struct answered *second = PUSH(*rows, *count);
-        *second = (struct answered){.edits = xrealloc(NULL, n * sizeof *edits), .edit_count = n};
-        memcpy(second->edits, edits, n * sizeof *edits);
-        second->edits[i] = other;
-        second->name = name_of(second->edits, n);
-        return;
-    }
-    row->name = name_of(row->edits, n);
+    struct edit *own = xrealloc(NULL, n * sizeof *own);
+    memcpy(own, edits, n * sizeof *own);
+    return (struct answered){.edits = own, .edit_count = n, .name = name_of(edits, n)};
 }
 
-struct answered *answered_rows(const struct program *from, const struct arg_list *names, size_t *n)
+struct answered *answered_rows(const struct arg_list *names, size_t *n)
 {
     struct answered *rows = NULL;
     size_t count;
@@ -129,14 +114,14 @@ struct answered *answered_rows(const struct program *from, const struct arg_list
     if (!names->count) {
         const struct edit *all = edit_all(&count);
         for (size_t i = 0; i < count; i++)
-            add_rows(from, &all[i], 1, &rows, n);
+            *PUSH(rows, *n) = row_of(&all[i], 1);
         return rows;
     }
     struct edit *own = xrealloc(NULL, names->count * sizeof *own);
     char *why;
     for (size_t i = 0; i < names->count; i++)
         edit_parse(names->values[i], &own[i], &why);
-    add_rows(from, own, names->count, &rows, n);
+    *PUSH(rows, *n) = row_of(own, names->count);
     free(own);
     return rows;
 }

@@ -38,9 +38,8 @@ struct answered {
 };
 
 /* A row for the program as it was recorded, and one for the changes NAMES, made one after the other; NAMES is
- * empty: for each that `whatif` tries by itself.  Two rows where one means two programs that are far apart.
- */
-struct answered *answered_rows(const struct program *from, const struct arg_list *names, size_t *n);
+ * empty: for each that `whatif` tries by itself. */
+struct answered *answered_rows(const struct arg_list *names, size_t *n);
 /* Answers N ROWS for the program FROM, in as many threads as there are processors. */
 void answered_work(const struct program *from, const struct edits_question *q, struct answered *rows,
                    size_t n);

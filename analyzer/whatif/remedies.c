@@ -157,7 +157,7 @@ static void answer(const struct asking *q, struct remedies *out)
     memset(all, true, sizeof all);
     own[q->own] = true;
     struct edits_question ask = {.edits = &none, .settings = &q->settings, .wanted = all, .policy = -1};
-    struct answered *rows = answered_rows(&q->from, &none, &n);
+    struct answered *rows = answered_rows(&none, &n);
     answered_work(&q->from, &ask, rows, 1);
     ask.wanted = own;
     answered_work(&q->from, &ask, rows + 1, n - 1);

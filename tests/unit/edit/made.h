@@ -21,23 +21,7 @@ static const char *const names[NAMES] = {"none", "forward", "logits", "backward"
 
 /* What stack S knows is in row S: units 0 and 1, the output layer, Adam by lists and where it makes its
  * states. */
-enum {
-    NOWHERE,
-    UNIT0,
-    UNIT1,
-    HEAD,
-    LOSS,
-    FOREACH,
-    ADAM,
-    NODE0,
-    NODE1,
-    NORM,
-    LINEAR,
-    LOSSES,
-    LOSSES_HALF,
-    LOSSES_FP32,
-    STACKS
-};
+enum { NOWHERE, UNIT0, UNIT1, HEAD, LOSS, FOREACH, ADAM, NODE0, NODE1, NORM, STACKS };
 static struct edit_stack stacks[STACKS] = {
     [NOWHERE] = {.unit = EDIT_NO_UNIT},
     [UNIT0] = {.unit = 0, .layer = 1},
@@ -48,11 +32,7 @@ static struct edit_stack stacks[STACKS] = {
     [ADAM] = {.unit = EDIT_NO_UNIT, .adam = true},
     [NODE0] = {.unit = 0, .layer = 1},
     [NODE1] = {.unit = 1, .layer = 2},
-    [NORM] = {.unit = 0, .layer = 5, .upcast = true, .norm = true},
-    [LINEAR] = {.unit = 1, .layer = 2, .product = true},
-    [LOSSES] = {.unit = EDIT_NO_UNIT, .layer = 4, .loss = true},
-    [LOSSES_HALF] = {.unit = EDIT_NO_UNIT, .layer = 4, .loss = true, .as_given = true},
-    [LOSSES_FP32] = {.unit = EDIT_NO_UNIT, .layer = 4, .loss = true, .upcast = true},
+    [NORM] = {.unit = 0, .layer = 5},
 };
 static char units_name[] = "Net.layers.*";
 static struct edit_facts facts = {.forward = FORWARD,

@@ -1,11 +1,6 @@
 /* test_edit_types.c - changes of programs whose element types are known. */
 #include "made.h"
 
-#include "edit/loss_code.h"
-#include "edit/losses.h"
-#include "trace/journal/journal.h"
-#include "read/stacks.h"
-
 enum { F32 = ELEMENT_FLOAT32, BF16 = ELEMENT_BFLOAT16, I32 = 4, I64 = 5 };
 
 /* w, its gradient g and a are wide; i are indices, k a workspace. */
@@ -57,18 +52,16 @@ static const struct element autocast_elements[] = {
 TEST(without_autocast_copies_of_weights_go_and_those_of_data_may)
 {
     TYPED(m, ".+w f+x f+d f+c f+y b+h b+g b-h b-y b-c b-d b-x .-g |", autocast);
-    struct peaks p = edited(&m, "types=bf16");
-    /* the least is w, x, y, g; the most d and h too, and 1/25 for workspaces */
-    assert_in_range(p.low, MIB(4 + 19 + 20 + 4), MIB(4 + 20 + 20 + 4));
-    assert_in_range(p.high, MIB(4 + 20 + 20 + 20 + 4 + 4), MIB(4 + 20 + 20 + 20 + 4 + 4 + 4));
+    struct peaks p = edited(&m, "types=bf16"); /* the least is w, x, y, g; the most d and h too */
+    assert_int_equal(p.low, MIB(4 + 20 + 20 + 4));
+    assert_in_range(p.high, MIB(4 + 20 + 20 + 20 + 4 + 4), MIB(4 + 20 + 20 + 20 + 4 + 4 + 1));
 }
 
 /* z has w's shape too: one copy of w is there already. */
 TEST(data_in_a_weights_shape_are_no_second_copy_of_it)
 {
     TYPED(m, ".+w f+x f+c f+z b-z b-c b-x |", autocast);
-    struct peaks p = edited(&m, "types=bf16");
-    assert_in_range(p.low, MIB(4 + 19 + 4), MIB(4 + 20 + 4));
+    assert_int_equal(edited(&m, "types=bf16").low, MIB(4 + 20 + 4));
 }
 
 TEST(states_have_the_elements_of_their_type)
@@ -103,16 +96,21 @@ TEST(whole_numbers_are_no_floats_to_be_narrowed)
     assert_int_equal(edited(&m, "states=host").low, MIB(8 + 50));
 }
 
-/* In unit 0 attention's line ATTENDS makes q (saved before it), the output o and the sums s; c is o in
- * another order, by the line behind. */
-enum { ATTENDS = NORM + 1, BEHIND, NODE, ALL };
+/* Units 0 and 1 attend; CALL is a softmax that unit 1 calls in Python, SQUARED the backward of a norm that is
+ * written in Python. */
+enum { ATTENDS = NODE1 + 1, WRITTEN, CALL, NORMS, SQUARED, RECURRENT, ALL };
 
 static const struct edit_stack attending[ALL] = {
     [NOWHERE] = {.unit = EDIT_NO_UNIT},
     [UNIT0] = {.unit = 0, .layer = 1},
+    [HEAD] = {.unit = EDIT_NO_UNIT, .layer = 3},
+    [LOSS] = {.unit = EDIT_NO_UNIT, .layer = 4},
     [ATTENDS] = {.unit = 0, .layer = 6, .attends = true},
-    [BEHIND] = {.unit = 0, .layer = 6, .attends = true},
-    [NODE] = {.unit = 0, .layer = 6, .attends = true, .parts = true},
+    [WRITTEN] = {.unit = 1, .layer = 7, .attends = true},
+    [CALL] = {.unit = 1, .layer = 8, .attends = true, .softmax = true},
+    [NORMS] = {.unit = 0, .layer = 5, .norm = true},
+    [SQUARED] = {.unit = 0, .layer = 5, .norm = true, .squares = true},
+    [RECURRENT] = {.unit = 0, .layer = 9, .recurrent = true},
 };
 
 static struct peaks attends(const char *text, const struct known *table, const struct element *of)
@@ -128,73 +126,94 @@ static struct peaks attends(const char *text, const struct known *table, const s
     return p;
 }
 
-TEST(a_copy_of_attentions_output_may_be_none_in_bf16)
+/* Queries, keys, values, the output and perhaps a copy of it, in 16 bits or one of them wide. */
+TEST(fused_attention_copies_its_output_or_does_not)
 {
-    static const struct known copied[] = {
-        {'w', MIB(8), KIND_PARAMETER, NOWHERE}, {'o', MIB(40), KIND_SAVED, ATTENDS},
-        {'s', MIB(1), KIND_SAVED, ATTENDS},     {'c', MIB(40), KIND_SAVED, BEHIND},
-        {'y', MIB(40), KIND_SAVED, UNIT0},      {0}};
-    static const struct element copied_elements[] = {{'w', F32, 1, false}, {'o', F32, 2, false},
-                                                     {'s', F32, 3, false}, {'c', F32, 4, false},
-                                                     {'y', F32, 2, false}, {0}};
-    struct peaks p = attends(".+w f+o f+s f+c f+y b-y b-c b-s b-o |", copied, copied_elements);
-    assert_in_range(p.low, MIB(4 + 20 + 20), MIB(4 + 20 + 1 + 20));
-    assert_true(p.high >= MIB(4 + 20 + 20 + 20));
-    /* without the sums it is no attention's output, and what has its size no copy */
-    p = attends(".+w f+o f+c f+y b-y b-c b-o |", copied, copied_elements);
-    assert_int_equal(p.low, MIB(4 + 20 + 20 + 20));
+    static const struct known fused[] = {{'w', MIB(8), KIND_PARAMETER, NOWHERE},
+                                         {'o', MIB(40), KIND_SAVED, ATTENDS},
+                                         {'y', MIB(40), KIND_SAVED, UNIT0},
+                                         {0}};
+    static const struct element fused_elements[] = {
+        {'w', F32, 1, false}, {'o', F32, 2, false}, {'y', F32, 3, false}, {0}};
+    struct peaks p = attends(".+w f+o f+o f+o f+y b-y b-o b-o b-o |", fused, fused_elements);
+    assert_in_range(p.low, MIB(4 + 2 * 20 + 20), MIB(4 + 2 * 20 + 21));
+    assert_in_range(p.high, MIB(4 + 3 * 30 + 20), MIB(4 + 3 * 30 + 22));
 }
 
-/* Q, K are queries and keys made for the squares S; m and n the mask of bool that PyTorch makes itself; y the
- * unit's output. */
-TEST(squares_with_a_mask_of_their_own_are_fused_in_bf16)
+/* q is kept for the squares s, of which the mask m is; d is what a dropout kept, of a softmax in Python. */
+TEST(squares_go_if_16_bits_are_fused_or_stay_with_their_copies)
 {
-    static const struct known squares[] = {{'w', MIB(8), KIND_PARAMETER, NOWHERE},
-                                           {'m', MIB(1), KIND_FORWARD, ATTENDS},
-                                           {'n', MIB(1), KIND_FORWARD, ATTENDS},
-                                           {'Q', MIB(10), KIND_SAVED, ATTENDS},
-                                           {'K', MIB(10), KIND_SAVED, ATTENDS},
-                                           {'S', MIB(200), KIND_SAVED, ATTENDS},
-                                           {'y', MIB(10), KIND_SAVED, UNIT0},
-                                           {'b', MIB(2), KIND_BACKWARD, NODE},
-                                           {0}};
+    static const struct known squares[] = {
+        {'w', MIB(8), KIND_PARAMETER, NOWHERE}, {'q', MIB(40), KIND_SAVED, ATTENDS},
+        {'s', MIB(200), KIND_SAVED, ATTENDS},   {'m', MIB(50), KIND_SAVED, ATTENDS},
+        {'y', MIB(20), KIND_SAVED, UNIT0},      {'Q', MIB(40), KIND_SAVED, WRITTEN},
+        {'S', MIB(40), KIND_SAVED, CALL},       {0}};
     static const struct element squares_elements[] = {
-        {'w', F32, 1, false}, {'m', ELEMENT_BOOL, 2, false}, {'n', ELEMENT_BOOL, 2, false},
-        {'Q', F32, 3, false}, {'K', F32, 3, false},          {'S', F32, 4, false},
-        {'y', F32, 3, false}, {'b', F32, 5, false},          {0}};
-    struct peaks own =
-        attends(".+w f+m f+n f-m f-n f+Q f+K f+S f+y b-y b+b b-b b-S b-K b-Q |", squares, squares_elements);
-    assert_int_equal(own.low, MIB(4 + 5 + 5)); /* one of Q and K stays */
-    assert_in_range(own.high, MIB(4 + 15), MIB(4 + 15 + 10));
-    struct peaks given =
-        attends(".+w f+m f-m f+Q f+K f+S f+y b-y b+b b-b b-S b-K b-Q |", squares, squares_elements);
-    assert_int_equal(given.low, MIB(4 + 5 + 5));
-    assert_true(given.high >= MIB(4 + 15 + 100)); /* a mask that the program gives may forbid it */
-    struct peaks models =
-        attends(".+w f+m f+n f-m f-n f+Q f+K f+S f+y b-y b-S b-K b-Q |", squares, squares_elements);
-    assert_true(models.high >= MIB(4 + 15 + 100)); /* no node of PyTorch's attention: code of the model's */
+        {'w', F32, 1, false}, {'q', F32, 2, false}, {'s', F32, 3, false}, {'m', ELEMENT_BOOL, 3, false},
+        {'y', F32, 4, false}, {'Q', F32, 2, false}, {'S', F32, 4, false}, {0}};
+    struct peaks p = attends(".+w f+q f+s f+m f+y b-y b-m b-s b-q |", squares, squares_elements);
+    assert_int_equal(p.low, MIB(4 + 10 + 10));
+    assert_in_range(p.high, MIB(4 + 50 + 300 + 50 + 10), MIB(4 + 50 + 300 + 50 + 14));
+    p = attends(".+w f+Q f+S f+y b-y b-S b-Q |", squares, squares_elements); /* none is that large */
+    assert_int_equal(p.low, MIB(4 + 10 + 20 + 10));
+    assert_in_range(p.high, MIB(4 + 50 + 60 + 10), MIB(4 + 50 + 60 + 11));
 }
 
-/* Of a damaged file: masks of no bytes divide nothing. */
-TEST(masks_without_a_byte_are_no_masks)
+TEST(a_norm_in_python_may_keep_its_input_in_fp32)
 {
-    static const struct known squares[] = {{'w', MIB(8), KIND_PARAMETER, NOWHERE},
-                                           {'m', 0, KIND_FORWARD, ATTENDS},
-                                           {'Q', MIB(10), KIND_SAVED, ATTENDS},
-                                           {'S', MIB(200), KIND_SAVED, ATTENDS},
-                                           {'y', MIB(10), KIND_SAVED, UNIT0},
-                                           {'b', MIB(2), KIND_BACKWARD, NODE},
-                                           {0}};
-    static const struct element squares_elements[] = {{'w', F32, 1, false},
-                                                      {'m', ELEMENT_BOOL, 2, false},
-                                                      {'Q', F32, 3, false},
-                                                      {'S', F32, 4, false},
-                                                      {'y', F32, 3, false},
-                                                      {'b', F32, 5, false},
-                                                      {0}};
-    struct peaks p =
-        attends(".+w f+m f-m f+m f-m f+Q f+S f+y b-y b+b b-b b-S b-Q |", squares, squares_elements);
-    assert_true(p.high >= MIB(4 + 5 + 100));
+    static const struct known norms[] = {{'w', MIB(8), KIND_PARAMETER, NOWHERE},
+                                         {'p', MIB(40), KIND_SAVED, NORMS},
+                                         {'g', MIB(40), KIND_BACKWARD, SQUARED},
+                                         {0}};
+    static const struct element norms_elements[] = {
+        {'w', F32, 1, false}, {'p', F32, 2, false}, {'g', F32, 2, false}, {0}};
+    struct peaks p = attends(".+w f+p b+g b-g b-p |", norms, norms_elements);
+    assert_int_equal(p.low, MIB(4 + 20 + 20));
+    assert_in_range(p.high, MIB(4 + 50 + 40), MIB(4 + 50 + 41));
+    p = attends(".+w f+p b-p |", norms, norms_elements); /* one kernel: no square in backward */
+    assert_int_equal(p.low, MIB(4 + 20));
+    assert_in_range(p.high, p.low, p.low + MIB(1));
+}
+
+/* Logits l of the output layer and s of the loss, whose gradient is g. */
+TEST(a_loss_may_copy_its_logits_to_fp32)
+{
+    static const struct known losses[] = {{'w', MIB(8), KIND_PARAMETER, NOWHERE},
+                                          {'l', MIB(40), KIND_LOGITS, HEAD},
+                                          {'s', MIB(40), KIND_LOGITS, LOSS},
+                                          {'g', MIB(40), KIND_BACKWARD, LOSS},
+                                          {0}};
+    static const struct element losses_elements[] = {
+        {'w', F32, 1, false}, {'l', F32, 2, false}, {'s', F32, 2, false}, {'g', F32, 2, false}, {0}};
+    struct peaks p = attends(".+w l+l l+s b+g b-g b-s b-l |", losses, losses_elements);
+    assert_int_equal(p.low, MIB(4 + 20 + 20 + 20));
+    assert_int_equal(p.high, MIB(4 + 60 + 40 + 40));
+    static const struct element cast_elements[] = {
+        {'w', F32, 1, false}, {'l', BF16, 1, false}, {'s', F32, 2, false}, {0}};
+    p = attends(".+w l+l l+s b-s b-l |", losses, cast_elements); /* l would be a copy of w */
+    assert_int_equal(p.low, MIB(4));
+}
+
+/* r is what cuDNN keeps of a recurrent layer, u a convolution's workspace. */
+TEST(a_librarys_bytes_are_half_to_twice_and_recurrent_layers_are_refused)
+{
+    static const struct known bytes[] = {{'w', MIB(8), KIND_PARAMETER, NOWHERE},
+                                         {'u', MIB(100), KIND_FORWARD, UNIT0},
+                                         {'r', MIB(100), KIND_BACKWARD, RECURRENT},
+                                         {0}};
+    static const struct element bytes_elements[] = {
+        {'w', F32, 1, false}, {'u', 0, 0, true}, {'r', ELEMENT_UINT8, 5, false}, {0}};
+    struct peaks p = attends(".+w f+u f-u |", bytes, bytes_elements);
+    assert_int_equal(p.low, MIB(4 + 50));
+    assert_int_equal(p.high, MIB(4 + 200));
+    TYPED(m, ".+w b+r b-r |", bytes);
+    facts.stacks = (struct edit_stack *)attending;
+    facts.stack_count = ALL;
+    assert_refused(&m, "types=bf16", "recurrent layers");
+    facts.stacks = stacks;
+    facts.stack_count = STACKS;
+    facts.types = false;
+    assert_refused(&m, "types=bf16", "element types are not known");
 }
 
 /* The blocks in WHICH have RANK extents, the last two of which are OUTER x INNER. */
@@ -352,215 +371,20 @@ TEST(a_fused_loss_under_autocast_has_the_copies_while_it_runs)
     extents("L", 0, 0, 0);
 }
 
-/* A product's call copies its input x as d, and c, its weight; then it gives y.  Of q it is known no more
- * than that its call makes two blocks. */
-TEST(what_a_product_is_given_is_kept_in_the_place_of_autocasts_copies)
+/* u is a convolution's workspace, v what a recurrent layer's call takes. */
+TEST(a_librarys_workspace_grows_with_the_data_or_stays)
 {
-    static const struct known copies[] = {
-        {'w', MIB(8), KIND_PARAMETER, NOWHERE}, {'x', MIB(40), KIND_FORWARD, UNIT0},
-        {'d', MIB(20), KIND_SAVED, LINEAR},     {'e', MIB(20), KIND_SAVED, LINEAR},
-        {'c', MIB(4), KIND_SAVED, LINEAR},      {'y', MIB(20), KIND_SAVED, LINEAR},
-        {'z', MIB(20), KIND_SAVED, LINEAR},     {0}};
-    static const struct element copies_elements[] = {
-        {'w', F32, 1, false},  {'x', F32, 2, false},  {'d', BF16, 3, false}, {'e', BF16, 3, false},
-        {'c', BF16, 1, false}, {'y', BF16, 4, false}, {'z', BF16, 4, false}, {0}};
-    /* two layers take x, which dies behind them in forward: in 16 bits it is what both keep */
-    TYPED(m, ".+w f+x f+d f+c f+y f+e f+z f-x b-z b-e b-y b-c b-d |", copies);
-    struct peaks p = edited(&m, "types=bf16");
-    assert_int_equal(p.low, MIB(4 + 20 + 20 + 20));
-    assert_in_range(p.high, p.low, p.low + MIB(2));
-    /* a copy of what no block is known to be stays as uncertain as it was */
-    TYPED(alone, ".+w f+d f+c f+y b-y b-c b-d |", copies);
-    p = edited(&alone, "types=bf16");
-    assert_int_equal(p.low, MIB(4 + 20));
-    assert_true(p.high >= MIB(4 + 20 + 20));
-}
-
-/* L are logits, s the log-softmax, g and h the gradients of s and of what was given, w the layer's weight. */
-static const struct known losses[] = {{'w', MIB(8), KIND_PARAMETER, NOWHERE},
-                                      {'L', MIB(50), KIND_LOGITS, HEAD},
-                                      {'F', MIB(50), KIND_LOGITS, LOSS},
-                                      {'s', MIB(50), KIND_LOGITS, LOSSES},
-                                      {'t', MIB(50), KIND_LOGITS, LOSSES_HALF},
-                                      {'u', MIB(50), KIND_LOGITS, LOSSES_FP32},
-                                      {'g', MIB(50), KIND_BACKWARD, LOSSES},
-                                      {'h', MIB(50), KIND_BACKWARD, LOSSES},
-                                      {'j', MIB(50), KIND_BACKWARD, LOSSES_HALF},
-                                      {'k', MIB(50), KIND_BACKWARD, LOSSES_FP32},
-                                      {'d', MIB(4), KIND_BACKWARD, HEAD},
-                                      {'q', MIB(160), KIND_BACKWARD, UNIT0},
-                                      {0}};
-static const struct element losses_elements[] = {{'w', F32, 1, false},
-                                                 {'L', F32, 2, false},
-                                                 {'F', F32, 2, false},
-                                                 {'s', F32, 2, false},
-                                                 {'t', F32, 2, false},
-                                                 {'u', F32, 2, false},
-                                                 {'g', F32, 2, false},
-                                                 {'h', F32, 2, false},
-                                                 {'j', F32, 2, false},
-                                                 {'k', F32, 2, false},
-                                                 {'d', F32, 3, false},
-                                                 {'q', F32, 4, false},
-                                                 {0}};
-
-static bool is_open(const struct made *m, struct edit *e, struct edit *other)
-{
-    char *why = NULL;
-    assert_true(edit_parse("types=bf16", e, &why));
-    return edit_split(&m->p, e, other);
-}
-
-TEST(a_loss_of_unknown_code_has_two_answers)
-{
-    struct edit half, wide;
-    TYPED(m, ".+w l+L l+s l-L b+g b+h b-g b-s b+d b-h b-d |", losses);
-    assert_true(is_open(&m, &half, &wide));
-    assert_string_equal(half.text, "types=bf16,loss=bf16");
-    assert_string_equal(wide.text, "types=bf16,loss=fp32");
-    struct peaks p = edited(&m, half.text); /* all is half: s, g and h */
-    assert_int_equal(p.low, MIB(4 + 25 + 25 + 25));
-    assert_int_equal(p.high, p.low);
-    p = edited(&m, wide.text); /* s, g and h stay; what h is copied to is less */
-    assert_int_equal(p.low, MIB(4 + 50 + 50 + 50));
-    assert_int_equal(p.high, p.low);
-    p = edited(&m, "types=bf16"); /* one interval for both, where one is asked for */
-    assert_int_equal(p.low, MIB(4 + 75));
-    assert_int_equal(p.high, MIB(4 + 150));
-}
-
-TEST(a_copy_of_the_logits_goes_with_them_or_takes_their_place)
-{
-    TYPED(m, ".+w l+L l+s b-s b-L |", losses);
-    struct peaks p = edited(&m, "types=bf16,loss=fp32");
-    assert_int_equal(p.low, MIB(4 + 50 + 50));       /* the copy alone */
-    assert_int_equal(p.high, MIB(4 + 25 + 50 + 50)); /* and what it is a copy of */
-}
-
-/* The same code makes both: a function that copies to fp32, or a model that does not. */
-TEST(code_that_is_known_to_copy_or_not_has_one_answer)
-{
-    struct edit half, wide;
-    TYPED(given, ".+w l+L l+t l-L b+j b-j b-t |", losses);
-    assert_false(is_open(&given, &half, &wide));
-    assert_int_equal(edited(&given, "types=bf16").high, MIB(4 + 25 + 25));
-    TYPED(copied, ".+w l+L l+u b-u b-L |", losses);
-    assert_false(is_open(&copied, &half, &wide));
-    struct peaks p = edited(&copied, "types=bf16"); /* the copy is the function's, and ends with it */
-    assert_int_equal(p.low, MIB(4 + 25 + 50 + 50));
-    assert_int_equal(p.high, p.low);
-}
-
-/* A copy back to 16 bits is made before the output layer's gradients, d, and is what they are made of. */
-TEST(the_gradient_of_a_copy_is_copied_back)
-{
-    TYPED(m, ".+w l+L l+u l-L b+k b-u b+d b+w b-k |", losses);
-    struct peaks p = edited(&m, "types=bf16");
-    assert_int_equal(p.phase[BACKWARD], MIB(4 + 50 + 50)); /* u and k; then k 25, d 2 and w 4 are less */
-    TYPED(late, ".+w l+L l+u l-L b+k b-u b+d b+q b-k |", losses); /* q takes the place of what is gone then */
-    assert_int_equal(edited(&late, "types=bf16").phase[BACKWARD], MIB(4 + 25 + 2 + 80));
-}
-
-/* Under autocast a copy that the loss makes itself is autocast's; one that was made before is the program's.
- */
-TEST(without_autocast_a_loss_takes_what_the_program_gives_it)
-{
-    static const struct element casts_elements[] = {
-        {'w', F32, 1, false}, {'L', BF16, 2, false}, {'F', F32, 2, false}, {'s', F32, 2, false}, {0}};
-    static const struct known casts[] = {{'w', MIB(8), KIND_PARAMETER, NOWHERE},
-                                         {'L', MIB(25), KIND_LOGITS, HEAD},
-                                         {'F', MIB(50), KIND_LOGITS, LOSS},
-                                         {'s', MIB(50), KIND_LOGITS, LOSSES},
-                                         {0}};
-    struct edit half, wide;
-    TYPED(own, ".+w l+L l+s l+s b-s b-s b-L |", casts); /* the first s is the copy */
-    assert_false(is_open(&own, &half, &wide));
-    assert_int_equal(edited(&own, "types=bf16").high, MIB(4 + 25 + 25));
-    TYPED(programs, ".+w l+L l+F l+s b-s b-F b-L |", casts);
-    assert_false(is_open(&programs, &half, &wide));
-    assert_int_equal(edited(&programs, "types=bf16").low, MIB(4 + 25 + 50 + 50));
-}
-
-TEST(logits_that_are_next_to_nothing_have_no_two_answers)
-{
-    static const struct known small[] = {{'w', MIB(8), KIND_PARAMETER, NOWHERE},
-                                         {'a', MIB(900), KIND_SAVED, UNIT0},
-                                         {'L', MIB(1), KIND_LOGITS, HEAD},
-                                         {'s', MIB(1), KIND_LOGITS, LOSSES},
-                                         {0}};
-    static const struct element small_elements[] = {
-        {'w', F32, 1, false}, {'a', F32, 3, false}, {'L', F32, 2, false}, {'s', F32, 2, false}, {0}};
-    struct edit half, wide;
-    TYPED(m, ".+w f+a l+L l+s b-s b-L b-a |", small);
-    assert_false(is_open(&m, &half, &wide));
-    struct peaks p = edited(&m, "types=bf16");
-    assert_true(p.low <= MIB(4 + 450 + 1) && p.high >= MIB(4 + 450 + 2)); /* both are in the one */
-}
-
-/* Frames as a recording has them, outermost first. */
-static struct edit_stack through(const struct trace_frame *frames, size_t n)
-{
-    struct edit_stack s = {0};
-    for (size_t i = 0; i < n; i++) {
-        enum loss_giving gives = loss_code_gives(&frames[i]);
-        s.loss = s.loss || loss_code_is_loss(&frames[i]);
-        s.as_given = gives == GIVES_ON ? s.as_given : gives == GIVES_AS_IT_IS;
-    }
-    return s;
-}
-#define PYTHON(function_, file_)                                                                             \
-    {                                                                                                        \
-        .kind = VS_FRAME_PYTHON, .function = (function_), .file = (file_)                                    \
-    }
-#define MODELS "/opt/torch/v/site-packages/transformers/models/" /* not in PyTorch for that */
-#define TORCH  "/opt/torch/v/site-packages/torch/nn/"
-
-TEST(which_code_gives_its_loss_16_bits_is_known_by_its_name)
-{
-    struct trace_frame bert = PYTHON("BertForMaskedLM.forward", MODELS "bert/modeling_bert.py"),
-                       t5 = PYTHON("T5ForConditionalGeneration.forward", MODELS "t5/modeling_t5.py"),
-                       vision =
-                           PYTHON("LlavaForConditionalGeneration.forward", MODELS "llava/modeling_llava.py"),
-                       decoder = PYTHON("BartForCausalLM.forward", MODELS "bart/modeling_bart.py"),
-                       mine = PYTHON("BertForMaskedLM.forward", "/home/me/train.py"),
-                       module = PYTHON("CrossEntropyLoss.forward", TORCH "modules/loss.py"),
-                       call = PYTHON("cross_entropy", TORCH "functional.py"),
-                       other = PYTHON("softmax", TORCH "functional.py"),
-                       smooth = PYTHON("LabelSmoother.__call__", "/home/me/loss.py"),
-                       node = {.kind = VS_FRAME_NODE, .function = "NllLossBackward0"},
-                       product = {.kind = VS_FRAME_NODE, .function = "MmBackward0"};
-    struct edit_stack s = through((struct trace_frame[]){bert, module, call}, 3);
-    assert_true(s.loss && s.as_given);
-    s = through((struct trace_frame[]){bert, module, node}, 3);
-    assert_true(s.loss && s.as_given);
-    s = through((struct trace_frame[]){t5, call}, 2);
-    assert_true(s.loss && s.as_given);
-    s = through((struct trace_frame[]){bert, smooth, call}, 3); /* what is between may have copied */
-    assert_true(s.loss && !s.as_given);
-    s = through((struct trace_frame[]){vision, call}, 2); /* some versions copy */
-    assert_true(s.loss && !s.as_given);
-    s = through((struct trace_frame[]){decoder, call}, 2);
-    assert_true(s.loss && !s.as_given);
-    s = through((struct trace_frame[]){mine, call}, 2);
-    assert_true(s.loss && !s.as_given);
-    s = through((struct trace_frame[]){bert, other}, 2);
-    assert_false(s.loss);
-    s = through((struct trace_frame[]){bert, product}, 2);
-    assert_false(s.loss);
-    assert_true(loss_code_upcasts("ForCausalLMLoss") && loss_code_upcasts("ForMaskedLMLoss"));
-    assert_false(loss_code_upcasts("ForSequenceClassificationLoss") ||
-                 loss_code_upcasts("fixed_cross_entropy"));
-}
-
-TEST(what_a_loss_computes_in_can_be_said)
-{
-    struct edit e;
-    char *why = NULL;
-    assert_true(edit_parse("types=bf16,loss=fp32", &e, &why));
-    assert_int_equal(e.loss, LOSS_FP32);
-    assert_true(edit_parse("types=bf16,loss=bf16", &e, &why));
-    assert_int_equal(e.loss, LOSS_HALF);
-    assert_false(edit_parse("types=bf16,loss=", &e, &why));
-    assert_non_null(strstr(why, "loss=fp32"));
-    free(why);
+    static const struct known work[] = {{'w', MIB(2), KIND_PARAMETER, NOWHERE},
+                                        {'y', MIB(200), KIND_SAVED, UNIT0},
+                                        {'u', MIB(100), KIND_FORWARD, UNIT0},
+                                        {'v', MIB(100), KIND_BACKWARD, UNIT0},
+                                        {0}};
+    static const struct element work_elements[] = {
+        {'w', F32, 1, false}, {'y', F32, 2, false}, {'u', 0, 0, true}, {'v', ELEMENT_UINT8, 4, false}, {0}};
+    TYPED(m, ".+w f+y f+u f-u b+v b-v b-y |", work);
+    struct peaks p = edited(&m, "batch=2");
+    assert_int_equal(p.phase[FORWARD], MIB(2 + 400 + 100));
+    assert_int_equal(p.phase[BACKWARD], MIB(2 + 400 + 100));
+    assert_int_equal(p.high_forward, MIB(2 + 400 + 200));
+    assert_int_equal(p.high_backward, MIB(2 + 400 + 200));
 }

@@ -149,27 +149,6 @@ TEST(an_output_that_outlives_its_step_may_grow_with_the_data)
     p = edited(&m, "batch=0.5");
     assert_int_equal(p.low, MIB(8 + 32 + 20));
     assert_int_equal(p.high, MIB(8 + 32 + 2 * 20));
-    p = edited(&m, "types=bf16");
-    assert_in_range(p.low, MIB(4 + 32 + 20), MIB(4 + 32 + 21));
-    assert_in_range(p.high, MIB(4 + 32 + 40), MIB(4 + 32 + 42));
-}
-
-/* w and v are parameters, c and d copies of them in 16 bits; u is twice p, both of a norm. */
-static const struct known wide[] = {
-    {'w', MIB(8), KIND_PARAMETER, NOWHERE}, {'v', MIB(6), KIND_PARAMETER, NOWHERE},
-    {'c', MIB(4), KIND_SAVED, UNIT0},       {'d', MIB(3), KIND_SAVED, UNIT1},
-    {'p', MIB(1), KIND_SAVED, NORM},        {'u', MIB(2), KIND_SAVED, NORM},
-    {'q', MIB(2), KIND_SAVED, UNIT1},       {0}};
-
-TEST(what_has_two_bytes_an_element_is_not_halved_again)
-{
-    struct made m;
-    make(&m, ".+w .+v f+c f+d f+q b-q b-d b-c |", wide); /* autocast */
-    assert_refused(&m, "types=bf16", "element types are not known");
-    make(&m, ".+w .+v f+u f+p f+q b-q b-p b-u |", wide); /* a norm copies to fp32 */
-    assert_refused(&m, "types=bf16", "element types are not known");
-    make(&m, ".+w .+v f+u f+u f+q b-q b-u b-u |", wide); /* and where its input is that already */
-    assert_in_range(edited(&m, "types=bf16").low, MIB(9), MIB(11));
 }
 
 TEST(a_value_that_no_edit_has_is_answered_with_those_that_it_has)
@@ -177,7 +156,11 @@ TEST(a_value_that_no_edit_has_is_answered_with_those_that_it_has)
     static const char *const said[][2] = {{"foreach=0", "foreach has one value, 'no'"},
                                           {"loss=chunked", "loss has one value, 'fused'"},
                                           {"states=4bit", "states takes bf16, 8bit or host"},
-                                          {"batch=0", "batch takes a factor such as 2 or 0.5"}};
+                                          {"batch=0", "batch takes a factor such as 2 or 0.5"},
+                                          {"types=fp16", "types has one value, 'bf16'"},
+                                          {"types=bf16,loss=fp32",
+                                           "types=bf16 has one interval for a loss in fp32 and one in 16 "
+                                           "bits: exactly, vramscope fit runs the program"}};
     for (size_t i = 0; i < sizeof said / sizeof *said; i++) {
         struct edit e;
         char *why = NULL;
