@@ -11,7 +11,6 @@
 #include <string.h>
 
 #include "apply.h"
-#include "updates.h"
 
 #define SLACK (UINT64_C(1) << 20)
 
@@ -72,27 +71,15 @@ static bool has_gradients(const struct program *p, struct edit_result *r)
 
 /* ---- in backward ---- */
 
-/* How many gradients of a size a step has had so far. */
-struct turn {
-    uint64_t size;
-    uint32_t step, taken;
-};
-
 struct in_backward {
     uint32_t *states; /* blocks of the old program, sorted by size */
     bool *used;
     size_t state_count;
     bool adam, temporaries, high;
-    bool replaced;          /* each step makes its states anew, and frees those of the step before */
-    uint32_t *prior, *next; /* then: the state that a block takes the place of, and the one that takes its */
-    bool unstepped;         /* no update was seen: a request was refused before it */
-    bool first;             /* that request was of the first step, so not all states are recorded */
-    int wanted;             /* then: states that a parameter has at least */
-    uint32_t twin;          /* of the request, where that is a state: while its parameter is updated */
-    size_t at;              /* the event at which gradients are dealt with */
-    struct updates updates; /* where states are replaced */
-    struct turn *turns;
-    size_t turn_count;
+    bool unstepped; /* no update was seen: a request was refused before it */
+    bool first;     /* that request was of the first step, so not all states are recorded */
+    int wanted;     /* then: states that a parameter has at least */
+    uint32_t twin;  /* of the request, where that is a state: while its parameter is updated */
 };
 
 static int by_size(const void *a, const void *b, void *context)
@@ -118,55 +105,12 @@ static bool is_replaced(const struct program *from)
     return died && died >= born / 2;
 }
 
-/* Which state takes the place of which: one as large that was made in the step in which it was freed. */
-static void find_successors(const struct program *from, struct in_backward *in)
-{
-    uint32_t *fresh = NULL;
-    size_t n = 0;
-    in->prior = xrealloc(NULL, (from->block_count + 1) * sizeof *in->prior);
-    in->next = xrealloc(NULL, (from->block_count + 1) * sizeof *in->next);
-    memset(in->prior, 0xff, (from->block_count + 1) * sizeof *in->prior);
-    memset(in->next, 0xff, (from->block_count + 1) * sizeof *in->next);
-    for (size_t i = 0; i < from->event_count; i++) {
-        const struct trace_moment *e = &from->events[i];
-        bool own = e->phase == from->facts->optimizer;
-        if (e->what == MOMENT_STEP)
-            n = 0;
-        else if (own && is_kind(from, i, MOMENT_BORN, KIND_STATE))
-            *PUSH(fresh, n) = e->block;
-        for (size_t k = 0; own && k < n && is_kind(from, i, MOMENT_DIED, KIND_STATE); k++)
-            if (fresh[k] != e->block && from->blocks[fresh[k]].size == from->blocks[e->block].size) {
-                in->prior[fresh[k]] = e->block;
-                in->next[e->block] = fresh[k];
-                memmove(fresh + k, fresh + k + 1, (n-- - k - 1) * sizeof *fresh);
-                break;
-            }
-    }
-    free(fresh);
-}
-
-/* In backward a state takes the place of another as its parameter is updated, and not all of them at once:
- * to a program it is the same block. */
-static bool takes_place(struct build *b, size_t i, const struct in_backward *in)
-{
-    const struct program *p = b->from;
-    uint32_t block = p->events[i].block;
-    if (!in->replaced)
-        return false;
-    if (is_kind(p, i, MOMENT_DIED, KIND_STATE))
-        return in->next[block] != BLOCK_NEVER;
-    if (!is_kind(p, i, MOMENT_BORN, KIND_STATE) || in->prior[block] == BLOCK_NEVER)
-        return false;
-    b->now[block] = b->now[in->prior[block]];
-    return true;
-}
-
 /* If a refusal ended the first step, or came before it, states are missing, and backward makes them then: two
  * of each parameter, if they are Adam's; else at the least those that were seen. */
 static void want_states(const struct program *from, struct in_backward *in, bool adam)
 {
     const struct edit_facts *f = from->facts;
-    if (!f->cut || f->steps > 0 || f->imported || in->replaced)
+    if (!f->cut || f->steps > 0 || f->imported)
         return;
     in->first = true;
     in->unstepped = !in->temporaries;
@@ -176,12 +120,11 @@ static void want_states(const struct program *from, struct in_backward *in, bool
 static void find_states(const struct program *from, struct in_backward *in)
 {
     bool adam = false;
-    in->replaced = is_replaced(from);
     for (size_t i = 0; i < from->block_count; i++) {
         const struct edit_block *block = &from->blocks[i];
         enum edit_kind kind = program_kind(block);
         bool made = from->events[block->born].phase == from->facts->optimizer;
-        if (!in->replaced && kind == KIND_STATE && made)
+        if (kind == KIND_STATE && made)
             *PUSH(in->states, in->state_count) = (uint32_t)i;
         adam = adam || (made && program_stack(from, block)->adam);
         if (kind == KIND_UPDATE) {
@@ -190,10 +133,6 @@ static void find_states(const struct program *from, struct in_backward *in)
         }
     }
     want_states(from, in, adam);
-    if (in->replaced) {
-        find_successors(from, in);
-        in->updates = updates_find(from);
-    }
     in->used = xrealloc(NULL, in->state_count + 1);
     memset(in->used, 0, in->state_count + 1);
     if (in->state_count)
@@ -231,50 +170,12 @@ static void bear_states(struct build *b, struct in_backward *in, const struct ed
         build_born(b, like, size, phase, KIND_STATE);
 }
 
-/* How many gradients of SIZE this step had before. */
-static uint32_t take_turn(struct in_backward *in, uint64_t size)
-{
-    uint32_t step = in->updates.step[in->at];
-    size_t i = 0;
-    while (i < in->turn_count && in->turns[i].size != size)
-        i++;
-    if (i == in->turn_count)
-        *PUSH(in->turns, in->turn_count) = (struct turn){size, step, 0};
-    if (in->turns[i].step != step)
-        in->turns[i] = (struct turn){size, step, 0};
-    return in->turns[i].taken++;
-}
-
-/* What the recorded step does for this gradient's parameter, in its order.  False: that is not known. */
-static bool update_as_recorded(struct build *b, struct in_backward *in, uint64_t size, uint16_t phase)
-{
-    size_t n = 0;
-    const struct update_event *at =
-        in->replaced ? updates_of(&in->updates, in->at, size, take_turn(in, size), &n) : NULL;
-    for (size_t i = 0; i < n; i++) {
-        const struct trace_moment *e = &b->from->events[at[i].event];
-        const struct edit_block *was = &b->from->blocks[e->block];
-        if (e->what == MOMENT_BORN)
-            b->now[e->block] = build_born(b, was, was->size, phase, was->kind);
-        else
-            build_died(b, b->now[e->block], phase);
-    }
-    return n > 0;
-}
-
 static void update_and_free(struct build *b, uint32_t block, uint16_t phase, void *context)
 {
     struct in_backward *in = context;
     struct edit_block like = b->to.blocks[block];
-    if (update_as_recorded(b, in, like.size, phase)) {
-        build_died(b, block, phase);
-        return;
-    }
     in->twin = BLOCK_NEVER;
     bear_states(b, in, &like, phase);
-    uint32_t anew[2] = {BLOCK_NEVER, BLOCK_NEVER}; /* beside those that they replace */
-    for (size_t i = 0; i < 2 && in->replaced && in->high; i++)
-        anew[i] = build_born(b, &like, like.size, phase, KIND_UPDATE);
     if ((in->temporaries && (in->adam || in->high)) || (in->unstepped && in->high)) {
         uint32_t root = build_born(b, &like, like.size, phase, KIND_UPDATE);
         uint32_t more = in->adam ? BLOCK_NEVER : build_born(b, &like, like.size, phase, KIND_UPDATE);
@@ -283,8 +184,6 @@ static void update_and_free(struct build *b, uint32_t block, uint16_t phase, voi
         build_died(b, more, phase);
         build_died(b, quotient, phase);
     }
-    build_died(b, anew[0], phase);
-    build_died(b, anew[1], phase);
     build_died(b, in->twin, phase);
     build_died(b, block, phase);
 }
@@ -310,15 +209,17 @@ struct program apply_gradients(const struct program *from, const struct edit *e,
     struct in_backward in = {.high = high};
     if (!needs_steps(from, r) || !needs_roles(from, r) || !has_gradients(from, r))
         return (struct program){0};
+    if (is_replaced(from))
+        return refuse(r, "the optimizer makes its states anew at each step: vramscope fit runs the changed "
+                         "program");
     find_states(from, &in);
     build_begin(&b, from);
     for (size_t i = 0; i < from->event_count; i++) {
-        in.at = i;
         if (node_done(from, i, &p))
             flush(&b, &p, from->facts->backward, update_and_free, &in);
         if (is_gradient_born(from, i))
             hold(&b, i, &p);
-        else if (!(in.replaced && in.updates.moved[i]) && !takes_place(&b, i, &in) && !is_behind(&b, i))
+        else if (!is_behind(&b, i))
             build_copy(&b, i);
     }
     flush(&b, &p, from->facts->backward, update_and_free, &in);
@@ -330,10 +231,6 @@ struct program apply_gradients(const struct program *from, const struct edit *e,
     free(p.block);
     free(in.states);
     free(in.used);
-    free(in.prior);
-    free(in.next);
-    free(in.turns);
-    updates_free(&in.updates);
     return build_end(&b);
 }
 

@@ -391,7 +391,7 @@ def optimizer_of(net, edits):
     return torch.optim.AdamW(params, foreach=False if "foreach" in edits else None)
 
 
-def train(which, edits, steps, device="cuda", base=(1, 1), optimizer_of=optimizer_of, at=None):
+def train(which, edits, steps, device="cuda", base=(1, 1), at=None):
     """BASE: factors of the model's shape, before any edit.  AT: a dictionary that gets where it is, and the model with its optimizer."""
     at = {} if at is None else at
     torch.manual_seed(1)

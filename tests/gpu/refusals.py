@@ -7,8 +7,6 @@
     judge WORK PREDICTIONS.json OUT      prints what was said beside what happened; exit status 1 if a sentence was false, or
                                          more than a quarter as many as were true had no answer
     best WORK PREDICTIONS.json           checks that report names the first three changes of whatif, word for word; exit status 1 if it does not
-    updates WORK UPDATES.json            gradients=in-backward of optimizers that replace their states: prints what was said beside what was
-                                         measured; exit status 1 if a figure is outside
 
 WORK has these files of each case: CASE.whole.db (recorded without a limit), CASE.limit, CASE.dead.db and .json (of the run that died), CASE.EDITS.said (whatif's
 answer), CASE.EDITS.db and .json (of the changed program).  EDITS is "all" where whatif was asked without an edit; "+" joins two edits.
@@ -289,44 +287,6 @@ def best_of(work, cases_said):
     return bool(bad) or not compared
 
 
-def updates(work, out):
-    """A row for each allocator: what was said of the native recording, and what the changed program took."""
-    rows, outside = [], 0
-    print("| model | update | allocator | allocated: said | measured | | reserved: said | measured | |")
-    print("| --- | --- | --- | ---: | ---: | ---: | ---: | ---: | ---: |")
-    for path in sorted(glob.glob(work + "/*.updated")):
-        model, update = os.path.basename(path)[: -len(".updated")].split(".")
-        try:
-            edits = json.load(open(path))["devices"][0]["edits"]
-        except (ValueError, LookupError):
-            edits = []
-        if len(edits) < 2:
-            print(f"| {model} | {update} | no prediction |||||||")
-            outside += 1
-            continue
-        for name, edit in (("base", edits[0]), ("in-backward", edits[1])):
-            for allocator in ("native", "expandable"):
-                file = f"{work}/{model}.{update}.{name}.{allocator}.json"
-                p = next((p for p in edit["policies"] if p["policy"] == "torch-" + allocator), None)
-                if edit["refused"] or not p or not os.path.exists(file) or not os.path.getsize(file):
-                    print(f"| {model} | {update}, {name} | {allocator} | no figures: {edit['refused']} ||||||")
-                    outside += 1
-                    continue
-                took, line = json.load(open(file)), f"| {model} | {update}, {name} | {allocator} "
-                for what, limit in (("allocated", 0.02), ("reserved", 0.03)):
-                    low, high, m = p[what + "_low_bytes"], p[what + "_high_bytes"], took[what]
-                    off = 0 if low <= m <= high else ((low if m < low else high) - m) / m
-                    good = off == 0 if low != high else abs(off) <= limit
-                    outside += not good
-                    text = mib(low) if low == high else f"{mib(low)} to {mib(high)}"
-                    line += f"| {text} | {mib(m)} | {'in it' if low != high and not off else f'{100 * off:+.2f} %'}{'' if good else ' OUTSIDE'} "
-                    rows.append({"model": model, "update": update, "edit": name, "allocator": allocator, "what": what, "low": low, "high": high, "measured": m})
-                print(line + "|")
-    json.dump(rows, open(out, "w"), indent=1)
-    print(f"updates: {len(rows)} figures, {outside} outside")
-    return bool(outside) or not rows
-
-
 if __name__ == "__main__":
-    steps = {"cases": cases, "plan": plan, "jobs": jobs, "judge": judge, "best": best_of, "updates": updates, "edits": lambda: print(*EDITS)}
+    steps = {"cases": cases, "plan": plan, "jobs": jobs, "judge": judge, "best": best_of, "edits": lambda: print(*EDITS)}
     sys.exit(steps[sys.argv[1]](*sys.argv[2:]))

@@ -9,22 +9,18 @@
 #     changed  only then the program is changed by each edit and trains under the same limit: did the request pass, and what was left after it, or lacked?
 #     judged   both are compared (OUT/refusals.md)
 #
-# A second part asks about gradients=in-backward of optimizers whose step replaces their states: they are recorded with the native allocator, then changed, and run with
-# the native one and with expandable segments (OUT/updates.json, OUT/updates.md).
-#
 # TREE is an installed vramscope, with the fused loss.  OUT also gets the recordings of the programs that died (dead.txz).
 # Needs a GPU and PyTorch with transformers and torchvision; takes some four minutes on 16 cores.
 #
-# CASES: the names of the cases, by default all; "none" for the second part alone (refusals.py has the names).  EDITS: what `whatif` is asked about.
-# UPDATES: MODEL.UPDATE of the second part; empty: no second part.  JOBS: programs at a time, by default 14.  SECONDS_MOST: for all changed programs together, by default 200.
+# CASES: the names of the cases, by default all (refusals.py has the names).  EDITS: what `whatif` is asked about.
+# JOBS: programs at a time, by default 14.  SECONDS_MOST: for all changed programs together, by default 200.
 # KEEP: a folder that gets all recordings.  CPU_BLOCKS: a library made of tests/e2e/frameworks/cpu_blocks.c; then the programs run on the CPU, with its blocks, and `whatif`
 # is asked about the bytes that are alive, without an allocator's placement; TREE is a build folder, which has the simulated driver.
 # Exit status 1 where a sentence was false or too many had no answer, 77 without a GPU.
 . "$(dirname "$0")/gpu.bash"
 [ -n "${CPU_BLOCKS:-}" ] || need
 export here python work V TRITON_CACHE_DIR=$work/triton OMP_NUM_THREADS=2 CPU_BLOCKS=${CPU_BLOCKS:-} COLUMNS=400 PYTHONWARNINGS=ignore
-jobs=${JOBS:-14} cases=${CASES:-all} updates=${UPDATES-llama.anew llama.lists olmo.anew vit.lists}
-[ -z "$CPU_BLOCKS" ] || updates=
+jobs=${JOBS:-14} cases=${CASES:-all}
 read -ra edits <<<"${EDITS:-$("$python" "$here/refusals.py" edits)}"
 
 # shellcheck disable=SC2317 # xargs calls them
@@ -68,14 +64,8 @@ all() { # all FUNCTION FILE [SECONDS]: calls FUNCTION with the words of each lin
 
 : >"$work/wholes"
 : >"$work/deaths"
-[ "$cases" = none ] || "$python" "$here/refusals.py" cases "$cases" >"$work/deaths" || exit 2
+"$python" "$here/refusals.py" cases "$cases" >"$work/deaths" || exit 2
 while read -r name model allocator base steps; do echo "$name.whole $allocator $model base=$base steps=$steps"; done <"$work/deaths" >"$work/wholes"
-for update in $updates; do
-  for allocator in native expandable; do
-    echo "$update.base.$allocator $allocator ${update%.*} update=${update#*.}" >>"$work/wholes"
-    echo "run $update.in-backward.$allocator $allocator ${update%.*} update=${update#*.} gradients=in-backward" >>"$work/changed"
-  done
-done
 all run "$work/wholes"
 all die "$work/deaths"
 echo "dead after $SECONDS s"
@@ -84,10 +74,8 @@ while read -r name _; do
   printf "$name %s\n" "${edits[@]}"
 done <"$work/deaths" >"$work/asked"
 all ask "$work/asked"
-for update in $updates; do "$V" whatif --json -e gradients=in-backward "$work/$update.base.native.db" >"$work/$update.updated"; done
-"$python" "$here/refusals.py" jobs "$work" "$out/refusals.json" | sed 's/^/change /' >>"$work/changed"
-[ -z "$updates" ] || cat "$work"/*.updated >"$out/updates.said.json"
-(cd "$out" && sha256sum refusals.json updates.said.json 2>/dev/null)
+"$python" "$here/refusals.py" jobs "$work" "$out/refusals.json" | sed 's/^/change /' >"$work/changed"
+(cd "$out" && sha256sum refusals.json)
 echo "said after $SECONDS s: $(grep -c ^ "$work/changed") changed programs"
 all '"$@" #' "$work/changed" "${SECONDS_MOST:-200}"
 echo "ran after $SECONDS s"
@@ -97,10 +85,6 @@ if [ -s "$work/deaths" ]; then
   [ "${PIPESTATUS[0]}" = 0 ] || status=1
   [ -n "$CPU_BLOCKS" ] || "$python" "$here/refusals.py" best "$work" "$out/refusals.json" || status=1
   (cd "$work" && tar cf - -- *.dead.db *.dead.json *.limit) | xz -T8 -2 >"$out/dead.txz"
-fi
-if [ -n "$updates" ]; then
-  "$python" "$here/refusals.py" updates "$work" "$out/updates.json" | tee "$out/updates.md"
-  [ "${PIPESTATUS[0]}" = 0 ] || status=1
 fi
 [ -z "${KEEP:-}" ] || { mkdir -p "$KEEP" && cp "$work"/*.db "$work"/*.json "$work"/*.limit "$work"/*.said "$work"/*.txt "$KEEP"; } 2>/dev/null
 exit $status

@@ -243,58 +243,14 @@ TEST(of_frozen_parameters_zero_3_gathers_all_at_the_high_end_alone)
     assert_true(p.high >= KIB(shares + 2700 + 100));
 }
 
-/* state = b * state + ...: s and r go when n and m are there, and the other way round in the next step.  The
- * gradient goes before x is made. */
-TEST(states_that_each_step_makes_anew_are_made_in_backward_as_they_were_in_the_step)
+/* state = b * state + ...: s goes when n is there, and the other way round in the next step. */
+TEST(states_that_each_step_makes_anew_are_refused_in_backward)
 {
     static const struct known anew[] = {
         {'w', KIB(400), KIND_PARAMETER, NOWHERE}, {'a', KIB(1000), KIND_SAVED, UNIT0},
-        {'g', KIB(400), KIND_GRADIENT, NODE1},    {'x', KIB(8), KIND_BACKWARD, NODE0},
-        {'s', KIB(400), KIND_STATE, NOWHERE},     {'r', KIB(400), KIND_STATE, NOWHERE},
-        {'n', KIB(400), KIND_STATE, NOWHERE},     {'m', KIB(400), KIND_STATE, NOWHERE},
-        {'t', KIB(400), KIND_UPDATE, NOWHERE},    {0}};
+        {'g', KIB(400), KIND_GRADIENT, NODE1},    {'s', KIB(400), KIND_STATE, NOWHERE},
+        {'n', KIB(400), KIND_STATE, NOWHERE},     {0}};
     struct made m;
-    make(&m,
-         ".+w .+s .+r f+a b+g b+x b-x b-a o+n o-s o+m o-r .-g | f+a b+g b+x b-x b-a o+s o-n o+r o-m .-g |",
-         anew);
-    struct peaks p = edited(&m, "gradients=in-backward");
-    assert_int_equal(p.low, KIB(400 + 800 + 1000 + 400 + 400)); /* one new state beside the old ones */
-    assert_int_equal(p.high, p.low);
-    assert_int_equal(p.phase[OPTIMIZER], KIB(400 + 800)); /* nothing is made there */
-    /* all new states are there before the old ones go, and a temporary with them */
-    make(&m,
-         ".+w .+s .+r f+a b+g b+x b-x b-a o+n o+m o+t o-s o-t o-r .-g | f+a b+g b+x b-x b-a o+s o+r o-n o-m "
-         ".-g |",
-         anew);
-    p = edited(&m, "gradients=in-backward");
-    assert_int_equal(p.low, KIB(400 + 800 + 1000 + 400 + 800 + 400));
-    assert_int_equal(p.high, p.low);
-}
-
-/* w and v are as large as each other: their states a and b come in lists, and the first list's own are c, d.
- */
-TEST(lists_of_states_are_dealt_to_their_parameters)
-{
-    static const struct known lists[] = {{'w', MIB(400), KIND_PARAMETER, NOWHERE},
-                                         {'v', MIB(400), KIND_PARAMETER, NOWHERE},
-                                         {'g', MIB(400), KIND_GRADIENT, NODE1},
-                                         {'h', MIB(400), KIND_GRADIENT, NODE0},
-                                         {'x', MIB(2000), KIND_BACKWARD, NODE1},
-                                         {'a', MIB(400), KIND_STATE, FOREACH},
-                                         {'b', MIB(400), KIND_STATE, FOREACH},
-                                         {'c', MIB(400), KIND_STATE, ADAM},
-                                         {'d', MIB(400), KIND_STATE, ADAM},
-                                         {'t', MIB(400), KIND_UPDATE, FOREACH},
-                                         {0}};
-    struct made m;
-    /* the whole lists are there at once: 800 + 800 + 1600 */
-    make(&m, ".+w .+v .+a .+b b+g b+h o+c o+d o-a o-b .-g .-h | b+g b+h o+a o+b o-c o-d .-g .-h |", lists);
-    struct peaks p = edited(&m, "gradients=in-backward");
-    assert_int_equal(p.low, MIB(800 + 800 + 400 + 400)); /* a state more, and the gradient that it is of */
-    assert_int_equal(p.high, p.low);
-    /* three for two parameters: whose they are is not known, so there are two ends */
-    make(&m, ".+w .+v .+a .+b b+g b+h o+c o+d o+t o-t o-a o-b .-g .-h | b+g b+h o+a o+b o-c o-d .-g .-h |",
-         lists);
-    p = edited(&m, "gradients=in-backward");
-    assert_true(p.high > p.low);
+    make(&m, ".+w .+s f+a b+g b-a o+n o-s .-g | f+a b+g b-a o+s o-n .-g |", anew);
+    assert_refused(&m, "gradients=in-backward", "makes its states anew at each step: vramscope fit");
 }
