@@ -190,11 +190,6 @@ static bool same(const struct program *a, const struct program *b)
     return true;
 }
 
-bool edit_has_other(const struct edit *e)
-{
-    return e->what == EDIT_ZERO && e->stage == 1;
-}
-
 struct edit_result edit_apply(const struct program *from, const struct edit *e)
 {
     struct edit_result r = {.cost = table[e->what].cost, .about = table[e->what].about};

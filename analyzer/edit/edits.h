@@ -48,14 +48,8 @@ struct edit {
     const char *path; /* of checkpoint's units; in text, NULL: as unit_names.h finds them */
     int64_t n;        /* accumulate, checkpoint, ranks of zero; of states an enum edit_states */
     int64_t stage;
-    bool yes;   /* of set_to_none */
-    bool other; /* of ZeRO's stage 1: the rank with the fewest states, not that with the most */
+    bool yes; /* of set_to_none */
 };
-
-/* Whether what E makes is one program for the rank with the most states, and another for that with the
- * fewest.
- */
-bool edit_has_other(const struct edit *e);
 
 /* Of "NAME=VALUE"; false with *WHY, which the caller frees. */
 bool edit_parse(const char *text, struct edit *e, char **why);

@@ -1,276 +1,246 @@
 /*
  * shard.c - ZeRO: states (stage 1), gradients (2) and parameters (3) in shares of N ranks, as PyTorch itself
- * has it.  Stage 1 is DDP with ZeroRedundancyOptimizer.  Stages 2 and 3 are fully_shard (gather.c), which at
- * stage 2 keeps over forward what was gathered.
+ * has it.
  *
- * DDP keeps a copy of all gradients in buckets.  At first one bucket has all.  The second step's forward
- * makes others of 25 MiB and more (the first of 1 MiB and more), in the order in which backward made the
- * gradients.  At the low end gradients are views of them (gradient_as_bucket_view), at the high end blocks
- * beside them.  The first bucket goes when the others are made, or one step or two later.  NCCL keeps what a
- * collective used until a thread of its own has seen the end of it, and a later collective then lets it go:
- * that is a matter of time, on each rank anew.
+ * Stage 1 is DDP with ZeroRedundancyOptimizer.  Each parameter's states are one rank's as a whole: the low
+ * end has those of the rank with the fewest, the high end those of the one with the most.  DDP keeps a copy
+ * of all gradients in buckets.  At the low end gradients are views of them (gradient_as_bucket_view), at the
+ * high end blocks beside them, and the first step's one bucket is still there, as NCCL may keep it.
  *
- * Each parameter's states are one rank's as a whole.  So one rank may have a few large ones and another many
- * small ones, which are different programs for an allocator.  Where it is not known whose a state is, states
- * are shares.
+ * Stages 2 and 3 are fully_shard, where each unit of the model is sharded by itself and what is in no unit
+ * together:
+ *
+ *      forward     | rest whole | unit 0 whole | unit 1 whole ...      in stage 2 they stay
+ *      backward    | unit 1 whole | unit 0 whole ...
+ *
+ * What is gathered arrives in flat buffers, gradients are whole until their unit is through, and the next
+ * unit is gathered ahead: at the low end there is none of that, at the high end four times the largest unit,
+ * and in backward twice the rest.
  *
  * What a communication library takes of the device is none of PyTorch's allocators.  Other libraries
  * (DeepSpeed) have other buffers.
  */
-#include "shard.h"
-
 #include <stdlib.h>
+#include <string.h>
 
-#include "groups.h"
+#include "apply.h"
 
-#define BUCKET       (UINT64_C(25) << 20) /* it is closed by the gradient that makes it as large */
-#define FIRST_BUCKET (UINT64_C(1) << 20)
-#define KEPT_STEPS   2
+#define RANKS_MOST 4096 /* beyond that the largest parameter alone says how uneven the ranks are */
+#define AHEAD      4    /* units that are in flight at the high end */
 
-/* ---- which rank has a parameter's states ---- */
+static uint64_t *zeros(size_t n)
+{
+    return memset(xrealloc(NULL, n * sizeof(uint64_t)), 0, n * sizeof(uint64_t));
+}
+
+/* ---- what has a gradient ---- */
 
 /*
- * ZeroRedundancyOptimizer goes over the parameters from the largest to the smallest, and gives each to the
- * rank that has the fewest elements by then, the first of several.  Its place says whose a state is: the
- * optimizer makes all states of one parameter, then those of the next, and temporaries in that order, too.
- * Parameters of a size are the same to an allocator, so it is enough to count by size.
+ * Parameters are made before any module is called, so nothing says which unit each is of.  Its gradient is
+ * made where backward goes through the unit, and is as large.  What has none (it is frozen, or shared with
+ * another layer) is in no unit's.
  */
-struct owners {
-    struct owned {
-        uint64_t size;
-        int64_t rank;
-        size_t next; /* of the first of a size: states, and temporaries, that were seen */
-        size_t seen;
-    } * at; /* by size, the largest first; of a size in the order of the parameters */
-    size_t n;
-    size_t states; /* of a parameter */
-    int64_t fullest, emptiest;
+struct groups {
+    uint64_t *bytes;    /* by unit, of its gradients; behind them that of the rest */
+    size_t units;       /* index of the rest */
+    uint64_t all, most; /* of all; of the largest unit */
+    struct sizes sizes; /* of the gradients of a step, or of parameters where no gradient is known */
 };
 
-static int by_size(const void *a, const void *b)
+static struct groups groups_of(const struct program *p)
 {
-    const struct owned *x = a, *y = b;
-    return (x->size < y->size) - (x->size > y->size);
-}
-
-/* The first of SIZE; NULL: there is none. */
-static struct owned *find(const struct owners *o, uint64_t size)
-{
-    size_t low = 0, high = o->n;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (o->at[middle].size > size)
-            low = middle + 1;
-        else
-            high = middle;
+    struct groups g = {.units = p->facts->units};
+    uint64_t *now = zeros(g.units + 1);
+    bool first = true;
+    g.bytes = zeros(g.units + 1);
+    for (size_t i = 0; i < p->event_count; i++) {
+        const struct trace_moment *e = &p->events[i];
+        if (e->what == MOMENT_STEP) {
+            first = g.sizes.n == 0;
+            memset(now, 0, (g.units + 1) * sizeof *now);
+        }
+        if (e->what != MOMENT_BORN || p->blocks[e->block].kind != KIND_GRADIENT)
+            continue;
+        const struct edit_block *b = &p->blocks[e->block];
+        uint16_t unit = program_stack(p, b)->unit;
+        size_t at = unit < g.units ? unit : g.units;
+        now[at] += b->size;
+        g.bytes[at] = now[at] > g.bytes[at] ? now[at] : g.bytes[at];
+        if (first)
+            *PUSH(g.sizes.at, g.sizes.n) = b->size;
     }
-    return low < o->n && o->at[low].size == size ? &o->at[low] : NULL;
-}
-
-static size_t count(const struct owners *o, const struct owned *first)
-{
-    size_t n = 1;
-    while (first + n < o->at + o->n && first[n].size == first->size)
-        n++;
-    return n;
-}
-
-/* Ranks beyond one more than there are parameters have none. */
-static void give_out(struct owners *o, int64_t ranks)
-{
-    size_t n = (uint64_t)ranks < o->n + 1 ? (size_t)ranks : o->n + 1;
-    uint64_t *load = xrealloc(NULL, n * sizeof *load);
-    for (size_t r = 0; r < n; r++)
-        load[r] = 0;
-    for (size_t i = 0; i < o->n; i++) {
-        size_t least = 0;
-        for (size_t r = 1; r < n; r++)
-            least = load[r] < load[least] ? r : least;
-        o->at[i].rank = (int64_t)least;
-        load[least] += o->at[i].size;
+    free(now);
+    for (size_t i = 0; i <= g.units; i++) {
+        g.all += g.bytes[i];
+        g.most = i < g.units && g.bytes[i] > g.most ? g.bytes[i] : g.most;
     }
-    size_t most = 0, least = 0;
-    for (size_t r = 1; r < n; r++) {
-        most = load[r] >= load[most] ? r : most;
-        least = load[r] < load[least] ? r : least;
+    if (!g.sizes.n) {
+        g.sizes = program_sizes(p, 1u << KIND_PARAMETER, 0);
+        g.all = program_most(p, KIND_PARAMETER);
     }
-    o->fullest = (int64_t)most;
-    o->emptiest = (int64_t)least;
-    free(load);
+    return g;
 }
 
-/* For RANKS of them, as ZeroRedundancyOptimizer gives parameters out.  N is 0 where states and parameters do
- * not go together. */
-static struct owners owners_of(const struct program *p, int64_t ranks)
+static void groups_free(struct groups *g)
 {
-    struct owners o = {.n = 0};
-    size_t states = 0;
-    for (size_t i = 0; i < p->block_count; i++)
-        if (p->blocks[i].kind == KIND_PARAMETER)
-            *PUSH(o.at, o.n) = (struct owned){.size = p->blocks[i].size};
-    if (o.n)
-        qsort(o.at, o.n, sizeof *o.at, by_size);
-    for (size_t i = 0; i < p->block_count; i++)
-        states += p->blocks[i].kind == KIND_STATE && find(&o, p->blocks[i].size);
-    o.states = o.n ? states / o.n : 0;
-    if (!o.states || states % o.n)
-        o.n = 0;
-    else
-        give_out(&o, ranks);
-    return o;
+    free(g->bytes);
+    free(g->sizes.at);
 }
 
-static void owners_free(struct owners *o)
+/* Of all states the part of the rank with the most, or with the fewest: the largest parameter goes to the
+ * rank that has the fewest bytes by then, as ZeroRedundancyOptimizer has it. */
+static double part_of(struct groups *g, int64_t n, bool most)
 {
-    free(o->at);
-    *o = (struct owners){0};
-}
-
-/* Whether the next block, of KIND_STATE or KIND_UPDATE and so large, is that of a parameter of RANK: 1, 0, or
- * -1 where no parameter is as large. */
-static int owners_next(struct owners *o, uint64_t size, enum edit_kind kind, int64_t rank)
-{
-    struct owned *first = o->n ? find(o, size) : NULL;
-    if (!first)
-        return -1;
-    size_t of_size = count(o, first);
-    size_t at = kind == KIND_STATE ? first->seen++ / o->states : first->next++;
-    return first[at % of_size].rank == rank;
+    size_t ranks = n < RANKS_MOST ? (size_t)n : RANKS_MOST, least = 0, fullest = 0;
+    uint64_t *loads = zeros(ranks), all = 0;
+    sizes_sort(&g->sizes);
+    for (size_t i = g->sizes.n; i-- > 0;) {
+        least = 0;
+        for (size_t k = 1; k < ranks; k++)
+            least = loads[k] < loads[least] ? k : least;
+        loads[least] += g->sizes.at[i];
+        all += g->sizes.at[i];
+    }
+    for (size_t k = 0; k < ranks; k++) {
+        least = loads[k] < loads[least] ? k : least;
+        fullest = loads[k] > loads[fullest] ? k : fullest;
+    }
+    double part = all ? (double)loads[most ? fullest : least] / (double)all : 1 / (double)n;
+    free(loads);
+    return part;
 }
 
 /* ---- shares ---- */
 
-uint64_t shard_of(const struct shard *s, uint64_t size)
-{
-    return (size + (uint64_t)s->ranks - 1) / (uint64_t)s->ranks;
-}
-
-static bool is_shared(const struct shard *s, enum edit_kind kind)
-{
-    return kind == KIND_STATE || kind == KIND_UPDATE ||
-           (s->stage >= 2 && (kind == KIND_GRADIENT || kind == KIND_PARAMETER));
-}
-
-void shard_copy(struct build *b, const struct shard *s, size_t i)
-{
-    const struct trace_moment *at = &b->from->events[i];
-    const struct edit_block *was = at->what == MOMENT_BORN ? &b->from->blocks[at->block] : NULL;
-    if (!was || !is_shared(s, was->kind)) {
-        build_copy(b, i);
-        return;
-    }
-    int own = s->owners ? owners_next(s->owners, was->size, was->kind, s->rank) : -1;
-    if (own >= 0) {
-        if (own)
-            build_copy(b, i);
-        return;
-    }
-    uint64_t size = shard_of(s, was->size), most = (uint64_t)((double)size * s->most);
-    b->now[at->block] = build_born(b, was, most < was->size ? most : was->size, at->phase, was->kind);
-}
-
-/* ---- stage 1 ---- */
-
-struct buckets {     /* of gradients, as DDP has them */
-    uint64_t *sizes; /* of the gradients, in the order in which the first backward makes them */
-    size_t n;
-    uint32_t *blocks;
-    size_t block_count;
-    uint32_t kept; /* the first one, where it is kept */
-    unsigned kept_steps;
-    bool step, built; /* a step is through; the buckets are those of its order */
-};
-
-static void find_order(struct buckets *u, const struct program *p, const struct groups *g)
-{
-    for (size_t i = 0; i < p->event_count && p->events[i].what != MOMENT_STEP; i++)
-        if (p->events[i].what == MOMENT_BORN && p->blocks[p->events[i].block].kind == KIND_GRADIENT)
-            *PUSH(u->sizes, u->n) = p->blocks[p->events[i].block].size;
-    for (size_t i = 0; i < g->n && !u->n; i++) /* the recording has none of that step */
-        for (size_t k = 0; k < g->at[i].n; k++)
-            *PUSH(u->sizes, u->n) = g->at[i].sizes[k];
-}
-
-static void bear_bucket(struct build *b, struct buckets *u, uint64_t size, uint16_t phase)
-{
-    struct edit_block like = {.stream = 0};
-    *PUSH(u->blocks, u->block_count) = build_born(b, &like, size, phase, KIND_OTHER);
-}
-
-/* All in one at first, as no order is known then. */
-static void bear_first(struct build *b, struct buckets *u)
-{
-    uint64_t all = 0;
-    for (size_t i = 0; i < u->n; i++)
-        all += u->sizes[i];
-    bear_bucket(b, u, all, 0);
-}
-
-static void build_buckets(struct build *b, struct buckets *u, uint16_t phase, bool keep)
-{
-    uint64_t bucket = 0, most = FIRST_BUCKET;
-    if (keep)
-        u->kept = u->blocks[0];
-    else
-        build_died(b, u->blocks[0], phase);
-    for (size_t i = 0; i < u->n; i++) {
-        bucket += u->sizes[i];
-        if (bucket >= most) {
-            bear_bucket(b, u, bucket, phase);
-            bucket = 0;
-            most = BUCKET;
-        }
-    }
-    bear_bucket(b, u, bucket, phase);
-    u->built = true;
-}
-
-/* A gradient goes when it was copied into its bucket, before the next node makes another. */
-struct copied {
-    uint32_t *blocks;
-    size_t n;
-    uint32_t stack;
-};
-
-static void free_copied(struct build *b, struct copied *c, const struct trace_moment *at)
-{
-    bool same = at->what == MOMENT_BORN && b->from->blocks[at->block].stack == c->stack;
-    if (same || at->what == MOMENT_DIED)
-        return;
-    for (size_t k = 0; k < c->n; k++)
-        build_died(b, c->blocks[k], at->phase);
-    c->n = 0;
-}
-
-static struct program in_buckets(const struct program *from, const struct shard *s, const struct groups *g)
-{
+struct shard {
     struct build b;
-    struct copied c = {.n = 0};
-    build_begin(&b, from);
-    struct buckets u = {.kept = BLOCK_NEVER};
-    find_order(&u, from, g);
-    if (from->event_count)
-        bear_first(&b, &u);
+    struct groups groups;
+    int64_t ranks, stage;
+    double part; /* of states */
+    bool high;
+    uint32_t *whole;                   /* by unit, and of the rest: what is gathered; BLOCK_NEVER: not held */
+    uint32_t ahead[AHEAD], reduced[2]; /* blocks in flight; in backward, of the rest's gradients */
+    size_t unit;                       /* that forward or backward is in; groups.units: none */
+    bool passing, backward;
+};
+
+static uint64_t share_of(const struct shard *s, const struct edit_block *b)
+{
+    uint64_t even = (b->size + (uint64_t)s->ranks - 1) / (uint64_t)s->ranks;
+    bool state = b->kind == KIND_STATE || b->kind == KIND_UPDATE;
+    if (state)
+        return s->stage == 1 ? (uint64_t)((double)b->size * s->part + 0.5) : even;
+    if (b->kind == KIND_GRADIENT && s->stage == 1)
+        return s->high ? b->size : 0; /* a view of its bucket */
+    return b->kind == KIND_GRADIENT || (b->kind == KIND_PARAMETER && s->stage > 1) ? even : b->size;
+}
+
+static void copy(struct shard *s, size_t i)
+{
+    const struct trace_moment *e = &s->b.from->events[i];
+    const struct edit_block *was = e->what == MOMENT_BORN ? &s->b.from->blocks[e->block] : NULL;
+    uint64_t size = was ? share_of(s, was) : 0;
+    if (!was || size == was->size)
+        build_copy(&s->b, i);
+    else
+        s->b.now[e->block] = build_born(&s->b, was, size, e->phase, was->kind);
+}
+
+static uint32_t bear(struct shard *s, uint64_t size, uint16_t phase, enum edit_kind kind)
+{
+    return build_born(&s->b, &(struct edit_block){.stream = 0}, size, phase, kind);
+}
+
+static void end(struct shard *s, uint32_t *block, uint16_t phase)
+{
+    build_died(&s->b, *block, phase);
+    *block = BLOCK_NEVER;
+}
+
+/* ---- gathering ---- */
+
+static void hold(struct shard *s, size_t unit, uint64_t bytes, uint16_t phase)
+{
+    if (s->whole[unit] == BLOCK_NEVER)
+        s->whole[unit] = bear(s, bytes, phase, KIND_PARAMETER);
+}
+
+static void begin_pass(struct shard *s, uint16_t phase)
+{
+    const struct groups *g = &s->groups;
+    uint64_t all = program_most(s->b.from, KIND_PARAMETER), unknown = all > g->all ? all - g->all : 0;
+    hold(s, g->units, g->bytes[g->units] + (s->high ? unknown : 0), phase);
+    for (size_t i = 0; i < AHEAD && s->high; i++)
+        s->ahead[i] = bear(s, g->most, phase, KIND_OTHER);
+    s->passing = true;
+}
+
+static void begin_backward(struct shard *s, uint16_t phase)
+{
+    for (size_t i = 0; i < 2 && s->high; i++)
+        s->reduced[i] = bear(s, s->groups.bytes[s->groups.units], phase, KIND_BACKWARD);
+    s->backward = true;
+}
+
+static void end_pass(struct shard *s)
+{
+    uint16_t phase = s->backward ? s->b.from->facts->backward : 0;
+    for (size_t i = 0; i <= s->groups.units; i++)
+        end(s, &s->whole[i], phase);
+    for (size_t i = 0; i < AHEAD; i++)
+        end(s, &s->ahead[i], phase);
+    for (size_t i = 0; i < 2; i++)
+        end(s, &s->reduced[i], phase);
+    s->unit = s->groups.units;
+    s->passing = s->backward = false;
+}
+
+static void enter(struct shard *s, uint16_t unit, uint16_t phase)
+{
+    if (unit == s->unit || unit >= s->groups.units)
+        return;
+    if (s->unit < s->groups.units && (s->stage == 3 || s->backward))
+        end(s, &s->whole[s->unit], phase);
+    s->unit = unit;
+    hold(s, unit, s->groups.bytes[unit], phase);
+}
+
+static void follow(struct shard *s, const struct trace_moment *e)
+{
+    const struct edit_facts *f = s->b.from->facts;
+    bool back = e->phase && e->phase == f->backward, forward = program_is_forward(f, e->phase);
+    bool block = e->what == MOMENT_BORN || e->what == MOMENT_DIED || e->what == MOMENT_PHASE;
+    if (s->passing && (e->what == MOMENT_STEP || (s->backward && block && !back)))
+        end_pass(s);
+    if (e->what != MOMENT_BORN || (!forward && !back) || (back && !s->passing))
+        return;
+    if (!s->passing)
+        begin_pass(s, e->phase);
+    if (back && !s->backward)
+        begin_backward(s, e->phase);
+    enter(s, program_stack(s->b.from, &s->b.from->blocks[e->block])->unit, e->phase);
+}
+
+/* ---- the edit ---- */
+
+static struct program share(const struct program *from, struct shard *s)
+{
+    build_begin(&s->b, from);
+    s->whole = xrealloc(NULL, (s->groups.units + 1) * sizeof *s->whole);
+    memset(s->whole, 0xff, (s->groups.units + 1) * sizeof *s->whole);
+    memset(s->ahead, 0xff, sizeof s->ahead);
+    memset(s->reduced, 0xff, sizeof s->reduced);
+    s->unit = s->groups.units;
+    for (int i = 0; i < 1 + s->high && s->stage == 1 && from->event_count; i++)
+        bear(s, s->groups.all, 0, KIND_OTHER); /* buckets */
     for (size_t i = 0; i < from->event_count; i++) {
-        const struct trace_moment *at = &from->events[i];
-        const struct edit_block *was = at->what == MOMENT_BORN ? &from->blocks[at->block] : NULL;
-        free_copied(&b, &c, at);
-        if (was && u.step && !u.built && program_is_forward(from->facts, at->phase))
-            build_buckets(&b, &u, at->phase, s->high);
-        u.step = u.step || at->what == MOMENT_STEP;
-        if (at->what == MOMENT_STEP && u.built && ++u.kept_steps == KEPT_STEPS)
-            build_died(&b, u.kept, 0);
-        shard_copy(&b, s, i);
-        if (was && !s->high && was->kind == KIND_GRADIENT && at->phase &&
-            at->phase == from->facts->backward) {
-            *PUSH(c.blocks, c.n) = b.now[at->block];
-            c.stack = was->stack;
-        }
+        if (s->stage > 1)
+            follow(s, &from->events[i]);
+        copy(s, i);
     }
-    free(c.blocks);
-    free(u.sizes);
-    free(u.blocks);
-    return build_end(&b);
+    free(s->whole);
+    groups_free(&s->groups);
+    return build_end(&s->b);
 }
 
 struct program apply_zero(const struct program *from, const struct edit *e, struct edit_result *r, bool high)
@@ -285,29 +255,16 @@ struct program apply_zero(const struct program *from, const struct edit *e, stru
     if (e->stage > 1 && from->facts->imported)
         return refuse(r, "it has no layers, by which weights are gathered: a snapshot does not name them, "
                          "vramscope run does");
-    struct shard s = {.ranks = e->n, .stage = e->stage, .most = 1, .high = high};
-    const char *how = e->stage == 2   ? "fully_shard (what it gathered is kept over forward)"
-                      : e->stage == 3 ? "fully_shard"
-                                      : "DDP with ZeroRedundancyOptimizer";
-    const char *of = e->stage > 1 && from->facts->units ? " of each layer, and of the rest"
-                     : e->stage == 1
-                         ? ", whose first bucket a rank keeps for a step more or not, as it happens"
-                         : "";
-    r->assumes =
-        xformat("%lld ranks with the recorded batch each; PyTorch's %s%s; NCCL's own memory is not in it%s",
-                (long long)e->n, how, of, e->n == 2 ? "" : "; measured with 2 ranks only");
-    if (e->stage > 1)
-        return shard_gathered(from, &s);
-    /* where no gradient is known all parameters are taken to have one */
-    struct groups g = program_most(from, KIND_GRADIENT) ? groups_of_gradients(from) : groups_of(from, high);
-    struct owners owners = owners_of(from, e->n);
-    s.rank = e->other ? owners.emptiest : owners.fullest;
-    if (owners.n)
-        s.owners = &owners;
-    else if (high)
-        s.most = groups_unevenness(&g, e->n);
-    struct program p = in_buckets(from, &s, &g);
-    groups_free(&g);
-    owners_free(&owners);
-    return p;
+    const char *how = e->stage == 2 ? "fully_shard (what it gathered is kept over forward)"
+                      : e->stage == 3
+                          ? "fully_shard"
+                          : "DDP with ZeroRedundancyOptimizer, of the rank with the fewest states "
+                            "(low end) or the most";
+    r->assumes = xformat("%lld ranks with the recorded batch each; PyTorch's %s; NCCL's own memory is not in "
+                         "it; exactly: vramscope fit",
+                         (long long)e->n, how);
+    struct shard s = {.groups = groups_of(from), .ranks = e->n, .stage = e->stage, .high = high, .part = 1};
+    if (e->stage == 1)
+        s.part = part_of(&s.groups, e->n, high);
+    return share(from, &s);
 }

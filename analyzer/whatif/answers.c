@@ -29,13 +29,6 @@ static void order_two(uint64_t *a, uint64_t *b, int part)
     *b = part ? high + high / (uint64_t)part : high;
 }
 
-static void widen_two(uint64_t *low, uint64_t *high, uint64_t more)
-{
-    order_two(low, high, 0);
-    *low = more < *low ? more : *low;
-    *high = more > *high ? more : *high;
-}
-
 /* No allocator reserves less than is allocated. */
 static void hold_reserved(const uint64_t *allocated, uint64_t *reserved)
 {
@@ -57,30 +50,6 @@ static void ends_about(struct answer *low, struct answer *high, int part)
             order_two(&a->phase_allocated[i], &b->phase_allocated[i], edit_allocated_part(part));
             order_two(&a->phase_reserved[i], &b->phase_reserved[i], part && p == FEED_LIVE ? 100 : part);
             hold_reserved(&a->phase_allocated[i], &a->phase_reserved[i]);
-        }
-    }
-}
-
-/* LOW and HIGH then enclose the figures of MORE, too: a further program that the change can mean. */
-static void ends_widen(struct answer *low, struct answer *high, const struct answer *more)
-{
-    for (int p = 0; p < FEED_POLICIES; p++) {
-        struct answer_policy *a = &low->of[p], *b = &high->of[p];
-        const struct answer_policy *m = &more->of[p];
-        if (!a->wanted)
-            continue;
-        widen_two(&a->peak.allocated, &b->peak.allocated, m->peak.allocated);
-        widen_two(&a->peak.reserved, &b->peak.reserved, m->peak.reserved);
-        for (size_t i = 0; i < low->phases; i++) {
-            widen_two(&a->phase_allocated[i], &b->phase_allocated[i], m->phase_allocated[i]);
-            widen_two(&a->phase_reserved[i], &b->phase_reserved[i], m->phase_reserved[i]);
-        }
-        if (m->ran_out && !b->ran_out) {
-            b->ran_out = true;
-            b->out_size = m->out_size;
-            b->out_reserved = m->out_reserved;
-            b->out_event = m->out_event;
-            b->out_phase = m->out_phase;
         }
     }
 }
@@ -139,34 +108,6 @@ static void fit(const struct work *w, struct answer *a, const struct program *p,
     answer_fit(a, p, &settings);
 }
 
-/* As answered for one rank: those of the other. */
-static void add_others(const struct work *w, struct answered *row, const struct torch_settings *endless)
-{
-    struct edit *others = xrealloc(NULL, (row->edit_count + 1) * sizeof *others);
-    const struct edit **edits = xrealloc(NULL, (row->edit_count + 1) * sizeof *edits);
-    struct edit_result r = {.why = NULL};
-    bool any = false;
-    for (size_t i = 0; i < row->edit_count; i++) {
-        others[i] = row->edits[i];
-        others[i].other = edit_has_other(&others[i]);
-        any = any || others[i].other;
-        edits[i] = &others[i];
-    }
-    if (any)
-        r = edit_apply_all(w->from, edits, row->edit_count);
-    const struct program *programs[] = {&r.low, &r.high};
-    for (size_t i = 0; i < 2; i++)
-        if (programs[i]->event_count) {
-            struct answer more = answer_of(programs[i], endless, w->q->wanted);
-            fit(w, &more, programs[i], -edit_reserved_part(&r));
-            ends_widen(&row->low, &row->high, &more);
-            answer_free(&more);
-        }
-    edit_free_result(&r);
-    free(others);
-    free(edits);
-}
-
 static void work_out(const struct work *w, struct answered *row)
 {
     struct torch_settings endless = *w->q->settings;
@@ -187,12 +128,9 @@ static void work_out(const struct work *w, struct answered *row)
         fit(w, &row->low, low, edit_reserved_part(&r));
         fit(w, &row->high, high, -edit_reserved_part(&r));
     }
-    int part = edit_reserved_part(&r);
-    edit_free_result(&r); /* before others are made, which are as large */
-    if (!row->why) {
-        add_others(w, row, &endless);
-        ends_about(&row->low, &row->high, part);
-    }
+    if (!row->why)
+        ends_about(&row->low, &row->high, edit_reserved_part(&r));
+    edit_free_result(&r);
     free(edits);
 }
 

@@ -124,64 +124,17 @@ TEST(steps_that_accumulate_already_are_refused)
 
 /* ---- ZeRO ---- */
 
-TEST(zero_1_shares_states_and_has_buckets_of_all_gradients)
+TEST(zero_1_has_the_states_of_the_rank_with_the_fewest_or_the_most)
 {
     struct made m;
     make(&m, FIRST SECOND, step);
     struct peaks p = edited(&m, "zero=1:4");
-    /* of two parameters, 400 and 100, a rank of four has the larger one's states */
-    assert_int_equal(p.low, KIB(500 + 500 + 800 + 32 + 3000 + 400));
-    assert_int_equal(p.high, p.low + KIB(500)); /* the first bucket may be there in the second step, too */
-    assert_int_equal(p.phase[OPTIMIZER], KIB(500 + 500 + 800 + 32 + 400)); /* gradients are in the buckets */
-}
-
-TEST(zero_1s_other_rank_has_the_states_of_other_parameters)
-{
-    struct made m;
-    struct edit e;
-    char *why = NULL;
-    static const uint64_t states[] = {200, 0}; /* two ranks: those of the smaller one; of more, none */
-    make(&m, FIRST SECOND, step);
-    for (int i = 0; i < 2; i++) {
-        assert_true(edit_parse(i ? "zero=1:3" : "zero=1:2", &e, &why));
-        assert_true(edit_has_other(&e));
-        e.other = true;
-        struct edit_result r = edit_apply(&m.p, &e);
-        assert_null(r.why);
-        check_whole(&r.low);
-        assert_int_equal(peak_of(&r.low, NULL), KIB(500 + 500 + states[i] + 32 + 3000 + 400));
-        edit_free_result(&r);
-    }
-    assert_true(edit_parse("zero=2:2", &e, &why));
-    assert_false(edit_has_other(&e));
-}
-
-/* Four gradients: a bucket of all at first, then the one that passes 1 MiB, two that pass 25, and the rest.
- */
-TEST(zero_1_makes_its_buckets_anew_for_the_second_step)
-{
-    static const struct known large[] = {{'w', MIB(16), KIND_PARAMETER, NOWHERE},
-                                         {'a', MIB(1), KIND_SAVED, UNIT0},
-                                         {'g', MIB(16), KIND_GRADIENT, NODE0},
-                                         {'s', MIB(16), KIND_STATE, FOREACH},
-                                         {0}};
-    struct made m;
-    struct edit e;
-    char *why = NULL;
-    make(&m, ".+w .+w .+w .+w f+a b-a b+g b+g b+g b+g o+s o+s o+s o+s .-g .-g .-g .-g | f+a b-a |", large);
-    assert_true(edit_parse("zero=1:2", &e, &why));
-    struct edit_result r = edit_apply(&m.p, &e);
-    uint64_t buckets[8];
-    size_t n = 0;
-    for (size_t i = 0; i < r.low.block_count && n < 8; i++)
-        if (r.low.blocks[i].kind == KIND_OTHER)
-            buckets[n++] = r.low.blocks[i].size;
-    assert_int_equal(n, 4);
-    assert_int_equal(buckets[0], MIB(64));
-    assert_int_equal(buckets[1], MIB(16));
-    assert_int_equal(buckets[2], MIB(32));
-    assert_int_equal(buckets[3], MIB(16));
-    edit_free_result(&r);
+    /* of two parameters, 400 and 100, one of four ranks has the larger one's states and another one none;
+     * gradients are in a bucket, or beside that and the first one */
+    assert_int_equal(p.low, KIB(500 + 500 + 32 + 3000));
+    assert_int_equal(p.high, KIB(500 + 2 * 500 + 800 + 32 + 3000 + 400));
+    p = edited(&m, "zero=1:2");
+    assert_int_equal(p.low, KIB(500 + 500 + 200 + 32 + 3000));
 }
 
 TEST(zero_2_and_3_gather_a_unit_and_leave_shares)
@@ -189,14 +142,14 @@ TEST(zero_2_and_3_gather_a_unit_and_leave_shares)
     struct made m;
     make(&m, FIRST SECOND, step);
     struct peaks p = edited(&m, "zero=2:4");
-    /* backward begins: everything is whole beside its share, and the first gradient too */
-    assert_int_equal(p.low, KIB(125 + 500 + 250 + 32 + 3000 + 400));
+    /* backward begins: everything is whole beside its share, and the first gradient is one */
+    assert_int_equal(p.low, KIB(125 + 500 + 250 + 32 + 3000 + 100));
+    assert_int_equal(p.high, p.low + 4 * KIB(400)); /* four units are in flight */
     assert_int_equal(p.phase[OPTIMIZER], KIB(125 + 250 + 32 + 125 + 125));
     p = edited(&m, "zero=3:4");
-    /* unit 1 is whole, and what is fetched of unit 0 in its buffer */
-    assert_int_equal(p.low, KIB(125 + 400 + 100 + 250 + 32 + 3000 + 400));
+    assert_int_equal(p.low, KIB(125 + 400 + 250 + 32 + 3000 + 100)); /* unit 1 is whole */
     assert_int_equal(p.phase[OPTIMIZER], KIB(125 + 250 + 32 + 125 + 125));
-    assert_int_equal(p.phase[FORWARD], KIB(125 + 400 + 400 + 250 + 32 + 3000)); /* unit 1, and its buffer */
+    assert_int_equal(p.phase[FORWARD], KIB(125 + 400 + 250 + 32 + 3000));
 }
 
 /* What such a one holds in buckets, shares and gathers is in it already. */
@@ -223,8 +176,8 @@ TEST(of_frozen_parameters_zero_1_has_no_buckets)
     struct made m;
     make(&m, ".+v .+w .+u f+a b+g b+g b-a o+s o+s .-g .-g | f+a b+g b+g b-a .-g .-g |", frozen);
     struct peaks p = edited(&m, "zero=1:2");
-    assert_int_equal(p.low, KIB(8128 + 128 + 64 + 100 + 128));
-    assert_int_equal(p.high, KIB(8128 + 128 + 64 + 100 + 128 + 128)); /* with the first bucket kept */
+    assert_int_equal(p.low, KIB(8128 + 128 + 64 + 100));
+    assert_int_equal(p.high, KIB(8128 + 2 * 128 + 64 + 100 + 128));
 }
 
 /* v is frozen: no gradient says which unit it is of. */
@@ -239,8 +192,8 @@ TEST(of_frozen_parameters_zero_3_gathers_all_at_the_high_end_alone)
     make(&m, ".+w .+v .+u .+t f+a b+g b-a o+s .-g | f+a b+g b-a .-g |", frozen);
     struct peaks p = edited(&m, "zero=3:2");
     uint64_t shares = (2764 + 64) / 2;
-    assert_in_range(p.low, KIB(shares + 2000 + 100), KIB(shares + 2 * 2000 + 100 + 4 * 64));
-    assert_true(p.high >= KIB(shares + 2700 + 100));
+    assert_int_equal(p.low, KIB(shares + 64 + 100 + 32));
+    assert_int_equal(p.high, KIB(shares + 64 + 2700 + 100 + 32 + 4 * 64));
 }
 
 /* state = b * state + ...: s goes when n is there, and the other way round in the next step. */
