@@ -52,16 +52,9 @@ void vs_after_alloc(enum vs_api api, enum vs_space space, uint64_t address, uint
 uint64_t vs_before_free(enum vs_api api, enum vs_op op, enum vs_space space, uint64_t address, uint64_t size,
                         uint64_t stream)
 {
-    struct vs_event event = {.op = op,
-                             .space = space,
-                             .device = VS_DEVICE_UNKNOWN,
-                             .address = address,
-                             .size = size,
-                             .arg0 = stream,
-                             .arg1 = api};
     if (vs_graph_memory_seen() && op == VS_OP_FREE)
         vs_graph_freed(address);
-    return vs_record(&event);
+    return vs_event(op, space, vs_place_nowhere, address, size, stream, api, CUDA_SUCCESS);
 }
 
 void vs_after_free(uint64_t seq, enum vs_space space, uint64_t address, CUresult status)
@@ -73,11 +66,5 @@ void vs_after_free(uint64_t seq, enum vs_space space, uint64_t address, CUresult
     }
     if (seq == VS_SEQ_NONE) /* the free itself is not in the journal, so there is nothing to undo */
         return;
-    struct vs_event event = {.op = VS_OP_FREE_FAILED,
-                             .space = space,
-                             .device = VS_DEVICE_UNKNOWN,
-                             .status = status,
-                             .address = address,
-                             .arg0 = seq};
-    vs_record(&event);
+    vs_event(VS_OP_FREE_FAILED, space, vs_place_nowhere, address, 0, seq, 0, status);
 }

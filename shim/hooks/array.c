@@ -143,15 +143,8 @@ static uint64_t bound_bytes(const CUarrayMapInfo *info)
 
 static uint64_t record_bind(const CUarrayMapInfo *info, enum vs_op op, CUresult status)
 {
-    struct vs_event event = {.op = op,
-                             .space = VS_SPACE_ARRAY,
-                             .device = VS_DEVICE_UNKNOWN,
-                             .status = status,
-                             .address = object_of(info),
-                             .size = bound_bytes(info),
-                             .arg0 = op == VS_OP_BIND ? info->memHandle.memHandle : 0,
-                             .arg1 = key_of(info)};
-    return vs_record(&event);
+    return vs_event(op, VS_SPACE_ARRAY, vs_place_nowhere, object_of(info), bound_bytes(info),
+                    op == VS_OP_BIND ? info->memHandle.memHandle : 0, key_of(info), status);
 }
 
 static bool unbinds(const CUarrayMapInfo *info)

@@ -41,15 +41,8 @@ static struct {
 static void created(enum vs_api api, uint64_t handle, enum vs_context_kind kind, struct vs_place place,
                     uint64_t bytes, CUresult status)
 {
-    struct vs_event event = {.op = VS_OP_CONTEXT_CREATE,
-                             .device = place.device,
-                             .context = place.context,
-                             .status = status,
-                             .address = handle,
-                             .size = status == CUDA_SUCCESS ? bytes : 0,
-                             .arg0 = kind,
-                             .arg1 = api};
-    vs_record(&event);
+    vs_event(VS_OP_CONTEXT_CREATE, VS_SPACE_NONE, place, handle, status == CUDA_SUCCESS ? bytes : 0, kind,
+             api, status);
 }
 
 /* BYTES or, if the device was unknown until now so that nothing could be measured, the whole figure. */
@@ -74,13 +67,10 @@ void vs_after_context_create(enum vs_api api, CUcontext context, CUdevice device
 static uint64_t ends(enum vs_api api, CUcontext context, enum vs_context_kind kind, int device)
 {
     struct vs_place place = vs_place_known(context);
-    struct vs_event event = {.op = VS_OP_CONTEXT_DESTROY,
-                             .device = place.device == VS_DEVICE_UNKNOWN ? (int8_t)device : place.device,
-                             .context = place.context,
-                             .address = (uint64_t)(uintptr_t)context,
-                             .arg0 = kind,
-                             .arg1 = api};
-    return vs_record(&event);
+    if (place.device == VS_DEVICE_UNKNOWN)
+        place.device = (int8_t)device;
+    return vs_event(VS_OP_CONTEXT_DESTROY, VS_SPACE_NONE, place, (uint64_t)(uintptr_t)context, 0, kind, api,
+                    CUDA_SUCCESS);
 }
 
 uint64_t vs_before_context_destroy(enum vs_api api, CUcontext context)
@@ -259,16 +249,8 @@ void vs_after_green_destroy(struct CUgreenCtx_st *context)
 
 void vs_after_limit(enum vs_api api, CUlimit limit, uint64_t value, uint64_t bytes, CUresult status)
 {
-    struct vs_place place = vs_place_current();
-    struct vs_event event = {.op = VS_OP_LIMIT,
-                             .device = place.device,
-                             .context = place.context,
-                             .status = status,
-                             .address = limit,
-                             .size = status == CUDA_SUCCESS ? bytes : 0,
-                             .arg0 = value,
-                             .arg1 = api};
-    vs_record(&event);
+    vs_event(VS_OP_LIMIT, VS_SPACE_NONE, vs_place_current(), limit, status == CUDA_SUCCESS ? bytes : 0, value,
+             api, status);
 }
 
 /* The bytes of a cubin (its section table comes last) or of a fat binary; 0: PTX, or unknown. */
@@ -298,14 +280,7 @@ static uint64_t image_bytes(const unsigned char *image)
 void vs_after_module_load(enum vs_api api, uint64_t module, const void *image, uint64_t bytes,
                           CUresult status)
 {
-    struct vs_place place = vs_place_current();
-    struct vs_event event = {.op = VS_OP_MODULE_LOAD,
-                             .device = place.device,
-                             .context = place.context,
-                             .status = status,
-                             .address = module,
-                             .size = status == CUDA_SUCCESS ? bytes : 0,
-                             .arg0 = status == CUDA_SUCCESS && image != NULL ? image_bytes(image) : 0,
-                             .arg1 = api};
-    vs_record(&event);
+    bool loaded = status == CUDA_SUCCESS;
+    vs_event(VS_OP_MODULE_LOAD, VS_SPACE_NONE, vs_place_current(), module, loaded ? bytes : 0,
+             loaded && image != NULL ? image_bytes(image) : 0, api, status);
 }

@@ -11,6 +11,7 @@
 #include <errno.h>
 
 #include "driver.h"
+#include "place.h"
 #include "provider/provider.h"
 #include "trace/event.h"
 
@@ -48,22 +49,14 @@ void vs_pools_query(int device); /* samples the device's current pool, if it is 
 /* virtual memory management (vmm.c) */
 void vs_after_phys_create(enum vs_api api, uint64_t handle, uint64_t size, const CUmemAllocationProp *prop,
                           const void *caller, CUresult status);
-void vs_after_phys_retain(enum vs_api api, enum vs_space space, uint64_t handle, uint64_t address,
-                          CUresult status);
-void vs_after_map(uint64_t address, uint64_t size, uint64_t offset, uint64_t handle, CUresult status);
-void vs_after_va_reserve(enum vs_api api, uint64_t address, uint64_t size, CUresult status);
-void vs_after_set_access(enum vs_api api, uint64_t address, uint64_t size, uint64_t count, CUresult status);
 
 /* multicast objects and logical endpoints (vmm.c) */
 void vs_after_multicast_create(enum vs_api api, uint64_t object, uint64_t size, CUresult status);
-void vs_after_multicast_bind(uint64_t object, int device, uint64_t offset, uint64_t memory, uint64_t size,
-                             CUresult status);
 uint64_t vs_multicast_key(int device, uint64_t offset);
 /* Whether memory at LOCATION is a device's, and which device's. */
 bool vs_on_device(const CUmemLocation *location, int *device);
 int vs_device_of_handle(CUmemGenericAllocationHandle handle);
 int vs_device_of_address(CUdeviceptr address);
-uint64_t vs_before_multicast_unbind(uint64_t object, int device, uint64_t offset, uint64_t size);
 
 /* arrays (array.c): the bytes that a descriptor requests */
 struct vs_array {

@@ -122,13 +122,8 @@ void vs_graph_sample(int device)
         return;
     vs_drv_cuDeviceGetGraphMemAttribute(device, CU_GRAPH_MEM_ATTR_USED_MEM_CURRENT, &used);
     vs_place_announce(device);
-    struct vs_event event = {.op = VS_OP_POOL_RESERVED,
-                             .space = VS_SPACE_GRAPH,
-                             .device = (int8_t)device,
-                             .address = VS_GRAPH_POOL(device),
-                             .size = now,
-                             .arg0 = used};
-    if (vs_record(&event) == VS_SEQ_NONE) /* try again at the next call */
+    if (vs_event(VS_OP_POOL_RESERVED, VS_SPACE_GRAPH, (struct vs_place){(int8_t)device, 0},
+                 VS_GRAPH_POOL(device), now, used, 0, CUDA_SUCCESS) == VS_SEQ_NONE) /* try again next time */
         atomic_store_explicit(&reserved[device], UINT64_MAX, memory_order_relaxed);
 }
 
@@ -192,15 +187,8 @@ struct vs_launch vs_before_graph_launch(enum vs_api api, CUgraphExec exec, CUstr
 
 static void allocated(const struct vs_launch *launch, const struct vs_graph_node *node, uint8_t context)
 {
-    struct vs_event event = {.op = VS_OP_ALLOC,
-                             .space = node->space,
-                             .device = node->device,
-                             .context = context,
-                             .address = node->address,
-                             .size = node->size,
-                             .arg0 = (uint64_t)(uintptr_t)launch->stream,
-                             .arg1 = launch->api};
-    vs_record(&event);
+    vs_event(VS_OP_ALLOC, node->space, (struct vs_place){node->device, context}, node->address, node->size,
+             (uint64_t)(uintptr_t)launch->stream, launch->api, CUDA_SUCCESS);
     if (launch->exec->flags & AUTO_FREES) /* only automatic frees need the set */
         vs_graph_survives(node->address);
 }
@@ -208,15 +196,8 @@ static void allocated(const struct vs_launch *launch, const struct vs_graph_node
 /* The launch found no memory for its nodes.  No call says how much they needed: the size is 0. */
 static void refused(const struct vs_launch *launch)
 {
-    struct vs_place place = vs_place_stream(launch->stream, 0);
-    struct vs_event event = {.op = VS_OP_ALLOC,
-                             .space = VS_SPACE_GRAPH,
-                             .device = place.device,
-                             .context = place.context,
-                             .status = CUDA_ERROR_OUT_OF_MEMORY,
-                             .arg0 = (uint64_t)(uintptr_t)launch->stream,
-                             .arg1 = launch->api};
-    vs_record(&event);
+    vs_event(VS_OP_ALLOC, VS_SPACE_GRAPH, vs_place_stream(launch->stream, 0), 0, 0,
+             (uint64_t)(uintptr_t)launch->stream, launch->api, CUDA_ERROR_OUT_OF_MEMORY);
     vs_sample_after(CUDA_ERROR_OUT_OF_MEMORY);
 }
 

@@ -45,21 +45,11 @@ static void note_address(uint64_t address)
 
 void vs_after_graph_node(enum vs_api api, uint64_t where, uint64_t address, uint64_t size, CUresult status)
 {
-    struct vs_place place = vs_place_current();
-    struct vs_event event = {.op = VS_OP_GRAPH_NODE,
-                             .space = VS_SPACE_GRAPH,
-                             .device = place.device,
-                             .context = place.context,
-                             .status = status,
-                             .address = address,
-                             .size = size,
-                             .arg0 = where,
-                             .arg1 = api};
     if (status == CUDA_SUCCESS) {
         note_address(address);
         atomic_store_explicit(&vs_graph_memory, true, memory_order_relaxed);
     }
-    vs_record(&event);
+    vs_event(VS_OP_GRAPH_NODE, VS_SPACE_GRAPH, vs_place_current(), address, size, where, api, status);
 }
 
 void vs_after_graph_add_node(enum vs_api api, CUgraph graph, const CUgraphNodeParams *params, CUresult status)

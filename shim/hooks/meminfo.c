@@ -54,13 +54,8 @@ static int sample_here(enum vs_sample_source source)
     struct vs_place place = vs_place_current();
     if (place.device == VS_DEVICE_UNKNOWN || !query_meminfo(&m))
         return VS_DEVICE_UNKNOWN;
-    struct vs_event event = {.op = VS_OP_SAMPLE,
-                             .device = place.device,
-                             .context = place.context,
-                             .address = source == VS_SAMPLE_OOM ? m.free : 0,
-                             .size = m.total - m.free,
-                             .arg0 = source};
-    vs_record(&event);
+    vs_event(VS_OP_SAMPLE, VS_SPACE_NONE, place, source == VS_SAMPLE_OOM ? m.free : 0, m.total - m.free,
+             source, 0, CUDA_SUCCESS);
     return place.device;
 }
 
@@ -72,9 +67,8 @@ static void sample_refused(void)
     int device = sample_here(VS_SAMPLE_OOM);
     if (device == VS_DEVICE_UNKNOWN || !vs_used_now(device, &used) || used.process == VS_BYTES_UNKNOWN)
         return;
-    struct vs_event event = {
-        .op = VS_OP_SAMPLE, .device = (int8_t)device, .size = used.process, .arg0 = VS_SAMPLE_OOM_PROCESS};
-    vs_record(&event);
+    vs_event(VS_OP_SAMPLE, VS_SPACE_NONE, (struct vs_place){(int8_t)device, 0}, 0, used.process,
+             VS_SAMPLE_OOM_PROCESS, 0, CUDA_SUCCESS);
 }
 
 void vs_sample_if_requested(void)

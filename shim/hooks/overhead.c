@@ -141,14 +141,9 @@ void vs_overhead(const struct vs_cost *cost, enum vs_api api, enum vs_overhead k
 {
     if (bytes == 0 || (bytes == VS_BYTES_UNKNOWN && !cost->spent))
         return;
-    struct vs_event event = {.op = VS_OP_OVERHEAD,
-                             .device = (int8_t)cost->device,
-                             .context = vs_place_current().context,
-                             .address = object,
-                             .size = bytes,
-                             .arg0 = kind,
-                             .arg1 = api};
-    vs_record(&event);
+    vs_event(VS_OP_OVERHEAD, VS_SPACE_NONE,
+             (struct vs_place){(int8_t)cost->device, vs_place_current().context}, object, bytes, kind, api,
+             CUDA_SUCCESS);
 }
 
 /* ---- streams, graphs ---- */

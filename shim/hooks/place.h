@@ -7,6 +7,7 @@
 #define VS_HOOKS_PLACE_H
 
 #include "driver.h"
+#include "record/record.h"
 #include "trace/journal/journal.h"
 
 struct vs_place {
@@ -33,6 +34,22 @@ void vs_place_announce(int device);
 bool vs_place_announced(int device);
 /* Opens the recording if this call is the one that starts it: ids of contexts need the journal. */
 void vs_place_prepare(CUresult status);
+
+/* Records an event of which all is said here (trace/event.h); returns its sequence. */
+static inline uint64_t vs_event(enum vs_op op, enum vs_space space, struct vs_place place, uint64_t address,
+                                uint64_t size, uint64_t arg0, uint64_t arg1, CUresult status)
+{
+    struct vs_event event = {.op = op,
+                             .space = space,
+                             .device = place.device,
+                             .context = place.context,
+                             .status = (uint16_t)status,
+                             .address = address,
+                             .size = size,
+                             .arg0 = arg0,
+                             .arg1 = arg1};
+    return vs_record(&event);
+}
 
 /* The number of CONTEXT on DEVICE in events (context_ids.c), which is its own until it is forgotten. */
 uint8_t vs_context_id(struct vs_journal *j, CUcontext context, int device);

@@ -102,13 +102,8 @@ static struct pool_kind kind_of(CUmemoryPool pool, CUdeviceptr address, int8_t o
 
 static bool record_reserved(CUmemoryPool pool, int8_t device, uint64_t reserved, uint64_t used)
 {
-    struct vs_event event = {.op = VS_OP_POOL_RESERVED,
-                             .space = VS_SPACE_POOL,
-                             .device = device,
-                             .address = (uint64_t)(uintptr_t)pool,
-                             .size = reserved,
-                             .arg0 = used};
-    return vs_record(&event) != VS_SEQ_NONE;
+    return vs_event(VS_OP_POOL_RESERVED, VS_SPACE_POOL, (struct vs_place){device, 0},
+                    (uint64_t)(uintptr_t)pool, reserved, used, 0, CUDA_SUCCESS) != VS_SEQ_NONE;
 }
 
 /* Two threads may record their figures in the wrong order; the next sample of the pool then differs from the
@@ -130,12 +125,6 @@ static void sample(CUmemoryPool pool, int8_t device)
 static void after_given(enum vs_api api, const struct vs_given *g, uint64_t address, uint64_t size,
                         CUstream stream)
 {
-    struct vs_event event = {.op = VS_OP_ALLOC,
-                             .space = g->space,
-                             .address = address,
-                             .size = size,
-                             .arg0 = (uint64_t)(uintptr_t)stream,
-                             .arg1 = api};
     if (!vs_record_takes())
         return;
     vs_place_prepare(CUDA_SUCCESS);
@@ -144,9 +133,7 @@ static void after_given(enum vs_api api, const struct vs_given *g, uint64_t addr
         place = vs_place_stream(stream, address);
     vs_provided_report();
     vs_place_announce(place.device);
-    event.device = place.device;
-    event.context = place.context;
-    vs_record(&event);
+    vs_event(VS_OP_ALLOC, g->space, place, address, size, (uint64_t)(uintptr_t)stream, api, CUDA_SUCCESS);
 }
 
 void vs_after_pool_alloc(enum vs_api api, const struct vs_given *g, uint64_t address, uint64_t size,
@@ -171,16 +158,8 @@ void vs_after_pool_alloc(enum vs_api api, const struct vs_given *g, uint64_t add
         kind = kind_of(pool, address, place.device);
     vs_provided_report();
     vs_place_announce(kind.device);
-    struct vs_event event = {.op = VS_OP_ALLOC,
-                             .space = kind.space,
-                             .device = kind.device,
-                             .context = place.context,
-                             .status = status,
-                             .address = address,
-                             .size = size,
-                             .arg0 = (uint64_t)(uintptr_t)stream,
-                             .arg1 = api};
-    vs_record(&event);
+    vs_event(VS_OP_ALLOC, kind.space, (struct vs_place){kind.device, place.context}, address, size,
+             (uint64_t)(uintptr_t)stream, api, status);
     if (status != CUDA_SUCCESS)
         vs_sample_after(status);
     if (pool != NULL && status == CUDA_SUCCESS && kind.space == VS_SPACE_POOL && capture == VS_CAPTURE_NO)

@@ -78,13 +78,8 @@ static void record_holding(struct recorded *r, int device, const struct vs_holdi
 {
     vs_place_prepare(CUDA_SUCCESS);
     vs_place_announce(device);
-    struct vs_event event = {.op = VS_OP_ARENA_RESERVED,
-                             .space = VS_SPACE_ARENA,
-                             .device = (int8_t)device,
-                             .size = h->reserved,
-                             .arg0 = h->idle,
-                             .arg1 = h->deferred};
-    if (vs_record(&event) != VS_SEQ_NONE)
+    if (vs_event(VS_OP_ARENA_RESERVED, VS_SPACE_ARENA, (struct vs_place){(int8_t)device, 0}, 0, h->reserved,
+                 h->idle, h->deferred, CUDA_SUCCESS) != VS_SEQ_NONE)
         /* release: stored after the event, so a thread that sees it may record a block */
         __atomic_store_n(&r->reported, h->change, __ATOMIC_RELEASE);
 }
@@ -226,16 +221,11 @@ void vs_provided_leave(bool entered, const struct vs_given *g)
 /* The event lets readers distinguish a refusal by the driver from a limit that the caller set itself. */
 void vs_provided_refused(const struct vs_given *g, uint64_t size, CUresult status)
 {
-    struct vs_event event = {.op = VS_OP_ALLOC,
-                             .space = VS_SPACE_ARENA,
-                             .device = (int8_t)g->device,
-                             .status = (uint16_t)status,
-                             .size = size,
-                             .arg1 = VS_API_cuMemCreate};
     if (!vs_record_enabled())
         return;
     vs_provided_look(g);
     vs_provided_report();
-    vs_record(&event);
+    vs_event(VS_OP_ALLOC, VS_SPACE_ARENA, (struct vs_place){(int8_t)g->device, 0}, 0, size, 0,
+             VS_API_cuMemCreate, status);
     vs_sample_after(status);
 }

@@ -18,6 +18,7 @@
 #include "graph_nodes.h"
 #include "hook.h"
 #include "overhead.h"
+#include "place.h"
 #include "provided.h"
 
 /* The call, repeated if the driver lacked memory and a provider has given some back. */
@@ -36,6 +37,20 @@
         return VS_CALL_(CALL);                                                                               \
     CUresult status = VS_CALL_(CALL);                                                                        \
     int saved = errno;                                                                                       \
+    AFTER;                                                                                                   \
+    errno = saved;                                                                                           \
+    vs_hook_leave();                                                                                         \
+    return status;
+
+/* BEFORE, CALL and AFTER, or CALL alone where ENTERED, which calls vs_hook_enter, is false. */
+#define VS_BETWEEN_(CALL, ENTERED, BEFORE, AFTER)                                                            \
+    if (!(ENTERED))                                                                                          \
+        return VS_CALL_(CALL);                                                                               \
+    int saved = errno;                                                                                       \
+    BEFORE;                                                                                                  \
+    errno = saved;                                                                                           \
+    CUresult status = VS_CALL_(CALL);                                                                        \
+    saved = errno;                                                                                           \
     AFTER;                                                                                                   \
     errno = saved;                                                                                           \
     vs_hook_leave();                                                                                         \
@@ -88,18 +103,11 @@
 
 /* ends are recorded before the real call, because another thread may get the address at once */
 #define VS_BEFORE_(CALL, op, space, address, size, stream, AFTER)                                            \
-    if ((address) == 0 || !vs_hook_enter_as(vs_space_moves(space)))                                          \
-        return VS_CALL_(CALL);                                                                               \
-    int saved = errno;                                                                                       \
-    uint64_t seq = vs_before_free(api, op, space, (uint64_t)(address), size, (uint64_t)(stream));            \
-    errno = saved;                                                                                           \
-    CUresult status = VS_CALL_(CALL);                                                                        \
-    saved = errno;                                                                                           \
-    vs_after_free(seq, space, (uint64_t)(address), status);                                                  \
-    AFTER;                                                                                                   \
-    errno = saved;                                                                                           \
-    vs_hook_leave();                                                                                         \
-    return status;
+    VS_BETWEEN_(CALL, (address) != 0 && vs_hook_enter_as(vs_space_moves(space)),                             \
+                uint64_t seq =                                                                               \
+                    vs_before_free(api, op, space, (uint64_t)(address), size, (uint64_t)(stream)),           \
+                vs_after_free(seq, space, (uint64_t)(address), status);                                      \
+                AFTER)
 
 #define VS_SHAPE_FREE(CALL, space, address)                                                                  \
     VS_BEFORE_(CALL, VS_OP_FREE, VS_SPACE_##space, address, 0, 0, (void)0)
@@ -129,14 +137,17 @@
 
 #define VS_SHAPE_PHYS_CREATE(CALL, handle, size, prop)                                                       \
     VS_AROUND_(CALL, vs_after_phys_create(api, VS_OUT(handle), size, prop, VS_RETURN_ADDRESS, status))
+/* An event of no device. */
+#define VS_NOWHERE_(op, space, address, size, arg0, arg1)                                                    \
+    vs_event(VS_OP_##op, VS_SPACE_##space, vs_place_nowhere, (uint64_t)(address), size, arg0, arg1, status)
 #define VS_SHAPE_PHYS_RETAIN(CALL, space, handle, address)                                                   \
-    VS_AROUND_(CALL, vs_after_phys_retain(api, VS_SPACE_##space, VS_OUT(handle), (uint64_t)(address), status))
+    VS_AROUND_(CALL, VS_NOWHERE_(PHYS_RETAIN, space, VS_OUT(handle), 0, (uint64_t)(address), api))
 #define VS_SHAPE_MAP(CALL, address, size, offset, handle)                                                    \
-    VS_AROUND_AS_(false, CALL, vs_after_map(address, size, offset, handle, status))
+    VS_AROUND_AS_(false, CALL, VS_NOWHERE_(MAP, NONE, address, size, handle, offset))
 #define VS_SHAPE_VA_RESERVE(CALL, address, size)                                                             \
-    VS_AROUND_AS_(false, CALL, vs_after_va_reserve(api, VS_OUT(address), size, status))
+    VS_AROUND_AS_(false, CALL, VS_NOWHERE_(VA_RESERVE, ADDRESS, VS_OUT(address), size, 0, api))
 #define VS_SHAPE_SET_ACCESS(CALL, address, size, count)                                                      \
-    VS_AROUND_AS_(false, CALL, vs_after_set_access(api, address, size, count, status))
+    VS_AROUND_AS_(false, CALL, VS_NOWHERE_(SET_ACCESS, NONE, address, size, count, api))
 
 #define VS_SHAPE_POOL_IMPORT(CALL, pool)                                                                     \
     VS_AROUND_(CALL, if (status == CUDA_SUCCESS && (pool) != NULL) vs_pool_imported(*(pool)))
@@ -154,19 +165,7 @@
                  : 0)
 
 /* several frees in one call */
-#define VS_MANY_(CALL, BEFORE, AFTER)                                                                        \
-    if (!vs_hook_enter())                                                                                    \
-        return VS_CALL_(CALL);                                                                               \
-    int saved = errno;                                                                                       \
-    struct vs_many undone;                                                                                   \
-    BEFORE;                                                                                                  \
-    errno = saved;                                                                                           \
-    CUresult status = VS_CALL_(CALL);                                                                        \
-    saved = errno;                                                                                           \
-    AFTER;                                                                                                   \
-    errno = saved;                                                                                           \
-    vs_hook_leave();                                                                                         \
-    return status;
+#define VS_MANY_(CALL, BEFORE, AFTER) VS_BETWEEN_(CALL, vs_hook_enter(), struct vs_many undone; BEFORE, AFTER)
 
 #define VS_SHAPE_MAP_ARRAYS(CALL, list, count)                                                               \
     VS_MANY_(CALL, vs_before_map_arrays(list, count, &undone),                                               \
@@ -180,20 +179,14 @@
 
 #define VS_SHAPE_MULTICAST_CREATE(CALL, object, size)                                                        \
     VS_AROUND_(CALL, vs_after_multicast_create(api, object, size, status))
+/* MEMORY: a handle, or an address where memory is mapped: the ledger distinguishes them */
 #define VS_SHAPE_MULTICAST_BIND(CALL, object, device, offset, memory, size)                                  \
-    VS_AROUND_(CALL, vs_after_multicast_bind(object, device, offset, memory, size, status))
+    VS_AROUND_(CALL, VS_NOWHERE_(BIND, MULTICAST, object, size, memory, vs_multicast_key(device, offset)))
 #define VS_SHAPE_MULTICAST_UNBIND(CALL, object, device, offset, size)                                        \
-    if (!vs_hook_enter())                                                                                    \
-        return VS_CALL_(CALL);                                                                               \
-    int saved = errno;                                                                                       \
-    uint64_t seq = vs_before_multicast_unbind(object, device, offset, size);                                 \
-    errno = saved;                                                                                           \
-    CUresult status = VS_CALL_(CALL);                                                                        \
-    saved = errno;                                                                                           \
-    vs_after_free(seq, VS_SPACE_MULTICAST, object, status);                                                  \
-    errno = saved;                                                                                           \
-    vs_hook_leave();                                                                                         \
-    return status;
+    VS_BETWEEN_(CALL, vs_hook_enter(),                                                                       \
+                uint64_t seq = vs_event(VS_OP_UNBIND, VS_SPACE_MULTICAST, vs_place_nowhere, object, size, 0, \
+                                        vs_multicast_key(device, offset), CUDA_SUCCESS),                     \
+                vs_after_free(seq, VS_SPACE_MULTICAST, object, status))
 
 /* A logical endpoint's number as an object's, which no handle and no address is. */
 #define VS_ENDPOINT(id)      (UINT64_C(1) << 62 | (id))
@@ -223,35 +216,16 @@
 /* A call that may take more device memory than its arguments say: `cost` is that memory (overhead.h),
  * measured on DEVICE, evaluated after BEFORE, if MEASURED is true. */
 #define VS_COSTLY_(CALL, BEFORE, MEASURED, AFTER)                                                            \
-    if (!vs_hook_enter())                                                                                    \
-        return VS_CALL_(CALL);                                                                               \
-    int saved = errno;                                                                                       \
-    BEFORE;                                                                                                  \
-    struct vs_cost measured = MEASURED;                                                                      \
-    errno = saved;                                                                                           \
-    CUresult status = VS_CALL_(CALL);                                                                        \
-    saved = errno;                                                                                           \
-    uint64_t cost = vs_cost_end(&measured);                                                                  \
-    AFTER;                                                                                                   \
-    errno = saved;                                                                                           \
-    vs_hook_leave();                                                                                         \
-    return status;
+    VS_BETWEEN_(CALL, vs_hook_enter(), BEFORE;                                                               \
+                struct vs_cost measured = MEASURED, uint64_t cost = vs_cost_end(&measured); AFTER)
 
 #define VS_SHAPE_CONTEXT_CREATE(CALL, out, device)                                                           \
     VS_COSTLY_(CALL, (void)0, vs_cost_begin_on(device),                                                      \
                vs_after_context_create(api, (CUcontext)(uintptr_t)VS_OUT(out), device, cost, status))
 #define VS_SHAPE_CONTEXT_DESTROY(CALL, context)                                                              \
-    if ((context) == NULL || !vs_hook_enter())                                                               \
-        return VS_CALL_(CALL);                                                                               \
-    int saved = errno;                                                                                       \
-    uint64_t seq = vs_before_context_destroy(api, context);                                                  \
-    errno = saved;                                                                                           \
-    CUresult status = VS_CALL_(CALL);                                                                        \
-    saved = errno;                                                                                           \
-    vs_after_context_destroy(seq, context, status);                                                          \
-    errno = saved;                                                                                           \
-    vs_hook_leave();                                                                                         \
-    return status;
+    VS_BETWEEN_(CALL, (context) != NULL && vs_hook_enter(),                                                  \
+                uint64_t seq = vs_before_context_destroy(api, context),                                      \
+                vs_after_context_destroy(seq, context, status))
 
 /* retains and releases: nearly all only count references, and are not recorded */
 #define VS_SHAPE_PRIMARY(CALL, device, ends)                                                                 \
@@ -289,17 +263,7 @@
 #define VS_SHAPE_GRAPH_NODE(CALL, graph, params)                                                             \
     VS_AROUND_(CALL, vs_after_graph_add_node(api, graph, params, status))
 #define VS_GRAPH_AROUND_(CALL, BEFORE, AFTER)                                                                \
-    if (!(vs_graph_memory_seen() || vs_access_on()) || !vs_hook_enter())                                     \
-        return VS_CALL_(CALL);                                                                               \
-    int saved = errno;                                                                                       \
-    BEFORE;                                                                                                  \
-    errno = saved;                                                                                           \
-    CUresult status = VS_CALL_(CALL);                                                                        \
-    saved = errno;                                                                                           \
-    AFTER;                                                                                                   \
-    errno = saved;                                                                                           \
-    vs_hook_leave();                                                                                         \
-    return status;
+    VS_BETWEEN_(CALL, (vs_graph_memory_seen() || vs_access_on()) && vs_hook_enter(), BEFORE, AFTER)
 /* rare and slow, so its cost is measured each time, whatever the graph contains */
 #define VS_SHAPE_GRAPH_INSTANTIATE(CALL, exec, graph, flags)                                                 \
     VS_COSTLY_(CALL, (void)0, vs_cost_begin(),                                                               \
@@ -329,20 +293,12 @@
 #define VS_SHAPE_COST(CALL, kind, object, FIRST) VS_COST_(CALL, kind, object, FIRST, (void)0)
 #define VS_COST_(CALL, kind, object, FIRST, AFTER)                                                           \
     vs_first first = FIRST;                                                                                  \
-    if (first == NULL || !vs_hook_enter())                                                                   \
-        return VS_CALL_(CALL);                                                                               \
-    struct vs_cost cost = vs_cost_begin_once(first);                                                         \
-    CUresult status = VS_CALL_(CALL);                                                                        \
-    int saved = errno;                                                                                       \
-    if (status == CUDA_SUCCESS) {                                                                            \
-        vs_after_overhead(&cost, api, VS_OVERHEAD_##kind, (uint64_t)(uintptr_t)(object));                    \
-        AFTER;                                                                                               \
-    } else if (status == CUDA_ERROR_OUT_OF_MEMORY) {                                                         \
-        vs_once_again(first);                                                                                \
-    }                                                                                                        \
-    errno = saved;                                                                                           \
-    vs_hook_leave();                                                                                         \
-    return status;
+    VS_BETWEEN_(                                                                                             \
+        CALL, first != NULL && vs_hook_enter(), struct vs_cost cost = vs_cost_begin_once(first),             \
+        if (status == CUDA_SUCCESS) {                                                                        \
+            vs_after_overhead(&cost, api, VS_OVERHEAD_##kind, (uint64_t)(uintptr_t)(object));                \
+            AFTER;                                                                                           \
+        } else if (status == CUDA_ERROR_OUT_OF_MEMORY) vs_once_again(first))
 #define VS_GRID_OF(config)                                                                                   \
     ((config) != NULL ? vs_grid((config)->gridDimX, (config)->gridDimY) : vs_grid(0, 0))
 /* PARAMS and EXTRA: as the call was given them */
@@ -377,16 +333,8 @@
  * to a new maximum is measured. */
 #define VS_SHAPE_STREAM_CREATE(CALL, out)                                                                    \
     vs_first first = vs_once_number(api, vs_once_streams_next());                                            \
-    if (!vs_hook_enter())                                                                                    \
-        return VS_CALL_(CALL);                                                                               \
-    struct vs_cost cost = vs_cost_begin_once(first);                                                         \
-    CUresult status = VS_CALL_(CALL);                                                                        \
-    int saved = errno;                                                                                       \
-    if (status == CUDA_SUCCESS)                                                                              \
-        vs_after_stream_create(&cost, api, VS_OUT(out));                                                     \
-    errno = saved;                                                                                           \
-    vs_hook_leave();                                                                                         \
-    return status;
+    VS_BETWEEN_(CALL, vs_hook_enter(), struct vs_cost cost = vs_cost_begin_once(first),                      \
+                if (status == CUDA_SUCCESS) vs_after_stream_create(&cost, api, VS_OUT(out)))
 #define VS_SHAPE_STREAM_DESTROY(CALL, unused)                                                                \
     VS_AROUND_AS_(false, CALL, if (status == CUDA_SUCCESS) vs_after_stream_destroy())
 

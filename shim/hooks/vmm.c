@@ -55,69 +55,13 @@ void vs_after_phys_create(enum vs_api api, uint64_t handle, uint64_t size, const
     vs_sample_after(status);
 }
 
-void vs_after_phys_retain(enum vs_api api, enum vs_space space, uint64_t handle, uint64_t address,
-                          CUresult status)
-{
-    struct vs_event event = {.op = VS_OP_PHYS_RETAIN,
-                             .space = space,
-                             .device = VS_DEVICE_UNKNOWN,
-                             .status = status,
-                             .address = handle,
-                             .arg0 = address,
-                             .arg1 = api};
-    vs_record(&event);
-}
-
-void vs_after_map(uint64_t address, uint64_t size, uint64_t offset, uint64_t handle, CUresult status)
-{
-    struct vs_event event = {.op = VS_OP_MAP,
-                             .device = VS_DEVICE_UNKNOWN,
-                             .status = status,
-                             .address = address,
-                             .size = size,
-                             .arg0 = handle,
-                             .arg1 = offset};
-    vs_record(&event);
-}
-
-void vs_after_va_reserve(enum vs_api api, uint64_t address, uint64_t size, CUresult status)
-{
-    struct vs_event event = {.op = VS_OP_VA_RESERVE,
-                             .space = VS_SPACE_ADDRESS,
-                             .device = VS_DEVICE_UNKNOWN,
-                             .status = status,
-                             .address = address,
-                             .size = size,
-                             .arg1 = api};
-    vs_record(&event);
-}
-
-void vs_after_set_access(enum vs_api api, uint64_t address, uint64_t size, uint64_t count, CUresult status)
-{
-    struct vs_event event = {.op = VS_OP_SET_ACCESS,
-                             .device = VS_DEVICE_UNKNOWN,
-                             .status = status,
-                             .address = address,
-                             .size = size,
-                             .arg0 = count,
-                             .arg1 = api};
-    vs_record(&event);
-}
-
 /* ---- multicast objects, logical endpoints: an address for several devices' memory, none of its own ---- */
 
 void vs_after_multicast_create(enum vs_api api, uint64_t object, uint64_t size, CUresult status)
 {
-    struct vs_event event = {.op = VS_OP_PHYS_CREATE,
-                             .space = VS_SPACE_MULTICAST,
-                             .device = VS_DEVICE_UNKNOWN,
-                             .status = status,
-                             .address = object,
-                             .size = size,
-                             .arg1 = api};
     vs_place_prepare(status);
-    event.context = vs_place_current().context;
-    vs_record(&event);
+    struct vs_place place = {VS_DEVICE_UNKNOWN, vs_place_current().context};
+    vs_event(VS_OP_PHYS_CREATE, VS_SPACE_MULTICAST, place, object, size, 0, api, status);
 }
 
 /* One offset of the object has memory of each device.  The keys of a device follow each other as their
@@ -142,30 +86,4 @@ int vs_device_of_address(CUdeviceptr address)
     int device = VS_DEVICE_UNKNOWN;
     vs_drv_cuPointerGetAttribute(&device, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, address);
     return device;
-}
-
-/* MEMORY: a handle, or an address where memory is mapped: the ledger distinguishes them. */
-void vs_after_multicast_bind(uint64_t object, int device, uint64_t offset, uint64_t memory, uint64_t size,
-                             CUresult status)
-{
-    struct vs_event event = {.op = VS_OP_BIND,
-                             .space = VS_SPACE_MULTICAST,
-                             .device = VS_DEVICE_UNKNOWN,
-                             .status = status,
-                             .address = object,
-                             .size = size,
-                             .arg0 = memory,
-                             .arg1 = vs_multicast_key(device, offset)};
-    vs_record(&event);
-}
-
-uint64_t vs_before_multicast_unbind(uint64_t object, int device, uint64_t offset, uint64_t size)
-{
-    struct vs_event event = {.op = VS_OP_UNBIND,
-                             .space = VS_SPACE_MULTICAST,
-                             .device = VS_DEVICE_UNKNOWN,
-                             .address = object,
-                             .size = size,
-                             .arg1 = vs_multicast_key(device, offset)};
-    return vs_record(&event);
 }
